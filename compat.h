@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What older kernels lack. The code reads as if only the newest kernel
+ * existed; every difference between versions lives here. Kbuild probes the
+ * headers and defines MPA_HAVE_*: Debian backports into stable series, so
+ * version numbers say little.
+ */
+#ifndef _MPA_COMPAT_H
+#define _MPA_COMPAT_H
+
+#include <linux/kernel.h>
+#include <linux/string.h>
+#ifdef MPA_HAVE_LINUX_UNALIGNED_H
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+#ifdef __KERNEL__
+
+#include <linux/crc32c.h>
+#include <linux/skbuff.h>
+#include <linux/sockptr.h>
+#include <linux/splice.h>
+#include <linux/uio.h>
+#include <net/sock.h>
+
+/*
+ * copy_struct_from_sockptr() by another name: 6.1 does not have it, 6.12 has
+ * one that never looks at the tail of a longer struct.
+ */
+static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
+				  size_t usize)
+{
+	size_t size = min(ksize, usize);
+
+	if (usize > ksize) {
+		int ret = check_zeroed_sockptr(src, size, usize - size);
+
+		if (ret <= 0)
+			return ret ?: -E2BIG;
+	}
+	memset(dst + size, 0, ksize - size);
+	return copy_from_sockptr(dst, src, size) ? -EFAULT : 0;
+}
+
+#ifndef MPA_HAVE_COPY_SPLICE_READ
+#define copy_splice_read generic_file_splice_read
+#endif
+
+#ifndef MPA_HAVE_SKB_FRAGS_READABLE
+static inline bool skb_frags_readable(const struct sk_buff *skb)
+{
+	return true;
+}
+#endif
+
+/* Tables of sysctls end with an empty entry where the size is not said. */
+#ifndef MPA_HAVE_NET_SYSCTL_SZ
+#define register_net_sysctl_sz(net, path, table, size) \
+	register_net_sysctl(net, path, table)
+#endif
+
+#ifndef __counted_by
+#define __counted_by(member)
+#endif
+
+#ifndef MPA_HAVE_ITER_IOV
+#define iter_iov(iter) ((iter)->iov)
+#endif
+
+/*
+ * crc32c() of older kernels prepares a descriptor for any hash there is with
+ * each call, for as many instructions as the CRC of 500 octets.
+ */
+#ifdef MPA_HAVE_CRC32C_LIB
+#define mpa_crc32c crc32c
+static inline int mpa_compat_init(void)
+{
+	return 0;
+}
+
+static inline void mpa_compat_exit(void)
+{
+}
+#else
+u32 mpa_crc32c(u32 crc, const void *data, size_t len);
+int mpa_compat_init(void);
+void mpa_compat_exit(void);
+#endif
+
+/* proto.recvmsg has lost its last parameter. */
+#ifdef MPA_HAVE_RECVMSG_ADDR_LEN
+#define MPA_ADDR_LEN_PARAM	, int *addr_len
+#define MPA_ADDR_LEN_ARG	, addr_len
+#else
+#define MPA_ADDR_LEN_PARAM
+#define MPA_ADDR_LEN_ARG
+#endif
+
+/* TCP's flags may be set in an ACK. */
+#ifdef MPA_HAVE_SEND_ACK_FLAGS
+#define mpa_send_ack(sk) __tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt, 0)
+#else
+#define mpa_send_ack(sk) __tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt)
+#endif
+
+/* proto.ioctl takes a kernel pointer now. */
+#ifdef MPA_HAVE_IOCTL_KARG
+typedef int *mpa_ioctl_arg;
+static inline int mpa_ioctl_put(mpa_ioctl_arg arg, int val)
+{
+	*arg = val;
+	return 0;
+}
+#else
+typedef unsigned long mpa_ioctl_arg;
+static inline int mpa_ioctl_put(mpa_ioctl_arg arg, int val)
+{
+	return put_user(val, (int __user *)arg);
+}
+#endif
+
+/*
+ * TCP takes pages by MSG_SPLICE_PAGES. Where it does not, the flag is ignored,
+ * so its presence proves nothing; tcp_sendpage_locked() is what older kernels
+ * have, and .sendpage is how splice(2) and sendfile(2) arrive there.
+ */
+#ifdef MPA_HAVE_SENDPAGE
+#ifndef MSG_SPLICE_PAGES
+#define MSG_SPLICE_PAGES 0x8000000
+#endif
+#define MPA_TCP_JOINS_PAGES 1
+#else
+#define MPA_TCP_JOINS_PAGES 0
+#endif
+
+#else /* !__KERNEL__ */
+
+#include <linux/crc32c.h>
+#define mpa_crc32c crc32c
+
+#endif /* __KERNEL__ */
+
+#endif /* _MPA_COMPAT_H */

@@ -1,0 +1,795 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the floors of the module share.
+ *
+ * Locks
+ * -----
+ * Everything in struct mpa_ctx belongs to the socket lock: process context
+ * takes it with lock_sock(), TCP's softirq side and the backlog call
+ * sk_data_ready with it held. The exceptions are marked "poll": they are
+ * written under the lock with WRITE_ONCE() and read without it.
+ *
+ * No pointer into a TCP queue is kept when the lock is dropped, and it is
+ * dropped in more places than one sees: waiting does it, and so does handing
+ * data to TCP, which may work off the backlog. What is kept are stream
+ * positions and lengths.
+ *
+ * Lifetime
+ * --------
+ * mpa_init() makes the context under the socket lock and publishes it in
+ * icsk_ulp_data together with the replaced operations; mpa_close() takes them
+ * back under the lock, then, without it, ends the work item and calls TCP's
+ * own close. Only then is the context freed, after a grace period. A system
+ * call holds a reference to the file, and close runs when the last one is
+ * gone, so it never races with them; what it can meet is the work item
+ * (stopped with cancel_delayed_work_sync(), the "closing" flag keeps it from
+ * being armed again) and softirqs (they see either our sk_data_ready and the
+ * context, or TCP's own: both change under the lock that they hold).
+ *
+ * If TCP has no memory then for octets that a send has accepted, the socket
+ * goes to a struct socket of ours ("linger"), and the work item does the rest
+ * of mpa_close() once TCP has taken them: nobody else is left to meet it.
+ *
+ * A listening socket hands its context's parameters, which never change, to
+ * the children that mpa_clone() makes in softirq, without the listener's lock
+ * and under RCU. A child belongs to nobody until it is accepted: until then it
+ * has no struct socket, so no work is done for it ("embryo"), and TCP may
+ * destroy it without a close: then mpa_release() frees its context.
+ *
+ * The module's reference count is held through icsk_ulp_ops until TCP destroys
+ * the socket, the tables of operations live until the module goes.
+ */
+#ifndef _MPA_H
+#define _MPA_H
+
+#include <linux/bvec.h>
+#include <linux/uio.h>
+#include <linux/workqueue.h>
+#include <net/sock.h>
+#include <net/inet_connection_sock.h>
+
+#include "compat.h"
+#include "mpa_proto.h"
+
+struct mpa_ctx;
+struct mpa_table;
+
+/* Wait before memory is asked for again that was not to be had. */
+#define MPA_RETRY_DELAY		(HZ / 20 + 1)
+
+/*
+ * Fragments of the longest FPDU: the rest of a page, then pages; and twice
+ * that many and two if they are a file's, whose octets may lie anywhere.
+ */
+#define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE) + 2)
+#define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
+
+/**
+ * struct mpa_slot - where the next FPDU goes
+ * @emss:	octets of a segment
+ * @begun:	octets in the segment that TCP's queue ended with at first
+ * @used:	octets in the segment that the last FPDU ends in, 0: the next one
+ *		starts one
+ * @frags:	fragments of that skb
+ * @end:	TCP has to be told that the next FPDU starts a segment
+ * @follow:	the next FPDU belongs to the last span
+ */
+struct mpa_slot {
+	u32	emss;
+	u32	begun;
+	u32	used;
+	u32	frags;
+	bool	end;
+	bool	follow;
+};
+
+/**
+ * struct mpa_octets - octets on their way to TCP
+ * @frag:	where they are; each entry holds a page reference
+ * @nr:		entries of @frag in use
+ * @room:	octets that @frag has room for
+ * @len:	octets filled in
+ * @sent:	octets that TCP has taken
+ * @slot:	where those go that are FPDUs
+ * @cur:	entry of @frag where octet @len goes
+ * @cur_off:	and how far into it
+ *
+ * @room and the length of each fragment of our own are multiples of 4, so that
+ * no marker and no CRC field is cut by the end of a fragment. Where a file's
+ * pages are among them, fields have fragments of their own.
+ */
+struct mpa_octets {
+	struct bio_vec	frag[MPA_TX_FRAGS];
+	u32		nr;
+	u32		room;
+	u32		len;
+	u32		sent;
+	struct mpa_slot	slot;
+	u32		cur;
+	u32		cur_off;
+};
+
+/**
+ * struct mpa_mark - how far struct mpa_octets was
+ * @nr:		its member of that name
+ * @last:	octets of its last fragment
+ * @room:	its member of that name
+ * @len:	its member of that name
+ * @cur:	its member of that name
+ * @cur_off:	its member of that name
+ */
+struct mpa_mark {
+	u32	nr;
+	u32	last;
+	u32	room;
+	u32	len;
+	u32	cur;
+	u32	cur_off;
+};
+
+/**
+ * struct mpa_params - how to start: struct mpa_start, checked
+ * @role:	enum mpa_role
+ * @revision:	of MPA
+ * @private_len: octets in @private
+ * @flags:	MPA_START_*
+ * @ird:	inbound RDMA Read queue depth
+ * @ord:	outbound RDMA Read queue depth
+ * @timeout:	jiffies for the startup phase, 0: what the namespace says
+ * @rcu:	for freeing
+ * @private:	private data
+ */
+struct mpa_params {
+	u8		role;
+	u8		revision;
+	u16		private_len;
+	u32		flags;
+	u16		ird;
+	u16		ord;
+	unsigned long	timeout;
+	struct rcu_head	rcu;
+	u8		private[] __counted_by(private_len);
+};
+
+/**
+ * enum mpa_cut - why a segment starts elsewhere than with an FPDU
+ * @MPA_CUT_NOT:	it does start with one
+ * @MPA_CUT_PROBE:	a window probe has cut one before
+ * @MPA_CUT_WINDOW:	the peer's receive window has
+ * @MPA_CUT_PMTU:	EMSS has shrunk, with the path's MTU or half a window
+ * @MPA_CUT_SACK:	EMSS has shrunk, for SACK blocks
+ * @MPA_CUT_OVERSIZED:	its FPDU is larger than EMSS
+ * @MPA_CUT_SMALL_MSS:	as no FPDU can be made small enough
+ * @MPA_CUT_RESIDUE:	TCP had no memory for the rest of an FPDU
+ * @MPA_CUT_OTHER:	something else
+ * @MPA_CUTS:		how many there are
+ */
+enum mpa_cut {
+	MPA_CUT_NOT,
+	MPA_CUT_PROBE,
+	MPA_CUT_WINDOW,
+	MPA_CUT_PMTU,
+	MPA_CUT_SACK,
+	MPA_CUT_OVERSIZED,
+	MPA_CUT_SMALL_MSS,
+	MPA_CUT_RESIDUE,
+	MPA_CUT_OTHER,
+	MPA_CUTS
+};
+
+struct mpa_span;
+
+/**
+ * struct mpa_align - where segments start
+ * @span:	ring of what is in TCP's queues
+ * @room:	entries that @span has room for, a power of two
+ * @first:	the oldest one
+ * @nr:		entries in use
+ * @residue:	where the rest of an FPDU began that TCP had no memory for
+ * @broken:	enum mpa_cut: why what leaves next does not start with an FPDU
+ * @skbs:	counter for MPA_INFO
+ * @segs:	counters for MPA_INFO
+ */
+struct mpa_align {
+	struct mpa_span	*span;
+	u32		room;
+	u32		first;
+	u32		nr;
+	u32		residue;
+	u8		broken;
+	u64		skbs;
+	u64		segs[MPA_CUTS];
+};
+
+/**
+ * struct mpa_tail - the last skb of TCP's send queue
+ * @open:	it is unsent, and what TCP is given next goes into it; if not,
+ *		only @end is valid
+ * @seq:	sequence number of its first octet
+ * @end:	and of the next one that TCP is given
+ * @frags:	its fragments
+ */
+struct mpa_tail {
+	bool	open;
+	u32	seq;
+	u32	end;
+	u32	frags;
+};
+
+/**
+ * struct mpa_sent - a data packet that TCP hands to IP
+ * @seq:	sequence number
+ * @len:	octets of payload
+ * @seg:	octets of a segment of it
+ * @emss:	EMSS at the moment
+ * @window_end:	end of the peer's receive window
+ * @sacks:	EMSS is smaller than it could be, as SACK blocks are owed
+ * @probe:	may be a window probe
+ */
+struct mpa_sent {
+	u32	seq;
+	u32	len;
+	u32	seg;
+	u32	emss;
+	u32	window_end;
+	bool	sacks;
+	bool	probe;
+};
+
+/**
+ * struct mpa_fit - the MSS, made a multiple of what FPDUs are long
+ * @unit:	what FPDUs are long, in octets
+ * @emss:	EMSS that came of it
+ * @less:	octets by which we have lowered the MSS
+ * @ext_hdr_len: TCP's variable by which we have, as we left it
+ */
+struct mpa_fit {
+	u32	unit;
+	u32	emss;
+	u16	less;
+	u16	ext_hdr_len;
+};
+
+/**
+ * enum mpa_push - what TCP does with octets that it is given
+ * @MPA_PUSH_NOT:	it keeps them, if it can; mpa_tcp_push() follows
+ * @MPA_PUSH_FULL:	it sends full segments
+ * @MPA_PUSH_ALL:	it sends all it has
+ */
+enum mpa_push {
+	MPA_PUSH_NOT,
+	MPA_PUSH_FULL,
+	MPA_PUSH_ALL
+};
+
+/**
+ * struct mpa_window - how the edge of the peer's window is minded
+ * @corked:	TCP is corked for it, or for @more
+ * @more:	the user has said that more follows
+ * @pushed:	TCP has been told to send what it has
+ * @lent:	tasks that set TCP's options, which are the user's meanwhile
+ */
+struct mpa_window {
+	bool	corked;
+	bool	more;
+	bool	pushed;
+	u8	lent;
+};
+
+/**
+ * struct mpa_tx - sending
+ * @marked:	the peer wants markers
+ * @crc:	CRCs are generated
+ * @open:	a ULPDU is being put together with MSG_MORE
+ * @taking:	and it consists of pages that are not ours
+ * @finished:	no more will be sent
+ * @fin_due:	by shutdown(2), and TCP has to be told when it has all of @out
+ * @stuck:	poll: octets in @out wait for TCP to take them
+ * @draining:	poll: a sender waits until all is acked, to change the MSS
+ * @packing:	user: short FPDUs may share a segment
+ * @oversize:	user: a ULPDU may be longer than MULPDU
+ * @zerocopy_ro: user: pages of a file do not change
+ * @held:	the FPDUs in @out wait for more of a batch
+ * @kept:	TCP has some that wait for more of it
+ * @armed:	the work item will end that
+ * @segment:	user: octets of a ULPDU, or MPA_SEGMENT_*
+ * @pos:	stream position of the next FPDU, or of the open one
+ * @ulpdu_len:	octets of the open ULPDU so far
+ * @largest:	octets of the largest FPDU in @out
+ * @same_len:	octets of the last FPDU
+ * @same:	how many of that length there were in a row
+ * @misfit:	octets given to TCP since the MSS fitted
+ * @out:	the FPDUs being made, or what TCP has not taken of them;
+ *		allocated with the first one
+ * @fit:	the MSS
+ * @window:	the peer's window
+ * @align:	where segments start
+ * @ulpdus:	counter for MPA_INFO
+ * @octets:	counter for MPA_INFO
+ * @markers:	counter for MPA_INFO
+ */
+struct mpa_tx {
+	bool			marked;
+	bool			crc;
+	bool			open;
+	bool			taking;
+	bool			finished;
+	bool			fin_due;
+	bool			stuck;
+	bool			draining;
+	bool			packing;
+	bool			oversize;
+	bool			zerocopy_ro;
+	bool			held;
+	bool			kept;
+	bool			armed;
+	int			segment;
+	u32			pos;
+	u32			ulpdu_len;
+	u32			largest;
+	u32			same_len;
+	u32			same;
+	u32			misfit;
+	struct mpa_octets	*out;
+	struct mpa_fit		fit;
+	struct mpa_window	window;
+	struct mpa_align	align;
+	u64			ulpdus;
+	u64			octets;
+	u64			markers;
+};
+
+/**
+ * struct mpa_stash - the first octets of an FPDU, taken out of TCP's queue
+ *		      because its receive buffer is too small for the whole
+ * @page:	holds FPDU octets from offset 0 on
+ */
+struct mpa_stash {
+	struct page *page[MPA_STASH_PAGES];
+};
+
+/**
+ * struct mpa_rx - receiving
+ * @marked:	we asked for markers
+ * @crc:	CRCs are checked
+ * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
+ * @info:	MPA_RECVINFO is on
+ * @batch:	MPA_RECV_BATCH is on
+ * @known:	@fpdu is valid: its ULPDU_Length is here
+ * @verified:	its CRC and markers have been found good
+ * @ready:	poll: recvmsg will not wait
+ * @error:	poll: negative errno that ended this half connection, or 0
+ * @taken:	octets of the current FPDU that are no longer in TCP's queue
+ * @read:	octets of its ULPDU that the user has got
+ * @pos:	stream position of the current FPDU, beyond 32 bits
+ * @fpdu:	the current FPDU
+ * @stash:	if not NULL, holds its first @taken octets
+ * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
+ * @octets:	counter for MPA_INFO
+ * @markers:	counter for MPA_INFO
+ *
+ * @taken octets in front of TCP's copied_seq lies @pos, always.
+ */
+struct mpa_rx {
+	bool			marked;
+	bool			crc;
+	bool			rtr;
+	bool			info;
+	bool			batch;
+	bool			known;
+	bool			verified;
+	bool			ready;
+	int			error;
+	u32			taken;
+	u32			read;
+	u64			pos;
+	struct mpa_fpdu		fpdu;
+	struct mpa_stash	*stash;
+	u64			ulpdus;
+	u64			octets;
+	u64			markers;
+};
+
+/**
+ * struct mpa_rx_more - whole ULPDUs behind the current one
+ * @ulpdus:	how many
+ * @octets:	octets of them
+ * @markers:	markers of their FPDUs
+ * @len:	octets of their FPDUs
+ */
+struct mpa_rx_more {
+	u32 ulpdus;
+	u32 octets;
+	u32 markers;
+	u32 len;
+};
+
+/**
+ * struct mpa_ctx - what MPA knows of a socket
+ * @sk:		the socket
+ * @table:	its operations before and after attaching
+ * @data_ready:	sk_data_ready before attaching
+ * @write_space: sk_write_space before attaching
+ * @state:	poll: enum mpa_state
+ * @role:	enum mpa_role
+ * @revision:	revision in use
+ * @code:	enum mpa_error for MPA_INFO
+ * @want_crc:	C in the startup frame sent
+ * @may_send:	poll: RFC 5044 section 7.1.2 rule 4 is met
+ * @rtr_due:	a zero-length FPDU has to go out before all others
+ * @closing:	mpa_close() has begun; no work any more
+ * @embryo:	poll: not accepted yet
+ * @counted:	counts against net.mpa.startup_max
+ * @enhanced:	IRD and ORD were negotiated
+ * @startup_error: negative errno that startup ended with
+ * @deadline:	jiffies when startup must be over, or @linger
+ * @params:	how startup goes; on a listening socket, that of its children,
+ *		read under RCU; freed when startup is over
+ * @ird:	agreed on
+ * @ord:	agreed on
+ * @control:	MPA_START_P2P and MPA_START_RTR_* agreed on
+ * @peer:	the peer's startup frame
+ * @peer_private: its private data, enhanced data included
+ * @have_peer:	@peer is valid
+ * @plain:	calls of TCP's own that are under way
+ * @linger:	has the socket after close(2), until TCP has taken all
+ * @tx:		sending
+ * @rx:		receiving
+ * @work:	all that must not be done in softirq
+ * @rcu:	for freeing
+ */
+struct mpa_ctx {
+	struct sock		*sk;
+	struct mpa_table	*table;
+	void			(*data_ready)(struct sock *sk);
+	void			(*write_space)(struct sock *sk);
+
+	u8			state;
+	u8			role;
+	u8			revision;
+	u8			code;
+	bool			want_crc;
+	bool			may_send;
+	bool			rtr_due;
+	bool			closing;
+	bool			embryo;
+	bool			counted;
+	bool			enhanced;
+	bool			have_peer;
+	u32			plain;
+	int			startup_error;
+	unsigned long		deadline;
+	struct mpa_params __rcu	*params;
+	u16			ird;
+	u16			ord;
+	u32			control;
+	struct mpa_startup	peer;
+	u8			*peer_private;
+	struct socket		*linger;
+
+	struct mpa_tx		tx;
+	struct mpa_rx		rx;
+
+	struct delayed_work	work;
+	struct rcu_head		rcu;
+};
+
+/**
+ * mpa_ctx() - the context of a socket
+ * @sk:	socket
+ *
+ * Context: socket lock held, or inside a system call on the socket.
+ * Return: NULL for a socket that MPA is not attached to, or no longer.
+ */
+static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
+{
+	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
+}
+
+/**
+ * mpa_iter_run() - where the next octets of a program's buffer are
+ * @iter:	the buffer
+ * @n:		set to how many octets lie there side by side
+ *
+ * For _copy_to_user() and _copy_from_user(): what copy_to_iter() has to look at
+ * for each piece is a tenth of all work if the pieces are FPDUs.
+ *
+ * Return: NULL if they are in no program's memory.
+ */
+static inline void __user *mpa_iter_run(const struct iov_iter *iter, size_t *n)
+{
+	const struct iovec *iov;
+
+	*n = iov_iter_count(iter);
+	if (iter_is_ubuf(iter))
+		return iter->ubuf + iter->iov_offset;
+	if (!iter_is_iovec(iter))
+		return NULL;
+	iov = iter_iov(iter);
+	*n = min(*n, iov->iov_len - iter->iov_offset);
+	return iov->iov_base + iter->iov_offset;
+}
+
+/* The same if the next @n octets lie side by side, else NULL. */
+static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
+{
+	size_t run;
+	void __user *user = mpa_iter_run(iter, &run);
+
+	return n <= run ? user : NULL;
+}
+
+/* What was at mpa_iter_run() has been copied. */
+static inline void mpa_iter_skip(struct iov_iter *iter, size_t n)
+{
+	if (iter_is_ubuf(iter) || n == iter->count ||
+	    n < iter_iov(iter)->iov_len - iter->iov_offset) {
+		iter->iov_offset += n;
+		iter->count -= n;
+	} else {
+		iov_iter_advance(iter, n);
+	}
+}
+
+/* For poll: with a state go the errno and the octets that led to it. */
+static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
+{
+	/* Pairs with mpa_startup_wake(). */
+	return smp_load_acquire(&ctx->state);
+}
+
+/* The startup phase is not over; until it is, there are no records. */
+static inline bool mpa_starting(const struct mpa_ctx *ctx)
+{
+	u8 state = READ_ONCE(ctx->state);
+
+	return state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED;
+}
+
+/* Octets on the wire are no longer the user's own: frames or FPDUs. */
+static inline bool mpa_started(const struct mpa_ctx *ctx)
+{
+	switch (READ_ONCE(ctx->state)) {
+	case MPA_STATE_IDLE:
+	case MPA_STATE_REJECTED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* ---- floor 1: mpa_tcp.c ---- */
+
+typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
+
+/**
+ * struct mpa_cursor - a place in TCP's receive queue
+ * @sk:		the socket
+ * @skb:	where in its queue the place was looked for last; never behind it
+ * @part:	@skb, or one of its fragment list
+ * @seq:	sequence number of the next octet
+ * @start:	octets of @skb in front of the piece
+ * @piece:	of @part: 0 is the linear part, n is fragment n - 1
+ * @data:	the next octets, @left of which lie side by side
+ * @left:	0: not looked up
+ *
+ * With it, passing over a queue costs the same in one walk and in many.
+ */
+struct mpa_cursor {
+	struct sock	*sk;
+	struct sk_buff	*skb;
+	struct sk_buff	*part;
+	u32		seq;
+	u32		start;
+	int		piece;
+	u32		left;
+	const u8	*data;
+};
+
+int mpa_ops_attach(struct mpa_ctx *ctx);
+void mpa_ops_detach(struct mpa_ctx *ctx);
+void mpa_ops_exit(void);
+void mpa_ops_adopt(struct mpa_ctx *ctx);
+bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx);
+bool mpa_ops_keep(struct mpa_ctx *ctx);
+void mpa_ops_let_go(struct socket *keeper);
+bool mpa_tcp_listening(const struct sock *sk);
+bool mpa_tcp_may_listen(const struct sock *sk);
+bool mpa_tcp_may_attach(const struct sock *sk);
+bool mpa_tcp_repaired(const struct sock *sk);
+
+int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
+			    sockptr_t val, unsigned int len);
+int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
+			    char __user *val, int __user *len);
+void mpa_ops_base_shutdown(struct sock *sk, int how);
+void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
+
+bool mpa_tcp_connected(const struct sock *sk);
+bool mpa_tcp_gone(const struct sock *sk);
+bool mpa_tcp_input_ended(const struct sock *sk);
+bool mpa_tcp_peer_ended(const struct sock *sk);
+bool mpa_tcp_may_linger(const struct sock *sk);
+void mpa_tcp_reset_on_close(struct sock *sk);
+void mpa_tcp_abort(struct sock *sk, int err);
+int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
+		 bool (*done)(const struct mpa_ctx *ctx));
+
+u32 mpa_tcp_inq(const struct sock *sk);
+bool mpa_tcp_window_closed(const struct sock *sk);
+void mpa_tcp_acknowledge(struct sock *sk);
+void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk);
+void mpa_tcp_seek(struct mpa_cursor *at, u32 off);
+int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
+bool mpa_tcp_map(struct mpa_cursor *at, u32 len);
+void mpa_tcp_consume(struct sock *sk, u32 len);
+
+/* mpa_tcp_out.c */
+u32 mpa_tcp_emss(struct sock *sk);
+void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
+bool mpa_tcp_drained(const struct sock *sk);
+void mpa_tcp_want_drained(struct sock *sk);
+void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail, u32 *una);
+void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
+void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);
+void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
+void mpa_tcp_end_segment(struct sock *sk);
+u32 mpa_tcp_room(const struct sock *sk);
+bool mpa_tcp_writable(const struct sock *sk);
+int mpa_tcp_wait_writable(struct sock *sk, long *timeo);
+int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
+		 struct mpa_window *window, bool end_segment,
+		 enum mpa_push push);
+u32 mpa_tcp_frags(const struct mpa_octets *out);
+u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags);
+u32 mpa_tcp_write_seq(const struct sock *sk);
+void mpa_tcp_sent_how(const struct sock *sk, struct mpa_sent *sent);
+void mpa_tcp_watch(struct sock *sk);
+void mpa_tcp_unwatch(struct sock *sk);
+
+/**
+ * mpa_tcp_look() - the next octets, if they lie side by side
+ * @at:		where
+ * @len:	how many
+ *
+ * Context: as mpa_tcp_begin().
+ * Return: NULL if they do not, or not in memory that is mapped all the time:
+ * mpa_tcp_walk() shows them.
+ */
+static inline const u8 *mpa_tcp_look(struct mpa_cursor *at, u32 len)
+{
+	return at->left >= len || mpa_tcp_map(at, len) ? at->data : NULL;
+}
+
+/* Pass over octets that mpa_tcp_look() has found. */
+static inline void mpa_tcp_pass(struct mpa_cursor *at, u32 len)
+{
+	at->seq += len;
+	at->data += len;
+	at->left -= len;
+}
+
+/* ---- floor 2: engines ---- */
+
+/* mpa_startup.c */
+int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
+		      bool nonblock);
+void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params);
+void mpa_startup_accepted(struct mpa_ctx *ctx);
+int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
+		       bool reject);
+int mpa_startup_progress(struct mpa_ctx *ctx);
+void mpa_startup_settle(struct mpa_ctx *ctx);
+int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
+void mpa_startup_uncount(struct mpa_ctx *ctx);
+void mpa_startup_free(struct mpa_ctx *ctx);
+
+/* mpa_pages.c */
+bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len);
+void mpa_pages_init(void);
+void mpa_pages_exit(void);
+
+/* mpa_octets.c */
+void mpa_octets_reset(struct mpa_octets *out);
+void mpa_octets_mark(const struct mpa_octets *out, struct mpa_mark *mark);
+void mpa_octets_rewind(struct mpa_octets *out, const struct mpa_mark *mark);
+int mpa_octets_reserve(struct mpa_ctx *ctx, u32 len);
+u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
+int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
+u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run);
+void mpa_octets_advance(struct mpa_octets *out, u32 n);
+u8 *mpa_octets_piece(struct mpa_ctx *ctx, u32 n);
+int mpa_octets_pages(struct mpa_octets *out, struct iov_iter *from, u32 n);
+u32 mpa_octets_crc(struct mpa_octets *out, u32 at);
+
+/* mpa_make.c */
+int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		    struct iov_iter *from, u32 n, bool last, bool pages);
+u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
+		   struct iov_iter *from, u32 octets, u32 max);
+
+/* mpa_align.c */
+int mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss);
+void mpa_align_resume(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 len);
+bool mpa_align_fits(const struct mpa_tx *tx, const struct mpa_slot *slot,
+		    u32 len);
+void mpa_align_break(struct mpa_slot *slot);
+void mpa_align_given(struct mpa_ctx *ctx, const struct mpa_slot *slot,
+		     u32 seq, u32 len, u32 largest);
+void mpa_align_sent(struct mpa_ctx *ctx, u32 seq, u32 len, u32 seg);
+void mpa_align_free(struct mpa_align *align);
+
+/* mpa_tx.c */
+int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
+int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len);
+int mpa_tx_push(struct mpa_ctx *ctx);
+void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);
+void mpa_tx_rtr(struct mpa_ctx *ctx);
+u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss);
+void mpa_tx_end_ulpdu(struct mpa_ctx *ctx);
+void mpa_tx_lend(struct mpa_ctx *ctx, bool mss);
+void mpa_tx_take_back(struct mpa_ctx *ctx);
+void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener);
+void mpa_tx_begin(struct mpa_ctx *ctx);
+bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo);
+void mpa_tx_free(struct mpa_ctx *ctx);
+
+/* mpa_rx.c */
+int mpa_rx_head(struct mpa_ctx *ctx, struct mpa_cursor *at, u64 pos,
+		u32 have, struct mpa_fpdu *fpdu);
+int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		 struct mpa_cursor *at, struct iov_iter *to, u32 n);
+u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
+	       struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
+	       struct mpa_rx_more *more);
+int mpa_rx_copy(struct mpa_ctx *ctx, struct iov_iter *to, u32 n);
+bool mpa_rx_whole(struct mpa_ctx *ctx);
+void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
+int mpa_rx_make_room(struct mpa_ctx *ctx);
+int mpa_rx_end(struct mpa_ctx *ctx);
+void mpa_rx_update(struct mpa_ctx *ctx);
+void mpa_rx_drain(struct mpa_ctx *ctx);
+void mpa_rx_free(struct mpa_ctx *ctx);
+
+/* mpa_stash.c */
+int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
+		   u32 *filled);
+int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
+		   mpa_walk_fn fn, void *arg);
+void mpa_stash_free(struct mpa_stash *stash);
+
+/* mpa_recvmsg.c */
+int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+		   int flags);
+u32 mpa_rx_inq(struct mpa_ctx *ctx);
+
+/* ---- floor 3: face ---- */
+
+/* mpa_policy.c */
+int mpa_policy_init(void);
+void mpa_policy_exit(void);
+bool mpa_policy_crc_optional(const struct sock *sk);
+unsigned long mpa_policy_timeout(const struct sock *sk);
+bool mpa_policy_enter_startup(const struct sock *sk);
+void mpa_policy_leave_startup(const struct sock *sk);
+
+/* mpa_stat.c */
+int mpa_stat_init(void);
+void mpa_stat_exit(void);
+void mpa_stat_sent(const struct sock *sk, u32 skbs, enum mpa_cut cut, u32 n);
+
+/* mpa_core.c */
+void mpa_close(struct sock *sk, long timeout);
+void mpa_accepted(struct sock *sk);
+void mpa_data_ready(struct sock *sk);
+void mpa_write_space(struct sock *sk);
+__poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask);
+void mpa_kick(struct mpa_ctx *ctx, unsigned long delay);
+
+/* mpa_sockopt.c */
+int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
+		   unsigned int len);
+int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
+		   int __user *len);
+
+#endif /* _MPA_H */
