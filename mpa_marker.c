@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Where markers fall and what they say: RFC 5044 sections 4.2 and 4.3. */
+
+#include "compat.h"
+#include "mpa_proto.h"
+
+/**
+ * mpa_marker_count() - markers that go among the other octets of an FPDU
+ * @pos:	stream position of the FPDU's first octet
+ * @len:	its octets without markers
+ *
+ * A marker that would fall right behind the last octet belongs to the next
+ * FPDU (section 4.3) and is not counted.
+ */
+u32 mpa_marker_count(u32 pos, u32 len)
+{
+	u32 first = mpa_marker_distance(pos);
+
+	if (len <= first)
+		return 0;
+	return 1 + (len - first - 1) / MPA_MARKER_GAP;
+}
+
+/**
+ * mpa_fpdu_markers_good() - see whether the markers of an FPDU point to its
+ *			     start
+ * @fpdu:	the FPDU
+ * @data:	its octets
+ */
+bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
+{
+	u32 end = fpdu->len - MPA_CRC_LEN, off;
+
+	if (!fpdu->markers)
+		return true;
+	for (off = mpa_marker_distance(fpdu->pos); off < end;
+	     off += MPA_MARKER_INTERVAL) {
+		if (mpa_marker_get(data + off) != mpa_fpdu_ptr(fpdu, off))
+			return false;
+	}
+	return true;
+}

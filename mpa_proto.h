@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Floor 0: the protocol as pure functions on octets and offsets. No sockets,
+ * no locks, no allocation; the same files build in user space.
+ *
+ * A stream position counts octets of one direction of the TCP stream from
+ * SeqStart, the place where its first FPDU (with its leading marker) begins:
+ * RFC 5044 section 4.3. Positions are u32 and wrap as sequence numbers do;
+ * since 512 divides 2^32, marker arithmetic holds across the wrap.
+ */
+#ifndef _MPA_PROTO_H
+#define _MPA_PROTO_H
+
+#include <linux/types.h>
+#include <uapi/linux/mpa.h>
+
+#include "compat.h"
+
+#define MPA_MARKER_INTERVAL	512
+#define MPA_MARKER_LEN		4
+/* Octets between the end of a marker and the next one. */
+#define MPA_MARKER_GAP		(MPA_MARKER_INTERVAL - MPA_MARKER_LEN)
+#define MPA_LENGTH_LEN		2	/* the ULPDU_Length field */
+#define MPA_CRC_LEN		4
+#define MPA_FPDU_OVERHEAD	(MPA_LENGTH_LEN + MPA_CRC_LEN)
+
+/* Octets from the start of an FPDU to the end of its ULPDU_Length, at most. */
+#define MPA_FPDU_HEAD_MAX	(MPA_MARKER_LEN + MPA_LENGTH_LEN)
+
+/*
+ * The longest FPDU: 64768 octets of ULPDU, two of pad, and 128 markers (one
+ * before each 508 octets of the rest).
+ */
+#define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
+				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
+
+/* ---- CRC32c: mpa_crc.c, RFC 5044 section 4.4 ---- */
+
+#define MPA_CRC_INIT		0xffffffffU
+
+u32 mpa_crc_update(u32 crc, const void *data, size_t len);
+void mpa_crc_put(u32 crc, u8 *field);
+bool mpa_crc_match(u32 crc, const u8 *field);
+
+/* ---- markers: mpa_marker.c, RFC 5044 sections 4.2 and 4.3 ---- */
+
+u32 mpa_marker_count(u32 pos, u32 len);
+
+/**
+ * mpa_marker_distance() - octets from a position to the next marker
+ * @pos:	stream position
+ *
+ * Return: 0 to 511; 0 when the marker's first octet is at @pos.
+ */
+static inline u32 mpa_marker_distance(u32 pos)
+{
+	return -pos % MPA_MARKER_INTERVAL;
+}
+
+/**
+ * mpa_marker_put() - fill a marker
+ * @field:	four octets
+ * @fpduptr:	octets from the FPDU's ULPDU_Length to @field, 0 in front of it
+ */
+static inline void mpa_marker_put(u8 *field, u16 fpduptr)
+{
+	put_unaligned_be32(fpduptr, field);
+}
+
+/**
+ * mpa_marker_get() - read a marker
+ * @field:	four octets as received
+ *
+ * The reserved half is ignored and the two low bits count as zero, whatever
+ * they are (section 4.2).
+ *
+ * Return: FPDUPTR.
+ */
+static inline u16 mpa_marker_get(const u8 *field)
+{
+	return get_unaligned_be16(field + 2) & ~3;
+}
+
+/* ---- FPDUs: mpa_frame.c, RFC 5044 sections 4.1 and 4.5 ---- */
+
+/**
+ * struct mpa_fpdu - where one FPDU lies, and how long it is
+ * @pos:	stream position of its first octet: its leading marker if one
+ *		falls there, else its ULPDU_Length
+ * @ulpdu_len:	octets of ULPDU
+ * @head:	offset of ULPDU_Length from @pos: 4 behind a leading marker,
+ *		else 0
+ * @len:	octets of the whole FPDU, markers and CRC included
+ * @markers:	markers among them
+ * @marked:	this direction of the stream carries markers
+ *
+ * Offsets ("off" below) count octets from @pos. Everything but the last four
+ * octets, the CRC field, is covered by the CRC.
+ */
+struct mpa_fpdu {
+	u32 pos;
+	u32 ulpdu_len;
+	u32 head;
+	u32 len;
+	u32 markers;
+	bool marked;
+};
+
+enum mpa_field {
+	MPA_FIELD_MARKER,
+	MPA_FIELD_LENGTH,
+	MPA_FIELD_ULPDU,
+	MPA_FIELD_PAD,
+	MPA_FIELD_CRC,
+};
+
+/**
+ * struct mpa_run - octets of an FPDU that belong to one field
+ * @field:	whose octets they are
+ * @off:	offset of the first of them from the start of the FPDU
+ * @len:	how many there are until another field begins
+ * @skip:	octets of the field before @off: for a ULPDU cut by markers,
+ *		where in the ULPDU the run lies
+ */
+struct mpa_run {
+	enum mpa_field field;
+	u32 off;
+	u32 len;
+	u32 skip;
+};
+
+void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len, bool marked);
+void mpa_fpdu_run(const struct mpa_fpdu *fpdu, u32 off, struct mpa_run *run);
+bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data);
+u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off);
+u32 mpa_mulpdu(u32 emss, bool marked);
+u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked);
+bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len);
+
+/**
+ * mpa_fpdu_ptr() - FPDUPTR of a marker in an FPDU
+ * @fpdu:	the FPDU
+ * @off:	offset of the marker's first octet from the FPDU's start
+ *
+ * Return: octets back to ULPDU_Length; 0 for the marker in front of it.
+ */
+static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
+{
+	return off < fpdu->head ? 0 : off - fpdu->head;
+}
+
+/**
+ * mpa_fpdu_head_len() - octets needed to learn an FPDU's length
+ * @pos:	stream position where the FPDU starts
+ * @marked:	markers are in use in this direction
+ */
+static inline u32 mpa_fpdu_head_len(u32 pos, bool marked)
+{
+	return marked && !(pos % MPA_MARKER_INTERVAL) ? MPA_FPDU_HEAD_MAX :
+							MPA_LENGTH_LEN;
+}
+
+/**
+ * mpa_ulpdu_length() - read ULPDU_Length
+ * @head:	first octets of the FPDU
+ * @head_len:	what mpa_fpdu_head_len() gave
+ */
+static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
+{
+	return get_unaligned_be16(head + head_len - MPA_LENGTH_LEN);
+}
+
+/* ---- checking an FPDU: mpa_verify.c ---- */
+
+/**
+ * struct mpa_verify - one walk over the octets of an FPDU
+ * @fpdu:	the FPDU
+ * @off:	offset of the next octet in it
+ * @crc_end:	octets of it to run through the CRC, 0 if that is not checked
+ * @crc:	CRC so far
+ * @bad_marker:	a marker points elsewhere
+ * @field:	a marker or CRC field that may arrive in pieces
+ * @first:	first octet of the ULPDU that goes to @copy
+ * @end:	the one behind the last
+ * @copy:	called with one run of them after the other; another value than
+ *		0 ends the walk; may be NULL if @end is not above @first
+ * @to:		for @copy
+ */
+struct mpa_verify {
+	const struct mpa_fpdu *fpdu;
+	u32 off;
+	u32 crc_end;
+	u32 crc;
+	bool bad_marker;
+	u8 field[MPA_CRC_LEN];
+	u32 first;
+	u32 end;
+	int (*copy)(void *to, const u8 *data, u32 len);
+	void *to;
+};
+
+void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
+		      bool crc);
+int mpa_verify_octets(void *arg, const u8 *data, u32 len);
+enum mpa_error mpa_verify_end(const struct mpa_verify *verify);
+enum mpa_error mpa_verify_whole(const struct mpa_fpdu *fpdu, const u8 *data,
+				bool crc);
+
+/**
+ * mpa_fpdu_first_run() - where the ULPDU of an FPDU begins
+ * @fpdu:	the FPDU
+ * @run:	set to how many of its octets there are before a marker, or all
+ *
+ * Behind a marker the next MPA_MARKER_GAP octets lie side by side again.
+ *
+ * Return: offset of the first octet of the ULPDU.
+ */
+static inline u32 mpa_fpdu_first_run(const struct mpa_fpdu *fpdu, u32 *run)
+{
+	u32 off = fpdu->head + MPA_LENGTH_LEN;
+
+	*run = fpdu->markers ?
+	       min(mpa_marker_distance(fpdu->pos + off), fpdu->ulpdu_len) :
+	       fpdu->ulpdu_len;
+	return off;
+}
+
+/* ---- startup frames: mpa_frame.c, RFC 5044 section 7.1.1, RFC 6581 ---- */
+
+#define MPA_KEY_LEN		16
+#define MPA_STARTUP_LEN		20	/* without private data */
+#define MPA_STARTUP_MAX		(MPA_STARTUP_LEN + MPA_PRIVATE_DATA_MAX)
+
+enum mpa_startup_kind {
+	MPA_REQUEST,
+	MPA_REPLY,
+};
+
+/**
+ * struct mpa_startup - a startup frame without its private data
+ * @flags:	 M, C, R and S, as MPA_PEER_*
+ * @revision:	 Rev
+ * @private_len: PD_Length
+ */
+struct mpa_startup {
+	u8 flags;
+	u8 revision;
+	u16 private_len;
+};
+
+/**
+ * enum mpa_startup_verdict - what mpa_startup_parse() found
+ * @MPA_STARTUP_MORE:	 well-formed so far, octets are missing
+ * @MPA_STARTUP_OK:	 the fixed part is whole and well-formed
+ * @MPA_STARTUP_BAD_KEY: not an MPA peer
+ * @MPA_STARTUP_SAME_KEY: the key of a frame that we send ourselves: both ends
+ *			 play the same role (section 7.1.2 rule 8)
+ * @MPA_STARTUP_BAD_LEN: PD_Length over 512, or too short for what S promises
+ */
+enum mpa_startup_verdict {
+	MPA_STARTUP_MORE,
+	MPA_STARTUP_OK,
+	MPA_STARTUP_BAD_KEY,
+	MPA_STARTUP_SAME_KEY,
+	MPA_STARTUP_BAD_LEN,
+};
+
+#define MPA_ENHANCED_LEN	4
+#define MPA_DEPTH_MAX		0x3fff
+
+/**
+ * struct mpa_enhanced - enhanced RDMA connection establishment data, the first
+ *			 octets of the private data if S is set
+ * @ird:	inbound RDMA Read queue depth
+ * @ord:	outbound RDMA Read queue depth
+ * @control:	control flags A to D, as MPA_START_P2P and MPA_START_RTR_*
+ */
+struct mpa_enhanced {
+	u16 ird;
+	u16 ord;
+	u32 control;
+};
+
+void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced);
+void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced);
+void mpa_startup_put(u8 *frame, enum mpa_startup_kind kind,
+		     const struct mpa_startup *startup);
+enum mpa_startup_verdict
+mpa_startup_parse(const u8 *frame, u32 len, enum mpa_startup_kind expected,
+		  struct mpa_startup *startup);
+
+#endif /* _MPA_PROTO_H */

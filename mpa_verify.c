@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One walk over the octets of an FPDU: RFC 5044 sections 4.1, 4.2, 4.4, 6. They
+ * come in pieces of any size; the CRC and the markers are checked, and octets of
+ * the ULPDU are handed on, on the way.
+ */
+
+#include "compat.h"
+#include "mpa_proto.h"
+
+/**
+ * mpa_verify_begin() - begin the walk
+ * @verify:	filled in
+ * @fpdu:	the FPDU
+ * @crc:	CRCs are checked
+ */
+void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
+		      bool crc)
+{
+	memset(verify, 0, sizeof(*verify));
+	verify->fpdu = fpdu;
+	verify->crc_end = crc ? fpdu->len - MPA_CRC_LEN : 0;
+	verify->crc = MPA_CRC_INIT;
+}
+
+/* Hand on what of a run of ULPDU octets has been asked for. */
+static int mpa_verify_ulpdu(struct mpa_verify *verify, u32 ulpdu_off,
+			    const u8 *data, u32 n)
+{
+	u32 from = max(ulpdu_off, verify->first);
+	u32 end = min(ulpdu_off + n, verify->end);
+
+	if (from >= end)
+		return 0;
+	return verify->copy(verify->to, data + (from - ulpdu_off), end - from);
+}
+
+static void mpa_verify_marker(struct mpa_verify *verify,
+			      const struct mpa_run *run, u32 n)
+{
+	if (run->skip + n == MPA_MARKER_LEN &&
+	    mpa_marker_get(verify->field) !=
+	    mpa_fpdu_ptr(verify->fpdu, run->off - run->skip))
+		verify->bad_marker = true;
+}
+
+/**
+ * mpa_verify_octets() - the next octets of the FPDU
+ * @arg:	struct mpa_verify
+ * @data:	the octets
+ * @len:	how many; all pieces together are not longer than the FPDU
+ *
+ * A function for those that walk over octets.
+ *
+ * Context: any; that of @copy in struct mpa_verify.
+ * Return: 0, or what @copy has returned.
+ */
+int mpa_verify_octets(void *arg, const u8 *data, u32 len)
+{
+	struct mpa_verify *verify = arg;
+	int err;
+
+	/* Across the fields at once: a call for each costs as much again. */
+	if (verify->off < verify->crc_end)
+		verify->crc = mpa_crc_update(verify->crc, data,
+					     min(len, verify->crc_end -
+						      verify->off));
+
+	while (len) {
+		struct mpa_run run;
+		u32 n;
+
+		mpa_fpdu_run(verify->fpdu, verify->off, &run);
+		n = min(run.len, len);
+
+		switch (run.field) {
+		case MPA_FIELD_MARKER:
+			memcpy(verify->field + run.skip, data, n);
+			mpa_verify_marker(verify, &run, n);
+			break;
+		case MPA_FIELD_CRC:
+			memcpy(verify->field + run.skip, data, n);
+			break;
+		case MPA_FIELD_ULPDU:
+			err = mpa_verify_ulpdu(verify, run.skip, data, n);
+			if (err)
+				return err;
+			break;
+		default:
+			break;
+		}
+		verify->off += n;
+		data += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * mpa_verify_end() - what the walk has found
+ * @verify:	has seen all octets of the FPDU
+ *
+ * Return: MPA_ERR_NONE, MPA_ERR_CRC or MPA_ERR_MARKER.
+ */
+enum mpa_error mpa_verify_end(const struct mpa_verify *verify)
+{
+	/* The CRC field is last: its octets are what "field" holds. */
+	if (verify->crc_end && !mpa_crc_match(verify->crc, verify->field))
+		return MPA_ERR_CRC;
+	/* Section 8 code 3: "In the event that the CRC is valid". */
+	return verify->bad_marker ? MPA_ERR_MARKER : MPA_ERR_NONE;
+}
+
+/* ---- an FPDU that lies in one piece, as nearly all do ---- */
+
+/**
+ * mpa_verify_whole() - check an FPDU
+ * @fpdu:	the FPDU
+ * @data:	its octets
+ * @crc:	CRCs are checked
+ *
+ * Return: what mpa_verify_end() would.
+ */
+enum mpa_error mpa_verify_whole(const struct mpa_fpdu *fpdu, const u8 *data,
+				bool crc)
+{
+	u32 crc_at = fpdu->len - MPA_CRC_LEN;
+
+	if (crc && !mpa_crc_match(mpa_crc_update(MPA_CRC_INIT, data, crc_at),
+				  data + crc_at))
+		return MPA_ERR_CRC;
+	return mpa_fpdu_markers_good(fpdu, data) ? MPA_ERR_NONE :
+						   MPA_ERR_MARKER;
+}
