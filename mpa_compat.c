@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What older kernels lack and compat.h cannot do by itself. */
+
+#include "compat.h"
+
+#ifndef MPA_HAVE_CRC32C_LIB
+
+#include <crypto/hash.h>
+
+/* Octets of state that a CRC32c has, whoever computes it. */
+#define MPA_CRC_STATE	16
+
+static struct crypto_shash *mpa_crc_hash __ro_after_init;
+
+/**
+ * mpa_crc32c() - crc32c() without its detours
+ * @crc:	as for crc32c()
+ * @data:	as for crc32c()
+ * @len:	as for crc32c()
+ *
+ * Context: any.
+ */
+u32 mpa_crc32c(u32 crc, const void *data, size_t len)
+{
+	u8 room[sizeof(struct shash_desc) + MPA_CRC_STATE]
+		__aligned(__alignof__(struct shash_desc));
+	struct shash_desc *desc = (struct shash_desc *)room;
+	u32 *state = shash_desc_ctx(desc);
+
+	if (!mpa_crc_hash)
+		return crc32c(crc, data, len);
+	desc->tfm = mpa_crc_hash;
+	*state = crc;
+	crypto_shash_update(desc, data, len);
+	return *state;
+}
+
+int __init mpa_compat_init(void)
+{
+	struct crypto_shash *hash = crypto_alloc_shash("crc32c", 0, 0);
+
+	if (IS_ERR(hash))
+		return PTR_ERR(hash);
+	if (crypto_shash_descsize(hash) > MPA_CRC_STATE)
+		crypto_free_shash(hash);
+	else
+		mpa_crc_hash = hash;
+	return 0;
+}
+
+void mpa_compat_exit(void)
+{
+	crypto_free_shash(mpa_crc_hash);
+}
+
+#endif /* !MPA_HAVE_CRC32C_LIB */

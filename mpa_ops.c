@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The tables of operations: which system calls on a socket come to MPA, and
+ * how they and the socket's callbacks are put in and taken out.
+ */
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/tcp.h>
+#include <net/inet_common.h>
+#include <net/tcp.h>
+
+#include <asm/ioctls.h>
+
+#include "mpa.h"
+
+/**
+ * struct mpa_table - operations of attached sockets, one for each kind of
+ *		      socket met (IPv4, IPv6)
+ * @list:	in mpa_tables
+ * @base:	TCP's own
+ * @base_ops:	TCP's own
+ * @data_ready:	TCP's own
+ * @write_space: TCP's own
+ * @proto:	@base with ours put in
+ * @ops:	@base_ops with ours put in
+ */
+struct mpa_table {
+	struct list_head	list;
+	struct proto		*base;
+	const struct proto_ops	*base_ops;
+	void			(*data_ready)(struct sock *sk);
+	void			(*write_space)(struct sock *sk);
+	struct proto		proto;
+	struct proto_ops	ops;
+};
+
+static LIST_HEAD(mpa_tables);
+static DEFINE_MUTEX(mpa_tables_lock);
+
+/* ---- operations: ours while MPA runs, TCP's otherwise ---- */
+
+/*
+ * A child of a listening socket for which there was no memory has no context
+ * (see mpa_clone()): it is good for nothing but being closed.
+ */
+
+static struct mpa_table *mpa_table(const struct sock *sk)
+{
+	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
+}
+
+static const struct proto_ops *mpa_base_ops(const struct socket *sock)
+{
+	return container_of(READ_ONCE(sock->ops), struct mpa_table,
+			    ops)->base_ops;
+}
+
+/*
+ * The context of a socket in a system call. An accept(2) that was already
+ * waiting when the listener was attached did not pass through ours.
+ */
+static struct mpa_ctx *mpa_call_ctx(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (ctx && READ_ONCE(ctx->embryo))
+		mpa_accepted(sk);
+	return ctx;
+}
+
+/*
+ * Whether a call is TCP's own. MPA is not started before mpa_plain_end().
+ */
+static bool mpa_plain_begin(struct mpa_ctx *ctx)
+{
+	bool plain;
+
+	if (mpa_started(ctx))
+		return false;
+	lock_sock(ctx->sk);
+	plain = !mpa_started(ctx);
+	ctx->plain += plain;
+	release_sock(ctx->sk);
+	return plain;
+}
+
+static void mpa_plain_end(struct mpa_ctx *ctx)
+{
+	lock_sock(ctx->sk);
+	ctx->plain--;
+	release_sock(ctx->sk);
+}
+
+static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
+{
+	struct mpa_ctx *ctx = mpa_call_ctx(sk);
+	int ret;
+
+	if (!ctx)
+		return -ENOMEM;
+	if (!mpa_plain_begin(ctx))
+		return mpa_tx_sendmsg(ctx, msg, size);
+	ret = ctx->table->base->sendmsg(sk, msg, size);
+	mpa_plain_end(ctx);
+	return ret;
+}
+
+static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
+			   int flags MPA_ADDR_LEN_PARAM)
+{
+	struct mpa_ctx *ctx = mpa_call_ctx(sk);
+	int ret;
+
+	if (!ctx)
+		return -ENOMEM;
+	if (flags & MSG_ERRQUEUE)
+		return ctx->table->base->recvmsg(sk, msg, len,
+						 flags MPA_ADDR_LEN_ARG);
+	if (!mpa_plain_begin(ctx))
+		return mpa_rx_recvmsg(ctx, msg, len, flags);
+	ret = ctx->table->base->recvmsg(sk, msg, len, flags MPA_ADDR_LEN_ARG);
+	mpa_plain_end(ctx);
+	return ret;
+}
+
+#ifdef MPA_HAVE_SENDPAGE
+static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
+			    size_t size, int flags)
+{
+	struct mpa_ctx *ctx = mpa_call_ctx(sk);
+	struct bio_vec vec = {
+		.bv_page = page, .bv_offset = offset, .bv_len = size,
+	};
+	struct msghdr msg = {
+		.msg_flags = (flags & ~MSG_SENDPAGE_NOTLAST) | MSG_SPLICE_PAGES,
+	};
+
+	int ret;
+
+	if (!ctx)
+		return -ENOMEM;
+	if (mpa_plain_begin(ctx)) {
+		ret = ctx->table->base->sendpage(sk, page, offset, size, flags);
+		mpa_plain_end(ctx);
+		return ret;
+	}
+	/*
+	 * More pages follow, or are hoped to: a file that ends early leaves
+	 * MSG_MORE behind, so that it must not keep a ULPDU open.
+	 */
+	if (flags & MSG_SENDPAGE_NOTLAST)
+		msg.msg_flags |= MSG_MORE;
+	else if (flags & MSG_MORE)
+		msg.msg_flags |= MSG_EOR;
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
+	return mpa_tx_sendmsg(ctx, &msg, size);
+}
+#endif
+
+#ifndef MPA_HAVE_SENDPAGE
+static void mpa_op_splice_eof(struct socket *sock)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
+
+	if (!ctx || !mpa_started(ctx))
+		mpa_table(sock->sk)->base->splice_eof(sock);
+	else
+		mpa_tx_end_ulpdu(ctx);
+}
+#endif
+
+static int mpa_op_ioctl(struct sock *sk, int cmd, mpa_ioctl_arg arg)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (ctx && mpa_started(ctx)) {
+		if (cmd == SIOCINQ)
+			return mpa_ioctl_put(arg, mpa_rx_inq(ctx));
+		/* TCP tells what it has. */
+		lock_sock(sk);
+		mpa_tx_end_batch(ctx, true);
+		release_sock(sk);
+	}
+	return mpa_table(sk)->base->ioctl(sk, cmd, arg);
+}
+
+/* Called with the socket lock held. */
+static void mpa_op_shutdown(struct sock *sk, int how)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	long timeo = 0;
+
+	/* The FIN stands behind what has been accepted. */
+	if (ctx && how & SEND_SHUTDOWN && mpa_started(ctx) &&
+	    !mpa_tx_finish(ctx, &timeo))
+		ctx->tx.fin_due = true;
+	else
+		mpa_ops_base_shutdown(sk, how);
+}
+
+/*
+ * Called with the socket lock held: by connect(2), or for the children that
+ * wait in a listener's queue when that is shut down.
+ */
+static int mpa_op_disconnect(struct sock *sk, int flags)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (ctx && mpa_started(ctx) && !ctx->embryo)
+		return -EOPNOTSUPP;
+	return mpa_table(sk)->base->disconnect(sk, flags);
+}
+
+static bool mpa_op_ours(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_prot)->close == mpa_close;
+}
+
+/*
+ * accept(2) gives the new socket the listener's operations before it knows the
+ * connection: one that is older than the attachment is none of ours.
+ */
+static void mpa_op_accepted(struct socket *sock)
+{
+	if (mpa_op_ours(sock->sk))
+		mpa_accepted(sock->sk);
+	else
+		WRITE_ONCE(sock->ops, mpa_base_ops(sock));
+}
+
+#ifdef MPA_HAVE_ACCEPT_ARG
+static int mpa_op_accept(struct socket *sock, struct socket *newsock,
+			  struct proto_accept_arg *arg)
+{
+	int err = mpa_base_ops(sock)->accept(sock, newsock, arg);
+#else
+static int mpa_op_accept(struct socket *sock, struct socket *newsock,
+			  int flags, bool kern)
+{
+	int err = mpa_base_ops(sock)->accept(sock, newsock, flags, kern);
+#endif
+
+	if (!err)
+		mpa_op_accepted(newsock);
+	return err;
+}
+
+static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
+			     struct poll_table_struct *wait)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
+	__poll_t mask;
+	u8 before, state;
+
+	if (!ctx)
+		return mpa_base_ops(sock)->poll(file, sock, wait) | EPOLLERR;
+
+	before = mpa_poll_state(ctx);
+	mask = mpa_base_ops(sock)->poll(file, sock, wait);
+	state = mpa_poll_state(ctx);
+	/* TCP may have spoken of octets that are no longer the user's. */
+	if (state != before)
+		mask = mpa_base_ops(sock)->poll(file, sock, NULL);
+	return mpa_poll_mask(ctx, state, mask);
+}
+
+static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
+				   struct pipe_inode_info *pipe, size_t len,
+				   unsigned int flags)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
+	ssize_t ret;
+
+	if (!ctx || !mpa_plain_begin(ctx))
+		return copy_splice_read(sock->file, ppos, pipe, len, flags);
+	ret = mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
+	mpa_plain_end(ctx);
+	return ret;
+}
+
+/*
+ * Octets that TCP holds say nothing about records, and a mark above one octet
+ * would keep sk_data_ready from being called.
+ */
+static int mpa_op_set_rcvlowat(struct sock *sk, int val)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx || mpa_started(ctx))
+		return -EOPNOTSUPP;
+	return ctx->table->base_ops->set_rcvlowat(sk, val);
+}
+
+/* MSG_PEEK looks at records, from their beginning. */
+static int mpa_op_set_peek_off(struct sock *sk, int val)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx || mpa_started(ctx) || !ctx->table->base_ops->set_peek_off)
+		return -EOPNOTSUPP;
+	return ctx->table->base_ops->set_peek_off(sk, val);
+}
+
+static struct mpa_table *mpa_table_make(struct sock *sk)
+{
+	struct mpa_table *table = kzalloc(sizeof(*table), GFP_KERNEL);
+
+	if (!table)
+		return NULL;
+
+	table->base = sk->sk_prot;
+	table->base_ops = sk->sk_socket->ops;
+	table->data_ready = sk->sk_data_ready;
+	table->write_space = sk->sk_write_space;
+
+	table->proto = *table->base;
+	table->proto.close = mpa_close;
+	table->proto.disconnect = mpa_op_disconnect;
+	table->proto.getsockopt = mpa_getsockopt;
+	table->proto.ioctl = mpa_op_ioctl;
+	table->proto.recvmsg = mpa_op_recvmsg;
+	table->proto.sendmsg = mpa_op_sendmsg;
+	table->proto.setsockopt = mpa_setsockopt;
+	table->proto.shutdown = mpa_op_shutdown;
+#ifdef MPA_HAVE_SENDPAGE
+	table->proto.sendpage = mpa_op_sendpage;
+#else
+	table->proto.splice_eof = mpa_op_splice_eof;
+#endif
+
+	table->ops = *table->base_ops;
+	table->ops.accept = mpa_op_accept;
+	table->ops.poll = mpa_op_poll;
+	table->ops.splice_read = mpa_op_splice_read;
+	table->ops.set_rcvlowat = mpa_op_set_rcvlowat;
+	table->ops.set_peek_off = mpa_op_set_peek_off;
+	/* Not for those who would read or map octets behind our back. */
+	table->ops.mmap = sock_no_mmap;
+	table->ops.read_sock = NULL;
+	table->ops.read_skb = NULL;
+	table->ops.peek_len = NULL;
+
+	list_add(&table->list, &mpa_tables);
+	return table;
+}
+
+/* A handful at most: TCP has one pair of tables for each address family. */
+static struct mpa_table *mpa_table_get(struct sock *sk)
+{
+	struct mpa_table *table;
+
+	mutex_lock(&mpa_tables_lock);
+	list_for_each_entry(table, &mpa_tables, list) {
+		if (table->base == sk->sk_prot &&
+		    table->base_ops == sk->sk_socket->ops &&
+		    table->data_ready == sk->sk_data_ready &&
+		    table->write_space == sk->sk_write_space)
+			goto found;
+	}
+	table = mpa_table_make(sk);
+found:
+	mutex_unlock(&mpa_tables_lock);
+	return table;
+}
+
+/**
+ * mpa_ops_attach() - put our operations into a socket
+ * @ctx:	its context, complete but for what is set here
+ *
+ * From here on the socket's system calls come to us.
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -ENOMEM, or -EBUSY when something else has hooked the socket.
+ */
+int mpa_ops_attach(struct mpa_ctx *ctx)
+{
+	struct inet_connection_sock *icsk = inet_csk(ctx->sk);
+	struct sock *sk = ctx->sk;
+	int err = 0;
+
+	ctx->table = mpa_table_get(sk);
+	if (!ctx->table)
+		return -ENOMEM;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_user_data) {
+		err = -EBUSY;
+		goto out;
+	}
+	ctx->data_ready = sk->sk_data_ready;
+	ctx->write_space = sk->sk_write_space;
+	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
+	sk->sk_data_ready = mpa_data_ready;
+	sk->sk_write_space = mpa_write_space;
+	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
+	WRITE_ONCE(sk->sk_socket->ops, &ctx->table->ops);
+out:
+	write_unlock_bh(&sk->sk_callback_lock);
+	return err;
+}
+
+/**
+ * mpa_ops_detach() - give a socket its own operations back
+ * @ctx:	its context
+ *
+ * Context: process, socket lock held, no system call on the socket under way
+ * but close.
+ */
+void mpa_ops_detach(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_data_ready = ctx->data_ready;
+	sk->sk_write_space = ctx->write_space;
+	WRITE_ONCE(sk->sk_prot, ctx->table->base);
+	if (sk->sk_socket)
+		WRITE_ONCE(sk->sk_socket->ops, ctx->table->base_ops);
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/**
+ * mpa_ops_clone() - give a child of a listening socket a context of its own
+ * @child:	the child, made a moment ago in the listener's image
+ * @ctx:	its context, or NULL: there is none to be had
+ *
+ * Context: softirq, the child is locked and nobody else knows it.
+ * Return: false when the listener is closing and has its own operations back
+ * already. TCP destroys the child next.
+ */
+bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx)
+{
+	struct mpa_table *table = mpa_table(child);
+
+	if (!mpa_op_ours(child)) {
+		rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, NULL);
+		return false;
+	}
+	if (ctx) {
+		ctx->table = table;
+		ctx->data_ready = table->data_ready;
+		ctx->write_space = table->write_space;
+	}
+	child->sk_data_ready = ctx ? mpa_data_ready : table->data_ready;
+	child->sk_write_space = ctx ? mpa_write_space : table->write_space;
+	rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, ctx);
+	return true;
+}
+
+/**
+ * mpa_ops_keep() - keep a socket that is being closed
+ * @ctx:	its context; @ctx->linger is set
+ *
+ * Context: process, socket lock held, no system call on the socket under way
+ * but close.
+ * Return: false without memory for a struct socket.
+ */
+bool mpa_ops_keep(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+	kuid_t uid = sk->sk_uid;
+	struct socket *keeper;
+
+	if (sock_create_lite(sk->sk_family, sk->sk_type, sk->sk_protocol,
+			     &keeper))
+		return false;
+	sock_graft(sk, keeper);
+	WRITE_ONCE(sk->sk_uid, uid);
+	ctx->linger = keeper;
+	return true;
+}
+
+/**
+ * mpa_ops_let_go() - free what mpa_ops_keep() has made
+ * @keeper:	@ctx->linger, whose socket TCP has closed
+ *
+ * Context: process.
+ */
+void mpa_ops_let_go(struct socket *keeper)
+{
+	keeper->sk = NULL;
+	keeper->ops = NULL;
+	sock_release(keeper);
+}
+
+/**
+ * mpa_ops_adopt() - see to it that the struct socket has our operations
+ * @ctx:	the context of a socket that has got one
+ *
+ * A child has not, if accept(2) was waiting already when its listener was
+ * attached.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_ops_adopt(struct mpa_ctx *ctx)
+{
+	WRITE_ONCE(ctx->sk->sk_socket->ops, &ctx->table->ops);
+}
+
+/**
+ * mpa_ops_exit() - free the tables
+ *
+ * Context: module exit: no socket uses them.
+ */
+void mpa_ops_exit(void)
+{
+	struct mpa_table *table, *next;
+
+	list_for_each_entry_safe(table, next, &mpa_tables, list)
+		kfree(table);
+}
+
+/* An option of TCP's that sending uses itself. */
+static bool mpa_ops_borrowed(int level, int name)
+{
+	return level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY);
+}
+
+/* An option that changes the length of headers, and so the MSS. */
+static bool mpa_ops_mss(int level, int name)
+{
+	if (level == SOL_IP)
+		return name == IP_OPTIONS;
+	if (level != SOL_IPV6)
+		return false;
+	switch (name) {
+	case IPV6_HOPOPTS:
+	case IPV6_RTHDRDSTOPTS:
+	case IPV6_RTHDR:
+	case IPV6_DSTOPTS:
+	case IPV6_2292PKTOPTIONS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
+			    sockptr_t val, unsigned int len)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct proto *base = mpa_table(sk)->base;
+	bool mss = mpa_ops_mss(level, name);
+	int err;
+
+	/* It would have octets that have been framed go elsewhere. */
+	if (level == SOL_TCP && name == TCP_REPAIR && ctx) {
+		if (!mpa_plain_begin(ctx))
+			return -EOPNOTSUPP;
+		err = base->setsockopt(sk, level, name, val, len);
+		mpa_plain_end(ctx);
+		return err;
+	}
+	if (!ctx || !(mss || mpa_ops_borrowed(level, name)))
+		return base->setsockopt(sk, level, name, val, len);
+	mpa_tx_lend(ctx, mss);
+	err = base->setsockopt(sk, level, name, val, len);
+	mpa_tx_take_back(ctx);
+	return err;
+}
+
+int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
+			    char __user *val, int __user *len)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct proto *base = mpa_table(sk)->base;
+	int err;
+
+	/* It would take octets out of the queue, unframed and unverified. */
+	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
+		if (!ctx || !mpa_plain_begin(ctx))
+			return -EOPNOTSUPP;
+		err = base->getsockopt(sk, level, name, val, len);
+		mpa_plain_end(ctx);
+		return err;
+	}
+	if (!ctx || !mpa_ops_borrowed(level, name))
+		return base->getsockopt(sk, level, name, val, len);
+	mpa_tx_lend(ctx, false);
+	err = base->getsockopt(sk, level, name, val, len);
+	mpa_tx_take_back(ctx);
+	return err;
+}
+
+/**
+ * mpa_ops_base_shutdown() - TCP's own shutdown
+ * @sk:		socket
+ * @how:	RCV_SHUTDOWN, SEND_SHUTDOWN
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_ops_base_shutdown(struct sock *sk, int how)
+{
+	mpa_table(sk)->base->shutdown(sk, how);
+}
+
+/**
+ * mpa_ops_base_close() - TCP's own close
+ * @table:	the socket's operations, or NULL if it is still attached
+ * @sk:		socket
+ * @timeout:	jiffies to linger
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout)
+{
+	if (!table)
+		table = mpa_table(sk);
+	table->base->close(sk, timeout);
+}

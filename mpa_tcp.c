@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file that knows TCP's insides: how a connection stands and is ended, and
+ * the receive queue. What goes out is in mpa_tcp_out.c; nobody else knows.
+ */
+
+#include <linux/highmem.h>
+#include <linux/tcp.h>
+#include <net/tcp.h>
+
+#include "mpa.h"
+
+/* ---- connection ---- */
+
+bool mpa_tcp_connected(const struct sock *sk)
+{
+	return sk->sk_state == TCP_ESTABLISHED;
+}
+
+/**
+ * mpa_tcp_gone() - the connection has been reset, or has timed out
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ */
+bool mpa_tcp_gone(const struct sock *sk)
+{
+	return inet_sk_state_load(sk) == TCP_CLOSE;
+}
+
+bool mpa_tcp_listening(const struct sock *sk)
+{
+	return sk->sk_state == TCP_LISTEN;
+}
+
+/**
+ * mpa_tcp_may_listen() - the socket is bound and has never been connected
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_tcp_may_listen(const struct sock *sk)
+{
+	return sk->sk_state == TCP_CLOSE && inet_sk(sk)->inet_num &&
+	       sk->sk_socket->state == SS_UNCONNECTED;
+}
+
+/**
+ * mpa_tcp_may_attach() - the socket is one that MPA can be started on, now or
+ *			  once it listens or is connected
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_may_attach(const struct sock *sk)
+{
+	return (1 << sk->sk_state) &
+	       (TCPF_ESTABLISHED | TCPF_LISTEN | TCPF_CLOSE);
+}
+
+/**
+ * mpa_tcp_repaired() - TCP_REPAIR is on: octets given to TCP are not sent
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_repaired(const struct sock *sk)
+{
+	return tcp_sk(sk)->repair;
+}
+
+/**
+ * mpa_tcp_input_ended() - nothing can arrive any more
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ * Return: whether the peer has closed its half, or the connection is gone.
+ */
+bool mpa_tcp_input_ended(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
+}
+
+/**
+ * mpa_tcp_peer_ended() - the peer has closed its half
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ * Return: false as well when the local user has shut down receiving.
+ */
+bool mpa_tcp_peer_ended(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_DONE);
+}
+
+/**
+ * mpa_tcp_may_linger() - close(2) would not reset the connection
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_may_linger(const struct sock *sk)
+{
+	return !mpa_tcp_gone(sk) && !mpa_tcp_inq(sk) &&
+	       !(sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime);
+}
+
+/**
+ * mpa_tcp_reset_on_close() - let close(2) send RST, as for unread data
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_reset_on_close(struct sock *sk)
+{
+	sk->sk_lingertime = 0;
+	sock_set_flag(sk, SOCK_LINGER);
+}
+
+/**
+ * mpa_tcp_abort() - reset the connection at once
+ * @sk:		socket
+ * @err:	positive errno for its user
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tcp_abort(struct sock *sk, int err)
+{
+	tcp_abort(sk, err);
+}
+
+/**
+ * mpa_tcp_wait() - sleep until something becomes true
+ * @ctx:	the context
+ * @timeo:	jiffies left; updated
+ * @done:	what to wait for; must only read what may be read without the
+ *		lock, and must be true when the connection is in error
+ *
+ * Context: process, socket lock held; it is dropped meanwhile, so whatever was
+ * known before is not any more.
+ * Return: 0, -EAGAIN when time is up, -EINTR or -ERESTARTSYS on a signal,
+ * -EPIPE when the socket was disconnected meanwhile.
+ */
+int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
+		 bool (*done)(const struct mpa_ctx *ctx))
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct sock *sk = ctx->sk;
+	int ret = 0;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	sk_set_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	while (!done(ctx)) {
+		if (!*timeo) {
+			ret = -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			ret = sock_intr_errno(*timeo);
+			break;
+		}
+		ret = sk_wait_event(sk, timeo, done(ctx), &wait);
+		if (ret < 0)
+			break;
+		ret = 0;
+	}
+	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return ret;
+}
+
+/* ---- receiving ---- */
+
+/**
+ * mpa_tcp_inq() - octets in order that nobody has read
+ * @sk:	socket
+ *
+ * An urgent octet counts like any other: MPA's octet stream is the sequence
+ * number space.
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_inq(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 octets = tp->rcv_nxt - tp->copied_seq;
+
+	/* The FIN has a sequence number as well. */
+	if (octets && sock_flag(sk, SOCK_DONE))
+		octets--;
+	return octets;
+}
+
+/**
+ * mpa_tcp_window_closed() - the peer cannot send more until octets are taken
+ * @sk:	socket
+ *
+ * To TCP a FIN is something to take as well.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_window_closed(const struct sock *sk)
+{
+	return mpa_tcp_inq(sk) && tcp_epollin_ready(sk, INT_MAX);
+}
+
+/**
+ * mpa_tcp_acknowledge() - acknowledge what has arrived and nobody can read yet
+ * @sk:	socket
+ *
+ * TCP counts on a reader, whose reads send the ACKs. An FPDU that is longer
+ * than the peer's congestion window would wait for the timer of delayed ACKs.
+ *
+ * Context: softirq or process (backlog), socket lock held.
+ */
+void mpa_tcp_acknowledge(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	/* RFC 1122 section 4.2.3.2: every second segment. */
+	if (inet_csk_ack_scheduled(sk) &&
+	    tp->rcv_nxt - tp->rcv_wup > inet_csk(sk)->icsk_ack.rcv_mss)
+		mpa_send_ack(sk);
+}
+
+/*
+ * The octets of an skb lie in pieces: its linear part, its fragments, then the
+ * same for each skb in its fragment list. One of those that has such a list
+ * itself (reassembled IP fragments may) counts as one piece, and is gone
+ * through from its start each time.
+ */
+static inline bool mpa_piece_nests(const struct mpa_cursor *at)
+{
+	return at->part != at->skb && skb_has_frag_list(at->part);
+}
+
+static const skb_frag_t *mpa_piece_frag(const struct mpa_cursor *at)
+{
+	return &skb_shinfo(at->part)->frags[at->piece - 1];
+}
+
+static __always_inline u32 mpa_piece_len(const struct mpa_cursor *at)
+{
+	if (at->piece)
+		return skb_frag_size(mpa_piece_frag(at));
+	return mpa_piece_nests(at) ? at->part->len : skb_headlen(at->part);
+}
+
+static bool mpa_piece_next(struct mpa_cursor *at)
+{
+	at->start += mpa_piece_len(at);
+	if (at->piece < skb_shinfo(at->part)->nr_frags && !mpa_piece_nests(at)) {
+		at->piece++;
+		return true;
+	}
+	at->piece = 0;
+	at->part = at->part == at->skb ? skb_shinfo(at->skb)->frag_list :
+					 at->part->next;
+	return at->part;
+}
+
+static void mpa_cursor_enter(struct mpa_cursor *at, struct sk_buff *skb)
+{
+	at->skb = skb;
+	at->part = skb;
+	at->piece = 0;
+	at->start = 0;
+	at->left = 0;
+}
+
+static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
+			 mpa_walk_fn fn, void *arg)
+{
+	u32 p_off, p_len, done;
+	struct page *page;
+	int err;
+
+	skb_frag_foreach_page(frag, skb_frag_off(frag) + off, len, page, p_off,
+			      p_len, done) {
+		u8 *data = kmap_local_page(page);
+
+		err = fn(arg, data + p_off, p_len);
+		kunmap_local(data);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Octets of at->skb, from @off on, which is not in front of the cursor. */
+static int mpa_skb_walk(struct mpa_cursor *at, u32 off, u32 len,
+			mpa_walk_fn fn, void *arg)
+{
+	struct mpa_cursor inner;
+	u32 skip, n;
+	int err;
+
+	while (len) {
+		while (off - at->start >= mpa_piece_len(at))
+			if (!mpa_piece_next(at))
+				return -EFAULT;
+		/* Device memory (TCP devmem) is for those who asked for it. */
+		if (at->piece && !skb_frags_readable(at->part))
+			return -EFAULT;
+
+		skip = off - at->start;
+		n = min(mpa_piece_len(at) - skip, len);
+		if (at->piece) {
+			err = mpa_frag_walk(mpa_piece_frag(at), skip, n, fn,
+					    arg);
+		} else if (!mpa_piece_nests(at)) {
+			err = fn(arg, at->part->data + skip, n);
+		} else {
+			mpa_cursor_enter(&inner, at->part);
+			err = mpa_skb_walk(&inner, skip, n, fn, arg);
+		}
+		if (err)
+			return err;
+		off += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * mpa_tcp_begin() - put a cursor on the first octet that nobody has read
+ * @at:	the cursor
+ * @sk:	socket
+ *
+ * Context: socket lock held. The cursor is good until it is dropped, or octets
+ * are consumed.
+ */
+void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk)
+{
+	at->sk = sk;
+	at->seq = tcp_sk(sk)->copied_seq;
+	mpa_cursor_enter(at, skb_peek(&sk->sk_receive_queue));
+}
+
+/**
+ * mpa_tcp_seek() - move a cursor forward
+ * @at:		the cursor
+ * @off:	octets from the first one that nobody has read to where it goes
+ *
+ * Context: as mpa_tcp_begin().
+ */
+void mpa_tcp_seek(struct mpa_cursor *at, u32 off)
+{
+	u32 seq = tcp_sk(at->sk)->copied_seq + off;
+
+	if (at->seq == seq)
+		return;
+	at->seq = seq;
+	at->left = 0;
+}
+
+/**
+ * mpa_tcp_map() - look up what lies side by side at a cursor
+ * @at:		the cursor
+ * @len:	octets that are wanted
+ *
+ * For mpa_tcp_look(). Mostly many FPDUs do, as TCP joins what came from one
+ * page.
+ *
+ * Context: as mpa_tcp_begin().
+ * Return: whether @len octets do.
+ */
+bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
+{
+	const skb_frag_t *frag;
+	u32 off;
+
+	for (; at->skb; mpa_cursor_enter(at, skb_peek_next(at->skb,
+						&at->sk->sk_receive_queue))) {
+		off = at->seq - TCP_SKB_CB(at->skb)->seq;
+		if (off < at->skb->len)
+			break;
+	}
+	if (!at->skb)
+		return false;
+	while (off - at->start >= mpa_piece_len(at)) {
+		if (!mpa_piece_next(at))
+			return false;
+	}
+	if (mpa_piece_nests(at))
+		return false;
+
+	off -= at->start;
+	if (!at->piece) {
+		at->data = at->part->data + off;
+	} else {
+		frag = mpa_piece_frag(at);
+		if (!skb_frags_readable(at->part) ||
+		    PageHighMem(skb_frag_page(frag)))
+			return false;
+		at->data = skb_frag_address(frag) + off;
+	}
+	at->left = mpa_piece_len(at) - off;
+	return at->left >= len;
+}
+
+/**
+ * mpa_tcp_walk() - show octets of the receive queue to a function
+ * @at:		where from; moved behind them
+ * @len:	octets to show; mpa_tcp_inq() has them all
+ * @fn:		called with one run of octets after the other, in order; it
+ *		may sleep if the caller may; another value than 0 ends the walk
+ * @arg:	for @fn
+ *
+ * Segments in the queue may overlap, so everything goes by sequence numbers.
+ *
+ * Context: as mpa_tcp_begin(); @fn does not drop the lock.
+ * Return: 0, or what @fn returned. After an error @at is of no use.
+ */
+int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
+{
+	at->left = 0;
+	while (len && at->skb) {
+		u32 skip = at->seq - TCP_SKB_CB(at->skb)->seq;
+		u32 n;
+		int err;
+
+		if (skip >= at->skb->len) {
+			mpa_cursor_enter(at, skb_peek_next(at->skb,
+						&at->sk->sk_receive_queue));
+			continue;
+		}
+		n = min(at->skb->len - skip, len);
+		err = mpa_skb_walk(at, skip, n, fn, arg);
+		if (err)
+			return err;
+		at->seq += n;
+		len -= n;
+	}
+	return WARN_ON_ONCE(len) ? -EFAULT : 0;
+}
+
+/**
+ * mpa_tcp_consume() - take octets off the receive queue, open the window
+ * @sk:		socket
+ * @len:	octets, at most mpa_tcp_inq()
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_consume(struct sock *sk, u32 len)
+{
+	if (len)
+		tcp_read_done(sk, len);
+}

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP's insides, the sending half: the effective MSS, how octets are handed
+ * over and cut into segments, what leaves.
+ */
+
+#include <linux/mutex.h>
+#include <linux/tcp.h>
+#include <net/tcp.h>
+
+#include "mpa.h"
+
+/* ---- sending: how TCP cuts ---- */
+
+/* What the SACK blocks that we owe the peer take from each segment. */
+static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
+{
+	u32 room = MAX_TCP_OPTION_SPACE + sizeof(struct tcphdr) -
+		   tp->tcp_header_len;
+	u32 blocks = tp->rx_opt.num_sacks + tp->rx_opt.dsack;
+
+	if (!blocks || room < TCPOLEN_SACK_BASE_ALIGNED + TCPOLEN_SACK_PERBLOCK)
+		return 0;
+	blocks = min_t(u32, blocks, (room - TCPOLEN_SACK_BASE_ALIGNED) /
+				    TCPOLEN_SACK_PERBLOCK);
+	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
+}
+
+static u32 mpa_tcp_emss_now(const struct tcp_sock *tp)
+{
+	return tp->mss_cache - mpa_tcp_sack_len(tp);
+}
+
+/**
+ * mpa_tcp_emss() - effective maximum segment size
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ * Return: octets of payload that the next full segment takes: less what
+ * options take, for a path whose MTU has just changed as well.
+ */
+u32 mpa_tcp_emss(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct dst_entry *dst;
+
+	/* A route that has changed is looked up now, not when segments leave. */
+	icsk->icsk_af_ops->rebuild_header(sk);
+	dst = __sk_dst_get(sk);
+	if (dst) {
+		u32 mtu = dst_mtu(dst);
+
+		if (mtu != icsk->icsk_pmtu_cookie)
+			icsk->icsk_sync_mss(sk, mtu);
+	}
+	return mpa_tcp_emss_now(tcp_sk(sk));
+}
+
+/* The MSS less @less octets. */
+static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	/* IPv6 options are set, not added: then ours are gone. */
+	if (fit->less && icsk->icsk_ext_hdr_len == fit->ext_hdr_len)
+		icsk->icsk_ext_hdr_len -= fit->less;
+	icsk->icsk_ext_hdr_len += less;
+	fit->less = less;
+	fit->ext_hdr_len = icsk->icsk_ext_hdr_len;
+	icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
+}
+
+/**
+ * mpa_tcp_unfit() - let the MSS be TCP's own
+ * @sk:		socket
+ * @fit:	how far the MSS has been lowered
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
+{
+	if (fit->less)
+		mpa_tcp_lower_mss(sk, fit, 0);
+	fit->unit = 0;
+}
+
+/**
+ * mpa_tcp_fit() - let the MSS be a multiple of what FPDUs are long
+ * @sk:		socket, drained: what is sent now or again would be cut anew
+ * @fit:	how far the MSS has been lowered
+ * @unit:	octets; 4 if the FPDUs have no size in common
+ *
+ * TCP cuts an skb at multiples of the MSS. FPDUs of one size share an skb, and
+ * so TSO, only if these are multiples of that size. The number of segments
+ * stays the same, as no FPDU is cut.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
+{
+	u32 emss, less;
+
+	mpa_tcp_unfit(sk, fit);
+	fit->unit = unit;
+	emss = mpa_tcp_emss(sk);
+	less = emss % (unit <= emss ? unit : 4);
+	if (less) {
+		mpa_tcp_lower_mss(sk, fit, less);
+		/* Not so if something else bounds it: half a small window */
+		if (mpa_tcp_emss(sk) != emss - less)
+			mpa_tcp_lower_mss(sk, fit, 0);
+	}
+	fit->emss = mpa_tcp_emss(sk);
+}
+
+/**
+ * mpa_tcp_drained() - the peer has acknowledged all that TCP was given
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ */
+bool mpa_tcp_drained(const struct sock *sk)
+{
+	return skb_queue_empty_lockless(&sk->sk_write_queue) &&
+	       !READ_ONCE(tcp_sk(sk)->packets_out);
+}
+
+/**
+ * mpa_tcp_want_drained() - have sk_write_space called when octets are acked
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+void mpa_tcp_want_drained(struct sock *sk)
+{
+	if (sk->sk_socket)
+		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+}
+
+/**
+ * mpa_tcp_tail() - see what TCP has not sent yet
+ * @sk:		socket
+ * @tail:	filled in
+ * @una:	set to the first octet that the peer has not acknowledged
+ *
+ * Context: socket lock held.
+ */
+void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail, u32 *una)
+{
+	const struct sk_buff *skb = tcp_write_queue_tail(sk);
+
+	*una = tcp_sk(sk)->snd_una;
+	tail->end = tcp_sk(sk)->write_seq;
+	tail->open = skb && tcp_skb_can_collapse_to(skb);
+	if (tail->open) {
+		tail->seq = TCP_SKB_CB(skb)->seq;
+		tail->frags = skb_shinfo(skb)->nr_frags;
+	}
+}
+
+/**
+ * mpa_tcp_end_segment() - what comes next begins an skb, and with it a segment
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+void mpa_tcp_end_segment(struct sock *sk)
+{
+	struct sk_buff *skb = tcp_write_queue_tail(sk);
+
+	if (skb)
+		TCP_SKB_CB(skb)->eor = 1;
+}
+
+/*
+ * TCP cuts at the edge of the peer's window as well. Under TCP_CORK it does so
+ * at multiples of the MSS only; "push" lets a last short skb go all the same,
+ * which corking would hold back. Not for longer than needed: a corked queue
+ * costs a segment for each short end.
+ *
+ * Without "push" corking keeps a segment open that more will be packed into;
+ * MSG_MORE alone is forgotten with the next ACK.
+ *
+ * A user who has corked the socket gets the same from TCP.
+ */
+static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool beyond = after(tp->write_seq, tcp_wnd_end(tp));
+
+	if (!beyond && !(window->more && tcp_send_head(sk))) {
+		mpa_tcp_forget_window(sk, window);
+		return;
+	}
+	if (window->lent || (!window->corked && tp->nonagle & TCP_NAGLE_CORK))
+		return;
+	window->corked = true;
+	tp->nonagle |= TCP_NAGLE_CORK;
+	if (window->more)
+		tp->nonagle &= ~TCP_NAGLE_PUSH;
+	else
+		tp->nonagle |= TCP_NAGLE_PUSH;
+}
+
+/**
+ * mpa_tcp_forget_window() - give the user's TCP_CORK and TCP_NODELAY back
+ * @sk:		socket
+ * @window:	the peer's window
+ *
+ * Context: socket lock held.
+ */
+void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!window->corked)
+		return;
+	window->corked = false;
+	tp->nonagle &= ~TCP_NAGLE_CORK;
+	if (!(tp->nonagle & TCP_NAGLE_OFF))
+		tp->nonagle &= ~TCP_NAGLE_PUSH;
+}
+
+/**
+ * mpa_tcp_push() - have what was given to TCP sent when the lock is released
+ * @sk:		socket
+ * @window:	the peer's window
+ * @more:	more follows soon: a last segment that is not full waits for it
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
+{
+	struct sk_buff *skb = tcp_write_queue_tail(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (window->pushed) {
+		window->pushed = false;
+		return;
+	}
+	window->more = more;
+	mpa_tcp_cork(sk, window);
+	if (!skb || more)
+		return;
+	TCP_SKB_CB(skb)->tcp_flags |= TCPHDR_PSH;
+	tp->pushed_seq = tp->write_seq;
+	if (!test_and_set_bit(TCP_TSQ_DEFERRED, &sk->sk_tsq_flags))
+		sock_hold(sk);
+}
+
+/* ---- sending: octets ---- */
+
+/**
+ * mpa_tcp_room() - octets until the send buffer is full
+ * @sk:	socket; mpa_tcp_writable()
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_room(const struct sock *sk)
+{
+	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued, 0);
+}
+
+/**
+ * mpa_tcp_writable() - the send buffer is not full
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_writable(const struct sock *sk)
+{
+	return sk_stream_memory_free(sk);
+}
+
+/**
+ * mpa_tcp_wait_writable() - wait for room in the send buffer, or for memory
+ * @sk:		socket
+ * @timeo:	jiffies left; updated
+ *
+ * If there is room already, waits a little: whoever calls has found out that
+ * memory is short.
+ *
+ * Context: process, socket lock held; it is dropped meanwhile.
+ * Return: 0, -EPIPE, -EAGAIN, -EINTR or -ERESTARTSYS.
+ */
+int mpa_tcp_wait_writable(struct sock *sk, long *timeo)
+{
+	return sk_stream_wait_memory(sk, timeo);
+}
+
+/*
+ * Octets that may be given at once. A call that fills an skb and goes on sends
+ * it without regard to corking, and so would cut it at the window's edge.
+ */
+static u32 mpa_tcp_call_max(struct sock *sk)
+{
+	struct sk_buff *skb = tcp_write_queue_tail(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 emss = mpa_tcp_emss_now(tp);
+	u32 goal = tcp_bound_to_half_wnd(tp, sk->sk_gso_max_size) / emss;
+
+	goal = max_t(u32, min_t(u32, goal, sk->sk_gso_max_segs), 1) * emss;
+	if (!skb || !tcp_skb_can_collapse_to(skb))
+		return goal;
+	if (skb->len < goal)
+		return goal - skb->len;
+	/* Full, unless TCP takes another view of it: make sure. */
+	if (skb->len % emss == 0)
+		mpa_tcp_end_segment(sk);
+	return goal;
+}
+
+/**
+ * mpa_tcp_frags() - fragments of an skb that TCP makes of octets, at most
+ * @out:	the octets
+ *
+ * Newer kernels make one of each page, also where pages lie side by side.
+ */
+u32 mpa_tcp_frags(const struct mpa_octets *out)
+{
+	u32 frags = 0, i;
+
+	if (MPA_TCP_JOINS_PAGES)
+		return out->nr;
+	for (i = 0; i < out->nr; i++)
+		frags += DIV_ROUND_UP(offset_in_page(out->frag[i].bv_offset) +
+				      out->frag[i].bv_len, PAGE_SIZE);
+	return frags;
+}
+
+/**
+ * mpa_tcp_frag_room() - octets that may follow before an skb has no more
+ *			 fragments for them
+ * @out:	the octets that are to go into it
+ * @frags:	fragments that it has
+ *
+ * Return: at least so many if they lie side by side.
+ */
+u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags)
+{
+	frags += mpa_tcp_frags(out) + 1;
+	if (frags >= MAX_SKB_FRAGS)
+		return 0;
+	return MPA_TCP_JOINS_PAGES ? U32_MAX :
+				     (MAX_SKB_FRAGS - frags) * PAGE_SIZE;
+}
+
+/*
+ * Pages go to TCP by reference: nobody may write to them any more. @push is for
+ * when these @n octets are the last ones.
+ */
+#ifdef MPA_HAVE_SENDPAGE
+static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
+			     enum mpa_push push)
+{
+	int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	const struct bio_vec *frag = out->frag;
+	u32 skip = out->sent, left;
+
+	while (skip >= frag->bv_len)
+		skip -= frag++->bv_len;
+	left = frag->bv_len - skip;
+	/* All leaves at once, and wakes the peer's reader once. */
+	if (left > tcp_sk(sk)->mss_cache)
+		left = min(left, mpa_tcp_call_max(sk));
+	if (left < n || push != MPA_PUSH_ALL)
+		flags |= MSG_MORE;
+	if (left < n || push == MPA_PUSH_NOT)
+		flags |= MSG_SENDPAGE_NOTLAST;
+	return tcp_sendpage_locked(sk, frag->bv_page, frag->bv_offset + skip,
+				   min(left, n), flags);
+}
+#else
+static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
+			     enum mpa_push push)
+{
+	struct msghdr msg = {
+		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_SPLICE_PAGES,
+	};
+
+	if (push != MPA_PUSH_ALL)
+		msg.msg_flags |= MSG_MORE;
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, out->frag, out->nr,
+		      out->len);
+	iov_iter_advance(&msg.msg_iter, out->sent);
+	iov_iter_truncate(&msg.msg_iter, n);
+	return tcp_sendmsg_locked(sk, &msg, n);
+}
+#endif
+
+static int mpa_tcp_send_all(struct sock *sk, struct mpa_octets *out,
+			    enum mpa_push push)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	while (out->sent < out->len) {
+		u32 n = out->len - out->sent;
+		int ret;
+
+		if (after(tp->write_seq + n, tcp_wnd_end(tp)))
+			n = min(n, mpa_tcp_call_max(sk));
+		ret = mpa_tcp_send_some(sk, out, n,
+					out->sent + n == out->len ?
+					push : MPA_PUSH_FULL);
+		if (ret <= 0)
+			return ret ?: -EAGAIN;
+		out->sent += ret;
+	}
+	return 0;
+}
+
+/**
+ * mpa_tcp_send() - hand octets to TCP, without waiting
+ * @sk:		socket
+ * @out:	the octets; @out->sent says how many TCP has taken
+ * @window:	the peer's window
+ * @end_segment: the first of them starts a segment
+ * @push:	what TCP does with them
+ *
+ * The send buffer's bounds are lifted for the time of the call. Whether there
+ * is room is asked before an FPDU is begun; once begun, only a real lack of
+ * memory keeps a part of it back.
+ *
+ * Context: process, socket lock held. TCP may work off the backlog meanwhile,
+ * so the receive queue can change.
+ * Return: 0 when TCP has taken everything, -EAGAIN when it lacks memory, or
+ * the error that the connection is in.
+ */
+int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
+		 struct mpa_window *window, bool end_segment,
+		 enum mpa_push push)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 lowat = tp->notsent_lowat;
+	int sndbuf = sk->sk_sndbuf;
+	int err;
+
+	/* Not begun without memory, unless nothing is left to free any. */
+	if (!out->sent && sk->sk_wmem_queued &&
+	    !sk_wmem_schedule(sk, out->len))
+		return -EAGAIN;
+	if (end_segment)
+		mpa_tcp_end_segment(sk);
+
+	/*
+	 * At the window's edge it takes more, mpa_tcp_push(), and what TCP
+	 * sends meanwhile because of ACKs must not be cut there.
+	 */
+	if (after(tp->write_seq + out->len - out->sent, tcp_wnd_end(tp))) {
+		if (push == MPA_PUSH_ALL)
+			push = MPA_PUSH_FULL;
+		if (!window->lent && !(tp->nonagle & TCP_NAGLE_CORK)) {
+			tp->nonagle |= TCP_NAGLE_CORK;
+			window->corked = true;
+		}
+	}
+	if (push == MPA_PUSH_ALL)
+		mpa_tcp_forget_window(sk, window);
+
+	WRITE_ONCE(tp->notsent_lowat, UINT_MAX);
+	WRITE_ONCE(sk->sk_sndbuf, INT_MAX);
+	err = mpa_tcp_send_all(sk, out, push);
+	window->pushed = push == MPA_PUSH_ALL && !err;
+	WRITE_ONCE(tp->notsent_lowat, lowat);
+	/* Under memory pressure TCP shrinks it for good. */
+	if (sk->sk_sndbuf > sndbuf)
+		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+	return err;
+}
+
+/**
+ * mpa_tcp_write_seq() - sequence number of the next octet given to TCP
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_write_seq(const struct sock *sk)
+{
+	return tcp_sk(sk)->write_seq;
+}
+
+/* ---- sending: what leaves ---- */
+
+/**
+ * struct mpa_xmit - TCP's way down to IP, with a look at what goes there
+ * @base:	TCP's own operations
+ * @ops:	the same with ours put in
+ */
+struct mpa_xmit {
+	const struct inet_connection_sock_af_ops *base;
+	struct inet_connection_sock_af_ops ops;
+};
+
+/* IPv4, IPv6, IPv4 mapped into IPv6. */
+static struct mpa_xmit mpa_xmits[3];
+static DEFINE_MUTEX(mpa_xmits_lock);
+
+/**
+ * mpa_tcp_sent_how() - how things stand while a packet is handed to IP
+ * @sk:		socket
+ * @sent:	filled in, but for what is in the packet
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_tcp_sent_how(const struct sock *sk, struct mpa_sent *sent)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	sent->emss = mpa_tcp_emss_now(tp);
+	sent->window_end = tcp_wnd_end(tp);
+	sent->sacks = mpa_tcp_sack_len(tp);
+	sent->probe = READ_ONCE(icsk->icsk_pending) == ICSK_TIME_PROBE0 ||
+		      icsk->icsk_probes_out;
+}
+
+/* Context: socket lock held, maybe in softirq. */
+static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
+			      struct flowi *fl)
+{
+	const struct mpa_xmit *xmit =
+		container_of(inet_csk(sk)->icsk_af_ops, struct mpa_xmit, ops);
+	const struct tcphdr *th = (const struct tcphdr *)skb->data;
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	u32 len = skb->len - __tcp_hdrlen(th);
+
+	if (len && ctx)
+		mpa_align_sent(ctx, ntohl(th->seq), len,
+			       skb_shinfo(skb)->gso_size ?: len);
+	return xmit->base->queue_xmit(sk, skb, fl);
+}
+
+/**
+ * mpa_tcp_watch() - have segments counted when they leave
+ * @sk:	socket, in Full Operation
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_watch(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct mpa_xmit *xmit;
+
+	mutex_lock(&mpa_xmits_lock);
+	for (xmit = mpa_xmits; xmit < mpa_xmits + ARRAY_SIZE(mpa_xmits);
+	     xmit++) {
+		if (!xmit->base) {
+			xmit->ops = *icsk->icsk_af_ops;
+			xmit->ops.queue_xmit = mpa_tcp_queue_xmit;
+			xmit->base = icsk->icsk_af_ops;
+		}
+		if (xmit->base == icsk->icsk_af_ops) {
+			WRITE_ONCE(icsk->icsk_af_ops, &xmit->ops);
+			break;
+		}
+	}
+	mutex_unlock(&mpa_xmits_lock);
+}
+
+/**
+ * mpa_tcp_unwatch() - take the counting back
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_unwatch(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
+		WRITE_ONCE(icsk->icsk_af_ops,
+			   container_of(icsk->icsk_af_ops, struct mpa_xmit,
+					ops)->base);
+}
