@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * FPDUs are made: each octet of a ULPDU is copied once, to its place between
+ * header, markers and trailer, or its page is taken. RFC 5044 section 4.
+ */
+
+#include <linux/uio.h>
+
+#include "mpa.h"
+
+/* Where octets of a ULPDU come from: @user if they lie there side by side. */
+struct mpa_source {
+	const void __user *user;
+	struct iov_iter *iter;
+};
+
+static __always_inline bool mpa_make_get(u8 *to, u32 n, struct mpa_source *from)
+{
+	if (!from->user)
+		return copy_from_iter_full(to, n, from->iter);
+	if (_copy_from_user(to, from->user, n))
+		return false;
+	from->user += n;
+	return true;
+}
+
+/* Pad and CRC field, and before them a marker. */
+static __always_inline void
+mpa_make_seal(const struct mpa_tx *tx, const struct mpa_fpdu *fpdu, u8 *p,
+	      u32 off)
+{
+	u32 crc_at = fpdu->len - MPA_CRC_LEN;
+
+	while (off % 4)
+		p[off++] = 0;
+	if (off < crc_at)
+		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
+	/* Section 4.1: any value if CRCs are not enabled. */
+	if (tx->crc)
+		mpa_crc_put(mpa_crc_update(MPA_CRC_INIT, p, crc_at),
+			    p + crc_at);
+	else
+		memset(p + crc_at, 0, MPA_CRC_LEN);
+}
+
+/* A whole FPDU in one piece of memory, as nearly all of them are. */
+static __always_inline int
+mpa_make_whole(const struct mpa_tx *tx, const struct mpa_fpdu *fpdu, u8 *p,
+	       struct mpa_source *from)
+{
+	u32 left = fpdu->ulpdu_len, run;
+	u32 off = mpa_fpdu_first_run(fpdu, &run);
+
+	if (fpdu->head)
+		mpa_marker_put(p, 0);
+	put_unaligned_be16(left, p + fpdu->head);
+
+	for (; left > run; run = MPA_MARKER_GAP) {
+		if (!mpa_make_get(p + off, run, from))
+			return -EFAULT;
+		left -= run;
+		off += run;
+		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
+		off += MPA_MARKER_LEN;
+	}
+	if (left && !mpa_make_get(p + off, left, from))
+		return -EFAULT;
+	mpa_make_seal(tx, fpdu, p, off + left);
+	return 0;
+}
+
+/*
+ * Go on with an FPDU from where it is: put fields that are ours, take ULPDU
+ * octets from @from, and stop in front of octet @end. It begins with octet @at
+ * of what TCP will be given.
+ */
+static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
+			 u32 at, u32 end, struct iov_iter *from)
+{
+	struct mpa_octets *out = tx->out;
+
+	while (out->len - at < end) {
+		struct mpa_run run;
+		u32 n;
+		u8 *p;
+
+		mpa_fpdu_run(fpdu, out->len - at, &run);
+		p = mpa_octets_tail(out, &n);
+		n = min3(n, run.len, end - (out->len - at));
+
+		switch (run.field) {
+		case MPA_FIELD_MARKER:
+			mpa_marker_put(p, mpa_fpdu_ptr(fpdu, run.off));
+			break;
+		case MPA_FIELD_LENGTH:
+			put_unaligned_be16(fpdu->ulpdu_len, p);
+			break;
+		case MPA_FIELD_ULPDU:
+			if (!copy_from_iter_full(p, n, from))
+				return -EFAULT;
+			break;
+		case MPA_FIELD_PAD:
+			memset(p, 0, n);
+			break;
+		case MPA_FIELD_CRC:
+			/* Section 4.1: any value if CRCs are not enabled. */
+			if (tx->crc)
+				mpa_crc_put(mpa_octets_crc(out, at), p);
+			else
+				memset(p, 0, n);
+			break;
+		}
+		mpa_octets_advance(out, n);
+	}
+	return 0;
+}
+
+static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			 u32 at, struct iov_iter *from, bool last)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_octets *out = tx->out;
+	int err;
+
+	err = mpa_octets_reserve(ctx, fpdu->len - (out->len - at));
+	if (err)
+		return err;
+	err = mpa_make_fill(tx, fpdu, at,
+			    mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
+	if (err || !last)
+		return err;
+	if (tx->open)
+		put_unaligned_be16(fpdu->ulpdu_len,
+				   page_address(out->frag[0].bv_page) +
+				   out->frag[0].bv_offset + fpdu->head);
+	return mpa_make_fill(tx, fpdu, at, fpdu->len, NULL);
+}
+
+/* The same without a copy, and so without markers. */
+static int mpa_make_take(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			 u32 at, struct iov_iter *from, u32 n, bool last)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_octets *out = tx->out;
+	u32 trailer;
+	int err;
+	u8 *p;
+
+	if (!tx->open) {
+		p = mpa_octets_piece(ctx, MPA_LENGTH_LEN);
+		if (!p)
+			return -ENOBUFS;
+		put_unaligned_be16(fpdu->ulpdu_len, p);
+	}
+	err = mpa_octets_pages(out, from, n);
+	if (err || !last)
+		return err;
+	if (tx->open)
+		put_unaligned_be16(fpdu->ulpdu_len,
+				   page_address(out->frag[0].bv_page) +
+				   out->frag[0].bv_offset);
+
+	trailer = fpdu->len - (out->len - at);
+	p = mpa_octets_piece(ctx, trailer);
+	if (!p)
+		return -ENOBUFS;
+	memset(p, 0, trailer);
+	if (tx->crc) {
+		/* It covers the pad, and not itself. */
+		out->len -= MPA_CRC_LEN;
+		mpa_crc_put(mpa_octets_crc(out, at), p + trailer - MPA_CRC_LEN);
+		out->len += MPA_CRC_LEN;
+	}
+	return 0;
+}
+
+static noinline int
+mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		struct iov_iter *from, u32 n, bool last)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	u32 at = tx->open ? 0 : tx->out->len;
+	struct mpa_mark mark;
+	int err;
+
+	mpa_octets_mark(tx->out, &mark);
+	if (tx->taking)
+		err = mpa_make_take(ctx, fpdu, at, from, n, last);
+	else
+		err = mpa_make_copy(ctx, fpdu, at, from, last);
+	if (err)
+		mpa_octets_rewind(tx->out, &mark);
+	return err;
+}
+
+static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			   struct iov_iter *from, u32 n, bool last)
+{
+	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_source source = { .iter = from };
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+	u8 *p;
+
+	p = last && !tx->open && !tx->taking ?
+	    mpa_octets_run(ctx, page, fpdu->len) : NULL;
+	if (!p)
+		return mpa_make_pieces(ctx, fpdu, from, n, last);
+	if (n)
+		source.user = mpa_iter_user(from, n);
+	err = mpa_make_whole(tx, fpdu, p, &source) ?:
+	      mpa_octets_take(ctx, page, fpdu->len);
+	if (!err && source.user)
+		mpa_iter_skip(from, n);
+	return err;
+}
+
+/* @nr FPDUs of @len octets are made. */
+static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
+{
+	tx->pos += nr * len;
+	tx->largest = max(tx->largest, len);
+	tx->same = len == tx->same_len ? tx->same + nr : nr;
+	tx->same_len = len;
+}
+
+/**
+ * mpa_make_append() - take the next octets of the ULPDU being made
+ * @ctx:	the context
+ * @fpdu:	its FPDU, as if these octets were the last ones
+ * @from:	the octets
+ * @n:		how many
+ * @last:	they are: finish the FPDU
+ * @pages:	take the pages that they are in; the first octets of a ULPDU
+ *		decide
+ *
+ * The length of a ULPDU is not known before the last of its octets, but nothing
+ * in front of its end depends on that except for the ULPDU_Length field.
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -ENOBUFS or -EFAULT, and everything is as it was before, @from
+ * as well.
+ */
+int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		    struct iov_iter *from, u32 n, bool last, bool pages)
+{
+	size_t left = from ? iov_iter_count(from) : 0;
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	if (!tx->open)
+		tx->taking = pages;
+	err = mpa_make_octets(ctx, fpdu, from, n, last);
+	if (err) {
+		if (from)
+			iov_iter_revert(from, left - iov_iter_count(from));
+		return err;
+	}
+	tx->ulpdu_len = fpdu->ulpdu_len;
+	tx->open = !last;
+	if (!last)
+		return 0;
+
+	mpa_make_count(tx, fpdu->len, 1);
+	tx->ulpdu_len = 0;
+	tx->ulpdus += !!fpdu->ulpdu_len;
+	tx->octets += fpdu->ulpdu_len;
+	tx->markers += fpdu->markers;
+	return 0;
+}
+
+/* FPDUs without markers, one behind the other. Return: how many. */
+static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
+			  const void __user *user, u32 ulpdu_len, u32 max)
+{
+	u32 crc_at = len - MPA_CRC_LEN, nr;
+
+	for (nr = 0; nr < max; nr++) {
+		/* The pad, and a few octets that others come over. */
+		put_unaligned(0, (u32 *)(p + crc_at) - 1);
+		put_unaligned_be16(ulpdu_len, p);
+		if (_copy_from_user(p + MPA_LENGTH_LEN, user, ulpdu_len))
+			break;
+		if (tx->crc)
+			mpa_crc_put(mpa_crc_update(MPA_CRC_INIT, p, crc_at),
+				    p + crc_at);
+		else
+			put_unaligned(0, (u32 *)(p + crc_at));
+		user += ulpdu_len;
+		p += len;
+	}
+	return nr;
+}
+
+/* FPDUs of one length with markers. Return: how many. */
+static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
+			   const void __user *user, u32 *octets, u32 max)
+{
+	struct mpa_source source = { .user = user };
+	u32 left = *octets, pos = tx->pos, nr;
+	struct mpa_fpdu fpdu;
+
+	for (nr = 0; nr < max; nr++) {
+		if (!mpa_fpdu_init_marked(&fpdu, pos, len) ||
+		    fpdu.ulpdu_len > left ||
+		    mpa_make_whole(tx, &fpdu, p, &source))
+			break;
+		tx->markers += fpdu.markers;
+		left -= fpdu.ulpdu_len;
+		pos += len;
+		p += len;
+	}
+	*octets -= left;
+	return nr;
+}
+
+/**
+ * mpa_make_alike() - make FPDUs that follow one, and are as long as it is
+ * @ctx:	the context; no ULPDU is open
+ * @len:	octets of each FPDU
+ * @ulpdu_len:	octets of each ULPDU; with markers as many as fill the FPDU
+ * @from:	octets of ULPDUs
+ * @octets:	how many of them may be taken
+ * @max:	octets of FPDUs that may be made
+ *
+ * For FPDUs that need no more thought than that. Those that do not lie side by
+ * side at both ends do, and are for mpa_make_append(), as are errors.
+ *
+ * Context: process, socket lock held.
+ * Return: octets of ULPDUs that have gone into FPDUs.
+ */
+u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
+		   struct iov_iter *from, u32 octets, u32 max)
+{
+	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_tx *tx = &ctx->tx;
+	const void __user *user;
+	size_t run;
+	u32 nr;
+	u8 *p;
+
+	user = mpa_iter_run(from, &run);
+	p = user ? mpa_octets_run(ctx, page, len) : NULL;
+	if (!p)
+		return 0;
+	octets = min_t(size_t, octets, run);
+	max = min(max, page->size - page->offset) / len;
+
+	if (tx->marked) {
+		nr = mpa_make_marked(tx, p, len, user, &octets, max);
+	} else {
+		nr = mpa_make_plain(tx, p, len, user, ulpdu_len,
+				    min(octets / ulpdu_len, max));
+		octets = nr * ulpdu_len;
+	}
+	if (!nr || mpa_octets_take(ctx, page, nr * len))
+		return 0;
+	mpa_iter_skip(from, octets);
+	mpa_make_count(tx, len, nr);
+	tx->ulpdus += nr;
+	tx->octets += octets;
+	return octets;
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Octets on their way to TCP: page fragments, and octets put into them. */
+
+#include <linux/highmem.h>
+#include <linux/uio.h>
+
+#include "mpa.h"
+
+/**
+ * mpa_octets_reset() - drop all octets
+ * @out:	the octets
+ */
+void mpa_octets_reset(struct mpa_octets *out)
+{
+	while (out->nr)
+		put_page(out->frag[--out->nr].bv_page);
+	out->room = 0;
+	out->len = 0;
+	out->sent = 0;
+	out->cur = 0;
+	out->cur_off = 0;
+}
+
+/**
+ * mpa_octets_mark() - remember where octets end
+ * @out:	the octets
+ * @mark:	filled in
+ */
+void mpa_octets_mark(const struct mpa_octets *out, struct mpa_mark *mark)
+{
+	mark->nr = out->nr;
+	mark->last = out->nr ? out->frag[out->nr - 1].bv_len : 0;
+	mark->room = out->room;
+	mark->len = out->len;
+	mark->cur = out->cur;
+	mark->cur_off = out->cur_off;
+}
+
+/**
+ * mpa_octets_rewind() - drop what has come since
+ * @out:	the octets
+ * @mark:	from mpa_octets_mark()
+ */
+void mpa_octets_rewind(struct mpa_octets *out, const struct mpa_mark *mark)
+{
+	while (out->nr > mark->nr)
+		put_page(out->frag[--out->nr].bv_page);
+	if (out->nr)
+		out->frag[out->nr - 1].bv_len = mark->last;
+	out->room = mark->room;
+	out->len = mark->len;
+	out->cur = mark->cur;
+	out->cur_off = mark->cur_off;
+}
+
+/* @n octets from the current page, behind what has been reserved. */
+static __always_inline int
+mpa_octets_grow(struct mpa_octets *out, struct page_frag *page, u32 n)
+{
+	struct bio_vec *last = out->frag + out->nr - 1;
+
+	if (out->nr && last->bv_page == page->page &&
+	    last->bv_offset + last->bv_len == page->offset) {
+		last->bv_len += n;
+	} else {
+		if (WARN_ON_ONCE(out->nr == MPA_TX_FRAGS))
+			return -ENOBUFS;
+		get_page(page->page);
+		bvec_set_page(&out->frag[out->nr++], page->page, n,
+			      page->offset);
+	}
+	page->offset += n;
+	out->room += n;
+	return 0;
+}
+
+/*
+ * Where to begin in a page. FPDUs are multiples of 4 octets long, and it is
+ * their ULPDUs that are copied: these, or what of them is behind a marker, shall
+ * lie on a multiple of 8, or of 4 where octets of others are in front.
+ */
+static u32 mpa_octets_start(const struct mpa_tx *tx,
+			    const struct page_frag *page)
+{
+	u32 want = tx->marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
+	u32 unit = page->offset ? 4 : 8;
+
+	return page->offset + (want - page->offset) % unit;
+}
+
+/**
+ * mpa_octets_reserve() - have room for more octets
+ * @ctx:	the context
+ * @len:	how many, a multiple of 4, or the last ones
+ *
+ * Context: process, socket lock held.
+ * Return: 0 or -ENOBUFS.
+ */
+int mpa_octets_reserve(struct mpa_ctx *ctx, u32 len)
+{
+	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_octets *out = ctx->tx.out;
+
+	len = round_up(out->len + len, 4);
+	while (out->room < len) {
+		u32 n;
+
+		page->offset = mpa_octets_start(&ctx->tx, page);
+		if (!mpa_pages_refill(ctx->sk, page, 32))
+			return -ENOBUFS;
+		page->offset = mpa_octets_start(&ctx->tx, page);
+		/* No field of an FPDU lies in two pieces of memory. */
+		n = min(len - out->room,
+			round_down(page->size - page->offset, 4));
+		if (mpa_octets_grow(out, page, n))
+			return -ENOBUFS;
+	}
+	return 0;
+}
+
+/**
+ * mpa_octets_run() - memory for octets that lie side by side
+ * @ctx:	the context; all that is reserved has been filled
+ * @page:	the task's page fragment
+ * @len:	how many, a multiple of 4
+ *
+ * They are not taken before mpa_octets_take().
+ *
+ * Context: process, socket lock held.
+ * Return: where they are to be put, or NULL: not without waste, or not at all.
+ */
+u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
+{
+	u32 offset = mpa_octets_start(&ctx->tx, page);
+
+	if (!page->page || offset + len > page->size) {
+		if (len > PAGE_SIZE || !mpa_pages_refill(ctx->sk, page, len))
+			return NULL;
+		offset = mpa_octets_start(&ctx->tx, page);
+		if (offset + len > page->size)
+			return NULL;
+	}
+	page->offset = offset;
+	return page_address(page->page) + offset;
+}
+
+/* All that is reserved has been filled. */
+static void mpa_octets_filled(struct mpa_octets *out)
+{
+	out->len = out->room;
+	out->cur = out->nr - 1;
+	out->cur_off = out->frag[out->cur].bv_len;
+}
+
+/**
+ * mpa_octets_take() - the octets of mpa_octets_run() are filled in
+ * @ctx:	the context
+ * @page:	the same
+ * @len:	as many
+ *
+ * Context: process, socket lock held all the time since.
+ * Return: 0 or -ENOBUFS.
+ */
+int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
+{
+	int err = mpa_octets_grow(ctx->tx.out, page, len);
+
+	if (!err)
+		mpa_octets_filled(ctx->tx.out);
+	return err;
+}
+
+/**
+ * mpa_octets_tail() - where the next octet goes
+ * @out:	octets with room reserved
+ * @run:	set to how many octets lie there side by side
+ */
+u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run)
+{
+	struct bio_vec *frag = out->frag + out->cur;
+
+	if (out->cur_off == frag->bv_len) {
+		frag = out->frag + ++out->cur;
+		out->cur_off = 0;
+	}
+	*run = frag->bv_len - out->cur_off;
+	return page_address(frag->bv_page) + frag->bv_offset + out->cur_off;
+}
+
+/**
+ * mpa_octets_advance() - octets have been put at the tail
+ * @out:	the octets
+ * @n:		how many
+ */
+void mpa_octets_advance(struct mpa_octets *out, u32 n)
+{
+	out->len += n;
+	out->cur_off += n;
+}
+
+/**
+ * mpa_octets_piece() - a few octets that lie side by side
+ * @ctx:	the context; all that is reserved has been filled
+ * @n:		how many, up to 32
+ *
+ * Context: process, socket lock held.
+ * Return: where they are to be put, or NULL without memory.
+ */
+u8 *mpa_octets_piece(struct mpa_ctx *ctx, u32 n)
+{
+	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_octets *out = ctx->tx.out;
+	u8 *p;
+
+	if (!mpa_pages_refill(ctx->sk, page, n))
+		return NULL;
+	p = page_address(page->page) + page->offset;
+	if (mpa_octets_grow(out, page, n))
+		return NULL;
+	mpa_octets_filled(out);
+	return p;
+}
+
+/**
+ * mpa_octets_pages() - take pages instead of what is in them
+ * @out:	the octets; all that is reserved has been filled
+ * @from:	pages with a reference to each, that can be given to TCP
+ * @n:		octets
+ *
+ * Return: 0, -ENOBUFS when there are more fragments than go into an FPDU, or
+ * -EFAULT.
+ */
+int mpa_octets_pages(struct mpa_octets *out, struct iov_iter *from, u32 n)
+{
+	while (n) {
+		struct page *page;
+		ssize_t len;
+		size_t off;
+
+		if (out->nr == MPA_TX_FRAGS)
+			return -ENOBUFS;
+		len = iov_iter_get_pages2(from, &page, n, 1, &off);
+		if (len <= 0)
+			return len ?: -EFAULT;
+		bvec_set_page(&out->frag[out->nr++], page, len, off);
+		out->room += len;
+		mpa_octets_filled(out);
+		n -= len;
+	}
+	return 0;
+}
+
+/**
+ * mpa_octets_crc() - CRC of octets
+ * @out:	the octets
+ * @at:		the first of them
+ *
+ * Return: for mpa_crc_put().
+ */
+u32 mpa_octets_crc(struct mpa_octets *out, u32 at)
+{
+	u32 crc = MPA_CRC_INIT, start = 0, i;
+
+	for (i = 0; start < out->len; start += out->frag[i++].bv_len) {
+		struct bio_vec *frag = out->frag + i;
+		u32 end = min(start + frag->bv_len, out->len);
+		u8 *data;
+
+		if (at >= end)
+			continue;
+		/* A page of ours is never in high memory, a file's may be. */
+		if (end - start > PAGE_SIZE || !PageHighMem(frag->bv_page)) {
+			data = page_address(frag->bv_page) + frag->bv_offset;
+			crc = mpa_crc_update(crc, data + at - start, end - at);
+		} else {
+			data = bvec_kmap_local(frag);
+			crc = mpa_crc_update(crc, data + at - start, end - at);
+			kunmap_local(data);
+		}
+		at = end;
+	}
+	return crc;
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * recvmsg: waiting for a record, handing out one or a batch, control messages.
+ */
+
+#include <linux/slab.h>
+#include <linux/socket.h>
+#include <linux/uio.h>
+
+#include "mpa.h"
+
+/* Lengths of 64 records, then of all. */
+#define MPA_BATCH_GROWTH	64
+
+/**
+ * struct mpa_batch - what one recvmsg returns
+ * @lengths:	octets of each ULPDU: &@first, or allocated with the second
+ * @first:	of the first one, or of a part of it
+ * @nr:		how many
+ * @room:	how many @lengths has room for
+ * @max:	how many the control buffer has room for
+ * @more:	those behind the first
+ */
+struct mpa_batch {
+	u32 *lengths;
+	u32 first;
+	u32 nr;
+	u32 room;
+	u32 max;
+	struct mpa_rx_more more;
+};
+
+static bool mpa_rx_something(const struct mpa_ctx *ctx)
+{
+	return READ_ONCE(ctx->rx.ready) || READ_ONCE(ctx->sk->sk_err) ||
+	       mpa_tcp_input_ended(ctx->sk);
+}
+
+/*
+ * Wait for a whole FPDU.
+ * Return: 1, 0 at the end of the stream, or a negative errno.
+ */
+static int mpa_rx_wait(struct mpa_ctx *ctx, long *timeo)
+{
+	struct sock *sk = ctx->sk;
+	int err;
+
+	for (;;) {
+		if (mpa_starting(ctx)) {
+			err = mpa_startup_wait(ctx, timeo);
+			if (err)
+				return err;
+			continue;
+		}
+		if (ctx->state != MPA_STATE_FULL)
+			return sock_error(sk) ?:
+			       ctx->state == MPA_STATE_REJECTED ?
+			       -ECONNREFUSED : -ENOTCONN;
+
+		err = mpa_rx_make_room(ctx);
+		if (err)
+			return err;
+		if (ctx->rx.error)
+			return ctx->rx.error;
+		if (sk->sk_err)
+			return sock_error(sk);
+		if (mpa_tcp_input_ended(sk))
+			return mpa_rx_end(ctx);
+
+		WRITE_ONCE(ctx->rx.ready, false);
+		err = mpa_tcp_wait(ctx, timeo, mpa_rx_something);
+		if (err)
+			return err;
+	}
+}
+
+/* ---- several records at a time ---- */
+
+/* Only as many ULPDUs as the control buffer has lengths for. */
+static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
+{
+	size_t taken = CMSG_LEN(0);
+
+	if (!msg->msg_control)
+		return 1;
+	if (ctx->rx.info)
+		taken += CMSG_SPACE(sizeof(struct mpa_recvinfo));
+	if (msg->msg_controllen < taken + sizeof(u32))
+		return 1;
+	return min_t(size_t, (msg->msg_controllen - taken) / sizeof(u32),
+		     MPA_RECV_BATCH_MAX);
+}
+
+/* Room for more lengths. Without, the next call reads the others. */
+static bool mpa_batch_grow(struct mpa_batch *batch)
+{
+	u32 room = min(batch->max, batch->room * MPA_BATCH_GROWTH);
+	bool first = batch->lengths == &batch->first;
+	u32 *lengths;
+
+	if (batch->room == room)
+		return false;
+	lengths = krealloc_array(first ? NULL : batch->lengths, room,
+				 sizeof(*lengths), GFP_KERNEL);
+	if (!lengths)
+		return false;
+	if (first)
+		lengths[0] = batch->first;
+	batch->lengths = lengths;
+	batch->room = room;
+	return true;
+}
+
+/*
+ * Whole FPDUs behind the current one, while their ULPDUs fit into @to, as @len
+ * octets are left there. One that is not valid is not among them; the next
+ * call fails with it.
+ */
+static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
+			   struct mpa_cursor *at, struct iov_iter *to,
+			   size_t len)
+{
+	const struct mpa_fpdu *current_fpdu = &ctx->rx.fpdu;
+	u32 have = mpa_tcp_inq(ctx->sk) - current_fpdu->len;
+	u64 pos = ctx->rx.pos + current_fpdu->len;
+	struct mpa_rx_more *more = &batch->more;
+	struct mpa_fpdu fpdu;
+	u32 nr;
+
+	mpa_tcp_seek(at, current_fpdu->len);
+	while (more->len < have) {
+		if (batch->nr == batch->room && !mpa_batch_grow(batch))
+			return;
+		nr = mpa_rx_run(ctx, at, have - more->len, to,
+				len - more->octets, batch->lengths + batch->nr,
+				batch->room - batch->nr, more);
+		batch->nr += nr;
+		if (nr)
+			continue;
+		if (mpa_rx_head(ctx, at, pos + more->len, have - more->len,
+				&fpdu) <= 0 ||
+		    fpdu.len > have - more->len ||
+		    fpdu.ulpdu_len > len - more->octets ||
+		    mpa_rx_check(ctx, &fpdu, at, to, fpdu.ulpdu_len))
+			return;
+		batch->lengths[batch->nr++] = fpdu.ulpdu_len;
+		more->ulpdus++;
+		more->octets += fpdu.ulpdu_len;
+		more->markers += fpdu.markers;
+		more->len += fpdu.len;
+	}
+}
+
+/* ---- recvmsg ---- */
+
+static int mpa_rx_put_info(const struct mpa_rx *rx, struct msghdr *msg,
+			   bool last)
+{
+	struct mpa_recvinfo info = {
+		.position = rx->pos,
+		.order = rx->ulpdus,
+		.edge = rx->pos,
+		.length = rx->fpdu.ulpdu_len,
+		.offset = rx->read,
+		.flags = last ? MPA_RECVINFO_LAST : 0,
+	};
+
+	return put_cmsg(msg, SOL_MPA, MPA_RECVINFO, sizeof(info), &info);
+}
+
+static int mpa_rx_control(const struct mpa_rx *rx, struct msghdr *msg,
+			  const struct mpa_batch *batch, bool last)
+{
+	int err = 0;
+
+	if (rx->info)
+		err = mpa_rx_put_info(rx, msg, last);
+	if (!err && rx->batch)
+		err = put_cmsg(msg, SOL_MPA, MPA_RECV_BATCH,
+			       batch->nr * sizeof(u32), batch->lengths);
+	return err;
+}
+
+/* Give the user octets of the current FPDU, which is whole, or of several. */
+static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+			  int flags)
+{
+	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
+	struct mpa_rx *rx = &ctx->rx;
+	u32 left = rx->fpdu.ulpdu_len - rx->read;
+	u32 n = min_t(size_t, len, left);
+	struct mpa_batch batch = {
+		.lengths = &batch.first, .first = n,
+		.nr = 1, .room = 1, .max = 1,
+	};
+	u8 code = ctx->code;
+	struct mpa_cursor at;
+	int err;
+
+	mpa_tcp_begin(&at, ctx->sk);
+	if (!rx->verified) {
+		err = mpa_rx_check(ctx, &rx->fpdu, &at, to, n);
+		rx->verified = !err;
+	} else {
+		err = to ? mpa_rx_copy(ctx, to, n) : 0;
+	}
+	if (err)
+		return err;
+
+	if (flags & MSG_PEEK && flags & MSG_TRUNC)
+		batch.first = left;
+	/* Not behind the rest of a ULPDU, nor behind one in the stash. */
+	if (rx->batch && n == left && !rx->taken &&
+	    !(flags & (MSG_PEEK | MSG_TRUNC))) {
+		batch.max = mpa_batch_room(ctx, msg);
+		mpa_batch_fill(ctx, &batch, &at, to, len - n);
+	}
+
+	/* Before anything is given up: no length gets lost. */
+	err = mpa_rx_control(rx, msg, &batch, n == left);
+	if (!err) {
+		if (n == left)
+			msg->msg_flags |= MSG_EOR;
+		if (!(flags & MSG_PEEK))
+			mpa_rx_advance(ctx, n, &batch.more);
+	} else {
+		/* A bad one behind them is found again when they have gone. */
+		WRITE_ONCE(rx->error, 0);
+		ctx->code = code;
+	}
+	if (batch.lengths != &batch.first)
+		kfree(batch.lengths);
+	return err ?: batch.first + batch.more.octets;
+}
+
+/**
+ * mpa_rx_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
+ *		      whole ones
+ * @ctx:	the context
+ * @msg:	where they go; MSG_EOR is set with the last of a ULPDU
+ * @len:	octets wanted; what of a ULPDU they leave stays for the next call
+ * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: throw octets away instead of
+ *		copying them, or with MSG_PEEK, tell how many are left of the
+ *		ULPDU; MSG_WAITALL means nothing: a ULPDU is there as a whole
+ *
+ * Context: process, socket lock not held.
+ * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is
+ * not valid or not whole (MPA_INFO has the code), -EAGAIN, -EINTR,
+ * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN, -EOPNOTSUPP for a flag that has
+ * no meaning here, or the error that the connection is in.
+ */
+int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+		   int flags)
+{
+	struct sock *sk = ctx->sk;
+	long timeo;
+	int ret;
+
+	if (flags & MSG_OOB)
+		return -EOPNOTSUPP;
+
+	lock_sock(sk);
+	timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	ret = mpa_rx_wait(ctx, &timeo);
+	if (ret == 1) {
+		ret = mpa_rx_deliver(ctx, msg, len, flags);
+		mpa_rx_update(ctx);
+	}
+	release_sock(sk);
+	return ret;
+}
+
+/**
+ * mpa_rx_inq() - for SIOCINQ
+ * @ctx:	the context
+ *
+ * Context: process, socket lock not held.
+ * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it is not
+ * here yet.
+ */
+u32 mpa_rx_inq(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	u32 octets = 0;
+
+	lock_sock(ctx->sk);
+	if (ctx->state == MPA_STATE_FULL && mpa_rx_whole(ctx))
+		octets = rx->fpdu.ulpdu_len - rx->read;
+	release_sock(ctx->sk);
+	return octets;
+}

@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Receiving in order: RFC 5044 sections 5.2 and 6.
+ *
+ * FPDUs stay in TCP's receive queue until they are read. When octets arrive,
+ * only the length of the current FPDU is looked at, to tell whether it is
+ * whole; the reader (mpa_recvmsg.c) verifies it and copies its ULPDU, around
+ * the markers, in one walk over the queue. Only an FPDU that the receive buffer
+ * has no room for is taken out of the queue piece by piece before it is whole.
+ */
+
+#include <linux/uio.h>
+
+#include "mpa.h"
+
+/* Section 8: nothing is delivered on this half connection any more. */
+static void mpa_rx_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
+{
+	WRITE_ONCE(ctx->rx.error, err);
+	ctx->code = code;
+}
+
+/* ---- one walk over an FPDU ---- */
+
+static int mpa_rx_copy_octets(void *to, const u8 *data, u32 len)
+{
+	void __user *user = mpa_iter_user(to, len);
+
+	if (user) {
+		if (_copy_to_user(user, data, len))
+			return -EFAULT;
+		mpa_iter_skip(to, len);
+		return 0;
+	}
+	return copy_to_iter(data, len, to) == len ? 0 : -EFAULT;
+}
+
+/*
+ * Octets of the current FPDU, in the stash or from @at on; in between, those
+ * that were asked for are copied to @to.
+ */
+static int mpa_rx_walk(struct mpa_ctx *ctx, struct mpa_verify *verify,
+		       struct mpa_cursor *at, u32 len, struct iov_iter *to)
+{
+	size_t room = to ? iov_iter_count(to) : 0;
+	int err;
+
+	verify->copy = mpa_rx_copy_octets;
+	verify->to = to;
+	if (ctx->rx.stash)
+		err = mpa_stash_walk(ctx->rx.stash, verify->off, len,
+				     mpa_verify_octets, verify);
+	else
+		err = mpa_tcp_walk(at, len, mpa_verify_octets, verify);
+	if (err && to)
+		iov_iter_revert(to, room - iov_iter_count(to));
+	return err;
+}
+
+/* ULPDU octets of an FPDU that lies in one piece, to a buffer that does too */
+static bool mpa_rx_copy_user(const struct mpa_fpdu *fpdu, const u8 *data,
+			     void __user *to, u32 n)
+{
+	u32 run;
+
+	data += mpa_fpdu_first_run(fpdu, &run);
+	for (; n; n -= run, run = MPA_MARKER_GAP) {
+		run = min(run, n);
+		if (_copy_to_user(to, data, run))
+			return false;
+		to += run;
+		data += run + MPA_MARKER_LEN;
+	}
+	return true;
+}
+
+/* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
+static int mpa_rx_copy_whole(const struct mpa_fpdu *fpdu, const u8 *data,
+			     struct iov_iter *to, u32 n)
+{
+	void __user *user = mpa_iter_user(to, n);
+	size_t room = iov_iter_count(to);
+	u32 run, left;
+
+	if (user) {
+		if (!mpa_rx_copy_user(fpdu, data, user, n))
+			return -EFAULT;
+		mpa_iter_skip(to, n);
+		return 0;
+	}
+	data += mpa_fpdu_first_run(fpdu, &run);
+	for (left = n; left; left -= run, run = MPA_MARKER_GAP) {
+		run = min(run, left);
+		if (copy_to_iter(data, run, to) != run) {
+			iov_iter_revert(to, room - iov_iter_count(to));
+			return -EFAULT;
+		}
+		data += run + MPA_MARKER_LEN;
+	}
+	return 0;
+}
+
+static noinline int
+mpa_rx_check_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		    struct mpa_cursor *at, struct iov_iter *to, u32 n,
+		    enum mpa_error *code)
+{
+	struct mpa_verify verify;
+	int err;
+
+	mpa_verify_begin(&verify, fpdu, ctx->rx.crc);
+	verify.end = to ? n : 0;
+	err = mpa_rx_walk(ctx, &verify, at, fpdu->len, to);
+	if (err)
+		return err;
+	*code = mpa_verify_end(&verify);
+	if (*code && to)
+		iov_iter_revert(to, n);
+	return 0;
+}
+
+/**
+ * mpa_rx_check() - verify an FPDU and copy octets of its ULPDU, in one walk
+ * @ctx:	the context
+ * @fpdu:	the FPDU, which is whole: the current one, or one behind it
+ * @at:		where in the receive queue it begins, unless it is in the
+ *		stash; moved to its end
+ * @to:		where octets go, or NULL
+ * @n:		how many
+ *
+ * If it is not valid, the half connection ends (RFC 5044 section 8).
+ *
+ * Context: socket lock held; process, unless @to is NULL.
+ * Return: 0, -EBADMSG, or -EFAULT. After an error @to is where it was.
+ */
+int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		 struct mpa_cursor *at, struct iov_iter *to, u32 n)
+{
+	const u8 *data = ctx->rx.stash ? NULL : mpa_tcp_look(at, fpdu->len);
+	enum mpa_error code;
+	int err = 0;
+
+	if (data) {
+		code = mpa_verify_whole(fpdu, data, ctx->rx.crc);
+		if (!code && to)
+			err = mpa_rx_copy_whole(fpdu, data, to, n);
+		mpa_tcp_pass(at, fpdu->len);
+	} else {
+		err = mpa_rx_check_pieces(ctx, fpdu, at, to, n, &code);
+	}
+	if (err)
+		return err;
+	if (code) {
+		mpa_rx_fail(ctx, -EBADMSG, code);
+		return -EBADMSG;
+	}
+	if (!ctx->may_send) {
+		/* Section 7.1.2 rule 4: now the responder may send. */
+		WRITE_ONCE(ctx->may_send, true);
+		ctx->sk->sk_write_space(ctx->sk);
+	}
+	return 0;
+}
+
+/**
+ * struct mpa_rx_side - where FPDUs lie side by side, and where their ULPDUs go
+ * @data:	the first FPDU
+ * @end:	the octet behind the last one
+ * @to:		where its ULPDU goes
+ * @room:	octets of room there
+ * @lengths:	where the length of its ULPDU goes
+ * @max:	FPDUs at most
+ */
+struct mpa_rx_side {
+	const u8	*data;
+	const u8	*end;
+	void __user	*to;
+	size_t		room;
+	u32		*lengths;
+	u32		max;
+};
+
+/* FPDUs with markers, the first one at @pos. Return: how many. */
+static u32 mpa_rx_take_marked(struct mpa_rx_side *side, u32 pos, bool crc,
+			      u32 *markers)
+{
+	struct mpa_fpdu fpdu;
+	u32 nr;
+
+	for (nr = 0; nr < side->max; nr++) {
+		u32 head_len = mpa_fpdu_head_len(pos, true), ulpdu_len;
+
+		if (side->end - side->data < head_len)
+			break;
+		ulpdu_len = mpa_ulpdu_length(side->data, head_len);
+		if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX ||
+		    ulpdu_len > side->room)
+			break;
+		mpa_fpdu_init(&fpdu, pos, ulpdu_len, true);
+		if (fpdu.len > side->end - side->data ||
+		    mpa_verify_whole(&fpdu, side->data, crc) ||
+		    !mpa_rx_copy_user(&fpdu, side->data, side->to, ulpdu_len))
+			break;
+		side->lengths[nr] = ulpdu_len;
+		side->to += ulpdu_len;
+		side->room -= ulpdu_len;
+		side->data += fpdu.len;
+		*markers += fpdu.markers;
+		pos += fpdu.len;
+	}
+	return nr;
+}
+
+/* The same without markers: there is less to be thought about. */
+static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
+{
+	const u8 *data = side->data;
+	void __user *to = side->to;
+	size_t room = side->room;
+	u32 nr, ulpdu_len, crc_at;
+
+	for (nr = 0; nr < side->max; nr++) {
+		if (side->end - data < MPA_LENGTH_LEN)
+			break;
+		ulpdu_len = mpa_ulpdu_length(data, MPA_LENGTH_LEN);
+		crc_at = round_up(MPA_LENGTH_LEN + ulpdu_len, 4);
+		if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX ||
+		    ulpdu_len > room ||
+		    crc_at + MPA_CRC_LEN > side->end - data)
+			break;
+		if (crc &&
+		    !mpa_crc_match(mpa_crc_update(MPA_CRC_INIT, data, crc_at),
+				   data + crc_at))
+			break;
+		if (_copy_to_user(to, data + MPA_LENGTH_LEN, ulpdu_len))
+			break;
+		side->lengths[nr] = ulpdu_len;
+		to += ulpdu_len;
+		room -= ulpdu_len;
+		data += crc_at + MPA_CRC_LEN;
+	}
+	side->data = data;
+	side->room = room;
+	return nr;
+}
+
+/**
+ * mpa_rx_run() - verify FPDUs and copy their ULPDUs as long as both lie side by
+ *		  side
+ * @ctx:	the context; the responder may send
+ * @at:		where in the receive queue the first begins; moved behind them
+ * @have:	octets in the queue from there on
+ * @to:		where the ULPDUs go
+ * @octets:	room for them
+ * @lengths:	set to the length of each ULPDU
+ * @max:	FPDUs at most
+ * @more:	counts them
+ *
+ * It stops in front of anything else, or wrong: that is for mpa_rx_head() and
+ * mpa_rx_check().
+ *
+ * Context: process, socket lock held.
+ * Return: how many.
+ */
+u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
+	       struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
+	       struct mpa_rx_more *more)
+{
+	const u8 *data = mpa_tcp_look(at, 1);
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_rx_side side = {
+		.data = data, .lengths = lengths, .max = max,
+	};
+	size_t room;
+	u32 nr;
+
+	side.to = mpa_iter_run(to, &room);
+	if (!data || !side.to)
+		return 0;
+	room = min(room, octets);
+	side.room = room;
+	side.end = data + min(have, at->left);
+
+	if (rx->marked)
+		nr = mpa_rx_take_marked(&side,
+					rx->pos + rx->fpdu.len + more->len,
+					rx->crc, &more->markers);
+	else
+		nr = mpa_rx_take_plain(&side, rx->crc);
+	if (!nr)
+		return 0;
+	mpa_tcp_pass(at, side.data - data);
+	mpa_iter_skip(to, room - side.room);
+	more->ulpdus += nr;
+	more->octets += room - side.room;
+	more->len += side.data - data;
+	return nr;
+}
+
+static void mpa_rx_verify(struct mpa_ctx *ctx)
+{
+	struct mpa_cursor at;
+
+	mpa_tcp_begin(&at, ctx->sk);
+	ctx->rx.verified = !mpa_rx_check(ctx, &ctx->rx.fpdu, &at, NULL, 0);
+}
+
+/**
+ * mpa_rx_copy() - copy octets of the current ULPDU, which is verified
+ * @ctx:	the context
+ * @to:		where they go
+ * @n:		how many, from the first that the user has not got
+ *
+ * Context: process, socket lock held.
+ * Return: 0 or -EFAULT. After an error @to is where it was.
+ */
+int mpa_rx_copy(struct mpa_ctx *ctx, struct iov_iter *to, u32 n)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_verify verify;
+	struct mpa_cursor at;
+
+	if (!n)
+		return 0;
+	/* Once is enough; now it only finds the way. */
+	mpa_verify_begin(&verify, &rx->fpdu, false);
+	verify.off = mpa_fpdu_offset(&rx->fpdu, rx->read);
+	verify.first = rx->read;
+	verify.end = rx->read + n;
+	mpa_tcp_begin(&at, ctx->sk);
+	mpa_tcp_seek(&at, verify.off - rx->taken);
+	return mpa_rx_walk(ctx, &verify, &at,
+			   mpa_fpdu_offset(&rx->fpdu, verify.end) - verify.off,
+			   to);
+}
+
+/* ---- how much is there ---- */
+
+static int mpa_rx_copy_head(void *arg, const u8 *data, u32 len)
+{
+	u8 **to = arg;
+
+	memcpy(*to, data, len);
+	*to += len;
+	return 0;
+}
+
+/*
+ * The same where it does not lie in one piece, or its first octets in the
+ * stash. Return: -ENODATA or 0.
+ */
+static noinline int mpa_rx_head_pieces(const struct mpa_ctx *ctx,
+				       const struct mpa_cursor *at, u8 *head,
+				       u32 stashed, u32 len)
+{
+	struct mpa_cursor here = *at;
+
+	if (stashed)
+		mpa_stash_walk(ctx->rx.stash, 0, stashed, mpa_rx_copy_head,
+			       &head);
+	return mpa_tcp_walk(&here, len - stashed, mpa_rx_copy_head, &head) ?
+	       -ENODATA : 0;
+}
+
+/**
+ * mpa_rx_head() - read the length of an FPDU and lay it out
+ * @ctx:	the context
+ * @at:		where in the receive queue it begins
+ * @pos:	its stream position
+ * @have:	octets of it in the stash, and in the queue from there on
+ * @fpdu:	filled in
+ *
+ * If no FPDU can have that length, the half connection ends.
+ *
+ * Context: socket lock held.
+ * Return: 1, 0 if the length is not here yet, or -EBADMSG.
+ */
+int mpa_rx_head(struct mpa_ctx *ctx, struct mpa_cursor *at, u64 pos,
+		u32 have, struct mpa_fpdu *fpdu)
+{
+	/* One behind the current has nothing in the stash. */
+	u32 stashed = ctx->rx.known ? 0 : ctx->rx.taken;
+	u8 pieces[MPA_FPDU_HEAD_MAX];
+	u32 len, ulpdu_len;
+	const u8 *head;
+
+	len = mpa_fpdu_head_len(pos, ctx->rx.marked);
+	if (have < len)
+		return 0;
+	head = stashed ? NULL : mpa_tcp_look(at, len);
+	if (!head) {
+		if (mpa_rx_head_pieces(ctx, at, pieces, stashed, len))
+			return 0;
+		head = pieces;
+	}
+	ulpdu_len = mpa_ulpdu_length(head, len);
+	/*
+	 * Section 3: "any size between one and 64768 octets"; but for a first
+	 * FPDU without a ULPDU that has been agreed on.
+	 */
+	if ((!ulpdu_len && !(ctx->rx.rtr && !ctx->may_send)) ||
+	    ulpdu_len > MPA_ULPDU_MAX) {
+		mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_CRC);
+		return -EBADMSG;
+	}
+	mpa_fpdu_init(fpdu, pos, ulpdu_len, ctx->rx.marked);
+	return 1;
+}
+
+static void mpa_rx_look(struct mpa_ctx *ctx, u32 have)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_cursor at;
+
+	mpa_tcp_begin(&at, ctx->sk);
+	rx->known = mpa_rx_head(ctx, &at, rx->pos, have, &rx->fpdu) > 0;
+}
+
+/**
+ * mpa_rx_whole() - the current FPDU is whole
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * Context: socket lock held.
+ * Return: whether all of it is in the queue, in the stash, or in both.
+ */
+bool mpa_rx_whole(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	u32 have;
+
+	if (rx->error)
+		return false;
+	if (rx->verified)
+		return true;
+	have = rx->taken + mpa_tcp_inq(ctx->sk);
+	if (!rx->known && have)
+		mpa_rx_look(ctx, have);
+	return rx->known && have >= rx->fpdu.len;
+}
+
+/*
+ * An FPDU for which the receive buffer has no room, or whose rest has come
+ * since, or which has to be validated outside of it.
+ */
+static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
+{
+	const struct mpa_rx *rx = &ctx->rx;
+
+	if (rx->verified || rx->error)
+		return false;
+	/* One octet may be all that is left of an skb, which stays for it. */
+	if (!whole)
+		return mpa_tcp_window_closed(ctx->sk);
+	if (!rx->fpdu.ulpdu_len)
+		return true;
+	return rx->stash && (rx->taken < rx->fpdu.len || !ctx->may_send);
+}
+
+/**
+ * mpa_rx_update() - learn what has arrived, or what is left
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * Afterwards ctx->rx.ready says whether a reader would wait.
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_rx_update(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	bool whole = mpa_rx_whole(ctx);
+
+	/*
+	 * Somebody has to validate the first FPDU, even if the user wants to
+	 * send before it reads.
+	 */
+	if (whole && rx->fpdu.ulpdu_len && !ctx->may_send &&
+	    (!rx->stash || rx->taken == rx->fpdu.len))
+		mpa_rx_verify(ctx);
+
+	if (mpa_rx_needs_work(ctx, whole)) {
+		mpa_kick(ctx, 0);
+		whole = whole && rx->fpdu.ulpdu_len;
+	}
+
+	WRITE_ONCE(rx->ready, whole || rx->error ||
+			      mpa_tcp_input_ended(ctx->sk));
+}
+
+/**
+ * mpa_rx_advance() - octets have gone to the user
+ * @ctx:	the context
+ * @n:		octets of the current ULPDU
+ * @more:	if not NULL: whole ULPDUs behind it, and @n was its rest
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
+{
+	static const struct mpa_rx_more none;
+	struct mpa_rx *rx = &ctx->rx;
+	bool whole;
+	u32 end;
+
+	more = more ?: &none;
+	rx->read += n;
+	rx->octets += n + more->octets;
+	whole = rx->read == rx->fpdu.ulpdu_len;
+	end = whole ? rx->fpdu.len : mpa_fpdu_offset(&rx->fpdu, rx->read);
+
+	if (!rx->stash) {
+		mpa_tcp_consume(ctx->sk, end - rx->taken + more->len);
+		rx->taken = end;
+	}
+	if (!whole)
+		return;
+
+	mpa_stash_free(rx->stash);
+	rx->stash = NULL;
+	rx->ulpdus += !!rx->fpdu.ulpdu_len + more->ulpdus;
+	rx->markers += rx->fpdu.markers + more->markers;
+	rx->pos += rx->fpdu.len + more->len;
+	rx->taken = 0;
+	rx->read = 0;
+	rx->known = false;
+	rx->verified = false;
+}
+
+/* ---- what must not be done in softirq ---- */
+
+/*
+ * RFC 6581 section 9.2: the zero-length FPDU opens the connection and is
+ * nobody's ULPDU.
+ */
+static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
+{
+	mpa_rx_verify(ctx);
+	if (!ctx->rx.verified)
+		return;
+	ctx->rx.rtr = false;
+	mpa_rx_advance(ctx, 0, NULL);
+}
+
+static int mpa_rx_take_octets(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	u32 n = mpa_tcp_inq(ctx->sk);
+	int err;
+
+	/* Otherwise it is a part of the head. */
+	if (rx->known)
+		n = min(n, rx->fpdu.len - rx->taken);
+
+	err = mpa_stash_fill(&rx->stash, ctx->sk, rx->taken, n, &n);
+	rx->taken += n;
+	mpa_tcp_consume(ctx->sk, n);
+	return err;
+}
+
+/**
+ * mpa_rx_make_room() - take the current FPDU out of the receive buffer, if it
+ *			cannot become whole there, or has become so in part
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * Context: process, socket lock held.
+ * Return: whether it is whole, as mpa_rx_whole() does, or -ENOMEM: it will be
+ * tried again.
+ */
+int mpa_rx_make_room(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+	bool whole = mpa_rx_whole(ctx);
+	int err;
+
+	if (!mpa_rx_needs_work(ctx, whole))
+		return whole;
+	/* What has begun in the stash ends there. */
+	if (!whole || rx->stash) {
+		err = mpa_rx_take_octets(ctx);
+		if (err) {
+			mpa_kick(ctx, MPA_RETRY_DELAY);
+			return err;
+		}
+	}
+	if (whole && !rx->fpdu.ulpdu_len)
+		mpa_rx_take_rtr(ctx);
+	return mpa_rx_whole(ctx);
+}
+
+/**
+ * mpa_rx_drain() - do what mpa_rx_update() left to process context
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_drain(struct mpa_ctx *ctx)
+{
+	bool was_ready = ctx->rx.ready;
+
+	if (mpa_rx_make_room(ctx) < 0)
+		return;
+	mpa_rx_update(ctx);
+	if (ctx->rx.ready && !was_ready)
+		ctx->data_ready(ctx->sk);
+}
+
+/**
+ * mpa_rx_end() - the stream has ended; was it between two FPDUs?
+ * @ctx:	the context; the current FPDU is not whole
+ *
+ * RFC 5044 section 8 code 1.
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -EBADMSG.
+ */
+int mpa_rx_end(struct mpa_ctx *ctx)
+{
+	bool peer_ended = mpa_tcp_peer_ended(ctx->sk);
+	bool gone = mpa_tcp_gone(ctx->sk);
+
+	if (gone && !peer_ended && !ctx->code)
+		ctx->code = MPA_ERR_TCP;
+	/* Not so if the local user has shut down receiving. */
+	if ((!peer_ended && !gone) ||
+	    (!ctx->rx.taken && !mpa_tcp_inq(ctx->sk)))
+		return 0;
+	mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_TCP);
+	return -EBADMSG;
+}
+
+/**
+ * mpa_rx_free() - give back what receiving has allocated
+ * @ctx:	the context, which nobody else uses any more
+ */
+void mpa_rx_free(struct mpa_ctx *ctx)
+{
+	mpa_stash_free(ctx->rx.stash);
+}

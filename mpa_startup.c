@@ -1,0 +1,779 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The startup phase: RFC 5044 section 7.1 and appendix C, RFC 6581. The
+ * initiator sends a request, the responder answers it, both enter Full
+ * Operation.
+ */
+
+#include <linux/slab.h>
+
+#include "mpa.h"
+
+static struct mpa_params *mpa_params(struct mpa_ctx *ctx)
+{
+	return rcu_dereference_protected(ctx->params,
+					 lockdep_sock_is_held(ctx->sk));
+}
+
+static void mpa_startup_set_params(struct mpa_ctx *ctx,
+				   struct mpa_params *params)
+{
+	struct mpa_params *old = mpa_params(ctx);
+
+	rcu_assign_pointer(ctx->params, params);
+	if (old)
+		kfree_rcu(old, rcu);
+}
+
+/* ---- out ---- */
+
+/* @enhanced: S, and what goes in front of the user's private data; or NULL */
+static int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind,
+			    u8 flags, const struct mpa_enhanced *enhanced,
+			    const u8 *private, u16 private_len)
+{
+	struct mpa_startup startup = {
+		.flags = flags,
+		.revision = ctx->revision,
+		.private_len = private_len,
+	};
+	u8 *frame, *p;
+	int err;
+
+	if (enhanced) {
+		startup.flags |= MPA_PEER_ENHANCED;
+		startup.private_len += MPA_ENHANCED_LEN;
+	}
+	frame = kmalloc(MPA_STARTUP_LEN + startup.private_len, GFP_KERNEL);
+	if (!frame)
+		return -ENOMEM;
+	mpa_startup_put(frame, kind, &startup);
+	p = frame + MPA_STARTUP_LEN;
+	if (enhanced) {
+		mpa_enhanced_put(p, enhanced);
+		p += MPA_ENHANCED_LEN;
+	}
+	if (private_len)
+		memcpy(p, private, private_len);
+	err = mpa_tx_frame(ctx, frame, MPA_STARTUP_LEN + startup.private_len);
+	kfree(frame);
+	return err;
+}
+
+/* M and C of a frame that we send. */
+static u8 mpa_startup_flags(struct mpa_ctx *ctx)
+{
+	u8 flags = 0;
+
+	/* Figure 14: revision 0 always has both. */
+	if (!ctx->revision)
+		return MPA_PEER_MARKERS | MPA_PEER_CRC;
+	if (mpa_params(ctx)->flags & MPA_START_MARKERS)
+		flags |= MPA_PEER_MARKERS;
+	if (ctx->want_crc)
+		flags |= MPA_PEER_CRC;
+	return flags;
+}
+
+static int mpa_startup_request(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	struct mpa_enhanced enhanced = {
+		.ird = params->ird,
+		.ord = params->ord,
+		.control = params->flags & (MPA_START_P2P | MPA_START_RTR),
+	};
+
+	return mpa_startup_send(ctx, MPA_REQUEST, mpa_startup_flags(ctx),
+				params->flags & MPA_START_ENHANCED ?
+				&enhanced : NULL,
+				params->private, params->private_len);
+}
+
+/* ---- states ---- */
+
+/**
+ * mpa_startup_uncount() - the connection is no longer in startup
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_startup_uncount(struct mpa_ctx *ctx)
+{
+	if (ctx->counted)
+		mpa_policy_leave_startup(ctx->sk);
+	ctx->counted = false;
+}
+
+/* As when connect(2) has come to its end. */
+static void mpa_startup_wake(struct mpa_ctx *ctx, u8 state)
+{
+	struct sock *sk = ctx->sk;
+
+	/* Pairs with mpa_poll_state(): what led here is seen with it. */
+	smp_store_release(&ctx->state, state);
+	sk->sk_state_change(sk);
+	sk_wake_async(sk, SOCK_WAKE_IO, POLL_OUT);
+}
+
+static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
+{
+	mpa_startup_uncount(ctx);
+	mpa_startup_set_params(ctx, NULL);
+	mpa_startup_wake(ctx, state);
+}
+
+/*
+ * Startup has failed: the caller resets the TCP connection with the errno that
+ * this returns, once it has dropped the lock. Until that is done nothing seems
+ * to have happened, so that whoever notices finds the errno in place.
+ */
+static int mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
+{
+	if (!ctx->startup_error) {
+		ctx->startup_error = err;
+		ctx->code = code;
+	}
+	return ctx->startup_error;
+}
+
+static int mpa_startup_malformed(struct mpa_ctx *ctx)
+{
+	return mpa_startup_fail(ctx, -EPROTO, MPA_ERR_STARTUP);
+}
+
+/* The result is for the user to find: by SO_ERROR, or MPA_START itself. */
+static void mpa_startup_tell(struct mpa_ctx *ctx, int err)
+{
+	ctx->startup_error = err;
+	WRITE_ONCE(ctx->sk->sk_err, -err);
+}
+
+/* Both directions of the stream start anew behind the startup frames. */
+static void mpa_startup_full(struct mpa_ctx *ctx)
+{
+	bool markers = mpa_params(ctx)->flags & MPA_START_MARKERS;
+	bool crc = ctx->want_crc || ctx->peer.flags & MPA_PEER_CRC;
+
+	/* Appendix C: who speaks revision 0 always has markers and CRCs. */
+	ctx->tx.marked = !ctx->revision || ctx->peer.flags & MPA_PEER_MARKERS;
+	ctx->rx.marked = !ctx->revision || markers;
+	ctx->tx.crc = !ctx->revision || crc;
+	ctx->rx.crc = ctx->tx.crc;
+	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
+	ctx->may_send = ctx->role == MPA_ROLE_INITIATOR;
+	if (ctx->control & MPA_START_RTR_FPDU) {
+		ctx->rtr_due = ctx->may_send;
+		ctx->rx.rtr = !ctx->may_send;
+	}
+	mpa_tx_begin(ctx);
+	if (ctx->rtr_due) {
+		ctx->may_send = false;
+		mpa_tx_rtr(ctx);
+	}
+	mpa_startup_done(ctx, MPA_STATE_FULL);
+	mpa_rx_update(ctx);
+	if (ctx->rx.ready)
+		ctx->data_ready(ctx->sk);
+}
+
+/* ---- in ---- */
+
+static int mpa_startup_copy(void *arg, const u8 *data, u32 len)
+{
+	u8 **to = arg;
+
+	memcpy(*to, data, len);
+	*to += len;
+	return 0;
+}
+
+static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
+{
+	struct mpa_cursor at;
+
+	mpa_tcp_begin(&at, ctx->sk);
+	mpa_tcp_seek(&at, off);
+	return mpa_tcp_walk(&at, len, mpa_startup_copy, &to);
+}
+
+/* The peer's frame is whole and well-formed: @startup, then private data. */
+static int mpa_startup_take(struct mpa_ctx *ctx,
+			    const struct mpa_startup *startup)
+{
+	u16 len = startup->private_len;
+
+	kfree(ctx->peer_private);
+	ctx->peer_private = NULL;
+	if (len) {
+		ctx->peer_private = kmalloc(len, GFP_KERNEL);
+		if (!ctx->peer_private)
+			return -ENOMEM;
+		mpa_startup_peek(ctx, MPA_STARTUP_LEN, ctx->peer_private, len);
+	}
+	ctx->peer = *startup;
+	ctx->have_peer = true;
+	mpa_tcp_consume(ctx->sk, MPA_STARTUP_LEN + len);
+	return 0;
+}
+
+/* Look again when time is up, or when TCP may have memory for our frame. */
+static void mpa_startup_look_again(struct mpa_ctx *ctx, unsigned long left)
+{
+	if (ctx->tx.stuck)
+		left = min_t(unsigned long, left, MPA_RETRY_DELAY);
+	mpa_kick(ctx, left);
+}
+
+/* Neither the peer's frame nor a reason to give up is here yet. */
+static int mpa_startup_more(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	if (mpa_tcp_input_ended(sk)) {
+		if (mpa_tcp_inq(sk))
+			return mpa_startup_malformed(ctx);
+		return mpa_startup_fail(ctx, -ECONNRESET, MPA_ERR_TCP);
+	}
+	/* Rules 8 and 10 of section 7.1.2. */
+	if (time_after_eq(jiffies, ctx->deadline))
+		return mpa_startup_fail(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
+	mpa_startup_look_again(ctx, ctx->deadline - jiffies);
+	return 0;
+}
+
+/*
+ * The revision to go on with, or -1. Appendix C: the Rev fields of request and
+ * reply may differ, where one peer is of the RDMA Consortium's kind and the
+ * other permissive. RFC 6581 section 6: who speaks 2 serves 1 as well.
+ */
+static int mpa_startup_revision(const struct mpa_params *params, u8 theirs)
+{
+	bool initiator = params->role == MPA_ROLE_INITIATOR;
+
+	if (!params->revision)
+		return !theirs || (!initiator && theirs == 1) ? 0 : -1;
+	/* Who wants enhanced setup gets that or none. */
+	if (initiator && params->flags & MPA_START_ENHANCED)
+		return theirs == params->revision ? theirs : -1;
+	if (!theirs)
+		return params->flags & MPA_START_PERMISSIVE ? 0 : -1;
+	return theirs <= params->revision ? theirs : -1;
+}
+
+/*
+ * RFC 6581 section 9.2. The zero-length FPDU comes first, as MPA can do that
+ * one by itself.
+ */
+static u32 mpa_startup_rtr(u32 ours, u32 theirs)
+{
+	u32 both = ours & theirs & MPA_START_RTR;
+
+	if (both & MPA_START_RTR_FPDU)
+		return MPA_START_RTR_FPDU;
+	if (both & MPA_START_RTR_WRITE)
+		return MPA_START_RTR_WRITE;
+	return both & MPA_START_RTR_READ;
+}
+
+/* A depth that we can use of what the peer can take (RFC 6581 section 9.1). */
+static u16 mpa_startup_limit(u16 ours, u16 theirs)
+{
+	if (theirs == MPA_DEPTH_BY_USER || ours == MPA_DEPTH_BY_USER)
+		return ours;
+	return min(ours, theirs);
+}
+
+/* The reply's depths and flags may ask for more than there is. */
+static int mpa_startup_enhance(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	struct mpa_enhanced peer;
+
+	mpa_enhanced_get(ctx->peer_private, &peer);
+	ctx->enhanced = true;
+	ctx->ird = params->ird;
+	ctx->ord = mpa_startup_limit(params->ord, peer.ird);
+	ctx->control = 0;
+
+	if (params->flags & MPA_START_P2P) {
+		ctx->control = MPA_START_P2P |
+			       mpa_startup_rtr(params->flags, peer.control);
+		if (ctx->control == MPA_START_P2P) {
+			ctx->code = MPA_ERR_RTR;
+			return -EOPNOTSUPP;
+		}
+	}
+	if (params->ird != MPA_DEPTH_BY_USER &&
+	    peer.ord != MPA_DEPTH_BY_USER && peer.ord > params->ird) {
+		ctx->code = MPA_ERR_IRD;
+		return -ENOBUFS;
+	}
+	return 0;
+}
+
+static void mpa_startup_rejected(struct mpa_ctx *ctx)
+{
+	mpa_startup_tell(ctx, -ECONNREFUSED);
+	mpa_startup_done(ctx, MPA_STATE_REJECTED);
+	/* What is behind the reply is the user's. */
+	ctx->data_ready(ctx->sk);
+}
+
+static void mpa_startup_got_reply(struct mpa_ctx *ctx)
+{
+	int err;
+
+	if (ctx->peer.flags & MPA_PEER_REJECTED) {
+		mpa_startup_rejected(ctx);
+		return;
+	}
+	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
+		err = mpa_startup_enhance(ctx);
+		/*
+		 * RFC 6581 section 9: it is for the layer above to send its
+		 * Terminate message with the code, and to close.
+		 */
+		if (err) {
+			ctx->control = 0;
+			mpa_startup_tell(ctx, err);
+		}
+	}
+	mpa_startup_full(ctx);
+}
+
+/*
+ * Answer the request that has been taken. @reply holds private data and depths.
+ */
+static int mpa_startup_answer(struct mpa_ctx *ctx,
+			      const struct mpa_params *reply, bool reject)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	struct mpa_enhanced peer, enhanced = {};
+	bool is_enhanced = ctx->peer.flags & MPA_PEER_ENHANCED;
+	u8 flags = mpa_startup_flags(ctx);
+	int err;
+
+	if (is_enhanced) {
+		mpa_enhanced_get(ctx->peer_private, &peer);
+		/* RFC 6581 section 9.1. */
+		enhanced.ird = peer.ord == MPA_DEPTH_BY_USER ?
+			       MPA_DEPTH_BY_USER : reply->ird;
+		enhanced.ord = peer.ird == MPA_DEPTH_BY_USER ?
+			       MPA_DEPTH_BY_USER :
+			       reject ? reply->ord :
+			       mpa_startup_limit(reply->ord, peer.ird);
+		/* Section 9.2: A as in the request, and all that we can do. */
+		if (peer.control & MPA_START_P2P)
+			enhanced.control = MPA_START_P2P | MPA_START_RTR_FPDU |
+					   (params->flags & MPA_START_RTR);
+	}
+	if (reject)
+		flags |= MPA_PEER_REJECTED;
+	err = mpa_startup_send(ctx, MPA_REPLY, flags,
+			       is_enhanced ? &enhanced : NULL,
+			       reply->private, reply->private_len);
+	/* The socket would be the user's, with octets of ours still to go. */
+	if (!err && reject && ctx->tx.stuck)
+		err = -ENOBUFS;
+	if (err)
+		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
+	if (reject) {
+		mpa_startup_done(ctx, MPA_STATE_REJECTED);
+		return 0;
+	}
+	if (is_enhanced) {
+		ctx->enhanced = true;
+		ctx->ird = reply->ird;
+		ctx->ord = mpa_startup_limit(reply->ord, peer.ird);
+		/* Which of them the initiator takes, the first FPDU shows. */
+		ctx->control = enhanced.control &
+			       (peer.control | MPA_START_P2P);
+	}
+	mpa_startup_full(ctx);
+	return 0;
+}
+
+static int mpa_startup_got_request(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+
+	if (!(params->flags & MPA_START_MANUAL))
+		return mpa_startup_answer(ctx, params, false);
+
+	/* Not the peer's fault any more if it takes long. */
+	mpa_startup_uncount(ctx);
+	mpa_startup_wake(ctx, MPA_STATE_REQUESTED);
+	ctx->data_ready(ctx->sk);
+	return 0;
+}
+
+/**
+ * mpa_startup_progress() - see how far the startup phase has come
+ * @ctx:	the context, in MPA_STATE_STARTUP
+ *
+ * Context: process, socket lock held.
+ * Return: 0; or a negative errno when startup has failed: the caller then
+ * calls mpa_tcp_abort() with it, without the lock (section 7.1.2: the TCP
+ * connection must be closed).
+ */
+int mpa_startup_progress(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
+	struct sock *sk = ctx->sk;
+	struct mpa_startup startup;
+	u8 frame[MPA_STARTUP_LEN];
+	int revision;
+	u32 have, len;
+
+	if (ctx->startup_error)
+		return ctx->startup_error;
+
+	mpa_tx_push(ctx);
+
+	have = mpa_tcp_inq(sk);
+	len = min_t(u32, have, MPA_STARTUP_LEN);
+	if (mpa_startup_peek(ctx, 0, frame, len))
+		return mpa_startup_malformed(ctx);
+
+	switch (mpa_startup_parse(frame, len,
+				  initiator ? MPA_REPLY : MPA_REQUEST,
+				  &startup)) {
+	case MPA_STARTUP_OK:
+		break;
+	case MPA_STARTUP_MORE:
+		return mpa_startup_more(ctx);
+	default:
+		return mpa_startup_malformed(ctx);
+	}
+
+	revision = mpa_startup_revision(params, startup.revision);
+	if (revision < 0)
+		return mpa_startup_malformed(ctx);
+	/* RFC 6581 section 10: enhanced is answered enhanced, else not. */
+	if (initiator && !(params->flags & MPA_START_ENHANCED) !=
+			 !(startup.flags & MPA_PEER_ENHANCED))
+		return mpa_startup_malformed(ctx);
+
+	len = MPA_STARTUP_LEN + startup.private_len;
+	if (have < len)
+		return mpa_startup_more(ctx);
+	/*
+	 * Nobody may send an FPDU yet: the initiator has not seen a reply, the
+	 * responder no FPDU. So octets behind the frame mean that PD_Length
+	 * does not match the private data (section 7.1.1). A peer that has
+	 * rejected the request may go on in its own way.
+	 */
+	if (have > len && !(startup.flags & MPA_PEER_REJECTED))
+		return mpa_startup_malformed(ctx);
+
+	if (mpa_startup_take(ctx, &startup)) {
+		mpa_kick(ctx, MPA_RETRY_DELAY);
+		return 0;
+	}
+	ctx->revision = revision;
+
+	if (!initiator)
+		return mpa_startup_got_request(ctx);
+	mpa_startup_got_reply(ctx);
+	return 0;
+}
+
+/* ---- begin ---- */
+
+static void mpa_startup_reset(struct mpa_ctx *ctx,
+			      const struct mpa_params *params)
+{
+	kfree(ctx->peer_private);
+	ctx->peer_private = NULL;
+	ctx->have_peer = false;
+	ctx->code = MPA_ERR_NONE;
+	ctx->startup_error = 0;
+	ctx->role = params->role;
+	ctx->revision = params->revision;
+	ctx->enhanced = false;
+	ctx->control = 0;
+	ctx->ird = 0;
+	ctx->ord = 0;
+	/* Section 4.4: "on the explicit request of the system administrator" */
+	ctx->want_crc = !(params->flags & MPA_START_NO_CRC &&
+			  mpa_policy_crc_optional(ctx->sk));
+}
+
+static void mpa_startup_arm(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	unsigned long timeout = params->timeout ?:
+				mpa_policy_timeout(ctx->sk);
+
+	/* A part of this jiffy is over, and no timeout is too short. */
+	timeout++;
+	ctx->deadline = jiffies + timeout;
+	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
+		timeout = 0;
+	mpa_startup_look_again(ctx, timeout);
+}
+
+/* The RDMA Consortium's way: Full Operation from here on, no frames. */
+static void mpa_startup_direct(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	bool no_crc = mpa_policy_crc_optional(ctx->sk);
+
+	ctx->rx.marked = !params->revision || params->flags & MPA_START_MARKERS;
+	ctx->tx.marked = !params->revision ||
+			 params->flags & MPA_START_TX_MARKERS;
+	no_crc = no_crc && params->revision;
+	ctx->rx.crc = !(no_crc && params->flags & MPA_START_NO_CRC);
+	ctx->tx.crc = !(no_crc && params->flags & MPA_START_TX_NO_CRC);
+	ctx->may_send = true;
+	mpa_tx_begin(ctx);
+	mpa_startup_done(ctx, MPA_STATE_FULL);
+	mpa_rx_update(ctx);
+	if (ctx->rx.ready)
+		ctx->data_ready(ctx->sk);
+}
+
+/* It is not the socket itself that is to start, but what it will accept. */
+static bool mpa_startup_for_children(const struct sock *sk,
+				     const struct mpa_params *params)
+{
+	return params->role == MPA_ROLE_RESPONDER &&
+	       (mpa_tcp_listening(sk) || mpa_tcp_may_listen(sk));
+}
+
+static int mpa_startup_may_begin(struct mpa_ctx *ctx,
+				 const struct mpa_params *params)
+{
+	struct sock *sk = ctx->sk;
+
+	switch (ctx->state) {
+	case MPA_STATE_STARTUP:
+	case MPA_STATE_REQUESTED:
+		return -EALREADY;
+	case MPA_STATE_FULL:
+		return -EISCONN;
+	case MPA_STATE_FAILED:
+		return -ENOTCONN;
+	}
+	if (mpa_tcp_listening(sk) && params->role != MPA_ROLE_RESPONDER)
+		return -EINVAL;
+	if (mpa_startup_for_children(sk, params))
+		return mpa_params(ctx) ? -EISCONN : 0;
+	if (!mpa_tcp_connected(sk))
+		return -ENOTCONN;
+	/* A call of TCP's own would go on taking or giving octets. */
+	if (ctx->plain || mpa_tcp_repaired(sk))
+		return -EBUSY;
+	/* Unread octets came before a reply could: they are not MPA's. */
+	if (params->role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
+		return -EBUSY;
+	return 0;
+}
+
+static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
+{
+	int err = mpa_startup_wait(ctx, &timeo);
+
+	if (err == -EAGAIN)
+		return -EINPROGRESS;
+	if (err)
+		return err;
+	err = ctx->startup_error;
+	if (err)
+		/* Not a second time from SO_ERROR. */
+		sock_error(ctx->sk);
+	return err;
+}
+
+/**
+ * mpa_startup_begin() - start MPA
+ * @ctx:	the context
+ * @params:	what the user asked for, its fields have been checked; taken
+ *		over unless an error other than the connection's is returned
+ * @nonblock:	do not wait for the reply
+ *
+ * Context: process, socket lock held; waiting drops it.
+ * Return: 0; -EINPROGRESS; -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL
+ * when MPA cannot be started; -EUSERS when too many connections are in
+ * startup; -ECONNREFUSED when the peer rejected the request; -ENOBUFS,
+ * -EOPNOTSUPP when RFC 6581's negotiation came to nothing, in Full Operation;
+ * what the connection failed with; -EINTR or -ERESTARTSYS: startup goes on.
+ */
+int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
+		      bool nonblock)
+{
+	struct sock *sk = ctx->sk;
+	bool listening = mpa_startup_for_children(sk, params);
+	int err;
+
+	/* As connect(2) does, also when a signal has restarted it. */
+	if (ctx->state == MPA_STATE_STARTUP && !nonblock &&
+	    ctx->role == MPA_ROLE_INITIATOR &&
+	    params->role == MPA_ROLE_INITIATOR) {
+		kfree(params);
+		return mpa_startup_wait_result(ctx, sock_sndtimeo(sk, 0));
+	}
+
+	err = mpa_startup_may_begin(ctx, params);
+	if (!err && !listening && params->role != MPA_ROLE_DIRECT &&
+	    !mpa_policy_enter_startup(sk))
+		err = -EUSERS;
+	if (err) {
+		kfree(params);
+		return err;
+	}
+	mpa_startup_set_params(ctx, params);
+	if (listening)
+		return 0;
+
+	mpa_ops_adopt(ctx);
+	mpa_startup_reset(ctx, params);
+	/* Any octet may complete a record. */
+	WRITE_ONCE(sk->sk_rcvlowat, 1);
+	if (params->role == MPA_ROLE_DIRECT) {
+		mpa_startup_direct(ctx);
+		return 0;
+	}
+
+	ctx->counted = true;
+	if (params->role == MPA_ROLE_INITIATOR) {
+		err = mpa_startup_request(ctx);
+		if (err) {
+			mpa_startup_uncount(ctx);
+			mpa_startup_set_params(ctx, NULL);
+			return err;
+		}
+	}
+	WRITE_ONCE(ctx->state, MPA_STATE_STARTUP);
+	mpa_startup_arm(ctx);
+
+	if (params->role == MPA_ROLE_RESPONDER)
+		return 0;
+	return mpa_startup_wait_result(ctx, sock_sndtimeo(sk, nonblock));
+}
+
+/**
+ * mpa_startup_inherit() - let a child of a listening socket start
+ * @ctx:	the child's context, seen by nobody yet
+ * @params:	a copy of the listener's
+ *
+ * Context: softirq.
+ */
+void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params)
+{
+	RCU_INIT_POINTER(ctx->params, params);
+	mpa_startup_reset(ctx, params);
+	ctx->sk->sk_rcvlowat = 1;
+	ctx->state = MPA_STATE_STARTUP;
+}
+
+/**
+ * mpa_startup_accepted() - an inherited startup may begin
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_startup_accepted(struct mpa_ctx *ctx)
+{
+	if (mpa_policy_enter_startup(ctx->sk)) {
+		ctx->counted = true;
+		mpa_startup_arm(ctx);
+	} else {
+		mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
+		mpa_kick(ctx, 0);
+	}
+}
+
+/**
+ * mpa_startup_decide() - accept or reject a request by hand
+ * @ctx:	the context
+ * @reply:	private data and depths, or NULL for those of MPA_START
+ * @reject:	reject
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -EAGAIN when no request is here yet, -EINVAL when there is
+ * nothing to decide; or what startup has failed with: then the caller calls
+ * mpa_tcp_abort() as after mpa_startup_progress().
+ */
+int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
+		       bool reject)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+
+	mpa_startup_settle(ctx);
+	if (ctx->state == MPA_STATE_FAILED)
+		return -ENOTCONN;
+	if (ctx->state == MPA_STATE_STARTUP &&
+	    params->flags & MPA_START_MANUAL)
+		return -EAGAIN;
+	if (ctx->state != MPA_STATE_REQUESTED)
+		return -EINVAL;
+	if (ctx->peer.flags & MPA_PEER_ENHANCED && reply &&
+	    reply->private_len > MPA_PRIVATE_DATA_MAX - MPA_ENHANCED_LEN)
+		return -EINVAL;
+	/* As in mpa_startup_progress(): too early for an FPDU. */
+	if (!reject && mpa_tcp_inq(ctx->sk)) {
+		WRITE_ONCE(ctx->state, MPA_STATE_STARTUP);
+		return mpa_startup_malformed(ctx);
+	}
+	return mpa_startup_answer(ctx, reply ?: params, reject);
+}
+
+/**
+ * mpa_startup_settle() - take note that TCP has gone during startup
+ * @ctx:	the context
+ *
+ * Whoever has ended the connection, the peer or mpa_tcp_abort().
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_startup_settle(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	if (!mpa_starting(ctx) || !mpa_tcp_gone(sk))
+		return;
+	mpa_startup_fail(ctx, -READ_ONCE(sk->sk_err) ?: -ECONNRESET,
+			 MPA_ERR_TCP);
+	mpa_startup_done(ctx, MPA_STATE_FAILED);
+}
+
+static bool mpa_startup_over(const struct mpa_ctx *ctx)
+{
+	return !mpa_starting(ctx) || mpa_tcp_gone(ctx->sk);
+}
+
+/**
+ * mpa_startup_wait() - wait until the startup phase is over
+ * @ctx:	the context
+ * @timeo:	jiffies to wait; updated
+ *
+ * Context: process, socket lock held; waiting drops it.
+ * Return: 0 when it is over, whatever came of it; -EAGAIN, -EINTR,
+ * -ERESTARTSYS; or what the connection failed with.
+ */
+int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
+{
+	int err = mpa_tcp_wait(ctx, timeo, mpa_startup_over);
+
+	if (err)
+		return err;
+	mpa_startup_settle(ctx);
+	return 0;
+}
+
+/**
+ * mpa_startup_free() - give back what startup has allocated
+ * @ctx:	the context, which nobody else uses any more but for mpa_clone()
+ */
+void mpa_startup_free(struct mpa_ctx *ctx)
+{
+	struct mpa_params *params = rcu_dereference_protected(ctx->params,
+							      true);
+
+	if (params)
+		kfree_rcu(params, rcu);
+	kfree(ctx->peer_private);
+}

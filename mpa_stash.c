@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages for an FPDU that TCP's receive buffer has no room for: filled piece by
+ * piece, so that the peer can send on.
+ */
+
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "mpa.h"
+
+struct mpa_stash_filling {
+	struct mpa_stash *stash;
+	u32 off;
+};
+
+static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
+{
+	struct mpa_stash_filling *filling = arg;
+
+	while (len) {
+		u32 skip = offset_in_page(filling->off);
+		u32 n = min_t(u32, len, PAGE_SIZE - skip);
+		struct page **page = filling->stash->page +
+				     (filling->off >> PAGE_SHIFT);
+
+		if (!*page)
+			*page = alloc_page(GFP_KERNEL);
+		if (!*page)
+			return -ENOMEM;
+		memcpy(page_address(*page) + skip, data, n);
+		filling->off += n;
+		data += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * mpa_stash_fill() - copy octets out of TCP's receive queue
+ * @stash:	made if it is NULL
+ * @sk:		socket
+ * @off:	offset in the FPDU of the queue's first octet
+ * @len:	octets to copy; mpa_tcp_inq() has them all
+ * @filled:	set to how many are in the stash now; they are still in the
+ *		queue
+ *
+ * Context: process, socket lock held.
+ * Return: 0 or -ENOMEM.
+ */
+int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
+		   u32 *filled)
+{
+	struct mpa_stash_filling filling = { .off = off };
+	struct mpa_cursor at;
+	int err;
+
+	*filled = 0;
+	if (!*stash)
+		*stash = kzalloc(sizeof(**stash), GFP_KERNEL);
+	if (!*stash)
+		return -ENOMEM;
+	filling.stash = *stash;
+	mpa_tcp_begin(&at, sk);
+	err = mpa_tcp_walk(&at, len, mpa_stash_octets, &filling);
+	*filled = filling.off - off;
+	return err;
+}
+
+/**
+ * mpa_stash_walk() - show octets of an FPDU to a function
+ * @stash:	which holds them
+ * @off:	offset of the first in the FPDU
+ * @len:	how many
+ * @fn:		as for mpa_tcp_walk()
+ * @arg:	for @fn
+ *
+ * Context: socket lock held.
+ * Return: 0, or what @fn returned.
+ */
+int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
+		   mpa_walk_fn fn, void *arg)
+{
+	while (len) {
+		u32 skip = offset_in_page(off);
+		u32 n = min_t(u32, len, PAGE_SIZE - skip);
+		int err;
+
+		err = fn(arg, page_address(stash->page[off >> PAGE_SHIFT]) +
+			 skip, n);
+		if (err)
+			return err;
+		off += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/**
+ * mpa_stash_free() - give the pages back
+ * @stash:	or NULL
+ */
+void mpa_stash_free(struct mpa_stash *stash)
+{
+	u32 i;
+
+	if (!stash)
+		return;
+	for (i = 0; i < MPA_STASH_PAGES && stash->page[i]; i++)
+		put_page(stash->page[i]);
+	kfree(stash);
+}

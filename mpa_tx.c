@@ -1,0 +1,842 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sending: what a system call asks for becomes FPDUs, and these go to TCP, many
+ * at a time.
+ *
+ * An FPDU is made whole before TCP gets its first octet, without dropping the
+ * socket lock from begin to end: a fault, a signal or a lack of memory leaves
+ * nothing behind on the wire, and records of several threads never mix. With
+ * MSG_MORE it is made in several calls; then the socket keeps it meanwhile,
+ * and nothing else. Of a batch it keeps whole FPDUs, and no open one.
+ */
+
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include "mpa.h"
+
+/* Octets of FPDUs that are handed to TCP at once, unless one is larger. */
+#define MPA_RUN_MAX		65536
+
+/* Equal FPDUs in a row that let one expect another. */
+#define MPA_SAME_MIN		16
+
+/* Octets sent with an MSS that does not fit, until it is worth a pause. */
+#define MPA_MISFIT_MAX		(128 * 1024)
+
+/* FPDUs of a batch wait for the rest of it, if that lets one wait. */
+#define MPA_HOLD_MAX		(HZ / 200 + 1)
+
+/**
+ * struct mpa_call - what one system call sends
+ * @msg:	the octets
+ * @size:	how many
+ * @done:	how many of them are in FPDUs
+ * @segment:	octets of a ULPDU, or MPA_SEGMENT_*
+ * @ends:	with the last of them ends a ULPDU
+ * @more:	more ULPDUs follow soon
+ * @pages:	take the pages that the octets are in
+ * @keep:	TCP may keep them until it gets more
+ * @timeo:	jiffies left
+ */
+struct mpa_call {
+	struct msghdr	*msg;
+	size_t		size;
+	size_t		done;
+	int		segment;
+	bool		ends;
+	bool		more;
+	bool		pages;
+	bool		keep;
+	long		timeo;
+};
+
+/* ---- to TCP ---- */
+
+static int mpa_tx_make_out(struct mpa_ctx *ctx)
+{
+	if (!ctx->tx.out)
+		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out),
+				      ctx->sk->sk_allocation);
+	return ctx->tx.out ? 0 : -ENOBUFS;
+}
+
+static int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
+			    enum mpa_push push)
+{
+	int shut = ctx->sk->sk_shutdown & SEND_SHUTDOWN;
+	struct mpa_tx *tx = &ctx->tx;
+	struct sock *sk = ctx->sk;
+	int err;
+
+	/* TCP would take nothing more, after a shutdown(2) that has to wait. */
+	if (shut && tx->finished)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
+	err = mpa_tcp_send(sk, tx->out, &tx->window, end_segment, push);
+	if (shut)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | shut);
+	if (err == -EAGAIN) {
+		if (tx->out->sent)
+			tx->align.residue = mpa_tcp_write_seq(sk);
+		WRITE_ONCE(tx->stuck, true);
+		mpa_kick(ctx, MPA_RETRY_DELAY);
+		return err;
+	}
+	mpa_octets_reset(tx->out);
+	if (tx->stuck) {
+		WRITE_ONCE(tx->stuck, false);
+		sk->sk_write_space(sk);
+	}
+	return err;
+}
+
+/**
+ * mpa_tx_push() - hand octets to TCP that it had no memory for
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: 0 when none are left; -EAGAIN when memory is short, and the work
+ * item tries again; or the error that the connection is in: they are dropped.
+ */
+int mpa_tx_push(struct mpa_ctx *ctx)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	if (!tx->stuck)
+		return 0;
+	err = mpa_tx_hand_over(ctx, false, MPA_PUSH_ALL);
+	if (!err)
+		mpa_tcp_push(ctx->sk, &tx->window, false);
+	return err;
+}
+
+/* Hand finished FPDUs to TCP. Those that it does not take are not lost. */
+static int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_slot *slot = &tx->out->slot;
+	int err;
+
+	if (tx->held)
+		mpa_align_resume(ctx, slot, tx->out->len);
+	mpa_align_given(ctx, slot, mpa_tcp_write_seq(ctx->sk), tx->out->len,
+			tx->largest);
+	tx->largest = 0;
+	tx->held = false;
+	tx->misfit += tx->out->len;
+	err = mpa_tx_hand_over(ctx, slot->end, push);
+	return err == -EAGAIN ? 0 : err;
+}
+
+/*
+ * TCP sends full segments at once, whatever it is told, and each time it is
+ * called. So the FPDUs of a batch are collected first: see mpa_align_resume()
+ * for those that can be.
+ */
+static bool mpa_tx_may_hold(const struct mpa_tx *tx)
+{
+	const struct mpa_slot *slot = &tx->out->slot;
+
+	return tx->largest <= slot->emss &&
+	       (!slot->begun || slot->begun + tx->out->len < slot->emss);
+}
+
+/* A batch that does not end goes all the same. */
+static void mpa_tx_expect_more(struct mpa_ctx *ctx)
+{
+	if (ctx->tx.armed)
+		return;
+	ctx->tx.armed = true;
+	mpa_kick(ctx, MPA_HOLD_MAX);
+}
+
+static void mpa_tx_hold(struct mpa_ctx *ctx)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	if (tx->out->slot.end)
+		mpa_tcp_end_segment(ctx->sk);
+	tx->held = true;
+	mpa_tx_expect_more(ctx);
+}
+
+/* Hand to TCP what has been collected. */
+static int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
+{
+	return ctx->tx.held ? mpa_tx_give(ctx, push) : 0;
+}
+
+/**
+ * mpa_tx_end_batch() - do not wait for the rest of a batch
+ * @ctx:	the context
+ * @more:	but it may still come: a last segment that is not full waits
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	tx->armed = false;
+	if (!tx->held && !tx->kept)
+		return;
+	if (!mpa_tx_let_go(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
+		mpa_tcp_push(ctx->sk, &tx->window, more);
+	tx->kept = more && tx->kept;
+}
+
+static void mpa_tx_free_out(struct mpa_tx *tx)
+{
+	if (tx->out)
+		mpa_octets_reset(tx->out);
+	kfree(tx->out);
+	tx->out = NULL;
+}
+
+/**
+ * mpa_tx_frame() - send a startup frame
+ * @ctx:	the context
+ * @frame:	its octets
+ * @len:	how many
+ *
+ * Context: process, socket lock held.
+ * Return: 0 when it is on its way, else nothing of it is.
+ */
+int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	err = mpa_tx_make_out(ctx);
+	if (err)
+		return err;
+	err = mpa_octets_reserve(ctx, len);
+	if (err) {
+		mpa_octets_reset(tx->out);
+		return err;
+	}
+	while (len) {
+		u32 n;
+		u8 *p = mpa_octets_tail(tx->out, &n);
+
+		n = min(n, len);
+		memcpy(p, frame, n);
+		mpa_octets_advance(tx->out, n);
+		frame += n;
+		len -= n;
+	}
+	err = mpa_tx_hand_over(ctx, false, MPA_PUSH_ALL);
+	mpa_tcp_push(ctx->sk, &tx->window, false);
+	/* Who knows when the first record comes. */
+	if (!tx->stuck)
+		mpa_tx_free_out(tx);
+	return err == -EAGAIN ? 0 : err;
+}
+
+/**
+ * mpa_tx_rtr() - send the zero-length FPDU that RFC 6581 section 9.2 wants
+ *		  before all others
+ * @ctx:	the context, with @ctx->rtr_due set
+ *
+ * Afterwards the user may send; without memory the work item tries again.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_rtr(struct mpa_ctx *ctx)
+{
+	struct mpa_fpdu fpdu;
+
+	if (mpa_tx_push(ctx) == -EAGAIN)
+		return;
+	mpa_fpdu_init(&fpdu, ctx->tx.pos, 0, ctx->tx.marked);
+	if (mpa_tx_make_out(ctx) ||
+	    mpa_align_begin(ctx, &ctx->tx.out->slot, mpa_tcp_emss(ctx->sk)) ||
+	    mpa_make_append(ctx, &fpdu, NULL, 0, true, false)) {
+		mpa_kick(ctx, MPA_RETRY_DELAY);
+		return;
+	}
+	mpa_tx_give(ctx, MPA_PUSH_ALL);
+	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
+	ctx->rtr_due = false;
+	WRITE_ONCE(ctx->may_send, true);
+	ctx->sk->sk_write_space(ctx->sk);
+}
+
+/* ---- sendmsg: waiting ---- */
+
+static bool mpa_tx_may_send(const struct mpa_ctx *ctx)
+{
+	return READ_ONCE(ctx->may_send) || READ_ONCE(ctx->rx.error) ||
+	       READ_ONCE(ctx->sk->sk_err) || mpa_tcp_input_ended(ctx->sk) ||
+	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
+}
+
+static bool mpa_tx_drained(const struct mpa_ctx *ctx)
+{
+	return !READ_ONCE(ctx->tx.draining) || READ_ONCE(ctx->sk->sk_err) ||
+	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
+}
+
+/*
+ * Wait until the peer has what TCP has: then the MSS may change. Until
+ * sk_write_space finds it so nobody sends anything, or it might never be.
+ */
+static int mpa_tx_wait_drained(struct mpa_ctx *ctx, long *timeo)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
+	mpa_tcp_push(ctx->sk, &tx->window, false);
+	WRITE_ONCE(tx->draining, true);
+	mpa_tcp_want_drained(ctx->sk);
+	return mpa_tcp_wait(ctx, timeo, mpa_tx_drained);
+}
+
+static int mpa_tx_wait_room(struct mpa_ctx *ctx, long *timeo)
+{
+	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
+	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
+	return mpa_tcp_wait_writable(ctx->sk, timeo);
+}
+
+/* Return once a ULPDU can be made, or with the reason why never or not yet. */
+static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
+{
+	struct sock *sk = ctx->sk;
+	int err;
+
+	for (;;) {
+		if (sk->sk_err || sk->sk_shutdown & SEND_SHUTDOWN ||
+		    ctx->tx.finished)
+			return -EPIPE;
+
+		if (mpa_starting(ctx)) {
+			err = mpa_startup_wait(ctx, timeo);
+		} else if (ctx->state != MPA_STATE_FULL) {
+			return ctx->state == MPA_STATE_REJECTED ?
+			       -ECONNREFUSED : -EPIPE;
+		} else if (!ctx->may_send) {
+			/* Section 7.1.2 rule 4: not before the first FPDU. */
+			err = mpa_tcp_wait(ctx, timeo, mpa_tx_may_send);
+			if (!err && !ctx->may_send)
+				return ctx->rx.error ?: -EPIPE;
+		} else if (ctx->tx.open) {
+			/* It has been begun; the rest needs no more room. */
+			return 0;
+		} else if (ctx->tx.draining) {
+			err = mpa_tx_wait_drained(ctx, timeo);
+		} else if (mpa_tx_push(ctx) == -EAGAIN ||
+			   !mpa_tcp_writable(sk)) {
+			err = mpa_tx_wait_room(ctx, timeo);
+		} else {
+			return mpa_tx_make_out(ctx);
+		}
+		if (err)
+			return err;
+	}
+}
+
+/* ---- sendmsg: cutting ---- */
+
+static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
+{
+	struct mpa_fpdu fpdu;
+
+	mpa_fpdu_init(&fpdu, tx->pos, ulpdu_len, tx->marked);
+	return fpdu.len;
+}
+
+/**
+ * mpa_tx_mulpdu() - the current maximum ULPDU
+ * @ctx:	the context
+ * @emss:	set to EMSS if not NULL
+ *
+ * Both are what they will be when the peer has what TCP has. Section 4.5.
+ *
+ * Context: process, socket lock held.
+ */
+u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
+{
+	u32 whole = mpa_tcp_emss(ctx->sk) + ctx->tx.fit.less;
+
+	if (emss)
+		*emss = whole;
+	return mpa_mulpdu(whole, ctx->tx.marked);
+}
+
+/* Octets at which the next ULPDU of a call that is cut ends. */
+static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_call *call,
+			 const struct mpa_slot *slot)
+{
+	u32 fill = 0;
+
+	if (call->segment)
+		return call->segment;
+	if (slot->used && tx->packing)
+		fill = mpa_fpdu_fill(tx->pos, slot->emss - slot->used,
+				     tx->marked);
+	if (fill < MPA_MULPDU_MIN)
+		fill = mpa_fpdu_fill(tx->pos, slot->emss, tx->marked);
+	return max_t(u32, fill, MPA_MULPDU_MIN);
+}
+
+/* What the FPDUs of this call are long: all of them, or the longest. */
+static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
+			    const struct mpa_call *call, u32 emss)
+{
+	size_t left = call->size - call->done + tx->ulpdu_len;
+
+	if (call->segment > 0)
+		left = min_t(size_t, left, call->segment);
+	else if (call->segment == MPA_SEGMENT_FILL)
+		left = max_t(u32, mpa_fpdu_fill(tx->pos, emss, tx->marked),
+			     MPA_MULPDU_MIN);
+	return mpa_tx_fpdu_len(tx, min_t(size_t, left, MPA_ULPDU_MAX));
+}
+
+/*
+ * Let the MSS fit what is sent. That is done when nothing waits to be sent, or
+ * sent again, so that nothing is cut anew; a pause is only made for an FPDU
+ * that would be cut, or if much would be sent in single segments.
+ *
+ * Return: 0, or -EBUSY when the pause is due.
+ */
+static int mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_call *call,
+		      u32 *emss)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	u32 whole = *emss + tx->fit.less;
+	u32 len = mpa_tx_usual_len(tx, call, whole);
+	u32 unit = 4;
+
+	if (!tx->marked) {
+		bool cut = call->segment > 0 &&
+			   call->size - call->done >= 2 * (size_t)call->segment;
+
+		if (cut || (tx->same >= MPA_SAME_MIN && tx->same_len == len) ||
+		    whole > MPA_FPDU_MAX)
+			unit = len;
+		else if (len <= *emss && tx->fit.unit)
+			unit = tx->fit.unit;
+	}
+	if (unit > whole)
+		unit = 4;
+
+	if (*emss == whole - whole % unit ||
+	    (unit == tx->fit.unit && *emss == tx->fit.emss)) {
+		/* It fits, or as well as it can. */
+		tx->fit.unit = unit;
+		tx->misfit = 0;
+	} else if (mpa_tcp_drained(ctx->sk)) {
+		mpa_tcp_fit(ctx->sk, &tx->fit, unit);
+		*emss = tx->fit.emss;
+	} else if ((len > *emss && len <= whole) ||
+		   tx->misfit > MPA_MISFIT_MAX) {
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* Where the next FPDU goes: behind those that are held, or what TCP has. */
+static int mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
+{
+	struct mpa_octets *out = ctx->tx.out;
+	u32 emss;
+
+	if (ctx->tx.held) {
+		if (out->slot.begun)
+			mpa_align_resume(ctx, &out->slot, out->len);
+		return 0;
+	}
+	emss = mpa_tcp_emss(ctx->sk);
+	return mpa_tx_fit(ctx, call, &emss) ?:
+	       mpa_align_begin(ctx, &out->slot, emss);
+}
+
+/* An FPDU of @len octets needs so many fragments at most. */
+static u32 mpa_tx_frags(u32 len, bool pages)
+{
+	return len / PAGE_SIZE + (pages ? 4 : 2);
+}
+
+/*
+ * As long as one FPDU after the other fills a segment, or the next part of one,
+ * nothing is to be decided: make all of them.
+ */
+static void mpa_tx_alike(struct mpa_ctx *ctx, struct mpa_call *call,
+			 struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
+			 u32 budget)
+{
+	struct mpa_octets *out = ctx->tx.out;
+	u32 len = fpdu->len, begin = out->len, n;
+
+	if (call->segment < 0 || call->pages || call->done == call->size ||
+	    begin >= budget || slot->emss % len || slot->used % len)
+		return;
+	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
+		return;
+	/* Among markers ULPDUs of one size are not FPDUs of one size. */
+	if (call->segment && (ctx->tx.marked ||
+			      call->segment != fpdu->ulpdu_len))
+		return;
+	do {
+		n = min_t(size_t, call->size - call->done, MPA_RUN_MAX);
+		/* As much goes over the budget as would singly. */
+		n = mpa_make_alike(ctx, len, fpdu->ulpdu_len,
+				   &call->msg->msg_iter, n,
+				   min(budget - out->len + len - 1,
+				       mpa_tcp_frag_room(out, slot->frags)));
+		call->done += n;
+	} while (n && call->done < call->size && out->len < budget);
+	slot->used = (slot->used + out->len - begin) % slot->emss;
+}
+
+/*
+ * Make FPDUs that TCP can be given at once, and give them to it: such that
+ * every segment starts with one.
+ *
+ * Return: 0 if the call has got on, -EBUSY when the MSS has to change before,
+ * -ENOBUFS, -EMSGSIZE, -EFAULT, or the error that the connection is in.
+ */
+static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_octets *out = tx->out;
+	enum mpa_push push = MPA_PUSH_FULL;
+	struct mpa_slot *slot = &out->slot;
+	u32 n, target, budget;
+	struct mpa_fpdu fpdu;
+	bool whole;
+	int err;
+
+	err = mpa_tx_begin_run(ctx, call);
+	if (err)
+		return err;
+	budget = clamp_t(u32, mpa_tcp_room(ctx->sk), 1, MPA_RUN_MAX);
+
+	do {
+		bool made = out->len && !tx->open;
+
+		n = min_t(size_t, call->size - call->done, MPA_ULPDU_MAX);
+		whole = call->ends && n == call->size - call->done;
+		if (call->segment >= 0) {
+			target = mpa_tx_target(tx, call, slot);
+			target -= min(target, tx->ulpdu_len);
+			if (n >= target) {
+				n = target;
+				whole = true;
+			}
+		}
+		/* What stays open has TCP's next octets to itself. */
+		if (!whole && made)
+			break;
+
+		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + n, tx->marked);
+		/* What fills a segment fits it, above the formula's MULPDU. */
+		if (!tx->oversize && call->segment != MPA_SEGMENT_FILL &&
+		    fpdu.ulpdu_len > mpa_tx_mulpdu(ctx, NULL)) {
+			err = -EMSGSIZE;
+			break;
+		}
+		if (made && fpdu.len > slot->emss)
+			break;
+		if (whole && !mpa_align_fits(tx, slot, fpdu.len)) {
+			if (made)
+				break;
+			mpa_align_break(slot);
+		}
+		/* A skb that is full ends where it is, within an FPDU or not */
+		if (mpa_tcp_frags(out) + slot->frags +
+		    mpa_tx_frags(fpdu.len, call->pages) > MAX_SKB_FRAGS) {
+			if (made)
+				break;
+			if (slot->frags)
+				mpa_align_break(slot);
+		}
+
+		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter, n,
+				      whole, call->pages);
+		if (err)
+			break;
+		call->done += n;
+		slot->used = (slot->used + fpdu.len) % slot->emss;
+		if (whole)
+			mpa_tx_alike(ctx, call, slot, &fpdu, budget);
+	} while (whole && call->done < call->size && out->len < budget &&
+		 fpdu.len <= slot->emss);
+
+	if (!out->len || tx->open)
+		return err;
+	if (!err && call->more && call->done == call->size &&
+	    out->len < budget && mpa_tx_may_hold(tx)) {
+		mpa_tx_hold(ctx);
+		return 0;
+	}
+	/* What was wrong with the next one is found again without these. */
+	if (call->done == call->size && !call->more) {
+		push = MPA_PUSH_ALL;
+		tx->kept = false;
+	} else if (call->keep) {
+		push = MPA_PUSH_NOT;
+		tx->kept = true;
+		mpa_tx_expect_more(ctx);
+	}
+	return mpa_tx_give(ctx, push);
+}
+
+/* A ULPDU of the length that this call would give it cannot be. */
+static bool mpa_tx_too_long(const struct mpa_tx *tx,
+			    const struct mpa_call *call)
+{
+	return call->segment == MPA_SEGMENT_OFF &&
+	       call->size > MPA_ULPDU_MAX - tx->ulpdu_len;
+}
+
+static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	/* Zero octets may end an open ULPDU, but are none. */
+	if (!call->size && !(tx->open && call->ends))
+		return -EMSGSIZE;
+
+	do {
+		err = mpa_tx_wait(ctx, &call->timeo);
+		if (err)
+			break;
+		/* Another thread may have sent the open one meanwhile. */
+		if (mpa_tx_too_long(tx, call) || (!call->size && !tx->open)) {
+			err = -EMSGSIZE;
+			break;
+		}
+		err = mpa_tx_run(ctx, call);
+		if (err == -EBUSY)
+			err = mpa_tx_wait_drained(ctx, &call->timeo);
+		else if (err == -ENOBUFS)
+			err = mpa_tx_wait_room(ctx, &call->timeo);
+		else if (!err && call->done == call->size)
+			break;
+	} while (!err);
+
+	mpa_tcp_push(ctx->sk, &tx->window, call->more && !err);
+	return call->done && call->segment != MPA_SEGMENT_OFF ? 0 : err;
+}
+
+/* ---- sendmsg: what is asked for ---- */
+
+static int mpa_tx_control(struct msghdr *msg, int *segment)
+{
+	struct cmsghdr *cmsg;
+
+	if (!msg->msg_controllen)
+		return 0;
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level != SOL_MPA)
+			continue;
+		if (cmsg->cmsg_type != MPA_SEGMENT)
+			return -EINVAL;
+		if (cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
+			*segment = *(int *)CMSG_DATA(cmsg);
+		else if (cmsg->cmsg_len == CMSG_LEN(sizeof(u16)))
+			*segment = *(u16 *)CMSG_DATA(cmsg);
+		else
+			return -EINVAL;
+		if (*segment < MPA_SEGMENT_OFF || *segment > MPA_ULPDU_MAX)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
+		      struct mpa_call *call)
+{
+	bool splice = msg->msg_flags & MSG_SPLICE_PAGES &&
+		      iov_iter_is_bvec(&msg->msg_iter);
+	int err;
+
+	if (msg->msg_flags & ~(MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL |
+			       MSG_EOR | MSG_BATCH | MSG_CMSG_COMPAT |
+			       MSG_CONFIRM | MSG_DONTROUTE | MSG_WAITALL |
+			       MSG_SPLICE_PAGES))
+		return -EOPNOTSUPP;
+
+	call->msg = msg;
+	call->size = size;
+	call->segment = READ_ONCE(ctx->tx.segment);
+	/* A file is a stream. */
+	if (splice && call->segment == MPA_SEGMENT_OFF)
+		call->segment = MPA_SEGMENT_FILL;
+	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
+	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH);
+	call->keep = splice && call->more;
+	call->pages = splice && READ_ONCE(ctx->tx.zerocopy_ro) &&
+		      !ctx->tx.marked;
+	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
+	err = mpa_tx_control(msg, &call->segment);
+	if (!err && call->segment == MPA_SEGMENT_OFF && size > MPA_ULPDU_MAX)
+		err = -EMSGSIZE;
+	return err;
+}
+
+/**
+ * mpa_tx_sendmsg() - send ULPDUs: one, or as many as MPA_SEGMENT makes of it
+ * @ctx:	the context
+ * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
+ *		with MSG_EOR, more ULPDUs
+ * @size:	how many
+ *
+ * Context: process, socket lock not held.
+ * Return: @size; with MPA_SEGMENT, how many went into ULPDUs; -EMSGSIZE for a
+ * ULPDU of 0 or more than 64768 octets, or more than MULPDU if MPA_OVERSIZE is
+ * off; -EAGAIN, -EINTR, -ERESTARTSYS, -EPIPE, -EFAULT, -EINVAL for a control
+ * message that is none, -EOPNOTSUPP for a flag that has no meaning here, or
+ * the error that the connection is in. With an error nothing of @msg has been
+ * or will be sent, unless it is the connection's.
+ */
+int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
+{
+	struct mpa_call call = {};
+	struct sock *sk = ctx->sk;
+	int ret;
+
+	lock_sock(sk);
+	ret = mpa_tx_ask(ctx, msg, size, &call) ?: mpa_tx_locked(ctx, &call);
+	if (ret < 0) {
+		/* What is behind it in a batch will not come. */
+		mpa_tx_end_batch(ctx, false);
+		ret = sk_stream_error(sk, msg->msg_flags, ret);
+	} else {
+		ret = call.done;
+	}
+	release_sock(sk);
+	return ret;
+}
+
+/**
+ * mpa_tx_end_ulpdu() - end a ULPDU that MSG_MORE has left open, if there is one
+ * @ctx:	the context
+ *
+ * For a file that has ended before sendfile(2) had thought.
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tx_end_ulpdu(struct mpa_ctx *ctx)
+{
+	struct mpa_call call = {
+		.msg = &(struct msghdr){},
+		.segment = MPA_SEGMENT_OFF,
+		.ends = true,
+	};
+
+	lock_sock(ctx->sk);
+	mpa_tx_locked(ctx, &call);
+	release_sock(ctx->sk);
+}
+
+/* ---- the user's options ---- */
+
+/**
+ * mpa_tx_lend() - let TCP's options be as the user knows them
+ * @ctx:	the context
+ * @mss:	the MSS as well
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tx_lend(struct mpa_ctx *ctx, bool mss)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	lock_sock(ctx->sk);
+	mpa_tx_end_batch(ctx, true);
+	mpa_tcp_forget_window(ctx->sk, &tx->window);
+	tx->window.lent++;
+	if (mss)
+		mpa_tcp_unfit(ctx->sk, &tx->fit);
+	release_sock(ctx->sk);
+}
+
+/**
+ * mpa_tx_take_back() - undo mpa_tx_lend()
+ * @ctx:	the context
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tx_take_back(struct mpa_ctx *ctx)
+{
+	lock_sock(ctx->sk);
+	ctx->tx.window.lent--;
+	if (ctx->state == MPA_STATE_FULL)
+		mpa_tcp_push(ctx->sk, &ctx->tx.window, ctx->tx.window.more);
+	release_sock(ctx->sk);
+}
+
+/* ---- begin and end ---- */
+
+/**
+ * mpa_tx_inherit() - a child has the options that its listener has
+ * @tx:		of the child
+ * @listener:	of the listener, which is not locked
+ *
+ * Context: softirq.
+ */
+void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener)
+{
+	tx->segment = READ_ONCE(listener->segment);
+	tx->packing = READ_ONCE(listener->packing);
+	tx->oversize = READ_ONCE(listener->oversize);
+	tx->zerocopy_ro = READ_ONCE(listener->zerocopy_ro);
+}
+
+/**
+ * mpa_tx_begin() - Full Operation begins
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_begin(struct mpa_ctx *ctx)
+{
+	mpa_tcp_watch(ctx->sk);
+}
+
+/**
+ * mpa_tx_finish() - no more will be sent
+ * @ctx:	the context
+ * @timeo:	jiffies to wait for memory that TCP lacks; updated
+ *
+ * A ULPDU left open by MSG_MORE never becomes one and is dropped.
+ *
+ * Context: process, socket lock held; it is dropped while waiting.
+ * Return: whether TCP has all that was accepted, or the connection is in error;
+ * if not the work item goes on with it.
+ */
+bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	tx->finished = true;
+	if (tx->open) {
+		tx->open = false;
+		tx->ulpdu_len = 0;
+		mpa_octets_reset(tx->out);
+	}
+	mpa_tx_end_batch(ctx, false);
+	while (mpa_tx_push(ctx) == -EAGAIN) {
+		if (!*timeo || mpa_tcp_wait_writable(ctx->sk, timeo))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * mpa_tx_free() - give back what sending has allocated
+ * @ctx:	the context, which nobody else uses any more
+ */
+void mpa_tx_free(struct mpa_ctx *ctx)
+{
+	mpa_tx_free_out(&ctx->tx);
+	mpa_align_free(&ctx->tx.align);
+}
