@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+# Building outside a kernel tree. What the kernel's own build system reads is
+# in Kbuild.
+
+# Where kbuild comes from, for the kernel that the module is for. "make" builds
+# for the running kernel; "make module KERNEL=6.1" for one of the test kernels.
+RELEASE ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(RELEASE)/build
+KERNEL ?=
+
+MODULE_SOURCES := Kbuild $(wildcard *.c *.h) \
+		  $(shell find include -name '*.h')
+
+# Objects stay out of the source tree, in a folder for each kernel.
+ifeq ($(KERNEL),)
+BUILD := build/$(notdir $(patsubst %/build,%,$(KDIR)))
+kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)/$(BUILD)
+else
+BUILD := build/$(KERNEL)
+kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
+endif
+
+.PHONY: all module install uninstall check check-full demo shell unit fuzz \
+	bench profile clean help FORCE
+
+all: module
+
+help:
+	@echo 'make                  build mpa.ko for the running kernel'
+	@echo 'make KDIR=DIR         build mpa.ko against the kernel headers in DIR'
+	@echo 'make install          put it in place (as root)'
+	@echo 'make demo [FILE=...]  send a file from host to host as records, look at the wire'
+	@echo 'make check            everything that must pass'
+	@echo 'make check-full       the same, and what takes long'
+	@echo 'make shell            a shell in a guest that has the module at hand'
+	@echo 'make unit             the protocol floor, in user space'
+	@echo 'make fuzz TIME=60     fuzz the protocol floor, and a socket in the debug kernel,'
+	@echo '                      for so many seconds each; or RUNS=1000000 executions;'
+	@echo '                      TARGETS="frames markers streams socket", SEED=1, JOBS=2'
+	@echo 'make bench            measure, beside other ways; Documentation/performance.rst'
+	@echo 'make profile          where instructions go, by function'
+	@echo 'make clean'
+
+# W=1 and C=2 (sparse) are handed on to kbuild.
+kbuild_args := CONFIG_MPA=m $(if $(W),W=$(W)) $(if $(C),C=$(C))
+
+module: $(if $(KERNEL),,have-headers)
+	@mkdir -p $(BUILD)
+	@cp -pu --parents $(MODULE_SOURCES) $(BUILD)
+	@$(kbuild) $(kbuild_args) modules
+
+.PHONY: have-headers
+have-headers:
+	@test -e $(KDIR)/Makefile || { \
+		echo "No kernel headers in $(KDIR)." >&2; \
+		echo "Install them (Debian: apt-get install linux-headers-$(RELEASE))," >&2; \
+		echo "or name others: make KDIR=/usr/src/linux-headers-..." >&2; \
+		echo "To try mpa without touching this machine's kernel: make demo" >&2; \
+		exit 1; }
+
+install: module
+	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= modules_install
+	install -D -m 644 include/uapi/linux/mpa.h \
+		$(DESTDIR)/usr/local/include/linux/mpa.h
+	$(if $(DESTDIR)$(INSTALL_MOD_PATH),,depmod $(RELEASE))
+
+uninstall:
+	rm -f $(INSTALL_MOD_PATH)/lib/modules/$(RELEASE)/extra/mpa.ko \
+	      $(INSTALL_MOD_PATH)/lib/modules/$(RELEASE)/updates/mpa.ko \
+	      $(DESTDIR)/usr/local/include/linux/mpa.h
+	$(if $(DESTDIR)$(INSTALL_MOD_PATH),,depmod $(RELEASE))
+
+unit:
+	@$(MAKE) -C selftests/unit check
+
+demo:
+	@tools/demo/run
+
+TIME ?= 60
+
+fuzz:
+	@selftests/fuzz/run $(if $(RUNS),--runs $(RUNS),--time $(TIME)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
+		$(TARGETS)
+
+check:
+	@selftests/check
+
+check-full:
+	@selftests/check --full
+
+bench:
+	@bench/run
+
+profile:
+	@bench/profile
+
+shell:
+	@$(MAKE) module KERNEL=$(or $(KERNEL),6.1)
+	@selftests/vm/run --kernel $(or $(KERNEL),6.1) --shell
+
+clean:
+	rm -rf build

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Marker PDU Aligned framing (RFC 5044) as an upper-layer protocol of TCP: the
+ * module, the life of a context, and what happens to it outside system calls.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "mpa.h"
+
+/* How long what was accepted may wait for memory after close(2). */
+#define MPA_LINGER_TIME		(60 * HZ)
+
+static struct workqueue_struct *mpa_wq;
+
+/**
+ * mpa_kick() - have the work item run
+ * @ctx:	the context
+ * @delay:	jiffies from now, at the latest
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_kick(struct mpa_ctx *ctx, unsigned long delay)
+{
+	struct delayed_work *work = &ctx->work;
+
+	if (ctx->closing)
+		return;
+	/* It does all that is to be done: who waits less waits for others too */
+	if (!delayed_work_pending(work) ||
+	    (timer_pending(&work->timer) &&
+	     time_before(jiffies + delay, work->timer.expires)))
+		mod_delayed_work(mpa_wq, work, delay);
+}
+
+static void mpa_ctx_free(struct mpa_ctx *ctx)
+{
+	mpa_tx_free(ctx);
+	mpa_rx_free(ctx);
+	mpa_startup_free(ctx);
+	kfree_rcu(ctx, rcu);
+}
+
+/* TCP's own close comes next. */
+static void mpa_leave(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	ctx->closing = true;
+	/*
+	 * Octets read out of TCP's queue and not by the user are unread data;
+	 * and without all that was accepted the end would not be a good one.
+	 */
+	if (ctx->rx.stash || ctx->tx.stuck)
+		mpa_tcp_reset_on_close(sk);
+	mpa_startup_uncount(ctx);
+	mpa_tcp_unwatch(sk);
+	mpa_ops_detach(ctx);
+}
+
+/* Whether a socket that lingers need not do so any longer. */
+static bool mpa_linger_over(struct mpa_ctx *ctx)
+{
+	return mpa_tx_push(ctx) != -EAGAIN || mpa_tcp_gone(ctx->sk) ||
+	       time_after_eq(jiffies, ctx->deadline);
+}
+
+/* Everything that arriving octets ask for and softirq must not do. */
+static void mpa_work(struct work_struct *work)
+{
+	struct mpa_ctx *ctx = container_of(to_delayed_work(work),
+					   struct mpa_ctx, work);
+	struct sock *sk = ctx->sk;
+	bool over = false;
+	int err = 0;
+
+	lock_sock(sk);
+	if (ctx->closing)
+		goto out;
+	if (ctx->linger) {
+		over = mpa_linger_over(ctx);
+		if (over)
+			mpa_leave(ctx);
+		goto out;
+	}
+	mpa_startup_settle(ctx);
+	if (ctx->state == MPA_STATE_STARTUP)
+		err = mpa_startup_progress(ctx);
+	if (ctx->state == MPA_STATE_FULL) {
+		if (ctx->rtr_due)
+			mpa_tx_rtr(ctx);
+		mpa_tx_push(ctx);
+		mpa_tx_end_batch(ctx, false);
+		mpa_rx_drain(ctx);
+	}
+	if (ctx->tx.fin_due && mpa_tx_push(ctx) != -EAGAIN) {
+		ctx->tx.fin_due = false;
+		mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
+	}
+out:
+	release_sock(sk);
+	if (over) {
+		/* From here on nobody arms it again. */
+		cancel_delayed_work(&ctx->work);
+		mpa_ops_base_close(ctx->table, sk, 0);
+		mpa_ops_let_go(ctx->linger);
+		mpa_ctx_free(ctx);
+		return;
+	}
+	if (!err)
+		return;
+	mpa_tcp_abort(sk, -err);
+	lock_sock(sk);
+	mpa_startup_settle(ctx);
+	release_sock(sk);
+}
+
+/**
+ * mpa_data_ready() - octets in order, or the peer's FIN, have arrived
+ * @sk:	socket
+ *
+ * Context: softirq or process (backlog), socket lock held.
+ */
+void mpa_data_ready(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx)
+		return;
+	switch (ctx->state) {
+	case MPA_STATE_STARTUP:
+		/* A child that nobody has accepted waits for that. */
+		if (!ctx->embryo)
+			mpa_kick(ctx, 0);
+		break;
+	case MPA_STATE_FULL:
+		mpa_rx_update(ctx);
+		if (ctx->rx.ready)
+			ctx->data_ready(sk);
+		else
+			mpa_tcp_acknowledge(sk);
+		break;
+	default:
+		ctx->data_ready(sk);
+	}
+}
+
+/**
+ * mpa_write_space() - octets have left the send buffer
+ * @sk:	socket
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_write_space(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx)
+		return;
+	if (ctx->tx.draining) {
+		if (!mpa_tcp_drained(sk)) {
+			mpa_tcp_want_drained(sk);
+			return;
+		}
+		WRITE_ONCE(ctx->tx.draining, false);
+	}
+	ctx->write_space(sk);
+}
+
+/* A responder may not send yet, but may so later. */
+static bool mpa_poll_first(const struct mpa_ctx *ctx)
+{
+	return !READ_ONCE(ctx->may_send) && !READ_ONCE(ctx->rx.error) &&
+	       !mpa_tcp_input_ended(ctx->sk);
+}
+
+/**
+ * mpa_poll_mask() - what poll(2) shall say
+ * @ctx:	the context
+ * @state:	the state that @mask was asked for in; whoever leaves it later
+ *		wakes the poller
+ * @mask:	what TCP says
+ *
+ * Context: process, socket lock not held.
+ */
+__poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
+{
+	const __poll_t in = EPOLLIN | EPOLLRDNORM;
+	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
+
+	switch (state) {
+	case MPA_STATE_STARTUP:
+		/* Unless it is over and only nobody has noticed yet. */
+		if (!(mask & (EPOLLERR | EPOLLHUP)))
+			mask &= ~(in | out);
+		break;
+	case MPA_STATE_REQUESTED:
+		/* MPA_PEER tells what was requested. */
+		mask |= in;
+		if (!(mask & (EPOLLERR | EPOLLHUP)))
+			mask &= ~out;
+		break;
+	case MPA_STATE_FULL:
+		if (READ_ONCE(ctx->rx.ready))
+			mask |= in;
+		else if (!mpa_tcp_input_ended(ctx->sk))
+			mask &= ~in;
+		/* A send that can only fail does not wait either. */
+		if (READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN)
+			break;
+		if (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.stuck) ||
+		    READ_ONCE(ctx->tx.draining))
+			mask &= ~out;
+		break;
+	default:
+		break;
+	}
+	return mask;
+}
+
+static void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
+{
+	ctx->sk = sk;
+	ctx->tx.segment = MPA_SEGMENT_OFF;
+	ctx->tx.packing = true;
+	ctx->tx.oversize = true;
+	INIT_DELAYED_WORK(&ctx->work, mpa_work);
+}
+
+static int mpa_init(struct sock *sk)
+{
+	struct mpa_ctx *ctx;
+	int err;
+
+	if (!mpa_tcp_may_attach(sk))
+		return -ENOTCONN;
+
+	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL);
+	if (!ctx)
+		return -ENOMEM;
+	mpa_ctx_setup(ctx, sk);
+
+	err = mpa_ops_attach(ctx);
+	if (err)
+		kfree(ctx);
+	return err;
+}
+
+static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
+				     struct sock *child, gfp_t priority)
+{
+	struct mpa_params *params, *copy = NULL;
+	struct mpa_ctx *ctx;
+
+	ctx = kzalloc(sizeof(*ctx), priority);
+	if (!ctx)
+		return NULL;
+	mpa_ctx_setup(ctx, child);
+	mpa_tx_inherit(&ctx->tx, &listener->tx);
+	ctx->rx.info = READ_ONCE(listener->rx.info);
+	ctx->rx.batch = READ_ONCE(listener->rx.batch);
+
+	params = rcu_dereference(listener->params);
+	if (!params)
+		return ctx;
+	copy = kmemdup(params, struct_size(params, private,
+					   params->private_len), priority);
+	if (!copy) {
+		kfree(ctx);
+		return NULL;
+	}
+	ctx->embryo = true;
+	mpa_startup_inherit(ctx, copy);
+	return ctx;
+}
+
+/*
+ * TCP has made a child of a listening socket, a copy of it, context pointer
+ * and all. The listener is not locked, and may be closing.
+ */
+static void mpa_clone(const struct request_sock *req, struct sock *child,
+		      const gfp_t priority)
+{
+	struct mpa_ctx *listener, *ctx = NULL;
+
+	/* tcp_cleanup_ulp() gives it back. */
+	__module_get(THIS_MODULE);
+
+	rcu_read_lock();
+	listener = rcu_dereference_raw(inet_csk(child)->icsk_ulp_data);
+	if (listener)
+		ctx = mpa_clone_ctx(listener, child, priority);
+	if (!mpa_ops_clone(child, ctx) && ctx)
+		mpa_ctx_free(ctx);
+	rcu_read_unlock();
+}
+
+/**
+ * mpa_accepted() - a child of a listening socket has been accepted
+ * @sk:	the child
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_accepted(struct sock *sk)
+{
+	struct mpa_ctx *ctx;
+
+	lock_sock(sk);
+	ctx = mpa_ctx(sk);
+	if (ctx && ctx->embryo) {
+		WRITE_ONCE(ctx->embryo, false);
+		mpa_ops_adopt(ctx);
+		mpa_startup_accepted(ctx);
+	}
+	release_sock(sk);
+}
+
+/* TCP destroys the socket. Without a close before, it was never accepted. */
+static void mpa_release(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx)
+		return;
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
+	mpa_ctx_free(ctx);
+}
+
+/*
+ * TCP has memory for what it takes, and lets it go out after close(2). What it
+ * has not taken yet does, too: the work item sees to it.
+ */
+static bool mpa_linger(struct mpa_ctx *ctx)
+{
+	if (ctx->state != MPA_STATE_FULL || ctx->rx.stash ||
+	    !mpa_tcp_may_linger(ctx->sk) || !mpa_ops_keep(ctx))
+		return false;
+	ctx->deadline = jiffies + MPA_LINGER_TIME;
+	mpa_kick(ctx, MPA_RETRY_DELAY);
+	return true;
+}
+
+/**
+ * mpa_close() - the last reference to the socket's file is gone
+ * @sk:		socket
+ * @timeout:	jiffies to linger
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_close(struct sock *sk, long timeout)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx) {
+		mpa_ops_base_close(NULL, sk, timeout);
+		return;
+	}
+
+	lock_sock(sk);
+	if (mpa_started(ctx) && !mpa_tx_finish(ctx, &timeout) &&
+	    mpa_linger(ctx)) {
+		release_sock(sk);
+		return;
+	}
+	mpa_leave(ctx);
+	release_sock(sk);
+
+	cancel_delayed_work_sync(&ctx->work);
+	mpa_ops_base_close(ctx->table, sk, timeout);
+	mpa_ctx_free(ctx);
+}
+
+static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
+	.name	= "mpa",
+	.owner	= THIS_MODULE,
+	.init	= mpa_init,
+	.release = mpa_release,
+	.clone	= mpa_clone,
+};
+
+static int __init mpa_module_init(void)
+{
+	int err;
+
+	mpa_pages_init();
+	err = mpa_compat_init();
+	if (err)
+		return err;
+
+	err = -ENOMEM;
+	mpa_wq = alloc_workqueue("mpa", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!mpa_wq)
+		goto no_wq;
+
+	err = mpa_policy_init();
+	if (err)
+		goto no_policy;
+
+	err = mpa_stat_init();
+	if (err)
+		goto no_stat;
+
+	err = tcp_register_ulp(&mpa_ulp_ops);
+	if (err)
+		goto no_ulp;
+	return 0;
+
+no_ulp:
+	mpa_stat_exit();
+no_stat:
+	mpa_policy_exit();
+no_policy:
+	destroy_workqueue(mpa_wq);
+no_wq:
+	mpa_compat_exit();
+	return err;
+}
+
+static void __exit mpa_module_exit(void)
+{
+	tcp_unregister_ulp(&mpa_ulp_ops);
+	mpa_stat_exit();
+	mpa_policy_exit();
+	destroy_workqueue(mpa_wq);
+	mpa_ops_exit();
+	mpa_pages_exit();
+	mpa_compat_exit();
+	/* Contexts on their way to kfree_rcu() need nothing of the module. */
+}
+
+module_init(mpa_module_init);
+module_exit(mpa_module_exit);
+
+MODULE_DESCRIPTION("Marker PDU Aligned framing for TCP (RFC 5044)");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS_TCP_ULP("mpa");
+MODULE_SOFTDEP("pre: crc32c");

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Counters of a network namespace: /proc/net/mpa_stat. */
+
+#include <linux/percpu.h>
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+#include <net/snmp.h>
+
+#include "mpa.h"
+
+enum {
+	MPA_MIB_TX_SKBS,
+	MPA_MIB_TX_SEGS,		/* and on, as enum mpa_cut */
+	MPA_MIB_MAX = MPA_MIB_TX_SEGS + MPA_CUTS,
+};
+
+struct mpa_mib {
+	unsigned long mibs[MPA_MIB_MAX];
+};
+
+struct mpa_stat {
+	struct mpa_mib __percpu *mib;
+};
+
+static const char * const mpa_mib_names[] = {
+	[MPA_MIB_TX_SKBS] = "MpaTxSkbs",
+	[MPA_MIB_TX_SEGS + MPA_CUT_NOT] = "MpaTxSegsAligned",
+	[MPA_MIB_TX_SEGS + MPA_CUT_PROBE] = "MpaTxSegsProbe",
+	[MPA_MIB_TX_SEGS + MPA_CUT_WINDOW] = "MpaTxSegsWindow",
+	[MPA_MIB_TX_SEGS + MPA_CUT_PMTU] = "MpaTxSegsPmtu",
+	[MPA_MIB_TX_SEGS + MPA_CUT_SACK] = "MpaTxSegsSack",
+	[MPA_MIB_TX_SEGS + MPA_CUT_OVERSIZED] = "MpaTxSegsOversized",
+	[MPA_MIB_TX_SEGS + MPA_CUT_SMALL_MSS] = "MpaTxSegsSmallMss",
+	[MPA_MIB_TX_SEGS + MPA_CUT_RESIDUE] = "MpaTxSegsResidue",
+	[MPA_MIB_TX_SEGS + MPA_CUT_OTHER] = "MpaTxSegsOther",
+};
+
+static unsigned int mpa_stat_id __read_mostly;
+
+/**
+ * mpa_stat_sent() - count segments handed to IP
+ * @sk:		socket
+ * @skbs:	data packets that begin with them
+ * @cut:	why they start where they do
+ * @n:		how many
+ *
+ * Context: any.
+ */
+void mpa_stat_sent(const struct sock *sk, u32 skbs, enum mpa_cut cut, u32 n)
+{
+	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+
+	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SKBS], skbs);
+	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS + cut], n);
+}
+
+static int mpa_stat_show(struct seq_file *seq, void *v)
+{
+	struct net *net = seq->private;
+	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
+	unsigned int i;
+
+	for (i = 0; i < MPA_MIB_MAX; i++) {
+		unsigned long sum = 0;
+		int cpu;
+
+		for_each_possible_cpu(cpu)
+			sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[i]);
+		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_names[i], sum);
+	}
+	return 0;
+}
+
+static int __net_init mpa_stat_net_init(struct net *net)
+{
+	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
+
+	stat->mib = alloc_percpu(struct mpa_mib);
+	if (!stat->mib)
+		return -ENOMEM;
+	if (!proc_create_net_single("mpa_stat", 0444, net->proc_net,
+				    mpa_stat_show, NULL)) {
+		free_percpu(stat->mib);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void __net_exit mpa_stat_net_exit(struct net *net)
+{
+	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
+
+	remove_proc_entry("mpa_stat", net->proc_net);
+	free_percpu(stat->mib);
+}
+
+static struct pernet_operations mpa_stat_ops = {
+	.init	= mpa_stat_net_init,
+	.exit	= mpa_stat_net_exit,
+	.id	= &mpa_stat_id,
+	.size	= sizeof(struct mpa_stat),
+};
+
+int mpa_stat_init(void)
+{
+	return register_pernet_subsys(&mpa_stat_ops);
+}
+
+void mpa_stat_exit(void)
+{
+	unregister_pernet_subsys(&mpa_stat_ops);
+}
