@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The socket fuzzer: what runs an input, and what chooses inputs. */
+#ifndef _FUZZ_SOCKET_H
+#define _FUZZ_SOCKET_H
+
+#include <linux/types.h>
+
+#define INPUT_MAX	256
+
+struct input {
+	u32 len;
+	u8 octets[INPUT_MAX];
+};
+
+/* execution.c */
+extern unsigned long fulls, records;	/* in Full Operation; gone either way */
+
+int execute_begin(void);
+const char *execute(const struct input *input);
+
+/* socket.c: some call has ended in some state, as a number above 0 */
+void ended_as(unsigned long how);
+
+#endif /* _FUZZ_SOCKET_H */

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# TAP, hosts and the module, for the scripts beside this file.
+
+tap_n=0
+tap_failed=0
+
+# tap_ok RC NAME [WHAT-WAS-SEEN]
+tap_ok() {
+	tap_n=$((tap_n + 1))
+	if [[ $1 -eq 0 ]]; then
+		echo "ok $tap_n $2"
+	else
+		echo "not ok $tap_n $2"
+		tap_failed=$((tap_failed + 1))
+		[[ -z ${3:-} ]] || echo "# ${3//$'\n'/$'\n'# }"
+	fi
+}
+
+# tap_run NAME COMMAND...: what it prints is shown if it fails
+tap_run() {
+	local name=$1 seen rc=0
+
+	shift
+	seen=$("$@" 2>&1) || rc=$?
+	tap_ok "$rc" "$name" "$seen"
+}
+
+tap_end() {
+	echo "1..$tap_n"
+	[[ $tap_failed -eq 0 ]]
+}
+
+# kselftest's status for a test that cannot run here
+skip_all() {
+	echo "1..0 # SKIP $*"
+	exit 4
+}
+
+mpa_loaded() {
+	[[ -d /sys/module/mpa ]]
+}
+
+# mpa_unused SECONDS: wait that long until no socket has the module
+mpa_unused() {
+	local until=$((SECONDS + $1))
+
+	while [[ $(</sys/module/mpa/refcnt) -ne 0 ]]; do
+		[[ $SECONDS -lt $until ]] || return
+		read -r -t 0.05 <> <(:) || true
+	done
+}
+
+# By the file that MPA_KO names, or as an installed module.
+mpa_load() {
+	mpa_loaded && return
+	if [[ -n ${MPA_KO:-} ]]; then
+		# insmod does not look for what a module needs.
+		modprobe -q libcrc32c || true
+		insmod "$MPA_KO"
+	else
+		modprobe mpa
+	fi
+}
+
+# hosts_up MTU: two hosts, joined by a wire
+#
+#   netns alpha                               netns beta
+#   10.5.4.1/24, fd05:44::1/64  va --- vb  10.5.4.2/24, fd05:44::2/64
+#
+hosts_up() {
+	local host
+
+	modprobe -q veth || true
+	ip netns add alpha
+	ip netns add beta
+	ip link add va netns alpha mtu "$1" type veth peer name vb netns beta \
+		mtu "$1"
+	for host in "alpha va 1" "beta vb 2"; do
+		# shellcheck disable=SC2086 # three words
+		set -- $host
+		# No duplicate address detection: the address is there at once.
+		ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 \
+			"net.ipv6.conf.$2.accept_dad=0"
+		# What a wire would carry, not what TCP hands to the device.
+		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
+			>/dev/null
+		ip -n "$1" addr add "10.5.4.$3/24" dev "$2"
+		ip -n "$1" addr add "fd05:44::$3/64" dev "$2" nodad
+		ip -n "$1" link set "$2" up
+		ip -n "$1" link set lo up
+	done
+}
+
+hosts_down() {
+	ip netns del alpha 2>/dev/null || true
+	ip netns del beta 2>/dev/null || true
+}
+
+# capture_start NETNS DEVICE PCAP FILTER: from when it returns, all that passes
+capture_start() {
+	local said line
+
+	capture_file=$3
+	said=$(mktemp -u)
+	mkfifo "$said"
+	# Debian's tcpdump would become a user who may not write here.
+	ip netns exec "$1" tcpdump -Z root -i "$2" -U --immediate-mode \
+		-B 65536 -w "$3" "($4) or udp port 9" 2>"$said" &
+	capture_pid=$!
+	exec {capture_says}<"$said"
+	rm "$said"
+	until read -r -u "$capture_says" line &&
+	      [[ $line = *"listening on"* ]]; do :; done
+}
+
+# Whether all that has passed is in the file.
+capture_stop() {
+	# A datagram behind the last segment: once it is in the file, all is.
+	ip netns exec alpha bash -c 'echo end-of-capture >/dev/udp/10.5.4.2/9'
+	LC_ALL=C grep -aqF -m 1 end-of-capture \
+		< <(exec tail --pid "$capture_pid" -c 65536 -f "$capture_file")
+	kill -INT "$capture_pid"
+	wait "$capture_pid" || true
+	grep -q '^0 packets dropped by kernel' <&"$capture_says" || {
+		echo "tcpdump lost packets"
+		return 1
+	}
+	exec {capture_says}<&-
+}
+
+# capture NETNS DEVICE PCAP FILTER COMMAND...: COMMAND, and what passes then
+capture() {
+	local rc=0
+
+	capture_start "$1" "$2" "$3" "$4"
+	"${@:5}" || rc=$?
+	capture_stop || rc=1
+	return $rc
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One end of a connection that carries traffic of a kind, from the initiator
+ * to the responder, for mpa_aligned.sh.
+ *
+ *	mpa_align receive|send ADDRESS PORT [NAME=VALUE]...
+ *
+ * The receiver checks every octet and the records' ends where they are known.
+ * The sender ends with a JSON object of what it has counted.
+ */
+
+#include <netdb.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/uio.h>
+
+#include "mpa_test.h"
+#include "mpa_stream.h"
+
+#define BATCH_MAX	1024
+
+static struct {
+	/* Both ends */
+	long octets;	/* to send, of each sender */
+	long segment;	/* MPA_SEGMENT, -1: a send is a record */
+	long call;	/* octets of a send, 0: 1 to MULPDU at random */
+	long senders;	/* threads; more than one want segment=-1 */
+	/* The sender */
+	long more;	/* 1: MSG_MORE but for the last, 2: and MSG_EOR */
+	long batch;	/* messages of a sendmmsg */
+	long wait;	/* until each send has been acknowledged */
+	long nodelay;
+	long packing;
+	long sndbuf;
+	long hook;	/* after each so many octets run the command, */
+	const char *run;	/* in which $N counts */
+	/* The receiver */
+	long markers;
+	long rcvbuf;
+	long pause;	/* microseconds after each 64 KiB */
+	long stop;	/* after so many octets, once: read nothing */
+	long stop_ms;	/* for so long */
+} kind = {
+	.octets = 1000000, .segment = -1, .call = 65536, .senders = 1,
+	.nodelay = 1, .packing = 1,
+};
+
+static const struct {
+	const char *name;
+	long *value;
+} names[] = {
+	{ "octets", &kind.octets }, { "segment", &kind.segment },
+	{ "call", &kind.call }, { "senders", &kind.senders },
+	{ "more", &kind.more }, { "batch", &kind.batch },
+	{ "wait", &kind.wait }, { "nodelay", &kind.nodelay },
+	{ "packing", &kind.packing }, { "sndbuf", &kind.sndbuf },
+	{ "hook", &kind.hook }, { "markers", &kind.markers },
+	{ "rcvbuf", &kind.rcvbuf }, { "pause", &kind.pause },
+	{ "stop", &kind.stop }, { "stop_ms", &kind.stop_ms },
+};
+
+static void fail(const char *format, ...)
+{
+	int err = errno;
+	va_list args;
+
+	va_start(args, format);
+	fputs("mpa_align: ", stderr);
+	vfprintf(stderr, format, args);
+	fprintf(stderr, " (%s)\n", strerror(err));
+	exit(1);
+}
+
+static void option(int fd, int level, int name, int value)
+{
+	if (setsockopt(fd, level, name, &value, sizeof(value)))
+		fail("setsockopt %d, %d to %d", level, name, value);
+}
+
+/* ---- sending ---- */
+
+/* 1 to MULPDU, the same row for every run. */
+static size_t some_length(u32 *x, size_t most)
+{
+	*x = *x * 1664525 + 1013904223;
+	return 1 + (*x >> 8) % most;
+}
+
+static int mulpdu(int fd)
+{
+	socklen_t len = sizeof(int);
+	int value = 0;
+
+	if (getsockopt(fd, SOL_MPA, MPA_MULPDU, &value, &len))
+		fail("MPA_MULPDU");
+	return value;
+}
+
+static void wait_acked(int fd)
+{
+	int octets;
+
+	while (!ioctl(fd, SIOCOUTQ, &octets) && octets)
+		usleep(100);
+}
+
+/* Records that are sends say by their length what they hold. */
+static const u8 *octets_of(u64 at, size_t len)
+{
+	return kind.segment < 0 && !kind.more ? record_of(len) : stream_at(at);
+}
+
+static void send_batch(int fd, u64 *at, long n)
+{
+	static struct mmsghdr msgs[BATCH_MAX];
+	static struct iovec iov[BATCH_MAX];
+	long i;
+
+	for (i = 0; i < n; i++) {
+		iov[i].iov_base = (void *)octets_of(*at, kind.call);
+		iov[i].iov_len = kind.call;
+		msgs[i].msg_hdr.msg_iov = &iov[i];
+		msgs[i].msg_hdr.msg_iovlen = 1;
+		*at += kind.call;
+	}
+	for (i = 0; i < n; ) {
+		int done = sendmmsg(fd, msgs + i, n - i, MSG_NOSIGNAL);
+
+		if (done <= 0)
+			fail("sendmmsg");
+		i += done;
+	}
+}
+
+static void run_hook(u64 n)
+{
+	char number[20];
+
+	snprintf(number, sizeof(number), "%llu", (long long)n);
+	setenv("N", number, 1);
+	if (system(kind.run))
+		fail("%s", kind.run);
+}
+
+static void *sender(void *arg)
+{
+	const int mores[] = { 0, MSG_MORE, MSG_MORE | MSG_EOR };
+	int fd = *(int *)arg;
+	u64 at = 0, hooks = 0;
+	u32 x = 5044;
+
+	while (at < kind.octets) {
+		size_t len = kind.call ?: some_length(&x, mulpdu(fd));
+		int more = mores[kind.more];
+
+		if (kind.hook && at / kind.hook > hooks)
+			run_hook(++hooks);
+		if (kind.batch) {
+			send_batch(fd, &at, kind.batch);
+			continue;
+		}
+		if (at + len >= kind.octets)
+			more = 0;
+		if (send(fd, octets_of(at, len), len, MSG_NOSIGNAL | more) !=
+		    len)
+			fail("send of %zu behind %llu", len, (long long)at);
+		at += len;
+		if (kind.wait)
+			wait_acked(fd);
+	}
+	return NULL;
+}
+
+static void print_counters(int fd, const char *address)
+{
+	const struct mpa_info i = mpa_info(fd);
+	struct sockaddr_storage self;
+	socklen_t len = sizeof(self);
+	char host[64], port[8];
+	bool ipv6;
+
+	if (getsockname(fd, (struct sockaddr *)&self, &len) ||
+	    getnameinfo((struct sockaddr *)&self, len, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+		fail("getsockname");
+	ipv6 = self.ss_family == AF_INET6;
+	printf("{\"from\": \"%s%s%s:%s\", \"emss\": %u, \"mulpdu\": %u",
+	       ipv6 ? "[" : "", host, ipv6 ? "]" : "", port, i.emss, i.mulpdu);
+#define COUNTER(name) printf(", \"" #name "\": %llu", (long long)i.name)
+	COUNTER(tx_ulpdus);
+	COUNTER(tx_octets);
+	COUNTER(tx_skbs);
+	COUNTER(tx_segs_aligned);
+	COUNTER(tx_segs_probe);
+	COUNTER(tx_segs_window);
+	COUNTER(tx_segs_pmtu);
+	COUNTER(tx_segs_sack);
+	COUNTER(tx_segs_oversized);
+	COUNTER(tx_segs_small_mss);
+	COUNTER(tx_segs_residue);
+	COUNTER(tx_segs_other);
+	puts("}");
+}
+
+static void run_senders(int fd, const char *address)
+{
+	pthread_t thread[8];
+	char octet;
+	long i;
+
+	option(fd, SOL_MPA, MPA_SEGMENT, kind.segment);
+	option(fd, SOL_MPA, MPA_PACKING, kind.packing);
+	for (i = 0; i < kind.senders; i++)
+		if (pthread_create(&thread[i], NULL, sender, &fd))
+			fail("pthread_create");
+	for (i = 0; i < kind.senders; i++)
+		pthread_join(thread[i], NULL);
+	/* The peer's end comes behind all that it has read. */
+	shutdown(fd, SHUT_WR);
+	if (recv(fd, &octet, 1, 0))
+		fail("no end");
+	print_counters(fd, address);
+}
+
+/* ---- receiving ---- */
+
+static bool is_good(const u8 *buf, size_t len, u64 at)
+{
+	return !memcmp(buf, octets_of(at, len), len);
+}
+
+static bool is_cut_right(size_t len, u64 at, u64 all)
+{
+	if (kind.segment <= 0)
+		return true;
+	if (kind.more)	/* No end but the last is known. */
+		return len == kind.segment || at + len == all;
+	/* A remainder stands at the end of each send. */
+	return len == kind.segment || (at + len) % kind.call == 0 ||
+	       at + len == all;
+}
+
+static void receiver(int fd)
+{
+	static u8 buf[MPA_ULPDU_MAX + 1];
+	u64 at = 0, records = 0, paused = 0;
+	bool stopped = false;
+	ssize_t n;
+
+	for (;;) {
+		n = recv(fd, buf, sizeof(buf), 0);
+		if (n <= 0)
+			break;
+		if (!is_good(buf, n, at))
+			fail("record %llu, octet %llu on: %zd octets differ",
+			     (long long)records, (long long)at, n);
+		records++;
+		if (!is_cut_right(n, at, kind.octets))
+			fail("record %llu of %zd octets at %llu is cut wrong",
+			     (long long)records, n, (long long)at);
+		at += n;
+		if (kind.pause && at - paused >= 65536) {
+			paused = at;
+			usleep(kind.pause);
+		}
+		if (kind.stop && at >= kind.stop && !stopped) {
+			stopped = true;
+			usleep(1000 * kind.stop_ms);
+		}
+	}
+	if (n)
+		fail("recv behind %llu octets", (long long)at);
+	/* Random records may go a little beyond. */
+	if (at < kind.senders * kind.octets)
+		fail("only %llu octets have come", (long long)at);
+	printf("%llu records, %llu octets\n", (long long)records,
+	       (long long)at);
+}
+
+/* ---- connections ---- */
+
+static int tcp_open(bool listens, const char *address, const char *port)
+{
+	struct addrinfo hints = {
+		.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST,
+	}, *info;
+	int fd, listener;
+
+	if (getaddrinfo(address, port, &hints, &info))
+		fail("%s %s: no address", address, port);
+	fd = socket(info->ai_family, SOCK_STREAM, 0);
+	if (kind.rcvbuf && listens)
+		option(fd, SOL_SOCKET, SO_RCVBUF, kind.rcvbuf);
+	if (kind.sndbuf && !listens)
+		option(fd, SOL_SOCKET, SO_SNDBUF, kind.sndbuf);
+	option(fd, SOL_TCP, TCP_NODELAY, kind.nodelay);
+	if (listens) {
+		listener = fd;
+		option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+		if (bind(fd, info->ai_addr, info->ai_addrlen) || listen(fd, 1))
+			fail("listen");
+		puts("listening");
+		fflush(stdout);
+		fd = accept(listener, NULL, NULL);
+		close(listener);
+	} else if (connect(fd, info->ai_addr, info->ai_addrlen)) {
+		fail("connect");
+	}
+	freeaddrinfo(info);
+	return fd;
+}
+
+static void read_kind(char *arg)
+{
+	char *value = strchr(arg, '=');
+	int i;
+
+	if (!value)
+		fail("%s: no NAME=VALUE", arg);
+	*value++ = 0;
+	if (!strcmp(arg, "run")) {
+		kind.run = value;
+		return;
+	}
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!strcmp(arg, names[i].name)) {
+			*names[i].value = atol(value);
+			return;
+		}
+	}
+	fail("%s: no such name", arg);
+}
+
+int main(int argc, char **argv)
+{
+	bool listens;
+	int fd, i;
+
+	if (argc < 4) {
+		fprintf(stderr, "usage: %s receive|send ADDRESS PORT [NAME=VALUE]...\n",
+			argv[0]);
+		return 2;
+	}
+	for (i = 4; i < argc; i++)
+		read_kind(argv[i]);
+	listens = !strcmp(argv[1], "receive");
+	fd = tcp_open(listens, argv[2], argv[3]);
+	if (mpa_attach(fd) ||
+	    mpa_start(fd, listens ? MPA_ROLE_RESPONDER : MPA_ROLE_INITIATOR,
+		      listens && kind.markers ? MPA_START_MARKERS : 0))
+		fail("start");
+	if (listens)
+		receiver(fd);
+	else
+		run_senders(fd, argv[2]);
+	close(fd);
+	return 0;
+}

@@ -1,0 +1,422 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# mpa_aligned.sh [--long] [CASE...]: does every segment begin with an FPDU?
+# Traffic of many kinds over a wire, good and bad, captured where it leaves,
+# before anything can be lost. The sender's counters, the capture and what is
+# asked for must agree.
+#
+# MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge
+# what the judge (tools/wire/judge) shall demand of it; it is judged here only
+# if that is not set. MPA_LONG=1 does as --long: ten times as much.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+bin=${MPA_BIN:-$here}
+judge=$here/../tools/wire/judge
+port=6000	# of the first case
+
+size=1000000
+[[ ${1:-} != --long ]] || {
+	MPA_LONG=1
+	shift
+}
+[[ -z ${MPA_LONG:-} ]] || size=10000000
+small=$((size / 256000 * 64000))	# octets of records of 64
+only=("$@")
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+command -v tcpdump ethtool ip tc >/dev/null ||
+	skip_all "needs tcpdump, ethtool and iproute2"
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+modprobe -q sch_netem || true
+
+# Packet by packet, a guest's memory is far quicker than the host's disk.
+dir=$(mktemp -d)
+
+cleanup() {
+	local pids
+
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # one word a process
+	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	path_down
+	rm -rf "$dir"
+}
+
+# path_up: a router between the two, which loses packets if it is told to
+#
+#   netns alpha              netns router                     netns beta
+#   10.5.3.1    va ------ ra  10.5.3.2  10.5.4.1  rb ------ vb  10.5.4.2
+#   fd05:43::1                fd05:43::2  fd05:44::1            fd05:44::2
+#
+path_up() {
+	local host netns end
+
+	modprobe -q veth || true
+	for netns in alpha router beta; do
+		ip netns add $netns
+	done
+	ip link add va netns alpha mtu 9000 type veth peer name ra \
+		netns router mtu 9000
+	ip link add rb netns router mtu 9000 type veth peer name vb \
+		netns beta mtu 9000
+	for end in "alpha va 3 1" "router ra 3 2" "router rb 4 1" \
+		   "beta vb 4 2"; do
+		# shellcheck disable=SC2086 # four words
+		set -- $end
+		# Connections shall not learn from those before them.
+		ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.accept_dad=0" \
+			net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
+			net.ipv4.tcp_no_metrics_save=1
+		# What a wire would carry, not what TCP hands to the device.
+		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
+			>/dev/null
+		ip -n "$1" -batch - <<-END
+			addr add 10.5.$3.$4/24 dev $2
+			addr add fd05:4$3::$4/64 dev $2 nodad
+			link set lo up
+			link set $2 up
+		END
+	done
+	ip -n alpha route add 10.5.4.0/24 via 10.5.3.2
+	ip -n alpha route add fd05:44::/64 via fd05:43::2
+	ip -n beta route add 10.5.3.0/24 via 10.5.4.1
+	ip -n beta route add fd05:43::/64 via fd05:44::1
+}
+
+path_down() {
+	ip netns del alpha 2>/dev/null || true
+	ip netns del router 2>/dev/null || true
+	ip netns del beta 2>/dev/null || true
+}
+
+path_mtu=9000
+set_mtu() {
+	[[ $path_mtu -ne $1 ]] || return 0
+	path_mtu=$1
+	ip -n beta link set vb mtu "$1"
+	printf 'link set %s mtu '"$1"'\n' ra rb | ip -n router -batch -
+	ip -n alpha link set va mtu "$1"
+}
+
+# On the way to beta, behind where alpha's segments are captured.
+path_netem=
+set_netem() {
+	[[ $path_netem != "$*" ]] || return 0
+	path_netem=$*
+	ip netns exec router tc qdisc del dev rb root 2>/dev/null || true
+	[[ $# -eq 0 ]] || ip netns exec router tc qdisc add dev rb root netem \
+		"$@"
+}
+
+# transfer ADDRESS [NAME=VALUE]...: the counters go to the case's .json
+transfer() {
+	local address=$1 fd rc=0 server
+
+	shift
+	exec {fd}< <(exec ip netns exec beta "$bin/mpa_align" receive \
+		     "$address" $port "$@")
+	server=$!
+	read -r -u "$fd" _
+	ip netns exec alpha timeout 120 "$bin/mpa_align" send "$address" \
+		$port "$@" >"$dir/$case_name.json" || rc=$?
+	[[ $rc -eq 0 ]] || kill $server 2>/dev/null
+	cat <&"$fd"
+	wait $server || rc=$?
+	return $rc
+}
+
+causes="probe window pmtu sack oversized small_mss residue other"
+declare -A n
+all=0
+table=()
+
+# probes on|off: tail loss probes (RFC 8985 section 7). TCP cuts such a one at
+# the edge of the peer's window, corked or not. A slow reader on a busy machine,
+# where all acknowledgments are late, meets one now and then; and one that is
+# away for 0.2 s meets a probe of its window.
+probes() {
+	local early=3 min=200ms
+
+	[[ $1 = on ]] || early=0 min=1s
+	ip netns exec alpha sysctl -qw "net.ipv4.tcp_early_retrans=$early"
+	ip -n alpha route replace 10.5.4.0/24 via 10.5.3.2 rto_min $min
+	ip -n alpha route replace fd05:44::/64 via fd05:43::2 rto_min $min
+}
+
+# What the sender has printed, into n; segments in all
+counters() {
+	local key value
+
+	all=0
+	while read -r key value; do
+		n[$key]=$value
+		[[ $key != tx_segs_* ]] || all=$((all + value))
+	done < <(grep -oE '"tx_[a-z_]+": [0-9]+' "$dir/$case_name.json" |
+		tr -d '":')
+}
+
+# tenths NUMBER: with a decimal point
+tenths() {
+	echo "$(($1 / 10)).$(($1 % 10))"
+}
+
+add_to_table() {
+	local line='' cause
+
+	for cause in $causes; do
+		[[ ${n[tx_segs_$cause]} -eq 0 ]] ||
+			line+=" $cause ${n[tx_segs_$cause]}"
+	done
+	table+=("$(printf '%-24s %8d %9s %9s %s' "$case_name" "$all" \
+		"$(tenths $((1000 * n[tx_segs_aligned] / all)))" \
+		"$(tenths $((10 * all / n[tx_skbs])))" "$line")")
+}
+
+# explained CAUSE...: misaligned segments have no causes but these
+explained() {
+	local cause rc=0
+
+	[[ ${n[tx_segs_aligned]} -gt 0 ]] || {
+		echo "expected aligned segments, seen none"
+		rc=1
+	}
+	for cause in $causes; do
+		[[ ${n[tx_segs_$cause]} -gt 0 ]] || continue
+		[[ " $* " != *" $cause "* ]] || continue
+		echo "expected no $cause, seen ${n[tx_segs_$cause]} of $all segments"
+		rc=1
+	done
+	return $rc
+}
+
+want() {
+	local one
+
+	[[ ${#only[@]} -eq 0 ]] && return
+	for one in "${only[@]}"; do
+		[[ $1 != "$one" ]] || return 0
+	done
+	return 1
+}
+
+# on NAME MTU [NETEM]...: the path of the next case, if that is wanted
+on() {
+	case_name=$1
+	want "$1" || return 0
+	port=$((port + 1))
+	set_mtu "$2"
+	shift 2
+	set_netem "$@"
+}
+
+# traffic ADDRESS CAUSES JUDGE [NAME=VALUE]...: run the case. CAUSES why
+# segments may be misaligned; JUDGE what the judge shall demand.
+traffic() {
+	local name=$case_name address=$1 allowed=$2 demands=$3
+
+	want "$name" || return 0
+	shift 3
+	tap_run "$name" transfer "$address" "octets=$size" "$@"
+	[[ -s $dir/$name.json ]] || return 0
+	counters
+	add_to_table
+	# shellcheck disable=SC2086 # one word a cause
+	tap_run "${name}_counters" explained $allowed
+	demands+=" --no-tshark --port $port"
+	[[ -n ${uncounted:-} ]] || demands+=" --counters $name.json"
+	echo "$demands" >"$dir/$name.judge"
+}
+
+# packets NUMBER [NAME=VALUE]...: without a capture and with TSO, so many
+# segments go to IP at a time. A busy machine may spoil that once and twice.
+packets() {
+	local least=$1 try seen=''
+
+	want "$case_name" || return 0
+	shift
+	# What the reference must reach. Others say so as well where a guest
+	# has the machine to itself; beside others its receiver is late.
+	[[ ${MPA_KERNEL:-6.1} = 6.1 ]] || least=$((least / 3))
+	ip netns exec alpha ethtool -K va tso on gso on >/dev/null
+	for try in 1 2 3; do
+		tap_said=$(port=5044 transfer "$ipv4" "octets=$((4 * size))" "$@") || break
+		counters
+		seen+=" $(tenths $((10 * all / n[tx_skbs])))"
+		[[ $all -lt $((least * n[tx_skbs])) ]] || break
+	done
+	ip netns exec alpha ethtool -K va tso off gso off >/dev/null
+	add_to_table
+	[[ $all -ge $((least * n[tx_skbs])) ]] && try=0
+	tap_ok $try "$case_name" \
+		"expected $least segments an skb, seen$seen; $tap_said"
+	tap_run "${case_name}_counters" explained
+}
+
+# What the judge says of a case
+judged() {
+	local options
+
+	read -r -a options <"$dir/$1.judge"
+	(cd "$dir" && "$judge" "${options[@]}" aligned.pcap)
+}
+
+trap cleanup EXIT
+ipv4=10.5.4.2
+ipv6=fd05:44::2
+path_down
+path_up
+# libpcap never has room for more than the MTU of this moment.
+capture_start alpha va "$dir/aligned.pcap" "tcp portrange 6000-6999"
+
+probes off
+
+# ---- bulk: every segment, in skbs of many ----
+
+on bulk 1500
+traffic $ipv4 "" --aligned segment=0
+on bulk_markers 1500
+traffic $ipv4 "" --aligned segment=0 markers=1
+on bulk_ipv6_markers 1500
+traffic $ipv6 "" --aligned segment=0 markers=1
+on slow_reader 1500
+traffic $ipv4 "" --aligned segment=0 pause=10000
+on slow_reader_markers 1500
+traffic $ipv6 "" --aligned segment=0 pause=10000 markers=1
+on nagle 1500
+traffic $ipv4 "" --aligned segment=0 nodelay=0
+on small_send_buffer 1500
+traffic $ipv4 "" --aligned segment=0 sndbuf=1
+# Until the congestion window is wide packets are short: these are longer.
+on packets 1500
+packets 15 segment=0
+on packets_markers 1500
+packets 15 segment=0 markers=1
+on packets_of_1024 1500
+packets 10 segment=1024
+
+# ---- small records ----
+
+on records_of_1024 1500
+traffic $ipv4 "" "--aligned --packed 1" segment=1024
+on records_of_1024_markers 1500
+traffic $ipv4 "" "--aligned --packed 1" segment=1024 markers=1
+on cut_to_64_more 1500
+traffic $ipv4 "" "--aligned --packed 15" segment=64 call=64 more=1 \
+	octets=$small
+on cut_to_64 1500
+traffic $ipv4 "" "--aligned --packed 15" segment=64 octets=$small
+on more_and_eor 1500
+traffic $ipv4 "" "--aligned --packed 15" call=64 more=2 octets=$small
+on sendmmsg 1500
+traffic $ipv4 "" "--aligned --packed 15" call=64 batch=1000 octets=$small
+on sendmmsg_markers 1500
+traffic $ipv6 "" "--aligned --packed 15" call=64 batch=1000 markers=1 \
+	octets=$small
+on single_sends 1500
+traffic $ipv4 "" "--aligned --single" call=64 wait=1 octets=$((64 * 200))
+on mixed_sizes 1500
+traffic $ipv4 "" --aligned call=0
+on mixed_sizes_unpacked 1500
+traffic $ipv4 "" "--aligned --single" call=0 packing=0
+on mixed_sizes_markers 1500
+traffic $ipv6 "" --aligned call=0 markers=1
+on batches_of_mixed_sizes 1500
+traffic $ipv4 "" --aligned call=0 more=2
+on batches_of_mixed_sizes_markers 1500
+traffic $ipv6 "" --aligned call=0 more=2 markers=1
+on batches_and_a_slow_reader 1500
+traffic $ipv4 "" --aligned call=300 batch=30 pause=10000
+on two_senders 1500
+traffic $ipv4 "" --aligned call=1000 senders=2 octets=$((size / 2))
+
+# ---- records that no segment holds ----
+
+on oversized 1500
+traffic $ipv4 oversized "" call=20000
+
+# ---- windows that close ----
+
+probes on
+on slow_reader_probes 1500
+traffic $ipv4 window "" segment=0 pause=10000
+on zero_window 1500
+traffic $ipv4 "probe window" "" segment=0 rcvbuf=20000 \
+	stop=$((size / 3)) stop_ms=1500
+on small_window 1500
+traffic $ipv4 "probe window" "" segment=0 rcvbuf=20000 pause=1000
+on tiny_window 1500
+traffic $ipv4 "probe window oversized small_mss" "" segment=0 rcvbuf=3000 \
+	octets=$((size / 8))
+
+# ---- a bad path ----
+
+probes off
+
+on loss 1500 loss 1% delay 2ms
+traffic $ipv4 "" --aligned segment=0
+on loss_markers 1500 loss 1% delay 2ms
+traffic $ipv6 "" --aligned segment=0 markers=1
+on loss_records_of_1024 1500 loss 1% delay 2ms
+traffic $ipv4 "" --aligned segment=1024
+on loss_mixed_sizes 1500 loss 1% delay 2ms
+traffic $ipv4 "" --aligned call=0
+on loss_batches 1500 loss 1% delay 2ms
+traffic $ipv4 "" --aligned call=300 batch=30
+on reordering 1500 delay 2ms reorder 5% 25%
+traffic $ipv4 "" --aligned segment=0
+on duplication 1500 duplicate 2% delay 1ms
+traffic $ipv4 "" --aligned segment=0
+on all_of_it 1500 loss 1% delay 2ms reorder 5% 25% duplicate 1%
+traffic $ipv4 "" --aligned segment=0 pause=2000
+
+# ---- other MTUs ----
+
+# An MSS that is no multiple of 4.
+on bulk_1499 1499
+traffic $ipv4 "" --aligned segment=0
+on bulk_1499_markers 1499
+traffic $ipv6 "" --aligned segment=0 markers=1
+on bulk_9000 9000
+traffic $ipv4 "" --aligned segment=0 octets=$((2 * size))
+on bulk_9000_markers 9000
+traffic $ipv6 "" --aligned segment=0 octets=$((2 * size)) markers=1
+
+# shellcheck disable=SC2016 # the program sets $N
+mtus='case $((N % 2)) in
+	1) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 576 rto_min 1s ;;
+	0) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 9000 rto_min 1s ;;
+esac'
+on pmtu_at_rest 9000
+traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
+# What is too long for the new route IP drops: counted, and not on the wire.
+on pmtu_of_the_route 9000
+uncounted=1 traffic $ipv4 pmtu "" segment=0 hook=$((size / 7)) run="$mtus"
+# The last, as it costs the router its IPv6 address.
+# shellcheck disable=SC2016
+mtus='case $((N % 2)) in
+	1) ip -n router link set rb mtu 576 ;;
+	0) ip -n router link set rb mtu 9000 && ip -n alpha route flush cache ;;
+esac'
+on pmtu_by_icmp 9000
+probes off
+uncounted=1 traffic $ipv4 pmtu "" segment=0 hook=$((size / 7)) run="$mtus"
+
+tap_run capture capture_stop
+if [[ -n ${MPA_WIRE_DIR:-} ]]; then
+	mv "$dir"/* "$MPA_WIRE_DIR"
+elif command -v tshark >/dev/null && [[ -x $judge ]]; then
+	for case_name in "$dir"/*.judge; do
+		case_name=$(basename "$case_name" .judge)
+		tap_run "${case_name}_on_the_wire" judged "$case_name"
+	done
+fi
+if [[ ${#table[@]} -gt 0 ]]; then
+	printf '# %-24s %8s %9s %9s %s\n' case segments aligned% "an skb" \
+		misaligned
+	printf '# %s\n' "${table[@]}"
+fi
+tap_end

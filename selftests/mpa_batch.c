@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0
+/* MPA_RECVINFO and MPA_RECV_BATCH: what comes with records, several a call. */
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/uio.h>
+
+#include "mpa_harness.h"
+#include "mpa_receive.h"
+
+/* ---- MPA_RECVINFO ---- */
+
+TEST_F(rx, recvinfo_says_which_octets_of_which_record)
+{
+	static const size_t lens[] = { 1, 2, 700, 3, 64768, 507, 4 };
+	static const size_t steps[] = { 1000000, 300, 1 };
+	unsigned int order = 0, i, k;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+	for (k = 0; k < ARRAY_SIZE(steps); k++) {
+		for (i = 0; i < ARRAY_SIZE(lens); i++) {
+			u64 position = self->peer.tx_position;
+			size_t done = 0;
+
+			if (steps[k] == 1 && lens[i] > 1000)
+				continue;
+			SEND(lens[i]);
+			while (done < lens[i]) {
+				ssize_t n = RECEIVE(steps[k], 0);
+				struct mpa_recvinfo *info = &self->got->info;
+
+				ASSERT_LT(0, n);
+				ASSERT_TRUE(self->got->has_info);
+				EXPECT_EQ(40, self->got->info_len);
+				EXPECT_EQ(position, info->position);
+				EXPECT_EQ(position, info->edge);
+				EXPECT_EQ(order, info->order);
+				EXPECT_EQ(lens[i], info->length);
+				EXPECT_EQ(done, info->offset);
+				EXPECT_EQ(0, info->reserved);
+				done += n;
+				EXPECT_EQ(done == lens[i] ? MPA_RECVINFO_LAST :
+							    0, info->flags);
+				EXPECT_EQ(0, self->got->others);
+			}
+			order++;
+		}
+	}
+}
+
+TEST_F(rx, recvinfo_of_a_peek)
+{
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+	SEND(100);
+	EXPECT_EQ(40, RECEIVE(40, 0));
+	EXPECT_EQ(20, RECEIVE(20, MSG_PEEK));
+	EXPECT_EQ(40, self->got->info.offset);
+	EXPECT_EQ(0, self->got->info.flags);
+	EXPECT_EQ(60, RECEIVE(0, MSG_PEEK | MSG_TRUNC));
+	EXPECT_EQ(40, self->got->info.offset);
+	EXPECT_EQ(60, RECEIVE(BUF, 0));
+	EXPECT_EQ(40, self->got->info.offset);
+	EXPECT_EQ(MPA_RECVINFO_LAST, self->got->info.flags);
+}
+
+TEST_F(rx, control_messages_come_only_if_asked_for)
+{
+	SEND(10);
+	EXPECT_EQ(10, RECEIVE(BUF, 0));
+	EXPECT_FALSE(self->got->has_info);
+	EXPECT_FALSE(self->got->has_lengths);
+	EXPECT_EQ(MSG_EOR, self->got->msg_flags);
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+	SEND(11);
+	EXPECT_EQ(11, RECEIVE(BUF, 0));
+	EXPECT_TRUE(self->got->has_info);
+	EXPECT_FALSE(self->got->has_lengths);
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 0));
+	SEND(12);
+	EXPECT_EQ(12, RECEIVE(BUF, 0));
+	EXPECT_FALSE(self->got->has_info);
+}
+
+TEST_F(rx, control_buffer_too_short_is_told)
+{
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(10, 11, 12);
+	EXPECT_EQ(10, receive_with(self->fd, self->buf, BUF, 0, self->got, 0));
+	EXPECT_EQ(MSG_EOR | MSG_CTRUNC, self->got->msg_flags);
+	EXPECT_EQ(11, receive_with(self->fd, self->buf, BUF, 0, self->got,
+				   CMSG_SPACE(sizeof(struct mpa_recvinfo))));
+	EXPECT_EQ(MSG_EOR | MSG_CTRUNC, self->got->msg_flags);
+	EXPECT_TRUE(self->got->has_info);
+	EXPECT_EQ(12, recv(self->fd, self->buf, BUF, 0));
+}
+
+TEST_F(rx, receive_options_are_0_or_1)
+{
+	static const int options[] = { MPA_RECVINFO, MPA_RECV_BATCH };
+	unsigned int i;
+	char one = 1;
+
+	for (i = 0; i < ARRAY_SIZE(options); i++) {
+		EXPECT_EQ(0, get_int(self->fd, options[i]));
+		EXPECT_EQ(EINVAL, set_int(self->fd, options[i], 2));
+		EXPECT_EQ(EINVAL, set_int(self->fd, options[i], -1));
+		EXPECT_EQ(-1, setsockopt(self->fd, SOL_MPA, options[i], &one,
+					 1));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-1, setsockopt(self->fd, SOL_MPA, options[i],
+					 (void *)8, 4));
+		EXPECT_EQ(EFAULT, errno);
+		EXPECT_EQ(0, get_int(self->fd, options[i]));
+		EXPECT_EQ(0, set_int(self->fd, options[i], 1));
+		EXPECT_EQ(1, get_int(self->fd, options[i]));
+		EXPECT_EQ(0, set_int(self->fd, options[i], 0));
+		EXPECT_EQ(0, get_int(self->fd, options[i]));
+	}
+}
+
+TEST_F(rx, accepted_socket_begins_with_the_listeners_options)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), child;
+
+	ASSERT_EQ(0, mpa_attach(listener));
+	ASSERT_EQ(0, set_int(listener, MPA_RECVINFO, 1));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&addr, &len));
+	ASSERT_EQ(0, connect(fd, (struct sockaddr *)&addr, len));
+	child = accept(listener, NULL, NULL);
+	ASSERT_LE(0, child);
+	EXPECT_EQ(1, get_int(child, MPA_RECVINFO));
+	EXPECT_EQ(0, get_int(child, MPA_RECV_BATCH));
+	close(fd);
+	close(child);
+	close(listener);
+}
+
+/* ---- MPA_RECV_BATCH ---- */
+
+TEST_F(rx, batch_is_what_is_here)
+{
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(1, 2, 600, 3, 1000, 4, 5000);
+	EXPECT_EQ(6610, RECEIVE(BUF, 0));
+	EXPECT_BATCH(1, 2, 600, 3, 1000, 4, 5000);
+	EXPECT_EQ(-1, RECEIVE(BUF, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(0, poll_for(self->fd, POLLIN, 0));
+	SEND(9);
+	EXPECT_EQ(9, RECEIVE(BUF, 0));
+	EXPECT_BATCH(9);
+	EXPECT_EQ(8, mpa_info(self->fd).rx_ulpdus);
+	EXPECT_EQ(6619, mpa_info(self->fd).rx_octets);
+}
+
+/* The record behind is not whole: it is not waited for. */
+TEST_F(rx, batch_ends_before_what_is_not_whole)
+{
+	size_t n;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200);
+	n = next_fpdu(&self->peer, 900, self->fpdu);
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n - 1));
+	ASSERT_TRUE(arrived(self->fd, self->peer.tx_position - 1));
+	EXPECT_EQ(300, RECEIVE(BUF, MSG_WAITALL));
+	EXPECT_BATCH(100, 200);
+	EXPECT_EQ(-1, RECEIVE(BUF, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + n - 1, 1));
+	EXPECT_EQ(900, RECEIVE(BUF, 0));
+	EXPECT_BATCH(900);
+}
+
+/* Every length of the buffer: whole records, or a part of the first. */
+TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
+{
+	static const size_t lens[] = { 5, 1, 30, 2, 8 };
+	size_t size;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	for (size = 1; size <= 50; size++) {
+		size_t start = 0, offset = 0, done = 0;
+		unsigned int i = 0, k;
+
+		SEND(5, 1, 30, 2, 8);
+		while (done < 46) {
+			ssize_t n = RECEIVE(size, 0);
+			size_t sum = 0, most = 0;
+
+			ASSERT_LT(0, n);
+			ASSERT_TRUE(self->got->has_lengths);
+			for (k = 0; k < self->got->n; k++)
+				sum += self->got->length[k];
+			ASSERT_EQ(n, sum);
+			if (offset || size < lens[i]) {
+				/* A part, alone. */
+				most = lens[i] - offset < size ?
+				       lens[i] - offset : size;
+				ASSERT_EQ(1, self->got->n);
+				ASSERT_EQ(most, n);
+				offset += n;
+				if (offset == lens[i]) {
+					offset = 0;
+					i++;
+				}
+				ASSERT_EQ(offset ? 0 : MSG_EOR,
+					  self->got->msg_flags);
+			} else {
+				for (k = 0; k < self->got->n; k++)
+					ASSERT_EQ(lens[i++],
+						  self->got->length[k]);
+				/* And no more had gone in. */
+				if (i < 5)
+					ASSERT_GT(n + lens[i], size);
+				ASSERT_EQ(MSG_EOR, self->got->msg_flags);
+			}
+			memcpy(self->fpdu + done, self->buf, n);
+			done += n;
+		}
+		ASSERT_EQ(46, done);
+		ASSERT_EQ(5, i);
+		for (i = 0; i < 5; start += lens[i++])
+			ASSERT_TRUE(record_good(self->fpdu + start, lens[i]));
+	}
+}
+
+TEST_F(rx, batch_has_a_length_for_each_record)
+{
+	unsigned int room, left = 60, i;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	for (i = 0; i < left; i++)
+		SEND(10);
+	for (room = 1; room <= 10; room++) {
+		ASSERT_EQ(room * 10, receive_with(self->fd, self->buf, BUF, 0,
+						  self->got,
+						  CMSG_LEN(room * 4)));
+		EXPECT_EQ(room, self->got->n);
+		EXPECT_EQ(MSG_EOR, self->got->msg_flags);
+		left -= room;
+	}
+	/* Where there is no room for one, no record is joined to another. */
+	EXPECT_EQ(10, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(10, read(self->fd, self->buf, BUF));
+	EXPECT_EQ(10, receive_with(self->fd, self->buf, BUF, 0, self->got,
+				   CMSG_LEN(3)));
+	EXPECT_EQ(MSG_EOR | MSG_CTRUNC, self->got->msg_flags);
+	left -= 3;
+	EXPECT_EQ(left * 10, RECEIVE(BUF, 0));
+}
+
+TEST_F_TIMEOUT(rx, batch_has_a_limit, 120)
+{
+	unsigned int i;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	for (i = 0; i < LENGTHS + 10; i++)
+		ASSERT_EQ(0, peer_send_record(&self->peer, 8));
+	ASSERT_TRUE(arrived(self->fd, self->peer.tx_position));
+	EXPECT_EQ(LENGTHS * 8, RECEIVE(BUF, 0));
+	EXPECT_EQ(LENGTHS, self->got->n);
+	EXPECT_EQ(80, RECEIVE(BUF, 0));
+	EXPECT_EQ(10, self->got->n);
+}
+
+TEST_F(rx, batch_with_recvinfo)
+{
+	u64 second;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200, 300);
+	second = self->peer.tx_position;
+	SEND(400, 500);
+	EXPECT_EQ(600, RECEIVE(900, 0));
+	EXPECT_BATCH(100, 200, 300);
+	EXPECT_EQ(0, self->got->info.position);
+	EXPECT_EQ(0, self->got->info.order);
+	EXPECT_EQ(100, self->got->info.length);
+	EXPECT_EQ(MPA_RECVINFO_LAST, self->got->info.flags);
+	EXPECT_EQ(900, RECEIVE(BUF, 0));
+	EXPECT_BATCH(400, 500);
+	EXPECT_EQ(second, self->got->info.position);
+	EXPECT_EQ(3, self->got->info.order);
+	EXPECT_EQ(400, self->got->info.length);
+}
+
+TEST_F(rx, batch_ends_before_a_bad_record)
+{
+	const bool crc = !(variant->flags & MPA_START_NO_CRC);
+	size_t n;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200);
+	n = next_fpdu(&self->peer, 300, self->fpdu);
+	if (crc)
+		self->fpdu[n - 10] ^= 1;
+	else	/* Without CRC only a length that cannot be is found. */
+		memset(self->fpdu, 0, 8);
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
+	SEND(400);
+	memset(self->buf, 0, 1000);
+	EXPECT_EQ(300, RECEIVE(BUF, 0));
+	EXPECT_BATCH(100, 200);
+	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
+	EXPECT_EQ(300, mpa_info(self->fd).rx_octets);
+	EXPECT_EQ(POLLIN, poll_for(self->fd, POLLIN, 0));
+	EXPECT_EQ(-1, RECEIVE(BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
+	EXPECT_EQ(-1, RECEIVE(BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
+}
+
+TEST_F(rx, batch_that_cannot_be_written_stays)
+{
+	struct iovec iov[2] = { { self->buf, 150 }, { (void *)8, 1000 } };
+	char *control = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct msghdr msg = {
+		.msg_iov = iov, .msg_iovlen = 2,
+		.msg_control = control, .msg_controllen = 4096,
+	};
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200, 300);
+
+	/* The lengths: nothing is given up. */
+	iov[0].iov_len = 1000;
+	msg.msg_iovlen = 1;
+	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ));
+	EXPECT_EQ(-1, recvmsg(self->fd, &msg, 0));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(0, mpa_info(self->fd).rx_ulpdus);
+	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ | PROT_WRITE));
+
+	/* The second record: the first one comes, then the error. */
+	iov[0].iov_len = 150;
+	msg.msg_iovlen = 2;
+	EXPECT_EQ(100, recvmsg(self->fd, &msg, 0));
+	EXPECT_EQ(1, mpa_info(self->fd).rx_ulpdus);
+	msg.msg_controllen = 4096;
+	EXPECT_EQ(-1, recvmsg(self->fd, &msg, 0));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(500, RECEIVE(BUF, 0));
+	EXPECT_BATCH(200, 300);
+	munmap(control, 4096);
+}
+
+/* Records are first in line still when the one behind them is bad. */
+TEST_F(rx, batch_before_a_bad_record_that_cannot_be_written_stays)
+{
+	struct iovec iov = { self->buf, BUF };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = (void *)8, .msg_controllen = 1000,
+	};
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200);
+	memset(self->fpdu, 0, 8);
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, 8));
+	ASSERT_TRUE(arrived(self->fd, self->peer.tx_position + 8));
+	EXPECT_EQ(-1, recvmsg(self->fd, &msg, 0));
+	EXPECT_EQ(EFAULT, errno);
+	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+	EXPECT_EQ(300, RECEIVE(BUF, 0));
+	EXPECT_BATCH(100, 200);
+	EXPECT_EQ(-1, RECEIVE(BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+}
+
+TEST_F(rx, batch_is_not_for_peek_and_trunc)
+{
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200, 300);
+	EXPECT_EQ(100, RECEIVE(BUF, MSG_PEEK));
+	EXPECT_BATCH(100);
+	EXPECT_EQ(100, RECEIVE(10, MSG_PEEK | MSG_TRUNC));
+	EXPECT_EQ(100, self->got->length[0]);
+	EXPECT_EQ(100, RECEIVE(BUF, MSG_TRUNC));
+	EXPECT_EQ(1, self->got->n);
+	EXPECT_EQ(500, RECEIVE(BUF, 0));
+	EXPECT_BATCH(200, 300);
+}
+
+static int file_put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), err;
+
+	if (fd < 0)
+		return -1;
+	err = write(fd, text, strlen(text)) < 0 ? -1 : 0;
+	close(fd);
+	return err;
+}
+
+/* The nth allocation from now on fails; whether one has failed since. */
+static bool failed(int fail_nth)
+{
+	char left[16] = "";
+
+	return pread(fail_nth, left, sizeof(left) - 1, 0) > 0 && atoi(left) <= 0;
+}
+
+/*
+ * Needs a kernel that injects faults: into the allocation of the lengths, and
+ * into each copy from and to the program. Whatever comes, no octet is lost.
+ */
+TEST_F(rx, batch_under_faults)
+{
+	int fail_nth = open("/proc/thread-self/fail-nth", O_RDWR), nth;
+	int alone = 0;
+	bool hit = true;
+
+	mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
+	if (fail_nth < 0 ||
+	    file_put("/sys/kernel/debug/failslab/ignore-gfp-wait", "N"))
+		SKIP(return, "no fault injection");
+	/* Nobody writes a line for each. */
+	file_put("/sys/kernel/debug/failslab/verbose", "0");
+	file_put("/sys/kernel/debug/fail_usercopy/verbose", "0");
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	for (nth = 1; hit; nth++) {
+		static const u32 lens[] = { 10, 20, 30 };
+		unsigned int k, seen = 0, calls = 0;
+		char text[4];
+
+		ASSERT_GT(50, nth);
+		snprintf(text, sizeof(text), "%d", nth);
+		SEND(10, 20, 30);
+		ASSERT_LT(0, write(fail_nth, text, strlen(text)));
+		while (seen < 3) {
+			u8 *at = self->buf;
+
+			if (RECEIVE(BUF, MSG_DONTWAIT) < 0) {
+				ASSERT_EQ(EFAULT, errno);
+				continue;
+			}
+			if (!calls++)
+				hit = failed(fail_nth);
+			for (k = 0; k < self->got->n; k++) {
+				ASSERT_GT(3, seen);
+				ASSERT_EQ(lens[seen], self->got->length[k]);
+				ASSERT_TRUE(record_good(at, lens[seen]));
+				at += lens[seen++];
+			}
+			if (calls == 1 && seen == 1)
+				alone++;
+		}
+		/* That may hit the fault, too. */
+		while (write(fail_nth, "0", 1) < 0)
+			;
+	}
+	/* At least for want of memory for the lengths. */
+	EXPECT_LE(1, alone);
+	close(fail_nth);
+}
+
+/* However the octets lie in segments, and segments in packets. */
+TEST_F_TIMEOUT(rx, batch_over_any_segments, 120)
+{
+	static const size_t steps[] = { 1, 2, 3, 7, 509, 1448, 5000 };
+	unsigned int k, i;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	for (k = 0; k < ARRAY_SIZE(steps); k++) {
+		size_t len = 0, at, seen = 0;
+
+		for (i = 0; i < 20; i++)
+			len += next_fpdu(&self->peer, 1 + i * 13,
+					 self->fpdu + len);
+		for (at = 0; at < len; at += steps[k])
+			ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at,
+					       len - at < steps[k] ?
+					       len - at : steps[k]));
+		ASSERT_TRUE(arrived(self->fd, self->peer.tx_position));
+		ASSERT_EQ(2490, RECEIVE(BUF, 0));
+		ASSERT_EQ(20, self->got->n);
+		for (i = 0; i < 20; i++) {
+			ASSERT_EQ(1 + i * 13, self->got->length[i]);
+			ASSERT_TRUE(record_good(self->buf + seen, 1 + i * 13));
+			seen += 1 + i * 13;
+		}
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Faults while MPA is attached and started, ends, or is inherited. */
+
+#include "mpa_faults.h"
+
+/* ---- attach and start ---- */
+
+TEST_F_TIMEOUT(faults, attach, 120)
+{
+	while (next(self)) {
+		int err;
+
+		fault_arm(self->nth);
+		err = mpa_attach(self->fd[0]) ? errno : 0;
+		self->hit = fault_disarm();
+		if (err) {
+			ASSERT_TRUE(no_memory_or_fault(err)) TH_LOG("%d", err);
+			/* "Nothing has changed." */
+			ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
+			ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		}
+		ASSERT_EQ(0, mpa_attach(self->fd[1]));
+		ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_RESPONDER, 0));
+		ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_INITIATOR, 0));
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+/* Start fd[0], and the peer before or after; once more if it failed. */
+static int start_under_fault(struct _test_data_faults *self,
+			     const struct mpa_start *start, int *err)
+{
+	fault_arm(self->nth);
+	*err = mpa_start_as(self->fd[0], start) ? errno : 0;
+	self->hit = fault_disarm();
+	if (!*err)
+		return 0;
+	if (mpa_info(self->fd[0]).state != MPA_STATE_IDLE)
+		return *err;
+	return mpa_start_as(self->fd[0], start);
+}
+
+TEST_F_TIMEOUT(faults, start_as_initiator, 120)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 2,
+		.flags = MPA_START_ENHANCED | MPA_START_P2P |
+			 MPA_START_RTR_FPDU,
+		.private_len = 500,
+	};
+	struct mpa_start responder = {
+		.role = MPA_ROLE_RESPONDER, .revision = 2, .private_len = 500,
+	};
+	int err;
+
+	while (next(self)) {
+		ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		ASSERT_EQ(0, mpa_attach(self->fd[1]));
+		ASSERT_EQ(0, mpa_start_as(self->fd[1], &responder));
+		ASSERT_EQ(0, start_under_fault(self, &start, &err));
+		ASSERT_TRUE(!err || no_memory_or_fault(err)) TH_LOG("%d", err);
+		ASSERT_EQ(500, mpa_peer(self->fd[0]).private_len);
+		ASSERT_EQ(500, mpa_peer(self->fd[1]).private_len);
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+TEST_F_TIMEOUT(faults, start_as_responder, 120)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1, .private_len = 300,
+	};
+	int err;
+
+	while (next(self)) {
+		ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		ASSERT_EQ(0, mpa_attach(self->fd[1]));
+		ASSERT_EQ(0, start_under_fault(self, &start, &err));
+		ASSERT_TRUE(!err || no_memory_or_fault(err)) TH_LOG("%d", err);
+		ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_INITIATOR, 0));
+		ASSERT_TRUE(record_goes(self->fd[1], self->fd[0], 99));
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+TEST_F_TIMEOUT(faults, start_without_frames, 120)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_DIRECT, .revision = 1,
+	};
+	int err;
+
+	while (next(self)) {
+		ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		ASSERT_EQ(0, mpa_attach(self->fd[1]));
+		ASSERT_EQ(0, start_under_fault(self, &start, &err));
+		ASSERT_TRUE(!err || no_memory_or_fault(err)) TH_LOG("%d", err);
+		ASSERT_EQ(0, mpa_start_as(self->fd[1], &start));
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+/* MPA_ACCEPT or MPA_REJECT of fd[1]. */
+static int decide_under_fault(struct _test_data_faults *self, int option)
+{
+	struct mpa_reply reply = { .private_len = 200 };
+	int err;
+
+	set_nonblock(self->fd[0]);
+	if (mpa_attach(self->fd[0]) || mpa_attach(self->fd[1]) ||
+	    mpa_start(self->fd[1], MPA_ROLE_RESPONDER, MPA_START_MANUAL) ||
+	    !mpa_start(self->fd[0], MPA_ROLE_INITIATOR, 0) ||
+	    errno != EINPROGRESS ||
+	    !(poll_for(self->fd[1], POLLIN, 20000) & POLLIN))
+		return -1;
+	set_block(self->fd[0]);
+
+	fault_arm(self->nth);
+	err = decide_as(self->fd[1], option, &reply, sizeof(reply));
+	self->hit = fault_disarm();
+	if (err && mpa_info(self->fd[1]).state == MPA_STATE_REQUESTED) {
+		if (!no_memory_or_fault(err))
+			return -1;
+		err = decide_as(self->fd[1], option, &reply, sizeof(reply));
+	}
+	return err;
+}
+
+TEST_F_TIMEOUT(faults, accept_by_hand, 120)
+{
+	while (next(self)) {
+		int err = decide_under_fault(self, MPA_ACCEPT);
+
+		ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
+		if (err) {
+			/* Startup has failed at both ends. */
+			ASSERT_TRUE(no_memory(err)) TH_LOG("%d", err);
+			ASSERT_EQ(MPA_STATE_FAILED,
+				  mpa_info(self->fd[1]).state);
+			ASSERT_EQ(MPA_ERR_LOCAL, mpa_info(self->fd[1]).error);
+			ASSERT_EQ(ECONNRESET, so_error(self->fd[0]));
+			continue;
+		}
+		ASSERT_EQ(0, so_error(self->fd[0]));
+		ASSERT_EQ(200, mpa_peer(self->fd[0]).private_len);
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+TEST_F_TIMEOUT(faults, reject_by_hand, 120)
+{
+	while (next(self)) {
+		int err = decide_under_fault(self, MPA_REJECT);
+
+		ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
+		if (err) {
+			ASSERT_TRUE(no_memory(err)) TH_LOG("%d", err);
+			ASSERT_EQ(MPA_STATE_FAILED,
+				  mpa_info(self->fd[1]).state);
+			ASSERT_EQ(ECONNRESET, so_error(self->fd[0]));
+			continue;
+		}
+		ASSERT_EQ(ECONNREFUSED, so_error(self->fd[0]));
+		ASSERT_EQ(200, mpa_peer(self->fd[0]).private_len);
+		ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
+		ASSERT_TRUE(text_goes(self->fd[1], self->fd[0]));
+	}
+	EXPECT_WALKED();
+}
+
+TEST_F_TIMEOUT(faults, options, 120)
+{
+	while (next_started(self)) {
+		struct mpa_info info;
+		struct mpa_peer peer;
+		socklen_t len[3] = { sizeof(info), sizeof(peer), sizeof(int) };
+		int value = 1000, err[5] = {};
+		unsigned int i;
+
+		fault_arm(self->nth);
+		if (getsockopt(self->fd[0], SOL_MPA, MPA_INFO, &info, len))
+			err[0] = errno;
+		if (getsockopt(self->fd[0], SOL_MPA, MPA_PEER, &peer, len + 1))
+			err[1] = errno;
+		if (setsockopt(self->fd[0], SOL_MPA, MPA_SEGMENT, &value,
+			       sizeof(value)))
+			err[2] = errno;
+		if (getsockopt(self->fd[0], SOL_MPA, MPA_MULPDU, &value,
+			       len + 2))
+			err[3] = errno;
+		if (setsockopt(self->fd[0], SOL_TCP, TCP_CORK, &(int){ 0 },
+			       sizeof(int)))
+			err[4] = errno;
+		self->hit = fault_disarm();
+		for (i = 0; i < ARRAY_SIZE(err); i++)
+			ASSERT_TRUE(!err[i] || no_memory_or_fault(err[i]));
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+/* ---- the end ---- */
+
+/* What was accepted arrives, then the end of the stream. */
+static void walk_end(struct __test_metadata *_metadata, struct _test_data_faults *self,
+		     bool closing)
+{
+	static u8 seen[MPA_ULPDU_MAX];
+	unsigned int accepted;
+	ssize_t n;
+
+	while (next_started(self)) {
+		fault_arm(self->nth);
+		record_fill(self->buf, 50000);
+		for (accepted = 0; accepted < 3; accepted++)
+			ASSERT_NE(0, send_sized(self, self->fd[0], self->buf,
+						50000));
+		if (closing) {
+			close(self->fd[0]);
+			self->fd[0] = -1;
+		} else {
+			ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+		}
+		self->hit = fault_disarm();
+		while (accepted--) {
+			ASSERT_EQ(50000, recv(self->fd[1], seen, sizeof(seen),
+					      0));
+			ASSERT_TRUE(record_good(seen, 50000));
+		}
+		n = recv(self->fd[1], seen, sizeof(seen), 0);
+		ASSERT_EQ(0, n) TH_LOG("fault %u: %m", self->nth);
+		if (!closing)
+			ASSERT_TRUE(record_goes(self->fd[1], self->fd[0], 77));
+	}
+	EXPECT_WALKED();
+}
+
+TEST_F_TIMEOUT(faults, send_and_shut_down, 300)
+{
+	walk_end(_metadata, self, false);
+}
+
+TEST_F_TIMEOUT(faults, send_and_close, 300)
+{
+	walk_end(_metadata, self, true);
+}
+
+/* ---- listening sockets ---- */
+
+static int listener(struct _test_data_faults *self, int family, struct sockaddr_storage *addr,
+		    const struct mpa_start *start)
+{
+	socklen_t len = sizeof(*addr);
+	int fd = socket(family, SOCK_STREAM, 0);
+
+	memset(addr, 0, sizeof(*addr));
+	addr->ss_family = family;
+	if (bind(fd, (struct sockaddr *)addr, len) || mpa_attach(fd) ||
+	    listen(fd, 8) ||
+	    getsockname(fd, (struct sockaddr *)addr, &len))
+		return -1;
+	if (start && mpa_start_as(fd, start))
+		return -1;
+	return fd;
+}
+
+TEST_F_TIMEOUT(faults, start_a_listener_and_accept, 120)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1, .private_len = 100,
+	};
+	struct sockaddr_storage addr;
+	int fd, err;
+
+	while (next(self)) {
+		hang_up(self->fd[0]);
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+		fd = listener(self, AF_INET6, &addr, NULL);
+		ASSERT_LE(0, fd);
+		self->fd[0] = socket(AF_INET6, SOCK_STREAM, 0);
+
+		fault_arm(self->nth);
+		err = mpa_start_as(fd, &start) ? errno : 0;
+		ASSERT_TRUE(!err || no_memory_or_fault(err)) TH_LOG("%d", err);
+		if (err)
+			ASSERT_EQ(0, mpa_start_as(fd, &start));
+		self->hit = fault_disarm();
+		ASSERT_EQ(0, connect(self->fd[0], (struct sockaddr *)&addr,
+				     sizeof(addr)));
+		patience(self->fd[0], 20);
+		if (!self->hit) {
+			fault_arm(self->nth);
+			self->fd[1] = accept(fd, NULL, NULL);
+			self->hit = fault_disarm();
+		}
+		if (self->fd[1] < 0)
+			self->fd[1] = accept(fd, NULL, NULL);
+		ASSERT_LE(0, self->fd[1]);
+		close(fd);
+		patience(self->fd[1], 20);
+		ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_INITIATOR, 0));
+		ASSERT_EQ(100, mpa_peer(self->fd[0]).private_len);
+		ASSERT_TRUE(records_go(self));
+	}
+	EXPECT_WALKED();
+}
+
+/* ---- faults elsewhere: in softirq, and in the work item ---- */
+
+/* Sizes of allocations that come before the one that fails, in this step. */
+#define SPACE_STEP	128
+#define SPACE_MAX	(24 * 1024)
+
+/*
+ * In softirq a child of a listening socket is made. Without memory for its
+ * context it is none, and says so.
+ */
+TEST_F_TIMEOUT(faults, inherit, 600)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1, .private_len = 100,
+	};
+	unsigned int space, good = 0, without = 0;
+	struct sockaddr_storage addr;
+	int fd;
+
+	fd = listener(self, AF_INET, &addr, &start);
+	ASSERT_LE(0, fd);
+	patience(fd, 20);
+	for (space = 0; space < SPACE_MAX; space += SPACE_STEP) {
+		struct mpa_info info;
+		socklen_t len = sizeof(info);
+		int err;
+
+		self->fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+		patience(self->fd[0], 20);
+		slab_fault_arm(space, true);
+		err = connect(self->fd[0], (struct sockaddr *)&addr,
+			      sizeof(addr)) ? errno : 0;
+		self->hit = slab_fault_disarm();
+		/* Of TCP's own. */
+		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%d", err);
+		if (err)
+			goto next;
+		self->fd[1] = accept(fd, NULL, NULL);
+		ASSERT_LE(0, self->fd[1]) TH_LOG("%u: %m", space);
+		patience(self->fd[1], 20);
+		if (getsockopt(self->fd[1], SOL_MPA, MPA_INFO, &info, &len)) {
+			ASSERT_EQ(ENOMEM, errno);
+			ASSERT_NE(0, POLLERR & poll_for(self->fd[1], 0, 0));
+			ASSERT_EQ(-1, recv(self->fd[1], self->buf, 1, 0));
+			ASSERT_EQ(ENOMEM, errno);
+			ASSERT_EQ(-1, send(self->fd[1], "x", 1, MSG_NOSIGNAL));
+			ASSERT_EQ(ENOMEM, errno);
+			without++;
+		} else {
+			ASSERT_EQ(0, mpa_attach(self->fd[0]));
+			ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_INITIATOR,
+					       0));
+			ASSERT_TRUE(records_go(self));
+			good++;
+		}
+next:
+		hang_up(self->fd[0]);
+		hang_up(self->fd[1]);
+		self->fd[0] = -1;
+		self->fd[1] = -1;
+		if (!self->hit)
+			break;
+	}
+	close(fd);
+	EXPECT_FALSE(self->hit);
+	EXPECT_NE(0, good);
+	/* The context, and the copy of the parameters. */
+	EXPECT_LE(2, without);
+	TH_LOG("%u faults: %u without memory, %u with", space / SPACE_STEP,
+	       without, good);
+}
+
+/*
+ * The work item of a responder that answers by itself, and then verifies, and
+ * the softirqs of both ends: any of their allocations.
+ */
+TEST_F_TIMEOUT(faults, answer_and_receive, 600)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 2,
+		.flags = MPA_START_ENHANCED | MPA_START_P2P |
+			 MPA_START_RTR_FPDU,
+		.private_len = 400,
+	};
+	struct mpa_start responder = {
+		.role = MPA_ROLE_RESPONDER, .revision = 2, .private_len = 400,
+	};
+	unsigned int space, good = 0, failed = 0;
+
+	for (space = 0; space < SPACE_MAX; space += SPACE_STEP) {
+		int err;
+
+		self->nth = 0;
+		ASSERT_TRUE(next(self));
+		ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		ASSERT_EQ(0, mpa_attach(self->fd[1]));
+		ASSERT_EQ(0, mpa_start_as(self->fd[1], &responder));
+		slab_fault_arm(space, false);
+		err = mpa_start_as(self->fd[0], &start) ? errno : 0;
+		self->hit = slab_fault_disarm();
+		if (no_memory(err)) {
+			/* The call's own, which has done nothing. */
+			ASSERT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
+			err = mpa_start_as(self->fd[0], &start) ? errno : 0;
+		}
+		if (err) {
+			ASSERT_EQ(ECONNRESET, err) TH_LOG("%u", space);
+			ASSERT_EQ(MPA_ERR_LOCAL, mpa_info(self->fd[1]).error);
+			ASSERT_TRUE(no_memory(so_error(self->fd[1])));
+			failed++;
+		} else {
+			ASSERT_TRUE(records_go(self)) TH_LOG("%u", space);
+			good++;
+		}
+		if (!self->hit)
+			break;
+	}
+	EXPECT_FALSE(self->hit);
+	EXPECT_NE(0, good);
+	EXPECT_NE(0, failed);
+	TH_LOG("%u faults: %u failed, %u did not", space / SPACE_STEP, failed,
+	       good);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Faults: each operation again and again, while one allocation or copy from or
+ * to the program after the other fails, the first, the second, ..., until
+ * there is none left to fail. Whatever failed: what was accepted arrives, once
+ * and whole; an error is one that is documented; and a call that has failed
+ * can be made again.
+ *
+ * That a fault leaves no memory behind is for the debug kernel to see.
+ */
+#ifndef _MPA_FAULTS_H
+#define _MPA_FAULTS_H
+
+#include <sys/mman.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+
+#define FAIL_NTH	"/proc/thread-self/fail-nth"
+#define DEBUG		"/sys/kernel/debug/"
+
+#define BUF		(1 << 18)
+#define FILE_LEN	100000
+
+/* Faults in a row until an operation must have come to its end. */
+#define FAULTS_MAX	2000
+
+/* ---- faults of this thread's own ---- */
+
+static int fail_nth_fd;
+
+static inline void fault_arm(unsigned int nth)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", nth);
+
+	if (pwrite(fail_nth_fd, text, len, 0) != len)
+		abort();
+}
+
+/* Whether the fault has come. Telling that copies, and so can be hit itself. */
+static inline bool fault_disarm(void)
+{
+	char text[16] = "";
+	ssize_t len = pread(fail_nth_fd, text, sizeof(text) - 1, 0);
+
+	if (pwrite(fail_nth_fd, "0", 1, 0) != 1 &&
+	    pwrite(fail_nth_fd, "0", 1, 0) != 1)
+		abort();
+	return len > 0 && !atoi(text);
+}
+
+/* ---- faults of everybody's ---- */
+
+static inline int debugfs_put(const char *dir, const char *name, const char *value)
+{
+	char path[96];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), DEBUG "%s/%s", dir, name);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return -1;
+	ret = write(fd, value, strlen(value)) < 0 ? -1 : 0;
+	close(fd);
+	return ret;
+}
+
+/* Which allocations may fail, and that nobody writes a line for each. */
+static inline int faults_set_up(const char *dir)
+{
+	return debugfs_put(dir, "verbose", "0") |
+	       debugfs_put(dir, "probability", "0") |
+	       debugfs_put(dir, "interval", "1") |
+	       debugfs_put(dir, "ignore-gfp-wait", "N");
+}
+
+/* After @space octets, the allocation of some task or softirq fails. */
+static inline void slab_fault_arm(unsigned int space, bool atomic)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", space);
+	debugfs_put("failslab", "ignore-gfp-wait", atomic ? "Y" : "N");
+	debugfs_put("failslab", "space", text);
+	debugfs_put("failslab", "times", "1");
+	debugfs_put("failslab", "probability", "100");
+}
+
+static inline bool slab_fault_disarm(void)
+{
+	char text[16] = "";
+	int fd;
+
+	debugfs_put("failslab", "probability", "0");
+	debugfs_put("failslab", "ignore-gfp-wait", "N");
+	fd = open(DEBUG "failslab/times", O_RDONLY);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		abort();
+	close(fd);
+	return !atoi(text);
+}
+
+/* ---- the fixture ---- */
+
+FIXTURE(faults)
+{
+	int fd[2];
+	u8 *buf;
+	unsigned int nth;
+	unsigned int retries;
+	bool hit;
+	int file;
+};
+
+FIXTURE_SETUP(faults)
+{
+	self->fd[0] = -1;
+	self->fd[1] = -1;
+	self->buf = malloc(BUF);
+	self->nth = 0;
+	self->file = memfd_create("row", 0);
+	ASSERT_NE(NULL, self->buf);
+	ASSERT_EQ(FILE_LEN, write(self->file, record_row, FILE_LEN));
+	fail_nth_fd = open(FAIL_NTH, O_RDWR);
+	if (fail_nth_fd < 0 || faults_set_up("failslab") ||
+	    faults_set_up("fail_page_alloc") ||
+	    debugfs_put("fail_page_alloc", "min-order", "0") ||
+	    debugfs_put("fail_page_alloc", "ignore-gfp-highmem", "N"))
+		/* With "return" the test itself would run all the same. */
+		SKIP(_exit(255), "this kernel has no fault injection");
+	debugfs_put("fail_usercopy", "verbose", "0");
+}
+
+FIXTURE_TEARDOWN(faults)
+{
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	free(self->buf);
+	close(self->file);
+	close(fail_nth_fd);
+}
+
+/* A new connection, and the next fault. */
+static inline bool next(struct _test_data_faults *self)
+{
+	if (self->nth && !self->hit)
+		return false;
+	if (self->nth++ == FAULTS_MAX)
+		return false;
+	self->retries = 0;
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	if (tcp_pair(self->nth % 2 ? AF_INET : AF_INET6, self->fd))
+		abort();
+	patience(self->fd[0], 20);
+	patience(self->fd[1], 20);
+	return true;
+}
+
+/* Every other connection has markers. */
+static inline unsigned int flags(const struct _test_data_faults *self)
+{
+	return self->nth & 2 ? MPA_START_MARKERS : 0;
+}
+
+static inline bool next_started(struct _test_data_faults *self)
+{
+	if (!next(self))
+		return false;
+	if (mpa_started_pair(self->fd, flags(self), flags(self)))
+		abort();
+	return true;
+}
+
+/* The walk has come to its end, and on the way was something to fail. */
+#define EXPECT_WALKED() do {						\
+	EXPECT_FALSE(self->hit);					\
+	EXPECT_GT(self->nth, 1) TH_LOG("no fault came");		\
+	TH_LOG("%u faults", self->nth - 1);				\
+} while (0)
+
+static inline bool no_memory(int err)
+{
+	return err == ENOMEM || err == ENOBUFS;
+}
+
+/* An errno of a call that copies from the program, and allocates. */
+static inline bool no_memory_or_fault(int err)
+{
+	return no_memory(err) || err == EFAULT;
+}
+
+static inline bool records_go(struct _test_data_faults *self)
+{
+	return record_goes(self->fd[0], self->fd[1], 1000) &&
+	       record_goes(self->fd[1], self->fd[0], 3000);
+}
+
+/*
+ * A call after a fault is made again, and then succeeds: there is one fault
+ * only. So a form sends all its octets, or 0.
+ */
+static inline bool again(struct _test_data_faults *self)
+{
+	return no_memory_or_fault(errno) && !self->retries++;
+}
+
+static inline size_t send_sized(struct _test_data_faults *self, int fd, u8 *row, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = send(fd, row, len, MSG_NOSIGNAL);
+	} while (n < 0 && again(self));
+	return n == len ? len : 0;
+}
+
+#endif /* _MPA_FAULTS_H */

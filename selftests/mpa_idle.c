@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What an idle connection costs beyond plain TCP: slab memory of each end,
+ * before and after thousands of them have been started.
+ */
+
+#include <sys/resource.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+
+/* What the allocator makes of the context: nothing else may be kept. */
+#define CONTEXT		512
+
+/* Octets in use in all slab caches; -1 where they cannot be seen. */
+static double slab_octets(void)
+{
+	FILE *slabinfo = fopen("/proc/slabinfo", "r");
+	unsigned long active, all, size;
+	double octets = 0;
+	char line[512];
+
+	if (!slabinfo)
+		return -1;
+	while (fgets(line, sizeof(line), slabinfo))
+		if (sscanf(line, "%*s %lu %lu %lu", &active, &all, &size) == 3)
+			octets += (double)active * size;
+	fclose(slabinfo);
+	return octets;
+}
+
+static long free_kb(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "r");
+	char line[128];
+	long kb = 0;
+
+	while (meminfo && fgets(line, sizeof(line), meminfo))
+		if (sscanf(line, "MemFree: %ld", &kb) == 1)
+			break;
+	if (meminfo)
+		fclose(meminfo);
+	return kb;
+}
+
+/* With KASAN and the like an object is larger than what was asked for. */
+static bool slabs_are_plain(void)
+{
+	FILE *slabinfo = fopen("/proc/slabinfo", "r");
+	unsigned long all, objects, slab_pages, size = 0;
+	char line[512];
+	bool plain = false;
+
+	while (slabinfo && fgets(line, sizeof(line), slabinfo))
+		if (sscanf(line, "kmalloc-512 %*u %lu %lu %lu %lu", &all,
+			   &size, &objects, &slab_pages) == 4)
+			plain = size == 512;
+	if (slabinfo)
+		fclose(slabinfo);
+	return plain;
+}
+
+FIXTURE(idle)
+{
+	int (*fd)[2];
+	unsigned int n;
+};
+
+FIXTURE_VARIANT(idle)
+{
+	bool frames;
+};
+
+FIXTURE_VARIANT_ADD(idle, direct) { false };
+FIXTURE_VARIANT_ADD(idle, after_startup) { true };
+
+FIXTURE_SETUP(idle)
+{
+	struct rlimit files = { 65536, 65536 };
+	unsigned int i;
+
+	self->n = slabs_are_plain() ? 10000 : 1000;
+	self->fd = calloc(self->n, sizeof(*self->fd));
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < self->n; i++)
+		ASSERT_EQ(0, tcp_pair(AF_INET, self->fd[i]));
+}
+
+FIXTURE_TEARDOWN(idle)
+{
+	unsigned int i;
+
+	for (i = 0; i < self->n; i++) {
+		hang_up(self->fd[i][0]);
+		hang_up(self->fd[i][1]);
+	}
+	free(self->fd);
+}
+
+TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
+{
+	long kb, until = now_ms() + 250000;
+	double before, each;
+	unsigned int i;
+
+	kb = free_kb();
+	before = slab_octets();
+	for (i = 0; i < self->n; i++) {
+		int *fd = self->fd[i];
+
+		if (variant->frames) {
+			ASSERT_EQ(0, mpa_started_pair(fd, 0, 0));
+		} else {
+			ASSERT_EQ(0, mpa_attach(fd[0]));
+			ASSERT_EQ(0, mpa_attach(fd[1]));
+			ASSERT_EQ(0, mpa_start(fd[0], MPA_ROLE_DIRECT, 0));
+			ASSERT_EQ(0, mpa_start(fd[1], MPA_ROLE_DIRECT, 0));
+		}
+	}
+	/* What startup needed is freed some grace periods later. */
+	do
+		each = (slab_octets() - before) / self->n / 2;
+	while (each > CONTEXT * 1.05 && slabs_are_plain() &&
+	       now_ms() < until && !poll(NULL, 0, 50));
+	kb -= free_kb();
+	TH_LOG("%u connections: each end %.0f octets of slab, %ld of memory",
+	       self->n, each, kb * 1024 / self->n / 2);
+	if (slabs_are_plain())
+		EXPECT_GE(CONTEXT * 1.05, each);
+	/* And they still work. */
+	EXPECT_TRUE(record_goes(self->fd[self->n / 2][0],
+				self->fd[self->n / 2][1], 1000));
+}
+
+TEST_HARNESS_MAIN

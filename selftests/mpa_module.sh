@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Loading, unloading, and what the kernel keeps of sockets that are gone.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+bin=${MPA_BIN:-$here}
+port=5044
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+
+users() {
+	cat /sys/module/mpa/refcnt
+}
+
+available() {
+	grep -qw mpa /proc/sys/net/ipv4/tcp_available_ulp
+}
+
+tap_run "ulp_is_announced" available
+# Sockets of dead processes are destroyed in their own time.
+mpa_unused 60 || true
+[[ $(users) = 0 ]]
+tap_ok $? "no_socket_no_user" "refcnt $(users)"
+
+# A connection that stays up for as long as its ends are told to.
+fifo=$(mktemp -u)
+mkfifo "$fifo"
+"$bin/mpa_transfer" listen 127.0.0.1 $port 1 1-10,64768x1 >"$fifo" &
+exec 7<"$fifo"
+rm "$fifo"
+read -r -u 7 _
+# A peer that never answers keeps the initiator in startup.
+"$bin/mpa_transfer" listen 127.0.0.1 $((port + 1)) 1 1-1 > >(cat >/dev/null) &
+mute=$!
+kill -STOP $mute
+
+until ss -Htln "sport = $((port + 1))" | grep -q .; do
+	kill -CONT $mute
+	read -r -t 0.1 <> <(:) || true
+	kill -STOP $mute
+done
+"$bin/mpa_transfer" connect 127.0.0.1 $((port + 1)) 1 1-1 2>/dev/null &
+waiting=$!
+until [[ $(users) != 0 ]]; do
+	read -r -t 0.05 <> <(:) || true
+done
+
+rc=0
+rmmod mpa 2>/dev/null || rc=$?
+[[ $rc -ne 0 ]]
+tap_ok $? "unload_is_refused_while_a_socket_uses_it"
+ss -tin "dport = $((port + 1))" | grep -q 'ulp-mpa'
+tap_ok $? "ss_shows_the_ulp" "$(ss -tin "dport = $((port + 1))")"
+
+kill -9 $waiting $mute
+wait $waiting $mute 2>/dev/null || true
+
+tap_run "transfer_after_that" \
+	"$bin/mpa_transfer" connect 127.0.0.1 $port 0 1-10,64768x1
+wait
+
+mpa_unused 60 || true
+tap_run "unload" rmmod mpa
+rc=0
+available && rc=1
+tap_ok $rc "ulp_is_gone"
+tap_run "load_again" mpa_load
+tap_end

@@ -1,0 +1,745 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What is not left to the startup frames: what the user decides by hand,
+ * direct start, and what the administrator of a namespace decides.
+ */
+
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_pair.h"
+
+/* ---- RFC 5044 section 7.1.2 rules 2, 3, 6: deciding by hand ---- */
+
+TEST_F(pair, responder_decides_by_hand)
+{
+	u8 frame[FRAME_LEN + 3], reply[FRAME_LEN + 2];
+	struct mpa_peer peer;
+
+	frame_put(frame, false, 0xc0, 1, 3);
+	memcpy(frame + FRAME_LEN, "who", 3);
+	self->start[1].flags = MPA_START_MANUAL;
+	self->start[1].private_len = 2;
+	memcpy(self->start[1].private_data, "me", 2);
+	ASSERT_EQ(0, request(self, frame, sizeof(frame)));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN | POLLOUT, 20000));
+	EXPECT_EQ(MPA_STATE_REQUESTED, mpa_info(self->fd[1]).state);
+	peer = mpa_peer(self->fd[1]);
+	EXPECT_EQ(1, peer.revision);
+	EXPECT_EQ(MPA_PEER_MARKERS | MPA_PEER_CRC, peer.flags);
+	EXPECT_EQ(3, peer.private_len);
+	EXPECT_EQ(0, memcmp(peer.private_data, "who", 3));
+	EXPECT_EQ(-1, recv(self->fd[0], reply, 1, MSG_DONTWAIT));
+
+	EXPECT_EQ(0, decide(self->fd[1], MPA_ACCEPT));
+	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[1]).state);
+	ASSERT_EQ(sizeof(reply), read_all(self->fd[0], reply, sizeof(reply)));
+	frame_put(frame, true, 0x40, 1, 2);
+	EXPECT_EQ(0, memcmp(reply, frame, FRAME_LEN));
+	EXPECT_EQ(0, memcmp(reply + FRAME_LEN, "me", 2));
+	/* Rule 4 holds for this responder as well. */
+	EXPECT_EQ(0, poll_for(self->fd[1], POLLIN | POLLOUT, 0));
+	EXPECT_EQ(0, mpa_info(self->fd[1]).flags & MPA_INFO_MAY_SEND);
+}
+
+TEST_F(pair, reply_by_hand_takes_its_own_private_data)
+{
+	const size_t least = offsetof(struct mpa_reply, private_data);
+	struct {
+		struct mpa_reply reply;
+		u8 more[8];
+	} big = { .reply = { .private_len = 512 } };
+	const struct { u16 private_len; size_t len; } fits[] = {
+		{ 0, least }, { 0, sizeof(big) }, { 1, least + 1 },
+		{ 512, least + 512 }, { 512, sizeof(big) },
+	};
+	unsigned int i, reject;
+
+	self->start[1].flags = MPA_START_MANUAL;
+	self->start[1].private_len = 9;
+	record_fill(big.reply.private_data, 512);
+	for (i = 0; i < ARRAY_SIZE(fits); i++) {
+		for (reject = 0; reject < 2; reject++) {
+			u8 frame[FRAME_LEN];
+			u16 len = fits[i].private_len;
+
+			frame_put(frame, false, 0x40, 1, 0);
+			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+			ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+			big.reply.private_len = len;
+			ASSERT_EQ(0, decide_as(self->fd[1], reject ?
+					       MPA_REJECT : MPA_ACCEPT,
+					       &big, fits[i].len));
+			ASSERT_EQ(FRAME_LEN + len,
+				  read_all(self->fd[0], self->buf,
+					   FRAME_LEN + len));
+			frame_put(frame, true, reject ? 0x60 : 0x40, 1, len);
+			EXPECT_EQ(0, memcmp(self->buf, frame, FRAME_LEN));
+			EXPECT_EQ(0, memcmp(self->buf + FRAME_LEN,
+					    big.reply.private_data, len));
+		}
+	}
+}
+
+TEST_F(pair, wrong_reply_changes_nothing)
+{
+	const size_t least = offsetof(struct mpa_reply, private_data);
+	struct {
+		struct mpa_reply reply;
+		u8 more[8];
+	} big = {};
+	unsigned int i;
+	u8 frame[32];
+	int fd;
+
+	self->start[1].revision = 2;
+	self->start[1].flags = MPA_START_MANUAL;
+	ASSERT_EQ(0, request(self, frame, enhanced_frame(frame, false, 0x40,
+							 0, 1, 1)));
+	fd = self->fd[1];
+	ASSERT_EQ(POLLIN, poll_for(fd, POLLIN, 20000));
+	for (i = 0; i < 2; i++) {
+		int option = i ? MPA_REJECT : MPA_ACCEPT;
+
+#define REFUSED(err, field, value, len) do {				\
+	big.field = value;						\
+	EXPECT_EQ(err, decide_as(fd, option, &big, len)) {		\
+		TH_LOG("%s of %s, length %zu", #value, #field,		\
+		       (size_t)(len));					\
+	}								\
+	big.field = 0;							\
+} while (0)
+		REFUSED(EINVAL, reply.ird, 0, 1);
+		REFUSED(EINVAL, reply.ird, 0, least - 1);
+		REFUSED(EINVAL, reply.ird, 0x4000, sizeof(big.reply));
+		REFUSED(EINVAL, reply.ord, 0x4000, sizeof(big.reply));
+		REFUSED(EINVAL, reply.reserved, 1, sizeof(big.reply));
+		REFUSED(EINVAL, reply.private_len, 513, sizeof(big.reply));
+		REFUSED(EINVAL, reply.private_len, 11, least + 10);
+		/* Four of the 512 octets are IRD and ORD. */
+		REFUSED(EINVAL, reply.private_len, 509, sizeof(big.reply));
+		REFUSED(E2BIG, more[7], 1, sizeof(big));
+		REFUSED(E2BIG, reply.ird, 0, 1 << 20);
+#undef REFUSED
+		EXPECT_EQ(EFAULT, decide_as(fd, option, NULL,
+					    sizeof(big.reply)));
+	}
+	EXPECT_EQ(MPA_STATE_REQUESTED, mpa_info(fd).state);
+	big.reply.private_len = 508;
+	EXPECT_EQ(0, decide_as(fd, MPA_ACCEPT, &big, sizeof(big)));
+}
+
+TEST_F(pair, decision_has_its_time)
+{
+	u8 frame[FRAME_LEN];
+	int options[] = { MPA_ACCEPT, MPA_REJECT };
+	unsigned int i;
+
+	frame_put(frame, false, 0x40, 1, 0);
+	for (i = 0; i < 2; i++) {
+		int option = options[i];
+
+		/* Not started; not by hand; not a responder. */
+		ASSERT_EQ(0, fresh(self, true, true));
+		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
+		self->start[1].flags = 0;
+		ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
+		ASSERT_EQ(0, mpa_start_as(self->fd[0], &self->start[0]));
+		EXPECT_EQ(EINVAL, decide(self->fd[0], option));
+		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
+
+		/* Too early, in time, twice. */
+		self->start[1].flags = MPA_START_MANUAL;
+		ASSERT_EQ(0, request(self, frame, FRAME_LEN - 1));
+		EXPECT_EQ(EAGAIN, decide(self->fd[1], option));
+		EXPECT_EQ(0xff, mpa_peer(self->fd[1]).revision);
+		ASSERT_EQ(0, write_all(self->fd[0], frame + FRAME_LEN - 1, 1));
+		ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+		EXPECT_EQ(-1, mpa_start_as(self->fd[1], &self->start[1]));
+		EXPECT_EQ(EALREADY, errno);
+		EXPECT_EQ(0, decide(self->fd[1], option));
+		EXPECT_EQ(EINVAL, decide(self->fd[1], MPA_ACCEPT));
+		EXPECT_EQ(EINVAL, decide(self->fd[1], MPA_REJECT));
+
+		/* Too late. */
+		ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+		ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+		hang_up(self->fd[0]);
+		self->fd[0] = -1;
+		EXPECT_NE(0, POLLHUP & poll_for(self->fd[1], 0, 20000));
+		EXPECT_EQ(ENOTCONN, decide(self->fd[1], option));
+		EXPECT_EQ(ECONNRESET, so_error(self->fd[1]));
+		EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd[1]).state);
+		EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[1]).error);
+	}
+}
+
+/* Records are not refused, only not possible yet. */
+TEST_F(pair, reader_and_writer_wait_for_the_decision)
+{
+	struct peer peer = {};
+	u8 frame[FRAME_LEN];
+	pid_t reader, writer;
+	int how;
+
+	frame_put(frame, false, 0x40, 1, 0);
+	self->start[1].flags = MPA_START_MANUAL;
+	ASSERT_EQ(0, request(self, frame, 1));
+	reader = fork();
+	if (!reader)
+		_exit(recv(self->fd[1], self->buf, 100, 0) == 10 ? 0 : errno);
+	writer = fork();
+	if (!writer)
+		_exit(send(self->fd[1], "word", 4, MSG_NOSIGNAL) == 4 ? 0 :
+									errno);
+	ASSERT_EQ(0, write_all(self->fd[0], frame + 1, FRAME_LEN - 1));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+	EXPECT_EQ(-1, recv(self->fd[1], self->buf, 1, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(-1, send(self->fd[1], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(0, poll_for(self->fd[0], POLLIN, 30));
+	ASSERT_EQ(0, decide(self->fd[1], MPA_ACCEPT));
+	ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame, FRAME_LEN));
+	peer.fd = self->fd[0];
+	ASSERT_EQ(0, peer_send_record(&peer, 10));
+	ASSERT_EQ(12, read_all(self->fd[0], self->buf, 12));
+	EXPECT_EQ(0, memcmp(self->buf, "\0\4word", 6));
+	ASSERT_EQ(reader, waitpid(reader, &how, 0));
+	EXPECT_EQ(0, how);
+	ASSERT_EQ(writer, waitpid(writer, &how, 0));
+	EXPECT_EQ(0, how);
+}
+
+/* The peer has done its part; how long the user takes is the user's matter. */
+TEST_F(pair, decision_may_take_longer_than_startup)
+{
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, false, 0x40, 1, 0);
+	self->start[1].flags = MPA_START_MANUAL;
+	self->start[1].timeout_ms = 3000;
+	ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+	EXPECT_EQ(0, poll_for(self->fd[1], POLLOUT, 3200));
+	EXPECT_EQ(0, decide(self->fd[1], MPA_ACCEPT));
+	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[1]).state);
+}
+
+/* Rule 3; both ends are in streaming mode then, and may try again. */
+TEST_F(pair, rejection_leaves_two_ordinary_sockets)
+{
+	const struct mpa_reply no = {
+		.private_len = 2, .private_data = "no",
+	};
+	unsigned int round;
+
+	self->start[1].flags = MPA_START_MANUAL;
+	ASSERT_EQ(0, fresh(self, true, true));
+	for (round = 0; round < 3; round++) {
+		struct mpa_peer peer;
+
+		ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+		set_nonblock(self->fd[0]);
+		ASSERT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+		ASSERT_EQ(EINPROGRESS, errno);
+		set_block(self->fd[0]);
+		ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+		ASSERT_EQ(0, decide_as(self->fd[1], MPA_REJECT, &no,
+				       sizeof(no)));
+		EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[1]).state);
+		EXPECT_NE(0, POLLERR & poll_for(self->fd[0], POLLIN, 20000));
+		EXPECT_EQ(ECONNREFUSED, so_error(self->fd[0]));
+		EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[0]).state);
+		peer = mpa_peer(self->fd[0]);
+		EXPECT_EQ(MPA_PEER_REJECTED | MPA_PEER_CRC, peer.flags);
+		EXPECT_EQ(2, peer.private_len);
+		EXPECT_EQ(0, memcmp(peer.private_data, "no", 2));
+
+		EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
+		EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
+	}
+	self->start[1].flags = 0;
+	ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_TRUE(records_go(self));
+}
+
+TEST_F(pair, data_behind_a_request_bars_acceptance)
+{
+	u8 frame[FRAME_LEN], c;
+
+	frame_put(frame, false, 0x40, 1, 0);
+	self->start[1].flags = MPA_START_MANUAL;
+	ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+	ASSERT_EQ(0, write_all(self->fd[0], "early", 5));
+	ASSERT_TRUE(arrived(self->fd[1], FRAME_LEN + 5));
+	EXPECT_EQ(EPROTO, decide(self->fd[1], MPA_ACCEPT));
+	EXPECT_EQ(0, so_error(self->fd[1]));
+	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd[1]).state);
+	EXPECT_EQ(MPA_ERR_STARTUP, mpa_info(self->fd[1]).error);
+	EXPECT_EQ(-1, recv(self->fd[0], &c, 1, 0));
+	EXPECT_EQ(ECONNRESET, errno);
+}
+
+/* Streaming data behind a frame of a rejected startup is the user's. */
+TEST_F(pair, data_behind_a_rejection_is_streaming_data)
+{
+	u8 frame[FRAME_LEN + 5], buf[8];
+
+	frame_put(frame, false, 0x40, 1, 0);
+	self->start[1].flags = MPA_START_MANUAL;
+	ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+	ASSERT_EQ(0, write_all(self->fd[0], "early", 5));
+	EXPECT_EQ(0, decide(self->fd[1], MPA_REJECT));
+	EXPECT_EQ(5, recv(self->fd[1], buf, sizeof(buf), 0));
+
+	ASSERT_LT(0, ask(self));
+	frame_put(frame, true, 0x60, 1, 0);
+	memcpy(frame + FRAME_LEN, "other", 5);
+	EXPECT_EQ(ECONNREFUSED, answer(self, frame, sizeof(frame)));
+	EXPECT_EQ(5, recv(self->fd[0], buf, sizeof(buf), 0));
+	EXPECT_EQ(0, memcmp(buf, "other", 5));
+}
+
+/* ---- what MPA_START does not take ---- */
+
+TEST_F(pair, start_that_makes_no_sense_is_refused)
+{
+	const u8 initiator = MPA_ROLE_INITIATOR, direct = MPA_ROLE_DIRECT;
+	const u8 responder = MPA_ROLE_RESPONDER;
+	const u32 enhanced = MPA_START_ENHANCED;
+	const struct mpa_start bad[] = {
+		{ initiator, 1, 0, enhanced },
+		{ initiator, 0, 0, enhanced },
+		{ initiator, 2, 0, A | B },
+		{ initiator, 2, 0, enhanced | A },
+		{ initiator, 2, 0, enhanced | B },
+		{ initiator, 2, 0, B },
+		{ initiator, 2, 509, enhanced },
+		{ initiator, 2, 513, 0 },
+		{ initiator, 2, 0, enhanced, 0x4000, 0 },
+		{ initiator, 2, 0, enhanced, 0, 0x4000 },
+		{ initiator, 2, 0, 0, 1, 0 },
+		{ initiator, 1, 0, 0, 0, 1 },
+		{ initiator, 1, 0, MPA_START_MANUAL },
+		{ initiator, 1, 0, MPA_START_TX_MARKERS },
+		{ initiator, 1, 0, MPA_START_TX_NO_CRC },
+		{ responder, 1, 0, 0, 1, 0 },
+		{ responder, 1, 0, B },
+		{ responder, 2, 0, enhanced },
+		{ responder, 2, 509, 0 },
+		{ responder, 2, 0, A },
+		{ responder, 2, 0, MPA_START_TX_MARKERS },
+		{ responder, 3, 0, 0 },
+		{ direct, 1, 1, 0 },
+		{ direct, 1, 0, 0, 0, 0, 1 },
+		{ direct, 1, 0, MPA_START_MANUAL },
+		{ direct, 1, 0, MPA_START_PERMISSIVE },
+		{ direct, 2, 0, enhanced },
+		{ direct, 1, 0, 0, 1, 1 },
+		{ direct, 2, 0, 0, 1, 0 },
+		{ 4, 1, 0, 0 },
+	};
+	unsigned int i;
+
+	ASSERT_EQ(0, fresh(self, true, false));
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_EQ(-1, mpa_start_as(self->fd[0], &bad[i])) {
+			TH_LOG("case %u", i);
+		}
+		EXPECT_EQ(EINVAL, errno);
+	}
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
+}
+
+/* ---- direct start ---- */
+
+TEST_F(pair, direct_start_has_each_direction_by_itself)
+{
+	unsigned int i;
+
+	ASSERT_EQ(0, sysctl_put("crc_optional", 1));
+	for (i = 0; i < 16; i++) {
+		const struct mpa_start start[2] = { {
+			.role = MPA_ROLE_DIRECT, .revision = 1,
+			.flags = (i & 1 ? MPA_START_TX_MARKERS : 0) |
+				 (i & 2 ? MPA_START_MARKERS : 0) |
+				 (i & 4 ? MPA_START_TX_NO_CRC : 0) |
+				 (i & 8 ? MPA_START_NO_CRC : 0),
+		}, {
+			.role = MPA_ROLE_DIRECT, .revision = 1,
+			.flags = (i & 1 ? MPA_START_MARKERS : 0) |
+				 (i & 2 ? MPA_START_TX_MARKERS : 0) |
+				 (i & 4 ? MPA_START_NO_CRC : 0) |
+				 (i & 8 ? MPA_START_TX_NO_CRC : 0),
+		} };
+		u32 flags = MPA_INFO_MAY_SEND |
+			    (i & 1 ? MPA_INFO_TX_MARKERS : 0) |
+			    (i & 2 ? MPA_INFO_RX_MARKERS : 0) |
+			    (i & 4 ? 0 : MPA_INFO_TX_CRC) |
+			    (i & 8 ? 0 : MPA_INFO_RX_CRC);
+
+		ASSERT_EQ(0, fresh(self, true, true));
+		ASSERT_EQ(0, mpa_start_as(self->fd[0], &start[0]));
+		ASSERT_EQ(0, mpa_start_as(self->fd[1], &start[1]));
+		EXPECT_EQ(flags, mpa_info(self->fd[0]).flags);
+		EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
+		/* Either end may begin. */
+		EXPECT_TRUE(record_goes(self->fd[1], self->fd[0], 1500));
+		EXPECT_TRUE(record_goes(self->fd[0], self->fd[1], 1500));
+		EXPECT_EQ(i & 1 ? 3 : 0, mpa_info(self->fd[0]).tx_markers);
+		EXPECT_EQ(i & 2 ? 3 : 0, mpa_info(self->fd[0]).rx_markers);
+	}
+}
+
+TEST_F(pair, direct_start_puts_nothing_on_the_wire)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_DIRECT, .flags = MPA_START_NO_CRC |
+						  MPA_START_TX_NO_CRC,
+	};
+	struct peer peer = { .tx_markers = true };
+
+	/* Revision 0 has markers and CRCs, without a word. */
+	ASSERT_EQ(0, sysctl_put("crc_optional", 1));
+	ASSERT_EQ(0, fresh(self, true, false));
+	peer.fd = self->fd[1];
+	/* FPDUs may be there before. */
+	ASSERT_EQ(0, peer_send_record(&peer, 700));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &start));
+	EXPECT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
+	EXPECT_EQ(MPA_INFO_CRC | MPA_INFO_MAY_SEND | MPA_INFO_TX_MARKERS |
+		  MPA_INFO_RX_MARKERS, mpa_info(self->fd[0]).flags);
+	EXPECT_EQ(0, mpa_info(self->fd[0]).revision);
+	EXPECT_EQ(MPA_ROLE_DIRECT, mpa_info(self->fd[0]).role);
+	EXPECT_EQ(700, recv(self->fd[0], self->buf, sizeof(self->buf), 0));
+	EXPECT_TRUE(record_good(self->buf, 700));
+	EXPECT_EQ(-1, recv(self->fd[1], self->buf, 1, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &start));
+	EXPECT_EQ(EISCONN, errno);
+}
+
+/* ---- section 7.1.1, C; section 4.4 (2a): the administrator's word ---- */
+
+TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
+{
+	unsigned int i;
+
+	for (i = 0; i < 16; i++) {
+		bool allowed = i & 1, want_none = i & 2, peer_c = i & 4;
+		bool initiator = i & 8;
+		bool our_c = !(allowed && want_none), crc = our_c || peer_c;
+		struct peer peer = {};
+		u8 frame[FRAME_LEN], seen[16], good[16];
+		int fd;
+
+		ASSERT_EQ(0, sysctl_put("crc_optional", allowed));
+		self->start[0].flags = want_none ? MPA_START_NO_CRC : 0;
+		self->start[1].flags = self->start[0].flags;
+		frame_put(frame, initiator, peer_c ? 0x40 : 0, 1, 0);
+		if (initiator) {
+			ASSERT_EQ(FRAME_LEN, ask(self));
+			EXPECT_EQ(our_c ? 0x40 : 0, self->buf[16]);
+			ASSERT_EQ(0, answer(self, frame, FRAME_LEN));
+			fd = self->fd[0];
+			peer.fd = self->fd[1];
+		} else {
+			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+			ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame,
+						      FRAME_LEN));
+			EXPECT_EQ(our_c ? 0x40 : 0, frame[16]);
+			fd = self->fd[1];
+			peer.fd = self->fd[0];
+		}
+		EXPECT_EQ(crc ? MPA_INFO_CRC : 0,
+			  mpa_info(fd).flags & MPA_INFO_CRC) {
+			TH_LOG("sysctl %u, NO_CRC %u, peer's C %u", allowed,
+			       want_none, peer_c);
+		}
+
+		ASSERT_EQ(12, peer_fpdu(&peer, (const u8 *)"first", 5, good));
+		ASSERT_EQ(0, write_all(peer.fd, good, 12));
+		ASSERT_EQ(5, recv(fd, seen, sizeof(seen), 0));
+		/* What we send. */
+		ASSERT_EQ(5, send(fd, "first", 5, MSG_NOSIGNAL));
+		ASSERT_EQ(12, read_all(peer.fd, seen, 12));
+		EXPECT_EQ(0, memcmp(seen, good, 8));
+		EXPECT_EQ(0, memcmp(seen + 8, crc ? good + 8 :
+				    (const u8 *)"\0\0\0\0", 4));
+		/* "MUST be considered valid [...] regardless of its contents" */
+		good[9] ^= 1;
+		ASSERT_EQ(0, write_all(peer.fd, good, 12));
+		if (crc) {
+			EXPECT_EQ(-1, recv(fd, seen, sizeof(seen), 0));
+			EXPECT_EQ(EBADMSG, errno);
+		} else {
+			EXPECT_EQ(5, recv(fd, seen, sizeof(seen), 0));
+		}
+	}
+}
+
+/* Direct start asks nobody but the administrator. */
+TEST_F(pair, direct_start_keeps_crcs_without_the_administrator)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_DIRECT, .revision = 1,
+		.flags = MPA_START_NO_CRC | MPA_START_TX_NO_CRC,
+	};
+
+	ASSERT_EQ(0, sysctl_put("crc_optional", 0));
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &start));
+	EXPECT_EQ(MPA_INFO_CRC | MPA_INFO_MAY_SEND,
+		  mpa_info(self->fd[0]).flags);
+}
+
+/* ---- what the administrator of a namespace decides ---- */
+
+/* Connections counted as being in startup, found out from outside. */
+static bool startups_are(struct _test_data_pair *self, int expected)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+	};
+	long most = sysctl_get("startup_max");
+	bool below, above;
+
+	if (fresh(self, true, true))
+		return false;
+	sysctl_put("startup_max", expected);
+	below = !mpa_start_as(self->fd[0], &start);
+	sysctl_put("startup_max", expected + 1);
+	above = !mpa_start_as(self->fd[1], &start);
+	sysctl_put("startup_max", most);
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	self->fd[0] = -1;
+	self->fd[1] = -1;
+	return !below && above;
+}
+
+TEST_F(pair, sysctls_are_the_namespaces_own)
+{
+	EXPECT_EQ(0, sysctl_get("crc_optional"));
+	EXPECT_EQ(10000, sysctl_get("startup_timeout_ms"));
+	EXPECT_EQ(4096, sysctl_get("startup_max"));
+	EXPECT_EQ(-1, sysctl_put("crc_optional", 2));
+	EXPECT_EQ(-1, sysctl_put("startup_timeout_ms", 0));
+	EXPECT_EQ(-1, sysctl_put("startup_timeout_ms", 3600001));
+	EXPECT_EQ(-1, sysctl_put("startup_max", -1));
+	EXPECT_EQ(0, sysctl_put("crc_optional", 1));
+	EXPECT_EQ(0, sysctl_put("startup_timeout_ms", 1));
+	EXPECT_EQ(0, sysctl_put("startup_timeout_ms", 3600000));
+	EXPECT_EQ(0, sysctl_put("startup_max", 0));
+	ASSERT_EQ(0, own_netns());
+	EXPECT_EQ(0, sysctl_get("crc_optional"));
+	EXPECT_EQ(10000, sysctl_get("startup_timeout_ms"));
+	EXPECT_EQ(4096, sysctl_get("startup_max"));
+}
+
+TEST_F(pair, startups_beyond_the_most_are_refused)
+{
+	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
+	u8 frame[FRAME_LEN];
+	int others[4];
+
+	EXPECT_TRUE(startups_are(self, 0));
+	ASSERT_EQ(0, sysctl_put("startup_max", 2));
+	ASSERT_EQ(0, tcp_pair(AF_INET, others));
+	ASSERT_EQ(0, mpa_attach(others[0]));
+	ASSERT_EQ(0, mpa_attach(others[1]));
+	ASSERT_EQ(0, mpa_start_as(others[0], &self->start[1]));
+	ASSERT_EQ(0, mpa_start_as(others[1], &self->start[1]));
+
+	/* Either role; not a word goes out. */
+	ASSERT_EQ(0, fresh(self, true, true));
+	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_EQ(EUSERS, errno);
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
+	EXPECT_EQ(-1, recv(self->fd[1], frame, 1, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(-1, mpa_start_as(self->fd[1], &self->start[1]));
+	EXPECT_EQ(EUSERS, errno);
+	EXPECT_EQ(0, mpa_start_as(self->fd[0], &direct));
+
+	/* One that ends makes room for another. */
+	close(others[0]);
+	EXPECT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	close(others[1]);
+	ASSERT_EQ(0, sysctl_put("startup_max", 4096));
+	hang_up(self->fd[1]);
+	self->fd[1] = -1;
+	EXPECT_TRUE(startups_are(self, 0));
+}
+
+TEST_F(pair, startups_are_counted_while_they_last)
+{
+	u8 frame[FRAME_LEN];
+	int waits[2];
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, waits));
+	ASSERT_EQ(0, mpa_attach(waits[0]));
+	ASSERT_EQ(0, mpa_start_as(waits[0], &self->start[1]));
+	EXPECT_TRUE(startups_are(self, 1));
+
+	/* Rejected, full, failed, waiting for its own user: no more. */
+	self->start[1].flags = MPA_START_MANUAL;
+	frame_put(frame, false, 0x40, 1, 0);
+	ASSERT_EQ(0, write_all(waits[1], frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(waits[1], POLLIN, 20000));
+	EXPECT_EQ(MPA_STATE_FULL, mpa_info(waits[0]).state);
+	EXPECT_TRUE(startups_are(self, 0));
+
+	ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+	waits[0] = self->fd[1];
+	waits[1] = self->fd[0];
+	self->fd[0] = -1;
+	self->fd[1] = -1;
+	EXPECT_TRUE(startups_are(self, 0));
+	EXPECT_EQ(MPA_STATE_REQUESTED, mpa_info(waits[0]).state);
+
+	self->start[1].timeout_ms = 20;
+	ASSERT_EQ(0, fresh(self, true, true));
+	ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	EXPECT_NE(0, POLLERR & poll_for(self->fd[1], 0, 20000));
+	waits[0] = self->fd[1];
+	self->fd[1] = -1;
+	EXPECT_TRUE(startups_are(self, 0));
+	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(waits[0]).state);
+}
+
+/* Kilobytes in slabs; contexts, requests and sockets are there. */
+static long slab_kb(void)
+{
+	char line[128];
+	long kb = -1;
+	FILE *f = fopen("/proc/meminfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "SUnreclaim: %ld", &kb) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kb;
+}
+
+/* KASAN keeps what is freed for long; its kernel looks for leaks itself. */
+static bool freed_memory_is_kept(void)
+{
+	char line[256];
+	bool kept = false;
+	FILE *f = fopen("/proc/kallsyms", "r");
+
+	while (f && !kept && fgets(line, sizeof(line), f))
+		kept = strstr(line, " kasan_quarantine_put");
+	if (f)
+		fclose(f);
+	return kept;
+}
+
+#define HALF_OPEN	2000
+
+/* Connections to a listener that say nothing, or now and then too little. */
+static int half_open(int *fd, int count, const struct mpa_start *start)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), i;
+	socklen_t len = sizeof(addr);
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, false, 0x40, 1, 512);
+	if (bind(listener, (void *)&addr, len) || listen(listener, 64) ||
+	    getsockname(listener, (void *)&addr, &len))
+		return -1;
+	for (i = 0; i < count; i++) {
+		fd[2 * i] = socket(AF_INET, SOCK_STREAM, 0);
+		if (connect(fd[2 * i], (void *)&addr, len))
+			return -1;
+		fd[2 * i + 1] = accept(listener, NULL, NULL);
+		if (fd[2 * i + 1] < 0 || mpa_attach(fd[2 * i + 1]) ||
+		    mpa_start_as(fd[2 * i + 1], start) ||
+		    (i % 8 == 0 &&
+		     write_all(fd[2 * i], frame, i / 8 % FRAME_LEN + 1)))
+			return -1;
+	}
+	close(listener);
+	return 0;
+}
+
+/* Section 7.1.2 rule 10 is about them. */
+TEST_F_TIMEOUT(pair, ten_thousand_half_open_startups_leave_nothing, 200)
+{
+	struct rlimit files = { 2 * HALF_OPEN + 64, 2 * HALF_OPEN + 64 };
+	static int fd[2 * HALF_OPEN];
+	long before = 0, peak = 0, after, begun;
+	int batch, i;
+
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		SKIP(return, "needs %d files: raise the hard limit (ulimit -Hn)",
+		     2 * HALF_OPEN + 64);
+	ASSERT_EQ(0, sysctl_put("startup_max", HALF_OPEN));
+	self->start[1].timeout_ms = 600000;
+	for (batch = 0; batch < 5; batch++) {
+		ASSERT_EQ(0, half_open(fd, HALF_OPEN, &self->start[1])) {
+			TH_LOG("batch %d: %s", batch, strerror(errno));
+		}
+		if (slab_kb() > peak)
+			peak = slab_kb();
+		EXPECT_EQ(MPA_STATE_STARTUP, mpa_info(fd[1]).state);
+		ASSERT_EQ(0, fresh(self, true, true));
+		EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[1]));
+		EXPECT_EQ(EUSERS, errno);
+		for (i = 0; i < 2 * HALF_OPEN; i++)
+			hang_up(fd[i]);
+		/* What the first batch leaves is what the kernel keeps. */
+		if (!batch)
+			before = slab_kb();
+	}
+	EXPECT_TRUE(startups_are(self, 0));
+
+	if (freed_memory_is_kept())
+		return;
+	/* Contexts are freed some grace periods later. */
+	begun = now_ms();
+	do
+		after = slab_kb();
+	while (after > before + (peak - before) / 10 &&
+	       now_ms() - begun < 30000 && poll(NULL, 0, 20) == 0);
+	EXPECT_LT(before, peak);
+	EXPECT_LE(after, before + (peak - before) / 10) {
+		TH_LOG("slabs: %ld kB after the first batch, %ld kB at most, %ld kB now",
+		       before, peak, after);
+	}
+}
+
+TEST_F(pair, many_startups_time_out_together)
+{
+	static int fd[400];
+	int i;
+
+	ASSERT_EQ(0, sysctl_put("startup_timeout_ms", 100));
+	ASSERT_EQ(0, half_open(fd, 200, &self->start[1]));
+	for (i = 0; i < 200; i++) {
+		EXPECT_NE(0, POLLERR & poll_for(fd[2 * i + 1], 0, 20000));
+		EXPECT_EQ(ETIMEDOUT, so_error(fd[2 * i + 1]));
+		EXPECT_EQ(MPA_STATE_FAILED, mpa_info(fd[2 * i + 1]).state);
+	}
+	EXPECT_TRUE(startups_are(self, 0));
+	for (i = 0; i < 400; i++)
+		hang_up(fd[i]);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A started connection over a wire of MTU 1500 in a network namespace of its
+ * own, and a long row of octets that goes over it in whatever records. To be
+ * included behind mpa_harness.h.
+ */
+#ifndef _MPA_SEND_H
+#define _MPA_SEND_H
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+#include "mpa_stream.h"
+
+FIXTURE(send)
+{
+	int fd[2];		/* initiator, responder */
+	u64 sent;		/* octets that a send has accepted */
+	u64 seen;		/* octets that came out at the other end */
+	u64 pos;		/* stream position of the FPDU read next */
+	u32 emss;		/* EMSS at the beginning */
+	bool marked;
+	u8 buf[MPA_ULPDU_MAX + 1];
+};
+
+FIXTURE_VARIANT(send)
+{
+	int family;
+	bool marked;
+};
+
+FIXTURE_VARIANT_ADD(send, ipv4) { AF_INET, false };
+FIXTURE_VARIANT_ADD(send, ipv4_markers) { AF_INET, true };
+FIXTURE_VARIANT_ADD(send, ipv6) { AF_INET6, false };
+FIXTURE_VARIANT_ADD(send, ipv6_markers) { AF_INET6, true };
+
+static inline int lo_mtu(int mtu)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_mtu = mtu };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), err;
+
+	err = ioctl(fd, SIOCSIFMTU, &lo);
+	close(fd);
+	return err;
+}
+
+static inline int option_put(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
+}
+
+/* Its value; what no option has if there is none. */
+static inline int option_get(int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int value = -12345;
+
+	if (getsockopt(fd, level, name, &value, &len) || len != sizeof(int))
+		return -12345;
+	return value;
+}
+
+static inline int segment(struct _test_data_send *self, int n)
+{
+	return option_put(self->fd[0], SOL_MPA, MPA_SEGMENT, n);
+}
+
+struct connecting {
+	int maxseg;		/* TCP_MAXSEG of the sender */
+	int sndbuf;
+	int rcvbuf;		/* of the other end */
+};
+
+/* A new connection in Full Operation; octets counted from 0. */
+static inline int reconnect(struct _test_data_send *self, int family,
+			    bool marked, const struct connecting *how)
+{
+	struct sockaddr_storage addr = { .ss_family = family };
+	socklen_t len = sizeof(addr);
+	int listener, i;
+
+	for (i = 0; i < 2; i++)
+		if (self->fd[i] >= 0)
+			hang_up(self->fd[i]);
+	if (family == AF_INET)
+		((struct sockaddr_in *)&addr)->sin_addr.s_addr =
+			htonl(INADDR_LOOPBACK);
+	else
+		((struct sockaddr_in6 *)&addr)->sin6_addr = in6addr_loopback;
+	listener = socket(family, SOCK_STREAM, 0);
+	self->fd[0] = socket(family, SOCK_STREAM, 0);
+	self->fd[1] = -1;
+	if (how->maxseg && option_put(self->fd[0], SOL_TCP, TCP_MAXSEG,
+				      how->maxseg))
+		return -1;
+	if (how->sndbuf)
+		option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, how->sndbuf);
+	if (how->rcvbuf)
+		option_put(listener, SOL_SOCKET, SO_RCVBUF, how->rcvbuf);
+	if (bind(listener, (struct sockaddr *)&addr, len) ||
+	    listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&addr, &len) ||
+	    connect(self->fd[0], (struct sockaddr *)&addr, len))
+		return -1;
+	self->fd[1] = accept(listener, NULL, NULL);
+	close(listener);
+	for (i = 0; i < 2; i++) {
+		option_put(self->fd[i], SOL_TCP, TCP_NODELAY, 1);
+		patience(self->fd[i], 20);
+	}
+	self->sent = 0;
+	self->seen = 0;
+	self->pos = 0;
+	self->marked = marked;
+	if (mpa_started_pair(self->fd, 0, marked ? MPA_START_MARKERS : 0))
+		return -1;
+	self->emss = mpa_info(self->fd[0]).emss;
+	return 0;
+}
+
+FIXTURE_SETUP(send)
+{
+	const struct connecting usual = {};
+
+	self->fd[0] = -1;
+	self->fd[1] = -1;
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, lo_mtu(1500));
+	ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+			       &usual));
+}
+
+FIXTURE_TEARDOWN(send)
+{
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+}
+
+/* Send the next octets of the row: what send() has said. */
+static inline ssize_t put(struct _test_data_send *self, size_t len, int flags)
+{
+	ssize_t n = send(self->fd[0], stream_at(self->sent), len,
+			 flags | MSG_NOSIGNAL);
+
+	if (n > 0)
+		self->sent += n;
+	return n;
+}
+
+/* As put(), with a control message of level SOL_MPA. */
+static inline ssize_t put_with(struct _test_data_send *self, size_t len,
+			       int type, const void *value, size_t value_len)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(16)];
+	} control = {};
+	struct iovec iov = { stream_at(self->sent), len };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = CMSG_SPACE(value_len),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	ssize_t n;
+
+	cmsg->cmsg_level = SOL_MPA;
+	cmsg->cmsg_type = type;
+	cmsg->cmsg_len = CMSG_LEN(value_len);
+	memcpy(CMSG_DATA(cmsg), value, value_len);
+	n = sendmsg(self->fd[0], &msg, MSG_NOSIGNAL);
+	if (n > 0)
+		self->sent += n;
+	return n;
+}
+
+static inline u32 fpdu_len(u64 pos, u32 ulpdu_len, bool marked)
+{
+	u32 left = (2 + ulpdu_len + 3) / 4 * 4 + 4, off = 0;
+
+	while (left) {
+		u32 n = left;
+
+		if (marked) {
+			if ((pos + off) % 512 == 0)
+				off += 4;
+			if (n > 512 - (pos + off) % 512)
+				n = 512 - (pos + off) % 512;
+		}
+		off += n;
+		left -= n;
+	}
+	return off;
+}
+
+/* The longest ULPDU whose FPDU, at @pos, is of at most @emss octets. */
+static inline u32 ulpdu_filling(u64 pos, u32 emss, bool marked)
+{
+	u32 n = emss - 6;
+
+	while (fpdu_len(pos, n, marked) > emss)
+		n--;
+	return n;
+}
+
+/* Receive a record, the next octets of the row: its length, or -1. */
+static inline ssize_t take(struct _test_data_send *self, int flags)
+{
+	ssize_t n = recv(self->fd[1], self->buf, sizeof(self->buf), flags);
+
+	if (n <= 0)
+		return n;
+	if (memcmp(self->buf, stream_at(self->seen), n)) {
+		fprintf(stderr, "# a record of %zd octets is not octets %llu on\n",
+			n, (unsigned long long)self->seen);
+		errno = EILSEQ;
+		return -1;
+	}
+	self->seen += n;
+	self->pos += fpdu_len(self->pos, n, self->marked);
+	return n;
+}
+
+/* Records of these lengths come, and all that was sent is in them. */
+static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		ssize_t len = take(self, 0);
+
+		if (len != want[i]) {
+			fprintf(stderr, "# record %d: expected %u octets, seen %zd (%s)\n",
+				i, want[i], len, len < 0 ? strerror(errno) : "");
+			return false;
+		}
+	}
+	return true;
+}
+
+#define EXPECT_RECORDS(...) do {					\
+	const u32 want[] = { __VA_ARGS__ };				\
+									\
+	EXPECT_TRUE(taken(self, want, ARRAY_SIZE(want)));		\
+} while (0)
+
+/* A send of @len octets comes out as ULPDUs of @n and a rest. */
+static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
+{
+	for (; len; len -= n) {
+		if (n > len)
+			n = len;
+		if (!taken(self, &n, 1))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The same, and each fills a segment, the last one excepted. The first one may
+ * fill the rest of a segment that waited, if that had room for 128 octets.
+ */
+static inline bool taken_filling(struct _test_data_send *self, size_t len)
+{
+	size_t left = len;
+
+	while (left) {
+		u32 full = ulpdu_filling(self->pos, self->emss / 4 * 4,
+					 self->marked);
+		ssize_t n = take(self, 0);
+
+		if (n != (full < left ? full : left) &&
+		    !(left == len && n >= 128 && n < full)) {
+			fprintf(stderr, "# %zu from the end: expected %u, seen %zd (%s)\n",
+				left, full, n, n < 0 ? strerror(errno) : "");
+			return false;
+		}
+		left -= n;
+	}
+	return true;
+}
+
+/* No record is left, and nothing but what was accepted has come. */
+#define EXPECT_NO_MORE() do {						\
+	EXPECT_EQ(self->sent, self->seen);				\
+	EXPECT_EQ(-1, take(self, MSG_DONTWAIT));			\
+	EXPECT_EQ(EAGAIN, errno);					\
+} while (0)
+
+static inline int unsent(int fd)
+{
+	int octets = -1;
+
+	ioctl(fd, SIOCOUTQNSD, &octets);
+	return octets;
+}
+
+/* Everything has been acknowledged, within the time. */
+static inline bool acked(int fd)
+{
+	long end = now_ms() + 20000;
+	int octets = -1;
+
+	while (!ioctl(fd, SIOCOUTQ, &octets) && octets && now_ms() < end)
+		poll(NULL, 0, 1);
+	return !octets;
+}
+
+static inline u32 retransmissions(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_total_retrans;
+}
+
+/* Data segments sent until everything is acknowledged. */
+static inline u64 segments(struct _test_data_send *self)
+{
+	struct mpa_info info;
+
+	if (!acked(self->fd[0]))
+		return -1;
+	info = mpa_info(self->fd[0]);
+	return info.tx_segs_aligned + info.tx_segs_probe +
+	       info.tx_segs_window + info.tx_segs_pmtu + info.tx_segs_sack +
+	       info.tx_segs_oversized + info.tx_segs_small_mss +
+	       info.tx_segs_residue + info.tx_segs_other;
+}
+
+/* Until now every one has begun with an FPDU. */
+static inline bool all_aligned(struct _test_data_send *self)
+{
+	u64 all = segments(self);
+	const struct mpa_info info = mpa_info(self->fd[0]);
+
+	if (all == info.tx_segs_aligned)
+		return true;
+	fprintf(stderr, "# %llu aligned, probe %llu, window %llu, pmtu %llu,",
+		info.tx_segs_aligned, info.tx_segs_probe, info.tx_segs_window,
+		info.tx_segs_pmtu);
+	fprintf(stderr, " sack %llu, oversized %llu, residue %llu, other %llu\n",
+		info.tx_segs_sack, info.tx_segs_oversized,
+		info.tx_segs_residue, info.tx_segs_other);
+	return false;
+}
+
+/* ---- somebody who reads meanwhile ---- */
+
+struct reader {
+	pthread_t thread;
+	int fd;
+	u64 seen;		/* octets, in order and right */
+	u32 records;
+	u32 shortest;
+	u32 longest;
+	int error;		/* errno it ended with; 0: end of stream */
+};
+
+static inline void *reader_run(void *arg)
+{
+	struct reader *r = arg;
+	u8 *buf = malloc(MPA_ULPDU_MAX + 1);
+	ssize_t n;
+
+	r->shortest = -1;
+	while ((n = recv(r->fd, buf, MPA_ULPDU_MAX + 1, 0)) > 0) {
+		if (memcmp(buf, stream_at(r->seen), n)) {
+			errno = EILSEQ;
+			n = -1;
+			break;
+		}
+		r->seen += n;
+		r->records++;
+		if (n < r->shortest)
+			r->shortest = n;
+		if (n > r->longest)
+			r->longest = n;
+	}
+	r->error = n ? errno : 0;
+	free(buf);
+	return NULL;
+}
+
+static inline int reader_start(struct reader *r, int fd)
+{
+	memset(r, 0, sizeof(*r));
+	r->fd = fd;
+	return pthread_create(&r->thread, NULL, reader_run, r);
+}
+
+/* The sender has ended: all that it had accepted has come, then the end. */
+#define EXPECT_READER_HAS(r, octets) do {				\
+	shutdown(self->fd[0], SHUT_WR);					\
+	pthread_join((r)->thread, NULL);				\
+	EXPECT_EQ(0, (r)->error);					\
+	EXPECT_EQ(octets, (r)->seen);					\
+} while (0)
+
+#endif /* _MPA_SEND_H */

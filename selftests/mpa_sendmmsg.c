@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Batches of records: collected, and what of them goes out when, and how. */
+
+#include "mpa_test.h"
+#include "kselftest_harness.h"
+#include "mpa_send.h"
+
+#define MANY	8
+
+/* Send so many records of the row with one call: how many it has taken. */
+static int put_batch(struct _test_data_send *self, const size_t *len, int n,
+		     int flags)
+{
+	struct mmsghdr msgs[MANY] = {};
+	struct iovec iov[MANY];
+	u64 at = self->sent;
+	int i, done;
+
+	for (i = 0; i < n; i++) {
+		iov[i].iov_base = stream_at(at);
+		iov[i].iov_len = len[i];
+		msgs[i].msg_hdr.msg_iov = len[i] ? &iov[i] : NULL;
+		msgs[i].msg_hdr.msg_iovlen = 1;
+		at += len[i];
+	}
+	done = sendmmsg(self->fd[0], msgs, n, flags | MSG_NOSIGNAL);
+	for (i = 0; i < done; i++)
+		self->sent += len[i];
+	return done;
+}
+
+/* Segments that have left until now. */
+static u64 left(struct _test_data_send *self)
+{
+	const struct mpa_info info = mpa_info(self->fd[0]);
+
+	return info.tx_segs_aligned + info.tx_segs_other;
+}
+
+/* MPA_INFO asks TCP for nothing, and so does not disturb. */
+TEST_F(send, segments_wait_for_the_end_of_a_batch)
+{
+	bool waited = false;
+	int i, k;
+
+	/* Once the MSS fits; with markers each record has its own length. */
+	for (i = 0; i < 40; i++) {
+		u64 before;
+
+		ASSERT_TRUE(acked(self->fd[0]));
+		before = left(self);
+		for (k = 0; k < 4; k++)
+			ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
+		/* They go by themselves; this process may have been away. */
+		waited |= left(self) == before;
+		ASSERT_EQ(1300, put(self, 1300, 0));
+		EXPECT_RECORDS(1300, 1300, 1300, 1300, 1300);
+	}
+	EXPECT_EQ(!variant->marked, waited);
+	EXPECT_TRUE(all_aligned(self));
+	EXPECT_NO_MORE();
+}
+
+TEST_F(send, batch_that_does_not_end_goes_all_the_same)
+{
+	const size_t len[] = { 500, 500, 0 };
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		/* For the third one the kernel does not even come to MPA. */
+		ASSERT_EQ(2, put_batch(self, len, 3, 0));
+		EXPECT_RECORDS(500, 500);
+		ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
+		ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
+		EXPECT_RECORDS(1300, 1300);
+	}
+	EXPECT_NO_MORE();
+}
+
+TEST_F(send, batch_with_an_error_is_sent_up_to_it)
+{
+	const size_t too_long[] = { 500, 400, MPA_ULPDU_MAX + 1, 300 };
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(2, put_batch(self, too_long, 4, 0));
+		/* At once, as if the second one had been the last. */
+		EXPECT_EQ(0, unsent(self->fd[0]));
+		EXPECT_RECORDS(500, 400);
+		ASSERT_EQ(1, put_batch(self, too_long, 1, 0));
+		ASSERT_EQ(200, put(self, 200, MSG_MORE | MSG_EOR));
+		ASSERT_EQ(-1, put(self, 0, 0));
+		EXPECT_EQ(EMSGSIZE, errno);
+		EXPECT_EQ(0, unsent(self->fd[0]));
+		EXPECT_RECORDS(500, 200);
+	}
+	EXPECT_TRUE(all_aligned(self));
+	EXPECT_NO_MORE();
+}
+
+TEST_F(send, batch_is_sent_before_the_end)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(700, put(self, 700, MSG_MORE | MSG_EOR));
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	EXPECT_RECORDS(700, 700, 700);
+	EXPECT_EQ(0, take(self, 0));
+}
+
+TEST_F(send, record_may_be_open_behind_a_batch)
+{
+	const size_t len[] = { 100, 200, 300 };
+
+	ASSERT_EQ(3, put_batch(self, len, 3, MSG_MORE | MSG_EOR));
+	ASSERT_EQ(40, put(self, 40, MSG_MORE));
+	EXPECT_RECORDS(100, 200, 300);
+	ASSERT_EQ(50, put(self, 50, MSG_MORE | MSG_EOR));
+	ASSERT_EQ(60, put(self, 60, MSG_MORE | MSG_EOR));
+	ASSERT_EQ(70, put(self, 70, MSG_MORE));
+	ASSERT_EQ(0, put(self, 0, 0));
+	EXPECT_RECORDS(90, 60, 70);
+	EXPECT_NO_MORE();
+	EXPECT_TRUE(all_aligned(self));
+}
+
+/* The MSS fits 64 octets, and so is a little smaller than the last record. */
+TEST_F(send, large_record_in_a_batch_is_not_cut)
+{
+	u32 most = ulpdu_filling(self->pos, self->emss, self->marked);
+	struct reader reader;
+	u64 octets;
+	int i, k;
+
+	ASSERT_EQ(0, reader_start(&reader, self->fd[1]));
+	for (i = 0; i < 10; i++) {
+		for (k = 0; k < 40; k++)
+			ASSERT_EQ(64, put(self, 64, MSG_MORE | MSG_EOR));
+		ASSERT_EQ(64, put(self, 64, 0));
+		ASSERT_TRUE(acked(self->fd[0]));
+		/* These fill segments of 1440 octets. */
+		for (k = 0; k < 20; k++)
+			ASSERT_EQ(64, put(self, 64, MSG_MORE | MSG_EOR));
+		ASSERT_EQ(most - 4, put(self, most - 4, MSG_MORE | MSG_EOR));
+		ASSERT_EQ(64, put(self, 64, 0));
+		ASSERT_TRUE(acked(self->fd[0]));
+	}
+	EXPECT_TRUE(all_aligned(self));
+	octets = self->sent;
+	EXPECT_READER_HAS(&reader, octets);
+}
+
+/* What is held is cut as it was laid out, or counted for what it is. */
+TEST_F(send, path_may_change_within_a_batch)
+{
+	struct mpa_info info;
+	int i, k;
+
+	for (i = 0; i < 10; i++) {
+		for (k = 0; k < 20; k++)
+			ASSERT_EQ(300, put(self, 300, MSG_MORE | MSG_EOR));
+		ASSERT_EQ(0, lo_mtu(i % 2 ? 1500 : 1400));
+		ASSERT_EQ(300, put(self, 300, 0));
+		ASSERT_TRUE(taken_cut(self, 21 * 300, 300));
+	}
+	ASSERT_TRUE(acked(self->fd[0]));
+	info = mpa_info(self->fd[0]);
+	EXPECT_EQ(0, info.tx_segs_other);
+	EXPECT_EQ(0, info.tx_segs_oversized);
+	EXPECT_NO_MORE();
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP has no memory for what a send has accepted, or little for anything: all
+ * of it arrives in the end, after shutdown(2), close(2) and SIGKILL as well.
+ */
+
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+
+#define TCP_MEM		"/proc/sys/net/ipv4/tcp_mem"
+
+static ssize_t text_get(const char *path, char *text, size_t room)
+{
+	int fd = open(path, O_RDONLY);
+	ssize_t n = read(fd, text, room - 1);
+
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
+static int text_put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), err;
+
+	err = write(fd, text, strlen(text)) < 0 ? -1 : 0;
+	close(fd);
+	return err;
+}
+
+/* ---- TCP's own limit ---- */
+
+#define SMALL	100	/* records of 1000 octets, then longer ones */
+
+FIXTURE(shortage)
+{
+	int hog[2];
+	int fd[2];	/* the initiator has a large send buffer */
+	unsigned int accepted;
+	char usual[64];
+	u8 buf[MPA_ULPDU_MAX];
+};
+
+FIXTURE_SETUP(shortage)
+{
+	int large = 1 << 22;
+
+	self->accepted = 0;
+	ASSERT_LT(0, text_get(TCP_MEM, self->usual, sizeof(self->usual)));
+	ASSERT_EQ(0, tcp_pair(AF_INET, self->hog));
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
+	patience(self->fd[0], 30);
+	patience(self->fd[1], 30);
+	if (setsockopt(self->hog[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
+		       sizeof(large)) ||
+	    setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
+		       sizeof(large)))
+		SKIP(_exit(255), "needs root");
+	ASSERT_EQ(0, mpa_started_pair(self->fd, 0, 0));
+	/* So that TCP's count of its memory, a coarse one, is above any limit */
+	while (send(self->hog[0], record_row, sizeof(record_row),
+		    MSG_DONTWAIT) > 0)
+		;
+}
+
+FIXTURE_TEARDOWN(shortage)
+{
+	text_put(TCP_MEM, self->usual);
+	hang_up(self->hog[0]);
+	hang_up(self->hog[1]);
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+}
+
+static size_t nth_len(unsigned int i)
+{
+	return i < SMALL ? 1000 : 50000;
+}
+
+/*
+ * Records are accepted until TCP takes none: though its buffer has room, poll
+ * does not say so. The peer does not read; what it acknowledges all the same
+ * gives back less than a record needs.
+ */
+static bool get_stuck(struct _test_data_shortage *self)
+{
+	for (;;) {
+		size_t len = nth_len(self->accepted);
+
+		record_fill(self->buf, len);
+		if (send(self->fd[0], self->buf, len, MSG_DONTWAIT) != len)
+			return false;
+		if (++self->accepted == SMALL && text_put(TCP_MEM, "1 1 1"))
+			return false;
+		if (self->accepted > SMALL &&
+		    !poll_for(self->fd[0], POLLOUT, 0))
+			return true;
+	}
+}
+
+/* All that was accepted comes, and then the end. */
+#define EXPECT_ALL_AND_THE_END() do {					\
+	unsigned int i_;						\
+									\
+	for (i_ = 0; i_ < self->accepted; i_++) {			\
+		size_t len_ = nth_len(i_);				\
+									\
+		ASSERT_EQ(len_, recv(self->fd[1], self->buf,		\
+				     sizeof(self->buf), 0)) {		\
+			TH_LOG("record %u of %u: %m", i_,		\
+			       self->accepted);				\
+		}							\
+		ASSERT_TRUE(record_good(self->buf, len_));		\
+	}								\
+	EXPECT_EQ(0, recv(self->fd[1], self->buf, sizeof(self->buf), 0)); \
+} while (0)
+
+static void on_signal(int sig)
+{
+}
+
+/* shutdown(2) neither waits nor gives anything up. */
+TEST_F(shortage, shutdown_needs_no_memory)
+{
+	const struct itimerval often = {
+		.it_interval.tv_usec = 300, .it_value.tv_usec = 300,
+	}, never = {};
+	struct sigaction act = { .sa_handler = on_signal };
+
+	ASSERT_TRUE(get_stuck(self));
+	sigaction(SIGALRM, &act, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	EXPECT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	EXPECT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	setitimer(ITIMER_REAL, &never, NULL);
+	EXPECT_EQ(0, so_error(self->fd[0]));
+	EXPECT_EQ(-1, send(self->fd[0], "x", 1, MSG_NOSIGNAL));
+	EXPECT_EQ(EPIPE, errno);
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	EXPECT_ALL_AND_THE_END();
+	/* The other half is as it was. */
+	EXPECT_TRUE(record_goes(self->fd[1], self->fd[0], 77));
+}
+
+TEST_F(shortage, close_behind_shutdown)
+{
+	ASSERT_TRUE(get_stuck(self));
+	EXPECT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	EXPECT_ALL_AND_THE_END();
+}
+
+/* In a process of its own, which ends if that does not work. */
+static void get_stuck_and_tell(struct _test_data_shortage *self, int fd)
+{
+	if (!get_stuck(self))
+		_exit(1);
+	if (write(fd, &self->accepted, sizeof(self->accepted)) < 0)
+		_exit(2);
+}
+
+/* As TCP's own octets do, those that it has not taken yet outlive a program. */
+TEST_F(shortage, kill_loses_nothing_that_was_accepted)
+{
+	int ends[2], status;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ends));
+	pid = fork();
+	if (!pid) {
+		get_stuck_and_tell(self, ends[1]);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	ASSERT_EQ(sizeof(self->accepted), read(ends[0], &self->accepted,
+					       sizeof(self->accepted)));
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	EXPECT_ALL_AND_THE_END();
+	close(ends[0]);
+}
+
+/* With SO_LINGER close(2) waits. */
+TEST_F(shortage, close_that_waits)
+{
+	const struct linger half_a_minute = { .l_onoff = 1, .l_linger = 30 };
+	int ends[2], status;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_LINGER,
+				&half_a_minute, sizeof(half_a_minute)));
+	pid = fork();
+	if (!pid) {
+		get_stuck_and_tell(self, ends[1]);
+		_exit(close(self->fd[0]) ? 3 : 0);
+	}
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	ASSERT_EQ(sizeof(self->accepted), read(ends[0], &self->accepted,
+					       sizeof(self->accepted)));
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	EXPECT_ALL_AND_THE_END();
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* As with TCP, whoever does not read to the end is not served to the end. */
+TEST_F(shortage, unread_records_reset)
+{
+	ASSERT_TRUE(get_stuck(self));
+	ASSERT_EQ(1000, recv(self->fd[1], self->buf, sizeof(self->buf), 0));
+	ASSERT_EQ(5, send(self->fd[1], "lucky", 5, 0));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	while (recv(self->fd[1], self->buf, sizeof(self->buf), 0) > 0)
+		;
+	EXPECT_EQ(ECONNRESET, errno);
+}
+
+/* A reset while the socket lingers, and a peer that never reads. */
+TEST_F(shortage, peer_that_goes_ends_the_lingering)
+{
+	ASSERT_TRUE(get_stuck(self));
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	hang_up(self->fd[1]);
+	self->fd[1] = -1;
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+}
+
+/* ---- a limit of a control group ---- */
+
+/*
+ * Of the first kind, where sockets have a limit of their own. At memory.max of
+ * the second kind the kernel kills the program that reads or sends.
+ */
+#define CGROUP		"/tmp/mpa-cgroup"
+#define RECORDS		400
+
+static size_t record_len(int i)
+{
+	return i % 5 ? 1 + i * 7919 % MPA_ULPDU_MAX : MPA_ULPDU_MAX;
+}
+
+static int cgroup_put(const char *group, const char *name, const char *text)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), CGROUP "/%s/%s", group, name);
+	return text_put(path, text);
+}
+
+/* This process, and the memory of sockets that it makes from now on. */
+static int cgroup_enter(const char *group, const char *limit)
+{
+	char path[64], pid[16];
+
+	snprintf(path, sizeof(path), CGROUP "/%s", group);
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	mkdir(path, 0755);
+	return cgroup_put(group, "memory.kmem.tcp.limit_in_bytes", limit) |
+	       cgroup_put(group, "cgroup.procs", pid);
+}
+
+/* How often the limit was met. */
+static long cgroup_failed(const char *group)
+{
+	char path[64], text[32];
+
+	snprintf(path, sizeof(path), CGROUP "/%s/memory.kmem.tcp.failcnt",
+		 group);
+	return text_get(path, text, sizeof(text)) > 0 ? atol(text) : -1;
+}
+
+static u8 octets[MPA_ULPDU_MAX];
+
+static int cgroup_sends(const struct sockaddr_in *addr, unsigned int flags)
+{
+	int fd, i, large = 1 << 22;
+	u8 end;
+
+	if (cgroup_enter("tx", "300000"))
+		return 1;
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof(large));
+	if (connect(fd, (struct sockaddr *)addr, sizeof(*addr)) ||
+	    mpa_attach(fd) || mpa_start(fd, MPA_ROLE_INITIATOR, flags))
+		return 2;
+	for (i = 0; i < RECORDS; i++) {
+		record_fill(octets, record_len(i));
+		if (send(fd, octets, record_len(i), MSG_NOSIGNAL) !=
+		    record_len(i))
+			return 4;
+	}
+	shutdown(fd, SHUT_WR);
+	return recv(fd, &end, 1, 0) ? 5 : 0;
+}
+
+static int cgroup_receives(int listener, unsigned int flags)
+{
+	int fd, i, large = 1 << 22;
+	ssize_t n;
+
+	if (cgroup_enter("rx", "100000"))
+		return 1;
+	setsockopt(listener, SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof(large));
+	fd = accept(listener, NULL, NULL);
+	if (fd < 0 || mpa_attach(fd) ||
+	    mpa_start(fd, MPA_ROLE_RESPONDER, flags))
+		return 2;
+	for (i = 0; i < RECORDS; i++) {
+		/* Now and then what is sent has to wait. */
+		if (i % 50 == 0)
+			poll(NULL, 0, 50);
+		n = recv(fd, octets, sizeof(octets), 0);
+		if (n != record_len(i) || !record_good(octets, n)) {
+			fprintf(stderr, "# record %d: expected %zu octets, seen %zd (%m)\n",
+				i, record_len(i), n);
+			return 4;
+		}
+	}
+	return recv(fd, octets, 1, 0) ? 5 : 0;
+}
+
+TEST(records_go_on_at_the_limit_of_a_cgroup)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t len = sizeof(addr);
+	unsigned int flags;
+	int listener, how;
+	pid_t pid[2];
+
+	mkdir(CGROUP, 0755);
+	if (mount("none", CGROUP, "cgroup", 0, "memory") ||
+	    access(CGROUP "/memory.kmem.tcp.failcnt", R_OK)) {
+		umount(CGROUP);
+		SKIP(return, "no memory control groups, or not for TCP: %m");
+	}
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&addr, len));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&addr, &len));
+	for (flags = 0; flags <= MPA_START_MARKERS;
+	     flags += MPA_START_MARKERS) {
+		pid[0] = fork();
+		if (!pid[0])
+			_exit(cgroup_sends(&addr, flags));
+		pid[1] = fork();
+		if (!pid[1])
+			_exit(cgroup_receives(listener, flags));
+		ASSERT_EQ(pid[0], waitpid(pid[0], &how, 0));
+		EXPECT_EQ(0, WEXITSTATUS(how));
+		EXPECT_TRUE(WIFEXITED(how));
+		ASSERT_EQ(pid[1], waitpid(pid[1], &how, 0));
+		EXPECT_EQ(0, WEXITSTATUS(how));
+		EXPECT_TRUE(WIFEXITED(how));
+	}
+	TH_LOG("the limit was met %ld and %ld times", cgroup_failed("tx"),
+	       cgroup_failed("rx"));
+	EXPECT_LT(0, cgroup_failed("tx"));
+	EXPECT_LT(0, cgroup_failed("rx"));
+	close(listener);
+	rmdir(CGROUP "/tx");
+	rmdir(CGROUP "/rx");
+	umount(CGROUP);
+	rmdir(CGROUP);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Octets that no send(2) brings: sendfile, splice, vmsplice, io_uring. */
+
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_send.h"
+
+/* A file whose octet n is that of the row. */
+static int row_file(size_t len)
+{
+	int fd = memfd_create("row", 0);
+	size_t n = 0;
+
+	while (fd >= 0 && n < len) {
+		ssize_t done = pwrite(fd, stream_row + n, len - n, n);
+
+		if (done <= 0)
+			return -1;
+		n += done;
+	}
+	return fd;
+}
+
+/* The next octets, from the file: how many have gone. */
+static ssize_t put_file(struct _test_data_send *self, int file, size_t len)
+{
+	loff_t at = self->sent;
+	ssize_t n = sendfile(self->fd[0], file, &at, len);
+
+	if (n > 0)
+		self->sent += n;
+	return n;
+}
+
+static ssize_t put_pipe(struct _test_data_send *self, int pipe, size_t len,
+			int flags)
+{
+	ssize_t n = splice(pipe, NULL, self->fd[0], NULL, len, flags);
+
+	if (n > 0)
+		self->sent += n;
+	return n;
+}
+
+/* All that was sent, however it is cut; no record is above a segment. */
+static bool taken_all(struct _test_data_send *self)
+{
+	while (self->seen < self->sent) {
+		u64 pos = self->pos;
+		ssize_t n = take(self, 0);
+
+		if (n < 0 || self->pos - pos > self->emss) {
+			fprintf(stderr, "# a record of %zd octets (%s)\n", n,
+				n < 0 ? strerror(errno) : "too long");
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- sendfile ---- */
+
+TEST_F(send, sendfile_fills_segments)
+{
+	static const size_t sizes[] = {
+		1, 1000, 4095, 4096, 4097, 1442, 12288, 65536, 100001, 3, 70000,
+	};
+	int file = row_file(STREAM_PERIOD), i;
+
+	ASSERT_LE(0, file);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		ASSERT_EQ(sizes[i], put_file(self, file, sizes[i]));
+		/* On 6.1 a record may end with each 16 pages of the file. */
+		EXPECT_TRUE(sizes[i] < 61440 ? taken_filling(self, sizes[i]) :
+					       taken_all(self)) {
+			TH_LOG("%zu octets", sizes[i]);
+		}
+		ASSERT_EQ(self->sent, self->seen);
+	}
+	EXPECT_NO_MORE();
+	close(file);
+}
+
+TEST_F(send, sendfile_is_cut_as_segment_says)
+{
+	static const int sizes[] = { 1000, 64, 4096, 30000, 1 };
+	int file = row_file(STREAM_PERIOD), i;
+
+	ASSERT_LE(0, file);
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		size_t len = sizes[i] > 1 ? 40001 : 100;
+
+		ASSERT_EQ(0, segment(self, sizes[i]));
+		ASSERT_EQ(len, put_file(self, file, len));
+		EXPECT_TRUE(taken_cut(self, len, sizes[i])) {
+			TH_LOG("MPA_SEGMENT %d", sizes[i]);
+		}
+		ASSERT_EQ(self->sent, self->seen);
+	}
+	EXPECT_NO_MORE();
+	close(file);
+}
+
+/* The file ends before the count: its last octets go as well. */
+TEST_F(send, sendfile_beyond_the_end_of_the_file)
+{
+	static const size_t sizes[] = { 1, 100, 4096, 5000, 100001 };
+	int i, n;
+
+	for (n = MPA_SEGMENT_OFF; n < 1; n++) {
+		for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+			const struct connecting usual = {};
+			int file = row_file(sizes[i]);
+
+			ASSERT_LE(0, file);
+			ASSERT_EQ(0, reconnect(self, variant->family,
+					       variant->marked, &usual));
+			ASSERT_EQ(0, segment(self, n < 0 ? n : 900));
+			ASSERT_EQ(sizes[i], put_file(self, file, 1 << 20));
+			EXPECT_TRUE(taken_all(self)) {
+				TH_LOG("a file of %zu octets", sizes[i]);
+			}
+			EXPECT_EQ(0, put_file(self, file, 1 << 20));
+			EXPECT_NO_MORE();
+			/* Nothing is left open either. */
+			ASSERT_EQ(10, put(self, 10, 0));
+			EXPECT_RECORDS(10);
+			close(file);
+		}
+	}
+}
+
+/* Longer than the buffers, and than what is read from the file at a time. */
+TEST_F_TIMEOUT(send, sendfile_of_much, 120)
+{
+	static const int kinds[] = { MPA_SEGMENT_OFF, 1000, MPA_ULPDU_MAX };
+	int file = row_file(STREAM_PERIOD), i, k;
+	struct reader reader;
+
+	ASSERT_LE(0, file);
+	for (i = 0; i < 2 * ARRAY_SIZE(kinds); i++) {
+		const struct connecting how = {
+			.sndbuf = i % 2 ? 10000 : 0,
+			.rcvbuf = i % 2 ? 10000 : 0,
+		};
+
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &how));
+		ASSERT_EQ(0, reader_start(&reader, self->fd[1]));
+		ASSERT_EQ(0, segment(self, kinds[i / 2]));
+		for (k = 0; k < 2; k++) {
+			/* More than once round, the row is periodic. */
+			self->sent %= STREAM_PERIOD;
+			while (self->sent < STREAM_PERIOD) {
+				ASSERT_LT(0, put_file(self, file,
+						      STREAM_PERIOD -
+						      self->sent));
+			}
+		}
+		EXPECT_READER_HAS(&reader, 2 * STREAM_PERIOD);
+		EXPECT_GE(i < 2 ? self->emss : kinds[i / 2], reader.longest);
+	}
+	close(file);
+}
+
+TEST_F_TIMEOUT(send, nonblocking_sendfile_loses_nothing, 120)
+{
+	static const int kinds[] = { MPA_SEGMENT_OFF, 1000, 20000 };
+	int file = row_file(STREAM_PERIOD), i, full;
+
+	ASSERT_LE(0, file);
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct connecting how = {
+			.sndbuf = 20000, .rcvbuf = 20000,
+		};
+
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &how));
+		ASSERT_EQ(0, segment(self, kinds[i]));
+		set_nonblock(self->fd[0]);
+		full = 0;
+		while (self->sent < STREAM_PERIOD) {
+			ssize_t n = put_file(self, file,
+					     STREAM_PERIOD - self->sent);
+
+			if (n > 0)
+				continue;
+			ASSERT_EQ(EAGAIN, errno);
+			full++;
+			/* All may be here, and not acknowledged yet. */
+			if (self->seen < self->sent) {
+				ASSERT_LT(0, take(self, 0));
+			} else {
+				ASSERT_EQ(POLLOUT, poll_for(self->fd[0],
+							    POLLOUT, 20000));
+			}
+		}
+		EXPECT_LT(0, full);
+		while (self->seen < self->sent)
+			ASSERT_LT(0, take(self, 0));
+		EXPECT_NO_MORE();
+	}
+	close(file);
+}
+
+/*
+ * Whoever writes to the file afterwards changes what has been sent only if the
+ * socket was told that nobody does. Then the CRC tells.
+ */
+TEST_F(send, pages_are_copied_unless_promised)
+{
+	const size_t len = 20000;
+	u8 *other = calloc(1, 4 * len);
+	int ro;
+
+	for (ro = 0; ro < 2; ro++) {
+		const struct connecting usual = {};
+		int file = row_file(4 * len);
+
+		ASSERT_LE(0, file);
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &usual));
+		/* The responder looks at the first record by itself. */
+		ASSERT_EQ(10, put(self, 10, 0));
+		EXPECT_RECORDS(10);
+		ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_ZEROCOPY_RO,
+					ro));
+		ASSERT_EQ(len, put_file(self, file, len));
+		if (!ro) {
+			ASSERT_EQ(4 * len, pwrite(file, other, 4 * len, 0));
+			EXPECT_TRUE(taken_filling(self, len));
+			EXPECT_NO_MORE();
+			close(file);
+			continue;
+		}
+		/* A promise that is kept. */
+		EXPECT_TRUE(taken_filling(self, len));
+		ASSERT_EQ(0, segment(self, 1000));
+		ASSERT_EQ(len, put_file(self, file, len));
+		EXPECT_TRUE(taken_cut(self, len, 1000));
+		EXPECT_NO_MORE();
+		/* One that is broken: pages with markers may be copied. */
+		ASSERT_EQ(len, put_file(self, file, len));
+		ASSERT_EQ(4 * len, pwrite(file, other, 4 * len, 0));
+		if (!variant->marked) {
+			EXPECT_EQ(-1, take(self, 0));
+			EXPECT_EQ(EBADMSG, errno);
+			EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd[1]).error);
+		}
+		close(file);
+	}
+	free(other);
+}
+
+/* An open record, then a file, then a record. */
+TEST_F(send, sendfile_between_sends)
+{
+	static const int kinds[] = { MPA_SEGMENT_OFF, 0, 1000 };
+	int file = row_file(STREAM_PERIOD), i;
+
+	ASSERT_LE(0, file);
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		ASSERT_EQ(0, segment(self, kinds[i]));
+		ASSERT_EQ(100, put(self, 100, MSG_MORE));
+		ASSERT_EQ(9000, put_file(self, file, 9000));
+		EXPECT_TRUE(taken_all(self));
+		ASSERT_EQ(100, put(self, 100, 0));
+		EXPECT_RECORDS(100);
+	}
+	EXPECT_NO_MORE();
+	close(file);
+}
+
+/* ---- splice ---- */
+
+TEST_F(send, splice_from_a_pipe)
+{
+	static const size_t sizes[] = { 1, 100, 4096, 5000, 60001, 65536 };
+	int ends[2], i;
+
+	ASSERT_EQ(0, pipe(ends));
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		/* In pieces that do not fill the pipe's pages. */
+		size_t len = sizes[i], n;
+
+		if (len == 5000) {
+			for (n = 0; n < len; n += 500)
+				ASSERT_EQ(500, write(ends[1],
+						     stream_at(self->sent + n),
+						     500));
+		} else {
+			ASSERT_EQ(len, write(ends[1], stream_at(self->sent),
+					     len));
+		}
+		for (n = 0; n < len; ) {
+			ssize_t done = put_pipe(self, ends[0], len - n, 0);
+
+			ASSERT_LT(0, done);
+			n += done;
+		}
+		EXPECT_TRUE(taken_filling(self, len)) {
+			TH_LOG("%zu octets", len);
+		}
+		ASSERT_EQ(self->sent, self->seen);
+	}
+	EXPECT_NO_MORE();
+
+	/* More is asked for than there is. */
+	ASSERT_EQ(0, segment(self, 100));
+	ASSERT_EQ(250, write(ends[1], stream_at(self->sent), 250));
+	ASSERT_EQ(250, put_pipe(self, ends[0], 1000, 0));
+	EXPECT_RECORDS(100, 100, 50);
+	close(ends[1]);
+	EXPECT_EQ(0, put_pipe(self, ends[0], 1000, 0));
+	EXPECT_NO_MORE();
+	close(ends[0]);
+}
+
+TEST_F(send, splice_f_more_is_followed_by_more)
+{
+	int ends[2], i;
+
+	ASSERT_EQ(0, pipe(ends));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(777, write(ends[1], stream_at(self->sent), 777));
+		ASSERT_EQ(777, put_pipe(self, ends[0], 777,
+					i < 19 ? SPLICE_F_MORE : 0));
+	}
+	EXPECT_TRUE(taken_all(self));
+	EXPECT_NO_MORE();
+	ASSERT_EQ(10, put(self, 10, 0));
+	EXPECT_RECORDS(10);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST_F(send, vmsplice_copies_what_may_change)
+{
+	const size_t len = 30000;
+	u8 *mine = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iovec iov = { mine + 5, len - 10 };
+	int ends[2], i;
+	size_t n;
+
+	ASSERT_EQ(0, pipe(ends));
+	for (i = 0; i < 3; i++) {
+		memcpy(iov.iov_base, stream_at(self->sent), iov.iov_len);
+		ASSERT_EQ(iov.iov_len, vmsplice(ends[1], &iov, 1, 0));
+		for (n = 0; n < iov.iov_len; ) {
+			ssize_t done = put_pipe(self, ends[0],
+						iov.iov_len - n, 0);
+
+			ASSERT_LT(0, done);
+			n += done;
+		}
+		memset(mine, 0xee, len);
+		EXPECT_TRUE(taken_filling(self, iov.iov_len));
+		ASSERT_EQ(self->sent, self->seen);
+	}
+	EXPECT_NO_MORE();
+	munmap(mine, len);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* ---- io_uring ---- */
+
+struct ring {
+	int fd;
+	struct io_uring_params p;
+	u8 *rings;
+	struct io_uring_sqe *sqes;
+	u32 queued;
+};
+
+static int ring_open(struct ring *r)
+{
+	size_t size;
+
+	memset(r, 0, sizeof(*r));
+	r->fd = syscall(__NR_io_uring_setup, 16, &r->p);
+	if (r->fd < 0)
+		return -1;
+	size = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
+	if (size < r->p.sq_off.array + r->p.sq_entries * sizeof(u32))
+		size = r->p.sq_off.array + r->p.sq_entries * sizeof(u32);
+	r->rings = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQ_RING);
+	r->sqes = mmap(NULL, r->p.sq_entries * sizeof(*r->sqes),
+		       PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		       r->fd, IORING_OFF_SQES);
+	return r->rings == MAP_FAILED || r->sqes == MAP_FAILED ? -1 : 0;
+}
+
+static u32 *ring_word(struct ring *r, u32 offset)
+{
+	return (u32 *)(r->rings + offset);
+}
+
+static struct io_uring_sqe *ring_next(struct ring *r, int op, int fd)
+{
+	u32 *tail = ring_word(r, r->p.sq_off.tail);
+	u32 i = *tail & (r->p.sq_entries - 1);
+
+	memset(&r->sqes[i], 0, sizeof(r->sqes[i]));
+	r->sqes[i].opcode = op;
+	r->sqes[i].fd = fd;
+	ring_word(r, r->p.sq_off.array)[i] = i;
+	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	r->queued++;
+	return &r->sqes[i];
+}
+
+/* All that is queued has been done: sum of the results, or the first error. */
+static ssize_t ring_run(struct ring *r)
+{
+	u32 *head = ring_word(r, r->p.cq_off.head);
+	u32 *tail = ring_word(r, r->p.cq_off.tail);
+	struct io_uring_cqe *cqes = (void *)(r->rings + r->p.cq_off.cqes);
+	ssize_t sum = 0, err = 0;
+	u32 n = r->queued, todo = n;
+
+	r->queued = 0;
+	while (n) {
+		if (syscall(__NR_io_uring_enter, r->fd, todo, 1,
+			    IORING_ENTER_GETEVENTS, NULL, 0) < 0)
+			return -errno;
+		todo = 0;
+		while (n && *head != __atomic_load_n(tail, __ATOMIC_ACQUIRE)) {
+			int res = cqes[*head & (r->p.cq_entries - 1)].res;
+
+			__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+			n--;
+			sum += res;
+			if (res < 0 && !err)
+				err = res;
+		}
+	}
+	return err ?: sum;
+}
+
+#define RING_OR_SKIP(r) do {						\
+	if (ring_open(&(r)))						\
+		SKIP(return, "no io_uring: %s", strerror(errno));	\
+} while (0)
+
+static void ring_send(struct _test_data_send *self, struct ring *r,
+		      u64 at, size_t len, int msg_flags, bool link)
+{
+	struct io_uring_sqe *sqe = ring_next(r, IORING_OP_SEND, self->fd[0]);
+
+	sqe->addr = (unsigned long)stream_at(at);
+	sqe->len = len;
+	sqe->msg_flags = msg_flags | MSG_NOSIGNAL;
+	if (link)
+		sqe->flags |= IOSQE_IO_LINK;
+}
+
+TEST_F(send, io_uring_sends_records)
+{
+	static const u32 lens[] = { 1, 64, 1000, 1442, 64, 64, 3000, 20000 };
+	struct ring ring;
+	u64 at = 0;
+	int i;
+
+	RING_OR_SKIP(ring);
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		ring_send(self, &ring, at, lens[i], 0, i < 7);
+		at += lens[i];
+	}
+	EXPECT_EQ(at, ring_run(&ring));
+	EXPECT_TRUE(taken(self, lens, ARRAY_SIZE(lens)));
+	self->sent = at;
+
+	/* MSG_MORE and MPA_SEGMENT as with send(2). */
+	ring_send(self, &ring, at, 100, MSG_MORE, true);
+	ring_send(self, &ring, at + 100, 50, 0, false);
+	EXPECT_EQ(150, ring_run(&ring));
+	EXPECT_RECORDS(150);
+	ASSERT_EQ(0, segment(self, 1000));
+	ring_send(self, &ring, at + 150, 2500, 0, false);
+	EXPECT_EQ(2500, ring_run(&ring));
+	EXPECT_RECORDS(1000, 1000, 500);
+	self->sent += 2650;
+	EXPECT_NO_MORE();
+	close(ring.fd);
+}
+
+TEST_F_TIMEOUT(send, io_uring_waits_for_room, 120)
+{
+	static const struct {
+		int segment;
+		size_t len;
+		int flags;
+	} kinds[] = {
+		{ MPA_SEGMENT_OFF, 60000, 0 },
+		/* All of it, as with TCP; without, a part would do. */
+		{ 1000, 200000, MSG_WAITALL }, { 0, 200000, MSG_WAITALL },
+	};
+	const struct connecting how = { .sndbuf = 20000, .rcvbuf = 20000 };
+	struct reader reader;
+	struct ring ring;
+	int i, k;
+
+	RING_OR_SKIP(ring);
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const size_t len = kinds[i].len;
+
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &how));
+		ASSERT_EQ(0, segment(self, kinds[i].segment));
+		for (k = 0; k < 4; k++)
+			ring_send(self, &ring, k * len, len, kinds[i].flags,
+				  k < 3);
+		ASSERT_EQ(0, reader_start(&reader, self->fd[1]));
+		EXPECT_EQ(4 * len, ring_run(&ring));
+		EXPECT_READER_HAS(&reader, 4 * len);
+	}
+	close(ring.fd);
+}
+
+TEST_F(send, io_uring_takes_control_messages)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {};
+	struct iovec iov = { stream_row, 2500 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct io_uring_sqe *sqe;
+	struct ring ring;
+
+	RING_OR_SKIP(ring);
+	control.align.cmsg_level = SOL_MPA;
+	control.align.cmsg_type = MPA_SEGMENT;
+	control.align.cmsg_len = CMSG_LEN(sizeof(int));
+	*(int *)CMSG_DATA(&control.align) = 1000;
+	sqe = ring_next(&ring, IORING_OP_SENDMSG, self->fd[0]);
+	sqe->addr = (unsigned long)&msg;
+	sqe->len = 1;
+	EXPECT_EQ(2500, ring_run(&ring));
+	EXPECT_RECORDS(1000, 1000, 500);
+	close(ring.fd);
+}
+
+TEST_F(send, io_uring_splices)
+{
+	struct io_uring_sqe *sqe;
+	struct ring ring;
+	int ends[2];
+
+	RING_OR_SKIP(ring);
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(9000, write(ends[1], stream_row, 9000));
+	while (self->sent < 9000) {
+		ssize_t n;
+
+		sqe = ring_next(&ring, IORING_OP_SPLICE, self->fd[0]);
+		sqe->splice_fd_in = ends[0];
+		sqe->len = 9000 - self->sent;
+		sqe->off = -1;
+		sqe->splice_off_in = -1;
+		n = ring_run(&ring);
+		ASSERT_LT(0, n);
+		self->sent += n;
+	}
+	EXPECT_TRUE(taken_all(self));
+	EXPECT_NO_MORE();
+	close(ring.fd);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST_HARNESS_MAIN

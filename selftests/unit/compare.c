@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include "compare.h"
+#include "engine.h"
+#include "unit.h"
+
+static struct model_octet model_octets[COMPARE_OCTETS];
+static struct model_sender sender = { .octets = model_octets };
+
+static const enum mpa_field fields[] = {
+	[MODEL_MARKER]	= MPA_FIELD_MARKER,
+	[MODEL_LENGTH]	= MPA_FIELD_LENGTH,
+	[MODEL_ULPDU]	= MPA_FIELD_ULPDU,
+	[MODEL_PAD]	= MPA_FIELD_PAD,
+	[MODEL_CRC]	= MPA_FIELD_CRC,
+};
+
+/**
+ * compare_stream_begin() - begin a stream in its middle
+ * @position:	octets since SeqStart; beyond 32 bits to make the floor wrap
+ * @markers:	markers are enabled
+ */
+void compare_stream_begin(u64 position, bool markers)
+{
+	sender.position = position;
+	sender.markers = markers;
+	sender.count = 0;
+}
+
+/* At each offset, not only where the floor says that runs begin. */
+static void compare_runs(const struct mpa_fpdu *fpdu,
+			 const struct model_octet *octets)
+{
+	struct mpa_run run;
+	u32 until_next = 0;
+
+	for (u32 off = fpdu->len; off--;) {
+		const struct model_octet *octet = octets + off;
+
+		if (until_next && octet[1].field == octet->field &&
+		    octet[1].nth == octet->nth + 1)
+			until_next++;
+		else
+			until_next = 1;
+		mpa_fpdu_run(fpdu, off, &run);
+		EXPECT_EQ(off, run.off, "run at %u: off", off);
+		EXPECT_EQ(fields[octet->field], run.field, "run at %u: field",
+			  off);
+		EXPECT_EQ(octet->nth, run.skip, "run at %u: skip", off);
+		EXPECT_EQ(until_next, run.len, "run at %u: len", off);
+	}
+}
+
+static void compare_ulpdu_offsets(const struct mpa_fpdu *fpdu,
+				  const struct model_octet *octets)
+{
+	u32 end = 0;
+
+	for (u32 off = 0; off < fpdu->len; off++) {
+		if (octets[off].field == MODEL_LENGTH)
+			end = off + 1;
+		if (octets[off].field != MODEL_ULPDU)
+			continue;
+		end = off + 1;
+		EXPECT_EQ(off, mpa_fpdu_offset(fpdu, octets[off].nth),
+			  "offset of octet %u of the ULPDU", octets[off].nth);
+	}
+	EXPECT_EQ(end, mpa_fpdu_offset(fpdu, fpdu->ulpdu_len),
+		  "offset of the ULPDU's end");
+}
+
+static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position,
+			 const struct model_fpdu *model)
+{
+	u32 len = model->end - model->begin;
+	u32 head = model_octets[model->begin].field == MODEL_MARKER ? 4 : 0;
+
+	EXPECT_EQ((u32)position, fpdu->pos, "pos");
+	EXPECT_EQ(len, fpdu->len, "octets of the FPDU");
+	EXPECT_EQ(model->markers, fpdu->markers, "markers");
+	EXPECT_EQ(head, fpdu->head, "offset of ULPDU_Length");
+	EXPECT_EQ(head + 2, mpa_fpdu_head_len(position, fpdu->marked),
+		  "octets to learn the length");
+	if (fpdu->marked)
+		EXPECT_EQ(model->markers,
+			  mpa_marker_count(position, len - 4 * model->markers),
+			  "mpa_marker_count()");
+}
+
+/**
+ * compare_append() - append an FPDU to the stream
+ * @ulpdu:	its ULPDU
+ * @len:	up to MPA_ULPDU_MAX octets
+ *
+ * Return: where the model put it.
+ */
+const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
+{
+	static struct model_fpdu model;
+	static u8 expected[MPA_FPDU_MAX], sent[MPA_FPDU_MAX];
+	u64 position = sender.position;
+	struct mpa_fpdu fpdu;
+	u32 octets;
+
+	model_send(&sender, ulpdu, len, &model);
+	octets = model.end - model.begin;
+	for (u32 i = 0; i < octets; i++)
+		expected[i] = model_octets[model.begin + i].value;
+
+	mpa_fpdu_init(&fpdu, position, len, sender.markers);
+	compare_fpdu(&fpdu, position, &model);
+	EXPECT_EQ(octets, engine_send(position, sender.markers, ulpdu, len,
+				      sent), "octets sent");
+	EXPECT_OCTETS(expected, sent, octets, "FPDU");
+	return &model;
+}
+
+/**
+ * compare_send() - append an FPDU to the stream, and look at each octet
+ * @ulpdu:	its ULPDU
+ * @len:	up to MPA_ULPDU_MAX octets
+ *
+ * Return: where the model put it.
+ */
+const struct model_fpdu *compare_send(const u8 *ulpdu, u32 len)
+{
+	u64 position = sender.position;
+	const struct model_fpdu *model = compare_append(ulpdu, len);
+	struct mpa_fpdu fpdu;
+
+	mpa_fpdu_init(&fpdu, position, len, sender.markers);
+	compare_runs(&fpdu, model_octets + model->begin);
+	compare_ulpdu_offsets(&fpdu, model_octets + model->begin);
+	return model;
+}
+
+/* What the model sent since compare_stream_begin(). */
+const struct model_octet *compare_stream(size_t *count)
+{
+	*count = sender.count;
+	return model_octets;
+}
+
+/**
+ * compare_stream_octets() - the same, as it goes on the wire
+ * @octets:	room for them
+ */
+void compare_stream_octets(u8 *octets)
+{
+	for (size_t i = 0; i < sender.count; i++)
+		octets[i] = model_octets[i].value;
+}
+
+/**
+ * compare_receive() - let both receive a stream, right or wrong
+ * @position:	of its first octet
+ * @markers:	markers are enabled
+ * @crc:	CRCs are checked
+ * @octets:	the stream
+ * @count:	how many those are
+ *
+ * Return: how many ULPDUs came through.
+ */
+u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
+		    size_t count)
+{
+	static u8 expected[MPA_ULPDU_MAX], seen[MPA_ULPDU_MAX];
+	struct model_receiver model = {
+		.position = position,
+		.markers = markers,
+		.crc = crc,
+		.octets = octets,
+		.count = count,
+	};
+	struct engine_receiver engine = {
+		.pos = position,
+		.marked = markers,
+		.crc = crc,
+		.octets = octets,
+		.count = count,
+	};
+
+	for (u32 nth = 0;; nth++) {
+		enum model_verdict should = MODEL_SHORT;
+		enum engine_verdict verdict;
+		size_t expected_len = 0;
+		u32 len = 0;
+
+		should = model_receive(&model, expected, &expected_len);
+		verdict = engine_receive(&engine, seen, &len);
+		/* Both enumerations go in the same order. */
+		EXPECT_EQ((u32)should, (u32)verdict, "verdict on FPDU %u", nth);
+		if (should != MODEL_GOOD)
+			return nth;
+		EXPECT_EQ(expected_len, len, "octets of ULPDU %u", nth);
+		EXPECT_OCTETS(expected, seen, len, "ULPDU %u", nth);
+		EXPECT_EQ(model.count, engine.count,
+			  "octets left behind FPDU %u", nth);
+		EXPECT_EQ((u32)model.position, engine.pos,
+			  "position behind FPDU %u", nth);
+	}
+}
+
+/**
+ * compare_startup() - let both look at what may be a startup frame
+ * @frame:	what came in
+ * @len:	how many octets that are
+ * @kind:	what is due
+ */
+void compare_startup(const u8 *frame, u32 len, enum mpa_startup_kind kind)
+{
+	static const enum mpa_startup_verdict verdicts[] = {
+		[MODEL_STARTUP_GOOD]		= MPA_STARTUP_OK,
+		[MODEL_STARTUP_SHORT]		= MPA_STARTUP_MORE,
+		[MODEL_STARTUP_BAD_KEY]		= MPA_STARTUP_BAD_KEY,
+		[MODEL_STARTUP_OWN_KEY]		= MPA_STARTUP_SAME_KEY,
+		[MODEL_STARTUP_BAD_LENGTH]	= MPA_STARTUP_BAD_LEN,
+	};
+	struct mpa_startup startup;
+	struct model_frame model;
+	enum model_startup should;
+	u8 flags;
+
+	should = model_startup(frame, len, kind == MPA_REQUEST, &model);
+	EXPECT_EQ(verdicts[should],
+		  mpa_startup_parse(frame, len, kind, &startup), "verdict");
+	if (should != MODEL_STARTUP_GOOD)
+		return;
+	flags = (model.m ? MPA_PEER_MARKERS : 0) |
+		(model.c ? MPA_PEER_CRC : 0) |
+		(model.r ? MPA_PEER_REJECTED : 0) |
+		(model.s ? MPA_PEER_ENHANCED : 0);
+	EXPECT_EQ(flags, startup.flags, "flags");
+	EXPECT_EQ(model.rev, startup.revision, "revision");
+	EXPECT_EQ(model.pd_length, startup.private_len, "PD_Length");
+}
+
+/**
+ * compare_enhanced() - let both look at enhanced data, and make it anew
+ * @octets:	four
+ */
+void compare_enhanced(const u8 *octets)
+{
+	struct mpa_enhanced enhanced;
+	struct model_enhanced model;
+	u8 expected[4], seen[4];
+	u32 control;
+
+	memset(&enhanced, 0xee, sizeof(enhanced));
+	model_enhanced(octets, &model);
+	mpa_enhanced_get(octets, &enhanced);
+	control = (model.a ? MPA_START_P2P : 0) |
+		  (model.b ? MPA_START_RTR_FPDU : 0) |
+		  (model.c ? MPA_START_RTR_WRITE : 0) |
+		  (model.d ? MPA_START_RTR_READ : 0);
+	EXPECT_EQ(control, enhanced.control, "control flags");
+	EXPECT_EQ(model.ird, enhanced.ird, "IRD");
+	EXPECT_EQ(model.ord, enhanced.ord, "ORD");
+
+	model_enhanced_octets(&model, expected);
+	mpa_enhanced_put(seen, &enhanced);
+	EXPECT_OCTETS(expected, seen, sizeof(seen), "enhanced data");
+}
+
+/**
+ * compare_layout() - let both lay out an FPDU, and look at two of its octets
+ * @position:	where it starts
+ * @markers:	markers are enabled
+ * @len:	octets of ULPDU, up to 65535
+ * @off:	any number: which octet of the FPDU
+ * @nth:	any number: which octet of the ULPDU
+ */
+void compare_layout(u64 position, bool markers, u32 len, u32 off, u32 nth)
+{
+	struct model_layout model = {
+		.position = position,
+		.markers = markers,
+		.len = len,
+		.nth = nth % (len + 1),
+	};
+	struct mpa_fpdu fpdu;
+	struct mpa_run run;
+
+	mpa_fpdu_init(&fpdu, position, len, markers);
+	model.off = off % fpdu.len;
+	model_layout(&model);
+	EXPECT_EQ((u32)position, fpdu.pos, "pos");
+	EXPECT_EQ(len, fpdu.ulpdu_len, "ulpdu_len");
+	EXPECT_EQ(markers, fpdu.marked, "marked");
+	EXPECT_EQ(model.octets, fpdu.len, "octets of the FPDU");
+	EXPECT_EQ(model.nr_markers, fpdu.markers, "markers");
+	EXPECT_EQ(model.head, fpdu.head, "offset of ULPDU_Length");
+	EXPECT_EQ(model.head + 2, mpa_fpdu_head_len(position, markers),
+		  "octets to learn the length");
+	EXPECT_EQ(model.to_marker, mpa_marker_distance(position),
+		  "octets to the next marker");
+	if (markers)
+		EXPECT_EQ(model.nr_markers,
+			  mpa_marker_count(position, model.octets -
+						     4 * model.nr_markers),
+			  "mpa_marker_count()");
+
+	mpa_fpdu_run(&fpdu, model.off, &run);
+	EXPECT_EQ(model.off, run.off, "run at %u: off", model.off);
+	EXPECT_EQ(fields[model.field], run.field, "run at %u: field",
+		  model.off);
+	EXPECT_EQ(model.field_nth, run.skip, "run at %u: skip", model.off);
+	EXPECT_EQ(model.run, run.len, "run at %u: len", model.off);
+	if (model.field == MODEL_MARKER && model.field_nth == 0)
+		EXPECT_EQ((u16)model.fpduptr, mpa_fpdu_ptr(&fpdu, model.off),
+			  "FPDUPTR at %u", model.off);
+	EXPECT_EQ(model.ulpdu_off, mpa_fpdu_offset(&fpdu, model.nth),
+		  "offset of octet %u of the ULPDU", model.nth);
+}
+
+static u32 model_fpdu_len(u64 position, bool markers, u32 len)
+{
+	struct model_layout model = {
+		.position = position,
+		.markers = markers,
+		.len = len,
+	};
+
+	model_layout(&model);
+	return model.octets;
+}
+
+/**
+ * compare_fill() - whether what fills a place in the stream does
+ * @position:	of the place
+ * @markers:	markers are enabled
+ * @room:	octets that it has
+ */
+void compare_fill(u64 position, bool markers, u32 room)
+{
+	u32 fill = mpa_fpdu_fill(position, room, markers);
+
+	if (fill)
+		EXPECT_EQ(true, model_fpdu_len(position, markers, fill) <= room,
+			  "%u octets of ULPDU fit %u", fill, room);
+	if (fill < MPA_ULPDU_MAX)
+		EXPECT_EQ(true,
+			  model_fpdu_len(position, markers, fill + 1) > room,
+			  "%u octets of ULPDU do not fit %u", fill + 1, room);
+	EXPECT_EQ(true, fill <= MPA_ULPDU_MAX, "%u octets of ULPDU", fill);
+}
+
+/**
+ * compare_mulpdu() - whether MULPDU is as section 4.5 reckons it, and fits
+ * @position:	where an FPDU starts
+ * @markers:	markers are enabled
+ * @emss:	octets of a segment
+ */
+void compare_mulpdu(u64 position, bool markers, u32 emss)
+{
+	int expected = (int)emss - 6 - (int)(emss % 4);
+	u32 mulpdu = mpa_mulpdu(emss, markers);
+
+	for (u32 begun = 0; markers && begun < emss; begun += 512)
+		expected -= 4;
+	if (expected >= 128)
+		EXPECT_EQ(true,
+			  model_fpdu_len(position, markers, mulpdu) <= emss,
+			  "%u octets of ULPDU fit a segment of %u", mulpdu,
+			  emss);
+	if (expected < 128)
+		expected = 128;
+	if (expected > 64768)
+		expected = 64768;
+	EXPECT_EQ(expected, mulpdu, "MULPDU");
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Uses the floor as the module's engines do: run by run. */
+
+#include "compat.h"
+#include "engine.h"
+#include "unit.h"
+
+/*
+ * Everything of an octet's field, wherever in it the octet lies: so that a run
+ * may begin in the middle of a field.
+ */
+static void fill_run(const struct mpa_fpdu *fpdu, const struct mpa_run *run,
+		     const u8 *ulpdu, u32 crc, u8 *out)
+{
+	u8 field[4];
+
+	switch (run->field) {
+	case MPA_FIELD_MARKER:
+		mpa_marker_put(field, mpa_fpdu_ptr(fpdu, run->off - run->skip));
+		break;
+	case MPA_FIELD_LENGTH:
+		put_unaligned_be16(fpdu->ulpdu_len, field);
+		break;
+	case MPA_FIELD_ULPDU:
+		EXPECT_EQ(true, run->skip + run->len <= fpdu->ulpdu_len,
+			  "run at %u: stays in the ULPDU", run->off);
+		memcpy(out, ulpdu + run->skip, run->len);
+		return;
+	case MPA_FIELD_PAD:
+		memset(field, 0, sizeof(field));
+		break;
+	case MPA_FIELD_CRC:
+		mpa_crc_put(crc, field);
+		break;
+	}
+	EXPECT_EQ(true, run->skip + run->len <= sizeof(field),
+		  "run at %u: stays in field %d", run->off, run->field);
+	memcpy(out, field + run->skip, run->len);
+}
+
+static void check_run(const struct mpa_fpdu *fpdu, const struct mpa_run *run,
+		      u32 off)
+{
+	EXPECT_EQ(off, run->off, "run at %u: off", off);
+	EXPECT_EQ(true, run->len > 0, "run at %u: is not empty", off);
+	EXPECT_EQ(true, run->len <= fpdu->len - off,
+		  "run at %u: %u octets end within the FPDU's %u", off,
+		  run->len, fpdu->len);
+}
+
+/**
+ * engine_send() - make an FPDU, run by run
+ * @pos:	stream position where it starts
+ * @marked:	with markers
+ * @ulpdu:	its ULPDU
+ * @len:	octets of it
+ * @out:	where the FPDU goes
+ *
+ * Return: its length.
+ */
+u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
+{
+	u32 crc = MPA_CRC_INIT;
+	struct mpa_fpdu fpdu;
+	struct mpa_run run;
+
+	mpa_fpdu_init(&fpdu, pos, len, marked);
+	for (u32 off = 0; off < fpdu.len; off += run.len) {
+		mpa_fpdu_run(&fpdu, off, &run);
+		check_run(&fpdu, &run, off);
+		fill_run(&fpdu, &run, ulpdu, crc, out + off);
+		if (run.field != MPA_FIELD_CRC)
+			crc = mpa_crc_update(crc, out + off, run.len);
+	}
+	return fpdu.len;
+}
+
+/**
+ * engine_send_octets() - make an FPDU, asking anew for every octet
+ * @pos:	stream position where it starts
+ * @marked:	with markers
+ * @ulpdu:	its ULPDU
+ * @len:	octets of it
+ * @out:	where the FPDU goes
+ *
+ * Return: its length.
+ */
+u32 engine_send_octets(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
+{
+	u32 crc = MPA_CRC_INIT;
+	struct mpa_fpdu fpdu;
+	struct mpa_run run;
+
+	mpa_fpdu_init(&fpdu, pos, len, marked);
+	for (u32 off = 0; off < fpdu.len; off++) {
+		mpa_fpdu_run(&fpdu, off, &run);
+		check_run(&fpdu, &run, off);
+		run.len = 1;
+		fill_run(&fpdu, &run, ulpdu, crc, out + off);
+		if (off < fpdu.len - MPA_CRC_LEN)
+			crc = mpa_crc_update(crc, out + off, 1);
+	}
+	return fpdu.len;
+}
+
+static int copy_octets(void *to, const u8 *data, u32 len)
+{
+	u8 **ulpdu = to;
+
+	memcpy(*ulpdu, data, len);
+	*ulpdu += len;
+	return 0;
+}
+
+/* Pieces of all sizes from one octet on, others for each FPDU. */
+static u32 piece_len(u32 off, u32 len, u32 pos)
+{
+	u32 n = 1 + (off * 2654435761U + pos) / 4 % (pos / 4 % 3 ? 700 : 9);
+
+	return min(n, len - off);
+}
+
+/* A part of the ULPDU, as for who reads it with a short buffer. */
+static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
+		       const u8 *ulpdu, bool from_start)
+{
+	static u8 part[MPA_ULPDU_MAX];
+	struct mpa_verify verify;
+	u8 *to = part;
+	u32 end, n;
+
+	mpa_verify_begin(&verify, fpdu, false);
+	verify.copy = copy_octets;
+	verify.to = &to;
+	verify.first = fpdu->ulpdu_len / 3;
+	verify.end = fpdu->ulpdu_len - fpdu->ulpdu_len / 5;
+	if (!from_start)
+		verify.off = mpa_fpdu_offset(fpdu, verify.first);
+	end = from_start ? fpdu->len : mpa_fpdu_offset(fpdu, verify.end);
+	while (verify.off < end) {
+		n = piece_len(verify.off, end, fpdu->pos);
+		mpa_verify_octets(&verify, octets + verify.off, n);
+	}
+	n = verify.end - verify.first;
+	EXPECT_EQ(n, to - part, "octets of a part of the ULPDU");
+	EXPECT_EQ(0, memcmp(part, ulpdu + verify.first, n),
+		  "the %u octets at %u of the ULPDU", n, verify.first);
+}
+
+/* The ULPDU of an FPDU that lies in one piece. */
+static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
+		       const u8 *ulpdu)
+{
+	u32 run, done, n;
+	u32 off = mpa_fpdu_first_run(fpdu, &run);
+
+	for (done = 0; done < fpdu->ulpdu_len; done += n) {
+		n = min(run, fpdu->ulpdu_len - done);
+		run = MPA_MARKER_GAP;
+		EXPECT_EQ(0, memcmp(ulpdu + done, octets + off, n),
+			  "run of %u octets at %u of the ULPDU", n, done);
+		off += n + MPA_MARKER_LEN;
+	}
+	EXPECT_EQ(fpdu->ulpdu_len, done, "octets of all runs");
+}
+
+/**
+ * engine_receive() - take one FPDU
+ * @receiver:	moved behind it if it is good
+ * @ulpdu:	room for MPA_ULPDU_MAX octets
+ * @len:	how many were filled in
+ */
+enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
+				   u32 *len)
+{
+	u32 head = mpa_fpdu_head_len(receiver->pos, receiver->marked);
+	struct mpa_verify verify;
+	struct mpa_fpdu fpdu;
+	u8 *to = ulpdu;
+	struct mpa_run run;
+	u32 n;
+
+	if (receiver->count < head)
+		return ENGINE_SHORT;
+	*len = mpa_ulpdu_length(receiver->octets, head);
+	if (*len > MPA_ULPDU_MAX)
+		return ENGINE_BAD_LENGTH;
+	mpa_fpdu_init(&fpdu, receiver->pos, *len, receiver->marked);
+	EXPECT_EQ(head, fpdu.head + MPA_LENGTH_LEN, "octets to learn a length");
+	if (receiver->count < fpdu.len)
+		return ENGINE_SHORT;
+
+	for (u32 off = 0; off < fpdu.len; off += run.len) {
+		mpa_fpdu_run(&fpdu, off, &run);
+		check_run(&fpdu, &run, off);
+	}
+
+	mpa_verify_begin(&verify, &fpdu, receiver->crc);
+	verify.copy = copy_octets;
+	verify.to = &to;
+	verify.end = *len;
+	for (u32 off = 0; off < fpdu.len; off += n) {
+		n = piece_len(off, fpdu.len, fpdu.pos);
+		mpa_verify_octets(&verify, receiver->octets + off, n);
+	}
+	EXPECT_EQ(mpa_verify_end(&verify),
+		  mpa_verify_whole(&fpdu, receiver->octets, receiver->crc),
+		  "verdict on the FPDU in one piece");
+	switch (mpa_verify_end(&verify)) {
+	case MPA_ERR_NONE:
+		break;
+	case MPA_ERR_CRC:
+		return ENGINE_BAD_CRC;
+	default:
+		return ENGINE_BAD_MARKER;
+	}
+	check_runs(&fpdu, receiver->octets, ulpdu);
+	check_part(&fpdu, receiver->octets, ulpdu, true);
+	check_part(&fpdu, receiver->octets, ulpdu, false);
+	receiver->octets += fpdu.len;
+	receiver->count -= fpdu.len;
+	receiver->pos += fpdu.len;
+	return ENGINE_GOOD;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * MPA read off RFCs 5044 and 6581 and done the slowest way there is, one octet
+ * after the other. It shares nothing with the code under test but the names of
+ * the types: where the two disagree, one has misread the standard.
+ *
+ * Positions count octets from SeqStart in 64 bits, so nothing here ever wraps.
+ */
+#ifndef _UNIT_MODEL_H
+#define _UNIT_MODEL_H
+
+#include <linux/types.h>
+
+enum model_field {
+	MODEL_MARKER,
+	MODEL_LENGTH,
+	MODEL_ULPDU,
+	MODEL_PAD,
+	MODEL_CRC,
+};
+
+/**
+ * struct model_octet - one octet of a stream
+ * @value:	what goes on the wire
+ * @field:	enum model_field
+ * @nth:	which octet of its field it is, markers not counted in the others
+ */
+struct model_octet {
+	u8 value;
+	u8 field;
+	u16 nth;
+};
+
+/**
+ * struct model_sender - turns ULPDUs into a stream
+ * @position:	of the next octet
+ * @markers:	markers are enabled
+ * @octets:	what was sent so far; the caller provides the room
+ * @count:	how many those are
+ */
+struct model_sender {
+	u64 position;
+	bool markers;
+	struct model_octet *octets;
+	size_t count;
+};
+
+/**
+ * struct model_fpdu - what model_send() did
+ * @begin:	index of the FPDU's first octet, maybe that of a marker
+ * @end:	index behind its last octet
+ * @markers:	markers among them
+ */
+struct model_fpdu {
+	size_t begin;
+	size_t end;
+	unsigned int markers;
+};
+
+/**
+ * struct model_layout - where the octets of an FPDU lie, whatever their values
+ * @position:	of its first octet
+ * @markers:	markers are enabled
+ * @len:	octets of ULPDU
+ * @off:	the octet of the FPDU that is asked for
+ * @nth:	the octet of the ULPDU that is asked for, @len for its end
+ * @octets:	of the FPDU
+ * @nr_markers:	markers among them
+ * @head:	octets in front of ULPDU_Length
+ * @to_marker:	octets from @position to where the next marker begins
+ * @field:	enum model_field at @off
+ * @field_nth:	which octet of its field it is
+ * @run:	octets of the field from there on that lie side by side
+ * @fpduptr:	of the marker that begins at @off
+ * @ulpdu_off:	offset of @nth; for @len, that behind the ULPDU's last octet
+ */
+struct model_layout {
+	u64 position;
+	bool markers;
+	u32 len;
+	u32 off;
+	u32 nth;
+	u32 octets;
+	u32 nr_markers;
+	u32 head;
+	u32 to_marker;
+	u32 field;
+	u32 field_nth;
+	u32 run;
+	u32 fpduptr;
+	u32 ulpdu_off;
+};
+
+/**
+ * struct model_receiver - turns a stream into ULPDUs
+ * @position:	of the next octet
+ * @markers:	markers are enabled
+ * @crc:	CRCs are checked
+ * @octets:	what was received
+ * @count:	how many octets are left
+ */
+struct model_receiver {
+	u64 position;
+	bool markers;
+	bool crc;
+	const u8 *octets;
+	size_t count;
+};
+
+enum model_verdict {
+	MODEL_GOOD,
+	MODEL_SHORT,		/* the stream ends inside the FPDU */
+	MODEL_BAD_LENGTH,	/* no ULPDU is that long */
+	MODEL_BAD_CRC,
+	MODEL_BAD_MARKER,
+};
+
+enum model_startup {
+	MODEL_STARTUP_GOOD,
+	MODEL_STARTUP_SHORT,
+	MODEL_STARTUP_BAD_KEY,
+	MODEL_STARTUP_OWN_KEY,
+	MODEL_STARTUP_BAD_LENGTH,
+};
+
+struct model_frame {
+	bool m, c, r, s;
+	unsigned int rev;
+	unsigned int pd_length;
+};
+
+/* RFC 6581 section 9: the control flags by their letters. */
+struct model_enhanced {
+	bool a, b, c, d;
+	unsigned int ird;
+	unsigned int ord;
+};
+
+void model_crc(const u8 *octets, size_t count, u8 crc[4]);
+void model_send(struct model_sender *sender, const u8 *ulpdu, size_t len,
+		struct model_fpdu *fpdu);
+void model_layout(struct model_layout *layout);
+enum model_verdict model_receive(struct model_receiver *receiver,
+				 u8 *ulpdu, size_t *len);
+enum model_startup model_startup(const u8 *octets, size_t count,
+				 bool request, struct model_frame *frame);
+void model_enhanced(const u8 octets[4], struct model_enhanced *enhanced);
+void model_enhanced_octets(const struct model_enhanced *enhanced,
+			   u8 octets[4]);
+
+#endif /* _UNIT_MODEL_H */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A test is a function; its first unmet expectation ends it, as
+ * KUNIT_ASSERT_* does. unit.c runs them all and prints TAP.
+ */
+#ifndef _UNIT_H
+#define _UNIT_H
+
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include "mpa_proto.h"
+
+struct unit_test {
+	const char *name;
+	void (*run)(void);
+};
+
+#define UNIT_TEST(function)	{ .name = #function, .run = function }
+
+/* Each ends with an empty entry. */
+extern const struct unit_test vector_tests[];
+extern const struct unit_test edge_tests[];
+extern const struct unit_test mulpdu_tests[];
+extern const struct unit_test startup_tests[];
+extern const struct unit_test model_tests[];
+
+/* What the random tests are run with: see unit.c. */
+extern u64 unit_seed;
+extern u32 unit_streams;
+
+void __noreturn __printf(5, 6)
+unit_unequal(const char *file, int line, u64 expected, u64 seen,
+	     const char *what, ...);
+void __noreturn __printf(6, 7)
+unit_octets_differ(const char *file, int line, const u8 *expected,
+		   const u8 *seen, size_t len, const char *what, ...);
+
+/* Said together with whatever goes wrong from here on; NULL for nothing. */
+void __printf(1, 2) unit_context(const char *what, ...);
+
+/* Shown while a long test goes on. */
+void unit_progress(u32 done, u32 all);
+
+#define EXPECT_EQ(expected, seen, ...) do {				\
+	u64 _expected = (expected);					\
+	u64 _seen = (seen);						\
+									\
+	if (_expected != _seen)						\
+		unit_unequal(__FILE__, __LINE__, _expected, _seen,	\
+			     __VA_ARGS__);				\
+} while (0)
+
+#define EXPECT_OCTETS(expected, seen, len, ...) do {			\
+	const u8 *_expected = (expected);				\
+	const u8 *_seen = (seen);					\
+	size_t _len = (len);						\
+									\
+	if (memcmp(_expected, _seen, _len))				\
+		unit_octets_differ(__FILE__, __LINE__, _expected,	\
+				   _seen, _len, __VA_ARGS__);		\
+} while (0)
+
+#endif /* _UNIT_H */

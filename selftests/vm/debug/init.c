@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * First process of the debug kernel.
+ *
+ * Makes the host's files the root (what is written stays in memory), runs one
+ * command with its output on two serial lines, lets kmemleak look for what is
+ * left behind, and leaves how it ended in a file of the host.
+ *
+ * run puts into the host's directory $mpa_work: args and environment
+ * (NUL-terminated strings), cwd, modules (the kernel's own), rw (directories
+ * to mount writable), mode ("split" or "merge" for standard error). It finds
+ * there afterwards: booted, status, found-leaks, began.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define WORK "/run/mpa"
+#define LEAKS "/sys/kernel/debug/kmemleak"
+
+struct list {
+	char **v;
+	size_t n;
+};
+
+struct relay {
+	int from;
+	int to;
+	pthread_t thread;
+};
+
+/* Into the kernel's log, which run reads. */
+static void say(const char *fmt, ...)
+{
+	char text[600];
+	int fd, len;
+	va_list ap;
+
+	len = snprintf(text, sizeof(text), "<5>mpa-init: ");
+	va_start(ap, fmt);
+	len += vsnprintf(text + len, sizeof(text) - len, fmt, ap);
+	va_end(ap);
+	fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (len >= (int)sizeof(text))
+		len = sizeof(text) - 1;
+	if (write(fd, text, len) < 0)
+		fprintf(stderr, "%s\n", text);
+	close(fd);
+}
+
+static void leave(void)
+{
+	sync();
+	reboot(RB_POWER_OFF);
+	_exit(1);
+}
+
+static void die(const char *fmt, ...)
+{
+	int error = errno;
+	char text[500];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	say("failed: %s: %s", text, strerror(error));
+	leave();
+}
+
+static char *slurp(const char *path, size_t *len)
+{
+	FILE *from = fopen(path, "re"), *to;
+	char chunk[4096], *data = NULL;
+	size_t n;
+
+	if (!from)
+		die("open %s", path);
+	to = open_memstream(&data, len);
+	while ((n = fread(chunk, 1, sizeof(chunk), from)) > 0)
+		fwrite(chunk, 1, n, to);
+	fclose(to);
+	fclose(from);
+	return data;
+}
+
+static struct list read_list(const char *path)
+{
+	struct list list = { .v = calloc(1, sizeof(char *)) };
+	size_t len, at;
+	char *data = slurp(path, &len);
+
+	for (at = 0; at < len; at += strlen(data + at) + 1) {
+		list.v = realloc(list.v, (list.n + 2) * sizeof(*list.v));
+		list.v[list.n++] = data + at;
+		list.v[list.n] = NULL;
+	}
+	return list;
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		die("write %s", path);
+	close(fd);
+}
+
+static void must_mount(const char *what, const char *where, const char *type,
+		       unsigned long flags, const char *options)
+{
+	if (mkdir(where, 0755) && errno != EEXIST && errno != EROFS)
+		die("mkdir %s", where);
+	if (mount(what, where, type, flags, options))
+		die("mount %s (%s) on %s", what, options ?: "", where);
+}
+
+static void may_mount(const char *type, const char *where)
+{
+	mkdir(where, 0755);
+	mount(type, where, type, 0, NULL);
+}
+
+static void enter_root(const char *work)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+	struct list rw, modules;
+	size_t i;
+
+	/* The host's root is mounted read-only: /run is there to begin with. */
+	must_mount("tmpfs", "/run", "tmpfs", 0, "size=75%");
+	must_mount("lower", "/run/lower", "hostfs", MS_RDONLY, "/");
+	mkdir("/run/upper", 0755);
+	mkdir("/run/work", 0755);
+	must_mount("overlay", "/run/root", "overlay", 0,
+		   "lowerdir=/run/lower,upperdir=/run/upper,workdir=/run/work");
+	if (chdir("/run/root"))
+		die("enter the new root");
+	must_mount("devtmpfs", "dev", "devtmpfs", 0, NULL);
+	must_mount("proc", "proc", "proc", 0, NULL);
+	must_mount("sysfs", "sys", "sysfs", 0, NULL);
+	must_mount("tmpfs", "run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
+	mkdir("run/lock", 0755);
+	chmod("run/lock", 01777);
+	must_mount("work", "run/mpa", "hostfs", 0, work);
+	/* UML answers a reboot by starting over. */
+	if (open("run/mpa/booted", O_CREAT | O_EXCL | O_CLOEXEC, 0644) < 0)
+		die("the command has rebooted");
+
+	modules = read_list("run/mpa/modules");
+	snprintf(from, sizeof(from), "/run/lower%s", modules.v[0]);
+	must_mount(from, "lib/modules", NULL, MS_BIND, NULL);
+	rw = read_list("run/mpa/rw");
+	for (i = 0; i < rw.n; i++) {
+		snprintf(to, sizeof(to), "/run/root%s", rw.v[i]);
+		must_mount("rw", to, "hostfs", 0, rw.v[i]);
+	}
+	if (mount(".", "/", NULL, MS_MOVE, NULL) || chroot(".") || chdir("/"))
+		die("switch to the new root");
+}
+
+static void loopback_up(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr))
+		die("find the loopback interface");
+	ifr.ifr_flags |= IFF_UP;
+	if (ioctl(fd, SIOCSIFFLAGS, &ifr))
+		die("bring loopback up");
+	close(fd);
+}
+
+static void set_up_system(void)
+{
+	may_mount("devpts", "/dev/pts");
+	must_mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777");
+	may_mount("mqueue", "/dev/mqueue");
+	may_mount("cgroup2", "/sys/fs/cgroup");
+	may_mount("bpf", "/sys/fs/bpf");
+	may_mount("debugfs", "/sys/kernel/debug");
+	may_mount("tracefs", "/sys/kernel/tracing");
+	if (symlink("/proc/self/fd", "/dev/fd") ||
+	    symlink("/proc/self/fd/0", "/dev/stdin") ||
+	    symlink("/proc/self/fd/1", "/dev/stdout") ||
+	    symlink("/proc/self/fd/2", "/dev/stderr"))
+		die("make the links in /dev");
+	write_file("/proc/sys/kernel/hung_task_warnings", "-1");
+	write_file("/proc/sys/kernel/printk_ratelimit", "0");
+	sethostname("guest", 5);
+	loopback_up();
+}
+
+static int open_line(const char *path)
+{
+	int fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct termios t;
+
+	if (fd < 0 || tcgetattr(fd, &t))
+		die("open %s", path);
+	cfmakeraw(&t);
+	if (tcsetattr(fd, TCSANOW, &t))
+		die("set %s up", path);
+	return fd;
+}
+
+static void *relay(void *arg)
+{
+	struct relay *r = arg;
+	char buf[16384];
+	ssize_t n, done, w;
+
+	while ((n = read(r->from, buf, sizeof(buf))) > 0) {
+		for (done = 0; done < n; done += w) {
+			w = write(r->to, buf + done, n - done);
+			if (w < 0)
+				die("write output");
+		}
+	}
+	tcdrain(r->to);
+	return NULL;
+}
+
+static int start_relay(struct relay *r, const char *line)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC))
+		die("pipe");
+	r->from = p[0];
+	r->to = open_line(line);
+	if (pthread_create(&r->thread, NULL, relay, r))
+		die("create a thread");
+	return p[1];
+}
+
+static pid_t spawn(int out, int err)
+{
+	struct list args = read_list(WORK "/args");
+	struct list env = read_list(WORK "/environment");
+	struct list cwd = read_list(WORK "/cwd");
+	pid_t pid = fork();
+	int null;
+
+	if (pid < 0)
+		die("fork");
+	if (pid)
+		return pid;
+
+	setsid();
+	null = open("/dev/null", O_RDONLY);
+	dup2(null, 0);
+	if (null > 2)
+		close(null);
+	dup2(out, 1);
+	dup2(err, 2);
+	if (chdir(cwd.v[0])) {
+		dprintf(2, "guest: cannot enter %s: %s\n", cwd.v[0],
+			strerror(errno));
+		_exit(125);
+	}
+	environ = env.v;
+	execvp(args.v[0], args.v);
+	dprintf(2, "guest: cannot run %s: %s\n", args.v[0], strerror(errno));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+static double uptime(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/*
+ * kmemleak sums an object up in one scan, and reports it in a later one if
+ * the sum is still the same and the object a second old. A third scan looks
+ * again at what the second found.
+ */
+static void find_leaks(double start)
+{
+	const struct timespec pause = { .tv_sec = 1, .tv_nsec = 100000000 };
+	char text[32];
+	size_t len;
+	char *found;
+	int i;
+
+	if (access(LEAKS, F_OK))
+		return;
+	for (i = 0; i < 3; i++) {
+		if (i)
+			nanosleep(&pause, NULL);
+		write_file(LEAKS, "scan");
+		found = slurp(LEAKS, &len);
+		if (i && !len)
+			return;
+	}
+	snprintf(text, sizeof(text), "%.2f\n", start);
+	write_file(WORK "/began", text);
+	write_file(WORK "/found-leaks", found);
+}
+
+int main(void)
+{
+	const char *work = getenv("mpa_work");
+	struct relay relays[2];
+	int out, err, s, n = 1, status = 0;
+	char text[16];
+	double start;
+	size_t len;
+	pid_t command, pid;
+
+	signal(SIGPIPE, SIG_IGN);
+	enter_root(work);
+	set_up_system();
+
+	out = start_relay(&relays[0], "/dev/ttyS1");
+	err = out;
+	if (!strcmp(slurp(WORK "/mode", &len), "split"))
+		err = start_relay(&relays[n++], "/dev/ttyS2");
+
+	start = uptime();
+	say("begins");
+	command = spawn(out, err);
+	close(out);
+	if (n > 1)
+		close(err);
+	do {
+		pid = wait(&s);
+		if (pid == command)
+			status = WIFEXITED(s) ? WEXITSTATUS(s) :
+				 128 + WTERMSIG(s);
+	} while (pid != command);
+	say("ends with %d", status);
+
+	/* Who is left would keep its sockets, and the pipes, open. */
+	kill(-1, SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	while (n--)
+		pthread_join(relays[n].thread, NULL);
+
+	find_leaks(start);
+	snprintf(text, sizeof(text), "%d\n", status);
+	write_file(WORK "/status", text);
+	say("done");
+	leave();
+}

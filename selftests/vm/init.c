@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * First process of the guest, alone in its initramfs with a few modules.
+ *
+ * Makes the host's file system the root (read-only below, what the guest
+ * writes is in memory), runs one command with its output on two virtio ports,
+ * and says on a third how it ended. C rather than a shell script because the
+ * command's arguments may hold any octet, and because its last output must
+ * have reached the host before the power goes.
+ *
+ * What "run" puts beside it: modules (names, in order), args and env
+ * (NUL-terminated strings), cwd, binds (pairs of source and target, NUL
+ * terminated), rw (directories to mount writable from the tags rw0, rw1, ...),
+ * mode ("split", "merge", or "shell" with the terminal's rows and columns).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define P9_OPTIONS "trans=virtio,version=9p2000.L,msize=512000"
+
+/* Ports of the one virtio-serial device, numbered by run. */
+#define PORT_OUT "/dev/vport0p1"
+#define PORT_ERR "/dev/vport0p2"
+#define PORT_STATUS "/dev/vport0p3"
+#define SHELL_TTY "/dev/hvc0"
+
+struct list {
+	char **v;
+	size_t n;
+};
+
+struct relay {
+	int from;
+	int to;
+	char buf[32768];
+	size_t have;
+	size_t done;
+	bool eof;
+};
+
+static int status_port = -1;
+
+static void drain(int port)
+{
+	/* Writable means that the host has taken what was written before. */
+	struct pollfd p = { .fd = port, .events = POLLOUT };
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static void leave(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (status_port >= 0) {
+		va_start(ap, fmt);
+		vdprintf(status_port, fmt, ap);
+		va_end(ap);
+		drain(status_port);
+	}
+	sync();
+	/* QEMU runs with -no-reboot: this is the quickest way off. */
+	reboot(RB_AUTOBOOT);
+	_exit(1);
+}
+
+static void die(const char *fmt, ...)
+{
+	int error = errno;
+	char msg[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	va_end(ap);
+	printf("init: %s: %s\n", msg, strerror(error));
+	leave("failed %s: %s\n", msg, strerror(error));
+}
+
+static char *slurp(const char *path, size_t *len)
+{
+	FILE *f = fopen(path, "re");
+	char *data = NULL;
+	FILE *mem;
+	int c;
+
+	if (!f)
+		die("cannot open %s", path);
+	mem = open_memstream(&data, len);
+	while ((c = getc(f)) != EOF)
+		putc(c, mem);
+	fclose(mem);
+	fclose(f);
+	return data;
+}
+
+static struct list read_list(const char *path)
+{
+	struct list list = { 0 };
+	size_t len, at;
+	char *data = slurp(path, &len);
+
+	for (at = 0; at < len; at += strlen(data + at) + 1) {
+		list.v = realloc(list.v, (list.n + 2) * sizeof(*list.v));
+		list.v[list.n++] = data + at;
+		list.v[list.n] = NULL;
+	}
+	return list;
+}
+
+static void make_dirs(const char *path)
+{
+	char buf[PATH_MAX], *p;
+
+	snprintf(buf, sizeof(buf), "%s", path);
+	for (p = buf + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = 0;
+		mkdir(buf, 0755);
+		*p = '/';
+	}
+	mkdir(buf, 0755);
+}
+
+static void must_mount(const char *what, const char *where, const char *type,
+		       unsigned long flags, const char *options)
+{
+	make_dirs(where);
+	if (mount(what, where, type, flags, options))
+		die("cannot mount %s on %s", what, where);
+}
+
+static void try_mount(const char *type, const char *where)
+{
+	make_dirs(where);
+	mount(type, where, type, 0, NULL);
+}
+
+static void load_modules(void)
+{
+	struct list names = read_list("/modules");
+	size_t i;
+
+	for (i = 0; i < names.n; i++) {
+		int fd = open(names.v[i], O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) &&
+			       errno != EEXIST))
+			die("cannot load %s", names.v[i]);
+		close(fd);
+	}
+}
+
+/* The host announces its ports some time after the driver is there. */
+static int open_port(const char *path, int flags)
+{
+	int fd;
+
+	while ((fd = open(path, flags | O_CLOEXEC)) < 0) {
+		if (errno != ENOENT && errno != ENODEV && errno != ENXIO)
+			die("cannot open %s", path);
+		usleep(1000);
+	}
+	return fd;
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, text, strlen(text)) < 0)
+		printf("init: cannot write %s: %s\n", path, strerror(errno));
+	close(fd);
+}
+
+static void loopback_up(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr))
+		die("no loopback interface");
+	ifr.ifr_flags |= IFF_UP;
+	if (ioctl(fd, SIOCSIFFLAGS, &ifr))
+		die("cannot bring loopback up");
+	close(fd);
+}
+
+static void enter_root(void)
+{
+	static const char * const carried[] = { "/dev", "/proc", "/sys" };
+	struct list binds = read_list("/binds");
+	struct list rw = read_list("/rw");
+	char source[PATH_MAX], path[PATH_MAX], tag[32];
+	size_t i;
+
+	must_mount("hostroot", "/lower", "9p", MS_RDONLY,
+		   P9_OPTIONS ",cache=loose");
+	must_mount("tmpfs", "/memory", "tmpfs", 0, "size=75%");
+	make_dirs("/memory/upper");
+	make_dirs("/memory/work");
+	must_mount("overlay", "/root", "overlay", 0,
+		   "lowerdir=/lower,upperdir=/memory/upper,workdir=/memory/work");
+
+	for (i = 0; i < sizeof(carried) / sizeof(*carried); i++) {
+		snprintf(path, sizeof(path), "/root%s", carried[i]);
+		must_mount(carried[i], path, NULL, MS_MOVE, NULL);
+	}
+	must_mount("tmpfs", "/root/run", "tmpfs", MS_NOSUID | MS_NODEV,
+		   "mode=755");
+	make_dirs("/root/run/lock");
+	chmod("/root/run/lock", 01777);
+
+	for (i = 0; i + 1 < binds.n; i += 2) {
+		/* From the lower root: /run and the like are new up here. */
+		snprintf(source, sizeof(source), "/lower%s", binds.v[i]);
+		snprintf(path, sizeof(path), "/root%s", binds.v[i + 1]);
+		must_mount(source, path, NULL, MS_BIND, NULL);
+	}
+	for (i = 0; i < rw.n; i++) {
+		snprintf(tag, sizeof(tag), "rw%zu", i);
+		snprintf(path, sizeof(path), "/root%s", rw.v[i]);
+		must_mount(tag, path, "9p", 0, P9_OPTIONS ",cache=mmap");
+	}
+
+	if (chdir("/root") || mount(".", "/", NULL, MS_MOVE, NULL) ||
+	    chroot(".") || chdir("/"))
+		die("cannot switch to the host's root");
+}
+
+static void set_up_system(void)
+{
+	static const struct {
+		const char *path;
+		const char *text;
+	} settings[] = {
+		/* A guest that hangs is to say where. */
+		{ "/proc/sys/kernel/hung_task_timeout_secs", "60" },
+		{ "/proc/sys/kernel/hung_task_warnings", "-1" },
+		{ "/proc/sys/kernel/printk_ratelimit", "0" },
+		{ "/proc/sys/kernel/hostname", "guest" },
+	};
+	size_t i;
+
+	try_mount("devpts", "/dev/pts");
+	try_mount("tmpfs", "/dev/shm");
+	chmod("/dev/shm", 01777);
+	try_mount("mqueue", "/dev/mqueue");
+	try_mount("cgroup2", "/sys/fs/cgroup");
+	try_mount("debugfs", "/sys/kernel/debug");
+	try_mount("tracefs", "/sys/kernel/tracing");
+	if (symlink("/proc/self/fd", "/dev/fd") ||
+	    symlink("/proc/self/fd/0", "/dev/stdin") ||
+	    symlink("/proc/self/fd/1", "/dev/stdout") ||
+	    symlink("/proc/self/fd/2", "/dev/stderr"))
+		die("cannot make the links in /dev");
+	for (i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+		write_file(settings[i].path, settings[i].text);
+	loopback_up();
+}
+
+static pid_t spawn(const struct list *args, const struct list *env,
+		   const char *cwd, int in, int out, int err, bool tty)
+{
+	pid_t pid = fork();
+	sigset_t none;
+
+	if (pid < 0)
+		die("fork");
+	if (pid)
+		return pid;
+
+	setsid();
+	if (tty)
+		ioctl(in, TIOCSCTTY, 1);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	dup2(in, 0);
+	dup2(out, 1);
+	dup2(err, 2);
+	if (chdir(cwd)) {
+		dprintf(2, "guest: cannot enter %s: %s\n", cwd,
+			strerror(errno));
+		_exit(125);
+	}
+	environ = env->v;
+	execvp(args->v[0], args->v);
+	dprintf(2, "guest: cannot run %s: %s\n", args->v[0], strerror(errno));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Moves what can be moved now; never waits. */
+static void pump(struct relay *r)
+{
+	ssize_t n;
+
+	if (r->have == r->done && !r->eof) {
+		n = read(r->from, r->buf, sizeof(r->buf));
+		if (n > 0) {
+			r->have = n;
+			r->done = 0;
+		} else if (n == 0) {
+			r->eof = true;
+		}
+	}
+	if (r->have > r->done) {
+		n = write(r->to, r->buf + r->done, r->have - r->done);
+		if (n > 0)
+			r->done += n;
+	}
+}
+
+static bool pending(const struct relay *r)
+{
+	int n = 0;
+
+	return r->have > r->done ||
+	       (!ioctl(r->from, FIONREAD, &n) && n > 0);
+}
+
+static int reap(pid_t command, int *status)
+{
+	int ended = 0, s;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &s, WNOHANG)) > 0) {
+		if (pid != command)
+			continue;
+		*status = WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s);
+		ended = 1;
+	}
+	return ended;
+}
+
+/*
+ * What a background process keeps open does not keep the guest up: the end
+ * of the command is the end, after all that is in the pipes by then.
+ */
+static int wait_and_relay(pid_t command, int children, struct relay *relays,
+			  int n)
+{
+	struct pollfd p[3];
+	bool ended = false;
+	int status = 0, i;
+
+	for (;;) {
+		struct signalfd_siginfo info;
+		bool left = false;
+
+		for (i = 0; i < n; i++) {
+			bool full = relays[i].have > relays[i].done;
+
+			p[i].fd = full ? relays[i].to : relays[i].from;
+			p[i].events = full ? POLLOUT : POLLIN;
+			if (relays[i].eof)
+				p[i].fd = -1;
+			left |= pending(&relays[i]);
+		}
+		if (ended && !left)
+			break;
+		p[n].fd = children;
+		p[n].events = POLLIN;
+		if (poll(p, n + 1, -1) < 0 && errno != EINTR)
+			die("poll");
+		for (i = 0; i < n; i++)
+			if (p[i].fd >= 0 && p[i].revents)
+				pump(&relays[i]);
+		if (p[n].revents) {
+			if (read(children, &info, sizeof(info)) < 0)
+				die("signalfd");
+			ended |= reap(command, &status);
+		}
+	}
+	for (i = 0; i < n; i++)
+		drain(relays[i].to);
+	return status;
+}
+
+static void make_relay(struct relay *r, const char *port, int *command_end)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		die("pipe");
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	*r = (struct relay) {
+		.from = ends[0],
+		.to = open_port(port, O_WRONLY | O_NONBLOCK),
+	};
+	*command_end = ends[1];
+}
+
+int main(void)
+{
+	static struct relay relays[2];
+	struct winsize size = { 0 };
+	struct list args, env;
+	int children, null, out, err, status, n = 0;
+	size_t len;
+	char *cwd, *mode, *taint;
+	sigset_t mask;
+	pid_t command;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	must_mount("proc", "/proc", "proc", 0, NULL);
+	must_mount("sysfs", "/sys", "sysfs", 0, NULL);
+	if (mount("devtmpfs", "/dev", "devtmpfs", 0, NULL) && errno != EBUSY)
+		die("cannot mount /dev");
+	load_modules();
+	status_port = open_port(PORT_STATUS, O_WRONLY);
+
+	args = read_list("/args");
+	env = read_list("/env");
+	cwd = slurp("/cwd", &len);
+	mode = slurp("/mode", &len);
+	enter_root();
+	set_up_system();
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	children = signalfd(-1, &mask, SFD_CLOEXEC);
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (sscanf(mode, "shell %hu %hu", &size.ws_row, &size.ws_col) == 2) {
+		out = open_port(SHELL_TTY, O_RDWR | O_NOCTTY);
+		ioctl(out, TIOCSWINSZ, &size);
+		command = spawn(&args, &env, cwd, out, out, out, true);
+	} else {
+		make_relay(&relays[n++], PORT_OUT, &out);
+		err = out;
+		if (!strcmp(mode, "split"))
+			make_relay(&relays[n++], PORT_ERR, &err);
+		command = spawn(&args, &env, cwd, null, out, err, false);
+		if (err != out)
+			close(err);
+	}
+	close(out);
+	dprintf(status_port, "started\n");
+
+	status = wait_and_relay(command, children, relays, n);
+	dprintf(status_port, "exit %d\n", status);
+
+	/*
+	 * Sockets that the command left behind are closed while somebody
+	 * still watches for what the kernel has to say to it.
+	 */
+	kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	taint = slurp("/proc/sys/kernel/tainted", &len);
+	leave("taint %s", taint);
+}

@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verdict on captures of MPA connections: see README."""
+import argparse
+import bisect
+import json
+import os
+import sys
+import tempfile
+import time
+
+import capture
+import rfc5044
+import wireshark
+
+SHOWN = 5       # problems printed of each direction
+
+
+class CountersError(Exception):
+    """A sender's counters cannot be read."""
+
+
+class Progress:
+    """Says on a terminal, now and then, how far long work has come."""
+
+    def __init__(self):
+        self.last = time.monotonic()
+        self.shown = False
+
+    def __call__(self, text):
+        now = time.monotonic()
+        if sys.stderr.isatty() and now - self.last > 1:
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()
+            self.last, self.shown = now, True
+
+    def done(self):
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+
+
+class Direction:
+    """One direction of an MPA connection: our own parse of it."""
+
+    def __init__(self, half, frame, peer):
+        self.half, self.frame = half, frame
+        self.stream = half.stream
+        self.start = frame.end
+        self.marked = bool(peer.flags & rfc5044.M)
+        self.crc = bool((frame.flags | peer.flags) & rfc5044.C)
+        self.fpdus = []
+        self.octets = self.crc_bad = 0
+        self.markers = self.markers_wrong = self.unexplained = 0
+        self.problems = []
+        self.tshark = wireshark.Direction()
+
+    def parse(self, empty, cut_ok, progress):
+        found = rfc5044.fpdus(self.stream, self.start, self.marked, empty)
+        while True:
+            try:
+                fpdu = next(found)
+            except StopIteration as stop:
+                self.unexplained, why = stop.value
+                break
+            self.fpdus.append(fpdu)
+            self.octets += fpdu.ulpdu_len
+            self.markers += len(fpdu.markers)
+            self.markers_wrong += len(fpdu.wrong_markers)
+            n = len(self.fpdus)
+            if n % 4096 == 0:
+                progress(f"{n} FPDUs parsed")
+            where = f"FPDU {n} at {fpdu.pos}"
+            if self.crc and not fpdu.crc_good:
+                self.crc_bad += 1
+                self.problems.append(f"{where}: wrong CRC")
+            for off, reserved, ptr, want in fpdu.wrong_markers:
+                self.problems.append(
+                    f"{where}: marker at {fpdu.pos + off} says {ptr}"
+                    + (f", reserved {reserved:#06x}" if reserved else "")
+                    + f", must say {want}")
+            if fpdu.wrong_pad:
+                self.problems.append(f"{where}: pad is not zero")
+        if self.unexplained:
+            text = (f"{self.unexplained} octets at "
+                    f"{len(self.stream) - self.start - self.unexplained} are "
+                    f"not explained: {why}")
+            if not (cut_ok and "cut off" in why):
+                self.problems.append(text)
+        self.unexplained += self.half.behind
+        self.problems += self.half.problems
+
+    def segments(self):
+        """Figures of the data segments of Full Operation."""
+        starts = [fpdu.at for fpdu in self.fpdus]
+        begins = set(starts)
+        count = aligned = again = again_aligned = edge = 0
+        shared = []     # FPDUs that begin in each segment, the first time
+        for s in self.half.segments:
+            if s.off is None or s.off < self.start:
+                continue
+            begin, end = s.off in begins, s.off + len(s.payload)
+            count += 1
+            aligned += begin
+            if s.off < edge:
+                again += 1
+                again_aligned += begin
+            else:
+                shared.append(bisect.bisect_left(starts, end)
+                              - bisect.bisect_left(starts, s.off))
+            edge = max(edge, end)
+        return {
+            "segments": count, "segments_begin_fpdu": aligned,
+            "segments_again": again,
+            "segments_again_begin_fpdu": again_aligned,
+            "fpdus_a_segment": {
+                "mean": round(sum(shared) / max(len(shared), 1), 2),
+                "min": min(shared, default=0), "max": max(shared, default=0),
+            },
+        }
+
+    def compare(self):
+        """Where tshark and the own parse must say the same."""
+        saw = self.tshark
+        self.problems += saw.differs
+        pairs = [("FPDUs", saw.fpdus + saw.left_out, len(self.fpdus))]
+        if self.crc:
+            bad = sum(not f.crc_good for f in self.fpdus)
+            pairs += [("good CRCs", saw.crc_good + saw.left_out,
+                       len(self.fpdus) - bad)]
+            if not saw.left_out:
+                pairs += [("bad CRCs", saw.crc_bad, bad)]
+        for what, theirs, ours in pairs:
+            if theirs != ours:
+                self.problems.append(f"tshark says {theirs} {what}, "
+                                     f"the own parse {ours}")
+        if saw.markers_wrong:
+            self.problems.append(f"tshark reads {saw.markers_wrong} wrong "
+                                 "markers")
+
+    def report(self):
+        saw = self.tshark
+        return {
+            "from": capture.name(self.half.src),
+            "to": capture.name(self.half.dst),
+            "markers_in_use": self.marked, "crc_in_use": self.crc,
+            "fpdus": len(self.fpdus), "ulpdu_octets": self.octets,
+            "crc_good": len(self.fpdus) - self.crc_bad if self.crc else 0,
+            "crc_bad": self.crc_bad,
+            "markers": self.markers, "markers_wrong": self.markers_wrong,
+            "octets_unexplained": self.unexplained,
+            **self.segments(),
+            "octets_repeated": self.half.again,
+            "tshark": {
+                "fpdus": saw.fpdus, "crc_good": saw.crc_good,
+                "crc_bad": saw.crc_bad, "crc_unchecked": saw.crc_unchecked,
+                "markers": saw.markers, "markers_wrong": saw.markers_wrong,
+                "crc_only": saw.crc_only, "left_out": saw.left_out,
+            },
+            "problems": self.problems,
+        }
+
+
+class Connection:
+    """An MPA connection: startup and two directions."""
+
+    def __init__(self, tcp, halves, request, reply):
+        self.tcp, self.halves = tcp, halves
+        self.request, self.reply = request, reply
+        self.seen = [wireshark.Startup(f) for f in (request, reply) if f]
+        self.directions = []
+        self.problems = request.problems()
+        if reply:
+            self.problems += reply.problems()
+        self.rejected = bool(reply and reply.flags & rfc5044.R)
+
+    def parse(self, options, progress):
+        if not self.reply:
+            self.problems.append("there is no Reply Frame")
+            return
+        if self.reply.revision != self.request.revision:
+            self.problems.append(
+                f"Rev {self.request.revision} in the Request Frame, "
+                f"{self.reply.revision} in the Reply Frame")
+        if self.rejected or not (self.request.whole and self.reply.whole):
+            return
+        # Zero-length ULPDUs are an RTR of RFC 6581, and that is Rev 2.
+        empty = self.request.revision >= 2
+        for half, frame, peer in (
+                (self.halves[0], self.request, self.reply),
+                (self.halves[1], self.reply, self.request)):
+            direction = Direction(half, frame, peer)
+            direction.parse(empty, options.cut_ok, progress)
+            self.directions.append(direction)
+        self.check_turn()
+
+    def check_turn(self):
+        """Section 7.1.2 rule 4: the responder waits for the first FPDU."""
+        ours, theirs = self.directions
+        if not theirs.fpdus or ours.half.holes:
+            return
+        first = min(s.number for s in theirs.half.segments
+                    if s.off is not None
+                    and s.off + len(s.payload) > theirs.start)
+        end = ours.fpdus[0].at + ours.fpdus[0].len if ours.fpdus else None
+        got = end is not None and min(
+            s.number for s in ours.half.segments
+            if s.off is not None and s.off + len(s.payload) >= end)
+        if not got or got > first:
+            theirs.problems.append(
+                f"FPDUs from packet {first} on, before the initiator's "
+                "first (7.1.2 rule 4)")
+
+    def write(self, writer):
+        request = self.request.octets
+        reply = self.reply.octets if self.reply else None
+        if not self.request.whole or (self.reply and not self.reply.whole):
+            return
+        number = writer.conversation()
+        writer.segment(number, 0, wireshark.BASE - len(request), request,
+                       self.seen[0])
+        if reply:
+            writer.segment(number, 1, wireshark.BASE - len(reply), reply,
+                           self.seen[1])
+        for end, direction in enumerate(self.directions):
+            wireshark.write(writer, direction.tshark, end, request, reply,
+                            direction.stream, direction.fpdus,
+                            direction.marked)
+
+    def compare(self):
+        for seen in self.seen:
+            frame = seen.frame
+            if not frame.whole:
+                continue
+            want = {"key": frame.octets[:16].hex(),
+                    "M": str(bool(frame.flags & rfc5044.M)),
+                    "C": str(bool(frame.flags & rfc5044.C)),
+                    "R": str(bool(frame.flags & rfc5044.R)),
+                    "revision": str(frame.revision),
+                    "private": str(frame.private_len)}
+            for key, value in want.items():
+                # Lengths have their unit behind them.
+                got = seen.seen.get(key, "nothing").split()[0]
+                if got != value:
+                    self.problems.append(f"{frame.kind} Frame: tshark sees "
+                                         f"{got} for {value} ({key})")
+        for direction in self.directions:
+            direction.compare()
+
+    def good(self):
+        return not self.problems and \
+            not any(d.problems for d in self.directions)
+
+    def report(self):
+        frames = {}
+        for frame in (self.request, self.reply):
+            if frame:
+                frames[frame.kind.lower()] = {
+                    "stream_octet": frame.at,
+                    "markers": bool(frame.flags & rfc5044.M),
+                    "crc": bool(frame.flags & rfc5044.C),
+                    "reject": bool(frame.flags & rfc5044.R),
+                    "flags": frame.flags, "revision": frame.revision,
+                    "private_length": frame.private_len,
+                    "private": frame.private.hex()}
+        return {"initiator": capture.name(self.halves[0].src),
+                "responder": capture.name(self.halves[1].src),
+                **frames, "rejected": self.rejected,
+                "directions": [d.report() for d in self.directions],
+                "problems": self.problems, "good": self.good()}
+
+
+def find(tcp):
+    """The MPA connection in a TCP connection, or None."""
+    found = []
+    for n, half in enumerate(tcp.halves):
+        request = rfc5044.find_startup(half.stream, rfc5044.REQUEST)
+        if request:
+            found.append((request.at, n, request))
+    if not found:
+        return None
+    _, n, request = min(found, key=lambda entry: entry[:2])
+    halves = tcp.halves[n], tcp.halves[1 - n]
+    reply = rfc5044.find_startup(halves[1].stream, rfc5044.REPLY)
+    return Connection(tcp, halves, request, reply)
+
+
+def demands(way, options):
+    """Yields what a direction's segments are not, though that is asked."""
+    lost = way["segments"] - way["segments_begin_fpdu"]
+    if options.aligned and lost:
+        yield (f"{lost} of {way['segments']} segments do not begin with an "
+               "FPDU")
+    shared = way["fpdus_a_segment"]
+    if options.packed and way["fpdus"] and shared["mean"] < options.packed:
+        yield (f"{shared['mean']} FPDUs a segment, {options.packed} are "
+               "asked for")
+    if options.single and shared["max"] > 1:
+        yield f"{shared['max']} FPDUs in a segment, one is asked for"
+
+
+def counted(ways, path):
+    """Yields where a sender's own counters and the wire disagree."""
+    try:
+        with open(path, encoding="ascii") as file:
+            said = json.load(file)
+        sender = said["from"]
+        pairs = [("ULPDUs", "fpdus", said["tx_ulpdus"]),
+                 ("aligned segments", "segments_begin_fpdu",
+                  said["tx_segs_aligned"]),
+                 ("data segments", "segments",
+                  sum(value for name, value in said.items()
+                      if name.startswith("tx_segs_")))]
+    except (OSError, ValueError, KeyError) as error:
+        raise CountersError(f"{path}: no counters: {error}") from None
+    found = [way for way in ways if way["from"] == sender]
+    if not found:
+        yield f"nothing was sent by {sender}"
+    for way in found:
+        for what, key, value in pairs:
+            if way[key] != value:
+                yield (f"{sender} has counted {value} {what}, the wire has "
+                       f"seen {way[key]}")
+
+
+def judge(path, options, progress):
+    """A file's (report, connections)."""
+    progress(f"reading {path}")
+    tcp = capture.read(path)
+    if options.port:
+        tcp = [c for c in tcp if options.port in (c.halves[0].src[1],
+                                                  c.halves[0].dst[1])]
+    mpa = [found for found in map(find, tcp) if found]
+    for connection in mpa:
+        connection.parse(options, progress)
+    if options.tshark:
+        with tempfile.TemporaryDirectory() as scratch:
+            cut = options.keep or os.path.join(scratch, "segments.pcap")
+            with open(cut, "wb") as file:
+                writer = wireshark.Writer(file)
+                for connection in mpa:
+                    connection.write(writer)
+            if mpa:
+                wireshark.run(cut, writer.frames, lambda n: progress(
+                    f"tshark: {100 * n // writer.number} %"))
+        for connection in mpa:
+            connection.compare()
+    report = {"file": path,
+              "tcp_connections": len(tcp),
+              "connections": [c.report() for c in mpa]}
+    report["fpdus"] = sum(d["fpdus"] for c in report["connections"]
+                          for d in c["directions"])
+    report["problems"] = []
+    if not mpa:
+        report["problems"].append("there is no MPA connection in it")
+    elif not report["fpdus"] and not options.startup:
+        report["problems"].append("there is no FPDU in it")
+    ways = [way for connection in report["connections"]
+            for way in connection["directions"]]
+    for way in ways:
+        report["problems"] += [f"{way['from']}: {text}"
+                               for text in demands(way, options)]
+    if options.counters:
+        report["problems"] += counted(ways, options.counters)
+    report["good"] = not report["problems"] and all(
+        c["good"] for c in report["connections"])
+    return report
+
+
+def frame_text(frame):
+    said = ["M markers" if frame["markers"] else "no markers",
+            "C CRC" if frame["crc"] else "no CRC"]
+    if frame["reject"]:
+        said.append("R rejected")
+    text = (f"Rev {frame['revision']}, {', '.join(said)}, "
+            f"{frame['private_length']} octets of private data")
+    if frame["stream_octet"]:
+        text += f", behind {frame['stream_octet']} octets of plain TCP"
+    return text
+
+
+def show_problems(problems, indent):
+    for problem in problems[:SHOWN]:
+        print(f"{indent}! {problem}")
+    if len(problems) > SHOWN:
+        print(f"{indent}! ... and {len(problems) - SHOWN} more")
+
+
+def show_direction(way, who, tshark):
+    if not way["fpdus"] and not way["problems"]:
+        print(f"  {who}: nothing sent")
+        return
+    saw = way["tshark"]
+    rows = [("FPDUs", way["fpdus"], saw["fpdus"])]
+    if way["crc_in_use"]:
+        rows += [("good CRC", way["crc_good"], saw["crc_good"]),
+                 ("bad CRC", way["crc_bad"], saw["crc_bad"])]
+    else:
+        rows.append(("CRC not in use", way["fpdus"], saw["crc_unchecked"]))
+    if way["markers_in_use"]:
+        rows += [("markers", way["markers"], saw["markers"]),
+                 ("wrong markers", way["markers_wrong"],
+                  saw["markers_wrong"])]
+    rows.append(("octets not explained", way["octets_unexplained"], None))
+    head = "own parse    tshark" if tshark else "own parse"
+    print(f"  {who:<28}{head:>{len(head) + 1}}")
+    for text, own, theirs in rows:
+        theirs = "" if theirs is None or not tshark else f"{theirs:>10}"
+        print(f"    {text:<26}{own:>10}{theirs}")
+    if tshark and saw["crc_only"] + saw["left_out"]:
+        print(f"    {saw['crc_only'] + saw['left_out']} FPDUs end where the "
+              f"next marker begins, or are empty: of these tshark\n    judges "
+              f"the CRC of {saw['crc_only']}, and no marker (README, limits)")
+    text = (f"{way['segments']} segments, "
+            f"{way['segments_begin_fpdu']} begin with an FPDU")
+    print(f"    {way['ulpdu_octets']} octets of ULPDU in {text}")
+    shared = way["fpdus_a_segment"]
+    print(f"    {shared['mean']} FPDUs begin in a segment, at least "
+          f"{shared['min']}, at most {shared['max']}")
+    if way["octets_repeated"]:
+        print(f"    {way['octets_repeated']} octets were sent again, in "
+              f"{way['segments_again']} segments, "
+              f"{way['segments_again_begin_fpdu']} begin with an FPDU")
+    show_problems(way["problems"], "    ")
+
+
+def show(report, options):
+    mpa = report["connections"]
+    print(f"{report['file']}: {len(mpa)} MPA connection"
+          f"{'' if len(mpa) == 1 else 's'} "
+          f"(of {report['tcp_connections']} of TCP)")
+    for connection in mpa:
+        print(f"initiator {connection['initiator']}, "
+              f"responder {connection['responder']}")
+        for kind in ("request", "reply"):
+            if kind in connection:
+                print(f"  {kind.title()} Frame: "
+                      f"{frame_text(connection[kind])}")
+        show_problems(connection["problems"], "  ")
+        for way, who in zip(connection["directions"],
+                            ("initiator -> responder",
+                             "responder -> initiator")):
+            show_direction(way, who, options.tshark)
+    if options.tshark and any(c["directions"] for c in mpa):
+        print("  tshark was given one FPDU a segment, octets and places as "
+              "captured")
+    show_problems(report["problems"], "")
+    print(summary(report))
+
+
+def summary(report):
+    """One line for all of a file."""
+    total = dict.fromkeys(("fpdus", "crc_good", "crc_bad", "markers",
+                           "markers_wrong", "octets_unexplained"), 0)
+    problems = len(report["problems"])
+    for connection in report["connections"]:
+        problems += len(connection["problems"])
+        for way in connection["directions"]:
+            problems += len(way["problems"])
+            for key in total:
+                total[key] += way[key]
+    text = f"{total['fpdus']} FPDUs, {total['crc_good']} good CRC, "
+    if report["good"]:
+        return f"GOOD: {text}{total['markers']} markers good"
+    return (f"BAD: {text}{total['crc_bad']} bad CRC, "
+            f"{total['markers_wrong']} of {total['markers']} markers wrong,\n"
+            f"     {total['octets_unexplained']} octets not explained; "
+            f"{problems} problems")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="judge", description="Verdict on captures of MPA connections: "
+        "Wireshark's and an octet-exact one of its own. Exit status: 0 all "
+        "is good and something was there, 1 not so, 2 cannot tell.")
+    parser.add_argument("file", nargs="+", metavar="FILE.pcap")
+    parser.add_argument("--json", action="store_true",
+                        help="print a JSON object for machines")
+    parser.add_argument("--aligned", action="store_true",
+                        help="every data segment must begin with an FPDU")
+    parser.add_argument("--packed", type=float, metavar="N",
+                        help="N FPDUs must begin in a data segment, on "
+                        "average")
+    parser.add_argument("--single", action="store_true",
+                        help="no two FPDUs may begin in a data segment")
+    parser.add_argument("--counters", metavar="FILE.json",
+                        help="what the sender has counted (MPA_INFO) must be "
+                        "what was on the wire")
+    parser.add_argument("--port", type=int, metavar="N",
+                        help="look at connections with that port only")
+    parser.add_argument("--cut-ok", action="store_true", dest="cut_ok",
+                        help="the last FPDU of a direction may be cut off")
+    parser.add_argument("--startup", action="store_true",
+                        help="startup frames are enough, no FPDU is needed")
+    parser.add_argument("--no-tshark", action="store_false", dest="tshark",
+                        help="own parse only")
+    parser.add_argument("--keep", metavar="OUT.pcap",
+                        help="keep the capture that tshark is given")
+    options = parser.parse_args()
+    if (options.keep or options.counters) and len(options.file) > 1:
+        parser.error("--keep and --counters go with one FILE only")
+    progress = Progress()
+    reports = []
+    try:
+        for path in options.file:
+            report = judge(path, options, progress)
+            progress.done()
+            reports.append(report)
+            if not options.json:
+                show(report, options)
+    except (CountersError, capture.CaptureError,
+            wireshark.WiresharkError) as error:
+        progress.done()
+        sys.exit(print(f"judge: {error}", file=sys.stderr) or 2)
+    good = all(report["good"] for report in reports)
+    if options.json:
+        print(json.dumps({"good": good, "files": reports}, indent=1))
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
