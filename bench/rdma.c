@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RDMA Send and RDMA Write, over whatever device is at the address: siw. A
+ * message must find a receive buffer, so each end counts what it may send.
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "traffic.h"
+
+#define WINDOW		128	/* messages that may be under way */
+#define GRANT		32	/* received before they are granted anew */
+#define QUEUE		256
+#define WRITES		16	/* that one notice tells of */
+
+/* What a message of this length says. */
+#define GRANT_LEN	1
+#define NOTICE_LEN	2
+
+struct rdma {
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_mr *data, *in;
+	uint8_t *room;			/* WINDOW + 16 receive buffers */
+	size_t each;
+	size_t into;			/* where in @room Writes go */
+	uint64_t posted, completed;	/* requests to send */
+	unsigned int credit;		/* messages that may be sent */
+	unsigned int owed;		/* messages to grant */
+	uint64_t arrived;		/* octets */
+	uint64_t peer;			/* where Writes go */
+	uint32_t peer_key;
+	bool writes;
+};
+
+static void wait_for(struct rdma_event_channel *events,
+		     enum rdma_cm_event_type type, struct rdma_cm_id **id)
+{
+	struct rdma_cm_event *event;
+
+	if (rdma_get_cm_event(events, &event))
+		fail("rdma_get_cm_event");
+	if (event->event != type) {
+		errno = event->status < 0 ? -event->status : EPROTO;
+		fail(rdma_event_str(event->event));
+	}
+	if (id)
+		*id = event->id;
+	rdma_ack_cm_event(event);
+}
+
+static void post_recv(struct rdma *rdma, uint64_t i)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(rdma->room + i * rdma->each),
+		.length = rdma->each,
+		.lkey = rdma->in->lkey,
+	};
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = i, .sg_list = &sge, .num_sge = 1,
+	};
+
+	if (ibv_post_recv(rdma->id->qp, &wr, &bad))
+		fail("ibv_post_recv");
+}
+
+static void make_queues(struct end *end, struct rdma *rdma)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = QUEUE, .max_recv_wr = QUEUE,
+			.max_send_sge = 1, .max_recv_sge = 1,
+		},
+	};
+	size_t i, len;
+
+	rdma->writes = end->plan->way == &way_rdma_write;
+	rdma->each = rdma->writes ? 64 : end->len;
+	rdma->into = (WINDOW + 16) * rdma->each;
+	len = rdma->into + (rdma->writes ? end->len : 0);
+	rdma->room = malloc(len);
+	if (!rdma->room)
+		fail("memory");
+	memset(rdma->room, 0, len);
+
+	rdma->channel = ibv_create_comp_channel(rdma->id->verbs);
+	if (!rdma->channel)
+		fail("ibv_create_comp_channel");
+	rdma->cq = ibv_create_cq(rdma->id->verbs, 2 * QUEUE, NULL,
+				 rdma->channel, 0);
+	attr.send_cq = rdma->cq;
+	attr.recv_cq = rdma->cq;
+	if (!rdma->cq || rdma_create_qp(rdma->id, NULL, &attr))
+		fail("rdma_create_qp");
+	rdma->data = ibv_reg_mr(rdma->id->pd, end->data, end->len, 0);
+	rdma->in = ibv_reg_mr(rdma->id->pd, rdma->room, len,
+			      IBV_ACCESS_LOCAL_WRITE |
+			      IBV_ACCESS_REMOTE_WRITE);
+	if (!rdma->data || !rdma->in)
+		fail("ibv_reg_mr");
+	for (i = 0; i < WINDOW + 16; i++)
+		post_recv(rdma, i);
+	rdma->credit = WINDOW;
+}
+
+static struct sockaddr *host(bool sender, int port)
+{
+	static struct sockaddr_in hosts[2];
+	struct sockaddr_in *at = &hosts[sender];
+
+	at->sin_family = AF_INET;
+	at->sin_port = htons(port);
+	at->sin_addr.s_addr = htonl(sender ? 0x0a050401 : 0x0a050402);
+	return (struct sockaddr *)at;
+}
+
+static void rdma_open(struct end *end)
+{
+	struct rdma_event_channel *events = rdma_create_event_channel();
+	struct rdma_conn_param param = { .retry_count = 7 };
+	struct rdma *rdma = calloc(1, sizeof(*rdma));
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rdma_cm_id *id;
+
+	/* Buffers are pinned. */
+	if (setrlimit(RLIMIT_MEMLOCK, &all))
+		fail("RLIMIT_MEMLOCK");
+	if (!events || !rdma || rdma_create_id(events, &id, NULL, RDMA_PS_TCP))
+		fail("rdma_create_id");
+	end->priv = rdma;
+	rdma->id = id;
+	if (end->sender) {
+		if (rdma_resolve_addr(id, host(true, 0),
+				      host(false, hear(end)), 2000))
+			fail("rdma_resolve_addr");
+		wait_for(events, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+		if (rdma_resolve_route(id, 2000))
+			fail("rdma_resolve_route");
+		wait_for(events, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+		make_queues(end, rdma);
+		if (rdma_connect(id, &param))
+			fail("rdma_connect");
+	} else {
+		if (rdma_bind_addr(id, host(false, 0)) || rdma_listen(id, 1))
+			fail("rdma_listen");
+		tell(end, ntohs(rdma_get_src_port(id)));
+		wait_for(events, RDMA_CM_EVENT_CONNECT_REQUEST, &rdma->id);
+		make_queues(end, rdma);
+		if (rdma_accept(rdma->id, &param))
+			fail("rdma_accept");
+	}
+	wait_for(events, RDMA_CM_EVENT_ESTABLISHED, NULL);
+	tell(end, (uintptr_t)rdma->room + rdma->into);
+	tell(end, rdma->in->rkey);
+	rdma->peer = hear(end);
+	rdma->peer_key = hear(end);
+}
+
+static void post_send(struct rdma *rdma, enum ibv_wr_opcode opcode,
+		      const void *octets, size_t len, uint64_t to)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)octets, .length = len,
+		.lkey = rdma->data->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = ++rdma->posted, .sg_list = &sge, .num_sge = 1,
+		.opcode = opcode,
+		/* Each tells of those before it as well. */
+		.send_flags = rdma->posted % 16 ? 0 : IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = to, .rkey = rdma->peer_key },
+	};
+
+	if (ibv_post_send(rdma->id->qp, &wr, &bad))
+		fail("ibv_post_send");
+}
+
+static void received(struct end *end, const struct ibv_wc *wc)
+{
+	const uint8_t *octets;
+	struct rdma *rdma = end->priv;
+	size_t len = wc->byte_len;
+
+	if (len == GRANT_LEN) {
+		rdma->credit += GRANT;
+		post_recv(rdma, wc->wr_id);
+		return;
+	}
+	octets = rdma->room + wc->wr_id * rdma->each;
+	if (len == NOTICE_LEN) {
+		octets = rdma->room + rdma->into;
+		len = end->len;
+		end->records += WRITES;
+	} else {
+		end->records++;
+	}
+	check(end, octets, len);
+	post_recv(rdma, wc->wr_id);
+	rdma->arrived += len;
+	if (++rdma->owed == GRANT) {
+		rdma->owed = 0;
+		post_send(rdma, IBV_WR_SEND, end->data, GRANT_LEN, 0);
+	}
+}
+
+static bool reap(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+	struct ibv_wc wc[16];
+	int n = ibv_poll_cq(rdma->cq, 16, wc), i;
+
+	for (i = 0; i < n; i++) {
+		if (wc[i].status) {
+			errno = EIO;
+			fail(ibv_wc_status_str(wc[i].status));
+		}
+		if (wc[i].opcode == IBV_WC_RECV)
+			received(end, &wc[i]);
+		else
+			rdma->completed = wc[i].wr_id;
+	}
+	return n > 0;
+}
+
+/* Sleep until something has happened, and see to it. */
+static void progress(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+	struct ibv_cq *cq;
+	void *context;
+
+	if (reap(end))
+		return;
+	if (ibv_req_notify_cq(rdma->cq, 0))
+		fail("ibv_req_notify_cq");
+	if (reap(end))
+		return;
+	if (ibv_get_cq_event(rdma->channel, &cq, &context))
+		fail("ibv_get_cq_event");
+	ibv_ack_cq_events(cq, 1);
+	reap(end);
+}
+
+/* The rest of the queue is for grants. */
+static void wait_queue(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+
+	while (rdma->posted - rdma->completed >= QUEUE - 32)
+		progress(end);
+}
+
+static void send_message(struct end *end, size_t len)
+{
+	struct rdma *rdma = end->priv;
+
+	while (!rdma->credit)
+		progress(end);
+	wait_queue(end);
+	rdma->credit--;
+	post_send(rdma, IBV_WR_SEND, end->data, len, 0);
+}
+
+static void rdma_send(struct end *end)
+{
+	send_message(end, end->len);
+}
+
+static void rdma_write(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+	size_t size = end->plan->size, i;
+
+	for (i = 0; i < WRITES; i++) {
+		wait_queue(end);
+		post_send(rdma, IBV_WR_RDMA_WRITE, end->data + i * size, size,
+			  rdma->peer + i * size);
+	}
+	send_message(end, NOTICE_LEN);
+}
+
+static size_t rdma_recv(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+	size_t n;
+
+	while (!rdma->arrived)
+		progress(end);
+	n = rdma->arrived;
+	rdma->arrived = 0;
+	return n;
+}
+
+const struct way way_rdma_send = {
+	.name = "rdma-send",
+	.open = rdma_open,
+	.send = rdma_send,
+	.recv = rdma_recv,
+};
+
+/* To be used with a batch of WRITES. */
+const struct way way_rdma_write = {
+	.name = "rdma-write",
+	.open = rdma_open,
+	.send = rdma_write,
+	.recv = rdma_recv,
+};

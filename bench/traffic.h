@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the parts of the measuring program share: what is asked for, the two
+ * ends of a connection, and the ways to carry octets between them.
+ */
+#ifndef _BENCH_TRAFFIC_H
+#define _BENCH_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define BATCH_MAX	1024
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+enum form {
+	FORM_CALL,	/* one system call: write, recv */
+	FORM_MORE,	/* two, with MSG_MORE between them */
+	FORM_MMSG,	/* sendmmsg, recvmmsg, or writev of several records */
+	FORM_FILE,	/* sendfile */
+	FORM_BATCH,	/* MPA_RECV_BATCH */
+};
+
+/**
+ * struct plan - what is to be measured
+ * @way:	by which way octets go
+ * @mode:	see usage
+ * @send:	how the sender sends
+ * @recv:	how the receiver receives
+ * @size:	octets of a sending call, or of one record of it
+ * @batch:	records of a sending call, with FORM_MMSG
+ * @read:	octets of the receiver's buffer
+ * @segment:	MPA_SEGMENT
+ * @markers:	0: none, 1: towards the receiver, 2: both ways
+ * @no_crc:	MPA without CRC
+ * @stable:	MPA_ZEROCOPY_RO
+ * @octets:	to measure over, at least
+ * @warm:	before these, so that windows and buffers have grown
+ * @count:	round trips or connections to measure over
+ * @repeat:	measurements
+ */
+struct plan {
+	const struct way *way;
+	const char *mode;
+	enum form send;
+	enum form recv;
+	size_t size;
+	size_t batch;
+	size_t read;
+	int segment;
+	int markers;
+	bool no_crc;
+	bool stable;
+	uint64_t octets;
+	uint64_t warm;
+	uint64_t count;
+	int repeat;
+};
+
+/**
+ * struct end - an end of a connection
+ * @plan:	what is to be measured
+ * @sender:	this one sends in bulk, or asks
+ * @fd:		its socket
+ * @file:	what sendfile() sends
+ * @data:	octets of a sending call
+ * @len:	so many
+ * @buf:	received into
+ * @pos:	octets received
+ * @records:	records received; octets are none
+ * @checking:	compare what is received
+ * @form:	how it receives, if not as it was told
+ * @priv:	of the way
+ */
+struct end {
+	const struct plan *plan;
+	bool sender;
+	int fd;
+	int file;
+	uint8_t *data;
+	size_t len;
+	uint8_t *buf;
+	uint64_t pos;
+	uint64_t records;
+	bool checking;
+	const char *form;
+	void *priv;
+};
+
+/**
+ * struct way - how octets go from one end to the other
+ * @name:	of it
+ * @protocol:	of the socket, 0 for TCP
+ * @open:	instead of making a connection with a socket
+ * @start:	a connection is here, make it this way's
+ * @send:	one call's worth; never less
+ * @recv:	at least one octet; how many, 0 at the end
+ */
+struct way {
+	const char *name;
+	int protocol;
+	void (*open)(struct end *end);
+	void (*start)(struct end *end);
+	void (*send)(struct end *end);
+	size_t (*recv)(struct end *end);
+};
+
+extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
+extern const struct way way_rdma_send, way_rdma_write;
+
+void fail(const char *what);
+void check(struct end *end, const uint8_t *octets, size_t len);
+void tell(const struct end *end, uint64_t what);
+uint64_t hear(const struct end *end);
+void enter(bool sender);
+int dial(const struct end *end, int fd);
+void set_int(int fd, int level, int option, int value);
+
+/* marks.c: between these a profile is taken */
+void mark_none(void);
+void mark_both(void);
+void mark_send(void);
+void mark_recv(void);
+
+/* stream.c: what the ways over sockets share */
+void stream_send(struct end *end);
+size_t stream_recv(struct end *end);
+
+/* connections.c */
+void connections(const struct plan *plan);
+
+#endif /* _BENCH_TRAFFIC_H */
