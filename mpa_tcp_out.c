@@ -288,6 +288,21 @@ int mpa_tcp_wait_writable(struct sock *sk, long *timeo)
 	return sk_stream_wait_memory(sk, timeo);
 }
 
+/**
+ * mpa_tcp_packet_max() - octets of full segments that leave as one packet (TSO)
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_packet_max(struct sock *sk)
+{
+	u32 emss = mpa_tcp_emss_now(tcp_sk(sk));
+	u32 segs = tcp_bound_to_half_wnd(tcp_sk(sk), sk->sk_gso_max_size) /
+		   emss;
+
+	return max_t(u32, min_t(u32, segs, sk->sk_gso_max_segs), 1) * emss;
+}
+
 /*
  * Octets that may be given at once. A call that fills an skb and goes on sends
  * it without regard to corking, and so would cut it at the window's edge.
@@ -295,17 +310,14 @@ int mpa_tcp_wait_writable(struct sock *sk, long *timeo)
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 emss = mpa_tcp_emss_now(tp);
-	u32 goal = tcp_bound_to_half_wnd(tp, sk->sk_gso_max_size) / emss;
+	u32 goal = mpa_tcp_packet_max(sk);
 
-	goal = max_t(u32, min_t(u32, goal, sk->sk_gso_max_segs), 1) * emss;
 	if (!skb || !tcp_skb_can_collapse_to(skb))
 		return goal;
 	if (skb->len < goal)
 		return goal - skb->len;
 	/* Full, unless TCP takes another view of it: make sure. */
-	if (skb->len % emss == 0)
+	if (skb->len % mpa_tcp_emss_now(tcp_sk(sk)) == 0)
 		mpa_tcp_end_segment(sk);
 	return goal;
 }

@@ -505,15 +505,18 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	struct mpa_octets *out = tx->out;
 	enum mpa_push push = MPA_PUSH_FULL;
 	struct mpa_slot *slot = &out->slot;
-	u32 n, target, budget;
+	u32 target, budget;
 	struct mpa_fpdu fpdu;
+	size_t n;
 	bool whole;
 	int err;
 
 	err = mpa_tx_begin_run(ctx, call);
 	if (err)
 		return err;
-	budget = clamp_t(u32, mpa_tcp_room(ctx->sk), 1, MPA_RUN_MAX);
+	/* What is more than a packet would leave as a short one of its own. */
+	budget = min_t(u32, mpa_tcp_packet_max(ctx->sk), MPA_RUN_MAX);
+	budget = clamp_t(u32, mpa_tcp_room(ctx->sk), 1, budget);
 
 	do {
 		bool made = out->len && !tx->open;
@@ -563,7 +566,9 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 		slot->used = (slot->used + fpdu.len) % slot->emss;
 		if (whole)
 			mpa_tx_alike(ctx, call, slot, &fpdu, budget);
-	} while (whole && call->done < call->size && out->len < budget &&
+		n = call->size - call->done;
+		/* The short end of a call goes along with what is before it. */
+	} while (whole && n && (out->len < budget || n < fpdu.ulpdu_len) &&
 		 fpdu.len <= slot->emss);
 
 	if (!out->len || tx->open)
