@@ -18,8 +18,11 @@
 
 #ifdef __KERNEL__
 
+#include <linux/atomic.h>
 #include <linux/crc32c.h>
+#include <linux/shrinker.h>
 #include <linux/skbuff.h>
+#include <linux/slab.h>
 #include <linux/sockptr.h>
 #include <linux/splice.h>
 #include <linux/uio.h>
@@ -59,6 +62,35 @@ static inline bool skb_frags_readable(const struct sk_buff *skb)
 #ifndef MPA_HAVE_NET_SYSCTL_SZ
 #define register_net_sysctl_sz(net, path, table, size) \
 	register_net_sysctl(net, path, table)
+#endif
+
+/* Shrinkers have got to be allocated. */
+#ifndef MPA_HAVE_SHRINKER_ALLOC
+static inline struct shrinker *shrinker_alloc(unsigned int flags,
+					      const char *name)
+{
+	struct shrinker *shrinker = kzalloc(sizeof(*shrinker), GFP_KERNEL);
+
+	if (shrinker) {
+		shrinker->flags = flags;
+		shrinker->seeks = DEFAULT_SEEKS;
+	}
+	return shrinker;
+}
+
+/* What it can fail for is memory. */
+static inline void shrinker_register(struct shrinker *shrinker)
+{
+	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
+		pr_warn("gives no memory back when it is short\n");
+}
+
+static inline void shrinker_free(struct shrinker *shrinker)
+{
+	if (shrinker)
+		unregister_shrinker(shrinker);
+	kfree(shrinker);
+}
 #endif
 
 #ifndef __counted_by

@@ -687,7 +687,8 @@ void mpa_startup_free(struct mpa_ctx *ctx);
 
 /* mpa_pages.c */
 bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len);
-void mpa_pages_init(void);
+unsigned long mpa_pages_held(void);
+int mpa_pages_init(void);
 void mpa_pages_exit(void);
 
 /* mpa_octets.c */

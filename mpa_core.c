@@ -387,10 +387,13 @@ static int __init mpa_module_init(void)
 {
 	int err;
 
-	mpa_pages_init();
-	err = mpa_compat_init();
+	err = mpa_pages_init();
 	if (err)
 		return err;
+
+	err = mpa_compat_init();
+	if (err)
+		goto no_compat;
 
 	err = -ENOMEM;
 	mpa_wq = alloc_workqueue("mpa", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
@@ -418,6 +421,8 @@ no_policy:
 	destroy_workqueue(mpa_wq);
 no_wq:
 	mpa_compat_exit();
+no_compat:
+	mpa_pages_exit();
 	return err;
 }
 

@@ -3,12 +3,13 @@
  * Pages that FPDUs are made in, used again when the peer has what was in them.
  *
  * Making a page costs about as much as computing the CRC of what goes into it,
- * as the kernel may clear it. Each processor keeps a few, and those that it has
- * not used for a while it gives back.
+ * as the kernel may clear it. Each processor keeps a few. It gives them back
+ * when it has not used any for a while, and at once when memory is short.
  */
 
 #include <linux/mm.h>
 #include <linux/percpu.h>
+#include <linux/shrinker.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -22,7 +23,8 @@
 
 /**
  * struct mpa_pages - pages of one processor
- * @lock:	for all of it; taken in process context only
+ * @lock:	for all of it; taken in process context only, also by whoever
+ *		looks for memory, so nothing is allocated under it
  * @page:	NULL, or a page that we hold a reference to; when nobody else
  *		does it is free
  * @next:	where to look next: pages get free in the order of their use,
@@ -67,39 +69,37 @@ static struct page *mpa_pages_get(void)
 static void mpa_pages_keep(struct page *page)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
-	struct page **place;
+	struct page **place, *old;
 
 	get_page(page);
 	spin_lock(&pages->lock);
 	place = pages->page + (pages->next - 1) % MPA_PAGES;
-	swap(page, *place);
+	old = *place;
+	WRITE_ONCE(*place, page);
 	pages->used = true;
 	spin_unlock(&pages->lock);
-	if (page)
-		put_page(page);
+	if (old)
+		put_page(old);
 	schedule_delayed_work(&mpa_pages_work, MPA_PAGES_IDLE);
 }
 
-/* Return: whether any are left. */
-static bool mpa_pages_give_back(struct mpa_pages *pages, bool all)
+/*
+ * Give back up to @max pages. Those that TCP still has are free when it is done
+ * with them. Return: how many are free now. @pages->lock is held.
+ */
+static u32 mpa_pages_drop(struct mpa_pages *pages, u32 *max)
 {
-	bool left = false;
-	u32 i;
+	u32 i, nr = 0;
 
-	spin_lock(&pages->lock);
-	for (i = 0; i < MPA_PAGES; i++) {
+	for (i = 0; i < MPA_PAGES && *max; i++) {
 		if (!pages->page[i])
 			continue;
-		if (pages->used && !all) {
-			left = true;
-			break;
-		}
+		nr += page_ref_count(pages->page[i]) == 1;
 		put_page(pages->page[i]);
-		pages->page[i] = NULL;
+		WRITE_ONCE(pages->page[i], NULL);
+		--*max;
 	}
-	pages->used = false;
-	spin_unlock(&pages->lock);
-	return left;
+	return nr;
 }
 
 static void mpa_pages_look(struct work_struct *work)
@@ -107,12 +107,70 @@ static void mpa_pages_look(struct work_struct *work)
 	bool left = false;
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		left |= mpa_pages_give_back(per_cpu_ptr(&mpa_pages, cpu),
-					    false);
+	for_each_possible_cpu(cpu) {
+		struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
+		u32 max = MPA_PAGES;
+
+		spin_lock(&pages->lock);
+		if (pages->used)
+			left = true;
+		else
+			mpa_pages_drop(pages, &max);
+		pages->used = false;
+		spin_unlock(&pages->lock);
+	}
 	if (left)
 		schedule_delayed_work(&mpa_pages_work, MPA_PAGES_IDLE);
 }
+
+/* ---- when memory is short ---- */
+
+/**
+ * mpa_pages_held() - memory that is kept for FPDUs to come
+ *
+ * Context: process.
+ * Return: octets, of all processors.
+ */
+unsigned long mpa_pages_held(void)
+{
+	unsigned long nr = 0;
+	int cpu, i;
+
+	for_each_possible_cpu(cpu) {
+		const struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
+
+		for (i = 0; i < MPA_PAGES; i++)
+			nr += !!READ_ONCE(pages->page[i]);
+	}
+	return nr * MPA_PAGES_SIZE;
+}
+
+/* What the shrinker counts: pages of the processor. */
+#define MPA_PAGES_UNITS		(MPA_PAGES_SIZE / PAGE_SIZE)
+
+static unsigned long mpa_pages_count(struct shrinker *shrinker,
+				     struct shrink_control *sc)
+{
+	return mpa_pages_held() / PAGE_SIZE ?: SHRINK_EMPTY;
+}
+
+static unsigned long mpa_pages_scan(struct shrinker *shrinker,
+				    struct shrink_control *sc)
+{
+	u32 max = DIV_ROUND_UP(sc->nr_to_scan, MPA_PAGES_UNITS), nr = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
+
+		spin_lock(&pages->lock);
+		nr += mpa_pages_drop(pages, &max);
+		spin_unlock(&pages->lock);
+	}
+	return nr ? nr * MPA_PAGES_UNITS : SHRINK_STOP;
+}
+
+static struct shrinker *mpa_pages_shrinker;
 
 /**
  * mpa_pages_refill() - have room in a page fragment
@@ -147,20 +205,30 @@ bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len)
 	return true;
 }
 
-void mpa_pages_init(void)
+int mpa_pages_init(void)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu)
 		spin_lock_init(&per_cpu_ptr(&mpa_pages, cpu)->lock);
+
+	mpa_pages_shrinker = shrinker_alloc(0, "mpa-pages");
+	if (!mpa_pages_shrinker)
+		return -ENOMEM;
+	mpa_pages_shrinker->count_objects = mpa_pages_count;
+	mpa_pages_shrinker->scan_objects = mpa_pages_scan;
+	shrinker_register(mpa_pages_shrinker);
+	return 0;
 }
 
-/* Context: module exit: nobody sends any more. */
+/* Context: module exit, and when it cannot be loaded: nobody sends any more. */
 void mpa_pages_exit(void)
 {
+	u32 max = U32_MAX;
 	int cpu;
 
+	shrinker_free(mpa_pages_shrinker);
 	cancel_delayed_work_sync(&mpa_pages_work);
 	for_each_possible_cpu(cpu)
-		mpa_pages_give_back(per_cpu_ptr(&mpa_pages, cpu), true);
+		mpa_pages_drop(per_cpu_ptr(&mpa_pages, cpu), &max);
 }

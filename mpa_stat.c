@@ -70,6 +70,8 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 			sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[i]);
 		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_names[i], sum);
 	}
+	/* Not of this namespace, as TCP's "mem" in /proc/net/sockstat. */
+	seq_printf(seq, "%-32s\t%lu\n", "MpaMemKept", mpa_pages_held());
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What an idle connection costs beyond plain TCP: slab memory of each end,
- * before and after thousands of them have been started.
+ * before and after thousands of them have been started. And what is kept for
+ * all of them, and for how long.
  */
 
 #include <sys/resource.h>
@@ -131,6 +132,90 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 	/* And they still work. */
 	EXPECT_TRUE(record_goes(self->fd[self->n / 2][0],
 				self->fd[self->n / 2][1], 1000));
+}
+
+/* ---- pages that are used again ---- */
+
+/* Of each processor: 64 pages of 32 KiB. */
+#define KEPT_MAX	(64 * 32768)
+
+FIXTURE(kept)
+{
+	int fd[2];
+};
+
+FIXTURE_SETUP(kept)
+{
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, tcp_pair(AF_INET, self->fd));
+	ASSERT_EQ(0, mpa_started_pair(self->fd, 0, 0));
+}
+
+FIXTURE_TEARDOWN(kept)
+{
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+}
+
+static bool much_goes(int from, int to)
+{
+	static u8 seen[60000];
+	const size_t len = sizeof(seen);
+	unsigned int i;
+
+	for (i = 0; i < 200; i++)
+		if (send(from, record_of(len), len, MSG_NOSIGNAL) != len ||
+		    recv(to, seen, len, MSG_WAITALL) != len ||
+		    !record_good(seen, len))
+			return false;
+	return true;
+}
+
+/* As if somebody looked for memory. */
+static bool shrink(void)
+{
+	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
+	bool done = write(fd, "2", 1) == 1;
+
+	close(fd);
+	return done;
+}
+
+static long long kept(void)
+{
+	return statistic("MpaMemKept");
+}
+
+TEST_F(kept, memory_is_bounded_and_goes_with_the_traffic)
+{
+	long until;
+
+	ASSERT_TRUE(much_goes(self->fd[0], self->fd[1]));
+	EXPECT_LT(0, kept());
+	EXPECT_GE(KEPT_MAX * sysconf(_SC_NPROCESSORS_CONF), kept());
+	until = now_ms() + 60000;
+	while (kept() && now_ms() < until)
+		poll(NULL, 0, 100);
+	EXPECT_EQ(0, kept());
+	EXPECT_TRUE(much_goes(self->fd[0], self->fd[1]));
+}
+
+TEST_F(kept, memory_goes_at_once_when_it_is_short)
+{
+	unsigned int tries = 20;
+	long begun;
+
+	/* It goes by itself after two seconds. */
+	do {
+		ASSERT_TRUE(much_goes(self->fd[0], self->fd[1]));
+		ASSERT_LT(0, kept());
+		begun = now_ms();
+		if (!shrink())
+			SKIP(return, "nobody else may say that memory is short");
+		EXPECT_EQ(0, kept());
+	} while (now_ms() - begun > 1900 && --tries);
+	EXPECT_LT(0, tries);
+	EXPECT_TRUE(much_goes(self->fd[0], self->fd[1]));
 }
 
 TEST_HARNESS_MAIN

@@ -609,21 +609,6 @@ TEST_F(send, oversized_records_are_counted)
 	EXPECT_LT(before, mpa_info(self->fd[0]).tx_segs_aligned);
 }
 
-/* "MpaTxSkbs<blank>123" in /proc/net/mpa_stat, of this network namespace. */
-static long long statistic(const char *name)
-{
-	FILE *file = fopen("/proc/net/mpa_stat", "r");
-	long long value = -1, n;
-	char seen[64];
-
-	while (file && fscanf(file, "%63s %lld", seen, &n) == 2)
-		if (!strcmp(seen, name))
-			value = n;
-	if (file)
-		fclose(file);
-	return value;
-}
-
 TEST_F(send, statistics_are_the_sum_of_the_sockets)
 {
 	struct mpa_info a, b;

@@ -292,6 +292,21 @@ static inline int sysctl_put(const char *name, long value)
 	return err;
 }
 
+/* "MpaTxSkbs<blank>123" in /proc/net/mpa_stat, of this network namespace; or -1. */
+static inline long long statistic(const char *name)
+{
+	FILE *file = fopen("/proc/net/mpa_stat", "r");
+	long long value = -1, n;
+	char seen[64];
+
+	while (file && fscanf(file, "%63s %lld", seen, &n) == 2)
+		if (!strcmp(seen, name))
+			value = n;
+	if (file)
+		fclose(file);
+	return value;
+}
+
 /* Octets that TCP has received, of data and of startup. */
 static inline u64 received(int fd)
 {
