@@ -67,6 +67,7 @@ struct mpa_table;
 /**
  * struct mpa_slot - where the next FPDU goes
  * @emss:	octets of a segment
+ * @packet:	octets of full segments that leave as one packet
  * @begun:	octets in the segment that TCP's queue ended with at first
  * @used:	octets in the segment that the last FPDU ends in, 0: the next one
  *		starts one
@@ -76,6 +77,7 @@ struct mpa_table;
  */
 struct mpa_slot {
 	u32	emss;
+	u32	packet;
 	u32	begun;
 	u32	used;
 	u32	frags;

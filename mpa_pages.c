@@ -17,30 +17,54 @@
 
 /* 32 KiB each: what skb_page_frag_refill() makes if it can. */
 #define MPA_PAGES_SIZE		32768
-#define MPA_PAGES		64
+#define MPA_PAGES		128
 #define MPA_PAGES_TRIES		4
 #define MPA_PAGES_IDLE		(2 * HZ)
 
 /**
- * struct mpa_pages - pages of one processor
+ * struct mpa_pages - pages of one processor, by the time of their last use
  * @lock:	for all of it; taken in process context only, also by whoever
  *		looks for memory, so nothing is allocated under it
- * @page:	NULL, or a page that we hold a reference to; when nobody else
- *		does it is free
- * @next:	where to look next: pages get free in the order of their use,
- *		more or less
+ * @page:	a ring of pages that we hold a reference to; when nobody else
+ *		does a page is free
+ * @first:	the one that was used the longest time ago: pages get free in
+ *		this order, more or less
+ * @nr:		how many: as many as were under way at a time
  * @used:	since the last look
  */
 struct mpa_pages {
 	spinlock_t lock;
 	struct page *page[MPA_PAGES];
-	u32 next;
+	u32 first;
+	u32 nr;
 	bool used;
 };
 
 static DEFINE_PER_CPU(struct mpa_pages, mpa_pages);
 static void mpa_pages_look(struct work_struct *work);
 static DECLARE_DELAYED_WORK(mpa_pages_work, mpa_pages_look);
+
+static struct page **mpa_pages_at(struct mpa_pages *pages, u32 i)
+{
+	return pages->page + (pages->first + i) % MPA_PAGES;
+}
+
+/* The caller has the reference, and the lock. */
+static struct page *mpa_pages_pop(struct mpa_pages *pages)
+{
+	struct page *page = *mpa_pages_at(pages, 0);
+
+	pages->first++;
+	WRITE_ONCE(pages->nr, pages->nr - 1);
+	return page;
+}
+
+static void mpa_pages_push(struct mpa_pages *pages, struct page *page)
+{
+	*mpa_pages_at(pages, pages->nr) = page;
+	WRITE_ONCE(pages->nr, pages->nr + 1);
+	pages->used = true;
+}
 
 /* A free page, with a reference for the caller, or NULL. */
 static struct page *mpa_pages_get(void)
@@ -50,33 +74,30 @@ static struct page *mpa_pages_get(void)
 	u32 i;
 
 	spin_lock(&pages->lock);
-	for (i = 0; i < MPA_PAGES_TRIES && !page; i++) {
-		struct page *this = pages->page[pages->next++ % MPA_PAGES];
-
-		if (!this)
-			break;
-		if (page_ref_count(this) > 1)
+	for (i = 0; i < min_t(u32, MPA_PAGES_TRIES, pages->nr); i++) {
+		if (page_ref_count(*mpa_pages_at(pages, i)) > 1)
 			continue;
-		page = this;
+		swap(*mpa_pages_at(pages, 0), *mpa_pages_at(pages, i));
+		page = mpa_pages_pop(pages);
+		mpa_pages_push(pages, page);
 		get_page(page);
-		pages->used = true;
+		break;
 	}
 	spin_unlock(&pages->lock);
 	return page;
 }
 
-/* Keep a page, instead of the one that is still in use where we looked last. */
+/* Keep a page, if there is no room instead of the oldest that is in use. */
 static void mpa_pages_keep(struct page *page)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
-	struct page **place, *old;
+	struct page *old = NULL;
 
 	get_page(page);
 	spin_lock(&pages->lock);
-	place = pages->page + (pages->next - 1) % MPA_PAGES;
-	old = *place;
-	WRITE_ONCE(*place, page);
-	pages->used = true;
+	if (pages->nr == MPA_PAGES)
+		old = mpa_pages_pop(pages);
+	mpa_pages_push(pages, page);
 	spin_unlock(&pages->lock);
 	if (old)
 		put_page(old);
@@ -89,15 +110,13 @@ static void mpa_pages_keep(struct page *page)
  */
 static u32 mpa_pages_drop(struct mpa_pages *pages, u32 *max)
 {
-	u32 i, nr = 0;
+	u32 nr = 0;
 
-	for (i = 0; i < MPA_PAGES && *max; i++) {
-		if (!pages->page[i])
-			continue;
-		nr += page_ref_count(pages->page[i]) == 1;
-		put_page(pages->page[i]);
-		WRITE_ONCE(pages->page[i], NULL);
-		--*max;
+	for (; pages->nr && *max; --*max) {
+		struct page *page = mpa_pages_pop(pages);
+
+		nr += page_ref_count(page) == 1;
+		put_page(page);
 	}
 	return nr;
 }
@@ -134,14 +153,10 @@ static void mpa_pages_look(struct work_struct *work)
 unsigned long mpa_pages_held(void)
 {
 	unsigned long nr = 0;
-	int cpu, i;
+	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		const struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
-
-		for (i = 0; i < MPA_PAGES; i++)
-			nr += !!READ_ONCE(pages->page[i]);
-	}
+	for_each_possible_cpu(cpu)
+		nr += READ_ONCE(per_cpu_ptr(&mpa_pages, cpu)->nr);
 	return nr * MPA_PAGES_SIZE;
 }
 

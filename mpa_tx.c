@@ -443,6 +443,7 @@ static int mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
 {
 	struct mpa_octets *out = ctx->tx.out;
 	u32 emss;
+	int err;
 
 	if (ctx->tx.held) {
 		if (out->slot.begun)
@@ -450,8 +451,10 @@ static int mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
 		return 0;
 	}
 	emss = mpa_tcp_emss(ctx->sk);
-	return mpa_tx_fit(ctx, call, &emss) ?:
-	       mpa_align_begin(ctx, &out->slot, emss);
+	err = mpa_tx_fit(ctx, call, &emss) ?:
+	      mpa_align_begin(ctx, &out->slot, emss);
+	out->slot.packet = mpa_tcp_packet_max(ctx->sk);
+	return err;
 }
 
 /* An FPDU of @len octets needs so many fragments at most. */
@@ -515,8 +518,8 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	if (err)
 		return err;
 	/* What is more than a packet would leave as a short one of its own. */
-	budget = min_t(u32, mpa_tcp_packet_max(ctx->sk), MPA_RUN_MAX);
-	budget = clamp_t(u32, mpa_tcp_room(ctx->sk), 1, budget);
+	budget = clamp_t(u32, mpa_tcp_room(ctx->sk), 1,
+			 min_t(u32, slot->packet, MPA_RUN_MAX));
 
 	do {
 		bool made = out->len && !tx->open;

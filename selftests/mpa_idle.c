@@ -136,8 +136,8 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 
 /* ---- pages that are used again ---- */
 
-/* Of each processor: 64 pages of 32 KiB. */
-#define KEPT_MAX	(64 * 32768)
+/* Of each processor: 128 pages of 32 KiB. */
+#define KEPT_MAX	(128 * 32768)
 
 FIXTURE(kept)
 {
