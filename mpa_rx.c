@@ -438,6 +438,12 @@ bool mpa_rx_whole(struct mpa_ctx *ctx)
 	return rx->known && have >= rx->fpdu.len;
 }
 
+/* Not even the first octet of the current FPDU has arrived. */
+static bool mpa_rx_nothing(const struct mpa_ctx *ctx)
+{
+	return !ctx->rx.taken && !mpa_tcp_inq(ctx->sk);
+}
+
 /*
  * An FPDU for which the receive buffer has no room, or whose rest has come
  * since, or which has to be validated outside of it.
@@ -467,8 +473,11 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 void mpa_rx_update(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
-	bool whole = mpa_rx_whole(ctx);
+	bool whole = false;
 
+	if (mpa_rx_nothing(ctx))
+		goto out;
+	whole = mpa_rx_whole(ctx);
 	/*
 	 * Somebody has to validate the first FPDU, even if the user wants to
 	 * send before it reads.
@@ -481,7 +490,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		mpa_kick(ctx, 0);
 		whole = whole && rx->fpdu.ulpdu_len;
 	}
-
+out:
 	WRITE_ONCE(rx->ready, whole || rx->error ||
 			      mpa_tcp_input_ended(ctx->sk));
 }
@@ -568,9 +577,12 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
-	bool whole = mpa_rx_whole(ctx);
+	bool whole;
 	int err;
 
+	if (mpa_rx_nothing(ctx))
+		return false;
+	whole = mpa_rx_whole(ctx);
 	if (!mpa_rx_needs_work(ctx, whole))
 		return whole;
 	/* What has begun in the stash ends there. */

@@ -217,14 +217,6 @@ static int mpa_startup_take(struct mpa_ctx *ctx,
 	return 0;
 }
 
-/* Look again when time is up, or when TCP may have memory for our frame. */
-static void mpa_startup_look_again(struct mpa_ctx *ctx, unsigned long left)
-{
-	if (ctx->tx.stuck)
-		left = min_t(unsigned long, left, MPA_RETRY_DELAY);
-	mpa_kick(ctx, left);
-}
-
 /* Neither the peer's frame nor a reason to give up is here yet. */
 static int mpa_startup_more(struct mpa_ctx *ctx)
 {
@@ -238,7 +230,8 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_startup_fail(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
-	mpa_startup_look_again(ctx, ctx->deadline - jiffies);
+	/* Sooner if TCP had no memory for our frame. */
+	mpa_kick(ctx, ctx->deadline - jiffies);
 	return 0;
 }
 
@@ -512,7 +505,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
-	mpa_startup_look_again(ctx, timeout);
+	mpa_kick(ctx, timeout);
 }
 
 /* The RDMA Consortium's way: Full Operation from here on, no frames. */

@@ -246,17 +246,26 @@ static __always_inline u32 mpa_piece_len(const struct mpa_cursor *at)
 	return mpa_piece_nests(at) ? at->part->len : skb_headlen(at->part);
 }
 
-static bool mpa_piece_next(struct mpa_cursor *at)
+/* To the piece that holds octet @off of at->skb, which is not behind it. */
+static bool mpa_piece_seek(struct mpa_cursor *at, u32 off)
 {
-	at->start += mpa_piece_len(at);
-	if (at->piece < skb_shinfo(at->part)->nr_frags && !mpa_piece_nests(at)) {
-		at->piece++;
-		return true;
+	while (at->part) {
+		const struct skb_shared_info *info = skb_shinfo(at->part);
+		u32 frags = mpa_piece_nests(at) ? 0 : info->nr_frags;
+		u32 len = mpa_piece_len(at);
+
+		while (off - at->start >= len && at->piece < frags) {
+			at->start += len;
+			len = skb_frag_size(&info->frags[at->piece++]);
+		}
+		if (off - at->start < len)
+			return true;
+		at->start += len;
+		at->piece = 0;
+		at->part = at->part == at->skb ? info->frag_list :
+						 at->part->next;
 	}
-	at->piece = 0;
-	at->part = at->part == at->skb ? skb_shinfo(at->skb)->frag_list :
-					 at->part->next;
-	return at->part;
+	return false;
 }
 
 static void mpa_cursor_enter(struct mpa_cursor *at, struct sk_buff *skb)
@@ -296,9 +305,8 @@ static int mpa_skb_walk(struct mpa_cursor *at, u32 off, u32 len,
 	int err;
 
 	while (len) {
-		while (off - at->start >= mpa_piece_len(at))
-			if (!mpa_piece_next(at))
-				return -EFAULT;
+		if (!mpa_piece_seek(at, off))
+			return -EFAULT;
 		/* Device memory (TCP devmem) is for those who asked for it. */
 		if (at->piece && !skb_frags_readable(at->part))
 			return -EFAULT;
@@ -378,11 +386,7 @@ bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
 	}
 	if (!at->skb)
 		return false;
-	while (off - at->start >= mpa_piece_len(at)) {
-		if (!mpa_piece_next(at))
-			return false;
-	}
-	if (mpa_piece_nests(at))
+	if (!mpa_piece_seek(at, off) || mpa_piece_nests(at))
 		return false;
 
 	off -= at->start;

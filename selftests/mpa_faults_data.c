@@ -57,6 +57,12 @@ static size_t send_cut(struct _test_data_faults *self, int fd, u8 *row)
 	return send_cut_to(self, fd, row, 1024, 65536);
 }
 
+/* Several in a run, and now and then one on two pages. */
+static size_t send_cut_long(struct _test_data_faults *self, int fd, u8 *row)
+{
+	return send_cut_to(self, fd, row, 6000, 120000);
+}
+
 static size_t send_filling(struct _test_data_faults *self, int fd, u8 *row)
 {
 	return send_cut_to(self, fd, row, MPA_SEGMENT_FILL, 65536);
@@ -196,6 +202,11 @@ TEST_F_TIMEOUT(faults, send_piecemeal, 300)
 TEST_F_TIMEOUT(faults, send_cut, 300)
 {
 	walk_send(_metadata, self, send_cut, 1024);
+}
+
+TEST_F_TIMEOUT(faults, send_cut_long, 300)
+{
+	walk_send(_metadata, self, send_cut_long, 6000);
 }
 
 TEST_F_TIMEOUT(faults, send_filling, 300)
