@@ -15,8 +15,9 @@
 
 #include "mpa.h"
 
-/* 32 KiB each: what skb_page_frag_refill() makes if it can. */
-#define MPA_PAGES_SIZE		32768
+/* What skb_page_frag_refill() makes if it can: 32 KiB, or one page. */
+#define MPA_PAGES_ORDER		get_order(32768)
+#define MPA_PAGES_SIZE		(PAGE_SIZE << MPA_PAGES_ORDER)
 #define MPA_PAGES		128
 #define MPA_PAGES_TRIES		4
 #define MPA_PAGES_IDLE		(2 * HZ)
@@ -160,9 +161,6 @@ unsigned long mpa_pages_held(void)
 	return nr * MPA_PAGES_SIZE;
 }
 
-/* What the shrinker counts: pages of the processor. */
-#define MPA_PAGES_UNITS		(MPA_PAGES_SIZE / PAGE_SIZE)
-
 static unsigned long mpa_pages_count(struct shrinker *shrinker,
 				     struct shrink_control *sc)
 {
@@ -172,7 +170,7 @@ static unsigned long mpa_pages_count(struct shrinker *shrinker,
 static unsigned long mpa_pages_scan(struct shrinker *shrinker,
 				    struct shrink_control *sc)
 {
-	u32 max = DIV_ROUND_UP(sc->nr_to_scan, MPA_PAGES_UNITS), nr = 0;
+	u32 max = DIV_ROUND_UP(sc->nr_to_scan, 1 << MPA_PAGES_ORDER), nr = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -182,7 +180,7 @@ static unsigned long mpa_pages_scan(struct shrinker *shrinker,
 		nr += mpa_pages_drop(pages, &max);
 		spin_unlock(&pages->lock);
 	}
-	return nr ? nr * MPA_PAGES_UNITS : SHRINK_STOP;
+	return nr ? nr << MPA_PAGES_ORDER : SHRINK_STOP;
 }
 
 static struct shrinker *mpa_pages_shrinker;

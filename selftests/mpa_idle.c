@@ -136,8 +136,9 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 
 /* ---- pages that are used again ---- */
 
-/* Of each processor: 128 pages of 32 KiB. */
-#define KEPT_MAX	(128 * 32768)
+/* Of each processor. */
+#define KEPT_MAX	(128 * (sysconf(_SC_PAGESIZE) > 32768 ? \
+				sysconf(_SC_PAGESIZE) : 32768))
 
 FIXTURE(kept)
 {
