@@ -266,17 +266,18 @@ u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
 	       struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
 	       struct mpa_rx_more *more)
 {
-	const u8 *data = mpa_tcp_look(at, 1);
+	struct mpa_rx_side side = { .lengths = lengths, .max = max };
 	struct mpa_rx *rx = &ctx->rx;
-	struct mpa_rx_side side = {
-		.data = data, .lengths = lengths, .max = max,
-	};
+	const u8 *data;
 	size_t room;
 	u32 nr;
 
+	/* All of it, or as much as there is. */
+	data = mpa_tcp_look(at, have) ?: mpa_tcp_look(at, 1);
 	side.to = mpa_iter_run(to, &room);
 	if (!data || !side.to)
 		return 0;
+	side.data = data;
 	room = min(room, octets);
 	side.room = room;
 	side.end = data + min(have, at->left);

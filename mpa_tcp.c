@@ -362,6 +362,30 @@ void mpa_tcp_seek(struct mpa_cursor *at, u32 off)
 	at->left = 0;
 }
 
+/* Newer kernels make a fragment of each 4 KiB of a larger page. */
+static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
+{
+	return skb_frag_address(next) ==
+	       skb_frag_address(frag) + skb_frag_size(frag) &&
+	       page_folio(skb_frag_page(next)) ==
+	       page_folio(skb_frag_page(frag));
+}
+
+/* Octets from @off of the piece on that lie side by side, @len if so many do */
+static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
+{
+	const struct skb_shared_info *info = skb_shinfo(at->part);
+	u32 left = mpa_piece_len(at) - off;
+	u32 i;
+
+	for (i = at->piece; i && i < info->nr_frags && left < len; i++) {
+		if (!mpa_frag_follows(&info->frags[i], &info->frags[i - 1]))
+			break;
+		left += skb_frag_size(&info->frags[i]);
+	}
+	return left;
+}
+
 /**
  * mpa_tcp_map() - look up what lies side by side at a cursor
  * @at:		the cursor
@@ -399,7 +423,7 @@ bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
 			return false;
 		at->data = skb_frag_address(frag) + off;
 	}
-	at->left = mpa_piece_len(at) - off;
+	at->left = mpa_piece_side(at, off, len);
 	return at->left >= len;
 }
 

@@ -467,32 +467,59 @@ TEST_F(rx, batch_under_faults)
 	close(fail_nth);
 }
 
-/* However the octets lie in segments, and segments in packets. */
+/*
+ * However the octets lie in segments, and segments in packets. What one task
+ * sends lies side by side in memory as well, unless @between takes some of it.
+ */
+static void batch_in_steps(struct __test_metadata *_metadata, struct _test_data_rx *self,
+			   size_t step, const int *between)
+{
+	size_t len = 0, at, seen = 0;
+	unsigned int i;
+	u8 gap[100];
+
+	for (i = 0; i < 20; i++)
+		len += next_fpdu(&self->peer, 1 + i * 13, self->fpdu + len);
+	for (at = 0; at < len; at += step) {
+		ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at,
+				       len - at < step ? len - at : step));
+		if (!between)
+			continue;
+		ASSERT_EQ(0, write_all(between[0], self->fpdu, sizeof(gap)));
+		ASSERT_EQ(sizeof(gap), read_all(between[1], gap, sizeof(gap)));
+	}
+	ASSERT_TRUE(arrived(self->fd, self->peer.tx_position));
+	ASSERT_EQ(2490, RECEIVE(BUF, 0));
+	ASSERT_EQ(20, self->got->n);
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(1 + i * 13, self->got->length[i]);
+		ASSERT_TRUE(record_good(self->buf + seen, 1 + i * 13));
+		seen += 1 + i * 13;
+	}
+}
+
+static const size_t batch_steps[] = { 1, 2, 3, 7, 509, 1448, 5000 };
+
 TEST_F_TIMEOUT(rx, batch_over_any_segments, 120)
 {
-	static const size_t steps[] = { 1, 2, 3, 7, 509, 1448, 5000 };
-	unsigned int k, i;
+	unsigned int k;
 
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
-	for (k = 0; k < ARRAY_SIZE(steps); k++) {
-		size_t len = 0, at, seen = 0;
+	for (k = 0; k < ARRAY_SIZE(batch_steps); k++)
+		batch_in_steps(_metadata, self, batch_steps[k], NULL);
+}
 
-		for (i = 0; i < 20; i++)
-			len += next_fpdu(&self->peer, 1 + i * 13,
-					 self->fpdu + len);
-		for (at = 0; at < len; at += steps[k])
-			ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at,
-					       len - at < steps[k] ?
-					       len - at : steps[k]));
-		ASSERT_TRUE(arrived(self->fd, self->peer.tx_position));
-		ASSERT_EQ(2490, RECEIVE(BUF, 0));
-		ASSERT_EQ(20, self->got->n);
-		for (i = 0; i < 20; i++) {
-			ASSERT_EQ(1 + i * 13, self->got->length[i]);
-			ASSERT_TRUE(record_good(self->buf + seen, 1 + i * 13));
-			seen += 1 + i * 13;
-		}
-	}
+TEST_F_TIMEOUT(rx, batch_over_octets_apart, 120)
+{
+	unsigned int k;
+	int other[2];
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, other));
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	for (k = 0; k < ARRAY_SIZE(batch_steps); k++)
+		batch_in_steps(_metadata, self, batch_steps[k], other);
+	hang_up(other[0]);
+	hang_up(other[1]);
 }
 
 TEST_HARNESS_MAIN
