@@ -139,12 +139,12 @@ table=()
 
 # probes on|off: tail loss probes (RFC 8985 section 7). TCP cuts such a one at
 # the edge of the peer's window, corked or not. A slow reader on a busy machine,
-# where all acknowledgments are late, meets one now and then; and one that is
-# away for 0.2 s meets a probe of its window.
+# where all acknowledgments are late, meets one now and then; and one whose
+# window stays closed for longer than the least RTO a probe of that.
 probes() {
 	local early=3 min=200ms
 
-	[[ $1 = on ]] || early=0 min=1s
+	[[ $1 = on ]] || early=0 min=5s
 	ip netns exec alpha sysctl -qw "net.ipv4.tcp_early_retrans=$early"
 	ip -n alpha route replace 10.5.4.0/24 via 10.5.3.2 rto_min $min
 	ip -n alpha route replace fd05:44::/64 via fd05:43::2 rto_min $min
