@@ -82,7 +82,8 @@ static inline struct shrinker *shrinker_alloc(unsigned int flags,
 static inline void shrinker_register(struct shrinker *shrinker)
 {
 	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
-		pr_warn("gives no memory back when it is short\n");
+		pr_warn(KBUILD_MODNAME
+			": gives no memory back when it is short\n");
 }
 
 static inline void shrinker_free(struct shrinker *shrinker)

@@ -453,11 +453,11 @@ static int mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
 	emss = mpa_tcp_emss(ctx->sk);
 	err = mpa_tx_fit(ctx, call, &emss) ?:
 	      mpa_align_begin(ctx, &out->slot, emss);
-	/* One small record is no packet's worth. */
-	if (call->size > emss || call->more)
-		out->slot.packet = mpa_tcp_packet_max(ctx->sk);
-	else
+	/* One small record is no packet's worth; cut, it may be many FPDUs. */
+	if (call->segment < 0 && call->size <= emss && !call->more)
 		out->slot.packet = emss;
+	else
+		out->slot.packet = mpa_tcp_packet_max(ctx->sk);
 	return err;
 }
 
