@@ -17,27 +17,35 @@
  * Lifetime
  * --------
  * mpa_init() makes the context under the socket lock and publishes it in
- * icsk_ulp_data together with the replaced operations; mpa_close() takes them
- * back under the lock, then, without it, ends the work item and calls TCP's
- * own close. Only then is the context freed, after a grace period. A system
- * call holds a reference to the file, and close runs when the last one is
- * gone, so it never races with them; what it can meet is the work item
- * (stopped with cancel_delayed_work_sync(), the "closing" flag keeps it from
- * being armed again) and softirqs (they see either our sk_data_ready and the
- * context, or TCP's own: both change under the lock that they hold).
+ * icsk_ulp_data together with the replaced operations. Callbacks are replaced
+ * when MPA starts, so a listening socket, on which they are called without its
+ * lock, keeps its own. mpa_close() takes all of them back under the lock, then,
+ * without it, ends the work item and calls TCP's own close. Only then is the
+ * context freed, after a grace period. A system call holds a reference to the
+ * file, and close runs when the last one is gone, so it never races with them;
+ * what it can meet is the work item (stopped with cancel_delayed_work_sync(),
+ * the "closing" flag keeps it from being armed again) and softirqs (they see
+ * either our sk_data_ready and the context, or TCP's own: both change under the
+ * lock that they hold).
+ *
+ * The work item takes the socket lock only if nobody has it. A user may hold it
+ * for as long as he likes, by letting a page fault under it, and one workqueue
+ * serves all sockets. If somebody has it, mpa_op_release_cb() lets the work item
+ * run again when the lock is released.
  *
  * If TCP has no memory then for octets that a send has accepted, the socket
  * goes to a struct socket of ours ("linger"), and the work item does the rest
  * of mpa_close() once TCP has taken them: nobody else is left to meet it.
  *
- * A listening socket hands its context's parameters, which never change, to
- * the children that mpa_clone() makes in softirq, without the listener's lock
- * and under RCU. A child belongs to nobody until it is accepted: until then it
- * has no struct socket, so no work is done for it ("embryo"), and TCP may
- * destroy it without a close: then mpa_release() frees its context.
+ * A socket is attached before it listens. It hands its context's parameters,
+ * which never change, to the children that mpa_clone() makes in softirq, without
+ * the listener's lock and under RCU. A child belongs to nobody until it is
+ * accepted: until then it has no struct socket, so no work is done for it
+ * ("embryo"), and TCP may destroy it without a close: then mpa_release() frees
+ * its context. Whoever accepts it, release_cb is the first to see that it has a
+ * struct socket, and lets the work item begin with startup.
  *
- * The module's reference count is held through icsk_ulp_ops until TCP destroys
- * the socket, the tables of operations live until the module goes.
+ * mpa_ops.c says who holds references to the module, and for how long.
  */
 #ifndef _MPA_H
 #define _MPA_H
@@ -420,7 +428,9 @@ struct mpa_rx_more {
  * @may_send:	poll: RFC 5044 section 7.1.2 rule 4 is met
  * @rtr_due:	a zero-length FPDU has to go out before all others
  * @closing:	mpa_close() has begun; no work any more
- * @embryo:	poll: not accepted yet
+ * @embryo:	not accepted yet
+ * @put_off:	release_cb lets the work item run; written with the spinlock
+ *		of the socket lock held
  * @counted:	counts against net.mpa.startup_max
  * @enhanced:	IRD and ORD were negotiated
  * @startup_error: negative errno that startup ended with
@@ -455,6 +465,7 @@ struct mpa_ctx {
 	bool			rtr_due;
 	bool			closing;
 	bool			embryo;
+	bool			put_off;
 	bool			counted;
 	bool			enhanced;
 	bool			have_peer;
@@ -589,15 +600,18 @@ struct mpa_cursor {
 };
 
 int mpa_ops_attach(struct mpa_ctx *ctx);
+int mpa_ops_hook(struct mpa_ctx *ctx);
 void mpa_ops_detach(struct mpa_ctx *ctx);
 void mpa_ops_exit(void);
 void mpa_ops_adopt(struct mpa_ctx *ctx);
 bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx);
+void mpa_ops_forget(struct sock *sk);
 bool mpa_ops_keep(struct mpa_ctx *ctx);
 void mpa_ops_let_go(struct socket *keeper);
 bool mpa_tcp_listening(const struct sock *sk);
 bool mpa_tcp_may_listen(const struct sock *sk);
 bool mpa_tcp_may_attach(const struct sock *sk);
+bool mpa_tcp_has_listened(const struct sock *sk);
 bool mpa_tcp_repaired(const struct sock *sk);
 
 int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
@@ -605,6 +619,7 @@ int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
 int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 			    char __user *val, int __user *len);
 void mpa_ops_base_shutdown(struct sock *sk, int how);
+void mpa_ops_abort(struct mpa_ctx *ctx, int err);
 void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 
 bool mpa_tcp_connected(const struct sock *sk);
@@ -613,7 +628,8 @@ bool mpa_tcp_input_ended(const struct sock *sk);
 bool mpa_tcp_peer_ended(const struct sock *sk);
 bool mpa_tcp_may_linger(const struct sock *sk);
 void mpa_tcp_reset_on_close(struct sock *sk);
-void mpa_tcp_abort(struct sock *sk, int err);
+void mpa_tcp_abort(struct sock *sk, const struct proto *base, int err);
+bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
 int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx));
 
@@ -682,6 +698,7 @@ void mpa_startup_accepted(struct mpa_ctx *ctx);
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
 int mpa_startup_progress(struct mpa_ctx *ctx);
+void mpa_startup_abort(struct mpa_ctx *ctx, int err);
 void mpa_startup_settle(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
@@ -784,7 +801,6 @@ void mpa_stat_sent(const struct sock *sk, u32 skbs, enum mpa_cut cut, u32 n);
 
 /* mpa_core.c */
 void mpa_close(struct sock *sk, long timeout);
-void mpa_accepted(struct sock *sk);
 void mpa_data_ready(struct sock *sk);
 void mpa_write_space(struct sock *sk);
 __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask);

@@ -13,8 +13,14 @@
 
 #include "mpa.h"
 
-/* How long what was accepted may wait for memory after close(2). */
+/*
+ * How long what was accepted may wait for memory after close(2), and how many
+ * sockets, as nobody counts them among TCP's orphans meanwhile.
+ */
 #define MPA_LINGER_TIME		(60 * HZ)
+#define MPA_LINGER_MAX		1024
+
+static atomic_t mpa_lingering = ATOMIC_INIT(0);
 
 static struct workqueue_struct *mpa_wq;
 
@@ -79,7 +85,9 @@ static void mpa_work(struct work_struct *work)
 	bool over = false;
 	int err = 0;
 
-	lock_sock(sk);
+	/* One workqueue serves all sockets: no user's lock is waited for. */
+	if (!mpa_tcp_try_lock(sk, &ctx->put_off))
+		return;
 	if (ctx->closing)
 		goto out;
 	if (ctx->linger) {
@@ -89,8 +97,13 @@ static void mpa_work(struct work_struct *work)
 		goto out;
 	}
 	mpa_startup_settle(ctx);
+	if (ctx->embryo && ctx->state == MPA_STATE_STARTUP)
+		mpa_startup_accepted(ctx);
+	ctx->embryo = false;
 	if (ctx->state == MPA_STATE_STARTUP)
 		err = mpa_startup_progress(ctx);
+	if (err)
+		mpa_startup_abort(ctx, err);
 	if (ctx->state == MPA_STATE_FULL) {
 		if (ctx->rtr_due)
 			mpa_tx_rtr(ctx);
@@ -109,15 +122,9 @@ out:
 		cancel_delayed_work(&ctx->work);
 		mpa_ops_base_close(ctx->table, sk, 0);
 		mpa_ops_let_go(ctx->linger);
+		atomic_dec(&mpa_lingering);
 		mpa_ctx_free(ctx);
-		return;
 	}
-	if (!err)
-		return;
-	mpa_tcp_abort(sk, -err);
-	lock_sock(sk);
-	mpa_startup_settle(ctx);
-	release_sock(sk);
 }
 
 /**
@@ -134,9 +141,7 @@ void mpa_data_ready(struct sock *sk)
 		return;
 	switch (ctx->state) {
 	case MPA_STATE_STARTUP:
-		/* A child that nobody has accepted waits for that. */
-		if (!ctx->embryo)
-			mpa_kick(ctx, 0);
+		mpa_kick(ctx, 0);
 		break;
 	case MPA_STATE_FULL:
 		mpa_rx_update(ctx);
@@ -237,8 +242,12 @@ static int mpa_init(struct sock *sk)
 	struct mpa_ctx *ctx;
 	int err;
 
+	if (mpa_tcp_listening(sk))
+		return -EINVAL;
 	if (!mpa_tcp_may_attach(sk))
 		return -ENOTCONN;
+	if (mpa_tcp_has_listened(sk))
+		synchronize_net();
 
 	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL);
 	if (!ctx)
@@ -286,13 +295,18 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 static void mpa_clone(const struct request_sock *req, struct sock *child,
 		      const gfp_t priority)
 {
+	struct inet_connection_sock *icsk = inet_csk(child);
 	struct mpa_ctx *listener, *ctx = NULL;
 
-	/* tcp_cleanup_ulp() gives it back. */
-	__module_get(THIS_MODULE);
+	/* tcp_cleanup_ulp() gives it back. The listener may have done so. */
+	if (!try_module_get(THIS_MODULE)) {
+		icsk->icsk_ulp_ops = NULL;
+		RCU_INIT_POINTER(icsk->icsk_ulp_data, NULL);
+		return;
+	}
 
 	rcu_read_lock();
-	listener = rcu_dereference_raw(inet_csk(child)->icsk_ulp_data);
+	listener = rcu_dereference_raw(icsk->icsk_ulp_data);
 	if (listener)
 		ctx = mpa_clone_ctx(listener, child, priority);
 	if (!mpa_ops_clone(child, ctx) && ctx)
@@ -300,35 +314,14 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 	rcu_read_unlock();
 }
 
-/**
- * mpa_accepted() - a child of a listening socket has been accepted
- * @sk:	the child
- *
- * Context: process, socket lock not held.
- */
-void mpa_accepted(struct sock *sk)
-{
-	struct mpa_ctx *ctx;
-
-	lock_sock(sk);
-	ctx = mpa_ctx(sk);
-	if (ctx && ctx->embryo) {
-		WRITE_ONCE(ctx->embryo, false);
-		mpa_ops_adopt(ctx);
-		mpa_startup_accepted(ctx);
-	}
-	release_sock(sk);
-}
-
 /* TCP destroys the socket. Without a close before, it was never accepted. */
 static void mpa_release(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	if (!ctx)
-		return;
-	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
-	mpa_ctx_free(ctx);
+	mpa_ops_forget(sk);
+	if (ctx)
+		mpa_ctx_free(ctx);
 }
 
 /*
@@ -338,8 +331,13 @@ static void mpa_release(struct sock *sk)
 static bool mpa_linger(struct mpa_ctx *ctx)
 {
 	if (ctx->state != MPA_STATE_FULL || ctx->rx.stash ||
-	    !mpa_tcp_may_linger(ctx->sk) || !mpa_ops_keep(ctx))
+	    !mpa_tcp_may_linger(ctx->sk))
 		return false;
+	if (atomic_inc_return(&mpa_lingering) > MPA_LINGER_MAX ||
+	    !mpa_ops_keep(ctx)) {
+		atomic_dec(&mpa_lingering);
+		return false;
+	}
 	ctx->deadline = jiffies + MPA_LINGER_TIME;
 	mpa_kick(ctx, MPA_RETRY_DELAY);
 	return true;

@@ -2,9 +2,19 @@
 /*
  * The tables of operations: which system calls on a socket come to MPA, and
  * how they and the socket's callbacks are put in and taken out.
+ *
+ * The module's text and the tables must stay as long as anything points to
+ * them. These hold a reference to the module, and who gives it back:
+ * - icsk_ulp_ops: TCP, when it destroys the connection (tcp_cleanup_ulp());
+ * - sock->ops, as proto_ops.owner: __sock_release(), behind the return of
+ *   mpa_close(), and so of all of our text;
+ * - sk_prot_creator of a listener's child, as proto.owner: mpa_ops_clone(), which
+ *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
+ *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
  */
 
 #include <linux/list.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/tcp.h>
@@ -44,30 +54,37 @@ static DEFINE_MUTEX(mpa_tables_lock);
 /*
  * A child of a listening socket for which there was no memory has no context
  * (see mpa_clone()): it is good for nothing but being closed.
+ *
+ * TCP also calls the operations of one socket with another one, which may be
+ * none of ours: inet_child_forget() a listener's with a child, and with
+ * net.ipv4.tcp_migrate_req a child may come from another listener.
  */
 
+static bool mpa_proto_ours(const struct proto *proto)
+{
+	return proto->close == mpa_close;
+}
+
+static bool mpa_ops_ours(const struct sock *sk)
+{
+	return mpa_proto_ours(READ_ONCE(sk->sk_prot));
+}
+
+/* Of a socket that is ours. */
 static struct mpa_table *mpa_table(const struct sock *sk)
 {
 	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
+}
+
+static struct mpa_ctx *mpa_ops_ctx(const struct sock *sk)
+{
+	return mpa_ops_ours(sk) ? mpa_ctx(sk) : NULL;
 }
 
 static const struct proto_ops *mpa_base_ops(const struct socket *sock)
 {
 	return container_of(READ_ONCE(sock->ops), struct mpa_table,
 			    ops)->base_ops;
-}
-
-/*
- * The context of a socket in a system call. An accept(2) that was already
- * waiting when the listener was attached did not pass through ours.
- */
-static struct mpa_ctx *mpa_call_ctx(struct sock *sk)
-{
-	struct mpa_ctx *ctx = mpa_ctx(sk);
-
-	if (ctx && READ_ONCE(ctx->embryo))
-		mpa_accepted(sk);
-	return ctx;
 }
 
 /*
@@ -95,7 +112,7 @@ static void mpa_plain_end(struct mpa_ctx *ctx)
 
 static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
-	struct mpa_ctx *ctx = mpa_call_ctx(sk);
+	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int ret;
 
 	if (!ctx)
@@ -110,7 +127,7 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 			   int flags MPA_ADDR_LEN_PARAM)
 {
-	struct mpa_ctx *ctx = mpa_call_ctx(sk);
+	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int ret;
 
 	if (!ctx)
@@ -129,7 +146,7 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 			    size_t size, int flags)
 {
-	struct mpa_ctx *ctx = mpa_call_ctx(sk);
+	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct bio_vec vec = {
 		.bv_page = page, .bv_offset = offset, .bv_len = size,
 	};
@@ -202,32 +219,53 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 
 /*
  * Called with the socket lock held: by connect(2), or for the children that
- * wait in a listener's queue when that is shut down.
+ * wait in the queue of a listener that is shut down.
  */
 static int mpa_op_disconnect(struct sock *sk, int flags)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
 
-	if (ctx && mpa_started(ctx) && !ctx->embryo)
+	if (!mpa_ops_ours(sk))
+		return READ_ONCE(sk->sk_prot)->disconnect(sk, flags);
+	if (ctx && mpa_started(ctx) && !(ctx->embryo && !sk->sk_socket))
 		return -EOPNOTSUPP;
 	return mpa_table(sk)->base->disconnect(sk, flags);
 }
 
-static bool mpa_op_ours(const struct sock *sk)
+/*
+ * Called with the socket lock held, in softirq context: it is about to be
+ * released. accept(2) has just given a child its struct socket.
+ */
+static void mpa_op_release_cb(struct sock *sk)
 {
-	return READ_ONCE(sk->sk_prot)->close == mpa_close;
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	mpa_table(sk)->base->release_cb(sk);
+	if (!ctx)
+		return;
+	if (ctx->embryo && sk->sk_socket) {
+		mpa_ops_adopt(ctx);
+		mpa_kick(ctx, 0);
+	} else if (ctx->put_off) {
+		mpa_kick(ctx, 0);
+	}
+	ctx->put_off = false;
 }
 
 /*
  * accept(2) gives the new socket the listener's operations before it knows the
- * connection: one that is older than the attachment is none of ours.
+ * connection. kernel_accept() does so afterwards.
  */
 static void mpa_op_accepted(struct socket *sock)
 {
-	if (mpa_op_ours(sock->sk))
-		mpa_accepted(sock->sk);
-	else
-		WRITE_ONCE(sock->ops, mpa_base_ops(sock));
+	const struct proto_ops *base;
+
+	if (!sock->ops || mpa_ops_ours(sock->sk))
+		return;
+	base = mpa_base_ops(sock);
+	__module_get(base->owner);
+	WRITE_ONCE(sock->ops, base);
+	module_put(THIS_MODULE);
 }
 
 #ifdef MPA_HAVE_ACCEPT_ARG
@@ -250,12 +288,14 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
 			     struct poll_table_struct *wait)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
+	struct mpa_ctx *ctx = mpa_ops_ctx(sock->sk);
 	__poll_t mask;
 	u8 before, state;
 
-	if (!ctx)
-		return mpa_base_ops(sock)->poll(file, sock, wait) | EPOLLERR;
+	if (!ctx) {
+		mask = mpa_base_ops(sock)->poll(file, sock, wait);
+		return mpa_ops_ours(sock->sk) ? mask | EPOLLERR : mask;
+	}
 
 	before = mpa_poll_state(ctx);
 	mask = mpa_base_ops(sock)->poll(file, sock, wait);
@@ -270,9 +310,12 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 				   struct pipe_inode_info *pipe, size_t len,
 				   unsigned int flags)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
+	struct mpa_ctx *ctx = mpa_ops_ctx(sock->sk);
 	ssize_t ret;
 
+	if (!mpa_ops_ours(sock->sk))
+		return mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len,
+						       flags);
 	if (!ctx || !mpa_plain_begin(ctx))
 		return copy_splice_read(sock->file, ppos, pipe, len, flags);
 	ret = mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
@@ -286,8 +329,10 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
  */
 static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
 
+	if (!mpa_ops_ours(sk))
+		return mpa_base_ops(sk->sk_socket)->set_rcvlowat(sk, val);
 	if (!ctx || mpa_started(ctx))
 		return -EOPNOTSUPP;
 	return ctx->table->base_ops->set_rcvlowat(sk, val);
@@ -296,11 +341,13 @@ static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 /* MSG_PEEK looks at records, from their beginning. */
 static int mpa_op_set_peek_off(struct sock *sk, int val)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sk);
+	const struct proto_ops *base = mpa_base_ops(sk->sk_socket);
+	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
 
-	if (!ctx || mpa_started(ctx) || !ctx->table->base_ops->set_peek_off)
+	if (!base->set_peek_off ||
+	    (mpa_ops_ours(sk) && (!ctx || mpa_started(ctx))))
 		return -EOPNOTSUPP;
-	return ctx->table->base_ops->set_peek_off(sk, val);
+	return base->set_peek_off(sk, val);
 }
 
 static struct mpa_table *mpa_table_make(struct sock *sk)
@@ -314,13 +361,18 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 	table->base_ops = sk->sk_socket->ops;
 	table->data_ready = sk->sk_data_ready;
 	table->write_space = sk->sk_write_space;
+	/* Until mpa_ops_exit(): sockets hold ours instead. */
+	__module_get(table->base->owner);
+	__module_get(table->base_ops->owner);
 
 	table->proto = *table->base;
+	table->proto.owner = THIS_MODULE;
 	table->proto.close = mpa_close;
 	table->proto.disconnect = mpa_op_disconnect;
 	table->proto.getsockopt = mpa_getsockopt;
 	table->proto.ioctl = mpa_op_ioctl;
 	table->proto.recvmsg = mpa_op_recvmsg;
+	table->proto.release_cb = mpa_op_release_cb;
 	table->proto.sendmsg = mpa_op_sendmsg;
 	table->proto.setsockopt = mpa_setsockopt;
 	table->proto.shutdown = mpa_op_shutdown;
@@ -331,6 +383,7 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 #endif
 
 	table->ops = *table->base_ops;
+	table->ops.owner = THIS_MODULE;
 	table->ops.accept = mpa_op_accept;
 	table->ops.poll = mpa_op_poll;
 	table->ops.splice_read = mpa_op_splice_read;
@@ -383,19 +436,48 @@ int mpa_ops_attach(struct mpa_ctx *ctx)
 	ctx->table = mpa_table_get(sk);
 	if (!ctx->table)
 		return -ENOMEM;
+	ctx->data_ready = ctx->table->data_ready;
+	ctx->write_space = ctx->table->write_space;
 
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data) {
 		err = -EBUSY;
 		goto out;
 	}
-	ctx->data_ready = sk->sk_data_ready;
-	ctx->write_space = sk->sk_write_space;
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
+	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
+	mpa_ops_adopt(ctx);
+out:
+	write_unlock_bh(&sk->sk_callback_lock);
+	return err;
+}
+
+/**
+ * mpa_ops_hook() - put our callbacks into a socket
+ * @ctx:	its context
+ *
+ * Only where MPA starts, as the lock that they rely on is held for connections
+ * and not for listening sockets. They stay until mpa_ops_detach().
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -EBUSY when something else has hooked the socket since it was
+ * attached.
+ */
+int mpa_ops_hook(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+	int err = 0;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_data_ready == mpa_data_ready)
+		goto out;
+	if (sk->sk_user_data || sk->sk_data_ready != ctx->data_ready ||
+	    sk->sk_write_space != ctx->write_space) {
+		err = -EBUSY;
+		goto out;
+	}
 	sk->sk_data_ready = mpa_data_ready;
 	sk->sk_write_space = mpa_write_space;
-	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
-	WRITE_ONCE(sk->sk_socket->ops, &ctx->table->ops);
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
@@ -405,6 +487,8 @@ out:
  * mpa_ops_detach() - give a socket its own operations back
  * @ctx:	its context
  *
+ * But for those of its struct socket, which is on its way out.
+ *
  * Context: process, socket lock held, no system call on the socket under way
  * but close.
  */
@@ -413,13 +497,26 @@ void mpa_ops_detach(struct mpa_ctx *ctx)
 	struct sock *sk = ctx->sk;
 
 	write_lock_bh(&sk->sk_callback_lock);
-	sk->sk_data_ready = ctx->data_ready;
-	sk->sk_write_space = ctx->write_space;
+	if (sk->sk_data_ready == mpa_data_ready) {
+		sk->sk_data_ready = ctx->data_ready;
+		sk->sk_write_space = ctx->write_space;
+	}
 	WRITE_ONCE(sk->sk_prot, ctx->table->base);
-	if (sk->sk_socket)
-		WRITE_ONCE(sk->sk_socket->ops, ctx->table->base_ops);
 	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/* The reference to TCP's module that sk_prot_alloc() would have taken. */
+static void mpa_ops_set_creator(struct sock *child)
+{
+	struct mpa_table *table;
+
+	if (!mpa_proto_ours(child->sk_prot_creator))
+		return;
+	table = container_of(child->sk_prot_creator, struct mpa_table, proto);
+	__module_get(table->base->owner);
+	child->sk_prot_creator = table->base;
+	module_put(THIS_MODULE);
 }
 
 /**
@@ -427,27 +524,37 @@ void mpa_ops_detach(struct mpa_ctx *ctx)
  * @child:	the child, made a moment ago in the listener's image
  * @ctx:	its context, or NULL: there is none to be had
  *
- * Context: softirq, the child is locked and nobody else knows it.
+ * Context: softirq, the child is locked and nobody else knows it; it holds the
+ * module.
  * Return: false when the listener is closing and has its own operations back
  * already. TCP destroys the child next.
  */
 bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx)
 {
-	struct mpa_table *table = mpa_table(child);
+	bool ours = mpa_ops_ours(child);
 
-	if (!mpa_op_ours(child)) {
-		rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, NULL);
-		return false;
+	mpa_ops_set_creator(child);
+	if (ours && ctx) {
+		ctx->table = mpa_table(child);
+		ctx->data_ready = ctx->table->data_ready;
+		ctx->write_space = ctx->table->write_space;
 	}
-	if (ctx) {
-		ctx->table = table;
-		ctx->data_ready = table->data_ready;
-		ctx->write_space = table->write_space;
-	}
-	child->sk_data_ready = ctx ? mpa_data_ready : table->data_ready;
-	child->sk_write_space = ctx ? mpa_write_space : table->write_space;
-	rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, ctx);
-	return true;
+	rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, ours ? ctx : NULL);
+	return ours;
+}
+
+/**
+ * mpa_ops_forget() - TCP destroys a socket, which has not been closed if it
+ *		      has our operations still
+ * @sk:	socket
+ *
+ * Context: any, nobody else uses the socket.
+ */
+void mpa_ops_forget(struct sock *sk)
+{
+	if (mpa_ops_ours(sk))
+		WRITE_ONCE(sk->sk_prot, mpa_table(sk)->base);
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
 }
 
 /**
@@ -490,14 +597,21 @@ void mpa_ops_let_go(struct socket *keeper)
  * mpa_ops_adopt() - see to it that the struct socket has our operations
  * @ctx:	the context of a socket that has got one
  *
- * A child has not, if accept(2) was waiting already when its listener was
- * attached.
+ * A child has not, if it has moved to a listener of TCP's own. The struct
+ * socket then changes its reference from TCP's module to ours.
  *
- * Context: process, socket lock held.
+ * Context: any, socket lock held, or owned.
  */
 void mpa_ops_adopt(struct mpa_ctx *ctx)
 {
-	WRITE_ONCE(ctx->sk->sk_socket->ops, &ctx->table->ops);
+	const struct proto_ops *base = ctx->table->base_ops;
+	struct socket *sock = ctx->sk->sk_socket;
+
+	if (READ_ONCE(sock->ops) != base)
+		return;
+	__module_get(THIS_MODULE);
+	WRITE_ONCE(sock->ops, &ctx->table->ops);
+	module_put(base->owner);
 }
 
 /**
@@ -509,8 +623,13 @@ void mpa_ops_exit(void)
 {
 	struct mpa_table *table, *next;
 
-	list_for_each_entry_safe(table, next, &mpa_tables, list)
+	/* Whoever has read sk_prot of a socket that is gone. */
+	synchronize_net();
+	list_for_each_entry_safe(table, next, &mpa_tables, list) {
+		module_put(table->base_ops->owner);
+		module_put(table->base->owner);
 		kfree(table);
+	}
 }
 
 /* An option of TCP's that sending uses itself. */
@@ -595,6 +714,21 @@ int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 void mpa_ops_base_shutdown(struct sock *sk, int how)
 {
 	mpa_table(sk)->base->shutdown(sk, how);
+}
+
+/**
+ * mpa_ops_abort() - reset the connection at once
+ * @ctx:	the context
+ * @err:	positive errno for its user
+ *
+ * As tcp_abort(), which takes the lock and so may wait for as long as a user
+ * lets a page fault under it.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_ops_abort(struct mpa_ctx *ctx, int err)
+{
+	mpa_tcp_abort(ctx->sk, ctx->table->base, err);
 }
 
 /**

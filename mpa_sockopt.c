@@ -185,7 +185,6 @@ static int mpa_set_decision(struct sock *sk, struct mpa_ctx *ctx,
 			    sockptr_t val, unsigned int len, bool reject)
 {
 	struct mpa_params *reply;
-	bool failed;
 	int err;
 
 	err = mpa_get_reply(&reply, val, len);
@@ -194,16 +193,12 @@ static int mpa_set_decision(struct sock *sk, struct mpa_ctx *ctx,
 
 	lock_sock(sk);
 	err = mpa_startup_decide(ctx, reply, reject);
-	failed = err && err == ctx->startup_error &&
-		 ctx->state != MPA_STATE_FAILED;
-	release_sock(sk);
-	if (failed) {
-		mpa_tcp_abort(sk, -err);
-		lock_sock(sk);
-		mpa_startup_settle(ctx);
+	if (err && err == ctx->startup_error &&
+	    ctx->state != MPA_STATE_FAILED) {
+		mpa_startup_abort(ctx, err);
 		sock_error(sk);
-		release_sock(sk);
 	}
+	release_sock(sk);
 	kfree(reply);
 	return err;
 }

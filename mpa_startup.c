@@ -124,9 +124,9 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 }
 
 /*
- * Startup has failed: the caller resets the TCP connection with the errno that
- * this returns, once it has dropped the lock. Until that is done nothing seems
- * to have happened, so that whoever notices finds the errno in place.
+ * Startup has failed: the caller calls mpa_startup_abort() with the errno that
+ * this returns. Until that is done nothing seems to have happened, so that
+ * whoever notices finds the errno in place.
  */
 static int mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
@@ -407,8 +407,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
  *
  * Context: process, socket lock held.
  * Return: 0; or a negative errno when startup has failed: the caller then
- * calls mpa_tcp_abort() with it, without the lock (section 7.1.2: the TCP
- * connection must be closed).
+ * calls mpa_startup_abort() with it.
  */
 int mpa_startup_progress(struct mpa_ctx *ctx)
 {
@@ -610,6 +609,8 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	}
 
 	err = mpa_startup_may_begin(ctx, params);
+	if (!err && !listening)
+		err = mpa_ops_hook(ctx);
 	if (!err && !listening && params->role != MPA_ROLE_DIRECT &&
 	    !mpa_policy_enter_startup(sk))
 		err = -EUSERS;
@@ -621,7 +622,6 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	if (listening)
 		return 0;
 
-	mpa_ops_adopt(ctx);
 	mpa_startup_reset(ctx, params);
 	/* Any octet may complete a record. */
 	WRITE_ONCE(sk->sk_rcvlowat, 1);
@@ -664,19 +664,22 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params)
 
 /**
  * mpa_startup_accepted() - an inherited startup may begin
- * @ctx:	the context
+ * @ctx:	the context; mpa_startup_progress() comes next
  *
  * Context: process, socket lock held.
  */
 void mpa_startup_accepted(struct mpa_ctx *ctx)
 {
-	if (mpa_policy_enter_startup(ctx->sk)) {
-		ctx->counted = true;
-		mpa_startup_arm(ctx);
-	} else {
-		mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
-		mpa_kick(ctx, 0);
+	int err = mpa_ops_hook(ctx);
+
+	if (!err && !mpa_policy_enter_startup(ctx->sk))
+		err = -EUSERS;
+	if (err) {
+		mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
+		return;
 	}
+	ctx->counted = true;
+	mpa_startup_arm(ctx);
 }
 
 /**
@@ -688,7 +691,7 @@ void mpa_startup_accepted(struct mpa_ctx *ctx)
  * Context: process, socket lock held.
  * Return: 0; -EAGAIN when no request is here yet, -EINVAL when there is
  * nothing to decide; or what startup has failed with: then the caller calls
- * mpa_tcp_abort() as after mpa_startup_progress().
+ * mpa_startup_abort() with it.
  */
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
@@ -715,10 +718,25 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 }
 
 /**
+ * mpa_startup_abort() - reset a connection whose startup has failed
+ * @ctx:	the context
+ * @err:	negative errno that it has failed with
+ *
+ * Section 7.1.2: the TCP connection must be closed.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_startup_abort(struct mpa_ctx *ctx, int err)
+{
+	mpa_ops_abort(ctx, -err);
+	mpa_startup_settle(ctx);
+}
+
+/**
  * mpa_startup_settle() - take note that TCP has gone during startup
  * @ctx:	the context
  *
- * Whoever has ended the connection, the peer or mpa_tcp_abort().
+ * Whoever has ended the connection, the peer or mpa_startup_abort().
  *
  * Context: process, socket lock held.
  */

@@ -50,12 +50,27 @@ bool mpa_tcp_may_listen(const struct sock *sk)
  *			  once it listens or is connected
  * @sk:	socket
  *
+ * Not one that listens: handshakes make children of it without its lock, while
+ * TCP puts the ULP's operations in only after it has been attached.
+ *
  * Context: socket lock held.
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
-	return (1 << sk->sk_state) &
-	       (TCPF_ESTABLISHED | TCPF_LISTEN | TCPF_CLOSE);
+	return (1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE);
+}
+
+/**
+ * mpa_tcp_has_listened() - handshakes may still be making children of it
+ * @sk:	socket, which does not listen any more
+ *
+ * They do so in softirq, without its lock.
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_tcp_has_listened(const struct sock *sk)
+{
+	return sk->sk_state == TCP_CLOSE && READ_ONCE(sk->sk_max_ack_backlog);
 }
 
 /**
@@ -120,13 +135,54 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 /**
  * mpa_tcp_abort() - reset the connection at once
  * @sk:		socket
+ * @base:	TCP's own operations
  * @err:	positive errno for its user
  *
- * Context: process, socket lock not held.
+ * What TCP's disconnect leaves undone for a socket that stays unusable. Those
+ * who sleep in sk_wait_event() are told that they were disconnected.
+ *
+ * Context: process, socket lock held.
  */
-void mpa_tcp_abort(struct sock *sk, int err)
+void mpa_tcp_abort(struct sock *sk, const struct proto *base, int err)
 {
-	tcp_abort(sk, err);
+	int state = sk->sk_state, old;
+
+	if (state == TCP_CLOSE)
+		return;
+	base->disconnect(sk, 0);
+	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
+	/* It says ECONNRESET, where it sends one. Who was told is told once. */
+	old = (1 << state) & (TCPF_CLOSING | TCPF_LAST_ACK) ? sk->sk_err :
+							      ECONNRESET;
+	if (cmpxchg(&sk->sk_err, old, err) == old)
+		sk_error_report(sk);
+}
+
+/**
+ * mpa_tcp_try_lock() - take the socket lock, unless a user has it
+ * @sk:		socket
+ * @put_off:	set if one has: release_cb sees it, and does what is to be done
+ *
+ * For the work item. A user may hold the lock for as long as a page of its
+ * own does not come.
+ *
+ * Context: process.
+ * Return: whether the lock was taken; release_sock() gives it back.
+ */
+bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
+{
+	bool owned;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	owned = sk->sk_lock.owned;
+	if (owned)
+		*put_off = true;
+	else
+		sk->sk_lock.owned = 1;
+	spin_unlock_bh(&sk->sk_lock.slock);
+	if (!owned)
+		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+	return !owned;
 }
 
 /**
@@ -138,8 +194,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
  *
  * Context: process, socket lock held; it is dropped meanwhile, so whatever was
  * known before is not any more.
- * Return: 0, -EAGAIN when time is up, -EINTR or -ERESTARTSYS on a signal,
- * -EPIPE when the socket was disconnected meanwhile.
+ * Return: 0, -EAGAIN when time is up, -EINTR or -ERESTARTSYS on a signal.
  */
 int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx))
@@ -159,10 +214,8 @@ int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 			ret = sock_intr_errno(*timeo);
 			break;
 		}
-		ret = sk_wait_event(sk, timeo, done(ctx), &wait);
-		if (ret < 0)
-			break;
-		ret = 0;
+		/* An error is that of mpa_tcp_abort(), which done() sees. */
+		sk_wait_event(sk, timeo, done(ctx), &wait);
 	}
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);
 	remove_wait_queue(sk_sleep(sk), &wait);

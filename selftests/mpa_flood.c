@@ -43,9 +43,9 @@ FIXTURE_SETUP(flood)
 	};
 	self->listener = socket(AF_INET, SOCK_STREAM, 0);
 	ASSERT_EQ(0, bind(self->listener, (void *)&self->addr, len));
+	ASSERT_EQ(0, mpa_attach(self->listener));
 	ASSERT_EQ(0, listen(self->listener, 64));
 	ASSERT_EQ(0, getsockname(self->listener, (void *)&self->addr, &len));
-	ASSERT_EQ(0, mpa_attach(self->listener));
 	patience(self->listener, 60);
 	ASSERT_EQ(0, sysctl_put("startup_max", MOST));
 }

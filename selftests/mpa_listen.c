@@ -42,7 +42,6 @@ FIXTURE_SETUP(listener)
 	self->fd = socket(variant->family, SOCK_STREAM, 0);
 	ASSERT_EQ(0, bind(self->fd, ipv6 ? (void *)&any6 : (void *)&any,
 			  ipv6 ? sizeof(any6) : sizeof(any)));
-	ASSERT_EQ(0, listen(self->fd, 512));
 	self->len = sizeof(self->addr);
 	ASSERT_EQ(0, getsockname(self->fd, (void *)&self->addr, &self->len));
 	v4.sin_port = ((struct sockaddr_in *)&self->addr)->sin_port;
@@ -63,7 +62,23 @@ FIXTURE_TEARDOWN(listener)
 
 static int listener_start(struct _test_data_listener *self)
 {
-	return mpa_attach(self->fd) ? -1 : mpa_start_as(self->fd, &self->start);
+	if (mpa_attach(self->fd) || mpa_start_as(self->fd, &self->start))
+		return -1;
+	return listen(self->fd, 512);
+}
+
+/* It has got another port. */
+static int listener_moved(struct _test_data_listener *self)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+
+	/* The port is in the same place of both. */
+	if (getsockname(self->fd, (void *)&addr, &len))
+		return -1;
+	((struct sockaddr_in *)&self->addr)->sin_port =
+		((struct sockaddr_in *)&addr)->sin_port;
+	return 0;
 }
 
 static int client(struct _test_data_listener *self)
@@ -276,6 +291,7 @@ TEST_F(listener, children_of_an_attached_listener_are_idle)
 	int fd, c, early;
 
 	ASSERT_EQ(0, mpa_attach(self->fd));
+	ASSERT_EQ(0, listen(self->fd, 512));
 	early = client(self);
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
 	ASSERT_EQ(0, mpa_start_as(self->fd, &self->start));
@@ -299,26 +315,48 @@ TEST_F(listener, children_of_an_attached_listener_are_idle)
 	close(fd);
 }
 
-/* Nothing in that connection has been asked to speak MPA. */
-TEST_F(listener, connection_older_than_attachment_is_ordinary_tcp)
+/* Its handshakes run without a lock: nothing of it may change under them. */
+TEST_F(listener, socket_that_listens_is_not_attached)
 {
-	int fd = client(self), c;
+	int fd, c;
 
-	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
-	ASSERT_EQ(0, listener_start(self));
+	ASSERT_EQ(0, listen(self->fd, 512));
+	ASSERT_EQ(-1, mpa_attach(self->fd));
+	EXPECT_EQ(EINVAL, errno);
+	fd = client(self);
 	c = child(self);
 	ASSERT_LE(0, c);
-	ASSERT_EQ(POLLOUT, poll_for(c, POLLIN | POLLOUT, 0));
 	EXPECT_TRUE(text_goes(fd, c));
-	EXPECT_TRUE(text_goes(c, fd));
 
-	/* And can be asked now. */
+	/* But what it accepts can be. */
 	ASSERT_EQ(0, mpa_attach(c));
-	EXPECT_EQ(POLLOUT, poll_for(c, POLLIN | POLLOUT, 0));
 	EXPECT_EQ(0, mpa_start_as(c, &self->start));
 	ASSERT_EQ(0, mpa_attach(fd));
 	EXPECT_EQ(0, mpa_start(fd, MPA_ROLE_INITIATOR, 0));
 	EXPECT_TRUE(record_goes(fd, c, 99));
+	close(c);
+	close(fd);
+}
+
+TEST_F(listener, socket_that_has_listened_may_do_so_again)
+{
+	int fd, c;
+
+	ASSERT_EQ(0, listen(self->fd, 512));
+	fd = client(self);
+	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
+	ASSERT_EQ(0, shutdown(self->fd, SHUT_RDWR));
+	EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
+	EXPECT_EQ(ECONNRESET, errno);
+	close(fd);
+	ASSERT_EQ(0, mpa_attach(self->fd));
+	ASSERT_EQ(0, listen(self->fd, 512));
+	ASSERT_EQ(0, listener_moved(self));
+	ASSERT_EQ(0, mpa_start_as(self->fd, &self->start));
+	fd = client_says(self, FRAME_LEN + 3);
+	c = child(self);
+	ASSERT_LE(0, c);
+	EXPECT_TRUE(served(fd));
 	close(c);
 	close(fd);
 }
@@ -393,20 +431,7 @@ TEST_F(listener, end_of_a_listener_ends_the_children_in_its_queue)
 			break;
 		/* It may listen again, and its children start as before. */
 		ASSERT_EQ(0, listen(self->fd, 512));
-		self->len = sizeof(self->addr);
-		ASSERT_EQ(0, getsockname(self->fd, (void *)&self->addr,
-					 &self->len));
-		if (variant->mapped) {
-			struct sockaddr_in v4 = {
-				.sin_family = AF_INET,
-				.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				.sin_port = ((struct sockaddr_in6 *)
-					     &self->addr)->sin6_port,
-			};
-
-			memcpy(&self->addr, &v4, sizeof(v4));
-			self->len = sizeof(v4);
-		}
+		ASSERT_EQ(0, listener_moved(self));
 		fd[0] = client_says(self, FRAME_LEN + 3);
 		i = child(self);
 		ASSERT_LE(0, i);

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who comes to a socket's operations, and how long the module has to stay:
+ * children of other listeners, users inside the kernel, sockets that something
+ * holds longer than their file.
+ */
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+
+#define HELD		1100	/* more than a workqueue has workers */
+#define HELD_FIRST	400	/* file descriptor of the first */
+
+FIXTURE(life)
+{
+	struct sockaddr_in addr;
+	struct mpa_start start;
+	char buf[64];
+};
+
+static long module_refs(void)
+{
+	FILE *file = fopen("/sys/module/mpa/refcnt", "r");
+	long refs = -1;
+
+	if (!file || fscanf(file, "%ld", &refs) != 1)
+		refs = -1;
+	if (file)
+		fclose(file);
+	return refs;
+}
+
+/* Sockets of earlier tests go in their own time. */
+static bool module_unused(void)
+{
+	const long until = now_ms() + 60000;
+
+	while (module_refs() && now_ms() < until)
+		usleep(10000);
+	return !module_refs();
+}
+
+FIXTURE_SETUP(life)
+{
+	ASSERT_EQ(0, own_netns());
+	self->addr = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	self->start = (struct mpa_start){
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+	};
+}
+
+FIXTURE_TEARDOWN(life)
+{
+}
+
+static int put_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), err;
+
+	if (fd < 0)
+		return -1;
+	err = write(fd, text, strlen(text)) < 0 ? -1 : 0;
+	close(fd);
+	return err;
+}
+
+/* One of a group that has the same port. */
+static int listener(struct _test_data_life *self, bool mpa)
+{
+	socklen_t len = sizeof(self->addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
+		       sizeof(int)) ||
+	    bind(fd, (void *)&self->addr, len) ||
+	    (mpa && (mpa_attach(fd) || mpa_start_as(fd, &self->start))) ||
+	    listen(fd, 64) ||
+	    getsockname(fd, (void *)&self->addr, &len))
+		return -1;
+	patience(fd, 20);
+	return fd;
+}
+
+static int client(struct _test_data_life *self)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (connect(fd, (void *)&self->addr, sizeof(self->addr)))
+		return -1;
+	patience(fd, 20);
+	return fd;
+}
+
+static int child(int listener)
+{
+	int fd = accept(listener, NULL, NULL);
+
+	patience(fd, 20);
+	return fd;
+}
+
+static int ask_of(int fd)
+{
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, false, 0x40, 1, 0);
+	return write_all(fd, frame, FRAME_LEN);
+}
+
+static bool served(int fd)
+{
+	u8 reply[FRAME_LEN];
+
+	return read_all(fd, reply, FRAME_LEN) == FRAME_LEN &&
+	       !memcmp(reply, "MPA ID Rep Frame", 16);
+}
+
+/* A listener, and a client in its queue, which moves to the other one. */
+static int moved(struct _test_data_life *self, bool mpa, int *client_fd)
+{
+	int from, to;
+
+	if (put_text("/proc/sys/net/ipv4/tcp_migrate_req", "1"))
+		return -1;
+	from = listener(self, !mpa);
+	*client_fd = client(self);
+	to = listener(self, mpa);
+	if (from < 0 || *client_fd < 0 || to < 0 ||
+	    poll_for(from, POLLIN, 20000) != POLLIN)
+		return -1;
+	close(from);
+	return poll_for(to, POLLIN, 20000) == POLLIN ? to : -1;
+}
+
+/* ---- sockets that are not ours ---- */
+
+/* Three ways to end a listener. */
+static int listener_end(int fd, int how)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	if (how == 0)
+		return shutdown(fd, SHUT_RDWR);
+	return how == 1 ? connect(fd, &none, sizeof(none)) : 0;
+}
+
+TEST_F(life, stranger_in_the_queue_of_a_listener_is_shut_down_with_it)
+{
+	int fd, to, how;
+
+	for (how = 0; how < 3; how++) {
+		self->addr.sin_port = 0;
+		to = moved(self, true, &fd);
+		ASSERT_LE(0, to);
+		ASSERT_EQ(0, listener_end(to, how));
+		close(to);
+		EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
+		EXPECT_EQ(ECONNRESET, errno) {
+			TH_LOG("by way %d", how);
+		}
+		close(fd);
+	}
+}
+
+TEST_F(life, stranger_that_is_accepted_is_ordinary_tcp)
+{
+	int fd, to, c, pipe_fd[2], pending = 0;
+
+	to = moved(self, true, &fd);
+	ASSERT_LE(0, to);
+	c = child(to);
+	ASSERT_LE(0, c);
+	EXPECT_EQ(POLLOUT, poll_for(c, POLLIN | POLLOUT, 0));
+	EXPECT_TRUE(text_goes(fd, c));
+	EXPECT_TRUE(text_goes(c, fd));
+	EXPECT_EQ(0, setsockopt(c, SOL_SOCKET, SO_RCVLOWAT, &(int){ 1 },
+				sizeof(int)));
+	ASSERT_EQ(0, pipe(pipe_fd));
+	ASSERT_EQ(3, send(fd, "abc", 3, 0));
+	ASSERT_EQ(POLLIN, poll_for(c, POLLIN, 20000));
+	EXPECT_EQ(0, ioctl(c, SIOCINQ, &pending));
+	EXPECT_EQ(3, pending);
+	EXPECT_EQ(3, splice(c, NULL, pipe_fd[1], NULL, 3, 0));
+
+	/* And may be attached like any other. */
+	ASSERT_EQ(0, mpa_attach(c));
+	ASSERT_EQ(0, mpa_start_as(c, &self->start));
+	ASSERT_EQ(0, ask_of(fd));
+	EXPECT_TRUE(served(fd));
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+	close(c);
+	close(fd);
+	close(to);
+}
+
+/* The listener that accepts it knows nothing of MPA. */
+TEST_F(life, child_that_moves_to_an_ordinary_listener_starts)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct peer peer = {};
+	int fd, to, c, epoll;
+
+	to = moved(self, false, &fd);
+	ASSERT_LE(0, to);
+	c = child(to);
+	ASSERT_LE(0, c);
+	epoll = epoll_create1(0);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, c, &event));
+	ASSERT_EQ(0, ask_of(fd));
+	/* No call on the child comes first. */
+	EXPECT_TRUE(served(fd));
+	peer.fd = fd;
+	ASSERT_EQ(0, peer_send_record(&peer, 50));
+	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000));
+	EXPECT_EQ(50, recv(c, self->buf, sizeof(self->buf), MSG_DONTWAIT));
+	EXPECT_EQ(2, send(c, "ok", 2, MSG_DONTWAIT));
+	close(epoll);
+	close(c);
+	close(fd);
+	close(to);
+}
+
+TEST_F(life, child_that_moves_and_is_silent_times_out)
+{
+	int fd, to, c;
+
+	self->start.timeout_ms = 100;
+	to = moved(self, false, &fd);
+	ASSERT_LE(0, to);
+	c = child(to);
+	ASSERT_LE(0, c);
+	EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
+	EXPECT_EQ(ECONNRESET, errno);
+	EXPECT_NE(0, POLLERR & poll_for(c, POLLIN, 20000));
+	EXPECT_EQ(ETIMEDOUT, so_error(c));
+	close(c);
+	close(fd);
+	close(to);
+}
+
+/* ---- the module's references ---- */
+
+static int module_reload(void)
+{
+	return system("rmmod mpa") || system("insmod $MPA_KO") ? -1 : 0;
+}
+
+/*
+ * A packet in a queue holds its socket, long after that was closed. Nothing of
+ * it may point to the module. That nothing does, a kernel with KASAN tells.
+ */
+TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
+{
+	int fd[3], c[3], to, i;
+
+	if (!getenv("MPA_KO"))
+		SKIP(return, "needs MPA_KO");
+	ASSERT_TRUE(module_unused());
+	to = listener(self, true);
+	for (i = 0; i < 3; i++) {
+		fd[i] = client(self);
+		c[i] = i < 2 ? child(to) : -1;
+	}
+	ASSERT_EQ(0, system("modprobe -q sch_netem; "
+			    "tc qdisc add dev lo root netem delay 2s"));
+	/* One that has gone, one that goes slowly, one that nobody accepts. */
+	hang_up(c[0]);
+	close(c[1]);
+	close(to);
+	for (i = 0; i < 3; i++)
+		hang_up(fd[i]);
+	ASSERT_TRUE(module_unused());
+	ASSERT_EQ(0, module_reload());
+	usleep(5000000);
+}
+
+/* TIME_WAIT lasts for a minute. */
+TEST_F(life, module_is_not_needed_in_time_wait)
+{
+	int fd, to, c;
+	long began;
+
+	ASSERT_TRUE(module_unused());
+	to = listener(self, true);
+	fd = client(self);
+	c = child(to);
+	ASSERT_EQ(0, ask_of(fd));
+	ASSERT_TRUE(served(fd));
+	close(c);
+	EXPECT_EQ(0, recv(fd, self->buf, 1, 0));
+	close(fd);
+	close(to);
+	began = now_ms();
+	EXPECT_TRUE(module_unused());
+	EXPECT_GT(30000, now_ms() - began);
+}
+
+TEST_F(life, every_reference_is_given_back)
+{
+	int fd, to, c, i, mpa;
+
+	ASSERT_TRUE(module_unused());
+	for (i = 0; i < 12; i++) {
+		self->addr.sin_port = 0;
+		mpa = i & 1;
+		to = moved(self, mpa, &fd);
+		ASSERT_LE(0, to);
+		if (i < 4) {
+			c = child(to);
+			ASSERT_LE(0, c);
+			if (i < 2)
+				hang_up(c);
+			else
+				close(c);
+		} else if (i < 8) {
+			/* A child that nobody accepts, of its own kind. */
+			hang_up(client(self));
+			shutdown(to, SHUT_RDWR);
+		}
+		hang_up(fd);
+		close(to);
+	}
+	EXPECT_TRUE(module_unused()) {
+		TH_LOG("%ld references are left", module_refs());
+	}
+}
+
+/* ---- users inside the kernel ---- */
+
+/* Loads the module with what it shall do: true if that went well. */
+static bool kernel_user(const char *args)
+{
+	const char *ko = getenv("MPA_KO");
+	char line[512];
+
+	if (!ko)
+		return false;
+	snprintf(line, sizeof(line),
+		 "insmod \"$(dirname '%s')\"/kmod/mpa_kernel_user.ko %s 2>&1 | grep -q 'Operation canceled'",
+		 ko, args);
+	return !system(line);
+}
+
+TEST_F(life, kernel_accepts)
+{
+	char args[64];
+	int fd, to;
+
+	if (!getenv("MPA_KO"))
+		SKIP(return, "needs MPA_KO, and kmod/ beside it");
+	ASSERT_TRUE(module_unused());
+	/* A child of a listener of ours. */
+	to = listener(self, true);
+	fd = client(self);
+	snprintf(args, sizeof(args), "how=accept fd=%d", to);
+	EXPECT_TRUE(kernel_user(args));
+	EXPECT_NE(1, recv(fd, self->buf, 1, 0));
+	close(fd);
+	close(to);
+	EXPECT_TRUE(module_unused());
+
+	/* And one that is none of ours. */
+	self->addr.sin_port = 0;
+	to = moved(self, true, &fd);
+	ASSERT_LE(0, to);
+	snprintf(args, sizeof(args), "how=accept fd=%d", to);
+	EXPECT_TRUE(kernel_user(args));
+	EXPECT_NE(1, recv(fd, self->buf, 1, 0));
+	close(fd);
+	close(to);
+	EXPECT_TRUE(module_unused());
+}
+
+/*
+ * A user who lets a page fault under the locks of many sockets, and does not
+ * serve it, stops none of the others.
+ */
+TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
+{
+	struct rlimit files = { HELD_FIRST + 2 * HELD, HELD_FIRST + 2 * HELD };
+	int fd[2], i, status;
+	char args[64];
+	long began;
+	pid_t pid;
+
+	if (!getenv("MPA_KO"))
+		SKIP(return, "needs MPA_KO, and kmod/ beside it");
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		SKIP(return, "needs %d files", HELD_FIRST + 2 * HELD);
+	self->start.timeout_ms = 1000;
+	for (i = 0; i < HELD; i++) {
+		ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+		ASSERT_EQ(HELD_FIRST + i, dup2(fd[0], HELD_FIRST + i));
+		ASSERT_EQ(HELD_FIRST + HELD + i,
+			  dup2(fd[1], HELD_FIRST + HELD + i));
+		close(fd[0]);
+		close(fd[1]);
+		ASSERT_EQ(0, mpa_attach(HELD_FIRST + i));
+	}
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	for (i = 0; i < HELD; i++)
+		ASSERT_EQ(0, mpa_start_as(HELD_FIRST + i, &self->start));
+	pid = fork();
+	if (!pid) {
+		snprintf(args, sizeof(args), "how=hold fd=%d count=%d ms=8000",
+			 HELD_FIRST, HELD);
+		_exit(!kernel_user(args));
+	}
+	/* All of them have timed out by now, and want their locks. */
+	usleep(3000000);
+	ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
+	began = now_ms();
+	self->start.timeout_ms = 0;
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	ASSERT_EQ(0, mpa_attach(fd[1]));
+	ASSERT_EQ(0, mpa_start_as(fd[1], &self->start));
+	EXPECT_EQ(0, mpa_start(fd[0], MPA_ROLE_INITIATOR, 0));
+	EXPECT_GT(2000, now_ms() - began) {
+		TH_LOG("another socket's startup took %ld ms",
+		       now_ms() - began);
+	}
+	EXPECT_TRUE(record_goes(fd[0], fd[1], 100));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	/* What was put off is done when the locks are free. */
+	for (i = 0; i < HELD; i++) {
+		EXPECT_NE(0, POLLERR & poll_for(HELD_FIRST + i, POLLIN, 20000));
+		EXPECT_EQ(ETIMEDOUT, so_error(HELD_FIRST + i));
+	}
+}
+
+TEST_HARNESS_MAIN
