@@ -4,6 +4,7 @@
  * insmod trip.ko what=NAME
  */
 #include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -19,6 +20,10 @@
 static char *what = "nothing";
 module_param(what, charp, 0);
 MODULE_PARM_DESC(what, "name of the fault to commit");
+
+static int seconds = 300;
+module_param(seconds, int, 0);
+MODULE_PARM_DESC(seconds, "how long hung_task hangs");
 
 /* Compilers see through what is not hidden from them. */
 static volatile int one = 1, big = 40, sink;
@@ -231,7 +236,48 @@ static void do_panic(void)
 
 static void hung_task(void)
 {
-	schedule_timeout_uninterruptible(300 * HZ);
+	schedule_timeout_uninterruptible(seconds * HZ);
+}
+
+static int run_for_ever(void *unused)
+{
+	for (;;) {
+		preempt_disable();
+		preempt_enable();
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Nothing keeps the module while this runs. */
+static void outlive(void)
+{
+	kthread_run(run_for_ever, NULL, "outlive");
+}
+
+static int raise_flag(void *flag)
+{
+	WRITE_ONCE(*(int *)flag, 1);
+	return 0;
+}
+
+/* No fault: complains where a busy task keeps its processor from others. */
+static void preempted(void)
+{
+	unsigned long end = jiffies + 10 * HZ;
+	int cpu = raw_smp_processor_id();
+	struct task_struct *other;
+	static int flag;
+
+	set_cpus_allowed_ptr(current, cpumask_of(cpu));
+	other = kthread_create(raise_flag, &flag, "other");
+	kthread_bind(other, cpu);
+	wake_up_process(other);
+	while (!READ_ONCE(flag) && time_before(jiffies, end)) {
+		preempt_disable();
+		preempt_enable();
+	}
+	WARN(!READ_ONCE(flag), "nobody else could run\n");
 }
 
 #define FAULT(f) { #f, f }
@@ -246,7 +292,8 @@ static const struct {
 	FAULT(rcu_unprotected), FAULT(rcu_sleep), FAULT(spin_sleep),
 	FAULT(irq_sleep), FAULT(active_timer), FAULT(list_corruption),
 	FAULT(refcount), FAULT(debug_net), FAULT(warn), FAULT(warn_once),
-	FAULT(bug), FAULT(null_pointer), FAULT(hung_task),
+	FAULT(bug), FAULT(null_pointer), FAULT(hung_task), FAULT(outlive),
+	FAULT(preempted),
 	{ "panic", do_panic },
 };
 
