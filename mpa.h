@@ -65,10 +65,7 @@ struct mpa_table;
 /* Wait before memory is asked for again that was not to be had. */
 #define MPA_RETRY_DELAY		(HZ / 20 + 1)
 
-/*
- * Fragments of the longest FPDU: the rest of a page, then pages; and twice
- * that many and two if they are a file's, whose octets may lie anywhere.
- */
+/* Fragments of the longest FPDU: the rest of a page, then pages. */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE) + 2)
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
 
@@ -104,9 +101,8 @@ struct mpa_slot {
  * @cur:	entry of @frag where octet @len goes
  * @cur_off:	and how far into it
  *
- * @room and the length of each fragment of our own are multiples of 4, so that
- * no marker and no CRC field is cut by the end of a fragment. Where a file's
- * pages are among them, fields have fragments of their own.
+ * @room and the length of each fragment are multiples of 4, so that no marker
+ * and no CRC field is cut by the end of a fragment.
  */
 struct mpa_octets {
 	struct bio_vec	frag[MPA_TX_FRAGS];
@@ -291,14 +287,12 @@ struct mpa_window {
  * @marked:	the peer wants markers
  * @crc:	CRCs are generated
  * @open:	a ULPDU is being put together with MSG_MORE
- * @taking:	and it consists of pages that are not ours
  * @finished:	no more will be sent
  * @fin_due:	by shutdown(2), and TCP has to be told when it has all of @out
  * @stuck:	poll: octets in @out wait for TCP to take them
  * @draining:	poll: a sender waits until all is acked, to change the MSS
  * @packing:	user: short FPDUs may share a segment
  * @oversize:	user: a ULPDU may be longer than MULPDU
- * @zerocopy_ro: user: pages of a file do not change
  * @held:	the FPDUs in @out wait for more of a batch
  * @kept:	TCP has some that wait for more of it
  * @armed:	the work item will end that
@@ -322,14 +316,12 @@ struct mpa_tx {
 	bool			marked;
 	bool			crc;
 	bool			open;
-	bool			taking;
 	bool			finished;
 	bool			fin_due;
 	bool			stuck;
 	bool			draining;
 	bool			packing;
 	bool			oversize;
-	bool			zerocopy_ro;
 	bool			held;
 	bool			kept;
 	bool			armed;
@@ -719,13 +711,11 @@ u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
 int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
 u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run);
 void mpa_octets_advance(struct mpa_octets *out, u32 n);
-u8 *mpa_octets_piece(struct mpa_ctx *ctx, u32 n);
-int mpa_octets_pages(struct mpa_octets *out, struct iov_iter *from, u32 n);
 u32 mpa_octets_crc(struct mpa_octets *out, u32 at);
 
 /* mpa_make.c */
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    struct iov_iter *from, u32 n, bool last, bool pages);
+		    struct iov_iter *from, u32 n, bool last);
 u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max);
 

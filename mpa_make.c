@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * FPDUs are made: each octet of a ULPDU is copied once, to its place between
- * header, markers and trailer, or its page is taken. RFC 5044 section 4.
+ * header, markers and trailer. RFC 5044 section 4.
  */
 
 #include <linux/uio.h>
@@ -136,47 +136,9 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return mpa_make_fill(tx, fpdu, at, fpdu->len, NULL);
 }
 
-/* The same without a copy, and so without markers. */
-static int mpa_make_take(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			 u32 at, struct iov_iter *from, u32 n, bool last)
-{
-	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_octets *out = tx->out;
-	u32 trailer;
-	int err;
-	u8 *p;
-
-	if (!tx->open) {
-		p = mpa_octets_piece(ctx, MPA_LENGTH_LEN);
-		if (!p)
-			return -ENOBUFS;
-		put_unaligned_be16(fpdu->ulpdu_len, p);
-	}
-	err = mpa_octets_pages(out, from, n);
-	if (err || !last)
-		return err;
-	if (tx->open)
-		put_unaligned_be16(fpdu->ulpdu_len,
-				   page_address(out->frag[0].bv_page) +
-				   out->frag[0].bv_offset);
-
-	trailer = fpdu->len - (out->len - at);
-	p = mpa_octets_piece(ctx, trailer);
-	if (!p)
-		return -ENOBUFS;
-	memset(p, 0, trailer);
-	if (tx->crc) {
-		/* It covers the pad, and not itself. */
-		out->len -= MPA_CRC_LEN;
-		mpa_crc_put(mpa_octets_crc(out, at), p + trailer - MPA_CRC_LEN);
-		out->len += MPA_CRC_LEN;
-	}
-	return 0;
-}
-
 static noinline int
 mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		struct iov_iter *from, u32 n, bool last)
+		struct iov_iter *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	u32 at = tx->open ? 0 : tx->out->len;
@@ -184,10 +146,7 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	int err;
 
 	mpa_octets_mark(tx->out, &mark);
-	if (tx->taking)
-		err = mpa_make_take(ctx, fpdu, at, from, n, last);
-	else
-		err = mpa_make_copy(ctx, fpdu, at, from, last);
+	err = mpa_make_copy(ctx, fpdu, at, from, last);
 	if (err)
 		mpa_octets_rewind(tx->out, &mark);
 	return err;
@@ -202,10 +161,9 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	int err;
 	u8 *p;
 
-	p = last && !tx->open && !tx->taking ?
-	    mpa_octets_run(ctx, page, fpdu->len) : NULL;
+	p = last && !tx->open ? mpa_octets_run(ctx, page, fpdu->len) : NULL;
 	if (!p)
-		return mpa_make_pieces(ctx, fpdu, from, n, last);
+		return mpa_make_pieces(ctx, fpdu, from, last);
 	if (n)
 		source.user = mpa_iter_user(from, n);
 	err = mpa_make_whole(tx, fpdu, p, &source) ?:
@@ -231,8 +189,6 @@ static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
  * @from:	the octets
  * @n:		how many
  * @last:	they are: finish the FPDU
- * @pages:	take the pages that they are in; the first octets of a ULPDU
- *		decide
  *
  * The length of a ULPDU is not known before the last of its octets, but nothing
  * in front of its end depends on that except for the ULPDU_Length field.
@@ -242,14 +198,12 @@ static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
  * as well.
  */
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    struct iov_iter *from, u32 n, bool last, bool pages)
+		    struct iov_iter *from, u32 n, bool last)
 {
 	size_t left = from ? iov_iter_count(from) : 0;
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
-	if (!tx->open)
-		tx->taking = pages;
 	err = mpa_make_octets(ctx, fpdu, from, n, last);
 	if (err) {
 		if (from)

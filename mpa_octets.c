@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Octets on their way to TCP: page fragments, and octets put into them. */
 
-#include <linux/highmem.h>
-#include <linux/uio.h>
+#include <linux/mm.h>
 
 #include "mpa.h"
 
@@ -199,58 +198,6 @@ void mpa_octets_advance(struct mpa_octets *out, u32 n)
 }
 
 /**
- * mpa_octets_piece() - a few octets that lie side by side
- * @ctx:	the context; all that is reserved has been filled
- * @n:		how many, up to 32
- *
- * Context: process, socket lock held.
- * Return: where they are to be put, or NULL without memory.
- */
-u8 *mpa_octets_piece(struct mpa_ctx *ctx, u32 n)
-{
-	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct mpa_octets *out = ctx->tx.out;
-	u8 *p;
-
-	if (!mpa_pages_refill(ctx->sk, page, n))
-		return NULL;
-	p = page_address(page->page) + page->offset;
-	if (mpa_octets_grow(out, page, n))
-		return NULL;
-	mpa_octets_filled(out);
-	return p;
-}
-
-/**
- * mpa_octets_pages() - take pages instead of what is in them
- * @out:	the octets; all that is reserved has been filled
- * @from:	pages with a reference to each, that can be given to TCP
- * @n:		octets
- *
- * Return: 0, -ENOBUFS when there are more fragments than go into an FPDU, or
- * -EFAULT.
- */
-int mpa_octets_pages(struct mpa_octets *out, struct iov_iter *from, u32 n)
-{
-	while (n) {
-		struct page *page;
-		ssize_t len;
-		size_t off;
-
-		if (out->nr == MPA_TX_FRAGS)
-			return -ENOBUFS;
-		len = iov_iter_get_pages2(from, &page, n, 1, &off);
-		if (len <= 0)
-			return len ?: -EFAULT;
-		bvec_set_page(&out->frag[out->nr++], page, len, off);
-		out->room += len;
-		mpa_octets_filled(out);
-		n -= len;
-	}
-	return 0;
-}
-
-/**
  * mpa_octets_crc() - CRC of octets
  * @out:	the octets
  * @at:		the first of them
@@ -264,19 +211,11 @@ u32 mpa_octets_crc(struct mpa_octets *out, u32 at)
 	for (i = 0; start < out->len; start += out->frag[i++].bv_len) {
 		struct bio_vec *frag = out->frag + i;
 		u32 end = min(start + frag->bv_len, out->len);
-		u8 *data;
+		const u8 *data = page_address(frag->bv_page) + frag->bv_offset;
 
 		if (at >= end)
 			continue;
-		/* A page of ours is never in high memory, a file's may be. */
-		if (end - start > PAGE_SIZE || !PageHighMem(frag->bv_page)) {
-			data = page_address(frag->bv_page) + frag->bv_offset;
-			crc = mpa_crc_update(crc, data + at - start, end - at);
-		} else {
-			data = bvec_kmap_local(frag);
-			crc = mpa_crc_update(crc, data + at - start, end - at);
-			kunmap_local(data);
-		}
+		crc = mpa_crc_update(crc, data + at - start, end - at);
 		at = end;
 	}
 	return crc;

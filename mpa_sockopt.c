@@ -273,8 +273,6 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		return mpa_set_switch(sk, &ctx->tx.packing, val, len);
 	case MPA_OVERSIZE:
 		return mpa_set_switch(sk, &ctx->tx.oversize, val, len);
-	case MPA_ZEROCOPY_RO:
-		return mpa_set_switch(sk, &ctx->tx.zerocopy_ro, val, len);
 	case MPA_RECVINFO:
 		return mpa_set_switch(sk, &ctx->rx.info, val, len);
 	case MPA_RECV_BATCH:
@@ -457,8 +455,6 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		return mpa_get_switch(&ctx->tx.packing, val, len);
 	case MPA_OVERSIZE:
 		return mpa_get_switch(&ctx->tx.oversize, val, len);
-	case MPA_ZEROCOPY_RO:
-		return mpa_get_switch(&ctx->tx.zerocopy_ro, val, len);
 	case MPA_RECVINFO:
 		return mpa_get_switch(&ctx->rx.info, val, len);
 	case MPA_RECV_BATCH:

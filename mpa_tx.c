@@ -35,7 +35,6 @@
  * @segment:	octets of a ULPDU, or MPA_SEGMENT_*
  * @ends:	with the last of them ends a ULPDU
  * @more:	more ULPDUs follow soon
- * @pages:	take the pages that the octets are in
  * @keep:	TCP may keep them until it gets more
  * @timeo:	jiffies left
  */
@@ -46,7 +45,6 @@ struct mpa_call {
 	int		segment;
 	bool		ends;
 	bool		more;
-	bool		pages;
 	bool		keep;
 	long		timeo;
 };
@@ -252,7 +250,7 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	mpa_fpdu_init(&fpdu, ctx->tx.pos, 0, ctx->tx.marked);
 	if (mpa_tx_make_out(ctx) ||
 	    mpa_align_begin(ctx, &ctx->tx.out->slot, mpa_tcp_emss(ctx->sk)) ||
-	    mpa_make_append(ctx, &fpdu, NULL, 0, true, false)) {
+	    mpa_make_append(ctx, &fpdu, NULL, 0, true)) {
 		mpa_kick(ctx, MPA_RETRY_DELAY);
 		return;
 	}
@@ -462,9 +460,9 @@ static int mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
 }
 
 /* An FPDU of @len octets needs so many fragments at most. */
-static u32 mpa_tx_frags(u32 len, bool pages)
+static u32 mpa_tx_frags(u32 len)
 {
-	return len / PAGE_SIZE + (pages ? 4 : 2);
+	return len / PAGE_SIZE + 2;
 }
 
 /*
@@ -478,7 +476,7 @@ static void mpa_tx_alike(struct mpa_ctx *ctx, struct mpa_call *call,
 	struct mpa_octets *out = ctx->tx.out;
 	u32 len = fpdu->len, begin = out->len, n;
 
-	if (call->segment < 0 || call->pages || call->done == call->size ||
+	if (call->segment < 0 || call->done == call->size ||
 	    begin >= budget || slot->emss % len || slot->used % len)
 		return;
 	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
@@ -558,7 +556,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 		}
 		/* A skb that is full ends where it is, within an FPDU or not */
 		if (mpa_tcp_frags(out) + slot->frags +
-		    mpa_tx_frags(fpdu.len, call->pages) > MAX_SKB_FRAGS) {
+		    mpa_tx_frags(fpdu.len) > MAX_SKB_FRAGS) {
 			if (made)
 				break;
 			if (slot->frags)
@@ -566,7 +564,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 		}
 
 		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter, n,
-				      whole, call->pages);
+				      whole);
 		if (err)
 			break;
 		call->done += n;
@@ -685,8 +683,6 @@ static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
 	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
 	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH);
 	call->keep = splice && call->more;
-	call->pages = splice && READ_ONCE(ctx->tx.zerocopy_ro) &&
-		      !ctx->tx.marked;
 	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
 	err = mpa_tx_control(msg, &call->segment);
 	if (!err && call->segment == MPA_SEGMENT_OFF && size > MPA_ULPDU_MAX)
@@ -800,7 +796,6 @@ void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener)
 	tx->segment = READ_ONCE(listener->segment);
 	tx->packing = READ_ONCE(listener->packing);
 	tx->oversize = READ_ONCE(listener->oversize);
-	tx->zerocopy_ro = READ_ONCE(listener->zerocopy_ro);
 }
 
 /**

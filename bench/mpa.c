@@ -84,8 +84,6 @@ static void mpa_start(struct end *end)
 
 	if (plan->segment != MPA_SEGMENT_OFF && end->sender)
 		set_int(end->fd, SOL_MPA, MPA_SEGMENT, plan->segment);
-	if (plan->stable)
-		set_int(end->fd, SOL_MPA, MPA_ZEROCOPY_RO, 1);
 	if (end->sender || plan->recv != FORM_BATCH)
 		return;
 	/* Not there yet: the next best, and say so. */

@@ -527,7 +527,6 @@ static const char usage[] =
 "  --segment N        MPA_SEGMENT\n"
 "  --markers 0|1|2    none, towards the receiver, both ways\n"
 "  --no-crc           MPA without CRC\n"
-"  --stable           MPA_ZEROCOPY_RO\n"
 "  --octets N         to carry, default 20000000\n"
 "  --warm N           bulk: octets before these, default 4000000\n"
 "  --count N          default 5000\n"
@@ -575,7 +574,6 @@ int main(int argc, char **argv)
 		{ "segment", required_argument, NULL, 'g' },
 		{ "markers", required_argument, NULL, 'k' },
 		{ "no-crc", no_argument, NULL, 'c' },
-		{ "stable", no_argument, NULL, 'z' },
 		{ "octets", required_argument, NULL, 'o' },
 		{ "warm", required_argument, NULL, 'a' },
 		{ "count", required_argument, NULL, 'n' },
@@ -619,9 +617,6 @@ int main(int argc, char **argv)
 			break;
 		case 'c':
 			plan.no_crc = true;
-			break;
-		case 'z':
-			plan.stable = true;
 			break;
 		case 'o':
 			plan.octets = atoll(optarg);

@@ -35,7 +35,6 @@ enum form {
  * @segment:	MPA_SEGMENT
  * @markers:	0: none, 1: towards the receiver, 2: both ways
  * @no_crc:	MPA without CRC
- * @stable:	MPA_ZEROCOPY_RO
  * @octets:	to measure over, at least
  * @warm:	before these, so that windows and buffers have grown
  * @count:	round trips or connections to measure over
@@ -52,7 +51,6 @@ struct plan {
 	int segment;
 	int markers;
 	bool no_crc;
-	bool stable;
 	uint64_t octets;
 	uint64_t warm;
 	uint64_t count;

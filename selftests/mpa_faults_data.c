@@ -90,15 +90,11 @@ static size_t send_many(struct _test_data_faults *self, int fd, u8 *row)
 	return 10000;
 }
 
-static size_t send_of_file(struct _test_data_faults *self, int fd, u8 *row, bool zerocopy)
+static size_t send_file(struct _test_data_faults *self, int fd, u8 *row)
 {
-	int on = zerocopy;
 	size_t len = FILE_LEN;
 	off_t at = 0;
 
-	while (setsockopt(fd, SOL_MPA, MPA_ZEROCOPY_RO, &on, sizeof(on)))
-		if (!again(self))
-			return 0;
 	while (at < len) {
 		ssize_t n = sendfile(fd, self->file, &at, len - at);
 
@@ -106,16 +102,6 @@ static size_t send_of_file(struct _test_data_faults *self, int fd, u8 *row, bool
 			return 0;
 	}
 	return len;
-}
-
-static size_t send_file(struct _test_data_faults *self, int fd, u8 *row)
-{
-	return send_of_file(self, fd, row, false);
-}
-
-static size_t send_file_pages(struct _test_data_faults *self, int fd, u8 *row)
-{
-	return send_of_file(self, fd, row, true);
 }
 
 /*
@@ -222,11 +208,6 @@ TEST_F_TIMEOUT(faults, send_many, 300)
 TEST_F_TIMEOUT(faults, send_file, 300)
 {
 	walk_send(_metadata, self, send_file, MPA_ULPDU_MAX);
-}
-
-TEST_F_TIMEOUT(faults, send_file_pages, 300)
-{
-	walk_send(_metadata, self, send_file_pages, MPA_ULPDU_MAX);
 }
 
 /* ---- receiving ---- */

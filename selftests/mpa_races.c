@@ -181,8 +181,7 @@ static void *meddler(void *arg)
 			setsockopt(fd, SOL_MPA, MPA_PACKING, &on, sizeof(on));
 			break;
 		case 6:
-			setsockopt(fd, SOL_MPA, MPA_ZEROCOPY_RO, &on,
-				   sizeof(on));
+			setsockopt(fd, SOL_MPA, MPA_OVERSIZE, &on, sizeof(on));
 			break;
 		case 7:
 			getsockopt(fd, SOL_MPA, 1 + dice(&me->seed, 12), value,

@@ -16,7 +16,6 @@ static const struct {
 	{ MPA_SEGMENT, MPA_SEGMENT_OFF, -1, MPA_ULPDU_MAX },
 	{ MPA_PACKING, 1, 0, 1 },
 	{ MPA_OVERSIZE, 1, 0, 1 },
-	{ MPA_ZEROCOPY_RO, 0, 0, 1 },
 };
 
 TEST_F(send, options_are_what_was_set)

@@ -350,7 +350,7 @@ static bool we_receive(u32 room, int how)
 static void we_set(void)
 {
 	static const int names[] = {
-		MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE, MPA_ZEROCOPY_RO,
+		MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE, 10 /* reserved */,
 		MPA_ACCEPT, MPA_REJECT, MPA_START, MPA_INFO, 77,
 	};
 	u32 kind = take(1);

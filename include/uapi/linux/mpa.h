@@ -39,7 +39,7 @@
 #define MPA_SEGMENT		7	/* set, get, control message: int */
 #define MPA_PACKING		8	/* set, get: int */
 #define MPA_OVERSIZE		9	/* set, get: int */
-#define MPA_ZEROCOPY_RO		10	/* set, get: int */
+/* 10 is reserved: it was MPA_ZEROCOPY_RO. */
 #define MPA_RECVINFO		11	/* set, get: int; struct mpa_recvinfo */
 #define MPA_RECV_BATCH		12	/* set, get: int; __u32[] */
 
