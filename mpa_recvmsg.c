@@ -62,8 +62,9 @@ static int mpa_rx_wait(struct mpa_ctx *ctx, long *timeo)
 			return err;
 		if (ctx->rx.error)
 			return ctx->rx.error;
-		if (sk->sk_err)
-			return sock_error(sk);
+		err = sock_error(sk);
+		if (err)
+			return err;
 		if (mpa_tcp_input_ended(sk))
 			return mpa_rx_end(ctx);
 
@@ -246,8 +247,9 @@ static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
  * Context: process, socket lock not held.
  * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is
  * not valid or not whole (MPA_INFO has the code), -EAGAIN, -EINTR,
- * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN, -EOPNOTSUPP for a flag that has
- * no meaning here, or the error that the connection is in.
+ * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN, also when the connection is gone
+ * without an end and somebody has got its error, -EOPNOTSUPP for a flag that
+ * has no meaning here, or the error that the connection is in.
  */
 int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		   int flags)

@@ -623,7 +623,8 @@ void mpa_rx_drain(struct mpa_ctx *ctx)
  * RFC 5044 section 8 code 1.
  *
  * Context: process, socket lock held.
- * Return: 0, or -EBADMSG.
+ * Return: 0 if it was; -EBADMSG; or -ENOTCONN when the peer has not ended it,
+ * and somebody else has got the connection's error.
  */
 int mpa_rx_end(struct mpa_ctx *ctx)
 {
@@ -633,9 +634,10 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	if (gone && !peer_ended && !ctx->code)
 		ctx->code = MPA_ERR_TCP;
 	/* Not so if the local user has shut down receiving. */
-	if ((!peer_ended && !gone) ||
-	    (!ctx->rx.taken && !mpa_tcp_inq(ctx->sk)))
+	if (!peer_ended && !gone)
 		return 0;
+	if (mpa_rx_nothing(ctx))
+		return peer_ended ? 0 : -ENOTCONN;
 	mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_TCP);
 	return -EBADMSG;
 }
