@@ -605,6 +605,7 @@ bool mpa_tcp_may_listen(const struct sock *sk);
 bool mpa_tcp_may_attach(const struct sock *sk);
 bool mpa_tcp_has_listened(const struct sock *sk);
 bool mpa_tcp_repaired(const struct sock *sk);
+bool mpa_tcp_sending(const struct sock *sk);
 
 int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
 			    sockptr_t val, unsigned int len);

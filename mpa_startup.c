@@ -556,7 +556,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
 	/* A call of TCP's own would go on taking or giving octets. */
-	if (ctx->plain || mpa_tcp_repaired(sk))
+	if (ctx->plain || mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
 	/* Unread octets came before a reply could: they are not MPA's. */
 	if (params->role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))

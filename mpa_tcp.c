@@ -85,6 +85,19 @@ bool mpa_tcp_repaired(const struct sock *sk)
 }
 
 /**
+ * mpa_tcp_sending() - a call of TCP's own waits to send more
+ * @sk:	socket
+ *
+ * Also one that is older than the attachment, and that nobody has counted.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_sending(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_write_pending);
+}
+
+/**
  * mpa_tcp_input_ended() - nothing can arrive any more
  * @sk:	socket
  *
