@@ -65,8 +65,13 @@ struct mpa_table;
 /* Wait before memory is asked for again that was not to be had. */
 #define MPA_RETRY_DELAY		(HZ / 20 + 1)
 
-/* Fragments of the longest FPDU: the rest of a page, then pages. */
-#define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE) + 2)
+/*
+ * Fragments of the longest FPDU: pages but for a few octets at their ends, and
+ * the first, the last, and one at which it leaves the task's pages may be short.
+ */
+#define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE - 64) + 3)
+/* Fragments of FPDUs that are handed to TCP together, to share an skb. */
+#define MPA_RUN_FRAGS		min_t(u32, MAX_SKB_FRAGS, MPA_TX_FRAGS)
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
 
 /**
@@ -100,6 +105,7 @@ struct mpa_slot {
  * @slot:	where those go that are FPDUs
  * @cur:	entry of @frag where octet @len goes
  * @cur_off:	and how far into it
+ * @own:	the page that an open ULPDU has to itself, if it has one
  *
  * @room and the length of each fragment are multiples of 4, so that no marker
  * and no CRC field is cut by the end of a fragment.
@@ -113,6 +119,7 @@ struct mpa_octets {
 	struct mpa_slot	slot;
 	u32		cur;
 	u32		cur_off;
+	struct page_frag own;
 };
 
 /**
@@ -712,6 +719,7 @@ u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
 int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
 u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run);
 void mpa_octets_advance(struct mpa_octets *out, u32 n);
+u32 mpa_octets_held(const struct mpa_octets *out);
 u32 mpa_octets_crc(struct mpa_octets *out, u32 at);
 
 /* mpa_make.c */

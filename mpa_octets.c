@@ -7,12 +7,15 @@
 
 /**
  * mpa_octets_reset() - drop all octets
- * @out:	the octets
+ * @out:	the octets; none of them count for the socket any more
  */
 void mpa_octets_reset(struct mpa_octets *out)
 {
 	while (out->nr)
 		put_page(out->frag[--out->nr].bv_page);
+	if (out->own.page)
+		put_page(out->own.page);
+	out->own.page = NULL;
 	out->room = 0;
 	out->len = 0;
 	out->sent = 0;
@@ -62,8 +65,9 @@ mpa_octets_grow(struct mpa_octets *out, struct page_frag *page, u32 n)
 	    last->bv_offset + last->bv_len == page->offset) {
 		last->bv_len += n;
 	} else {
-		if (WARN_ON_ONCE(out->nr == MPA_TX_FRAGS))
-			return -ENOBUFS;
+		/* Waiting for memory would not help. */
+		if (out->nr == MPA_TX_FRAGS)
+			return -EMSGSIZE;
 		get_page(page->page);
 		bvec_set_page(&out->frag[out->nr++], page->page, n,
 			      page->offset);
@@ -87,32 +91,74 @@ static u32 mpa_octets_start(const struct mpa_tx *tx,
 	return page->offset + (want - page->offset) % unit;
 }
 
+/*
+ * Where the next octets go: behind the last ones, if the task has not used its
+ * page for anything else meanwhile. If it has, a ULPDU that is put together from
+ * many pieces would need a fragment for each of them: from then on it has pages
+ * to itself. They are small, as they all count for the socket.
+ */
+static struct page_frag *mpa_octets_page(struct mpa_ctx *ctx)
+{
+	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_octets *out = ctx->tx.out;
+	const struct bio_vec *last = out->frag + out->nr - 1;
+
+	if (!ctx->tx.open)
+		return page;
+	if (out->own.page || last->bv_page != page->page ||
+	    last->bv_offset + last->bv_len != page->offset)
+		return &out->own;
+	return page;
+}
+
+static bool mpa_octets_refill(struct mpa_ctx *ctx, struct page_frag *page)
+{
+	struct page *fresh;
+
+	if (page != &ctx->tx.out->own)
+		return mpa_pages_refill(ctx->sk, page, 32);
+	if (page->page && page->offset + 32 <= page->size)
+		return true;
+	fresh = alloc_page(ctx->sk->sk_allocation);
+	if (!fresh)
+		return false;
+	if (page->page)
+		put_page(page->page);
+	page->page = fresh;
+	page->offset = 0;
+	page->size = PAGE_SIZE;
+	return true;
+}
+
 /**
  * mpa_octets_reserve() - have room for more octets
  * @ctx:	the context
  * @len:	how many, a multiple of 4, or the last ones
  *
  * Context: process, socket lock held.
- * Return: 0 or -ENOBUFS.
+ * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an
+ * FPDU has.
  */
 int mpa_octets_reserve(struct mpa_ctx *ctx, u32 len)
 {
-	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct page_frag *page = mpa_octets_page(ctx);
 	struct mpa_octets *out = ctx->tx.out;
+	int err;
 
 	len = round_up(out->len + len, 4);
 	while (out->room < len) {
 		u32 n;
 
 		page->offset = mpa_octets_start(&ctx->tx, page);
-		if (!mpa_pages_refill(ctx->sk, page, 32))
+		if (!mpa_octets_refill(ctx, page))
 			return -ENOBUFS;
 		page->offset = mpa_octets_start(&ctx->tx, page);
 		/* No field of an FPDU lies in two pieces of memory. */
 		n = min(len - out->room,
 			round_down(page->size - page->offset, 4));
-		if (mpa_octets_grow(out, page, n))
-			return -ENOBUFS;
+		err = mpa_octets_grow(out, page, n);
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -158,7 +204,7 @@ static void mpa_octets_filled(struct mpa_octets *out)
  * @len:	as many
  *
  * Context: process, socket lock held all the time since.
- * Return: 0 or -ENOBUFS.
+ * Return: 0 or -EMSGSIZE.
  */
 int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 {
@@ -195,6 +241,21 @@ void mpa_octets_advance(struct mpa_octets *out, u32 n)
 {
 	out->len += n;
 	out->cur_off += n;
+}
+
+/**
+ * mpa_octets_held() - memory that octets take
+ * @out:	the octets; TCP has none of them
+ *
+ * Of a page that others use as well only what is taken of it, as TCP counts.
+ */
+u32 mpa_octets_held(const struct mpa_octets *out)
+{
+	u32 held = out->room;
+
+	if (out->own.page)
+		held += out->own.size - out->own.offset;
+	return held;
 }
 
 /**

@@ -351,10 +351,10 @@ u32 mpa_tcp_frags(const struct mpa_octets *out)
 u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags)
 {
 	frags += mpa_tcp_frags(out) + 1;
-	if (frags >= MAX_SKB_FRAGS)
+	if (frags >= MPA_RUN_FRAGS)
 		return 0;
 	return MPA_TCP_JOINS_PAGES ? U32_MAX :
-				     (MAX_SKB_FRAGS - frags) * PAGE_SIZE;
+				     (MPA_RUN_FRAGS - frags) * PAGE_SIZE;
 }
 
 /*

@@ -556,7 +556,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 		}
 		/* A skb that is full ends where it is, within an FPDU or not */
 		if (mpa_tcp_frags(out) + slot->frags +
-		    mpa_tx_frags(fpdu.len) > MAX_SKB_FRAGS) {
+		    mpa_tx_frags(fpdu.len) > MPA_RUN_FRAGS) {
 			if (made)
 				break;
 			if (slot->frags)
