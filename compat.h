@@ -58,6 +58,17 @@ static inline bool skb_frags_readable(const struct sk_buff *skb)
 }
 #endif
 
+#ifndef MPA_HAVE_MEMCG_FROM_SK
+static inline struct mem_cgroup *mem_cgroup_from_sk(const struct sock *sk)
+{
+#ifdef CONFIG_MEMCG
+	return sk->sk_memcg;
+#else
+	return NULL;
+#endif
+}
+#endif
+
 /* Tables of sysctls end with an empty entry where the size is not said. */
 #ifndef MPA_HAVE_NET_SYSCTL_SZ
 #define register_net_sysctl_sz(net, path, table, size) \

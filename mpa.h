@@ -106,6 +106,7 @@ struct mpa_slot {
  * @cur:	entry of @frag where octet @len goes
  * @cur_off:	and how far into it
  * @own:	the page that an open ULPDU has to itself, if it has one
+ * @charged:	octets that count for the socket as if they were TCP's
  *
  * @room and the length of each fragment are multiples of 4, so that no marker
  * and no CRC field is cut by the end of a fragment.
@@ -120,6 +121,7 @@ struct mpa_octets {
 	u32		cur;
 	u32		cur_off;
 	struct page_frag own;
+	u32		charged;
 };
 
 /**
@@ -286,14 +288,14 @@ struct mpa_window {
 	bool	corked;
 	bool	more;
 	bool	pushed;
-	u8	lent;
+	u32	lent;
 };
 
 /**
  * struct mpa_tx - sending
  * @marked:	the peer wants markers
  * @crc:	CRCs are generated
- * @open:	a ULPDU is being put together with MSG_MORE
+ * @open:	poll: a ULPDU is being put together with MSG_MORE
  * @finished:	no more will be sent
  * @fin_due:	by shutdown(2), and TCP has to be told when it has all of @out
  * @stuck:	poll: octets in @out wait for TCP to take them
@@ -303,7 +305,9 @@ struct mpa_window {
  * @held:	the FPDUs in @out wait for more of a batch
  * @kept:	TCP has some that wait for more of it
  * @armed:	the work item will end that
+ * @seq_known:	@seq is valid
  * @segment:	user: octets of a ULPDU, or MPA_SEGMENT_*
+ * @seq:	sequence number that follows what TCP was given by us
  * @pos:	stream position of the next FPDU, or of the open one
  * @ulpdu_len:	octets of the open ULPDU so far
  * @largest:	octets of the largest FPDU in @out
@@ -332,7 +336,9 @@ struct mpa_tx {
 	bool			held;
 	bool			kept;
 	bool			armed;
+	bool			seq_known;
 	int			segment;
+	u32			seq;
 	u32			pos;
 	u32			ulpdu_len;
 	u32			largest;
@@ -653,9 +659,14 @@ void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
 void mpa_tcp_end_segment(struct sock *sk);
 u32 mpa_tcp_packet_max(struct sock *sk);
-u32 mpa_tcp_room(const struct sock *sk);
+u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
 bool mpa_tcp_writable(const struct sock *sk);
-int mpa_tcp_wait_writable(struct sock *sk, long *timeo);
+bool mpa_tcp_want_writable(struct sock *sk);
+int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets);
+void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out);
+void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
+			 void (*write_space)(struct sock *sk));
+void mpa_tcp_fail(struct sock *sk, int err);
 int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 		 struct mpa_window *window, bool end_segment,
 		 enum mpa_push push);
@@ -739,19 +750,32 @@ void mpa_align_given(struct mpa_ctx *ctx, const struct mpa_slot *slot,
 void mpa_align_sent(struct mpa_ctx *ctx, u32 seq, u32 len, u32 seg);
 void mpa_align_free(struct mpa_align *align);
 
+/* mpa_handover.c */
+void mpa_tx_drop_out(struct mpa_ctx *ctx);
+int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
+		     enum mpa_push push);
+int mpa_tx_push(struct mpa_ctx *ctx);
+int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push);
+bool mpa_tx_may_hold(const struct mpa_tx *tx);
+void mpa_tx_expect_more(struct mpa_ctx *ctx);
+void mpa_tx_hold(struct mpa_ctx *ctx);
+int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push);
+void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);
+
 /* mpa_tx.c */
 int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len);
-int mpa_tx_push(struct mpa_ctx *ctx);
-void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);
 void mpa_tx_rtr(struct mpa_ctx *ctx);
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss);
 void mpa_tx_end_ulpdu(struct mpa_ctx *ctx);
 void mpa_tx_lend(struct mpa_ctx *ctx, bool mss);
 void mpa_tx_take_back(struct mpa_ctx *ctx);
 void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener);
+void mpa_tx_reset(struct mpa_ctx *ctx);
 void mpa_tx_begin(struct mpa_ctx *ctx);
+void mpa_tx_write_space(struct mpa_ctx *ctx);
 bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo);
+void mpa_tx_drop(struct mpa_ctx *ctx);
 void mpa_tx_free(struct mpa_ctx *ctx);
 
 /* mpa_rx.c */

@@ -8,6 +8,7 @@
 
 #include <linux/module.h>
 #include <linux/poll.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
 
@@ -64,6 +65,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	 */
 	if (ctx->rx.stash || ctx->tx.stuck)
 		mpa_tcp_reset_on_close(sk);
+	mpa_tx_drop(ctx);
 	mpa_startup_uncount(ctx);
 	mpa_tcp_unwatch(sk);
 	mpa_ops_detach(ctx);
@@ -174,7 +176,7 @@ void mpa_write_space(struct sock *sk)
 		}
 		WRITE_ONCE(ctx->tx.draining, false);
 	}
-	ctx->write_space(sk);
+	mpa_tx_write_space(ctx);
 }
 
 /* A responder may not send yet, but may so later. */
@@ -211,6 +213,9 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 			mask &= ~out;
 		break;
 	case MPA_STATE_FULL:
+		/* It has been begun, and the rest needs no more room. */
+		if (READ_ONCE(ctx->tx.open))
+			mask |= out;
 		if (READ_ONCE(ctx->rx.ready))
 			mask |= in;
 		else if (!mpa_tcp_input_ended(ctx->sk))
@@ -249,7 +254,7 @@ static int mpa_init(struct sock *sk)
 	if (mpa_tcp_has_listened(sk))
 		synchronize_net();
 
-	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL);
+	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 	if (!ctx)
 		return -ENOMEM;
 	mpa_ctx_setup(ctx, sk);
@@ -289,6 +294,22 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 }
 
 /*
+ * Nobody has accepted the child yet: it is the listener's control group that has
+ * asked for it.
+ */
+static struct mpa_ctx *mpa_clone_charged(const struct mpa_ctx *listener,
+					 struct sock *child, gfp_t priority)
+{
+	struct mem_cgroup *old;
+	struct mpa_ctx *ctx;
+
+	old = set_active_memcg(mem_cgroup_from_sk(listener->sk));
+	ctx = mpa_clone_ctx(listener, child, priority | __GFP_ACCOUNT);
+	set_active_memcg(old);
+	return ctx;
+}
+
+/*
  * TCP has made a child of a listening socket, a copy of it, context pointer
  * and all. The listener is not locked, and may be closing.
  */
@@ -308,7 +329,7 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 	rcu_read_lock();
 	listener = rcu_dereference_raw(icsk->icsk_ulp_data);
 	if (listener)
-		ctx = mpa_clone_ctx(listener, child, priority);
+		ctx = mpa_clone_charged(listener, child, priority);
 	if (!mpa_ops_clone(child, ctx) && ctx)
 		mpa_ctx_free(ctx);
 	rcu_read_unlock();

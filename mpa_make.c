@@ -147,6 +147,10 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 	mpa_octets_mark(tx->out, &mark);
 	err = mpa_make_copy(ctx, fpdu, at, from, last);
+	/* TCP takes finished ones at once, and counts them itself. */
+	if (!err && !last)
+		err = mpa_tcp_charge(ctx->sk, tx->out,
+				     mpa_octets_held(tx->out));
 	if (err)
 		mpa_octets_rewind(tx->out, &mark);
 	return err;
@@ -211,7 +215,7 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		return err;
 	}
 	tx->ulpdu_len = fpdu->ulpdu_len;
-	tx->open = !last;
+	WRITE_ONCE(tx->open, !last);
 	if (!last)
 		return 0;
 

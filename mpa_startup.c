@@ -477,6 +477,7 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 static void mpa_startup_reset(struct mpa_ctx *ctx,
 			      const struct mpa_params *params)
 {
+	mpa_tx_reset(ctx);
 	kfree(ctx->peer_private);
 	ctx->peer_private = NULL;
 	ctx->have_peer = false;

@@ -252,13 +252,15 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 
 /**
  * mpa_tcp_room() - octets until the send buffer is full
- * @sk:	socket; mpa_tcp_writable()
+ * @sk:		socket; mpa_tcp_writable()
+ * @out:	octets that do not count here
  *
  * Context: socket lock held.
  */
-u32 mpa_tcp_room(const struct sock *sk)
+u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out)
 {
-	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued, 0);
+	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued +
+		   (int)out->charged, 0);
 }
 
 /**
@@ -273,19 +275,97 @@ bool mpa_tcp_writable(const struct sock *sk)
 }
 
 /**
- * mpa_tcp_wait_writable() - wait for room in the send buffer, or for memory
- * @sk:		socket
- * @timeo:	jiffies left; updated
+ * mpa_tcp_want_writable() - the same, and have sk_write_space called once it is
+ *			     so
+ * @sk:	socket
  *
- * If there is room already, waits a little: whoever calls has found out that
- * memory is short.
- *
- * Context: process, socket lock held; it is dropped meanwhile.
- * Return: 0, -EPIPE, -EAGAIN, -EINTR or -ERESTARTSYS.
+ * Context: process; without the socket lock it is a hint.
  */
-int mpa_tcp_wait_writable(struct sock *sk, long *timeo)
+bool mpa_tcp_want_writable(struct sock *sk)
 {
-	return sk_stream_wait_memory(sk, timeo);
+	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+	mpa_tcp_want_drained(sk);
+	return sk_stream_memory_free(sk);
+}
+
+/* ---- sending: on whose account ---- */
+
+/**
+ * mpa_tcp_charge() - have octets count for the socket as those do that TCP has
+ * @sk:		socket
+ * @out:	the octets
+ * @octets:	as how many; not fewer than now
+ *
+ * For the send buffer, the memory of all TCP sockets and the socket's memory
+ * control group.
+ *
+ * Context: process, socket lock held.
+ * Return: 0; or -ENOBUFS without memory, and they count for what they did.
+ */
+int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets)
+{
+	int more = octets - out->charged;
+
+	if (more <= 0)
+		return 0;
+	if (!sk_wmem_schedule(sk, more))
+		return -ENOBUFS;
+	sk_wmem_queued_add(sk, more);
+	sk_mem_charge(sk, more);
+	out->charged = octets;
+	return 0;
+}
+
+/**
+ * mpa_tcp_uncharge() - octets do not count any more
+ * @sk:		socket
+ * @out:	the octets
+ *
+ * Context: process, socket lock held; or nobody else knows the socket.
+ */
+void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out)
+{
+	if (!out->charged)
+		return;
+	sk_wmem_queued_add(sk, -(int)out->charged);
+	sk_mem_uncharge(sk, out->charged);
+	out->charged = 0;
+}
+
+/* TCP counts them itself, and finds what they have counted for set aside. */
+static void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out)
+{
+	sk_wmem_queued_add(sk, -(int)out->charged);
+	sk_forward_alloc_add(sk, out->charged);
+	out->charged = 0;
+}
+
+/* What TCP has not taken; if memory is short, as far as some is set aside. */
+static void mpa_tcp_charge_rest(struct sock *sk, struct mpa_octets *out)
+{
+	u32 rest = out->len - out->sent;
+
+	if (mpa_tcp_charge(sk, out, rest) && sk->sk_forward_alloc > 0)
+		mpa_tcp_charge(sk, out, min_t(u32, rest,
+					      sk->sk_forward_alloc));
+}
+
+/**
+ * mpa_tcp_write_space() - TCP's own sk_write_space
+ * @sk:		socket
+ * @open:	octets that do not count here, or NULL
+ * @write_space: the function
+ *
+ * Context: socket lock held, maybe in softirq.
+ */
+void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
+			 void (*write_space)(struct sock *sk))
+{
+	int charged = open ? open->charged : 0;
+
+	sk_wmem_queued_add(sk, -charged);
+	write_space(sk);
+	sk_wmem_queued_add(sk, charged);
 }
 
 /**
@@ -421,43 +501,102 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_octets *out,
 	return 0;
 }
 
+/* ---- sending: errors ---- */
+
 /**
- * mpa_tcp_send() - hand octets to TCP, without waiting
+ * mpa_tcp_fail() - the connection is in error
  * @sk:		socket
- * @out:	the octets; @out->sent says how many TCP has taken
- * @window:	the peer's window
- * @end_segment: the first of them starts a segment
- * @push:	what TCP does with them
+ * @err:	positive errno for its user
  *
- * The send buffer's bounds are lifted for the time of the call. Whether there
- * is room is asked before an FPDU is begun; once begun, only a real lack of
- * memory keeps a part of it back.
- *
- * Context: process, socket lock held. TCP may work off the backlog meanwhile,
- * so the receive queue can change.
- * Return: 0 when TCP has taken everything, -EAGAIN when it lacks memory, or
- * the error that the connection is in.
+ * Context: process, socket lock held.
  */
-int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
-		 struct mpa_window *window, bool end_segment,
-		 enum mpa_push push)
+void mpa_tcp_fail(struct sock *sk, int err)
+{
+	WRITE_ONCE(sk->sk_err, err);
+	sk_error_report(sk);
+}
+
+/*
+ * TCP refuses octets while an error waits for its user, and takes the error
+ * with it. But these have been accepted before: an error that does not end the
+ * connection (IP_RECVERR) does not keep them back, nor do they use it up.
+ */
+static int mpa_tcp_set_error_aside(struct sock *sk)
+{
+	return sk->sk_err ? xchg(&sk->sk_err, 0) : 0;
+}
+
+/* Return: -EPIPE instead of the error that TCP has taken. */
+static int mpa_tcp_restore_error(struct sock *sk, int aside, int err)
+{
+	if (err && err != -EAGAIN && mpa_tcp_gone(sk)) {
+		if (err != -EPIPE)
+			aside = -err;
+		err = -EPIPE;
+	}
+	if (aside && !cmpxchg(&sk->sk_err, 0, aside))
+		sk_error_report(sk);
+	return err;
+}
+
+/* The connection still takes octets. */
+static bool mpa_tcp_takes(const struct sock *sk)
+{
+	return (1 << sk->sk_state) &
+	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
+}
+
+/* ---- sending: octets to TCP ---- */
+
+/*
+ * The skbs that TCP makes for octets might not find room any more. One FPDU may
+ * be longer than that, the others are only made if there is some.
+ */
+static bool mpa_tcp_fills(struct sock *sk, const struct mpa_octets *out)
+{
+	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
+		   mpa_tcp_frags(out) / MAX_SKB_FRAGS + 3;
+	u32 unsent = tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
+
+	return mpa_tcp_room(sk, out) <=
+	       out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER) ||
+	       unsent + out->len >= tcp_notsent_lowat(tcp_sk(sk));
+}
+
+/* Give TCP all, whatever the send buffer's bounds are. */
+static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_octets *out,
+				  enum mpa_push push)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 lowat = tp->notsent_lowat;
 	int sndbuf = sk->sk_sndbuf;
 	int err;
 
-	/* Not begun without memory, unless nothing is left to free any. */
-	if (!out->sent && sk->sk_wmem_queued &&
-	    !sk_wmem_schedule(sk, out->len))
-		return -EAGAIN;
-	if (end_segment)
-		mpa_tcp_end_segment(sk);
+	/* Others may look at them without the lock: only if it must be. */
+	if (!mpa_tcp_fills(sk, out))
+		return mpa_tcp_send_all(sk, out, push);
 
-	/*
-	 * At the window's edge it takes more, mpa_tcp_push(), and what TCP
-	 * sends meanwhile because of ACKs must not be cut there.
-	 */
+	WRITE_ONCE(tp->notsent_lowat, UINT_MAX);
+	WRITE_ONCE(sk->sk_sndbuf, INT_MAX);
+	err = mpa_tcp_send_all(sk, out, push);
+	WRITE_ONCE(tp->notsent_lowat, lowat);
+	/* Under memory pressure TCP shrinks it for good. */
+	if (sk->sk_sndbuf > sndbuf)
+		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+	return err;
+}
+
+/*
+ * At the window's edge it takes more, mpa_tcp_push(), and what TCP sends
+ * meanwhile because of ACKs must not be cut there.
+ */
+static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
+					 const struct mpa_octets *out,
+					 struct mpa_window *window,
+					 enum mpa_push push)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
 	if (after(tp->write_seq + out->len - out->sent, tcp_wnd_end(tp))) {
 		if (push == MPA_PUSH_ALL)
 			push = MPA_PUSH_FULL;
@@ -468,15 +607,54 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 	}
 	if (push == MPA_PUSH_ALL)
 		mpa_tcp_forget_window(sk, window);
+	return push;
+}
 
-	WRITE_ONCE(tp->notsent_lowat, UINT_MAX);
-	WRITE_ONCE(sk->sk_sndbuf, INT_MAX);
-	err = mpa_tcp_send_all(sk, out, push);
+/**
+ * mpa_tcp_send() - hand octets to TCP, without waiting
+ * @sk:		socket
+ * @out:	the octets; @out->sent says how many TCP has taken
+ * @window:	the peer's window
+ * @end_segment: the first of them starts a segment
+ * @push:	what TCP does with them
+ *
+ * Where they might not fit, the send buffer's bounds are lifted for the time of
+ * the call. Whether there is room is asked before an FPDU is begun; once begun,
+ * only a real lack of memory keeps a part of it back.
+ *
+ * The error that the connection is in is left to its user. Octets that TCP has
+ * taken count as its own from then on.
+ *
+ * Context: process, socket lock held. TCP may work off the backlog meanwhile,
+ * so the receive queue can change.
+ * Return: 0 when TCP has taken everything, -EAGAIN when it lacks memory, or
+ * -EPIPE when the connection takes nothing any more.
+ */
+int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
+		 struct mpa_window *window, bool end_segment,
+		 enum mpa_push push)
+{
+	int aside, err;
+
+	if (!mpa_tcp_takes(sk))
+		return -EPIPE;
+	mpa_tcp_pass_charge(sk, out);
+	/* Not begun without memory, unless nothing is left to free any. */
+	if (!out->sent && sk->sk_wmem_queued &&
+	    !sk_wmem_schedule(sk, out->len)) {
+		mpa_tcp_charge_rest(sk, out);
+		return -EAGAIN;
+	}
+	if (end_segment)
+		mpa_tcp_end_segment(sk);
+	push = mpa_tcp_mind_window(sk, out, window, push);
+
+	aside = mpa_tcp_set_error_aside(sk);
+	err = mpa_tcp_send_unbounded(sk, out, push);
+	err = mpa_tcp_restore_error(sk, aside, err);
 	window->pushed = push == MPA_PUSH_ALL && !err;
-	WRITE_ONCE(tp->notsent_lowat, lowat);
-	/* Under memory pressure TCP shrinks it for good. */
-	if (sk->sk_sndbuf > sndbuf)
-		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+	if (err == -EAGAIN)
+		mpa_tcp_charge_rest(sk, out);
 	return err;
 }
 

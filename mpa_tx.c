@@ -10,6 +10,7 @@
  * and nothing else. Of a batch it keeps whole FPDUs, and no open one.
  */
 
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 
@@ -23,9 +24,6 @@
 
 /* Octets sent with an MSS that does not fit, until it is worth a pause. */
 #define MPA_MISFIT_MAX		(128 * 1024)
-
-/* FPDUs of a batch wait for the rest of it, if that lets one wait. */
-#define MPA_HOLD_MAX		(HZ / 200 + 1)
 
 /**
  * struct mpa_call - what one system call sends
@@ -49,145 +47,18 @@ struct mpa_call {
 	long		timeo;
 };
 
-/* ---- to TCP ---- */
+/* ---- startup, and before the first record ---- */
 
 static int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
 	if (!ctx->tx.out)
 		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out),
-				      ctx->sk->sk_allocation);
+				      ctx->sk->sk_allocation | __GFP_ACCOUNT);
 	return ctx->tx.out ? 0 : -ENOBUFS;
-}
-
-static int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
-			    enum mpa_push push)
-{
-	int shut = ctx->sk->sk_shutdown & SEND_SHUTDOWN;
-	struct mpa_tx *tx = &ctx->tx;
-	struct sock *sk = ctx->sk;
-	int err;
-
-	/* TCP would take nothing more, after a shutdown(2) that has to wait. */
-	if (shut && tx->finished)
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
-	err = mpa_tcp_send(sk, tx->out, &tx->window, end_segment, push);
-	if (shut)
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | shut);
-	if (err == -EAGAIN) {
-		if (tx->out->sent)
-			tx->align.residue = mpa_tcp_write_seq(sk);
-		WRITE_ONCE(tx->stuck, true);
-		mpa_kick(ctx, MPA_RETRY_DELAY);
-		return err;
-	}
-	mpa_octets_reset(tx->out);
-	if (tx->stuck) {
-		WRITE_ONCE(tx->stuck, false);
-		sk->sk_write_space(sk);
-	}
-	return err;
-}
-
-/**
- * mpa_tx_push() - hand octets to TCP that it had no memory for
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: 0 when none are left; -EAGAIN when memory is short, and the work
- * item tries again; or the error that the connection is in: they are dropped.
- */
-int mpa_tx_push(struct mpa_ctx *ctx)
-{
-	struct mpa_tx *tx = &ctx->tx;
-	int err;
-
-	if (!tx->stuck)
-		return 0;
-	err = mpa_tx_hand_over(ctx, false, MPA_PUSH_ALL);
-	if (!err)
-		mpa_tcp_push(ctx->sk, &tx->window, false);
-	return err;
-}
-
-/* Hand finished FPDUs to TCP. Those that it does not take are not lost. */
-static int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push)
-{
-	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_slot *slot = &tx->out->slot;
-	int err;
-
-	if (tx->held)
-		mpa_align_resume(ctx, slot, tx->out->len);
-	mpa_align_given(ctx, slot, mpa_tcp_write_seq(ctx->sk), tx->out->len,
-			tx->largest);
-	tx->largest = 0;
-	tx->held = false;
-	tx->misfit += tx->out->len;
-	err = mpa_tx_hand_over(ctx, slot->end, push);
-	return err == -EAGAIN ? 0 : err;
-}
-
-/*
- * TCP sends full segments at once, whatever it is told, and each time it is
- * called. So the FPDUs of a batch are collected first: see mpa_align_resume()
- * for those that can be.
- */
-static bool mpa_tx_may_hold(const struct mpa_tx *tx)
-{
-	const struct mpa_slot *slot = &tx->out->slot;
-
-	return tx->largest <= slot->emss &&
-	       (!slot->begun || slot->begun + tx->out->len < slot->emss);
-}
-
-/* A batch that does not end goes all the same. */
-static void mpa_tx_expect_more(struct mpa_ctx *ctx)
-{
-	if (ctx->tx.armed)
-		return;
-	ctx->tx.armed = true;
-	mpa_kick(ctx, MPA_HOLD_MAX);
-}
-
-static void mpa_tx_hold(struct mpa_ctx *ctx)
-{
-	struct mpa_tx *tx = &ctx->tx;
-
-	if (tx->out->slot.end)
-		mpa_tcp_end_segment(ctx->sk);
-	tx->held = true;
-	mpa_tx_expect_more(ctx);
-}
-
-/* Hand to TCP what has been collected. */
-static int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
-{
-	return ctx->tx.held ? mpa_tx_give(ctx, push) : 0;
-}
-
-/**
- * mpa_tx_end_batch() - do not wait for the rest of a batch
- * @ctx:	the context
- * @more:	but it may still come: a last segment that is not full waits
- *
- * Context: process, socket lock held.
- */
-void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
-{
-	struct mpa_tx *tx = &ctx->tx;
-
-	tx->armed = false;
-	if (!tx->held && !tx->kept)
-		return;
-	if (!mpa_tx_let_go(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
-		mpa_tcp_push(ctx->sk, &tx->window, more);
-	tx->kept = more && tx->kept;
 }
 
 static void mpa_tx_free_out(struct mpa_tx *tx)
 {
-	if (tx->out)
-		mpa_octets_reset(tx->out);
 	kfree(tx->out);
 	tx->out = NULL;
 }
@@ -211,7 +82,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 		return err;
 	err = mpa_octets_reserve(ctx, len);
 	if (err) {
-		mpa_octets_reset(tx->out);
+		mpa_tx_drop_out(ctx);
 		return err;
 	}
 	while (len) {
@@ -270,10 +141,24 @@ static bool mpa_tx_may_send(const struct mpa_ctx *ctx)
 	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
 }
 
+static bool mpa_tx_over(const struct mpa_ctx *ctx)
+{
+	return READ_ONCE(ctx->sk->sk_err) ||
+	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
+}
+
 static bool mpa_tx_drained(const struct mpa_ctx *ctx)
 {
-	return !READ_ONCE(ctx->tx.draining) || READ_ONCE(ctx->sk->sk_err) ||
-	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
+	return !READ_ONCE(ctx->tx.draining) || mpa_tx_over(ctx);
+}
+
+/* Another thread's open ULPDU may be gone on with, as it is begun. */
+static bool mpa_tx_room(const struct mpa_ctx *ctx)
+{
+	bool writable = mpa_tcp_want_writable(ctx->sk);
+
+	return (writable && !READ_ONCE(ctx->tx.stuck)) ||
+	       READ_ONCE(ctx->tx.open) || mpa_tx_over(ctx);
 }
 
 /*
@@ -295,7 +180,28 @@ static int mpa_tx_wait_room(struct mpa_ctx *ctx, long *timeo)
 {
 	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
-	return mpa_tcp_wait_writable(ctx->sk, timeo);
+	return mpa_tcp_wait(ctx, timeo, mpa_tx_room);
+}
+
+/*
+ * Wait a little for memory: nobody says when there is some again, and the
+ * socket's own octets may be all that its send buffer is full of.
+ */
+static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo)
+{
+	long wait = min_t(long, *timeo, MPA_RETRY_DELAY), left = wait;
+	int err;
+
+	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
+	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
+	err = mpa_tcp_wait(ctx, &left, mpa_tx_over);
+	if (!err)
+		return -EPIPE;
+	if (err == -EINTR)
+		return sock_intr_errno(*timeo);
+	if (*timeo != MAX_SCHEDULE_TIMEOUT)
+		*timeo -= wait - left;
+	return err == -EAGAIN && *timeo ? 0 : err;
 }
 
 /* Return once a ULPDU can be made, or with the reason why never or not yet. */
@@ -520,7 +426,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	if (err)
 		return err;
 	/* What is more than a packet would leave as a short one of its own. */
-	budget = clamp_t(u32, mpa_tcp_room(ctx->sk), 1,
+	budget = clamp_t(u32, mpa_tcp_room(ctx->sk, out), 1,
 			 min_t(u32, slot->packet, MPA_RUN_MAX));
 
 	do {
@@ -579,7 +485,8 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	if (!out->len || tx->open)
 		return err;
 	if (!err && call->more && call->done == call->size &&
-	    out->len < budget && mpa_tx_may_hold(tx)) {
+	    out->len < budget && mpa_tx_may_hold(tx) &&
+	    !mpa_tcp_charge(ctx->sk, out, mpa_octets_held(out))) {
 		mpa_tx_hold(ctx);
 		return 0;
 	}
@@ -625,7 +532,7 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 		if (err == -EBUSY)
 			err = mpa_tx_wait_drained(ctx, &call->timeo);
 		else if (err == -ENOBUFS)
-			err = mpa_tx_wait_room(ctx, &call->timeo);
+			err = mpa_tx_wait_memory(ctx, &call->timeo);
 		else if (!err && call->done == call->size)
 			break;
 	} while (!err);
@@ -799,6 +706,22 @@ void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener)
 }
 
 /**
+ * mpa_tx_reset() - startup begins: nothing is left of an earlier one
+ * @ctx:	the context
+ *
+ * The socket may have been shut down meanwhile, and connected anew.
+ *
+ * Context: process, socket lock held; or nobody else knows @ctx.
+ */
+void mpa_tx_reset(struct mpa_ctx *ctx)
+{
+	mpa_tx_drop(ctx);
+	ctx->tx.finished = false;
+	ctx->tx.fin_due = false;
+	ctx->tx.seq_known = false;
+}
+
+/**
  * mpa_tx_begin() - Full Operation begins
  * @ctx:	the context
  *
@@ -806,7 +729,24 @@ void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener)
  */
 void mpa_tx_begin(struct mpa_ctx *ctx)
 {
+	ctx->tx.seq = mpa_tcp_write_seq(ctx->sk);
+	ctx->tx.seq_known = true;
 	mpa_tcp_watch(ctx->sk);
+}
+
+/**
+ * mpa_tx_write_space() - there may be room in the send buffer
+ * @ctx:	the context
+ *
+ * An open ULPDU takes room there and can be gone on with all the same: whoever
+ * waits for room is told.
+ *
+ * Context: socket lock held, maybe in softirq.
+ */
+void mpa_tx_write_space(struct mpa_ctx *ctx)
+{
+	mpa_tcp_write_space(ctx->sk, ctx->tx.open ? ctx->tx.out : NULL,
+			    ctx->write_space);
 }
 
 /**
@@ -826,16 +766,35 @@ bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo)
 
 	tx->finished = true;
 	if (tx->open) {
-		tx->open = false;
+		WRITE_ONCE(tx->open, false);
 		tx->ulpdu_len = 0;
-		mpa_octets_reset(tx->out);
+		mpa_tx_drop_out(ctx);
 	}
 	mpa_tx_end_batch(ctx, false);
 	while (mpa_tx_push(ctx) == -EAGAIN) {
-		if (!*timeo || mpa_tcp_wait_writable(ctx->sk, timeo))
+		if (!*timeo || mpa_tx_wait_memory(ctx, timeo))
 			return false;
 	}
 	return true;
+}
+
+/**
+ * mpa_tx_drop() - drop octets that TCP has not got
+ * @ctx:	the context
+ *
+ * They count for the socket until then, so it has to be before TCP destroys it.
+ *
+ * Context: process, socket lock held; or nobody else knows @ctx.
+ */
+void mpa_tx_drop(struct mpa_ctx *ctx)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	WRITE_ONCE(tx->open, false);
+	WRITE_ONCE(tx->stuck, false);
+	tx->held = false;
+	tx->ulpdu_len = 0;
+	mpa_tx_drop_out(ctx);
 }
 
 /**
@@ -844,6 +803,8 @@ bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo)
  */
 void mpa_tx_free(struct mpa_ctx *ctx)
 {
+	if (ctx->tx.out)
+		mpa_octets_reset(ctx->tx.out);
 	mpa_tx_free_out(&ctx->tx);
 	mpa_align_free(&ctx->tx.align);
 }

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What has been made goes to TCP: at once, when a batch ends, or when TCP has
+ * memory for it.
+ */
+
+#include "mpa.h"
+
+/* FPDUs of a batch wait for the rest of it, if that lets one wait. */
+#define MPA_HOLD_MAX		(HZ / 200 + 1)
+
+/**
+ * mpa_tx_drop_out() - drop octets that TCP has not got
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held; or nobody else knows @ctx.
+ */
+void mpa_tx_drop_out(struct mpa_ctx *ctx)
+{
+	struct mpa_octets *out = ctx->tx.out;
+
+	if (!out)
+		return;
+	mpa_tcp_uncharge(ctx->sk, out);
+	mpa_octets_reset(out);
+}
+
+/*
+ * Somebody else has given TCP octets since: the peer takes them for FPDUs, and
+ * nothing that comes behind them can mend that.
+ */
+static int mpa_tx_disturbed(struct mpa_ctx *ctx)
+{
+	ctx->tx.finished = true;
+	mpa_tcp_reset_on_close(ctx->sk);
+	mpa_tcp_fail(ctx->sk, EPROTO);
+	return -EPIPE;
+}
+
+static int mpa_tx_to_tcp(struct mpa_ctx *ctx, bool end_segment,
+			 enum mpa_push push)
+{
+	int shut = ctx->sk->sk_shutdown & SEND_SHUTDOWN;
+	struct mpa_tx *tx = &ctx->tx;
+	struct sock *sk = ctx->sk;
+	int err;
+
+	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk))
+		return mpa_tx_disturbed(ctx);
+	/* TCP would take nothing more, after a shutdown(2) that has to wait. */
+	if (shut && tx->finished)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
+	err = mpa_tcp_send(sk, tx->out, &tx->window, end_segment, push);
+	if (shut)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | shut);
+	tx->seq = mpa_tcp_write_seq(sk);
+	tx->seq_known = true;
+	return err;
+}
+
+/**
+ * mpa_tx_hand_over() - hand octets to TCP
+ * @ctx:	the context
+ * @end_segment: the first of them starts a segment
+ * @push:	what TCP does with them
+ *
+ * An error that the connection is in stays for its user to find.
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -EAGAIN when memory is short, and the work item tries again; or
+ * -EPIPE when the connection is gone: they are dropped.
+ */
+int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
+		     enum mpa_push push)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	struct sock *sk = ctx->sk;
+	int err;
+
+	err = mpa_tx_to_tcp(ctx, end_segment, push);
+	if (err == -EAGAIN) {
+		if (tx->out->sent)
+			tx->align.residue = mpa_tcp_write_seq(sk);
+		WRITE_ONCE(tx->stuck, true);
+		mpa_kick(ctx, MPA_RETRY_DELAY);
+		return err;
+	}
+	mpa_tx_drop_out(ctx);
+	if (tx->stuck) {
+		WRITE_ONCE(tx->stuck, false);
+		sk->sk_write_space(sk);
+	}
+	return err;
+}
+
+/**
+ * mpa_tx_push() - hand octets to TCP that it had no memory for
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: 0 when none are left; -EAGAIN when memory is short, and the work
+ * item tries again; -EPIPE when the connection is gone: they are dropped.
+ */
+int mpa_tx_push(struct mpa_ctx *ctx)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	if (!tx->stuck)
+		return 0;
+	err = mpa_tx_hand_over(ctx, false, MPA_PUSH_ALL);
+	if (!err)
+		mpa_tcp_push(ctx->sk, &tx->window, false);
+	return err;
+}
+
+/**
+ * mpa_tx_give() - hand finished FPDUs to TCP
+ * @ctx:	the context
+ * @push:	what TCP does with them
+ *
+ * Those that it lacks memory for are not lost.
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -EPIPE when the connection is gone.
+ */
+int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_slot *slot = &tx->out->slot;
+	int err;
+
+	if (tx->held)
+		mpa_align_resume(ctx, slot, tx->out->len);
+	mpa_align_given(ctx, slot, mpa_tcp_write_seq(ctx->sk), tx->out->len,
+			tx->largest);
+	tx->largest = 0;
+	tx->held = false;
+	tx->misfit += tx->out->len;
+	err = mpa_tx_hand_over(ctx, slot->end, push);
+	return err == -EAGAIN ? 0 : err;
+}
+
+/**
+ * mpa_tx_may_hold() - the FPDUs that have been made can wait for more
+ * @tx:		sending
+ *
+ * TCP sends full segments at once, whatever it is told, and each time it is
+ * called. So the FPDUs of a batch are collected first: see mpa_align_resume()
+ * for those that can be.
+ */
+bool mpa_tx_may_hold(const struct mpa_tx *tx)
+{
+	const struct mpa_slot *slot = &tx->out->slot;
+
+	return tx->largest <= slot->emss &&
+	       (!slot->begun || slot->begun + tx->out->len < slot->emss);
+}
+
+/**
+ * mpa_tx_expect_more() - a batch that does not end goes all the same
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_expect_more(struct mpa_ctx *ctx)
+{
+	if (ctx->tx.armed)
+		return;
+	ctx->tx.armed = true;
+	mpa_kick(ctx, MPA_HOLD_MAX);
+}
+
+/**
+ * mpa_tx_hold() - let the FPDUs that have been made wait for more of a batch
+ * @ctx:	the context; mpa_tx_may_hold()
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_hold(struct mpa_ctx *ctx)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	if (tx->out->slot.end)
+		mpa_tcp_end_segment(ctx->sk);
+	tx->held = true;
+	mpa_tx_expect_more(ctx);
+}
+
+/**
+ * mpa_tx_let_go() - hand to TCP what has been collected
+ * @ctx:	the context
+ * @push:	what TCP does with it
+ *
+ * Context: process, socket lock held.
+ * Return: as mpa_tx_give().
+ */
+int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
+{
+	return ctx->tx.held ? mpa_tx_give(ctx, push) : 0;
+}
+
+/**
+ * mpa_tx_end_batch() - do not wait for the rest of a batch
+ * @ctx:	the context
+ * @more:	but it may still come: a last segment that is not full waits
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	tx->armed = false;
+	if (!tx->held && !tx->kept)
+		return;
+	if (!mpa_tx_let_go(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
+		mpa_tcp_push(ctx->sk, &tx->window, more);
+	tx->kept = more && tx->kept;
+}
