@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What is held for a socket counts for it, as what TCP holds does. */
+
+#include <linux/sock_diag.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_pair.h"
+
+#ifndef SO_MEMINFO
+#define SO_MEMINFO	55
+#endif
+
+static const struct mpa_start direct = {
+	.role = MPA_ROLE_DIRECT, .revision = 1,
+};
+
+static int option_put(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
+}
+
+/* Octets that count for the send buffer, or -1. */
+static int queued(int fd)
+{
+	u32 info[SK_MEMINFO_VARS] = {};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
+		return -1;
+	return info[SK_MEMINFO_WMEM_QUEUED];
+}
+
+/* Nothing counts any more, within the time. */
+static bool nothing_queued(int fd)
+{
+	const long until = now_ms() + 20000;
+
+	while (queued(fd) && now_ms() < until)
+		poll(NULL, 0, 1);
+	if (queued(fd))
+		fprintf(stderr, "# expected nothing queued, seen %d octets\n",
+			queued(fd));
+	return !queued(fd);
+}
+
+/* Memory of all TCP sockets, in octets; or -1. */
+static long tcp_memory(void)
+{
+	FILE *file = fopen("/proc/net/sockstat", "r");
+	char line[256], *mem;
+	long pages = -1;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		mem = strstr(line, " mem ");
+		if (!strncmp(line, "TCP:", 4) && mem)
+			pages = atol(mem + 5);
+	}
+	if (file)
+		fclose(file);
+	return pages < 0 ? -1 : pages * sysconf(_SC_PAGESIZE);
+}
+
+/* ---- octets ---- */
+
+#define SOCKETS	150
+#define OPEN	64000
+
+TEST_F(pair, open_records_of_many_sockets)
+{
+	/* Each processor keeps some for itself. */
+	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
+	const long all = (long)SOCKETS * OPEN;
+	static int fd[SOCKETS][2];
+	long before, during, until;
+	int i;
+
+	before = tcp_memory();
+	ASSERT_LE(0, before);
+	for (i = 0; i < SOCKETS; i++) {
+		ASSERT_EQ(0, tcp_pair(AF_INET, fd[i]));
+		ASSERT_EQ(0, mpa_attach(fd[i][0]));
+		ASSERT_EQ(0, mpa_start_as(fd[i][0], &direct));
+		ASSERT_EQ(OPEN, send(fd[i][0], record_row, OPEN, MSG_MORE));
+	}
+	during = tcp_memory();
+	EXPECT_LE(before + all - slack, during)
+		TH_LOG("%d sockets hold %ld octets, TCP's memory went from %ld to %ld",
+		       SOCKETS, all, before, during);
+	for (i = 0; i < SOCKETS; i++) {
+		hang_up(fd[i][0]);
+		hang_up(fd[i][1]);
+	}
+	until = now_ms() + 20000;
+	while (tcp_memory() > before + slack && now_ms() < until)
+		poll(NULL, 0, 1);
+	EXPECT_GE(before + slack, tcp_memory());
+}
+
+TEST_F(pair, open_record_counts_for_the_send_buffer)
+{
+	static u8 seen[MPA_ULPDU_MAX];
+	size_t at;
+
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(0, queued(self->fd[0]));
+	for (at = 0; at < 50000; at += 1000) {
+		ASSERT_EQ(1000, send(self->fd[0], record_of(50000) + at, 1000,
+				     MSG_MORE));
+		ASSERT_LE(at + 1000, queued(self->fd[0]));
+		ASSERT_GE(at + 1000 + 8192, queued(self->fd[0]));
+	}
+	/* What ends it does not count twice. */
+	ASSERT_EQ(0, send(self->fd[0], NULL, 0, 0));
+	EXPECT_EQ(50000, recv(self->fd[1], seen, sizeof(seen), 0));
+	EXPECT_TRUE(record_good(seen, 50000));
+	EXPECT_TRUE(nothing_queued(self->fd[0]));
+}
+
+TEST_F(pair, batch_counts_for_the_send_buffer)
+{
+	u8 seen[1000];
+	int i;
+
+	ASSERT_EQ(0, negotiate(self));
+	/* Held, or TCP's already: it may take long to get here. */
+	for (i = 1; i <= 10; i++)
+		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000,
+				     MSG_MORE | MSG_EOR));
+	EXPECT_LT(0, queued(self->fd[0]));
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(1000, recv(self->fd[1], seen, sizeof(seen), 0));
+	EXPECT_TRUE(nothing_queued(self->fd[0]));
+}
+
+/* With nothing more to be sent nobody would count again. */
+TEST_F(pair, open_record_is_dropped_with_the_connection)
+{
+	int way;
+
+	for (way = 0; way < 4; way++) {
+		ASSERT_EQ(0, negotiate(self));
+		ASSERT_EQ(30000, send(self->fd[0], record_row, 30000,
+				      MSG_MORE));
+		switch (way) {
+		case 0:
+			/* fresh() closes it. */
+			break;
+		case 1:
+			ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+			EXPECT_TRUE(nothing_queued(self->fd[0]));
+			break;
+		case 2:
+			hang_up(self->fd[1]);
+			self->fd[1] = -1;
+			ASSERT_NE(0, poll_for(self->fd[0], 0, 20000));
+			break;
+		case 3:
+			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_RDWR));
+			break;
+		}
+		close(self->fd[0]);
+		self->fd[0] = -1;
+	}
+}
+
+/* ---- and nobody waits for ever ---- */
+
+/* A record has no end before all of it is there. */
+TEST_F(pair, open_record_may_be_larger_than_the_send_buffer)
+{
+	static u8 seen[MPA_ULPDU_MAX];
+	size_t at;
+
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 1));
+	set_nonblock(self->fd[0]);
+	for (at = 0; at < 60000; at += 1000) {
+		ASSERT_EQ(POLLOUT, poll_for(self->fd[0], POLLOUT, 20000))
+			TH_LOG("%zu octets are open", at);
+		ASSERT_EQ(1000, send(self->fd[0], record_of(60000) + at, 1000,
+				     at < 59000 ? MSG_MORE : 0))
+			TH_LOG("%zu octets are open: %m", at);
+	}
+	EXPECT_EQ(60000, recv(self->fd[1], seen, sizeof(seen), 0));
+	EXPECT_TRUE(record_good(seen, 60000));
+	EXPECT_TRUE(nothing_queued(self->fd[0]));
+	EXPECT_EQ(POLLOUT, poll_for(self->fd[0], POLLOUT, 20000));
+}
+
+/* ---- memory of control groups ---- */
+
+#define GROUP	"/tmp/mpa_account/group"
+
+static int group_write(const char *file, const char *text)
+{
+	char path[128];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/tmp/mpa_account/%s", file);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return -1;
+	err = write(fd, text, strlen(text)) < 0 ? -1 : 0;
+	close(fd);
+	return err;
+}
+
+static long group_memory(void)
+{
+	char text[32] = "";
+	int fd = open(GROUP "/memory.current", O_RDONLY);
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		text[0] = '-';
+	close(fd);
+	return text[0] == '-' ? -1 : atol(text);
+}
+
+/* A group of its own for this process; false if there are none. */
+static bool group_enter(void)
+{
+	mkdir("/tmp/mpa_account", 0700);
+	if (unshare(CLONE_NEWNS) ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/tmp/mpa_account", "cgroup2", 0, NULL))
+		return false;
+	if (group_write("cgroup.subtree_control", "+memory"))
+		return false;
+	mkdir(GROUP, 0700);
+	return !group_write("group/cgroup.procs", "0") && group_memory() > 0;
+}
+
+#define CONTEXTS	1000
+
+/* A context is some hundred octets. */
+TEST_F_TIMEOUT(pair, contexts_count_for_the_control_group, 300)
+{
+	const struct rlimit files = { CONTEXTS + 100, CONTEXTS + 100 };
+	static int fd[CONTEXTS];
+	long before, after;
+	int i;
+
+	if (!group_enter())
+		SKIP(return, "no control groups for memory: %m");
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < CONTEXTS; i++)
+		ASSERT_LE(0, fd[i] = socket(AF_INET, SOCK_STREAM, 0));
+	before = group_memory();
+	for (i = 0; i < CONTEXTS; i++)
+		ASSERT_EQ(0, mpa_attach(fd[i]));
+	after = group_memory();
+	EXPECT_LE(before + CONTEXTS * 512, after)
+		TH_LOG("%d contexts: from %ld to %ld octets", CONTEXTS, before,
+		       after);
+	for (i = 0; i < CONTEXTS; i++)
+		close(fd[i]);
+}
+
+/* Octets that the group has more when @fd are connected to a listener. */
+static long children_cost(bool mpa, int *fd, int nr)
+{
+	const struct mpa_start responder = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+	};
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), i;
+	socklen_t len = sizeof(addr);
+	long before, after;
+
+	if (bind(listener, (struct sockaddr *)&addr, len) ||
+	    (mpa && (mpa_attach(listener) ||
+		     mpa_start_as(listener, &responder))) ||
+	    listen(listener, nr) ||
+	    getsockname(listener, (struct sockaddr *)&addr, &len))
+		return -1;
+	for (i = 0; i < nr; i++)
+		fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+	before = group_memory();
+	for (i = 0; i < nr; i++)
+		if (connect(fd[i], (struct sockaddr *)&addr, len))
+			return -1;
+	after = group_memory();
+	for (i = 0; i < nr; i++)
+		hang_up(fd[i]);
+	close(listener);
+	return after - before;
+}
+
+/* Whoever listens has them made, and nobody accepts them. */
+TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
+{
+	const struct rlimit files = { CONTEXTS + 100, CONTEXTS + 100 };
+	static int fd[CONTEXTS];
+	long plain, mpa;
+
+	if (!group_enter())
+		SKIP(return, "no control groups for memory: %m");
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	/* The first time some caches grow. */
+	ASSERT_NE(-1, children_cost(false, fd, CONTEXTS));
+	plain = children_cost(false, fd, CONTEXTS);
+	mpa = children_cost(true, fd, CONTEXTS);
+	ASSERT_NE(-1, plain);
+	ASSERT_NE(-1, mpa);
+	EXPECT_LE(plain + CONTEXTS * 400, mpa)
+		TH_LOG("%d children: plain %ld octets, MPA %ld", CONTEXTS,
+		       plain, mpa);
+}
+
+TEST_HARNESS_MAIN

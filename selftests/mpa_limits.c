@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sending where it has an end: records of any number of pieces, a connection
+ * that is gone, calls that were begun before MPA was.
+ */
+
+#include <pthread.h>
+#include <sys/sendfile.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_pair.h"
+
+/* This option number was one that let the pages of a file be taken. */
+#define OPTION_RESERVED		10
+
+static int option_put(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
+}
+
+static int option_get(int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int value = -12345;
+
+	getsockopt(fd, level, name, &value, &len);
+	return value;
+}
+
+/* ---- many pieces ---- */
+
+/* The same task sends on another connection: its memory is used in turn. */
+struct other {
+	int fd[2];
+	u32 octets;
+};
+
+static int other_open(struct other *other)
+{
+	other->octets = 0;
+	return tcp_pair(AF_INET, other->fd);
+}
+
+static int other_send(struct other *other)
+{
+	char buf[4096];
+
+	if (send(other->fd[0], "x", 1, 0) != 1)
+		return -1;
+	if (++other->octets % sizeof(buf))
+		return 0;
+	return read_all(other->fd[1], buf, sizeof(buf)) == sizeof(buf) ? 0 : -1;
+}
+
+static void other_close(struct other *other)
+{
+	hang_up(other->fd[0]);
+	hang_up(other->fd[1]);
+}
+
+/* A record of @len octets in pieces of @piece: it arrives as one. */
+static bool pieces_go(struct _test_data_pair *self, struct other *other,
+		      size_t piece, size_t len)
+{
+	static u8 seen[MPA_ULPDU_MAX + 1];
+	const u8 *record = record_of(len);
+	size_t at, n;
+	ssize_t got;
+
+	for (at = 0; at < len; at += n) {
+		n = len - at < piece ? len - at : piece;
+		got = send(self->fd[0], record + at, n, MSG_DONTWAIT |
+			   (at + n < len ? MSG_MORE : 0));
+		if (got != n) {
+			fprintf(stderr, "# piece of %zu at %zu: expected %zu, seen %zd (%m)\n",
+				piece, at, n, got);
+			return false;
+		}
+		if (other_send(other))
+			return false;
+	}
+	got = recv(self->fd[1], seen, sizeof(seen), 0);
+	if (got == len && record_good(seen, len))
+		return true;
+	fprintf(stderr, "# pieces of %zu: expected a record of %zu, seen %zd\n",
+		piece, len, got);
+	return false;
+}
+
+static const size_t pieces[] = { 1, 3, 64, 1000, 3999, 4097, 30000 };
+
+TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
+{
+	struct other other;
+	int i, markers;
+
+	for (markers = 0; markers < 2; markers++) {
+		self->start[1].flags = markers ? MPA_START_MARKERS : 0;
+		ASSERT_EQ(0, negotiate(self));
+		ASSERT_EQ(0, other_open(&other));
+		for (i = 0; i < ARRAY_SIZE(pieces); i++) {
+			size_t piece = pieces[i];
+
+			EXPECT_TRUE(pieces_go(self, &other, piece,
+					      20 * piece < MPA_ULPDU_MAX ?
+					      20 * piece : MPA_ULPDU_MAX));
+			EXPECT_TRUE(pieces_go(self, &other, piece,
+					      MPA_ULPDU_MAX));
+		}
+		other_close(&other);
+	}
+}
+
+/* Each of the short ones is made where the task's memory is just then. */
+TEST_F(pair, batch_of_any_number_of_records)
+{
+	struct other other;
+	u8 seen[200];
+	int i;
+
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(0, other_open(&other));
+	for (i = 0; i < 200; i++) {
+		ASSERT_EQ(100, send(self->fd[0], record_of(100), 100,
+				    i < 199 ? MSG_MORE | MSG_EOR : 0));
+		ASSERT_EQ(0, other_send(&other));
+	}
+	for (i = 0; i < 200; i++) {
+		ASSERT_EQ(100, recv(self->fd[1], seen, sizeof(seen), 0));
+		ASSERT_TRUE(record_good(seen, 100));
+	}
+	other_close(&other);
+}
+
+/* What fd[1] gets in records is what was put into fd[0]. */
+static bool stream_arrives(int fd, const u8 *octets, size_t len)
+{
+	static u8 seen[MPA_ULPDU_MAX + 1];
+	size_t at = 0;
+	ssize_t n;
+
+	while (at < len) {
+		n = recv(fd, seen, sizeof(seen), 0);
+		if (n <= 0 || at + n > len || memcmp(seen, octets + at, n)) {
+			fprintf(stderr, "# at %zu of %zu: recv() said %zd (%m)\n",
+				at, len, n);
+			return false;
+		}
+		at += n;
+	}
+	return true;
+}
+
+TEST_F(pair, record_of_spliced_pieces)
+{
+	const size_t len = 200 * 64;
+	int pipes[2], on = 1, i;
+
+	ASSERT_EQ(0, negotiate(self));
+	setsockopt(self->fd[0], SOL_MPA, OPTION_RESERVED, &on, sizeof(on));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_SEGMENT, len));
+	/* Each piece has a page of the pipe to itself. */
+	ASSERT_EQ(0, pipe2(pipes, O_DIRECT));
+	ASSERT_LE(len, fcntl(pipes[1], F_SETPIPE_SZ, 1 << 20));
+	for (i = 0; i < 200; i++)
+		ASSERT_EQ(64, write(pipes[1], record_row + i * 64, 64));
+	set_nonblock(self->fd[0]);
+	ASSERT_EQ(len, splice(pipes[0], NULL, self->fd[0], NULL, len, 0))
+		TH_LOG("%m");
+	EXPECT_TRUE(stream_arrives(self->fd[1], record_row, len));
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static int row_file(size_t len)
+{
+	char path[] = "/tmp/mpa_limits.XXXXXX";
+	int fd = mkstemp(path);
+
+	unlink(path);
+	return fd >= 0 && write(fd, record_row, len) == len ? fd : -1;
+}
+
+TEST_F(pair, sendfile_at_an_odd_offset)
+{
+	const size_t len = 200000;
+	int file = row_file(len), on = 1;
+	off_t at = 4095;
+
+	ASSERT_LE(0, file);
+	ASSERT_EQ(0, negotiate(self));
+	setsockopt(self->fd[0], SOL_MPA, OPTION_RESERVED, &on, sizeof(on));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_SEGMENT,
+				MPA_ULPDU_MAX));
+	set_nonblock(self->fd[0]);
+	ASSERT_EQ(MPA_ULPDU_MAX, sendfile(self->fd[0], file, &at,
+					  MPA_ULPDU_MAX))
+		TH_LOG("%m");
+	EXPECT_TRUE(stream_arrives(self->fd[1], record_row + 4095,
+				   MPA_ULPDU_MAX));
+	close(file);
+}
+
+/* ---- a call that waits meanwhile ---- */
+
+struct sender {
+	pthread_t thread;
+	int fd;
+	int file;
+	pid_t tid;
+	const u8 *octets;
+	size_t len;
+	ssize_t done;
+};
+
+static void *sender_run(void *arg)
+{
+	struct sender *s = arg;
+	off_t at = 0;
+
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	if (s->octets)
+		s->done = send(s->fd, s->octets, s->len, MSG_NOSIGNAL);
+	else
+		s->done = sendfile(s->fd, s->file, &at, s->len);
+	return NULL;
+}
+
+/* Until it sleeps: there is only one call for it to sleep in. */
+static bool sender_waits(struct sender *s)
+{
+	const long until = now_ms() + 20000;
+	char path[64], text[256], *state;
+	pid_t tid;
+	int fd;
+
+	do {
+		poll(NULL, 0, 1);
+		tid = __atomic_load_n(&s->tid, __ATOMIC_ACQUIRE);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+		memset(text, 0, sizeof(text));
+		fd = open(path, O_RDONLY);
+		if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
+			text[0] = 0;
+		close(fd);
+		state = strrchr(text, ')');
+		if (tid && state && state[2] == 'S')
+			return true;
+	} while (now_ms() < until);
+	return false;
+}
+
+/* Its octets would go on between those of FPDUs. */
+TEST_F(pair, start_while_a_send_waits_since_before_attaching)
+{
+	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
+	struct sender s = { .octets = record_row, .len = 1 << 20 };
+	u8 *seen = malloc(1 << 20);
+
+	ASSERT_EQ(0, fresh(self, false, true));
+	/* So that it does wait. */
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 4096));
+	ASSERT_EQ(0, option_put(self->fd[1], SOL_SOCKET, SO_RCVBUF, 4096));
+	s.fd = self->fd[0];
+	pthread_create(&s.thread, NULL, sender_run, &s);
+	ASSERT_TRUE(sender_waits(&s));
+	ASSERT_EQ(0, mpa_attach(self->fd[0]));
+	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &direct));
+	EXPECT_EQ(EBUSY, errno);
+	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_EQ(EBUSY, errno);
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
+
+	ASSERT_EQ(s.len, read_all(self->fd[1], seen, s.len));
+	EXPECT_EQ(0, memcmp(seen, record_row, s.len));
+	pthread_join(s.thread, NULL);
+	EXPECT_EQ(s.len, s.done);
+	ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_TRUE(records_go(self));
+	free(seen);
+}
+
+/* Markers are agreed on while the call waits. */
+TEST_F(pair, sendfile_begun_during_startup_has_markers)
+{
+	struct peer peer = { .tx_markers = false };
+	struct sender s = { .len = 5000 };
+	u8 frame[FRAME_LEN], *wire;
+	int on = 1;
+	size_t n;
+
+	s.file = row_file(s.len);
+	ASSERT_LE(0, s.file);
+	ASSERT_EQ(FRAME_LEN, ask(self));
+	setsockopt(self->fd[0], SOL_MPA, OPTION_RESERVED, &on, sizeof(on));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_SEGMENT, s.len));
+	s.fd = self->fd[0];
+	pthread_create(&s.thread, NULL, sender_run, &s);
+	ASSERT_TRUE(sender_waits(&s));
+
+	/* M and C. */
+	frame_put(frame, true, 0xc0, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[1], frame, sizeof(frame)));
+	pthread_join(s.thread, NULL);
+	ASSERT_EQ(s.len, s.done);
+
+	peer.tx_markers = true;
+	wire = malloc(3 * s.len);
+	n = peer_fpdu(&peer, record_row, s.len, wire);
+	ASSERT_EQ(n, read_all(self->fd[1], wire + n, n));
+	EXPECT_EQ(0, memcmp(wire, wire + n, n))
+		TH_LOG("the FPDU has no markers, or other ones");
+	free(wire);
+	close(s.file);
+}
+
+/* ---- after a shutdown that came too early ---- */
+
+static int connect_anew(struct _test_data_pair *self)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+
+	if (bind(listener, (struct sockaddr *)&addr, len) ||
+	    listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&addr, &len) ||
+	    connect(self->fd[0], &none, sizeof(none)) ||
+	    connect(self->fd[0], (struct sockaddr *)&addr, len))
+		return -1;
+	hang_up(self->fd[1]);
+	self->fd[1] = accept(listener, NULL, NULL);
+	close(listener);
+	patience(self->fd[1], 20);
+	return self->fd[1] < 0 ? -1 : 0;
+}
+
+TEST_F(pair, rejected_after_a_shutdown_connects_anew)
+{
+	u8 frame[FRAME_LEN];
+
+	ASSERT_EQ(FRAME_LEN, ask(self));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	/* Rejected, C. */
+	frame_put(frame, true, 0x60, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[1], frame, sizeof(frame)));
+	ASSERT_NE(0, poll_for(self->fd[0], POLLIN, 20000));
+	ASSERT_EQ(ECONNREFUSED, so_error(self->fd[0]));
+	ASSERT_EQ(0, connect_anew(self));
+	ASSERT_EQ(0, mpa_attach(self->fd[1]));
+	ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &self->start[0])) TH_LOG("%m");
+	EXPECT_TRUE(records_go(self)) TH_LOG("%m");
+}
+
+/* ---- each error once ---- */
+
+/*
+ * Octets of a batch are held, then the peer resets the connection; then
+ * something has them handed to TCP.
+ */
+enum hand_over { NOTHING, SIOCOUTQ_ASKED, OPTION_SET, SHUT_DOWN, WORK_ITEM };
+
+static int reset_with_a_batch(struct _test_data_pair *self, enum hand_over how)
+{
+	int octets;
+
+	if (negotiate(self) ||
+	    send(self->fd[0], record_of(100), 100, MSG_MORE | MSG_EOR) != 100)
+		return -1;
+	hang_up(self->fd[1]);
+	self->fd[1] = -1;
+	if (!(poll_for(self->fd[0], 0, 20000) & POLLERR))
+		return -1;
+	switch (how) {
+	case NOTHING:
+		return 0;
+	case SIOCOUTQ_ASKED:
+		return ioctl(self->fd[0], SIOCOUTQ, &octets);
+	case OPTION_SET:
+		return option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 1);
+	case SHUT_DOWN:
+		/* ENOTCONN, as the connection is gone. */
+		shutdown(self->fd[0], SHUT_WR);
+		return 0;
+	case WORK_ITEM:
+		/* It is due after 5 ms, and nobody sees it come. */
+		poll(NULL, 0, 50);
+		return 0;
+	}
+	return -1;
+}
+
+#define FOR_EACH_HAND_OVER(how) \
+	for ((how) = NOTHING; (how) <= WORK_ITEM; (how)++)
+
+TEST_F(pair, reset_is_seen_by_send)
+{
+	enum hand_over how;
+
+	FOR_EACH_HAND_OVER(how) {
+		ASSERT_EQ(0, reset_with_a_batch(self, how));
+		EXPECT_EQ(POLLERR | POLLHUP,
+			  poll_for(self->fd[0], 0, 0)) TH_LOG("way %d", how);
+		EXPECT_EQ(-1, send(self->fd[0], "x", 1, MSG_NOSIGNAL));
+		EXPECT_EQ(ECONNRESET, errno) TH_LOG("way %d: %m", how);
+		EXPECT_EQ(-1, send(self->fd[0], "x", 1, MSG_NOSIGNAL));
+		EXPECT_EQ(EPIPE, errno) TH_LOG("way %d: %m", how);
+		EXPECT_EQ(0, so_error(self->fd[0]));
+	}
+}
+
+TEST_F(pair, reset_is_seen_by_so_error)
+{
+	enum hand_over how;
+
+	FOR_EACH_HAND_OVER(how) {
+		ASSERT_EQ(0, reset_with_a_batch(self, how));
+		EXPECT_EQ(ECONNRESET, so_error(self->fd[0]))
+			TH_LOG("way %d", how);
+		EXPECT_EQ(0, so_error(self->fd[0]));
+		EXPECT_EQ(-1, send(self->fd[0], "x", 1, MSG_NOSIGNAL));
+		EXPECT_EQ(EPIPE, errno) TH_LOG("way %d: %m", how);
+	}
+}
+
+TEST_F(pair, reset_is_seen_by_recv)
+{
+	enum hand_over how;
+	char octet;
+
+	FOR_EACH_HAND_OVER(how) {
+		ASSERT_EQ(0, reset_with_a_batch(self, how));
+		EXPECT_EQ(-1, recv(self->fd[0], &octet, 1, 0));
+		EXPECT_EQ(ECONNRESET, errno) TH_LOG("way %d: %m", how);
+		EXPECT_EQ(0, so_error(self->fd[0]));
+	}
+}
+
+/* Whoever has asked for the error: no FIN has come. */
+TEST_F(pair, reset_is_no_end_of_stream)
+{
+	char octet;
+
+	ASSERT_EQ(0, reset_with_a_batch(self, NOTHING));
+	ASSERT_EQ(ECONNRESET, so_error(self->fd[0]));
+	EXPECT_EQ(-1, recv(self->fd[0], &octet, 1, 0))
+		TH_LOG("recv() said end of stream");
+	EXPECT_EQ(ENOTCONN, errno);
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[0]).error);
+}
+
+/* ---- the send buffer's size ---- */
+
+struct asker {
+	pthread_t thread;
+	int fd;
+	int expected;
+	int seen;
+	bool stop;
+};
+
+static void *asker_run(void *arg)
+{
+	struct asker *a = arg;
+
+	while (!__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE)) {
+		int value = option_get(a->fd, SOL_SOCKET, SO_SNDBUF);
+
+		if (value != a->expected)
+			a->seen = value;
+	}
+	return NULL;
+}
+
+/* Needs two processors to find anything. */
+TEST_F(pair, send_buffer_is_as_large_as_was_set)
+{
+	struct asker a = {};
+	int i;
+
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 100000));
+	a.expected = option_get(self->fd[0], SOL_SOCKET, SO_SNDBUF);
+	a.fd = self->fd[0];
+	pthread_create(&a.thread, NULL, asker_run, &a);
+	for (i = 0; i < 3000 && !a.seen; i++)
+		ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], 1000));
+	__atomic_store_n(&a.stop, true, __ATOMIC_RELEASE);
+	pthread_join(a.thread, NULL);
+	EXPECT_EQ(0, a.seen)
+		TH_LOG("SO_SNDBUF: expected %d", a.expected);
+}
+
+TEST_HARNESS_MAIN
