@@ -373,7 +373,10 @@ struct mpa_stash {
  * @known:	@fpdu is valid: its ULPDU_Length is here
  * @verified:	its CRC and markers have been found good
  * @ready:	poll: recvmsg will not wait
+ * @starved:	TCP has had no memory for a segment of the current FPDU
  * @error:	poll: negative errno that ended this half connection, or 0
+ * @seq:	TCP's sequence number of stream position 0
+ * @end:	behind what had arrived when TCP said so last
  * @taken:	octets of the current FPDU that are no longer in TCP's queue
  * @read:	octets of its ULPDU that the user has got
  * @pos:	stream position of the current FPDU, beyond 32 bits
@@ -383,7 +386,8 @@ struct mpa_stash {
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  *
- * @taken octets in front of TCP's copied_seq lies @pos, always.
+ * @taken octets in front of TCP's copied_seq lies @pos, always: where it does
+ * not, somebody else has read, and the half connection ends.
  */
 struct mpa_rx {
 	bool			marked;
@@ -394,7 +398,10 @@ struct mpa_rx {
 	bool			known;
 	bool			verified;
 	bool			ready;
+	bool			starved;
 	int			error;
+	u32			seq;
+	u32			end;
 	u32			taken;
 	u32			read;
 	u64			pos;
@@ -505,20 +512,44 @@ static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 }
 
 /**
+ * mpa_copy_to_user() - copy octets of a packet to a program
+ * @to:		where they go
+ * @from:	where they are: in an skb, or in a page of ours
+ * @n:		how many
+ *
+ * copy_to_user() without the check of hardened usercopy that they stay within
+ * one object: done for each piece of each FPDU it costs more than the copy. Of
+ * the pages that most octets lie in it knows no more than the size; that they
+ * belong to the skb, whoever shows them to the caller has seen to: mpa_tcp.c
+ * goes by the lengths of skbs and fragments, mpa_stash.c by pages.
+ *
+ * Context: process.
+ * Return: how many octets are missing at the end.
+ */
+static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
+					     unsigned long n)
+{
+	return _copy_to_user(to, from, n);
+}
+
+/**
  * mpa_iter_run() - where the next octets of a program's buffer are
  * @iter:	the buffer
  * @n:		set to how many octets lie there side by side
  *
- * For _copy_to_user() and _copy_from_user(): what copy_to_iter() has to look at
- * for each piece is a tenth of all work if the pieces are FPDUs.
+ * For mpa_copy_to_user() and _copy_from_user(): what copy_to_iter() has to look
+ * at for each piece is a tenth of all work if the pieces are FPDUs.
  *
- * Return: NULL if they are in no program's memory.
+ * Return: NULL if they are in no program's memory, or if there are none: behind
+ * the last octet there may be no iovec.
  */
 static inline void __user *mpa_iter_run(const struct iov_iter *iter, size_t *n)
 {
 	const struct iovec *iov;
 
 	*n = iov_iter_count(iter);
+	if (!*n)
+		return NULL;
 	if (iter_is_ubuf(iter))
 		return iter->ubuf + iter->iov_offset;
 	if (!iter_is_iovec(iter))
@@ -641,9 +672,17 @@ int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 
 u32 mpa_tcp_inq(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
+u32 mpa_tcp_copied_seq(const struct sock *sk);
+bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
+u32 mpa_tcp_rcv_nxt(const struct sock *sk);
+bool mpa_tcp_forget_urgent(struct sock *sk);
+void mpa_tcp_busy_poll(struct sock *sk, bool nonblock);
+void mpa_tcp_charge_pages(struct sock *sk, u32 size);
+void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 void mpa_tcp_acknowledge(struct sock *sk);
 void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk);
 void mpa_tcp_seek(struct mpa_cursor *at, u32 off);
+void mpa_tcp_skip(struct mpa_cursor *at, u32 len);
 int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
 bool mpa_tcp_map(struct mpa_cursor *at, u32 len);
 void mpa_tcp_consume(struct sock *sk, u32 len);
@@ -792,6 +831,9 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
 int mpa_rx_make_room(struct mpa_ctx *ctx);
 int mpa_rx_end(struct mpa_ctx *ctx);
 void mpa_rx_update(struct mpa_ctx *ctx);
+void mpa_rx_arrived(struct mpa_ctx *ctx);
+void mpa_rx_begin(struct mpa_ctx *ctx);
+u8 mpa_rx_code(const struct mpa_ctx *ctx);
 void mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);
 
@@ -800,7 +842,7 @@ int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
 		   u32 *filled);
 int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
 		   mpa_walk_fn fn, void *arg);
-void mpa_stash_free(struct mpa_stash *stash);
+void mpa_stash_free(struct mpa_stash *stash, struct sock *sk);
 
 /* mpa_recvmsg.c */
 int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,

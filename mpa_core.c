@@ -48,7 +48,6 @@ void mpa_kick(struct mpa_ctx *ctx, unsigned long delay)
 static void mpa_ctx_free(struct mpa_ctx *ctx)
 {
 	mpa_tx_free(ctx);
-	mpa_rx_free(ctx);
 	mpa_startup_free(ctx);
 	kfree_rcu(ctx, rcu);
 }
@@ -66,6 +65,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	if (ctx->rx.stash || ctx->tx.stuck)
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
+	mpa_rx_free(ctx);
 	mpa_startup_uncount(ctx);
 	mpa_tcp_unwatch(sk);
 	mpa_ops_detach(ctx);
@@ -143,10 +143,15 @@ void mpa_data_ready(struct sock *sk)
 		return;
 	switch (ctx->state) {
 	case MPA_STATE_STARTUP:
+		mpa_tcp_forget_urgent(sk);
 		mpa_kick(ctx, 0);
 		break;
+	case MPA_STATE_REQUESTED:
+		mpa_tcp_forget_urgent(sk);
+		ctx->data_ready(sk);
+		break;
 	case MPA_STATE_FULL:
-		mpa_rx_update(ctx);
+		mpa_rx_arrived(ctx);
 		if (ctx->rx.ready)
 			ctx->data_ready(sk);
 		else
@@ -216,6 +221,8 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 		/* It has been begun, and the rest needs no more room. */
 		if (READ_ONCE(ctx->tx.open))
 			mask |= out;
+		/* TCP may just be about to be told that it is none. */
+		mask &= ~EPOLLPRI;
 		if (READ_ONCE(ctx->rx.ready))
 			mask |= in;
 		else if (!mpa_tcp_input_ended(ctx->sk))
@@ -341,8 +348,10 @@ static void mpa_release(struct sock *sk)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	mpa_ops_forget(sk);
-	if (ctx)
-		mpa_ctx_free(ctx);
+	if (!ctx)
+		return;
+	mpa_rx_free(ctx);
+	mpa_ctx_free(ctx);
 }
 
 /*

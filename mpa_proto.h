@@ -180,11 +180,6 @@ static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
  * @crc:	CRC so far
  * @bad_marker:	a marker points elsewhere
  * @field:	a marker or CRC field that may arrive in pieces
- * @first:	first octet of the ULPDU that goes to @copy
- * @end:	the one behind the last
- * @copy:	called with one run of them after the other; another value than
- *		0 ends the walk; may be NULL if @end is not above @first
- * @to:		for @copy
  */
 struct mpa_verify {
 	const struct mpa_fpdu *fpdu;
@@ -193,8 +188,19 @@ struct mpa_verify {
 	u32 crc;
 	bool bad_marker;
 	u8 field[MPA_CRC_LEN];
-	u32 first;
-	u32 end;
+};
+
+/**
+ * struct mpa_pick - one walk for octets of an FPDU's ULPDU
+ * @fpdu:	the FPDU
+ * @off:	offset of the next octet in it
+ * @copy:	called with one run of octets of the ULPDU after the other;
+ *		another value than 0 ends the walk
+ * @to:		for @copy
+ */
+struct mpa_pick {
+	const struct mpa_fpdu *fpdu;
+	u32 off;
 	int (*copy)(void *to, const u8 *data, u32 len);
 	void *to;
 };
@@ -203,6 +209,9 @@ void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
 		      bool crc);
 int mpa_verify_octets(void *arg, const u8 *data, u32 len);
 enum mpa_error mpa_verify_end(const struct mpa_verify *verify);
+void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
+		    u32 first);
+int mpa_pick_octets(void *arg, const u8 *data, u32 len);
 enum mpa_error mpa_verify_whole(const struct mpa_fpdu *fpdu, const u8 *data,
 				bool crc);
 

@@ -261,6 +261,8 @@ int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
 
+	if (!READ_ONCE(ctx->rx.ready))
+		mpa_tcp_busy_poll(sk, flags & MSG_DONTWAIT);
 	lock_sock(sk);
 	timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	ret = mpa_rx_wait(ctx, &timeo);

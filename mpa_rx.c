@@ -4,9 +4,14 @@
  *
  * FPDUs stay in TCP's receive queue until they are read. When octets arrive,
  * only the length of the current FPDU is looked at, to tell whether it is
- * whole; the reader (mpa_recvmsg.c) verifies it and copies its ULPDU, around
- * the markers, in one walk over the queue. Only an FPDU that the receive buffer
- * has no room for is taken out of the queue piece by piece before it is whole.
+ * whole; the reader (mpa_recvmsg.c) verifies it and then copies its ULPDU,
+ * around the markers. Only an FPDU that the receive buffer has no room for, or
+ * TCP no memory, is taken out of the queue piece by piece before it is whole.
+ *
+ * Octets do not change between the two walks, with one exception: over loopback
+ * they may lie in pages of the sender's, given with sendfile(2) or vmsplice(2),
+ * that somebody writes to. The length is read once and bounds both walks; what
+ * the sender puts in place of verified octets it could have framed as well.
  */
 
 #include <linux/uio.h>
@@ -17,17 +22,38 @@
 static void mpa_rx_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
 	WRITE_ONCE(ctx->rx.error, err);
+	WRITE_ONCE(ctx->rx.ready, true);
 	ctx->code = code;
+	/* For readers, and for a sender that waits for the first FPDU. */
+	ctx->sk->sk_state_change(ctx->sk);
 }
 
-/* ---- one walk over an FPDU ---- */
+/*
+ * All octets that left the receive queue have left it through MPA. A call of
+ * TCP's own that is older than the attachment may take some when it is woken:
+ * what is left then is no stream of FPDUs.
+ */
+static bool mpa_rx_in_place(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+
+	if (rx->error)
+		return false;
+	if (likely(mpa_tcp_reads_at(ctx->sk,
+				    rx->seq + (u32)rx->pos + rx->taken)))
+		return true;
+	mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_LOCAL);
+	return false;
+}
+
+/* ---- walks over an FPDU ---- */
 
 static int mpa_rx_copy_octets(void *to, const u8 *data, u32 len)
 {
 	void __user *user = mpa_iter_user(to, len);
 
 	if (user) {
-		if (_copy_to_user(user, data, len))
+		if (mpa_copy_to_user(user, data, len))
 			return -EFAULT;
 		mpa_iter_skip(to, len);
 		return 0;
@@ -35,24 +61,27 @@ static int mpa_rx_copy_octets(void *to, const u8 *data, u32 len)
 	return copy_to_iter(data, len, to) == len ? 0 : -EFAULT;
 }
 
-/*
- * Octets of the current FPDU, in the stash or from @at on; in between, those
- * that were asked for are copied to @to.
- */
-static int mpa_rx_walk(struct mpa_ctx *ctx, struct mpa_verify *verify,
-		       struct mpa_cursor *at, u32 len, struct iov_iter *to)
+/* Octets of an FPDU from @off on: in the stash, or in the queue at @at. */
+static int mpa_rx_walk(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 off,
+		       u32 len, mpa_walk_fn fn, void *arg)
 {
-	size_t room = to ? iov_iter_count(to) : 0;
+	if (ctx->rx.stash)
+		return mpa_stash_walk(ctx->rx.stash, off, len, fn, arg);
+	return mpa_tcp_walk(at, len, fn, arg);
+}
+
+/* Octets of a ULPDU up to @end, from @pick->off on, which is where @at is. */
+static int mpa_rx_pick(struct mpa_ctx *ctx, struct mpa_pick *pick,
+		       struct mpa_cursor *at, u32 end, struct iov_iter *to)
+{
+	u32 len = mpa_fpdu_offset(pick->fpdu, end) - pick->off;
+	size_t room = iov_iter_count(to);
 	int err;
 
-	verify->copy = mpa_rx_copy_octets;
-	verify->to = to;
-	if (ctx->rx.stash)
-		err = mpa_stash_walk(ctx->rx.stash, verify->off, len,
-				     mpa_verify_octets, verify);
-	else
-		err = mpa_tcp_walk(at, len, mpa_verify_octets, verify);
-	if (err && to)
+	pick->copy = mpa_rx_copy_octets;
+	pick->to = to;
+	err = mpa_rx_walk(ctx, at, pick->off, len, mpa_pick_octets, pick);
+	if (err)
 		iov_iter_revert(to, room - iov_iter_count(to));
 	return err;
 }
@@ -66,7 +95,7 @@ static bool mpa_rx_copy_user(const struct mpa_fpdu *fpdu, const u8 *data,
 	data += mpa_fpdu_first_run(fpdu, &run);
 	for (; n; n -= run, run = MPA_MARKER_GAP) {
 		run = min(run, n);
-		if (_copy_to_user(to, data, run))
+		if (mpa_copy_to_user(to, data, run))
 			return false;
 		to += run;
 		data += run + MPA_MARKER_LEN;
@@ -105,22 +134,25 @@ mpa_rx_check_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    struct mpa_cursor *at, struct iov_iter *to, u32 n,
 		    enum mpa_error *code)
 {
+	struct mpa_cursor again = *at;
 	struct mpa_verify verify;
+	struct mpa_pick pick;
 	int err;
 
 	mpa_verify_begin(&verify, fpdu, ctx->rx.crc);
-	verify.end = to ? n : 0;
-	err = mpa_rx_walk(ctx, &verify, at, fpdu->len, to);
+	err = mpa_rx_walk(ctx, at, 0, fpdu->len, mpa_verify_octets, &verify);
 	if (err)
 		return err;
 	*code = mpa_verify_end(&verify);
-	if (*code && to)
-		iov_iter_revert(to, n);
-	return 0;
+	if (*code || !to)
+		return 0;
+	mpa_pick_begin(&pick, fpdu, 0);
+	mpa_tcp_skip(&again, pick.off);
+	return mpa_rx_pick(ctx, &pick, &again, n, to);
 }
 
 /**
- * mpa_rx_check() - verify an FPDU and copy octets of its ULPDU, in one walk
+ * mpa_rx_check() - verify an FPDU, then copy octets of its ULPDU
  * @ctx:	the context
  * @fpdu:	the FPDU, which is whole: the current one, or one behind it
  * @at:		where in the receive queue it begins, unless it is in the
@@ -232,7 +264,7 @@ static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
 		    !mpa_crc_match(mpa_crc_update(MPA_CRC_INIT, data, crc_at),
 				   data + crc_at))
 			break;
-		if (_copy_to_user(to, data + MPA_LENGTH_LEN, ulpdu_len))
+		if (mpa_copy_to_user(to, data + MPA_LENGTH_LEN, ulpdu_len))
 			break;
 		side->lengths[nr] = ulpdu_len;
 		to += ulpdu_len;
@@ -318,21 +350,15 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 int mpa_rx_copy(struct mpa_ctx *ctx, struct iov_iter *to, u32 n)
 {
 	struct mpa_rx *rx = &ctx->rx;
-	struct mpa_verify verify;
 	struct mpa_cursor at;
+	struct mpa_pick pick;
 
 	if (!n)
 		return 0;
-	/* Once is enough; now it only finds the way. */
-	mpa_verify_begin(&verify, &rx->fpdu, false);
-	verify.off = mpa_fpdu_offset(&rx->fpdu, rx->read);
-	verify.first = rx->read;
-	verify.end = rx->read + n;
+	mpa_pick_begin(&pick, &rx->fpdu, rx->read);
 	mpa_tcp_begin(&at, ctx->sk);
-	mpa_tcp_seek(&at, verify.off - rx->taken);
-	return mpa_rx_walk(ctx, &verify, &at,
-			   mpa_fpdu_offset(&rx->fpdu, verify.end) - verify.off,
-			   to);
+	mpa_tcp_seek(&at, pick.off - rx->taken);
+	return mpa_rx_pick(ctx, &pick, &at, rx->read + n, to);
 }
 
 /* ---- how much is there ---- */
@@ -429,7 +455,7 @@ bool mpa_rx_whole(struct mpa_ctx *ctx)
 	struct mpa_rx *rx = &ctx->rx;
 	u32 have;
 
-	if (rx->error)
+	if (!mpa_rx_in_place(ctx))
 		return false;
 	if (rx->verified)
 		return true;
@@ -446,8 +472,9 @@ static bool mpa_rx_nothing(const struct mpa_ctx *ctx)
 }
 
 /*
- * An FPDU for which the receive buffer has no room, or whose rest has come
- * since, or which has to be validated outside of it.
+ * An FPDU for which the receive buffer has no room, or TCP no memory, or whose
+ * rest has come since, or which has to be validated outside of it. That memory
+ * is short elsewhere is no reason: octets that TCP takes are best left to it.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 {
@@ -457,7 +484,8 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 		return false;
 	/* One octet may be all that is left of an skb, which stays for it. */
 	if (!whole)
-		return mpa_tcp_window_closed(ctx->sk);
+		return mpa_tcp_window_closed(ctx->sk) ||
+		       (rx->starved && mpa_tcp_inq(ctx->sk));
 	if (!rx->fpdu.ulpdu_len)
 		return true;
 	return rx->stash && (rx->taken < rx->fpdu.len || !ctx->may_send);
@@ -476,7 +504,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	struct mpa_rx *rx = &ctx->rx;
 	bool whole = false;
 
-	if (mpa_rx_nothing(ctx))
+	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		goto out;
 	whole = mpa_rx_whole(ctx);
 	/*
@@ -494,6 +522,40 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 out:
 	WRITE_ONCE(rx->ready, whole || rx->error ||
 			      mpa_tcp_input_ended(ctx->sk));
+}
+
+/**
+ * mpa_rx_arrived() - TCP says that something has arrived
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * It says so as well when it had no memory for a segment. At that limit it
+ * takes one only when its queue is empty: without the current FPDU's octets.
+ *
+ * Context: softirq or process (backlog), socket lock held.
+ */
+void mpa_rx_arrived(struct mpa_ctx *ctx)
+{
+	bool urgent = mpa_tcp_forget_urgent(ctx->sk);
+	u32 end = mpa_tcp_rcv_nxt(ctx->sk);
+	struct mpa_rx *rx = &ctx->rx;
+
+	if (end == rx->end && !urgent && mpa_tcp_inq(ctx->sk))
+		rx->starved = true;
+	rx->end = end;
+	mpa_rx_update(ctx);
+}
+
+/**
+ * mpa_rx_begin() - Full Operation begins with the next octet
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_begin(struct mpa_ctx *ctx)
+{
+	mpa_tcp_forget_urgent(ctx->sk);
+	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
+	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
 }
 
 /**
@@ -524,8 +586,8 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	if (!whole)
 		return;
 
-	mpa_stash_free(rx->stash);
-	rx->stash = NULL;
+	mpa_rx_free(ctx);
+	rx->starved = false;
 	rx->ulpdus += !!rx->fpdu.ulpdu_len + more->ulpdus;
 	rx->markers += rx->fpdu.markers + more->markers;
 	rx->pos += rx->fpdu.len + more->len;
@@ -581,7 +643,7 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	bool whole;
 	int err;
 
-	if (mpa_rx_nothing(ctx))
+	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		return false;
 	whole = mpa_rx_whole(ctx);
 	if (!mpa_rx_needs_work(ctx, whole))
@@ -631,8 +693,6 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	bool peer_ended = mpa_tcp_peer_ended(ctx->sk);
 	bool gone = mpa_tcp_gone(ctx->sk);
 
-	if (gone && !peer_ended && !ctx->code)
-		ctx->code = MPA_ERR_TCP;
 	/* Not so if the local user has shut down receiving. */
 	if (!peer_ended && !gone)
 		return 0;
@@ -643,10 +703,33 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 }
 
 /**
+ * mpa_rx_code() - the error code for MPA_INFO
+ * @ctx:	the context
+ *
+ * RFC 5044 section 8 code 1 is "TCP connection closed, terminated, or lost.
+ * This includes lost by timeout, too many retries, RST received, or FIN
+ * received": it holds as soon as that has happened, unless there is another.
+ *
+ * Context: process, socket lock held.
+ * Return: enum mpa_error.
+ */
+u8 mpa_rx_code(const struct mpa_ctx *ctx)
+{
+	if (ctx->code || ctx->state != MPA_STATE_FULL)
+		return ctx->code;
+	return mpa_tcp_peer_ended(ctx->sk) || mpa_tcp_gone(ctx->sk) ?
+	       MPA_ERR_TCP : MPA_ERR_NONE;
+}
+
+/**
  * mpa_rx_free() - give back what receiving has allocated
- * @ctx:	the context, which nobody else uses any more
+ * @ctx:	the context
+ *
+ * Context: socket lock held, or nobody else knows the socket any more; before
+ * TCP gives its account back.
  */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {
-	mpa_stash_free(ctx->rx.stash);
+	mpa_stash_free(ctx->rx.stash, ctx->sk);
+	ctx->rx.stash = NULL;
 }

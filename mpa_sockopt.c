@@ -308,7 +308,7 @@ static int mpa_get_info(struct sock *sk, struct mpa_ctx *ctx,
 	mpa_startup_settle(ctx);
 	info.state = ctx->state;
 	info.role = ctx->role;
-	info.error = ctx->code;
+	info.error = mpa_rx_code(ctx);
 	info.mulpdu = mpa_tx_mulpdu(ctx, &info.emss);
 	if (ctx->state == MPA_STATE_FULL) {
 		info.revision = ctx->revision;

@@ -166,6 +166,7 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 		ctx->rtr_due = ctx->may_send;
 		ctx->rx.rtr = !ctx->may_send;
 	}
+	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
 	if (ctx->rtr_due) {
 		ctx->may_send = false;
@@ -521,6 +522,7 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 	ctx->rx.crc = !(no_crc && params->flags & MPA_START_NO_CRC);
 	ctx->tx.crc = !(no_crc && params->flags & MPA_START_TX_NO_CRC);
 	ctx->may_send = true;
+	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
 	mpa_startup_done(ctx, MPA_STATE_FULL);
 	mpa_rx_update(ctx);
@@ -624,8 +626,9 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		return 0;
 
 	mpa_startup_reset(ctx, params);
-	/* Any octet may complete a record. */
+	/* Any octet may complete a record, and none is urgent. */
 	WRITE_ONCE(sk->sk_rcvlowat, 1);
+	mpa_tcp_forget_urgent(sk);
 	if (params->role == MPA_ROLE_DIRECT) {
 		mpa_startup_direct(ctx);
 		return 0;

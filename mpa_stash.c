@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Pages for an FPDU that TCP's receive buffer has no room for: filled piece by
- * piece, so that the peer can send on.
+ * piece, so that the peer can send on. They are on the socket's account, and
+ * so on that of its memory control group.
  */
 
 #include <linux/mm.h>
@@ -11,8 +12,18 @@
 
 struct mpa_stash_filling {
 	struct mpa_stash *stash;
+	struct sock *sk;
 	u32 off;
 };
+
+static struct page *mpa_stash_page(struct sock *sk)
+{
+	struct page *page = alloc_page(GFP_KERNEL);
+
+	if (page)
+		mpa_tcp_charge_pages(sk, PAGE_SIZE);
+	return page;
+}
 
 static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 {
@@ -25,7 +36,7 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 				     (filling->off >> PAGE_SHIFT);
 
 		if (!*page)
-			*page = alloc_page(GFP_KERNEL);
+			*page = mpa_stash_page(filling->sk);
 		if (!*page)
 			return -ENOMEM;
 		memcpy(page_address(*page) + skip, data, n);
@@ -51,15 +62,17 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
 		   u32 *filled)
 {
-	struct mpa_stash_filling filling = { .off = off };
+	struct mpa_stash_filling filling = { .sk = sk, .off = off };
 	struct mpa_cursor at;
 	int err;
 
 	*filled = 0;
-	if (!*stash)
+	if (!*stash) {
 		*stash = kzalloc(sizeof(**stash), GFP_KERNEL);
-	if (!*stash)
-		return -ENOMEM;
+		if (!*stash)
+			return -ENOMEM;
+		mpa_tcp_charge_pages(sk, sizeof(**stash));
+	}
 	filling.stash = *stash;
 	mpa_tcp_begin(&at, sk);
 	err = mpa_tcp_walk(&at, len, mpa_stash_octets, &filling);
@@ -99,8 +112,11 @@ int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
 /**
  * mpa_stash_free() - give the pages back
  * @stash:	or NULL
+ * @sk:		socket
+ *
+ * Context: socket lock held.
  */
-void mpa_stash_free(struct mpa_stash *stash)
+void mpa_stash_free(struct mpa_stash *stash, struct sock *sk)
 {
 	u32 i;
 
@@ -108,5 +124,6 @@ void mpa_stash_free(struct mpa_stash *stash)
 		return;
 	for (i = 0; i < MPA_STASH_PAGES && stash->page[i]; i++)
 		put_page(stash->page[i]);
+	mpa_tcp_uncharge_pages(sk, sizeof(*stash) + i * PAGE_SIZE);
 	kfree(stash);
 }

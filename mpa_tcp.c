@@ -6,6 +6,7 @@
 
 #include <linux/highmem.h>
 #include <linux/tcp.h>
+#include <net/busy_poll.h>
 #include <net/tcp.h>
 
 #include "mpa.h"
@@ -261,13 +262,129 @@ u32 mpa_tcp_inq(const struct sock *sk)
  * mpa_tcp_window_closed() - the peer cannot send more until octets are taken
  * @sk:	socket
  *
- * To TCP a FIN is something to take as well.
+ * As the receive buffer is full: what tcp_epollin_ready() looks at, but for a
+ * shortage of memory elsewhere. To TCP a FIN is something to take as well.
  *
  * Context: socket lock held.
  */
 bool mpa_tcp_window_closed(const struct sock *sk)
 {
-	return mpa_tcp_inq(sk) && tcp_epollin_ready(sk, INT_MAX);
+	int rcvbuf = READ_ONCE(sk->sk_rcvbuf);
+
+	return mpa_tcp_inq(sk) &&
+	       (atomic_read(&sk->sk_rmem_alloc) > rcvbuf - (rcvbuf >> 3) ||
+		tcp_receive_window(tcp_sk(sk)) <=
+		inet_csk(sk)->icsk_ack.rcv_mss);
+}
+
+/**
+ * mpa_tcp_copied_seq() - sequence number of the next octet to be read
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_copied_seq(const struct sock *sk)
+{
+	return tcp_sk(sk)->copied_seq;
+}
+
+/**
+ * mpa_tcp_reads_at() - no octet has been read behind somebody's back
+ * @sk:		socket
+ * @seq:	what mpa_tcp_copied_seq() should be
+ *
+ * The FIN has a sequence number, and is read by whoever comes across it.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->copied_seq == seq ||
+	       (sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt &&
+		tp->copied_seq == seq + 1);
+}
+
+/**
+ * mpa_tcp_rcv_nxt() - sequence number behind all that has arrived in order
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_rcv_nxt(const struct sock *sk)
+{
+	return tcp_sk(sk)->rcv_nxt;
+}
+
+/**
+ * mpa_tcp_forget_urgent() - have urgent data be octets like all others
+ * @sk:	socket
+ *
+ * While TCP minds them it reports POLLPRI, keeps off its fast path, and steps
+ * over an urgent octet that is the next to be read when another one comes:
+ * tcp_check_urg(). It calls sk_data_ready before that can happen.
+ *
+ * Context: softirq or process, socket lock held.
+ * Return: whether there were any.
+ */
+bool mpa_tcp_forget_urgent(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (likely(!tp->urg_data))
+		return false;
+	WRITE_ONCE(tp->urg_data, 0);
+	tcp_fast_path_check(sk);
+	return true;
+}
+
+/**
+ * mpa_tcp_busy_poll() - poll the device's queue before sleeping: SO_BUSY_POLL
+ * @sk:		socket
+ * @nonblock:	only once
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tcp_busy_poll(struct sock *sk, bool nonblock)
+{
+	if (sk_can_busy_loop(sk) &&
+	    skb_queue_empty_lockless(&sk->sk_receive_queue) &&
+	    inet_sk_state_load(sk) == TCP_ESTABLISHED)
+		sk_busy_loop(sk, nonblock);
+}
+
+/**
+ * mpa_tcp_charge_pages() - put memory on the account of a socket
+ * @sk:		socket
+ * @size:	octets of it
+ *
+ * For octets that leave the receive queue, whose memory is given back in turn.
+ * So it is done at TCP's limit as well, as TCP does for what an empty queue
+ * waits for: sk_forward_alloc then goes below zero, and the next segment's
+ * charge makes up for that.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_charge_pages(struct sock *sk, u32 size)
+{
+	int more = size - sk->sk_forward_alloc;
+
+	if (more > 0)
+		__sk_mem_schedule(sk, more, SK_MEM_RECV);
+	sk_mem_charge(sk, size);
+}
+
+/**
+ * mpa_tcp_uncharge_pages() - undo mpa_tcp_charge_pages()
+ * @sk:		socket
+ * @size:	octets
+ *
+ * Context: socket lock held.
+ */
+void mpa_tcp_uncharge_pages(struct sock *sk, u32 size)
+{
+	sk_mem_uncharge(sk, size);
 }
 
 /**
@@ -428,6 +545,19 @@ void mpa_tcp_seek(struct mpa_cursor *at, u32 off)
 	at->left = 0;
 }
 
+/**
+ * mpa_tcp_skip() - move a cursor on
+ * @at:		the cursor
+ * @len:	octets from where it is
+ *
+ * Context: as mpa_tcp_begin().
+ */
+void mpa_tcp_skip(struct mpa_cursor *at, u32 len)
+{
+	at->seq += len;
+	at->left = 0;
+}
+
 /* Newer kernels make a fragment of each 4 KiB of a larger page. */
 static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 {
@@ -504,7 +634,8 @@ bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
  * Segments in the queue may overlap, so everything goes by sequence numbers.
  *
  * Context: as mpa_tcp_begin(); @fn does not drop the lock.
- * Return: 0, or what @fn returned. After an error @at is of no use.
+ * Return: 0, or what @fn returned, or -EFAULT if octets cannot be read. After
+ * an error @at is of no use.
  */
 int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 {
@@ -526,7 +657,7 @@ int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 		at->seq += n;
 		len -= n;
 	}
-	return WARN_ON_ONCE(len) ? -EFAULT : 0;
+	return len ? -EFAULT : 0;
 }
 
 /**

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One walk over the octets of an FPDU: RFC 5044 sections 4.1, 4.2, 4.4, 6. They
- * come in pieces of any size; the CRC and the markers are checked, and octets of
- * the ULPDU are handed on, on the way.
+ * Walks over the octets of an FPDU: RFC 5044 sections 4.1, 4.2, 4.4, 6. They
+ * come in pieces of any size. The first walk checks the CRC and the markers; a
+ * second one hands on octets of the ULPDU, when the first has found them good.
  */
 
 #include "compat.h"
@@ -23,18 +23,6 @@ void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
 	verify->crc = MPA_CRC_INIT;
 }
 
-/* Hand on what of a run of ULPDU octets has been asked for. */
-static int mpa_verify_ulpdu(struct mpa_verify *verify, u32 ulpdu_off,
-			    const u8 *data, u32 n)
-{
-	u32 from = max(ulpdu_off, verify->first);
-	u32 end = min(ulpdu_off + n, verify->end);
-
-	if (from >= end)
-		return 0;
-	return verify->copy(verify->to, data + (from - ulpdu_off), end - from);
-}
-
 static void mpa_verify_marker(struct mpa_verify *verify,
 			      const struct mpa_run *run, u32 n)
 {
@@ -52,13 +40,11 @@ static void mpa_verify_marker(struct mpa_verify *verify,
  *
  * A function for those that walk over octets.
  *
- * Context: any; that of @copy in struct mpa_verify.
- * Return: 0, or what @copy has returned.
+ * Return: 0.
  */
 int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 {
 	struct mpa_verify *verify = arg;
-	int err;
 
 	/* Across the fields at once: a call for each costs as much again. */
 	if (verify->off < verify->crc_end)
@@ -80,11 +66,6 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 			break;
 		case MPA_FIELD_CRC:
 			memcpy(verify->field + run.skip, data, n);
-			break;
-		case MPA_FIELD_ULPDU:
-			err = mpa_verify_ulpdu(verify, run.skip, data, n);
-			if (err)
-				return err;
 			break;
 		default:
 			break;
@@ -109,6 +90,55 @@ enum mpa_error mpa_verify_end(const struct mpa_verify *verify)
 		return MPA_ERR_CRC;
 	/* Section 8 code 3: "In the event that the CRC is valid". */
 	return verify->bad_marker ? MPA_ERR_MARKER : MPA_ERR_NONE;
+}
+
+/**
+ * mpa_pick_begin() - begin the walk for octets of the ULPDU
+ * @pick:	filled in, but for @copy and @to
+ * @fpdu:	the FPDU, which is good
+ * @first:	the first octet of its ULPDU to be handed on
+ *
+ * The walk begins @pick->off octets behind the start of the FPDU.
+ */
+void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
+		    u32 first)
+{
+	pick->fpdu = fpdu;
+	pick->off = mpa_fpdu_offset(fpdu, first);
+}
+
+/**
+ * mpa_pick_octets() - hand on what of the next octets belongs to the ULPDU
+ * @arg:	struct mpa_pick
+ * @data:	the octets
+ * @len:	how many; all pieces together do not go beyond the FPDU
+ *
+ * A function for those that walk over octets.
+ *
+ * Context: that of @copy in struct mpa_pick.
+ * Return: 0, or what @copy has returned.
+ */
+int mpa_pick_octets(void *arg, const u8 *data, u32 len)
+{
+	struct mpa_pick *pick = arg;
+
+	while (len) {
+		struct mpa_run run;
+		u32 n;
+
+		mpa_fpdu_run(pick->fpdu, pick->off, &run);
+		n = min(run.len, len);
+		if (run.field == MPA_FIELD_ULPDU) {
+			int err = pick->copy(pick->to, data, n);
+
+			if (err)
+				return err;
+		}
+		pick->off += n;
+		data += n;
+		len -= n;
+	}
+	return 0;
 }
 
 /* ---- an FPDU that lies in one piece, as nearly all do ---- */

@@ -505,7 +505,7 @@ TEST_F(rx, fin_is_visible_while_records_wait)
 	EXPECT_EQ(events, poll_for(self->fd, events, 0));
 	EXPECT_EQ(0, inq(self->fd));
 	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
-	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
 }
 
 TEST_F(rx, batch_at_the_end_of_the_stream)

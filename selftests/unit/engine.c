@@ -120,31 +120,35 @@ static u32 piece_len(u32 off, u32 len, u32 pos)
 	return min(n, len - off);
 }
 
+/* Octets of the ULPDU from @first to @last; how many. */
+static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
+		u32 last, u8 *ulpdu)
+{
+	u32 n, end = mpa_fpdu_offset(fpdu, last);
+	u8 *to = ulpdu;
+	struct mpa_pick pick = { .copy = copy_octets, .to = &to };
+
+	mpa_pick_begin(&pick, fpdu, first);
+	while (pick.off < end) {
+		n = piece_len(pick.off, end, fpdu->pos);
+		EXPECT_EQ(0, mpa_pick_octets(&pick, octets + pick.off, n),
+			  "what the walk returns");
+	}
+	return to - ulpdu;
+}
+
 /* A part of the ULPDU, as for who reads it with a short buffer. */
 static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
-		       const u8 *ulpdu, bool from_start)
+		       const u8 *ulpdu)
 {
 	static u8 part[MPA_ULPDU_MAX];
-	struct mpa_verify verify;
-	u8 *to = part;
-	u32 end, n;
+	u32 first = fpdu->ulpdu_len / 3;
+	u32 end = fpdu->ulpdu_len - fpdu->ulpdu_len / 5;
 
-	mpa_verify_begin(&verify, fpdu, false);
-	verify.copy = copy_octets;
-	verify.to = &to;
-	verify.first = fpdu->ulpdu_len / 3;
-	verify.end = fpdu->ulpdu_len - fpdu->ulpdu_len / 5;
-	if (!from_start)
-		verify.off = mpa_fpdu_offset(fpdu, verify.first);
-	end = from_start ? fpdu->len : mpa_fpdu_offset(fpdu, verify.end);
-	while (verify.off < end) {
-		n = piece_len(verify.off, end, fpdu->pos);
-		mpa_verify_octets(&verify, octets + verify.off, n);
-	}
-	n = verify.end - verify.first;
-	EXPECT_EQ(n, to - part, "octets of a part of the ULPDU");
-	EXPECT_EQ(0, memcmp(part, ulpdu + verify.first, n),
-		  "the %u octets at %u of the ULPDU", n, verify.first);
+	EXPECT_EQ(end - first, pick(fpdu, octets, first, end, part),
+		  "octets of a part of the ULPDU");
+	EXPECT_EQ(0, memcmp(part, ulpdu + first, end - first),
+		  "the %u octets at %u of the ULPDU", end - first, first);
 }
 
 /* The ULPDU of an FPDU that lies in one piece. */
@@ -176,7 +180,6 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 	u32 head = mpa_fpdu_head_len(receiver->pos, receiver->marked);
 	struct mpa_verify verify;
 	struct mpa_fpdu fpdu;
-	u8 *to = ulpdu;
 	struct mpa_run run;
 	u32 n;
 
@@ -196,12 +199,10 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 	}
 
 	mpa_verify_begin(&verify, &fpdu, receiver->crc);
-	verify.copy = copy_octets;
-	verify.to = &to;
-	verify.end = *len;
 	for (u32 off = 0; off < fpdu.len; off += n) {
 		n = piece_len(off, fpdu.len, fpdu.pos);
-		mpa_verify_octets(&verify, receiver->octets + off, n);
+		EXPECT_EQ(0, mpa_verify_octets(&verify, receiver->octets + off,
+					       n), "what the walk returns");
 	}
 	EXPECT_EQ(mpa_verify_end(&verify),
 		  mpa_verify_whole(&fpdu, receiver->octets, receiver->crc),
@@ -214,9 +215,10 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 	default:
 		return ENGINE_BAD_MARKER;
 	}
+	EXPECT_EQ(*len, pick(&fpdu, receiver->octets, 0, *len, ulpdu),
+		  "octets of the ULPDU");
 	check_runs(&fpdu, receiver->octets, ulpdu);
-	check_part(&fpdu, receiver->octets, ulpdu, true);
-	check_part(&fpdu, receiver->octets, ulpdu, false);
+	check_part(&fpdu, receiver->octets, ulpdu);
 	receiver->octets += fpdu.len;
 	receiver->count -= fpdu.len;
 	receiver->pos += fpdu.len;

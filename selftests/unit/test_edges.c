@@ -387,16 +387,14 @@ static void walk_ends_where_copying_fails(void)
 {
 	static u8 ulpdu[1200], octets[1400];
 	struct faulty_copy copy = { 0 };
-	struct mpa_verify verify;
+	struct mpa_pick pick = { .copy = copy_one_run, .to = &copy };
 	struct mpa_fpdu fpdu;
 
 	engine_send(0, true, ulpdu, sizeof(ulpdu), octets);
 	mpa_fpdu_init(&fpdu, 0, sizeof(ulpdu), true);
-	mpa_verify_begin(&verify, &fpdu, true);
-	verify.copy = copy_one_run;
-	verify.to = &copy;
-	verify.end = sizeof(ulpdu);
-	EXPECT_EQ(-14, mpa_verify_octets(&verify, octets, fpdu.len),
+	mpa_pick_begin(&pick, &fpdu, 0);
+	EXPECT_EQ(-14, mpa_pick_octets(&pick, octets + pick.off,
+				       fpdu.len - pick.off),
 		  "what the walk returns");
 	EXPECT_EQ(2, copy.runs, "runs that were tried");
 	EXPECT_EQ(506, copy.octets, "octets up to the second marker");

@@ -159,7 +159,8 @@ enum mpa_state {
  *			ULPDU_Length is one that no FPDU can have
  * @MPA_ERR_MARKER:	a marker and the ULPDU_Length fields do not agree
  * @MPA_ERR_STARTUP:	invalid MPA Request or Reply Frame
- * @MPA_ERR_LOCAL:	local catastrophic error: startup had to be given up
+ * @MPA_ERR_LOCAL:	local catastrophic error: startup had to be given up, or
+ *			octets of FPDUs have been read without MPA
  * @MPA_ERR_IRD:	insufficient IRD resources
  * @MPA_ERR_RTR:	no matching RTR option
  */
