@@ -143,6 +143,38 @@ struct mpa_mark {
 };
 
 /**
+ * enum mpa_admitted - what a connection in startup counts as
+ * @MPA_ADMITTED_NOT:	nothing: it is not in startup
+ * @MPA_ADMITTED_INITIATOR: an initiator
+ * @MPA_ADMITTED_SILENT: a responder that has heard nothing
+ * @MPA_ADMITTED_BEGUN: a responder that has heard a part of a request
+ */
+enum mpa_admitted {
+	MPA_ADMITTED_NOT,
+	MPA_ADMITTED_INITIATOR,
+	MPA_ADMITTED_SILENT,
+	MPA_ADMITTED_BEGUN
+};
+
+/**
+ * struct mpa_admission - a connection's place among those in startup
+ * @list:	with others of its kind at its port, the oldest first
+ * @ctx:	its context
+ * @since:	jiffies when it became what @as says
+ * @as:		enum mpa_admitted
+ * @ousted:	another has got its place
+ *
+ * Its own lock is mpa_policy.c's.
+ */
+struct mpa_admission {
+	struct list_head	list;
+	struct mpa_ctx		*ctx;
+	unsigned long		since;
+	u8			as;
+	bool			ousted;
+};
+
+/**
  * struct mpa_params - how to start: struct mpa_start, checked
  * @role:	enum mpa_role
  * @revision:	of MPA
@@ -151,6 +183,7 @@ struct mpa_mark {
  * @ird:	inbound RDMA Read queue depth
  * @ord:	outbound RDMA Read queue depth
  * @timeout:	jiffies for the startup phase, 0: what the namespace says
+ * @admission:	the connection's place while it is in startup
  * @rcu:	for freeing
  * @private:	private data
  */
@@ -162,6 +195,7 @@ struct mpa_params {
 	u16		ird;
 	u16		ord;
 	unsigned long	timeout;
+	struct mpa_admission admission;
 	struct rcu_head	rcu;
 	u8		private[] __counted_by(private_len);
 };
@@ -443,9 +477,9 @@ struct mpa_rx_more {
  * @embryo:	not accepted yet
  * @put_off:	release_cb lets the work item run; written with the spinlock
  *		of the socket lock held
- * @counted:	counts against net.mpa.startup_max
+ * @restarts:	a signal has interrupted MPA_START before it had a result
  * @enhanced:	IRD and ORD were negotiated
- * @startup_error: negative errno that startup ended with
+ * @startup_error: poll: negative errno that startup ended with
  * @deadline:	jiffies when startup must be over, or @linger
  * @params:	how startup goes; on a listening socket, that of its children,
  *		read under RCU; freed when startup is over
@@ -478,7 +512,7 @@ struct mpa_ctx {
 	bool			closing;
 	bool			embryo;
 	bool			put_off;
-	bool			counted;
+	bool			restarts;
 	bool			enhanced;
 	bool			have_peer;
 	u32			plain;
@@ -749,6 +783,8 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
 int mpa_startup_progress(struct mpa_ctx *ctx);
 void mpa_startup_abort(struct mpa_ctx *ctx, int err);
+void mpa_startup_heard(struct mpa_ctx *ctx);
+bool mpa_startup_shutdown(struct mpa_ctx *ctx);
 void mpa_startup_settle(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
@@ -856,8 +892,12 @@ int mpa_policy_init(void);
 void mpa_policy_exit(void);
 bool mpa_policy_crc_optional(const struct sock *sk);
 unsigned long mpa_policy_timeout(const struct sock *sk);
-bool mpa_policy_enter_startup(const struct sock *sk);
-void mpa_policy_leave_startup(const struct sock *sk);
+bool mpa_policy_enter_startup(struct mpa_ctx *ctx,
+			      struct mpa_admission *admission);
+void mpa_policy_heard(struct mpa_admission *admission);
+void mpa_policy_leave_startup(struct mpa_admission *admission);
+unsigned int mpa_policy_in_startup(const struct net *net);
+unsigned long mpa_policy_ousted(const struct net *net);
 
 /* mpa_stat.c */
 int mpa_stat_init(void);
@@ -870,6 +910,7 @@ void mpa_data_ready(struct sock *sk);
 void mpa_write_space(struct sock *sk);
 __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask);
 void mpa_kick(struct mpa_ctx *ctx, unsigned long delay);
+void mpa_kick_other(struct mpa_ctx *ctx);
 
 /* mpa_sockopt.c */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,

@@ -45,6 +45,19 @@ void mpa_kick(struct mpa_ctx *ctx, unsigned long delay)
 		mod_delayed_work(mpa_wq, work, delay);
 }
 
+/**
+ * mpa_kick_other() - have another socket's work item run
+ * @ctx:	its context, which does not go meanwhile
+ *
+ * Its owner may be about to put it off, and has to look again after that.
+ *
+ * Context: any.
+ */
+void mpa_kick_other(struct mpa_ctx *ctx)
+{
+	mod_delayed_work(mpa_wq, &ctx->work, 0);
+}
+
 static void mpa_ctx_free(struct mpa_ctx *ctx)
 {
 	mpa_tx_free(ctx);
@@ -102,7 +115,7 @@ static void mpa_work(struct work_struct *work)
 	if (ctx->embryo && ctx->state == MPA_STATE_STARTUP)
 		mpa_startup_accepted(ctx);
 	ctx->embryo = false;
-	if (ctx->state == MPA_STATE_STARTUP)
+	if (mpa_starting(ctx))
 		err = mpa_startup_progress(ctx);
 	if (err)
 		mpa_startup_abort(ctx, err);
@@ -144,10 +157,13 @@ void mpa_data_ready(struct sock *sk)
 	switch (ctx->state) {
 	case MPA_STATE_STARTUP:
 		mpa_tcp_forget_urgent(sk);
+		mpa_startup_heard(ctx);
 		mpa_kick(ctx, 0);
 		break;
 	case MPA_STATE_REQUESTED:
 		mpa_tcp_forget_urgent(sk);
+		/* Octets would be too early. */
+		mpa_kick(ctx, 0);
 		ctx->data_ready(sk);
 		break;
 	case MPA_STATE_FULL:
@@ -204,17 +220,24 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 {
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
+	/* Startup is over, only nobody has noticed yet. */
+	bool over = mask & EPOLLERR || mpa_tcp_gone(ctx->sk);
+	/* mpa_startup_abort() is at it: the errno is not in place yet. */
+	bool failing = READ_ONCE(ctx->startup_error);
 
 	switch (state) {
 	case MPA_STATE_STARTUP:
-		/* Unless it is over and only nobody has noticed yet. */
-		if (!(mask & (EPOLLERR | EPOLLHUP)))
+		if (failing)
+			mask = 0;
+		else if (!over)
 			mask &= ~(in | out);
 		break;
 	case MPA_STATE_REQUESTED:
-		/* MPA_PEER tells what was requested. */
+		/* MPA_PEER tells what was requested, or replied. */
 		mask |= in;
-		if (!(mask & (EPOLLERR | EPOLLHUP)))
+		if (failing)
+			mask = 0;
+		else if (!over)
 			mask &= ~out;
 		break;
 	case MPA_STATE_FULL:

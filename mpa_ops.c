@@ -209,6 +209,8 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	long timeo = 0;
 
+	if (ctx && mpa_startup_shutdown(ctx))
+		return;
 	/* The FIN stands behind what has been accepted. */
 	if (ctx && how & SEND_SHUTDOWN && mpa_started(ctx) &&
 	    !mpa_tx_finish(ctx, &timeo))

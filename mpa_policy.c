@@ -1,28 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the administrator of a network namespace decides: net.mpa.* */
 
-#include <linux/atomic.h>
+#include <linux/jhash.h>
 #include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/random.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/sysctl.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
 #include "mpa.h"
 
+/* Ports whose numbers fall together share a gate. */
+#define MPA_GATES		64
+
+/* Time in which a request that has begun must go on to its end. */
+#define MPA_REQUEST_TIME	(2 * HZ)
+
+/**
+ * struct mpa_gate - responders in startup at a port, or at several
+ * @silent:	those that have heard nothing, the oldest first
+ * @begun:	those that have heard a part of a request, the first to do so
+ *		first
+ * @n:		how many there are
+ */
+struct mpa_gate {
+	struct list_head silent;
+	struct list_head begun;
+	unsigned int n;
+};
+
 /**
  * struct mpa_policy - of one network namespace
  * @crc_optional: connections may do without CRCs if both peers want to
  * @startup_timeout_ms: longest time that the startup phase may take
- * @startup_max: connections in the startup phase, at most
- * @in_startup:	how many are
+ * @startup_max: connections in the startup phase, at most, of each role
+ * @seed:	which ports share a gate, nobody outside knows
+ * @lock:	for what follows and each struct mpa_admission; taken with
+ *		socket locks held, and no socket lock is taken with it held
+ * @initiators:	initiators in startup
+ * @responders:	responders in startup
+ * @ousted:	responders that had to make room, so far
+ * @gate:	where responders are, by local port
  * @header:	of the sysctls
  */
 struct mpa_policy {
 	unsigned int crc_optional;
 	unsigned int startup_timeout_ms;
 	unsigned int startup_max;
-	atomic_t in_startup;
+	u32 seed;
+	spinlock_t lock;
+	unsigned int initiators;
+	unsigned int responders;
+	unsigned long ousted;
+	struct mpa_gate gate[MPA_GATES];
 	struct ctl_table_header *header;
 };
 
@@ -64,9 +97,16 @@ static int __net_init mpa_policy_net_init(struct net *net)
 {
 	struct mpa_policy *policy = mpa_policy(net);
 	struct ctl_table *table;
+	unsigned int i;
 
 	policy->startup_timeout_ms = 10 * 1000;
 	policy->startup_max = 4096;
+	policy->seed = get_random_u32();
+	spin_lock_init(&policy->lock);
+	for (i = 0; i < MPA_GATES; i++) {
+		INIT_LIST_HEAD(&policy->gate[i].silent);
+		INIT_LIST_HEAD(&policy->gate[i].begun);
+	}
 
 	/* Older kernels look for an empty entry behind the last. */
 	table = kcalloc(ARRAY_SIZE(mpa_sysctls) + 1, sizeof(*table),
@@ -136,31 +176,192 @@ unsigned long mpa_policy_timeout(const struct sock *sk)
 	return msecs_to_jiffies(READ_ONCE(policy->startup_timeout_ms));
 }
 
+/* ---- who may be in startup ---- */
+
+static struct mpa_gate *mpa_gate(struct mpa_policy *policy,
+				 const struct mpa_admission *admission)
+{
+	u32 hash = jhash_1word(admission->ctx->sk->sk_num, policy->seed);
+
+	return &policy->gate[hash % MPA_GATES];
+}
+
+static void mpa_policy_leave(struct mpa_policy *policy,
+			     struct mpa_admission *admission)
+{
+	switch (admission->as) {
+	case MPA_ADMITTED_NOT:
+		return;
+	case MPA_ADMITTED_INITIATOR:
+		policy->initiators--;
+		break;
+	default:
+		list_del(&admission->list);
+		mpa_gate(policy, admission)->n--;
+		policy->responders--;
+	}
+	WRITE_ONCE(admission->as, MPA_ADMITTED_NOT);
+}
+
+static struct mpa_admission *mpa_gate_first(struct list_head *list)
+{
+	return list_first_entry_or_null(list, struct mpa_admission, list);
+}
+
+/*
+ * Who has been silent for longest. To have begun a request counts as long as
+ * there is time to send it; then that was long ago, or nobody is silent.
+ */
+static struct mpa_admission *mpa_gate_oldest(struct mpa_gate *gate)
+{
+	struct mpa_admission *silent = mpa_gate_first(&gate->silent);
+	struct mpa_admission *begun = mpa_gate_first(&gate->begun);
+
+	if (!silent || !begun)
+		return silent ?: begun;
+	if (time_after_eq(jiffies, begun->since + MPA_REQUEST_TIME) &&
+	    time_before(begun->since, silent->since))
+		return begun;
+	return silent;
+}
+
+/*
+ * The port with most of them pays. Its work item does the rest; it waits for
+ * nobody here, as mpa_policy_leave_startup() comes before the end of a context.
+ */
+static void mpa_policy_oust(struct mpa_policy *policy)
+{
+	struct mpa_gate *gate = policy->gate;
+	struct mpa_admission *oldest;
+	unsigned int i;
+
+	for (i = 1; i < MPA_GATES; i++)
+		if (policy->gate[i].n > gate->n)
+			gate = &policy->gate[i];
+	oldest = mpa_gate_oldest(gate);
+	if (!oldest)
+		return;
+	mpa_policy_leave(policy, oldest);
+	policy->ousted++;
+	WRITE_ONCE(oldest->ousted, true);
+	mpa_kick_other(oldest->ctx);
+}
+
+static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
+			     struct mpa_admission *admission)
+{
+	unsigned int most = READ_ONCE(policy->startup_max);
+	struct mpa_gate *gate;
+	unsigned int i;
+
+	admission->ctx = ctx;
+	admission->ousted = false;
+	if (ctx->role == MPA_ROLE_INITIATOR) {
+		if (policy->initiators >= most)
+			return false;
+		policy->initiators++;
+		admission->as = MPA_ADMITTED_INITIATOR;
+		return true;
+	}
+	if (!most)
+		return false;
+	/* Two for one: so it ends when the limit has been lowered. */
+	for (i = 0; i < 2 && policy->responders >= most; i++)
+		mpa_policy_oust(policy);
+	gate = mpa_gate(policy, admission);
+	gate->n++;
+	policy->responders++;
+	admission->as = MPA_ADMITTED_SILENT;
+	admission->since = jiffies;
+	list_add_tail(&admission->list, &gate->silent);
+	return true;
+}
+
 /**
  * mpa_policy_enter_startup() - count a connection that begins its startup
- * @sk:	socket, for its namespace
+ * @ctx:	its context, with its role
+ * @admission:	its place, kept until mpa_policy_leave_startup()
  *
- * Context: any.
- * Return: false when there are too many; then it is not counted.
+ * Initiators wait because their program wants it: when there are too many, no
+ * other can begin. Responders wait for strangers: when there are too many, the
+ * one that has been silent for longest makes room.
+ *
+ * Context: any, socket lock held.
+ * Return: false when it may not begin; then it is not counted.
  */
-bool mpa_policy_enter_startup(const struct sock *sk)
+bool mpa_policy_enter_startup(struct mpa_ctx *ctx,
+			      struct mpa_admission *admission)
 {
-	struct mpa_policy *policy = mpa_policy(sock_net(sk));
-	unsigned int most = READ_ONCE(policy->startup_max);
+	struct mpa_policy *policy = mpa_policy(sock_net(ctx->sk));
+	bool entered;
 
-	if ((unsigned int)atomic_inc_return(&policy->in_startup) <= most)
-		return true;
-	atomic_dec(&policy->in_startup);
-	return false;
+	spin_lock_bh(&policy->lock);
+	entered = mpa_policy_enter(policy, ctx, admission);
+	spin_unlock_bh(&policy->lock);
+	return entered;
+}
+
+/**
+ * mpa_policy_heard() - octets have come to a connection in startup
+ * @admission:	its place
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_policy_heard(struct mpa_admission *admission)
+{
+	struct mpa_policy *policy;
+
+	/* It may have had to go since, but does not become silent again. */
+	if (READ_ONCE(admission->as) != MPA_ADMITTED_SILENT)
+		return;
+	policy = mpa_policy(sock_net(admission->ctx->sk));
+	spin_lock_bh(&policy->lock);
+	if (admission->as == MPA_ADMITTED_SILENT) {
+		WRITE_ONCE(admission->as, MPA_ADMITTED_BEGUN);
+		admission->since = jiffies;
+		list_move_tail(&admission->list,
+			       &mpa_gate(policy, admission)->begun);
+	}
+	spin_unlock_bh(&policy->lock);
 }
 
 /**
  * mpa_policy_leave_startup() - undo mpa_policy_enter_startup()
- * @sk:	socket, for its namespace
+ * @admission:	the place, if it has ever been one
  *
- * Context: any.
+ * Afterwards nobody else touches the context, or has its work item run, until
+ * it enters again.
+ *
+ * Context: any, socket lock held.
  */
-void mpa_policy_leave_startup(const struct sock *sk)
+void mpa_policy_leave_startup(struct mpa_admission *admission)
 {
-	atomic_dec(&mpa_policy(sock_net(sk))->in_startup);
+	struct mpa_policy *policy;
+
+	if (!admission->ctx)
+		return;
+	policy = mpa_policy(sock_net(admission->ctx->sk));
+	spin_lock_bh(&policy->lock);
+	mpa_policy_leave(policy, admission);
+	spin_unlock_bh(&policy->lock);
+}
+
+/**
+ * mpa_policy_in_startup() - how many connections are in startup
+ * @net:	namespace
+ */
+unsigned int mpa_policy_in_startup(const struct net *net)
+{
+	const struct mpa_policy *policy = mpa_policy(net);
+
+	return READ_ONCE(policy->initiators) + READ_ONCE(policy->responders);
+}
+
+/**
+ * mpa_policy_ousted() - how many had to make room for others
+ * @net:	namespace
+ */
+unsigned long mpa_policy_ousted(const struct net *net)
+{
+	return READ_ONCE(mpa_policy(net)->ousted);
 }

@@ -19,7 +19,7 @@ static u32 mpa_start_flags(const struct mpa_start *start)
 
 	switch (start->role) {
 	case MPA_ROLE_INITIATOR:
-		flags |= MPA_START_PERMISSIVE;
+		flags |= MPA_START_PERMISSIVE | MPA_START_MANUAL;
 		if (enhanced)
 			flags |= MPA_START_ENHANCED | MPA_START_P2P |
 				 MPA_START_RTR;
@@ -81,7 +81,8 @@ static struct mpa_params *mpa_params_alloc(const u8 *private, u16 private_len)
 {
 	struct mpa_params *params;
 
-	params = kzalloc(struct_size(params, private, private_len), GFP_KERNEL);
+	params = kzalloc(struct_size(params, private, private_len),
+			 GFP_KERNEL_ACCOUNT);
 	if (!params)
 		return NULL;
 	params->private_len = private_len;
@@ -193,8 +194,7 @@ static int mpa_set_decision(struct sock *sk, struct mpa_ctx *ctx,
 
 	lock_sock(sk);
 	err = mpa_startup_decide(ctx, reply, reject);
-	if (err && err == ctx->startup_error &&
-	    ctx->state != MPA_STATE_FAILED) {
+	if (err && err == ctx->startup_error && mpa_starting(ctx)) {
 		mpa_startup_abort(ctx, err);
 		sock_error(sk);
 	}
@@ -248,7 +248,8 @@ static int mpa_set_switch(struct sock *sk, bool *on, sockptr_t val,
  * @len:	octets of it
  *
  * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -E2BIG, -EFAULT, or what the option says.
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, -ENOPROTOOPT for an option that there is
+ * not, or what the option says.
  */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		   unsigned int len)
@@ -278,7 +279,7 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	case MPA_RECV_BATCH:
 		return mpa_set_switch(sk, &ctx->rx.batch, val, len);
 	default:
-		return -EINVAL;
+		return -ENOPROTOOPT;
 	}
 }
 
@@ -430,7 +431,8 @@ static int mpa_get_switch(const bool *on, char __user *val, int __user *len)
  * @len:	room there; set to what was written
  *
  * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -EFAULT, -ENODATA.
+ * Return: 0, -EINVAL, -EFAULT, -ENODATA, or -ENOPROTOOPT for an option that there
+ * is not.
  */
 int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		   int __user *len)
@@ -460,6 +462,6 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 	case MPA_RECV_BATCH:
 		return mpa_get_switch(&ctx->rx.batch, val, len);
 	default:
-		return -EINVAL;
+		return -ENOPROTOOPT;
 	}
 }

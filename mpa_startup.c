@@ -100,9 +100,31 @@ static int mpa_startup_request(struct mpa_ctx *ctx)
  */
 void mpa_startup_uncount(struct mpa_ctx *ctx)
 {
-	if (ctx->counted)
-		mpa_policy_leave_startup(ctx->sk);
-	ctx->counted = false;
+	struct mpa_params *params = mpa_params(ctx);
+
+	if (params)
+		mpa_policy_leave_startup(&params->admission);
+}
+
+/**
+ * mpa_startup_heard() - octets have come during startup
+ * @ctx:	the context
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_startup_heard(struct mpa_ctx *ctx)
+{
+	if (mpa_tcp_inq(ctx->sk))
+		mpa_policy_heard(&mpa_params(ctx)->admission);
+}
+
+/* Have the work item run, unless another one has got the place meanwhile. */
+static void mpa_startup_kick(struct mpa_ctx *ctx, unsigned long delay)
+{
+	mpa_kick(ctx, delay);
+	/* mpa_kick_other() may have come before, and been put off by this. */
+	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
+		mpa_kick(ctx, 0);
 }
 
 /* As when connect(2) has come to its end. */
@@ -120,6 +142,9 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_startup_uncount(ctx);
 	mpa_startup_set_params(ctx, NULL);
+	/* Our frame goes nowhere any more. */
+	if (state == MPA_STATE_FAILED)
+		mpa_tx_drop(ctx);
 	mpa_startup_wake(ctx, state);
 }
 
@@ -131,7 +156,7 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 static int mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
 	if (!ctx->startup_error) {
-		ctx->startup_error = err;
+		WRITE_ONCE(ctx->startup_error, err);
 		ctx->code = code;
 	}
 	return ctx->startup_error;
@@ -207,7 +232,7 @@ static int mpa_startup_take(struct mpa_ctx *ctx,
 	kfree(ctx->peer_private);
 	ctx->peer_private = NULL;
 	if (len) {
-		ctx->peer_private = kmalloc(len, GFP_KERNEL);
+		ctx->peer_private = kmalloc(len, GFP_KERNEL_ACCOUNT);
 		if (!ctx->peer_private)
 			return -ENOMEM;
 		mpa_startup_peek(ctx, MPA_STARTUP_LEN, ctx->peer_private, len);
@@ -228,11 +253,13 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 			return mpa_startup_malformed(ctx);
 		return mpa_startup_fail(ctx, -ECONNRESET, MPA_ERR_TCP);
 	}
+	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
+		return mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_startup_fail(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
 	/* Sooner if TCP had no memory for our frame. */
-	mpa_kick(ctx, ctx->deadline - jiffies);
+	mpa_startup_kick(ctx, ctx->deadline - jiffies);
 	return 0;
 }
 
@@ -256,18 +283,34 @@ static int mpa_startup_revision(const struct mpa_params *params, u8 theirs)
 }
 
 /*
- * RFC 6581 section 9.2. The zero-length FPDU comes first, as MPA can do that
- * one by itself.
+ * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B is
+ * a zero-length Send there, and RFC 5044 section 3 knows no empty ULPDU: a peer
+ * may look for a DDP header in it. So it comes last.
  */
 static u32 mpa_startup_rtr(u32 ours, u32 theirs)
 {
 	u32 both = ours & theirs & MPA_START_RTR;
 
-	if (both & MPA_START_RTR_FPDU)
-		return MPA_START_RTR_FPDU;
 	if (both & MPA_START_RTR_WRITE)
 		return MPA_START_RTR_WRITE;
-	return both & MPA_START_RTR_READ;
+	if (both & MPA_START_RTR_READ)
+		return MPA_START_RTR_READ;
+	return both;
+}
+
+/*
+ * The responder's options in its reply: those that the program names. One that
+ * names none leaves what comes to the layer above, so that Write and Read are
+ * as good as any record; B is for a peer that has nothing else.
+ */
+static u32 mpa_startup_offer(u32 ours, u32 theirs)
+{
+	ours &= MPA_START_RTR;
+	theirs &= MPA_START_RTR;
+	if (ours)
+		return ours;
+	return theirs == MPA_START_RTR_FPDU ? theirs :
+	       MPA_START_RTR_WRITE | MPA_START_RTR_READ;
 }
 
 /* A depth that we can use of what the peer can take (RFC 6581 section 9.1). */
@@ -314,14 +357,11 @@ static void mpa_startup_rejected(struct mpa_ctx *ctx)
 	ctx->data_ready(ctx->sk);
 }
 
-static void mpa_startup_got_reply(struct mpa_ctx *ctx)
+/* The reply is acceptable. */
+static void mpa_startup_agreed(struct mpa_ctx *ctx)
 {
 	int err;
 
-	if (ctx->peer.flags & MPA_PEER_REJECTED) {
-		mpa_startup_rejected(ctx);
-		return;
-	}
 	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
 		err = mpa_startup_enhance(ctx);
 		/*
@@ -334,6 +374,25 @@ static void mpa_startup_got_reply(struct mpa_ctx *ctx)
 		}
 	}
 	mpa_startup_full(ctx);
+}
+
+/* The program decides what becomes of the peer's frame. */
+static void mpa_startup_ask(struct mpa_ctx *ctx)
+{
+	/* Not the peer's fault any more if it takes long. */
+	mpa_startup_uncount(ctx);
+	mpa_startup_wake(ctx, MPA_STATE_REQUESTED);
+	ctx->data_ready(ctx->sk);
+}
+
+static void mpa_startup_got_reply(struct mpa_ctx *ctx)
+{
+	if (ctx->peer.flags & MPA_PEER_REJECTED)
+		mpa_startup_rejected(ctx);
+	else if (mpa_params(ctx)->flags & MPA_START_MANUAL)
+		mpa_startup_ask(ctx);
+	else
+		mpa_startup_agreed(ctx);
 }
 
 /*
@@ -359,8 +418,9 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 			       mpa_startup_limit(reply->ord, peer.ird);
 		/* Section 9.2: A as in the request, and all that we can do. */
 		if (peer.control & MPA_START_P2P)
-			enhanced.control = MPA_START_P2P | MPA_START_RTR_FPDU |
-					   (params->flags & MPA_START_RTR);
+			enhanced.control = MPA_START_P2P |
+					   mpa_startup_offer(params->flags,
+							     peer.control);
 	}
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
@@ -395,16 +455,55 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 	if (!(params->flags & MPA_START_MANUAL))
 		return mpa_startup_answer(ctx, params, false);
 
-	/* Not the peer's fault any more if it takes long. */
-	mpa_startup_uncount(ctx);
-	mpa_startup_wake(ctx, MPA_STATE_REQUESTED);
-	ctx->data_ready(ctx->sk);
+	mpa_startup_ask(ctx);
 	return 0;
+}
+
+/*
+ * Nobody may send an FPDU before the other end has read the frame in front of
+ * it: the initiator has not seen a reply, the responder no FPDU. So octets
+ * behind it mean that PD_Length does not match the private data (section
+ * 7.1.1), whenever they come. Two replies may have some behind them: one that
+ * rejects, as both go on in their own way, and one of revision 0, as
+ * draft-culley-iwarp-mpa-01 section 8.1 does not let the responder wait.
+ */
+static bool mpa_startup_too_early(const struct mpa_ctx *ctx, int revision,
+				  u8 flags)
+{
+	bool reply = ctx->role == MPA_ROLE_INITIATOR;
+
+	return !(reply && (!revision || flags & MPA_PEER_REJECTED));
+}
+
+/* A frame waits for the program's decision. */
+static int mpa_startup_undecided(struct mpa_ctx *ctx)
+{
+	mpa_tx_push(ctx);
+	if (mpa_tcp_inq(ctx->sk) &&
+	    mpa_startup_too_early(ctx, ctx->revision, ctx->peer.flags))
+		return mpa_startup_malformed(ctx);
+	return 0;
+}
+
+/* The revision to go on with, or -1 for a frame that we cannot go on with. */
+static int mpa_startup_judge(const struct mpa_ctx *ctx,
+			     const struct mpa_params *params,
+			     const struct mpa_startup *startup)
+{
+	/* Rule 3 of section 7.1.2, first of all: nothing has to fit. */
+	if (startup->flags & MPA_PEER_REJECTED)
+		return params->revision;
+	/* RFC 6581 section 10: enhanced is answered enhanced, else not. */
+	if (ctx->role == MPA_ROLE_INITIATOR &&
+	    !(params->flags & MPA_START_ENHANCED) !=
+	    !(startup->flags & MPA_PEER_ENHANCED))
+		return -1;
+	return mpa_startup_revision(params, startup->revision);
 }
 
 /**
  * mpa_startup_progress() - see how far the startup phase has come
- * @ctx:	the context, in MPA_STATE_STARTUP
+ * @ctx:	the context, in MPA_STATE_STARTUP or MPA_STATE_REQUESTED
  *
  * Context: process, socket lock held.
  * Return: 0; or a negative errno when startup has failed: the caller then
@@ -422,6 +521,8 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 
 	if (ctx->startup_error)
 		return ctx->startup_error;
+	if (ctx->state == MPA_STATE_REQUESTED)
+		return mpa_startup_undecided(ctx);
 
 	mpa_tx_push(ctx);
 
@@ -441,24 +542,14 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 		return mpa_startup_malformed(ctx);
 	}
 
-	revision = mpa_startup_revision(params, startup.revision);
+	revision = mpa_startup_judge(ctx, params, &startup);
 	if (revision < 0)
-		return mpa_startup_malformed(ctx);
-	/* RFC 6581 section 10: enhanced is answered enhanced, else not. */
-	if (initiator && !(params->flags & MPA_START_ENHANCED) !=
-			 !(startup.flags & MPA_PEER_ENHANCED))
 		return mpa_startup_malformed(ctx);
 
 	len = MPA_STARTUP_LEN + startup.private_len;
 	if (have < len)
 		return mpa_startup_more(ctx);
-	/*
-	 * Nobody may send an FPDU yet: the initiator has not seen a reply, the
-	 * responder no FPDU. So octets behind the frame mean that PD_Length
-	 * does not match the private data (section 7.1.1). A peer that has
-	 * rejected the request may go on in its own way.
-	 */
-	if (have > len && !(startup.flags & MPA_PEER_REJECTED))
+	if (have > len && mpa_startup_too_early(ctx, revision, startup.flags))
 		return mpa_startup_malformed(ctx);
 
 	if (mpa_startup_take(ctx, &startup)) {
@@ -484,6 +575,7 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->have_peer = false;
 	ctx->code = MPA_ERR_NONE;
 	ctx->startup_error = 0;
+	ctx->restarts = false;
 	ctx->role = params->role;
 	ctx->revision = params->revision;
 	ctx->enhanced = false;
@@ -506,7 +598,8 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
-	mpa_kick(ctx, timeout);
+	mpa_startup_heard(ctx);
+	mpa_startup_kick(ctx, timeout);
 }
 
 /* The RDMA Consortium's way: Full Operation from here on, no frames. */
@@ -567,19 +660,72 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 	return 0;
 }
 
+/* Something has come of the request, or the program has to decide what. */
+static bool mpa_startup_answered(const struct mpa_ctx *ctx)
+{
+	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP ||
+	       mpa_tcp_gone(ctx->sk);
+}
+
 static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 {
-	int err = mpa_startup_wait(ctx, &timeo);
+	int err = mpa_tcp_wait(ctx, &timeo, mpa_startup_answered);
 
 	if (err == -EAGAIN)
 		return -EINPROGRESS;
+	ctx->restarts = err == -ERESTARTSYS;
 	if (err)
 		return err;
+	mpa_startup_settle(ctx);
 	err = ctx->startup_error;
 	if (err)
 		/* Not a second time from SO_ERROR. */
 		sock_error(ctx->sk);
 	return err;
+}
+
+/*
+ * As connect(2): a call that a signal has restarted has the result that came
+ * meanwhile, and what has come of an earlier one is told before a new one.
+ * Return: 1, 0 for such a result, or a negative errno.
+ */
+static int mpa_startup_no_result(struct mpa_ctx *ctx,
+				 const struct mpa_params *params)
+{
+	bool restarted = ctx->restarts && params->role == MPA_ROLE_INITIATOR;
+	bool rejected = ctx->state == MPA_STATE_REJECTED;
+	int err;
+
+	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
+		return 1;
+	ctx->restarts = false;
+	err = sock_error(ctx->sk);
+	if (err || ctx->state == MPA_STATE_FULL ||
+	    ctx->state == MPA_STATE_REQUESTED)
+		return err;
+	return 1;
+}
+
+/* Both roles that exchange frames. */
+static int mpa_startup_go(struct mpa_ctx *ctx, bool nonblock)
+{
+	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
+	int err = 0;
+
+	if (!mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
+		err = -EUSERS;
+	if (!err && initiator)
+		err = mpa_startup_request(ctx);
+	if (err) {
+		mpa_startup_uncount(ctx);
+		mpa_startup_set_params(ctx, NULL);
+		return err;
+	}
+	WRITE_ONCE(ctx->state, MPA_STATE_STARTUP);
+	mpa_startup_arm(ctx);
+	if (!initiator)
+		return 0;
+	return mpa_startup_wait_result(ctx, sock_sndtimeo(ctx->sk, nonblock));
 }
 
 /**
@@ -591,10 +737,11 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
  *
  * Context: process, socket lock held; waiting drops it.
  * Return: 0; -EINPROGRESS; -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL
- * when MPA cannot be started; -EUSERS when too many connections are in
- * startup; -ECONNREFUSED when the peer rejected the request; -ENOBUFS,
- * -EOPNOTSUPP when RFC 6581's negotiation came to nothing, in Full Operation;
- * what the connection failed with; -EINTR or -ERESTARTSYS: startup goes on.
+ * when MPA cannot be started; -EUSERS when too many initiators are in startup;
+ * -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
+ * RFC 6581's negotiation came to nothing, in Full Operation; what the connection
+ * failed with, or an earlier startup that nobody has asked for; -EINTR or
+ * -ERESTARTSYS: startup goes on.
  */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
@@ -611,12 +758,14 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		return mpa_startup_wait_result(ctx, sock_sndtimeo(sk, 0));
 	}
 
+	err = mpa_startup_no_result(ctx, params);
+	if (err <= 0) {
+		kfree(params);
+		return err;
+	}
 	err = mpa_startup_may_begin(ctx, params);
 	if (!err && !listening)
 		err = mpa_ops_hook(ctx);
-	if (!err && !listening && params->role != MPA_ROLE_DIRECT &&
-	    !mpa_policy_enter_startup(sk))
-		err = -EUSERS;
 	if (err) {
 		kfree(params);
 		return err;
@@ -633,22 +782,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		mpa_startup_direct(ctx);
 		return 0;
 	}
-
-	ctx->counted = true;
-	if (params->role == MPA_ROLE_INITIATOR) {
-		err = mpa_startup_request(ctx);
-		if (err) {
-			mpa_startup_uncount(ctx);
-			mpa_startup_set_params(ctx, NULL);
-			return err;
-		}
-	}
-	WRITE_ONCE(ctx->state, MPA_STATE_STARTUP);
-	mpa_startup_arm(ctx);
-
-	if (params->role == MPA_ROLE_RESPONDER)
-		return 0;
-	return mpa_startup_wait_result(ctx, sock_sndtimeo(sk, nonblock));
+	return mpa_startup_go(ctx, nonblock);
 }
 
 /**
@@ -676,18 +810,31 @@ void mpa_startup_accepted(struct mpa_ctx *ctx)
 {
 	int err = mpa_ops_hook(ctx);
 
-	if (!err && !mpa_policy_enter_startup(ctx->sk))
+	if (!err &&
+	    !mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
 		err = -EUSERS;
-	if (err) {
+	if (err)
 		mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
-		return;
-	}
-	ctx->counted = true;
-	mpa_startup_arm(ctx);
+	else
+		mpa_startup_arm(ctx);
+}
+
+/* An initiator's program has looked at the reply. No frame tells the peer. */
+static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
+				    const struct mpa_params *reply, bool reject)
+{
+	if (reply)
+		return -EINVAL;
+	if (reject)
+		mpa_startup_done(ctx, MPA_STATE_REJECTED);
+	else
+		mpa_startup_agreed(ctx);
+	/* Not a second time from SO_ERROR. */
+	return sock_error(ctx->sk);
 }
 
 /**
- * mpa_startup_decide() - accept or reject a request by hand
+ * mpa_startup_decide() - accept or reject a request by hand, or a reply
  * @ctx:	the context
  * @reply:	private data and depths, or NULL for those of MPA_START
  * @reject:	reject
@@ -701,6 +848,7 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
 {
 	const struct mpa_params *params = mpa_params(ctx);
+	int err;
 
 	mpa_startup_settle(ctx);
 	if (ctx->state == MPA_STATE_FAILED)
@@ -713,11 +861,11 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 	if (ctx->peer.flags & MPA_PEER_ENHANCED && reply &&
 	    reply->private_len > MPA_PRIVATE_DATA_MAX - MPA_ENHANCED_LEN)
 		return -EINVAL;
-	/* As in mpa_startup_progress(): too early for an FPDU. */
-	if (!reject && mpa_tcp_inq(ctx->sk)) {
-		WRITE_ONCE(ctx->state, MPA_STATE_STARTUP);
-		return mpa_startup_malformed(ctx);
-	}
+	err = mpa_startup_progress(ctx);
+	if (err)
+		return err;
+	if (ctx->role == MPA_ROLE_INITIATOR)
+		return mpa_startup_decide_reply(ctx, reply, reject);
 	return mpa_startup_answer(ctx, reply ?: params, reject);
 }
 
@@ -753,6 +901,26 @@ void mpa_startup_settle(struct mpa_ctx *ctx)
 	mpa_startup_fail(ctx, -READ_ONCE(sk->sk_err) ?: -ECONNRESET,
 			 MPA_ERR_TCP);
 	mpa_startup_done(ctx, MPA_STATE_FAILED);
+}
+
+/**
+ * mpa_startup_shutdown() - shutdown(2) during startup ends it
+ * @ctx:	the context
+ *
+ * Without the one half no frame can come, without the other no FPDU can follow,
+ * and the responder could never send one.
+ *
+ * Context: process, socket lock held.
+ * Return: whether startup was under way: TCP is reset, and not shut down.
+ */
+bool mpa_startup_shutdown(struct mpa_ctx *ctx)
+{
+	mpa_startup_settle(ctx);
+	if (!mpa_starting(ctx))
+		return false;
+	mpa_startup_abort(ctx, mpa_startup_fail(ctx, -ECONNABORTED,
+						MPA_ERR_LOCAL));
+	return true;
 }
 
 static bool mpa_startup_over(const struct mpa_ctx *ctx)

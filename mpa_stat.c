@@ -70,6 +70,10 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 			sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[i]);
 		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_names[i], sum);
 	}
+	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup",
+		   mpa_policy_in_startup(net));
+	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted",
+		   mpa_policy_ousted(net));
 	/* Not of this namespace, as TCP's "mem" in /proc/net/sockstat. */
 	seq_printf(seq, "%-32s\t%lu\n", "MpaMemKept", mpa_pages_held());
 	return 0;

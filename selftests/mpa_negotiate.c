@@ -370,10 +370,16 @@ static u32 rtr_options(unsigned int bits)
 	return (bits & 1 ? B : 0) | (bits & 2 ? C : 0) | (bits & 4 ? D : 0);
 }
 
-/* MPA does the zero-length FPDU by itself and so prefers it. */
+/* What a peer with DDP expects comes first. */
 static u32 rtr_chosen(u32 both)
 {
-	return both & B ? B : both & C ? C : both & D;
+	return both & C ? C : both & D ? D : both & B;
+}
+
+/* What a responder names in its reply. */
+static u32 rtr_offered(u32 ours, u32 theirs)
+{
+	return ours ? ours : theirs == B ? B : C | D;
 }
 
 TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
@@ -478,7 +484,8 @@ TEST_F(pair, responder_names_the_options_it_supports)
 		self->start[1].flags = ours;
 		n = enhanced_frame(frame, false, 0x40, A | theirs, 0, 0);
 		ASSERT_EQ(0, request(self, frame, n));
-		enhanced_frame(frame, true, 0x40, A | B | ours, 0, 0);
+		enhanced_frame(frame, true, 0x40, A | rtr_offered(ours, theirs),
+			       0, 0);
 		ASSERT_EQ(n, read_all(self->fd[0], self->buf, n));
 		EXPECT_EQ(0, memcmp(frame, self->buf, n)) {
 			TH_LOG("ours 0x%x, theirs 0x%x", ours, theirs);
@@ -486,7 +493,8 @@ TEST_F(pair, responder_names_the_options_it_supports)
 		EXPECT_EQ(MPA_INFO_P2P,
 			  mpa_info(self->fd[1]).flags & MPA_INFO_P2P);
 		/* What both can do is what may open the connection. */
-		ASSERT_EQ((B | ours) & theirs, mpa_info(self->fd[1]).rtr) {
+		ASSERT_EQ(rtr_offered(ours, theirs) & theirs,
+			  mpa_info(self->fd[1]).rtr) {
 			TH_LOG("ours 0x%x, theirs 0x%x", ours, theirs);
 		}
 	}
@@ -500,7 +508,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 	self->start[1].revision = 2;
 	for (i = 8; i < 64; i++) {
 		u32 ours = rtr_options(i / 8), theirs = rtr_options(i % 8);
-		u32 chosen = rtr_chosen(ours & (theirs | B));
+		u32 chosen = rtr_chosen(ours & rtr_offered(theirs, ours));
 
 		self->start[0].flags = MPA_START_ENHANCED | A | ours |
 				       (i & 1 ? MPA_START_MARKERS : 0);

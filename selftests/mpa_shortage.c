@@ -120,6 +120,30 @@ static bool get_stuck(struct _test_data_shortage *self)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, sizeof(self->buf), 0)); \
 } while (0)
 
+/* ---- startup frames ---- */
+
+/* What waits for memory must not be tried once more on what has been reset. */
+TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 1, .timeout_ms = 200,
+	};
+	int fd[2];
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
+	set_nonblock(fd[0]);
+	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
+	ASSERT_EQ(EINPROGRESS, errno);
+	ASSERT_NE(0, POLLERR & poll_for(fd[0], 0, 20000));
+	shutdown(fd[0], SHUT_WR);
+	EXPECT_EQ(ETIMEDOUT, so_error(fd[0]));
+	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(fd[0]).state);
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+}
+
 static void on_signal(int sig)
 {
 }

@@ -131,13 +131,13 @@ TEST_F(tcp, unknown_options_are_refused)
 
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
 	EXPECT_EQ(-1, setsockopt(self->fd[0], SOL_MPA, 99, &val, len));
-	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(ENOPROTOOPT, errno);
 	EXPECT_EQ(-1, getsockopt(self->fd[0], SOL_MPA, 99, &val, &len));
-	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(ENOPROTOOPT, errno);
 	EXPECT_EQ(-1, setsockopt(self->fd[0], SOL_MPA, MPA_INFO, &val, len));
-	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(ENOPROTOOPT, errno);
 	EXPECT_EQ(-1, getsockopt(self->fd[0], SOL_MPA, MPA_START, &val, &len));
-	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(ENOPROTOOPT, errno);
 }
 
 TEST_F(tcp, start_wants_a_connection)

@@ -71,7 +71,7 @@ enum mpa_role {
 /* mpa_start.flags */
 #define MPA_START_MARKERS	(1U << 0) /* the peer shall send me markers */
 #define MPA_START_NO_CRC	(1U << 1) /* I can do without CRCs */
-#define MPA_START_MANUAL	(1U << 2) /* responder: I accept or reject */
+#define MPA_START_MANUAL	(1U << 2) /* I accept or reject */
 #define MPA_START_PERMISSIVE	(1U << 3) /* speak revision 0 with who does */
 #define MPA_START_ENHANCED	(1U << 4) /* initiator: negotiate IRD, ORD */
 #define MPA_START_P2P		(1U << 5) /* initiator: peer-to-peer model */
@@ -114,7 +114,8 @@ struct mpa_start {
 };
 
 /**
- * struct mpa_reply - how a responder that decides by hand answers a request
+ * struct mpa_reply - how a responder that decides by hand answers a request; an
+ *		      initiator, on a reply, passes none
  * @private_len: octets of @private_data that go into the MPA Reply Frame
  * @ird:	 for an enhanced reply: as in struct mpa_start
  * @ord:	 for an enhanced reply: as in struct mpa_start
@@ -137,10 +138,10 @@ struct mpa_reply {
  * @MPA_STATE_IDLE:	attached, not started: an ordinary TCP socket
  * @MPA_STATE_STARTUP:	startup frames are being exchanged
  * @MPA_STATE_FULL:	Full Operation: octets on the wire are FPDUs
- * @MPA_STATE_REJECTED:	the peer rejected the request: an ordinary TCP socket
- *			again
+ * @MPA_STATE_REJECTED:	the request was rejected, or the reply: an ordinary TCP
+ *			socket again
  * @MPA_STATE_FAILED:	startup failed, TCP has been closed
- * @MPA_STATE_REQUESTED: a responder that decides by hand has a request
+ * @MPA_STATE_REQUESTED: who decides by hand has a request, or a reply
  */
 enum mpa_state {
 	MPA_STATE_IDLE,

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who may be in startup when net.mpa.startup_max have begun one already: the
+ * newcomer, in the place of the one that has been silent for longest, of the
+ * listening port that has most.
+ */
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+
+#define MOST	8	/* net.mpa.startup_max */
+#define PORTS	2
+#define CROWD	64
+
+FIXTURE(gate)
+{
+	struct mpa_start start;
+	struct sockaddr_in addr[PORTS];
+	int listener[PORTS];
+	int client[CROWD];
+	int child[CROWD];
+	int n;
+};
+
+FIXTURE_SETUP(gate)
+{
+	socklen_t len;
+	int i;
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, sysctl_put("startup_max", MOST));
+	self->start = (struct mpa_start){
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+		.timeout_ms = 3600000,
+	};
+	self->n = 0;
+	for (i = 0; i < PORTS; i++) {
+		struct sockaddr_in *addr = &self->addr[i];
+
+		*addr = (struct sockaddr_in){
+			.sin_family = AF_INET,
+			.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		};
+		len = sizeof(*addr);
+		self->listener[i] = socket(AF_INET, SOCK_STREAM, 0);
+		patience(self->listener[i], 20);
+		ASSERT_EQ(0, bind(self->listener[i], (void *)addr, len));
+		ASSERT_EQ(0, mpa_attach(self->listener[i]));
+		ASSERT_EQ(0, mpa_start_as(self->listener[i], &self->start));
+		ASSERT_EQ(0, listen(self->listener[i], 64));
+		ASSERT_EQ(0, getsockname(self->listener[i], (void *)addr,
+					 &len));
+	}
+}
+
+FIXTURE_TEARDOWN(gate)
+{
+	int i;
+
+	for (i = 0; i < self->n; i++) {
+		hang_up(self->client[i]);
+		hang_up(self->child[i]);
+	}
+	for (i = 0; i < PORTS; i++)
+		close(self->listener[i]);
+}
+
+/* Who has been counted so far, at the least: those who are in, or had to go. */
+static long long counted(void)
+{
+	return statistic("MpaInStartup") + statistic("MpaStartupOusted");
+}
+
+/* One more at a port, that says so much of its request; its index, or -1. */
+static int comes(struct _test_data_gate *self, int port, size_t says)
+{
+	const bool stays = says < FRAME_LEN && sysctl_get("startup_max");
+	const long until = now_ms() + 20000;
+	const long long before = counted();
+	int fd = socket(AF_INET, SOCK_STREAM, 0), child;
+	u8 frame[FRAME_LEN];
+
+	patience(fd, 20);
+	frame_put(frame, false, 0x40, 1, 0);
+	if (self->n == CROWD ||
+	    connect(fd, (void *)&self->addr[port], sizeof(self->addr[port])) ||
+	    (says && write_all(fd, frame, says)))
+		return -1;
+	child = accept(self->listener[port], NULL, NULL);
+	if (child < 0)
+		return -1;
+	/* In this order they are counted. */
+	while (stays && counted() == before && now_ms() < until)
+		poll(NULL, 0, 1);
+	patience(child, 20);
+	self->client[self->n] = fd;
+	self->child[self->n] = child;
+	return self->n++;
+}
+
+/* So many at a port; the index of the first, or -1. */
+static int come(struct _test_data_gate *self, int port, size_t says, int n)
+{
+	int first = self->n;
+
+	while (n--)
+		if (comes(self, port, says) < 0)
+			return -1;
+	return first;
+}
+
+static bool waits(struct _test_data_gate *self, int i)
+{
+	return mpa_info(self->child[i]).state == MPA_STATE_STARTUP;
+}
+
+/* It has had to go, and its client has been told. */
+static bool had_to_go(struct _test_data_gate *self, int i)
+{
+	char octet;
+
+	return POLLERR & poll_for(self->child[i], 0, 20000) &&
+	       so_error(self->child[i]) == EUSERS &&
+	       mpa_info(self->child[i]).state == MPA_STATE_FAILED &&
+	       mpa_info(self->child[i]).error == MPA_ERR_LOCAL &&
+	       recv(self->client[i], &octet, 1, 0) == -1 &&
+	       errno == ECONNRESET;
+}
+
+/* One that says all it has to is served. */
+static bool served(struct _test_data_gate *self, int port)
+{
+	int i = comes(self, port, FRAME_LEN);
+	u8 reply[FRAME_LEN];
+
+	return i >= 0 &&
+	       read_all(self->client[i], reply, FRAME_LEN) == FRAME_LEN &&
+	       !memcmp(reply, "MPA ID Rep Frame", 16) &&
+	       mpa_info(self->child[i]).state == MPA_STATE_FULL;
+}
+
+TEST_F(gate, oldest_silent_one_makes_room)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	for (i = 0; i < 5; i++) {
+		int last = comes(self, 0, 0);
+
+		ASSERT_LE(0, last);
+		EXPECT_TRUE(had_to_go(self, i)) {
+			TH_LOG("number %d should have made room, number %d has come",
+			       i, last);
+		}
+		EXPECT_TRUE(waits(self, i + 1));
+		EXPECT_TRUE(waits(self, last));
+	}
+	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+	EXPECT_EQ(5, statistic("MpaStartupOusted"));
+}
+
+TEST_F(gate, strangers_bar_nobody)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		ASSERT_LE(0, come(self, 0, 0, MOST));
+		EXPECT_TRUE(served(self, 0)) {
+			TH_LOG("round %d", i);
+		}
+		EXPECT_TRUE(served(self, 1));
+	}
+}
+
+/* A good client's request has its time. */
+TEST_F(gate, silent_ones_go_before_those_who_have_begun)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 5, 2));
+	EXPECT_TRUE(arrived(self->child[0], 5));
+	EXPECT_TRUE(arrived(self->child[1], 5));
+	ASSERT_EQ(2, come(self, 0, 0, MOST - 2));
+	ASSERT_LE(0, come(self, 0, 0, 3));
+	for (i = 2; i < 5; i++) {
+		EXPECT_TRUE(had_to_go(self, i)) {
+			TH_LOG("number %d has said nothing", i);
+		}
+	}
+	EXPECT_TRUE(waits(self, 0));
+	EXPECT_TRUE(waits(self, 1));
+}
+
+/* Half a request is no way to stay. */
+TEST_F(gate, begun_ones_make_room_if_all_have_begun)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 1, MOST));
+	for (i = 0; i < MOST; i++)
+		ASSERT_TRUE(arrived(self->child[i], 1));
+	EXPECT_TRUE(served(self, 0));
+	EXPECT_TRUE(had_to_go(self, 0));
+	EXPECT_TRUE(served(self, 1));
+	EXPECT_TRUE(waits(self, MOST - 1));
+}
+
+/* Who has begun long ago is as good as silent, and older. */
+TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 1, 1));
+	ASSERT_TRUE(arrived(self->child[0], 1));
+	ASSERT_EQ(1, come(self, 0, 0, MOST - 1));
+	/* What counts is time itself. */
+	EXPECT_EQ(0, poll_for(self->child[0], POLLIN, 2200));
+	i = comes(self, 0, 0);
+	ASSERT_EQ(MOST, i);
+	EXPECT_TRUE(had_to_go(self, 0));
+	EXPECT_TRUE(waits(self, 1));
+	EXPECT_TRUE(waits(self, i));
+}
+
+TEST_F(gate, listener_with_most_pays)
+{
+	int quiet, i;
+
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	/* Two at another port, silent as well. */
+	quiet = come(self, 1, 0, 2);
+	ASSERT_LE(0, quiet);
+	ASSERT_LE(0, come(self, 0, 0, 3 * MOST));
+	for (i = quiet; i < quiet + 2; i++) {
+		EXPECT_TRUE(waits(self, i)) {
+			TH_LOG("%s: another port's crowd has pushed it out",
+			       strerror(so_error(self->child[i])));
+		}
+	}
+	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+	EXPECT_TRUE(served(self, 1));
+}
+
+/* accept(2) and MPA_START in the program, not in the kernel. */
+TEST_F(gate, responder_started_by_hand_makes_room_as_well)
+{
+	int i, idle = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(self->addr[0]);
+
+	/* A listener that is only attached, in place of one that is started. */
+	close(self->listener[0]);
+	self->listener[0] = idle;
+	patience(idle, 20);
+	self->addr[0].sin_port = 0;
+	ASSERT_EQ(0, bind(idle, (void *)&self->addr[0], len));
+	ASSERT_EQ(0, mpa_attach(idle));
+	ASSERT_EQ(0, listen(idle, 64));
+	ASSERT_EQ(0, getsockname(idle, (void *)&self->addr[0], &len));
+	for (i = 0; i < MOST + 2; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		patience(fd, 20);
+		ASSERT_EQ(0, connect(fd, (void *)&self->addr[0], len));
+		self->client[i] = fd;
+		self->child[i] = accept(idle, NULL, NULL);
+		self->n = i + 1;
+		ASSERT_LE(0, self->child[i]);
+		EXPECT_EQ(0, mpa_start_as(self->child[i], &self->start)) {
+			TH_LOG("number %d: %m", i);
+		}
+	}
+	EXPECT_TRUE(had_to_go(self, 0));
+	EXPECT_TRUE(had_to_go(self, 1));
+	for (i = 2; i < MOST + 2; i++)
+		EXPECT_TRUE(waits(self, i));
+}
+
+/* They wait because their program wants it, and bar no responder. */
+TEST_F(gate, initiators_are_counted_by_themselves)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 1,
+		.timeout_ms = 3600000,
+	};
+	int fd[MOST + 1][2], i;
+	u8 octet;
+
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	for (i = 0; i < MOST + 1; i++) {
+		ASSERT_EQ(0, tcp_pair(AF_INET, fd[i]));
+		ASSERT_EQ(0, mpa_attach(fd[i][0]));
+		set_nonblock(fd[i][0]);
+		EXPECT_EQ(-1, mpa_start_as(fd[i][0], &start));
+		EXPECT_EQ(i < MOST ? EINPROGRESS : EUSERS, errno) {
+			TH_LOG("number %d: %m", i);
+		}
+	}
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd[MOST][0]).state);
+	EXPECT_EQ(-1, recv(fd[MOST][1], &octet, 1, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_LE(0, come(self, 0, 0, MOST));
+	EXPECT_TRUE(served(self, 0));
+	for (i = 0; i < MOST; i++)
+		EXPECT_EQ(MPA_STATE_STARTUP, mpa_info(fd[i][0]).state);
+	for (i = 0; i < MOST + 1; i++) {
+		hang_up(fd[i][0]);
+		hang_up(fd[i][1]);
+	}
+}
+
+TEST_F(gate, none_may_begin_if_the_administrator_wants_none)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 0, 2));
+	ASSERT_EQ(0, sysctl_put("startup_max", 0));
+	i = comes(self, 0, 0);
+	ASSERT_EQ(2, i);
+	EXPECT_TRUE(had_to_go(self, 2));
+	EXPECT_TRUE(waits(self, 0));
+	EXPECT_TRUE(waits(self, 1));
+}
+
+/* Each newcomer takes two places, until there are no more than there may be. */
+TEST_F(gate, lowered_limit_is_reached)
+{
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	ASSERT_EQ(0, sysctl_put("startup_max", 2));
+	ASSERT_LE(0, come(self, 0, 0, MOST));
+	EXPECT_EQ(2, statistic("MpaInStartup"));
+	EXPECT_TRUE(waits(self, self->n - 1));
+	EXPECT_TRUE(waits(self, self->n - 2));
+	EXPECT_TRUE(had_to_go(self, self->n - 3));
+}
+
+/* One that has had to go counts no more, nor when it is closed. */
+TEST_F(gate, places_are_given_back_once)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 0, 2 * MOST));
+	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+	for (i = 0; i < 2 * MOST; i++) {
+		hang_up(self->client[i]);
+		hang_up(self->child[i]);
+	}
+	self->n = 0;
+	EXPECT_EQ(0, statistic("MpaInStartup"));
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	for (i = 0; i < MOST; i++)
+		EXPECT_TRUE(waits(self, i));
+	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+}
+
+TEST_HARNESS_MAIN
