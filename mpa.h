@@ -58,6 +58,7 @@
 
 #include "compat.h"
 #include "mpa_proto.h"
+#include "mpa_tcp.h"
 
 struct mpa_ctx;
 struct mpa_table;
@@ -248,81 +249,6 @@ struct mpa_align {
 	u8		broken;
 	u64		skbs;
 	u64		segs[MPA_CUTS];
-};
-
-/**
- * struct mpa_tail - the last skb of TCP's send queue
- * @open:	it is unsent, and what TCP is given next goes into it; if not,
- *		only @end is valid
- * @seq:	sequence number of its first octet
- * @end:	and of the next one that TCP is given
- * @frags:	its fragments
- */
-struct mpa_tail {
-	bool	open;
-	u32	seq;
-	u32	end;
-	u32	frags;
-};
-
-/**
- * struct mpa_sent - a data packet that TCP hands to IP
- * @seq:	sequence number
- * @len:	octets of payload
- * @seg:	octets of a segment of it
- * @emss:	EMSS at the moment
- * @window_end:	end of the peer's receive window
- * @sacks:	EMSS is smaller than it could be, as SACK blocks are owed
- * @probe:	may be a window probe
- */
-struct mpa_sent {
-	u32	seq;
-	u32	len;
-	u32	seg;
-	u32	emss;
-	u32	window_end;
-	bool	sacks;
-	bool	probe;
-};
-
-/**
- * struct mpa_fit - the MSS, made a multiple of what FPDUs are long
- * @unit:	what FPDUs are long, in octets
- * @emss:	EMSS that came of it
- * @less:	octets by which we have lowered the MSS
- * @ext_hdr_len: TCP's variable by which we have, as we left it
- */
-struct mpa_fit {
-	u32	unit;
-	u32	emss;
-	u16	less;
-	u16	ext_hdr_len;
-};
-
-/**
- * enum mpa_push - what TCP does with octets that it is given
- * @MPA_PUSH_NOT:	it keeps them, if it can; mpa_tcp_push() follows
- * @MPA_PUSH_FULL:	it sends full segments
- * @MPA_PUSH_ALL:	it sends all it has
- */
-enum mpa_push {
-	MPA_PUSH_NOT,
-	MPA_PUSH_FULL,
-	MPA_PUSH_ALL
-};
-
-/**
- * struct mpa_window - how the edge of the peer's window is minded
- * @corked:	TCP is corked for it, or for @more
- * @more:	the user has said that more follows
- * @pushed:	TCP has been told to send what it has
- * @lent:	tasks that set TCP's options, which are the user's meanwhile
- */
-struct mpa_window {
-	bool	corked;
-	bool	more;
-	bool	pushed;
-	u32	lent;
 };
 
 /**
@@ -641,33 +567,7 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 	}
 }
 
-/* ---- floor 1: mpa_tcp.c ---- */
-
-typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
-
-/**
- * struct mpa_cursor - a place in TCP's receive queue
- * @sk:		the socket
- * @skb:	where in its queue the place was looked for last; never behind it
- * @part:	@skb, or one of its fragment list
- * @seq:	sequence number of the next octet
- * @start:	octets of @skb in front of the piece
- * @piece:	of @part: 0 is the linear part, n is fragment n - 1
- * @data:	the next octets, @left of which lie side by side
- * @left:	0: not looked up
- *
- * With it, passing over a queue costs the same in one walk and in many.
- */
-struct mpa_cursor {
-	struct sock	*sk;
-	struct sk_buff	*skb;
-	struct sk_buff	*part;
-	u32		seq;
-	u32		start;
-	int		piece;
-	u32		left;
-	const u8	*data;
-};
+/* ---- the tables of operations: mpa_ops.c ---- */
 
 int mpa_ops_attach(struct mpa_ctx *ctx);
 int mpa_ops_hook(struct mpa_ctx *ctx);
@@ -678,13 +578,6 @@ bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx);
 void mpa_ops_forget(struct sock *sk);
 bool mpa_ops_keep(struct mpa_ctx *ctx);
 void mpa_ops_let_go(struct socket *keeper);
-bool mpa_tcp_listening(const struct sock *sk);
-bool mpa_tcp_may_listen(const struct sock *sk);
-bool mpa_tcp_may_attach(const struct sock *sk);
-bool mpa_tcp_has_listened(const struct sock *sk);
-bool mpa_tcp_repaired(const struct sock *sk);
-bool mpa_tcp_sending(const struct sock *sk);
-
 int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
 			    sockptr_t val, unsigned int len);
 int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
@@ -692,85 +585,6 @@ int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 void mpa_ops_base_shutdown(struct sock *sk, int how);
 void mpa_ops_abort(struct mpa_ctx *ctx, int err);
 void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
-
-bool mpa_tcp_connected(const struct sock *sk);
-bool mpa_tcp_gone(const struct sock *sk);
-bool mpa_tcp_input_ended(const struct sock *sk);
-bool mpa_tcp_peer_ended(const struct sock *sk);
-bool mpa_tcp_may_linger(const struct sock *sk);
-void mpa_tcp_reset_on_close(struct sock *sk);
-void mpa_tcp_abort(struct sock *sk, const struct proto *base, int err);
-bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
-int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
-		 bool (*done)(const struct mpa_ctx *ctx));
-
-u32 mpa_tcp_inq(const struct sock *sk);
-bool mpa_tcp_window_closed(const struct sock *sk);
-u32 mpa_tcp_copied_seq(const struct sock *sk);
-bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
-u32 mpa_tcp_rcv_nxt(const struct sock *sk);
-bool mpa_tcp_forget_urgent(struct sock *sk);
-void mpa_tcp_busy_poll(struct sock *sk, bool nonblock);
-void mpa_tcp_charge_pages(struct sock *sk, u32 size);
-void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
-void mpa_tcp_acknowledge(struct sock *sk);
-void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk);
-void mpa_tcp_seek(struct mpa_cursor *at, u32 off);
-void mpa_tcp_skip(struct mpa_cursor *at, u32 len);
-int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
-bool mpa_tcp_map(struct mpa_cursor *at, u32 len);
-void mpa_tcp_consume(struct sock *sk, u32 len);
-
-/* mpa_tcp_out.c */
-u32 mpa_tcp_emss(struct sock *sk);
-void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
-bool mpa_tcp_drained(const struct sock *sk);
-void mpa_tcp_want_drained(struct sock *sk);
-void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail, u32 *una);
-void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
-void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);
-void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
-void mpa_tcp_end_segment(struct sock *sk);
-u32 mpa_tcp_packet_max(struct sock *sk);
-u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
-bool mpa_tcp_writable(const struct sock *sk);
-bool mpa_tcp_want_writable(struct sock *sk);
-int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets);
-void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out);
-void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
-			 void (*write_space)(struct sock *sk));
-void mpa_tcp_fail(struct sock *sk, int err);
-int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
-		 struct mpa_window *window, bool end_segment,
-		 enum mpa_push push);
-u32 mpa_tcp_frags(const struct mpa_octets *out);
-u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags);
-u32 mpa_tcp_write_seq(const struct sock *sk);
-void mpa_tcp_sent_how(const struct sock *sk, struct mpa_sent *sent);
-void mpa_tcp_watch(struct sock *sk);
-void mpa_tcp_unwatch(struct sock *sk);
-
-/**
- * mpa_tcp_look() - the next octets, if they lie side by side
- * @at:		where
- * @len:	how many
- *
- * Context: as mpa_tcp_begin().
- * Return: NULL if they do not, or not in memory that is mapped all the time:
- * mpa_tcp_walk() shows them.
- */
-static inline const u8 *mpa_tcp_look(struct mpa_cursor *at, u32 len)
-{
-	return at->left >= len || mpa_tcp_map(at, len) ? at->data : NULL;
-}
-
-/* Pass over octets that mpa_tcp_look() has found. */
-static inline void mpa_tcp_pass(struct mpa_cursor *at, u32 len)
-{
-	at->seq += len;
-	at->data += len;
-	at->left -= len;
-}
 
 /* ---- floor 2: engines ---- */
 
