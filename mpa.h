@@ -588,6 +588,14 @@ void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 
 /* ---- floor 2: engines ---- */
 
+/* mpa_agree.c */
+int mpa_agree_judge(const struct mpa_params *params,
+		    const struct mpa_startup *startup);
+bool mpa_agree_too_early(u8 role, int revision, u8 flags);
+u32 mpa_agree_rtr(u32 ours, u32 theirs);
+u32 mpa_agree_offer(u32 ours, u32 theirs);
+u16 mpa_agree_limit(u16 ours, u16 theirs);
+
 /* mpa_startup.c */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock);

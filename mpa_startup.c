@@ -263,64 +263,6 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/*
- * The revision to go on with, or -1. Appendix C: the Rev fields of request and
- * reply may differ, where one peer is of the RDMA Consortium's kind and the
- * other permissive. RFC 6581 section 6: who speaks 2 serves 1 as well.
- */
-static int mpa_startup_revision(const struct mpa_params *params, u8 theirs)
-{
-	bool initiator = params->role == MPA_ROLE_INITIATOR;
-
-	if (!params->revision)
-		return !theirs || (!initiator && theirs == 1) ? 0 : -1;
-	/* Who wants enhanced setup gets that or none. */
-	if (initiator && params->flags & MPA_START_ENHANCED)
-		return theirs == params->revision ? theirs : -1;
-	if (!theirs)
-		return params->flags & MPA_START_PERMISSIVE ? 0 : -1;
-	return theirs <= params->revision ? theirs : -1;
-}
-
-/*
- * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B is
- * a zero-length Send there, and RFC 5044 section 3 knows no empty ULPDU: a peer
- * may look for a DDP header in it. So it comes last.
- */
-static u32 mpa_startup_rtr(u32 ours, u32 theirs)
-{
-	u32 both = ours & theirs & MPA_START_RTR;
-
-	if (both & MPA_START_RTR_WRITE)
-		return MPA_START_RTR_WRITE;
-	if (both & MPA_START_RTR_READ)
-		return MPA_START_RTR_READ;
-	return both;
-}
-
-/*
- * The responder's options in its reply: those that the program names. One that
- * names none leaves what comes to the layer above, so that Write and Read are
- * as good as any record; B is for a peer that has nothing else.
- */
-static u32 mpa_startup_offer(u32 ours, u32 theirs)
-{
-	ours &= MPA_START_RTR;
-	theirs &= MPA_START_RTR;
-	if (ours)
-		return ours;
-	return theirs == MPA_START_RTR_FPDU ? theirs :
-	       MPA_START_RTR_WRITE | MPA_START_RTR_READ;
-}
-
-/* A depth that we can use of what the peer can take (RFC 6581 section 9.1). */
-static u16 mpa_startup_limit(u16 ours, u16 theirs)
-{
-	if (theirs == MPA_DEPTH_BY_USER || ours == MPA_DEPTH_BY_USER)
-		return ours;
-	return min(ours, theirs);
-}
-
 /* The reply's depths and flags may ask for more than there is. */
 static int mpa_startup_enhance(struct mpa_ctx *ctx)
 {
@@ -330,12 +272,12 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	mpa_enhanced_get(ctx->peer_private, &peer);
 	ctx->enhanced = true;
 	ctx->ird = params->ird;
-	ctx->ord = mpa_startup_limit(params->ord, peer.ird);
+	ctx->ord = mpa_agree_limit(params->ord, peer.ird);
 	ctx->control = 0;
 
 	if (params->flags & MPA_START_P2P) {
 		ctx->control = MPA_START_P2P |
-			       mpa_startup_rtr(params->flags, peer.control);
+			       mpa_agree_rtr(params->flags, peer.control);
 		if (ctx->control == MPA_START_P2P) {
 			ctx->code = MPA_ERR_RTR;
 			return -EOPNOTSUPP;
@@ -415,11 +357,11 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 		enhanced.ord = peer.ird == MPA_DEPTH_BY_USER ?
 			       MPA_DEPTH_BY_USER :
 			       reject ? reply->ord :
-			       mpa_startup_limit(reply->ord, peer.ird);
+			       mpa_agree_limit(reply->ord, peer.ird);
 		/* Section 9.2: A as in the request, and all that we can do. */
 		if (peer.control & MPA_START_P2P)
 			enhanced.control = MPA_START_P2P |
-					   mpa_startup_offer(params->flags,
+					   mpa_agree_offer(params->flags,
 							     peer.control);
 	}
 	if (reject)
@@ -439,7 +381,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 	if (is_enhanced) {
 		ctx->enhanced = true;
 		ctx->ird = reply->ird;
-		ctx->ord = mpa_startup_limit(reply->ord, peer.ird);
+		ctx->ord = mpa_agree_limit(reply->ord, peer.ird);
 		/* Which of them the initiator takes, the first FPDU shows. */
 		ctx->control = enhanced.control &
 			       (peer.control | MPA_START_P2P);
@@ -459,46 +401,14 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/*
- * Nobody may send an FPDU before the other end has read the frame in front of
- * it: the initiator has not seen a reply, the responder no FPDU. So octets
- * behind it mean that PD_Length does not match the private data (section
- * 7.1.1), whenever they come. Two replies may have some behind them: one that
- * rejects, as both go on in their own way, and one of revision 0, as
- * draft-culley-iwarp-mpa-01 section 8.1 does not let the responder wait.
- */
-static bool mpa_startup_too_early(const struct mpa_ctx *ctx, int revision,
-				  u8 flags)
-{
-	bool reply = ctx->role == MPA_ROLE_INITIATOR;
-
-	return !(reply && (!revision || flags & MPA_PEER_REJECTED));
-}
-
 /* A frame waits for the program's decision. */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
 	mpa_tx_push(ctx);
 	if (mpa_tcp_inq(ctx->sk) &&
-	    mpa_startup_too_early(ctx, ctx->revision, ctx->peer.flags))
+	    mpa_agree_too_early(ctx->role, ctx->revision, ctx->peer.flags))
 		return mpa_startup_malformed(ctx);
 	return 0;
-}
-
-/* The revision to go on with, or -1 for a frame that we cannot go on with. */
-static int mpa_startup_judge(const struct mpa_ctx *ctx,
-			     const struct mpa_params *params,
-			     const struct mpa_startup *startup)
-{
-	/* Rule 3 of section 7.1.2, first of all: nothing has to fit. */
-	if (startup->flags & MPA_PEER_REJECTED)
-		return params->revision;
-	/* RFC 6581 section 10: enhanced is answered enhanced, else not. */
-	if (ctx->role == MPA_ROLE_INITIATOR &&
-	    !(params->flags & MPA_START_ENHANCED) !=
-	    !(startup->flags & MPA_PEER_ENHANCED))
-		return -1;
-	return mpa_startup_revision(params, startup->revision);
 }
 
 /**
@@ -542,14 +452,15 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 		return mpa_startup_malformed(ctx);
 	}
 
-	revision = mpa_startup_judge(ctx, params, &startup);
+	revision = mpa_agree_judge(params, &startup);
 	if (revision < 0)
 		return mpa_startup_malformed(ctx);
 
 	len = MPA_STARTUP_LEN + startup.private_len;
 	if (have < len)
 		return mpa_startup_more(ctx);
-	if (have > len && mpa_startup_too_early(ctx, revision, startup.flags))
+	if (have > len && mpa_agree_too_early(ctx->role, revision,
+					       startup.flags))
 		return mpa_startup_malformed(ctx);
 
 	if (mpa_startup_take(ctx, &startup)) {
