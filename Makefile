@@ -42,7 +42,8 @@ help:
 	@echo 'make clean'
 
 # W=1 and C=2 (sparse) are handed on to kbuild.
-kbuild_args := CONFIG_MPA=m $(if $(W),W=$(W)) $(if $(C),C=$(C))
+kbuild_args := CONFIG_MPA=m $(if $(W),W=$(W)) $(if $(C),C=$(C)) \
+	       $(if $(MPA_DELAYS),MPA_DELAYS=$(MPA_DELAYS))
 
 module: $(if $(KERNEL),,have-headers)
 	@mkdir -p $(BUILD)

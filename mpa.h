@@ -57,6 +57,7 @@
 #include <net/inet_connection_sock.h>
 
 #include "compat.h"
+#include "mpa_delay.h"
 #include "mpa_proto.h"
 #include "mpa_tcp.h"
 

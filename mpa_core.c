@@ -100,9 +100,11 @@ static void mpa_work(struct work_struct *work)
 	bool over = false;
 	int err = 0;
 
+	mpa_delay(MPA_POINT_WORK_BEGIN);
 	/* One workqueue serves all sockets: no user's lock is waited for. */
 	if (!mpa_tcp_try_lock(sk, &ctx->put_off))
 		return;
+	mpa_delay(MPA_POINT_WORK_LOCKED);
 	if (ctx->closing)
 		goto out;
 	if (ctx->linger) {
@@ -131,7 +133,9 @@ static void mpa_work(struct work_struct *work)
 		mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
 	}
 out:
+	mpa_delay(MPA_POINT_WORK_END);
 	release_sock(sk);
+	mpa_delay(MPA_POINT_WORK_UNLOCKED);
 	if (over) {
 		/* From here on nobody arms it again. */
 		cancel_delayed_work(&ctx->work);
@@ -279,6 +283,7 @@ static int mpa_init(struct sock *sk)
 
 	if (mpa_tcp_listening(sk))
 		return -EINVAL;
+	mpa_delay(MPA_POINT_INIT_BEGIN);
 	if (!mpa_tcp_may_attach(sk))
 		return -ENOTCONN;
 	if (mpa_tcp_has_listened(sk))
@@ -292,6 +297,7 @@ static int mpa_init(struct sock *sk)
 	err = mpa_ops_attach(ctx);
 	if (err)
 		kfree(ctx);
+	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
 
@@ -356,13 +362,16 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 		return;
 	}
 
+	mpa_delay(MPA_POINT_CLONE_BEGIN);
 	rcu_read_lock();
 	listener = rcu_dereference_raw(icsk->icsk_ulp_data);
 	if (listener)
 		ctx = mpa_clone_charged(listener, child, priority);
+	mpa_delay(MPA_POINT_CLONE_CTX);
 	if (!mpa_ops_clone(child, ctx) && ctx)
 		mpa_ctx_free(ctx);
 	rcu_read_unlock();
+	mpa_delay(MPA_POINT_CLONE_END);
 }
 
 /* TCP destroys the socket. Without a close before, it was never accepted. */
@@ -370,6 +379,7 @@ static void mpa_release(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
+	mpa_delay(MPA_POINT_RELEASE);
 	mpa_ops_forget(sk);
 	if (!ctx)
 		return;
@@ -412,18 +422,25 @@ void mpa_close(struct sock *sk, long timeout)
 		return;
 	}
 
+	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);
+	mpa_delay(MPA_POINT_CLOSE_LOCKED);
 	if (mpa_started(ctx) && !mpa_tx_finish(ctx, &timeout) &&
 	    mpa_linger(ctx)) {
 		release_sock(sk);
 		return;
 	}
 	mpa_leave(ctx);
+	mpa_delay(MPA_POINT_CLOSE_LEFT);
 	release_sock(sk);
+	mpa_delay(MPA_POINT_CLOSE_UNLOCKED);
 
 	cancel_delayed_work_sync(&ctx->work);
+	mpa_delay(MPA_POINT_CLOSE_IDLE);
 	mpa_ops_base_close(ctx->table, sk, timeout);
+	mpa_delay(MPA_POINT_CLOSE_BASE);
 	mpa_ctx_free(ctx);
+	mpa_delay(MPA_POINT_CLOSE_END);
 }
 
 static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {

@@ -96,6 +96,7 @@ static bool mpa_plain_begin(struct mpa_ctx *ctx)
 
 	if (mpa_started(ctx))
 		return false;
+	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	lock_sock(ctx->sk);
 	plain = !mpa_started(ctx);
 	ctx->plain += plain;
@@ -105,6 +106,7 @@ static bool mpa_plain_begin(struct mpa_ctx *ctx)
 
 static void mpa_plain_end(struct mpa_ctx *ctx)
 {
+	mpa_delay(MPA_POINT_PLAIN_END);
 	lock_sock(ctx->sk);
 	ctx->plain--;
 	release_sock(ctx->sk);
@@ -262,6 +264,7 @@ static void mpa_op_accepted(struct socket *sock)
 {
 	const struct proto_ops *base;
 
+	mpa_delay(MPA_POINT_ACCEPTED);
 	if (!sock->ops || mpa_ops_ours(sock->sk))
 		return;
 	base = mpa_base_ops(sock);
@@ -300,6 +303,7 @@ static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
 	}
 
 	before = mpa_poll_state(ctx);
+	mpa_delay(MPA_POINT_POLL);
 	mask = mpa_base_ops(sock)->poll(file, sock, wait);
 	state = mpa_poll_state(ctx);
 	/* TCP may have spoken of octets that are no longer the user's. */
@@ -440,6 +444,7 @@ int mpa_ops_attach(struct mpa_ctx *ctx)
 		return -ENOMEM;
 	ctx->data_ready = ctx->table->data_ready;
 	ctx->write_space = ctx->table->write_space;
+	mpa_delay(MPA_POINT_ATTACH);
 
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_user_data) {
@@ -498,6 +503,7 @@ void mpa_ops_detach(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 
+	mpa_delay(MPA_POINT_DETACH);
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_data_ready == mpa_data_ready) {
 		sk->sk_data_ready = ctx->data_ready;

@@ -263,13 +263,16 @@ int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 
 	if (!READ_ONCE(ctx->rx.ready))
 		mpa_tcp_busy_poll(sk, flags & MSG_DONTWAIT);
+	mpa_delay(MPA_POINT_RECV);
 	lock_sock(sk);
+	mpa_delay(MPA_POINT_RECV_LOCKED);
 	timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
 	ret = mpa_rx_wait(ctx, &timeo);
 	if (ret == 1) {
 		ret = mpa_rx_deliver(ctx, msg, len, flags);
 		mpa_rx_update(ctx);
 	}
+	mpa_delay(MPA_POINT_RECV_END);
 	release_sock(sk);
 	return ret;
 }

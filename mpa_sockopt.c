@@ -138,7 +138,9 @@ static int mpa_set_start(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
 		return err;
 
 	nonblock = sock && sock->file && sock->file->f_flags & O_NONBLOCK;
+	mpa_delay(MPA_POINT_START);
 	lock_sock(sk);
+	mpa_delay(MPA_POINT_START_LOCKED);
 	err = mpa_startup_begin(ctx, params, nonblock);
 	release_sock(sk);
 	return err;

@@ -791,6 +791,7 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
  */
 void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 {
+	mpa_delay(MPA_POINT_ABORT);
 	mpa_ops_abort(ctx, -err);
 	mpa_startup_settle(ctx);
 }

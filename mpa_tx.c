@@ -618,7 +618,9 @@ int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	struct sock *sk = ctx->sk;
 	int ret;
 
+	mpa_delay(MPA_POINT_SEND);
 	lock_sock(sk);
+	mpa_delay(MPA_POINT_SEND_LOCKED);
 	ret = mpa_tx_ask(ctx, msg, size, &call) ?: mpa_tx_locked(ctx, &call);
 	if (ret < 0) {
 		/* What is behind it in a batch will not come. */
@@ -627,6 +629,7 @@ int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	} else {
 		ret = call.done;
 	}
+	mpa_delay(MPA_POINT_SEND_END);
 	release_sock(sk);
 	return ret;
 }

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What takes many sockets: memory that nobody pays for, strangers that take
+ * all places, users that hold their locks, and sockets that outlive the module.
+ */
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "explore.h"
+#include "ops.h"
+
+#define CROWD		150
+#define OPEN_LEN	60000
+#define STASHED_LEN	30000
+#define MEM_SLACK	(520 * 4096)	/* what each processor may keep aside */
+#define SILENT		8
+#define HELD		600		/* more than a workqueue lets run at once */
+#define HELD_FIRST	3000
+
+/* Octets that the kernel counts as TCP's. */
+static long tcp_mem(void)
+{
+	FILE *file = fopen("/proc/net/sockstat", "r");
+	char line[200], *at;
+	long pages = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		at = strstr(line, " mem ");
+		if (!strncmp(line, "TCP:", 4) && at)
+			pages = atol(at + 5);
+	}
+	if (file)
+		fclose(file);
+	return pages * 4096;
+}
+
+struct pair {
+	int s, raw;
+};
+
+static struct pair pairs[HELD];
+
+static int pairs_make(struct world *w, int nr, bool small)
+{
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		if (pair_make(w, small) || mpa_attach(w->s))
+			return -1;
+		pairs[i].s = w->s;
+		pairs[i].raw = w->raw;
+	}
+	w->s = -1;
+	w->raw = -1;
+	return 0;
+}
+
+static void pairs_end(int nr)
+{
+	while (nr--) {
+		hang_up(pairs[nr].s);
+		hang_up(pairs[nr].raw);
+	}
+	settle(10);
+}
+
+static void judge_mem(long before, long held, const char *what)
+{
+	long now = tcp_mem() - before;
+
+	if (held < 1 << 20)
+		violated("only %ld octets: nothing to judge", held);
+	else if (now + MEM_SLACK < held)
+		violated("%ld octets in %s, TCP counts %ld", held, what, now);
+}
+
+/* Records that are put together with MSG_MORE. */
+static int op_crowd_open(struct world *w, long arg)
+{
+	static u8 octets[OPEN_LEN];
+	long before = tcp_mem(), held = 0;
+	int i;
+
+	(void)arg;
+	if (pairs_make(w, CROWD, false))
+		return -1;
+	for (i = 0; i < CROWD; i++) {
+		mpa_start(pairs[i].s, MPA_ROLE_DIRECT, 0);
+		if (send(pairs[i].s, octets, OPEN_LEN,
+			 MSG_MORE | MSG_DONTWAIT) == OPEN_LEN)
+			held += OPEN_LEN;
+	}
+	judge_mem(before, held, "open records");
+	pairs_end(CROWD);
+	return 0;
+}
+
+/* Long FPDUs that small receive buffers have no room for. */
+static int op_crowd_stash(struct world *w, long arg)
+{
+	static u8 octets[STASHED_LEN];
+	long before = tcp_mem(), held = 0;
+	int i, left, sent[CROWD] = {};
+
+	(void)arg;
+	octets[0] = 0xfd;
+	if (pairs_make(w, CROWD, true))
+		return -1;
+	for (i = 0; i < CROWD; i++) {
+		mpa_start(pairs[i].s, MPA_ROLE_DIRECT, 0);
+		sent[i] = send(pairs[i].raw, octets, STASHED_LEN,
+			       MSG_DONTWAIT);
+	}
+	settle(2000);
+	for (i = 0; i < CROWD; i++) {
+		left = 0;
+		ioctl(pairs[i].raw, SIOCOUTQ, &left);
+		held += sent[i] - left;
+		/* That is in the peer's send queue, and on its account. */
+		before += left;
+	}
+	judge_mem(before, held, "stashes");
+	pairs_end(CROWD);
+	return 0;
+}
+
+/* Whether somebody who asks at once is served. */
+static bool served(int l, struct sockaddr_in *addr, int *to)
+{
+	int raw = raw_connect(addr);
+	u8 frame[FRAME_LEN];
+	bool good;
+
+	if (raw < 0)
+		return false;
+	frame_put(frame, false, 0x40, 1, 0);
+	if (write_all(raw, frame, FRAME_LEN))
+		violated("the request was not sent");
+	*to = accept(l, NULL, NULL);
+	settle(5);
+	good = recv(raw, frame, FRAME_LEN, MSG_DONTWAIT) == FRAME_LEN &&
+	       !memcmp(frame, "MPA ID Rep Frame", 16);
+	hang_up(raw);
+	if (*to >= 0)
+		hang_up(*to);
+	return good;
+}
+
+/* As many silent clients as may be in startup, then one that speaks. */
+static int op_crowd_silent(struct world *w, long other)
+{
+	struct sockaddr_in addr[2] = {};
+	int silent[2 * SILENT][2], l[2], i, to;
+
+	(void)w;
+	if (sysctl_put("startup_max", SILENT))
+		return -errno;
+	for (i = 0; i < 2; i++)
+		if (listen_make(&l[i], true, 0, &addr[i]) || listen(l[i], 64))
+			return -errno;
+	for (i = 0; i < 2 * SILENT; i++) {
+		silent[i][0] = raw_connect(&addr[0]);
+		silent[i][1] = accept(l[0], NULL, NULL);
+		settle(1);
+	}
+	if (!served(l[other], &addr[other], &to))
+		violated("strangers that are silent keep others out");
+	for (i = 0; i < 2 * SILENT; i++) {
+		hang_up(silent[i][0]);
+		hang_up(silent[i][1]);
+	}
+	close(l[0]);
+	close(l[1]);
+	sysctl_put("startup_max", 4096);
+	return 0;
+}
+
+/* ---- locks ---- */
+
+static void *hold_locks(void *arg)
+{
+	const char *path = getenv("MPA_KERNEL_USER");
+	char args[64];
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	snprintf(args, sizeof(args),
+		 "how=hold fd=%d count=%d ms=3000", HELD_FIRST, HELD);
+	*(int *)arg = syscall(SYS_finit_module, fd, args, 0) ? errno : 0;
+	close(fd);
+	return NULL;
+}
+
+/* Users whose pages never come: their locks stay held. */
+static int op_crowd_locks(struct world *w, long arg)
+{
+	struct rlimit files = { 2 * HELD_FIRST, 2 * HELD_FIRST };
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1, .timeout_ms = 500,
+	};
+	struct sockaddr_in addr = {};
+	pthread_t thread;
+	int i, l, to, err;
+
+	(void)arg;
+	if (!getenv("MPA_KERNEL_USER"))
+		return -ENOENT;
+	if (setrlimit(RLIMIT_NOFILE, &files) || pairs_make(w, HELD, false))
+		return -errno;
+	for (i = 0; i < HELD; i++) {
+		int s = fcntl(pairs[i].s, F_DUPFD, HELD_FIRST);
+
+		close(pairs[i].s);
+		pairs[i].s = s;
+	}
+	if (listen_make(&l, true, 0, &addr) || listen(l, 8))
+		return -errno;
+	for (i = 0; i < HELD; i++)
+		mpa_start_as(pairs[i].s, &start);
+	if (pthread_create(&thread, NULL, hold_locks, &err))
+		return -1;
+	/* They have timed out by now, and all want their locks. */
+	settle(1500);
+	if (!served(l, &addr, &to))
+		violated("a user who holds his locks stops another's startup");
+	pthread_join(thread, NULL);
+	if (err != ECANCELED)
+		violated("locks were not held: %s", strerror(err));
+	close(l);
+	pairs_end(HELD);
+	return 0;
+}
+
+/* ---- the module ---- */
+
+int module_again(void)
+{
+	const char *path = getenv("MPA_KO");
+	int fd, err, i;
+
+	for (i = 0; syscall(SYS_delete_module, "mpa", O_NONBLOCK); i++) {
+		if (i == 100)
+			return -errno;
+		settle(10);
+	}
+	settle(5000);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+	close(fd);
+	sysctl_put("startup_timeout_ms", STARTUP_MS);
+	return err;
+}
+
+/* Packets on the wire keep sockets that are closed long since. */
+static int op_crowd_wire(struct world *w, long accepted)
+{
+	struct sockaddr_in addr = {};
+	u8 octets[1000] = "";
+	int l, raw, s, err;
+
+	(void)w;
+	if (listen_make(&l, true, 0, &addr) || listen(l, 8))
+		return -errno;
+	raw = raw_connect(&addr);
+	if (accepted)
+		s = accept(l, NULL, NULL);
+	if (system("tc qdisc add dev lo root netem delay 1000ms"))
+		return -ENOENT;
+	if (accepted) {
+		close(l);
+		mpa_start(s, MPA_ROLE_DIRECT, 0);
+		if (send(s, octets, sizeof(octets), MSG_DONTWAIT) < 0)
+			err = -errno;
+		hang_up(s);
+	} else {
+		/* The children are reset with it. */
+		close(l);
+	}
+	err = module_again();
+	if (err == -EAGAIN || err == -EBUSY)
+		err = 0;
+	if (err)
+		violated("the module does not come back: %s", strerror(-err));
+	system("tc qdisc del dev lo root");
+	hang_up(raw);
+	return err;
+}
+
+/* All is closed: the module can go, and come back. */
+static int op_crowd_module(struct world *w, long arg)
+{
+	int err;
+
+	(void)arg;
+	settle(100);
+	err = module_again();
+	if (err)
+		violated("the module cannot go: %s", strerror(-err));
+	(void)w;
+	return err;
+}
+
+#define CROWD_OP(name, fn, arg)	{ "crowd." name, ACTOR_CROWD, OP_ALONE, fn, arg }
+
+const struct op crowd_ops[] = {
+	CROWD_OP("open", op_crowd_open, 0),
+	CROWD_OP("stash", op_crowd_stash, 0),
+	CROWD_OP("silent", op_crowd_silent, 0),
+	CROWD_OP("starved", op_crowd_silent, 1),
+	CROWD_OP("locks", op_crowd_locks, 0),
+	CROWD_OP("wire", op_crowd_wire, 1),
+	CROWD_OP("queue", op_crowd_wire, 0),
+	CROWD_OP("module", op_crowd_module, 0),
+};
+
+const int crowd_ops_nr = ARRAY_SIZE(crowd_ops);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The explorer: sequences of operations on a connection, from a start state,
+ * with a model that knows what may come of them.
+ */
+#ifndef _EXPLORE_H
+#define _EXPLORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+
+#include "../mpa_test.h"
+
+#define STREAM_MAX	(512 << 10)
+#define SEGS_MAX	64
+#define STEPS_MAX	16
+#define STARTUP_MS	200	/* the startup timeout */
+#define HOW_NO_EOR	(1 << 30)	/* nobody has seen MSG_EOR */
+#define FLOOD		0x55	/* what a long send of TCP's own consists of */
+
+#ifndef ARRAY_SIZE
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#endif
+
+/* What a part of the stream from the socket to its peer consists of. */
+enum seg_kind { SEG_PLAIN, SEG_FLOOD, SEG_FRAME, SEG_RECORDS };
+
+struct seg {
+	enum seg_kind kind;
+	u32 len;
+};
+
+/* One call in a thread of its own. */
+enum job_kind { JOB_NONE, JOB_RECV, JOB_SEND, JOB_START, JOB_SENDFILE,
+		JOB_ACCEPT, JOB_OTHER };
+
+struct job {
+	enum job_kind kind;
+	int fd;
+	bool started;		/* MPA was, when it began */
+	bool began;
+	bool done;
+	bool noted;
+	ssize_t ret;
+	int err;
+	u8 buf[4096];
+};
+
+/**
+ * struct world - a connection, and what is known of it
+ * @s:		the socket that is tested, -1: none (yet, or any more)
+ * @raw:	the peer made by hand, or -1
+ * @extra:	another client of @l, or -1
+ * @l:		the listening socket, -1: a listener that all worlds share
+ * @o:		another one on the same port
+ * @ep:		epoll on @s, edge-triggered
+ * @mask:	what poll said last
+ * @job:	a blocked call
+ * @attached:	@s has the ULP
+ * @state:	enum mpa_state, as seen last; -1: not attached
+ * @role:	of the last MPA_START that was accepted
+ * @batch:	MPA_RECV_BATCH is on
+ * @fuzzy:	the model does not know which octets were taken
+ * @wrote:	octets from @raw to @s
+ * @plain_got:	how many of them were read before MPA, or between
+ * @begin:	where the peer's startup frame begins, or the first FPDU
+ * @full_at:	where the first FPDU begins
+ * @rx:		the model, behind what has been delivered
+ * @cur:	the record that is being read
+ * @sent:	octets of plain data and of records that send() has accepted
+ * @segs:	what they are
+ * @open:	octets of @sent that are in an open record
+ * @due:	an errno that has to be told, once
+ * @told:	times that it was
+ * @fin:	@raw has sent a FIN
+ * @shut:	local shutdown: bits 1 (read), 2 (write)
+ * @ended:	the connection was reset, killed or disconnected
+ */
+struct world {
+	int s, raw, extra, l, o, ep, ep_out;
+	u32 mask;
+	struct job *job;
+	bool flood;		/* @job is a long send of TCP's own */
+	u64 flood_from;		/* octets acked before a flood */
+	u64 flood_most;		/* octets of it that TCP had when MPA began */
+	bool stolen;		/* by a call of TCP's own, behind the start */
+	bool attached;
+	int state;
+	u8 role;
+	bool batch;
+	bool lowat;
+	bool framed;		/* a startup frame was sent too early */
+	bool kept;
+	bool fuzzy;
+	bool over;
+	bool bad;
+	bool rcv_error;
+	bool fin;
+	bool ended;
+	u8 shut;
+	int due;
+	int told;
+	const char *teller;
+	struct peer peer;
+	u32 wrote_len;
+	u32 plain_got;
+	u32 begin;
+	u32 full_at;
+	bool full_known;
+	u32 rx_at;
+	bool cur_valid;
+	u32 cur_len;
+	u32 cur_read;
+	u32 half_left;		/* octets of an FPDU that are still to go */
+	u32 half_at;
+	u32 sent_len;
+	u32 open;
+	u32 got_len;
+	u32 nsegs;
+	struct seg segs[SEGS_MAX];
+	u64 info_markers;
+	u8 half[70000];
+	u8 cur[70000];
+	u8 wrote[STREAM_MAX];
+	u8 sent[STREAM_MAX];
+	u8 got[2 * STREAM_MAX];
+};
+
+enum actor { ACTOR_S, ACTOR_PEER, ACTOR_L, ACTOR_O, ACTOR_CROWD,
+	     ACTOR_ANY };
+
+#define OP_LOOKS	1	/* it only looks */
+#define OP_ALONE	2	/* takes long: in no sequence with others */
+
+/**
+ * struct op - an operation
+ * @name:	in a sequence
+ * @actor:	who does it: it must be there
+ * @flags:	OP_*
+ * @fn:		does it; returns a negative errno, or how far it came
+ * @arg:	for @fn
+ */
+struct op {
+	const char *name;
+	enum actor actor;
+	int flags;
+	int (*fn)(struct world *w, long arg);
+	long arg;
+};
+
+/**
+ * struct start - a state to begin with
+ * @name:	in a sequence
+ * @listens:	there is a listening socket of its own
+ * @make:	makes it; 0, or what has failed
+ * @arg:	for @make
+ * @rare:	there may be no way to it
+ */
+struct start {
+	const char *name;
+	bool listens;
+	int (*make)(struct world *w, long arg);
+	long arg;
+	bool rare;
+};
+
+extern const struct op user_ops[], peer_ops[], crowd_ops[];
+extern const int user_ops_nr, peer_ops_nr, crowd_ops_nr;
+extern const struct op *ops[];	/* of both */
+extern int ops_nr;
+bool op_suits(const struct start *start, const struct op *op);
+extern const struct start starts[];
+extern const int starts_nr;
+
+/* judge.c */
+extern char violation[256];
+void violated(const char *fmt, ...);
+void judge_state(struct world *w);
+void judge_plain(struct world *w, const u8 *buf, ssize_t n);
+void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how);
+void judge_end(struct world *w, ssize_t n, int err);
+void judge_edge(struct world *w, bool peers);
+void judge_job(struct world *w);
+void judge_told(struct world *w, int err, const char *by);
+u32 judge_sent(struct world *w, bool all);
+void judge_last(struct world *w);
+bool complained(int kmsg, char *text, size_t room);
+bool busy(const struct world *w);
+void note_sent(struct world *w, enum seg_kind kind, u32 len);
+
+/* crowd.c */
+int module_again(void);
+
+/* world.c */
+int op_nr(const char *name);
+const struct op *op_named(const char *name);
+bool op_can(const struct world *w, const struct op *op);
+int step(struct world *w, const struct op *op);
+int world_begin(void);
+int world_make(struct world *w, const struct start *start);
+void world_end(struct world *w);
+void settle(int ms);
+int job_begin(struct world *w, enum job_kind kind, int fd, long arg);
+bool job_wait(struct world *w, int ms);
+int pair_make(struct world *w, bool small);
+int listen_make(int *fd, bool attach, int flags, struct sockaddr_in *addr);
+void watch(struct world *w);
+
+/* peer.c */
+int peer_say(struct world *w, const u8 *octets, u32 len, int flags);
+void peer_read(struct world *w);
+int raw_connect(struct sockaddr_in *addr);
+
+#endif /* _EXPLORE_H */

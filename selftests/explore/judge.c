@@ -1,0 +1,689 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What must hold, whatever was done:
+ * - octets delivered are those of the records that the peer has framed, in
+ *   order, each record whole and verified;
+ * - an end of the stream is one, and an error reaches the user once;
+ * - what poll() says, recv() and send() find, and whoever waits learns it:
+ *   in epoll, edge-triggered, and in a blocked call;
+ * - what send() accepted is at the peer, framed, and nothing else is;
+ * - the startup phase has an end, and a good connection goes on.
+ */
+
+#include <stdarg.h>
+
+#include "explore.h"
+#include "ops.h"
+
+#define EVENTS	(POLLIN | POLLOUT | POLLRDHUP | POLLPRI)
+
+char violation[256];
+
+void violated(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (violation[0])
+		return;
+	va_start(ap, fmt);
+	vsnprintf(violation, sizeof(violation), fmt, ap);
+	va_end(ap);
+}
+
+/* ---- the state ---- */
+
+static u32 frame_at(const u8 *octets, u32 count, bool request)
+{
+	struct model_frame frame;
+
+	if (model_startup(octets, count, request, &frame) !=
+	    MODEL_STARTUP_GOOD)
+		return 0;
+	return FRAME_LEN + frame.pd_length;
+}
+
+static void became_full(struct world *w, const struct mpa_info *info)
+{
+	u32 len = 0;
+
+	w->full_known = true;
+	w->info_markers = info->flags;
+	w->role = info->role;
+	if (w->role != MPA_ROLE_DIRECT) {
+		len = frame_at(w->wrote + w->begin, w->wrote_len - w->begin,
+			       w->role == MPA_ROLE_RESPONDER);
+		if (!len && !w->fuzzy)
+			violated("Full Operation without a frame");
+	}
+	w->full_at = w->begin + len;
+	w->rx_at = w->full_at;
+}
+
+static void became_plain(struct world *w)
+{
+	u32 len = frame_at(w->wrote + w->begin, w->wrote_len - w->begin,
+			   w->role == MPA_ROLE_RESPONDER);
+
+	w->plain_got = w->begin + len;
+}
+
+/* Only where it may have changed: asking might change it. */
+void judge_state(struct world *w)
+{
+	struct mpa_info info = {};
+	socklen_t len = sizeof(info);
+	int before = w->state;
+
+	if (w->s < 0 || before == MPA_STATE_FULL ||
+	    before == MPA_STATE_FAILED)
+		return;
+	if (getsockopt(w->s, SOL_MPA, MPA_INFO, &info, &len)) {
+		w->state = -1;
+		return;
+	}
+	w->attached = true;
+	w->state = info.state;
+	if (before == w->state)
+		return;
+	if (w->state == MPA_STATE_FULL)
+		became_full(w, &info);
+	else if (w->state == MPA_STATE_REJECTED)
+		became_plain(w);
+}
+
+/* ---- received ---- */
+
+static enum model_verdict next_record(struct world *w)
+{
+	struct model_receiver rx = {
+		.position = w->rx_at - w->full_at,
+		.markers = w->info_markers & MPA_INFO_RX_MARKERS,
+		.crc = true,
+		.octets = w->wrote + w->rx_at,
+		.count = w->wrote_len - w->rx_at,
+	};
+	enum model_verdict verdict;
+	size_t len;
+
+	if (w->cur_valid)
+		return MODEL_GOOD;
+	verdict = model_receive(&rx, w->cur, &len);
+	if (verdict != MODEL_GOOD)
+		return verdict;
+	if (!len)
+		return MODEL_BAD_LENGTH;
+	w->rx_at = w->wrote_len - rx.count;
+	w->cur_valid = true;
+	w->cur_len = len;
+	w->cur_read = 0;
+	return MODEL_GOOD;
+}
+
+static const char *verdict_name(enum model_verdict verdict)
+{
+	static const char * const names[] = {
+		[MODEL_GOOD] = "a good record",
+		[MODEL_SHORT] = "no whole one",
+		[MODEL_BAD_LENGTH] = "a bad length",
+		[MODEL_BAD_CRC] = "a bad CRC",
+		[MODEL_BAD_MARKER] = "a bad marker",
+	};
+
+	return names[verdict];
+}
+
+/* Octets of records that were delivered. @buf is NULL if nobody saw them. */
+void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
+{
+	enum model_verdict verdict;
+	u32 left;
+
+	if (w->fuzzy)
+		return;
+	verdict = next_record(w);
+	if (verdict != MODEL_GOOD) {
+		violated("a record was delivered where the stream has %s",
+			 verdict_name(verdict));
+		return;
+	}
+	left = w->cur_len - w->cur_read;
+	if (how & MSG_TRUNC && how & MSG_PEEK) {
+		if (n != left)
+			violated("MSG_PEEK | MSG_TRUNC says %u of %u", n, left);
+		return;
+	}
+	if (n > left)
+		violated("octets of two records at once");
+	else if (buf && memcmp(buf, w->cur + w->cur_read, n))
+		violated("octets delivered are not those that were framed");
+	else if (!(how & HOW_NO_EOR) && eor != (n == left))
+		violated("MSG_EOR is %d with %u of %u octets", eor, n, left);
+	if (how & MSG_PEEK)
+		return;
+	w->cur_read += n;
+	if (w->cur_read == w->cur_len)
+		w->cur_valid = false;
+}
+
+void judge_plain(struct world *w, const u8 *buf, ssize_t n)
+{
+	if (n <= 0)
+		return;
+	if (!w->fuzzy && (n > w->wrote_len - w->plain_got ||
+			  memcmp(buf, w->wrote + w->plain_got, n)))
+		violated("octets of plain TCP differ");
+	w->plain_got += n;
+}
+
+/* A receive in Full Operation that gave no octets. */
+void judge_end(struct world *w, ssize_t n, int err)
+{
+	enum model_verdict verdict = next_record(w);
+	bool boundary = verdict == MODEL_SHORT && w->rx_at == w->wrote_len;
+
+	if (!n) {
+		w->over = true;
+		if (!w->fin && !(w->shut & 1))
+			violated("recv() says end of stream, but there was none");
+		else if (!w->fuzzy && !boundary && !(w->shut & 1))
+			violated("the end was taken for a good one: the stream has %s",
+				 verdict_name(verdict));
+		return;
+	}
+	if (err == EBADMSG) {
+		w->rcv_error = true;
+		if (w->fuzzy || w->stolen)
+			return;
+		if (verdict == MODEL_GOOD && !w->ended)
+			violated("a good record is refused");
+		else if (boundary && w->fin && !w->ended)
+			violated("a good end was taken for a bad one");
+		else if (boundary && !w->ended)
+			violated("EBADMSG, and nothing is wrong");
+		return;
+	}
+	if (err == EAGAIN && verdict == MODEL_GOOD && !w->fuzzy && !w->stolen &&
+	    !w->rcv_error && w->cur_len <= 4000 && !w->ended)
+		violated("a record that is here is not delivered");
+	if (err == EAGAIN && w->fin && !w->fuzzy && !w->stolen &&
+	    w->wrote_len < 4000)
+		violated("EAGAIN at the end of the stream");
+	judge_told(w, err, "recv");
+}
+
+/* ---- told ---- */
+
+void judge_told(struct world *w, int err, const char *by)
+{
+	if (!w->due || err != w->due)
+		return;
+	/* recv() may go on saying so: 0 would be an end of the stream. */
+	if (w->told++ && strcmp(by, "recv"))
+		violated("%s was told by %s and again by %s", strerror(err),
+			 w->teller, by);
+	w->teller = by;
+}
+
+static void judge_due(struct world *w)
+{
+	int tries, n = 1;
+
+	if (!w->due || w->told || w->s < 0)
+		return;
+	if (!(poll_for(w->s, EVENTS, 0) & POLLERR))
+		violated("%s is not told: no POLLERR", strerror(w->due));
+	for (tries = 0; tries < 40 && n > 0 && !w->told; tries++)
+		n = take(w, 4096, 0);
+	if (!w->told)
+		judge_told(w, so_error(w->s), "SO_ERROR");
+	if (!w->told)
+		violated("%s reached nobody", strerror(w->due));
+}
+
+/* ---- woken ---- */
+
+static int mask_of(struct world *w)
+{
+	return poll_for(w->s, EVENTS, 0);
+}
+
+static u32 woken_by(struct world *w, int ep)
+{
+	struct epoll_event events[8];
+	u32 came = 0;
+	int i, n;
+
+	n = epoll_wait(ep, events, ARRAY_SIZE(events), 0);
+	for (i = 0; i < n; i++)
+		if (events[i].data.fd == w->s)
+			came |= events[i].events;
+	return came;
+}
+
+/* What poll() says and did not say before must have woken epoll. */
+void judge_edge(struct world *w, bool woken)
+{
+	const u32 out = POLLOUT, both = POLLERR | POLLHUP;
+	u32 mask, new, in_came, out_came;
+
+	if (w->ep < 0 || w->s < 0)
+		return;
+	mask = mask_of(w);
+	new = mask & ~w->mask;
+	in_came = woken_by(w, w->ep);
+	out_came = woken_by(w, w->ep_out);
+	if (woken && new & ~out & ~in_came)
+		violated("poll() says 0x%x, before 0x%x, and who reads was not woken",
+			 mask, w->mask);
+	if (woken && new & (out | both) & ~out_came)
+		violated("poll() says 0x%x, before 0x%x, and who writes was not woken",
+			 mask, w->mask);
+	w->mask = mask;
+	if (w->state == MPA_STATE_FULL && mask & POLLPRI)
+		violated("POLLPRI in Full Operation");
+}
+
+static void job_received(struct world *w, struct job *job)
+{
+	bool plain = !job->started;
+
+	if (plain) {
+		if (w->state == MPA_STATE_IDLE || w->state < 0)
+			judge_plain(w, job->buf, job->ret);
+		else if (w->begin >= w->plain_got)
+			w->plain_got += job->ret > 0 ? job->ret : 0;
+		if (job->ret < 0)
+			judge_told(w, job->err, "a blocked recv");
+		/* What it has taken MPA must miss. */
+		judge_state(w);
+		if (job->ret > 0 && w->state > MPA_STATE_IDLE) {
+			w->bad = true;
+			w->stolen = true;
+		}
+		return;
+	}
+	judge_state(w);
+	if (w->state != MPA_STATE_FULL) {
+		if (job->ret < 0)
+			judge_told(w, job->err, "recv");
+		else if (job->ret > 0)
+			judge_plain(w, job->buf, job->ret);
+		return;
+	}
+	if (job->ret > 0)
+		judge_octets(w, job->buf, job->ret, false, HOW_NO_EOR);
+	else
+		judge_end(w, job->ret, job->err);
+}
+
+static void job_sent(struct world *w, struct job *job, u8 octet)
+{
+	if (job->ret < 0) {
+		judge_told(w, job->err, "a blocked send");
+		return;
+	}
+	if (job->ret > STREAM_MAX - w->sent_len || w->flood)
+		return;
+	memset(w->sent + w->sent_len, octet, job->ret);
+	note_sent(w, job->started ? SEG_RECORDS : SEG_PLAIN, job->ret);
+	if (job->started)
+		w->open = 0;
+}
+
+static void job_over(struct world *w, struct job *job)
+{
+	job->noted = true;
+	switch (job->kind) {
+	case JOB_RECV:
+		job_received(w, job);
+		break;
+	case JOB_SEND:
+		job_sent(w, job, FLOOD);
+		break;
+	case JOB_SENDFILE:
+		job_sent(w, job, 0xe5);
+		break;
+	case JOB_START:
+		if (job->ret < 0)
+			judge_told(w, job->err, "MPA_START");
+		break;
+	case JOB_ACCEPT:
+		if (job->ret >= 0 && w->s < 0) {
+			w->s = job->ret;
+			job->ret = -1;
+			judge_state(w);
+			watch(w);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+static bool job_may_go_on(const struct world *w, const struct job *job)
+{
+	u32 in = POLLIN | POLLERR | POLLHUP, out = POLLOUT | POLLERR | POLLHUP;
+
+	switch (job->kind) {
+	case JOB_RECV:
+		return w->mask & (w->state == MPA_STATE_REQUESTED ?
+				  POLLERR | POLLHUP : in);
+	case JOB_SEND:
+	case JOB_SENDFILE:
+		return w->mask & out;
+	case JOB_START:
+		return w->mask & (POLLOUT | POLLERR | POLLHUP);
+	default:
+		return false;
+	}
+}
+
+/* A blocked call must not sleep where it would not have begun to. */
+void judge_job(struct world *w)
+{
+	static const char * const names[] = {
+		"nothing", "recv()", "send()", "MPA_START", "sendfile()",
+		"accept()", "a call",
+	};
+	struct job *job = w->job;
+
+	if (!job || job->noted)
+		return;
+	if (__atomic_load_n(&job->done, __ATOMIC_ACQUIRE)) {
+		job_over(w, job);
+		return;
+	}
+	if (w->s < 0 || !job_may_go_on(w, job))
+		return;
+	if (w->state == MPA_STATE_STARTUP)
+		judge_state(w);
+	w->mask = mask_of(w);
+	if (job_may_go_on(w, job) && !job_wait(w, 20))
+		violated("%s sleeps while poll() says 0x%x", names[job->kind],
+			 w->mask);
+	if (job->done)
+		job_over(w, job);
+}
+
+/* ---- sent ---- */
+
+void note_sent(struct world *w, enum seg_kind kind, u32 len)
+{
+	struct seg *last = w->segs + w->nsegs - 1;
+
+	if (kind != SEG_FRAME && w->nsegs && last->kind == kind) {
+		last->len += len;
+	} else if (w->nsegs < SEGS_MAX) {
+		last[1].kind = kind;
+		last[1].len = len;
+		w->nsegs++;
+	}
+	w->sent_len += len;
+}
+
+/* Records of @len octets in all. Return: octets of them that were there. */
+static u32 judge_records(struct model_receiver *rx,
+			 const u8 *sent, u32 len)
+{
+	static u8 ulpdu[70000];
+	enum model_verdict verdict;
+	u32 done = 0;
+	size_t n;
+
+	while (rx->count) {
+		verdict = model_receive(rx, ulpdu, &n);
+		if (verdict == MODEL_SHORT)
+			break;
+		if (verdict != MODEL_GOOD) {
+			violated("an FPDU was sent that has %s",
+				 verdict_name(verdict));
+			break;
+		}
+		if (n > len - done || memcmp(ulpdu, sent + done, n)) {
+			violated("a record was sent that nobody gave");
+			break;
+		}
+		done += n;
+	}
+	return done;
+}
+
+static void judge_flood(struct world *w, struct model_receiver *rx)
+{
+	u32 n = 0;
+
+	while (rx->count && *rx->octets == FLOOD) {
+		rx->octets++;
+		rx->count--;
+		n++;
+	}
+	if (w->flood_most && n > w->flood_most - 1)
+		violated("a send() of TCP's own goes on behind MPA_START");
+}
+
+/* @all: the connection is a good one, so nothing may be missing. */
+u32 judge_sent(struct world *w, bool all)
+{
+	struct model_receiver rx = {
+		.markers = w->info_markers & MPA_INFO_TX_MARKERS,
+		.crc = true, .octets = w->got, .count = w->got_len,
+	};
+	const u8 *sent = w->sent;
+	u32 i, n, missing = 0;
+
+	for (i = 0; i < w->nsegs && !violation[0]; i++) {
+		struct seg *seg = w->segs + i;
+
+		switch (seg->kind) {
+		case SEG_FLOOD:
+			judge_flood(w, &rx);
+			continue;
+		case SEG_PLAIN:
+			n = rx.count < seg->len ? rx.count : seg->len;
+			if (memcmp(rx.octets, sent, n))
+				violated("plain octets sent differ");
+			break;
+		case SEG_FRAME:
+			n = rx.count < FRAME_LEN ? rx.count : FRAME_LEN;
+			if (memcmp(rx.octets, "MPA ID Re", n < 9 ? n : 9))
+				violated("octets sent are no startup frame");
+			rx.position = 0;
+			rx.octets += n;
+			rx.count -= n;
+			continue;
+		default:
+			n = judge_records(&rx, sent, seg->len);
+			missing += seg->len - n;
+			sent += seg->len;
+			continue;
+		}
+		rx.octets += n;
+		rx.count -= n;
+		missing += seg->len - n;
+		sent += seg->len;
+	}
+	if (all && missing > w->open)
+		violated("%u octets that were accepted have not come",
+			 missing - w->open);
+	if (all && rx.count)
+		violated("%zu octets came that nobody gave", rx.count);
+	return missing > w->open ? missing - w->open : 0;
+}
+
+/* All that was accepted comes, at once or when a timer of TCP's is over. */
+static void all_comes(struct world *w)
+{
+	int ms;
+
+	for (ms = 1; ms < 300; ms *= 4) {
+		settle(ms);
+		peer_read(w);
+		if (!judge_sent(w, false) || violation[0])
+			break;
+	}
+	judge_sent(w, true);
+}
+
+/* ---- at the end ---- */
+
+static bool in_startup(const struct world *w)
+{
+	return w->state == MPA_STATE_STARTUP;
+}
+
+/* A call is under way. */
+bool busy(const struct world *w)
+{
+	return w->job && !w->job->noted;
+}
+
+static bool alive(struct world *w)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	if (w->s < 0 || w->raw < 0 || w->ended || w->fin || w->shut ||
+	    w->due || busy(w))
+		return false;
+	getsockopt(w->s, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_state == 1;
+}
+
+/* And what comes when there is room for it. */
+static void take_all(struct world *w)
+{
+	int n, quiet = 0, tries;
+
+	for (tries = 0; tries < 200 && quiet < 4; tries++) {
+		n = take(w, 4096, 0);
+		if (!n || (n < 0 && n != -EAGAIN))
+			break;
+		if (n > 0)
+			continue;
+		if (w->rx_at == w->wrote_len || w->plain_got == w->wrote_len)
+			break;
+		settle(100 << quiet++);
+	}
+}
+
+static void full_goes_on(struct world *w)
+{
+	bool may_send = w->role != MPA_ROLE_RESPONDER;
+	int n;
+
+	if (w->bad || w->stolen) {
+		take_all(w);
+	} else if (!w->rcv_error && !w->half_left && !w->fuzzy) {
+		if (say_record(w, 40))
+			return;
+		settle(1);
+		judge_edge(w, true);
+		take_all(w);
+		if (next_record(w) == MODEL_GOOD || w->rx_at != w->wrote_len)
+			violated("a record was lost");
+		may_send = true;
+	}
+	if (violation[0] || !may_send)
+		return;
+	n = give(w, 16, 0);
+	if (n < 0)
+		violated("send() fails on a good connection: %s",
+			 strerror(-n));
+	all_comes(w);
+}
+
+static void plain_goes_on(struct world *w)
+{
+	int n;
+
+	if (w->fuzzy || w->bad)
+		return;
+	peer_say(w, (const u8 *)"text", 4, 0);
+	settle(1);
+	judge_edge(w, true);
+	take_all(w);
+	if (w->plain_got != w->wrote_len)
+		violated("plain octets were lost");
+	n = give(w, 16, 0);
+	if (n < 0)
+		violated("send() fails on a good plain connection: %s",
+			 strerror(-n));
+	all_comes(w);
+}
+
+/* The connection goes on if it is good, and ends if it is not. */
+void judge_last(struct world *w)
+{
+	int n = 1, tries;
+
+	/* What is kept for a batch goes out by then. */
+	settle(w->kept ? 60 : 1);
+	judge_job(w);
+	if (w->s < 0) {
+		peer_read(w);
+		return;
+	}
+	judge_edge(w, true);
+	judge_state(w);
+	if (in_startup(w)) {
+		settle(STARTUP_MS + 100);
+		judge_edge(w, true);
+		judge_job(w);
+		judge_state(w);
+		if (in_startup(w))
+			violated("the startup phase has no end");
+	}
+	peer_read(w);
+	judge_due(w);
+	if (violation[0])
+		return;
+	if (alive(w)) {
+		if (w->state == MPA_STATE_FULL)
+			full_goes_on(w);
+		else if (w->state <= 0 || w->state == MPA_STATE_REJECTED)
+			plain_goes_on(w);
+		return;
+	}
+	if (w->state != MPA_STATE_FULL)
+		return;
+	for (tries = 0; tries < 60 && n > 0 && !w->rcv_error; tries++)
+		n = take(w, 4096, 0);
+	settle(50);
+	peer_read(w);
+	judge_sent(w, false);
+}
+
+/* ---- the kernel ---- */
+
+static const char * const complaints[] = {
+	"BUG: ", "WARNING: ", "UBSAN: ", "ODEBUG: ", "refcount_t: ",
+	"possible ", "suspicious ", "inconsistent lock", "Oops",
+	"Bad page", "corruption", "blocked for more", "lockup",
+	"scheduling while atomic", "sleeping function",
+};
+
+/* What the kernel has to say since the last time, in its own words. */
+bool complained(int kmsg, char *text, size_t room)
+{
+	char line[1024], *at;
+	bool first = true;
+	ssize_t n;
+	int i;
+
+	while ((n = read(kmsg, line, sizeof(line) - 1)) > 0 ||
+	       (n < 0 && errno == EPIPE)) {
+		line[n > 0 ? n : 0] = 0;
+		at = strchr(line, ';');
+		if (!at || strstr(at, "mpa-explore") || !first)
+			continue;
+		for (i = 0; i < ARRAY_SIZE(complaints); i++)
+			if (strstr(at, complaints[i]))
+				break;
+		if (i == ARRAY_SIZE(complaints))
+			continue;
+		at[strcspn(at, "\n")] = 0;
+		snprintf(text, room, "%s", at + 1);
+		first = false;
+	}
+	return !first;
+}
