@@ -401,6 +401,22 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 	return 0;
 }
 
+/* The peer's frame is one to go on with. */
+static int mpa_startup_got(struct mpa_ctx *ctx,
+			   const struct mpa_startup *startup, int revision)
+{
+	if (mpa_startup_take(ctx, startup)) {
+		mpa_kick(ctx, MPA_RETRY_DELAY);
+		return 0;
+	}
+	ctx->revision = revision;
+
+	if (ctx->role == MPA_ROLE_RESPONDER)
+		return mpa_startup_got_request(ctx);
+	mpa_startup_got_reply(ctx);
+	return 0;
+}
+
 /* A frame waits for the program's decision. */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
@@ -463,16 +479,7 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 					       startup.flags))
 		return mpa_startup_malformed(ctx);
 
-	if (mpa_startup_take(ctx, &startup)) {
-		mpa_kick(ctx, MPA_RETRY_DELAY);
-		return 0;
-	}
-	ctx->revision = revision;
-
-	if (!initiator)
-		return mpa_startup_got_request(ctx);
-	mpa_startup_got_reply(ctx);
-	return 0;
+	return mpa_startup_got(ctx, &startup, revision);
 }
 
 /* ---- begin ---- */
