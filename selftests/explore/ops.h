@@ -7,5 +7,6 @@ int take(struct world *w, long room, int how);
 int give(struct world *w, long len, int how);
 void elsewhere(void);
 int say_record(struct world *w, long len);
+int op_kill(struct world *w, long arg);
 
 #endif /* _EXPLORE_OPS_H */
