@@ -267,6 +267,7 @@ struct mpa_align {
  * @kept:	TCP has some that wait for more of it
  * @armed:	the work item will end that
  * @seq_known:	@seq is valid
+ * @rtr_due:	a zero-length FPDU has to go out before all others
  * @segment:	user: octets of a ULPDU, or MPA_SEGMENT_*
  * @seq:	sequence number that follows what TCP was given by us
  * @pos:	stream position of the next FPDU, or of the open one
@@ -298,6 +299,7 @@ struct mpa_tx {
 	bool			kept;
 	bool			armed;
 	bool			seq_known;
+	bool			rtr_due;
 	int			segment;
 	u32			seq;
 	u32			pos;
@@ -399,7 +401,6 @@ struct mpa_rx_more {
  * @code:	enum mpa_error for MPA_INFO
  * @want_crc:	C in the startup frame sent
  * @may_send:	poll: RFC 5044 section 7.1.2 rule 4 is met
- * @rtr_due:	a zero-length FPDU has to go out before all others
  * @closing:	mpa_close() has begun; no work any more
  * @embryo:	not accepted yet
  * @put_off:	release_cb lets the work item run; written with the spinlock
@@ -435,7 +436,6 @@ struct mpa_ctx {
 	u8			code;
 	bool			want_crc;
 	bool			may_send;
-	bool			rtr_due;
 	bool			closing;
 	bool			embryo;
 	bool			put_off;
@@ -444,12 +444,12 @@ struct mpa_ctx {
 	bool			have_peer;
 	u32			plain;
 	int			startup_error;
-	unsigned long		deadline;
-	struct mpa_params __rcu	*params;
 	u16			ird;
 	u16			ord;
 	u32			control;
 	struct mpa_startup	peer;
+	unsigned long		deadline;
+	struct mpa_params __rcu	*params;
 	u8			*peer_private;
 	struct socket		*linger;
 
@@ -575,6 +575,7 @@ int mpa_ops_hook(struct mpa_ctx *ctx);
 void mpa_ops_detach(struct mpa_ctx *ctx);
 void mpa_ops_exit(void);
 void mpa_ops_adopt(struct mpa_ctx *ctx);
+void mpa_ops_hold_text(const struct sock *sk);
 bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx);
 void mpa_ops_forget(struct sock *sk);
 bool mpa_ops_keep(struct mpa_ctx *ctx);

@@ -97,6 +97,7 @@ static void mpa_work(struct work_struct *work)
 	struct mpa_ctx *ctx = container_of(to_delayed_work(work),
 					   struct mpa_ctx, work);
 	struct sock *sk = ctx->sk;
+	struct mem_cgroup *old;
 	bool over = false;
 	int err = 0;
 
@@ -105,6 +106,8 @@ static void mpa_work(struct work_struct *work)
 	if (!mpa_tcp_try_lock(sk, &ctx->put_off))
 		return;
 	mpa_delay(MPA_POINT_WORK_LOCKED);
+	/* What is allocated here is not the kworker's. */
+	old = set_active_memcg(mem_cgroup_from_sk(sk));
 	if (ctx->closing)
 		goto out;
 	if (ctx->linger) {
@@ -122,7 +125,7 @@ static void mpa_work(struct work_struct *work)
 	if (err)
 		mpa_startup_abort(ctx, err);
 	if (ctx->state == MPA_STATE_FULL) {
-		if (ctx->rtr_due)
+		if (ctx->tx.rtr_due)
 			mpa_tx_rtr(ctx);
 		mpa_tx_push(ctx);
 		mpa_tx_end_batch(ctx, false);
@@ -133,6 +136,7 @@ static void mpa_work(struct work_struct *work)
 		mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
 	}
 out:
+	set_active_memcg(old);
 	mpa_delay(MPA_POINT_WORK_END);
 	release_sock(sk);
 	mpa_delay(MPA_POINT_WORK_UNLOCKED);
@@ -315,6 +319,7 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 	ctx->rx.info = READ_ONCE(listener->rx.info);
 	ctx->rx.batch = READ_ONCE(listener->rx.batch);
 
+	ctx->embryo = true;
 	params = rcu_dereference(listener->params);
 	if (!params)
 		return ctx;
@@ -324,7 +329,6 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 		kfree(ctx);
 		return NULL;
 	}
-	ctx->embryo = true;
 	mpa_startup_inherit(ctx, copy);
 	return ctx;
 }
@@ -422,6 +426,7 @@ void mpa_close(struct sock *sk, long timeout)
 		return;
 	}
 
+	mpa_ops_hold_text(sk);
 	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);

@@ -11,8 +11,11 @@
  * - sk_prot_creator of a listener's child, as proto.owner: mpa_ops_clone(), which
  *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
  *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
+ * A request of a handshake points to sk_prot of its listener and holds nothing:
+ * so the tables outlive the module, see mpa_ops_exit().
  */
 
+#include <linux/kmemleak.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -221,6 +224,19 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 		mpa_ops_base_shutdown(sk, how);
 }
 
+/* Give a socket its own callbacks back, if it has ours. */
+static void mpa_ops_unhook(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_data_ready == mpa_data_ready) {
+		sk->sk_data_ready = ctx->data_ready;
+		sk->sk_write_space = ctx->write_space;
+	}
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
 /*
  * Called with the socket lock held: by connect(2), or for the children that
  * wait in the queue of a listener that is shut down.
@@ -233,6 +249,11 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return READ_ONCE(sk->sk_prot)->disconnect(sk, flags);
 	if (ctx && mpa_started(ctx) && !(ctx->embryo && !sk->sk_socket))
 		return -EOPNOTSUPP;
+	/* It may be made to listen next. */
+	if (ctx && !ctx->embryo) {
+		mpa_ops_unhook(ctx);
+		WRITE_ONCE(ctx->state, MPA_STATE_IDLE);
+	}
 	return mpa_table(sk)->base->disconnect(sk, flags);
 }
 
@@ -367,7 +388,7 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 	table->base_ops = sk->sk_socket->ops;
 	table->data_ready = sk->sk_data_ready;
 	table->write_space = sk->sk_write_space;
-	/* Until mpa_ops_exit(): sockets hold ours instead. */
+	/* For ever, as the table: sockets hold ours instead. */
 	__module_get(table->base->owner);
 	__module_get(table->base_ops->owner);
 
@@ -464,7 +485,8 @@ out:
  * @ctx:	its context
  *
  * Only where MPA starts, as the lock that they rely on is held for connections
- * and not for listening sockets. They stay until mpa_ops_detach().
+ * and not for listening sockets. They stay until mpa_ops_detach(), or until the
+ * socket is disconnected.
  *
  * Context: process, socket lock held.
  * Return: 0, or -EBUSY when something else has hooked the socket since it was
@@ -504,11 +526,8 @@ void mpa_ops_detach(struct mpa_ctx *ctx)
 	struct sock *sk = ctx->sk;
 
 	mpa_delay(MPA_POINT_DETACH);
+	mpa_ops_unhook(ctx);
 	write_lock_bh(&sk->sk_callback_lock);
-	if (sk->sk_data_ready == mpa_data_ready) {
-		sk->sk_data_ready = ctx->data_ready;
-		sk->sk_write_space = ctx->write_space;
-	}
 	WRITE_ONCE(sk->sk_prot, ctx->table->base);
 	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -623,21 +642,43 @@ void mpa_ops_adopt(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_ops_exit() - free the tables
+ * mpa_ops_hold_text() - have the module outlive the close of a socket
+ * @sk:	socket
+ *
+ * Where the struct socket has our operations, __sock_release() holds the module.
+ * A child that a user inside the kernel has accepted from a listener of TCP's own
+ * never got them: then the module has to stay loaded.
+ *
+ * Context: process.
+ */
+void mpa_ops_hold_text(const struct sock *sk)
+{
+	const struct socket *sock = sk->sk_socket;
+
+	if (sock && sock->ops && sock->ops->owner != THIS_MODULE)
+		__module_get(THIS_MODULE);
+}
+
+/**
+ * mpa_ops_exit() - leave nothing of ours in the tables
+ *
+ * They themselves stay, a few KiB each time. A handshake that was under way
+ * when its listener was closed has a pointer to the listener's sk_prot, without
+ * a reference, until TCP gives up the request: up to TCP_RTO_MAX later.
  *
  * Context: module exit: no socket uses them.
  */
 void mpa_ops_exit(void)
 {
-	struct mpa_table *table, *next;
+	struct mpa_table *table;
 
-	/* Whoever has read sk_prot of a socket that is gone. */
-	synchronize_net();
-	list_for_each_entry_safe(table, next, &mpa_tables, list) {
-		module_put(table->base_ops->owner);
-		module_put(table->base->owner);
-		kfree(table);
+	list_for_each_entry(table, &mpa_tables, list) {
+		table->proto = *table->base;
+		table->ops = *table->base_ops;
+		kmemleak_ignore(table);
 	}
+	/* Whoever has read one of ours from them. */
+	synchronize_net();
 }
 
 /* An option of TCP's that sending uses itself. */

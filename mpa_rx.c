@@ -141,14 +141,20 @@ mpa_rx_check_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 	mpa_verify_begin(&verify, fpdu, ctx->rx.crc);
 	err = mpa_rx_walk(ctx, at, 0, fpdu->len, mpa_verify_octets, &verify);
-	if (err)
-		return err;
-	*code = mpa_verify_end(&verify);
-	if (*code || !to)
-		return 0;
-	mpa_pick_begin(&pick, fpdu, 0);
-	mpa_tcp_skip(&again, pick.off);
-	return mpa_rx_pick(ctx, &pick, &again, n, to);
+	if (!err) {
+		*code = mpa_verify_end(&verify);
+		if (*code || !to)
+			return 0;
+		mpa_pick_begin(&pick, fpdu, 0);
+		mpa_tcp_skip(&again, pick.off);
+		err = mpa_rx_pick(ctx, &pick, &again, n, to);
+	}
+	/* TCP counts a FIN that another one came behind as an octet. */
+	if (err == -ENODATA) {
+		*code = MPA_ERR_TCP;
+		err = 0;
+	}
+	return err;
 }
 
 /**
@@ -634,8 +640,8 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
  * @ctx:	the context, in MPA_STATE_FULL
  *
  * Context: process, socket lock held.
- * Return: whether it is whole, as mpa_rx_whole() does, or -ENOMEM: it will be
- * tried again.
+ * Return: whether it is whole, as mpa_rx_whole() does; -ENOMEM: it will be tried
+ * again; or -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
@@ -651,6 +657,10 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	/* What has begun in the stash ends there. */
 	if (!whole || rx->stash) {
 		err = mpa_rx_take_octets(ctx);
+		if (err == -ENODATA) {
+			mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_TCP);
+			return -EBADMSG;
+		}
 		if (err) {
 			mpa_kick(ctx, MPA_RETRY_DELAY);
 			return err;

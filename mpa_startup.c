@@ -188,12 +188,12 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
 	ctx->may_send = ctx->role == MPA_ROLE_INITIATOR;
 	if (ctx->control & MPA_START_RTR_FPDU) {
-		ctx->rtr_due = ctx->may_send;
+		ctx->tx.rtr_due = ctx->may_send;
 		ctx->rx.rtr = !ctx->may_send;
 	}
 	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
-	if (ctx->rtr_due) {
+	if (ctx->tx.rtr_due) {
 		ctx->may_send = false;
 		mpa_tx_rtr(ctx);
 	}
@@ -596,9 +596,9 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 		return err;
 	mpa_startup_settle(ctx);
 	err = ctx->startup_error;
+	/* Not a second time from SO_ERROR; another one that has come since is. */
 	if (err)
-		/* Not a second time from SO_ERROR. */
-		sock_error(ctx->sk);
+		cmpxchg(&ctx->sk->sk_err, -err, 0);
 	return err;
 }
 
@@ -684,6 +684,10 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	err = mpa_startup_may_begin(ctx, params);
 	if (!err && !listening)
 		err = mpa_ops_hook(ctx);
+	if (!err && !listening) {
+		mpa_ops_adopt(ctx);
+		ctx->embryo = false;
+	}
 	if (err) {
 		kfree(params);
 		return err;

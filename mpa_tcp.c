@@ -489,10 +489,10 @@ static int mpa_skb_walk(struct mpa_cursor *at, u32 off, u32 len,
 
 	while (len) {
 		if (!mpa_piece_seek(at, off))
-			return -EFAULT;
+			return -ENODATA;
 		/* Device memory (TCP devmem) is for those who asked for it. */
 		if (at->piece && !skb_frags_readable(at->part))
-			return -EFAULT;
+			return -ENODATA;
 
 		skip = off - at->start;
 		n = min(mpa_piece_len(at) - skip, len);
@@ -634,8 +634,8 @@ bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
  * Segments in the queue may overlap, so everything goes by sequence numbers.
  *
  * Context: as mpa_tcp_begin(); @fn does not drop the lock.
- * Return: 0, or what @fn returned, or -EFAULT if octets cannot be read. After
- * an error @at is of no use.
+ * Return: 0, or what @fn returned, or -ENODATA if octets are not there, or
+ * cannot be read. After an error @at is of no use.
  */
 int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 {
@@ -657,7 +657,7 @@ int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 		at->seq += n;
 		len -= n;
 	}
-	return len ? -EFAULT : 0;
+	return len ? -ENODATA : 0;
 }
 
 /**

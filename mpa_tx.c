@@ -106,7 +106,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 /**
  * mpa_tx_rtr() - send the zero-length FPDU that RFC 6581 section 9.2 wants
  *		  before all others
- * @ctx:	the context, with @ctx->rtr_due set
+ * @ctx:	the context, with @ctx->tx.rtr_due set
  *
  * Afterwards the user may send; without memory the work item tries again.
  *
@@ -127,7 +127,7 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	}
 	mpa_tx_give(ctx, MPA_PUSH_ALL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
-	ctx->rtr_due = false;
+	ctx->tx.rtr_due = false;
 	WRITE_ONCE(ctx->may_send, true);
 	ctx->sk->sk_write_space(ctx->sk);
 }

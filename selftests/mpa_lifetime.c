@@ -246,6 +246,83 @@ TEST_F(life, child_that_moves_and_is_silent_times_out)
 	close(to);
 }
 
+/* It has been told nothing yet: whoever accepted it may do so. */
+TEST_F(life, idle_child_that_moves_may_be_started)
+{
+	int from, to, fd, c, pipe_fd[2];
+
+	ASSERT_EQ(0, put_text("/proc/sys/net/ipv4/tcp_migrate_req", "1"));
+	from = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, setsockopt(from, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
+				sizeof(int)));
+	ASSERT_EQ(0, bind(from, (void *)&self->addr, sizeof(self->addr)));
+	ASSERT_EQ(0, mpa_attach(from));
+	ASSERT_EQ(0, listen(from, 64));
+	ASSERT_EQ(0, getsockname(from, (void *)&self->addr,
+				 &(socklen_t){ sizeof(self->addr) }));
+	fd = client(self);
+	ASSERT_EQ(POLLIN, poll_for(from, POLLIN, 20000));
+	to = listener(self, false);
+	ASSERT_LE(0, to);
+	close(from);
+	c = child(to);
+	ASSERT_LE(0, c);
+	ASSERT_EQ(0, mpa_start_as(c, &self->start));
+	ASSERT_EQ(0, ask_of(fd));
+	ASSERT_TRUE(served(fd));
+	/* All its calls are MPA's: half a record is none. */
+	ASSERT_EQ(1, send(fd, "", 1, 0));
+	EXPECT_EQ(0, poll_for(c, POLLIN, 50));
+	ASSERT_EQ(0, pipe(pipe_fd));
+	EXPECT_EQ(-1, splice(c, NULL, pipe_fd[1], NULL, 50,
+			     SPLICE_F_NONBLOCK));
+	EXPECT_EQ(EAGAIN, errno);
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+	close(c);
+	close(fd);
+	close(to);
+}
+
+/* A connection that came to nothing leaves nothing in the socket. */
+TEST_F(life, socket_that_was_rejected_may_listen)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd[2], clients[4], i;
+	u8 frame[FRAME_LEN];
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	frame_put(frame, true, 0x60, 1, 0);
+	set_nonblock(fd[0]);
+	ASSERT_EQ(-1, mpa_start(fd[0], MPA_ROLE_INITIATOR, 0));
+	ASSERT_EQ(EINPROGRESS, errno);
+	ASSERT_EQ(0, write_all(fd[1], frame, FRAME_LEN));
+	ASSERT_EQ(POLLOUT, poll_for(fd[0], POLLOUT, 20000) & POLLOUT);
+	ASSERT_EQ(ECONNREFUSED, so_error(fd[0]));
+	ASSERT_EQ(MPA_STATE_REJECTED, mpa_info(fd[0]).state);
+	ASSERT_EQ(0, connect(fd[0], &none, sizeof(none)));
+	so_error(fd[0]);
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd[0]).state);
+
+	ASSERT_EQ(0, bind(fd[0], (void *)&self->addr, sizeof(self->addr)));
+	ASSERT_EQ(0, mpa_start_as(fd[0], &self->start));
+	ASSERT_EQ(0, listen(fd[0], 16));
+	ASSERT_EQ(0, getsockname(fd[0], (void *)&self->addr,
+				 &(socklen_t){ sizeof(self->addr) }));
+	for (i = 0; i < 4; i++) {
+		clients[i] = client(self);
+		ASSERT_LE(0, clients[i]);
+		ASSERT_EQ(0, write_all(clients[i], "M", 1));
+	}
+	/* Nothing is done for those that nobody accepts. */
+	usleep(100000);
+	close(fd[0]);
+	for (i = 0; i < 4; i++)
+		close(clients[i]);
+	close(fd[1]);
+}
+
 /* ---- the module's references ---- */
 
 static int module_reload(void)
@@ -279,6 +356,28 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	ASSERT_TRUE(module_unused());
 	ASSERT_EQ(0, module_reload());
 	usleep(5000000);
+}
+
+/* So does a handshake that is under way, of its listener. */
+TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
+{
+	int fd, to;
+
+	if (!getenv("MPA_KO"))
+		SKIP(return, "needs MPA_KO");
+	ASSERT_TRUE(module_unused());
+	to = listener(self, true);
+	ASSERT_EQ(0, setsockopt(to, SOL_TCP, TCP_DEFER_ACCEPT, &(int){ 30 },
+				sizeof(int)));
+	fd = client(self);
+	ASSERT_LE(0, fd);
+	close(to);
+	ASSERT_TRUE(module_unused());
+	ASSERT_EQ(0, module_reload());
+	/* Who looks at it: an administrator, and TCP's timer. */
+	EXPECT_EQ(0, system("ss -HK state syn-recv >/dev/null"));
+	usleep(5000000);
+	close(fd);
 }
 
 /* TIME_WAIT lasts for a minute. */
