@@ -207,6 +207,7 @@ static void silent_peer(int to_parent, int from_parent)
 
 	if (unshare(CLONE_NEWNET) || write(to_parent, &octet, 1) != 1 ||
 	    read(from_parent, &octet, 1) != 1 ||
+	    system("ethtool -K vb tso off >/dev/null") ||
 	    system("ip addr add 192.0.2.2/24 dev vb && ip link set vb up"))
 		_exit(1);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -226,18 +227,19 @@ static long thread_ms(void)
 	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 }
 
-/* A connection over a device with NAPI, or -1. */
+/* A connection over a device whose packets come by NAPI, or -1. */
 static int connect_over_veth(pid_t peer, int to_peer, int from_peer)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	char text[256], octet;
+	char text[80], octet;
 
 	inet_pton(AF_INET, "192.0.2.2", &addr.sin_addr);
 	snprintf(text, sizeof(text),
-		 "ip link add va type veth peer name vb netns %d && ethtool -K va gro on >/dev/null && ip addr add 192.0.2.1/24 dev va && ip link set va up",
-		 peer);
+		 "ip link add va type veth peer name vb netns %d", peer);
 	if (read(from_peer, &octet, 1) != 1 || system(text) ||
+	    system("ethtool -K va gro on >/dev/null") ||
+	    system("ip addr add 192.0.2.1/24 dev va && ip link set va up") ||
 	    write(to_peer, &octet, 1) != 1 || read(from_peer, &octet, 1) != 1 ||
 	    connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
 		close(fd);
@@ -278,12 +280,11 @@ TEST(busy_poll_is_heeded)
 	EXPECT_EQ(-1, recv(fd, &octet, 1, 0));
 	EXPECT_EQ(EAGAIN, errno);
 	busy = thread_ms() - before;
-	if (plain < 100)
-		TH_LOG("TCP itself does not poll here");
-	else
-		EXPECT_LE(plain / 3, busy);
 	hang_up(fd);
 	waitpid(pid, NULL, 0);
+	if (plain < 100)
+		SKIP(return, "TCP does not poll here");
+	EXPECT_LE(plain / 3, busy);
 }
 
 /* ---- memory ---- */
