@@ -409,7 +409,7 @@ static int op_flood(struct world *w, long arg)
 	note_sent(w, SEG_FLOOD, 0);
 	w->flood = true;
 	w->flood_from = octets_taken(w);
-	return job_begin(w, JOB_SEND, w->s, 4 << 20);
+	return job_begin(w, JOB_SEND, w->s, 600 << 10);
 }
 
 /* ---- start and end ---- */
