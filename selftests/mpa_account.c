@@ -89,7 +89,8 @@ TEST_F(pair, open_records_of_many_sockets)
 		ASSERT_EQ(OPEN, send(fd[i][0], record_row, OPEN, MSG_MORE));
 	}
 	during = tcp_memory();
-	EXPECT_LE(before + all - slack, during)
+	/* What others had before may have gone meanwhile. */
+	EXPECT_LE(all - slack, during)
 		TH_LOG("%d sockets hold %ld octets, TCP's memory went from %ld to %ld",
 		       SOCKETS, all, before, during);
 	for (i = 0; i < SOCKETS; i++) {

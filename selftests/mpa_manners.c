@@ -818,6 +818,21 @@ static long group_slab(void)
 	return octets;
 }
 
+/* The same when it no longer changes: statistics lag behind, and RCU frees. */
+static long group_slab_at_rest(void)
+{
+	long last = -1, octets = group_slab();
+	int still = 0, i;
+
+	for (i = 0; i < 100 && still < 5; i++) {
+		usleep(200000);
+		last = octets;
+		octets = group_slab();
+		still = octets == last ? still + 1 : 0;
+	}
+	return octets;
+}
+
 #define ACCOUNTED	800
 
 /* What so many sockets that wait for listen(2) cost, or -1. */
@@ -828,7 +843,7 @@ static long cost_of_private_data(u16 private_len)
 		.role = MPA_ROLE_RESPONDER, .revision = 1,
 		.private_len = private_len,
 	};
-	long before = group_slab(), after;
+	long before = group_slab_at_rest(), after;
 	int fd[ACCOUNTED], i;
 
 	for (i = 0; i < ACCOUNTED; i++) {
@@ -837,7 +852,7 @@ static long cost_of_private_data(u16 private_len)
 		    mpa_attach(fd[i]) || mpa_start_as(fd[i], &start))
 			return -1;
 	}
-	after = group_slab();
+	after = group_slab_at_rest();
 	for (i = 0; i < ACCOUNTED; i++)
 		close(fd[i]);
 	return after - before;
