@@ -185,6 +185,7 @@ struct mpa_admission {
  * @ird:	inbound RDMA Read queue depth
  * @ord:	outbound RDMA Read queue depth
  * @timeout:	jiffies for the startup phase, 0: what the namespace says
+ * @urgent_kept: mpa_tcp_skip_urgent() is due
  * @admission:	the connection's place while it is in startup
  * @rcu:	for freeing
  * @private:	private data
@@ -196,6 +197,7 @@ struct mpa_params {
 	u32		flags;
 	u16		ird;
 	u16		ord;
+	bool		urgent_kept;
 	unsigned long	timeout;
 	struct mpa_admission admission;
 	struct rcu_head	rcu;
@@ -586,6 +588,7 @@ int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 			    char __user *val, int __user *len);
 void mpa_ops_base_shutdown(struct sock *sk, int how);
 void mpa_ops_abort(struct mpa_ctx *ctx, int err);
+void mpa_ops_base_state_change(struct mpa_ctx *ctx);
 void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 
 /* ---- floor 2: engines ---- */
@@ -594,9 +597,13 @@ void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 int mpa_agree_judge(const struct mpa_params *params,
 		    const struct mpa_startup *startup);
 bool mpa_agree_too_early(u8 role, int revision, u8 flags);
-u32 mpa_agree_rtr(u32 ours, u32 theirs);
-u32 mpa_agree_offer(u32 ours, u32 theirs);
+u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird);
 u16 mpa_agree_limit(u16 ours, u16 theirs);
+u16 mpa_agree_depth(u16 depth, u32 control);
+void mpa_agree_reply(const struct mpa_params *params,
+		     const struct mpa_params *ours,
+		     const struct mpa_enhanced *theirs, bool reject,
+		     struct mpa_enhanced *reply);
 
 /* mpa_startup.c */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
@@ -659,6 +666,7 @@ bool mpa_tx_may_hold(const struct mpa_tx *tx);
 void mpa_tx_expect_more(struct mpa_ctx *ctx);
 void mpa_tx_hold(struct mpa_ctx *ctx);
 int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push);
+void mpa_tx_end_call(struct mpa_ctx *ctx, bool more);
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);
 
 /* mpa_tx.c */
@@ -732,6 +740,7 @@ void mpa_stat_sent(const struct sock *sk, u32 skbs, enum mpa_cut cut, u32 n);
 void mpa_close(struct sock *sk, long timeout);
 void mpa_data_ready(struct sock *sk);
 void mpa_write_space(struct sock *sk);
+void mpa_state_change(struct sock *sk);
 __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask);
 void mpa_kick(struct mpa_ctx *ctx, unsigned long delay);
 void mpa_kick_other(struct mpa_ctx *ctx);

@@ -201,6 +201,23 @@ int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
 }
 
 /**
+ * mpa_tx_end_call() - have TCP send what it was given
+ * @ctx:	the context
+ * @more:	more may come soon: a last segment that is not full waits for it
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	mpa_tcp_push(ctx->sk, &tx->window, more);
+	tx->kept = more && mpa_tcp_unsent(ctx->sk);
+	if (tx->kept)
+		mpa_tx_expect_more(ctx);
+}
+
+/**
  * mpa_tx_end_batch() - do not wait for the rest of a batch
  * @ctx:	the context
  * @more:	but it may still come: a last segment that is not full waits
@@ -211,10 +228,11 @@ void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	tx->armed = false;
+	if (!more)
+		tx->armed = false;
 	if (!tx->held && !tx->kept)
 		return;
+	tx->kept = false;
 	if (!mpa_tx_let_go(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
-		mpa_tcp_push(ctx->sk, &tx->window, more);
-	tx->kept = more && tx->kept;
+		mpa_tx_end_call(ctx, more);
 }

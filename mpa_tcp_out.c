@@ -248,6 +248,17 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		sock_hold(sk);
 }
 
+/**
+ * mpa_tcp_unsent() - TCP has octets that it has not sent
+ * @sk:		socket
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_unsent(const struct sock *sk)
+{
+	return tcp_send_head(sk);
+}
+
 /* ---- sending: octets ---- */
 
 /**

@@ -147,6 +147,13 @@ static bool mpa_tx_over(const struct mpa_ctx *ctx)
 	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
 }
 
+/* What shutdown(2) has left goes on. */
+static bool mpa_tx_unstuck(const struct mpa_ctx *ctx)
+{
+	return !READ_ONCE(ctx->tx.stuck) || READ_ONCE(ctx->sk->sk_err) ||
+	       mpa_tcp_gone(ctx->sk);
+}
+
 static bool mpa_tx_drained(const struct mpa_ctx *ctx)
 {
 	return !READ_ONCE(ctx->tx.draining) || mpa_tx_over(ctx);
@@ -186,15 +193,18 @@ static int mpa_tx_wait_room(struct mpa_ctx *ctx, long *timeo)
 /*
  * Wait a little for memory: nobody says when there is some again, and the
  * socket's own octets may be all that its send buffer is full of.
+ *
+ * Return: 0 to try again, -EPIPE if @over, or why not to wait.
  */
-static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo)
+static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo,
+			      bool (*over)(const struct mpa_ctx *ctx))
 {
 	long wait = min_t(long, *timeo, MPA_RETRY_DELAY), left = wait;
 	int err;
 
 	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
-	err = mpa_tcp_wait(ctx, &left, mpa_tx_over);
+	err = mpa_tcp_wait(ctx, &left, over);
 	if (!err)
 		return -EPIPE;
 	if (err == -EINTR)
@@ -493,11 +503,8 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	/* What was wrong with the next one is found again without these. */
 	if (call->done == call->size && !call->more) {
 		push = MPA_PUSH_ALL;
-		tx->kept = false;
 	} else if (call->keep) {
 		push = MPA_PUSH_NOT;
-		tx->kept = true;
-		mpa_tx_expect_more(ctx);
 	}
 	return mpa_tx_give(ctx, push);
 }
@@ -532,12 +539,13 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 		if (err == -EBUSY)
 			err = mpa_tx_wait_drained(ctx, &call->timeo);
 		else if (err == -ENOBUFS)
-			err = mpa_tx_wait_memory(ctx, &call->timeo);
+			err = mpa_tx_wait_memory(ctx, &call->timeo,
+						 mpa_tx_over);
 		else if (!err && call->done == call->size)
 			break;
 	} while (!err);
 
-	mpa_tcp_push(ctx->sk, &tx->window, call->more && !err);
+	mpa_tx_end_call(ctx, call->more && !err);
 	return call->done && call->segment != MPA_SEGMENT_OFF ? 0 : err;
 }
 
@@ -775,8 +783,11 @@ bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo)
 	}
 	mpa_tx_end_batch(ctx, false);
 	while (mpa_tx_push(ctx) == -EAGAIN) {
-		if (!*timeo || mpa_tx_wait_memory(ctx, timeo))
+		if (!*timeo)
 			return false;
+		/* The work item may have been faster. */
+		if (mpa_tx_wait_memory(ctx, timeo, mpa_tx_unstuck))
+			return !tx->stuck;
 	}
 	return true;
 }

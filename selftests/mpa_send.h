@@ -295,17 +295,6 @@ static inline int unsent(int fd)
 	return octets;
 }
 
-/* Everything has been acknowledged, within the time. */
-static inline bool acked(int fd)
-{
-	long end = now_ms() + 20000;
-	int octets = -1;
-
-	while (!ioctl(fd, SIOCOUTQ, &octets) && octets && now_ms() < end)
-		poll(NULL, 0, 1);
-	return !octets;
-}
-
 static inline u32 retransmissions(int fd)
 {
 	struct tcp_info info = {};

@@ -172,4 +172,77 @@ TEST_F(send, path_may_change_within_a_batch)
 	EXPECT_NO_MORE();
 }
 
+/*
+ * Ways in which a batch ends without an end. TCP sends a last segment that is
+ * not full, and waits for more, only when its probe timer runs: after 200 ms.
+ */
+enum way {
+	LONG_ONE, CUT_ONE, REFUSED_NEXT, SMALL_AND_SIOCOUTQ, LONG_AND_SIOCOUTQ,
+	SMALL_AND_NODELAY, LONG_AND_CORK, WAYS
+};
+
+/* Return: octets of records that are whole by then. */
+static size_t end_without_an_end(struct _test_data_send *self, enum way way)
+{
+	const bool small = way == SMALL_AND_SIOCOUTQ ||
+			   way == SMALL_AND_NODELAY;
+	const size_t lens[2] = { 5000, 70000 }, len = small ? 100 : 5000;
+	int value;
+
+	if (way == REFUSED_NEXT)
+		return put_batch(self, lens, 2, 0) == 1 ? len : 0;
+	if (way == CUT_ONE) {
+		segment(self, 400);
+		return put(self, 1000, MSG_MORE) / 400 * 400;
+	}
+	if (put(self, len, MSG_MORE | MSG_EOR) != len)
+		return 0;
+	if (way == SMALL_AND_SIOCOUTQ || way == LONG_AND_SIOCOUTQ)
+		ioctl(self->fd[0], SIOCOUTQ, &value);
+	else if (way != LONG_ONE)
+		option_get(self->fd[0], SOL_TCP,
+			   small ? TCP_NODELAY : TCP_CORK);
+	return len;
+}
+
+TEST_F(send, batch_without_an_end_goes_soon)
+{
+	enum way way;
+
+	for (way = 0; way < WAYS; way++) {
+		long best = 1000, began, took;
+		int i;
+
+		/* This process, or the other end, may be away for once. */
+		for (i = 0; i < 10 && best > 100; i++) {
+			size_t whole, got = 0;
+			ssize_t n;
+
+			ASSERT_TRUE(acked(self->fd[0]));
+			began = now_ms();
+			whole = end_without_an_end(self, way);
+			ASSERT_NE(0, whole);
+			while (got < whole) {
+				n = recv(self->fd[1], self->buf,
+					 sizeof(self->buf), 0);
+				ASSERT_LT(0, n);
+				got += n;
+			}
+			took = now_ms() - began;
+			if (took < best)
+				best = took;
+			if (way == CUT_ONE) {
+				ASSERT_EQ(200, put(self, 200, 0));
+				ASSERT_EQ(400, recv(self->fd[1], self->buf,
+						    sizeof(self->buf), 0));
+				segment(self, MPA_SEGMENT_OFF);
+			}
+		}
+		EXPECT_GT(100, best) {
+			TH_LOG("way %u: %ld ms at best, 10 and a little expected",
+			       way, best);
+		}
+	}
+}
+
 TEST_HARNESS_MAIN

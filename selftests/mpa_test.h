@@ -486,4 +486,15 @@ static inline int peer_responds(struct peer *peer, int fd, bool want_markers,
 	return poll_for(fd, POLLOUT, 20000) == POLLOUT && !so_error(fd) ? 0 : -1;
 }
 
+/* Everything has been acknowledged, within the time. */
+static inline bool acked(int fd)
+{
+	long end = now_ms() + 20000;
+	int octets = -1;
+
+	while (!ioctl(fd, SIOCOUTQ, &octets) && octets && now_ms() < end)
+		poll(NULL, 0, 1);
+	return !octets;
+}
+
 #endif /* _MPA_TEST_H */
