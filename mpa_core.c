@@ -6,6 +6,7 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/hash.h>
 #include <linux/module.h>
 #include <linux/poll.h>
 #include <linux/sched/mm.h>
@@ -16,12 +17,14 @@
 
 /*
  * How long what was accepted may wait for memory after close(2), and how many
- * sockets, as nobody counts them among TCP's orphans meanwhile.
+ * sockets of a user, as nobody counts them among TCP's orphans meanwhile. Users
+ * whose numbers fall together share a count.
  */
 #define MPA_LINGER_TIME		(60 * HZ)
 #define MPA_LINGER_MAX		1024
+#define MPA_LINGER_BITS		4
 
-static atomic_t mpa_lingering = ATOMIC_INIT(0);
+static atomic_t mpa_lingering[1 << MPA_LINGER_BITS];
 
 static struct workqueue_struct *mpa_wq;
 
@@ -84,6 +87,12 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_ops_detach(ctx);
 }
 
+/* How many sockets of this one's user linger. */
+static atomic_t *mpa_lingerers(const struct sock *sk)
+{
+	return &mpa_lingering[hash_32(__kuid_val(sk->sk_uid), MPA_LINGER_BITS)];
+}
+
 /* Whether a socket that lingers need not do so any longer. */
 static bool mpa_linger_over(struct mpa_ctx *ctx)
 {
@@ -112,8 +121,10 @@ static void mpa_work(struct work_struct *work)
 		goto out;
 	if (ctx->linger) {
 		over = mpa_linger_over(ctx);
-		if (over)
+		if (over) {
+			atomic_dec(mpa_lingerers(sk));
 			mpa_leave(ctx);
+		}
 		goto out;
 	}
 	mpa_startup_settle(ctx);
@@ -145,7 +156,6 @@ out:
 		cancel_delayed_work(&ctx->work);
 		mpa_ops_base_close(ctx->table, sk, 0);
 		mpa_ops_let_go(ctx->linger);
-		atomic_dec(&mpa_lingering);
 		mpa_ctx_free(ctx);
 	}
 }
@@ -206,6 +216,26 @@ void mpa_write_space(struct sock *sk)
 		WRITE_ONCE(ctx->tx.draining, false);
 	}
 	mpa_tx_write_space(ctx);
+}
+
+/**
+ * mpa_state_change() - the state of the connection has changed
+ * @sk:	socket
+ *
+ * A reset during startup is noticed at once: nothing else would tell before
+ * the deadline, and the connection would count as one in startup.
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_state_change(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!ctx)
+		return;
+	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
+		mpa_kick(ctx, 0);
+	mpa_ops_base_state_change(ctx);
 }
 
 /* A responder may not send yet, but may so later. */
@@ -400,9 +430,9 @@ static bool mpa_linger(struct mpa_ctx *ctx)
 	if (ctx->state != MPA_STATE_FULL || ctx->rx.stash ||
 	    !mpa_tcp_may_linger(ctx->sk))
 		return false;
-	if (atomic_inc_return(&mpa_lingering) > MPA_LINGER_MAX ||
+	if (atomic_inc_return(mpa_lingerers(ctx->sk)) > MPA_LINGER_MAX ||
 	    !mpa_ops_keep(ctx)) {
-		atomic_dec(&mpa_lingering);
+		atomic_dec(mpa_lingerers(ctx->sk));
 		return false;
 	}
 	ctx->deadline = jiffies + MPA_LINGER_TIME;

@@ -36,6 +36,7 @@
  * @base_ops:	TCP's own
  * @data_ready:	TCP's own
  * @write_space: TCP's own
+ * @state_change: TCP's own
  * @proto:	@base with ours put in
  * @ops:	@base_ops with ours put in
  */
@@ -45,6 +46,7 @@ struct mpa_table {
 	const struct proto_ops	*base_ops;
 	void			(*data_ready)(struct sock *sk);
 	void			(*write_space)(struct sock *sk);
+	void			(*state_change)(struct sock *sk);
 	struct proto		proto;
 	struct proto_ops	ops;
 };
@@ -233,6 +235,7 @@ static void mpa_ops_unhook(struct mpa_ctx *ctx)
 	if (sk->sk_data_ready == mpa_data_ready) {
 		sk->sk_data_ready = ctx->data_ready;
 		sk->sk_write_space = ctx->write_space;
+		sk->sk_state_change = ctx->table->state_change;
 	}
 	write_unlock_bh(&sk->sk_callback_lock);
 }
@@ -388,6 +391,7 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 	table->base_ops = sk->sk_socket->ops;
 	table->data_ready = sk->sk_data_ready;
 	table->write_space = sk->sk_write_space;
+	table->state_change = sk->sk_state_change;
 	/* For ever, as the table: sockets hold ours instead. */
 	__module_get(table->base->owner);
 	__module_get(table->base_ops->owner);
@@ -436,7 +440,8 @@ static struct mpa_table *mpa_table_get(struct sock *sk)
 		if (table->base == sk->sk_prot &&
 		    table->base_ops == sk->sk_socket->ops &&
 		    table->data_ready == sk->sk_data_ready &&
-		    table->write_space == sk->sk_write_space)
+		    table->write_space == sk->sk_write_space &&
+		    table->state_change == sk->sk_state_change)
 			goto found;
 	}
 	table = mpa_table_make(sk);
@@ -501,12 +506,14 @@ int mpa_ops_hook(struct mpa_ctx *ctx)
 	if (sk->sk_data_ready == mpa_data_ready)
 		goto out;
 	if (sk->sk_user_data || sk->sk_data_ready != ctx->data_ready ||
-	    sk->sk_write_space != ctx->write_space) {
+	    sk->sk_write_space != ctx->write_space ||
+	    sk->sk_state_change != ctx->table->state_change) {
 		err = -EBUSY;
 		goto out;
 	}
 	sk->sk_data_ready = mpa_data_ready;
 	sk->sk_write_space = mpa_write_space;
+	sk->sk_state_change = mpa_state_change;
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
@@ -763,6 +770,17 @@ int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 void mpa_ops_base_shutdown(struct sock *sk, int how)
 {
 	mpa_table(sk)->base->shutdown(sk, how);
+}
+
+/**
+ * mpa_ops_base_state_change() - TCP's own sk_state_change
+ * @ctx:	the context
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_ops_base_state_change(struct mpa_ctx *ctx)
+{
+	ctx->table->state_change(ctx->sk);
 }
 
 /**

@@ -36,7 +36,7 @@ struct mpa_gate {
  * struct mpa_policy - of one network namespace
  * @crc_optional: connections may do without CRCs if both peers want to
  * @startup_timeout_ms: longest time that the startup phase may take
- * @startup_max: connections in the startup phase, at most, of each role
+ * @startup_max: responders in the startup phase, at most
  * @seed:	which ports share a gate, nobody outside knows
  * @lock:	for what follows and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
@@ -257,8 +257,6 @@ static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
 	admission->ctx = ctx;
 	admission->ousted = false;
 	if (ctx->role == MPA_ROLE_INITIATOR) {
-		if (policy->initiators >= most)
-			return false;
 		policy->initiators++;
 		admission->as = MPA_ADMITTED_INITIATOR;
 		return true;
@@ -282,9 +280,9 @@ static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
  * @ctx:	its context, with its role
  * @admission:	its place, kept until mpa_policy_leave_startup()
  *
- * Initiators wait because their program wants it: when there are too many, no
- * other can begin. Responders wait for strangers: when there are too many, the
- * one that has been silent for longest makes room.
+ * Initiators wait because their program wants it, and are bound by what that may
+ * have open, as those in connect(2) are. Responders wait for strangers: when
+ * there are too many, the one that has been silent for longest makes room.
  *
  * Context: any, socket lock held.
  * Return: false when it may not begin; then it is not counted.

@@ -275,37 +275,71 @@ TEST_F(gate, responder_started_by_hand_makes_room_as_well)
 		EXPECT_TRUE(waits(self, i));
 }
 
-/* They wait because their program wants it, and bar no responder. */
-TEST_F(gate, initiators_are_counted_by_themselves)
+/*
+ * They wait because their program wants it: the limit is not for them, or one
+ * user could have it all, for as long as he likes.
+ */
+TEST_F(gate, initiators_bar_nobody)
 {
 	struct mpa_start start = {
 		.role = MPA_ROLE_INITIATOR, .revision = 1,
 		.timeout_ms = 3600000,
 	};
-	int fd[MOST + 1][2], i;
-	u8 octet;
+	int fd[2 * MOST][2], i;
 
 	ASSERT_EQ(0, come(self, 0, 0, MOST));
-	for (i = 0; i < MOST + 1; i++) {
+	for (i = 0; i < 2 * MOST; i++) {
+		if (i == MOST)
+			ASSERT_EQ(0, sysctl_put("startup_max", 0));
 		ASSERT_EQ(0, tcp_pair(AF_INET, fd[i]));
 		ASSERT_EQ(0, mpa_attach(fd[i][0]));
 		set_nonblock(fd[i][0]);
 		EXPECT_EQ(-1, mpa_start_as(fd[i][0], &start));
-		EXPECT_EQ(i < MOST ? EINPROGRESS : EUSERS, errno) {
+		EXPECT_EQ(EINPROGRESS, errno) {
 			TH_LOG("number %d: %m", i);
 		}
 	}
-	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd[MOST][0]).state);
-	EXPECT_EQ(-1, recv(fd[MOST][1], &octet, 1, MSG_DONTWAIT));
-	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(3 * MOST, statistic("MpaInStartup"));
+	ASSERT_EQ(0, sysctl_put("startup_max", MOST));
 	ASSERT_LE(0, come(self, 0, 0, MOST));
 	EXPECT_TRUE(served(self, 0));
-	for (i = 0; i < MOST; i++)
+	for (i = 0; i < 2 * MOST; i++) {
 		EXPECT_EQ(MPA_STATE_STARTUP, mpa_info(fd[i][0]).state);
-	for (i = 0; i < MOST + 1; i++) {
 		hang_up(fd[i][0]);
 		hang_up(fd[i][1]);
 	}
+}
+
+/* Nobody asks these sockets anything: they are not in startup all the same. */
+TEST_F(gate, who_has_been_reset_has_no_place)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 1,
+		.timeout_ms = 3600000,
+	};
+	int fd[2], i;
+
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	set_nonblock(fd[0]);
+	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
+	ASSERT_EQ(EINPROGRESS, errno);
+	EXPECT_EQ(MOST + 1, statistic("MpaInStartup"));
+	hang_up(fd[1]);
+	for (i = 0; i < MOST; i++)
+		hang_up(self->client[i]);
+	for (i = 0; statistic("MpaInStartup") && i < 20000; i++)
+		poll(NULL, 0, 1);
+	EXPECT_EQ(0, statistic("MpaInStartup"));
+	EXPECT_EQ(ECONNRESET, so_error(fd[0]));
+	EXPECT_EQ(0, so_error(fd[0]));
+	for (i = 0; i < MOST; i++) {
+		EXPECT_EQ(ECONNRESET, so_error(self->child[i]));
+		close(self->child[i]);
+	}
+	self->n = 0;
+	close(fd[0]);
 }
 
 TEST_F(gate, none_may_begin_if_the_administrator_wants_none)
