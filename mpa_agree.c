@@ -16,7 +16,7 @@ static int mpa_agree_revision(const struct mpa_params *params, u8 theirs)
 	bool initiator = params->role == MPA_ROLE_INITIATOR;
 
 	if (!params->revision)
-		return !theirs || (!initiator && theirs == 1) ? 0 : -1;
+		return !theirs || (!initiator && theirs <= 2) ? 0 : -1;
 	/* Who wants enhanced setup gets that or none. */
 	if (initiator && params->flags & MPA_START_ENHANCED)
 		return theirs == params->revision ? theirs : -1;
@@ -42,6 +42,9 @@ int mpa_agree_judge(const struct mpa_params *params,
 	if (params->role == MPA_ROLE_INITIATOR &&
 	    !(params->flags & MPA_START_ENHANCED) !=
 	    !(startup->flags & MPA_PEER_ENHANCED))
+		return -1;
+	/* Revision 0 has no enhanced reply. */
+	if (!params->revision && startup->flags & MPA_PEER_ENHANCED)
 		return -1;
 	return mpa_agree_revision(params, startup->revision);
 }
@@ -70,42 +73,50 @@ bool mpa_agree_too_early(u8 role, int revision, u8 flags)
  * mpa_agree_rtr() - which RTR indication the initiator generates
  * @ours:	MPA_START_RTR_* of the request
  * @theirs:	and of the reply
+ * @ird:	RDMA Reads that the reply has room for
  *
  * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B is
  * a zero-length Send there, and RFC 5044 section 3 knows no empty ULPDU: a peer
- * may look for a DDP header in it. So it comes last.
+ * may look for a DDP header in it. So it comes last. A Read, of no octets as
+ * well, takes a place in the peer's queue.
  *
  * Return: one of them, or 0.
  */
-u32 mpa_agree_rtr(u32 ours, u32 theirs)
+u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
 {
 	u32 both = ours & theirs & MPA_START_RTR;
 
 	if (both & MPA_START_RTR_WRITE)
 		return MPA_START_RTR_WRITE;
+	if (!ird)
+		both &= ~MPA_START_RTR_READ;
 	if (both & MPA_START_RTR_READ)
 		return MPA_START_RTR_READ;
 	return both;
 }
 
-/**
- * mpa_agree_offer() - which RTR indications the responder's reply names
- * @ours:	MPA_START_RTR_* that the program names
- * @theirs:	and those of the request
+/*
+ * Which RTR indications the responder's reply names, at least one.
  *
  * A program that names none leaves what comes to the layer above, so that Write
  * and Read are as good as any record; B is for a peer that has nothing else.
- *
- * Return: at least one.
+ * Of what both have, all: RFC 6581 section 9.2 lets a reply name more, but there
+ * are initiators that then take one that they have not asked for. And there are
+ * some that give up if Read is named without a place for one.
  */
-u32 mpa_agree_offer(u32 ours, u32 theirs)
+static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 {
+	u32 offer;
+
 	ours &= MPA_START_RTR;
 	theirs &= MPA_START_RTR;
-	if (ours)
-		return ours;
-	return theirs == MPA_START_RTR_FPDU ? theirs :
-	       MPA_START_RTR_WRITE | MPA_START_RTR_READ;
+	if (!ours)
+		ours = theirs == MPA_START_RTR_FPDU ? theirs :
+		       MPA_START_RTR_WRITE | MPA_START_RTR_READ;
+	offer = ours & theirs ?: ours;
+	if (!ird && offer != MPA_START_RTR_READ)
+		offer &= ~MPA_START_RTR_READ;
+	return offer;
 }
 
 /**
@@ -120,4 +131,43 @@ u16 mpa_agree_limit(u16 ours, u16 theirs)
 	if (theirs == MPA_DEPTH_BY_USER || ours == MPA_DEPTH_BY_USER)
 		return ours;
 	return min(ours, theirs);
+}
+
+/**
+ * mpa_agree_depth() - a depth that has a place for the RTR indication
+ * @depth:	RDMA Reads that the program names
+ * @control:	MPA_START_RTR_*: Read, of no octets as it is, takes one
+ */
+u16 mpa_agree_depth(u16 depth, u32 control)
+{
+	return control & MPA_START_RTR_READ && !depth ? 1 : depth;
+}
+
+/**
+ * mpa_agree_reply() - what an enhanced reply says
+ * @params:	how we were started
+ * @ours:	the depths that we reply with
+ * @theirs:	what the request says
+ * @reject:	the reply rejects it
+ * @reply:	filled in
+ *
+ * RFC 6581 sections 9.1 and 9.2: A as in the request, our ORD at most the peer's
+ * IRD.
+ */
+void mpa_agree_reply(const struct mpa_params *params,
+		     const struct mpa_params *ours,
+		     const struct mpa_enhanced *theirs, bool reject,
+		     struct mpa_enhanced *reply)
+{
+	reply->control = 0;
+	if (theirs->control & MPA_START_P2P)
+		reply->control = MPA_START_P2P |
+				 mpa_agree_offer(params->flags,
+						 theirs->control, ours->ird);
+	reply->ird = theirs->ord == MPA_DEPTH_BY_USER ? MPA_DEPTH_BY_USER :
+		     mpa_agree_depth(ours->ird, reply->control);
+	if (theirs->ird == MPA_DEPTH_BY_USER)
+		reply->ord = MPA_DEPTH_BY_USER;
+	else
+		reply->ord = reject ? ours->ord : min(ours->ord, theirs->ird);
 }

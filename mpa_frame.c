@@ -215,7 +215,8 @@ void mpa_startup_put(u8 *frame, enum mpa_startup_kind kind,
  * A wrong key is told from its first wrong octet on. Reserved bits are not
  * checked; neither is R in a request, where it reads as zero, nor S before
  * revision 2, where it is reserved. Whether the revision can be served is for
- * the caller to say.
+ * the caller to say. A rejection without the depths that S announces is one all
+ * the same: it is told without S.
  */
 enum mpa_startup_verdict
 mpa_startup_parse(const u8 *frame, u32 len, enum mpa_startup_kind expected,
@@ -241,8 +242,11 @@ mpa_startup_parse(const u8 *frame, u32 len, enum mpa_startup_kind expected,
 	if (startup->private_len > MPA_PRIVATE_DATA_MAX)
 		return MPA_STARTUP_BAD_LEN;
 	if (startup->flags & MPA_PEER_ENHANCED &&
-	    startup->private_len < MPA_ENHANCED_LEN)
-		return MPA_STARTUP_BAD_LEN;
+	    startup->private_len < MPA_ENHANCED_LEN) {
+		if (!(startup->flags & MPA_PEER_REJECTED))
+			return MPA_STARTUP_BAD_LEN;
+		startup->flags &= ~MPA_PEER_ENHANCED;
+	}
 	return MPA_STARTUP_OK;
 }
 

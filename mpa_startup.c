@@ -60,18 +60,24 @@ static int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind,
 	return err;
 }
 
-/* M and C of a frame that we send. */
+/*
+ * M and C of the frame that we send, or have sent. A request that asks for CRCs
+ * gets a reply that says so: there are initiators that look only there.
+ */
 static u8 mpa_startup_flags(struct mpa_ctx *ctx)
 {
+	bool reply = ctx->role == MPA_ROLE_RESPONDER;
 	u8 flags = 0;
 
 	/* Figure 14: revision 0 always has both. */
-	if (!ctx->revision)
+	if (!(reply ? ctx->revision : mpa_params(ctx)->revision))
 		return MPA_PEER_MARKERS | MPA_PEER_CRC;
 	if (mpa_params(ctx)->flags & MPA_START_MARKERS)
 		flags |= MPA_PEER_MARKERS;
 	if (ctx->want_crc)
 		flags |= MPA_PEER_CRC;
+	if (reply)
+		flags |= ctx->peer.flags & MPA_PEER_CRC;
 	return flags;
 }
 
@@ -80,7 +86,7 @@ static int mpa_startup_request(struct mpa_ctx *ctx)
 	const struct mpa_params *params = mpa_params(ctx);
 	struct mpa_enhanced enhanced = {
 		.ird = params->ird,
-		.ord = params->ord,
+		.ord = mpa_agree_depth(params->ord, params->flags),
 		.control = params->flags & (MPA_START_P2P | MPA_START_RTR),
 	};
 
@@ -177,13 +183,17 @@ static void mpa_startup_tell(struct mpa_ctx *ctx, int err)
 /* Both directions of the stream start anew behind the startup frames. */
 static void mpa_startup_full(struct mpa_ctx *ctx)
 {
-	bool markers = mpa_params(ctx)->flags & MPA_START_MARKERS;
-	bool crc = ctx->want_crc || ctx->peer.flags & MPA_PEER_CRC;
+	u8 sent = mpa_startup_flags(ctx), got = ctx->peer.flags;
 
-	/* Appendix C: who speaks revision 0 always has markers and CRCs. */
-	ctx->tx.marked = !ctx->revision || ctx->peer.flags & MPA_PEER_MARKERS;
-	ctx->rx.marked = !ctx->revision || markers;
-	ctx->tx.crc = !ctx->revision || crc;
+	/*
+	 * Section 7.1.1: what a frame says holds, also at revision 0. Figure 16:
+	 * there a reply has markers behind it that a request of a later revision
+	 * has not asked for.
+	 */
+	ctx->tx.marked = got & MPA_PEER_MARKERS ||
+			 (!ctx->revision && ctx->peer.revision);
+	ctx->rx.marked = (ctx->revision ? sent : sent | got) & MPA_PEER_MARKERS;
+	ctx->tx.crc = (sent | got) & MPA_PEER_CRC;
 	ctx->rx.crc = ctx->tx.crc;
 	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
 	ctx->may_send = ctx->role == MPA_ROLE_INITIATOR;
@@ -272,12 +282,15 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	mpa_enhanced_get(ctx->peer_private, &peer);
 	ctx->enhanced = true;
 	ctx->ird = params->ird;
-	ctx->ord = mpa_agree_limit(params->ord, peer.ird);
 	ctx->control = 0;
 
-	if (params->flags & MPA_START_P2P) {
+	if (params->flags & MPA_START_P2P)
 		ctx->control = MPA_START_P2P |
-			       mpa_agree_rtr(params->flags, peer.control);
+			       mpa_agree_rtr(params->flags, peer.control,
+					     peer.ird);
+	ctx->ord = mpa_agree_limit(mpa_agree_depth(params->ord, ctx->control),
+				   peer.ird);
+	if (params->flags & MPA_START_P2P) {
 		if (ctx->control == MPA_START_P2P) {
 			ctx->code = MPA_ERR_RTR;
 			return -EOPNOTSUPP;
@@ -351,18 +364,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 
 	if (is_enhanced) {
 		mpa_enhanced_get(ctx->peer_private, &peer);
-		/* RFC 6581 section 9.1. */
-		enhanced.ird = peer.ord == MPA_DEPTH_BY_USER ?
-			       MPA_DEPTH_BY_USER : reply->ird;
-		enhanced.ord = peer.ird == MPA_DEPTH_BY_USER ?
-			       MPA_DEPTH_BY_USER :
-			       reject ? reply->ord :
-			       mpa_agree_limit(reply->ord, peer.ird);
-		/* Section 9.2: A as in the request, and all that we can do. */
-		if (peer.control & MPA_START_P2P)
-			enhanced.control = MPA_START_P2P |
-					   mpa_agree_offer(params->flags,
-							     peer.control);
+		mpa_agree_reply(params, reply, &peer, reject, &enhanced);
 	}
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
@@ -380,7 +382,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 	}
 	if (is_enhanced) {
 		ctx->enhanced = true;
-		ctx->ird = reply->ird;
+		ctx->ird = mpa_agree_depth(reply->ird, enhanced.control);
 		ctx->ord = mpa_agree_limit(reply->ord, peer.ird);
 		/* Which of them the initiator takes, the first FPDU shows. */
 		ctx->control = enhanced.control &
@@ -655,7 +657,7 @@ static int mpa_startup_go(struct mpa_ctx *ctx, bool nonblock)
  *
  * Context: process, socket lock held; waiting drops it.
  * Return: 0; -EINPROGRESS; -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL
- * when MPA cannot be started; -EUSERS when too many initiators are in startup;
+ * when MPA cannot be started; -EUSERS when no responder may be in startup;
  * -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
  * RFC 6581's negotiation came to nothing, in Full Operation; what the connection
  * failed with, or an earlier startup that nobody has asked for; -EINTR or
@@ -719,6 +721,8 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params)
 	RCU_INIT_POINTER(ctx->params, params);
 	mpa_startup_reset(ctx, params);
 	ctx->sk->sk_rcvlowat = 1;
+	/* Our callbacks are not there yet, to see to urgent octets. */
+	params->urgent_kept = mpa_tcp_keep_urgent(ctx->sk);
 	ctx->state = MPA_STATE_STARTUP;
 }
 
@@ -732,6 +736,9 @@ void mpa_startup_accepted(struct mpa_ctx *ctx)
 {
 	int err = mpa_ops_hook(ctx);
 
+	mpa_tcp_forget_urgent(ctx->sk);
+	if (mpa_params(ctx)->urgent_kept)
+		mpa_tcp_skip_urgent(ctx->sk);
 	if (!err &&
 	    !mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
 		err = -EUSERS;

@@ -65,13 +65,14 @@ bool mpa_tcp_may_attach(const struct sock *sk)
  * mpa_tcp_has_listened() - handshakes may still be making children of it
  * @sk:	socket, which does not listen any more
  *
- * They do so in softirq, without its lock.
+ * They do so in softirq, without its lock. Every listener has the flag, and
+ * keeps it; its children do not.
  *
  * Context: process, socket lock held.
  */
 bool mpa_tcp_has_listened(const struct sock *sk)
 {
-	return sk->sk_state == TCP_CLOSE && READ_ONCE(sk->sk_max_ack_backlog);
+	return sk->sk_state != TCP_LISTEN && sock_flag(sk, SOCK_RCU_FREE);
 }
 
 /**
@@ -337,6 +338,35 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
 	WRITE_ONCE(tp->urg_data, 0);
 	tcp_fast_path_check(sk);
 	return true;
+}
+
+/**
+ * mpa_tcp_keep_urgent() - have TCP leave urgent octets in their place
+ * @sk:	socket of a child that nobody has accepted, with TCP's own callbacks
+ *
+ * With SO_OOBINLINE it does not step over them. Nobody can ask for the option
+ * before the child is accepted; mpa_tcp_skip_urgent() comes before that.
+ *
+ * Context: softirq, nobody else knows the socket.
+ * Return: whether it would have.
+ */
+bool mpa_tcp_keep_urgent(struct sock *sk)
+{
+	if (sock_flag(sk, SOCK_URGINLINE))
+		return false;
+	sock_set_flag(sk, SOCK_URGINLINE);
+	return true;
+}
+
+/**
+ * mpa_tcp_skip_urgent() - undo mpa_tcp_keep_urgent()
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_skip_urgent(struct sock *sk)
+{
+	sock_reset_flag(sk, SOCK_URGINLINE);
 }
 
 /**

@@ -611,4 +611,49 @@ TEST_F(listener, several_processes_accept)
 	}
 }
 
+/*
+ * Urgent octets are octets like all others, also before anybody has accepted
+ * the child: each of these has TCP step over the one before.
+ */
+TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
+{
+	int inlined, before, fd, i, c = -1;
+
+	ASSERT_EQ(0, listener_start(self));
+	for (i = 0; i < 4; i++) {
+		socklen_t len = sizeof(inlined);
+		u8 frame[FRAME_LEN];
+		int at;
+
+		before = i & 1;
+		inlined = !!(i & 2);
+		ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_OOBINLINE,
+					&inlined, sizeof(inlined)));
+		fd = client(self);
+		ASSERT_LE(0, fd);
+		frame_put(frame, false, 0x40, 1, 0);
+		if (!before)
+			c = child(self);
+		for (at = 0; at < FRAME_LEN; at++) {
+			ASSERT_EQ(1, send(fd, frame + at, 1, MSG_OOB));
+			ASSERT_TRUE(acked(fd));
+		}
+		if (before)
+			c = child(self);
+		ASSERT_LE(0, c);
+		EXPECT_TRUE(served(fd));
+		EXPECT_EQ(MPA_STATE_FULL, mpa_info(c).state) {
+			TH_LOG("accepted %s them: error %u, %s",
+			       before ? "behind" : "before",
+			       mpa_info(c).error, strerror(so_error(c)));
+		}
+		/* The user's option is as it was. */
+		EXPECT_EQ(0, getsockopt(c, SOL_SOCKET, SO_OOBINLINE, &at,
+					&len));
+		EXPECT_EQ(inlined, at);
+		hang_up(fd);
+		close(c);
+	}
+}
+
 TEST_HARNESS_MAIN

@@ -376,10 +376,11 @@ static u32 rtr_chosen(u32 both)
 	return both & C ? C : both & D ? D : both & B;
 }
 
-/* What a responder names in its reply. */
+/* What a responder with room for one Read names in its reply. */
 static u32 rtr_offered(u32 ours, u32 theirs)
 {
-	return ours ? ours : theirs == B ? B : C | D;
+	ours = ours ? ours : theirs == B ? B : C | D;
+	return ours & theirs ? ours & theirs : ours;
 }
 
 TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
@@ -401,7 +402,7 @@ TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
 		self->start[0].flags = MPA_START_ENHANCED | A | ours;
 		ASSERT_LT(0, ask(self));
 		n = enhanced_frame(frame, true, markers ? 0xc0 : 0x40,
-				   A | theirs, 0, 0);
+				   A | theirs, 1, 0);
 		EXPECT_EQ(chosen ? 0 : EOPNOTSUPP, answer(self, frame, n));
 		info = mpa_info(self->fd[0]);
 		EXPECT_EQ(MPA_STATE_FULL, info.state);
@@ -482,10 +483,11 @@ TEST_F(pair, responder_names_the_options_it_supports)
 		size_t n;
 
 		self->start[1].flags = ours;
+		self->start[1].ird = 1;
 		n = enhanced_frame(frame, false, 0x40, A | theirs, 0, 0);
 		ASSERT_EQ(0, request(self, frame, n));
 		enhanced_frame(frame, true, 0x40, A | rtr_offered(ours, theirs),
-			       0, 0);
+			       1, 0);
 		ASSERT_EQ(n, read_all(self->fd[0], self->buf, n));
 		EXPECT_EQ(0, memcmp(frame, self->buf, n)) {
 			TH_LOG("ours 0x%x, theirs 0x%x", ours, theirs);
@@ -506,6 +508,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 
 	self->start[0].revision = 2;
 	self->start[1].revision = 2;
+	self->start[1].ird = 1;
 	for (i = 8; i < 64; i++) {
 		u32 ours = rtr_options(i / 8), theirs = rtr_options(i % 8);
 		u32 chosen = rtr_chosen(ours & rtr_offered(theirs, ours));
@@ -833,8 +836,8 @@ TEST_F(pair, responder_meets_each_rnic_by_hand)
 	}
 }
 
-/* Figure 14: always markers, always CRCs, whatever else is asked for. */
-TEST_F(pair, revision_0_has_markers_and_crcs)
+/* Figure 14: our frames always have both, whatever else is asked for. */
+TEST_F(pair, revision_0_asks_for_markers_and_crcs)
 {
 	u8 frame[FRAME_LEN];
 
@@ -844,15 +847,14 @@ TEST_F(pair, revision_0_has_markers_and_crcs)
 	ASSERT_EQ(FRAME_LEN, ask(self));
 	frame_put(frame, false, 0xc0, 0, 0);
 	EXPECT_EQ(0, memcmp(frame, self->buf, FRAME_LEN));
-	/* Even if the peer forgets to say so. */
-	frame_put(frame, true, 0, 0, 0);
+	frame_put(frame, true, 0xc0, 0, 0);
 	EXPECT_EQ(0, answer(self, frame, FRAME_LEN));
 	EXPECT_EQ(MPA_INFO_CRC | MPA_INFO_TX_MARKERS | MPA_INFO_RX_MARKERS |
 		  MPA_INFO_MAY_SEND, mpa_info(self->fd[0]).flags);
 	EXPECT_EQ(0, mpa_info(self->fd[0]).revision);
 
 	self->start[1].flags = MPA_START_NO_CRC | MPA_START_PERMISSIVE;
-	frame_put(frame, false, 0, 0, 0);
+	frame_put(frame, false, 0xc0, 0, 0);
 	ASSERT_EQ(0, request(self, frame, FRAME_LEN));
 	ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], self->buf, FRAME_LEN));
 	frame_put(frame, true, 0xc0, 0, 0);

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What other implementations count on, where the RFCs leave more than one way:
+ * Linux's drivers for iWARP hardware (cxgb4, irdma) and siw.
+ */
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_pair.h"
+
+/*
+ * RFC 6581 sections 9.1 and 9.2: a Read of no octets takes a place in the queue
+ * of Reads. irdma and siw give up when one is named and there is no place.
+ */
+TEST_F(pair, responder_has_a_place_for_the_read_that_it_offers)
+{
+	const struct { u32 ours, theirs; u16 ird; u32 reply; u16 place; } cases[] = {
+		{ 0, C | D, 0, C, 0 }, { 0, C | D, 3, C | D, 3 },
+		{ 0, D, 0, D, 1 }, { 0, D, 2, D, 2 }, { 0, B | D, 0, D, 1 },
+		{ D, C, 0, D, 1 }, { B | D, B | D, 0, B, 0 },
+		{ 0, C, 0, C, 0 }, { D, D, 0x3fff, D, 0x3fff },
+	};
+	unsigned int i;
+
+	self->start[1].revision = 2;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		u8 frame[FRAME_LEN + 4];
+		size_t n;
+
+		self->start[1].flags = cases[i].ours;
+		self->start[1].ird = cases[i].ird;
+		n = enhanced_frame(frame, false, 0x40, A | cases[i].theirs, 9,
+				   9);
+		ASSERT_EQ(0, request(self, frame, n));
+		enhanced_frame(frame, true, 0x40, A | cases[i].reply,
+			       cases[i].place, 0);
+		ASSERT_EQ(n, read_all(self->fd[0], self->buf, n));
+		EXPECT_EQ(0, memcmp(frame, self->buf, n)) {
+			TH_LOG("case %u: %02x%02x %02x%02x", i,
+			       self->buf[FRAME_LEN], self->buf[FRAME_LEN + 1],
+			       self->buf[FRAME_LEN + 2],
+			       self->buf[FRAME_LEN + 3]);
+		}
+		EXPECT_EQ(cases[i].place, mpa_info(self->fd[1]).ird);
+	}
+}
+
+TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
+{
+	const struct { u32 ours, theirs; u16 ord, ird; u32 rtr; u16 agreed; } cases[] = {
+		{ C | D, D, 0, 0, 0, 0 }, { D, D, 4, 0, 0, 0 },
+		{ B | D, B | D, 4, 0, B, 0 }, { D, D, 0, 1, D, 1 },
+		{ C | D, C | D, 0, 0, C, 0 }, { C | D, D, 0, 4, D, 1 },
+		{ D, D, 4, 2, D, 2 },
+	};
+	unsigned int i;
+
+	self->start[0].revision = 2;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		u8 frame[FRAME_LEN + 4], asked[4];
+		struct mpa_info info;
+		size_t n;
+		u16 ord;
+
+		self->start[0].flags = MPA_START_ENHANCED | A | cases[i].ours;
+		self->start[0].ord = cases[i].ord;
+		ASSERT_LT(0, ask(self));
+		/* Its own queue has the place as well. */
+		ord = cases[i].ord ? cases[i].ord : 1;
+		enhanced_put(asked, A | cases[i].ours, 0, ord);
+		EXPECT_EQ(0, memcmp(asked, self->buf + FRAME_LEN, 4));
+		n = enhanced_frame(frame, true, 0x40, A | cases[i].theirs,
+				   cases[i].ird, 0);
+		EXPECT_EQ(cases[i].rtr ? 0 : EOPNOTSUPP,
+			  answer(self, frame, n)) {
+			TH_LOG("case %u", i);
+		}
+		info = mpa_info(self->fd[0]);
+		EXPECT_EQ(cases[i].rtr, info.rtr) {
+			TH_LOG("case %u: 0x%x", i, info.rtr);
+		}
+		EXPECT_EQ(cases[i].rtr ? MPA_ERR_NONE : MPA_ERR_RTR,
+			  info.error);
+		EXPECT_EQ(cases[i].agreed, info.ord) {
+			TH_LOG("case %u", i);
+		}
+	}
+}
+
+/* "The responder MUST set its ORD at most to the initiator IRD": a number. */
+TEST_F(pair, responder_answers_a_number_with_a_number)
+{
+	u8 frame[FRAME_LEN + 4];
+	size_t n;
+
+	self->start[1].revision = 2;
+	self->start[1].ird = 0x3fff;
+	self->start[1].ord = 0x3fff;
+	n = enhanced_frame(frame, false, 0x40, 0, 5, 7);
+	ASSERT_EQ(0, request(self, frame, n));
+	enhanced_frame(frame, true, 0x40, 0, 0x3fff, 5);
+	ASSERT_EQ(n, read_all(self->fd[0], self->buf, n));
+	EXPECT_EQ(0, memcmp(frame, self->buf, n)) {
+		TH_LOG("ORD 0x%02x%02x", self->buf[FRAME_LEN + 2],
+		       self->buf[FRAME_LEN + 3]);
+	}
+}
+
+/*
+ * RFC 5044 section 7.1.1: markers go where M asks for them, and nowhere else.
+ * Appendix C has M set at revision 0; cxgb4 and siw do not always.
+ */
+TEST_F(pair, markers_of_revision_0_follow_the_bits)
+{
+	unsigned int i;
+
+	for (i = 0; i < 8; i++) {
+		bool initiator = i & 1, m = i & 2, direct = i & 4;
+		u32 flags = (m ? MPA_INFO_TX_MARKERS : 0) | MPA_INFO_CRC;
+		u8 frame[FRAME_LEN];
+		int fd;
+
+		frame_put(frame, initiator, m ? 0xc0 : 0x40, 0, 0);
+		/* Revision 0 by name, or revision 1 that lets itself down. */
+		self->start[0].revision = !direct;
+		self->start[0].flags = direct ? 0 : MPA_START_PERMISSIVE;
+		self->start[1].revision = self->start[0].revision;
+		self->start[1].flags = self->start[0].flags;
+		if (initiator) {
+			ASSERT_EQ(FRAME_LEN, ask(self));
+			ASSERT_EQ(0, answer(self, frame, FRAME_LEN));
+			fd = self->fd[0];
+			/* Only who never asked for markers gets none. */
+			flags |= MPA_INFO_MAY_SEND |
+				 (direct || m ? MPA_INFO_RX_MARKERS : 0);
+		} else {
+			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+			ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame,
+						      FRAME_LEN));
+			fd = self->fd[1];
+			flags |= MPA_INFO_RX_MARKERS;
+		}
+		EXPECT_EQ(flags, mpa_info(fd).flags) {
+			TH_LOG("initiator %u, M %u, revision 0 by name %u",
+			       initiator, m, direct);
+		}
+		EXPECT_EQ(0, mpa_info(fd).revision);
+	}
+}
+
+/* Figure 16's RDMAC responder looks at no more than it knows. */
+TEST_F(pair, revision_0_responder_answers_later_ones)
+{
+	unsigned int revision;
+
+	self->start[1].revision = 0;
+	for (revision = 0; revision < 3; revision++) {
+		u8 frame[FRAME_LEN];
+
+		frame_put(frame, false, 0xc0, revision, 0);
+		ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+		ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame, FRAME_LEN)) {
+			TH_LOG("revision %u", revision);
+		}
+		EXPECT_EQ(0, frame[17]);
+	}
+}
+
+/* Section 7.1.2 rule 3: what else the reply says, or lacks, does not matter. */
+TEST_F(pair, rejection_without_depths_leaves_tcp_open)
+{
+	unsigned int len, revision;
+
+	for (revision = 2; revision < 4; revision++) {
+		for (len = 0; len < 4; len++) {
+			u8 frame[FRAME_LEN + 4] = {};
+
+			self->start[0].revision = 2;
+			self->start[0].flags = MPA_START_ENHANCED;
+			ASSERT_LT(0, ask(self));
+			frame_put(frame, true, 0x70, revision, len);
+			EXPECT_EQ(ECONNREFUSED,
+				  answer(self, frame, FRAME_LEN + len)) {
+				TH_LOG("revision %u, PD_Length %u", revision,
+				       len);
+			}
+			EXPECT_EQ(MPA_STATE_REJECTED,
+				  mpa_info(self->fd[0]).state);
+			EXPECT_EQ(len, mpa_peer(self->fd[0]).private_len);
+			EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
+			EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
+		}
+	}
+}
+
+TEST_HARNESS_MAIN
