@@ -662,6 +662,8 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 			return -EBADMSG;
 		}
 		if (err) {
+			/* The work item tells when there is some. */
+			WRITE_ONCE(rx->ready, false);
 			mpa_kick(ctx, MPA_RETRY_DELAY);
 			return err;
 		}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Faults while records are sent and received. */
 
+#include <sys/epoll.h>
 #include <sys/sendfile.h>
 
 #include "mpa_faults.h"
@@ -287,6 +288,54 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 		ASSERT_TRUE(records_go(self));
 	}
 	EXPECT_WALKED();
+}
+
+/* Whoever waits for edges hears of it when there is memory again. */
+TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
+{
+	u8 *record = self->buf + MPA_ULPDU_MAX;
+	const size_t len = 60000;
+	unsigned int without = 0;
+
+	record_fill(record, len);
+	while (next(self)) {
+		struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+		int epoll = epoll_create1(0);
+		ssize_t n;
+
+		hang_up(self->fd[0]);
+		hang_up(self->fd[1]);
+		ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
+		patience(self->fd[0], 20);
+		patience(self->fd[1], 20);
+		ASSERT_EQ(0, mpa_started_pair(self->fd, flags(self), 0));
+		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->fd[1],
+				       &event));
+		ASSERT_EQ(len, send(self->fd[0], record, len, 0));
+		for (;;) {
+			ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000)) {
+				TH_LOG("fault %u: no edge", self->nth);
+			}
+			fault_arm(self->nth);
+			n = recv(self->fd[1], self->buf, len, MSG_DONTWAIT);
+			self->hit = fault_disarm();
+			if (n < 0 && errno == EFAULT)
+				n = recv(self->fd[1], self->buf, len,
+					 MSG_DONTWAIT);
+			if (n > 0)
+				break;
+			ASSERT_TRUE(errno == ENOMEM || errno == EAGAIN) {
+				TH_LOG("fault %u: %m", self->nth);
+			}
+			without += errno == ENOMEM;
+		}
+		ASSERT_EQ(len, n);
+		ASSERT_TRUE(record_good(self->buf, len));
+		ASSERT_TRUE(records_go(self));
+		close(epoll);
+	}
+	EXPECT_WALKED();
+	TH_LOG("%u times without memory", without);
 }
 
 TEST_F_TIMEOUT(faults, splice_from_the_socket, 300)
