@@ -402,8 +402,14 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 	if (listener)
 		ctx = mpa_clone_charged(listener, child, priority);
 	mpa_delay(MPA_POINT_CLONE_CTX);
-	if (!mpa_ops_clone(child, ctx) && ctx)
-		mpa_ctx_free(ctx);
+	if (!mpa_ops_clone(child, ctx)) {
+		if (ctx)
+			mpa_ctx_free(ctx);
+		/* It may move to another listener: with nothing of ours. */
+		icsk->icsk_ulp_ops = NULL;
+		/* The text stays for the grace period in mpa_module_exit(). */
+		module_put(THIS_MODULE);
+	}
 	rcu_read_unlock();
 	mpa_delay(MPA_POINT_CLONE_END);
 }

@@ -561,7 +561,7 @@ static void mpa_ops_set_creator(struct sock *child)
  * Context: softirq, the child is locked and nobody else knows it; it holds the
  * module.
  * Return: false when the listener is closing and has its own operations back
- * already. TCP destroys the child next.
+ * already. TCP destroys the child next, unless it moves to another listener.
  */
 bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx)
 {
