@@ -164,6 +164,7 @@ enum mpa_admitted {
  * @ctx:	its context
  * @since:	jiffies when it became what @as says
  * @as:		enum mpa_admitted
+ * @gate:	which of mpa_policy.c's gates it came through
  * @ousted:	another has got its place
  *
  * Its own lock is mpa_policy.c's.
@@ -173,6 +174,7 @@ struct mpa_admission {
 	struct mpa_ctx		*ctx;
 	unsigned long		since;
 	u8			as;
+	u8			gate;
 	bool			ousted;
 };
 
@@ -269,6 +271,8 @@ struct mpa_align {
  * @kept:	TCP has some that wait for more of it
  * @armed:	the work item will end that
  * @seq_known:	@seq is valid
+ * @starved:	poll: a call has ended for lack of memory
+ * @lingerer:	after close(2): whose count it is on, see mpa_linger.c
  * @rtr_due:	a zero-length FPDU has to go out before all others
  * @segment:	user: octets of a ULPDU, or MPA_SEGMENT_*
  * @seq:	sequence number that follows what TCP was given by us
@@ -301,7 +305,9 @@ struct mpa_tx {
 	bool			kept;
 	bool			armed;
 	bool			seq_known;
+	bool			starved;
 	bool			rtr_due;
+	u8			lingerer;
 	int			segment;
 	u32			seq;
 	u32			pos;
@@ -475,6 +481,18 @@ static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 }
 
 /**
+ * mpa_params() - how startup goes
+ * @ctx:	the context
+ *
+ * Context: socket lock held.
+ */
+static inline struct mpa_params *mpa_params(struct mpa_ctx *ctx)
+{
+	return rcu_dereference_protected(ctx->params,
+					 lockdep_sock_is_held(ctx->sk));
+}
+
+/**
  * mpa_copy_to_user() - copy octets of a packet to a program
  * @to:		where they go
  * @from:	where they are: in an skb, or in a page of ours
@@ -588,6 +606,7 @@ int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 			    char __user *val, int __user *len);
 void mpa_ops_base_shutdown(struct sock *sk, int how);
 void mpa_ops_abort(struct mpa_ctx *ctx, int err);
+void mpa_ops_stop_listening(struct mpa_ctx *ctx);
 void mpa_ops_base_state_change(struct mpa_ctx *ctx);
 void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 
@@ -596,7 +615,6 @@ void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 /* mpa_agree.c */
 int mpa_agree_judge(const struct mpa_params *params,
 		    const struct mpa_startup *startup);
-bool mpa_agree_too_early(u8 role, int revision, u8 flags);
 u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird);
 u16 mpa_agree_limit(u16 ours, u16 theirs);
 u16 mpa_agree_depth(u16 depth, u32 control);
@@ -609,6 +627,7 @@ void mpa_agree_reply(const struct mpa_params *params,
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock);
 void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params);
+void mpa_startup_adopted(struct mpa_ctx *ctx);
 void mpa_startup_accepted(struct mpa_ctx *ctx);
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
@@ -616,10 +635,22 @@ int mpa_startup_progress(struct mpa_ctx *ctx);
 void mpa_startup_abort(struct mpa_ctx *ctx, int err);
 void mpa_startup_heard(struct mpa_ctx *ctx);
 bool mpa_startup_shutdown(struct mpa_ctx *ctx);
+void mpa_startup_gone(struct mpa_ctx *ctx);
 void mpa_startup_settle(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
 void mpa_startup_free(struct mpa_ctx *ctx);
+
+/* mpa_startup_io.c */
+int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind, u8 flags,
+		     const struct mpa_enhanced *enhanced, const u8 *private,
+		     u16 private_len);
+u8 mpa_startup_flags(struct mpa_ctx *ctx);
+int mpa_startup_request(struct mpa_ctx *ctx);
+enum mpa_startup_verdict mpa_startup_look(struct mpa_ctx *ctx,
+					  struct mpa_startup *startup);
+int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup);
+bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
 /* mpa_pages.c */
 bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len);
@@ -666,6 +697,7 @@ bool mpa_tx_may_hold(const struct mpa_tx *tx);
 void mpa_tx_expect_more(struct mpa_ctx *ctx);
 void mpa_tx_hold(struct mpa_ctx *ctx);
 int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push);
+void mpa_tx_retry(struct mpa_ctx *ctx);
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more);
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);
 
@@ -700,6 +732,8 @@ int mpa_rx_make_room(struct mpa_ctx *ctx);
 int mpa_rx_end(struct mpa_ctx *ctx);
 void mpa_rx_update(struct mpa_ctx *ctx);
 void mpa_rx_arrived(struct mpa_ctx *ctx);
+void mpa_rx_place(struct mpa_ctx *ctx);
+bool mpa_rx_placed(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
 u8 mpa_rx_code(const struct mpa_ctx *ctx);
 void mpa_rx_drain(struct mpa_ctx *ctx);
@@ -718,6 +752,10 @@ int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 u32 mpa_rx_inq(struct mpa_ctx *ctx);
 
 /* ---- floor 3: face ---- */
+
+/* mpa_linger.c */
+bool mpa_linger_enter(struct mpa_ctx *ctx);
+void mpa_linger_leave(const struct mpa_ctx *ctx);
 
 /* mpa_policy.c */
 int mpa_policy_init(void);

@@ -50,26 +50,6 @@ int mpa_agree_judge(const struct mpa_params *params,
 }
 
 /**
- * mpa_agree_too_early() - whether octets behind the peer's frame are too early
- * @role:	ours
- * @revision:	what mpa_agree_judge() has said
- * @flags:	MPA_PEER_* of the frame
- *
- * Nobody may send an FPDU before the other end has read the frame in front of
- * it: the initiator has not seen a reply, the responder no FPDU. So octets
- * behind it mean that PD_Length does not match the private data (section
- * 7.1.1), whenever they come. Two replies may have some behind them: one that
- * rejects, as both go on in their own way, and one of revision 0, as
- * draft-culley-iwarp-mpa-01 section 8.1 does not let the responder wait.
- */
-bool mpa_agree_too_early(u8 role, int revision, u8 flags)
-{
-	bool reply = role == MPA_ROLE_INITIATOR;
-
-	return !(reply && (!revision || flags & MPA_PEER_REJECTED));
-}
-
-/**
  * mpa_agree_rtr() - which RTR indication the initiator generates
  * @ours:	MPA_START_RTR_* of the request
  * @theirs:	and of the reply
@@ -124,13 +104,12 @@ static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
  * @ours:	what we would like
  * @theirs:	the peer's
  *
- * RFC 6581 section 9.1.
+ * RFC 6581 section 9.1. 0x3fff leaves it alone if the peer says so; a peer that
+ * answers our 0x3fff with a number has that many.
  */
 u16 mpa_agree_limit(u16 ours, u16 theirs)
 {
-	if (theirs == MPA_DEPTH_BY_USER || ours == MPA_DEPTH_BY_USER)
-		return ours;
-	return min(ours, theirs);
+	return theirs == MPA_DEPTH_BY_USER ? ours : min(ours, theirs);
 }
 
 /**

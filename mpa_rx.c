@@ -23,7 +23,9 @@ static void mpa_rx_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
 	WRITE_ONCE(ctx->rx.error, err);
 	WRITE_ONCE(ctx->rx.ready, true);
-	ctx->code = code;
+	/* What startup has ended with, if anything, came first. */
+	if (!ctx->code)
+		ctx->code = code;
 	/* For readers, and for a sender that waits for the first FPDU. */
 	ctx->sk->sk_state_change(ctx->sk);
 }
@@ -44,6 +46,12 @@ static bool mpa_rx_in_place(struct mpa_ctx *ctx)
 		return true;
 	mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_LOCAL);
 	return false;
+}
+
+/* The first FPDU lets the responder send. An initiator waits for its own RTR. */
+static bool mpa_rx_opens(const struct mpa_ctx *ctx)
+{
+	return !ctx->may_send && !ctx->tx.rtr_due;
 }
 
 /* ---- walks over an FPDU ---- */
@@ -192,7 +200,7 @@ int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		mpa_rx_fail(ctx, -EBADMSG, code);
 		return -EBADMSG;
 	}
-	if (!ctx->may_send) {
+	if (mpa_rx_opens(ctx)) {
 		/* Section 7.1.2 rule 4: now the responder may send. */
 		WRITE_ONCE(ctx->may_send, true);
 		ctx->sk->sk_write_space(ctx->sk);
@@ -494,7 +502,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 		       (rx->starved && mpa_tcp_inq(ctx->sk));
 	if (!rx->fpdu.ulpdu_len)
 		return true;
-	return rx->stash && (rx->taken < rx->fpdu.len || !ctx->may_send);
+	return rx->stash && (rx->taken < rx->fpdu.len || mpa_rx_opens(ctx));
 }
 
 /**
@@ -517,7 +525,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	 * Somebody has to validate the first FPDU, even if the user wants to
 	 * send before it reads.
 	 */
-	if (whole && rx->fpdu.ulpdu_len && !ctx->may_send &&
+	if (whole && rx->fpdu.ulpdu_len && mpa_rx_opens(ctx) &&
 	    (!rx->stash || rx->taken == rx->fpdu.len))
 		mpa_rx_verify(ctx);
 
@@ -552,15 +560,36 @@ void mpa_rx_arrived(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_rx_begin() - Full Operation begins with the next octet
+ * mpa_rx_place() - the stream of FPDUs begins with the next octet
  * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_place(struct mpa_ctx *ctx)
+{
+	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
+}
+
+/**
+ * mpa_rx_placed() - no octet has been read since mpa_rx_place()
+ * @ctx:	the context, not in Full Operation
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_rx_placed(const struct mpa_ctx *ctx)
+{
+	return mpa_tcp_reads_at(ctx->sk, ctx->rx.seq);
+}
+
+/**
+ * mpa_rx_begin() - Full Operation begins
+ * @ctx:	the context; mpa_rx_place() has said with which octet
  *
  * Context: process, socket lock held.
  */
 void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
-	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
 	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
 }
 

@@ -9,12 +9,6 @@
 
 #include "mpa.h"
 
-static struct mpa_params *mpa_params(struct mpa_ctx *ctx)
-{
-	return rcu_dereference_protected(ctx->params,
-					 lockdep_sock_is_held(ctx->sk));
-}
-
 static void mpa_startup_set_params(struct mpa_ctx *ctx,
 				   struct mpa_params *params)
 {
@@ -23,77 +17,6 @@ static void mpa_startup_set_params(struct mpa_ctx *ctx,
 	rcu_assign_pointer(ctx->params, params);
 	if (old)
 		kfree_rcu(old, rcu);
-}
-
-/* ---- out ---- */
-
-/* @enhanced: S, and what goes in front of the user's private data; or NULL */
-static int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind,
-			    u8 flags, const struct mpa_enhanced *enhanced,
-			    const u8 *private, u16 private_len)
-{
-	struct mpa_startup startup = {
-		.flags = flags,
-		.revision = ctx->revision,
-		.private_len = private_len,
-	};
-	u8 *frame, *p;
-	int err;
-
-	if (enhanced) {
-		startup.flags |= MPA_PEER_ENHANCED;
-		startup.private_len += MPA_ENHANCED_LEN;
-	}
-	frame = kmalloc(MPA_STARTUP_LEN + startup.private_len, GFP_KERNEL);
-	if (!frame)
-		return -ENOMEM;
-	mpa_startup_put(frame, kind, &startup);
-	p = frame + MPA_STARTUP_LEN;
-	if (enhanced) {
-		mpa_enhanced_put(p, enhanced);
-		p += MPA_ENHANCED_LEN;
-	}
-	if (private_len)
-		memcpy(p, private, private_len);
-	err = mpa_tx_frame(ctx, frame, MPA_STARTUP_LEN + startup.private_len);
-	kfree(frame);
-	return err;
-}
-
-/*
- * M and C of the frame that we send, or have sent. A request that asks for CRCs
- * gets a reply that says so: there are initiators that look only there.
- */
-static u8 mpa_startup_flags(struct mpa_ctx *ctx)
-{
-	bool reply = ctx->role == MPA_ROLE_RESPONDER;
-	u8 flags = 0;
-
-	/* Figure 14: revision 0 always has both. */
-	if (!(reply ? ctx->revision : mpa_params(ctx)->revision))
-		return MPA_PEER_MARKERS | MPA_PEER_CRC;
-	if (mpa_params(ctx)->flags & MPA_START_MARKERS)
-		flags |= MPA_PEER_MARKERS;
-	if (ctx->want_crc)
-		flags |= MPA_PEER_CRC;
-	if (reply)
-		flags |= ctx->peer.flags & MPA_PEER_CRC;
-	return flags;
-}
-
-static int mpa_startup_request(struct mpa_ctx *ctx)
-{
-	const struct mpa_params *params = mpa_params(ctx);
-	struct mpa_enhanced enhanced = {
-		.ird = params->ird,
-		.ord = mpa_agree_depth(params->ord, params->flags),
-		.control = params->flags & (MPA_START_P2P | MPA_START_RTR),
-	};
-
-	return mpa_startup_send(ctx, MPA_REQUEST, mpa_startup_flags(ctx),
-				params->flags & MPA_START_ENHANCED ?
-				&enhanced : NULL,
-				params->private, params->private_len);
 }
 
 /* ---- states ---- */
@@ -215,44 +138,6 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 
 /* ---- in ---- */
 
-static int mpa_startup_copy(void *arg, const u8 *data, u32 len)
-{
-	u8 **to = arg;
-
-	memcpy(*to, data, len);
-	*to += len;
-	return 0;
-}
-
-static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
-{
-	struct mpa_cursor at;
-
-	mpa_tcp_begin(&at, ctx->sk);
-	mpa_tcp_seek(&at, off);
-	return mpa_tcp_walk(&at, len, mpa_startup_copy, &to);
-}
-
-/* The peer's frame is whole and well-formed: @startup, then private data. */
-static int mpa_startup_take(struct mpa_ctx *ctx,
-			    const struct mpa_startup *startup)
-{
-	u16 len = startup->private_len;
-
-	kfree(ctx->peer_private);
-	ctx->peer_private = NULL;
-	if (len) {
-		ctx->peer_private = kmalloc(len, GFP_KERNEL_ACCOUNT);
-		if (!ctx->peer_private)
-			return -ENOMEM;
-		mpa_startup_peek(ctx, MPA_STARTUP_LEN, ctx->peer_private, len);
-	}
-	ctx->peer = *startup;
-	ctx->have_peer = true;
-	mpa_tcp_consume(ctx->sk, MPA_STARTUP_LEN + len);
-	return 0;
-}
-
 /* Neither the peer's frame nor a reason to give up is here yet. */
 static int mpa_startup_more(struct mpa_ctx *ctx)
 {
@@ -306,7 +191,11 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 
 static void mpa_startup_rejected(struct mpa_ctx *ctx)
 {
-	mpa_startup_tell(ctx, -ECONNREFUSED);
+	/* Else mpa_startup_gone() has told. */
+	if (mpa_tcp_gone(ctx->sk))
+		ctx->startup_error = -ECONNREFUSED;
+	else
+		mpa_startup_tell(ctx, -ECONNREFUSED);
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	/* What is behind the reply is the user's. */
 	ctx->data_ready(ctx->sk);
@@ -407,7 +296,11 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 static int mpa_startup_got(struct mpa_ctx *ctx,
 			   const struct mpa_startup *startup, int revision)
 {
-	if (mpa_startup_take(ctx, startup)) {
+	int err = mpa_startup_take(ctx, startup);
+
+	if (err == -ENODATA)
+		return mpa_startup_malformed(ctx);
+	if (err) {
 		mpa_kick(ctx, MPA_RETRY_DELAY);
 		return 0;
 	}
@@ -419,12 +312,35 @@ static int mpa_startup_got(struct mpa_ctx *ctx,
 	return 0;
 }
 
+/*
+ * Octets behind the peer's frame. Nobody may send an FPDU before the other end
+ * has read the frame in front of it: the initiator has not seen a reply, the
+ * responder no FPDU (rule 4). So those behind a request mean that PD_Length does
+ * not match the private data (section 7.1.1), whenever they come. Behind a reply
+ * they may be an FPDU all the same, of a responder that does not keep rule 4,
+ * and are taken for one if they are.
+ */
+static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
+				  u8 flags)
+{
+	if (ctx->role == MPA_ROLE_RESPONDER)
+		return true;
+	/* After a rejection both go on in their own way. */
+	if (flags & MPA_PEER_REJECTED)
+		return false;
+	/* draft-culley-iwarp-mpa-01 section 8.1 has no rule 4. */
+	return revision && !mpa_startup_fpdu_at(ctx, off, flags);
+}
+
 /* A frame waits for the program's decision. */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
 	mpa_tx_push(ctx);
+	/* Also if a call of TCP's own has read what was behind a request. */
+	if (ctx->role == MPA_ROLE_RESPONDER && !mpa_rx_placed(ctx))
+		return mpa_startup_malformed(ctx);
 	if (mpa_tcp_inq(ctx->sk) &&
-	    mpa_agree_too_early(ctx->role, ctx->revision, ctx->peer.flags))
+	    mpa_startup_too_early(ctx, 0, ctx->revision, ctx->peer.flags))
 		return mpa_startup_malformed(ctx);
 	return 0;
 }
@@ -440,12 +356,9 @@ static int mpa_startup_undecided(struct mpa_ctx *ctx)
 int mpa_startup_progress(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
-	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
-	struct sock *sk = ctx->sk;
 	struct mpa_startup startup;
-	u8 frame[MPA_STARTUP_LEN];
-	int revision;
 	u32 have, len;
+	int revision;
 
 	if (ctx->startup_error)
 		return ctx->startup_error;
@@ -454,14 +367,7 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 
 	mpa_tx_push(ctx);
 
-	have = mpa_tcp_inq(sk);
-	len = min_t(u32, have, MPA_STARTUP_LEN);
-	if (mpa_startup_peek(ctx, 0, frame, len))
-		return mpa_startup_malformed(ctx);
-
-	switch (mpa_startup_parse(frame, len,
-				  initiator ? MPA_REPLY : MPA_REQUEST,
-				  &startup)) {
+	switch (mpa_startup_look(ctx, &startup)) {
 	case MPA_STARTUP_OK:
 		break;
 	case MPA_STARTUP_MORE:
@@ -474,11 +380,12 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 	if (revision < 0)
 		return mpa_startup_malformed(ctx);
 
+	have = mpa_tcp_inq(ctx->sk);
 	len = MPA_STARTUP_LEN + startup.private_len;
 	if (have < len)
 		return mpa_startup_more(ctx);
-	if (have > len && mpa_agree_too_early(ctx->role, revision,
-					       startup.flags))
+	if (have > len &&
+	    mpa_startup_too_early(ctx, len, revision, startup.flags))
 		return mpa_startup_malformed(ctx);
 
 	return mpa_startup_got(ctx, &startup, revision);
@@ -535,6 +442,7 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 	ctx->rx.crc = !(no_crc && params->flags & MPA_START_NO_CRC);
 	ctx->tx.crc = !(no_crc && params->flags & MPA_START_TX_NO_CRC);
 	ctx->may_send = true;
+	mpa_rx_place(ctx);
 	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
 	mpa_startup_done(ctx, MPA_STATE_FULL);
@@ -727,6 +635,25 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params)
 }
 
 /**
+ * mpa_startup_adopted() - a child has just been given its struct socket
+ * @ctx:	the context; the program does not know the socket yet
+ *
+ * Context: process, in release_sock(), socket lock held.
+ */
+void mpa_startup_adopted(struct mpa_ctx *ctx)
+{
+	struct mpa_params *params = mpa_params(ctx);
+
+	/* mpa_startup_accepted() tells if that cannot be. */
+	if (ctx->state != MPA_STATE_STARTUP || mpa_ops_hook(ctx))
+		return;
+	mpa_tcp_forget_urgent(ctx->sk);
+	if (params->urgent_kept)
+		mpa_tcp_skip_urgent(ctx->sk);
+	params->urgent_kept = false;
+}
+
+/**
  * mpa_startup_accepted() - an inherited startup may begin
  * @ctx:	the context; mpa_startup_progress() comes next
  *
@@ -736,9 +663,6 @@ void mpa_startup_accepted(struct mpa_ctx *ctx)
 {
 	int err = mpa_ops_hook(ctx);
 
-	mpa_tcp_forget_urgent(ctx->sk);
-	if (mpa_params(ctx)->urgent_kept)
-		mpa_tcp_skip_urgent(ctx->sk);
 	if (!err &&
 	    !mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
 		err = -EUSERS;
@@ -759,7 +683,9 @@ static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 	else
 		mpa_startup_agreed(ctx);
 	/* Not a second time from SO_ERROR. */
-	return sock_error(ctx->sk);
+	if (ctx->startup_error)
+		cmpxchg(&ctx->sk->sk_err, -ctx->startup_error, 0);
+	return ctx->startup_error;
 }
 
 /**
@@ -814,6 +740,43 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 	mpa_startup_settle(ctx);
 }
 
+/*
+ * The peer has rejected the request, and has then reset TCP.
+ * Return: octets of the reply, or 0.
+ */
+static u32 mpa_startup_rejection(struct mpa_ctx *ctx,
+				 struct mpa_startup *startup)
+{
+	u32 len;
+
+	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error ||
+	    ctx->role != MPA_ROLE_INITIATOR ||
+	    mpa_startup_look(ctx, startup) != MPA_STARTUP_OK ||
+	    !(startup->flags & MPA_PEER_REJECTED))
+		return 0;
+	len = MPA_STARTUP_LEN + startup->private_len;
+	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
+}
+
+/**
+ * mpa_startup_gone() - TCP has just gone during startup
+ * @ctx:	the context
+ *
+ * Nobody has been told of the error yet. Octets behind a reply that rejects are
+ * the program's, and do not end well: then it stays as it is.
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_startup_gone(struct mpa_ctx *ctx)
+{
+	struct mpa_startup startup;
+	u32 len = mpa_startup_rejection(ctx, &startup);
+
+	if (len && len == mpa_tcp_inq(ctx->sk))
+		cmpxchg(&ctx->sk->sk_err, ECONNRESET, ECONNREFUSED);
+	mpa_kick(ctx, 0);
+}
+
 /**
  * mpa_startup_settle() - take note that TCP has gone during startup
  * @ctx:	the context
@@ -825,9 +788,15 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 void mpa_startup_settle(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
+	struct mpa_startup startup;
 
 	if (!mpa_starting(ctx) || !mpa_tcp_gone(sk))
 		return;
+	if (mpa_startup_rejection(ctx, &startup) &&
+	    !mpa_startup_take(ctx, &startup)) {
+		mpa_startup_rejected(ctx);
+		return;
+	}
 	mpa_startup_fail(ctx, -READ_ONCE(sk->sk_err) ?: -ECONNRESET,
 			 MPA_ERR_TCP);
 	mpa_startup_done(ctx, MPA_STATE_FAILED);

@@ -252,11 +252,16 @@ u32 mpa_tcp_inq(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 octets = tp->rcv_nxt - tp->copied_seq;
+	const struct sk_buff *skb;
 
-	/* The FIN has a sequence number as well. */
-	if (octets && sock_flag(sk, SOCK_DONE))
-		octets--;
-	return octets;
+	if (!octets || !sock_flag(sk, SOCK_DONE))
+		return octets;
+	/* The FIN has a sequence number, and TCP may have joined several. */
+	skb = skb_peek_tail(&sk->sk_receive_queue);
+	if (!skb)
+		return 0;
+	octets = TCP_SKB_CB(skb)->seq + skb->len - tp->copied_seq;
+	return (s32)octets > 0 ? octets : 0;
 }
 
 /**
@@ -303,7 +308,7 @@ bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	return tp->copied_seq == seq ||
-	       (sock_flag(sk, SOCK_DONE) && tp->copied_seq == tp->rcv_nxt &&
+	       (sock_flag(sk, SOCK_DONE) && !mpa_tcp_inq(sk) &&
 		tp->copied_seq == seq + 1);
 }
 
@@ -400,8 +405,11 @@ void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 {
 	int more = size - sk->sk_forward_alloc;
 
+	/* As in softirq: without the OOM killer at a control group's limit. */
+	local_bh_disable();
 	if (more > 0)
 		__sk_mem_schedule(sk, more, SK_MEM_RECV);
+	local_bh_enable();
 	sk_mem_charge(sk, size);
 }
 

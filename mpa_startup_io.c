@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Startup frames, out and in: RFC 5044 section 7.1.1, RFC 6581 section 9. */
+
+#include <linux/slab.h>
+
+#include "mpa.h"
+
+/* ---- out ---- */
+
+/**
+ * mpa_startup_send() - send a startup frame
+ * @ctx:	the context
+ * @kind:	request or reply
+ * @flags:	M, C, R
+ * @enhanced:	S, and what goes in front of the user's private data; or NULL
+ * @private:	the user's private data
+ * @private_len: octets of them
+ *
+ * Context: process, socket lock held.
+ * Return: 0 when it is on its way; -ENOMEM, -ENOBUFS, -EPIPE, and nothing of it
+ * is.
+ */
+int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind, u8 flags,
+		     const struct mpa_enhanced *enhanced, const u8 *private,
+		     u16 private_len)
+{
+	struct mpa_startup startup = {
+		.flags = flags,
+		.revision = ctx->revision,
+		.private_len = private_len,
+	};
+	u8 *frame, *p;
+	int err;
+
+	if (enhanced) {
+		startup.flags |= MPA_PEER_ENHANCED;
+		startup.private_len += MPA_ENHANCED_LEN;
+	}
+	frame = kmalloc(MPA_STARTUP_LEN + startup.private_len, GFP_KERNEL);
+	if (!frame)
+		return -ENOMEM;
+	mpa_startup_put(frame, kind, &startup);
+	p = frame + MPA_STARTUP_LEN;
+	if (enhanced) {
+		mpa_enhanced_put(p, enhanced);
+		p += MPA_ENHANCED_LEN;
+	}
+	if (private_len)
+		memcpy(p, private, private_len);
+	err = mpa_tx_frame(ctx, frame, MPA_STARTUP_LEN + startup.private_len);
+	kfree(frame);
+	return err;
+}
+
+/**
+ * mpa_startup_flags() - M and C of the frame that we send, or have sent
+ * @ctx:	the context
+ *
+ * A request that asks for CRCs gets a reply that says so: there are initiators
+ * that look only there.
+ *
+ * Context: process, socket lock held.
+ */
+u8 mpa_startup_flags(struct mpa_ctx *ctx)
+{
+	bool reply = ctx->role == MPA_ROLE_RESPONDER;
+	u8 flags = 0;
+
+	/* Figure 14: revision 0 always has both. */
+	if (!(reply ? ctx->revision : mpa_params(ctx)->revision))
+		return MPA_PEER_MARKERS | MPA_PEER_CRC;
+	if (mpa_params(ctx)->flags & MPA_START_MARKERS)
+		flags |= MPA_PEER_MARKERS;
+	if (ctx->want_crc)
+		flags |= MPA_PEER_CRC;
+	if (reply)
+		flags |= ctx->peer.flags & MPA_PEER_CRC;
+	return flags;
+}
+
+/**
+ * mpa_startup_request() - send the request
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: as mpa_startup_send().
+ */
+int mpa_startup_request(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+	struct mpa_enhanced enhanced = {
+		.ird = params->ird,
+		.ord = mpa_agree_depth(params->ord, params->flags),
+		.control = params->flags & (MPA_START_P2P | MPA_START_RTR),
+	};
+
+	return mpa_startup_send(ctx, MPA_REQUEST, mpa_startup_flags(ctx),
+				params->flags & MPA_START_ENHANCED ?
+				&enhanced : NULL,
+				params->private, params->private_len);
+}
+
+/* ---- in ---- */
+
+static int mpa_startup_copy(void *arg, const u8 *data, u32 len)
+{
+	u8 **to = arg;
+
+	memcpy(*to, data, len);
+	*to += len;
+	return 0;
+}
+
+static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
+{
+	struct mpa_cursor at;
+
+	mpa_tcp_begin(&at, ctx->sk);
+	mpa_tcp_seek(&at, off);
+	return mpa_tcp_walk(&at, len, mpa_startup_copy, &to);
+}
+
+/**
+ * mpa_startup_look() - look at what has come of the peer's frame
+ * @ctx:	the context
+ * @startup:	filled in when the verdict is MPA_STARTUP_OK; its private data
+ *		need not be here yet
+ *
+ * Context: process, socket lock held.
+ */
+enum mpa_startup_verdict mpa_startup_look(struct mpa_ctx *ctx,
+					  struct mpa_startup *startup)
+{
+	u32 len = min_t(u32, mpa_tcp_inq(ctx->sk), MPA_STARTUP_LEN);
+	u8 frame[MPA_STARTUP_LEN];
+
+	if (mpa_startup_peek(ctx, 0, frame, len))
+		return MPA_STARTUP_BAD_KEY;
+	return mpa_startup_parse(frame, len,
+				 ctx->role == MPA_ROLE_INITIATOR ? MPA_REPLY :
+				 MPA_REQUEST, startup);
+}
+
+/**
+ * mpa_startup_take() - take the peer's frame out of the receive queue
+ * @ctx:	the context
+ * @startup:	the frame, which is well-formed; its private data are here
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -ENOMEM; or -ENODATA if octets are not there, or cannot be read.
+ */
+int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup)
+{
+	u16 len = startup->private_len;
+	u8 *private = NULL;
+	int err;
+
+	if (len) {
+		/* The OOM killer is not for the work item to call. */
+		private = kmalloc(len, GFP_KERNEL_ACCOUNT | __GFP_NORETRY);
+		if (!private)
+			return -ENOMEM;
+		err = mpa_startup_peek(ctx, MPA_STARTUP_LEN, private, len);
+		if (err) {
+			kfree(private);
+			return err;
+		}
+	}
+	kfree(ctx->peer_private);
+	ctx->peer_private = private;
+	ctx->peer = *startup;
+	ctx->have_peer = true;
+	mpa_tcp_consume(ctx->sk, MPA_STARTUP_LEN + len);
+	mpa_rx_place(ctx);
+	return 0;
+}
+
+/**
+ * mpa_startup_fpdu_at() - a valid FPDU stands behind the reply
+ * @ctx:	the context
+ * @off:	octets in front of it that nobody has read
+ * @flags:	M and C of the reply, which is of revision 1 or later
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
+{
+	u8 head[MPA_MARKER_LEN + MPA_LENGTH_LEN], sent;
+	u32 have = mpa_tcp_inq(ctx->sk) - off;
+	struct mpa_verify verify;
+	u32 len, ulpdu_len;
+	struct mpa_cursor at;
+	struct mpa_fpdu fpdu;
+
+	sent = mpa_startup_flags(ctx);
+	len = mpa_fpdu_head_len(0, sent & MPA_PEER_MARKERS);
+	if (have < len || mpa_startup_peek(ctx, off, head, len))
+		return false;
+	ulpdu_len = mpa_ulpdu_length(head, len);
+	if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX)
+		return false;
+	mpa_fpdu_init(&fpdu, 0, ulpdu_len, sent & MPA_PEER_MARKERS);
+	if (fpdu.len > have)
+		return false;
+	mpa_verify_begin(&verify, &fpdu,
+			 (sent | flags) & MPA_PEER_CRC);
+	mpa_tcp_begin(&at, ctx->sk);
+	mpa_tcp_seek(&at, off);
+	return !mpa_tcp_walk(&at, fpdu.len, mpa_verify_octets, &verify) &&
+	       !mpa_verify_end(&verify);
+}
