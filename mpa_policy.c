@@ -178,12 +178,16 @@ unsigned long mpa_policy_timeout(const struct sock *sk)
 
 /* ---- who may be in startup ---- */
 
+/* TCP takes the port away when the connection ends, maybe before it leaves. */
+static u8 mpa_gate_at(const struct mpa_policy *policy, const struct sock *sk)
+{
+	return jhash_1word(sk->sk_num, policy->seed) % MPA_GATES;
+}
+
 static struct mpa_gate *mpa_gate(struct mpa_policy *policy,
 				 const struct mpa_admission *admission)
 {
-	u32 hash = jhash_1word(admission->ctx->sk->sk_num, policy->seed);
-
-	return &policy->gate[hash % MPA_GATES];
+	return &policy->gate[admission->gate];
 }
 
 static void mpa_policy_leave(struct mpa_policy *policy,
@@ -266,6 +270,7 @@ static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
 	/* Two for one: so it ends when the limit has been lowered. */
 	for (i = 0; i < 2 && policy->responders >= most; i++)
 		mpa_policy_oust(policy);
+	admission->gate = mpa_gate_at(policy, ctx->sk);
 	gate = mpa_gate(policy, admission);
 	gate->n++;
 	policy->responders++;
