@@ -17,6 +17,7 @@
 #include "mpa.h"
 
 #define MPA_SPANS_MIN	16
+#define MPA_SPANS_KEPT	128
 
 /**
  * struct mpa_span - octets that TCP has been given, and how it shall cut them
@@ -62,6 +63,17 @@ static const struct mpa_span *mpa_span_find(const struct mpa_align *align,
 	return NULL;
 }
 
+/**
+ * mpa_align_free() - give back what was written down
+ * @align:	what TCP has been given is acknowledged, or nobody uses it any more
+ */
+void mpa_align_free(struct mpa_align *align)
+{
+	kvfree(align->span);
+	align->span = NULL;
+	align->room = 0;
+}
+
 /* Forget what the peer has acknowledged, have room for one more. */
 static int mpa_spans_reserve(struct mpa_align *align, u32 una, gfp_t gfp)
 {
@@ -75,6 +87,9 @@ static int mpa_spans_reserve(struct mpa_align *align, u32 una, gfp_t gfp)
 		align->first++;
 		align->nr--;
 	}
+	/* Many have been waiting, and wait no more. */
+	if (!align->nr && align->room > MPA_SPANS_KEPT)
+		mpa_align_free(align);
 	if (align->nr < align->room)
 		return 0;
 
@@ -367,13 +382,4 @@ void mpa_align_sent(struct mpa_ctx *ctx, u32 seq, u32 len, u32 seg)
 	sent.seg = seg;
 	mpa_tcp_sent_how(ctx->sk, &sent);
 	mpa_align_sent_cut(ctx, &sent);
-}
-
-/**
- * mpa_align_free() - give back what was written down
- * @align:	nobody uses it any more
- */
-void mpa_align_free(struct mpa_align *align)
-{
-	kvfree(align->span);
 }

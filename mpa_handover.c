@@ -115,6 +115,22 @@ int mpa_tx_push(struct mpa_ctx *ctx)
 }
 
 /**
+ * mpa_tx_retry() - there may be memory again
+ * @ctx:	the context
+ *
+ * Context: process (work item), socket lock held.
+ */
+void mpa_tx_retry(struct mpa_ctx *ctx)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	if (mpa_tx_push(ctx) == -EAGAIN || !tx->starved)
+		return;
+	WRITE_ONCE(tx->starved, false);
+	ctx->sk->sk_write_space(ctx->sk);
+}
+
+/**
  * mpa_tx_give() - hand finished FPDUs to TCP
  * @ctx:	the context
  * @push:	what TCP does with them

@@ -234,12 +234,15 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	window->more = more;
 	if (window->pushed) {
 		window->pushed = false;
 		return;
 	}
-	window->more = more;
 	mpa_tcp_cork(sk, window);
+	/* Where TCP has not been asked to send, nothing else opens a window. */
+	if (tcp_send_head(sk))
+		tcp_check_probe_timer(sk);
 	if (!skb || more)
 		return;
 	TCP_SKB_CB(skb)->tcp_flags |= TCPHDR_PSH;
@@ -301,6 +304,45 @@ bool mpa_tcp_want_writable(struct sock *sk)
 
 /* ---- sending: on whose account ---- */
 
+/*
+ * Set memory aside for octets to be sent. In the work item nobody waits who
+ * could be told that a control group is at its limit: there it is asked as in
+ * softirq, where that does not call the OOM killer.
+ */
+static bool mpa_tcp_schedule(struct sock *sk, int size)
+{
+	bool worker = current->flags & PF_WQ_WORKER, ok;
+
+	if (worker)
+		local_bh_disable();
+	ok = sk_wmem_schedule(sk, size);
+	if (worker)
+		local_bh_enable();
+	return ok;
+}
+
+/* The same beyond the limit, as __sk_mem_schedule() has it for full buffers. */
+static void mpa_tcp_force(struct sock *sk, int size)
+{
+	int sndbuf = sk->sk_sndbuf;
+
+	local_bh_disable();
+	if (!sk_wmem_schedule(sk, size)) {
+		WRITE_ONCE(sk->sk_sndbuf, 0);
+		/* It may make that as large as this meanwhile. */
+		sk_wmem_schedule(sk, size + SOCK_MIN_SNDBUF);
+		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+	}
+	local_bh_enable();
+}
+
+static void mpa_tcp_count(struct sock *sk, struct mpa_octets *out, int more)
+{
+	sk_wmem_queued_add(sk, more);
+	sk_mem_charge(sk, more);
+	out->charged += more;
+}
+
 /**
  * mpa_tcp_charge() - have octets count for the socket as those do that TCP has
  * @sk:		socket
@@ -309,6 +351,9 @@ bool mpa_tcp_want_writable(struct sock *sk)
  *
  * For the send buffer, the memory of all TCP sockets and the socket's memory
  * control group.
+ *
+ * At TCP's limit, or the group's, a socket goes on that has nothing in its
+ * queues: nobody else would give memory back for it. TCP does so, too.
  *
  * Context: process, socket lock held.
  * Return: 0; or -ENOBUFS without memory, and they count for what they did.
@@ -319,11 +364,12 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets)
 
 	if (more <= 0)
 		return 0;
-	if (!sk_wmem_schedule(sk, more))
-		return -ENOBUFS;
-	sk_wmem_queued_add(sk, more);
-	sk_mem_charge(sk, more);
-	out->charged = octets;
+	if (!mpa_tcp_schedule(sk, more)) {
+		if (sk->sk_wmem_queued != out->charged)
+			return -ENOBUFS;
+		mpa_tcp_force(sk, more);
+	}
+	mpa_tcp_count(sk, out, more);
 	return 0;
 }
 
@@ -351,14 +397,17 @@ static void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out)
 	out->charged = 0;
 }
 
-/* What TCP has not taken; if memory is short, as far as some is set aside. */
+/* What TCP has not taken has been accepted, so that it counts all the same. */
 static void mpa_tcp_charge_rest(struct sock *sk, struct mpa_octets *out)
 {
-	u32 rest = out->len - out->sent;
+	int more = out->len - out->sent - out->charged;
 
-	if (mpa_tcp_charge(sk, out, rest) && sk->sk_forward_alloc > 0)
-		mpa_tcp_charge(sk, out, min_t(u32, rest,
-					      sk->sk_forward_alloc));
+	if (more <= 0)
+		return;
+	mpa_tcp_force(sk, more);
+	mpa_tcp_count(sk, out, more);
+	/* Nothing is left over to go on with. */
+	sk_mem_reclaim(sk);
 }
 
 /**
@@ -559,18 +608,24 @@ static bool mpa_tcp_takes(const struct sock *sk)
 
 /* ---- sending: octets to TCP ---- */
 
-/*
- * The skbs that TCP makes for octets might not find room any more. One FPDU may
- * be longer than that, the others are only made if there is some.
- */
-static bool mpa_tcp_fills(struct sock *sk, const struct mpa_octets *out)
+/* Octets with the skbs that TCP makes for them, at most. */
+static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_octets *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
 		   mpa_tcp_frags(out) / MAX_SKB_FRAGS + 3;
+
+	return out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER);
+}
+
+/*
+ * They might not find room any more. One FPDU may be longer than that, the
+ * others are only made if there is some.
+ */
+static bool mpa_tcp_fills(struct sock *sk, const struct mpa_octets *out)
+{
 	u32 unsent = tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
 
-	return mpa_tcp_room(sk, out) <=
-	       out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER) ||
+	return mpa_tcp_room(sk, out) <= mpa_tcp_truesize(sk, out) ||
 	       unsent + out->len >= tcp_notsent_lowat(tcp_sk(sk));
 }
 
@@ -651,8 +706,8 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
 	/* Not begun without memory, unless nothing is left to free any. */
-	if (!out->sent && sk->sk_wmem_queued &&
-	    !sk_wmem_schedule(sk, out->len)) {
+	if (!mpa_tcp_schedule(sk, mpa_tcp_truesize(sk, out)) && !out->sent &&
+	    sk->sk_wmem_queued) {
 		mpa_tcp_charge_rest(sk, out);
 		return -EAGAIN;
 	}

@@ -53,7 +53,8 @@ static int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
 	if (!ctx->tx.out)
 		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out),
-				      ctx->sk->sk_allocation | __GFP_ACCOUNT);
+				      ctx->sk->sk_allocation | __GFP_ACCOUNT |
+				      __GFP_NORETRY);
 	return ctx->tx.out ? 0 : -ENOBUFS;
 }
 
@@ -202,6 +203,11 @@ static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo,
 	long wait = min_t(long, *timeo, MPA_RETRY_DELAY), left = wait;
 	int err;
 
+	if (!wait) {
+		/* The work item says when to try again. */
+		WRITE_ONCE(ctx->tx.starved, true);
+		mpa_kick(ctx, MPA_RETRY_DELAY);
+	}
 	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	err = mpa_tcp_wait(ctx, &left, over);
@@ -696,7 +702,7 @@ void mpa_tx_take_back(struct mpa_ctx *ctx)
 	lock_sock(ctx->sk);
 	ctx->tx.window.lent--;
 	if (ctx->state == MPA_STATE_FULL)
-		mpa_tcp_push(ctx->sk, &ctx->tx.window, ctx->tx.window.more);
+		mpa_tx_end_call(ctx, ctx->tx.kept);
 	release_sock(ctx->sk);
 }
 
