@@ -6,7 +6,6 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/hash.h>
 #include <linux/module.h>
 #include <linux/poll.h>
 #include <linux/sched/mm.h>
@@ -15,16 +14,8 @@
 
 #include "mpa.h"
 
-/*
- * How long what was accepted may wait for memory after close(2), and how many
- * sockets of a user, as nobody counts them among TCP's orphans meanwhile. Users
- * whose numbers fall together share a count.
- */
+/* How long what was accepted may wait for memory after close(2). */
 #define MPA_LINGER_TIME		(60 * HZ)
-#define MPA_LINGER_MAX		1024
-#define MPA_LINGER_BITS		4
-
-static atomic_t mpa_lingering[1 << MPA_LINGER_BITS];
 
 static struct workqueue_struct *mpa_wq;
 
@@ -74,6 +65,8 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	struct sock *sk = ctx->sk;
 
 	ctx->closing = true;
+	if (mpa_tcp_listening(sk))
+		mpa_ops_stop_listening(ctx);
 	/*
 	 * Octets read out of TCP's queue and not by the user are unread data;
 	 * and without all that was accepted the end would not be a good one.
@@ -85,12 +78,6 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_startup_uncount(ctx);
 	mpa_tcp_unwatch(sk);
 	mpa_ops_detach(ctx);
-}
-
-/* How many sockets of this one's user linger. */
-static atomic_t *mpa_lingerers(const struct sock *sk)
-{
-	return &mpa_lingering[hash_32(__kuid_val(sk->sk_uid), MPA_LINGER_BITS)];
 }
 
 /* Whether a socket that lingers need not do so any longer. */
@@ -117,12 +104,13 @@ static void mpa_work(struct work_struct *work)
 	mpa_delay(MPA_POINT_WORK_LOCKED);
 	/* What is allocated here is not the kworker's. */
 	old = set_active_memcg(mem_cgroup_from_sk(sk));
-	if (ctx->closing)
+	/* Nobody has accepted it: release_cb lets the work item run then. */
+	if (ctx->closing || (ctx->embryo && !sk->sk_socket))
 		goto out;
 	if (ctx->linger) {
 		over = mpa_linger_over(ctx);
 		if (over) {
-			atomic_dec(mpa_lingerers(sk));
+			mpa_linger_leave(ctx);
 			mpa_leave(ctx);
 		}
 		goto out;
@@ -131,6 +119,7 @@ static void mpa_work(struct work_struct *work)
 	if (ctx->embryo && ctx->state == MPA_STATE_STARTUP)
 		mpa_startup_accepted(ctx);
 	ctx->embryo = false;
+	mpa_ops_adopt(ctx);
 	if (mpa_starting(ctx))
 		err = mpa_startup_progress(ctx);
 	if (err)
@@ -138,7 +127,7 @@ static void mpa_work(struct work_struct *work)
 	if (ctx->state == MPA_STATE_FULL) {
 		if (ctx->tx.rtr_due)
 			mpa_tx_rtr(ctx);
-		mpa_tx_push(ctx);
+		mpa_tx_retry(ctx);
 		mpa_tx_end_batch(ctx, false);
 		mpa_rx_drain(ctx);
 	}
@@ -234,7 +223,7 @@ void mpa_state_change(struct sock *sk)
 	if (!ctx)
 		return;
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
-		mpa_kick(ctx, 0);
+		mpa_startup_gone(ctx);
 	mpa_ops_base_state_change(ctx);
 }
 
@@ -292,7 +281,7 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 		if (READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN)
 			break;
 		if (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.stuck) ||
-		    READ_ONCE(ctx->tx.draining))
+		    READ_ONCE(ctx->tx.starved) || READ_ONCE(ctx->tx.draining))
 			mask &= ~out;
 		break;
 	default:
@@ -436,9 +425,10 @@ static bool mpa_linger(struct mpa_ctx *ctx)
 	if (ctx->state != MPA_STATE_FULL || ctx->rx.stash ||
 	    !mpa_tcp_may_linger(ctx->sk))
 		return false;
-	if (atomic_inc_return(mpa_lingerers(ctx->sk)) > MPA_LINGER_MAX ||
-	    !mpa_ops_keep(ctx)) {
-		atomic_dec(mpa_lingerers(ctx->sk));
+	if (!mpa_linger_enter(ctx))
+		return false;
+	if (!mpa_ops_keep(ctx)) {
+		mpa_linger_leave(ctx);
 		return false;
 	}
 	ctx->deadline = jiffies + MPA_LINGER_TIME;

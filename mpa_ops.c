@@ -124,6 +124,7 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 
 	if (!ctx)
 		return -ENOMEM;
+	mpa_ops_adopt(ctx);
 	if (!mpa_plain_begin(ctx))
 		return mpa_tx_sendmsg(ctx, msg, size);
 	ret = ctx->table->base->sendmsg(sk, msg, size);
@@ -139,6 +140,7 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 
 	if (!ctx)
 		return -ENOMEM;
+	mpa_ops_adopt(ctx);
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
@@ -227,17 +229,26 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 }
 
 /* Give a socket its own callbacks back, if it has ours. */
-static void mpa_ops_unhook(struct mpa_ctx *ctx)
+static void mpa_ops_put_back(struct sock *sk, const struct mpa_table *table)
+{
+	if (sk->sk_data_ready != mpa_data_ready)
+		return;
+	sk->sk_data_ready = table->data_ready;
+	sk->sk_write_space = table->write_space;
+	sk->sk_state_change = table->state_change;
+}
+
+/* Return: -EBUSY if somebody else has put his in, and may put ours back. */
+static int mpa_ops_unhook(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
+	int err;
 
 	write_lock_bh(&sk->sk_callback_lock);
-	if (sk->sk_data_ready == mpa_data_ready) {
-		sk->sk_data_ready = ctx->data_ready;
-		sk->sk_write_space = ctx->write_space;
-		sk->sk_state_change = ctx->table->state_change;
-	}
+	mpa_ops_put_back(sk, ctx->table);
+	err = sk->sk_data_ready == ctx->data_ready ? 0 : -EBUSY;
 	write_unlock_bh(&sk->sk_callback_lock);
+	return err;
 }
 
 /*
@@ -254,7 +265,8 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EOPNOTSUPP;
 	/* It may be made to listen next. */
 	if (ctx && !ctx->embryo) {
-		mpa_ops_unhook(ctx);
+		if (mpa_ops_unhook(ctx))
+			return -EBUSY;
 		WRITE_ONCE(ctx->state, MPA_STATE_IDLE);
 	}
 	return mpa_table(sk)->base->disconnect(sk, flags);
@@ -273,6 +285,7 @@ static void mpa_op_release_cb(struct sock *sk)
 		return;
 	if (ctx->embryo && sk->sk_socket) {
 		mpa_ops_adopt(ctx);
+		mpa_startup_adopted(ctx);
 		mpa_kick(ctx, 0);
 	} else if (ctx->put_off) {
 		mpa_kick(ctx, 0);
@@ -568,6 +581,8 @@ bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx)
 	bool ours = mpa_ops_ours(child);
 
 	mpa_ops_set_creator(child);
+	if (ours)
+		mpa_ops_put_back(child, mpa_table(child));
 	if (ours && ctx) {
 		ctx->table = mpa_table(child);
 		ctx->data_ready = ctx->table->data_ready;
@@ -632,20 +647,24 @@ void mpa_ops_let_go(struct socket *keeper)
  * @ctx:	the context of a socket that has got one
  *
  * A child has not, if it has moved to a listener of TCP's own. The struct
- * socket then changes its reference from TCP's module to ours.
+ * socket then changes its reference from TCP's module to ours. A listener of
+ * MPTCP's gives it TCP's operations once more when it has been accepted, so that
+ * each call looks again.
  *
- * Context: any, socket lock held, or owned.
+ * Context: any, socket lock held; or inside a system call on the socket.
  */
 void mpa_ops_adopt(struct mpa_ctx *ctx)
 {
 	const struct proto_ops *base = ctx->table->base_ops;
 	struct socket *sock = ctx->sk->sk_socket;
 
-	if (READ_ONCE(sock->ops) != base)
+	if (likely(READ_ONCE(sock->ops) != base))
 		return;
 	__module_get(THIS_MODULE);
-	WRITE_ONCE(sock->ops, &ctx->table->ops);
-	module_put(base->owner);
+	if (cmpxchg(&sock->ops, base, &ctx->table->ops) == base)
+		module_put(base->owner);
+	else
+		module_put(THIS_MODULE);
 }
 
 /**
@@ -781,6 +800,20 @@ void mpa_ops_base_shutdown(struct sock *sk, int how)
 void mpa_ops_base_state_change(struct mpa_ctx *ctx)
 {
 	ctx->table->state_change(ctx->sk);
+}
+
+/**
+ * mpa_ops_stop_listening() - make no more children
+ * @ctx:	the context of a socket that listens and is being closed
+ *
+ * Those that wait move to another listener while they have all that is ours, or
+ * end.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_ops_stop_listening(struct mpa_ctx *ctx)
+{
+	ctx->table->base->disconnect(ctx->sk, 0);
 }
 
 /**

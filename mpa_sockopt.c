@@ -262,6 +262,7 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		return mpa_ops_base_setsockopt(sk, level, name, val, len);
 	if (!ctx)
 		return -ENOMEM;
+	mpa_ops_adopt(ctx);
 
 	switch (name) {
 	case MPA_START:
@@ -445,6 +446,7 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		return mpa_ops_base_getsockopt(sk, level, name, val, len);
 	if (!ctx)
 		return -ENOMEM;
+	mpa_ops_adopt(ctx);
 
 	switch (name) {
 	case MPA_INFO:
