@@ -125,33 +125,44 @@ static int op_crowd_stash(struct world *w, long arg)
 	return 0;
 }
 
-/* Whether somebody who asks at once is served. */
-static bool served(int l, struct sockaddr_in *addr, int *to)
+/* Somebody who is accepted: his socket, ours in @to. */
+static int accepted(int l, struct sockaddr_in *addr, int *to)
 {
 	int raw = raw_connect(addr);
+
+	*to = raw < 0 ? -1 : accept(l, NULL, NULL);
+	settle(1);
+	return raw;
+}
+
+/* Whether he is served when he asks. */
+static bool served(int raw, int to)
+{
 	u8 frame[FRAME_LEN];
 	bool good;
 
 	if (raw < 0)
 		return false;
 	frame_put(frame, false, 0x40, 1, 0);
-	if (write_all(raw, frame, FRAME_LEN))
-		violated("the request was not sent");
-	*to = accept(l, NULL, NULL);
+	good = !write_all(raw, frame, FRAME_LEN);
 	settle(5);
-	good = recv(raw, frame, FRAME_LEN, MSG_DONTWAIT) == FRAME_LEN &&
+	good = good &&
+	       recv(raw, frame, FRAME_LEN, MSG_DONTWAIT) == FRAME_LEN &&
 	       !memcmp(frame, "MPA ID Rep Frame", 16);
 	hang_up(raw);
-	if (*to >= 0)
-		hang_up(*to);
+	if (to >= 0)
+		hang_up(to);
 	return good;
 }
 
-/* As many silent clients as may be in startup, then one that speaks. */
+/*
+ * As many silent clients as may be in startup, and one that speaks: who has come
+ * after them, or before them to another listener.
+ */
 static int op_crowd_silent(struct world *w, long other)
 {
 	struct sockaddr_in addr[2] = {};
-	int silent[2 * SILENT][2], l[2], i, to;
+	int silent[2 * SILENT][2], l[2], i, raw = -1, to = -1;
 
 	(void)w;
 	if (sysctl_put("startup_max", SILENT))
@@ -159,12 +170,13 @@ static int op_crowd_silent(struct world *w, long other)
 	for (i = 0; i < 2; i++)
 		if (listen_make(&l[i], true, 0, &addr[i]) || listen(l[i], 64))
 			return -errno;
-	for (i = 0; i < 2 * SILENT; i++) {
-		silent[i][0] = raw_connect(&addr[0]);
-		silent[i][1] = accept(l[0], NULL, NULL);
-		settle(1);
-	}
-	if (!served(l[other], &addr[other], &to))
+	if (other)
+		raw = accepted(l[1], &addr[1], &to);
+	for (i = 0; i < 2 * SILENT; i++)
+		silent[i][0] = accepted(l[0], &addr[0], &silent[i][1]);
+	if (!other)
+		raw = accepted(l[0], &addr[0], &to);
+	if (!served(raw, to))
 		violated("strangers that are silent keep others out");
 	for (i = 0; i < 2 * SILENT; i++) {
 		hang_up(silent[i][0]);
@@ -200,7 +212,7 @@ static int op_crowd_locks(struct world *w, long arg)
 	};
 	struct sockaddr_in addr = {};
 	pthread_t thread;
-	int i, l, to, err;
+	int i, l, to, raw, err;
 
 	(void)arg;
 	if (!getenv("MPA_KERNEL_USER"))
@@ -221,7 +233,8 @@ static int op_crowd_locks(struct world *w, long arg)
 		return -1;
 	/* They have timed out by now, and all want their locks. */
 	settle(1500);
-	if (!served(l, &addr, &to))
+	raw = accepted(l, &addr, &to);
+	if (!served(raw, to))
 		violated("a user who holds his locks stops another's startup");
 	pthread_join(thread, NULL);
 	if (err != ECANCELED)

@@ -25,13 +25,13 @@ struct sequence {
 
 struct row {
 	unsigned long of, run, steps, pruned;
-	long ms;
 };
 
 static struct world world;
 static struct row *rows;
 static int most = 3;
 static unsigned long share = 1;	/* one of so many of the longest */
+static unsigned long pairs = 1;	/* one of so many of those of two */
 static unsigned long seed = 1;
 static bool verbose, all;
 static bool only[64], some, first;
@@ -103,7 +103,7 @@ static void *watch_dog(void *arg)
 }
 
 /* First operations, and first two, that lead nowhere. */
-static bool unreached[64], dead1[128], dead2[128][128];
+static bool unreached[64], dead1[64][128], dead2[64][128][128];
 
 enum result { RAN, IMPOSSIBLE, INERT };
 
@@ -225,6 +225,13 @@ static unsigned long hash(const struct sequence *s)
 	return h;
 }
 
+static bool chosen(const struct sequence *s)
+{
+	unsigned long of = s->len == most ? share : s->len == 2 ? pairs : 1;
+
+	return of < 2 || !(hash(s) % of);
+}
+
 static void one(struct sequence *s)
 {
 	struct row *row = rows + s->start;
@@ -235,7 +242,7 @@ static void one(struct sequence *s)
 	number++;
 	if (number <= resume || unreached[s->start])
 		return;
-	if ((s->len == most && share > 1 && hash(s) % share) || avoided(s))
+	if (!chosen(s) || avoided(s))
 		return;
 	say_sequence(s, text, sizeof(text));
 	announce(text);
@@ -250,13 +257,13 @@ static void one(struct sequence *s)
 		if (at < 0)
 			unreached[s->start] = true;
 		else if (at == 0)
-			dead1[s->op[0]] = true;
+			dead1[s->start][s->op[0]] = true;
 		else if (at == 1)
-			dead2[s->op[0]][s->op[1]] = true;
+			dead2[s->start][s->op[0]][s->op[1]] = true;
 		break;
 	case INERT:
-		if (s->len == 1 && s->start != -1)
-			dead1[s->op[0]] = most > 2;
+		if (s->len == 1)
+			dead1[s->start][s->op[0]] = most > 2;
 		break;
 	default:
 		break;
@@ -278,8 +285,9 @@ static bool explored(struct sequence *s, int depth)
 	unsigned long all = 1;
 	int i, nr = 0;
 
-	if (!(depth == 1 && s->len > 1 && dead1[s->op[0]]) &&
-	    !(depth == 2 && s->len > 2 && dead2[s->op[0]][s->op[1]]))
+	if (!(depth == 1 && s->len > 1 && dead1[s->start][s->op[0]]) &&
+	    !(depth == 2 && s->len > 2 &&
+	      dead2[s->start][s->op[0]][s->op[1]]))
 		return false;
 	for (i = 0; i < ops_nr; i++)
 		nr += in_sequences(s, i);
@@ -309,28 +317,19 @@ static void explore(struct sequence *s, int depth)
 	}
 }
 
-static long real_ms(void)
-{
-	return now_ms();
-}
-
+/* The short ones first, from wherever. */
 static void explore_all(void)
 {
 	struct sequence s;
-	int i;
 
-	for (i = 0; i < starts_nr; i++) {
-		long begin = real_ms();
-
-		if (some && !only[i])
-			continue;
-		memset(dead1, 0, sizeof(dead1));
-		memset(dead2, 0, sizeof(dead2));
-		for (s.start = i, s.len = 0; s.len <= most; s.len++)
+	for (s.len = 0; s.len <= most; s.len++) {
+		for (s.start = 0; s.start < starts_nr; s.start++) {
+			if (some && !only[s.start])
+				continue;
 			explore(&s, 0);
-		rows[i].ms = real_ms() - begin;
-		fprintf(stderr, "# %s: %lu run\n", starts[i].name,
-			rows[i].run);
+			fprintf(stderr, "# length %d, %s: %lu run\n", s.len,
+				starts[s.start].name, rows[s.start].run);
+		}
 	}
 }
 
@@ -411,25 +410,24 @@ static void list(void)
 
 	for (i = 0; i < starts_nr; i++)
 		printf("start=%s\n", starts[i].name);
-	for (i = 0; i < user_ops_nr; i++)
-		printf("%s\n", user_ops[i].name);
-	for (i = 0; i < peer_ops_nr; i++)
-		printf("%s\n", peer_ops[i].name);
-	for (i = 0; i < crowd_ops_nr; i++)
-		printf("%s\n", crowd_ops[i].name);
+	for (i = 0; i < ops_nr; i++)
+		printf("%s\n", ops[i]->name);
 }
 
 static void options(int argc, char **argv)
 {
 	int c, i;
 
-	while ((c = getopt(argc, argv, "l:s:r:o:x:c:va1L")) != -1) {
+	while ((c = getopt(argc, argv, "l:s:p:r:o:x:c:va1L")) != -1) {
 		switch (c) {
 		case 'l':
 			most = atoi(optarg);
 			break;
 		case 's':
 			share = strtoul(optarg, NULL, 0);
+			break;
+		case 'p':
+			pairs = strtoul(optarg, NULL, 0);
 			break;
 		case 'r':
 			seed = strtoul(optarg, NULL, 0);
@@ -470,6 +468,7 @@ int main(int argc, char **argv)
 	pthread_t dog;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	ops_collect();
 	options(argc, argv);
 	rows = calloc(starts_nr, sizeof(*rows));
 	if (world_begin()) {

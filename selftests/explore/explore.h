@@ -85,16 +85,16 @@ struct world {
 	u64 flood_from;		/* octets acked before a flood */
 	u64 flood_most;		/* octets of it that TCP had when MPA began */
 	bool stolen;		/* by a call of TCP's own, behind the start */
+	bool connects;		/* connect() has yet to say that it has done so */
 	bool attached;
 	int state;
 	u8 role;
+	bool old;		/* MPA was started with revision 0 */
 	bool batch;
 	bool lowat;
-	bool framed;		/* a startup frame was sent too early */
 	bool kept;
 	bool fuzzy;
 	bool over;
-	bool bad;
 	bool rcv_error;
 	bool fin;
 	bool ended;
@@ -165,9 +165,9 @@ struct start {
 	bool rare;
 };
 
-extern const struct op user_ops[], peer_ops[], crowd_ops[];
-extern const int user_ops_nr, peer_ops_nr, crowd_ops_nr;
-extern const struct op *ops[];	/* of both */
+extern const struct op user_ops[], listen_ops[], peer_ops[], crowd_ops[];
+extern const int user_ops_nr, listen_ops_nr, peer_ops_nr, crowd_ops_nr;
+extern const struct op *ops[];	/* of all */
 extern int ops_nr;
 bool op_suits(const struct start *start, const struct op *op);
 extern const struct start starts[];
@@ -197,6 +197,7 @@ int op_nr(const char *name);
 const struct op *op_named(const char *name);
 bool op_can(const struct world *w, const struct op *op);
 int step(struct world *w, const struct op *op);
+void ops_collect(void);
 int world_begin(void);
 int world_make(struct world *w, const struct start *start);
 void world_end(struct world *w);

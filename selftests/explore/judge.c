@@ -55,6 +55,12 @@ static void became_full(struct world *w, const struct mpa_info *info)
 		if (!len && !w->fuzzy)
 			violated("Full Operation without a frame");
 	}
+	/* What goes out has markers where the peer's frame asked for them. */
+	if (len) {
+		w->info_markers &= ~(u64)MPA_INFO_TX_MARKERS;
+		if (w->wrote[w->begin + 16] & 0x80)
+			w->info_markers |= MPA_INFO_TX_MARKERS;
+	}
 	w->full_at = w->begin + len;
 	w->rx_at = w->full_at;
 }
@@ -288,7 +294,8 @@ static void job_received(struct world *w, struct job *job)
 	bool plain = !job->started;
 
 	if (plain) {
-		if (w->state == MPA_STATE_IDLE || w->state < 0)
+		if (w->state <= MPA_STATE_IDLE ||
+		    w->state == MPA_STATE_REJECTED)
 			judge_plain(w, job->buf, job->ret);
 		else if (w->begin >= w->plain_got)
 			w->plain_got += job->ret > 0 ? job->ret : 0;
@@ -296,10 +303,9 @@ static void job_received(struct world *w, struct job *job)
 			judge_told(w, job->err, "a blocked recv");
 		/* What it has taken MPA must miss. */
 		judge_state(w);
-		if (job->ret > 0 && w->state > MPA_STATE_IDLE) {
-			w->bad = true;
+		if (job->ret > 0 && w->state > MPA_STATE_IDLE &&
+		    w->state != MPA_STATE_REJECTED)
 			w->stolen = true;
-		}
 		return;
 	}
 	judge_state(w);
@@ -566,25 +572,82 @@ static void take_all(struct world *w)
 	}
 }
 
+/*
+ * Octets that were no FPDU are one all the same: what they say is its length.
+ * When so much has come it is found to be bad, and until then nothing is said.
+ */
+static enum model_verdict fill_up(struct world *w)
+{
+	static const u8 zeros[2000];
+	enum model_verdict verdict;
+	int tries;
+
+	for (tries = 0; tries < 400 && !violation[0]; tries++) {
+		verdict = next_record(w);
+		if (verdict != MODEL_SHORT || w->rx_at == w->wrote_len)
+			break;
+		if (peer_say(w, zeros, sizeof(zeros), 0))
+			settle(1);
+		take(w, 4096, 0);
+	}
+	settle(1);
+	judge_edge(w, true);
+	take_all(w);
+	return next_record(w);
+}
+
+/* All that has come is delivered, or refused, and nothing is left of it. */
+static void judge_stream(struct world *w)
+{
+	enum model_verdict verdict = next_record(w);
+
+	if (verdict == MODEL_SHORT && w->rx_at != w->wrote_len &&
+	    !w->rcv_error)
+		verdict = fill_up(w);
+	if (w->rcv_error || violation[0])
+		return;
+	if (verdict == MODEL_GOOD)
+		violated("a record was lost");
+	else if (verdict != MODEL_SHORT)
+		violated("the stream has %s, and recv() does not say so",
+			 verdict_name(verdict));
+	else if (w->rx_at != w->wrote_len)
+		violated("an FPDU has no end");
+}
+
+/* What the peer has read leaves room, at once or a little later. */
+static void room_comes(struct world *w)
+{
+	int ms;
+
+	for (ms = 1; ms < 300; ms *= 4) {
+		if (mask_of(w) & POLLOUT)
+			return;
+		settle(ms);
+		peer_read(w);
+	}
+	violated("no POLLOUT, and nobody will make room");
+}
+
 static void full_goes_on(struct world *w)
 {
 	bool may_send = w->role != MPA_ROLE_RESPONDER;
 	int n;
 
-	if (w->bad || w->stolen) {
+	if (w->stolen) {
 		take_all(w);
-	} else if (!w->rcv_error && !w->half_left && !w->fuzzy) {
+	} else if (!w->rcv_error && !w->fuzzy) {
 		if (say_record(w, 40))
 			return;
 		settle(1);
 		judge_edge(w, true);
 		take_all(w);
-		if (next_record(w) == MODEL_GOOD || w->rx_at != w->wrote_len)
-			violated("a record was lost");
-		may_send = true;
+		judge_stream(w);
+		may_send |= !w->rcv_error;
 	}
 	if (violation[0] || !may_send)
 		return;
+	room_comes(w);
 	n = give(w, 16, 0);
 	if (n < 0)
 		violated("send() fails on a good connection: %s",
@@ -596,7 +659,7 @@ static void plain_goes_on(struct world *w)
 {
 	int n;
 
-	if (w->fuzzy || w->bad)
+	if (w->fuzzy)
 		return;
 	peer_say(w, (const u8 *)"text", 4, 0);
 	settle(1);
@@ -609,6 +672,19 @@ static void plain_goes_on(struct world *w)
 		violated("send() fails on a good plain connection: %s",
 			 strerror(-n));
 	all_comes(w);
+}
+
+/* Startup that has to be over, if not because of time. */
+static void judge_startup(struct world *w)
+{
+	u32 len = frame_at(w->wrote + w->begin, w->wrote_len - w->begin, true);
+
+	if (in_startup(w) && w->shut == 3)
+		violated("a shutdown has not ended startup");
+	if (w->state == MPA_STATE_REQUESTED && !w->fuzzy && !w->stolen &&
+	    !w->shut && w->role == MPA_ROLE_RESPONDER && len &&
+	    w->wrote_len - w->begin > len)
+		violated("octets behind a request are not too early");
 }
 
 /* The connection goes on if it is good, and ends if it is not. */
@@ -625,6 +701,7 @@ void judge_last(struct world *w)
 	}
 	judge_edge(w, true);
 	judge_state(w);
+	judge_startup(w);
 	if (in_startup(w)) {
 		settle(STARTUP_MS + 100);
 		judge_edge(w, true);

@@ -2,7 +2,6 @@
 /* What a user does to a socket. */
 
 #include <sys/sendfile.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "explore.h"
@@ -152,6 +151,19 @@ static int op_recv_oob(struct world *w, long arg)
 	return n < 0 ? -errno : n;
 }
 
+/* There is nothing in the error queue. */
+static int op_recv_err(struct world *w, long arg)
+{
+	u8 octet;
+	ssize_t n;
+
+	(void)arg;
+	n = recv(w->s, &octet, 1, MSG_ERRQUEUE | MSG_DONTWAIT);
+	if (n >= 0)
+		violated("%zd octets from an empty error queue", n);
+	return n < 0 ? -errno : n;
+}
+
 static int op_splice_out(struct world *w, long arg)
 {
 	static u8 buf[70000];
@@ -241,6 +253,11 @@ static int op_send(struct world *w, long how)
 static int op_send_long(struct world *w, long len)
 {
 	return give(w, len, 0);
+}
+
+static int op_more_long(struct world *w, long len)
+{
+	return give(w, len, MSG_MORE);
 }
 
 /* The rest of a record, without octets of its own. */
@@ -369,9 +386,6 @@ static void start_noted(struct world *w, u8 role)
 	w->state = MPA_STATE_STARTUP;
 	if (role != MPA_ROLE_DIRECT)
 		note_sent(w, SEG_FRAME, 0);
-	/* A frame is no FPDU. */
-	else if (w->framed && w->wrote_len > w->begin)
-		w->bad = true;
 }
 
 static int op_job(struct world *w, long kind)
@@ -424,10 +438,10 @@ static int op_attach(struct world *w, long arg)
 	return 0;
 }
 
-static int start_as(struct world *w, u8 role, u32 flags)
+static int start_as(struct world *w, u8 role, u8 revision, u32 flags)
 {
 	struct mpa_start start = {
-		.role = role, .revision = 1, .flags = flags,
+		.role = role, .revision = revision, .flags = flags,
 		.timeout_ms = role == MPA_ROLE_DIRECT ? 0 : STARTUP_MS,
 	};
 	int before, err;
@@ -459,25 +473,32 @@ static int start_as(struct world *w, u8 role, u32 flags)
 
 static int op_start(struct world *w, long role)
 {
-	return start_as(w, role, 0);
+	return start_as(w, role, 1, 0);
 }
 
 static int op_start_manual(struct world *w, long arg)
 {
 	(void)arg;
-	return start_as(w, MPA_ROLE_RESPONDER, MPA_START_MANUAL);
+	return start_as(w, MPA_ROLE_RESPONDER, 1, MPA_START_MANUAL);
+}
+
+/* As before there was an RFC. */
+static int op_start_old(struct world *w, long role)
+{
+	int err = start_as(w, role, 0, 0);
+
+	w->old = !err || err == -EINPROGRESS;
+	return err;
 }
 
 static int op_start_marked(struct world *w, long arg)
 {
-	int err = start_as(w, MPA_ROLE_DIRECT,
+	int err = start_as(w, MPA_ROLE_DIRECT, 1,
 			   MPA_START_MARKERS | MPA_START_TX_MARKERS);
 
 	(void)arg;
-	if (!err) {
+	if (!err)
 		w->peer.tx_markers = true;
-		w->bad |= w->wrote_len > w->begin;
-	}
 	return err;
 }
 
@@ -536,14 +557,12 @@ static int op_disconnect(struct world *w, long arg)
 	return 0;
 }
 
-/* A connection anew, to a peer that knows nothing of the last one. */
-static int op_renew(struct world *w, long arg)
+/* To a peer that knows nothing of the last connection. */
+static int connect_anew(struct world *w)
 {
 	struct sockaddr_in addr = {};
-	int l, err = op_disconnect(w, arg);
+	int l, err = 0;
 
-	if (err)
-		return err;
 	if (listen_make(&l, false, 0, &addr) || listen(l, 1))
 		return -errno;
 	set_nonblock(w->s);
@@ -551,7 +570,8 @@ static int op_renew(struct world *w, long arg)
 		err = -errno;
 	set_block(w->s);
 	settle(1);
-	if (!err || err == -EINPROGRESS) {
+	w->connects = err == -EINPROGRESS;
+	if (!err || w->connects) {
 		if (w->raw >= 0)
 			hang_up(w->raw);
 		w->raw = accept(l, NULL, NULL);
@@ -561,7 +581,6 @@ static int op_renew(struct world *w, long arg)
 		w->peer.fd = w->raw;
 		w->ended = false;
 		w->fin = false;
-		w->bad = false;
 		w->fuzzy = false;
 		w->shut = 0;
 		w->wrote_len = 0;
@@ -579,6 +598,44 @@ static int op_renew(struct world *w, long arg)
 	return err;
 }
 
+static bool disconnected(const struct world *w)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+	struct sockaddr_in to;
+	socklen_t to_len = sizeof(to);
+
+	getsockopt(w->s, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_state == 7 && !w->due &&
+	       getpeername(w->s, (struct sockaddr *)&to, &to_len);
+}
+
+static int op_connect(struct world *w, long arg)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(9),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+
+	(void)arg;
+	if (disconnected(w))
+		return connect_anew(w);
+	set_nonblock(w->s);
+	arg = connect(w->s, (struct sockaddr *)&to, sizeof(to)) ? errno : 0;
+	if (!arg && !w->connects)
+		violated("a connection was made twice");
+	w->connects = false;
+	set_block(w->s);
+	judge_told(w, arg, "connect");
+	return -arg;
+}
+
+/* Both in one. */
+static int op_renew(struct world *w, long arg)
+{
+	return op_disconnect(w, arg) ?: connect_anew(w);
+}
+
 /* ---- options and questions ---- */
 
 struct option { int level, name, value; };
@@ -589,6 +646,8 @@ static const struct option options[] = {
 	{ SOL_MPA, 77, 1 }, { SOL_SOCKET, SO_OOBINLINE, 1 },
 	{ SOL_SOCKET, SO_RCVBUF, 2048 }, { SOL_SOCKET, SO_SNDBUF, 2048 },
 	{ SOL_TCP, TCP_CORK, 1 }, { SOL_SOCKET, SO_RCVLOWAT, 100 },
+	{ SOL_TCP, TCP_NODELAY, 0 }, { SOL_SOCKET, SO_PEEK_OFF, 3 },
+	{ SOL_SOCKET, SO_BUSY_POLL, 10 },
 };
 
 static int op_option(struct world *w, long nr)
@@ -606,6 +665,16 @@ static int op_option(struct world *w, long nr)
 	w->kept |= option->name == TCP_CORK && option->level == SOL_TCP;
 	w->lowat |= option->name == SO_RCVLOWAT;
 	return 0;
+}
+
+/* close() resets the connection. */
+static int op_linger(struct world *w, long arg)
+{
+	struct linger linger = { .l_onoff = 1 };
+
+	(void)arg;
+	return setsockopt(w->s, SOL_SOCKET, SO_LINGER, &linger,
+			  sizeof(linger)) ? -errno : 0;
 }
 
 static int op_so_error(struct world *w, long arg)
@@ -650,140 +719,7 @@ static int op_wait(struct world *w, long ms)
 	return 0;
 }
 
-/* ---- listening ---- */
-
-static int op_l_attach(struct world *w, long arg)
-{
-	socklen_t len = sizeof(int);
-	int listens = 0;
-
-	(void)arg;
-	getsockopt(w->l, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len);
-	if (mpa_attach(w->l))
-		return -errno;
-	if (listens)
-		violated("a socket that listens was attached");
-	return 0;
-}
-
-static int op_l_start(struct world *w, long flags)
-{
-	struct mpa_start start = {
-		.role = MPA_ROLE_RESPONDER, .revision = 1, .flags = flags,
-		.timeout_ms = STARTUP_MS,
-	};
-
-	return mpa_start_as(w->l, &start) ? -errno : 0;
-}
-
-static int op_listen(struct world *w, long arg)
-{
-	(void)arg;
-	return listen(w->l, 8) ? -errno : 0;
-}
-
-static int accept_from(struct world *w, int fd)
-{
-	int s;
-
-	if (w->s >= 0)
-		return -EISCONN;
-	set_nonblock(fd);
-	s = accept(fd, NULL, NULL);
-	if (s < 0)
-		return -errno;
-	w->s = s;
-	judge_state(w);
-	if (w->attached && started(w)) {
-		w->role = MPA_ROLE_RESPONDER;
-		note_sent(w, SEG_FRAME, 0);
-	}
-	watch(w);
-	return 0;
-}
-
-static int op_l_accept(struct world *w, long other)
-{
-	return accept_from(w, other ? w->o : w->l);
-}
-
-static int op_l_shutdown(struct world *w, long other)
-{
-	return shutdown(other ? w->o : w->l, SHUT_RDWR) ? -errno : 0;
-}
-
-static int op_l_disconnect(struct world *w, long other)
-{
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
-
-	return connect(other ? w->o : w->l, &none, sizeof(none)) ? -errno : 0;
-}
-
-static int op_l_close(struct world *w, long other)
-{
-	int *fd = other ? &w->o : &w->l;
-
-	close(*fd);
-	*fd = -1;
-	return 0;
-}
-
-static int op_l_poll(struct world *w, long arg)
-{
-	(void)arg;
-	poll_for(w->l, POLLIN | POLLOUT, 0);
-	return 0;
-}
-
-/* Another client, or the first one; its request comes along. */
-static int op_l_connect(struct world *w, long arg)
-{
-	struct sockaddr_in addr = {};
-	socklen_t len = sizeof(addr);
-	u8 frame[FRAME_LEN];
-	int fd;
-
-	(void)arg;
-	if (w->raw >= 0 && w->extra >= 0)
-		return -EISCONN;
-	if (getsockname(w->l, (struct sockaddr *)&addr, &len))
-		return -errno;
-	fd = raw_connect(&addr);
-	if (fd < 0)
-		return -errno;
-	frame_put(frame, false, 0x40, 1, 0);
-	if (w->raw >= 0) {
-		w->extra = fd;
-		return write_all(fd, frame, sizeof(frame));
-	}
-	w->raw = fd;
-	w->peer.fd = fd;
-	return peer_say(w, frame, sizeof(frame), 0);
-}
-
-/* What the kernel's own servers do. */
-static int op_l_kaccept(struct world *w, long arg)
-{
-	const char *path = getenv("MPA_KERNEL_USER");
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	struct timeval soon = { .tv_usec = 20000 };
-	char args[64];
-	int err;
-
-	(void)arg;
-	if (fd < 0)
-		return -ENOENT;
-	setsockopt(w->l, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
-	snprintf(args, sizeof(args), "how=accept fd=%d", w->l);
-	syscall(SYS_finit_module, fd, args, 0);
-	err = errno;
-	close(fd);
-	return err == ECANCELED ? 0 : -err;
-}
-
 #define USER(name, flags, fn, arg) { name, ACTOR_S, flags, fn, arg }
-#define LISTENER(name, fn, arg)	{ "l." name, ACTOR_L, 0, fn, arg }
-#define OTHER(name, fn)		{ "o." name, ACTOR_O, 0, fn, 1 }
 
 const struct op user_ops[] = {
 	USER("attach", 0, op_attach, 0),
@@ -791,6 +727,7 @@ const struct op user_ops[] = {
 	USER("start.r", 0, op_start, MPA_ROLE_RESPONDER),
 	USER("start.d", 0, op_start, MPA_ROLE_DIRECT),
 	USER("start.m", 0, op_start_manual, 0),
+	USER("start.old", 0, op_start_old, MPA_ROLE_INITIATOR),
 	USER("start.marked", 0, op_start_marked, 0),
 	USER("accept", 0, op_decide, MPA_ACCEPT),
 	USER("reject", 0, op_decide, MPA_REJECT),
@@ -800,14 +737,18 @@ const struct op user_ops[] = {
 	USER("close", 0, op_close, 0),
 	USER("dup", 0, op_dup, 0),
 	USER("disconnect", 0, op_disconnect, 0),
+	USER("connect", 0, op_connect, 0),
 	USER("renew", 0, op_renew, 0),
 	USER("kill", 0, op_kill, 0),
 	USER("send", 0, op_send, 0),
 	USER("more", 0, op_send, MSG_MORE),
+	USER("more.long", 0, op_more_long, 3000),
 	USER("eor", 0, op_send, MSG_MORE | MSG_EOR),
 	USER("send.long", 0, op_send_long, 40000),
 	USER("send.nothing", 0, op_send_nothing, 0),
 	USER("send.oob", 0, op_send_oob, 0),
+	USER("send.open", 0, op_send, MSG_FASTOPEN),
+	USER("send.nocopy", 0, op_send, MSG_ZEROCOPY),
 	USER("send.cut", 0, op_send_cut, 100),
 	USER("pieces", 0, op_pieces, 30),
 	USER("sendfile", 0, op_sendfile, 0),
@@ -819,6 +760,7 @@ const struct op user_ops[] = {
 	USER("recv.trunc", 0, op_recv, MSG_TRUNC),
 	USER("recv.all", 0, op_recv, MSG_WAITALL),
 	USER("recv.oob", 0, op_recv_oob, 0),
+	USER("recv.err", OP_LOOKS, op_recv_err, 0),
 	USER("recv.vec", 0, op_recv_vec, 10),
 	USER("splice.out", 0, op_splice_out, 0),
 	USER("t.recv", 0, op_job, JOB_RECV),
@@ -836,28 +778,16 @@ const struct op user_ops[] = {
 	USER("opt.sndbuf", 0, op_option, 7),
 	USER("opt.cork", 0, op_option, 8),
 	USER("opt.lowat", 0, op_option, 9),
+	USER("opt.delay", 0, op_option, 10),
+	USER("opt.peek", 0, op_option, 11),
+	USER("opt.spin", 0, op_option, 12),
+	USER("opt.linger", 0, op_linger, 0),
 	USER("so_error", 0, op_so_error, 0),
 	USER("info", OP_LOOKS, op_info, 0),
 	USER("inq", OP_LOOKS, op_inq, 0),
 	USER("poll", OP_LOOKS, op_poll, 0),
 	USER("wait", OP_LOOKS, op_wait, 50),
 	USER("wait.long", OP_LOOKS, op_wait, 2 * STARTUP_MS),
-	LISTENER("attach", op_l_attach, 0),
-	LISTENER("start", op_l_start, 0),
-	LISTENER("start.m", op_l_start, MPA_START_MANUAL),
-	LISTENER("listen", op_listen, 0),
-	LISTENER("connect", op_l_connect, 0),
-	LISTENER("accept", op_l_accept, 0),
-	LISTENER("kaccept", op_l_kaccept, 0),
-	LISTENER("shutdown", op_l_shutdown, 0),
-	LISTENER("disconnect", op_l_disconnect, 0),
-	LISTENER("close", op_l_close, 0),
-	LISTENER("poll", op_l_poll, 0),
-	LISTENER("kill", op_kill, 1),
-	OTHER("accept", op_l_accept),
-	OTHER("shutdown", op_l_shutdown),
-	OTHER("disconnect", op_l_disconnect),
-	OTHER("close", op_l_close),
 };
 
 const int user_ops_nr = ARRAY_SIZE(user_ops);

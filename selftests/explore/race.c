@@ -45,7 +45,8 @@ static int op_rmmod(struct world *w, long arg)
 	(void)arg;
 	if (syscall(SYS_delete_module, "mpa", O_NONBLOCK))
 		return -errno;
-	settle(5);
+	/* Whoever waits in its text comes back to nothing. */
+	settle(2 * DELAY_MS);
 	fd = open(module, O_RDONLY | O_CLOEXEC);
 	err = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
 	close(fd);
@@ -81,6 +82,15 @@ static int points_passed(char names[][20])
 	return nr;
 }
 
+static void race_op(const struct op *op)
+{
+	int ret = op->fn(&world, op->arg);
+
+	if (verbose)
+		printf("  %-16s %d %s\n", op->name, ret,
+		       ret < 0 ? strerror(-ret) : "");
+}
+
 /* ---- threads ---- */
 
 struct runner {
@@ -104,7 +114,7 @@ static void *runner_main(void *arg)
 		runner->wanted = false;
 		pthread_mutex_unlock(&runner->lock);
 		if (op_can(&world, runner->op))
-			runner->op->fn(&world, runner->op->arg);
+			race_op(runner->op);
 		pthread_mutex_lock(&runner->lock);
 		__atomic_store_n(&runner->done, true, __ATOMIC_RELEASE);
 	}
@@ -184,8 +194,7 @@ static void race_run(const struct race *race)
 	if (race->third >= 0) {
 		settle(DELAY_MS / 4);
 		if (op_can(&world, any_op(race->third)))
-			any_op(race->third)->fn(&world,
-						any_op(race->third)->arg);
+			race_op(any_op(race->third));
 	}
 	if (!runner_wait(&runners[0]) ||
 	    (race->second >= 0 && !runner_wait(&runners[1]))) {
@@ -252,7 +261,7 @@ static int race_some(void)
 
 	race.first = random_op(start);
 	/* Closing is where most ends. */
-	if (!start->listens && !dice(6))
+	if (!start->listens && !dice(4))
 		race.first = op_nr("close");
 	say_race(&race, text, sizeof(text));
 	announce(text);
@@ -263,6 +272,9 @@ static int race_some(void)
 		strcpy(race.point, points[i]);
 		race.second = random_op(start);
 		race.third = dice(3) ? random_op(start) : ops_nr;
+		/* And where that ends, the module may go. */
+		if (!strncmp(points[i], "close.", 6) && dice(2))
+			race.third = ops_nr;
 		say_race(&race, text, sizeof(text));
 		races++;
 		announce(text);
@@ -307,6 +319,7 @@ static int run_given(int nr, char **texts)
 	struct race race;
 	int i, failed = 0;
 
+	verbose = true;
 	for (i = 0; i < nr; i++) {
 		if (race_of(texts[i], &race)) {
 			fprintf(stderr, "not a race: %s\n", texts[i]);
@@ -343,6 +356,7 @@ int main(int argc, char **argv)
 			verbose = true;
 		}
 	}
+	ops_collect();
 	module = getenv("MPA_KO");
 	if (world_begin()) {
 		perror("cannot begin");

@@ -210,6 +210,23 @@ int pair_make(struct world *w, bool small)
 	return w->s < 0 ? -1 : 0;
 }
 
+/* The same, with who connects as the one that is tested. */
+static int client_make(struct world *w)
+{
+	w->s = raw_connect(&common_addr);
+	if (w->s < 0)
+		return -1;
+	set_block(w->s);
+	setsockopt(w->s, SOL_SOCKET, SO_OOBINLINE, &(int){ 0 }, sizeof(int));
+	w->raw = accept(common, NULL, NULL);
+	if (w->raw < 0)
+		return -1;
+	set_nonblock(w->raw);
+	setsockopt(w->raw, SOL_SOCKET, SO_OOBINLINE, &(int){ 1 }, sizeof(int));
+	w->peer.fd = w->raw;
+	return 0;
+}
+
 static int connecting(struct world *w, long arg)
 {
 	(void)arg;
@@ -228,12 +245,14 @@ static int crowd(struct world *w, long arg);
 const struct op *ops[128];
 int ops_nr;
 
-static void ops_collect(void)
+void ops_collect(void)
 {
 	int i;
 
 	for (i = 0; i < user_ops_nr; i++)
 		ops[ops_nr++] = user_ops + i;
+	for (i = 0; i < listen_ops_nr; i++)
+		ops[ops_nr++] = listen_ops + i;
 	for (i = 0; i < peer_ops_nr; i++)
 		ops[ops_nr++] = peer_ops + i;
 	for (i = 0; i < crowd_ops_nr; i++)
@@ -309,6 +328,14 @@ static int way(struct world *w, const char *names)
 static int by_way(struct world *w, long arg)
 {
 	if (pair_make(w, false))
+		return -1;
+	watch(w);
+	return way(w, (const char *)arg);
+}
+
+static int by_way_client(struct world *w, long arg)
+{
+	if (client_make(w))
 		return -1;
 	watch(w);
 	return way(w, (const char *)arg);
@@ -413,11 +440,13 @@ const struct start starts[] = {
 	WAY("attached", "attach"),
 	WAY("asked", ASK),
 	WAY("waiting", "attach start.r"),
+	WAY("asked.old", "attach start.old peer.read"),
 	WAY("requested", "attach start.m peer.request"),
 	WAY("full", "attach start.d"),
 	WAY("responder", "attach start.r peer.request peer.read"),
 	WAY("initiator", ASK " peer.reply peer.read"),
 	WAY("half", "attach start.d peer.fpdu recv.short"),
+	WAY("begun", "attach start.d peer.half"),
 	WAY("open", "attach start.d more"),
 	WAY("held", "attach start.d eor"),
 	WAY("batch", "attach start.d opt.batch"),
@@ -426,6 +455,9 @@ const struct start starts[] = {
 	{ "refused", false, by_way,
 	  (long)(ASK " shut.wr peer.reject so_error"), true },
 	{ "small", false, by_way_small, (long)"attach start.d peer.long" },
+	{ "client", false, by_way_client, (long)"attach" },
+	{ "client.asked", false, by_way_client, (long)ASK },
+	{ "client.full", false, by_way_client, (long)ASK " peer.reply" },
 	{ "connecting", false, connecting, 0 },
 	{ "bound", true, bound, 0 },
 	{ "listening.plain", true, listening, 0 },
@@ -517,7 +549,6 @@ int world_begin(void)
 	char octets[4096];
 	int fd;
 
-	ops_collect();
 	epoll_in = epoll_create1(0);
 	epoll_out = epoll_create1(0);
 	if (listen_make(&common, false, 0, &common_addr) ||
