@@ -170,6 +170,107 @@ TEST_F(pair, open_record_is_dropped_with_the_connection)
 	}
 }
 
+/* ---- octets at a limit ---- */
+
+#define TCP_MEM		"/proc/sys/net/ipv4/tcp_mem"
+#define FULL_WINDOW	10	/* records of 1000 octets */
+
+FIXTURE(limit)
+{
+	char usual[64];
+	int hog[2];
+	int fd[SOCKETS][2];
+};
+
+FIXTURE_VARIANT(limit)
+{
+	bool queued;	/* TCP has octets already, behind a closed window */
+};
+
+FIXTURE_VARIANT_ADD(limit, idle) { false };
+FIXTURE_VARIANT_ADD(limit, queued) { true };
+
+static int tcp_mem_put(const char *text)
+{
+	int fd = open(TCP_MEM, O_WRONLY), err;
+
+	err = write(fd, text, strlen(text)) < 0 ? -1 : 0;
+	close(fd);
+	return err;
+}
+
+FIXTURE_SETUP(limit)
+{
+	int fd = open(TCP_MEM, O_RDONLY), i, n;
+
+	memset(self, 0, sizeof(*self));
+	ASSERT_LT(0, read(fd, self->usual, sizeof(self->usual) - 1));
+	close(fd);
+	/* So that TCP's count of its memory, a coarse one, is above any limit */
+	ASSERT_EQ(0, tcp_pair(AF_INET, self->hog));
+	if (option_put(self->hog[0], SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22))
+		SKIP(_exit(255), "needs root");
+	while (send(self->hog[0], record_row, sizeof(record_row),
+		    MSG_DONTWAIT) > 0)
+		;
+	for (i = 0; i < SOCKETS; i++) {
+		ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd[i], 4096));
+		/* Or TCP shrinks it while memory is short. */
+		ASSERT_EQ(0, option_put(self->fd[i][0], SOL_SOCKET,
+					SO_SNDBUFFORCE, 1 << 20));
+		ASSERT_EQ(0, mpa_attach(self->fd[i][0]));
+		ASSERT_EQ(0, mpa_start_as(self->fd[i][0], &direct));
+		for (n = 0; variant->queued && n < FULL_WINDOW; n++)
+			ASSERT_EQ(1000, send(self->fd[i][0], record_row, 1000,
+					     MSG_DONTWAIT));
+	}
+}
+
+FIXTURE_TEARDOWN(limit)
+{
+	int i;
+
+	tcp_mem_put(self->usual);
+	for (i = 0; i < SOCKETS; i++) {
+		hang_up(self->fd[i][0]);
+		hang_up(self->fd[i][1]);
+	}
+	hang_up(self->hog[0]);
+	hang_up(self->hog[1]);
+}
+
+/* Nothing that a send has accepted is on nobody's account. */
+TEST_F(limit, accepted_octets_count_where_memory_is_short)
+{
+	/* Each processor keeps some for itself. */
+	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
+	const long page = sysconf(_SC_PAGESIZE);
+	long before = tcp_memory(), during, all = 0;
+	int i, counted, octets = 0;
+
+	ASSERT_LE(0, before);
+	ASSERT_EQ(0, tcp_mem_put("1 1 1"));
+	for (i = 0; i < SOCKETS; i++) {
+		while (send(self->fd[i][0], record_row, MPA_ULPDU_MAX,
+			    MSG_DONTWAIT) == MPA_ULPDU_MAX)
+			all += MPA_ULPDU_MAX;
+		counted = queued(self->fd[i][0]);
+		/* What the peer acknowledges is not waiting any more. */
+		ASSERT_EQ(0, ioctl(self->fd[i][0], SIOCOUTQ, &octets));
+		EXPECT_LE(octets, counted) {
+			TH_LOG("socket %d holds %d octets, %d are counted", i,
+			       octets, counted);
+		}
+	}
+	/* It does take one while nothing else is queued. */
+	EXPECT_LE(variant->queued ? 0 : SOCKETS * MPA_ULPDU_MAX, all);
+	during = tcp_memory();
+	EXPECT_LE(all - slack - 2 * SOCKETS * page, during - before) {
+		TH_LOG("%d sockets have accepted %ld octets, TCP's memory went from %ld to %ld",
+		       SOCKETS, all, before, during);
+	}
+}
+
 /* ---- and nobody waits for ever ---- */
 
 /* A record has no end before all of it is there. */

@@ -22,9 +22,25 @@ FIXTURE(gate)
 	int n;
 };
 
+static int listener_open(struct _test_data_gate *self, int port)
+{
+	struct sockaddr_in *addr = &self->addr[port];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*addr);
+
+	*addr = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	patience(fd, 20);
+	self->listener[port] = fd;
+	return bind(fd, (void *)addr, len) || mpa_attach(fd) ||
+	       mpa_start_as(fd, &self->start) || listen(fd, 64) ||
+	       getsockname(fd, (void *)addr, &len) ? -1 : 0;
+}
+
 FIXTURE_SETUP(gate)
 {
-	socklen_t len;
 	int i;
 
 	ASSERT_EQ(0, own_netns());
@@ -34,23 +50,8 @@ FIXTURE_SETUP(gate)
 		.timeout_ms = 3600000,
 	};
 	self->n = 0;
-	for (i = 0; i < PORTS; i++) {
-		struct sockaddr_in *addr = &self->addr[i];
-
-		*addr = (struct sockaddr_in){
-			.sin_family = AF_INET,
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		};
-		len = sizeof(*addr);
-		self->listener[i] = socket(AF_INET, SOCK_STREAM, 0);
-		patience(self->listener[i], 20);
-		ASSERT_EQ(0, bind(self->listener[i], (void *)addr, len));
-		ASSERT_EQ(0, mpa_attach(self->listener[i]));
-		ASSERT_EQ(0, mpa_start_as(self->listener[i], &self->start));
-		ASSERT_EQ(0, listen(self->listener[i], 64));
-		ASSERT_EQ(0, getsockname(self->listener[i], (void *)addr,
-					 &len));
-	}
+	for (i = 0; i < PORTS; i++)
+		ASSERT_EQ(0, listener_open(self, i));
 }
 
 FIXTURE_TEARDOWN(gate)
@@ -212,6 +213,8 @@ TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
 
 	ASSERT_EQ(0, come(self, 0, 1, 1));
 	ASSERT_TRUE(arrived(self->child[0], 1));
+	/* Not in the same tick as the others. */
+	usleep(20000);
 	ASSERT_EQ(1, come(self, 0, 0, MOST - 1));
 	/* What counts is time itself. */
 	EXPECT_EQ(0, poll_for(self->child[0], POLLIN, 2200));
@@ -384,6 +387,117 @@ TEST_F(gate, places_are_given_back_once)
 	for (i = 0; i < MOST; i++)
 		EXPECT_TRUE(waits(self, i));
 	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+}
+
+/* ---- places of those whose connection has gone, with its port ---- */
+
+#define ENDS	3
+
+/* Nobody is in startup any more; false if that takes too long. */
+static bool all_gone(struct _test_data_gate *self)
+{
+	const long until = now_ms() + 20000;
+
+	while (statistic("MpaInStartup") && now_ms() < until)
+		poll(NULL, 0, 1);
+	while (self->n--) {
+		hang_up(self->client[self->n]);
+		hang_up(self->child[self->n]);
+	}
+	self->n = 0;
+	return !statistic("MpaInStartup");
+}
+
+/* Of twice as many silent ones, at each port, as many stay as may. */
+static bool limit_holds(struct _test_data_gate *self)
+{
+	int port, i;
+
+	for (port = 0; port < PORTS; port++) {
+		const long long ousted = statistic("MpaStartupOusted");
+		long long in, out;
+
+		if (come(self, port, 0, 2 * MOST) < 0)
+			return false;
+		in = statistic("MpaInStartup");
+		out = statistic("MpaStartupOusted") - ousted;
+		if (in != MOST || out != MOST) {
+			fprintf(stderr, "# port %d: %lld in, %lld out, not %d each\n",
+				port, in, out, MOST);
+			return false;
+		}
+		for (i = 0; i < 2 * MOST; i++)
+			if (i < MOST ? !had_to_go(self, i) : !waits(self, i))
+				return false;
+		for (i = 0; i < 2 * MOST; i++)
+			hang_up(self->client[i]);
+		if (!all_gone(self))
+			return false;
+	}
+	return true;
+}
+
+TEST_F(gate, limit_holds_after_resets)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 0, ENDS));
+	for (i = 0; i < ENDS; i++)
+		hang_up(self->client[i]);
+	ASSERT_TRUE(all_gone(self));
+	EXPECT_TRUE(limit_holds(self));
+}
+
+TEST_F(gate, limit_holds_after_malformed_requests)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 0, ENDS));
+	for (i = 0; i < ENDS; i++)
+		ASSERT_EQ(0, write_all(self->client[i], "GET / HTTP/1.0\r\n",
+				       16));
+	ASSERT_TRUE(all_gone(self));
+	EXPECT_TRUE(limit_holds(self));
+}
+
+TEST_F(gate, limit_holds_after_timeouts)
+{
+	close(self->listener[0]);
+	self->start.timeout_ms = 500;
+	ASSERT_EQ(0, listener_open(self, 0));
+	ASSERT_EQ(0, come(self, 0, 0, ENDS));
+	ASSERT_TRUE(all_gone(self));
+	close(self->listener[0]);
+	self->start.timeout_ms = 3600000;
+	ASSERT_EQ(0, listener_open(self, 0));
+	EXPECT_TRUE(limit_holds(self));
+}
+
+TEST_F(gate, limit_holds_after_shutdowns)
+{
+	ASSERT_EQ(0, come(self, 0, 0, ENDS));
+	ASSERT_EQ(0, shutdown(self->child[0], SHUT_RDWR));
+	ASSERT_EQ(0, shutdown(self->child[1], SHUT_RD));
+	ASSERT_EQ(0, shutdown(self->child[2], SHUT_WR));
+	ASSERT_TRUE(all_gone(self));
+	EXPECT_TRUE(limit_holds(self));
+}
+
+TEST_F(gate, limit_holds_after_closes)
+{
+	int i;
+
+	ASSERT_EQ(0, come(self, 0, 0, ENDS));
+	close(self->child[0]);
+	hang_up(self->child[1]);
+	/* And one that has been reset in the moment. */
+	hang_up(self->client[2]);
+	close(self->child[2]);
+	for (i = 0; i < ENDS; i++)
+		self->child[i] = -1;
+	self->client[2] = -1;
+	ASSERT_TRUE(all_gone(self));
+	EXPECT_TRUE(limit_holds(self));
 }
 
 TEST_HARNESS_MAIN

@@ -312,6 +312,54 @@ TEST_F_TIMEOUT(faults, start_a_listener_and_accept, 120)
 	EXPECT_WALKED();
 }
 
+/* RFC 6581 section 5: no FPDU before the RTR indication, which lacks memory. */
+TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 2,
+		.flags = MPA_START_ENHANCED | MPA_START_MANUAL |
+			 MPA_START_P2P | MPA_START_RTR_FPDU,
+	};
+	const struct model_enhanced enhanced = { .a = true, .b = true };
+
+	while (next(self)) {
+		struct peer peer = {};
+		u8 octets[64];
+		size_t n;
+		int err;
+
+		ASSERT_EQ(0, mpa_attach(self->fd[0]));
+		set_nonblock(self->fd[0]);
+		ASSERT_EQ(-1, mpa_start_as(self->fd[0], &start));
+		ASSERT_EQ(EINPROGRESS, errno);
+		ASSERT_EQ(FRAME_LEN + 4, read_all(self->fd[1], octets,
+						  FRAME_LEN + 4));
+		frame_put(octets, true, 0x40 | MPA_PEER_ENHANCED, 2, 4);
+		model_enhanced_octets(&enhanced, octets + FRAME_LEN);
+		ASSERT_EQ(0, write_all(self->fd[1], octets, FRAME_LEN + 4));
+		ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
+		fault_arm(self->nth);
+		err = decide(self->fd[0], MPA_ACCEPT);
+		self->hit = fault_disarm();
+		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%d", err);
+		if (err)
+			ASSERT_EQ(0, decide(self->fd[0], MPA_ACCEPT));
+		/* The peer does not wait, as it should. */
+		n = peer_fpdu(&peer, (const u8 *)"early", 5, octets);
+		ASSERT_EQ(0, write_all(self->fd[1], octets, n));
+		ASSERT_NE(0, poll_for(self->fd[0], POLLIN, 20000));
+		set_block(self->fd[0]);
+		ASSERT_EQ(6, send(self->fd[0], "record", 6, MSG_NOSIGNAL));
+		ASSERT_EQ(8, read_all(self->fd[1], octets, 8));
+		EXPECT_EQ(0, octets[0] + octets[1]) {
+			TH_LOG("fault %u: a ULPDU of %u octets comes first",
+			       self->nth, octets[0] << 8 | octets[1]);
+		}
+		EXPECT_EQ(5, recv(self->fd[0], octets, sizeof(octets), 0));
+	}
+	EXPECT_WALKED();
+}
+
 /* ---- faults elsewhere: in softirq, and in the work item ---- */
 
 /* Sizes of allocations that come before the one that fails, in this step. */

@@ -338,6 +338,67 @@ TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
 	TH_LOG("%u times without memory", without);
 }
 
+/* As if somebody looked for memory: no pages are kept to be used again. */
+static bool shrink(void)
+{
+	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
+	bool done = write(fd, "2", 1) == 1;
+
+	close(fd);
+	return done;
+}
+
+/* As above, for whoever waits to send; and poll agrees until then. */
+static void told_of_room(struct __test_metadata *_metadata,
+			 struct _test_data_faults *self, size_t len)
+{
+	unsigned int without = 0;
+	bool spun = false;
+
+	while (next_started(self)) {
+		struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
+		int epoll = epoll_create1(0);
+		ssize_t n;
+
+		set_nonblock(self->fd[0]);
+		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->fd[0],
+				       &event));
+		ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000));
+		ASSERT_TRUE(shrink());
+		fault_arm(self->nth);
+		n = send(self->fd[0], record_row, len, MSG_NOSIGNAL);
+		self->hit = fault_disarm();
+		if (n < 0 && errno == EAGAIN) {
+			without++;
+			spun |= poll_for(self->fd[0], POLLOUT, 0) == POLLOUT;
+			ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000)) {
+				TH_LOG("fault %u: no edge", self->nth);
+			}
+		}
+		/* Or one that is known already, before anything has begun. */
+		if (n < 0)
+			n = send(self->fd[0], record_row, len, MSG_NOSIGNAL);
+		ASSERT_EQ(len, n) TH_LOG("fault %u: %m", self->nth);
+		ASSERT_EQ(len, recv(self->fd[1], self->buf, len, 0));
+		ASSERT_EQ(0, memcmp(self->buf, record_row, len));
+		close(epoll);
+	}
+	EXPECT_WALKED();
+	EXPECT_LT(0, without) TH_LOG("no send has lacked memory");
+	EXPECT_FALSE(spun);
+	TH_LOG("%u times without memory", without);
+}
+
+TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory_to_send, 300)
+{
+	told_of_room(_metadata, self, 3000);
+}
+
+TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory_to_send_much, 300)
+{
+	told_of_room(_metadata, self, MPA_ULPDU_MAX);
+}
+
 TEST_F_TIMEOUT(faults, splice_from_the_socket, 300)
 {
 	const size_t len = 9000;

@@ -5,6 +5,9 @@
  * holds longer than their file.
  */
 
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,6 +16,10 @@
 #include "mpa_harness.h"
 
 #define HELD		1100	/* more than a workqueue has workers */
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP	262
+#endif
+
 #define HELD_FIRST	400	/* file descriptor of the first */
 
 FIXTURE(life)
@@ -72,10 +79,10 @@ static int put_text(const char *path, const char *text)
 }
 
 /* One of a group that has the same port. */
-static int listener(struct _test_data_life *self, bool mpa)
+static int listener_of(struct _test_data_life *self, bool mpa, int protocol)
 {
 	socklen_t len = sizeof(self->addr);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int fd = socket(AF_INET, SOCK_STREAM, protocol);
 
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
 		       sizeof(int)) ||
@@ -86,6 +93,11 @@ static int listener(struct _test_data_life *self, bool mpa)
 		return -1;
 	patience(fd, 20);
 	return fd;
+}
+
+static int listener(struct _test_data_life *self, bool mpa)
+{
+	return listener_of(self, mpa, 0);
 }
 
 static int client(struct _test_data_life *self)
@@ -123,7 +135,8 @@ static bool served(int fd)
 }
 
 /* A listener, and a client in its queue, which moves to the other one. */
-static int moved(struct _test_data_life *self, bool mpa, int *client_fd)
+static int moved_to(struct _test_data_life *self, bool mpa, int protocol,
+		    int *client_fd)
 {
 	int from, to;
 
@@ -131,12 +144,17 @@ static int moved(struct _test_data_life *self, bool mpa, int *client_fd)
 		return -1;
 	from = listener(self, !mpa);
 	*client_fd = client(self);
-	to = listener(self, mpa);
+	to = listener_of(self, mpa, protocol);
 	if (from < 0 || *client_fd < 0 || to < 0 ||
 	    poll_for(from, POLLIN, 20000) != POLLIN)
 		return -1;
 	close(from);
 	return poll_for(to, POLLIN, 20000) == POLLIN ? to : -1;
+}
+
+static int moved(struct _test_data_life *self, bool mpa, int *client_fd)
+{
+	return moved_to(self, mpa, 0, client_fd);
 }
 
 /* ---- sockets that are not ours ---- */
@@ -246,6 +264,47 @@ TEST_F(life, child_that_moves_and_is_silent_times_out)
 	close(to);
 }
 
+/* A listener of MPTCP's that accepts it gives it TCP's operations. */
+TEST_F(life, child_that_moves_to_a_listener_of_mptcp_speaks_mpa)
+{
+	int fd, to, c, pipe_fd[2], mptcp;
+	struct peer peer = {};
+	u8 fpdu[128];
+	size_t len;
+
+	mptcp = socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
+	if (mptcp < 0)
+		SKIP(return, "this kernel has no MPTCP");
+	close(mptcp);
+	ASSERT_TRUE(module_unused());
+	to = moved_to(self, false, IPPROTO_MPTCP, &fd);
+	ASSERT_LE(0, to);
+	c = child(to);
+	ASSERT_LE(0, c);
+	ASSERT_EQ(0, ask_of(fd));
+	ASSERT_TRUE(served(fd));
+	/* All its calls are MPA's: half a record is none. */
+	len = peer_fpdu(&peer, record_of(50), 50, fpdu);
+	ASSERT_EQ(0, write_all(fd, fpdu, 10));
+	EXPECT_EQ(0, poll_for(c, POLLIN, 50));
+	ASSERT_EQ(0, pipe(pipe_fd));
+	EXPECT_EQ(-1, splice(c, NULL, pipe_fd[1], NULL, 50,
+			     SPLICE_F_NONBLOCK));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, write_all(fd, fpdu + 10, len - 10));
+	EXPECT_EQ(POLLIN, poll_for(c, POLLIN, 20000));
+	EXPECT_EQ(50, recv(c, self->buf, sizeof(self->buf), MSG_DONTWAIT));
+	EXPECT_TRUE(record_good((u8 *)self->buf, 50));
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+	close(c);
+	close(fd);
+	close(to);
+	EXPECT_TRUE(module_unused()) {
+		TH_LOG("%ld references are left", module_refs());
+	}
+}
+
 /* It has been told nothing yet: whoever accepted it may do so. */
 TEST_F(life, idle_child_that_moves_may_be_started)
 {
@@ -284,32 +343,54 @@ TEST_F(life, idle_child_that_moves_may_be_started)
 	close(to);
 }
 
+/* A socket whose request has been rejected, and its peer; 0 or -1. */
+static int rejected_pair(int fd[2])
+{
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, true, 0x60, 1, 0);
+	if (tcp_pair(AF_INET, fd) || mpa_attach(fd[0]))
+		return -1;
+	set_nonblock(fd[0]);
+	if (!mpa_start(fd[0], MPA_ROLE_INITIATOR, 0) || errno != EINPROGRESS ||
+	    write_all(fd[1], frame, FRAME_LEN) ||
+	    !(POLLOUT & poll_for(fd[0], POLLOUT, 20000)))
+		return -1;
+	set_block(fd[0]);
+	return so_error(fd[0]) == ECONNREFUSED &&
+	       mpa_info(fd[0]).state == MPA_STATE_REJECTED ? 0 : -1;
+}
+
+static int disconnect(int fd)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	return connect(fd, &none, sizeof(none));
+}
+
+/* What has been a connection listens. */
+static int listen_anew(struct _test_data_life *self, int fd, bool start)
+{
+	socklen_t len = sizeof(self->addr);
+
+	so_error(fd);
+	patience(fd, 20);
+	return bind(fd, (void *)&self->addr, len) ||
+	       (start && mpa_start_as(fd, &self->start)) || listen(fd, 16) ||
+	       getsockname(fd, (void *)&self->addr, &len) ? -1 : 0;
+}
+
 /* A connection that came to nothing leaves nothing in the socket. */
 TEST_F(life, socket_that_was_rejected_may_listen)
 {
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	int fd[2], clients[4], i;
-	u8 frame[FRAME_LEN];
 
-	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
-	ASSERT_EQ(0, mpa_attach(fd[0]));
-	frame_put(frame, true, 0x60, 1, 0);
-	set_nonblock(fd[0]);
-	ASSERT_EQ(-1, mpa_start(fd[0], MPA_ROLE_INITIATOR, 0));
-	ASSERT_EQ(EINPROGRESS, errno);
-	ASSERT_EQ(0, write_all(fd[1], frame, FRAME_LEN));
-	ASSERT_EQ(POLLOUT, poll_for(fd[0], POLLOUT, 20000) & POLLOUT);
-	ASSERT_EQ(ECONNREFUSED, so_error(fd[0]));
-	ASSERT_EQ(MPA_STATE_REJECTED, mpa_info(fd[0]).state);
-	ASSERT_EQ(0, connect(fd[0], &none, sizeof(none)));
+	ASSERT_EQ(0, rejected_pair(fd));
+	ASSERT_EQ(0, disconnect(fd[0]));
 	so_error(fd[0]);
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd[0]).state);
 
-	ASSERT_EQ(0, bind(fd[0], (void *)&self->addr, sizeof(self->addr)));
-	ASSERT_EQ(0, mpa_start_as(fd[0], &self->start));
-	ASSERT_EQ(0, listen(fd[0], 16));
-	ASSERT_EQ(0, getsockname(fd[0], (void *)&self->addr,
-				 &(socklen_t){ sizeof(self->addr) }));
+	ASSERT_EQ(0, listen_anew(self, fd[0], true));
 	for (i = 0; i < 4; i++) {
 		clients[i] = client(self);
 		ASSERT_LE(0, clients[i]);
@@ -378,6 +459,79 @@ TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 	EXPECT_EQ(0, system("ss -HK state syn-recv >/dev/null"));
 	usleep(5000000);
 	close(fd);
+}
+
+/* "ss -K" at the listener's end of a connection: 0, or a negative errno. */
+static int kill_other_end(int fd)
+{
+	struct {
+		struct nlmsghdr nlh;
+		struct inet_diag_req_v2 req;
+	} msg = {
+		.nlh = {
+			.nlmsg_len = sizeof(msg), .nlmsg_type = SOCK_DESTROY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+		},
+		.req = {
+			.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP,
+			.id.idiag_cookie = { -1, -1 }, .idiag_states = -1,
+		},
+	};
+	struct {
+		struct nlmsghdr nlh;
+		struct nlmsgerr err;
+		u8 more[64];
+	} ack;
+	int diag = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG), err;
+	struct sockaddr_in here, there;
+	socklen_t len = sizeof(here);
+
+	getsockname(fd, (void *)&here, &len);
+	getpeername(fd, (void *)&there, &len);
+	msg.req.id.idiag_sport = there.sin_port;
+	msg.req.id.idiag_dport = here.sin_port;
+	msg.req.id.idiag_src[0] = there.sin_addr.s_addr;
+	msg.req.id.idiag_dst[0] = here.sin_addr.s_addr;
+	err = send(diag, &msg, sizeof(msg), 0) < 0 ||
+	      recv(diag, &ack, sizeof(ack), 0) < 0 ? -errno : ack.err.error;
+	close(diag);
+	return err;
+}
+
+/* A listener whose handshakes end when octets come, for half a minute. */
+static int deferring_listener(struct _test_data_life *self, bool mpa)
+{
+	int fd = listener(self, mpa);
+
+	return setsockopt(fd, SOL_TCP, TCP_DEFER_ACCEPT, &(int){ 30 },
+			  sizeof(int)) ? -1 : fd;
+}
+
+/*
+ * A handshake moves to another listener and keeps the operations that it has
+ * from its first one. Whoever ends it looks into them.
+ */
+TEST_F(life, handshakes_that_move_do_not_need_the_module)
+{
+	int fd, from, to;
+
+	if (!getenv("MPA_KO"))
+		SKIP(return, "needs MPA_KO");
+	system("modprobe -q tcp_diag");
+	ASSERT_TRUE(module_unused());
+	ASSERT_EQ(0, put_text("/proc/sys/net/ipv4/tcp_migrate_req", "1"));
+	from = deferring_listener(self, true);
+	fd = client(self);
+	ASSERT_LE(0, fd);
+	to = deferring_listener(self, false);
+	ASSERT_LE(0, to);
+	close(from);
+	ASSERT_TRUE(module_unused());
+	ASSERT_EQ(0, system("rmmod mpa"));
+	EXPECT_EQ(0, kill_other_end(fd));
+	ASSERT_EQ(0, system("insmod $MPA_KO"));
+	close(to);
+	hang_up(fd);
 }
 
 /* TIME_WAIT lasts for a minute. */
@@ -480,6 +634,146 @@ TEST_F(life, kernel_accepts)
 	close(fd);
 	close(to);
 	EXPECT_TRUE(module_unused());
+}
+
+static bool has_callbacks_of_tcp(int fd)
+{
+	char args[64];
+
+	snprintf(args, sizeof(args), "how=callbacks fd=%d", fd);
+	return kernel_user(args);
+}
+
+/* They are called without its lock, which ours rely on. */
+TEST_F(life, listener_keeps_the_callbacks_of_tcp)
+{
+	int fd, to, c;
+
+	if (!getenv("MPA_KERNEL"))
+		SKIP(return, "needs kmod/mpa_kernel_user.ko");
+	to = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, bind(to, (void *)&self->addr, sizeof(self->addr)));
+	ASSERT_EQ(0, mpa_attach(to));
+	EXPECT_TRUE(has_callbacks_of_tcp(to));
+	ASSERT_EQ(0, mpa_start_as(to, &self->start));
+	EXPECT_TRUE(has_callbacks_of_tcp(to));
+	ASSERT_EQ(0, listen(to, 16));
+	EXPECT_TRUE(has_callbacks_of_tcp(to));
+	ASSERT_EQ(0, getsockname(to, (void *)&self->addr,
+				 &(socklen_t){ sizeof(self->addr) }));
+	fd = client(self);
+	ASSERT_EQ(POLLIN, poll_for(to, POLLIN, 20000));
+	EXPECT_TRUE(has_callbacks_of_tcp(to));
+	c = child(to);
+	ASSERT_EQ(0, ask_of(fd));
+	ASSERT_TRUE(served(fd));
+	EXPECT_TRUE(has_callbacks_of_tcp(to));
+	/* A connection that MPA has been started on has others. */
+	EXPECT_FALSE(has_callbacks_of_tcp(c));
+	close(c);
+	close(fd);
+	close(to);
+}
+
+/* Its callbacks go into another socket, or come back from there. */
+static bool with_callbacks(const char *how, int fd, int keeper)
+{
+	char args[64];
+
+	snprintf(args, sizeof(args), "how=%s fd=%d other=%d", how, fd, keeper);
+	return kernel_user(args);
+}
+
+/* Octets come for children that nobody has accepted, and then the end. */
+static bool silent_before_accept(struct _test_data_life *self)
+{
+	int fd[4], i, in;
+
+	for (i = 0; i < 4; i++) {
+		fd[i] = client(self);
+		if (fd[i] < 0 || write_all(fd[i], "M", 1))
+			return false;
+	}
+	usleep(100000);
+	in = statistic("MpaInStartup");
+	for (i = 0; i < 4; i++)
+		hang_up(fd[i]);
+	usleep(10000);
+	if (in)
+		fprintf(stderr, "# %d of 4 in startup, nobody has accepted them\n",
+			in);
+	return !in;
+}
+
+/* Whoever has put his own in the place of ours may put ours back. */
+TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
+{
+	int fd[2], keeper, c, other;
+
+	if (!getenv("MPA_KERNEL"))
+		SKIP(return, "needs kmod/mpa_kernel_user.ko");
+	keeper = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, rejected_pair(fd));
+	ASSERT_TRUE(with_callbacks("save", fd[0], keeper));
+	ASSERT_TRUE(with_callbacks("take", fd[0], keeper));
+	EXPECT_EQ(-1, disconnect(fd[0]));
+	EXPECT_EQ(EBUSY, errno);
+	EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(fd[0]).state);
+	ASSERT_TRUE(with_callbacks("restore", fd[0], keeper));
+	EXPECT_TRUE(text_goes(fd[1], fd[0]));
+
+	ASSERT_EQ(0, disconnect(fd[0]));
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd[0]).state);
+	EXPECT_TRUE(has_callbacks_of_tcp(fd[0]));
+	close(fd[1]);
+	ASSERT_EQ(0, listen_anew(self, fd[0], true));
+	EXPECT_TRUE(silent_before_accept(self));
+	while (POLLIN & poll_for(fd[0], POLLIN, 0))
+		close(child(fd[0]));
+	other = client(self);
+	c = child(fd[0]);
+	ASSERT_EQ(0, ask_of(other));
+	EXPECT_TRUE(served(other));
+	close(c);
+	close(other);
+	close(fd[0]);
+	close(keeper);
+}
+
+/* Nobody could tell when. */
+TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
+{
+	int fd[2], keeper, c, other;
+
+	if (!getenv("MPA_KERNEL"))
+		SKIP(return, "needs kmod/mpa_kernel_user.ko");
+	keeper = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, rejected_pair(fd));
+	ASSERT_TRUE(with_callbacks("save", fd[0], keeper));
+	ASSERT_EQ(0, disconnect(fd[0]));
+	close(fd[1]);
+	ASSERT_EQ(0, listen_anew(self, fd[0], false));
+	ASSERT_TRUE(with_callbacks("restore", fd[0], keeper));
+	ASSERT_FALSE(has_callbacks_of_tcp(fd[0]));
+
+	other = client(self);
+	c = child(fd[0]);
+	ASSERT_LE(0, c);
+	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(c).state);
+	EXPECT_TRUE(has_callbacks_of_tcp(c));
+	ASSERT_EQ(0, mpa_start_as(c, &self->start));
+	ASSERT_EQ(0, ask_of(other));
+	EXPECT_TRUE(served(other));
+	close(c);
+	close(other);
+
+	ASSERT_EQ(0, mpa_start_as(fd[0], &self->start));
+	EXPECT_TRUE(silent_before_accept(self));
+	close(fd[0]);
+	close(keeper);
+	EXPECT_TRUE(module_unused()) {
+		TH_LOG("%ld references are left", module_refs());
+	}
 }
 
 /*

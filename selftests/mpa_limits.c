@@ -4,8 +4,11 @@
  * that is gone, calls that were begun before MPA was.
  */
 
+#include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -208,6 +211,7 @@ struct sender {
 	int fd;
 	int file;
 	pid_t tid;
+	const struct mpa_start *start;
 	const u8 *octets;
 	size_t len;
 	ssize_t done;
@@ -219,7 +223,9 @@ static void *sender_run(void *arg)
 	off_t at = 0;
 
 	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
-	if (s->octets)
+	if (s->start)
+		s->done = mpa_start_as(s->fd, s->start) ? errno : 0;
+	else if (s->octets)
 		s->done = send(s->fd, s->octets, s->len, MSG_NOSIGNAL);
 	else
 		s->done = sendfile(s->fd, s->file, &at, s->len);
@@ -476,6 +482,201 @@ TEST_F(pair, reset_is_no_end_of_stream)
 		TH_LOG("recv() said end of stream");
 	EXPECT_EQ(ENOTCONN, errno);
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[0]).error);
+}
+
+/* ---- the result of startup is one error, a reset behind it another ---- */
+
+/* Of all that could run on this processor, this task does. */
+static int go_first(bool on)
+{
+	struct sched_param param = { .sched_priority = on };
+
+	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/*
+ * While a thread waits in MPA_START, the reply ends startup with an error, and
+ * the peer resets the connection before the thread runs again.
+ */
+static int reset_behind_a_reply(struct _test_data_pair *self, const u8 *reply,
+				size_t len, struct sender *s)
+{
+	size_t request = FRAME_LEN +
+			 (self->start[0].flags & MPA_START_ENHANCED ? 4 : 0);
+
+	if (fresh(self, true, false))
+		return -1;
+	s->fd = self->fd[0];
+	s->tid = 0;
+	s->start = &self->start[0];
+	pthread_create(&s->thread, NULL, sender_run, s);
+	if (read_all(self->fd[1], self->buf, request) != request ||
+	    !sender_waits(s) || go_first(true) ||
+	    write_all(self->fd[1], reply, len) ||
+	    !poll_for(self->fd[0], POLLOUT, 20000))
+		return -1;
+	hang_up(self->fd[1]);
+	self->fd[1] = -1;
+	go_first(false);
+	pthread_join(s->thread, NULL);
+	return poll_for(self->fd[0], 0, 20000) & POLLHUP ? 0 : -1;
+}
+
+/* The reset, by one of the calls that may be the first to tell. */
+static int told_by(int fd, int call)
+{
+	char octet;
+
+	switch (call) {
+	case 0:
+		return so_error(fd);
+	case 1:
+		return recv(fd, &octet, 1, 0) < 0 ? errno : 0;
+	default:
+		return send(fd, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
+	}
+}
+
+TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
+{
+	struct sender s = {};
+	u8 reply[FRAME_LEN + 4];
+	int call, rejected;
+	size_t len;
+
+	ASSERT_EQ(0, one_processor());
+	self->start[0].revision = 2;
+	self->start[0].flags = MPA_START_ENHANCED;
+	self->start[0].ird = 8;
+	self->start[0].ord = 4;
+	for (rejected = 0; rejected < 2; rejected++) {
+		/* Its ORD is more than there is, or R is set. */
+		len = enhanced_frame(reply, true, rejected ? 0x60 : 0x40, 0, 4,
+				     rejected ? 4 : 9);
+		for (call = 0; call < 3; call++) {
+			ASSERT_EQ(0, reset_behind_a_reply(self, reply, len,
+							  &s)) {
+				TH_LOG("%m");
+			}
+			EXPECT_EQ(rejected ? ECONNREFUSED : ENOBUFS, s.done);
+			EXPECT_EQ(ECONNRESET, told_by(self->fd[0], call)) {
+				TH_LOG("rejected %d, call %d", rejected, call);
+			}
+			EXPECT_EQ(0, so_error(self->fd[0]));
+		}
+	}
+}
+
+/* ---- options whose values do not come ---- */
+
+#define CALLS		256	/* one too many for a count of one octet */
+
+struct corker {
+	pthread_t thread;
+	int fd;
+	const int *value;
+	int err;
+};
+
+static void *corker_run(void *arg)
+{
+	struct corker *c = arg;
+
+	c->err = setsockopt(c->fd, SOL_TCP, TCP_CORK, c->value,
+			    sizeof(*c->value)) ? errno : 0;
+	return NULL;
+}
+
+/* A page that comes when page_serve() brings it. Return: a userfaultfd, or -1 */
+static int page_late(const int **page)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	size_t len = getpagesize();
+	struct uffdio_register late = {
+		.range.len = len, .mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int faults = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (faults < 0)
+		return -1;
+	*page = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	late.range.start = (unsigned long)*page;
+	if (ioctl(faults, UFFDIO_API, &api) ||
+	    ioctl(faults, UFFDIO_REGISTER, &late)) {
+		close(faults);
+		return -1;
+	}
+	return faults;
+}
+
+/* Whether so many tasks wait for it. */
+static bool page_awaited(int faults, unsigned int tasks)
+{
+	struct uffd_msg msg;
+
+	while (tasks--)
+		if (poll_for(faults, POLLIN, 20000) != POLLIN ||
+		    read(faults, &msg, sizeof(msg)) != sizeof(msg))
+			return false;
+	return true;
+}
+
+static int page_serve(int faults, const int *page, int value)
+{
+	size_t len = getpagesize();
+	int *source = aligned_alloc(len, len);
+	struct uffdio_copy copy = {
+		.dst = (unsigned long)page, .src = (unsigned long)source,
+		.len = len,
+	};
+	int err;
+
+	*source = value;
+	err = ioctl(faults, UFFDIO_COPY, &copy);
+	free(source);
+	return err;
+}
+
+/*
+ * While a program's options are set, MPA does not use them for itself, and so
+ * does not take TCP_CORK back with which it keeps to the peer's window.
+ */
+TEST_F(pair, cork_is_kept_that_many_set_at_once)
+{
+	struct corker *corkers = calloc(CALLS, sizeof(*corkers));
+	unsigned int i, sent = 0, got = 0;
+	const int *page;
+	int faults;
+
+	faults = page_late(&page);
+	if (faults < 0)
+		SKIP(return, "no userfaultfd: %m");
+	ASSERT_EQ(0, negotiate(self));
+	for (i = 0; i < CALLS; i++) {
+		corkers[i].fd = self->fd[0];
+		corkers[i].value = page;
+		ASSERT_EQ(0, pthread_create(&corkers[i].thread, NULL,
+					    corker_run, corkers + i));
+	}
+	ASSERT_TRUE(page_awaited(faults, CALLS));
+	while (send(self->fd[0], record_of(1000), 1000, MSG_DONTWAIT) == 1000)
+		sent++;
+	ASSERT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, page_serve(faults, page, 1));
+	for (i = 0; i < CALLS; i++) {
+		pthread_join(corkers[i].thread, NULL);
+		EXPECT_EQ(0, corkers[i].err);
+	}
+	EXPECT_EQ(1, option_get(self->fd[0], SOL_TCP, TCP_CORK));
+	EXPECT_EQ(1, option_get(self->fd[0], SOL_TCP, TCP_NODELAY));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_TCP, TCP_CORK, 0));
+	while (got < sent && recv(self->fd[1], self->buf, sizeof(self->buf),
+				  0) == 1000)
+		got++;
+	EXPECT_EQ(sent, got);
+	EXPECT_EQ(0, option_get(self->fd[0], SOL_TCP, TCP_CORK));
+	close(faults);
+	free(corkers);
 }
 
 /* ---- the send buffer's size ---- */

@@ -656,4 +656,62 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 	}
 }
 
+/* Nothing of the kernel's own runs between two calls of this process. */
+static int real_time(bool on)
+{
+	struct sched_param param = { .sched_priority = on ? 50 : 0 };
+
+	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+static int oob_inline(int fd)
+{
+	socklen_t len = sizeof(int);
+	int on = -1;
+
+	getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, &len);
+	return on;
+}
+
+/* It is the listener's until the user sets it. */
+TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
+{
+	int fd, c, on, seen, wanted, i;
+
+	if (real_time(true))
+		SKIP(return, "needs SCHED_FIFO");
+	ASSERT_EQ(0, real_time(false));
+	ASSERT_EQ(0, one_processor());
+	ASSERT_EQ(0, listener_start(self));
+	for (i = 0; i < 4; i++) {
+		on = i & 1;
+		wanted = !on;
+		ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_OOBINLINE,
+					&on, sizeof(on)));
+		/* Startup succeeds, or fails before it has begun. */
+		ASSERT_EQ(0, sysctl_put("startup_max", i < 2 ? 8 : 0));
+		fd = client_says(self, FRAME_LEN + 3);
+		ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
+		ASSERT_EQ(0, real_time(true));
+		c = accept(self->fd, NULL, NULL);
+		seen = oob_inline(c);
+		setsockopt(c, SOL_SOCKET, SO_OOBINLINE, &wanted,
+			   sizeof(wanted));
+		ASSERT_EQ(0, real_time(false));
+		ASSERT_LE(0, c);
+		EXPECT_EQ(on, seen) {
+			TH_LOG("right after accept, case %d", i);
+		}
+		EXPECT_EQ(i < 2, served(fd));
+		EXPECT_EQ(i < 2 ? MPA_STATE_FULL : MPA_STATE_FAILED,
+			  mpa_info(c).state);
+		EXPECT_EQ(wanted, oob_inline(c)) {
+			TH_LOG("set right after accept, behind startup, case %d",
+			       i);
+		}
+		hang_up(fd);
+		close(c);
+	}
+}
+
 TEST_HARNESS_MAIN

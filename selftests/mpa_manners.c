@@ -423,19 +423,6 @@ TEST_F(pair, revision_0_fpdu_behind_the_reply_is_delivered)
 	}
 }
 
-/* Behind any other reply it is too early (rule 4). */
-TEST_F(pair, fpdu_behind_the_reply_is_malformed_from_revision_1_on)
-{
-	struct peer peer = {};
-	u8 frame[FRAME_LEN + 64];
-	size_t n;
-
-	ASSERT_EQ(FRAME_LEN, ask(self));
-	n = frame_put(frame, true, 0x40, 1, 0);
-	n += peer_fpdu(&peer, (const u8 *)"first", 5, frame + n);
-	EXPECT_EQ(EPROTO, answer(self, frame, n));
-}
-
 /* Its initiator may be one that is not ready yet, as in RFC 5044. */
 TEST_F(pair, revision_0_responder_waits_for_the_first_fpdu)
 {
@@ -634,7 +621,7 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 	EXPECT_EQ(ECONNREFUSED, answer(self, frame, n));
 	ASSERT_LT(0, ask(self));
 	EXPECT_EQ(EPROTO, answer(self, (const u8 *)"none", 4));
-	/* FPDUs before the decision are too early, as before any FPDU. */
+	/* Octets before the decision that are no FPDU are malformed as well. */
 	ASSERT_LT(0, ask(self));
 	n = enhanced_frame(frame, true, 0x40, A | B, 0, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, n));

@@ -223,7 +223,7 @@ TEST_F(pair, initiator_limits_ord_and_fails_without_ird)
 		{ 8, 4, 0x3fff, 0x3fff, 0, 8, 4 },
 		{ 8, 4, 0x3fff, 9, ENOBUFS, 8, 4 },
 		{ 8, 4, 1, 0x3fff, 0, 8, 1 },
-		{ 0x3fff, 0x3fff, 5, 6, 0, 0x3fff, 0x3fff },
+		{ 0x3fff, 0x3fff, 5, 6, 0, 0x3fff, 5 },
 		{ 0x3fff, 4, 5, 0x3ffe, 0, 0x3fff, 4 },
 	};
 	u8 frame[FRAME_LEN + 4];

@@ -168,6 +168,64 @@ static bool send_urgent(int fd, const u8 *octets, size_t len)
 	return send(fd, octets, len, MSG_OOB) == (ssize_t)len;
 }
 
+static int answered[2];
+
+static void *take_an_fpdu(void *arg)
+{
+	u8 octets[20];
+
+	__atomic_store_n((pid_t *)arg, gettid(), __ATOMIC_RELEASE);
+	return (void *)(long)recv(answered[0], octets, sizeof(octets), 0);
+}
+
+/*
+ * FPDUs may come before the program has decided on the reply. The stream begins
+ * where the frame ends, and not where somebody else has read to meanwhile.
+ */
+TEST(record_read_by_another_before_the_decision_is_missed)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 0,
+		.flags = MPA_START_MANUAL,
+	};
+	struct peer peer = { .tx_markers = true };
+	pid_t tid = 0;
+	u8 octets[600];
+	pthread_t thread;
+	void *took;
+	size_t n;
+	int i;
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, answered));
+	patience(answered[0], 20);
+	pthread_create(&thread, NULL, take_an_fpdu, &tid);
+	ASSERT_TRUE(asleep(&tid));
+	ASSERT_EQ(0, mpa_attach(answered[0]));
+	set_nonblock(answered[0]);
+	ASSERT_EQ(-1, mpa_start_as(answered[0], &start));
+	ASSERT_EQ(EINPROGRESS, errno);
+	ASSERT_EQ(FRAME_LEN, read_all(answered[1], octets, FRAME_LEN));
+	n = frame_put(octets, true, 0xc0, 0, 0);
+	/* Of 20 octets each, the first with a marker. */
+	n += peer_fpdu(&peer, (const u8 *)"first one", 9, octets + n);
+	ASSERT_EQ(FRAME_LEN + 20, n);
+	for (i = 0; i < 3; i++)
+		n += peer_fpdu(&peer, (const u8 *)"another one", 11,
+			       octets + n);
+	ASSERT_EQ(0, write_all(answered[1], octets, n));
+	pthread_join(thread, &took);
+	if ((long)took != 20)
+		SKIP(return, "the other reader got %ld octets", (long)took);
+	ASSERT_EQ(0, decide(answered[0], MPA_ACCEPT));
+	EXPECT_EQ(-1, recv(answered[0], octets, sizeof(octets), 0));
+	EXPECT_EQ(EBADMSG, errno) {
+		TH_LOG("a record is missing, and this is said: %m");
+	}
+	EXPECT_EQ(MPA_ERR_LOCAL, mpa_info(answered[0]).error);
+	hang_up(answered[0]);
+	hang_up(answered[1]);
+}
+
 TEST_F(rx, urgent_octets_are_octets_of_the_record)
 {
 	size_t n = next_fpdu(&self->peer, 100, self->fpdu);

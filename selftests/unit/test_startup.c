@@ -359,6 +359,15 @@ static void startup_with_s_has_four_octets_of_private_data(void)
 							kinds[k], &startup),
 					  "verdict on a %s of revision %u with S and PD_Length %u",
 					  names[k], revisions[i], len);
+				/* A rejection without them is one all the same. */
+				make_frame(frame, MPA_REPLY, S | R,
+					   revisions[i], len);
+				EXPECT_EQ(len > 512 ? MPA_STARTUP_BAD_LEN :
+						      MPA_STARTUP_OK,
+					  parse_exactly(frame, sizeof(frame),
+							MPA_REPLY, &startup),
+					  "verdict on a rejection of revision %u with S and PD_Length %u",
+					  revisions[i], len);
 				make_frame(frame, kinds[k], 0, revisions[i],
 					   len);
 				EXPECT_EQ(len > 512 ? MPA_STARTUP_BAD_LEN :
