@@ -27,6 +27,9 @@
 #include <linux/splice.h>
 #include <linux/uio.h>
 #include <net/sock.h>
+#ifdef MPA_HAVE_PROTO_MEMORY_H
+#include <net/proto_memory.h>
+#endif
 
 /*
  * copy_struct_from_sockptr() by another name: 6.1 does not have it, 6.12 has

@@ -109,6 +109,7 @@ struct mpa_slot {
  * @cur_off:	and how far into it
  * @own:	the page that an open ULPDU has to itself, if it has one
  * @charged:	octets that count for the socket as if they were TCP's
+ * @forced:	they do so beyond a limit
  *
  * @room and the length of each fragment are multiples of 4, so that no marker
  * and no CRC field is cut by the end of a fragment.
@@ -124,6 +125,7 @@ struct mpa_octets {
 	u32		cur_off;
 	struct page_frag own;
 	u32		charged;
+	bool		forced;
 };
 
 /**

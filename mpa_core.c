@@ -83,8 +83,14 @@ static void mpa_leave(struct mpa_ctx *ctx)
 /* Whether a socket that lingers need not do so any longer. */
 static bool mpa_linger_over(struct mpa_ctx *ctx)
 {
-	return mpa_tx_push(ctx) != -EAGAIN || mpa_tcp_gone(ctx->sk) ||
-	       time_after_eq(jiffies, ctx->deadline);
+	if (mpa_tcp_gone(ctx->sk) || time_after_eq(jiffies, ctx->deadline))
+		return true;
+	if (mpa_tx_push(ctx) == -EAGAIN)
+		return false;
+	if (!mpa_tcp_short_of_memory(ctx->sk))
+		return true;
+	mpa_kick(ctx, MPA_RETRY_DELAY);
+	return false;
 }
 
 /* Everything that arriving octets ask for and softirq must not do. */
@@ -417,8 +423,9 @@ static void mpa_release(struct sock *sk)
 }
 
 /*
- * TCP has memory for what it takes, and lets it go out after close(2). What it
- * has not taken yet does, too: the work item sees to it.
+ * TCP lets what it has taken go out after close(2), unless it uses too much
+ * memory. What it has not taken yet does, too, and what is too much as a record
+ * is more than a packet: the work item sees to it.
  */
 static bool mpa_linger(struct mpa_ctx *ctx)
 {
@@ -456,7 +463,8 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
-	if (mpa_started(ctx) && !mpa_tx_finish(ctx, &timeout) &&
+	if (mpa_started(ctx) &&
+	    (!mpa_tx_finish(ctx, &timeout) || mpa_tcp_short_of_memory(sk)) &&
 	    mpa_linger(ctx)) {
 		release_sock(sk);
 		return;

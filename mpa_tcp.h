@@ -163,6 +163,7 @@ bool mpa_tcp_writable(const struct sock *sk);
 bool mpa_tcp_want_writable(struct sock *sk);
 int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets);
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out);
+bool mpa_tcp_short_of_memory(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
 			 void (*write_space)(struct sock *sk));
 void mpa_tcp_fail(struct sock *sk, int err);

@@ -304,20 +304,45 @@ bool mpa_tcp_want_writable(struct sock *sk)
 
 /* ---- sending: on whose account ---- */
 
+/* Whether the control group that the work item acts for has so much memory. */
+static bool mpa_tcp_group_has(int size)
+{
+	struct page *page, *next;
+	LIST_HEAD(pages);
+	bool has = true;
+
+	for (; has && size > 0; size -= PAGE_SIZE) {
+		page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_NORETRY |
+				  __GFP_NOWARN);
+		has = page;
+		if (page)
+			list_add(&page->lru, &pages);
+	}
+	list_for_each_entry_safe(page, next, &pages, lru) {
+		list_del(&page->lru);
+		__free_page(page);
+	}
+	return has;
+}
+
 /*
  * Set memory aside for octets to be sent. In the work item nobody waits who
- * could be told that a control group is at its limit: there it is asked as in
- * softirq, where that does not call the OOM killer.
+ * could be told that a control group is at its limit, and TCP's way to ask calls
+ * the OOM killer there; as softirq asks, a group gets what it wants. So it is
+ * asked in another way first.
  */
 static bool mpa_tcp_schedule(struct sock *sk, int size)
 {
-	bool worker = current->flags & PF_WQ_WORKER, ok;
+	bool ok;
 
-	if (worker)
-		local_bh_disable();
+	if (!(current->flags & PF_WQ_WORKER))
+		return sk_wmem_schedule(sk, size);
+	if (size > sk->sk_forward_alloc &&
+	    !mpa_tcp_group_has(size - sk->sk_forward_alloc))
+		return false;
+	local_bh_disable();
 	ok = sk_wmem_schedule(sk, size);
-	if (worker)
-		local_bh_enable();
+	local_bh_enable();
 	return ok;
 }
 
@@ -368,6 +393,7 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets)
 		if (sk->sk_wmem_queued != out->charged)
 			return -ENOBUFS;
 		mpa_tcp_force(sk, more);
+		out->forced = true;
 	}
 	mpa_tcp_count(sk, out, more);
 	return 0;
@@ -387,11 +413,19 @@ void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out)
 	sk_wmem_queued_add(sk, -(int)out->charged);
 	sk_mem_uncharge(sk, out->charged);
 	out->charged = 0;
+	out->forced = false;
 }
 
-/* TCP counts them itself, and finds what they have counted for set aside. */
+/*
+ * TCP counts them itself, and finds what they have counted for set aside. What
+ * has been counted beyond a limit is not for it: there has to be some again.
+ */
 static void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out)
 {
+	if (out->forced) {
+		mpa_tcp_uncharge(sk, out);
+		return;
+	}
 	sk_wmem_queued_add(sk, -(int)out->charged);
 	sk_forward_alloc_add(sk, out->charged);
 	out->charged = 0;
@@ -405,9 +439,26 @@ static void mpa_tcp_charge_rest(struct sock *sk, struct mpa_octets *out)
 	if (more <= 0)
 		return;
 	mpa_tcp_force(sk, more);
+	out->forced = true;
 	mpa_tcp_count(sk, out, more);
 	/* Nothing is left over to go on with. */
 	sk_mem_reclaim(sk);
+}
+
+/**
+ * mpa_tcp_short_of_memory() - close(2) would reset the connection for the memory
+ *			       that TCP uses: tcp_check_oom()
+ * @sk:	socket
+ *
+ * It lets a socket have a packet or two all the same, which is less than a
+ * record.
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_tcp_short_of_memory(struct sock *sk)
+{
+	return sk->sk_wmem_queued > SOCK_MIN_SNDBUF &&
+	       sk_memory_allocated(sk) > sk_prot_mem_limits(sk, 2);
 }
 
 /**
@@ -700,16 +751,24 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 		 struct mpa_window *window, bool end_segment,
 		 enum mpa_push push)
 {
+	bool worker = current->flags & PF_WQ_WORKER;
+	u32 size = mpa_tcp_truesize(sk, out);
 	int aside, err;
 
 	if (!mpa_tcp_takes(sk))
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
+	/* What TCP asks for itself calls the OOM killer: let there be enough. */
+	if (worker)
+		size += PAGE_SIZE;
 	/* Not begun without memory, unless nothing is left to free any. */
-	if (!mpa_tcp_schedule(sk, mpa_tcp_truesize(sk, out)) && !out->sent &&
-	    sk->sk_wmem_queued) {
-		mpa_tcp_charge_rest(sk, out);
-		return -EAGAIN;
+	if (!mpa_tcp_schedule(sk, size)) {
+		if (sk->sk_wmem_queued && (worker || !out->sent)) {
+			mpa_tcp_charge_rest(sk, out);
+			return -EAGAIN;
+		}
+		if (worker)
+			mpa_tcp_force(sk, size);
 	}
 	if (end_segment)
 		mpa_tcp_end_segment(sk);

@@ -204,8 +204,9 @@ static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo,
 	int err;
 
 	if (!wait) {
-		/* The work item says when to try again. */
+		/* The work item says when to try again, or TCP after that. */
 		WRITE_ONCE(ctx->tx.starved, true);
+		mpa_tcp_want_writable(ctx->sk);
 		mpa_kick(ctx, MPA_RETRY_DELAY);
 	}
 	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
@@ -218,6 +219,22 @@ static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo,
 	if (*timeo != MAX_SCHEDULE_TIMEOUT)
 		*timeo -= wait - left;
 	return err == -EAGAIN && *timeo ? 0 : err;
+}
+
+/*
+ * Section 7.1.2 rule 4: not before the first FPDU. It may be here, with the end
+ * of the stream behind it, and the work item not have looked at it.
+ */
+static int mpa_tx_wait_first(struct mpa_ctx *ctx, long *timeo)
+{
+	int err = mpa_tcp_wait(ctx, timeo, mpa_tx_may_send);
+
+	if (err || ctx->may_send)
+		return err;
+	if (mpa_rx_make_room(ctx) == -ENOMEM)
+		return mpa_tx_wait_memory(ctx, timeo, mpa_tx_over);
+	mpa_rx_update(ctx);
+	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
 }
 
 /* Return once a ULPDU can be made, or with the reason why never or not yet. */
@@ -237,10 +254,7 @@ static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
 			return ctx->state == MPA_STATE_REJECTED ?
 			       -ECONNREFUSED : -EPIPE;
 		} else if (!ctx->may_send) {
-			/* Section 7.1.2 rule 4: not before the first FPDU. */
-			err = mpa_tcp_wait(ctx, timeo, mpa_tx_may_send);
-			if (!err && !ctx->may_send)
-				return ctx->rx.error ?: -EPIPE;
+			err = mpa_tx_wait_first(ctx, timeo);
 		} else if (ctx->tx.open) {
 			/* It has been begun; the rest needs no more room. */
 			return 0;

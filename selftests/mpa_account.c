@@ -418,4 +418,68 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 		       plain, mpa);
 }
 
+/* Lines in the kernel's log from @fd on where a kworker has the OOM killer run */
+static int oom_killed_by_work(int fd)
+{
+	char line[8192];
+	int lines = 0;
+	ssize_t n;
+
+	/* EPIPE: some have been overwritten. */
+	while ((n = read(fd, line, sizeof(line) - 1)) > 0 || errno == EPIPE) {
+		line[n > 0 ? n : 0] = 0;
+		lines += strstr(line, "kworker") &&
+			 strstr(line, "invoked oom-killer");
+	}
+	return lines;
+}
+
+#define STUCK	20
+
+/* TCP may ask for a little more than what was set aside, for once. */
+#define A_FEW	3
+
+/* What is done later, for nobody who waits, is nothing to kill a program for */
+TEST_F_TIMEOUT(pair, work_at_the_limit_calls_no_oom_killer, 300)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+	static int fd[STUCK][2];
+	int i, accepted = 0;
+
+	if (!group_enter())
+		SKIP(return, "no control groups for memory: %m");
+	for (i = 0; i < STUCK; i++) {
+		ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd[i], 2048));
+		ASSERT_EQ(0, option_put(fd[i][0], SOL_SOCKET, SO_SNDBUFFORCE,
+					1 << 20));
+		ASSERT_EQ(0, mpa_attach(fd[i][0]));
+		ASSERT_EQ(0, mpa_start_as(fd[i][0], &direct));
+		ASSERT_EQ(64, send(fd[i][0], record_row, 64, 0));
+	}
+	/* The sockets stay, so that there is no program to kill either. */
+	ASSERT_EQ(0, group_write("cgroup.procs", "0"));
+	ASSERT_EQ(0, group_write("group/memory.max", "0"));
+	ASSERT_LE(0, lseek(log, 0, SEEK_END));
+	for (i = 0; i < STUCK; i++)
+		accepted += send(fd[i][0], record_row, MPA_ULPDU_MAX,
+				 MSG_DONTWAIT) == MPA_ULPDU_MAX;
+	/* Long enough for the work item to try some dozen times. */
+	poll(NULL, 0, 2000);
+	EXPECT_LT(0, accepted);
+	EXPECT_GT(A_FEW, oom_killed_by_work(log)) {
+		TH_LOG("the killer was run for %d sockets", accepted);
+	}
+	ASSERT_LE(0, lseek(log, 0, SEEK_END));
+	for (i = 0; i < STUCK; i++)
+		close(fd[i][0]);
+	poll(NULL, 0, 1000);
+	EXPECT_GT(A_FEW, oom_killed_by_work(log)) {
+		TH_LOG("after close");
+	}
+	EXPECT_EQ(0, group_write("group/memory.max", "max"));
+	for (i = 0; i < STUCK; i++)
+		hang_up(fd[i][1]);
+	close(log);
+}
+
 TEST_HARNESS_MAIN
