@@ -18,10 +18,13 @@
 
 /**
  * struct mpa_lingerer - a user with sockets that linger
+ * @ns:		the user namespace that root has made for him, only compared; or
+ *		NULL
  * @uid:	who
  * @n:		how many
  */
 struct mpa_lingerer {
+	const struct user_namespace *ns;
 	kuid_t uid;
 	u32 n;
 };
@@ -31,35 +34,39 @@ static DEFINE_SPINLOCK(mpa_linger_lock);
 
 /*
  * Who has opened the socket. In a user namespace of his own one user has many
- * numbers: they count as his.
+ * numbers: they count as his. What root makes namespaces for are users as well.
  */
-static kuid_t mpa_linger_user(const struct sock *sk)
+static struct mpa_lingerer mpa_linger_user(const struct sock *sk)
 {
+	struct mpa_lingerer user = { .uid = GLOBAL_ROOT_UID };
 	const struct file *file = sk->sk_socket->file;
 	const struct user_namespace *ns;
-	kuid_t uid;
 
 	if (!file)
-		return GLOBAL_ROOT_UID;
-	uid = file->f_cred->euid;
-	for (ns = file->f_cred->user_ns; ns->parent; ns = ns->parent)
-		uid = ns->owner;
-	return uid;
+		return user;
+	user.uid = file->f_cred->euid;
+	for (ns = file->f_cred->user_ns; ns->parent; ns = ns->parent) {
+		user.uid = ns->owner;
+		user.ns = uid_eq(ns->owner, GLOBAL_ROOT_UID) ? ns : NULL;
+	}
+	return user;
 }
 
-static struct mpa_lingerer *mpa_lingerer_find(kuid_t uid)
+static struct mpa_lingerer *mpa_lingerer_find(const struct mpa_lingerer *user)
 {
-	struct mpa_lingerer *free = NULL;
+	struct mpa_lingerer *free = NULL, *lingerer;
 	unsigned int i;
 
 	for (i = 0; i < MPA_LINGERERS; i++) {
-		if (!mpa_lingerers[i].n)
-			free = free ?: &mpa_lingerers[i];
-		else if (uid_eq(mpa_lingerers[i].uid, uid))
-			return &mpa_lingerers[i];
+		lingerer = &mpa_lingerers[i];
+		if (!lingerer->n)
+			free = free ?: lingerer;
+		else if (uid_eq(lingerer->uid, user->uid) &&
+			 lingerer->ns == user->ns)
+			return lingerer;
 	}
 	if (free)
-		free->uid = uid;
+		*free = *user;
 	return free;
 }
 
@@ -72,12 +79,11 @@ static struct mpa_lingerer *mpa_lingerer_find(kuid_t uid)
  */
 bool mpa_linger_enter(struct mpa_ctx *ctx)
 {
-	kuid_t uid = mpa_linger_user(ctx->sk);
-	struct mpa_lingerer *lingerer;
+	struct mpa_lingerer user = mpa_linger_user(ctx->sk), *lingerer;
 	bool enters;
 
 	spin_lock(&mpa_linger_lock);
-	lingerer = mpa_lingerer_find(uid);
+	lingerer = mpa_lingerer_find(&user);
 	enters = lingerer && lingerer->n < MPA_LINGER_MAX;
 	if (enters) {
 		lingerer->n++;
