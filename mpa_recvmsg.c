@@ -54,8 +54,8 @@ static int mpa_rx_wait(struct mpa_ctx *ctx, long *timeo)
 		}
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
-			       ctx->state == MPA_STATE_REJECTED ?
-			       -ECONNREFUSED : -ENOTCONN;
+			       ctx->state == MPA_STATE_REJECTED &&
+			       !mpa_tcp_gone(sk) ? -ECONNREFUSED : -ENOTCONN;
 
 		err = mpa_rx_make_room(ctx);
 		if (err)

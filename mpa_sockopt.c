@@ -386,6 +386,7 @@ static int mpa_get_peer(struct sock *sk, struct mpa_ctx *ctx,
 		return -ENOMEM;
 
 	lock_sock(sk);
+	mpa_startup_settle(ctx);
 	if (ctx->have_peer) {
 		mpa_peer_fill(ctx, peer);
 		err = 0;

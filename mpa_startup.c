@@ -292,6 +292,17 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 	return 0;
 }
 
+/* For what the peer's frame holds: try again as long as there is time. */
+static int mpa_startup_no_memory(struct mpa_ctx *ctx)
+{
+	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
+		return mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
+	if (time_after_eq(jiffies, ctx->deadline))
+		return mpa_startup_fail(ctx, -ENOMEM, MPA_ERR_LOCAL);
+	mpa_kick(ctx, MPA_RETRY_DELAY);
+	return 0;
+}
+
 /* The peer's frame is one to go on with. */
 static int mpa_startup_got(struct mpa_ctx *ctx,
 			   const struct mpa_startup *startup, int revision)
@@ -300,10 +311,8 @@ static int mpa_startup_got(struct mpa_ctx *ctx,
 
 	if (err == -ENODATA)
 		return mpa_startup_malformed(ctx);
-	if (err) {
-		mpa_kick(ctx, MPA_RETRY_DELAY);
-		return 0;
-	}
+	if (err)
+		return mpa_startup_no_memory(ctx);
 	ctx->revision = revision;
 
 	if (ctx->role == MPA_ROLE_RESPONDER)
@@ -332,15 +341,16 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
 	return revision && !mpa_startup_fpdu_at(ctx, off, flags);
 }
 
-/* A frame waits for the program's decision. */
+/*
+ * A frame waits for the program's decision. Octets behind a request are too
+ * early, also if a call of TCP's own has read them; those behind a reply are
+ * looked at in Full Operation.
+ */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
 	mpa_tx_push(ctx);
-	/* Also if a call of TCP's own has read what was behind a request. */
-	if (ctx->role == MPA_ROLE_RESPONDER && !mpa_rx_placed(ctx))
-		return mpa_startup_malformed(ctx);
-	if (mpa_tcp_inq(ctx->sk) &&
-	    mpa_startup_too_early(ctx, 0, ctx->revision, ctx->peer.flags))
+	if (ctx->role == MPA_ROLE_RESPONDER &&
+	    (mpa_tcp_inq(ctx->sk) || !mpa_rx_placed(ctx)))
 		return mpa_startup_malformed(ctx);
 	return 0;
 }
@@ -578,6 +588,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	bool listening = mpa_startup_for_children(sk, params);
 	int err;
 
+	mpa_startup_settle(ctx);
 	/* As connect(2) does, also when a signal has restarted it. */
 	if (ctx->state == MPA_STATE_STARTUP && !nonblock &&
 	    ctx->role == MPA_ROLE_INITIATOR &&

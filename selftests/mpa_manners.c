@@ -621,14 +621,17 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 	EXPECT_EQ(ECONNREFUSED, answer(self, frame, n));
 	ASSERT_LT(0, ask(self));
 	EXPECT_EQ(EPROTO, answer(self, (const u8 *)"none", 4));
-	/* Octets before the decision that are no FPDU are malformed as well. */
+	/* What comes before the decision is looked at after it. */
 	ASSERT_LT(0, ask(self));
 	n = enhanced_frame(frame, true, 0x40, A | B, 0, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, n));
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
-	ASSERT_EQ(0, write_all(self->fd[1], "early", 5));
-	EXPECT_NE(0, POLLERR & poll_for(self->fd[0], 0, AT_ONCE_MS));
-	EXPECT_EQ(EPROTO, so_error(self->fd[0]));
+	ASSERT_EQ(0, write_all(self->fd[1], "\0\2ok", 4));
+	poll_for(self->fd[0], 0, AT_ONCE_MS / 10);
+	ASSERT_EQ(0, write_all(self->fd[1], "nono", 4));
+	EXPECT_EQ(0, decide(self->fd[0], MPA_ACCEPT));
+	EXPECT_EQ(-1, recv(self->fd[0], frame, sizeof(frame), 0));
+	EXPECT_EQ(EBADMSG, errno);
 }
 
 /* ---- results reach the program once ---- */
