@@ -10,6 +10,7 @@
  * refused and so has changed nothing, says what a shorter one has said.
  */
 
+#include <signal.h>
 #include <getopt.h>
 
 #include "explore.h"
@@ -468,6 +469,8 @@ int main(int argc, char **argv)
 	pthread_t dog;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* splice(2) has no MSG_NOSIGNAL. */
+	signal(SIGPIPE, SIG_IGN);
 	ops_collect();
 	options(argc, argv);
 	rows = calloc(starts_nr, sizeof(*rows));

@@ -11,6 +11,7 @@
  * time that calls take, and by what is left in the end.
  */
 
+#include <signal.h>
 #include <getopt.h>
 #include <sys/syscall.h>
 
@@ -340,6 +341,8 @@ int main(int argc, char **argv)
 	long end = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* splice(2) has no MSG_NOSIGNAL. */
+	signal(SIGPIPE, SIG_IGN);
 	while ((c = getopt(argc, argv, "n:t:r:v")) != -1) {
 		switch (c) {
 		case 'n':
