@@ -212,9 +212,14 @@ static int count_served(struct _test_data_linger *self)
 /* The others' places are free again when they have been served. */
 TEST_F_TIMEOUT(linger, sockets_above_the_limit_are_reset, 600)
 {
+	long began;
+
 	ASSERT_EQ(0, fill_windows(self, SOCKETS));
+	began = now_ms();
 	ASSERT_EQ(0, close_stuck(self, SOCKETS));
 	ASSERT_TRUE(lo_delivered());
+	if (now_ms() - began > 40000)
+		SKIP(return, "this machine is too slow");
 	EXPECT_EQ(TOO_MANY, count_reset(self)) {
 		TH_LOG("of %d that were closed", SOCKETS);
 	}
@@ -237,6 +242,7 @@ TEST_F_TIMEOUT(linger, sockets_above_the_limit_are_reset, 600)
 TEST_F_TIMEOUT(linger, user_takes_nobody_elses_place, 600)
 {
 	static const uid_t users[][2] = { { 1008, 0 }, { 1029, 1042 } };
+	long began;
 	int i, n;
 
 	for (i = 0; i < ARRAY_SIZE(users); i++) {
@@ -244,8 +250,12 @@ TEST_F_TIMEOUT(linger, user_takes_nobody_elses_place, 600)
 			self->user[n] = users[i][0];
 		self->user[n] = users[i][1];
 		ASSERT_EQ(0, fill_windows(self, LINGER_MAX + 1));
+		began = now_ms();
 		ASSERT_EQ(0, close_stuck(self, LINGER_MAX + 1));
 		ASSERT_TRUE(lo_delivered());
+		/* They give up after a minute. */
+		if (now_ms() - began > 40000)
+			SKIP(return, "this machine is too slow");
 		EXPECT_EQ(0, count_reset(self)) {
 			TH_LOG("%d sockets of user %u, one of user %u",
 			       LINGER_MAX, users[i][0], users[i][1]);
@@ -297,6 +307,7 @@ static void open_with_numbers(struct _test_data_linger *self, int fd)
 TEST_F_TIMEOUT(linger, user_of_many_numbers_is_one, 600)
 {
 	int ends[2], status, n;
+	long began;
 	pid_t pid;
 
 	for (n = 0; n < SOCKETS; n++)
@@ -315,8 +326,11 @@ TEST_F_TIMEOUT(linger, user_of_many_numbers_is_one, 600)
 					   sizeof(self->peer), MSG_WAITALL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
+	began = now_ms();
 	ASSERT_EQ(0, close_stuck(self, SOCKETS));
 	ASSERT_TRUE(lo_delivered());
+	if (now_ms() - began > 40000)
+		SKIP(return, "this machine is too slow");
 	EXPECT_EQ(TOO_MANY, count_reset(self)) {
 		TH_LOG("of %d that were closed", SOCKETS);
 	}
