@@ -495,6 +495,16 @@ static inline struct mpa_params *mpa_params(struct mpa_ctx *ctx)
 }
 
 /**
+ * mpa_in_work_item() - nobody waits for what is done
+ *
+ * So nobody can be told of a lack of memory, nor killed for it.
+ */
+static inline bool mpa_in_work_item(void)
+{
+	return current->flags & PF_WQ_WORKER;
+}
+
+/**
  * mpa_copy_to_user() - copy octets of a packet to a program
  * @to:		where they go
  * @from:	where they are: in an skb, or in a page of ours
@@ -738,7 +748,7 @@ void mpa_rx_place(struct mpa_ctx *ctx);
 bool mpa_rx_placed(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
 u8 mpa_rx_code(const struct mpa_ctx *ctx);
-void mpa_rx_drain(struct mpa_ctx *ctx);
+int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);
 
 /* mpa_stash.c */

@@ -464,7 +464,8 @@ void mpa_close(struct sock *sk, long timeout)
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
 	if (mpa_started(ctx) &&
-	    (!mpa_tx_finish(ctx, &timeout) || mpa_tcp_short_of_memory(sk)) &&
+	    (!mpa_tx_finish(ctx, &timeout) ||
+	     (!timeout && mpa_tcp_short_of_memory(sk))) &&
 	    mpa_linger(ctx)) {
 		release_sock(sk);
 		return;

@@ -708,15 +708,17 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
  *
  * Context: process, socket lock held.
  */
-void mpa_rx_drain(struct mpa_ctx *ctx)
+int mpa_rx_drain(struct mpa_ctx *ctx)
 {
 	bool was_ready = ctx->rx.ready;
+	int err = mpa_rx_make_room(ctx);
 
-	if (mpa_rx_make_room(ctx) < 0)
-		return;
+	if (err < 0)
+		return err;
 	mpa_rx_update(ctx);
 	if (ctx->rx.ready && !was_ready)
 		ctx->data_ready(ctx->sk);
+	return 0;
 }
 
 /**

@@ -335,7 +335,7 @@ static bool mpa_tcp_schedule(struct sock *sk, int size)
 {
 	bool ok;
 
-	if (!(current->flags & PF_WQ_WORKER))
+	if (!mpa_in_work_item())
 		return sk_wmem_schedule(sk, size);
 	if (size > sk->sk_forward_alloc &&
 	    !mpa_tcp_group_has(size - sk->sk_forward_alloc))
@@ -751,7 +751,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 		 struct mpa_window *window, bool end_segment,
 		 enum mpa_push push)
 {
-	bool worker = current->flags & PF_WQ_WORKER;
+	bool worker = mpa_in_work_item();
 	u32 size = mpa_tcp_truesize(sk, out);
 	int aside, err;
 

@@ -51,10 +51,13 @@ struct mpa_call {
 
 static int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
+	gfp_t gfp = ctx->sk->sk_allocation | __GFP_ACCOUNT;
+
+	/* No program waits there, for which to call the OOM killer. */
+	if (mpa_in_work_item())
+		gfp |= __GFP_NORETRY;
 	if (!ctx->tx.out)
-		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out),
-				      ctx->sk->sk_allocation | __GFP_ACCOUNT |
-				      __GFP_NORETRY);
+		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out), gfp);
 	return ctx->tx.out ? 0 : -ENOBUFS;
 }
 
@@ -231,9 +234,9 @@ static int mpa_tx_wait_first(struct mpa_ctx *ctx, long *timeo)
 
 	if (err || ctx->may_send)
 		return err;
-	if (mpa_rx_make_room(ctx) == -ENOMEM)
+	/* A reader is told of what that has found. */
+	if (mpa_rx_drain(ctx) == -ENOMEM)
 		return mpa_tx_wait_memory(ctx, timeo, mpa_tx_over);
-	mpa_rx_update(ctx);
 	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
 }
 

@@ -265,6 +265,37 @@ TEST_F(shortage, close_that_waits_behind_shutdown)
 	close_waits(_metadata, self, true);
 }
 
+/*
+ * One record is accepted at the limit, where nothing else is queued. TCP resets
+ * who is closed with more than a packet then; a record waits.
+ */
+TEST_F(shortage, record_accepted_at_the_limit_outlives_close)
+{
+	static const size_t lens[] = { 3000, 8000, MPA_ULPDU_MAX };
+	unsigned int i;
+	int fd[2];
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+		patience(fd[1], 20);
+		ASSERT_EQ(0, mpa_started_pair(fd, 0, 0));
+		ASSERT_TRUE(record_goes(fd[0], fd[1], 100));
+		ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
+		ASSERT_EQ(lens[i], send(fd[0], record_of(lens[i]), lens[i],
+					MSG_DONTWAIT));
+		close(fd[0]);
+		/* The work item has tried a few times by then. */
+		poll(NULL, 0, 200);
+		ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+		EXPECT_EQ(lens[i], recv(fd[1], self->buf, sizeof(self->buf),
+					0)) {
+			TH_LOG("%zu octets: %m", lens[i]);
+		}
+		EXPECT_EQ(0, recv(fd[1], self->buf, sizeof(self->buf), 0));
+		hang_up(fd[1]);
+	}
+}
+
 /* As with TCP, whoever does not read to the end is not served to the end. */
 TEST_F(shortage, unread_records_reset)
 {
