@@ -29,28 +29,6 @@ FIXTURE(life)
 	char buf[64];
 };
 
-static long module_refs(void)
-{
-	FILE *file = fopen("/sys/module/mpa/refcnt", "r");
-	long refs = -1;
-
-	if (!file || fscanf(file, "%ld", &refs) != 1)
-		refs = -1;
-	if (file)
-		fclose(file);
-	return refs;
-}
-
-/* Sockets of earlier tests go in their own time. */
-static bool module_unused(void)
-{
-	const long until = now_ms() + 60000;
-
-	while (module_refs() && now_ms() < until)
-		usleep(10000);
-	return !module_refs();
-}
-
 FIXTURE_SETUP(life)
 {
 	ASSERT_EQ(0, own_netns());

@@ -43,28 +43,6 @@ static int tcp_mem_put(const char *text)
 	return err;
 }
 
-static long module_refs(void)
-{
-	FILE *file = fopen("/sys/module/mpa/refcnt", "r");
-	long refs = -1;
-
-	if (!file || fscanf(file, "%ld", &refs) != 1)
-		refs = -1;
-	if (file)
-		fclose(file);
-	return refs;
-}
-
-/* A socket that lingers does so for a minute at most. */
-static bool module_unused(void)
-{
-	const long until = now_ms() + 90000;
-
-	while (module_refs() && now_ms() < until)
-		usleep(10000);
-	return !module_refs();
-}
-
 FIXTURE(linger)
 {
 	char usual[64];

@@ -497,4 +497,26 @@ static inline bool acked(int fd)
 	return !octets;
 }
 
+static inline long module_refs(void)
+{
+	FILE *file = fopen("/sys/module/mpa/refcnt", "r");
+	long refs = -1;
+
+	if (!file || fscanf(file, "%ld", &refs) != 1)
+		refs = -1;
+	if (file)
+		fclose(file);
+	return refs;
+}
+
+/* Sockets go in their own time; one that lingers in a minute at most. */
+static inline bool module_unused(void)
+{
+	const long until = now_ms() + 90000;
+
+	while (module_refs() && now_ms() < until)
+		usleep(10000);
+	return !module_refs();
+}
+
 #endif /* _MPA_TEST_H */
