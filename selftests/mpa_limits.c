@@ -486,14 +486,6 @@ TEST_F(pair, reset_is_no_end_of_stream)
 
 /* ---- the result of startup is one error, a reset behind it another ---- */
 
-/* Of all that could run on this processor, this task does. */
-static int go_first(bool on)
-{
-	struct sched_param param = { .sched_priority = on };
-
-	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
-}
-
 /*
  * While a thread waits in MPA_START, the reply ends startup with an error, and
  * the peer resets the connection before the thread runs again.
@@ -511,13 +503,13 @@ static int reset_behind_a_reply(struct _test_data_pair *self, const u8 *reply,
 	s->start = &self->start[0];
 	pthread_create(&s->thread, NULL, sender_run, s);
 	if (read_all(self->fd[1], self->buf, request) != request ||
-	    !sender_waits(s) || go_first(true) ||
+	    !sender_waits(s) || real_time(true) ||
 	    write_all(self->fd[1], reply, len) ||
 	    !poll_for(self->fd[0], POLLOUT, 20000))
 		return -1;
 	hang_up(self->fd[1]);
 	self->fd[1] = -1;
-	go_first(false);
+	real_time(false);
 	pthread_join(s->thread, NULL);
 	return poll_for(self->fd[0], 0, 20000) & POLLHUP ? 0 : -1;
 }

@@ -656,14 +656,6 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 	}
 }
 
-/* Nothing of the kernel's own runs between two calls of this process. */
-static int real_time(bool on)
-{
-	struct sched_param param = { .sched_priority = on ? 50 : 0 };
-
-	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
-}
-
 static int oob_inline(int fd)
 {
 	socklen_t len = sizeof(int);

@@ -509,4 +509,40 @@ TEST_F(rx, info_has_no_code_for_a_shutdown_of_our_own)
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
 }
 
+/* The first FPDU is here, though nobody has looked at its end yet: see rule 4. */
+TEST(responder_may_send_though_the_stream_has_ended)
+{
+	const size_t len = 30000;
+	struct peer peer = {};
+	int fd[2], on = 1;
+	u8 *octets;
+	size_t n;
+
+	octets = malloc(2 * len);
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 8192));
+	patience(fd[1], 20);
+	peer.fd = fd[0];
+	ASSERT_EQ(0, peer_initiates(&peer, fd[1], false, 0));
+	n = peer_fpdu(&peer, record_of(len), len, octets);
+	ASSERT_EQ(0, write_all(fd[0], octets, n - 300));
+	/* More than the receive buffer has is in the stash. */
+	ASSERT_TRUE(acked(fd[0]));
+	ASSERT_EQ(-1, send(fd[1], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+	ASSERT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, setsockopt(fd[0], SOL_TCP, TCP_CORK, &on, sizeof(on)));
+	/* On one processor the work item comes after send(). */
+	ASSERT_EQ(0, real_time(true));
+	ASSERT_EQ(0, write_all(fd[0], octets + n - 300, 300));
+	ASSERT_EQ(0, shutdown(fd[0], SHUT_WR));
+	EXPECT_EQ(1, send(fd[1], "x", 1, MSG_NOSIGNAL)) {
+		TH_LOG("%m");
+	}
+	ASSERT_EQ(0, real_time(false));
+	EXPECT_EQ(len, recv(fd[1], octets, 2 * len, 0));
+	EXPECT_EQ(0, recv(fd[1], octets, 2 * len, 0));
+	free(octets);
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+}
+
 TEST_HARNESS_MAIN

@@ -237,11 +237,10 @@ TEST_F(pair, octets_behind_the_reply_are_an_fpdu_or_malformed)
 /* A responder that rejects may close TCP, and some do so with a reset. */
 TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 {
-	const struct sched_param first = { .sched_priority = 1 };
 	unsigned int i;
 
 	/* So that mostly nobody looks at the reply before the reset is here. */
-	sched_setscheduler(0, SCHED_FIFO, &first);
+	real_time(true);
 	for (i = 0; i < 60; i++) {
 		const bool behind = i % 3 == 1, wait = i % 3 == 2;
 		const bool enhanced = i % 6 / 3;

@@ -519,4 +519,12 @@ static inline bool module_unused(void)
 	return !module_refs();
 }
 
+/* On one processor, what the kernel's workers do comes after what the test does. */
+static inline int real_time(bool on)
+{
+	const struct sched_param param = { .sched_priority = on ? 50 : 0 };
+
+	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
 #endif /* _MPA_TEST_H */
