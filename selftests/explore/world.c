@@ -194,6 +194,27 @@ void watch(struct world *w)
 	judge_edge(w, false);
 }
 
+/*
+ * The other end of a connection to the common listener. In front of it there may
+ * be one of an earlier connection, whose makers gave up.
+ */
+static int common_accept(int fd)
+{
+	struct sockaddr_in us = {}, peer;
+	socklen_t len = sizeof(us);
+	int other;
+
+	if (getsockname(fd, (struct sockaddr *)&us, &len))
+		return -1;
+	for (;;) {
+		len = sizeof(peer);
+		other = accept(common, (struct sockaddr *)&peer, &len);
+		if (other < 0 || peer.sin_port == us.sin_port)
+			return other;
+		hang_up(other);
+	}
+}
+
 int pair_make(struct world *w, bool small)
 {
 	if (small)
@@ -202,7 +223,7 @@ int pair_make(struct world *w, bool small)
 	w->raw = raw_connect(&common_addr);
 	if (w->raw < 0)
 		return -1;
-	w->s = accept(common, NULL, NULL);
+	w->s = common_accept(w->raw);
 	if (small)
 		setsockopt(common, SOL_SOCKET, SO_RCVBUF, &(int){ 131072 },
 			   sizeof(int));
@@ -218,7 +239,7 @@ static int client_make(struct world *w)
 		return -1;
 	set_block(w->s);
 	setsockopt(w->s, SOL_SOCKET, SO_OOBINLINE, &(int){ 0 }, sizeof(int));
-	w->raw = accept(common, NULL, NULL);
+	w->raw = common_accept(w->s);
 	if (w->raw < 0)
 		return -1;
 	set_nonblock(w->raw);
@@ -491,6 +512,19 @@ int world_make(struct world *w, const struct start *start)
 	return 0;
 }
 
+/* Where whoever sleeps is, and the connections that there are. */
+static void say_who_sleeps(const struct job *job)
+{
+	char command[100];
+
+	fprintf(stderr, "# a call of kind %d on descriptor %d sleeps\n",
+		job->kind, job->fd);
+	snprintf(command, sizeof(command),
+		 "cat /proc/net/tcp /proc/%d/task/*/stack >&2", getpid());
+	if (system(command))
+		perror(command);
+}
+
 static void world_join(struct world *w)
 {
 	struct job *job = w->job;
@@ -503,6 +537,7 @@ static void world_join(struct world *w)
 			hang_up(job->ret);
 		job_free = job;
 	} else {
+		say_who_sleeps(job);
 		violated("a call still sleeps after the end");
 	}
 	w->job = NULL;
