@@ -13,14 +13,16 @@
 
 #include "mpa.h"
 
-/* Ports whose numbers fall together share a gate. */
-#define MPA_GATES		64
+/* Users whose numbers fall together share gates, and so do a user's ports. */
+#define MPA_GATE_USERS		8
+#define MPA_GATE_PORTS		32
+#define MPA_GATES		(MPA_GATE_USERS * MPA_GATE_PORTS)
 
 /* Time in which a request that has begun must go on to its end. */
 #define MPA_REQUEST_TIME	(2 * HZ)
 
 /**
- * struct mpa_gate - responders in startup at a port, or at several
+ * struct mpa_gate - responders in startup at a port of a user, or at several
  * @silent:	those that have heard nothing, the oldest first
  * @begun:	those that have heard a part of a request, the first to do so
  *		first
@@ -37,13 +39,14 @@ struct mpa_gate {
  * @crc_optional: connections may do without CRCs if both peers want to
  * @startup_timeout_ms: longest time that the startup phase may take
  * @startup_max: responders in the startup phase, at most
- * @seed:	which ports share a gate, nobody outside knows
+ * @seed:	who shares a gate, nobody outside knows
  * @lock:	for what follows and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
  * @initiators:	initiators in startup
  * @responders:	responders in startup
  * @ousted:	responders that had to make room, so far
- * @gate:	where responders are, by local port
+ * @of_user:	where responders are, by user
+ * @gate:	and for each user by local port
  * @header:	of the sysctls
  */
 struct mpa_policy {
@@ -55,6 +58,7 @@ struct mpa_policy {
 	unsigned int initiators;
 	unsigned int responders;
 	unsigned long ousted;
+	unsigned int of_user[MPA_GATE_USERS];
 	struct mpa_gate gate[MPA_GATES];
 	struct ctl_table_header *header;
 };
@@ -181,7 +185,11 @@ unsigned long mpa_policy_timeout(const struct sock *sk)
 /* TCP takes the port away when the connection ends, maybe before it leaves. */
 static u8 mpa_gate_at(const struct mpa_policy *policy, const struct sock *sk)
 {
-	return jhash_1word(sk->sk_num, policy->seed) % MPA_GATES;
+	uid_t uid = __kuid_val(READ_ONCE(sk->sk_uid));
+	u32 user = jhash_1word(uid, policy->seed);
+	u32 port = jhash_1word(sk->sk_num, policy->seed);
+
+	return user % MPA_GATE_USERS * MPA_GATE_PORTS + port % MPA_GATE_PORTS;
 }
 
 static struct mpa_gate *mpa_gate(struct mpa_policy *policy,
@@ -202,6 +210,7 @@ static void mpa_policy_leave(struct mpa_policy *policy,
 	default:
 		list_del(&admission->list);
 		mpa_gate(policy, admission)->n--;
+		policy->of_user[admission->gate / MPA_GATE_PORTS]--;
 		policy->responders--;
 	}
 	WRITE_ONCE(admission->as, MPA_ADMITTED_NOT);
@@ -230,18 +239,23 @@ static struct mpa_admission *mpa_gate_oldest(struct mpa_gate *gate)
 }
 
 /*
- * The port with most of them pays. Its work item does the rest; it waits for
+ * The user with most of them pays, and of his ports the one with most. Its work item does the rest; it waits for
  * nobody here, as mpa_policy_leave_startup() comes before the end of a context.
  */
 static void mpa_policy_oust(struct mpa_policy *policy)
 {
-	struct mpa_gate *gate = policy->gate;
 	struct mpa_admission *oldest;
-	unsigned int i;
+	struct mpa_gate *ports, *gate;
+	unsigned int i, user = 0;
 
-	for (i = 1; i < MPA_GATES; i++)
-		if (policy->gate[i].n > gate->n)
-			gate = &policy->gate[i];
+	for (i = 1; i < MPA_GATE_USERS; i++)
+		if (policy->of_user[i] > policy->of_user[user])
+			user = i;
+	ports = &policy->gate[user * MPA_GATE_PORTS];
+	gate = ports;
+	for (i = 1; i < MPA_GATE_PORTS; i++)
+		if (ports[i].n > gate->n)
+			gate = &ports[i];
 	oldest = mpa_gate_oldest(gate);
 	if (!oldest)
 		return;
@@ -273,6 +287,7 @@ static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
 	admission->gate = mpa_gate_at(policy, ctx->sk);
 	gate = mpa_gate(policy, admission);
 	gate->n++;
+	policy->of_user[admission->gate / MPA_GATE_PORTS]++;
 	policy->responders++;
 	admission->as = MPA_ADMITTED_SILENT;
 	admission->since = jiffies;
