@@ -497,11 +497,27 @@ static inline struct mpa_params *mpa_params(struct mpa_ctx *ctx)
 /**
  * mpa_in_work_item() - nobody waits for what is done
  *
- * So nobody can be told of a lack of memory, nor killed for it.
+ * So nobody can be told of a lack of memory, nor killed for it. And as one
+ * workqueue serves all sockets, a control group at its limit is not waited for.
  */
 static inline bool mpa_in_work_item(void)
 {
 	return current->flags & PF_WQ_WORKER;
+}
+
+/**
+ * mpa_gfp() - flags to allocate what counts for a socket's control group
+ * @sk:	socket
+ *
+ * The work item gets it as softirq does: a group at its limit neither sleeps nor
+ * reclaims, and may go beyond it.
+ */
+static inline gfp_t mpa_gfp(const struct sock *sk)
+{
+	gfp_t gfp = mpa_in_work_item() ? GFP_ATOMIC | __GFP_NOWARN :
+					 sk->sk_allocation;
+
+	return gfp | __GFP_ACCOUNT;
 }
 
 /**
@@ -748,6 +764,7 @@ void mpa_rx_place(struct mpa_ctx *ctx);
 bool mpa_rx_placed(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
 u8 mpa_rx_code(const struct mpa_ctx *ctx);
+void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);
 

@@ -167,8 +167,7 @@ int mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss)
 	u32 una;
 
 	mpa_tcp_tail(ctx->sk, &tail, &una);
-	if (mpa_spans_reserve(&ctx->tx.align, una,
-			      ctx->sk->sk_allocation | __GFP_ACCOUNT))
+	if (mpa_spans_reserve(&ctx->tx.align, una, mpa_gfp(ctx->sk)))
 		return -ENOBUFS;
 	mpa_align_look(ctx, &tail, slot, emss);
 	slot->emss = emss;

@@ -67,6 +67,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	ctx->closing = true;
 	if (mpa_tcp_listening(sk))
 		mpa_ops_stop_listening(ctx);
+	mpa_rx_discard(ctx);
 	/*
 	 * Octets read out of TCP's queue and not by the user are unread data;
 	 * and without all that was accepted the end would not be a good one.
@@ -118,6 +119,7 @@ static void mpa_work(struct work_struct *work)
 		if (over) {
 			mpa_linger_leave(ctx);
 			mpa_leave(ctx);
+			mpa_tcp_set_fin_aside(sk);
 		}
 		goto out;
 	}
@@ -139,12 +141,13 @@ static void mpa_work(struct work_struct *work)
 	}
 	if (ctx->tx.fin_due && mpa_tx_push(ctx) != -EAGAIN) {
 		ctx->tx.fin_due = false;
+		mpa_tcp_set_fin_aside(sk);
 		mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
 	}
 out:
 	set_active_memcg(old);
 	mpa_delay(MPA_POINT_WORK_END);
-	release_sock(sk);
+	mpa_tcp_unlock(sk);
 	mpa_delay(MPA_POINT_WORK_UNLOCKED);
 	if (over) {
 		/* From here on nobody arms it again. */
@@ -237,7 +240,7 @@ void mpa_state_change(struct sock *sk)
 static bool mpa_poll_first(const struct mpa_ctx *ctx)
 {
 	return !READ_ONCE(ctx->may_send) && !READ_ONCE(ctx->rx.error) &&
-	       !mpa_tcp_input_ended(ctx->sk);
+	       !mpa_tcp_peer_left(ctx->sk);
 }
 
 /**
@@ -254,7 +257,7 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
 	/* Startup is over, only nobody has noticed yet. */
-	bool over = mask & EPOLLERR || mpa_tcp_gone(ctx->sk);
+	bool over = mpa_tcp_gone(ctx->sk);
 	/* mpa_startup_abort() is at it: the errno is not in place yet. */
 	bool failing = READ_ONCE(ctx->startup_error);
 
@@ -454,15 +457,16 @@ void mpa_close(struct sock *sk, long timeout)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
+	mpa_ops_hold_text(sk);
 	if (!ctx) {
 		mpa_ops_base_close(NULL, sk, timeout);
 		return;
 	}
 
-	mpa_ops_hold_text(sk);
 	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
+	mpa_rx_discard(ctx);
 	if (mpa_started(ctx) &&
 	    (!mpa_tx_finish(ctx, &timeout) ||
 	     (!timeout && mpa_tcp_short_of_memory(sk))) &&

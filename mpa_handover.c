@@ -88,7 +88,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
 	mpa_tx_drop_out(ctx);
 	if (tx->stuck) {
 		WRITE_ONCE(tx->stuck, false);
-		sk->sk_write_space(sk);
+		mpa_tcp_wake_writers(sk);
 	}
 	return err;
 }
@@ -127,7 +127,7 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 	if (mpa_tx_push(ctx) == -EAGAIN || !tx->starved)
 		return;
 	WRITE_ONCE(tx->starved, false);
-	ctx->sk->sk_write_space(ctx->sk);
+	mpa_tcp_wake_writers(ctx->sk);
 }
 
 /**

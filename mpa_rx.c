@@ -26,6 +26,8 @@ static void mpa_rx_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 	/* What startup has ended with, if anything, came first. */
 	if (!ctx->code)
 		ctx->code = code;
+	/* See mpa_rx_discard(). */
+	mpa_kick(ctx, 0);
 	/* For readers, and for a sender that waits for the first FPDU. */
 	ctx->sk->sk_state_change(ctx->sk);
 }
@@ -203,7 +205,7 @@ int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	if (mpa_rx_opens(ctx)) {
 		/* Section 7.1.2 rule 4: now the responder may send. */
 		WRITE_ONCE(ctx->may_send, true);
-		ctx->sk->sk_write_space(ctx->sk);
+		mpa_tcp_wake_writers(ctx->sk);
 	}
 	return 0;
 }
@@ -518,6 +520,8 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	struct mpa_rx *rx = &ctx->rx;
 	bool whole = false;
 
+	if (rx->error && mpa_tcp_inq(ctx->sk))
+		mpa_kick(ctx, 0);
 	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		goto out;
 	whole = mpa_rx_whole(ctx);
@@ -703,16 +707,36 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 }
 
 /**
+ * mpa_rx_discard() - throw away what is behind an error
+ * @ctx:	the context
+ *
+ * Nobody can read it. Left in the queue it would keep the peer's FIN out, and
+ * have TCP reset the connection on close(2), with all that is still to be sent:
+ * section 8 wants to allow a last message that says what was wrong.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_discard(struct mpa_ctx *ctx)
+{
+	if (ctx->state != MPA_STATE_FULL || !ctx->rx.error)
+		return;
+	mpa_rx_free(ctx);
+	mpa_tcp_consume(ctx->sk, mpa_tcp_inq(ctx->sk));
+}
+
+/**
  * mpa_rx_drain() - do what mpa_rx_update() left to process context
  * @ctx:	the context, in MPA_STATE_FULL
  *
  * Context: process, socket lock held.
+ * Return: 0; -ENOMEM: it will be tried again; or -EBADMSG.
  */
 int mpa_rx_drain(struct mpa_ctx *ctx)
 {
 	bool was_ready = ctx->rx.ready;
 	int err = mpa_rx_make_room(ctx);
 
+	mpa_rx_discard(ctx);
 	if (err < 0)
 		return err;
 	mpa_rx_update(ctx);
@@ -760,8 +784,7 @@ u8 mpa_rx_code(const struct mpa_ctx *ctx)
 {
 	if (ctx->code || ctx->state != MPA_STATE_FULL)
 		return ctx->code;
-	return mpa_tcp_peer_ended(ctx->sk) || mpa_tcp_gone(ctx->sk) ?
-	       MPA_ERR_TCP : MPA_ERR_NONE;
+	return mpa_tcp_peer_left(ctx->sk) ? MPA_ERR_TCP : MPA_ERR_NONE;
 }
 
 /**

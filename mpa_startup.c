@@ -21,32 +21,6 @@ static void mpa_startup_set_params(struct mpa_ctx *ctx,
 
 /* ---- states ---- */
 
-/**
- * mpa_startup_uncount() - the connection is no longer in startup
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
-void mpa_startup_uncount(struct mpa_ctx *ctx)
-{
-	struct mpa_params *params = mpa_params(ctx);
-
-	if (params)
-		mpa_policy_leave_startup(&params->admission);
-}
-
-/**
- * mpa_startup_heard() - octets have come during startup
- * @ctx:	the context
- *
- * Context: softirq or process, socket lock held.
- */
-void mpa_startup_heard(struct mpa_ctx *ctx)
-{
-	if (mpa_tcp_inq(ctx->sk))
-		mpa_policy_heard(&mpa_params(ctx)->admission);
-}
-
 /* Have the work item run, unless another one has got the place meanwhile. */
 static void mpa_startup_kick(struct mpa_ctx *ctx, unsigned long delay)
 {
@@ -189,8 +163,26 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	return 0;
 }
 
-static void mpa_startup_rejected(struct mpa_ctx *ctx)
+/*
+ * The peer has not waited for the request, of which TCP has not taken all yet:
+ * the socket is not the user's with a part of a frame still to go.
+ */
+static int mpa_startup_withdraw(struct mpa_ctx *ctx)
 {
+	if (!ctx->tx.stuck)
+		return 0;
+	if (ctx->tx.out->sent)
+		return mpa_startup_fail(ctx, -ENOBUFS, MPA_ERR_LOCAL);
+	mpa_tx_drop(ctx);
+	return 0;
+}
+
+static int mpa_startup_rejected(struct mpa_ctx *ctx)
+{
+	int err = mpa_startup_withdraw(ctx);
+
+	if (err)
+		return err;
 	/* Else mpa_startup_gone() has told. */
 	if (mpa_tcp_gone(ctx->sk))
 		ctx->startup_error = -ECONNREFUSED;
@@ -199,6 +191,7 @@ static void mpa_startup_rejected(struct mpa_ctx *ctx)
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	/* What is behind the reply is the user's. */
 	ctx->data_ready(ctx->sk);
+	return 0;
 }
 
 /* The reply is acceptable. */
@@ -229,14 +222,15 @@ static void mpa_startup_ask(struct mpa_ctx *ctx)
 	ctx->data_ready(ctx->sk);
 }
 
-static void mpa_startup_got_reply(struct mpa_ctx *ctx)
+static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 {
 	if (ctx->peer.flags & MPA_PEER_REJECTED)
-		mpa_startup_rejected(ctx);
-	else if (mpa_params(ctx)->flags & MPA_START_MANUAL)
+		return mpa_startup_rejected(ctx);
+	if (mpa_params(ctx)->flags & MPA_START_MANUAL)
 		mpa_startup_ask(ctx);
 	else
 		mpa_startup_agreed(ctx);
+	return 0;
 }
 
 /*
@@ -315,10 +309,8 @@ static int mpa_startup_got(struct mpa_ctx *ctx,
 		return mpa_startup_no_memory(ctx);
 	ctx->revision = revision;
 
-	if (ctx->role == MPA_ROLE_RESPONDER)
-		return mpa_startup_got_request(ctx);
-	mpa_startup_got_reply(ctx);
-	return 0;
+	return ctx->role == MPA_ROLE_RESPONDER ? mpa_startup_got_request(ctx) :
+						 mpa_startup_got_reply(ctx);
 }
 
 /*
@@ -505,6 +497,14 @@ static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 	       mpa_tcp_gone(ctx->sk);
 }
 
+/* Not a second time from SO_ERROR; another error that has come since is. */
+static int mpa_startup_result(struct mpa_ctx *ctx)
+{
+	if (ctx->startup_error)
+		cmpxchg(&ctx->sk->sk_err, -ctx->startup_error, 0);
+	return ctx->startup_error;
+}
+
 static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 {
 	int err = mpa_tcp_wait(ctx, &timeo, mpa_startup_answered);
@@ -515,11 +515,7 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 	if (err)
 		return err;
 	mpa_startup_settle(ctx);
-	err = ctx->startup_error;
-	/* Not a second time from SO_ERROR; another one that has come since is. */
-	if (err)
-		cmpxchg(&ctx->sk->sk_err, -err, 0);
-	return err;
+	return mpa_startup_result(ctx);
 }
 
 /*
@@ -687,16 +683,19 @@ void mpa_startup_accepted(struct mpa_ctx *ctx)
 static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 				    const struct mpa_params *reply, bool reject)
 {
+	int err = 0;
+
 	if (reply)
 		return -EINVAL;
+	if (reject)
+		err = mpa_startup_withdraw(ctx);
+	if (err)
+		return err;
 	if (reject)
 		mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	else
 		mpa_startup_agreed(ctx);
-	/* Not a second time from SO_ERROR. */
-	if (ctx->startup_error)
-		cmpxchg(&ctx->sk->sk_err, -ctx->startup_error, 0);
-	return ctx->startup_error;
+	return mpa_startup_result(ctx);
 }
 
 /**
@@ -769,12 +768,30 @@ static u32 mpa_startup_rejection(struct mpa_ctx *ctx,
 	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
 }
 
+/* No startup frame, or not one to go on with, and the peer has then reset TCP. */
+static bool mpa_startup_bad(struct mpa_ctx *ctx)
+{
+	struct mpa_startup startup;
+
+	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error)
+		return false;
+	switch (mpa_startup_look(ctx, &startup)) {
+	case MPA_STARTUP_OK:
+		return mpa_agree_judge(mpa_params(ctx), &startup) < 0;
+	case MPA_STARTUP_MORE:
+		return false;
+	default:
+		return true;
+	}
+}
+
 /**
  * mpa_startup_gone() - TCP has just gone during startup
  * @ctx:	the context
  *
- * Nobody has been told of the error yet. Octets behind a reply that rejects are
- * the program's, and do not end well: then it stays as it is.
+ * Nobody has been told of the error yet. What the peer has sent before it reset
+ * the connection says more than the reset. Octets behind a reply that rejects
+ * are the program's, and do not end well: then it stays as it is.
  *
  * Context: softirq or process, socket lock held.
  */
@@ -785,6 +802,8 @@ void mpa_startup_gone(struct mpa_ctx *ctx)
 
 	if (len && len == mpa_tcp_inq(ctx->sk))
 		cmpxchg(&ctx->sk->sk_err, ECONNRESET, ECONNREFUSED);
+	else if (mpa_startup_bad(ctx))
+		cmpxchg(&ctx->sk->sk_err, ECONNRESET, EPROTO);
 	mpa_kick(ctx, 0);
 }
 
@@ -800,16 +819,18 @@ void mpa_startup_settle(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 	struct mpa_startup startup;
+	int err;
 
 	if (!mpa_starting(ctx) || !mpa_tcp_gone(sk))
 		return;
 	if (mpa_startup_rejection(ctx, &startup) &&
-	    !mpa_startup_take(ctx, &startup)) {
-		mpa_startup_rejected(ctx);
+	    !mpa_startup_take(ctx, &startup) && !mpa_startup_rejected(ctx))
 		return;
-	}
-	mpa_startup_fail(ctx, -READ_ONCE(sk->sk_err) ?: -ECONNRESET,
-			 MPA_ERR_TCP);
+	err = -READ_ONCE(sk->sk_err);
+	if ((!err || err == -EPROTO) && mpa_startup_bad(ctx))
+		mpa_startup_malformed(ctx);
+	else
+		mpa_startup_fail(ctx, err ?: -ECONNRESET, MPA_ERR_TCP);
 	mpa_startup_done(ctx, MPA_STATE_FAILED);
 }
 
@@ -844,8 +865,8 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
  * @timeo:	jiffies to wait; updated
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 0 when it is over, whatever came of it; -EAGAIN, -EINTR,
- * -ERESTARTSYS; or what the connection failed with.
+ * Return: 0; -EAGAIN, -EINTR, -ERESTARTSYS; or what startup has failed with,
+ * for each that waits.
  */
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
@@ -854,7 +875,9 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 	if (err)
 		return err;
 	mpa_startup_settle(ctx);
-	return 0;
+	if (ctx->state != MPA_STATE_FAILED && ctx->state != MPA_STATE_REJECTED)
+		return 0;
+	return mpa_startup_result(ctx);
 }
 
 /**

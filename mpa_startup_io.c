@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Startup frames, out and in: RFC 5044 section 7.1.1, RFC 6581 section 9. */
+/*
+ * Startup frames, out and in: RFC 5044 section 7.1.1, RFC 6581 section 9; and
+ * who is in startup.
+ */
 
 #include <linux/slab.h>
 
@@ -156,8 +159,7 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup)
 	int err;
 
 	if (len) {
-		/* The OOM killer is not for the work item to call. */
-		private = kmalloc(len, GFP_KERNEL_ACCOUNT | __GFP_NORETRY);
+		private = kmalloc(len, mpa_gfp(ctx->sk));
 		if (!private)
 			return -ENOMEM;
 		err = mpa_startup_peek(ctx, MPA_STARTUP_LEN, private, len);
@@ -208,4 +210,32 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 	mpa_tcp_seek(&at, off);
 	return !mpa_tcp_walk(&at, fpdu.len, mpa_verify_octets, &verify) &&
 	       !mpa_verify_end(&verify);
+}
+
+/* ---- its place among those in startup ---- */
+
+/**
+ * mpa_startup_uncount() - the connection is no longer in startup
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_startup_uncount(struct mpa_ctx *ctx)
+{
+	struct mpa_params *params = mpa_params(ctx);
+
+	if (params)
+		mpa_policy_leave_startup(&params->admission);
+}
+
+/**
+ * mpa_startup_heard() - octets have come during startup
+ * @ctx:	the context
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_startup_heard(struct mpa_ctx *ctx)
+{
+	if (mpa_tcp_inq(ctx->sk))
+		mpa_policy_heard(&mpa_params(ctx)->admission);
 }

@@ -13,9 +13,18 @@
 
 /* ---- connection ---- */
 
+/**
+ * mpa_tcp_connected() - octets can be read and written
+ * @sk:	socket
+ *
+ * Also before the handshake is over, where it has been accepted for the octets
+ * in its SYN (TCP_FASTOPEN).
+ *
+ * Context: socket lock held.
+ */
 bool mpa_tcp_connected(const struct sock *sk)
 {
-	return sk->sk_state == TCP_ESTABLISHED;
+	return sk->sk_state == TCP_ESTABLISHED || tcp_passive_fastopen(sk);
 }
 
 /**
@@ -58,7 +67,7 @@ bool mpa_tcp_may_listen(const struct sock *sk)
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
-	return (1 << sk->sk_state) & (TCPF_ESTABLISHED | TCPF_CLOSE);
+	return mpa_tcp_connected(sk) || sk->sk_state == TCP_CLOSE;
 }
 
 /**
@@ -115,12 +124,24 @@ bool mpa_tcp_input_ended(const struct sock *sk)
  * mpa_tcp_peer_ended() - the peer has closed its half
  * @sk:	socket
  *
- * Context: socket lock held.
+ * Context: any; without the socket lock it is a hint.
  * Return: false as well when the local user has shut down receiving.
  */
 bool mpa_tcp_peer_ended(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_DONE);
+}
+
+/**
+ * mpa_tcp_peer_left() - the peer sends nothing any more
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ * Return: whether it has closed its half, or the connection is gone.
+ */
+bool mpa_tcp_peer_left(const struct sock *sk)
+{
+	return mpa_tcp_peer_ended(sk) || mpa_tcp_gone(sk);
 }
 
 /**
@@ -182,7 +203,7 @@ void mpa_tcp_abort(struct sock *sk, const struct proto *base, int err)
  * own does not come.
  *
  * Context: process.
- * Return: whether the lock was taken; release_sock() gives it back.
+ * Return: whether the lock was taken; mpa_tcp_unlock() gives it back.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 {
@@ -198,6 +219,45 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 	if (!owned)
 		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
 	return !owned;
+}
+
+/**
+ * mpa_tcp_unlock() - let go of the lock that mpa_tcp_try_lock() has taken
+ * @sk:	socket
+ *
+ * Context: process (work item), socket lock held.
+ */
+void mpa_tcp_unlock(struct sock *sk)
+{
+	/* For what has arrived meanwhile. */
+	mpa_tcp_set_aside(sk, READ_ONCE(sk->sk_backlog.len));
+	release_sock(sk);
+}
+
+/**
+ * mpa_tcp_wake_writers() - a reason not to send is gone
+ * @sk:	socket
+ *
+ * sk_write_space() wakes only where much of the send buffer is free. Whoever
+ * polled while there was another reason has to ask once more: only then does TCP
+ * know that somebody waits for room.
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_tcp_wake_writers(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	if (sk_stream_is_writeable(sk)) {
+		sk->sk_write_space(sk);
+		return;
+	}
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (skwq_has_sleeper(wq))
+		wake_up_interruptible_poll(&wq->wait, EPOLLOUT | EPOLLWRNORM |
+						      EPOLLWRBAND);
+	rcu_read_unlock();
 }
 
 /**
@@ -299,7 +359,8 @@ u32 mpa_tcp_copied_seq(const struct sock *sk)
  * @sk:		socket
  * @seq:	what mpa_tcp_copied_seq() should be
  *
- * The FIN has a sequence number, and is read by whoever comes across it.
+ * The FIN has a sequence number, and is read by whoever comes across it: then
+ * nothing is left behind it.
  *
  * Context: socket lock held.
  */
@@ -308,8 +369,8 @@ bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	return tp->copied_seq == seq ||
-	       (sock_flag(sk, SOCK_DONE) && !mpa_tcp_inq(sk) &&
-		tp->copied_seq == seq + 1);
+	       (sock_flag(sk, SOCK_DONE) && tp->copied_seq == seq + 1 &&
+		tp->copied_seq == tp->rcv_nxt);
 }
 
 /**
@@ -387,42 +448,6 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock)
 	    skb_queue_empty_lockless(&sk->sk_receive_queue) &&
 	    inet_sk_state_load(sk) == TCP_ESTABLISHED)
 		sk_busy_loop(sk, nonblock);
-}
-
-/**
- * mpa_tcp_charge_pages() - put memory on the account of a socket
- * @sk:		socket
- * @size:	octets of it
- *
- * For octets that leave the receive queue, whose memory is given back in turn.
- * So it is done at TCP's limit as well, as TCP does for what an empty queue
- * waits for: sk_forward_alloc then goes below zero, and the next segment's
- * charge makes up for that.
- *
- * Context: process, socket lock held.
- */
-void mpa_tcp_charge_pages(struct sock *sk, u32 size)
-{
-	int more = size - sk->sk_forward_alloc;
-
-	/* As in softirq: without the OOM killer at a control group's limit. */
-	local_bh_disable();
-	if (more > 0)
-		__sk_mem_schedule(sk, more, SK_MEM_RECV);
-	local_bh_enable();
-	sk_mem_charge(sk, size);
-}
-
-/**
- * mpa_tcp_uncharge_pages() - undo mpa_tcp_charge_pages()
- * @sk:		socket
- * @size:	octets
- *
- * Context: socket lock held.
- */
-void mpa_tcp_uncharge_pages(struct sock *sk, u32 size)
-{
-	sk_mem_uncharge(sk, size);
 }
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Floor 1: what mpa_tcp.c and mpa_tcp_out.c know of TCP, for the floors above. */
+/* Floor 1: what the files mpa_tcp*.c know of TCP, for the floors above. */
 #ifndef _MPA_TCP_H
 #define _MPA_TCP_H
 
@@ -121,10 +121,13 @@ bool mpa_tcp_connected(const struct sock *sk);
 bool mpa_tcp_gone(const struct sock *sk);
 bool mpa_tcp_input_ended(const struct sock *sk);
 bool mpa_tcp_peer_ended(const struct sock *sk);
+bool mpa_tcp_peer_left(const struct sock *sk);
 bool mpa_tcp_may_linger(const struct sock *sk);
 void mpa_tcp_reset_on_close(struct sock *sk);
 void mpa_tcp_abort(struct sock *sk, const struct proto *base, int err);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
+void mpa_tcp_unlock(struct sock *sk);
+void mpa_tcp_wake_writers(struct sock *sk);
 int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx));
 u32 mpa_tcp_inq(const struct sock *sk);
@@ -136,8 +139,6 @@ bool mpa_tcp_forget_urgent(struct sock *sk);
 bool mpa_tcp_keep_urgent(struct sock *sk);
 void mpa_tcp_skip_urgent(struct sock *sk);
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock);
-void mpa_tcp_charge_pages(struct sock *sk, u32 size);
-void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 void mpa_tcp_acknowledge(struct sock *sk);
 void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk);
 void mpa_tcp_seek(struct mpa_cursor *at, u32 off);
@@ -145,6 +146,19 @@ void mpa_tcp_skip(struct mpa_cursor *at, u32 len);
 int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
 bool mpa_tcp_map(struct mpa_cursor *at, u32 len);
 void mpa_tcp_consume(struct sock *sk, u32 len);
+
+/* mpa_tcp_mem.c */
+bool mpa_tcp_schedule(struct sock *sk, int size);
+void mpa_tcp_force(struct sock *sk, int size);
+void mpa_tcp_set_fin_aside(struct sock *sk);
+int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets);
+void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out);
+void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out);
+void mpa_tcp_charge_rest(struct sock *sk, struct mpa_octets *out);
+bool mpa_tcp_short_of_memory(struct sock *sk);
+void mpa_tcp_set_aside(struct sock *sk, int size);
+void mpa_tcp_charge_pages(struct sock *sk, u32 size);
+void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 
 /* mpa_tcp_out.c */
 u32 mpa_tcp_emss(struct sock *sk);
@@ -161,9 +175,6 @@ u32 mpa_tcp_packet_max(struct sock *sk);
 u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
 bool mpa_tcp_writable(const struct sock *sk);
 bool mpa_tcp_want_writable(struct sock *sk);
-int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets);
-void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out);
-bool mpa_tcp_short_of_memory(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
 			 void (*write_space)(struct sock *sk));
 void mpa_tcp_fail(struct sock *sk, int err);

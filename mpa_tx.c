@@ -51,13 +51,8 @@ struct mpa_call {
 
 static int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
-	gfp_t gfp = ctx->sk->sk_allocation | __GFP_ACCOUNT;
-
-	/* No program waits there, for which to call the OOM killer. */
-	if (mpa_in_work_item())
-		gfp |= __GFP_NORETRY;
 	if (!ctx->tx.out)
-		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out), gfp);
+		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out), mpa_gfp(ctx->sk));
 	return ctx->tx.out ? 0 : -ENOBUFS;
 }
 
@@ -133,7 +128,7 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	ctx->tx.rtr_due = false;
 	WRITE_ONCE(ctx->may_send, true);
-	ctx->sk->sk_write_space(ctx->sk);
+	mpa_tcp_wake_writers(ctx->sk);
 }
 
 /* ---- sendmsg: waiting ---- */
@@ -141,7 +136,7 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 static bool mpa_tx_may_send(const struct mpa_ctx *ctx)
 {
 	return READ_ONCE(ctx->may_send) || READ_ONCE(ctx->rx.error) ||
-	       READ_ONCE(ctx->sk->sk_err) || mpa_tcp_input_ended(ctx->sk) ||
+	       READ_ONCE(ctx->sk->sk_err) || mpa_tcp_peer_left(ctx->sk) ||
 	       READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN;
 }
 
@@ -266,8 +261,10 @@ static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
 		} else if (mpa_tx_push(ctx) == -EAGAIN ||
 			   !mpa_tcp_writable(sk)) {
 			err = mpa_tx_wait_room(ctx, timeo);
+		} else if (!mpa_tx_make_out(ctx)) {
+			return 0;
 		} else {
-			return mpa_tx_make_out(ctx);
+			err = mpa_tx_wait_memory(ctx, timeo, mpa_tx_over);
 		}
 		if (err)
 			return err;
@@ -481,7 +478,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 
 		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + n, tx->marked);
 		/* What fills a segment fits it, above the formula's MULPDU. */
-		if (!tx->oversize && call->segment != MPA_SEGMENT_FILL &&
+		if (n && !tx->oversize && call->segment != MPA_SEGMENT_FILL &&
 		    fpdu.ulpdu_len > mpa_tx_mulpdu(ctx, NULL)) {
 			err = -EMSGSIZE;
 			break;
