@@ -50,6 +50,12 @@ static bool mpa_rx_in_place(struct mpa_ctx *ctx)
 	return false;
 }
 
+/* With the last octets the FIN goes, which has a sequence number. */
+static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
+{
+	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
+}
+
 /* The first FPDU lets the responder send. An initiator waits for its own RTR. */
 static bool mpa_rx_opens(const struct mpa_ctx *ctx)
 {
@@ -619,7 +625,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	end = whole ? rx->fpdu.len : mpa_fpdu_offset(&rx->fpdu, rx->read);
 
 	if (!rx->stash) {
-		mpa_tcp_consume(ctx->sk, end - rx->taken + more->len);
+		mpa_rx_consume(ctx, end - rx->taken + more->len);
 		rx->taken = end;
 	}
 	if (!whole)
@@ -663,7 +669,7 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 
 	err = mpa_stash_fill(&rx->stash, ctx->sk, rx->taken, n, &n);
 	rx->taken += n;
-	mpa_tcp_consume(ctx->sk, n);
+	mpa_rx_consume(ctx, n);
 	return err;
 }
 
@@ -721,7 +727,7 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 	if (ctx->state != MPA_STATE_FULL || !ctx->rx.error)
 		return;
 	mpa_rx_free(ctx);
-	mpa_tcp_consume(ctx->sk, mpa_tcp_inq(ctx->sk));
+	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }
 
 /**

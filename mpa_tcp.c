@@ -729,9 +729,13 @@ int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
  * @len:	octets, at most mpa_tcp_inq()
  *
  * Context: process, socket lock held.
+ * Return: sequence numbers that they had, which is one more with the FIN.
  */
-void mpa_tcp_consume(struct sock *sk, u32 len)
+u32 mpa_tcp_consume(struct sock *sk, u32 len)
 {
+	u32 seq = tcp_sk(sk)->copied_seq;
+
 	if (len)
 		tcp_read_done(sk, len);
+	return tcp_sk(sk)->copied_seq - seq;
 }

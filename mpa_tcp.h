@@ -145,7 +145,7 @@ void mpa_tcp_seek(struct mpa_cursor *at, u32 off);
 void mpa_tcp_skip(struct mpa_cursor *at, u32 len);
 int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
 bool mpa_tcp_map(struct mpa_cursor *at, u32 len);
-void mpa_tcp_consume(struct sock *sk, u32 len);
+u32 mpa_tcp_consume(struct sock *sk, u32 len);
 
 /* mpa_tcp_mem.c */
 bool mpa_tcp_schedule(struct sock *sk, int size);
