@@ -526,7 +526,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	struct mpa_rx *rx = &ctx->rx;
 	bool whole = false;
 
-	if (rx->error && mpa_tcp_inq(ctx->sk))
+	if (rx->error && mpa_tcp_window_closed(ctx->sk))
 		mpa_kick(ctx, 0);
 	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		goto out;
@@ -716,9 +716,9 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
  * mpa_rx_discard() - throw away what is behind an error
  * @ctx:	the context
  *
- * Nobody can read it. Left in the queue it would keep the peer's FIN out, and
- * have TCP reset the connection on close(2), with all that is still to be sent:
- * section 8 wants to allow a last message that says what was wrong.
+ * MPA reads none of it. Left in a full queue it would keep the peer's FIN out,
+ * and have TCP reset the connection on close(2), with all that is still to be
+ * sent: section 8 wants to allow a last message that says what was wrong.
  *
  * Context: process, socket lock held.
  */
@@ -742,7 +742,9 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 	bool was_ready = ctx->rx.ready;
 	int err = mpa_rx_make_room(ctx);
 
-	mpa_rx_discard(ctx);
+	/* As long as there is room, a call of TCP's own may come for it. */
+	if (mpa_tcp_window_closed(ctx->sk))
+		mpa_rx_discard(ctx);
 	if (err < 0)
 		return err;
 	mpa_rx_update(ctx);
