@@ -5,6 +5,7 @@
  */
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 
 #include "mpa_harness.h"
@@ -159,6 +160,25 @@ TEST_F(older, end_of_the_stream_may_be_read_by_both)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, sizeof(self->buf), 0));
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, sizeof(self->buf), 0));
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[0]).error);
+}
+
+static void nothing(int signal)
+{
+}
+
+/* But an octet is none that the FIN could be mistaken for. */
+TEST_F(older, octet_in_front_of_the_end_is_missed)
+{
+	ASSERT_EQ(0, write_all(self->fd[1], "\0", 1));
+	ASSERT_TRUE(arrived(self->fd[0], 1));
+	/* Nobody else wakes who waits: half a length is no record. */
+	signal(SIGUSR1, nothing);
+	pthread_kill(self->thread, SIGUSR1);
+	pthread_join(self->thread, NULL);
+	ASSERT_EQ(1, self->got);
+	shutdown(self->fd[1], SHUT_WR);
+	ASSERT_NE(0, POLLRDHUP & poll_for(self->fd[0], POLLRDHUP, 20000));
+	EXPECT_RECEIVING_IS_OVER();
 }
 
 /* ---- urgent data: octets of the stream like all others ---- */
