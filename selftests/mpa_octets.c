@@ -508,12 +508,20 @@ TEST_F(rx, info_tells_of_the_reset_before_it_is_read)
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
 }
 
+#define BAD_LENGTH_LEN(peer)	((peer)->tx_markers ? 6 : 2)
+
+/* The first FPDU of all, of a length that there is not. */
+static int send_bad_length(const struct peer *peer)
+{
+	const size_t len = BAD_LENGTH_LEN(peer);
+
+	return write_all(peer->fd, "\0\0\0\0\xff\xff" + 6 - len, len);
+}
+
 /* What was wrong before the end came says more. */
 TEST_F(rx, info_keeps_the_code_of_a_bad_fpdu)
 {
-	ASSERT_EQ(0, write_all(self->peer.fd, self->peer.tx_markers ?
-			       "\0\0\0\0\xff\xff" : "\xff\xff",
-			       self->peer.tx_markers ? 6 : 2));
+	ASSERT_EQ(0, send_bad_length(&self->peer));
 	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 	shutdown(self->peer.fd, SHUT_WR);
@@ -527,6 +535,87 @@ TEST_F(rx, info_has_no_code_for_a_shutdown_of_our_own)
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
 	ASSERT_EQ(0, shutdown(self->fd, SHUT_WR));
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+}
+
+/* ---- section 8: behind a bad FPDU a last message may say what was wrong ---- */
+
+/* Records of 1000 octets, as many as there is room for: octets of their FPDUs. */
+static size_t fill_send_buffer(int fd)
+{
+	size_t sent = 0;
+
+	while (send(fd, record_of(1000), 1000,
+		    MSG_DONTWAIT | MSG_NOSIGNAL) == 1000)
+		sent += 1008;
+	return sent;
+}
+
+/* What nobody can read any more is no unread data to TCP. */
+TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
+{
+	const int sndbuf = 30000;
+	size_t sent, seen;
+	struct peer peer;
+	int fd[2], i;
+	ssize_t n;
+
+	for (i = 0; i < 4; i++) {
+		const bool before = i & 1, shut = i & 2;
+
+		ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+		ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0],
+					      variant->flags));
+		patience(fd[0], 20);
+		patience(fd[1], 20);
+		setsockopt(fd[1], SOL_SOCKET, SO_SNDBUF, &sndbuf,
+			   sizeof(sndbuf));
+		/* On one processor the work item comes after close(). */
+		ASSERT_EQ(0, real_time(true));
+		ASSERT_EQ(0, send_bad_length(&peer));
+		if (before)
+			ASSERT_EQ(0, write_all(fd[0], record_row, 5000));
+		EXPECT_EQ(-1, recv(fd[1], self->buf, BUF, 0));
+		EXPECT_EQ(EBADMSG, errno);
+		if (!before)
+			ASSERT_EQ(0, write_all(fd[0], record_row, 5000));
+		/* What comes behind close() is lost on TCP, too, and resets. */
+		ASSERT_TRUE(arrived(fd[1], BAD_LENGTH_LEN(&peer) + 5000));
+		sent = fill_send_buffer(fd[1]);
+		EXPECT_LT(0, sent);
+		if (shut)
+			EXPECT_EQ(0, shutdown(fd[1], SHUT_WR));
+		close(fd[1]);
+		ASSERT_EQ(0, real_time(false));
+		for (seen = 0; (n = recv(fd[0], self->buf, BUF, 0)) > 0; )
+			seen += n;
+		EXPECT_EQ(0, n) {
+			TH_LOG("case %d: %m", i);
+		}
+		EXPECT_EQ(sent, seen);
+		hang_up(fd[0]);
+	}
+}
+
+/* More than there is room for: else it would not come as far as its end. */
+TEST_F(rx, end_of_the_stream_comes_behind_a_bad_fpdu)
+{
+	struct timeval time = { .tv_sec = 20 };
+	int i;
+
+	setsockopt(self->peer.fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+	ASSERT_EQ(0, send_bad_length(&self->peer));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	for (i = 0; i < 8; i++)
+		ASSERT_EQ(0, write_all(self->peer.fd, record_row,
+				       sizeof(record_row)));
+	ASSERT_EQ(0, shutdown(self->peer.fd, SHUT_WR));
+	EXPECT_NE(0, POLLRDHUP & poll_for(self->fd, POLLRDHUP, 20000));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
+	EXPECT_EQ(4, send(self->fd, "last", 4, MSG_NOSIGNAL));
+	EXPECT_EQ(12, recv(self->peer.fd, self->buf, BUF, 0));
 }
 
 /* The first FPDU is here, though nobody has looked at its end yet: see rule 4. */
