@@ -287,4 +287,81 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 	}
 }
 
+/* What comes instead of a reply: its octets, and what startup ends with. */
+static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
+{
+	*err = EPROTO;
+	*code = MPA_ERR_STARTUP;
+	/* The other end is an initiator, too. */
+	frame_put(frame, which, 0x40, which == 1 ? 9 : 1, 0);
+	switch (which) {
+	case 2:
+		frame[5] = '1';
+		break;
+	case 3:
+		memcpy(frame, "HTTP/1.1", 8);
+		return 8;
+	case 4:
+		/* It might have become one. */
+		*err = ECONNRESET;
+		*code = MPA_ERR_TCP;
+		return 10;
+	}
+	return FRAME_LEN;
+}
+
+/* Whoever is told first: errno. */
+static int first_told(int fd, unsigned int who)
+{
+	char octet;
+
+	switch (who) {
+	case 0:
+		return recv(fd, &octet, 1, 0) < 0 ? errno : 0;
+	case 1:
+		return send(fd, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
+	case 2:
+		/* Not told yet, and it has been taken note of. */
+		mpa_info(fd);
+	}
+	return so_error(fd);
+}
+
+/* A peer that does not go on may reset TCP as well, before anybody looks. */
+TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
+{
+	unsigned int i;
+
+	real_time(true);
+	for (i = 0; i < 40; i++) {
+		const unsigned int which = i % 5, who = i / 5 % 4;
+		const bool wait = i >= 20 && which < 4;
+		u8 frame[FRAME_LEN], code;
+		struct mpa_info info;
+		int err, seen;
+		size_t n;
+
+		n = other_reply(which, frame, &err, &code);
+		ASSERT_EQ(FRAME_LEN, ask(self));
+		ASSERT_EQ(0, write_all(self->fd[1], frame, n));
+		if (wait)
+			ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+		ASSERT_NE(0, POLLHUP & poll_for(self->fd[0], 0, 20000));
+		seen = first_told(self->fd[0], who);
+		EXPECT_EQ(err, seen) {
+			TH_LOG("reply %u, told to %u: %s", which, who,
+			       strerror(seen));
+		}
+		info = mpa_info(self->fd[0]);
+		EXPECT_EQ(MPA_STATE_FAILED, info.state);
+		EXPECT_EQ(code, info.error) {
+			TH_LOG("reply %u, told to %u", which, who);
+		}
+		/* Once is enough. */
+		EXPECT_EQ(0, so_error(self->fd[0]));
+	}
+}
+
 TEST_HARNESS_MAIN
