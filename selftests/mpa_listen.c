@@ -656,6 +656,70 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 	}
 }
 
+#define SYN_RECV	3	/* as TCP_INFO says it */
+
+/* A client that sends its request with its SYN, and goes on. */
+static int client_opens_fast(struct _test_data_listener *self)
+{
+	int fd = socket(self->addr.ss_family, SOCK_STREAM, 0);
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, false, 0x40, 1, 0);
+	patience(fd, 20);
+	return sendto(fd, frame, FRAME_LEN, MSG_FASTOPEN | MSG_DONTWAIT,
+		      (void *)&self->addr, self->len) == FRAME_LEN ? fd : -1;
+}
+
+static int tcp_state(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_state;
+}
+
+/* It can be accepted for the octets in the SYN, read from and written to. */
+TEST_F(listener, child_starts_before_its_handshake_is_over)
+{
+	int fd, c, attached;
+
+	/* Without cookies, and for all that listen. */
+	ASSERT_EQ(0, system("echo 1543 >/proc/sys/net/ipv4/tcp_fastopen"));
+	if (system("modprobe -q sch_netem; "
+		   "tc qdisc add dev lo root netem delay 400ms"))
+		SKIP(return, "no netem");
+	for (attached = 0; attached < 2; attached++) {
+		struct peer peer = {};
+
+		if (attached) {
+			ASSERT_EQ(0, shutdown(self->fd, SHUT_RDWR));
+			ASSERT_EQ(0, mpa_attach(self->fd));
+		}
+		ASSERT_EQ(0, listen(self->fd, 512));
+		ASSERT_EQ(0, listener_moved(self));
+		fd = client_opens_fast(self);
+		ASSERT_LE(0, fd);
+		c = child(self);
+		ASSERT_LE(0, c);
+		if (tcp_state(c) != SYN_RECV)
+			SKIP(return, "the handshake is over too soon");
+		if (!attached)
+			ASSERT_EQ(0, mpa_attach(c));
+		ASSERT_EQ(0, mpa_start_as(c, &self->start)) {
+			TH_LOG("the listener attached: %d: %m", attached);
+		}
+		EXPECT_TRUE(served(fd));
+		EXPECT_EQ(MPA_STATE_FULL, mpa_info(c).state);
+		peer.fd = fd;
+		EXPECT_EQ(0, peer_send_record(&peer, 99));
+		EXPECT_EQ(99, recv(c, self->buf, sizeof(self->buf), 0));
+		EXPECT_TRUE(record_good(self->buf, 99));
+		hang_up(fd);
+		close(c);
+	}
+}
+
 static int oob_inline(int fd)
 {
 	socklen_t len = sizeof(int);
