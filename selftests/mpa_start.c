@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Attaching, starting, options, startup frames, the end of the socket. */
 
+#include <linux/net_tstamp.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -208,6 +209,39 @@ TEST_F(tcp, nonblocking_start_tells_by_poll)
 	ASSERT_EQ(0, write_all(self->fd[1], frame + FRAME_LEN - 1, 1));
 	EXPECT_EQ(POLLOUT, poll_for(self->fd[0], POLLIN | POLLOUT, 20000));
 	EXPECT_EQ(0, so_error(self->fd[0]));
+	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
+}
+
+/* What is there for recvmsg() with MSG_ERRQUEUE has nothing to do with startup. */
+TEST_F(tcp, error_queue_does_not_make_startup_writable)
+{
+	int stamps = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE |
+		     SOF_TIMESTAMPING_OPT_TSONLY | SOF_TIMESTAMPING_OPT_ID;
+	u8 frame[FRAME_LEN];
+
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_TIMESTAMPING,
+				&stamps, sizeof(stamps)));
+	ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
+	ASSERT_EQ(POLLERR, poll_for(self->fd[0], 0, 20000));
+	/* Not for the request. */
+	stamps = 0;
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_TIMESTAMPING,
+				&stamps, sizeof(stamps)));
+
+	set_nonblock(self->fd[0]);
+	ASSERT_EQ(0, mpa_attach(self->fd[0]));
+	ASSERT_EQ(-1, mpa_start(self->fd[0], MPA_ROLE_INITIATOR, 0));
+	ASSERT_EQ(EINPROGRESS, errno);
+	EXPECT_EQ(POLLERR, poll_for(self->fd[0], POLLIN | POLLOUT, 0));
+	EXPECT_EQ(0, so_error(self->fd[0]));
+	EXPECT_EQ(-1, send(self->fd[0], "x", 1, MSG_NOSIGNAL));
+	EXPECT_EQ(EAGAIN, errno);
+
+	ASSERT_EQ(0, recv(self->fd[0], frame, sizeof(frame), MSG_ERRQUEUE));
+	EXPECT_EQ(0, poll_for(self->fd[0], POLLIN | POLLOUT, 0));
+	frame_put(frame, true, 0x40, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN));
+	EXPECT_EQ(POLLOUT, poll_for(self->fd[0], POLLIN | POLLOUT, 20000));
 	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
 }
 
