@@ -215,20 +215,25 @@ struct sender {
 	const u8 *octets;
 	size_t len;
 	ssize_t done;
+	int err;
 };
 
 static void *sender_run(void *arg)
 {
 	struct sender *s = arg;
 	off_t at = 0;
+	u8 octet;
 
 	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
 	if (s->start)
 		s->done = mpa_start_as(s->fd, s->start) ? errno : 0;
 	else if (s->octets)
 		s->done = send(s->fd, s->octets, s->len, MSG_NOSIGNAL);
-	else
+	else if (s->len)
 		s->done = sendfile(s->fd, s->file, &at, s->len);
+	else
+		s->done = recv(s->fd, &octet, 1, 0);
+	s->err = errno;
 	return NULL;
 }
 
@@ -557,6 +562,35 @@ TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
 			EXPECT_EQ(0, so_error(self->fd[0]));
 		}
 	}
+}
+
+/* But each call that has waited for startup says what has become of it. */
+TEST_F(pair, all_who_wait_are_told_of_a_shutdown_in_startup)
+{
+	struct sender s[4] = {};
+	unsigned int i;
+
+	ASSERT_EQ(FRAME_LEN, ask(self));
+	for (i = 0; i < ARRAY_SIZE(s); i++) {
+		s[i].fd = self->fd[0];
+		if (i % 2) {
+			s[i].octets = record_row;
+			s[i].len = 1;
+		}
+		pthread_create(&s[i].thread, NULL, sender_run, &s[i]);
+		ASSERT_TRUE(sender_waits(&s[i]));
+	}
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	for (i = 0; i < ARRAY_SIZE(s); i++) {
+		pthread_join(s[i].thread, NULL);
+		EXPECT_EQ(-1, s[i].done);
+		EXPECT_EQ(ECONNABORTED, s[i].err) {
+			TH_LOG("%s, number %u: %s", i % 2 ? "send" : "recv", i,
+			       strerror(s[i].err));
+		}
+	}
+	EXPECT_EQ(0, so_error(self->fd[0]));
+	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd[0]).state);
 }
 
 /* ---- options whose values do not come ---- */
