@@ -616,6 +616,31 @@ TEST_F(rx, end_of_the_stream_comes_behind_a_bad_fpdu)
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 	EXPECT_EQ(4, send(self->fd, "last", 4, MSG_NOSIGNAL));
 	EXPECT_EQ(12, recv(self->peer.fd, self->buf, BUF, 0));
+
+/* The peer may not know yet that it speaks MPA: see rule 4. */
+TEST(responder_that_does_not_read_waits_for_the_first_fpdu)
+{
+	struct peer peer = {};
+	u8 octets[8];
+	int fd[2];
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	patience(fd[0], 20);
+	send_patience(fd[1]);
+	peer.fd = fd[0];
+	ASSERT_EQ(0, peer_initiates(&peer, fd[1], false, 0));
+	ASSERT_EQ(0, shutdown(fd[1], SHUT_RD));
+	EXPECT_EQ(0, poll_for(fd[1], POLLOUT, 0));
+	EXPECT_EQ(-1, send(fd[1], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, peer_send_record(&peer, 100));
+	EXPECT_EQ(POLLOUT, poll_for(fd[1], POLLOUT, 20000));
+	EXPECT_EQ(1, send(fd[1], "x", 1, MSG_NOSIGNAL)) {
+		TH_LOG("%m");
+	}
+	EXPECT_EQ(sizeof(octets), read_all(fd[0], octets, sizeof(octets)));
+	hang_up(fd[0]);
+	hang_up(fd[1]);
 }
 
 /* The first FPDU is here, though nobody has looked at its end yet: see rule 4. */
