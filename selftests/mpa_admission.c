@@ -2,8 +2,10 @@
 /*
  * Who may be in startup when net.mpa.startup_max have begun one already: the
  * newcomer, in the place of the one that has been silent for longest, of the
- * listening port that has most.
+ * user that has most and of his port that has.
  */
+
+#include <sys/fsuid.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -387,6 +389,69 @@ TEST_F(gate, places_are_given_back_once)
 	for (i = 0; i < MOST; i++)
 		EXPECT_TRUE(waits(self, i));
 	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+}
+
+/* ---- users ---- */
+
+#define ROOM	64	/* net.mpa.startup_max */
+#define OTHERS	8
+#define PUSHING	(4 * ROOM)
+
+/* One connection more, at a port of its own, with a responder that waits. */
+static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
+{
+	int err;
+
+	setfsuid(user);
+	err = tcp_pair(AF_INET, fd) || mpa_attach(fd[1]) ||
+	      mpa_start_as(fd[1], start);
+	setfsuid(0);
+	patience(fd[0], 20);
+	return err ? -1 : 0;
+}
+
+/*
+ * At many ports one user has few at each, and none of them is silent: it is he
+ * who pays all the same. Nobody knows which users fall together, one in eight
+ * does with him: of eight others that more than six do will not be seen.
+ */
+TEST_F(gate, user_at_many_ports_bars_no_other_user)
+{
+	static int other[OTHERS][2], fd[PUSHING][2];
+	u8 frame[FRAME_LEN], reply[FRAME_LEN];
+	int i, stay = 0;
+
+	ASSERT_EQ(0, sysctl_put("startup_max", ROOM));
+	for (i = 0; i < OTHERS; i++)
+		ASSERT_EQ(0, responder_of(2000 + i, &self->start, other[i]));
+	for (i = 0; i < PUSHING; i++) {
+		ASSERT_EQ(0, responder_of(1000, &self->start, fd[i]));
+		ASSERT_EQ(0, write_all(fd[i][0], "M", 1));
+		ASSERT_TRUE(arrived(fd[i][1], 1));
+	}
+	EXPECT_EQ(ROOM, statistic("MpaInStartup"));
+	EXPECT_EQ(OTHERS + PUSHING - ROOM, statistic("MpaStartupOusted"));
+	frame_put(frame, false, 0x40, 1, 0);
+	for (i = 0; i < OTHERS; i++) {
+		if (mpa_info(other[i][1]).state != MPA_STATE_STARTUP)
+			continue;
+		stay++;
+		EXPECT_EQ(0, write_all(other[i][0], frame, FRAME_LEN));
+		EXPECT_EQ(FRAME_LEN, read_all(other[i][0], reply, FRAME_LEN));
+		EXPECT_EQ(0, memcmp(reply, "MPA ID Rep Frame", 16));
+	}
+	EXPECT_LE(2, stay) {
+		TH_LOG("of %d other users' responders %d are left", OTHERS,
+		       stay);
+	}
+	for (i = 0; i < OTHERS; i++) {
+		hang_up(other[i][0]);
+		hang_up(other[i][1]);
+	}
+	for (i = 0; i < PUSHING; i++) {
+		hang_up(fd[i][0]);
+		hang_up(fd[i][1]);
+	}
 }
 
 /* ---- places of those whose connection has gone, with its port ---- */
