@@ -135,6 +135,39 @@ TEST_F(send, sendfile_beyond_the_end_of_the_file)
 	}
 }
 
+/*
+ * What fits a segment goes as one record, though it is above the formula's
+ * MULPDU: also if it is only its end that was not known.
+ */
+TEST_F(send, end_of_a_file_makes_no_record_too_long)
+{
+	const struct connecting usual = {};
+	u32 len = option_get(self->fd[0], SOL_MPA, MPA_MULPDU), full;
+	int file;
+
+	do {
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &usual));
+		ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_OVERSIZE, 0));
+		ASSERT_EQ(10, put(self, 10, 0));
+		EXPECT_RECORDS(10);
+		full = ulpdu_filling(self->pos, self->emss / 4 * 4,
+				     self->marked);
+		file = row_file(10 + len);
+		ASSERT_LE(0, file);
+		ASSERT_EQ(len, put_file(self, file, 1 << 20));
+		/* It is not left open either. */
+		ASSERT_EQ(2, mpa_info(self->fd[0]).tx_ulpdus) {
+			TH_LOG("a file of %u octets", len);
+		}
+		EXPECT_RECORDS(len);
+		ASSERT_EQ(10, put(self, 10, 0));
+		EXPECT_RECORDS(10);
+		EXPECT_NO_MORE();
+		close(file);
+	} while (len++ < full);
+}
+
 /* Longer than the buffers, and than what is read from the file at a time. */
 TEST_F_TIMEOUT(send, sendfile_of_much, 120)
 {
