@@ -4,6 +4,7 @@
  * of it arrives in the end, after shutdown(2), close(2) and SIGKILL as well.
  */
 
+#include <linux/sock_diag.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
@@ -408,6 +409,62 @@ TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
 		ASSERT_EQ(1000, recv(self->fd[1], self->buf,
 				     sizeof(self->buf), 0));
 	EXPECT_ENDS_WELL(at);
+	close(epoll);
+}
+
+/* ---- who waits for room ---- */
+
+static u32 meminfo(int fd, int what)
+{
+	u32 info[SK_MEMINFO_VARS] = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len);
+	return info[what];
+}
+
+/* Octets that TCP has taken and not sent. */
+static u32 notsent(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_notsent_bytes;
+}
+
+/*
+ * TCP itself has room when poll says that there is none, and has little when it
+ * has taken what was stuck: it counts more for it. Whoever waits has to learn
+ * of that, as TCP does not know of him before.
+ */
+TEST_F(shortage, poll_is_told_of_room_that_comes_after_the_memory)
+{
+	const long until = now_ms() + 20000;
+	struct epoll_event event = { .events = EPOLLOUT };
+	int epoll = epoll_create1(0), sndbuf;
+	unsigned int i;
+	u32 before;
+
+	ASSERT_TRUE(get_stuck(self));
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->fd[0], &event));
+	ASSERT_EQ(0, epoll_wait(epoll, &event, 1, 0));
+	/* Less than a third of it is free. SO_SNDBUF is half of what counts. */
+	sndbuf = meminfo(self->fd[0], SK_MEMINFO_WMEM_QUEUED) / 8 * 5;
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
+				&sndbuf, sizeof(sndbuf)));
+	before = notsent(self->fd[0]);
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	while (notsent(self->fd[0]) == before && now_ms() < until)
+		poll(NULL, 0, 1);
+	ASSERT_LT(before, notsent(self->fd[0]));
+	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 100));
+	for (i = 0; i < self->accepted; i++)
+		ASSERT_EQ(nth_len(i), recv(self->fd[1], self->buf,
+					   sizeof(self->buf), 0));
+	EXPECT_EQ(1, epoll_wait(epoll, &event, 1, 20000)) {
+		TH_LOG("all has been read, and no event comes");
+	}
 	close(epoll);
 }
 
