@@ -616,6 +616,7 @@ TEST_F(rx, end_of_the_stream_comes_behind_a_bad_fpdu)
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 	EXPECT_EQ(4, send(self->fd, "last", 4, MSG_NOSIGNAL));
 	EXPECT_EQ(12, recv(self->peer.fd, self->buf, BUF, 0));
+}
 
 /* The peer may not know yet that it speaks MPA: see rule 4. */
 TEST(responder_that_does_not_read_waits_for_the_first_fpdu)

@@ -146,6 +146,70 @@ TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 	hang_up(fd[1]);
 }
 
+/*
+ * Octets of record_row that TCP takes until it has no memory: more than once, as
+ * the peer's delayed acknowledgments give some back.
+ */
+static size_t plain_octets_taken(int fd)
+{
+	size_t done = 100000;
+	unsigned int tries;
+	ssize_t n;
+
+	if (send(fd, record_row, done, MSG_DONTWAIT) != done ||
+	    text_put(TCP_MEM, "1 1 1"))
+		return 0;
+	for (tries = 0; tries < 4; tries++) {
+		do {
+			n = send(fd, record_row + done, 1000, MSG_DONTWAIT);
+			if (n > 0)
+				done += n;
+			if (done + 1000 > sizeof(record_row))
+				return 0;
+		} while (n > 0);
+		poll(NULL, 0, 100);
+	}
+	return done;
+}
+
+/* The peer has not waited for it: the request goes nowhere, all else does. */
+TEST_F(shortage, rejection_before_the_request_is_sent_loses_nothing)
+{
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 1,
+	};
+	int fd[2], large = 1 << 22;
+	u8 frame[FRAME_LEN], *seen;
+	size_t len;
+
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 4096));
+	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
+				sizeof(large)));
+	patience(fd[1], 20);
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	len = plain_octets_taken(fd[0]);
+	ASSERT_NE(0, len);
+	set_nonblock(fd[0]);
+	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
+	ASSERT_EQ(EINPROGRESS, errno);
+	/* Rejected, C. */
+	frame_put(frame, true, 0x60, 1, 0);
+	ASSERT_EQ(0, write_all(fd[1], frame, sizeof(frame)));
+	ASSERT_NE(0, POLLERR & poll_for(fd[0], 0, 20000));
+	EXPECT_EQ(ECONNREFUSED, so_error(fd[0]));
+	EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(fd[0]).state);
+	/* Before close(2): TCP resets who is closed with so much at its limit. */
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+	close(fd[0]);
+	seen = calloc(1, len + 1);
+	EXPECT_EQ(len, read_all(fd[1], seen, len + 1)) {
+		TH_LOG("%m, or 0x%02x behind the last", seen[len]);
+	}
+	EXPECT_EQ(0, memcmp(seen, record_row, len));
+	free(seen);
+	hang_up(fd[1]);
+}
+
 static void on_signal(int sig)
 {
 }
