@@ -324,15 +324,19 @@ static long group_memory(void)
 	return text[0] == '-' ? -1 : atol(text);
 }
 
+static bool groups_mount(void)
+{
+	mkdir("/tmp/mpa_account", 0700);
+	return !unshare(CLONE_NEWNS) &&
+	       !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount("none", "/tmp/mpa_account", "cgroup2", 0, NULL) &&
+	       !group_write("cgroup.subtree_control", "+memory");
+}
+
 /* A group of its own for this process; false if there are none. */
 static bool group_enter(void)
 {
-	mkdir("/tmp/mpa_account", 0700);
-	if (unshare(CLONE_NEWNS) ||
-	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("none", "/tmp/mpa_account", "cgroup2", 0, NULL))
-		return false;
-	if (group_write("cgroup.subtree_control", "+memory"))
+	if (!groups_mount())
 		return false;
 	mkdir(GROUP, 0700);
 	return !group_write("group/cgroup.procs", "0") && group_memory() > 0;
@@ -416,6 +420,111 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 	EXPECT_LE(plain + CONTEXTS * 400, mpa)
 		TH_LOG("%d children: plain %ld octets, MPA %ld", CONTEXTS,
 		       plain, mpa);
+}
+
+/* ---- a group at its limit is nobody else's matter ---- */
+
+#define GROUPS		4
+#define IN_GROUP	200
+#define RESPONDERS	(GROUPS * IN_GROUP)
+#define PRIVATE		400
+
+/* Several groups in turn, as the kernel charges a group by the lot. */
+static int nth_group_write(int group, const char *file, const char *text)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "high%d/%s", group, file);
+	return group_write(path, text);
+}
+
+static int nth_group_enter(int group)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/mpa_account/high%d", group);
+	mkdir(path, 0700);
+	return nth_group_write(group, "cgroup.procs", "0");
+}
+
+static int nth_group_remove(int group)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/mpa_account/high%d", group);
+	return rmdir(path);
+}
+
+/* This process opens them while it is in the groups, and leaves again. */
+static int responders_of_groups(int fd[][2])
+{
+	const struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+		.timeout_ms = 3600000,
+	};
+	int i;
+
+	for (i = 0; i < RESPONDERS; i++) {
+		if (!(i % IN_GROUP) && nth_group_enter(i / IN_GROUP))
+			return -1;
+		if (tcp_pair(AF_INET, fd[i]) || mpa_attach(fd[i][1]) ||
+		    mpa_start_as(fd[i][1], &start))
+			return -1;
+	}
+	return group_write("cgroup.procs", "0");
+}
+
+/* Milliseconds that a startup takes, or -1. */
+static long startup_takes(struct _test_data_pair *self)
+{
+	const long begin = now_ms();
+
+	return negotiate(self) ? -1 : now_ms() - begin;
+}
+
+/*
+ * Whoever allocates for a group above memory.high is made to sleep, for up to
+ * two seconds. One workqueue does the startups of all.
+ */
+TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
+{
+	const struct rlimit files = { 3 * RESPONDERS, 3 * RESPONDERS };
+	u8 frame[FRAME_LEN + PRIVATE] = {};
+	static int fd[RESPONDERS][2];
+	long usual, sending, during;
+	int i, of;
+
+	if (!groups_mount())
+		SKIP(return, "no control groups for memory: %m");
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	ASSERT_EQ(0, responders_of_groups(fd));
+	usual = startup_takes(self);
+	ASSERT_LE(0, usual);
+	for (i = 0; i < GROUPS; i++)
+		ASSERT_EQ(0, nth_group_write(i, "memory.high", "0"));
+	frame_put(frame, false, 0x40, 1, PRIVATE);
+	sending = now_ms();
+	for (i = 0; i < RESPONDERS; i++) {
+		of = i % GROUPS * IN_GROUP + i / GROUPS;
+		ASSERT_EQ(0, write_all(fd[of][0], frame, sizeof(frame)));
+	}
+	sending = now_ms() - sending;
+	during = startup_takes(self);
+	EXPECT_LE(0, during);
+	/* There may be a queue, but nobody sleeps. */
+	EXPECT_GE(1000 + sending / 2, during) {
+		TH_LOG("startup takes %ld ms, %ld before the groups' requests that took %ld ms",
+		       during, usual, sending);
+	}
+	for (i = 0; i < GROUPS; i++)
+		EXPECT_EQ(0, nth_group_write(i, "memory.high", "max"));
+	for (i = 0; i < RESPONDERS; i++) {
+		EXPECT_EQ(POLLIN, poll_for(fd[i][0], POLLIN, 20000));
+		hang_up(fd[i][0]);
+		hang_up(fd[i][1]);
+	}
+	for (i = 0; i < GROUPS; i++)
+		EXPECT_EQ(0, nth_group_remove(i));
 }
 
 TEST_HARNESS_MAIN
