@@ -239,8 +239,9 @@ static struct mpa_admission *mpa_gate_oldest(struct mpa_gate *gate)
 }
 
 /*
- * The user with most of them pays, and of his ports the one with most. Its work item does the rest; it waits for
- * nobody here, as mpa_policy_leave_startup() comes before the end of a context.
+ * The user with most of them pays, and of his ports the one with most. The work
+ * item does the rest; it waits for nobody here, as mpa_policy_leave_startup()
+ * comes before the end of a context.
  */
 static void mpa_policy_oust(struct mpa_policy *policy)
 {

@@ -36,10 +36,9 @@ static bool mpa_tcp_group_has(int size)
  * @sk:		socket
  * @size:	octets, by truesize
  *
- * In the work item nobody waits who
- * could be told that a control group is at its limit, and TCP's way to ask
- * sleeps and calls the OOM killer there; as softirq asks, a group gets what it
- * wants. So it is asked in another way first.
+ * In the work item nobody waits who could be told that a control group is at its
+ * limit, and TCP's way to ask sleeps and calls the OOM killer there; as softirq
+ * asks, a group gets what it wants. So it is asked in another way first.
  *
  * Context: process, socket lock held.
  * Return: false without memory.
