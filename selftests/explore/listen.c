@@ -108,6 +108,8 @@ static int op_l_connect(struct world *w, long arg)
 	frame_put(frame, false, 0x40, 1, 0);
 	if (w->raw >= 0) {
 		w->extra = fd;
+		/* Of two at one port, who accepts it has not that one's octets. */
+		w->fuzzy |= w->o >= 0;
 		return write_all(fd, frame, sizeof(frame));
 	}
 	w->raw = fd;
