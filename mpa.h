@@ -678,6 +678,8 @@ int mpa_startup_request(struct mpa_ctx *ctx);
 enum mpa_startup_verdict mpa_startup_look(struct mpa_ctx *ctx,
 					  struct mpa_startup *startup);
 int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup);
+u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_startup *startup);
+bool mpa_startup_bad(struct mpa_ctx *ctx);
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
 /* mpa_pages.c */

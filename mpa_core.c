@@ -94,6 +94,12 @@ static bool mpa_linger_over(struct mpa_ctx *ctx)
 	return false;
 }
 
+static void mpa_send_fin(struct sock *sk)
+{
+	mpa_tcp_set_fin_aside(sk);
+	mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
+}
+
 /* Everything that arriving octets ask for and softirq must not do. */
 static void mpa_work(struct work_struct *work)
 {
@@ -118,8 +124,10 @@ static void mpa_work(struct work_struct *work)
 		over = mpa_linger_over(ctx);
 		if (over) {
 			mpa_linger_leave(ctx);
+			/* Now, as the memory for it may not stay. */
+			if (mpa_tcp_may_linger(sk) && !ctx->tx.stuck)
+				mpa_send_fin(sk);
 			mpa_leave(ctx);
-			mpa_tcp_set_fin_aside(sk);
 		}
 		goto out;
 	}
@@ -141,8 +149,7 @@ static void mpa_work(struct work_struct *work)
 	}
 	if (ctx->tx.fin_due && mpa_tx_push(ctx) != -EAGAIN) {
 		ctx->tx.fin_due = false;
-		mpa_tcp_set_fin_aside(sk);
-		mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
+		mpa_send_fin(sk);
 	}
 out:
 	set_active_memcg(old);

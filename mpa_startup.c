@@ -48,6 +48,9 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 	/* Our frame goes nowhere any more. */
 	if (state == MPA_STATE_FAILED)
 		mpa_tx_drop(ctx);
+	/* An ordinary TCP socket again. */
+	if (state == MPA_STATE_REJECTED)
+		mpa_tcp_forget_window(ctx->sk, &ctx->tx.window);
 	mpa_startup_wake(ctx, state);
 }
 
@@ -171,7 +174,7 @@ static int mpa_startup_withdraw(struct mpa_ctx *ctx)
 {
 	if (!ctx->tx.stuck)
 		return 0;
-	if (ctx->tx.out->sent)
+	if (ctx->tx.out->sent && !mpa_tcp_gone(ctx->sk))
 		return mpa_startup_fail(ctx, -ENOBUFS, MPA_ERR_LOCAL);
 	mpa_tx_drop(ctx);
 	return 0;
@@ -533,6 +536,9 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
+	/* Somebody else who waited may have been told as well. */
+	if (restarted && ctx->startup_error)
+		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
 	if (err || ctx->state == MPA_STATE_FULL ||
 	    ctx->state == MPA_STATE_REQUESTED)
@@ -750,39 +756,11 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 	mpa_startup_settle(ctx);
 }
 
-/*
- * The peer has rejected the request, and has then reset TCP.
- * Return: octets of the reply, or 0.
- */
-static u32 mpa_startup_rejection(struct mpa_ctx *ctx,
-				 struct mpa_startup *startup)
+/* TCP says EPIPE for a reset behind a FIN. */
+static void mpa_startup_say_why(struct sock *sk, int err)
 {
-	u32 len;
-
-	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error ||
-	    ctx->role != MPA_ROLE_INITIATOR ||
-	    mpa_startup_look(ctx, startup) != MPA_STARTUP_OK ||
-	    !(startup->flags & MPA_PEER_REJECTED))
-		return 0;
-	len = MPA_STARTUP_LEN + startup->private_len;
-	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
-}
-
-/* No startup frame, or not one to go on with, and the peer has then reset TCP. */
-static bool mpa_startup_bad(struct mpa_ctx *ctx)
-{
-	struct mpa_startup startup;
-
-	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error)
-		return false;
-	switch (mpa_startup_look(ctx, &startup)) {
-	case MPA_STARTUP_OK:
-		return mpa_agree_judge(mpa_params(ctx), &startup) < 0;
-	case MPA_STARTUP_MORE:
-		return false;
-	default:
-		return true;
-	}
+	if (cmpxchg(&sk->sk_err, ECONNRESET, err) == EPIPE)
+		cmpxchg(&sk->sk_err, EPIPE, err);
 }
 
 /**
@@ -801,9 +779,9 @@ void mpa_startup_gone(struct mpa_ctx *ctx)
 	u32 len = mpa_startup_rejection(ctx, &startup);
 
 	if (len && len == mpa_tcp_inq(ctx->sk))
-		cmpxchg(&ctx->sk->sk_err, ECONNRESET, ECONNREFUSED);
+		mpa_startup_say_why(ctx->sk, ECONNREFUSED);
 	else if (mpa_startup_bad(ctx))
-		cmpxchg(&ctx->sk->sk_err, ECONNRESET, EPROTO);
+		mpa_startup_say_why(ctx->sk, EPROTO);
 	mpa_kick(ctx, 0);
 }
 
@@ -819,6 +797,7 @@ void mpa_startup_settle(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 	struct mpa_startup startup;
+	bool bad;
 	int err;
 
 	if (!mpa_starting(ctx) || !mpa_tcp_gone(sk))
@@ -826,8 +805,12 @@ void mpa_startup_settle(struct mpa_ctx *ctx)
 	if (mpa_startup_rejection(ctx, &startup) &&
 	    !mpa_startup_take(ctx, &startup) && !mpa_startup_rejected(ctx))
 		return;
+	bad = mpa_startup_bad(ctx);
+	/* mpa_startup_gone() has not seen children that nobody has accepted. */
+	if (bad)
+		mpa_startup_say_why(sk, EPROTO);
 	err = -READ_ONCE(sk->sk_err);
-	if ((!err || err == -EPROTO) && mpa_startup_bad(ctx))
+	if (bad && (!err || err == -EPROTO))
 		mpa_startup_malformed(ctx);
 	else
 		mpa_startup_fail(ctx, err ?: -ECONNRESET, MPA_ERR_TCP);
@@ -870,12 +853,15 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
  */
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
+	bool waits = !mpa_startup_over(ctx);
 	int err = mpa_tcp_wait(ctx, timeo, mpa_startup_over);
 
 	if (err)
 		return err;
 	mpa_startup_settle(ctx);
-	if (ctx->state != MPA_STATE_FAILED && ctx->state != MPA_STATE_REJECTED)
+	/* Who comes later asks for it as SO_ERROR does, and it is told once. */
+	if (!waits || (ctx->state != MPA_STATE_FAILED &&
+		       ctx->state != MPA_STATE_REJECTED))
 		return 0;
 	return mpa_startup_result(ctx);
 }

@@ -212,6 +212,52 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 	       !mpa_verify_end(&verify);
 }
 
+/* ---- in front of a reset ---- */
+
+/**
+ * mpa_startup_rejection() - the peer has rejected the request, and reset TCP
+ * @ctx:	the context
+ * @startup:	filled in
+ *
+ * Context: any, socket lock held.
+ * Return: octets of the reply, or 0.
+ */
+u32 mpa_startup_rejection(struct mpa_ctx *ctx,
+				 struct mpa_startup *startup)
+{
+	u32 len;
+
+	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error ||
+	    ctx->role != MPA_ROLE_INITIATOR ||
+	    mpa_startup_look(ctx, startup) != MPA_STARTUP_OK ||
+	    !(startup->flags & MPA_PEER_REJECTED))
+		return 0;
+	len = MPA_STARTUP_LEN + startup->private_len;
+	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
+}
+
+/**
+ * mpa_startup_bad() - no startup frame has come, or not one to go on with
+ * @ctx:	the context, whose TCP the peer has reset
+ *
+ * Context: any, socket lock held.
+ */
+bool mpa_startup_bad(struct mpa_ctx *ctx)
+{
+	struct mpa_startup startup;
+
+	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error)
+		return false;
+	switch (mpa_startup_look(ctx, &startup)) {
+	case MPA_STARTUP_OK:
+		return mpa_agree_judge(mpa_params(ctx), &startup) < 0;
+	case MPA_STARTUP_MORE:
+		return false;
+	default:
+		return true;
+	}
+}
+
 /* ---- its place among those in startup ---- */
 
 /**

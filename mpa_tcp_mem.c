@@ -91,7 +91,8 @@ void mpa_tcp_force(struct sock *sk, int size)
  */
 void mpa_tcp_set_fin_aside(struct sock *sk)
 {
-	mpa_tcp_force(sk, SKB_TRUESIZE(MAX_TCP_HEADER));
+	/* More than a packet of headers has, by truesize. */
+	mpa_tcp_force(sk, PAGE_SIZE);
 }
 
 static void mpa_tcp_count(struct sock *sk, struct mpa_octets *out, int more)

@@ -4,6 +4,9 @@
  * Linux's drivers for iWARP hardware (cxgb4, irdma) and siw.
  */
 
+#include <pthread.h>
+#include <signal.h>
+
 #include "mpa_test.h"
 #include "mpa_harness.h"
 #include "mpa_pair.h"
@@ -333,9 +336,10 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 	unsigned int i;
 
 	real_time(true);
-	for (i = 0; i < 40; i++) {
+	for (i = 0; i < 80; i++) {
 		const unsigned int which = i % 5, who = i / 5 % 4;
-		const bool wait = i >= 20 && which < 4;
+		const bool wait = i / 20 % 2 && which < 4;
+		const bool fin = i >= 40 && which < 4;
 		u8 frame[FRAME_LEN], code;
 		struct mpa_info info;
 		int err, seen;
@@ -344,6 +348,9 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		n = other_reply(which, frame, &err, &code);
 		ASSERT_EQ(FRAME_LEN, ask(self));
 		ASSERT_EQ(0, write_all(self->fd[1], frame, n));
+		/* Behind a FIN a reset is EPIPE to TCP. */
+		if (fin)
+			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
 		if (wait)
 			ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
 		hang_up(self->fd[1]);
@@ -351,8 +358,8 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		ASSERT_NE(0, POLLHUP & poll_for(self->fd[0], 0, 20000));
 		seen = first_told(self->fd[0], who);
 		EXPECT_EQ(err, seen) {
-			TH_LOG("reply %u, told to %u: %s", which, who,
-			       strerror(seen));
+			TH_LOG("reply %u, told to %u, fin %d: %s", which, who,
+			       fin, strerror(seen));
 		}
 		info = mpa_info(self->fd[0]);
 		EXPECT_EQ(MPA_STATE_FAILED, info.state);
@@ -362,6 +369,186 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		/* Once is enough. */
 		EXPECT_EQ(0, so_error(self->fd[0]));
 	}
+}
+
+/* SO_ERROR has told it before the work item has looked. */
+TEST_F(pair, startup_error_is_told_once)
+{
+	u8 frame[FRAME_LEN];
+	unsigned int which;
+	char octet;
+	size_t n;
+
+	real_time(true);
+	for (which = 0; which < 3; which++) {
+		ASSERT_EQ(FRAME_LEN, ask(self));
+		n = which ? FRAME_LEN : 0;
+		frame_put(frame, true, 0x40, 9, 0);
+		ASSERT_EQ(0, write_all(self->fd[1], frame, n));
+		if (which == 2)
+			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+		ASSERT_NE(0, POLLHUP & poll_for(self->fd[0], 0, 20000));
+		EXPECT_EQ(which ? EPROTO : ECONNRESET, so_error(self->fd[0]));
+		EXPECT_EQ(-1, recv(self->fd[0], &octet, 1, 0));
+		EXPECT_EQ(ENOTCONN, errno) {
+			TH_LOG("case %u: %m", which);
+		}
+	}
+}
+
+/* Its startup begins when it is accepted; the peer has gone by then. */
+TEST_F(pair, bad_request_and_a_reset_before_accept_is_a_bad_request)
+{
+	const struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+	};
+	unsigned int fin;
+
+	for (fin = 0; fin < 2; fin++) {
+		struct sockaddr_in addr = { .sin_family = AF_INET };
+		int listener = socket(AF_INET, SOCK_STREAM, 0);
+		int client = socket(AF_INET, SOCK_STREAM, 0);
+		socklen_t len = sizeof(addr);
+		char octet;
+		int child;
+
+		addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		ASSERT_EQ(0, bind(listener, (void *)&addr, len));
+		ASSERT_EQ(0, mpa_attach(listener));
+		ASSERT_EQ(0, mpa_start_as(listener, &start));
+		ASSERT_EQ(0, listen(listener, 1));
+		ASSERT_EQ(0, getsockname(listener, (void *)&addr, &len));
+		ASSERT_EQ(0, connect(client, (void *)&addr, len));
+		ASSERT_EQ(0, write_all(client, (const u8 *)"HTTP/1.1", 8));
+		if (fin)
+			ASSERT_EQ(0, shutdown(client, SHUT_WR));
+		hang_up(client);
+		child = accept(listener, NULL, NULL);
+		ASSERT_LE(0, child);
+		patience(child, 20);
+		EXPECT_EQ(-1, recv(child, &octet, 1, 0));
+		EXPECT_EQ(EPROTO, errno) {
+			TH_LOG("fin %u: %m", fin);
+		}
+		EXPECT_EQ(0, so_error(child));
+		EXPECT_EQ(MPA_ERR_STARTUP, mpa_info(child).error);
+		close(child);
+		close(listener);
+	}
+}
+
+/* ---- MPA_START that a signal restarts ---- */
+
+struct reader {
+	pthread_t thread;
+	int fd;
+	int error;
+};
+
+static struct reader reader;
+static int rejecter;
+
+static void *reader_main(void *arg)
+{
+	sigset_t all;
+	char octet;
+
+	(void)arg;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	reader.error = recv(reader.fd, &octet, 1, 0) < 0 ? errno : 0;
+	return NULL;
+}
+
+/* While MPA_START is interrupted the reply comes, and the reader is told. */
+static void reject_meanwhile(int sig)
+{
+	u8 frame[FRAME_LEN];
+
+	(void)sig;
+	if (rejecter < 0)
+		return;
+	frame_put(frame, true, 0x60, 1, 0);
+	write_all(rejecter, frame, FRAME_LEN);
+	rejecter = -1;
+	pthread_join(reader.thread, NULL);
+}
+
+/* Reads the request, so that startup is under way, and has a reader wait. */
+static void *interrupter_main(void *arg)
+{
+	pthread_t *starter = arg;
+	u8 frame[FRAME_LEN];
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	read_all(rejecter, frame, FRAME_LEN);
+	pthread_create(&reader.thread, NULL, reader_main, NULL);
+	poll(NULL, 0, 200);
+	pthread_kill(*starter, SIGUSR1);
+	return NULL;
+}
+
+TEST_F(pair, restarted_start_has_the_result_that_a_reader_was_told)
+{
+	struct sigaction action = {
+		.sa_handler = reject_meanwhile, .sa_flags = SA_RESTART,
+	};
+	pthread_t starter = pthread_self(), interrupter;
+	char octet;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_EQ(0, fresh(self, true, false));
+	self->start[0].timeout_ms = 20000;
+	reader.fd = self->fd[0];
+	rejecter = self->fd[1];
+	ASSERT_EQ(0, pthread_create(&interrupter, NULL, interrupter_main,
+				    &starter));
+	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_EQ(ECONNREFUSED, errno);
+	pthread_join(interrupter, NULL);
+	EXPECT_EQ(ECONNREFUSED, reader.error);
+	EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[0]).state);
+	/* Not a second request. */
+	EXPECT_EQ(-1, recv(self->fd[1], &octet, 1, MSG_DONTWAIT));
+}
+
+/* ---- an ordinary TCP socket again ---- */
+
+TEST_F(pair, rejected_socket_is_not_corked)
+{
+	static u8 octets[100000];
+	unsigned int i, soon = 0;
+	u8 frame[FRAME_LEN];
+
+	/* The request goes out behind more than the peer's window. */
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
+	ASSERT_EQ(0, mpa_attach(self->fd[0]));
+	set_nonblock(self->fd[0]);
+	ASSERT_EQ(sizeof(octets), send(self->fd[0], octets, sizeof(octets),
+				       0));
+	ASSERT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+	ASSERT_EQ(EINPROGRESS, errno);
+	frame_put(frame, true, 0x60, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN));
+	ASSERT_NE(0, POLLERR & poll_for(self->fd[0], POLLOUT, 20000));
+	EXPECT_EQ(ECONNREFUSED, so_error(self->fd[0]));
+	ASSERT_EQ(sizeof(octets), read_all(self->fd[1], octets,
+					   sizeof(octets)));
+	ASSERT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
+	ASSERT_TRUE(acked(self->fd[0]));
+	/* What is corked goes after 200 ms, each time. */
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(5, send(self->fd[0], "plain", 5, 0));
+		soon += poll_for(self->fd[1], POLLIN, 150) == POLLIN;
+		ASSERT_EQ(5, read_all(self->fd[1], frame, 5));
+	}
+	EXPECT_LT(0, soon);
 }
 
 TEST_HARNESS_MAIN
