@@ -62,6 +62,7 @@ struct job {
  * @role:	of the last MPA_START that was accepted
  * @batch:	MPA_RECV_BATCH is on
  * @fuzzy:	the model does not know which octets were taken
+ * @racing:	and will not, as operations are done at once
  * @wrote:	octets from @raw to @s
  * @plain_got:	how many of them were read before MPA, or between
  * @begin:	where the peer's startup frame begins, or the first FPDU
@@ -94,6 +95,7 @@ struct world {
 	bool lowat;
 	bool kept;
 	bool fuzzy;
+	bool racing;
 	bool over;
 	bool rcv_error;
 	bool fin;

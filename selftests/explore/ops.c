@@ -581,7 +581,7 @@ static int connect_anew(struct world *w)
 		w->peer.fd = w->raw;
 		w->ended = false;
 		w->fin = false;
-		w->fuzzy = false;
+		w->fuzzy = w->racing;
 		w->shut = 0;
 		w->wrote_len = 0;
 		w->plain_got = 0;

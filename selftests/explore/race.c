@@ -179,6 +179,7 @@ static void race_run(const struct race *race)
 		violation[0] = 0;
 		return;
 	}
+	world.racing = true;
 	world.fuzzy = true;
 	world.ep = -1;
 	if (!op_can(&world, first))
