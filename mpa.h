@@ -416,6 +416,7 @@ struct mpa_rx_more {
  * @put_off:	release_cb lets the work item run; written with the spinlock
  *		of the socket lock held
  * @restarts:	a signal has interrupted MPA_START before it had a result
+ * @told:	a call that waited has been told what startup failed with
  * @enhanced:	IRD and ORD were negotiated
  * @startup_error: poll: negative errno that startup ended with
  * @deadline:	jiffies when startup must be over, or @linger
@@ -450,6 +451,7 @@ struct mpa_ctx {
 	bool			embryo;
 	bool			put_off;
 	bool			restarts;
+	bool			told;
 	bool			enhanced;
 	bool			have_peer;
 	u32			plain;

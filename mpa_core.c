@@ -124,6 +124,7 @@ static void mpa_work(struct work_struct *work)
 		over = mpa_linger_over(ctx);
 		if (over) {
 			mpa_linger_leave(ctx);
+			mpa_rx_discard(ctx);
 			/* Now, as the memory for it may not stay. */
 			if (mpa_tcp_may_linger(sk) && !ctx->tx.stuck)
 				mpa_send_fin(sk);

@@ -408,6 +408,7 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->code = MPA_ERR_NONE;
 	ctx->startup_error = 0;
 	ctx->restarts = false;
+	ctx->told = false;
 	ctx->role = params->role;
 	ctx->revision = params->revision;
 	ctx->enhanced = false;
@@ -503,8 +504,10 @@ static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 /* Not a second time from SO_ERROR; another error that has come since is. */
 static int mpa_startup_result(struct mpa_ctx *ctx)
 {
-	if (ctx->startup_error)
+	if (ctx->startup_error) {
 		cmpxchg(&ctx->sk->sk_err, -ctx->startup_error, 0);
+		ctx->told = true;
+	}
 	return ctx->startup_error;
 }
 
@@ -536,8 +539,8 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
-	/* Somebody else who waited may have been told as well. */
-	if (restarted && ctx->startup_error)
+	/* Somebody else who waited has been told as well. */
+	if (restarted && ctx->told)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
 	if (err || ctx->state == MPA_STATE_FULL ||
@@ -860,10 +863,7 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 		return err;
 	mpa_startup_settle(ctx);
 	/* Who comes later asks for it as SO_ERROR does, and it is told once. */
-	if (!waits || (ctx->state != MPA_STATE_FAILED &&
-		       ctx->state != MPA_STATE_REJECTED))
-		return 0;
-	return mpa_startup_result(ctx);
+	return waits ? mpa_startup_result(ctx) : 0;
 }
 
 /**

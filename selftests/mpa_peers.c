@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/time.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -514,6 +515,36 @@ TEST_F(pair, restarted_start_has_the_result_that_a_reader_was_told)
 	EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[0]).state);
 	/* Not a second request. */
 	EXPECT_EQ(-1, recv(self->fd[1], &octet, 1, MSG_DONTWAIT));
+}
+
+static void do_nothing(int sig)
+{
+	(void)sig;
+}
+
+/* As after connect(2): the program polls, and SO_ERROR tells. */
+TEST_F(pair, interrupted_start_is_told_once)
+{
+	const struct sigaction action = { .sa_handler = do_nothing };
+	const struct itimerval soon = { .it_value.tv_usec = 200000 };
+	u8 frame[FRAME_LEN];
+
+	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
+	ASSERT_EQ(0, fresh(self, true, false));
+	self->start[0].timeout_ms = 20000;
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &soon, NULL));
+	ASSERT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+	ASSERT_EQ(EINTR, errno);
+	ASSERT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
+	frame_put(frame, true, 0x60, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN));
+	ASSERT_NE(0, POLLERR & poll_for(self->fd[0], POLLOUT, 20000));
+	EXPECT_EQ(ECONNREFUSED, so_error(self->fd[0]));
+	set_nonblock(self->fd[0]);
+	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_EQ(EINPROGRESS, errno);
+	/* A request of its own. */
+	EXPECT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
 }
 
 /* ---- an ordinary TCP socket again ---- */
