@@ -450,8 +450,8 @@ struct mpa_ctx {
 	bool			closing;
 	bool			embryo;
 	bool			put_off;
-	bool			restarts;
-	bool			told;
+	bool			restarts : 1;
+	bool			told : 1;
 	bool			enhanced;
 	bool			have_peer;
 	u32			plain;
