@@ -222,8 +222,7 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
  * Context: any, socket lock held.
  * Return: octets of the reply, or 0.
  */
-u32 mpa_startup_rejection(struct mpa_ctx *ctx,
-				 struct mpa_startup *startup)
+u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_startup *startup)
 {
 	u32 len;
 
