@@ -265,8 +265,8 @@ static bool sender_waits(struct sender *s)
 TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 {
 	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
-	struct sender s = { .octets = record_row, .len = 1 << 20 };
-	u8 *seen = malloc(1 << 20);
+	struct sender s = { .octets = record_row, .len = 1 << 17 };
+	u8 *seen = malloc(1 << 17);
 
 	ASSERT_EQ(0, fresh(self, false, true));
 	/* So that it does wait. */

@@ -545,7 +545,7 @@ TEST_F_TIMEOUT(races, unload_meanwhile, 600)
 	until = now_ms() + 100000;
 	pthread_create(&thread, NULL, unloader, crowd);
 	/* And until both have been seen, on a machine that is busy. */
-	for (i = 0; i < rounds(200, 2000) ||
+	for (i = 0; i < rounds(100, 2000) ||
 	     ((!__atomic_load_n(&crowd->got, __ATOMIC_RELAXED) ||
 	       !__atomic_load_n(&crowd->bad, __ATOMIC_RELAXED)) &&
 	      now_ms() < until); i++) {
