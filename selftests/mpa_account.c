@@ -343,8 +343,9 @@ static bool group_enter(void)
 }
 
 /*
- * Each processor charges a group for 64 pages at a time: so many that this does
- * not matter, on one of them.
+ * A processor charges a group for 64 pages at a time, so memory.current is wrong
+ * by as much. On one processor, so many contexts are four times that, at the
+ * least that each has to cost, in octets.
  */
 #define CONTEXTS	4000
 #define CONTEXT_LEAST	300
