@@ -799,8 +799,8 @@ bool mpa_policy_enter_startup(struct mpa_ctx *ctx,
 			      struct mpa_admission *admission);
 void mpa_policy_heard(struct mpa_admission *admission);
 void mpa_policy_leave_startup(struct mpa_admission *admission);
-unsigned int mpa_policy_in_startup(const struct net *net);
-unsigned long mpa_policy_ousted(const struct net *net);
+void mpa_policy_startups(const struct net *net, unsigned int *now,
+			 unsigned long *ousted);
 
 /* mpa_stat.c */
 int mpa_stat_init(void);

@@ -366,21 +366,22 @@ void mpa_policy_leave_startup(struct mpa_admission *admission)
 }
 
 /**
- * mpa_policy_in_startup() - how many connections are in startup
+ * mpa_policy_startups() - count connections in startup
  * @net:	namespace
+ * @now:	set to how many there are
+ * @ousted:	set to how many have had to make room for others so far
+ *
+ * Both are of one moment: who has to go is in one of them.
+ *
+ * Context: process.
  */
-unsigned int mpa_policy_in_startup(const struct net *net)
+void mpa_policy_startups(const struct net *net, unsigned int *now,
+			 unsigned long *ousted)
 {
-	const struct mpa_policy *policy = mpa_policy(net);
+	struct mpa_policy *policy = mpa_policy(net);
 
-	return READ_ONCE(policy->initiators) + READ_ONCE(policy->responders);
-}
-
-/**
- * mpa_policy_ousted() - how many had to make room for others
- * @net:	namespace
- */
-unsigned long mpa_policy_ousted(const struct net *net)
-{
-	return READ_ONCE(mpa_policy(net)->ousted);
+	spin_lock_bh(&policy->lock);
+	*now = policy->initiators + policy->responders;
+	*ousted = policy->ousted;
+	spin_unlock_bh(&policy->lock);
 }

@@ -60,7 +60,8 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 {
 	struct net *net = seq->private;
 	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
-	unsigned int i;
+	unsigned int i, in_startup;
+	unsigned long ousted;
 
 	for (i = 0; i < MPA_MIB_MAX; i++) {
 		unsigned long sum = 0;
@@ -70,10 +71,9 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 			sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[i]);
 		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_names[i], sum);
 	}
-	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup",
-		   mpa_policy_in_startup(net));
-	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted",
-		   mpa_policy_ousted(net));
+	mpa_policy_startups(net, &in_startup, &ousted);
+	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup", in_startup);
+	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", ousted);
 	/* Not of this namespace, as TCP's "mem" in /proc/net/sockstat. */
 	seq_printf(seq, "%-32s\t%lu\n", "MpaMemKept", mpa_pages_held());
 	return 0;

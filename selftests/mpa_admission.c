@@ -12,7 +12,7 @@
 
 #define MOST	8	/* net.mpa.startup_max */
 #define PORTS	2
-#define CROWD	64
+#define CROWD	160
 
 FIXTURE(gate)
 {
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(gate)
 /* Who has been counted so far, at the least: those who are in, or had to go. */
 static long long counted(void)
 {
-	return statistic("MpaInStartup") + statistic("MpaStartupOusted");
+	return statistics("MpaInStartup", "MpaStartupOusted");
 }
 
 /* One more at a port, that says so much of its request; its index, or -1. */
@@ -227,21 +227,30 @@ TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
 	EXPECT_TRUE(waits(self, i));
 }
 
+/*
+ * Two that are silent as well, at another port, stay there. Nobody knows which
+ * ports are counted together, one in 32 is with that of the crowd: then they
+ * pay like it, and those of the next port need not.
+ */
 TEST_F(gate, listener_with_most_pays)
 {
-	int quiet, i;
+	int quiet, i, round, stay = 0;
 
-	ASSERT_EQ(0, come(self, 0, 0, MOST));
-	/* Two at another port, silent as well. */
-	quiet = come(self, 1, 0, 2);
-	ASSERT_LE(0, quiet);
-	ASSERT_LE(0, come(self, 0, 0, 3 * MOST));
-	for (i = quiet; i < quiet + 2; i++) {
-		EXPECT_TRUE(waits(self, i)) {
-			TH_LOG("%s: another port's crowd has pushed it out",
-			       strerror(so_error(self->child[i])));
-		}
+	for (round = 0; round < 4 && stay < 2; round++) {
+		close(self->listener[1]);
+		ASSERT_EQ(0, listener_open(self, 1));
+		ASSERT_LE(0, come(self, 0, 0, MOST));
+		quiet = come(self, 1, 0, 2);
+		ASSERT_LE(0, quiet);
+		ASSERT_LE(0, come(self, 0, 0, 3 * MOST));
+		stay = waits(self, quiet) + waits(self, quiet + 1);
 	}
+	EXPECT_EQ(2, stay) {
+		TH_LOG("another port's crowd has pushed them out of %d ports",
+		       round);
+	}
+	for (i = self->n - 1; i >= self->n - MOST + 2; i--)
+		EXPECT_TRUE(waits(self, i));
 	EXPECT_EQ(MOST, statistic("MpaInStartup"));
 	EXPECT_TRUE(served(self, 1));
 }

@@ -292,19 +292,27 @@ static inline int sysctl_put(const char *name, long value)
 	return err;
 }
 
-/* "MpaTxSkbs<blank>123" in /proc/net/mpa_stat, of this network namespace; or -1. */
-static inline long long statistic(const char *name)
+/*
+ * "MpaTxSkbs<blank>123" in /proc/net/mpa_stat, of this network namespace; or -1.
+ * With a second name, the sum of both as they were at one time.
+ */
+static inline long long statistics(const char *name, const char *also)
 {
 	FILE *file = fopen("/proc/net/mpa_stat", "r");
 	long long value = -1, n;
 	char seen[64];
 
 	while (file && fscanf(file, "%63s %lld", seen, &n) == 2)
-		if (!strcmp(seen, name))
-			value = n;
+		if (!strcmp(seen, name) || !strcmp(seen, also))
+			value = value < 0 ? n : value + n;
 	if (file)
 		fclose(file);
 	return value;
+}
+
+static inline long long statistic(const char *name)
+{
+	return statistics(name, "");
 }
 
 /* Octets that TCP has received, of data and of startup. */
