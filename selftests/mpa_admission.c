@@ -5,6 +5,8 @@
  * user that has most and of his port that has.
  */
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/fsuid.h>
 
 #include "mpa_test.h"
@@ -379,6 +381,35 @@ TEST_F(gate, lowered_limit_is_reached)
 	EXPECT_TRUE(waits(self, self->n - 1));
 	EXPECT_TRUE(waits(self, self->n - 2));
 	EXPECT_TRUE(had_to_go(self, self->n - 3));
+}
+
+static long long least;
+static atomic_bool enough;
+
+static void *look_for_less(void *unused)
+{
+	while (!enough) {
+		long long n = statistic("MpaInStartup");
+
+		if (n < least)
+			least = n;
+	}
+	return NULL;
+}
+
+/* Who makes room and who takes it are counted at one time. */
+TEST_F(gate, nobody_sees_a_place_between_two)
+{
+	pthread_t reader;
+
+	ASSERT_EQ(0, come(self, 0, 0, MOST));
+	least = MOST;
+	enough = false;
+	ASSERT_EQ(0, pthread_create(&reader, NULL, look_for_less, NULL));
+	EXPECT_LE(0, come(self, 0, 0, CROWD - MOST));
+	enough = true;
+	pthread_join(reader, NULL);
+	EXPECT_EQ(MOST, least);
 }
 
 /* One that has had to go counts no more, nor when it is closed. */
