@@ -85,7 +85,6 @@ struct mpa_table;
  *		starts one
  * @frags:	fragments of that skb
  * @end:	TCP has to be told that the next FPDU starts a segment
- * @follow:	the next FPDU belongs to the last span
  */
 struct mpa_slot {
 	u32	emss;
@@ -94,8 +93,9 @@ struct mpa_slot {
 	u32	used;
 	u32	frags;
 	bool	end;
-	bool	follow;
 };
+
+#define MPA_SPLIT_NOT		U32_MAX
 
 /**
  * struct mpa_octets - octets on their way to TCP
@@ -104,6 +104,8 @@ struct mpa_slot {
  * @room:	octets that @frag has room for
  * @len:	octets filled in
  * @sent:	octets that TCP has taken
+ * @split:	a segment starts with this one, which TCP has not been told yet,
+ *		or MPA_SPLIT_NOT
  * @slot:	where those go that are FPDUs
  * @cur:	entry of @frag where octet @len goes
  * @cur_off:	and how far into it
@@ -120,6 +122,7 @@ struct mpa_octets {
 	u32		room;
 	u32		len;
 	u32		sent;
+	u32		split;
 	struct mpa_slot	slot;
 	u32		cur;
 	u32		cur_off;
@@ -209,56 +212,6 @@ struct mpa_params {
 };
 
 /**
- * enum mpa_cut - why a segment starts elsewhere than with an FPDU
- * @MPA_CUT_NOT:	it does start with one
- * @MPA_CUT_PROBE:	a window probe has cut one before
- * @MPA_CUT_WINDOW:	the peer's receive window has
- * @MPA_CUT_PMTU:	EMSS has shrunk, with the path's MTU or half a window
- * @MPA_CUT_SACK:	EMSS has shrunk, for SACK blocks
- * @MPA_CUT_OVERSIZED:	its FPDU is larger than EMSS
- * @MPA_CUT_SMALL_MSS:	as no FPDU can be made small enough
- * @MPA_CUT_RESIDUE:	TCP had no memory for the rest of an FPDU
- * @MPA_CUT_OTHER:	something else
- * @MPA_CUTS:		how many there are
- */
-enum mpa_cut {
-	MPA_CUT_NOT,
-	MPA_CUT_PROBE,
-	MPA_CUT_WINDOW,
-	MPA_CUT_PMTU,
-	MPA_CUT_SACK,
-	MPA_CUT_OVERSIZED,
-	MPA_CUT_SMALL_MSS,
-	MPA_CUT_RESIDUE,
-	MPA_CUT_OTHER,
-	MPA_CUTS
-};
-
-struct mpa_span;
-
-/**
- * struct mpa_align - where segments start
- * @span:	ring of what is in TCP's queues
- * @room:	entries that @span has room for, a power of two
- * @first:	the oldest one
- * @nr:		entries in use
- * @residue:	where the rest of an FPDU began that TCP had no memory for
- * @broken:	enum mpa_cut: why what leaves next does not start with an FPDU
- * @skbs:	counter for MPA_INFO
- * @segs:	counters for MPA_INFO
- */
-struct mpa_align {
-	struct mpa_span	*span;
-	u32		room;
-	u32		first;
-	u32		nr;
-	u32		residue;
-	u8		broken;
-	u64		skbs;
-	u64		segs[MPA_CUTS];
-};
-
-/**
  * struct mpa_tx - sending
  * @marked:	the peer wants markers
  * @crc:	CRCs are generated
@@ -266,7 +219,6 @@ struct mpa_align {
  * @finished:	no more will be sent
  * @fin_due:	by shutdown(2), and TCP has to be told when it has all of @out
  * @stuck:	poll: octets in @out wait for TCP to take them
- * @draining:	poll: a sender waits until all is acked, to change the MSS
  * @packing:	user: short FPDUs may share a segment
  * @oversize:	user: a ULPDU may be longer than MULPDU
  * @held:	the FPDUs in @out wait for more of a batch
@@ -283,12 +235,14 @@ struct mpa_align {
  * @largest:	octets of the largest FPDU in @out
  * @same_len:	octets of the last FPDU
  * @same:	how many of that length there were in a row
- * @misfit:	octets given to TCP since the MSS fitted
  * @out:	the FPDUs being made, or what TCP has not taken of them;
  *		allocated with the first one
  * @fit:	the MSS
  * @window:	the peer's window
- * @align:	where segments start
+ * @watch:	which segments start with an FPDU
+ * @tail_emss:	EMSS by which TCP's queue was laid out, 0: with an FPDU that is
+ *		larger
+ * @tail_used:	octets in its last segment
  * @ulpdus:	counter for MPA_INFO
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
@@ -300,7 +254,6 @@ struct mpa_tx {
 	bool			finished;
 	bool			fin_due;
 	bool			stuck;
-	bool			draining;
 	bool			packing;
 	bool			oversize;
 	bool			held;
@@ -317,11 +270,12 @@ struct mpa_tx {
 	u32			largest;
 	u32			same_len;
 	u32			same;
-	u32			misfit;
 	struct mpa_octets	*out;
 	struct mpa_fit		fit;
 	struct mpa_window	window;
-	struct mpa_align	align;
+	struct mpa_watch	watch;
+	u32			tail_emss;
+	u32			tail_used;
 	u64			ulpdus;
 	u64			octets;
 	u64			markers;
@@ -709,20 +663,17 @@ u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max);
 
 /* mpa_align.c */
-int mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss);
+void mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss);
 void mpa_align_resume(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 len);
+void mpa_align_retry(struct mpa_ctx *ctx);
 bool mpa_align_fits(const struct mpa_tx *tx, const struct mpa_slot *slot,
 		    u32 len);
 void mpa_align_break(struct mpa_slot *slot);
-void mpa_align_given(struct mpa_ctx *ctx, const struct mpa_slot *slot,
-		     u32 seq, u32 len, u32 largest);
-void mpa_align_sent(struct mpa_ctx *ctx, u32 seq, u32 len, u32 seg);
-void mpa_align_free(struct mpa_align *align);
+void mpa_align_given(struct mpa_ctx *ctx, const struct mpa_slot *slot, u32 len);
 
 /* mpa_handover.c */
 void mpa_tx_drop_out(struct mpa_ctx *ctx);
-int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
-		     enum mpa_push push);
+int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
 int mpa_tx_push(struct mpa_ctx *ctx);
 int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push);
 bool mpa_tx_may_hold(const struct mpa_tx *tx);
@@ -805,7 +756,8 @@ void mpa_policy_startups(const struct net *net, unsigned int *now,
 /* mpa_stat.c */
 int mpa_stat_init(void);
 void mpa_stat_exit(void);
-void mpa_stat_sent(const struct sock *sk, u32 skbs, enum mpa_cut cut, u32 n);
+void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unaligned,
+		   enum mpa_cut cut);
 
 /* mpa_core.c */
 void mpa_close(struct sock *sk, long timeout);

@@ -214,13 +214,6 @@ void mpa_write_space(struct sock *sk)
 
 	if (!ctx)
 		return;
-	if (ctx->tx.draining) {
-		if (!mpa_tcp_drained(sk)) {
-			mpa_tcp_want_drained(sk);
-			return;
-		}
-		WRITE_ONCE(ctx->tx.draining, false);
-	}
 	mpa_tx_write_space(ctx);
 }
 
@@ -298,7 +291,7 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 		if (READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN)
 			break;
 		if (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.stuck) ||
-		    READ_ONCE(ctx->tx.starved) || READ_ONCE(ctx->tx.draining))
+		    READ_ONCE(ctx->tx.starved))
 			mask &= ~out;
 		break;
 	default:

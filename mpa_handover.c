@@ -37,8 +37,7 @@ static int mpa_tx_disturbed(struct mpa_ctx *ctx)
 	return -EPIPE;
 }
 
-static int mpa_tx_to_tcp(struct mpa_ctx *ctx, bool end_segment,
-			 enum mpa_push push)
+static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	int shut = ctx->sk->sk_shutdown & SEND_SHUTDOWN;
 	struct mpa_tx *tx = &ctx->tx;
@@ -50,7 +49,7 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, bool end_segment,
 	/* TCP would take nothing more, after a shutdown(2) that has to wait. */
 	if (shut && tx->finished)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
-	err = mpa_tcp_send(sk, tx->out, &tx->window, end_segment, push);
+	err = mpa_tcp_send(sk, tx->out, &tx->window, push);
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | shut);
 	tx->seq = mpa_tcp_write_seq(sk);
@@ -61,7 +60,6 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, bool end_segment,
 /**
  * mpa_tx_hand_over() - hand octets to TCP
  * @ctx:	the context
- * @end_segment: the first of them starts a segment
  * @push:	what TCP does with them
  *
  * An error that the connection is in stays for its user to find.
@@ -70,17 +68,14 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, bool end_segment,
  * Return: 0; -EAGAIN when memory is short, and the work item tries again; or
  * -EPIPE when the connection is gone: they are dropped.
  */
-int mpa_tx_hand_over(struct mpa_ctx *ctx, bool end_segment,
-		     enum mpa_push push)
+int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct sock *sk = ctx->sk;
 	int err;
 
-	err = mpa_tx_to_tcp(ctx, end_segment, push);
+	err = mpa_tx_to_tcp(ctx, push);
 	if (err == -EAGAIN) {
-		if (tx->out->sent)
-			tx->align.residue = mpa_tcp_write_seq(sk);
 		WRITE_ONCE(tx->stuck, true);
 		mpa_kick(ctx, MPA_RETRY_DELAY);
 		return err;
@@ -108,7 +103,8 @@ int mpa_tx_push(struct mpa_ctx *ctx)
 
 	if (!tx->stuck)
 		return 0;
-	err = mpa_tx_hand_over(ctx, false, MPA_PUSH_ALL);
+	mpa_align_retry(ctx);
+	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 	if (!err)
 		mpa_tcp_push(ctx->sk, &tx->window, false);
 	return err;
@@ -148,12 +144,12 @@ int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push)
 
 	if (tx->held)
 		mpa_align_resume(ctx, slot, tx->out->len);
-	mpa_align_given(ctx, slot, mpa_tcp_write_seq(ctx->sk), tx->out->len,
-			tx->largest);
+	mpa_align_given(ctx, slot, tx->out->len);
 	tx->largest = 0;
 	tx->held = false;
-	tx->misfit += tx->out->len;
-	err = mpa_tx_hand_over(ctx, slot->end, push);
+	if (slot->end)
+		tx->out->split = 0;
+	err = mpa_tx_hand_over(ctx, push);
 	return err == -EAGAIN ? 0 : err;
 }
 

@@ -19,6 +19,7 @@ void mpa_octets_reset(struct mpa_octets *out)
 	out->room = 0;
 	out->len = 0;
 	out->sent = 0;
+	out->split = MPA_SPLIT_NOT;
 	out->cur = 0;
 	out->cur_off = 0;
 }

@@ -305,7 +305,6 @@ static int mpa_put(const void *from, size_t size, char __user *val,
 static int mpa_get_info(struct sock *sk, struct mpa_ctx *ctx,
 			char __user *val, int __user *len)
 {
-	const struct mpa_align *align = &ctx->tx.align;
 	struct mpa_info info = {};
 
 	lock_sock(sk);
@@ -340,16 +339,9 @@ static int mpa_get_info(struct sock *sk, struct mpa_ctx *ctx,
 	info.rx_ulpdus = ctx->rx.ulpdus;
 	info.rx_octets = ctx->rx.octets;
 	info.rx_markers = ctx->rx.markers;
-	info.tx_skbs = align->skbs;
-	info.tx_segs_aligned = align->segs[MPA_CUT_NOT];
-	info.tx_segs_probe = align->segs[MPA_CUT_PROBE];
-	info.tx_segs_window = align->segs[MPA_CUT_WINDOW];
-	info.tx_segs_pmtu = align->segs[MPA_CUT_PMTU];
-	info.tx_segs_sack = align->segs[MPA_CUT_SACK];
-	info.tx_segs_oversized = align->segs[MPA_CUT_OVERSIZED];
-	info.tx_segs_small_mss = align->segs[MPA_CUT_SMALL_MSS];
-	info.tx_segs_residue = align->segs[MPA_CUT_RESIDUE];
-	info.tx_segs_other = align->segs[MPA_CUT_OTHER];
+	info.tx_packets = ctx->tx.watch.packets;
+	info.tx_segs_aligned = ctx->tx.watch.aligned;
+	info.tx_segs_unaligned = ctx->tx.watch.unaligned;
 	release_sock(sk);
 
 	return mpa_put(&info, sizeof(info), val, len);

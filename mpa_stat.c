@@ -11,7 +11,7 @@
 #include "mpa.h"
 
 enum {
-	MPA_MIB_TX_SKBS,
+	MPA_MIB_TX_PACKETS,
 	MPA_MIB_TX_SEGS,		/* and on, as enum mpa_cut */
 	MPA_MIB_MAX = MPA_MIB_TX_SEGS + MPA_CUTS,
 };
@@ -25,35 +25,33 @@ struct mpa_stat {
 };
 
 static const char * const mpa_mib_names[] = {
-	[MPA_MIB_TX_SKBS] = "MpaTxSkbs",
+	[MPA_MIB_TX_PACKETS] = "MpaTxPackets",
 	[MPA_MIB_TX_SEGS + MPA_CUT_NOT] = "MpaTxSegsAligned",
-	[MPA_MIB_TX_SEGS + MPA_CUT_PROBE] = "MpaTxSegsProbe",
-	[MPA_MIB_TX_SEGS + MPA_CUT_WINDOW] = "MpaTxSegsWindow",
-	[MPA_MIB_TX_SEGS + MPA_CUT_PMTU] = "MpaTxSegsPmtu",
-	[MPA_MIB_TX_SEGS + MPA_CUT_SACK] = "MpaTxSegsSack",
 	[MPA_MIB_TX_SEGS + MPA_CUT_OVERSIZED] = "MpaTxSegsOversized",
-	[MPA_MIB_TX_SEGS + MPA_CUT_SMALL_MSS] = "MpaTxSegsSmallMss",
-	[MPA_MIB_TX_SEGS + MPA_CUT_RESIDUE] = "MpaTxSegsResidue",
+	[MPA_MIB_TX_SEGS + MPA_CUT_WINDOW] = "MpaTxSegsWindow",
 	[MPA_MIB_TX_SEGS + MPA_CUT_OTHER] = "MpaTxSegsOther",
 };
 
 static unsigned int mpa_stat_id __read_mostly;
 
 /**
- * mpa_stat_sent() - count segments handed to IP
+ * mpa_stat_sent() - count a packet handed to IP
  * @sk:		socket
- * @skbs:	data packets that begin with them
- * @cut:	why they start where they do
- * @n:		how many
+ * @aligned:	segments of it that start with an FPDU
+ * @unaligned:	the others
+ * @cut:	why those do not
  *
  * Context: any.
  */
-void mpa_stat_sent(const struct sock *sk, u32 skbs, enum mpa_cut cut, u32 n)
+void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unaligned,
+		   enum mpa_cut cut)
 {
 	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
 
-	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SKBS], skbs);
-	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS + cut], n);
+	this_cpu_inc(stat->mib->mibs[MPA_MIB_TX_PACKETS]);
+	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS], aligned);
+	if (unaligned)
+		this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS + cut], unaligned);
 }
 
 static int mpa_stat_show(struct seq_file *seq, void *v)

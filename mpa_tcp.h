@@ -12,48 +12,71 @@ struct mpa_octets;
 /**
  * struct mpa_tail - the last skb of TCP's send queue
  * @open:	it is unsent, and what TCP is given next goes into it; if not,
- *		only @end is valid
- * @seq:	sequence number of its first octet
- * @end:	and of the next one that TCP is given
+ *		nothing else is valid
+ * @len:	its octets
  * @frags:	its fragments
  */
 struct mpa_tail {
 	bool	open;
-	u32	seq;
-	u32	end;
+	u32	len;
 	u32	frags;
 };
 
 /**
- * struct mpa_sent - a data packet that TCP hands to IP
- * @seq:	sequence number
- * @len:	octets of payload
- * @seg:	octets of a segment of it
- * @emss:	EMSS at the moment
- * @window_end:	end of the peer's receive window
- * @sacks:	EMSS is smaller than it could be, as SACK blocks are owed
- * @probe:	may be a window probe
+ * enum mpa_cut - why a segment starts elsewhere than with an FPDU
+ * @MPA_CUT_NOT:	it does start with one
+ * @MPA_CUT_OVERSIZED:	its FPDU is larger than EMSS
+ * @MPA_CUT_WINDOW:	TCP has cut one at the edge of the peer's receive
+ *			window, or to probe it
+ * @MPA_CUT_OTHER:	EMSS has changed, or something else
+ * @MPA_CUTS:		how many there are
  */
-struct mpa_sent {
+enum mpa_cut {
+	MPA_CUT_NOT,
+	MPA_CUT_OVERSIZED,
+	MPA_CUT_WINDOW,
+	MPA_CUT_OTHER,
+	MPA_CUTS
+};
+
+/**
+ * struct mpa_watch - which segments start with an FPDU
+ * @seq:	sequence number of the octet that leaves next for the first time
+ * @fpdu:	and of the first FPDU that has not begun before it, or whose
+ *		length is not known yet
+ * @pos:	stream position of @fpdu
+ * @len:	octets of the FPDU in front of @fpdu
+ * @high:	first octet of ULPDU_Length, when a packet has ended behind it
+ * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
+ * @packets:	counter for MPA_INFO
+ * @aligned:	counter for MPA_INFO
+ * @unaligned:	counter for MPA_INFO
+ */
+struct mpa_watch {
 	u32	seq;
+	u32	fpdu;
+	u32	pos;
 	u32	len;
-	u32	seg;
-	u32	emss;
-	u32	window_end;
-	bool	sacks;
-	bool	probe;
+	u8	high;
+	u8	cut;
+	u64	packets;
+	u64	aligned;
+	u64	unaligned;
 };
 
 /**
  * struct mpa_fit - the MSS, made a multiple of what FPDUs are long
  * @unit:	what FPDUs are long, in octets
  * @emss:	EMSS that came of it
+ * @end:	sequence number behind the last octets that another MSS would
+ *		have TCP cut elsewhere
  * @less:	octets by which we have lowered the MSS
  * @ext_hdr_len: TCP's variable by which we have, as we left it
  */
 struct mpa_fit {
 	u32	unit;
 	u32	emss;
+	u32	end;
 	u16	less;
 	u16	ext_hdr_len;
 };
@@ -75,12 +98,14 @@ enum mpa_push {
  * @corked:	TCP is corked for it, or for @more
  * @more:	the user has said that more follows
  * @pushed:	TCP has been told to send what it has
+ * @since:	sequence number where the call or the batch begins
  * @lent:	tasks that set TCP's options, which are the user's meanwhile
  */
 struct mpa_window {
 	bool	corked;
 	bool	more;
 	bool	pushed;
+	u32	since;
 	u32	lent;
 };
 
@@ -163,13 +188,12 @@ void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 /* mpa_tcp_out.c */
 u32 mpa_tcp_emss(struct sock *sk);
 void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
-bool mpa_tcp_drained(const struct sock *sk);
-void mpa_tcp_want_drained(struct sock *sk);
-void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail, u32 *una);
+u32 mpa_tcp_emss_now(const struct sock *sk);
+u32 mpa_tcp_unsent(const struct sock *sk);
+void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail);
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
 void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
-bool mpa_tcp_unsent(const struct sock *sk);
 void mpa_tcp_end_segment(struct sock *sk);
 u32 mpa_tcp_packet_max(struct sock *sk);
 u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
@@ -179,13 +203,13 @@ void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
 			 void (*write_space)(struct sock *sk));
 void mpa_tcp_fail(struct sock *sk, int err);
 int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
-		 struct mpa_window *window, bool end_segment,
-		 enum mpa_push push);
+		 struct mpa_window *window, enum mpa_push push);
 u32 mpa_tcp_frags(const struct mpa_octets *out);
 u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags);
 u32 mpa_tcp_write_seq(const struct sock *sk);
-void mpa_tcp_sent_how(const struct sock *sk, struct mpa_sent *sent);
-void mpa_tcp_watch(struct sock *sk);
+
+/* mpa_tcp_watch.c */
+void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch);
 void mpa_tcp_unwatch(struct sock *sk);
 
 /**

@@ -4,7 +4,6 @@
  * over and cut into segments, what leaves.
  */
 
-#include <linux/mutex.h>
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
@@ -26,9 +25,15 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
-static u32 mpa_tcp_emss_now(const struct tcp_sock *tp)
+/**
+ * mpa_tcp_emss_now() - effective maximum segment size, as TCP has it now
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_emss_now(const struct sock *sk)
 {
-	return tp->mss_cache - mpa_tcp_sack_len(tp);
+	return tcp_sk(sk)->mss_cache - mpa_tcp_sack_len(tcp_sk(sk));
 }
 
 /**
@@ -53,7 +58,7 @@ u32 mpa_tcp_emss(struct sock *sk)
 		if (mtu != icsk->icsk_pmtu_cookie)
 			icsk->icsk_sync_mss(sk, mtu);
 	}
-	return mpa_tcp_emss_now(tcp_sk(sk));
+	return mpa_tcp_emss_now(sk);
 }
 
 /* The MSS less @less octets. */
@@ -86,7 +91,7 @@ void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 
 /**
  * mpa_tcp_fit() - let the MSS be a multiple of what FPDUs are long
- * @sk:		socket, drained: what is sent now or again would be cut anew
+ * @sk:		socket; TCP has nothing that it would cut elsewhere then
  * @fit:	how far the MSS has been lowered
  * @unit:	octets; 4 if the FPDUs have no size in common
  *
@@ -114,46 +119,30 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 }
 
 /**
- * mpa_tcp_drained() - the peer has acknowledged all that TCP was given
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- */
-bool mpa_tcp_drained(const struct sock *sk)
-{
-	return skb_queue_empty_lockless(&sk->sk_write_queue) &&
-	       !READ_ONCE(tcp_sk(sk)->packets_out);
-}
-
-/**
- * mpa_tcp_want_drained() - have sk_write_space called when octets are acked
+ * mpa_tcp_unsent() - octets that TCP has not sent
  * @sk:	socket
  *
  * Context: socket lock held.
  */
-void mpa_tcp_want_drained(struct sock *sk)
+u32 mpa_tcp_unsent(const struct sock *sk)
 {
-	if (sk->sk_socket)
-		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
 }
 
 /**
  * mpa_tcp_tail() - see what TCP has not sent yet
  * @sk:		socket
  * @tail:	filled in
- * @una:	set to the first octet that the peer has not acknowledged
  *
  * Context: socket lock held.
  */
-void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail, u32 *una)
+void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
 {
 	const struct sk_buff *skb = tcp_write_queue_tail(sk);
 
-	*una = tcp_sk(sk)->snd_una;
-	tail->end = tcp_sk(sk)->write_seq;
 	tail->open = skb && tcp_skb_can_collapse_to(skb);
 	if (tail->open) {
-		tail->seq = TCP_SKB_CB(skb)->seq;
+		tail->len = skb->len;
 		tail->frags = skb_shinfo(skb)->nr_frags;
 	}
 }
@@ -235,6 +224,16 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	window->more = more;
+	/*
+	 * Nagle's algorithm delays small calls. What is left over of a call, or
+	 * of a batch, behind its other segments does not wait for those. TCP
+	 * forgets this with the next skb.
+	 */
+	if (skb && !more && !tp->nonagle &&
+	    before(window->since, TCP_SKB_CB(skb)->seq)) {
+		tp->nonagle = TCP_NAGLE_PUSH;
+		window->pushed = false;
+	}
 	if (window->pushed) {
 		window->pushed = false;
 		return;
@@ -249,17 +248,6 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	tp->pushed_seq = tp->write_seq;
 	if (!test_and_set_bit(TCP_TSQ_DEFERRED, &sk->sk_tsq_flags))
 		sock_hold(sk);
-}
-
-/**
- * mpa_tcp_unsent() - TCP has octets that it has not sent
- * @sk:		socket
- *
- * Context: socket lock held.
- */
-bool mpa_tcp_unsent(const struct sock *sk)
-{
-	return tcp_send_head(sk);
 }
 
 /* ---- sending: octets ---- */
@@ -298,7 +286,8 @@ bool mpa_tcp_writable(const struct sock *sk)
 bool mpa_tcp_want_writable(struct sock *sk)
 {
 	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
-	mpa_tcp_want_drained(sk);
+	if (sk->sk_socket)
+		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 	return sk_stream_memory_free(sk);
 }
 
@@ -328,7 +317,7 @@ void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
  */
 u32 mpa_tcp_packet_max(struct sock *sk)
 {
-	u32 emss = mpa_tcp_emss_now(tcp_sk(sk));
+	u32 emss = mpa_tcp_emss_now(sk);
 	u32 segs = tcp_bound_to_half_wnd(tcp_sk(sk), sk->sk_gso_max_size) /
 		   emss;
 
@@ -349,7 +338,7 @@ static u32 mpa_tcp_call_max(struct sock *sk)
 	if (skb->len < goal)
 		return goal - skb->len;
 	/* Full, unless TCP takes another view of it: make sure. */
-	if (skb->len % mpa_tcp_emss_now(tcp_sk(sk)) == 0)
+	if (skb->len % mpa_tcp_emss_now(sk) == 0)
 		mpa_tcp_end_segment(sk);
 	return goal;
 }
@@ -441,6 +430,12 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_octets *out,
 		u32 n = out->len - out->sent;
 		int ret;
 
+		if (out->split == out->sent) {
+			mpa_tcp_end_segment(sk);
+			out->split = MPA_SPLIT_NOT;
+		} else if (out->split > out->sent) {
+			n = min(n, out->split - out->sent);
+		}
 		if (after(tp->write_seq + n, tcp_wnd_end(tp)))
 			n = min(n, mpa_tcp_call_max(sk));
 		ret = mpa_tcp_send_some(sk, out, n,
@@ -573,7 +568,6 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
  * @sk:		socket
  * @out:	the octets; @out->sent says how many TCP has taken
  * @window:	the peer's window
- * @end_segment: the first of them starts a segment
  * @push:	what TCP does with them
  *
  * Where they might not fit, the send buffer's bounds are lifted for the time of
@@ -589,8 +583,7 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
  * -EPIPE when the connection takes nothing any more.
  */
 int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
-		 struct mpa_window *window, bool end_segment,
-		 enum mpa_push push)
+		 struct mpa_window *window, enum mpa_push push)
 {
 	bool worker = mpa_in_work_item();
 	u32 size = mpa_tcp_truesize(sk, out);
@@ -611,8 +604,6 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 		if (worker)
 			mpa_tcp_force(sk, size);
 	}
-	if (end_segment)
-		mpa_tcp_end_segment(sk);
 	push = mpa_tcp_mind_window(sk, out, window, push);
 
 	aside = mpa_tcp_set_error_aside(sk);
@@ -633,98 +624,4 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 u32 mpa_tcp_write_seq(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq;
-}
-
-/* ---- sending: what leaves ---- */
-
-/**
- * struct mpa_xmit - TCP's way down to IP, with a look at what goes there
- * @base:	TCP's own operations
- * @ops:	the same with ours put in
- */
-struct mpa_xmit {
-	const struct inet_connection_sock_af_ops *base;
-	struct inet_connection_sock_af_ops ops;
-};
-
-/* IPv4, IPv6, IPv4 mapped into IPv6. */
-static struct mpa_xmit mpa_xmits[3];
-static DEFINE_MUTEX(mpa_xmits_lock);
-
-/**
- * mpa_tcp_sent_how() - how things stand while a packet is handed to IP
- * @sk:		socket
- * @sent:	filled in, but for what is in the packet
- *
- * Context: any, socket lock held.
- */
-void mpa_tcp_sent_how(const struct sock *sk, struct mpa_sent *sent)
-{
-	const struct inet_connection_sock *icsk = inet_csk(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	sent->emss = mpa_tcp_emss_now(tp);
-	sent->window_end = tcp_wnd_end(tp);
-	sent->sacks = mpa_tcp_sack_len(tp);
-	sent->probe = READ_ONCE(icsk->icsk_pending) == ICSK_TIME_PROBE0 ||
-		      icsk->icsk_probes_out;
-}
-
-/* Context: socket lock held, maybe in softirq. */
-static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
-			      struct flowi *fl)
-{
-	const struct mpa_xmit *xmit =
-		container_of(inet_csk(sk)->icsk_af_ops, struct mpa_xmit, ops);
-	const struct tcphdr *th = (const struct tcphdr *)skb->data;
-	struct mpa_ctx *ctx = mpa_ctx(sk);
-	u32 len = skb->len - __tcp_hdrlen(th);
-
-	if (len && ctx)
-		mpa_align_sent(ctx, ntohl(th->seq), len,
-			       skb_shinfo(skb)->gso_size ?: len);
-	return xmit->base->queue_xmit(sk, skb, fl);
-}
-
-/**
- * mpa_tcp_watch() - have segments counted when they leave
- * @sk:	socket, in Full Operation
- *
- * Context: process, socket lock held.
- */
-void mpa_tcp_watch(struct sock *sk)
-{
-	struct inet_connection_sock *icsk = inet_csk(sk);
-	struct mpa_xmit *xmit;
-
-	mutex_lock(&mpa_xmits_lock);
-	for (xmit = mpa_xmits; xmit < mpa_xmits + ARRAY_SIZE(mpa_xmits);
-	     xmit++) {
-		if (!xmit->base) {
-			xmit->ops = *icsk->icsk_af_ops;
-			xmit->ops.queue_xmit = mpa_tcp_queue_xmit;
-			xmit->base = icsk->icsk_af_ops;
-		}
-		if (xmit->base == icsk->icsk_af_ops) {
-			WRITE_ONCE(icsk->icsk_af_ops, &xmit->ops);
-			break;
-		}
-	}
-	mutex_unlock(&mpa_xmits_lock);
-}
-
-/**
- * mpa_tcp_unwatch() - take the counting back
- * @sk:	socket
- *
- * Context: process, socket lock held.
- */
-void mpa_tcp_unwatch(struct sock *sk)
-{
-	struct inet_connection_sock *icsk = inet_csk(sk);
-
-	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
-		WRITE_ONCE(icsk->icsk_af_ops,
-			   container_of(icsk->icsk_af_ops, struct mpa_xmit,
-					ops)->base);
 }

@@ -22,9 +22,6 @@
 /* Equal FPDUs in a row that let one expect another. */
 #define MPA_SAME_MIN		16
 
-/* Octets sent with an MSS that does not fit, until it is worth a pause. */
-#define MPA_MISFIT_MAX		(128 * 1024)
-
 /**
  * struct mpa_call - what one system call sends
  * @msg:	the octets
@@ -51,9 +48,13 @@ struct mpa_call {
 
 static int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
+	if (ctx->tx.out)
+		return 0;
+	ctx->tx.out = kzalloc(sizeof(*ctx->tx.out), mpa_gfp(ctx->sk));
 	if (!ctx->tx.out)
-		ctx->tx.out = kzalloc(sizeof(*ctx->tx.out), mpa_gfp(ctx->sk));
-	return ctx->tx.out ? 0 : -ENOBUFS;
+		return -ENOBUFS;
+	ctx->tx.out->split = MPA_SPLIT_NOT;
+	return 0;
 }
 
 static void mpa_tx_free_out(struct mpa_tx *tx)
@@ -94,7 +95,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 		frame += n;
 		len -= n;
 	}
-	err = mpa_tx_hand_over(ctx, false, MPA_PUSH_ALL);
+	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 	mpa_tcp_push(ctx->sk, &tx->window, false);
 	/* Who knows when the first record comes. */
 	if (!tx->stuck)
@@ -119,11 +120,13 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 		return;
 	mpa_fpdu_init(&fpdu, ctx->tx.pos, 0, ctx->tx.marked);
 	if (mpa_tx_make_out(ctx) ||
-	    mpa_align_begin(ctx, &ctx->tx.out->slot, mpa_tcp_emss(ctx->sk)) ||
 	    mpa_make_append(ctx, &fpdu, NULL, 0, true)) {
 		mpa_kick(ctx, MPA_RETRY_DELAY);
 		return;
 	}
+	mpa_align_begin(ctx, &ctx->tx.out->slot, mpa_tcp_emss(ctx->sk));
+	mpa_align_break(&ctx->tx.out->slot);
+	ctx->tx.out->slot.used = fpdu.len;
 	mpa_tx_give(ctx, MPA_PUSH_ALL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	ctx->tx.rtr_due = false;
@@ -153,11 +156,6 @@ static bool mpa_tx_unstuck(const struct mpa_ctx *ctx)
 	       mpa_tcp_gone(ctx->sk);
 }
 
-static bool mpa_tx_drained(const struct mpa_ctx *ctx)
-{
-	return !READ_ONCE(ctx->tx.draining) || mpa_tx_over(ctx);
-}
-
 /* Another thread's open ULPDU may be gone on with, as it is begun. */
 static bool mpa_tx_room(const struct mpa_ctx *ctx)
 {
@@ -165,21 +163,6 @@ static bool mpa_tx_room(const struct mpa_ctx *ctx)
 
 	return (writable && !READ_ONCE(ctx->tx.stuck)) ||
 	       READ_ONCE(ctx->tx.open) || mpa_tx_over(ctx);
-}
-
-/*
- * Wait until the peer has what TCP has: then the MSS may change. Until
- * sk_write_space finds it so nobody sends anything, or it might never be.
- */
-static int mpa_tx_wait_drained(struct mpa_ctx *ctx, long *timeo)
-{
-	struct mpa_tx *tx = &ctx->tx;
-
-	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
-	mpa_tcp_push(ctx->sk, &tx->window, false);
-	WRITE_ONCE(tx->draining, true);
-	mpa_tcp_want_drained(ctx->sk);
-	return mpa_tcp_wait(ctx, timeo, mpa_tx_drained);
 }
 
 static int mpa_tx_wait_room(struct mpa_ctx *ctx, long *timeo)
@@ -256,8 +239,6 @@ static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
 		} else if (ctx->tx.open) {
 			/* It has been begun; the rest needs no more room. */
 			return 0;
-		} else if (ctx->tx.draining) {
-			err = mpa_tx_wait_drained(ctx, timeo);
 		} else if (mpa_tx_push(ctx) == -EAGAIN ||
 			   !mpa_tcp_writable(sk)) {
 			err = mpa_tx_wait_room(ctx, timeo);
@@ -329,70 +310,76 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 	return mpa_tx_fpdu_len(tx, min_t(size_t, left, MPA_ULPDU_MAX));
 }
 
-/*
- * Let the MSS fit what is sent. That is done when nothing waits to be sent, or
- * sent again, so that nothing is cut anew; a pause is only made for an FPDU
- * that would be cut, or if much would be sent in single segments.
- *
- * Return: 0, or -EBUSY when the pause is due.
- */
-static int mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_call *call,
-		      u32 *emss)
+/* What FPDUs of this call shall be a whole part of the MSS. */
+static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_call *call,
+		       u32 emss)
 {
+	const struct mpa_tx *tx = &ctx->tx;
+	u32 whole = emss + tx->fit.less, len;
+
+	if (tx->marked)
+		return 4;
+	len = mpa_tx_usual_len(tx, call, whole);
+	if (len > whole)
+		return 4;
+	if (whole > MPA_FPDU_MAX)
+		return len;
+	/* Many of one length, in one call or in those that TCP still has. */
+	if (call->segment > 0 &&
+	    call->size - call->done >= 2 * (size_t)call->segment)
+		return len;
+	if (tx->same >= MPA_SAME_MIN && tx->same_len == len &&
+	    mpa_tcp_unsent(ctx->sk))
+		return len;
+	return len <= emss && tx->fit.unit ? tx->fit.unit : 4;
+}
+
+/*
+ * Let the MSS fit what is sent, if TCP then cuts nothing elsewhere that it has
+ * not sent: packets of many segments, or segments that are longer than the MSS
+ * becomes. That is not waited for. Until then each segment is an skb of its own, and an
+ * FPDU that is longer than the MSS is cut.
+ */
+static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_call *call,
+		       u32 *emss)
+{
+	u32 unit = mpa_tx_unit(ctx, call, *emss), unsent, whole;
 	struct mpa_tx *tx = &ctx->tx;
-	u32 whole = *emss + tx->fit.less;
-	u32 len = mpa_tx_usual_len(tx, call, whole);
-	u32 unit = 4;
 
-	if (!tx->marked) {
-		bool cut = call->segment > 0 &&
-			   call->size - call->done >= 2 * (size_t)call->segment;
-
-		if (cut || (tx->same >= MPA_SAME_MIN && tx->same_len == len) ||
-		    whole > MPA_FPDU_MAX)
-			unit = len;
-		else if (len <= *emss && tx->fit.unit)
-			unit = tx->fit.unit;
-	}
-	if (unit > whole)
-		unit = 4;
-
+	whole = *emss + tx->fit.less;
 	if (*emss == whole - whole % unit ||
 	    (unit == tx->fit.unit && *emss == tx->fit.emss)) {
 		/* It fits, or as well as it can. */
 		tx->fit.unit = unit;
-		tx->misfit = 0;
-	} else if (mpa_tcp_drained(ctx->sk)) {
-		mpa_tcp_fit(ctx->sk, &tx->fit, unit);
-		*emss = tx->fit.emss;
-	} else if ((len > *emss && len <= whole) ||
-		   tx->misfit > MPA_MISFIT_MAX) {
-		return -EBUSY;
+		return;
 	}
-	return 0;
+	unsent = mpa_tcp_unsent(ctx->sk);
+	if (unsent > tx->seq - tx->fit.end ||
+	    unsent > (u64)tx->same * tx->same_len)
+		return;
+	mpa_tcp_fit(ctx->sk, &tx->fit, unit);
+	*emss = tx->fit.emss;
 }
 
 /* Where the next FPDU goes: behind those that are held, or what TCP has. */
-static int mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
+static void mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
 {
 	struct mpa_octets *out = ctx->tx.out;
 	u32 emss;
-	int err;
 
 	if (ctx->tx.held) {
 		if (out->slot.begun)
 			mpa_align_resume(ctx, &out->slot, out->len);
-		return 0;
+		return;
 	}
 	emss = mpa_tcp_emss(ctx->sk);
-	err = mpa_tx_fit(ctx, call, &emss) ?:
-	      mpa_align_begin(ctx, &out->slot, emss);
+	mpa_tx_fit(ctx, call, &emss);
+	mpa_align_begin(ctx, &out->slot, emss);
 	/* One small record is no packet's worth; cut, it may be many FPDUs. */
 	if (call->segment < 0 && call->size <= emss && !call->more)
 		out->slot.packet = emss;
 	else
 		out->slot.packet = mpa_tcp_packet_max(ctx->sk);
-	return err;
 }
 
 /* An FPDU of @len octets needs so many fragments at most. */
@@ -437,8 +424,8 @@ static void mpa_tx_alike(struct mpa_ctx *ctx, struct mpa_call *call,
  * Make FPDUs that TCP can be given at once, and give them to it: such that
  * every segment starts with one.
  *
- * Return: 0 if the call has got on, -EBUSY when the MSS has to change before,
- * -ENOBUFS, -EMSGSIZE, -EFAULT, or the error that the connection is in.
+ * Return: 0 if the call has got on, -ENOBUFS, -EMSGSIZE, -EFAULT, or the error
+ * that the connection is in.
  */
 static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 {
@@ -450,14 +437,14 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	struct mpa_fpdu fpdu;
 	size_t n;
 	bool whole;
-	int err;
+	int err = 0;
 
-	err = mpa_tx_begin_run(ctx, call);
-	if (err)
-		return err;
-	/* What is more than a packet would leave as a short one of its own. */
-	budget = clamp_t(u32, mpa_tcp_room(ctx->sk, out), 1,
-			 min_t(u32, slot->packet, MPA_RUN_MAX));
+	mpa_tx_begin_run(ctx, call);
+	/*
+	 * What is more than a packet would leave as a short one of its own. As
+	 * with TCP a packet may go beyond the end of the send buffer.
+	 */
+	budget = min_t(u32, slot->packet, MPA_RUN_MAX);
 
 	do {
 		bool made = out->len && !tx->open;
@@ -546,6 +533,8 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 	if (!call->size && !(tx->open && call->ends))
 		return -EMSGSIZE;
 
+	if (!tx->held && !tx->kept)
+		tx->window.since = mpa_tcp_write_seq(ctx->sk);
 	do {
 		err = mpa_tx_wait(ctx, &call->timeo);
 		if (err)
@@ -556,9 +545,7 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 			break;
 		}
 		err = mpa_tx_run(ctx, call);
-		if (err == -EBUSY)
-			err = mpa_tx_wait_drained(ctx, &call->timeo);
-		else if (err == -ENOBUFS)
+		if (err == -ENOBUFS)
 			err = mpa_tx_wait_memory(ctx, &call->timeo,
 						 mpa_tx_over);
 		else if (!err && call->done == call->size)
@@ -750,6 +737,7 @@ void mpa_tx_reset(struct mpa_ctx *ctx)
 	ctx->tx.finished = false;
 	ctx->tx.fin_due = false;
 	ctx->tx.seq_known = false;
+	ctx->tx.tail_emss = 0;
 }
 
 /**
@@ -762,7 +750,8 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
 {
 	ctx->tx.seq = mpa_tcp_write_seq(ctx->sk);
 	ctx->tx.seq_known = true;
-	mpa_tcp_watch(ctx->sk);
+	ctx->tx.fit.end = ctx->tx.seq;
+	mpa_tcp_watch(ctx->sk, &ctx->tx.watch);
 }
 
 /**
@@ -840,5 +829,4 @@ void mpa_tx_free(struct mpa_ctx *ctx)
 	if (ctx->tx.out)
 		mpa_octets_reset(ctx->tx.out);
 	mpa_tx_free_out(&ctx->tx);
-	mpa_align_free(&ctx->tx.align);
 }

@@ -132,8 +132,8 @@ transfer() {
 	return $rc
 }
 
-causes="probe window pmtu sack oversized small_mss residue other"
-declare -A n
+causes="oversized window other"
+declare -A n before
 all=0
 table=()
 
@@ -158,8 +158,14 @@ counters() {
 	while read -r key value; do
 		n[$key]=$value
 		[[ $key != tx_segs_* ]] || all=$((all + value))
-	done < <(grep -oE '"tx_[a-z_]+": [0-9]+' "$dir/$case_name.json" |
+	done < <(grep -oE '"(tx|cut)_[a-z_]+": [0-9]+' "$dir/$case_name.json" |
 		tr -d '":')
+	# Of all connections until now.
+	for key in $causes; do
+		value=${n[cut_$key]}
+		n[cut_$key]=$((value - ${before[$key]:-0}))
+		before[$key]=$value
+	done
 }
 
 # tenths NUMBER: with a decimal point
@@ -171,12 +177,12 @@ add_to_table() {
 	local line='' cause
 
 	for cause in $causes; do
-		[[ ${n[tx_segs_$cause]} -eq 0 ]] ||
-			line+=" $cause ${n[tx_segs_$cause]}"
+		[[ ${n[cut_$cause]} -eq 0 ]] ||
+			line+=" $cause ${n[cut_$cause]}"
 	done
 	table+=("$(printf '%-24s %8d %9s %9s %s' "$case_name" "$all" \
 		"$(tenths $((1000 * n[tx_segs_aligned] / all)))" \
-		"$(tenths $((10 * all / n[tx_skbs])))" "$line")")
+		"$(tenths $((10 * all / n[tx_packets])))" "$line")")
 }
 
 # explained CAUSE...: misaligned segments have no causes but these
@@ -188,9 +194,9 @@ explained() {
 		rc=1
 	}
 	for cause in $causes; do
-		[[ ${n[tx_segs_$cause]} -gt 0 ]] || continue
+		[[ ${n[cut_$cause]} -gt 0 ]] || continue
 		[[ " $* " != *" $cause "* ]] || continue
-		echo "expected no $cause, seen ${n[tx_segs_$cause]} of $all segments"
+		echo "expected no $cause, seen ${n[cut_$cause]} of $all segments"
 		rc=1
 	done
 	return $rc
@@ -256,13 +262,13 @@ packets() {
 		tap_said=$(port=5044 transfer "$ipv4" call=262144 \
 			   "octets=$((8 * size))" "$@") || break
 		counters
-		seen+=" $(tenths $((10 * all / n[tx_skbs])))"
-		[[ $all -lt $((least * n[tx_skbs])) ]] || break
+		seen+=" $(tenths $((10 * all / n[tx_packets])))"
+		[[ $all -lt $((least * n[tx_packets])) ]] || break
 	done
 	ip netns exec alpha ethtool -K va tso off gso off >/dev/null
 	window 131072
 	add_to_table
-	[[ $all -ge $((least * n[tx_skbs])) ]] && try=0
+	[[ $all -ge $((least * n[tx_packets])) ]] && try=0
 	tap_ok $try "$case_name" \
 		"expected $least segments an skb, seen$seen; $tap_said"
 	tap_run "${case_name}_counters" explained
@@ -356,12 +362,12 @@ probes on
 on slow_reader_probes 1500
 traffic $ipv4 window "" segment=0 pause=10000
 on zero_window 1500
-traffic $ipv4 "probe window" "" segment=0 rcvbuf=20000 \
+traffic $ipv4 window "" segment=0 rcvbuf=20000 \
 	stop=$((size / 3)) stop_ms=1500
 on small_window 1500
-traffic $ipv4 "probe window" "" segment=0 rcvbuf=20000 pause=1000
+traffic $ipv4 window "" segment=0 rcvbuf=20000 pause=1000
 on tiny_window 1500
-traffic $ipv4 "probe window oversized small_mss" "" segment=0 rcvbuf=3000 \
+traffic $ipv4 "window oversized" "" segment=0 rcvbuf=3000 \
 	octets=$((size / 8))
 
 # ---- a bad path ----
@@ -406,7 +412,7 @@ on pmtu_at_rest 9000
 traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
 # What is too long for the new route IP drops: counted, and not on the wire.
 on pmtu_of_the_route 9000
-uncounted=1 traffic $ipv4 pmtu "" segment=0 hook=$((size / 7)) run="$mtus"
+uncounted=1 traffic $ipv4 other "" segment=0 hook=$((size / 7)) run="$mtus"
 # The last, as it costs the router its IPv6 address.
 # shellcheck disable=SC2016
 mtus='case $((N % 2)) in
@@ -415,7 +421,7 @@ mtus='case $((N % 2)) in
 esac'
 on pmtu_by_icmp 9000
 probes off
-uncounted=1 traffic $ipv4 pmtu "" segment=0 hook=$((size / 7)) run="$mtus"
+uncounted=1 traffic $ipv4 other "" segment=0 hook=$((size / 7)) run="$mtus"
 
 tap_run capture capture_stop
 if [[ -n ${MPA_WIRE_DIR:-} ]]; then

@@ -556,14 +556,14 @@ def counters(tap, folder):
         tcp.send(0, ways[0].fpdu(bytes(size)), 1000)
     tcp.send(1, ways[1].fpdu(bytes(5000)), 1000)
     pcap.write(path)
-    right = {"from": "10.0.0.1:40000", "tx_ulpdus": 3, "tx_skbs": 4,
-             "tx_segs_aligned": 3, "tx_segs_oversized": 2, "tx_segs_other": 0}
+    right = {"from": "10.0.0.1:40000", "tx_ulpdus": 3, "tx_packets": 4,
+             "tx_segs_aligned": 3, "tx_segs_unaligned": 2}
     for change, want, finds in (
             ({}, 0, "GOOD"),
             ({"tx_ulpdus": 4}, 1, "has counted 4 ULPDUs, the wire has seen 3"),
-            ({"tx_segs_aligned": 4, "tx_segs_oversized": 1}, 1,
+            ({"tx_segs_aligned": 4, "tx_segs_unaligned": 1}, 1,
              "has counted 4 aligned segments, the wire has seen 3"),
-            ({"tx_segs_other": 1}, 1,
+            ({"tx_segs_unaligned": 3}, 1,
              "has counted 6 data segments, the wire has seen 5"),
             ({"from": "10.0.0.1:1"}, 1, "nothing was sent by 10.0.0.1:1"),
             ({"from": None, "tx_ulpdus": "x"}, 1, "nothing was sent by None"),

@@ -209,17 +209,10 @@ enum mpa_error {
  * @rx_ulpdus:	ULPDUs read by the user, wholly
  * @rx_octets:	ULPDU octets read by the user
  * @rx_markers:	markers received and checked
- * @tx_skbs:	data packets handed to IP, each of one segment or many (TSO)
- * @tx_segs_aligned: data segments sent that started with an FPDU, those sent
- *		again included
- * @tx_segs_probe: that did not, because a window probe had cut one before
- * @tx_segs_window: because the peer's receive window had
- * @tx_segs_pmtu: because EMSS had shrunk with the path's MTU
- * @tx_segs_sack: because EMSS had shrunk for the SACK blocks we owe
- * @tx_segs_oversized: because their FPDU is larger than EMSS
- * @tx_segs_small_mss: because EMSS has no room for MPA_MULPDU_MIN octets
- * @tx_segs_residue: because TCP had no memory for the rest of an FPDU
- * @tx_segs_other: because of anything else
+ * @tx_packets:	data packets handed to IP, each of one segment or many (TSO);
+ *		here and below what is sent again does not count
+ * @tx_segs_aligned: their segments that start with an FPDU
+ * @tx_segs_unaligned: their segments that do not; /proc/net/mpa_stat tells why
  *
  * The struct grows at its end. getsockopt copies as much as the program has
  * room for and returns that length.
@@ -241,16 +234,9 @@ struct mpa_info {
 	__u64	rx_ulpdus;
 	__u64	rx_octets;
 	__u64	rx_markers;
-	__u64	tx_skbs;
+	__u64	tx_packets;
 	__u64	tx_segs_aligned;
-	__u64	tx_segs_probe;
-	__u64	tx_segs_window;
-	__u64	tx_segs_pmtu;
-	__u64	tx_segs_sack;
-	__u64	tx_segs_oversized;
-	__u64	tx_segs_small_mss;
-	__u64	tx_segs_residue;
-	__u64	tx_segs_other;
+	__u64	tx_segs_unaligned;
 };
 
 /* mpa_peer.flags: the flag octet of the startup frame, as received */

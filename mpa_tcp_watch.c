@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP's insides: which segments start with an FPDU. Each packet is looked at
+ * when TCP hands it to IP for the first time, and the lengths of FPDUs are read
+ * from its octets: what is counted is what leaves, not what was intended.
+ */
+
+#include <linux/mutex.h>
+#include <linux/tcp.h>
+#include <net/tcp.h>
+
+#include "mpa.h"
+
+/**
+ * struct mpa_xmit - TCP's way down to IP, with a look at what goes there
+ * @base:	TCP's own operations
+ * @ops:	the same with ours put in
+ */
+struct mpa_xmit {
+	const struct inet_connection_sock_af_ops *base;
+	struct inet_connection_sock_af_ops ops;
+};
+
+/* IPv4, IPv6, IPv4 mapped into IPv6. */
+static struct mpa_xmit mpa_xmits[3];
+static DEFINE_MUTEX(mpa_xmits_lock);
+
+/**
+ * struct mpa_payload - the payload of a packet, read from front to back
+ * @skb:	the packet
+ * @seq:	sequence number of its first octet
+ * @end:	and behind its last one
+ * @linear:	octets of it in the linear part
+ * @frag:	fragment that was read last
+ * @start:	octets of payload in front of that
+ */
+struct mpa_payload {
+	const struct sk_buff *skb;
+	u32 seq;
+	u32 end;
+	u32 linear;
+	u32 frag;
+	u32 start;
+};
+
+static u8 mpa_payload_octet(struct mpa_payload *payload, u32 seq)
+{
+	const struct sk_buff *skb = payload->skb;
+	u32 off = seq - payload->seq;
+	const skb_frag_t *frag;
+
+	if (off < payload->linear)
+		return skb->data[skb_headlen(skb) - payload->linear + off];
+	frag = skb_shinfo(skb)->frags + payload->frag;
+	while (off - payload->start >= skb_frag_size(frag)) {
+		payload->start += skb_frag_size(frag++);
+		payload->frag++;
+	}
+	return *((u8 *)skb_frag_address(frag) + off - payload->start);
+}
+
+/* Pass over an FPDU. Return: false if the packet ends before it has a length. */
+static bool mpa_watch_pass(struct mpa_tx *tx, struct mpa_payload *payload)
+{
+	struct mpa_watch *watch = &tx->watch;
+	u32 at = watch->fpdu + mpa_fpdu_head_len(watch->pos, tx->marked) -
+		 MPA_LENGTH_LEN;
+	struct mpa_fpdu fpdu;
+	u8 high;
+
+	if (!before(at, payload->end))
+		return false;
+	high = before(at, payload->seq) ? watch->high :
+					  mpa_payload_octet(payload, at);
+	if (at + 1 == payload->end) {
+		watch->high = high;
+		return false;
+	}
+	mpa_fpdu_init(&fpdu, watch->pos,
+		      high << 8 | mpa_payload_octet(payload, at + 1),
+		      tx->marked);
+	watch->len = fpdu.len;
+	watch->fpdu += fpdu.len;
+	watch->pos += fpdu.len;
+	return true;
+}
+
+/* A packet has ended within an FPDU: why? */
+static enum mpa_cut mpa_watch_why(const struct sock *sk,
+				  const struct mpa_watch *watch, u32 end,
+				  u32 emss)
+{
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (watch->fpdu == end)
+		return MPA_CUT_NOT;
+	if (watch->cut == MPA_CUT_OVERSIZED || watch->len > emss)
+		return MPA_CUT_OVERSIZED;
+	if (end == tcp_wnd_end(tcp_sk(sk)) || icsk->icsk_probes_out ||
+	    READ_ONCE(icsk->icsk_pending) == ICSK_TIME_PROBE0)
+		return MPA_CUT_WINDOW;
+	return watch->cut ?: MPA_CUT_OTHER;
+}
+
+/* Context: socket lock held, maybe in softirq. */
+static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
+			     const struct sk_buff *skb, u32 seq, u32 len)
+{
+	struct mpa_payload payload = {
+		.skb = skb, .seq = seq, .end = seq + len,
+		.linear = len - skb->data_len,
+	};
+	struct mpa_watch *watch = &ctx->tx.watch;
+	u32 seg = skb_shinfo(skb)->gso_size ?: len;
+	u32 start = seq, aligned = 0, all;
+	enum mpa_cut cut = watch->cut;
+
+	payload.start = payload.linear;
+	/* IP may have refused it before, and it is longer now. */
+	while (before(start, watch->seq))
+		start += seg;
+	all = before(start, payload.end) ?
+	      DIV_ROUND_UP(payload.end - start, seg) : 0;
+	while (before(watch->fpdu, payload.end)) {
+		while (before(start, watch->fpdu))
+			start += seg;
+		if (start == watch->fpdu) {
+			aligned++;
+			start += seg;
+		}
+		if (!mpa_watch_pass(&ctx->tx, &payload))
+			break;
+	}
+	watch->seq = payload.end;
+	watch->cut = mpa_watch_why(sk, watch, payload.end,
+				   mpa_tcp_emss_now(sk));
+	if (aligned < all && !cut)
+		cut = watch->cut ?: MPA_CUT_OTHER;
+
+	watch->packets++;
+	watch->aligned += aligned;
+	watch->unaligned += all - aligned;
+	mpa_stat_sent(sk, aligned, all - aligned, cut);
+}
+
+/* Context: socket lock held, maybe in softirq. */
+static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
+			      struct flowi *fl)
+{
+	const struct mpa_xmit *xmit =
+		container_of(inet_csk(sk)->icsk_af_ops, struct mpa_xmit, ops);
+	const struct tcphdr *th = (const struct tcphdr *)skb->data;
+	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	/* What leaves again has been looked at. */
+	if (len && ctx && !after(seq, ctx->tx.watch.seq) &&
+	    after(seq + len, ctx->tx.watch.seq))
+		mpa_watch_packet(sk, ctx, skb, seq, len);
+	return xmit->base->queue_xmit(sk, skb, fl);
+}
+
+/**
+ * mpa_tcp_watch() - have segments looked at when they leave
+ * @sk:		socket, in Full Operation
+ * @watch:	what is known of them; the next octet that TCP is given is the
+ *		first of an FPDU
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct mpa_xmit *xmit;
+
+	watch->seq = tcp_sk(sk)->write_seq;
+	watch->fpdu = watch->seq;
+	mutex_lock(&mpa_xmits_lock);
+	for (xmit = mpa_xmits; xmit < mpa_xmits + ARRAY_SIZE(mpa_xmits);
+	     xmit++) {
+		if (!xmit->base) {
+			xmit->ops = *icsk->icsk_af_ops;
+			xmit->ops.queue_xmit = mpa_tcp_queue_xmit;
+			xmit->base = icsk->icsk_af_ops;
+		}
+		if (xmit->base == icsk->icsk_af_ops) {
+			WRITE_ONCE(icsk->icsk_af_ops, &xmit->ops);
+			break;
+		}
+	}
+	mutex_unlock(&mpa_xmits_lock);
+}
+
+/**
+ * mpa_tcp_unwatch() - take that back
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_unwatch(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
+		WRITE_ONCE(icsk->icsk_af_ops,
+			   container_of(icsk->icsk_af_ops, struct mpa_xmit,
+					ops)->base);
+}
