@@ -212,18 +212,28 @@ struct mpa_params {
 };
 
 /**
+ * enum mpa_tx_wait - what the octets that TCP has not got wait for
+ * @MPA_WAIT_NOT:	there are none
+ * @MPA_WAIT_ULPDU:	the rest of a ULPDU that is put together with MSG_MORE
+ * @MPA_WAIT_BATCH:	more FPDUs of a batch; the work item ends that
+ * @MPA_WAIT_MEMORY:	memory for TCP to take them; the work item tries again
+ */
+enum mpa_tx_wait {
+	MPA_WAIT_NOT,
+	MPA_WAIT_ULPDU,
+	MPA_WAIT_BATCH,
+	MPA_WAIT_MEMORY
+};
+
+/**
  * struct mpa_tx - sending
  * @marked:	the peer wants markers
  * @crc:	CRCs are generated
- * @open:	poll: a ULPDU is being put together with MSG_MORE
  * @finished:	no more will be sent
  * @fin_due:	by shutdown(2), and TCP has to be told when it has all of @out
- * @stuck:	poll: octets in @out wait for TCP to take them
+ * @wait:	poll: enum mpa_tx_wait
  * @packing:	user: short FPDUs may share a segment
  * @oversize:	user: a ULPDU may be longer than MULPDU
- * @held:	the FPDUs in @out wait for more of a batch
- * @kept:	TCP has some that wait for more of it
- * @armed:	the work item will end that
  * @seq_known:	@seq is valid
  * @starved:	poll: a call has ended for lack of memory
  * @lingerer:	after close(2): whose count it is on, see mpa_linger.c
@@ -250,15 +260,11 @@ struct mpa_params {
 struct mpa_tx {
 	bool			marked;
 	bool			crc;
-	bool			open;
 	bool			finished;
 	bool			fin_due;
-	bool			stuck;
+	u8			wait;
 	bool			packing;
 	bool			oversize;
-	bool			held;
-	bool			kept;
-	bool			armed;
 	bool			seq_known;
 	bool			starved;
 	bool			rtr_due;
@@ -425,6 +431,33 @@ struct mpa_ctx {
 	struct delayed_work	work;
 	struct rcu_head		rcu;
 };
+
+/* A ULPDU is being put together. */
+static inline bool mpa_tx_open(const struct mpa_tx *tx)
+{
+	return READ_ONCE(tx->wait) == MPA_WAIT_ULPDU;
+}
+
+static inline bool mpa_tx_held(const struct mpa_tx *tx)
+{
+	return READ_ONCE(tx->wait) == MPA_WAIT_BATCH;
+}
+
+static inline bool mpa_tx_stuck(const struct mpa_tx *tx)
+{
+	return READ_ONCE(tx->wait) == MPA_WAIT_MEMORY;
+}
+
+static inline void mpa_tx_waits(struct mpa_tx *tx, enum mpa_tx_wait wait)
+{
+	WRITE_ONCE(tx->wait, wait);
+}
+
+/* More FPDUs are to follow soon: for those that wait here, or in TCP. */
+static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
+{
+	return tx->window.more || mpa_tx_held(tx);
+}
 
 /**
  * mpa_ctx() - the context of a socket
@@ -677,7 +710,6 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
 int mpa_tx_push(struct mpa_ctx *ctx);
 int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push);
 bool mpa_tx_may_hold(const struct mpa_tx *tx);
-void mpa_tx_expect_more(struct mpa_ctx *ctx);
 void mpa_tx_hold(struct mpa_ctx *ctx);
 int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push);
 void mpa_tx_retry(struct mpa_ctx *ctx);

@@ -72,7 +72,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	 * Octets read out of TCP's queue and not by the user are unread data;
 	 * and without all that was accepted the end would not be a good one.
 	 */
-	if (ctx->rx.stash || ctx->tx.stuck)
+	if (ctx->rx.stash || mpa_tx_stuck(&ctx->tx))
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
 	mpa_rx_free(ctx);
@@ -126,7 +126,7 @@ static void mpa_work(struct work_struct *work)
 			mpa_linger_leave(ctx);
 			mpa_rx_discard(ctx);
 			/* Now, as the memory for it may not stay. */
-			if (mpa_tcp_may_linger(sk) && !ctx->tx.stuck)
+			if (mpa_tcp_may_linger(sk) && !mpa_tx_stuck(&ctx->tx))
 				mpa_send_fin(sk);
 			mpa_leave(ctx);
 		}
@@ -279,7 +279,7 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 		break;
 	case MPA_STATE_FULL:
 		/* It has been begun, and the rest needs no more room. */
-		if (READ_ONCE(ctx->tx.open))
+		if (mpa_tx_open(&ctx->tx))
 			mask |= out;
 		/* TCP may just be about to be told that it is none. */
 		mask &= ~EPOLLPRI;
@@ -290,7 +290,7 @@ __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 		/* A send that can only fail does not wait either. */
 		if (READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN)
 			break;
-		if (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.stuck) ||
+		if (mpa_poll_first(ctx) || mpa_tx_stuck(&ctx->tx) ||
 		    READ_ONCE(ctx->tx.starved))
 			mask &= ~out;
 		break;

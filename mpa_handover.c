@@ -76,13 +76,13 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 
 	err = mpa_tx_to_tcp(ctx, push);
 	if (err == -EAGAIN) {
-		WRITE_ONCE(tx->stuck, true);
+		mpa_tx_waits(tx, MPA_WAIT_MEMORY);
 		mpa_kick(ctx, MPA_RETRY_DELAY);
 		return err;
 	}
 	mpa_tx_drop_out(ctx);
-	if (tx->stuck) {
-		WRITE_ONCE(tx->stuck, false);
+	if (mpa_tx_stuck(tx)) {
+		mpa_tx_waits(tx, MPA_WAIT_NOT);
 		mpa_tcp_wake_writers(sk);
 	}
 	return err;
@@ -101,7 +101,7 @@ int mpa_tx_push(struct mpa_ctx *ctx)
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
-	if (!tx->stuck)
+	if (!mpa_tx_stuck(tx))
 		return 0;
 	mpa_align_retry(ctx);
 	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
@@ -142,11 +142,11 @@ int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push)
 	struct mpa_slot *slot = &tx->out->slot;
 	int err;
 
-	if (tx->held)
+	if (mpa_tx_held(tx))
 		mpa_align_resume(ctx, slot, tx->out->len);
 	mpa_align_given(ctx, slot, tx->out->len);
 	tx->largest = 0;
-	tx->held = false;
+	mpa_tx_waits(tx, MPA_WAIT_NOT);
 	if (slot->end)
 		tx->out->split = 0;
 	err = mpa_tx_hand_over(ctx, push);
@@ -170,20 +170,6 @@ bool mpa_tx_may_hold(const struct mpa_tx *tx)
 }
 
 /**
- * mpa_tx_expect_more() - a batch that does not end goes all the same
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
-void mpa_tx_expect_more(struct mpa_ctx *ctx)
-{
-	if (ctx->tx.armed)
-		return;
-	ctx->tx.armed = true;
-	mpa_kick(ctx, MPA_HOLD_MAX);
-}
-
-/**
  * mpa_tx_hold() - let the FPDUs that have been made wait for more of a batch
  * @ctx:	the context; mpa_tx_may_hold()
  *
@@ -195,8 +181,8 @@ void mpa_tx_hold(struct mpa_ctx *ctx)
 
 	if (tx->out->slot.end)
 		mpa_tcp_end_segment(ctx->sk);
-	tx->held = true;
-	mpa_tx_expect_more(ctx);
+	mpa_tx_waits(tx, MPA_WAIT_BATCH);
+	mpa_kick(ctx, MPA_HOLD_MAX);
 }
 
 /**
@@ -209,7 +195,7 @@ void mpa_tx_hold(struct mpa_ctx *ctx)
  */
 int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
 {
-	return ctx->tx.held ? mpa_tx_give(ctx, push) : 0;
+	return mpa_tx_held(&ctx->tx) ? mpa_tx_give(ctx, push) : 0;
 }
 
 /**
@@ -221,12 +207,9 @@ int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
  */
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {
-	struct mpa_tx *tx = &ctx->tx;
-
-	mpa_tcp_push(ctx->sk, &tx->window, more);
-	tx->kept = more && mpa_tcp_unsent(ctx->sk);
-	if (tx->kept)
-		mpa_tx_expect_more(ctx);
+	mpa_tcp_push(ctx->sk, &ctx->tx.window, more);
+	if (more && mpa_tcp_unsent(ctx->sk))
+		mpa_kick(ctx, MPA_HOLD_MAX);
 }
 
 /**
@@ -238,13 +221,8 @@ void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
  */
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
 {
-	struct mpa_tx *tx = &ctx->tx;
-
-	if (!more)
-		tx->armed = false;
-	if (!tx->held && !tx->kept)
+	if (!mpa_tx_in_batch(&ctx->tx))
 		return;
-	tx->kept = false;
 	if (!mpa_tx_let_go(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
 		mpa_tx_end_call(ctx, more);
 }

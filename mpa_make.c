@@ -129,7 +129,7 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			    mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
 	if (err || !last)
 		return err;
-	if (tx->open)
+	if (mpa_tx_open(tx))
 		put_unaligned_be16(fpdu->ulpdu_len,
 				   page_address(out->frag[0].bv_page) +
 				   out->frag[0].bv_offset + fpdu->head);
@@ -141,7 +141,7 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		struct iov_iter *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
-	u32 at = tx->open ? 0 : tx->out->len;
+	u32 at = mpa_tx_open(tx) ? 0 : tx->out->len;
 	struct mpa_mark mark;
 	int err;
 
@@ -165,7 +165,7 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	int err;
 	u8 *p;
 
-	p = last && !tx->open ? mpa_octets_run(ctx, page, fpdu->len) : NULL;
+	p = last && !mpa_tx_open(tx) ? mpa_octets_run(ctx, page, fpdu->len) : NULL;
 	if (!p)
 		return mpa_make_pieces(ctx, fpdu, from, last);
 	if (n)
@@ -215,9 +215,12 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		return err;
 	}
 	tx->ulpdu_len = fpdu->ulpdu_len;
-	WRITE_ONCE(tx->open, !last);
-	if (!last)
+	if (!last) {
+		mpa_tx_waits(tx, MPA_WAIT_ULPDU);
 		return 0;
+	}
+	if (mpa_tx_open(tx))
+		mpa_tx_waits(tx, MPA_WAIT_NOT);
 
 	mpa_make_count(tx, fpdu->len, 1);
 	tx->ulpdu_len = 0;

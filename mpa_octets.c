@@ -104,7 +104,7 @@ static struct page_frag *mpa_octets_page(struct mpa_ctx *ctx)
 	struct mpa_octets *out = ctx->tx.out;
 	const struct bio_vec *last = out->frag + out->nr - 1;
 
-	if (!ctx->tx.open)
+	if (!mpa_tx_open(&ctx->tx))
 		return page;
 	if (out->own.page || last->bv_page != page->page ||
 	    last->bv_offset + last->bv_len != page->offset)

@@ -172,7 +172,7 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
  */
 static int mpa_startup_withdraw(struct mpa_ctx *ctx)
 {
-	if (!ctx->tx.stuck)
+	if (!mpa_tx_stuck(&ctx->tx))
 		return 0;
 	if (ctx->tx.out->sent && !mpa_tcp_gone(ctx->sk))
 		return mpa_startup_fail(ctx, -ENOBUFS, MPA_ERR_LOCAL);
@@ -258,7 +258,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 			       is_enhanced ? &enhanced : NULL,
 			       reply->private, reply->private_len);
 	/* The socket would be the user's, with octets of ours still to go. */
-	if (!err && reject && ctx->tx.stuck)
+	if (!err && reject && mpa_tx_stuck(&ctx->tx))
 		err = -ENOBUFS;
 	if (err)
 		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);

@@ -98,7 +98,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 	mpa_tcp_push(ctx->sk, &tx->window, false);
 	/* Who knows when the first record comes. */
-	if (!tx->stuck)
+	if (!mpa_tx_stuck(tx))
 		mpa_tx_free_out(tx);
 	return err == -EAGAIN ? 0 : err;
 }
@@ -152,7 +152,7 @@ static bool mpa_tx_over(const struct mpa_ctx *ctx)
 /* What shutdown(2) has left goes on. */
 static bool mpa_tx_unstuck(const struct mpa_ctx *ctx)
 {
-	return !READ_ONCE(ctx->tx.stuck) || READ_ONCE(ctx->sk->sk_err) ||
+	return !mpa_tx_stuck(&ctx->tx) || READ_ONCE(ctx->sk->sk_err) ||
 	       mpa_tcp_gone(ctx->sk);
 }
 
@@ -161,8 +161,8 @@ static bool mpa_tx_room(const struct mpa_ctx *ctx)
 {
 	bool writable = mpa_tcp_want_writable(ctx->sk);
 
-	return (writable && !READ_ONCE(ctx->tx.stuck)) ||
-	       READ_ONCE(ctx->tx.open) || mpa_tx_over(ctx);
+	return (writable && !mpa_tx_stuck(&ctx->tx)) ||
+	       mpa_tx_open(&ctx->tx) || mpa_tx_over(ctx);
 }
 
 static int mpa_tx_wait_room(struct mpa_ctx *ctx, long *timeo)
@@ -236,7 +236,7 @@ static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
 			       -ECONNREFUSED : -EPIPE;
 		} else if (!ctx->may_send) {
 			err = mpa_tx_wait_first(ctx, timeo);
-		} else if (ctx->tx.open) {
+		} else if (mpa_tx_open(&ctx->tx)) {
 			/* It has been begun; the rest needs no more room. */
 			return 0;
 		} else if (mpa_tx_push(ctx) == -EAGAIN ||
@@ -367,7 +367,7 @@ static void mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
 	struct mpa_octets *out = ctx->tx.out;
 	u32 emss;
 
-	if (ctx->tx.held) {
+	if (mpa_tx_held(&ctx->tx)) {
 		if (out->slot.begun)
 			mpa_align_resume(ctx, &out->slot, out->len);
 		return;
@@ -447,7 +447,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	budget = min_t(u32, slot->packet, MPA_RUN_MAX);
 
 	do {
-		bool made = out->len && !tx->open;
+		bool made = out->len && !mpa_tx_open(tx);
 
 		n = min_t(size_t, call->size - call->done, MPA_ULPDU_MAX);
 		whole = call->ends && n == call->size - call->done;
@@ -499,7 +499,7 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 	} while (whole && n && (out->len < budget || n < fpdu.ulpdu_len) &&
 		 fpdu.len <= slot->emss);
 
-	if (!out->len || tx->open)
+	if (!out->len || mpa_tx_open(tx))
 		return err;
 	if (!err && call->more && call->done == call->size &&
 	    out->len < budget && mpa_tx_may_hold(tx) &&
@@ -530,17 +530,17 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 	int err;
 
 	/* Zero octets may end an open ULPDU, but are none. */
-	if (!call->size && !(tx->open && call->ends))
+	if (!call->size && !(mpa_tx_open(tx) && call->ends))
 		return -EMSGSIZE;
 
-	if (!tx->held && !tx->kept)
+	if (!mpa_tx_in_batch(tx))
 		tx->window.since = mpa_tcp_write_seq(ctx->sk);
 	do {
 		err = mpa_tx_wait(ctx, &call->timeo);
 		if (err)
 			break;
 		/* Another thread may have sent the open one meanwhile. */
-		if (mpa_tx_too_long(tx, call) || (!call->size && !tx->open)) {
+		if (mpa_tx_too_long(tx, call) || (!call->size && !mpa_tx_open(tx))) {
 			err = -EMSGSIZE;
 			break;
 		}
@@ -703,7 +703,7 @@ void mpa_tx_take_back(struct mpa_ctx *ctx)
 	lock_sock(ctx->sk);
 	ctx->tx.window.lent--;
 	if (ctx->state == MPA_STATE_FULL)
-		mpa_tx_end_call(ctx, ctx->tx.kept);
+		mpa_tx_end_call(ctx, ctx->tx.window.more);
 	release_sock(ctx->sk);
 }
 
@@ -765,7 +765,7 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
  */
 void mpa_tx_write_space(struct mpa_ctx *ctx)
 {
-	mpa_tcp_write_space(ctx->sk, ctx->tx.open ? ctx->tx.out : NULL,
+	mpa_tcp_write_space(ctx->sk, mpa_tx_open(&ctx->tx) ? ctx->tx.out : NULL,
 			    ctx->write_space);
 }
 
@@ -785,8 +785,8 @@ bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo)
 	struct mpa_tx *tx = &ctx->tx;
 
 	tx->finished = true;
-	if (tx->open) {
-		WRITE_ONCE(tx->open, false);
+	if (mpa_tx_open(tx)) {
+		mpa_tx_waits(tx, MPA_WAIT_NOT);
 		tx->ulpdu_len = 0;
 		mpa_tx_drop_out(ctx);
 	}
@@ -796,7 +796,7 @@ bool mpa_tx_finish(struct mpa_ctx *ctx, long *timeo)
 			return false;
 		/* The work item may have been faster. */
 		if (mpa_tx_wait_memory(ctx, timeo, mpa_tx_unstuck))
-			return !tx->stuck;
+			return !mpa_tx_stuck(tx);
 	}
 	return true;
 }
@@ -813,9 +813,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	WRITE_ONCE(tx->open, false);
-	WRITE_ONCE(tx->stuck, false);
-	tx->held = false;
+	mpa_tx_waits(tx, MPA_WAIT_NOT);
 	tx->ulpdu_len = 0;
 	mpa_tx_drop_out(ctx);
 }
