@@ -27,6 +27,9 @@
 #include <linux/splice.h>
 #include <linux/uio.h>
 #include <net/sock.h>
+#ifdef MPA_HAVE_HOTDATA_FRAGS
+#include <net/hotdata.h>
+#endif
 #ifdef MPA_HAVE_PROTO_MEMORY_H
 #include <net/proto_memory.h>
 #endif
@@ -60,6 +63,16 @@ static inline bool skb_frags_readable(const struct sk_buff *skb)
 	return true;
 }
 #endif
+
+/* Fragments of an skb: net.core.max_skb_frags. */
+static inline u32 mpa_skb_frags_max(void)
+{
+#ifdef MPA_HAVE_HOTDATA_FRAGS
+	return READ_ONCE(net_hotdata.sysctl_max_skb_frags);
+#else
+	return READ_ONCE(sysctl_max_skb_frags);
+#endif
+}
 
 #ifndef MPA_HAVE_MEMCG_FROM_SK
 static inline struct mem_cgroup *mem_cgroup_from_sk(const struct sock *sk)

@@ -73,7 +73,7 @@ struct mpa_table;
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE - 64) + 3)
 /* Fragments of FPDUs that are handed to TCP together, to share an skb. */
-#define MPA_RUN_FRAGS		min_t(u32, MAX_SKB_FRAGS, MPA_TX_FRAGS)
+#define MPA_RUN_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
 
 /**

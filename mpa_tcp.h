@@ -8,6 +8,7 @@
 
 struct mpa_ctx;
 struct mpa_octets;
+struct tcphdr;
 
 /**
  * struct mpa_tail - the last skb of TCP's send queue
@@ -46,6 +47,9 @@ enum mpa_cut {
  *		length is not known yet
  * @pos:	stream position of @fpdu
  * @len:	octets of the FPDU in front of @fpdu
+ * @options:	octets of options that the last two packets had, beside those
+ *		that all have and SACK blocks: AccECN, BPF
+ * @options_seen: what the last one had; that of a DSACK among them
  * @high:	first octet of ULPDU_Length, when a packet has ended behind it
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
  * @packets:	counter for MPA_INFO
@@ -57,6 +61,8 @@ struct mpa_watch {
 	u32	fpdu;
 	u32	pos;
 	u32	len;
+	u8	options;
+	u8	options_seen;
 	u8	high;
 	u8	cut;
 	u64	packets;
@@ -189,6 +195,7 @@ void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 u32 mpa_tcp_emss(struct sock *sk);
 void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
 u32 mpa_tcp_emss_now(const struct sock *sk);
+u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);
 u32 mpa_tcp_unsent(const struct sock *sk);
 void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail);
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);

@@ -33,7 +33,22 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
  */
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
-	return tcp_sk(sk)->mss_cache - mpa_tcp_sack_len(tcp_sk(sk));
+	return tcp_sk(sk)->mss_cache - mpa_tcp_sack_len(tcp_sk(sk)) -
+	       mpa_ctx(sk)->tx.watch.options;
+}
+
+/**
+ * mpa_tcp_other_options() - options that mpa_tcp_emss_now() cannot foresee
+ * @sk:		socket
+ * @th:		header of a packet with payload that TCP has just made
+ *
+ * Context: socket lock held.
+ * Return: octets of them.
+ */
+u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
+{
+	return max_t(int, __tcp_hdrlen(th) - tcp_sk(sk)->tcp_header_len -
+			  mpa_tcp_sack_len(tcp_sk(sk)), 0);
 }
 
 /**
@@ -371,22 +386,29 @@ u32 mpa_tcp_frags(const struct mpa_octets *out)
  */
 u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags)
 {
+	u32 max = MPA_RUN_FRAGS;
+
 	frags += mpa_tcp_frags(out) + 1;
-	if (frags >= MPA_RUN_FRAGS)
+	if (frags >= max)
 		return 0;
-	return MPA_TCP_JOINS_PAGES ? U32_MAX :
-				     (MPA_RUN_FRAGS - frags) * PAGE_SIZE;
+	return MPA_TCP_JOINS_PAGES ? U32_MAX : (max - frags) * PAGE_SIZE;
 }
 
 /*
- * Pages go to TCP by reference: nobody may write to them any more. @push is for
- * when these @n octets are the last ones.
+ * The pages are our own, and nobody writes to them any more. If they might
+ * change, whatever computes a checksum would copy them first.
+ */
+#define MPA_SEND_FLAGS	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
+
+/*
+ * Pages go to TCP by reference. @push is for when these @n octets are the last
+ * ones.
  */
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
 			     enum mpa_push push)
 {
-	int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	int flags = MPA_SEND_FLAGS;
 	const struct bio_vec *frag = out->frag;
 	u32 skip = out->sent, left;
 
@@ -408,7 +430,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
 			     enum mpa_push push)
 {
 	struct msghdr msg = {
-		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_SPLICE_PAGES,
+		.msg_flags = MPA_SEND_FLAGS | MSG_SPLICE_PAGES,
 	};
 
 	if (push != MPA_PUSH_ALL)
@@ -499,7 +521,7 @@ static bool mpa_tcp_takes(const struct sock *sk)
 static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_octets *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
-		   mpa_tcp_frags(out) / MAX_SKB_FRAGS + 3;
+		   mpa_tcp_frags(out) / mpa_skb_frags_max() + 3;
 
 	return out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER);
 }

@@ -143,6 +143,15 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 	mpa_stat_sent(sk, aligned, all - aligned, cut);
 }
 
+static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
+			      const struct tcphdr *th)
+{
+	u32 options = mpa_tcp_other_options(sk, th);
+
+	watch->options = min_t(u32, options, watch->options_seen);
+	watch->options_seen = options;
+}
+
 /* Context: socket lock held, maybe in softirq. */
 static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 			      struct flowi *fl)
@@ -153,6 +162,8 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
+	if (len && ctx)
+		mpa_watch_options(sk, &ctx->tx.watch, th);
 	/* What leaves again has been looked at. */
 	if (len && ctx && !after(seq, ctx->tx.watch.seq) &&
 	    after(seq + len, ctx->tx.watch.seq))
