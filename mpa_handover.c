@@ -208,7 +208,7 @@ int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, more);
-	if (more && mpa_tcp_unsent(ctx->sk))
+	if (ctx->tx.window.more)
 		mpa_kick(ctx, MPA_HOLD_MAX);
 }
 

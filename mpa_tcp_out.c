@@ -238,7 +238,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	window->more = more;
+	window->more = more && tcp_send_head(sk);
 	/*
 	 * Nagle's algorithm delays small calls. What is left over of a call, or
 	 * of a batch, behind its other segments does not wait for those. TCP

@@ -177,10 +177,7 @@ TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 	}
 }
 
-/*
- * Records of another length may have to wait until all is acknowledged, as the
- * MSS has to change. There is room, but nothing to say yet.
- */
+/* Of records of another length each time, for which the MSS would change. */
 TEST_F_TIMEOUT(send, epollout_waits_with_the_send, 120)
 {
 	static const int sizes[] = { 1000, 0, 600, 64 };
