@@ -420,76 +420,86 @@ static void mpa_tx_alike(struct mpa_ctx *ctx, struct mpa_call *call,
 	slot->used = (slot->used + out->len - begin) % slot->emss;
 }
 
+/* Octets of the call that go into its next ULPDU; @whole: it ends with them. */
+static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_call *call,
+			  const struct mpa_slot *slot, bool *whole)
+{
+	size_t left = call->size - call->done;
+	size_t n = min_t(size_t, left, MPA_ULPDU_MAX);
+	u32 target;
+
+	*whole = call->ends && n == left;
+	if (call->segment < 0)
+		return n;
+	target = mpa_tx_target(tx, call, slot);
+	target -= min(target, tx->ulpdu_len);
+	if (n < target)
+		return n;
+	*whole = true;
+	return target;
+}
+
 /*
- * Make FPDUs that TCP can be given at once, and give them to it: such that
- * every segment starts with one.
- *
- * Return: 0 if the call has got on, -ENOBUFS, -EMSGSIZE, -EFAULT, or the error
- * that the connection is in.
+ * Find room for an FPDU such that segments start with one. Return: false if
+ * those that have been made go to TCP before it.
  */
-static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
+static bool mpa_tx_place(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
+			 bool whole)
+{
+	struct mpa_octets *out = tx->out;
+	struct mpa_slot *slot = &out->slot;
+	bool made = out->len && !mpa_tx_open(tx);
+
+	/* What stays open has TCP's next octets to itself. */
+	if (made && (!whole || fpdu->len > slot->emss))
+		return false;
+	if (whole && !mpa_align_fits(tx, slot, fpdu->len)) {
+		if (made)
+			return false;
+		mpa_align_break(slot);
+	}
+	/* A skb that is full ends where it is, within an FPDU or not. */
+	if (mpa_tcp_frags(out) + slot->frags + mpa_tx_frags(fpdu->len) >
+	    MPA_RUN_FRAGS) {
+		if (made)
+			return false;
+		if (slot->frags)
+			mpa_align_break(slot);
+	}
+	return true;
+}
+
+/* An FPDU that fits no segment, which the user does not want. */
+static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_call *call,
+			     const struct mpa_fpdu *fpdu)
+{
+	/* What fills a segment fits it, above the formula's MULPDU. */
+	return !ctx->tx.oversize && call->segment != MPA_SEGMENT_FILL &&
+	       fpdu->ulpdu_len > mpa_tx_mulpdu(ctx, NULL);
+}
+
+/* Make FPDUs that TCP can be given at once, some @budget octets of them. */
+static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_call *call, u32 budget)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_octets *out = tx->out;
-	enum mpa_push push = MPA_PUSH_FULL;
 	struct mpa_slot *slot = &out->slot;
-	u32 target, budget;
 	struct mpa_fpdu fpdu;
-	size_t n;
 	bool whole;
-	int err = 0;
-
-	mpa_tx_begin_run(ctx, call);
-	/*
-	 * What is more than a packet would leave as a short one of its own. As
-	 * with TCP a packet may go beyond the end of the send buffer.
-	 */
-	budget = min_t(u32, slot->packet, MPA_RUN_MAX);
+	size_t n;
+	int err;
 
 	do {
-		bool made = out->len && !mpa_tx_open(tx);
-
-		n = min_t(size_t, call->size - call->done, MPA_ULPDU_MAX);
-		whole = call->ends && n == call->size - call->done;
-		if (call->segment >= 0) {
-			target = mpa_tx_target(tx, call, slot);
-			target -= min(target, tx->ulpdu_len);
-			if (n >= target) {
-				n = target;
-				whole = true;
-			}
-		}
-		/* What stays open has TCP's next octets to itself. */
-		if (!whole && made)
-			break;
-
+		n = mpa_tx_next(tx, call, slot, &whole);
 		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + n, tx->marked);
-		/* What fills a segment fits it, above the formula's MULPDU. */
-		if (n && !tx->oversize && call->segment != MPA_SEGMENT_FILL &&
-		    fpdu.ulpdu_len > mpa_tx_mulpdu(ctx, NULL)) {
-			err = -EMSGSIZE;
-			break;
-		}
-		if (made && fpdu.len > slot->emss)
-			break;
-		if (whole && !mpa_align_fits(tx, slot, fpdu.len)) {
-			if (made)
-				break;
-			mpa_align_break(slot);
-		}
-		/* A skb that is full ends where it is, within an FPDU or not */
-		if (mpa_tcp_frags(out) + slot->frags +
-		    mpa_tx_frags(fpdu.len) > MPA_RUN_FRAGS) {
-			if (made)
-				break;
-			if (slot->frags)
-				mpa_align_break(slot);
-		}
-
+		if (n && mpa_tx_oversized(ctx, call, &fpdu))
+			return -EMSGSIZE;
+		if (!mpa_tx_place(tx, &fpdu, whole))
+			return 0;
 		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter, n,
 				      whole);
 		if (err)
-			break;
+			return err;
 		call->done += n;
 		slot->used = (slot->used + fpdu.len) % slot->emss;
 		if (whole)
@@ -498,21 +508,42 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 		/* The short end of a call goes along with what is before it. */
 	} while (whole && n && (out->len < budget || n < fpdu.ulpdu_len) &&
 		 fpdu.len <= slot->emss);
+	return 0;
+}
 
-	if (!out->len || mpa_tx_open(tx))
+/*
+ * Make FPDUs and give them to TCP: such that every segment starts with one.
+ *
+ * Return: 0 if the call has got on, -ENOBUFS, -EMSGSIZE, -EFAULT, or the error
+ * that the connection is in.
+ */
+static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
+{
+	struct mpa_octets *out = ctx->tx.out;
+	enum mpa_push push = MPA_PUSH_FULL;
+	u32 budget;
+	int err;
+
+	mpa_tx_begin_run(ctx, call);
+	/*
+	 * What is more than a packet would leave as a short one of its own. As
+	 * with TCP a packet may go beyond the end of the send buffer.
+	 */
+	budget = min_t(u32, out->slot.packet, MPA_RUN_MAX);
+	err = mpa_tx_make(ctx, call, budget);
+	if (!out->len || mpa_tx_open(&ctx->tx))
 		return err;
 	if (!err && call->more && call->done == call->size &&
-	    out->len < budget && mpa_tx_may_hold(tx) &&
+	    out->len < budget && mpa_tx_may_hold(&ctx->tx) &&
 	    !mpa_tcp_charge(ctx->sk, out, mpa_octets_held(out))) {
 		mpa_tx_hold(ctx);
 		return 0;
 	}
 	/* What was wrong with the next one is found again without these. */
-	if (call->done == call->size && !call->more) {
+	if (call->done == call->size && !call->more)
 		push = MPA_PUSH_ALL;
-	} else if (call->keep) {
+	else if (call->keep)
 		push = MPA_PUSH_NOT;
-	}
 	return mpa_tx_give(ctx, push);
 }
 
