@@ -11,6 +11,9 @@
 
 #include "mpa.h"
 
+#define CREATE_TRACE_POINTS
+#include <trace/events/mpa.h>
+
 /**
  * struct mpa_xmit - TCP's way down to IP, with a look at what goes there
  * @base:	TCP's own operations
@@ -136,6 +139,10 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 				   mpa_tcp_emss_now(sk));
 	if (aligned < all && !cut)
 		cut = watch->cut ?: MPA_CUT_OTHER;
+	if (aligned < all || watch->cut)
+		trace_mpa_unaligned(sk, seq, len, seg, all - aligned,
+				    watch->fpdu - payload.end,
+				    cut ?: watch->cut);
 
 	watch->packets++;
 	watch->aligned += aligned;
