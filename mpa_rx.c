@@ -494,7 +494,7 @@ static bool mpa_rx_nothing(const struct mpa_ctx *ctx)
 }
 
 /*
- * An FPDU for which the receive buffer has no room, or TCP no memory, or whose
+ * An FPDU for which the receive window has no room, or TCP no memory, or whose
  * rest has come since, or which has to be validated outside of it. That memory
  * is short elsewhere is no reason: octets that TCP takes are best left to it.
  */
@@ -507,6 +507,9 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 	/* One octet may be all that is left of an skb, which stays for it. */
 	if (!whole)
 		return mpa_tcp_window_closed(ctx->sk) ||
+		       (rx->known &&
+			mpa_tcp_window_short(ctx->sk,
+					     rx->fpdu.len - rx->taken)) ||
 		       (rx->starved && mpa_tcp_inq(ctx->sk));
 	if (!rx->fpdu.ulpdu_len)
 		return true;

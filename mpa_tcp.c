@@ -344,6 +344,23 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 }
 
 /**
+ * mpa_tcp_window_short() - octets do not fit the receive window, and half of it
+ *			    is used up by the first of them
+ * @sk:		socket
+ * @len:	how many, from the next octet to be read on
+ *
+ * Taken out then, they go on coming at TCP's pace.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_window_short(const struct sock *sk, u32 len)
+{
+	u32 window = tcp_receive_window(tcp_sk(sk)), have = mpa_tcp_inq(sk);
+
+	return len > have + window && have >= window;
+}
+
+/**
  * mpa_tcp_copied_seq() - sequence number of the next octet to be read
  * @sk:	socket
  *

@@ -163,6 +163,7 @@ int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx));
 u32 mpa_tcp_inq(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
+bool mpa_tcp_window_short(const struct sock *sk, u32 len);
 u32 mpa_tcp_copied_seq(const struct sock *sk);
 bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
 u32 mpa_tcp_rcv_nxt(const struct sock *sk);
