@@ -33,71 +33,90 @@ static DEFINE_MUTEX(mpa_xmits_lock);
  * @skb:	the packet
  * @seq:	sequence number of its first octet
  * @end:	and behind its last one
- * @linear:	octets of it in the linear part
- * @frag:	fragment that was read last
- * @start:	octets of payload in front of that
+ * @piece:	octets of it that lie side by side
+ * @from:	offset of the first of them in the payload
+ * @to:		and behind the last one
+ * @frag:	fragment of @skb that comes next
  */
 struct mpa_payload {
 	const struct sk_buff *skb;
 	u32 seq;
 	u32 end;
-	u32 linear;
+	const u8 *piece;
+	u32 from;
+	u32 to;
 	u32 frag;
-	u32 start;
 };
 
-static u8 mpa_payload_octet(struct mpa_payload *payload, u32 seq)
+static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
 {
-	const struct sk_buff *skb = payload->skb;
-	u32 off = seq - payload->seq;
-	const skb_frag_t *frag;
+	while (off >= payload->to) {
+		const skb_frag_t *frag = skb_shinfo(payload->skb)->frags +
+					 payload->frag++;
 
-	if (off < payload->linear)
-		return skb->data[skb_headlen(skb) - payload->linear + off];
-	frag = skb_shinfo(skb)->frags + payload->frag;
-	while (off - payload->start >= skb_frag_size(frag)) {
-		payload->start += skb_frag_size(frag++);
-		payload->frag++;
+		payload->piece = skb_frag_address(frag);
+		payload->from = payload->to;
+		payload->to += skb_frag_size(frag);
 	}
-	return *((u8 *)skb_frag_address(frag) + off - payload->start);
+	return payload->piece[off - payload->from];
 }
 
-/* Pass over an FPDU. Return: false if the packet ends before it has a length. */
-static bool mpa_watch_pass(struct mpa_tx *tx, struct mpa_payload *payload)
+/*
+ * ULPDU_Length at @off, an octet of which may have been in the packet before.
+ * Return: false if the packet ends before it does.
+ */
+static bool mpa_watch_length(struct mpa_watch *watch,
+			     struct mpa_payload *payload, s32 off, u32 *len)
 {
-	struct mpa_watch *watch = &tx->watch;
-	u32 at = watch->fpdu + mpa_fpdu_head_len(watch->pos, tx->marked) -
-		 MPA_LENGTH_LEN;
-	struct mpa_fpdu fpdu;
-	u8 high;
+	u8 high = off < 0 ? watch->high : mpa_payload_octet(payload, off);
 
-	if (!before(at, payload->end))
-		return false;
-	high = before(at, payload->seq) ? watch->high :
-					  mpa_payload_octet(payload, at);
-	if (at + 1 == payload->end) {
+	if (off + 1 == (s32)(payload->end - payload->seq)) {
 		watch->high = high;
 		return false;
 	}
-	mpa_fpdu_init(&fpdu, watch->pos,
-		      high << 8 | mpa_payload_octet(payload, at + 1),
-		      tx->marked);
-	watch->len = fpdu.len;
-	watch->fpdu += fpdu.len;
-	watch->pos += fpdu.len;
+	*len = high << 8 | mpa_payload_octet(payload, off + 1);
+	return true;
+}
+
+/* Pass over an FPDU. Return: false if the packet ends before it has a length. */
+static __always_inline bool
+mpa_watch_pass(struct mpa_watch *watch, bool marked,
+	       struct mpa_payload *payload)
+{
+	u32 off = watch->fpdu - payload->seq, len;
+	struct mpa_fpdu fpdu;
+
+	if (marked) {
+		off += mpa_fpdu_head_len(watch->pos, true) - MPA_LENGTH_LEN;
+		if ((s32)off >= (s32)(payload->end - payload->seq))
+			return false;
+	}
+	/* Nearly always both octets lie in the piece at hand. */
+	if (off >= payload->from && off + 1 < payload->to)
+		len = get_unaligned_be16(payload->piece + off - payload->from);
+	else if (!mpa_watch_length(watch, payload, off, &len))
+		return false;
+	if (marked) {
+		mpa_fpdu_init(&fpdu, watch->pos, len, true);
+		len = fpdu.len;
+	} else {
+		len = round_up(MPA_LENGTH_LEN + len, 4) + MPA_CRC_LEN;
+	}
+	watch->len = len;
+	watch->fpdu += len;
+	watch->pos += len;
 	return true;
 }
 
 /* A packet has ended within an FPDU: why? */
-static enum mpa_cut mpa_watch_why(const struct sock *sk,
-				  const struct mpa_watch *watch, u32 end,
-				  u32 emss)
+static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
+					   const struct mpa_watch *watch,
+					   u32 end)
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
 
-	if (watch->fpdu == end)
-		return MPA_CUT_NOT;
-	if (watch->cut == MPA_CUT_OVERSIZED || watch->len > emss)
+	if (watch->cut == MPA_CUT_OVERSIZED ||
+	    watch->len > mpa_tcp_emss_now(sk))
 		return MPA_CUT_OVERSIZED;
 	if (end == tcp_wnd_end(tcp_sk(sk)) || icsk->icsk_probes_out ||
 	    READ_ONCE(icsk->icsk_pending) == ICSK_TIME_PROBE0)
@@ -111,14 +130,14 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 {
 	struct mpa_payload payload = {
 		.skb = skb, .seq = seq, .end = seq + len,
-		.linear = len - skb->data_len,
+		.to = len - skb->data_len,
 	};
 	struct mpa_watch *watch = &ctx->tx.watch;
 	u32 seg = skb_shinfo(skb)->gso_size ?: len;
 	u32 start = seq, aligned = 0, all;
 	enum mpa_cut cut = watch->cut;
 
-	payload.start = payload.linear;
+	payload.piece = skb->data + skb_headlen(skb) - payload.to;
 	/* IP may have refused it before, and it is longer now. */
 	while (before(start, watch->seq))
 		start += seg;
@@ -131,12 +150,12 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 			aligned++;
 			start += seg;
 		}
-		if (!mpa_watch_pass(&ctx->tx, &payload))
+		if (!mpa_watch_pass(watch, ctx->tx.marked, &payload))
 			break;
 	}
 	watch->seq = payload.end;
-	watch->cut = mpa_watch_why(sk, watch, payload.end,
-				   mpa_tcp_emss_now(sk));
+	watch->cut = watch->fpdu == payload.end ? MPA_CUT_NOT :
+		     mpa_watch_why(sk, watch, payload.end);
 	if (aligned < all && !cut)
 		cut = watch->cut ?: MPA_CUT_OTHER;
 	if (aligned < all || watch->cut)
@@ -169,7 +188,8 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	if (len && ctx)
+	if (len && ctx && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
+			   ctx->tx.watch.options_seen))
 		mpa_watch_options(sk, &ctx->tx.watch, th);
 	/* What leaves again has been looked at. */
 	if (len && ctx && !after(seq, ctx->tx.watch.seq) &&
