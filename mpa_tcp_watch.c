@@ -157,7 +157,8 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 	watch->cut = watch->fpdu == payload.end ? MPA_CUT_NOT :
 		     mpa_watch_why(sk, watch, payload.end);
 	if (aligned < all && !cut)
-		cut = watch->cut ?: MPA_CUT_OTHER;
+		cut = watch->cut ?: watch->len > seg ? MPA_CUT_OVERSIZED :
+						       MPA_CUT_OTHER;
 	if (aligned < all || watch->cut)
 		trace_mpa_unaligned(sk, seq, len, seg, all - aligned,
 				    watch->fpdu - payload.end,

@@ -412,7 +412,7 @@ on pmtu_at_rest 9000
 traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
 # What is too long for the new route IP drops: counted, and not on the wire.
 on pmtu_of_the_route 9000
-uncounted=1 traffic $ipv4 other "" segment=0 hook=$((size / 7)) run="$mtus"
+uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
 # The last, as it costs the router its IPv6 address.
 # shellcheck disable=SC2016
 mtus='case $((N % 2)) in
@@ -421,7 +421,7 @@ mtus='case $((N % 2)) in
 esac'
 on pmtu_by_icmp 9000
 probes off
-uncounted=1 traffic $ipv4 other "" segment=0 hook=$((size / 7)) run="$mtus"
+uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
 
 tap_run capture capture_stop
 if [[ -n ${MPA_WIRE_DIR:-} ]]; then
