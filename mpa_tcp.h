@@ -203,6 +203,7 @@ void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
 void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
 void mpa_tcp_end_segment(struct sock *sk);
+void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
 u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
 bool mpa_tcp_writable(const struct sock *sk);

@@ -176,6 +176,84 @@ void mpa_tcp_end_segment(struct sock *sk)
 		TCP_SKB_CB(skb)->eor = 1;
 }
 
+/* A time stamp is asked for one octet: it goes where that goes. */
+static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
+{
+	struct skb_shared_info *from = skb_shinfo(skb), *to = skb_shinfo(rest);
+
+	if ((!TCP_SKB_CB(skb)->txstamp_ack &&
+	     !(from->tx_flags & SKBTX_ANY_TSTAMP)) ||
+	    before(from->tskey, TCP_SKB_CB(rest)->seq))
+		return;
+	to->tx_flags |= from->tx_flags & SKBTX_ANY_TSTAMP;
+	from->tx_flags &= ~SKBTX_ANY_TSTAMP;
+	swap(to->tskey, from->tskey);
+	TCP_SKB_CB(rest)->txstamp_ack = TCP_SKB_CB(skb)->txstamp_ack;
+	TCP_SKB_CB(skb)->txstamp_ack = 0;
+}
+
+/* The octets of an skb in the send queue from @len on become one of their own. */
+static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
+{
+	struct sk_buff *rest = alloc_skb_fclone(MAX_TCP_HEADER,
+						GFP_ATOMIC | __GFP_NOWARN);
+	u32 octets = skb->len - len;
+
+	if (!rest)
+		return;
+	rest->truesize = SKB_TRUESIZE(skb_end_offset(rest));
+	if (!sk_wmem_schedule(sk, rest->truesize)) {
+		__kfree_skb(rest);
+		return;
+	}
+	skb_reserve(rest, MAX_TCP_HEADER);
+	rest->ip_summed = CHECKSUM_PARTIAL;
+	INIT_LIST_HEAD(&rest->tcp_tsorted_anchor);
+	sk_wmem_queued_add(sk, rest->truesize);
+	sk_mem_charge(sk, rest->truesize);
+	rest->truesize += octets;
+	skb->truesize -= octets;
+
+	TCP_SKB_CB(rest)->seq = TCP_SKB_CB(skb)->seq + len;
+	TCP_SKB_CB(rest)->end_seq = TCP_SKB_CB(skb)->end_seq;
+	TCP_SKB_CB(rest)->tcp_flags = TCP_SKB_CB(skb)->tcp_flags;
+	TCP_SKB_CB(rest)->eor = TCP_SKB_CB(skb)->eor;
+	TCP_SKB_CB(skb)->end_seq = TCP_SKB_CB(rest)->seq;
+	TCP_SKB_CB(skb)->tcp_flags &= ~(TCPHDR_FIN | TCPHDR_PSH);
+	skb_split(skb, rest, len);
+	mpa_tcp_split_tstamp(skb, rest);
+	/* TCP counts their segments when they leave. */
+	tcp_skb_pcount_set(skb, 0);
+	tcp_skb_pcount_set(rest, 0);
+	__skb_header_release(rest);
+	__skb_queue_after(&sk->sk_write_queue, skb, rest);
+}
+
+/**
+ * mpa_tcp_split() - have a segment begin in what TCP has not sent
+ * @sk:		socket; its first unsent skb is just being sent
+ * @seq:	sequence number behind that one
+ * @len:	octets from there to the segment's beginning
+ *
+ * This is tso_fragment(), for the skb behind the one that is sent. Without
+ * memory, or where the octets lie otherwise, nothing is done.
+ *
+ * Context: socket lock held, maybe in softirq.
+ */
+void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
+{
+	struct sk_buff *skb = tcp_send_head(sk);
+
+	if (!skb || TCP_SKB_CB(skb)->end_seq != seq || tcp_skb_is_last(sk, skb))
+		return;
+	skb = skb_queue_next(&sk->sk_write_queue, skb);
+	if (TCP_SKB_CB(skb)->seq != seq || skb->len < len || skb_headlen(skb))
+		return;
+	if (skb->len > len)
+		mpa_tcp_split_skb(sk, skb, len);
+	TCP_SKB_CB(skb)->eor = 1;
+}
+
 /*
  * TCP cuts at the edge of the peer's window as well. Under TCP_CORK it does so
  * at multiples of the MSS only; "push" lets a last short skb go all the same,

@@ -164,6 +164,10 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 				    watch->fpdu - payload.end,
 				    cut ?: watch->cut);
 
+	/* What is left of that FPDU is a segment, and costs no other one. */
+	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload.end))
+		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
+
 	watch->packets++;
 	watch->aligned += aligned;
 	watch->unaligned += all - aligned;

@@ -137,19 +137,6 @@ declare -A n before
 all=0
 table=()
 
-# probes on|off: tail loss probes (RFC 8985 section 7). TCP cuts such a one at
-# the edge of the peer's window, corked or not. A slow reader on a busy machine,
-# where all acknowledgments are late, meets one now and then; and one whose
-# window stays closed for longer than the least RTO a probe of that.
-probes() {
-	local early=3 min=200ms
-
-	[[ $1 = on ]] || early=0 min=5s
-	ip netns exec alpha sysctl -qw "net.ipv4.tcp_early_retrans=$early"
-	ip -n alpha route replace 10.5.4.0/24 via 10.5.3.2 rto_min $min
-	ip -n alpha route replace fd05:44::/64 via fd05:43::2 rto_min $min
-}
-
 # What the sender has printed, into n; segments in all
 counters() {
 	local key value
@@ -290,7 +277,6 @@ path_up
 # libpcap never has room for more than the MTU of this moment.
 capture_start alpha va "$dir/aligned.pcap" "tcp portrange 6000-6999"
 
-probes off
 
 # ---- bulk: every segment, in skbs of many ----
 
@@ -358,7 +344,6 @@ traffic $ipv4 oversized "" call=20000
 
 # ---- windows that close ----
 
-probes on
 on slow_reader_probes 1500
 traffic $ipv4 window "" segment=0 pause=10000
 on zero_window 1500
@@ -372,7 +357,6 @@ traffic $ipv4 "window oversized" "" segment=0 rcvbuf=3000 \
 
 # ---- a bad path ----
 
-probes off
 
 on loss 1500 loss 1% delay 2ms
 traffic $ipv4 "" --aligned segment=0
@@ -405,8 +389,8 @@ traffic $ipv6 "" --aligned segment=0 octets=$((2 * size)) markers=1
 
 # shellcheck disable=SC2016 # the program sets $N
 mtus='case $((N % 2)) in
-	1) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 576 rto_min 1s ;;
-	0) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 9000 rto_min 1s ;;
+	1) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 576 ;;
+	0) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 9000 ;;
 esac'
 on pmtu_at_rest 9000
 traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
@@ -420,7 +404,6 @@ mtus='case $((N % 2)) in
 	0) ip -n router link set rb mtu 9000 && ip -n alpha route flush cache ;;
 esac'
 on pmtu_by_icmp 9000
-probes off
 uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
 
 tap_run capture capture_stop
