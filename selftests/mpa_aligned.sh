@@ -1,14 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_aligned.sh [--long] [CASE...]: does every segment begin with an FPDU?
+# mpa_aligned.sh [OPTION]... [CASE...]: does every segment begin with an FPDU?
 # Traffic of many kinds over a wire, good and bad, captured where it leaves,
 # before anything can be lost. The sender's counters, the capture and what is
 # asked for must agree.
 #
 # MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge
 # what the judge (tools/wire/judge) shall demand of it; it is judged here only
-# if that is not set. MPA_LONG=1 does as --long: ten times as much.
+# if that is not set.
+#
+# --long: ten times as much, as with MPA_LONG=1. --times=N: each case so often.
+# --no-capture: look at the counters only. --defaults: with what the kernel is
+# set to, tail loss probes and the least RTO as well; then segments may be
+# misaligned, and the table says how many.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -19,10 +24,19 @@ judge=$here/../tools/wire/judge
 port=6000	# of the first case
 
 size=1000000
-[[ ${1:-} != --long ]] || {
-	MPA_LONG=1
+times=1
+captured=1
+defaults=
+while [[ ${1:-} = --* ]]; do
+	case $1 in
+	--long) MPA_LONG=1 ;;
+	--times=*) times=${1#*=} ;;
+	--no-capture) captured= ;;
+	--defaults) defaults=1 ;;
+	*) skip_all "no option $1" ;;
+	esac
 	shift
-}
+done
 [[ -z ${MPA_LONG:-} ]] || size=10000000
 small=$((size / 256000 * 64000))	# octets of records of 64
 only=("$@")
@@ -72,7 +86,8 @@ path_up() {
 		# must not make them look far away.
 		ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.accept_dad=0" \
 			net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
-			net.ipv4.tcp_no_metrics_save=1 \
+			net.ipv4.tcp_no_metrics_save=1
+		[[ $defaults ]] || ip netns exec "$1" sysctl -qw \
 			net.ipv4.tcp_tso_rtt_log=20
 		# What a wire would carry, not what TCP hands to the device.
 		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
@@ -212,10 +227,24 @@ on() {
 # traffic ADDRESS CAUSES JUDGE [NAME=VALUE]...: run the case. CAUSES why
 # segments may be misaligned; JUDGE what the judge shall demand.
 traffic() {
-	local name=$case_name address=$1 allowed=$2 demands=$3
+	local name=$case_name time
 
 	want "$name" || return 0
+	for ((time = 1; time <= times; time++)); do
+		[[ $times -eq 1 ]] || case_name=$name.$time
+		traffic_once "$@"
+		[[ $time -eq times ]] || port=$((port + 1))
+	done
+}
+
+traffic_once() {
+	local name=$case_name address=$1 allowed=$2 demands=$3
+
 	shift 3
+	[[ ! $defaults ]] || {
+		allowed=$causes
+		demands=${demands//--aligned/}
+	}
 	tap_run "$name" transfer "$address" "octets=$size" "$@"
 	[[ -s $dir/$name.json ]] || return 0
 	counters
@@ -275,7 +304,8 @@ ipv6=fd05:44::2
 path_down
 path_up
 # libpcap never has room for more than the MTU of this moment.
-capture_start alpha va "$dir/aligned.pcap" "tcp portrange 6000-6999"
+[[ ! $captured ]] || capture_start alpha va "$dir/aligned.pcap" \
+	"tcp portrange 6000-6999"
 
 
 # ---- bulk: every segment, in skbs of many ----
@@ -406,8 +436,10 @@ esac'
 on pmtu_by_icmp 9000
 uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
 
-tap_run capture capture_stop
-if [[ -n ${MPA_WIRE_DIR:-} ]]; then
+[[ ! $captured ]] || tap_run capture capture_stop
+if [[ ! $captured ]]; then
+	:
+elif [[ -n ${MPA_WIRE_DIR:-} ]]; then
 	mv "$dir"/* "$MPA_WIRE_DIR"
 elif command -v tshark >/dev/null && [[ -x $judge ]]; then
 	for case_name in "$dir"/*.judge; do
