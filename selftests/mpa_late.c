@@ -355,11 +355,14 @@ FIXTURE_TEARDOWN(little)
 
 TEST_F(little, send_buffer)
 {
-	static const struct bound bound = { 2, 100, 1, 20000 };
+	/* A CRC and a copy take their time in an emulated guest. */
+	static const struct bound bound = { 3, ALLOWANCE, 1, 20000 };
 	static const struct row rows[] = {
+		MEGABYTE(CUT_FILL, 0), MEGABYTE(1000, 0), MEGABYTE_FILE(0),
 		MEGABYTE(CUT_FILL, 4608), MEGABYTE(1000, 4608),
 		MEGABYTE_FILE(4608),
-		MEGABYTE(CUT_FILL, 10000), MEGABYTE_FILE(10000),
+		MEGABYTE(CUT_FILL, 10000), MEGABYTE(1000, 10000),
+		MEGABYTE_FILE(10000),
 		MEGABYTE(CUT_FILL, 20000), MEGABYTE(1000, 20000),
 		MEGABYTE_FILE(20000),
 	};
@@ -367,19 +370,29 @@ TEST_F(little, send_buffer)
 	EXPECT_IN_TIME(&self->kind, rows, &bound);
 }
 
-/* Records longer than what the receiver has room for, read by MPA. */
+/*
+ * Records longer than what the receiver has room for, read by MPA. Far away all
+ * the time is spent waiting for the window: MPA may need one round trip more.
+ */
 static void receive_buffer(struct __test_metadata *_metadata,
 			   struct kind *kind, int rcvbuf)
 {
-	static const struct bound bound = { 1.5, 30, 1, 20000 };
+	static const struct bound near = { 2, ALLOWANCE, 1, 20000 };
+	static const struct bound far = { 1.1, ALLOWANCE, 1, 20000 };
 	static const struct row rows[] = {
 		{ { S(5000) } }, { { S(20000) } }, { { S(MPA_ULPDU_MAX) } },
 		{ { SN(20000, 4) } },
+	}, many[] = {
+		{ { SN(5000, 20) } }, { { SN(20000, 20) } },
+		{ { SN(MPA_ULPDU_MAX, 5) } },
 	};
 
 	kind->records = true;
 	kind->rcvbuf = rcvbuf;
-	EXPECT_IN_TIME(kind, rows, &bound);
+	if (kind->far)
+		EXPECT_IN_TIME(kind, rows, &far);
+	else
+		EXPECT_IN_TIME(kind, many, &near);
 }
 
 TEST_F(little, receive_buffer_near)
@@ -389,13 +402,19 @@ TEST_F(little, receive_buffer_near)
 
 TEST_F(little, larger_receive_buffer_near)
 {
-	receive_buffer(_metadata, &self->kind, 10000);
+	receive_buffer(_metadata, &self->kind, 20000);
 }
 
 TEST_F(little, receive_buffer_far)
 {
 	self->kind.far = true;
 	receive_buffer(_metadata, &self->kind, 10000);
+}
+
+TEST_F(little, larger_receive_buffer_far)
+{
+	self->kind.far = true;
+	receive_buffer(_metadata, &self->kind, 20000);
 }
 
 /* ---- a window smaller than a segment, and nothing in flight ---- */
@@ -478,16 +497,9 @@ TEST_F(little, window_is_probed)
 
 /* ---- little memory ---- */
 
-#define TCP_MEM		"/proc/sys/net/ipv4/tcp_mem"
-
-/* As a line; the file is of all network namespaces. */
 static int tcp_mem_put(const char *line)
 {
-	int fd = open(TCP_MEM, O_WRONLY), err;
-
-	err = write(fd, line, strlen(line)) < 0 ? -1 : 0;
-	close(fd);
-	return err;
+	return pwrite(tcp_mem, line, strlen(line), 0) < 0 ? -1 : 0;
 }
 
 FIXTURE(shortage)
@@ -500,14 +512,12 @@ FIXTURE(shortage)
 FIXTURE_SETUP(shortage)
 {
 	const struct kind kind = { .silent = true, .rcvbuf = 4096 };
-	int large = 1 << 22, fd;
+	int large = 1 << 22;
 
 	if (lacking)
 		SKIP(_exit(255), "%s", lacking);
 	memset(self->usual, 0, sizeof(self->usual));
-	fd = open(TCP_MEM, O_RDONLY);
-	ASSERT_LT(0, read(fd, self->usual, sizeof(self->usual) - 1));
-	close(fd);
+	ASSERT_LT(0, pread(tcp_mem, self->usual, sizeof(self->usual) - 1, 0));
 	ASSERT_EQ(0, conn_open(&self->hog, &kind, false));
 	ASSERT_EQ(0, conn_open(&self->conn, &kind, true));
 	ASSERT_EQ(0, setsockopt(self->hog.fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
@@ -527,11 +537,10 @@ FIXTURE_TEARDOWN(shortage)
 	conn_close(&self->conn);
 }
 
-/* Data segments that have been sent, and those that start with an FPDU. */
-static u64 segments_sent(const struct mpa_info *i)
+/* Segments that do not start with an FPDU, and not because of the window. */
+static u64 misaligned(const struct mpa_info *i)
 {
-	return i->tx_segs_aligned + i->tx_segs_probe + i->tx_segs_window +
-	       i->tx_segs_pmtu + i->tx_segs_sack + i->tx_segs_oversized +
+	return i->tx_segs_pmtu + i->tx_segs_sack + i->tx_segs_oversized +
 	       i->tx_segs_small_mss + i->tx_segs_residue + i->tx_segs_other;
 }
 
@@ -543,33 +552,29 @@ TEST_F(shortage, record_that_waited_for_memory_begins_a_segment)
 {
 	struct conn *c = &self->conn;
 	struct mpa_info info;
-	int n;
+	int times, n;
 
 	for (n = 0; n < 40; n++)
 		ASSERT_TRUE(send_all(c->fd[0], 1000, MSG_DONTWAIT));
-	ASSERT_EQ(0, tcp_mem_put("1 1 1"));
-	while (n < 2000 && poll_for(c->fd[0], POLLOUT, 0))
-		n += send_all(c->fd[0], 1000, MSG_DONTWAIT);
-	ASSERT_GT(2000, n) {
-		TH_LOG("TCP does not run out of memory");
+	for (times = 0; times < 5; times++) {
+		ASSERT_EQ(0, tcp_mem_put("1 1 1"));
+		while (n < 2000 && poll_for(c->fd[0], POLLOUT, 0))
+			n += send_all(c->fd[0], 1000, MSG_DONTWAIT);
+		ASSERT_GT(2000, n) {
+			TH_LOG("TCP does not run out of memory");
+		}
+		ASSERT_EQ(0, tcp_mem_put(self->usual));
+		ASSERT_EQ(POLLOUT, poll_for(c->fd[0], POLLOUT, 20000));
 	}
-	ASSERT_EQ(0, tcp_mem_put(self->usual));
-	ASSERT_EQ(POLLOUT, poll_for(c->fd[0], POLLOUT, 20000));
-	ASSERT_TRUE(send_all(c->fd[0], 1000, 0));
-	conn_expect(c, 1000 * (n + 1));
+	conn_expect(c, 1000 * n);
 	ASSERT_EQ(0, conn_read(c));
 	EXPECT_NE(0, conn_came(c, 30000));
 	ASSERT_TRUE(acked(c->fd[0]));
 	info = mpa_info(c->fd[0]);
-	printf("# %d records, %llu of %llu segments begin with one; probe %llu, window %llu,",
-	       n + 1, info.tx_segs_aligned, segments_sent(&info),
-	       info.tx_segs_probe, info.tx_segs_window);
-	printf(" residue %llu, other %llu\n", info.tx_segs_residue,
-	       info.tx_segs_other);
-	fflush(stdout);
-	/* What the closed window cuts is for another test. */
-	EXPECT_EQ(0, info.tx_segs_other);
-	EXPECT_EQ(0, info.tx_segs_residue);
+	EXPECT_EQ(0, misaligned(&info)) {
+		TH_LOG("%llu segments of %d records do not begin with one",
+		       misaligned(&info), n);
+	}
 }
 
 TEST_HARNESS_MAIN

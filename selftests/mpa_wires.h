@@ -23,6 +23,7 @@
 
 static int net_of[2] = { -1, -1 };	/* alpha's, beta's network namespace */
 static const char *lacking;		/* why nothing can be tested */
+static int tcp_mem = -1;		/* net.ipv4.tcp_mem */
 
 /* ip or tc with a line for each thing to do. */
 static int tell(const char *tool, const char *lines)
@@ -97,9 +98,13 @@ static const char *hosts_up(void)
 	return NULL;
 }
 
-/* Once for all tests, each of which is a process. */
+/*
+ * Once for all tests, each of which is a process. The limits of TCP's memory are
+ * everybody's, and seen in the first network namespace only.
+ */
 static void __attribute__((constructor(300))) hosts_make(void)
 {
+	tcp_mem = open("/proc/sys/net/ipv4/tcp_mem", O_RDWR);
 	if (system("modprobe -q veth; modprobe -q sch_netem") < 0)
 		return;
 	lacking = hosts_up();
