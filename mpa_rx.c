@@ -504,12 +504,13 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 
 	if (rx->verified || rx->error)
 		return false;
-	/* One octet may be all that is left of an skb, which stays for it. */
+	/*
+	 * One octet may be all that is left of an skb, which stays for it. And
+	 * a reader of TCP's would long have begun to take what is here.
+	 */
 	if (!whole)
 		return mpa_tcp_window_closed(ctx->sk) ||
-		       (rx->known &&
-			mpa_tcp_window_short(ctx->sk,
-					     rx->fpdu.len - rx->taken)) ||
+		       (rx->known && mpa_tcp_window_short(ctx->sk)) ||
 		       (rx->starved && mpa_tcp_inq(ctx->sk));
 	if (!rx->fpdu.ulpdu_len)
 		return true;

@@ -344,20 +344,15 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 }
 
 /**
- * mpa_tcp_window_short() - octets do not fit the receive window, and half of it
- *			    is used up by the first of them
- * @sk:		socket
- * @len:	how many, from the next octet to be read on
- *
- * Taken out then, they go on coming at TCP's pace.
+ * mpa_tcp_window_short() - the octets in the receive queue have used up half of
+ *			    the receive window
+ * @sk:	socket
  *
  * Context: socket lock held.
  */
-bool mpa_tcp_window_short(const struct sock *sk, u32 len)
+bool mpa_tcp_window_short(const struct sock *sk)
 {
-	u32 window = tcp_receive_window(tcp_sk(sk)), have = mpa_tcp_inq(sk);
-
-	return len > have + window && have >= window;
+	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
 }
 
 /**

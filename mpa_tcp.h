@@ -163,7 +163,7 @@ int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx));
 u32 mpa_tcp_inq(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
-bool mpa_tcp_window_short(const struct sock *sk, u32 len);
+bool mpa_tcp_window_short(const struct sock *sk);
 u32 mpa_tcp_copied_seq(const struct sock *sk);
 bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
 u32 mpa_tcp_rcv_nxt(const struct sock *sk);
@@ -206,7 +206,8 @@ void mpa_tcp_end_segment(struct sock *sk);
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
 u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
-bool mpa_tcp_writable(const struct sock *sk);
+bool mpa_tcp_writable(struct sock *sk);
+bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
 			 void (*write_space)(struct sock *sk));

@@ -362,11 +362,32 @@ u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out)
  * mpa_tcp_writable() - the send buffer is not full
  * @sk:	socket
  *
+ * Or there is room in its last packet, which TCP fills in any case.
+ *
  * Context: socket lock held.
  */
-bool mpa_tcp_writable(const struct sock *sk)
+bool mpa_tcp_writable(struct sock *sk)
 {
-	return sk_stream_memory_free(sk);
+	const struct sk_buff *skb;
+
+	if (sk_stream_memory_free(sk))
+		return true;
+	skb = tcp_write_queue_tail(sk);
+	return skb && tcp_skb_can_collapse_to(skb) &&
+	       skb->len < mpa_tcp_packet_max(sk);
+}
+
+/**
+ * mpa_tcp_user_corks() - the user has corked TCP, and it has something to send
+ * @sk:		socket
+ * @window:	the peer's window
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
+{
+	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK && !window->corked &&
+	       tcp_send_head(sk);
 }
 
 /**

@@ -564,7 +564,7 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 	if (!call->size && !(mpa_tx_open(tx) && call->ends))
 		return -EMSGSIZE;
 
-	if (!mpa_tx_in_batch(tx))
+	if (!mpa_tx_in_batch(tx) && !mpa_tcp_user_corks(ctx->sk, &tx->window))
 		tx->window.since = mpa_tcp_write_seq(ctx->sk);
 	do {
 		err = mpa_tx_wait(ctx, &call->timeo);
