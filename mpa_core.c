@@ -19,6 +19,12 @@
 
 static struct workqueue_struct *mpa_wq;
 
+/* Shows whether it is so: N also if the processor or a check says no. */
+static bool mpa_crc_lockstep __ro_after_init = true;
+module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
+MODULE_PARM_DESC(crc_lockstep,
+		 "compute CRCs of three FPDUs side by side where the processor has an instruction for it; N: use the kernel's CRC alone");
+
 /**
  * mpa_kick() - have the work item run
  * @ctx:	the context
@@ -496,6 +502,13 @@ static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
 	.clone	= mpa_clone,
 };
 
+static void __init mpa_begin_crc(void)
+{
+	if (mpa_crc_lockstep && !mpa_crc3_init())
+		pr_warn("CRCs of three FPDUs side by side are not the kernel's: its own is used\n");
+	mpa_crc_lockstep = mpa_crc3_on;
+}
+
 static int __init mpa_module_init(void)
 {
 	int err;
@@ -507,6 +520,7 @@ static int __init mpa_module_init(void)
 	err = mpa_compat_init();
 	if (err)
 		goto no_compat;
+	mpa_begin_crc();
 
 	err = -ENOMEM;
 	mpa_wq = alloc_workqueue("mpa", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);

@@ -41,6 +41,40 @@
 u32 mpa_crc_update(u32 crc, const void *data, size_t len);
 void mpa_crc_put(u32 crc, u8 *field);
 bool mpa_crc_match(u32 crc, const u8 *field);
+void mpa_crc_put_run(u8 *fpdus, u32 len, u32 nr);
+u32 mpa_crc_match_run(const u8 *fpdus, u32 len, u32 nr);
+
+/* ---- CRC32c of three buffers at a time: mpa_crc3.c ---- */
+
+/*
+ * Octets of an FPDU from which on the kernel's CRC of a single one is as good,
+ * and three of them are more than the first level of a cache holds.
+ */
+#define MPA_CRC3_MAX		4096
+
+typedef void (*mpa_crc3_fn)(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
+			    size_t len);
+
+/* It is done, see mpa_crc3_init(). */
+extern bool mpa_crc3_on;
+
+void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
+		  size_t len);
+bool mpa_crc3_agrees(mpa_crc3_fn fn);
+bool mpa_crc3_init(void);
+
+/**
+ * mpa_crc_together() - how many FPDUs to make or to have before their CRCs
+ * @len:	octets of each
+ *
+ * For mpa_crc_put_run() and mpa_crc_match_run(), which take any number.
+ *
+ * Return: 3 or 1.
+ */
+static inline u32 mpa_crc_together(u32 len)
+{
+	return mpa_crc3_on && len <= MPA_CRC3_MAX ? 3 : 1;
+}
 
 /* ---- markers: mpa_marker.c, RFC 5044 sections 4.2 and 4.3 ---- */
 

@@ -17,6 +17,15 @@ users() {
 	cat /sys/module/mpa/refcnt
 }
 
+# load PARAMETER...
+load() {
+	if [[ -n ${MPA_KO:-} ]]; then
+		insmod "$MPA_KO" "$@"
+	else
+		modprobe mpa "$@"
+	fi
+}
+
 available() {
 	grep -qw mpa /proc/sys/net/ipv4/tcp_available_ulp
 }
@@ -26,6 +35,20 @@ tap_run "ulp_is_announced" available
 mpa_unused 60 || true
 [[ $(users) = 0 ]]
 tap_ok $? "no_socket_no_user" "refcnt $(users)"
+
+lockstep() {
+	cat /sys/module/mpa/parameters/crc_lockstep
+}
+
+# Whether CRCs of three FPDUs are computed side by side: not where a processor
+# has no instruction, or the kernel something that is faster.
+case "$(lockstep) $(grep -m 1 '^flags' /proc/cpuinfo) " in
+N*" avx512vl "*) tap_ok 0 "crcs_of_three_are_used # SKIP AVX-512 is better" ;;
+Y*" sse4_2 "*) tap_ok 0 "crcs_of_three_are_used" ;;
+*" sse4_2 "* | Y*)
+	tap_ok 1 "crcs_of_three_are_used" "crc_lockstep is $(lockstep)" ;;
+*) tap_ok 0 "crcs_of_three_are_used # SKIP no crc32 instruction" ;;
+esac
 
 # A connection that stays up for as long as its ends are told to.
 fifo=$(mktemp -u)
@@ -69,5 +92,20 @@ tap_run "unload" rmmod mpa
 rc=0
 available && rc=1
 tap_ok $rc "ulp_is_gone"
-tap_run "load_again" mpa_load
+# Only the kernel's CRC.
+modprobe -q libcrc32c || true
+tap_run "load_again" load crc_lockstep=0
+rc=0
+[[ $(lockstep) = N ]] || rc=1
+tap_ok $rc "crcs_of_three_can_be_ruled_out" "crc_lockstep is $(lockstep)"
+"$bin/mpa_transfer" listen 127.0.0.1 $port 1 1-10,1400x20 >/dev/null &
+until ss -Htln "sport = $port" | grep -q .; do
+	read -r -t 0.05 <> <(:) || true
+done
+tap_run "transfer_without_them" \
+	"$bin/mpa_transfer" connect 127.0.0.1 $port 0 1-10,1400x20
+wait
+mpa_unused 60 || true
+rmmod mpa
+mpa_load
 tap_end

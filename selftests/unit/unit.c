@@ -23,6 +23,7 @@ u32 unit_streams = MODEL_STREAMS;
 
 static const struct unit_test *const suites[] = {
 	vector_tests,
+	crc_tests,
 	edge_tests,
 	mulpdu_tests,
 	startup_tests,
@@ -180,6 +181,7 @@ int main(int argc, char **argv)
 		}
 	}
 
+	mpa_crc3_init();
 	planned = count_tests(argv);
 	if (!planned) {
 		fprintf(stderr, "unit: no test is called '%s'\n", *argv);

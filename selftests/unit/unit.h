@@ -20,6 +20,7 @@ struct unit_test {
 
 /* Each ends with an empty entry. */
 extern const struct unit_test vector_tests[];
+extern const struct unit_test crc_tests[];
 extern const struct unit_test edge_tests[];
 extern const struct unit_test mulpdu_tests[];
 extern const struct unit_test startup_tests[];

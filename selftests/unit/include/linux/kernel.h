@@ -26,6 +26,7 @@
 #define round_down(n, to)	((n) & ~((__typeof__(n))(to) - 1))
 #define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
 
+#define __aligned(n)		__attribute__((__aligned__(n)))
 #define __noreturn		__attribute__((__noreturn__))
 #define __printf(a, b)		__attribute__((__format__(printf, a, b)))
 
