@@ -21,7 +21,7 @@ kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
 endif
 
 .PHONY: all module install uninstall check check-full demo shell unit fuzz \
-	bench profile clean help FORCE
+	bench bench-native profile clean help FORCE
 
 all: module
 
@@ -36,8 +36,9 @@ help:
 	@echo 'make unit             the protocol floor, in user space'
 	@echo 'make fuzz TIME=60     fuzz the protocol floor, and a socket in the debug kernel,'
 	@echo '                      for so many seconds each; or RUNS=1000000 executions;'
-	@echo '                      TARGETS="frames markers streams socket", SEED=1, JOBS=2'
+	@echo '                      TARGETS="frames markers crcs streams socket", SEED=1, JOBS=2'
 	@echo 'make bench            measure, beside other ways; Documentation/performance.rst'
+	@echo 'make bench-native     the protocol floor on this processor, beside memcpy, in GB/s'
 	@echo 'make profile          where instructions go, by function'
 	@echo 'make clean'
 
@@ -92,6 +93,10 @@ check-full:
 
 bench:
 	@bench/run
+
+bench-native:
+	@$(MAKE) -s -C bench OUTPUT=$(CURDIR)/build/bench $(CURDIR)/build/bench/native
+	@build/bench/native $(FPDUS)
 
 profile:
 	@bench/profile
