@@ -24,29 +24,24 @@ static __always_inline bool mpa_make_get(u8 *to, u32 n, struct mpa_source *from)
 	return true;
 }
 
-/* Pad and CRC field, and before them a marker. */
-static __always_inline void
-mpa_make_seal(const struct mpa_tx *tx, const struct mpa_fpdu *fpdu, u8 *p,
-	      u32 off)
+/* CRC fields of @nr FPDUs of @len octets, one behind the other. */
+static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
-	u32 crc_at = fpdu->len - MPA_CRC_LEN;
-
-	while (off % 4)
-		p[off++] = 0;
-	if (off < crc_at)
-		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
+	if (tx->crc) {
+		mpa_crc_put_run(p, len, nr);
+		return;
+	}
 	/* Section 4.1: any value if CRCs are not enabled. */
-	if (tx->crc)
-		mpa_crc_put(mpa_crc_update(MPA_CRC_INIT, p, crc_at),
-			    p + crc_at);
-	else
-		memset(p + crc_at, 0, MPA_CRC_LEN);
+	for (; nr; nr--, p += len)
+		put_unaligned(0, (u32 *)(p + len) - 1);
 }
 
-/* A whole FPDU in one piece of memory, as nearly all of them are. */
+/*
+ * A whole FPDU in one piece of memory, as nearly all of them are, but for its
+ * CRC field.
+ */
 static __always_inline int
-mpa_make_whole(const struct mpa_tx *tx, const struct mpa_fpdu *fpdu, u8 *p,
-	       struct mpa_source *from)
+mpa_make_whole(const struct mpa_fpdu *fpdu, u8 *p, struct mpa_source *from)
 {
 	u32 left = fpdu->ulpdu_len, run;
 	u32 off = mpa_fpdu_first_run(fpdu, &run);
@@ -65,7 +60,13 @@ mpa_make_whole(const struct mpa_tx *tx, const struct mpa_fpdu *fpdu, u8 *p,
 	}
 	if (left && !mpa_make_get(p + off, left, from))
 		return -EFAULT;
-	mpa_make_seal(tx, fpdu, p, off + left);
+
+	/* The pad, and a marker behind it. */
+	off += left;
+	while (off % 4)
+		p[off++] = 0;
+	if (off < fpdu->len - MPA_CRC_LEN)
+		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
 	return 0;
 }
 
@@ -170,8 +171,11 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		return mpa_make_pieces(ctx, fpdu, from, last);
 	if (n)
 		source.user = mpa_iter_user(from, n);
-	err = mpa_make_whole(tx, fpdu, p, &source) ?:
-	      mpa_octets_take(ctx, page, fpdu->len);
+	err = mpa_make_whole(fpdu, p, &source);
+	if (err)
+		return err;
+	mpa_make_seal(tx, p, fpdu->len, 1);
+	err = mpa_octets_take(ctx, page, fpdu->len);
 	if (!err && source.user)
 		mpa_iter_skip(from, n);
 	return err;
@@ -230,26 +234,31 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return 0;
 }
 
+/*
+ * Runs of FPDUs: CRCs of a few at a time, while they are in the first level of
+ * the cache; of what has been copied, whatever a user does to his memory.
+ */
+
 /* FPDUs without markers, one behind the other. Return: how many. */
 static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 			  const void __user *user, u32 ulpdu_len, u32 max)
 {
-	u32 crc_at = len - MPA_CRC_LEN, nr;
+	u32 together = mpa_crc_together(len), open = 0, nr;
 
 	for (nr = 0; nr < max; nr++) {
 		/* The pad, and a few octets that others come over. */
-		put_unaligned(0, (u32 *)(p + crc_at) - 1);
+		put_unaligned(0, (u32 *)(p + len) - 2);
 		put_unaligned_be16(ulpdu_len, p);
 		if (_copy_from_user(p + MPA_LENGTH_LEN, user, ulpdu_len))
 			break;
-		if (tx->crc)
-			mpa_crc_put(mpa_crc_update(MPA_CRC_INIT, p, crc_at),
-				    p + crc_at);
-		else
-			put_unaligned(0, (u32 *)(p + crc_at));
 		user += ulpdu_len;
 		p += len;
+		if (++open < together)
+			continue;
+		mpa_make_seal(tx, p - open * len, len, open);
+		open = 0;
 	}
+	mpa_make_seal(tx, p - open * len, len, open);
 	return nr;
 }
 
@@ -257,20 +266,26 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
 			   const void __user *user, u32 *octets, u32 max)
 {
+	u32 together = mpa_crc_together(len), open = 0, nr;
 	struct mpa_source source = { .user = user };
-	u32 left = *octets, pos = tx->pos, nr;
+	u32 left = *octets, pos = tx->pos;
 	struct mpa_fpdu fpdu;
 
 	for (nr = 0; nr < max; nr++) {
 		if (!mpa_fpdu_init_marked(&fpdu, pos, len) ||
 		    fpdu.ulpdu_len > left ||
-		    mpa_make_whole(tx, &fpdu, p, &source))
+		    mpa_make_whole(&fpdu, p, &source))
 			break;
 		tx->markers += fpdu.markers;
 		left -= fpdu.ulpdu_len;
 		pos += len;
 		p += len;
+		if (++open < together)
+			continue;
+		mpa_make_seal(tx, p - open * len, len, open);
+		open = 0;
 	}
+	mpa_make_seal(tx, p - open * len, len, open);
 	*octets -= left;
 	return nr;
 }

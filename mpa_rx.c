@@ -234,33 +234,89 @@ struct mpa_rx_side {
 	u32		max;
 };
 
+/* Lay out the FPDU with markers at @data. Return: whether it is all here. */
+static bool mpa_rx_lay_out(const struct mpa_rx_side *side, const u8 *data,
+			   u32 pos, struct mpa_fpdu *fpdu)
+{
+	u32 head_len = mpa_fpdu_head_len(pos, true), ulpdu_len;
+
+	if (side->end - data < head_len)
+		return false;
+	ulpdu_len = mpa_ulpdu_length(data, head_len);
+	if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX)
+		return false;
+	mpa_fpdu_init(fpdu, pos, ulpdu_len, true);
+	return fpdu->len <= side->end - data;
+}
+
+/* The first, and as many as its length allows to verify together with it. */
+static u32 mpa_rx_lay_out_some(const struct mpa_rx_side *side, u32 max, u32 pos,
+			       struct mpa_fpdu *fpdu)
+{
+	const u8 *data = side->data;
+	u32 nr;
+
+	if (!max || !mpa_rx_lay_out(side, data, pos, fpdu))
+		return 0;
+	max = min(max, mpa_crc_together(fpdu->len));
+	for (nr = 1; nr < max; nr++) {
+		data += fpdu->len;
+		pos += fpdu->len;
+		if (!mpa_rx_lay_out(side, data, pos, fpdu + nr) ||
+		    fpdu[nr].len != fpdu->len)
+			break;
+	}
+	return nr;
+}
+
 /* FPDUs with markers, the first one at @pos. Return: how many. */
 static u32 mpa_rx_take_marked(struct mpa_rx_side *side, u32 pos, bool crc,
 			      u32 *markers)
 {
-	struct mpa_fpdu fpdu;
+	struct mpa_fpdu some[3], *fpdu;
+	u32 nr = 0, n, good;
+
+	do {
+		n = mpa_rx_lay_out_some(side, side->max - nr, pos, some);
+		good = n;
+		if (crc && n)
+			good = mpa_crc_match_run(side->data, some->len, n);
+		for (fpdu = some; fpdu < some + good; fpdu++) {
+			u32 ulpdu_len = fpdu->ulpdu_len;
+
+			if (ulpdu_len > side->room ||
+			    !mpa_fpdu_markers_good(fpdu, side->data) ||
+			    !mpa_rx_copy_user(fpdu, side->data, side->to,
+					      ulpdu_len))
+				return nr;
+			side->lengths[nr++] = ulpdu_len;
+			side->to += ulpdu_len;
+			side->room -= ulpdu_len;
+			side->data += fpdu->len;
+			*markers += fpdu->markers;
+			pos += fpdu->len;
+		}
+	} while (n && good == n);
+	return nr;
+}
+
+/*
+ * FPDUs without markers that are as long as the first, up to @max of them that
+ * can be verified together. Each length is read once.
+ */
+static __always_inline u32
+mpa_rx_alike(const struct mpa_rx_side *side, u32 ulpdu_len, u32 len, u32 max)
+{
+	const u8 *data = side->data;
 	u32 nr;
 
-	for (nr = 0; nr < side->max; nr++) {
-		u32 head_len = mpa_fpdu_head_len(pos, true), ulpdu_len;
-
-		if (side->end - side->data < head_len)
+	max = min(max, mpa_crc_together(len));
+	if (side->end - data < max * len || side->room < max * ulpdu_len)
+		return 1;
+	for (nr = 1; nr < max; nr++) {
+		data += len;
+		if (mpa_ulpdu_length(data, MPA_LENGTH_LEN) != ulpdu_len)
 			break;
-		ulpdu_len = mpa_ulpdu_length(side->data, head_len);
-		if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX ||
-		    ulpdu_len > side->room)
-			break;
-		mpa_fpdu_init(&fpdu, pos, ulpdu_len, true);
-		if (fpdu.len > side->end - side->data ||
-		    mpa_verify_whole(&fpdu, side->data, crc) ||
-		    !mpa_rx_copy_user(&fpdu, side->data, side->to, ulpdu_len))
-			break;
-		side->lengths[nr] = ulpdu_len;
-		side->to += ulpdu_len;
-		side->room -= ulpdu_len;
-		side->data += fpdu.len;
-		*markers += fpdu.markers;
-		pos += fpdu.len;
 	}
 	return nr;
 }
@@ -268,33 +324,32 @@ static u32 mpa_rx_take_marked(struct mpa_rx_side *side, u32 pos, bool crc,
 /* The same without markers: there is less to be thought about. */
 static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
 {
-	const u8 *data = side->data;
-	void __user *to = side->to;
-	size_t room = side->room;
-	u32 nr, ulpdu_len, crc_at;
+	/* In registers. */
+	struct mpa_rx_side at = *side;
+	u32 nr = 0, ulpdu_len, len, n, good, i;
 
-	for (nr = 0; nr < side->max; nr++) {
-		if (side->end - data < MPA_LENGTH_LEN)
+	do {
+		if (nr == at.max || at.end - at.data < MPA_LENGTH_LEN)
 			break;
-		ulpdu_len = mpa_ulpdu_length(data, MPA_LENGTH_LEN);
-		crc_at = round_up(MPA_LENGTH_LEN + ulpdu_len, 4);
+		ulpdu_len = mpa_ulpdu_length(at.data, MPA_LENGTH_LEN);
+		len = round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
 		if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX ||
-		    ulpdu_len > room ||
-		    crc_at + MPA_CRC_LEN > side->end - data)
+		    ulpdu_len > at.room || len > at.end - at.data)
 			break;
-		if (crc &&
-		    !mpa_crc_match(mpa_crc_update(MPA_CRC_INIT, data, crc_at),
-				   data + crc_at))
-			break;
-		if (mpa_copy_to_user(to, data + MPA_LENGTH_LEN, ulpdu_len))
-			break;
-		side->lengths[nr] = ulpdu_len;
-		to += ulpdu_len;
-		room -= ulpdu_len;
-		data += crc_at + MPA_CRC_LEN;
-	}
-	side->data = data;
-	side->room = room;
+		n = mpa_rx_alike(&at, ulpdu_len, len, at.max - nr);
+		good = crc ? mpa_crc_match_run(at.data, len, n) : n;
+		for (i = 0; i < good; i++) {
+			if (mpa_copy_to_user(at.to, at.data + MPA_LENGTH_LEN,
+					     ulpdu_len))
+				break;
+			at.lengths[nr++] = ulpdu_len;
+			at.to += ulpdu_len;
+			at.room -= ulpdu_len;
+			at.data += len;
+		}
+	} while (i == n);
+	side->data = at.data;
+	side->room = at.room;
 	return nr;
 }
 

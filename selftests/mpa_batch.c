@@ -322,6 +322,138 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 }
 
+/* Records in one piece, of one length each, are verified three at a time. */
+#define ALIKE		8
+#define ALIKE_LEN	300
+
+/*
+ * ALIKE of them on a connection of its own; the FPDU @bad, and with @next the
+ * one behind it, is wrong: by its CRC, or by a marker and a good CRC.
+ */
+static int send_alike(struct _test_data_rx *self, unsigned int flags, int bad,
+		      bool next, bool marker)
+{
+	size_t at = 0, n, off;
+	int fd[2], i;
+
+	hang_up(self->fd);
+	hang_up(self->peer.fd);
+	self->fd = -1;
+	self->peer.fd = -1;
+	if (tcp_pair(AF_INET, fd))
+		return -1;
+	self->fd = fd[0];
+	patience(self->fd, 20);
+	if (receive_directly(self->fd, &self->peer, fd[1], flags) ||
+	    set_int(self->fd, MPA_RECV_BATCH, 1))
+		return -1;
+	for (i = 0; i < ALIKE; i++, at += n) {
+		u8 *fpdu = self->fpdu + at;
+		u64 pos = self->peer.tx_position;
+
+		n = next_fpdu(&self->peer, ALIKE_LEN, fpdu);
+		off = -pos % 512;
+		if (i != bad && !(next && i == bad + 1))
+			continue;
+		if (!marker) {
+			fpdu[n / 2] ^= 1;
+		} else if (off < n - 4) {
+			fpdu[off + 3] ^= 4;
+			model_crc(fpdu, n - 4, fpdu + n - 4);
+		} else {
+			return 1;
+		}
+	}
+	if (write_all(self->peer.fd, self->fpdu, at) ||
+	    !arrived(self->fd, self->peer.tx_position))
+		return -1;
+	return 0;
+}
+
+static void expect_alike(struct __test_metadata *_metadata,
+			 struct _test_data_rx *self, int good, int code)
+{
+	int i;
+
+	memset(self->buf, 0, ALIKE * ALIKE_LEN);
+	if (good) {
+		EXPECT_EQ(good * ALIKE_LEN, RECEIVE(BUF, 0));
+		EXPECT_EQ(good, self->got->n);
+		for (i = 0; i < good; i++)
+			EXPECT_TRUE(record_good(self->buf + i * ALIKE_LEN,
+						ALIKE_LEN));
+	}
+	EXPECT_EQ(good, mpa_info(self->fd).rx_ulpdus);
+	if (good == ALIKE)
+		return;
+	EXPECT_EQ(-1, RECEIVE(BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(code, mpa_info(self->fd).error);
+	EXPECT_EQ(good, mpa_info(self->fd).rx_ulpdus);
+	/* Nothing of what was not verified. */
+	for (i = good * ALIKE_LEN; i < ALIKE * ALIKE_LEN; i++)
+		EXPECT_EQ(0, self->buf[i]) break;
+}
+
+TEST_F(rx, batch_of_equal_records_ends_before_the_first_bad)
+{
+	int bad, next;
+
+	if (variant->flags & MPA_START_NO_CRC)
+		return;
+	for (bad = 0; bad <= ALIKE; bad++) {
+		for (next = 0; next < 2; next++) {
+			ASSERT_EQ(0, send_alike(self, variant->flags, bad,
+						next, false));
+			expect_alike(_metadata, self, bad, MPA_ERR_CRC);
+		}
+	}
+}
+
+TEST_F(rx, batch_of_equal_records_ends_before_a_bad_marker)
+{
+	int bad, rc, seen = 0;
+
+	if (!(variant->flags & MPA_START_MARKERS))
+		return;
+	for (bad = 0; bad < ALIKE; bad++) {
+		rc = send_alike(self, variant->flags, bad, false, true);
+		ASSERT_LE(0, rc);
+		if (rc)	/* It has no marker. */
+			continue;
+		expect_alike(_metadata, self, bad, MPA_ERR_MARKER);
+		seen++;
+	}
+	EXPECT_LE(ALIKE / 2, seen);
+}
+
+/* What a program has no room for, or no memory behind, stays. */
+TEST_F(rx, batch_of_equal_records_ends_with_the_room)
+{
+	int room;
+
+	for (room = 1; room < ALIKE; room++) {
+		u8 *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		u8 *to = page + 4096 - room * ALIKE_LEN - 100;
+
+		ASSERT_NE(MAP_FAILED, page);
+		ASSERT_EQ(0, mprotect(page + 4096, 4096, PROT_NONE));
+		ASSERT_EQ(0, send_alike(self, variant->flags, -2, false,
+					false));
+		EXPECT_EQ(room * ALIKE_LEN,
+			  receive(self->fd, to, room & 1 ? ALIKE * ALIKE_LEN :
+				  room * ALIKE_LEN + 100, 0, self->got));
+		EXPECT_EQ(room, self->got->n);
+		EXPECT_EQ(room, mpa_info(self->fd).rx_ulpdus);
+		EXPECT_TRUE(record_good(to + (room - 1) * ALIKE_LEN,
+					ALIKE_LEN));
+		EXPECT_EQ((ALIKE - room) * ALIKE_LEN, RECEIVE(BUF, 0));
+		EXPECT_TRUE(record_good(self->buf, ALIKE_LEN));
+		munmap(page, 8192);
+	}
+}
+
 TEST_F(rx, batch_that_cannot_be_written_stays)
 {
 	struct iovec iov[2] = { { self->buf, 150 }, { (void *)8, 1000 } };

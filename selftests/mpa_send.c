@@ -115,6 +115,32 @@ TEST_F(send, segment_cuts_a_send)
 	EXPECT_RECORDS(5000);
 }
 
+/* CRCs are of three at a time; those before the fault have theirs as well. */
+TEST_F(send, segment_cuts_up_to_a_fault)
+{
+	const u32 len = 300;
+	int good;
+
+	ASSERT_EQ(0, segment(self, len));
+	for (good = 1; good < 9; good++) {
+		u8 *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		u8 *from = page + 4096 - good * len - 100;
+		ssize_t n;
+
+		ASSERT_NE(MAP_FAILED, page);
+		memcpy(from, stream_at(self->sent), good * len + 100);
+		ASSERT_EQ(0, mprotect(page + 4096, 4096, PROT_NONE));
+		n = send(self->fd[0], from, 12 * len, MSG_NOSIGNAL);
+		EXPECT_EQ(good * len, n);
+		if (n > 0)
+			self->sent += n;
+		ASSERT_TRUE(taken_cut(self, good * len, len));
+		munmap(page, 8192);
+	}
+	EXPECT_NO_MORE();
+}
+
 /* Longer than any ULPDU, and than the buffers. */
 TEST_F_TIMEOUT(send, a_long_send_is_cut, 120)
 {
