@@ -99,6 +99,8 @@ class Symbols:
 
 
 def group(name, module):
+    if module == "mpa" and name.startswith("mpa_crc"):
+        return "CRC"
     if module in MODULES:
         return MODULES[module]
     for title, pattern in GROUPS:
