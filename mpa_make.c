@@ -55,7 +55,7 @@ mpa_make_whole(const struct mpa_fpdu *fpdu, u8 *p, struct mpa_source *from)
 			return -EFAULT;
 		left -= run;
 		off += run;
-		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
+		mpa_marker_put(p + off, off - fpdu->head);
 		off += MPA_MARKER_LEN;
 	}
 	if (left && !mpa_make_get(p + off, left, from))

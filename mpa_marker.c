@@ -29,14 +29,18 @@ u32 mpa_marker_count(u32 pos, u32 len)
  */
 bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 {
-	u32 end = fpdu->len - MPA_CRC_LEN, off;
+	u32 end = fpdu->len - MPA_CRC_LEN, head = fpdu->head, off;
 
 	if (!fpdu->markers)
 		return true;
-	for (off = mpa_marker_distance(fpdu->pos); off < end;
-	     off += MPA_MARKER_INTERVAL) {
-		if (mpa_marker_get(data + off) != mpa_fpdu_ptr(fpdu, off))
+	off = mpa_marker_distance(fpdu->pos);
+	if (head) {
+		if (mpa_marker_get(data))
 			return false;
+		off += MPA_MARKER_INTERVAL;
 	}
+	for (; off < end; off += MPA_MARKER_INTERVAL)
+		if (mpa_marker_get(data + off) != off - head)
+			return false;
 	return true;
 }

@@ -131,7 +131,7 @@ static void put_marked(const struct mpa_fpdu *fpdu, u8 *p, const u8 **from)
 		*from += run;
 		left -= run;
 		off += run;
-		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
+		mpa_marker_put(p + off, off - fpdu->head);
 		off += MPA_MARKER_LEN;
 	}
 	memcpy(p + off, *from, left);
@@ -170,8 +170,11 @@ static void get_marked(const struct mpa_fpdu *fpdu, const u8 *p, u8 **to)
 		abort();
 	p += mpa_fpdu_first_run(fpdu, &run);
 	for (; left; left -= run, run = MPA_MARKER_GAP) {
+		u32 some;
+
 		run = min(run, left);
-		memcpy(*to, p, run);
+		some = round_up(run, 8);
+		memcpy(*to, p, some <= left ? some : run);
 		*to += run;
 		p += run + MPA_MARKER_LEN;
 	}
