@@ -362,7 +362,7 @@ u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out)
  * mpa_tcp_writable() - the send buffer is not full
  * @sk:	socket
  *
- * Or there is room in its last packet, which TCP fills in any case.
+ * Or it is only with its last packet, which TCP goes on to fill.
  *
  * Context: socket lock held.
  */
@@ -374,6 +374,7 @@ bool mpa_tcp_writable(struct sock *sk)
 		return true;
 	skb = tcp_write_queue_tail(sk);
 	return skb && tcp_skb_can_collapse_to(skb) &&
+	       sk->sk_wmem_queued - (int)skb->truesize < sk->sk_sndbuf &&
 	       skb->len < mpa_tcp_packet_max(sk);
 }
 
