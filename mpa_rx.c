@@ -106,14 +106,12 @@ static int mpa_rx_pick(struct mpa_ctx *ctx, struct mpa_pick *pick,
 static bool mpa_rx_copy_user(const struct mpa_fpdu *fpdu, const u8 *data,
 			     void __user *to, u32 n)
 {
-	u32 run, some;
+	u32 run;
 
 	data += mpa_fpdu_first_run(fpdu, &run);
 	for (; n; n -= run, run = MPA_MARKER_GAP) {
 		run = min(run, n);
-		/* A few more, if the next run overwrites them: no tail then. */
-		some = round_up(run, 8);
-		if (mpa_copy_to_user(to, data, some <= n ? some : run))
+		if (mpa_copy_to_user(to, data, run))
 			return false;
 		to += run;
 		data += run + MPA_MARKER_LEN;

@@ -170,11 +170,8 @@ static void get_marked(const struct mpa_fpdu *fpdu, const u8 *p, u8 **to)
 		abort();
 	p += mpa_fpdu_first_run(fpdu, &run);
 	for (; left; left -= run, run = MPA_MARKER_GAP) {
-		u32 some;
-
 		run = min(run, left);
-		some = round_up(run, 8);
-		memcpy(*to, p, some <= left ? some : run);
+		memcpy(*to, p, run);
 		*to += run;
 		p += run + MPA_MARKER_LEN;
 	}
