@@ -40,10 +40,10 @@ FIXTURE_TEARDOWN(late)
 {
 }
 
-/* Rows of many sizes: once if that is in time. */
+/* Rows of many sizes. */
 static const struct bound sweep = { 1, 1, PATIENCE };
 /* Rows that something has been seen in. */
-static const struct bound thorough = { 1, 3, PATIENCE };
+static const struct bound thorough = { 1, 2, PATIENCE };
 
 #define EXPECT_IN_TIME(kind, rows, bound) do {				\
 	int late_ = rows_late(kind, rows, ARRAY_SIZE(rows), bound);	\
