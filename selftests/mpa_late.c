@@ -493,14 +493,18 @@ TEST_F(little, window_is_probed)
 		{ { F(60000) }, .sndbuf = 4000 },
 		{ { PMORE(60000) }, BARE, .sndbuf = 4000 },
 	};
-	int i;
+	int i, tries;
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
-		double tcp = probed_after(&rows[i], false);
-		double mpa = probed_after(&rows[i], true);
-		bool good = tcp >= 0 && mpa >= 0 &&
-			    mpa <= tcp + soon + allowance;
+		bool good = false;
+		double tcp, mpa;
 
+		for (tries = virtual_time ? 1 : 3; tries && !good; tries--) {
+			tcp = probed_after(&rows[i], false);
+			mpa = probed_after(&rows[i], true);
+			good = tcp >= 0 && mpa >= 0 &&
+			       mpa <= tcp + soon + allowance;
+		}
 		print_row(&self->kind, &rows[i], tcp, mpa, good ? "" : "LATE");
 		EXPECT_TRUE(good);
 	}
