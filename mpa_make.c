@@ -241,7 +241,7 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 /* FPDUs without markers, one behind the other. Return: how many. */
 static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
-			  const void __user *user, u32 ulpdu_len, u32 max)
+			  struct mpa_source *from, u32 ulpdu_len, u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
 
@@ -249,9 +249,8 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 		/* The pad, and a few octets that others come over. */
 		put_unaligned(0, (u32 *)(p + len) - 2);
 		put_unaligned_be16(ulpdu_len, p);
-		if (_copy_from_user(p + MPA_LENGTH_LEN, user, ulpdu_len))
+		if (!mpa_make_get(p + MPA_LENGTH_LEN, ulpdu_len, from))
 			break;
-		user += ulpdu_len;
 		p += len;
 		if (++open < together)
 			continue;
@@ -264,17 +263,16 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 
 /* FPDUs of one length with markers. Return: how many. */
 static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
-			   const void __user *user, u32 *octets, u32 max)
+			   struct mpa_source *from, u32 *octets, u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
-	struct mpa_source source = { .user = user };
 	u32 left = *octets, pos = tx->pos;
 	struct mpa_fpdu fpdu;
 
 	for (nr = 0; nr < max; nr++) {
 		if (!mpa_fpdu_init_marked(&fpdu, pos, len) ||
 		    fpdu.ulpdu_len > left ||
-		    mpa_make_whole(&fpdu, p, &source))
+		    mpa_make_whole(&fpdu, p, from))
 			break;
 		tx->markers += fpdu.markers;
 		left -= fpdu.ulpdu_len;
@@ -300,7 +298,8 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
  * @max:	octets of FPDUs that may be made
  *
  * For FPDUs that need no more thought than that. Those that do not lie side by
- * side at both ends do, and are for mpa_make_append(), as are errors.
+ * side where they are made, or in a program's buffer, do, and are for
+ * mpa_make_append(), as are errors.
  *
  * Context: process, socket lock held.
  * Return: octets of ULPDUs that have gone into FPDUs.
@@ -309,29 +308,35 @@ u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_source source = { .iter = from };
+	size_t run, left = iov_iter_count(from);
 	struct mpa_tx *tx = &ctx->tx;
-	const void __user *user;
-	size_t run;
 	u32 nr;
 	u8 *p;
 
-	user = mpa_iter_run(from, &run);
-	p = user ? mpa_octets_run(ctx, page, len) : NULL;
+	/* If it is in no program's memory, all of it can be got. */
+	source.user = mpa_iter_run(from, &run);
+	p = run ? mpa_octets_run(ctx, page, len) : NULL;
 	if (!p)
 		return 0;
 	octets = min_t(size_t, octets, run);
 	max = min(max, page->size - page->offset) / len;
 
 	if (tx->marked) {
-		nr = mpa_make_marked(tx, p, len, user, &octets, max);
+		nr = mpa_make_marked(tx, p, len, &source, &octets, max);
 	} else {
-		nr = mpa_make_plain(tx, p, len, user, ulpdu_len,
+		nr = mpa_make_plain(tx, p, len, &source, ulpdu_len,
 				    min(octets / ulpdu_len, max));
 		octets = nr * ulpdu_len;
 	}
 	if (!nr || mpa_octets_take(ctx, page, nr * len))
+		octets = 0;
+	if (source.user)
+		mpa_iter_skip(from, octets);
+	else
+		iov_iter_revert(from, left - octets - iov_iter_count(from));
+	if (!octets)
 		return 0;
-	mpa_iter_skip(from, octets);
 	mpa_make_count(tx, len, nr);
 	tx->ulpdus += nr;
 	tx->octets += octets;
