@@ -39,19 +39,13 @@ static int mpa_tx_disturbed(struct mpa_ctx *ctx)
 
 static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 {
-	int shut = ctx->sk->sk_shutdown & SEND_SHUTDOWN;
 	struct mpa_tx *tx = &ctx->tx;
 	struct sock *sk = ctx->sk;
 	int err;
 
 	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk))
 		return mpa_tx_disturbed(ctx);
-	/* TCP would take nothing more, after a shutdown(2) that has to wait. */
-	if (shut && tx->finished)
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
 	err = mpa_tcp_send(sk, tx->out, &tx->window, push);
-	if (shut)
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | shut);
 	tx->seq = mpa_tcp_write_seq(sk);
 	tx->seq_known = true;
 	return err;

@@ -709,7 +709,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 {
 	bool worker = mpa_in_work_item();
 	u32 size = mpa_tcp_truesize(sk, out);
-	int aside, err;
+	int aside, shut, err;
 
 	if (!mpa_tcp_takes(sk))
 		return -EPIPE;
@@ -729,7 +729,13 @@ int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
 	push = mpa_tcp_mind_window(sk, out, window, push);
 
 	aside = mpa_tcp_set_error_aside(sk);
+	/* Nor more after shutdown(2), though its FIN has to wait for these. */
+	shut = sk->sk_shutdown & SEND_SHUTDOWN;
+	if (shut)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
 	err = mpa_tcp_send_unbounded(sk, out, push);
+	if (shut)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
 	err = mpa_tcp_restore_error(sk, aside, err);
 	window->pushed = push == MPA_PUSH_ALL && !err;
 	if (err == -EAGAIN)
