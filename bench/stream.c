@@ -46,12 +46,13 @@ static void send_messages(struct end *end)
 	static struct mmsghdr msg[BATCH_MAX];
 	static struct iovec iov[BATCH_MAX];
 	const struct plan *plan = end->plan;
-	size_t done = 0, i;
+	size_t done = 0, at = 0, i;
 
 	if (!msg[0].msg_hdr.msg_iov) {
 		for (i = 0; i < plan->batch; i++) {
-			iov[i].iov_base = end->data + i * plan->size;
-			iov[i].iov_len = plan->size;
+			iov[i].iov_base = end->data + at;
+			iov[i].iov_len = record_len(plan, i);
+			at += iov[i].iov_len;
 			msg[i].msg_hdr.msg_iov = &iov[i];
 			msg[i].msg_hdr.msg_iovlen = 1;
 		}

@@ -176,7 +176,9 @@ static void begin(struct end *end, const struct plan *plan, bool sender,
 
 	end->plan = plan;
 	end->sender = sender;
-	end->len = plan->size * plan->batch;
+	end->len = 0;
+	for (i = 0; i < plan->batch; i++)
+		end->len += record_len(plan, i);
 	end->data = malloc(end->len + 4096);
 	end->buf = malloc(plan->read + 4096);
 	if (!end->data || !end->buf)
@@ -521,6 +523,8 @@ static const char usage[] =
 "         connections --count idle ones, and round trips over them\n"
 "  --size N           octets of a sending call, or of each record of it\n"
 "  --batch N          records of a call (sendmmsg; library: writev)\n"
+"  --mixed N          records of sendmmsg are of N to --size octets\n"
+"  --packing          MPA_PACKING\n"
 "  --send call|more|mmsg|file\n"
 "  --recv call|mmsg|batch\n"
 "  --read N           octets of the receiver's buffer, default as --size\n"
@@ -568,6 +572,8 @@ int main(int argc, char **argv)
 		{ "mode", required_argument, NULL, 'm' },
 		{ "size", required_argument, NULL, 's' },
 		{ "batch", required_argument, NULL, 'b' },
+		{ "mixed", required_argument, NULL, 'i' },
+		{ "packing", no_argument, NULL, 'p' },
 		{ "send", required_argument, NULL, 't' },
 		{ "recv", required_argument, NULL, 'r' },
 		{ "read", required_argument, NULL, 'l' },
@@ -599,6 +605,12 @@ int main(int argc, char **argv)
 			break;
 		case 'b':
 			plan.batch = atol(optarg);
+			break;
+		case 'i':
+			plan.least = atol(optarg);
+			break;
+		case 'p':
+			plan.packing = true;
 			break;
 		case 't':
 			plan.send = form_named(optarg);
@@ -636,7 +648,8 @@ int main(int argc, char **argv)
 		}
 	}
 	if (!plan.way || !plan.size || !plan.batch || plan.batch > BATCH_MAX ||
-	    (plan.send == FORM_MORE && plan.size <= 16)) {
+	    (plan.send == FORM_MORE && plan.size <= 16) ||
+	    plan.least > plan.size || (plan.least && plan.send != FORM_MMSG)) {
 		fputs(usage, stderr);
 		return 2;
 	}

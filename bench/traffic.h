@@ -31,6 +31,8 @@ enum form {
  * @recv:	how the receiver receives
  * @size:	octets of a sending call, or of one record of it
  * @batch:	records of a sending call, with FORM_MMSG
+ * @least:	not 0: these are of so many octets to @size
+ * @packing:	MPA_PACKING
  * @read:	octets of the receiver's buffer
  * @segment:	MPA_SEGMENT
  * @markers:	0: none, 1: towards the receiver, 2: both ways
@@ -47,6 +49,8 @@ struct plan {
 	enum form recv;
 	size_t size;
 	size_t batch;
+	size_t least;
+	bool packing;
 	size_t read;
 	int segment;
 	int markers;
@@ -107,6 +111,16 @@ struct way {
 
 extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
 extern const struct way way_rdma_send, way_rdma_write;
+
+/* Octets of record @i of a sending call: any number, but always the same. */
+static inline size_t record_len(const struct plan *plan, size_t i)
+{
+	uint32_t any = (i + 1) * 2654435761U;
+
+	if (!plan->least)
+		return plan->size;
+	return plan->least + (any >> 8) % (plan->size - plan->least + 1);
+}
 
 void fail(const char *what);
 void check(struct end *end, const uint8_t *octets, size_t len);
