@@ -106,6 +106,22 @@ static void mpa_send_fin(struct sock *sk)
 	mpa_ops_base_shutdown(sk, SEND_SHUTDOWN);
 }
 
+/* For a socket that was closed: whether it need not be waited for any more */
+static bool mpa_work_linger_over(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	if (!mpa_linger_over(ctx))
+		return false;
+	mpa_linger_leave(ctx);
+	mpa_rx_discard(ctx);
+	/* Now, as the memory for it may not stay. */
+	if (mpa_tcp_may_linger(sk) && !mpa_tx_stuck(&ctx->tx))
+		mpa_send_fin(sk);
+	mpa_leave(ctx);
+	return true;
+}
+
 /* Everything that arriving octets ask for and softirq must not do. */
 static void mpa_work(struct work_struct *work)
 {
@@ -127,15 +143,7 @@ static void mpa_work(struct work_struct *work)
 	if (ctx->closing || (ctx->embryo && !sk->sk_socket))
 		goto out;
 	if (ctx->linger) {
-		over = mpa_linger_over(ctx);
-		if (over) {
-			mpa_linger_leave(ctx);
-			mpa_rx_discard(ctx);
-			/* Now, as the memory for it may not stay. */
-			if (mpa_tcp_may_linger(sk) && !mpa_tx_stuck(&ctx->tx))
-				mpa_send_fin(sk);
-			mpa_leave(ctx);
-		}
+		over = mpa_work_linger_over(ctx);
 		goto out;
 	}
 	mpa_startup_settle(ctx);
