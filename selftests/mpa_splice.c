@@ -86,6 +86,44 @@ TEST_F(send, sendfile_fills_segments)
 	close(file);
 }
 
+/*
+ * What makes checksums or cuts packets in software copies every octet of pages
+ * that somebody may write to meanwhile. Ours are none, also those that a file
+ * has been copied to.
+ */
+TEST_F(send, pages_of_our_own_are_nobody_elses)
+{
+	int file = row_file(STREAM_PERIOD), i;
+	char args[64];
+
+	if (!getenv("MPA_KERNEL"))
+		SKIP(return, "needs kmod/mpa_kernel_user.ko");
+	ASSERT_LE(0, file);
+	for (i = 0; i < 3; i++) {
+		const struct connecting how = { .rcvbuf = 10000 };
+		ssize_t n;
+
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &how));
+		ASSERT_EQ(0, segment(self, i == 1 ? MPA_SEGMENT_OFF : 0));
+		set_nonblock(self->fd[0]);
+		/* Until the peer's window is closed, and beyond. */
+		do {
+			loff_t at = 0;
+
+			n = i < 2 ? send(self->fd[0], stream_row, 20000,
+					 0) :
+				    sendfile(self->fd[0], file, &at, 20000);
+		} while (n > 0);
+		ASSERT_EQ(EAGAIN, errno);
+		snprintf(args, sizeof(args), "how=own fd=%d", self->fd[0]);
+		EXPECT_TRUE(kernel_user(args)) {
+			TH_LOG("%s", i < 2 ? "send" : "sendfile");
+		}
+	}
+	close(file);
+}
+
 TEST_F(send, sendfile_is_cut_as_segment_says)
 {
 	static const int sizes[] = { 1000, 64, 4096, 30000, 1 };

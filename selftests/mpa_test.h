@@ -535,4 +535,23 @@ static inline int real_time(bool on)
 	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
+/*
+ * Load kmod/mpa_kernel_user.ko, as selftests/kmod/build makes it, with what it
+ * shall do: true if that went well.
+ */
+static inline bool kernel_user(const char *args)
+{
+	const char *kernel = getenv("MPA_KERNEL");
+	char line[512], *slash, exe[256] = "";
+
+	if (!kernel || readlink("/proc/self/exe", exe, sizeof(exe) - 1) < 0)
+		return false;
+	slash = strrchr(exe, '/');
+	*slash = 0;
+	snprintf(line, sizeof(line),
+		 "insmod %s/../%s/kmod/mpa_kernel_user.ko %s 2>&1 | grep -q 'Operation canceled'",
+		 exe, kernel, args);
+	return !system(line);
+}
+
 #endif /* _MPA_TEST_H */

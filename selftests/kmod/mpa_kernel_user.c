@@ -13,17 +13,19 @@
  *   how=restore fd=N other=M	give it back what how=save has kept
  *   how=hold fd=N count=C ms=M	hold the locks of C sockets for so long, as a
  *				system call does whose page does not come
+ *   how=own fd=N		see that it has pages to send, and that TCP is
+ *				told of each that nobody else writes to it
  */
 
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/slab.h>
-#include <net/sock.h>
+#include <net/tcp.h>
 
 static char *how = "";
 module_param(how, charp, 0);
-MODULE_PARM_DESC(how, "what to do: accept, callbacks, save, take, restore, hold");
+MODULE_PARM_DESC(how, "what to do: accept, callbacks, save, take, restore, hold, own");
 static int fd;
 module_param(fd, int, 0);
 MODULE_PARM_DESC(fd, "file descriptor of the first socket");
@@ -152,6 +154,27 @@ static int __init hold_all(struct socket **sock, int nr)
 	return 0;
 }
 
+static int __init see_fragments(struct sock *sk)
+{
+	unsigned int seen = 0, wrong = 0;
+	struct sk_buff *skb;
+
+	lock_sock(sk);
+	for (skb = tcp_send_head(sk); skb;
+	     skb = tcp_skb_is_last(sk, skb) ? NULL : skb->next) {
+		if (!skb_shinfo(skb)->nr_frags)
+			continue;
+		seen++;
+		if (skb_has_shared_frag(skb))
+			wrong++;
+	}
+	release_sock(sk);
+	if (seen && !wrong)
+		return 0;
+	pr_err("%u of %u skbs have fragments that somebody may write to\n", wrong, seen);
+	return -EBADFD;
+}
+
 static int __init kernel_user_init(void)
 {
 	struct socket **sock;
@@ -175,6 +198,8 @@ static int __init kernel_user_init(void)
 		err = take_callbacks(sock[0]->sk);
 	else if (!strcmp(how, "hold"))
 		err = hold_all(sock, nr);
+	else if (!strcmp(how, "own"))
+		err = see_fragments(sock[0]->sk);
 	else
 		err = -EINVAL;
 out:
