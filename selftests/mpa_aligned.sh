@@ -417,6 +417,37 @@ traffic $ipv4 "" --aligned segment=0 octets=$((2 * size))
 on bulk_9000_markers 9000
 traffic $ipv6 "" --aligned segment=0 octets=$((2 * size)) markers=1
 
+# accurate_ecn on|off: options that come and go from packet to packet (RFC 9768);
+# fails on kernels that have none
+accurate_ecn() {
+	local host ecn=2
+
+	[[ $1 = off ]] || ecn=3
+	for host in alpha beta; do
+		ip netns exec $host sysctl -qw net.ipv4.tcp_ecn=$ecn 2>/dev/null ||
+			return
+	done
+}
+
+# The first packets show how long they are: some more are on their way then.
+learned() {
+	local misaligned=$((all - n[tx_segs_aligned]))
+
+	want "$case_name" || return 0
+	tap_ok $((misaligned > 40)) "${case_name}_learned" \
+		"expected at most 40 misaligned segments, seen $misaligned"
+}
+
+if [[ ! $defaults ]] && accurate_ecn on; then
+	on accurate_ecn 1500
+	traffic $ipv4 "oversized other" "" segment=0
+	learned
+	on accurate_ecn_markers 1500
+	traffic $ipv6 "oversized other" "" segment=0 markers=1
+	learned
+	accurate_ecn off
+fi
+
 # shellcheck disable=SC2016 # the program sets $N
 mtus='case $((N % 2)) in
 	1) ip -n alpha route change 10.5.4.0/24 via 10.5.3.2 mtu 576 ;;
