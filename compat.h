@@ -217,6 +217,8 @@ static inline int mpa_ioctl_put(mpa_ioctl_arg arg, int val)
 #define MPA_TCP_JOINS_PAGES 1
 #else
 #define MPA_TCP_JOINS_PAGES 0
+/* There more pages follow for certain, here nobody can say so. */
+#define MSG_SENDPAGE_NOTLAST 0
 #endif
 
 #else /* !__KERNEL__ */

@@ -721,7 +721,6 @@ int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len);
 void mpa_tx_rtr(struct mpa_ctx *ctx);
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss);
-void mpa_tx_end_ulpdu(struct mpa_ctx *ctx);
 void mpa_tx_lend(struct mpa_ctx *ctx, bool mss);
 void mpa_tx_take_back(struct mpa_ctx *ctx);
 void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener);

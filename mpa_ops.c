@@ -159,10 +159,7 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 	struct bio_vec vec = {
 		.bv_page = page, .bv_offset = offset, .bv_len = size,
 	};
-	struct msghdr msg = {
-		.msg_flags = (flags & ~MSG_SENDPAGE_NOTLAST) | MSG_SPLICE_PAGES,
-	};
-
+	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES };
 	int ret;
 
 	if (!ctx)
@@ -172,14 +169,6 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 		mpa_plain_end(ctx);
 		return ret;
 	}
-	/*
-	 * More pages follow, or are hoped to: a file that ends early leaves
-	 * MSG_MORE behind, so that it must not keep a ULPDU open.
-	 */
-	if (flags & MSG_SENDPAGE_NOTLAST)
-		msg.msg_flags |= MSG_MORE;
-	else if (flags & MSG_MORE)
-		msg.msg_flags |= MSG_EOR;
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
 	return mpa_tx_sendmsg(ctx, &msg, size);
 }
@@ -190,10 +179,14 @@ static void mpa_op_splice_eof(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
 
-	if (!ctx || !mpa_started(ctx))
+	if (!ctx || !mpa_started(ctx)) {
 		mpa_table(sock->sk)->base->splice_eof(sock);
-	else
-		mpa_tx_end_ulpdu(ctx);
+		return;
+	}
+	/* What sendfile(2) had announced does not come. */
+	lock_sock(sock->sk);
+	mpa_tx_end_batch(ctx, false);
+	release_sock(sock->sk);
 }
 #endif
 

@@ -624,7 +624,8 @@ static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
 	if (msg->msg_flags & ~(MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL |
 			       MSG_EOR | MSG_BATCH | MSG_CMSG_COMPAT |
 			       MSG_CONFIRM | MSG_DONTROUTE | MSG_WAITALL |
-			       MSG_SPLICE_PAGES))
+			       MSG_SPLICE_PAGES |
+			       (splice ? MSG_SENDPAGE_NOTLAST : 0)))
 		return -EOPNOTSUPP;
 
 	call->msg = msg;
@@ -634,7 +635,10 @@ static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
 	if (splice && call->segment == MPA_SEGMENT_OFF)
 		call->segment = MPA_SEGMENT_FILL;
 	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
-	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH);
+	/* More of a file does not come if that ends, or cannot be read. */
+	if (splice)
+		call->ends = !(msg->msg_flags & MSG_SENDPAGE_NOTLAST);
+	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH) || !call->ends;
 	call->keep = splice && call->more;
 	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
 	err = mpa_tx_control(msg, &call->segment);
@@ -678,27 +682,6 @@ int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	mpa_delay(MPA_POINT_SEND_END);
 	release_sock(sk);
 	return ret;
-}
-
-/**
- * mpa_tx_end_ulpdu() - end a ULPDU that MSG_MORE has left open, if there is one
- * @ctx:	the context
- *
- * For a file that has ended before sendfile(2) had thought.
- *
- * Context: process, socket lock not held.
- */
-void mpa_tx_end_ulpdu(struct mpa_ctx *ctx)
-{
-	struct mpa_call call = {
-		.msg = &(struct msghdr){},
-		.segment = MPA_SEGMENT_OFF,
-		.ends = true,
-	};
-
-	lock_sock(ctx->sk);
-	mpa_tx_locked(ctx, &call);
-	release_sock(ctx->sk);
 }
 
 /* ---- the user's options ---- */

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -171,6 +172,60 @@ TEST_F(send, sendfile_beyond_the_end_of_the_file)
 			close(file);
 		}
 	}
+}
+
+/* A file of so many pages, of which one cannot be read; -1 if that cannot be. */
+static int broken_file(int pages, int broken)
+{
+	int file = row_file(4096 * pages);
+	pid_t pid;
+	char c;
+
+	if (file < 0)
+		return -1;
+	/* Who has such a page may be killed. */
+	pid = fork();
+	if (!pid) {
+		u8 *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+				file, 4096 * broken);
+
+		if (page == MAP_FAILED)
+			_exit(1);
+		(void)*(volatile u8 *)page;
+		madvise(page, 4096, MADV_HWPOISON);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	if (pread(file, &c, 1, 4096 * broken) < 0)
+		return file;
+	close(file);
+	return -1;
+}
+
+/* More of it was announced, and never comes. */
+TEST_F(send, file_that_cannot_be_read_to_its_end)
+{
+	int file = broken_file(40, 20), off;
+
+	if (file < 0)
+		SKIP(return, "no page can be taken away");
+	for (off = 0; off < 2; off++) {
+		const struct connecting usual = {};
+		ssize_t n;
+
+		ASSERT_EQ(0, reconnect(self, variant->family, variant->marked,
+				       &usual));
+		ASSERT_EQ(0, segment(self, off ? MPA_SEGMENT_OFF : 1000));
+		n = put_file(self, file, 40 * 4096);
+		ASSERT_LT(0, n);
+		EXPECT_TRUE(taken_all(self)) {
+			TH_LOG("%zd octets accepted", n);
+		}
+		ASSERT_EQ(5, put(self, 5, 0));
+		EXPECT_RECORDS(5);
+		EXPECT_NO_MORE();
+	}
+	close(file);
 }
 
 /*
