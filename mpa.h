@@ -139,6 +139,7 @@ struct mpa_octets {
  * @len:	its member of that name
  * @cur:	its member of that name
  * @cur_off:	its member of that name
+ * @own:	its member of that name
  */
 struct mpa_mark {
 	u32	nr;
@@ -147,6 +148,7 @@ struct mpa_mark {
 	u32	len;
 	u32	cur;
 	u32	cur_off;
+	struct page_frag own;
 };
 
 /**

@@ -37,6 +37,7 @@ void mpa_octets_mark(const struct mpa_octets *out, struct mpa_mark *mark)
 	mark->len = out->len;
 	mark->cur = out->cur;
 	mark->cur_off = out->cur_off;
+	mark->own = out->own;
 }
 
 /**
@@ -54,6 +55,17 @@ void mpa_octets_rewind(struct mpa_octets *out, const struct mpa_mark *mark)
 	out->len = mark->len;
 	out->cur = mark->cur;
 	out->cur_off = mark->cur_off;
+
+	/* What comes next lies behind what is left. */
+	if (out->own.page == mark->own.page) {
+		out->own.offset = mark->own.offset;
+	} else if (out->nr && out->frag[out->nr - 1].bv_page == mark->own.page) {
+		put_page(out->own.page);
+		out->own = mark->own;
+		get_page(out->own.page);
+	} else {
+		out->own.offset = 0;
+	}
 }
 
 /* @n octets from the current page, behind what has been reserved. */

@@ -196,6 +196,34 @@ TEST_F(mpa, fault_leaves_nothing_behind)
 	EXPECT_TRUE(record_good(self->buf, 600));
 }
 
+/* Pieces of a record, each of them behind a call that fails half-way. */
+TEST_F(mpa, faults_use_up_no_room)
+{
+	static const size_t lost[] = { 900, 5000 };
+	const int pieces = 100, len = 100 * pieces;
+	int i, k;
+
+	record_fill(self->record, len);
+	for (k = 0; k < ARRAY_SIZE(lost); k++) {
+		struct iovec iov[2] = {
+			{ self->record, lost[k] }, { (void *)8, 100 },
+		};
+		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+		for (i = 0; i < pieces; i++) {
+			EXPECT_EQ(-1, sendmsg(self->fd[0], &msg, MSG_MORE));
+			ASSERT_EQ(EFAULT, errno);
+			ASSERT_EQ(100, send(self->fd[0],
+					    self->record + 100 * i, 100,
+					    i < pieces - 1 ? MSG_MORE : 0)) {
+				TH_LOG("piece %d: %m", i);
+			}
+		}
+		ASSERT_EQ(len, recv(self->fd[1], self->buf, BUF, 0));
+		EXPECT_TRUE(record_good(self->buf, len));
+	}
+}
+
 TEST_F(mpa, msg_more_carries_a_record_on)
 {
 	static const size_t steps[] = { 1, 3, 250, 506, 512, 10000 };
