@@ -181,7 +181,9 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	int err;
 	u8 *p;
 
-	p = last && !mpa_tx_open(tx) ? mpa_octets_run(ctx, page, fpdu->len) : NULL;
+	p = NULL;
+	if (last && !mpa_tx_open(tx))
+		p = mpa_octets_run(ctx, page, fpdu->len);
 	if (!p)
 		return mpa_make_pieces(ctx, fpdu, from, last);
 	if (n)

@@ -375,6 +375,8 @@ bool mpa_tcp_writable(struct sock *sk)
 	skb = tcp_write_queue_tail(sk);
 	return skb && tcp_skb_can_collapse_to(skb) &&
 	       sk->sk_wmem_queued - (int)skb->truesize < sk->sk_sndbuf &&
+	       (s64)mpa_tcp_unsent(sk) - skb->len <
+	       tcp_notsent_lowat(tcp_sk(sk)) &&
 	       skb->len < mpa_tcp_packet_max(sk);
 }
 
@@ -392,8 +394,8 @@ bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 }
 
 /**
- * mpa_tcp_want_writable() - the same, and have sk_write_space called once it is
- *			     so
+ * mpa_tcp_want_writable() - the send buffer has room, or sk_write_space is
+ *			     called once it has
  * @sk:	socket
  *
  * Context: process; without the socket lock it is a hint.

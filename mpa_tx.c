@@ -337,8 +337,8 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_call *call,
 /*
  * Let the MSS fit what is sent, if TCP then cuts nothing elsewhere that it has
  * not sent: packets of many segments, or segments that are longer than the MSS
- * becomes. That is not waited for. Until then each segment is an skb of its own, and an
- * FPDU that is longer than the MSS is cut.
+ * becomes. That is not waited for. Until then each segment is an skb of its own,
+ * and an FPDU that is longer than the MSS is cut.
  */
 static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_call *call,
 		       u32 *emss)
@@ -571,7 +571,8 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 		if (err)
 			break;
 		/* Another thread may have sent the open one meanwhile. */
-		if (mpa_tx_too_long(tx, call) || (!call->size && !mpa_tx_open(tx))) {
+		if (mpa_tx_too_long(tx, call) ||
+		    (!call->size && !mpa_tx_open(tx))) {
 			err = -EMSGSIZE;
 			break;
 		}

@@ -85,6 +85,34 @@ TEST_F_TIMEOUT(send, nonblocking_send_takes_whole_records, 120)
 	EXPECT_LT(0, partly);
 }
 
+/* One record may begin below the mark and end above it, and one more packet. */
+TEST_F(send, notsent_lowat_bounds_what_waits)
+{
+	static const u32 sizes[] = { 100, 1000, 3000, 20000 };
+	const u32 mark = 16384;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct tcp_info info = {};
+		socklen_t len = sizeof(info);
+
+		ASSERT_EQ(0, fresh(self, variant, 1000000, 20000));
+		ASSERT_EQ(0, option_put(self->fd[0], SOL_TCP,
+					TCP_NOTSENT_LOWAT, mark));
+		while (put(self, sizes[i], MSG_DONTWAIT) > 0)
+			;
+		ASSERT_EQ(EAGAIN, errno);
+		ASSERT_EQ(0, getsockopt(self->fd[0], SOL_TCP, TCP_INFO, &info,
+					&len));
+		EXPECT_GT(2 * (mark + sizes[i]), info.tcpi_notsent_bytes) {
+			TH_LOG("records of %u octets", sizes[i]);
+		}
+		while (self->seen < self->sent)
+			ASSERT_LT(0, take(self, 0));
+		EXPECT_NO_MORE();
+	}
+}
+
 TEST_F_TIMEOUT(send, nonblocking_send_is_all_or_nothing, 120)
 {
 	static const u32 sizes[] = { 100, 5000, MPA_ULPDU_MAX };
