@@ -193,15 +193,24 @@ static void mpa_op_splice_eof(struct socket *sock)
 static int mpa_op_ioctl(struct sock *sk, int cmd, mpa_ioctl_arg arg)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	u32 octets = 0;
 
-	if (ctx && mpa_started(ctx)) {
-		if (cmd == SIOCINQ)
-			return mpa_ioctl_put(arg, mpa_rx_inq(ctx));
-		/* TCP tells what it has. */
-		lock_sock(sk);
-		mpa_tx_end_batch(ctx, true);
-		release_sock(sk);
-	}
+	if (!ctx || !mpa_started(ctx))
+		return mpa_table(sk)->base->ioctl(sk, cmd, arg);
+	if (cmd == SIOCINQ)
+		return mpa_ioctl_put(arg, mpa_rx_inq(ctx));
+
+	lock_sock(sk);
+	mpa_tx_end_batch(ctx, true);
+	if (mpa_tx_stuck(&ctx->tx))
+		octets = ctx->tx.out->len - ctx->tx.out->sent;
+	if (octets)
+		octets += cmd == SIOCOUTQ ? mpa_tcp_unacked(sk) :
+					    mpa_tcp_unsent(sk);
+	release_sock(sk);
+	if (octets && (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD))
+		return mpa_ioctl_put(arg, octets);
+	/* TCP has all of them. */
 	return mpa_table(sk)->base->ioctl(sk, cmd, arg);
 }
 

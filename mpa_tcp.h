@@ -198,6 +198,7 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
 u32 mpa_tcp_emss_now(const struct sock *sk);
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);
 u32 mpa_tcp_unsent(const struct sock *sk);
+u32 mpa_tcp_unacked(const struct sock *sk);
 void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail);
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
 void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);

@@ -145,6 +145,17 @@ u32 mpa_tcp_unsent(const struct sock *sk)
 }
 
 /**
+ * mpa_tcp_unacked() - octets that the peer has not acknowledged
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_unacked(const struct sock *sk)
+{
+	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_una;
+}
+
+/**
  * mpa_tcp_tail() - see what TCP has not sent yet
  * @sk:		socket
  * @tail:	filled in

@@ -210,6 +210,23 @@ TEST_F(shortage, rejection_before_the_request_is_sent_loses_nothing)
 	hang_up(fd[1]);
 }
 
+/* What TCP has no memory for has not left. */
+TEST_F(shortage, octets_that_wait_for_memory_are_outstanding)
+{
+	int queued = -1, unsent = -1, inq = -1;
+
+	ASSERT_TRUE(get_stuck(self));
+	EXPECT_EQ(0, ioctl(self->fd[0], SIOCOUTQ, &queued));
+	EXPECT_EQ(0, ioctl(self->fd[0], SIOCOUTQNSD, &unsent));
+	EXPECT_EQ(0, ioctl(self->fd[1], SIOCINQ, &inq));
+	/* All but what is at the peer, whose buffer is small. */
+	EXPECT_LT((self->accepted - SMALL) * nth_len(SMALL) + SMALL * 1000,
+		  queued + 20000);
+	EXPECT_GE(queued, unsent);
+	EXPECT_LT((self->accepted - SMALL) * nth_len(SMALL) + SMALL * 1000,
+		  unsent + 40000);
+}
+
 static void on_signal(int sig)
 {
 }
