@@ -83,16 +83,18 @@ static __always_inline bool
 mpa_watch_pass(struct mpa_watch *watch, bool marked,
 	       struct mpa_payload *payload)
 {
-	u32 off = watch->fpdu - payload->seq, len;
+	/* Negative if the packet before has ended within the length. */
+	s32 off = watch->fpdu - payload->seq;
 	struct mpa_fpdu fpdu;
+	u32 len;
 
 	if (marked) {
 		off += mpa_fpdu_head_len(watch->pos, true) - MPA_LENGTH_LEN;
-		if ((s32)off >= (s32)(payload->end - payload->seq))
+		if (off >= (s32)(payload->end - payload->seq))
 			return false;
 	}
 	/* Nearly always both octets lie in the piece at hand. */
-	if (off >= payload->from && off + 1 < payload->to)
+	if (off >= (s32)payload->from && off + 1 < (s32)payload->to)
 		len = get_unaligned_be16(payload->piece + off - payload->from);
 	else if (!mpa_watch_length(watch, payload, off, &len))
 		return false;
@@ -115,8 +117,9 @@ static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
 
+	/* Before its length is here it is one that fits. */
 	if (watch->cut == MPA_CUT_OVERSIZED ||
-	    watch->len > mpa_tcp_emss_now(sk))
+	    (after(watch->fpdu, end) && watch->len > mpa_tcp_emss_now(sk)))
 		return MPA_CUT_OVERSIZED;
 	if (end == tcp_wnd_end(tcp_sk(sk)) || icsk->icsk_probes_out ||
 	    READ_ONCE(icsk->icsk_pending) == ICSK_TIME_PROBE0)
@@ -227,11 +230,14 @@ void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch)
 			xmit->base = icsk->icsk_af_ops;
 		}
 		if (xmit->base == icsk->icsk_af_ops) {
-			WRITE_ONCE(icsk->icsk_af_ops, &xmit->ops);
+			/* Who looks without a lock finds all of them. */
+			smp_store_release(&icsk->icsk_af_ops, &xmit->ops);
 			break;
 		}
 	}
 	mutex_unlock(&mpa_xmits_lock);
+	if (xmit == mpa_xmits + ARRAY_SIZE(mpa_xmits))
+		pr_warn_once("sockets of a kind whose segments are not counted\n");
 }
 
 /**

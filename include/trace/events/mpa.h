@@ -15,7 +15,7 @@
 TRACE_EVENT(mpa_unaligned,
 
 	TP_PROTO(const struct sock *sk, u32 seq, u32 len, u32 seg,
-		 u32 unaligned, u32 next, u8 cut),
+		 u32 unaligned, s32 next, u8 cut),
 
 	TP_ARGS(sk, seq, len, seg, unaligned, next, cut),
 
@@ -27,7 +27,7 @@ TRACE_EVENT(mpa_unaligned,
 		__field(u32, len)
 		__field(u32, seg)
 		__field(u32, unaligned)
-		__field(u32, next)
+		__field(s32, next)
 		__field(u8, cut)
 	),
 
@@ -43,7 +43,7 @@ TRACE_EVENT(mpa_unaligned,
 		__entry->cut = cut;
 	),
 
-	TP_printk("sk=%p sport=%u dport=%u seq=%u len=%u segment=%u unaligned=%u next_fpdu=+%u cause=%s",
+	TP_printk("sk=%p sport=%u dport=%u seq=%u len=%u segment=%u unaligned=%u next_fpdu=%+d cause=%s",
 		  __entry->sk, __entry->sport, __entry->dport, __entry->seq,
 		  __entry->len, __entry->seg, __entry->unaligned,
 		  __entry->next,
