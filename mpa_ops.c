@@ -235,9 +235,9 @@ static void mpa_ops_put_back(struct sock *sk, const struct mpa_table *table)
 {
 	if (sk->sk_data_ready != mpa_data_ready)
 		return;
-	sk->sk_data_ready = table->data_ready;
-	sk->sk_write_space = table->write_space;
-	sk->sk_state_change = table->state_change;
+	WRITE_ONCE(sk->sk_data_ready, table->data_ready);
+	WRITE_ONCE(sk->sk_write_space, table->write_space);
+	WRITE_ONCE(sk->sk_state_change, table->state_change);
 }
 
 /* Return: -EBUSY if somebody else has put his in, and may put ours back. */
@@ -526,9 +526,9 @@ int mpa_ops_hook(struct mpa_ctx *ctx)
 		err = -EBUSY;
 		goto out;
 	}
-	sk->sk_data_ready = mpa_data_ready;
-	sk->sk_write_space = mpa_write_space;
-	sk->sk_state_change = mpa_state_change;
+	WRITE_ONCE(sk->sk_data_ready, mpa_data_ready);
+	WRITE_ONCE(sk->sk_write_space, mpa_write_space);
+	WRITE_ONCE(sk->sk_state_change, mpa_state_change);
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;

@@ -164,7 +164,7 @@ bool mpa_tcp_may_linger(const struct sock *sk)
  */
 void mpa_tcp_reset_on_close(struct sock *sk)
 {
-	sk->sk_lingertime = 0;
+	WRITE_ONCE(sk->sk_lingertime, 0);
 	sock_set_flag(sk, SOCK_LINGER);
 }
 

@@ -68,10 +68,11 @@ bool mpa_tcp_schedule(struct sock *sk, int size)
  */
 void mpa_tcp_force(struct sock *sk, int size)
 {
-	int sndbuf = sk->sk_sndbuf;
+	int sndbuf;
 
 	local_bh_disable();
 	if (!sk_wmem_schedule(sk, size)) {
+		sndbuf = sk->sk_sndbuf;
 		WRITE_ONCE(sk->sk_sndbuf, 0);
 		/* It may make that as large as this meanwhile. */
 		sk_wmem_schedule(sk, size + SOCK_MIN_SNDBUF);
