@@ -417,6 +417,22 @@ traffic $ipv4 "" --aligned segment=0 octets=$((2 * size))
 on bulk_9000_markers 9000
 traffic $ipv6 "" --aligned segment=0 octets=$((2 * size)) markers=1
 
+# Packets that TCP makes anew, to see whether longer ones arrive: their octets
+# are not where others' are. Counted as what they are.
+if [[ ! $defaults ]]; then
+	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=2 \
+		net.ipv4.tcp_base_mss=701 net.ipv4.tcp_probe_interval=1
+	on mtu_probing 9000
+	traffic $ipv4 "oversized window other" "" segment=0 \
+		octets=$((2 * size))
+	on mtu_probing_markers 8999
+	traffic $ipv6 "oversized window other" "" segment=0 markers=1 \
+		octets=$((2 * size))
+	on mtu_probing_small_window 8999
+	traffic $ipv4 "oversized window other" "" call=0 rcvbuf=20000
+	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=0
+fi
+
 # accurate_ecn on|off: options that come and go from packet to packet (RFC 9768);
 # fails on kernels that have none
 accurate_ecn() {
