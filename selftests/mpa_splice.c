@@ -191,7 +191,7 @@ static int broken_file(int pages, int broken)
 
 		if (page == MAP_FAILED)
 			_exit(1);
-		(void)*(volatile u8 *)page;
+		(void)__atomic_load_n(page, __ATOMIC_RELAXED);
 		madvise(page, 4096, MADV_HWPOISON);
 		_exit(0);
 	}
