@@ -772,6 +772,13 @@ TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 	ASSERT_EQ(0, lo_mtu(1500));
 	EXPECT_EQ(most, put(self, most, 0));
 	EXPECT_RECORDS(most);
+
+	/* What has been accepted may end as it is. */
+	EXPECT_EQ(most, put(self, most, MSG_MORE));
+	ASSERT_EQ(0, lo_mtu(1300));
+	EXPECT_EQ(0, put(self, 0, 0));
+	EXPECT_RECORDS(most);
+	ASSERT_EQ(0, lo_mtu(1500));
 }
 
 /* ---- Nagle and cork ---- */
