@@ -174,7 +174,7 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 }
 #endif
 
-#ifndef MPA_HAVE_SENDPAGE
+#ifdef MPA_HAVE_SPLICE_EOF
 static void mpa_op_splice_eof(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
@@ -424,7 +424,8 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 	table->proto.shutdown = mpa_op_shutdown;
 #ifdef MPA_HAVE_SENDPAGE
 	table->proto.sendpage = mpa_op_sendpage;
-#else
+#endif
+#ifdef MPA_HAVE_SPLICE_EOF
 	table->proto.splice_eof = mpa_op_splice_eof;
 #endif
 

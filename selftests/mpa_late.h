@@ -78,6 +78,7 @@ struct step {
 #define NOWAIT(len)	{ SEND, len, MSG_DONTWAIT }
 #define MSG(len)	{ MESSAGE, len }
 #define F(len)		{ SENDFILE, len }
+#define FEND(len)	{ SENDFILE, len, MSG_MORE }
 #define P(len)		{ SPLICE, len }
 #define PMORE(len)	{ SPLICE, len, MSG_MORE }
 
@@ -195,12 +196,14 @@ static bool send_all(int fd, size_t len, int flags)
 	return n == len;
 }
 
-static bool send_file(int fd, size_t len)
+/* With MSG_MORE: its last octets, but it is asked for more. */
+static bool send_file(int fd, size_t len, int flags)
 {
-	loff_t at = 0;
+	size_t more = flags & MSG_MORE ? 4096 : 0;
+	loff_t end = more ? lseek(row_file, 0, SEEK_END) : len, at = end - len;
 
-	while (at < len)
-		if (sendfile(fd, row_file, &at, len - at) <= 0)
+	while (at < end)
+		if (sendfile(fd, row_file, &at, end - at + more) <= 0)
 			return false;
 	return true;
 }
@@ -257,7 +260,7 @@ static bool send_step(struct conn *c, const struct row *row,
 	case SEND:
 		return send_all(c->fd[0], len, flags);
 	case SENDFILE:
-		return send_file(c->fd[0], len);
+		return send_file(c->fd[0], len, flags);
 	case SPLICE:
 		return send_pipe(c->fd[0], len, flags);
 	case CORK:
