@@ -164,6 +164,7 @@ static int mpa_rx_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 		.length = rx->fpdu.ulpdu_len,
 		.offset = rx->read,
 		.flags = last ? MPA_RECVINFO_LAST : 0,
+		.valid = MPA_RECVINFO_VALID_ORDER,
 	};
 
 	return put_cmsg(msg, SOL_MPA, MPA_RECVINFO, sizeof(info), &info);

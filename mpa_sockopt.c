@@ -48,6 +48,8 @@ static int mpa_start_check(const struct mpa_start *start, size_t private_room)
 	if (start->role < MPA_ROLE_INITIATOR || start->role > MPA_ROLE_DIRECT ||
 	    start->revision > 2)
 		return -EINVAL;
+	if (memchr_inv(start->reserved, 0, sizeof(start->reserved)))
+		return -EINVAL;
 	if (start->flags & ~mpa_start_flags(start))
 		return -EINVAL;
 	if (start->role == MPA_ROLE_DIRECT &&
@@ -146,6 +148,14 @@ static int mpa_set_start(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
 	return err;
 }
 
+static bool mpa_reply_good(const struct mpa_reply *reply, size_t private_room)
+{
+	return !reply->reserved &&
+	       !memchr_inv(reply->reserved2, 0, sizeof(reply->reserved2)) &&
+	       reply->ird <= MPA_DEPTH_MAX && reply->ord <= MPA_DEPTH_MAX &&
+	       mpa_private_fits(reply->private_len, private_room, false);
+}
+
 static int mpa_get_reply(struct mpa_params **params, sockptr_t val,
 			 unsigned int len)
 {
@@ -156,7 +166,7 @@ static int mpa_get_reply(struct mpa_params **params, sockptr_t val,
 	*params = NULL;
 	if (!len)
 		return 0;
-	if (len < private_at)
+	if (len < offsetof(struct mpa_reply, reserved2))
 		return -EINVAL;
 	if (len > PAGE_SIZE)
 		return -E2BIG;
@@ -165,11 +175,7 @@ static int mpa_get_reply(struct mpa_params **params, sockptr_t val,
 	if (!reply)
 		return -ENOMEM;
 	err = mpa_copy_struct(reply, sizeof(*reply), val, len);
-	if (!err && (reply->reserved || reply->ird > MPA_DEPTH_MAX ||
-		     reply->ord > MPA_DEPTH_MAX ||
-		     !mpa_private_fits(reply->private_len,
-				       mpa_private_room(len, private_at),
-				       false)))
+	if (!err && !mpa_reply_good(reply, mpa_private_room(len, private_at)))
 		err = -EINVAL;
 	if (!err) {
 		*params = mpa_params_alloc(reply->private_data,

@@ -38,7 +38,7 @@ TEST_F(rx, recvinfo_says_which_octets_of_which_record)
 				EXPECT_EQ(order, info->order);
 				EXPECT_EQ(lens[i], info->length);
 				EXPECT_EQ(done, info->offset);
-				EXPECT_EQ(0, info->reserved);
+				EXPECT_EQ(MPA_RECVINFO_VALID_ORDER, info->valid);
 				done += n;
 				EXPECT_EQ(done == lens[i] ? MPA_RECVINFO_LAST :
 							    0, info->flags);

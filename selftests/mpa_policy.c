@@ -47,14 +47,15 @@ TEST_F(pair, responder_decides_by_hand)
 
 TEST_F(pair, reply_by_hand_takes_its_own_private_data)
 {
-	const size_t least = offsetof(struct mpa_reply, private_data);
+	const size_t private_at = offsetof(struct mpa_reply, private_data);
+	const size_t least = offsetof(struct mpa_reply, reserved2);
 	struct {
 		struct mpa_reply reply;
 		u8 more[8];
 	} big = { .reply = { .private_len = 512 } };
 	const struct { u16 private_len; size_t len; } fits[] = {
-		{ 0, least }, { 0, sizeof(big) }, { 1, least + 1 },
-		{ 512, least + 512 }, { 512, sizeof(big) },
+		{ 0, least }, { 0, sizeof(big) }, { 1, private_at + 1 },
+		{ 512, private_at + 512 }, { 512, sizeof(big) },
 	};
 	unsigned int i, reject;
 
@@ -86,7 +87,8 @@ TEST_F(pair, reply_by_hand_takes_its_own_private_data)
 
 TEST_F(pair, wrong_reply_changes_nothing)
 {
-	const size_t least = offsetof(struct mpa_reply, private_data);
+	const size_t private_at = offsetof(struct mpa_reply, private_data);
+	const size_t least = offsetof(struct mpa_reply, reserved2);
 	struct {
 		struct mpa_reply reply;
 		u8 more[8];
@@ -117,8 +119,10 @@ TEST_F(pair, wrong_reply_changes_nothing)
 		REFUSED(EINVAL, reply.ird, 0x4000, sizeof(big.reply));
 		REFUSED(EINVAL, reply.ord, 0x4000, sizeof(big.reply));
 		REFUSED(EINVAL, reply.reserved, 1, sizeof(big.reply));
+		REFUSED(EINVAL, reply.reserved2[0], 1, sizeof(big.reply));
+		REFUSED(EINVAL, reply.reserved2[5], 1, private_at);
 		REFUSED(EINVAL, reply.private_len, 513, sizeof(big.reply));
-		REFUSED(EINVAL, reply.private_len, 11, least + 10);
+		REFUSED(EINVAL, reply.private_len, 11, private_at + 10);
 		/* Four of the 512 octets are IRD and ORD. */
 		REFUSED(EINVAL, reply.private_len, 509, sizeof(big.reply));
 		REFUSED(E2BIG, more[7], 1, sizeof(big));

@@ -110,6 +110,13 @@ TEST_F(tcp, wrong_start_is_refused)
 	REFUSED(EINVAL, &start, sizeof(start));
 	start.private_len = 11;
 	REFUSED(EINVAL, &start, private_at + 10);
+	start.private_len = 0;
+	start.reserved[0] = 1;
+	REFUSED(EINVAL, &start, sizeof(start));
+	start.reserved[0] = 0;
+	start.reserved[3] = 1;
+	REFUSED(EINVAL, &start, private_at);
+	start.reserved[3] = 0;
 	big.more[15] = 1;
 	REFUSED(E2BIG, &big, sizeof(big));
 	REFUSED(E2BIG, &big, 1 << 20);
@@ -121,8 +128,22 @@ TEST_F(tcp, wrong_start_is_refused)
 	EXPECT_EQ(0, setsockopt(fd, SOL_MPA, MPA_START, &big, sizeof(big)));
 	ASSERT_EQ(0, mpa_attach(self->fd[1]));
 	start.role = MPA_ROLE_INITIATOR;
-	start.private_len = 0;
 	EXPECT_EQ(0, setsockopt(self->fd[1], SOL_MPA, MPA_START, &start, least));
+}
+
+/* Programs in other languages put them together by hand. */
+TEST(structs_are_laid_out_as_documented)
+{
+	EXPECT_EQ(32, offsetof(struct mpa_start, private_data));
+	EXPECT_EQ(32, offsetof(struct mpa_reply, private_data));
+	EXPECT_EQ(32, offsetof(struct mpa_peer, private_data));
+	EXPECT_EQ(8, offsetof(struct mpa_start, ird));
+	EXPECT_EQ(12, offsetof(struct mpa_start, timeout_ms));
+	EXPECT_EQ(8, offsetof(struct mpa_peer, control));
+	EXPECT_EQ(24, offsetof(struct mpa_info, tx_ulpdus));
+	EXPECT_EQ(96, sizeof(struct mpa_info));
+	EXPECT_EQ(36, offsetof(struct mpa_recvinfo, valid));
+	EXPECT_EQ(40, sizeof(struct mpa_recvinfo));
 }
 
 TEST_F(tcp, unknown_options_are_refused)

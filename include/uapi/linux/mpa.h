@@ -7,6 +7,10 @@
  *	setsockopt(fd, SOL_MPA, MPA_START, &start, sizeof(start));
  *	send(fd, record, len, 0);		one ULPDU out
  *	recv(fd, buf, sizeof(buf), 0);		one ULPDU in, verified
+ *
+ * Numbers of options, values and flags do not change, nor do the offsets of
+ * fields. Structs grow at their end or into reserved words, which are zero until
+ * then: whoever passes one of them otherwise gets EINVAL.
  */
 #ifndef _UAPI_LINUX_MPA_H
 #define _UAPI_LINUX_MPA_H
@@ -96,6 +100,7 @@ enum mpa_role {
  * @ird:	 revision 2: inbound RDMA Read queue depth, up to 0x3fff
  * @ord:	 revision 2: outbound RDMA Read queue depth, up to 0x3fff
  * @timeout_ms:	 for the startup phase; 0: net.mpa.startup_timeout_ms
+ * @reserved:	 zero
  * @private_data: handed to the peer's user with the startup frame
  *
  * A program may pass a shorter struct: everything behind what it passes
@@ -110,6 +115,7 @@ struct mpa_start {
 	__u16	ird;
 	__u16	ord;
 	__u32	timeout_ms;
+	__u32	reserved[4];
 	__u8	private_data[MPA_PRIVATE_DATA_MAX];
 };
 
@@ -120,16 +126,19 @@ struct mpa_start {
  * @ird:	 for an enhanced reply: as in struct mpa_start
  * @ord:	 for an enhanced reply: as in struct mpa_start
  * @reserved:	 zero
+ * @reserved2:	 zero
  * @private_data: handed to the initiator's user
  *
- * Passed with length 0: what struct mpa_start has said. Lengths otherwise are
- * treated as those of struct mpa_start.
+ * Passed with length 0: what struct mpa_start has said. Otherwise a program may
+ * pass a shorter or a longer struct, as with struct mpa_start; at the least all
+ * up to @reserved2 must be there.
  */
 struct mpa_reply {
 	__u16	private_len;
 	__u16	ird;
 	__u16	ord;
 	__u16	reserved;
+	__u32	reserved2[6];
 	__u8	private_data[MPA_PRIVATE_DATA_MAX];
 };
 
@@ -253,6 +262,7 @@ struct mpa_info {
  * @ird:	 its IRD
  * @ord:	 its ORD
  * @control:	 its control flags, as MPA_START_P2P and MPA_START_RTR_*
+ * @reserved:	 zero
  * @private_data: its private data
  *
  * Readable from the moment the frame was accepted as well-formed; before that
@@ -265,6 +275,7 @@ struct mpa_peer {
 	__u16	ird;
 	__u16	ord;
 	__u32	control;
+	__u32	reserved[5];
 	__u8	private_data[MPA_PRIVATE_DATA_MAX];
 };
 
@@ -277,17 +288,23 @@ struct mpa_peer {
 
 /* mpa_recvinfo.flags */
 #define MPA_RECVINFO_LAST	(1U << 0) /* with the last octet of the ULPDU */
+#define MPA_RECVINFO_PLACED	(1U << 1) /* octets in front of it are missing */
+
+/* mpa_recvinfo.valid */
+#define MPA_RECVINFO_VALID_ORDER (1U << 0) /* order: not known behind a gap */
 
 /**
  * struct mpa_recvinfo - where the octets that recvmsg returns come from
  * @position:	stream position of the ULPDU's FPDU: octets from the start of
  *		the peer's first FPDU, framing included
- * @order:	ULPDUs in front of this one; the first has 0
+ * @order:	ULPDUs in front of this one; the first has 0. Only with
+ *		MPA_RECVINFO_VALID_ORDER
  * @edge:	everything in front of this stream position has been delivered
  * @length:	octets of the ULPDU
  * @offset:	octets of it in front of those returned
- * @flags:	MPA_RECVINFO_*
- * @reserved:	zero
+ * @flags:	MPA_RECVINFO_LAST, MPA_RECVINFO_PLACED
+ * @valid:	MPA_RECVINFO_VALID_*: which of the fields that may be unknown
+ *		are valid; all others always are
  *
  * Control message MPA_RECVINFO, if the option of that number is 1. In a batch
  * it speaks of the first ULPDU. The struct grows at its end.
@@ -299,7 +316,7 @@ struct mpa_recvinfo {
 	__u32	length;
 	__u32	offset;
 	__u32	flags;
-	__u32	reserved;
+	__u32	valid;
 };
 
 #endif /* _UAPI_LINUX_MPA_H */
