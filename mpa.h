@@ -41,7 +41,7 @@
  * which never change, to the children that mpa_clone() makes in softirq, without
  * the listener's lock and under RCU. A child belongs to nobody until it is
  * accepted: until then it has no struct socket, so no work is done for it
- * ("embryo"), and TCP may destroy it without a close: then mpa_release() frees
+ * ("unaccepted"), and TCP may destroy it without a close: then mpa_release() frees
  * its context. Whoever accepts it, release_cb is the first to see that it has a
  * struct socket, and lets the work item begin with startup.
  *
@@ -73,7 +73,7 @@ struct mpa_table;
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE - 64) + 3)
 /* Fragments of FPDUs that are handed to TCP together, to share an skb. */
-#define MPA_RUN_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
+#define MPA_SKB_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
 
 /**
@@ -98,7 +98,7 @@ struct mpa_slot {
 #define MPA_SPLIT_NOT		U32_MAX
 
 /**
- * struct mpa_octets - octets on their way to TCP
+ * struct mpa_txbuf - octets on their way to TCP
  * @frag:	where they are; each entry holds a page reference
  * @nr:		entries of @frag in use
  * @room:	octets that @frag has room for
@@ -116,7 +116,7 @@ struct mpa_slot {
  * @room and the length of each fragment are multiples of 4, so that no marker
  * and no CRC field is cut by the end of a fragment.
  */
-struct mpa_octets {
+struct mpa_txbuf {
 	struct bio_vec	frag[MPA_TX_FRAGS];
 	u32		nr;
 	u32		room;
@@ -132,7 +132,7 @@ struct mpa_octets {
 };
 
 /**
- * struct mpa_mark - how far struct mpa_octets was
+ * struct mpa_txbuf_mark - how far struct mpa_txbuf was
  * @nr:		its member of that name
  * @last:	octets of its last fragment
  * @room:	its member of that name
@@ -141,7 +141,7 @@ struct mpa_octets {
  * @cur_off:	its member of that name
  * @own:	its member of that name
  */
-struct mpa_mark {
+struct mpa_txbuf_mark {
 	u32	nr;
 	u32	last;
 	u32	room;
@@ -278,7 +278,7 @@ struct mpa_tx {
 	u32			largest;
 	u32			same_len;
 	u32			same;
-	struct mpa_octets	*out;
+	struct mpa_txbuf	*out;
 	struct mpa_fit		fit;
 	struct mpa_window	window;
 	struct mpa_watch	watch;
@@ -374,7 +374,7 @@ struct mpa_rx_more {
  * @want_crc:	C in the startup frame sent
  * @may_send:	poll: RFC 5044 section 7.1.2 rule 4 is met
  * @closing:	mpa_close() has begun; no work any more
- * @embryo:	not accepted yet
+ * @unaccepted:	not accepted yet
  * @put_off:	release_cb lets the work item run; written with the spinlock
  *		of the socket lock held
  * @restarts:	a signal has interrupted MPA_START before it had a result
@@ -390,7 +390,7 @@ struct mpa_rx_more {
  * @peer:	the peer's startup frame
  * @peer_private: its private data, enhanced data included
  * @have_peer:	@peer is valid
- * @plain:	calls of TCP's own that are under way
+ * @passthrough:	calls of TCP's own that are under way
  * @linger:	has the socket after close(2), until TCP has taken all
  * @tx:		sending
  * @rx:		receiving
@@ -410,18 +410,18 @@ struct mpa_ctx {
 	bool			want_crc;
 	bool			may_send;
 	bool			closing;
-	bool			embryo;
+	bool			unaccepted;
 	bool			put_off;
 	bool			restarts : 1;
 	bool			told : 1;
 	bool			enhanced;
 	bool			have_peer;
-	u32			plain;
+	u32			passthrough;
 	int			startup_error;
 	u16			ird;
 	u16			ord;
 	u32			control;
-	struct mpa_startup	peer;
+	struct mpa_frame	peer;
 	unsigned long		deadline;
 	struct mpa_params __rcu	*params;
 	u8			*peer_private;
@@ -533,7 +533,7 @@ static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 }
 
 /**
- * mpa_iter_run() - where the next octets of a program's buffer are
+ * mpa_iter_span() - where the next octets of a program's buffer are
  * @iter:	the buffer
  * @n:		set to how many octets lie there side by side
  *
@@ -543,7 +543,7 @@ static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
  * Return: NULL if they are in no program's memory, or if there are none: behind
  * the last octet there may be no iovec.
  */
-static inline void __user *mpa_iter_run(const struct iov_iter *iter, size_t *n)
+static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 {
 	const struct iovec *iov;
 
@@ -563,12 +563,12 @@ static inline void __user *mpa_iter_run(const struct iov_iter *iter, size_t *n)
 static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
 {
 	size_t run;
-	void __user *user = mpa_iter_run(iter, &run);
+	void __user *user = mpa_iter_span(iter, &run);
 
 	return n <= run ? user : NULL;
 }
 
-/* What was at mpa_iter_run() has been copied. */
+/* What was at mpa_iter_span() has been copied. */
 static inline void mpa_iter_skip(struct iov_iter *iter, size_t n)
 {
 	if (iter_is_ubuf(iter) || n == iter->count ||
@@ -609,16 +609,16 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 
 /* ---- the tables of operations: mpa_ops.c ---- */
 
-int mpa_ops_attach(struct mpa_ctx *ctx);
-int mpa_ops_hook(struct mpa_ctx *ctx);
-void mpa_ops_detach(struct mpa_ctx *ctx);
-void mpa_ops_exit(void);
-void mpa_ops_adopt(struct mpa_ctx *ctx);
-void mpa_ops_hold_text(const struct sock *sk);
-bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx);
-void mpa_ops_forget(struct sock *sk);
-bool mpa_ops_keep(struct mpa_ctx *ctx);
-void mpa_ops_let_go(struct socket *keeper);
+int mpa_hook_attach(struct mpa_ctx *ctx);
+int mpa_hook_callbacks(struct mpa_ctx *ctx);
+void mpa_hook_detach(struct mpa_ctx *ctx);
+void mpa_hook_exit(void);
+void mpa_hook_adopt(struct mpa_ctx *ctx);
+void mpa_hook_hold_text(const struct sock *sk);
+bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx);
+void mpa_hook_forget(struct sock *sk);
+bool mpa_hook_keep(struct mpa_ctx *ctx);
+void mpa_hook_free_keeper(struct socket *keeper);
 int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
 			    sockptr_t val, unsigned int len);
 int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
@@ -633,7 +633,7 @@ void mpa_ops_base_close(struct mpa_table *table, struct sock *sk, long timeout);
 
 /* mpa_agree.c */
 int mpa_agree_judge(const struct mpa_params *params,
-		    const struct mpa_startup *startup);
+		    const struct mpa_frame *startup);
 u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird);
 u16 mpa_agree_limit(u16 ours, u16 theirs);
 u16 mpa_agree_depth(u16 depth, u32 control);
@@ -654,22 +654,22 @@ int mpa_startup_progress(struct mpa_ctx *ctx);
 void mpa_startup_abort(struct mpa_ctx *ctx, int err);
 void mpa_startup_heard(struct mpa_ctx *ctx);
 bool mpa_startup_shutdown(struct mpa_ctx *ctx);
-void mpa_startup_gone(struct mpa_ctx *ctx);
-void mpa_startup_settle(struct mpa_ctx *ctx);
+void mpa_startup_reset_came(struct mpa_ctx *ctx);
+void mpa_startup_notice_reset(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
 void mpa_startup_free(struct mpa_ctx *ctx);
 
 /* mpa_startup_io.c */
-int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind, u8 flags,
+int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		     const struct mpa_enhanced *enhanced, const u8 *private,
 		     u16 private_len);
 u8 mpa_startup_flags(struct mpa_ctx *ctx);
 int mpa_startup_request(struct mpa_ctx *ctx);
-enum mpa_startup_verdict mpa_startup_look(struct mpa_ctx *ctx,
-					  struct mpa_startup *startup);
-int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup);
-u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_startup *startup);
+enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
+					  struct mpa_frame *startup);
+int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *startup);
+u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *startup);
 bool mpa_startup_bad(struct mpa_ctx *ctx);
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
@@ -679,22 +679,22 @@ unsigned long mpa_pages_held(void);
 int mpa_pages_init(void);
 void mpa_pages_exit(void);
 
-/* mpa_octets.c */
-void mpa_octets_reset(struct mpa_octets *out);
-void mpa_octets_mark(const struct mpa_octets *out, struct mpa_mark *mark);
-void mpa_octets_rewind(struct mpa_octets *out, const struct mpa_mark *mark);
-int mpa_octets_reserve(struct mpa_ctx *ctx, u32 len);
-u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
-int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
-u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run);
-void mpa_octets_advance(struct mpa_octets *out, u32 n);
-u32 mpa_octets_held(const struct mpa_octets *out);
-u32 mpa_octets_crc(struct mpa_octets *out, u32 at);
+/* mpa_txbuf.c */
+void mpa_txbuf_reset(struct mpa_txbuf *out);
+void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark);
+void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark);
+int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len);
+u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
+int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
+u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *run);
+void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n);
+u32 mpa_txbuf_memory(const struct mpa_txbuf *out);
+u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at);
 
 /* mpa_make.c */
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    struct iov_iter *from, u32 n, bool last);
-u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
+u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max);
 
 /* mpa_align.c */
@@ -710,21 +710,21 @@ void mpa_align_given(struct mpa_ctx *ctx, const struct mpa_slot *slot, u32 len);
 void mpa_tx_drop_out(struct mpa_ctx *ctx);
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
 int mpa_tx_push(struct mpa_ctx *ctx);
-int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push);
+int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push);
 bool mpa_tx_may_hold(const struct mpa_tx *tx);
 void mpa_tx_hold(struct mpa_ctx *ctx);
-int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push);
+int mpa_tx_flush_held(struct mpa_ctx *ctx, enum mpa_push push);
 void mpa_tx_retry(struct mpa_ctx *ctx);
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more);
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);
 
 /* mpa_tx.c */
-int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
+int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len);
 void mpa_tx_rtr(struct mpa_ctx *ctx);
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss);
-void mpa_tx_lend(struct mpa_ctx *ctx, bool mss);
-void mpa_tx_take_back(struct mpa_ctx *ctx);
+void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss);
+void mpa_tx_reapply_options(struct mpa_ctx *ctx);
 void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener);
 void mpa_tx_reset(struct mpa_ctx *ctx);
 void mpa_tx_begin(struct mpa_ctx *ctx);
@@ -738,18 +738,18 @@ int mpa_rx_head(struct mpa_ctx *ctx, struct mpa_cursor *at, u64 pos,
 		u32 have, struct mpa_fpdu *fpdu);
 int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		 struct mpa_cursor *at, struct iov_iter *to, u32 n);
-u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
+u32 mpa_rx_read_many(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
 	       struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
 	       struct mpa_rx_more *more);
 int mpa_rx_copy(struct mpa_ctx *ctx, struct iov_iter *to, u32 n);
-bool mpa_rx_whole(struct mpa_ctx *ctx);
+bool mpa_rx_complete(struct mpa_ctx *ctx);
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
 int mpa_rx_make_room(struct mpa_ctx *ctx);
 int mpa_rx_end(struct mpa_ctx *ctx);
 void mpa_rx_update(struct mpa_ctx *ctx);
 void mpa_rx_arrived(struct mpa_ctx *ctx);
-void mpa_rx_place(struct mpa_ctx *ctx);
-bool mpa_rx_placed(const struct mpa_ctx *ctx);
+void mpa_rx_set_start(struct mpa_ctx *ctx);
+bool mpa_rx_start_unread(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
 u8 mpa_rx_code(const struct mpa_ctx *ctx);
 void mpa_rx_discard(struct mpa_ctx *ctx);
@@ -764,9 +764,9 @@ int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
 void mpa_stash_free(struct mpa_stash *stash, struct sock *sk);
 
 /* mpa_recvmsg.c */
-int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		   int flags);
-u32 mpa_rx_inq(struct mpa_ctx *ctx);
+u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
 
 /* ---- floor 3: face ---- */
 
@@ -798,8 +798,8 @@ void mpa_data_ready(struct sock *sk);
 void mpa_write_space(struct sock *sk);
 void mpa_state_change(struct sock *sk);
 __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask);
-void mpa_kick(struct mpa_ctx *ctx, unsigned long delay);
-void mpa_kick_other(struct mpa_ctx *ctx);
+void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay);
+void mpa_schedule_work_of(struct mpa_ctx *ctx);
 
 /* mpa_sockopt.c */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,

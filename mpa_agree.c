@@ -33,7 +33,7 @@ static int mpa_agree_revision(const struct mpa_params *params, u8 theirs)
  * Return: the revision to go on with, or -1.
  */
 int mpa_agree_judge(const struct mpa_params *params,
-		    const struct mpa_startup *startup)
+		    const struct mpa_frame *startup)
 {
 	/* Rule 3 of section 7.1.2, first of all: nothing has to fit. */
 	if (startup->flags & MPA_PEER_REJECTED)

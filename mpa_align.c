@@ -10,7 +10,7 @@
 
 #include "mpa.h"
 
-static void mpa_align_look(struct mpa_ctx *ctx, struct mpa_slot *slot)
+static void mpa_align_read_tail(struct mpa_ctx *ctx, struct mpa_slot *slot)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_tail tail;
@@ -41,7 +41,7 @@ static void mpa_align_look(struct mpa_ctx *ctx, struct mpa_slot *slot)
 void mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss)
 {
 	slot->emss = emss;
-	mpa_align_look(ctx, slot);
+	mpa_align_read_tail(ctx, slot);
 	slot->begun = slot->used;
 }
 
@@ -58,7 +58,7 @@ void mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss)
  */
 void mpa_align_resume(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 len)
 {
-	mpa_align_look(ctx, slot);
+	mpa_align_read_tail(ctx, slot);
 	if (slot->emss != mpa_tcp_emss(ctx->sk))
 		mpa_align_break(slot);
 	slot->begun = slot->used;
@@ -76,7 +76,7 @@ void mpa_align_resume(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 len)
  */
 void mpa_align_retry(struct mpa_ctx *ctx)
 {
-	struct mpa_octets *out = ctx->tx.out;
+	struct mpa_txbuf *out = ctx->tx.out;
 	u32 emss = ctx->tx.tail_emss, used;
 	struct mpa_tail tail;
 

@@ -26,13 +26,13 @@ MODULE_PARM_DESC(crc_lockstep,
 		 "compute CRCs of three FPDUs side by side where the processor has an instruction for it; N: use the kernel's CRC alone");
 
 /**
- * mpa_kick() - have the work item run
+ * mpa_schedule_work() - have the work item run
  * @ctx:	the context
  * @delay:	jiffies from now, at the latest
  *
  * Context: any, socket lock held.
  */
-void mpa_kick(struct mpa_ctx *ctx, unsigned long delay)
+void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
 {
 	struct delayed_work *work = &ctx->work;
 
@@ -46,14 +46,14 @@ void mpa_kick(struct mpa_ctx *ctx, unsigned long delay)
 }
 
 /**
- * mpa_kick_other() - have another socket's work item run
+ * mpa_schedule_work_of() - have another socket's work item run
  * @ctx:	its context, which does not go meanwhile
  *
  * Its owner may be about to put it off, and has to look again after that.
  *
  * Context: any.
  */
-void mpa_kick_other(struct mpa_ctx *ctx)
+void mpa_schedule_work_of(struct mpa_ctx *ctx)
 {
 	mod_delayed_work(mpa_wq, &ctx->work, 0);
 }
@@ -84,7 +84,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_rx_free(ctx);
 	mpa_startup_uncount(ctx);
 	mpa_tcp_unwatch(sk);
-	mpa_ops_detach(ctx);
+	mpa_hook_detach(ctx);
 }
 
 /* Whether a socket that lingers need not do so any longer. */
@@ -96,7 +96,7 @@ static bool mpa_linger_over(struct mpa_ctx *ctx)
 		return false;
 	if (!mpa_tcp_short_of_memory(ctx->sk))
 		return true;
-	mpa_kick(ctx, MPA_RETRY_DELAY);
+	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return false;
 }
 
@@ -140,17 +140,17 @@ static void mpa_work(struct work_struct *work)
 	/* What is allocated here is not the kworker's. */
 	old = set_active_memcg(mem_cgroup_from_sk(sk));
 	/* Nobody has accepted it: release_cb lets the work item run then. */
-	if (ctx->closing || (ctx->embryo && !sk->sk_socket))
+	if (ctx->closing || (ctx->unaccepted && !sk->sk_socket))
 		goto out;
 	if (ctx->linger) {
 		over = mpa_work_linger_over(ctx);
 		goto out;
 	}
-	mpa_startup_settle(ctx);
-	if (ctx->embryo && ctx->state == MPA_STATE_STARTUP)
+	mpa_startup_notice_reset(ctx);
+	if (ctx->unaccepted && ctx->state == MPA_STATE_STARTUP)
 		mpa_startup_accepted(ctx);
-	ctx->embryo = false;
-	mpa_ops_adopt(ctx);
+	ctx->unaccepted = false;
+	mpa_hook_adopt(ctx);
 	if (mpa_starting(ctx))
 		err = mpa_startup_progress(ctx);
 	if (err)
@@ -175,7 +175,7 @@ out:
 		/* From here on nobody arms it again. */
 		cancel_delayed_work(&ctx->work);
 		mpa_ops_base_close(ctx->table, sk, 0);
-		mpa_ops_let_go(ctx->linger);
+		mpa_hook_free_keeper(ctx->linger);
 		mpa_ctx_free(ctx);
 	}
 }
@@ -196,12 +196,12 @@ void mpa_data_ready(struct sock *sk)
 	case MPA_STATE_STARTUP:
 		mpa_tcp_forget_urgent(sk);
 		mpa_startup_heard(ctx);
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 		break;
 	case MPA_STATE_REQUESTED:
 		mpa_tcp_forget_urgent(sk);
 		/* Octets would be too early. */
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 		ctx->data_ready(sk);
 		break;
 	case MPA_STATE_FULL:
@@ -247,7 +247,7 @@ void mpa_state_change(struct sock *sk)
 	if (!ctx)
 		return;
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
-		mpa_startup_gone(ctx);
+		mpa_startup_reset_came(ctx);
 	mpa_ops_base_state_change(ctx);
 }
 
@@ -341,7 +341,7 @@ static int mpa_init(struct sock *sk)
 		return -ENOMEM;
 	mpa_ctx_setup(ctx, sk);
 
-	err = mpa_ops_attach(ctx);
+	err = mpa_hook_attach(ctx);
 	if (err)
 		kfree(ctx);
 	mpa_delay(MPA_POINT_INIT_END);
@@ -362,7 +362,7 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 	ctx->rx.info = READ_ONCE(listener->rx.info);
 	ctx->rx.batch = READ_ONCE(listener->rx.batch);
 
-	ctx->embryo = true;
+	ctx->unaccepted = true;
 	params = rcu_dereference(listener->params);
 	if (!params)
 		return ctx;
@@ -415,7 +415,7 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 	if (listener)
 		ctx = mpa_clone_charged(listener, child, priority);
 	mpa_delay(MPA_POINT_CLONE_CTX);
-	if (!mpa_ops_clone(child, ctx)) {
+	if (!mpa_hook_clone(child, ctx)) {
 		if (ctx)
 			mpa_ctx_free(ctx);
 		/* It may move to another listener: with nothing of ours. */
@@ -433,7 +433,7 @@ static void mpa_release(struct sock *sk)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	mpa_delay(MPA_POINT_RELEASE);
-	mpa_ops_forget(sk);
+	mpa_hook_forget(sk);
 	if (!ctx)
 		return;
 	mpa_rx_free(ctx);
@@ -452,12 +452,12 @@ static bool mpa_linger(struct mpa_ctx *ctx)
 		return false;
 	if (!mpa_linger_enter(ctx))
 		return false;
-	if (!mpa_ops_keep(ctx)) {
+	if (!mpa_hook_keep(ctx)) {
 		mpa_linger_leave(ctx);
 		return false;
 	}
 	ctx->deadline = jiffies + MPA_LINGER_TIME;
-	mpa_kick(ctx, MPA_RETRY_DELAY);
+	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return true;
 }
 
@@ -472,7 +472,7 @@ void mpa_close(struct sock *sk, long timeout)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	mpa_ops_hold_text(sk);
+	mpa_hook_hold_text(sk);
 	if (!ctx) {
 		mpa_ops_base_close(NULL, sk, timeout);
 		return;
@@ -567,7 +567,7 @@ static void __exit mpa_module_exit(void)
 	mpa_stat_exit();
 	mpa_policy_exit();
 	destroy_workqueue(mpa_wq);
-	mpa_ops_exit();
+	mpa_hook_exit();
 	mpa_pages_exit();
 	mpa_compat_exit();
 	/* Contexts on their way to kfree_rcu() need nothing of the module. */

@@ -53,14 +53,14 @@ static __always_inline void mpa_crc_three(u32 crc[3], const u8 *fpdus, u32 len)
 }
 
 /**
- * mpa_crc_put_run() - fill the CRC fields of FPDUs
+ * mpa_crc_put_many() - fill the CRC fields of FPDUs
  * @fpdus:	the FPDUs, one behind the other
  * @len:	octets of each
  * @nr:		how many
  *
  * Context: any.
  */
-void mpa_crc_put_run(u8 *fpdus, u32 len, u32 nr)
+void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr)
 {
 	u32 crc_at = len - MPA_CRC_LEN, crc[3];
 
@@ -78,7 +78,7 @@ void mpa_crc_put_run(u8 *fpdus, u32 len, u32 nr)
 }
 
 /**
- * mpa_crc_match_run() - compare with the CRC fields of FPDUs
+ * mpa_crc_match_many() - compare with the CRC fields of FPDUs
  * @fpdus:	the FPDUs, one behind the other
  * @len:	octets of each
  * @nr:		how many
@@ -86,7 +86,7 @@ void mpa_crc_put_run(u8 *fpdus, u32 len, u32 nr)
  * Context: any.
  * Return: how many are as they were sent, up to the first that is not.
  */
-u32 mpa_crc_match_run(const u8 *fpdus, u32 len, u32 nr)
+u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 {
 	u32 crc_at = len - MPA_CRC_LEN, crc[3], done = 0;
 

@@ -36,12 +36,12 @@ static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 }
 
 /**
- * mpa_fpdu_run() - tell whose octets lie at an offset of an FPDU
+ * mpa_fpdu_field_at() - tell whose octets lie at an offset of an FPDU
  * @fpdu:	the FPDU
  * @off:	offset from its start, below @fpdu->len
  * @run:	filled in: the field and how far it goes on
  */
-void mpa_fpdu_run(const struct mpa_fpdu *fpdu, u32 off, struct mpa_run *run)
+void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run)
 {
 	u32 ulpdu_end = MPA_LENGTH_LEN + fpdu->ulpdu_len;
 	u32 crc = round_up(ulpdu_end, 4);
@@ -190,13 +190,13 @@ static const char mpa_keys[][MPA_KEY_LEN + 1] = {
 };
 
 /**
- * mpa_startup_put() - write the fixed part of a startup frame
- * @frame:	MPA_STARTUP_LEN octets; private data goes behind them
+ * mpa_frame_put() - write the fixed part of a startup frame
+ * @frame:	MPA_FRAME_LEN octets; private data goes behind them
  * @kind:	request or reply
  * @startup:	what it says
  */
-void mpa_startup_put(u8 *frame, enum mpa_startup_kind kind,
-		     const struct mpa_startup *startup)
+void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
+		     const struct mpa_frame *startup)
 {
 	memcpy(frame, mpa_keys[kind], MPA_KEY_LEN);
 	frame[16] = startup->flags;
@@ -205,12 +205,12 @@ void mpa_startup_put(u8 *frame, enum mpa_startup_kind kind,
 }
 
 /**
- * mpa_startup_parse() - look at what should be a startup frame
- * @frame:	octets received so far, at least the first MPA_STARTUP_LEN if
+ * mpa_frame_parse() - look at what should be a startup frame
+ * @frame:	octets received so far, at least the first MPA_FRAME_LEN if
  *		that many are there
  * @len:	how many those are
  * @expected:	which frame is due
- * @startup:	filled in when the verdict is MPA_STARTUP_OK
+ * @startup:	filled in when the verdict is MPA_FRAME_OK
  *
  * A wrong key is told from its first wrong octet on. Reserved bits are not
  * checked; neither is R in a request, where it reads as zero, nor S before
@@ -218,19 +218,19 @@ void mpa_startup_put(u8 *frame, enum mpa_startup_kind kind,
  * the caller to say. A rejection without the depths that S announces is one all
  * the same: it is told without S.
  */
-enum mpa_startup_verdict
-mpa_startup_parse(const u8 *frame, u32 len, enum mpa_startup_kind expected,
-		  struct mpa_startup *startup)
+enum mpa_frame_verdict
+mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
+		  struct mpa_frame *startup)
 {
 	u32 key_len = min_t(u32, len, MPA_KEY_LEN);
 
 	if (memcmp(frame, mpa_keys[expected], key_len)) {
 		if (memcmp(frame, mpa_keys[!expected], key_len))
-			return MPA_STARTUP_BAD_KEY;
-		return MPA_STARTUP_SAME_KEY;
+			return MPA_FRAME_BAD_KEY;
+		return MPA_FRAME_SAME_KEY;
 	}
-	if (len < MPA_STARTUP_LEN)
-		return MPA_STARTUP_MORE;
+	if (len < MPA_FRAME_LEN)
+		return MPA_FRAME_MORE;
 
 	startup->revision = frame[17];
 	startup->flags = frame[16] & (MPA_PEER_MARKERS | MPA_PEER_CRC);
@@ -240,14 +240,14 @@ mpa_startup_parse(const u8 *frame, u32 len, enum mpa_startup_kind expected,
 		startup->flags |= frame[16] & MPA_PEER_ENHANCED;
 	startup->private_len = get_unaligned_be16(frame + 18);
 	if (startup->private_len > MPA_PRIVATE_DATA_MAX)
-		return MPA_STARTUP_BAD_LEN;
+		return MPA_FRAME_BAD_LEN;
 	if (startup->flags & MPA_PEER_ENHANCED &&
 	    startup->private_len < MPA_ENHANCED_LEN) {
 		if (!(startup->flags & MPA_PEER_REJECTED))
-			return MPA_STARTUP_BAD_LEN;
+			return MPA_FRAME_BAD_LEN;
 		startup->flags &= ~MPA_PEER_ENHANCED;
 	}
-	return MPA_STARTUP_OK;
+	return MPA_FRAME_OK;
 }
 
 /* RFC 6581 section 9: two bits of control in front of each 14-bit depth. */

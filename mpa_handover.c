@@ -17,12 +17,12 @@
  */
 void mpa_tx_drop_out(struct mpa_ctx *ctx)
 {
-	struct mpa_octets *out = ctx->tx.out;
+	struct mpa_txbuf *out = ctx->tx.out;
 
 	if (!out)
 		return;
 	mpa_tcp_uncharge(ctx->sk, out);
-	mpa_octets_reset(out);
+	mpa_txbuf_reset(out);
 }
 
 /*
@@ -71,7 +71,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	err = mpa_tx_to_tcp(ctx, push);
 	if (err == -EAGAIN) {
 		mpa_tx_waits(tx, MPA_WAIT_MEMORY);
-		mpa_kick(ctx, MPA_RETRY_DELAY);
+		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 		return err;
 	}
 	mpa_tx_drop_out(ctx);
@@ -121,7 +121,7 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_give() - hand finished FPDUs to TCP
+ * mpa_tx_flush() - hand finished FPDUs to TCP
  * @ctx:	the context
  * @push:	what TCP does with them
  *
@@ -130,7 +130,7 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
  * Context: process, socket lock held.
  * Return: 0, or -EPIPE when the connection is gone.
  */
-int mpa_tx_give(struct mpa_ctx *ctx, enum mpa_push push)
+int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_slot *slot = &tx->out->slot;
@@ -176,20 +176,20 @@ void mpa_tx_hold(struct mpa_ctx *ctx)
 	if (tx->out->slot.end)
 		mpa_tcp_end_segment(ctx->sk);
 	mpa_tx_waits(tx, MPA_WAIT_BATCH);
-	mpa_kick(ctx, MPA_HOLD_MAX);
+	mpa_schedule_work(ctx, MPA_HOLD_MAX);
 }
 
 /**
- * mpa_tx_let_go() - hand to TCP what has been collected
+ * mpa_tx_flush_held() - hand to TCP what has been collected
  * @ctx:	the context
  * @push:	what TCP does with it
  *
  * Context: process, socket lock held.
- * Return: as mpa_tx_give().
+ * Return: as mpa_tx_flush().
  */
-int mpa_tx_let_go(struct mpa_ctx *ctx, enum mpa_push push)
+int mpa_tx_flush_held(struct mpa_ctx *ctx, enum mpa_push push)
 {
-	return mpa_tx_held(&ctx->tx) ? mpa_tx_give(ctx, push) : 0;
+	return mpa_tx_held(&ctx->tx) ? mpa_tx_flush(ctx, push) : 0;
 }
 
 /**
@@ -203,7 +203,7 @@ void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, more);
 	if (ctx->tx.window.more)
-		mpa_kick(ctx, MPA_HOLD_MAX);
+		mpa_schedule_work(ctx, MPA_HOLD_MAX);
 }
 
 /**
@@ -217,6 +217,6 @@ void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
 {
 	if (!mpa_tx_in_batch(&ctx->tx))
 		return;
-	if (!mpa_tx_let_go(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
+	if (!mpa_tx_flush_held(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
 		mpa_tx_end_call(ctx, more);
 }

@@ -15,7 +15,7 @@ struct mpa_source {
 };
 
 /*
- * The memory is that of mpa_octets_run() or mpa_octets_tail(): what
+ * The memory is that of mpa_txbuf_span() or mpa_txbuf_tail(): what
  * copy_from_iter() has to check of it would be a tenth of a copy's work.
  */
 static __always_inline bool
@@ -43,7 +43,7 @@ static __always_inline bool mpa_make_get(u8 *to, u32 n, struct mpa_source *from)
 static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
 	if (tx->crc) {
-		mpa_crc_put_run(p, len, nr);
+		mpa_crc_put_many(p, len, nr);
 		return;
 	}
 	/* Section 4.1: any value if CRCs are not enabled. */
@@ -56,10 +56,10 @@ static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
  * CRC field.
  */
 static __always_inline int
-mpa_make_whole(const struct mpa_fpdu *fpdu, u8 *p, struct mpa_source *from)
+mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p, struct mpa_source *from)
 {
 	u32 left = fpdu->ulpdu_len, run;
-	u32 off = mpa_fpdu_first_run(fpdu, &run);
+	u32 off = mpa_fpdu_first_span(fpdu, &run);
 
 	if (fpdu->head)
 		mpa_marker_put(p, 0);
@@ -93,15 +93,15 @@ mpa_make_whole(const struct mpa_fpdu *fpdu, u8 *p, struct mpa_source *from)
 static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			 u32 at, u32 end, struct iov_iter *from)
 {
-	struct mpa_octets *out = tx->out;
+	struct mpa_txbuf *out = tx->out;
 
 	while (out->len - at < end) {
-		struct mpa_run run;
+		struct mpa_field_span run;
 		u32 n;
 		u8 *p;
 
-		mpa_fpdu_run(fpdu, out->len - at, &run);
-		p = mpa_octets_tail(out, &n);
+		mpa_fpdu_field_at(fpdu, out->len - at, &run);
+		p = mpa_txbuf_tail(out, &n);
 		n = min3(n, run.len, end - (out->len - at));
 
 		switch (run.field) {
@@ -121,12 +121,12 @@ static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 		case MPA_FIELD_CRC:
 			/* Section 4.1: any value if CRCs are not enabled. */
 			if (tx->crc)
-				mpa_crc_put(mpa_octets_crc(out, at), p);
+				mpa_crc_put(mpa_txbuf_crc(out, at), p);
 			else
 				memset(p, 0, n);
 			break;
 		}
-		mpa_octets_advance(out, n);
+		mpa_txbuf_advance(out, n);
 	}
 	return 0;
 }
@@ -135,10 +135,10 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			 u32 at, struct iov_iter *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_octets *out = tx->out;
+	struct mpa_txbuf *out = tx->out;
 	int err;
 
-	err = mpa_octets_reserve(ctx, fpdu->len - (out->len - at));
+	err = mpa_txbuf_reserve(ctx, fpdu->len - (out->len - at));
 	if (err)
 		return err;
 	err = mpa_make_fill(tx, fpdu, at,
@@ -158,17 +158,17 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 {
 	struct mpa_tx *tx = &ctx->tx;
 	u32 at = mpa_tx_open(tx) ? 0 : tx->out->len;
-	struct mpa_mark mark;
+	struct mpa_txbuf_mark mark;
 	int err;
 
-	mpa_octets_mark(tx->out, &mark);
+	mpa_txbuf_mark(tx->out, &mark);
 	err = mpa_make_copy(ctx, fpdu, at, from, last);
 	/* TCP takes finished ones at once, and counts them itself. */
 	if (!err && !last)
 		err = mpa_tcp_charge(ctx->sk, tx->out,
-				     mpa_octets_held(tx->out));
+				     mpa_txbuf_memory(tx->out));
 	if (err)
-		mpa_octets_rewind(tx->out, &mark);
+		mpa_txbuf_rewind(tx->out, &mark);
 	return err;
 }
 
@@ -183,16 +183,16 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 	p = NULL;
 	if (last && !mpa_tx_open(tx))
-		p = mpa_octets_run(ctx, page, fpdu->len);
+		p = mpa_txbuf_span(ctx, page, fpdu->len);
 	if (!p)
 		return mpa_make_pieces(ctx, fpdu, from, last);
 	if (n)
 		source.user = mpa_iter_user(from, n);
-	err = mpa_make_whole(fpdu, p, &source);
+	err = mpa_make_linear(fpdu, p, &source);
 	if (err)
 		return err;
 	mpa_make_seal(tx, p, fpdu->len, 1);
-	err = mpa_octets_take(ctx, page, fpdu->len);
+	err = mpa_txbuf_commit(ctx, page, fpdu->len);
 	if (!err && source.user)
 		mpa_iter_skip(from, n);
 	return err;
@@ -289,7 +289,7 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
 	for (nr = 0; nr < max; nr++) {
 		if (!mpa_fpdu_init_marked(&fpdu, pos, len) ||
 		    fpdu.ulpdu_len > left ||
-		    mpa_make_whole(&fpdu, p, from))
+		    mpa_make_linear(&fpdu, p, from))
 			break;
 		tx->markers += fpdu.markers;
 		left -= fpdu.ulpdu_len;
@@ -306,7 +306,7 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
 }
 
 /**
- * mpa_make_alike() - make FPDUs that follow one, and are as long as it is
+ * mpa_make_equal() - make FPDUs that follow one, and are as long as it is
  * @ctx:	the context; no ULPDU is open
  * @len:	octets of each FPDU
  * @ulpdu_len:	octets of each ULPDU; with markers as many as fill the FPDU
@@ -321,7 +321,7 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
  * Context: process, socket lock held.
  * Return: octets of ULPDUs that have gone into FPDUs.
  */
-u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
+u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
@@ -332,8 +332,8 @@ u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	u8 *p;
 
 	/* If it is in no program's memory, all of it can be got. */
-	source.user = mpa_iter_run(from, &run);
-	p = run ? mpa_octets_run(ctx, page, len) : NULL;
+	source.user = mpa_iter_span(from, &run);
+	p = run ? mpa_txbuf_span(ctx, page, len) : NULL;
 	if (!p)
 		return 0;
 	octets = min_t(size_t, octets, run);
@@ -346,7 +346,7 @@ u32 mpa_make_alike(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 				    min(octets / ulpdu_len, max));
 		octets = nr * ulpdu_len;
 	}
-	if (!nr || mpa_octets_take(ctx, page, nr * len))
+	if (!nr || mpa_txbuf_commit(ctx, page, nr * len))
 		octets = 0;
 	if (source.user)
 		mpa_iter_skip(from, octets);

@@ -8,11 +8,11 @@
  * - icsk_ulp_ops: TCP, when it destroys the connection (tcp_cleanup_ulp());
  * - sock->ops, as proto_ops.owner: __sock_release(), behind the return of
  *   mpa_close(), and so of all of our text;
- * - sk_prot_creator of a listener's child, as proto.owner: mpa_ops_clone(), which
+ * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone(), which
  *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
  *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
  * A request of a handshake points to sk_prot of its listener and holds nothing:
- * so the tables outlive the module, see mpa_ops_exit().
+ * so the tables outlive the module, see mpa_hook_exit().
  */
 
 #include <linux/kmemleak.h>
@@ -93,9 +93,9 @@ static const struct proto_ops *mpa_base_ops(const struct socket *sock)
 }
 
 /*
- * Whether a call is TCP's own. MPA is not started before mpa_plain_end().
+ * Whether a call is TCP's own. MPA is not started before mpa_passthrough_end().
  */
-static bool mpa_plain_begin(struct mpa_ctx *ctx)
+static bool mpa_passthrough_begin(struct mpa_ctx *ctx)
 {
 	bool plain;
 
@@ -104,16 +104,16 @@ static bool mpa_plain_begin(struct mpa_ctx *ctx)
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	lock_sock(ctx->sk);
 	plain = !mpa_started(ctx);
-	ctx->plain += plain;
+	ctx->passthrough += plain;
 	release_sock(ctx->sk);
 	return plain;
 }
 
-static void mpa_plain_end(struct mpa_ctx *ctx)
+static void mpa_passthrough_end(struct mpa_ctx *ctx)
 {
 	mpa_delay(MPA_POINT_PLAIN_END);
 	lock_sock(ctx->sk);
-	ctx->plain--;
+	ctx->passthrough--;
 	release_sock(ctx->sk);
 }
 
@@ -124,11 +124,11 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 
 	if (!ctx)
 		return -ENOMEM;
-	mpa_ops_adopt(ctx);
-	if (!mpa_plain_begin(ctx))
-		return mpa_tx_sendmsg(ctx, msg, size);
+	mpa_hook_adopt(ctx);
+	if (!mpa_passthrough_begin(ctx))
+		return mpa_sendmsg(ctx, msg, size);
 	ret = ctx->table->base->sendmsg(sk, msg, size);
-	mpa_plain_end(ctx);
+	mpa_passthrough_end(ctx);
 	return ret;
 }
 
@@ -140,14 +140,14 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 
 	if (!ctx)
 		return -ENOMEM;
-	mpa_ops_adopt(ctx);
+	mpa_hook_adopt(ctx);
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
-	if (!mpa_plain_begin(ctx))
-		return mpa_rx_recvmsg(ctx, msg, len, flags);
+	if (!mpa_passthrough_begin(ctx))
+		return mpa_recvmsg(ctx, msg, len, flags);
 	ret = ctx->table->base->recvmsg(sk, msg, len, flags MPA_ADDR_LEN_ARG);
-	mpa_plain_end(ctx);
+	mpa_passthrough_end(ctx);
 	return ret;
 }
 
@@ -164,13 +164,13 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 
 	if (!ctx)
 		return -ENOMEM;
-	if (mpa_plain_begin(ctx)) {
+	if (mpa_passthrough_begin(ctx)) {
 		ret = ctx->table->base->sendpage(sk, page, offset, size, flags);
-		mpa_plain_end(ctx);
+		mpa_passthrough_end(ctx);
 		return ret;
 	}
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
-	return mpa_tx_sendmsg(ctx, &msg, size);
+	return mpa_sendmsg(ctx, &msg, size);
 }
 #endif
 
@@ -198,7 +198,7 @@ static int mpa_op_ioctl(struct sock *sk, int cmd, mpa_ioctl_arg arg)
 	if (!ctx || !mpa_started(ctx))
 		return mpa_table(sk)->base->ioctl(sk, cmd, arg);
 	if (cmd == SIOCINQ)
-		return mpa_ioctl_put(arg, mpa_rx_inq(ctx));
+		return mpa_ioctl_put(arg, mpa_recvmsg_inq(ctx));
 
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
@@ -231,7 +231,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 }
 
 /* Give a socket its own callbacks back, if it has ours. */
-static void mpa_ops_put_back(struct sock *sk, const struct mpa_table *table)
+static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
 {
 	if (sk->sk_data_ready != mpa_data_ready)
 		return;
@@ -241,13 +241,13 @@ static void mpa_ops_put_back(struct sock *sk, const struct mpa_table *table)
 }
 
 /* Return: -EBUSY if somebody else has put his in, and may put ours back. */
-static int mpa_ops_unhook(struct mpa_ctx *ctx)
+static int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 	int err;
 
 	write_lock_bh(&sk->sk_callback_lock);
-	mpa_ops_put_back(sk, ctx->table);
+	mpa_hook_put_back(sk, ctx->table);
 	err = sk->sk_data_ready == ctx->data_ready ? 0 : -EBUSY;
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
@@ -263,11 +263,11 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 
 	if (!mpa_ops_ours(sk))
 		return READ_ONCE(sk->sk_prot)->disconnect(sk, flags);
-	if (ctx && mpa_started(ctx) && !(ctx->embryo && !sk->sk_socket))
+	if (ctx && mpa_started(ctx) && !(ctx->unaccepted && !sk->sk_socket))
 		return -EOPNOTSUPP;
 	/* It may be made to listen next. */
-	if (ctx && !ctx->embryo) {
-		if (mpa_ops_unhook(ctx))
+	if (ctx && !ctx->unaccepted) {
+		if (mpa_hook_restore_callbacks(ctx))
 			return -EBUSY;
 		WRITE_ONCE(ctx->state, MPA_STATE_IDLE);
 	}
@@ -285,12 +285,12 @@ static void mpa_op_release_cb(struct sock *sk)
 	mpa_table(sk)->base->release_cb(sk);
 	if (!ctx)
 		return;
-	if (ctx->embryo && sk->sk_socket) {
-		mpa_ops_adopt(ctx);
+	if (ctx->unaccepted && sk->sk_socket) {
+		mpa_hook_adopt(ctx);
 		mpa_startup_adopted(ctx);
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 	} else if (ctx->put_off) {
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 	}
 	ctx->put_off = false;
 }
@@ -361,10 +361,10 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 	if (!mpa_ops_ours(sock->sk))
 		return mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len,
 						       flags);
-	if (!ctx || !mpa_plain_begin(ctx))
+	if (!ctx || !mpa_passthrough_begin(ctx))
 		return copy_splice_read(sock->file, ppos, pipe, len, flags);
 	ret = mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
-	mpa_plain_end(ctx);
+	mpa_passthrough_end(ctx);
 	return ret;
 }
 
@@ -467,7 +467,7 @@ found:
 }
 
 /**
- * mpa_ops_attach() - put our operations into a socket
+ * mpa_hook_attach() - put our operations into a socket
  * @ctx:	its context, complete but for what is set here
  *
  * From here on the socket's system calls come to us.
@@ -475,7 +475,7 @@ found:
  * Context: process, socket lock held.
  * Return: 0, or -ENOMEM, or -EBUSY when something else has hooked the socket.
  */
-int mpa_ops_attach(struct mpa_ctx *ctx)
+int mpa_hook_attach(struct mpa_ctx *ctx)
 {
 	struct inet_connection_sock *icsk = inet_csk(ctx->sk);
 	struct sock *sk = ctx->sk;
@@ -495,25 +495,25 @@ int mpa_ops_attach(struct mpa_ctx *ctx)
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
 	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
-	mpa_ops_adopt(ctx);
+	mpa_hook_adopt(ctx);
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
 }
 
 /**
- * mpa_ops_hook() - put our callbacks into a socket
+ * mpa_hook_callbacks() - put our callbacks into a socket
  * @ctx:	its context
  *
  * Only where MPA starts, as the lock that they rely on is held for connections
- * and not for listening sockets. They stay until mpa_ops_detach(), or until the
+ * and not for listening sockets. They stay until mpa_hook_detach(), or until the
  * socket is disconnected.
  *
  * Context: process, socket lock held.
  * Return: 0, or -EBUSY when something else has hooked the socket since it was
  * attached.
  */
-int mpa_ops_hook(struct mpa_ctx *ctx)
+int mpa_hook_callbacks(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 	int err = 0;
@@ -536,7 +536,7 @@ out:
 }
 
 /**
- * mpa_ops_detach() - give a socket its own operations back
+ * mpa_hook_detach() - give a socket its own operations back
  * @ctx:	its context
  *
  * But for those of its struct socket, which is on its way out.
@@ -544,12 +544,12 @@ out:
  * Context: process, socket lock held, no system call on the socket under way
  * but close.
  */
-void mpa_ops_detach(struct mpa_ctx *ctx)
+void mpa_hook_detach(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 
 	mpa_delay(MPA_POINT_DETACH);
-	mpa_ops_unhook(ctx);
+	mpa_hook_restore_callbacks(ctx);
 	write_lock_bh(&sk->sk_callback_lock);
 	WRITE_ONCE(sk->sk_prot, ctx->table->base);
 	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
@@ -557,7 +557,7 @@ void mpa_ops_detach(struct mpa_ctx *ctx)
 }
 
 /* The reference to TCP's module that sk_prot_alloc() would have taken. */
-static void mpa_ops_set_creator(struct sock *child)
+static void mpa_hook_set_creator(struct sock *child)
 {
 	struct mpa_table *table;
 
@@ -570,7 +570,7 @@ static void mpa_ops_set_creator(struct sock *child)
 }
 
 /**
- * mpa_ops_clone() - give a child of a listening socket a context of its own
+ * mpa_hook_clone() - give a child of a listening socket a context of its own
  * @child:	the child, made a moment ago in the listener's image
  * @ctx:	its context, or NULL: there is none to be had
  *
@@ -579,13 +579,13 @@ static void mpa_ops_set_creator(struct sock *child)
  * Return: false when the listener is closing and has its own operations back
  * already. TCP destroys the child next, unless it moves to another listener.
  */
-bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx)
+bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx)
 {
 	bool ours = mpa_ops_ours(child);
 
-	mpa_ops_set_creator(child);
+	mpa_hook_set_creator(child);
 	if (ours)
-		mpa_ops_put_back(child, mpa_table(child));
+		mpa_hook_put_back(child, mpa_table(child));
 	if (ours && ctx) {
 		ctx->table = mpa_table(child);
 		ctx->data_ready = ctx->table->data_ready;
@@ -596,13 +596,13 @@ bool mpa_ops_clone(struct sock *child, struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_ops_forget() - TCP destroys a socket, which has not been closed if it
+ * mpa_hook_forget() - TCP destroys a socket, which has not been closed if it
  *		      has our operations still
  * @sk:	socket
  *
  * Context: any, nobody else uses the socket.
  */
-void mpa_ops_forget(struct sock *sk)
+void mpa_hook_forget(struct sock *sk)
 {
 	if (mpa_ops_ours(sk))
 		WRITE_ONCE(sk->sk_prot, mpa_table(sk)->base);
@@ -610,14 +610,14 @@ void mpa_ops_forget(struct sock *sk)
 }
 
 /**
- * mpa_ops_keep() - keep a socket that is being closed
+ * mpa_hook_keep() - keep a socket that is being closed
  * @ctx:	its context; @ctx->linger is set
  *
  * Context: process, socket lock held, no system call on the socket under way
  * but close.
  * Return: false without memory for a struct socket.
  */
-bool mpa_ops_keep(struct mpa_ctx *ctx)
+bool mpa_hook_keep(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 	kuid_t uid = sk->sk_uid;
@@ -633,12 +633,12 @@ bool mpa_ops_keep(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_ops_let_go() - free what mpa_ops_keep() has made
+ * mpa_hook_free_keeper() - free what mpa_hook_keep() has made
  * @keeper:	@ctx->linger, whose socket TCP has closed
  *
  * Context: process.
  */
-void mpa_ops_let_go(struct socket *keeper)
+void mpa_hook_free_keeper(struct socket *keeper)
 {
 	keeper->sk = NULL;
 	keeper->ops = NULL;
@@ -646,7 +646,7 @@ void mpa_ops_let_go(struct socket *keeper)
 }
 
 /**
- * mpa_ops_adopt() - see to it that the struct socket has our operations
+ * mpa_hook_adopt() - see to it that the struct socket has our operations
  * @ctx:	the context of a socket that has got one
  *
  * A child has not, if it has moved to a listener of TCP's own. The struct
@@ -656,7 +656,7 @@ void mpa_ops_let_go(struct socket *keeper)
  *
  * Context: any, socket lock held; or inside a system call on the socket.
  */
-void mpa_ops_adopt(struct mpa_ctx *ctx)
+void mpa_hook_adopt(struct mpa_ctx *ctx)
 {
 	const struct proto_ops *base = ctx->table->base_ops;
 	struct socket *sock = ctx->sk->sk_socket;
@@ -671,7 +671,7 @@ void mpa_ops_adopt(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_ops_hold_text() - have the module outlive the close of a socket
+ * mpa_hook_hold_text() - have the module outlive the close of a socket
  * @sk:	socket
  *
  * Where the struct socket has our operations, __sock_release() holds the module.
@@ -680,7 +680,7 @@ void mpa_ops_adopt(struct mpa_ctx *ctx)
  *
  * Context: process.
  */
-void mpa_ops_hold_text(const struct sock *sk)
+void mpa_hook_hold_text(const struct sock *sk)
 {
 	const struct socket *sock = sk->sk_socket;
 
@@ -689,7 +689,7 @@ void mpa_ops_hold_text(const struct sock *sk)
 }
 
 /**
- * mpa_ops_exit() - leave nothing of ours in the tables
+ * mpa_hook_exit() - leave nothing of ours in the tables
  *
  * They themselves stay, a few KiB each time. A handshake that was under way
  * when its listener was closed has a pointer to the listener's sk_prot, without
@@ -697,7 +697,7 @@ void mpa_ops_hold_text(const struct sock *sk)
  *
  * Context: module exit: no socket uses them.
  */
-void mpa_ops_exit(void)
+void mpa_hook_exit(void)
 {
 	struct mpa_table *table;
 
@@ -745,17 +745,17 @@ int mpa_ops_base_setsockopt(struct sock *sk, int level, int name,
 
 	/* It would have octets that have been framed go elsewhere. */
 	if (level == SOL_TCP && name == TCP_REPAIR && ctx) {
-		if (!mpa_plain_begin(ctx))
+		if (!mpa_passthrough_begin(ctx))
 			return -EOPNOTSUPP;
 		err = base->setsockopt(sk, level, name, val, len);
-		mpa_plain_end(ctx);
+		mpa_passthrough_end(ctx);
 		return err;
 	}
 	if (!ctx || !(mss || mpa_ops_borrowed(level, name)))
 		return base->setsockopt(sk, level, name, val, len);
-	mpa_tx_lend(ctx, mss);
+	mpa_tx_restore_options(ctx, mss);
 	err = base->setsockopt(sk, level, name, val, len);
-	mpa_tx_take_back(ctx);
+	mpa_tx_reapply_options(ctx);
 	return err;
 }
 
@@ -768,17 +768,17 @@ int mpa_ops_base_getsockopt(struct sock *sk, int level, int name,
 
 	/* It would take octets out of the queue, unframed and unverified. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-		if (!ctx || !mpa_plain_begin(ctx))
+		if (!ctx || !mpa_passthrough_begin(ctx))
 			return -EOPNOTSUPP;
 		err = base->getsockopt(sk, level, name, val, len);
-		mpa_plain_end(ctx);
+		mpa_passthrough_end(ctx);
 		return err;
 	}
 	if (!ctx || !mpa_ops_borrowed(level, name))
 		return base->getsockopt(sk, level, name, val, len);
-	mpa_tx_lend(ctx, false);
+	mpa_tx_restore_options(ctx, false);
 	err = base->getsockopt(sk, level, name, val, len);
-	mpa_tx_take_back(ctx);
+	mpa_tx_reapply_options(ctx);
 	return err;
 }
 

@@ -263,7 +263,7 @@ static void mpa_policy_oust(struct mpa_policy *policy)
 	mpa_policy_leave(policy, oldest);
 	policy->ousted++;
 	WRITE_ONCE(oldest->ousted, true);
-	mpa_kick_other(oldest->ctx);
+	mpa_schedule_work_of(oldest->ctx);
 }
 
 static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,

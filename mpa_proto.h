@@ -41,8 +41,8 @@
 u32 mpa_crc_update(u32 crc, const void *data, size_t len);
 void mpa_crc_put(u32 crc, u8 *field);
 bool mpa_crc_match(u32 crc, const u8 *field);
-void mpa_crc_put_run(u8 *fpdus, u32 len, u32 nr);
-u32 mpa_crc_match_run(const u8 *fpdus, u32 len, u32 nr);
+void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr);
+u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
 
 /* ---- CRC32c of three buffers at a time: mpa_crc3.c ---- */
 
@@ -67,7 +67,7 @@ bool mpa_crc3_init(void);
  * mpa_crc_together() - how many FPDUs to make or to have before their CRCs
  * @len:	octets of each
  *
- * For mpa_crc_put_run() and mpa_crc_match_run(), which take any number.
+ * For mpa_crc_put_many() and mpa_crc_match_many(), which take any number.
  *
  * Return: 3 or 1.
  */
@@ -149,14 +149,14 @@ enum mpa_field {
 };
 
 /**
- * struct mpa_run - octets of an FPDU that belong to one field
+ * struct mpa_field_span - octets of an FPDU that belong to one field
  * @field:	whose octets they are
  * @off:	offset of the first of them from the start of the FPDU
  * @len:	how many there are until another field begins
  * @skip:	octets of the field before @off: for a ULPDU cut by markers,
  *		where in the ULPDU the run lies
  */
-struct mpa_run {
+struct mpa_field_span {
 	enum mpa_field field;
 	u32 off;
 	u32 len;
@@ -164,7 +164,7 @@ struct mpa_run {
 };
 
 void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len, bool marked);
-void mpa_fpdu_run(const struct mpa_fpdu *fpdu, u32 off, struct mpa_run *run);
+void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run);
 bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data);
 u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off);
 u32 mpa_mulpdu(u32 emss, bool marked);
@@ -246,11 +246,11 @@ enum mpa_error mpa_verify_end(const struct mpa_verify *verify);
 void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 		    u32 first);
 int mpa_pick_octets(void *arg, const u8 *data, u32 len);
-enum mpa_error mpa_verify_whole(const struct mpa_fpdu *fpdu, const u8 *data,
+enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				bool crc);
 
 /**
- * mpa_fpdu_first_run() - where the ULPDU of an FPDU begins
+ * mpa_fpdu_first_span() - where the ULPDU of an FPDU begins
  * @fpdu:	the FPDU
  * @run:	set to how many of its octets there are before a marker, or all
  *
@@ -258,7 +258,7 @@ enum mpa_error mpa_verify_whole(const struct mpa_fpdu *fpdu, const u8 *data,
  *
  * Return: offset of the first octet of the ULPDU.
  */
-static inline u32 mpa_fpdu_first_run(const struct mpa_fpdu *fpdu, u32 *run)
+static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *run)
 {
 	u32 off = fpdu->head + MPA_LENGTH_LEN;
 
@@ -271,41 +271,41 @@ static inline u32 mpa_fpdu_first_run(const struct mpa_fpdu *fpdu, u32 *run)
 /* ---- startup frames: mpa_frame.c, RFC 5044 section 7.1.1, RFC 6581 ---- */
 
 #define MPA_KEY_LEN		16
-#define MPA_STARTUP_LEN		20	/* without private data */
-#define MPA_STARTUP_MAX		(MPA_STARTUP_LEN + MPA_PRIVATE_DATA_MAX)
+#define MPA_FRAME_LEN		20	/* without private data */
+#define MPA_FRAME_MAX		(MPA_FRAME_LEN + MPA_PRIVATE_DATA_MAX)
 
-enum mpa_startup_kind {
+enum mpa_frame_kind {
 	MPA_REQUEST,
 	MPA_REPLY,
 };
 
 /**
- * struct mpa_startup - a startup frame without its private data
+ * struct mpa_frame - a startup frame without its private data
  * @flags:	 M, C, R and S, as MPA_PEER_*
  * @revision:	 Rev
  * @private_len: PD_Length
  */
-struct mpa_startup {
+struct mpa_frame {
 	u8 flags;
 	u8 revision;
 	u16 private_len;
 };
 
 /**
- * enum mpa_startup_verdict - what mpa_startup_parse() found
- * @MPA_STARTUP_MORE:	 well-formed so far, octets are missing
- * @MPA_STARTUP_OK:	 the fixed part is whole and well-formed
- * @MPA_STARTUP_BAD_KEY: not an MPA peer
- * @MPA_STARTUP_SAME_KEY: the key of a frame that we send ourselves: both ends
+ * enum mpa_frame_verdict - what mpa_frame_parse() found
+ * @MPA_FRAME_MORE:	 well-formed so far, octets are missing
+ * @MPA_FRAME_OK:	 the fixed part is whole and well-formed
+ * @MPA_FRAME_BAD_KEY: not an MPA peer
+ * @MPA_FRAME_SAME_KEY: the key of a frame that we send ourselves: both ends
  *			 play the same role (section 7.1.2 rule 8)
- * @MPA_STARTUP_BAD_LEN: PD_Length over 512, or too short for what S promises
+ * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for what S promises
  */
-enum mpa_startup_verdict {
-	MPA_STARTUP_MORE,
-	MPA_STARTUP_OK,
-	MPA_STARTUP_BAD_KEY,
-	MPA_STARTUP_SAME_KEY,
-	MPA_STARTUP_BAD_LEN,
+enum mpa_frame_verdict {
+	MPA_FRAME_MORE,
+	MPA_FRAME_OK,
+	MPA_FRAME_BAD_KEY,
+	MPA_FRAME_SAME_KEY,
+	MPA_FRAME_BAD_LEN,
 };
 
 #define MPA_ENHANCED_LEN	4
@@ -326,10 +326,10 @@ struct mpa_enhanced {
 
 void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced);
 void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced);
-void mpa_startup_put(u8 *frame, enum mpa_startup_kind kind,
-		     const struct mpa_startup *startup);
-enum mpa_startup_verdict
-mpa_startup_parse(const u8 *frame, u32 len, enum mpa_startup_kind expected,
-		  struct mpa_startup *startup);
+void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
+		     const struct mpa_frame *startup);
+enum mpa_frame_verdict
+mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
+		  struct mpa_frame *startup);
 
 #endif /* _MPA_PROTO_H */

@@ -30,7 +30,7 @@ struct mpa_batch {
 	struct mpa_rx_more more;
 };
 
-static bool mpa_rx_something(const struct mpa_ctx *ctx)
+static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
 {
 	return READ_ONCE(ctx->rx.ready) || READ_ONCE(ctx->sk->sk_err) ||
 	       mpa_tcp_input_ended(ctx->sk);
@@ -40,7 +40,7 @@ static bool mpa_rx_something(const struct mpa_ctx *ctx)
  * Wait for a whole FPDU.
  * Return: 1, 0 at the end of the stream, or a negative errno.
  */
-static int mpa_rx_wait(struct mpa_ctx *ctx, long *timeo)
+static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	struct sock *sk = ctx->sk;
 	int err;
@@ -69,7 +69,7 @@ static int mpa_rx_wait(struct mpa_ctx *ctx, long *timeo)
 			return mpa_rx_end(ctx);
 
 		WRITE_ONCE(ctx->rx.ready, false);
-		err = mpa_tcp_wait(ctx, timeo, mpa_rx_something);
+		err = mpa_tcp_wait(ctx, timeo, mpa_recvmsg_may_read);
 		if (err)
 			return err;
 	}
@@ -128,11 +128,11 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 	struct mpa_fpdu fpdu;
 	u32 nr;
 
-	mpa_tcp_seek(at, current_fpdu->len);
+	mpa_cursor_seek(at, current_fpdu->len);
 	while (more->len < have) {
 		if (batch->nr == batch->room && !mpa_batch_grow(batch))
 			return;
-		nr = mpa_rx_run(ctx, at, have - more->len, to,
+		nr = mpa_rx_read_many(ctx, at, have - more->len, to,
 				len - more->octets, batch->lengths + batch->nr,
 				batch->room - batch->nr, more);
 		batch->nr += nr;
@@ -154,7 +154,7 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 
 /* ---- recvmsg ---- */
 
-static int mpa_rx_put_info(const struct mpa_rx *rx, struct msghdr *msg,
+static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 			   bool last)
 {
 	struct mpa_recvinfo info = {
@@ -170,13 +170,13 @@ static int mpa_rx_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 	return put_cmsg(msg, SOL_MPA, MPA_RECVINFO, sizeof(info), &info);
 }
 
-static int mpa_rx_control(const struct mpa_rx *rx, struct msghdr *msg,
+static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 			  const struct mpa_batch *batch, bool last)
 {
 	int err = 0;
 
 	if (rx->info)
-		err = mpa_rx_put_info(rx, msg, last);
+		err = mpa_recvmsg_put_info(rx, msg, last);
 	if (!err && rx->batch)
 		err = put_cmsg(msg, SOL_MPA, MPA_RECV_BATCH,
 			       batch->nr * sizeof(u32), batch->lengths);
@@ -184,7 +184,7 @@ static int mpa_rx_control(const struct mpa_rx *rx, struct msghdr *msg,
 }
 
 /* Give the user octets of the current FPDU, which is whole, or of several. */
-static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			  int flags)
 {
 	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
@@ -199,7 +199,7 @@ static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	struct mpa_cursor at;
 	int err;
 
-	mpa_tcp_begin(&at, ctx->sk);
+	mpa_cursor_begin(&at, ctx->sk);
 	if (!rx->verified) {
 		err = mpa_rx_check(ctx, &rx->fpdu, &at, to, n);
 		rx->verified = !err;
@@ -219,7 +219,7 @@ static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	}
 
 	/* Before anything is given up: no length gets lost. */
-	err = mpa_rx_control(rx, msg, &batch, n == left);
+	err = mpa_recvmsg_control(rx, msg, &batch, n == left);
 	if (!err) {
 		if (n == left)
 			msg->msg_flags |= MSG_EOR;
@@ -236,7 +236,7 @@ static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 }
 
 /**
- * mpa_rx_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
+ * mpa_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
  *		      whole ones
  * @ctx:	the context
  * @msg:	where they go; MSG_EOR is set with the last of a ULPDU
@@ -252,7 +252,7 @@ static int mpa_rx_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
  * without an end and somebody has got its error, -EOPNOTSUPP for a flag that
  * has no meaning here, or the error that the connection is in.
  */
-int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		   int flags)
 {
 	struct sock *sk = ctx->sk;
@@ -268,9 +268,9 @@ int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_RECV_LOCKED);
 	timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
-	ret = mpa_rx_wait(ctx, &timeo);
+	ret = mpa_recvmsg_wait(ctx, &timeo);
 	if (ret == 1) {
-		ret = mpa_rx_deliver(ctx, msg, len, flags);
+		ret = mpa_recvmsg_deliver(ctx, msg, len, flags);
 		mpa_rx_update(ctx);
 	}
 	mpa_delay(MPA_POINT_RECV_END);
@@ -279,20 +279,20 @@ int mpa_rx_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 }
 
 /**
- * mpa_rx_inq() - for SIOCINQ
+ * mpa_recvmsg_inq() - for SIOCINQ
  * @ctx:	the context
  *
  * Context: process, socket lock not held.
  * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it is not
  * here yet.
  */
-u32 mpa_rx_inq(struct mpa_ctx *ctx)
+u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	u32 octets = 0;
 
 	lock_sock(ctx->sk);
-	if (ctx->state == MPA_STATE_FULL && mpa_rx_whole(ctx))
+	if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
 		octets = rx->fpdu.ulpdu_len - rx->read;
 	release_sock(ctx->sk);
 	return octets;

@@ -27,7 +27,7 @@ static void mpa_rx_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 	if (!ctx->code)
 		ctx->code = code;
 	/* See mpa_rx_discard(). */
-	mpa_kick(ctx, 0);
+	mpa_schedule_work(ctx, 0);
 	/* For readers, and for a sender that waits for the first FPDU. */
 	ctx->sk->sk_state_change(ctx->sk);
 }
@@ -57,7 +57,7 @@ static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 }
 
 /* The first FPDU lets the responder send. An initiator waits for its own RTR. */
-static bool mpa_rx_opens(const struct mpa_ctx *ctx)
+static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 {
 	return !ctx->may_send && !ctx->tx.rtr_due;
 }
@@ -83,7 +83,7 @@ static int mpa_rx_walk(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 off,
 {
 	if (ctx->rx.stash)
 		return mpa_stash_walk(ctx->rx.stash, off, len, fn, arg);
-	return mpa_tcp_walk(at, len, fn, arg);
+	return mpa_cursor_walk(at, len, fn, arg);
 }
 
 /* Octets of a ULPDU up to @end, from @pick->off on, which is where @at is. */
@@ -108,7 +108,7 @@ static bool mpa_rx_copy_user(const struct mpa_fpdu *fpdu, const u8 *data,
 {
 	u32 run;
 
-	data += mpa_fpdu_first_run(fpdu, &run);
+	data += mpa_fpdu_first_span(fpdu, &run);
 	for (; n; n -= run, run = MPA_MARKER_GAP) {
 		run = min(run, n);
 		if (mpa_copy_to_user(to, data, run))
@@ -120,7 +120,7 @@ static bool mpa_rx_copy_user(const struct mpa_fpdu *fpdu, const u8 *data,
 }
 
 /* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
-static int mpa_rx_copy_whole(const struct mpa_fpdu *fpdu, const u8 *data,
+static int mpa_rx_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 			     struct iov_iter *to, u32 n)
 {
 	void __user *user = mpa_iter_user(to, n);
@@ -133,7 +133,7 @@ static int mpa_rx_copy_whole(const struct mpa_fpdu *fpdu, const u8 *data,
 		mpa_iter_skip(to, n);
 		return 0;
 	}
-	data += mpa_fpdu_first_run(fpdu, &run);
+	data += mpa_fpdu_first_span(fpdu, &run);
 	for (left = n; left; left -= run, run = MPA_MARKER_GAP) {
 		run = min(run, left);
 		if (copy_to_iter(data, run, to) != run) {
@@ -162,7 +162,7 @@ mpa_rx_check_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		if (*code || !to)
 			return 0;
 		mpa_pick_begin(&pick, fpdu, 0);
-		mpa_tcp_skip(&again, pick.off);
+		mpa_cursor_skip(&again, pick.off);
 		err = mpa_rx_pick(ctx, &pick, &again, n, to);
 	}
 	/* TCP counts a FIN that another one came behind as an octet. */
@@ -190,15 +190,15 @@ mpa_rx_check_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		 struct mpa_cursor *at, struct iov_iter *to, u32 n)
 {
-	const u8 *data = ctx->rx.stash ? NULL : mpa_tcp_look(at, fpdu->len);
+	const u8 *data = ctx->rx.stash ? NULL : mpa_cursor_data(at, fpdu->len);
 	enum mpa_error code;
 	int err = 0;
 
 	if (data) {
-		code = mpa_verify_whole(fpdu, data, ctx->rx.crc);
+		code = mpa_verify_linear(fpdu, data, ctx->rx.crc);
 		if (!code && to)
-			err = mpa_rx_copy_whole(fpdu, data, to, n);
-		mpa_tcp_pass(at, fpdu->len);
+			err = mpa_rx_copy_linear(fpdu, data, to, n);
+		mpa_cursor_pass(at, fpdu->len);
 	} else {
 		err = mpa_rx_check_pieces(ctx, fpdu, at, to, n, &code);
 	}
@@ -208,7 +208,7 @@ int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		mpa_rx_fail(ctx, -EBADMSG, code);
 		return -EBADMSG;
 	}
-	if (mpa_rx_opens(ctx)) {
+	if (mpa_rx_opens_sending(ctx)) {
 		/* Section 7.1.2 rule 4: now the responder may send. */
 		WRITE_ONCE(ctx->may_send, true);
 		mpa_tcp_wake_writers(ctx->sk);
@@ -280,7 +280,7 @@ static u32 mpa_rx_take_marked(struct mpa_rx_side *side, u32 pos, bool crc,
 		n = mpa_rx_lay_out_some(side, side->max - nr, pos, some);
 		good = n;
 		if (crc && n)
-			good = mpa_crc_match_run(side->data, some->len, n);
+			good = mpa_crc_match_many(side->data, some->len, n);
 		for (fpdu = some; fpdu < some + good; fpdu++) {
 			u32 ulpdu_len = fpdu->ulpdu_len;
 
@@ -305,7 +305,7 @@ static u32 mpa_rx_take_marked(struct mpa_rx_side *side, u32 pos, bool crc,
  * can be verified together. Each length is read once.
  */
 static __always_inline u32
-mpa_rx_alike(const struct mpa_rx_side *side, u32 ulpdu_len, u32 len, u32 max)
+mpa_rx_count_equal(const struct mpa_rx_side *side, u32 ulpdu_len, u32 len, u32 max)
 {
 	const u8 *data = side->data;
 	u32 nr;
@@ -336,8 +336,8 @@ static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
 		if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX ||
 		    ulpdu_len > at.room || len > at.end - at.data)
 			break;
-		n = mpa_rx_alike(&at, ulpdu_len, len, at.max - nr);
-		good = crc ? mpa_crc_match_run(at.data, len, n) : n;
+		n = mpa_rx_count_equal(&at, ulpdu_len, len, at.max - nr);
+		good = crc ? mpa_crc_match_many(at.data, len, n) : n;
 		for (i = 0; i < good; i++) {
 			if (mpa_copy_to_user(at.to, at.data + MPA_LENGTH_LEN,
 					     ulpdu_len))
@@ -354,7 +354,7 @@ static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
 }
 
 /**
- * mpa_rx_run() - verify FPDUs and copy their ULPDUs as long as both lie side by
+ * mpa_rx_read_many() - verify FPDUs and copy their ULPDUs as long as both lie side by
  *		  side
  * @ctx:	the context; the responder may send
  * @at:		where in the receive queue the first begins; moved behind them
@@ -371,7 +371,7 @@ static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
  * Context: process, socket lock held.
  * Return: how many.
  */
-u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
+u32 mpa_rx_read_many(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
 	       struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
 	       struct mpa_rx_more *more)
 {
@@ -382,8 +382,8 @@ u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
 	u32 nr;
 
 	/* All of it, or as much as there is. */
-	data = mpa_tcp_look(at, have) ?: mpa_tcp_look(at, 1);
-	side.to = mpa_iter_run(to, &room);
+	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
+	side.to = mpa_iter_span(to, &room);
 	if (!data || !side.to)
 		return 0;
 	side.data = data;
@@ -399,7 +399,7 @@ u32 mpa_rx_run(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
 		nr = mpa_rx_take_plain(&side, rx->crc);
 	if (!nr)
 		return 0;
-	mpa_tcp_pass(at, side.data - data);
+	mpa_cursor_pass(at, side.data - data);
 	mpa_iter_skip(to, room - side.room);
 	more->ulpdus += nr;
 	more->octets += room - side.room;
@@ -411,7 +411,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 {
 	struct mpa_cursor at;
 
-	mpa_tcp_begin(&at, ctx->sk);
+	mpa_cursor_begin(&at, ctx->sk);
 	ctx->rx.verified = !mpa_rx_check(ctx, &ctx->rx.fpdu, &at, NULL, 0);
 }
 
@@ -433,8 +433,8 @@ int mpa_rx_copy(struct mpa_ctx *ctx, struct iov_iter *to, u32 n)
 	if (!n)
 		return 0;
 	mpa_pick_begin(&pick, &rx->fpdu, rx->read);
-	mpa_tcp_begin(&at, ctx->sk);
-	mpa_tcp_seek(&at, pick.off - rx->taken);
+	mpa_cursor_begin(&at, ctx->sk);
+	mpa_cursor_seek(&at, pick.off - rx->taken);
 	return mpa_rx_pick(ctx, &pick, &at, rx->read + n, to);
 }
 
@@ -462,7 +462,7 @@ static noinline int mpa_rx_head_pieces(const struct mpa_ctx *ctx,
 	if (stashed)
 		mpa_stash_walk(ctx->rx.stash, 0, stashed, mpa_rx_copy_head,
 			       &head);
-	return mpa_tcp_walk(&here, len - stashed, mpa_rx_copy_head, &head) ?
+	return mpa_cursor_walk(&here, len - stashed, mpa_rx_copy_head, &head) ?
 	       -ENODATA : 0;
 }
 
@@ -491,7 +491,7 @@ int mpa_rx_head(struct mpa_ctx *ctx, struct mpa_cursor *at, u64 pos,
 	len = mpa_fpdu_head_len(pos, ctx->rx.marked);
 	if (have < len)
 		return 0;
-	head = stashed ? NULL : mpa_tcp_look(at, len);
+	head = stashed ? NULL : mpa_cursor_data(at, len);
 	if (!head) {
 		if (mpa_rx_head_pieces(ctx, at, pieces, stashed, len))
 			return 0;
@@ -511,23 +511,23 @@ int mpa_rx_head(struct mpa_ctx *ctx, struct mpa_cursor *at, u64 pos,
 	return 1;
 }
 
-static void mpa_rx_look(struct mpa_ctx *ctx, u32 have)
+static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	struct mpa_cursor at;
 
-	mpa_tcp_begin(&at, ctx->sk);
+	mpa_cursor_begin(&at, ctx->sk);
 	rx->known = mpa_rx_head(ctx, &at, rx->pos, have, &rx->fpdu) > 0;
 }
 
 /**
- * mpa_rx_whole() - the current FPDU is whole
+ * mpa_rx_complete() - the current FPDU is whole
  * @ctx:	the context, in MPA_STATE_FULL
  *
  * Context: socket lock held.
  * Return: whether all of it is in the queue, in the stash, or in both.
  */
-bool mpa_rx_whole(struct mpa_ctx *ctx)
+bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	u32 have;
@@ -538,7 +538,7 @@ bool mpa_rx_whole(struct mpa_ctx *ctx)
 		return true;
 	have = rx->taken + mpa_tcp_inq(ctx->sk);
 	if (!rx->known && have)
-		mpa_rx_look(ctx, have);
+		mpa_rx_read_head(ctx, have);
 	return rx->known && have >= rx->fpdu.len;
 }
 
@@ -569,7 +569,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 		       (rx->starved && mpa_tcp_inq(ctx->sk));
 	if (!rx->fpdu.ulpdu_len)
 		return true;
-	return rx->stash && (rx->taken < rx->fpdu.len || mpa_rx_opens(ctx));
+	return rx->stash && (rx->taken < rx->fpdu.len || mpa_rx_opens_sending(ctx));
 }
 
 /**
@@ -586,20 +586,20 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	bool whole = false;
 
 	if (rx->error && mpa_tcp_window_closed(ctx->sk))
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		goto out;
-	whole = mpa_rx_whole(ctx);
+	whole = mpa_rx_complete(ctx);
 	/*
 	 * Somebody has to validate the first FPDU, even if the user wants to
 	 * send before it reads.
 	 */
-	if (whole && rx->fpdu.ulpdu_len && mpa_rx_opens(ctx) &&
+	if (whole && rx->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx) &&
 	    (!rx->stash || rx->taken == rx->fpdu.len))
 		mpa_rx_verify(ctx);
 
 	if (mpa_rx_needs_work(ctx, whole)) {
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 		whole = whole && rx->fpdu.ulpdu_len;
 	}
 out:
@@ -629,30 +629,30 @@ void mpa_rx_arrived(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_rx_place() - the stream of FPDUs begins with the next octet
+ * mpa_rx_set_start() - the stream of FPDUs begins with the next octet
  * @ctx:	the context
  *
  * Context: process, socket lock held.
  */
-void mpa_rx_place(struct mpa_ctx *ctx)
+void mpa_rx_set_start(struct mpa_ctx *ctx)
 {
 	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
 }
 
 /**
- * mpa_rx_placed() - no octet has been read since mpa_rx_place()
+ * mpa_rx_start_unread() - no octet has been read since mpa_rx_set_start()
  * @ctx:	the context, not in Full Operation
  *
  * Context: process, socket lock held.
  */
-bool mpa_rx_placed(const struct mpa_ctx *ctx)
+bool mpa_rx_start_unread(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_reads_at(ctx->sk, ctx->rx.seq);
 }
 
 /**
  * mpa_rx_begin() - Full Operation begins
- * @ctx:	the context; mpa_rx_place() has said with which octet
+ * @ctx:	the context; mpa_rx_set_start() has said with which octet
  *
  * Context: process, socket lock held.
  */
@@ -738,7 +738,7 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
  * @ctx:	the context, in MPA_STATE_FULL
  *
  * Context: process, socket lock held.
- * Return: whether it is whole, as mpa_rx_whole() does; -ENOMEM: it will be tried
+ * Return: whether it is whole, as mpa_rx_complete() does; -ENOMEM: it will be tried
  * again; or -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
@@ -749,7 +749,7 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 
 	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		return false;
-	whole = mpa_rx_whole(ctx);
+	whole = mpa_rx_complete(ctx);
 	if (!mpa_rx_needs_work(ctx, whole))
 		return whole;
 	/* What has begun in the stash ends there. */
@@ -762,13 +762,13 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 		if (err) {
 			/* The work item tells when there is some. */
 			WRITE_ONCE(rx->ready, false);
-			mpa_kick(ctx, MPA_RETRY_DELAY);
+			mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 			return err;
 		}
 	}
 	if (whole && !rx->fpdu.ulpdu_len)
 		mpa_rx_take_rtr(ctx);
-	return mpa_rx_whole(ctx);
+	return mpa_rx_complete(ctx);
 }
 
 /**

@@ -268,7 +268,7 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		return mpa_ops_base_setsockopt(sk, level, name, val, len);
 	if (!ctx)
 		return -ENOMEM;
-	mpa_ops_adopt(ctx);
+	mpa_hook_adopt(ctx);
 
 	switch (name) {
 	case MPA_START:
@@ -314,7 +314,7 @@ static int mpa_get_info(struct sock *sk, struct mpa_ctx *ctx,
 	struct mpa_info info = {};
 
 	lock_sock(sk);
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	info.state = ctx->state;
 	info.role = ctx->role;
 	info.error = mpa_rx_code(ctx);
@@ -384,7 +384,7 @@ static int mpa_get_peer(struct sock *sk, struct mpa_ctx *ctx,
 		return -ENOMEM;
 
 	lock_sock(sk);
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	if (ctx->have_peer) {
 		mpa_peer_fill(ctx, peer);
 		err = 0;
@@ -445,7 +445,7 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		return mpa_ops_base_getsockopt(sk, level, name, val, len);
 	if (!ctx)
 		return -ENOMEM;
-	mpa_ops_adopt(ctx);
+	mpa_hook_adopt(ctx);
 
 	switch (name) {
 	case MPA_INFO:

@@ -24,10 +24,10 @@ static void mpa_startup_set_params(struct mpa_ctx *ctx,
 /* Have the work item run, unless another one has got the place meanwhile. */
 static void mpa_startup_kick(struct mpa_ctx *ctx, unsigned long delay)
 {
-	mpa_kick(ctx, delay);
-	/* mpa_kick_other() may have come before, and been put off by this. */
+	mpa_schedule_work(ctx, delay);
+	/* mpa_schedule_work_of() may have come before, and been put off by this. */
 	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
-		mpa_kick(ctx, 0);
+		mpa_schedule_work(ctx, 0);
 }
 
 /* As when connect(2) has come to its end. */
@@ -50,7 +50,7 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 		mpa_tx_drop(ctx);
 	/* An ordinary TCP socket again. */
 	if (state == MPA_STATE_REJECTED)
-		mpa_tcp_forget_window(ctx->sk, &ctx->tx.window);
+		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
 	mpa_startup_wake(ctx, state);
 }
 
@@ -186,7 +186,7 @@ static int mpa_startup_rejected(struct mpa_ctx *ctx)
 
 	if (err)
 		return err;
-	/* Else mpa_startup_gone() has told. */
+	/* Else mpa_startup_reset_came() has told. */
 	if (mpa_tcp_gone(ctx->sk))
 		ctx->startup_error = -ECONNREFUSED;
 	else
@@ -217,7 +217,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 }
 
 /* The program decides what becomes of the peer's frame. */
-static void mpa_startup_ask(struct mpa_ctx *ctx)
+static void mpa_startup_await_decision(struct mpa_ctx *ctx)
 {
 	/* Not the peer's fault any more if it takes long. */
 	mpa_startup_uncount(ctx);
@@ -230,7 +230,7 @@ static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 	if (ctx->peer.flags & MPA_PEER_REJECTED)
 		return mpa_startup_rejected(ctx);
 	if (mpa_params(ctx)->flags & MPA_START_MANUAL)
-		mpa_startup_ask(ctx);
+		mpa_startup_await_decision(ctx);
 	else
 		mpa_startup_agreed(ctx);
 	return 0;
@@ -285,7 +285,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 	if (!(params->flags & MPA_START_MANUAL))
 		return mpa_startup_answer(ctx, params, false);
 
-	mpa_startup_ask(ctx);
+	mpa_startup_await_decision(ctx);
 	return 0;
 }
 
@@ -296,13 +296,13 @@ static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 		return mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_startup_fail(ctx, -ENOMEM, MPA_ERR_LOCAL);
-	mpa_kick(ctx, MPA_RETRY_DELAY);
+	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return 0;
 }
 
 /* The peer's frame is one to go on with. */
 static int mpa_startup_got(struct mpa_ctx *ctx,
-			   const struct mpa_startup *startup, int revision)
+			   const struct mpa_frame *startup, int revision)
 {
 	int err = mpa_startup_take(ctx, startup);
 
@@ -345,7 +345,7 @@ static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
 	mpa_tx_push(ctx);
 	if (ctx->role == MPA_ROLE_RESPONDER &&
-	    (mpa_tcp_inq(ctx->sk) || !mpa_rx_placed(ctx)))
+	    (mpa_tcp_inq(ctx->sk) || !mpa_rx_start_unread(ctx)))
 		return mpa_startup_malformed(ctx);
 	return 0;
 }
@@ -361,7 +361,7 @@ static int mpa_startup_undecided(struct mpa_ctx *ctx)
 int mpa_startup_progress(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
-	struct mpa_startup startup;
+	struct mpa_frame startup;
 	u32 have, len;
 	int revision;
 
@@ -372,10 +372,10 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 
 	mpa_tx_push(ctx);
 
-	switch (mpa_startup_look(ctx, &startup)) {
-	case MPA_STARTUP_OK:
+	switch (mpa_startup_peek_frame(ctx, &startup)) {
+	case MPA_FRAME_OK:
 		break;
-	case MPA_STARTUP_MORE:
+	case MPA_FRAME_MORE:
 		return mpa_startup_more(ctx);
 	default:
 		return mpa_startup_malformed(ctx);
@@ -386,7 +386,7 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 		return mpa_startup_malformed(ctx);
 
 	have = mpa_tcp_inq(ctx->sk);
-	len = MPA_STARTUP_LEN + startup.private_len;
+	len = MPA_FRAME_LEN + startup.private_len;
 	if (have < len)
 		return mpa_startup_more(ctx);
 	if (have > len &&
@@ -448,7 +448,7 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 	ctx->rx.crc = !(no_crc && params->flags & MPA_START_NO_CRC);
 	ctx->tx.crc = !(no_crc && params->flags & MPA_START_TX_NO_CRC);
 	ctx->may_send = true;
-	mpa_rx_place(ctx);
+	mpa_rx_set_start(ctx);
 	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
 	mpa_startup_done(ctx, MPA_STATE_FULL);
@@ -486,7 +486,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
 	/* A call of TCP's own would go on taking or giving octets. */
-	if (ctx->plain || mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
+	if (ctx->passthrough || mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
 	/* Unread octets came before a reply could: they are not MPA's. */
 	if (params->role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
@@ -520,7 +520,7 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 	ctx->restarts = err == -ERESTARTSYS;
 	if (err)
 		return err;
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	return mpa_startup_result(ctx);
 }
 
@@ -593,7 +593,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	bool listening = mpa_startup_for_children(sk, params);
 	int err;
 
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	/* As connect(2) does, also when a signal has restarted it. */
 	if (ctx->state == MPA_STATE_STARTUP && !nonblock &&
 	    ctx->role == MPA_ROLE_INITIATOR &&
@@ -609,10 +609,10 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	}
 	err = mpa_startup_may_begin(ctx, params);
 	if (!err && !listening)
-		err = mpa_ops_hook(ctx);
+		err = mpa_hook_callbacks(ctx);
 	if (!err && !listening) {
-		mpa_ops_adopt(ctx);
-		ctx->embryo = false;
+		mpa_hook_adopt(ctx);
+		ctx->unaccepted = false;
 	}
 	if (err) {
 		kfree(params);
@@ -661,7 +661,7 @@ void mpa_startup_adopted(struct mpa_ctx *ctx)
 	struct mpa_params *params = mpa_params(ctx);
 
 	/* mpa_startup_accepted() tells if that cannot be. */
-	if (ctx->state != MPA_STATE_STARTUP || mpa_ops_hook(ctx))
+	if (ctx->state != MPA_STATE_STARTUP || mpa_hook_callbacks(ctx))
 		return;
 	mpa_tcp_forget_urgent(ctx->sk);
 	if (params->urgent_kept)
@@ -677,7 +677,7 @@ void mpa_startup_adopted(struct mpa_ctx *ctx)
  */
 void mpa_startup_accepted(struct mpa_ctx *ctx)
 {
-	int err = mpa_ops_hook(ctx);
+	int err = mpa_hook_callbacks(ctx);
 
 	if (!err &&
 	    !mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
@@ -724,7 +724,7 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 	const struct mpa_params *params = mpa_params(ctx);
 	int err;
 
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	if (ctx->state == MPA_STATE_FAILED)
 		return -ENOTCONN;
 	if (ctx->state == MPA_STATE_STARTUP &&
@@ -756,7 +756,7 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 {
 	mpa_delay(MPA_POINT_ABORT);
 	mpa_ops_abort(ctx, -err);
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 }
 
 /* TCP says EPIPE for a reset behind a FIN. */
@@ -767,7 +767,7 @@ static void mpa_startup_say_why(struct sock *sk, int err)
 }
 
 /**
- * mpa_startup_gone() - TCP has just gone during startup
+ * mpa_startup_reset_came() - TCP has just gone during startup
  * @ctx:	the context
  *
  * Nobody has been told of the error yet. What the peer has sent before it reset
@@ -776,30 +776,30 @@ static void mpa_startup_say_why(struct sock *sk, int err)
  *
  * Context: softirq or process, socket lock held.
  */
-void mpa_startup_gone(struct mpa_ctx *ctx)
+void mpa_startup_reset_came(struct mpa_ctx *ctx)
 {
-	struct mpa_startup startup;
+	struct mpa_frame startup;
 	u32 len = mpa_startup_rejection(ctx, &startup);
 
 	if (len && len == mpa_tcp_inq(ctx->sk))
 		mpa_startup_say_why(ctx->sk, ECONNREFUSED);
 	else if (mpa_startup_bad(ctx))
 		mpa_startup_say_why(ctx->sk, EPROTO);
-	mpa_kick(ctx, 0);
+	mpa_schedule_work(ctx, 0);
 }
 
 /**
- * mpa_startup_settle() - take note that TCP has gone during startup
+ * mpa_startup_notice_reset() - take note that TCP has gone during startup
  * @ctx:	the context
  *
  * Whoever has ended the connection, the peer or mpa_startup_abort().
  *
  * Context: process, socket lock held.
  */
-void mpa_startup_settle(struct mpa_ctx *ctx)
+void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
-	struct mpa_startup startup;
+	struct mpa_frame startup;
 	bool bad;
 	int err;
 
@@ -809,7 +809,7 @@ void mpa_startup_settle(struct mpa_ctx *ctx)
 	    !mpa_startup_take(ctx, &startup) && !mpa_startup_rejected(ctx))
 		return;
 	bad = mpa_startup_bad(ctx);
-	/* mpa_startup_gone() has not seen children that nobody has accepted. */
+	/* mpa_startup_reset_came() has not seen children that nobody has accepted. */
 	if (bad)
 		mpa_startup_say_why(sk, EPROTO);
 	err = -READ_ONCE(sk->sk_err);
@@ -832,7 +832,7 @@ void mpa_startup_settle(struct mpa_ctx *ctx)
  */
 bool mpa_startup_shutdown(struct mpa_ctx *ctx)
 {
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	if (!mpa_starting(ctx))
 		return false;
 	mpa_startup_abort(ctx, mpa_startup_fail(ctx, -ECONNABORTED,
@@ -861,7 +861,7 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 
 	if (err)
 		return err;
-	mpa_startup_settle(ctx);
+	mpa_startup_notice_reset(ctx);
 	/* Who comes later asks for it as SO_ERROR does, and it is told once. */
 	return waits ? mpa_startup_result(ctx) : 0;
 }

@@ -23,11 +23,11 @@
  * Return: 0 when it is on its way; -ENOMEM, -ENOBUFS, -EPIPE, and nothing of it
  * is.
  */
-int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind, u8 flags,
+int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		     const struct mpa_enhanced *enhanced, const u8 *private,
 		     u16 private_len)
 {
-	struct mpa_startup startup = {
+	struct mpa_frame startup = {
 		.flags = flags,
 		.revision = ctx->revision,
 		.private_len = private_len,
@@ -39,18 +39,18 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_startup_kind kind, u8 flags,
 		startup.flags |= MPA_PEER_ENHANCED;
 		startup.private_len += MPA_ENHANCED_LEN;
 	}
-	frame = kmalloc(MPA_STARTUP_LEN + startup.private_len, GFP_KERNEL);
+	frame = kmalloc(MPA_FRAME_LEN + startup.private_len, GFP_KERNEL);
 	if (!frame)
 		return -ENOMEM;
-	mpa_startup_put(frame, kind, &startup);
-	p = frame + MPA_STARTUP_LEN;
+	mpa_frame_put(frame, kind, &startup);
+	p = frame + MPA_FRAME_LEN;
 	if (enhanced) {
 		mpa_enhanced_put(p, enhanced);
 		p += MPA_ENHANCED_LEN;
 	}
 	if (private_len)
 		memcpy(p, private, private_len);
-	err = mpa_tx_frame(ctx, frame, MPA_STARTUP_LEN + startup.private_len);
+	err = mpa_tx_frame(ctx, frame, MPA_FRAME_LEN + startup.private_len);
 	kfree(frame);
 	return err;
 }
@@ -118,28 +118,28 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 {
 	struct mpa_cursor at;
 
-	mpa_tcp_begin(&at, ctx->sk);
-	mpa_tcp_seek(&at, off);
-	return mpa_tcp_walk(&at, len, mpa_startup_copy, &to);
+	mpa_cursor_begin(&at, ctx->sk);
+	mpa_cursor_seek(&at, off);
+	return mpa_cursor_walk(&at, len, mpa_startup_copy, &to);
 }
 
 /**
- * mpa_startup_look() - look at what has come of the peer's frame
+ * mpa_startup_peek_frame() - look at what has come of the peer's frame
  * @ctx:	the context
- * @startup:	filled in when the verdict is MPA_STARTUP_OK; its private data
+ * @startup:	filled in when the verdict is MPA_FRAME_OK; its private data
  *		need not be here yet
  *
  * Context: process, socket lock held.
  */
-enum mpa_startup_verdict mpa_startup_look(struct mpa_ctx *ctx,
-					  struct mpa_startup *startup)
+enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
+					  struct mpa_frame *startup)
 {
-	u32 len = min_t(u32, mpa_tcp_inq(ctx->sk), MPA_STARTUP_LEN);
-	u8 frame[MPA_STARTUP_LEN];
+	u32 len = min_t(u32, mpa_tcp_inq(ctx->sk), MPA_FRAME_LEN);
+	u8 frame[MPA_FRAME_LEN];
 
 	if (mpa_startup_peek(ctx, 0, frame, len))
-		return MPA_STARTUP_BAD_KEY;
-	return mpa_startup_parse(frame, len,
+		return MPA_FRAME_BAD_KEY;
+	return mpa_frame_parse(frame, len,
 				 ctx->role == MPA_ROLE_INITIATOR ? MPA_REPLY :
 				 MPA_REQUEST, startup);
 }
@@ -152,7 +152,7 @@ enum mpa_startup_verdict mpa_startup_look(struct mpa_ctx *ctx,
  * Context: process, socket lock held.
  * Return: 0; -ENOMEM; or -ENODATA if octets are not there, or cannot be read.
  */
-int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup)
+int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *startup)
 {
 	u16 len = startup->private_len;
 	u8 *private = NULL;
@@ -162,7 +162,7 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup)
 		private = kmalloc(len, mpa_gfp(ctx->sk));
 		if (!private)
 			return -ENOMEM;
-		err = mpa_startup_peek(ctx, MPA_STARTUP_LEN, private, len);
+		err = mpa_startup_peek(ctx, MPA_FRAME_LEN, private, len);
 		if (err) {
 			kfree(private);
 			return err;
@@ -172,8 +172,8 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_startup *startup)
 	ctx->peer_private = private;
 	ctx->peer = *startup;
 	ctx->have_peer = true;
-	mpa_tcp_consume(ctx->sk, MPA_STARTUP_LEN + len);
-	mpa_rx_place(ctx);
+	mpa_tcp_consume(ctx->sk, MPA_FRAME_LEN + len);
+	mpa_rx_set_start(ctx);
 	return 0;
 }
 
@@ -206,9 +206,9 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 		return false;
 	mpa_verify_begin(&verify, &fpdu,
 			 (sent | flags) & MPA_PEER_CRC);
-	mpa_tcp_begin(&at, ctx->sk);
-	mpa_tcp_seek(&at, off);
-	return !mpa_tcp_walk(&at, fpdu.len, mpa_verify_octets, &verify) &&
+	mpa_cursor_begin(&at, ctx->sk);
+	mpa_cursor_seek(&at, off);
+	return !mpa_cursor_walk(&at, fpdu.len, mpa_verify_octets, &verify) &&
 	       !mpa_verify_end(&verify);
 }
 
@@ -222,16 +222,16 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
  * Context: any, socket lock held.
  * Return: octets of the reply, or 0.
  */
-u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_startup *startup)
+u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *startup)
 {
 	u32 len;
 
 	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error ||
 	    ctx->role != MPA_ROLE_INITIATOR ||
-	    mpa_startup_look(ctx, startup) != MPA_STARTUP_OK ||
+	    mpa_startup_peek_frame(ctx, startup) != MPA_FRAME_OK ||
 	    !(startup->flags & MPA_PEER_REJECTED))
 		return 0;
-	len = MPA_STARTUP_LEN + startup->private_len;
+	len = MPA_FRAME_LEN + startup->private_len;
 	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
 }
 
@@ -243,14 +243,14 @@ u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_startup *startup)
  */
 bool mpa_startup_bad(struct mpa_ctx *ctx)
 {
-	struct mpa_startup startup;
+	struct mpa_frame startup;
 
 	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error)
 		return false;
-	switch (mpa_startup_look(ctx, &startup)) {
-	case MPA_STARTUP_OK:
+	switch (mpa_startup_peek_frame(ctx, &startup)) {
+	case MPA_FRAME_OK:
 		return mpa_agree_judge(mpa_params(ctx), &startup) < 0;
-	case MPA_STARTUP_MORE:
+	case MPA_FRAME_MORE:
 		return false;
 	default:
 		return true;

@@ -74,8 +74,8 @@ int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
 		mpa_tcp_charge_pages(sk, sizeof(**stash));
 	}
 	filling.stash = *stash;
-	mpa_tcp_begin(&at, sk);
-	err = mpa_tcp_walk(&at, len, mpa_stash_octets, &filling);
+	mpa_cursor_begin(&at, sk);
+	err = mpa_cursor_walk(&at, len, mpa_stash_octets, &filling);
 	*filled = filling.off - off;
 	return err;
 }
@@ -85,7 +85,7 @@ int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
  * @stash:	which holds them
  * @off:	offset of the first in the FPDU
  * @len:	how many
- * @fn:		as for mpa_tcp_walk()
+ * @fn:		as for mpa_cursor_walk()
  * @arg:	for @fn
  *
  * Context: socket lock held.

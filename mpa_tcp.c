@@ -555,7 +555,7 @@ static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
 }
 
 /* Octets of at->skb, from @off on, which is not in front of the cursor. */
-static int mpa_skb_walk(struct mpa_cursor *at, u32 off, u32 len,
+static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 			mpa_walk_fn fn, void *arg)
 {
 	struct mpa_cursor inner;
@@ -578,7 +578,7 @@ static int mpa_skb_walk(struct mpa_cursor *at, u32 off, u32 len,
 			err = fn(arg, at->part->data + skip, n);
 		} else {
 			mpa_cursor_enter(&inner, at->part);
-			err = mpa_skb_walk(&inner, skip, n, fn, arg);
+			err = mpa_cursor_walk_skb(&inner, skip, n, fn, arg);
 		}
 		if (err)
 			return err;
@@ -589,14 +589,14 @@ static int mpa_skb_walk(struct mpa_cursor *at, u32 off, u32 len,
 }
 
 /**
- * mpa_tcp_begin() - put a cursor on the first octet that nobody has read
+ * mpa_cursor_begin() - put a cursor on the first octet that nobody has read
  * @at:	the cursor
  * @sk:	socket
  *
  * Context: socket lock held. The cursor is good until it is dropped, or octets
  * are consumed.
  */
-void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk)
+void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk)
 {
 	at->sk = sk;
 	at->seq = tcp_sk(sk)->copied_seq;
@@ -604,13 +604,13 @@ void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk)
 }
 
 /**
- * mpa_tcp_seek() - move a cursor forward
+ * mpa_cursor_seek() - move a cursor forward
  * @at:		the cursor
  * @off:	octets from the first one that nobody has read to where it goes
  *
- * Context: as mpa_tcp_begin().
+ * Context: as mpa_cursor_begin().
  */
-void mpa_tcp_seek(struct mpa_cursor *at, u32 off)
+void mpa_cursor_seek(struct mpa_cursor *at, u32 off)
 {
 	u32 seq = tcp_sk(at->sk)->copied_seq + off;
 
@@ -621,13 +621,13 @@ void mpa_tcp_seek(struct mpa_cursor *at, u32 off)
 }
 
 /**
- * mpa_tcp_skip() - move a cursor on
+ * mpa_cursor_skip() - move a cursor on
  * @at:		the cursor
  * @len:	octets from where it is
  *
- * Context: as mpa_tcp_begin().
+ * Context: as mpa_cursor_begin().
  */
-void mpa_tcp_skip(struct mpa_cursor *at, u32 len)
+void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
 {
 	at->seq += len;
 	at->left = 0;
@@ -658,17 +658,17 @@ static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
 }
 
 /**
- * mpa_tcp_map() - look up what lies side by side at a cursor
+ * mpa_cursor_map() - look up what lies side by side at a cursor
  * @at:		the cursor
  * @len:	octets that are wanted
  *
- * For mpa_tcp_look(). Mostly many FPDUs do, as TCP joins what came from one
+ * For mpa_cursor_data(). Mostly many FPDUs do, as TCP joins what came from one
  * page.
  *
- * Context: as mpa_tcp_begin().
+ * Context: as mpa_cursor_begin().
  * Return: whether @len octets do.
  */
-bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
+bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 {
 	const skb_frag_t *frag;
 	u32 off;
@@ -699,7 +699,7 @@ bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
 }
 
 /**
- * mpa_tcp_walk() - show octets of the receive queue to a function
+ * mpa_cursor_walk() - show octets of the receive queue to a function
  * @at:		where from; moved behind them
  * @len:	octets to show; mpa_tcp_inq() has them all
  * @fn:		called with one run of octets after the other, in order; it
@@ -708,11 +708,11 @@ bool mpa_tcp_map(struct mpa_cursor *at, u32 len)
  *
  * Segments in the queue may overlap, so everything goes by sequence numbers.
  *
- * Context: as mpa_tcp_begin(); @fn does not drop the lock.
+ * Context: as mpa_cursor_begin(); @fn does not drop the lock.
  * Return: 0, or what @fn returned, or -ENODATA if octets are not there, or
  * cannot be read. After an error @at is of no use.
  */
-int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
+int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 {
 	at->left = 0;
 	while (len && at->skb) {
@@ -726,7 +726,7 @@ int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 			continue;
 		}
 		n = min(at->skb->len - skip, len);
-		err = mpa_skb_walk(at, skip, n, fn, arg);
+		err = mpa_cursor_walk_skb(at, skip, n, fn, arg);
 		if (err)
 			return err;
 		at->seq += n;

@@ -7,7 +7,7 @@
 #include <net/sock.h>
 
 struct mpa_ctx;
-struct mpa_octets;
+struct mpa_txbuf;
 struct tcphdr;
 
 /**
@@ -172,21 +172,21 @@ bool mpa_tcp_keep_urgent(struct sock *sk);
 void mpa_tcp_skip_urgent(struct sock *sk);
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock);
 void mpa_tcp_acknowledge(struct sock *sk);
-void mpa_tcp_begin(struct mpa_cursor *at, struct sock *sk);
-void mpa_tcp_seek(struct mpa_cursor *at, u32 off);
-void mpa_tcp_skip(struct mpa_cursor *at, u32 len);
-int mpa_tcp_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
-bool mpa_tcp_map(struct mpa_cursor *at, u32 len);
+void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk);
+void mpa_cursor_seek(struct mpa_cursor *at, u32 off);
+void mpa_cursor_skip(struct mpa_cursor *at, u32 len);
+int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
+bool mpa_cursor_map(struct mpa_cursor *at, u32 len);
 u32 mpa_tcp_consume(struct sock *sk, u32 len);
 
 /* mpa_tcp_mem.c */
 bool mpa_tcp_schedule(struct sock *sk, int size);
 void mpa_tcp_force(struct sock *sk, int size);
 void mpa_tcp_set_fin_aside(struct sock *sk);
-int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets);
-void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out);
-void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out);
-void mpa_tcp_charge_rest(struct sock *sk, struct mpa_octets *out);
+int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets);
+void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out);
+void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out);
+void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out);
 bool mpa_tcp_short_of_memory(struct sock *sk);
 void mpa_tcp_set_aside(struct sock *sk, int size);
 void mpa_tcp_charge_pages(struct sock *sk, u32 size);
@@ -201,22 +201,22 @@ u32 mpa_tcp_unsent(const struct sock *sk);
 u32 mpa_tcp_unacked(const struct sock *sk);
 void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail);
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
-void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window);
+void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window);
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
 void mpa_tcp_end_segment(struct sock *sk);
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
-u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out);
+u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out);
 bool mpa_tcp_writable(struct sock *sk);
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);
-void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
+void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk));
 void mpa_tcp_fail(struct sock *sk, int err);
-int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
+int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push);
-u32 mpa_tcp_frags(const struct mpa_octets *out);
-u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags);
+u32 mpa_tcp_frags(const struct mpa_txbuf *out);
+u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
 u32 mpa_tcp_write_seq(const struct sock *sk);
 
 /* mpa_tcp_watch.c */
@@ -224,21 +224,21 @@ void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch);
 void mpa_tcp_unwatch(struct sock *sk);
 
 /**
- * mpa_tcp_look() - the next octets, if they lie side by side
+ * mpa_cursor_data() - the next octets, if they lie side by side
  * @at:		where
  * @len:	how many
  *
- * Context: as mpa_tcp_begin().
+ * Context: as mpa_cursor_begin().
  * Return: NULL if they do not, or not in memory that is mapped all the time:
- * mpa_tcp_walk() shows them.
+ * mpa_cursor_walk() shows them.
  */
-static inline const u8 *mpa_tcp_look(struct mpa_cursor *at, u32 len)
+static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 {
-	return at->left >= len || mpa_tcp_map(at, len) ? at->data : NULL;
+	return at->left >= len || mpa_cursor_map(at, len) ? at->data : NULL;
 }
 
-/* Pass over octets that mpa_tcp_look() has found. */
-static inline void mpa_tcp_pass(struct mpa_cursor *at, u32 len)
+/* Pass over octets that mpa_cursor_data() has found. */
+static inline void mpa_cursor_pass(struct mpa_cursor *at, u32 len)
 {
 	at->seq += len;
 	at->data += len;

@@ -96,7 +96,7 @@ void mpa_tcp_set_fin_aside(struct sock *sk)
 	mpa_tcp_force(sk, PAGE_SIZE);
 }
 
-static void mpa_tcp_count(struct sock *sk, struct mpa_octets *out, int more)
+static void mpa_tcp_count(struct sock *sk, struct mpa_txbuf *out, int more)
 {
 	sk_wmem_queued_add(sk, more);
 	sk_mem_charge(sk, more);
@@ -118,7 +118,7 @@ static void mpa_tcp_count(struct sock *sk, struct mpa_octets *out, int more)
  * Context: process, socket lock held.
  * Return: 0; or -ENOBUFS without memory, and they count for what they did.
  */
-int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets)
+int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 {
 	int more = octets - out->charged;
 
@@ -141,7 +141,7 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_octets *out, u32 octets)
  *
  * Context: process, socket lock held; or nobody else knows the socket.
  */
-void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out)
+void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 {
 	if (!out->charged)
 		return;
@@ -161,7 +161,7 @@ void mpa_tcp_uncharge(struct sock *sk, struct mpa_octets *out)
  *
  * Context: process, socket lock held.
  */
-void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out)
+void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 {
 	if (out->forced) {
 		mpa_tcp_uncharge(sk, out);
@@ -181,7 +181,7 @@ void mpa_tcp_pass_charge(struct sock *sk, struct mpa_octets *out)
  *
  * Context: process, socket lock held.
  */
-void mpa_tcp_charge_rest(struct sock *sk, struct mpa_octets *out)
+void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out)
 {
 	int more = out->len - out->sent - out->charged;
 

@@ -282,7 +282,7 @@ static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
 	bool beyond = after(tp->write_seq, tcp_wnd_end(tp));
 
 	if (!beyond && !(window->more && tcp_send_head(sk))) {
-		mpa_tcp_forget_window(sk, window);
+		mpa_tcp_uncork(sk, window);
 		return;
 	}
 	if (window->lent || (!window->corked && tp->nonagle & TCP_NAGLE_CORK))
@@ -296,13 +296,13 @@ static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
 }
 
 /**
- * mpa_tcp_forget_window() - give the user's TCP_CORK and TCP_NODELAY back
+ * mpa_tcp_uncork() - give the user's TCP_CORK and TCP_NODELAY back
  * @sk:		socket
  * @window:	the peer's window
  *
  * Context: socket lock held.
  */
-void mpa_tcp_forget_window(struct sock *sk, struct mpa_window *window)
+void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -363,7 +363,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
  *
  * Context: socket lock held.
  */
-u32 mpa_tcp_room(const struct sock *sk, const struct mpa_octets *out)
+u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out)
 {
 	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued +
 		   (int)out->charged, 0);
@@ -427,7 +427,7 @@ bool mpa_tcp_want_writable(struct sock *sk)
  *
  * Context: socket lock held, maybe in softirq.
  */
-void mpa_tcp_write_space(struct sock *sk, const struct mpa_octets *open,
+void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk))
 {
 	int charged = open ? open->charged : 0;
@@ -477,7 +477,7 @@ static u32 mpa_tcp_call_max(struct sock *sk)
  *
  * Newer kernels make one of each page, also where pages lie side by side.
  */
-u32 mpa_tcp_frags(const struct mpa_octets *out)
+u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 {
 	u32 frags = 0, i;
 
@@ -497,9 +497,9 @@ u32 mpa_tcp_frags(const struct mpa_octets *out)
  *
  * Return: at least so many if they lie side by side.
  */
-u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags)
+u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 {
-	u32 max = MPA_RUN_FRAGS;
+	u32 max = MPA_SKB_FRAGS;
 
 	frags += mpa_tcp_frags(out) + 1;
 	if (frags >= max)
@@ -518,7 +518,7 @@ u32 mpa_tcp_frag_room(const struct mpa_octets *out, u32 frags)
  * ones.
  */
 #ifdef MPA_HAVE_SENDPAGE
-static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
+static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
 {
 	int flags = MPA_SEND_FLAGS;
@@ -539,7 +539,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
 				   min(left, n), flags);
 }
 #else
-static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
+static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
 {
 	struct msghdr msg = {
@@ -556,7 +556,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_octets *out, u32 n,
 }
 #endif
 
-static int mpa_tcp_send_all(struct sock *sk, struct mpa_octets *out,
+static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 			    enum mpa_push push)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -631,7 +631,7 @@ static bool mpa_tcp_takes(const struct sock *sk)
 /* ---- sending: octets to TCP ---- */
 
 /* Octets with the skbs that TCP makes for them, at most. */
-static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_octets *out)
+static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
 		   mpa_tcp_frags(out) / mpa_skb_frags_max() + 3;
@@ -643,7 +643,7 @@ static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_octets *out)
  * They might not find room any more. One FPDU may be longer than that, the
  * others are only made if there is some.
  */
-static bool mpa_tcp_fills(struct sock *sk, const struct mpa_octets *out)
+static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 unsent = tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
 
@@ -652,7 +652,7 @@ static bool mpa_tcp_fills(struct sock *sk, const struct mpa_octets *out)
 }
 
 /* Give TCP all, whatever the send buffer's bounds are. */
-static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_octets *out,
+static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 				  enum mpa_push push)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -679,7 +679,7 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_octets *out,
  * meanwhile because of ACKs must not be cut there.
  */
 static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
-					 const struct mpa_octets *out,
+					 const struct mpa_txbuf *out,
 					 struct mpa_window *window,
 					 enum mpa_push push)
 {
@@ -694,7 +694,7 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
 		}
 	}
 	if (push == MPA_PUSH_ALL)
-		mpa_tcp_forget_window(sk, window);
+		mpa_tcp_uncork(sk, window);
 	return push;
 }
 
@@ -717,7 +717,7 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
  * Return: 0 when TCP has taken everything, -EAGAIN when it lacks memory, or
  * -EPIPE when the connection takes nothing any more.
  */
-int mpa_tcp_send(struct sock *sk, struct mpa_octets *out,
+int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
 {
 	bool worker = mpa_in_work_item();

@@ -17,7 +17,7 @@
 #include "mpa.h"
 
 /* Octets of FPDUs that are handed to TCP at once, unless one is larger. */
-#define MPA_RUN_MAX		65536
+#define MPA_HANDOVER_MAX		65536
 
 /* Equal FPDUs in a row that let one expect another. */
 #define MPA_SAME_MIN		16
@@ -80,18 +80,18 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 	err = mpa_tx_make_out(ctx);
 	if (err)
 		return err;
-	err = mpa_octets_reserve(ctx, len);
+	err = mpa_txbuf_reserve(ctx, len);
 	if (err) {
 		mpa_tx_drop_out(ctx);
 		return err;
 	}
 	while (len) {
 		u32 n;
-		u8 *p = mpa_octets_tail(tx->out, &n);
+		u8 *p = mpa_txbuf_tail(tx->out, &n);
 
 		n = min(n, len);
 		memcpy(p, frame, n);
-		mpa_octets_advance(tx->out, n);
+		mpa_txbuf_advance(tx->out, n);
 		frame += n;
 		len -= n;
 	}
@@ -121,13 +121,13 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	mpa_fpdu_init(&fpdu, ctx->tx.pos, 0, ctx->tx.marked);
 	if (mpa_tx_make_out(ctx) ||
 	    mpa_make_append(ctx, &fpdu, NULL, 0, true)) {
-		mpa_kick(ctx, MPA_RETRY_DELAY);
+		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 		return;
 	}
 	mpa_align_begin(ctx, &ctx->tx.out->slot, mpa_tcp_emss(ctx->sk));
 	mpa_align_break(&ctx->tx.out->slot);
 	ctx->tx.out->slot.used = fpdu.len;
-	mpa_tx_give(ctx, MPA_PUSH_ALL);
+	mpa_tx_flush(ctx, MPA_PUSH_ALL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	ctx->tx.rtr_due = false;
 	WRITE_ONCE(ctx->may_send, true);
@@ -165,9 +165,9 @@ static bool mpa_tx_room(const struct mpa_ctx *ctx)
 	       mpa_tx_open(&ctx->tx) || mpa_tx_over(ctx);
 }
 
-static int mpa_tx_wait_room(struct mpa_ctx *ctx, long *timeo)
+static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 {
-	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
+	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	return mpa_tcp_wait(ctx, timeo, mpa_tx_room);
 }
@@ -188,9 +188,9 @@ static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo,
 		/* The work item says when to try again, or TCP after that. */
 		WRITE_ONCE(ctx->tx.starved, true);
 		mpa_tcp_want_writable(ctx->sk);
-		mpa_kick(ctx, MPA_RETRY_DELAY);
+		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	}
-	mpa_tx_let_go(ctx, MPA_PUSH_FULL);
+	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	err = mpa_tcp_wait(ctx, &left, over);
 	if (!err)
@@ -206,7 +206,7 @@ static int mpa_tx_wait_memory(struct mpa_ctx *ctx, long *timeo,
  * Section 7.1.2 rule 4: not before the first FPDU. It may be here, with the end
  * of the stream behind it, and the work item not have looked at it.
  */
-static int mpa_tx_wait_first(struct mpa_ctx *ctx, long *timeo)
+static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 {
 	int err = mpa_tcp_wait(ctx, timeo, mpa_tx_may_send);
 
@@ -219,7 +219,7 @@ static int mpa_tx_wait_first(struct mpa_ctx *ctx, long *timeo)
 }
 
 /* Return once a ULPDU can be made, or with the reason why never or not yet. */
-static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
+static int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	struct sock *sk = ctx->sk;
 	int err;
@@ -235,13 +235,13 @@ static int mpa_tx_wait(struct mpa_ctx *ctx, long *timeo)
 			return ctx->state == MPA_STATE_REJECTED ?
 			       -ECONNREFUSED : -EPIPE;
 		} else if (!ctx->may_send) {
-			err = mpa_tx_wait_first(ctx, timeo);
+			err = mpa_sendmsg_wait_first(ctx, timeo);
 		} else if (mpa_tx_open(&ctx->tx)) {
 			/* It has been begun; the rest needs no more room. */
 			return 0;
 		} else if (mpa_tx_push(ctx) == -EAGAIN ||
 			   !mpa_tcp_writable(sk)) {
-			err = mpa_tx_wait_room(ctx, timeo);
+			err = mpa_sendmsg_wait_room(ctx, timeo);
 		} else if (!mpa_tx_make_out(ctx)) {
 			return 0;
 		} else {
@@ -362,9 +362,9 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_call *call,
 }
 
 /* Where the next FPDU goes: behind those that are held, or what TCP has. */
-static void mpa_tx_begin_run(struct mpa_ctx *ctx, const struct mpa_call *call)
+static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_call *call)
 {
-	struct mpa_octets *out = ctx->tx.out;
+	struct mpa_txbuf *out = ctx->tx.out;
 	u32 emss;
 
 	if (mpa_tx_held(&ctx->tx)) {
@@ -392,11 +392,11 @@ static u32 mpa_tx_frags(u32 len)
  * As long as one FPDU after the other fills a segment, or the next part of one,
  * nothing is to be decided: make all of them.
  */
-static void mpa_tx_alike(struct mpa_ctx *ctx, struct mpa_call *call,
+static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_call *call,
 			 struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
 			 u32 budget)
 {
-	struct mpa_octets *out = ctx->tx.out;
+	struct mpa_txbuf *out = ctx->tx.out;
 	u32 len = fpdu->len, begin = out->len, n;
 
 	if (call->segment < 0 || call->done == call->size ||
@@ -409,9 +409,9 @@ static void mpa_tx_alike(struct mpa_ctx *ctx, struct mpa_call *call,
 			      call->segment != fpdu->ulpdu_len))
 		return;
 	do {
-		n = min_t(size_t, call->size - call->done, MPA_RUN_MAX);
+		n = min_t(size_t, call->size - call->done, MPA_HANDOVER_MAX);
 		/* As much goes over the budget as would singly. */
-		n = mpa_make_alike(ctx, len, fpdu->ulpdu_len,
+		n = mpa_make_equal(ctx, len, fpdu->ulpdu_len,
 				   &call->msg->msg_iter, n,
 				   min(budget - out->len + len - 1,
 				       mpa_tcp_frag_room(out, slot->frags)));
@@ -443,10 +443,10 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_call *call,
  * Find room for an FPDU such that segments start with one. Return: false if
  * those that have been made go to TCP before it.
  */
-static bool mpa_tx_place(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
+static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			 bool whole)
 {
-	struct mpa_octets *out = tx->out;
+	struct mpa_txbuf *out = tx->out;
 	struct mpa_slot *slot = &out->slot;
 	bool made = out->len && !mpa_tx_open(tx);
 
@@ -460,7 +460,7 @@ static bool mpa_tx_place(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	}
 	/* A skb that is full ends where it is, within an FPDU or not. */
 	if (mpa_tcp_frags(out) + slot->frags + mpa_tx_frags(fpdu->len) >
-	    MPA_RUN_FRAGS) {
+	    MPA_SKB_FRAGS) {
 		if (made)
 			return false;
 		if (slot->frags)
@@ -482,7 +482,7 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_call *call,
 static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_call *call, u32 budget)
 {
 	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_octets *out = tx->out;
+	struct mpa_txbuf *out = tx->out;
 	struct mpa_slot *slot = &out->slot;
 	struct mpa_fpdu fpdu;
 	bool whole;
@@ -494,7 +494,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_call *call, u32 budget)
 		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + n, tx->marked);
 		if (n && mpa_tx_oversized(ctx, call, &fpdu))
 			return -EMSGSIZE;
-		if (!mpa_tx_place(tx, &fpdu, whole))
+		if (!mpa_tx_find_slot(tx, &fpdu, whole))
 			return 0;
 		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter, n,
 				      whole);
@@ -503,7 +503,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_call *call, u32 budget)
 		call->done += n;
 		slot->used = (slot->used + fpdu.len) % slot->emss;
 		if (whole)
-			mpa_tx_alike(ctx, call, slot, &fpdu, budget);
+			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;
 		/* The short end of a call goes along with what is before it. */
 	} while (whole && n && (out->len < budget || n < fpdu.ulpdu_len) &&
@@ -517,25 +517,25 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_call *call, u32 budget)
  * Return: 0 if the call has got on, -ENOBUFS, -EMSGSIZE, -EFAULT, or the error
  * that the connection is in.
  */
-static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
+static int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_call *call)
 {
-	struct mpa_octets *out = ctx->tx.out;
+	struct mpa_txbuf *out = ctx->tx.out;
 	enum mpa_push push = MPA_PUSH_FULL;
 	u32 budget;
 	int err;
 
-	mpa_tx_begin_run(ctx, call);
+	mpa_tx_begin_make(ctx, call);
 	/*
 	 * What is more than a packet would leave as a short one of its own. As
 	 * with TCP a packet may go beyond the end of the send buffer.
 	 */
-	budget = min_t(u32, out->slot.packet, MPA_RUN_MAX);
+	budget = min_t(u32, out->slot.packet, MPA_HANDOVER_MAX);
 	err = mpa_tx_make(ctx, call, budget);
 	if (!out->len || mpa_tx_open(&ctx->tx))
 		return err;
 	if (!err && call->more && call->done == call->size &&
 	    out->len < budget && mpa_tx_may_hold(&ctx->tx) &&
-	    !mpa_tcp_charge(ctx->sk, out, mpa_octets_held(out))) {
+	    !mpa_tcp_charge(ctx->sk, out, mpa_txbuf_memory(out))) {
 		mpa_tx_hold(ctx);
 		return 0;
 	}
@@ -544,18 +544,18 @@ static int mpa_tx_run(struct mpa_ctx *ctx, struct mpa_call *call)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
 		push = MPA_PUSH_NOT;
-	return mpa_tx_give(ctx, push);
+	return mpa_tx_flush(ctx, push);
 }
 
 /* A ULPDU of the length that this call would give it cannot be. */
-static bool mpa_tx_too_long(const struct mpa_tx *tx,
+static bool mpa_sendmsg_too_long(const struct mpa_tx *tx,
 			    const struct mpa_call *call)
 {
 	return call->segment == MPA_SEGMENT_OFF &&
 	       call->size > MPA_ULPDU_MAX - tx->ulpdu_len;
 }
 
-static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
+static int mpa_sendmsg_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
@@ -567,16 +567,16 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 	if (!mpa_tx_in_batch(tx) && !mpa_tcp_user_corks(ctx->sk, &tx->window))
 		tx->window.since = mpa_tcp_write_seq(ctx->sk);
 	do {
-		err = mpa_tx_wait(ctx, &call->timeo);
+		err = mpa_sendmsg_wait(ctx, &call->timeo);
 		if (err)
 			break;
 		/* Another thread may have sent the open one meanwhile. */
-		if (mpa_tx_too_long(tx, call) ||
+		if (mpa_sendmsg_too_long(tx, call) ||
 		    (!call->size && !mpa_tx_open(tx))) {
 			err = -EMSGSIZE;
 			break;
 		}
-		err = mpa_tx_run(ctx, call);
+		err = mpa_tx_make_and_send(ctx, call);
 		if (err == -ENOBUFS)
 			err = mpa_tx_wait_memory(ctx, &call->timeo,
 						 mpa_tx_over);
@@ -590,7 +590,7 @@ static int mpa_tx_locked(struct mpa_ctx *ctx, struct mpa_call *call)
 
 /* ---- sendmsg: what is asked for ---- */
 
-static int mpa_tx_control(struct msghdr *msg, int *segment)
+static int mpa_sendmsg_control(struct msghdr *msg, int *segment)
 {
 	struct cmsghdr *cmsg;
 
@@ -615,7 +615,7 @@ static int mpa_tx_control(struct msghdr *msg, int *segment)
 	return 0;
 }
 
-static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
+static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
 		      struct mpa_call *call)
 {
 	bool splice = msg->msg_flags & MSG_SPLICE_PAGES &&
@@ -642,14 +642,14 @@ static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
 	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH) || !call->ends;
 	call->keep = splice && call->more;
 	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
-	err = mpa_tx_control(msg, &call->segment);
+	err = mpa_sendmsg_control(msg, &call->segment);
 	if (!err && call->segment == MPA_SEGMENT_OFF && size > MPA_ULPDU_MAX)
 		err = -EMSGSIZE;
 	return err;
 }
 
 /**
- * mpa_tx_sendmsg() - send ULPDUs: one, or as many as MPA_SEGMENT makes of it
+ * mpa_sendmsg() - send ULPDUs: one, or as many as MPA_SEGMENT makes of it
  * @ctx:	the context
  * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
  *		with MSG_EOR, more ULPDUs
@@ -663,7 +663,7 @@ static int mpa_tx_ask(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
  * the error that the connection is in. With an error nothing of @msg has been
  * or will be sent, unless it is the connection's.
  */
-int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
+int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 {
 	struct mpa_call call = {};
 	struct sock *sk = ctx->sk;
@@ -672,7 +672,7 @@ int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	mpa_delay(MPA_POINT_SEND);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_SEND_LOCKED);
-	ret = mpa_tx_ask(ctx, msg, size, &call) ?: mpa_tx_locked(ctx, &call);
+	ret = mpa_sendmsg_parse(ctx, msg, size, &call) ?: mpa_sendmsg_locked(ctx, &call);
 	if (ret < 0) {
 		/* What is behind it in a batch will not come. */
 		mpa_tx_end_batch(ctx, false);
@@ -688,19 +688,19 @@ int mpa_tx_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 /* ---- the user's options ---- */
 
 /**
- * mpa_tx_lend() - let TCP's options be as the user knows them
+ * mpa_tx_restore_options() - let TCP's options be as the user knows them
  * @ctx:	the context
  * @mss:	the MSS as well
  *
  * Context: process, socket lock not held.
  */
-void mpa_tx_lend(struct mpa_ctx *ctx, bool mss)
+void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
 	lock_sock(ctx->sk);
 	mpa_tx_end_batch(ctx, true);
-	mpa_tcp_forget_window(ctx->sk, &tx->window);
+	mpa_tcp_uncork(ctx->sk, &tx->window);
 	tx->window.lent++;
 	if (mss)
 		mpa_tcp_unfit(ctx->sk, &tx->fit);
@@ -708,12 +708,12 @@ void mpa_tx_lend(struct mpa_ctx *ctx, bool mss)
 }
 
 /**
- * mpa_tx_take_back() - undo mpa_tx_lend()
+ * mpa_tx_reapply_options() - undo mpa_tx_restore_options()
  * @ctx:	the context
  *
  * Context: process, socket lock not held.
  */
-void mpa_tx_take_back(struct mpa_ctx *ctx)
+void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 {
 	lock_sock(ctx->sk);
 	ctx->tx.window.lent--;
@@ -840,6 +840,6 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 void mpa_tx_free(struct mpa_ctx *ctx)
 {
 	if (ctx->tx.out)
-		mpa_octets_reset(ctx->tx.out);
+		mpa_txbuf_reset(ctx->tx.out);
 	mpa_tx_free_out(&ctx->tx);
 }

@@ -24,7 +24,7 @@ void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
 }
 
 static void mpa_verify_marker(struct mpa_verify *verify,
-			      const struct mpa_run *run, u32 n)
+			      const struct mpa_field_span *run, u32 n)
 {
 	if (run->skip + n == MPA_MARKER_LEN &&
 	    mpa_marker_get(verify->field) !=
@@ -53,10 +53,10 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 						      verify->off));
 
 	while (len) {
-		struct mpa_run run;
+		struct mpa_field_span run;
 		u32 n;
 
-		mpa_fpdu_run(verify->fpdu, verify->off, &run);
+		mpa_fpdu_field_at(verify->fpdu, verify->off, &run);
 		n = min(run.len, len);
 
 		switch (run.field) {
@@ -123,10 +123,10 @@ int mpa_pick_octets(void *arg, const u8 *data, u32 len)
 	struct mpa_pick *pick = arg;
 
 	while (len) {
-		struct mpa_run run;
+		struct mpa_field_span run;
 		u32 n;
 
-		mpa_fpdu_run(pick->fpdu, pick->off, &run);
+		mpa_fpdu_field_at(pick->fpdu, pick->off, &run);
 		n = min(run.len, len);
 		if (run.field == MPA_FIELD_ULPDU) {
 			int err = pick->copy(pick->to, data, n);
@@ -144,14 +144,14 @@ int mpa_pick_octets(void *arg, const u8 *data, u32 len)
 /* ---- an FPDU that lies in one piece, as nearly all do ---- */
 
 /**
- * mpa_verify_whole() - check an FPDU
+ * mpa_verify_linear() - check an FPDU
  * @fpdu:	the FPDU
  * @data:	its octets
  * @crc:	CRCs are checked
  *
  * Return: what mpa_verify_end() would.
  */
-enum mpa_error mpa_verify_whole(const struct mpa_fpdu *fpdu, const u8 *data,
+enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				bool crc)
 {
 	u32 crc_at = fpdu->len - MPA_CRC_LEN;

@@ -73,7 +73,7 @@ static void copy(void)
 
 static void crcs(void)
 {
-	if (mpa_crc_match_run(fpdus, len, nr) != nr)
+	if (mpa_crc_match_many(fpdus, len, nr) != nr)
 		abort();
 }
 
@@ -91,10 +91,10 @@ static void make(void)
 		p += len;
 		if (++open < together)
 			continue;
-		mpa_crc_put_run(p - open * len, len, open);
+		mpa_crc_put_many(p - open * len, len, open);
 		open = 0;
 	}
-	mpa_crc_put_run(p - open * len, len, open);
+	mpa_crc_put_many(p - open * len, len, open);
 }
 
 /* As mpa_rx_take_plain(). */
@@ -106,7 +106,7 @@ static void verify(void)
 
 	for (i = 0; i < nr; i += some) {
 		some = min(together, nr - i);
-		if (mpa_crc_match_run(p, len, some) != some)
+		if (mpa_crc_match_many(p, len, some) != some)
 			abort();
 		for (j = 0; j < some; j++) {
 			u32 n = mpa_ulpdu_length(p, MPA_LENGTH_LEN);
@@ -121,7 +121,7 @@ static void verify(void)
 static void put_marked(const struct mpa_fpdu *fpdu, u8 *p, const u8 **from)
 {
 	u32 left = fpdu->ulpdu_len, run;
-	u32 off = mpa_fpdu_first_run(fpdu, &run);
+	u32 off = mpa_fpdu_first_span(fpdu, &run);
 
 	if (fpdu->head)
 		mpa_marker_put(p, 0);
@@ -156,10 +156,10 @@ static void make_marked(void)
 		p += len;
 		if (++open < together)
 			continue;
-		mpa_crc_put_run(p - open * len, len, open);
+		mpa_crc_put_many(p - open * len, len, open);
 		open = 0;
 	}
-	mpa_crc_put_run(p - open * len, len, open);
+	mpa_crc_put_many(p - open * len, len, open);
 }
 
 static void get_marked(const struct mpa_fpdu *fpdu, const u8 *p, u8 **to)
@@ -168,7 +168,7 @@ static void get_marked(const struct mpa_fpdu *fpdu, const u8 *p, u8 **to)
 
 	if (!mpa_fpdu_markers_good(fpdu, p))
 		abort();
-	p += mpa_fpdu_first_run(fpdu, &run);
+	p += mpa_fpdu_first_span(fpdu, &run);
 	for (; left; left -= run, run = MPA_MARKER_GAP) {
 		run = min(run, left);
 		memcpy(*to, p, run);
@@ -186,7 +186,7 @@ static void verify_marked(void)
 
 	for (i = 0; i < nr; i += some) {
 		some = min(together, nr - i);
-		if (mpa_crc_match_run(p, len, some) != some)
+		if (mpa_crc_match_many(p, len, some) != some)
 			abort();
 		for (j = 0; j < some; j++) {
 			u32 head = mpa_fpdu_head_len(pos[i + j], true);

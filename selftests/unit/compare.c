@@ -31,7 +31,7 @@ void compare_stream_begin(u64 position, bool markers)
 static void compare_runs(const struct mpa_fpdu *fpdu,
 			 const struct model_octet *octets)
 {
-	struct mpa_run run;
+	struct mpa_field_span run;
 	u32 until_next = 0;
 
 	for (u32 off = fpdu->len; off--;) {
@@ -42,7 +42,7 @@ static void compare_runs(const struct mpa_fpdu *fpdu,
 			until_next++;
 		else
 			until_next = 1;
-		mpa_fpdu_run(fpdu, off, &run);
+		mpa_fpdu_field_at(fpdu, off, &run);
 		EXPECT_EQ(off, run.off, "run at %u: off", off);
 		EXPECT_EQ(fields[octet->field], run.field, "run at %u: field",
 			  off);
@@ -207,23 +207,23 @@ u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
  * @len:	how many octets that are
  * @kind:	what is due
  */
-void compare_startup(const u8 *frame, u32 len, enum mpa_startup_kind kind)
+void compare_startup(const u8 *frame, u32 len, enum mpa_frame_kind kind)
 {
-	static const enum mpa_startup_verdict verdicts[] = {
-		[MODEL_STARTUP_GOOD]		= MPA_STARTUP_OK,
-		[MODEL_STARTUP_SHORT]		= MPA_STARTUP_MORE,
-		[MODEL_STARTUP_BAD_KEY]		= MPA_STARTUP_BAD_KEY,
-		[MODEL_STARTUP_OWN_KEY]		= MPA_STARTUP_SAME_KEY,
-		[MODEL_STARTUP_BAD_LENGTH]	= MPA_STARTUP_BAD_LEN,
+	static const enum mpa_frame_verdict verdicts[] = {
+		[MODEL_STARTUP_GOOD]		= MPA_FRAME_OK,
+		[MODEL_STARTUP_SHORT]		= MPA_FRAME_MORE,
+		[MODEL_STARTUP_BAD_KEY]		= MPA_FRAME_BAD_KEY,
+		[MODEL_STARTUP_OWN_KEY]		= MPA_FRAME_SAME_KEY,
+		[MODEL_STARTUP_BAD_LENGTH]	= MPA_FRAME_BAD_LEN,
 	};
-	struct mpa_startup startup;
+	struct mpa_frame startup;
 	struct model_frame model;
 	enum model_startup should;
 	u8 flags;
 
 	should = model_startup(frame, len, kind == MPA_REQUEST, &model);
 	EXPECT_EQ(verdicts[should],
-		  mpa_startup_parse(frame, len, kind, &startup), "verdict");
+		  mpa_frame_parse(frame, len, kind, &startup), "verdict");
 	if (should != MODEL_STARTUP_GOOD)
 		return;
 	flags = (model.m ? MPA_PEER_MARKERS : 0) |
@@ -279,7 +279,7 @@ void compare_layout(u64 position, bool markers, u32 len, u32 off, u32 nth)
 		.nth = nth % (len + 1),
 	};
 	struct mpa_fpdu fpdu;
-	struct mpa_run run;
+	struct mpa_field_span run;
 
 	mpa_fpdu_init(&fpdu, position, len, markers);
 	model.off = off % fpdu.len;
@@ -300,7 +300,7 @@ void compare_layout(u64 position, bool markers, u32 len, u32 off, u32 nth)
 						     4 * model.nr_markers),
 			  "mpa_marker_count()");
 
-	mpa_fpdu_run(&fpdu, model.off, &run);
+	mpa_fpdu_field_at(&fpdu, model.off, &run);
 	EXPECT_EQ(model.off, run.off, "run at %u: off", model.off);
 	EXPECT_EQ(fields[model.field], run.field, "run at %u: field",
 		  model.off);

@@ -17,7 +17,7 @@ const struct model_octet *compare_stream(size_t *count);
 void compare_stream_octets(u8 *octets);
 u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 		    size_t count);
-void compare_startup(const u8 *frame, u32 len, enum mpa_startup_kind kind);
+void compare_startup(const u8 *frame, u32 len, enum mpa_frame_kind kind);
 void compare_enhanced(const u8 *octets);
 void compare_layout(u64 position, bool markers, u32 len, u32 off, u32 nth);
 void compare_fill(u64 position, bool markers, u32 room);

@@ -9,7 +9,7 @@
  * Everything of an octet's field, wherever in it the octet lies: so that a run
  * may begin in the middle of a field.
  */
-static void fill_run(const struct mpa_fpdu *fpdu, const struct mpa_run *run,
+static void fill_run(const struct mpa_fpdu *fpdu, const struct mpa_field_span *run,
 		     const u8 *ulpdu, u32 crc, u8 *out)
 {
 	u8 field[4];
@@ -38,7 +38,7 @@ static void fill_run(const struct mpa_fpdu *fpdu, const struct mpa_run *run,
 	memcpy(out, field + run->skip, run->len);
 }
 
-static void check_run(const struct mpa_fpdu *fpdu, const struct mpa_run *run,
+static void check_run(const struct mpa_fpdu *fpdu, const struct mpa_field_span *run,
 		      u32 off)
 {
 	EXPECT_EQ(off, run->off, "run at %u: off", off);
@@ -62,11 +62,11 @@ u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
 {
 	u32 crc = MPA_CRC_INIT;
 	struct mpa_fpdu fpdu;
-	struct mpa_run run;
+	struct mpa_field_span run;
 
 	mpa_fpdu_init(&fpdu, pos, len, marked);
 	for (u32 off = 0; off < fpdu.len; off += run.len) {
-		mpa_fpdu_run(&fpdu, off, &run);
+		mpa_fpdu_field_at(&fpdu, off, &run);
 		check_run(&fpdu, &run, off);
 		fill_run(&fpdu, &run, ulpdu, crc, out + off);
 		if (run.field != MPA_FIELD_CRC)
@@ -89,11 +89,11 @@ u32 engine_send_octets(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
 {
 	u32 crc = MPA_CRC_INIT;
 	struct mpa_fpdu fpdu;
-	struct mpa_run run;
+	struct mpa_field_span run;
 
 	mpa_fpdu_init(&fpdu, pos, len, marked);
 	for (u32 off = 0; off < fpdu.len; off++) {
-		mpa_fpdu_run(&fpdu, off, &run);
+		mpa_fpdu_field_at(&fpdu, off, &run);
 		check_run(&fpdu, &run, off);
 		run.len = 1;
 		fill_run(&fpdu, &run, ulpdu, crc, out + off);
@@ -156,7 +156,7 @@ static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
 	u32 run, done, n;
-	u32 off = mpa_fpdu_first_run(fpdu, &run);
+	u32 off = mpa_fpdu_first_span(fpdu, &run);
 
 	for (done = 0; done < fpdu->ulpdu_len; done += n) {
 		n = min(run, fpdu->ulpdu_len - done);
@@ -180,7 +180,7 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 	u32 head = mpa_fpdu_head_len(receiver->pos, receiver->marked);
 	struct mpa_verify verify;
 	struct mpa_fpdu fpdu;
-	struct mpa_run run;
+	struct mpa_field_span run;
 	u32 n;
 
 	if (receiver->count < head)
@@ -194,7 +194,7 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 		return ENGINE_SHORT;
 
 	for (u32 off = 0; off < fpdu.len; off += run.len) {
-		mpa_fpdu_run(&fpdu, off, &run);
+		mpa_fpdu_field_at(&fpdu, off, &run);
 		check_run(&fpdu, &run, off);
 	}
 
@@ -205,7 +205,7 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 					       n), "what the walk returns");
 	}
 	EXPECT_EQ(mpa_verify_end(&verify),
-		  mpa_verify_whole(&fpdu, receiver->octets, receiver->crc),
+		  mpa_verify_linear(&fpdu, receiver->octets, receiver->crc),
 		  "verdict on the FPDU in one piece");
 	switch (mpa_verify_end(&verify)) {
 	case MPA_ERR_NONE:

@@ -44,7 +44,7 @@ static void run(struct fuzz_input *in)
 	u32 nr = fuzz_take(in, 1) % (FPDUS_MAX + 1), expected = 0;
 	u8 *fpdus = arena + sizeof(arena) - nr * len;
 
-	mpa_crc_put_run(fpdus, len, nr);
+	mpa_crc_put_many(fpdus, len, nr);
 	for (u32 i = 0; i < nr; i++)
 		EXPECT_EQ(true, good(fpdus + i * len, len),
 			  "FPDU %u of %u has a good CRC", i, nr);
@@ -55,7 +55,7 @@ static void run(struct fuzz_input *in)
 	}
 	while (expected < nr && good(fpdus + expected * len, len))
 		expected++;
-	EXPECT_EQ(expected, mpa_crc_match_run(fpdus, len, nr),
+	EXPECT_EQ(expected, mpa_crc_match_many(fpdus, len, nr),
 		  "good ones before the first bad one of %u", nr);
 }
 

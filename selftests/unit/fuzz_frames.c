@@ -19,7 +19,7 @@ static void both_look(const u8 *frame, u32 len)
 /* A frame with its key, and the input on top of it. */
 static void nearly_right(struct fuzz_input *in)
 {
-	u8 frame[MPA_STARTUP_LEN + 4] = { 0 };
+	u8 frame[MPA_FRAME_LEN + 4] = { 0 };
 	u32 len;
 
 	memcpy(frame, keys[fuzz_take(in, 1) & 1], MPA_KEY_LEN);
@@ -33,7 +33,7 @@ static void nearly_right(struct fuzz_input *in)
 static void fields(struct fuzz_input *in)
 {
 	u32 kind = fuzz_take(in, 1);
-	u8 frame[MPA_STARTUP_LEN];
+	u8 frame[MPA_FRAME_LEN];
 
 	memcpy(frame, keys[kind & 1], MPA_KEY_LEN);
 	for (u32 i = MPA_KEY_LEN; i < sizeof(frame); i++)
@@ -46,15 +46,15 @@ static void fields(struct fuzz_input *in)
 
 static void round_trip(struct fuzz_input *in)
 {
-	enum mpa_startup_kind kind = fuzz_take(in, 1) & 1;
-	struct mpa_startup sent = {
+	enum mpa_frame_kind kind = fuzz_take(in, 1) & 1;
+	struct mpa_frame sent = {
 		.flags = fuzz_take(in, 1) &
 			 (MPA_PEER_MARKERS | MPA_PEER_CRC | MPA_PEER_REJECTED |
 			  MPA_PEER_ENHANCED),
 		.revision = fuzz_take(in, 1),
 		.private_len = fuzz_take(in, 2),
 	};
-	u8 frame[MPA_STARTUP_LEN];
+	u8 frame[MPA_FRAME_LEN];
 	struct model_frame seen;
 	bool long_enough, rejects;
 
@@ -64,7 +64,7 @@ static void round_trip(struct fuzz_input *in)
 		sent.flags &= ~MPA_PEER_REJECTED;
 	if (sent.revision < 2)
 		sent.flags &= ~MPA_PEER_ENHANCED;
-	mpa_startup_put(frame, kind, &sent);
+	mpa_frame_put(frame, kind, &sent);
 	EXPECT_OCTETS((const u8 *)keys[kind], frame, MPA_KEY_LEN, "key");
 	both_look(frame, sizeof(frame));
 

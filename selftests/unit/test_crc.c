@@ -172,7 +172,7 @@ static void crc_run_is_put_as_one_by_one(void)
 			fill(nr + 10);
 			memcpy(before, octets + (nr + 1) * len - MPA_CRC_LEN,
 			       MPA_CRC_LEN);
-			mpa_crc_put_run(octets, len, nr);
+			mpa_crc_put_many(octets, len, nr);
 			for (u32 j = 0; j < nr; j++) {
 				model_crc(octets + j * len, len - MPA_CRC_LEN,
 					  crc);
@@ -194,9 +194,9 @@ static void crc_run_ends_before_the_first_bad_fpdu(void)
 		u32 len = run_lens[i];
 
 		fill(30 + i);
-		mpa_crc_put_run(octets, len, RUN_FPDUS);
+		mpa_crc_put_many(octets, len, RUN_FPDUS);
 		for (u32 nr = 0; nr <= RUN_FPDUS; nr++)
-			EXPECT_EQ(nr, mpa_crc_match_run(octets, len, nr),
+			EXPECT_EQ(nr, mpa_crc_match_many(octets, len, nr),
 				  "good ones of %u octets", len);
 		/* One octet of one is wrong: first, middle, last, in the CRC */
 		for (u32 bad = 0; bad < RUN_FPDUS; bad++) {
@@ -206,7 +206,7 @@ static void crc_run_ends_before_the_first_bad_fpdu(void)
 				u8 *at = octets + bad * len + places[j];
 
 				*at ^= 0x10;
-				EXPECT_EQ(bad, mpa_crc_match_run(octets, len,
+				EXPECT_EQ(bad, mpa_crc_match_many(octets, len,
 								 RUN_FPDUS),
 					  "octet %u of FPDU %u of %u octets",
 					  places[j], bad, len);
@@ -222,12 +222,12 @@ static void crc_run_ends_before_the_first_of_two(void)
 	const u32 len = 1448;
 
 	fill(50);
-	mpa_crc_put_run(octets, len, RUN_FPDUS);
+	mpa_crc_put_many(octets, len, RUN_FPDUS);
 	for (u32 one = 0; one < RUN_FPDUS; one++) {
 		for (u32 two = one + 1; two < RUN_FPDUS; two++) {
 			octets[one * len + 7] ^= 1;
 			octets[two * len] ^= 1;
-			EXPECT_EQ(one, mpa_crc_match_run(octets, len,
+			EXPECT_EQ(one, mpa_crc_match_many(octets, len,
 							 RUN_FPDUS),
 				  "bad are %u and %u", one, two);
 			octets[one * len + 7] ^= 1;

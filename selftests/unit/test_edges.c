@@ -7,9 +7,9 @@
 static void expect_run(const struct mpa_fpdu *fpdu, u32 off,
 		       enum mpa_field field, u32 skip, u32 len)
 {
-	struct mpa_run run;
+	struct mpa_field_span run;
 
-	mpa_fpdu_run(fpdu, off, &run);
+	mpa_fpdu_field_at(fpdu, off, &run);
 	EXPECT_EQ(off, run.off, "run at %u: off", off);
 	EXPECT_EQ(field, run.field, "run at %u: field", off);
 	EXPECT_EQ(skip, run.skip, "run at %u: skip", off);
@@ -63,13 +63,13 @@ static void no_fpdu_is_longer_than_mpa_fpdu_max(void)
 static void layout_of_65535_octets_is_sound(void)
 {
 	struct mpa_fpdu fpdu;
-	struct mpa_run run;
+	struct mpa_field_span run;
 	u32 off = 0, ulpdu = 0;
 
 	mpa_fpdu_init(&fpdu, 0, 65535, true);
 	expect_fpdu(&fpdu, 65544 + 4 * 130, 130, 4);
 	while (off < fpdu.len) {
-		mpa_fpdu_run(&fpdu, off, &run);
+		mpa_fpdu_field_at(&fpdu, off, &run);
 		EXPECT_EQ(true, run.len > 0, "run at %u is not empty", off);
 		if (run.field == MPA_FIELD_ULPDU)
 			ulpdu += run.len;

@@ -270,7 +270,7 @@ static void model_and_floor_agree_on_startup_frames(void)
 	static const char *const keys[] = {
 		"MPA ID Req Frame", "MPA ID Rep Frame",
 	};
-	u8 frame[MPA_STARTUP_LEN];
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 i = 0; i < unit_streams; i++) {
 		state = unit_seed + i;

@@ -22,23 +22,23 @@ static const u8 keys[][MPA_KEY_LEN] = {
 
 static const char *const names[] = { "request", "reply" };
 
-static const enum mpa_startup_kind kinds[] = { MPA_REQUEST, MPA_REPLY };
+static const enum mpa_frame_kind kinds[] = { MPA_REQUEST, MPA_REPLY };
 
 /* In a block of just that size, so that reading past it is seen. */
-static enum mpa_startup_verdict parse_exactly(const u8 *frame, u32 len,
-					      enum mpa_startup_kind kind,
-					      struct mpa_startup *startup)
+static enum mpa_frame_verdict parse_exactly(const u8 *frame, u32 len,
+					      enum mpa_frame_kind kind,
+					      struct mpa_frame *startup)
 {
-	enum mpa_startup_verdict verdict;
+	enum mpa_frame_verdict verdict;
 	u8 *copy = kmalloc(len ? len : 1, GFP_KERNEL);
 
 	memcpy(copy, frame, len);
-	verdict = mpa_startup_parse(copy, len, kind, startup);
+	verdict = mpa_frame_parse(copy, len, kind, startup);
 	kfree(copy);
 	return verdict;
 }
 
-static void make_frame(u8 *frame, enum mpa_startup_kind kind, u8 flags, u8 rev,
+static void make_frame(u8 *frame, enum mpa_frame_kind kind, u8 flags, u8 rev,
 		       u16 pd_length)
 {
 	memcpy(frame, keys[kind], MPA_KEY_LEN);
@@ -50,17 +50,17 @@ static void make_frame(u8 *frame, enum mpa_startup_kind kind, u8 flags, u8 rev,
 
 static void startup_frames_look_as_in_figure8(void)
 {
-	static const struct mpa_startup startup = {
+	static const struct mpa_frame startup = {
 		.flags = MPA_PEER_MARKERS | MPA_PEER_REJECTED,
 		.revision = 1,
 		.private_len = 0x0102,
 	};
-	u8 expected[MPA_STARTUP_LEN], frame[MPA_STARTUP_LEN];
+	u8 expected[MPA_FRAME_LEN], frame[MPA_FRAME_LEN];
 
 	for (u32 i = 0; i < ARRAY_SIZE(kinds); i++) {
 		memcpy(expected, keys[kinds[i]], MPA_KEY_LEN);
 		memcpy(expected + MPA_KEY_LEN, "\xa0\x01\x01\x02", 4);
-		mpa_startup_put(frame, kinds[i], &startup);
+		mpa_frame_put(frame, kinds[i], &startup);
 		EXPECT_OCTETS(expected, frame, sizeof(frame), "%s", names[i]);
 	}
 }
@@ -76,27 +76,27 @@ static void startup_flags_are_m_c_r_and_s(void)
 static void startup_put_leaves_private_data_alone(void)
 {
 	static const u8 behind[] = { 0x5a, 0x5a, 0x5a, 0x5a };
-	static const struct mpa_startup startup = {
+	static const struct mpa_frame startup = {
 		.revision = 1,
 		.private_len = 4,
 	};
-	u8 frame[MPA_STARTUP_LEN + sizeof(behind)];
+	u8 frame[MPA_FRAME_LEN + sizeof(behind)];
 
 	memset(frame, 0x5a, sizeof(frame));
-	mpa_startup_put(frame, MPA_REQUEST, &startup);
-	EXPECT_OCTETS(behind, frame + MPA_STARTUP_LEN, sizeof(behind),
+	mpa_frame_put(frame, MPA_REQUEST, &startup);
+	EXPECT_OCTETS(behind, frame + MPA_FRAME_LEN, sizeof(behind),
 		      "octets behind the fixed part");
 }
 
-static void round_trip(enum mpa_startup_kind kind,
-		       const struct mpa_startup *startup)
+static void round_trip(enum mpa_frame_kind kind,
+		       const struct mpa_frame *startup)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup seen;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame seen;
 
 	memset(&seen, 0xee, sizeof(seen));
-	mpa_startup_put(frame, kind, startup);
-	EXPECT_EQ(MPA_STARTUP_OK,
+	mpa_frame_put(frame, kind, startup);
+	EXPECT_EQ(MPA_FRAME_OK,
 		  parse_exactly(frame, sizeof(frame), kind, &seen),
 		  "verdict on a %s", names[kind]);
 	EXPECT_EQ(startup->flags, seen.flags, "flags of a %s", names[kind]);
@@ -112,7 +112,7 @@ static void startup_frames_survive_the_round_trip(void)
 	static const u8 reply_flags[] = {
 		0, M, C, M | C, R, R | M, R | C, R | M | C
 	};
-	struct mpa_startup startup;
+	struct mpa_frame startup;
 
 	for (u32 len = 0; len <= MPA_PRIVATE_DATA_MAX; len++) {
 		for (u32 rev = 0; rev < 256; rev += len % 32 ? 85 : 1) {
@@ -132,14 +132,14 @@ static void startup_frames_survive_the_round_trip(void)
 
 static void startup_asks_for_more_while_all_is_right(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 i = 0; i < ARRAY_SIZE(kinds); i++) {
 		/* A PD_Length that is too long, but not there yet. */
 		make_frame(frame, kinds[i], C, 1, 0xffff);
-		for (u32 len = 0; len < MPA_STARTUP_LEN; len++) {
-			EXPECT_EQ(MPA_STARTUP_MORE,
+		for (u32 len = 0; len < MPA_FRAME_LEN; len++) {
+			EXPECT_EQ(MPA_FRAME_MORE,
 				  parse_exactly(frame, len, kinds[i], &startup),
 				  "verdict on %u octets of a %s", len, names[i]);
 		}
@@ -149,8 +149,8 @@ static void startup_asks_for_more_while_all_is_right(void)
 /* Whatever value, whichever octet, however much has come in. */
 static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		const u8 *other = keys[!k];
@@ -167,8 +167,8 @@ static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 								 &startup);
 
 					EXPECT_EQ(len <= at ?
-						  MPA_STARTUP_MORE :
-						  MPA_STARTUP_BAD_KEY, seen,
+						  MPA_FRAME_MORE :
+						  MPA_FRAME_BAD_KEY, seen,
 						  "verdict on %u octets of a %s with octet %u wrong",
 						  len, names[k], at);
 				}
@@ -180,14 +180,14 @@ static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 static void startup_tells_the_frame_of_its_own_role(void)
 {
 	const u32 differs = 9;
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		make_frame(frame, kinds[!k], C, 1, 0);
 		for (u32 len = 0; len <= sizeof(frame); len++) {
-			EXPECT_EQ(len <= differs ? MPA_STARTUP_MORE :
-						   MPA_STARTUP_SAME_KEY,
+			EXPECT_EQ(len <= differs ? MPA_FRAME_MORE :
+						   MPA_FRAME_SAME_KEY,
 				  parse_exactly(frame, len, kinds[k], &startup),
 				  "verdict on %u octets where a %s is due",
 				  len, names[k]);
@@ -197,8 +197,8 @@ static void startup_tells_the_frame_of_its_own_role(void)
 			make_frame(frame, kinds[!k], C, 1, 0);
 			frame[at] ^= 0x20;
 			for (u32 len = differs + 1; len <= sizeof(frame); len++) {
-				EXPECT_EQ(len <= at ? MPA_STARTUP_SAME_KEY :
-						      MPA_STARTUP_BAD_KEY,
+				EXPECT_EQ(len <= at ? MPA_FRAME_SAME_KEY :
+						      MPA_FRAME_BAD_KEY,
 					  parse_exactly(frame, len, kinds[k],
 							&startup),
 					  "verdict on %u octets, octet %u of neither key",
@@ -210,15 +210,15 @@ static void startup_tells_the_frame_of_its_own_role(void)
 
 static void startup_limits_private_data_to_512_octets(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 len = 0; len <= 65535; len++) {
 			make_frame(frame, kinds[k], C, 1, len);
-			EXPECT_EQ(len <= 512 ? MPA_STARTUP_OK :
-					       MPA_STARTUP_BAD_LEN,
-				  mpa_startup_parse(frame, sizeof(frame),
+			EXPECT_EQ(len <= 512 ? MPA_FRAME_OK :
+					       MPA_FRAME_BAD_LEN,
+				  mpa_frame_parse(frame, sizeof(frame),
 						    kinds[k], &startup),
 				  "verdict on a %s with PD_Length %u",
 				  names[k], len);
@@ -231,15 +231,15 @@ static void startup_limits_private_data_to_512_octets(void)
 
 static void startup_ignores_reserved_bits(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 flags = 0; flags < 256; flags++) {
 			u8 known = kinds[k] == MPA_REQUEST ? M | C : M | C | R;
 
 			make_frame(frame, kinds[k], flags, 1, 0);
-			EXPECT_EQ(MPA_STARTUP_OK,
+			EXPECT_EQ(MPA_FRAME_OK,
 				  parse_exactly(frame, sizeof(frame), kinds[k],
 						&startup),
 				  "verdict on a %s with flags 0x%02x",
@@ -253,43 +253,43 @@ static void startup_ignores_reserved_bits(void)
 
 static void startup_ignores_r_in_a_request(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	make_frame(frame, MPA_REQUEST, R, 1, 0);
-	EXPECT_EQ(MPA_STARTUP_OK,
-		  mpa_startup_parse(frame, sizeof(frame), MPA_REQUEST,
+	EXPECT_EQ(MPA_FRAME_OK,
+		  mpa_frame_parse(frame, sizeof(frame), MPA_REQUEST,
 				    &startup), "verdict on a request with R");
 	EXPECT_EQ(0, startup.flags, "its flags");
 }
 
 static void startup_keeps_r_of_a_reply(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	make_frame(frame, MPA_REPLY, R, 1, 0);
-	EXPECT_EQ(MPA_STARTUP_OK,
-		  mpa_startup_parse(frame, sizeof(frame), MPA_REPLY, &startup),
+	EXPECT_EQ(MPA_FRAME_OK,
+		  mpa_frame_parse(frame, sizeof(frame), MPA_REPLY, &startup),
 		  "verdict on a reply with R");
 	EXPECT_EQ(MPA_PEER_REJECTED, startup.flags, "its flags");
 }
 
 static void startup_reads_no_private_data(void)
 {
-	static u8 frame[MPA_STARTUP_MAX];
-	struct mpa_startup startup;
+	static u8 frame[MPA_FRAME_MAX];
+	struct mpa_frame startup;
 
 	/* The octets counted are there, but need not lie behind the frame. */
 	make_frame(frame, MPA_REPLY, M | C, 1, 512);
-	for (u32 len = MPA_STARTUP_LEN; len <= MPA_STARTUP_MAX; len++) {
-		u8 *fixed = kmalloc(MPA_STARTUP_LEN, GFP_KERNEL);
+	for (u32 len = MPA_FRAME_LEN; len <= MPA_FRAME_MAX; len++) {
+		u8 *fixed = kmalloc(MPA_FRAME_LEN, GFP_KERNEL);
 		u32 seen;
 
-		memcpy(fixed, frame, MPA_STARTUP_LEN);
-		seen = mpa_startup_parse(fixed, len, MPA_REPLY, &startup);
+		memcpy(fixed, frame, MPA_FRAME_LEN);
+		seen = mpa_frame_parse(fixed, len, MPA_REPLY, &startup);
 		kfree(fixed);
-		EXPECT_EQ(MPA_STARTUP_OK, seen, "verdict on %u octets", len);
+		EXPECT_EQ(MPA_FRAME_OK, seen, "verdict on %u octets", len);
 		EXPECT_EQ(512, startup.private_len, "PD_Length");
 	}
 }
@@ -297,13 +297,13 @@ static void startup_reads_no_private_data(void)
 /* RFC 6581 section 6; before revision 2 the bit is reserved. */
 static void startup_keeps_s_from_revision_2_on(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 rev = 0; rev < 256; rev++) {
 			make_frame(frame, kinds[k], S | C, rev, 4);
-			EXPECT_EQ(MPA_STARTUP_OK,
+			EXPECT_EQ(MPA_FRAME_OK,
 				  parse_exactly(frame, sizeof(frame), kinds[k],
 						&startup),
 				  "verdict on a %s of revision %u", names[k],
@@ -318,15 +318,15 @@ static void startup_keeps_s_from_revision_2_on(void)
 
 static void startup_ignores_reserved_bits_of_revision_2(void)
 {
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		u8 known = kinds[k] == MPA_REQUEST ? M | C | S : M | C | R | S;
 
 		for (u32 flags = 0; flags < 256; flags++) {
 			make_frame(frame, kinds[k], flags, 2, 4);
-			EXPECT_EQ(MPA_STARTUP_OK,
+			EXPECT_EQ(MPA_FRAME_OK,
 				  parse_exactly(frame, sizeof(frame), kinds[k],
 						&startup),
 				  "verdict on a %s with flags 0x%02x",
@@ -342,8 +342,8 @@ static void startup_ignores_reserved_bits_of_revision_2(void)
 static void startup_with_s_has_four_octets_of_private_data(void)
 {
 	static const u8 revisions[] = { 0, 1, 2, 3, 255 };
-	u8 frame[MPA_STARTUP_LEN];
-	struct mpa_startup startup;
+	u8 frame[MPA_FRAME_LEN];
+	struct mpa_frame startup;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 i = 0; i < ARRAY_SIZE(revisions); i++) {
@@ -353,8 +353,8 @@ static void startup_with_s_has_four_octets_of_private_data(void)
 
 				make_frame(frame, kinds[k], S, revisions[i],
 					   len);
-				EXPECT_EQ(bad ? MPA_STARTUP_BAD_LEN :
-						MPA_STARTUP_OK,
+				EXPECT_EQ(bad ? MPA_FRAME_BAD_LEN :
+						MPA_FRAME_OK,
 					  parse_exactly(frame, sizeof(frame),
 							kinds[k], &startup),
 					  "verdict on a %s of revision %u with S and PD_Length %u",
@@ -362,16 +362,16 @@ static void startup_with_s_has_four_octets_of_private_data(void)
 				/* A rejection without them is one all the same. */
 				make_frame(frame, MPA_REPLY, S | R,
 					   revisions[i], len);
-				EXPECT_EQ(len > 512 ? MPA_STARTUP_BAD_LEN :
-						      MPA_STARTUP_OK,
+				EXPECT_EQ(len > 512 ? MPA_FRAME_BAD_LEN :
+						      MPA_FRAME_OK,
 					  parse_exactly(frame, sizeof(frame),
 							MPA_REPLY, &startup),
 					  "verdict on a rejection of revision %u with S and PD_Length %u",
 					  revisions[i], len);
 				make_frame(frame, kinds[k], 0, revisions[i],
 					   len);
-				EXPECT_EQ(len > 512 ? MPA_STARTUP_BAD_LEN :
-						      MPA_STARTUP_OK,
+				EXPECT_EQ(len > 512 ? MPA_FRAME_BAD_LEN :
+						      MPA_FRAME_OK,
 					  parse_exactly(frame, sizeof(frame),
 							kinds[k], &startup),
 					  "verdict on a %s of revision %u without S and PD_Length %u",

@@ -115,7 +115,7 @@ static void check_layout(const struct vector *v)
 {
 	u8 marker[MPA_MARKER_LEN];
 	struct mpa_fpdu fpdu;
-	struct mpa_run run;
+	struct mpa_field_span run;
 
 	mpa_fpdu_init(&fpdu, v->pos, VECTOR_ULPDU, true);
 	EXPECT_EQ(v->pos, fpdu.pos, "pos");
@@ -125,7 +125,7 @@ static void check_layout(const struct vector *v)
 	EXPECT_EQ(v->marker_off ? 0 : MPA_MARKER_LEN, fpdu.head,
 		  "offset of ULPDU_Length");
 
-	mpa_fpdu_run(&fpdu, v->marker_off, &run);
+	mpa_fpdu_field_at(&fpdu, v->marker_off, &run);
 	EXPECT_EQ(MPA_FIELD_MARKER, run.field, "field at 0x%x", v->marker_off);
 	EXPECT_EQ(v->fpduptr, mpa_fpdu_ptr(&fpdu, v->marker_off), "FPDUPTR");
 	mpa_marker_put(marker, v->fpduptr);

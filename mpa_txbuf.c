@@ -6,10 +6,10 @@
 #include "mpa.h"
 
 /**
- * mpa_octets_reset() - drop all octets
+ * mpa_txbuf_reset() - drop all octets
  * @out:	the octets; none of them count for the socket any more
  */
-void mpa_octets_reset(struct mpa_octets *out)
+void mpa_txbuf_reset(struct mpa_txbuf *out)
 {
 	while (out->nr)
 		put_page(out->frag[--out->nr].bv_page);
@@ -25,11 +25,11 @@ void mpa_octets_reset(struct mpa_octets *out)
 }
 
 /**
- * mpa_octets_mark() - remember where octets end
+ * mpa_txbuf_mark() - remember where octets end
  * @out:	the octets
  * @mark:	filled in
  */
-void mpa_octets_mark(const struct mpa_octets *out, struct mpa_mark *mark)
+void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark)
 {
 	mark->nr = out->nr;
 	mark->last = out->nr ? out->frag[out->nr - 1].bv_len : 0;
@@ -41,11 +41,11 @@ void mpa_octets_mark(const struct mpa_octets *out, struct mpa_mark *mark)
 }
 
 /**
- * mpa_octets_rewind() - drop what has come since
+ * mpa_txbuf_rewind() - drop what has come since
  * @out:	the octets
- * @mark:	from mpa_octets_mark()
+ * @mark:	from mpa_txbuf_mark()
  */
-void mpa_octets_rewind(struct mpa_octets *out, const struct mpa_mark *mark)
+void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 {
 	while (out->nr > mark->nr)
 		put_page(out->frag[--out->nr].bv_page);
@@ -70,7 +70,7 @@ void mpa_octets_rewind(struct mpa_octets *out, const struct mpa_mark *mark)
 
 /* @n octets from the current page, behind what has been reserved. */
 static __always_inline int
-mpa_octets_grow(struct mpa_octets *out, struct page_frag *page, u32 n)
+mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 {
 	struct bio_vec *last = out->frag + out->nr - 1;
 
@@ -95,7 +95,7 @@ mpa_octets_grow(struct mpa_octets *out, struct page_frag *page, u32 n)
  * their ULPDUs that are copied: these, or what of them is behind a marker, shall
  * lie on a multiple of 8, or of 4 where octets of others are in front.
  */
-static u32 mpa_octets_start(const struct mpa_tx *tx,
+static u32 mpa_txbuf_start(const struct mpa_tx *tx,
 			    const struct page_frag *page)
 {
 	u32 want = tx->marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
@@ -110,10 +110,10 @@ static u32 mpa_octets_start(const struct mpa_tx *tx,
  * many pieces would need a fragment for each of them: from then on it has pages
  * to itself. They are small, as they all count for the socket.
  */
-static struct page_frag *mpa_octets_page(struct mpa_ctx *ctx)
+static struct page_frag *mpa_txbuf_page(struct mpa_ctx *ctx)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct mpa_octets *out = ctx->tx.out;
+	struct mpa_txbuf *out = ctx->tx.out;
 	const struct bio_vec *last = out->frag + out->nr - 1;
 
 	if (!mpa_tx_open(&ctx->tx))
@@ -124,7 +124,7 @@ static struct page_frag *mpa_octets_page(struct mpa_ctx *ctx)
 	return page;
 }
 
-static bool mpa_octets_refill(struct mpa_ctx *ctx, struct page_frag *page)
+static bool mpa_txbuf_refill(struct mpa_ctx *ctx, struct page_frag *page)
 {
 	struct page *fresh;
 
@@ -144,7 +144,7 @@ static bool mpa_octets_refill(struct mpa_ctx *ctx, struct page_frag *page)
 }
 
 /**
- * mpa_octets_reserve() - have room for more octets
+ * mpa_txbuf_reserve() - have room for more octets
  * @ctx:	the context
  * @len:	how many, a multiple of 4, or the last ones
  *
@@ -152,24 +152,24 @@ static bool mpa_octets_refill(struct mpa_ctx *ctx, struct page_frag *page)
  * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an
  * FPDU has.
  */
-int mpa_octets_reserve(struct mpa_ctx *ctx, u32 len)
+int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 {
-	struct page_frag *page = mpa_octets_page(ctx);
-	struct mpa_octets *out = ctx->tx.out;
+	struct page_frag *page = mpa_txbuf_page(ctx);
+	struct mpa_txbuf *out = ctx->tx.out;
 	int err;
 
 	len = round_up(out->len + len, 4);
 	while (out->room < len) {
 		u32 n;
 
-		page->offset = mpa_octets_start(&ctx->tx, page);
-		if (!mpa_octets_refill(ctx, page))
+		page->offset = mpa_txbuf_start(&ctx->tx, page);
+		if (!mpa_txbuf_refill(ctx, page))
 			return -ENOBUFS;
-		page->offset = mpa_octets_start(&ctx->tx, page);
+		page->offset = mpa_txbuf_start(&ctx->tx, page);
 		/* No field of an FPDU lies in two pieces of memory. */
 		n = min(len - out->room,
 			round_down(page->size - page->offset, 4));
-		err = mpa_octets_grow(out, page, n);
+		err = mpa_txbuf_grow(out, page, n);
 		if (err)
 			return err;
 	}
@@ -177,24 +177,24 @@ int mpa_octets_reserve(struct mpa_ctx *ctx, u32 len)
 }
 
 /**
- * mpa_octets_run() - memory for octets that lie side by side
+ * mpa_txbuf_span() - memory for octets that lie side by side
  * @ctx:	the context; all that is reserved has been filled
  * @page:	the task's page fragment
  * @len:	how many, a multiple of 4
  *
- * They are not taken before mpa_octets_take().
+ * They are not taken before mpa_txbuf_commit().
  *
  * Context: process, socket lock held.
  * Return: where they are to be put, or NULL: not without waste, or not at all.
  */
-u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
+u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 {
-	u32 offset = mpa_octets_start(&ctx->tx, page);
+	u32 offset = mpa_txbuf_start(&ctx->tx, page);
 
 	if (!page->page || offset + len > page->size) {
 		if (len > PAGE_SIZE || !mpa_pages_refill(ctx->sk, page, len))
 			return NULL;
-		offset = mpa_octets_start(&ctx->tx, page);
+		offset = mpa_txbuf_start(&ctx->tx, page);
 		if (offset + len > page->size)
 			return NULL;
 	}
@@ -203,7 +203,7 @@ u8 *mpa_octets_run(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 }
 
 /* All that is reserved has been filled. */
-static void mpa_octets_filled(struct mpa_octets *out)
+static void mpa_txbuf_filled(struct mpa_txbuf *out)
 {
 	out->len = out->room;
 	out->cur = out->nr - 1;
@@ -211,7 +211,7 @@ static void mpa_octets_filled(struct mpa_octets *out)
 }
 
 /**
- * mpa_octets_take() - the octets of mpa_octets_run() are filled in
+ * mpa_txbuf_commit() - the octets of mpa_txbuf_span() are filled in
  * @ctx:	the context
  * @page:	the same
  * @len:	as many
@@ -219,21 +219,21 @@ static void mpa_octets_filled(struct mpa_octets *out)
  * Context: process, socket lock held all the time since.
  * Return: 0 or -EMSGSIZE.
  */
-int mpa_octets_take(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
+int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 {
-	int err = mpa_octets_grow(ctx->tx.out, page, len);
+	int err = mpa_txbuf_grow(ctx->tx.out, page, len);
 
 	if (!err)
-		mpa_octets_filled(ctx->tx.out);
+		mpa_txbuf_filled(ctx->tx.out);
 	return err;
 }
 
 /**
- * mpa_octets_tail() - where the next octet goes
+ * mpa_txbuf_tail() - where the next octet goes
  * @out:	octets with room reserved
  * @run:	set to how many octets lie there side by side
  */
-u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run)
+u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *run)
 {
 	struct bio_vec *frag = out->frag + out->cur;
 
@@ -246,23 +246,23 @@ u8 *mpa_octets_tail(struct mpa_octets *out, u32 *run)
 }
 
 /**
- * mpa_octets_advance() - octets have been put at the tail
+ * mpa_txbuf_advance() - octets have been put at the tail
  * @out:	the octets
  * @n:		how many
  */
-void mpa_octets_advance(struct mpa_octets *out, u32 n)
+void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n)
 {
 	out->len += n;
 	out->cur_off += n;
 }
 
 /**
- * mpa_octets_held() - memory that octets take
+ * mpa_txbuf_memory() - memory that octets take
  * @out:	the octets; TCP has none of them
  *
  * Of a page that others use as well only what is taken of it, as TCP counts.
  */
-u32 mpa_octets_held(const struct mpa_octets *out)
+u32 mpa_txbuf_memory(const struct mpa_txbuf *out)
 {
 	u32 held = out->room;
 
@@ -272,13 +272,13 @@ u32 mpa_octets_held(const struct mpa_octets *out)
 }
 
 /**
- * mpa_octets_crc() - CRC of octets
+ * mpa_txbuf_crc() - CRC of octets
  * @out:	the octets
  * @at:		the first of them
  *
  * Return: for mpa_crc_put().
  */
-u32 mpa_octets_crc(struct mpa_octets *out, u32 at)
+u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at)
 {
 	u32 crc = MPA_CRC_INIT, start = 0, i;
 
