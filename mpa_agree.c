@@ -4,49 +4,50 @@
  * appendix C, RFC 6581 section 9.
  */
 
-#include "mpa.h"
+#include "compat.h"
+#include "mpa_proto.h"
 
 /*
  * The revision to go on with, or -1. Appendix C: the Rev fields of request and
  * reply may differ, where one peer is of the RDMA Consortium's kind and the
  * other permissive. RFC 6581 section 6: who speaks 2 serves 1 as well.
  */
-static int mpa_agree_revision(const struct mpa_params *params, u8 theirs)
+static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 {
-	bool initiator = params->role == MPA_ROLE_INITIATOR;
+	bool initiator = offer->role == MPA_ROLE_INITIATOR;
 
-	if (!params->revision)
+	if (!offer->revision)
 		return !theirs || (!initiator && theirs <= 2) ? 0 : -1;
-	/* Who wants enhanced setup gets that or none. */
-	if (initiator && params->flags & MPA_START_ENHANCED)
-		return theirs == params->revision ? theirs : -1;
+	/* An initiator that asks for enhanced setup accepts nothing else. */
+	if (initiator && offer->flags & MPA_START_ENHANCED)
+		return theirs == offer->revision ? theirs : -1;
 	if (!theirs)
-		return params->flags & MPA_START_PERMISSIVE ? 0 : -1;
-	return theirs <= params->revision ? theirs : -1;
+		return offer->flags & MPA_START_PERMISSIVE ? 0 : -1;
+	return theirs <= offer->revision ? theirs : -1;
 }
 
 /**
- * mpa_agree_judge() - whether the peer's frame is one to go on with
- * @params:	what we want
- * @startup:	what the peer's frame says
+ * mpa_agree_revision() - whether the peer's frame is one to go on with
+ * @offer:	what we want
+ * @frame:	the peer's frame
  *
  * Return: the revision to go on with, or -1.
  */
-int mpa_agree_judge(const struct mpa_params *params,
-		    const struct mpa_frame *startup)
+int mpa_agree_revision(const struct mpa_offer *offer,
+		       const struct mpa_frame *frame)
 {
-	/* Rule 3 of section 7.1.2, first of all: nothing has to fit. */
-	if (startup->flags & MPA_PEER_REJECTED)
-		return params->revision;
+	/* Rule 3 of section 7.1.2: a rejection counts whatever else it says. */
+	if (frame->flags & MPA_PEER_REJECTED)
+		return offer->revision;
 	/* RFC 6581 section 10: enhanced is answered enhanced, else not. */
-	if (params->role == MPA_ROLE_INITIATOR &&
-	    !(params->flags & MPA_START_ENHANCED) !=
-	    !(startup->flags & MPA_PEER_ENHANCED))
+	if (offer->role == MPA_ROLE_INITIATOR &&
+	    !(offer->flags & MPA_START_ENHANCED) !=
+	    !(frame->flags & MPA_PEER_ENHANCED))
 		return -1;
 	/* Revision 0 has no enhanced reply. */
-	if (!params->revision && startup->flags & MPA_PEER_ENHANCED)
+	if (!offer->revision && frame->flags & MPA_PEER_ENHANCED)
 		return -1;
-	return mpa_agree_revision(params, startup->revision);
+	return mpa_agree_rev(offer, frame->revision);
 }
 
 /**
@@ -124,7 +125,7 @@ u16 mpa_agree_depth(u16 depth, u32 control)
 
 /**
  * mpa_agree_reply() - what an enhanced reply says
- * @params:	how we were started
+ * @offer:	how we were started
  * @ours:	the depths that we reply with
  * @theirs:	what the request says
  * @reject:	the reply rejects it
@@ -133,15 +134,15 @@ u16 mpa_agree_depth(u16 depth, u32 control)
  * RFC 6581 sections 9.1 and 9.2: A as in the request, our ORD at most the peer's
  * IRD.
  */
-void mpa_agree_reply(const struct mpa_params *params,
-		     const struct mpa_params *ours,
+void mpa_agree_reply(const struct mpa_offer *offer,
+		     const struct mpa_offer *ours,
 		     const struct mpa_enhanced *theirs, bool reject,
 		     struct mpa_enhanced *reply)
 {
 	reply->control = 0;
 	if (theirs->control & MPA_START_P2P)
 		reply->control = MPA_START_P2P |
-				 mpa_agree_offer(params->flags,
+				 mpa_agree_offer(offer->flags,
 						 theirs->control, ours->ird);
 	reply->ird = theirs->ord == MPA_DEPTH_BY_USER ? MPA_DEPTH_BY_USER :
 		     mpa_agree_depth(ours->ird, reply->control);

@@ -10,16 +10,17 @@
 
 #include "mpa.h"
 
-static void mpa_align_read_tail(struct mpa_ctx *ctx, struct mpa_slot *slot)
+static void mpa_align_read_tail(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_slot *slot = &tx->slot;
 	struct mpa_tail tail;
 
 	mpa_tcp_tail(ctx->sk, &tail);
 	slot->used = 0;
 	slot->frags = 0;
 	slot->end = tail.open;
-	/* Not ours, or EMSS has changed, or TCP has cut elsewhere. */
+	/* The tail is not as we laid it out: start a new skb. */
 	if (!tail.open || tx->tail_emss != slot->emss ||
 	    tail.len % slot->emss != tx->tail_used)
 		return;
@@ -31,38 +32,39 @@ static void mpa_align_read_tail(struct mpa_ctx *ctx, struct mpa_slot *slot)
 /**
  * mpa_align_begin() - see how TCP will cut what it is given next
  * @ctx:	the context
- * @slot:	filled in
  * @emss:	from mpa_tcp_emss()
  *
  * It holds as long as the socket lock is held and TCP is given nothing.
  *
  * Context: process, socket lock held.
  */
-void mpa_align_begin(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 emss)
+void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 {
+	struct mpa_slot *slot = &ctx->tx.slot;
+
 	slot->emss = emss;
-	mpa_align_read_tail(ctx, slot);
+	mpa_align_read_tail(ctx);
 	slot->begun = slot->used;
 }
 
 /**
  * mpa_align_resume() - see it again, for FPDUs that have been laid out since
- * @ctx:	the context
- * @slot:	from mpa_align_begin(); TCP has been given nothing
- * @len:	octets of them
+ * @ctx:	the context; TCP has been given nothing since mpa_align_begin()
  *
  * Whatever TCP has sent meanwhile, FPDUs stay aligned that begin a segment, or
  * do not go on behind the one that they begin in.
  *
  * Context: process, socket lock held.
  */
-void mpa_align_resume(struct mpa_ctx *ctx, struct mpa_slot *slot, u32 len)
+void mpa_align_resume(struct mpa_ctx *ctx)
 {
-	mpa_align_read_tail(ctx, slot);
+	struct mpa_slot *slot = &ctx->tx.slot;
+
+	mpa_align_read_tail(ctx);
 	if (slot->emss != mpa_tcp_emss(ctx->sk))
-		mpa_align_break(slot);
+		mpa_align_break(&ctx->tx);
 	slot->begun = slot->used;
-	slot->used = (slot->begun + len) % slot->emss;
+	slot->used = (slot->begun + ctx->tx.out->len) % slot->emss;
 }
 
 /**
@@ -82,7 +84,7 @@ void mpa_align_retry(struct mpa_ctx *ctx)
 
 	if (!emss || out->split != MPA_SPLIT_NOT)
 		return;
-	used = (out->slot.begun + out->sent) % emss;
+	used = (ctx->tx.slot.begun + out->sent) % emss;
 	mpa_tcp_tail(ctx->sk, &tail);
 	if (!tail.open || tail.len % emss != used)
 		out->split = out->sent + (emss - used) % emss;
@@ -91,12 +93,12 @@ void mpa_align_retry(struct mpa_ctx *ctx)
 /**
  * mpa_align_fits() - an FPDU can follow in the segment, or it starts one
  * @tx:		sending
- * @slot:	where the segment stands
  * @len:	octets of the FPDU
  */
-bool mpa_align_fits(const struct mpa_tx *tx, const struct mpa_slot *slot,
-		    u32 len)
+bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 {
+	const struct mpa_slot *slot = &tx->slot;
+
 	if (!slot->used)
 		return true;
 	return tx->packing && len <= slot->emss - slot->used;
@@ -104,10 +106,12 @@ bool mpa_align_fits(const struct mpa_tx *tx, const struct mpa_slot *slot,
 
 /**
  * mpa_align_break() - end the segment that TCP's queue ends with
- * @slot:	where the segment stands; now at the start of the next
+ * @tx:	sending; the next FPDU is at the start of the next one
  */
-void mpa_align_break(struct mpa_slot *slot)
+void mpa_align_break(struct mpa_tx *tx)
 {
+	struct mpa_slot *slot = &tx->slot;
+
 	slot->end = true;
 	slot->begun = 0;
 	slot->used = 0;
@@ -117,17 +121,17 @@ void mpa_align_break(struct mpa_slot *slot)
 /**
  * mpa_align_given() - remember how what TCP is given is laid out
  * @ctx:	the context
- * @slot:	where its end stands
- * @len:	octets
  *
  * Context: process, socket lock held.
  */
-void mpa_align_given(struct mpa_ctx *ctx, const struct mpa_slot *slot, u32 len)
+void mpa_align_given(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
+	const struct mpa_slot *slot = &tx->slot;
 	bool oversize = tx->largest > slot->emss;
+	u32 len = tx->out->len;
 
-	/* What is behind an FPDU that was cut starts an skb. */
+	/* Behind an FPDU larger than a segment a new skb begins. */
 	tx->tail_emss = oversize ? 0 : slot->emss;
 	tx->tail_used = slot->used;
 	if (oversize)

@@ -6,7 +6,7 @@
 
 #include "mpa.h"
 
-/* FPDUs of a batch wait for the rest of it, if that lets one wait. */
+/* How long FPDUs of a batch are held for the rest of it. */
 #define MPA_HOLD_MAX		(HZ / 200 + 1)
 
 /**
@@ -25,26 +25,20 @@ void mpa_tx_drop_out(struct mpa_ctx *ctx)
 	mpa_txbuf_reset(out);
 }
 
-/*
- * Somebody else has given TCP octets since: the peer takes them for FPDUs, and
- * nothing that comes behind them can mend that.
- */
-static int mpa_tx_disturbed(struct mpa_ctx *ctx)
-{
-	ctx->tx.finished = true;
-	mpa_tcp_reset_on_close(ctx->sk);
-	mpa_tcp_fail(ctx->sk, EPROTO);
-	return -EPIPE;
-}
-
 static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct sock *sk = ctx->sk;
 	int err;
 
-	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk))
-		return mpa_tx_disturbed(ctx);
+	/*
+	 * Somebody else has given TCP octets since: the peer takes them for
+	 * FPDUs, and nothing that comes behind them can mend that.
+	 */
+	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
+		mpa_fail_sending(ctx, EPROTO);
+		return -EPIPE;
+	}
 	err = mpa_tcp_send(sk, tx->out, &tx->window, push);
 	tx->seq = mpa_tcp_write_seq(sk);
 	tx->seq_known = true;
@@ -65,7 +59,6 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
-	struct sock *sk = ctx->sk;
 	int err;
 
 	err = mpa_tx_to_tcp(ctx, push);
@@ -77,7 +70,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	mpa_tx_drop_out(ctx);
 	if (mpa_tx_stuck(tx)) {
 		mpa_tx_waits(tx, MPA_WAIT_NOT);
-		mpa_tcp_wake_writers(sk);
+		mpa_wake_writers(ctx);
 	}
 	return err;
 }
@@ -117,7 +110,7 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 	if (mpa_tx_push(ctx) == -EAGAIN || !tx->starved)
 		return;
 	WRITE_ONCE(tx->starved, false);
-	mpa_tcp_wake_writers(ctx->sk);
+	mpa_wake_writers(ctx);
 }
 
 /**
@@ -133,15 +126,14 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_slot *slot = &tx->out->slot;
 	int err;
 
 	if (mpa_tx_held(tx))
-		mpa_align_resume(ctx, slot, tx->out->len);
-	mpa_align_given(ctx, slot, tx->out->len);
+		mpa_align_resume(ctx);
+	mpa_align_given(ctx);
 	tx->largest = 0;
 	mpa_tx_waits(tx, MPA_WAIT_NOT);
-	if (slot->end)
+	if (tx->slot.end)
 		tx->out->split = 0;
 	err = mpa_tx_hand_over(ctx, push);
 	return err == -EAGAIN ? 0 : err;
@@ -157,7 +149,7 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
  */
 bool mpa_tx_may_hold(const struct mpa_tx *tx)
 {
-	const struct mpa_slot *slot = &tx->out->slot;
+	const struct mpa_slot *slot = &tx->slot;
 
 	return tx->largest <= slot->emss &&
 	       (!slot->begun || slot->begun + tx->out->len < slot->emss);
@@ -173,7 +165,7 @@ void mpa_tx_hold(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	if (tx->out->slot.end)
+	if (tx->slot.end)
 		mpa_tcp_end_segment(ctx->sk);
 	mpa_tx_waits(tx, MPA_WAIT_BATCH);
 	mpa_schedule_work(ctx, MPA_HOLD_MAX);

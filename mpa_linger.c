@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sockets that close(2) has left with octets that TCP has no memory for: how
- * many there may be. Nobody counts them among TCP's orphans, and no file does.
+ * Keeping sockets after close(2) while TCP has no memory for octets that were
+ * accepted, and a limit on how many. They are neither among TCP's orphans nor
+ * bound to an open file, so nothing else limits them.
  */
 
 #include <linux/cred.h>
@@ -10,9 +11,9 @@
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
 
-#include "mpa.h"
+#include "mpa_face.h"
 
-/* Of one user, and so many users. */
+/* Sockets of one user, and users. */
 #define MPA_LINGER_MAX		1024
 #define MPA_LINGERERS		256
 
@@ -33,8 +34,9 @@ static struct mpa_lingerer mpa_lingerers[MPA_LINGERERS];
 static DEFINE_SPINLOCK(mpa_linger_lock);
 
 /*
- * Who has opened the socket. In a user namespace of his own one user has many
- * numbers: they count as his. What root makes namespaces for are users as well.
+ * The user that the socket counts for: who has opened it. Inside a user
+ * namespace that an ordinary user has made, that user, whatever uid is used
+ * there; in one made by root, each uid by itself.
  */
 static struct mpa_lingerer mpa_linger_user(const struct sock *sk)
 {
@@ -70,14 +72,8 @@ static struct mpa_lingerer *mpa_lingerer_find(const struct mpa_lingerer *user)
 	return free;
 }
 
-/**
- * mpa_linger_enter() - count a socket that is going to linger
- * @ctx:	its context
- *
- * Context: process, in close(2), socket lock held.
- * Return: false when its user has too many; then it is not counted.
- */
-bool mpa_linger_enter(struct mpa_ctx *ctx)
+/* Count a socket. Return: false if its user has too many. */
+static bool mpa_linger_enter(struct mpa_ctx *ctx)
 {
 	struct mpa_lingerer user = mpa_linger_user(ctx->sk), *lingerer;
 	bool enters;
@@ -87,14 +83,14 @@ bool mpa_linger_enter(struct mpa_ctx *ctx)
 	enters = lingerer && lingerer->n < MPA_LINGER_MAX;
 	if (enters) {
 		lingerer->n++;
-		ctx->tx.lingerer = lingerer - mpa_lingerers;
+		ctx->lingerer = lingerer - mpa_lingerers;
 	}
 	spin_unlock(&mpa_linger_lock);
 	return enters;
 }
 
 /**
- * mpa_linger_leave() - undo mpa_linger_enter()
+ * mpa_linger_leave() - a socket does not count any more
  * @ctx:	its context
  *
  * Context: process.
@@ -102,6 +98,48 @@ bool mpa_linger_enter(struct mpa_ctx *ctx)
 void mpa_linger_leave(const struct mpa_ctx *ctx)
 {
 	spin_lock(&mpa_linger_lock);
-	mpa_lingerers[ctx->tx.lingerer].n--;
+	mpa_lingerers[ctx->lingerer].n--;
 	spin_unlock(&mpa_linger_lock);
+}
+
+/**
+ * mpa_linger_begin() - keep a socket that is being closed
+ * @ctx:	its context; @ctx->linger is set
+ *
+ * Context: process, in close(2), socket lock held.
+ * Return: false when its user has too many, or without memory for a struct
+ * socket.
+ */
+bool mpa_linger_begin(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+	kuid_t uid = sk->sk_uid;
+	struct socket *keeper;
+
+	if (!mpa_linger_enter(ctx))
+		return false;
+	if (sock_create_lite(sk->sk_family, sk->sk_type, sk->sk_protocol,
+			     &keeper)) {
+		mpa_linger_leave(ctx);
+		return false;
+	}
+	sock_graft(sk, keeper);
+	WRITE_ONCE(sk->sk_uid, uid);
+	ctx->linger = keeper;
+	return true;
+}
+
+/**
+ * mpa_linger_free() - free what mpa_linger_begin() has made
+ * @ctx:	the context, whose socket TCP has closed
+ *
+ * Context: process.
+ */
+void mpa_linger_free(struct mpa_ctx *ctx)
+{
+	struct socket *keeper = ctx->linger;
+
+	keeper->sk = NULL;
+	keeper->ops = NULL;
+	sock_release(keeper);
 }

@@ -7,16 +7,17 @@
 #include <linux/uio.h>
 
 #include "mpa.h"
+#include "mpa_pages.h"
 
 /* Where octets of a ULPDU come from: @user if they lie there side by side. */
-struct mpa_source {
+struct mpa_make_source {
 	const void __user *user;
 	struct iov_iter *iter;
 };
 
 /*
- * The memory is that of mpa_txbuf_span() or mpa_txbuf_tail(): what
- * copy_from_iter() has to check of it would be a tenth of a copy's work.
+ * The memory is that of mpa_txbuf_span() or mpa_txbuf_tail(), whose size is known:
+ * what copy_from_iter() checks of it would add a tenth to the work of a copy.
  */
 static __always_inline bool
 mpa_copy_from_iter(u8 *to, u32 n, struct iov_iter *from)
@@ -29,8 +30,10 @@ mpa_copy_from_iter(u8 *to, u32 n, struct iov_iter *from)
 	return false;
 }
 
-static __always_inline bool mpa_make_get(u8 *to, u32 n, struct mpa_source *from)
+static __always_inline bool mpa_make_get(void *arg, u8 *to, u32 n)
 {
+	struct mpa_make_source *from = arg;
+
 	if (!from->user)
 		return mpa_copy_from_iter(to, n, from->iter);
 	if (_copy_from_user(to, from->user, n))
@@ -51,44 +54,17 @@ static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 		put_unaligned(0, (u32 *)(p + len) - 1);
 }
 
-/*
- * A whole FPDU in one piece of memory, as nearly all of them are, but for its
- * CRC field.
- */
+/* An FPDU in one piece of memory, as nearly all of them are, but for its CRC. */
 static __always_inline int
-mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p, struct mpa_source *from)
+mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
+		struct mpa_make_source *from)
 {
-	u32 left = fpdu->ulpdu_len, run;
-	u32 off = mpa_fpdu_first_span(fpdu, &run);
-
-	if (fpdu->head)
-		mpa_marker_put(p, 0);
-	put_unaligned_be16(left, p + fpdu->head);
-
-	for (; left > run; run = MPA_MARKER_GAP) {
-		if (!mpa_make_get(p + off, run, from))
-			return -EFAULT;
-		left -= run;
-		off += run;
-		mpa_marker_put(p + off, off - fpdu->head);
-		off += MPA_MARKER_LEN;
-	}
-	if (left && !mpa_make_get(p + off, left, from))
-		return -EFAULT;
-
-	/* The pad, and a marker behind it. */
-	off += left;
-	while (off % 4)
-		p[off++] = 0;
-	if (off < fpdu->len - MPA_CRC_LEN)
-		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
-	return 0;
+	return mpa_fpdu_fill_in(fpdu, p, mpa_make_get, from) ? 0 : -EFAULT;
 }
 
 /*
- * Go on with an FPDU from where it is: put fields that are ours, take ULPDU
- * octets from @from, and stop in front of octet @end. It begins with octet @at
- * of what TCP will be given.
+ * Continue an FPDU: write fields of the framing, take ULPDU octets from @from,
+ * and stop before octet @end. The FPDU begins with octet @at of the buffer.
  */
 static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			 u32 at, u32 end, struct iov_iter *from)
@@ -163,7 +139,7 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 	mpa_txbuf_mark(tx->out, &mark);
 	err = mpa_make_copy(ctx, fpdu, at, from, last);
-	/* TCP takes finished ones at once, and counts them itself. */
+	/* Finished FPDUs are charged when TCP takes them. */
 	if (!err && !last)
 		err = mpa_tcp_charge(ctx->sk, tx->out,
 				     mpa_txbuf_memory(tx->out));
@@ -176,7 +152,7 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   struct iov_iter *from, u32 n, bool last)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct mpa_source source = { .iter = from };
+	struct mpa_make_source source = { .iter = from };
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 	u8 *p;
@@ -245,28 +221,25 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 	mpa_make_count(tx, fpdu->len, 1);
 	tx->ulpdu_len = 0;
-	tx->ulpdus += !!fpdu->ulpdu_len;
-	tx->octets += fpdu->ulpdu_len;
-	tx->markers += fpdu->markers;
+	mpa_count_made(tx, !!fpdu->ulpdu_len, fpdu->ulpdu_len, fpdu->markers);
 	return 0;
 }
 
 /*
- * Runs of FPDUs: CRCs of a few at a time, while they are in the first level of
- * the cache; of what has been copied, whatever a user does to his memory.
+ * Many FPDUs: CRCs are computed a few at a time, while they are in the L1
+ * cache, and over the copy, so that a user who writes to his memory meanwhile
+ * does no harm.
  */
 
 /* FPDUs without markers, one behind the other. Return: how many. */
 static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
-			  struct mpa_source *from, u32 ulpdu_len, u32 max)
+			  struct mpa_make_source *from, u32 ulpdu_len, u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
 
 	for (nr = 0; nr < max; nr++) {
-		/* The pad, and a few octets that others come over. */
-		put_unaligned(0, (u32 *)(p + len) - 2);
-		put_unaligned_be16(ulpdu_len, p);
-		if (!mpa_make_get(p + MPA_LENGTH_LEN, ulpdu_len, from))
+		mpa_fpdu_put_plain(p, len, ulpdu_len);
+		if (!mpa_make_get(from, p + MPA_LENGTH_LEN, ulpdu_len))
 			break;
 		p += len;
 		if (++open < together)
@@ -280,7 +253,7 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 
 /* FPDUs of one length with markers. Return: how many. */
 static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
-			   struct mpa_source *from, u32 *octets, u32 max)
+			   struct mpa_make_source *from, u32 *octets, u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
 	u32 left = *octets, pos = tx->pos;
@@ -291,7 +264,7 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
 		    fpdu.ulpdu_len > left ||
 		    mpa_make_linear(&fpdu, p, from))
 			break;
-		tx->markers += fpdu.markers;
+		mpa_count_made(tx, 0, 0, fpdu.markers);
 		left -= fpdu.ulpdu_len;
 		pos += len;
 		p += len;
@@ -325,13 +298,13 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct mpa_source source = { .iter = from };
+	struct mpa_make_source source = { .iter = from };
 	size_t run, left = iov_iter_count(from);
 	struct mpa_tx *tx = &ctx->tx;
 	u32 nr;
 	u8 *p;
 
-	/* If it is in no program's memory, all of it can be got. */
+	/* NULL for the kernel's memory: then all octets count. */
 	source.user = mpa_iter_span(from, &run);
 	p = run ? mpa_txbuf_span(ctx, page, len) : NULL;
 	if (!p)
@@ -355,7 +328,6 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	if (!octets)
 		return 0;
 	mpa_make_count(tx, len, nr);
-	tx->ulpdus += nr;
-	tx->octets += octets;
+	mpa_count_made(tx, nr, octets, 0);
 	return octets;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that FPDUs are made in, used again when the peer has what was in them.
+ * Pages for making FPDUs, used again once the peer has acknowledged their
+ * octets.
  *
- * Making a page costs about as much as computing the CRC of what goes into it,
- * as the kernel may clear it. Each processor keeps a few. It gives them back
- * when it has not used any for a while, and at once when memory is short.
+ * Allocating a page costs about as much as computing the CRC of its octets, as
+ * the kernel may clear it. Each processor keeps a few, and gives them back when
+ * it has not used any for a while, or when memory is short.
  */
 
 #include <linux/mm.h>
@@ -13,7 +14,7 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
-#include "mpa.h"
+#include "mpa_pages.h"
 
 /* What skb_page_frag_refill() makes if it can: 32 KiB, or one page. */
 #define MPA_PAGES_ORDER		get_order(32768)
@@ -42,8 +43,8 @@ struct mpa_pages {
 };
 
 static DEFINE_PER_CPU(struct mpa_pages, mpa_pages);
-static void mpa_pages_look(struct work_struct *work);
-static DECLARE_DELAYED_WORK(mpa_pages_work, mpa_pages_look);
+static void mpa_pages_trim(struct work_struct *work);
+static DECLARE_DELAYED_WORK(mpa_pages_work, mpa_pages_trim);
 
 static struct page **mpa_pages_at(struct mpa_pages *pages, u32 i)
 {
@@ -88,7 +89,7 @@ static struct page *mpa_pages_get(void)
 	return page;
 }
 
-/* Keep a page, if there is no room instead of the oldest that is in use. */
+/* Keep a page; if there is no room, in place of the oldest in use. */
 static void mpa_pages_keep(struct page *page)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
@@ -122,7 +123,7 @@ static u32 mpa_pages_drop(struct mpa_pages *pages, u32 *max)
 	return nr;
 }
 
-static void mpa_pages_look(struct work_struct *work)
+static void mpa_pages_trim(struct work_struct *work)
 {
 	bool left = false;
 	int cpu;

@@ -10,25 +10,27 @@
 #include <linux/sysctl.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
+#include <net/sock.h>
 
-#include "mpa.h"
+#include "compat.h"
+#include "mpa_net.h"
 
-/* Users whose numbers fall together share gates, and so do a user's ports. */
-#define MPA_GATE_USERS		8
-#define MPA_GATE_PORTS		32
-#define MPA_GATES		(MPA_GATE_USERS * MPA_GATE_PORTS)
+/* Users share buckets by hash, and so do the ports of a user. */
+#define MPA_BUCKET_USERS		8
+#define MPA_BUCKET_PORTS		32
+#define MPA_BUCKETS		(MPA_BUCKET_USERS * MPA_BUCKET_PORTS)
 
-/* Time in which a request that has begun must go on to its end. */
+/* Time for a request that has begun to arrive completely. */
 #define MPA_REQUEST_TIME	(2 * HZ)
 
 /**
- * struct mpa_gate - responders in startup at a port of a user, or at several
+ * struct mpa_bucket - responders in startup at a port of a user, or at several
  * @silent:	those that have heard nothing, the oldest first
  * @begun:	those that have heard a part of a request, the first to do so
  *		first
  * @n:		how many there are
  */
-struct mpa_gate {
+struct mpa_bucket {
 	struct list_head silent;
 	struct list_head begun;
 	unsigned int n;
@@ -39,14 +41,14 @@ struct mpa_gate {
  * @crc_optional: connections may do without CRCs if both peers want to
  * @startup_timeout_ms: longest time that the startup phase may take
  * @startup_max: responders in the startup phase, at most
- * @seed:	who shares a gate, nobody outside knows
+ * @seed:	who shares a bucket, nobody outside knows
  * @lock:	for what follows and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
  * @initiators:	initiators in startup
  * @responders:	responders in startup
  * @ousted:	responders that had to make room, so far
  * @of_user:	where responders are, by user
- * @gate:	and for each user by local port
+ * @bucket:	and for each user by local port
  * @header:	of the sysctls
  */
 struct mpa_policy {
@@ -58,8 +60,8 @@ struct mpa_policy {
 	unsigned int initiators;
 	unsigned int responders;
 	unsigned long ousted;
-	unsigned int of_user[MPA_GATE_USERS];
-	struct mpa_gate gate[MPA_GATES];
+	unsigned int of_user[MPA_BUCKET_USERS];
+	struct mpa_bucket bucket[MPA_BUCKETS];
 	struct ctl_table_header *header;
 };
 
@@ -107,9 +109,9 @@ static int __net_init mpa_policy_net_init(struct net *net)
 	policy->startup_max = 4096;
 	policy->seed = get_random_u32();
 	spin_lock_init(&policy->lock);
-	for (i = 0; i < MPA_GATES; i++) {
-		INIT_LIST_HEAD(&policy->gate[i].silent);
-		INIT_LIST_HEAD(&policy->gate[i].begun);
+	for (i = 0; i < MPA_BUCKETS; i++) {
+		INIT_LIST_HEAD(&policy->bucket[i].silent);
+		INIT_LIST_HEAD(&policy->bucket[i].begun);
 	}
 
 	/* Older kernels look for an empty entry behind the last. */
@@ -182,20 +184,20 @@ unsigned long mpa_policy_timeout(const struct sock *sk)
 
 /* ---- who may be in startup ---- */
 
-/* TCP takes the port away when the connection ends, maybe before it leaves. */
-static u8 mpa_gate_at(const struct mpa_policy *policy, const struct sock *sk)
+/* TCP may clear the port before the connection leaves: keep the bucket. */
+static u8 mpa_bucket_of(const struct mpa_policy *policy, const struct sock *sk)
 {
 	uid_t uid = __kuid_val(READ_ONCE(sk->sk_uid));
 	u32 user = jhash_1word(uid, policy->seed);
 	u32 port = jhash_1word(sk->sk_num, policy->seed);
 
-	return user % MPA_GATE_USERS * MPA_GATE_PORTS + port % MPA_GATE_PORTS;
+	return user % MPA_BUCKET_USERS * MPA_BUCKET_PORTS + port % MPA_BUCKET_PORTS;
 }
 
-static struct mpa_gate *mpa_gate(struct mpa_policy *policy,
+static struct mpa_bucket *mpa_bucket(struct mpa_policy *policy,
 				 const struct mpa_admission *admission)
 {
-	return &policy->gate[admission->gate];
+	return &policy->bucket[admission->bucket];
 }
 
 static void mpa_policy_leave(struct mpa_policy *policy,
@@ -209,26 +211,26 @@ static void mpa_policy_leave(struct mpa_policy *policy,
 		break;
 	default:
 		list_del(&admission->list);
-		mpa_gate(policy, admission)->n--;
-		policy->of_user[admission->gate / MPA_GATE_PORTS]--;
+		mpa_bucket(policy, admission)->n--;
+		policy->of_user[admission->bucket / MPA_BUCKET_PORTS]--;
 		policy->responders--;
 	}
 	WRITE_ONCE(admission->as, MPA_ADMITTED_NOT);
 }
 
-static struct mpa_admission *mpa_gate_first(struct list_head *list)
+static struct mpa_admission *mpa_bucket_first(struct list_head *list)
 {
 	return list_first_entry_or_null(list, struct mpa_admission, list);
 }
 
 /*
- * Who has been silent for longest. To have begun a request counts as long as
- * there is time to send it; then that was long ago, or nobody is silent.
+ * The one that has been silent for longest. Having begun a request protects a
+ * connection for as long as the rest may take, or while no other is silent.
  */
-static struct mpa_admission *mpa_gate_oldest(struct mpa_gate *gate)
+static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
 {
-	struct mpa_admission *silent = mpa_gate_first(&gate->silent);
-	struct mpa_admission *begun = mpa_gate_first(&gate->begun);
+	struct mpa_admission *silent = mpa_bucket_first(&bucket->silent);
+	struct mpa_admission *begun = mpa_bucket_first(&bucket->begun);
 
 	if (!silent || !begun)
 		return silent ?: begun;
@@ -239,67 +241,69 @@ static struct mpa_admission *mpa_gate_oldest(struct mpa_gate *gate)
 }
 
 /*
- * The user with most of them pays, and of his ports the one with most. The work
- * item does the rest; it waits for nobody here, as mpa_policy_leave_startup()
- * comes before the end of a context.
+ * Make room: the user with most connections in startup loses one, at his port
+ * with most of them. The work item does the rest; nothing is waited for here,
+ * as a context calls mpa_policy_leave_startup() before it ends.
  */
 static void mpa_policy_oust(struct mpa_policy *policy)
 {
 	struct mpa_admission *oldest;
-	struct mpa_gate *ports, *gate;
+	struct mpa_bucket *ports, *bucket;
 	unsigned int i, user = 0;
 
-	for (i = 1; i < MPA_GATE_USERS; i++)
+	for (i = 1; i < MPA_BUCKET_USERS; i++)
 		if (policy->of_user[i] > policy->of_user[user])
 			user = i;
-	ports = &policy->gate[user * MPA_GATE_PORTS];
-	gate = ports;
-	for (i = 1; i < MPA_GATE_PORTS; i++)
-		if (ports[i].n > gate->n)
-			gate = &ports[i];
-	oldest = mpa_gate_oldest(gate);
+	ports = &policy->bucket[user * MPA_BUCKET_PORTS];
+	bucket = ports;
+	for (i = 1; i < MPA_BUCKET_PORTS; i++)
+		if (ports[i].n > bucket->n)
+			bucket = &ports[i];
+	oldest = mpa_bucket_oldest(bucket);
 	if (!oldest)
 		return;
 	mpa_policy_leave(policy, oldest);
 	policy->ousted++;
 	WRITE_ONCE(oldest->ousted, true);
-	mpa_schedule_work_of(oldest->ctx);
+	oldest->notify(oldest->sk);
 }
 
-static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
-			     struct mpa_admission *admission)
+static bool mpa_policy_enter(struct mpa_policy *policy,
+			     struct mpa_admission *admission, bool initiator)
 {
 	unsigned int most = READ_ONCE(policy->startup_max);
-	struct mpa_gate *gate;
+	struct mpa_bucket *bucket;
 	unsigned int i;
 
-	admission->ctx = ctx;
 	admission->ousted = false;
-	if (ctx->role == MPA_ROLE_INITIATOR) {
+	if (initiator) {
 		policy->initiators++;
 		admission->as = MPA_ADMITTED_INITIATOR;
 		return true;
 	}
 	if (!most)
 		return false;
-	/* Two for one: so it ends when the limit has been lowered. */
+	/* Two leave for one, until a lowered limit is met. */
 	for (i = 0; i < 2 && policy->responders >= most; i++)
 		mpa_policy_oust(policy);
-	admission->gate = mpa_gate_at(policy, ctx->sk);
-	gate = mpa_gate(policy, admission);
-	gate->n++;
-	policy->of_user[admission->gate / MPA_GATE_PORTS]++;
+	admission->bucket = mpa_bucket_of(policy, admission->sk);
+	bucket = mpa_bucket(policy, admission);
+	bucket->n++;
+	policy->of_user[admission->bucket / MPA_BUCKET_PORTS]++;
 	policy->responders++;
 	admission->as = MPA_ADMITTED_SILENT;
 	admission->since = jiffies;
-	list_add_tail(&admission->list, &gate->silent);
+	list_add_tail(&admission->list, &bucket->silent);
 	return true;
 }
 
 /**
  * mpa_policy_enter_startup() - count a connection that begins its startup
- * @ctx:	its context, with its role
  * @admission:	its place, kept until mpa_policy_leave_startup()
+ * @sk:		its socket
+ * @initiator:	it is an initiator, not a responder
+ * @notify:	called when it has to make room for another one; must not take
+ *		locks. It is not called any more after mpa_policy_leave_startup()
  *
  * Initiators wait because their program wants it, and are bound by what that may
  * have open, as those in connect(2) are. Responders wait for strangers: when
@@ -308,14 +312,16 @@ static bool mpa_policy_enter(struct mpa_policy *policy, struct mpa_ctx *ctx,
  * Context: any, socket lock held.
  * Return: false when it may not begin; then it is not counted.
  */
-bool mpa_policy_enter_startup(struct mpa_ctx *ctx,
-			      struct mpa_admission *admission)
+bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
+			      bool initiator, void (*notify)(struct sock *sk))
 {
-	struct mpa_policy *policy = mpa_policy(sock_net(ctx->sk));
+	struct mpa_policy *policy = mpa_policy(sock_net(sk));
 	bool entered;
 
+	admission->sk = sk;
+	admission->notify = notify;
 	spin_lock_bh(&policy->lock);
-	entered = mpa_policy_enter(policy, ctx, admission);
+	entered = mpa_policy_enter(policy, admission, initiator);
 	spin_unlock_bh(&policy->lock);
 	return entered;
 }
@@ -330,16 +336,16 @@ void mpa_policy_heard(struct mpa_admission *admission)
 {
 	struct mpa_policy *policy;
 
-	/* It may have had to go since, but does not become silent again. */
+	/* It may have been ousted; then it stays out. */
 	if (READ_ONCE(admission->as) != MPA_ADMITTED_SILENT)
 		return;
-	policy = mpa_policy(sock_net(admission->ctx->sk));
+	policy = mpa_policy(sock_net(admission->sk));
 	spin_lock_bh(&policy->lock);
 	if (admission->as == MPA_ADMITTED_SILENT) {
 		WRITE_ONCE(admission->as, MPA_ADMITTED_BEGUN);
 		admission->since = jiffies;
 		list_move_tail(&admission->list,
-			       &mpa_gate(policy, admission)->begun);
+			       &mpa_bucket(policy, admission)->begun);
 	}
 	spin_unlock_bh(&policy->lock);
 }
@@ -357,9 +363,9 @@ void mpa_policy_leave_startup(struct mpa_admission *admission)
 {
 	struct mpa_policy *policy;
 
-	if (!admission->ctx)
+	if (!admission->sk)
 		return;
-	policy = mpa_policy(sock_net(admission->ctx->sk));
+	policy = mpa_policy(sock_net(admission->sk));
 	spin_lock_bh(&policy->lock);
 	mpa_policy_leave(policy, admission);
 	spin_unlock_bh(&policy->lock);

@@ -115,7 +115,7 @@ static inline u16 mpa_marker_get(const u8 *field)
 	return get_unaligned_be16(field + 2) & ~3;
 }
 
-/* ---- FPDUs: mpa_frame.c, RFC 5044 sections 4.1 and 4.5 ---- */
+/* ---- FPDUs: mpa_fpdu.c, RFC 5044 sections 4.1 and 4.5 ---- */
 
 /**
  * struct mpa_fpdu - where one FPDU lies, and how long it is
@@ -204,6 +204,154 @@ static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
 	return get_unaligned_be16(head + head_len - MPA_LENGTH_LEN);
 }
 
+/**
+ * mpa_fpdu_plain_len() - octets of an FPDU without markers
+ * @ulpdu_len:	octets of its ULPDU
+ */
+static inline u32 mpa_fpdu_plain_len(u32 ulpdu_len)
+{
+	return round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
+}
+
+/**
+ * mpa_ulpdu_len_good() - an FPDU may have a ULPDU of that length
+ * @ulpdu_len:	octets
+ *
+ * Section 3: "any size between one and 64768 octets".
+ */
+static inline bool mpa_ulpdu_len_good(u32 ulpdu_len)
+{
+	return ulpdu_len - 1 < MPA_ULPDU_MAX;
+}
+
+/**
+ * mpa_fpdu_put_plain() - write all of an FPDU without markers but its ULPDU and
+ *			  its CRC
+ * @fpdu:	its octets; those of the ULPDU have to be filled in afterwards
+ * @len:	how many
+ * @ulpdu_len:	octets of the ULPDU
+ */
+static inline void mpa_fpdu_put_plain(u8 *fpdu, u32 len, u32 ulpdu_len)
+{
+	/* The pad, and a few octets that the ULPDU or the CRC come over. */
+	put_unaligned_le32(0, fpdu + len - 2 * MPA_CRC_LEN);
+	put_unaligned_be16(ulpdu_len, fpdu);
+}
+
+/**
+ * mpa_fpdu_first_span() - where the ULPDU of an FPDU begins
+ * @fpdu:	the FPDU
+ * @span:	set to how many of its octets there are before a marker, or all
+ *
+ * Behind a marker the next MPA_MARKER_GAP octets lie side by side again.
+ *
+ * Return: offset of the first octet of the ULPDU.
+ */
+static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
+{
+	u32 off = fpdu->head + MPA_LENGTH_LEN;
+
+	*span = fpdu->markers ?
+		min(mpa_marker_distance(fpdu->pos + off), fpdu->ulpdu_len) :
+		fpdu->ulpdu_len;
+	return off;
+}
+
+/**
+ * mpa_fpdu_fill_in() - write an FPDU but for its CRC
+ * @fpdu:	the FPDU
+ * @data:	its octets, side by side
+ * @copy:	puts so many of the next octets of the ULPDU to a place; false
+ *		ends it
+ * @from:	for @copy
+ *
+ * Inlined, so that calling @copy costs nothing.
+ *
+ * Return: false if @copy has returned that.
+ */
+static __always_inline bool
+mpa_fpdu_fill_in(const struct mpa_fpdu *fpdu, u8 *data,
+		 bool (*copy)(void *from, u8 *to, u32 len), void *from)
+{
+	u32 left = fpdu->ulpdu_len, span;
+	u32 off = mpa_fpdu_first_span(fpdu, &span);
+
+	if (fpdu->head)
+		mpa_marker_put(data, 0);
+	put_unaligned_be16(left, data + fpdu->head);
+
+	for (; left > span; span = MPA_MARKER_GAP) {
+		if (!copy(from, data + off, span))
+			return false;
+		left -= span;
+		off += span;
+		mpa_marker_put(data + off, off - fpdu->head);
+		off += MPA_MARKER_LEN;
+	}
+	if (left && !copy(from, data + off, left))
+		return false;
+
+	/* The pad, and a marker behind it. */
+	off += left;
+	while (off % 4)
+		data[off++] = 0;
+	if (off < fpdu->len - MPA_CRC_LEN)
+		mpa_marker_put(data + off, mpa_fpdu_ptr(fpdu, off));
+	return true;
+}
+
+/**
+ * mpa_fpdu_take_out() - read the ULPDU of an FPDU
+ * @fpdu:	the FPDU
+ * @data:	its octets, side by side
+ * @n:		octets of the ULPDU to read, from the first on
+ * @copy:	takes so many of them; false ends it
+ * @to:		for @copy
+ *
+ * Inlined, so that calling @copy costs nothing.
+ *
+ * Return: false if @copy has returned that.
+ */
+static __always_inline bool
+mpa_fpdu_take_out(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
+		  bool (*copy)(void *to, const u8 *from, u32 len), void *to)
+{
+	u32 span;
+
+	data += mpa_fpdu_first_span(fpdu, &span);
+	for (; n; n -= span, span = MPA_MARKER_GAP) {
+		span = min(span, n);
+		if (!copy(to, data, span))
+			return false;
+		data += span + MPA_MARKER_LEN;
+	}
+	return true;
+}
+
+/**
+ * mpa_fpdu_parse() - lay out an FPDU that begins with given octets
+ * @fpdu:	filled in
+ * @data:	its octets, side by side, and those behind it
+ * @have:	how many
+ * @pos:	stream position where it starts
+ * @marked:	markers are in use in this direction
+ *
+ * Return: whether all of it is here; false as well if no FPDU begins so.
+ */
+static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
+				  size_t have, u32 pos, bool marked)
+{
+	u32 head_len = mpa_fpdu_head_len(pos, marked), ulpdu_len;
+
+	if (have < head_len)
+		return false;
+	ulpdu_len = mpa_ulpdu_length(data, head_len);
+	if (!mpa_ulpdu_len_good(ulpdu_len))
+		return false;
+	mpa_fpdu_init(fpdu, pos, ulpdu_len, marked);
+	return fpdu->len <= have;
+}
+
 /* ---- checking an FPDU: mpa_verify.c ---- */
 
 /**
@@ -248,25 +396,6 @@ void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 int mpa_pick_octets(void *arg, const u8 *data, u32 len);
 enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				bool crc);
-
-/**
- * mpa_fpdu_first_span() - where the ULPDU of an FPDU begins
- * @fpdu:	the FPDU
- * @run:	set to how many of its octets there are before a marker, or all
- *
- * Behind a marker the next MPA_MARKER_GAP octets lie side by side again.
- *
- * Return: offset of the first octet of the ULPDU.
- */
-static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *run)
-{
-	u32 off = fpdu->head + MPA_LENGTH_LEN;
-
-	*run = fpdu->markers ?
-	       min(mpa_marker_distance(fpdu->pos + off), fpdu->ulpdu_len) :
-	       fpdu->ulpdu_len;
-	return off;
-}
 
 /* ---- startup frames: mpa_frame.c, RFC 5044 section 7.1.1, RFC 6581 ---- */
 
@@ -331,5 +460,33 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
 		  struct mpa_frame *startup);
+
+/* ---- what two ends agree on: mpa_agree.c ---- */
+
+/**
+ * struct mpa_offer - what one end brings to the startup phase
+ * @role:	enum mpa_role
+ * @revision:	of MPA
+ * @flags:	MPA_START_*
+ * @ird:	inbound RDMA Read queue depth
+ * @ord:	outbound RDMA Read queue depth
+ */
+struct mpa_offer {
+	u8 role;
+	u8 revision;
+	u16 ird;
+	u16 ord;
+	u32 flags;
+};
+
+int mpa_agree_revision(const struct mpa_offer *offer,
+		       const struct mpa_frame *frame);
+u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird);
+u16 mpa_agree_limit(u16 ours, u16 theirs);
+u16 mpa_agree_depth(u16 depth, u32 control);
+void mpa_agree_reply(const struct mpa_offer *offer,
+		     const struct mpa_offer *ours,
+		     const struct mpa_enhanced *theirs, bool reject,
+		     struct mpa_enhanced *reply);
 
 #endif /* _MPA_PROTO_H */

@@ -7,9 +7,9 @@
 #include <linux/socket.h>
 #include <linux/uio.h>
 
-#include "mpa.h"
+#include "mpa_face.h"
 
-/* Lengths of 64 records, then of all. */
+/* Room for 1 length, then 64, then all. */
 #define MPA_BATCH_GROWTH	64
 
 /**
@@ -32,7 +32,7 @@ struct mpa_batch {
 
 static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
 {
-	return READ_ONCE(ctx->rx.ready) || READ_ONCE(ctx->sk->sk_err) ||
+	return READ_ONCE(ctx->rx.ready) || mpa_tcp_error(ctx->sk) ||
 	       mpa_tcp_input_ended(ctx->sk);
 }
 
@@ -69,7 +69,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return mpa_rx_end(ctx);
 
 		WRITE_ONCE(ctx->rx.ready, false);
-		err = mpa_tcp_wait(ctx, timeo, mpa_recvmsg_may_read);
+		err = mpa_tcp_wait(sk, timeo, mpa_recvmsg_may_read, ctx);
 		if (err)
 			return err;
 	}
@@ -92,7 +92,7 @@ static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 		     MPA_RECV_BATCH_MAX);
 }
 
-/* Room for more lengths. Without, the next call reads the others. */
+/* Get room for more lengths. If that fails the next call reads the rest. */
 static bool mpa_batch_grow(struct mpa_batch *batch)
 {
 	u32 room = min(batch->max, batch->room * MPA_BATCH_GROWTH);
@@ -113,36 +113,41 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 }
 
 /*
- * Whole FPDUs behind the current one, while their ULPDUs fit into @to, as @len
- * octets are left there. One that is not valid is not among them; the next
- * call fails with it.
+ * Complete FPDUs behind the current one, while their ULPDUs fit into the @len
+ * octets that are left in @to. Stop in front of one that is not valid, or whose
+ * octets cannot be copied: the next call fails with it.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
-			   struct mpa_cursor *at, struct iov_iter *to,
-			   size_t len)
+			   const struct mpa_rx_source *from,
+			   struct iov_iter *to, size_t len)
 {
-	const struct mpa_fpdu *current_fpdu = &ctx->rx.fpdu;
-	u32 have = mpa_tcp_inq(ctx->sk) - current_fpdu->len;
-	u64 pos = ctx->rx.pos + current_fpdu->len;
+	const struct mpa_rx *rx = &ctx->rx;
+	u32 have = mpa_tcp_inq(ctx->sk) - rx->cur.fpdu.len;
+	u64 pos = rx->cur.pos + rx->cur.fpdu.len;
 	struct mpa_rx_more *more = &batch->more;
+	enum mpa_error code;
 	struct mpa_fpdu fpdu;
 	u32 nr;
 
-	mpa_cursor_seek(at, current_fpdu->len);
+	mpa_cursor_seek(from->at, mpa_record_seq(rx, &rx->cur) +
+				  rx->cur.fpdu.len);
 	while (more->len < have) {
 		if (batch->nr == batch->room && !mpa_batch_grow(batch))
 			return;
-		nr = mpa_rx_read_many(ctx, at, have - more->len, to,
-				len - more->octets, batch->lengths + batch->nr,
-				batch->room - batch->nr, more);
+		nr = mpa_read_many(rx, from->at, have - more->len, to,
+				      len - more->octets,
+				      batch->lengths + batch->nr,
+				      batch->room - batch->nr, more);
 		batch->nr += nr;
 		if (nr)
 			continue;
-		if (mpa_rx_head(ctx, at, pos + more->len, have - more->len,
-				&fpdu) <= 0 ||
+		if (mpa_read_head(from, 0, have - more->len,
+				      pos + more->len, rx, false, &fpdu) !=
+		    MPA_HEAD_GOOD ||
 		    fpdu.len > have - more->len ||
 		    fpdu.ulpdu_len > len - more->octets ||
-		    mpa_rx_check(ctx, &fpdu, at, to, fpdu.ulpdu_len))
+		    mpa_read_fpdu(from, &fpdu, rx->crc, to, fpdu.ulpdu_len,
+				 &code) || code)
 			return;
 		batch->lengths[batch->nr++] = fpdu.ulpdu_len;
 		more->ulpdus++;
@@ -158,11 +163,11 @@ static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 			   bool last)
 {
 	struct mpa_recvinfo info = {
-		.position = rx->pos,
+		.position = rx->cur.pos,
 		.order = rx->ulpdus,
-		.edge = rx->pos,
-		.length = rx->fpdu.ulpdu_len,
-		.offset = rx->read,
+		.edge = rx->cur.pos,
+		.length = rx->cur.fpdu.ulpdu_len,
+		.offset = rx->cur.read,
 		.flags = last ? MPA_RECVINFO_LAST : 0,
 		.valid = MPA_RECVINFO_VALID_ORDER,
 	};
@@ -183,53 +188,42 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 	return err;
 }
 
-/* Give the user octets of the current FPDU, which is whole, or of several. */
+/* Copy octets of the current ULPDU, or of several. */
 static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			  int flags)
 {
 	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
 	struct mpa_rx *rx = &ctx->rx;
-	u32 left = rx->fpdu.ulpdu_len - rx->read;
+	u32 left = rx->cur.fpdu.ulpdu_len - rx->cur.read;
 	u32 n = min_t(size_t, len, left);
 	struct mpa_batch batch = {
 		.lengths = &batch.first, .first = n,
 		.nr = 1, .room = 1, .max = 1,
 	};
-	u8 code = ctx->code;
+	struct mpa_rx_source from;
 	struct mpa_cursor at;
 	int err;
 
-	mpa_cursor_begin(&at, ctx->sk);
-	if (!rx->verified) {
-		err = mpa_rx_check(ctx, &rx->fpdu, &at, to, n);
-		rx->verified = !err;
-	} else {
-		err = to ? mpa_rx_copy(ctx, to, n) : 0;
-	}
+	mpa_rx_begin_source(ctx, &at, &from);
+	err = mpa_rx_read(ctx, &from, to, n);
 	if (err)
 		return err;
 
 	if (flags & MSG_PEEK && flags & MSG_TRUNC)
 		batch.first = left;
-	/* Not behind the rest of a ULPDU, nor behind one in the stash. */
-	if (rx->batch && n == left && !rx->taken &&
+	/* Not if this is the rest of a ULPDU, or one in the stash. */
+	if (rx->batch && n == left && !rx->cur.taken &&
 	    !(flags & (MSG_PEEK | MSG_TRUNC))) {
 		batch.max = mpa_batch_room(ctx, msg);
-		mpa_batch_fill(ctx, &batch, &at, to, len - n);
+		mpa_batch_fill(ctx, &batch, &from, to, len - n);
 	}
 
-	/* Before anything is given up: no length gets lost. */
+	/* First, so that nothing is consumed if it fails. */
 	err = mpa_recvmsg_control(rx, msg, &batch, n == left);
-	if (!err) {
-		if (n == left)
-			msg->msg_flags |= MSG_EOR;
-		if (!(flags & MSG_PEEK))
-			mpa_rx_advance(ctx, n, &batch.more);
-	} else {
-		/* A bad one behind them is found again when they have gone. */
-		WRITE_ONCE(rx->error, 0);
-		ctx->code = code;
-	}
+	if (!err && n == left)
+		msg->msg_flags |= MSG_EOR;
+	if (!err && !(flags & MSG_PEEK))
+		mpa_rx_advance(ctx, n, &batch.more);
 	if (batch.lengths != &batch.first)
 		kfree(batch.lengths);
 	return err ?: batch.first + batch.more.octets;
@@ -293,7 +287,7 @@ u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 
 	lock_sock(ctx->sk);
 	if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
-		octets = rx->fpdu.ulpdu_len - rx->read;
+		octets = rx->cur.fpdu.ulpdu_len - rx->cur.read;
 	release_sock(ctx->sk);
 	return octets;
 }

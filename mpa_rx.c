@@ -4,9 +4,9 @@
  *
  * FPDUs stay in TCP's receive queue until they are read. When octets arrive,
  * only the length of the current FPDU is looked at, to tell whether it is
- * whole; the reader (mpa_recvmsg.c) verifies it and then copies its ULPDU,
+ * complete; the reader (mpa_recvmsg.c) verifies it and then copies its ULPDU,
  * around the markers. Only an FPDU that the receive buffer has no room for, or
- * TCP no memory, is taken out of the queue piece by piece before it is whole.
+ * TCP no memory, is taken out of the queue piece by piece before it is complete.
  *
  * Octets do not change between the two walks, with one exception: over loopback
  * they may lie in pages of the sender's, given with sendfile(2) or vmsplice(2),
@@ -14,28 +14,12 @@
  * the sender puts in place of verified octets it could have framed as well.
  */
 
-#include <linux/uio.h>
-
 #include "mpa.h"
 
-/* Section 8: nothing is delivered on this half connection any more. */
-static void mpa_rx_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
-{
-	WRITE_ONCE(ctx->rx.error, err);
-	WRITE_ONCE(ctx->rx.ready, true);
-	/* What startup has ended with, if anything, came first. */
-	if (!ctx->code)
-		ctx->code = code;
-	/* See mpa_rx_discard(). */
-	mpa_schedule_work(ctx, 0);
-	/* For readers, and for a sender that waits for the first FPDU. */
-	ctx->sk->sk_state_change(ctx->sk);
-}
-
 /*
- * All octets that left the receive queue have left it through MPA. A call of
- * TCP's own that is older than the attachment may take some when it is woken:
- * what is left then is no stream of FPDUs.
+ * Check that only MPA has read from the receive queue. A call of TCP's own that
+ * is older than the attachment may take octets when it is woken; what is left
+ * is then no stream of FPDUs.
  */
 static bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
@@ -43,533 +27,174 @@ static bool mpa_rx_in_place(struct mpa_ctx *ctx)
 
 	if (rx->error)
 		return false;
-	if (likely(mpa_tcp_reads_at(ctx->sk,
-				    rx->seq + (u32)rx->pos + rx->taken)))
+	if (likely(mpa_tcp_reads_at(ctx->sk, mpa_record_seq(rx, &rx->cur))))
 		return true;
-	mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_LOCAL);
+	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_LOCAL);
 	return false;
 }
 
-/* With the last octets the FIN goes, which has a sequence number. */
+/*
+ * Consuming the last octets consumes the FIN too, which has a sequence number.
+ */
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
 }
 
-/* The first FPDU lets the responder send. An initiator waits for its own RTR. */
+/*
+ * A valid first FPDU lets a responder send. An initiator waits for its own RTR.
+ */
 static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 {
 	return !ctx->may_send && !ctx->tx.rtr_due;
 }
 
-/* ---- walks over an FPDU ---- */
-
-static int mpa_rx_copy_octets(void *to, const u8 *data, u32 len)
-{
-	void __user *user = mpa_iter_user(to, len);
-
-	if (user) {
-		if (mpa_copy_to_user(user, data, len))
-			return -EFAULT;
-		mpa_iter_skip(to, len);
-		return 0;
-	}
-	return copy_to_iter(data, len, to) == len ? 0 : -EFAULT;
-}
-
-/* Octets of an FPDU from @off on: in the stash, or in the queue at @at. */
-static int mpa_rx_walk(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 off,
-		       u32 len, mpa_walk_fn fn, void *arg)
-{
-	if (ctx->rx.stash)
-		return mpa_stash_walk(ctx->rx.stash, off, len, fn, arg);
-	return mpa_cursor_walk(at, len, fn, arg);
-}
-
-/* Octets of a ULPDU up to @end, from @pick->off on, which is where @at is. */
-static int mpa_rx_pick(struct mpa_ctx *ctx, struct mpa_pick *pick,
-		       struct mpa_cursor *at, u32 end, struct iov_iter *to)
-{
-	u32 len = mpa_fpdu_offset(pick->fpdu, end) - pick->off;
-	size_t room = iov_iter_count(to);
-	int err;
-
-	pick->copy = mpa_rx_copy_octets;
-	pick->to = to;
-	err = mpa_rx_walk(ctx, at, pick->off, len, mpa_pick_octets, pick);
-	if (err)
-		iov_iter_revert(to, room - iov_iter_count(to));
-	return err;
-}
-
-/* ULPDU octets of an FPDU that lies in one piece, to a buffer that does too */
-static bool mpa_rx_copy_user(const struct mpa_fpdu *fpdu, const u8 *data,
-			     void __user *to, u32 n)
-{
-	u32 run;
-
-	data += mpa_fpdu_first_span(fpdu, &run);
-	for (; n; n -= run, run = MPA_MARKER_GAP) {
-		run = min(run, n);
-		if (mpa_copy_to_user(to, data, run))
-			return false;
-		to += run;
-		data += run + MPA_MARKER_LEN;
-	}
-	return true;
-}
-
-/* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
-static int mpa_rx_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
-			     struct iov_iter *to, u32 n)
-{
-	void __user *user = mpa_iter_user(to, n);
-	size_t room = iov_iter_count(to);
-	u32 run, left;
-
-	if (user) {
-		if (!mpa_rx_copy_user(fpdu, data, user, n))
-			return -EFAULT;
-		mpa_iter_skip(to, n);
-		return 0;
-	}
-	data += mpa_fpdu_first_span(fpdu, &run);
-	for (left = n; left; left -= run, run = MPA_MARKER_GAP) {
-		run = min(run, left);
-		if (copy_to_iter(data, run, to) != run) {
-			iov_iter_revert(to, room - iov_iter_count(to));
-			return -EFAULT;
-		}
-		data += run + MPA_MARKER_LEN;
-	}
-	return 0;
-}
-
-static noinline int
-mpa_rx_check_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    struct mpa_cursor *at, struct iov_iter *to, u32 n,
-		    enum mpa_error *code)
-{
-	struct mpa_cursor again = *at;
-	struct mpa_verify verify;
-	struct mpa_pick pick;
-	int err;
-
-	mpa_verify_begin(&verify, fpdu, ctx->rx.crc);
-	err = mpa_rx_walk(ctx, at, 0, fpdu->len, mpa_verify_octets, &verify);
-	if (!err) {
-		*code = mpa_verify_end(&verify);
-		if (*code || !to)
-			return 0;
-		mpa_pick_begin(&pick, fpdu, 0);
-		mpa_cursor_skip(&again, pick.off);
-		err = mpa_rx_pick(ctx, &pick, &again, n, to);
-	}
-	/* TCP counts a FIN that another one came behind as an octet. */
-	if (err == -ENODATA) {
-		*code = MPA_ERR_TCP;
-		err = 0;
-	}
-	return err;
-}
-
 /**
- * mpa_rx_check() - verify an FPDU, then copy octets of its ULPDU
- * @ctx:	the context
- * @fpdu:	the FPDU, which is whole: the current one, or one behind it
- * @at:		where in the receive queue it begins, unless it is in the
- *		stash; moved to its end
- * @to:		where octets go, or NULL
- * @n:		how many
+ * mpa_rx_begin_source() - where the current record's octets are
+ * @ctx:	the context, in MPA_STATE_FULL
+ * @at:		put on the first of them that is in TCP's queue
+ * @from:	filled in
  *
- * If it is not valid, the half connection ends (RFC 5044 section 8).
- *
- * Context: socket lock held; process, unless @to is NULL.
- * Return: 0, -EBADMSG, or -EFAULT. After an error @to is where it was.
+ * Context: socket lock held; good until it is dropped, or octets are consumed.
  */
-int mpa_rx_check(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		 struct mpa_cursor *at, struct iov_iter *to, u32 n)
+void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
+			 struct mpa_rx_source *from)
 {
-	const u8 *data = ctx->rx.stash ? NULL : mpa_cursor_data(at, fpdu->len);
-	enum mpa_error code;
-	int err = 0;
+	struct mpa_rx *rx = &ctx->rx;
 
-	if (data) {
-		code = mpa_verify_linear(fpdu, data, ctx->rx.crc);
-		if (!code && to)
-			err = mpa_rx_copy_linear(fpdu, data, to, n);
-		mpa_cursor_pass(at, fpdu->len);
-	} else {
-		err = mpa_rx_check_pieces(ctx, fpdu, at, to, n, &code);
-	}
-	if (err)
-		return err;
+	mpa_cursor_begin(at, ctx->sk, mpa_record_seq(rx, &rx->cur));
+	from->stash = rx->cur.stash;
+	from->at = at;
+}
+
+/* Act on the verdict about the current record. Return: 0 or -EBADMSG. */
+static int mpa_rx_accept(struct mpa_ctx *ctx, enum mpa_error code)
+{
 	if (code) {
-		mpa_rx_fail(ctx, -EBADMSG, code);
+		mpa_fail_receiving(ctx, -EBADMSG, code);
 		return -EBADMSG;
 	}
-	if (mpa_rx_opens_sending(ctx)) {
-		/* Section 7.1.2 rule 4: now the responder may send. */
-		WRITE_ONCE(ctx->may_send, true);
-		mpa_tcp_wake_writers(ctx->sk);
-	}
+	ctx->rx.cur.state = MPA_RECORD_VERIFIED;
+	if (mpa_rx_opens_sending(ctx))
+		mpa_open_sending(ctx);
 	return 0;
-}
-
-/**
- * struct mpa_rx_side - where FPDUs lie side by side, and where their ULPDUs go
- * @data:	the first FPDU
- * @end:	the octet behind the last one
- * @to:		where its ULPDU goes
- * @room:	octets of room there
- * @lengths:	where the length of its ULPDU goes
- * @max:	FPDUs at most
- */
-struct mpa_rx_side {
-	const u8	*data;
-	const u8	*end;
-	void __user	*to;
-	size_t		room;
-	u32		*lengths;
-	u32		max;
-};
-
-/* Lay out the FPDU with markers at @data. Return: whether it is all here. */
-static bool mpa_rx_lay_out(const struct mpa_rx_side *side, const u8 *data,
-			   u32 pos, struct mpa_fpdu *fpdu)
-{
-	u32 head_len = mpa_fpdu_head_len(pos, true), ulpdu_len;
-
-	if (side->end - data < head_len)
-		return false;
-	ulpdu_len = mpa_ulpdu_length(data, head_len);
-	if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX)
-		return false;
-	mpa_fpdu_init(fpdu, pos, ulpdu_len, true);
-	return fpdu->len <= side->end - data;
-}
-
-/* The first, and as many as its length allows to verify together with it. */
-static u32 mpa_rx_lay_out_some(const struct mpa_rx_side *side, u32 max, u32 pos,
-			       struct mpa_fpdu *fpdu)
-{
-	const u8 *data = side->data;
-	u32 nr;
-
-	if (!max || !mpa_rx_lay_out(side, data, pos, fpdu))
-		return 0;
-	max = min(max, mpa_crc_together(fpdu->len));
-	for (nr = 1; nr < max; nr++) {
-		data += fpdu->len;
-		pos += fpdu->len;
-		if (!mpa_rx_lay_out(side, data, pos, fpdu + nr) ||
-		    fpdu[nr].len != fpdu->len)
-			break;
-	}
-	return nr;
-}
-
-/* FPDUs with markers, the first one at @pos. Return: how many. */
-static u32 mpa_rx_take_marked(struct mpa_rx_side *side, u32 pos, bool crc,
-			      u32 *markers)
-{
-	struct mpa_fpdu some[3], *fpdu;
-	u32 nr = 0, n, good;
-
-	do {
-		n = mpa_rx_lay_out_some(side, side->max - nr, pos, some);
-		good = n;
-		if (crc && n)
-			good = mpa_crc_match_many(side->data, some->len, n);
-		for (fpdu = some; fpdu < some + good; fpdu++) {
-			u32 ulpdu_len = fpdu->ulpdu_len;
-
-			if (ulpdu_len > side->room ||
-			    !mpa_fpdu_markers_good(fpdu, side->data) ||
-			    !mpa_rx_copy_user(fpdu, side->data, side->to,
-					      ulpdu_len))
-				return nr;
-			side->lengths[nr++] = ulpdu_len;
-			side->to += ulpdu_len;
-			side->room -= ulpdu_len;
-			side->data += fpdu->len;
-			*markers += fpdu->markers;
-			pos += fpdu->len;
-		}
-	} while (n && good == n);
-	return nr;
-}
-
-/*
- * FPDUs without markers that are as long as the first, up to @max of them that
- * can be verified together. Each length is read once.
- */
-static __always_inline u32
-mpa_rx_count_equal(const struct mpa_rx_side *side, u32 ulpdu_len, u32 len, u32 max)
-{
-	const u8 *data = side->data;
-	u32 nr;
-
-	max = min(max, mpa_crc_together(len));
-	if (side->end - data < max * len || side->room < max * ulpdu_len)
-		return 1;
-	for (nr = 1; nr < max; nr++) {
-		data += len;
-		if (mpa_ulpdu_length(data, MPA_LENGTH_LEN) != ulpdu_len)
-			break;
-	}
-	return nr;
-}
-
-/* The same without markers: there is less to be thought about. */
-static u32 mpa_rx_take_plain(struct mpa_rx_side *side, bool crc)
-{
-	/* In registers. */
-	struct mpa_rx_side at = *side;
-	u32 nr = 0, ulpdu_len, len, n, good, i;
-
-	do {
-		if (nr == at.max || at.end - at.data < MPA_LENGTH_LEN)
-			break;
-		ulpdu_len = mpa_ulpdu_length(at.data, MPA_LENGTH_LEN);
-		len = round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
-		if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX ||
-		    ulpdu_len > at.room || len > at.end - at.data)
-			break;
-		n = mpa_rx_count_equal(&at, ulpdu_len, len, at.max - nr);
-		good = crc ? mpa_crc_match_many(at.data, len, n) : n;
-		for (i = 0; i < good; i++) {
-			if (mpa_copy_to_user(at.to, at.data + MPA_LENGTH_LEN,
-					     ulpdu_len))
-				break;
-			at.lengths[nr++] = ulpdu_len;
-			at.to += ulpdu_len;
-			at.room -= ulpdu_len;
-			at.data += len;
-		}
-	} while (i == n);
-	side->data = at.data;
-	side->room = at.room;
-	return nr;
-}
-
-/**
- * mpa_rx_read_many() - verify FPDUs and copy their ULPDUs as long as both lie side by
- *		  side
- * @ctx:	the context; the responder may send
- * @at:		where in the receive queue the first begins; moved behind them
- * @have:	octets in the queue from there on
- * @to:		where the ULPDUs go
- * @octets:	room for them
- * @lengths:	set to the length of each ULPDU
- * @max:	FPDUs at most
- * @more:	counts them
- *
- * It stops in front of anything else, or wrong: that is for mpa_rx_head() and
- * mpa_rx_check().
- *
- * Context: process, socket lock held.
- * Return: how many.
- */
-u32 mpa_rx_read_many(struct mpa_ctx *ctx, struct mpa_cursor *at, u32 have,
-	       struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
-	       struct mpa_rx_more *more)
-{
-	struct mpa_rx_side side = { .lengths = lengths, .max = max };
-	struct mpa_rx *rx = &ctx->rx;
-	const u8 *data;
-	size_t room;
-	u32 nr;
-
-	/* All of it, or as much as there is. */
-	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
-	side.to = mpa_iter_span(to, &room);
-	if (!data || !side.to)
-		return 0;
-	side.data = data;
-	room = min(room, octets);
-	side.room = room;
-	side.end = data + min(have, at->left);
-
-	if (rx->marked)
-		nr = mpa_rx_take_marked(&side,
-					rx->pos + rx->fpdu.len + more->len,
-					rx->crc, &more->markers);
-	else
-		nr = mpa_rx_take_plain(&side, rx->crc);
-	if (!nr)
-		return 0;
-	mpa_cursor_pass(at, side.data - data);
-	mpa_iter_skip(to, room - side.room);
-	more->ulpdus += nr;
-	more->octets += room - side.room;
-	more->len += side.data - data;
-	return nr;
 }
 
 static void mpa_rx_verify(struct mpa_ctx *ctx)
 {
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_rx_source from;
 	struct mpa_cursor at;
+	enum mpa_error code;
 
-	mpa_cursor_begin(&at, ctx->sk);
-	ctx->rx.verified = !mpa_rx_check(ctx, &ctx->rx.fpdu, &at, NULL, 0);
+	mpa_rx_begin_source(ctx, &at, &from);
+	if (!mpa_read_fpdu(&from, &rx->cur.fpdu, rx->crc, NULL, 0, &code))
+		mpa_rx_accept(ctx, code);
 }
 
 /**
- * mpa_rx_copy() - copy octets of the current ULPDU, which is verified
- * @ctx:	the context
- * @to:		where they go
+ * mpa_rx_read() - verify the current record, if it is not, and copy octets
+ * @ctx:	the context; mpa_rx_complete()
+ * @from:	from mpa_rx_begin_source(); moved to the record's end if that was
+ *		not verified before
+ * @to:		where octets of its ULPDU go, or NULL
  * @n:		how many, from the first that the user has not got
  *
+ * If it is not valid, the half connection ends (RFC 5044 section 8).
+ *
  * Context: process, socket lock held.
- * Return: 0 or -EFAULT. After an error @to is where it was.
+ * Return: 0, -EBADMSG, or -EFAULT. After an error @to is where it was.
  */
-int mpa_rx_copy(struct mpa_ctx *ctx, struct iov_iter *to, u32 n)
+int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
+		struct iov_iter *to, u32 n)
 {
-	struct mpa_rx *rx = &ctx->rx;
-	struct mpa_cursor at;
-	struct mpa_pick pick;
+	struct mpa_record *cur = &ctx->rx.cur;
+	enum mpa_error code;
+	int err;
 
-	if (!n)
-		return 0;
-	mpa_pick_begin(&pick, &rx->fpdu, rx->read);
-	mpa_cursor_begin(&at, ctx->sk);
-	mpa_cursor_seek(&at, pick.off - rx->taken);
-	return mpa_rx_pick(ctx, &pick, &at, rx->read + n, to);
-}
-
-/* ---- how much is there ---- */
-
-static int mpa_rx_copy_head(void *arg, const u8 *data, u32 len)
-{
-	u8 **to = arg;
-
-	memcpy(*to, data, len);
-	*to += len;
-	return 0;
-}
-
-/*
- * The same where it does not lie in one piece, or its first octets in the
- * stash. Return: -ENODATA or 0.
- */
-static noinline int mpa_rx_head_pieces(const struct mpa_ctx *ctx,
-				       const struct mpa_cursor *at, u8 *head,
-				       u32 stashed, u32 len)
-{
-	struct mpa_cursor here = *at;
-
-	if (stashed)
-		mpa_stash_walk(ctx->rx.stash, 0, stashed, mpa_rx_copy_head,
-			       &head);
-	return mpa_cursor_walk(&here, len - stashed, mpa_rx_copy_head, &head) ?
-	       -ENODATA : 0;
-}
-
-/**
- * mpa_rx_head() - read the length of an FPDU and lay it out
- * @ctx:	the context
- * @at:		where in the receive queue it begins
- * @pos:	its stream position
- * @have:	octets of it in the stash, and in the queue from there on
- * @fpdu:	filled in
- *
- * If no FPDU can have that length, the half connection ends.
- *
- * Context: socket lock held.
- * Return: 1, 0 if the length is not here yet, or -EBADMSG.
- */
-int mpa_rx_head(struct mpa_ctx *ctx, struct mpa_cursor *at, u64 pos,
-		u32 have, struct mpa_fpdu *fpdu)
-{
-	/* One behind the current has nothing in the stash. */
-	u32 stashed = ctx->rx.known ? 0 : ctx->rx.taken;
-	u8 pieces[MPA_FPDU_HEAD_MAX];
-	u32 len, ulpdu_len;
-	const u8 *head;
-
-	len = mpa_fpdu_head_len(pos, ctx->rx.marked);
-	if (have < len)
-		return 0;
-	head = stashed ? NULL : mpa_cursor_data(at, len);
-	if (!head) {
-		if (mpa_rx_head_pieces(ctx, at, pieces, stashed, len))
-			return 0;
-		head = pieces;
-	}
-	ulpdu_len = mpa_ulpdu_length(head, len);
-	/*
-	 * Section 3: "any size between one and 64768 octets"; but for a first
-	 * FPDU without a ULPDU that has been agreed on.
-	 */
-	if ((!ulpdu_len && !(ctx->rx.rtr && !ctx->may_send)) ||
-	    ulpdu_len > MPA_ULPDU_MAX) {
-		mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_CRC);
-		return -EBADMSG;
-	}
-	mpa_fpdu_init(fpdu, pos, ulpdu_len, ctx->rx.marked);
-	return 1;
+	if (mpa_record_verified(cur))
+		return to && n ? mpa_read_ulpdu(from, &cur->fpdu, cur->taken,
+						cur->read, to, n) : 0;
+	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.crc, to, n, &code);
+	return err ?: mpa_rx_accept(ctx, code);
 }
 
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
-	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &ctx->rx.cur;
+	/* RFC 6581 section 9.2: the first one, if that has been agreed on. */
+	bool may_be_empty = ctx->rx.rtr && !ctx->may_send;
+	struct mpa_rx_source from;
 	struct mpa_cursor at;
 
-	mpa_cursor_begin(&at, ctx->sk);
-	rx->known = mpa_rx_head(ctx, &at, rx->pos, have, &rx->fpdu) > 0;
+	mpa_rx_begin_source(ctx, &at, &from);
+	switch (mpa_read_head(&from, cur->taken, have, cur->pos, &ctx->rx,
+				  may_be_empty, &cur->fpdu)) {
+	case MPA_HEAD_GOOD:
+		cur->state = MPA_RECORD_KNOWN;
+		break;
+	case MPA_HEAD_BAD:
+		mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_CRC);
+		break;
+	case MPA_HEAD_MORE:
+		break;
+	}
 }
 
 /**
- * mpa_rx_complete() - the current FPDU is whole
+ * mpa_rx_complete() - all of the current FPDU is here
  * @ctx:	the context, in MPA_STATE_FULL
  *
  * Context: socket lock held.
- * Return: whether all of it is in the queue, in the stash, or in both.
+ * Return: whether it is in the queue, in the stash, or in both.
  */
 bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
-	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &ctx->rx.cur;
 	u32 have;
 
 	if (!mpa_rx_in_place(ctx))
 		return false;
-	if (rx->verified)
+	if (mpa_record_verified(cur))
 		return true;
-	have = rx->taken + mpa_tcp_inq(ctx->sk);
-	if (!rx->known && have)
+	have = cur->taken + mpa_tcp_inq(ctx->sk);
+	if (cur->state == MPA_RECORD_NEW && have)
 		mpa_rx_read_head(ctx, have);
-	return rx->known && have >= rx->fpdu.len;
+	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
 }
 
 /* Not even the first octet of the current FPDU has arrived. */
 static bool mpa_rx_nothing(const struct mpa_ctx *ctx)
 {
-	return !ctx->rx.taken && !mpa_tcp_inq(ctx->sk);
+	return !ctx->rx.cur.taken && !mpa_tcp_inq(ctx->sk);
 }
 
 /*
- * An FPDU for which the receive window has no room, or TCP no memory, or whose
- * rest has come since, or which has to be validated outside of it. That memory
- * is short elsewhere is no reason: octets that TCP takes are best left to it.
+ * Whether the work item has to do something about the current FPDU: take it out
+ * of a receive buffer that has no room for it, or for which TCP has no memory;
+ * take the rest of one that is in the stash; or verify it there. A lack of
+ * memory elsewhere is no reason to take it out.
  */
-static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
+static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
 	const struct mpa_rx *rx = &ctx->rx;
+	const struct mpa_record *cur = &rx->cur;
 
-	if (rx->verified || rx->error)
+	if (mpa_record_verified(cur) || rx->error)
 		return false;
 	/*
-	 * One octet may be all that is left of an skb, which stays for it. And
-	 * a reader of TCP's would long have begun to take what is here.
+	 * An skb stays in the queue for its last octet. And a reader of plain
+	 * TCP would have begun to take what is here.
 	 */
-	if (!whole)
+	if (!complete)
 		return mpa_tcp_window_closed(ctx->sk) ||
-		       (rx->known && mpa_tcp_window_short(ctx->sk)) ||
+		       (cur->state == MPA_RECORD_KNOWN &&
+			mpa_tcp_window_short(ctx->sk)) ||
 		       (rx->starved && mpa_tcp_inq(ctx->sk));
-	if (!rx->fpdu.ulpdu_len)
+	if (!cur->fpdu.ulpdu_len)
 		return true;
-	return rx->stash && (rx->taken < rx->fpdu.len || mpa_rx_opens_sending(ctx));
+	return cur->stash && (cur->taken < cur->fpdu.len ||
+			      mpa_rx_opens_sending(ctx));
 }
 
 /**
@@ -583,27 +208,25 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool whole)
 void mpa_rx_update(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
-	bool whole = false;
+	struct mpa_record *cur = &rx->cur;
+	bool complete = false;
 
 	if (rx->error && mpa_tcp_window_closed(ctx->sk))
 		mpa_schedule_work(ctx, 0);
 	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		goto out;
-	whole = mpa_rx_complete(ctx);
-	/*
-	 * Somebody has to validate the first FPDU, even if the user wants to
-	 * send before it reads.
-	 */
-	if (whole && rx->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx) &&
-	    (!rx->stash || rx->taken == rx->fpdu.len))
+	complete = mpa_rx_complete(ctx);
+	/* Verify the first FPDU even if the user sends before it reads. */
+	if (complete && cur->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx) &&
+	    (!cur->stash || cur->taken == cur->fpdu.len))
 		mpa_rx_verify(ctx);
 
-	if (mpa_rx_needs_work(ctx, whole)) {
+	if (mpa_rx_needs_work(ctx, complete)) {
 		mpa_schedule_work(ctx, 0);
-		whole = whole && rx->fpdu.ulpdu_len;
+		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, whole || rx->error ||
+	WRITE_ONCE(rx->ready, complete || rx->error ||
 			      mpa_tcp_input_ended(ctx->sk));
 }
 
@@ -674,43 +297,43 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 {
 	static const struct mpa_rx_more none;
 	struct mpa_rx *rx = &ctx->rx;
-	bool whole;
+	struct mpa_record *cur = &rx->cur;
+	bool all;
 	u32 end;
 
 	more = more ?: &none;
-	rx->read += n;
-	rx->octets += n + more->octets;
-	whole = rx->read == rx->fpdu.ulpdu_len;
-	end = whole ? rx->fpdu.len : mpa_fpdu_offset(&rx->fpdu, rx->read);
+	cur->read += n;
+	all = cur->read == cur->fpdu.ulpdu_len;
+	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
 
-	if (!rx->stash) {
-		mpa_rx_consume(ctx, end - rx->taken + more->len);
-		rx->taken = end;
+	if (!cur->stash) {
+		mpa_rx_consume(ctx, end - cur->taken + more->len);
+		cur->taken = end;
 	}
-	if (!whole)
+	if (!all) {
+		mpa_count_received(rx, 0, n, 0);
 		return;
-
+	}
+	mpa_count_received(rx, !!cur->fpdu.ulpdu_len + more->ulpdus,
+			   n + more->octets, cur->fpdu.markers + more->markers);
 	mpa_rx_free(ctx);
 	rx->starved = false;
-	rx->ulpdus += !!rx->fpdu.ulpdu_len + more->ulpdus;
-	rx->markers += rx->fpdu.markers + more->markers;
-	rx->pos += rx->fpdu.len + more->len;
-	rx->taken = 0;
-	rx->read = 0;
-	rx->known = false;
-	rx->verified = false;
+	cur->pos += cur->fpdu.len + more->len;
+	cur->taken = 0;
+	cur->read = 0;
+	cur->state = MPA_RECORD_NEW;
 }
 
 /* ---- what must not be done in softirq ---- */
 
 /*
- * RFC 6581 section 9.2: the zero-length FPDU opens the connection and is
- * nobody's ULPDU.
+ * RFC 6581 section 9.2: the zero-length FPDU opens the connection and is not
+ * delivered.
  */
 static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 {
 	mpa_rx_verify(ctx);
-	if (!ctx->rx.verified)
+	if (!mpa_record_verified(&ctx->rx.cur))
 		return;
 	ctx->rx.rtr = false;
 	mpa_rx_advance(ctx, 0, NULL);
@@ -718,55 +341,59 @@ static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 
 static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 {
-	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &ctx->rx.cur;
 	u32 n = mpa_tcp_inq(ctx->sk);
+	struct mpa_cursor at;
 	int err;
 
-	/* Otherwise it is a part of the head. */
-	if (rx->known)
-		n = min(n, rx->fpdu.len - rx->taken);
+	/* If the length is not known, less than a head is here. */
+	if (cur->state != MPA_RECORD_NEW)
+		n = min(n, cur->fpdu.len - cur->taken);
 
-	err = mpa_stash_fill(&rx->stash, ctx->sk, rx->taken, n, &n);
-	rx->taken += n;
+	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(&ctx->rx, cur));
+	err = mpa_stash_fill(&cur->stash, &at, cur->taken, n, &n);
+	cur->taken += n;
 	mpa_rx_consume(ctx, n);
 	return err;
 }
 
 /**
  * mpa_rx_make_room() - take the current FPDU out of the receive buffer, if it
- *			cannot become whole there, or has become so in part
+ *			cannot become complete there, or has become so in part
  * @ctx:	the context, in MPA_STATE_FULL
  *
  * Context: process, socket lock held.
- * Return: whether it is whole, as mpa_rx_complete() does; -ENOMEM: it will be tried
+ * Return: as mpa_rx_complete(); -ENOMEM: it will be tried
  * again; or -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
-	bool whole;
+	bool complete;
 	int err;
 
 	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
 		return false;
-	whole = mpa_rx_complete(ctx);
-	if (!mpa_rx_needs_work(ctx, whole))
-		return whole;
-	/* What has begun in the stash ends there. */
-	if (!whole || rx->stash) {
+	complete = mpa_rx_complete(ctx);
+	if (!mpa_rx_needs_work(ctx, complete))
+		return complete;
+	/* An FPDU that has begun in the stash is completed there. */
+	if (!complete || rx->cur.stash) {
 		err = mpa_rx_take_octets(ctx);
 		if (err == -ENODATA) {
-			mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_TCP);
+			mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);
 			return -EBADMSG;
 		}
 		if (err) {
-			/* The work item tells when there is some. */
+			/*
+			 * The work item wakes the reader when there is memory.
+			 */
 			WRITE_ONCE(rx->ready, false);
 			mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 			return err;
 		}
 	}
-	if (whole && !rx->fpdu.ulpdu_len)
+	if (complete && !rx->cur.fpdu.ulpdu_len)
 		mpa_rx_take_rtr(ctx);
 	return mpa_rx_complete(ctx);
 }
@@ -801,14 +428,14 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 	bool was_ready = ctx->rx.ready;
 	int err = mpa_rx_make_room(ctx);
 
-	/* As long as there is room, a call of TCP's own may come for it. */
+	/* Not earlier: a call of TCP's own may still want the octets. */
 	if (mpa_tcp_window_closed(ctx->sk))
 		mpa_rx_discard(ctx);
 	if (err < 0)
 		return err;
 	mpa_rx_update(ctx);
 	if (ctx->rx.ready && !was_ready)
-		ctx->data_ready(ctx->sk);
+		mpa_wake_reader(ctx);
 	return 0;
 }
 
@@ -827,12 +454,12 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	bool peer_ended = mpa_tcp_peer_ended(ctx->sk);
 	bool gone = mpa_tcp_gone(ctx->sk);
 
-	/* Not so if the local user has shut down receiving. */
+	/* The local user has shut down receiving: an ordinary end. */
 	if (!peer_ended && !gone)
 		return 0;
 	if (mpa_rx_nothing(ctx))
 		return peer_ended ? 0 : -ENOTCONN;
-	mpa_rx_fail(ctx, -EBADMSG, MPA_ERR_TCP);
+	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);
 	return -EBADMSG;
 }
 
@@ -863,6 +490,6 @@ u8 mpa_rx_code(const struct mpa_ctx *ctx)
  */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {
-	mpa_stash_free(ctx->rx.stash, ctx->sk);
-	ctx->rx.stash = NULL;
+	mpa_stash_free(ctx->rx.cur.stash, ctx->sk);
+	ctx->rx.cur.stash = NULL;
 }

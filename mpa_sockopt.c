@@ -2,16 +2,18 @@
 /* Socket options at level SOL_MPA. */
 
 #include <linux/fs.h>
+#include <linux/in6.h>
 #include <linux/net.h>
 #include <linux/slab.h>
+#include <linux/tcp.h>
 #include <linux/uaccess.h>
 
-#include "mpa.h"
+#include "mpa_face.h"
 
-/* Longer than anybody waits; keeps jiffies arithmetic far from its ends. */
+/* An upper bound, to keep far from the wrap of jiffies. */
 #define MPA_TIMEOUT_MS_MAX	3600000U
 
-/* Flags that mean something for a role, at a revision. */
+/* Flags that are valid for a role and revision. */
 static u32 mpa_start_flags(const struct mpa_start *start)
 {
 	u32 flags = MPA_START_MARKERS | MPA_START_NO_CRC;
@@ -57,10 +59,10 @@ static int mpa_start_check(const struct mpa_start *start, size_t private_room)
 		return -EINVAL;
 	if (start->ird > MPA_DEPTH_MAX || start->ord > MPA_DEPTH_MAX)
 		return -EINVAL;
-	/* A responder of revision 2 never knows whether it will be one. */
+	/* A responder of revision 2 may get an enhanced request. */
 	if (start->role == MPA_ROLE_RESPONDER && start->revision == 2)
 		enhanced = true;
-	/* Depths without the frames to say them in. */
+	/* Depths go into enhanced frames only. */
 	if ((start->ird || start->ord) && !enhanced)
 		return -EINVAL;
 	/* RFC 6581 section 9.2: A and at least one of B, C, D, or none. */
@@ -99,15 +101,39 @@ static struct mpa_params *mpa_start_params(const struct mpa_start *start)
 
 	if (!params)
 		return NULL;
-	params->role = start->role;
-	params->revision = start->revision;
-	params->flags = start->flags;
-	params->ird = start->ird;
-	params->ord = start->ord;
+	params->offer.role = start->role;
+	params->offer.revision = start->revision;
+	params->offer.flags = start->flags;
+	params->offer.ird = start->ird;
+	params->offer.ord = start->ord;
 	if (start->timeout_ms)
 		params->timeout = msecs_to_jiffies(min(start->timeout_ms,
 						       MPA_TIMEOUT_MS_MAX));
 	return params;
+}
+
+/* Called with the socket lock held. @params is taken over. */
+static int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params,
+		     bool nonblock)
+{
+	int err = mpa_startup_prepare(ctx, params, nonblock);
+
+	if (err <= 0)
+		goto no_start;
+	if (mpa_startup_for_children(ctx->sk, params)) {
+		mpa_startup_set_params(ctx, params);
+		return 0;
+	}
+	err = mpa_hook_callbacks(ctx);
+	if (err)
+		goto no_start;
+	mpa_hook_adopt(ctx);
+	ctx->life = MPA_LIFE_USER;
+	return mpa_startup_begin(ctx, params, nonblock);
+
+no_start:
+	kfree(params);
+	return err;
 }
 
 static int mpa_set_start(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
@@ -143,7 +169,7 @@ static int mpa_set_start(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
 	mpa_delay(MPA_POINT_START);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_START_LOCKED);
-	err = mpa_startup_begin(ctx, params, nonblock);
+	err = mpa_start(ctx, params, nonblock);
 	release_sock(sk);
 	return err;
 }
@@ -183,8 +209,8 @@ static int mpa_get_reply(struct mpa_params **params, sockptr_t val,
 		err = *params ? 0 : -ENOMEM;
 	}
 	if (!err) {
-		(*params)->ird = reply->ird;
-		(*params)->ord = reply->ord;
+		(*params)->offer.ird = reply->ird;
+		(*params)->offer.ord = reply->ord;
 	}
 	kfree(reply);
 	return err;
@@ -247,6 +273,82 @@ static int mpa_set_switch(struct sock *sk, bool *on, sockptr_t val,
 	return 0;
 }
 
+/* ---- options of TCP and IP ---- */
+
+/* An option of TCP that MPA sets for its own purposes. */
+static bool mpa_sockopt_borrowed(int level, int name)
+{
+	return level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY);
+}
+
+/* An option that changes the length of headers, and so the MSS. */
+static bool mpa_sockopt_mss(int level, int name)
+{
+	if (level == SOL_IP)
+		return name == IP_OPTIONS;
+	if (level != SOL_IPV6)
+		return false;
+	switch (name) {
+	case IPV6_HOPOPTS:
+	case IPV6_RTHDRDSTOPTS:
+	case IPV6_RTHDR:
+	case IPV6_DSTOPTS:
+	case IPV6_2292PKTOPTIONS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int mpa_base_setsockopt(struct sock *sk, int level, int name,
+			       sockptr_t val, unsigned int len)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct proto *base = mpa_table(sk)->base;
+	bool mss = mpa_sockopt_mss(level, name);
+	int err;
+
+	/* In repair mode octets are queued and not sent. */
+	if (level == SOL_TCP && name == TCP_REPAIR && ctx) {
+		if (!mpa_passthrough_begin(ctx))
+			return -EOPNOTSUPP;
+		err = base->setsockopt(sk, level, name, val, len);
+		mpa_passthrough_end(ctx);
+		return err;
+	}
+	if (!ctx || !(mss || mpa_sockopt_borrowed(level, name)))
+		return base->setsockopt(sk, level, name, val, len);
+	mpa_tx_restore_options(ctx, mss);
+	err = base->setsockopt(sk, level, name, val, len);
+	mpa_tx_reapply_options(ctx);
+	return err;
+}
+
+static int mpa_base_getsockopt(struct sock *sk, int level, int name,
+			       char __user *val, int __user *len)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct proto *base = mpa_table(sk)->base;
+	int err;
+
+	/* It would take octets out of the queue unverified. */
+	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
+		if (!ctx || !mpa_passthrough_begin(ctx))
+			return -EOPNOTSUPP;
+		err = base->getsockopt(sk, level, name, val, len);
+		mpa_passthrough_end(ctx);
+		return err;
+	}
+	if (!ctx || !mpa_sockopt_borrowed(level, name))
+		return base->getsockopt(sk, level, name, val, len);
+	mpa_tx_restore_options(ctx, false);
+	err = base->getsockopt(sk, level, name, val, len);
+	mpa_tx_reapply_options(ctx);
+	return err;
+}
+
+/* ---- all of them ---- */
+
 /**
  * mpa_setsockopt() - proto.setsockopt
  * @sk:		socket
@@ -265,7 +367,7 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	if (level != SOL_MPA)
-		return mpa_ops_base_setsockopt(sk, level, name, val, len);
+		return mpa_base_setsockopt(sk, level, name, val, len);
 	if (!ctx)
 		return -ENOMEM;
 	mpa_hook_adopt(ctx);
@@ -292,7 +394,7 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	}
 }
 
-/* A program gets as much of a value as it has room for. */
+/* Copy as much of a value as the program has room for. */
 static int mpa_put(const void *from, size_t size, char __user *val,
 		   int __user *len)
 {
@@ -345,9 +447,9 @@ static int mpa_get_info(struct sock *sk, struct mpa_ctx *ctx,
 	info.rx_ulpdus = ctx->rx.ulpdus;
 	info.rx_octets = ctx->rx.octets;
 	info.rx_markers = ctx->rx.markers;
-	info.tx_packets = ctx->tx.watch.packets;
-	info.tx_segs_aligned = ctx->tx.watch.aligned;
-	info.tx_segs_unaligned = ctx->tx.watch.unaligned;
+	info.tx_packets = ctx->tcp.watch.packets;
+	info.tx_segs_aligned = ctx->tcp.watch.aligned;
+	info.tx_segs_unaligned = ctx->tcp.watch.unaligned;
 	release_sock(sk);
 
 	return mpa_put(&info, sizeof(info), val, len);
@@ -442,7 +544,7 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	if (level != SOL_MPA)
-		return mpa_ops_base_getsockopt(sk, level, name, val, len);
+		return mpa_base_getsockopt(sk, level, name, val, len);
 	if (!ctx)
 		return -ENOMEM;
 	mpa_hook_adopt(ctx);

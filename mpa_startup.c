@@ -9,8 +9,14 @@
 
 #include "mpa.h"
 
-static void mpa_startup_set_params(struct mpa_ctx *ctx,
-				   struct mpa_params *params)
+/**
+ * mpa_startup_set_params() - how startup goes from now on
+ * @ctx:	the context
+ * @params:	kept until others are set; or NULL
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params)
 {
 	struct mpa_params *old = mpa_params(ctx);
 
@@ -21,74 +27,58 @@ static void mpa_startup_set_params(struct mpa_ctx *ctx,
 
 /* ---- states ---- */
 
-/* Have the work item run, unless another one has got the place meanwhile. */
-static void mpa_startup_kick(struct mpa_ctx *ctx, unsigned long delay)
+/*
+ * Queue the work item; at once if the connection has to make room for another.
+ */
+static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
 {
 	mpa_schedule_work(ctx, delay);
-	/* mpa_schedule_work_of() may have come before, and been put off by this. */
+	/* mpa_schedule_work_of() may have been called just before. */
 	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
 		mpa_schedule_work(ctx, 0);
 }
 
-/* As when connect(2) has come to its end. */
-static void mpa_startup_wake(struct mpa_ctx *ctx, u8 state)
+static void mpa_startup_go_to(struct mpa_ctx *ctx, u8 state)
 {
-	struct sock *sk = ctx->sk;
-
-	/* Pairs with mpa_poll_state(): what led here is seen with it. */
-	smp_store_release(&ctx->state, state);
-	sk->sk_state_change(sk);
-	sk_wake_async(sk, SOCK_WAKE_IO, POLL_OUT);
+	mpa_set_state(ctx, state);
+	mpa_wake_all(ctx);
+	sk_wake_async(ctx->sk, SOCK_WAKE_IO, POLL_OUT);
 }
 
 static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_startup_uncount(ctx);
 	mpa_startup_set_params(ctx, NULL);
-	/* Our frame goes nowhere any more. */
+	/* Drop a frame that TCP has not taken. */
 	if (state == MPA_STATE_FAILED)
 		mpa_tx_drop(ctx);
-	/* An ordinary TCP socket again. */
+	/* An ordinary TCP socket from here on. */
 	if (state == MPA_STATE_REJECTED)
 		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
-	mpa_startup_wake(ctx, state);
-}
-
-/*
- * Startup has failed: the caller calls mpa_startup_abort() with the errno that
- * this returns. Until that is done nothing seems to have happened, so that
- * whoever notices finds the errno in place.
- */
-static int mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
-{
-	if (!ctx->startup_error) {
-		WRITE_ONCE(ctx->startup_error, err);
-		ctx->code = code;
-	}
-	return ctx->startup_error;
+	mpa_startup_go_to(ctx, state);
 }
 
 static int mpa_startup_malformed(struct mpa_ctx *ctx)
 {
-	return mpa_startup_fail(ctx, -EPROTO, MPA_ERR_STARTUP);
+	return mpa_fail_startup(ctx, -EPROTO, MPA_ERR_STARTUP);
 }
 
-/* The result is for the user to find: by SO_ERROR, or MPA_START itself. */
+/* Leave the result for SO_ERROR, or for MPA_START itself. */
 static void mpa_startup_tell(struct mpa_ctx *ctx, int err)
 {
 	ctx->startup_error = err;
-	WRITE_ONCE(ctx->sk->sk_err, -err);
+	mpa_tcp_set_error(ctx->sk, -err);
 }
 
-/* Both directions of the stream start anew behind the startup frames. */
+/* Enter Full Operation: both directions begin behind the startup frames. */
 static void mpa_startup_full(struct mpa_ctx *ctx)
 {
 	u8 sent = mpa_startup_flags(ctx), got = ctx->peer.flags;
 
 	/*
-	 * Section 7.1.1: what a frame says holds, also at revision 0. Figure 16:
-	 * there a reply has markers behind it that a request of a later revision
-	 * has not asked for.
+	 * Section 7.1.1: the flags of a frame hold at revision 0 as well.
+	 * Figure 16: there a reply is followed by markers that a request of a
+	 * later revision has not asked for.
 	 */
 	ctx->tx.marked = got & MPA_PEER_MARKERS ||
 			 (!ctx->revision && ctx->peer.revision);
@@ -110,12 +100,12 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	mpa_startup_done(ctx, MPA_STATE_FULL);
 	mpa_rx_update(ctx);
 	if (ctx->rx.ready)
-		ctx->data_ready(ctx->sk);
+		mpa_wake_reader(ctx);
 }
 
 /* ---- in ---- */
 
-/* Neither the peer's frame nor a reason to give up is here yet. */
+/* The peer's frame is not complete yet. */
 static int mpa_startup_more(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
@@ -123,19 +113,22 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 	if (mpa_tcp_input_ended(sk)) {
 		if (mpa_tcp_inq(sk))
 			return mpa_startup_malformed(ctx);
-		return mpa_startup_fail(ctx, -ECONNRESET, MPA_ERR_TCP);
+		return mpa_fail_startup(ctx, -ECONNRESET, MPA_ERR_TCP);
 	}
 	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
-		return mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
+		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
-		return mpa_startup_fail(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
-	/* Sooner if TCP had no memory for our frame. */
-	mpa_startup_kick(ctx, ctx->deadline - jiffies);
+		return mpa_fail_startup(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
+	/* The work item may already be due sooner, to send our frame. */
+	mpa_startup_schedule(ctx, ctx->deadline - jiffies);
 	return 0;
 }
 
-/* The reply's depths and flags may ask for more than there is. */
+/*
+ * Take over the reply's depths and flags.
+ * Return: 0, or why they cannot be met.
+ */
 static int mpa_startup_enhance(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
@@ -143,23 +136,23 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 
 	mpa_enhanced_get(ctx->peer_private, &peer);
 	ctx->enhanced = true;
-	ctx->ird = params->ird;
+	ctx->ird = params->offer.ird;
 	ctx->control = 0;
 
-	if (params->flags & MPA_START_P2P)
+	if (params->offer.flags & MPA_START_P2P)
 		ctx->control = MPA_START_P2P |
-			       mpa_agree_rtr(params->flags, peer.control,
+			       mpa_agree_rtr(params->offer.flags, peer.control,
 					     peer.ird);
-	ctx->ord = mpa_agree_limit(mpa_agree_depth(params->ord, ctx->control),
+	ctx->ord = mpa_agree_limit(mpa_agree_depth(params->offer.ord, ctx->control),
 				   peer.ird);
-	if (params->flags & MPA_START_P2P) {
+	if (params->offer.flags & MPA_START_P2P) {
 		if (ctx->control == MPA_START_P2P) {
 			ctx->code = MPA_ERR_RTR;
 			return -EOPNOTSUPP;
 		}
 	}
-	if (params->ird != MPA_DEPTH_BY_USER &&
-	    peer.ord != MPA_DEPTH_BY_USER && peer.ord > params->ird) {
+	if (params->offer.ird != MPA_DEPTH_BY_USER &&
+	    peer.ord != MPA_DEPTH_BY_USER && peer.ord > params->offer.ird) {
 		ctx->code = MPA_ERR_IRD;
 		return -ENOBUFS;
 	}
@@ -167,15 +160,16 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 }
 
 /*
- * The peer has not waited for the request, of which TCP has not taken all yet:
- * the socket is not the user's with a part of a frame still to go.
+ * Drop a request that TCP has not taken completely, as the peer has already
+ * answered. If a part of it has left, the socket cannot be handed back to the
+ * user.
  */
 static int mpa_startup_withdraw(struct mpa_ctx *ctx)
 {
 	if (!mpa_tx_stuck(&ctx->tx))
 		return 0;
 	if (ctx->tx.out->sent && !mpa_tcp_gone(ctx->sk))
-		return mpa_startup_fail(ctx, -ENOBUFS, MPA_ERR_LOCAL);
+		return mpa_fail_startup(ctx, -ENOBUFS, MPA_ERR_LOCAL);
 	mpa_tx_drop(ctx);
 	return 0;
 }
@@ -186,14 +180,14 @@ static int mpa_startup_rejected(struct mpa_ctx *ctx)
 
 	if (err)
 		return err;
-	/* Else mpa_startup_reset_came() has told. */
+	/* If it is gone, mpa_startup_reset_came() has set the error. */
 	if (mpa_tcp_gone(ctx->sk))
 		ctx->startup_error = -ECONNREFUSED;
 	else
 		mpa_startup_tell(ctx, -ECONNREFUSED);
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
-	/* What is behind the reply is the user's. */
-	ctx->data_ready(ctx->sk);
+	/* Octets behind the reply belong to the user. */
+	mpa_wake_reader(ctx);
 	return 0;
 }
 
@@ -216,20 +210,20 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 	mpa_startup_full(ctx);
 }
 
-/* The program decides what becomes of the peer's frame. */
+/* Let the program decide about the peer's frame. */
 static void mpa_startup_await_decision(struct mpa_ctx *ctx)
 {
-	/* Not the peer's fault any more if it takes long. */
+	/* No longer limited in time: the program has to act. */
 	mpa_startup_uncount(ctx);
-	mpa_startup_wake(ctx, MPA_STATE_REQUESTED);
-	ctx->data_ready(ctx->sk);
+	mpa_startup_go_to(ctx, MPA_STATE_REQUESTED);
+	mpa_wake_reader(ctx);
 }
 
 static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 {
 	if (ctx->peer.flags & MPA_PEER_REJECTED)
 		return mpa_startup_rejected(ctx);
-	if (mpa_params(ctx)->flags & MPA_START_MANUAL)
+	if (mpa_params(ctx)->offer.flags & MPA_START_MANUAL)
 		mpa_startup_await_decision(ctx);
 	else
 		mpa_startup_agreed(ctx);
@@ -250,27 +244,27 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 
 	if (is_enhanced) {
 		mpa_enhanced_get(ctx->peer_private, &peer);
-		mpa_agree_reply(params, reply, &peer, reject, &enhanced);
+		mpa_agree_reply(&params->offer, &reply->offer, &peer, reject, &enhanced);
 	}
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
 	err = mpa_startup_send(ctx, MPA_REPLY, flags,
 			       is_enhanced ? &enhanced : NULL,
 			       reply->private, reply->private_len);
-	/* The socket would be the user's, with octets of ours still to go. */
+	/* The socket cannot be handed back with octets still to send. */
 	if (!err && reject && mpa_tx_stuck(&ctx->tx))
 		err = -ENOBUFS;
 	if (err)
-		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
+		return mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
 	if (reject) {
 		mpa_startup_done(ctx, MPA_STATE_REJECTED);
 		return 0;
 	}
 	if (is_enhanced) {
 		ctx->enhanced = true;
-		ctx->ird = mpa_agree_depth(reply->ird, enhanced.control);
-		ctx->ord = mpa_agree_limit(reply->ord, peer.ird);
-		/* Which of them the initiator takes, the first FPDU shows. */
+		ctx->ird = mpa_agree_depth(reply->offer.ird, enhanced.control);
+		ctx->ord = mpa_agree_limit(reply->offer.ord, peer.ird);
+		/* The initiator's choice shows in its first FPDU. */
 		ctx->control = enhanced.control &
 			       (peer.control | MPA_START_P2P);
 	}
@@ -282,29 +276,29 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
 
-	if (!(params->flags & MPA_START_MANUAL))
+	if (!(params->offer.flags & MPA_START_MANUAL))
 		return mpa_startup_answer(ctx, params, false);
 
 	mpa_startup_await_decision(ctx);
 	return 0;
 }
 
-/* For what the peer's frame holds: try again as long as there is time. */
+/* No memory for the private data: try again as long as there is time. */
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
 	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
-		return mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
+		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
-		return mpa_startup_fail(ctx, -ENOMEM, MPA_ERR_LOCAL);
+		return mpa_fail_startup(ctx, -ENOMEM, MPA_ERR_LOCAL);
 	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return 0;
 }
 
-/* The peer's frame is one to go on with. */
+/* Take the peer's frame, which is complete and acceptable. */
 static int mpa_startup_got(struct mpa_ctx *ctx,
-			   const struct mpa_frame *startup, int revision)
+			   const struct mpa_frame *frame, int revision)
 {
-	int err = mpa_startup_take(ctx, startup);
+	int err = mpa_startup_take(ctx, frame);
 
 	if (err == -ENODATA)
 		return mpa_startup_malformed(ctx);
@@ -317,19 +311,19 @@ static int mpa_startup_got(struct mpa_ctx *ctx,
 }
 
 /*
- * Octets behind the peer's frame. Nobody may send an FPDU before the other end
- * has read the frame in front of it: the initiator has not seen a reply, the
- * responder no FPDU (rule 4). So those behind a request mean that PD_Length does
- * not match the private data (section 7.1.1), whenever they come. Behind a reply
- * they may be an FPDU all the same, of a responder that does not keep rule 4,
- * and are taken for one if they are.
+ * Whether octets behind the peer's frame are an error. An FPDU may not be sent
+ * before the other end has read the frame in front of it: the initiator has not
+ * seen a reply, the responder no FPDU (rule 4). So octets behind a request mean
+ * that PD_Length does not match the private data (section 7.1.1), whenever they
+ * arrive. Behind a reply they are accepted if they are a valid FPDU, of a
+ * responder that does not keep rule 4.
  */
 static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
 				  u8 flags)
 {
 	if (ctx->role == MPA_ROLE_RESPONDER)
 		return true;
-	/* After a rejection both go on in their own way. */
+	/* After a rejection they are octets of the user's protocol. */
 	if (flags & MPA_PEER_REJECTED)
 		return false;
 	/* draft-culley-iwarp-mpa-01 section 8.1 has no rule 4. */
@@ -337,9 +331,9 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
 }
 
 /*
- * A frame waits for the program's decision. Octets behind a request are too
- * early, also if a call of TCP's own has read them; those behind a reply are
- * looked at in Full Operation.
+ * While the program decides: octets behind a request are an error, also if a
+ * call of TCP's own has read them; those behind a reply are looked at in Full
+ * Operation.
  */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
@@ -361,7 +355,7 @@ static int mpa_startup_undecided(struct mpa_ctx *ctx)
 int mpa_startup_progress(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
-	struct mpa_frame startup;
+	struct mpa_frame frame;
 	u32 have, len;
 	int revision;
 
@@ -372,7 +366,7 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 
 	mpa_tx_push(ctx);
 
-	switch (mpa_startup_peek_frame(ctx, &startup)) {
+	switch (mpa_startup_peek_frame(ctx, &frame)) {
 	case MPA_FRAME_OK:
 		break;
 	case MPA_FRAME_MORE:
@@ -381,19 +375,19 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 		return mpa_startup_malformed(ctx);
 	}
 
-	revision = mpa_agree_judge(params, &startup);
+	revision = mpa_agree_revision(&params->offer, &frame);
 	if (revision < 0)
 		return mpa_startup_malformed(ctx);
 
 	have = mpa_tcp_inq(ctx->sk);
-	len = MPA_FRAME_LEN + startup.private_len;
+	len = MPA_FRAME_LEN + frame.private_len;
 	if (have < len)
 		return mpa_startup_more(ctx);
 	if (have > len &&
-	    mpa_startup_too_early(ctx, len, revision, startup.flags))
+	    mpa_startup_too_early(ctx, len, revision, frame.flags))
 		return mpa_startup_malformed(ctx);
 
-	return mpa_startup_got(ctx, &startup, revision);
+	return mpa_startup_got(ctx, &frame, revision);
 }
 
 /* ---- begin ---- */
@@ -409,14 +403,14 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->startup_error = 0;
 	ctx->restarts = false;
 	ctx->told = false;
-	ctx->role = params->role;
-	ctx->revision = params->revision;
+	ctx->role = params->offer.role;
+	ctx->revision = params->offer.revision;
 	ctx->enhanced = false;
 	ctx->control = 0;
 	ctx->ird = 0;
 	ctx->ord = 0;
 	/* Section 4.4: "on the explicit request of the system administrator" */
-	ctx->want_crc = !(params->flags & MPA_START_NO_CRC &&
+	ctx->want_crc = !(params->offer.flags & MPA_START_NO_CRC &&
 			  mpa_policy_crc_optional(ctx->sk));
 }
 
@@ -426,27 +420,27 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	unsigned long timeout = params->timeout ?:
 				mpa_policy_timeout(ctx->sk);
 
-	/* A part of this jiffy is over, and no timeout is too short. */
+	/* Round up: no timeout is too short. */
 	timeout++;
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
 	mpa_startup_heard(ctx);
-	mpa_startup_kick(ctx, timeout);
+	mpa_startup_schedule(ctx, timeout);
 }
 
-/* The RDMA Consortium's way: Full Operation from here on, no frames. */
+/* MPA_ROLE_DIRECT: Full Operation from here on, no frames. */
 static void mpa_startup_direct(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
 	bool no_crc = mpa_policy_crc_optional(ctx->sk);
 
-	ctx->rx.marked = !params->revision || params->flags & MPA_START_MARKERS;
-	ctx->tx.marked = !params->revision ||
-			 params->flags & MPA_START_TX_MARKERS;
-	no_crc = no_crc && params->revision;
-	ctx->rx.crc = !(no_crc && params->flags & MPA_START_NO_CRC);
-	ctx->tx.crc = !(no_crc && params->flags & MPA_START_TX_NO_CRC);
+	ctx->rx.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
+	ctx->tx.marked = !params->offer.revision ||
+			 params->offer.flags & MPA_START_TX_MARKERS;
+	no_crc = no_crc && params->offer.revision;
+	ctx->rx.crc = !(no_crc && params->offer.flags & MPA_START_NO_CRC);
+	ctx->tx.crc = !(no_crc && params->offer.flags & MPA_START_TX_NO_CRC);
 	ctx->may_send = true;
 	mpa_rx_set_start(ctx);
 	mpa_rx_begin(ctx);
@@ -454,14 +448,21 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 	mpa_startup_done(ctx, MPA_STATE_FULL);
 	mpa_rx_update(ctx);
 	if (ctx->rx.ready)
-		ctx->data_ready(ctx->sk);
+		mpa_wake_reader(ctx);
 }
 
-/* It is not the socket itself that is to start, but what it will accept. */
-static bool mpa_startup_for_children(const struct sock *sk,
+/**
+ * mpa_startup_for_children() - it is not the socket itself that is to start, but
+ *				those that it will accept
+ * @sk:		socket
+ * @params:	what the user asked for
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_startup_for_children(const struct sock *sk,
 				     const struct mpa_params *params)
 {
-	return params->role == MPA_ROLE_RESPONDER &&
+	return params->offer.role == MPA_ROLE_RESPONDER &&
 	       (mpa_tcp_listening(sk) || mpa_tcp_may_listen(sk));
 }
 
@@ -479,33 +480,35 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 	case MPA_STATE_FAILED:
 		return -ENOTCONN;
 	}
-	if (mpa_tcp_listening(sk) && params->role != MPA_ROLE_RESPONDER)
+	if (mpa_tcp_listening(sk) && params->offer.role != MPA_ROLE_RESPONDER)
 		return -EINVAL;
 	if (mpa_startup_for_children(sk, params))
 		return mpa_params(ctx) ? -EISCONN : 0;
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
-	/* A call of TCP's own would go on taking or giving octets. */
+	/* A call of TCP's own under way would read or send octets unframed. */
 	if (ctx->passthrough || mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
-	/* Unread octets came before a reply could: they are not MPA's. */
-	if (params->role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
+	/* Unread octets have arrived before any reply: not MPA's. */
+	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
 	return 0;
 }
 
-/* Something has come of the request, or the program has to decide what. */
+/* The request has a result, or the program has to decide. */
 static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 {
 	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP ||
 	       mpa_tcp_gone(ctx->sk);
 }
 
-/* Not a second time from SO_ERROR; another error that has come since is. */
+/*
+ * Report the error here and not by SO_ERROR too, unless another has come since.
+ */
 static int mpa_startup_result(struct mpa_ctx *ctx)
 {
 	if (ctx->startup_error) {
-		cmpxchg(&ctx->sk->sk_err, -ctx->startup_error, 0);
+		mpa_tcp_replace_error(ctx->sk, -ctx->startup_error, 0);
 		ctx->told = true;
 	}
 	return ctx->startup_error;
@@ -513,7 +516,7 @@ static int mpa_startup_result(struct mpa_ctx *ctx)
 
 static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 {
-	int err = mpa_tcp_wait(ctx, &timeo, mpa_startup_answered);
+	int err = mpa_tcp_wait(ctx->sk, &timeo, mpa_startup_answered, ctx);
 
 	if (err == -EAGAIN)
 		return -EINPROGRESS;
@@ -525,21 +528,22 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 }
 
 /*
- * As connect(2): a call that a signal has restarted has the result that came
- * meanwhile, and what has come of an earlier one is told before a new one.
+ * As connect(2): a call restarted after a signal gets the result that has come
+ * meanwhile, and the result of an earlier call is reported before a new one
+ * begins.
  * Return: 1, 0 for such a result, or a negative errno.
  */
 static int mpa_startup_no_result(struct mpa_ctx *ctx,
 				 const struct mpa_params *params)
 {
-	bool restarted = ctx->restarts && params->role == MPA_ROLE_INITIATOR;
+	bool restarted = ctx->restarts && params->offer.role == MPA_ROLE_INITIATOR;
 	bool rejected = ctx->state == MPA_STATE_REJECTED;
 	int err;
 
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
-	/* Somebody else who waited has been told as well. */
+	/* Another thread that waited has been told: tell this one too. */
 	if (restarted && ctx->told)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
@@ -549,13 +553,21 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	return 1;
 }
 
-/* Both roles that exchange frames. */
+/* Return: false if there are too many. */
+static bool mpa_startup_count(struct mpa_ctx *ctx)
+{
+	return mpa_policy_enter_startup(&mpa_params(ctx)->admission, ctx->sk,
+					ctx->role == MPA_ROLE_INITIATOR,
+					mpa_schedule_work_of);
+}
+
+/* Begin the startup phase, as initiator or responder. */
 static int mpa_startup_go(struct mpa_ctx *ctx, bool nonblock)
 {
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	int err = 0;
 
-	if (!mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
+	if (!mpa_startup_count(ctx))
 		err = -EUSERS;
 	if (!err && initiator)
 		err = mpa_startup_request(ctx);
@@ -564,7 +576,7 @@ static int mpa_startup_go(struct mpa_ctx *ctx, bool nonblock)
 		mpa_startup_set_params(ctx, NULL);
 		return err;
 	}
-	WRITE_ONCE(ctx->state, MPA_STATE_STARTUP);
+	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	mpa_startup_arm(ctx);
 	if (!initiator)
 		return 0;
@@ -572,61 +584,55 @@ static int mpa_startup_go(struct mpa_ctx *ctx, bool nonblock)
 }
 
 /**
- * mpa_startup_begin() - start MPA
+ * mpa_startup_prepare() - whether MPA may be started
  * @ctx:	the context
- * @params:	what the user asked for, its fields have been checked; taken
- *		over unless an error other than the connection's is returned
+ * @params:	what the user asked for, its fields have been checked
+ * @nonblock:	do not wait for the result of a request that is under way
+ *
+ * As connect(2) does, also when a signal has restarted it.
+ *
+ * Context: process, socket lock held; waiting drops it.
+ * Return: 1 if it may: mpa_startup_begin() comes next, or for a socket that
+ * listens or will, mpa_startup_set_params(). Else the result of an earlier
+ * MPA_START; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
+ */
+int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
+			bool nonblock)
+{
+	int err;
+
+	mpa_startup_notice_reset(ctx);
+	if (ctx->state == MPA_STATE_STARTUP && !nonblock &&
+	    ctx->role == MPA_ROLE_INITIATOR &&
+	    params->offer.role == MPA_ROLE_INITIATOR)
+		return mpa_startup_wait_result(ctx, sock_sndtimeo(ctx->sk, 0));
+
+	err = mpa_startup_no_result(ctx, params);
+	if (err <= 0)
+		return err;
+	return mpa_startup_may_begin(ctx, params) ?: 1;
+}
+
+/**
+ * mpa_startup_begin() - start MPA
+ * @ctx:	the context, with our callbacks
+ * @params:	what the user asked for; taken over
  * @nonblock:	do not wait for the reply
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 0; -EINPROGRESS; -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL
- * when MPA cannot be started; -EUSERS when no responder may be in startup;
+ * Return: 0; -EINPROGRESS; -EUSERS when no responder may be in startup;
  * -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
  * RFC 6581's negotiation came to nothing, in Full Operation; what the connection
- * failed with, or an earlier startup that nobody has asked for; -EINTR or
- * -ERESTARTSYS: startup goes on.
+ * failed with; -EINTR or -ERESTARTSYS: startup goes on.
  */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
 {
-	struct sock *sk = ctx->sk;
-	bool listening = mpa_startup_for_children(sk, params);
-	int err;
-
-	mpa_startup_notice_reset(ctx);
-	/* As connect(2) does, also when a signal has restarted it. */
-	if (ctx->state == MPA_STATE_STARTUP && !nonblock &&
-	    ctx->role == MPA_ROLE_INITIATOR &&
-	    params->role == MPA_ROLE_INITIATOR) {
-		kfree(params);
-		return mpa_startup_wait_result(ctx, sock_sndtimeo(sk, 0));
-	}
-
-	err = mpa_startup_no_result(ctx, params);
-	if (err <= 0) {
-		kfree(params);
-		return err;
-	}
-	err = mpa_startup_may_begin(ctx, params);
-	if (!err && !listening)
-		err = mpa_hook_callbacks(ctx);
-	if (!err && !listening) {
-		mpa_hook_adopt(ctx);
-		ctx->unaccepted = false;
-	}
-	if (err) {
-		kfree(params);
-		return err;
-	}
 	mpa_startup_set_params(ctx, params);
-	if (listening)
-		return 0;
-
 	mpa_startup_reset(ctx, params);
-	/* Any octet may complete a record, and none is urgent. */
-	WRITE_ONCE(sk->sk_rcvlowat, 1);
-	mpa_tcp_forget_urgent(sk);
-	if (params->role == MPA_ROLE_DIRECT) {
+	mpa_tcp_any_octet_counts(ctx->sk);
+	mpa_tcp_forget_urgent(ctx->sk);
+	if (params->offer.role == MPA_ROLE_DIRECT) {
 		mpa_startup_direct(ctx);
 		return 0;
 	}
@@ -644,15 +650,16 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params)
 {
 	RCU_INIT_POINTER(ctx->params, params);
 	mpa_startup_reset(ctx, params);
-	ctx->sk->sk_rcvlowat = 1;
-	/* Our callbacks are not there yet, to see to urgent octets. */
+	mpa_tcp_any_octet_counts(ctx->sk);
+	/* Until our callbacks are in, keep TCP from skipping urgent octets. */
 	params->urgent_kept = mpa_tcp_keep_urgent(ctx->sk);
-	ctx->state = MPA_STATE_STARTUP;
+	mpa_set_state(ctx, MPA_STATE_STARTUP);
 }
 
 /**
  * mpa_startup_adopted() - a child has just been given its struct socket
- * @ctx:	the context; the program does not know the socket yet
+ * @ctx:	the context, with our callbacks; the program does not know the socket
+ *		yet
  *
  * Context: process, in release_sock(), socket lock held.
  */
@@ -660,9 +667,6 @@ void mpa_startup_adopted(struct mpa_ctx *ctx)
 {
 	struct mpa_params *params = mpa_params(ctx);
 
-	/* mpa_startup_accepted() tells if that cannot be. */
-	if (ctx->state != MPA_STATE_STARTUP || mpa_hook_callbacks(ctx))
-		return;
 	mpa_tcp_forget_urgent(ctx->sk);
 	if (params->urgent_kept)
 		mpa_tcp_skip_urgent(ctx->sk);
@@ -672,23 +676,21 @@ void mpa_startup_adopted(struct mpa_ctx *ctx)
 /**
  * mpa_startup_accepted() - an inherited startup may begin
  * @ctx:	the context; mpa_startup_progress() comes next
+ * @err:	negative errno: it may not
  *
  * Context: process, socket lock held.
  */
-void mpa_startup_accepted(struct mpa_ctx *ctx)
+void mpa_startup_accepted(struct mpa_ctx *ctx, int err)
 {
-	int err = mpa_hook_callbacks(ctx);
-
-	if (!err &&
-	    !mpa_policy_enter_startup(ctx, &mpa_params(ctx)->admission))
+	if (!err && !mpa_startup_count(ctx))
 		err = -EUSERS;
 	if (err)
-		mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
+		mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
 	else
 		mpa_startup_arm(ctx);
 }
 
-/* An initiator's program has looked at the reply. No frame tells the peer. */
+/* An initiator decides about a reply. The peer is not told by a frame. */
 static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 				    const struct mpa_params *reply, bool reject)
 {
@@ -728,7 +730,7 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 	if (ctx->state == MPA_STATE_FAILED)
 		return -ENOTCONN;
 	if (ctx->state == MPA_STATE_STARTUP &&
-	    params->flags & MPA_START_MANUAL)
+	    params->offer.flags & MPA_START_MANUAL)
 		return -EAGAIN;
 	if (ctx->state != MPA_STATE_REQUESTED)
 		return -EINVAL;
@@ -755,15 +757,15 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 {
 	mpa_delay(MPA_POINT_ABORT);
-	mpa_ops_abort(ctx, -err);
+	mpa_tcp_abort(ctx->sk, -err);
 	mpa_startup_notice_reset(ctx);
 }
 
-/* TCP says EPIPE for a reset behind a FIN. */
+/* Replace the error of a reset: EPIPE if a FIN came before it. */
 static void mpa_startup_say_why(struct sock *sk, int err)
 {
-	if (cmpxchg(&sk->sk_err, ECONNRESET, err) == EPIPE)
-		cmpxchg(&sk->sk_err, EPIPE, err);
+	if (mpa_tcp_replace_error(sk, ECONNRESET, err) == EPIPE)
+		mpa_tcp_replace_error(sk, EPIPE, err);
 }
 
 /**
@@ -778,8 +780,8 @@ static void mpa_startup_say_why(struct sock *sk, int err)
  */
 void mpa_startup_reset_came(struct mpa_ctx *ctx)
 {
-	struct mpa_frame startup;
-	u32 len = mpa_startup_rejection(ctx, &startup);
+	struct mpa_frame frame;
+	u32 len = mpa_startup_rejection(ctx, &frame);
 
 	if (len && len == mpa_tcp_inq(ctx->sk))
 		mpa_startup_say_why(ctx->sk, ECONNREFUSED);
@@ -799,24 +801,24 @@ void mpa_startup_reset_came(struct mpa_ctx *ctx)
 void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
-	struct mpa_frame startup;
+	struct mpa_frame frame;
 	bool bad;
 	int err;
 
 	if (!mpa_starting(ctx) || !mpa_tcp_gone(sk))
 		return;
-	if (mpa_startup_rejection(ctx, &startup) &&
-	    !mpa_startup_take(ctx, &startup) && !mpa_startup_rejected(ctx))
+	if (mpa_startup_rejection(ctx, &frame) &&
+	    !mpa_startup_take(ctx, &frame) && !mpa_startup_rejected(ctx))
 		return;
 	bad = mpa_startup_bad(ctx);
-	/* mpa_startup_reset_came() has not seen children that nobody has accepted. */
+	/* For unaccepted children mpa_startup_reset_came() has not run. */
 	if (bad)
 		mpa_startup_say_why(sk, EPROTO);
-	err = -READ_ONCE(sk->sk_err);
+	err = -mpa_tcp_error(sk);
 	if (bad && (!err || err == -EPROTO))
 		mpa_startup_malformed(ctx);
 	else
-		mpa_startup_fail(ctx, err ?: -ECONNRESET, MPA_ERR_TCP);
+		mpa_fail_startup(ctx, err ?: -ECONNRESET, MPA_ERR_TCP);
 	mpa_startup_done(ctx, MPA_STATE_FAILED);
 }
 
@@ -835,7 +837,7 @@ bool mpa_startup_shutdown(struct mpa_ctx *ctx)
 	mpa_startup_notice_reset(ctx);
 	if (!mpa_starting(ctx))
 		return false;
-	mpa_startup_abort(ctx, mpa_startup_fail(ctx, -ECONNABORTED,
+	mpa_startup_abort(ctx, mpa_fail_startup(ctx, -ECONNABORTED,
 						MPA_ERR_LOCAL));
 	return true;
 }
@@ -857,12 +859,12 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	bool waits = !mpa_startup_over(ctx);
-	int err = mpa_tcp_wait(ctx, timeo, mpa_startup_over);
+	int err = mpa_tcp_wait(ctx->sk, timeo, mpa_startup_over, ctx);
 
 	if (err)
 		return err;
 	mpa_startup_notice_reset(ctx);
-	/* Who comes later asks for it as SO_ERROR does, and it is told once. */
+	/* A call that did not have to wait leaves it to SO_ERROR. */
 	return waits ? mpa_startup_result(ctx) : 0;
 }
 

@@ -27,7 +27,7 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		     const struct mpa_enhanced *enhanced, const u8 *private,
 		     u16 private_len)
 {
-	struct mpa_frame startup = {
+	struct mpa_frame head = {
 		.flags = flags,
 		.revision = ctx->revision,
 		.private_len = private_len,
@@ -36,13 +36,13 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 	int err;
 
 	if (enhanced) {
-		startup.flags |= MPA_PEER_ENHANCED;
-		startup.private_len += MPA_ENHANCED_LEN;
+		head.flags |= MPA_PEER_ENHANCED;
+		head.private_len += MPA_ENHANCED_LEN;
 	}
-	frame = kmalloc(MPA_FRAME_LEN + startup.private_len, GFP_KERNEL);
+	frame = kmalloc(MPA_FRAME_LEN + head.private_len, GFP_KERNEL);
 	if (!frame)
 		return -ENOMEM;
-	mpa_frame_put(frame, kind, &startup);
+	mpa_frame_put(frame, kind, &head);
 	p = frame + MPA_FRAME_LEN;
 	if (enhanced) {
 		mpa_enhanced_put(p, enhanced);
@@ -50,7 +50,7 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 	}
 	if (private_len)
 		memcpy(p, private, private_len);
-	err = mpa_tx_frame(ctx, frame, MPA_FRAME_LEN + startup.private_len);
+	err = mpa_tx_frame(ctx, frame, MPA_FRAME_LEN + head.private_len);
 	kfree(frame);
 	return err;
 }
@@ -70,9 +70,9 @@ u8 mpa_startup_flags(struct mpa_ctx *ctx)
 	u8 flags = 0;
 
 	/* Figure 14: revision 0 always has both. */
-	if (!(reply ? ctx->revision : mpa_params(ctx)->revision))
+	if (!(reply ? ctx->revision : mpa_params(ctx)->offer.revision))
 		return MPA_PEER_MARKERS | MPA_PEER_CRC;
-	if (mpa_params(ctx)->flags & MPA_START_MARKERS)
+	if (mpa_params(ctx)->offer.flags & MPA_START_MARKERS)
 		flags |= MPA_PEER_MARKERS;
 	if (ctx->want_crc)
 		flags |= MPA_PEER_CRC;
@@ -92,13 +92,13 @@ int mpa_startup_request(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
 	struct mpa_enhanced enhanced = {
-		.ird = params->ird,
-		.ord = mpa_agree_depth(params->ord, params->flags),
-		.control = params->flags & (MPA_START_P2P | MPA_START_RTR),
+		.ird = params->offer.ird,
+		.ord = mpa_agree_depth(params->offer.ord, params->offer.flags),
+		.control = params->offer.flags & (MPA_START_P2P | MPA_START_RTR),
 	};
 
 	return mpa_startup_send(ctx, MPA_REQUEST, mpa_startup_flags(ctx),
-				params->flags & MPA_START_ENHANCED ?
+				params->offer.flags & MPA_START_ENHANCED ?
 				&enhanced : NULL,
 				params->private, params->private_len);
 }
@@ -118,43 +118,42 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 {
 	struct mpa_cursor at;
 
-	mpa_cursor_begin(&at, ctx->sk);
-	mpa_cursor_seek(&at, off);
+	mpa_cursor_begin(&at, ctx->sk, mpa_tcp_copied_seq(ctx->sk) + off);
 	return mpa_cursor_walk(&at, len, mpa_startup_copy, &to);
 }
 
 /**
  * mpa_startup_peek_frame() - look at what has come of the peer's frame
  * @ctx:	the context
- * @startup:	filled in when the verdict is MPA_FRAME_OK; its private data
+ * @frame:	filled in when the verdict is MPA_FRAME_OK; its private data
  *		need not be here yet
  *
  * Context: process, socket lock held.
  */
 enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
-					  struct mpa_frame *startup)
+					  struct mpa_frame *frame)
 {
 	u32 len = min_t(u32, mpa_tcp_inq(ctx->sk), MPA_FRAME_LEN);
-	u8 frame[MPA_FRAME_LEN];
+	u8 octets[MPA_FRAME_LEN];
 
-	if (mpa_startup_peek(ctx, 0, frame, len))
+	if (mpa_startup_peek(ctx, 0, octets, len))
 		return MPA_FRAME_BAD_KEY;
-	return mpa_frame_parse(frame, len,
+	return mpa_frame_parse(octets, len,
 				 ctx->role == MPA_ROLE_INITIATOR ? MPA_REPLY :
-				 MPA_REQUEST, startup);
+				 MPA_REQUEST, frame);
 }
 
 /**
  * mpa_startup_take() - take the peer's frame out of the receive queue
  * @ctx:	the context
- * @startup:	the frame, which is well-formed; its private data are here
+ * @frame:	the frame, which is well-formed; its private data are here
  *
  * Context: process, socket lock held.
  * Return: 0; -ENOMEM; or -ENODATA if octets are not there, or cannot be read.
  */
-int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *startup)
+int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 {
-	u16 len = startup->private_len;
+	u16 len = frame->private_len;
 	u8 *private = NULL;
 	int err;
 
@@ -170,7 +169,7 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *startup)
 	}
 	kfree(ctx->peer_private);
 	ctx->peer_private = private;
-	ctx->peer = *startup;
+	ctx->peer = *frame;
 	ctx->have_peer = true;
 	mpa_tcp_consume(ctx->sk, MPA_FRAME_LEN + len);
 	mpa_rx_set_start(ctx);
@@ -199,15 +198,14 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 	if (have < len || mpa_startup_peek(ctx, off, head, len))
 		return false;
 	ulpdu_len = mpa_ulpdu_length(head, len);
-	if (!ulpdu_len || ulpdu_len > MPA_ULPDU_MAX)
+	if (!mpa_ulpdu_len_good(ulpdu_len))
 		return false;
 	mpa_fpdu_init(&fpdu, 0, ulpdu_len, sent & MPA_PEER_MARKERS);
 	if (fpdu.len > have)
 		return false;
 	mpa_verify_begin(&verify, &fpdu,
 			 (sent | flags) & MPA_PEER_CRC);
-	mpa_cursor_begin(&at, ctx->sk);
-	mpa_cursor_seek(&at, off);
+	mpa_cursor_begin(&at, ctx->sk, mpa_tcp_copied_seq(ctx->sk) + off);
 	return !mpa_cursor_walk(&at, fpdu.len, mpa_verify_octets, &verify) &&
 	       !mpa_verify_end(&verify);
 }
@@ -217,21 +215,21 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 /**
  * mpa_startup_rejection() - the peer has rejected the request, and reset TCP
  * @ctx:	the context
- * @startup:	filled in
+ * @frame:	filled in
  *
  * Context: any, socket lock held.
  * Return: octets of the reply, or 0.
  */
-u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *startup)
+u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame)
 {
 	u32 len;
 
 	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error ||
 	    ctx->role != MPA_ROLE_INITIATOR ||
-	    mpa_startup_peek_frame(ctx, startup) != MPA_FRAME_OK ||
-	    !(startup->flags & MPA_PEER_REJECTED))
+	    mpa_startup_peek_frame(ctx, frame) != MPA_FRAME_OK ||
+	    !(frame->flags & MPA_PEER_REJECTED))
 		return 0;
-	len = MPA_FRAME_LEN + startup->private_len;
+	len = MPA_FRAME_LEN + frame->private_len;
 	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
 }
 
@@ -243,13 +241,14 @@ u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *startup)
  */
 bool mpa_startup_bad(struct mpa_ctx *ctx)
 {
-	struct mpa_frame startup;
+	struct mpa_frame frame;
 
 	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error)
 		return false;
-	switch (mpa_startup_peek_frame(ctx, &startup)) {
+	switch (mpa_startup_peek_frame(ctx, &frame)) {
 	case MPA_FRAME_OK:
-		return mpa_agree_judge(mpa_params(ctx), &startup) < 0;
+		return mpa_agree_revision(&mpa_params(ctx)->offer,
+					  &frame) < 0;
 	case MPA_FRAME_MORE:
 		return false;
 	default:

@@ -8,7 +8,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "mpa.h"
+#include "mpa_rx.h"
 
 struct mpa_stash_filling {
 	struct mpa_stash *stash;
@@ -50,20 +50,19 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 /**
  * mpa_stash_fill() - copy octets out of TCP's receive queue
  * @stash:	made if it is NULL
- * @sk:		socket
- * @off:	offset in the FPDU of the queue's first octet
- * @len:	octets to copy; mpa_tcp_inq() has them all
+ * @at:		where they are
+ * @off:	offset of the first of them in the FPDU
+ * @len:	octets to copy, all of which are there
  * @filled:	set to how many are in the stash now; they are still in the
  *		queue
  *
  * Context: process, socket lock held.
  * Return: 0 or -ENOMEM.
  */
-int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
-		   u32 *filled)
+int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
+		   u32 len, u32 *filled)
 {
-	struct mpa_stash_filling filling = { .sk = sk, .off = off };
-	struct mpa_cursor at;
+	struct mpa_stash_filling filling = { .sk = at->sk, .off = off };
 	int err;
 
 	*filled = 0;
@@ -71,11 +70,10 @@ int mpa_stash_fill(struct mpa_stash **stash, struct sock *sk, u32 off, u32 len,
 		*stash = kzalloc(sizeof(**stash), GFP_KERNEL);
 		if (!*stash)
 			return -ENOMEM;
-		mpa_tcp_charge_pages(sk, sizeof(**stash));
+		mpa_tcp_charge_pages(at->sk, sizeof(**stash));
 	}
 	filling.stash = *stash;
-	mpa_cursor_begin(&at, sk);
-	err = mpa_cursor_walk(&at, len, mpa_stash_octets, &filling);
+	err = mpa_cursor_walk(at, len, mpa_stash_octets, &filling);
 	*filled = filling.off - off;
 	return err;
 }

@@ -8,7 +8,8 @@
 #include <net/netns/generic.h>
 #include <net/snmp.h>
 
-#include "mpa.h"
+#include "mpa_net.h"
+#include "mpa_pages.h"
 
 enum {
 	MPA_MIB_TX_PACKETS,
@@ -72,7 +73,7 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 	mpa_policy_startups(net, &in_startup, &ousted);
 	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup", in_startup);
 	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", ousted);
-	/* Not of this namespace, as TCP's "mem" in /proc/net/sockstat. */
+	/* For the whole system, as TCP's "mem" in /proc/net/sockstat. */
 	seq_printf(seq, "%-32s\t%lu\n", "MpaMemKept", mpa_pages_held());
 	return 0;
 }

@@ -1,14 +1,65 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Floor 1: what the files mpa_tcp*.c know of TCP, for the floors above. */
+/*
+ * Floor 1: what the files mpa_tcp*.c do with TCP, for the floors above. No other
+ * file reads or writes TCP's variables.
+ */
 #ifndef _MPA_TCP_H
 #define _MPA_TCP_H
 
+#include <linux/bvec.h>
+#include <linux/sched.h>
 #include <linux/skbuff.h>
+#include <net/inet_connection_sock.h>
 #include <net/sock.h>
 
+#include "compat.h"
+#include "mpa_net.h"
+#include "mpa_proto.h"
+
 struct mpa_ctx;
-struct mpa_txbuf;
 struct tcphdr;
+
+/*
+ * Fragments of the longest FPDU: pages but for a few octets at their ends, and
+ * the first, the last, and one at which it leaves the task's pages may be short.
+ */
+#define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE - 64) + 3)
+/* Fragments of FPDUs that are handed to TCP together, to share an skb. */
+#define MPA_SKB_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
+
+#define MPA_SPLIT_NOT		U32_MAX
+
+/**
+ * struct mpa_txbuf - octets on their way to TCP
+ * @frag:	where they are; each entry holds a page reference
+ * @nr:		entries of @frag in use
+ * @room:	octets that @frag has room for
+ * @len:	octets filled in
+ * @sent:	octets that TCP has taken
+ * @split:	the segment that begins with this octet has to be forced, or
+ *		MPA_SPLIT_NOT
+ * @cur:	entry of @frag where octet @len goes
+ * @cur_off:	and how far into it
+ * @own:	the page that an open ULPDU has to itself, if it has one
+ * @charged:	octets charged to the socket
+ * @forced:	they were charged beyond a limit
+ *
+ * @room and the length of each fragment are multiples of 4, so that no marker
+ * and no CRC field is cut by the end of a fragment.
+ */
+struct mpa_txbuf {
+	struct bio_vec	frag[MPA_TX_FRAGS];
+	u32		nr;
+	u32		room;
+	u32		len;
+	u32		sent;
+	u32		split;
+	u32		cur;
+	u32		cur_off;
+	struct page_frag own;
+	u32		charged;
+	bool		forced;
+};
 
 /**
  * struct mpa_tail - the last skb of TCP's send queue
@@ -24,23 +75,6 @@ struct mpa_tail {
 };
 
 /**
- * enum mpa_cut - why a segment starts elsewhere than with an FPDU
- * @MPA_CUT_NOT:	it does start with one
- * @MPA_CUT_OVERSIZED:	its FPDU is larger than EMSS
- * @MPA_CUT_WINDOW:	TCP has cut one at the edge of the peer's receive
- *			window, or to probe it
- * @MPA_CUT_OTHER:	EMSS has changed, or something else
- * @MPA_CUTS:		how many there are
- */
-enum mpa_cut {
-	MPA_CUT_NOT,
-	MPA_CUT_OVERSIZED,
-	MPA_CUT_WINDOW,
-	MPA_CUT_OTHER,
-	MPA_CUTS
-};
-
-/**
  * struct mpa_watch - which segments start with an FPDU
  * @seq:	sequence number of the octet that leaves next for the first time
  * @fpdu:	and of the first FPDU that has not begun before it, or whose
@@ -50,6 +84,7 @@ enum mpa_cut {
  * @options:	octets of options that the last two packets had, beside those
  *		that all have and SACK blocks: AccECN, BPF
  * @options_seen: what the last one had; that of a DSACK among them
+ * @marked:	FPDUs carry markers
  * @high:	first octet of ULPDU_Length, when a packet has ended behind it
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
  * @packets:	counter for MPA_INFO
@@ -63,12 +98,37 @@ struct mpa_watch {
 	u32	len;
 	u8	options;
 	u8	options_seen;
+	bool	marked;
 	u8	high;
 	u8	cut;
 	u64	packets;
 	u64	aligned;
 	u64	unaligned;
 };
+
+/**
+ * struct mpa_tcp - what this floor knows of a socket
+ * @base:	TCP's own operations
+ * @watch:	which segments start with an FPDU
+ *
+ * The first member of struct mpa_ctx, so that it is found by the socket.
+ */
+struct mpa_tcp {
+	struct proto		*base;
+	struct mpa_watch	watch;
+};
+
+/**
+ * mpa_tcp() - what this floor knows of a socket
+ * @sk:	socket
+ *
+ * Context: socket lock held, or inside a system call on the socket.
+ * Return: NULL for a socket that MPA is not attached to, or no longer.
+ */
+static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
+{
+	return (__force struct mpa_tcp *)inet_csk(sk)->icsk_ulp_data;
+}
 
 /**
  * struct mpa_fit - the MSS, made a multiple of what FPDUs are long
@@ -115,12 +175,41 @@ struct mpa_window {
 	u32	lent;
 };
 
+/**
+ * mpa_in_work_item() - whether a kworker runs this
+ *
+ * Nobody can be told of a lack of memory then, nor killed for it. And one
+ * workqueue serves all sockets: it must not sleep because a control group is at
+ * its limit.
+ */
+static inline bool mpa_in_work_item(void)
+{
+	return current->flags & PF_WQ_WORKER;
+}
+
+/**
+ * mpa_gfp() - flags to allocate memory that is charged to a socket's control
+ *	       group
+ * @sk:	socket
+ *
+ * The work item gets it as softirq does: it neither sleeps nor reclaims, and the
+ * group may go beyond its limit.
+ */
+static inline gfp_t mpa_gfp(const struct sock *sk)
+{
+	gfp_t gfp = mpa_in_work_item() ? GFP_ATOMIC | __GFP_NOWARN :
+					 sk->sk_allocation;
+
+	return gfp | __GFP_ACCOUNT;
+}
+
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
 /**
- * struct mpa_cursor - a place in TCP's receive queue
+ * struct mpa_cursor - a place in one of TCP's queues of what has arrived
  * @sk:		the socket
- * @skb:	where in its queue the place was looked for last; never behind it
+ * @ordered:	it is the receive queue, else that of segments out of order
+ * @skb:	where in the queue the place was looked for last; never behind it
  * @part:	@skb, or one of its fragment list
  * @seq:	sequence number of the next octet
  * @start:	octets of @skb in front of the piece
@@ -132,6 +221,7 @@ typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
  */
 struct mpa_cursor {
 	struct sock	*sk;
+	bool		ordered;
 	struct sk_buff	*skb;
 	struct sk_buff	*part;
 	u32		seq;
@@ -154,26 +244,35 @@ bool mpa_tcp_input_ended(const struct sock *sk);
 bool mpa_tcp_peer_ended(const struct sock *sk);
 bool mpa_tcp_peer_left(const struct sock *sk);
 bool mpa_tcp_may_linger(const struct sock *sk);
+int mpa_tcp_error(const struct sock *sk);
+void mpa_tcp_set_error(struct sock *sk, int err);
+int mpa_tcp_replace_error(struct sock *sk, int old, int err);
+void mpa_tcp_fail(struct sock *sk, int err);
+bool mpa_tcp_send_ended(const struct sock *sk);
 void mpa_tcp_reset_on_close(struct sock *sk);
-void mpa_tcp_abort(struct sock *sk, const struct proto *base, int err);
+void mpa_tcp_abort(struct sock *sk, int err);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
 void mpa_tcp_unlock(struct sock *sk);
 void mpa_tcp_wake_writers(struct sock *sk);
-int mpa_tcp_wait(struct mpa_ctx *ctx, long *timeo,
-		 bool (*done)(const struct mpa_ctx *ctx));
+int mpa_tcp_wait(struct sock *sk, long *timeo,
+		 bool (*done)(const struct mpa_ctx *ctx),
+		 const struct mpa_ctx *ctx);
+
+/* mpa_tcp_in.c */
 u32 mpa_tcp_inq(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
 bool mpa_tcp_window_short(const struct sock *sk);
 u32 mpa_tcp_copied_seq(const struct sock *sk);
 bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
 u32 mpa_tcp_rcv_nxt(const struct sock *sk);
+void mpa_tcp_any_octet_counts(struct sock *sk);
 bool mpa_tcp_forget_urgent(struct sock *sk);
 bool mpa_tcp_keep_urgent(struct sock *sk);
 void mpa_tcp_skip_urgent(struct sock *sk);
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock);
 void mpa_tcp_acknowledge(struct sock *sk);
-void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk);
-void mpa_cursor_seek(struct mpa_cursor *at, u32 off);
+void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq);
+void mpa_cursor_seek(struct mpa_cursor *at, u32 seq);
 void mpa_cursor_skip(struct mpa_cursor *at, u32 len);
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len);
@@ -212,7 +311,6 @@ bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk));
-void mpa_tcp_fail(struct sock *sk, int err);
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push);
 u32 mpa_tcp_frags(const struct mpa_txbuf *out);
@@ -220,7 +318,7 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
 u32 mpa_tcp_write_seq(const struct sock *sk);
 
 /* mpa_tcp_watch.c */
-void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch);
+void mpa_tcp_watch(struct sock *sk, bool marked);
 void mpa_tcp_unwatch(struct sock *sk);
 
 /**

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory: on whose account octets are that MPA holds. The socket's buffers, the
- * memory of all TCP sockets, and the socket's memory control group.
+ * Memory accounting: octets that MPA holds are charged to the socket's buffers,
+ * to the memory of all TCP sockets, and to the socket's memory control group.
  */
 
 #include <linux/gfp.h>
 #include <net/tcp.h>
 
-#include "mpa.h"
+#include "mpa_tcp.h"
 
 /* ---- sending ---- */
 
-/* Whether the control group that the work item acts for has so much memory. */
+/* Whether the socket's control group has so much memory left. */
 static bool mpa_tcp_group_has(int size)
 {
 	struct page *page, *next;
@@ -74,7 +74,7 @@ void mpa_tcp_force(struct sock *sk, int size)
 	if (!sk_wmem_schedule(sk, size)) {
 		sndbuf = sk->sk_sndbuf;
 		WRITE_ONCE(sk->sk_sndbuf, 0);
-		/* It may make that as large as this meanwhile. */
+		/* TCP may raise sk_sndbuf to SOCK_MIN_SNDBUF meanwhile. */
 		sk_wmem_schedule(sk, size + SOCK_MIN_SNDBUF);
 		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
 	}
@@ -92,7 +92,7 @@ void mpa_tcp_force(struct sock *sk, int size)
  */
 void mpa_tcp_set_fin_aside(struct sock *sk)
 {
-	/* More than a packet of headers has, by truesize. */
+	/* More than the truesize of a packet without payload. */
 	mpa_tcp_force(sk, PAGE_SIZE);
 }
 
@@ -190,7 +190,7 @@ void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out)
 	mpa_tcp_force(sk, more);
 	out->forced = true;
 	mpa_tcp_count(sk, out, more);
-	/* Nothing is left over to go on with. */
+	/* Give back what is reserved and not used. */
 	sk_mem_reclaim(sk);
 }
 

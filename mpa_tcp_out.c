@@ -7,11 +7,11 @@
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
-#include "mpa.h"
+#include "mpa_tcp.h"
 
-/* ---- sending: how TCP cuts ---- */
+/* ---- how TCP cuts ---- */
 
-/* What the SACK blocks that we owe the peer take from each segment. */
+/* Octets that the SACK blocks due to the peer take from each segment. */
 static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 {
 	u32 room = MAX_TCP_OPTION_SPACE + sizeof(struct tcphdr) -
@@ -34,7 +34,7 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
 	return tcp_sk(sk)->mss_cache - mpa_tcp_sack_len(tcp_sk(sk)) -
-	       mpa_ctx(sk)->tx.watch.options;
+	       mpa_tcp(sk)->watch.options;
 }
 
 /**
@@ -64,7 +64,7 @@ u32 mpa_tcp_emss(struct sock *sk)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct dst_entry *dst;
 
-	/* A route that has changed is looked up now, not when segments leave. */
+	/* Look up a changed route now, not when segments leave. */
 	icsk->icsk_af_ops->rebuild_header(sk);
 	dst = __sk_dst_get(sk);
 	if (dst) {
@@ -76,12 +76,12 @@ u32 mpa_tcp_emss(struct sock *sk)
 	return mpa_tcp_emss_now(sk);
 }
 
-/* The MSS less @less octets. */
+/* Lower the MSS by @less octets. */
 static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 
-	/* IPv6 options are set, not added: then ours are gone. */
+	/* If setting IPv6 options has overwritten our part, it is gone. */
 	if (fit->less && icsk->icsk_ext_hdr_len == fit->ext_hdr_len)
 		icsk->icsk_ext_hdr_len -= fit->less;
 	icsk->icsk_ext_hdr_len += less;
@@ -126,7 +126,10 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 	less = emss % (unit <= emss ? unit : 4);
 	if (less) {
 		mpa_tcp_lower_mss(sk, fit, less);
-		/* Not so if something else bounds it: half a small window */
+		/*
+		 * Undo it if something else bounds the MSS, as half a small
+		 * window.
+		 */
 		if (mpa_tcp_emss(sk) != emss - less)
 			mpa_tcp_lower_mss(sk, fit, 0);
 	}
@@ -187,7 +190,7 @@ void mpa_tcp_end_segment(struct sock *sk)
 		TCP_SKB_CB(skb)->eor = 1;
 }
 
-/* A time stamp is asked for one octet: it goes where that goes. */
+/* A time stamp is requested for one octet: keep it with that octet. */
 static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
 {
 	struct skb_shared_info *from = skb_shinfo(skb), *to = skb_shinfo(rest);
@@ -203,7 +206,7 @@ static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
 	TCP_SKB_CB(skb)->txstamp_ack = 0;
 }
 
-/* The octets of an skb in the send queue from @len on become one of their own. */
+/* Split an skb in the send queue: octets from @len on get one of their own. */
 static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
 	struct sk_buff *rest = alloc_skb_fclone(MAX_TCP_HEADER,
@@ -266,15 +269,15 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 }
 
 /*
- * TCP cuts at the edge of the peer's window as well. Under TCP_CORK it does so
- * at multiples of the MSS only; "push" lets a last short skb go all the same,
- * which corking would hold back. Not for longer than needed: a corked queue
+ * TCP cuts at the edge of the peer's window as well. Under TCP_CORK it cuts
+ * there only at multiples of the MSS; the "push" flag lets a last short skb go,
+ * which corking would hold back. Cork only as long as needed: a corked queue
  * costs a segment for each short end.
  *
- * Without "push" corking keeps a segment open that more will be packed into;
+ * Without "push", corking keeps a segment open for more to be packed into;
  * MSG_MORE alone is forgotten with the next ACK.
  *
- * A user who has corked the socket gets the same from TCP.
+ * For a user who has corked the socket TCP does the same.
  */
 static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
 {
@@ -329,9 +332,9 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 
 	window->more = more && tcp_send_head(sk);
 	/*
-	 * Nagle's algorithm delays small calls. What is left over of a call, or
-	 * of a batch, behind its other segments does not wait for those. TCP
-	 * forgets this with the next skb.
+	 * Nagle's algorithm is for small calls. The last octets of a longer
+	 * call, or of a batch, need not wait for the segments in front of them.
+	 * TCP forgets the flag with the next skb.
 	 */
 	if (skb && !more && !tp->nonagle &&
 	    before(window->since, TCP_SKB_CB(skb)->seq)) {
@@ -343,7 +346,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		return;
 	}
 	mpa_tcp_cork(sk, window);
-	/* Where TCP has not been asked to send, nothing else opens a window. */
+	/* If TCP was not asked to send, nothing else arms the window probe. */
 	if (tcp_send_head(sk))
 		tcp_check_probe_timer(sk);
 	if (!skb || more)
@@ -354,7 +357,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		sock_hold(sk);
 }
 
-/* ---- sending: octets ---- */
+/* ---- octets ---- */
 
 /**
  * mpa_tcp_room() - octets until the send buffer is full
@@ -453,8 +456,8 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 }
 
 /*
- * Octets that may be given at once. A call that fills an skb and goes on sends
- * it without regard to corking, and so would cut it at the window's edge.
+ * Octets to give to TCP in one call. A call that fills an skb and goes on sends
+ * it whether corked or not, and so would cut it at the window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
@@ -465,7 +468,7 @@ static u32 mpa_tcp_call_max(struct sock *sk)
 		return goal;
 	if (skb->len < goal)
 		return goal - skb->len;
-	/* Full, unless TCP takes another view of it: make sure. */
+	/* The skb is full: make sure that TCP does not add to it. */
 	if (skb->len % mpa_tcp_emss_now(sk) == 0)
 		mpa_tcp_end_segment(sk);
 	return goal;
@@ -508,13 +511,13 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 }
 
 /*
- * The pages are our own, and nobody writes to them any more. If they might
- * change, whatever computes a checksum would copy them first.
+ * The pages are ours and do not change any more: a checksum may be computed
+ * without copying them first.
  */
 #define MPA_SEND_FLAGS	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
- * Pages go to TCP by reference. @push is for when these @n octets are the last
+ * Give TCP pages by reference. @push is for when these @n octets are the last
  * ones.
  */
 #ifdef MPA_HAVE_SENDPAGE
@@ -528,7 +531,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 	while (skip >= frag->bv_len)
 		skip -= frag++->bv_len;
 	left = frag->bv_len - skip;
-	/* All leaves at once, and wakes the peer's reader once. */
+	/* A packet leaves at once, and wakes the peer's reader once. */
 	if (left > tcp_sk(sk)->mss_cache)
 		left = min(left, mpa_tcp_call_max(sk));
 	if (left < n || push != MPA_PUSH_ALL)
@@ -583,25 +586,12 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 	return 0;
 }
 
-/* ---- sending: errors ---- */
-
-/**
- * mpa_tcp_fail() - the connection is in error
- * @sk:		socket
- * @err:	positive errno for its user
- *
- * Context: process, socket lock held.
- */
-void mpa_tcp_fail(struct sock *sk, int err)
-{
-	WRITE_ONCE(sk->sk_err, err);
-	sk_error_report(sk);
-}
+/* ---- errors ---- */
 
 /*
- * TCP refuses octets while an error waits for its user, and takes the error
- * with it. But these have been accepted before: an error that does not end the
- * connection (IP_RECVERR) does not keep them back, nor do they use it up.
+ * TCP refuses octets while an error waits for its user, and clears it. These
+ * octets have been accepted before: an error that does not end the connection
+ * (IP_RECVERR) must not keep them back, and must not be lost.
  */
 static int mpa_tcp_set_error_aside(struct sock *sk)
 {
@@ -628,9 +618,9 @@ static bool mpa_tcp_takes(const struct sock *sk)
 	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
 }
 
-/* ---- sending: octets to TCP ---- */
+/* ---- octets to TCP ---- */
 
-/* Octets with the skbs that TCP makes for them, at most. */
+/* Upper bound of what the octets take in skbs, by truesize. */
 static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
@@ -640,8 +630,8 @@ static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 }
 
 /*
- * They might not find room any more. One FPDU may be longer than that, the
- * others are only made if there is some.
+ * Whether the send buffer may be too small for them. One FPDU may be longer
+ * than it; others are made only if there is room.
  */
 static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
@@ -651,7 +641,7 @@ static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 	       unsent + out->len >= tcp_notsent_lowat(tcp_sk(sk));
 }
 
-/* Give TCP all, whatever the send buffer's bounds are. */
+/* Give TCP all, beyond the send buffer's bounds if need be. */
 static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 				  enum mpa_push push)
 {
@@ -660,7 +650,10 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 	int sndbuf = sk->sk_sndbuf;
 	int err;
 
-	/* Others may look at them without the lock: only if it must be. */
+	/*
+	 * Others read these variables without the lock: change them only if
+	 * needed.
+	 */
 	if (!mpa_tcp_fills(sk, out))
 		return mpa_tcp_send_all(sk, out, push);
 
@@ -675,7 +668,7 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 }
 
 /*
- * At the window's edge it takes more, mpa_tcp_push(), and what TCP sends
+ * At the window's edge more is needed: see mpa_tcp_push(). What TCP sends
  * meanwhile because of ACKs must not be cut there.
  */
 static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
@@ -727,10 +720,13 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 	if (!mpa_tcp_takes(sk))
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
-	/* What TCP asks for itself calls the OOM killer: let there be enough. */
+	/*
+	 * Enough that TCP need not allocate more itself, which may call the OOM
+	 * killer.
+	 */
 	if (worker)
 		size += PAGE_SIZE;
-	/* Not begun without memory, unless nothing is left to free any. */
+	/* Do not begin without memory, unless nothing queued could free any. */
 	if (!mpa_tcp_schedule(sk, size)) {
 		if (sk->sk_wmem_queued && (worker || !out->sent)) {
 			mpa_tcp_charge_rest(sk, out);
@@ -742,7 +738,9 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 	push = mpa_tcp_mind_window(sk, out, window, push);
 
 	aside = mpa_tcp_set_error_aside(sk);
-	/* Nor more after shutdown(2), though its FIN has to wait for these. */
+	/*
+	 * TCP takes nothing after shutdown(2); its FIN has to wait for these.
+	 */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * TCP's insides: which segments start with an FPDU. Each packet is looked at
- * when TCP hands it to IP for the first time, and the lengths of FPDUs are read
- * from its octets: what is counted is what leaves, not what was intended.
+ * when TCP hands it to IP for the first time. Lengths of FPDUs are read from
+ * its octets, so that what is counted is what leaves.
  */
 
 #include <linux/mutex.h>
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
-#include "mpa.h"
+#include "mpa_tcp.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/mpa.h>
@@ -80,9 +80,9 @@ static bool mpa_watch_length(struct mpa_watch *watch,
 
 /* Pass over an FPDU. Return: false if the packet ends before it has a length. */
 static __always_inline bool
-mpa_watch_pass(struct mpa_watch *watch, bool marked,
-	       struct mpa_payload *payload)
+mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 {
+	const bool marked = watch->marked;
 	/* Negative if the packet before has ended within the length. */
 	s32 off = watch->fpdu - payload->seq;
 	struct mpa_fpdu fpdu;
@@ -102,7 +102,7 @@ mpa_watch_pass(struct mpa_watch *watch, bool marked,
 		mpa_fpdu_init(&fpdu, watch->pos, len, true);
 		len = fpdu.len;
 	} else {
-		len = round_up(MPA_LENGTH_LEN + len, 4) + MPA_CRC_LEN;
+		len = mpa_fpdu_plain_len(len);
 	}
 	watch->len = len;
 	watch->fpdu += len;
@@ -117,7 +117,7 @@ static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
 
-	/* Before its length is here it is one that fits. */
+	/* Until its length is known it is taken for one that fits. */
 	if (watch->cut == MPA_CUT_OVERSIZED ||
 	    (after(watch->fpdu, end) && watch->len > mpa_tcp_emss_now(sk)))
 		return MPA_CUT_OVERSIZED;
@@ -128,20 +128,19 @@ static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 }
 
 /* Context: socket lock held, maybe in softirq. */
-static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
+static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 			     const struct sk_buff *skb, u32 seq, u32 len)
 {
 	struct mpa_payload payload = {
 		.skb = skb, .seq = seq, .end = seq + len,
 		.to = len - skb->data_len,
 	};
-	struct mpa_watch *watch = &ctx->tx.watch;
 	u32 seg = skb_shinfo(skb)->gso_size ?: len;
 	u32 start = seq, aligned = 0, all;
 	enum mpa_cut cut = watch->cut;
 
 	payload.piece = skb->data + skb_headlen(skb) - payload.to;
-	/* IP may have refused it before, and it is longer now. */
+	/* IP may have refused the packet before, and TCP has added to it. */
 	while (before(start, watch->seq))
 		start += seg;
 	all = before(start, payload.end) ?
@@ -153,7 +152,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 			aligned++;
 			start += seg;
 		}
-		if (!mpa_watch_pass(watch, ctx->tx.marked, &payload))
+		if (!mpa_watch_pass(watch, &payload))
 			break;
 	}
 	watch->seq = payload.end;
@@ -167,7 +166,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_ctx *ctx,
 				    watch->fpdu - payload.end,
 				    cut ?: watch->cut);
 
-	/* What is left of that FPDU is a segment, and costs no other one. */
+	/* Make the rest of that FPDU a segment, so that the next is aligned. */
 	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload.end))
 		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
 
@@ -194,33 +193,35 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 		container_of(inet_csk(sk)->icsk_af_ops, struct mpa_xmit, ops);
 	const struct tcphdr *th = (const struct tcphdr *)skb->data;
 	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
-	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct mpa_tcp *tcp = mpa_tcp(sk);
+	struct mpa_watch *watch = &tcp->watch;
 
-	if (len && ctx && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
-			   ctx->tx.watch.options_seen))
-		mpa_watch_options(sk, &ctx->tx.watch, th);
-	/* What leaves again has been looked at. */
-	if (len && ctx && !after(seq, ctx->tx.watch.seq) &&
-	    after(seq + len, ctx->tx.watch.seq))
-		mpa_watch_packet(sk, ctx, skb, seq, len);
+	if (len && tcp && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
+			   watch->options_seen))
+		mpa_watch_options(sk, watch, th);
+	/* Retransmissions have been looked at before. */
+	if (len && tcp && !after(seq, watch->seq) &&
+	    after(seq + len, watch->seq))
+		mpa_watch_packet(sk, watch, skb, seq, len);
 	return xmit->base->queue_xmit(sk, skb, fl);
 }
 
 /**
  * mpa_tcp_watch() - have segments looked at when they leave
- * @sk:		socket, in Full Operation
- * @watch:	what is known of them; the next octet that TCP is given is the
- *		first of an FPDU
+ * @sk:		socket; the next octet that TCP is given is the first of an FPDU
+ * @marked:	FPDUs carry markers
  *
  * Context: process, socket lock held.
  */
-void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch)
+void mpa_tcp_watch(struct sock *sk, bool marked)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
 	struct mpa_xmit *xmit;
 
 	watch->seq = tcp_sk(sk)->write_seq;
 	watch->fpdu = watch->seq;
+	watch->marked = marked;
 	mutex_lock(&mpa_xmits_lock);
 	for (xmit = mpa_xmits; xmit < mpa_xmits + ARRAY_SIZE(mpa_xmits);
 	     xmit++) {
@@ -230,7 +231,9 @@ void mpa_tcp_watch(struct sock *sk, struct mpa_watch *watch)
 			xmit->base = icsk->icsk_af_ops;
 		}
 		if (xmit->base == icsk->icsk_af_ops) {
-			/* Who looks without a lock finds all of them. */
+			/*
+			 * Readers without a lock must find the table complete.
+			 */
 			smp_store_release(&icsk->icsk_af_ops, &xmit->ops);
 			break;
 		}

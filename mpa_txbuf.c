@@ -4,6 +4,7 @@
 #include <linux/mm.h>
 
 #include "mpa.h"
+#include "mpa_pages.h"
 
 /**
  * mpa_txbuf_reset() - drop all octets
@@ -56,7 +57,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 	out->cur = mark->cur;
 	out->cur_off = mark->cur_off;
 
-	/* What comes next lies behind what is left. */
+	/* The next octets go behind what is left. */
 	if (out->own.page == mark->own.page) {
 		out->own.offset = mark->own.offset;
 	} else if (out->nr && out->frag[out->nr - 1].bv_page == mark->own.page) {
@@ -68,7 +69,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 	}
 }
 
-/* @n octets from the current page, behind what has been reserved. */
+/* Add @n octets of the current page, behind those reserved. */
 static __always_inline int
 mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 {
@@ -78,7 +79,7 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 	    last->bv_offset + last->bv_len == page->offset) {
 		last->bv_len += n;
 	} else {
-		/* Waiting for memory would not help. */
+		/* Not -ENOBUFS: waiting for memory would not help. */
 		if (out->nr == MPA_TX_FRAGS)
 			return -EMSGSIZE;
 		get_page(page->page);
@@ -91,9 +92,10 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 }
 
 /*
- * Where to begin in a page. FPDUs are multiples of 4 octets long, and it is
- * their ULPDUs that are copied: these, or what of them is behind a marker, shall
- * lie on a multiple of 8, or of 4 where octets of others are in front.
+ * Align the copy's destination: FPDUs are multiples of 4 octets, but it is
+ * their ULPDUs that are copied. Choose the offset so that a ULPDU, or the part
+ * of it behind a marker, begins at a multiple of 8; of 4 if the page is in use
+ * already.
  */
 static u32 mpa_txbuf_start(const struct mpa_tx *tx,
 			    const struct page_frag *page)
@@ -105,10 +107,10 @@ static u32 mpa_txbuf_start(const struct mpa_tx *tx,
 }
 
 /*
- * Where the next octets go: behind the last ones, if the task has not used its
- * page for anything else meanwhile. If it has, a ULPDU that is put together from
- * many pieces would need a fragment for each of them: from then on it has pages
- * to itself. They are small, as they all count for the socket.
+ * The page for the next octets: the task's page fragment, if the last octets
+ * end where its free part begins. Otherwise an open ULPDU would need a fragment
+ * for each piece: from then on it has single pages of its own, as all of a page
+ * is charged to the socket.
  */
 static struct page_frag *mpa_txbuf_page(struct mpa_ctx *ctx)
 {
@@ -166,7 +168,7 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 		if (!mpa_txbuf_refill(ctx, page))
 			return -ENOBUFS;
 		page->offset = mpa_txbuf_start(&ctx->tx, page);
-		/* No field of an FPDU lies in two pieces of memory. */
+		/* Multiples of 4, so that no field of an FPDU is cut. */
 		n = min(len - out->room,
 			round_down(page->size - page->offset, 4));
 		err = mpa_txbuf_grow(out, page, n);
@@ -202,7 +204,7 @@ u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 	return page_address(page->page) + offset;
 }
 
-/* All that is reserved has been filled. */
+/* All reserved octets have been filled in. */
 static void mpa_txbuf_filled(struct mpa_txbuf *out)
 {
 	out->len = out->room;

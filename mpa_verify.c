@@ -46,7 +46,9 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 {
 	struct mpa_verify *verify = arg;
 
-	/* Across the fields at once: a call for each costs as much again. */
+	/*
+	 * All octets at once: a CRC call for each field would double the cost.
+	 */
 	if (verify->off < verify->crc_end)
 		verify->crc = mpa_crc_update(verify->crc, data,
 					     min(len, verify->crc_end -

@@ -48,6 +48,64 @@ static void check_run(const struct mpa_fpdu *fpdu, const struct mpa_field_span *
 		  run->len, fpdu->len);
 }
 
+struct copier {
+	const u8 *from;
+	u32 calls;
+};
+
+/* Not more often than allowed, as from a user's memory that ends. */
+static bool copy_in(void *arg, u8 *to, u32 len)
+{
+	struct copier *copier = arg;
+
+	if (!copier->calls)
+		return false;
+	copier->calls--;
+	memcpy(to, copier->from, len);
+	copier->from += len;
+	return true;
+}
+
+static bool copy_out(void *arg, const u8 *from, u32 len)
+{
+	struct copier *copier = arg;
+
+	if (!copier->calls)
+		return false;
+	copier->calls--;
+	EXPECT_EQ(0, memcmp(copier->from, from, len),
+		  "%u octets of the ULPDU", len);
+	copier->from += len;
+	return true;
+}
+
+/* The same FPDU made in one go. */
+static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
+			  const u8 *octets)
+{
+	u32 spans = fpdu->markers + 1, crc_at = fpdu->len - MPA_CRC_LEN;
+	static u8 again[MPA_FPDU_MAX + 1024];
+	struct copier copier;
+
+	memset(again, 0xa5, fpdu->len);
+	copier = (struct copier){ ulpdu, spans };
+	EXPECT_EQ(true, mpa_fpdu_fill_in(fpdu, again, copy_in, &copier),
+		  "FPDU of %u octets in one go", fpdu->len);
+	EXPECT_OCTETS(octets, again, crc_at, "FPDU made in one go");
+	for (spans -= copier.calls; spans--;) {
+		copier = (struct copier){ ulpdu, spans };
+		EXPECT_EQ(false, mpa_fpdu_fill_in(fpdu, again, copy_in,
+						  &copier),
+			  "FPDU of which only %u pieces can be read", spans);
+	}
+	if (fpdu->marked)
+		return;
+	memset(again, 0xa5, fpdu->len);
+	mpa_fpdu_put_plain(again, fpdu->len, fpdu->ulpdu_len);
+	memcpy(again + MPA_LENGTH_LEN, ulpdu, fpdu->ulpdu_len);
+	EXPECT_OCTETS(octets, again, crc_at, "FPDU without markers");
+}
+
 /**
  * engine_send() - make an FPDU, run by run
  * @pos:	stream position where it starts
@@ -72,6 +130,7 @@ u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
 		if (run.field != MPA_FIELD_CRC)
 			crc = mpa_crc_update(crc, out + off, run.len);
 	}
+	check_fill_in(&fpdu, ulpdu, out);
 	return fpdu.len;
 }
 
@@ -168,6 +227,45 @@ static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 	EXPECT_EQ(fpdu->ulpdu_len, done, "octets of all runs");
 }
 
+/* The same by the function that goes through them. */
+static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
+			   const u8 *ulpdu)
+{
+	struct copier copier = { ulpdu, fpdu->markers + 1 };
+	u32 n = fpdu->ulpdu_len;
+
+	EXPECT_EQ(true, mpa_fpdu_take_out(fpdu, octets, n, copy_out, &copier),
+		  "all octets of the ULPDU");
+	EXPECT_EQ(n, copier.from - ulpdu, "octets taken out");
+	copier = (struct copier){ ulpdu, fpdu->markers + 1 };
+	EXPECT_EQ(true, mpa_fpdu_take_out(fpdu, octets, n / 2, copy_out,
+					  &copier), "half of the ULPDU");
+	EXPECT_EQ(n / 2, copier.from - ulpdu, "octets of half of it");
+	copier = (struct copier){ ulpdu, 0 };
+	EXPECT_EQ(!n, mpa_fpdu_take_out(fpdu, octets, n, copy_out, &copier),
+		  "a copy that fails");
+}
+
+/* What is said of an FPDU from its first octets, however many are here. */
+static void check_parse(const struct mpa_fpdu *fpdu, const u8 *octets)
+{
+	bool good = fpdu->ulpdu_len;
+	struct mpa_fpdu again;
+
+	EXPECT_EQ(good, mpa_fpdu_parse(&again, octets, fpdu->len, fpdu->pos,
+				       fpdu->marked), "all of it is here");
+	EXPECT_EQ(false, mpa_fpdu_parse(&again, octets, fpdu->len - 1,
+					fpdu->pos, fpdu->marked),
+		  "one octet is missing");
+	EXPECT_EQ(false, mpa_fpdu_parse(&again, octets, 1, fpdu->pos,
+					fpdu->marked), "one octet is here");
+	if (!good)
+		return;
+	EXPECT_EQ(fpdu->len, again.len, "its length");
+	EXPECT_EQ(fpdu->ulpdu_len, again.ulpdu_len, "that of its ULPDU");
+	EXPECT_EQ(fpdu->markers, again.markers, "its markers");
+}
+
 /**
  * engine_receive() - take one FPDU
  * @receiver:	moved behind it if it is good
@@ -218,6 +316,8 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 	EXPECT_EQ(*len, pick(&fpdu, receiver->octets, 0, *len, ulpdu),
 		  "octets of the ULPDU");
 	check_runs(&fpdu, receiver->octets, ulpdu);
+	check_take_out(&fpdu, receiver->octets, ulpdu);
+	check_parse(&fpdu, receiver->octets);
 	check_part(&fpdu, receiver->octets, ulpdu);
 	receiver->octets += fpdu.len;
 	receiver->count -= fpdu.len;

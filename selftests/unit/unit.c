@@ -27,6 +27,7 @@ static const struct unit_test *const suites[] = {
 	edge_tests,
 	mulpdu_tests,
 	startup_tests,
+	agree_tests,
 	model_tests,
 };
 

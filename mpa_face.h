@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Floor 3: what system calls, TCP's callbacks and the module itself come to. */
+#ifndef _MPA_FACE_H
+#define _MPA_FACE_H
+
+#include <linux/sockptr.h>
+
+#include "mpa.h"
+
+struct msghdr;
+
+/**
+ * struct mpa_table - operations of attached sockets, one for each kind of
+ *		      socket met (IPv4, IPv6)
+ * @list:	in mpa_tables
+ * @base:	TCP's own
+ * @base_ops:	TCP's own
+ * @data_ready:	TCP's own
+ * @write_space: TCP's own
+ * @state_change: TCP's own
+ * @proto:	@base with ours put in
+ * @ops:	@base_ops with ours put in
+ */
+struct mpa_table {
+	struct list_head	list;
+	struct proto		*base;
+	const struct proto_ops	*base_ops;
+	void			(*data_ready)(struct sock *sk);
+	void			(*write_space)(struct sock *sk);
+	void			(*state_change)(struct sock *sk);
+	struct proto		proto;
+	struct proto_ops	ops;
+};
+
+/**
+ * struct mpa_overrides - what is put into a socket in place of TCP's own
+ * @close:	proto.close; tells our operations from others
+ * @fill:	puts our operations into copies of TCP's
+ * @data_ready:	sk_data_ready
+ * @write_space: sk_write_space
+ * @state_change: sk_state_change
+ */
+struct mpa_overrides {
+	void (*close)(struct sock *sk, long timeout);
+	void (*fill)(struct proto *proto, struct proto_ops *ops);
+	void (*data_ready)(struct sock *sk);
+	void (*write_space)(struct sock *sk);
+	void (*state_change)(struct sock *sk);
+};
+
+/* mpa_hook.c */
+void mpa_hook_init(const struct mpa_overrides *overrides);
+void mpa_hook_exit(void);
+int mpa_hook_attach(struct mpa_ctx *ctx);
+int mpa_hook_callbacks(struct mpa_ctx *ctx);
+int mpa_hook_restore_callbacks(struct mpa_ctx *ctx);
+void mpa_hook_detach(struct mpa_ctx *ctx);
+void mpa_hook_adopt(struct mpa_ctx *ctx);
+void mpa_hook_hold_text(const struct sock *sk);
+bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx);
+void mpa_hook_forget(struct sock *sk);
+bool mpa_hook_ours(const struct sock *sk);
+struct mpa_table *mpa_table(const struct sock *sk);
+const struct proto_ops *mpa_base_ops(const struct socket *sock);
+bool mpa_passthrough_begin(struct mpa_ctx *ctx);
+void mpa_passthrough_end(struct mpa_ctx *ctx);
+
+/* mpa_linger.c */
+bool mpa_linger_begin(struct mpa_ctx *ctx);
+void mpa_linger_leave(const struct mpa_ctx *ctx);
+void mpa_linger_free(struct mpa_ctx *ctx);
+
+/* mpa_sendmsg.c */
+int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
+bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
+
+/* mpa_recvmsg.c */
+int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);
+u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
+
+/* mpa_life.c */
+void mpa_ctx_free(struct mpa_ctx *ctx);
+void mpa_work(struct work_struct *work);
+void mpa_close(struct sock *sk, long timeout);
+
+/* mpa_ops.c */
+extern const struct mpa_overrides mpa_ops_overrides;
+
+/* mpa_sockopt.c */
+int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
+		   unsigned int len);
+int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
+		   int __user *len);
+
+#endif /* _MPA_FACE_H */

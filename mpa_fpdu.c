@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/* How an FPDU is laid out: RFC 5044 sections 4.1, 4.3 and 4.5. */
+
+#include "compat.h"
+#include "mpa_proto.h"
+
+/**
+ * mpa_fpdu_init() - lay out an FPDU
+ * @fpdu:	filled in
+ * @pos:	stream position where it starts; a multiple of 4
+ * @ulpdu_len:	octets of ULPDU, up to 65535
+ * @marked:	markers are in use in this direction
+ */
+void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len, bool marked)
+{
+	u32 len = mpa_fpdu_plain_len(ulpdu_len);
+
+	fpdu->pos = pos;
+	fpdu->ulpdu_len = ulpdu_len;
+	fpdu->marked = marked;
+	fpdu->markers = marked ? mpa_marker_count(pos, len) : 0;
+	fpdu->head = marked && !mpa_marker_distance(pos) ? MPA_MARKER_LEN : 0;
+	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
+}
+
+/* Markers in the first @off octets of a marked FPDU, one cut by it included. */
+static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
+{
+	u32 first = mpa_marker_distance(fpdu->pos);
+
+	return off > first ?
+	       DIV_ROUND_UP(off - first, MPA_MARKER_INTERVAL) : 0;
+}
+
+/**
+ * mpa_fpdu_field_at() - tell whose octets lie at an offset of an FPDU
+ * @fpdu:	the FPDU
+ * @off:	offset from its start, below @fpdu->len
+ * @run:	filled in: the field and how far it goes on
+ */
+void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run)
+{
+	u32 ulpdu_end = MPA_LENGTH_LEN + fpdu->ulpdu_len;
+	u32 crc = round_up(ulpdu_end, 4);
+	u32 room = fpdu->len - off;
+	u32 at = off;
+
+	run->off = off;
+
+	if (fpdu->marked) {
+		u32 phase = (fpdu->pos + off) % MPA_MARKER_INTERVAL;
+
+		if (phase < MPA_MARKER_LEN) {
+			run->field = MPA_FIELD_MARKER;
+			run->skip = phase;
+			run->len = MPA_MARKER_LEN - phase;
+			return;
+		}
+		room = min(room, MPA_MARKER_INTERVAL - phase);
+		at -= mpa_fpdu_markers_before(fpdu, off) * MPA_MARKER_LEN;
+	}
+
+	/* From here, "at" counts octets as if there were no markers. */
+	if (at < MPA_LENGTH_LEN) {
+		run->field = MPA_FIELD_LENGTH;
+		run->skip = at;
+		run->len = MPA_LENGTH_LEN - at;
+	} else if (at < ulpdu_end) {
+		run->field = MPA_FIELD_ULPDU;
+		run->skip = at - MPA_LENGTH_LEN;
+		run->len = ulpdu_end - at;
+	} else if (at < crc) {
+		run->field = MPA_FIELD_PAD;
+		run->skip = at - ulpdu_end;
+		run->len = crc - at;
+	} else {
+		run->field = MPA_FIELD_CRC;
+		run->skip = at - crc;
+		run->len = crc + MPA_CRC_LEN - at;
+	}
+	run->len = min(run->len, room);
+}
+
+/**
+ * mpa_fpdu_offset() - find an octet of the ULPDU in its FPDU
+ * @fpdu:	the FPDU
+ * @ulpdu_off:	which octet of the ULPDU, up to @fpdu->ulpdu_len
+ *
+ * Return: how far from the FPDU's start the octet lies, or, for the one behind
+ * the last, where the ULPDU ends. A marker right before the octet is in front
+ * of it; a marker right behind the ULPDU's last octet is behind its end.
+ */
+u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
+{
+	u32 before = MPA_LENGTH_LEN + ulpdu_off;
+	u32 markers = 0;
+
+	if (fpdu->marked)
+		markers = mpa_marker_count(fpdu->pos, ulpdu_off <
+					   fpdu->ulpdu_len ? before + 1 :
+							     before);
+	return before + markers * MPA_MARKER_LEN;
+}
+
+/**
+ * mpa_mulpdu() - largest ULPDU that fits a segment
+ * @emss:	effective maximum segment size, in octets
+ * @marked:	markers are in use in this direction
+ *
+ * Section 4.5 gives both formulas, section 3 the bounds.
+ */
+u32 mpa_mulpdu(u32 emss, bool marked)
+{
+	u32 overhead = MPA_FPDU_OVERHEAD + emss % 4;
+
+	if (marked)
+		overhead += MPA_MARKER_LEN *
+			    DIV_ROUND_UP(emss, MPA_MARKER_INTERVAL);
+	if (emss < overhead + MPA_MULPDU_MIN)
+		return MPA_MULPDU_MIN;
+	return min_t(u32, emss - overhead, MPA_ULPDU_MAX);
+}
+
+/**
+ * mpa_fpdu_fill() - largest ULPDU whose FPDU fits a place in the stream
+ * @pos:	stream position where the FPDU starts
+ * @room:	octets that it may have
+ * @marked:	markers are in use in this direction
+ *
+ * The exact size that section 4.5 leaves to an implementation: with markers at
+ * their real places, up to @room less 3. A marker that falls on the last four
+ * octets of @room belongs to the next FPDU, which leaves those four unused.
+ *
+ * Return: octets, 0 if not one fits.
+ */
+u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
+{
+	room = round_down(min_t(u32, room, MPA_FPDU_MAX), 4);
+	if (marked) {
+		u32 first = mpa_marker_distance(pos);
+
+		if (room > first)
+			room -= MPA_MARKER_LEN *
+				DIV_ROUND_UP(room - first, MPA_MARKER_INTERVAL);
+	}
+	if (room <= MPA_FPDU_OVERHEAD)
+		return 0;
+	return min_t(u32, room - MPA_FPDU_OVERHEAD, MPA_ULPDU_MAX);
+}
+
+/**
+ * mpa_fpdu_init_marked() - lay out an FPDU with markers that fills its place
+ * @fpdu:	filled in
+ * @pos:	stream position where it starts; a multiple of 4
+ * @len:	octets that it shall have, up to MPA_FPDU_MAX, a multiple of 4
+ *
+ * As mpa_fpdu_init() with what mpa_fpdu_fill() gives, in one step.
+ *
+ * Return: false if no FPDU has that length there.
+ */
+bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
+{
+	u32 first = mpa_marker_distance(pos);
+	u32 overhead = MPA_FPDU_OVERHEAD, markers = 0;
+
+	if (len > first) {
+		/* A marker would be its last four octets, behind the CRC. */
+		if ((len - first) % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
+			return false;
+		markers = DIV_ROUND_UP(len - first, MPA_MARKER_INTERVAL);
+		overhead += markers * MPA_MARKER_LEN;
+	}
+	if (len <= overhead || len - overhead > MPA_ULPDU_MAX)
+		return false;
+	fpdu->pos = pos;
+	fpdu->ulpdu_len = len - overhead;
+	fpdu->head = first ? 0 : MPA_MARKER_LEN;
+	fpdu->len = len;
+	fpdu->markers = markers;
+	fpdu->marked = true;
+	return true;
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How operations and callbacks are put into a socket and taken out again.
+ *
+ * The module's text and the tables must stay as long as anything points to
+ * them. These hold a reference to the module, and who gives it back:
+ * - icsk_ulp_ops: TCP, when it destroys the connection (tcp_cleanup_ulp());
+ * - sock->ops, as proto_ops.owner: __sock_release(), behind the return of
+ *   mpa_close(), and so of all of our text;
+ * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone(), which
+ *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
+ *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
+ * A request of a handshake points to sk_prot of its listener and holds nothing:
+ * so the tables outlive the module, see mpa_hook_exit().
+ */
+
+#include <linux/kmemleak.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/tcp.h>
+#include <net/inet_common.h>
+#include <net/tcp.h>
+
+#include "mpa_face.h"
+
+static LIST_HEAD(mpa_tables);
+static DEFINE_MUTEX(mpa_tables_lock);
+
+static const struct mpa_overrides *mpa_overrides;
+
+/**
+ * mpa_hook_init() - learn what is put into sockets
+ * @overrides:	the operations and callbacks
+ *
+ * Context: module init.
+ */
+void mpa_hook_init(const struct mpa_overrides *overrides)
+{
+	mpa_overrides = overrides;
+}
+
+/* ---- whose operations a socket has ---- */
+
+/*
+ * TCP also calls the operations of one socket with another one, which may be
+ * none of ours: inet_child_forget() a listener's with a child, and with
+ * net.ipv4.tcp_migrate_req a child may come from another listener.
+ */
+static bool mpa_proto_ours(const struct proto *proto)
+{
+	return proto->close == mpa_overrides->close;
+}
+
+/**
+ * mpa_hook_ours() - the socket has our operations
+ * @sk:	socket
+ */
+bool mpa_hook_ours(const struct sock *sk)
+{
+	return mpa_proto_ours(READ_ONCE(sk->sk_prot));
+}
+
+/**
+ * mpa_table() - the operations of a socket that is ours
+ * @sk:	socket; mpa_hook_ours()
+ */
+struct mpa_table *mpa_table(const struct sock *sk)
+{
+	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
+}
+
+/**
+ * mpa_base_ops() - TCP's own operations of a struct socket that has ours
+ * @sock:	the struct socket
+ */
+const struct proto_ops *mpa_base_ops(const struct socket *sock)
+{
+	return container_of(READ_ONCE(sock->ops), struct mpa_table,
+			    ops)->base_ops;
+}
+
+/* ---- calls of TCP's own ---- */
+
+/**
+ * mpa_passthrough_begin() - a call goes to TCP's own operation
+ * @ctx:	the context
+ *
+ * MPA is not started before mpa_passthrough_end().
+ *
+ * Context: process, socket lock not held.
+ * Return: false if MPA has been started: then it does not.
+ */
+bool mpa_passthrough_begin(struct mpa_ctx *ctx)
+{
+	bool plain;
+
+	if (mpa_started(ctx))
+		return false;
+	mpa_delay(MPA_POINT_PLAIN_BEGIN);
+	lock_sock(ctx->sk);
+	plain = !mpa_started(ctx);
+	ctx->passthrough += plain;
+	release_sock(ctx->sk);
+	return plain;
+}
+
+/**
+ * mpa_passthrough_end() - undo mpa_passthrough_begin()
+ * @ctx:	the context
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_passthrough_end(struct mpa_ctx *ctx)
+{
+	mpa_delay(MPA_POINT_PLAIN_END);
+	lock_sock(ctx->sk);
+	ctx->passthrough--;
+	release_sock(ctx->sk);
+}
+
+/* ---- callbacks ---- */
+
+/* Give a socket its own callbacks back, if it has ours. */
+static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
+{
+	if (sk->sk_data_ready != mpa_overrides->data_ready)
+		return;
+	WRITE_ONCE(sk->sk_data_ready, table->data_ready);
+	WRITE_ONCE(sk->sk_write_space, table->write_space);
+	WRITE_ONCE(sk->sk_state_change, table->state_change);
+}
+
+/**
+ * mpa_hook_restore_callbacks() - undo mpa_hook_callbacks()
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -EBUSY if somebody else has put his callbacks in since, who may
+ * put ours back.
+ */
+int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+	int err;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	mpa_hook_put_back(sk, ctx->table);
+	err = sk->sk_data_ready == ctx->data_ready ? 0 : -EBUSY;
+	write_unlock_bh(&sk->sk_callback_lock);
+	return err;
+}
+
+/**
+ * mpa_hook_callbacks() - put our callbacks into a socket
+ * @ctx:	its context
+ *
+ * Only where MPA starts, as the lock that they rely on is held for connections
+ * and not for listening sockets. They stay until mpa_hook_detach(), or until the
+ * socket is disconnected.
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -EBUSY when something else has hooked the socket since it was
+ * attached.
+ */
+int mpa_hook_callbacks(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+	int err = 0;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_data_ready == mpa_overrides->data_ready)
+		goto out;
+	if (sk->sk_user_data || sk->sk_data_ready != ctx->data_ready ||
+	    sk->sk_write_space != ctx->write_space ||
+	    sk->sk_state_change != ctx->table->state_change) {
+		err = -EBUSY;
+		goto out;
+	}
+	WRITE_ONCE(sk->sk_data_ready, mpa_overrides->data_ready);
+	WRITE_ONCE(sk->sk_write_space, mpa_overrides->write_space);
+	WRITE_ONCE(sk->sk_state_change, mpa_overrides->state_change);
+out:
+	write_unlock_bh(&sk->sk_callback_lock);
+	return err;
+}
+
+/* ---- tables, attaching and detaching ---- */
+
+static struct mpa_table *mpa_table_make(struct sock *sk)
+{
+	struct mpa_table *table = kzalloc(sizeof(*table), GFP_KERNEL);
+
+	if (!table)
+		return NULL;
+
+	table->base = sk->sk_prot;
+	table->base_ops = sk->sk_socket->ops;
+	table->data_ready = sk->sk_data_ready;
+	table->write_space = sk->sk_write_space;
+	table->state_change = sk->sk_state_change;
+	/*
+	 * Never put, as the table is never freed: sockets hold our module
+	 * instead.
+	 */
+	__module_get(table->base->owner);
+	__module_get(table->base_ops->owner);
+
+	table->proto = *table->base;
+	table->proto.owner = THIS_MODULE;
+	table->ops = *table->base_ops;
+	table->ops.owner = THIS_MODULE;
+	mpa_overrides->fill(&table->proto, &table->ops);
+
+	list_add(&table->list, &mpa_tables);
+	return table;
+}
+
+/* A handful at most: TCP has one pair of tables for each address family. */
+static struct mpa_table *mpa_table_get(struct sock *sk)
+{
+	struct mpa_table *table;
+
+	mutex_lock(&mpa_tables_lock);
+	list_for_each_entry(table, &mpa_tables, list) {
+		if (table->base == sk->sk_prot &&
+		    table->base_ops == sk->sk_socket->ops &&
+		    table->data_ready == sk->sk_data_ready &&
+		    table->write_space == sk->sk_write_space &&
+		    table->state_change == sk->sk_state_change)
+			goto found;
+	}
+	table = mpa_table_make(sk);
+found:
+	mutex_unlock(&mpa_tables_lock);
+	return table;
+}
+
+/**
+ * mpa_hook_attach() - put our operations into a socket
+ * @ctx:	its context, complete but for what is set here
+ *
+ * From here on the socket's system calls come to us.
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -ENOMEM, or -EBUSY when something else has hooked the socket.
+ */
+int mpa_hook_attach(struct mpa_ctx *ctx)
+{
+	struct inet_connection_sock *icsk = inet_csk(ctx->sk);
+	struct sock *sk = ctx->sk;
+	int err = 0;
+
+	ctx->table = mpa_table_get(sk);
+	if (!ctx->table)
+		return -ENOMEM;
+	ctx->data_ready = ctx->table->data_ready;
+	ctx->write_space = ctx->table->write_space;
+	ctx->tcp.base = ctx->table->base;
+	mpa_delay(MPA_POINT_ATTACH);
+
+	write_lock_bh(&sk->sk_callback_lock);
+	if (sk->sk_user_data) {
+		err = -EBUSY;
+		goto out;
+	}
+	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
+	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
+	mpa_hook_adopt(ctx);
+out:
+	write_unlock_bh(&sk->sk_callback_lock);
+	return err;
+}
+
+/**
+ * mpa_hook_detach() - give a socket its own operations back
+ * @ctx:	its context
+ *
+ * But for those of its struct socket, which is on its way out.
+ *
+ * Context: process, socket lock held, no system call on the socket under way
+ * but close.
+ */
+void mpa_hook_detach(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	mpa_delay(MPA_POINT_DETACH);
+	mpa_hook_restore_callbacks(ctx);
+	write_lock_bh(&sk->sk_callback_lock);
+	WRITE_ONCE(sk->sk_prot, ctx->table->base);
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/* ---- children of listening sockets ---- */
+
+/* Take the reference to TCP's module that sk_prot_alloc() would have taken. */
+static void mpa_hook_set_creator(struct sock *child)
+{
+	struct mpa_table *table;
+
+	if (!mpa_proto_ours(child->sk_prot_creator))
+		return;
+	table = container_of(child->sk_prot_creator, struct mpa_table, proto);
+	__module_get(table->base->owner);
+	child->sk_prot_creator = table->base;
+	module_put(THIS_MODULE);
+}
+
+/**
+ * mpa_hook_clone() - give a child of a listening socket a context of its own
+ * @child:	the child, made a moment ago in the listener's image
+ * @ctx:	its context, or NULL: there is none to be had
+ *
+ * Context: softirq, the child is locked and nobody else knows it; it holds the
+ * module.
+ * Return: false when the listener is closing and has its own operations back
+ * already. TCP destroys the child next, unless it moves to another listener.
+ */
+bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx)
+{
+	bool ours = mpa_hook_ours(child);
+
+	mpa_hook_set_creator(child);
+	if (ours)
+		mpa_hook_put_back(child, mpa_table(child));
+	if (ours && ctx) {
+		ctx->table = mpa_table(child);
+		ctx->data_ready = ctx->table->data_ready;
+		ctx->write_space = ctx->table->write_space;
+		ctx->tcp.base = ctx->table->base;
+	}
+	rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, ours ? ctx : NULL);
+	return ours;
+}
+
+/**
+ * mpa_hook_forget() - TCP destroys a socket, which has not been closed if it
+ *		      has our operations still
+ * @sk:	socket
+ *
+ * Context: any, nobody else uses the socket.
+ */
+void mpa_hook_forget(struct sock *sk)
+{
+	if (mpa_hook_ours(sk))
+		WRITE_ONCE(sk->sk_prot, mpa_table(sk)->base);
+	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
+}
+
+/* ---- the struct socket, and the module ---- */
+
+/**
+ * mpa_hook_adopt() - see to it that the struct socket has our operations
+ * @ctx:	the context of a socket that has got one
+ *
+ * A child has not, if it has moved to a listener of TCP's own. The struct
+ * socket then changes its reference from TCP's module to ours. A listener of
+ * MPTCP's gives it TCP's operations once more when it has been accepted, so that
+ * each call looks again.
+ *
+ * Context: any, socket lock held; or inside a system call on the socket.
+ */
+void mpa_hook_adopt(struct mpa_ctx *ctx)
+{
+	const struct proto_ops *base = ctx->table->base_ops;
+	struct socket *sock = ctx->sk->sk_socket;
+
+	if (likely(READ_ONCE(sock->ops) != base))
+		return;
+	__module_get(THIS_MODULE);
+	if (cmpxchg(&sock->ops, base, &ctx->table->ops) == base)
+		module_put(base->owner);
+	else
+		module_put(THIS_MODULE);
+}
+
+/**
+ * mpa_hook_hold_text() - have the module outlive the close of a socket
+ * @sk:	socket
+ *
+ * Where the struct socket has our operations, __sock_release() holds the module.
+ * A child that a user inside the kernel has accepted from a listener of TCP's own
+ * never got them: then the module has to stay loaded.
+ *
+ * Context: process.
+ */
+void mpa_hook_hold_text(const struct sock *sk)
+{
+	const struct socket *sock = sk->sk_socket;
+
+	if (sock && sock->ops && sock->ops->owner != THIS_MODULE)
+		__module_get(THIS_MODULE);
+}
+
+/**
+ * mpa_hook_exit() - leave nothing of ours in the tables
+ *
+ * They themselves stay, a few KiB each time. A handshake that was under way
+ * when its listener was closed has a pointer to the listener's sk_prot, without
+ * a reference, until TCP gives up the request: up to TCP_RTO_MAX later.
+ *
+ * Context: module exit: no socket uses them.
+ */
+void mpa_hook_exit(void)
+{
+	struct mpa_table *table;
+
+	list_for_each_entry(table, &mpa_tables, list) {
+		table->proto = *table->base;
+		table->ops = *table->base_ops;
+		kmemleak_ignore(table);
+	}
+	/* Wait for those that have read one of our pointers. */
+	synchronize_net();
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The life of a context once it is attached: what the work item does, close(2),
+ * and what is left to do after that. mpa.h says how they go together.
+ */
+
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <net/sock.h>
+
+#include "mpa_face.h"
+
+/* How long accepted octets may wait for memory after close(2). */
+#define MPA_LINGER_TIME		(60 * HZ)
+
+/**
+ * mpa_ctx_free() - give back all that a context has allocated
+ * @ctx:	the context, which nobody else uses any more but for mpa_clone()
+ */
+void mpa_ctx_free(struct mpa_ctx *ctx)
+{
+	mpa_tx_free(ctx);
+	mpa_startup_free(ctx);
+	kfree_rcu(ctx, rcu);
+}
+
+/* Give up all that is ours; TCP's own close comes next. */
+static void mpa_leave(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	ctx->life = MPA_LIFE_CLOSING;
+	/* The children that wait move to another listener, or end. */
+	if (mpa_tcp_listening(sk))
+		ctx->table->base->disconnect(sk, 0);
+	mpa_rx_discard(ctx);
+	/*
+	 * As with unread data, and without all that was accepted, the
+	 * connection must not seem to end well: reset it.
+	 */
+	if (ctx->rx.cur.stash || mpa_tx_stuck(&ctx->tx))
+		mpa_tcp_reset_on_close(sk);
+	mpa_tx_drop(ctx);
+	mpa_rx_free(ctx);
+	mpa_startup_uncount(ctx);
+	mpa_tcp_unwatch(sk);
+	mpa_hook_detach(ctx);
+}
+
+/* Whether TCP has taken everything, or it is no use to wait longer. */
+static bool mpa_life_linger_over(struct mpa_ctx *ctx)
+{
+	if (mpa_tcp_gone(ctx->sk) || time_after_eq(jiffies, ctx->deadline))
+		return true;
+	if (mpa_tx_push(ctx) == -EAGAIN)
+		return false;
+	if (!mpa_tcp_short_of_memory(ctx->sk))
+		return true;
+	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
+	return false;
+}
+
+static void mpa_send_fin(struct mpa_ctx *ctx)
+{
+	mpa_tcp_set_fin_aside(ctx->sk);
+	ctx->table->base->shutdown(ctx->sk, SEND_SHUTDOWN);
+}
+
+/* For a socket that was closed. Return: whether TCP's own close comes next. */
+static bool mpa_work_lingering(struct mpa_ctx *ctx)
+{
+	struct sock *sk = ctx->sk;
+
+	if (!mpa_life_linger_over(ctx))
+		return false;
+	mpa_linger_leave(ctx);
+	mpa_rx_discard(ctx);
+	/* Send the FIN now, while there is memory for it. */
+	if (mpa_tcp_may_linger(sk) && !mpa_tx_stuck(&ctx->tx))
+		mpa_send_fin(ctx);
+	mpa_leave(ctx);
+	return true;
+}
+
+/* For a socket that has a user: all that is due, in Full Operation or before. */
+static void mpa_work_due(struct mpa_ctx *ctx)
+{
+	int err = 0;
+
+	mpa_startup_notice_reset(ctx);
+	if (ctx->life == MPA_LIFE_UNACCEPTED &&
+	    ctx->state == MPA_STATE_STARTUP)
+		mpa_startup_accepted(ctx, mpa_hook_callbacks(ctx));
+	ctx->life = MPA_LIFE_USER;
+	mpa_hook_adopt(ctx);
+	if (mpa_starting(ctx))
+		err = mpa_startup_progress(ctx);
+	if (err)
+		mpa_startup_abort(ctx, err);
+	if (ctx->state == MPA_STATE_FULL) {
+		if (ctx->tx.rtr_due)
+			mpa_tx_rtr(ctx);
+		mpa_tx_retry(ctx);
+		mpa_tx_end_batch(ctx, false);
+		mpa_rx_drain(ctx);
+	}
+	if (ctx->tx.end == MPA_TX_FIN_DUE && mpa_tx_push(ctx) != -EAGAIN) {
+		ctx->tx.end = MPA_TX_FINISHED;
+		mpa_send_fin(ctx);
+	}
+}
+
+/* With the socket lock held. Return: whether TCP's own close comes next. */
+static bool mpa_work_locked(struct mpa_ctx *ctx)
+{
+	switch (ctx->life) {
+	case MPA_LIFE_CLOSING:
+		return false;
+	case MPA_LIFE_LINGERING:
+		return mpa_work_lingering(ctx);
+	case MPA_LIFE_UNACCEPTED:
+		/* release_cb queues the work item when it is accepted. */
+		if (!ctx->sk->sk_socket)
+			return false;
+		fallthrough;
+	default:
+		mpa_work_due(ctx);
+		return false;
+	}
+}
+
+/**
+ * mpa_work() - the work item: all that must not be done in softirq
+ * @work:	of struct mpa_ctx
+ *
+ * Context: process (workqueue).
+ */
+void mpa_work(struct work_struct *work)
+{
+	struct mpa_ctx *ctx = container_of(to_delayed_work(work),
+					   struct mpa_ctx, work);
+	struct sock *sk = ctx->sk;
+	struct mem_cgroup *old;
+	bool over;
+
+	mpa_delay(MPA_POINT_WORK_BEGIN);
+	/*
+	 * Never wait for a lock that a user may hold for long: one workqueue
+	 * serves all sockets.
+	 */
+	if (!mpa_tcp_try_lock(sk, &ctx->put_off))
+		return;
+	mpa_delay(MPA_POINT_WORK_LOCKED);
+	/*
+	 * Charge allocations to the socket's control group, not to the
+	 * kworker's.
+	 */
+	old = set_active_memcg(mem_cgroup_from_sk(sk));
+	over = mpa_work_locked(ctx);
+	set_active_memcg(old);
+	mpa_delay(MPA_POINT_WORK_END);
+	mpa_tcp_unlock(sk);
+	mpa_delay(MPA_POINT_WORK_UNLOCKED);
+	if (over) {
+		/* From here on nobody arms it again. */
+		cancel_delayed_work(&ctx->work);
+		ctx->table->base->close(sk, 0);
+		mpa_linger_free(ctx);
+		mpa_ctx_free(ctx);
+	}
+}
+
+/*
+ * After close(2) TCP still sends what it has taken, unless it uses too much
+ * memory. Octets that it has not taken yet are to be sent as well: keep the
+ * socket, the work item hands them over.
+ */
+static bool mpa_life_linger(struct mpa_ctx *ctx)
+{
+	if (ctx->state != MPA_STATE_FULL || ctx->rx.cur.stash ||
+	    !mpa_tcp_may_linger(ctx->sk) || !mpa_linger_begin(ctx))
+		return false;
+	ctx->life = MPA_LIFE_LINGERING;
+	ctx->deadline = jiffies + MPA_LINGER_TIME;
+	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
+	return true;
+}
+
+/**
+ * mpa_close() - the last reference to the socket's file is gone
+ * @sk:		socket
+ * @timeout:	jiffies to linger
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_close(struct sock *sk, long timeout)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	mpa_hook_hold_text(sk);
+	if (!ctx) {
+		mpa_table(sk)->base->close(sk, timeout);
+		return;
+	}
+
+	mpa_delay(MPA_POINT_CLOSE_BEGIN);
+	lock_sock(sk);
+	mpa_delay(MPA_POINT_CLOSE_LOCKED);
+	mpa_rx_discard(ctx);
+	if (mpa_started(ctx) &&
+	    (!mpa_sendmsg_finish(ctx, &timeout) ||
+	     (!timeout && mpa_tcp_short_of_memory(sk))) &&
+	    mpa_life_linger(ctx)) {
+		release_sock(sk);
+		return;
+	}
+	mpa_leave(ctx);
+	mpa_delay(MPA_POINT_CLOSE_LEFT);
+	release_sock(sk);
+	mpa_delay(MPA_POINT_CLOSE_UNLOCKED);
+
+	cancel_delayed_work_sync(&ctx->work);
+	mpa_delay(MPA_POINT_CLOSE_IDLE);
+	ctx->table->base->close(sk, timeout);
+	mpa_delay(MPA_POINT_CLOSE_BASE);
+	mpa_ctx_free(ctx);
+	mpa_delay(MPA_POINT_CLOSE_END);
+}

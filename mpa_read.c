@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reading FPDUs from where they have arrived, RFC 5044 section 6: heads, CRCs
+ * and markers, octets of ULPDUs. These functions say what is wrong with an
+ * FPDU; the callers act on it.
+ */
+
+#include <linux/uio.h>
+
+#include "mpa_pages.h"
+#include "mpa_rx.h"
+
+struct mpa_read_user {
+	void __user *to;
+};
+
+static __always_inline bool mpa_read_to_user(void *arg, const u8 *from, u32 len)
+{
+	struct mpa_read_user *user = arg;
+
+	if (mpa_copy_to_user(user->to, from, len))
+		return false;
+	user->to += len;
+	return true;
+}
+
+static bool mpa_read_to_iter(void *to, const u8 *from, u32 len)
+{
+	return copy_to_iter(from, len, to) == len;
+}
+
+static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
+{
+	void __user *user = mpa_iter_user(to, len);
+
+	if (user) {
+		if (mpa_copy_to_user(user, data, len))
+			return -EFAULT;
+		mpa_iter_skip(to, len);
+		return 0;
+	}
+	return mpa_read_to_iter(to, data, len) ? 0 : -EFAULT;
+}
+
+/* Octets of an FPDU from @off on, which is where @from->at is. */
+static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
+		       mpa_walk_fn fn, void *arg)
+{
+	if (from->stash)
+		return mpa_stash_walk(from->stash, off, len, fn, arg);
+	return mpa_cursor_walk(from->at, len, fn, arg);
+}
+
+/* Octets of a ULPDU up to @end, from @pick->off on, which is where @from->at is */
+static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick,
+		       u32 end, struct iov_iter *to)
+{
+	u32 len = mpa_fpdu_offset(pick->fpdu, end) - pick->off;
+	size_t room = iov_iter_count(to);
+	int err;
+
+	pick->copy = mpa_read_copy_octets;
+	pick->to = to;
+	err = mpa_read_walk(from, pick->off, len, mpa_pick_octets, pick);
+	if (err)
+		iov_iter_revert(to, room - iov_iter_count(to));
+	return err;
+}
+
+/* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
+static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
+			      struct iov_iter *to, u32 n)
+{
+	struct mpa_read_user user = { .to = mpa_iter_user(to, n) };
+	size_t room = iov_iter_count(to);
+
+	if (user.to) {
+		if (!mpa_fpdu_take_out(fpdu, data, n, mpa_read_to_user, &user))
+			return -EFAULT;
+		mpa_iter_skip(to, n);
+		return 0;
+	}
+	if (mpa_fpdu_take_out(fpdu, data, n, mpa_read_to_iter, to))
+		return 0;
+	iov_iter_revert(to, room - iov_iter_count(to));
+	return -EFAULT;
+}
+
+static noinline int
+mpa_read_pieces(const struct mpa_rx_source *from,
+		    const struct mpa_fpdu *fpdu, bool crc, struct iov_iter *to,
+		    u32 n, enum mpa_error *code)
+{
+	struct mpa_cursor again = *from->at;
+	struct mpa_rx_source ulpdu = { .stash = from->stash, .at = &again };
+	struct mpa_verify verify;
+	struct mpa_pick pick;
+	int err;
+
+	mpa_verify_begin(&verify, fpdu, crc);
+	err = mpa_read_walk(from, 0, fpdu->len, mpa_verify_octets, &verify);
+	if (!err) {
+		*code = mpa_verify_end(&verify);
+		if (*code || !to)
+			return 0;
+		mpa_pick_begin(&pick, fpdu, 0);
+		mpa_cursor_skip(&again, pick.off);
+		err = mpa_read_pick(&ulpdu, &pick, n, to);
+	}
+	/* A FIN followed by another counts as an octet that is not there. */
+	if (err == -ENODATA) {
+		*code = MPA_ERR_TCP;
+		err = 0;
+	}
+	return err;
+}
+
+/**
+ * mpa_read_fpdu() - verify an FPDU, then copy octets of its ULPDU
+ * @from:	where it is, all of it; @from->at is moved to its end
+ * @fpdu:	its layout
+ * @crc:	CRCs are checked
+ * @to:		where octets go, or NULL
+ * @n:		how many
+ * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0 is
+ *		returned
+ *
+ * Nothing follows from it here: mpa_rx_accept() is for that.
+ *
+ * Context: socket lock held; process, unless @to is NULL.
+ * Return: 0, or -EFAULT, and @to is where it was. If the FPDU is not valid no
+ * octet has been copied.
+ */
+int mpa_read_fpdu(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
+		 bool crc, struct iov_iter *to, u32 n, enum mpa_error *code)
+{
+	const u8 *data = from->stash ? NULL :
+				       mpa_cursor_data(from->at, fpdu->len);
+	int err = 0;
+
+	if (!data)
+		return mpa_read_pieces(from, fpdu, crc, to, n, code);
+	*code = mpa_verify_linear(fpdu, data, crc);
+	if (!*code && to)
+		err = mpa_read_copy_linear(fpdu, data, to, n);
+	mpa_cursor_pass(from->at, fpdu->len);
+	return err;
+}
+
+static int mpa_read_copy_head(void *arg, const u8 *data, u32 len)
+{
+	u8 **to = arg;
+
+	memcpy(*to, data, len);
+	*to += len;
+	return 0;
+}
+
+/*
+ * Copy a head that does not lie in one piece: @stashed octets of it are in the
+ * stash.
+ */
+static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
+					u8 *head, u32 stashed, u32 len)
+{
+	struct mpa_cursor here = *from->at;
+
+	if (stashed)
+		mpa_stash_walk(from->stash, 0, stashed, mpa_read_copy_head,
+			       &head);
+	return !mpa_cursor_walk(&here, len - stashed, mpa_read_copy_head, &head);
+}
+
+/**
+ * mpa_read_head() - read the length of an FPDU and lay it out
+ * @from:	where it is
+ * @stashed:	octets of it in the stash; @from->at is behind those
+ * @have:	octets of it and of what is behind it, in the stash and in the
+ *		queue
+ * @pos:	its stream position
+ * @rx:		receiving
+ * @may_be_empty: it may be the FPDU without a ULPDU of RFC 6581
+ * @fpdu:	filled in if the head is good
+ *
+ * Context: socket lock held.
+ * Return: MPA_HEAD_MORE if the length is not here yet; MPA_HEAD_BAD if no
+ * FPDU can have it.
+ */
+enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
+				   u32 stashed, u32 have, u64 pos,
+				   const struct mpa_rx *rx, bool may_be_empty,
+				   struct mpa_fpdu *fpdu)
+{
+	u32 len = mpa_fpdu_head_len(pos, rx->marked), ulpdu_len;
+	u8 pieces[MPA_FPDU_HEAD_MAX];
+	const u8 *head;
+
+	if (have < len)
+		return MPA_HEAD_MORE;
+	head = stashed ? NULL : mpa_cursor_data(from->at, len);
+	if (!head) {
+		if (!mpa_read_head_pieces(from, pieces, stashed, len))
+			return MPA_HEAD_MORE;
+		head = pieces;
+	}
+	ulpdu_len = mpa_ulpdu_length(head, len);
+	if (!mpa_ulpdu_len_good(ulpdu_len) && !(may_be_empty && !ulpdu_len))
+		return MPA_HEAD_BAD;
+	mpa_fpdu_init(fpdu, pos, ulpdu_len, rx->marked);
+	return MPA_HEAD_GOOD;
+}
+
+/**
+ * mpa_read_ulpdu() - copy octets of the ULPDU of an FPDU that is verified
+ * @from:	where it is
+ * @fpdu:	its layout
+ * @taken:	octets of it in front of @from->at
+ * @first:	the first octet of the ULPDU to copy
+ * @to:		where they go
+ * @n:		how many
+ *
+ * Context: process, socket lock held.
+ * Return: 0 or -EFAULT, and @to is where it was.
+ */
+int mpa_read_ulpdu(const struct mpa_rx_source *from,
+		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
+		   struct iov_iter *to, u32 n)
+{
+	struct mpa_pick pick;
+
+	mpa_pick_begin(&pick, fpdu, first);
+	mpa_cursor_skip(from->at, pick.off - taken);
+	return mpa_read_pick(from, &pick, first + n, to);
+}
+
+/* ---- many FPDUs at a time ---- */
+
+/**
+ * struct mpa_read_side - where FPDUs lie side by side, and where their ULPDUs go
+ * @data:	the first FPDU
+ * @end:	the octet behind the last one
+ * @to:		where its ULPDU goes
+ * @room:	octets of room there
+ * @lengths:	where the length of its ULPDU goes
+ * @max:	FPDUs at most
+ */
+struct mpa_read_side {
+	const u8	*data;
+	const u8	*end;
+	void __user	*to;
+	size_t		room;
+	u32		*lengths;
+	u32		max;
+};
+
+/*
+ * Lay out the first FPDU, and as many of its length as are verified together.
+ */
+static u32 mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos,
+			       struct mpa_fpdu *fpdu)
+{
+	const u8 *data = side->data;
+	u32 nr;
+
+	if (!max || !mpa_fpdu_parse(fpdu, data, side->end - data, pos, true))
+		return 0;
+	max = min(max, mpa_crc_together(fpdu->len));
+	for (nr = 1; nr < max; nr++) {
+		data += fpdu->len;
+		pos += fpdu->len;
+		if (!mpa_fpdu_parse(fpdu + nr, data, side->end - data, pos,
+				    true) || fpdu[nr].len != fpdu->len)
+			break;
+	}
+	return nr;
+}
+
+/* FPDUs with markers, the first one at @pos. Return: how many. */
+static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
+			      u32 *markers)
+{
+	struct mpa_fpdu some[3], *fpdu;
+	u32 nr = 0, n, good;
+
+	do {
+		n = mpa_read_lay_out(side, side->max - nr, pos, some);
+		good = n;
+		if (crc && n)
+			good = mpa_crc_match_many(side->data, some->len, n);
+		for (fpdu = some; fpdu < some + good; fpdu++) {
+			u32 ulpdu_len = fpdu->ulpdu_len;
+			struct mpa_read_user user = { .to = side->to };
+
+			if (ulpdu_len > side->room ||
+			    !mpa_fpdu_markers_good(fpdu, side->data) ||
+			    !mpa_fpdu_take_out(fpdu, side->data, ulpdu_len,
+					       mpa_read_to_user, &user))
+				return nr;
+			side->lengths[nr++] = ulpdu_len;
+			side->to = user.to;
+			side->room -= ulpdu_len;
+			side->data += fpdu->len;
+			*markers += fpdu->markers;
+			pos += fpdu->len;
+		}
+	} while (n && good == n);
+	return nr;
+}
+
+/*
+ * Count FPDUs without markers that are as long as the first, up to as many as
+ * are verified together. Each length is read once.
+ */
+static __always_inline u32
+mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u32 max)
+{
+	const u8 *data = side->data;
+	u32 nr;
+
+	max = min(max, mpa_crc_together(len));
+	if (side->end - data < max * len || side->room < max * ulpdu_len)
+		return 1;
+	for (nr = 1; nr < max; nr++) {
+		data += len;
+		if (mpa_ulpdu_length(data, MPA_LENGTH_LEN) != ulpdu_len)
+			break;
+	}
+	return nr;
+}
+
+/* The same without markers, with less arithmetic. */
+static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
+{
+	/* A copy, for the compiler to keep in registers. */
+	struct mpa_read_side at = *side;
+	u32 nr = 0, ulpdu_len, len, n, good, i;
+
+	do {
+		if (nr == at.max || at.end - at.data < MPA_LENGTH_LEN)
+			break;
+		ulpdu_len = mpa_ulpdu_length(at.data, MPA_LENGTH_LEN);
+		len = mpa_fpdu_plain_len(ulpdu_len);
+		if (!mpa_ulpdu_len_good(ulpdu_len) || ulpdu_len > at.room ||
+		    len > at.end - at.data)
+			break;
+		n = mpa_read_count_equal(&at, ulpdu_len, len, at.max - nr);
+		good = crc ? mpa_crc_match_many(at.data, len, n) : n;
+		for (i = 0; i < good; i++) {
+			if (mpa_copy_to_user(at.to, at.data + MPA_LENGTH_LEN,
+					     ulpdu_len))
+				break;
+			at.lengths[nr++] = ulpdu_len;
+			at.to += ulpdu_len;
+			at.room -= ulpdu_len;
+			at.data += len;
+		}
+	} while (i == n);
+	side->data = at.data;
+	side->room = at.room;
+	return nr;
+}
+
+/**
+ * mpa_read_many() - verify FPDUs and copy their ULPDUs as long as both lie
+ *			side by side
+ * @rx:		receiving
+ * @at:		where in the receive queue the first begins; moved behind them
+ * @have:	octets in the queue from there on
+ * @to:		where the ULPDUs go
+ * @octets:	room for them
+ * @lengths:	set to the length of each ULPDU
+ * @max:	FPDUs at most
+ * @more:	counts them
+ *
+ * It stops in front of anything else, or wrong: that is for
+ * mpa_read_head() and mpa_read_fpdu().
+ *
+ * Context: process, socket lock held.
+ * Return: how many.
+ */
+u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
+		     struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
+		     struct mpa_rx_more *more)
+{
+	struct mpa_read_side side = { .lengths = lengths, .max = max };
+	const u8 *data;
+	size_t room;
+	u32 nr;
+
+	/* All of it, or as much as lies side by side. */
+	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
+	side.to = mpa_iter_span(to, &room);
+	if (!data || !side.to)
+		return 0;
+	side.data = data;
+	room = min(room, octets);
+	side.room = room;
+	side.end = data + min(have, at->left);
+
+	if (rx->marked)
+		nr = mpa_read_marked(&side,
+					rx->cur.pos + rx->cur.fpdu.len +
+					more->len,
+					rx->crc, &more->markers);
+	else
+		nr = mpa_read_plain(&side, rx->crc);
+	if (!nr)
+		return 0;
+	mpa_cursor_pass(at, side.data - data);
+	mpa_iter_skip(to, room - side.room);
+	more->ulpdus += nr;
+	more->octets += room - side.room;
+	more->len += side.data - data;
+	return nr;
+}

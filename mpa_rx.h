@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Floor 2: receiving. mpa_read.c reads and verifies FPDUs where they are;
+ * mpa_rx.c knows which of them is the current one, and ends the half connection
+ * when one is bad; mpa_stash.c keeps the octets of one that the receive buffer
+ * has no room for.
+ */
+#ifndef _MPA_RX_H
+#define _MPA_RX_H
+
+#include <linux/types.h>
+
+#include "mpa_tcp.h"
+
+struct iov_iter;
+struct mpa_ctx;
+
+#define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
+
+/**
+ * struct mpa_stash - the first octets of an FPDU, taken out of TCP's queue
+ *		      because its receive buffer is too small for all of it
+ * @page:	holds FPDU octets from offset 0 on
+ */
+struct mpa_stash {
+	struct page *page[MPA_STASH_PAGES];
+};
+
+/**
+ * enum mpa_record_state - what is known of a record
+ * @MPA_RECORD_NEW:	only where it begins
+ * @MPA_RECORD_KNOWN:	its ULPDU_Length, and so where all of it lies
+ * @MPA_RECORD_VERIFIED: its CRC and its markers have been found good
+ */
+enum mpa_record_state {
+	MPA_RECORD_NEW,
+	MPA_RECORD_KNOWN,
+	MPA_RECORD_VERIFIED
+};
+
+/**
+ * struct mpa_record - an FPDU that is being received, and the user's progress in
+ *		       its ULPDU
+ * @pos:	stream position where it begins, beyond 32 bits
+ * @fpdu:	its layout, from MPA_RECORD_KNOWN on
+ * @state:	enum mpa_record_state
+ * @taken:	octets of it that are no longer in TCP's queue
+ * @read:	octets of its ULPDU that the user has got
+ * @stash:	if not NULL, holds its first @taken octets
+ */
+struct mpa_record {
+	u64			pos;
+	struct mpa_fpdu		fpdu;
+	enum mpa_record_state	state;
+	u32			taken;
+	u32			read;
+	struct mpa_stash	*stash;
+};
+
+/**
+ * struct mpa_rx - receiving
+ * @marked:	we asked for markers
+ * @crc:	CRCs are checked
+ * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
+ * @info:	MPA_RECVINFO is on
+ * @batch:	MPA_RECV_BATCH is on
+ * @ready:	poll: recvmsg will not wait
+ * @starved:	TCP has had no memory for a segment of the current FPDU
+ * @error:	poll: negative errno that ended this half connection, or 0
+ * @seq:	TCP's sequence number of stream position 0
+ * @end:	behind what had arrived when TCP said so last
+ * @cur:	the record that is read next, or in part
+ * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
+ * @octets:	counter for MPA_INFO
+ * @markers:	counter for MPA_INFO
+ *
+ * TCP's copied_seq is that of @cur.pos plus @cur.taken, always: where it is not,
+ * somebody else has read, and the half connection ends.
+ */
+struct mpa_rx {
+	bool			marked;
+	bool			crc;
+	bool			rtr;
+	bool			info;
+	bool			batch;
+	bool			ready;
+	bool			starved;
+	int			error;
+	u32			seq;
+	u32			end;
+	struct mpa_record	cur;
+	u64			ulpdus;
+	u64			octets;
+	u64			markers;
+};
+
+/**
+ * struct mpa_rx_source - where the octets of an FPDU are
+ * @stash:	there, from offset 0 of the FPDU on; or NULL
+ * @at:		else in one of TCP's queues: where the FPDU begins
+ */
+struct mpa_rx_source {
+	const struct mpa_stash	*stash;
+	struct mpa_cursor	*at;
+};
+
+/**
+ * struct mpa_rx_more - whole ULPDUs behind the current one
+ * @ulpdus:	how many
+ * @octets:	octets of them
+ * @markers:	markers of their FPDUs
+ * @len:	octets of their FPDUs
+ */
+struct mpa_rx_more {
+	u32 ulpdus;
+	u32 octets;
+	u32 markers;
+	u32 len;
+};
+
+/* Its CRC and its markers have been found good. */
+static inline bool mpa_record_verified(const struct mpa_record *record)
+{
+	return record->state == MPA_RECORD_VERIFIED;
+}
+
+/* Sequence number of the first of its octets that is still in TCP's queue. */
+static inline u32 mpa_record_seq(const struct mpa_rx *rx,
+				 const struct mpa_record *record)
+{
+	return rx->seq + (u32)record->pos + record->taken;
+}
+
+/**
+ * enum mpa_head - what has come of an FPDU's first octets
+ * @MPA_HEAD_MORE:	its ULPDU_Length is not here yet
+ * @MPA_HEAD_GOOD:	it is
+ * @MPA_HEAD_BAD:	and is one that no FPDU can have
+ */
+enum mpa_head {
+	MPA_HEAD_MORE,
+	MPA_HEAD_GOOD,
+	MPA_HEAD_BAD
+};
+
+/* mpa_read.c */
+enum mpa_head mpa_read_head(const struct mpa_rx_source *from, u32 stashed,
+			    u32 have, u64 pos, const struct mpa_rx *rx,
+			    bool may_be_empty, struct mpa_fpdu *fpdu);
+int mpa_read_fpdu(const struct mpa_rx_source *from,
+		  const struct mpa_fpdu *fpdu, bool crc, struct iov_iter *to,
+		  u32 n, enum mpa_error *code);
+int mpa_read_ulpdu(const struct mpa_rx_source *from,
+		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
+		   struct iov_iter *to, u32 n);
+u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
+		  struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
+		  struct mpa_rx_more *more);
+
+/* mpa_rx.c */
+void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
+			 struct mpa_rx_source *from);
+int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
+		struct iov_iter *to, u32 n);
+bool mpa_rx_complete(struct mpa_ctx *ctx);
+void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
+int mpa_rx_make_room(struct mpa_ctx *ctx);
+int mpa_rx_end(struct mpa_ctx *ctx);
+void mpa_rx_update(struct mpa_ctx *ctx);
+void mpa_rx_arrived(struct mpa_ctx *ctx);
+void mpa_rx_set_start(struct mpa_ctx *ctx);
+bool mpa_rx_start_unread(const struct mpa_ctx *ctx);
+void mpa_rx_begin(struct mpa_ctx *ctx);
+u8 mpa_rx_code(const struct mpa_ctx *ctx);
+void mpa_rx_discard(struct mpa_ctx *ctx);
+int mpa_rx_drain(struct mpa_ctx *ctx);
+void mpa_rx_free(struct mpa_ctx *ctx);
+
+/* mpa_stash.c */
+int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
+		   u32 len, u32 *filled);
+int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
+		   mpa_walk_fn fn, void *arg);
+void mpa_stash_free(struct mpa_stash *stash, struct sock *sk);
+
+#endif /* _MPA_RX_H */

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * sendmsg: what is asked for, waiting until it can be done, and the end of
+ * sending.
+ */
+
+#include <linux/sched/signal.h>
+#include <linux/socket.h>
+#include <linux/uio.h>
+
+#include "mpa_face.h"
+
+/* ---- waiting ---- */
+
+static bool mpa_sendmsg_may_send(const struct mpa_ctx *ctx)
+{
+	return READ_ONCE(ctx->may_send) || READ_ONCE(ctx->rx.error) ||
+	       mpa_tcp_error(ctx->sk) || mpa_tcp_peer_left(ctx->sk) ||
+	       mpa_tcp_send_ended(ctx->sk);
+}
+
+static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
+{
+	return mpa_tcp_error(ctx->sk) ||
+	       mpa_tcp_send_ended(ctx->sk);
+}
+
+/* TCP has taken the stuck octets, or never will. */
+static bool mpa_sendmsg_unstuck(const struct mpa_ctx *ctx)
+{
+	return !mpa_tx_stuck(&ctx->tx) || mpa_tcp_error(ctx->sk) ||
+	       mpa_tcp_gone(ctx->sk);
+}
+
+/* An open ULPDU, also of another thread, may be continued without room. */
+static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
+{
+	bool writable = mpa_tcp_want_writable(ctx->sk);
+
+	return (writable && !mpa_tx_stuck(&ctx->tx)) ||
+	       mpa_tx_open(&ctx->tx) || mpa_sendmsg_over(ctx);
+}
+
+static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
+{
+	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
+	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
+	return mpa_tcp_wait(ctx->sk, timeo, mpa_sendmsg_room, ctx);
+}
+
+/*
+ * Wait a little for memory. Nothing tells when there is some again, and the
+ * socket's own octets may be all that fills its send buffer.
+ *
+ * Return: 0 to try again, -EPIPE if @over, or why not to wait.
+ */
+static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo,
+			      bool (*over)(const struct mpa_ctx *ctx))
+{
+	long wait = min_t(long, *timeo, MPA_RETRY_DELAY), left = wait;
+	int err;
+
+	if (!wait) {
+		/* The work item, or TCP after it, wakes poll(2). */
+		WRITE_ONCE(ctx->tx.starved, true);
+		mpa_tcp_want_writable(ctx->sk);
+		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
+	}
+	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
+	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
+	err = mpa_tcp_wait(ctx->sk, &left, over, ctx);
+	if (!err)
+		return -EPIPE;
+	if (err == -EINTR)
+		return sock_intr_errno(*timeo);
+	if (*timeo != MAX_SCHEDULE_TIMEOUT)
+		*timeo -= wait - left;
+	return err == -EAGAIN && *timeo ? 0 : err;
+}
+
+/*
+ * Section 7.1.2 rule 4: a responder sends nothing before the first FPDU. That
+ * may have arrived, with the end of the stream behind it, and not have been
+ * verified by the work item yet.
+ */
+static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
+{
+	int err = mpa_tcp_wait(ctx->sk, timeo, mpa_sendmsg_may_send, ctx);
+
+	if (err || ctx->may_send)
+		return err;
+	/* An error that this finds is left for a reader. */
+	if (mpa_rx_drain(ctx) == -ENOMEM)
+		return mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_over);
+	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
+}
+
+/* Return once a ULPDU can be made, or with the reason why never or not yet. */
+static int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
+{
+	struct sock *sk = ctx->sk;
+	int err;
+
+	for (;;) {
+		if (mpa_sendmsg_over(ctx) || ctx->tx.end)
+			return -EPIPE;
+
+		if (mpa_starting(ctx)) {
+			err = mpa_startup_wait(ctx, timeo);
+		} else if (ctx->state != MPA_STATE_FULL) {
+			return ctx->state == MPA_STATE_REJECTED ?
+			       -ECONNREFUSED : -EPIPE;
+		} else if (!ctx->may_send) {
+			err = mpa_sendmsg_wait_first(ctx, timeo);
+		} else if (mpa_tx_open(&ctx->tx)) {
+			/* The rest of an open ULPDU needs no room. */
+			return 0;
+		} else if (mpa_tx_push(ctx) == -EAGAIN ||
+			   !mpa_tcp_writable(sk)) {
+			err = mpa_sendmsg_wait_room(ctx, timeo);
+		} else if (!mpa_tx_make_out(ctx)) {
+			return 0;
+		} else {
+			err = mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_over);
+		}
+		if (err)
+			return err;
+	}
+}
+
+/* ---- sendmsg ---- */
+
+/* The ULPDU would become longer than any may be. */
+static bool mpa_sendmsg_too_long(const struct mpa_tx *tx,
+			    const struct mpa_tx_call *call)
+{
+	return call->segment == MPA_SEGMENT_OFF &&
+	       call->size > MPA_ULPDU_MAX - tx->ulpdu_len;
+}
+
+static int mpa_sendmsg_locked(struct mpa_ctx *ctx, struct mpa_tx_call *call)
+{
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	/* Zero octets may end an open ULPDU, but are not one. */
+	if (!call->size && !(mpa_tx_open(tx) && call->ends))
+		return -EMSGSIZE;
+
+	if (!mpa_tx_in_batch(tx) && !mpa_tcp_user_corks(ctx->sk, &tx->window))
+		tx->window.since = mpa_tcp_write_seq(ctx->sk);
+	do {
+		err = mpa_sendmsg_wait(ctx, &call->timeo);
+		if (err)
+			break;
+		/*
+		 * While waiting, another thread may have ended the open ULPDU.
+		 */
+		if (mpa_sendmsg_too_long(tx, call) ||
+		    (!call->size && !mpa_tx_open(tx))) {
+			err = -EMSGSIZE;
+			break;
+		}
+		err = mpa_tx_make_and_send(ctx, call);
+		if (err == -ENOBUFS)
+			err = mpa_sendmsg_wait_memory(ctx, &call->timeo,
+						 mpa_sendmsg_over);
+		else if (!err && call->done == call->size)
+			break;
+	} while (!err);
+
+	mpa_tx_end_call(ctx, call->more && !err);
+	return call->done && call->segment != MPA_SEGMENT_OFF ? 0 : err;
+}
+
+static int mpa_sendmsg_control(struct msghdr *msg, int *segment)
+{
+	struct cmsghdr *cmsg;
+
+	if (!msg->msg_controllen)
+		return 0;
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level != SOL_MPA)
+			continue;
+		if (cmsg->cmsg_type != MPA_SEGMENT)
+			return -EINVAL;
+		if (cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
+			*segment = *(int *)CMSG_DATA(cmsg);
+		else if (cmsg->cmsg_len == CMSG_LEN(sizeof(u16)))
+			*segment = *(u16 *)CMSG_DATA(cmsg);
+		else
+			return -EINVAL;
+		if (*segment < MPA_SEGMENT_OFF || *segment > MPA_ULPDU_MAX)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
+		      struct mpa_tx_call *call)
+{
+	bool splice = msg->msg_flags & MSG_SPLICE_PAGES &&
+		      iov_iter_is_bvec(&msg->msg_iter);
+	int err;
+
+	if (msg->msg_flags & ~(MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL |
+			       MSG_EOR | MSG_BATCH | MSG_CMSG_COMPAT |
+			       MSG_CONFIRM | MSG_DONTROUTE | MSG_WAITALL |
+			       MSG_SPLICE_PAGES |
+			       (splice ? MSG_SENDPAGE_NOTLAST : 0)))
+		return -EOPNOTSUPP;
+
+	call->msg = msg;
+	call->size = size;
+	call->segment = READ_ONCE(ctx->tx.segment);
+	/* A file has no records: fill segments. */
+	if (splice && call->segment == MPA_SEGMENT_OFF)
+		call->segment = MPA_SEGMENT_FILL;
+	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
+	/* MSG_MORE is set for files even where no more comes. */
+	if (splice)
+		call->ends = !(msg->msg_flags & MSG_SENDPAGE_NOTLAST);
+	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH) || !call->ends;
+	call->keep = splice && call->more;
+	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
+	err = mpa_sendmsg_control(msg, &call->segment);
+	if (!err && call->segment == MPA_SEGMENT_OFF && size > MPA_ULPDU_MAX)
+		err = -EMSGSIZE;
+	return err;
+}
+
+/**
+ * mpa_sendmsg() - send ULPDUs: one, or as many as MPA_SEGMENT makes of it
+ * @ctx:	the context
+ * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
+ *		with MSG_EOR, more ULPDUs
+ * @size:	how many
+ *
+ * Context: process, socket lock not held.
+ * Return: @size; with MPA_SEGMENT, how many went into ULPDUs; -EMSGSIZE for a
+ * ULPDU of 0 or more than 64768 octets, or more than MULPDU if MPA_OVERSIZE is
+ * off; -EAGAIN, -EINTR, -ERESTARTSYS, -EPIPE, -EFAULT, -EINVAL for a control
+ * message that is none, -EOPNOTSUPP for a flag that has no meaning here, or
+ * the error that the connection is in. With an error nothing of @msg has been
+ * or will be sent, unless it is the connection's.
+ */
+int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
+{
+	struct mpa_tx_call call = {};
+	struct sock *sk = ctx->sk;
+	int ret;
+
+	mpa_delay(MPA_POINT_SEND);
+	lock_sock(sk);
+	mpa_delay(MPA_POINT_SEND_LOCKED);
+	ret = mpa_sendmsg_parse(ctx, msg, size, &call) ?: mpa_sendmsg_locked(ctx, &call);
+	if (ret < 0) {
+		/* The rest of the batch will not come. */
+		mpa_tx_end_batch(ctx, false);
+		ret = sk_stream_error(sk, msg->msg_flags, ret);
+	} else {
+		ret = call.done;
+	}
+	mpa_delay(MPA_POINT_SEND_END);
+	release_sock(sk);
+	return ret;
+}
+
+/* ---- the end ---- */
+
+/**
+ * mpa_sendmsg_finish() - no more will be sent
+ * @ctx:	the context
+ * @timeo:	jiffies to wait for memory that TCP lacks; updated
+ *
+ * A ULPDU left open by MSG_MORE never becomes one and is dropped.
+ *
+ * Context: process, socket lock held; it is dropped while waiting.
+ * Return: whether TCP has all that was accepted, or the connection is in error;
+ * if not the work item goes on with it.
+ */
+bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	if (tx->end == MPA_TX_OPEN)
+		tx->end = MPA_TX_FINISHED;
+	if (mpa_tx_open(tx)) {
+		mpa_tx_waits(tx, MPA_WAIT_NOT);
+		tx->ulpdu_len = 0;
+		mpa_tx_drop_out(ctx);
+	}
+	mpa_tx_end_batch(ctx, false);
+	while (mpa_tx_push(ctx) == -EAGAIN) {
+		if (!*timeo)
+			return false;
+		/* The work item may have handed them over meanwhile. */
+		if (mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_unstuck))
+			return !mpa_tx_stuck(tx);
+	}
+	return true;
+}

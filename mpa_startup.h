@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Floor 2: the startup phase. mpa_startup.c goes from state to state,
+ * mpa_startup_io.c sends and receives the frames.
+ */
+#ifndef _MPA_STARTUP_H
+#define _MPA_STARTUP_H
+
+#include <linux/rcupdate.h>
+#include <linux/types.h>
+
+#include "mpa_net.h"
+#include "mpa_proto.h"
+
+struct mpa_ctx;
+
+/**
+ * struct mpa_params - how to start: struct mpa_start, checked
+ * @offer:	role, revision, flags, depths
+ * @private_len: octets in @private
+ * @urgent_kept: mpa_tcp_skip_urgent() is due
+ * @timeout:	jiffies for the startup phase, 0: what the namespace says
+ * @admission:	the connection's place while it is in startup
+ * @rcu:	for freeing
+ * @private:	private data
+ */
+struct mpa_params {
+	struct mpa_offer	offer;
+	u16			private_len;
+	bool			urgent_kept;
+	unsigned long		timeout;
+	struct mpa_admission	admission;
+	struct rcu_head		rcu;
+	u8			private[] __counted_by(private_len);
+};
+
+/* mpa_startup.c */
+int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
+			bool nonblock);
+bool mpa_startup_for_children(const struct sock *sk,
+			      const struct mpa_params *params);
+int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
+		      bool nonblock);
+void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params);
+void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params);
+void mpa_startup_adopted(struct mpa_ctx *ctx);
+void mpa_startup_accepted(struct mpa_ctx *ctx, int err);
+int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
+		       bool reject);
+int mpa_startup_progress(struct mpa_ctx *ctx);
+void mpa_startup_abort(struct mpa_ctx *ctx, int err);
+void mpa_startup_heard(struct mpa_ctx *ctx);
+bool mpa_startup_shutdown(struct mpa_ctx *ctx);
+void mpa_startup_reset_came(struct mpa_ctx *ctx);
+void mpa_startup_notice_reset(struct mpa_ctx *ctx);
+int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
+void mpa_startup_uncount(struct mpa_ctx *ctx);
+void mpa_startup_free(struct mpa_ctx *ctx);
+
+/* mpa_startup_io.c */
+int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
+		     const struct mpa_enhanced *enhanced, const u8 *private,
+		     u16 private_len);
+u8 mpa_startup_flags(struct mpa_ctx *ctx);
+int mpa_startup_request(struct mpa_ctx *ctx);
+enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
+					      struct mpa_frame *frame);
+int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame);
+u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame);
+bool mpa_startup_bad(struct mpa_ctx *ctx);
+bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
+
+#endif /* _MPA_STARTUP_H */

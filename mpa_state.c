@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The one place where a connection's state changes, where one of its directions
+ * fails, where its user is woken, and where the work item is queued.
+ */
+
+#include "mpa.h"
+
+/* ---- the work item ---- */
+
+static struct workqueue_struct *mpa_wq;
+
+int __init mpa_work_init(void)
+{
+	mpa_wq = alloc_workqueue("mpa", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return mpa_wq ? 0 : -ENOMEM;
+}
+
+void mpa_work_exit(void)
+{
+	destroy_workqueue(mpa_wq);
+}
+
+/**
+ * mpa_schedule_work() - have the work item run
+ * @ctx:	the context
+ * @delay:	jiffies from now, at the latest
+ *
+ * One work item does everything that is due. So it is only ever moved to an
+ * earlier time.
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
+{
+	struct delayed_work *work = &ctx->work;
+
+	if (ctx->life == MPA_LIFE_CLOSING)
+		return;
+	if (!delayed_work_pending(work) ||
+	    (timer_pending(&work->timer) &&
+	     time_before(jiffies + delay, work->timer.expires)))
+		mod_delayed_work(mpa_wq, work, delay);
+}
+
+/**
+ * mpa_schedule_work_of() - have the work item of another socket run
+ * @sk:	the socket; it stays attached meanwhile
+ *
+ * Its owner may be about to move it to a later time, and has to look again after
+ * that: mpa_startup_schedule().
+ *
+ * Context: any, without the socket's lock.
+ */
+void mpa_schedule_work_of(struct sock *sk)
+{
+	mod_delayed_work(mpa_wq, &mpa_ctx(sk)->work, 0);
+}
+
+/* ---- state ---- */
+
+/**
+ * mpa_set_state() - go to another state
+ * @ctx:	the context
+ * @state:	the state
+ *
+ * Whoever has left a state in which poll(2) says less wakes the user afterwards.
+ *
+ * Context: any, socket lock held; or nobody else knows @ctx.
+ */
+void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
+{
+	/* Pairs with mpa_poll_state(): what led here is seen with it. */
+	smp_store_release(&ctx->state, state);
+}
+
+/**
+ * mpa_open_sending() - the user may send: RFC 5044 section 7.1.2 rule 4
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_open_sending(struct mpa_ctx *ctx)
+{
+	WRITE_ONCE(ctx->may_send, true);
+	mpa_wake_writers(ctx);
+}
+
+/* ---- failing ---- */
+
+/**
+ * mpa_fail_receiving() - nothing is delivered on this half connection any more
+ * @ctx:	the context, in MPA_STATE_FULL
+ * @err:	negative errno for readers
+ * @code:	for MPA_INFO
+ *
+ * RFC 5044 section 8. Sending goes on.
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
+{
+	WRITE_ONCE(ctx->rx.error, err);
+	WRITE_ONCE(ctx->rx.ready, true);
+	/* What startup has ended with, if anything, came first. */
+	if (!ctx->code)
+		ctx->code = code;
+	/* See mpa_rx_discard(). */
+	mpa_schedule_work(ctx, 0);
+	/* For readers, and for a sender that waits for the first FPDU. */
+	mpa_wake_all(ctx);
+}
+
+/**
+ * mpa_fail_sending() - no more can be sent, and what was sent is not right
+ * @ctx:	the context
+ * @err:	positive errno for the user; the connection is reset on close(2)
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_fail_sending(struct mpa_ctx *ctx, int err)
+{
+	if (ctx->tx.end == MPA_TX_OPEN)
+		ctx->tx.end = MPA_TX_FINISHED;
+	mpa_tcp_reset_on_close(ctx->sk);
+	mpa_tcp_fail(ctx->sk, err);
+}
+
+/**
+ * mpa_fail_startup() - startup has failed
+ * @ctx:	the context
+ * @err:	negative errno
+ * @code:	for MPA_INFO
+ *
+ * The caller calls mpa_startup_abort() with what this returns. Until that is done
+ * the state stays as it is, so that whoever sees it change finds the errno in
+ * place.
+ *
+ * Context: any, socket lock held.
+ * Return: the errno that startup has failed with first.
+ */
+int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code)
+{
+	if (!ctx->startup_error) {
+		WRITE_ONCE(ctx->startup_error, err);
+		ctx->code = code;
+	}
+	return ctx->startup_error;
+}
+
+/* ---- telling the user ---- */
+
+/**
+ * mpa_wake_reader() - there is something to read, or an end, or an error
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_wake_reader(struct mpa_ctx *ctx)
+{
+	ctx->data_ready(ctx->sk);
+}
+
+/**
+ * mpa_wake_writers() - a reason not to send is gone
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_wake_writers(struct mpa_ctx *ctx)
+{
+	mpa_tcp_wake_writers(ctx->sk);
+}
+
+/**
+ * mpa_wake_all() - the connection is not what it was
+ * @ctx:	the context
+ *
+ * As when connect(2) has come to its end.
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_wake_all(struct mpa_ctx *ctx)
+{
+	ctx->sk->sk_state_change(ctx->sk);
+}

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP's insides, the receiving half: how much has arrived, walking over the
+ * octets in TCP's queues, taking them out.
+ */
+
+#include <linux/highmem.h>
+#include <linux/tcp.h>
+#include <net/busy_poll.h>
+#include <net/tcp.h>
+
+#include "mpa_tcp.h"
+
+/* ---- what has arrived ---- */
+
+/**
+ * mpa_tcp_inq() - octets in order that nobody has read
+ * @sk:	socket
+ *
+ * An urgent octet counts like any other: MPA's octet stream is the sequence
+ * number space.
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_inq(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 octets = tp->rcv_nxt - tp->copied_seq;
+	const struct sk_buff *skb;
+
+	if (!octets || !sock_flag(sk, SOCK_DONE))
+		return octets;
+	/* The FIN has a sequence number; an skb may hold several. */
+	skb = skb_peek_tail(&sk->sk_receive_queue);
+	if (!skb)
+		return 0;
+	octets = TCP_SKB_CB(skb)->seq + skb->len - tp->copied_seq;
+	return (s32)octets > 0 ? octets : 0;
+}
+
+/**
+ * mpa_tcp_window_closed() - the peer cannot send more until octets are taken
+ * @sk:	socket
+ *
+ * As the receive buffer is full: what tcp_epollin_ready() looks at, but for a
+ * shortage of memory elsewhere. To TCP a FIN is something to take as well.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_window_closed(const struct sock *sk)
+{
+	int rcvbuf = READ_ONCE(sk->sk_rcvbuf);
+
+	return mpa_tcp_inq(sk) &&
+	       (atomic_read(&sk->sk_rmem_alloc) > rcvbuf - (rcvbuf >> 3) ||
+		tcp_receive_window(tcp_sk(sk)) <=
+		inet_csk(sk)->icsk_ack.rcv_mss);
+}
+
+/**
+ * mpa_tcp_window_short() - the octets in the receive queue have used up half of
+ *			    the receive window
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_window_short(const struct sock *sk)
+{
+	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
+}
+
+/**
+ * mpa_tcp_copied_seq() - sequence number of the next octet to be read
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_copied_seq(const struct sock *sk)
+{
+	return tcp_sk(sk)->copied_seq;
+}
+
+/**
+ * mpa_tcp_reads_at() - no octet has been read behind somebody's back
+ * @sk:		socket
+ * @seq:	what mpa_tcp_copied_seq() should be
+ *
+ * The FIN has a sequence number, and is read by whoever comes across it: then
+ * nothing is left behind it.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->copied_seq == seq ||
+	       (sock_flag(sk, SOCK_DONE) && tp->copied_seq == seq + 1 &&
+		tp->copied_seq == tp->rcv_nxt);
+}
+
+/**
+ * mpa_tcp_rcv_nxt() - sequence number behind all that has arrived in order
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_rcv_nxt(const struct sock *sk)
+{
+	return tcp_sk(sk)->rcv_nxt;
+}
+
+/* ---- urgent data, ACKs ---- */
+
+/**
+ * mpa_tcp_any_octet_counts() - undo SO_RCVLOWAT: any octet may complete a record
+ * @sk:	socket
+ *
+ * Context: socket lock held, or nobody else knows the socket.
+ */
+void mpa_tcp_any_octet_counts(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_rcvlowat, 1);
+}
+
+/**
+ * mpa_tcp_forget_urgent() - have urgent data be octets like all others
+ * @sk:	socket
+ *
+ * While TCP minds them it reports POLLPRI, keeps off its fast path, and steps
+ * over an urgent octet that is the next to be read when another one comes:
+ * tcp_check_urg(). It calls sk_data_ready before that can happen.
+ *
+ * Context: softirq or process, socket lock held.
+ * Return: whether there were any.
+ */
+bool mpa_tcp_forget_urgent(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (likely(!tp->urg_data))
+		return false;
+	WRITE_ONCE(tp->urg_data, 0);
+	tcp_fast_path_check(sk);
+	return true;
+}
+
+/**
+ * mpa_tcp_keep_urgent() - have TCP leave urgent octets in their place
+ * @sk:	socket of a child that nobody has accepted, with TCP's own callbacks
+ *
+ * With SO_OOBINLINE it does not step over them. Nobody can ask for the option
+ * before the child is accepted; mpa_tcp_skip_urgent() comes before that.
+ *
+ * Context: softirq, nobody else knows the socket.
+ * Return: whether it would have.
+ */
+bool mpa_tcp_keep_urgent(struct sock *sk)
+{
+	if (sock_flag(sk, SOCK_URGINLINE))
+		return false;
+	sock_set_flag(sk, SOCK_URGINLINE);
+	return true;
+}
+
+/**
+ * mpa_tcp_skip_urgent() - undo mpa_tcp_keep_urgent()
+ * @sk:	socket
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_skip_urgent(struct sock *sk)
+{
+	sock_reset_flag(sk, SOCK_URGINLINE);
+}
+
+/**
+ * mpa_tcp_busy_poll() - poll the device's queue before sleeping: SO_BUSY_POLL
+ * @sk:		socket
+ * @nonblock:	only once
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tcp_busy_poll(struct sock *sk, bool nonblock)
+{
+	if (sk_can_busy_loop(sk) &&
+	    skb_queue_empty_lockless(&sk->sk_receive_queue) &&
+	    inet_sk_state_load(sk) == TCP_ESTABLISHED)
+		sk_busy_loop(sk, nonblock);
+}
+
+/**
+ * mpa_tcp_acknowledge() - acknowledge what has arrived and nobody can read yet
+ * @sk:	socket
+ *
+ * TCP counts on a reader, whose reads send the ACKs. An FPDU that is longer
+ * than the peer's congestion window would wait for the timer of delayed ACKs.
+ *
+ * Context: softirq or process (backlog), socket lock held.
+ */
+void mpa_tcp_acknowledge(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	/* RFC 1122 section 4.2.3.2: every second segment. */
+	if (inet_csk_ack_scheduled(sk) &&
+	    tp->rcv_nxt - tp->rcv_wup > inet_csk(sk)->icsk_ack.rcv_mss)
+		mpa_send_ack(sk);
+}
+
+/* ---- the octets in a queue ---- */
+
+/*
+ * The octets of an skb lie in pieces: its linear part, its fragments, then the
+ * same for each skb in its fragment list. One of those that has such a list
+ * itself (reassembled IP fragments may) counts as one piece, and is gone
+ * through from its start each time.
+ */
+static inline bool mpa_piece_nests(const struct mpa_cursor *at)
+{
+	return at->part != at->skb && skb_has_frag_list(at->part);
+}
+
+static const skb_frag_t *mpa_piece_frag(const struct mpa_cursor *at)
+{
+	return &skb_shinfo(at->part)->frags[at->piece - 1];
+}
+
+static __always_inline u32 mpa_piece_len(const struct mpa_cursor *at)
+{
+	if (at->piece)
+		return skb_frag_size(mpa_piece_frag(at));
+	return mpa_piece_nests(at) ? at->part->len : skb_headlen(at->part);
+}
+
+/* Move to the piece that holds octet @off of at->skb; never backward. */
+static bool mpa_piece_seek(struct mpa_cursor *at, u32 off)
+{
+	while (at->part) {
+		const struct skb_shared_info *info = skb_shinfo(at->part);
+		u32 frags = mpa_piece_nests(at) ? 0 : info->nr_frags;
+		u32 len = mpa_piece_len(at);
+
+		while (off - at->start >= len && at->piece < frags) {
+			at->start += len;
+			len = skb_frag_size(&info->frags[at->piece++]);
+		}
+		if (off - at->start < len)
+			return true;
+		at->start += len;
+		at->piece = 0;
+		at->part = at->part == at->skb ? info->frag_list :
+						 at->part->next;
+	}
+	return false;
+}
+
+static void mpa_cursor_enter(struct mpa_cursor *at, struct sk_buff *skb)
+{
+	at->skb = skb;
+	at->part = skb;
+	at->piece = 0;
+	at->start = 0;
+	at->left = 0;
+}
+
+static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
+			 mpa_walk_fn fn, void *arg)
+{
+	u32 p_off, p_len, done;
+	struct page *page;
+	int err;
+
+	skb_frag_foreach_page(frag, skb_frag_off(frag) + off, len, page, p_off,
+			      p_len, done) {
+		u8 *data = kmap_local_page(page);
+
+		err = fn(arg, data + p_off, p_len);
+		kunmap_local(data);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Show octets of at->skb from @off on, which is not before the cursor. */
+static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
+			mpa_walk_fn fn, void *arg)
+{
+	struct mpa_cursor inner;
+	u32 skip, n;
+	int err;
+
+	while (len) {
+		if (!mpa_piece_seek(at, off))
+			return -ENODATA;
+		/* Device memory (TCP devmem) cannot be read. */
+		if (at->piece && !skb_frags_readable(at->part))
+			return -ENODATA;
+
+		skip = off - at->start;
+		n = min(mpa_piece_len(at) - skip, len);
+		if (at->piece) {
+			err = mpa_frag_walk(mpa_piece_frag(at), skip, n, fn,
+					    arg);
+		} else if (!mpa_piece_nests(at)) {
+			err = fn(arg, at->part->data + skip, n);
+		} else {
+			mpa_cursor_enter(&inner, at->part);
+			err = mpa_cursor_walk_skb(&inner, skip, n, fn, arg);
+		}
+		if (err)
+			return err;
+		off += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/* The first skb out of order that ends behind @seq. */
+static struct sk_buff *mpa_cursor_find_unordered(struct sock *sk, u32 seq)
+{
+	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;
+	struct sk_buff *skb, *found = NULL;
+
+	while (node) {
+		skb = rb_to_skb(node);
+		if (after(TCP_SKB_CB(skb)->end_seq, seq)) {
+			found = skb;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return found;
+}
+
+static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)
+{
+	if (likely(at->ordered))
+		return skb_peek_next(at->skb, &at->sk->sk_receive_queue);
+	return skb_rb_next(at->skb);
+}
+
+/**
+ * mpa_cursor_begin() - put a cursor into a queue of what has arrived
+ * @at:		filled in
+ * @sk:		socket
+ * @seq:	sequence number of the octet where the cursor stands: one that
+ *		nobody has read yet, in the receive queue if it is in front of
+ *		mpa_tcp_rcv_nxt(), else out of order
+ *
+ * In the receive queue the cost is the same wherever @seq is: the queue is
+ * passed over when octets are asked for. Out of order it is found in the tree.
+ *
+ * Context: socket lock held. The cursor is good until it is dropped, or octets
+ * are consumed.
+ */
+void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
+{
+	at->sk = sk;
+	at->seq = seq;
+	at->ordered = !after(seq, tcp_sk(sk)->rcv_nxt);
+	mpa_cursor_enter(at, at->ordered ?
+			     skb_peek(&sk->sk_receive_queue) :
+			     mpa_cursor_find_unordered(sk, seq));
+}
+
+/**
+ * mpa_cursor_seek() - move a cursor forward
+ * @at:		the cursor
+ * @seq:	sequence number of the octet where it goes
+ *
+ * Context: as mpa_cursor_begin().
+ */
+void mpa_cursor_seek(struct mpa_cursor *at, u32 seq)
+{
+	if (at->seq == seq)
+		return;
+	at->seq = seq;
+	at->left = 0;
+}
+
+/**
+ * mpa_cursor_skip() - move a cursor on
+ * @at:		the cursor
+ * @len:	octets from where it is
+ *
+ * Context: as mpa_cursor_begin().
+ */
+void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
+{
+	at->seq += len;
+	at->left = 0;
+}
+
+/* Newer kernels make a fragment of each 4 KiB of a larger page. */
+static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
+{
+	return skb_frag_address(next) ==
+	       skb_frag_address(frag) + skb_frag_size(frag) &&
+	       page_folio(skb_frag_page(next)) ==
+	       page_folio(skb_frag_page(frag));
+}
+
+/*
+ * How many octets lie side by side from @off of the piece on, at least @len if
+ * there are so many.
+ */
+static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
+{
+	const struct skb_shared_info *info = skb_shinfo(at->part);
+	u32 left = mpa_piece_len(at) - off;
+	u32 i;
+
+	for (i = at->piece; i && i < info->nr_frags && left < len; i++) {
+		if (!mpa_frag_follows(&info->frags[i], &info->frags[i - 1]))
+			break;
+		left += skb_frag_size(&info->frags[i]);
+	}
+	return left;
+}
+
+/**
+ * mpa_cursor_map() - look up what lies side by side at a cursor
+ * @at:		the cursor
+ * @len:	octets that are wanted
+ *
+ * For mpa_cursor_data(). Mostly many FPDUs do, as TCP joins what came from one
+ * page.
+ *
+ * Context: as mpa_cursor_begin().
+ * Return: whether @len octets do.
+ */
+bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
+{
+	const skb_frag_t *frag;
+	u32 off;
+
+	for (; at->skb; mpa_cursor_enter(at, mpa_cursor_next_skb(at))) {
+		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
+			return false;
+		off = at->seq - TCP_SKB_CB(at->skb)->seq;
+		if (off < at->skb->len)
+			break;
+	}
+	if (!at->skb)
+		return false;
+	if (!mpa_piece_seek(at, off) || mpa_piece_nests(at))
+		return false;
+
+	off -= at->start;
+	if (!at->piece) {
+		at->data = at->part->data + off;
+	} else {
+		frag = mpa_piece_frag(at);
+		if (!skb_frags_readable(at->part) ||
+		    PageHighMem(skb_frag_page(frag)))
+			return false;
+		at->data = skb_frag_address(frag) + off;
+	}
+	at->left = mpa_piece_side(at, off, len);
+	return at->left >= len;
+}
+
+/**
+ * mpa_cursor_walk() - show octets of the receive queue to a function
+ * @at:		where from; moved behind them
+ * @len:	octets to show; mpa_tcp_inq() has them all
+ * @fn:		called with one run of octets after the other, in order; it
+ *		may sleep if the caller may; another value than 0 ends the walk
+ * @arg:	for @fn
+ *
+ * Segments in the queue may overlap, so everything goes by sequence numbers.
+ *
+ * Context: as mpa_cursor_begin(); @fn does not drop the lock.
+ * Return: 0, or what @fn returned, or -ENODATA if octets are not there, or
+ * cannot be read. After an error @at is of no use.
+ */
+int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
+{
+	at->left = 0;
+	while (len && at->skb) {
+		u32 skip = at->seq - TCP_SKB_CB(at->skb)->seq;
+		u32 n;
+		int err;
+
+		/* A gap: what is missing has not arrived. */
+		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
+			break;
+		if (skip >= at->skb->len) {
+			mpa_cursor_enter(at, mpa_cursor_next_skb(at));
+			continue;
+		}
+		n = min(at->skb->len - skip, len);
+		err = mpa_cursor_walk_skb(at, skip, n, fn, arg);
+		if (err)
+			return err;
+		at->seq += n;
+		len -= n;
+	}
+	return len ? -ENODATA : 0;
+}
+
+/**
+ * mpa_tcp_consume() - take octets off the receive queue, open the window
+ * @sk:		socket
+ * @len:	octets, at most mpa_tcp_inq()
+ *
+ * Context: process, socket lock held.
+ * Return: sequence numbers that they had, which is one more with the FIN.
+ */
+u32 mpa_tcp_consume(struct sock *sk, u32 len)
+{
+	u32 seq = tcp_sk(sk)->copied_seq;
+
+	if (len)
+		tcp_read_done(sk, len);
+	return tcp_sk(sk)->copied_seq - seq;
+}

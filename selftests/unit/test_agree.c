@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What two startup frames agree on: RFC 5044 appendix C, RFC 6581 section 9. */
+
+#include "unit.h"
+
+#define WRITE	MPA_START_RTR_WRITE
+#define READ	MPA_START_RTR_READ
+#define FPDU	MPA_START_RTR_FPDU
+#define P2P	MPA_START_P2P
+#define FREE	MPA_DEPTH_BY_USER
+
+static void revision_is_one_that_both_speak(void)
+{
+	static const struct {
+		u8 role, ours, theirs;
+		int revision;
+		u32 flags;
+		u8 frame_flags;
+	} cases[] = {
+		{ MPA_ROLE_INITIATOR, 1, 1, 1, 0, 0 },
+		{ MPA_ROLE_INITIATOR, 1, 2, -1, 0, 0 },
+		{ MPA_ROLE_INITIATOR, 2, 1, 1, 0, 0 },
+		{ MPA_ROLE_INITIATOR, 2, 2, 2, 0, 0 },
+		{ MPA_ROLE_INITIATOR, 2, 3, -1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 1, 1, 1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 1, 2, -1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 2, 1, 1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, 0 },
+		/* Revision 0 only with who permits it. */
+		{ MPA_ROLE_INITIATOR, 1, 0, -1, 0, 0 },
+		{ MPA_ROLE_INITIATOR, 1, 0, 0, MPA_START_PERMISSIVE, 0 },
+		{ MPA_ROLE_RESPONDER, 1, 0, -1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 2, 0, 0, MPA_START_PERMISSIVE, 0 },
+		/* Who speaks it himself takes no other as initiator. */
+		{ MPA_ROLE_INITIATOR, 0, 0, 0, 0, 0 },
+		{ MPA_ROLE_INITIATOR, 0, 1, -1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 0, 1, 0, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 0, 2, 0, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 0, 3, -1, 0, 0 },
+		{ MPA_ROLE_RESPONDER, 0, 2, -1, 0, MPA_PEER_ENHANCED },
+		/* Enhanced is answered enhanced, and by nobody else. */
+		{ MPA_ROLE_INITIATOR, 2, 2, 2,
+		  MPA_START_ENHANCED, MPA_PEER_ENHANCED },
+		{ MPA_ROLE_INITIATOR, 2, 1, -1,
+		  MPA_START_ENHANCED, MPA_PEER_ENHANCED },
+		{ MPA_ROLE_INITIATOR, 2, 2, -1, MPA_START_ENHANCED, 0 },
+		{ MPA_ROLE_INITIATOR, 2, 2, -1, 0, MPA_PEER_ENHANCED },
+		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, MPA_PEER_ENHANCED },
+		/* A rejection is one whatever else it says. */
+		{ MPA_ROLE_INITIATOR, 2, 1, 2,
+		  MPA_START_ENHANCED, MPA_PEER_REJECTED },
+		{ MPA_ROLE_INITIATOR, 1, 0, 1, 0, MPA_PEER_REJECTED },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mpa_offer offer = {
+			.role = cases[i].role,
+			.revision = cases[i].ours,
+			.flags = cases[i].flags,
+		};
+		struct mpa_frame frame = {
+			.revision = cases[i].theirs,
+			.flags = cases[i].frame_flags,
+		};
+
+		EXPECT_EQ(cases[i].revision,
+			  mpa_agree_revision(&offer, &frame), "case %u", i);
+	}
+}
+
+static void rtr_is_write_before_read_before_an_empty_fpdu(void)
+{
+	EXPECT_EQ(WRITE, mpa_agree_rtr(WRITE | READ | FPDU,
+				       WRITE | READ | FPDU, 1), "all");
+	EXPECT_EQ(READ, mpa_agree_rtr(READ | FPDU, WRITE | READ | FPDU, 1),
+		  "no Write");
+	EXPECT_EQ(FPDU, mpa_agree_rtr(READ | FPDU, READ | FPDU, 0),
+		  "no room for a Read");
+	EXPECT_EQ(FPDU, mpa_agree_rtr(FPDU, WRITE | FPDU, 1), "an FPDU");
+	EXPECT_EQ(0, mpa_agree_rtr(WRITE, READ, 1), "nothing in common");
+	EXPECT_EQ(0, mpa_agree_rtr(READ, READ, 0), "a Read without room");
+}
+
+static void depths_are_limited_by_the_peer(void)
+{
+	EXPECT_EQ(3, mpa_agree_limit(5, 3), "5 of 3");
+	EXPECT_EQ(2, mpa_agree_limit(2, 3), "2 of 3");
+	EXPECT_EQ(5, mpa_agree_limit(5, FREE), "left to the user");
+	EXPECT_EQ(7, mpa_agree_limit(FREE, 7), "ours left to the user");
+	EXPECT_EQ(1, mpa_agree_depth(0, READ), "a place for the RTR");
+	EXPECT_EQ(4, mpa_agree_depth(4, READ), "it is among them");
+	EXPECT_EQ(0, mpa_agree_depth(0, WRITE), "a Write takes none");
+}
+
+static void reply_offers_what_the_request_names(void)
+{
+	static const struct {
+		u32 ours, theirs;
+		u16 ird;
+		u32 control;
+	} cases[] = {
+		/* Without P2P nothing is said of RTR. */
+		{ WRITE, WRITE, 1, 0 },
+		{ WRITE | READ, P2P | WRITE | READ, 1, P2P | WRITE | READ },
+		{ WRITE, P2P | WRITE | READ, 1, P2P | WRITE },
+		/* None named: Write and Read; the FPDU if nothing else. */
+		{ 0, P2P | WRITE | FPDU, 1, P2P | WRITE },
+		{ 0, P2P | FPDU, 1, P2P | FPDU },
+		/* Nothing in common: what we would take. */
+		{ FPDU, P2P | WRITE, 1, P2P | FPDU },
+		/* No room for a Read, unless there is nothing else. */
+		{ WRITE | READ, P2P | WRITE | READ, 0, P2P | WRITE },
+		{ READ, P2P | READ, 0, P2P | READ },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mpa_offer offer = {
+			.role = MPA_ROLE_RESPONDER,
+			.revision = 2,
+			.flags = cases[i].ours,
+		};
+		struct mpa_offer ours = { .ird = cases[i].ird };
+		struct mpa_enhanced theirs = { .control = cases[i].theirs };
+		struct mpa_enhanced reply;
+
+		mpa_agree_reply(&offer, &ours, &theirs, false, &reply);
+		EXPECT_EQ(cases[i].control, reply.control, "case %u", i);
+		EXPECT_EQ(cases[i].control & READ && !cases[i].ird ? 1 :
+			  cases[i].ird, reply.ird, "IRD of case %u", i);
+	}
+}
+
+static void reply_depths_follow_the_request(void)
+{
+	static const struct {
+		u16 ird, ord, their_ird, their_ord;
+		bool reject;
+		u16 reply_ird, reply_ord;
+	} cases[] = {
+		{ 4, 8, 2, 3, false, 4, 2 },
+		{ 4, 1, 2, 3, false, 4, 1 },
+		{ 4, 8, 2, 3, true, 4, 8 },
+		{ 4, 8, FREE, 3, false, 4, FREE },
+		{ 4, 8, 2, FREE, false, FREE, 2 },
+		{ 4, 8, FREE, FREE, true, FREE, FREE },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mpa_offer offer = { .revision = 2 };
+		struct mpa_offer ours = {
+			.ird = cases[i].ird,
+			.ord = cases[i].ord,
+		};
+		struct mpa_enhanced theirs = {
+			.ird = cases[i].their_ird,
+			.ord = cases[i].their_ord,
+		};
+		struct mpa_enhanced reply;
+
+		mpa_agree_reply(&offer, &ours, &theirs, cases[i].reject,
+				&reply);
+		EXPECT_EQ(cases[i].reply_ird, reply.ird, "IRD of case %u", i);
+		EXPECT_EQ(cases[i].reply_ord, reply.ord, "ORD of case %u", i);
+		EXPECT_EQ(0, reply.control, "control of case %u", i);
+	}
+}
+
+const struct unit_test agree_tests[] = {
+	UNIT_TEST(revision_is_one_that_both_speak),
+	UNIT_TEST(rtr_is_write_before_read_before_an_empty_fpdu),
+	UNIT_TEST(depths_are_limited_by_the_peer),
+	UNIT_TEST(reply_offers_what_the_request_names),
+	UNIT_TEST(reply_depths_follow_the_request),
+	{ }
+};
