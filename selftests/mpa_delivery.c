@@ -17,7 +17,7 @@
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define ADDRESS		"10.5.4.2"
-#define STREAM_MAX	(1 << 19)
+#define STREAM_MAX	(512 << 10)
 
 static int netns[2] = { -1, -1 };
 

@@ -19,7 +19,7 @@
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
 #define DEBUG		"/sys/kernel/debug/"
 
-#define BUF		(1 << 18)
+#define BUF		(256 << 10)
 #define FILE_LEN	100000
 
 /* Faults in a row until an operation must have come to its end. */

@@ -29,7 +29,7 @@ FIXTURE_VARIANT_ADD(peer, initiator_marked) { true, true, true };
 FIXTURE_VARIANT_ADD(peer, responder) { false, false, false };
 FIXTURE_VARIANT_ADD(peer, responder_marked) { false, true, true };
 
-#define BUF	(1 << 17)
+#define BUF	(128 << 10)
 
 FIXTURE_SETUP(peer)
 {

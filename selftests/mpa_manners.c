@@ -681,14 +681,14 @@ TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 {
 	struct sigaction act = { .sa_handler = on_signal,
 				 .sa_flags = SA_RESTART };
-	const struct { u8 flags; int err; } cases[] = {
+	const struct { u8 flags; int err; } rows[] = {
 		{ 0x40, 0 }, { 0x60, ECONNREFUSED },
 	};
 	unsigned int i;
 
 	sigaction(SIGUSR1, &act, NULL);
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct replier replier = { .flags = cases[i].flags };
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct replier replier = { .flags = rows[i].flags };
 		int to[2], from[2], err;
 		pthread_t thread;
 
@@ -706,11 +706,11 @@ TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 					    &replier));
 		err = mpa_start_as(self->fd[0], &self->start[0]) ? errno : 0;
 		pthread_join(thread, NULL);
-		EXPECT_EQ(cases[i].err, err) {
+		EXPECT_EQ(rows[i].err, err) {
 			TH_LOG("%s", strerror(err));
 		}
 		EXPECT_EQ(0, so_error(self->fd[0]));
-		EXPECT_EQ(cases[i].err ? MPA_STATE_REJECTED : MPA_STATE_FULL,
+		EXPECT_EQ(rows[i].err ? MPA_STATE_REJECTED : MPA_STATE_FULL,
 			  mpa_info(self->fd[0]).state);
 		close(to[0]);
 		close(to[1]);

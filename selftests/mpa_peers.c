@@ -51,7 +51,7 @@ TEST_F(pair, responder_has_a_place_for_the_read_that_it_offers)
 
 TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
 {
-	const struct { u32 ours, theirs; u16 ord, ird; u32 rtr; u16 agreed; } cases[] = {
+	const struct { u32 ours, theirs; u16 ord, ird; u32 rtr; u16 agreed; } rows[] = {
 		{ C | D, D, 0, 0, 0, 0 }, { D, D, 4, 0, 0, 0 },
 		{ B | D, B | D, 4, 0, B, 0 }, { D, D, 0, 1, D, 1 },
 		{ C | D, C | D, 0, 0, C, 0 }, { C | D, D, 0, 4, D, 1 },
@@ -60,32 +60,32 @@ TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
 	unsigned int i;
 
 	self->start[0].revision = 2;
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		u8 frame[FRAME_LEN + 4], asked[4];
 		struct mpa_info info;
 		size_t n;
 		u16 ord;
 
-		self->start[0].flags = MPA_START_ENHANCED | A | cases[i].ours;
-		self->start[0].ord = cases[i].ord;
+		self->start[0].flags = MPA_START_ENHANCED | A | rows[i].ours;
+		self->start[0].ord = rows[i].ord;
 		ASSERT_LT(0, ask(self));
 		/* Its own queue has the place as well. */
-		ord = cases[i].ord ? cases[i].ord : 1;
-		enhanced_put(asked, A | cases[i].ours, 0, ord);
+		ord = rows[i].ord ? rows[i].ord : 1;
+		enhanced_put(asked, A | rows[i].ours, 0, ord);
 		EXPECT_EQ(0, memcmp(asked, self->buf + FRAME_LEN, 4));
-		n = enhanced_frame(frame, true, 0x40, A | cases[i].theirs,
-				   cases[i].ird, 0);
-		EXPECT_EQ(cases[i].rtr ? 0 : EOPNOTSUPP,
+		n = enhanced_frame(frame, true, 0x40, A | rows[i].theirs,
+				   rows[i].ird, 0);
+		EXPECT_EQ(rows[i].rtr ? 0 : EOPNOTSUPP,
 			  answer(self, frame, n)) {
 			TH_LOG("case %u", i);
 		}
 		info = mpa_info(self->fd[0]);
-		EXPECT_EQ(cases[i].rtr, info.rtr) {
+		EXPECT_EQ(rows[i].rtr, info.rtr) {
 			TH_LOG("case %u: 0x%x", i, info.rtr);
 		}
-		EXPECT_EQ(cases[i].rtr ? MPA_ERR_NONE : MPA_ERR_RTR,
+		EXPECT_EQ(rows[i].rtr ? MPA_ERR_NONE : MPA_ERR_RTR,
 			  info.error);
-		EXPECT_EQ(cases[i].agreed, info.ord) {
+		EXPECT_EQ(rows[i].agreed, info.ord) {
 			TH_LOG("case %u", i);
 		}
 	}

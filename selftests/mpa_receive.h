@@ -121,7 +121,7 @@ static inline size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 	return peer_fpdu(peer, record, len, fpdu);
 }
 
-#define BUF	(1 << 20)
+#define BUF	(1024 << 10)
 
 FIXTURE(rx)
 {

@@ -33,7 +33,7 @@ FIXTURE_VARIANT_ADD(mpa, ipv4_both) { AF_INET, BOTH };
 FIXTURE_VARIANT_ADD(mpa, ipv6) { AF_INET6, { 0, 0 } };
 FIXTURE_VARIANT_ADD(mpa, ipv6_both) { AF_INET6, BOTH };
 
-#define BUF	(1 << 20)
+#define BUF	(1024 << 10)
 
 FIXTURE_SETUP(mpa)
 {

@@ -624,11 +624,6 @@ static ssize_t ring_run(struct ring *r)
 	return err ?: sum;
 }
 
-#define RING_OR_SKIP(r) do {						\
-	if (ring_open(&(r)))						\
-		SKIP(return, "no io_uring: %s", strerror(errno));	\
-} while (0)
-
 static void ring_send(struct _test_data_send *self, struct ring *r,
 		      u64 at, size_t len, int msg_flags, bool link)
 {
@@ -648,7 +643,8 @@ TEST_F(send, io_uring_sends_records)
 	u64 at = 0;
 	int i;
 
-	RING_OR_SKIP(ring);
+	if (ring_open(&ring))
+		SKIP(return, "no io_uring: %s", strerror(errno));
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
 		ring_send(self, &ring, at, lens[i], 0, i < 7);
 		at += lens[i];
@@ -687,7 +683,8 @@ TEST_F_TIMEOUT(send, io_uring_waits_for_room, 120)
 	struct ring ring;
 	int i, k;
 
-	RING_OR_SKIP(ring);
+	if (ring_open(&ring))
+		SKIP(return, "no io_uring: %s", strerror(errno));
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		const size_t len = kinds[i].len;
 
@@ -718,7 +715,8 @@ TEST_F(send, io_uring_takes_control_messages)
 	struct io_uring_sqe *sqe;
 	struct ring ring;
 
-	RING_OR_SKIP(ring);
+	if (ring_open(&ring))
+		SKIP(return, "no io_uring: %s", strerror(errno));
 	control.align.cmsg_level = SOL_MPA;
 	control.align.cmsg_type = MPA_SEGMENT;
 	control.align.cmsg_len = CMSG_LEN(sizeof(int));
@@ -737,7 +735,8 @@ TEST_F(send, io_uring_splices)
 	struct ring ring;
 	int ends[2];
 
-	RING_OR_SKIP(ring);
+	if (ring_open(&ring))
+		SKIP(return, "no io_uring: %s", strerror(errno));
 	ASSERT_EQ(0, pipe(ends));
 	ASSERT_EQ(9000, write(ends[1], stream_row, 9000));
 	while (self->sent < 9000) {

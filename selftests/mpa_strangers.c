@@ -620,7 +620,7 @@ TEST(two_responders_time_out)
 
 /* ---- draft-elzur-iwarp-mpa-tcp-analysis section 8.2 ---- */
 
-#define OCTETS(octets)	octets, sizeof(octets) - 1
+#define STRANGER(name, octets)	{ name, octets, sizeof(octets) - 1 }
 
 static const struct {
 	const char *name;
@@ -628,62 +628,62 @@ static const struct {
 	size_t len;
 } strangers[] = {
 	/* 8.1: MPA that has been started too early */
-	{ "the first marker", OCTETS("\0\0\0\0") },
-	{ "an FPDU behind its marker", OCTETS("\0\0\0\0\0\2ab\0\0\0\0") },
-	{ "an FPDU", OCTETS("\0\2ab\x12\x34\x56\x78") },
+	STRANGER("the first marker", "\0\0\0\0"),
+	STRANGER("an FPDU behind its marker", "\0\0\0\0\0\2ab\0\0\0\0"),
+	STRANGER("an FPDU", "\0\2ab\x12\x34\x56\x78"),
 	/* 8.2.1 */
-	{ "chargen", OCTETS(" !\"#$%&'()*+,-./0123456789:;<=>?@ABC\r\n") },
-	{ "quote", OCTETS("\"My wallet is like an onion.\"\r\n") },
-	{ "daytime", OCTETS("Friday, November 20, 2026 14:22:55-UTC\r\n") },
-	{ "time", OCTETS("\xee\xa4\x3c\x7f") },
+	STRANGER("chargen", " !\"#$%&'()*+,-./0123456789:;<=>?@ABC\r\n"),
+	STRANGER("quote", "\"My wallet is like an onion.\"\r\n"),
+	STRANGER("daytime", "Friday, November 20, 2026 14:22:55-UTC\r\n"),
+	STRANGER("time", "\xee\xa4\x3c\x7f"),
 	/* 8.2.2 */
-	{ "NNTP", OCTETS("200 news server ready\r\n") },
-	{ "finger", OCTETS("/W root\r\n") },
-	{ "gopher", OCTETS("\r\n") },
-	{ "POP3", OCTETS("+OK POP3 server ready\r\n") },
-	{ "IMAP4", OCTETS("* OK IMAP4rev1 Service Ready\r\n") },
-	{ "IRC", OCTETS("NICK guest\r\nUSER guest 0 * :guest\r\n") },
-	{ "BEEP", OCTETS("RPY 0 0 . 0 52\r\n") },
-	{ "SIP", OCTETS("INVITE sip:a@example.com SIP/2.0\r\n") },
-	{ "whois", OCTETS("example.com\r\n") },
-	{ "TACACS", OCTETS("LOGIN 1\r\n") },
-	{ "ident", OCTETS("6193, 23\r\n") },
-	{ "rwhois", OCTETS("-rwhois V-1.5:0010b6:00\r\n") },
-	{ "ACAP", OCTETS("* ACAP (SASL \"CRAM-MD5\")\r\n") },
-	{ "TIP", OCTETS("IDENTIFY 3 3 - -\r\n") },
-	{ "SSH", OCTETS("SSH-2.0-OpenSSH_9.2\r\n") },
+	STRANGER("NNTP", "200 news server ready\r\n"),
+	STRANGER("finger", "/W root\r\n"),
+	STRANGER("gopher", "\r\n"),
+	STRANGER("POP3", "+OK POP3 server ready\r\n"),
+	STRANGER("IMAP4", "* OK IMAP4rev1 Service Ready\r\n"),
+	STRANGER("IRC", "NICK guest\r\nUSER guest 0 * :guest\r\n"),
+	STRANGER("BEEP", "RPY 0 0 . 0 52\r\n"),
+	STRANGER("SIP", "INVITE sip:a@example.com SIP/2.0\r\n"),
+	STRANGER("whois", "example.com\r\n"),
+	STRANGER("TACACS", "LOGIN 1\r\n"),
+	STRANGER("ident", "6193, 23\r\n"),
+	STRANGER("rwhois", "-rwhois V-1.5:0010b6:00\r\n"),
+	STRANGER("ACAP", "* ACAP (SASL \"CRAM-MD5\")\r\n"),
+	STRANGER("TIP", "IDENTIFY 3 3 - -\r\n"),
+	STRANGER("SSH", "SSH-2.0-OpenSSH_9.2\r\n"),
 	/* 8.2.3 */
-	{ "HTTP server", OCTETS("HTTP/1.1 400 Bad Request\r\n\r\n") },
-	{ "HTTP client", OCTETS("GET / HTTP/1.1\r\nHost: a\r\n\r\n") },
-	{ "HTTP/2", OCTETS("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") },
-	{ "RTSP", OCTETS("RTSP/1.0 200 OK\r\n") },
-	{ "SMTP", OCTETS("EHLO example.com\r\n") },
-	{ "a client that begins with M", OCTETS("MAIL FROM:<a@b>\r\n") },
-	{ "CIFS", OCTETS("\0\0\0\x2f\xffSMBr\0\0\0\0") },
-	{ "gnutella", OCTETS("GNUTELLA CONNECT/0.4\n\n") },
+	STRANGER("HTTP server", "HTTP/1.1 400 Bad Request\r\n\r\n"),
+	STRANGER("HTTP client", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+	STRANGER("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+	STRANGER("RTSP", "RTSP/1.0 200 OK\r\n"),
+	STRANGER("SMTP", "EHLO example.com\r\n"),
+	STRANGER("a client that begins with M", "MAIL FROM:<a@b>\r\n"),
+	STRANGER("CIFS", "\0\0\0\x2f\xffSMBr\0\0\0\0"),
+	STRANGER("gnutella", "GNUTELLA CONNECT/0.4\n\n"),
 	/* 8.2.4 */
-	{ "iSCSI login", OCTETS("\x43\x87\0\0\0\0\0\x40\0\2\x3d\0\0\0\0\0"
+	STRANGER("iSCSI login", "\x43\x87\0\0\0\0\0\x40\0\2\x3d\0\0\0\0\0"
 				"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-				"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0") },
-	{ "iSNS", OCTETS("\0\1\0\1\0\x10\x0c\0\0\1\0\0") },
-	{ "DNS over TCP", OCTETS("\0\x1d\x12\x34\1\0\0\1\0\0\0\0\0\0"
-				 "\7example\3com\0\0\1\0\1") },
-	{ "DNS, a null message", OCTETS("\0\0") },
-	{ "LPR", OCTETS("\2lp\n") },
-	{ "Kerberos", OCTETS("\0\0\0\x05\x6a\x03\x02\x01\x05") },
-	{ "BGP-4 OPEN", OCTETS("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
-			       "\xff\xff\xff\xff\xff\0\x1d\1\4") },
-	{ "LDAP bind", OCTETS("\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03") },
-	{ "RTP", OCTETS("\x80\0\x12\x34\0\0\0\1") },
-	{ "SOCKS 5", OCTETS("\5\1\0") },
-	{ "TLS client hello", OCTETS("\x16\x03\x01\x00\xa5\x01\x00\x00\xa1") },
-	{ "TLS alert", OCTETS("\x15\x03\x01\x00\x02\x02\x28") },
-	{ "SLP v2", OCTETS("\2\1\0\0\x31\0\0\0") },
+				"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+	STRANGER("iSNS", "\0\1\0\1\0\x10\x0c\0\0\1\0\0"),
+	STRANGER("DNS over TCP", "\0\x1d\x12\x34\1\0\0\1\0\0\0\0\0\0"
+				 "\7example\3com\0\0\1\0\1"),
+	STRANGER("DNS, a null message", "\0\0"),
+	STRANGER("LPR", "\2lp\n"),
+	STRANGER("Kerberos", "\0\0\0\x05\x6a\x03\x02\x01\x05"),
+	STRANGER("BGP-4 OPEN", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+			       "\xff\xff\xff\xff\xff\0\x1d\1\4"),
+	STRANGER("LDAP bind", "\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03"),
+	STRANGER("RTP", "\x80\0\x12\x34\0\0\0\1"),
+	STRANGER("SOCKS 5", "\5\1\0"),
+	STRANGER("TLS client hello", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1"),
+	STRANGER("TLS alert", "\x15\x03\x01\x00\x02\x02\x28"),
+	STRANGER("SLP v2", "\2\1\0\0\x31\0\0\0"),
 	/* Of MPA's own kind, nearly. */
-	{ "the key in lower case", OCTETS("mpa id req frame") },
-	{ "another frame of MPA", OCTETS("MPA ID Rtr Frame\x40\1\0\0") },
-	{ "a key behind a marker", OCTETS("\0\0\0\0MPA ID Req Frame") },
-	{ "a key behind an empty line", OCTETS("\r\nMPA ID Req Frame") },
+	STRANGER("the key in lower case", "mpa id req frame"),
+	STRANGER("another frame of MPA", "MPA ID Rtr Frame\x40\1\0\0"),
+	STRANGER("a key behind a marker", "\0\0\0\0MPA ID Req Frame"),
+	STRANGER("a key behind an empty line", "\r\nMPA ID Req Frame"),
 };
 
 TEST_F(startup, strangers_are_shut_out)

@@ -16,7 +16,7 @@
 #define SEGS_MAX	64
 #define STEPS_MAX	16
 #define STARTUP_MS	200	/* the startup timeout */
-#define HOW_NO_EOR	(1 << 30)	/* nobody has seen MSG_EOR */
+#define HOW_NO_EOR	0x40000000	/* nobody has seen MSG_EOR */
 #define FLOOD		0x55	/* what a long send of TCP's own consists of */
 
 #ifndef ARRAY_SIZE

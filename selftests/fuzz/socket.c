@@ -21,7 +21,7 @@
 #include "socket.h"
 
 #define INPUTS_MAX	4096
-#define PCS		(1 << 16)
+#define PCS		(64 << 10)
 
 static struct input inputs[INPUTS_MAX];
 static u32 inputs_nr;

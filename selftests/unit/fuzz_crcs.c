@@ -21,7 +21,7 @@ static bool good(const u8 *fpdu, u32 len)
 }
 
 /* Three that may overlap, at any address, of any length. */
-static void three(struct fuzz_input *in)
+static void all_three(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 2) % (LEN_MAX + 1);
 	u32 crc[3], before[3];
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		arena[i] = state >> 24;
 	}
 	if (what & 1)
-		three(&in);
+		all_three(&in);
 	else
 		run(&in);
 	return 0;

@@ -84,7 +84,7 @@ static void round_trip(struct fuzz_input *in)
 	EXPECT_EQ(sent.private_len, seen.pd_length, "PD_Length");
 }
 
-static void enhanced(struct fuzz_input *in)
+static void enhanced_data(struct fuzz_input *in)
 {
 	u8 octets[MPA_ENHANCED_LEN];
 
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		round_trip(&in);
 		break;
 	case 4:
-		enhanced(&in);
+		enhanced_data(&in);
 		break;
 	}
 	return 0;

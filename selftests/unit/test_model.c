@@ -157,7 +157,8 @@ static void model_counts_as_it_sends(void)
 		compare_stream_begin(layout.position, layout.markers);
 		compare_append(random_ulpdu(), layout.len);
 		octets = compare_stream(&count);
-		off = layout.off = below(count);
+		layout.off = below(count);
+		off = layout.off;
 		model_layout(&layout);
 
 		unit_context("octet %u of FPDU %u", off, i);

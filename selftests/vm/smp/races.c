@@ -197,6 +197,7 @@ static void run_round(unsigned int n, unsigned long *records)
 	enum ending ending = n % ENDINGS;
 	struct end ends[2] = {};
 	int fd[2], i;
+	u8 octet;
 
 	if (ending == STARTUP) {
 		for (i = 0; i < 32; i++)
@@ -211,7 +212,7 @@ static void run_round(unsigned int n, unsigned long *records)
 	}
 	/* A responder sends nothing before it has received. */
 	if (send(fd[0], record_of(1), 1, 0) != 1 ||
-	    recv(fd[1], (u8[1]){}, 1, 0) != 1)
+	    recv(fd[1], &octet, 1, 0) != 1)
 		fail("no first record: %s", strerror(errno));
 
 	for (i = 0; i < 2; i++) {
@@ -247,11 +248,11 @@ static void run_round(unsigned int n, unsigned long *records)
 		shutdown(fd[1], SHUT_RDWR);
 		break;
 	case RESET:
-		setsockopt(fd[0], SOL_SOCKET, SO_LINGER,
-			   &(struct linger){ .l_onoff = 1 },
-			   sizeof(struct linger));
-		/* fallthrough */
 	case CLOSED:
+		if (ending == RESET)
+			setsockopt(fd[0], SOL_SOCKET, SO_LINGER,
+				   &(struct linger){ .l_onoff = 1 },
+				   sizeof(struct linger));
 		/* The last system call that uses it closes it. */
 		set(&ends[0].stop);
 		set(&ends[0].stop_sending);

@@ -151,7 +151,7 @@ static void rcu_unprotected(void)
 {
 	static int __rcu *p;
 
-	sink = rcu_dereference(p) == NULL;
+	sink = !rcu_dereference(p);
 }
 
 static void rcu_sleep(void)
