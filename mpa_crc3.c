@@ -119,13 +119,13 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 
 /* Three buffers of @len octets in @octets, each at another address mod 8. */
 static bool mpa_crc3_same(mpa_crc3_fn fn, const u8 *octets, u32 len,
-			   u32 phase)
+			  u32 phase)
 {
-	const u8 *a = octets + phase;
-	const u8 *b = octets + 8 + (phase + 3) % 8;
 	const u8 *c = octets + 16 + (phase + 6) % 8;
 	u32 crc[3] = { MPA_CRC_INIT, len, ~phase };
 	u32 one[3] = { MPA_CRC_INIT, len, ~phase };
+	const u8 *b = octets + 8 + (phase + 3) % 8;
+	const u8 *a = octets + phase;
 
 	fn(crc, a, b, c, len);
 	return crc[0] == mpa_crc32c(one[0], a, len) &&

@@ -52,8 +52,8 @@ void mpa_delay(enum mpa_point point)
 
 static int mpa_delay_set(const char *text, const struct kernel_param *param)
 {
-	char name[20];
 	unsigned int ms;
+	char name[20];
 	int i;
 
 	if (sysfs_streq(text, "off")) {

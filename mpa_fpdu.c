@@ -160,8 +160,8 @@ u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
  */
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 {
-	u32 first = mpa_marker_distance(pos);
 	u32 overhead = MPA_FPDU_OVERHEAD, markers = 0;
+	u32 first = mpa_marker_distance(pos);
 
 	if (len > first) {
 		/* A marker would be its last four octets, behind the CRC. */

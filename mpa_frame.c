@@ -16,7 +16,7 @@ static const char mpa_keys[][MPA_KEY_LEN + 1] = {
  * @startup:	what it says
  */
 void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
-		     const struct mpa_frame *startup)
+		   const struct mpa_frame *startup)
 {
 	memcpy(frame, mpa_keys[kind], MPA_KEY_LEN);
 	frame[16] = startup->flags;
@@ -40,7 +40,7 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
  */
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
-		  struct mpa_frame *startup)
+		struct mpa_frame *startup)
 {
 	u32 key_len = min_t(u32, len, MPA_KEY_LEN);
 
@@ -104,8 +104,8 @@ void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced)
  */
 void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced)
 {
-	u16 ird = get_unaligned_be16(field);
 	u16 ord = get_unaligned_be16(field + 2);
+	u16 ird = get_unaligned_be16(field);
 
 	enhanced->ird = ird & MPA_DEPTH_MAX;
 	enhanced->ord = ord & MPA_DEPTH_MAX;

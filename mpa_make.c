@@ -151,8 +151,8 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   struct iov_iter *from, u32 n, bool last)
 {
-	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct mpa_make_source source = { .iter = from };
+	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 	u8 *p;
@@ -297,8 +297,8 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct iov_iter *from, u32 octets, u32 max)
 {
-	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct mpa_make_source source = { .iter = from };
+	struct page_frag *page = sk_page_frag(ctx->sk);
 	size_t run, left = iov_iter_count(from);
 	struct mpa_tx *tx = &ctx->tx;
 	u32 nr;

@@ -39,7 +39,7 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 }
 
 static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
-			   int flags MPA_ADDR_LEN_PARAM)
+			  int flags MPA_ADDR_LEN_PARAM)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int ret;
@@ -59,13 +59,13 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
-			    size_t size, int flags)
+			   size_t size, int flags)
 {
+	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES };
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct bio_vec vec = {
 		.bv_page = page, .bv_offset = offset, .bv_len = size,
 	};
-	struct msghdr msg = { .msg_flags = flags | MSG_SPLICE_PAGES };
 	int ret;
 
 	if (!ctx)
@@ -200,12 +200,12 @@ static void mpa_op_accepted(struct socket *sock)
 
 #ifdef MPA_HAVE_ACCEPT_ARG
 static int mpa_op_accept(struct socket *sock, struct socket *newsock,
-			  struct proto_accept_arg *arg)
+			 struct proto_accept_arg *arg)
 {
 	int err = mpa_base_ops(sock)->accept(sock, newsock, arg);
 #else
 static int mpa_op_accept(struct socket *sock, struct socket *newsock,
-			  int flags, bool kern)
+			 int flags, bool kern)
 {
 	int err = mpa_base_ops(sock)->accept(sock, newsock, flags, kern);
 #endif
@@ -228,13 +228,14 @@ static bool mpa_poll_first(const struct mpa_ctx *ctx)
  */
 static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 {
-	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
-	/* The connection is gone; the state has not been changed yet. */
-	bool over = mpa_tcp_gone(ctx->sk);
-	/* mpa_startup_abort() is under way: the errno is not in place yet. */
-	bool failing = READ_ONCE(ctx->startup_error);
+	const __poll_t in = EPOLLIN | EPOLLRDNORM;
+	bool over, failing;
 
+	/* The connection is gone; the state has not been changed yet. */
+	over = mpa_tcp_gone(ctx->sk);
+	/* mpa_startup_abort() is under way: the errno is not in place yet. */
+	failing = READ_ONCE(ctx->startup_error);
 	switch (state) {
 	case MPA_STATE_STARTUP:
 		if (failing)
@@ -274,11 +275,11 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 }
 
 static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
-			     struct poll_table_struct *wait)
+			    struct poll_table_struct *wait)
 {
 	struct mpa_ctx *ctx = mpa_ops_ctx(sock->sk);
-	__poll_t mask;
 	u8 before, state;
+	__poll_t mask;
 
 	if (!ctx) {
 		mask = mpa_base_ops(sock)->poll(file, sock, wait);
@@ -296,7 +297,7 @@ static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
 }
 
 static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
-				   struct pipe_inode_info *pipe, size_t len,
+				  struct pipe_inode_info *pipe, size_t len,
 				   unsigned int flags)
 {
 	struct mpa_ctx *ctx = mpa_ops_ctx(sock->sk);

@@ -35,7 +35,7 @@
  * @used:	since the last look
  */
 struct mpa_pages {
-	spinlock_t lock;
+	spinlock_t lock; /* for all of it */
 	struct page *page[MPA_PAGES];
 	u32 first;
 	u32 nr;

@@ -56,7 +56,7 @@ struct mpa_policy {
 	unsigned int startup_timeout_ms;
 	unsigned int startup_max;
 	u32 seed;
-	spinlock_t lock;
+	spinlock_t lock; /* for what follows */
 	unsigned int initiators;
 	unsigned int responders;
 	unsigned long ousted;
@@ -187,15 +187,15 @@ unsigned long mpa_policy_timeout(const struct sock *sk)
 /* TCP may clear the port before the connection leaves: keep the bucket. */
 static u8 mpa_bucket_of(const struct mpa_policy *policy, const struct sock *sk)
 {
+	u32 port = jhash_1word(sk->sk_num, policy->seed);
 	uid_t uid = __kuid_val(READ_ONCE(sk->sk_uid));
 	u32 user = jhash_1word(uid, policy->seed);
-	u32 port = jhash_1word(sk->sk_num, policy->seed);
 
 	return user % MPA_BUCKET_USERS * MPA_BUCKET_PORTS + port % MPA_BUCKET_PORTS;
 }
 
 static struct mpa_bucket *mpa_bucket(struct mpa_policy *policy,
-				 const struct mpa_admission *admission)
+				     const struct mpa_admission *admission)
 {
 	return &policy->bucket[admission->bucket];
 }
@@ -247,8 +247,8 @@ static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
  */
 static void mpa_policy_oust(struct mpa_policy *policy)
 {
-	struct mpa_admission *oldest;
 	struct mpa_bucket *ports, *bucket;
+	struct mpa_admission *oldest;
 	unsigned int i, user = 0;
 
 	for (i = 1; i < MPA_BUCKET_USERS; i++)

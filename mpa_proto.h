@@ -395,7 +395,7 @@ void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 		    u32 first);
 int mpa_pick_octets(void *arg, const u8 *data, u32 len);
 enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
-				bool crc);
+				 bool crc);
 
 /* ---- startup frames: mpa_frame.c, RFC 5044 section 7.1.1, RFC 6581 ---- */
 
@@ -456,10 +456,10 @@ struct mpa_enhanced {
 void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced);
 void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced);
 void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
-		     const struct mpa_frame *startup);
+		   const struct mpa_frame *startup);
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
-		  struct mpa_frame *startup);
+		struct mpa_frame *startup);
 
 /* ---- what two ends agree on: mpa_agree.c ---- */
 

@@ -44,7 +44,7 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 
 /* Octets of an FPDU from @off on, which is where @from->at is. */
 static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
-		       mpa_walk_fn fn, void *arg)
+			 mpa_walk_fn fn, void *arg)
 {
 	if (from->stash)
 		return mpa_stash_walk(from->stash, off, len, fn, arg);
@@ -53,7 +53,7 @@ static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 
 /* Octets of a ULPDU up to @end, from @pick->off on, which is where @from->at is */
 static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick,
-		       u32 end, struct iov_iter *to)
+			 u32 end, struct iov_iter *to)
 {
 	u32 len = mpa_fpdu_offset(pick->fpdu, end) - pick->off;
 	size_t room = iov_iter_count(to);
@@ -69,7 +69,7 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 
 /* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
 static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
-			      struct iov_iter *to, u32 n)
+				struct iov_iter *to, u32 n)
 {
 	struct mpa_read_user user = { .to = mpa_iter_user(to, n) };
 	size_t room = iov_iter_count(to);
@@ -88,7 +88,7 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 
 static noinline int
 mpa_read_pieces(const struct mpa_rx_source *from,
-		    const struct mpa_fpdu *fpdu, bool crc, struct iov_iter *to,
+		const struct mpa_fpdu *fpdu, bool crc, struct iov_iter *to,
 		    u32 n, enum mpa_error *code)
 {
 	struct mpa_cursor again = *from->at;
@@ -132,7 +132,7 @@ mpa_read_pieces(const struct mpa_rx_source *from,
  * octet has been copied.
  */
 int mpa_read_fpdu(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
-		 bool crc, struct iov_iter *to, u32 n, enum mpa_error *code)
+		  bool crc, struct iov_iter *to, u32 n, enum mpa_error *code)
 {
 	const u8 *data = from->stash ? NULL :
 				       mpa_cursor_data(from->at, fpdu->len);
@@ -161,7 +161,7 @@ static int mpa_read_copy_head(void *arg, const u8 *data, u32 len)
  * stash.
  */
 static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
-					u8 *head, u32 stashed, u32 len)
+					  u8 *head, u32 stashed, u32 len)
 {
 	struct mpa_cursor here = *from->at;
 
@@ -187,7 +187,7 @@ static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
  * FPDU can have it.
  */
 enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
-				   u32 stashed, u32 have, u64 pos,
+			    u32 stashed, u32 have, u64 pos,
 				   const struct mpa_rx *rx, bool may_be_empty,
 				   struct mpa_fpdu *fpdu)
 {
@@ -257,7 +257,7 @@ struct mpa_read_side {
  * Lay out the first FPDU, and as many of its length as are verified together.
  */
 static u32 mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos,
-			       struct mpa_fpdu *fpdu)
+			    struct mpa_fpdu *fpdu)
 {
 	const u8 *data = side->data;
 	u32 nr;
@@ -277,7 +277,7 @@ static u32 mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos,
 
 /* FPDUs with markers, the first one at @pos. Return: how many. */
 static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
-			      u32 *markers)
+			   u32 *markers)
 {
 	struct mpa_fpdu some[3], *fpdu;
 	u32 nr = 0, n, good;
@@ -288,8 +288,8 @@ static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 		if (crc && n)
 			good = mpa_crc_match_many(side->data, some->len, n);
 		for (fpdu = some; fpdu < some + good; fpdu++) {
-			u32 ulpdu_len = fpdu->ulpdu_len;
 			struct mpa_read_user user = { .to = side->to };
+			u32 ulpdu_len = fpdu->ulpdu_len;
 
 			if (ulpdu_len > side->room ||
 			    !mpa_fpdu_markers_good(fpdu, side->data) ||
@@ -331,9 +331,9 @@ mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u
 /* The same without markers, with less arithmetic. */
 static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
 {
+	u32 nr = 0, ulpdu_len, len, n, good, i;
 	/* A copy, for the compiler to keep in registers. */
 	struct mpa_read_side at = *side;
-	u32 nr = 0, ulpdu_len, len, n, good, i;
 
 	do {
 		if (nr == at.max || at.end - at.data < MPA_LENGTH_LEN)
@@ -379,7 +379,7 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * Return: how many.
  */
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
-		     struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
+		  struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
 		     struct mpa_rx_more *more)
 {
 	struct mpa_read_side side = { .lengths = lengths, .max = max };
@@ -399,7 +399,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
 
 	if (rx->marked)
 		nr = mpa_read_marked(&side,
-					rx->cur.pos + rx->cur.fpdu.len +
+				     rx->cur.pos + rx->cur.fpdu.len +
 					more->len,
 					rx->crc, &more->markers);
 	else

@@ -121,33 +121,34 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from,
 			   struct iov_iter *to, size_t len)
 {
-	const struct mpa_rx *rx = &ctx->rx;
-	u32 have = mpa_tcp_inq(ctx->sk) - rx->cur.fpdu.len;
-	u64 pos = rx->cur.pos + rx->cur.fpdu.len;
+	const struct mpa_record *cur = &ctx->rx.cur;
 	struct mpa_rx_more *more = &batch->more;
-	enum mpa_error code;
+	const struct mpa_rx *rx = &ctx->rx;
 	struct mpa_fpdu fpdu;
-	u32 nr;
+	enum mpa_error code;
+	u32 have, nr;
+	u64 pos;
 
-	mpa_cursor_seek(from->at, mpa_record_seq(rx, &rx->cur) +
-				  rx->cur.fpdu.len);
+	have = mpa_tcp_inq(ctx->sk) - cur->fpdu.len;
+	pos = cur->pos + cur->fpdu.len;
+	mpa_cursor_seek(from->at, mpa_record_seq(rx, cur) + cur->fpdu.len);
 	while (more->len < have) {
 		if (batch->nr == batch->room && !mpa_batch_grow(batch))
 			return;
 		nr = mpa_read_many(rx, from->at, have - more->len, to,
-				      len - more->octets,
+				   len - more->octets,
 				      batch->lengths + batch->nr,
 				      batch->room - batch->nr, more);
 		batch->nr += nr;
 		if (nr)
 			continue;
 		if (mpa_read_head(from, 0, have - more->len,
-				      pos + more->len, rx, false, &fpdu) !=
+				  pos + more->len, rx, false, &fpdu) !=
 		    MPA_HEAD_GOOD ||
 		    fpdu.len > have - more->len ||
 		    fpdu.ulpdu_len > len - more->octets ||
 		    mpa_read_fpdu(from, &fpdu, rx->crc, to, fpdu.ulpdu_len,
-				 &code) || code)
+				  &code) || code)
 			return;
 		batch->lengths[batch->nr++] = fpdu.ulpdu_len;
 		more->ulpdus++;
@@ -160,7 +161,7 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 /* ---- recvmsg ---- */
 
 static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
-			   bool last)
+				bool last)
 {
 	struct mpa_recvinfo info = {
 		.position = rx->cur.pos,
@@ -176,7 +177,7 @@ static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 }
 
 static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
-			  const struct mpa_batch *batch, bool last)
+			       const struct mpa_batch *batch, bool last)
 {
 	int err = 0;
 
@@ -190,7 +191,7 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 
 /* Copy octets of the current ULPDU, or of several. */
 static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
-			  int flags)
+			       int flags)
 {
 	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
 	struct mpa_rx *rx = &ctx->rx;
@@ -247,7 +248,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
  * has no meaning here, or the error that the connection is in.
  */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
-		   int flags)
+		int flags)
 {
 	struct sock *sk = ctx->sk;
 	long timeo;

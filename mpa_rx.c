@@ -129,7 +129,7 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 
 	mpa_rx_begin_source(ctx, &at, &from);
 	switch (mpa_read_head(&from, cur->taken, have, cur->pos, &ctx->rx,
-				  may_be_empty, &cur->fpdu)) {
+			      may_be_empty, &cur->fpdu)) {
 	case MPA_HEAD_GOOD:
 		cur->state = MPA_RECORD_KNOWN;
 		break;
@@ -227,7 +227,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	}
 out:
 	WRITE_ONCE(rx->ready, complete || rx->error ||
-			      mpa_tcp_input_ended(ctx->sk));
+		   mpa_tcp_input_ended(ctx->sk));
 }
 
 /**
@@ -426,8 +426,9 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 int mpa_rx_drain(struct mpa_ctx *ctx)
 {
 	bool was_ready = ctx->rx.ready;
-	int err = mpa_rx_make_room(ctx);
+	int err;
 
+	err = mpa_rx_make_room(ctx);
 	/* Not earlier: a call of TCP's own may still want the octets. */
 	if (mpa_tcp_window_closed(ctx->sk))
 		mpa_rx_discard(ctx);

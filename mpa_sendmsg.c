@@ -55,7 +55,7 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
  * Return: 0 to try again, -EPIPE if @over, or why not to wait.
  */
 static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo,
-			      bool (*over)(const struct mpa_ctx *ctx))
+				   bool (*over)(const struct mpa_ctx *ctx))
 {
 	long wait = min_t(long, *timeo, MPA_RETRY_DELAY), left = wait;
 	int err;
@@ -118,10 +118,11 @@ static int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 		} else if (mpa_tx_push(ctx) == -EAGAIN ||
 			   !mpa_tcp_writable(sk)) {
 			err = mpa_sendmsg_wait_room(ctx, timeo);
-		} else if (!mpa_tx_make_out(ctx)) {
-			return 0;
 		} else {
-			err = mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_over);
+			if (!mpa_tx_make_out(ctx))
+				return 0;
+			err = mpa_sendmsg_wait_memory(ctx, timeo,
+						      mpa_sendmsg_over);
 		}
 		if (err)
 			return err;
@@ -132,7 +133,7 @@ static int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 
 /* The ULPDU would become longer than any may be. */
 static bool mpa_sendmsg_too_long(const struct mpa_tx *tx,
-			    const struct mpa_tx_call *call)
+				 const struct mpa_tx_call *call)
 {
 	return call->segment == MPA_SEGMENT_OFF &&
 	       call->size > MPA_ULPDU_MAX - tx->ulpdu_len;
@@ -164,7 +165,7 @@ static int mpa_sendmsg_locked(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		err = mpa_tx_make_and_send(ctx, call);
 		if (err == -ENOBUFS)
 			err = mpa_sendmsg_wait_memory(ctx, &call->timeo,
-						 mpa_sendmsg_over);
+						      mpa_sendmsg_over);
 		else if (!err && call->done == call->size)
 			break;
 	} while (!err);
@@ -199,7 +200,7 @@ static int mpa_sendmsg_control(struct msghdr *msg, int *segment)
 }
 
 static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t size,
-		      struct mpa_tx_call *call)
+			     struct mpa_tx_call *call)
 {
 	bool splice = msg->msg_flags & MSG_SPLICE_PAGES &&
 		      iov_iter_is_bvec(&msg->msg_iter);

@@ -303,9 +303,9 @@ static bool mpa_sockopt_mss(int level, int name)
 static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 			       sockptr_t val, unsigned int len)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct proto *base = mpa_table(sk)->base;
 	bool mss = mpa_sockopt_mss(level, name);
+	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int err;
 
 	/* In repair mode octets are queued and not sent. */
@@ -327,8 +327,8 @@ static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 			       char __user *val, int __user *len)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct proto *base = mpa_table(sk)->base;
+	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int err;
 
 	/* It would take octets out of the queue unverified. */

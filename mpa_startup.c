@@ -236,15 +236,16 @@ static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 static int mpa_startup_answer(struct mpa_ctx *ctx,
 			      const struct mpa_params *reply, bool reject)
 {
+	bool is_enhanced = ctx->peer.flags & MPA_PEER_ENHANCED;
 	const struct mpa_params *params = mpa_params(ctx);
 	struct mpa_enhanced peer, enhanced = {};
-	bool is_enhanced = ctx->peer.flags & MPA_PEER_ENHANCED;
 	u8 flags = mpa_startup_flags(ctx);
 	int err;
 
 	if (is_enhanced) {
 		mpa_enhanced_get(ctx->peer_private, &peer);
-		mpa_agree_reply(&params->offer, &reply->offer, &peer, reject, &enhanced);
+		mpa_agree_reply(&params->offer, &reply->offer, &peer, reject,
+				&enhanced);
 	}
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
@@ -460,7 +461,7 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
  * Context: process, socket lock held.
  */
 bool mpa_startup_for_children(const struct sock *sk,
-				     const struct mpa_params *params)
+			      const struct mpa_params *params)
 {
 	return params->offer.role == MPA_ROLE_RESPONDER &&
 	       (mpa_tcp_listening(sk) || mpa_tcp_may_listen(sk));
@@ -859,8 +860,9 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	bool waits = !mpa_startup_over(ctx);
-	int err = mpa_tcp_wait(ctx->sk, timeo, mpa_startup_over, ctx);
+	int err;
 
+	err = mpa_tcp_wait(ctx->sk, timeo, mpa_startup_over, ctx);
 	if (err)
 		return err;
 	mpa_startup_notice_reset(ctx);

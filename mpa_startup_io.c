@@ -131,7 +131,7 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
  * Context: process, socket lock held.
  */
 enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
-					  struct mpa_frame *frame)
+					      struct mpa_frame *frame)
 {
 	u32 len = min_t(u32, mpa_tcp_inq(ctx->sk), MPA_FRAME_LEN);
 	u8 octets[MPA_FRAME_LEN];
@@ -189,9 +189,9 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 	u8 head[MPA_MARKER_LEN + MPA_LENGTH_LEN], sent;
 	u32 have = mpa_tcp_inq(ctx->sk) - off;
 	struct mpa_verify verify;
-	u32 len, ulpdu_len;
 	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
+	u32 len, ulpdu_len;
 
 	sent = mpa_startup_flags(ctx);
 	len = mpa_fpdu_head_len(0, sent & MPA_PEER_MARKERS);

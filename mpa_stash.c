@@ -30,10 +30,10 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 	struct mpa_stash_filling *filling = arg;
 
 	while (len) {
-		u32 skip = offset_in_page(filling->off);
-		u32 n = min_t(u32, len, PAGE_SIZE - skip);
 		struct page **page = filling->stash->page +
 				     (filling->off >> PAGE_SHIFT);
+		u32 skip = offset_in_page(filling->off);
+		u32 n = min_t(u32, len, PAGE_SIZE - skip);
 
 		if (!*page)
 			*page = mpa_stash_page(filling->sk);

@@ -285,7 +285,7 @@ static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
 
 /* Show octets of at->skb from @off on, which is not before the cursor. */
 static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
-			mpa_walk_fn fn, void *arg)
+			       mpa_walk_fn fn, void *arg)
 {
 	struct mpa_cursor inner;
 	u32 skip, n;
@@ -482,8 +482,8 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 	at->left = 0;
 	while (len && at->skb) {
 		u32 skip = at->seq - TCP_SKB_CB(at->skb)->seq;
-		u32 n;
 		int err;
+		u32 n;
 
 		/* A gap: what is missing has not arrived. */
 		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))

@@ -524,8 +524,8 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
 {
-	int flags = MPA_SEND_FLAGS;
 	const struct bio_vec *frag = out->frag;
+	int flags = MPA_SEND_FLAGS;
 	u32 skip = out->sent, left;
 
 	while (skip >= frag->bv_len)
@@ -713,8 +713,8 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
 {
-	bool worker = mpa_in_work_item();
 	u32 size = mpa_tcp_truesize(sk, out);
+	bool worker = mpa_in_work_item();
 	int aside, shut, err;
 
 	if (!mpa_tcp_takes(sk))

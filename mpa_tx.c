@@ -260,7 +260,7 @@ static u32 mpa_tx_frags(u32 len)
  * decision each: make as many as there are.
  */
 static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
-			 struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
+			      struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
 			 u32 budget)
 {
 	struct mpa_txbuf *out = ctx->tx.out;
@@ -311,10 +311,10 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
  * Return: false if the FPDUs made so far have to be handed to TCP first.
  */
 static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
-			 bool ends)
+			     bool ends)
 {
-	struct mpa_txbuf *out = tx->out;
 	struct mpa_slot *slot = &tx->slot;
+	struct mpa_txbuf *out = tx->out;
 	bool made = out->len && !mpa_tx_open(tx);
 
 	/* An open or oversized FPDU is not put behind others. */
@@ -348,9 +348,9 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 /* Make FPDUs that TCP can be given at once, some @budget octets of them. */
 static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
 {
-	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_txbuf *out = tx->out;
 	struct mpa_slot *slot = &ctx->tx.slot;
+	struct mpa_txbuf *out = ctx->tx.out;
+	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_fpdu fpdu;
 	bool ends;
 	size_t n;

@@ -98,7 +98,7 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
  * already.
  */
 static u32 mpa_txbuf_start(const struct mpa_tx *tx,
-			    const struct page_frag *page)
+			   const struct page_frag *page)
 {
 	u32 want = tx->marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;
@@ -286,8 +286,8 @@ u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at)
 
 	for (i = 0; start < out->len; start += out->frag[i++].bv_len) {
 		struct bio_vec *frag = out->frag + i;
-		u32 end = min(start + frag->bv_len, out->len);
 		const u8 *data = page_address(frag->bv_page) + frag->bv_offset;
+		u32 end = min(start + frag->bv_len, out->len);
 
 		if (at >= end)
 			continue;

@@ -154,7 +154,7 @@ int mpa_pick_octets(void *arg, const u8 *data, u32 len)
  * Return: what mpa_verify_end() would.
  */
 enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
-				bool crc)
+				 bool crc)
 {
 	u32 crc_at = fpdu->len - MPA_CRC_LEN;
 
