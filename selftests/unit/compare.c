@@ -72,8 +72,8 @@ static void compare_ulpdu_offsets(const struct mpa_fpdu *fpdu,
 static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position,
 			 const struct model_fpdu *model)
 {
-	u32 len = model->end - model->begin;
 	u32 head = model_octets[model->begin].field == MODEL_MARKER ? 4 : 0;
+	u32 len = model->end - model->begin;
 
 	EXPECT_EQ((u32)position, fpdu->pos, "pos");
 	EXPECT_EQ(len, fpdu->len, "octets of the FPDU");
@@ -96,8 +96,8 @@ static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position,
  */
 const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
 {
-	static struct model_fpdu model;
 	static u8 expected[MPA_FPDU_MAX], sent[MPA_FPDU_MAX];
+	static struct model_fpdu model;
 	u64 position = sender.position;
 	struct mpa_fpdu fpdu;
 	u32 octets;
@@ -124,10 +124,11 @@ const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
  */
 const struct model_fpdu *compare_send(const u8 *ulpdu, u32 len)
 {
+	const struct model_fpdu *model;
 	u64 position = sender.position;
-	const struct model_fpdu *model = compare_append(ulpdu, len);
 	struct mpa_fpdu fpdu;
 
+	model = compare_append(ulpdu, len);
 	mpa_fpdu_init(&fpdu, position, len, sender.markers);
 	compare_runs(&fpdu, model_octets + model->begin);
 	compare_ulpdu_offsets(&fpdu, model_octets + model->begin);
@@ -165,16 +166,16 @@ u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 		    size_t count)
 {
 	static u8 expected[MPA_ULPDU_MAX], seen[MPA_ULPDU_MAX];
-	struct model_receiver model = {
-		.position = position,
-		.markers = markers,
+	struct engine_receiver engine = {
+		.pos = position,
+		.marked = markers,
 		.crc = crc,
 		.octets = octets,
 		.count = count,
 	};
-	struct engine_receiver engine = {
-		.pos = position,
-		.marked = markers,
+	struct model_receiver model = {
+		.position = position,
+		.markers = markers,
 		.crc = crc,
 		.octets = octets,
 		.count = count,
@@ -216,9 +217,9 @@ void compare_startup(const u8 *frame, u32 len, enum mpa_frame_kind kind)
 		[MODEL_STARTUP_OWN_KEY]		= MPA_FRAME_SAME_KEY,
 		[MODEL_STARTUP_BAD_LENGTH]	= MPA_FRAME_BAD_LEN,
 	};
+	enum model_startup should;
 	struct mpa_frame startup;
 	struct model_frame model;
-	enum model_startup should;
 	u8 flags;
 
 	should = model_startup(frame, len, kind == MPA_REQUEST, &model);
@@ -278,8 +279,8 @@ void compare_layout(u64 position, bool markers, u32 len, u32 off, u32 nth)
 		.len = len,
 		.nth = nth % (len + 1),
 	};
-	struct mpa_fpdu fpdu;
 	struct mpa_field_span run;
+	struct mpa_fpdu fpdu;
 
 	mpa_fpdu_init(&fpdu, position, len, markers);
 	model.off = off % fpdu.len;

@@ -118,9 +118,9 @@ static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
  */
 u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
 {
+	struct mpa_field_span run;
 	u32 crc = MPA_CRC_INIT;
 	struct mpa_fpdu fpdu;
-	struct mpa_field_span run;
 
 	mpa_fpdu_init(&fpdu, pos, len, marked);
 	for (u32 off = 0; off < fpdu.len; off += run.len) {
@@ -146,9 +146,9 @@ u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
  */
 u32 engine_send_octets(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
 {
+	struct mpa_field_span run;
 	u32 crc = MPA_CRC_INIT;
 	struct mpa_fpdu fpdu;
-	struct mpa_field_span run;
 
 	mpa_fpdu_init(&fpdu, pos, len, marked);
 	for (u32 off = 0; off < fpdu.len; off++) {
@@ -200,9 +200,9 @@ static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
-	static u8 part[MPA_ULPDU_MAX];
-	u32 first = fpdu->ulpdu_len / 3;
 	u32 end = fpdu->ulpdu_len - fpdu->ulpdu_len / 5;
+	u32 first = fpdu->ulpdu_len / 3;
+	static u8 part[MPA_ULPDU_MAX];
 
 	EXPECT_EQ(end - first, pick(fpdu, octets, first, end, part),
 		  "octets of a part of the ULPDU");
@@ -276,9 +276,9 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 				   u32 *len)
 {
 	u32 head = mpa_fpdu_head_len(receiver->pos, receiver->marked);
+	struct mpa_field_span run;
 	struct mpa_verify verify;
 	struct mpa_fpdu fpdu;
-	struct mpa_field_span run;
 	u32 n;
 
 	if (receiver->count < head)

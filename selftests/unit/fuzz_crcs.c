@@ -41,9 +41,11 @@ static void all_three(struct fuzz_input *in)
 static void run(struct fuzz_input *in)
 {
 	u32 len = 8 + fuzz_take(in, 1) * 4 % (LEN_MAX - 7);
-	u32 nr = fuzz_take(in, 1) % (FPDUS_MAX + 1), expected = 0;
-	u8 *fpdus = arena + sizeof(arena) - nr * len;
+	u32 expected = 0, nr;
+	u8 *fpdus;
 
+	nr = fuzz_take(in, 1) % (FPDUS_MAX + 1);
+	fpdus = arena + sizeof(arena) - nr * len;
 	mpa_crc_put_many(fpdus, len, nr);
 	for (u32 i = 0; i < nr; i++)
 		EXPECT_EQ(true, good(fpdus + i * len, len),

@@ -47,6 +47,7 @@ static void fields(struct fuzz_input *in)
 static void round_trip(struct fuzz_input *in)
 {
 	enum mpa_frame_kind kind = fuzz_take(in, 1) & 1;
+	bool long_enough, rejects;
 	struct mpa_frame sent = {
 		.flags = fuzz_take(in, 1) &
 			 (MPA_PEER_MARKERS | MPA_PEER_CRC | MPA_PEER_REJECTED |
@@ -56,7 +57,6 @@ static void round_trip(struct fuzz_input *in)
 	};
 	u8 frame[MPA_FRAME_LEN];
 	struct model_frame seen;
-	bool long_enough, rejects;
 
 	fuzz_note("frame with flags 0x%llx and PD_Length %llu", sent.flags,
 		  sent.private_len);

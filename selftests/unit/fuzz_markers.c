@@ -17,9 +17,11 @@ static u32 take_length(struct fuzz_input *in)
 static void layout(struct fuzz_input *in)
 {
 	u64 position = fuzz_position(in);
-	bool markers = fuzz_take(in, 1) & 3;
-	u32 len = take_length(in);
+	bool markers;
+	u32 len;
 
+	markers = fuzz_take(in, 1) & 3;
+	len = take_length(in);
 	fuzz_note("FPDU at 0x%llx with %llu octets of ULPDU", position, len);
 	compare_layout(position, markers, len, fuzz_take(in, 2),
 		       fuzz_take(in, 2));
@@ -28,9 +30,11 @@ static void layout(struct fuzz_input *in)
 static void fill(struct fuzz_input *in)
 {
 	u64 position = fuzz_position(in);
-	bool markers = fuzz_take(in, 1) & 3;
-	u32 room = take_length(in);
+	bool markers;
+	u32 room;
 
+	markers = fuzz_take(in, 1) & 3;
+	room = take_length(in);
 	fuzz_note("%llu octets of room at 0x%llx", room, position);
 	compare_fill(position, markers, room);
 }
@@ -38,9 +42,11 @@ static void fill(struct fuzz_input *in)
 static void mulpdu(struct fuzz_input *in)
 {
 	u64 position = fuzz_position(in);
-	bool markers = fuzz_take(in, 1) & 3;
-	u32 emss = take_length(in);
+	bool markers;
+	u32 emss;
 
+	markers = fuzz_take(in, 1) & 3;
+	emss = take_length(in);
 	fuzz_note("EMSS of %llu at 0x%llx", emss, position);
 	compare_mulpdu(position, markers, emss);
 }

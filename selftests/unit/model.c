@@ -31,8 +31,8 @@ static u32 divide_by_hand(u32 remainder, u8 octet)
  */
 static u32 divide(u32 remainder, u8 octet)
 {
-	static u32 steps[256];
 	static u8 reversed[256];
+	static u32 steps[256];
 	static bool known;
 
 	if (!known) {
@@ -148,8 +148,8 @@ void model_send(struct model_sender *sender, const u8 *ulpdu, size_t len,
 void model_layout(struct model_layout *layout)
 {
 	const u32 length_end = 2, ulpdu_end = 2 + layout->len;
-	const u32 pad_end = (ulpdu_end + 3) / 4 * 4;
 	u64 position = layout->position, length_position = 0;
+	const u32 pad_end = (ulpdu_end + 3) / 4 * 4;
 	u32 off = 0, ulpdu_off = 0, markers = 0;
 
 	layout->to_marker = 0;
@@ -264,11 +264,11 @@ static bool read_next(struct incoming *in, u8 *value)
 enum model_verdict model_receive(struct model_receiver *receiver,
 				 u8 *ulpdu, size_t *len)
 {
+	u8 length[2], pad, expected[4], crc[4];
 	struct incoming in = {
 		.receiver = receiver,
 		.remainder = DIVISION_START,
 	};
-	u8 length[2], pad, expected[4], crc[4];
 
 	if (!read_marker_if_due(&in))
 		return MODEL_SHORT;
@@ -304,9 +304,9 @@ enum model_verdict model_receive(struct model_receiver *receiver,
 enum model_startup model_startup(const u8 *octets, size_t count,
 				 bool request, struct model_frame *frame)
 {
+	const char *own = request ? "MPA ID Rep Frame" : "MPA ID Req Frame";
 	const char *expected = request ? "MPA ID Req Frame" :
 					 "MPA ID Rep Frame";
-	const char *own = request ? "MPA ID Rep Frame" : "MPA ID Req Frame";
 	bool is_expected = true, is_own = true;
 
 	for (size_t i = 0; i < 16 && i < count; i++) {

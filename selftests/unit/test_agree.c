@@ -114,13 +114,13 @@ static void reply_offers_what_the_request_names(void)
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mpa_enhanced theirs = { .control = cases[i].theirs };
+		struct mpa_offer ours = { .ird = cases[i].ird };
 		struct mpa_offer offer = {
 			.role = MPA_ROLE_RESPONDER,
 			.revision = 2,
 			.flags = cases[i].ours,
 		};
-		struct mpa_offer ours = { .ird = cases[i].ird };
-		struct mpa_enhanced theirs = { .control = cases[i].theirs };
 		struct mpa_enhanced reply;
 
 		mpa_agree_reply(&offer, &ours, &theirs, false, &reply);
@@ -147,13 +147,13 @@ static void reply_depths_follow_the_request(void)
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct mpa_offer offer = { .revision = 2 };
-		struct mpa_offer ours = {
-			.ird = cases[i].ird,
-			.ord = cases[i].ord,
-		};
 		struct mpa_enhanced theirs = {
 			.ird = cases[i].their_ird,
 			.ord = cases[i].their_ord,
+		};
+		struct mpa_offer ours = {
+			.ird = cases[i].ird,
+			.ord = cases[i].ord,
 		};
 		struct mpa_enhanced reply;
 

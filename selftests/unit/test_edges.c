@@ -62,9 +62,9 @@ static void no_fpdu_is_longer_than_mpa_fpdu_max(void)
 /* Receivers lay out what a ULPDU_Length says before they turn it down. */
 static void layout_of_65535_octets_is_sound(void)
 {
-	struct mpa_fpdu fpdu;
 	struct mpa_field_span run;
 	u32 off = 0, ulpdu = 0;
+	struct mpa_fpdu fpdu;
 
 	mpa_fpdu_init(&fpdu, 0, 65535, true);
 	expect_fpdu(&fpdu, 65544 + 4 * 130, 130, 4);
@@ -123,8 +123,8 @@ static void marker_behind_the_crc_is_not_counted(void)
 static void marker_between_pad_and_crc_is_in_the_crc(void)
 {
 	static const u8 before[] = "\0\011ninenine.\0\0\0\0\014";
-	struct mpa_fpdu fpdu;
 	u8 octets[20], crc[4];
+	struct mpa_fpdu fpdu;
 
 	mpa_fpdu_init(&fpdu, 500, 9, true);
 	expect_fpdu(&fpdu, 20, 1, 0);

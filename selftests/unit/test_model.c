@@ -104,8 +104,8 @@ static void model_knows_the_vectors(void)
 		{ 0x52, 0x23, 0x99, 0x83 },
 		{ 0x84, 0x92, 0x58, 0x98 },
 	};
-	u8 ulpdu[42] = { 0x41, 0x43 };
 	const struct model_octet *octets;
+	u8 ulpdu[42] = { 0x41, 0x43 };
 	size_t count;
 
 	for (u32 figure = 0; figure < 2; figure++) {
@@ -144,8 +144,8 @@ static void model_counts_as_it_sends(void)
 {
 	fill_pool();
 	for (u32 i = 0; i < 4000; i++) {
-		const struct model_octet *octets;
 		struct model_layout layout = { 0 };
+		const struct model_octet *octets;
 		u32 off, end, head = 0, run = 1;
 		size_t count;
 
@@ -192,8 +192,8 @@ static void model_counts_as_it_sends(void)
 
 static void one_stream(void)
 {
-	static u8 octets[COMPARE_OCTETS];
 	u32 fpdus = between(1, COMPARE_FPDUS);
+	static u8 octets[COMPARE_OCTETS];
 	u64 position = random_position();
 	bool markers = below(4);
 	size_t count;
@@ -234,9 +234,9 @@ static size_t vulnerable(const struct model_octet *stream, size_t count)
 
 static void one_damaged_stream(void)
 {
+	u32 fpdus = between(1, COMPARE_FPDUS);
 	static u8 octets[COMPARE_OCTETS];
 	const struct model_octet *stream;
-	u32 fpdus = between(1, COMPARE_FPDUS);
 	u64 position = random_position();
 	bool markers = below(4);
 	bool crc = below(2);

@@ -29,8 +29,8 @@ static enum mpa_frame_verdict parse_exactly(const u8 *frame, u32 len,
 					      enum mpa_frame_kind kind,
 					      struct mpa_frame *startup)
 {
-	enum mpa_frame_verdict verdict;
 	u8 *copy = kmalloc(len ? len : 1, GFP_KERNEL);
+	enum mpa_frame_verdict verdict;
 
 	memcpy(copy, frame, len);
 	verdict = mpa_frame_parse(copy, len, kind, startup);
@@ -132,8 +132,8 @@ static void startup_frames_survive_the_round_trip(void)
 
 static void startup_asks_for_more_while_all_is_right(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 i = 0; i < ARRAY_SIZE(kinds); i++) {
 		/* A PD_Length that is too long, but not there yet. */
@@ -149,8 +149,8 @@ static void startup_asks_for_more_while_all_is_right(void)
 /* Whatever value, whichever octet, however much has come in. */
 static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		const u8 *other = keys[!k];
@@ -179,9 +179,9 @@ static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 
 static void startup_tells_the_frame_of_its_own_role(void)
 {
-	const u32 differs = 9;
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
+	const u32 differs = 9;
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		make_frame(frame, kinds[!k], C, 1, 0);
@@ -210,8 +210,8 @@ static void startup_tells_the_frame_of_its_own_role(void)
 
 static void startup_limits_private_data_to_512_octets(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 len = 0; len <= 65535; len++) {
@@ -231,8 +231,8 @@ static void startup_limits_private_data_to_512_octets(void)
 
 static void startup_ignores_reserved_bits(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 flags = 0; flags < 256; flags++) {
@@ -253,8 +253,8 @@ static void startup_ignores_reserved_bits(void)
 
 static void startup_ignores_r_in_a_request(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	make_frame(frame, MPA_REQUEST, R, 1, 0);
 	EXPECT_EQ(MPA_FRAME_OK,
@@ -265,8 +265,8 @@ static void startup_ignores_r_in_a_request(void)
 
 static void startup_keeps_r_of_a_reply(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	make_frame(frame, MPA_REPLY, R, 1, 0);
 	EXPECT_EQ(MPA_FRAME_OK,
@@ -297,8 +297,8 @@ static void startup_reads_no_private_data(void)
 /* RFC 6581 section 6; before revision 2 the bit is reserved. */
 static void startup_keeps_s_from_revision_2_on(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 rev = 0; rev < 256; rev++) {
@@ -318,8 +318,8 @@ static void startup_keeps_s_from_revision_2_on(void)
 
 static void startup_ignores_reserved_bits_of_revision_2(void)
 {
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		u8 known = kinds[k] == MPA_REQUEST ? M | C | S : M | C | R | S;
@@ -342,8 +342,8 @@ static void startup_ignores_reserved_bits_of_revision_2(void)
 static void startup_with_s_has_four_octets_of_private_data(void)
 {
 	static const u8 revisions[] = { 0, 1, 2, 3, 255 };
-	u8 frame[MPA_FRAME_LEN];
 	struct mpa_frame startup;
+	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 k = 0; k < ARRAY_SIZE(kinds); k++) {
 		for (u32 i = 0; i < ARRAY_SIZE(revisions); i++) {
@@ -404,8 +404,8 @@ static void enhanced_data_looks_as_in_section9(void)
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct mpa_enhanced seen;
 		u8 octets[MPA_ENHANCED_LEN + 1];
+		struct mpa_enhanced seen;
 
 		octets[MPA_ENHANCED_LEN] = 0x5a;
 		mpa_enhanced_put(octets, &cases[i].enhanced);

@@ -114,8 +114,8 @@ static void check_crc(const struct vector *v)
 static void check_layout(const struct vector *v)
 {
 	u8 marker[MPA_MARKER_LEN];
-	struct mpa_fpdu fpdu;
 	struct mpa_field_span run;
+	struct mpa_fpdu fpdu;
 
 	mpa_fpdu_init(&fpdu, v->pos, VECTOR_ULPDU, true);
 	EXPECT_EQ(v->pos, fpdu.pos, "pos");
@@ -139,8 +139,6 @@ static void check_layout(const struct vector *v)
 
 static void check_vector(const struct vector *v)
 {
-	static u8 ulpdu[MPA_ULPDU_MAX];
-	u8 fpdu[sizeof(v->fpdu)];
 	struct engine_receiver receiver = {
 		.pos = v->pos,
 		.marked = true,
@@ -148,6 +146,8 @@ static void check_vector(const struct vector *v)
 		.octets = v->fpdu,
 		.count = sizeof(v->fpdu),
 	};
+	static u8 ulpdu[MPA_ULPDU_MAX];
+	u8 fpdu[sizeof(v->fpdu)];
 	u32 len;
 
 	unit_context("%s", v->name);
@@ -223,8 +223,8 @@ static void vector_rfc3720_crc(void)
 {
 	static const u8 zeros_crc[] = { 0xaa, 0x36, 0x91, 0x8a };
 	static const u8 ones_crc[] = { 0x43, 0xab, 0xa8, 0x62 };
-	static const u8 up_crc[] = { 0x4e, 0x79, 0xdd, 0x46 };
 	static const u8 down_crc[] = { 0x5c, 0xdb, 0x3f, 0x11 };
+	static const u8 up_crc[] = { 0x4e, 0x79, 0xdd, 0x46 };
 	u8 data[32], crc[MPA_CRC_LEN];
 
 	memset(data, 0, sizeof(data));
