@@ -76,8 +76,8 @@ TEST_F(pair, open_records_of_many_sockets)
 	/* Each processor keeps some for itself. */
 	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
 	const long all = (long)SOCKETS * OPEN;
-	static int fd[SOCKETS][2];
 	long before, during, until;
+	static int fd[SOCKETS][2];
 	int i;
 
 	before = tcp_memory();
@@ -244,8 +244,8 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 {
 	/* Each processor keeps some for itself. */
 	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
-	const long page = sysconf(_SC_PAGESIZE);
 	long before = tcp_memory(), during, all = 0;
+	const long page = sysconf(_SC_PAGESIZE);
 	int i, counted, octets = 0;
 
 	ASSERT_LE(0, before);
@@ -315,8 +315,8 @@ static int group_write(const char *file, const char *text)
 
 static long group_memory(void)
 {
-	char text[32] = "";
 	int fd = open(GROUP "/memory.current", O_RDONLY);
+	char text[32] = "";
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		text[0] = '-';

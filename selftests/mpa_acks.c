@@ -20,8 +20,8 @@ static long tcp_counter(const char *name)
 	while (file && value < 0 && fgets(names, sizeof(names), file) &&
 	       fgets(values, sizeof(values), file)) {
 		char *names_left, *values_left;
-		char *n = strtok_r(names, "\n ", &names_left);
 		char *v = strtok_r(values, "\n ", &values_left);
+		char *n = strtok_r(names, "\n ", &names_left);
 
 		for (; n && v; n = strtok_r(NULL, "\n ", &names_left),
 		     v = strtok_r(NULL, "\n ", &values_left))
@@ -39,8 +39,8 @@ static long tcp_counter(const char *name)
  */
 TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 {
-	const struct connecting usual = {};
 	long before = tcp_counter("DelayedACKs");
+	const struct connecting usual = {};
 	int i;
 
 	ASSERT_LE(0, before);

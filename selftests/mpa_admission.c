@@ -80,9 +80,9 @@ static long long counted(void)
 static int comes(struct _test_data_gate *self, int port, size_t says)
 {
 	const bool stays = says < FRAME_LEN && sysctl_get("startup_max");
+	int fd = socket(AF_INET, SOCK_STREAM, 0), child;
 	const long until = now_ms() + 20000;
 	const long long before = counted();
-	int fd = socket(AF_INET, SOCK_STREAM, 0), child;
 	u8 frame[FRAME_LEN];
 
 	patience(fd, 20);

@@ -146,8 +146,8 @@ static void run_hook(u64 n)
 static void *sender(void *arg)
 {
 	const int mores[] = { 0, MSG_MORE, MSG_MORE | MSG_EOR };
-	int fd = *(int *)arg;
 	u64 at = 0, hooks = 0;
+	int fd = *(int *)arg;
 	u32 x = 5044;
 
 	while (at < kind.octets) {
@@ -241,8 +241,8 @@ static bool is_cut_right(size_t len, u64 at, u64 all)
 
 static void receiver(int fd)
 {
-	static u8 buf[MPA_ULPDU_MAX + 1];
 	u64 at = 0, records = 0, paused = 0;
+	static u8 buf[MPA_ULPDU_MAX + 1];
 	bool stopped = false;
 	ssize_t n;
 

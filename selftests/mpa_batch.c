@@ -27,8 +27,8 @@ TEST_F(rx, recvinfo_says_which_octets_of_which_record)
 				continue;
 			SEND(lens[i]);
 			while (done < lens[i]) {
-				ssize_t n = RECEIVE(steps[k], 0);
 				struct mpa_recvinfo *info = &self->got->info;
+				ssize_t n = RECEIVE(steps[k], 0);
 
 				ASSERT_LT(0, n);
 				ASSERT_TRUE(self->got->has_info);
@@ -125,9 +125,9 @@ TEST_F(rx, receive_options_are_0_or_1)
 TEST_F(rx, accepted_socket_begins_with_the_listeners_options)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
-	socklen_t len = sizeof(addr);
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	int fd = socket(AF_INET, SOCK_STREAM, 0), child;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
 
 	ASSERT_EQ(0, mpa_attach(listener));
 	ASSERT_EQ(0, set_int(listener, MPA_RECVINFO, 1));
@@ -348,8 +348,8 @@ static int send_alike(struct _test_data_rx *self, unsigned int flags, int bad,
 	    set_int(self->fd, MPA_RECV_BATCH, 1))
 		return -1;
 	for (i = 0; i < ALIKE; i++, at += n) {
-		u8 *fpdu = self->fpdu + at;
 		u64 pos = self->peer.tx_position;
+		u8 *fpdu = self->fpdu + at;
 
 		n = next_fpdu(&self->peer, ALIKE_LEN, fpdu);
 		off = -pos % 512;
@@ -573,8 +573,8 @@ static bool failed(int fail_nth)
 TEST_F(rx, batch_under_faults)
 {
 	int fail_nth = open("/proc/thread-self/fail-nth", O_RDWR), nth;
-	int alone = 0;
 	bool hit = true;
+	int alone = 0;
 
 	mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (fail_nth < 0 ||

@@ -161,9 +161,9 @@ static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 static const char *read_records(int fd, const struct delivery *d,
 				const size_t *lens, size_t count)
 {
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	static u8 buf[1 << 20], record[MPA_ULPDU_MAX];
 	char control[CMSG_SPACE(16 * sizeof(u32))];
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	struct iovec iov = { buf, d->buffer };
 	int epfd = epoll_create1(0), one = 1;
 	const char *wrong = NULL;
@@ -216,11 +216,11 @@ static int deliver(const struct delivery *d)
 {
 	const bool is_short = d->segment < 100 || d->buffer < 100;
 	const size_t *lens = is_short ? short_lens : long_lens;
+	static u8 octets[STREAM_MAX], record[MPA_ULPDU_MAX];
+	struct sender s = { .octets = octets, .segment = d->segment };
 	size_t count = is_short ? ARRAY_SIZE(short_lens) :
 				  ARRAY_SIZE(long_lens), i;
-	static u8 octets[STREAM_MAX], record[MPA_ULPDU_MAX];
 	struct peer peer = {};
-	struct sender s = { .octets = octets, .segment = d->segment };
 	const char *wrong;
 	pthread_t thread;
 	int fd[2];
@@ -249,11 +249,11 @@ static int deliver(const struct delivery *d)
 /* All ways there are, or each segment with each reader and buffer once. */
 static int deliver_all(bool every)
 {
-	static const size_t segments[] = { 1, 1448, 65536 };
 	static const size_t buffers[] = { 1, 1000, 65536, 1 << 20 };
-	struct delivery d;
+	static const size_t segments[] = { 1, 1448, 65536 };
 	int failed = 0, done = 0;
 	unsigned int s, b, m;
+	struct delivery d;
 
 	for (s = 0; s < ARRAY_SIZE(segments); s++) {
 		for (d.reader = 0; d.reader < READERS; d.reader++) {

@@ -255,8 +255,8 @@ TEST_F_TIMEOUT(faults, send_and_close, 300)
 static int listener(struct _test_data_faults *self, int family, struct sockaddr_storage *addr,
 		    const struct mpa_start *start)
 {
-	socklen_t len = sizeof(*addr);
 	int fd = socket(family, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*addr);
 
 	memset(addr, 0, sizeof(*addr));
 	addr->ss_family = family;
@@ -315,12 +315,12 @@ TEST_F_TIMEOUT(faults, start_a_listener_and_accept, 120)
 /* RFC 6581 section 5: no FPDU before the RTR indication, which lacks memory. */
 TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 {
+	const struct model_enhanced enhanced = { .a = true, .b = true };
 	struct mpa_start start = {
 		.role = MPA_ROLE_INITIATOR, .revision = 2,
 		.flags = MPA_START_ENHANCED | MPA_START_MANUAL |
 			 MPA_START_P2P | MPA_START_RTR_FPDU,
 	};
-	const struct model_enhanced enhanced = { .a = true, .b = true };
 
 	while (next(self)) {
 		struct peer peer = {};
@@ -444,10 +444,10 @@ TEST_F_TIMEOUT(faults, answer_and_receive, 600)
 			 MPA_START_RTR_FPDU,
 		.private_len = 400,
 	};
+	unsigned int space, good = 0, failed = 0;
 	struct mpa_start responder = {
 		.role = MPA_ROLE_RESPONDER, .revision = 2, .private_len = 400,
 	};
-	unsigned int space, good = 0, failed = 0;
 
 	for (space = 0; space < SPACE_MAX; space += SPACE_STEP) {
 		int err;

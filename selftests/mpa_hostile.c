@@ -97,8 +97,8 @@ TEST_F(peer, fpdus_received_are_the_models)
 
 TEST_F(peer, fpdus_sent_are_the_models)
 {
-	u8 record[3000], expected[4000];
 	struct peer sender = { .tx_markers = variant->from_us };
+	u8 record[3000], expected[4000];
 	size_t len;
 
 	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
@@ -536,9 +536,9 @@ TEST_F(peer, length_that_no_ulpdu_has)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
-		u8 octets[12] = {};
-		struct peer peer = {};
 		size_t at = variant->to_us ? 4 : 0;
+		struct peer peer = {};
+		u8 octets[12] = {};
 		int fd[2];
 
 		ASSERT_EQ(0, tcp_pair(AF_INET, fd));
@@ -647,8 +647,8 @@ static size_t mutate(u8 *stream, size_t len)
  */
 TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 {
-	const unsigned int streams = getenv("MPA_LONG") ? 25000 : 250;
 	unsigned int flags = variant->to_us ? MPA_START_MARKERS : 0, seed, i;
+	const unsigned int streams = getenv("MPA_LONG") ? 25000 : 250;
 
 	for (seed = 0; seed < streams; seed++) {
 		size_t lens[4], len = 0, at = 0, room;
@@ -711,8 +711,8 @@ TEST_F(peer, reset_after_whole_records)
 /* Section 8 code 1 "includes lost by ... RST received". */
 TEST_F(peer, reset_inside_an_fpdu)
 {
-	struct linger reset = { .l_onoff = 1 };
 	size_t n = next_fpdu(&self->peer, 100, self->fpdu);
+	struct linger reset = { .l_onoff = 1 };
 
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n - 1));
 	setsockopt(self->peer.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));

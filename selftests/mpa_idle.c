@@ -47,10 +47,10 @@ static long free_kb(void)
 /* With KASAN and the like an object is larger than what was asked for. */
 static bool slabs_are_plain(void)
 {
-	FILE *slabinfo = fopen("/proc/slabinfo", "r");
 	unsigned long all, objects, slab_pages, size = 0;
-	char line[512];
+	FILE *slabinfo = fopen("/proc/slabinfo", "r");
 	bool plain = false;
+	char line[512];
 
 	while (slabinfo && fgets(line, sizeof(line), slabinfo))
 		if (sscanf(line, "kmalloc-512 %*u %lu %lu %lu %lu", &all,

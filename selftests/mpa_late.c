@@ -76,8 +76,8 @@ TEST_F(late, two_records_in_a_row)
 {
 	static const int sizes[] = { 64, 1000, MULPDU, 3000, 1, MULPDU + 1 };
 	const int most = variant->far ? 4 : 6;
-	struct row rows[36] = {};
 	int i, n = most * most, late;
+	struct row rows[36] = {};
 
 	for (i = 0; i < n; i++) {
 		rows[i].step[0] = (struct step)S(sizes[i / most]);
@@ -383,8 +383,8 @@ TEST_F(little, send_buffer)
 static void receive_buffer(struct __test_metadata *_metadata,
 			   struct kind *kind, int rcvbuf)
 {
-	static const struct bound near = { 2, 1, 20000 };
 	static const struct bound far = { 1.1, 1, 20000 };
+	static const struct bound near = { 2, 1, 20000 };
 	static const struct row rows[] = {
 		{ { S(5000) } }, { { S(20000) } }, { { S(MPA_ULPDU_MAX) } },
 		{ { SN(20000, 4) } },
@@ -457,8 +457,8 @@ static double probed_after(const struct row *row, bool mpa)
 {
 	const struct kind kind = { .silent = true, .rcvbuf = 10000 };
 	double ms = FAILED;
-	struct conn c;
 	u64 begin, before;
+	struct conn c;
 
 	if (!conn_open(&c, &kind, mpa) && window_filled(&c)) {
 		if (mpa && row->cut)
@@ -566,8 +566,8 @@ static long long misaligned(void)
  */
 TEST_F(shortage, record_that_waited_for_memory_begins_a_segment)
 {
-	struct conn *c = &self->conn;
 	const long long before = misaligned();
+	struct conn *c = &self->conn;
 	int times, n;
 
 	for (n = 0; n < 40; n++)

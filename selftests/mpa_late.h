@@ -326,8 +326,8 @@ static double measure(const struct kind *kind, const struct row *row, bool mpa,
 		      int patience_ms)
 {
 	double ms = FAILED;
-	struct conn c;
 	u64 begin, came;
+	struct conn c;
 
 	if (!conn_open(&c, kind, mpa) && row_warm(&c, row, kind->far)) {
 		if (mpa && row->cut)

@@ -59,8 +59,8 @@ static int put_text(const char *path, const char *text)
 /* One of a group that has the same port. */
 static int listener_of(struct _test_data_life *self, bool mpa, int protocol)
 {
-	socklen_t len = sizeof(self->addr);
 	int fd = socket(AF_INET, SOCK_STREAM, protocol);
+	socklen_t len = sizeof(self->addr);
 
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
 		       sizeof(int)) ||

@@ -536,8 +536,8 @@ static int told_by(int fd, int call)
 
 TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
 {
-	struct sender s = {};
 	u8 reply[FRAME_LEN + 4];
+	struct sender s = {};
 	int call, rejected;
 	size_t len;
 

@@ -94,8 +94,8 @@ static int client(struct _test_data_listener *self)
 /* One that sends the first octets of a request of 20 + 3. */
 static int client_says(struct _test_data_listener *self, size_t len)
 {
-	int fd = client(self);
 	u8 frame[FRAME_LEN + 3] = {};
+	int fd = client(self);
 
 	frame_put(frame, false, 0x40, 1, 3);
 	return fd < 0 || write_all(fd, frame, len) ? -1 : fd;

@@ -362,8 +362,8 @@ TEST_F(pair, octets_behind_a_request_are_malformed_whenever_they_come)
 TEST_F(pair, early_octets_bar_both_answers)
 {
 	const int options[] = { MPA_ACCEPT, MPA_REJECT };
-	unsigned int i, round;
 	u8 frame[FRAME_LEN], octet;
+	unsigned int i, round;
 
 	ASSERT_EQ(0, one_processor());
 	frame_put(frame, false, 0x40, 1, 0);
@@ -397,9 +397,9 @@ TEST_F(pair, revision_0_fpdu_behind_the_reply_is_delivered)
 	unsigned int i;
 
 	for (i = 0; i < 4; i++) {
+		struct peer peer = { .tx_markers = true };
 		bool permissive = i & 1, later = i & 2;
 		u8 frame[FRAME_LEN + 64], seen[16];
-		struct peer peer = { .tx_markers = true };
 		size_t n;
 
 		self->start[0].revision = permissive;
@@ -641,8 +641,8 @@ static int answer_pipe[2];
 /* The reply comes while the program is in its signal handler. */
 static void on_signal(int sig)
 {
-	char octet = 0;
 	int fd = answer_pipe[1];
+	char octet = 0;
 
 	if (write(fd, &octet, 1) != 1 || read(answer_pipe[0], &octet, 1) != 1)
 		abort();
@@ -803,8 +803,8 @@ static void group_leave(void)
 static long group_slab(void)
 {
 	FILE *file = fopen(GROUP "/mpa/memory.stat", "r");
-	char line[128];
 	long octets = -1;
+	char line[128];
 
 	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "slab_unreclaimable %ld", &octets) == 1)

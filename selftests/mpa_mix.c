@@ -27,8 +27,8 @@ static int int_put(int fd, int level, int name, int value)
 
 static int listen_at(int family, struct sockaddr_storage *addr, int reuseport)
 {
-	socklen_t len = sizeof(*addr);
 	int fd = socket(family, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*addr);
 
 	if (reuseport && int_put(fd, SOL_SOCKET, SO_REUSEPORT, 1))
 		return -1;
@@ -499,8 +499,8 @@ static int ring_result(struct ring *ring, u64 *id)
 TEST_F(pair, io_uring)
 {
 	struct ring ring;
-	u64 id[2];
 	int i, res[2];
+	u64 id[2];
 
 	if (ring_open(&ring))
 		SKIP(return, "no io_uring: %m");

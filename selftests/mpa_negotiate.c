@@ -390,8 +390,8 @@ TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
 	self->start[0].revision = 2;
 	for (i = 8; i < 128; i++) {
 		u32 ours = rtr_options(i / 16), theirs = rtr_options(i / 2 % 8);
-		u32 chosen = rtr_chosen(ours & theirs);
 		struct peer sender = { .tx_markers = i & 1 };
+		u32 chosen = rtr_chosen(ours & theirs);
 		u8 frame[FRAME_LEN + 4], expected[16];
 		struct mpa_info info;
 		size_t n;
@@ -758,13 +758,13 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 /* The same with a peer made by hand, and the octets of what it gets. */
 TEST_F(pair, initiator_meets_each_rnic_by_hand)
 {
-	unsigned int i, j;
 	u8 frame[FRAME_LEN];
+	unsigned int i, j;
 
 	for (i = 0; i < 5; i++) {
 		for (j = 0; j < 5; j++) {
-			bool m = rnics[i].flags & MPA_START_MARKERS;
 			bool peer_m = rnics[j].flags & MPA_START_MARKERS;
+			bool m = rnics[i].flags & MPA_START_MARKERS;
 			u8 revision = rnics[j].revision;
 			char cell[8];
 			int err;
@@ -796,13 +796,13 @@ TEST_F(pair, initiator_meets_each_rnic_by_hand)
 
 TEST_F(pair, responder_meets_each_rnic_by_hand)
 {
-	unsigned int i, j;
 	u8 frame[FRAME_LEN];
+	unsigned int i, j;
 
 	for (i = 0; i < 5; i++) {
 		for (j = 0; j < 5; j++) {
-			bool m = rnics[i].flags & MPA_START_MARKERS;
 			bool our_m = rnics[j].flags & MPA_START_MARKERS;
+			bool m = rnics[i].flags & MPA_START_MARKERS;
 			u8 revision = rnics[j].revision;
 			char cell[8];
 

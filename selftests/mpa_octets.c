@@ -209,9 +209,9 @@ TEST(record_read_by_another_before_the_decision_is_missed)
 		.flags = MPA_START_MANUAL,
 	};
 	struct peer peer = { .tx_markers = true };
-	pid_t tid = 0;
-	u8 octets[600];
 	pthread_t thread;
+	u8 octets[600];
+	pid_t tid = 0;
 	void *took;
 	size_t n;
 	int i;
@@ -268,8 +268,8 @@ TEST_F(rx, urgent_octets_are_octets_of_the_record)
 TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 {
 	const size_t first = 40, len = 300;
-	size_t n = next_fpdu(&self->peer, len, self->fpdu);
 	size_t at = first + (self->peer.tx_markers ? 6 : 2);
+	size_t n = next_fpdu(&self->peer, len, self->fpdu);
 
 	/* The urgent octet is the next to be read. */
 	ASSERT_TRUE(send_urgent(self->peer.fd, self->fpdu, at + 1));
@@ -291,8 +291,8 @@ TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 TEST_F(rx, urgent_mark_of_before_is_gone)
 {
 	struct peer peer;
-	u8 octet;
 	int fd[2];
+	u8 octet;
 
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
 	ASSERT_TRUE(send_urgent(fd[1], (const u8 *)"ab", 2));
@@ -308,11 +308,11 @@ TEST_F(rx, urgent_mark_of_before_is_gone)
 /* Of TcpExt in /proc/net/netstat, of this network namespace; or -1. */
 static long tcp_ext(const char *name)
 {
-	static char names[8192], values[8192];
 	static const char blank[] = { ' ', '\n', 0 };
+	FILE *file = fopen("/proc/net/netstat", "r");
+	static char names[8192], values[8192];
 	char *n, *v, *at_n, *at_v;
 	long value = -1;
-	FILE *file = fopen("/proc/net/netstat", "r");
 
 	while (file && fgets(names, sizeof(names), file) &&
 	       fgets(values, sizeof(values), file)) {
@@ -348,8 +348,9 @@ static long fast_path_hits(struct _test_data_rx *self)
 TEST_F(rx, urgent_data_do_not_cost_the_fast_path)
 {
 	long usual = fast_path_hits(self), now;
-	size_t n = next_fpdu(&self->peer, 100, self->fpdu);
+	size_t n;
 
+	n = next_fpdu(&self->peer, 100, self->fpdu);
 	if (usual < 10)
 		SKIP(return, "it is hardly used here anyway");
 	ASSERT_TRUE(send_urgent(self->peer.fd, self->fpdu, n));

@@ -64,8 +64,8 @@ TEST_F(pair, reply_by_hand_takes_its_own_private_data)
 	record_fill(big.reply.private_data, 512);
 	for (i = 0; i < ARRAY_SIZE(fits); i++) {
 		for (reject = 0; reject < 2; reject++) {
-			u8 frame[FRAME_LEN];
 			u16 len = fits[i].private_len;
+			u8 frame[FRAME_LEN];
 
 			frame_put(frame, false, 0x40, 1, 0);
 			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
@@ -138,8 +138,8 @@ TEST_F(pair, wrong_reply_changes_nothing)
 
 TEST_F(pair, decision_has_its_time)
 {
-	u8 frame[FRAME_LEN];
 	int options[] = { MPA_ACCEPT, MPA_REJECT };
+	u8 frame[FRAME_LEN];
 	unsigned int i;
 
 	frame_put(frame, false, 0x40, 1, 0);
@@ -186,8 +186,8 @@ TEST_F(pair, decision_has_its_time)
 TEST_F(pair, reader_and_writer_wait_for_the_decision)
 {
 	struct peer peer = {};
-	u8 frame[FRAME_LEN];
 	pid_t reader, writer;
+	u8 frame[FRAME_LEN];
 	int how;
 
 	frame_put(frame, false, 0x40, 1, 0);
@@ -421,10 +421,10 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 
 	for (i = 0; i < 16; i++) {
 		bool allowed = i & 1, want_none = i & 2, peer_c = i & 4;
-		bool initiator = i & 8;
 		bool our_c = !(allowed && want_none), crc = our_c || peer_c;
-		struct peer peer = {};
 		u8 frame[FRAME_LEN], seen[16], good[16];
+		bool initiator = i & 8;
+		struct peer peer = {};
 		int fd;
 
 		ASSERT_EQ(0, sysctl_put("crc_optional", allowed));
@@ -555,9 +555,9 @@ TEST_F(pair, startups_are_counted_while_they_last)
 /* Kilobytes in slabs; contexts, requests and sockets are there. */
 static long slab_kb(void)
 {
+	FILE *f = fopen("/proc/meminfo", "r");
 	char line[128];
 	long kb = -1;
-	FILE *f = fopen("/proc/meminfo", "r");
 
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "SUnreclaim: %ld", &kb) == 1)
@@ -570,9 +570,9 @@ static long slab_kb(void)
 /* KASAN keeps what is freed for long; its kernel looks for leaks itself. */
 static bool freed_memory_is_kept(void)
 {
-	char line[256];
-	bool kept = false;
 	FILE *f = fopen("/proc/kallsyms", "r");
+	bool kept = false;
+	char line[256];
 
 	while (f && !kept && fgets(line, sizeof(line), f))
 		kept = strstr(line, " kasan_quarantine_put");
@@ -617,8 +617,8 @@ static int half_open(int *fd, int count, const struct mpa_start *start)
 TEST_F_TIMEOUT(pair, ten_thousand_half_open_startups_leave_nothing, 200)
 {
 	struct rlimit files = { 2 * HALF_OPEN + 64, 2 * HALF_OPEN + 64 };
-	static int fd[2 * HALF_OPEN];
 	long before = 0, peak = 0, after, begun;
+	static int fd[2 * HALF_OPEN];
 	int batch, i;
 
 	if (setrlimit(RLIMIT_NOFILE, &files))

@@ -260,8 +260,8 @@ TEST_F_TIMEOUT(send, smallest_buffers_take_longest_records, 240)
 
 TEST_F_TIMEOUT(send, send_timeout_returns_what_was_accepted, 120)
 {
-	struct timeval time = { .tv_usec = 50000 };
 	static const int sizes[] = { 1000, 0, 30000 };
+	struct timeval time = { .tv_usec = 50000 };
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -292,11 +292,11 @@ static void on_signal(int sig)
 
 static void signals(bool on)
 {
+	struct sigaction act = { .sa_handler = on_signal };
 	const struct itimerval often = {
 		.it_interval.tv_usec = on ? 300 : 0,
 		.it_value.tv_usec = on ? 300 : 0,
 	};
-	struct sigaction act = { .sa_handler = on_signal };
 
 	sigaction(SIGALRM, &act, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);

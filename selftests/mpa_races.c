@@ -63,8 +63,8 @@ static bool the_end(const struct crowd *crowd)
 /* One send that becomes @n records of @len octets. */
 static ssize_t send_cut(int fd, const u8 *octets, size_t len, int n, int how)
 {
-	char control[CMSG_SPACE(sizeof(int))] = "";
 	struct iovec iov = { (void *)octets, len * n };
+	char control[CMSG_SPACE(sizeof(int))] = "";
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1,
 		.msg_control = control, .msg_controllen = sizeof(control),
@@ -82,8 +82,8 @@ static void *sender(void *arg)
 {
 	struct member *me = arg;
 	struct crowd *crowd = me->crowd;
-	u8 octets[8192];
 	unsigned int i, k;
+	u8 octets[8192];
 
 	for (i = 0; i < crowd->calls; i++) {
 		int how = dice(&me->seed, 3) ? 0 : MSG_DONTWAIT;
@@ -149,8 +149,8 @@ static void *meddler(void *arg)
 
 	while (!__atomic_load_n(&crowd->stop, __ATOMIC_RELAXED)) {
 		int fd = crowd->fd[dice(&me->seed, 2)];
-		int on = dice(&me->seed, 2);
 		int size = 4096 << dice(&me->seed, 8);
+		int on = dice(&me->seed, 2);
 		struct mpa_start start = {
 			.role = 1 + dice(&me->seed, 3), .revision = 1,
 		};
@@ -301,8 +301,8 @@ TEST_F_TIMEOUT(races, calls_from_all_sides, 600)
 TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 {
 	struct crowd *crowd = &self->crowd;
-	u32 seed = 1;
 	unsigned int i;
+	u32 seed = 1;
 
 	crowd->calls = 100000;
 	crowd->may_end = true;
@@ -406,8 +406,8 @@ TEST_F_TIMEOUT(races, kill_either_end, 3600)
 	const char *module = getenv("MPA_KO");
 	int ko = module ? open(module, O_RDONLY) : -1;
 	struct crowd *crowd = &self->crowd;
-	u32 seed = 7;
 	unsigned int i;
+	u32 seed = 7;
 
 	for (i = 0; i < rounds(150, 10000); i++) {
 		int way = dice(&seed, 2), status;
@@ -443,8 +443,8 @@ TEST_F_TIMEOUT(races, kill_either_end, 3600)
 
 static int listen_at(struct sockaddr_in *addr, const struct mpa_start *start)
 {
-	socklen_t len = sizeof(*addr);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*addr);
 
 	*addr = (struct sockaddr_in){
 		.sin_family = AF_INET,
@@ -464,9 +464,9 @@ TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 		.role = MPA_ROLE_RESPONDER, .revision = 1,
 	};
 	struct sockaddr_in addr;
+	unsigned int i;
 	u32 seed = 3;
 	int listener;
-	unsigned int i;
 
 	/* The initiator, the responder, and some that are being closed. */
 	ASSERT_EQ(0, sysctl_put("startup_max", 8));
@@ -506,8 +506,8 @@ TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 
 static void *unloader(void *arg)
 {
-	struct crowd *crowd = arg;
 	int ko = open(getenv("MPA_KO"), O_RDONLY);
+	struct crowd *crowd = arg;
 
 	while (!__atomic_load_n(&crowd->stop, __ATOMIC_RELAXED)) {
 		try_to_unload(crowd, ko);
@@ -519,8 +519,8 @@ static void *unloader(void *arg)
 
 static int users(void)
 {
-	char text[16] = "";
 	int fd = open("/sys/module/mpa/refcnt", O_RDONLY);
+	char text[16] = "";
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		text[0] = '0';

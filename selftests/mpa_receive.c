@@ -136,8 +136,8 @@ static int uring_do(struct uring *uring, const struct io_uring_sqe *sqe)
 	const struct io_cqring_offsets *cq = &uring->params.cq_off;
 	const struct io_sqring_offsets *sq = &uring->params.sq_off;
 	u32 *tail = uring->rings + sq->tail, *array = uring->rings + sq->array;
-	u32 *head = uring->rings + cq->head;
 	struct io_uring_cqe *cqes = uring->rings + cq->cqes;
+	u32 *head = uring->rings + cq->head;
 	int res;
 
 	*uring->sqe = *sqe;
@@ -160,13 +160,13 @@ static void *send_later(void *arg)
 
 TEST_F(rx, io_uring_reads_records)
 {
-	char control[CMSG_SPACE(16)];
+	struct io_uring_sqe sqe = { .fd = self->fd };
 	struct iovec iov = { self->buf, BUF };
+	char control[CMSG_SPACE(16)];
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1,
 		.msg_control = control, .msg_controllen = sizeof(control),
 	};
-	struct io_uring_sqe sqe = { .fd = self->fd };
 	struct uring uring;
 	pthread_t thread;
 
@@ -281,9 +281,9 @@ struct reader {
 
 static void *reader(void *arg)
 {
-	struct reader *r = arg;
 	u8 *buf = malloc(MPA_ULPDU_MAX);
 	struct rusage before, after;
+	struct reader *r = arg;
 	int i;
 
 	getrusage(RUSAGE_THREAD, &before);
@@ -308,8 +308,9 @@ TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 	pthread_create(&thread, NULL, reader, &r);
 	for (i = 0; i < r.records; i++) {
 		u64 start = self->peer.tx_position;
-		size_t n = next_fpdu(&self->peer, r.len, self->fpdu), at;
+		size_t n, at;
 
+		n = next_fpdu(&self->peer, r.len, self->fpdu);
 		for (at = 0; at < n; at++) {
 			ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at,
 					       1));
@@ -460,8 +461,8 @@ static long worker_ticks(void)
 TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 {
 	int fd[2], i, off = 0;
-	struct peer peer;
 	bool quiet = false;
+	struct peer peer;
 	size_t n;
 
 	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 4096));

@@ -186,8 +186,8 @@ FIXTURE_TEARDOWN(rx)
 /* A batch of these records, and nothing else. */
 #define EXPECT_BATCH(...) do {						\
 	const size_t lens_[] = { __VA_ARGS__ };				\
-	size_t at_ = 0;							\
 	unsigned int i_;						\
+	size_t at_ = 0;							\
 									\
 	ASSERT_TRUE(self->got->has_lengths);				\
 	ASSERT_EQ(ARRAY_SIZE(lens_), self->got->n);			\

@@ -478,9 +478,9 @@ TEST_F_TIMEOUT(mpa, records_of_threads_do_not_mix, 120)
 TEST_F_TIMEOUT(mpa, sendfile_and_splice, 120)
 {
 	char name[] = "/tmp/mpa-XXXXXX";
+	int file = mkstemp(name), pipefd[2];
 	const size_t len = 200001;
 	size_t done = 0, spliced;
-	int file = mkstemp(name), pipefd[2];
 	pid_t pid;
 
 	ASSERT_LE(0, file);
@@ -577,8 +577,8 @@ TEST_F(mpa, first_fpdu_larger_than_the_buffer_is_validated)
 
 TEST_F(mpa, both_ways_at_once)
 {
-	pid_t pid;
 	int i, status;
+	pid_t pid;
 
 	OPEN_RESPONDER();
 	pid = fork();

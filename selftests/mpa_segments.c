@@ -125,8 +125,8 @@ static int forge(struct forger *forger, u32 off, const u8 *octets, size_t len,
 static size_t stream_make(struct peer *peer, u8 *fpdu)
 {
 	static const size_t lens[] = { 9, 1, 700, 2, 300 };
-	size_t n = 0;
 	unsigned int i;
+	size_t n = 0;
 
 	for (i = 0; i < ARRAY_SIZE(lens); i++)
 		n += next_fpdu(peer, lens[i], fpdu + n);
@@ -151,8 +151,8 @@ static bool stream_comes(int fd, u8 *buf)
  */
 TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 {
-	struct forger forger;
 	size_t len, at, step, i;
+	struct forger forger;
 	u8 junk[2000];
 
 	ASSERT_EQ(0, forger_open(&forger, self->peer.fd, self->fd));
@@ -162,8 +162,8 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 		len = stream_make(&self->peer, self->fpdu);
 		for (at = 0; at < len; at += step) {
 			/* Up to 100 octets back, wrong ones. */
-			size_t back = at < 100 ? at : 100;
 			size_t n = len - at < step ? len - at : step;
+			size_t back = at < 100 ? at : 100;
 
 			for (i = 0; i < back; i++)
 				junk[i] = ~self->fpdu[at - back + i];
@@ -315,9 +315,9 @@ TEST_F(rx, fins_are_no_private_data)
 		.role = MPA_ROLE_RESPONDER, .revision = 1, .timeout_ms = 5000,
 	};
 	struct forger forger;
-	u8 frame[FRAME_LEN];
 	struct mpa_peer peer;
 	socklen_t len = sizeof(peer);
+	u8 frame[FRAME_LEN];
 	int fd[2], i;
 
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));

@@ -511,8 +511,8 @@ TEST_F(send, small_records_share_segments)
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
 		/* TCP waits for 0.2 s; this process may have been away. */
 		for (try = 0; try < tries; try++) {
-			u64 before = segments(self), after;
 			u32 again = retransmissions(self->fd[0]);
+			u64 before = segments(self), after;
 
 			ways[i].put(self);
 			ASSERT_TRUE(taken_cut(self, MANY * SMALL, SMALL));
@@ -538,8 +538,8 @@ TEST_F(send, without_packing_none_shares_a_segment)
 
 	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_PACKING, 0));
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
-		u64 before = segments(self), after;
 		u32 again = retransmissions(self->fd[0]);
+		u64 before = segments(self), after;
 
 		ways[i].put(self);
 		ASSERT_TRUE(taken_cut(self, MANY * SMALL, SMALL));

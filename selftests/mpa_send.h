@@ -318,8 +318,8 @@ static inline u64 segments(struct _test_data_send *self)
 /* Until now every one has begun with an FPDU. */
 static inline bool all_aligned(struct _test_data_send *self)
 {
-	u64 all = segments(self);
 	const struct mpa_info info = mpa_info(self->fd[0]);
+	u64 all = segments(self);
 
 	if (all == info.tx_segs_aligned)
 		return true;
@@ -342,8 +342,8 @@ struct reader {
 
 static inline void *reader_run(void *arg)
 {
-	struct reader *r = arg;
 	u8 *buf = malloc(MPA_ULPDU_MAX + 1);
+	struct reader *r = arg;
 	ssize_t n;
 
 	r->shortest = -1;

@@ -521,9 +521,9 @@ static u32 notsent(int fd)
  */
 TEST_F(shortage, poll_is_told_of_room_that_comes_after_the_memory)
 {
-	const long until = now_ms() + 20000;
 	struct epoll_event event = { .events = EPOLLOUT };
 	int epoll = epoll_create1(0), sndbuf;
+	const long until = now_ms() + 20000;
 	unsigned int i;
 	u32 before;
 

@@ -53,8 +53,9 @@ static bool taken_all(struct _test_data_send *self)
 {
 	while (self->seen < self->sent) {
 		u64 pos = self->pos;
-		ssize_t n = take(self, 0);
+		ssize_t n;
 
+		n = take(self, 0);
 		if (n < 0 || self->pos - pos > self->emss) {
 			fprintf(stderr, "# a record of %zd octets (%s)\n", n,
 				n < 0 ? strerror(errno) : "too long");
@@ -234,8 +235,8 @@ TEST_F(send, file_that_cannot_be_read_to_its_end)
  */
 TEST_F(send, end_of_a_file_makes_no_record_too_long)
 {
-	const struct connecting usual = {};
 	u32 len = option_get(self->fd[0], SOL_MPA, MPA_MULPDU), full;
+	const struct connecting usual = {};
 	int file;
 
 	do {
@@ -472,10 +473,10 @@ static int queue_and_timer(int fd, int family, unsigned int *timer)
 {
 	const char *path = family == AF_INET ? "/proc/net/tcp" :
 					       "/proc/net/tcp6";
-	struct sockaddr_in6 addr = {};
-	socklen_t len = sizeof(addr);
-	FILE *file = fopen(path, "r");
 	unsigned int port, octets, runs;
+	struct sockaddr_in6 addr = {};
+	FILE *file = fopen(path, "r");
+	socklen_t len = sizeof(addr);
 	char line[512];
 	int found = -1;
 
@@ -599,11 +600,11 @@ static struct io_uring_sqe *ring_next(struct ring *r, int op, int fd)
 /* All that is queued has been done: sum of the results, or the first error. */
 static ssize_t ring_run(struct ring *r)
 {
+	struct io_uring_cqe *cqes = (void *)(r->rings + r->p.cq_off.cqes);
 	u32 *head = ring_word(r, r->p.cq_off.head);
 	u32 *tail = ring_word(r, r->p.cq_off.tail);
-	struct io_uring_cqe *cqes = (void *)(r->rings + r->p.cq_off.cqes);
-	ssize_t sum = 0, err = 0;
 	u32 n = r->queued, todo = n;
+	ssize_t sum = 0, err = 0;
 
 	r->queued = 0;
 	while (n) {

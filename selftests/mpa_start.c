@@ -543,11 +543,11 @@ static void on_alarm(int sig)
 /* As connect(2): a call that a signal restarts goes on waiting. */
 TEST_F(tcp, blocking_start_goes_on_after_a_signal)
 {
+	struct itimerval timer = { .it_value.tv_usec = 20000 };
 	struct sigaction act = { .sa_handler = on_alarm,
 				 .sa_flags = SA_RESTART };
-	struct itimerval timer = { .it_value.tv_usec = 20000 };
-	int ticks = 0;
 	pid_t pid = fork();
+	int ticks = 0;
 
 	if (!pid) {
 		u8 frame[FRAME_LEN];
@@ -647,8 +647,8 @@ TEST_F(tcp, mulpdu_follows_the_formulas)
 
 TEST_F(tcp, close_in_every_state)
 {
-	u8 frame[FRAME_LEN];
 	unsigned int state, order;
+	u8 frame[FRAME_LEN];
 
 	frame_put(frame, false, 0x40, 1, 0);
 	for (state = 0; state < 8; state++) {

@@ -475,8 +475,8 @@ static inline int peer_initiates(struct peer *peer, int fd, bool want_markers,
 static inline int peer_responds(struct peer *peer, int fd, bool want_markers,
 				unsigned int flags)
 {
-	u8 frame[FRAME_LEN];
 	int fl = fcntl(fd, F_GETFL);
+	u8 frame[FRAME_LEN];
 
 	fcntl(fd, F_SETFL, fl | O_NONBLOCK);
 	if (mpa_attach(fd) || mpa_start(fd, MPA_ROLE_INITIATOR, flags) != -1 ||

@@ -60,8 +60,8 @@ TEST_F(rx, octets_of_a_bad_record_in_pieces_are_not_shown)
 
 TEST_F(rx, octets_of_a_bad_record_behind_a_batch_are_not_shown)
 {
-	size_t n;
 	int other[2];
+	size_t n;
 
 	if (variant->flags & MPA_START_NO_CRC)
 		return;
@@ -252,9 +252,9 @@ static int connect_over_veth(pid_t peer, int to_peer, int from_peer)
 TEST(busy_poll_is_heeded)
 {
 	int to[2], from[2], fd, usec = 400000;
+	long before, busy, plain;
 	struct peer none;
 	char octet;
-	long before, busy, plain;
 	pid_t pid;
 
 	ASSERT_EQ(0, own_netns());
@@ -296,8 +296,8 @@ TEST(busy_poll_is_heeded)
 static long tcp_pages(void)
 {
 	FILE *file = fopen("/proc/net/sockstat", "r");
-	char line[256];
 	long pages = -1;
+	char line[256];
 
 	while (file && fgets(line, sizeof(line), file))
 		if (!strncmp(line, "TCP:", 4))
@@ -459,8 +459,8 @@ TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
  */
 TEST_F(account, record_becomes_whole_at_the_limit_of_memory)
 {
-	struct peer peer;
 	int i, on = 1, off = 0;
+	struct peer peer;
 	size_t n;
 
 	ASSERT_EQ(0, hog_memory(self));

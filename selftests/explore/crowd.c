@@ -78,8 +78,8 @@ static void judge_mem(long before, long held, const char *what)
 /* Records that are put together with MSG_MORE. */
 static int op_crowd_open(struct world *w, long arg)
 {
-	static u8 octets[OPEN_LEN];
 	long before = tcp_mem(), held = 0;
+	static u8 octets[OPEN_LEN];
 	int i;
 
 	(void)arg;
@@ -99,8 +99,8 @@ static int op_crowd_open(struct world *w, long arg)
 /* Long FPDUs that small receive buffers have no room for. */
 static int op_crowd_stash(struct world *w, long arg)
 {
-	static u8 octets[STASHED_LEN];
 	long before = tcp_mem(), held = 0;
+	static u8 octets[STASHED_LEN];
 	int i, left, sent[CROWD] = {};
 
 	(void)arg;
@@ -161,8 +161,8 @@ static bool served(int raw, int to)
  */
 static int op_crowd_silent(struct world *w, long other)
 {
-	struct sockaddr_in addr[2] = {};
 	int silent[2 * SILENT][2], l[2], i, raw = -1, to = -1;
+	struct sockaddr_in addr[2] = {};
 
 	(void)w;
 	if (sysctl_put("startup_max", SILENT))
@@ -193,8 +193,8 @@ static int op_crowd_silent(struct world *w, long other)
 static void *hold_locks(void *arg)
 {
 	const char *path = getenv("MPA_KERNEL_USER");
-	char args[64];
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	char args[64];
 
 	snprintf(args, sizeof(args),
 		 "how=hold fd=%d count=%d ms=3000", HELD_FIRST, HELD);
@@ -207,12 +207,12 @@ static void *hold_locks(void *arg)
 static int op_crowd_locks(struct world *w, long arg)
 {
 	struct rlimit files = { 2 * HELD_FIRST, 2 * HELD_FIRST };
+	struct sockaddr_in addr = {};
 	struct mpa_start start = {
 		.role = MPA_ROLE_RESPONDER, .revision = 1, .timeout_ms = 500,
 	};
-	struct sockaddr_in addr = {};
-	pthread_t thread;
 	int i, l, to, raw, err;
+	pthread_t thread;
 
 	(void)arg;
 	if (!getenv("MPA_KERNEL_USER"))

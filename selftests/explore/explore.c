@@ -187,8 +187,8 @@ static bool is_part(const char *text, const char *of)
 	/* All its words, in this order. */
 	snprintf(copy, sizeof(copy), "%s", text);
 	while ((word = strsep(&rest, "; "))) {
-		const char *at;
 		size_t n = strlen(word);
+		const char *at;
 
 		if (!n)
 			continue;
@@ -384,8 +384,8 @@ static int sequence_of(const char *text, struct sequence *s)
 
 static int run_given(int nr, char **texts)
 {
-	struct sequence s;
 	int i, at, failed = 0;
+	struct sequence s;
 
 	verbose = true;
 	for (i = 0; i < nr; i++) {

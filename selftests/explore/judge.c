@@ -432,8 +432,8 @@ void note_sent(struct world *w, enum seg_kind kind, u32 len)
 static u32 judge_records(struct model_receiver *rx,
 			 const u8 *sent, u32 len)
 {
-	static u8 ulpdu[70000];
 	enum model_verdict verdict;
+	static u8 ulpdu[70000];
 	u32 done = 0;
 	size_t n;
 

@@ -10,9 +10,9 @@
 
 int op_kill(struct world *w, long arg)
 {
-	static int diag = -1;
 	struct sockaddr_in to = {}, from = {};
 	socklen_t len = sizeof(to);
+	static int diag = -1;
 	struct {
 		struct nlmsghdr nlh;
 		struct inet_diag_req_v2 req;

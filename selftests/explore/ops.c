@@ -80,12 +80,12 @@ static void got_octets(struct world *w, struct msghdr *msg, u8 *buf, u32 room,
 static int take_iov(struct world *w, struct iovec *iov, int nr, u8 *buf,
 		    long room, int how)
 {
+	bool jobless = !busy(w);
 	static u64 control[200];
 	struct msghdr msg = {
 		.msg_iov = iov, .msg_iovlen = nr, .msg_control = control,
 		.msg_controllen = w->batch ? sizeof(control) : 0,
 	};
-	bool jobless = !busy(w);
 	int mask, err;
 	ssize_t n;
 
@@ -143,8 +143,8 @@ static int op_recv_vec(struct world *w, long len)
 
 static int op_recv_oob(struct world *w, long arg)
 {
-	u8 octet;
 	ssize_t n;
+	u8 octet;
 
 	(void)arg;
 	n = recv(w->s, &octet, 1, MSG_OOB | MSG_DONTWAIT);
@@ -154,8 +154,8 @@ static int op_recv_oob(struct world *w, long arg)
 /* There is nothing in the error queue. */
 static int op_recv_err(struct world *w, long arg)
 {
-	u8 octet;
 	ssize_t n;
+	u8 octet;
 
 	(void)arg;
 	n = recv(w->s, &octet, 1, MSG_ERRQUEUE | MSG_DONTWAIT);
@@ -293,8 +293,8 @@ static int op_send_oob(struct world *w, long arg)
 /* A large one that becomes many records. */
 static int op_send_cut(struct world *w, long segment)
 {
-	char control[CMSG_SPACE(sizeof(int))] = "";
 	struct iovec iov = { w->sent + w->sent_len, 3000 };
+	char control[CMSG_SPACE(sizeof(int))] = "";
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1,
 		.msg_control = control, .msg_controllen = sizeof(control),

@@ -70,8 +70,8 @@ static void delay_put(const char *text)
 
 static int points_passed(char names[][20])
 {
-	char text[1024] = "", *name, *rest = text;
 	int fd = open(PARAMETER, O_RDONLY), nr = 0;
+	char text[1024] = "", *name, *rest = text;
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		text[0] = 0;
@@ -267,8 +267,8 @@ static int race_some(void)
 {
 	struct race race = { .start = dice(starts_nr - 1), .second = -1,
 			     .third = -1 };
-	char points[POINTS_MAX][20], text[300];
 	const struct start *start = starts + race.start;
+	char points[POINTS_MAX][20], text[300];
 	int i, nr, failed = 0;
 
 	race.first = random_op(start);
@@ -328,8 +328,8 @@ static int race_of(const char *text, struct race *race)
 
 static int run_given(int nr, char **texts)
 {
-	struct race race;
 	int i, failed = 0;
+	struct race race;
 
 	verbose = true;
 	for (i = 0; i < nr; i++) {

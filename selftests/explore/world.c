@@ -35,11 +35,11 @@ struct job_thread {
 
 static void job_run(struct job *job, long arg)
 {
-	static u8 flood[4 << 20];
 	struct mpa_start start = {
 		.role = MPA_ROLE_INITIATOR, .revision = 1,
 		.timeout_ms = STARTUP_MS,
 	};
+	static u8 flood[4 << 20];
 	off_t at = arg;
 
 	switch (job->kind) {

@@ -42,8 +42,8 @@ static int listeners_open(void)
 
 	for (i = 0; i < 2; i++) {
 		struct sockaddr_in *addr = listener_addrs + i;
-		socklen_t len = sizeof(*addr);
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		socklen_t len = sizeof(*addr);
 
 		addr->sin_family = AF_INET;
 		addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -185,9 +185,9 @@ static void peer_write(u32 piece)
 
 static void peer_frame(void)
 {
-	u8 frame[FRAME_LEN + 516] = "";
 	u32 kind = take(1), private = take(2) % 600, damage = take(1);
 	bool reply = run.start.role == MPA_ROLE_INITIATOR;
+	u8 frame[FRAME_LEN + 516] = "";
 	u32 len;
 
 	if (kind & 1)
@@ -247,12 +247,12 @@ static bool open_record(void)
 static void we_send(void)
 {
 	u32 kind = take(1), len = take(2) % 5000, segment = 0;
-	char control[CMSG_SPACE(sizeof(int))] = "";
 	struct iovec iov = { run.sent + run.sent_len, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	char control[CMSG_SPACE(sizeof(int))] = "";
 	bool more = kind & 1;
-	u32 i;
 	ssize_t n;
+	u32 i;
 
 	if (!run.full || len > SENT_MAX - run.sent_len)
 		return;
@@ -307,8 +307,8 @@ static void note_lengths(struct msghdr *msg, u32 octets)
 /* Octets of one record, or a batch; false when there are none. */
 static bool we_receive(u32 room, int how)
 {
-	static u64 control[128];
 	struct iovec iov = { run.got + run.got_len, room };
+	static u64 control[128];
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
 		.msg_controllen = run.batch ? sizeof(control) : 0,
@@ -470,7 +470,6 @@ static void judge_frame(const u8 *octets, u32 len, bool reply, u32 *frame_len)
 /* What was received, against what had been sent. */
 static void judge_received(void)
 {
-	static u8 ulpdu[1 << 16];
 	struct model_receiver model = {
 		.markers = run.info.flags & MPA_INFO_RX_MARKERS,
 		.crc = run.info.flags & MPA_INFO_RX_CRC,
@@ -479,6 +478,7 @@ static void judge_received(void)
 		   run.info.rtr & MPA_START_RTR_FPDU;
 	u32 begin = 0, at = 0, nr = 0;
 	enum model_verdict verdict;
+	static u8 ulpdu[1 << 16];
 	size_t len, left;
 
 	if (run.start.role != MPA_ROLE_DIRECT)
@@ -525,14 +525,14 @@ static void judge_received(void)
 /* What the peer gets, against what was accepted. */
 static void judge_sent(void)
 {
+	bool rtr = run.info.role == MPA_ROLE_INITIATOR &&
+		   run.info.rtr & MPA_START_RTR_FPDU;
 	static u8 octets[4 * SENT_MAX], ulpdu[1 << 16];
 	struct model_receiver model = {
 		.markers = run.info.flags & MPA_INFO_TX_MARKERS,
 		.crc = run.info.flags & MPA_INFO_TX_CRC,
 		.octets = octets,
 	};
-	bool rtr = run.info.role == MPA_ROLE_INITIATOR &&
-		   run.info.rtr & MPA_START_RTR_FPDU;
 	u32 begin = 0, at = 0, nr = 0;
 	ssize_t n = 0;
 	size_t len;

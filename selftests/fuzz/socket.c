@@ -175,8 +175,8 @@ static void input_write(const char *dir, const char *name, u32 nr,
 static void corpus_read(const char *dir)
 {
 	struct dirent **names;
-	char path[4096];
 	int i, n = scandir(dir, &names, NULL, alphasort);
+	char path[4096];
 
 	for (i = 0; i < n && inputs_nr < INPUTS_MAX / 2; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);

@@ -14,12 +14,12 @@ struct pair {
 /* Both clocks at one moment: of some tries, the one nobody came between. */
 static struct pair now(void)
 {
-	uint64_t best = UINT64_MAX;
 	struct pair pair = { 0, 0 };
+	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < 50; i++) {
-		struct timespec ts;
 		uint64_t before = __rdtsc(), after;
+		struct timespec ts;
 
 		clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
 		after = __rdtsc();

@@ -98,8 +98,8 @@ static void *sender(void *arg)
 
 static void *receiver(void *arg)
 {
-	struct end *end = arg;
 	u8 *buf = malloc(MPA_ULPDU_MAX + 1);
+	struct end *end = arg;
 
 	while (!is_set(&end->stop)) {
 		ssize_t n = recv(end->fd, buf, MPA_ULPDU_MAX + 1, 0);
@@ -126,8 +126,8 @@ static void *looker(void *arg)
 	u8 octet;
 
 	while (!is_set(&end->stop)) {
-		int value = rand_r(&seed) % 2;
 		int room = 4096 << rand_r(&seed) % 8;
+		int value = rand_r(&seed) % 2;
 
 		poll_for(end->fd, POLLIN | POLLOUT | POLLRDHUP, 0);
 		inq(end->fd);
@@ -281,8 +281,8 @@ static void run_round(unsigned int n, unsigned long *records)
 
 int main(int argc, char **argv)
 {
-	int seconds = argc > 1 ? atoi(argv[1]) : 30;
 	unsigned long records[ENDINGS] = {}, rounds[ENDINGS] = {};
+	int seconds = argc > 1 ? atoi(argv[1]) : 30;
 	time_t end = time(NULL) + seconds;
 	int bad[ENDINGS] = {}, i;
 	unsigned int n = 0;
