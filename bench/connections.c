@@ -97,9 +97,9 @@ static double slab_octets(void)
 
 static double free_octets(void)
 {
+	FILE *file = fopen("/proc/meminfo", "r");
 	unsigned long kilo = 0;
 	char line[256];
-	FILE *file = fopen("/proc/meminfo", "r");
 
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "MemFree: %lu", &kilo) == 1)
@@ -260,8 +260,8 @@ static void print_memory(const char *name, const struct memory *from,
 /* An octet more or less is one of many, but of one connection it is much. */
 static void measure_memory(struct many *many, bool last)
 {
-	struct memory none, idle, watched, used;
 	uint64_t sockets = 2 * many->plan->count;
+	struct memory none, idle, watched, used;
 
 	none = memory();
 	open_all(many);

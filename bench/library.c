@@ -101,13 +101,13 @@ static void library_send(struct end *end)
 {
 	struct library *lib = end->priv;
 	size_t left = end->len, nr = 0;
-	uint8_t *octets = end->data;
 	size_t size = end->plan->size;
+	uint8_t *octets = end->data;
 
 	while (left) {
-		size_t len = left < size ? left : size;
 		struct record *record = &lib->record[nr];
 		struct iovec *iov = &lib->iov[3 * nr++];
+		size_t len = left < size ? left : size;
 		uint32_t crc;
 
 		record->head[0] = len >> 8;
@@ -148,8 +148,8 @@ static size_t library_next(struct library *lib, const uint8_t **octets)
 static size_t library_recv(struct end *end)
 {
 	struct library *lib = end->priv;
-	size_t done = 0, len;
 	const uint8_t *octets;
+	size_t done = 0, len;
 	ssize_t n;
 
 	while (!done) {

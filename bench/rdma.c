@@ -126,9 +126,9 @@ static struct sockaddr *host(bool sender, int port)
 static void rdma_open(struct end *end)
 {
 	struct rdma_event_channel *events = rdma_create_event_channel();
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 	struct rdma_conn_param param = { .retry_count = 7 };
 	struct rdma *rdma = calloc(1, sizeof(*rdma));
-	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 	struct rdma_cm_id *id;
 
 	/* Buffers are pinned. */
@@ -186,9 +186,9 @@ static void post_send(struct rdma *rdma, enum ibv_wr_opcode opcode,
 
 static void received(struct end *end, const struct ibv_wc *wc)
 {
-	const uint8_t *octets;
 	struct rdma *rdma = end->priv;
 	size_t len = wc->byte_len;
+	const uint8_t *octets;
 
 	if (len == GRANT_LEN) {
 		rdma->credit += GRANT;
@@ -277,8 +277,8 @@ static void rdma_send(struct end *end)
 
 static void rdma_write(struct end *end)
 {
-	struct rdma *rdma = end->priv;
 	size_t size = end->plan->size, i;
+	struct rdma *rdma = end->priv;
 
 	for (i = 0; i < WRITES; i++) {
 		wait_queue(end);

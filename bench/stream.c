@@ -44,8 +44,8 @@ static void send_file(struct end *end)
 static void send_messages(struct end *end)
 {
 	static struct mmsghdr msg[BATCH_MAX];
-	static struct iovec iov[BATCH_MAX];
 	const struct plan *plan = end->plan;
+	static struct iovec iov[BATCH_MAX];
 	size_t done = 0, at = 0, i;
 
 	if (!msg[0].msg_hdr.msg_iov) {

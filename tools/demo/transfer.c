@@ -40,8 +40,8 @@ static void die(const char *format, ...)
 /* A line about long work, once a second at most. */
 static void progress(unsigned long long records, unsigned long long octets)
 {
-	static time_t last;
 	struct timespec now;
+	static time_t last;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (!last)
@@ -156,8 +156,8 @@ static size_t fill(int file, char *buf, size_t size)
 
 static void send_file(int fd, int file, size_t record)
 {
-	static char buf[MPA_ULPDU_MAX];
 	unsigned long long records = 0, octets = 0;
+	static char buf[MPA_ULPDU_MAX];
 	size_t len;
 	ssize_t n;
 
@@ -190,8 +190,8 @@ static void send_file(int fd, int file, size_t record)
 
 static void receive_file(int fd, int file)
 {
-	static char buf[MPA_ULPDU_MAX];
 	unsigned long long records = 0, octets = 0;
+	static char buf[MPA_ULPDU_MAX];
 	ssize_t n;
 
 	mpa_start(fd, MPA_ROLE_RESPONDER);
