@@ -98,7 +98,7 @@ static void reply_offers_what_the_request_names(void)
 		u32 ours, theirs;
 		u16 ird;
 		u32 control;
-	} cases[] = {
+	} rows[] = {
 		/* Without P2P nothing is said of RTR. */
 		{ WRITE, WRITE, 1, 0 },
 		{ WRITE | READ, P2P | WRITE | READ, 1, P2P | WRITE | READ },
@@ -113,20 +113,20 @@ static void reply_offers_what_the_request_names(void)
 		{ READ, P2P | READ, 0, P2P | READ },
 	};
 
-	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct mpa_enhanced theirs = { .control = cases[i].theirs };
-		struct mpa_offer ours = { .ird = cases[i].ird };
+	for (u32 i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct mpa_enhanced theirs = { .control = rows[i].theirs };
+		struct mpa_offer ours = { .ird = rows[i].ird };
 		struct mpa_offer offer = {
 			.role = MPA_ROLE_RESPONDER,
 			.revision = 2,
-			.flags = cases[i].ours,
+			.flags = rows[i].ours,
 		};
 		struct mpa_enhanced reply;
 
 		mpa_agree_reply(&offer, &ours, &theirs, false, &reply);
-		EXPECT_EQ(cases[i].control, reply.control, "case %u", i);
-		EXPECT_EQ(cases[i].control & READ && !cases[i].ird ? 1 :
-			  cases[i].ird, reply.ird, "IRD of case %u", i);
+		EXPECT_EQ(rows[i].control, reply.control, "case %u", i);
+		EXPECT_EQ(rows[i].control & READ && !rows[i].ird ? 1 :
+			  rows[i].ird, reply.ird, "IRD of case %u", i);
 	}
 }
 

@@ -207,7 +207,7 @@ static void crc_run_ends_before_the_first_bad_fpdu(void)
 
 				*at ^= 0x10;
 				EXPECT_EQ(bad, mpa_crc_match_many(octets, len,
-								 RUN_FPDUS),
+								  RUN_FPDUS),
 					  "octet %u of FPDU %u of %u octets",
 					  places[j], bad, len);
 				*at ^= 0x10;
@@ -228,7 +228,7 @@ static void crc_run_ends_before_the_first_of_two(void)
 			octets[one * len + 7] ^= 1;
 			octets[two * len] ^= 1;
 			EXPECT_EQ(one, mpa_crc_match_many(octets, len,
-							 RUN_FPDUS),
+							  RUN_FPDUS),
 				  "bad are %u and %u", one, two);
 			octets[one * len + 7] ^= 1;
 			octets[two * len] ^= 1;

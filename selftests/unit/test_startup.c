@@ -26,7 +26,7 @@ static const enum mpa_frame_kind kinds[] = { MPA_REQUEST, MPA_REPLY };
 
 /* In a block of just that size, so that reading past it is seen. */
 static enum mpa_frame_verdict parse_exactly(const u8 *frame, u32 len,
-					      enum mpa_frame_kind kind,
+					    enum mpa_frame_kind kind,
 					      struct mpa_frame *startup)
 {
 	u8 *copy = kmalloc(len ? len : 1, GFP_KERNEL);
@@ -219,7 +219,7 @@ static void startup_limits_private_data_to_512_octets(void)
 			EXPECT_EQ(len <= 512 ? MPA_FRAME_OK :
 					       MPA_FRAME_BAD_LEN,
 				  mpa_frame_parse(frame, sizeof(frame),
-						    kinds[k], &startup),
+						  kinds[k], &startup),
 				  "verdict on a %s with PD_Length %u",
 				  names[k], len);
 			if (len <= 512)
@@ -259,7 +259,7 @@ static void startup_ignores_r_in_a_request(void)
 	make_frame(frame, MPA_REQUEST, R, 1, 0);
 	EXPECT_EQ(MPA_FRAME_OK,
 		  mpa_frame_parse(frame, sizeof(frame), MPA_REQUEST,
-				    &startup), "verdict on a request with R");
+				  &startup), "verdict on a request with R");
 	EXPECT_EQ(0, startup.flags, "its flags");
 }
 
