@@ -86,10 +86,10 @@ fuzz:
 		$(TARGETS)
 
 check:
-	@selftests/check
+	@scripts/check
 
 check-full:
-	@selftests/check --full
+	@scripts/check --full
 
 bench:
 	@bench/run
