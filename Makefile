@@ -20,8 +20,8 @@ BUILD := build/$(KERNEL)
 kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
 endif
 
-.PHONY: all module install uninstall check check-full demo shell unit fuzz \
-	bench bench-native profile clean help FORCE
+.PHONY: all module install uninstall check check-full test demo shell unit \
+	fuzz bench bench-native profile clean help FORCE
 
 all: module
 
@@ -30,8 +30,11 @@ help:
 	@echo 'make KDIR=DIR         build mpa.ko against the kernel headers in DIR'
 	@echo 'make install          put it in place (as root)'
 	@echo 'make demo [FILE=...]  send a file from host to host as records, look at the wire'
-	@echo 'make check            everything that must pass'
+	@echo 'make check            everything that must pass; SUITES="unit style": only those'
 	@echo 'make check-full       the same, and what takes long'
+	@echo 'make test T=mpa_records.NAME [KERNEL=6.1]'
+	@echo '                      one test on one kernel, or a program (T=mpa_records), or'
+	@echo '                      several (T="mpa_acks mpa_trace.sh"); see selftests/README'
 	@echo 'make shell            a shell in a guest that has the module at hand'
 	@echo 'make unit             the protocol floor, in user space'
 	@echo 'make fuzz TIME=60     fuzz the protocol floor, and a socket in the debug kernel,'
@@ -86,10 +89,13 @@ fuzz:
 		$(TARGETS)
 
 check:
-	@scripts/check
+	@scripts/check $(SUITES)
 
 check-full:
 	@scripts/check --full
+
+test:
+	@scripts/test --kernel $(or $(KERNEL),6.1) '$(T)'
 
 bench:
 	@bench/run

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * In front of the real one, this lets a test program run chosen tests only, by
+ * the names that TAP prints, by the last parts of these, or by patterns:
+ *
+ *	mpa_start tcp.ipv6.attach_only_once attach_only_once 'tcp.ipv4.*'
+ *
+ * Without names it runs all. With MPA_FIRST in its environment it ends with the
+ * first one that fails.
+ */
+#ifndef _MPA_CHOSEN_H
+#define _MPA_CHOSEN_H
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include_next <kselftest_harness.h>
+
+static bool is_chosen(char **patterns, const char *name)
+{
+	char any[256];
+
+	for (; *patterns; patterns++) {
+		snprintf(any, sizeof(any), "*.%s", *patterns);
+		if (!fnmatch(*patterns, name, 0) || !fnmatch(any, name, 0))
+			return true;
+	}
+	return false;
+}
+
+/* With NULL for patterns: say what all are called. */
+static void run_each(char **patterns, unsigned int *run, unsigned int *failed)
+{
+	static struct __fixture_variant_metadata none = { .name = "" };
+	struct __fixture_variant_metadata *v;
+	struct __fixture_metadata *f;
+	struct __test_metadata *t;
+	char name[256];
+
+	for (f = __fixture_list; f; f = f->next) {
+		for (v = f->variant ?: &none; v; v = v->next) {
+			for (t = f->tests; t; t = t->next) {
+				snprintf(name, sizeof(name), "%s%s%s.%s",
+					 f->name, v->name[0] ? "." : "",
+					 v->name, t->name);
+				if (!patterns) {
+					printf("#   %s\n", name);
+					continue;
+				}
+				if (!is_chosen(patterns, name))
+					continue;
+				(*run)++;
+				t->results = mmap(NULL, sizeof(*t->results),
+						  PROT_READ | PROT_WRITE,
+						  MAP_SHARED | MAP_ANONYMOUS,
+						  -1, 0);
+				__run_test(f, v, t);
+				*failed += !t->passed;
+				if (!t->passed && getenv("MPA_FIRST"))
+					return;
+			}
+		}
+	}
+}
+
+static int run_chosen(int argc, char **argv)
+{
+	unsigned int run = 0, failed = 0;
+
+	if (argc < 2)
+		return test_harness_run(argc, argv);
+
+	ksft_print_header();
+	run_each(argv + 1, &run, &failed);
+	printf("1..%u\n", run);
+	if (run)
+		return failed ? KSFT_FAIL : KSFT_PASS;
+	printf("# no test is called like that; there are\n");
+	run_each(NULL, NULL, NULL);
+	return 2;
+}
+
+#undef TEST_HARNESS_MAIN
+#define TEST_HARNESS_MAIN						\
+	static void __attribute__((constructor))			\
+	__constructor_order_last(void)					\
+	{								\
+		if (!__constructor_order)				\
+			__constructor_order = _CONSTRUCTOR_ORDER_BACKWARD; \
+	}								\
+	int main(int argc, char **argv)					\
+	{								\
+		exit(run_chosen(argc, argv));				\
+	}
+
+#endif /* _MPA_CHOSEN_H */
