@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154
+#
+# The mutations, for those who make them: selftests/mutations has a file for each,
+# with lines of a word, a tab and the rest:
+#
+#   what	the mistake, in a few words
+#   kernel	debug, or another one that vm/run knows; host for user space
+#   suite	a test program and its tests; kunit; unit, in user space; "prove" is
+#		left to explore/prove, which puts back all that are called known_*
+#   caught	grep -E pattern of what must be seen for it to count; with unit
+#		any test that fails will do
+#   change	FILE<tab>sed -E command that changes it in one place; several
+#   shown	for explore/prove: a sequence or a race that shows it
+#   unseen	for explore/prove: why no sequence of calls can show it
+#
+# $top is the project's folder.
+
+mutations=$top/selftests/mutations
+
+# What a script ends with when the mutations and the code do not match.
+mutations_misfit=3
+
+# mutation_names [PATTERN]: of all mutations, in order
+mutation_names() {
+	find "$mutations" -type f -name "${1:-*}" -printf '%f\n' | LC_ALL=C sort
+}
+
+# value MUTATION WORD: what is said there; for "none", the code as it is, nothing
+value() {
+	[[ $1 = none ]] || sed -n "s/^$2\t//p" "$mutations/$1"
+}
+
+# mutation_sources DIR: the module's sources as they are
+mutation_sources() {
+	rm -rf "$1"
+	mkdir -p "$1"
+	(
+		cd "$top" &&
+			find include -name '*.h' -exec cp -p --parents {} "$1" \; &&
+			cp -p Kbuild ./*.[ch] "$1"
+	)
+}
+
+# mutation_fits MUTATION [ORIGINAL]: whether it says all it has to, and each change
+# alters one place of the sources in ORIGINAL, or of those of the project; if not,
+# say what does not fit. In $mutated is what the files are then: by their names.
+mutation_fits() {
+	local word file sed places before misfits=0
+
+	for word in what kernel suite caught change; do
+		[[ $word = caught && $(value "$1" suite) =~ ^(unit|prove)$ ]] ||
+			[[ -n $(value "$1" $word) ]] || {
+			echo "mutations/$1 has no line '$word'" >&2
+			misfits=1
+		}
+	done
+	declare -gA mutated=()
+	while IFS=$'\t' read -r word file sed; do
+		[[ $word = change ]] || continue
+		[[ -n $sed && -f ${2:-$top}/$file ]] || {
+			echo "mutations/$1: not 'change<tab>FILE<tab>SED'" \
+			     "of a file that is there: $file" >&2
+			misfits=1
+			continue
+		}
+		# A dot, so that no newline at the end is lost.
+		before=${mutated[$file]-$(cat "${2:-$top}/$file" && echo .)}
+		mutated[$file]=$(printf %s "${before%.}" | sed -E -e "$sed" && echo .)
+		places=$(diff <(printf %s "$before") <(printf %s "${mutated[$file]}") |
+			 grep -c '^[0-9]')
+		[[ $places -eq 1 ]] || {
+			echo "mutations/$1 changes $places places of $file," \
+			     "not one: $sed" >&2
+			misfits=1
+		}
+	done <"$mutations/$1"
+	return $misfits
+}
+
+# mutation_apply MUTATION DIR: change the sources in DIR
+mutation_apply() {
+	local file
+
+	mutation_fits "$1" "$2" || return
+	for file in "${!mutated[@]}"; do
+		printf %s "${mutated[$file]%.}" >"$2/$file"
+	done
+}
