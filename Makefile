@@ -8,6 +8,13 @@ RELEASE ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(RELEASE)/build
 KERNEL ?=
 
+# Where "make install" puts the header, and below what: the module goes to
+# lib/modules below INSTALL_MOD_PATH, which is DESTDIR if not told.
+PREFIX ?= /usr/local
+DESTDIR ?=
+INSTALL_MOD_PATH ?= $(DESTDIR)
+header = $(DESTDIR)$(PREFIX)/include/linux/mpa.h
+
 MODULE_SOURCES := Kbuild $(wildcard *.c *.h) \
 		  $(shell find include -name '*.h')
 
@@ -28,7 +35,8 @@ all: module
 help:
 	@echo 'make                  build mpa.ko for the running kernel'
 	@echo 'make KDIR=DIR         build mpa.ko against the kernel headers in DIR'
-	@echo 'make install          put it in place (as root)'
+	@echo 'make install          put it in place (as root); PREFIX=/usr/local is for the'
+	@echo '                      header, DESTDIR= goes before all; make uninstall'
 	@echo 'make demo [FILE=...]  send a file from host to host as records, look at the wire'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
 	@echo 'make check-full       the same, and what takes long'
@@ -63,17 +71,21 @@ have-headers:
 		echo "To try mpa without touching this machine's kernel: make demo" >&2; \
 		exit 1; }
 
+# The release that the headers are for, which need not be the one that runs.
+release = $(or $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' \
+		     $(KDIR)/include/generated/utsrelease.h 2>/dev/null),$(RELEASE))
+placed = $(INSTALL_MOD_PATH)/lib/modules/$(release)
+
 install: module
-	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= modules_install
-	install -D -m 644 include/uapi/linux/mpa.h \
-		$(DESTDIR)/usr/local/include/linux/mpa.h
-	$(if $(DESTDIR)$(INSTALL_MOD_PATH),,depmod $(RELEASE))
+	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= \
+		INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
+	install -D -m 644 include/uapi/linux/mpa.h $(header)
+	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
 uninstall:
-	rm -f $(INSTALL_MOD_PATH)/lib/modules/$(RELEASE)/extra/mpa.ko \
-	      $(INSTALL_MOD_PATH)/lib/modules/$(RELEASE)/updates/mpa.ko \
-	      $(DESTDIR)/usr/local/include/linux/mpa.h
-	$(if $(DESTDIR)$(INSTALL_MOD_PATH),,depmod $(RELEASE))
+	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
+	      $(header)
+	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
 unit:
 	@$(MAKE) -C selftests/unit check
