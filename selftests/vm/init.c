@@ -14,27 +14,17 @@
  * mode ("split", "merge", or "shell" with the terminal's rows and columns).
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "init.h"
 
 #define P9_OPTIONS "trans=virtio,version=9p2000.L,msize=512000"
 
@@ -43,11 +33,6 @@
 #define PORT_ERR "/dev/vport0p2"
 #define PORT_STATUS "/dev/vport0p3"
 #define SHELL_TTY "/dev/hvc0"
-
-struct list {
-	char **v;
-	size_t n;
-};
 
 struct relay {
 	int from;
@@ -98,37 +83,6 @@ static void die(const char *fmt, ...)
 	leave("failed %s: %s\n", msg, strerror(error));
 }
 
-static char *slurp(const char *path, size_t *len)
-{
-	FILE *f = fopen(path, "re");
-	char *data = NULL;
-	FILE *mem;
-	int c;
-
-	if (!f)
-		die("cannot open %s", path);
-	mem = open_memstream(&data, len);
-	while ((c = getc(f)) != EOF)
-		putc(c, mem);
-	fclose(mem);
-	fclose(f);
-	return data;
-}
-
-static struct list read_list(const char *path)
-{
-	struct list list = { 0 };
-	size_t len, at;
-	char *data = slurp(path, &len);
-
-	for (at = 0; at < len; at += strlen(data + at) + 1) {
-		list.v = realloc(list.v, (list.n + 2) * sizeof(*list.v));
-		list.v[list.n++] = data + at;
-		list.v[list.n] = NULL;
-	}
-	return list;
-}
-
 static void make_dirs(const char *path)
 {
 	char buf[PATH_MAX], *p;
@@ -150,12 +104,6 @@ static void must_mount(const char *what, const char *where, const char *type,
 	make_dirs(where);
 	if (mount(what, where, type, flags, options))
 		die("cannot mount %s on %s", what, where);
-}
-
-static void try_mount(const char *type, const char *where)
-{
-	make_dirs(where);
-	mount(type, where, type, 0, NULL);
 }
 
 static void load_modules(void)
@@ -194,19 +142,6 @@ static void write_file(const char *path, const char *text)
 		return;
 	if (write(fd, text, strlen(text)) < 0)
 		printf("init: cannot write %s: %s\n", path, strerror(errno));
-	close(fd);
-}
-
-static void loopback_up(void)
-{
-	struct ifreq ifr = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr))
-		die("no loopback interface");
-	ifr.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &ifr))
-		die("cannot bring loopback up");
 	close(fd);
 }
 
@@ -266,18 +201,7 @@ static void set_up_system(void)
 	};
 	size_t i;
 
-	try_mount("devpts", "/dev/pts");
-	try_mount("tmpfs", "/dev/shm");
-	chmod("/dev/shm", 01777);
-	try_mount("mqueue", "/dev/mqueue");
-	try_mount("cgroup2", "/sys/fs/cgroup");
-	try_mount("debugfs", "/sys/kernel/debug");
-	try_mount("tracefs", "/sys/kernel/tracing");
-	if (symlink("/proc/self/fd", "/dev/fd") ||
-	    symlink("/proc/self/fd/0", "/dev/stdin") ||
-	    symlink("/proc/self/fd/1", "/dev/stdout") ||
-	    symlink("/proc/self/fd/2", "/dev/stderr"))
-		die("cannot make the links in /dev");
+	mount_common();
 	for (i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		write_file(settings[i].path, settings[i].text);
 	loopback_up();
@@ -302,15 +226,8 @@ static pid_t spawn(const struct list *args, const struct list *env,
 	dup2(in, 0);
 	dup2(out, 1);
 	dup2(err, 2);
-	if (chdir(cwd)) {
-		dprintf(2, "guest: cannot enter %s: %s\n", cwd,
-			strerror(errno));
-		_exit(125);
-	}
-	environ = env->v;
-	execvp(args->v[0], args->v);
-	dprintf(2, "guest: cannot run %s: %s\n", args->v[0], strerror(errno));
-	_exit(errno == ENOENT ? 127 : 126);
+	run_command(args, env, cwd);
+	return -1;
 }
 
 /* Moves what can be moved now; never waits. */
@@ -350,7 +267,7 @@ static int reap(pid_t command, int *status)
 	while ((pid = waitpid(-1, &s, WNOHANG)) > 0) {
 		if (pid != command)
 			continue;
-		*status = WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s);
+		*status = exit_status(s);
 		ended = 1;
 	}
 	return ended;

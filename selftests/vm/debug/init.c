@@ -12,32 +12,17 @@
  * there afterwards: booted, status, found-leaks, began.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <net/if.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
+
+#include "../init.h"
 
 #define WORK "/run/mpa"
 #define LEAKS "/sys/kernel/debug/kmemleak"
-
-struct list {
-	char **v;
-	size_t n;
-};
 
 struct relay {
 	int from;
@@ -86,36 +71,6 @@ static void die(const char *fmt, ...)
 	leave();
 }
 
-static char *slurp(const char *path, size_t *len)
-{
-	FILE *from = fopen(path, "re"), *to;
-	char chunk[4096], *data = NULL;
-	size_t n;
-
-	if (!from)
-		die("open %s", path);
-	to = open_memstream(&data, len);
-	while ((n = fread(chunk, 1, sizeof(chunk), from)) > 0)
-		fwrite(chunk, 1, n, to);
-	fclose(to);
-	fclose(from);
-	return data;
-}
-
-static struct list read_list(const char *path)
-{
-	struct list list = { .v = calloc(1, sizeof(char *)) };
-	size_t len, at;
-	char *data = slurp(path, &len);
-
-	for (at = 0; at < len; at += strlen(data + at) + 1) {
-		list.v = realloc(list.v, (list.n + 2) * sizeof(*list.v));
-		list.v[list.n++] = data + at;
-		list.v[list.n] = NULL;
-	}
-	return list;
-}
-
 static void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -132,12 +87,6 @@ static void must_mount(const char *what, const char *where, const char *type,
 		die("mkdir %s", where);
 	if (mount(what, where, type, flags, options))
 		die("mount %s (%s) on %s", what, options ?: "", where);
-}
-
-static void may_mount(const char *type, const char *where)
-{
-	mkdir(where, 0755);
-	mount(type, where, type, 0, NULL);
 }
 
 static void enter_root(const char *work)
@@ -178,33 +127,10 @@ static void enter_root(const char *work)
 		die("switch to the new root");
 }
 
-static void loopback_up(void)
-{
-	struct ifreq ifr = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr))
-		die("find the loopback interface");
-	ifr.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &ifr))
-		die("bring loopback up");
-	close(fd);
-}
-
 static void set_up_system(void)
 {
-	may_mount("devpts", "/dev/pts");
-	must_mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777");
-	may_mount("mqueue", "/dev/mqueue");
-	may_mount("cgroup2", "/sys/fs/cgroup");
-	may_mount("bpf", "/sys/fs/bpf");
-	may_mount("debugfs", "/sys/kernel/debug");
-	may_mount("tracefs", "/sys/kernel/tracing");
-	if (symlink("/proc/self/fd", "/dev/fd") ||
-	    symlink("/proc/self/fd/0", "/dev/stdin") ||
-	    symlink("/proc/self/fd/1", "/dev/stdout") ||
-	    symlink("/proc/self/fd/2", "/dev/stderr"))
-		die("make the links in /dev");
+	mount_common();
+	try_mount("bpf", "/sys/fs/bpf");
 	write_file("/proc/sys/kernel/hung_task_warnings", "-1");
 	write_file("/proc/sys/kernel/printk_ratelimit", "0");
 	sethostname("guest", 5);
@@ -274,15 +200,8 @@ static pid_t spawn(int out, int err)
 		close(null);
 	dup2(out, 1);
 	dup2(err, 2);
-	if (chdir(cwd.v[0])) {
-		dprintf(2, "guest: cannot enter %s: %s\n", cwd.v[0],
-			strerror(errno));
-		_exit(125);
-	}
-	environ = env.v;
-	execvp(args.v[0], args.v);
-	dprintf(2, "guest: cannot run %s: %s\n", args.v[0], strerror(errno));
-	_exit(errno == ENOENT ? 127 : 126);
+	run_command(&args, &env, cwd.v[0]);
+	return -1;
 }
 
 static double uptime(void)
@@ -349,8 +268,7 @@ int main(void)
 	do {
 		pid = wait(&s);
 		if (pid == command)
-			status = WIFEXITED(s) ? WEXITSTATUS(s) :
-				 128 + WTERMSIG(s);
+			status = exit_status(s);
 	} while (pid != command);
 	say("ends with %d", status);
 
