@@ -184,9 +184,9 @@ static inline bool mpa_has_crc32(void)
 
 /* TCP's flags may be set in an ACK. */
 #ifdef MPA_HAVE_SEND_ACK_FLAGS
-#define mpa_send_ack(sk) __tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt, 0)
+#define mpa_send_ack(sk, rcv_nxt) __tcp_send_ack(sk, rcv_nxt, 0)
 #else
-#define mpa_send_ack(sk) __tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt)
+#define mpa_send_ack(sk, rcv_nxt) __tcp_send_ack(sk, rcv_nxt)
 #endif
 
 /* proto.ioctl takes a kernel pointer now. */
