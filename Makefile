@@ -104,7 +104,7 @@ check:
 	@scripts/check $(SUITES)
 
 check-full:
-	@scripts/check --full
+	@scripts/check --full $(SUITES)
 
 test:
 	@scripts/test --kernel $(or $(KERNEL),6.1) '$(T)'
