@@ -218,6 +218,21 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 	}
 }
 
+/* ---- handing over ---- */
+
+/**
+ * mpa_tx_push() - hand octets to TCP that it had no memory for
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: 0 when none are left; -EAGAIN when memory is short, and the work
+ * item tries again; -EPIPE when the connection is gone: they are dropped.
+ */
+static inline int mpa_tx_push(struct mpa_ctx *ctx)
+{
+	return mpa_tx_stuck(&ctx->tx) ? mpa_tx_push_stuck(ctx) : 0;
+}
+
 /* ---- mpa_state.c: changing state, failing, telling the user ---- */
 
 int mpa_work_init(void);

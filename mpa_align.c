@@ -91,20 +91,6 @@ void mpa_align_retry(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_align_fits() - an FPDU can follow in the segment, or it starts one
- * @tx:		sending
- * @len:	octets of the FPDU
- */
-bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
-{
-	const struct mpa_slot *slot = &tx->slot;
-
-	if (!slot->used)
-		return true;
-	return tx->packing && len <= slot->emss - slot->used;
-}
-
-/**
  * mpa_align_break() - end the segment that TCP's queue ends with
  * @tx:	sending; the next FPDU is at the start of the next one
  */

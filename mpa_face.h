@@ -48,6 +48,15 @@ struct mpa_overrides {
 	void (*state_change)(struct sock *sk);
 };
 
+/**
+ * mpa_table() - the operations of a socket that is ours
+ * @sk:	socket; mpa_hook_ours()
+ */
+static inline struct mpa_table *mpa_table(const struct sock *sk)
+{
+	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
+}
+
 /* mpa_hook.c */
 void mpa_hook_init(const struct mpa_overrides *overrides);
 void mpa_hook_exit(void);
@@ -55,15 +64,46 @@ int mpa_hook_attach(struct mpa_ctx *ctx);
 int mpa_hook_callbacks(struct mpa_ctx *ctx);
 int mpa_hook_restore_callbacks(struct mpa_ctx *ctx);
 void mpa_hook_detach(struct mpa_ctx *ctx);
-void mpa_hook_adopt(struct mpa_ctx *ctx);
+void mpa_hook_adopt_socket(struct mpa_ctx *ctx);
 void mpa_hook_hold_text(const struct sock *sk);
 bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx);
 void mpa_hook_forget(struct sock *sk);
 bool mpa_hook_ours(const struct sock *sk);
-struct mpa_table *mpa_table(const struct sock *sk);
 const struct proto_ops *mpa_base_ops(const struct socket *sock);
-bool mpa_passthrough_begin(struct mpa_ctx *ctx);
+bool __mpa_passthrough_begin(struct mpa_ctx *ctx);
 void mpa_passthrough_end(struct mpa_ctx *ctx);
+
+/**
+ * mpa_hook_adopt() - see to it that the struct socket has our operations
+ * @ctx:	the context of a socket that has got one
+ *
+ * A child has not, if it has moved to a listener of TCP's own. The struct
+ * socket then changes its reference from TCP's module to ours. A listener of
+ * MPTCP's gives it TCP's operations once more when it has been accepted, so that
+ * each call looks again.
+ *
+ * Context: any, socket lock held; or inside a system call on the socket.
+ */
+static inline void mpa_hook_adopt(struct mpa_ctx *ctx)
+{
+	if (unlikely(READ_ONCE(ctx->sk->sk_socket->ops) ==
+		     ctx->table->base_ops))
+		mpa_hook_adopt_socket(ctx);
+}
+
+/**
+ * mpa_passthrough_begin() - a call goes to TCP's own operation
+ * @ctx:	the context
+ *
+ * MPA is not started before mpa_passthrough_end().
+ *
+ * Context: process, socket lock not held.
+ * Return: false if MPA has been started: then it does not.
+ */
+static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx)
+{
+	return !mpa_started(ctx) && __mpa_passthrough_begin(ctx);
+}
 
 /* mpa_linger.c */
 bool mpa_linger_begin(struct mpa_ctx *ctx);

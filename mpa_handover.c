@@ -75,21 +75,12 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	return err;
 }
 
-/**
- * mpa_tx_push() - hand octets to TCP that it had no memory for
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: 0 when none are left; -EAGAIN when memory is short, and the work
- * item tries again; -EPIPE when the connection is gone: they are dropped.
- */
-int mpa_tx_push(struct mpa_ctx *ctx)
+/* mpa_tx_push(), where there are any. */
+int mpa_tx_push_stuck(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
-	if (!mpa_tx_stuck(tx))
-		return 0;
 	mpa_align_retry(ctx);
 	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 	if (!err)

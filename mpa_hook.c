@@ -63,15 +63,6 @@ bool mpa_hook_ours(const struct sock *sk)
 }
 
 /**
- * mpa_table() - the operations of a socket that is ours
- * @sk:	socket; mpa_hook_ours()
- */
-struct mpa_table *mpa_table(const struct sock *sk)
-{
-	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
-}
-
-/**
  * mpa_base_ops() - TCP's own operations of a struct socket that has ours
  * @sock:	the struct socket
  */
@@ -83,21 +74,11 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock)
 
 /* ---- calls of TCP's own ---- */
 
-/**
- * mpa_passthrough_begin() - a call goes to TCP's own operation
- * @ctx:	the context
- *
- * MPA is not started before mpa_passthrough_end().
- *
- * Context: process, socket lock not held.
- * Return: false if MPA has been started: then it does not.
- */
-bool mpa_passthrough_begin(struct mpa_ctx *ctx)
+/* mpa_passthrough_begin(), where MPA has not been started a moment ago. */
+bool __mpa_passthrough_begin(struct mpa_ctx *ctx)
 {
 	bool plain;
 
-	if (mpa_started(ctx))
-		return false;
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	lock_sock(ctx->sk);
 	plain = !mpa_started(ctx);
@@ -352,24 +333,12 @@ void mpa_hook_forget(struct sock *sk)
 
 /* ---- the struct socket, and the module ---- */
 
-/**
- * mpa_hook_adopt() - see to it that the struct socket has our operations
- * @ctx:	the context of a socket that has got one
- *
- * A child has not, if it has moved to a listener of TCP's own. The struct
- * socket then changes its reference from TCP's module to ours. A listener of
- * MPTCP's gives it TCP's operations once more when it has been accepted, so that
- * each call looks again.
- *
- * Context: any, socket lock held; or inside a system call on the socket.
- */
-void mpa_hook_adopt(struct mpa_ctx *ctx)
+/* mpa_hook_adopt(), for a struct socket that has TCP's operations. */
+void mpa_hook_adopt_socket(struct mpa_ctx *ctx)
 {
 	const struct proto_ops *base = ctx->table->base_ops;
 	struct socket *sock = ctx->sk->sk_socket;
 
-	if (likely(READ_ONCE(sock->ops) != base))
-		return;
 	__module_get(THIS_MODULE);
 	if (cmpxchg(&sock->ops, base, &ctx->table->ops) == base)
 		module_put(base->owner);

@@ -491,6 +491,8 @@ u8 mpa_rx_code(const struct mpa_ctx *ctx)
  */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {
+	if (!ctx->rx.cur.stash)
+		return;
 	mpa_stash_free(ctx->rx.cur.stash, ctx->sk);
 	ctx->rx.cur.stash = NULL;
 }

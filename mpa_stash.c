@@ -109,7 +109,7 @@ int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
 
 /**
  * mpa_stash_free() - give the pages back
- * @stash:	or NULL
+ * @stash:	which holds them
  * @sk:		socket
  *
  * Context: socket lock held.
@@ -118,8 +118,6 @@ void mpa_stash_free(struct mpa_stash *stash, struct sock *sk)
 {
 	u32 i;
 
-	if (!stash)
-		return;
 	for (i = 0; i < MPA_STASH_PAGES && stash->page[i]; i++)
 		put_page(stash->page[i]);
 	mpa_tcp_uncharge_pages(sk, sizeof(*stash) + i * PAGE_SIZE);

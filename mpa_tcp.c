@@ -25,17 +25,6 @@ bool mpa_tcp_connected(const struct sock *sk)
 	return sk->sk_state == TCP_ESTABLISHED || tcp_passive_fastopen(sk);
 }
 
-/**
- * mpa_tcp_gone() - the connection has been reset, or has timed out
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- */
-bool mpa_tcp_gone(const struct sock *sk)
-{
-	return inet_sk_state_load(sk) == TCP_CLOSE;
-}
-
 bool mpa_tcp_listening(const struct sock *sk)
 {
 	return sk->sk_state == TCP_LISTEN;
@@ -107,18 +96,6 @@ bool mpa_tcp_sending(const struct sock *sk)
 }
 
 /**
- * mpa_tcp_input_ended() - nothing can arrive any more
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- * Return: whether the peer has closed its half, or the connection is gone.
- */
-bool mpa_tcp_input_ended(const struct sock *sk)
-{
-	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
-}
-
-/**
  * mpa_tcp_peer_ended() - the peer has closed its half
  * @sk:	socket
  *
@@ -157,18 +134,6 @@ bool mpa_tcp_may_linger(const struct sock *sk)
 /* ---- errors and the end ---- */
 
 /**
- * mpa_tcp_error() - the error that waits for its user
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- * Return: positive errno, or 0.
- */
-int mpa_tcp_error(const struct sock *sk)
-{
-	return READ_ONCE(sk->sk_err);
-}
-
-/**
  * mpa_tcp_set_error() - leave an error for the user, whom somebody else wakes
  * @sk:		socket
  * @err:	positive errno
@@ -205,17 +170,6 @@ void mpa_tcp_fail(struct sock *sk, int err)
 {
 	mpa_tcp_set_error(sk, err);
 	sk_error_report(sk);
-}
-
-/**
- * mpa_tcp_send_ended() - shutdown(2) has closed our half
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- */
-bool mpa_tcp_send_ended(const struct sock *sk)
-{
-	return READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN;
 }
 
 /**

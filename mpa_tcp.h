@@ -9,6 +9,7 @@
 #include <linux/bvec.h>
 #include <linux/sched.h>
 #include <linux/skbuff.h>
+#include <linux/tcp.h>
 #include <net/inet_connection_sock.h>
 #include <net/sock.h>
 
@@ -231,6 +232,87 @@ struct mpa_cursor {
 	const u8	*data;
 };
 
+/* ---- read in many places ---- */
+
+/**
+ * mpa_tcp_gone() - the connection has been reset, or has timed out
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ */
+static inline bool mpa_tcp_gone(const struct sock *sk)
+{
+	return inet_sk_state_load(sk) == TCP_CLOSE;
+}
+
+/**
+ * mpa_tcp_input_ended() - nothing can arrive any more
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ * Return: whether the peer has closed its half, or the connection is gone.
+ */
+static inline bool mpa_tcp_input_ended(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
+}
+
+/**
+ * mpa_tcp_error() - the error that waits for its user
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ * Return: positive errno, or 0.
+ */
+static inline int mpa_tcp_error(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_err);
+}
+
+/**
+ * mpa_tcp_send_ended() - shutdown(2) has closed our half
+ * @sk:	socket
+ *
+ * Context: any; without the socket lock it is a hint.
+ */
+static inline bool mpa_tcp_send_ended(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN;
+}
+
+/**
+ * mpa_tcp_copied_seq() - sequence number of the next octet to be read
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+static inline u32 mpa_tcp_copied_seq(const struct sock *sk)
+{
+	return tcp_sk(sk)->copied_seq;
+}
+
+/**
+ * mpa_tcp_rcv_nxt() - sequence number behind all that has arrived in order
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+static inline u32 mpa_tcp_rcv_nxt(const struct sock *sk)
+{
+	return tcp_sk(sk)->rcv_nxt;
+}
+
+/**
+ * mpa_tcp_write_seq() - sequence number of the next octet given to TCP
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+static inline u32 mpa_tcp_write_seq(const struct sock *sk)
+{
+	return tcp_sk(sk)->write_seq;
+}
+
 /* mpa_tcp.c */
 bool mpa_tcp_listening(const struct sock *sk);
 bool mpa_tcp_may_listen(const struct sock *sk);
@@ -239,16 +321,12 @@ bool mpa_tcp_has_listened(const struct sock *sk);
 bool mpa_tcp_repaired(const struct sock *sk);
 bool mpa_tcp_sending(const struct sock *sk);
 bool mpa_tcp_connected(const struct sock *sk);
-bool mpa_tcp_gone(const struct sock *sk);
-bool mpa_tcp_input_ended(const struct sock *sk);
 bool mpa_tcp_peer_ended(const struct sock *sk);
 bool mpa_tcp_peer_left(const struct sock *sk);
 bool mpa_tcp_may_linger(const struct sock *sk);
-int mpa_tcp_error(const struct sock *sk);
 void mpa_tcp_set_error(struct sock *sk, int err);
 int mpa_tcp_replace_error(struct sock *sk, int old, int err);
 void mpa_tcp_fail(struct sock *sk, int err);
-bool mpa_tcp_send_ended(const struct sock *sk);
 void mpa_tcp_reset_on_close(struct sock *sk);
 void mpa_tcp_abort(struct sock *sk, int err);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
@@ -262,9 +340,7 @@ int mpa_tcp_wait(struct sock *sk, long *timeo,
 u32 mpa_tcp_inq(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
 bool mpa_tcp_window_short(const struct sock *sk);
-u32 mpa_tcp_copied_seq(const struct sock *sk);
 bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
-u32 mpa_tcp_rcv_nxt(const struct sock *sk);
 void mpa_tcp_any_octet_counts(struct sock *sk);
 bool mpa_tcp_forget_urgent(struct sock *sk);
 bool mpa_tcp_keep_urgent(struct sock *sk);
@@ -315,7 +391,6 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push);
 u32 mpa_tcp_frags(const struct mpa_txbuf *out);
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
-u32 mpa_tcp_write_seq(const struct sock *sk);
 
 /* mpa_tcp_watch.c */
 void mpa_tcp_watch(struct sock *sk, bool marked);

@@ -70,17 +70,6 @@ bool mpa_tcp_window_short(const struct sock *sk)
 }
 
 /**
- * mpa_tcp_copied_seq() - sequence number of the next octet to be read
- * @sk:	socket
- *
- * Context: socket lock held.
- */
-u32 mpa_tcp_copied_seq(const struct sock *sk)
-{
-	return tcp_sk(sk)->copied_seq;
-}
-
-/**
  * mpa_tcp_reads_at() - no octet has been read behind somebody's back
  * @sk:		socket
  * @seq:	what mpa_tcp_copied_seq() should be
@@ -97,17 +86,6 @@ bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 	return tp->copied_seq == seq ||
 	       (sock_flag(sk, SOCK_DONE) && tp->copied_seq == seq + 1 &&
 		tp->copied_seq == tp->rcv_nxt);
-}
-
-/**
- * mpa_tcp_rcv_nxt() - sequence number behind all that has arrived in order
- * @sk:	socket
- *
- * Context: socket lock held.
- */
-u32 mpa_tcp_rcv_nxt(const struct sock *sk)
-{
-	return tcp_sk(sk)->rcv_nxt;
 }
 
 /* ---- urgent data, ACKs ---- */

@@ -753,14 +753,3 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		mpa_tcp_charge_rest(sk, out);
 	return err;
 }
-
-/**
- * mpa_tcp_write_seq() - sequence number of the next octet given to TCP
- * @sk:	socket
- *
- * Context: socket lock held.
- */
-u32 mpa_tcp_write_seq(const struct sock *sk)
-{
-	return tcp_sk(sk)->write_seq;
-}

@@ -12,6 +12,7 @@
 #include "mpa_tcp.h"
 
 struct iov_iter;
+struct mpa_ctx;
 struct msghdr;
 
 /* Wait before memory is asked for again after a failed allocation. */
@@ -192,7 +193,19 @@ static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
 	return tx->window.more || mpa_tx_held(tx);
 }
 
-struct mpa_ctx;
+/**
+ * mpa_align_fits() - an FPDU can follow in the segment, or it starts one
+ * @tx:		sending
+ * @len:	octets of the FPDU
+ */
+static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
+{
+	const struct mpa_slot *slot = &tx->slot;
+
+	if (!slot->used)
+		return true;
+	return tx->packing && len <= slot->emss - slot->used;
+}
 
 /* mpa_tx.c */
 int mpa_tx_make_out(struct mpa_ctx *ctx);
@@ -230,14 +243,13 @@ u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at);
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss);
 void mpa_align_resume(struct mpa_ctx *ctx);
 void mpa_align_retry(struct mpa_ctx *ctx);
-bool mpa_align_fits(const struct mpa_tx *tx, u32 len);
 void mpa_align_break(struct mpa_tx *tx);
 void mpa_align_given(struct mpa_ctx *ctx);
 
 /* mpa_handover.c */
 void mpa_tx_drop_out(struct mpa_ctx *ctx);
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
-int mpa_tx_push(struct mpa_ctx *ctx);
+int mpa_tx_push_stuck(struct mpa_ctx *ctx);
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push);
 bool mpa_tx_may_hold(const struct mpa_tx *tx);
 void mpa_tx_hold(struct mpa_ctx *ctx);
