@@ -76,6 +76,9 @@
 
 struct mpa_table;
 
+/* Wait before memory is asked for again after a failed allocation. */
+#define MPA_RETRY_DELAY		(HZ / 20 + 1)
+
 /**
  * enum mpa_life - who has the socket
  * @MPA_LIFE_USER:	a file, or the kernel user that has made it
@@ -95,8 +98,8 @@ enum mpa_life {
  * @tcp:	floor 1's part, found by the socket: must be first
  * @sk:		the socket
  * @table:	its operations before and after attaching
- * @data_ready:	sk_data_ready before attaching
- * @write_space: sk_write_space before attaching
+ * @data_ready:	sk_data_ready before attaching, as in @table
+ * @write_space: sk_write_space before attaching, as in @table
  * @state:	poll: enum mpa_state; mpa_set_state() writes it
  * @role:	enum mpa_role
  * @revision:	revision in use

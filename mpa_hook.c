@@ -28,7 +28,7 @@
 static LIST_HEAD(mpa_tables);
 static DEFINE_MUTEX(mpa_tables_lock);
 
-static const struct mpa_overrides *mpa_overrides;
+static const struct mpa_overrides *mpa_overrides __ro_after_init;
 
 /**
  * mpa_hook_init() - learn what is put into sockets
@@ -77,14 +77,14 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock)
 /* mpa_passthrough_begin(), where MPA has not been started a moment ago. */
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx)
 {
-	bool plain;
+	bool passes;
 
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	lock_sock(ctx->sk);
-	plain = !mpa_started(ctx);
-	ctx->passthrough += plain;
+	passes = !mpa_started(ctx);
+	ctx->passthrough += passes;
 	release_sock(ctx->sk);
-	return plain;
+	return passes;
 }
 
 /**

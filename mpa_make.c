@@ -59,7 +59,7 @@ static __always_inline int
 mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
 		struct mpa_make_source *from)
 {
-	return mpa_fpdu_fill_in(fpdu, p, mpa_make_get, from) ? 0 : -EFAULT;
+	return mpa_fpdu_write(fpdu, p, mpa_make_get, from) ? 0 : -EFAULT;
 }
 
 /*

@@ -262,7 +262,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 		else if (!mpa_tcp_input_ended(ctx->sk))
 			mask &= ~in;
 		/* A send that can only fail does not wait: writable. */
-		if (READ_ONCE(ctx->sk->sk_shutdown) & SEND_SHUTDOWN)
+		if (mpa_tcp_send_ended(ctx->sk))
 			break;
 		if (mpa_poll_first(ctx) || mpa_tx_stuck(&ctx->tx) ||
 		    READ_ONCE(ctx->tx.starved))

@@ -302,8 +302,8 @@ static bool mpa_policy_enter(struct mpa_policy *policy,
  * @admission:	its place, kept until mpa_policy_leave_startup()
  * @sk:		its socket
  * @initiator:	it is an initiator, not a responder
- * @notify:	called when it has to make room for another one; must not take
- *		locks. It is not called any more after mpa_policy_leave_startup()
+ * @notify:	called when it has to make room for another one; must not sleep,
+ *		nor take a socket lock. It is not called any more after mpa_policy_leave_startup()
  *
  * Initiators wait because their program wants it, and are bound by what that may
  * have open, as those in connect(2) are. Responders wait for strangers: when

@@ -258,7 +258,7 @@ static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 }
 
 /**
- * mpa_fpdu_fill_in() - write an FPDU but for its CRC
+ * mpa_fpdu_write() - write an FPDU but for its CRC
  * @fpdu:	the FPDU
  * @data:	its octets, side by side
  * @copy:	puts so many of the next octets of the ULPDU to a place; false
@@ -270,8 +270,8 @@ static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
  * Return: false if @copy has returned that.
  */
 static __always_inline bool
-mpa_fpdu_fill_in(const struct mpa_fpdu *fpdu, u8 *data,
-		 bool (*copy)(void *from, u8 *to, u32 len), void *from)
+mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
+	       bool (*copy)(void *from, u8 *to, u32 len), void *from)
 {
 	u32 left = fpdu->ulpdu_len, span;
 	u32 off = mpa_fpdu_first_span(fpdu, &span);
@@ -301,7 +301,7 @@ mpa_fpdu_fill_in(const struct mpa_fpdu *fpdu, u8 *data,
 }
 
 /**
- * mpa_fpdu_take_out() - read the ULPDU of an FPDU
+ * mpa_fpdu_read() - read the ULPDU of an FPDU
  * @fpdu:	the FPDU
  * @data:	its octets, side by side
  * @n:		octets of the ULPDU to read, from the first on
@@ -313,8 +313,8 @@ mpa_fpdu_fill_in(const struct mpa_fpdu *fpdu, u8 *data,
  * Return: false if @copy has returned that.
  */
 static __always_inline bool
-mpa_fpdu_take_out(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
-		  bool (*copy)(void *to, const u8 *from, u32 len), void *to)
+mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
+	      bool (*copy)(void *to, const u8 *from, u32 len), void *to)
 {
 	u32 span;
 

@@ -75,12 +75,12 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	size_t room = iov_iter_count(to);
 
 	if (user.to) {
-		if (!mpa_fpdu_take_out(fpdu, data, n, mpa_read_to_user, &user))
+		if (!mpa_fpdu_read(fpdu, data, n, mpa_read_to_user, &user))
 			return -EFAULT;
 		mpa_iter_skip(to, n);
 		return 0;
 	}
-	if (mpa_fpdu_take_out(fpdu, data, n, mpa_read_to_iter, to))
+	if (mpa_fpdu_read(fpdu, data, n, mpa_read_to_iter, to))
 		return 0;
 	iov_iter_revert(to, room - iov_iter_count(to));
 	return -EFAULT;
@@ -117,7 +117,8 @@ mpa_read_pieces(const struct mpa_rx_source *from,
 
 /**
  * mpa_read_fpdu() - verify an FPDU, then copy octets of its ULPDU
- * @from:	where it is, all of it; @from->at is moved to its end
+ * @from:	where it is, all of it; @from->at is moved to its end, if it is not
+ *		in the stash
  * @fpdu:	its layout
  * @crc:	CRCs are checked
  * @to:		where octets go, or NULL
@@ -125,7 +126,7 @@ mpa_read_pieces(const struct mpa_rx_source *from,
  * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0 is
  *		returned
  *
- * Nothing follows from it here: mpa_rx_accept() is for that.
+ * Nothing follows from it here: mpa_rx_act_on() is for that.
  *
  * Context: socket lock held; process, unless @to is NULL.
  * Return: 0, or -EFAULT, and @to is where it was. If the FPDU is not valid no
@@ -229,7 +230,8 @@ int mpa_read_ulpdu(const struct mpa_rx_source *from,
 	struct mpa_pick pick;
 
 	mpa_pick_begin(&pick, fpdu, first);
-	mpa_cursor_skip(from->at, pick.off - taken);
+	if (!from->stash)
+		mpa_cursor_skip(from->at, pick.off - taken);
 	return mpa_read_pick(from, &pick, first + n, to);
 }
 
@@ -293,7 +295,7 @@ static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 
 			if (ulpdu_len > side->room ||
 			    !mpa_fpdu_markers_good(fpdu, side->data) ||
-			    !mpa_fpdu_take_out(fpdu, side->data, ulpdu_len,
+			    !mpa_fpdu_read(fpdu, side->data, ulpdu_len,
 					       mpa_read_to_user, &user))
 				return nr;
 			side->lengths[nr++] = ulpdu_len;

@@ -20,6 +20,7 @@
  * @room:	how many @lengths has room for
  * @max:	how many the control buffer has room for
  * @more:	those behind the first
+ * @code:	what is wrong with the FPDU behind them, if that is here
  */
 struct mpa_batch {
 	u32 *lengths;
@@ -28,6 +29,7 @@ struct mpa_batch {
 	u32 room;
 	u32 max;
 	struct mpa_rx_more more;
+	enum mpa_error code;
 };
 
 static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
@@ -37,7 +39,7 @@ static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
 }
 
 /*
- * Wait for a whole FPDU.
+ * Wait for a complete FPDU.
  * Return: 1, 0 at the end of the stream, or a negative errno.
  */
 static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
@@ -113,9 +115,31 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 }
 
 /*
+ * Lay out the next FPDU behind the current one, which is @len octets behind it.
+ * Return: whether it is complete, and its ULPDU has room in @room octets.
+ */
+static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
+			   const struct mpa_rx_source *from, u32 have,
+			   size_t room, struct mpa_fpdu *fpdu)
+{
+	u64 pos = rx->cur.pos + rx->cur.fpdu.len + batch->more.len;
+
+	switch (mpa_read_head(from, 0, have, pos, rx, false, fpdu)) {
+	case MPA_HEAD_BAD:
+		batch->code = MPA_ERR_CRC;
+		return false;
+	case MPA_HEAD_MORE:
+		return false;
+	case MPA_HEAD_GOOD:
+		break;
+	}
+	return fpdu->len <= have && fpdu->ulpdu_len <= room;
+}
+
+/*
  * Complete FPDUs behind the current one, while their ULPDUs fit into the @len
  * octets that are left in @to. Stop in front of one that is not valid, or whose
- * octets cannot be copied: the next call fails with it.
+ * octets cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from,
@@ -125,30 +149,24 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 	struct mpa_rx_more *more = &batch->more;
 	const struct mpa_rx *rx = &ctx->rx;
 	struct mpa_fpdu fpdu;
-	enum mpa_error code;
 	u32 have, nr;
-	u64 pos;
 
 	have = mpa_tcp_inq(ctx->sk) - cur->fpdu.len;
-	pos = cur->pos + cur->fpdu.len;
 	mpa_cursor_seek(from->at, mpa_record_seq(rx, cur) + cur->fpdu.len);
 	while (more->len < have) {
 		if (batch->nr == batch->room && !mpa_batch_grow(batch))
 			return;
 		nr = mpa_read_many(rx, from->at, have - more->len, to,
 				   len - more->octets,
-				      batch->lengths + batch->nr,
-				      batch->room - batch->nr, more);
+				   batch->lengths + batch->nr,
+				   batch->room - batch->nr, more);
 		batch->nr += nr;
 		if (nr)
 			continue;
-		if (mpa_read_head(from, 0, have - more->len,
-				  pos + more->len, rx, false, &fpdu) !=
-		    MPA_HEAD_GOOD ||
-		    fpdu.len > have - more->len ||
-		    fpdu.ulpdu_len > len - more->octets ||
+		if (!mpa_batch_next(rx, batch, from, have - more->len,
+				    len - more->octets, &fpdu) ||
 		    mpa_read_fpdu(from, &fpdu, rx->crc, to, fpdu.ulpdu_len,
-				  &code) || code)
+				  &batch->code) || batch->code)
 			return;
 		batch->lengths[batch->nr++] = fpdu.ulpdu_len;
 		more->ulpdus++;
@@ -225,6 +243,9 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 		msg->msg_flags |= MSG_EOR;
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
+	/* If it fails, all of them are read again, and the bad one with them. */
+	if (!err && batch.code)
+		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
 	if (batch.lengths != &batch.first)
 		kfree(batch.lengths);
 	return err ?: batch.first + batch.more.octets;
@@ -238,11 +259,11 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
  * @len:	octets wanted; what of a ULPDU they leave stays for the next call
  * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: throw octets away instead of
  *		copying them, or with MSG_PEEK, tell how many are left of the
- *		ULPDU; MSG_WAITALL means nothing: a ULPDU is there as a whole
+ *		ULPDU; MSG_WAITALL means nothing: a ULPDU is there completely
  *
  * Context: process, socket lock not held.
  * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is
- * not valid or not whole (MPA_INFO has the code), -EAGAIN, -EINTR,
+ * not valid or not complete (MPA_INFO has the code), -EAGAIN, -EINTR,
  * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN, also when the connection is gone
  * without an end and somebody has got its error, -EOPNOTSUPP for a flag that
  * has no meaning here, or the error that the connection is in.

@@ -68,7 +68,7 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /* Act on the verdict about the current record. Return: 0 or -EBADMSG. */
-static int mpa_rx_accept(struct mpa_ctx *ctx, enum mpa_error code)
+static int mpa_rx_act_on(struct mpa_ctx *ctx, enum mpa_error code)
 {
 	if (code) {
 		mpa_fail_receiving(ctx, -EBADMSG, code);
@@ -89,7 +89,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 
 	mpa_rx_begin_source(ctx, &at, &from);
 	if (!mpa_read_fpdu(&from, &rx->cur.fpdu, rx->crc, NULL, 0, &code))
-		mpa_rx_accept(ctx, code);
+		mpa_rx_act_on(ctx, code);
 }
 
 /**
@@ -116,7 +116,7 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 		return to && n ? mpa_read_ulpdu(from, &cur->fpdu, cur->taken,
 						cur->read, to, n) : 0;
 	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.crc, to, n, &code);
-	return err ?: mpa_rx_accept(ctx, code);
+	return err ?: mpa_rx_act_on(ctx, code);
 }
 
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
@@ -289,7 +289,7 @@ void mpa_rx_begin(struct mpa_ctx *ctx)
  * mpa_rx_advance() - octets have gone to the user
  * @ctx:	the context
  * @n:		octets of the current ULPDU
- * @more:	if not NULL: whole ULPDUs behind it, and @n was its rest
+ * @more:	if not NULL: ULPDUs behind it, and @n was its rest
  *
  * Context: process, socket lock held.
  */
@@ -442,7 +442,7 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 
 /**
  * mpa_rx_end() - the stream has ended; was it between two FPDUs?
- * @ctx:	the context; the current FPDU is not whole
+ * @ctx:	the context; the current FPDU is not complete
  *
  * RFC 5044 section 8 code 1.
  *

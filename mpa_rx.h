@@ -96,8 +96,9 @@ struct mpa_rx {
 
 /**
  * struct mpa_rx_source - where the octets of an FPDU are
- * @stash:	there, from offset 0 of the FPDU on; or NULL
- * @at:		else in one of TCP's queues: where the FPDU begins
+ * @stash:	holds its first octets, or NULL; if they are to be verified or
+ *		copied, all of them
+ * @at:		in one of TCP's queues, on the first octet that is not in @stash
  */
 struct mpa_rx_source {
 	const struct mpa_stash	*stash;

@@ -102,7 +102,7 @@ static int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 	int err;
 
 	for (;;) {
-		if (mpa_sendmsg_over(ctx) || ctx->tx.end)
+		if (mpa_sendmsg_over(ctx) || ctx->tx.end != MPA_TX_GOES_ON)
 			return -EPIPE;
 
 		if (mpa_starting(ctx)) {
@@ -286,7 +286,7 @@ bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	if (tx->end == MPA_TX_OPEN)
+	if (tx->end == MPA_TX_GOES_ON)
 		tx->end = MPA_TX_FINISHED;
 	if (mpa_tx_open(tx)) {
 		mpa_tx_waits(tx, MPA_WAIT_NOT);

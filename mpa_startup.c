@@ -38,7 +38,7 @@ static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
 		mpa_schedule_work(ctx, 0);
 }
 
-static void mpa_startup_go_to(struct mpa_ctx *ctx, u8 state)
+static void mpa_startup_enter(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_set_state(ctx, state);
 	mpa_wake_all(ctx);
@@ -55,7 +55,7 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 	/* An ordinary TCP socket from here on. */
 	if (state == MPA_STATE_REJECTED)
 		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
-	mpa_startup_go_to(ctx, state);
+	mpa_startup_enter(ctx, state);
 }
 
 static int mpa_startup_malformed(struct mpa_ctx *ctx)
@@ -66,7 +66,7 @@ static int mpa_startup_malformed(struct mpa_ctx *ctx)
 /* Leave the result for SO_ERROR, or for MPA_START itself. */
 static void mpa_startup_tell(struct mpa_ctx *ctx, int err)
 {
-	ctx->startup_error = err;
+	WRITE_ONCE(ctx->startup_error, err);
 	mpa_tcp_set_error(ctx->sk, -err);
 }
 
@@ -86,7 +86,7 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	ctx->tx.crc = (sent | got) & MPA_PEER_CRC;
 	ctx->rx.crc = ctx->tx.crc;
 	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
-	ctx->may_send = ctx->role == MPA_ROLE_INITIATOR;
+	WRITE_ONCE(ctx->may_send, ctx->role == MPA_ROLE_INITIATOR);
 	if (ctx->control & MPA_START_RTR_FPDU) {
 		ctx->tx.rtr_due = ctx->may_send;
 		ctx->rx.rtr = !ctx->may_send;
@@ -94,7 +94,7 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
 	if (ctx->tx.rtr_due) {
-		ctx->may_send = false;
+		WRITE_ONCE(ctx->may_send, false);
 		mpa_tx_rtr(ctx);
 	}
 	mpa_startup_done(ctx, MPA_STATE_FULL);
@@ -182,7 +182,7 @@ static int mpa_startup_rejected(struct mpa_ctx *ctx)
 		return err;
 	/* If it is gone, mpa_startup_reset_came() has set the error. */
 	if (mpa_tcp_gone(ctx->sk))
-		ctx->startup_error = -ECONNREFUSED;
+		WRITE_ONCE(ctx->startup_error, -ECONNREFUSED);
 	else
 		mpa_startup_tell(ctx, -ECONNREFUSED);
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
@@ -215,7 +215,7 @@ static void mpa_startup_await_decision(struct mpa_ctx *ctx)
 {
 	/* No longer limited in time: the program has to act. */
 	mpa_startup_uncount(ctx);
-	mpa_startup_go_to(ctx, MPA_STATE_REQUESTED);
+	mpa_startup_enter(ctx, MPA_STATE_REQUESTED);
 	mpa_wake_reader(ctx);
 }
 
@@ -401,7 +401,7 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->peer_private = NULL;
 	ctx->have_peer = false;
 	ctx->code = MPA_ERR_NONE;
-	ctx->startup_error = 0;
+	WRITE_ONCE(ctx->startup_error, 0);
 	ctx->restarts = false;
 	ctx->told = false;
 	ctx->role = params->offer.role;
@@ -442,7 +442,7 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 	no_crc = no_crc && params->offer.revision;
 	ctx->rx.crc = !(no_crc && params->offer.flags & MPA_START_NO_CRC);
 	ctx->tx.crc = !(no_crc && params->offer.flags & MPA_START_TX_NO_CRC);
-	ctx->may_send = true;
+	WRITE_ONCE(ctx->may_send, true);
 	mpa_rx_set_start(ctx);
 	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
@@ -563,7 +563,7 @@ static bool mpa_startup_count(struct mpa_ctx *ctx)
 }
 
 /* Begin the startup phase, as initiator or responder. */
-static int mpa_startup_go(struct mpa_ctx *ctx, bool nonblock)
+static int mpa_startup_exchange(struct mpa_ctx *ctx, bool nonblock)
 {
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	int err = 0;
@@ -637,7 +637,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		mpa_startup_direct(ctx);
 		return 0;
 	}
-	return mpa_startup_go(ctx, nonblock);
+	return mpa_startup_exchange(ctx, nonblock);
 }
 
 /**

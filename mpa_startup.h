@@ -49,12 +49,10 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
 int mpa_startup_progress(struct mpa_ctx *ctx);
 void mpa_startup_abort(struct mpa_ctx *ctx, int err);
-void mpa_startup_heard(struct mpa_ctx *ctx);
 bool mpa_startup_shutdown(struct mpa_ctx *ctx);
 void mpa_startup_reset_came(struct mpa_ctx *ctx);
 void mpa_startup_notice_reset(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
-void mpa_startup_uncount(struct mpa_ctx *ctx);
 void mpa_startup_free(struct mpa_ctx *ctx);
 
 /* mpa_startup_io.c */
@@ -68,6 +66,8 @@ enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
 int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame);
 u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame);
 bool mpa_startup_bad(struct mpa_ctx *ctx);
+void mpa_startup_uncount(struct mpa_ctx *ctx);
+void mpa_startup_heard(struct mpa_ctx *ctx);
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
 #endif /* _MPA_STARTUP_H */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The one place where a connection's state changes, where one of its directions
- * fails, where its user is woken, and where the work item is queued.
+ * Where a connection's state changes, where one of its directions or its startup
+ * fails, where its user is woken, and where the work item is queued. Who wants to
+ * tell others of these things does it here.
  */
 
 #include "mpa.h"
@@ -120,7 +121,7 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
  */
 void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
-	if (ctx->tx.end == MPA_TX_OPEN)
+	if (ctx->tx.end == MPA_TX_GOES_ON)
 		ctx->tx.end = MPA_TX_FINISHED;
 	mpa_tcp_reset_on_close(ctx->sk);
 	mpa_tcp_fail(ctx->sk, err);
@@ -132,9 +133,9 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
  * @err:	negative errno
  * @code:	for MPA_INFO
  *
- * The caller calls mpa_startup_abort() with what this returns. Until that is done
- * the state stays as it is, so that whoever sees it change finds the errno in
- * place.
+ * Unless TCP is gone already, mpa_startup_abort() has to be called with what this
+ * returns; mpa_startup_progress() returns it as well. Until that is done the state
+ * stays as it is, so that whoever sees it change finds the errno in place.
  *
  * Context: any, socket lock held.
  * Return: the errno that startup has failed with first.

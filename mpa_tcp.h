@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Floor 1: what the files mpa_tcp*.c do with TCP, for the floors above. No other
- * file reads or writes TCP's variables.
+ * file reads or writes what TCP keeps of a connection. (mpa_hook.c and mpa_core.c
+ * write the pointers to operations and to the ULP.)
  */
 #ifndef _MPA_TCP_H
 #define _MPA_TCP_H
@@ -381,7 +382,6 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
 void mpa_tcp_end_segment(struct sock *sk);
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
-u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out);
 bool mpa_tcp_writable(struct sock *sk);
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);

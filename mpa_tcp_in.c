@@ -295,7 +295,10 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/* The first skb out of order that ends behind @seq. */
+/*
+ * The first skb out of order that ends behind @seq. No cursor begins there yet:
+ * records are handed out in order.
+ */
 static struct sk_buff *mpa_cursor_find_unordered(struct sock *sk, u32 seq)
 {
 	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;

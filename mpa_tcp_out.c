@@ -360,19 +360,6 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 /* ---- octets ---- */
 
 /**
- * mpa_tcp_room() - octets until the send buffer is full
- * @sk:		socket; mpa_tcp_writable()
- * @out:	octets that do not count here
- *
- * Context: socket lock held.
- */
-u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out)
-{
-	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued +
-		   (int)out->charged, 0);
-}
-
-/**
  * mpa_tcp_writable() - the send buffer is not full
  * @sk:	socket
  *
@@ -627,6 +614,13 @@ static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 		   mpa_tcp_frags(out) / mpa_skb_frags_max() + 3;
 
 	return out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER);
+}
+
+/* Octets until the send buffer is full, @out not counted. */
+static u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out)
+{
+	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued +
+		   (int)out->charged, 0);
 }
 
 /*

@@ -484,7 +484,7 @@ void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener)
 void mpa_tx_reset(struct mpa_ctx *ctx)
 {
 	mpa_tx_drop(ctx);
-	ctx->tx.end = MPA_TX_OPEN;
+	ctx->tx.end = MPA_TX_GOES_ON;
 	ctx->tx.seq_known = false;
 	ctx->tx.tail_emss = 0;
 }

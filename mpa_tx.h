@@ -15,9 +15,6 @@ struct iov_iter;
 struct mpa_ctx;
 struct msghdr;
 
-/* Wait before memory is asked for again after a failed allocation. */
-#define MPA_RETRY_DELAY		(HZ / 20 + 1)
-
 /**
  * struct mpa_slot - where the next FPDU goes
  * @emss:	octets of a segment
@@ -73,13 +70,13 @@ enum mpa_tx_wait {
 
 /**
  * enum mpa_tx_end - whether more will be sent
- * @MPA_TX_OPEN:	yes
+ * @MPA_TX_GOES_ON:	yes
  * @MPA_TX_FINISHED:	no
  * @MPA_TX_FIN_DUE:	no: by shutdown(2), of which TCP has to be told when it has
  *			taken all octets; the work item does it
  */
 enum mpa_tx_end {
-	MPA_TX_OPEN,
+	MPA_TX_GOES_ON,
 	MPA_TX_FINISHED,
 	MPA_TX_FIN_DUE
 };

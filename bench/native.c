@@ -97,7 +97,7 @@ static void make(void)
 	mpa_crc_put_many(p - open * len, len, open);
 }
 
-/* As mpa_rx_take_plain(). */
+/* As mpa_read_plain(). */
 static void verify(void)
 {
 	u32 together = mpa_crc_together(len), some, i, j;
@@ -177,7 +177,7 @@ static void get_marked(const struct mpa_fpdu *fpdu, const u8 *p, u8 **to)
 	}
 }
 
-/* As mpa_rx_take_marked(). */
+/* As mpa_read_marked(). */
 static void verify_marked(void)
 {
 	u32 together = mpa_crc_together(len), some, i, j;

@@ -313,6 +313,9 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_BATCH(100, 200);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 	EXPECT_EQ(300, mpa_info(self->fd).rx_octets);
+	/* What is behind them is told at once. */
+	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
+	EXPECT_EQ(0, inq(self->fd));
 	EXPECT_EQ(POLLIN, poll_for(self->fd, POLLIN, 0));
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
@@ -320,6 +323,39 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
+}
+
+/* Section 8: a last message may say what was wrong. */
+TEST_F(rx, close_behind_a_batch_before_a_bad_record_loses_nothing)
+{
+	const bool crc = !(variant->flags & MPA_START_NO_CRC);
+	size_t n;
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	SEND(100, 200);
+	n = next_fpdu(&self->peer, 300, self->fpdu);
+	if (crc)
+		self->fpdu[n - 10] ^= 1;
+	else
+		memset(self->fpdu, 0, 8);
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
+	/* All of it has arrived. */
+	ASSERT_EQ(true, acked(self->peer.fd));
+	EXPECT_EQ(300, RECEIVE(BUF, 0));
+	EXPECT_EQ(3, send(self->fd, "bye", 3, 0));
+	EXPECT_EQ(0, close(self->fd));
+	self->fd = -1;
+	n = 0;
+	while (n < BUF) {
+		ssize_t ret = read(self->peer.fd, self->buf + n,
+				   BUF - n);
+
+		ASSERT_LE(0, ret);
+		if (!ret)
+			break;
+		n += ret;
+	}
+	EXPECT_LE(12, n);
 }
 
 /* Records in one piece, of one length each, are verified three at a time. */

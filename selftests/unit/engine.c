@@ -89,13 +89,13 @@ static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 
 	memset(again, 0xa5, fpdu->len);
 	copier = (struct copier){ ulpdu, spans };
-	EXPECT_EQ(true, mpa_fpdu_fill_in(fpdu, again, copy_in, &copier),
+	EXPECT_EQ(true, mpa_fpdu_write(fpdu, again, copy_in, &copier),
 		  "FPDU of %u octets in one go", fpdu->len);
 	EXPECT_OCTETS(octets, again, crc_at, "FPDU made in one go");
 	for (spans -= copier.calls; spans--;) {
 		copier = (struct copier){ ulpdu, spans };
-		EXPECT_EQ(false, mpa_fpdu_fill_in(fpdu, again, copy_in,
-						  &copier),
+		EXPECT_EQ(false, mpa_fpdu_write(fpdu, again, copy_in,
+						&copier),
 			  "FPDU of which only %u pieces can be read", spans);
 	}
 	if (fpdu->marked)
@@ -234,15 +234,15 @@ static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
 	struct copier copier = { ulpdu, fpdu->markers + 1 };
 	u32 n = fpdu->ulpdu_len;
 
-	EXPECT_EQ(true, mpa_fpdu_take_out(fpdu, octets, n, copy_out, &copier),
+	EXPECT_EQ(true, mpa_fpdu_read(fpdu, octets, n, copy_out, &copier),
 		  "all octets of the ULPDU");
 	EXPECT_EQ(n, copier.from - ulpdu, "octets taken out");
 	copier = (struct copier){ ulpdu, fpdu->markers + 1 };
-	EXPECT_EQ(true, mpa_fpdu_take_out(fpdu, octets, n / 2, copy_out,
-					  &copier), "half of the ULPDU");
+	EXPECT_EQ(true, mpa_fpdu_read(fpdu, octets, n / 2, copy_out,
+				      &copier), "half of the ULPDU");
 	EXPECT_EQ(n / 2, copier.from - ulpdu, "octets of half of it");
 	copier = (struct copier){ ulpdu, 0 };
-	EXPECT_EQ(!n, mpa_fpdu_take_out(fpdu, octets, n, copy_out, &copier),
+	EXPECT_EQ(!n, mpa_fpdu_read(fpdu, octets, n, copy_out, &copier),
 		  "a copy that fails");
 }
 

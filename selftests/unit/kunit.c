@@ -125,6 +125,7 @@ TABLE(crc);
 TABLE(edge);
 TABLE(mulpdu);
 TABLE(startup);
+TABLE(agree);
 TABLE(model);
 
 #define TABLE_CASE(what)						\
@@ -136,6 +137,7 @@ static struct kunit_case cases[] = {
 	TABLE_CASE(edge),
 	TABLE_CASE(mulpdu),
 	TABLE_CASE(startup),
+	TABLE_CASE(agree),
 	TABLE_CASE(model),
 	{ }
 };

@@ -288,7 +288,9 @@ struct mpa_peer {
 
 /* mpa_recvinfo.flags */
 #define MPA_RECVINFO_LAST	(1U << 0) /* with the last octet of the ULPDU */
-#define MPA_RECVINFO_PLACED	(1U << 1) /* octets in front of it are missing */
+#define MPA_RECVINFO_PLACED	(1U << 1) /* octets in front of it are missing;
+					   * not set yet: all come in order
+					   */
 
 /* mpa_recvinfo.valid */
 #define MPA_RECVINFO_VALID_ORDER (1U << 0) /* order: not known behind a gap */
