@@ -7,10 +7,10 @@
 #define _MPA_NET_H
 
 #include <linux/list.h>
+#include <linux/percpu.h>
 #include <linux/types.h>
-
-struct net;
-struct sock;
+#include <net/netns/generic.h>
+#include <net/sock.h>
 
 /* ---- sysctls, and who may be in startup: mpa_policy.c ---- */
 
@@ -81,9 +81,45 @@ enum mpa_cut {
 	MPA_CUTS
 };
 
+enum mpa_mib_field {
+	MPA_MIB_TX_PACKETS,
+	MPA_MIB_TX_SEGS,		/* and on, as enum mpa_cut */
+	MPA_MIB_MAX = MPA_MIB_TX_SEGS + MPA_CUTS,
+};
+
+/* Counters of one processor. */
+struct mpa_mib {
+	unsigned long mibs[MPA_MIB_MAX];
+};
+
+/* Counters of a network namespace. */
+struct mpa_stat {
+	struct mpa_mib __percpu *mib;
+};
+
+extern unsigned int mpa_stat_id;
+
 int mpa_stat_init(void);
 void mpa_stat_exit(void);
-void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unaligned,
-		   enum mpa_cut cut);
+
+/**
+ * mpa_stat_sent() - count a packet handed to IP
+ * @sk:		socket
+ * @aligned:	segments of it that start with an FPDU
+ * @unaligned:	the others
+ * @cut:	why those do not
+ *
+ * Context: any.
+ */
+static inline void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unaligned,
+				 enum mpa_cut cut)
+{
+	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+
+	this_cpu_inc(stat->mib->mibs[MPA_MIB_TX_PACKETS]);
+	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS], aligned);
+	if (unaligned)
+		this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS + cut], unaligned);
+}
 
 #endif /* _MPA_NET_H */

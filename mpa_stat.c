@@ -6,24 +6,9 @@
 #include <linux/seq_file.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
-#include <net/snmp.h>
 
 #include "mpa_net.h"
 #include "mpa_pages.h"
-
-enum {
-	MPA_MIB_TX_PACKETS,
-	MPA_MIB_TX_SEGS,		/* and on, as enum mpa_cut */
-	MPA_MIB_MAX = MPA_MIB_TX_SEGS + MPA_CUTS,
-};
-
-struct mpa_mib {
-	unsigned long mibs[MPA_MIB_MAX];
-};
-
-struct mpa_stat {
-	struct mpa_mib __percpu *mib;
-};
 
 static const char * const mpa_mib_names[] = {
 	[MPA_MIB_TX_PACKETS] = "MpaTxPackets",
@@ -33,27 +18,7 @@ static const char * const mpa_mib_names[] = {
 	[MPA_MIB_TX_SEGS + MPA_CUT_OTHER] = "MpaTxSegsOther",
 };
 
-static unsigned int mpa_stat_id __read_mostly;
-
-/**
- * mpa_stat_sent() - count a packet handed to IP
- * @sk:		socket
- * @aligned:	segments of it that start with an FPDU
- * @unaligned:	the others
- * @cut:	why those do not
- *
- * Context: any.
- */
-void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unaligned,
-		   enum mpa_cut cut)
-{
-	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
-
-	this_cpu_inc(stat->mib->mibs[MPA_MIB_TX_PACKETS]);
-	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS], aligned);
-	if (unaligned)
-		this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS + cut], unaligned);
-}
+unsigned int mpa_stat_id __read_mostly;
 
 static int mpa_stat_show(struct seq_file *seq, void *v)
 {
