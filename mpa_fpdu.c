@@ -4,25 +4,6 @@
 #include "compat.h"
 #include "mpa_proto.h"
 
-/**
- * mpa_fpdu_init() - lay out an FPDU
- * @fpdu:	filled in
- * @pos:	stream position where it starts; a multiple of 4
- * @ulpdu_len:	octets of ULPDU, up to 65535
- * @marked:	markers are in use in this direction
- */
-void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len, bool marked)
-{
-	u32 len = mpa_fpdu_plain_len(ulpdu_len);
-
-	fpdu->pos = pos;
-	fpdu->ulpdu_len = ulpdu_len;
-	fpdu->marked = marked;
-	fpdu->markers = marked ? mpa_marker_count(pos, len) : 0;
-	fpdu->head = marked && !mpa_marker_distance(pos) ? MPA_MARKER_LEN : 0;
-	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
-}
-
 /* Markers in the first @off octets of a marked FPDU, one cut by it included. */
 static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 {

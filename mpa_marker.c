@@ -24,15 +24,13 @@ u32 mpa_marker_count(u32 pos, u32 len)
 /**
  * mpa_fpdu_markers_good() - see whether the markers of an FPDU point to its
  *			     start
- * @fpdu:	the FPDU
+ * @fpdu:	the FPDU, of a direction with markers
  * @data:	its octets
  */
 bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 {
 	u32 end = fpdu->len - MPA_CRC_LEN, head = fpdu->head, off;
 
-	if (!fpdu->markers)
-		return true;
 	off = mpa_marker_distance(fpdu->pos);
 	if (head) {
 		if (mpa_marker_get(data))

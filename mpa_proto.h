@@ -163,7 +163,6 @@ struct mpa_field_span {
 	u32 skip;
 };
 
-void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len, bool marked);
 void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run);
 bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data);
 u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off);
@@ -211,6 +210,26 @@ static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
 static inline u32 mpa_fpdu_plain_len(u32 ulpdu_len)
 {
 	return round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
+}
+
+/**
+ * mpa_fpdu_init() - lay out an FPDU
+ * @fpdu:	filled in
+ * @pos:	stream position where it starts; a multiple of 4
+ * @ulpdu_len:	octets of ULPDU, up to 65535
+ * @marked:	markers are in use in this direction
+ */
+static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
+				 bool marked)
+{
+	u32 len = mpa_fpdu_plain_len(ulpdu_len);
+
+	fpdu->pos = pos;
+	fpdu->ulpdu_len = ulpdu_len;
+	fpdu->marked = marked;
+	fpdu->markers = marked ? mpa_marker_count(pos, len) : 0;
+	fpdu->head = marked && !mpa_marker_distance(pos) ? MPA_MARKER_LEN : 0;
+	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
 }
 
 /**

@@ -161,6 +161,7 @@ enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	if (crc && !mpa_crc_match(mpa_crc_update(MPA_CRC_INIT, data, crc_at),
 				  data + crc_at))
 		return MPA_ERR_CRC;
-	return mpa_fpdu_markers_good(fpdu, data) ? MPA_ERR_NONE :
-						   MPA_ERR_MARKER;
+	if (fpdu->markers && !mpa_fpdu_markers_good(fpdu, data))
+		return MPA_ERR_MARKER;
+	return MPA_ERR_NONE;
 }
