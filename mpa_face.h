@@ -119,6 +119,7 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
 
 /* mpa_life.c */
+int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock);
 void mpa_ctx_free(struct mpa_ctx *ctx);
 void mpa_work(struct work_struct *work);
 void mpa_close(struct sock *sk, long timeout);

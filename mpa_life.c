@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a context once it is attached: what the work item does, close(2),
- * and what is left to do after that. mpa.h says how they go together.
+ * The life of a context once it is attached: MPA_START, what the work item does,
+ * close(2), and what is left to do after that. mpa.h says how they go together.
  */
 
 #include <linux/sched/mm.h>
@@ -22,6 +22,37 @@ void mpa_ctx_free(struct mpa_ctx *ctx)
 	mpa_tx_free(ctx);
 	mpa_startup_free(ctx);
 	kfree_rcu(ctx, rcu);
+}
+
+/**
+ * mpa_start() - MPA_START: begin startup, or remember how children are to
+ * @ctx:	the context
+ * @params:	what is asked for; taken over
+ * @nonblock:	do not wait for the peer
+ *
+ * Context: process, socket lock held; it is dropped while waiting.
+ * Return: 0, or what mpa_startup_prepare() or mpa_startup_begin() has returned.
+ */
+int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
+{
+	int err = mpa_startup_prepare(ctx, params, nonblock);
+
+	if (err <= 0)
+		goto no_start;
+	if (mpa_startup_for_children(ctx->sk, params)) {
+		mpa_startup_set_params(ctx, params);
+		return 0;
+	}
+	err = mpa_hook_callbacks(ctx);
+	if (err)
+		goto no_start;
+	mpa_hook_adopt(ctx);
+	ctx->life = MPA_LIFE_USER;
+	return mpa_startup_begin(ctx, params, nonblock);
+
+no_start:
+	kfree(params);
+	return err;
 }
 
 /* Give up all that is ours; TCP's own close comes next. */

@@ -112,30 +112,6 @@ static struct mpa_params *mpa_start_params(const struct mpa_start *start)
 	return params;
 }
 
-/* Called with the socket lock held. @params is taken over. */
-static int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params,
-		     bool nonblock)
-{
-	int err = mpa_startup_prepare(ctx, params, nonblock);
-
-	if (err <= 0)
-		goto no_start;
-	if (mpa_startup_for_children(ctx->sk, params)) {
-		mpa_startup_set_params(ctx, params);
-		return 0;
-	}
-	err = mpa_hook_callbacks(ctx);
-	if (err)
-		goto no_start;
-	mpa_hook_adopt(ctx);
-	ctx->life = MPA_LIFE_USER;
-	return mpa_startup_begin(ctx, params, nonblock);
-
-no_start:
-	kfree(params);
-	return err;
-}
-
 static int mpa_set_start(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
 			 unsigned int len)
 {
