@@ -58,8 +58,10 @@ kbuild_args := CONFIG_MPA=m $(if $(W),W=$(W)) $(if $(C),C=$(C)) \
 	       $(if $(MPA_DELAYS),MPA_DELAYS=$(MPA_DELAYS))
 
 module: $(if $(KERNEL),,have-headers)
-	@mkdir -p $(BUILD)
-	@cp -pu --parents $(MODULE_SOURCES) $(BUILD)
+	@for file in $(MODULE_SOURCES); do \
+		cmp -s $$file $(BUILD)/$$file || \
+			install -D -m 644 $$file $(BUILD)/$$file || exit; \
+	done
 	@$(kbuild) $(kbuild_args) modules
 
 .PHONY: have-headers
