@@ -212,7 +212,7 @@ enum mpa_error {
  * @rtr:	MPA_START_RTR_*: which RTR indication opens the connection, at
  *		the responder: which ones may; all but MPA_START_RTR_FPDU are
  *		for the layer above to send
- * @tx_ulpdus:	ULPDUs handed to TCP
+ * @tx_ulpdus:	ULPDUs accepted for sending
  * @tx_octets:	their octets
  * @tx_markers:	markers sent
  * @rx_ulpdus:	ULPDUs read by the user, wholly
