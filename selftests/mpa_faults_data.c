@@ -290,14 +290,14 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 	EXPECT_WALKED();
 }
 
-/* Whoever waits for edges hears of it when there is memory again. */
-TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
+/* Return: how often recv() has lacked memory. */
+static unsigned int walk_edges(struct __test_metadata *_metadata,
+			       struct _test_data_faults *self, size_t len)
 {
 	u8 *record = self->buf + MPA_ULPDU_MAX;
-	const size_t len = 60000;
 	unsigned int without = 0;
 
-	record_fill(record, len);
+	self->nth = 0;
 	while (next(self)) {
 		struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 		int epoll = epoll_create1(0);
@@ -335,7 +335,20 @@ TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
 		close(epoll);
 	}
 	EXPECT_WALKED();
-	TH_LOG("%u times without memory", without);
+	return without;
+}
+
+/* Whoever waits for edges hears of it when there is memory again. */
+TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
+{
+	unsigned int without = 0, round;
+
+	record_fill(self->buf + MPA_ULPDU_MAX, 60000);
+	/* The work item may have been quicker, and has taken all octets. */
+	for (round = 0; !without && round < 20; round++)
+		without = walk_edges(_metadata, self, 60000);
+	EXPECT_LT(0, without) TH_LOG("no recv has lacked memory");
+	TH_LOG("%u times without memory, in walk %u", without, round);
 }
 
 /* As if somebody looked for memory: no pages are kept to be used again. */
