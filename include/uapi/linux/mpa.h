@@ -149,7 +149,7 @@ struct mpa_reply {
  * @MPA_STATE_FULL:	Full Operation: octets on the wire are FPDUs
  * @MPA_STATE_REJECTED:	the request was rejected, or the reply: an ordinary TCP
  *			socket again
- * @MPA_STATE_FAILED:	startup failed, TCP has been closed
+ * @MPA_STATE_FAILED:	startup failed, TCP has been reset
  * @MPA_STATE_REQUESTED: who decides by hand has a request, or a reply
  */
 enum mpa_state {
