@@ -122,29 +122,16 @@ static bool get_stuck(struct _test_data_shortage *self)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, sizeof(self->buf), 0)); \
 } while (0)
 
-/* ---- startup frames ---- */
-
-/* What waits for memory must not be tried once more on what has been reset. */
-TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
+static u32 meminfo(int fd, int what)
 {
-	struct mpa_start start = {
-		.role = MPA_ROLE_INITIATOR, .revision = 1, .timeout_ms = 200,
-	};
-	int fd[2];
+	u32 info[SK_MEMINFO_VARS] = {};
+	socklen_t len = sizeof(info);
 
-	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
-	ASSERT_EQ(0, mpa_attach(fd[0]));
-	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
-	set_nonblock(fd[0]);
-	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
-	ASSERT_EQ(EINPROGRESS, errno);
-	ASSERT_NE(0, POLLERR & poll_for(fd[0], 0, 20000));
-	shutdown(fd[0], SHUT_WR);
-	EXPECT_EQ(ETIMEDOUT, so_error(fd[0]));
-	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(fd[0]).state);
-	hang_up(fd[0]);
-	hang_up(fd[1]);
+	getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len);
+	return info[what];
 }
+
+/* ---- startup frames ---- */
 
 /*
  * Octets of record_row that TCP takes until it has no memory: more than once, as
@@ -207,6 +194,36 @@ TEST_F(shortage, rejection_before_the_request_is_sent_loses_nothing)
 	}
 	EXPECT_EQ(0, memcmp(seen, record_row, len));
 	free(seen);
+	hang_up(fd[1]);
+}
+
+/*
+ * What waits for memory goes when startup ends: it must not be tried once more
+ * on what has been reset, nor hold memory until close(2).
+ */
+TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
+{
+	const int large = 1000000;
+	struct mpa_start start = {
+		.role = MPA_ROLE_INITIATOR, .revision = 1, .timeout_ms = 200,
+	};
+	int fd[2];
+
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 4096));
+	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
+				sizeof(large)));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	/* With nothing in its queues it would go on at the limit. */
+	ASSERT_NE(0, plain_octets_taken(fd[0]));
+	set_nonblock(fd[0]);
+	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
+	ASSERT_EQ(EINPROGRESS, errno);
+	ASSERT_NE(0, POLLERR & poll_for(fd[0], 0, 20000));
+	EXPECT_EQ(0, meminfo(fd[0], SK_MEMINFO_WMEM_QUEUED));
+	shutdown(fd[0], SHUT_WR);
+	EXPECT_EQ(ETIMEDOUT, so_error(fd[0]));
+	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(fd[0]).state);
+	hang_up(fd[0]);
 	hang_up(fd[1]);
 }
 
@@ -494,15 +511,6 @@ TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
 }
 
 /* ---- who waits for room ---- */
-
-static u32 meminfo(int fd, int what)
-{
-	u32 info[SK_MEMINFO_VARS] = {};
-	socklen_t len = sizeof(info);
-
-	getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len);
-	return info[what];
-}
 
 /* Octets that TCP has taken and not sent. */
 static u32 notsent(int fd)
