@@ -94,8 +94,9 @@ static int comes(struct _test_data_gate *self, int port, size_t says)
 	child = accept(self->listener[port], NULL, NULL);
 	if (child < 0)
 		return -1;
-	/* In this order they are counted. */
-	while (stays && counted() == before && now_ms() < until)
+	/* In this order they are counted, if they are not refused. */
+	while (stays && counted() == before && now_ms() < until &&
+	       mpa_info(child).state != MPA_STATE_FAILED)
 		poll(NULL, 0, 1);
 	patience(child, 20);
 	self->client[self->n] = fd;
