@@ -123,7 +123,7 @@ profile:
 
 shell:
 	@[ -t 0 ] && [ -t 1 ] || { echo "make shell needs a terminal; without one:" \
-		"selftests/vm/run -- COMMAND" >&2; exit 2; }
+		"make module KERNEL=6.1 && selftests/vm/run -- COMMAND" >&2; exit 2; }
 	@$(MAKE) module KERNEL=$(or $(KERNEL),6.1)
 	@selftests/vm/run --kernel $(or $(KERNEL),6.1) --shell
 

@@ -15,6 +15,7 @@
 #define STASHED_LEN	30000
 #define MEM_SLACK	(520 * 4096)	/* what each processor may keep aside */
 #define SILENT		8
+#define OTHERS		3
 #define HELD		600		/* more than a workqueue lets run at once */
 #define HELD_FIRST	3000
 
@@ -157,33 +158,39 @@ static bool served(int raw, int to)
 
 /*
  * As many silent clients as may be in startup, and one that speaks: who has come
- * after them, or before them to another listener.
+ * after them, or before them to another listener. A port in 32 counts as the
+ * port of the silent ones: so there are some other listeners, and who came to one
+ * of them has to be served.
  */
 static int op_crowd_silent(struct world *w, long other)
 {
-	int silent[2 * SILENT][2], l[2], i, raw = -1, to = -1;
-	struct sockaddr_in addr[2] = {};
+	int silent[2 * SILENT][2], raw[OTHERS], to[OTHERS], l[1 + OTHERS], i;
+	const int nr = other ? OTHERS : 1;
+	struct sockaddr_in addr[1 + OTHERS] = {};
+	bool good = false;
 
 	(void)w;
 	if (sysctl_put("startup_max", SILENT))
 		return -errno;
-	for (i = 0; i < 2; i++)
+	for (i = 0; i <= OTHERS; i++)
 		if (listen_make(&l[i], true, 0, &addr[i]) || listen(l[i], 64))
 			return -errno;
-	if (other)
-		raw = accepted(l[1], &addr[1], &to);
+	for (i = 0; other && i < OTHERS; i++)
+		raw[i] = accepted(l[1 + i], &addr[1 + i], &to[i]);
 	for (i = 0; i < 2 * SILENT; i++)
 		silent[i][0] = accepted(l[0], &addr[0], &silent[i][1]);
 	if (!other)
-		raw = accepted(l[0], &addr[0], &to);
-	if (!served(raw, to))
+		raw[0] = accepted(l[0], &addr[0], &to[0]);
+	for (i = 0; i < nr; i++)
+		good |= served(raw[i], to[i]);
+	if (!good)
 		violated("strangers that are silent keep others out");
 	for (i = 0; i < 2 * SILENT; i++) {
 		hang_up(silent[i][0]);
 		hang_up(silent[i][1]);
 	}
-	close(l[0]);
-	close(l[1]);
+	for (i = 0; i <= OTHERS; i++)
+		close(l[i]);
 	sysctl_put("startup_max", 4096);
 	return 0;
 }
