@@ -524,6 +524,37 @@ TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 	unsigned int timer = 0;
 	int ends[2], octets;
 	u32 got = 0;
+	long until;
+
+	ASSERT_EQ(0, reconnect(self, variant->family, variant->marked, &small));
+	ASSERT_TRUE(close_window(self));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 4000));
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(60000, write(ends[1], stream_at(self->sent), 60000));
+	set_nonblock(self->fd[0]);
+	ASSERT_LT(1400, put_pipe(self, ends[0], 60000, SPLICE_F_MORE));
+	/* What ends a batch that has no end has its time. */
+	until = now_ms() + 1000;
+	do
+		octets = queue_and_timer(self->fd[0], variant->family, &timer);
+	while (octets > 0 && !timer && now_ms() < until && !poll(NULL, 0, 5));
+	EXPECT_LT(0, octets);
+	EXPECT_NE(0, timer) {
+		TH_LOG("%d octets wait, and no timer runs", octets);
+	}
+	while (self->seen < self->sent && take(self, MSG_DONTWAIT) > 0)
+		got++;
+	EXPECT_LT(0, got);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST_F(send, window_is_probed_at_once_for_octets_spliced_with_more)
+{
+	const struct connecting small = { .rcvbuf = 20000 };
+	unsigned int timer = 0;
+	int ends[2], octets;
+	u32 got = 0;
 
 	ASSERT_EQ(0, reconnect(self, variant->family, variant->marked, &small));
 	ASSERT_TRUE(close_window(self));
@@ -538,7 +569,8 @@ TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 	 * send for their number.
 	 */
 	octets = queue_and_timer(self->fd[0], variant->family, &timer);
-	EXPECT_LT(0, octets);
+	if (octets <= 0)
+		SKIP(return, "the peer has taken all of them");
 	EXPECT_NE(0, timer) {
 		TH_LOG("%d octets wait, and no timer runs", octets);
 	}
