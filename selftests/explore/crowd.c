@@ -165,8 +165,8 @@ static bool served(int raw, int to)
 static int op_crowd_silent(struct world *w, long other)
 {
 	int silent[2 * SILENT][2], raw[OTHERS], to[OTHERS], l[1 + OTHERS], i;
-	const int nr = other ? OTHERS : 1;
 	struct sockaddr_in addr[1 + OTHERS] = {};
+	const int nr = other ? OTHERS : 1;
 	bool good = false;
 
 	(void)w;
