@@ -46,6 +46,7 @@
 /* 10 is reserved: it was MPA_ZEROCOPY_RO. */
 #define MPA_RECVINFO		11	/* set, get: int; struct mpa_recvinfo */
 #define MPA_RECV_BATCH		12	/* set, get: int; __u32[] */
+#define MPA_PLACE		13	/* set, get: int */
 
 /*
  * MPA_SEGMENT: one send is cut into ULPDUs of so many octets each, the last
@@ -222,6 +223,8 @@ enum mpa_error {
  *		here and below what is sent again does not count
  * @tx_segs_aligned: their segments that start with an FPDU
  * @tx_segs_unaligned: their segments that do not; /proc/net/mpa_stat tells why
+ * @rx_placed:	of @rx_ulpdus, those that came out of order (MPA_PLACE)
+ * @rx_edge:	stream position up to which the user has read everything
  *
  * The struct grows at its end. getsockopt copies as much as the program has
  * room for and returns that length.
@@ -246,6 +249,8 @@ struct mpa_info {
 	__u64	tx_packets;
 	__u64	tx_segs_aligned;
 	__u64	tx_segs_unaligned;
+	__u64	rx_placed;
+	__u64	rx_edge;
 };
 
 /* mpa_peer.flags: the flag octet of the startup frame, as received */
@@ -286,10 +291,22 @@ struct mpa_peer {
  */
 #define MPA_RECV_BATCH_MAX	1024
 
+/*
+ * MPA_PLACE: recvmsg returns a ULPDU as soon as it is whole and verified, also
+ * while octets of the stream in front of it are missing; MPA_RECVINFO says where
+ * it belongs. None comes twice. One that the buffer is too short for waits for
+ * those in front of it. The direction must have markers and CRCs (RFC 5044
+ * section 6).
+ *
+ * So many runs of ULPDUs side by side may have been returned, or be ready, in
+ * front of which octets are missing. Beyond that ULPDUs wait as well.
+ */
+#define MPA_PLACE_MAX		400
+
 /* mpa_recvinfo.flags */
 #define MPA_RECVINFO_LAST	(1U << 0) /* with the last octet of the ULPDU */
-#define MPA_RECVINFO_PLACED	(1U << 1) /* octets in front of it are missing;
-					   * not set yet: all come in order
+#define MPA_RECVINFO_PLACED	(1U << 1) /* out of order: octets of the stream
+					   * in front of it have not arrived
 					   */
 
 /* mpa_recvinfo.valid */
@@ -309,7 +326,8 @@ struct mpa_peer {
  *		are valid; all others always are
  *
  * Control message MPA_RECVINFO, if the option of that number is 1. In a batch
- * it speaks of the first ULPDU. The struct grows at its end.
+ * it speaks of the first ULPDU; the others follow it in the stream without a gap.
+ * The struct grows at its end.
  */
 struct mpa_recvinfo {
 	__u64	position;
