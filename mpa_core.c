@@ -71,6 +71,7 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 	mpa_tx_inherit(&ctx->tx, &listener->tx);
 	ctx->rx.info = READ_ONCE(listener->rx.info);
 	ctx->rx.batch = READ_ONCE(listener->rx.batch);
+	ctx->rx.want_place = READ_ONCE(listener->rx.want_place);
 
 	ctx->life = MPA_LIFE_UNACCEPTED;
 	params = rcu_dereference(listener->params);
@@ -191,6 +192,7 @@ static int __init mpa_module_init(void)
 	mpa_begin_crc();
 
 	mpa_hook_init(&mpa_ops_overrides);
+	mpa_tcp_ooo_init(mpa_place_arrived);
 
 	err = mpa_work_init();
 	if (err)

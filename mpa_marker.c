@@ -22,6 +22,25 @@ u32 mpa_marker_count(u32 pos, u32 len)
 }
 
 /**
+ * mpa_marker_fpdu() - where the FPDU begins that a marker belongs to
+ * @pos:	stream position of the marker
+ * @fpduptr:	what it says
+ *
+ * FPDUPTR points to ULPDU_Length. A marker that falls right in front of that is
+ * the FPDU's first octet (section 4.3).
+ *
+ * Return: stream position.
+ */
+u32 mpa_marker_fpdu(u32 pos, u16 fpduptr)
+{
+	u32 length = pos - fpduptr;
+
+	if (fpduptr && length % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
+		return length - MPA_MARKER_LEN;
+	return length;
+}
+
+/**
  * mpa_fpdu_markers_good() - see whether the markers of an FPDU point to its
  *			     start
  * @fpdu:	the FPDU, of a direction with markers

@@ -374,9 +374,9 @@ static void mpa_data_ready(struct sock *sk)
 }
 
 /*
- * Octets have left the send buffer. Called with the lock held, maybe in
- * softirq. An open ULPDU is not counted against the room: it may be continued
- * even if it fills the buffer.
+ * Octets have left the send buffer, or a segment has arrived out of order. Called
+ * with the lock held, maybe in softirq. An open ULPDU is not counted against the
+ * room: it may be continued even if it fills the buffer.
  */
 static void mpa_write_space(struct sock *sk)
 {
@@ -384,8 +384,12 @@ static void mpa_write_space(struct sock *sk)
 
 	if (!ctx)
 		return;
+	if (ctx->rx.place)
+		mpa_place_look(ctx);
 	mpa_tcp_write_space(sk, mpa_tx_open(&ctx->tx) ? ctx->tx.out : NULL,
 			    ctx->write_space);
+	if (ctx->rx.place)
+		mpa_tcp_ooo_ask(sk);
 }
 
 /*

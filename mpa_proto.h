@@ -34,6 +34,12 @@
 #define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
 				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
 
+/* Whether a stream position is in front of another one. */
+static inline bool mpa_pos_before(u32 a, u32 b)
+{
+	return (s32)(a - b) < 0;
+}
+
 /* ---- CRC32c: mpa_crc.c, RFC 5044 section 4.4 ---- */
 
 #define MPA_CRC_INIT		0xffffffffU
@@ -79,6 +85,7 @@ static inline u32 mpa_crc_together(u32 len)
 /* ---- markers: mpa_marker.c, RFC 5044 sections 4.2 and 4.3 ---- */
 
 u32 mpa_marker_count(u32 pos, u32 len);
+u32 mpa_marker_fpdu(u32 pos, u16 fpduptr);
 
 /**
  * mpa_marker_distance() - octets from a position to the next marker

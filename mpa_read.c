@@ -173,6 +173,29 @@ static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 }
 
 /**
+ * mpa_read_marker() - read a marker
+ * @at:		where it begins
+ * @fpduptr:	set to what it says
+ *
+ * Context: socket lock held.
+ * Return: whether it is there.
+ */
+bool mpa_read_marker(struct mpa_cursor *at, u16 *fpduptr)
+{
+	const u8 *data = mpa_cursor_data(at, MPA_MARKER_LEN);
+	struct mpa_rx_source from = { .at = at };
+	u8 pieces[MPA_MARKER_LEN];
+
+	if (!data) {
+		if (!mpa_read_head_pieces(&from, pieces, 0, MPA_MARKER_LEN))
+			return false;
+		data = pieces;
+	}
+	*fpduptr = mpa_marker_get(data);
+	return true;
+}
+
+/**
  * mpa_read_head() - read the length of an FPDU and lay it out
  * @from:	where it is
  * @stashed:	octets of it in the stash; @from->at is behind those
@@ -366,8 +389,9 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * mpa_read_many() - verify FPDUs and copy their ULPDUs as long as both lie
  *			side by side
  * @rx:		receiving
- * @at:		where in the receive queue the first begins; moved behind them
- * @have:	octets in the queue from there on
+ * @at:		where the first begins; moved behind them
+ * @pos:	its stream position
+ * @have:	octets side by side in the stream from there on
  * @to:		where the ULPDUs go
  * @octets:	room for them
  * @lengths:	set to the length of each ULPDU
@@ -380,9 +404,9 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * Context: process, socket lock held.
  * Return: how many.
  */
-u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
-		  struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
-		     struct mpa_rx_more *more)
+u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
+		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
+		  u32 max, struct mpa_rx_more *more)
 {
 	struct mpa_read_side side = { .lengths = lengths, .max = max };
 	const u8 *data;
@@ -400,10 +424,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
 	side.end = data + min(have, at->left);
 
 	if (rx->marked)
-		nr = mpa_read_marked(&side,
-				     rx->cur.pos + rx->cur.fpdu.len +
-					more->len,
-					rx->crc, &more->markers);
+		nr = mpa_read_marked(&side, pos, rx->crc, &more->markers);
 	else
 		nr = mpa_read_plain(&side, rx->crc);
 	if (!nr)

@@ -13,7 +13,23 @@
 #define MPA_BATCH_GROWTH	64
 
 /**
+ * enum mpa_recv - which record is read next
+ * @MPA_RECV_END:	none: the stream has ended
+ * @MPA_RECV_ORDERED:	the current one
+ * @MPA_RECV_PLACED:	one out of order
+ */
+enum mpa_recv {
+	MPA_RECV_END,
+	MPA_RECV_ORDERED,
+	MPA_RECV_PLACED
+};
+
+/**
  * struct mpa_batch - what one recvmsg returns
+ * @fpdu:	the first FPDU
+ * @pos:	where it begins, beyond 32 bits
+ * @read:	octets of its ULPDU that the user has got before
+ * @placed:	it is out of order
  * @lengths:	octets of each ULPDU: &@first, or allocated with the second
  * @first:	of the first one, or of a part of it
  * @nr:		how many
@@ -23,6 +39,10 @@
  * @code:	what is wrong with the FPDU behind them, if that is here
  */
 struct mpa_batch {
+	const struct mpa_fpdu *fpdu;
+	u64 pos;
+	u32 read;
+	bool placed;
 	u32 *lengths;
 	u32 first;
 	u32 nr;
@@ -40,7 +60,7 @@ static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
 
 /*
  * Wait for a complete FPDU.
- * Return: 1, 0 at the end of the stream, or a negative errno.
+ * Return: enum mpa_recv, or a negative errno.
  */
 static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
@@ -61,9 +81,11 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 
 		err = mpa_rx_make_room(ctx);
 		if (err)
-			return err;
+			return err < 0 ? err : MPA_RECV_ORDERED;
 		if (ctx->rx.error)
 			return ctx->rx.error;
+		if (mpa_place_ready(ctx))
+			return MPA_RECV_PLACED;
 		err = sock_error(sk);
 		if (err)
 			return err;
@@ -115,14 +137,14 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 }
 
 /*
- * Lay out the next FPDU behind the current one, which is @len octets behind it.
+ * Lay out the next FPDU behind those of the batch.
  * Return: whether it is complete, and its ULPDU has room in @room octets.
  */
 static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from, u32 have,
 			   size_t room, struct mpa_fpdu *fpdu)
 {
-	u64 pos = rx->cur.pos + rx->cur.fpdu.len + batch->more.len;
+	u64 pos = batch->pos + batch->fpdu->len + batch->more.len;
 
 	switch (mpa_read_head(from, 0, have, pos, rx, false, fpdu)) {
 	case MPA_HEAD_BAD:
@@ -137,27 +159,25 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 }
 
 /*
- * Complete FPDUs behind the current one, while their ULPDUs fit into the @len
- * octets that are left in @to. Stop in front of one that is not valid, or whose
- * octets cannot be copied.
+ * Complete FPDUs behind the first one, in @have octets, while their ULPDUs fit
+ * into the @len octets that are left in @to. Stop in front of one that is not
+ * valid, or whose octets cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
-			   const struct mpa_rx_source *from,
+			   const struct mpa_rx_source *from, u32 have,
 			   struct iov_iter *to, size_t len)
 {
-	const struct mpa_record *cur = &ctx->rx.cur;
+	u32 pos = batch->pos + batch->fpdu->len, nr;
 	struct mpa_rx_more *more = &batch->more;
 	const struct mpa_rx *rx = &ctx->rx;
 	struct mpa_fpdu fpdu;
-	u32 have, nr;
 
-	have = mpa_tcp_inq(ctx->sk) - cur->fpdu.len;
-	mpa_cursor_seek(from->at, mpa_record_seq(rx, cur) + cur->fpdu.len);
+	mpa_cursor_seek(from->at, rx->seq + pos);
 	while (more->len < have) {
 		if (batch->nr == batch->room && !mpa_batch_grow(batch))
 			return;
-		nr = mpa_read_many(rx, from->at, have - more->len, to,
-				   len - more->octets,
+		nr = mpa_read_many(rx, from->at, pos + more->len,
+				   have - more->len, to, len - more->octets,
 				   batch->lengths + batch->nr,
 				   batch->room - batch->nr, more);
 		batch->nr += nr;
@@ -179,18 +199,22 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 /* ---- recvmsg ---- */
 
 static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
-				bool last)
+				const struct mpa_batch *batch, bool last)
 {
 	struct mpa_recvinfo info = {
-		.position = rx->cur.pos,
-		.order = rx->ulpdus,
+		.position = batch->pos,
 		.edge = rx->cur.pos,
-		.length = rx->cur.fpdu.ulpdu_len,
-		.offset = rx->cur.read,
+		.length = batch->fpdu->ulpdu_len,
+		.offset = batch->read,
 		.flags = last ? MPA_RECVINFO_LAST : 0,
-		.valid = MPA_RECVINFO_VALID_ORDER,
 	};
 
+	if (batch->placed) {
+		info.flags |= MPA_RECVINFO_PLACED;
+	} else {
+		info.order = rx->ulpdus - mpa_rx_ahead(rx);
+		info.valid = MPA_RECVINFO_VALID_ORDER;
+	}
 	return put_cmsg(msg, SOL_MPA, MPA_RECVINFO, sizeof(info), &info);
 }
 
@@ -200,11 +224,19 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 	int err = 0;
 
 	if (rx->info)
-		err = mpa_recvmsg_put_info(rx, msg, last);
+		err = mpa_recvmsg_put_info(rx, msg, batch, last);
 	if (!err && rx->batch)
 		err = put_cmsg(msg, SOL_MPA, MPA_RECV_BATCH,
 			       batch->nr * sizeof(u32), batch->lengths);
+	if (!err && last)
+		msg->msg_flags |= MSG_EOR;
 	return err;
+}
+
+/* The first record is one of a batch: it is not the rest of one, and all of it. */
+static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
+{
+	return ctx->rx.batch && !(flags & (MSG_PEEK | MSG_TRUNC));
 }
 
 /* Copy octets of the current ULPDU, or of several. */
@@ -213,9 +245,11 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 {
 	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
 	struct mpa_rx *rx = &ctx->rx;
-	u32 left = rx->cur.fpdu.ulpdu_len - rx->cur.read;
+	const struct mpa_record *cur = &rx->cur;
+	u32 left = cur->fpdu.ulpdu_len - cur->read, have;
 	u32 n = min_t(size_t, len, left);
 	struct mpa_batch batch = {
+		.fpdu = &cur->fpdu, .pos = cur->pos, .read = cur->read,
 		.lengths = &batch.first, .first = n,
 		.nr = 1, .room = 1, .max = 1,
 	};
@@ -231,16 +265,15 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	if (flags & MSG_PEEK && flags & MSG_TRUNC)
 		batch.first = left;
 	/* Not if this is the rest of a ULPDU, or one in the stash. */
-	if (rx->batch && n == left && !rx->cur.taken &&
-	    !(flags & (MSG_PEEK | MSG_TRUNC))) {
+	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken) {
 		batch.max = mpa_batch_room(ctx, msg);
-		mpa_batch_fill(ctx, &batch, &from, to, len - n);
+		have = mpa_place_gap(rx->place, cur->pos, mpa_tcp_inq(ctx->sk));
+		mpa_batch_fill(ctx, &batch, &from, have - cur->fpdu.len, to,
+			       len - n);
 	}
 
 	/* First, so that nothing is consumed if it fails. */
 	err = mpa_recvmsg_control(rx, msg, &batch, n == left);
-	if (!err && n == left)
-		msg->msg_flags |= MSG_EOR;
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
 	/* If it fails, all of them are read again, and the bad one with them. */
@@ -251,12 +284,94 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	return err ?: batch.first + batch.more.octets;
 }
 
+/*
+ * Copy a ULPDU out of order, or several side by side; whole ones only.
+ * Return: octets, or a negative errno; @again is set if there is none that fits.
+ */
+static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+			     int flags, bool *again)
+{
+	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
+	struct mpa_batch batch = {
+		.placed = true, .lengths = &batch.first,
+		.nr = 1, .room = 1, .max = 1,
+	};
+	const struct mpa_rx *rx = &ctx->rx;
+	struct mpa_rx_source from = {};
+	enum mpa_error code;
+	struct mpa_cursor at;
+	struct mpa_fpdu fpdu;
+	bool whole;
+	int err;
+
+	*again = true;
+	if (!mpa_place_first(ctx, &at, &fpdu))
+		return 0;
+	whole = len >= fpdu.ulpdu_len;
+	if (!whole && len && !(flags & MSG_PEEK)) {
+		mpa_place_refuse(ctx, &fpdu);
+		return 0;
+	}
+	from.at = &at;
+	batch.fpdu = &fpdu;
+	batch.pos = rx->cur.pos + (u32)(fpdu.pos - (u32)rx->cur.pos);
+	batch.first = min_t(size_t, len, fpdu.ulpdu_len);
+	err = mpa_read_fpdu(&from, &fpdu, true, to, batch.first, &code);
+	if (err || code) {
+		if (!err)
+			mpa_place_gone(ctx);
+		*again = !err;
+		return err;
+	}
+
+	*again = false;
+	if (flags & MSG_PEEK && flags & MSG_TRUNC)
+		batch.first = fpdu.ulpdu_len;
+	if (mpa_recvmsg_batches(ctx, flags) && whole) {
+		batch.max = mpa_batch_room(ctx, msg);
+		mpa_batch_fill(ctx, &batch, &from,
+			       mpa_place_behind(rx->place) - fpdu.len, to,
+			       len - fpdu.ulpdu_len);
+	}
+	/* What is bad behind them is found again, when they have gone. */
+	err = mpa_recvmsg_control(rx, msg, &batch, whole);
+	if (!err && whole && !(flags & MSG_PEEK))
+		mpa_place_advance(ctx, &fpdu, &batch.more);
+	if (batch.lengths != &batch.first)
+		kfree(batch.lengths);
+	return err ?: batch.first + batch.more.octets;
+}
+
+/* Wait for octets, and copy them. */
+static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+			      int flags)
+{
+	long timeo = sock_rcvtimeo(ctx->sk, flags & MSG_DONTWAIT);
+	bool again;
+	int ret;
+
+	do {
+		again = false;
+		ret = mpa_recvmsg_wait(ctx, &timeo);
+		if (ret == MPA_RECV_ORDERED)
+			ret = mpa_recvmsg_deliver(ctx, msg, len, flags);
+		else if (ret == MPA_RECV_PLACED)
+			ret = mpa_recvmsg_place(ctx, msg, len, flags, &again);
+		else
+			return ret;
+	} while (again);
+	mpa_rx_update(ctx);
+	return ret;
+}
+
 /**
  * mpa_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
  *		      whole ones
  * @ctx:	the context
  * @msg:	where they go; MSG_EOR is set with the last of a ULPDU
- * @len:	octets wanted; what of a ULPDU they leave stays for the next call
+ * @len:	octets wanted; what of a ULPDU they leave stays for the next call.
+ *		Out of order (MPA_PLACE) a ULPDU is read whole, and else waits
+ *		for order
  * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: throw octets away instead of
  *		copying them, or with MSG_PEEK, tell how many are left of the
  *		ULPDU; MSG_WAITALL means nothing: a ULPDU is there completely
@@ -272,7 +387,6 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		int flags)
 {
 	struct sock *sk = ctx->sk;
-	long timeo;
 	int ret;
 
 	if (flags & MSG_OOB)
@@ -283,12 +397,7 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	mpa_delay(MPA_POINT_RECV);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_RECV_LOCKED);
-	timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
-	ret = mpa_recvmsg_wait(ctx, &timeo);
-	if (ret == 1) {
-		ret = mpa_recvmsg_deliver(ctx, msg, len, flags);
-		mpa_rx_update(ctx);
-	}
+	ret = mpa_recvmsg_locked(ctx, msg, len, flags);
 	mpa_delay(MPA_POINT_RECV_END);
 	release_sock(sk);
 	return ret;
@@ -305,11 +414,16 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_cursor at;
+	struct mpa_fpdu fpdu;
 	u32 octets = 0;
 
 	lock_sock(ctx->sk);
 	if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
 		octets = rx->cur.fpdu.ulpdu_len - rx->cur.read;
+	else if (ctx->state == MPA_STATE_FULL && mpa_place_ready(ctx) &&
+		 mpa_place_first(ctx, &at, &fpdu))
+		octets = fpdu.ulpdu_len;
 	release_sock(ctx->sk);
 	return octets;
 }

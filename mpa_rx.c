@@ -27,7 +27,8 @@ static bool mpa_rx_in_place(struct mpa_ctx *ctx)
 
 	if (rx->error)
 		return false;
-	if (likely(mpa_tcp_reads_at(ctx->sk, mpa_record_seq(rx, &rx->cur))))
+	if (likely(mpa_tcp_reads_at(ctx->sk, mpa_record_seq(rx, &rx->cur) -
+					     mpa_rx_skip(rx))))
 		return true;
 	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_LOCAL);
 	return false;
@@ -39,6 +40,26 @@ static bool mpa_rx_in_place(struct mpa_ctx *ctx)
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
+}
+
+/* Octets of the current record and behind it that are in TCP's receive queue. */
+static u32 mpa_rx_inq(const struct mpa_ctx *ctx)
+{
+	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
+
+	return likely(!skip) ? inq : inq - min(inq, skip);
+}
+
+/* Take out what the user has got out of order. */
+static void mpa_rx_take_skip(struct mpa_ctx *ctx)
+{
+	u32 n;
+
+	if (likely(!mpa_rx_skip(&ctx->rx)))
+		return;
+	n = min(ctx->rx.place->skip, mpa_tcp_inq(ctx->sk));
+	ctx->rx.place->skip -= n;
+	mpa_rx_consume(ctx, n);
 }
 
 /*
@@ -67,9 +88,21 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	from->at = at;
 }
 
+/*
+ * The current record goes beyond the start of one that was handed out out of
+ * order, by the word of a marker.
+ */
+static bool mpa_rx_disagrees(const struct mpa_rx *rx)
+{
+	return mpa_place_gap(rx->place, rx->cur.pos, rx->cur.fpdu.len) <
+	       rx->cur.fpdu.len;
+}
+
 /* Act on the verdict about the current record. Return: 0 or -EBADMSG. */
 static int mpa_rx_act_on(struct mpa_ctx *ctx, enum mpa_error code)
 {
+	if (!code && mpa_rx_disagrees(&ctx->rx))
+		code = MPA_ERR_MARKER;
 	if (code) {
 		mpa_fail_receiving(ctx, -EBADMSG, code);
 		return -EBADMSG;
@@ -115,6 +148,8 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 	if (mpa_record_verified(cur))
 		return to && n ? mpa_read_ulpdu(from, &cur->fpdu, cur->taken,
 						cur->read, to, n) : 0;
+	if (unlikely(mpa_rx_disagrees(&ctx->rx)))
+		to = NULL;
 	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.crc, to, n, &code);
 	return err ?: mpa_rx_act_on(ctx, code);
 }
@@ -157,7 +192,7 @@ bool mpa_rx_complete(struct mpa_ctx *ctx)
 		return false;
 	if (mpa_record_verified(cur))
 		return true;
-	have = cur->taken + mpa_tcp_inq(ctx->sk);
+	have = cur->taken + mpa_rx_inq(ctx);
 	if (cur->state == MPA_RECORD_NEW && have)
 		mpa_rx_read_head(ctx, have);
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
@@ -166,7 +201,7 @@ bool mpa_rx_complete(struct mpa_ctx *ctx)
 /* Not even the first octet of the current FPDU has arrived. */
 static bool mpa_rx_nothing(const struct mpa_ctx *ctx)
 {
-	return !ctx->rx.cur.taken && !mpa_tcp_inq(ctx->sk);
+	return !ctx->rx.cur.taken && !mpa_rx_inq(ctx);
 }
 
 /*
@@ -213,7 +248,11 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 
 	if (rx->error && mpa_tcp_window_closed(ctx->sk))
 		mpa_schedule_work(ctx, 0);
-	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
+	if (!mpa_rx_in_place(ctx))
+		goto out;
+	if (mpa_rx_skip(rx) && mpa_tcp_inq(ctx->sk))
+		mpa_schedule_work(ctx, 0);
+	if (mpa_rx_nothing(ctx))
 		goto out;
 	complete = mpa_rx_complete(ctx);
 	/* Verify the first FPDU even if the user sends before it reads. */
@@ -226,7 +265,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, complete || rx->error ||
+	WRITE_ONCE(rx->ready, complete || rx->error || mpa_place_ready(ctx) ||
 		   mpa_tcp_input_ended(ctx->sk));
 }
 
@@ -283,6 +322,17 @@ void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
 	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
+	/* If that fails all come in order. */
+	if (ctx->rx.want_place && mpa_place_set(ctx, true))
+		WRITE_ONCE(ctx->rx.want_place, false);
+}
+
+static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
+{
+	if (!ctx->rx.cur.stash)
+		return;
+	mpa_stash_free(ctx->rx.cur.stash, ctx->sk);
+	ctx->rx.cur.stash = NULL;
 }
 
 /**
@@ -316,12 +366,16 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 	mpa_count_received(rx, !!cur->fpdu.ulpdu_len + more->ulpdus,
 			   n + more->octets, cur->fpdu.markers + more->markers);
-	mpa_rx_free(ctx);
+	mpa_rx_drop_stash(ctx);
 	rx->starved = false;
 	cur->pos += cur->fpdu.len + more->len;
 	cur->taken = 0;
 	cur->read = 0;
 	cur->state = MPA_RECORD_NEW;
+	if (unlikely(rx->place)) {
+		mpa_place_pass(ctx);
+		mpa_rx_take_skip(ctx);
+	}
 }
 
 /* ---- what must not be done in softirq ---- */
@@ -372,7 +426,10 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	bool complete;
 	int err;
 
-	if (!mpa_rx_in_place(ctx) || mpa_rx_nothing(ctx))
+	if (!mpa_rx_in_place(ctx))
+		return false;
+	mpa_rx_take_skip(ctx);
+	if (mpa_rx_nothing(ctx))
 		return false;
 	complete = mpa_rx_complete(ctx);
 	if (!mpa_rx_needs_work(ctx, complete))
@@ -412,7 +469,7 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 {
 	if (ctx->state != MPA_STATE_FULL || !ctx->rx.error)
 		return;
-	mpa_rx_free(ctx);
+	mpa_rx_drop_stash(ctx);
 	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }
 
@@ -458,8 +515,12 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	/* The local user has shut down receiving: an ordinary end. */
 	if (!peer_ended && !gone)
 		return 0;
-	if (mpa_rx_nothing(ctx))
-		return peer_ended ? 0 : -ENOTCONN;
+	if (mpa_rx_nothing(ctx) && !peer_ended)
+		return -ENOTCONN;
+	/* What was handed out out of order is part of the stream. */
+	if (mpa_rx_nothing(ctx) && !mpa_rx_skip(&ctx->rx) &&
+	    !mpa_rx_ahead(&ctx->rx))
+		return 0;
 	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);
 	return -EBADMSG;
 }
@@ -491,8 +552,6 @@ u8 mpa_rx_code(const struct mpa_ctx *ctx)
  */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {
-	if (!ctx->rx.cur.stash)
-		return;
-	mpa_stash_free(ctx->rx.cur.stash, ctx->sk);
-	ctx->rx.cur.stash = NULL;
+	mpa_rx_drop_stash(ctx);
+	mpa_place_free(ctx);
 }

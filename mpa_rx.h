@@ -3,7 +3,7 @@
  * Floor 2: receiving. mpa_read.c reads and verifies FPDUs where they are;
  * mpa_rx.c knows which of them is the current one, and ends the half connection
  * when one is bad; mpa_stash.c keeps the octets of one that the receive buffer
- * has no room for.
+ * has no room for. mpa_place.c knows those that are to be had out of order.
  */
 #ifndef _MPA_RX_H
 #define _MPA_RX_H
@@ -58,24 +58,80 @@ struct mpa_record {
 };
 
 /**
+ * struct mpa_run - FPDUs side by side, behind a gap when they were found
+ * @start:	stream position of the first
+ * @placed:	those in front of this have gone to the user
+ * @end:	those in front of this are verified; one begins here
+ * @looked:	no marker in front of this is to be looked at
+ * @records:	how many have gone to the user
+ * @waits:	the one that begins at @end waits for order
+ */
+struct mpa_run {
+	u32	start;
+	u32	placed;
+	u32	end;
+	u32	looked;
+	u32	records : 31;
+	u32	waits : 1;
+};
+
+/**
+ * struct mpa_place - FPDUs out of order: RFC 5044 section 6
+ * @on:		MPA_PLACE is on
+ * @again:	octets have arrived that have not been looked at, or not all
+ * @full:	FPDUs were left out, as there was no room in @run
+ * @stops:	@stop is valid
+ * @stop:	stream position where something is wrong: nothing from there on
+ *		is handed out before order gets there
+ * @skip:	octets in TCP's receive queue that have gone to the user, in front
+ *		of the current record
+ * @ahead:	records that have gone to the user, behind the current one
+ * @tail:	stream position behind all that was out of order the last time
+ * @nr:		entries of @run in use, by position
+ * @low:	none of them in front of this has a record for the user
+ * @total:	counter for MPA_INFO
+ * @run:	what is known
+ *
+ * Only stream positions: octets are looked up in TCP's queue each time, and are
+ * verified once more when they are handed out, as TCP may have thrown them away
+ * in between and got others.
+ */
+struct mpa_place {
+	bool		on;
+	bool		again;
+	bool		full;
+	bool		stops;
+	u32		stop;
+	u32		skip;
+	u32		ahead;
+	u32		tail;
+	u32		nr;
+	u32		low;
+	u64		total;
+	struct mpa_run	run[MPA_PLACE_MAX];
+};
+
+/**
  * struct mpa_rx - receiving
  * @marked:	we asked for markers
  * @crc:	CRCs are checked
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @info:	MPA_RECVINFO is on
  * @batch:	MPA_RECV_BATCH is on
+ * @want_place:	MPA_PLACE is to be on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @starved:	TCP has had no memory for a segment of the current FPDU
  * @error:	poll: negative errno that ended this half connection, or 0
  * @seq:	TCP's sequence number of stream position 0
  * @end:	behind what had arrived when TCP said so last
  * @cur:	the record that is read next, or in part
+ * @place:	those behind a gap, or NULL: MPA_PLACE has never been on
  * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  *
- * TCP's copied_seq is that of @cur.pos plus @cur.taken, always: where it is not,
- * somebody else has read, and the half connection ends.
+ * TCP's copied_seq is that of @cur.pos plus @cur.taken less @place->skip, always:
+ * where it is not, somebody else has read, and the half connection ends.
  */
 struct mpa_rx {
 	bool			marked;
@@ -83,12 +139,14 @@ struct mpa_rx {
 	bool			rtr;
 	bool			info;
 	bool			batch;
+	bool			want_place;
 	bool			ready;
 	bool			starved;
 	int			error;
 	u32			seq;
 	u32			end;
 	struct mpa_record	cur;
+	struct mpa_place	*place;
 	u64			ulpdus;
 	u64			octets;
 	u64			markers;
@@ -132,6 +190,18 @@ static inline u32 mpa_record_seq(const struct mpa_rx *rx,
 	return rx->seq + (u32)record->pos + record->taken;
 }
 
+/* Octets in TCP's receive queue that the user has got, out of order. */
+static inline u32 mpa_rx_skip(const struct mpa_rx *rx)
+{
+	return unlikely(rx->place) ? rx->place->skip : 0;
+}
+
+/* Records that the user has got, behind the current one. */
+static inline u32 mpa_rx_ahead(const struct mpa_rx *rx)
+{
+	return unlikely(rx->place) ? rx->place->ahead : 0;
+}
+
 /**
  * enum mpa_head - what has come of an FPDU's first octets
  * @MPA_HEAD_MORE:	its ULPDU_Length is not here yet
@@ -145,6 +215,7 @@ enum mpa_head {
 };
 
 /* mpa_read.c */
+bool mpa_read_marker(struct mpa_cursor *at, u16 *fpduptr);
 enum mpa_head mpa_read_head(const struct mpa_rx_source *from, u32 stashed,
 			    u32 have, u64 pos, const struct mpa_rx *rx,
 			    bool may_be_empty, struct mpa_fpdu *fpdu);
@@ -154,9 +225,9 @@ int mpa_read_fpdu(const struct mpa_rx_source *from,
 int mpa_read_ulpdu(const struct mpa_rx_source *from,
 		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
 		   struct iov_iter *to, u32 n);
-u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 have,
-		  struct iov_iter *to, size_t octets, u32 *lengths, u32 max,
-		  struct mpa_rx_more *more);
+u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
+		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
+		  u32 max, struct mpa_rx_more *more);
 
 /* mpa_rx.c */
 void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
@@ -176,6 +247,23 @@ u8 mpa_rx_code(const struct mpa_ctx *ctx);
 void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);
+
+/* mpa_place.c */
+int mpa_place_set(struct mpa_ctx *ctx, bool on);
+void mpa_place_free(struct mpa_ctx *ctx);
+void mpa_place_arrived(struct sock *sk);
+void mpa_place_look(struct mpa_ctx *ctx);
+void mpa_place_walk(struct mpa_ctx *ctx);
+bool mpa_place_ready(struct mpa_ctx *ctx);
+bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
+		     struct mpa_fpdu *fpdu);
+void mpa_place_gone(struct mpa_ctx *ctx);
+void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		       const struct mpa_rx_more *more);
+u32 mpa_place_behind(const struct mpa_place *place);
+u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
+void mpa_place_pass(struct mpa_ctx *ctx);
 
 /* mpa_stash.c */
 int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,

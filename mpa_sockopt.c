@@ -231,8 +231,7 @@ static int mpa_set_segment(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
 	return 0;
 }
 
-static int mpa_set_switch(struct sock *sk, bool *on, sockptr_t val,
-			  unsigned int len)
+static int mpa_get_value(bool *on, sockptr_t val, unsigned int len)
 {
 	int value;
 
@@ -242,11 +241,68 @@ static int mpa_set_switch(struct sock *sk, bool *on, sockptr_t val,
 		return -EFAULT;
 	if (value & ~1)
 		return -EINVAL;
+	*on = value;
+	return 0;
+}
+
+static int mpa_set_switch(struct sock *sk, bool *on, sockptr_t val,
+			  unsigned int len)
+{
+	bool value;
+	int err;
+
+	err = mpa_get_value(&value, val, len);
+	if (err)
+		return err;
 
 	lock_sock(sk);
 	WRITE_ONCE(*on, value);
 	release_sock(sk);
 	return 0;
+}
+
+/*
+ * Whether MPA_PLACE can be on: the direction has markers and CRCs, or certainly
+ * will have.
+ */
+static bool mpa_place_possible(struct mpa_ctx *ctx)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+
+	switch (ctx->state) {
+	case MPA_STATE_FULL:
+		return ctx->rx.marked && ctx->rx.crc;
+	case MPA_STATE_IDLE:
+	case MPA_STATE_STARTUP:
+	case MPA_STATE_REQUESTED:
+		return params && params->offer.flags & MPA_START_MARKERS &&
+		       !(params->offer.flags & MPA_START_NO_CRC);
+	default:
+		return false;
+	}
+}
+
+static int mpa_set_place(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
+			 unsigned int len)
+{
+	int err = 0;
+	bool on;
+
+	err = mpa_get_value(&on, val, len);
+	if (err)
+		return err;
+
+	lock_sock(sk);
+	if (on && !mpa_place_possible(ctx))
+		err = -EINVAL;
+	else if (ctx->state == MPA_STATE_FULL)
+		err = mpa_place_set(ctx, on);
+	if (!err)
+		WRITE_ONCE(ctx->rx.want_place, on);
+	if (!err && ctx->state == MPA_STATE_FULL)
+		mpa_rx_update(ctx);
+	release_sock(sk);
+	return err;
 }
 
 /* ---- options of TCP and IP ---- */
@@ -365,6 +421,8 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		return mpa_set_switch(sk, &ctx->rx.info, val, len);
 	case MPA_RECV_BATCH:
 		return mpa_set_switch(sk, &ctx->rx.batch, val, len);
+	case MPA_PLACE:
+		return mpa_set_place(sk, ctx, val, len);
 	default:
 		return -ENOPROTOOPT;
 	}
@@ -426,6 +484,8 @@ static int mpa_get_info(struct sock *sk, struct mpa_ctx *ctx,
 	info.tx_packets = ctx->tcp.watch.packets;
 	info.tx_segs_aligned = ctx->tcp.watch.aligned;
 	info.tx_segs_unaligned = ctx->tcp.watch.unaligned;
+	info.rx_placed = ctx->rx.place ? ctx->rx.place->total : 0;
+	info.rx_edge = ctx->rx.cur.pos;
 	release_sock(sk);
 
 	return mpa_put(&info, sizeof(info), val, len);
@@ -542,6 +602,8 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		return mpa_get_switch(&ctx->rx.info, val, len);
 	case MPA_RECV_BATCH:
 		return mpa_get_switch(&ctx->rx.batch, val, len);
+	case MPA_PLACE:
+		return mpa_get_switch(&ctx->rx.want_place, val, len);
 	default:
 		return -ENOPROTOOPT;
 	}

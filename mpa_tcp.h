@@ -109,15 +109,37 @@ struct mpa_watch {
 };
 
 /**
+ * struct mpa_ooo - segments that arrive out of order
+ * @minded:	somebody wants to know of them
+ * @seen:	TCP's count of them when somebody looked last
+ */
+struct mpa_ooo {
+	bool	minded;
+	u32	seen;
+};
+
+/**
+ * struct mpa_island - octets that lie side by side out of order
+ * @start:	sequence number of the first
+ * @end:	and behind the last
+ */
+struct mpa_island {
+	u32	start;
+	u32	end;
+};
+
+/**
  * struct mpa_tcp - what this floor knows of a socket
  * @base:	TCP's own operations
  * @watch:	which segments start with an FPDU
+ * @ooo:	segments that arrive out of order
  *
  * The first member of struct mpa_ctx, so that it is found by the socket.
  */
 struct mpa_tcp {
 	struct proto		*base;
 	struct mpa_watch	watch;
+	struct mpa_ooo		ooo;
 };
 
 /**
@@ -354,6 +376,19 @@ void mpa_cursor_skip(struct mpa_cursor *at, u32 len);
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len);
 u32 mpa_tcp_consume(struct sock *sk, u32 len);
+
+struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
+
+/* mpa_tcp_ooo.c */
+void mpa_tcp_ooo_init(void (*arrived)(struct sock *sk));
+void mpa_tcp_ooo_mind(struct sock *sk, bool on);
+void mpa_tcp_ooo_ask(struct sock *sk);
+void mpa_tcp_ooo_acked(struct sock *sk);
+bool mpa_tcp_ooo_new(struct sock *sk);
+u32 mpa_tcp_ooo_end(const struct sock *sk);
+bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island);
+bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
+u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough);
 
 /* mpa_tcp_mem.c */
 bool mpa_tcp_schedule(struct sock *sk, int size);

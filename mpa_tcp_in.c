@@ -295,11 +295,14 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/*
- * The first skb out of order that ends behind @seq. No cursor begins there yet:
- * records are handed out in order.
+/**
+ * mpa_ooo_find() - the first skb out of order that ends behind a place
+ * @sk:		socket
+ * @seq:	sequence number
+ *
+ * Context: socket lock held.
  */
-static struct sk_buff *mpa_cursor_find_unordered(struct sock *sk, u32 seq)
+struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
 	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;
 	struct sk_buff *skb, *found = NULL;
@@ -344,7 +347,7 @@ void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 	at->ordered = !after(seq, tcp_sk(sk)->rcv_nxt);
 	mpa_cursor_enter(at, at->ordered ?
 			     skb_peek(&sk->sk_receive_queue) :
-			     mpa_cursor_find_unordered(sk, seq));
+			     mpa_ooo_find(sk, seq));
 }
 
 /**

@@ -203,6 +203,8 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	if (len && tcp && !after(seq, watch->seq) &&
 	    after(seq + len, watch->seq))
 		mpa_watch_packet(sk, watch, skb, seq, len);
+	if (tcp && unlikely(tcp->ooo.minded))
+		mpa_tcp_ooo_acked(sk);
 	return xmit->base->queue_xmit(sk, skb, fl);
 }
 

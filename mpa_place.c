@@ -1,0 +1,653 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
+ *
+ * While octets of the stream are missing, those behind the gap lie in TCP's queue
+ * of what is out of order, side by side in islands. An FPDU there is found in one
+ * of two ways, as section 6 has it: by a marker, whose place in the stream is
+ * known and which points to the FPDU's start; or by the ULPDU_Length of the FPDU
+ * in front of it, if that one's CRC is good. Nothing else is tried: an island's
+ * first octet may be the first one of an FPDU, or octets of a ULPDU that look
+ * like one.
+ *
+ * What was found is kept as runs of stream positions (struct mpa_run), sorted.
+ * When a segment has arrived, only its island is looked at, and there only what
+ * has not been looked at before: the search goes on at the end of the run in
+ * front of it, and with the markers behind that.
+ *
+ * The reader gets records that are in order first. When order reaches a run, the
+ * octets of it that he has got are taken out of the receive queue unseen, and the
+ * current record is the one behind them; the rest of the run comes in order.
+ *
+ * Section 8 is about order alone: an FPDU that is bad here ends nothing, it and
+ * all behind it wait until order gets there.
+ */
+
+#include <linux/slab.h>
+
+#include "mpa.h"
+
+/* Octets to verify at a time: in softirq, and in the work item. */
+#define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
+#define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
+
+/**
+ * struct mpa_search - one search for FPDUs out of order
+ * @ctx:	the context
+ * @octets:	how many may still be verified
+ * @found:	there are records that the user can get
+ */
+struct mpa_search {
+	struct mpa_ctx *ctx;
+	u32 octets;
+	bool found;
+};
+
+static_assert(sizeof(struct mpa_place) <= 2 * 4096);
+
+/* ---- runs ---- */
+
+/* Everything in front of this stream position has arrived. */
+static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
+{
+	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
+}
+
+/* How many runs begin at @pos or in front of it. */
+static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
+{
+	u32 low = 0, high = place->nr, mid;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		if (mpa_pos_before(pos, place->run[mid].start))
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
+{
+	struct mpa_run *run = place->run + i;
+
+	place->nr -= nr;
+	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
+	if (place->low > i)
+		place->low -= min(nr, place->low - i);
+}
+
+/* A run of no FPDU yet: one begins at @start. Return: false if there is no room. */
+static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start,
+			     u32 looked)
+{
+	struct mpa_run *run = place->run + i;
+
+	if (place->nr == MPA_PLACE_MAX) {
+		place->full = true;
+		return false;
+	}
+	memmove(run + 1, run, (place->nr - i) * sizeof(*run));
+	*run = (struct mpa_run){
+		.start = start, .placed = start, .end = start, .looked = looked,
+	};
+	place->nr++;
+	if (place->low >= i)
+		place->low++;
+	return true;
+}
+
+/*
+ * Make one of a run and the next, if they touch, and the user has got only what
+ * is in front.
+ */
+static bool mpa_place_merge(struct mpa_place *place, u32 i)
+{
+	struct mpa_run *run = place->run + i, *next = run + 1;
+
+	if (i + 1 == place->nr || run->end != next->start || run->waits)
+		return false;
+	if (next->placed != next->start) {
+		if (run->placed != run->end)
+			return false;
+		run->placed = next->placed;
+	}
+	run->end = next->end;
+	run->looked = next->looked;
+	run->records += next->records;
+	run->waits = next->waits;
+	mpa_place_remove(place, i + 1, 1);
+	place->low = min(place->low, i);
+	return true;
+}
+
+/* Something is wrong at @pos. */
+static void mpa_place_stop(struct mpa_place *place, u32 pos)
+{
+	if (!place->stops || mpa_pos_before(pos, place->stop))
+		place->stop = pos;
+	place->stops = true;
+}
+
+static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
+{
+	return place->stops && !mpa_pos_before(pos, place->stop);
+}
+
+/* ---- what TCP has done meanwhile ---- */
+
+/*
+ * TCP has thrown away what is behind @tail. Where that was found and not handed
+ * out, look again how much of it is left.
+ */
+static void mpa_place_lost(struct mpa_place *place, u32 tail)
+{
+	u32 i;
+
+	for (i = place->nr; i > place->low; i--) {
+		struct mpa_run *run = place->run + i - 1;
+
+		if (!mpa_pos_before(tail, run->end))
+			break;
+		if (run->end == run->placed)
+			continue;
+		run->end = run->placed;
+		place->again = true;
+	}
+}
+
+/* Records that were found and are in order now come in order. */
+static void mpa_place_trim(struct mpa_ctx *ctx)
+{
+	u32 tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
+	struct mpa_place *place = ctx->rx.place;
+	u32 ordered = mpa_place_ordered(ctx);
+
+	if (mpa_pos_before(tail, place->tail))
+		mpa_place_lost(place, tail);
+	place->tail = tail;
+	for (; place->low < place->nr; place->low++) {
+		struct mpa_run *run = place->run + place->low;
+
+		if (run->placed != run->end &&
+		    mpa_pos_before(ordered, run->placed))
+			break;
+		run->end = run->placed;
+	}
+}
+
+/* ---- the search ---- */
+
+/* An FPDU at the end of a run does not go beyond the start of the next one. */
+static bool mpa_place_fits(const struct mpa_place *place, u32 i, u32 len)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 == place->nr || len <= run[1].start - run->end;
+}
+
+/*
+ * The next FPDU at the end of a run, @side octets from where @from->at is are
+ * there. Return: whether it is whole and good.
+ */
+static bool mpa_place_verify(struct mpa_search *search, u32 i,
+			     struct mpa_rx_source *from, u32 side)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	const struct mpa_rx *rx = &search->ctx->rx;
+	struct mpa_run *run = place->run + i;
+	struct mpa_fpdu fpdu;
+	enum mpa_error code;
+
+	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
+	case MPA_HEAD_MORE:
+		return false;
+	case MPA_HEAD_BAD:
+		mpa_place_stop(place, run->end);
+		return false;
+	case MPA_HEAD_GOOD:
+		break;
+	}
+	if (!mpa_place_fits(place, i, fpdu.len)) {
+		mpa_place_stop(place, run->end);
+		return false;
+	}
+	if (fpdu.len > search->octets)
+		place->again = true;
+	if (fpdu.len > search->octets || fpdu.len > side)
+		return false;
+	search->octets -= fpdu.len;
+	if (mpa_read_fpdu(from, &fpdu, true, NULL, 0, &code) || code) {
+		mpa_place_stop(place, run->end);
+		return false;
+	}
+	run->end += fpdu.len;
+	return true;
+}
+
+/* FPDUs from the end of a run on. */
+static void mpa_place_extend(struct mpa_search *search, u32 i)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	struct mpa_run *run = place->run + i;
+	struct sock *sk = search->ctx->sk;
+	u32 seq, side, end;
+	struct mpa_cursor at;
+	struct mpa_rx_source from = { .at = &at };
+
+	do {
+		if (run->waits || mpa_place_stopped(place, run->end) ||
+		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
+			return;
+		place->again |= !search->octets;
+		seq = search->ctx->rx.seq + run->end;
+		side = mpa_tcp_ooo_side(sk, seq, search->octets);
+		mpa_cursor_begin(&at, sk, seq);
+		for (end = run->end; side; end = run->end) {
+			if (!mpa_place_verify(search, i, &from, side))
+				return;
+			side -= run->end - end;
+			search->found = true;
+			place->low = min(place->low, i);
+			if (mpa_place_merge(place, i))
+				break;
+		}
+	} while (side);
+}
+
+/*
+ * The markers from @pos to @limit, behind @before runs. One that points to an FPDU
+ * that is not known makes a new run.
+ * Return: where to go on.
+ */
+static u32 mpa_place_markers(struct mpa_search *search, u32 before, u32 pos,
+			     u32 limit)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	const struct mpa_rx *rx = &search->ctx->rx;
+	struct mpa_run *run = before ? place->run + before - 1 : NULL;
+	u32 known = run ? run->end : (u32)rx->cur.pos, start;
+	struct mpa_cursor at;
+	u16 fpduptr;
+
+	if (run && mpa_pos_before(pos, run->looked))
+		pos = run->looked;
+	if (mpa_pos_before(pos, known))
+		pos = known;
+	pos += mpa_marker_distance(pos);
+	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
+	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
+	     pos += MPA_MARKER_INTERVAL) {
+		mpa_cursor_seek(&at, rx->seq + pos);
+		if (mpa_place_stopped(place, pos) ||
+		    !mpa_read_marker(&at, &fpduptr))
+			return limit;
+		start = mpa_marker_fpdu(pos, fpduptr);
+		if (run && start == known) {
+			run->looked = pos + MPA_MARKER_INTERVAL;
+			continue;
+		}
+		if (mpa_pos_before(start, known)) {
+			mpa_place_stop(place, pos);
+			return limit;
+		}
+		if (!mpa_place_insert(place, before, start,
+				      pos + MPA_MARKER_INTERVAL))
+			return limit;
+		return pos + MPA_MARKER_LEN;
+	}
+	return limit;
+}
+
+/* Octets side by side, some of which are new. */
+static void mpa_place_scan(struct mpa_search *search,
+			   const struct mpa_island *island)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	u32 pos = island->start - search->ctx->rx.seq;
+	u32 end = island->end - search->ctx->rx.seq;
+	u32 before, limit;
+
+	while (mpa_pos_before(pos, end)) {
+		before = mpa_place_find(place, pos);
+		if (before)
+			mpa_place_extend(search, before - 1);
+		limit = end;
+		if (before < place->nr &&
+		    mpa_pos_before(place->run[before].start, end))
+			limit = place->run[before].start;
+		pos = mpa_place_markers(search, before, pos, limit);
+	}
+}
+
+static void mpa_place_tell(const struct mpa_search *search)
+{
+	struct mpa_ctx *ctx = search->ctx;
+
+	if (ctx->rx.place->again)
+		mpa_schedule_work(ctx, 0);
+	if (!search->found)
+		return;
+	WRITE_ONCE(ctx->rx.ready, true);
+	mpa_wake_reader(ctx);
+}
+
+static bool mpa_place_searches(const struct mpa_ctx *ctx)
+{
+	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
+	       ctx->state == MPA_STATE_FULL;
+}
+
+/**
+ * mpa_place_look() - look at what has arrived out of order a moment ago
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_place_look(struct mpa_ctx *ctx)
+{
+	struct mpa_search search = {
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
+	};
+	struct mpa_island island;
+
+	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
+		return;
+	mpa_place_trim(ctx);
+	if (mpa_tcp_ooo_newest(ctx->sk, &island))
+		mpa_place_scan(&search, &island);
+	else
+		ctx->rx.place->again = true;
+	mpa_place_tell(&search);
+}
+
+/**
+ * mpa_place_walk() - look at all that is out of order, if something is left that
+ *		      mpa_place_look() has not seen
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_walk(struct mpa_ctx *ctx)
+{
+	struct mpa_search search = {
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_WORK,
+	};
+	struct mpa_island island;
+	u32 seq;
+
+	if (!mpa_place_searches(ctx) || !ctx->rx.place->again)
+		return;
+	mpa_tcp_ooo_new(ctx->sk);
+	mpa_place_trim(ctx);
+	ctx->rx.place->again = false;
+	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
+	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
+	     seq = island.end)
+		mpa_place_scan(&search, &island);
+	mpa_place_tell(&search);
+}
+
+/**
+ * mpa_place_arrived() - something has arrived out of order
+ * @sk:	socket
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_place_arrived(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!mpa_place_searches(ctx))
+		return;
+	ctx->rx.place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
+
+/* ---- handing out ---- */
+
+/**
+ * mpa_place_ready() - there is a record out of order for the user
+ * @ctx:	the context
+ *
+ * Context: socket lock held.
+ */
+bool mpa_place_ready(struct mpa_ctx *ctx)
+{
+	if (likely(!ctx->rx.place) || ctx->rx.error)
+		return false;
+	mpa_place_trim(ctx);
+	return ctx->rx.place->low < ctx->rx.place->nr;
+}
+
+/**
+ * mpa_place_first() - the first record out of order that the user has not got
+ * @ctx:	the context; mpa_place_ready()
+ * @at:		put on it
+ * @fpdu:	set to its layout
+ *
+ * Context: socket lock held.
+ * Return: false if TCP does not have it any more: mpa_place_gone() is called.
+ */
+bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
+		     struct mpa_fpdu *fpdu)
+{
+	const struct mpa_place *place = ctx->rx.place;
+	const struct mpa_run *run = place->run + place->low;
+	struct mpa_rx_source from = { .at = at };
+
+	mpa_cursor_begin(at, ctx->sk, ctx->rx.seq + run->placed);
+	if (mpa_read_head(&from, 0, run->end - run->placed, run->placed,
+			  &ctx->rx, false, fpdu) == MPA_HEAD_GOOD &&
+	    fpdu->len <= run->end - run->placed)
+		return true;
+	mpa_place_gone(ctx);
+	return false;
+}
+
+/**
+ * mpa_place_gone() - what mpa_place_first() has found is not what was verified
+ * @ctx:	the context
+ *
+ * Context: socket lock held.
+ */
+void mpa_place_gone(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_run *run = place->run + place->low;
+
+	run->end = run->placed;
+	place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
+
+/**
+ * mpa_place_refuse() - the user's buffer is too short for a record: it waits
+ * @ctx:	the context
+ * @fpdu:	what mpa_place_first() has found
+ *
+ * Those behind it do not.
+ *
+ * Context: socket lock held.
+ */
+void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_run *run = place->run + place->low;
+	u32 next = run->placed + fpdu->len, end = run->end;
+
+	run->end = run->placed;
+	run->waits = true;
+	if (!mpa_place_insert(place, place->low + 1, next, next))
+		return;
+	run[1].end = end;
+}
+
+/**
+ * mpa_place_advance() - records have gone to the user out of order
+ * @ctx:	the context
+ * @fpdu:	the first of them, from mpa_place_first()
+ * @more:	those behind it
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		       const struct mpa_rx_more *more)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_run *run = place->run + place->low;
+	u32 nr = 1 + more->ulpdus;
+
+	run->placed += fpdu->len + more->len;
+	run->records += nr;
+	place->ahead += nr;
+	place->total += nr;
+	mpa_count_received(&ctx->rx, nr, fpdu->ulpdu_len + more->octets,
+			   fpdu->markers + more->markers);
+	if (run->placed == run->end)
+		mpa_place_merge(place, place->low);
+}
+
+/**
+ * mpa_place_behind() - octets of records side by side that the user can get
+ * @place:	mpa_place_ready()
+ */
+u32 mpa_place_behind(const struct mpa_place *place)
+{
+	const struct mpa_run *run = place->run + place->low;
+
+	return run->end - run->placed;
+}
+
+/**
+ * mpa_place_gap() - how far it is to what the user has got out of order
+ * @place:	placing, or NULL
+ * @pos:	a stream position that order has not gone beyond
+ * @len:	octets from there on
+ *
+ * Return: so many of them are in front of that.
+ */
+u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
+{
+	const struct mpa_run *run;
+
+	if (likely(!place))
+		return len;
+	for (run = place->run; run < place->run + place->nr; run++) {
+		if (!mpa_pos_before(run->start, pos + len))
+			break;
+		if (run->placed != run->start)
+			return run->start - pos;
+	}
+	return len;
+}
+
+/* ---- order gets there ---- */
+
+/**
+ * mpa_place_pass() - the current record has changed: pass over what the user has
+ *		      got out of order
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_pass(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_record *cur = &ctx->rx.cur;
+	const struct mpa_run *run;
+	u32 nr, octets;
+
+	for (nr = 0; nr < place->nr; nr++) {
+		run = place->run + nr;
+		if (mpa_pos_before(cur->pos, run->start))
+			break;
+		if (run->start != (u32)cur->pos)
+			continue;
+		/* An FPDU begins here: the current one. */
+		if (run->placed == run->start)
+			break;
+		octets = run->placed - run->start;
+		cur->pos += octets;
+		place->skip += octets;
+		place->ahead -= run->records;
+	}
+	if (nr) {
+		mpa_place_remove(place, 0, nr);
+		if (place->full)
+			mpa_place_arrived(ctx->sk);
+		place->full = false;
+	}
+	if (place->stops && mpa_pos_before(place->stop, cur->pos))
+		place->stops = false;
+}
+
+/* ---- the option ---- */
+
+/* The user gets nothing out of order any more, and nothing twice. */
+static void mpa_place_end(struct mpa_place *place)
+{
+	u32 i = 0;
+
+	while (i < place->nr) {
+		struct mpa_run *run = place->run + i;
+
+		run->end = run->placed;
+		run->waits = false;
+		if (run->placed == run->start)
+			mpa_place_remove(place, i, 1);
+		else
+			i++;
+	}
+	place->low = place->nr;
+	place->again = false;
+	place->full = false;
+	place->stops = false;
+}
+
+/**
+ * mpa_place_set() - MPA_PLACE
+ * @ctx:	the context, in MPA_STATE_FULL
+ * @on:		whether records are handed out out of order from now on
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -EINVAL if there are no markers, or no CRCs; -ENOMEM.
+ */
+int mpa_place_set(struct mpa_ctx *ctx, bool on)
+{
+	struct mpa_rx *rx = &ctx->rx;
+
+	if (on && (!rx->marked || !rx->crc))
+		return -EINVAL;
+	if (on && !rx->place) {
+		rx->place = kzalloc(sizeof(*rx->place), GFP_KERNEL);
+		if (!rx->place)
+			return -ENOMEM;
+		mpa_tcp_charge_pages(ctx->sk, sizeof(*rx->place));
+		rx->place->tail = mpa_place_ordered(ctx);
+	}
+	if (!rx->place || rx->place->on == on)
+		return 0;
+	rx->place->on = on;
+	if (!on)
+		mpa_place_end(rx->place);
+	mpa_tcp_ooo_mind(ctx->sk, on);
+	return 0;
+}
+
+/**
+ * mpa_place_free() - give back what is known of records out of order
+ * @ctx:	the context
+ *
+ * Context: socket lock held, or nobody else knows the socket any more.
+ */
+void mpa_place_free(struct mpa_ctx *ctx)
+{
+	if (!ctx->rx.place)
+		return;
+	mpa_tcp_ooo_mind(ctx->sk, false);
+	mpa_tcp_uncharge_pages(ctx->sk, sizeof(*ctx->rx.place));
+	kfree(ctx->rx.place);
+	ctx->rx.place = NULL;
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TCP's insides: what has arrived out of order. How it is noticed, and where it
+ * is.
+ *
+ * TCP calls nobody when it puts a segment into its queue out of order. Two
+ * places see each of them, soon and with the socket lock held:
+ *
+ * - the ACK for the first one, which TCP sends at once, on its way to IP:
+ *   mpa_tcp_ooo_acked(). It comes in the middle of other work, so that nothing
+ *   is done there but to have the work item run, and to ask for
+ * - sk_write_space, which TCP calls behind each segment that is not in order,
+ *   while a user waits for room to send: SOCK_NOSPACE, set for that purpose as
+ *   long as the queue is not empty. Users who poll for room then see it again
+ *   once more than they need to.
+ *
+ * While a user holds the socket, segments wait in the backlog; they get here
+ * when the lock is released.
+ */
+
+#include <linux/tcp.h>
+#include <net/tcp.h>
+
+#include "mpa_tcp.h"
+
+static void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
+
+/**
+ * mpa_tcp_ooo_init() - who is told of segments out of order
+ * @arrived:	called for a socket on which mpa_tcp_ooo_mind() is on, with the
+ *		socket lock held, maybe in softirq, and in the middle of
+ *		anything: it only has somebody look later
+ *
+ * Context: module init.
+ */
+void __init mpa_tcp_ooo_init(void (*arrived)(struct sock *sk))
+{
+	mpa_ooo_arrived = arrived;
+}
+
+static bool mpa_ooo_empty(const struct sock *sk)
+{
+	return RB_EMPTY_ROOT(&tcp_sk(sk)->out_of_order_queue);
+}
+
+/**
+ * mpa_tcp_ooo_mind() - mind segments out of order, or no longer
+ * @sk:	socket
+ * @on:	whether
+ *
+ * Those that are there already are told of as well.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_ooo_mind(struct sock *sk, bool on)
+{
+	struct mpa_ooo *ooo = &mpa_tcp(sk)->ooo;
+
+	ooo->minded = on;
+	ooo->seen = tcp_sk(sk)->rcv_ooopack;
+	if (!on || mpa_ooo_empty(sk))
+		return;
+	mpa_tcp_ooo_ask(sk);
+	mpa_ooo_arrived(sk);
+}
+
+/**
+ * mpa_tcp_ooo_ask() - have sk_write_space called behind each segment
+ * @sk:	socket
+ *
+ * For as long as there is something out of order: sk_write_space asks again.
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_tcp_ooo_ask(struct sock *sk)
+{
+	if (mpa_tcp(sk)->ooo.minded && !mpa_ooo_empty(sk) && sk->sk_socket)
+		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+}
+
+/**
+ * mpa_tcp_ooo_acked() - a packet leaves: has something arrived out of order?
+ * @sk:	socket; mpa_tcp_ooo_mind() is on
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_tcp_ooo_acked(struct sock *sk)
+{
+	if (tcp_sk(sk)->rcv_ooopack == mpa_tcp(sk)->ooo.seen ||
+	    mpa_ooo_empty(sk))
+		return;
+	mpa_tcp_ooo_ask(sk);
+	mpa_ooo_arrived(sk);
+}
+
+/**
+ * mpa_tcp_ooo_new() - something has arrived out of order since the last time
+ * @sk:	socket
+ *
+ * Context: any, socket lock held.
+ */
+bool mpa_tcp_ooo_new(struct sock *sk)
+{
+	struct mpa_ooo *ooo = &mpa_tcp(sk)->ooo;
+	u32 arrived = tcp_sk(sk)->rcv_ooopack;
+
+	if (arrived == ooo->seen)
+		return false;
+	ooo->seen = arrived;
+	return !mpa_ooo_empty(sk);
+}
+
+/**
+ * mpa_tcp_ooo_end() - sequence number behind all that is out of order
+ * @sk:	socket
+ *
+ * It goes back when TCP throws away what it has no room for: that at the end.
+ *
+ * Context: socket lock held.
+ * Return: mpa_tcp_rcv_nxt() if there is nothing.
+ */
+u32 mpa_tcp_ooo_end(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return mpa_ooo_empty(sk) ? tp->rcv_nxt :
+				   TCP_SKB_CB(tp->ooo_last_skb)->end_seq;
+}
+
+/**
+ * mpa_tcp_ooo_newest() - octets side by side, the newest of those out of order
+ *			  among them
+ * @sk:		socket
+ * @island:	filled in
+ *
+ * The first SACK block, RFC 2018 section 4: more may lie in front of it and
+ * behind it. The cost is the same whatever is queued.
+ *
+ * Context: socket lock held.
+ * Return: false if TCP does not keep SACK blocks.
+ */
+bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!tcp_is_sack(tp) || !tp->rx_opt.num_sacks)
+		return false;
+	island->start = tp->selective_acks[0].start_seq;
+	island->end = tp->selective_acks[0].end_seq;
+	return true;
+}
+
+/* A FIN has a sequence number, but is no octet. */
+static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
+{
+	return TCP_SKB_CB(skb)->seq + skb->len;
+}
+
+/*
+ * How far octets lie side by side from @skb on, if it holds that at @seq; no
+ * farther than @far is looked.
+ */
+static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far)
+{
+	for (; skb && !after(TCP_SKB_CB(skb)->seq, seq) && before(seq, far);
+	     skb = skb_rb_next(skb))
+		if (after(mpa_ooo_octets_end(skb), seq))
+			seq = mpa_ooo_octets_end(skb);
+	return seq;
+}
+
+/**
+ * mpa_tcp_ooo_next() - octets side by side out of order, all of them
+ * @sk:		socket
+ * @seq:	the first that end behind this sequence number
+ * @island:	filled in
+ *
+ * Context: socket lock held.
+ * Return: false if there are none.
+ */
+bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
+{
+	struct sk_buff *skb = mpa_ooo_find(sk, seq);
+
+	/* Only its FIN does. */
+	while (skb && !after(mpa_ooo_octets_end(skb), seq))
+		skb = skb_rb_next(skb);
+	if (!skb)
+		return false;
+	island->start = TCP_SKB_CB(skb)->seq;
+	island->end = mpa_ooo_follow(skb, island->start,
+				     island->start + S32_MAX);
+	return true;
+}
+
+/**
+ * mpa_tcp_ooo_side() - octets side by side out of order from a place on
+ * @sk:		socket
+ * @seq:	sequence number of the first
+ * @enough:	when so many are known to be there, no more are looked for
+ *
+ * Context: socket lock held.
+ * Return: how many.
+ */
+u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough)
+{
+	return mpa_ooo_follow(mpa_ooo_find(sk, seq), seq, seq + enough) - seq;
+}
