@@ -12,6 +12,9 @@
  * batch	FPDUs of several calls that leave together
  * held		FPDUs of a batch that wait for the rest of it
  * stuck	octets that TCP has had no memory for
+ * placed	records that the user gets out of order: in front of them octets are
+ *		missing
+ * run		FPDUs side by side, behind a gap
  * stash	pages with the first octets of an FPDU that is too long for the
  *		receive buffer
  * passthrough	a call of TCP's own, on a socket that MPA is attached to and has

@@ -232,9 +232,9 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 	struct mpa_place *place = search->ctx->rx.place;
 	struct mpa_run *run = place->run + i;
 	struct sock *sk = search->ctx->sk;
-	u32 seq, side, end;
 	struct mpa_cursor at;
 	struct mpa_rx_source from = { .at = &at };
+	u32 seq, side, end;
 
 	do {
 		if (run->waits || mpa_place_stopped(place, run->end) ||
@@ -265,8 +265,8 @@ static u32 mpa_place_markers(struct mpa_search *search, u32 before, u32 pos,
 			     u32 limit)
 {
 	struct mpa_place *place = search->ctx->rx.place;
-	const struct mpa_rx *rx = &search->ctx->rx;
 	struct mpa_run *run = before ? place->run + before - 1 : NULL;
+	const struct mpa_rx *rx = &search->ctx->rx;
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
 	struct mpa_cursor at;
 	u16 fpduptr;
