@@ -141,8 +141,9 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
  * TCP has thrown away what is behind @tail. Where that was found and not handed
  * out, look again how much of it is left.
  */
-static void mpa_place_lost(struct mpa_place *place, u32 tail)
+static bool mpa_place_lost(struct mpa_place *place, u32 tail)
 {
+	bool lost = false;
 	u32 i;
 
 	for (i = place->nr; i > place->low; i--) {
@@ -154,18 +155,24 @@ static void mpa_place_lost(struct mpa_place *place, u32 tail)
 			continue;
 		run->end = run->placed;
 		place->again = true;
+		lost = true;
 	}
+	return lost;
 }
 
-/* Records that were found and are in order now come in order. */
-static void mpa_place_trim(struct mpa_ctx *ctx)
+/*
+ * Records that were found and are in order now come in order.
+ * Return: whether some that were found are gone.
+ */
+static bool mpa_place_trim(struct mpa_ctx *ctx)
 {
 	u32 tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	struct mpa_place *place = ctx->rx.place;
 	u32 ordered = mpa_place_ordered(ctx);
+	bool lost = false;
 
 	if (mpa_pos_before(tail, place->tail))
-		mpa_place_lost(place, tail);
+		lost = mpa_place_lost(place, tail);
 	place->tail = tail;
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
@@ -175,6 +182,7 @@ static void mpa_place_trim(struct mpa_ctx *ctx)
 			break;
 		run->end = run->placed;
 	}
+	return lost;
 }
 
 /* ---- the search ---- */
@@ -226,6 +234,14 @@ static bool mpa_place_verify(struct mpa_search *search, u32 i,
 	return true;
 }
 
+/* The next run begins where this one ends; they cannot be made one yet. */
+static bool mpa_place_touches(const struct mpa_place *place, u32 i)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 < place->nr && run->end == run[1].start;
+}
+
 /* FPDUs from the end of a run on. */
 static void mpa_place_extend(struct mpa_search *search, u32 i)
 {
@@ -237,7 +253,8 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 	u32 seq, side, end;
 
 	do {
-		if (run->waits || mpa_place_stopped(place, run->end) ||
+		if (run->waits || mpa_place_touches(place, i) ||
+		    mpa_place_stopped(place, run->end) ||
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
 		place->again |= !search->octets;
@@ -252,6 +269,8 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 			place->low = min(place->low, i);
 			if (mpa_place_merge(place, i))
 				break;
+			if (mpa_place_touches(place, i))
+				return;
 		}
 	} while (side);
 }
@@ -344,22 +363,26 @@ static bool mpa_place_searches(const struct mpa_ctx *ctx)
  * @ctx:	the context
  *
  * Context: any, socket lock held.
+ * Return: whether TCP has thrown away records that were found: mpa_rx_update() is
+ * due.
  */
-void mpa_place_look(struct mpa_ctx *ctx)
+bool mpa_place_look(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
 		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
 	};
 	struct mpa_island island;
+	bool lost;
 
 	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
-		return;
-	mpa_place_trim(ctx);
+		return false;
+	lost = mpa_place_trim(ctx);
 	if (mpa_tcp_ooo_newest(ctx->sk, &island))
 		mpa_place_scan(&search, &island);
 	else
 		ctx->rx.place->again = true;
 	mpa_place_tell(&search);
+	return lost;
 }
 
 /**
@@ -479,9 +502,11 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 
 	run->end = run->placed;
 	run->waits = true;
-	if (!mpa_place_insert(place, place->low + 1, next, next))
+	/* The next run may begin there. */
+	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	run[1].end = end;
+	if (mpa_place_insert(place, place->low + 1, next, next))
+		run[1].end = end;
 }
 
 /**

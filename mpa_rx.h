@@ -252,7 +252,7 @@ void mpa_rx_free(struct mpa_ctx *ctx);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_free(struct mpa_ctx *ctx);
 void mpa_place_arrived(struct sock *sk);
-void mpa_place_look(struct mpa_ctx *ctx);
+bool mpa_place_look(struct mpa_ctx *ctx);
 void mpa_place_walk(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
