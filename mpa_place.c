@@ -138,20 +138,22 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 /* ---- what TCP has done meanwhile ---- */
 
 /*
- * TCP has thrown away what is behind @tail. Where that was found and not handed
- * out, look again how much of it is left.
+ * TCP has thrown away some of what was out of order. Look again where that was
+ * found and not handed out.
  */
-static bool mpa_place_lost(struct mpa_place *place, u32 tail)
+static bool mpa_place_lost(struct mpa_ctx *ctx)
 {
+	struct mpa_place *place = ctx->rx.place;
 	bool lost = false;
 	u32 i;
 
-	for (i = place->nr; i > place->low; i--) {
-		struct mpa_run *run = place->run + i - 1;
+	for (i = place->low; i < place->nr; i++) {
+		struct mpa_run *run = place->run + i;
+		u32 unread = run->end - run->placed;
 
-		if (!mpa_pos_before(tail, run->end))
-			break;
-		if (run->end == run->placed)
+		if (unread <= mpa_tcp_ooo_side(ctx->sk,
+					       ctx->rx.seq + run->placed,
+					       unread))
 			continue;
 		run->end = run->placed;
 		place->again = true;
@@ -166,14 +168,11 @@ static bool mpa_place_lost(struct mpa_place *place, u32 tail)
  */
 static bool mpa_place_trim(struct mpa_ctx *ctx)
 {
-	u32 tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	struct mpa_place *place = ctx->rx.place;
 	u32 ordered = mpa_place_ordered(ctx);
+	u32 last = ctx->rx.seq + place->tail - 1;
 	bool lost = false;
 
-	if (mpa_pos_before(tail, place->tail))
-		lost = mpa_place_lost(place, tail);
-	place->tail = tail;
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 
@@ -182,6 +181,10 @@ static bool mpa_place_trim(struct mpa_ctx *ctx)
 			break;
 		run->end = run->placed;
 	}
+	/* TCP begins with the last ones. */
+	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1))
+		lost = mpa_place_lost(ctx);
+	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	return lost;
 }
 
@@ -377,10 +380,14 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return false;
 	lost = mpa_place_trim(ctx);
-	if (mpa_tcp_ooo_newest(ctx->sk, &island))
+	if (mpa_tcp_ooo_newest(ctx->sk, &island)) {
+		/* It may have made room, and have got the last ones again. */
+		if (island.alone)
+			lost |= mpa_place_lost(ctx);
 		mpa_place_scan(&search, &island);
-	else
+	} else {
 		ctx->rx.place->again = true;
+	}
 	mpa_place_tell(&search);
 	return lost;
 }
@@ -404,6 +411,7 @@ void mpa_place_walk(struct mpa_ctx *ctx)
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
 	mpa_place_trim(ctx);
+	mpa_place_lost(ctx);
 	ctx->rx.place->again = false;
 	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
 	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
@@ -426,6 +434,46 @@ void mpa_place_arrived(struct sock *sk)
 		return;
 	ctx->rx.place->again = true;
 	mpa_schedule_work(ctx, 0);
+}
+
+/* ---- order gets there ---- */
+
+/**
+ * mpa_place_pass() - the current record has changed: pass over what the user has
+ *		      got out of order
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_pass(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_record *cur = &ctx->rx.cur;
+	const struct mpa_run *run;
+	u32 nr, octets;
+
+	for (nr = 0; nr < place->nr; nr++) {
+		run = place->run + nr;
+		if (mpa_pos_before(cur->pos, run->start))
+			break;
+		if (run->start != (u32)cur->pos)
+			continue;
+		/* An FPDU begins here: the current one. */
+		if (run->placed == run->start)
+			break;
+		octets = run->placed - run->start;
+		cur->pos += octets;
+		place->skip += octets;
+		place->ahead -= run->records;
+	}
+	if (nr) {
+		mpa_place_remove(place, 0, nr);
+		if (place->full)
+			mpa_place_arrived(ctx->sk);
+		place->full = false;
+	}
+	if (place->stops && mpa_pos_before(place->stop, cur->pos))
+		place->stops = false;
 }
 
 /* ---- handing out ---- */
@@ -532,6 +580,9 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
+	/* The octets in front of it have been thrown away, and come again. */
+	if (place->run->start == (u32)ctx->rx.cur.pos)
+		mpa_place_pass(ctx);
 }
 
 /**
@@ -566,46 +617,6 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 			return run->start - pos;
 	}
 	return len;
-}
-
-/* ---- order gets there ---- */
-
-/**
- * mpa_place_pass() - the current record has changed: pass over what the user has
- *		      got out of order
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
-void mpa_place_pass(struct mpa_ctx *ctx)
-{
-	struct mpa_place *place = ctx->rx.place;
-	struct mpa_record *cur = &ctx->rx.cur;
-	const struct mpa_run *run;
-	u32 nr, octets;
-
-	for (nr = 0; nr < place->nr; nr++) {
-		run = place->run + nr;
-		if (mpa_pos_before(cur->pos, run->start))
-			break;
-		if (run->start != (u32)cur->pos)
-			continue;
-		/* An FPDU begins here: the current one. */
-		if (run->placed == run->start)
-			break;
-		octets = run->placed - run->start;
-		cur->pos += octets;
-		place->skip += octets;
-		place->ahead -= run->records;
-	}
-	if (nr) {
-		mpa_place_remove(place, 0, nr);
-		if (place->full)
-			mpa_place_arrived(ctx->sk);
-		place->full = false;
-	}
-	if (place->stops && mpa_pos_before(place->stop, cur->pos))
-		place->stops = false;
 }
 
 /* ---- the option ---- */

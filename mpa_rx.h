@@ -86,7 +86,8 @@ struct mpa_run {
  * @skip:	octets in TCP's receive queue that have gone to the user, in front
  *		of the current record
  * @ahead:	records that have gone to the user, behind the current one
- * @tail:	stream position behind all that was out of order the last time
+ * @tail:	stream position behind all that was out of order the last time: when
+ *		the last octet is gone TCP has thrown some away
  * @nr:		entries of @run in use, by position
  * @low:	none of them in front of this has a record for the user
  * @total:	counter for MPA_INFO

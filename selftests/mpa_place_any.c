@@ -81,7 +81,7 @@ static bool any_came(struct any *any, const u8 *octets, ssize_t n, int flags)
 	if (!placed && (info->valid != MPA_RECVINFO_VALID_ORDER ||
 			info->order != i || info->edge != info->position))
 		WRONG("order or edge");
-	if (placed && (info->valid || at || info->edge >= info->position))
+	if (placed && (info->valid || at || info->edge > info->position))
 		WRONG("placed");
 	if (!placed && at != any->part)
 		WRONG("offset");
