@@ -151,15 +151,20 @@ static bool mpa_place_lost(struct mpa_ctx *ctx)
 		struct mpa_run *run = place->run + i;
 		u32 unread = run->end - run->placed;
 
-		if (unread <= mpa_tcp_ooo_side(ctx->sk,
+		/* Or it is in order. */
+		if (!mpa_pos_before(mpa_place_ordered(ctx), run->placed) ||
+		    unread <= mpa_tcp_ooo_side(ctx->sk,
 					       ctx->rx.seq + run->placed,
 					       unread))
 			continue;
 		run->end = run->placed;
-		place->again = true;
 		lost = true;
 	}
-	return lost;
+	if (!lost)
+		return false;
+	place->again = true;
+	mpa_schedule_work(ctx, 0);
+	return true;
 }
 
 /*
@@ -169,10 +174,13 @@ static bool mpa_place_lost(struct mpa_ctx *ctx)
 static bool mpa_place_trim(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
-	u32 ordered = mpa_place_ordered(ctx);
 	u32 last = ctx->rx.seq + place->tail - 1;
+	u32 ordered = mpa_place_ordered(ctx);
 	bool lost = false;
 
+	/* TCP begins with the last ones. */
+	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1))
+		lost = mpa_place_lost(ctx);
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 
@@ -181,9 +189,6 @@ static bool mpa_place_trim(struct mpa_ctx *ctx)
 			break;
 		run->end = run->placed;
 	}
-	/* TCP begins with the last ones. */
-	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1))
-		lost = mpa_place_lost(ctx);
 	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	return lost;
 }
@@ -382,8 +387,8 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 	lost = mpa_place_trim(ctx);
 	if (mpa_tcp_ooo_newest(ctx->sk, &island)) {
 		/* It may have made room, and have got the last ones again. */
-		if (island.alone)
-			lost |= mpa_place_lost(ctx);
+		if (island.alone && mpa_place_lost(ctx))
+			lost = true;
 		mpa_place_scan(&search, &island);
 	} else {
 		ctx->rx.place->again = true;
@@ -645,7 +650,7 @@ static void mpa_place_end(struct mpa_place *place)
 /**
  * mpa_place_set() - MPA_PLACE
  * @ctx:	the context, in MPA_STATE_FULL
- * @on:		whether records are handed out out of order from now on
+ * @on:		whether records are placed from now on
  *
  * Context: process, socket lock held.
  * Return: 0; -EINVAL if there are no markers, or no CRCs; -ENOMEM.

@@ -299,8 +299,8 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 	const struct mpa_rx *rx = &ctx->rx;
 	struct mpa_rx_source from = {};
 	struct mpa_cursor at;
-	enum mpa_error code;
 	struct mpa_fpdu fpdu;
+	enum mpa_error code;
 	bool whole;
 	int err;
 

@@ -89,8 +89,8 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * The current record goes beyond the start of one that was handed out out of
- * order, by the word of a marker.
+ * The current record goes beyond the start of one that was placed, by the word of
+ * a marker.
  */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
@@ -517,7 +517,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 		return 0;
 	if (mpa_rx_nothing(ctx) && !peer_ended)
 		return -ENOTCONN;
-	/* What was handed out out of order is part of the stream. */
+	/* What was placed is part of the stream. */
 	if (mpa_rx_nothing(ctx) && !mpa_rx_skip(&ctx->rx) &&
 	    !mpa_rx_ahead(&ctx->rx))
 		return 0;

@@ -140,7 +140,8 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
  * @island:	filled in
  *
  * The first SACK block, RFC 2018 section 4: more may lie in front of it and
- * behind it. When TCP throws octets away it forgets all other blocks. The cost is the same whatever is queued.
+ * behind it. When TCP throws octets away it forgets all other blocks. The cost is
+ * the same whatever is queued.
  *
  * Context: socket lock held.
  * Return: false if TCP does not keep SACK blocks.

@@ -84,8 +84,8 @@ static inline u32 sum_words(u32 sum, const u8 *octets, size_t len)
 }
 
 /* Octets of the stream from @off on, with flags besides ACK. */
-static inline int forge(struct forger *forger, u32 off, const u8 *octets, size_t len,
-		 u8 flags, u16 urg_ptr)
+static inline int forge(struct forger *forger, u32 off, const u8 *octets,
+			size_t len, u8 flags, u16 urg_ptr)
 {
 	struct sockaddr_in to = {
 		.sin_family = AF_INET,

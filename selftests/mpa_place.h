@@ -27,8 +27,8 @@ FIXTURE(place)
 /* Room for all that a test sends, and a window that is open as far. */
 static inline int make_room(int fd[2], u8 *buf)
 {
-	static const char room[] = "8388608 8388608 8388608";
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);
+	static const char room[] = "8388608 8388608 8388608";
 	unsigned int i;
 
 	if (write(rmem, room, strlen(room)) < 0 || close(rmem) ||
