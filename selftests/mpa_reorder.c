@@ -127,9 +127,10 @@ static void say(const struct got *got, u64 number)
 		(unsigned long long)position_of(missing), placing);
 	fprintf(stderr, "%u octets, room %u, MSG_EOR %d, batch of %u\n",
 		got->n, got->room, got->eor, got->nr);
-	fprintf(stderr, "position %llu, order %llu, edge %llu, length %u, offset %u, flags %#x, valid %#x\n",
+	fprintf(stderr, "position %llu, order %llu, edge %llu\n",
 		(unsigned long long)info->position,
-		(unsigned long long)info->order, (unsigned long long)info->edge,
+		(unsigned long long)info->order, (unsigned long long)info->edge);
+	fprintf(stderr, "length %u, offset %u, flags %#x, valid %#x\n",
 		info->length, info->offset, info->flags, info->valid);
 }
 
@@ -454,10 +455,12 @@ int main(int argc, char **argv)
 	position_of(0);
 	read_all_records();
 	judge_end();
-	printf("%llu records, %llu octets, %llu placed (%llu at the edge, %llu with it behind), %llu calls\n",
+	printf("%llu records, %llu octets, %llu calls\n",
 	       (unsigned long long)records, (unsigned long long)octets,
+	       (unsigned long long)calls);
+	printf("%llu placed, %llu at the edge, %llu with the edge behind\n",
 	       (unsigned long long)placed, (unsigned long long)at_edge,
-	       (unsigned long long)behind, (unsigned long long)calls);
+	       (unsigned long long)behind);
 	if (send(fd, &records, sizeof(records), MSG_NOSIGNAL) !=
 	    sizeof(records))
 		fail("send of the count");

@@ -12,8 +12,7 @@
 /* No FPDU is longer, markers and all. */
 #define FPDU_MAX	(MPA_ULPDU_MAX + 1024)
 
-static inline void __attribute__((format(printf, 1, 2), noreturn))
-fail(const char *fmt, ...)
+static inline void fail(const char *fmt, ...)
 {
 	int err = errno;
 	va_list ap;
