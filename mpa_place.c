@@ -138,35 +138,41 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 /* ---- what TCP has done meanwhile ---- */
 
 /*
- * TCP has thrown away what is behind @tail. Where that was found and not handed
- * out, look again how much of it is left.
+ * TCP has thrown away some of what was out of order. Look again where that was
+ * found and not handed out.
  */
-static void mpa_place_lost(struct mpa_place *place, u32 tail)
+static bool mpa_place_lost(struct mpa_ctx *ctx)
 {
+	struct mpa_place *place = ctx->rx.place;
+	bool lost = false;
 	u32 i;
 
-	for (i = place->nr; i > place->low; i--) {
-		struct mpa_run *run = place->run + i - 1;
+	for (i = place->low; i < place->nr; i++) {
+		struct mpa_run *run = place->run + i;
+		u32 unread = run->end - run->placed;
 
-		if (!mpa_pos_before(tail, run->end))
-			break;
-		if (run->end == run->placed)
+		if (unread <= mpa_tcp_ooo_side(ctx->sk,
+					       ctx->rx.seq + run->placed,
+					       unread))
 			continue;
 		run->end = run->placed;
 		place->again = true;
+		lost = true;
 	}
+	return lost;
 }
 
-/* Records that were found and are in order now come in order. */
-static void mpa_place_trim(struct mpa_ctx *ctx)
+/*
+ * Records that were found and are in order now come in order.
+ * Return: whether some that were found are gone.
+ */
+static bool mpa_place_trim(struct mpa_ctx *ctx)
 {
-	u32 tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	struct mpa_place *place = ctx->rx.place;
 	u32 ordered = mpa_place_ordered(ctx);
+	u32 last = ctx->rx.seq + place->tail - 1;
+	bool lost = false;
 
-	if (mpa_pos_before(tail, place->tail))
-		mpa_place_lost(place, tail);
-	place->tail = tail;
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 
@@ -175,6 +181,11 @@ static void mpa_place_trim(struct mpa_ctx *ctx)
 			break;
 		run->end = run->placed;
 	}
+	/* TCP begins with the last ones. */
+	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1))
+		lost = mpa_place_lost(ctx);
+	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
+	return lost;
 }
 
 /* ---- the search ---- */
@@ -226,6 +237,14 @@ static bool mpa_place_verify(struct mpa_search *search, u32 i,
 	return true;
 }
 
+/* The next run begins where this one ends; they cannot be made one yet. */
+static bool mpa_place_touches(const struct mpa_place *place, u32 i)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 < place->nr && run->end == run[1].start;
+}
+
 /* FPDUs from the end of a run on. */
 static void mpa_place_extend(struct mpa_search *search, u32 i)
 {
@@ -237,7 +256,8 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 	u32 seq, side, end;
 
 	do {
-		if (run->waits || mpa_place_stopped(place, run->end) ||
+		if (run->waits || mpa_place_touches(place, i) ||
+		    mpa_place_stopped(place, run->end) ||
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
 		place->again |= !search->octets;
@@ -252,6 +272,8 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 			place->low = min(place->low, i);
 			if (mpa_place_merge(place, i))
 				break;
+			if (mpa_place_touches(place, i))
+				return;
 		}
 	} while (side);
 }
@@ -344,22 +366,30 @@ static bool mpa_place_searches(const struct mpa_ctx *ctx)
  * @ctx:	the context
  *
  * Context: any, socket lock held.
+ * Return: whether TCP has thrown away records that were found: mpa_rx_update() is
+ * due.
  */
-void mpa_place_look(struct mpa_ctx *ctx)
+bool mpa_place_look(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
 		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
 	};
 	struct mpa_island island;
+	bool lost;
 
 	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
-		return;
-	mpa_place_trim(ctx);
-	if (mpa_tcp_ooo_newest(ctx->sk, &island))
+		return false;
+	lost = mpa_place_trim(ctx);
+	if (mpa_tcp_ooo_newest(ctx->sk, &island)) {
+		/* It may have made room, and have got the last ones again. */
+		if (island.alone)
+			lost |= mpa_place_lost(ctx);
 		mpa_place_scan(&search, &island);
-	else
+	} else {
 		ctx->rx.place->again = true;
+	}
 	mpa_place_tell(&search);
+	return lost;
 }
 
 /**
@@ -381,6 +411,7 @@ void mpa_place_walk(struct mpa_ctx *ctx)
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
 	mpa_place_trim(ctx);
+	mpa_place_lost(ctx);
 	ctx->rx.place->again = false;
 	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
 	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
@@ -403,6 +434,46 @@ void mpa_place_arrived(struct sock *sk)
 		return;
 	ctx->rx.place->again = true;
 	mpa_schedule_work(ctx, 0);
+}
+
+/* ---- order gets there ---- */
+
+/**
+ * mpa_place_pass() - the current record has changed: pass over what the user has
+ *		      got out of order
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_pass(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_record *cur = &ctx->rx.cur;
+	const struct mpa_run *run;
+	u32 nr, octets;
+
+	for (nr = 0; nr < place->nr; nr++) {
+		run = place->run + nr;
+		if (mpa_pos_before(cur->pos, run->start))
+			break;
+		if (run->start != (u32)cur->pos)
+			continue;
+		/* An FPDU begins here: the current one. */
+		if (run->placed == run->start)
+			break;
+		octets = run->placed - run->start;
+		cur->pos += octets;
+		place->skip += octets;
+		place->ahead -= run->records;
+	}
+	if (nr) {
+		mpa_place_remove(place, 0, nr);
+		if (place->full)
+			mpa_place_arrived(ctx->sk);
+		place->full = false;
+	}
+	if (place->stops && mpa_pos_before(place->stop, cur->pos))
+		place->stops = false;
 }
 
 /* ---- handing out ---- */
@@ -479,9 +550,11 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 
 	run->end = run->placed;
 	run->waits = true;
-	if (!mpa_place_insert(place, place->low + 1, next, next))
+	/* The next run may begin there. */
+	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	run[1].end = end;
+	if (mpa_place_insert(place, place->low + 1, next, next))
+		run[1].end = end;
 }
 
 /**
@@ -507,6 +580,9 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
+	/* The octets in front of it have been thrown away, and come again. */
+	if (place->run->start == (u32)ctx->rx.cur.pos)
+		mpa_place_pass(ctx);
 }
 
 /**
@@ -541,46 +617,6 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 			return run->start - pos;
 	}
 	return len;
-}
-
-/* ---- order gets there ---- */
-
-/**
- * mpa_place_pass() - the current record has changed: pass over what the user has
- *		      got out of order
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
-void mpa_place_pass(struct mpa_ctx *ctx)
-{
-	struct mpa_place *place = ctx->rx.place;
-	struct mpa_record *cur = &ctx->rx.cur;
-	const struct mpa_run *run;
-	u32 nr, octets;
-
-	for (nr = 0; nr < place->nr; nr++) {
-		run = place->run + nr;
-		if (mpa_pos_before(cur->pos, run->start))
-			break;
-		if (run->start != (u32)cur->pos)
-			continue;
-		/* An FPDU begins here: the current one. */
-		if (run->placed == run->start)
-			break;
-		octets = run->placed - run->start;
-		cur->pos += octets;
-		place->skip += octets;
-		place->ahead -= run->records;
-	}
-	if (nr) {
-		mpa_place_remove(place, 0, nr);
-		if (place->full)
-			mpa_place_arrived(ctx->sk);
-		place->full = false;
-	}
-	if (place->stops && mpa_pos_before(place->stop, cur->pos))
-		place->stops = false;
 }
 
 /* ---- the option ---- */

@@ -86,7 +86,8 @@ struct mpa_run {
  * @skip:	octets in TCP's receive queue that have gone to the user, in front
  *		of the current record
  * @ahead:	records that have gone to the user, behind the current one
- * @tail:	stream position behind all that was out of order the last time
+ * @tail:	stream position behind all that was out of order the last time: when
+ *		the last octet is gone TCP has thrown some away
  * @nr:		entries of @run in use, by position
  * @low:	none of them in front of this has a record for the user
  * @total:	counter for MPA_INFO
@@ -252,7 +253,7 @@ void mpa_rx_free(struct mpa_ctx *ctx);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_free(struct mpa_ctx *ctx);
 void mpa_place_arrived(struct sock *sk);
-void mpa_place_look(struct mpa_ctx *ctx);
+bool mpa_place_look(struct mpa_ctx *ctx);
 void mpa_place_walk(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,

@@ -122,10 +122,12 @@ struct mpa_ooo {
  * struct mpa_island - octets that lie side by side out of order
  * @start:	sequence number of the first
  * @end:	and behind the last
+ * @alone:	TCP knows of no others
  */
 struct mpa_island {
 	u32	start;
 	u32	end;
+	bool	alone;
 };
 
 /**

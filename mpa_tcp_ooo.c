@@ -110,11 +110,17 @@ bool mpa_tcp_ooo_new(struct sock *sk)
 	return !mpa_ooo_empty(sk);
 }
 
+/* A FIN has a sequence number, but is no octet. */
+static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
+{
+	return TCP_SKB_CB(skb)->seq + skb->len;
+}
+
 /**
- * mpa_tcp_ooo_end() - sequence number behind all that is out of order
+ * mpa_tcp_ooo_end() - sequence number behind all octets that are out of order
  * @sk:	socket
  *
- * It goes back when TCP throws away what it has no room for: that at the end.
+ * What TCP has no room for it throws away from there on.
  *
  * Context: socket lock held.
  * Return: mpa_tcp_rcv_nxt() if there is nothing.
@@ -124,7 +130,7 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	return mpa_ooo_empty(sk) ? tp->rcv_nxt :
-				   TCP_SKB_CB(tp->ooo_last_skb)->end_seq;
+				   mpa_ooo_octets_end(tp->ooo_last_skb);
 }
 
 /**
@@ -134,7 +140,7 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
  * @island:	filled in
  *
  * The first SACK block, RFC 2018 section 4: more may lie in front of it and
- * behind it. The cost is the same whatever is queued.
+ * behind it. When TCP throws octets away it forgets all other blocks. The cost is the same whatever is queued.
  *
  * Context: socket lock held.
  * Return: false if TCP does not keep SACK blocks.
@@ -147,13 +153,8 @@ bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island)
 		return false;
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;
+	island->alone = tp->rx_opt.num_sacks == 1;
 	return true;
-}
-
-/* A FIN has a sequence number, but is no octet. */
-static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
-{
-	return TCP_SKB_CB(skb)->seq + skb->len;
 }
 
 /*

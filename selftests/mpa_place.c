@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * MPA_PLACE: records behind a gap are handed out at once. RFC 5044 sections 3, 6,
+ * 8 and appendix A.3.
+ */
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "mpa_harness.h"
+#include "mpa_place.h"
+
+TEST_F(place, records_behind_a_lost_one_come_at_once)
+{
+	unsigned int i;
+
+	stream_add_many(self, 1400, 10);
+	for (i = 1; i < 5; i++) {
+		COME(i, i + 1);
+		PLACED(i);
+		EXPECT_EQ(0, self->got->info.edge);
+	}
+	NOTHING();
+	EXPECT_EQ(4, mpa_info(self->fd).rx_placed);
+	EXPECT_EQ(0, mpa_info(self->fd).rx_edge);
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+	EXPECT_EQ(self->start[5], mpa_info(self->fd).rx_edge);
+	COME(5, 6);
+	ORDERED(5);
+	COME(7, 9);
+	PLACED(7);
+	EXPECT_EQ(self->start[6], self->got->info.edge);
+	COME(6, 7);
+	ORDERED(6);
+	ORDERED(8);
+	COME(9, 10);
+	ORDERED(9);
+	EXPECT_EQ(10, mpa_info(self->fd).rx_ulpdus);
+	EXPECT_EQ(14000, mpa_info(self->fd).rx_octets);
+	EXPECT_EQ(5, mpa_info(self->fd).rx_placed);
+	EXPECT_EQ(stream_end(self), mpa_info(self->fd).rx_edge);
+}
+
+/* The lowest first, but in order before out of order. */
+TEST_F(place, order_comes_first)
+{
+	stream_add_many(self, 1000, 8);
+	COME(6, 7);
+	COME(4, 5);
+	COME(2, 3);
+	usleep(20000);
+	COME(0, 1);
+	ORDERED(0);
+	PLACED(2);
+	PLACED(4);
+	COME(1, 2);
+	ORDERED(1);
+	PLACED(6);
+	COME(3, 4);
+	ORDERED(3);
+	COME(5, 6);
+	ORDERED(5);
+	COME(7, 8);
+	ORDERED(7);
+}
+
+/* A record that lies in segments of any length, at any octet. */
+TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
+{
+	unsigned int i;
+	u32 cut, at;
+
+	for (cut = 1; cut < 1100; cut += cut < 20 ? 1 : 37) {
+		i = self->records;
+		stream_add_many(self, 700, 1);
+		stream_add_many(self, 600, 3);
+		at = self->start[i + 1];
+		/* Its marker is in it: 600 octets have one. */
+		ASSERT_EQ(0, come_cut(self, at, self->start[i + 3], cut));
+		ASSERT_TRUE(gives(self, i + 1, true)) {
+			TH_LOG("in steps of %u", cut);
+		}
+		ASSERT_TRUE(gives(self, i + 2, true));
+		COME(i, i + 1);
+		ORDERED(i);
+		COME(i + 3, i + 4);
+		ORDERED(i + 3);
+	}
+}
+
+/* Whatever the place of its first octet among markers. */
+TEST_F_TIMEOUT(place, records_beside_markers, 300)
+{
+	unsigned int i;
+	u32 len;
+
+	for (len = 1; len < 600; len += 3) {
+		i = self->records;
+		stream_add(self, len);
+		stream_add(self, 1100);
+		stream_add(self, 510);
+		COME(i + 1, i + 3);
+		ASSERT_TRUE(gives(self, i + 1, true)) {
+			TH_LOG("at %u", self->start[i + 1]);
+		}
+		PLACED(i + 2);
+		COME(i, i + 1);
+		ORDERED(i);
+	}
+}
+
+/* RFC 5044 section 6: no marker says where they begin. */
+TEST_F(place, short_records_before_the_first_marker_wait)
+{
+	unsigned int i, first;
+
+	stream_add(self, 400);
+	for (i = 1; i < 40; i++)
+		stream_add(self, 50 + i);
+	COME(1, 40);
+	/* The one that the first marker lies in. */
+	for (first = 1; self->start[first + 1] <= 512; first++)
+		;
+	ASSERT_LT(1, first);
+	for (i = first; i < 40; i++)
+		PLACED(i);
+	NOTHING();
+	COME(0, 1);
+	for (i = 0; i < first; i++)
+		ORDERED(i);
+	NOTHING();
+	EXPECT_EQ(40, mpa_info(self->fd).rx_ulpdus);
+}
+
+TEST_F_TIMEOUT(place, large_records, 300)
+{
+	stream_add(self, 64768);
+	stream_add(self, 64768);
+	stream_add(self, 3000);
+	stream_add(self, 64000);
+	/* Their middle is missing. */
+	ASSERT_EQ(0, come(self, 0, 20000));
+	ASSERT_EQ(0, come(self, 22000, self->start[1] + 30000));
+	ASSERT_EQ(0, come(self, self->start[1] + 31000, stream_end(self)));
+	PLACED(2);
+	PLACED(3);
+	NOTHING();
+	ASSERT_EQ(0, come(self, self->start[1] + 30000, self->start[1] + 31000));
+	PLACED(1);
+	NOTHING();
+	ASSERT_EQ(0, come(self, 20000, 22000));
+	ORDERED(0);
+	NOTHING();
+}
+
+/* A gap closes from behind, in segments of one octet. */
+TEST_F(place, gap_closes_from_behind)
+{
+	u32 at;
+
+	stream_add_many(self, 900, 4);
+	COME(2, 3);
+	PLACED(2);
+	for (at = self->start[2]; at > self->start[1]; at--)
+		ASSERT_EQ(0, come(self, at - 1, at));
+	PLACED(1);
+	NOTHING();
+	COME(3, 4);
+	PLACED(3);
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+}
+
+/* The limit, and beyond: those wait for order, or until there is room. */
+TEST_F_TIMEOUT(place, more_gaps_than_there_may_be, 300)
+{
+	const unsigned int n = MPA_PLACE_MAX + 50;
+	unsigned int i;
+
+	stream_add_many(self, 600, 2 * n + 1);
+	for (i = 0; i < n; i++)
+		COME(2 * i + 1, 2 * i + 2);
+	for (i = 0; i < MPA_PLACE_MAX; i++)
+		PLACED(2 * i + 1);
+	NOTHING();
+	/* Two are free again. */
+	COME(0, 1);
+	ORDERED(0);
+	PLACED(2 * MPA_PLACE_MAX + 1);
+	NOTHING();
+	for (i = 2; i < 2 * n; i += 2) {
+		COME(i, i + 1);
+		ORDERED(i);
+		if (i < 2 * 50)
+			PLACED(2 * MPA_PLACE_MAX + 1 + i);
+	}
+	COME(2 * n, 2 * n + 1);
+	ORDERED(2 * n);
+	EXPECT_EQ(n, mpa_info(self->fd).rx_placed);
+}
+
+TEST_F(place, one_that_the_buffer_is_too_short_for_waits)
+{
+	stream_add_many(self, 1000, 2);
+	stream_add(self, 200);
+	stream_add_many(self, 1000, 2);
+	COME(1, 4);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	ASSERT_EQ(1000, inq(self->fd));
+	/* Only the one of 200 octets fits. */
+	ASSERT_EQ(200, receive(self->fd, self->buf, 300, 0, self->got));
+	EXPECT_EQ(self->start[2], self->got->info.position);
+	PLACED(3);
+	NOTHING();
+	COME(4, 5);
+	PLACED(4);
+	COME(0, 1);
+	ORDERED(0);
+	ASSERT_EQ(300, receive(self->fd, self->buf, 300, 0, self->got));
+	EXPECT_EQ(1, self->got->info.order);
+	EXPECT_EQ(0, self->got->info.flags);
+	ASSERT_EQ(700, receive(self->fd, self->buf, 2000, 0, self->got));
+	EXPECT_EQ(300, self->got->info.offset);
+	NOTHING();
+	EXPECT_EQ(5, mpa_info(self->fd).rx_ulpdus);
+}
+
+TEST_F(place, peek_and_trunc)
+{
+	stream_add_many(self, 1000, 4);
+	COME(1, 4);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	EXPECT_EQ(100, RECEIVE(100, MSG_PEEK));
+	EXPECT_TRUE(!memcmp(self->buf, record_of(1000), 100));
+	EXPECT_EQ(0, self->got->msg_flags & MSG_EOR);
+	EXPECT_EQ(MPA_RECVINFO_PLACED, self->got->info.flags);
+	EXPECT_EQ(1000, RECEIVE(0, MSG_PEEK | MSG_TRUNC));
+	EXPECT_EQ(0, RECEIVE(0, 0));
+	EXPECT_EQ(1000, RECEIVE(2000, MSG_PEEK));
+	PLACED(1);
+	EXPECT_EQ(1000, RECEIVE(2000, MSG_TRUNC));
+	EXPECT_EQ(self->start[2], self->got->info.position);
+	PLACED(3);
+	NOTHING();
+}
+
+TEST_F(place, batch_of_what_is_side_by_side)
+{
+	stream_add_many(self, 1000, 12);
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	COME(1, 4);
+	COME(5, 6);
+	usleep(20000);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	ASSERT_EQ(3000, RECEIVE(BUF, 0));
+	EXPECT_BATCH(1000, 1000, 1000);
+	EXPECT_EQ(self->start[1], self->got->info.position);
+	ASSERT_EQ(1000, RECEIVE(BUF, 0));
+	EXPECT_EQ(self->start[5], self->got->info.position);
+	COME(0, 1);
+	COME(4, 5);
+	COME(6, 8);
+	/* In order: not beyond what was handed out. */
+	ASSERT_EQ(1000, RECEIVE(BUF, 0));
+	EXPECT_BATCH(1000);
+	EXPECT_EQ(0, self->got->info.order);
+	ASSERT_EQ(1000, RECEIVE(BUF, 0));
+	EXPECT_EQ(4, self->got->info.order);
+	ASSERT_EQ(2000, RECEIVE(BUF, 0));
+	EXPECT_BATCH(1000, 1000);
+	EXPECT_EQ(6, self->got->info.order);
+	NOTHING();
+	COME(9, 12);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	/* Two fit. */
+	ASSERT_EQ(2000, RECEIVE(2500, 0));
+	EXPECT_BATCH(1000, 1000);
+	ASSERT_EQ(1000, RECEIVE(2500, 0));
+	NOTHING();
+}
+
+/* Each one that can be had gives an edge. */
+TEST_F(place, edge_triggered_readers)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int epoll = epoll_create1(0);
+	unsigned int i;
+
+	stream_add_many(self, 1400, 8);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->fd, &event));
+	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 0));
+	for (i = 1; i < 8; i++) {
+		COME(i, i + 1);
+		ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
+		/* The first is left unread: each next one is an edge all the same. */
+		if (i > 1)
+			ASSERT_TRUE(gives(self, i - 1, true));
+		/* Marks of before. */
+		while (epoll_wait(epoll, &event, 1, 10) == 1)
+			;
+	}
+	close(epoll);
+}
+
+TEST_F(place, option_off_and_on)
+{
+	stream_add_many(self, 1400, 10);
+	COME(1, 3);
+	PLACED(1);
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
+	EXPECT_EQ(0, get_int(self->fd, MPA_PLACE));
+	NOTHING();
+	COME(3, 4);
+	NOTHING();
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 1));
+	PLACED(2);
+	PLACED(3);
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+	COME(4, 5);
+	ORDERED(4);
+}
+
+TEST_F(place, option_needs_markers_and_crcs)
+{
+	int fd[2], other[2];
+	struct peer peer;
+
+	EXPECT_EQ(EINVAL, set_int(self->fd, MPA_PLACE, 2));
+	EXPECT_EQ(1, get_int(self->fd, MPA_PLACE));
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	EXPECT_EQ(EINVAL, set_int(fd[0], MPA_PLACE, 1));
+	ASSERT_EQ(0, mpa_start(fd[0], MPA_ROLE_DIRECT, 0));
+	EXPECT_EQ(EINVAL, set_int(fd[0], MPA_PLACE, 1));
+	EXPECT_EQ(0, set_int(fd[0], MPA_PLACE, 0));
+
+	ASSERT_EQ(0, sysctl_put("crc_optional", 1));
+	ASSERT_EQ(0, tcp_pair(AF_INET, other));
+	ASSERT_EQ(0, receive_directly(other[0], &peer, other[1],
+				      MPA_START_MARKERS | MPA_START_NO_CRC));
+	EXPECT_EQ(EINVAL, set_int(other[0], MPA_PLACE, 1));
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+	hang_up(other[0]);
+	hang_up(other[1]);
+}
+
+/* Before Full Operation: where it is certain what will be received. */
+TEST_F(place, option_before_full_operation)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	ASSERT_EQ(0, mpa_attach(fd[1]));
+	ASSERT_EQ(0, mpa_start(fd[1], MPA_ROLE_RESPONDER, MPA_START_MARKERS));
+	EXPECT_EQ(0, set_int(fd[1], MPA_PLACE, 1));
+	ASSERT_EQ(0, mpa_start(fd[0], MPA_ROLE_INITIATOR, 0));
+	EXPECT_EQ(EINVAL, set_int(fd[0], MPA_PLACE, 1));
+	EXPECT_TRUE(record_goes(fd[0], fd[1], 3000));
+	EXPECT_EQ(1, get_int(fd[1], MPA_PLACE));
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+}
+
+/* ---- what is wrong ---- */
+
+TEST_F(place, bad_crc_decides_nothing)
+{
+	stream_add_many(self, 1000, 8);
+	self->stream[self->start[4] + 100] ^= 1;
+	COME(2, 6);
+	PLACED(2);
+	PLACED(3);
+	NOTHING();
+	/* Nor in another island behind. */
+	COME(7, 8);
+	NOTHING();
+	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+	COME(0, 2);
+	ORDERED(0);
+	ORDERED(1);
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
+}
+
+/* Octets of a ULPDU that are an FPDU, with its markers, at a segment's start. */
+TEST_F(place, fpdu_in_a_record_is_none)
+{
+	struct peer other = { .tx_markers = true, .fd = -1 };
+	u32 inner = 1024, at = inner + 4 + 2, n;
+	static u8 record[64768];
+
+	stream_add(self, 100);
+	/* Where it comes to stand in the stream, but for the outer markers. */
+	other.tx_position = at;
+	n = next_fpdu(&other, 300, record + 900);
+	(void)n;
+	self->len[1] = 20000;
+	self->start[2] = self->start[1] +
+			 peer_fpdu(&self->peer, record, 20000,
+				   self->stream + self->start[1]);
+	self->records = 2;
+	stream_add(self, 700);
+	ASSERT_EQ(0, come(self, 1000, stream_end(self)));
+	PLACED(2);
+	NOTHING();
+	for (at = 900; at < 1100; at++)
+		ASSERT_EQ(0, come(self, at, at + 1));
+	NOTHING();
+}
+
+/* A FIN in front of what was handed out. */
+TEST_F(place, end_of_stream_before_a_placed_record)
+{
+	stream_add_many(self, 1000, 3);
+	COME(2, 3);
+	PLACED(2);
+	COME(0, 1);
+	ORDERED(0);
+	ASSERT_EQ(0, forge(&self->forger, self->start[1], self->stream, 0,
+			   TCP_FLAG_BITS_FIN, 0));
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
+}
+
+TEST_F(place, end_of_stream_out_of_order)
+{
+	stream_add_many(self, 1000, 4);
+	ASSERT_EQ(0, forge(&self->forger, self->start[3],
+			   self->stream + self->start[3],
+			   self->start[4] - self->start[3], TCP_FLAG_BITS_FIN,
+			   0));
+	PLACED(3);
+	COME(1, 2);
+	PLACED(1);
+	NOTHING();
+	COME(2, 3);
+	PLACED(2);
+	COME(0, 1);
+	ORDERED(0);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
+}
+
+/* What comes in order does not have a record where one was handed out. */
+TEST_F(place, order_disagrees)
+{
+	struct peer other = self->peer;
+	u8 *lie = self->buf + BUF / 2;
+	u32 n;
+
+	stream_add_many(self, 1000, 3);
+	COME(1, 2);
+	PLACED(1);
+	/* One that goes over the place where it begins. */
+	n = next_fpdu(&other, 1500, lie);
+	ASSERT_LT(self->start[1], n);
+	memcpy(self->stream, lie, self->start[1]);
+	COME(0, 1);
+	ASSERT_EQ(0, forge(&self->forger, self->start[2], lie, 600, 0, 0));
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, 4000, 0));
+	EXPECT_EQ(EBADMSG, errno);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A receiver with MPA_PLACE, and a stream of records whose segments a test sends
+ * as it likes. To be included behind mpa_harness.h.
+ */
+#ifndef _MPA_PLACE_H
+#define _MPA_PLACE_H
+
+#include "mpa_receive.h"
+#include "mpa_forge.h"
+
+#define RECORDS_MAX	2000
+
+FIXTURE(place)
+{
+	int fd;
+	struct peer peer;
+	struct forger forger;
+	struct got *got;
+	unsigned int records;
+	u32 start[RECORDS_MAX + 1];	/* of each FPDU in the stream */
+	u32 len[RECORDS_MAX];		/* of each record */
+	u8 *stream;
+	u8 *buf;
+};
+
+/* Room for all that a test sends, and a window that is open as far. */
+static inline int make_room(int fd[2], u8 *buf)
+{
+	static const char room[] = "8388608 8388608 8388608";
+	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);
+	unsigned int i;
+
+	if (write(rmem, room, strlen(room)) < 0 || close(rmem) ||
+	    tcp_pair(AF_INET, fd))
+		return -1;
+	/* It opens with what arrives. */
+	for (i = 0; i < 40; i++)
+		if (write_all(fd[0], buf, 60000) ||
+		    read_all(fd[1], buf, 60000) != 60000)
+			return -1;
+	return 0;
+}
+
+FIXTURE_SETUP(place)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, one_processor());
+	self->records = 0;
+	self->start[0] = 0;
+	self->buf = malloc(BUF);
+	self->got = calloc(1, sizeof(*self->got));
+	self->stream = malloc(4 * BUF);
+	ASSERT_EQ(0, make_room(fd, self->buf));
+	self->fd = fd[1];
+	patience(self->fd, 20);
+	ASSERT_EQ(0, receive_directly(self->fd, &self->peer, fd[0],
+				      MPA_START_MARKERS));
+	ASSERT_EQ(0, forger_open(&self->forger, self->peer.fd, self->fd));
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 1));
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+}
+
+FIXTURE_TEARDOWN(place)
+{
+	close(self->forger.raw);
+	hang_up(self->fd);
+	hang_up(self->peer.fd);
+	free(self->buf);
+	free(self->got);
+	free(self->stream);
+}
+
+/* One more record in the stream. */
+static inline void stream_add(struct _test_data_place *self, u32 len)
+{
+	u32 at = self->start[self->records];
+
+	self->len[self->records] = len;
+	at += next_fpdu(&self->peer, len, self->stream + at);
+	self->start[++self->records] = at;
+}
+
+static inline void stream_add_many(struct _test_data_place *self, u32 len,
+				   unsigned int n)
+{
+	while (n--)
+		stream_add(self, len);
+}
+
+static inline u32 stream_end(const struct _test_data_place *self)
+{
+	return self->start[self->records];
+}
+
+/* Octets of the stream arrive, in segments of so many at most. */
+static inline int come_cut(struct _test_data_place *self, u32 from, u32 to,
+			   u32 segment)
+{
+	u32 n;
+
+	for (; from < to; from += n) {
+		n = to - from < segment ? to - from : segment;
+		if (forge(&self->forger, from, self->stream + from, n, 0, 0))
+			return -1;
+	}
+	return lo_delivered() ? 0 : -1;
+}
+
+static inline int come(struct _test_data_place *self, u32 from, u32 to)
+{
+	return come_cut(self, from, to, 16000);
+}
+
+/* FPDUs from one to in front of another one arrive. */
+#define COME(first, end) \
+	ASSERT_EQ(0, come(self, self->start[first], self->start[end]))
+
+/* The next recvmsg gives that record, out of order or in order. */
+static inline bool gives(struct _test_data_place *self, unsigned int record,
+			 bool placed)
+{
+	const struct mpa_recvinfo *info = &self->got->info;
+	u32 len = self->len[record];
+	ssize_t n;
+
+	if (!poll_for(self->fd, POLLIN, 5000))
+		return false;
+	n = receive(self->fd, self->buf, BUF, MSG_DONTWAIT, self->got);
+	if (n != (ssize_t)len || !record_good(self->buf, len) ||
+	    !(self->got->msg_flags & MSG_EOR) || !self->got->has_info) {
+		printf("# record %u: %zd, errno %d, at %llu\n", record, n, errno,
+		       (unsigned long long)info->position);
+		return false;
+	}
+	return info->position == self->start[record] && info->length == len &&
+	       !info->offset &&
+	       info->flags == (MPA_RECVINFO_LAST |
+			       (placed ? MPA_RECVINFO_PLACED : 0)) &&
+	       info->valid == (placed ? 0 : MPA_RECVINFO_VALID_ORDER) &&
+	       (placed ? info->edge < info->position :
+			 info->edge == info->position &&
+			 info->order == record);
+}
+
+#define PLACED(record)	ASSERT_TRUE(gives(self, record, true))
+#define ORDERED(record)	ASSERT_TRUE(gives(self, record, false))
+
+/* Nothing more comes: poll says so, and recv. The work item has had its time. */
+#define NOTHING() do {							\
+	EXPECT_FALSE(poll_for(self->fd, POLLIN, 30));			\
+	EXPECT_EQ(0, inq(self->fd));					\
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, MSG_DONTWAIT));	\
+	EXPECT_EQ(EAGAIN, errno);					\
+} while (0)
+
+#endif /* _MPA_PLACE_H */

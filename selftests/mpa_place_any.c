@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * MPA_PLACE, at random: a stream in segments that are cut anywhere, overlap, come
+ * twice and in any order, and a reader that reads in every way there is. Each
+ * record comes once, whole and in its place, and poll(2) is right.
+ *
+ * MPA_PLACE_SEEDS says how many runs.
+ */
+
+#include <poll.h>
+
+#include "mpa_harness.h"
+
+/* Before the fixture itself. */
+FIXTURE_VARIANT(place)
+{
+	unsigned int seed;
+};
+
+#include "mpa_place.h"
+
+#define ROUNDS_MAX	100000
+
+/**
+ * struct any - one run
+ * @self:	the connection
+ * @random:	state of the random numbers
+ * @base:	first record of this run
+ * @got:	records that have come
+ * @part:	octets of the record in order that have come
+ * @order:	the record in order that comes next, or is missing
+ * @placed:	records that came out of order
+ * @failed:	what was wrong
+ */
+struct any {
+	struct _test_data_place *self;
+	u32 random;
+	unsigned int base;
+	bool got[RECORDS_MAX];
+	u32 part;
+	unsigned int placed;
+	const char *failed;
+};
+
+static u32 any_up_to(struct any *any, u32 max)
+{
+	any->random ^= any->random << 13;
+	any->random ^= any->random >> 17;
+	any->random ^= any->random << 5;
+	return any->random % (max + 1);
+}
+
+static unsigned int any_record_at(const struct any *any, u64 position)
+{
+	const struct _test_data_place *self = any->self;
+	unsigned int i;
+
+	for (i = any->base; i < self->records; i++)
+		if (self->start[i] == position)
+			break;
+	return i;
+}
+
+#define WRONG(what) do { any->failed = (what); return false; } while (0)
+
+/* Records that came, the first as the control message says. */
+static bool any_came(struct any *any, const u8 *octets, ssize_t n, int flags)
+{
+	const struct _test_data_place *self = any->self;
+	const struct got *got = self->got;
+	const struct mpa_recvinfo *info = &got->info;
+	unsigned int i = any_record_at(any, info->position), j;
+	bool placed = info->flags & MPA_RECVINFO_PLACED;
+	u32 at = info->offset;
+
+	if (i == self->records)
+		WRONG("no record begins there");
+	for (j = any->base; j < self->records && self->start[j] < info->edge; j++)
+		if (!any->got[j])
+			WRONG("something in front of the edge is missing");
+	if (!placed && (info->valid != MPA_RECVINFO_VALID_ORDER ||
+			info->order != i || info->edge != info->position))
+		WRONG("order or edge");
+	if (placed && (info->valid || at || info->edge > info->position))
+		WRONG("placed");
+	if (!placed && at != any->part)
+		WRONG("offset");
+	if (flags & (MSG_PEEK | MSG_TRUNC) && flags != MSG_PEEK && n < 0)
+		WRONG("peeked");
+	while (n > 0) {
+		u32 left = self->len[i] - at;
+		u32 len = n < left ? n : left;
+
+		if (any->got[i])
+			WRONG("twice");
+		if (!(flags & MSG_TRUNC) &&
+		    memcmp(octets, record_of(self->len[i]) + at, len))
+			WRONG("octets");
+		octets += len;
+		n -= len;
+		if (flags & MSG_PEEK)
+			return true;
+		if (placed && len != self->len[i])
+			WRONG("a part of one placed");
+		if (len == left) {
+			any->got[i++] = true;
+			any->placed += placed;
+			any->part = 0;
+			at = 0;
+		} else {
+			any->part = at + len;
+		}
+	}
+	return true;
+}
+
+/* One call. Return: false if there is nothing, or something is wrong. */
+static bool any_read(struct any *any)
+{
+	static const int flags[] = { 0, 0, 0, MSG_PEEK, MSG_TRUNC };
+	struct _test_data_place *self = any->self;
+	int flag = flags[any_up_to(any, ARRAY_SIZE(flags) - 1)];
+	u32 len = any_up_to(any, 3) ? BUF : 1 + any_up_to(any, 3000);
+	bool in = poll_for(self->fd, POLLIN, 0);
+	ssize_t n;
+
+	n = receive(self->fd, self->buf, len, flag | MSG_DONTWAIT, self->got);
+	if (n < 0 && errno != EAGAIN)
+		WRONG("error");
+	/* One that does not fit waits. */
+	if (n < 0 && in && len == BUF)
+		WRONG("poll says that there is one");
+	if (n < 0)
+		return false;
+	return any_came(any, self->buf, n, flag);
+}
+
+static bool any_reads(struct any *any, unsigned int max)
+{
+	while (max-- && any_read(any))
+		;
+	return !any->failed;
+}
+
+static bool any_option(struct any *any)
+{
+	struct _test_data_place *self = any->self;
+	u32 what = any_up_to(any, 15);
+
+	if (what < 2)
+		set_int(self->fd, MPA_RECV_BATCH, what);
+	else if (what == 2)
+		set_int(self->fd, MPA_PLACE, 0);
+	else if (what < 6)
+		set_int(self->fd, MPA_PLACE, 1);
+	return true;
+}
+
+static int any_segment(struct any *any, u32 from, u32 to)
+{
+	static const u32 most[] = { 20, 600, 1448, 4000, 16000 };
+	u32 max = most[any_up_to(any, ARRAY_SIZE(most) - 1)];
+	u32 at = from + any_up_to(any, to - from - 1);
+	u32 n = 1 + any_up_to(any, max);
+	unsigned int i;
+
+	/* Mostly at the start of an FPDU, as a sender does who knows of them. */
+	if (any_up_to(any, 3)) {
+		for (i = any->base; any->self->start[i + 1] <= at; i++)
+			;
+		at = any->self->start[i];
+	}
+	if (n > to - at)
+		n = to - at;
+	return come(any->self, at, at + n);
+}
+
+static bool any_all(const struct any *any)
+{
+	unsigned int i;
+
+	for (i = any->base; i < any->self->records; i++)
+		if (!any->got[i])
+			return false;
+	return true;
+}
+
+static bool any_run(struct any *any)
+{
+	struct _test_data_place *self = any->self;
+	u32 records = 5 + any_up_to(any, 40), from, to, at, n;
+	unsigned int rounds;
+
+	any->base = self->records;
+	from = stream_end(self);
+	while (records--)
+		stream_add(self, 1 + any_up_to(any, any_up_to(any, 3) ? 1500 :
+							       20000));
+	to = stream_end(self);
+	for (rounds = any_up_to(any, 300); rounds; rounds--) {
+		if (any_segment(any, from, to))
+			WRONG("cannot send");
+		if (!any_up_to(any, 2) && !any_reads(any, any_up_to(any, 4)))
+			return false;
+		any_option(any);
+	}
+	/* The rest in order. */
+	for (rounds = 0; rounds < 100 && !any_all(any); rounds++) {
+		for (at = from; at < to; at += n) {
+			n = 1 + any_up_to(any, 4000);
+			if (n > to - at)
+				n = to - at;
+			come(self, at, at + n);
+			if (!any_reads(any, any_up_to(any, 4)))
+				return false;
+		}
+		if (!any_reads(any, 1000))
+			return false;
+	}
+	if (!any_all(any))
+		WRONG("not all of them came");
+	return true;
+}
+
+static void any_test(struct __test_metadata *_metadata,
+		     struct _test_data_place *self, u32 first)
+{
+	const char *runs = getenv("MPA_PLACE_SEEDS");
+	unsigned int i, n = runs ? atoi(runs) : 20, placed = 0;
+	static struct any any;
+
+	for (i = 0; i < n; i++) {
+		u32 seed = first + i;
+
+		if (self->records > RECORDS_MAX - 100 ||
+		    stream_end(self) > 2 * BUF)
+			break;
+		memset(&any, 0, sizeof(any));
+		any.self = self;
+		any.random = seed * 2654435761u | 1;
+		ASSERT_TRUE(any_run(&any)) {
+			TH_LOG("seed %u: %s, position %llu, errno %d, error %u",
+			       seed, any.failed,
+			       (unsigned long long)self->got->info.position,
+			       errno, mpa_info(self->fd).error);
+		}
+		placed += any.placed;
+	}
+	EXPECT_LT(0, placed);
+	EXPECT_EQ(placed, mpa_info(self->fd).rx_placed);
+	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
+}
+
+#define SEED(n) FIXTURE_VARIANT_ADD(place, seed_##n) { n }
+
+SEED(1000);
+SEED(2000);
+SEED(3000);
+SEED(4000);
+SEED(5000);
+SEED(6000);
+SEED(7000);
+SEED(8000);
+
+TEST_F_TIMEOUT(place, each_comes_once, 600)
+{
+	any_test(_metadata, self, variant->seed);
+}
+
+/* TCP throws away what it has no room for, and gets it once more. */
+TEST_F_TIMEOUT(place, each_comes_once_with_little_room, 600)
+{
+	int rcvbuf = 8192;
+
+	ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf,
+				sizeof(rcvbuf)));
+	any_test(_metadata, self, variant->seed + 500);
+}
+
+TEST_HARNESS_MAIN
