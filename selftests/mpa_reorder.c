@@ -19,7 +19,7 @@
 
 #include "mpa_reorder.h"
 
-#define PATIENCE	100	/* seconds */
+#define PATIENCE	60	/* seconds, less than the senders have */
 #define ROOM		(256 << 10)
 #define CALLS		8	/* of one recvmmsg */
 #define FAR		(64 << 20)
@@ -330,6 +330,22 @@ static void set_int(int level, int option, int value)
 		fail("option %d of level %d", option, level);
 }
 
+/* Is it TCP that waits, or MPA? */
+static void nothing_comes(void)
+{
+	int octets = inq(fd), events = poll_for(fd, POLLIN, 0);
+	ssize_t n = recv(fd, buf[0], ROOM, MSG_DONTWAIT);
+
+	fprintf(stderr, "missing %llu at %llu, %u octets of it read\n",
+		(unsigned long long)missing,
+		(unsigned long long)position_of(missing), missing_read);
+	fprintf(stderr, "TCP has received %llu, SIOCINQ %d, poll 0x%x, recv %zd\n",
+		(unsigned long long)received(fd), octets, events, n);
+	if (system("ss -Htinmo >&2; ip netns exec alpha ss -Htinmo >&2"))
+		perror("ss");
+	fail("nothing comes");
+}
+
 /* Return: whether there was anything; false as well at the end. */
 static bool read_once(int flags, bool *over)
 {
@@ -349,7 +365,7 @@ static bool read_once(int flags, bool *over)
 	if (n < 0 && errno != EAGAIN)
 		fail("recvmsg, MPA's error %d", mpa_info(fd).error);
 	if (n < 0 && !(flags & MSG_DONTWAIT))
-		fail("nothing comes");
+		nothing_comes();
 	*over = !n;
 	return n > 0;
 }
@@ -372,7 +388,7 @@ static void wait_edge(void)
 		if (poll_for(fd, POLLIN, 0) & POLLIN && !woken(20))
 			fail("poll() says POLLIN, epoll was not told");
 		if (now_ms() >= end)
-			fail("nothing comes");
+			nothing_comes();
 	}
 }
 
@@ -383,7 +399,7 @@ static void read_all_records(void)
 
 	while (!over) {
 		if (reader.poll && !poll_for(fd, POLLIN, PATIENCE * 1000))
-			fail("nothing comes");
+			nothing_comes();
 		else if (reader.edge)
 			wait_edge();
 		while (read_once(flags, &over))

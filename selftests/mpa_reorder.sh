@@ -7,10 +7,11 @@
 # through a proxy that cuts the stream anew. What comes out of order and what comes
 # in order is together what was sent, each record once: mpa_reorder sees to that.
 #
-#   MPA_REORDER_SECONDS	go on that long; default one round of all
+#   MPA_REORDER_TIMES		transfers, default 21: each way with each sender
+#   MPA_REORDER_SECONDS		go on that long, until one fails
 #   MPA_REORDER_EACH		milliseconds that records are sent for, default 1500
 #   MPA_REORDER_RATE		of the wire, default 8mbit
-#   MPA_REORDER_SEED		default 1
+#   MPA_REORDER_SEED		the first transfer's number, default 1
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,6 +19,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/lib.sh"
 bin=${MPA_BIN:-$here}
 port=5046
+times=${MPA_REORDER_TIMES:-21}
 seconds=${MPA_REORDER_SECONDS:-0}
 each=${MPA_REORDER_EACH:-1500}
 rate=${MPA_REORDER_RATE:-8mbit}
@@ -138,8 +140,8 @@ one() {
 		*) netem+=("$word") ;;
 		esac
 	done
-	# With the option off for half of the time.
-	[[ $reader != *toggle* ]] || least=$((least / 4))
+	# The option may have been off whenever something was missing.
+	[[ $reader != *toggle* ]] || least=0
 	fresh_hosts $((seed % 2))
 	tc -n alpha qdisc add dev va root netem delay 10ms rate "$rate" limit 1000 \
 		"${netem[@]}" || return
@@ -154,18 +156,16 @@ one() {
 	[[ $rc -ne 0 ]] || echo "# seed $seed: ${seen//$'\n'/; }"
 }
 
-turn=$((seed - 1))
+# Each way with each sender, and each time with another reader; number "seed" is
+# the same whichever was the first.
+senders=(kernel hand proxy)
+round=$((${#ways[@]} * ${#senders[@]}))
 while :; do
-	for way in "${ways[@]}"; do
-		for sender in kernel hand proxy; do
-			# shellcheck disable=SC2086 # words
-			one $sender "${readers[turn % ${#readers[@]}]}" $way
-			turn=$((turn + 1))
-			seed=$((seed + 1))
-		done
-	done
-	[[ $tap_failed -eq 0 && $SECONDS -lt $seconds ]] || break
-	# Each way in another company.
-	turn=$((turn + 1))
+	n=$((seed - 1))
+	# shellcheck disable=SC2086 # words
+	one "${senders[n % 3]}" "${readers[(n + n / round) % ${#readers[@]}]}" \
+		${ways[n / 3 % ${#ways[@]}]}
+	seed=$((seed + 1))
+	((tap_n < times || (SECONDS < seconds && tap_failed == 0))) || break
 done
 tap_end
