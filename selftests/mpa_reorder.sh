@@ -115,6 +115,18 @@ transfer() {
 	return $rc
 }
 
+# Before the wire goes: a FIN that nobody acknowledges any more keeps the module.
+connections_end() {
+	local tries host
+
+	for ((tries = 0; tries < 300; tries++)); do
+		for host in alpha beta; do
+			ip netns exec $host ss -Htn state connected exclude time-wait
+		done | grep -q . || return 0
+		sleep 0.1
+	done
+}
+
 # The ways there are: a name; how many of 1000 records must come out of order; what
 # netem does to what goes to the receiver; how that reads besides.
 ways=(
@@ -151,6 +163,7 @@ one() {
 	[[ $name != mtu ]] || { change_mtu & mtu=$!; }
 	begin=$SECONDS
 	seen=$(transfer "$sender" "$reader" "$least" 2>&1) || rc=$?
+	[[ $rc -ne 0 ]] || connections_end
 	[[ -z $mtu ]] || { kill "$mtu"; wait "$mtu" || true; } 2>/dev/null
 	seen+="; $(counter TCPOFOQueue) segments out of order,"
 	seen+=" $(counter OfoPruned) prunings, $((SECONDS - begin)) s"
