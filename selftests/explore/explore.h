@@ -17,6 +17,7 @@
 #define STEPS_MAX	16
 #define STARTUP_MS	200	/* the startup timeout */
 #define HOW_NO_EOR	0x40000000	/* nobody has seen MSG_EOR */
+#define AHEAD_MAX	40
 #define FLOOD		0x55	/* what a long send of TCP's own consists of */
 
 #ifndef ARRAY_SIZE
@@ -48,6 +49,24 @@ struct job {
 };
 
 /**
+ * struct ahead - a record whose octets came before those in front of it
+ * @at:		stream position of its FPDU
+ * @len:	octets, of which no other record has as many
+ * @octets:	of its FPDU
+ * @here:	it came, and can be found
+ * @taken:	it was delivered out of order
+ * @waits:	for order, as a buffer was too short for it
+ */
+struct ahead {
+	u64 at;
+	u32 len;
+	u32 octets;
+	bool here;
+	bool taken;
+	bool waits;
+};
+
+/**
  * struct world - a connection, and what is known of it
  * @s:		the socket that is tested, -1: none (yet, or any more)
  * @raw:	the peer made by hand, or -1
@@ -61,6 +80,9 @@ struct job {
  * @state:	enum mpa_state, as seen last; -1: not attached
  * @role:	of the last MPA_START that was accepted
  * @batch:	MPA_RECV_BATCH is on
+ * @place:	MPA_PLACE is on
+ * @tells:	MPA_RECVINFO is on
+ * @squeezed:	the receive buffer is small: TCP may throw away what it has
  * @fuzzy:	the model does not know which octets were taken
  * @racing:	and will not, as operations are done at once
  * @wrote:	octets from @raw to @s
@@ -68,7 +90,10 @@ struct job {
  * @begin:	where the peer's startup frame begins, or the first FPDU
  * @full_at:	where the first FPDU begins
  * @rx:		the model, behind what has been delivered
+ * @framed:	records in front of that, those that were placed among them
  * @cur:	the record that is being read
+ * @cur_at:	stream position of its FPDU
+ * @ahead:	records that came out of order
  * @sent:	octets of plain data and of records that send() has accepted
  * @segs:	what they are
  * @open:	octets of @sent that are in an open record
@@ -92,6 +117,9 @@ struct world {
 	u8 role;
 	bool old;		/* MPA was started with revision 0 */
 	bool batch;
+	bool place;
+	bool tells;
+	bool squeezed;
 	bool lowat;
 	bool kept;
 	bool fuzzy;
@@ -111,6 +139,10 @@ struct world {
 	u32 full_at;
 	bool full_known;
 	u32 rx_at;
+	u32 framed;
+	u64 cur_at;
+	u32 ahead_nr;
+	struct ahead ahead[AHEAD_MAX];
 	bool cur_valid;
 	u32 cur_len;
 	u32 cur_read;
@@ -168,7 +200,9 @@ struct start {
 };
 
 extern const struct op user_ops[], listen_ops[], peer_ops[], crowd_ops[];
+extern const struct op ahead_ops[];
 extern const int user_ops_nr, listen_ops_nr, peer_ops_nr, crowd_ops_nr;
+extern const int ahead_ops_nr;
 extern const struct op *ops[];	/* of all */
 extern int ops_nr;
 bool op_suits(const struct start *start, const struct op *op);
@@ -181,7 +215,9 @@ void violated(const char *fmt, ...);
 void judge_state(struct world *w);
 void judge_plain(struct world *w, const u8 *buf, ssize_t n);
 void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how);
+void judge_unsaid(struct world *w, const u8 *buf, u32 n);
 void judge_end(struct world *w, ssize_t n, int err);
+void judge_ordered(struct world *w, const struct mpa_recvinfo *info);
 void judge_edge(struct world *w, bool peers);
 void judge_job(struct world *w);
 void judge_told(struct world *w, int err, const char *by);
@@ -190,6 +226,14 @@ void judge_last(struct world *w);
 bool complained(int kmsg, char *text, size_t room);
 bool busy(const struct world *w);
 void note_sent(struct world *w, enum seg_kind kind, u32 len);
+
+/* ahead.c */
+struct ahead *ahead_at(struct world *w, u64 position);
+bool ahead_taken_beyond(const struct world *w);
+bool ahead_is(struct world *w, const u8 *buf, u32 n, u64 *position);
+void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how);
+bool ahead_too_long(const struct world *w, u32 room);
+void judge_nothing_placed(struct world *w, u32 room, bool looked);
 
 /* crowd.c */
 int module_again(void);

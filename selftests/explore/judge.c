@@ -99,26 +99,41 @@ void judge_state(struct world *w)
 
 /* ---- received ---- */
 
+/* What was placed is not there any more, whatever comes in its place. */
+static void pass_placed(struct world *w)
+{
+	struct ahead *ahead = ahead_at(w, w->rx_at - w->full_at);
+
+	while (ahead && ahead->taken &&
+	       ahead->octets <= w->wrote_len - w->rx_at) {
+		w->rx_at += ahead->octets;
+		w->framed++;
+		ahead = ahead_at(w, w->rx_at - w->full_at);
+	}
+}
+
 static enum model_verdict next_record(struct world *w)
 {
 	struct model_receiver rx = {
-		.position = w->rx_at - w->full_at,
-		.markers = w->info_markers & MPA_INFO_RX_MARKERS,
-		.crc = true,
-		.octets = w->wrote + w->rx_at,
-		.count = w->wrote_len - w->rx_at,
+		.markers = w->info_markers & MPA_INFO_RX_MARKERS, .crc = true,
 	};
 	enum model_verdict verdict;
 	size_t len;
 
 	if (w->cur_valid)
 		return MODEL_GOOD;
+	pass_placed(w);
+	rx.position = w->rx_at - w->full_at;
+	rx.octets = w->wrote + w->rx_at;
+	rx.count = w->wrote_len - w->rx_at;
 	verdict = model_receive(&rx, w->cur, &len);
 	if (verdict != MODEL_GOOD)
 		return verdict;
 	if (!len)
 		return MODEL_BAD_LENGTH;
+	w->cur_at = w->rx_at - w->full_at;
 	w->rx_at = w->wrote_len - rx.count;
+	w->framed++;
 	w->cur_valid = true;
 	w->cur_len = len;
 	w->cur_read = 0;
@@ -136,6 +151,25 @@ static const char *verdict_name(enum model_verdict verdict)
 	};
 
 	return names[verdict];
+}
+
+/* What MPA_RECVINFO says of the next one in order. */
+void judge_ordered(struct world *w, const struct mpa_recvinfo *info)
+{
+	if (w->fuzzy || w->stolen || next_record(w) != MODEL_GOOD)
+		return;
+	if (info->position != w->cur_at)
+		violated("a record at %llu is said to be at %llu",
+			 (unsigned long long)w->cur_at,
+			 (unsigned long long)info->position);
+	if (!(info->valid & MPA_RECVINFO_VALID_ORDER) ||
+	    info->order != w->framed - 1)
+		violated("record %u in order is said to be %lld", w->framed - 1,
+			 info->valid & MPA_RECVINFO_VALID_ORDER ?
+			 (long long)info->order : -1ll);
+	if (info->offset != w->cur_read)
+		violated("offset %u is said to be %u", w->cur_read,
+			 info->offset);
 }
 
 /* Octets of records that were delivered. @buf is NULL if nobody saw them. */
@@ -171,6 +205,17 @@ void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 		w->cur_valid = false;
 }
 
+/* Octets of a record that came without MPA_RECVINFO. */
+void judge_unsaid(struct world *w, const u8 *buf, u32 n)
+{
+	u64 position;
+
+	if (next_record(w) != MODEL_GOOD && ahead_is(w, buf, n, &position))
+		judge_placed(w, position, buf, n, 0);
+	else
+		judge_octets(w, buf, n, false, HOW_NO_EOR);
+}
+
 void judge_plain(struct world *w, const u8 *buf, ssize_t n)
 {
 	if (n <= 0)
@@ -194,6 +239,8 @@ void judge_end(struct world *w, ssize_t n, int err)
 		else if (!w->fuzzy && !boundary && !(w->shut & 1))
 			violated("the end was taken for a good one: the stream has %s",
 				 verdict_name(verdict));
+		else if (!w->fuzzy && ahead_taken_beyond(w) && !(w->shut & 1))
+			violated("a good end in front of what was placed");
 		return;
 	}
 	if (err == EBADMSG) {
@@ -203,14 +250,16 @@ void judge_end(struct world *w, ssize_t n, int err)
 			return;
 		if (verdict == MODEL_GOOD && !w->ended)
 			violated("a good record is refused");
-		else if (boundary && w->fin && !w->ended)
+		else if (boundary && w->fin && !w->ended &&
+			 !ahead_taken_beyond(w))
 			violated("a good end was taken for a bad one");
-		else if (boundary && !w->ended)
+		else if (boundary && !w->fin && !w->ended)
 			violated("EBADMSG, and nothing is wrong");
 		return;
 	}
 	if (err == EAGAIN && verdict == MODEL_GOOD && !w->fuzzy && !w->stolen &&
-	    !w->rcv_error && w->cur_len <= 4000 && !w->ended)
+	    !w->rcv_error && w->cur_len <= 4000 && !w->ended &&
+	    !(w->squeezed && w->ahead_nr))
 		violated("a record that is here is not delivered");
 	if (err == EAGAIN && w->fin && !w->fuzzy && !w->stolen &&
 	    w->wrote_len < 4000)
@@ -318,7 +367,7 @@ static void job_received(struct world *w, struct job *job)
 		return;
 	}
 	if (job->ret > 0)
-		judge_octets(w, job->buf, job->ret, false, HOW_NO_EOR);
+		judge_unsaid(w, job->buf, job->ret);
 	else
 		judge_end(w, job->ret, job->err);
 }
@@ -561,13 +610,14 @@ static void take_all(struct world *w)
 {
 	int n, quiet = 0, tries;
 
-	for (tries = 0; tries < 200 && quiet < 4; tries++) {
+	for (tries = 0; tries < 200 && quiet < (w->squeezed ? 9 : 4); tries++) {
 		n = take(w, 4096, 0);
 		if (!n || (n < 0 && n != -EAGAIN))
 			break;
 		if (n > 0)
 			continue;
-		if (w->rx_at == w->wrote_len || w->plain_got == w->wrote_len)
+		if (!w->cur_valid && (w->rx_at == w->wrote_len ||
+				      w->plain_got == w->wrote_len))
 			break;
 		settle(100 << quiet++);
 	}

@@ -22,10 +22,36 @@ static void refresh(struct world *w)
 
 /* ---- receive ---- */
 
+/* What is said of where octets come from; NULL if nothing is. */
+static const struct mpa_recvinfo *info_of(struct msghdr *msg)
+{
+	struct cmsghdr *cmsg;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg))
+		if (cmsg->cmsg_level == SOL_MPA &&
+		    cmsg->cmsg_type == MPA_RECVINFO)
+			return (const struct mpa_recvinfo *)CMSG_DATA(cmsg);
+	return NULL;
+}
+
+/* A record of a batch, which begins where the last one has ended. */
+static void judge_next_placed(struct world *w, u64 *position, const u8 *buf,
+			      u32 n, int how)
+{
+	struct ahead *ahead = ahead_at(w, *position);
+
+	judge_placed(w, *position, buf, n, how);
+	if (ahead)
+		*position += ahead->octets;
+}
+
 /* Octets of a batch, record by record. */
 static void judge_batch(struct world *w, struct msghdr *msg, const u8 *buf,
 			u32 n, bool eor)
 {
+	const struct mpa_recvinfo *info = info_of(msg);
+	bool placed = info && info->flags & MPA_RECVINFO_PLACED;
+	u64 position = info ? info->position : 0;
 	struct cmsghdr *cmsg;
 	u32 i, nr, at = 0;
 
@@ -37,8 +63,12 @@ static void judge_batch(struct world *w, struct msghdr *msg, const u8 *buf,
 			continue;
 		nr = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(u32);
 		for (i = 0; i < nr && at + lengths[i] <= n; i++) {
-			judge_octets(w, buf + at, lengths[i],
-				     i + 1 < nr || eor, 0);
+			if (placed)
+				judge_next_placed(w, &position, buf + at,
+						  lengths[i], 0);
+			else
+				judge_octets(w, buf + at, lengths[i],
+					     i + 1 < nr || eor, 0);
 			at += lengths[i];
 		}
 		if (at != n)
@@ -49,6 +79,8 @@ static void judge_batch(struct world *w, struct msghdr *msg, const u8 *buf,
 static void got_octets(struct world *w, struct msghdr *msg, u8 *buf, u32 room,
 		       ssize_t n, int how)
 {
+	const struct mpa_recvinfo *info = n > 0 ? info_of(msg) : NULL;
+	bool placed = info && info->flags & MPA_RECVINFO_PLACED;
 	const u8 *seen = how & MSG_TRUNC ? NULL : buf;
 	int err = errno;
 	u32 i;
@@ -58,8 +90,14 @@ static void got_octets(struct world *w, struct msghdr *msg, u8 *buf, u32 room,
 			if (buf[i] != 0xaa)
 				violated("octets of nothing good in the buffer");
 	if (w->state == MPA_STATE_FULL) {
+		if (info && !placed)
+			judge_ordered(w, info);
+		if (n < 0 && err == EAGAIN && !busy(w))
+			judge_nothing_placed(w, room, how & MSG_PEEK);
 		if (n > 0 && w->batch && !(how & (MSG_PEEK | MSG_TRUNC)))
 			judge_batch(w, msg, buf, n, msg->msg_flags & MSG_EOR);
+		else if (placed)
+			judge_placed(w, info->position, seen, n, how);
 		else if (n > 0)
 			judge_octets(w, seen, n, msg->msg_flags & MSG_EOR,
 				     how);
@@ -84,7 +122,7 @@ static int take_iov(struct world *w, struct iovec *iov, int nr, u8 *buf,
 	static u64 control[200];
 	struct msghdr msg = {
 		.msg_iov = iov, .msg_iovlen = nr, .msg_control = control,
-		.msg_controllen = w->batch ? sizeof(control) : 0,
+		.msg_controllen = w->batch || w->tells ? sizeof(control) : 0,
 	};
 	int mask, err;
 	ssize_t n;
@@ -98,7 +136,7 @@ static int take_iov(struct world *w, struct iovec *iov, int nr, u8 *buf,
 		bool asked = w->state == MPA_STATE_REQUESTED;
 
 		if (n < 0 && err == EAGAIN && mask & POLLIN &&
-		    (!asked || mask & POLLHUP))
+		    (!asked || mask & POLLHUP) && !ahead_too_long(w, room))
 			violated("poll() says 0x%x, recv() EAGAIN", mask);
 		if (n > 0 && !(mask & POLLIN))
 			violated("poll() says 0x%x, recv() %zd octets", mask,
@@ -183,7 +221,7 @@ static int op_splice_out(struct world *w, long arg)
 			/* Of a batch the lengths are not told. */
 			if (w->batch)
 				w->fuzzy = true;
-			judge_octets(w, buf, n, false, HOW_NO_EOR);
+			judge_unsaid(w, buf, n);
 		} else {
 			judge_plain(w, buf, n);
 		}
@@ -590,6 +628,8 @@ static int connect_anew(struct world *w)
 		w->got_len = 0;
 		w->begin = 0;
 		w->half_left = 0;
+		w->ahead_nr = 0;
+		w->framed = 0;
 		w->open = 0;
 		w->cur_valid = false;
 		refresh(w);
@@ -648,7 +688,20 @@ static const struct option options[] = {
 	{ SOL_TCP, TCP_CORK, 1 }, { SOL_SOCKET, SO_RCVLOWAT, 100 },
 	{ SOL_TCP, TCP_NODELAY, 0 }, { SOL_SOCKET, SO_PEEK_OFF, 3 },
 	{ SOL_SOCKET, SO_BUSY_POLL, 10 },
+	{ SOL_MPA, MPA_PLACE, 1 }, { SOL_MPA, MPA_PLACE, 0 },
 };
+
+static void note_place(struct world *w, bool on)
+{
+	refresh(w);
+	if (on && w->state == MPA_STATE_FULL &&
+	    !(w->info_markers & MPA_INFO_RX_MARKERS))
+		violated("MPA_PLACE is on without markers");
+	w->place = on;
+	/* From now on each record says where it comes from. */
+	if (!setsockopt(w->s, SOL_MPA, MPA_RECVINFO, &(int){ 1 }, sizeof(int)))
+		w->tells = true;
+}
 
 static int op_option(struct world *w, long nr)
 {
@@ -662,6 +715,9 @@ static int op_option(struct world *w, long nr)
 	}
 	if (option->level == SOL_MPA && option->name == MPA_RECV_BATCH)
 		w->batch = true;
+	if (option->level == SOL_MPA && option->name == MPA_PLACE)
+		note_place(w, option->value);
+	w->squeezed |= option->name == SO_RCVBUF && option->level == SOL_SOCKET;
 	w->kept |= option->name == TCP_CORK && option->level == SOL_TCP;
 	w->lowat |= option->name == SO_RCVLOWAT;
 	return 0;
@@ -781,6 +837,8 @@ const struct op user_ops[] = {
 	USER("opt.delay", 0, op_option, 10),
 	USER("opt.peek", 0, op_option, 11),
 	USER("opt.spin", 0, op_option, 12),
+	USER("opt.place", 0, op_option, 13),
+	USER("opt.place.off", 0, op_option, 14),
 	USER("opt.linger", 0, op_linger, 0),
 	USER("so_error", 0, op_so_error, 0),
 	USER("info", OP_LOOKS, op_info, 0),

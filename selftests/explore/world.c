@@ -228,6 +228,7 @@ int pair_make(struct world *w, bool small)
 		setsockopt(common, SOL_SOCKET, SO_RCVBUF, &(int){ 131072 },
 			   sizeof(int));
 	w->peer.fd = w->raw;
+	w->squeezed = small;
 	return w->s < 0 ? -1 : 0;
 }
 
@@ -276,6 +277,8 @@ void ops_collect(void)
 		ops[ops_nr++] = listen_ops + i;
 	for (i = 0; i < peer_ops_nr; i++)
 		ops[ops_nr++] = peer_ops + i;
+	for (i = 0; i < ahead_ops_nr; i++)
+		ops[ops_nr++] = ahead_ops + i;
 	for (i = 0; i < crowd_ops_nr; i++)
 		ops[ops_nr++] = crowd_ops + i;
 }
@@ -472,6 +475,8 @@ const struct start starts[] = {
 	WAY("held", "attach start.d eor"),
 	WAY("batch", "attach start.d opt.batch"),
 	WAY("marked", "attach start.marked"),
+	WAY("gap", "attach start.marked opt.place peer.ahead"),
+	WAY("awaited", "attach start.marked opt.place t.recv"),
 	WAY("rejected", ASK " peer.reject so_error"),
 	{ "refused", false, by_way,
 	  (long)(ASK " shut.wr peer.reject so_error"), true },
