@@ -133,8 +133,12 @@ static bool any_read(struct any *any)
 	n = receive(self->fd, self->buf, len, flag | MSG_DONTWAIT, self->got);
 	if (n < 0 && errno != EAGAIN)
 		return any_fails(any, "error");
-	/* One that does not fit waits. */
-	if (n < 0 && in && len == BUF)
+	/*
+	 * One that does not fit waits. And the work item may have found a moment
+	 * ago what TCP has thrown away.
+	 */
+	if (n < 0 && in && len == BUF && poll_for(self->fd, POLLIN, 0) &&
+	    recv(self->fd, self->buf, len, MSG_PEEK | MSG_DONTWAIT) < 0)
 		return any_fails(any, "poll says that there is one");
 	if (n < 0)
 		return false;

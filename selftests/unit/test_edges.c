@@ -120,6 +120,39 @@ static void marker_behind_the_crc_is_not_counted(void)
 		  "markers among 509 octets at 512");
 }
 
+/* Section 4.3; of an FPDU that begins with a marker as well. */
+static void each_marker_leads_to_its_fpdu(void)
+{
+	EXPECT_EQ(1000, mpa_marker_fpdu(1024, 24), "FPDU of a marker at 1024");
+	EXPECT_EQ(1024, mpa_marker_fpdu(1024, 0), "marker in front of an FPDU");
+	EXPECT_EQ(512, mpa_marker_fpdu(1024, 508), "FPDU behind a marker at 512");
+	EXPECT_EQ(520, mpa_marker_fpdu(1024, 504), "FPDU 8 octets behind it");
+	EXPECT_EQ(-8, mpa_marker_fpdu(512, 520), "FPDU across the wrap");
+
+	for (u32 pos = -1024; pos != 1024; pos += 4) {
+		struct mpa_fpdu fpdu;
+		u32 off;
+
+		mpa_fpdu_init(&fpdu, pos, 1300, true);
+		for (off = mpa_marker_distance(pos); off < fpdu.len;
+		     off += MPA_MARKER_INTERVAL)
+			EXPECT_EQ(pos, mpa_marker_fpdu(pos + off,
+						       mpa_fpdu_ptr(&fpdu, off)),
+				  "FPDU of the marker %u octets behind %u", off,
+				  pos);
+	}
+}
+
+/* Positions wrap, as sequence numbers do. */
+static void positions_are_compared_across_the_wrap(void)
+{
+	EXPECT_EQ(true, mpa_pos_before(1, 2), "1 before 2");
+	EXPECT_EQ(false, mpa_pos_before(2, 2), "2 before 2");
+	EXPECT_EQ(false, mpa_pos_before(3, 2), "3 before 2");
+	EXPECT_EQ(true, mpa_pos_before(-4, 4), "-4 before 4");
+	EXPECT_EQ(false, mpa_pos_before(4, -4), "4 before -4");
+}
+
 static void marker_between_pad_and_crc_is_in_the_crc(void)
 {
 	static const u8 before[] = "\0\011ninenine.\0\0\0\0\014";
@@ -406,6 +439,8 @@ const struct unit_test edge_tests[] = {
 	UNIT_TEST(layout_of_65535_octets_is_sound),
 	UNIT_TEST(marker_between_fpdus_belongs_to_the_next),
 	UNIT_TEST(marker_behind_the_crc_is_not_counted),
+	UNIT_TEST(each_marker_leads_to_its_fpdu),
+	UNIT_TEST(positions_are_compared_across_the_wrap),
 	UNIT_TEST(marker_between_pad_and_crc_is_in_the_crc),
 	UNIT_TEST(marker_between_ulpdu_and_crc_without_pad),
 	UNIT_TEST(marker_cuts_the_ulpdu),
