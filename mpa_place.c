@@ -31,15 +31,20 @@
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
+/* skbs to look at in softirq. A peer can make them hold an octet each. */
+#define MPA_PLACE_SKBS_SOFTIRQ		128
+
 /**
  * struct mpa_search - one search for FPDUs out of order
  * @ctx:	the context
  * @octets:	how many may still be verified
+ * @skbs:	how many may still be looked at
  * @found:	there are records that the user can get
  */
 struct mpa_search {
 	struct mpa_ctx *ctx;
 	u32 octets;
+	u32 skbs;
 	bool found;
 };
 
@@ -72,6 +77,9 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 {
 	struct mpa_run *run = place->run + i;
 
+	/* There is room now for what was left out. */
+	place->again |= place->full;
+	place->full = false;
 	place->nr -= nr;
 	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
 	if (place->low > i)
@@ -137,25 +145,37 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 
 /* ---- what TCP has done meanwhile ---- */
 
+/* Octets that were found and not handed out are still there. */
+static bool mpa_place_there(const struct mpa_ctx *ctx,
+			    const struct mpa_run *run,
+			    const struct mpa_island *island)
+{
+	u32 seq = ctx->rx.seq + run->placed, unread = run->end - run->placed;
+	u32 all = U32_MAX;
+
+	if (island && seq - island->start < island->end - island->start &&
+	    unread <= island->end - seq)
+		return true;
+	return unread <= mpa_tcp_ooo_side(ctx->sk, seq, unread, &all);
+}
+
 /*
- * TCP has thrown away some of what was out of order. Look again where that was
- * found and not handed out.
+ * TCP may have thrown away some of what was out of order, but nothing of @island.
+ * Look again where that was found and not handed out.
  */
-static bool mpa_place_lost(struct mpa_ctx *ctx)
+static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
 	struct mpa_place *place = ctx->rx.place;
+	u32 ordered = mpa_place_ordered(ctx), i;
 	bool lost = false;
-	u32 i;
 
 	for (i = place->low; i < place->nr; i++) {
 		struct mpa_run *run = place->run + i;
-		u32 unread = run->end - run->placed;
 
 		/* Or it is in order. */
-		if (!mpa_pos_before(mpa_place_ordered(ctx), run->placed) ||
-		    unread <= mpa_tcp_ooo_side(ctx->sk,
-					       ctx->rx.seq + run->placed,
-					       unread))
+		if (!mpa_pos_before(ordered, run->placed) ||
+		    run->placed == run->end ||
+		    mpa_place_there(ctx, run, island))
 			continue;
 		run->end = run->placed;
 		lost = true;
@@ -177,10 +197,11 @@ static bool mpa_place_trim(struct mpa_ctx *ctx)
 	u32 last = ctx->rx.seq + place->tail - 1;
 	u32 ordered = mpa_place_ordered(ctx);
 	bool lost = false;
+	u32 one = 1;
 
 	/* TCP begins with the last ones. */
-	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1))
-		lost = mpa_place_lost(ctx);
+	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1, &one))
+		lost = mpa_place_lost(ctx, NULL);
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 
@@ -229,7 +250,8 @@ static bool mpa_place_verify(struct mpa_search *search, u32 i,
 		mpa_place_stop(place, run->end);
 		return false;
 	}
-	if (fpdu.len > search->octets)
+	/* All that may be looked at has been: the work item goes on. */
+	if (fpdu.len > search->octets || (fpdu.len > side && !search->skbs))
 		place->again = true;
 	if (fpdu.len > search->octets || fpdu.len > side)
 		return false;
@@ -267,7 +289,7 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 			return;
 		place->again |= !search->octets;
 		seq = search->ctx->rx.seq + run->end;
-		side = mpa_tcp_ooo_side(sk, seq, search->octets);
+		side = mpa_tcp_ooo_side(sk, seq, search->octets, &search->skbs);
 		mpa_cursor_begin(&at, sk, seq);
 		for (end = run->end; side; end = run->end) {
 			if (!mpa_place_verify(search, i, &from, side))
@@ -363,7 +385,7 @@ static void mpa_place_tell(const struct mpa_search *search)
 static bool mpa_place_searches(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
-	       ctx->state == MPA_STATE_FULL;
+	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER;
 }
 
 /**
@@ -378,6 +400,7 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
 		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
+		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
 	};
 	struct mpa_island island;
 	bool lost;
@@ -387,7 +410,7 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 	lost = mpa_place_trim(ctx);
 	if (mpa_tcp_ooo_newest(ctx->sk, &island)) {
 		/* It may have made room, and have got the last ones again. */
-		if (island.alone && mpa_place_lost(ctx))
+		if (island.alone && mpa_place_lost(ctx, &island))
 			lost = true;
 		mpa_place_scan(&search, &island);
 	} else {
@@ -407,7 +430,7 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 void mpa_place_walk(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
-		.ctx = ctx, .octets = MPA_PLACE_OCTETS_WORK,
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_WORK, .skbs = U32_MAX,
 	};
 	struct mpa_island island;
 	u32 seq;
@@ -416,7 +439,7 @@ void mpa_place_walk(struct mpa_ctx *ctx)
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
 	mpa_place_trim(ctx);
-	mpa_place_lost(ctx);
+	mpa_place_lost(ctx, NULL);
 	ctx->rx.place->again = false;
 	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
 	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
@@ -471,14 +494,14 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 		place->skip += octets;
 		place->ahead -= run->records;
 	}
-	if (nr) {
+	if (nr)
 		mpa_place_remove(place, 0, nr);
-		if (place->full)
-			mpa_place_arrived(ctx->sk);
-		place->full = false;
-	}
-	if (place->stops && mpa_pos_before(place->stop, cur->pos))
+	if (place->stops && mpa_pos_before(place->stop, cur->pos)) {
 		place->stops = false;
+		place->again = true;
+	}
+	if (place->again)
+		mpa_schedule_work(ctx, 0);
 }
 
 /* ---- handing out ---- */
@@ -588,6 +611,8 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	/* The octets in front of it have been thrown away, and come again. */
 	if (place->run->start == (u32)ctx->rx.cur.pos)
 		mpa_place_pass(ctx);
+	else if (place->again)
+		mpa_schedule_work(ctx, 0);
 }
 
 /**
@@ -674,6 +699,10 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 	if (!on)
 		mpa_place_end(rx->place);
 	mpa_tcp_ooo_mind(ctx->sk, on);
+	if (on) {
+		rx->place->again = true;
+		mpa_schedule_work(ctx, 0);
+	}
 	return 0;
 }
 

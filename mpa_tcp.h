@@ -390,7 +390,7 @@ bool mpa_tcp_ooo_new(struct sock *sk);
 u32 mpa_tcp_ooo_end(const struct sock *sk);
 bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island);
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
-u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough);
+u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max);
 
 /* mpa_tcp_mem.c */
 bool mpa_tcp_schedule(struct sock *sk, int size);

@@ -11,8 +11,8 @@
  *   is done there but to have the work item run, and to ask for
  * - sk_write_space, which TCP calls behind each segment that is not in order,
  *   while a user waits for room to send: SOCK_NOSPACE, set for that purpose as
- *   long as the queue is not empty. Users who poll for room then see it again
- *   once more than they need to.
+ *   long as the queue is not empty. Who polls for room with EPOLLET is told of it
+ *   with each such segment, if there is room.
  *
  * While a user holds the socket, segments wait in the backlog; they get here
  * when the lock is released.
@@ -48,7 +48,7 @@ static bool mpa_ooo_empty(const struct sock *sk)
  * @sk:	socket
  * @on:	whether
  *
- * Those that are there already are told of as well.
+ * The caller looks for those that are there already.
  *
  * Context: process, socket lock held.
  */
@@ -58,10 +58,7 @@ void mpa_tcp_ooo_mind(struct sock *sk, bool on)
 
 	ooo->minded = on;
 	ooo->seen = tcp_sk(sk)->rcv_ooopack;
-	if (!on || mpa_ooo_empty(sk))
-		return;
 	mpa_tcp_ooo_ask(sk);
-	mpa_ooo_arrived(sk);
 }
 
 /**
@@ -160,12 +157,12 @@ bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island)
 
 /*
  * How far octets lie side by side from @skb on, if it holds that at @seq; no
- * farther than @far is looked.
+ * farther than @far is looked, nor at more than @max skbs, less those now.
  */
-static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far)
+static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 {
-	for (; skb && !after(TCP_SKB_CB(skb)->seq, seq) && before(seq, far);
-	     skb = skb_rb_next(skb))
+	for (; skb && *max && !after(TCP_SKB_CB(skb)->seq, seq) &&
+	     before(seq, far); skb = skb_rb_next(skb), --*max)
 		if (after(mpa_ooo_octets_end(skb), seq))
 			seq = mpa_ooo_octets_end(skb);
 	return seq;
@@ -183,6 +180,7 @@ static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far)
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 {
 	struct sk_buff *skb = mpa_ooo_find(sk, seq);
+	u32 all = U32_MAX;
 
 	/* Only its FIN does. */
 	while (skb && !after(mpa_ooo_octets_end(skb), seq))
@@ -191,7 +189,8 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 		return false;
 	island->start = TCP_SKB_CB(skb)->seq;
 	island->end = mpa_ooo_follow(skb, island->start,
-				     island->start + S32_MAX);
+				     island->start + S32_MAX, &all);
+	island->alone = false;
 	return true;
 }
 
@@ -200,11 +199,14 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
  * @sk:		socket
  * @seq:	sequence number of the first
  * @enough:	when so many are known to be there, no more are looked for
+ * @max:	skbs to look at, which may hold an octet each; less those that have
+ *		been looked at now
  *
  * Context: socket lock held.
  * Return: how many.
  */
-u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough)
+u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {
-	return mpa_ooo_follow(mpa_ooo_find(sk, seq), seq, seq + enough) - seq;
+	return mpa_ooo_follow(mpa_ooo_find(sk, seq), seq, seq + enough, max) -
+	       seq;
 }
