@@ -239,7 +239,7 @@ static void any_test(struct __test_metadata *_metadata,
 		     struct _test_data_place *self, u32 first)
 {
 	const char *runs = getenv("MPA_PLACE_SEEDS");
-	unsigned int i, n = runs ? atoi(runs) : 20, placed = 0;
+	unsigned int i, n = runs ? atoi(runs) : 6, placed = 0;
 	static struct any any;
 	u32 before;
 
