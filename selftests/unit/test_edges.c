@@ -127,7 +127,7 @@ static void each_marker_leads_to_its_fpdu(void)
 	EXPECT_EQ(1024, mpa_marker_fpdu(1024, 0), "marker in front of an FPDU");
 	EXPECT_EQ(512, mpa_marker_fpdu(1024, 508), "FPDU behind a marker at 512");
 	EXPECT_EQ(520, mpa_marker_fpdu(1024, 504), "FPDU 8 octets behind it");
-	EXPECT_EQ(-8, mpa_marker_fpdu(512, 520), "FPDU across the wrap");
+	EXPECT_EQ((u32)-8, mpa_marker_fpdu(512, 520), "FPDU across the wrap");
 
 	for (u32 pos = -1024; pos != 1024; pos += 4) {
 		struct mpa_fpdu fpdu;

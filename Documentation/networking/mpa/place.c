@@ -12,7 +12,8 @@ static char disk[1 << 20]; /* records are a block's number and the block */
 
 int main(int argc, char **argv)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct mpa_recvinfo))];
+	/* A __u64 is aligned as a control message has to be. */
+	__u64 control[CMSG_SPACE(sizeof(struct mpa_recvinfo)) / sizeof(__u64)];
 	struct { unsigned int number; char block[BLOCK]; } record;
 	int fd = argc > 1 ? atoi(argv[1]) : 0, one = 1;
 	struct iovec iov = { &record, sizeof(record) };
