@@ -143,6 +143,13 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
+/* What was found there and not handed out is gone, and may come again. */
+static void mpa_place_forget(struct mpa_run *run)
+{
+	run->end = run->placed;
+	run->looked = run->end;
+}
+
 /* ---- what TCP has done meanwhile ---- */
 
 /* Octets that were found and not handed out are still there. */
@@ -177,7 +184,7 @@ static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 		    run->placed == run->end ||
 		    mpa_place_there(ctx, run, island))
 			continue;
-		run->end = run->placed;
+		mpa_place_forget(run);
 		lost = true;
 	}
 	if (!lost)
@@ -250,8 +257,8 @@ static bool mpa_place_verify(struct mpa_search *search, u32 i,
 		mpa_place_stop(place, run->end);
 		return false;
 	}
-	/* All that may be looked at has been: the work item goes on. */
-	if (fpdu.len > search->octets || (fpdu.len > side && !search->skbs))
+	/* The work item verifies it. */
+	if (fpdu.len > search->octets)
 		place->again = true;
 	if (fpdu.len > search->octets || fpdu.len > side)
 		return false;
@@ -287,7 +294,6 @@ static void mpa_place_extend(struct mpa_search *search, u32 i)
 		    mpa_place_stopped(place, run->end) ||
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
-		place->again |= !search->octets;
 		seq = search->ctx->rx.seq + run->end;
 		side = mpa_tcp_ooo_side(sk, seq, search->octets, &search->skbs);
 		mpa_cursor_begin(&at, sk, seq);
@@ -374,6 +380,9 @@ static void mpa_place_tell(const struct mpa_search *search)
 {
 	struct mpa_ctx *ctx = search->ctx;
 
+	/* All that may be looked at has been: the work item goes on. */
+	if (!search->octets || !search->skbs)
+		ctx->rx.place->again = true;
 	if (ctx->rx.place->again)
 		mpa_schedule_work(ctx, 0);
 	if (!search->found)
@@ -385,7 +394,8 @@ static void mpa_place_tell(const struct mpa_search *search)
 static bool mpa_place_searches(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
-	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER;
+	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
+	       !mpa_tcp_gone(ctx->sk);
 }
 
 /**
@@ -408,7 +418,8 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return false;
 	lost = mpa_place_trim(ctx);
-	if (mpa_tcp_ooo_newest(ctx->sk, &island)) {
+	/* A marker may lie in two blocks. */
+	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island)) {
 		/* It may have made room, and have got the last ones again. */
 		if (island.alone && mpa_place_lost(ctx, &island))
 			lost = true;
@@ -556,7 +567,7 @@ void mpa_place_gone(struct mpa_ctx *ctx)
 	struct mpa_place *place = ctx->rx.place;
 	struct mpa_run *run = place->run + place->low;
 
-	run->end = run->placed;
+	mpa_place_forget(run);
 	place->again = true;
 	mpa_schedule_work(ctx, 0);
 }

@@ -388,7 +388,7 @@ void mpa_tcp_ooo_ask(struct sock *sk);
 void mpa_tcp_ooo_acked(struct sock *sk);
 bool mpa_tcp_ooo_new(struct sock *sk);
 u32 mpa_tcp_ooo_end(const struct sock *sk);
-bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island);
+bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island);
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
 u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max);
 

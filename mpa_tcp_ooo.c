@@ -134,24 +134,32 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
  * mpa_tcp_ooo_newest() - octets side by side, the newest of those out of order
  *			  among them
  * @sk:		socket
+ * @edge:	so many octets in front of the newest and behind them are among
+ *		them as well, if all of these are there
  * @island:	filled in
  *
  * The first SACK block, RFC 2018 section 4: more may lie in front of it and
- * behind it. When TCP throws octets away it forgets all other blocks. The cost is
- * the same whatever is queued.
+ * behind it, of blocks that TCP has forgotten, as it remembers four. When TCP
+ * throws octets away it forgets all others. The cost is the same whatever is
+ * queued.
  *
  * Context: socket lock held.
  * Return: false if TCP does not keep SACK blocks.
  */
-bool mpa_tcp_ooo_newest(const struct sock *sk, struct mpa_island *island)
+bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 few = 2 * edge;
 
 	if (!tcp_is_sack(tp) || !tp->rx_opt.num_sacks)
 		return false;
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;
 	island->alone = tp->rx_opt.num_sacks == 1;
+	if (mpa_tcp_ooo_side(sk, island->start - edge, edge, &few) >= edge)
+		island->start -= edge;
+	if (mpa_tcp_ooo_side(sk, island->end, edge, &few) >= edge)
+		island->end += edge;
 	return true;
 }
 

@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 
 #define TCP_FLAG_BITS_FIN	0x01
+#define TCP_FLAG_BITS_RST	0x04
 #define TCP_FLAG_BITS_ACK	0x10
 #define TCP_FLAG_BITS_URG	0x20
 

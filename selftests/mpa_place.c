@@ -155,6 +155,80 @@ TEST_F_TIMEOUT(place, large_records, 300)
 	NOTHING();
 }
 
+/*
+ * An FPDU whose only marker lies in two islands side by side, of which TCP has
+ * forgotten one (it remembers four).
+ */
+TEST_F(place, marker_in_two_islands)
+{
+	const u32 marker = 4 * 512;
+	unsigned int at, i;
+
+	stream_add_many(self, 400, 60);
+	for (at = 0; self->start[at + 1] <= marker; at++)
+		;
+	ASSERT_GT(marker, self->start[at]);
+	ASSERT_EQ(0, come(self, marker + 2, self->start[at + 1]));
+	for (i = 0; i < 6; i++)
+		COME(at + 10 + 3 * i, at + 11 + 3 * i);
+	usleep(20000);
+	ASSERT_EQ(0, come(self, self->start[at], marker + 2));
+	PLACED(at);
+	/* And with the new one behind. */
+	ASSERT_EQ(0, come(self, self->start[at + 1], marker + 512 + 1));
+	for (i = 6; i < 12; i++)
+		COME(at + 10 + 3 * i, at + 11 + 3 * i);
+	usleep(20000);
+	ASSERT_EQ(0, come(self, marker + 512 + 1, self->start[at + 2]));
+	PLACED(at + 1);
+}
+
+/* A search that stops at an FPDU's end goes on behind it. */
+TEST_F_TIMEOUT(place, as_many_pieces_as_are_looked_at, 120)
+{
+	unsigned int pieces;
+	u32 base, at;
+
+	for (pieces = 120; pieces < 136; pieces++) {
+		base = self->records;
+		stream_add_many(self, 600, 2);
+		/* In so many pieces, and one without a marker. */
+		stream_add(self, pieces - 6);
+		stream_add(self, 2);
+		COME(base + 1, base + 2);
+		PLACED(base + 1);
+		COME(base + 3, base + 4);
+		usleep(2000);
+		for (at = self->start[base + 3]; at > self->start[base + 2]; at--)
+			ASSERT_EQ(0, forge(&self->forger, at - 1,
+					   self->stream + at - 1, 1, 0, 0));
+		ASSERT_TRUE(gives(self, base + 2, true)) {
+			TH_LOG("in %u pieces", pieces);
+		}
+		PLACED(base + 3);
+		COME(base, base + 1);
+		ORDERED(base);
+		NOTHING();
+	}
+}
+
+/* Nothing is looked for when the connection has ended. */
+TEST_F(place, option_behind_a_reset)
+{
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
+	stream_add_many(self, 1000, 4);
+	COME(1, 3);
+	ASSERT_EQ(0, forge(&self->forger, 0, self->stream, 0,
+			   TCP_FLAG_BITS_RST, 0));
+	ASSERT_TRUE(poll_for(self->fd, POLLERR, 5000));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(ECONNRESET, errno);
+	set_int(self->fd, MPA_PLACE, 1);
+	usleep(20000);
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(ENOTCONN, errno);
+}
+
 /* A gap closes from behind, in segments of one octet. */
 TEST_F(place, gap_closes_from_behind)
 {
