@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Charts as SVG that diff can read: a line for each thing drawn."""
 
+import math
 from xml.sax.saxutils import escape
 
 COLOURS = ["#4c6a92", "#8fa8c8", "#b8b8b8", "#d9a441", "#c8553d", "#6a994e",
@@ -69,3 +70,44 @@ def stacks(title, columns, keys, left=150, right=620):
         lines.append(_text(left + 20, y + 11, key))
         y += 17
     return _frame(right + 160, y + 8, lines)
+
+
+def tails(title, curves, span, least, unit, left=60, width=560, height=300):
+    """curves: [(name, sorted values, colour number, dashed)]: which share of the
+    values is larger, both axes logarithmic: span[0] to span[1], 1 to least."""
+    top = 36
+    low, high = (math.log10(value) for value in span)
+    deep = -math.log10(least)
+
+    def across(value):
+        value = min(max(value, span[0]), span[1])
+        return left + width * (math.log10(value) - low) / (high - low)
+
+    def down(share):
+        return top + height * -math.log10(max(share, least)) / deep
+
+    lines = [_text(10, 20, title, weight="bold")]
+    for decade in range(round(low), round(high) + 1):
+        x = across(10 ** decade)
+        lines.append(f'<path d="M{x:.0f} {top}v{height}" stroke="#e0e0e0"/>')
+        lines.append(_text(x, top + height + 16, f"{10 ** decade:g}", "middle"))
+    for decade in range(round(deep) + 1):
+        y = down(10 ** -decade)
+        lines.append(f'<path d="M{left} {y:.0f}h{width}" stroke="#e0e0e0"/>')
+        lines.append(_text(left - 6, y + 4, f"{100 * 10 ** -decade:g} %", "end"))
+    lines.append(_text(left + width / 2, top + height + 32, unit, "middle"))
+    y = top + height + 46
+    for name, values, colour, dashed in curves:
+        points, last = [], None
+        for i, value in enumerate(values):
+            at = f"{across(value):.0f} {down(1 - i / len(values)):.0f}"
+            if at != last:
+                points.append(at)
+            last = at
+        dash = ' stroke-dasharray="6 4"' if dashed else ""
+        line = f'fill="none" stroke="{COLOURS[colour]}" stroke-width="2"{dash}/>'
+        lines.append(f'<path d="M{" ".join(points)}" {line}')
+        lines.append(f'<path d="M{left} {y}h30" {line}')
+        lines.append(_text(left + 40, y + 4, name))
+        y += 18
+    return _frame(left + width + 40, y + 4, lines)

@@ -86,6 +86,8 @@ static void mpa_start(struct end *end)
 		set_int(end->fd, SOL_MPA, MPA_SEGMENT, plan->segment);
 	if (plan->packing && end->sender)
 		set_int(end->fd, SOL_MPA, MPA_PACKING, 1);
+	if (plan->place && !end->sender)
+		set_int(end->fd, SOL_MPA, MPA_PLACE, 1);
 	if (end->sender || plan->recv != FORM_BATCH)
 		return;
 	/* Not there yet: the next best, and say so. */

@@ -133,6 +133,12 @@ static void ktls_start(struct end *end)
 
 static void sctp_start(struct end *end)
 {
+	struct sctp_sndinfo any_order = { .snd_flags = SCTP_UNORDERED };
+
+	if (end->plan->unordered &&
+	    setsockopt(end->fd, SOL_SCTP, SCTP_DEFAULT_SNDINFO, &any_order,
+		       sizeof(any_order)))
+		fail("SCTP_DEFAULT_SNDINFO");
 	set_int(end->fd, SOL_SCTP, SCTP_NODELAY, 1);
 }
 

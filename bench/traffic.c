@@ -27,28 +27,6 @@
 
 #include "traffic.h"
 
-/**
- * struct result - of one measurement
- * @ns:		it took
- * @tx_ns:	the sender's part, or its processor time
- * @rx_ns:	the receiver's
- * @octets:	carried
- * @tx_calls:	sending calls
- * @records:	received, or receiving calls
- * @waited:	times that the sender had to wait until all was sent
- * @form:	how they were received, if not as asked for
- */
-struct result {
-	uint64_t ns;
-	uint64_t tx_ns;
-	uint64_t rx_ns;
-	uint64_t octets;
-	uint64_t tx_calls;
-	uint64_t records;
-	uint64_t waited;
-	char form[16];
-};
-
 static struct result *result;
 static int talk[2];
 
@@ -137,6 +115,8 @@ int dial(const struct end *end, int fd)
 {
 	struct sockaddr_in to = address(false, hear(end));
 
+	if (end->plan->relay)
+		return relay(fd, &to);
 	return connect(fd, (struct sockaddr *)&to, sizeof(to));
 }
 
@@ -436,11 +416,16 @@ static const struct mode {
 	void (*sender)(struct end *end, struct result *to);
 	void (*receiver)(struct end *end, struct result *to);
 	int buffer;
+	void (*prepare)(const struct plan *plan);
+	void (*print)(const struct plan *plan);
 } modes[] = {
-	{ "bulk", bulk_send, bulk_recv, 0 },
-	{ "apart", apart_send, apart_recv, 64 << 20 },
-	{ "stalled", stalled_send, stalled_recv, 4096 },
-	{ "rr", rr_ask, rr_answer, 0 },
+	{ "bulk", bulk_send, bulk_recv, 0, NULL, NULL },
+	{ "apart", apart_send, apart_recv, 64 << 20, NULL, NULL },
+	{ "stalled", stalled_send, stalled_recv, 4096, NULL, NULL },
+	{ "rr", rr_ask, rr_answer, 0, NULL, NULL },
+#ifdef WITH_LATE
+	{ "late", late_send, late_recv, 0, late_prepare, late_print },
+#endif
 };
 
 static void run_end(const struct plan *plan, const struct mode *mode,
@@ -480,7 +465,7 @@ static void run_once(const struct plan *plan, const struct mode *mode)
 
 static void print_result(const struct result *it, bool last)
 {
-	printf("{\"ns\": %lu, \"tx_ns\": %lu, \"rx_ns\": %lu, ", it->ns,
+	printf("\"ns\": %lu, \"tx_ns\": %lu, \"rx_ns\": %lu, ", it->ns,
 	       it->tx_ns, it->rx_ns);
 	printf("\"octets\": %lu, \"tx_calls\": %lu, \"records\": %lu, ",
 	       it->octets, it->tx_calls, it->records);
@@ -505,10 +490,15 @@ static void run(const struct plan *plan)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (result == MAP_FAILED)
 		fail("memory");
+	if (mode->prepare)
+		mode->prepare(plan);
 	printf("\"runs\": [");
 	for (n = 0; n < plan->repeat; n++) {
 		fflush(stdout);
 		run_once(plan, mode);
+		putchar('{');
+		if (mode->print)
+			mode->print(plan);
 		print_result(result, n + 1 == plan->repeat);
 	}
 	printf("]}\n");
@@ -521,6 +511,8 @@ static const char usage[] =
 "         stalled     nobody receives, until --octets are queued\n"
 "         rr          --count requests and answers\n"
 "         connections --count idle ones, and round trips over them\n"
+"         islands     segments behind --count islands out of order\n"
+"         late        --count records, --rate a second: how long each waits\n"
 "  --size N           octets of a sending call, or of each record of it\n"
 "  --batch N          records of a call (sendmmsg; library: writev)\n"
 "  --mixed N          records of sendmmsg are of N to --size octets\n"
@@ -531,6 +523,10 @@ static const char usage[] =
 "  --segment N        MPA_SEGMENT\n"
 "  --markers 0|1|2    none, towards the receiver, both ways\n"
 "  --no-crc           MPA without CRC\n"
+"  --place            MPA_PLACE\n"
+"  --unordered        SCTP: messages need no order\n"
+"  --relay            through a proxy that cuts the stream anew\n"
+"  --rate N           records a second\n"
 "  --octets N         to carry, default 20000000\n"
 "  --warm N           bulk: octets before these, default 4000000\n"
 "  --count N          default 5000\n"
@@ -549,7 +545,6 @@ static enum form form_named(const char *name)
 	}
 	errno = EINVAL;
 	fail(name);
-	return FORM_CALL;
 }
 
 static const struct way *way_named(const char *name)
@@ -562,7 +557,6 @@ static const struct way *way_named(const char *name)
 	}
 	errno = EINVAL;
 	fail(name);
-	return NULL;
 }
 
 int main(int argc, char **argv)
@@ -580,6 +574,10 @@ int main(int argc, char **argv)
 		{ "segment", required_argument, NULL, 'g' },
 		{ "markers", required_argument, NULL, 'k' },
 		{ "no-crc", no_argument, NULL, 'c' },
+		{ "place", no_argument, NULL, 'e' },
+		{ "unordered", no_argument, NULL, 'u' },
+		{ "relay", no_argument, NULL, 'y' },
+		{ "rate", required_argument, NULL, 'f' },
 		{ "octets", required_argument, NULL, 'o' },
 		{ "warm", required_argument, NULL, 'a' },
 		{ "count", required_argument, NULL, 'n' },
@@ -630,6 +628,18 @@ int main(int argc, char **argv)
 		case 'c':
 			plan.no_crc = true;
 			break;
+		case 'e':
+			plan.place = true;
+			break;
+		case 'u':
+			plan.unordered = true;
+			break;
+		case 'y':
+			plan.relay = true;
+			break;
+		case 'f':
+			plan.rate = atoll(optarg);
+			break;
 		case 'o':
 			plan.octets = atoll(optarg);
 			break;
@@ -661,6 +671,10 @@ int main(int argc, char **argv)
 #ifndef WITH_RDMA
 	if (!strcmp(plan.mode, "connections")) {
 		connections(&plan);
+		return 0;
+	}
+	if (!strcmp(plan.mode, "islands")) {
+		islands(&plan);
 		return 0;
 	}
 #endif

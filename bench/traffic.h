@@ -6,6 +6,7 @@
 #ifndef _BENCH_TRAFFIC_H
 #define _BENCH_TRAFFIC_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,10 @@ enum form {
  * @segment:	MPA_SEGMENT
  * @markers:	0: none, 1: towards the receiver, 2: both ways
  * @no_crc:	MPA without CRC
+ * @place:	MPA_PLACE
+ * @unordered:	SCTP: messages need no order
+ * @relay:	through a proxy that cuts the stream anew
+ * @rate:	records a second
  * @octets:	to measure over, at least
  * @warm:	before these, so that windows and buffers have grown
  * @count:	round trips or connections to measure over
@@ -55,6 +60,10 @@ struct plan {
 	int segment;
 	int markers;
 	bool no_crc;
+	bool place;
+	bool unordered;
+	bool relay;
+	uint64_t rate;
 	uint64_t octets;
 	uint64_t warm;
 	uint64_t count;
@@ -92,6 +101,28 @@ struct end {
 };
 
 /**
+ * struct result - of one measurement
+ * @ns:		it took
+ * @tx_ns:	the sender's part, or its processor time
+ * @rx_ns:	the receiver's
+ * @octets:	carried
+ * @tx_calls:	sending calls
+ * @records:	received, or receiving calls
+ * @waited:	times that the sender had to wait until all was sent
+ * @form:	how they were received, if not as asked for
+ */
+struct result {
+	uint64_t ns;
+	uint64_t tx_ns;
+	uint64_t rx_ns;
+	uint64_t octets;
+	uint64_t tx_calls;
+	uint64_t records;
+	uint64_t waited;
+	char form[16];
+};
+
+/**
  * struct way - how octets go from one end to the other
  * @name:	of it
  * @protocol:	of the socket, 0 for TCP
@@ -122,7 +153,7 @@ static inline size_t record_len(const struct plan *plan, size_t i)
 	return plan->least + (any >> 8) % (plan->size - plan->least + 1);
 }
 
-void fail(const char *what);
+__attribute__((noreturn)) void fail(const char *what);
 void check(struct end *end, const uint8_t *octets, size_t len);
 void tell(const struct end *end, uint64_t what);
 uint64_t hear(const struct end *end);
@@ -142,5 +173,17 @@ size_t stream_recv(struct end *end);
 
 /* connections.c */
 void connections(const struct plan *plan);
+
+/* islands.c */
+void islands(const struct plan *plan);
+
+/* late.c */
+void late_prepare(const struct plan *plan);
+void late_send(struct end *end, struct result *to);
+void late_recv(struct end *end, struct result *to);
+void late_print(const struct plan *plan);
+
+/* relay.c */
+int relay(int fd, const struct sockaddr_in *to);
 
 #endif /* _BENCH_TRAFFIC_H */
