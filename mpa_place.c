@@ -385,7 +385,7 @@ static void mpa_place_tell(const struct mpa_search *search)
 		ctx->rx.place->again = true;
 	if (ctx->rx.place->again)
 		mpa_schedule_work(ctx, 0);
-	if (!search->found)
+	if (!search->found || !mpa_place_ready(ctx))
 		return;
 	WRITE_ONCE(ctx->rx.ready, true);
 	mpa_wake_reader(ctx);
@@ -403,8 +403,8 @@ static bool mpa_place_searches(const struct mpa_ctx *ctx)
  * @ctx:	the context
  *
  * Context: any, socket lock held.
- * Return: whether TCP has thrown away records that were found: mpa_rx_update() is
- * due.
+ * Return: whether records that were found cannot be handed out any more, as TCP has
+ * thrown them away or something is wrong in front of them: mpa_rx_update() is due.
  */
 bool mpa_place_look(struct mpa_ctx *ctx)
 {
@@ -413,7 +413,8 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
 	};
 	struct mpa_island island;
-	bool lost;
+	bool lost, stopped;
+	u32 stop;
 
 	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return false;
@@ -428,7 +429,8 @@ bool mpa_place_look(struct mpa_ctx *ctx)
 		ctx->rx.place->again = true;
 	}
 	mpa_place_tell(&search);
-	return lost;
+	return lost || ctx->rx.place->stops != stopped ||
+	       ctx->rx.place->stop != stop;
 }
 
 /**
@@ -525,10 +527,13 @@ void mpa_place_pass(struct mpa_ctx *ctx)
  */
 bool mpa_place_ready(struct mpa_ctx *ctx)
 {
-	if (likely(!ctx->rx.place) || ctx->rx.error)
+	const struct mpa_place *place = ctx->rx.place;
+
+	if (likely(!place) || ctx->rx.error)
 		return false;
 	mpa_place_trim(ctx);
-	return ctx->rx.place->low < ctx->rx.place->nr;
+	return place->low < place->nr &&
+	       !mpa_place_stopped(place, place->run[place->low].placed);
 }
 
 /**

@@ -465,6 +465,23 @@ TEST_F(place, bad_crc_decides_nothing)
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 }
 
+/* Whether what is behind it was found before it or comes later. */
+TEST_F(place, bad_crc_in_front_of_what_was_found)
+{
+	stream_add_many(self, 1000, 10);
+	self->stream[self->start[4] + 100] ^= 1;
+	COME(7, 8);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	COME(4, 5);
+	usleep(20000);
+	NOTHING();
+	COME(2, 4);
+	PLACED(2);
+	PLACED(3);
+	NOTHING();
+	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+}
+
 /* Octets of a ULPDU that are an FPDU, with its markers, at a segment's start. */
 TEST_F(place, fpdu_in_a_record_is_none)
 {
