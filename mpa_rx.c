@@ -456,10 +456,10 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_rx_discard() - throw away what is behind an error
+ * mpa_rx_discard() - throw away what is behind an error, or has been handed out
  * @ctx:	the context
  *
- * MPA reads none of it. Left in a full queue it would keep the peer's FIN out,
+ * Nobody reads any of it. Left in a full queue it would keep the peer's FIN out,
  * and have TCP reset the connection on close(2), with all that is still to be
  * sent: section 8 wants to allow a last message that says what was wrong.
  *
@@ -467,8 +467,12 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
-	if (ctx->state != MPA_STATE_FULL || !ctx->rx.error)
+	if (ctx->state != MPA_STATE_FULL)
 		return;
+	if (!ctx->rx.error) {
+		mpa_rx_take_skip(ctx);
+		return;
+	}
 	mpa_rx_drop_stash(ctx);
 	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }

@@ -311,7 +311,7 @@ static ssize_t take(int flags)
 	}
 	if (many) {
 		nr = recvmmsg(fd, msg, CALLS, flags | MSG_WAITFORONE, NULL);
-		n = nr > 0 ? msg[0].msg_len : nr;
+		n = nr > 0 ? (ssize_t)msg[0].msg_len : nr;
 	} else {
 		n = recvmsg(fd, &msg[0].msg_hdr, flags);
 		msg[0].msg_len = n;

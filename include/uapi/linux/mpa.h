@@ -299,7 +299,8 @@ struct mpa_peer {
  * section 6).
  *
  * So many runs of ULPDUs side by side may have been returned, or be ready, in
- * front of which octets are missing. Beyond that ULPDUs wait as well.
+ * front of which octets are missing; one that begins in a gap is a run of its own.
+ * Beyond that ULPDUs wait as well.
  */
 #define MPA_PLACE_MAX		400
 
