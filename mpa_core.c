@@ -192,7 +192,7 @@ static int __init mpa_module_init(void)
 	mpa_begin_crc();
 
 	mpa_hook_init(&mpa_ops_overrides);
-	mpa_tcp_ooo_init(mpa_place_arrived);
+	mpa_tcp_ooo_init(mpa_search_arrived);
 
 	err = mpa_work_init();
 	if (err)

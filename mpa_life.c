@@ -133,7 +133,7 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 			mpa_tx_rtr(ctx);
 		mpa_tx_retry(ctx);
 		mpa_tx_end_batch(ctx, false);
-		mpa_place_walk(ctx);
+		mpa_search_walk(ctx);
 		mpa_rx_drain(ctx);
 	}
 	if (ctx->tx.end == MPA_TX_FIN_DUE && mpa_tx_push(ctx) != -EAGAIN) {

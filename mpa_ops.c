@@ -384,7 +384,7 @@ static void mpa_write_space(struct sock *sk)
 
 	if (!ctx)
 		return;
-	if (ctx->rx.place && mpa_place_look(ctx))
+	if (ctx->rx.place && mpa_search_look(ctx))
 		mpa_rx_update(ctx);
 	mpa_tcp_write_space(sk, mpa_tx_open(&ctx->tx) ? ctx->tx.out : NULL,
 			    ctx->write_space);

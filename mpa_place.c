@@ -3,17 +3,8 @@
  * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
  *
  * While octets of the stream are missing, those behind the gap lie in TCP's queue
- * of what is out of order, side by side in islands. An FPDU there is found in one
- * of two ways, as section 6 has it: by a marker, whose place in the stream is
- * known and which points to the FPDU's start; or by the ULPDU_Length of the FPDU
- * in front of it, if that one's CRC is good. Nothing else is tried: an island's
- * first octet may be the first one of an FPDU, or octets of a ULPDU that look
- * like one.
- *
- * What was found is kept as runs of stream positions (struct mpa_run), sorted.
- * When a segment has arrived, only its island is looked at, and there only what
- * has not been looked at before: the search goes on at the end of the run in
- * front of it, and with the markers behind that.
+ * of what is out of order, side by side in islands. What mpa_search.c finds there
+ * is kept as runs of stream positions (struct mpa_run), sorted.
  *
  * The reader gets records that are in order first. When order reaches a run, the
  * octets of it that he has got are taken out of the receive queue unseen, and the
@@ -27,39 +18,27 @@
 
 #include "mpa.h"
 
-/* Octets to verify at a time: in softirq, and in the work item. */
-#define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
-#define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
-
-/* skbs to look at in softirq. A peer can make them hold an octet each. */
-#define MPA_PLACE_SKBS_SOFTIRQ		128
-
-/**
- * struct mpa_search - one search for FPDUs out of order
- * @ctx:	the context
- * @octets:	how many may still be verified
- * @skbs:	how many may still be looked at
- * @found:	there are records that the user can get
- */
-struct mpa_search {
-	struct mpa_ctx *ctx;
-	u32 octets;
-	u32 skbs;
-	bool found;
-};
-
 static_assert(sizeof(struct mpa_place) <= 2 * 4096);
 
 /* ---- runs ---- */
 
-/* Everything in front of this stream position has arrived. */
-static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
+/**
+ * mpa_place_ordered() - everything in front of this stream position has arrived
+ * @ctx:	the context
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_place_ordered(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
 }
 
-/* How many runs begin at @pos or in front of it. */
-static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
+/**
+ * mpa_place_find() - how many runs begin at a stream position or in front of it
+ * @place:	placing
+ * @pos:	the stream position
+ */
+u32 mpa_place_find(const struct mpa_place *place, u32 pos)
 {
 	u32 low = 0, high = place->nr, mid;
 
@@ -86,9 +65,16 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 		place->low -= min(nr, place->low - i);
 }
 
-/* A run of no FPDU yet: one begins at @start. Return: false if there is no room. */
-static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start,
-			     u32 looked)
+/**
+ * mpa_place_insert() - a run of no FPDU yet
+ * @place:	placing
+ * @i:		so many runs are in front of it
+ * @start:	stream position where its first FPDU begins
+ * @looked:	no marker in front of this is to be looked at
+ *
+ * Return: false if there is no room.
+ */
+bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u32 looked)
 {
 	struct mpa_run *run = place->run + i;
 
@@ -106,11 +92,15 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start,
 	return true;
 }
 
-/*
- * Make one of a run and the next, if they touch, and the user has got only what
- * is in front.
+/**
+ * mpa_place_merge() - make one of a run and the next, if they touch, and the user
+ *		       has got only what is in front
+ * @place:	placing
+ * @i:		number of the run
+ *
+ * Return: whether it was done.
  */
-static bool mpa_place_merge(struct mpa_place *place, u32 i)
+bool mpa_place_merge(struct mpa_place *place, u32 i)
 {
 	struct mpa_run *run = place->run + i, *next = run + 1;
 
@@ -130,15 +120,25 @@ static bool mpa_place_merge(struct mpa_place *place, u32 i)
 	return true;
 }
 
-/* Something is wrong at @pos. */
-static void mpa_place_stop(struct mpa_place *place, u32 pos)
+/**
+ * mpa_place_stop() - something is wrong at a stream position
+ * @place:	placing
+ * @pos:	the stream position: nothing from there on is handed out before order
+ *		gets there
+ */
+void mpa_place_stop(struct mpa_place *place, u32 pos)
 {
 	if (!place->stops || mpa_pos_before(pos, place->stop))
 		place->stop = pos;
 	place->stops = true;
 }
 
-static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
+/**
+ * mpa_place_stopped() - something is wrong at a stream position or in front of it
+ * @place:	placing
+ * @pos:	the stream position
+ */
+bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 {
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
@@ -166,11 +166,16 @@ static bool mpa_place_there(const struct mpa_ctx *ctx,
 	return unread <= mpa_tcp_ooo_side(ctx->sk, seq, unread, &all);
 }
 
-/*
- * TCP may have thrown away some of what was out of order, but nothing of @island.
- * Look again where that was found and not handed out.
+/**
+ * mpa_place_lost() - TCP may have thrown away some of what was out of order: look
+ *		      again where that was found and not handed out
+ * @ctx:	the context
+ * @island:	nothing of this has been thrown away; or NULL
+ *
+ * Context: socket lock held.
+ * Return: whether some of what was found is gone.
  */
-static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
+bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
 	struct mpa_place *place = ctx->rx.place;
 	u32 ordered = mpa_place_ordered(ctx), i;
@@ -194,11 +199,14 @@ static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 	return true;
 }
 
-/*
- * Records that were found and are in order now come in order.
+/**
+ * mpa_place_trim() - records that were found and are in order now come in order
+ * @ctx:	the context
+ *
+ * Context: socket lock held.
  * Return: whether some that were found are gone.
  */
-static bool mpa_place_trim(struct mpa_ctx *ctx)
+bool mpa_place_trim(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
 	u32 last = ctx->rx.seq + place->tail - 1;
@@ -219,262 +227,6 @@ static bool mpa_place_trim(struct mpa_ctx *ctx)
 	}
 	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	return lost;
-}
-
-/* ---- the search ---- */
-
-/* An FPDU at the end of a run does not go beyond the start of the next one. */
-static bool mpa_place_fits(const struct mpa_place *place, u32 i, u32 len)
-{
-	const struct mpa_run *run = place->run + i;
-
-	return i + 1 == place->nr || len <= run[1].start - run->end;
-}
-
-/*
- * The next FPDU at the end of a run, @side octets from where @from->at is are
- * there. Return: whether it is whole and good.
- */
-static bool mpa_place_verify(struct mpa_search *search, u32 i,
-			     struct mpa_rx_source *from, u32 side)
-{
-	struct mpa_place *place = search->ctx->rx.place;
-	const struct mpa_rx *rx = &search->ctx->rx;
-	struct mpa_run *run = place->run + i;
-	struct mpa_fpdu fpdu;
-	enum mpa_error code;
-
-	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
-	case MPA_HEAD_MORE:
-		return false;
-	case MPA_HEAD_BAD:
-		mpa_place_stop(place, run->end);
-		return false;
-	case MPA_HEAD_GOOD:
-		break;
-	}
-	if (!mpa_place_fits(place, i, fpdu.len)) {
-		mpa_place_stop(place, run->end);
-		return false;
-	}
-	/* The work item verifies it. */
-	if (fpdu.len > search->octets)
-		place->again = true;
-	if (fpdu.len > search->octets || fpdu.len > side)
-		return false;
-	search->octets -= fpdu.len;
-	if (mpa_read_fpdu(from, &fpdu, true, NULL, 0, &code) || code) {
-		mpa_place_stop(place, run->end);
-		return false;
-	}
-	run->end += fpdu.len;
-	return true;
-}
-
-/* The next run begins where this one ends; they cannot be made one yet. */
-static bool mpa_place_touches(const struct mpa_place *place, u32 i)
-{
-	const struct mpa_run *run = place->run + i;
-
-	return i + 1 < place->nr && run->end == run[1].start;
-}
-
-/* FPDUs from the end of a run on. */
-static void mpa_place_extend(struct mpa_search *search, u32 i)
-{
-	struct mpa_place *place = search->ctx->rx.place;
-	struct mpa_run *run = place->run + i;
-	struct sock *sk = search->ctx->sk;
-	struct mpa_cursor at;
-	struct mpa_rx_source from = { .at = &at };
-	u32 seq, side, end;
-
-	do {
-		if (run->waits || mpa_place_touches(place, i) ||
-		    mpa_place_stopped(place, run->end) ||
-		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
-			return;
-		seq = search->ctx->rx.seq + run->end;
-		side = mpa_tcp_ooo_side(sk, seq, search->octets, &search->skbs);
-		mpa_cursor_begin(&at, sk, seq);
-		for (end = run->end; side; end = run->end) {
-			if (!mpa_place_verify(search, i, &from, side))
-				return;
-			side -= run->end - end;
-			search->found = true;
-			place->low = min(place->low, i);
-			if (mpa_place_merge(place, i))
-				break;
-			if (mpa_place_touches(place, i))
-				return;
-		}
-	} while (side);
-}
-
-/*
- * The markers from @pos to @limit, behind @before runs. One that points to an FPDU
- * that is not known makes a new run.
- * Return: where to go on.
- */
-static u32 mpa_place_markers(struct mpa_search *search, u32 before, u32 pos,
-			     u32 limit)
-{
-	struct mpa_place *place = search->ctx->rx.place;
-	struct mpa_run *run = before ? place->run + before - 1 : NULL;
-	const struct mpa_rx *rx = &search->ctx->rx;
-	u32 known = run ? run->end : (u32)rx->cur.pos, start;
-	struct mpa_cursor at;
-	u16 fpduptr;
-
-	if (run && mpa_pos_before(pos, run->looked))
-		pos = run->looked;
-	if (mpa_pos_before(pos, known))
-		pos = known;
-	pos += mpa_marker_distance(pos);
-	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
-	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
-	     pos += MPA_MARKER_INTERVAL) {
-		mpa_cursor_seek(&at, rx->seq + pos);
-		if (mpa_place_stopped(place, pos) ||
-		    !mpa_read_marker(&at, &fpduptr))
-			return limit;
-		start = mpa_marker_fpdu(pos, fpduptr);
-		if (run && start == known) {
-			run->looked = pos + MPA_MARKER_INTERVAL;
-			continue;
-		}
-		if (mpa_pos_before(start, known)) {
-			mpa_place_stop(place, pos);
-			return limit;
-		}
-		if (!mpa_place_insert(place, before, start,
-				      pos + MPA_MARKER_INTERVAL))
-			return limit;
-		return pos + MPA_MARKER_LEN;
-	}
-	return limit;
-}
-
-/* Octets side by side, some of which are new. */
-static void mpa_place_scan(struct mpa_search *search,
-			   const struct mpa_island *island)
-{
-	struct mpa_place *place = search->ctx->rx.place;
-	u32 pos = island->start - search->ctx->rx.seq;
-	u32 end = island->end - search->ctx->rx.seq;
-	u32 before, limit;
-
-	while (mpa_pos_before(pos, end)) {
-		before = mpa_place_find(place, pos);
-		if (before)
-			mpa_place_extend(search, before - 1);
-		limit = end;
-		if (before < place->nr &&
-		    mpa_pos_before(place->run[before].start, end))
-			limit = place->run[before].start;
-		pos = mpa_place_markers(search, before, pos, limit);
-	}
-}
-
-static void mpa_place_tell(const struct mpa_search *search)
-{
-	struct mpa_ctx *ctx = search->ctx;
-
-	/* All that may be looked at has been: the work item goes on. */
-	if (!search->octets || !search->skbs)
-		ctx->rx.place->again = true;
-	if (ctx->rx.place->again)
-		mpa_schedule_work(ctx, 0);
-	if (!search->found || !mpa_place_ready(ctx))
-		return;
-	WRITE_ONCE(ctx->rx.ready, true);
-	mpa_wake_reader(ctx);
-}
-
-static bool mpa_place_searches(const struct mpa_ctx *ctx)
-{
-	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
-	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
-	       !mpa_tcp_gone(ctx->sk);
-}
-
-/**
- * mpa_place_look() - look at what has arrived out of order a moment ago
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- * Return: whether records that were found cannot be handed out any more, as TCP has
- * thrown them away or something is wrong in front of them: mpa_rx_update() is due.
- */
-bool mpa_place_look(struct mpa_ctx *ctx)
-{
-	struct mpa_search search = {
-		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
-		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
-	};
-	struct mpa_island island;
-	bool lost, stopped;
-	u32 stop;
-
-	if (!mpa_place_searches(ctx) || !mpa_tcp_ooo_new(ctx->sk))
-		return false;
-	lost = mpa_place_trim(ctx);
-	/* A marker may lie in two blocks. */
-	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island)) {
-		/* It may have made room, and have got the last ones again. */
-		if (island.alone && mpa_place_lost(ctx, &island))
-			lost = true;
-		mpa_place_scan(&search, &island);
-	} else {
-		ctx->rx.place->again = true;
-	}
-	mpa_place_tell(&search);
-	return lost || ctx->rx.place->stops != stopped ||
-	       ctx->rx.place->stop != stop;
-}
-
-/**
- * mpa_place_walk() - look at all that is out of order, if something is left that
- *		      mpa_place_look() has not seen
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
-void mpa_place_walk(struct mpa_ctx *ctx)
-{
-	struct mpa_search search = {
-		.ctx = ctx, .octets = MPA_PLACE_OCTETS_WORK, .skbs = U32_MAX,
-	};
-	struct mpa_island island;
-	u32 seq;
-
-	if (!mpa_place_searches(ctx) || !ctx->rx.place->again)
-		return;
-	mpa_tcp_ooo_new(ctx->sk);
-	mpa_place_trim(ctx);
-	mpa_place_lost(ctx, NULL);
-	ctx->rx.place->again = false;
-	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
-	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
-	     seq = island.end)
-		mpa_place_scan(&search, &island);
-	mpa_place_tell(&search);
-}
-
-/**
- * mpa_place_arrived() - something has arrived out of order
- * @sk:	socket
- *
- * Context: any, socket lock held.
- */
-void mpa_place_arrived(struct sock *sk)
-{
-	struct mpa_ctx *ctx = mpa_ctx(sk);
-
-	if (!mpa_place_searches(ctx))
-		return;
-	ctx->rx.place->again = true;
-	mpa_schedule_work(ctx, 0);
 }
 
 /* ---- order gets there ---- */

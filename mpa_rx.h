@@ -249,12 +249,22 @@ void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);
 
+/* mpa_search.c */
+void mpa_search_arrived(struct sock *sk);
+bool mpa_search_look(struct mpa_ctx *ctx);
+void mpa_search_walk(struct mpa_ctx *ctx);
+
 /* mpa_place.c */
+u32 mpa_place_ordered(const struct mpa_ctx *ctx);
+u32 mpa_place_find(const struct mpa_place *place, u32 pos);
+bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u32 looked);
+bool mpa_place_merge(struct mpa_place *place, u32 i);
+void mpa_place_stop(struct mpa_place *place, u32 pos);
+bool mpa_place_stopped(const struct mpa_place *place, u32 pos);
+bool mpa_place_trim(struct mpa_ctx *ctx);
+bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_free(struct mpa_ctx *ctx);
-void mpa_place_arrived(struct sock *sk);
-bool mpa_place_look(struct mpa_ctx *ctx);
-void mpa_place_walk(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu);

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Finding FPDUs out of order: RFC 5044 section 6.
+ *
+ * An FPDU behind a gap is found in one of two ways, as section 6 has it: by a
+ * marker, whose place in the stream is known and which points to the FPDU's start;
+ * or by the ULPDU_Length of the FPDU in front of it, if that one's CRC is good.
+ * Nothing else is tried: the first octet behind a gap may be the first one of an
+ * FPDU, or octets of a ULPDU that look like one.
+ *
+ * When a segment has arrived, only what TCP holds side by side with it is looked
+ * at, and there only what has not been looked at before: the search goes on at the
+ * end of the run in front of it, and with the markers behind that.
+ */
+
+#include "mpa.h"
+
+/* Octets to verify at a time: in softirq, and in the work item. */
+#define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
+#define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
+
+/* skbs to look at in softirq. A peer can make them hold an octet each. */
+#define MPA_PLACE_SKBS_SOFTIRQ		128
+
+/**
+ * struct mpa_search - one search for FPDUs out of order
+ * @ctx:	the context
+ * @octets:	how many may still be verified
+ * @skbs:	how many may still be looked at
+ * @found:	there are records that the user can get
+ */
+struct mpa_search {
+	struct mpa_ctx *ctx;
+	u32 octets;
+	u32 skbs;
+	bool found;
+};
+
+/* An FPDU at the end of a run does not go beyond the start of the next one. */
+static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 == place->nr || len <= run[1].start - run->end;
+}
+
+/*
+ * The next FPDU at the end of a run, @side octets from where @from->at is are
+ * there. Return: whether it is whole and good.
+ */
+static bool mpa_search_verify(struct mpa_search *search, u32 i,
+			     struct mpa_rx_source *from, u32 side)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	const struct mpa_rx *rx = &search->ctx->rx;
+	struct mpa_run *run = place->run + i;
+	struct mpa_fpdu fpdu;
+	enum mpa_error code;
+
+	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
+	case MPA_HEAD_MORE:
+		return false;
+	case MPA_HEAD_BAD:
+		mpa_place_stop(place, run->end);
+		return false;
+	case MPA_HEAD_GOOD:
+		break;
+	}
+	if (!mpa_search_fits(place, i, fpdu.len)) {
+		mpa_place_stop(place, run->end);
+		return false;
+	}
+	/* The work item verifies it. */
+	if (fpdu.len > search->octets)
+		place->again = true;
+	if (fpdu.len > search->octets || fpdu.len > side)
+		return false;
+	search->octets -= fpdu.len;
+	if (mpa_read_fpdu(from, &fpdu, true, NULL, 0, &code) || code) {
+		mpa_place_stop(place, run->end);
+		return false;
+	}
+	run->end += fpdu.len;
+	return true;
+}
+
+/* The next run begins where this one ends; they cannot be made one yet. */
+static bool mpa_search_touches(const struct mpa_place *place, u32 i)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 < place->nr && run->end == run[1].start;
+}
+
+/* FPDUs from the end of a run on. */
+static void mpa_search_extend(struct mpa_search *search, u32 i)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	struct mpa_run *run = place->run + i;
+	struct sock *sk = search->ctx->sk;
+	struct mpa_cursor at;
+	struct mpa_rx_source from = { .at = &at };
+	u32 seq, side, end;
+
+	do {
+		if (run->waits || mpa_search_touches(place, i) ||
+		    mpa_place_stopped(place, run->end) ||
+		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
+			return;
+		seq = search->ctx->rx.seq + run->end;
+		side = mpa_tcp_ooo_side(sk, seq, search->octets, &search->skbs);
+		mpa_cursor_begin(&at, sk, seq);
+		for (end = run->end; side; end = run->end) {
+			if (!mpa_search_verify(search, i, &from, side))
+				return;
+			side -= run->end - end;
+			search->found = true;
+			place->low = min(place->low, i);
+			if (mpa_place_merge(place, i))
+				break;
+			if (mpa_search_touches(place, i))
+				return;
+		}
+	} while (side);
+}
+
+/*
+ * The markers from @pos to @limit, behind @before runs. One that points to an FPDU
+ * that is not known makes a new run.
+ * Return: where to go on.
+ */
+static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
+			     u32 limit)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	struct mpa_run *run = before ? place->run + before - 1 : NULL;
+	const struct mpa_rx *rx = &search->ctx->rx;
+	u32 known = run ? run->end : (u32)rx->cur.pos, start;
+	struct mpa_cursor at;
+	u16 fpduptr;
+
+	if (run && mpa_pos_before(pos, run->looked))
+		pos = run->looked;
+	if (mpa_pos_before(pos, known))
+		pos = known;
+	pos += mpa_marker_distance(pos);
+	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
+	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
+	     pos += MPA_MARKER_INTERVAL) {
+		mpa_cursor_seek(&at, rx->seq + pos);
+		if (mpa_place_stopped(place, pos) ||
+		    !mpa_read_marker(&at, &fpduptr))
+			return limit;
+		start = mpa_marker_fpdu(pos, fpduptr);
+		if (run && start == known) {
+			run->looked = pos + MPA_MARKER_INTERVAL;
+			continue;
+		}
+		if (mpa_pos_before(start, known)) {
+			mpa_place_stop(place, pos);
+			return limit;
+		}
+		if (!mpa_place_insert(place, before, start,
+				      pos + MPA_MARKER_INTERVAL))
+			return limit;
+		return pos + MPA_MARKER_LEN;
+	}
+	return limit;
+}
+
+/* Octets side by side, some of which are new. */
+static void mpa_search_scan(struct mpa_search *search,
+			   const struct mpa_island *island)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	u32 pos = island->start - search->ctx->rx.seq;
+	u32 end = island->end - search->ctx->rx.seq;
+	u32 before, limit;
+
+	while (mpa_pos_before(pos, end)) {
+		before = mpa_place_find(place, pos);
+		if (before)
+			mpa_search_extend(search, before - 1);
+		limit = end;
+		if (before < place->nr &&
+		    mpa_pos_before(place->run[before].start, end))
+			limit = place->run[before].start;
+		pos = mpa_search_markers(search, before, pos, limit);
+	}
+}
+
+static void mpa_search_tell(const struct mpa_search *search)
+{
+	struct mpa_ctx *ctx = search->ctx;
+
+	/* All that may be looked at has been: the work item goes on. */
+	if (!search->octets || !search->skbs)
+		ctx->rx.place->again = true;
+	if (ctx->rx.place->again)
+		mpa_schedule_work(ctx, 0);
+	if (!search->found || !mpa_place_ready(ctx))
+		return;
+	WRITE_ONCE(ctx->rx.ready, true);
+	mpa_wake_reader(ctx);
+}
+
+static bool mpa_search_on(const struct mpa_ctx *ctx)
+{
+	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
+	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
+	       !mpa_tcp_gone(ctx->sk);
+}
+
+/**
+ * mpa_search_look() - look at what has arrived out of order a moment ago
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ * Return: whether records that were found cannot be handed out any more, as TCP has
+ * thrown them away or something is wrong in front of them: mpa_rx_update() is due.
+ */
+bool mpa_search_look(struct mpa_ctx *ctx)
+{
+	struct mpa_search search = {
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
+		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
+	};
+	struct mpa_island island;
+	bool lost, stopped;
+	u32 stop;
+
+	if (!mpa_search_on(ctx) || !mpa_tcp_ooo_new(ctx->sk))
+		return false;
+	stopped = ctx->rx.place->stops;
+	stop = ctx->rx.place->stop;
+	lost = mpa_place_trim(ctx);
+	/* A marker may lie in two blocks. */
+	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island)) {
+		/* It may have made room, and have got the last ones again. */
+		if (island.alone && mpa_place_lost(ctx, &island))
+			lost = true;
+		mpa_search_scan(&search, &island);
+	} else {
+		ctx->rx.place->again = true;
+	}
+	mpa_search_tell(&search);
+	return lost || ctx->rx.place->stops != stopped ||
+	       ctx->rx.place->stop != stop;
+}
+
+/**
+ * mpa_search_walk() - look at all that is out of order, if something is left that
+ *		      mpa_search_look() has not seen
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_search_walk(struct mpa_ctx *ctx)
+{
+	struct mpa_search search = {
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_WORK, .skbs = U32_MAX,
+	};
+	struct mpa_island island;
+	u32 seq;
+
+	if (!mpa_search_on(ctx) || !ctx->rx.place->again)
+		return;
+	mpa_tcp_ooo_new(ctx->sk);
+	mpa_place_trim(ctx);
+	mpa_place_lost(ctx, NULL);
+	ctx->rx.place->again = false;
+	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
+	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
+	     seq = island.end)
+		mpa_search_scan(&search, &island);
+	mpa_search_tell(&search);
+}
+
+/**
+ * mpa_search_arrived() - something has arrived out of order
+ * @sk:	socket
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_search_arrived(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	if (!mpa_search_on(ctx))
+		return;
+	ctx->rx.place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
