@@ -156,11 +156,11 @@ static void mpa_release(struct sock *sk)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	mpa_delay(MPA_POINT_RELEASE);
+	if (ctx)
+		mpa_rx_free(ctx);
 	mpa_hook_forget(sk);
-	if (!ctx)
-		return;
-	mpa_rx_free(ctx);
-	mpa_ctx_free(ctx);
+	if (ctx)
+		mpa_ctx_free(ctx);
 }
 
 static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {

@@ -152,18 +152,17 @@ static void mpa_place_forget(struct mpa_run *run)
 
 /* ---- what TCP has done meanwhile ---- */
 
-/* Octets that were found and not handed out are still there. */
+/* Octets that were found and not handed out are still there, for all one knows. */
 static bool mpa_place_there(const struct mpa_ctx *ctx,
 			    const struct mpa_run *run,
-			    const struct mpa_island *island)
+			    const struct mpa_island *island, u32 *skbs)
 {
 	u32 seq = ctx->rx.seq + run->placed, unread = run->end - run->placed;
-	u32 all = U32_MAX;
 
 	if (island && seq - island->start < island->end - island->start &&
 	    unread <= island->end - seq)
 		return true;
-	return unread <= mpa_tcp_ooo_side(ctx->sk, seq, unread, &all);
+	return unread <= mpa_tcp_ooo_side(ctx->sk, seq, unread, skbs) || !*skbs;
 }
 
 /**
@@ -171,11 +170,14 @@ static bool mpa_place_there(const struct mpa_ctx *ctx,
  *		      again where that was found and not handed out
  * @ctx:	the context
  * @island:	nothing of this has been thrown away; or NULL
+ * @skbs:	to look at, less those that have been; the work item looks at the
+ *		others
  *
  * Context: socket lock held.
  * Return: whether some of what was found is gone.
  */
-bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
+bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island,
+		    u32 *skbs)
 {
 	struct mpa_place *place = ctx->rx.place;
 	u32 ordered = mpa_place_ordered(ctx), i;
@@ -187,16 +189,16 @@ bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 		/* Or it is in order. */
 		if (!mpa_pos_before(ordered, run->placed) ||
 		    run->placed == run->end ||
-		    mpa_place_there(ctx, run, island))
+		    mpa_place_there(ctx, run, island, skbs))
 			continue;
 		mpa_place_forget(run);
 		lost = true;
 	}
-	if (!lost)
-		return false;
-	place->again = true;
-	mpa_schedule_work(ctx, 0);
-	return true;
+	if (lost || !*skbs) {
+		place->again = true;
+		mpa_schedule_work(ctx, 0);
+	}
+	return lost;
 }
 
 /**
@@ -211,12 +213,13 @@ bool mpa_place_trim(struct mpa_ctx *ctx)
 	struct mpa_place *place = ctx->rx.place;
 	u32 last = ctx->rx.seq + place->tail - 1;
 	u32 ordered = mpa_place_ordered(ctx);
+	u32 skbs = MPA_PLACE_SKBS_SOFTIRQ;
 	bool lost = false;
 	u32 one = 1;
 
 	/* TCP begins with the last ones. */
 	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1, &one))
-		lost = mpa_place_lost(ctx, NULL);
+		lost = mpa_place_lost(ctx, NULL, &skbs);
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 

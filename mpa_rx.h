@@ -57,6 +57,9 @@ struct mpa_record {
 	struct mpa_stash	*stash;
 };
 
+/* skbs to look at in softirq. A peer can make them hold an octet each. */
+#define MPA_PLACE_SKBS_SOFTIRQ	128
+
 /**
  * struct mpa_run - FPDUs side by side, behind a gap when they were found
  * @start:	stream position of the first
@@ -262,7 +265,8 @@ bool mpa_place_merge(struct mpa_place *place, u32 i);
 void mpa_place_stop(struct mpa_place *place, u32 pos);
 bool mpa_place_stopped(const struct mpa_place *place, u32 pos);
 bool mpa_place_trim(struct mpa_ctx *ctx);
-bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island);
+bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island,
+		    u32 *skbs);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_free(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);

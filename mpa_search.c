@@ -19,9 +19,6 @@
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
-/* skbs to look at in softirq. A peer can make them hold an octet each. */
-#define MPA_PLACE_SKBS_SOFTIRQ		128
-
 /**
  * struct mpa_search - one search for FPDUs out of order
  * @ctx:	the context
@@ -237,7 +234,7 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 	/* A marker may lie in two blocks. */
 	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island)) {
 		/* It may have made room, and have got the last ones again. */
-		if (island.alone && mpa_place_lost(ctx, &island))
+		if (island.alone && mpa_place_lost(ctx, &island, &search.skbs))
 			lost = true;
 		mpa_search_scan(&search, &island);
 	} else {
@@ -267,7 +264,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
 	mpa_place_trim(ctx);
-	mpa_place_lost(ctx, NULL);
+	mpa_place_lost(ctx, NULL, &search.skbs);
 	ctx->rx.place->again = false;
 	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
 	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
