@@ -28,17 +28,25 @@ struct tcp_head {
 /**
  * struct forger - speaks for the peer of a connection over loopback
  * @raw:	raw socket
+ * @to:		our address, without a port
+ * @to_len:	octets of it
+ * @pseudo:	the sum of both addresses, for the checksum
  * @source:	the peer's port
  * @dest:	ours
  * @seq:	sequence number of the first octet that the peer may send
  * @ack:	what the peer has received
+ * @window:	what the segments say of the peer's receive window, not scaled
  */
 struct forger {
 	int raw;
+	struct sockaddr_storage to;
+	socklen_t to_len;
+	u32 pseudo;
 	__be16 source;
 	__be16 dest;
 	u32 seq;
 	u32 ack;
+	u16 window;
 };
 
 static inline u32 repair_seq(int fd, int queue)
@@ -51,30 +59,6 @@ static inline u32 repair_seq(int fd, int queue)
 	return seq;
 }
 
-static inline int forger_open(struct forger *forger, int peer_fd, int fd)
-{
-	/* It receives nothing: TCP joins no segments that somebody else has. */
-	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog deaf = { .len = 1, .filter = &drop };
-	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
-	struct sockaddr_in source, dest;
-	socklen_t len = sizeof(source);
-
-	forger->raw = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
-	if (forger->raw < 0 ||
-	    setsockopt(forger->raw, SOL_SOCKET, SO_ATTACH_FILTER, &deaf,
-		       sizeof(deaf)) ||
-	    getsockname(peer_fd, (struct sockaddr *)&source, &len) ||
-	    getsockname(fd, (struct sockaddr *)&dest, &len) ||
-	    setsockopt(peer_fd, SOL_TCP, TCP_REPAIR, &on, sizeof(on)))
-		return -1;
-	forger->source = source.sin_port;
-	forger->dest = dest.sin_port;
-	forger->seq = repair_seq(peer_fd, TCP_SEND_QUEUE);
-	forger->ack = repair_seq(peer_fd, TCP_RECV_QUEUE);
-	return setsockopt(peer_fd, SOL_TCP, TCP_REPAIR, &off, sizeof(off));
-}
-
 static inline u32 sum_words(u32 sum, const u8 *octets, size_t len)
 {
 	size_t i;
@@ -84,19 +68,59 @@ static inline u32 sum_words(u32 sum, const u8 *octets, size_t len)
 	return sum;
 }
 
+/* The ports of both, and the address, which is the same. */
+static inline int forger_address(struct forger *forger, int peer_fd, int fd)
+{
+	struct sockaddr_in6 *to6 = (struct sockaddr_in6 *)&forger->to;
+	struct sockaddr_in *to = (struct sockaddr_in *)&forger->to;
+
+	forger->to_len = sizeof(forger->to);
+	if (getsockname(peer_fd, (struct sockaddr *)to, &forger->to_len))
+		return -1;
+	forger->source = to->sin_port;
+	forger->to_len = sizeof(forger->to);
+	if (getsockname(fd, (struct sockaddr *)to, &forger->to_len))
+		return -1;
+	/* Both families have it there. */
+	forger->dest = to->sin_port;
+	to->sin_port = 0;
+	forger->pseudo = 2 * (to->sin_family == AF_INET ?
+			      sum_words(0, (u8 *)&to->sin_addr, 4) :
+			      sum_words(0, (u8 *)&to6->sin6_addr, 16));
+	return 0;
+}
+
+static inline int forger_open(struct forger *forger, int peer_fd, int fd)
+{
+	/* It receives nothing: TCP joins no segments that somebody else has. */
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog deaf = { .len = 1, .filter = &drop };
+	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
+
+	forger->raw = -1;
+	if (forger_address(forger, peer_fd, fd))
+		return -1;
+	forger->raw = socket(forger->to.ss_family, SOCK_RAW, IPPROTO_TCP);
+	if (forger->raw < 0 ||
+	    setsockopt(forger->raw, SOL_SOCKET, SO_ATTACH_FILTER, &deaf,
+		       sizeof(deaf)) ||
+	    setsockopt(peer_fd, SOL_TCP, TCP_REPAIR, &on, sizeof(on)))
+		return -1;
+	forger->seq = repair_seq(peer_fd, TCP_SEND_QUEUE);
+	forger->ack = repair_seq(peer_fd, TCP_RECV_QUEUE);
+	forger->window = 60000;
+	return setsockopt(peer_fd, SOL_TCP, TCP_REPAIR, &off, sizeof(off));
+}
+
 /* Octets of the stream from @off on, with flags besides ACK. */
 static inline int forge(struct forger *forger, u32 off, const u8 *octets,
 			size_t len, u8 flags, u16 urg_ptr)
 {
-	struct sockaddr_in to = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
 	struct tcp_head head = {
 		.source = forger->source, .dest = forger->dest,
 		.seq = htonl(forger->seq + off), .ack_seq = htonl(forger->ack),
 		.words = 5 << 4, .flags = TCP_FLAG_BITS_ACK | flags,
-		.window = htons(60000), .urg_ptr = htons(urg_ptr),
+		.window = htons(forger->window), .urg_ptr = htons(urg_ptr),
 	};
 	static u8 packet[70000];
 	u32 sum;
@@ -104,15 +128,16 @@ static inline int forge(struct forger *forger, u32 off, const u8 *octets,
 	memcpy(packet, &head, sizeof(head));
 	memcpy(packet + sizeof(head), octets, len);
 	len += sizeof(head);
-	/* The pseudo header: 127.0.0.1 twice, protocol, length. */
-	sum = 2 * (0x7f00 + 1) + IPPROTO_TCP + len;
+	/* The pseudo header: both addresses, protocol, length. */
+	sum = forger->pseudo + IPPROTO_TCP + len;
 	sum = sum_words(sum, packet, len);
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);
 	head.check = htons(~sum);
 	memcpy(packet, &head, sizeof(head));
-	return sendto(forger->raw, packet, len, 0, (struct sockaddr *)&to,
-		      sizeof(to)) == (ssize_t)len ? 0 : -1;
+	return sendto(forger->raw, packet, len, 0,
+		      (struct sockaddr *)&forger->to,
+		      forger->to_len) == (ssize_t)len ? 0 : -1;
 }
 
 #endif /* _MPA_FORGE_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A receiver with MPA_PLACE, and a stream of records whose segments a test sends
- * as it likes. To be included behind mpa_harness.h.
+ * as it likes. To be included behind mpa_harness.h. Who defines PLACE_CONNECTS
+ * before makes the connections, which is the fixture's setup.
  */
 #ifndef _MPA_PLACE_H
 #define _MPA_PLACE_H
@@ -24,17 +25,20 @@ FIXTURE(place)
 	u8 *buf;
 };
 
-/* Room for all that a test sends, and a window that is open as far. */
-static inline int make_room(int fd[2], u8 *buf)
+/* Room for all that a test sends: for connections made from now on. */
+static inline int allow_room(void)
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);
 	static const char room[] = "8388608 8388608 8388608";
+
+	return write(rmem, room, strlen(room)) < 0 || close(rmem) ? -1 : 0;
+}
+
+/* A window that is open as far: it opens with what arrives. */
+static inline int open_window(const int fd[2], u8 *buf)
+{
 	unsigned int i;
 
-	if (write(rmem, room, strlen(room)) < 0 || close(rmem) ||
-	    tcp_pair(AF_INET, fd))
-		return -1;
-	/* It opens with what arrives. */
 	for (i = 0; i < 40; i++)
 		if (write_all(fd[0], buf, 60000) ||
 		    read_all(fd[1], buf, 60000) != 60000)
@@ -42,26 +46,42 @@ static inline int make_room(int fd[2], u8 *buf)
 	return 0;
 }
 
-FIXTURE_SETUP(place)
+/* In front of the connection. */
+static inline int place_prepare(struct _test_data_place *self)
 {
-	int fd[2];
-
-	ASSERT_EQ(0, own_netns());
-	ASSERT_EQ(0, one_processor());
 	self->records = 0;
 	self->start[0] = 0;
 	self->buf = malloc(BUF);
 	self->got = calloc(1, sizeof(*self->got));
 	self->stream = malloc(4 * BUF);
-	ASSERT_EQ(0, make_room(fd, self->buf));
-	self->fd = fd[1];
+	return own_netns() || one_processor() || allow_room() ? -1 : 0;
+}
+
+/* The receiver is in Full Operation. */
+static inline int place_begin(struct _test_data_place *self)
+{
 	patience(self->fd, 20);
+	if (forger_open(&self->forger, self->peer.fd, self->fd) ||
+	    set_int(self->fd, MPA_PLACE, 1) ||
+	    set_int(self->fd, MPA_RECVINFO, 1))
+		return -1;
+	return 0;
+}
+
+#ifndef PLACE_CONNECTS
+FIXTURE_SETUP(place)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, place_prepare(self));
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, open_window(fd, self->buf));
+	self->fd = fd[1];
 	ASSERT_EQ(0, receive_directly(self->fd, &self->peer, fd[0],
 				      MPA_START_MARKERS));
-	ASSERT_EQ(0, forger_open(&self->forger, self->peer.fd, self->fd));
-	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 1));
-	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
+	ASSERT_EQ(0, place_begin(self));
 }
+#endif
 
 FIXTURE_TEARDOWN(place)
 {
@@ -73,14 +93,21 @@ FIXTURE_TEARDOWN(place)
 	free(self->stream);
 }
 
-/* One more record in the stream. */
-static inline void stream_add(struct _test_data_place *self, u32 len)
+/* One more record in the stream, with these octets. */
+static inline void stream_add_octets(struct _test_data_place *self,
+				     const u8 *octets, u32 len)
 {
 	u32 at = self->start[self->records];
 
 	self->len[self->records] = len;
-	at += next_fpdu(&self->peer, len, self->stream + at);
+	at += peer_fpdu(&self->peer, octets, len, self->stream + at);
 	self->start[++self->records] = at;
+}
+
+/* One that knows itself. */
+static inline void stream_add(struct _test_data_place *self, u32 len)
+{
+	stream_add_octets(self, record_of(len), len);
 }
 
 static inline void stream_add_many(struct _test_data_place *self, u32 len,
@@ -118,18 +145,14 @@ static inline int come(struct _test_data_place *self, u32 from, u32 to)
 #define COME(first, end) \
 	ASSERT_EQ(0, come(self, self->start[first], self->start[end]))
 
-/* The next recvmsg gives that record, out of order or in order. */
-static inline bool gives(struct _test_data_place *self, unsigned int record,
-			 bool placed)
+/* What recvmsg has given is that record, with these octets. */
+static inline bool is_record(const struct _test_data_place *self, ssize_t n,
+			     unsigned int record, const u8 *octets, bool placed)
 {
 	const struct mpa_recvinfo *info = &self->got->info;
 	u32 len = self->len[record];
-	ssize_t n;
 
-	if (!poll_for(self->fd, POLLIN, 5000))
-		return false;
-	n = receive(self->fd, self->buf, BUF, MSG_DONTWAIT, self->got);
-	if (n != (ssize_t)len || !record_good(self->buf, len) ||
+	if (n != (ssize_t)len || memcmp(self->buf, octets, len) ||
 	    !(self->got->msg_flags & MSG_EOR) || !self->got->has_info) {
 		printf("# record %u: %zd, errno %d, at %llu\n", record, n, errno,
 		       (unsigned long long)info->position);
@@ -143,6 +166,25 @@ static inline bool gives(struct _test_data_place *self, unsigned int record,
 	       (placed ? info->edge < info->position :
 			 info->edge == info->position &&
 			 info->order == record);
+}
+
+/* The next recvmsg gives that record, out of order or in order. */
+static inline bool gives_octets(struct _test_data_place *self,
+				unsigned int record, const u8 *octets,
+				bool placed)
+{
+	ssize_t n;
+
+	if (!poll_for(self->fd, POLLIN, 5000))
+		return false;
+	n = receive(self->fd, self->buf, BUF, MSG_DONTWAIT, self->got);
+	return is_record(self, n, record, octets, placed);
+}
+
+static inline bool gives(struct _test_data_place *self, unsigned int record,
+			 bool placed)
+{
+	return gives_octets(self, record, record_of(self->len[record]), placed);
 }
 
 #define PLACED(record)	ASSERT_TRUE(gives(self, record, true))

@@ -4,96 +4,30 @@
  * and sends them all, but segments made by hand have brought their octets already.
  */
 
-#include <linux/filter.h>
-
 #include "explore.h"
 #include "ops.h"
+#include "../mpa_forge.h"
 
 #define AHEAD		5	/* records at a time */
 #define AHEAD_LEN	700	/* each of them has a marker */
 #define AHEAD_MISSING	300	/* octets of the first that do not come yet */
 
-struct tcp_head {
-	__be16 source;
-	__be16 dest;
-	__be32 seq;
-	__be32 ack_seq;
-	u8 words;
-	u8 flags;
-	__be16 window;
-	__be16 check;
-	__be16 urg_ptr;
-};
-
 /* ---- segments ---- */
 
-static u32 repair_seq(int fd, int queue)
-{
-	socklen_t len = sizeof(u32);
-	u32 seq = 0;
-
-	setsockopt(fd, SOL_TCP, TCP_REPAIR_QUEUE, &queue, sizeof(queue));
-	getsockopt(fd, SOL_TCP, TCP_QUEUE_SEQ, &seq, &len);
-	return seq;
-}
-
-static int raw_socket(void)
-{
-	/* It receives nothing. */
-	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog deaf = { .len = 1, .filter = &drop };
-	static int raw = -1;
-
-	if (raw < 0) {
-		raw = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
-		setsockopt(raw, SOL_SOCKET, SO_ATTACH_FILTER, &deaf,
-			   sizeof(deaf));
-	}
-	return raw;
-}
-
-static u16 checksum(const u8 *octets, size_t len)
-{
-	/* The pseudo header: 127.0.0.1 twice, protocol, length. */
-	u32 sum = 2 * (0x7f00 + 1) + IPPROTO_TCP + len;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		sum += i % 2 ? octets[i] : octets[i] << 8;
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
-}
-
 /* From the peer, @off octets behind what it has sent. */
-static int forge(struct world *w, u32 off, const u8 *octets, u32 len)
+static int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 {
-	struct sockaddr_in from, to = { .sin_family = AF_INET };
-	int on = TCP_REPAIR_ON, done = TCP_REPAIR_OFF_NO_WP;
-	socklen_t size = sizeof(from);
-	struct tcp_head head = {};
-	static u8 packet[8192];
+	struct forger forger;
+	int err = 0;
 
-	if (getsockname(w->raw, (struct sockaddr *)&from, &size) ||
-	    getpeername(w->raw, (struct sockaddr *)&to, &size) ||
-	    setsockopt(w->raw, SOL_TCP, TCP_REPAIR, &on, sizeof(on)))
-		return -errno;
-	head.source = from.sin_port;
-	head.dest = to.sin_port;
-	head.seq = htonl(repair_seq(w->raw, TCP_SEND_QUEUE) + off);
-	head.ack_seq = htonl(repair_seq(w->raw, TCP_RECV_QUEUE));
-	setsockopt(w->raw, SOL_TCP, TCP_REPAIR, &done, sizeof(done));
-	head.words = 5 << 4;
-	head.flags = 0x10;
-	head.window = htons(1000);
-	memcpy(packet, &head, sizeof(head));
-	memcpy(packet + sizeof(head), octets, len);
-	len += sizeof(head);
-	head.check = htons(checksum(packet, len));
-	memcpy(packet, &head, sizeof(head));
-	to.sin_port = 0;
-	return sendto(raw_socket(), packet, len, 0, (struct sockaddr *)&to,
-		      sizeof(to)) == len ? 0 : -errno;
+	if (forger_open(&forger, w->raw, w->s))
+		err = -errno;
+	/* The peer's own segments say how much it takes. */
+	forger.window = 1000;
+	if (!err && forge(&forger, off, octets, len, 0, 0))
+		err = -errno;
+	close(forger.raw);
+	return err;
 }
 
 /* ---- what comes ahead ---- */
@@ -151,8 +85,8 @@ static int op_ahead(struct world *w, long bad)
 	}
 	w->half_left += n;
 	before = out_of_order(w);
-	err = forge(w, from + AHEAD_MISSING, fpdus + AHEAD_MISSING,
-		    n - AHEAD_MISSING);
+	err = forge_ahead(w, from + AHEAD_MISSING, fpdus + AHEAD_MISSING,
+			  n - AHEAD_MISSING);
 	/* TCP has no room for it, or the connection is over. */
 	if (err || out_of_order(w) == before)
 		for (i = first; i < w->ahead_nr; i++)
