@@ -482,29 +482,28 @@ TEST_F(place, bad_crc_in_front_of_what_was_found)
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
 }
 
-/* Octets of a ULPDU that are an FPDU, with its markers, at a segment's start. */
+/* Octets of a ULPDU that are an FPDU with a good CRC, and a segment's. */
 TEST_F(place, fpdu_in_a_record_is_none)
 {
-	struct peer other = { .tx_markers = true, .fd = -1 };
-	u32 inner = 1024, at = inner + 4 + 2, n;
-	static u8 record[64768];
+	struct peer inner = { .tx_markers = true, .tx_position = 1100 };
+	static u8 record[20000], fpdu[512];
+	u32 at = inner.tx_position, n = next_fpdu(&inner, 300, fpdu);
 
 	stream_add(self, 100);
-	/* Where it comes to stand in the stream, but for the outer markers. */
-	other.tx_position = at;
-	n = next_fpdu(&other, 300, record + 900);
-	(void)n;
-	self->len[1] = 20000;
-	self->start[2] = self->start[1] +
-			 peer_fpdu(&self->peer, record, 20000,
-				   self->stream + self->start[1]);
-	self->records = 2;
+	record_fill(record, sizeof(record));
+	/* In front of it ULPDU_Length and two markers, in it none. */
+	memcpy(record + at - self->start[1] - 2 - 2 * 4, fpdu, n);
+	stream_add_octets(self, record, sizeof(record));
 	stream_add(self, 700);
-	ASSERT_EQ(0, come(self, 1000, stream_end(self)));
+	ASSERT_EQ(0, memcmp(self->stream + at, fpdu, n));
+	ASSERT_EQ(0, come(self, at, at + n));
+	NOTHING();
+	ASSERT_EQ(0, come(self, at, stream_end(self)));
 	PLACED(2);
 	NOTHING();
-	for (at = 900; at < 1100; at++)
-		ASSERT_EQ(0, come(self, at, at + 1));
+	ASSERT_EQ(0, come(self, 0, at));
+	ORDERED(0);
+	ASSERT_TRUE(gives_octets(self, 1, record, false));
 	NOTHING();
 }
 
@@ -544,25 +543,97 @@ TEST_F(place, end_of_stream_out_of_order)
 	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
 }
 
+/*
+ * Two FPDUs whose CRCs are good. The first ends 40 octets behind the second's
+ * start, in front of its marker: the CRC of the first lies in the ULPDU of the
+ * second.
+ */
+static void add_overlap(struct _test_data_place *self, u8 record[1000])
+{
+	u32 from = stream_end(self), end = from + 640;
+	u32 len = 640 - 2 - 4 * (from ? 1 : 2) - 4;
+	u8 fpdu[640], ulpdu[640], *tail = ulpdu + len - 36;
+	struct peer peer = self->peer;
+
+	record_fill(record, 1000);
+	record_fill(ulpdu, len);
+	tail[0] = 1000 >> 8;
+	tail[1] = 1000 & 0xff;
+	memcpy(tail + 2, record, 34);
+	peer_fpdu(&peer, ulpdu, len, fpdu);
+	memcpy(record + 34, fpdu + 636, 4);
+	/* Behind the first no FPDU begins. */
+	memset(record + 38, 0, 2);
+
+	memcpy(self->stream + from, fpdu, 600);
+	self->start[++self->records] = end - 40;
+	self->peer.tx_position = end - 40;
+	stream_add_octets(self, record, 1000);
+	if (memcmp(self->stream + from, fpdu, 640))
+		printf("# the octets of both do not agree\n");
+}
+
+#define UNTOUCHED	0xa5
+
+/* RFC 5044 section 8 code 3, and no octet has been shown. */
+#define DISAGREES() do {						\
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));			\
+	memset(self->buf, UNTOUCHED, 4000);				\
+	EXPECT_EQ(-1, recv(self->fd, self->buf, 4000, 0));		\
+	EXPECT_EQ(EBADMSG, errno);					\
+	EXPECT_EQ(UNTOUCHED, self->buf[0]);				\
+	EXPECT_EQ(0, memcmp(self->buf, self->buf + 1, 3999));		\
+	EXPECT_EQ(MPA_ERR_MARKER, mpa_info(self->fd).error);		\
+	EXPECT_EQ(-1, recv(self->fd, self->buf, 4000, 0));		\
+	EXPECT_EQ(EBADMSG, errno);					\
+} while (0)
+
 /* What comes in order does not have a record where one was handed out. */
 TEST_F(place, order_disagrees)
 {
-	struct peer other = self->peer;
-	u8 *lie = self->buf + BUF / 2;
-	u32 n;
+	u8 record[1000];
 
-	stream_add_many(self, 1000, 3);
+	add_overlap(self, record);
 	COME(1, 2);
-	PLACED(1);
-	/* One that goes over the place where it begins. */
-	n = next_fpdu(&other, 1500, lie);
-	ASSERT_LT(self->start[1], n);
-	memcpy(self->stream, lie, self->start[1]);
+	ASSERT_TRUE(gives_octets(self, 1, record, true));
 	COME(0, 1);
-	ASSERT_EQ(0, forge(&self->forger, self->start[2], lie, 600, 0, 0));
-	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
-	EXPECT_EQ(-1, recv(self->fd, self->buf, 4000, 0));
+	DISAGREES();
+	EXPECT_EQ(1, mpa_info(self->fd).rx_ulpdus);
+}
+
+TEST_F(place, order_disagrees_in_a_batch)
+{
+	u8 record[1000];
+
+	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
+	stream_add(self, 100);
+	add_overlap(self, record);
+	COME(2, 3);
+	ASSERT_TRUE(gives_octets(self, 2, record, true));
+	COME(0, 2);
+	ASSERT_EQ(100, RECEIVE(4000, 0));
+	EXPECT_BATCH(100);
+	DISAGREES();
+}
+
+/* One that nobody has got does not count: order has its record there. */
+TEST_F(place, order_overlaps_an_unread_record)
+{
+	u8 record[1000];
+
+	add_overlap(self, record);
+	COME(1, 2);
+	ASSERT_EQ(1000, RECEIVE(BUF, MSG_PEEK));
+	EXPECT_EQ(MPA_RECVINFO_LAST | MPA_RECVINFO_PLACED,
+		  self->got->info.flags);
+	COME(0, 1);
+	ASSERT_EQ(626, RECEIVE(BUF, 0));
+	EXPECT_EQ(MPA_RECVINFO_LAST, self->got->info.flags);
+	EXPECT_EQ(0, self->got->info.order);
+	/* What is behind it is none. */
+	ASSERT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(1, mpa_info(self->fd).rx_ulpdus);
 }
 
 TEST_HARNESS_MAIN
