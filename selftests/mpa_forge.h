@@ -84,6 +84,11 @@ static inline int forger_address(struct forger *forger, int peer_fd, int fd)
 	/* Both families have it there. */
 	forger->dest = to->sin_port;
 	to->sin_port = 0;
+	if (to->sin_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&to6->sin6_addr)) {
+		memcpy(&to->sin_addr, to6->sin6_addr.s6_addr + 12, 4);
+		to->sin_family = AF_INET;
+		forger->to_len = sizeof(*to);
+	}
 	forger->pseudo = 2 * (to->sin_family == AF_INET ?
 			      sum_words(0, (u8 *)&to->sin_addr, 4) :
 			      sum_words(0, (u8 *)&to6->sin6_addr, 16));

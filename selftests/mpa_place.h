@@ -11,6 +11,7 @@
 #include "mpa_forge.h"
 
 #define RECORDS_MAX	2000
+#define WINDOW_OPENED	(40 * 60000)	/* octets, by open_window() */
 
 FIXTURE(place)
 {
@@ -37,9 +38,9 @@ static inline int allow_room(void)
 /* A window that is open as far: it opens with what arrives. */
 static inline int open_window(const int fd[2], u8 *buf)
 {
-	unsigned int i;
+	u32 i;
 
-	for (i = 0; i < 40; i++)
+	for (i = 0; i < WINDOW_OPENED; i += 60000)
 		if (write_all(fd[0], buf, 60000) ||
 		    read_all(fd[1], buf, 60000) != 60000)
 			return -1;

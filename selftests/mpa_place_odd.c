@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * MPA_PLACE where something is out of the ordinary: other connections, a peer
+ * that sends octets again with other contents, urgent data, a reset, and calls
+ * other than recvmsg.
+ */
+
+#include <poll.h>
+#include <sys/uio.h>
+
+#include "mpa_harness.h"
+
+/* Before the fixture itself. */
+FIXTURE_VARIANT(place)
+{
+	int family;
+	bool mapped;		/* IPv4 on sockets of IPv6 */
+	bool no_sack;
+	bool child;		/* of a listening socket with the option */
+	unsigned int wraps;	/* stream position of sequence number 0 */
+};
+
+#define PLACE_CONNECTS
+#include "mpa_place.h"
+
+FIXTURE_VARIANT_ADD(place, ipv4) { .family = AF_INET };
+FIXTURE_VARIANT_ADD(place, ipv6) { .family = AF_INET6 };
+FIXTURE_VARIANT_ADD(place, mapped) { .family = AF_INET6, .mapped = true };
+FIXTURE_VARIANT_ADD(place, no_sack) { .family = AF_INET, .no_sack = true };
+FIXTURE_VARIANT_ADD(place, child) { .family = AF_INET, .child = true };
+FIXTURE_VARIANT_ADD(place, wraps) { .family = AF_INET, .wraps = 5000 };
+
+/* ---- connections ---- */
+
+static int sack_off(void)
+{
+	int fd = open("/proc/sys/net/ipv4/tcp_sack", O_WRONLY);
+
+	return write(fd, "0", 1) != 1 || close(fd) ? -1 : 0;
+}
+
+/* The first sequence number of a socket that will connect. */
+static int begin_with(int fd, u32 seq)
+{
+	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
+	int queue = TCP_SEND_QUEUE;
+
+	return setsockopt(fd, SOL_TCP, TCP_REPAIR, &on, sizeof(on)) ||
+	       setsockopt(fd, SOL_TCP, TCP_REPAIR_QUEUE, &queue,
+			  sizeof(queue)) ||
+	       setsockopt(fd, SOL_TCP, TCP_QUEUE_SEQ, &seq, sizeof(seq)) ||
+	       setsockopt(fd, SOL_TCP, TCP_REPAIR, &off, sizeof(off)) ? -1 : 0;
+}
+
+static int listen_to_place(int listener)
+{
+	return mpa_attach(listener) ||
+	       mpa_start(listener, MPA_ROLE_RESPONDER, MPA_START_MARKERS) ||
+	       set_int(listener, MPA_PLACE, 1) ? -1 : 0;
+}
+
+static socklen_t loopback(const struct _fixture_variant_place *variant,
+			  struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
+	struct sockaddr_in *in = (struct sockaddr_in *)addr;
+
+	memset(addr, 0, sizeof(*addr));
+	addr->ss_family = variant->family;
+	if (variant->mapped)
+		inet_pton(AF_INET6, "::ffff:127.0.0.1", &in6->sin6_addr);
+	else if (variant->family == AF_INET6)
+		in6->sin6_addr = in6addr_loopback;
+	else
+		in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return sizeof(*addr);
+}
+
+/* fd[0] is the peer's end. */
+static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
+{
+	int listener = socket(variant->family, SOCK_STREAM, 0), err;
+	struct sockaddr_storage addr;
+	socklen_t len = loopback(variant, &addr);
+
+	fd[0] = socket(variant->family, SOCK_STREAM, 0);
+	err = bind(listener, (struct sockaddr *)&addr, len) ||
+	      (variant->child && listen_to_place(listener)) ||
+	      listen(listener, 1) ||
+	      getsockname(listener, (struct sockaddr *)&addr, &len) ||
+	      /* A SYN has a number. */
+	      (variant->wraps &&
+	       begin_with(fd[0], -(WINDOW_OPENED + variant->wraps) - 1)) ||
+	      connect(fd[0], (struct sockaddr *)&addr, len);
+	fd[1] = err ? -1 : accept(listener, NULL, NULL);
+	close(listener);
+	return fd[1] < 0 ? -1 : 0;
+}
+
+/* The request of an initiator who sends markers if he is asked. */
+static int startup_of_a_child(struct peer *peer, int peer_fd)
+{
+	u8 frame[FRAME_LEN];
+
+	*peer = (struct peer){ .fd = peer_fd };
+	frame_put(frame, false, 0x40, 1, 0);
+	patience(peer_fd, 20);
+	if (write_all(peer_fd, frame, sizeof(frame)) ||
+	    read_all(peer_fd, frame, sizeof(frame)) != sizeof(frame))
+		return -1;
+	peer->tx_markers = frame[16] & 0x80;
+	return 0;
+}
+
+FIXTURE_SETUP(place)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, place_prepare(self));
+	if (variant->no_sack)
+		ASSERT_EQ(0, sack_off());
+	ASSERT_EQ(0, connect_as(variant, fd));
+	self->fd = fd[1];
+	if (variant->child) {
+		ASSERT_EQ(0, startup_of_a_child(&self->peer, fd[0]));
+		ASSERT_TRUE(self->peer.tx_markers);
+		EXPECT_EQ(1, get_int(self->fd, MPA_PLACE));
+	} else {
+		ASSERT_EQ(0, open_window(fd, self->buf));
+		ASSERT_EQ(0, receive_directly(self->fd, &self->peer, fd[0],
+					      MPA_START_MARKERS));
+		EXPECT_EQ(0, get_int(self->fd, MPA_PLACE));
+		ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 1));
+	}
+	ASSERT_EQ(0, place_begin(self));
+	if (variant->wraps)
+		ASSERT_EQ(0, self->forger.seq + variant->wraps);
+}
+
+TEST_F(place, gaps_open_and_close)
+{
+	unsigned int i;
+
+	stream_add_many(self, 900, 12);
+	COME(4, 6);
+	PLACED(4);
+	PLACED(5);
+	NOTHING();
+	COME(8, 10);
+	PLACED(8);
+	PLACED(9);
+	COME(6, 7);
+	PLACED(6);
+	COME(1, 2);
+	PLACED(1);
+	NOTHING();
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+	COME(3, 4);
+	PLACED(3);
+	COME(2, 3);
+	ORDERED(2);
+	NOTHING();
+	EXPECT_EQ(self->start[7], mpa_info(self->fd).rx_edge);
+	COME(7, 8);
+	ORDERED(7);
+	for (i = 10; i < 12; i++) {
+		COME(i, i + 1);
+		ORDERED(i);
+	}
+	NOTHING();
+	EXPECT_EQ(12, mpa_info(self->fd).rx_ulpdus);
+	EXPECT_EQ(12 * 900, mpa_info(self->fd).rx_octets);
+	EXPECT_EQ(7, mpa_info(self->fd).rx_placed);
+	EXPECT_EQ(stream_end(self), mpa_info(self->fd).rx_edge);
+}
+
+/* ---- octets that come again, and are others ---- */
+
+enum change {
+	OTHER_RECORD,
+	TWO_RECORDS,
+	NO_RECORD,
+};
+
+/* From now on the stream has this in the place of a record of 900 octets. */
+static const u8 *change(struct _test_data_place *self, unsigned int record,
+			enum change what)
+{
+	u32 len = self->start[record + 1] - self->start[record];
+	u8 *at = self->stream + self->start[record];
+	struct peer peer = { .tx_markers = true };
+	static u8 other[900];
+
+	record_fill(other, sizeof(other));
+	other[7] ^= 0xff;
+	peer.tx_position = self->start[record];
+	switch (what) {
+	case OTHER_RECORD:
+		peer_fpdu(&peer, other, sizeof(other), at);
+		break;
+	case TWO_RECORDS:
+		at += peer_fpdu(&peer, other, 300, at);
+		peer_fpdu(&peer, other, 500, at);
+		break;
+	case NO_RECORD:
+		memset(at, 0xee, len);
+		break;
+	}
+	return other;
+}
+
+/* What the user has got stays, and is not looked at again. */
+TEST_F(place, other_octets_behind_a_record_that_was_read)
+{
+	enum change what;
+	unsigned int i;
+
+	for (what = OTHER_RECORD; what <= NO_RECORD; what++) {
+		i = self->records;
+		stream_add_many(self, 900, 3);
+		COME(i + 1, i + 2);
+		PLACED(i + 1);
+		change(self, i + 1, what);
+		COME(i, i + 2);
+		ORDERED(i);
+		NOTHING();
+		COME(i + 2, i + 3);
+		ORDERED(i + 2);
+		EXPECT_EQ(i + 3, mpa_info(self->fd).rx_ulpdus);
+		EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+	}
+}
+
+/* It can be had out of order, and nobody has taken it. */
+static bool found(struct _test_data_place *self, unsigned int record)
+{
+	return poll_for(self->fd, POLLIN, 5000) &&
+	       is_record(self, RECEIVE(BUF, MSG_PEEK | MSG_DONTWAIT), record,
+			 record_of(self->len[record]), true);
+}
+
+#define FOUND(record)	ASSERT_TRUE(found(self, record))
+
+/* With some octets beside it: TCP takes these for all of them. */
+static int come_over(struct _test_data_place *self, unsigned int record)
+{
+	return come(self, self->start[record] - 8, self->start[record + 1] + 8);
+}
+
+/* Each time that it is copied it is looked at. */
+TEST_F(place, other_record_over_an_unread_one)
+{
+	const u8 *other;
+
+	stream_add_many(self, 900, 4);
+	COME(2, 3);
+	FOUND(2);
+	other = change(self, 2, OTHER_RECORD);
+	ASSERT_EQ(0, come_over(self, 2));
+	ASSERT_TRUE(gives_octets(self, 2, other, true));
+	NOTHING();
+	COME(0, 2);
+	ORDERED(0);
+	ORDERED(1);
+	NOTHING();
+	COME(3, 4);
+	ORDERED(3);
+}
+
+TEST_F(place, other_record_in_order_over_an_unread_one)
+{
+	const u8 *other;
+
+	stream_add_many(self, 900, 3);
+	COME(1, 2);
+	FOUND(1);
+	other = change(self, 1, OTHER_RECORD);
+	COME(0, 3);
+	ORDERED(0);
+	ASSERT_TRUE(gives_octets(self, 1, other, false));
+	ORDERED(2);
+	NOTHING();
+	EXPECT_EQ(0, mpa_info(self->fd).rx_placed);
+}
+
+TEST_F(place, bad_octets_over_an_unread_record)
+{
+	stream_add_many(self, 900, 4);
+	COME(2, 3);
+	FOUND(2);
+	self->stream[self->start[2] + 100] ^= 1;
+	ASSERT_EQ(0, come_over(self, 2));
+	EXPECT_EQ(-1, RECEIVE(BUF, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	NOTHING();
+	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
+	COME(0, 2);
+	ORDERED(0);
+	ORDERED(1);
+	EXPECT_EQ(-1, RECEIVE(BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
+}
+
+/* ---- urgent data ---- */
+
+static int come_urgent(struct _test_data_place *self, unsigned int record,
+		       u16 urgent)
+{
+	u32 at = self->start[record], len = self->start[record + 1] - at;
+
+	return forge(&self->forger, at, self->stream + at, len,
+		     TCP_FLAG_BITS_URG, urgent) || !lo_delivered() ? -1 : 0;
+}
+
+/* An urgent octet is one like all others, wherever TCP is told that it is. */
+TEST_F(place, urgent_octets)
+{
+	static const u16 urgent[] = { 1, 2, 450, 915, 916, 917, 1000, 3000, 60000 };
+	unsigned int i, j;
+
+	for (j = 0; j < 2 * ARRAY_SIZE(urgent); j++) {
+		i = self->records;
+		stream_add_many(self, 900, 4);
+		ASSERT_EQ(0, come_urgent(self, i + 1, urgent[j / 2]));
+		PLACED(i + 1);
+		ASSERT_EQ(0, come_urgent(self, i + 2, urgent[j / 2]));
+		if (j % 2)
+			PLACED(i + 2);
+		/* The next octet is urgent. */
+		ASSERT_EQ(0, forge(&self->forger, self->start[i], NULL, 0,
+				   TCP_FLAG_BITS_URG, 1));
+		ASSERT_EQ(0, come_urgent(self, i, urgent[j / 2]));
+		ORDERED(i);
+		if (!(j % 2))
+			ORDERED(i + 2);
+		ASSERT_EQ(0, come_urgent(self, i + 3, urgent[j / 2]));
+		ORDERED(i + 3);
+		EXPECT_EQ(0, poll_for(self->fd, POLLPRI, 0));
+	}
+	NOTHING();
+	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
+}
+
+/* ---- a reset ---- */
+
+static int come_reset(struct _test_data_place *self, u32 at)
+{
+	return forge(&self->forger, at, NULL, 0, TCP_FLAG_BITS_RST, 0) ||
+	       !lo_delivered() ? -1 : 0;
+}
+
+#define FAILS(error) do {						\
+	EXPECT_EQ(-1, RECEIVE(BUF, 0));					\
+	EXPECT_EQ(error, errno);					\
+} while (0)
+
+/* As records in order do: what is here comes first, then the error, once. */
+TEST_F(place, reset_behind_records)
+{
+	const int all = POLLIN | POLLERR | POLLHUP;
+
+	stream_add_many(self, 900, 4);
+	COME(0, 1);
+	ORDERED(0);
+	COME(2, 4);
+	FOUND(2);
+	ASSERT_EQ(0, come_reset(self, self->start[1]));
+	EXPECT_EQ(all, poll_for(self->fd, POLLIN, 5000));
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
+	EXPECT_EQ(900, inq(self->fd));
+	PLACED(2);
+	PLACED(3);
+	EXPECT_EQ(0, inq(self->fd));
+	EXPECT_EQ(all, poll_for(self->fd, POLLIN, 5000));
+	FAILS(ECONNRESET);
+	EXPECT_EQ(POLLIN | POLLHUP, poll_for(self->fd, POLLIN, 5000));
+	/* Nothing has said that the stream ends here. */
+	FAILS(ENOTCONN);
+	FAILS(ENOTCONN);
+	EXPECT_EQ(2, mpa_info(self->fd).rx_placed);
+}
+
+TEST_F(place, reset_that_another_call_tells)
+{
+	stream_add_many(self, 900, 3);
+	COME(1, 3);
+	FOUND(1);
+	ASSERT_EQ(0, come_reset(self, 0));
+	EXPECT_EQ(ECONNRESET, so_error(self->fd));
+	PLACED(1);
+	PLACED(2);
+	FAILS(ENOTCONN);
+}
+
+TEST_F(place, reset_within_a_record_in_order)
+{
+	stream_add_many(self, 900, 3);
+	COME(1, 3);
+	FOUND(1);
+	ASSERT_EQ(0, come(self, 0, 100));
+	ASSERT_EQ(0, come_reset(self, 100));
+	PLACED(1);
+	PLACED(2);
+	FAILS(ECONNRESET);
+	FAILS(EBADMSG);
+	FAILS(EBADMSG);
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
+}
+
+/* ---- other calls ---- */
+
+TEST_F(place, splice_takes_placed_records)
+{
+	int pipes[2];
+
+	ASSERT_EQ(0, pipe(pipes));
+	stream_add_many(self, 900, 5);
+	COME(1, 4);
+	FOUND(1);
+	ASSERT_EQ(900, splice(self->fd, NULL, pipes[1], NULL, 60000, 0));
+	ASSERT_EQ(900, read(pipes[0], self->buf, BUF));
+	EXPECT_TRUE(record_good(self->buf, 900));
+	/* One that does not fit waits for order. */
+	set_nonblock(self->fd);
+	EXPECT_EQ(-1, splice(self->fd, NULL, pipes[1], NULL, 100, 0));
+	EXPECT_EQ(EAGAIN, errno);
+	NOTHING();
+	COME(0, 1);
+	ORDERED(0);
+	ASSERT_EQ(100, splice(self->fd, NULL, pipes[1], NULL, 100, 0));
+	ASSERT_EQ(800, splice(self->fd, NULL, pipes[1], NULL, 60000, 0));
+	ASSERT_EQ(900, read(pipes[0], self->buf, BUF));
+	EXPECT_TRUE(record_good(self->buf, 900));
+	COME(4, 5);
+	ORDERED(3);
+	ORDERED(4);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+TEST_F(place, recvmmsg_takes_both)
+{
+	static const unsigned int takes[] = { 0, 2, 3, 4 };
+	struct mmsghdr msgs[6] = {};
+	struct iovec iov[6];
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		stream_add(self, 900 + i);
+		iov[i] = (struct iovec){ self->buf + i * 1000, 1000 };
+		msgs[i].msg_hdr.msg_iov = iov + i;
+		msgs[i].msg_hdr.msg_iovlen = 1;
+	}
+	COME(2, 5);
+	FOUND(2);
+	COME(0, 1);
+	ASSERT_EQ(4, recvmmsg(self->fd, msgs, 6, MSG_DONTWAIT, NULL));
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(900 + takes[i], msgs[i].msg_len);
+		EXPECT_EQ(MSG_EOR, msgs[i].msg_hdr.msg_flags & MSG_EOR);
+		EXPECT_TRUE(record_good(self->buf + i * 1000, 900 + takes[i]));
+	}
+	NOTHING();
+	COME(1, 2);
+	ORDERED(1);
+	COME(5, 6);
+	ORDERED(5);
+}
+
+/* A placed record is whole: nothing waits for more. */
+TEST_F(place, flags_and_buffers)
+{
+	struct iovec iov[3] = {
+		{ self->buf, 7 }, { self->buf + 7, 600 },
+		{ self->buf + 607, 5000 },
+	};
+
+	stream_add_many(self, 900, 5);
+	COME(1, 5);
+	FOUND(1);
+	EXPECT_EQ(900, RECEIVE(10, MSG_PEEK | MSG_TRUNC));
+	EXPECT_EQ(900, RECEIVE(BUF, MSG_PEEK | MSG_TRUNC | MSG_WAITALL));
+	FOUND(1);
+	ASSERT_EQ(900, RECEIVE(BUF, MSG_WAITALL));
+	EXPECT_TRUE(is_record(self, 900, 1, record_of(900), true));
+	memset(self->buf, 0, 900);
+	ASSERT_EQ(900, readv(self->fd, iov, 3));
+	EXPECT_TRUE(record_good(self->buf, 900));
+	EXPECT_EQ(900, RECEIVE(BUF, MSG_TRUNC));
+	EXPECT_EQ(self->start[3], self->got->info.position);
+	EXPECT_EQ(-1, RECEIVE(BUF, MSG_OOB));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	PLACED(4);
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+	EXPECT_EQ(5, mpa_info(self->fd).rx_ulpdus);
+}
+
+/* ---- the option ---- */
+
+TEST(listening_socket_asks_for_markers_and_crcs)
+{
+	static const unsigned int flags[] = {
+		0, MPA_START_NO_CRC, MPA_START_MARKERS | MPA_START_NO_CRC,
+		MPA_START_MARKERS,
+	};
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	unsigned int i;
+	int fd;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		ASSERT_EQ(0, bind(fd, (struct sockaddr *)&addr, sizeof(addr)));
+		ASSERT_EQ(0, mpa_attach(fd));
+		ASSERT_EQ(0, listen(fd, 1));
+		EXPECT_EQ(EINVAL, set_int(fd, MPA_PLACE, 1));
+		ASSERT_EQ(0, mpa_start(fd, MPA_ROLE_RESPONDER, flags[i]));
+		EXPECT_EQ(flags[i] == MPA_START_MARKERS ? 0 : EINVAL,
+			  set_int(fd, MPA_PLACE, 1));
+		EXPECT_EQ(flags[i] == MPA_START_MARKERS,
+			  get_int(fd, MPA_PLACE));
+		EXPECT_EQ(0, set_int(fd, MPA_PLACE, 0));
+		EXPECT_EQ(0, get_int(fd, MPA_PLACE));
+		close(fd);
+	}
+}
+
+TEST_HARNESS_MAIN
