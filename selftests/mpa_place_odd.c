@@ -321,23 +321,27 @@ TEST_F(place, urgent_octets)
 	static const u16 urgent[] = { 1, 2, 450, 915, 916, 917, 1000, 3000, 60000 };
 	unsigned int i, j;
 
-	for (j = 0; j < 2 * ARRAY_SIZE(urgent); j++) {
+	for (j = 0; j < ARRAY_SIZE(urgent); j++) {
 		i = self->records;
-		stream_add_many(self, 900, 4);
-		ASSERT_EQ(0, come_urgent(self, i + 1, urgent[j / 2]));
-		PLACED(i + 1);
-		ASSERT_EQ(0, come_urgent(self, i + 2, urgent[j / 2]));
-		if (j % 2)
-			PLACED(i + 2);
-		/* The next octet is urgent. */
-		ASSERT_EQ(0, forge(&self->forger, self->start[i], NULL, 0,
-				   TCP_FLAG_BITS_URG, 1));
-		ASSERT_EQ(0, come_urgent(self, i, urgent[j / 2]));
+		stream_add_many(self, 900, 7);
+		/* The next one to be read, then one out of order. */
+		ASSERT_EQ(0, come_urgent(self, i, 1));
+		ASSERT_EQ(0, come_urgent(self, i + 2, urgent[j]));
 		ORDERED(i);
-		if (!(j % 2))
-			ORDERED(i + 2);
-		ASSERT_EQ(0, come_urgent(self, i + 3, urgent[j / 2]));
+		PLACED(i + 2);
+		ASSERT_EQ(0, come_urgent(self, i + 4, urgent[j]));
+		PLACED(i + 4);
+		ASSERT_EQ(0, come_urgent(self, i + 5, urgent[j]));
+		/* The next to come. */
+		ASSERT_EQ(0, forge(&self->forger, self->start[i + 1], NULL, 0,
+				   TCP_FLAG_BITS_URG, 1));
+		ASSERT_EQ(0, come_urgent(self, i + 1, urgent[j]));
+		ORDERED(i + 1);
+		PLACED(i + 5);
+		ASSERT_EQ(0, come_urgent(self, i + 3, urgent[j]));
 		ORDERED(i + 3);
+		COME(i + 6, i + 7);
+		ORDERED(i + 6);
 		EXPECT_EQ(0, poll_for(self->fd, POLLPRI, 0));
 	}
 	NOTHING();
