@@ -387,6 +387,35 @@ TEST_F(place, reset_behind_records)
 	EXPECT_EQ(2, mpa_info(self->fd).rx_placed);
 }
 
+/* What nobody has looked at when the connection ends comes first, or never. */
+TEST_F(place, reset_before_records_are_found)
+{
+	unsigned int i;
+	bool failed;
+	ssize_t n;
+
+	stream_add_many(self, 900, 3);
+	/* The work item has its time when the error has been told. */
+	ASSERT_EQ(0, real_time(true));
+	ASSERT_EQ(0, forge(&self->forger, self->start[1],
+			   self->stream + self->start[1],
+			   self->start[3] - self->start[1], 0, 0));
+	ASSERT_EQ(0, forge(&self->forger, 0, NULL, 0, TCP_FLAG_BITS_RST, 0));
+	while (!(poll_for(self->fd, POLLIN, 0) & POLLERR))
+		;
+	for (i = 0, failed = false; i < 6; i++) {
+		n = RECEIVE(BUF, MSG_DONTWAIT);
+		EXPECT_FALSE(failed && n >= 0) {
+			TH_LOG("call %u: %zd octets behind the error", i, n);
+		}
+		failed |= n < 0;
+		if (failed) {
+			real_time(false);
+			poll(NULL, 0, 30);
+		}
+	}
+}
+
 TEST_F(place, reset_that_another_call_tells)
 {
 	stream_add_many(self, 900, 3);

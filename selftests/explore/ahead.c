@@ -57,7 +57,9 @@ static u32 ahead_add(struct world *w, u8 *fpdu, bool whole)
 
 /*
  * Some records behind what is still to go, without the octets in front. With a
- * @bad one among them nothing behind it is found.
+ * @bad one among them nothing behind it is found. The peer's TCP must send what is
+ * in front in one go: it has no use for a segment that acknowledges octets which it
+ * has not sent yet.
  */
 static int op_ahead(struct world *w, long bad)
 {
@@ -67,7 +69,7 @@ static int op_ahead(struct world *w, long bad)
 
 	judge_state(w);
 	if (w->s < 0 || w->state != MPA_STATE_FULL || w->fin || w->shut ||
-	    w->ended || w->fuzzy || first + AHEAD > AHEAD_MAX)
+	    w->ended || w->fuzzy || w->squeezed || first + AHEAD > AHEAD_MAX)
 		return -EINVAL;
 	if (!w->half_left)
 		w->half_at = 0;

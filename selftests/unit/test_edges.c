@@ -133,6 +133,9 @@ static void each_marker_leads_to_its_fpdu(void)
 		struct mpa_fpdu fpdu;
 		u32 off;
 
+		/* A marker there would be the FPDU's: none begins behind it. */
+		if (pos % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
+			continue;
 		mpa_fpdu_init(&fpdu, pos, 1300, true);
 		for (off = mpa_marker_distance(pos); off < fpdu.len;
 		     off += MPA_MARKER_INTERVAL)
