@@ -46,7 +46,7 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
  * there. Return: whether it is whole and good.
  */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
-			     struct mpa_rx_source *from, u32 side)
+			      struct mpa_rx_source *from, u32 side)
 {
 	struct mpa_place *place = search->ctx->rx.place;
 	const struct mpa_rx *rx = &search->ctx->rx;
@@ -127,7 +127,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
  * Return: where to go on.
  */
 static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
-			     u32 limit)
+			      u32 limit)
 {
 	struct mpa_place *place = search->ctx->rx.place;
 	struct mpa_run *run = before ? place->run + before - 1 : NULL;
@@ -167,7 +167,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 
 /* Octets side by side, some of which are new. */
 static void mpa_search_scan(struct mpa_search *search,
-			   const struct mpa_island *island)
+			    const struct mpa_island *island)
 {
 	struct mpa_place *place = search->ctx->rx.place;
 	u32 pos = island->start - search->ctx->rx.seq;

@@ -66,10 +66,10 @@ static u32 received_now(int fd)
 
 static void measure(const struct plan *plan)
 {
-	const struct timespec moment = { .tv_nsec = 50000000 };
 	u32 islands = plan->count, nr = 2 * islands + SEGMENTS + 1, i;
-	struct peer peer = { .tx_markers = true };
+	const struct timespec moment = { .tv_nsec = 50000000 };
 	u32 *start = calloc(nr + 1, sizeof(*start));
+	struct peer peer = { .tx_markers = true };
 	static u8 record[RECORD], fpdu[80000];
 	u8 *stream = malloc(nr * 2 * RECORD);
 	struct forger forger;

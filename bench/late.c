@@ -127,8 +127,8 @@ void late_send(struct end *end, struct result *to)
 static void capture_begin(struct capture *capture)
 {
 	char text[PCAP_ERRBUF_SIZE];
-	struct bpf_program program;
 	pcap_t *pcap = pcap_create("vb", text);
+	struct bpf_program program;
 
 	errno = EIO;
 	if (!pcap || pcap_set_snaplen(pcap, SNAP) ||
@@ -283,8 +283,7 @@ static void arrived_tcp(const struct capture *capture, uint64_t count)
 
 static uint64_t receive_one(struct end *end, struct record *got)
 {
-	uint8_t control[CMSG_SPACE(sizeof(struct mpa_recvinfo))]
-		__attribute__((aligned(8)));
+	uint64_t control[CMSG_SPACE(sizeof(struct mpa_recvinfo)) / 8];
 	struct iovec iov = { end->buf, end->plan->read };
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1,
