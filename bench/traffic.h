@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdnoreturn.h>
 #include <sys/socket.h>
 
 #define BATCH_MAX	1024
@@ -153,7 +154,7 @@ static inline size_t record_len(const struct plan *plan, size_t i)
 	return plan->least + (any >> 8) % (plan->size - plan->least + 1);
 }
 
-_Noreturn void fail(const char *what);
+noreturn void fail(const char *what);
 void check(struct end *end, const uint8_t *octets, size_t len);
 void tell(const struct end *end, uint64_t what);
 uint64_t hear(const struct end *end);
