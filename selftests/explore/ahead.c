@@ -98,7 +98,7 @@ static int op_ahead(struct world *w, long bad)
 
 const struct op ahead_ops[] = {
 	{ "peer.ahead", ACTOR_PEER, 0, op_ahead, 0 },
-	{ "peer.ahead.bad", ACTOR_PEER, 0, op_ahead, 3 },
+	{ "peer.ahead.bad", ACTOR_PEER, 0, op_ahead, 2 },
 };
 
 const int ahead_ops_nr = ARRAY_SIZE(ahead_ops);

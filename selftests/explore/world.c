@@ -476,6 +476,7 @@ const struct start starts[] = {
 	WAY("batch", "attach start.d opt.batch"),
 	WAY("marked", "attach start.marked"),
 	WAY("gap", "attach start.marked opt.place peer.ahead"),
+	WAY("gap.bad", "attach start.marked opt.place peer.ahead.bad"),
 	WAY("awaited", "attach start.marked opt.place t.recv"),
 	WAY("rejected", ASK " peer.reject so_error"),
 	{ "refused", false, by_way,
