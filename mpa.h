@@ -274,4 +274,12 @@ static inline void mpa_count_received(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 	rx->markers += markers;
 }
 
+/* ---- out of order ---- */
+
+/* There is a record for the user. */
+static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
+{
+	return unlikely(ctx->rx.place) && mpa_place_ready(ctx);
+}
+
 #endif /* _MPA_H */

@@ -276,7 +276,7 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 
 /**
  * mpa_place_ready() - there is a record out of order for the user
- * @ctx:	the context
+ * @ctx:	the context; MPA_PLACE has been on
  *
  * Context: socket lock held.
  */
@@ -284,7 +284,7 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = ctx->rx.place;
 
-	if (likely(!place) || ctx->rx.error)
+	if (ctx->rx.error)
 		return false;
 	mpa_place_trim(ctx);
 	return place->low < place->nr &&
@@ -346,14 +346,17 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	struct mpa_place *place = ctx->rx.place;
 	struct mpa_run *run = place->run + place->low;
 	u32 next = run->placed + fpdu->len, end = run->end;
+	bool waits = run->waits;
 
 	run->end = run->placed;
 	run->waits = true;
 	/* The next run may begin there. */
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	if (mpa_place_insert(place, place->low + 1, next, next))
+	if (mpa_place_insert(place, place->low + 1, next, next)) {
 		run[1].end = end;
+		run[1].waits = waits;
+	}
 }
 
 /**
@@ -399,7 +402,7 @@ u32 mpa_place_behind(const struct mpa_place *place)
 
 /**
  * mpa_place_gap() - how far it is to what the user has got out of order
- * @place:	placing, or NULL
+ * @place:	placing
  * @pos:	a stream position that order has not gone beyond
  * @len:	octets from there on
  *
@@ -409,8 +412,6 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 {
 	const struct mpa_run *run;
 
-	if (likely(!place))
-		return len;
 	for (run = place->run; run < place->run + place->nr; run++) {
 		if (!mpa_pos_before(run->start, pos + len))
 			break;

@@ -80,11 +80,14 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			       !mpa_tcp_gone(sk) ? -ECONNREFUSED : -ENOTCONN;
 
 		err = mpa_rx_make_room(ctx);
+		/* A record out of order needs no memory. */
+		if (err == -ENOMEM && mpa_rx_placed(ctx))
+			return MPA_RECV_PLACED;
 		if (err)
 			return err < 0 ? err : MPA_RECV_ORDERED;
 		if (ctx->rx.error)
 			return ctx->rx.error;
-		if (mpa_place_ready(ctx))
+		if (mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
 		err = sock_error(sk);
 		if (err)
@@ -218,8 +221,8 @@ static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 	return put_cmsg(msg, SOL_MPA, MPA_RECVINFO, sizeof(info), &info);
 }
 
-static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
-			       const struct mpa_batch *batch, bool last)
+static noinline int mpa_recvmsg_put(const struct mpa_rx *rx, struct msghdr *msg,
+				    const struct mpa_batch *batch, bool last)
 {
 	int err = 0;
 
@@ -228,6 +231,17 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 	if (!err && rx->batch)
 		err = put_cmsg(msg, SOL_MPA, MPA_RECV_BATCH,
 			       batch->nr * sizeof(u32), batch->lengths);
+	return err;
+}
+
+/* What is said of the octets: control messages, and whether they are the last. */
+static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
+			       const struct mpa_batch *batch, bool last)
+{
+	int err = 0;
+
+	if (rx->info || rx->batch)
+		err = mpa_recvmsg_put(rx, msg, batch, last);
 	if (!err && last)
 		msg->msg_flags |= MSG_EOR;
 	return err;
@@ -267,7 +281,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	/* Not if this is the rest of a ULPDU, or one in the stash. */
 	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken) {
 		batch.max = mpa_batch_room(ctx, msg);
-		have = mpa_place_gap(rx->place, cur->pos, mpa_tcp_inq(ctx->sk));
+		have = mpa_rx_gap(rx, cur->pos, mpa_tcp_inq(ctx->sk));
 		mpa_batch_fill(ctx, &batch, &from, have - cur->fpdu.len, to,
 			       len - n);
 	}
@@ -393,7 +407,8 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		return -EOPNOTSUPP;
 
 	if (!READ_ONCE(ctx->rx.ready))
-		mpa_tcp_busy_poll(sk, flags & MSG_DONTWAIT);
+		mpa_tcp_busy_poll(sk, flags & MSG_DONTWAIT,
+				  mpa_recvmsg_may_read, ctx);
 	mpa_delay(MPA_POINT_RECV);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_RECV_LOCKED);
@@ -421,7 +436,7 @@ u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 	lock_sock(ctx->sk);
 	if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
 		octets = rx->cur.fpdu.ulpdu_len - rx->cur.read;
-	else if (ctx->state == MPA_STATE_FULL && mpa_place_ready(ctx) &&
+	else if (ctx->state == MPA_STATE_FULL && mpa_rx_placed(ctx) &&
 		 mpa_place_first(ctx, &at, &fpdu))
 		octets = fpdu.ulpdu_len;
 	release_sock(ctx->sk);

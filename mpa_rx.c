@@ -94,7 +94,7 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
  */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
-	return mpa_place_gap(rx->place, rx->cur.pos, rx->cur.fpdu.len) <
+	return mpa_rx_gap(rx, rx->cur.pos, rx->cur.fpdu.len) <
 	       rx->cur.fpdu.len;
 }
 
@@ -265,7 +265,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, complete || rx->error || mpa_place_ready(ctx) ||
+	WRITE_ONCE(rx->ready, complete || rx->error || mpa_rx_placed(ctx) ||
 		   mpa_tcp_input_ended(ctx->sk));
 }
 
@@ -445,7 +445,7 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 			/*
 			 * The work item wakes the reader when there is memory.
 			 */
-			WRITE_ONCE(rx->ready, false);
+			WRITE_ONCE(rx->ready, mpa_rx_placed(ctx));
 			mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 			return err;
 		}

@@ -280,6 +280,12 @@ u32 mpa_place_behind(const struct mpa_place *place);
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
 void mpa_place_pass(struct mpa_ctx *ctx);
 
+/* So many of @len octets from @pos on are in front of what the user has got. */
+static inline u32 mpa_rx_gap(const struct mpa_rx *rx, u32 pos, u32 len)
+{
+	return unlikely(rx->place) ? mpa_place_gap(rx->place, pos, len) : len;
+}
+
 /* mpa_stash.c */
 int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
 		   u32 len, u32 *filled);

@@ -56,6 +56,9 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 
 	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
 	case MPA_HEAD_MORE:
+		/* No more was looked for: the work item goes on. */
+		if (side >= search->octets)
+			place->again = true;
 		return false;
 	case MPA_HEAD_BAD:
 		mpa_place_stop(place, run->end);

@@ -370,7 +370,9 @@ void mpa_tcp_any_octet_counts(struct sock *sk);
 bool mpa_tcp_forget_urgent(struct sock *sk);
 bool mpa_tcp_keep_urgent(struct sock *sk);
 void mpa_tcp_skip_urgent(struct sock *sk);
-void mpa_tcp_busy_poll(struct sock *sk, bool nonblock);
+void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
+		       bool (*done)(const struct mpa_ctx *ctx),
+		       const struct mpa_ctx *ctx);
 void mpa_tcp_acknowledge(struct sock *sk);
 void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq);
 void mpa_cursor_seek(struct mpa_cursor *at, u32 seq);

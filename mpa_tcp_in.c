@@ -152,19 +152,46 @@ void mpa_tcp_skip_urgent(struct sock *sk)
 	sock_reset_flag(sk, SOCK_URGINLINE);
 }
 
+#ifdef CONFIG_NET_RX_BUSY_POLL
+struct mpa_busy {
+	struct sock *sk;
+	bool (*done)(const struct mpa_ctx *ctx);
+	const struct mpa_ctx *ctx;
+};
+
+static bool mpa_busy_end(void *arg, unsigned long start)
+{
+	const struct mpa_busy *busy = arg;
+
+	return busy->done(busy->ctx) || sk_busy_loop_end(busy->sk, start);
+}
+#endif
+
 /**
  * mpa_tcp_busy_poll() - poll the device's queue before sleeping: SO_BUSY_POLL
  * @sk:		socket
  * @nonblock:	only once
+ * @done:	what ends it, besides octets in order: nothing else ends TCP's own
+ * @ctx:	for @done
  *
  * Context: process, socket lock not held.
  */
-void mpa_tcp_busy_poll(struct sock *sk, bool nonblock)
+void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
+		       bool (*done)(const struct mpa_ctx *ctx),
+		       const struct mpa_ctx *ctx)
 {
-	if (sk_can_busy_loop(sk) &&
-	    skb_queue_empty_lockless(&sk->sk_receive_queue) &&
-	    inet_sk_state_load(sk) == TCP_ESTABLISHED)
-		sk_busy_loop(sk, nonblock);
+#ifdef CONFIG_NET_RX_BUSY_POLL
+	struct mpa_busy busy = { .sk = sk, .done = done, .ctx = ctx };
+	unsigned int napi_id = READ_ONCE(sk->sk_napi_id);
+
+	if (!sk_can_busy_loop(sk) || napi_id < MIN_NAPI_ID ||
+	    !skb_queue_empty_lockless(&sk->sk_receive_queue) ||
+	    inet_sk_state_load(sk) != TCP_ESTABLISHED)
+		return;
+	napi_busy_loop(napi_id, nonblock ? NULL : mpa_busy_end, &busy,
+		       READ_ONCE(sk->sk_prefer_busy_poll),
+		       READ_ONCE(sk->sk_busy_poll_budget) ?: BUSY_POLL_BUDGET);
+#endif
 }
 
 /**
@@ -295,28 +322,52 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/**
- * mpa_ooo_find() - the first skb out of order that ends behind a place
- * @sk:		socket
- * @seq:	sequence number
- *
- * Context: socket lock held.
- */
-struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
+/* skbs to look through for one that is not covered by another. */
+#define MPA_OOO_COVERED	16
+
+/* The last skb out of order that begins in front of a place or there, or NULL. */
+static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 {
 	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;
 	struct sk_buff *skb, *found = NULL;
 
 	while (node) {
 		skb = rb_to_skb(node);
-		if (after(TCP_SKB_CB(skb)->end_seq, seq)) {
-			found = skb;
+		if (after(TCP_SKB_CB(skb)->seq, seq)) {
 			node = node->rb_left;
 		} else {
+			found = skb;
 			node = node->rb_right;
 		}
 	}
 	return found;
+}
+
+/**
+ * mpa_ooo_find() - an skb out of order that holds an octet, or the next one
+ * @sk:		socket
+ * @seq:	sequence number of the octet
+ *
+ * The queue is sorted by where skbs begin. Where they end does not ascend: when
+ * TCP has joined a segment to an skb it leaves those behind that this covers now.
+ * A peer can have it leave any number, so that some are looked through only.
+ *
+ * Context: socket lock held.
+ * Return: NULL if no skb begins behind @seq either.
+ */
+struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
+{
+	struct sk_buff *skb, *begun = mpa_ooo_begun(sk, seq);
+	int i;
+
+	if (!begun)
+		return skb_rb_first(&tcp_sk(sk)->out_of_order_queue);
+	for (i = 0, skb = begun; skb && i < MPA_OOO_COVERED; i++) {
+		if (seq - TCP_SKB_CB(skb)->seq < skb->len)
+			return skb;
+		skb = skb_rb_prev(skb);
+	}
+	return skb_rb_next(begun);
 }
 
 static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)

@@ -14,6 +14,9 @@
  *   long as the queue is not empty. Who polls for room with EPOLLET is told of it
  *   with each such segment, if there is room.
  *
+ * If there was no memory for that ACK, TCP sends it TCP_DELACK_MAX later, and the
+ * first segment is seen then, or when another one arrives.
+ *
  * While a user holds the socket, segments wait in the backlog; they get here
  * when the lock is released.
  */
@@ -135,7 +138,7 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
  *			  among them
  * @sk:		socket
  * @edge:	so many octets in front of the newest and behind them are among
- *		them as well, if all of these are there
+ *		them as well, as far as they are there
  * @island:	filled in
  *
  * The first SACK block, RFC 2018 section 4: more may lie in front of it and
@@ -149,17 +152,23 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 few = 2 * edge;
+	u32 near, few;
 
 	if (!tcp_is_sack(tp) || !tp->rx_opt.num_sacks)
 		return false;
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;
 	island->alone = tp->rx_opt.num_sacks == 1;
-	if (mpa_tcp_ooo_side(sk, island->start - edge, edge, &few) >= edge)
-		island->start -= edge;
-	if (mpa_tcp_ooo_side(sk, island->end, edge, &few) >= edge)
-		island->end += edge;
+	for (near = edge; near; near--) {
+		few = near;
+		if (mpa_tcp_ooo_side(sk, island->start - near, near,
+				     &few) >= near)
+			break;
+	}
+	few = edge;
+	island->end += min(edge,
+			   mpa_tcp_ooo_side(sk, island->end, edge, &few));
+	island->start -= near;
 	return true;
 }
 
@@ -190,9 +199,6 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 	struct sk_buff *skb = mpa_ooo_find(sk, seq);
 	u32 all = U32_MAX;
 
-	/* Only its FIN does. */
-	while (skb && !after(mpa_ooo_octets_end(skb), seq))
-		skb = skb_rb_next(skb);
 	if (!skb)
 		return false;
 	island->start = TCP_SKB_CB(skb)->seq;

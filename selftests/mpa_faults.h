@@ -15,9 +15,9 @@
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
+#include "mpa_debugfs.h"
 
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
-#define DEBUG		"/sys/kernel/debug/"
 
 #define BUF		(256 << 10)
 #define FILE_LEN	100000
@@ -48,57 +48,6 @@ static inline bool fault_disarm(void)
 	    pwrite(fail_nth_fd, "0", 1, 0) != 1)
 		abort();
 	return len > 0 && !atoi(text);
-}
-
-/* ---- faults of everybody's ---- */
-
-static inline int debugfs_put(const char *dir, const char *name, const char *value)
-{
-	char path[96];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), DEBUG "%s/%s", dir, name);
-	fd = open(path, O_WRONLY);
-	if (fd < 0)
-		return -1;
-	ret = write(fd, value, strlen(value)) < 0 ? -1 : 0;
-	close(fd);
-	return ret;
-}
-
-/* Which allocations may fail, and that nobody writes a line for each. */
-static inline int faults_set_up(const char *dir)
-{
-	return debugfs_put(dir, "verbose", "0") |
-	       debugfs_put(dir, "probability", "0") |
-	       debugfs_put(dir, "interval", "1") |
-	       debugfs_put(dir, "ignore-gfp-wait", "N");
-}
-
-/* After @space octets, the allocation of some task or softirq fails. */
-static inline void slab_fault_arm(unsigned int space, bool atomic)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%u", space);
-	debugfs_put("failslab", "ignore-gfp-wait", atomic ? "Y" : "N");
-	debugfs_put("failslab", "space", text);
-	debugfs_put("failslab", "times", "1");
-	debugfs_put("failslab", "probability", "100");
-}
-
-static inline bool slab_fault_disarm(void)
-{
-	char text[16] = "";
-	int fd;
-
-	debugfs_put("failslab", "probability", "0");
-	debugfs_put("failslab", "ignore-gfp-wait", "N");
-	fd = open(DEBUG "failslab/times", O_RDONLY);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		abort();
-	close(fd);
-	return !atoi(text);
 }
 
 /* ---- the fixture ---- */

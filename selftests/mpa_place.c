@@ -302,6 +302,29 @@ TEST_F(place, one_that_the_buffer_is_too_short_for_waits)
 	EXPECT_EQ(5, mpa_info(self->fd).rx_ulpdus);
 }
 
+/* So does one behind it, that the buffer was too short for as well. */
+TEST_F(place, two_that_the_buffer_is_too_short_for_wait)
+{
+	stream_add(self, 600);
+	stream_add_many(self, 1000, 2);
+	stream_add(self, 600);
+	COME(2, 3);
+	EXPECT_EQ(-1, RECEIVE(300, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	COME(1, 2);
+	EXPECT_EQ(-1, RECEIVE(300, MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	NOTHING();
+	COME(3, 4);
+	PLACED(3);
+	NOTHING();
+	COME(0, 1);
+	ORDERED(0);
+	ORDERED(1);
+	ORDERED(2);
+	NOTHING();
+}
+
 TEST_F(place, peek_and_trunc)
 {
 	stream_add_many(self, 1000, 4);

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "mpa_harness.h"
+#include "mpa_debugfs.h"
 
 /* Before the fixture itself. */
 FIXTURE_VARIANT(place)
@@ -176,6 +177,87 @@ TEST_F(place, gaps_open_and_close)
 	EXPECT_EQ(stream_end(self), mpa_info(self->fd).rx_edge);
 }
 
+/*
+ * TCP leaves segments in its queue that are covered by one which it has joined to
+ * that in front of them. The marker lies behind them, in the same skb.
+ */
+TEST_F(place, segments_that_another_one_covers)
+{
+	static const u32 pieces[] = { 1, 5, 12, 30 };
+	u32 i, j, n, first, at;
+
+	for (j = 0; j < ARRAY_SIZE(pieces); j++) {
+		first = self->records;
+		stream_add_many(self, 600, 8);
+		i = first;
+		do {
+			at = self->start[++i];
+		} while (at % 512 < 4 || at % 512 > 512 - 390);
+		for (n = 0; n < pieces[j]; n++)
+			ASSERT_EQ(0, come(self, at + 260 + 4 * n,
+					  at + 262 + 4 * n));
+		/* The second one has room behind the first one's octets. */
+		ASSERT_EQ(0, come(self, at, at + 250));
+		ASSERT_EQ(0, come(self, at + 250, at + 540));
+		ASSERT_EQ(0, come(self, at + 540, self->start[i + 1]));
+		/* Of many in one place not all are looked through. */
+		if (pieces[j] < 16)
+			PLACED(i);
+		COME(first, i);
+		for (n = first; n < i; n++)
+			ORDERED(n);
+		if (pieces[j] >= 16)
+			ORDERED(i);
+		COME(i + 1, self->records);
+		for (n = i + 1; n < self->records; n++)
+			ORDERED(n);
+		NOTHING();
+	}
+	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
+}
+
+/* So many islands that TCP forgets those in front: it remembers four. */
+static int come_apart(struct _test_data_place *self, unsigned int from)
+{
+	unsigned int i;
+
+	for (i = from; i < from + 18; i += 3)
+		if (come(self, self->start[i], self->start[i + 1]))
+			return -1;
+	usleep(20000);
+	return 0;
+}
+
+/* A piece of a marker comes first and alone; then what is on each side of it. */
+TEST_F(place, markers_in_three_islands)
+{
+	unsigned int at, piece, front;
+	u32 from, to, marker;
+
+	stream_add_many(self, 480, 200);
+	for (piece = 0; piece < 6; piece++) {
+		/* Up to three octets: the last ones, and then the first ones. */
+		front = piece / 3;
+		marker = (24 * piece + 4) * 512;
+		from = marker + (front ? 0 : 3 - piece);
+		to = front ? marker + piece - 2 : marker + 4;
+		for (at = 0; self->start[at + 1] <= to + 3; at++)
+			;
+		ASSERT_GT(marker, self->start[at]);
+		ASSERT_EQ(0, come(self, from, to));
+		ASSERT_EQ(0, come_apart(self, at + 2));
+		while (poll_for(self->fd, POLLIN, 30))
+			ASSERT_LT(0, RECEIVE(BUF, MSG_DONTWAIT));
+		ASSERT_EQ(0, come(self, front ? to : self->start[at],
+				  front ? self->start[at + 1] : from));
+		usleep(20000);
+		ASSERT_EQ(0, come(self, front ? self->start[at] : to,
+				  front ? from : self->start[at + 1]));
+		PLACED(at);
+		NOTHING();
+	}
+}
+
 /* ---- octets that come again, and are others ---- */
 
 enum change {
@@ -302,6 +384,42 @@ TEST_F(place, bad_octets_over_an_unread_record)
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
+}
+
+/* ---- memory ---- */
+
+/*
+ * The record in order has no room in the receive buffer, and there is no memory to
+ * take it out. One out of order needs none.
+ */
+TEST_F(place, no_memory_for_another_record)
+{
+	int small = 2304, n, err, probability;
+	bool readable;
+
+	probability = open(DEBUG "failslab/probability", O_WRONLY);
+	if (probability < 0 || faults_set_up("failslab"))
+		SKIP(return, "no failslab in debugfs");
+	stream_add(self, 60000);
+	stream_add_many(self, 1000, 3);
+	COME(2, 3);
+	ASSERT_TRUE(found(self, 2));
+	ASSERT_EQ(0, come(self, 0, 30000));
+	debugfs_put("failslab", "times", "-1");
+	ASSERT_EQ(3, write(probability, "100", 3));
+	setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	usleep(50000);
+	recv(self->fd, self->buf, 1, MSG_DONTWAIT | MSG_PEEK);
+	readable = poll_for(self->fd, POLLIN, 0);
+	n = recv(self->fd, self->buf, BUF, MSG_DONTWAIT | MSG_PEEK);
+	err = errno;
+	ASSERT_EQ(1, write(probability, "0", 1));
+	close(probability);
+	EXPECT_TRUE(readable);
+	EXPECT_EQ(1000, n) {
+		TH_LOG("%s", strerror(err));
+	}
+	PLACED(2);
 }
 
 /* ---- urgent data ---- */

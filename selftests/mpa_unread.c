@@ -195,15 +195,12 @@ TEST_F(rx, no_buffer_at_all_takes_nothing)
 
 /* ---- SO_BUSY_POLL ---- */
 
-/*
- * In a network namespace of its own, and there at 192.0.2.2: waits for a
- * connection, says nothing, and goes when that goes.
- */
-static void silent_peer(int to_parent, int from_parent)
+/* In a network namespace of its own, and there at 192.0.2.2: takes a connection. */
+static int peer_over_veth(int to_parent, int from_parent)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
-	int listener, fd;
 	char octet = 0;
+	int listener;
 
 	if (unshare(CLONE_NEWNET) || write(to_parent, &octet, 1) != 1 ||
 	    read(from_parent, &octet, 1) != 1 ||
@@ -214,8 +211,39 @@ static void silent_peer(int to_parent, int from_parent)
 	if (bind(listener, (struct sockaddr *)&addr, sizeof(addr)) ||
 	    listen(listener, 1) || write(to_parent, &octet, 1) != 1)
 		_exit(2);
-	fd = accept(listener, NULL, NULL);
+	return accept(listener, NULL, NULL);
+}
+
+/* Says nothing, and goes when the connection goes. */
+static void silent_peer(int to_parent, int from_parent)
+{
+	int fd = peer_over_veth(to_parent, from_parent);
+	char octet;
+
 	_exit(recv(fd, &octet, 1, 0) ? 3 : 0);
+}
+
+/* The second of three records is lost, and not sent again before it has an ACK. */
+static void losing_peer(int to_parent, int from_parent)
+{
+	int fd = peer_over_veth(to_parent, from_parent), on = 1;
+	struct peer peer = { .tx_markers = true };
+	static u8 out[4096];
+	u32 n[3], i;
+	char octet;
+
+	for (i = 0; i < 3; i++)
+		n[i] = peer_fpdu(&peer, record_of(1000), 1000, out + 1200 * i);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (write_all(fd, out, n[0]) || read(from_parent, &octet, 1) != 1 ||
+	    system("tc qdisc add dev vb root netem loss 100%") ||
+	    write_all(fd, out + 1200, n[1]) ||
+	    system("tc qdisc del dev vb root") ||
+	    write_all(fd, out + 2400, n[2]))
+		_exit(3);
+	while (recv(fd, &octet, 1, 0) > 0)
+		;
+	_exit(0);
 }
 
 static long thread_ms(void)
@@ -227,8 +255,11 @@ static long thread_ms(void)
 	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 }
 
-/* A connection over a device whose packets come by NAPI, or -1. */
-static int connect_over_veth(pid_t peer, int to_peer, int from_peer)
+/*
+ * A connection over a device whose packets come by NAPI, or -1. What is sent takes
+ * some milliseconds.
+ */
+static int connect_over_veth(pid_t peer, int to_peer, int from_peer, int ms)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -239,13 +270,18 @@ static int connect_over_veth(pid_t peer, int to_peer, int from_peer)
 		 "ip link add va type veth peer name vb netns %d", peer);
 	if (read(from_peer, &octet, 1) != 1 || system(text) ||
 	    system("ethtool -K va gro on >/dev/null") ||
-	    system("ip addr add 192.0.2.1/24 dev va && ip link set va up") ||
+	    system("ip addr add 192.0.2.1/24 dev va && ip link set va up"))
+		goto failed;
+	snprintf(text, sizeof(text),
+		 "tc qdisc add dev va root netem delay %dms", ms);
+	if ((ms && system(text)) ||
 	    write(to_peer, &octet, 1) != 1 || read(from_peer, &octet, 1) != 1 ||
-	    connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-		close(fd);
-		return -1;
-	}
+	    connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
+		goto failed;
 	return fd;
+failed:
+	close(fd);
+	return -1;
 }
 
 /* Of the second that it waits, recv() polls the device's queue for a part. */
@@ -263,7 +299,7 @@ TEST(busy_poll_is_heeded)
 	pid = fork();
 	if (!pid)
 		silent_peer(from[1], to[0]);
-	fd = connect_over_veth(pid, to[1], from[0]);
+	fd = connect_over_veth(pid, to[1], from[0], 0);
 	if (fd < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -285,6 +321,42 @@ TEST(busy_poll_is_heeded)
 	if (plain < 100)
 		SKIP(return, "TCP does not poll here");
 	EXPECT_LE(plain / 3, busy);
+}
+
+/* A record out of order ends polling. */
+TEST(busy_poll_ends_with_a_placed_record)
+{
+	int to[2], from[2], fd, usec = 2000000;
+	static u8 buf[2000];
+	struct peer none;
+	struct got got;
+	pid_t pid;
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, pipe(to));
+	ASSERT_EQ(0, pipe(from));
+	pid = fork();
+	if (!pid)
+		losing_peer(from[1], to[0]);
+	fd = connect_over_veth(pid, to[1], from[0], 600);
+	if (fd < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		SKIP(return, "no veth with NAPI, or no netem: %m");
+	}
+	patience(fd, 20);
+	ASSERT_EQ(0, receive_directly(fd, &none, -1, MPA_START_MARKERS));
+	ASSERT_EQ(0, set_int(fd, MPA_PLACE, 1));
+	ASSERT_EQ(0, set_int(fd, MPA_RECVINFO, 1));
+	ASSERT_EQ(1000, receive(fd, buf, sizeof(buf), 0, &got));
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &usec,
+				sizeof(usec)));
+	ASSERT_EQ(1, write(to[1], "", 1));
+	ASSERT_EQ(1000, receive(fd, buf, sizeof(buf), 0, &got));
+	EXPECT_TRUE(got.info.flags & MPA_RECVINFO_PLACED);
+	hang_up(fd);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 /* ---- memory ---- */
