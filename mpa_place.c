@@ -14,8 +14,6 @@
  * all behind it wait until order gets there.
  */
 
-#include <linux/slab.h>
-
 #include "mpa.h"
 
 static_assert(sizeof(struct mpa_place) <= 2 * 4096);
@@ -450,7 +448,8 @@ static void mpa_place_end(struct mpa_place *place)
  * @on:		whether records are placed from now on
  *
  * Context: process, socket lock held.
- * Return: 0; -EINVAL if there are no markers, or no CRCs; -ENOMEM.
+ * Return: 0; -EINVAL if there are no markers, or no CRCs; -ENOBUFS: no memory, or
+ * net.core.optmem_max is reached.
  */
 int mpa_place_set(struct mpa_ctx *ctx, bool on)
 {
@@ -459,10 +458,10 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 	if (on && (!rx->marked || !rx->crc))
 		return -EINVAL;
 	if (on && !rx->place) {
-		rx->place = kzalloc(sizeof(*rx->place), GFP_KERNEL);
+		rx->place = sock_kmalloc(ctx->sk, sizeof(*rx->place),
+					 GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!rx->place)
-			return -ENOMEM;
-		mpa_tcp_charge_pages(ctx->sk, sizeof(*rx->place));
+			return -ENOBUFS;
 		rx->place->tail = mpa_place_ordered(ctx);
 	}
 	if (!rx->place || rx->place->on == on)
@@ -489,7 +488,6 @@ void mpa_place_free(struct mpa_ctx *ctx)
 	if (!ctx->rx.place)
 		return;
 	mpa_tcp_ooo_mind(ctx->sk, false);
-	mpa_tcp_uncharge_pages(ctx->sk, sizeof(*ctx->rx.place));
-	kfree(ctx->rx.place);
+	sock_kfree_s(ctx->sk, ctx->rx.place, sizeof(*ctx->rx.place));
 	ctx->rx.place = NULL;
 }

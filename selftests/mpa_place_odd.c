@@ -5,6 +5,7 @@
  * other than recvmsg.
  */
 
+#include <linux/sock_diag.h>
 #include <poll.h>
 #include <sys/uio.h>
 
@@ -652,6 +653,44 @@ TEST_F(place, flags_and_buffers)
 }
 
 /* ---- the option ---- */
+
+#define OPTMEM_MAX	"/proc/sys/net/core/optmem_max"
+
+static u32 option_memory(int fd)
+{
+	u32 info[SK_MEMINFO_VARS] = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len);
+	return info[SK_MEMINFO_OPTMEM];
+}
+
+/* What is known of records out of order is memory of an option, and as limited. */
+TEST(option_memory_is_charged)
+{
+	int file, fd[2], err, everywhere = open(OPTMEM_MAX, O_RDWR);
+	char usual[32] = "";
+	struct peer peer;
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], MPA_START_MARKERS));
+	file = open(OPTMEM_MAX, O_RDWR);
+	/* Older kernels have one for all. */
+	if (file < 0)
+		file = everywhere;
+	ASSERT_LT(0, read(file, usual, sizeof(usual) - 1));
+	ASSERT_EQ(4, pwrite(file, "4000", 4, 0));
+	err = set_int(fd[1], MPA_PLACE, 1);
+	EXPECT_EQ((ssize_t)strlen(usual),
+		  pwrite(file, usual, strlen(usual), 0));
+	EXPECT_EQ(ENOBUFS, err);
+	EXPECT_EQ(0, option_memory(fd[1]));
+	EXPECT_EQ(0, set_int(fd[1], MPA_PLACE, 1));
+	EXPECT_LT(400 * 20, option_memory(fd[1]));
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+}
 
 TEST(listening_socket_asks_for_markers_and_crcs)
 {
