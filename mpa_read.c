@@ -126,7 +126,7 @@ mpa_read_pieces(const struct mpa_rx_source *from,
  * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0 is
  *		returned
  *
- * Nothing follows from it here: mpa_rx_act_on() is for that.
+ * Nothing follows from it here: mpa_rx_read() is for that.
  *
  * Context: socket lock held; process, unless @to is NULL.
  * Return: 0, or -EFAULT, and @to is where it was. If the FPDU is not valid no

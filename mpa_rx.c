@@ -21,7 +21,7 @@
  * is older than the attachment may take octets when it is woken; what is left
  * is then no stream of FPDUs.
  */
-static bool mpa_rx_in_place(struct mpa_ctx *ctx)
+static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
 
@@ -42,16 +42,21 @@ static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
 }
 
-/* Octets of the current record and behind it that are in TCP's receive queue. */
-static u32 mpa_rx_inq(const struct mpa_ctx *ctx)
+/*
+ * Octets of the current FPDU and behind it that are here, taken out of TCP's
+ * queue or in it.
+ */
+static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
 {
 	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
 
-	return likely(!skip) ? inq : inq - min(inq, skip);
+	if (unlikely(skip))
+		inq -= min(inq, skip);
+	return ctx->rx.cur.taken + inq;
 }
 
 /* Take out what the user has got out of order. */
-static void mpa_rx_take_skip(struct mpa_ctx *ctx)
+static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 {
 	u32 n;
 
@@ -98,31 +103,15 @@ static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 	       rx->cur.fpdu.len;
 }
 
-/* Act on the verdict about the current record. Return: 0 or -EBADMSG. */
-static int mpa_rx_act_on(struct mpa_ctx *ctx, enum mpa_error code)
+/* Verify a record that disagrees, to tell which error is the first. */
+static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
+				   const struct mpa_rx_source *from)
 {
-	if (!code && mpa_rx_disagrees(&ctx->rx))
-		code = MPA_ERR_MARKER;
-	if (code) {
-		mpa_fail_receiving(ctx, -EBADMSG, code);
-		return -EBADMSG;
-	}
-	ctx->rx.cur.state = MPA_RECORD_VERIFIED;
-	if (mpa_rx_opens_sending(ctx))
-		mpa_open_sending(ctx);
-	return 0;
-}
-
-static void mpa_rx_verify(struct mpa_ctx *ctx)
-{
-	struct mpa_rx *rx = &ctx->rx;
-	struct mpa_rx_source from;
-	struct mpa_cursor at;
 	enum mpa_error code;
 
-	mpa_rx_begin_source(ctx, &at, &from);
-	if (!mpa_read_fpdu(&from, &rx->cur.fpdu, rx->crc, NULL, 0, &code))
-		mpa_rx_act_on(ctx, code);
+	mpa_read_fpdu(from, &ctx->rx.cur.fpdu, ctx->rx.crc, NULL, 0, &code);
+	mpa_fail_receiving(ctx, -EBADMSG, code ?: MPA_ERR_MARKER);
+	return -EBADMSG;
 }
 
 /**
@@ -148,10 +137,28 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 	if (mpa_record_verified(cur))
 		return to && n ? mpa_read_ulpdu(from, &cur->fpdu, cur->taken,
 						cur->read, to, n) : 0;
-	if (unlikely(mpa_rx_disagrees(&ctx->rx)))
-		to = NULL;
+	if (mpa_rx_disagrees(&ctx->rx))
+		return mpa_rx_fail_disagreeing(ctx, from);
 	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.crc, to, n, &code);
-	return err ?: mpa_rx_act_on(ctx, code);
+	if (err)
+		return err;
+	if (code) {
+		mpa_fail_receiving(ctx, -EBADMSG, code);
+		return -EBADMSG;
+	}
+	cur->state = MPA_RECORD_VERIFIED;
+	if (mpa_rx_opens_sending(ctx))
+		mpa_open_sending(ctx);
+	return 0;
+}
+
+static void mpa_rx_verify(struct mpa_ctx *ctx)
+{
+	struct mpa_rx_source from;
+	struct mpa_cursor at;
+
+	mpa_rx_begin_source(ctx, &at, &from);
+	mpa_rx_read(ctx, &from, NULL, 0);
 }
 
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
@@ -176,6 +183,18 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 	}
 }
 
+/* As mpa_rx_complete(), when @have octets of it and behind it are here. */
+static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
+{
+	struct mpa_record *cur = &ctx->rx.cur;
+
+	if (mpa_record_verified(cur))
+		return true;
+	if (cur->state == MPA_RECORD_NEW && have)
+		mpa_rx_read_head(ctx, have);
+	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
+}
+
 /**
  * mpa_rx_complete() - all of the current FPDU is here
  * @ctx:	the context, in MPA_STATE_FULL
@@ -185,23 +204,7 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
  */
 bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
-	struct mpa_record *cur = &ctx->rx.cur;
-	u32 have;
-
-	if (!mpa_rx_in_place(ctx))
-		return false;
-	if (mpa_record_verified(cur))
-		return true;
-	have = cur->taken + mpa_rx_inq(ctx);
-	if (cur->state == MPA_RECORD_NEW && have)
-		mpa_rx_read_head(ctx, have);
-	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
-}
-
-/* Not even the first octet of the current FPDU has arrived. */
-static bool mpa_rx_nothing(const struct mpa_ctx *ctx)
-{
-	return !ctx->rx.cur.taken && !mpa_rx_inq(ctx);
+	return mpa_rx_in_place(ctx) && mpa_rx_complete_in(ctx, mpa_rx_have(ctx));
 }
 
 /*
@@ -245,6 +248,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	struct mpa_rx *rx = &ctx->rx;
 	struct mpa_record *cur = &rx->cur;
 	bool complete = false;
+	u32 have;
 
 	if (rx->error && mpa_tcp_window_closed(ctx->sk))
 		mpa_schedule_work(ctx, 0);
@@ -252,9 +256,10 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		goto out;
 	if (mpa_rx_skip(rx) && mpa_tcp_inq(ctx->sk))
 		mpa_schedule_work(ctx, 0);
-	if (mpa_rx_nothing(ctx))
+	have = mpa_rx_have(ctx);
+	if (!have)
 		goto out;
-	complete = mpa_rx_complete(ctx);
+	complete = mpa_rx_complete_in(ctx, have);
 	/* Verify the first FPDU even if the user sends before it reads. */
 	if (complete && cur->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx) &&
 	    (!cur->stash || cur->taken == cur->fpdu.len))
@@ -424,14 +429,16 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	bool complete;
+	u32 have;
 	int err;
 
 	if (!mpa_rx_in_place(ctx))
 		return false;
 	mpa_rx_take_skip(ctx);
-	if (mpa_rx_nothing(ctx))
+	have = mpa_rx_have(ctx);
+	if (!have)
 		return false;
-	complete = mpa_rx_complete(ctx);
+	complete = mpa_rx_complete_in(ctx, have);
 	if (!mpa_rx_needs_work(ctx, complete))
 		return complete;
 	/* An FPDU that has begun in the stash is completed there. */
@@ -519,12 +526,13 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	/* The local user has shut down receiving: an ordinary end. */
 	if (!peer_ended && !gone)
 		return 0;
-	if (mpa_rx_nothing(ctx) && !peer_ended)
-		return -ENOTCONN;
-	/* What was placed is part of the stream. */
-	if (mpa_rx_nothing(ctx) && !mpa_rx_skip(&ctx->rx) &&
-	    !mpa_rx_ahead(&ctx->rx))
-		return 0;
+	if (!mpa_rx_have(ctx)) {
+		if (!peer_ended)
+			return -ENOTCONN;
+		/* What was placed is part of the stream. */
+		if (!mpa_rx_skip(&ctx->rx) && !mpa_rx_ahead(&ctx->rx))
+			return 0;
+	}
 	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);
 	return -EBADMSG;
 }

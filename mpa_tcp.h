@@ -362,10 +362,9 @@ int mpa_tcp_wait(struct sock *sk, long *timeo,
 		 const struct mpa_ctx *ctx);
 
 /* mpa_tcp_in.c */
-u32 mpa_tcp_inq(const struct sock *sk);
+u32 mpa_tcp_inq_done(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
 bool mpa_tcp_window_short(const struct sock *sk);
-bool mpa_tcp_reads_at(const struct sock *sk, u32 seq);
 void mpa_tcp_any_octet_counts(struct sock *sk);
 bool mpa_tcp_forget_urgent(struct sock *sk);
 bool mpa_tcp_keep_urgent(struct sock *sk);
@@ -382,6 +381,41 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len);
 u32 mpa_tcp_consume(struct sock *sk, u32 len);
 
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
+
+/**
+ * mpa_tcp_inq() - octets in order that nobody has read
+ * @sk:	socket
+ *
+ * An urgent octet counts like any other: MPA's octet stream is the sequence
+ * number space.
+ *
+ * Context: socket lock held.
+ */
+static inline u32 mpa_tcp_inq(const struct sock *sk)
+{
+	u32 octets = tcp_sk(sk)->rcv_nxt - tcp_sk(sk)->copied_seq;
+
+	return octets && sock_flag(sk, SOCK_DONE) ? mpa_tcp_inq_done(sk) : octets;
+}
+
+/**
+ * mpa_tcp_reads_at() - no octet has been read behind somebody's back
+ * @sk:		socket
+ * @seq:	what mpa_tcp_copied_seq() should be
+ *
+ * The FIN has a sequence number, and is read by whoever comes across it: then
+ * nothing is left behind it.
+ *
+ * Context: socket lock held.
+ */
+static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
+{
+	u32 at = mpa_tcp_copied_seq(sk);
+
+	return likely(at == seq) ||
+	       (sock_flag(sk, SOCK_DONE) && at == seq + 1 &&
+		at == mpa_tcp_rcv_nxt(sk));
+}
 
 /* mpa_tcp_ooo.c */
 void mpa_tcp_ooo_init(void (*arrived)(struct sock *sk));

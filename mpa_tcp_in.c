@@ -14,23 +14,19 @@
 /* ---- what has arrived ---- */
 
 /**
- * mpa_tcp_inq() - octets in order that nobody has read
+ * mpa_tcp_inq_done() - mpa_tcp_inq() when a FIN has come
  * @sk:	socket
  *
- * An urgent octet counts like any other: MPA's octet stream is the sequence
- * number space.
+ * The FIN has a sequence number; an skb may hold several.
  *
  * Context: socket lock held.
  */
-u32 mpa_tcp_inq(const struct sock *sk)
+u32 mpa_tcp_inq_done(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 octets = tp->rcv_nxt - tp->copied_seq;
 	const struct sk_buff *skb;
+	u32 octets;
 
-	if (!octets || !sock_flag(sk, SOCK_DONE))
-		return octets;
-	/* The FIN has a sequence number; an skb may hold several. */
 	skb = skb_peek_tail(&sk->sk_receive_queue);
 	if (!skb)
 		return 0;
@@ -67,25 +63,6 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
-}
-
-/**
- * mpa_tcp_reads_at() - no octet has been read behind somebody's back
- * @sk:		socket
- * @seq:	what mpa_tcp_copied_seq() should be
- *
- * The FIN has a sequence number, and is read by whoever comes across it: then
- * nothing is left behind it.
- *
- * Context: socket lock held.
- */
-bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	return tp->copied_seq == seq ||
-	       (sock_flag(sk, SOCK_DONE) && tp->copied_seq == seq + 1 &&
-		tp->copied_seq == tp->rcv_nxt);
 }
 
 /* ---- urgent data, ACKs ---- */
@@ -165,6 +142,22 @@ static bool mpa_busy_end(void *arg, unsigned long start)
 
 	return busy->done(busy->ctx) || sk_busy_loop_end(busy->sk, start);
 }
+
+static noinline void mpa_busy_poll(struct sock *sk, bool nonblock,
+				   bool (*done)(const struct mpa_ctx *ctx),
+				   const struct mpa_ctx *ctx)
+{
+	struct mpa_busy busy = { .sk = sk, .done = done, .ctx = ctx };
+	unsigned int napi_id = READ_ONCE(sk->sk_napi_id);
+
+	if (napi_id < MIN_NAPI_ID ||
+	    !skb_queue_empty_lockless(&sk->sk_receive_queue) ||
+	    inet_sk_state_load(sk) != TCP_ESTABLISHED)
+		return;
+	napi_busy_loop(napi_id, nonblock ? NULL : mpa_busy_end, &busy,
+		       READ_ONCE(sk->sk_prefer_busy_poll),
+		       READ_ONCE(sk->sk_busy_poll_budget) ?: BUSY_POLL_BUDGET);
+}
 #endif
 
 /**
@@ -181,16 +174,8 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 		       const struct mpa_ctx *ctx)
 {
 #ifdef CONFIG_NET_RX_BUSY_POLL
-	struct mpa_busy busy = { .sk = sk, .done = done, .ctx = ctx };
-	unsigned int napi_id = READ_ONCE(sk->sk_napi_id);
-
-	if (!sk_can_busy_loop(sk) || napi_id < MIN_NAPI_ID ||
-	    !skb_queue_empty_lockless(&sk->sk_receive_queue) ||
-	    inet_sk_state_load(sk) != TCP_ESTABLISHED)
-		return;
-	napi_busy_loop(napi_id, nonblock ? NULL : mpa_busy_end, &busy,
-		       READ_ONCE(sk->sk_prefer_busy_poll),
-		       READ_ONCE(sk->sk_busy_poll_budget) ?: BUSY_POLL_BUDGET);
+	if (sk_can_busy_loop(sk))
+		mpa_busy_poll(sk, nonblock, done, ctx);
 #endif
 }
 
@@ -396,9 +381,10 @@ void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 	at->sk = sk;
 	at->seq = seq;
 	at->ordered = !after(seq, tcp_sk(sk)->rcv_nxt);
-	mpa_cursor_enter(at, at->ordered ?
-			     skb_peek(&sk->sk_receive_queue) :
-			     mpa_ooo_find(sk, seq));
+	if (likely(at->ordered))
+		mpa_cursor_enter(at, skb_peek(&sk->sk_receive_queue));
+	else
+		mpa_cursor_enter(at, mpa_ooo_find(sk, seq));
 }
 
 /**

@@ -196,15 +196,17 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 	struct mpa_watch *watch = &tcp->watch;
 
-	if (len && tcp && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
-			   watch->options_seen))
+	if (unlikely(!tcp))
+		goto out;
+	if (len && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
+		    watch->options_seen))
 		mpa_watch_options(sk, watch, th);
 	/* Retransmissions have been looked at before. */
-	if (len && tcp && !after(seq, watch->seq) &&
-	    after(seq + len, watch->seq))
+	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq))
 		mpa_watch_packet(sk, watch, skb, seq, len);
-	if (tcp && unlikely(tcp->ooo.minded))
+	if (unlikely(tcp->ooo.minded))
 		mpa_tcp_ooo_acked(sk);
+out:
 	return xmit->base->queue_xmit(sk, skb, fl);
 }
 
