@@ -329,30 +329,36 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 }
 
 /**
- * mpa_ooo_find() - an skb out of order that holds an octet, or the next one
+ * mpa_ooo_find() - the skb out of order that holds an octet and the most behind
+ *		    it, or the next one
  * @sk:		socket
  * @seq:	sequence number of the octet
  *
  * The queue is sorted by where skbs begin. Where they end does not ascend: when
  * TCP has joined a segment to an skb it leaves those behind that this covers now.
  * A peer can have it leave any number, so that some are looked through only.
+ * What is reached from the skb by going on to the next ones is all there is.
  *
  * Context: socket lock held.
  * Return: NULL if no skb begins behind @seq either.
  */
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
-	struct sk_buff *skb, *begun = mpa_ooo_begun(sk, seq);
+	struct sk_buff *skb, *begun = mpa_ooo_begun(sk, seq), *found = NULL;
+	u32 behind, most = 0;
 	int i;
 
 	if (!begun)
 		return skb_rb_first(&tcp_sk(sk)->out_of_order_queue);
 	for (i = 0, skb = begun; skb && i < MPA_OOO_COVERED; i++) {
-		if (seq - TCP_SKB_CB(skb)->seq < skb->len)
-			return skb;
+		behind = TCP_SKB_CB(skb)->seq + skb->len - seq;
+		if ((s32)behind > (s32)most) {
+			most = behind;
+			found = skb;
+		}
 		skb = skb_rb_prev(skb);
 	}
-	return skb_rb_next(begun);
+	return found ?: skb_rb_next(begun);
 }
 
 static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)

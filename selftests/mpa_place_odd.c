@@ -217,6 +217,39 @@ TEST_F(place, segments_that_another_one_covers)
 	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
 }
 
+/*
+ * A piece of the record itself is covered: the skb that begins last in front of the
+ * record's octets has only some of them.
+ */
+TEST_F(place, segment_covered_within_the_record)
+{
+	static const u32 pieces[] = { 1, 20, 150 };
+	u32 i, j, n, first, at;
+
+	for (j = 0; j < ARRAY_SIZE(pieces); j++) {
+		first = self->records;
+		stream_add_many(self, 200, 12);
+		i = first + 2;
+		do {
+			at = self->start[++i];
+		} while (at % 512 < 512 - 180 || at % 512 > 512 - 30);
+		ASSERT_EQ(0, come(self, at - 250, at - 100));
+		ASSERT_EQ(0, come(self, at - 20, at + pieces[j]));
+		/* The second one has room behind the first one's octets. */
+		ASSERT_EQ(0, come(self, at - 100, self->start[i + 1]));
+		PLACED(i);
+		COME(i + 1, self->records);
+		for (n = i + 1; n < self->records; n++)
+			PLACED(n);
+		NOTHING();
+		ASSERT_EQ(0, come(self, self->start[first], at - 250));
+		for (n = first; n < i; n++)
+			ORDERED(n);
+		NOTHING();
+	}
+	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
+}
+
 /* So many islands that TCP forgets those in front: it remembers four. */
 static int come_apart(struct _test_data_place *self, unsigned int from)
 {
