@@ -354,6 +354,9 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	if (mpa_place_insert(place, place->low + 1, next, next)) {
 		run[1].end = end;
 		run[1].waits = waits;
+	} else {
+		/* It is found by its markers, when there is room. */
+		run->looked = next;
 	}
 }
 

@@ -250,6 +250,39 @@ TEST_F(place, segment_covered_within_the_record)
 	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
 }
 
+/*
+ * There is no room to remember what is behind a record that does not fit into the
+ * buffer. When there is, it is found once more, by markers that have been read.
+ */
+TEST_F(place, no_room_behind_a_refused_record)
+{
+	u32 i, n;
+
+	stream_add(self, 600);
+	stream_add(self, 3000);
+	stream_add(self, 2000);
+	stream_add_many(self, 520, 2 * MPA_PLACE_MAX);
+	/* The second one's markers are read before it is whole. */
+	ASSERT_EQ(0, come(self, self->start[1], self->start[3] - 8));
+	usleep(20000);
+	ASSERT_EQ(0, come(self, self->start[3] - 8, self->start[4]));
+	usleep(20000);
+	for (i = 0, n = 5; i < MPA_PLACE_MAX - 1; i++, n += 2)
+		COME(n, n + 1);
+	usleep(50000);
+	/* Neither does the next one. */
+	ASSERT_EQ(520, RECEIVE(1500, MSG_DONTWAIT));
+	EXPECT_EQ(self->start[5], self->got->info.position);
+	for (i = 1; i < MPA_PLACE_MAX - 1; i++)
+		PLACED(5 + 2 * i);
+	NOTHING();
+	COME(6, 7);
+	PLACED(6);
+	PLACED(2);
+	PLACED(3);
+	NOTHING();
+}
+
 /* So many islands that TCP forgets those in front: it remembers four. */
 static int come_apart(struct _test_data_place *self, unsigned int from)
 {
