@@ -213,10 +213,9 @@ bool mpa_place_trim(struct mpa_ctx *ctx)
 	u32 ordered = mpa_place_ordered(ctx);
 	u32 skbs = MPA_PLACE_SKBS_SOFTIRQ;
 	bool lost = false;
-	u32 one = 1;
 
 	/* TCP begins with the last ones. */
-	if (place->low < place->nr && !mpa_tcp_ooo_side(ctx->sk, last, 1, &one))
+	if (place->low < place->nr && !mpa_ooo_holds(ctx->sk, last))
 		lost = mpa_place_lost(ctx, NULL, &skbs);
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;

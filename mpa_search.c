@@ -100,16 +100,15 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	struct sock *sk = search->ctx->sk;
 	struct mpa_cursor at;
 	struct mpa_rx_source from = { .at = &at };
-	u32 seq, side, end;
+	u32 side, end;
 
 	do {
 		if (run->waits || mpa_search_touches(place, i) ||
 		    mpa_place_stopped(place, run->end) ||
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
-		seq = search->ctx->rx.seq + run->end;
-		side = mpa_tcp_ooo_side(sk, seq, search->octets, &search->skbs);
-		mpa_cursor_begin(&at, sk, seq);
+		mpa_cursor_begin(&at, sk, search->ctx->rx.seq + run->end);
+		side = mpa_tcp_ooo_behind(&at, search->octets, &search->skbs);
 		for (end = run->end; side; end = run->end) {
 			if (!mpa_search_verify(search, i, &from, side))
 				return;
@@ -144,6 +143,8 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	if (mpa_pos_before(pos, known))
 		pos = known;
 	pos += mpa_marker_distance(pos);
+	if (mpa_pos_before(limit, pos + MPA_MARKER_LEN))
+		return limit;
 	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
 	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
 	     pos += MPA_MARKER_INTERVAL) {

@@ -381,6 +381,7 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len);
 u32 mpa_tcp_consume(struct sock *sk, u32 len);
 
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
+bool mpa_ooo_holds(struct sock *sk, u32 seq);
 
 /**
  * mpa_tcp_inq() - octets in order that nobody has read
@@ -427,6 +428,7 @@ u32 mpa_tcp_ooo_end(const struct sock *sk);
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island);
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
 u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max);
+u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max);
 
 /* mpa_tcp_mem.c */
 bool mpa_tcp_schedule(struct sock *sk, int size);

@@ -308,7 +308,7 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 }
 
 /* skbs to look through for one that is not covered by another. */
-#define MPA_OOO_COVERED	16
+#define MPA_OOO_COVERED	8
 
 /* The last skb out of order that begins in front of a place or there, or NULL. */
 static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
@@ -359,6 +359,26 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 		skb = skb_rb_prev(skb);
 	}
 	return found ?: skb_rb_next(begun);
+}
+
+/**
+ * mpa_ooo_holds() - an octet is out of order
+ * @sk:		socket
+ * @seq:	sequence number of the octet
+ *
+ * Context: socket lock held.
+ */
+bool mpa_ooo_holds(struct sock *sk, u32 seq)
+{
+	struct sk_buff *skb = mpa_ooo_begun(sk, seq);
+	int i;
+
+	for (i = 0; skb && i < MPA_OOO_COVERED; i++) {
+		if (seq - TCP_SKB_CB(skb)->seq < skb->len)
+			return true;
+		skb = skb_rb_prev(skb);
+	}
+	return false;
 }
 
 static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)

@@ -133,6 +133,21 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 				   mpa_ooo_octets_end(tp->ooo_last_skb);
 }
 
+/* How many octets lie side by side in front of a place, @enough at most. */
+static u32 mpa_ooo_in_front(struct sock *sk, u32 seq, u32 enough)
+{
+	const struct sk_buff *skb;
+	u32 n = 0;
+
+	while (n < enough) {
+		skb = mpa_ooo_find(sk, seq - n - 1);
+		if (!skb || !before(TCP_SKB_CB(skb)->seq, seq - n))
+			break;
+		n = min(enough, seq - TCP_SKB_CB(skb)->seq);
+	}
+	return n;
+}
+
 /**
  * mpa_tcp_ooo_newest() - octets side by side, the newest of those out of order
  *			  among them
@@ -152,23 +167,16 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 near, few;
+	u32 max = edge;
 
 	if (!tcp_is_sack(tp) || !tp->rx_opt.num_sacks)
 		return false;
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;
 	island->alone = tp->rx_opt.num_sacks == 1;
-	for (near = edge; near; near--) {
-		few = near;
-		if (mpa_tcp_ooo_side(sk, island->start - near, near,
-				     &few) >= near)
-			break;
-	}
-	few = edge;
+	island->start -= mpa_ooo_in_front(sk, island->start, edge);
 	island->end += min(edge,
-			   mpa_tcp_ooo_side(sk, island->end, edge, &few));
-	island->start -= near;
+			   mpa_tcp_ooo_side(sk, island->end, edge, &max));
 	return true;
 }
 
@@ -223,4 +231,19 @@ u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {
 	return mpa_ooo_follow(mpa_ooo_find(sk, seq), seq, seq + enough, max) -
 	       seq;
+}
+
+/**
+ * mpa_tcp_ooo_behind() - mpa_tcp_ooo_side() from where a cursor begins
+ * @at:		from mpa_cursor_begin(), behind mpa_tcp_rcv_nxt()
+ * @enough:	as mpa_tcp_ooo_side()
+ * @max:	as mpa_tcp_ooo_side()
+ *
+ * Context: as mpa_cursor_begin().
+ * Return: how many.
+ */
+u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max)
+{
+	return mpa_ooo_follow(at->skb, at->seq, at->seq + enough, max) -
+	       at->seq;
 }
