@@ -461,7 +461,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 		return -EINVAL;
 	if (on && !rx->place) {
 		rx->place = sock_kmalloc(ctx->sk, sizeof(*rx->place),
-					 GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+					 mpa_gfp(ctx->sk) | __GFP_ZERO);
 		if (!rx->place)
 			return -ENOBUFS;
 		rx->place->tail = mpa_place_ordered(ctx);

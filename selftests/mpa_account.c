@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What is held for a socket counts for it, as what TCP holds does. */
 
+#include <dirent.h>
 #include <linux/sock_diag.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -25,15 +26,21 @@ static int option_put(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
 }
 
-/* Octets that count for the send buffer, or -1. */
-static int queued(int fd)
+/* Octets on one of the socket's accounts, or -1. */
+static int meminfo(int fd, int account)
 {
 	u32 info[SK_MEMINFO_VARS] = {};
 	socklen_t len = sizeof(info);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
 		return -1;
-	return info[SK_MEMINFO_WMEM_QUEUED];
+	return info[account];
+}
+
+/* Octets that count for the send buffer, or -1. */
+static int queued(int fd)
+{
+	return meminfo(fd, SK_MEMINFO_WMEM_QUEUED);
 }
 
 /* Nothing counts any more, within the time. */
@@ -464,22 +471,53 @@ static int nth_group_remove(int group)
 }
 
 /* This process opens them while it is in the groups, and leaves again. */
-static int responders_of_groups(int fd[][2])
+static int responders_of_groups(int fd[][2], bool place)
 {
 	const struct mpa_start start = {
 		.role = MPA_ROLE_RESPONDER, .revision = 1,
-		.timeout_ms = 3600000,
+		.flags = place ? MPA_START_MARKERS : 0, .timeout_ms = 3600000,
 	};
+	const int on = place;
 	int i;
 
 	for (i = 0; i < RESPONDERS; i++) {
 		if (!(i % IN_GROUP) && nth_group_enter(i / IN_GROUP))
 			return -1;
 		if (tcp_pair(AF_INET, fd[i]) || mpa_attach(fd[i][1]) ||
-		    mpa_start_as(fd[i][1], &start))
+		    mpa_start_as(fd[i][1], &start) ||
+		    setsockopt(fd[i][1], SOL_MPA, MPA_PLACE, &on, sizeof(on)))
 			return -1;
 	}
 	return group_write("cgroup.procs", "0");
+}
+
+/* A thread of this machine: only kworkers allocate for the groups. */
+static bool sleeps_for_a_group(const char *thread)
+{
+	char path[280], at[80] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%s/wchan", thread);
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return false;
+	if (read(fd, at, sizeof(at) - 1) < 0)
+		at[0] = 0;
+	close(fd);
+	return strstr(at, "mem_cgroup_handle_over_high");
+}
+
+static bool somebody_sleeps_for_a_group(void)
+{
+	DIR *threads = opendir("/proc");
+	struct dirent *thread;
+	bool sleeps = false;
+
+	while (!sleeps && (thread = readdir(threads)))
+		sleeps = thread->d_name[0] <= '9' &&
+			 sleeps_for_a_group(thread->d_name);
+	closedir(threads);
+	return sleeps;
 }
 
 /* Milliseconds that a startup takes, or -1. */
@@ -494,18 +532,19 @@ static long startup_takes(struct _test_data_pair *self)
  * Whoever allocates for a group above memory.high is made to sleep, for up to
  * two seconds. One workqueue does the startups of all.
  */
-TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
+static void groups_start(struct __test_metadata *_metadata,
+			 struct _test_data_pair *self, bool place)
 {
 	const struct rlimit files = { 3 * RESPONDERS, 3 * RESPONDERS };
 	u8 frame[FRAME_LEN + PRIVATE] = {};
 	static int fd[RESPONDERS][2];
 	long usual, sending, during;
-	int i, of;
+	int i, of, tries;
 
 	if (!groups_mount())
 		SKIP(return, "no control groups for memory: %m");
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
-	ASSERT_EQ(0, responders_of_groups(fd));
+	ASSERT_EQ(0, responders_of_groups(fd, place));
 	usual = startup_takes(self);
 	ASSERT_LE(0, usual);
 	for (i = 0; i < GROUPS; i++)
@@ -519,6 +558,7 @@ TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
 	sending = now_ms() - sending;
 	during = startup_takes(self);
 	EXPECT_LE(0, during);
+	EXPECT_FALSE(somebody_sleeps_for_a_group());
 	/* There may be a queue, but nobody sleeps. */
 	EXPECT_GE(1000 + sending / 2, during) {
 		TH_LOG("startup takes %ld ms, %ld before the groups' requests that took %ld ms",
@@ -528,11 +568,30 @@ TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
 		EXPECT_EQ(0, nth_group_write(i, "memory.high", "max"));
 	for (i = 0; i < RESPONDERS; i++) {
 		EXPECT_EQ(POLLIN, poll_for(fd[i][0], POLLIN, 20000));
+		/* The reply is on its way before Full Operation begins. */
+		for (tries = 0; place && tries < 200; tries++) {
+			if (meminfo(fd[i][1], SK_MEMINFO_OPTMEM) >
+			    MPA_PLACE_MAX * 20)
+				break;
+			usleep(10000);
+		}
+		EXPECT_GT(200, tries);
 		hang_up(fd[i][0]);
 		hang_up(fd[i][1]);
 	}
 	for (i = 0; i < GROUPS; i++)
 		EXPECT_EQ(0, nth_group_remove(i));
+}
+
+TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
+{
+	groups_start(_metadata, self, false);
+}
+
+/* As Full Operation begins, the work item makes room for what is out of order. */
+TEST_F_TIMEOUT(pair, group_at_its_limit_that_places_delays_nobody_else, 300)
+{
+	groups_start(_metadata, self, true);
 }
 
 TEST_HARNESS_MAIN
