@@ -68,6 +68,7 @@
 #ifndef _MPA_H
 #define _MPA_H
 
+#include <linux/uio.h>
 #include <linux/workqueue.h>
 #include <net/sock.h>
 
@@ -77,6 +78,7 @@
 #include "mpa_tcp.h"
 #include "mpa_tx.h"
 
+struct mpa_upcalls;
 struct mpa_table;
 
 /* Wait before memory is asked for again after a failed allocation. */
@@ -97,12 +99,70 @@ enum mpa_life {
 };
 
 /**
+ * struct mpa_wake - how a user is woken
+ * @data_ready:	there is something to read, or an end, or an error
+ * @write_space: there is room
+ */
+struct mpa_wake {
+	void (*data_ready)(struct sock *sk);
+	void (*write_space)(struct sock *sk);
+};
+
+/**
+ * struct mpa_consumer - a user inside the kernel (mpa_upcall.c)
+ * @upcalls:	what he is told by
+ * @priv:	their first argument
+ * @upcalled:	they are under way, in or over this task; read without the lock
+ * @header:	the first octets of the ULPDU that he is sending, in front of the
+ *		iterator's
+ * @head:	them, if struct mpa_headers has made them
+ * @resumes:	times that he has asked for more; written without the lock
+ * @resumed:	@resumes when that was looked at last
+ * @again:	there is something to tell since it was looked last
+ * @paused:	@upcalls->ulpdu has put a ULPDU off
+ * @wants_room:	a send has failed with -EAGAIN
+ * @ended:	@upcalls->failed or @upcalls->closed has been called
+ * @lost:	he has been told that nothing can be sent any more
+ * @budget:	what may be handed up still, just now
+ * @broken:	the errno that sending has failed with, and that he does not know of
+ * @state:	the state that he knows of
+ * @mulpdu:	what he knows of it
+ * @edge:	what he knows of it
+ * @acked:	what he knows of it
+ * @sent:	the last stream position that he was told of
+ * @rcu:	frees it
+ *
+ * Belongs to the socket lock.
+ */
+struct mpa_consumer {
+	const struct mpa_upcalls *upcalls;
+	void			*priv;
+	struct task_struct	*upcalled;
+	struct kvec		header;
+	u8			head[MPA_HEADER_MAX];
+	atomic_t		resumes;
+	int			resumed;
+	bool			again;
+	bool			paused;
+	bool			wants_room;
+	bool			ended;
+	bool			lost;
+	u8			state;
+	s32			budget;
+	int			broken;
+	u32			mulpdu;
+	u64			edge;
+	u64			acked;
+	u64			sent;
+	struct rcu_head		rcu;
+};
+
+/**
  * struct mpa_ctx - what MPA knows of a socket
  * @tcp:	floor 1's part, found by the socket: must be first
  * @sk:		the socket
  * @table:	its operations before and after attaching
- * @data_ready:	sk_data_ready before attaching, as in @table
- * @write_space: sk_write_space before attaching, as in @table
+ * @wake:	as before attaching, in @table; or that of @consumer
  * @state:	poll: enum mpa_state; mpa_set_state() writes it
  * @role:	enum mpa_role
  * @revision:	revision in use
@@ -128,6 +188,8 @@ enum mpa_life {
  *		read under RCU; freed when startup is over
  * @peer_private: the peer's private data, enhanced data included
  * @linger:	has the socket after close(2), until TCP has taken all
+ * @consumer:	a user inside the kernel, or NULL; written under the lock, read
+ *		under RCU as well
  * @tx:		sending
  * @rx:		receiving
  * @work:	all that must not be done in softirq
@@ -137,8 +199,7 @@ struct mpa_ctx {
 	struct mpa_tcp		tcp;
 	struct sock		*sk;
 	struct mpa_table	*table;
-	void			(*data_ready)(struct sock *sk);
-	void			(*write_space)(struct sock *sk);
+	const struct mpa_wake	*wake;
 
 	u8			state;
 	u8			role;
@@ -163,6 +224,8 @@ struct mpa_ctx {
 	struct mpa_params __rcu	*params;
 	u8			*peer_private;
 	struct socket		*linger;
+
+	struct mpa_consumer	*consumer;
 
 	struct mpa_tx		tx;
 	struct mpa_rx		rx;

@@ -7,7 +7,9 @@
 
 #include "mpa.h"
 
+struct kvec;
 struct msghdr;
+struct mpa_upcalls;
 
 /**
  * struct mpa_table - operations of attached sockets, one for each kind of
@@ -15,8 +17,7 @@ struct msghdr;
  * @list:	in mpa_tables
  * @base:	TCP's own
  * @base_ops:	TCP's own
- * @data_ready:	TCP's own
- * @write_space: TCP's own
+ * @wake:	TCP's own
  * @state_change: TCP's own
  * @proto:	@base with ours put in
  * @ops:	@base_ops with ours put in
@@ -25,8 +26,7 @@ struct mpa_table {
 	struct list_head	list;
 	struct proto		*base;
 	const struct proto_ops	*base_ops;
-	void			(*data_ready)(struct sock *sk);
-	void			(*write_space)(struct sock *sk);
+	struct mpa_wake		wake;
 	void			(*state_change)(struct sock *sk);
 	struct proto		proto;
 	struct proto_ops	ops;
@@ -112,6 +112,10 @@ void mpa_linger_free(struct mpa_ctx *ctx);
 
 /* mpa_sendmsg.c */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
+int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
+		       struct iov_iter *payload, bool more);
+int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
+		    struct iov_iter *payload, bool more);
 bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
 
 /* mpa_recvmsg.c */
@@ -126,6 +130,22 @@ void mpa_close(struct sock *sk, long timeout);
 
 /* mpa_ops.c */
 extern const struct mpa_overrides mpa_ops_overrides;
+
+/* mpa_upcall.c */
+void mpa_upcall(struct mpa_ctx *ctx);
+void mpa_upcall_leave(struct mpa_ctx *ctx);
+extern const struct mpa_wake mpa_upcall_wake;
+
+/* mpa_control.c */
+int mpa_control_start(struct sock *sk, const struct mpa_start *start,
+		      size_t room, bool nonblock);
+int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
+		       size_t room, bool reject);
+int mpa_control_place(struct sock *sk, bool on);
+void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info);
+void mpa_control_info(struct sock *sk, struct mpa_info *info);
+int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer);
+int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
 
 /* mpa_sockopt.c */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,

@@ -103,14 +103,31 @@ void mpa_passthrough_end(struct mpa_ctx *ctx)
 
 /* ---- callbacks ---- */
 
-/* Give a socket its own callbacks back, if it has ours. */
+/*
+ * sk_user_data is somebody's who has hooked the socket, or may. That of a socket
+ * that the kernel has made is its user's, who asks for MPA; but for a psock, which
+ * takes octets out of the receive queue.
+ */
+static bool mpa_hook_others_data(const struct sock *sk)
+{
+	return sk->sk_user_data &&
+	       (!sk->sk_kern_sock ||
+		(uintptr_t)sk->sk_user_data & SK_USER_DATA_PSOCK);
+}
+
+/* Give a socket its own callbacks back. */
+static void mpa_hook_put_own(struct sock *sk, const struct mpa_table *table)
+{
+	WRITE_ONCE(sk->sk_data_ready, table->wake.data_ready);
+	WRITE_ONCE(sk->sk_write_space, table->wake.write_space);
+	WRITE_ONCE(sk->sk_state_change, table->state_change);
+}
+
+/* The same if it has ours. */
 static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
 {
-	if (sk->sk_data_ready != mpa_overrides->data_ready)
-		return;
-	WRITE_ONCE(sk->sk_data_ready, table->data_ready);
-	WRITE_ONCE(sk->sk_write_space, table->write_space);
-	WRITE_ONCE(sk->sk_state_change, table->state_change);
+	if (sk->sk_data_ready == mpa_overrides->data_ready)
+		mpa_hook_put_own(sk, table);
 }
 
 /**
@@ -128,7 +145,7 @@ int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 
 	write_lock_bh(&sk->sk_callback_lock);
 	mpa_hook_put_back(sk, ctx->table);
-	err = sk->sk_data_ready == ctx->data_ready ? 0 : -EBUSY;
+	err = sk->sk_data_ready == ctx->table->wake.data_ready ? 0 : -EBUSY;
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
 }
@@ -153,8 +170,9 @@ int mpa_hook_callbacks(struct mpa_ctx *ctx)
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_data_ready == mpa_overrides->data_ready)
 		goto out;
-	if (sk->sk_user_data || sk->sk_data_ready != ctx->data_ready ||
-	    sk->sk_write_space != ctx->write_space ||
+	if (mpa_hook_others_data(sk) ||
+	    sk->sk_data_ready != ctx->table->wake.data_ready ||
+	    sk->sk_write_space != ctx->table->wake.write_space ||
 	    sk->sk_state_change != ctx->table->state_change) {
 		err = -EBUSY;
 		goto out;
@@ -169,7 +187,23 @@ out:
 
 /* ---- tables, attaching and detaching ---- */
 
-static struct mpa_table *mpa_table_make(struct sock *sk)
+/*
+ * TCP's own operations of a struct socket. kernel_accept() gives it those of its
+ * listener, which may be ours though its sock is not: net.ipv4.tcp_migrate_req.
+ */
+static const struct proto_ops *mpa_table_base_ops(const struct socket *sock)
+{
+	const struct proto_ops *ops = READ_ONCE(sock->ops);
+	const struct mpa_table *table;
+
+	list_for_each_entry(table, &mpa_tables, list)
+		if (ops == &table->ops)
+			return table->base_ops;
+	return ops;
+}
+
+static struct mpa_table *mpa_table_make(struct sock *sk,
+					const struct proto_ops *base_ops)
 {
 	struct mpa_table *table = kzalloc(sizeof(*table), GFP_KERNEL);
 
@@ -177,9 +211,9 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 		return NULL;
 
 	table->base = sk->sk_prot;
-	table->base_ops = sk->sk_socket->ops;
-	table->data_ready = sk->sk_data_ready;
-	table->write_space = sk->sk_write_space;
+	table->base_ops = base_ops;
+	table->wake.data_ready = sk->sk_data_ready;
+	table->wake.write_space = sk->sk_write_space;
 	table->state_change = sk->sk_state_change;
 	/*
 	 * Never put, as the table is never freed: sockets hold our module
@@ -201,18 +235,20 @@ static struct mpa_table *mpa_table_make(struct sock *sk)
 /* A handful at most: TCP has one pair of tables for each address family. */
 static struct mpa_table *mpa_table_get(struct sock *sk)
 {
+	const struct proto_ops *base_ops;
 	struct mpa_table *table;
 
 	mutex_lock(&mpa_tables_lock);
+	base_ops = mpa_table_base_ops(sk->sk_socket);
 	list_for_each_entry(table, &mpa_tables, list) {
 		if (table->base == sk->sk_prot &&
-		    table->base_ops == sk->sk_socket->ops &&
-		    table->data_ready == sk->sk_data_ready &&
-		    table->write_space == sk->sk_write_space &&
+		    table->base_ops == base_ops &&
+		    table->wake.data_ready == sk->sk_data_ready &&
+		    table->wake.write_space == sk->sk_write_space &&
 		    table->state_change == sk->sk_state_change)
 			goto found;
 	}
-	table = mpa_table_make(sk);
+	table = mpa_table_make(sk, base_ops);
 found:
 	mutex_unlock(&mpa_tables_lock);
 	return table;
@@ -236,19 +272,20 @@ int mpa_hook_attach(struct mpa_ctx *ctx)
 	ctx->table = mpa_table_get(sk);
 	if (!ctx->table)
 		return -ENOMEM;
-	ctx->data_ready = ctx->table->data_ready;
-	ctx->write_space = ctx->table->write_space;
+	ctx->wake = &ctx->table->wake;
 	ctx->tcp.base = ctx->table->base;
 	mpa_delay(MPA_POINT_ATTACH);
 
 	write_lock_bh(&sk->sk_callback_lock);
-	if (sk->sk_user_data) {
+	if (mpa_hook_others_data(sk)) {
 		err = -EBUSY;
 		goto out;
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
 	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
 	mpa_hook_adopt(ctx);
+	/* It had ours already, and a reference to the module. */
+	WRITE_ONCE(sk->sk_socket->ops, &ctx->table->ops);
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
@@ -305,12 +342,12 @@ bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx)
 	bool ours = mpa_hook_ours(child);
 
 	mpa_hook_set_creator(child);
+	/* The listener's owner may have put in his, who is woken by it. */
 	if (ours)
-		mpa_hook_put_back(child, mpa_table(child));
+		mpa_hook_put_own(child, mpa_table(child));
 	if (ours && ctx) {
 		ctx->table = mpa_table(child);
-		ctx->data_ready = ctx->table->data_ready;
-		ctx->write_space = ctx->table->write_space;
+		ctx->wake = &ctx->table->wake;
 		ctx->tcp.base = ctx->table->base;
 	}
 	rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, ours ? ctx : NULL);

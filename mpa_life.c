@@ -43,6 +43,9 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		mpa_startup_set_params(ctx, params);
 		return 0;
 	}
+	/* Softirq calls those of a listener without its lock. */
+	if (mpa_tcp_has_listened(ctx->sk))
+		synchronize_net();
 	err = mpa_hook_callbacks(ctx);
 	if (err)
 		goto no_start;
@@ -140,6 +143,8 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 		ctx->tx.end = MPA_TX_FINISHED;
 		mpa_send_fin(ctx);
 	}
+	if (unlikely(ctx->consumer))
+		mpa_upcall(ctx);
 }
 
 /* With the socket lock held. Return: whether TCP's own close comes next. */
@@ -238,6 +243,7 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
+	mpa_upcall_leave(ctx);
 	mpa_rx_discard(ctx);
 	if (mpa_started(ctx) &&
 	    (!mpa_sendmsg_finish(ctx, &timeout) ||

@@ -9,10 +9,16 @@
 #include "mpa.h"
 #include "mpa_pages.h"
 
-/* Where octets of a ULPDU come from: @user if they lie there side by side. */
+/*
+ * Where octets of a ULPDU come from: @header, then @user if they lie there side by
+ * side, or else @iter. Of the call they are those from @off on, if that is known.
+ */
 struct mpa_make_source {
+	struct kvec header;
 	const void __user *user;
 	struct iov_iter *iter;
+	const struct mpa_tx_call *call;
+	size_t off;
 };
 
 /*
@@ -42,6 +48,29 @@ static __always_inline bool mpa_make_get(void *arg, u8 *to, u32 n)
 	return true;
 }
 
+/* The same, octets of the header first. */
+static bool mpa_make_get_headed(void *arg, u8 *to, u32 n)
+{
+	struct mpa_make_source *from = arg;
+	struct kvec *header = &from->header;
+	u32 got;
+
+	if (!header->iov_len)
+		return mpa_make_get(from, to, n);
+	got = min_t(size_t, n, header->iov_len);
+	memcpy(to, header->iov_base, got);
+	header->iov_base += got;
+	header->iov_len -= got;
+	return n == got || mpa_make_get(from, to + got, n - got);
+}
+
+/* Write the header of the next @n octets of a call that has one for each ULPDU. */
+static void mpa_make_put_header(const struct mpa_tx_call *call, u8 *header,
+				size_t off, u32 n)
+{
+	call->headers->write(call->headers, header, off, n, off + n == call->size);
+}
+
 /* CRC fields of @nr FPDUs of @len octets, one behind the other. */
 static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
@@ -59,7 +88,11 @@ static __always_inline int
 mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
 		struct mpa_make_source *from)
 {
-	return mpa_fpdu_write(fpdu, p, mpa_make_get, from) ? 0 : -EFAULT;
+	bool made = likely(!from->header.iov_len) ?
+		    mpa_fpdu_write(fpdu, p, mpa_make_get, from) :
+		    mpa_fpdu_write(fpdu, p, mpa_make_get_headed, from);
+
+	return made ? 0 : -EFAULT;
 }
 
 /*
@@ -67,7 +100,7 @@ mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
  * and stop before octet @end. The FPDU begins with octet @at of the buffer.
  */
 static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
-			 u32 at, u32 end, struct iov_iter *from)
+			 u32 at, u32 end, struct mpa_make_source *from)
 {
 	struct mpa_txbuf *out = tx->out;
 
@@ -88,7 +121,7 @@ static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			put_unaligned_be16(fpdu->ulpdu_len, p);
 			break;
 		case MPA_FIELD_ULPDU:
-			if (!mpa_copy_from_iter(p, n, from))
+			if (!mpa_make_get_headed(from, p, n))
 				return -EFAULT;
 			break;
 		case MPA_FIELD_PAD:
@@ -108,7 +141,7 @@ static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 }
 
 static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			 u32 at, struct iov_iter *from, bool last)
+			 u32 at, struct mpa_make_source *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_txbuf *out = tx->out;
@@ -130,7 +163,7 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 static noinline int
 mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		struct iov_iter *from, bool last)
+		struct mpa_make_source *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	u32 at = mpa_tx_open(tx) ? 0 : tx->out->len;
@@ -151,17 +184,24 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   struct iov_iter *from, u32 n, bool last)
 {
-	struct mpa_make_source source = { .iter = from };
 	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct mpa_make_source source;
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 	u8 *p;
 
+	/* Only what is looked at, as this is for each short record. */
+	source.iter = from;
+	source.user = NULL;
+	source.header.iov_len = 0;
+	if (unlikely(ctx->consumer))
+		source.header = ctx->consumer->header;
 	p = NULL;
 	if (last && !mpa_tx_open(tx))
 		p = mpa_txbuf_span(ctx, page, fpdu->len);
 	if (!p)
-		return mpa_make_pieces(ctx, fpdu, from, last);
+		return mpa_make_pieces(ctx, fpdu, &source, last);
+	n -= source.header.iov_len;
 	if (n)
 		source.user = mpa_iter_user(from, n);
 	err = mpa_make_linear(fpdu, p, &source);
@@ -181,6 +221,26 @@ static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
 	tx->largest = max(tx->largest, len);
 	tx->same = len == tx->same_len ? tx->same + nr : nr;
 	tx->same_len = len;
+}
+
+/**
+ * mpa_make_header() - make the header of the next ULPDU of a call that has one for
+ *		       each
+ * @ctx:	the context
+ * @call:	the call
+ * @n:		octets of the call that go into the ULPDU
+ *
+ * mpa_make_append() comes next.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
+{
+	struct mpa_consumer *user = ctx->consumer;
+
+	mpa_make_put_header(call, user->head, call->done, n);
+	user->header.iov_base = user->head;
+	user->header.iov_len = call->headers->len;
 }
 
 /**
@@ -231,15 +291,21 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
  * does no harm.
  */
 
-/* FPDUs without markers, one behind the other. Return: how many. */
+/*
+ * FPDUs without markers, one behind the other, each with a header of @head octets and
+ * @n behind it. Return: how many.
+ */
 static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
-			  struct mpa_make_source *from, u32 ulpdu_len, u32 max)
+			  struct mpa_make_source *from, u32 head, u32 n, u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
 
 	for (nr = 0; nr < max; nr++) {
-		mpa_fpdu_put_plain(p, len, ulpdu_len);
-		if (!mpa_make_get(from, p + MPA_LENGTH_LEN, ulpdu_len))
+		mpa_fpdu_put_plain(p, len, head + n);
+		if (head)
+			mpa_make_put_header(from->call, p + MPA_LENGTH_LEN,
+					    from->off + nr * n, n);
+		if (!mpa_make_get(from, p + MPA_LENGTH_LEN + head, n))
 			break;
 		p += len;
 		if (++open < together)
@@ -251,21 +317,35 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 	return nr;
 }
 
-/* FPDUs of one length with markers. Return: how many. */
-static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
-			   struct mpa_make_source *from, u32 *octets, u32 max)
+/*
+ * FPDUs of one length with markers, each with a header of @head octets.
+ * Return: how many.
+ */
+static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
+			   struct mpa_make_source *from, u32 head, u32 *octets,
+			   u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
-	u32 left = *octets, pos = tx->pos;
+	struct mpa_tx *tx = &ctx->tx;
+	u32 left = *octets, pos = tx->pos, n;
 	struct mpa_fpdu fpdu;
 
 	for (nr = 0; nr < max; nr++) {
-		if (!mpa_fpdu_init_marked(&fpdu, pos, len) ||
-		    fpdu.ulpdu_len > left ||
-		    mpa_make_linear(&fpdu, p, from))
+		if (!mpa_fpdu_init_marked(&fpdu, pos, len))
+			break;
+		n = fpdu.ulpdu_len - head;
+		if (n > left)
+			break;
+		if (head) {
+			from->header.iov_base = ctx->consumer->head;
+			from->header.iov_len = head;
+			mpa_make_put_header(from->call, ctx->consumer->head,
+					    from->off + *octets - left, n);
+		}
+		if (mpa_make_linear(&fpdu, p, from))
 			break;
 		mpa_count_made(tx, 0, 0, fpdu.markers);
-		left -= fpdu.ulpdu_len;
+		left -= n;
 		pos += len;
 		p += len;
 		if (++open < together)
@@ -283,8 +363,8 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
  * @ctx:	the context; no ULPDU is open
  * @len:	octets of each FPDU
  * @ulpdu_len:	octets of each ULPDU; with markers as many as fill the FPDU
- * @from:	octets of ULPDUs
- * @octets:	how many of them may be taken
+ * @call:	the call
+ * @octets:	how many of its octets may be taken
  * @max:	octets of FPDUs that may be made
  *
  * For FPDUs that need no more thought than that. Those that do not lie side by
@@ -292,16 +372,19 @@ static u32 mpa_make_marked(struct mpa_tx *tx, u8 *p, u32 len,
  * mpa_make_append(), as are errors.
  *
  * Context: process, socket lock held.
- * Return: octets of ULPDUs that have gone into FPDUs.
+ * Return: octets of the call that have gone into FPDUs.
  */
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
-		   struct iov_iter *from, u32 octets, u32 max)
+		   struct mpa_tx_call *call, u32 octets, u32 max)
 {
-	struct mpa_make_source source = { .iter = from };
+	u32 head = call->headers ? call->headers->len : 0, nr;
 	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct iov_iter *from = &call->msg->msg_iter;
 	size_t run, left = iov_iter_count(from);
+	struct mpa_make_source source = {
+		.iter = from, .call = call, .off = call->done,
+	};
 	struct mpa_tx *tx = &ctx->tx;
-	u32 nr;
 	u8 *p;
 
 	/* NULL for the kernel's memory: then all octets count. */
@@ -313,9 +396,10 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	max = min(max, page->size - page->offset) / len;
 
 	if (tx->marked) {
-		nr = mpa_make_marked(tx, p, len, &source, &octets, max);
+		nr = mpa_make_marked(ctx, p, len, &source, head, &octets, max);
 	} else {
-		nr = mpa_make_plain(tx, p, len, &source, ulpdu_len,
+		ulpdu_len -= head;
+		nr = mpa_make_plain(tx, p, len, &source, head, ulpdu_len,
 				    min(octets / ulpdu_len, max));
 		octets = nr * ulpdu_len;
 	}
@@ -328,6 +412,6 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	if (!octets)
 		return 0;
 	mpa_make_count(tx, len, nr);
-	mpa_count_made(tx, nr, octets, 0);
+	mpa_count_made(tx, nr, octets + nr * head, 0);
 	return octets;
 }

@@ -387,7 +387,7 @@ static void mpa_write_space(struct sock *sk)
 	if (ctx->rx.place && mpa_search_look(ctx))
 		mpa_rx_update(ctx);
 	mpa_tcp_write_space(sk, mpa_tx_open(&ctx->tx) ? ctx->tx.out : NULL,
-			    ctx->write_space);
+			    ctx->wake->write_space);
 	if (ctx->rx.place)
 		mpa_tcp_ooo_ask(sk);
 }
@@ -406,6 +406,8 @@ static void mpa_state_change(struct sock *sk)
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
 		mpa_startup_reset_came(ctx);
 	ctx->table->state_change(sk);
+	if (unlikely(ctx->consumer))
+		mpa_upcall(ctx);
 }
 
 /* ---- what is put into a socket ---- */

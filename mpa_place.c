@@ -68,11 +68,11 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
  * @place:	placing
  * @i:		so many runs are in front of it
  * @start:	stream position where its first FPDU begins
- * @looked:	no marker in front of this is to be looked at
+ * @looked:	so many markers from there on need not be looked at
  *
  * Return: false if there is no room.
  */
-bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u32 looked)
+bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looked)
 {
 	struct mpa_run *run = place->run + i;
 
@@ -110,6 +110,7 @@ bool mpa_place_merge(struct mpa_place *place, u32 i)
 		run->placed = next->placed;
 	}
 	run->end = next->end;
+	run->held = next->held;
 	run->looked = next->looked;
 	run->records += next->records;
 	run->waits = next->waits;
@@ -141,58 +142,73 @@ bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* What was found there and not handed out is gone, and may come again. */
-static void mpa_place_forget(struct mpa_run *run)
+/* What is found at the end of a run does not go beyond those that were there. */
+static void mpa_place_cut(struct mpa_run *run, u32 end)
 {
-	run->end = run->placed;
-	run->looked = run->end;
+	run->end = end;
+	run->held = 0;
+	run->looked = 0;
+}
+
+/**
+ * mpa_place_grow() - the FPDU at the end of a run is good
+ * @run:	the run
+ * @fpdu:	the FPDU's layout
+ */
+void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
+{
+	run->end += fpdu->len;
+	run->held -= min_t(u32, run->held, fpdu->len);
+	run->looked -= min_t(u32, run->looked, fpdu->markers);
 }
 
 /* ---- what TCP has done meanwhile ---- */
 
-/* Octets that were found and not handed out are still there, for all one knows. */
-static bool mpa_place_there(const struct mpa_ctx *ctx,
-			    const struct mpa_run *run,
-			    const struct mpa_island *island, u32 *skbs)
+/* It has records that the user has not got, and that are not in order. */
+static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
 {
-	u32 seq = ctx->rx.seq + run->placed, unread = run->end - run->placed;
-
-	if (island && seq - island->start < island->end - island->start &&
-	    unread <= island->end - seq)
-		return true;
-	return unread <= mpa_tcp_ooo_side(ctx->sk, seq, unread, skbs) || !*skbs;
+	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
 }
 
 /**
- * mpa_place_lost() - TCP may have thrown away some of what was out of order: look
- *		      again where that was found and not handed out
+ * mpa_place_lost() - TCP may have thrown away octets that were out of order: were
+ *		      there records among them that the user has not got?
  * @ctx:	the context
- * @island:	nothing of this has been thrown away; or NULL
- * @skbs:	to look at, less those that have been; the work item looks at the
- *		others
+ * @island:	what has come since; or NULL
+ *
+ * TCP throws away from the end: what is in front of an octet that is still there
+ * is there as well. So this looks at one octet, and at one more for each run that
+ * is gone.
  *
  * Context: socket lock held.
- * Return: whether some of what was found is gone.
+ * Return: whether there were: they are forgotten, and found again if they come
+ * again.
  */
-bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island,
-		    u32 *skbs)
+bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
 	struct mpa_place *place = ctx->rx.place;
-	u32 ordered = mpa_place_ordered(ctx), i;
+	u32 ordered = mpa_place_ordered(ctx), i = place->nr;
 	bool lost = false;
 
-	for (i = place->low; i < place->nr; i++) {
+	while (i-- > place->low) {
 		struct mpa_run *run = place->run + i;
+		u32 start = ctx->rx.seq + run->placed;
+		u32 end = ctx->rx.seq + run->end;
 
-		/* Or it is in order. */
-		if (!mpa_pos_before(ordered, run->placed) ||
-		    run->placed == run->end ||
-		    mpa_place_there(ctx, run, island, skbs))
+		if (!mpa_place_unread(run, ordered))
 			continue;
-		mpa_place_forget(run);
+		if (island && end - island->start - 1 <
+			      island->end - island->start) {
+			if (!mpa_pos_before(start, island->start))
+				continue;
+			end = island->start;
+		}
+		if (mpa_ooo_holds(ctx->sk, end - 1))
+			break;
+		mpa_place_cut(run, run->placed);
 		lost = true;
 	}
-	if (lost || !*skbs) {
+	if (lost) {
 		place->again = true;
 		mpa_schedule_work(ctx, 0);
 	}
@@ -200,30 +216,53 @@ bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island,
 }
 
 /**
+ * mpa_place_check() - look for all octets of records that the user has not got
+ * @ctx:	the context
+ *
+ * As mpa_place_lost(), if it is not known what has come since.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_check(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	u32 ordered = mpa_place_ordered(ctx), i;
+
+	for (i = place->low; i < place->nr; i++) {
+		struct mpa_run *run = place->run + i;
+		u32 n = run->end - run->placed, all = U32_MAX;
+
+		if (mpa_place_unread(run, ordered) &&
+		    mpa_tcp_ooo_side(ctx->sk, ctx->rx.seq + run->placed, n,
+				     &all) < n)
+			mpa_place_cut(run, run->placed);
+	}
+}
+
+/**
  * mpa_place_trim() - records that were found and are in order now come in order
  * @ctx:	the context
+ * @island:	what has come since the last time; or NULL
  *
  * Context: socket lock held.
  * Return: whether some that were found are gone.
  */
-bool mpa_place_trim(struct mpa_ctx *ctx)
+bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
 	struct mpa_place *place = ctx->rx.place;
 	u32 last = ctx->rx.seq + place->tail - 1;
 	u32 ordered = mpa_place_ordered(ctx);
-	u32 skbs = MPA_PLACE_SKBS_SOFTIRQ;
 	bool lost = false;
 
-	/* TCP begins with the last ones. */
 	if (place->low < place->nr && !mpa_ooo_holds(ctx->sk, last))
-		lost = mpa_place_lost(ctx, NULL, &skbs);
+		lost = mpa_place_lost(ctx, island);
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 
-		if (run->placed != run->end &&
-		    mpa_pos_before(ordered, run->placed))
+		if (mpa_place_unread(run, ordered))
 			break;
-		run->end = run->placed;
+		if (run->end != run->placed)
+			mpa_place_cut(run, run->placed);
 	}
 	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
 	return lost;
@@ -283,7 +322,7 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 
 	if (ctx->rx.error)
 		return false;
-	mpa_place_trim(ctx);
+	mpa_place_trim(ctx, NULL);
 	return place->low < place->nr &&
 	       !mpa_place_stopped(place, place->run[place->low].placed);
 }
@@ -324,7 +363,7 @@ void mpa_place_gone(struct mpa_ctx *ctx)
 	struct mpa_place *place = ctx->rx.place;
 	struct mpa_run *run = place->run + place->low;
 
-	mpa_place_forget(run);
+	mpa_place_cut(run, run->placed);
 	place->again = true;
 	mpa_schedule_work(ctx, 0);
 }
@@ -342,20 +381,19 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	struct mpa_place *place = ctx->rx.place;
 	struct mpa_run *run = place->run + place->low;
-	u32 next = run->placed + fpdu->len, end = run->end;
-	bool waits = run->waits;
+	u32 next = run->placed + fpdu->len;
+	struct mpa_run all = *run;
 
-	run->end = run->placed;
+	mpa_place_cut(run, run->placed);
 	run->waits = true;
 	/* The next run may begin there. */
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	if (mpa_place_insert(place, place->low + 1, next, next)) {
-		run[1].end = end;
-		run[1].waits = waits;
-	} else {
-		/* It is found by its markers, when there is room. */
-		run->looked = next;
+	/* If there is no room it is found by its markers, when there is. */
+	if (mpa_place_insert(place, place->low + 1, next, all.looked)) {
+		run[1].end = all.end;
+		run[1].held = all.held;
+		run[1].waits = all.waits;
 	}
 }
 
@@ -431,7 +469,7 @@ static void mpa_place_end(struct mpa_place *place)
 	while (i < place->nr) {
 		struct mpa_run *run = place->run + i;
 
-		run->end = run->placed;
+		mpa_place_cut(run, run->placed);
 		run->waits = false;
 		if (run->placed == run->start)
 			mpa_place_remove(place, i, 1);

@@ -235,6 +235,34 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 }
 
 /**
+ * mpa_read_show() - show octets of the ULPDU of an FPDU that is verified
+ * @from:	where it is
+ * @fpdu:	its layout
+ * @taken:	octets of it in front of @from->at
+ * @first:	the first octet of the ULPDU to show
+ * @n:		how many
+ * @show:	called with one piece after the other; another value than 0 ends
+ *		the walk
+ * @arg:	for @show
+ *
+ * Context: socket lock held.
+ * Return: 0, what @show has returned, or -ENODATA if octets cannot be read.
+ */
+int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
+		  u32 taken, u32 first, u32 n,
+		  int (*show)(void *arg, const u8 *data, u32 len), void *arg)
+{
+	struct mpa_pick pick = { .copy = show, .to = arg };
+
+	mpa_pick_begin(&pick, fpdu, first);
+	if (!from->stash)
+		mpa_cursor_skip(from->at, pick.off - taken);
+	return mpa_read_walk(from, pick.off,
+			     mpa_fpdu_offset(fpdu, first + n) - pick.off,
+			     mpa_pick_octets, &pick);
+}
+
+/**
  * mpa_read_ulpdu() - copy octets of the ULPDU of an FPDU that is verified
  * @from:	where it is
  * @fpdu:	its layout
@@ -281,34 +309,63 @@ struct mpa_read_side {
 /*
  * Lay out the first FPDU, and as many of its length as are verified together.
  */
-static u32 mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos,
-			    struct mpa_fpdu *fpdu)
+static __always_inline u32
+mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked,
+		 struct mpa_fpdu *fpdu)
 {
 	const u8 *data = side->data;
 	u32 nr;
 
-	if (!max || !mpa_fpdu_parse(fpdu, data, side->end - data, pos, true))
+	if (!max || !mpa_fpdu_parse(fpdu, data, side->end - data, pos, marked))
 		return 0;
 	max = min(max, mpa_crc_together(fpdu->len));
 	for (nr = 1; nr < max; nr++) {
 		data += fpdu->len;
 		pos += fpdu->len;
 		if (!mpa_fpdu_parse(fpdu + nr, data, side->end - data, pos,
-				    true) || fpdu[nr].len != fpdu->len)
+				    marked) || fpdu[nr].len != fpdu->len)
 			break;
 	}
 	return nr;
+}
+
+/**
+ * mpa_read_good() - how many of the next FPDUs lie side by side and are good
+ * @rx:		receiving
+ * @data:	the first of them
+ * @have:	octets that lie side by side there
+ * @pos:	its stream position
+ * @fpdu:	set to the layout of MPA_READ_GOOD_MAX of them at most
+ *
+ * What is not good, or not there, is for mpa_read_head() and mpa_read_fpdu().
+ *
+ * Context: any, socket lock held.
+ * Return: how many.
+ */
+u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
+		  struct mpa_fpdu *fpdu)
+{
+	struct mpa_read_side side = { .data = data, .end = data + have };
+	u32 n = mpa_read_lay_out(&side, MPA_READ_GOOD_MAX, pos, rx->marked,
+				 fpdu), i;
+
+	if (rx->crc && n)
+		n = mpa_crc_match_many(data, fpdu->len, n);
+	for (i = 0; i < n; i++, data += fpdu->len)
+		if (fpdu[i].markers && !mpa_fpdu_markers_good(fpdu + i, data))
+			break;
+	return i;
 }
 
 /* FPDUs with markers, the first one at @pos. Return: how many. */
 static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 			   u32 *markers)
 {
-	struct mpa_fpdu some[3], *fpdu;
+	struct mpa_fpdu some[MPA_READ_GOOD_MAX], *fpdu;
 	u32 nr = 0, n, good;
 
 	do {
-		n = mpa_read_lay_out(side, side->max - nr, pos, some);
+		n = mpa_read_lay_out(side, side->max - nr, pos, true, some);
 		good = n;
 		if (crc && n)
 			good = mpa_crc_match_many(side->data, some->len, n);

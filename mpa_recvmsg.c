@@ -328,7 +328,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 	}
 	from.at = &at;
 	batch.fpdu = &fpdu;
-	batch.pos = rx->cur.pos + (u32)(fpdu.pos - (u32)rx->cur.pos);
+	batch.pos = mpa_rx_position(rx, fpdu.pos);
 	batch.first = min_t(size_t, len, fpdu.ulpdu_len);
 	err = mpa_read_fpdu(&from, &fpdu, true, to, batch.first, &code);
 	if (err || code) {

@@ -236,6 +236,20 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 }
 
 /**
+ * mpa_rx_deliverable() - the current record can be verified and handed out
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * Context: any, socket lock held.
+ * Return: whether it is complete, and in one place: nothing of it is left for the
+ * work item, as all of the FPDU without a ULPDU is.
+ */
+bool mpa_rx_deliverable(struct mpa_ctx *ctx)
+{
+	return mpa_rx_complete(ctx) && !mpa_rx_needs_work(ctx, true) &&
+	       ctx->rx.cur.fpdu.ulpdu_len;
+}
+
+/**
  * mpa_rx_update() - learn what has arrived, or what is left
  * @ctx:	the context, in MPA_STATE_FULL
  *
@@ -266,7 +280,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		mpa_rx_verify(ctx);
 
 	if (mpa_rx_needs_work(ctx, complete)) {
-		mpa_schedule_work(ctx, 0);
+		mpa_schedule_work(ctx, rx->no_memory ? MPA_RETRY_DELAY : 0);
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
@@ -383,6 +397,74 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 }
 
+/* Those that lie side by side, from @data on. Return: octets of those taken. */
+static u32 mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
+			    mpa_rx_take_fn take, enum mpa_rx_taken *last)
+{
+	struct mpa_fpdu some[MPA_READ_GOOD_MAX];
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &rx->cur;
+	u32 taken = 0, n, i;
+
+	do {
+		n = mpa_read_good(rx, data + taken, have - taken, cur->pos,
+				  some);
+		for (i = 0; i < n && *last <= MPA_RX_MORE; i++) {
+			cur->fpdu = some[i];
+			cur->state = MPA_RECORD_VERIFIED;
+			*last = take(ctx, &cur->fpdu, data + taken);
+			if (*last == MPA_RX_NOT_TAKEN)
+				break;
+			mpa_count_received(rx, 1, some[i].ulpdu_len,
+					   some[i].markers);
+			cur->pos += some[i].len;
+			cur->state = MPA_RECORD_NEW;
+			taken += some[i].len;
+		}
+	} while (n && *last <= MPA_RX_MORE);
+	return taken;
+}
+
+/**
+ * mpa_rx_take_side() - verify the next records and hand them out, as long as they
+ *			lie side by side
+ * @ctx:	the context, in MPA_STATE_FULL
+ * @take:	what they are handed to
+ *
+ * Many at a time, for little work each. All else, and what is wrong, is for
+ * mpa_rx_deliverable() and mpa_rx_read(). What is taken is consumed at the end: @take
+ * sees TCP's queue as it was.
+ *
+ * Context: any, socket lock held.
+ * Return: what @take has returned last.
+ */
+enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
+{
+	enum mpa_rx_taken last = MPA_RX_NONE;
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_cursor at;
+	u32 have, taken;
+	const u8 *data;
+
+	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||
+	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
+		return MPA_RX_NONE;
+	have = mpa_rx_have(ctx);
+	if (!have)
+		return MPA_RX_NONE;
+	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(rx, &rx->cur));
+	/* All of it, or as much as lies side by side. */
+	data = mpa_cursor_data(&at, have) ?: mpa_cursor_data(&at, 1);
+	if (!data)
+		return MPA_RX_NONE;
+	taken = mpa_rx_take_from(ctx, data, min(have, at.left), take, &last);
+	if (taken) {
+		rx->starved = false;
+		mpa_rx_consume(ctx, taken);
+	}
+	return last;
+}
+
 /* ---- what must not be done in softirq ---- */
 
 /*
@@ -444,6 +526,7 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	/* An FPDU that has begun in the stash is completed there. */
 	if (!complete || rx->cur.stash) {
 		err = mpa_rx_take_octets(ctx);
+		rx->no_memory = err == -ENOMEM;
 		if (err == -ENODATA) {
 			mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);
 			return -EBADMSG;
@@ -523,6 +606,8 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	bool peer_ended = mpa_tcp_peer_ended(ctx->sk);
 	bool gone = mpa_tcp_gone(ctx->sk);
 
+	/* What the user has got out of order is not in front of the end. */
+	mpa_rx_take_skip(ctx);
 	/* The local user has shut down receiving: an ordinary end. */
 	if (!peer_ended && !gone)
 		return 0;

@@ -17,6 +17,9 @@ struct mpa_ctx;
 
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
 
+/* FPDUs whose CRCs are checked together: mpa_crc_together(). */
+#define MPA_READ_GOOD_MAX	3
+
 /**
  * struct mpa_stash - the first octets of an FPDU, taken out of TCP's queue
  *		      because its receive buffer is too small for all of it
@@ -57,25 +60,24 @@ struct mpa_record {
 	struct mpa_stash	*stash;
 };
 
-/* skbs to look at in softirq. A peer can make them hold an octet each. */
-#define MPA_PLACE_SKBS_SOFTIRQ	128
-
 /**
  * struct mpa_run - FPDUs side by side, behind a gap when they were found
  * @start:	stream position of the first
  * @placed:	those in front of this have gone to the user
  * @end:	those in front of this are verified; one begins here
- * @looked:	no marker in front of this is to be looked at
  * @records:	how many have gone to the user
  * @waits:	the one that begins at @end waits for order
+ * @held:	so many octets from @end on were side by side the last time, or more
+ * @looked:	so many markers from @end on need not be looked at
  */
 struct mpa_run {
 	u32	start;
 	u32	placed;
 	u32	end;
-	u32	looked;
 	u32	records : 31;
 	u32	waits : 1;
+	u16	held;
+	u8	looked;
 };
 
 /**
@@ -89,8 +91,9 @@ struct mpa_run {
  * @skip:	octets in TCP's receive queue that have gone to the user, in front
  *		of the current record
  * @ahead:	records that have gone to the user, behind the current one
- * @tail:	stream position behind all that was out of order the last time: when
- *		the last octet is gone TCP has thrown some away
+ * @tail:	stream position behind all that was out of order the last time, the
+ *		FIN included: when what is in front of it is gone TCP has thrown
+ *		some away
  * @nr:		entries of @run in use, by position
  * @low:	none of them in front of this has a record for the user
  * @total:	counter for MPA_INFO
@@ -125,6 +128,7 @@ struct mpa_place {
  * @want_place:	MPA_PLACE is to be on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @starved:	TCP has had no memory for a segment of the current FPDU
+ * @no_memory:	nor has the stash had any: the work item tries again later
  * @error:	poll: negative errno that ended this half connection, or 0
  * @seq:	TCP's sequence number of stream position 0
  * @end:	behind what had arrived when TCP said so last
@@ -145,7 +149,8 @@ struct mpa_rx {
 	bool			batch;
 	bool			want_place;
 	bool			ready;
-	bool			starved;
+	bool			starved : 1;
+	bool			no_memory : 1;
 	int			error;
 	u32			seq;
 	u32			end;
@@ -194,6 +199,12 @@ static inline u32 mpa_record_seq(const struct mpa_rx *rx,
 	return rx->seq + (u32)record->pos + record->taken;
 }
 
+/* A stream position at the current record or behind it, beyond 32 bits. */
+static inline u64 mpa_rx_position(const struct mpa_rx *rx, u32 pos)
+{
+	return rx->cur.pos + (u32)(pos - (u32)rx->cur.pos);
+}
+
 /* Octets in TCP's receive queue that the user has got, out of order. */
 static inline u32 mpa_rx_skip(const struct mpa_rx *rx)
 {
@@ -229,9 +240,38 @@ int mpa_read_fpdu(const struct mpa_rx_source *from,
 int mpa_read_ulpdu(const struct mpa_rx_source *from,
 		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
 		   struct iov_iter *to, u32 n);
+int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
+		  u32 taken, u32 first, u32 n,
+		  int (*show)(void *arg, const u8 *data, u32 len), void *arg);
+u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
+		  struct mpa_fpdu *fpdu);
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
 		  u32 max, struct mpa_rx_more *more);
+
+/**
+ * enum mpa_rx_taken - what has become of a record that was handed out
+ * @MPA_RX_NONE:	there was none
+ * @MPA_RX_MORE:	it was taken
+ * @MPA_RX_ENOUGH:	it was taken, and no more shall come now
+ * @MPA_RX_NOT_TAKEN:	it was not, and is the current record still
+ */
+enum mpa_rx_taken {
+	MPA_RX_NONE,
+	MPA_RX_MORE,
+	MPA_RX_ENOUGH,
+	MPA_RX_NOT_TAKEN
+};
+
+/**
+ * typedef mpa_rx_take_fn - takes a record that is verified
+ * @ctx:	the context, whose current record it is
+ * @fpdu:	its FPDU
+ * @data:	the octets of that, side by side
+ */
+typedef enum mpa_rx_taken (*mpa_rx_take_fn)(struct mpa_ctx *ctx,
+					    const struct mpa_fpdu *fpdu,
+					    const u8 *data);
 
 /* mpa_rx.c */
 void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
@@ -239,7 +279,9 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 		struct iov_iter *to, u32 n);
 bool mpa_rx_complete(struct mpa_ctx *ctx);
+bool mpa_rx_deliverable(struct mpa_ctx *ctx);
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
+enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take);
 int mpa_rx_make_room(struct mpa_ctx *ctx);
 int mpa_rx_end(struct mpa_ctx *ctx);
 void mpa_rx_update(struct mpa_ctx *ctx);
@@ -260,13 +302,14 @@ void mpa_search_walk(struct mpa_ctx *ctx);
 /* mpa_place.c */
 u32 mpa_place_ordered(const struct mpa_ctx *ctx);
 u32 mpa_place_find(const struct mpa_place *place, u32 pos);
-bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u32 looked);
+bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looked);
 bool mpa_place_merge(struct mpa_place *place, u32 i);
 void mpa_place_stop(struct mpa_place *place, u32 pos);
 bool mpa_place_stopped(const struct mpa_place *place, u32 pos);
-bool mpa_place_trim(struct mpa_ctx *ctx);
-bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island,
-		    u32 *skbs);
+void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu);
+bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island);
+void mpa_place_check(struct mpa_ctx *ctx);
+bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_free(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);

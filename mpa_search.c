@@ -19,6 +19,9 @@
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
+/* skbs to look at in softirq. A peer can make them hold an octet each. */
+#define MPA_PLACE_SKBS_SOFTIRQ		128
+
 /**
  * struct mpa_search - one search for FPDUs out of order
  * @ctx:	the context
@@ -42,6 +45,19 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 }
 
 /*
+ * Octets are not there, or cannot be read. Return: whether it was only thought
+ * that they were: the work item looks again.
+ */
+static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
+{
+	if (!run->held)
+		return false;
+	run->held = 0;
+	place->again = true;
+	return true;
+}
+
+/*
  * The next FPDU at the end of a run, @side octets from where @from->at is are
  * there. Return: whether it is whole and good.
  */
@@ -59,6 +75,8 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 		/* No more was looked for: the work item goes on. */
 		if (side >= search->octets)
 			place->again = true;
+		else if (side >= MPA_FPDU_HEAD_MAX)
+			mpa_search_thrown(place, run);
 		return false;
 	case MPA_HEAD_BAD:
 		mpa_place_stop(place, run->end);
@@ -77,10 +95,11 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 		return false;
 	search->octets -= fpdu.len;
 	if (mpa_read_fpdu(from, &fpdu, true, NULL, 0, &code) || code) {
-		mpa_place_stop(place, run->end);
+		if (code != MPA_ERR_TCP || !mpa_search_thrown(place, run))
+			mpa_place_stop(place, run->end);
 		return false;
 	}
-	run->end += fpdu.len;
+	mpa_place_grow(run, &fpdu);
 	return true;
 }
 
@@ -90,6 +109,26 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 	const struct mpa_run *run = place->run + i;
 
 	return i + 1 < place->nr && run->end == run[1].start;
+}
+
+/*
+ * How many octets are side by side at the end of a run, where a cursor is. Not
+ * those are looked at again that were the last time: a peer that sends one octet
+ * in each segment would have all of them looked at for each.
+ */
+static u32 mpa_search_side(struct mpa_search *search, struct mpa_run *run,
+			   const struct mpa_cursor *at)
+{
+	u32 held = min_t(u32, run->held, search->octets), side;
+
+	if (!held)
+		side = mpa_tcp_ooo_behind(at, search->octets, &search->skbs);
+	else
+		side = held + mpa_tcp_ooo_side(search->ctx->sk, at->seq + held,
+					       search->octets - held,
+					       &search->skbs);
+	run->held = clamp_t(u32, side, run->held, U16_MAX);
+	return side;
 }
 
 /* FPDUs from the end of a run on. */
@@ -108,7 +147,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
 		mpa_cursor_begin(&at, sk, search->ctx->rx.seq + run->end);
-		side = mpa_tcp_ooo_behind(&at, search->octets, &search->skbs);
+		side = mpa_search_side(search, run, &at);
 		for (end = run->end; side; end = run->end) {
 			if (!mpa_search_verify(search, i, &from, side))
 				return;
@@ -135,14 +174,16 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	struct mpa_run *run = before ? place->run + before - 1 : NULL;
 	const struct mpa_rx *rx = &search->ctx->rx;
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
+	/* The first marker behind the run. */
+	u32 first = known + mpa_marker_distance(known);
 	struct mpa_cursor at;
 	u16 fpduptr;
 
-	if (run && mpa_pos_before(pos, run->looked))
-		pos = run->looked;
-	if (mpa_pos_before(pos, known))
-		pos = known;
 	pos += mpa_marker_distance(pos);
+	if (mpa_pos_before(pos, first))
+		pos = first;
+	if (run && (pos - first) / MPA_MARKER_INTERVAL < run->looked)
+		pos = first + run->looked * MPA_MARKER_INTERVAL;
 	if (mpa_pos_before(limit, pos + MPA_MARKER_LEN))
 		return limit;
 	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
@@ -154,7 +195,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_marker_fpdu(pos, fpduptr);
 		if (run && start == known) {
-			run->looked = pos + MPA_MARKER_INTERVAL;
+			run->looked = (pos - first) / MPA_MARKER_INTERVAL + 1;
 			continue;
 		}
 		if (mpa_pos_before(start, known)) {
@@ -162,7 +203,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		}
 		if (!mpa_place_insert(place, before, start,
-				      pos + MPA_MARKER_INTERVAL))
+				      (pos - start) / MPA_MARKER_INTERVAL + 1))
 			return limit;
 		return pos + MPA_MARKER_LEN;
 	}
@@ -226,19 +267,20 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
 		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
 	};
+	bool known, lost, stopped;
 	struct mpa_island island;
-	bool lost, stopped;
 	u32 stop;
 
 	if (!mpa_search_on(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return false;
 	stopped = ctx->rx.place->stops;
 	stop = ctx->rx.place->stop;
-	lost = mpa_place_trim(ctx);
 	/* A marker may lie in two blocks. */
-	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island)) {
+	known = mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island);
+	lost = mpa_place_trim(ctx, known ? &island : NULL);
+	if (known) {
 		/* It may have made room, and have got the last ones again. */
-		if (island.alone && mpa_place_lost(ctx, &island, &search.skbs))
+		if (island.alone && mpa_place_lost(ctx, &island))
 			lost = true;
 		mpa_search_scan(&search, &island);
 	} else {
@@ -267,13 +309,15 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 	if (!mpa_search_on(ctx) || !ctx->rx.place->again)
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
-	mpa_place_trim(ctx);
-	mpa_place_lost(ctx, NULL, &search.skbs);
+	mpa_place_trim(ctx, NULL);
+	mpa_place_check(ctx);
 	ctx->rx.place->again = false;
 	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
 	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
-	     seq = island.end)
+	     seq = island.end) {
 		mpa_search_scan(&search, &island);
+		cond_resched();
+	}
 	mpa_search_tell(&search);
 }
 

@@ -96,7 +96,7 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 }
 
 /* Return once a ULPDU can be made, or with the reason why never or not yet. */
-static int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
+static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	struct sock *sk = ctx->sk;
 	int err;
@@ -139,7 +139,9 @@ static bool mpa_sendmsg_too_long(const struct mpa_tx *tx,
 	       call->size > MPA_ULPDU_MAX - tx->ulpdu_len;
 }
 
-static int mpa_sendmsg_locked(struct mpa_ctx *ctx, struct mpa_tx_call *call)
+/* Inlined for sendmsg(2), of short records. */
+static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
+					      struct mpa_tx_call *call)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
@@ -267,6 +269,108 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	mpa_delay(MPA_POINT_SEND_END);
 	release_sock(sk);
 	return ret;
+}
+
+/* The same for users inside the kernel. */
+static noinline int mpa_sendmsg_call(struct mpa_ctx *ctx,
+				     struct mpa_tx_call *call)
+{
+	int err = mpa_sendmsg_locked(ctx, call);
+
+	ctx->consumer->header.iov_len = 0;
+	return err;
+}
+
+/* Whether a user inside the kernel may send now. */
+static int mpa_sendmsg_begun(struct mpa_ctx *ctx)
+{
+	if (!mpa_started(ctx))
+		return -ENOTCONN;
+	/* An error that the connection survives is for nobody. */
+	if (!mpa_tcp_gone(ctx->sk))
+		sock_error(ctx->sk);
+	/* Of a program that has the socket as well, and has sent with MSG_MORE. */
+	return mpa_tx_open(&ctx->tx) ? -EBUSY : 0;
+}
+
+/**
+ * mpa_sendmsg_record() - send one ULPDU of a user inside the kernel
+ * @ctx:	the context
+ * @header:	its first octets, or NULL
+ * @payload:	those behind them, or NULL
+ * @more:	more ULPDUs follow soon
+ *
+ * Context: process, socket lock held; this does not wait for room.
+ * Return: 0: all of it is sent; -EAGAIN, -EMSGSIZE, -EFAULT, -EPIPE, -EBUSY, or
+ * -ENOTCONN before MPA is started: nothing is.
+ */
+int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
+		       struct iov_iter *payload, bool more)
+{
+	struct msghdr msg = {};
+	struct mpa_tx_call call = {
+		.msg = &msg, .segment = MPA_SEGMENT_OFF,
+		.ends = true, .more = more,
+	};
+	int err;
+
+	err = mpa_sendmsg_begun(ctx);
+	if (err)
+		return err;
+	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, NULL, 0, 0);
+	if (payload)
+		msg.msg_iter = *payload;
+	call.size = iov_iter_count(&msg.msg_iter);
+	if (header && header->iov_len > MPA_ULPDU_MAX)
+		return -EMSGSIZE;
+	if (header)
+		call.size += header->iov_len;
+	err = -EMSGSIZE;
+	if (call.size <= MPA_ULPDU_MAX) {
+		if (header)
+			ctx->consumer->header = *header;
+		err = mpa_sendmsg_call(ctx, &call);
+	}
+	if (err)
+		mpa_tx_end_batch(ctx, false);
+	else if (payload)
+		*payload = msg.msg_iter;
+	return err;
+}
+
+/**
+ * mpa_sendmsg_cut() - send octets of a user inside the kernel in ULPDUs that fill
+ *		       segments
+ * @ctx:	the context
+ * @headers:	makes a header for each
+ * @payload:	the octets; moved on
+ * @more:	more ULPDUs follow soon
+ *
+ * Context: process, socket lock held; this does not wait for room.
+ * Return: octets that are sent, or as mpa_sendmsg_record() if none is.
+ */
+int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
+		    struct iov_iter *payload, bool more)
+{
+	struct msghdr msg = { .msg_iter = *payload };
+	struct mpa_tx_call call = {
+		.msg = &msg, .size = iov_iter_count(payload),
+		.segment = MPA_SEGMENT_FILL, .headers = headers,
+		.ends = true, .more = more,
+	};
+	int err;
+
+	err = mpa_sendmsg_begun(ctx);
+	if (err)
+		return err;
+	/* For what is returned; and nobody else gets the lock meanwhile. */
+	if (call.size > MPA_CUT_MAX)
+		return -EMSGSIZE;
+	err = mpa_sendmsg_call(ctx, &call);
+	if (err || call.done < call.size)
+		mpa_tx_end_batch(ctx, false);
+	*payload = msg.msg_iter;
+	return err ?: call.done;
 }
 
 /* ---- the end ---- */

@@ -39,7 +39,8 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		head.flags |= MPA_PEER_ENHANCED;
 		head.private_len += MPA_ENHANCED_LEN;
 	}
-	frame = kmalloc(MPA_FRAME_LEN + head.private_len, GFP_KERNEL);
+	frame = kmalloc(MPA_FRAME_LEN + head.private_len,
+			ctx->sk->sk_allocation);
 	if (!frame)
 		return -ENOMEM;
 	mpa_frame_put(frame, kind, &head);

@@ -18,7 +18,7 @@ struct mpa_stash_filling {
 
 static struct page *mpa_stash_page(struct sock *sk)
 {
-	struct page *page = alloc_page(GFP_KERNEL);
+	struct page *page = alloc_page(sk->sk_allocation);
 
 	if (page)
 		mpa_tcp_charge_pages(sk, PAGE_SIZE);
@@ -67,7 +67,7 @@ int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
 
 	*filled = 0;
 	if (!*stash) {
-		*stash = kzalloc(sizeof(**stash), GFP_KERNEL);
+		*stash = kzalloc(sizeof(**stash), at->sk->sk_allocation);
 		if (!*stash)
 			return -ENOMEM;
 		mpa_tcp_charge_pages(at->sk, sizeof(**stash));

@@ -22,6 +22,30 @@ void mpa_work_exit(void)
 	destroy_workqueue(mpa_wq);
 }
 
+static __always_inline void mpa_arm_work(struct mpa_ctx *ctx,
+					 unsigned long delay)
+{
+	struct delayed_work *work = &ctx->work;
+
+	if (ctx->life == MPA_LIFE_CLOSING)
+		return;
+	if (!delayed_work_pending(work) ||
+	    (timer_pending(&work->timer) &&
+	     time_before(jiffies + delay, work->timer.expires)))
+		mod_delayed_work(mpa_wq, work, delay);
+}
+
+/* The same, and mpa_sock_resume() may have been called just before. */
+static noinline void mpa_arm_work_resumed(struct mpa_ctx *ctx,
+					  unsigned long delay)
+{
+	const struct mpa_consumer *user = ctx->consumer;
+
+	mpa_arm_work(ctx, delay);
+	if (delay && atomic_read(&user->resumes) != user->resumed)
+		mpa_arm_work(ctx, 0);
+}
+
 /**
  * mpa_schedule_work() - have the work item run
  * @ctx:	the context
@@ -34,14 +58,10 @@ void mpa_work_exit(void)
  */
 void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
 {
-	struct delayed_work *work = &ctx->work;
-
-	if (ctx->life == MPA_LIFE_CLOSING)
-		return;
-	if (!delayed_work_pending(work) ||
-	    (timer_pending(&work->timer) &&
-	     time_before(jiffies + delay, work->timer.expires)))
-		mod_delayed_work(mpa_wq, work, delay);
+	if (unlikely(ctx->consumer))
+		mpa_arm_work_resumed(ctx, delay);
+	else
+		mpa_arm_work(ctx, delay);
 }
 
 /**
@@ -71,6 +91,9 @@ void mpa_schedule_work_of(struct sock *sk)
  */
 void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 {
+	/* What this startup ends with is told, if it is the same as before as well. */
+	if (ctx->consumer && state == MPA_STATE_STARTUP)
+		ctx->consumer->state = state;
 	/* Pairs with mpa_poll_state(): what led here is seen with it. */
 	smp_store_release(&ctx->state, state);
 }
@@ -125,6 +148,13 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 		ctx->tx.end = MPA_TX_FINISHED;
 	mpa_tcp_reset_on_close(ctx->sk);
 	mpa_tcp_fail(ctx->sk, err);
+	/* A user inside the kernel does not look for errors of the socket. */
+	if (!ctx->consumer)
+		return;
+	ctx->consumer->broken = -err;
+	if (!ctx->rx.error)
+		mpa_fail_receiving(ctx, -err, MPA_ERR_LOCAL);
+	mpa_wake_all(ctx);
 }
 
 /**
@@ -159,7 +189,7 @@ int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code)
  */
 void mpa_wake_reader(struct mpa_ctx *ctx)
 {
-	ctx->data_ready(ctx->sk);
+	ctx->wake->data_ready(ctx->sk);
 }
 
 /**

@@ -228,6 +228,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 {
+	struct mpa_tcp *tcp;
 	bool owned;
 
 	spin_lock_bh(&sk->sk_lock.slock);
@@ -237,9 +238,13 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 	else
 		sk->sk_lock.owned = 1;
 	spin_unlock_bh(&sk->sk_lock.slock);
-	if (!owned)
-		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
-	return !owned;
+	if (owned)
+		return false;
+	mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+	tcp = mpa_tcp(sk);
+	if (tcp)
+		tcp->worker = true;
+	return true;
 }
 
 /**
@@ -250,6 +255,10 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
  */
 void mpa_tcp_unlock(struct sock *sk)
 {
+	struct mpa_tcp *tcp = mpa_tcp(sk);
+
+	if (tcp)
+		tcp->worker = false;
 	/* Memory for the backlog, which release_sock() works off. */
 	mpa_tcp_set_aside(sk, READ_ONCE(sk->sk_backlog.len));
 	release_sock(sk);

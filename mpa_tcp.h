@@ -109,16 +109,6 @@ struct mpa_watch {
 };
 
 /**
- * struct mpa_ooo - segments that arrive out of order
- * @minded:	somebody wants to know of them
- * @seen:	TCP's count of them when somebody looked last
- */
-struct mpa_ooo {
-	bool	minded;
-	u32	seen;
-};
-
-/**
  * struct mpa_island - octets that lie side by side out of order
  * @start:	sequence number of the first
  * @end:	and behind the last
@@ -134,14 +124,18 @@ struct mpa_island {
  * struct mpa_tcp - what this floor knows of a socket
  * @base:	TCP's own operations
  * @watch:	which segments start with an FPDU
- * @ooo:	segments that arrive out of order
+ * @ooo_seen:	TCP's count of segments out of order when somebody looked last
+ * @ooo_minded:	somebody wants to know of them
+ * @worker:	mpa's work item has the socket lock
  *
  * The first member of struct mpa_ctx, so that it is found by the socket.
  */
 struct mpa_tcp {
 	struct proto		*base;
 	struct mpa_watch	watch;
-	struct mpa_ooo		ooo;
+	u32			ooo_seen;
+	bool			ooo_minded;
+	bool			worker;
 };
 
 /**
@@ -202,15 +196,20 @@ struct mpa_window {
 };
 
 /**
- * mpa_in_work_item() - whether a kworker runs this
+ * mpa_in_work_item() - whether mpa's work item runs this
+ * @sk:	socket
  *
  * Nobody can be told of a lack of memory then, nor killed for it. And one
  * workqueue serves all sockets: it must not sleep because a control group is at
- * its limit.
+ * its limit. A work item of a user inside the kernel is none.
+ *
+ * Context: socket lock held.
  */
-static inline bool mpa_in_work_item(void)
+static inline bool mpa_in_work_item(const struct sock *sk)
 {
-	return current->flags & PF_WQ_WORKER;
+	const struct mpa_tcp *tcp = mpa_tcp(sk);
+
+	return tcp && tcp->worker;
 }
 
 /**
@@ -220,10 +219,12 @@ static inline bool mpa_in_work_item(void)
  *
  * The work item gets it as softirq does: it neither sleeps nor reclaims, and the
  * group may go beyond its limit.
+ *
+ * Context: socket lock held.
  */
 static inline gfp_t mpa_gfp(const struct sock *sk)
 {
-	gfp_t gfp = mpa_in_work_item() ? GFP_ATOMIC | __GFP_NOWARN :
+	gfp_t gfp = mpa_in_work_item(sk) ? GFP_ATOMIC | __GFP_NOWARN :
 					 sk->sk_allocation;
 
 	return gfp | __GFP_ACCOUNT;
@@ -421,7 +422,7 @@ static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 /* mpa_tcp_ooo.c */
 void mpa_tcp_ooo_init(void (*arrived)(struct sock *sk));
 void mpa_tcp_ooo_mind(struct sock *sk, bool on);
-void mpa_tcp_ooo_ask(struct sock *sk);
+bool mpa_tcp_ooo_ask(struct sock *sk);
 void mpa_tcp_ooo_acked(struct sock *sk);
 bool mpa_tcp_ooo_new(struct sock *sk);
 u32 mpa_tcp_ooo_end(const struct sock *sk);
@@ -458,6 +459,7 @@ void mpa_tcp_end_segment(struct sock *sk);
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
 bool mpa_tcp_writable(struct sock *sk);
+bool mpa_tcp_roomy(const struct sock *sk);
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,

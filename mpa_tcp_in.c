@@ -362,9 +362,9 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 }
 
 /**
- * mpa_ooo_holds() - an octet is out of order
+ * mpa_ooo_holds() - an octet is out of order, or a FIN
  * @sk:		socket
- * @seq:	sequence number of the octet
+ * @seq:	its sequence number
  *
  * Context: socket lock held.
  */
@@ -374,7 +374,7 @@ bool mpa_ooo_holds(struct sock *sk, u32 seq)
 	int i;
 
 	for (i = 0; skb && i < MPA_OOO_COVERED; i++) {
-		if (seq - TCP_SKB_CB(skb)->seq < skb->len)
+		if (before(seq, TCP_SKB_CB(skb)->end_seq))
 			return true;
 		skb = skb_rb_prev(skb);
 	}

@@ -47,7 +47,7 @@ bool mpa_tcp_schedule(struct sock *sk, int size)
 {
 	bool ok;
 
-	if (!mpa_in_work_item())
+	if (!mpa_in_work_item(sk))
 		return sk_wmem_schedule(sk, size);
 	if (size > sk->sk_forward_alloc &&
 	    !mpa_tcp_group_has(size - sk->sk_forward_alloc))

@@ -57,10 +57,10 @@ static bool mpa_ooo_empty(const struct sock *sk)
  */
 void mpa_tcp_ooo_mind(struct sock *sk, bool on)
 {
-	struct mpa_ooo *ooo = &mpa_tcp(sk)->ooo;
+	struct mpa_tcp *tcp = mpa_tcp(sk);
 
-	ooo->minded = on;
-	ooo->seen = tcp_sk(sk)->rcv_ooopack;
+	tcp->ooo_minded = on;
+	tcp->ooo_seen = tcp_sk(sk)->rcv_ooopack;
 	mpa_tcp_ooo_ask(sk);
 }
 
@@ -71,26 +71,28 @@ void mpa_tcp_ooo_mind(struct sock *sk, bool on)
  * For as long as there is something out of order: sk_write_space asks again.
  *
  * Context: any, socket lock held.
+ * Return: false if it was called behind each already.
  */
-void mpa_tcp_ooo_ask(struct sock *sk)
+bool mpa_tcp_ooo_ask(struct sock *sk)
 {
-	if (mpa_tcp(sk)->ooo.minded && !mpa_ooo_empty(sk) && sk->sk_socket)
-		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	return mpa_tcp(sk)->ooo_minded && !mpa_ooo_empty(sk) && sk->sk_socket &&
+	       !test_and_set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 }
 
 /**
  * mpa_tcp_ooo_acked() - a packet leaves: has something arrived out of order?
  * @sk:	socket; mpa_tcp_ooo_mind() is on
  *
+ * TCP also sends an ACK while it puts a segment into the queue, when it has no
+ * room for another SACK block.
+ *
  * Context: any, socket lock held.
  */
 void mpa_tcp_ooo_acked(struct sock *sk)
 {
-	if (tcp_sk(sk)->rcv_ooopack == mpa_tcp(sk)->ooo.seen ||
-	    mpa_ooo_empty(sk))
-		return;
-	mpa_tcp_ooo_ask(sk);
-	mpa_ooo_arrived(sk);
+	if (tcp_sk(sk)->rcv_ooopack != mpa_tcp(sk)->ooo_seen &&
+	    mpa_tcp_ooo_ask(sk))
+		mpa_ooo_arrived(sk);
 }
 
 /**
@@ -101,12 +103,12 @@ void mpa_tcp_ooo_acked(struct sock *sk)
  */
 bool mpa_tcp_ooo_new(struct sock *sk)
 {
-	struct mpa_ooo *ooo = &mpa_tcp(sk)->ooo;
 	u32 arrived = tcp_sk(sk)->rcv_ooopack;
+	struct mpa_tcp *tcp = mpa_tcp(sk);
 
-	if (arrived == ooo->seen)
+	if (arrived == tcp->ooo_seen)
 		return false;
-	ooo->seen = arrived;
+	tcp->ooo_seen = arrived;
 	return !mpa_ooo_empty(sk);
 }
 
@@ -117,10 +119,11 @@ static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
 }
 
 /**
- * mpa_tcp_ooo_end() - sequence number behind all octets that are out of order
+ * mpa_tcp_ooo_end() - sequence number behind all that is out of order
  * @sk:	socket
  *
- * What TCP has no room for it throws away from there on.
+ * What TCP has no room for it throws away from there on. While it has not,
+ * mpa_ooo_holds() the one in front, be it an octet's or a FIN's.
  *
  * Context: socket lock held.
  * Return: mpa_tcp_rcv_nxt() if there is nothing.
@@ -130,7 +133,7 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	return mpa_ooo_empty(sk) ? tp->rcv_nxt :
-				   mpa_ooo_octets_end(tp->ooo_last_skb);
+				   TCP_SKB_CB(tp->ooo_last_skb)->end_seq;
 }
 
 /* How many octets lie side by side in front of a place, @enough at most. */

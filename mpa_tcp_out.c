@@ -395,6 +395,15 @@ bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 }
 
 /**
+ * mpa_tcp_roomy() - much of the send buffer is free: it is worth telling
+ * @sk:	socket
+ */
+bool mpa_tcp_roomy(const struct sock *sk)
+{
+	return sk_stream_is_writeable(sk);
+}
+
+/**
  * mpa_tcp_want_writable() - the send buffer has room, or sk_write_space is
  *			     called once it has
  * @sk:	socket
@@ -708,7 +717,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
 {
 	u32 size = mpa_tcp_truesize(sk, out);
-	bool worker = mpa_in_work_item();
+	bool worker = mpa_in_work_item(sk);
 	int aside, shut, err;
 
 	if (!mpa_tcp_takes(sk))

@@ -204,7 +204,7 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	/* Retransmissions have been looked at before. */
 	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq))
 		mpa_watch_packet(sk, watch, skb, seq, len);
-	if (unlikely(tcp->ooo.minded))
+	if (unlikely(tcp->ooo_minded))
 		mpa_tcp_ooo_acked(sk);
 out:
 	return xmit->base->queue_xmit(sk, skb, fl);

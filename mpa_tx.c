@@ -145,6 +145,41 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 	return mpa_mulpdu(full, ctx->tx.marked);
 }
 
+/**
+ * mpa_tx_mulpdu_now() - the maximum ULPDU, if the path has not changed
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
+{
+	return mpa_mulpdu(mpa_tcp_emss_now(ctx->sk) + ctx->tx.fit.less,
+			  ctx->tx.marked);
+}
+
+/**
+ * mpa_tx_acked() - what the peer has acknowledged
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ * Return: the stream position behind it.
+ */
+u32 mpa_tx_acked(const struct mpa_ctx *ctx)
+{
+	u32 acked = ctx->tx.pos - mpa_tcp_unacked(ctx->sk);
+	const struct mpa_txbuf *out = ctx->tx.out;
+
+	/* Those of an open ULPDU are not in front of this position. */
+	return out && !mpa_tx_open(&ctx->tx) ? acked - (out->len - out->sent) :
+					       acked;
+}
+
+/* Octets of a ULPDU that are not the call's. */
+static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
+{
+	return call->headers ? call->headers->len : 0;
+}
+
 /* Length of the next ULPDU of a call that is cut into several. */
 static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			 const struct mpa_slot *slot)
@@ -165,7 +200,8 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 			    const struct mpa_tx_call *call, u32 emss)
 {
-	size_t left = call->size - call->done + tx->ulpdu_len;
+	size_t left = call->size - call->done + tx->ulpdu_len +
+		      mpa_tx_header_len(call);
 
 	if (call->segment > 0)
 		left = min_t(size_t, left, call->segment);
@@ -278,8 +314,7 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	do {
 		n = min_t(size_t, call->size - call->done, MPA_HANDOVER_MAX);
 		/* The last one may go beyond the budget. */
-		n = mpa_make_equal(ctx, len, fpdu->ulpdu_len,
-				   &call->msg->msg_iter, n,
+		n = mpa_make_equal(ctx, len, fpdu->ulpdu_len, call, n,
 				   min(budget - out->len + len - 1,
 				       mpa_tcp_frag_room(out, slot->frags)));
 		call->done += n;
@@ -298,7 +333,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 	*ends = call->ends && n == left;
 	if (call->segment < 0)
 		return n;
-	target = mpa_tx_target(tx, call, slot);
+	target = mpa_tx_target(tx, call, slot) - mpa_tx_header_len(call);
 	target -= min(target, tx->ulpdu_len);
 	if (n < target)
 		return n;
@@ -350,6 +385,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 {
 	struct mpa_slot *slot = &ctx->tx.slot;
 	struct mpa_txbuf *out = ctx->tx.out;
+	u32 head = mpa_tx_header_len(call);
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_fpdu fpdu;
 	bool ends;
@@ -358,13 +394,16 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 
 	do {
 		n = mpa_tx_next(tx, call, slot, &ends);
-		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + n, tx->marked);
+		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + head + n,
+			      tx->marked);
 		if (n && mpa_tx_oversized(ctx, call, &fpdu))
 			return -EMSGSIZE;
 		if (!mpa_tx_find_slot(tx, &fpdu, ends))
 			return 0;
-		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter, n,
-				      ends);
+		if (head)
+			mpa_make_header(ctx, call, n);
+		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter,
+				      head + n, ends);
 		if (err)
 			return err;
 		call->done += n;

@@ -8,6 +8,7 @@
 #define _MPA_TX_H
 
 #include <linux/types.h>
+#include <net/mpa.h>
 
 #include "mpa_tcp.h"
 
@@ -145,6 +146,8 @@ struct mpa_tx {
  * @size:	how many
  * @done:	how many of them are in FPDUs
  * @segment:	octets of a ULPDU, or MPA_SEGMENT_*
+ * @headers:	with MPA_SEGMENT_FILL: makes a header for each ULPDU, whose octets
+ *		do not count above; or NULL
  * @ends:	with the last of them ends a ULPDU
  * @more:	more ULPDUs follow soon
  * @keep:	TCP may keep them until it gets more
@@ -155,6 +158,7 @@ struct mpa_tx_call {
 	size_t		size;
 	size_t		done;
 	int		segment;
+	const struct mpa_headers *headers;
 	bool		ends;
 	bool		more;
 	bool		keep;
@@ -204,11 +208,19 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	return tx->packing && len <= slot->emss - slot->used;
 }
 
+/* How far sending has got, beyond 32 bits: not far behind a stream position. */
+static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
+{
+	return near + (u32)(tx->pos - (u32)near);
+}
+
 /* mpa_tx.c */
 int mpa_tx_make_out(struct mpa_ctx *ctx);
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len);
 void mpa_tx_rtr(struct mpa_ctx *ctx);
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss);
+u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx);
+u32 mpa_tx_acked(const struct mpa_ctx *ctx);
 int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call);
 void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss);
 void mpa_tx_reapply_options(struct mpa_ctx *ctx);
@@ -221,8 +233,9 @@ void mpa_tx_free(struct mpa_ctx *ctx);
 /* mpa_make.c */
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    struct iov_iter *from, u32 n, bool last);
+void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n);
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
-		   struct iov_iter *from, u32 octets, u32 max);
+		   struct mpa_tx_call *call, u32 octets, u32 max);
 
 /* mpa_txbuf.c */
 void mpa_txbuf_reset(struct mpa_txbuf *out);
