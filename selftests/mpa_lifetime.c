@@ -14,6 +14,8 @@
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
+#include "mpa_kmod.h"
+#include "kmod/mpa_upcalls.h"
 
 #define HELD		1100	/* more than a workqueue has workers */
 #ifndef IPPROTO_MPTCP
@@ -281,6 +283,32 @@ TEST_F(life, child_that_moves_to_a_listener_of_mptcp_speaks_mpa)
 	EXPECT_TRUE(module_unused()) {
 		TH_LOG("%ld references are left", module_refs());
 	}
+}
+
+/*
+ * The same by a user inside the kernel: kernel_accept() gives the child the
+ * operations of the listener that it has moved to.
+ */
+TEST_F(life, child_that_moves_is_attached_to_by_the_kernel)
+{
+	int user, to, fd, n = 0;
+	long refs;
+
+	if (access("/dev/mpa_upcalls", R_OK))
+		ASSERT_EQ(0, kmod_do("insmod $MODULES/kmod/mpa_upcalls.ko"));
+	refs = module_refs();
+	to = moved(self, true, &fd);
+	ASSERT_LE(0, to);
+	user = open("/dev/mpa_upcalls", O_RDWR);
+	ASSERT_LE(0, user);
+	ASSERT_EQ(0, ioctl(user, UPCALLS_ACCEPT, &to));
+	close(user);
+	close(fd);
+	close(to);
+	while (module_refs() != refs && n++ < 500)
+		usleep(10000);
+	EXPECT_EQ(refs, module_refs());
+	EXPECT_EQ(0, system("rmmod mpa_upcalls"));
 }
 
 /* It has been told nothing yet: whoever accepted it may do so. */

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mpa_kmod.h"
 #include "unit/model.h"
 
 #ifndef SOL_TCP
@@ -541,17 +542,12 @@ static inline int real_time(bool on)
  */
 static inline bool kernel_user(const char *args)
 {
-	const char *kernel = getenv("MPA_KERNEL");
-	char line[512], *slash, exe[256] = "";
+	char line[256];
 
-	if (!kernel || readlink("/proc/self/exe", exe, sizeof(exe) - 1) < 0)
-		return false;
-	slash = strrchr(exe, '/');
-	*slash = 0;
 	snprintf(line, sizeof(line),
-		 "insmod %s/../%s/kmod/mpa_kernel_user.ko %s 2>&1 | grep -q 'Operation canceled'",
-		 exe, kernel, args);
-	return !system(line);
+		 "insmod $MODULES/kmod/mpa_kernel_user.ko %s 2>&1 | grep -q 'Operation canceled'",
+		 args);
+	return !kmod_do(line);
 }
 
 #endif /* _MPA_TEST_H */

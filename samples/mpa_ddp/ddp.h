@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An iWARP end inside the kernel: RDMAP (RFC 5040) over DDP (RFC 5041) over mpa.
+ *
+ *	ddp_dev.c	the device that programs drive it by
+ *	ddp_mr.c	regions: memory that has an STag
+ *	ddp_rx.c	upcalls of mpa: check a segment, place its octets
+ *	ddp_tx.c	a work item: cut messages into segments, and send them
+ *
+ * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (upcalls are
+ * under it, mpa_sock_*() take it), ddp_end.lock.
+ */
+#ifndef _DDP_H
+#define _DDP_H
+
+#include <linux/bvec.h>
+#include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/uio.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <net/mpa.h>
+
+#include "mpa_ddp.h"
+#include "wire.h"
+
+/**
+ * struct ddp_mr - a region
+ * @list:	in ddp_end.regions
+ * @end:	whose stream may use it
+ * @rcu:	frees it
+ * @users:	those who use it just now, and one for the registration
+ * @unused:	there are none
+ * @base:	tagged offset of its first octet
+ * @length:	octets
+ * @first:	where in its first page it begins
+ * @stag:	its name
+ * @access:	DDP_REMOTE_*
+ * @invalid:	the peer has ended it, by a Send with Invalidate
+ * @nr:		pages
+ * @pages:	they are pinned
+ * @vec:	the same pages, as iterators have them
+ */
+struct ddp_mr {
+	struct list_head list;
+	struct ddp_end *end;
+	struct rcu_head rcu;
+	refcount_t users;
+	struct completion unused;
+	u64 base;
+	u32 length;
+	u32 first;
+	u32 stag;
+	u32 access;
+	bool invalid;
+	u32 nr;
+	struct page **pages;
+	struct bio_vec *vec;
+};
+
+/**
+ * struct ddp_range - octets of an RDMA Read's response
+ * @from:	the first one
+ * @to:		behind the last one
+ */
+struct ddp_range {
+	u32 from;
+	u32 to;
+};
+
+/* Of a response, with octets missing in front of each. */
+#define DDP_RANGES	8
+
+/**
+ * struct ddp_item - something that was posted; later, what has become of it
+ * @list:	in one of struct ddp_end's
+ * @post:	what was posted
+ * @done:	what is told
+ * @silent:	nothing is told
+ * @ends:	of an RDMA Read: its last segment has come, out of order
+ * @nr:		of an RDMA Read: how many @ranges there are
+ * @next:	of an RDMA Read: all in front of this octet have come, this has not
+ * @end_at:	the stream position of what @ends tells of
+ * @ranges:	octets behind @next that have come; no two of them adjoin
+ */
+struct ddp_item {
+	struct list_head list;
+	struct ddp_post post;
+	struct ddp_done done;
+	bool silent;
+	bool ends;
+	u8 nr;
+	u32 next;
+	u64 end_at;
+	struct ddp_range ranges[DDP_RANGES];
+};
+
+/**
+ * struct ddp_arrival - how far the messages of a queue have come
+ * @msn:	number of the one that is next, or under way
+ * @mo:		octets of it that have come
+ * @opcode:	its opcode, once @mo is not 0
+ */
+struct ddp_arrival {
+	u32 msn;
+	u32 mo;
+	u8 opcode;
+};
+
+/**
+ * struct ddp_message - a message that is being sent
+ * @opcode:	enum rdmap_opcode
+ * @active:	there is one
+ * @answered:	a response whose last segment goes, or has gone
+ * @length:	octets
+ * @sent:	octets of it that have been
+ * @stag:	region that they are in, if not in @octets
+ * @to:		tagged offset there
+ * @remote_stag: as in struct ddp_post
+ * @remote_to:	as in struct ddp_post
+ * @octets:	where they are; or NULL
+ * @item:	done when it has been sent; or NULL
+ * @request:	@octets of an RDMA Read Request
+ */
+struct ddp_message {
+	u8 opcode;
+	bool active;
+	bool answered;
+	u32 length;
+	u32 sent;
+	u32 stag;
+	u32 remote_stag;
+	u64 to;
+	u64 remote_to;
+	const void *octets;
+	struct ddp_item *item;
+	struct rdmap_read_request request;
+};
+
+enum ddp_event {
+	DDP_EVENT_STARTED,
+	DDP_EVENT_TERMINATE,
+	DDP_EVENT_ENDED,
+	DDP_EVENTS,
+};
+
+/**
+ * struct ddp_end - one end of a stream: an open file
+ * @call:	one ioctl at a time
+ * @sock:	the program's socket, attached to; or NULL
+ * @mm:		of the program that has opened it: regions are on its account
+ * @regions:	under @call
+ * @nr_regions:	how many, under @call
+ *
+ * @lock:	of the next ones
+ * @wait:	for @done
+ * @posts:	to be sent, in this order
+ * @reads:	RDMA Reads of this end that have no response yet, oldest first
+ * @receives:	buffers for Sends, in this order
+ * @done:	to be read
+ * @items:	in all of them, and not one of @event
+ * @requests:	RDMA Reads of the peer's: a ring
+ * @asked:	how many there ever were
+ * @answered:	how many of those have a response whose last segment goes
+ * @started:	Full Operation
+ * @over:	nothing is received and nothing but @terminate is sent any more
+ * @status:	what @over came from
+ * @terminate_len: octets of @terminate that are to be sent; 0: none
+ * @event:	of those things that happen once
+ * @rtr:	an item for the RDMA Read that opens a stream (RFC 6581 section 9)
+ * @info:	counters
+ *
+ * @queue:	for @tx
+ * @tx:		work item: sends, and when it is over cancels what was posted
+ * @msg:	@tx alone
+ * @msn:	of the next message, by queue: @tx alone
+ * @responded:	the message before the next one is a response: @tx alone
+ * @finished:	@tx alone: it is over, and that has been dealt with
+ *
+ * @in:		by queue: socket lock
+ * @buffer:	the first of @receives, where a Send comes together: socket lock
+ * @ended:	how many of @reads have @ends: socket lock
+ * @request:	where a Read Request comes together: socket lock
+ * @terminated:	where a Terminate comes together: socket lock
+ * @terminate:	written once, under @lock
+ */
+struct ddp_end {
+	struct mutex call;		/* one ioctl at a time */
+	struct socket *sock;
+	struct mm_struct *mm;
+	struct list_head regions;
+	u32 nr_regions;
+
+	spinlock_t lock;		/* of the next ones */
+	wait_queue_head_t wait;
+	struct list_head posts;
+	struct list_head reads;
+	struct list_head receives;
+	struct list_head done;
+	u32 items;
+	struct rdmap_read_request requests[DDP_READS_MAX];
+	u32 asked;
+	u32 answered;
+	bool started;
+	bool over;
+	int status;
+	u32 terminate_len;
+	struct ddp_item event[DDP_EVENTS];
+	struct ddp_item rtr;
+	struct ddp_info info;
+
+	struct workqueue_struct *queue;
+	struct work_struct tx;
+	struct ddp_message msg;
+	u32 msn[RDMAP_QUEUES];
+	bool responded;
+	bool finished;
+
+	struct ddp_arrival in[RDMAP_QUEUES];
+	struct ddp_item *buffer;
+	u32 ended;
+	u8 request[sizeof(struct rdmap_read_request)];
+	u8 terminated[RDMAP_TERM_MAX];
+	u8 terminate[RDMAP_TERM_MAX];
+};
+
+/* ddp_mr.c */
+int ddp_mr_register(struct ddp_end *end, struct ddp_region *region);
+int ddp_mr_deregister(struct ddp_end *end, u32 stag);
+void ddp_mr_deregister_all(struct ddp_end *end);
+struct ddp_mr *ddp_mr_get(u32 stag);
+void ddp_mr_put(struct ddp_mr *mr);
+bool ddp_mr_holds(const struct ddp_mr *mr, u64 to, u64 length);
+struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length);
+void ddp_mr_iter(const struct ddp_mr *mr, unsigned int direction, u64 to,
+		 u32 length, struct iov_iter *iter);
+
+/* ddp_rx.c */
+extern const struct mpa_upcalls ddp_upcalls;
+
+/* ddp_tx.c */
+int ddp_tx_open(struct ddp_end *end);
+void ddp_tx_close(struct ddp_end *end);
+void ddp_tx_soon(struct ddp_end *end);
+
+/* ddp_dev.c */
+void ddp_done(struct ddp_end *end, struct ddp_item *item, int status);
+void ddp_happened(struct ddp_end *end, enum ddp_event event, enum ddp_what what,
+		  u32 error, int status);
+
+#endif /* _DDP_H */

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Regions. An STag is an index in the upper 24 bits and a random key in the lower
+ * 8 (RFC 5042 section 7.3: one that is made up should not fit).
+ *
+ * A region is looked up for each segment and let go of behind it, so that taking
+ * it away has to wait for no more than that.
+ */
+
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "ddp.h"
+
+#define DDP_STAG_KEY_BITS	8
+
+/* Of all streams, as an STag may be another stream's. */
+static DEFINE_XARRAY_FLAGS(ddp_regions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+
+static void ddp_mr_free(struct ddp_mr *mr)
+{
+	kvfree(mr->vec);
+	kvfree(mr->pages);
+	kfree_rcu(mr, rcu);
+}
+
+/* Pin the program's pages, which are on its account, and what to find them by. */
+static int ddp_mr_pin(struct ddp_mr *mr, u64 addr)
+{
+	int n;
+	u32 i;
+
+	mr->pages = kvcalloc(mr->nr, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
+	mr->vec = kvcalloc(mr->nr, sizeof(*mr->vec), GFP_KERNEL_ACCOUNT);
+	if (!mr->pages || !mr->vec)
+		return -ENOMEM;
+	n = pin_user_pages_fast(addr & PAGE_MASK, mr->nr,
+				FOLL_WRITE | FOLL_LONGTERM, mr->pages);
+	if (n != mr->nr) {
+		if (n > 0)
+			unpin_user_pages(mr->pages, n);
+		return n < 0 ? n : -EFAULT;
+	}
+	for (i = 0; i < mr->nr; i++)
+		mr->vec[i] = (struct bio_vec){
+			.bv_page = mr->pages[i], .bv_len = PAGE_SIZE,
+		};
+	return 0;
+}
+
+static int ddp_mr_name(struct ddp_mr *mr)
+{
+	static u32 next;
+	u32 index;
+	int err;
+
+	err = xa_alloc_cyclic(&ddp_regions, &index, NULL,
+			      XA_LIMIT(1, U32_MAX >> DDP_STAG_KEY_BITS), &next,
+			      GFP_KERNEL);
+	if (err < 0)
+		return err;
+	mr->stag = index << DDP_STAG_KEY_BITS |
+		   (get_random_u32() & (BIT(DDP_STAG_KEY_BITS) - 1));
+	xa_store(&ddp_regions, index, mr, GFP_KERNEL);
+	return 0;
+}
+
+/* Return: a region that has no memory and no name yet; NULL if there is no memory. */
+static struct ddp_mr *ddp_mr_new(struct ddp_end *end,
+				 const struct ddp_region *region)
+{
+	struct ddp_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+
+	if (!mr)
+		return NULL;
+	mr->end = end;
+	mr->base = region->base;
+	mr->length = region->length;
+	mr->access = region->access;
+	mr->first = offset_in_page(region->addr);
+	mr->nr = DIV_ROUND_UP(mr->first + region->length, PAGE_SIZE);
+	refcount_set(&mr->users, 1);
+	init_completion(&mr->unused);
+	return mr;
+}
+
+static bool ddp_mr_valid(const struct ddp_region *region)
+{
+	return region->length && region->length <= DDP_REGION_MAX &&
+	       region->base + region->length >= region->base &&
+	       !region->reserved &&
+	       !(region->access & ~(DDP_REMOTE_READ | DDP_REMOTE_WRITE)) &&
+	       region->addr + region->length >= region->addr &&
+	       region->addr == (unsigned long)region->addr;
+}
+
+/**
+ * ddp_mr_register() - give memory of the calling program a name
+ * @end:	whose stream may use it
+ * @region:	what, and @region->stag is set
+ *
+ * Context: process, @end->call held.
+ * Return: 0, or a negative errno as mpa_ddp.h says of DDP_REGISTER.
+ */
+int ddp_mr_register(struct ddp_end *end, struct ddp_region *region)
+{
+	struct ddp_mr *mr;
+	int err;
+
+	if (!ddp_mr_valid(region))
+		return -EINVAL;
+	/* A child that exits would leave pinned pages that count for nobody. */
+	if (current->mm != end->mm)
+		return -EPERM;
+	if (end->nr_regions == DDP_REGIONS_MAX)
+		return -ENOSPC;
+	mr = ddp_mr_new(end, region);
+	if (!mr)
+		return -ENOMEM;
+	/* RLIMIT_MEMLOCK, which limits the arrays as well. */
+	err = account_locked_vm(end->mm, mr->nr, true);
+	if (err)
+		goto free;
+	err = ddp_mr_pin(mr, region->addr);
+	if (err)
+		goto unaccount;
+	err = ddp_mr_name(mr);
+	if (err)
+		goto unpin;
+	list_add(&mr->list, &end->regions);
+	end->nr_regions++;
+	region->stag = mr->stag;
+	return 0;
+unpin:
+	unpin_user_pages(mr->pages, mr->nr);
+unaccount:
+	account_locked_vm(end->mm, mr->nr, false);
+free:
+	ddp_mr_free(mr);
+	return err;
+}
+
+static void ddp_mr_end(struct ddp_mr *mr)
+{
+	list_del(&mr->list);
+	mr->end->nr_regions--;
+	xa_erase(&ddp_regions, mr->stag >> DDP_STAG_KEY_BITS);
+	ddp_mr_put(mr);
+	wait_for_completion(&mr->unused);
+	unpin_user_pages_dirty_lock(mr->pages, mr->nr, true);
+	account_locked_vm(mr->end->mm, mr->nr, false);
+	ddp_mr_free(mr);
+}
+
+/**
+ * ddp_mr_deregister() - take the name away
+ * @end:	whose region it is
+ * @stag:	its name
+ *
+ * Context: process, @end->call held; waits for those who use it just now.
+ * Return: 0: no octet of the memory is touched any more; -ENOENT.
+ */
+int ddp_mr_deregister(struct ddp_end *end, u32 stag)
+{
+	struct ddp_mr *mr;
+
+	list_for_each_entry(mr, &end->regions, list) {
+		if (mr->stag == stag) {
+			ddp_mr_end(mr);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/**
+ * ddp_mr_deregister_all() - the same for all regions
+ * @end:	whose
+ *
+ * Context: process.
+ */
+void ddp_mr_deregister_all(struct ddp_end *end)
+{
+	struct ddp_mr *mr, *next;
+
+	list_for_each_entry_safe(mr, next, &end->regions, list)
+		ddp_mr_end(mr);
+}
+
+/**
+ * ddp_mr_get() - the region that has a name
+ * @stag:	the name
+ *
+ * Context: any.
+ * Return: it, for ddp_mr_put(); NULL if there is none.
+ */
+struct ddp_mr *ddp_mr_get(u32 stag)
+{
+	struct ddp_mr *mr;
+
+	rcu_read_lock();
+	mr = xa_load(&ddp_regions, stag >> DDP_STAG_KEY_BITS);
+	if (mr && (mr->stag != stag || READ_ONCE(mr->invalid) ||
+		   !refcount_inc_not_zero(&mr->users)))
+		mr = NULL;
+	rcu_read_unlock();
+	return mr;
+}
+
+/**
+ * ddp_mr_put() - it is not used any more
+ * @mr:		region; or NULL
+ */
+void ddp_mr_put(struct ddp_mr *mr)
+{
+	if (mr && refcount_dec_and_test(&mr->users))
+		complete(&mr->unused);
+}
+
+/**
+ * ddp_mr_holds() - octets are within a region
+ * @mr:		region
+ * @to:		tagged offset of the first one
+ * @length:	how many
+ */
+bool ddp_mr_holds(const struct ddp_mr *mr, u64 to, u64 length)
+{
+	return to >= mr->base && to - mr->base <= mr->length &&
+	       length <= mr->length - (to - mr->base);
+}
+
+/**
+ * ddp_mr_get_own() - the region of this end that octets are in
+ * @end:	this end
+ * @stag:	its name
+ * @to:		tagged offset of the first one
+ * @length:	how many
+ *
+ * Context: any.
+ * Return: it, for ddp_mr_put(); NULL if they are not in one.
+ */
+struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length)
+{
+	struct ddp_mr *mr = ddp_mr_get(stag);
+
+	if (mr && (mr->end != end || !ddp_mr_holds(mr, to, length))) {
+		ddp_mr_put(mr);
+		mr = NULL;
+	}
+	return mr;
+}
+
+/**
+ * ddp_mr_iter() - an iterator over octets of a region
+ * @mr:		region; it holds them
+ * @direction:	ITER_SOURCE or ITER_DEST
+ * @to:		tagged offset of the first one
+ * @length:	how many
+ * @iter:	set
+ */
+void ddp_mr_iter(const struct ddp_mr *mr, unsigned int direction, u64 to,
+		 u32 length, struct iov_iter *iter)
+{
+	u64 at = mr->first + (to - mr->base);
+	u32 page = at >> PAGE_SHIFT;
+
+	iov_iter_bvec(iter, direction, mr->vec + page, mr->nr - page, length);
+	iter->iov_offset = offset_in_page(at);
+}

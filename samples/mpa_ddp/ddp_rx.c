@@ -1,0 +1,773 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What mpa tells, and above all the segments that have come: first what DDP checks
+ * (RFC 5041 section 7.1), then what RDMAP does (RFC 5040 section 7.2), then the
+ * octets are placed.
+ *
+ * A tagged segment is placed as soon as it has come, if mpa may have it out of
+ * order (RFC 5041 section 5.3); one that has anything wrong is put off, and found
+ * out when it comes in order. Untagged ones are all put off: in order only one
+ * message of a queue can be next.
+ */
+
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "ddp.h"
+
+/**
+ * struct ddp_segment - a segment that has come
+ * @ulpdu:	where it is
+ * @control:	the first two octets
+ * @tagged:	the header, if it is a tagged one
+ * @untagged:	the header, if it is not
+ * @header_len:	octets of it
+ * @length:	octets behind it
+ * @ordered:	nothing is missing in front of it
+ */
+struct ddp_segment {
+	const struct mpa_ulpdu *ulpdu;
+	union {
+		struct ddp_control control;
+		struct ddp_tagged tagged;
+		struct ddp_untagged untagged;
+	};
+	u32 header_len;
+	u32 length;
+	bool ordered;
+};
+
+static bool ddp_is_tagged(const struct ddp_segment *segment)
+{
+	return segment->control.ddp & DDP_TAGGED;
+}
+
+static bool ddp_is_last(const struct ddp_segment *segment)
+{
+	return segment->control.ddp & DDP_LAST;
+}
+
+/* Return: 0, or the error that the peer has to be told of. */
+static int ddp_read_header(struct ddp_segment *segment)
+{
+	const struct mpa_ulpdu *ulpdu = segment->ulpdu;
+	u32 len;
+
+	/* One read, as if it had the longer header: most of the cost is the call. */
+	if (ulpdu->len < sizeof(segment->control) ||
+	    mpa_ulpdu_read(ulpdu, 0, &segment->untagged,
+			   min_t(u32, ulpdu->len, sizeof(segment->untagged))))
+		return DDP_ERR_LOCAL;
+	len = ddp_header_len(&segment->control);
+	if (ulpdu->len >= len) {
+		segment->header_len = len;
+		segment->length = ulpdu->len - len;
+	}
+	if ((segment->control.ddp & DDP_VERSION_MASK) != DDP_VERSION)
+		return ddp_is_tagged(segment) ? DDP_ERR_TAGGED_VERSION :
+						DDP_ERR_UNTAGGED_VERSION;
+	return segment->header_len ? 0 : DDP_ERR_LOCAL;
+}
+
+static int ddp_check_version(const struct ddp_segment *segment)
+{
+	return rdmap_version_of(&segment->control) == RDMAP_VERSION ?
+	       0 : RDMAP_ERR_VERSION;
+}
+
+/* ---- telling the peer of an error ---- */
+
+/* Which headers go with one: RFC 5040 section 4.8, figure 10. */
+static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
+{
+	u8 headers = RDMAP_TERM_LENGTH | RDMAP_TERM_DDP;
+
+	if (!segment || !segment->header_len || error == RDMAP_ERR_LOCAL ||
+	    error == DDP_ERR_LOCAL)
+		return 0;
+	if (error >> 8 == RDMAP_ERR_STAG >> 8 &&
+	    rdmap_opcode_of(&segment->control) == RDMAP_READ_REQUEST)
+		headers |= RDMAP_TERM_READ;
+	return headers;
+}
+
+/*
+ * The stream is over; tell the peer why. @segment: what was wrong, or NULL.
+ * Context: socket lock held.
+ */
+static void ddp_terminate(struct ddp_end *end, int error,
+			  const struct ddp_segment *segment)
+{
+	struct rdmap_terminate *terminate = (void *)end->terminate;
+	u8 headers = ddp_terminate_headers(error, segment);
+	u32 len = RDMAP_TERM_SHORT;
+
+	spin_lock_bh(&end->lock);
+	if (end->over) {
+		spin_unlock_bh(&end->lock);
+		return;
+	}
+	terminate->layer_type = error >> 8;
+	terminate->code = error;
+	terminate->headers = headers;
+	if (headers) {
+		len = sizeof(*terminate);
+		terminate->length = cpu_to_be16(segment->ulpdu->len);
+		memcpy(end->terminate + len, &segment->control,
+		       segment->header_len);
+		len += segment->header_len;
+	}
+	if (headers & RDMAP_TERM_READ) {
+		memcpy(end->terminate + len, end->request, sizeof(end->request));
+		len += sizeof(end->request);
+	}
+	end->terminate_len = len;
+	end->over = true;
+	end->status = -EPROTO;
+	ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_SENT, error, 0);
+	spin_unlock_bh(&end->lock);
+	ddp_tx_soon(end);
+}
+
+/* It is over, and nothing is to be told to the peer. */
+static void ddp_over(struct ddp_end *end, int status)
+{
+	spin_lock_bh(&end->lock);
+	if (!end->over) {
+		end->over = true;
+		end->status = status;
+	}
+	spin_unlock_bh(&end->lock);
+	ddp_tx_soon(end);
+}
+
+/* ---- placing tagged segments ---- */
+
+/*
+ * The region of a tagged segment that is not empty (RFC 5041 section 7.1).
+ * Return: 0, or what is wrong.
+ */
+static int ddp_check_tagged(struct ddp_end *end,
+			    const struct ddp_segment *segment,
+			    struct ddp_mr **mr)
+{
+	u8 opcode = rdmap_opcode_of(&segment->control);
+	u64 to = be64_to_cpu(segment->tagged.to);
+
+	*mr = ddp_mr_get(be32_to_cpu(segment->tagged.stag));
+	if (!*mr)
+		return DDP_ERR_STAG;
+	if ((*mr)->end != end)
+		return DDP_ERR_STREAM;
+	/* There is no code for access: the STag is none for this. */
+	if (opcode == RDMAP_WRITE && !((*mr)->access & DDP_REMOTE_WRITE))
+		return DDP_ERR_STAG;
+	if (to + segment->length < to)
+		return DDP_ERR_WRAP;
+	return ddp_mr_holds(*mr, to, segment->length) ? 0 : DDP_ERR_BOUNDS;
+}
+
+/* Octets go to memory; @mr: NULL for none. Return: 0, or what is wrong. */
+static int ddp_place_tagged(struct ddp_end *end,
+			    const struct ddp_segment *segment,
+			    const struct ddp_mr *mr)
+{
+	struct iov_iter iter;
+
+	if (!segment->length)
+		return 0;
+	ddp_mr_iter(mr, ITER_DEST, be64_to_cpu(segment->tagged.to),
+		    segment->length, &iter);
+	if (mpa_ulpdu_copy(segment->ulpdu, segment->header_len, segment->length,
+			   &iter))
+		return DDP_ERR_LOCAL;
+	end->info.tagged += segment->length;
+	if (!segment->ordered)
+		end->info.placed += segment->length;
+	return 0;
+}
+
+/* ---- responses to RDMA Reads ---- */
+
+static struct ddp_range ddp_range_of(const struct ddp_item *read,
+				     const struct ddp_segment *segment)
+{
+	u32 from = be64_to_cpu(segment->tagged.to) - read->post.to;
+
+	return (struct ddp_range){ .from = from, .to = from + segment->length };
+}
+
+/* Return: whether none of these octets has come. */
+static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
+{
+	u32 i;
+
+	for (i = 0; i < read->nr; i++)
+		if (octets.from < read->ranges[i].to &&
+		    octets.to > read->ranges[i].from)
+			return false;
+	return octets.from >= read->next;
+}
+
+/* Return: whether there is room to remember that these octets have come. */
+static bool ddp_read_remembers(const struct ddp_item *read,
+			       struct ddp_range octets)
+{
+	u32 i;
+
+	if (read->nr < DDP_RANGES || octets.from == read->next)
+		return true;
+	for (i = 0; i < read->nr; i++)
+		if (octets.from == read->ranges[i].to ||
+		    octets.to == read->ranges[i].from)
+			return true;
+	return false;
+}
+
+/* These octets have come. There is room to remember it. */
+static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
+{
+	struct ddp_range *range;
+	u32 i = 0;
+
+	while (i < read->nr) {
+		range = &read->ranges[i];
+		if (octets.from == range->to) {
+			octets.from = range->from;
+		} else if (octets.to == range->from) {
+			octets.to = range->to;
+		} else {
+			i++;
+			continue;
+		}
+		*range = read->ranges[--read->nr];
+	}
+	if (octets.from == read->next)
+		read->next = octets.to;
+	else
+		read->ranges[read->nr++] = octets;
+}
+
+/*
+ * Octets of a segment are some of an RDMA Read's response that have not come: in
+ * order the next of them, as responses come in the order of their octets.
+ * Return: 0, or what is wrong.
+ */
+static int ddp_check_response(const struct ddp_item *read,
+			      const struct ddp_segment *segment)
+{
+	u64 off = be64_to_cpu(segment->tagged.to) - read->post.to;
+	struct ddp_range octets = ddp_range_of(read, segment);
+
+	if (segment->length) {
+		if (be32_to_cpu(segment->tagged.stag) != read->post.stag)
+			return DDP_ERR_STAG;
+		if (off >= read->post.length ||
+		    segment->length > read->post.length - off ||
+		    !ddp_read_lacks(read, octets))
+			return DDP_ERR_BOUNDS;
+		if (segment->ordered && octets.from != read->next)
+			return DDP_ERR_BOUNDS;
+		if (ddp_is_last(segment) && octets.to != read->post.length)
+			return DDP_ERR_BOUNDS;
+	}
+	if (segment->ordered && ddp_is_last(segment) &&
+	    (read->ends || read->nr ||
+	     read->next + segment->length != read->post.length))
+		return DDP_ERR_BOUNDS;
+	return 0;
+}
+
+/*
+ * The RDMA Read that a segment out of order answers: the only one that lacks these
+ * octets. An empty segment could answer any.
+ */
+static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
+					    const struct ddp_segment *segment)
+{
+	u64 position = segment->ulpdu->position;
+	struct ddp_item *read, *found = NULL;
+
+	if (!segment->length)
+		return NULL;
+	list_for_each_entry(read, &end->reads, list) {
+		/* It and those in front of it have ended before. */
+		if (read->ends && position > read->end_at) {
+			found = NULL;
+			continue;
+		}
+		if (!ddp_check_response(read, segment)) {
+			if (found)
+				return NULL;
+			found = read;
+		}
+		/* Those behind it begin later. */
+		if (read->ends)
+			break;
+	}
+	if (found && !ddp_read_remembers(found, ddp_range_of(found, segment)))
+		return NULL;
+	return found;
+}
+
+/* The response is complete. Context: @end->lock held. */
+static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
+{
+	list_del(&read->list);
+	ddp_done(end, read, 0);
+	ddp_tx_soon(end);
+}
+
+/*
+ * Place a segment of a response (RFC 5040 section 5.2.2). A Read that was added
+ * between finding, placing and counting could be taken for the one that was found,
+ * so that all of it is done under one lock. Return: 0, or what is wrong.
+ */
+static int ddp_take_response(struct ddp_end *end,
+			     const struct ddp_segment *segment,
+			     const struct ddp_mr *mr)
+{
+	struct ddp_item *read;
+	int error;
+
+	spin_lock_bh(&end->lock);
+	/* In order it is the oldest. */
+	read = segment->ordered ?
+	       list_first_entry_or_null(&end->reads, struct ddp_item, list) :
+	       ddp_find_read_early(end, segment);
+	error = read ? ddp_check_response(read, segment) : RDMAP_ERR_OPCODE;
+	error = error ?: ddp_place_tagged(end, segment, mr);
+	if (error)
+		goto unlock;
+	if (segment->length)
+		ddp_read_add(read, ddp_range_of(read, segment));
+	if (!ddp_is_last(segment))
+		goto unlock;
+	if (segment->ordered) {
+		ddp_read_done(end, read);
+	} else {
+		read->ends = true;
+		read->end_at = segment->ulpdu->position;
+		end->ended++;
+	}
+unlock:
+	spin_unlock_bh(&end->lock);
+	return error;
+}
+
+/*
+ * All in front of a stream position has come: so have RDMA Reads whose last segment
+ * was out of order. Return: 0, or what is wrong.
+ */
+static int ddp_pass(struct ddp_end *end, u64 position)
+{
+	struct ddp_item *read;
+	int error = 0;
+
+	if (!end->ended)
+		return 0;
+	spin_lock_bh(&end->lock);
+	while (!list_empty(&end->reads)) {
+		read = list_first_entry(&end->reads, struct ddp_item, list);
+		if (!read->ends || read->end_at >= position)
+			break;
+		if (read->next != read->post.length) {
+			error = DDP_ERR_BOUNDS;
+			break;
+		}
+		end->ended--;
+		ddp_read_done(end, read);
+	}
+	spin_unlock_bh(&end->lock);
+	return error;
+}
+
+/* ---- tagged segments ---- */
+
+static int ddp_take_tagged(struct ddp_end *end,
+			   const struct ddp_segment *segment)
+{
+	u8 opcode = rdmap_opcode_of(&segment->control);
+	struct ddp_mr *mr = NULL;
+	int error = 0;
+
+	/* Of an empty one STag and TO count for nothing (section 5.2). */
+	if (segment->length)
+		error = ddp_check_tagged(end, segment, &mr);
+	error = error ?: ddp_check_version(segment);
+	if (error)
+		goto put;
+	switch (opcode) {
+	case RDMAP_WRITE:
+		error = ddp_place_tagged(end, segment, mr);
+		if (!error)
+			end->info.writes += ddp_is_last(segment);
+		break;
+	case RDMAP_READ_RESPONSE:
+		error = ddp_take_response(end, segment, mr);
+		break;
+	default:
+		error = RDMAP_ERR_OPCODE;
+	}
+put:
+	ddp_mr_put(mr);
+	return error;
+}
+
+/* ---- untagged segments ---- */
+
+/**
+ * struct ddp_room - where the message of a queue comes together
+ * @length:	octets
+ * @octets:	there; or in a buffer that was posted
+ * @buffer:	that buffer
+ */
+struct ddp_room {
+	u32 length;
+	u8 *octets;
+	struct ddp_item *buffer;
+};
+
+/* For the Send that begins. It stays the first one until that is complete. */
+static void ddp_choose_buffer(struct ddp_end *end)
+{
+	spin_lock_bh(&end->lock);
+	end->buffer = list_first_entry_or_null(&end->receives, struct ddp_item,
+					       list);
+	spin_unlock_bh(&end->lock);
+}
+
+/* Return: whether there is any. */
+static bool ddp_find_room(struct ddp_end *end, u32 queue, struct ddp_room *room)
+{
+	switch (queue) {
+	case RDMAP_QUEUE_READ:
+		room->octets = end->request;
+		room->length = sizeof(end->request);
+		return end->info.ird > 0;
+	case RDMAP_QUEUE_TERMINATE:
+		room->octets = end->terminated;
+		room->length = sizeof(end->terminated);
+		return true;
+	default:
+		if (!end->in[queue].mo)
+			ddp_choose_buffer(end);
+		room->buffer = end->buffer;
+		if (room->buffer)
+			room->length = room->buffer->post.length;
+		return room->buffer;
+	}
+}
+
+/* RFC 5041 section 7.1. Return: 0, or what is wrong. */
+static int ddp_check_untagged(struct ddp_end *end,
+			      const struct ddp_segment *segment, u32 queue,
+			      struct ddp_room *room)
+{
+	const struct ddp_untagged *header = &segment->untagged;
+
+	if (queue >= RDMAP_QUEUES)
+		return DDP_ERR_QUEUE;
+	if (be32_to_cpu(header->msn) != end->in[queue].msn)
+		return DDP_ERR_MSN;
+	if (!ddp_find_room(end, queue, room))
+		return DDP_ERR_NO_BUFFER;
+	if (be32_to_cpu(header->mo) != end->in[queue].mo)
+		return DDP_ERR_MO;
+	if (segment->length > room->length - end->in[queue].mo)
+		return DDP_ERR_TOO_LONG;
+	return 0;
+}
+
+static int ddp_place_untagged(struct ddp_end *end,
+			      const struct ddp_segment *segment,
+			      const struct ddp_room *room, u32 mo)
+{
+	const struct ddp_post *post;
+	struct iov_iter iter;
+	struct ddp_mr *mr;
+	int err;
+
+	if (!segment->length)
+		return 0;
+	if (room->octets)
+		return mpa_ulpdu_read(segment->ulpdu, segment->header_len,
+				      room->octets + mo, segment->length) ?
+		       DDP_ERR_LOCAL : 0;
+	post = &room->buffer->post;
+	mr = ddp_mr_get_own(end, post->stag, post->to + mo, segment->length);
+	if (!mr)
+		return RDMAP_ERR_LOCAL;
+	ddp_mr_iter(mr, ITER_DEST, post->to + mo, segment->length, &iter);
+	err = mpa_ulpdu_copy(segment->ulpdu, segment->header_len,
+			     segment->length, &iter);
+	ddp_mr_put(mr);
+	return err ? DDP_ERR_LOCAL : 0;
+}
+
+/* What an RDMA Read Request asks for (RFC 5040 section 7.2), if not for nothing. */
+static int ddp_check_source(struct ddp_end *end,
+			    const struct rdmap_read_request *request)
+{
+	u64 to = be64_to_cpu(request->source_to);
+	u32 size = be32_to_cpu(request->size);
+	struct ddp_mr *mr;
+	int error = 0;
+
+	mr = ddp_mr_get(be32_to_cpu(request->source_stag));
+	if (!mr)
+		return RDMAP_ERR_STAG;
+	if (mr->end != end)
+		error = RDMAP_ERR_STREAM;
+	else if (!(mr->access & DDP_REMOTE_READ))
+		error = RDMAP_ERR_ACCESS;
+	else if (to + size < to)
+		error = RDMAP_ERR_WRAP;
+	else if (!ddp_mr_holds(mr, to, size))
+		error = RDMAP_ERR_BOUNDS;
+	ddp_mr_put(mr);
+	return error;
+}
+
+static int ddp_take_request(struct ddp_end *end, u32 length)
+{
+	const struct rdmap_read_request *request = (void *)end->request;
+	int error = 0;
+
+	if (length != sizeof(*request))
+		return RDMAP_ERR_UNSPECIFIED;
+	if (request->size)
+		error = ddp_check_source(end, request);
+	if (error)
+		return error;
+	spin_lock_bh(&end->lock);
+	if (end->asked - end->answered >= end->info.ird)
+		error = DDP_ERR_NO_BUFFER;
+	else
+		end->requests[end->asked++ % DDP_READS_MAX] = *request;
+	spin_unlock_bh(&end->lock);
+	ddp_tx_soon(end);
+	return error;
+}
+
+static int ddp_take_terminate(struct ddp_end *end, u32 length)
+{
+	const struct rdmap_terminate *terminate = (void *)end->terminated;
+
+	if (length < RDMAP_TERM_SHORT)
+		return RDMAP_ERR_UNSPECIFIED;
+	spin_lock_bh(&end->lock);
+	ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_RECEIVED,
+		     terminate->layer_type << 8 | terminate->code, 0);
+	spin_unlock_bh(&end->lock);
+	/* RFC 5040 section 5.4: nothing is sent any more. */
+	ddp_over(end, -ECONNABORTED);
+	return 0;
+}
+
+static int ddp_take_send(struct ddp_end *end, const struct ddp_segment *segment,
+			 struct ddp_item *buffer, u32 length)
+{
+	u8 opcode = rdmap_opcode_of(&segment->control);
+	struct ddp_mr *mr;
+	u32 stag = 0;
+
+	/*
+	 * The STag ends with the message (RFC 5040 section 5.3): one that the peer may
+	 * use. A region for local use is not associated with the stream.
+	 */
+	if (opcode == RDMAP_SEND_INVALIDATE ||
+	    opcode == RDMAP_SEND_SE_INVALIDATE) {
+		stag = be32_to_cpu(segment->untagged.invalidate);
+		mr = ddp_mr_get(stag);
+		if (!mr || mr->end != end || !mr->access) {
+			ddp_mr_put(mr);
+			return RDMAP_ERR_INVALIDATE;
+		}
+		WRITE_ONCE(mr->invalid, true);
+		ddp_mr_put(mr);
+	}
+	spin_lock_bh(&end->lock);
+	list_del(&buffer->list);
+	buffer->done.opcode = opcode;
+	buffer->done.length = length;
+	buffer->done.stag = stag;
+	ddp_done(end, buffer, 0);
+	spin_unlock_bh(&end->lock);
+	return 0;
+}
+
+static int ddp_take_untagged(struct ddp_end *end,
+			     const struct ddp_segment *segment)
+{
+	u32 queue = be32_to_cpu(segment->untagged.queue), length;
+	u8 opcode = rdmap_opcode_of(&segment->control);
+	struct ddp_room room = {};
+	struct ddp_arrival *in;
+	int error;
+
+	error = ddp_check_untagged(end, segment, queue, &room) ?:
+		ddp_check_version(segment);
+	if (error)
+		return error;
+	in = &end->in[queue];
+	/* The same in all segments of a message. */
+	if (rdmap_queue_of(opcode) != queue || (in->mo && opcode != in->opcode))
+		return RDMAP_ERR_OPCODE;
+	error = ddp_place_untagged(end, segment, &room, in->mo);
+	if (error)
+		return error;
+	in->opcode = opcode;
+	in->mo += segment->length;
+	if (!ddp_is_last(segment))
+		return 0;
+	length = in->mo;
+	in->mo = 0;
+	in->msn++;
+	switch (queue) {
+	case RDMAP_QUEUE_READ:
+		return ddp_take_request(end, length);
+	case RDMAP_QUEUE_TERMINATE:
+		return ddp_take_terminate(end, length);
+	default:
+		return ddp_take_send(end, segment, room.buffer, length);
+	}
+}
+
+/* ---- upcalls ---- */
+
+static int ddp_on_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
+{
+	struct ddp_segment segment = { .ulpdu = ulpdu, .ordered = true };
+	struct ddp_end *end = priv;
+	int error;
+
+	if (end->over)
+		return -ECONNABORTED;
+	error = ddp_pass(end, ulpdu->position) ?: ddp_read_header(&segment);
+	if (!error)
+		error = ddp_is_tagged(&segment) ?
+			ddp_take_tagged(end, &segment) :
+			ddp_take_untagged(end, &segment);
+	if (error) {
+		ddp_terminate(end, error, &segment);
+		return -EPROTO;
+	}
+	end->info.segments++;
+	return 0;
+}
+
+static int ddp_on_place(void *priv, const struct mpa_ulpdu *ulpdu)
+{
+	struct ddp_segment segment = { .ulpdu = ulpdu };
+	struct ddp_end *end = priv;
+
+	if (end->over || ddp_read_header(&segment) || !ddp_is_tagged(&segment) ||
+	    ddp_take_tagged(end, &segment))
+		return -EAGAIN;
+	return 0;
+}
+
+static void ddp_on_edge(void *priv, u64 edge)
+{
+	struct ddp_end *end = priv;
+	int error = ddp_pass(end, edge);
+
+	if (error)
+		ddp_terminate(end, error, NULL);
+}
+
+static void ddp_on_writable(void *priv)
+{
+	ddp_tx_soon(priv);
+}
+
+/* The initiator opens the stream with what startup has agreed on. */
+static bool ddp_opens_with_read(const struct mpa_info *info)
+{
+	return info->flags & MPA_INFO_P2P &&
+	       info->role == MPA_ROLE_INITIATOR &&
+	       info->rtr & MPA_START_RTR_READ;
+}
+
+static bool ddp_opens_with_write(const struct mpa_info *info)
+{
+	return info->flags & MPA_INFO_P2P &&
+	       info->role == MPA_ROLE_INITIATOR &&
+	       info->rtr & MPA_START_RTR_WRITE;
+}
+
+static void ddp_on_full(struct ddp_end *end)
+{
+	struct mpa_info info;
+
+	mpa_sock_info(end->sock, &info);
+	spin_lock_bh(&end->lock);
+	end->info.ird = DDP_READS_MAX;
+	end->info.ord = DDP_READS_MAX;
+	if (info.flags & MPA_INFO_ENHANCED) {
+		end->info.ird = min_t(u32, info.ird, DDP_READS_MAX);
+		end->info.ord = min_t(u32, info.ord, DDP_READS_MAX);
+	}
+	if (ddp_opens_with_write(&info))
+		end->rtr.post.opcode = RDMAP_WRITE;
+	else if (ddp_opens_with_read(&info))
+		end->rtr.post.opcode = RDMAP_READ_REQUEST;
+	else
+		goto unlock;
+	end->rtr.post.stag = 1;
+	end->rtr.post.remote_stag = 1;
+	end->rtr.silent = true;
+	list_add(&end->rtr.list, &end->posts);
+unlock:
+	end->started = true;
+	spin_unlock_bh(&end->lock);
+}
+
+static void ddp_on_state(void *priv, enum mpa_state state, int err)
+{
+	struct ddp_end *end = priv;
+
+	if (state == MPA_STATE_REQUESTED)
+		return;
+	if (state == MPA_STATE_FULL)
+		ddp_on_full(end);
+	spin_lock_bh(&end->lock);
+	ddp_happened(end, DDP_EVENT_STARTED, DDP_STARTED, 0, err);
+	spin_unlock_bh(&end->lock);
+	/* RFC 6581 section 8: these two leave the stream to send that. */
+	if (state != MPA_STATE_FULL)
+		ddp_over(end, err ?: -ECONNREFUSED);
+	else if (err)
+		ddp_terminate(end, err == -ENOBUFS ? MPA_TERM_IRD : MPA_TERM_RTR,
+			      NULL);
+	else
+		ddp_tx_soon(end);
+}
+
+static void ddp_on_failed(void *priv, int err, enum mpa_error code, u64 position)
+{
+	struct ddp_end *end = priv;
+
+	/* RFC 5044 section 8: the layer above tells the peer. */
+	if (code == MPA_ERR_CRC || code == MPA_ERR_MARKER)
+		ddp_terminate(end, RDMAP_ERROR(2, 0, code), NULL);
+	else
+		ddp_over(end, err);
+}
+
+static void ddp_on_closed(void *priv)
+{
+	ddp_over(priv, 0);
+}
+
+const struct mpa_upcalls ddp_upcalls = {
+	.owner		= THIS_MODULE,
+	.ulpdu		= ddp_on_ulpdu,
+	.place		= ddp_on_place,
+	.edge		= ddp_on_edge,
+	.writable	= ddp_on_writable,
+	.state		= ddp_on_state,
+	.failed		= ddp_on_failed,
+	.closed		= ddp_on_closed,
+};

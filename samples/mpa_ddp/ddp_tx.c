@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sending. mpa_sock_send() may sleep and is not for upcalls, so that one work item
+ * for each end sends: what was posted, answers to the peer's RDMA Reads, a
+ * Terminate. It comes back when there is no room; the upcall @writable queues it
+ * again.
+ */
+
+#include <linux/net.h>
+#include <linux/slab.h>
+
+#include "ddp.h"
+
+/* Octets that are sent with one call: nobody else gets the socket meanwhile. */
+#define DDP_TX_CALL	65536
+
+/* ---- what is next ---- */
+
+static void ddp_tx_begin(struct ddp_end *end, u8 opcode, u32 length)
+{
+	end->msg = (struct ddp_message){
+		.active = true, .opcode = opcode, .length = length,
+	};
+}
+
+static void ddp_tx_begin_terminate(struct ddp_end *end)
+{
+	ddp_tx_begin(end, RDMAP_TERMINATE, end->terminate_len);
+	end->msg.octets = end->terminate;
+}
+
+/*
+ * What the peer has asked for. Return: false if there is nothing. Context:
+ * @end->lock held.
+ */
+static bool ddp_tx_begin_response(struct ddp_end *end)
+{
+	const struct rdmap_read_request *request;
+
+	if (end->asked == end->answered)
+		return false;
+	request = &end->requests[end->answered % DDP_READS_MAX];
+	ddp_tx_begin(end, RDMAP_READ_RESPONSE, be32_to_cpu(request->size));
+	end->msg.stag = be32_to_cpu(request->source_stag);
+	end->msg.to = be64_to_cpu(request->source_to);
+	end->msg.remote_stag = be32_to_cpu(request->sink_stag);
+	end->msg.remote_to = be64_to_cpu(request->sink_to);
+	return true;
+}
+
+static void ddp_tx_begin_request(struct ddp_end *end,
+				 const struct ddp_post *post)
+{
+	struct ddp_message *msg = &end->msg;
+
+	ddp_tx_begin(end, RDMAP_READ_REQUEST, sizeof(msg->request));
+	msg->request = (struct rdmap_read_request){
+		.sink_stag = cpu_to_be32(post->stag),
+		.sink_to = cpu_to_be64(post->to),
+		.size = cpu_to_be32(post->length),
+		.source_stag = cpu_to_be32(post->remote_stag),
+		.source_to = cpu_to_be64(post->remote_to),
+	};
+	msg->octets = &msg->request;
+}
+
+/* As many RDMA Reads of this end are under way as the peer allows. */
+static bool ddp_tx_reads_full(const struct ddp_end *end)
+{
+	const struct ddp_item *item;
+	u32 n = 0;
+
+	list_for_each_entry(item, &end->reads, list)
+		n += !item->silent;
+	return n >= end->info.ord;
+}
+
+/*
+ * What the program has asked for. Return: false if there is nothing, or if it has to
+ * wait for a response. Context: @end->lock held.
+ */
+static bool ddp_tx_begin_post(struct ddp_end *end)
+{
+	const struct ddp_post *post;
+	struct ddp_item *item;
+
+	item = list_first_entry_or_null(&end->posts, struct ddp_item, list);
+	if (!item)
+		return false;
+	post = &item->post;
+	if (post->opcode == RDMAP_READ_REQUEST) {
+		if (!item->silent && ddp_tx_reads_full(end))
+			return false;
+		ddp_tx_begin_request(end, post);
+		list_move_tail(&item->list, &end->reads);
+		return true;
+	}
+	ddp_tx_begin(end, post->opcode, post->length);
+	end->msg.stag = post->stag;
+	end->msg.to = post->to;
+	end->msg.remote_stag = post->remote_stag;
+	end->msg.remote_to = post->remote_to;
+	end->msg.item = item->silent ? NULL : item;
+	list_del(&item->list);
+	return true;
+}
+
+static void ddp_tx_cancel_message(struct ddp_end *end)
+{
+	if (end->msg.item)
+		ddp_done(end, end->msg.item, -ECANCELED);
+	memset(&end->msg, 0, sizeof(end->msg));
+}
+
+/*
+ * In turn: a peer that always has an RDMA Read under way must not keep the program
+ * from sending. Return: whether there is anything. Context: @end->lock held.
+ */
+static bool ddp_tx_begin_next(struct ddp_end *end)
+{
+	bool found;
+
+	if (end->responded)
+		found = ddp_tx_begin_post(end) || ddp_tx_begin_response(end);
+	else
+		found = ddp_tx_begin_response(end) || ddp_tx_begin_post(end);
+	end->responded = found && end->msg.opcode == RDMAP_READ_RESPONSE;
+	return found;
+}
+
+/*
+ * Choose the next message, if there is none under way. Return: whether there is.
+ * @over: none will be, ever. What is set just behind this queues the work item again.
+ */
+static bool ddp_tx_choose(struct ddp_end *end, bool *over)
+{
+	bool found;
+
+	spin_lock_bh(&end->lock);
+	if (end->over) {
+		found = end->terminate_len;
+		if (found && end->msg.opcode != RDMAP_TERMINATE) {
+			ddp_tx_cancel_message(end);
+			ddp_tx_begin_terminate(end);
+		}
+	} else {
+		found = end->started &&
+			(end->msg.active || ddp_tx_begin_next(end));
+	}
+	*over = end->over && !found;
+	spin_unlock_bh(&end->lock);
+	return found;
+}
+
+/* ---- a segment ---- */
+
+union ddp_header {
+	struct ddp_control control;
+	struct ddp_tagged tagged;
+	struct ddp_untagged untagged;
+};
+
+static bool ddp_tx_tagged(const struct ddp_message *msg)
+{
+	return rdmap_queue_of(msg->opcode) == RDMAP_QUEUES;
+}
+
+/* The header of the next @len octets behind @off that have been sent. */
+static void ddp_tx_header(const struct ddp_end *end, u32 off, bool last,
+			  union ddp_header *header)
+{
+	const struct ddp_message *msg = &end->msg;
+	u32 queue = rdmap_queue_of(msg->opcode);
+	u8 ddp = last ? DDP_LAST : 0;
+
+	if (ddp_tx_tagged(msg))
+		header->tagged = (struct ddp_tagged){
+			.control = ddp_control_of(DDP_TAGGED | ddp, msg->opcode),
+			.stag = cpu_to_be32(msg->remote_stag),
+			.to = cpu_to_be64(msg->remote_to + off),
+		};
+	else
+		header->untagged = (struct ddp_untagged){
+			.control = ddp_control_of(ddp, msg->opcode),
+			.invalidate = cpu_to_be32(msg->remote_stag),
+			.queue = cpu_to_be32(queue),
+			.msn = cpu_to_be32(end->msn[queue]),
+			.mo = cpu_to_be32(off),
+		};
+}
+
+static u32 ddp_tx_header_len(const struct ddp_message *msg)
+{
+	return ddp_tx_tagged(msg) ? sizeof(struct ddp_tagged) :
+				    sizeof(struct ddp_untagged);
+}
+
+/*
+ * The last segment of a response goes. The peer may ask for more as soon as it has
+ * that, which is before the call that sends it is over.
+ */
+static void ddp_tx_answered(struct ddp_end *end)
+{
+	struct ddp_message *msg = &end->msg;
+
+	if (msg->opcode != RDMAP_READ_RESPONSE || msg->answered)
+		return;
+	msg->answered = true;
+	spin_lock_bh(&end->lock);
+	end->answered++;
+	spin_unlock_bh(&end->lock);
+}
+
+/* The message has been sent, or has broken off: @status. */
+static void ddp_tx_end(struct ddp_end *end, int status)
+{
+	struct ddp_message *msg = &end->msg;
+
+	if (!ddp_tx_tagged(msg))
+		end->msn[rdmap_queue_of(msg->opcode)]++;
+	spin_lock_bh(&end->lock);
+	if (msg->item)
+		ddp_done(end, msg->item, status);
+	if (msg->opcode == RDMAP_READ_RESPONSE && !status)
+		end->info.reads++;
+	if (msg->opcode == RDMAP_TERMINATE)
+		end->terminate_len = 0;
+	spin_unlock_bh(&end->lock);
+	memset(msg, 0, sizeof(*msg));
+}
+
+/* The region is gone while a message is sent from it: so is the stream. */
+static void ddp_tx_broken(struct ddp_end *end)
+{
+	struct rdmap_terminate *terminate = (void *)end->terminate;
+
+	spin_lock_bh(&end->lock);
+	if (!end->over) {
+		terminate->layer_type = RDMAP_ERR_LOCAL >> 8;
+		terminate->code = (u8)RDMAP_ERR_LOCAL;
+		end->terminate_len = RDMAP_TERM_SHORT;
+		end->over = true;
+		end->status = -EFAULT;
+		ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_SENT,
+			     RDMAP_ERR_LOCAL, 0);
+	}
+	spin_unlock_bh(&end->lock);
+	ddp_tx_end(end, -EFAULT);
+}
+
+/**
+ * struct ddp_headers - headers of the segments that octets of a region are cut into
+ * @headers:	for mpa
+ * @end:	whose message it is
+ * @last:	behind the octets of the call none of the message are
+ */
+struct ddp_headers {
+	struct mpa_headers headers;
+	struct ddp_end *end;
+	bool last;
+};
+
+static void ddp_tx_write_header(const struct mpa_headers *headers, void *to,
+				u32 off, u32 len, bool last)
+{
+	const struct ddp_headers *of =
+		container_of(headers, struct ddp_headers, headers);
+
+	last = last && of->last;
+	ddp_tx_header(of->end, of->end->msg.sent + off, last, to);
+	if (last)
+		ddp_tx_answered(of->end);
+}
+
+/*
+ * Octets of a region, in segments that mpa makes as long as TCP's are (RFC 5041
+ * section 5.2). Return: how many, or what mpa_sock_send_cut() has.
+ */
+static int ddp_tx_region(struct ddp_end *end, u32 left)
+{
+	struct ddp_message *msg = &end->msg;
+	struct ddp_headers of;
+	struct iov_iter iter;
+	struct ddp_mr *mr;
+	int sent;
+	u32 n;
+
+	n = min_t(u32, left, DDP_TX_CALL);
+	of = (struct ddp_headers){
+		.headers.len = ddp_tx_header_len(msg),
+		.headers.write = ddp_tx_write_header,
+		.end = end,
+		.last = n == left,
+	};
+	mr = ddp_mr_get_own(end, msg->stag, msg->to + msg->sent, n);
+	if (!mr)
+		return -EFAULT;
+	ddp_mr_iter(mr, ITER_SOURCE, msg->to + msg->sent, n, &iter);
+	sent = mpa_sock_send_cut(end->sock, &of.headers, &iter,
+				 of.last ? 0 : MPA_SEND_MORE, NULL);
+	ddp_mr_put(mr);
+	return sent;
+}
+
+/* A message that is a header alone, or short. Return: as ddp_tx_region(). */
+static int ddp_tx_short(struct ddp_end *end)
+{
+	struct ddp_message *msg = &end->msg;
+	union ddp_header header;
+	struct kvec octets = {
+		.iov_base = (void *)msg->octets, .iov_len = msg->length,
+	};
+	struct iov_iter iter;
+	struct kvec head = {
+		.iov_base = &header, .iov_len = ddp_tx_header_len(msg),
+	};
+
+	ddp_tx_header(end, 0, true, &header);
+	ddp_tx_answered(end);
+	iov_iter_kvec(&iter, ITER_SOURCE, &octets, 1, octets.iov_len);
+	return mpa_sock_send(end->sock, &head, &iter, 0, NULL) ?: msg->length;
+}
+
+/* Return: 0, or what mpa_sock_send() has. */
+static int ddp_tx_next(struct ddp_end *end)
+{
+	struct ddp_message *msg = &end->msg;
+	u32 left = msg->length - msg->sent;
+	int sent;
+
+	sent = left && !msg->octets ? ddp_tx_region(end, left) :
+				      ddp_tx_short(end);
+	if (sent == -EFAULT) {
+		ddp_tx_broken(end);
+		return 0;
+	}
+	if (sent < 0)
+		return sent;
+	msg->sent += sent;
+	if (msg->sent == msg->length)
+		ddp_tx_end(end, 0);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void ddp_tx_cancel(struct ddp_end *end, struct list_head *list)
+{
+	struct ddp_item *item, *next;
+
+	list_for_each_entry_safe(item, next, list, list) {
+		list_del(&item->list);
+		ddp_done(end, item, -ECANCELED);
+	}
+}
+
+/* No more is sent, and nothing of what was posted is done. */
+static void ddp_tx_finish(struct ddp_end *end)
+{
+	if (end->finished)
+		return;
+	end->finished = true;
+	/*
+	 * An upcall may be placing a Send in one of @receives, under the socket lock
+	 * and not @end->lock. @over is set: those that begin now do nothing. This
+	 * takes the socket lock, and so waits for the one that had begun before.
+	 */
+	kernel_sock_shutdown(end->sock, SHUT_WR);
+	spin_lock_bh(&end->lock);
+	ddp_tx_cancel_message(end);
+	ddp_tx_cancel(end, &end->posts);
+	ddp_tx_cancel(end, &end->reads);
+	ddp_tx_cancel(end, &end->receives);
+	ddp_happened(end, DDP_EVENT_ENDED, DDP_ENDED, 0, end->status);
+	spin_unlock_bh(&end->lock);
+}
+
+/* Sending has failed. What ended the stream before that counts more. */
+static void ddp_tx_fail(struct ddp_end *end, int err)
+{
+	spin_lock_bh(&end->lock);
+	if (!end->over)
+		end->status = err;
+	end->over = true;
+	end->terminate_len = 0;
+	spin_unlock_bh(&end->lock);
+}
+
+/* Send what there is room for. */
+static void ddp_tx_work(struct work_struct *work)
+{
+	struct ddp_end *end = container_of(work, struct ddp_end, tx);
+	bool over;
+	int err;
+
+	while (ddp_tx_choose(end, &over)) {
+		err = ddp_tx_next(end);
+		if (err == -EAGAIN)
+			return;
+		if (err)
+			ddp_tx_fail(end, err);
+		cond_resched();
+	}
+	if (over)
+		ddp_tx_finish(end);
+}
+
+/**
+ * ddp_tx_open() - what a new end needs for sending
+ * @end:	the end
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM.
+ */
+int ddp_tx_open(struct ddp_end *end)
+{
+	/*
+	 * One for each end: the work item takes the socket lock, and who has the
+	 * socket may hold that for long. Not WQ_MEM_RECLAIM, which would have a
+	 * thread wait for each end; the work item allocates memory itself.
+	 */
+	end->queue = alloc_ordered_workqueue("mpa_ddp", 0);
+	if (!end->queue)
+		return -ENOMEM;
+	INIT_WORK(&end->tx, ddp_tx_work);
+	return 0;
+}
+
+/**
+ * ddp_tx_close() - the end is not there any more for upcalls, which queue work
+ * @end:	the end
+ *
+ * Context: process.
+ */
+void ddp_tx_close(struct ddp_end *end)
+{
+	cancel_work_sync(&end->tx);
+	destroy_workqueue(end->queue);
+}
+
+/**
+ * ddp_tx_soon() - there may be something to send
+ * @end:	the end
+ *
+ * Context: any.
+ */
+void ddp_tx_soon(struct ddp_end *end)
+{
+	queue_work(end->queue, &end->tx);
+}

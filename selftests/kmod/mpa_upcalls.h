@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * /dev/mpa_upcalls: a user inside the kernel who does what a program says, and
+ * tells it of his upcalls. An open file is one user, of one socket.
+ */
+#ifndef _MPA_UPCALLS_H
+#define _MPA_UPCALLS_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+#ifndef __KERNEL__
+#include <linux/mpa.h>
+#else
+#include <uapi/linux/mpa.h>
+#endif
+
+enum upcall {
+	UPCALL_ULPDU = 1,	/* with its octets */
+	UPCALL_PLACE,		/* with its octets */
+	UPCALL_EDGE,
+	UPCALL_ACKED,
+	UPCALL_WRITABLE,
+	UPCALL_MULPDU,
+	UPCALL_STATE,
+	UPCALL_FAILED,
+	UPCALL_CLOSED,
+	UPCALL_RESULT,		/* of a call from an upcall: see struct upcall_how */
+	UPCALL_CONNECTION,	/* a watched socket has one */
+};
+
+/* read(2) returns one of these, and the octets behind it. */
+struct upcall_event {
+	__u32 upcall;		/* enum upcall */
+	__s32 err;		/* of failed and state; result */
+	__u64 position;		/* position, edge */
+	__u64 order;
+	__u32 value;		/* state, code, MULPDU */
+	__u32 len;
+};
+
+/* What the upcalls do besides telling. */
+struct upcall_how {
+	__u32 put_off;		/* every so many-th ULPDU, once: -EAGAIN */
+	__u32 fail_at;		/* the so many-th ULPDU: -EPROTO; 0: none */
+	__u32 refuse;		/* ULPDUs out of order */
+	__u32 resume_early;	/* mpa_sock_resume() in the upcall */
+	__u32 call_back;	/* mpa_sock_send(), mpa_sock_detach() in it */
+	__u32 sleeps;		/* milliseconds, which none may */
+};
+
+/* What headers of UPCALLS_CUT begin with; the rest is 0x5a. */
+struct upcall_header {
+	__u32 off;
+	__u32 len;
+	__u32 last;
+};
+
+enum upcall_memory {
+	MEMORY_USER,
+	MEMORY_KVEC,
+	MEMORY_BVEC,
+};
+
+struct upcall_send {
+	__u64 header;
+	__u64 payload;
+	__u32 header_len;
+	__u32 len;
+	__u32 flags;
+	__u32 memory;		/* enum upcall_memory, of the payload */
+	__u64 end;		/* set */
+};
+
+#define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
+#define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
+#define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket */
+#define UPCALLS_DETACH	_IO('m', 4)
+#define UPCALLS_START	_IOW('m', 5, struct mpa_start)
+#define UPCALLS_WAIT	_IOW('m', 6, struct mpa_start)
+#define UPCALLS_REPLY	_IOW('m', 7, struct mpa_reply)
+#define UPCALLS_REJECT	_IOW('m', 8, struct mpa_reply)
+#define UPCALLS_PEER	_IOR('m', 9, struct mpa_peer)
+#define UPCALLS_INFO	_IOR('m', 10, struct mpa_info)
+#define UPCALLS_PLACE	_IOW('m', 11, int)
+#define UPCALLS_SEND	_IOWR('m', 12, struct upcall_send)
+#define UPCALLS_RESUME	_IO('m', 13)
+#define UPCALLS_HOW	_IOW('m', 14, struct upcall_how)
+#define UPCALLS_RELEASE	_IO('m', 15)		/* the socket, attached */
+#define UPCALLS_SHUT	_IO('m', 16)		/* the socket, for sending */
+#define UPCALLS_WATCH	_IOW('m', 17, int)	/* a listening socket */
+/* mpa_sock_send_cut(): header_len is that of headers, len is set to what was sent */
+#define UPCALLS_CUT	_IOWR('m', 18, struct upcall_send)
+#define UPCALLS_STRANGER _IO('m', 19)		/* an octet, past mpa */
+
+#endif /* _MPA_UPCALLS_H */

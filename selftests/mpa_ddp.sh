@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# RDMA between two iWARP ends of the kernel (samples/mpa_ddp), driven by mpa_rdma:
+#
+#   netns alpha, client                netns beta, server
+#   10.5.4.1  va ------------------- vb  10.5.4.2
+#
+# Much memory, with losses; its octets are those that were sent, and without markers
+# none, with them many were in their place before those in front of them had come.
+# Then rping by mpa_rping, kernel against user space.
+#
+#   MPA_RDMA_OCTETS   how many, 64 MiB if not set, and not a debug kernel
+#   MPA_RDMA_LOSS     of segments, in percent, 1 if not set
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+bin=${MPA_BIN:-$here}
+octets=$((64 << 20))
+[[ ${MPA_KERNEL-} != debug* ]] || octets=$((8 << 20))
+octets=${MPA_RDMA_OCTETS:-$octets}
+loss=${MPA_RDMA_LOSS:-1}
+port=7000
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+command -v tc ip ethtool >/dev/null || skip_all "needs ethtool and iproute2"
+modprobe -q sch_netem || true
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+ko=$bin/../${MPA_KERNEL-none}/samples/mpa_ddp/mpa_ddp.ko
+[[ -e $ko ]] || skip_all "needs mpa_ddp.ko: selftests/kmod/build KERNEL"
+[[ -d /sys/module/mpa_ddp ]] || insmod "$ko"
+
+dir=$(mktemp -d)
+
+cleanup() {
+	local pids
+
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # one word a process
+	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	hosts_down
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+hosts_down
+hosts_up 1500
+
+# network LOSS: a millisecond there and a millisecond back
+network() {
+	tc -n alpha qdisc replace dev va root netem delay 1ms limit 4000 loss "$1%"
+	tc -n beta qdisc replace dev vb root netem delay 1ms limit 4000
+}
+
+# between CLIENT SERVER: each is a command; both end well. The server says
+# "listening" first.
+between() {
+	local rc=0
+
+	# shellcheck disable=SC2086 # words
+	timeout 900 ip netns exec beta $2 >"$dir/server" 2>&1 &
+	server=$!
+	until grep -q listening "$dir/server"; do
+		kill -0 "$server" || break
+		sleep 0.01
+	done
+	# shellcheck disable=SC2086 # words
+	timeout 900 ip netns exec alpha $1 >"$dir/client" 2>&1 || rc=$?
+	wait "$server" || rc=$?
+	sed 's/^/server: /' "$dir/server"
+	sed 's/^/client: /' "$dir/client"
+	return "$rc"
+}
+
+# memory MODE CLIENTS-ARGUMENTS SERVERS-ARGUMENTS
+memory() {
+	local at="-a 10.5.4.2 -p $port -S $octets -m $1"
+
+	between "$bin/mpa_rdma -c $at $2" "$bin/mpa_rdma -s $at $3"
+}
+
+# How many octets the last server has placed out of order.
+placed() {
+	sed -n 's/.* tagged, \([0-9]*\) placed .*/\1/p' "$dir/server"
+}
+
+# With one segment of a hundred missing, and one millisecond until the next one
+# fills that gap, some must be.
+placed_many() {
+	memory "$1" "$2" "$3" || return
+	[[ $(placed) -gt $((octets / 100)) ]] || {
+		echo "fewer than one of 100 octets were placed out of order"
+		return 1
+	}
+}
+
+placed_none() {
+	memory "$1" "$2" "$3" || return
+	[[ $(placed) -eq 0 ]] || {
+		echo "octets were placed out of order"
+		return 1
+	}
+}
+
+# rounds CLIENTS-ARGUMENTS SERVERS-ARGUMENTS
+rounds() {
+	local at="-a 10.5.4.2 -p $port -V"
+
+	between "$bin/mpa_rping -c $at $1 -C 30 -S 1-1048576 --mixed 5" \
+		"$bin/mpa_rping -s $at $2 -C 30"
+}
+
+# figures NAME COMMAND...: as a test, and the server's figures
+figures() {
+	tap_run "$@"
+	sed -n "s/^[0-9].* octets, /# $1: &/p" "$dir/server"
+}
+
+network "$loss"
+figures write_without_placing placed_none write "" --markers
+figures write_with_placing placed_many write "" "--markers --place"
+figures read_without_placing placed_none read "" --markers
+figures read_with_placing placed_many read "" "--markers --place"
+octets=$((octets / 4))
+figures write_without_markers placed_none write "" ""
+figures send placed_none send "" "--markers --place"
+tc -n alpha qdisc del dev va root
+tc -n beta qdisc del dev vb root
+for markers in "" --markers; do
+	name=${markers/--/_}
+	tap_run "kernel_and_kernel$name" rounds "--kernel $markers" \
+		"--kernel $markers"
+	tap_run "kernel_and_user$name" rounds "--kernel $markers" "$markers"
+	tap_run "user_and_kernel$name" rounds "$markers" "--kernel $markers"
+done
+tap_run opens_with_write rounds "--kernel --rtr write" "--kernel --rtr write"
+tap_run opens_with_read rounds "--kernel --rtr read" "--kernel --rtr read"
+tap_run opens_with_fpdu rounds "--kernel --rtr fpdu" "--kernel --rtr fpdu"
+tap_end

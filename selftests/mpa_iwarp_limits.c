@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The iWARP end in the kernel (samples/mpa_ddp) and those who use it: what it tells
+ * is not lost, what it holds has a limit, and nobody waits for a stranger.
+ */
+
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_kmod.h"
+#include "samples/mpa_ddp/mpa_ddp.h"
+#include "samples/mpa_ddp/wire.h"
+
+#define MEMORY		(4 << 20)
+#define PAGE		4096
+#define STRANGERS	280	/* more than a workqueue works on at once */
+
+FIXTURE(limits)
+{
+	int fd[2];
+	int dev[2];
+	struct peer peer;
+	u8 *memory;
+};
+
+static int open_device(void)
+{
+	return open("/dev/mpa_ddp", O_RDWR | O_NONBLOCK);
+}
+
+static int start_end(int dev, int fd)
+{
+	struct mpa_start start = { .role = MPA_ROLE_DIRECT, .revision = 1 };
+
+	return ioctl(dev, DDP_ATTACH, &fd) || ioctl(dev, DDP_START, &start);
+}
+
+FIXTURE_SETUP(limits)
+{
+	int i;
+
+	ASSERT_EQ(0, own_netns());
+	if (access("/dev/mpa_ddp", F_OK))
+		ASSERT_EQ(0, kmod_do("insmod $MODULES/samples/mpa_ddp/mpa_ddp.ko"));
+	ASSERT_EQ(0, tcp_pair(AF_INET, self->fd));
+	self->peer = (struct peer) { .fd = self->fd[0] };
+	for (i = 0; i < 2; i++) {
+		self->dev[i] = open_device();
+		ASSERT_LE(0, self->dev[i]);
+	}
+	self->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->memory);
+}
+
+FIXTURE_TEARDOWN(limits)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		hang_up(self->fd[i]);
+		close(self->dev[i]);
+	}
+}
+
+#define self_t struct _test_data_limits
+
+static u32 registered(int dev, const void *octets, u32 length, u32 access)
+{
+	struct ddp_region region = {
+		.addr = (unsigned long)octets, .length = length, .access = access,
+	};
+
+	return ioctl(dev, DDP_REGISTER, &region) ? 0 : region.stag;
+}
+
+/* The next thing of a kind that is told, within so many milliseconds. */
+static bool told(int dev, u32 what, struct ddp_done *done, int ms)
+{
+	while (poll_for(dev, POLLIN, ms) == POLLIN &&
+	       read(dev, done, sizeof(*done)) == sizeof(*done))
+		if (done->what == what)
+			return true;
+	return false;
+}
+
+/* ---- what is told ---- */
+
+TEST_F(limits, an_event_stays_behind_a_bad_address)
+{
+	struct ddp_done done;
+
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 5000));
+	ASSERT_EQ(-1, read(self->dev[1], (void *)16, sizeof(done)));
+	ASSERT_EQ(EFAULT, errno);
+	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 0));
+	ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));
+	EXPECT_EQ(DDP_STARTED, done.what);
+}
+
+TEST_F(limits, events_in_front_of_a_bad_address)
+{
+	struct ddp_post post = { .opcode = RDMAP_SEND };
+	struct ddp_done *done;
+
+	/* There is room for one of them. */
+	done = (void *)(self->memory + PAGE - sizeof(*done));
+	ASSERT_EQ(0, munmap(self->memory + PAGE, PAGE));
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, done, 5000));
+	for (post.id = 0; post.id < 3; post.id++)
+		ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &post));
+	/* Three FPDUs: all have gone. */
+	ASSERT_EQ(72, read_all(self->fd[0], self->memory, 72));
+	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 5000));
+	EXPECT_EQ(sizeof(*done), read(self->dev[1], done, 3 * sizeof(*done)));
+	EXPECT_EQ(0, done->id);
+	for (post.id = 1; post.id < 3; post.id++) {
+		ASSERT_TRUE(told(self->dev[1], DDP_POSTED, done, 5000));
+		EXPECT_EQ(post.id, done->id);
+	}
+}
+
+/* ---- what is held ---- */
+
+TEST_F(limits, regions_have_a_limit)
+{
+	u32 stag = 0, i;
+
+	for (i = 0; i < DDP_REGIONS_MAX; i++) {
+		stag = registered(self->dev[0], self->memory, 1, 0);
+		ASSERT_NE(0, stag);
+	}
+	EXPECT_EQ(0, registered(self->dev[0], self->memory, 1, 0));
+	EXPECT_EQ(ENOSPC, errno);
+	/* Of each end its own. */
+	EXPECT_NE(0, registered(self->dev[1], self->memory, 1, 0));
+	ASSERT_EQ(0, ioctl(self->dev[0], DDP_DEREGISTER, &stag));
+	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
+}
+
+/* RLIMIT_MEMLOCK is that of who has opened the device. */
+TEST_F(limits, regions_are_those_of_who_has_opened)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid)
+		_exit(registered(self->dev[0], self->memory, 1, 0) ? 0 : errno);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(EPERM, WEXITSTATUS(status));
+	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
+}
+
+/* ---- strangers ---- */
+
+struct holder {
+	int fd;
+	u8 *page;
+};
+
+/* Copies from a page that does not come, with the socket locked. */
+static void *hold_socket(void *arg)
+{
+	const struct holder *holder = arg;
+
+	send(holder->fd, holder->page, PAGE, MSG_NOSIGNAL);
+	return NULL;
+}
+
+/* Faults in the memory wait; or -1. */
+static int absent(u8 *memory, size_t len)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = {
+		.range.start = (unsigned long)memory, .range.len = len,
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd;
+
+	fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	return fd < 0 || ioctl(fd, UFFDIO_API, &api) ||
+	       ioctl(fd, UFFDIO_REGISTER, &range) ? -1 : fd;
+}
+
+/* An end has something to send, and its socket is locked by the program. */
+static bool held(struct holder *holder, int faults)
+{
+	struct ddp_post post = { .opcode = RDMAP_SEND };
+	struct ddp_done done;
+	pthread_attr_t small;
+	struct uffd_msg msg;
+	pthread_t thread;
+	int fd[2], dev;
+
+	dev = open_device();
+	if (dev < 0 || tcp_pair(AF_INET, fd) || start_end(dev, fd[0]) ||
+	    !told(dev, DDP_STARTED, &done, 5000))
+		return false;
+	holder->fd = fd[0];
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	return !pthread_create(&thread, &small, hold_socket, holder) &&
+	       read(faults, &msg, sizeof(msg)) == sizeof(msg) &&
+	       !ioctl(dev, DDP_POST, &post);
+}
+
+TEST_F(limits, locked_sockets_of_strangers)
+{
+	struct ddp_post buffer = { .opcode = DDP_RECEIVE };
+	struct ddp_post post = { .opcode = RDMAP_SEND };
+	static struct holder holders[STRANGERS];
+	struct ddp_done done;
+	int faults, i;
+
+	if (access("/proc/sys/vm/unprivileged_userfaultfd", F_OK))
+		SKIP(return, "needs userfaultfd");
+	faults = absent(self->memory, STRANGERS * PAGE);
+	ASSERT_LE(0, faults);
+	for (i = 0; i < STRANGERS; i++) {
+		holders[i].page = self->memory + i * PAGE;
+		ASSERT_TRUE(held(&holders[i], faults)) {
+			TH_LOG("stranger %d", i);
+		}
+	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, start_end(self->dev[i], self->fd[i]));
+	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
+	ASSERT_EQ(0, ioctl(self->dev[0], DDP_POST, &post));
+	EXPECT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
+	/* The faults go on. */
+	close(faults);
+}
+
+/* ---- the peer's Reads ---- */
+
+/* A peer made by hand asks for so much from the start of a region. */
+static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
+{
+	struct ddp_untagged header = {
+		.control = ddp_control_of(DDP_LAST, RDMAP_READ_REQUEST),
+		.queue = htonl(RDMAP_QUEUE_READ), .msn = htonl(msn),
+	};
+	struct rdmap_read_request request = {
+		.size = htonl(length), .source_stag = htonl(stag),
+	};
+	u8 ulpdu[sizeof(header) + sizeof(request)];
+
+	memcpy(ulpdu, &header, sizeof(header));
+	memcpy(ulpdu + sizeof(header), &request, sizeof(request));
+	return !peer_send(&self->peer, ulpdu, sizeof(ulpdu));
+}
+
+/* What the next message of an end is, behind segments of one that goes on. */
+static int next_message(self_t *self)
+{
+	static u8 fpdu[MPA_ULPDU_MAX + 8];
+	u32 len;
+
+	do {
+		if (read_all(self->fd[0], fpdu, 2) != 2)
+			return -1;
+		len = (fpdu[0] << 8 | fpdu[1]) + 2;
+		/* A pad and the CRC. */
+		len = (len + 3) / 4 * 4 + 4;
+		if (read_all(self->fd[0], fpdu + 2, len - 2) != len - 2)
+			return -1;
+	} while (!(fpdu[2] & DDP_LAST));
+	return fpdu[3] & RDMAP_OPCODE_MASK;
+}
+
+/* A peer that always has Reads under way. */
+TEST_F(limits, sends_among_the_peers_reads)
+{
+	struct ddp_post send = { .opcode = RDMAP_SEND };
+	u32 stag, msn;
+
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	stag = registered(self->dev[1], self->memory, MEMORY, DDP_REMOTE_READ);
+	ASSERT_NE(0, stag);
+	for (msn = 1; msn <= DDP_READS_MAX; msn++)
+		ASSERT_TRUE(asks(self, msn, stag, MEMORY));
+	/* The first answer has begun, and is more than TCP takes. */
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
+	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &send));
+	EXPECT_EQ(RDMAP_READ_RESPONSE, next_message(self));
+	EXPECT_EQ(RDMAP_SEND, next_message(self));
+	EXPECT_EQ(RDMAP_READ_RESPONSE, next_message(self));
+}
+
+TEST_F(limits, a_read_that_is_being_answered_is_under_way)
+{
+	struct ddp_done done;
+	u32 stag, msn;
+
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	stag = registered(self->dev[1], self->memory, MEMORY, DDP_REMOTE_READ);
+	ASSERT_NE(0, stag);
+	ASSERT_TRUE(asks(self, 1, stag, MEMORY));
+	/* The answer has begun, and is more than TCP takes. */
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
+	for (msn = 2; msn <= DDP_READS_MAX; msn++)
+		ASSERT_TRUE(asks(self, msn, stag, MEMORY));
+	ASSERT_FALSE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 200)) {
+		TH_LOG("Terminate %x", done.error);
+	}
+	ASSERT_TRUE(asks(self, msn, stag, MEMORY));
+	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
+	EXPECT_EQ(DDP_ERR_NO_BUFFER, done.error);
+}
+
+/* As many as are allowed, each asked for as soon as one has been answered. */
+TEST_F(limits, reads_one_behind_the_other)
+{
+	u32 stag, msn, i;
+
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	stag = registered(self->dev[1], self->memory, PAGE, DDP_REMOTE_READ);
+	for (msn = 1; msn <= DDP_READS_MAX; msn++)
+		ASSERT_TRUE(asks(self, msn, stag, PAGE));
+	for (i = 0; i < 5000; i++) {
+		ASSERT_EQ(RDMAP_READ_RESPONSE, next_message(self)) {
+			TH_LOG("answer %u", i);
+		}
+		ASSERT_TRUE(asks(self, msn++, stag, PAGE));
+	}
+}
+
+TEST_F(limits, a_response_that_breaks_off)
+{
+	struct ddp_info info;
+	struct ddp_done done;
+	u32 stag;
+
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	stag = registered(self->dev[1], self->memory, MEMORY, DDP_REMOTE_READ);
+	ASSERT_TRUE(asks(self, 1, stag, MEMORY));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
+	ASSERT_EQ(0, ioctl(self->dev[1], DDP_DEREGISTER, &stag));
+	/* Room for more of it, which is gone. */
+	while (recv(self->fd[0], self->memory, PAGE, 0) > 0)
+		;
+	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
+	EXPECT_EQ(RDMAP_ERR_LOCAL, done.error);
+	ASSERT_EQ(0, ioctl(self->dev[1], DDP_INFO, &info));
+	EXPECT_EQ(0, info.reads);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a peer can make MPA_PLACE cost: segments of an octet, again and again, in
+ * front of and behind much that waits. A segment more costs the same however much
+ * that is, and when nothing comes nothing is done. Times are compared: not for a guest
+ * whose clock is that of a busy host.
+ */
+
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+#include "mpa_harness.h"
+
+FIXTURE_VARIANT(place)
+{
+	int unused;
+};
+
+#include "mpa_place.h"
+
+FIXTURE_VARIANT_ADD(place, ipv4) { };
+
+/* The first records, which come when others wait. */
+#define FIRST	20
+
+static void first_records(struct _test_data_place *self)
+{
+	stream_add_many(self, 600, FIRST);
+}
+
+/* More records that wait, each with a gap in front. */
+static int wait_in_gaps(struct _test_data_place *self, unsigned int runs)
+{
+	unsigned int i = self->records + 1;
+
+	stream_add_many(self, 600, 2 * runs + 1);
+	for (; i < self->records; i += 2)
+		if (come(self, self->start[i], self->start[i + 1]))
+			return -1;
+	return 0;
+}
+
+/* ---- when nothing comes ---- */
+
+struct ticks {
+	unsigned long busy, idle;
+};
+
+static struct ticks processor_ticks(void)
+{
+	unsigned long user, nice, system, idle;
+	FILE *stat = fopen("/proc/stat", "r");
+	struct ticks ticks = { };
+
+	if (fscanf(stat, "cpu %lu %lu %lu %lu", &user, &nice, &system,
+		   &idle) == 4)
+		ticks = (struct ticks){ user + nice + system, idle };
+	fclose(stat);
+	return ticks;
+}
+
+/* For the time of most of a second. */
+static bool at_rest(void)
+{
+	struct ticks from, to;
+	int i;
+
+	poll(NULL, 0, 300);
+	from = processor_ticks();
+	for (i = 0; i < 10; i++)
+		poll(NULL, 0, 100);
+	to = processor_ticks();
+	printf("# %lu ticks busy, %lu idle\n", to.busy - from.busy,
+	       to.idle - from.idle);
+	return to.idle - from.idle > to.busy - from.busy;
+}
+
+/* A FIN without octets lies behind all records that wait. */
+static int fin_behind(struct _test_data_place *self, u32 off)
+{
+	return forge(&self->forger, off, self->stream, 0, TCP_FLAG_BITS_FIN,
+		     0) || !lo_delivered() ? -1 : 0;
+}
+
+#define AT_REST_BEHIND_A_FIN(runs)					\
+do {									\
+	first_records(self);						\
+	ASSERT_EQ(0, wait_in_gaps(self, runs));				\
+	ASSERT_EQ(0, fin_behind(self, stream_end(self)));		\
+	EXPECT_TRUE(at_rest());						\
+	/* And when something has come. */				\
+	ASSERT_EQ(0, come(self, 3, 4));					\
+	EXPECT_TRUE(at_rest());						\
+	PLACED(FIRST + 1);						\
+	PLACED(FIRST + 3);						\
+} while (0)
+
+TEST_F(place, a_fin_out_of_order_is_looked_at_once)
+{
+	AT_REST_BEHIND_A_FIN(129);
+}
+
+TEST_F(place, a_fin_behind_as_many_gaps_as_may_be)
+{
+	AT_REST_BEHIND_A_FIN(MPA_PLACE_MAX - 1);
+}
+
+TEST_F(place, fins_in_many_places)
+{
+	u32 i;
+
+	first_records(self);
+	ASSERT_EQ(0, wait_in_gaps(self, 200));
+	for (i = 0; i < 20; i++)
+		ASSERT_EQ(0, fin_behind(self, stream_end(self) + 10 * i));
+	EXPECT_TRUE(at_rest());
+	PLACED(FIRST + 1);
+	PLACED(FIRST + 3);
+}
+
+/* What the user cannot get yet. */
+TEST_F(place, a_fin_behind_an_error)
+{
+	first_records(self);
+	ASSERT_EQ(0, wait_in_gaps(self, 390));
+	self->stream[self->start[FIRST - 2] + 300] ^= 1;
+	COME(FIRST - 2, FIRST - 1);
+	poll(NULL, 0, 100);
+	NOTHING();
+	ASSERT_EQ(0, fin_behind(self, stream_end(self)));
+	EXPECT_TRUE(at_rest());
+	ASSERT_EQ(0, come(self, 3, 4));
+	EXPECT_TRUE(at_rest());
+}
+
+/* ---- one segment more ---- */
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
+}
+
+/* The work item runs on this processor, not beside the test. */
+static int one_workqueue(void)
+{
+	int fd = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY);
+	char mask[20];
+	int len = sprintf(mask, "%x", 1 << sched_getcpu());
+
+	return write(fd, mask, len) != len || close(fd) ? -1 : 0;
+}
+
+/*
+ * Microseconds that a segment of an octet takes, with what the work item does for
+ * it, and the time @rest that it is given for that; the least of some times, as
+ * others want the processor as well.
+ */
+static double segment_us(struct _test_data_place *self, u32 off, u32 step,
+			 unsigned int rest)
+{
+	double least = 1e9, us;
+	int i, n;
+
+	if (one_workqueue())
+		return -1;
+	for (i = 0; i < 20; i++) {
+		us = now_us();
+		for (n = 0; n < 20; n++, off += step) {
+			if (forge(&self->forger, off, self->stream + off, 1, 0,
+				  0))
+				return -1;
+			if (rest)
+				usleep(rest);
+			else
+				sched_yield();
+			/* If it runs, this waits for the lock. */
+			if (set_int(self->fd, MPA_RECVINFO, 1))
+				return -1;
+		}
+		us = (now_us() - us) / 20;
+		if (us < least)
+			least = us;
+	}
+	return least;
+}
+
+/* Twice as much may be noise. */
+#define COSTS_THE_SAME(few, many)					\
+do {									\
+	double _few = (few), _many = (many);				\
+									\
+	TH_LOG("%.1f us, %.1f us", _few, _many);			\
+	ASSERT_LT(0, _few);						\
+	EXPECT_LT(_many, 2.5 * _few);					\
+} while (0)
+
+/*
+ * Of ten records five come, so that TCP forgets all blocks but four of these; then
+ * they are in order. The next block is the only one that it knows of, with all
+ * others in its queue, as if it had thrown some away.
+ */
+static int forget_blocks(struct _test_data_place *self, unsigned int first)
+{
+	unsigned int i;
+
+	for (i = first + 1; i < first + 10; i += 2)
+		if (come(self, self->start[i], self->start[i + 1]))
+			return -1;
+	return come(self, self->start[first], self->start[first + 10]);
+}
+
+TEST_F(place, the_same_octet_again_and_again)
+{
+	double few;
+
+	first_records(self);
+	ASSERT_EQ(0, wait_in_gaps(self, 4));
+	ASSERT_EQ(0, forget_blocks(self, 0));
+	few = segment_us(self, self->start[10] + 10, 0, 0);
+
+	ASSERT_EQ(0, wait_in_gaps(self, 380));
+	ASSERT_EQ(0, forget_blocks(self, 10));
+	COSTS_THE_SAME(few, segment_us(self, self->start[20] + 10, 0, 0));
+}
+
+/*
+ * A record of which the first octets are there, and more of them, each in a
+ * segment of its own, side by side or with gaps between.
+ */
+static int add_pieces(struct _test_data_place *self, u32 side, u32 gaps)
+{
+	u32 start, i;
+
+	stream_add_many(self, 60000, 2);
+	start = self->start[self->records - 1];
+	for (i = side; i; i--)
+		if (forge(&self->forger, start + 600 + i,
+			  self->stream + start + 600 + i, 1, 0, 0))
+			return -1;
+	for (i = 0; i < gaps; i++)
+		if (forge(&self->forger, start + 9000 + 2 * i,
+			  self->stream + start + 9000 + 2 * i, 1, 0, 0))
+			return -1;
+	if (come(self, start, start + 601))
+		return -1;
+	/* The work item may have much to do once. */
+	poll(NULL, 0, 300);
+	return start;
+}
+
+TEST_F(place, an_octet_behind_many)
+{
+	double few = segment_us(self, add_pieces(self, 20, 20) + 9040, 2, 300);
+
+	COSTS_THE_SAME(few, segment_us(self, add_pieces(self, 2000, 2000) +
+					     13000, 2, 300));
+}
+
+/* Each could be what has been missing. */
+TEST_F(place, an_octet_more_side_by_side)
+{
+	double few = segment_us(self, add_pieces(self, 20, 20) + 621, 1, 300);
+
+	COSTS_THE_SAME(few, segment_us(self, add_pieces(self, 2000, 2000) +
+					     2601, 1, 300));
+}
+
+TEST_HARNESS_MAIN
