@@ -191,7 +191,7 @@ def show(path, count, colour):
     """False if the capture has no MPA connection."""
     out = Printer(colour)
     found = [c for c in map(judge.find, capture.read(path)) if c]
-    options = argparse.Namespace(cut_ok=True)
+    options = argparse.Namespace(cut_ok=True, any_pad=None)
     for connection in found:
         connection.parse(options, lambda text: None)
         names = [capture.name(half.src) for half in connection.halves]

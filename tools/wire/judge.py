@@ -53,7 +53,8 @@ class Direction:
         self.problems = []
         self.tshark = wireshark.Direction()
 
-    def parse(self, empty, cut_ok, progress):
+    def parse(self, empty, options, progress):
+        any_pad = options.any_pad == capture.name(self.half.src).rsplit(":", 1)[0]
         found = rfc5044.fpdus(self.stream, self.start, self.marked, empty)
         while True:
             try:
@@ -77,13 +78,13 @@ class Direction:
                     f"{where}: marker at {fpdu.pos + off} says {ptr}"
                     + (f", reserved {reserved:#06x}" if reserved else "")
                     + f", must say {want}")
-            if fpdu.wrong_pad:
+            if fpdu.wrong_pad and not any_pad:
                 self.problems.append(f"{where}: pad is not zero")
         if self.unexplained:
             text = (f"{self.unexplained} octets at "
                     f"{len(self.stream) - self.start - self.unexplained} are "
                     f"not explained: {why}")
-            if not (cut_ok and "cut off" in why):
+            if not (options.cut_ok and "cut off" in why):
                 self.problems.append(text)
         self.unexplained += self.half.behind
         self.problems += self.half.problems
@@ -188,7 +189,7 @@ class Connection:
                 (self.halves[0], self.request, self.reply),
                 (self.halves[1], self.reply, self.request)):
             direction = Direction(half, frame, peer)
-            direction.parse(empty, options.cut_ok, progress)
+            direction.parse(empty, options, progress)
             self.directions.append(direction)
         self.check_turn()
 
@@ -491,6 +492,8 @@ def main():
                         help="look at connections with that port only")
     parser.add_argument("--cut-ok", action="store_true", dest="cut_ok",
                         help="the last FPDU of a direction may be cut off")
+    parser.add_argument("--any-pad", metavar="ADDRESS", dest="any_pad",
+                        help="what ADDRESS sends need not be padded with zeros")
     parser.add_argument("--startup", action="store_true",
                         help="startup frames are enough, no FPDU is needed")
     parser.add_argument("--no-tshark", action="store_false", dest="tshark",

@@ -274,6 +274,10 @@ for _name, _finds in (("crc", "wrong CRC"), ("marker", "must say"),
     case(f"wrong_{_name.replace(' ', '_')}_in_the_last_fpdu",
          "cut off" if _name == "no marker" else _finds)(
              fault(_name, _ulpdu, after=0))
+case("wrong_pad_where_that_is_allowed", any_pad="10.0.0.1")(
+    fault("pad", 1401))
+case("wrong_pad_where_the_other_end_may", "pad is not zero",
+     any_pad="10.0.0.2")(fault("pad", 1401))
 case("wrong_crc_without_markers", "wrong CRC")(fault("crc", kind=C))
 case("wrong_crc_where_an_fpdu_ends_at_a_marker", "wrong CRC")(
     fault("crc", ulpdu=498, before=31, after=0))
@@ -505,7 +509,8 @@ class Tap:
 
 def verdict(path, **options):
     defaults = dict(aligned=False, packed=None, single=False, counters=None,
-                    port=None, cut_ok=False, startup=False, tshark=True, keep=None)
+                    port=None, cut_ok=False, any_pad=None, startup=False,
+                    tshark=True, keep=None)
     settings = argparse.Namespace(**{**defaults, **options})
     report = judge.judge(path, settings, lambda text: None)
     text = io.StringIO()
