@@ -35,6 +35,7 @@ static const struct way *const ways[] = {
 	&way_rdma_send, &way_rdma_write,
 #else
 	&way_tcp, &way_ktls, &way_sctp, &way_library, &way_mpa,
+	&way_ddp_send, &way_ddp_write,
 #endif
 };
 

@@ -142,6 +142,7 @@ struct way {
 };
 
 extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
+extern const struct way way_ddp_send, way_ddp_write;
 extern const struct way way_rdma_send, way_rdma_write;
 
 /* Octets of record @i of a sending call: any number, but always the same. */
