@@ -173,6 +173,7 @@ TEST_F(consumer, open_ulpdu_of_a_program)
 
 struct reader {
 	int fd;
+	int tid;
 	u8 buf[1000];
 	ssize_t got;
 };
@@ -181,8 +182,30 @@ static void *reads(void *arg)
 {
 	struct reader *reader = arg;
 
+	__atomic_store_n(&reader->tid, gettid(), __ATOMIC_RELEASE);
 	reader->got = recv(reader->fd, reader->buf, sizeof(reader->buf), 0);
 	return NULL;
+}
+
+/* Whether the thread sleeps, within some seconds. */
+static bool asleep(const struct reader *reader)
+{
+	long until = now_ms() + 20000;
+	char path[64], state = 0;
+	FILE *stat;
+	int tid;
+
+	while (state != 'S' && now_ms() < until) {
+		tid = __atomic_load_n(&reader->tid, __ATOMIC_ACQUIRE);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+		stat = tid ? fopen(path, "r") : NULL;
+		if (!stat || fscanf(stat, "%*d %*s %c", &state) != 1)
+			state = 0;
+		if (stat)
+			fclose(stat);
+		usleep(1000);
+	}
+	return state == 'S';
 }
 
 /* It sleeps while the user has put off what it gets then. */
@@ -191,16 +214,21 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 	struct upcall_how how = { .put_off = 1 };
 	struct reader reader = {};
 	pthread_t thread;
+	long began;
 
 	ASSERT_EQ(0, user_how(self->user, how));
 	ASSERT_EQ(0, both_direct(self, variant->flags));
 	reader.fd = self->fd[1];
 	patience(self->fd[1], 20);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, reads, &reader));
+	ASSERT_TRUE(asleep(&reader));
 	ASSERT_EQ(100, send(self->fd[0], record_of(100), 100, 0));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_ULPDU));
+	began = now_ms();
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
+	/* When its time is over it looks by itself. */
+	EXPECT_GT(10000, now_ms() - began);
 	EXPECT_EQ(100, reader.got);
 	EXPECT_TRUE(record_good(reader.buf, 100));
 }
