@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A user inside the kernel (kmod/mpa_upcalls.c), who does what a test says, and a
+ * A user inside the kernel (kmod/upcalls.c), who does what a test says, and a
  * connection between him and a program.
  */
 #ifndef _MPA_CONSUMER_H
