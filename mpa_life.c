@@ -81,23 +81,40 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_hook_detach(ctx);
 }
 
-/* Whether TCP has taken everything, or it is no use to wait longer. */
+static void mpa_send_fin(struct mpa_ctx *ctx)
+{
+	if (mpa_tcp_fin_sent(ctx->sk))
+		return;
+	mpa_tcp_set_fin_aside(ctx->sk);
+	ctx->table->base->shutdown(ctx->sk, SEND_SHUTDOWN);
+}
+
+/*
+ * Behind its close() TCP sends nothing again for a socket that does not keep its network
+ * namespace, as a kernel's own does not: TCP's timers are stopped. What a lost segment
+ * had, and the FIN, would never come, and TCP would keep the socket for ever.
+ */
+static bool mpa_life_close_is_too_early(const struct sock *sk)
+{
+	return !sk->sk_net_refcnt && !mpa_tcp_fin_acked(sk);
+}
+
+/* Whether TCP's own close can do the rest, or it is no use to wait longer. */
 static bool mpa_life_linger_over(struct mpa_ctx *ctx)
 {
-	if (mpa_tcp_gone(ctx->sk) || time_after_eq(jiffies, ctx->deadline))
+	struct sock *sk = ctx->sk;
+
+	if (mpa_tcp_gone(sk) || time_after_eq(jiffies, ctx->deadline))
 		return true;
 	if (mpa_tx_push(ctx) == -EAGAIN)
 		return false;
-	if (!mpa_tcp_short_of_memory(ctx->sk))
-		return true;
+	if (!mpa_tcp_short_of_memory(sk)) {
+		if (!mpa_life_close_is_too_early(sk))
+			return true;
+		mpa_send_fin(ctx);
+	}
 	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return false;
-}
-
-static void mpa_send_fin(struct mpa_ctx *ctx)
-{
-	mpa_tcp_set_fin_aside(ctx->sk);
-	ctx->table->base->shutdown(ctx->sk, SEND_SHUTDOWN);
 }
 
 /* For a socket that was closed. Return: whether TCP's own close comes next. */
@@ -112,6 +129,8 @@ static bool mpa_work_lingering(struct mpa_ctx *ctx)
 	/* Send the FIN now, while there is memory for it. */
 	if (mpa_tcp_may_linger(sk) && !mpa_tx_stuck(&ctx->tx))
 		mpa_send_fin(ctx);
+	if (mpa_life_close_is_too_early(sk))
+		mpa_tcp_reset_on_close(sk);
 	mpa_leave(ctx);
 	return true;
 }
@@ -201,10 +220,20 @@ void mpa_work(struct work_struct *work)
 	if (over) {
 		/* From here on nobody arms it again. */
 		cancel_delayed_work(&ctx->work);
-		ctx->table->base->close(sk, 0);
-		mpa_linger_free(ctx);
+		mpa_linger_end(ctx);
 		mpa_ctx_free(ctx);
 	}
+}
+
+/* Whether all that was accepted gets to the peer if TCP closes the socket now. */
+static bool mpa_life_may_close(struct mpa_ctx *ctx, long *timeout)
+{
+	struct sock *sk = ctx->sk;
+
+	if (!mpa_sendmsg_finish(ctx, timeout))
+		return false;
+	return *timeout || !(mpa_tcp_short_of_memory(sk) ||
+			    mpa_life_close_is_too_early(sk));
 }
 
 /*
@@ -219,7 +248,7 @@ static bool mpa_life_linger(struct mpa_ctx *ctx)
 		return false;
 	ctx->life = MPA_LIFE_LINGERING;
 	ctx->deadline = jiffies + MPA_LINGER_TIME;
-	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
+	mpa_schedule_work(ctx, mpa_tx_stuck(&ctx->tx) ? MPA_RETRY_DELAY : 0);
 	return true;
 }
 
@@ -245,9 +274,7 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
 	mpa_upcall_leave(ctx);
 	mpa_rx_discard(ctx);
-	if (mpa_started(ctx) &&
-	    (!mpa_sendmsg_finish(ctx, &timeout) ||
-	     (!timeout && mpa_tcp_short_of_memory(sk))) &&
+	if (mpa_started(ctx) && !mpa_life_may_close(ctx, &timeout) &&
 	    mpa_life_linger(ctx)) {
 		release_sock(sk);
 		return;

@@ -76,8 +76,8 @@ TEST_F(consumer, module_stays_while_attached)
 	EXPECT_TRUE(record_goes_in(self, 100));
 }
 
-/* A socket that the kernel has made, with sk_user_data. */
-TEST_F(consumer, connects)
+/* The user connects to the program, by a socket that the kernel has made. */
+static int user_connects(struct _test_data_consumer *self)
 {
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET,
@@ -87,16 +87,78 @@ TEST_F(consumer, connects)
 	socklen_t len = sizeof(addr);
 	u16 port;
 
-	ASSERT_EQ(0, bind(listener, (void *)&addr, sizeof(addr)));
-	ASSERT_EQ(0, listen(listener, 5));
-	ASSERT_EQ(0, getsockname(listener, (void *)&addr, &len));
+	if (bind(listener, (void *)&addr, sizeof(addr)) || listen(listener, 5) ||
+	    getsockname(listener, (void *)&addr, &len))
+		return -1;
 	port = ntohs(addr.sin_port);
-	ASSERT_EQ(0, user_call(self->user, UPCALLS_CONNECT, &port));
+	if (user_call(self->user, UPCALLS_CONNECT, &port))
+		return -1;
 	hang_up(self->fd[0]);
 	self->fd[0] = accept(listener, NULL, NULL);
-	ASSERT_LE(0, self->fd[0]);
 	patience(self->fd[0], 20);
 	close(listener);
+	return self->fd[0] < 0 ? -1 : 0;
+}
+
+/*
+ * TCP has no memory for what was accepted, so that mpa keeps the socket when it is
+ * released, while its network namespace goes, which such a socket does not keep.
+ */
+TEST_F(consumer, released_without_memory_for_tcp)
+{
+	int hog[2], small = 4096, first_netns, tcp_mem, i;
+	char usual[64];
+
+	ASSERT_EQ(0, user_connects(self));
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_RCVBUF, &small,
+				sizeof(small)));
+	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_DIRECT, 0));
+	/* So that TCP gives up soon. */
+	ASSERT_EQ(0, system("echo 2 >/proc/sys/net/ipv4/tcp_retries2"));
+	first_netns = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, tcp_mem_hog(hog));
+	tcp_mem = tcp_mem_open(usual, sizeof(usual));
+	for (i = 0; i < 4; i++)
+		ASSERT_EQ(0, user_send(self->user, 9000, 0, MEMORY_KVEC, NULL));
+	ASSERT_EQ(0, tcp_mem_put(tcp_mem, "1 1 1"));
+	EXPECT_EQ(0, user_send(self->user, 9000, 0, MEMORY_KVEC, NULL));
+	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
+	/* No ACK comes, and TCP's timers run. */
+	EXPECT_EQ(0, lo_set_of(first_netns, false));
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	close(first_netns);
+	sleep(3);
+	ASSERT_EQ(0, tcp_mem_put(tcp_mem, usual));
+	close(tcp_mem);
+	hang_up(hog[0]);
+	hang_up(hog[1]);
+	self->fd[0] = -1;
+	self->fd[1] = -1;
+}
+
+/* The segment with the last ULPDU is lost, and the FIN: TCP sends them again. */
+TEST_F(consumer, released_while_segments_are_lost)
+{
+	ASSERT_EQ(0, user_connects(self));
+	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_DIRECT, variant->flags &
+				MPA_START_MARKERS ? MPA_START_TX_MARKERS : 0));
+	ASSERT_EQ(0, mpa_attach(self->fd[0]));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, variant->flags));
+	ASSERT_EQ(0, lo_set(false));
+	EXPECT_EQ(0, user_send(self->user, 1000, 0, MEMORY_KVEC, NULL));
+	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
+	usleep(20000);
+	ASSERT_EQ(0, lo_set(true));
+	EXPECT_TRUE(program_gets(self, 1000));
+	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
+}
+
+/* With sk_user_data. */
+TEST_F(consumer, connects)
+{
+	ASSERT_EQ(0, user_connects(self));
 	ASSERT_EQ(EINPROGRESS, user_start(self->user, MPA_ROLE_INITIATOR,
 					  variant->flags));
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));

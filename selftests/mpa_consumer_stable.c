@@ -198,7 +198,6 @@ TEST_F(consumer, copies_what_is_better_copied)
 FIXTURE(stable)
 {
 	struct _test_data_consumer with;
-	int tcp_mem;	/* which a network namespace has not */
 };
 
 FIXTURE_VARIANT(stable)
@@ -218,8 +217,6 @@ FIXTURE_SETUP(stable)
 {
 	self->with.buf = malloc(BUF);
 	self->with.told = malloc(sizeof(*self->with.told));
-	self->tcp_mem = open("/proc/sys/net/ipv4/tcp_mem", O_RDWR);
-	ASSERT_LE(0, self->tcp_mem);
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, tcp_pair(AF_INET, self->with.fd));
 	self->with.user = user_open();
@@ -235,7 +232,6 @@ FIXTURE_TEARDOWN(stable)
 	hang_up(self->with.fd[1]);
 	free(self->with.buf);
 	free(self->with.told);
-	close(self->tcp_mem);
 }
 
 TEST_F(stable, any_shape)
@@ -332,30 +328,26 @@ TEST_F(stable, until_the_buffer_is_full)
 TEST_F(stable, tcp_has_no_memory)
 {
 	struct _test_data_consumer *with = &self->with;
-	int hog[2], small = 4096, large = 1 << 22, err, writable;
+	int hog[2], small = 4096, large = 1 << 22, err, writable, tcp_mem;
 	struct upcall_pages pages = {
 		.len = 8000, .header_len = 18, .piece = 4096,
 	};
-	char usual[64] = {};
+	char usual[64];
 	unsigned int i;
 
 	ASSERT_EQ(0, setsockopt(with->fd[0], SOL_SOCKET, SO_RCVBUF, &small,
 				sizeof(small)));
 	ASSERT_EQ(0, setsockopt(with->fd[1], SOL_SOCKET, SO_SNDBUFFORCE, &large,
 				sizeof(large)));
-	ASSERT_EQ(0, tcp_pair(AF_INET, hog));
-	ASSERT_EQ(0, setsockopt(hog[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
-				sizeof(large)));
-	while (send(hog[0], record_row, sizeof(record_row), MSG_DONTWAIT) > 0)
-		;
+	ASSERT_EQ(0, tcp_mem_hog(hog));
+	tcp_mem = tcp_mem_open(usual, sizeof(usual));
 	/* More than the peer has room for, so that something is queued. */
 	for (i = 0; i < 4; i++)
 		ASSERT_EQ(0, user_send(with->user, 9000, 0, MEMORY_KVEC, NULL));
-	ASSERT_LT(0, pread(self->tcp_mem, usual, sizeof(usual) - 1, 0));
-	ASSERT_EQ(5, pwrite(self->tcp_mem, "1 1 1", 5, 0));
+	ASSERT_EQ(0, tcp_mem_put(tcp_mem, "1 1 1"));
 	err = send_pages(with->user, &pages);
 	writable = poll_for(with->fd[1], POLLOUT, 0);
-	ASSERT_LT(0, pwrite(self->tcp_mem, usual, strlen(usual), 0));
+	ASSERT_EQ(0, tcp_mem_put(tcp_mem, usual));
 	ASSERT_EQ(0, err);
 	EXPECT_EQ(0, writable);
 	for (i = 0; i < 4; i++)
@@ -364,6 +356,7 @@ TEST_F(stable, tcp_has_no_memory)
 	EXPECT_TRUE(all_given_back(with->user));
 	hang_up(hog[0]);
 	hang_up(hog[1]);
+	close(tcp_mem);
 }
 
 /* The end comes while octets are under way: every page is given back. */

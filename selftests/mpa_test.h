@@ -213,12 +213,19 @@ static inline long now_ms(void)
 
 /* ---- a network namespace of the test's own: nobody else's sysctls ---- */
 
-static inline int lo_set(bool up)
+/* That of the network namespace that a socket is in. */
+static inline int lo_set_of(int fd, bool up)
 {
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = up ? IFF_UP : 0 };
+
+	return ioctl(fd, SIOCSIFFLAGS, &lo);
+}
+
+static inline int lo_set(bool up)
+{
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), err;
 
-	err = ioctl(fd, SIOCSIFFLAGS, &lo);
+	err = lo_set_of(fd, up);
 	close(fd);
 	return err;
 }
