@@ -387,6 +387,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 			   n + more->octets, cur->fpdu.markers + more->markers);
 	mpa_rx_drop_stash(ctx);
 	rx->starved = false;
+	rx->no_memory = false;
 	cur->pos += cur->fpdu.len + more->len;
 	cur->taken = 0;
 	cur->read = 0;
@@ -460,6 +461,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	taken = mpa_rx_take_from(ctx, data, min(have, at.left), take, &last);
 	if (taken) {
 		rx->starved = false;
+		rx->no_memory = false;
 		mpa_rx_consume(ctx, taken);
 	}
 	return last;

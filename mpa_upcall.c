@@ -452,11 +452,18 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 		user->upcalls->mulpdu(user->priv, mulpdu);
 }
 
+/* To try again is no use, but for the reason: he is to find it. */
+static bool mpa_upcall_may_not_send(const struct mpa_ctx *ctx)
+{
+	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.end != MPA_TX_GOES_ON;
+}
+
 static void mpa_upcall_writable(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
 
-	if (!user->wants_room || !mpa_tcp_roomy(ctx->sk))
+	if (!user->wants_room ||
+	    !(mpa_tcp_roomy(ctx->sk) || mpa_upcall_may_not_send(ctx)))
 		return;
 	user->wants_room = false;
 	if (user->upcalls->writable)

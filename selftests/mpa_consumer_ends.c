@@ -101,6 +101,25 @@ TEST_F(consumer, reset_behind_the_peer_s_end)
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
+/* He waits for room, of which there will be none: then he is to try again, and fails. */
+TEST_F(consumer, program_ends_sending_while_there_is_no_room)
+{
+	int small = 20000, err;
+
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_RCVBUF, &small,
+				sizeof(small)));
+	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_SOCKET, SO_SNDBUF, &small,
+				sizeof(small)));
+	ASSERT_EQ(0, both_direct(self, variant->flags));
+	do {
+		err = user_send(self->user, 10000, 0, MEMORY_KVEC, NULL);
+	} while (!err || !no_upcall(self->user, UPCALL_WRITABLE));
+	ASSERT_EQ(EAGAIN, err);
+	ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
+	ASSERT_TRUE(upcall_of(self->user, UPCALL_WRITABLE, self->told));
+	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
+}
+
 /* Both have ended: nothing is lost. */
 TEST_F(consumer, end_of_both_is_no_failure)
 {
