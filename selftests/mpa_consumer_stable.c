@@ -222,7 +222,10 @@ FIXTURE_SETUP(stable)
 	self->with.user = user_open();
 	ASSERT_LE(0, self->with.user);
 	patience(self->with.fd[0], 20);
+	ASSERT_EQ(0, sysctl_put("crc_optional", 1));
 	ASSERT_EQ(0, begin(&self->with, variant->flags, variant->mtu));
+	ASSERT_EQ(!(variant->flags & MPA_START_NO_CRC),
+		  !!(user_info(self->with.user).flags & MPA_INFO_TX_CRC));
 }
 
 FIXTURE_TEARDOWN(stable)
