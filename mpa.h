@@ -116,7 +116,6 @@ struct mpa_wake {
  * @header:	the first octets of the ULPDU that he is sending, in front of the
  *		iterator's
  * @head:	them, if struct mpa_headers has made them
- * @pieces:	those behind them are sent where they are, in so many pieces; 0: copied
  * @resumes:	times that he has asked for more; written without the lock
  * @resumed:	@resumes when that was looked at last
  * @again:	there is something to tell since it was looked last
@@ -141,7 +140,6 @@ struct mpa_consumer {
 	struct task_struct	*upcalled;
 	struct kvec		header;
 	u8			head[MPA_HEADER_MAX];
-	u32			pieces;
 	atomic_t		resumes;
 	int			resumed;
 	bool			again;

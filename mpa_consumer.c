@@ -318,8 +318,6 @@ EXPORT_SYMBOL_GPL(mpa_sock_place);
 
 /* ---- sending and receiving ---- */
 
-#define MPA_SEND_FLAGS		(MPA_SEND_MORE | MPA_SEND_STABLE)
-
 /* A call has sent ULPDUs, or not. */
 static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 {
@@ -342,9 +340,8 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
  * @sock:	the socket
  * @header:	its first octets; or NULL
  * @payload:	and those behind them, of kernel memory or a user's; or NULL. When
- *		this returns 0 they have been copied, but for MPA_SEND_STABLE, and
- *		@payload is at its end
- * @flags:	MPA_SEND_MORE, MPA_SEND_STABLE
+ *		this returns 0 they have been copied, and @payload is at its end
+ * @flags:	MPA_SEND_MORE
  * @end:	set to the stream position behind it, which @acked of
  *		struct mpa_upcalls will reach; or NULL
  *
@@ -365,12 +362,12 @@ int mpa_sock_send(struct socket *sock, const struct kvec *header,
 	struct mpa_ctx *ctx;
 	int err;
 
-	if (flags & ~MPA_SEND_FLAGS)
+	if (flags & ~MPA_SEND_MORE)
 		return -EINVAL;
 	err = mpa_consumer_lock_his(sock, &ctx);
 	if (err)
 		return err;
-	err = mpa_sendmsg_record(ctx, header, payload, flags);
+	err = mpa_sendmsg_record(ctx, header, payload, flags & MPA_SEND_MORE);
 	mpa_consumer_sent(ctx, err, end);
 	release_sock(sock->sk);
 	return err;
@@ -383,7 +380,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_send);
  * @headers:	the headers
  * @payload:	the octets: 1 to MPA_CUT_MAX, as for mpa_sock_send(); moved on behind
  *		those that were sent
- * @flags:	MPA_SEND_MORE, MPA_SEND_STABLE
+ * @flags:	MPA_SEND_MORE
  * @end:	set to the stream position behind the last ULPDU; or NULL
  *
  * For messages that are longer than MULPDU, with less work than a call of
@@ -402,12 +399,12 @@ int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 	struct mpa_ctx *ctx;
 	int err;
 
-	if (flags & ~MPA_SEND_FLAGS || headers->len > MPA_HEADER_MAX)
+	if (flags & ~MPA_SEND_MORE || headers->len > MPA_HEADER_MAX)
 		return -EINVAL;
 	err = mpa_consumer_lock_his(sock, &ctx);
 	if (err)
 		return err;
-	err = mpa_sendmsg_cut(ctx, headers, payload, flags);
+	err = mpa_sendmsg_cut(ctx, headers, payload, flags & MPA_SEND_MORE);
 	mpa_consumer_sent(ctx, err, end);
 	release_sock(sock->sk);
 	return err;

@@ -113,9 +113,9 @@ void mpa_linger_end(struct mpa_ctx *ctx);
 /* mpa_sendmsg.c */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
 int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
-		       struct iov_iter *payload, unsigned int flags);
+		       struct iov_iter *payload, bool more);
 int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
-		    struct iov_iter *payload, unsigned int flags);
+		    struct iov_iter *payload, bool more);
 bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
 
 /* mpa_recvmsg.c */

@@ -194,13 +194,8 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	source.iter = from;
 	source.user = NULL;
 	source.header.iov_len = 0;
-	if (unlikely(ctx->consumer)) {
+	if (unlikely(ctx->consumer))
 		source.header = ctx->consumer->header;
-		/* If that does not work they are copied. */
-		if (ctx->consumer->pieces &&
-		    !mpa_stable_make(ctx, fpdu, &source.header, from))
-			return 0;
-	}
 	p = NULL;
 	if (last && !mpa_tx_open(tx))
 		p = mpa_txbuf_span(ctx, page, fpdu->len);

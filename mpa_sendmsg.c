@@ -278,7 +278,6 @@ static noinline int mpa_sendmsg_call(struct mpa_ctx *ctx,
 	int err = mpa_sendmsg_locked(ctx, call);
 
 	ctx->consumer->header.iov_len = 0;
-	ctx->consumer->pieces = 0;
 	return err;
 }
 
@@ -299,20 +298,19 @@ static int mpa_sendmsg_begun(struct mpa_ctx *ctx)
  * @ctx:	the context
  * @header:	its first octets, or NULL
  * @payload:	those behind them, or NULL
- * @flags:	MPA_SEND_MORE, MPA_SEND_STABLE
+ * @more:	more ULPDUs follow soon
  *
  * Context: process, socket lock held; this does not wait for room.
  * Return: 0: all of it is sent; -EAGAIN, -EMSGSIZE, -EFAULT, -EPIPE, -EBUSY, or
  * -ENOTCONN before MPA is started: nothing is.
  */
 int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
-		       struct iov_iter *payload, unsigned int flags)
+		       struct iov_iter *payload, bool more)
 {
 	struct msghdr msg = {};
 	struct mpa_tx_call call = {
 		.msg = &msg, .segment = MPA_SEGMENT_OFF,
-		.ends = true, .more = flags & MPA_SEND_MORE,
-		.stable = flags & MPA_SEND_STABLE,
+		.ends = true, .more = more,
 	};
 	int err;
 
@@ -346,20 +344,19 @@ int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
  * @ctx:	the context
  * @headers:	makes a header for each
  * @payload:	the octets; moved on
- * @flags:	MPA_SEND_MORE, MPA_SEND_STABLE
+ * @more:	more ULPDUs follow soon
  *
  * Context: process, socket lock held; this does not wait for room.
  * Return: octets that are sent, or as mpa_sendmsg_record() if none is.
  */
 int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
-		    struct iov_iter *payload, unsigned int flags)
+		    struct iov_iter *payload, bool more)
 {
 	struct msghdr msg = { .msg_iter = *payload };
 	struct mpa_tx_call call = {
 		.msg = &msg, .size = iov_iter_count(payload),
 		.segment = MPA_SEGMENT_FILL, .headers = headers,
-		.ends = true, .more = flags & MPA_SEND_MORE,
-		.stable = flags & MPA_SEND_STABLE,
+		.ends = true, .more = more,
 	};
 	int err;
 

@@ -45,11 +45,9 @@ struct tcphdr;
  * @own:	the page that an open ULPDU has to itself, if it has one
  * @charged:	octets charged to the socket
  * @forced:	they were charged beyond a limit
- * @foreign:	some are in pages of somebody else's (MPA_SEND_STABLE)
  *
  * @room and the length of each fragment are multiples of 4, so that no marker
- * and no CRC field is cut by the end of a fragment; but not around foreign pages, where
- * all is filled and there are no markers.
+ * and no CRC field is cut by the end of a fragment.
  */
 struct mpa_txbuf {
 	struct bio_vec	frag[MPA_TX_FRAGS];
@@ -63,7 +61,6 @@ struct mpa_txbuf {
 	struct page_frag own;
 	u32		charged;
 	bool		forced;
-	bool		foreign;
 };
 
 /**

@@ -507,14 +507,10 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 }
 
 /*
- * Pages of ours do not change any more: a checksum may be computed without copying
- * them first.
+ * The pages are ours and do not change any more: a checksum may be computed
+ * without copying them first.
  */
-static int mpa_tcp_send_flags(const struct mpa_txbuf *out)
-{
-	return MSG_DONTWAIT | MSG_NOSIGNAL |
-	       (out->foreign ? 0 : MSG_NO_SHARED_FRAGS);
-}
+#define MPA_SEND_FLAGS	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
  * Give TCP pages by reference. @push is for when these @n octets are the last
@@ -525,7 +521,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
 {
 	const struct bio_vec *frag = out->frag;
-	int flags = mpa_tcp_send_flags(out);
+	int flags = MPA_SEND_FLAGS;
 	u32 skip = out->sent, left;
 
 	while (skip >= frag->bv_len)
@@ -546,7 +542,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
 {
 	struct msghdr msg = {
-		.msg_flags = mpa_tcp_send_flags(out) | MSG_SPLICE_PAGES,
+		.msg_flags = MPA_SEND_FLAGS | MSG_SPLICE_PAGES,
 	};
 
 	if (push != MPA_PUSH_ALL)

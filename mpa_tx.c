@@ -341,27 +341,12 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 	return target;
 }
 
-/* The octets of the next ULPDU are sent where they are: in how many pieces, or 0. */
-static u32 mpa_tx_stable(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
-{
-	const struct iov_iter *from = &call->msg->msg_iter;
-	u32 pieces;
-
-	if (!call->stable || ctx->tx.marked)
-		return 0;
-	/* A header given with them is among the @n. */
-	pieces = mpa_stable_pieces(from, min_t(size_t, n, iov_iter_count(from)));
-	ctx->consumer->pieces = pieces;
-	return pieces;
-}
-
 /*
- * Choose where an FPDU goes so that segments start with one. It needs @frags fragments
- * at most.
+ * Choose where an FPDU goes so that segments start with one.
  * Return: false if the FPDUs made so far have to be handed to TCP first.
  */
 static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
-			     u32 frags, bool ends)
+			     bool ends)
 {
 	struct mpa_slot *slot = &tx->slot;
 	struct mpa_txbuf *out = tx->out;
@@ -376,7 +361,8 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 		mpa_align_break(tx);
 	}
 	/* An skb that has all its fragments ends there, aligned or not. */
-	if (mpa_tcp_frags(out) + slot->frags + frags > MPA_SKB_FRAGS) {
+	if (mpa_tcp_frags(out) + slot->frags + mpa_tx_frags(fpdu->len) >
+	    MPA_SKB_FRAGS) {
 		if (made)
 			return false;
 		if (slot->frags)
@@ -402,7 +388,6 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 	u32 head = mpa_tx_header_len(call);
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_fpdu fpdu;
-	u32 pieces, frags;
 	bool ends;
 	size_t n;
 	int err;
@@ -413,9 +398,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 			      tx->marked);
 		if (n && mpa_tx_oversized(ctx, call, &fpdu))
 			return -EMSGSIZE;
-		pieces = mpa_tx_stable(ctx, call, n);
-		frags = max(mpa_tx_frags(fpdu.len), pieces + 2);
-		if (!mpa_tx_find_slot(tx, &fpdu, frags, ends))
+		if (!mpa_tx_find_slot(tx, &fpdu, ends))
 			return 0;
 		if (head)
 			mpa_make_header(ctx, call, n);
@@ -425,7 +408,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 			return err;
 		call->done += n;
 		slot->used = (slot->used + fpdu.len) % slot->emss;
-		if (ends && !pieces)
+		if (ends)
 			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;
 		/* A short last FPDU goes along with those before it. */

@@ -148,7 +148,6 @@ struct mpa_tx {
  * @segment:	octets of a ULPDU, or MPA_SEGMENT_*
  * @headers:	with MPA_SEGMENT_FILL: makes a header for each ULPDU, whose octets
  *		do not count above; or NULL
- * @stable:	they do not change any more, and may be sent where they are
  * @ends:	with the last of them ends a ULPDU
  * @more:	more ULPDUs follow soon
  * @keep:	TCP may keep them until it gets more
@@ -160,7 +159,6 @@ struct mpa_tx_call {
 	size_t		done;
 	int		segment;
 	const struct mpa_headers *headers;
-	bool		stable;
 	bool		ends;
 	bool		more;
 	bool		keep;
@@ -239,11 +237,6 @@ void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct mpa_tx_call *call, u32 octets, u32 max);
 
-/* mpa_stable.c */
-u32 mpa_stable_pieces(const struct iov_iter *from, u32 n);
-int mpa_stable_make(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    const struct kvec *header, struct iov_iter *from);
-
 /* mpa_txbuf.c */
 void mpa_txbuf_reset(struct mpa_txbuf *out);
 void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark);
@@ -251,7 +244,6 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark);
 int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len);
 u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
 int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
-int mpa_txbuf_refer(struct mpa_txbuf *out, const struct bio_vec *piece);
 u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *span);
 void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n);
 u32 mpa_txbuf_memory(const struct mpa_txbuf *out);

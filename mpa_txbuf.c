@@ -23,7 +23,6 @@ void mpa_txbuf_reset(struct mpa_txbuf *out)
 	out->split = MPA_SPLIT_NOT;
 	out->cur = 0;
 	out->cur_off = 0;
-	out->foreign = false;
 }
 
 /**
@@ -229,26 +228,6 @@ int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 	if (!err)
 		mpa_txbuf_filled(ctx->tx.out);
 	return err;
-}
-
-/**
- * mpa_txbuf_refer() - take octets where they are
- * @out:	the octets in front of them; all that is reserved has been filled
- * @piece:	they, in one page of somebody else's
- *
- * Context: process, socket lock held.
- * Return: 0 or -EMSGSIZE.
- */
-int mpa_txbuf_refer(struct mpa_txbuf *out, const struct bio_vec *piece)
-{
-	if (out->nr == MPA_TX_FRAGS)
-		return -EMSGSIZE;
-	get_page(piece->bv_page);
-	out->frag[out->nr++] = *piece;
-	out->room += piece->bv_len;
-	out->foreign = true;
-	mpa_txbuf_filled(out);
-	return 0;
 }
 
 /**

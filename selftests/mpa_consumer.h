@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A user inside the kernel (kmod/upcalls.c), who does what a test says, and a
+ * A user inside the kernel (kmod/mpa_upcalls.c), who does what a test says, and a
  * connection between him and a program.
  */
 #ifndef _MPA_CONSUMER_H
@@ -172,8 +172,6 @@ static inline int both_direct(struct _test_data_consumer *self, unsigned int fla
 {
 	if (flags & MPA_START_MARKERS)
 		flags |= MPA_START_TX_MARKERS;
-	if (flags & MPA_START_NO_CRC)
-		flags |= MPA_START_TX_NO_CRC;
 	return mpa_attach(self->fd[0]) ||
 	       mpa_start(self->fd[0], MPA_ROLE_DIRECT, flags) ||
 	       user_attach(self->user, self->fd[1]) ||

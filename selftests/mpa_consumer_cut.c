@@ -216,7 +216,7 @@ TEST_F(consumer, refuses_to_cut)
 	EXPECT_EQ(EMSGSIZE, cut(self->user, 0, 0, HEADER, 0, &sent, NULL));
 	EXPECT_EQ(EINVAL, cut(self->user, 0, 10, 64 + 1, 0,
 			      &sent, NULL));
-	EXPECT_EQ(EINVAL, cut(self->user, 0, 10, HEADER, 4, &sent, NULL));
+	EXPECT_EQ(EINVAL, cut(self->user, 0, 10, HEADER, 2, &sent, NULL));
 	ASSERT_EQ(10, send(self->fd[1], octets, 10, MSG_MORE));
 	EXPECT_EQ(EBUSY, cut(self->user, 0, 10, HEADER, 0, &sent, NULL));
 }

@@ -137,16 +137,6 @@ struct mpa_upcalls {
 
 /* mpa_sock_send(): more ULPDUs follow at once, so that they share segments. */
 #define MPA_SEND_MORE		BIT(0)
-/*
- * mpa_sock_send(), mpa_sock_send_cut(): the octets of the payload do not change any more,
- * so that they may be sent where they are. That is done if the payload is bio_vecs, there
- * are no markers, and it is cheaper than a copy; one cannot tell by the call. TCP has
- * references to the pages then, as with MSG_SPLICE_PAGES. The caller can give his own back
- * at once (put_page()), but write to a page only when nobody else has one: @acked of
- * struct mpa_upcalls does not say so, as a receiver on this machine reads the same pages.
- * If the octets do change, the peer may find a CRC error.
- */
-#define MPA_SEND_STABLE		BIT(1)
 
 /* The longest header of struct mpa_headers. */
 #define MPA_HEADER_MAX		64

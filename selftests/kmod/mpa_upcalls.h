@@ -71,22 +71,6 @@ struct upcall_send {
 	__u64 end;		/* set */
 };
 
-/* UPCALLS_SEND_PAGES: octets in pages of their own are sent with MPA_SEND_STABLE */
-struct upcall_pages {
-	__u64 payload;
-	__u32 len;
-	__u32 header_len;	/* as of UPCALLS_CUT */
-	__u32 flags;
-	__u32 cut;		/* mpa_sock_send_cut(), else mpa_sock_send() */
-	__u32 piece;		/* octets of each piece */
-	__u32 offset;		/* in front of each, in its memory */
-	__u32 slab;		/* of kmalloc() */
-	__u32 gaps;		/* each second piece is empty */
-	__u32 sent;		/* set: octets */
-	__u32 left;		/* set: pieces that somebody else refers to */
-	__u64 end;		/* set */
-};
-
 #define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
 #define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
 #define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket */
@@ -107,8 +91,5 @@ struct upcall_pages {
 /* mpa_sock_send_cut(): header_len is that of headers, len is set to what was sent */
 #define UPCALLS_CUT	_IOWR('m', 18, struct upcall_send)
 #define UPCALLS_STRANGER _IO('m', 19)		/* an octet, past mpa */
-#define UPCALLS_SEND_PAGES _IOWR('m', 20, struct upcall_pages)
-/* Set to pieces of UPCALLS_SEND_PAGES that somebody else refers to; 0: send again. */
-#define UPCALLS_PAGES_LEFT _IOR('m', 21, __u32)
 
 #endif /* _MPA_UPCALLS_H */

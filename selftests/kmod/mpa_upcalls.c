@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa_upcalls.h: the user, his upcalls, and his calls but for those that send. */
+/* See mpa_upcalls.h. */
 
+#include <linux/bvec.h>
 #include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -17,7 +18,7 @@
 #include <net/sock.h>
 #include <net/tcp.h>
 
-#include "upcalls.h"
+#include "mpa_upcalls.h"
 
 /* Octets of events that wait to be read: then ULPDUs are put off. */
 #define ROOM		SZ_1M
@@ -30,7 +31,6 @@
  * @file:	its file, if it is a program's
  * @watched:	file of a listening socket whose sk_data_ready is this module's
  * @data_ready:	what that was before
- * @pages:	those of UPCALLS_SEND_PAGES
  * @how:	what upcalls do
  * @ulpdus:	how many have come, with those that were put off
  * @put_off:	the last one has been
@@ -47,7 +47,6 @@ struct consumer {
 	struct file *file;
 	struct file *watched;
 	void (*data_ready)(struct sock *sk);
-	struct upcalls_pages pages;
 	struct upcall_how how;
 	u32 ulpdus;
 	bool put_off;
@@ -412,6 +411,153 @@ static int watch(struct consumer *user, int fd)
 
 /* ---- calls with a socket ---- */
 
+static int send_bvec(struct consumer *user, struct upcall_send *send,
+		     const struct kvec *header, const u8 *octets)
+{
+	u32 n = DIV_ROUND_UP(send->len + offset_in_page(octets), PAGE_SIZE);
+	struct bio_vec *vec = kcalloc(n, sizeof(*vec), GFP_KERNEL);
+	u32 i, off, left = send->len;
+	struct iov_iter iter;
+	int err;
+
+	if (!vec)
+		return -ENOMEM;
+	for (i = 0; i < n; i++) {
+		off = offset_in_page(octets);
+		vec[i].bv_page = virt_to_page(octets);
+		vec[i].bv_offset = off;
+		vec[i].bv_len = min_t(u32, left, PAGE_SIZE - off);
+		left -= vec[i].bv_len;
+		octets += vec[i].bv_len;
+	}
+	iov_iter_bvec(&iter, ITER_SOURCE, vec, n, send->len);
+	err = mpa_sock_send(user->sock, header, &iter, send->flags, &send->end);
+	kfree(vec);
+	return err;
+}
+
+static int send_kernel(struct consumer *user, struct upcall_send *send,
+		       const struct kvec *header)
+{
+	struct kvec vec = { .iov_len = send->len };
+	struct iov_iter iter;
+	int err;
+
+	vec.iov_base = memdup_user((void __user *)send->payload, send->len);
+	if (IS_ERR(vec.iov_base))
+		return PTR_ERR(vec.iov_base);
+	iov_iter_kvec(&iter, ITER_SOURCE, &vec, 1, send->len);
+	err = send->memory == MEMORY_KVEC ?
+	      mpa_sock_send(user->sock, header, &iter, send->flags,
+			    &send->end) :
+	      send_bvec(user, send, header, vec.iov_base);
+	kfree(vec.iov_base);
+	return err;
+}
+
+static int send_user(struct consumer *user, struct upcall_send *send,
+		     const struct kvec *header)
+{
+	struct iov_iter iter;
+	struct iovec iov = {
+		.iov_base = (void __user *)send->payload,
+		.iov_len = send->len,
+	};
+
+	iov_iter_init(&iter, ITER_SOURCE, &iov, 1, send->len);
+	return mpa_sock_send(user->sock, header, &iter, send->flags,
+			     &send->end);
+}
+
+static int do_send(struct consumer *user, void __user *arg)
+{
+	struct kvec header = {}, *first = NULL;
+	struct upcall_send send;
+	int err;
+
+	if (copy_from_user(&send, arg, sizeof(send)))
+		return -EFAULT;
+	if (send.header_len > 70000 || send.len > 70000)
+		return -EINVAL;
+	if (send.header_len) {
+		header.iov_base = memdup_user((void __user *)send.header,
+					      send.header_len);
+		if (IS_ERR(header.iov_base))
+			return PTR_ERR(header.iov_base);
+		header.iov_len = send.header_len;
+		first = &header;
+	}
+	if (!send.len)
+		err = mpa_sock_send(user->sock, first, NULL, send.flags,
+				    &send.end);
+	else if (send.memory == MEMORY_USER)
+		err = send_user(user, &send, first);
+	else
+		err = send_kernel(user, &send, first);
+	kfree(header.iov_base);
+	if (!err && copy_to_user(arg, &send, sizeof(send)))
+		err = -EFAULT;
+	return err;
+}
+
+static void write_header(const struct mpa_headers *headers, void *to, u32 off,
+			 u32 len, bool last)
+{
+	struct upcall_header header = { .off = off, .len = len, .last = last };
+
+	memset(to, 0x5a, headers->len);
+	memcpy(to, &header, min_t(u32, sizeof(header), headers->len));
+}
+
+/* @octets are of vmalloc(). */
+static int send_cut(struct consumer *user, struct upcall_send *send, u8 *octets)
+{
+	u32 n = DIV_ROUND_UP(send->len, PAGE_SIZE), i;
+	struct bio_vec *vec = kcalloc(n, sizeof(*vec), GFP_KERNEL);
+	struct mpa_headers headers = {
+		.len = send->header_len, .write = write_header,
+	};
+	struct iov_iter iter;
+	int sent;
+
+	if (!vec)
+		return -ENOMEM;
+	for (i = 0; i < n; i++) {
+		vec[i].bv_page = vmalloc_to_page(octets + i * PAGE_SIZE);
+		vec[i].bv_len = PAGE_SIZE;
+	}
+	iov_iter_bvec(&iter, ITER_SOURCE, vec, n, send->len);
+	sent = mpa_sock_send_cut(user->sock, &headers, &iter, send->flags,
+				 &send->end);
+	if (sent > 0 && iov_iter_count(&iter) != send->len - sent)
+		sent = -EUCLEAN;
+	kfree(vec);
+	return sent;
+}
+
+static int do_cut(struct consumer *user, void __user *arg)
+{
+	struct upcall_send send;
+	u8 *octets;
+	int sent;
+
+	if (copy_from_user(&send, arg, sizeof(send)))
+		return -EFAULT;
+	if (send.len > SZ_1M)
+		return -EINVAL;
+	octets = vmalloc(max(send.len, 1U));
+	if (!octets)
+		return -ENOMEM;
+	sent = -EFAULT;
+	if (!copy_from_user(octets, (void __user *)send.payload, send.len))
+		sent = send_cut(user, &send, octets);
+	vfree(octets);
+	if (sent < 0)
+		return sent;
+	send.len = sent;
+	return copy_to_user(arg, &send, sizeof(send)) ? -EFAULT : 0;
+}
+
 /* Somebody else gives TCP an octet. */
 static int do_stranger(struct consumer *user)
 {
@@ -499,11 +645,9 @@ static int with_socket(struct consumer *user, unsigned int cmd, void __user *arg
 			return -EFAULT;
 		return mpa_sock_place(user->sock, value);
 	case UPCALLS_SEND:
-		return upcalls_send(user->sock, arg);
+		return do_send(user, arg);
 	case UPCALLS_CUT:
-		return upcalls_cut(user->sock, arg);
-	case UPCALLS_SEND_PAGES:
-		return upcalls_send_pages(user->sock, &user->pages, arg);
+		return do_cut(user, arg);
 	case UPCALLS_STRANGER:
 		return do_stranger(user);
 	case UPCALLS_RESUME:
@@ -551,8 +695,6 @@ static long upcalls_ioctl(struct file *file, unsigned int cmd,
 	if (cmd == UPCALLS_HOW)
 		err = copy_from_user(&user->how, to, sizeof(user->how)) ?
 		      -EFAULT : 0;
-	else if (cmd == UPCALLS_PAGES_LEFT)
-		err = upcalls_pages_left(&user->pages, to);
 	else
 		err = user->sock ? with_socket(user, cmd, to) :
 				   without_socket(user, cmd, to);
@@ -586,7 +728,6 @@ static int upcalls_release(struct inode *inode, struct file *file)
 	if (user->sock)
 		mpa_sock_detach(user->sock);
 	let_go(user);
-	upcalls_drop_pages(&user->pages);
 	kvfree(user->ring);
 	kfree(user);
 	return 0;
