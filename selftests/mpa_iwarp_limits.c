@@ -6,6 +6,7 @@
 
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -127,6 +128,33 @@ TEST_F(limits, events_in_front_of_a_bad_address)
 	}
 }
 
+/* One wake-up for all that has not been read: a program may have many that wait. */
+TEST_F(limits, who_waits_is_woken_once_for_many)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct ddp_post buffer = { .opcode = DDP_RECEIVE };
+	struct ddp_post send = { .opcode = RDMAP_SEND };
+	struct ddp_done done;
+	int epoll, i;
+
+	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
+	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, &done, 5000));
+	epoll = epoll_create1(0);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->dev[1], &event));
+	/* The first one is told, and not read. */
+	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &send));
+	ASSERT_EQ(24, read_all(self->fd[0], self->memory, 24));
+	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
+	/* All of them are cancelled. */
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	ASSERT_EQ(0, recv(self->fd[0], self->memory, PAGE, 0));
+	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 200));
+	EXPECT_TRUE(told(self->dev[1], DDP_ENDED, &done, 5000));
+	close(epoll);
+}
+
 /* ---- what is held ---- */
 
 TEST_F(limits, regions_have_a_limit)
@@ -163,6 +191,7 @@ TEST_F(limits, regions_are_those_of_who_has_opened)
 
 struct holder {
 	int fd;
+	int dev;
 	u8 *page;
 };
 
@@ -198,18 +227,19 @@ static bool held(struct holder *holder, int faults)
 	pthread_attr_t small;
 	struct uffd_msg msg;
 	pthread_t thread;
-	int fd[2], dev;
+	int fd[2];
 
-	dev = open_device();
-	if (dev < 0 || tcp_pair(AF_INET, fd) || start_end(dev, fd[0]) ||
-	    !told(dev, DDP_STARTED, &done, 5000))
+	holder->dev = open_device();
+	if (holder->dev < 0 || tcp_pair(AF_INET, fd) ||
+	    start_end(holder->dev, fd[0]) ||
+	    !told(holder->dev, DDP_STARTED, &done, 5000))
 		return false;
 	holder->fd = fd[0];
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 65536);
 	return !pthread_create(&thread, &small, hold_socket, holder) &&
 	       read(faults, &msg, sizeof(msg)) == sizeof(msg) &&
-	       !ioctl(dev, DDP_POST, &post);
+	       !ioctl(holder->dev, DDP_POST, &post);
 }
 
 TEST_F(limits, locked_sockets_of_strangers)

@@ -25,11 +25,15 @@
  */
 void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
 {
+	bool first = list_empty(&end->done);
+
 	if (item->silent)
 		return;
 	item->done.status = status;
 	list_add_tail(&item->list, &end->done);
-	wake_up_interruptible(&end->wait);
+	/* Nobody waits while there is something. To wake many takes long. */
+	if (first)
+		wake_up_interruptible(&end->wait);
 }
 
 /**
@@ -129,14 +133,9 @@ static ssize_t ddp_read(struct file *file, char __user *to, size_t len,
 static __poll_t ddp_poll(struct file *file, poll_table *wait)
 {
 	struct ddp_end *end = file->private_data;
-	__poll_t events = 0;
 
 	poll_wait(file, &end->wait, wait);
-	spin_lock_bh(&end->lock);
-	if (!list_empty(&end->done))
-		events = EPOLLIN | EPOLLRDNORM;
-	spin_unlock_bh(&end->lock);
-	return events;
+	return list_empty(&end->done) ? 0 : EPOLLIN | EPOLLRDNORM;
 }
 
 /* ---- calls ---- */
