@@ -154,7 +154,7 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 		return err;
 	/* Upcalls need it. */
 	end->sock = sock;
-	err = mpa_sock_attach(sock, &ddp_upcalls, end, GFP_KERNEL);
+	err = mpa_sock_attach(sock, &ddp_upcalls, end, GFP_KERNEL_ACCOUNT);
 	if (err) {
 		end->sock = NULL;
 		sockfd_put(sock);
