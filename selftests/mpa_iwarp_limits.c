@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -20,6 +22,11 @@
 #define MEMORY		(4 << 20)
 #define PAGE		4096
 #define STRANGERS	280	/* more than a workqueue works on at once */
+#define HUGE_PAGE	(2 << 20)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+#define USER		4711
 
 FIXTURE(limits)
 {
@@ -173,18 +180,94 @@ TEST_F(limits, regions_have_a_limit)
 	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
 }
 
-/* RLIMIT_MEMLOCK is that of who has opened the device. */
-TEST_F(limits, regions_are_those_of_who_has_opened)
+/* As an ordinary user, who may lock so much; in a child. Return: an end, or -1. */
+static int users_end(rlim_t locked)
 {
-	int status;
+	const struct rlimit limit = { .rlim_cur = locked, .rlim_max = locked };
+
+	if (chmod("/dev/mpa_ddp", 0666) || setrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    setuid(USER))
+		return -1;
+	return open_device();
+}
+
+/*
+ * A program that registers so much, and has gone when this returns. A child of it
+ * has the end, until nobody has the other end of a pipe any more.
+ * Return: 0, or the errno of registering.
+ */
+static int generation(self_t *self, u32 length, const int pipe[2])
+{
+	int dev, status;
 	pid_t pid;
+	u8 octet;
+
+	/* Else it might be of huge pages. */
+	madvise(self->memory, MEMORY, MADV_NOHUGEPAGE);
+	pid = fork();
+	if (!pid) {
+		dev = users_end(16 * PAGE);
+		if (dev < 0)
+			_exit(255);
+		if (!registered(dev, self->memory, length, 0))
+			_exit(errno);
+		if (!fork()) {
+			close(pipe[1]);
+			_exit(read(pipe[0], &octet, 1));
+		}
+		_exit(0);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ?
+	       WEXITSTATUS(status) : -1;
+}
+
+TEST_F(limits, regions_count_for_the_user)
+{
+	int child[2], tries = 0;
+
+	ASSERT_EQ(0, pipe(child));
+	ASSERT_EQ(0, generation(self, 10 * PAGE, child));
+	/* Together with those of a program that has gone. */
+	EXPECT_EQ(ENOMEM, generation(self, 10 * PAGE, child));
+	/* They count until the end has been closed by the last one. */
+	close(child[1]);
+	ASSERT_EQ(0, pipe(child));
+	while (generation(self, 10 * PAGE, child))
+		ASSERT_GT(1000, tries++);
+	close(child[1]);
+}
+
+/* Return: 0, or the errno of registering an octet of a huge page; -1: there is none. */
+static int huge_octet(rlim_t locked)
+{
+	int status, dev;
+	pid_t pid;
+	u8 *huge;
 
 	pid = fork();
-	if (!pid)
-		_exit(registered(self->dev[0], self->memory, 1, 0) ? 0 : errno);
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(EPERM, WEXITSTATUS(status));
-	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
+	if (!pid) {
+		huge = mmap(NULL, 2 * HUGE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		huge += -(unsigned long)huge % HUGE_PAGE;
+		*huge = 1;
+		if (madvise(huge, HUGE_PAGE, MADV_COLLAPSE))
+			_exit(255);
+		dev = users_end(locked);
+		_exit(registered(dev, huge, 1, 0) ? 0 : errno);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ?
+	       (signed char)WEXITSTATUS(status) : -2;
+}
+
+/* It is pinned as a whole, and stays when the program unmaps the rest. */
+TEST_F(limits, a_huge_page_counts_as_a_whole)
+{
+	int rc = huge_octet(HUGE_PAGE / 2);
+
+	if (rc == -1)
+		SKIP(return, "needs huge pages");
+	EXPECT_EQ(ENOMEM, rc);
+	EXPECT_EQ(0, huge_octet(HUGE_PAGE * 2));
 }
 
 /* ---- strangers ---- */

@@ -18,6 +18,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
+#include <linux/skbuff.h>
 #include <linux/spinlock.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
@@ -41,8 +42,10 @@
  * @access:	DDP_REMOTE_*
  * @invalid:	the peer has ended it, by a Send with Invalidate
  * @nr:		pages
+ * @pinned:	how many of @pages there are already
  * @pages:	they are pinned
  * @vec:	the same pages, as iterators have them
+ * @account:	what counts for the user that has registered it
  */
 struct ddp_mr {
 	struct list_head list;
@@ -57,8 +60,10 @@ struct ddp_mr {
 	u32 access;
 	bool invalid;
 	u32 nr;
+	u32 pinned;
 	struct page **pages;
 	struct bio_vec *vec;
+	struct mmpin account;
 };
 
 /**
@@ -151,7 +156,6 @@ enum ddp_event {
  * struct ddp_end - one end of a stream: an open file
  * @call:	one ioctl at a time
  * @sock:	the program's socket, attached to; or NULL
- * @mm:		of the program that has opened it: regions are on its account
  * @regions:	under @call
  * @nr_regions:	how many, under @call
  *
@@ -190,7 +194,6 @@ enum ddp_event {
 struct ddp_end {
 	struct mutex call;		/* one ioctl at a time */
 	struct socket *sock;
-	struct mm_struct *mm;
 	struct list_head regions;
 	u32 nr_regions;
 

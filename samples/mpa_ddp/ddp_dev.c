@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The device: see mpa_ddp.h. */
 
-#include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/poll.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/sock.h>
 
@@ -354,8 +352,6 @@ static int ddp_open(struct inode *inode, struct file *file)
 		end->msn[queue] = 1;
 		end->in[queue].msn = 1;
 	}
-	end->mm = current->mm;
-	mmgrab(end->mm);
 	file->private_data = end;
 	return 0;
 }
@@ -385,7 +381,6 @@ static int ddp_release(struct inode *inode, struct file *file)
 	ddp_free_items(end, &end->done);
 	if (end->sock)
 		sockfd_put(end->sock);
-	mmdrop(end->mm);
 	kfree(end);
 	return 0;
 }

@@ -17,38 +17,77 @@
 
 #define DDP_STAG_KEY_BITS	8
 
+/* Pages that are pinned with one call: others want the processor, too. */
+#define DDP_MR_BATCH		512
+
 /* Of all streams, as an STag may be another stream's. */
 static DEFINE_XARRAY_FLAGS(ddp_regions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 
+/*
+ * Count the pages from @i on. A huge page stays as a whole while any of it is pinned,
+ * so that it counts as a whole.
+ */
+static int ddp_mr_account(struct ddp_mr *mr, u32 i)
+{
+	struct page *last = i ? compound_head(mr->pages[i - 1]) : NULL;
+	struct page *head;
+	size_t octets = 0;
+
+	for (; i < mr->pinned; i++) {
+		head = compound_head(mr->pages[i]);
+		if (head != last)
+			octets += page_size(head);
+		last = head;
+	}
+	return mm_account_pinned_pages(&mr->account, octets) ? -ENOMEM : 0;
+}
+
+/* Pin the program's pages, and what to find them by. */
+static int ddp_mr_pin(struct ddp_mr *mr, unsigned long addr)
+{
+	int n, err;
+	u32 i;
+
+	while (mr->pinned < mr->nr) {
+		i = mr->pinned;
+		n = pin_user_pages_fast(addr + (unsigned long)i * PAGE_SIZE,
+					min_t(u32, mr->nr - i, DDP_MR_BATCH),
+					FOLL_WRITE | FOLL_LONGTERM,
+					mr->pages + i);
+		if (n <= 0)
+			return n ?: -EFAULT;
+		mr->pinned += n;
+		err = ddp_mr_account(mr, i);
+		if (err)
+			return err;
+		for (; i < mr->pinned; i++)
+			mr->vec[i] = (struct bio_vec){
+				.bv_page = mr->pages[i], .bv_len = PAGE_SIZE,
+			};
+		cond_resched();
+	}
+	return 0;
+}
+
+static void ddp_mr_unpin(struct ddp_mr *mr)
+{
+	u32 n;
+
+	while (mr->pinned) {
+		n = min_t(u32, mr->pinned, DDP_MR_BATCH);
+		mr->pinned -= n;
+		unpin_user_pages_dirty_lock(mr->pages + mr->pinned, n, true);
+		cond_resched();
+	}
+	mm_unaccount_pinned_pages(&mr->account);
+}
+
 static void ddp_mr_free(struct ddp_mr *mr)
 {
+	ddp_mr_unpin(mr);
 	kvfree(mr->vec);
 	kvfree(mr->pages);
 	kfree_rcu(mr, rcu);
-}
-
-/* Pin the program's pages, which are on its account, and what to find them by. */
-static int ddp_mr_pin(struct ddp_mr *mr, u64 addr)
-{
-	int n;
-	u32 i;
-
-	mr->pages = kvcalloc(mr->nr, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
-	mr->vec = kvcalloc(mr->nr, sizeof(*mr->vec), GFP_KERNEL_ACCOUNT);
-	if (!mr->pages || !mr->vec)
-		return -ENOMEM;
-	n = pin_user_pages_fast(addr & PAGE_MASK, mr->nr,
-				FOLL_WRITE | FOLL_LONGTERM, mr->pages);
-	if (n != mr->nr) {
-		if (n > 0)
-			unpin_user_pages(mr->pages, n);
-		return n < 0 ? n : -EFAULT;
-	}
-	for (i = 0; i < mr->nr; i++)
-		mr->vec[i] = (struct bio_vec){
-			.bv_page = mr->pages[i], .bv_len = PAGE_SIZE,
-		};
-	return 0;
 }
 
 static int ddp_mr_name(struct ddp_mr *mr)
@@ -68,7 +107,7 @@ static int ddp_mr_name(struct ddp_mr *mr)
 	return 0;
 }
 
-/* Return: a region that has no memory and no name yet; NULL if there is no memory. */
+/* Return: a region that has no pages and no name yet; NULL if there is no memory. */
 static struct ddp_mr *ddp_mr_new(struct ddp_end *end,
 				 const struct ddp_region *region)
 {
@@ -84,7 +123,12 @@ static struct ddp_mr *ddp_mr_new(struct ddp_end *end,
 	mr->nr = DIV_ROUND_UP(mr->first + region->length, PAGE_SIZE);
 	refcount_set(&mr->users, 1);
 	init_completion(&mr->unused);
-	return mr;
+	mr->pages = kvcalloc(mr->nr, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
+	mr->vec = kvcalloc(mr->nr, sizeof(*mr->vec), GFP_KERNEL_ACCOUNT);
+	if (mr->pages && mr->vec)
+		return mr;
+	ddp_mr_free(mr);
+	return NULL;
 }
 
 static bool ddp_mr_valid(const struct ddp_region *region)
@@ -112,35 +156,20 @@ int ddp_mr_register(struct ddp_end *end, struct ddp_region *region)
 
 	if (!ddp_mr_valid(region))
 		return -EINVAL;
-	/* A child that exits would leave pinned pages that count for nobody. */
-	if (current->mm != end->mm)
-		return -EPERM;
 	if (end->nr_regions == DDP_REGIONS_MAX)
 		return -ENOSPC;
 	mr = ddp_mr_new(end, region);
 	if (!mr)
 		return -ENOMEM;
-	/* RLIMIT_MEMLOCK, which limits the arrays as well. */
-	err = account_locked_vm(end->mm, mr->nr, true);
-	if (err)
-		goto free;
-	err = ddp_mr_pin(mr, region->addr);
-	if (err)
-		goto unaccount;
-	err = ddp_mr_name(mr);
-	if (err)
-		goto unpin;
+	err = ddp_mr_pin(mr, region->addr & PAGE_MASK) ?: ddp_mr_name(mr);
+	if (err) {
+		ddp_mr_free(mr);
+		return err;
+	}
 	list_add(&mr->list, &end->regions);
 	end->nr_regions++;
 	region->stag = mr->stag;
 	return 0;
-unpin:
-	unpin_user_pages(mr->pages, mr->nr);
-unaccount:
-	account_locked_vm(end->mm, mr->nr, false);
-free:
-	ddp_mr_free(mr);
-	return err;
 }
 
 static void ddp_mr_end(struct ddp_mr *mr)
@@ -150,8 +179,6 @@ static void ddp_mr_end(struct ddp_mr *mr)
 	xa_erase(&ddp_regions, mr->stag >> DDP_STAG_KEY_BITS);
 	ddp_mr_put(mr);
 	wait_for_completion(&mr->unused);
-	unpin_user_pages_dirty_lock(mr->pages, mr->nr, true);
-	account_locked_vm(mr->end->mm, mr->nr, false);
 	ddp_mr_free(mr);
 }
 

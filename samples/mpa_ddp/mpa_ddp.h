@@ -138,10 +138,12 @@ struct ddp_info {
  * DDP_ATTACH: EISCONN if the file has a socket already; else as mpa_sock_attach().
  * DDP_START: EINVAL for an IRD of more than DDP_READS_MAX; else as MPA_START. It does
  * not wait: DDP_STARTED tells. DDP_PLACE: as MPA_PLACE.
- * DDP_REGISTER: EINVAL, EFAULT; ENOMEM, also for more than RLIMIT_MEMLOCK; EPERM: by
- * another program than the one that has opened the device, as a child is, and what
- * execve(2) starts; ENOSPC: DDP_REGIONS_MAX are there; EBUSY if all STags are in use.
- * Each region counts all of its pages, those of others as well.
+ * DDP_REGISTER: EINVAL, EFAULT; ENOMEM, also for more than RLIMIT_MEMLOCK; ENOSPC:
+ * DDP_REGIONS_MAX are there; EBUSY if all STags are in use.
+ * RLIMIT_MEMLOCK is that of the calling program; without CAP_IPC_LOCK all that its user
+ * has registered counts, of all programs of his, until it is deregistered. Each region
+ * counts all of its pages, those of others as well, huge ones as a whole, and two more
+ * for each 512.
  * DDP_DEREGISTER: ENOENT; behind it no octet is touched.
  * DDP_POST: EINVAL for an opcode that there is not; EFAULT: not within a region of
  * this end; EAGAIN: DDP_POSTS_MAX are there, read first; EPIPE: the stream is over.
