@@ -389,6 +389,13 @@ static int next_message(self_t *self)
 	return fpdu[3] & RDMAP_OPCODE_MASK;
 }
 
+/* All that the end sends, to the end of the stream. */
+static void drain(self_t *self)
+{
+	while (recv(self->fd[0], self->memory, PAGE, 0) > 0)
+		;
+}
+
 /* A peer that always has Reads under way. */
 TEST_F(limits, sends_among_the_peers_reads)
 {
@@ -425,6 +432,7 @@ TEST_F(limits, a_read_that_is_being_answered_is_under_way)
 		TH_LOG("Terminate %x", done.error);
 	}
 	ASSERT_TRUE(asks(self, msn, stag, MEMORY));
+	drain(self);
 	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, done.error);
 }
@@ -458,12 +466,80 @@ TEST_F(limits, a_response_that_breaks_off)
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_DEREGISTER, &stag));
 	/* Room for more of it, which is gone. */
-	while (recv(self->fd[0], self->memory, PAGE, 0) > 0)
-		;
+	drain(self);
 	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
 	EXPECT_EQ(RDMAP_ERR_LOCAL, done.error);
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_INFO, &info));
 	EXPECT_EQ(0, info.reads);
+}
+
+/* ---- a Terminate that does not go ---- */
+
+/* Much waits to be sent, and nothing is under way: the peer takes no more. */
+static bool is_full(int fd)
+{
+	int queued = 0, unsent = 0;
+
+	return !ioctl(fd, SIOCOUTQ, &queued) &&
+	       !ioctl(fd, SIOCOUTQNSD, &unsent) &&
+	       queued == unsent && unsent > 100000;
+}
+
+/* The peer asks for more than TCP takes, reads nothing, and makes a mistake. */
+static bool window_is_closed(self_t *self)
+{
+	struct ddp_post buffer = { .opcode = DDP_RECEIVE };
+	struct ddp_post send = { .opcode = RDMAP_SEND };
+	u32 stag, i, tries = 0;
+	int one = 1;
+
+	if (start_end(self->dev[1], self->fd[1]))
+		return false;
+	stag = registered(self->dev[1], self->memory, MEMORY, DDP_REMOTE_READ);
+	for (i = 1; i <= 4; i++)
+		if (!asks(self, i, stag, MEMORY))
+			return false;
+	while (!is_full(self->fd[1]))
+		if (tries++ > 5000 || usleep(1000))
+			return false;
+	/* TCP has more than it may, so that a Terminate has no room either. */
+	if (setsockopt(self->fd[1], SOL_SOCKET, SO_SNDBUF, &one, sizeof(one)))
+		return false;
+	return !ioctl(self->dev[1], DDP_POST, &buffer) &&
+	       !ioctl(self->dev[1], DDP_POST, &send) && asks(self, 1, stag, 1);
+}
+
+TEST_F(limits, a_terminate_that_does_not_go)
+{
+	struct ddp_done done = {};
+	u32 posts = 0;
+
+	ASSERT_TRUE(window_is_closed(self));
+	/* What was posted does not wait for it. */
+	while (posts < 2 && poll_for(self->dev[1], POLLIN, 2000) == POLLIN) {
+		ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));
+		EXPECT_NE(DDP_TERMINATE_SENT, done.what);
+		EXPECT_NE(DDP_ENDED, done.what);
+		posts += done.status == -ECANCELED;
+	}
+	EXPECT_EQ(2, posts);
+	/* The peer has its time. */
+	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 20000));
+	ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));
+	EXPECT_EQ(DDP_ENDED, done.what);
+	EXPECT_EQ(-EPROTO, done.status);
+}
+
+TEST_F(limits, a_terminate_that_goes_late)
+{
+	struct ddp_done done;
+
+	ASSERT_TRUE(window_is_closed(self));
+	ASSERT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
+	drain(self);
+	EXPECT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
+	EXPECT_EQ(DDP_ERR_MSN, done.error);
+	EXPECT_TRUE(told(self->dev[1], DDP_ENDED, &done, 5000));
 }
 
 TEST_HARNESS_MAIN

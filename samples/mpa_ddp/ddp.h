@@ -177,12 +177,14 @@ enum ddp_event {
  * @rtr:	an item for the RDMA Read that opens a stream (RFC 6581 section 9)
  * @info:	counters
  *
- * @queue:	for @tx
+ * @queue:	for @tx and @late, one at a time
  * @tx:		work item: sends, and when it is over cancels what was posted
+ * @late:	work item: gives a Terminate up
  * @msg:	@tx alone
  * @msn:	of the next message, by queue: @tx alone
  * @responded:	the message before the next one is a response: @tx alone
- * @finished:	@tx alone: it is over, and that has been dealt with
+ * @cancelled:	@tx alone: so has been what was posted
+ * @finished:	@tx alone: nothing is sent any more, and that has been told
  *
  * @in:		by queue: socket lock
  * @buffer:	the first of @receives, where a Send comes together: socket lock
@@ -217,9 +219,11 @@ struct ddp_end {
 
 	struct workqueue_struct *queue;
 	struct work_struct tx;
+	struct delayed_work late;
 	struct ddp_message msg;
 	u32 msn[RDMAP_QUEUES];
 	bool responded;
+	bool cancelled;
 	bool finished;
 
 	struct ddp_arrival in[RDMAP_QUEUES];

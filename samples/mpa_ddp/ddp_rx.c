@@ -124,7 +124,6 @@ static void ddp_terminate(struct ddp_end *end, int error,
 	end->terminate_len = len;
 	end->over = true;
 	end->status = -EPROTO;
-	ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_SENT, error, 0);
 	spin_unlock_bh(&end->lock);
 	ddp_tx_soon(end);
 }

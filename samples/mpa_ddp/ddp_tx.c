@@ -8,11 +8,15 @@
 
 #include <linux/net.h>
 #include <linux/slab.h>
+#include <net/sock.h>
 
 #include "ddp.h"
 
 /* Octets that are sent with one call: nobody else gets the socket meanwhile. */
 #define DDP_TX_CALL	65536
+
+/* A Terminate that has found no room for so long is given up. */
+#define DDP_TX_PATIENCE	(5 * HZ)
 
 /* ---- what is next ---- */
 
@@ -130,7 +134,8 @@ static bool ddp_tx_begin_next(struct ddp_end *end)
 
 /*
  * Choose the next message, if there is none under way. Return: whether there is.
- * @over: none will be, ever. What is set just behind this queues the work item again.
+ * @over: none will be but a Terminate. What is set just behind this queues the work
+ * item again.
  */
 static bool ddp_tx_choose(struct ddp_end *end, bool *over)
 {
@@ -147,7 +152,7 @@ static bool ddp_tx_choose(struct ddp_end *end, bool *over)
 		found = end->started &&
 			(end->msg.active || ddp_tx_begin_next(end));
 	}
-	*over = end->over && !found;
+	*over = end->over;
 	spin_unlock_bh(&end->lock);
 	return found;
 }
@@ -214,6 +219,7 @@ static void ddp_tx_answered(struct ddp_end *end)
 /* The message has been sent, or has broken off: @status. */
 static void ddp_tx_end(struct ddp_end *end, int status)
 {
+	const struct rdmap_terminate *terminate = (void *)end->terminate;
 	struct ddp_message *msg = &end->msg;
 
 	if (!ddp_tx_tagged(msg))
@@ -223,8 +229,11 @@ static void ddp_tx_end(struct ddp_end *end, int status)
 		ddp_done(end, msg->item, status);
 	if (msg->opcode == RDMAP_READ_RESPONSE && !status)
 		end->info.reads++;
-	if (msg->opcode == RDMAP_TERMINATE)
+	if (msg->opcode == RDMAP_TERMINATE) {
 		end->terminate_len = 0;
+		ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_SENT,
+			     terminate->layer_type << 8 | terminate->code, 0);
+	}
 	spin_unlock_bh(&end->lock);
 	memset(msg, 0, sizeof(*msg));
 }
@@ -241,8 +250,6 @@ static void ddp_tx_broken(struct ddp_end *end)
 		end->terminate_len = RDMAP_TERM_SHORT;
 		end->over = true;
 		end->status = -EFAULT;
-		ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_SENT,
-			     RDMAP_ERR_LOCAL, 0);
 	}
 	spin_unlock_bh(&end->lock);
 	ddp_tx_end(end, -EFAULT);
@@ -354,23 +361,43 @@ static void ddp_tx_cancel(struct ddp_end *end, struct list_head *list)
 	}
 }
 
-/* No more is sent, and nothing of what was posted is done. */
+/* It is over: nothing of what was posted is done. */
+static void ddp_tx_cancel_all(struct ddp_end *end)
+{
+	if (end->cancelled)
+		return;
+	end->cancelled = true;
+	/*
+	 * An upcall may be placing a Send in one of @receives, under the socket lock
+	 * and not @end->lock. @over is set: those that begin now do nothing. This
+	 * waits for the one that had begun before.
+	 */
+	lock_sock(end->sock->sk);
+	release_sock(end->sock->sk);
+	spin_lock_bh(&end->lock);
+	ddp_tx_cancel(end, &end->posts);
+	ddp_tx_cancel(end, &end->reads);
+	ddp_tx_cancel(end, &end->receives);
+	spin_unlock_bh(&end->lock);
+}
+
+/* There is no room for the Terminate. Nobody but the peer is kept waiting for it. */
+static void ddp_tx_await(struct ddp_end *end)
+{
+	ddp_tx_cancel_all(end);
+	queue_delayed_work(end->queue, &end->late, DDP_TX_PATIENCE);
+}
+
+/* No more is sent. */
 static void ddp_tx_finish(struct ddp_end *end)
 {
 	if (end->finished)
 		return;
 	end->finished = true;
-	/*
-	 * An upcall may be placing a Send in one of @receives, under the socket lock
-	 * and not @end->lock. @over is set: those that begin now do nothing. This
-	 * takes the socket lock, and so waits for the one that had begun before.
-	 */
+	ddp_tx_cancel_all(end);
 	kernel_sock_shutdown(end->sock, SHUT_WR);
 	spin_lock_bh(&end->lock);
 	ddp_tx_cancel_message(end);
-	ddp_tx_cancel(end, &end->posts);
-	ddp_tx_cancel(end, &end->reads);
-	ddp_tx_cancel(end, &end->receives);
 	ddp_happened(end, DDP_EVENT_ENDED, DDP_ENDED, 0, end->status);
 	spin_unlock_bh(&end->lock);
 }
@@ -390,19 +417,35 @@ static void ddp_tx_fail(struct ddp_end *end, int err)
 static void ddp_tx_work(struct work_struct *work)
 {
 	struct ddp_end *end = container_of(work, struct ddp_end, tx);
-	bool over;
+	bool found, over;
 	int err;
 
-	while (ddp_tx_choose(end, &over)) {
+	for (;;) {
+		found = ddp_tx_choose(end, &over);
+		if (!found)
+			break;
 		err = ddp_tx_next(end);
-		if (err == -EAGAIN)
+		if (err == -EAGAIN) {
+			if (over)
+				ddp_tx_await(end);
 			return;
+		}
 		if (err)
 			ddp_tx_fail(end, err);
 		cond_resched();
 	}
 	if (over)
 		ddp_tx_finish(end);
+}
+
+/* The peer has not read, and is not told. */
+static void ddp_tx_late(struct work_struct *work)
+{
+	struct ddp_end *end = container_of(to_delayed_work(work),
+					   struct ddp_end, late);
+
+	ddp_tx_fail(end, -ETIMEDOUT);
+	ddp_tx_work(&end->tx);
 }
 
 /**
@@ -423,6 +466,7 @@ int ddp_tx_open(struct ddp_end *end)
 	if (!end->queue)
 		return -ENOMEM;
 	INIT_WORK(&end->tx, ddp_tx_work);
+	INIT_DELAYED_WORK(&end->late, ddp_tx_late);
 	return 0;
 }
 
@@ -435,6 +479,7 @@ int ddp_tx_open(struct ddp_end *end)
 void ddp_tx_close(struct ddp_end *end)
 {
 	cancel_work_sync(&end->tx);
+	cancel_delayed_work_sync(&end->late);
 	destroy_workqueue(end->queue);
 }
 

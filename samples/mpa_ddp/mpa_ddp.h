@@ -80,7 +80,8 @@ struct ddp_post {
  * @DDP_POSTED:		a post has been done, or cannot be: @id, @opcode, @status
  * @DDP_RECEIVED:	a buffer has a Send, or never will: @id, @opcode, @length,
  *			@stag, @status
- * @DDP_TERMINATE_SENT:	the peer has made a mistake, and was told: @error
+ * @DDP_TERMINATE_SENT:	the peer has made a mistake, and is told: @error. It does not
+ *			come if the peer reads so little that there is no room
  * @DDP_TERMINATE_RECEIVED: the other way round: @error
  * @DDP_ENDED:		the stream is over: @status; nothing comes behind this
  */
