@@ -42,11 +42,11 @@ mpa_loaded() {
 	[[ -d /sys/module/mpa ]]
 }
 
-# mpa_unused SECONDS: wait that long until no socket has the module
+# mpa_unused SECONDS [MODULE]: wait that long until nobody has the module, mpa
 mpa_unused() {
 	local until=$((SECONDS + $1))
 
-	while [[ $(</sys/module/mpa/refcnt) -ne 0 ]]; do
+	while [[ $(<"/sys/module/${2-mpa}/refcnt") -ne 0 ]]; do
 		[[ $SECONDS -lt $until ]] || return
 		read -r -t 0.05 <> <(:) || true
 	done

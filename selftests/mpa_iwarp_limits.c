@@ -352,6 +352,46 @@ TEST_F(limits, locked_sockets_of_strangers)
 	close(faults);
 }
 
+static void *close_end(void *arg)
+{
+	const struct holder *holder = arg;
+
+	close(holder->dev);
+	return NULL;
+}
+
+static int unload(void)
+{
+	return kmod_do("rmmod mpa_ddp 2>/dev/null");
+}
+
+/* The last one who has the end may be a stranger, or the kernel's own thread. */
+TEST_F(limits, closing_does_not_wait_for_the_socket)
+{
+	int faults, tries = 0;
+	struct timespec until;
+	struct holder holder;
+	pthread_t closer;
+
+	if (access("/proc/sys/vm/unprivileged_userfaultfd", F_OK))
+		SKIP(return, "needs userfaultfd");
+	faults = absent(self->memory, PAGE);
+	ASSERT_LE(0, faults);
+	holder.page = self->memory;
+	ASSERT_TRUE(held(&holder, faults));
+	close(self->dev[0]);
+	close(self->dev[1]);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 5;
+	ASSERT_EQ(0, pthread_create(&closer, NULL, close_end, &holder));
+	EXPECT_EQ(0, pthread_timedjoin_np(closer, NULL, &until));
+	/* Its code is needed yet. */
+	EXPECT_NE(0, unload());
+	close(faults);
+	while (unload())
+		ASSERT_GT(1000, tries++);
+}
+
 /* ---- the peer's Reads ---- */
 
 /* A peer made by hand asks for so much from the start of a region. */

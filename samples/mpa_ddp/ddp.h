@@ -153,7 +153,10 @@ enum ddp_event {
 };
 
 /**
- * struct ddp_end - one end of a stream: an open file
+ * struct ddp_end - one end of a stream: an open file, and until @free is done
+ * @dead:	the file has been closed: nothing is done any more
+ * @leave:	work item in @queue: leaves @sock
+ * @free:	work item behind it, in a queue that is not @queue: frees all
  * @call:	one ioctl at a time
  * @sock:	the program's socket, attached to; or NULL
  * @regions:	under @call
@@ -177,7 +180,7 @@ enum ddp_event {
  * @rtr:	an item for the RDMA Read that opens a stream (RFC 6581 section 9)
  * @info:	counters
  *
- * @queue:	for @tx and @late, one at a time
+ * @queue:	for @tx, @late and @leave, one at a time
  * @tx:		work item: sends, and when it is over cancels what was posted
  * @late:	work item: gives a Terminate up
  * @msg:	@tx alone
@@ -194,6 +197,10 @@ enum ddp_event {
  * @terminate:	written once, under @lock
  */
 struct ddp_end {
+	bool dead;
+	struct work_struct leave;
+	struct work_struct free;
+
 	struct mutex call;		/* one ioctl at a time */
 	struct socket *sock;
 	struct list_head regions;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The device: see mpa_ddp.h. */
 
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -329,6 +330,53 @@ static long ddp_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	return err;
 }
 
+/* ---- from opening to freeing ---- */
+
+/* For ddp_end.free. */
+static struct workqueue_struct *ddp_frees;
+
+static void ddp_free_items(const struct ddp_end *end, struct list_head *list)
+{
+	struct ddp_item *item, *next;
+
+	list_for_each_entry_safe(item, next, list, list)
+		if (!ddp_is_event(end, item) && item != &end->rtr)
+			kfree(item);
+}
+
+static void ddp_free(struct work_struct *work)
+{
+	struct ddp_end *end = container_of(work, struct ddp_end, free);
+
+	/* There are no upcalls any more. */
+	ddp_tx_close(end);
+	ddp_mr_deregister_all(end);
+	kfree(end->msg.item);
+	ddp_free_items(end, &end->posts);
+	ddp_free_items(end, &end->reads);
+	ddp_free_items(end, &end->receives);
+	ddp_free_items(end, &end->done);
+	kfree(end);
+	/* ddp_exit() waits for this to return. */
+	module_put(THIS_MODULE);
+}
+
+/*
+ * Takes the lock of the socket, and who has the socket may hold that for long; closing
+ * it may take as long as SO_LINGER says, and fput() would have the kernel's only work
+ * item for that wait.
+ */
+static void ddp_leave(struct work_struct *work)
+{
+	struct ddp_end *end = container_of(work, struct ddp_end, leave);
+
+	if (end->sock) {
+		mpa_sock_detach(end->sock);
+		__fput_sync(end->sock->file);
+	}
+	queue_work(ddp_frees, &end->free);
+}
+
 static int ddp_open(struct inode *inode, struct file *file)
 {
 	struct ddp_end *end = kzalloc(sizeof(*end), GFP_KERNEL_ACCOUNT);
@@ -340,6 +388,8 @@ static int ddp_open(struct inode *inode, struct file *file)
 		kfree(end);
 		return -ENOMEM;
 	}
+	INIT_WORK(&end->leave, ddp_leave);
+	INIT_WORK(&end->free, ddp_free);
 	mutex_init(&end->call);
 	spin_lock_init(&end->lock);
 	init_waitqueue_head(&end->wait);
@@ -356,32 +406,17 @@ static int ddp_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static void ddp_free_items(const struct ddp_end *end, struct list_head *list)
-{
-	struct ddp_item *item, *next;
-
-	list_for_each_entry_safe(item, next, list, list)
-		if (!ddp_is_event(end, item) && item != &end->rtr)
-			kfree(item);
-}
-
+/*
+ * The file may have been passed on: whoever has it last, be it a stranger or the
+ * kernel, does not wait for the socket of the one who has attached it.
+ */
 static int ddp_release(struct inode *inode, struct file *file)
 {
 	struct ddp_end *end = file->private_data;
 
-	if (end->sock)
-		mpa_sock_detach(end->sock);
-	/* There are no upcalls any more. */
-	ddp_tx_close(end);
-	ddp_mr_deregister_all(end);
-	kfree(end->msg.item);
-	ddp_free_items(end, &end->posts);
-	ddp_free_items(end, &end->reads);
-	ddp_free_items(end, &end->receives);
-	ddp_free_items(end, &end->done);
-	if (end->sock)
-		sockfd_put(end->sock);
-	kfree(end);
+	WRITE_ONCE(end->dead, true);
+	__module_get(THIS_MODULE);
+	queue_work(end->queue, &end->leave);
 	return 0;
 }
 
@@ -401,7 +436,27 @@ static struct miscdevice ddp_device = {
 	.mode	= 0600,
 };
 
-module_misc_device(ddp_device);
+static int __init ddp_init(void)
+{
+	int err;
+
+	ddp_frees = alloc_workqueue("mpa_ddp_free", WQ_UNBOUND, 0);
+	if (!ddp_frees)
+		return -ENOMEM;
+	err = misc_register(&ddp_device);
+	if (err)
+		destroy_workqueue(ddp_frees);
+	return err;
+}
+
+static void __exit ddp_exit(void)
+{
+	misc_deregister(&ddp_device);
+	destroy_workqueue(ddp_frees);
+}
+
+module_init(ddp_init);
+module_exit(ddp_exit);
 
 MODULE_DESCRIPTION("RDMAP and DDP over mpa: a sample");
 MODULE_LICENSE("GPL");

@@ -641,6 +641,9 @@ static int ddp_on_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 	struct ddp_end *end = priv;
 	int error;
 
+	/* It is for who attaches next. */
+	if (READ_ONCE(end->dead))
+		return -EAGAIN;
 	if (end->over)
 		return -ECONNABORTED;
 	error = ddp_pass(end, ulpdu->position) ?: ddp_read_header(&segment);
@@ -661,8 +664,8 @@ static int ddp_on_place(void *priv, const struct mpa_ulpdu *ulpdu)
 	struct ddp_segment segment = { .ulpdu = ulpdu };
 	struct ddp_end *end = priv;
 
-	if (end->over || ddp_read_header(&segment) || !ddp_is_tagged(&segment) ||
-	    ddp_take_tagged(end, &segment))
+	if (READ_ONCE(end->dead) || end->over || ddp_read_header(&segment) ||
+	    !ddp_is_tagged(&segment) || ddp_take_tagged(end, &segment))
 		return -EAGAIN;
 	return 0;
 }

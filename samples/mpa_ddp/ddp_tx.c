@@ -421,6 +421,8 @@ static void ddp_tx_work(struct work_struct *work)
 	int err;
 
 	for (;;) {
+		if (READ_ONCE(end->dead))
+			return;
 		found = ddp_tx_choose(end, &over);
 		if (!found)
 			break;

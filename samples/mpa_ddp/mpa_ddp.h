@@ -7,6 +7,10 @@
  * has become of it, one struct ddp_done after the other, and poll(2) says when
  * there is one. The program keeps its file descriptor of the socket: with
  * shutdown(2) on it the stream ends in an orderly way.
+ *
+ * close(2) does not wait: an RDMA Write that is just being placed may still go to memory
+ * behind it, and regions count until the socket has been left, which takes as long as
+ * the program holds that up. DDP_DEREGISTER waits.
  */
 #ifndef _MPA_DDP_H
 #define _MPA_DDP_H
