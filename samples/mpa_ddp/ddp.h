@@ -5,6 +5,7 @@
  *	ddp_dev.c	the device that programs drive it by
  *	ddp_mr.c	regions: memory that has an STag
  *	ddp_rx.c	upcalls of mpa: check a segment, place its octets
+ *	ddp_read.c	the same for responses to RDMA Reads
  *	ddp_tx.c	a work item: cut messages into segments, and send them
  *
  * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (upcalls are
@@ -145,6 +146,33 @@ struct ddp_message {
 	struct rdmap_read_request request;
 };
 
+/**
+ * struct ddp_segment - a segment that has come
+ * @ulpdu:	where it is
+ * @control:	the first two octets
+ * @tagged:	the header, if it is a tagged one
+ * @untagged:	the header, if it is not
+ * @header_len:	octets of it
+ * @length:	octets behind it
+ * @ordered:	nothing is missing in front of it
+ */
+struct ddp_segment {
+	const struct mpa_ulpdu *ulpdu;
+	union {
+		struct ddp_control control;
+		struct ddp_tagged tagged;
+		struct ddp_untagged untagged;
+	};
+	u32 header_len;
+	u32 length;
+	bool ordered;
+};
+
+static inline bool ddp_is_last(const struct ddp_segment *segment)
+{
+	return segment->control.ddp & DDP_LAST;
+}
+
 enum ddp_event {
 	DDP_EVENT_STARTED,
 	DDP_EVENT_TERMINATE,
@@ -254,6 +282,13 @@ void ddp_mr_iter(const struct ddp_mr *mr, unsigned int direction, u64 to,
 
 /* ddp_rx.c */
 extern const struct mpa_upcalls ddp_upcalls;
+int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
+		     const struct ddp_mr *mr);
+
+/* ddp_read.c */
+int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
+		      const struct ddp_mr *mr);
+int ddp_pass(struct ddp_end *end, u64 position);
 
 /* ddp_tx.c */
 int ddp_tx_open(struct ddp_end *end);

@@ -15,36 +15,9 @@
 
 #include "ddp.h"
 
-/**
- * struct ddp_segment - a segment that has come
- * @ulpdu:	where it is
- * @control:	the first two octets
- * @tagged:	the header, if it is a tagged one
- * @untagged:	the header, if it is not
- * @header_len:	octets of it
- * @length:	octets behind it
- * @ordered:	nothing is missing in front of it
- */
-struct ddp_segment {
-	const struct mpa_ulpdu *ulpdu;
-	union {
-		struct ddp_control control;
-		struct ddp_tagged tagged;
-		struct ddp_untagged untagged;
-	};
-	u32 header_len;
-	u32 length;
-	bool ordered;
-};
-
 static bool ddp_is_tagged(const struct ddp_segment *segment)
 {
 	return segment->control.ddp & DDP_TAGGED;
-}
-
-static bool ddp_is_last(const struct ddp_segment *segment)
-{
-	return segment->control.ddp & DDP_LAST;
 }
 
 /* Return: 0, or the error that the peer has to be told of. */
@@ -166,10 +139,17 @@ static int ddp_check_tagged(struct ddp_end *end,
 	return ddp_mr_holds(*mr, to, segment->length) ? 0 : DDP_ERR_BOUNDS;
 }
 
-/* Octets go to memory; @mr: NULL for none. Return: 0, or what is wrong. */
-static int ddp_place_tagged(struct ddp_end *end,
-			    const struct ddp_segment *segment,
-			    const struct ddp_mr *mr)
+/**
+ * ddp_place_tagged() - octets of a tagged segment go to memory
+ * @end:	the end
+ * @segment:	the segment; checked
+ * @mr:		the region; NULL if there are no octets
+ *
+ * Context: socket lock held.
+ * Return: 0, or what is wrong.
+ */
+int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
+		     const struct ddp_mr *mr)
 {
 	struct iov_iter iter;
 
@@ -184,201 +164,6 @@ static int ddp_place_tagged(struct ddp_end *end,
 	if (!segment->ordered)
 		end->info.placed += segment->length;
 	return 0;
-}
-
-/* ---- responses to RDMA Reads ---- */
-
-static struct ddp_range ddp_range_of(const struct ddp_item *read,
-				     const struct ddp_segment *segment)
-{
-	u32 from = be64_to_cpu(segment->tagged.to) - read->post.to;
-
-	return (struct ddp_range){ .from = from, .to = from + segment->length };
-}
-
-/* Return: whether none of these octets has come. */
-static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
-{
-	u32 i;
-
-	for (i = 0; i < read->nr; i++)
-		if (octets.from < read->ranges[i].to &&
-		    octets.to > read->ranges[i].from)
-			return false;
-	return octets.from >= read->next;
-}
-
-/* Return: whether there is room to remember that these octets have come. */
-static bool ddp_read_remembers(const struct ddp_item *read,
-			       struct ddp_range octets)
-{
-	u32 i;
-
-	if (read->nr < DDP_RANGES || octets.from == read->next)
-		return true;
-	for (i = 0; i < read->nr; i++)
-		if (octets.from == read->ranges[i].to ||
-		    octets.to == read->ranges[i].from)
-			return true;
-	return false;
-}
-
-/* These octets have come. There is room to remember it. */
-static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
-{
-	struct ddp_range *range;
-	u32 i = 0;
-
-	while (i < read->nr) {
-		range = &read->ranges[i];
-		if (octets.from == range->to) {
-			octets.from = range->from;
-		} else if (octets.to == range->from) {
-			octets.to = range->to;
-		} else {
-			i++;
-			continue;
-		}
-		*range = read->ranges[--read->nr];
-	}
-	if (octets.from == read->next)
-		read->next = octets.to;
-	else
-		read->ranges[read->nr++] = octets;
-}
-
-/*
- * Octets of a segment are some of an RDMA Read's response that have not come: in
- * order the next of them, as responses come in the order of their octets.
- * Return: 0, or what is wrong.
- */
-static int ddp_check_response(const struct ddp_item *read,
-			      const struct ddp_segment *segment)
-{
-	u64 off = be64_to_cpu(segment->tagged.to) - read->post.to;
-	struct ddp_range octets = ddp_range_of(read, segment);
-
-	if (segment->length) {
-		if (be32_to_cpu(segment->tagged.stag) != read->post.stag)
-			return DDP_ERR_STAG;
-		if (off >= read->post.length ||
-		    segment->length > read->post.length - off ||
-		    !ddp_read_lacks(read, octets))
-			return DDP_ERR_BOUNDS;
-		if (segment->ordered && octets.from != read->next)
-			return DDP_ERR_BOUNDS;
-		if (ddp_is_last(segment) && octets.to != read->post.length)
-			return DDP_ERR_BOUNDS;
-	}
-	if (segment->ordered && ddp_is_last(segment) &&
-	    (read->ends || read->nr ||
-	     read->next + segment->length != read->post.length))
-		return DDP_ERR_BOUNDS;
-	return 0;
-}
-
-/*
- * The RDMA Read that a segment out of order answers: the only one that lacks these
- * octets. An empty segment could answer any.
- */
-static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
-					    const struct ddp_segment *segment)
-{
-	u64 position = segment->ulpdu->position;
-	struct ddp_item *read, *found = NULL;
-
-	if (!segment->length)
-		return NULL;
-	list_for_each_entry(read, &end->reads, list) {
-		/* It and those in front of it have ended before. */
-		if (read->ends && position > read->end_at) {
-			found = NULL;
-			continue;
-		}
-		if (!ddp_check_response(read, segment)) {
-			if (found)
-				return NULL;
-			found = read;
-		}
-		/* Those behind it begin later. */
-		if (read->ends)
-			break;
-	}
-	if (found && !ddp_read_remembers(found, ddp_range_of(found, segment)))
-		return NULL;
-	return found;
-}
-
-/* The response is complete. Context: @end->lock held. */
-static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
-{
-	list_del(&read->list);
-	ddp_done(end, read, 0);
-	ddp_tx_soon(end);
-}
-
-/*
- * Place a segment of a response (RFC 5040 section 5.2.2). A Read that was added
- * between finding, placing and counting could be taken for the one that was found,
- * so that all of it is done under one lock. Return: 0, or what is wrong.
- */
-static int ddp_take_response(struct ddp_end *end,
-			     const struct ddp_segment *segment,
-			     const struct ddp_mr *mr)
-{
-	struct ddp_item *read;
-	int error;
-
-	spin_lock_bh(&end->lock);
-	/* In order it is the oldest. */
-	read = segment->ordered ?
-	       list_first_entry_or_null(&end->reads, struct ddp_item, list) :
-	       ddp_find_read_early(end, segment);
-	error = read ? ddp_check_response(read, segment) : RDMAP_ERR_OPCODE;
-	error = error ?: ddp_place_tagged(end, segment, mr);
-	if (error)
-		goto unlock;
-	if (segment->length)
-		ddp_read_add(read, ddp_range_of(read, segment));
-	if (!ddp_is_last(segment))
-		goto unlock;
-	if (segment->ordered) {
-		ddp_read_done(end, read);
-	} else {
-		read->ends = true;
-		read->end_at = segment->ulpdu->position;
-		end->ended++;
-	}
-unlock:
-	spin_unlock_bh(&end->lock);
-	return error;
-}
-
-/*
- * All in front of a stream position has come: so have RDMA Reads whose last segment
- * was out of order. Return: 0, or what is wrong.
- */
-static int ddp_pass(struct ddp_end *end, u64 position)
-{
-	struct ddp_item *read;
-	int error = 0;
-
-	if (!end->ended)
-		return 0;
-	spin_lock_bh(&end->lock);
-	while (!list_empty(&end->reads)) {
-		read = list_first_entry(&end->reads, struct ddp_item, list);
-		if (!read->ends || read->end_at >= position)
-			break;
-		if (read->next != read->post.length) {
-			error = DDP_ERR_BOUNDS;
-			break;
-		}
-		end->ended--;
-		ddp_read_done(end, read);
-	}
-	spin_unlock_bh(&end->lock);
-	return error;
 }
 
 /* ---- tagged segments ---- */

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Responses to the RDMA Reads of this end: which Read a segment answers, and when all
+ * of a response has come.
+ */
+
+#include "ddp.h"
+
+static struct ddp_range ddp_range_of(const struct ddp_item *read,
+				     const struct ddp_segment *segment)
+{
+	u32 from = be64_to_cpu(segment->tagged.to) - read->post.to;
+
+	return (struct ddp_range){ .from = from, .to = from + segment->length };
+}
+
+/* Return: whether none of these octets has come. */
+static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
+{
+	u32 i;
+
+	for (i = 0; i < read->nr; i++)
+		if (octets.from < read->ranges[i].to &&
+		    octets.to > read->ranges[i].from)
+			return false;
+	return octets.from >= read->next;
+}
+
+/* Return: whether there is room to remember that these octets have come. */
+static bool ddp_read_remembers(const struct ddp_item *read,
+			       struct ddp_range octets)
+{
+	u32 i;
+
+	if (read->nr < DDP_RANGES || octets.from == read->next)
+		return true;
+	for (i = 0; i < read->nr; i++)
+		if (octets.from == read->ranges[i].to ||
+		    octets.to == read->ranges[i].from)
+			return true;
+	return false;
+}
+
+/* These octets have come. There is room to remember it. */
+static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
+{
+	struct ddp_range *range;
+	u32 i = 0;
+
+	while (i < read->nr) {
+		range = &read->ranges[i];
+		if (octets.from == range->to) {
+			octets.from = range->from;
+		} else if (octets.to == range->from) {
+			octets.to = range->to;
+		} else {
+			i++;
+			continue;
+		}
+		*range = read->ranges[--read->nr];
+	}
+	if (octets.from == read->next)
+		read->next = octets.to;
+	else
+		read->ranges[read->nr++] = octets;
+}
+
+/*
+ * Octets of a segment are some of an RDMA Read's response that have not come: in
+ * order the next of them, as responses come in the order of their octets.
+ * Return: 0, or what is wrong.
+ */
+static int ddp_check_response(const struct ddp_item *read,
+			      const struct ddp_segment *segment)
+{
+	u64 off = be64_to_cpu(segment->tagged.to) - read->post.to;
+	struct ddp_range octets = ddp_range_of(read, segment);
+
+	if (segment->length) {
+		if (be32_to_cpu(segment->tagged.stag) != read->post.stag)
+			return DDP_ERR_STAG;
+		if (off >= read->post.length ||
+		    segment->length > read->post.length - off ||
+		    !ddp_read_lacks(read, octets))
+			return DDP_ERR_BOUNDS;
+		if (segment->ordered && octets.from != read->next)
+			return DDP_ERR_BOUNDS;
+		if (ddp_is_last(segment) && octets.to != read->post.length)
+			return DDP_ERR_BOUNDS;
+	}
+	if (segment->ordered && ddp_is_last(segment) &&
+	    (read->ends || read->nr ||
+	     read->next + segment->length != read->post.length))
+		return DDP_ERR_BOUNDS;
+	return 0;
+}
+
+/*
+ * The RDMA Read that a segment out of order answers: the only one that lacks these
+ * octets. An empty segment could answer any.
+ */
+static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
+					    const struct ddp_segment *segment)
+{
+	u64 position = segment->ulpdu->position;
+	struct ddp_item *read, *found = NULL;
+
+	if (!segment->length)
+		return NULL;
+	list_for_each_entry(read, &end->reads, list) {
+		/* It and those in front of it have ended before. */
+		if (read->ends && position > read->end_at) {
+			found = NULL;
+			continue;
+		}
+		if (!ddp_check_response(read, segment)) {
+			if (found)
+				return NULL;
+			found = read;
+		}
+		/* Those behind it begin later. */
+		if (read->ends)
+			break;
+	}
+	if (found && !ddp_read_remembers(found, ddp_range_of(found, segment)))
+		return NULL;
+	return found;
+}
+
+/* The response is complete. Context: @end->lock held. */
+static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
+{
+	list_del(&read->list);
+	ddp_done(end, read, 0);
+	ddp_tx_soon(end);
+}
+
+/**
+ * ddp_take_response() - place a segment of a response (RFC 5040 section 5.2.2)
+ * @end:	the end
+ * @segment:	the segment; its region is checked
+ * @mr:		that region; NULL if there are no octets
+ *
+ * A Read that was added between finding, placing and counting could be taken for the
+ * one that was found, so that all of it is done under one lock.
+ *
+ * Context: socket lock held.
+ * Return: 0, or what is wrong.
+ */
+int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
+		      const struct ddp_mr *mr)
+{
+	struct ddp_item *read;
+	int error;
+
+	spin_lock_bh(&end->lock);
+	/* In order it is the oldest. */
+	read = segment->ordered ?
+	       list_first_entry_or_null(&end->reads, struct ddp_item, list) :
+	       ddp_find_read_early(end, segment);
+	error = read ? ddp_check_response(read, segment) : RDMAP_ERR_OPCODE;
+	error = error ?: ddp_place_tagged(end, segment, mr);
+	if (error)
+		goto unlock;
+	if (segment->length)
+		ddp_read_add(read, ddp_range_of(read, segment));
+	if (!ddp_is_last(segment))
+		goto unlock;
+	if (segment->ordered) {
+		ddp_read_done(end, read);
+	} else {
+		read->ends = true;
+		read->end_at = segment->ulpdu->position;
+		end->ended++;
+	}
+unlock:
+	spin_unlock_bh(&end->lock);
+	return error;
+}
+
+/**
+ * ddp_pass() - all in front of a stream position has come
+ * @end:	the end
+ * @position:	the position
+ *
+ * So have RDMA Reads whose last segment was out of order.
+ *
+ * Context: socket lock held.
+ * Return: 0, or what is wrong.
+ */
+int ddp_pass(struct ddp_end *end, u64 position)
+{
+	struct ddp_item *read;
+	int error = 0;
+
+	if (!end->ended)
+		return 0;
+	spin_lock_bh(&end->lock);
+	while (!list_empty(&end->reads)) {
+		read = list_first_entry(&end->reads, struct ddp_item, list);
+		if (!read->ends || read->end_at >= position)
+			break;
+		if (read->next != read->post.length) {
+			error = DDP_ERR_BOUNDS;
+			break;
+		}
+		end->ended--;
+		ddp_read_done(end, read);
+	}
+	spin_unlock_bh(&end->lock);
+	return error;
+}
