@@ -57,6 +57,21 @@ static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
 	return copy_from_sockptr(dst, src, size) ? -EFAULT : 0;
 }
 
+/* A socket of the kernel's own keeps its network namespace from here on. */
+static inline void mpa_sk_net_refcnt_upgrade(struct sock *sk)
+{
+#ifdef MPA_HAVE_NET_REFCNT_UPGRADE
+	sk_net_refcnt_upgrade(sk);
+#else
+#ifdef MPA_HAVE_PASSIVE_NETNS_TRACKER
+	__netns_tracker_free(sock_net(sk), &sk->ns_tracker, false);
+#endif
+	sk->sk_net_refcnt = 1;
+	get_net_track(sock_net(sk), &sk->ns_tracker, GFP_KERNEL);
+	sock_inuse_add(sock_net(sk), 1);
+#endif
+}
+
 #ifndef MPA_HAVE_COPY_SPLICE_READ
 #define copy_splice_read generic_file_splice_read
 #endif

@@ -108,7 +108,7 @@ static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx)
 /* mpa_linger.c */
 bool mpa_linger_begin(struct mpa_ctx *ctx);
 void mpa_linger_leave(const struct mpa_ctx *ctx);
-void mpa_linger_end(struct mpa_ctx *ctx);
+void mpa_linger_free(struct mpa_ctx *ctx);
 
 /* mpa_sendmsg.c */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);

@@ -81,40 +81,23 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_hook_detach(ctx);
 }
 
-static void mpa_send_fin(struct mpa_ctx *ctx)
-{
-	if (mpa_tcp_fin_sent(ctx->sk))
-		return;
-	mpa_tcp_set_fin_aside(ctx->sk);
-	ctx->table->base->shutdown(ctx->sk, SEND_SHUTDOWN);
-}
-
-/*
- * Behind its close() TCP sends nothing again for a socket that does not keep its network
- * namespace, as a kernel's own does not: TCP's timers are stopped. What a lost segment
- * had, and the FIN, would never come, and TCP would keep the socket for ever.
- */
-static bool mpa_life_close_is_too_early(const struct sock *sk)
-{
-	return !sk->sk_net_refcnt && !mpa_tcp_fin_acked(sk);
-}
-
-/* Whether TCP's own close can do the rest, or it is no use to wait longer. */
+/* Whether TCP has taken everything, or it is no use to wait longer. */
 static bool mpa_life_linger_over(struct mpa_ctx *ctx)
 {
-	struct sock *sk = ctx->sk;
-
-	if (mpa_tcp_gone(sk) || time_after_eq(jiffies, ctx->deadline))
+	if (mpa_tcp_gone(ctx->sk) || time_after_eq(jiffies, ctx->deadline))
 		return true;
 	if (mpa_tx_push(ctx) == -EAGAIN)
 		return false;
-	if (!mpa_tcp_short_of_memory(sk)) {
-		if (!mpa_life_close_is_too_early(sk))
-			return true;
-		mpa_send_fin(ctx);
-	}
+	if (!mpa_tcp_short_of_memory(ctx->sk))
+		return true;
 	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return false;
+}
+
+static void mpa_send_fin(struct mpa_ctx *ctx)
+{
+	mpa_tcp_set_fin_aside(ctx->sk);
+	ctx->table->base->shutdown(ctx->sk, SEND_SHUTDOWN);
 }
 
 /* For a socket that was closed. Return: whether TCP's own close comes next. */
@@ -129,8 +112,6 @@ static bool mpa_work_lingering(struct mpa_ctx *ctx)
 	/* Send the FIN now, while there is memory for it. */
 	if (mpa_tcp_may_linger(sk) && !mpa_tx_stuck(&ctx->tx))
 		mpa_send_fin(ctx);
-	if (mpa_life_close_is_too_early(sk))
-		mpa_tcp_reset_on_close(sk);
 	mpa_leave(ctx);
 	return true;
 }
@@ -220,20 +201,10 @@ void mpa_work(struct work_struct *work)
 	if (over) {
 		/* From here on nobody arms it again. */
 		cancel_delayed_work(&ctx->work);
-		mpa_linger_end(ctx);
+		ctx->table->base->close(sk, 0);
+		mpa_linger_free(ctx);
 		mpa_ctx_free(ctx);
 	}
-}
-
-/* Whether all that was accepted gets to the peer if TCP closes the socket now. */
-static bool mpa_life_may_close(struct mpa_ctx *ctx, long *timeout)
-{
-	struct sock *sk = ctx->sk;
-
-	if (!mpa_sendmsg_finish(ctx, timeout))
-		return false;
-	return *timeout || !(mpa_tcp_short_of_memory(sk) ||
-			    mpa_life_close_is_too_early(sk));
 }
 
 /*
@@ -244,12 +215,30 @@ static bool mpa_life_may_close(struct mpa_ctx *ctx, long *timeout)
 static bool mpa_life_linger(struct mpa_ctx *ctx)
 {
 	if (ctx->state != MPA_STATE_FULL || ctx->rx.cur.stash ||
+	    !ctx->sk->sk_net_refcnt ||
 	    !mpa_tcp_may_linger(ctx->sk) || !mpa_linger_begin(ctx))
 		return false;
 	ctx->life = MPA_LIFE_LINGERING;
 	ctx->deadline = jiffies + MPA_LINGER_TIME;
-	mpa_schedule_work(ctx, mpa_tx_stuck(&ctx->tx) ? MPA_RETRY_DELAY : 0);
+	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return true;
+}
+
+/*
+ * A socket of the kernel's own (sock_create_kern()) does not keep its network namespace,
+ * so that TCP stops its timers when it closes it: what a lost segment had, and the FIN,
+ * would never be sent again, and the socket stay for ever, and with it this module. And
+ * what lingers here would have timers without a namespace. So it is one like others from
+ * here on; if its namespace is going already, it goes with that.
+ */
+static void mpa_life_keep_net(struct sock *sk)
+{
+	struct net *net = sock_net(sk);
+
+	if (sk->sk_net_refcnt || !maybe_get_net(net))
+		return;
+	mpa_sk_net_refcnt_upgrade(sk);
+	put_net(net);
 }
 
 /**
@@ -273,8 +262,11 @@ void mpa_close(struct sock *sk, long timeout)
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
 	mpa_upcall_leave(ctx);
+	mpa_life_keep_net(sk);
 	mpa_rx_discard(ctx);
-	if (mpa_started(ctx) && !mpa_life_may_close(ctx, &timeout) &&
+	if (mpa_started(ctx) &&
+	    (!mpa_sendmsg_finish(ctx, &timeout) ||
+	     (!timeout && mpa_tcp_short_of_memory(sk))) &&
 	    mpa_life_linger(ctx)) {
 		release_sock(sk);
 		return;

@@ -10,7 +10,6 @@
 #include <linux/net.h>
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
-#include <net/net_namespace.h>
 
 #include "mpa_face.h"
 
@@ -103,23 +102,13 @@ void mpa_linger_leave(const struct mpa_ctx *ctx)
 	spin_unlock(&mpa_linger_lock);
 }
 
-/*
- * TCP's timers run as long as the socket is kept, and need its network namespace. The
- * kernel's own sockets (sock_create_kern()) do not keep that themselves: whoever releases
- * one may let it go.
- */
-static bool mpa_linger_hold_net(const struct sock *sk)
-{
-	return sk->sk_net_refcnt || maybe_get_net(sock_net(sk));
-}
-
 /**
  * mpa_linger_begin() - keep a socket that is being closed
  * @ctx:	its context; @ctx->linger is set
  *
  * Context: process, in close(2), socket lock held.
  * Return: false when its user has too many, or without memory for a struct
- * socket, or when its network namespace is going.
+ * socket.
  */
 bool mpa_linger_begin(struct mpa_ctx *ctx)
 {
@@ -134,11 +123,6 @@ bool mpa_linger_begin(struct mpa_ctx *ctx)
 		mpa_linger_leave(ctx);
 		return false;
 	}
-	if (!mpa_linger_hold_net(sk)) {
-		sock_release(keeper);
-		mpa_linger_leave(ctx);
-		return false;
-	}
 	sock_graft(sk, keeper);
 	WRITE_ONCE(sk->sk_uid, uid);
 	ctx->linger = keeper;
@@ -146,21 +130,16 @@ bool mpa_linger_begin(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_linger_end() - let TCP close a socket that mpa_linger_begin() has kept
- * @ctx:	the context, which has left TCP's operations to TCP
+ * mpa_linger_free() - free what mpa_linger_begin() has made
+ * @ctx:	the context, whose socket TCP has closed
  *
  * Context: process.
  */
-void mpa_linger_end(struct mpa_ctx *ctx)
+void mpa_linger_free(struct mpa_ctx *ctx)
 {
-	struct net *net = ctx->sk->sk_net_refcnt ? NULL : sock_net(ctx->sk);
 	struct socket *keeper = ctx->linger;
 
-	ctx->table->base->close(ctx->sk, 0);
 	keeper->sk = NULL;
 	keeper->ops = NULL;
 	sock_release(keeper);
-	/* TCP has stopped the timers of a socket that does not keep it. */
-	if (net)
-		put_net(net);
 }

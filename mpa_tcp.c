@@ -131,30 +131,6 @@ bool mpa_tcp_may_linger(const struct sock *sk)
 	       !(sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime);
 }
 
-/**
- * mpa_tcp_fin_sent() - TCP takes no more octets, and has queued its FIN
- * @sk:	socket
- *
- * Context: socket lock held.
- */
-bool mpa_tcp_fin_sent(const struct sock *sk)
-{
-	return !((1 << sk->sk_state) &
-		 (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV));
-}
-
-/**
- * mpa_tcp_fin_acked() - the peer has got all octets and the FIN, or never will
- * @sk:	socket
- *
- * Context: socket lock held.
- */
-bool mpa_tcp_fin_acked(const struct sock *sk)
-{
-	return (1 << sk->sk_state) &
-	       (TCPF_FIN_WAIT2 | TCPF_TIME_WAIT | TCPF_CLOSE);
-}
-
 /* ---- errors and the end ---- */
 
 /**

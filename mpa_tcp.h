@@ -350,8 +350,6 @@ bool mpa_tcp_connected(const struct sock *sk);
 bool mpa_tcp_peer_ended(const struct sock *sk);
 bool mpa_tcp_peer_left(const struct sock *sk);
 bool mpa_tcp_may_linger(const struct sock *sk);
-bool mpa_tcp_fin_sent(const struct sock *sk);
-bool mpa_tcp_fin_acked(const struct sock *sk);
 void mpa_tcp_set_error(struct sock *sk, int err);
 int mpa_tcp_replace_error(struct sock *sk, int old, int err);
 void mpa_tcp_fail(struct sock *sk, int err);

@@ -102,7 +102,7 @@ static int user_connects(struct _test_data_consumer *self)
 
 /*
  * TCP has no memory for what was accepted, so that mpa keeps the socket when it is
- * released, while its network namespace goes, which such a socket does not keep.
+ * released, while everybody else leaves its network namespace.
  */
 TEST_F(consumer, released_without_memory_for_tcp)
 {
@@ -115,6 +115,7 @@ TEST_F(consumer, released_without_memory_for_tcp)
 	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_DIRECT, 0));
 	/* So that TCP gives up soon. */
 	ASSERT_EQ(0, system("echo 2 >/proc/sys/net/ipv4/tcp_retries2"));
+	ASSERT_EQ(0, system("echo 2 >/proc/sys/net/ipv4/tcp_orphan_retries"));
 	first_netns = socket(AF_INET, SOCK_DGRAM, 0);
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, tcp_mem_hog(hog));
@@ -152,6 +153,17 @@ TEST_F(consumer, released_while_segments_are_lost)
 	usleep(20000);
 	ASSERT_EQ(0, lo_set(true));
 	EXPECT_TRUE(program_gets(self, 1000));
+	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
+}
+
+/* Before MPA is started: the FIN is sent again as well. */
+TEST_F(consumer, released_while_the_fin_is_lost)
+{
+	ASSERT_EQ(0, user_connects(self));
+	ASSERT_EQ(0, lo_set(false));
+	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
+	usleep(20000);
+	ASSERT_EQ(0, lo_set(true));
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 

@@ -134,8 +134,11 @@ static ssize_t upcalls_read(struct file *file, char __user *to, size_t len,
 	full = user->full;
 	user->full = false;
 	spin_unlock_bh(&user->lock);
+	/* Not while another thread lets go of the socket. */
+	mutex_lock(&user->call);
 	if (full && user->sock)
 		mpa_sock_resume(user->sock);
+	mutex_unlock(&user->call);
 	len = min_t(size_t, len, sizeof(event) + event.len);
 	if (copy_to_user(to, &event, sizeof(event)) ||
 	    copy_to_user(to + sizeof(event), buf, len - sizeof(event)))
