@@ -82,9 +82,11 @@ struct ddp_range {
 
 /**
  * struct ddp_item - something that was posted; later, what has become of it
- * @list:	in one of struct ddp_end's
+ * @list:	in struct ddp_end's @posts, @receives or @done
+ * @todo:	in struct ddp_end's @unsent or @reads
  * @post:	what was posted
  * @done:	what is told
+ * @finished:	one of @posts that waits for others in front of it to be told
  * @silent:	nothing is told
  * @ends:	of an RDMA Read: its last segment has come, out of order
  * @nr:		of an RDMA Read: how many @ranges there are
@@ -94,8 +96,10 @@ struct ddp_range {
  */
 struct ddp_item {
 	struct list_head list;
+	struct list_head todo;
 	struct ddp_post post;
 	struct ddp_done done;
+	bool finished;
 	bool silent;
 	bool ends;
 	u8 nr;
@@ -192,8 +196,9 @@ enum ddp_event {
  *
  * @lock:	of the next ones
  * @wait:	for @done
- * @posts:	to be sent, in this order
- * @reads:	RDMA Reads of this end that have no response yet, oldest first
+ * @posts:	what was posted and is not told, in this order, but for @receives
+ * @unsent:	those of @posts, and @rtr, that are to be sent, in this order
+ * @reads:	those that are RDMA Reads and have no response yet, oldest first
  * @receives:	buffers for Sends, in this order
  * @done:	to be read
  * @items:	in all of them, and not one of @event
@@ -237,6 +242,7 @@ struct ddp_end {
 	spinlock_t lock;		/* of the next ones */
 	wait_queue_head_t wait;
 	struct list_head posts;
+	struct list_head unsent;
 	struct list_head reads;
 	struct list_head receives;
 	struct list_head done;
@@ -297,6 +303,7 @@ void ddp_tx_soon(struct ddp_end *end);
 
 /* ddp_dev.c */
 void ddp_done(struct ddp_end *end, struct ddp_item *item, int status);
+void ddp_post_done(struct ddp_end *end, struct ddp_item *item, int status);
 void ddp_happened(struct ddp_end *end, enum ddp_event event, enum ddp_what what,
 		  u32 error, int status);
 

@@ -26,13 +26,37 @@ void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
 {
 	bool first = list_empty(&end->done);
 
-	if (item->silent)
-		return;
 	item->done.status = status;
 	list_add_tail(&item->list, &end->done);
 	/* Nobody waits while there is something. To wake many takes long. */
 	if (first)
 		wake_up_interruptible(&end->wait);
+}
+
+/**
+ * ddp_post_done() - one of @end->posts is done
+ * @end:	the end
+ * @item:	the item, neither in @end->unsent nor in @end->reads
+ * @status:	0 or a negative errno
+ *
+ * They are told in the order in which they were posted (RFC 5040 section 5.5, 15):
+ * a Send that has gone waits for the response to an RDMA Read in front of it.
+ *
+ * Context: any, @end->lock held.
+ */
+void ddp_post_done(struct ddp_end *end, struct ddp_item *item, int status)
+{
+	if (item->silent)
+		return;
+	item->finished = true;
+	item->done.status = status;
+	while (!list_empty(&end->posts)) {
+		item = list_first_entry(&end->posts, struct ddp_item, list);
+		if (!item->finished)
+			break;
+		list_del(&item->list);
+		ddp_done(end, item, item->done.status);
+	}
 }
 
 /**
@@ -236,6 +260,8 @@ static int ddp_queue(struct ddp_end *end, struct ddp_item *item)
 		end->items++;
 		list_add_tail(&item->list,
 			      receive ? &end->receives : &end->posts);
+		if (!receive)
+			list_add_tail(&item->todo, &end->unsent);
 	}
 	spin_unlock_bh(&end->lock);
 	if (!err && !receive)
@@ -340,7 +366,7 @@ static void ddp_free_items(const struct ddp_end *end, struct list_head *list)
 	struct ddp_item *item, *next;
 
 	list_for_each_entry_safe(item, next, list, list)
-		if (!ddp_is_event(end, item) && item != &end->rtr)
+		if (!ddp_is_event(end, item))
 			kfree(item);
 }
 
@@ -351,9 +377,7 @@ static void ddp_free(struct work_struct *work)
 	/* There are no upcalls any more. */
 	ddp_tx_close(end);
 	ddp_mr_deregister_all(end);
-	kfree(end->msg.item);
 	ddp_free_items(end, &end->posts);
-	ddp_free_items(end, &end->reads);
 	ddp_free_items(end, &end->receives);
 	ddp_free_items(end, &end->done);
 	kfree(end);
@@ -395,6 +419,7 @@ static int ddp_open(struct inode *inode, struct file *file)
 	init_waitqueue_head(&end->wait);
 	INIT_LIST_HEAD(&end->regions);
 	INIT_LIST_HEAD(&end->posts);
+	INIT_LIST_HEAD(&end->unsent);
 	INIT_LIST_HEAD(&end->reads);
 	INIT_LIST_HEAD(&end->receives);
 	INIT_LIST_HEAD(&end->done);

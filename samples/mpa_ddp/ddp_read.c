@@ -107,7 +107,7 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 
 	if (!segment->length)
 		return NULL;
-	list_for_each_entry(read, &end->reads, list) {
+	list_for_each_entry(read, &end->reads, todo) {
 		/* It and those in front of it have ended before. */
 		if (read->ends && position > read->end_at) {
 			found = NULL;
@@ -130,8 +130,8 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 /* The response is complete. Context: @end->lock held. */
 static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
 {
-	list_del(&read->list);
-	ddp_done(end, read, 0);
+	list_del(&read->todo);
+	ddp_post_done(end, read, 0);
 	ddp_tx_soon(end);
 }
 
@@ -156,7 +156,7 @@ int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
 	spin_lock_bh(&end->lock);
 	/* In order it is the oldest. */
 	read = segment->ordered ?
-	       list_first_entry_or_null(&end->reads, struct ddp_item, list) :
+	       list_first_entry_or_null(&end->reads, struct ddp_item, todo) :
 	       ddp_find_read_early(end, segment);
 	error = read ? ddp_check_response(read, segment) : RDMAP_ERR_OPCODE;
 	error = error ?: ddp_place_tagged(end, segment, mr);
@@ -197,7 +197,7 @@ int ddp_pass(struct ddp_end *end, u64 position)
 		return 0;
 	spin_lock_bh(&end->lock);
 	while (!list_empty(&end->reads)) {
-		read = list_first_entry(&end->reads, struct ddp_item, list);
+		read = list_first_entry(&end->reads, struct ddp_item, todo);
 		if (!read->ends || read->end_at >= position)
 			break;
 		if (read->next != read->post.length) {

@@ -505,7 +505,7 @@ static void ddp_on_full(struct ddp_end *end)
 	end->rtr.post.stag = 1;
 	end->rtr.post.remote_stag = 1;
 	end->rtr.silent = true;
-	list_add(&end->rtr.list, &end->posts);
+	list_add(&end->rtr.todo, &end->unsent);
 unlock:
 	end->started = true;
 	spin_unlock_bh(&end->lock);

@@ -74,7 +74,7 @@ static bool ddp_tx_reads_full(const struct ddp_end *end)
 	const struct ddp_item *item;
 	u32 n = 0;
 
-	list_for_each_entry(item, &end->reads, list)
+	list_for_each_entry(item, &end->reads, todo)
 		n += !item->silent;
 	return n >= end->info.ord;
 }
@@ -88,7 +88,7 @@ static bool ddp_tx_begin_post(struct ddp_end *end)
 	const struct ddp_post *post;
 	struct ddp_item *item;
 
-	item = list_first_entry_or_null(&end->posts, struct ddp_item, list);
+	item = list_first_entry_or_null(&end->unsent, struct ddp_item, todo);
 	if (!item)
 		return false;
 	post = &item->post;
@@ -96,7 +96,7 @@ static bool ddp_tx_begin_post(struct ddp_end *end)
 		if (!item->silent && ddp_tx_reads_full(end))
 			return false;
 		ddp_tx_begin_request(end, post);
-		list_move_tail(&item->list, &end->reads);
+		list_move_tail(&item->todo, &end->reads);
 		return true;
 	}
 	ddp_tx_begin(end, post->opcode, post->length);
@@ -104,15 +104,15 @@ static bool ddp_tx_begin_post(struct ddp_end *end)
 	end->msg.to = post->to;
 	end->msg.remote_stag = post->remote_stag;
 	end->msg.remote_to = post->remote_to;
-	end->msg.item = item->silent ? NULL : item;
-	list_del(&item->list);
+	end->msg.item = item;
+	list_del(&item->todo);
 	return true;
 }
 
 static void ddp_tx_cancel_message(struct ddp_end *end)
 {
 	if (end->msg.item)
-		ddp_done(end, end->msg.item, -ECANCELED);
+		ddp_post_done(end, end->msg.item, -ECANCELED);
 	memset(&end->msg, 0, sizeof(end->msg));
 }
 
@@ -226,7 +226,7 @@ static void ddp_tx_end(struct ddp_end *end, int status)
 		end->msn[rdmap_queue_of(msg->opcode)]++;
 	spin_lock_bh(&end->lock);
 	if (msg->item)
-		ddp_done(end, msg->item, status);
+		ddp_post_done(end, msg->item, status);
 	if (msg->opcode == RDMAP_READ_RESPONSE && !status)
 		end->info.reads++;
 	if (msg->opcode == RDMAP_TERMINATE) {
@@ -351,11 +351,21 @@ static int ddp_tx_next(struct ddp_end *end)
 
 /* ---- the end ---- */
 
-static void ddp_tx_cancel(struct ddp_end *end, struct list_head *list)
+static void ddp_tx_cancel_posts(struct ddp_end *end, struct list_head *list)
 {
 	struct ddp_item *item, *next;
 
-	list_for_each_entry_safe(item, next, list, list) {
+	list_for_each_entry_safe(item, next, list, todo) {
+		list_del(&item->todo);
+		ddp_post_done(end, item, -ECANCELED);
+	}
+}
+
+static void ddp_tx_cancel_receives(struct ddp_end *end)
+{
+	struct ddp_item *item, *next;
+
+	list_for_each_entry_safe(item, next, &end->receives, list) {
 		list_del(&item->list);
 		ddp_done(end, item, -ECANCELED);
 	}
@@ -375,9 +385,9 @@ static void ddp_tx_cancel_all(struct ddp_end *end)
 	lock_sock(end->sock->sk);
 	release_sock(end->sock->sk);
 	spin_lock_bh(&end->lock);
-	ddp_tx_cancel(end, &end->posts);
-	ddp_tx_cancel(end, &end->reads);
-	ddp_tx_cancel(end, &end->receives);
+	ddp_tx_cancel_posts(end, &end->reads);
+	ddp_tx_cancel_posts(end, &end->unsent);
+	ddp_tx_cancel_receives(end);
 	spin_unlock_bh(&end->lock);
 }
 

@@ -81,9 +81,10 @@ struct ddp_post {
 /**
  * enum ddp_what - what a struct ddp_done tells
  * @DDP_STARTED:	startup is over: @status
- * @DDP_POSTED:		a post has been done, or cannot be: @id, @opcode, @status
+ * @DDP_POSTED:		a post has been done, or cannot be: @id, @opcode, @status. In
+ *			the order of the posts: one behind an RDMA Read when that is done
  * @DDP_RECEIVED:	a buffer has a Send, or never will: @id, @opcode, @length,
- *			@stag, @status
+ *			@stag, @status. Buffers have an order of their own
  * @DDP_TERMINATE_SENT:	the peer has made a mistake, and is told: @error. It does not
  *			come if the peer reads so little that there is no room
  * @DDP_TERMINATE_RECEIVED: the other way round: @error

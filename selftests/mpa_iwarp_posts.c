@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the iWARP end in the kernel (samples/mpa_ddp) tells of posts, and in which order.
+ */
+
+#include <sys/mman.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_kmod.h"
+#include "samples/mpa_ddp/mpa_ddp.h"
+#include "samples/mpa_ddp/wire.h"
+
+#define MEMORY		(8 << 20)
+#define READ_SINK	100	/* octets that each Read asks for */
+
+FIXTURE(posts)
+{
+	int fd[2];		/* the peer's; the end's */
+	int dev[2];
+	struct peer peer;
+	u8 *memory;
+	u32 stag;		/* all of it, of dev[1] */
+};
+
+/* Two sockets, and two ends that have no socket yet. */
+static bool opened(struct _test_data_posts *self)
+{
+	struct ddp_region region = {
+		.addr = (unsigned long)self->memory, .length = MEMORY,
+		.access = DDP_REMOTE_WRITE,
+	};
+	int i;
+
+	if (tcp_pair_buf(AF_INET, self->fd, 400000))
+		return false;
+	self->peer = (struct peer) { .fd = self->fd[0] };
+	for (i = 0; i < 2; i++) {
+		self->dev[i] = open("/dev/mpa_ddp", O_RDWR | O_NONBLOCK);
+		if (self->dev[i] < 0)
+			return false;
+	}
+	if (ioctl(self->dev[1], DDP_REGISTER, &region))
+		return false;
+	self->stag = region.stag;
+	return true;
+}
+
+static void closed(struct _test_data_posts *self)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		hang_up(self->fd[i]);
+		close(self->dev[i]);
+	}
+}
+
+FIXTURE_SETUP(posts)
+{
+	ASSERT_EQ(0, own_netns());
+	if (access("/dev/mpa_ddp", F_OK))
+		ASSERT_EQ(0, kmod_do("insmod $MODULES/samples/mpa_ddp/mpa_ddp.ko"));
+	self->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->memory);
+	ASSERT_TRUE(opened(self));
+}
+
+FIXTURE_TEARDOWN(posts)
+{
+	closed(self);
+}
+
+#define self_t struct _test_data_posts
+
+static bool starts(int dev, int fd, const struct mpa_start *start)
+{
+	return !ioctl(dev, DDP_ATTACH, &fd) && !ioctl(dev, DDP_START, start);
+}
+
+/* In Full Operation at once, with a peer made by hand. */
+static bool direct(self_t *self)
+{
+	const struct mpa_start start = {
+		.role = MPA_ROLE_DIRECT, .revision = 1,
+	};
+
+	return starts(self->dev[1], self->fd[1], &start);
+}
+
+static bool posts(self_t *self, u64 id, u32 opcode, u32 length)
+{
+	const struct ddp_post post = {
+		.id = id, .opcode = opcode, .length = length, .stag = self->stag,
+		.remote_stag = 77,
+	};
+
+	return !ioctl(self->dev[1], DDP_POST, &post);
+}
+
+/* What an end tells next, or nothing within so many milliseconds. */
+static bool tells(int dev, struct ddp_done *done, int ms)
+{
+	return poll_for(dev, POLLIN, ms) == POLLIN &&
+	       read(dev, done, sizeof(*done)) == sizeof(*done);
+}
+
+static bool told(int dev, u32 what, struct ddp_done *done, int ms)
+{
+	while (tells(dev, done, ms))
+		if (done->what == what)
+			return true;
+	return false;
+}
+
+/* The next post that is told of is this one. */
+static bool done_next(self_t *self, u64 id, int status)
+{
+	struct ddp_done done = {};
+
+	if (told(self->dev[1], DDP_POSTED, &done, 5000) && done.id == id &&
+	    done.status == status)
+		return true;
+	fprintf(stderr, "# post %llu with %d instead of %llu with %d\n",
+		(unsigned long long)done.id, done.status,
+		(unsigned long long)id, status);
+	return false;
+}
+
+/* ---- the peer ---- */
+
+static bool peer_tagged(self_t *self, u8 opcode, u8 ddp, u32 length)
+{
+	struct ddp_tagged header = {
+		.control = ddp_control_of(DDP_TAGGED | ddp, opcode),
+		.stag = htonl(self->stag),
+	};
+	u8 ulpdu[sizeof(header) + READ_SINK] = {};
+
+	memcpy(ulpdu, &header, sizeof(header));
+	return !peer_send(&self->peer, ulpdu, sizeof(header) + length);
+}
+
+/* The end has sent so much more, Read Requests and empty Sends. */
+static bool peer_gets(self_t *self, u32 requests, u32 sends)
+{
+	size_t len = requests * 52 + sends * 24;
+	u8 seen[len];
+
+	return read_all(self->fd[0], seen, len) == len;
+}
+
+/* ---- the order of posts: RFC 5040 section 5.5, 15 ---- */
+
+TEST_F(posts, sends_behind_a_read)
+{
+	struct ddp_done done;
+
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, &done, 5000));
+	ASSERT_TRUE(posts(self, 1, RDMAP_SEND, 0));
+	ASSERT_TRUE(posts(self, 2, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(posts(self, 3, RDMAP_SEND, 0));
+	ASSERT_TRUE(posts(self, 4, RDMAP_SEND, 0));
+	/* All have gone, and the Read is not done. */
+	ASSERT_TRUE(peer_gets(self, 1, 3));
+	EXPECT_TRUE(done_next(self, 1, 0));
+	EXPECT_FALSE(tells(self->dev[1], &done, 200)) {
+		TH_LOG("post %llu is told", (unsigned long long)done.id);
+	}
+	ASSERT_TRUE(peer_tagged(self, RDMAP_READ_RESPONSE, DDP_LAST, READ_SINK));
+	EXPECT_TRUE(done_next(self, 2, 0));
+	EXPECT_TRUE(done_next(self, 3, 0));
+	EXPECT_TRUE(done_next(self, 4, 0));
+}
+
+/* Some have gone, one is done, others wait: more Reads than are allowed at once. */
+TEST_F(posts, cancelled_in_their_order)
+{
+	u32 id;
+
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(posts(self, 0, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(posts(self, 1, RDMAP_SEND, 0));
+	for (id = 2; id < DDP_READS_MAX + 3; id++)
+		ASSERT_TRUE(posts(self, id, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(posts(self, id, RDMAP_SEND, 0));
+	ASSERT_TRUE(peer_gets(self, DDP_READS_MAX, 1));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	for (id = 0; id < DDP_READS_MAX + 4; id++)
+		EXPECT_TRUE(done_next(self, id, id == 1 ? 0 : -ECANCELED));
+}
+
+TEST_HARNESS_MAIN
