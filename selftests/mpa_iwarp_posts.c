@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What the iWARP end in the kernel (samples/mpa_ddp) tells of posts, and in which order.
+ * The peer is made by hand, or is another end.
  */
 
 #include <sys/mman.h>
@@ -87,6 +88,22 @@ static bool direct(self_t *self)
 	};
 
 	return starts(self->dev[1], self->fd[1], &start);
+}
+
+/* Both ends in the kernel, the initiator is dev[1]; as many Reads each way. */
+static bool negotiated(self_t *self, u32 reads, u32 flags)
+{
+	const struct mpa_start responder = {
+		.role = MPA_ROLE_RESPONDER, .revision = 2,
+		.flags = flags & MPA_START_RTR_READ, .ird = reads, .ord = reads,
+	};
+	const struct mpa_start initiator = {
+		.role = MPA_ROLE_INITIATOR, .revision = 2,
+		.flags = MPA_START_ENHANCED | flags, .ird = reads, .ord = reads,
+	};
+
+	return starts(self->dev[0], self->fd[0], &responder) &&
+	       starts(self->dev[1], self->fd[1], &initiator);
 }
 
 static bool posts(self_t *self, u64 id, u32 opcode, u32 length)
@@ -190,6 +207,38 @@ TEST_F(posts, cancelled_in_their_order)
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	for (id = 0; id < DDP_READS_MAX + 4; id++)
 		EXPECT_TRUE(done_next(self, id, id == 1 ? 0 : -ECANCELED));
+}
+
+/* ---- how many Reads ---- */
+
+/* The one that opens the stream is one of those that may be under way. */
+TEST_F(posts, reads_behind_the_one_that_opens_the_stream)
+{
+	struct ddp_region region = {
+		.addr = (unsigned long)self->memory, .length = READ_SINK,
+		.access = DDP_REMOTE_READ,
+	};
+	struct ddp_post post = {
+		.opcode = RDMAP_READ_REQUEST, .length = READ_SINK,
+	};
+	u32 reads, tries;
+
+	for (tries = 0; tries < 40; tries++) {
+		reads = 1 + tries % 2;
+		closed(self);
+		ASSERT_TRUE(opened(self));
+		ASSERT_EQ(0, ioctl(self->dev[0], DDP_REGISTER, &region));
+		post.stag = self->stag;
+		post.remote_stag = region.stag;
+		for (post.id = 0; post.id < reads; post.id++)
+			ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &post));
+		ASSERT_TRUE(negotiated(self, reads, MPA_START_P2P |
+				       MPA_START_RTR_READ));
+		for (post.id = 0; post.id < reads; post.id++)
+			ASSERT_TRUE(done_next(self, post.id, 0)) {
+				TH_LOG("try %u", tries);
+			}
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -68,14 +68,17 @@ static void ddp_tx_begin_request(struct ddp_end *end,
 	msg->octets = &msg->request;
 }
 
-/* As many RDMA Reads of this end are under way as the peer allows. */
+/*
+ * As many RDMA Reads of this end are under way as the peer allows. The one that opens
+ * the stream is one of them: the peer counts it too.
+ */
 static bool ddp_tx_reads_full(const struct ddp_end *end)
 {
 	const struct ddp_item *item;
 	u32 n = 0;
 
 	list_for_each_entry(item, &end->reads, todo)
-		n += !item->silent;
+		n++;
 	return n >= end->info.ord;
 }
 
