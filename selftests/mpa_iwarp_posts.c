@@ -241,4 +241,22 @@ TEST_F(posts, reads_behind_the_one_that_opens_the_stream)
 	}
 }
 
+TEST_F(posts, reads_where_none_is_allowed)
+{
+	struct ddp_post buffer = { .opcode = DDP_RECEIVE };
+	struct ddp_done done;
+
+	ASSERT_TRUE(posts(self, 1, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(posts(self, 2, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(posts(self, 3, RDMAP_SEND, 0));
+	ASSERT_EQ(0, ioctl(self->dev[0], DDP_POST, &buffer));
+	ASSERT_TRUE(negotiated(self, 0, 0));
+	EXPECT_TRUE(done_next(self, 1, -EOPNOTSUPP));
+	EXPECT_TRUE(done_next(self, 2, -EOPNOTSUPP));
+	EXPECT_TRUE(done_next(self, 3, 0));
+	EXPECT_TRUE(told(self->dev[0], DDP_RECEIVED, &done, 5000));
+	ASSERT_TRUE(posts(self, 4, RDMAP_READ_REQUEST, READ_SINK));
+	EXPECT_TRUE(done_next(self, 4, -EOPNOTSUPP));
+}
+
 TEST_HARNESS_MAIN

@@ -83,6 +83,25 @@ static bool ddp_tx_reads_full(const struct ddp_end *end)
 }
 
 /*
+ * The first one that is to be sent, or NULL. Where the peer allows no RDMA Reads, those
+ * in front of it never can be. Context: @end->lock held.
+ */
+static struct ddp_item *ddp_tx_first_unsent(struct ddp_end *end)
+{
+	struct ddp_item *item;
+
+	for (;;) {
+		item = list_first_entry_or_null(&end->unsent, struct ddp_item,
+						todo);
+		if (!item || item->silent || end->info.ord ||
+		    item->post.opcode != RDMAP_READ_REQUEST)
+			return item;
+		list_del(&item->todo);
+		ddp_post_done(end, item, -EOPNOTSUPP);
+	}
+}
+
+/*
  * What the program has asked for. Return: false if there is nothing, or if it has to
  * wait for a response. Context: @end->lock held.
  */
@@ -91,7 +110,7 @@ static bool ddp_tx_begin_post(struct ddp_end *end)
 	const struct ddp_post *post;
 	struct ddp_item *item;
 
-	item = list_first_entry_or_null(&end->unsent, struct ddp_item, todo);
+	item = ddp_tx_first_unsent(end);
 	if (!item)
 		return false;
 	post = &item->post;

@@ -103,7 +103,8 @@ enum ddp_what {
  * struct ddp_done - what read(2) returns
  * @id:		of the post
  * @what:	enum ddp_what
- * @status:	0, or a negative errno; -ECANCELED: the stream was over first
+ * @status:	0, or a negative errno; -ECANCELED: the stream was over first;
+ *		-EOPNOTSUPP: an RDMA Read, of which the peer allows none
  * @opcode:	enum rdmap_opcode
  * @length:	octets
  * @stag:	region of this end that has been invalidated, or 0
