@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the iWARP end in the kernel (samples/mpa_ddp) tells of posts, and in which order.
+ * What the iWARP end in the kernel (samples/mpa_ddp) tells of posts, in which order,
+ * and of the end of the stream.
  * The peer is made by hand, or is another end.
  */
 
@@ -14,6 +15,7 @@
 
 #define MEMORY		(8 << 20)
 #define READ_SINK	100	/* octets that each Read asks for */
+#define ROOM		100	/* for a Send */
 
 FIXTURE(posts)
 {
@@ -145,7 +147,27 @@ static bool done_next(self_t *self, u64 id, int status)
 	return false;
 }
 
+/* What the stream ends with, or 1. */
+static int ends_with(self_t *self)
+{
+	struct ddp_done done;
+
+	return told(self->dev[1], DDP_ENDED, &done, 5000) ? done.status : 1;
+}
+
 /* ---- the peer ---- */
+
+static bool peer_untagged(self_t *self, u8 opcode, u8 ddp, u32 length)
+{
+	struct ddp_untagged header = {
+		.control = ddp_control_of(ddp, opcode),
+		.queue = htonl(rdmap_queue_of(opcode)), .msn = htonl(1),
+	};
+	u8 ulpdu[sizeof(header) + ROOM] = {};
+
+	memcpy(ulpdu, &header, sizeof(header));
+	return !peer_send(&self->peer, ulpdu, sizeof(header) + length);
+}
 
 static bool peer_tagged(self_t *self, u8 opcode, u8 ddp, u32 length)
 {
@@ -153,7 +175,7 @@ static bool peer_tagged(self_t *self, u8 opcode, u8 ddp, u32 length)
 		.control = ddp_control_of(DDP_TAGGED | ddp, opcode),
 		.stag = htonl(self->stag),
 	};
-	u8 ulpdu[sizeof(header) + READ_SINK] = {};
+	u8 ulpdu[sizeof(header) + ROOM] = {};
 
 	memcpy(ulpdu, &header, sizeof(header));
 	return !peer_send(&self->peer, ulpdu, sizeof(header) + length);
@@ -207,6 +229,7 @@ TEST_F(posts, cancelled_in_their_order)
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	for (id = 0; id < DDP_READS_MAX + 4; id++)
 		EXPECT_TRUE(done_next(self, id, id == 1 ? 0 : -ECANCELED));
+	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
 /* ---- how many Reads ---- */
@@ -257,6 +280,79 @@ TEST_F(posts, reads_where_none_is_allowed)
 	EXPECT_TRUE(told(self->dev[0], DDP_RECEIVED, &done, 5000));
 	ASSERT_TRUE(posts(self, 4, RDMAP_READ_REQUEST, READ_SINK));
 	EXPECT_TRUE(done_next(self, 4, -EOPNOTSUPP));
+}
+
+/* ---- how the stream ends ---- */
+
+TEST_F(posts, the_peer_ends_the_stream_when_all_is_done)
+{
+	struct ddp_done done;
+
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(posts(self, 1, DDP_RECEIVE, ROOM));
+	ASSERT_TRUE(posts(self, 2, DDP_RECEIVE, ROOM));
+	ASSERT_TRUE(posts(self, 3, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(posts(self, 4, RDMAP_SEND, 0));
+	ASSERT_TRUE(peer_gets(self, 1, 1));
+	ASSERT_TRUE(peer_tagged(self, RDMAP_READ_RESPONSE, DDP_LAST, READ_SINK));
+	ASSERT_TRUE(done_next(self, 3, 0));
+	ASSERT_TRUE(done_next(self, 4, 0));
+	ASSERT_TRUE(peer_tagged(self, RDMAP_WRITE, 0, 1));
+	ASSERT_TRUE(peer_tagged(self, RDMAP_WRITE, DDP_LAST, 1));
+	ASSERT_TRUE(peer_untagged(self, RDMAP_SEND, DDP_LAST, 1));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	ASSERT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
+	EXPECT_EQ(0, done.status);
+	/* A buffer for what never comes is nothing that could be completed. */
+	ASSERT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
+	EXPECT_EQ(-ECANCELED, done.status);
+	EXPECT_EQ(0, ends_with(self));
+}
+
+TEST_F(posts, the_peer_ends_the_stream_in_a_send)
+{
+	u32 length;
+
+	/* Also behind a first segment that has no octets. */
+	for (length = 0; length < 2; length++) {
+		closed(self);
+		ASSERT_TRUE(opened(self));
+		ASSERT_TRUE(direct(self));
+		ASSERT_TRUE(posts(self, 1, DDP_RECEIVE, ROOM));
+		ASSERT_TRUE(peer_untagged(self, RDMAP_SEND, 0, length));
+		ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+		EXPECT_EQ(-ECONNRESET, ends_with(self));
+	}
+}
+
+TEST_F(posts, the_peer_ends_the_stream_in_a_write)
+{
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(peer_tagged(self, RDMAP_WRITE, DDP_LAST, 1));
+	ASSERT_TRUE(peer_tagged(self, RDMAP_WRITE, 0, 1));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	EXPECT_EQ(-ECONNRESET, ends_with(self));
+}
+
+TEST_F(posts, the_peer_ends_the_stream_without_a_response)
+{
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(posts(self, 1, RDMAP_READ_REQUEST, READ_SINK));
+	ASSERT_TRUE(peer_gets(self, 1, 0));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	EXPECT_TRUE(done_next(self, 1, -ECANCELED));
+	EXPECT_EQ(-ECONNRESET, ends_with(self));
+}
+
+/* A Send that is more than TCP takes. */
+TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
+{
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(posts(self, 1, RDMAP_SEND, MEMORY));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	EXPECT_TRUE(done_next(self, 1, -ECANCELED));
+	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
 TEST_HARNESS_MAIN

@@ -112,12 +112,14 @@ struct ddp_item {
  * struct ddp_arrival - how far the messages of a queue have come
  * @msn:	number of the one that is next, or under way
  * @mo:		octets of it that have come
- * @opcode:	its opcode, once @mo is not 0
+ * @opcode:	its opcode, once it is under way
+ * @begun:	it is under way: segments have come, and the last one has not
  */
 struct ddp_arrival {
 	u32 msn;
 	u32 mo;
 	u8 opcode;
+	bool begun;
 };
 
 /**
@@ -223,6 +225,8 @@ enum ddp_event {
  * @finished:	@tx alone: nothing is sent any more, and that has been told
  *
  * @in:		by queue: socket lock
+ * @write_at:	stream position of the last segment of an RDMA Write: socket lock
+ * @writing:	that does not end the RDMA Write: socket lock
  * @buffer:	the first of @receives, where a Send comes together: socket lock
  * @ended:	how many of @reads have @ends: socket lock
  * @request:	where a Read Request comes together: socket lock
@@ -268,6 +272,8 @@ struct ddp_end {
 	bool finished;
 
 	struct ddp_arrival in[RDMAP_QUEUES];
+	u64 write_at;
+	bool writing;
 	struct ddp_item *buffer;
 	u32 ended;
 	u8 request[sizeof(struct rdmap_read_request)];

@@ -168,6 +168,17 @@ int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
 
 /* ---- tagged segments ---- */
 
+/* It has been placed, in order or not. */
+static void ddp_count_write(struct ddp_end *end,
+			    const struct ddp_segment *segment)
+{
+	end->info.writes += ddp_is_last(segment);
+	if (segment->ulpdu->position < end->write_at)
+		return;
+	end->write_at = segment->ulpdu->position;
+	end->writing = !ddp_is_last(segment);
+}
+
 static int ddp_take_tagged(struct ddp_end *end,
 			   const struct ddp_segment *segment)
 {
@@ -185,7 +196,7 @@ static int ddp_take_tagged(struct ddp_end *end,
 	case RDMAP_WRITE:
 		error = ddp_place_tagged(end, segment, mr);
 		if (!error)
-			end->info.writes += ddp_is_last(segment);
+			ddp_count_write(end, segment);
 		break;
 	case RDMAP_READ_RESPONSE:
 		error = ddp_take_response(end, segment, mr);
@@ -396,14 +407,15 @@ static int ddp_take_untagged(struct ddp_end *end,
 		return error;
 	in = &end->in[queue];
 	/* The same in all segments of a message. */
-	if (rdmap_queue_of(opcode) != queue || (in->mo && opcode != in->opcode))
+	if (rdmap_queue_of(opcode) != queue || (in->begun && opcode != in->opcode))
 		return RDMAP_ERR_OPCODE;
 	error = ddp_place_untagged(end, segment, &room, in->mo);
 	if (error)
 		return error;
 	in->opcode = opcode;
 	in->mo += segment->length;
-	if (!ddp_is_last(segment))
+	in->begun = !ddp_is_last(segment);
+	if (in->begun)
 		return 0;
 	length = in->mo;
 	in->mo = 0;

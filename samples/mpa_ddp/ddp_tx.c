@@ -393,6 +393,22 @@ static void ddp_tx_cancel_receives(struct ddp_end *end)
 	}
 }
 
+/*
+ * The peer has closed the stream while something was to be completed, of its own or of
+ * this end (RFC 5040 section 2.4: graceful termination). Buffers that no Send has come
+ * to are nothing of that kind. Context: @end->lock held, no upcalls.
+ */
+static bool ddp_tx_breaks_off(const struct ddp_end *end)
+{
+	u32 queue;
+
+	for (queue = 0; queue < RDMAP_QUEUES; queue++)
+		if (end->in[queue].begun)
+			return true;
+	return end->writing || end->msg.active || end->asked != end->answered ||
+	       !list_empty(&end->posts);
+}
+
 /* It is over: nothing of what was posted is done. */
 static void ddp_tx_cancel_all(struct ddp_end *end)
 {
@@ -407,6 +423,8 @@ static void ddp_tx_cancel_all(struct ddp_end *end)
 	lock_sock(end->sock->sk);
 	release_sock(end->sock->sk);
 	spin_lock_bh(&end->lock);
+	if (!end->status && ddp_tx_breaks_off(end))
+		end->status = -ECONNRESET;
 	ddp_tx_cancel_posts(end, &end->reads);
 	ddp_tx_cancel_posts(end, &end->unsent);
 	ddp_tx_cancel_receives(end);

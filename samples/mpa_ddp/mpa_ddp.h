@@ -88,7 +88,10 @@ struct ddp_post {
  * @DDP_TERMINATE_SENT:	the peer has made a mistake, and is told: @error. It does not
  *			come if the peer reads so little that there is no room
  * @DDP_TERMINATE_RECEIVED: the other way round: @error
- * @DDP_ENDED:		the stream is over: @status; nothing comes behind this
+ * @DDP_ENDED:		the stream is over: @status; nothing comes behind this. 0: the
+ *			peer has closed it, and all has been done; -ECONNRESET: the
+ *			peer has closed it in the middle of a message, or with posts of
+ *			this end or RDMA Reads of its own that are not done
  */
 enum ddp_what {
 	DDP_STARTED = 1,
