@@ -529,7 +529,8 @@ static void ddp_on_state(void *priv, enum mpa_state state, int err)
 
 	if (state == MPA_STATE_REQUESTED)
 		return;
-	if (state == MPA_STATE_FULL)
+	/* With an error nothing but a Terminate may be sent. */
+	if (state == MPA_STATE_FULL && !err)
 		ddp_on_full(end);
 	spin_lock_bh(&end->lock);
 	ddp_happened(end, DDP_EVENT_STARTED, DDP_STARTED, 0, err);
