@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What the iWARP end in the kernel (samples/mpa_ddp) tells of posts, in which order,
- * and of the end of the stream.
+ * and of the end of the stream; and what an end that is closed leaves to the program.
  * The peer is made by hand, or is another end.
  */
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -353,6 +354,69 @@ TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	EXPECT_TRUE(done_next(self, 1, -ECANCELED));
 	EXPECT_EQ(-ECONNRESET, ends_with(self));
+}
+
+/* RFC 5044 section 7.1.2: a responder sends nothing until a good FPDU has come. */
+TEST_F(posts, no_terminate_behind_a_bad_first_fpdu)
+{
+	const struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1,
+	};
+	struct ddp_done done;
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, false, 0x40, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[0], frame, FRAME_LEN));
+	ASSERT_TRUE(starts(self->dev[1], self->fd[1], &start));
+	ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame, FRAME_LEN));
+	memset(frame, 0, FRAME_LEN);
+	/* An FPDU of four octets, whose CRC is not 0. */
+	frame[1] = 2;
+	ASSERT_EQ(0, write_all(self->fd[0], frame, 8));
+	do {
+		ASSERT_TRUE(tells(self->dev[1], &done, 5000));
+		EXPECT_NE(DDP_TERMINATE_SENT, done.what);
+	} while (done.what != DDP_ENDED);
+	EXPECT_EQ(-EPROTO, done.status);
+	EXPECT_EQ(0, recv(self->fd[0], frame, 1, 0));
+}
+
+/* ---- what is left to the program ---- */
+
+/* Whether no end of the stream is behind what comes. */
+static bool goes_on(self_t *self)
+{
+	while (poll_for(self->fd[0], POLLIN, 20) == POLLIN)
+		if (recv(self->fd[0], self->memory, MEMORY, 0) <= 0)
+			return false;
+	return true;
+}
+
+/* An end is closed while it sends; the socket is still the program's. */
+TEST_F(posts, closing_an_end_does_not_shut_the_socket)
+{
+	int status, tries;
+	pid_t peer;
+
+	for (tries = 0; tries < 40; tries++) {
+		closed(self);
+		ASSERT_TRUE(opened(self));
+		ASSERT_TRUE(direct(self));
+		ASSERT_TRUE(posts(self, 1, RDMAP_SEND, MEMORY));
+		peer = fork();
+		if (!peer) {
+			close(self->dev[1]);
+			_exit(goes_on(self) ? 0 : 1);
+		}
+		usleep(20 * tries);
+		close(self->dev[1]);
+		self->dev[1] = -1;
+		ASSERT_EQ(peer, waitpid(peer, &status, 0));
+		ASSERT_EQ(0, status) {
+			TH_LOG("try %d", tries);
+		}
+		ASSERT_EQ(1, send(self->fd[1], "x", 1, MSG_NOSIGNAL));
+	}
 }
 
 TEST_HARNESS_MAIN
