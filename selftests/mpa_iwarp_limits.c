@@ -237,6 +237,51 @@ TEST_F(limits, regions_count_for_the_user)
 	close(child[1]);
 }
 
+/* A program that registers, and leaves a socket that lingers with all that it has sent. */
+static int lingering_generation(self_t *self, u32 length)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = 1000 };
+	int dev, status;
+	pid_t pid;
+
+	madvise(self->memory, MEMORY, MADV_NOHUGEPAGE);
+	pid = fork();
+	if (!pid) {
+		dev = users_end(16 * PAGE);
+		if (dev < 0 || start_end(dev, self->fd[1]) ||
+		    !registered(dev, self->memory, length, 0))
+			_exit(errno);
+		while (send(self->fd[1], record_row, 10000, MSG_DONTWAIT) > 0)
+			;
+		setsockopt(self->fd[1], SOL_SOCKET, SO_LINGER, &linger,
+			   sizeof(linger));
+		raise(SIGSTOP);
+	}
+	if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status))
+		return -1;
+	/* Whoever closes the last one waits: the end, if it has not been left before. */
+	close(self->fd[1]);
+	self->fd[1] = -1;
+	return kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid ? -1 : 0;
+}
+
+TEST_F(limits, regions_do_not_linger_with_the_socket)
+{
+	int child[2], tries = 0, rc;
+
+	close(self->dev[0]);
+	close(self->dev[1]);
+	ASSERT_EQ(0, lingering_generation(self, 10 * PAGE));
+	ASSERT_EQ(0, pipe(child));
+	while ((rc = generation(self, 10 * PAGE, child)) == ENOMEM && tries++ < 50)
+		usleep(100000);
+	EXPECT_EQ(0, rc);
+	close(child[1]);
+	/* A reset, which ends that. */
+	hang_up(self->fd[0]);
+	self->fd[0] = -1;
+}
+
 /* Return: 0, or the errno of registering an octet of a huge page; -1: there is none. */
 static int huge_octet(rlim_t locked)
 {

@@ -396,6 +396,8 @@ static void ddp_leave(struct work_struct *work)
 
 	if (end->sock) {
 		mpa_sock_detach(end->sock);
+		/* Nobody uses them any more; closing may take long. */
+		ddp_mr_deregister_all(end);
 		__fput_sync(end->sock->file);
 	}
 	queue_work(ddp_frees, &end->free);

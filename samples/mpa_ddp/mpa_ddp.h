@@ -145,7 +145,8 @@ struct ddp_info {
 };
 
 /*
- * DDP_ATTACH: EISCONN if the file has a socket already; else as mpa_sock_attach().
+ * DDP_ATTACH: EISCONN if the file has a socket already; EBUSY while another file has it,
+ * also for a moment behind the close(2) of that; else as mpa_sock_attach().
  * DDP_START: EINVAL for an IRD of more than DDP_READS_MAX; else as MPA_START. It does
  * not wait: DDP_STARTED tells. DDP_PLACE: as MPA_PLACE.
  * DDP_REGISTER: EINVAL, EFAULT; ENOMEM, also for more than RLIMIT_MEMLOCK; ENOSPC:
