@@ -254,6 +254,10 @@ void mpa_close(struct sock *sk, long timeout)
 
 	mpa_hook_hold_text(sk);
 	if (!ctx) {
+		/* A child for whose context there was no memory. */
+		lock_sock(sk);
+		mpa_life_keep_net(sk);
+		release_sock(sk);
 		mpa_table(sk)->base->close(sk, timeout);
 		return;
 	}

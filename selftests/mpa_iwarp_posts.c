@@ -310,6 +310,21 @@ TEST_F(posts, the_peer_ends_the_stream_when_all_is_done)
 	EXPECT_EQ(0, ends_with(self));
 }
 
+/* The buffer is no longer registered: nothing can be put there. */
+TEST_F(posts, a_send_to_a_region_that_is_gone)
+{
+	struct ddp_done done;
+
+	ASSERT_TRUE(direct(self));
+	ASSERT_TRUE(posts(self, 1, DDP_RECEIVE, ROOM));
+	ASSERT_EQ(0, ioctl(self->dev[1], DDP_DEREGISTER, &self->stag));
+	ASSERT_TRUE(peer_untagged(self, RDMAP_SEND, DDP_LAST, ROOM));
+	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
+	EXPECT_EQ(DDP_ERR_LOCAL, done.error);
+	ASSERT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
+	EXPECT_EQ(-ECANCELED, done.status);
+}
+
 TEST_F(posts, the_peer_ends_the_stream_in_a_send)
 {
 	u32 length;

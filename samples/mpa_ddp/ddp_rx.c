@@ -292,7 +292,7 @@ static int ddp_place_untagged(struct ddp_end *end,
 	post = &room->buffer->post;
 	mr = ddp_mr_get_own(end, post->stag, post->to + mo, segment->length);
 	if (!mr)
-		return RDMAP_ERR_LOCAL;
+		return DDP_ERR_LOCAL;
 	ddp_mr_iter(mr, ITER_DEST, post->to + mo, segment->length, &iter);
 	err = mpa_ulpdu_copy(segment->ulpdu, segment->header_len,
 			     segment->length, &iter);

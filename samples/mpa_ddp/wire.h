@@ -182,7 +182,8 @@ struct rdmap_terminate {
  * @MPA_TERM_RTR:		MPA: no RTR indication in common
  *
  * RFC 5040 section 4.8 (figure 9), RFC 5041 section 7.2, RFC 5044 section 8,
- * RFC 6581 section 8.
+ * RFC 6581 section 8. Functions return 0 for no error, so that none can return
+ * RDMAP_ERR_LOCAL, which is 0: DDP_ERR_LOCAL stands for it there.
  */
 enum rdmap_error {
 	RDMAP_ERR_LOCAL		= RDMAP_ERROR(0, 0, 0x00),
