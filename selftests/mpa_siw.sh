@@ -64,13 +64,42 @@ serve() {
 	done
 }
 
+# server_gone SECONDS: within that long
+server_gone() {
+	local until=$((SECONDS + $1))
+
+	while kill -0 "$server" 2>/dev/null; do
+		[[ $SECONDS -lt $until ]] || return
+		sleep 0.05
+	done
+}
+
+# The server's status, when its client has ended. If it does not end, too, what it
+# waits in is shown.
+server_ended() {
+	local task
+
+	server_gone 60 || {
+		echo "the server is still there 60 s behind its client"
+		ip netns exec alpha ss -tanpe
+		ip netns exec beta ss -tanpe
+		for task in /proc/[0-9]*; do
+			[[ $(<"$task/comm") != *rping ]] ||
+				tail -v -n +1 "$task"/task/*/stack
+		done
+		kill "$server"
+		server_gone 10 || return
+	}
+	wait "$server"
+}
+
 # client PATTERN HOST COMMAND...: to that server. Both end well, if $fails is not
 # set, and the pattern is in what either says.
 client() {
 	local rc=0 said=0
 
 	timeout 900 ip netns exec "${@:2}" >"$dir/client" 2>&1 || rc=$?
-	wait "$server" || said=$?
+	server_ended || said=$?
 	sed -i 's/^/server: /' "$dir/server"
 	sed -i 's/^/client: /' "$dir/client"
 	cat "$dir/server" "$dir/client"
