@@ -74,8 +74,8 @@ server_gone() {
 	done
 }
 
-# The server's status, when its client has ended. If it does not end, too, what it
-# waits in is shown.
+# The server's status, when its client has ended. A server that is still there a
+# minute later is ended, and what it waits in is shown.
 server_ended() {
 	local task
 
@@ -113,7 +113,8 @@ client() {
 
 # Siw's responder sends its reply before it listens for FPDUs (siw_accept()), and is
 # not told again of one that comes between: it waits for another, which on a busy
-# machine may be seen once in some hundred connections.
+# machine may be seen once in some hundred connections. When this end has given
+# up, rping gets its disconnect event, but often not the completion that it waits for.
 siw_has_missed_it() {
 	grep -qE '(round 0: no Send|neither): Resource temporarily unavailable' \
 		"$dir/client"
