@@ -228,6 +228,59 @@ TEST_F(consumer, accepts_from_a_socket_with_its_own_callback)
 	EXPECT_TRUE(user_accepts(self, variant->flags, true));
 }
 
+/* A listening socket of the kernel's own has a connection, to be accepted. */
+static int user_listens(struct _test_data_consumer *self, bool no_memory)
+{
+	struct upcall_how how = { .no_memory = no_memory };
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	u16 port;
+
+	if (user_how(self->user, how) ||
+	    user_call(self->user, UPCALLS_LISTEN, &port))
+		return -1;
+	addr.sin_port = htons(port);
+	hang_up(self->fd[0]);
+	self->fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+	patience(self->fd[0], 20);
+	return connect(self->fd[0], (void *)&addr, sizeof(addr));
+}
+
+TEST_F(consumer, accepts_from_the_kernel_s_own_socket)
+{
+	int his = -1;
+
+	ASSERT_EQ(0, user_listens(self, false));
+	ASSERT_EQ(0, user_call(self->user, UPCALLS_ACCEPT, &his));
+	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_RESPONDER,
+				variant->flags));
+	ASSERT_EQ(0, mpa_attach(self->fd[0]));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_INITIATOR, variant->flags));
+	EXPECT_TRUE(upcall_of(self->user, UPCALL_STATE, self->told));
+	EXPECT_TRUE(record_goes_in(self, 100));
+	EXPECT_TRUE(record_goes_out(self, 100));
+	ASSERT_EQ(0, lo_set(false));
+	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
+	usleep(20000);
+	ASSERT_EQ(0, lo_set(true));
+	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
+}
+
+/* There was no memory for the child's context. Its user releases it: the FIN is lost. */
+TEST_F(consumer, a_child_without_context_is_released)
+{
+	int his = -1;
+
+	ASSERT_EQ(0, user_listens(self, true));
+	ASSERT_EQ(0, lo_set(false));
+	EXPECT_EQ(ENOMEM, user_call(self->user, UPCALLS_ACCEPT, &his));
+	usleep(20000);
+	ASSERT_EQ(0, lo_set(true));
+	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
+}
+
 /* ---- out of order ---- */
 
 /* A stream of records, whose segments arrive as the test says. */

@@ -29,6 +29,8 @@
  * @call:	one call at a time
  * @sock:	the socket, or NULL
  * @file:	its file, if it is a program's
+ * @listener:	a listening socket of the kernel's own, or NULL
+ * @context:	what MPA has in @listener, while that is not there
  * @watched:	file of a listening socket whose sk_data_ready is this module's
  * @data_ready:	what that was before
  * @how:	what upcalls do
@@ -45,6 +47,8 @@ struct consumer {
 	struct mutex call;		/* one at a time */
 	struct socket *sock;
 	struct file *file;
+	struct socket *listener;
+	void *context;
 	struct file *watched;
 	void (*data_ready)(struct sock *sk);
 	struct upcall_how how;
@@ -344,17 +348,74 @@ static int connect_and_attach(struct consumer *user, u16 port)
 	return err;
 }
 
-static int accept_and_attach(struct consumer *user, int fd)
+static void stop_listening(struct consumer *user)
 {
-	struct socket *listener;
-	struct file *file;
+	if (!user->listener)
+		return;
+	if (user->context)
+		inet_csk(user->listener->sk)->icsk_ulp_data = user->context;
+	sock_release(user->listener);
+	user->listener = NULL;
+	user->context = NULL;
+}
+
+static int begin_listening(struct consumer *user)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
 	int err;
 
-	listener = socket_of(fd, &file);
+	err = kernel_bind(user->listener, (void *)&addr, sizeof(addr));
+	if (!err)
+		err = user->listener->ops->setsockopt(user->listener, SOL_TCP,
+						      TCP_ULP,
+						      KERNEL_SOCKPTR("mpa"), 3);
+	return err ?: kernel_listen(user->listener, 5);
+}
+
+/* Return: the port, or a negative errno. */
+static int listens(struct consumer *user)
+{
+	struct sock *sk;
+	int err;
+
+	if (user->listener)
+		return -EBUSY;
+	err = sock_create_kern(current->nsproxy->net_ns, AF_INET, SOCK_STREAM,
+			       IPPROTO_TCP, &user->listener);
+	if (err) {
+		user->listener = NULL;
+		return err;
+	}
+	err = begin_listening(user);
+	if (err) {
+		stop_listening(user);
+		return err;
+	}
+	sk = user->listener->sk;
+	if (user->how.no_memory) {
+		/* Then a child has none either. */
+		user->context = inet_csk(sk)->icsk_ulp_data;
+		WRITE_ONCE(inet_csk(sk)->icsk_ulp_data, NULL);
+	}
+	return inet_sk(sk)->inet_num;
+}
+
+static int accept_and_attach(struct consumer *user, int fd)
+{
+	struct socket *listener = user->listener;
+	struct file *file = NULL;
+	int err;
+
+	if (fd >= 0)
+		listener = socket_of(fd, &file);
 	if (!listener)
 		return -EBADF;
 	err = kernel_accept(listener, &user->sock, 0);
-	fput(file);
+	if (file)
+		fput(file);
 	if (err) {
 		user->sock = NULL;
 		return err;
@@ -664,14 +725,17 @@ static int with_socket(struct consumer *user, unsigned int cmd, void __user *arg
 static int without_socket(struct consumer *user, unsigned int cmd,
 			  void __user *arg)
 {
+	int fd, err;
 	u16 port;
-	int fd;
 
 	switch (cmd) {
 	case UPCALLS_CONNECT:
 		if (get_user(port, (u16 __user *)arg))
 			return -EFAULT;
 		return connect_and_attach(user, port);
+	case UPCALLS_LISTEN:
+		err = listens(user);
+		return err < 0 ? err : put_user(err, (u16 __user *)arg);
 	case UPCALLS_ATTACH:
 	case UPCALLS_ACCEPT:
 	case UPCALLS_WATCH:
@@ -731,6 +795,7 @@ static int upcalls_release(struct inode *inode, struct file *file)
 	if (user->sock)
 		mpa_sock_detach(user->sock);
 	let_go(user);
+	stop_listening(user);
 	kvfree(user->ring);
 	kfree(user);
 	return 0;

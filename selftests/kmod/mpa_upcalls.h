@@ -46,6 +46,7 @@ struct upcall_how {
 	__u32 resume_early;	/* mpa_sock_resume() in the upcall */
 	__u32 call_back;	/* mpa_sock_send(), mpa_sock_detach() in it */
 	__u32 sleeps;		/* milliseconds, which none may */
+	__u32 no_memory;	/* UPCALLS_LISTEN: none for children's contexts */
 };
 
 /* What headers of UPCALLS_CUT begin with; the rest is 0x5a. */
@@ -73,7 +74,7 @@ struct upcall_send {
 
 #define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
 #define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
-#define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket */
+#define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket; -1: his */
 #define UPCALLS_DETACH	_IO('m', 4)
 #define UPCALLS_START	_IOW('m', 5, struct mpa_start)
 #define UPCALLS_WAIT	_IOW('m', 6, struct mpa_start)
@@ -91,5 +92,6 @@ struct upcall_send {
 /* mpa_sock_send_cut(): header_len is that of headers, len is set to what was sent */
 #define UPCALLS_CUT	_IOWR('m', 18, struct upcall_send)
 #define UPCALLS_STRANGER _IO('m', 19)		/* an octet, past mpa */
+#define UPCALLS_LISTEN	_IOR('m', 20, __u16)	/* a listening socket of his, its port */
 
 #endif /* _MPA_UPCALLS_H */
