@@ -54,47 +54,69 @@ use_siw() {
 	ip netns exec beta rdma link add siwb type siw netdev vb
 }
 
-# serve HOST COMMAND...: until it listens on $port
+listens() {
+	ip netns exec "$1" ss -Hltn "sport = :$port" | grep -q .
+}
+
+# within SECONDS COMMAND...: it succeeds
+within() {
+	local until=$((SECONDS + $1))
+
+	until "${@:2}"; do
+		[[ $SECONDS -lt $until ]] || return
+		sleep 0.01
+	done
+}
+
+listens_not() {
+	! listens "$1"
+}
+
+# serve HOST COMMAND...: until it listens on $port, as nobody does before
 serve() {
+	within 10 listens_not "$1" || {
+		echo "somebody listens on port $port: a server that cannot be ended?"
+		return 1
+	}
 	timeout 900 ip netns exec "$@" >"$dir/server" 2>&1 &
 	server=$!
-	until ip netns exec "$1" ss -Hltn "sport = :$port" | grep -q .; do
+	until listens "$1"; do
 		kill -0 "$server" 2>/dev/null || break
 		sleep 0.01
 	done
 }
 
-# server_gone SECONDS: within that long
 server_gone() {
-	local until=$((SECONDS + $1))
-
-	while kill -0 "$server" 2>/dev/null; do
-		[[ $SECONDS -lt $until ]] || return
-		sleep 0.05
-	done
+	! kill -0 "$server" 2>/dev/null
 }
 
 # The server's status, when its client has ended. A server that is still there a
-# minute later is ended, and what it waits in is shown.
+# minute later is ended, with timeout's status, and what it waits in is shown.
 server_ended() {
 	local task
 
-	server_gone 60 || {
+	within 60 server_gone || {
 		echo "the server is still there 60 s behind its client"
-		ip netns exec alpha ss -tanpe
-		ip netns exec beta ss -tanpe
-		for task in /proc/[0-9]*; do
-			[[ $(<"$task/comm") != *rping ]] ||
-				tail -v -n +1 "$task"/task/*/stack
+		for task in alpha beta; do
+			ip netns exec "$task" ss -tanpe
+		done
+		for task in $(ip netns pids alpha) $(ip netns pids beta); do
+			tail -v -n +1 /proc/"$task"/{comm,task/*/stack}
 		done
 		kill "$server"
-		server_gone 10 || return
+		within 10 server_gone || kill -KILL "$server"
+		return 124
 	}
 	wait "$server"
 }
 
-# client PATTERN HOST COMMAND...: to that server. Both end well, if $fails is not
-# set, and the pattern is in what either says.
+# Timed out, aborted, killed, a bad address, ended.
+bad_end() {
+	[[ $1 =~ ^(124|134|137|139|143)$ ]]
+}
+
+# client PATTERN HOST COMMAND...: to that server. Both end, and end well if $fails is
+# not set, and the pattern is in what either says.
 client() {
 	local rc=0 said=0
 
@@ -104,6 +126,7 @@ client() {
 	sed -i 's/^/client: /' "$dir/client"
 	cat "$dir/server" "$dir/client"
 	echo "ended with $said and $rc"
+	! bad_end $rc && ! bad_end $said || return
 	grep -qE -e "$1" "$dir/server" "$dir/client" || {
 		echo "expected: $1"
 		return 1
@@ -125,14 +148,14 @@ both() {
 	local rc=0
 
 	# shellcheck disable=SC2086 # words
-	serve $2
+	serve $2 || return
 	# shellcheck disable=SC2086 # words
 	client "$1" $3 || rc=$?
 	if [[ $rc -ne 0 && $2 = "beta r"* ]] && siw_has_missed_it; then
 		echo "siw has missed the first FPDU; once more"
 		rc=0
 		# shellcheck disable=SC2086 # words
-		serve $2
+		serve $2 || return
 		# shellcheck disable=SC2086 # words
 		client "$1" $3 || rc=$?
 	fi
@@ -264,10 +287,13 @@ peer_to_peer() {
 
 # Siw has no markers. Its reply says nothing but no.
 refused_once() {
-	serve beta rping -s -a 10.5.4.2 -p $port
+	local rc=0
+
+	serve beta rping -s -a 10.5.4.2 -p $port || return
 	ip netns exec alpha "$bin/mpa_rping" -c -a 10.5.4.2 -p $port --markers \
-		--refused
-	client "revision 2" alpha "$bin/mpa_rping" -c -a 10.5.4.2 -p $port -V -C 3
+		--refused || rc=$?
+	client "revision 2" alpha "$bin/mpa_rping" -c -a 10.5.4.2 -p $port -V -C 3 &&
+		[[ $rc -eq 0 ]]
 }
 
 refused() {
