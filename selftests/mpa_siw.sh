@@ -12,6 +12,9 @@
 # Only on 6.1, for which scripts/siw builds siw: MPA_SIW says where. MPA_SIW_ROUNDS:
 # how many rounds of mixed sizes each way, 300 if not set. MPA_WIRE_DIR keeps the
 # captures, and beside the one of bad input what this end's Terminates were.
+#
+# Siw has once sent an FPDU whose CRC covered its payload twice, on a busy machine:
+# then this end's Terminate is 2002, and the capture shows the same.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
