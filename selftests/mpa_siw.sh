@@ -81,7 +81,7 @@ serve() {
 		echo "somebody listens on port $port: a server that cannot be ended?"
 		return 1
 	}
-	timeout 900 ip netns exec "$@" >"$dir/server" 2>&1 &
+	timeout -k 5 900 ip netns exec "$@" >"$dir/server" 2>&1 &
 	server=$!
 	until listens "$1"; do
 		kill -0 "$server" 2>/dev/null || break
@@ -106,8 +106,9 @@ server_ended() {
 		for task in $(ip netns pids alpha) $(ip netns pids beta); do
 			tail -v -n +1 /proc/"$task"/{comm,task/*/stack}
 		done
+		# Timeout passes it on, and SIGKILL 5 s later.
 		kill "$server"
-		within 10 server_gone || kill -KILL "$server"
+		within 10 server_gone
 		return 124
 	}
 	wait "$server"

@@ -350,11 +350,17 @@ static int connect_and_attach(struct consumer *user, u16 port)
 
 static void stop_listening(struct consumer *user)
 {
+	struct net *net;
+	struct sock *sk;
+
 	if (!user->listener)
 		return;
+	sk = user->listener->sk;
+	net = sock_net(sk);
 	if (user->context)
-		inet_csk(user->listener->sk)->icsk_ulp_data = user->context;
+		rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, user->context);
 	sock_release(user->listener);
+	put_net(net);
 	user->listener = NULL;
 	user->context = NULL;
 }
@@ -389,16 +395,18 @@ static int listens(struct consumer *user)
 		user->listener = NULL;
 		return err;
 	}
+	sk = user->listener->sk;
+	/* The socket itself holds none, and a program may be killed. */
+	get_net(sock_net(sk));
 	err = begin_listening(user);
 	if (err) {
 		stop_listening(user);
 		return err;
 	}
-	sk = user->listener->sk;
 	if (user->how.no_memory) {
 		/* Then a child has none either. */
-		user->context = inet_csk(sk)->icsk_ulp_data;
-		WRITE_ONCE(inet_csk(sk)->icsk_ulp_data, NULL);
+		user->context = rcu_replace_pointer(inet_csk(sk)->icsk_ulp_data,
+						    NULL, true);
 	}
 	return inet_sk(sk)->inet_num;
 }
