@@ -58,6 +58,8 @@ network() {
 between() {
 	local rc=0
 
+	# Nothing of the server before: it has said "listening", too.
+	: >"$dir/server"
 	# shellcheck disable=SC2086 # words
 	timeout 900 ip netns exec beta $2 >"$dir/server" 2>&1 &
 	server=$!
