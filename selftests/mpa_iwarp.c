@@ -243,8 +243,7 @@ static u8 headers_of(int error, const u8 *segment, u32 length)
 	u8 headers = RDMAP_TERM_LENGTH | RDMAP_TERM_DDP;
 
 	if (!segment || length < sizeof(*control) ||
-	    length < ddp_header_len(control) || error == RDMAP_ERR_LOCAL ||
-	    error == DDP_ERR_LOCAL)
+	    length < ddp_header_len(control) || error == DDP_ERR_LOCAL)
 		return 0;
 	if (error >> 8 == RDMAP_ERR_STAG >> 8 &&
 	    rdmap_opcode_of(control) == RDMAP_READ_REQUEST)

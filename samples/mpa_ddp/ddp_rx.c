@@ -55,8 +55,7 @@ static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 {
 	u8 headers = RDMAP_TERM_LENGTH | RDMAP_TERM_DDP;
 
-	if (!segment || !segment->header_len || error == RDMAP_ERR_LOCAL ||
-	    error == DDP_ERR_LOCAL)
+	if (!segment || !segment->header_len || error == DDP_ERR_LOCAL)
 		return 0;
 	if (error >> 8 == RDMAP_ERR_STAG >> 8 &&
 	    rdmap_opcode_of(&segment->control) == RDMAP_READ_REQUEST)
