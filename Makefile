@@ -8,12 +8,12 @@ RELEASE ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(RELEASE)/build
 KERNEL ?=
 
-# Where "make install" puts the header, and below what: the module goes to
+# Where "make install" puts the headers, and below what: the module goes to
 # lib/modules below INSTALL_MOD_PATH, which is DESTDIR if not told.
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL_MOD_PATH ?= $(DESTDIR)
-header = $(DESTDIR)$(PREFIX)/include/linux/mpa.h
+headers = $(DESTDIR)$(PREFIX)/include/linux
 
 MODULE_SOURCES := Kbuild $(wildcard *.c *.h) \
 		  $(shell find include -name '*.h')
@@ -36,7 +36,7 @@ help:
 	@echo 'make                  build mpa.ko for the running kernel'
 	@echo 'make KDIR=DIR         build mpa.ko against the kernel headers in DIR'
 	@echo 'make install          put it in place (as root); PREFIX=/usr/local is for the'
-	@echo '                      header, DESTDIR= goes before all; make uninstall'
+	@echo '                      headers, DESTDIR= goes before all; make uninstall'
 	@echo 'make demo [FILE=...]  send a file from host to host as records, look at the wire'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
 	@echo 'make check-full       the same, and what takes long'
@@ -81,12 +81,13 @@ placed = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 install: module
 	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= \
 		INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
-	install -D -m 644 include/uapi/linux/mpa.h $(header)
+	install -d $(headers)
+	install -m 644 include/uapi/linux/mpa*.h $(headers)
 	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
 uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
-	      $(header)
+	      $(addprefix $(headers)/,mpa.h mpa_netlink.h)
 	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
 unit:

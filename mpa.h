@@ -68,16 +68,19 @@
 #ifndef _MPA_H
 #define _MPA_H
 
+#include <linux/jump_label.h>
 #include <linux/uio.h>
 #include <linux/workqueue.h>
 #include <net/sock.h>
 
 #include "mpa_delay.h"
+#include "mpa_net.h"
 #include "mpa_rx.h"
 #include "mpa_startup.h"
 #include "mpa_tcp.h"
 #include "mpa_tx.h"
 
+struct genl_family;
 struct mpa_upcalls;
 struct mpa_table;
 
@@ -158,6 +161,18 @@ struct mpa_consumer {
 };
 
 /**
+ * struct mpa_tap - copies of records for a monitor (mpa_tap.c)
+ * @on:		records are copied; written without the lock
+ * @octets:	of each as many at most; written without the lock
+ * @seq:	records so far
+ */
+struct mpa_tap {
+	bool	on;
+	u32	octets;
+	u32	seq;
+};
+
+/**
  * struct mpa_ctx - what MPA knows of a socket
  * @tcp:	floor 1's part, found by the socket: must be first
  * @sk:		the socket
@@ -178,6 +193,8 @@ struct mpa_consumer {
  * @have_peer:	@peer is valid
  * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
  * @passthrough: calls of TCP's own that are under way
+ * @broken:	negative errno that sending has failed with, or that TCP was lost
+ *		with, or 0
  * @startup_error: poll: negative errno that startup ended with
  * @ird:	agreed on
  * @ord:	agreed on
@@ -192,6 +209,8 @@ struct mpa_consumer {
  *		under RCU as well
  * @tx:		sending
  * @rx:		receiving
+ * @tap:	copies of records for a monitor
+ * @id:		its number in mpa_conns.c
  * @work:	all that must not be done in softirq
  * @rcu:	for freeing
  */
@@ -215,6 +234,7 @@ struct mpa_ctx {
 	bool			have_peer;
 	u8			lingerer;
 	u32			passthrough;
+	int			broken;
 	int			startup_error;
 	u16			ird;
 	u16			ord;
@@ -229,6 +249,9 @@ struct mpa_ctx {
 
 	struct mpa_tx		tx;
 	struct mpa_rx		rx;
+
+	struct mpa_tap		tap;
+	u32			id;
 
 	struct delayed_work	work;
 	struct rcu_head		rcu;
@@ -302,6 +325,79 @@ static inline int mpa_tx_push(struct mpa_ctx *ctx)
 	return mpa_tx_stuck(&ctx->tx) ? mpa_tx_push_stuck(ctx) : 0;
 }
 
+/* ---- mpa_conns.c: the connections of a network namespace ---- */
+
+/**
+ * mpa_ctx_rcu() - the context of a socket, without its lock
+ * @sk:	socket that has or had ours
+ *
+ * Context: under RCU.
+ * Return: NULL if there is none, or none any more.
+ */
+static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
+{
+	return rcu_dereference_raw(inet_csk(sk)->icsk_ulp_data);
+}
+
+int mpa_conns_init(void);
+void mpa_conns_exit(void);
+int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp);
+void mpa_conns_remove(struct mpa_ctx *ctx);
+struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id);
+struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
+void mpa_conns_put(struct mpa_ctx *ctx);
+
+/* ---- mpa_show.c: a connection as netlink attributes ---- */
+
+u64 mpa_show_cookie(struct sock *sk);
+u8 mpa_show_code(const struct mpa_ctx *ctx);
+u32 mpa_show_flags(const struct mpa_ctx *ctx);
+int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
+		  struct user_namespace *user_ns);
+int mpa_show_ulp(struct sock *sk, struct sk_buff *skb);
+size_t mpa_show_ulp_size(const struct sock *sk);
+
+/* ---- mpa_report.c: telling others ---- */
+
+/* Multicast groups of the netlink family, in its order. */
+enum mpa_nlgrp {
+	MPA_NLGRP_EVENTS,
+	MPA_NLGRP_RECORDS
+};
+
+void mpa_report_init(const struct genl_family *family);
+void mpa_report_state(const struct mpa_ctx *ctx, u8 old);
+void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why,
+			int err);
+void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code);
+void mpa_report_sending(struct mpa_ctx *ctx, int err);
+void mpa_report_disagreed(const struct mpa_ctx *ctx, int err);
+void mpa_report_lost(struct mpa_ctx *ctx, int err);
+void mpa_report_mulpdu(const struct mpa_ctx *ctx);
+void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut);
+void mpa_report_closed(const struct mpa_ctx *ctx);
+
+/* ---- mpa_tap.c: records to a monitor ---- */
+
+DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
+
+/* Each record of the connection is to be shown: none may take a short way. */
+static inline bool mpa_tapped(const struct mpa_ctx *ctx)
+{
+	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tap.on);
+}
+
+void mpa_tap_init(const struct genl_family *family);
+void mpa_tap_set(struct mpa_ctx *ctx, u32 octets);
+void mpa_tap_clear(struct mpa_ctx *ctx);
+void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		    u64 position);
+void __mpa_tap_received(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
+			const struct mpa_fpdu *fpdu, u32 taken,
+			enum mpa_error verdict);
+void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void __mpa_tap_bad_length(struct mpa_ctx *ctx);
+
 /* ---- mpa_state.c: changing state, failing, telling the user ---- */
 
 int mpa_work_init(void);
@@ -320,21 +416,32 @@ void mpa_wake_all(struct mpa_ctx *ctx);
 /* ---- counting ---- */
 
 /* FPDUs have been made. */
-static inline void mpa_count_made(struct mpa_tx *tx, u32 ulpdus, u32 octets,
+static inline void mpa_count_made(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 				  u32 markers)
 {
+	struct mpa_tx *tx = &ctx->tx;
+
 	tx->ulpdus += ulpdus;
 	tx->octets += octets;
 	tx->markers += markers;
+	mpa_stat_made(ctx->sk, ulpdus, octets, markers);
 }
 
 /* Octets have gone to the user, and so many ULPDUs wholly. */
-static inline void mpa_count_received(struct mpa_rx *rx, u32 ulpdus, u32 octets,
-				      u32 markers)
+static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
+				   u32 markers)
 {
 	rx->ulpdus += ulpdus;
 	rx->octets += octets;
 	rx->markers += markers;
+}
+
+/* The same, for the namespace as well. */
+static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
+				      u32 octets, u32 markers)
+{
+	mpa_count_taken(&ctx->rx, ulpdus, octets, markers);
+	mpa_stat_received(ctx->sk, ulpdus, octets, markers);
 }
 
 /* ---- out of order ---- */

@@ -126,6 +126,9 @@ int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 	params = mpa_start_params(start);
 	if (!params)
 		return -ENOMEM;
+	/* Without startup frames the peer could not be asked. */
+	if (start->role != MPA_ROLE_DIRECT && mpa_policy_markers(sk))
+		params->offer.flags |= MPA_START_MARKERS;
 	mpa_delay(MPA_POINT_START);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_START_LOCKED);
@@ -216,7 +219,7 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
  * @on:		whether
  *
  * Context: process, socket lock not held.
- * Return: 0, or as mpa_place_set().
+ * Return: 0; -EPERM: the administrator does not allow it; or as mpa_place_set().
  */
 int mpa_control_place(struct sock *sk, bool on)
 {
@@ -224,7 +227,9 @@ int mpa_control_place(struct sock *sk, bool on)
 	int err = 0;
 
 	lock_sock(sk);
-	if (on && !mpa_place_possible(ctx))
+	if (on && !mpa_policy_place(sk))
+		err = -EPERM;
+	else if (on && !mpa_place_possible(ctx))
 		err = -EINVAL;
 	else if (ctx->state == MPA_STATE_FULL)
 		err = mpa_place_set(ctx, on);
@@ -234,27 +239,6 @@ int mpa_control_place(struct sock *sk, bool on)
 		mpa_rx_update(ctx);
 	release_sock(sk);
 	return err;
-}
-
-static u32 mpa_control_flags(const struct mpa_ctx *ctx)
-{
-	u32 flags = 0;
-
-	if (ctx->tx.crc)
-		flags |= MPA_INFO_TX_CRC;
-	if (ctx->rx.crc)
-		flags |= MPA_INFO_RX_CRC;
-	if (ctx->enhanced)
-		flags |= MPA_INFO_ENHANCED;
-	if (ctx->control & MPA_START_P2P)
-		flags |= MPA_INFO_P2P;
-	if (ctx->tx.marked)
-		flags |= MPA_INFO_TX_MARKERS;
-	if (ctx->rx.marked)
-		flags |= MPA_INFO_RX_MARKERS;
-	if (ctx->may_send)
-		flags |= MPA_INFO_MAY_SEND;
-	return flags;
 }
 
 /**
@@ -269,14 +253,14 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 	memset(info, 0, sizeof(*info));
 	info->state = ctx->state;
 	info->role = ctx->role;
-	info->error = mpa_rx_code(ctx);
+	info->error = mpa_show_code(ctx);
 	info->mulpdu = mpa_tx_mulpdu(ctx, &info->emss);
 	if (ctx->state == MPA_STATE_FULL) {
 		info->revision = ctx->revision;
 		info->ird = ctx->ird;
 		info->ord = ctx->ord;
 		info->rtr = ctx->control & MPA_START_RTR;
-		info->flags = mpa_control_flags(ctx);
+		info->flags = mpa_show_flags(ctx);
 	}
 	info->tx_ulpdus = ctx->tx.ulpdus;
 	info->tx_octets = ctx->tx.octets;
@@ -287,8 +271,9 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 	info->tx_packets = ctx->tcp.watch.packets;
 	info->tx_segs_aligned = ctx->tcp.watch.aligned;
 	info->tx_segs_unaligned = ctx->tcp.watch.unaligned;
-	info->rx_placed = ctx->rx.place ? ctx->rx.place->total : 0;
+	info->rx_placed = ctx->rx.placed;
 	info->rx_edge = ctx->rx.cur.pos;
+	info->error_position = ctx->rx.error ? ctx->rx.cur.pos : 0;
 }
 
 /**

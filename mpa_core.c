@@ -9,6 +9,7 @@
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <net/genetlink.h>
 #include <net/tcp.h>
 
 #include "mpa_face.h"
@@ -51,9 +52,11 @@ static int mpa_init(struct sock *sk)
 		return -ENOMEM;
 	mpa_ctx_setup(ctx, sk);
 
-	err = mpa_hook_attach(ctx);
-	if (err)
-		kfree(ctx);
+	err = mpa_conns_add(ctx, GFP_KERNEL) ?: mpa_hook_attach(ctx);
+	if (err) {
+		mpa_conns_remove(ctx);
+		kfree_rcu(ctx, rcu);
+	}
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
@@ -76,7 +79,7 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 	ctx->life = MPA_LIFE_UNACCEPTED;
 	params = rcu_dereference(listener->params);
 	if (!params)
-		return ctx;
+		goto out;
 	copy = kmemdup(params, struct_size(params, private,
 					   params->private_len), priority);
 	if (!copy) {
@@ -84,7 +87,11 @@ static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
 		return NULL;
 	}
 	mpa_startup_inherit(ctx, copy);
-	return ctx;
+out:
+	if (!mpa_conns_add(ctx, priority))
+		return ctx;
+	mpa_ctx_free(ctx);
+	return NULL;
 }
 
 /*
@@ -130,8 +137,10 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 		ctx = mpa_clone_charged(listener, child, priority);
 	mpa_delay(MPA_POINT_CLONE_CTX);
 	if (!mpa_hook_clone(child, ctx)) {
-		if (ctx)
+		if (ctx) {
+			mpa_conns_remove(ctx);
 			mpa_ctx_free(ctx);
+		}
 		/*
 		 * The child may move to another listener: leave nothing of ours
 		 * in it.
@@ -156,11 +165,32 @@ static void mpa_release(struct sock *sk)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	mpa_delay(MPA_POINT_RELEASE);
-	if (ctx)
+	if (ctx) {
+		mpa_conns_remove(ctx);
 		mpa_rx_free(ctx);
+	}
 	mpa_hook_forget(sk);
 	if (ctx)
 		mpa_ctx_free(ctx);
+}
+
+/* For ss. What is shown there is for everybody who may know of the socket. */
+#ifdef MPA_HAVE_ULP_INFO_ADMIN
+static int mpa_ulp_info(struct sock *sk, struct sk_buff *skb, bool net_admin)
+#else
+static int mpa_ulp_info(struct sock *sk, struct sk_buff *skb)
+#endif
+{
+	return mpa_show_ulp(sk, skb);
+}
+
+#ifdef MPA_HAVE_ULP_INFO_ADMIN
+static size_t mpa_ulp_info_size(const struct sock *sk, bool net_admin)
+#else
+static size_t mpa_ulp_info_size(const struct sock *sk)
+#endif
+{
+	return mpa_show_ulp_size(sk);
 }
 
 static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
@@ -169,6 +199,8 @@ static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
 	.init	= mpa_init,
 	.release = mpa_release,
 	.clone	= mpa_clone,
+	.get_info = mpa_ulp_info,
+	.get_info_size = mpa_ulp_info_size,
 };
 
 static void __init mpa_begin_crc(void)
@@ -193,6 +225,7 @@ static int __init mpa_module_init(void)
 
 	mpa_hook_init(&mpa_ops_overrides);
 	mpa_tcp_ooo_init(mpa_search_arrived);
+	mpa_tcp_watch_init(mpa_report_unaligned);
 
 	err = mpa_work_init();
 	if (err)
@@ -206,12 +239,24 @@ static int __init mpa_module_init(void)
 	if (err)
 		goto no_stat;
 
+	err = mpa_conns_init();
+	if (err)
+		goto no_conns;
+
+	err = mpa_netlink_init();
+	if (err)
+		goto no_netlink;
+
 	err = tcp_register_ulp(&mpa_ulp_ops);
 	if (err)
 		goto no_ulp;
 	return 0;
 
 no_ulp:
+	mpa_netlink_exit();
+no_netlink:
+	mpa_conns_exit();
+no_conns:
 	mpa_stat_exit();
 no_stat:
 	mpa_policy_exit();
@@ -227,6 +272,8 @@ no_compat:
 static void __exit mpa_module_exit(void)
 {
 	tcp_unregister_ulp(&mpa_ulp_ops);
+	mpa_netlink_exit();
+	mpa_conns_exit();
 	mpa_stat_exit();
 	mpa_policy_exit();
 	mpa_work_exit();
@@ -244,4 +291,5 @@ MODULE_DESCRIPTION("Marker PDU Aligned framing for TCP (RFC 5044)");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1");
 MODULE_ALIAS_TCP_ULP("mpa");
+MODULE_ALIAS_GENL_FAMILY("mpa");
 MODULE_SOFTDEP("pre: crc32c");

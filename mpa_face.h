@@ -147,6 +147,10 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info);
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer);
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
 
+/* mpa_netlink.c */
+int mpa_netlink_init(void);
+void mpa_netlink_exit(void);
+
 /* mpa_sockopt.c */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		   unsigned int len);

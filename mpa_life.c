@@ -64,6 +64,8 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	struct sock *sk = ctx->sk;
 
 	ctx->life = MPA_LIFE_CLOSING;
+	mpa_report_closed(ctx);
+	mpa_conns_remove(ctx);
 	/* The children that wait move to another listener, or end. */
 	if (mpa_tcp_listening(sk))
 		ctx->table->base->disconnect(sk, 0);

@@ -5,6 +5,7 @@
  */
 
 #include <linux/uio.h>
+#include <trace/events/mpa.h>
 
 #include "mpa.h"
 #include "mpa_pages.h"
@@ -218,6 +219,7 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
 {
 	tx->pos += nr * len;
+	tx->laps += tx->pos < nr * len;
 	tx->largest = max(tx->largest, len);
 	tx->same = len == tx->same_len ? tx->same + nr : nr;
 	tx->same_len = len;
@@ -263,6 +265,7 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 {
 	size_t left = from ? iov_iter_count(from) : 0;
 	struct mpa_tx *tx = &ctx->tx;
+	u64 position;
 	int err;
 
 	err = mpa_make_octets(ctx, fpdu, from, n, last);
@@ -279,9 +282,13 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	if (mpa_tx_open(tx))
 		mpa_tx_waits(tx, MPA_WAIT_NOT);
 
+	position = mpa_tx_position_now(tx);
 	mpa_make_count(tx, fpdu->len, 1);
 	tx->ulpdu_len = 0;
-	mpa_count_made(tx, !!fpdu->ulpdu_len, fpdu->ulpdu_len, fpdu->markers);
+	mpa_count_made(ctx, !!fpdu->ulpdu_len, fpdu->ulpdu_len, fpdu->markers);
+	trace_mpa_tx(ctx->sk, position, 1, fpdu->ulpdu_len, fpdu->markers);
+	if (mpa_tapped(ctx))
+		__mpa_tap_sent(ctx, fpdu, position);
 	return 0;
 }
 
@@ -318,12 +325,12 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 }
 
 /*
- * FPDUs of one length with markers, each with a header of @head octets.
- * Return: how many.
+ * FPDUs of one length with markers, each with a header of @head octets; @markers is
+ * set to how many these are. Return: how many FPDUs.
  */
 static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 			   struct mpa_make_source *from, u32 head, u32 *octets,
-			   u32 max)
+			   u32 *markers, u32 max)
 {
 	u32 together = mpa_crc_together(len), open = 0, nr;
 	struct mpa_tx *tx = &ctx->tx;
@@ -344,7 +351,7 @@ static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 		}
 		if (mpa_make_linear(&fpdu, p, from))
 			break;
-		mpa_count_made(tx, 0, 0, fpdu.markers);
+		*markers += fpdu.markers;
 		left -= n;
 		pos += len;
 		p += len;
@@ -377,7 +384,7 @@ static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct mpa_tx_call *call, u32 octets, u32 max)
 {
-	u32 head = call->headers ? call->headers->len : 0, nr;
+	u32 head = call->headers ? call->headers->len : 0, markers = 0, nr;
 	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct iov_iter *from = &call->msg->msg_iter;
 	size_t run, left = iov_iter_count(from);
@@ -385,8 +392,12 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		.iter = from, .call = call, .off = call->done,
 	};
 	struct mpa_tx *tx = &ctx->tx;
+	u64 position = mpa_tx_position_now(tx);
 	u8 *p;
 
+	/* Each is shown by itself. */
+	if (mpa_tapped(ctx))
+		return 0;
 	/* NULL for the kernel's memory: then all octets count. */
 	source.user = mpa_iter_span(from, &run);
 	p = run ? mpa_txbuf_span(ctx, page, len) : NULL;
@@ -396,7 +407,8 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	max = min(max, page->size - page->offset) / len;
 
 	if (tx->marked) {
-		nr = mpa_make_marked(ctx, p, len, &source, head, &octets, max);
+		nr = mpa_make_marked(ctx, p, len, &source, head, &octets,
+				     &markers, max);
 	} else {
 		ulpdu_len -= head;
 		nr = mpa_make_plain(tx, p, len, &source, head, ulpdu_len,
@@ -412,6 +424,7 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	if (!octets)
 		return 0;
 	mpa_make_count(tx, len, nr);
-	mpa_count_made(tx, nr, octets + nr * head, 0);
+	mpa_count_made(ctx, nr, octets + nr * head, markers);
+	trace_mpa_tx(ctx->sk, position, nr, octets + nr * head, markers);
 	return octets;
 }

@@ -6,11 +6,15 @@
 #ifndef _MPA_NET_H
 #define _MPA_NET_H
 
+#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
 #include <net/netns/generic.h>
+#include <net/snmp.h>
 #include <net/sock.h>
+#include <uapi/linux/mpa.h>
+#include <uapi/linux/mpa_netlink.h>
 
 /* ---- sysctls, and who may be in startup: mpa_policy.c ---- */
 
@@ -50,9 +54,34 @@ struct mpa_admission {
 	bool			ousted;
 };
 
+/**
+ * enum mpa_policy_value - what an administrator decides; net.mpa.*
+ * @MPA_POLICY_CRC_OPTIONAL: connections may do without CRCs if both peers want to
+ * @MPA_POLICY_TIMEOUT_MS: longest time that the startup phase may take
+ * @MPA_POLICY_STARTUP_MAX: responders in the startup phase, at most
+ * @MPA_POLICY_MARKERS:	all sockets ask their peers for markers
+ * @MPA_POLICY_PLACE:	programs may have records returned out of order
+ * @MPA_POLICY_VALUES:	how many there are
+ */
+enum mpa_policy_value {
+	MPA_POLICY_CRC_OPTIONAL,
+	MPA_POLICY_TIMEOUT_MS,
+	MPA_POLICY_STARTUP_MAX,
+	MPA_POLICY_MARKERS,
+	MPA_POLICY_PLACE,
+	MPA_POLICY_VALUES
+};
+
+/* The longest time for the startup phase that can be set, in milliseconds. */
+#define MPA_POLICY_TIMEOUT_MS_MAX	(3600 * 1000)
+
 int mpa_policy_init(void);
 void mpa_policy_exit(void);
+u32 mpa_policy_get(const struct net *net, enum mpa_policy_value value);
+void mpa_policy_set(const struct net *net, enum mpa_policy_value value, u32 n);
 bool mpa_policy_crc_optional(const struct sock *sk);
+bool mpa_policy_markers(const struct sock *sk);
+bool mpa_policy_place(const struct sock *sk);
 unsigned long mpa_policy_timeout(const struct sock *sk);
 bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 			      bool initiator,
@@ -81,10 +110,36 @@ enum mpa_cut {
 	MPA_CUTS
 };
 
+/*
+ * Counters of a network namespace, as /proc/net/mpa_stat shows them;
+ * Documentation/networking/mpa/administration.rst says what each counts.
+ */
 enum mpa_mib_field {
+	/* Now in Full Operation, and ever so: by enum mpa_role. */
+	MPA_MIB_CURR,
+	MPA_MIB_TOTAL = MPA_MIB_CURR + MPA_ROLE_DIRECT,
+	/* Startups that have come to nothing: by enum mpa_refusal. */
+	MPA_MIB_REFUSED = MPA_MIB_TOTAL + MPA_ROLE_DIRECT,
+	MPA_MIB_TX_FPDUS = MPA_MIB_REFUSED + MPA_REFUSAL_LOCAL,
+	MPA_MIB_TX_OCTETS,
+	MPA_MIB_TX_MARKERS,
+	MPA_MIB_TX_FAILED,
 	MPA_MIB_TX_PACKETS,
 	MPA_MIB_TX_SEGS,		/* and on, as enum mpa_cut */
-	MPA_MIB_MAX = MPA_MIB_TX_SEGS + MPA_CUTS,
+	MPA_MIB_RX_FPDUS = MPA_MIB_TX_SEGS + MPA_CUTS,
+	MPA_MIB_RX_OCTETS,
+	MPA_MIB_RX_MARKERS,
+	/* Why nothing more was received: by enum mpa_error. */
+	MPA_MIB_RX_FAILED,
+	MPA_MIB_RX_PLACED = MPA_MIB_RX_FAILED + MPA_ERR_RTR,
+	MPA_MIB_RX_PRUNED,
+	MPA_MIB_RX_STASHED,
+	/* Connections in Full Operation that TCP has lost. */
+	MPA_MIB_LOST,
+	MPA_MIB_TIMED_OUT,
+	MPA_MIB_EVENTS_LOST,
+	MPA_MIB_RECORDS_LOST,
+	MPA_MIB_MAX
 };
 
 /* Counters of one processor. */
@@ -92,15 +147,45 @@ struct mpa_mib {
 	unsigned long mibs[MPA_MIB_MAX];
 };
 
-/* Counters of a network namespace. */
+/* Counters of a network namespace, and the number of the last event. */
 struct mpa_stat {
-	struct mpa_mib __percpu *mib;
+	DEFINE_SNMP_STAT(struct mpa_mib, mib);
+	atomic_t events;
 };
 
 extern unsigned int mpa_stat_id;
 
 int mpa_stat_init(void);
 void mpa_stat_exit(void);
+
+/**
+ * mpa_stat_add() - count
+ * @sk:		socket, for its namespace
+ * @field:	enum mpa_mib_field
+ * @n:		how many; -1 for what is counted as it is now
+ *
+ * Context: any.
+ */
+static inline void mpa_stat_add(const struct sock *sk, unsigned int field,
+				long n)
+{
+	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+
+	SNMP_ADD_STATS(stat->mib, field, n);
+}
+
+/**
+ * mpa_stat_next_event() - number of the next event
+ * @sk:		socket, for its namespace
+ *
+ * Context: any.
+ */
+static inline u32 mpa_stat_next_event(const struct sock *sk)
+{
+	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+
+	return atomic_inc_return(&stat->events);
+}
 
 /**
  * mpa_stat_sent() - count a packet handed to IP
@@ -116,10 +201,50 @@ static inline void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unalign
 {
 	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
 
-	this_cpu_inc(stat->mib->mibs[MPA_MIB_TX_PACKETS]);
-	this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS], aligned);
+	SNMP_INC_STATS(stat->mib, MPA_MIB_TX_PACKETS);
+	SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_SEGS, aligned);
 	if (unaligned)
-		this_cpu_add(stat->mib->mibs[MPA_MIB_TX_SEGS + cut], unaligned);
+		SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_SEGS + cut, unaligned);
+}
+
+/**
+ * mpa_stat_made() - count FPDUs to send
+ * @sk:		socket
+ * @fpdus:	how many
+ * @octets:	octets of their ULPDUs
+ * @markers:	their markers
+ *
+ * Context: any.
+ */
+static inline void mpa_stat_made(const struct sock *sk, u32 fpdus, u32 octets,
+				 u32 markers)
+{
+	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+
+	SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_FPDUS, fpdus);
+	SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_OCTETS, octets);
+	if (markers)
+		SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_MARKERS, markers);
+}
+
+/**
+ * mpa_stat_received() - count FPDUs that have been verified and read
+ * @sk:		socket
+ * @fpdus:	how many, wholly
+ * @octets:	octets of their ULPDUs
+ * @markers:	their markers
+ *
+ * Context: any.
+ */
+static inline void mpa_stat_received(const struct sock *sk, u32 fpdus,
+				     u32 octets, u32 markers)
+{
+	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+
+	SNMP_ADD_STATS(stat->mib, MPA_MIB_RX_FPDUS, fpdus);
+	SNMP_ADD_STATS(stat->mib, MPA_MIB_RX_OCTETS, octets);
+	if (markers)
+		SNMP_ADD_STATS(stat->mib, MPA_MIB_RX_MARKERS, markers);
 }
 
 #endif /* _MPA_NET_H */

@@ -405,6 +405,9 @@ static void mpa_state_change(struct sock *sk)
 		return;
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
 		mpa_startup_reset_came(ctx);
+	if (ctx->state == MPA_STATE_FULL && mpa_tcp_gone(sk) &&
+	    mpa_tcp_error(sk))
+		mpa_report_lost(ctx, -mpa_tcp_error(sk));
 	ctx->table->state_change(sk);
 	if (unlikely(ctx->consumer))
 		mpa_upcall(ctx);

@@ -14,6 +14,8 @@
  * all behind it wait until order gets there.
  */
 
+#include <trace/events/mpa.h>
+
 #include "mpa.h"
 
 static_assert(sizeof(struct mpa_place) <= 2 * 4096);
@@ -170,6 +172,13 @@ static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
 	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
 }
 
+/* TCP has thrown away octets of records that the user has not got. */
+static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
+{
+	mpa_stat_add(ctx->sk, MPA_MIB_RX_PRUNED, 1);
+	mpa_place_cut(run, run->placed);
+}
+
 /**
  * mpa_place_lost() - TCP may have thrown away octets that were out of order: were
  *		      there records among them that the user has not got?
@@ -205,7 +214,7 @@ bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 		}
 		if (mpa_ooo_holds(ctx->sk, end - 1))
 			break;
-		mpa_place_cut(run, run->placed);
+		mpa_place_pruned(ctx, run);
 		lost = true;
 	}
 	if (lost) {
@@ -235,7 +244,7 @@ void mpa_place_check(struct mpa_ctx *ctx)
 		if (mpa_place_unread(run, ordered) &&
 		    mpa_tcp_ooo_side(ctx->sk, ctx->rx.seq + run->placed, n,
 				     &all) < n)
-			mpa_place_cut(run, run->placed);
+			mpa_place_pruned(ctx, run);
 	}
 }
 
@@ -412,11 +421,17 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	struct mpa_run *run = place->run + place->low;
 	u32 nr = 1 + more->ulpdus;
 
+	if (mpa_tapped(ctx))
+		__mpa_tap_placed(ctx, fpdu);
+	trace_mpa_placed(ctx->sk, mpa_rx_position(&ctx->rx, fpdu->pos), nr,
+			 fpdu->ulpdu_len + more->octets,
+			 fpdu->markers + more->markers);
 	run->placed += fpdu->len + more->len;
 	run->records += nr;
 	place->ahead += nr;
-	place->total += nr;
-	mpa_count_received(&ctx->rx, nr, fpdu->ulpdu_len + more->octets,
+	ctx->rx.placed += nr;
+	mpa_stat_add(ctx->sk, MPA_MIB_RX_PLACED, nr);
+	mpa_count_received(ctx, nr, fpdu->ulpdu_len + more->octets,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);

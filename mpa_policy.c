@@ -38,9 +38,7 @@ struct mpa_bucket {
 
 /**
  * struct mpa_policy - of one network namespace
- * @crc_optional: connections may do without CRCs if both peers want to
- * @startup_timeout_ms: longest time that the startup phase may take
- * @startup_max: responders in the startup phase, at most
+ * @value:	what the administrator has decided
  * @seed:	who shares a bucket, nobody outside knows
  * @lock:	for what follows and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
@@ -52,9 +50,7 @@ struct mpa_bucket {
  * @header:	of the sysctls
  */
 struct mpa_policy {
-	unsigned int crc_optional;
-	unsigned int startup_timeout_ms;
-	unsigned int startup_max;
+	unsigned int value[MPA_POLICY_VALUES];
 	u32 seed;
 	spinlock_t lock; /* for what follows */
 	unsigned int initiators;
@@ -67,23 +63,25 @@ struct mpa_policy {
 
 static unsigned int mpa_policy_id __read_mostly;
 static unsigned int mpa_timeout_least = 1;
-static unsigned int mpa_timeout_most = 3600 * 1000;
+static unsigned int mpa_timeout_most = MPA_POLICY_TIMEOUT_MS_MAX;
 
 static struct mpa_policy *mpa_policy(const struct net *net)
 {
 	return net_generic(net, mpa_policy_id);
 }
 
+#define MPA_SYSCTL_SWITCH(name) {				\
+		.procname	= name,				\
+		.maxlen		= sizeof(unsigned int),		\
+		.mode		= 0644,				\
+		.proc_handler	= proc_douintvec_minmax,	\
+		.extra1		= SYSCTL_ZERO,			\
+		.extra2		= SYSCTL_ONE,			\
+	}
+
 static const struct ctl_table mpa_sysctls[] = {
-	{
-		.procname	= "crc_optional",
-		.maxlen		= sizeof(unsigned int),
-		.mode		= 0644,
-		.proc_handler	= proc_douintvec_minmax,
-		.extra1		= SYSCTL_ZERO,
-		.extra2		= SYSCTL_ONE,
-	},
-	{
+	[MPA_POLICY_CRC_OPTIONAL] = MPA_SYSCTL_SWITCH("crc_optional"),
+	[MPA_POLICY_TIMEOUT_MS] = {
 		.procname	= "startup_timeout_ms",
 		.maxlen		= sizeof(unsigned int),
 		.mode		= 0644,
@@ -91,13 +89,17 @@ static const struct ctl_table mpa_sysctls[] = {
 		.extra1		= &mpa_timeout_least,
 		.extra2		= &mpa_timeout_most,
 	},
-	{
+	[MPA_POLICY_STARTUP_MAX] = {
 		.procname	= "startup_max",
 		.maxlen		= sizeof(unsigned int),
 		.mode		= 0644,
 		.proc_handler	= proc_douintvec,
 	},
+	[MPA_POLICY_MARKERS] = MPA_SYSCTL_SWITCH("markers"),
+	[MPA_POLICY_PLACE] = MPA_SYSCTL_SWITCH("place"),
 };
+
+static_assert(ARRAY_SIZE(mpa_sysctls) == MPA_POLICY_VALUES);
 
 static int __net_init mpa_policy_net_init(struct net *net)
 {
@@ -105,8 +107,9 @@ static int __net_init mpa_policy_net_init(struct net *net)
 	struct ctl_table *table;
 	unsigned int i;
 
-	policy->startup_timeout_ms = 10 * 1000;
-	policy->startup_max = 4096;
+	policy->value[MPA_POLICY_TIMEOUT_MS] = 10 * 1000;
+	policy->value[MPA_POLICY_STARTUP_MAX] = 4096;
+	policy->value[MPA_POLICY_PLACE] = 1;
 	policy->seed = get_random_u32();
 	spin_lock_init(&policy->lock);
 	for (i = 0; i < MPA_BUCKETS; i++) {
@@ -120,9 +123,8 @@ static int __net_init mpa_policy_net_init(struct net *net)
 	if (!table)
 		return -ENOMEM;
 	memcpy(table, mpa_sysctls, sizeof(mpa_sysctls));
-	table[0].data = &policy->crc_optional;
-	table[1].data = &policy->startup_timeout_ms;
-	table[2].data = &policy->startup_max;
+	for (i = 0; i < MPA_POLICY_VALUES; i++)
+		table[i].data = &policy->value[i];
 
 	policy->header = register_net_sysctl_sz(net, "net/mpa", table,
 						ARRAY_SIZE(mpa_sysctls));
@@ -160,13 +162,56 @@ void mpa_policy_exit(void)
 }
 
 /**
+ * mpa_policy_get() - what the administrator has decided
+ * @net:	namespace
+ * @value:	what is asked for
+ *
+ * Context: any.
+ */
+u32 mpa_policy_get(const struct net *net, enum mpa_policy_value value)
+{
+	return READ_ONCE(mpa_policy(net)->value[value]);
+}
+
+/**
+ * mpa_policy_set() - the administrator decides otherwise
+ * @net:	namespace
+ * @value:	what is decided
+ * @n:		a number that is valid for it
+ *
+ * Context: any.
+ */
+void mpa_policy_set(const struct net *net, enum mpa_policy_value value, u32 n)
+{
+	WRITE_ONCE(mpa_policy(net)->value[value], n);
+}
+
+/**
  * mpa_policy_crc_optional() - RFC 5044 section 4.4 (2a): the administrator has
  *			       allowed connections without CRCs
  * @sk:	socket, for its namespace
  */
 bool mpa_policy_crc_optional(const struct sock *sk)
 {
-	return READ_ONCE(mpa_policy(sock_net(sk))->crc_optional);
+	return mpa_policy_get(sock_net(sk), MPA_POLICY_CRC_OPTIONAL);
+}
+
+/**
+ * mpa_policy_markers() - all sockets ask their peers for markers
+ * @sk:	socket, for its namespace
+ */
+bool mpa_policy_markers(const struct sock *sk)
+{
+	return mpa_policy_get(sock_net(sk), MPA_POLICY_MARKERS);
+}
+
+/**
+ * mpa_policy_place() - records may be returned out of order
+ * @sk:	socket, for its namespace
+ */
+bool mpa_policy_place(const struct sock *sk)
+{
+	return mpa_policy_get(sock_net(sk), MPA_POLICY_PLACE);
 }
 
 /**
@@ -177,9 +222,8 @@ bool mpa_policy_crc_optional(const struct sock *sk)
  */
 unsigned long mpa_policy_timeout(const struct sock *sk)
 {
-	struct mpa_policy *policy = mpa_policy(sock_net(sk));
-
-	return msecs_to_jiffies(READ_ONCE(policy->startup_timeout_ms));
+	return msecs_to_jiffies(mpa_policy_get(sock_net(sk),
+					       MPA_POLICY_TIMEOUT_MS));
 }
 
 /* ---- who may be in startup ---- */
@@ -271,7 +315,7 @@ static void mpa_policy_oust(struct mpa_policy *policy)
 static bool mpa_policy_enter(struct mpa_policy *policy,
 			     struct mpa_admission *admission, bool initiator)
 {
-	unsigned int most = READ_ONCE(policy->startup_max);
+	unsigned int most = READ_ONCE(policy->value[MPA_POLICY_STARTUP_MAX]);
 	struct mpa_bucket *bucket;
 	unsigned int i;
 

@@ -279,7 +279,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	if (flags & MSG_PEEK && flags & MSG_TRUNC)
 		batch.first = left;
 	/* Not if this is the rest of a ULPDU, or one in the stash. */
-	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken) {
+	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken &&
+	    !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
 		have = mpa_rx_gap(rx, cur->pos, mpa_tcp_inq(ctx->sk));
 		mpa_batch_fill(ctx, &batch, &from, have - cur->fpdu.len, to,
@@ -341,7 +342,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 	*again = false;
 	if (flags & MSG_PEEK && flags & MSG_TRUNC)
 		batch.first = fpdu.ulpdu_len;
-	if (mpa_recvmsg_batches(ctx, flags) && whole) {
+	if (mpa_recvmsg_batches(ctx, flags) && whole && !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
 		mpa_batch_fill(ctx, &batch, &from,
 			       mpa_place_behind(rx->place) - fpdu.len, to,

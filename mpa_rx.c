@@ -14,6 +14,8 @@
  * the sender puts in place of verified octets it could have framed as well.
  */
 
+#include <trace/events/mpa.h>
+
 #include "mpa.h"
 
 /*
@@ -93,6 +95,19 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	from->at = at;
 }
 
+/* Show the current record to a monitor, if there is one. */
+static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
+{
+	struct mpa_rx_source from;
+	struct mpa_cursor at;
+
+	if (!mpa_tapped(ctx))
+		return;
+	mpa_rx_begin_source(ctx, &at, &from);
+	__mpa_tap_received(ctx, &from, &ctx->rx.cur.fpdu, ctx->rx.cur.taken,
+			   verdict);
+}
+
 /*
  * The current record goes beyond the start of one that was placed, by the word of
  * a marker.
@@ -103,6 +118,13 @@ static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 	       rx->cur.fpdu.len;
 }
 
+/* The current record is not valid. */
+static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
+{
+	mpa_rx_tap(ctx, code);
+	mpa_fail_receiving(ctx, -EBADMSG, code);
+}
+
 /* Verify a record that disagrees, to tell which error is the first. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   const struct mpa_rx_source *from)
@@ -110,7 +132,7 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 	enum mpa_error code;
 
 	mpa_read_fpdu(from, &ctx->rx.cur.fpdu, ctx->rx.crc, NULL, 0, &code);
-	mpa_fail_receiving(ctx, -EBADMSG, code ?: MPA_ERR_MARKER);
+	mpa_rx_bad(ctx, code ?: MPA_ERR_MARKER);
 	return -EBADMSG;
 }
 
@@ -143,10 +165,11 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 	if (err)
 		return err;
 	if (code) {
-		mpa_fail_receiving(ctx, -EBADMSG, code);
+		mpa_rx_bad(ctx, code);
 		return -EBADMSG;
 	}
 	cur->state = MPA_RECORD_VERIFIED;
+	mpa_rx_tap(ctx, MPA_ERR_NONE);
 	if (mpa_rx_opens_sending(ctx))
 		mpa_open_sending(ctx);
 	return 0;
@@ -176,6 +199,8 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 		cur->state = MPA_RECORD_KNOWN;
 		break;
 	case MPA_HEAD_BAD:
+		if (mpa_tapped(ctx))
+			__mpa_tap_bad_length(ctx);
 		mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_CRC);
 		break;
 	case MPA_HEAD_MORE:
@@ -380,11 +405,14 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 		cur->taken = end;
 	}
 	if (!all) {
-		mpa_count_received(rx, 0, n, 0);
+		mpa_count_received(ctx, 0, n, 0);
 		return;
 	}
-	mpa_count_received(rx, !!cur->fpdu.ulpdu_len + more->ulpdus,
+	mpa_count_received(ctx, !!cur->fpdu.ulpdu_len + more->ulpdus,
 			   n + more->octets, cur->fpdu.markers + more->markers);
+	trace_mpa_rx(ctx->sk, cur->pos, 1 + more->ulpdus,
+		     cur->fpdu.ulpdu_len + more->octets,
+		     cur->fpdu.markers + more->markers);
 	mpa_rx_drop_stash(ctx);
 	rx->starved = false;
 	rx->no_memory = false;
@@ -398,9 +426,10 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 }
 
-/* Those that lie side by side, from @data on. Return: octets of those taken. */
-static u32 mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
-			    mpa_rx_take_fn take, enum mpa_rx_taken *last)
+/* Those that lie side by side, from @data on; @sum is set to what was taken. */
+static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
+			     mpa_rx_take_fn take, enum mpa_rx_taken *last,
+			     struct mpa_rx_more *sum)
 {
 	struct mpa_fpdu some[MPA_READ_GOOD_MAX];
 	struct mpa_rx *rx = &ctx->rx;
@@ -416,14 +445,17 @@ static u32 mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 			*last = take(ctx, &cur->fpdu, data + taken);
 			if (*last == MPA_RX_NOT_TAKEN)
 				break;
-			mpa_count_received(rx, 1, some[i].ulpdu_len,
-					   some[i].markers);
+			mpa_count_taken(rx, 1, some[i].ulpdu_len,
+					some[i].markers);
+			sum->ulpdus++;
+			sum->octets += some[i].ulpdu_len;
+			sum->markers += some[i].markers;
 			cur->pos += some[i].len;
 			cur->state = MPA_RECORD_NEW;
 			taken += some[i].len;
 		}
 	} while (n && *last <= MPA_RX_MORE);
-	return taken;
+	sum->len = taken;
 }
 
 /**
@@ -443,12 +475,14 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 {
 	enum mpa_rx_taken last = MPA_RX_NONE;
 	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_rx_more sum = {};
 	struct mpa_cursor at;
-	u32 have, taken;
+	u64 position;
 	const u8 *data;
+	u32 have;
 
 	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||
-	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
+	    mpa_tapped(ctx) || mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
 		return MPA_RX_NONE;
 	have = mpa_rx_have(ctx);
 	if (!have)
@@ -458,11 +492,15 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	data = mpa_cursor_data(&at, have) ?: mpa_cursor_data(&at, 1);
 	if (!data)
 		return MPA_RX_NONE;
-	taken = mpa_rx_take_from(ctx, data, min(have, at.left), take, &last);
-	if (taken) {
+	position = rx->cur.pos;
+	mpa_rx_take_from(ctx, data, min(have, at.left), take, &last, &sum);
+	if (sum.len) {
 		rx->starved = false;
 		rx->no_memory = false;
-		mpa_rx_consume(ctx, taken);
+		mpa_rx_consume(ctx, sum.len);
+		mpa_stat_received(ctx->sk, sum.ulpdus, sum.octets, sum.markers);
+		trace_mpa_rx(ctx->sk, position, sum.ulpdus, sum.octets,
+			     sum.markers);
 	}
 	return last;
 }
@@ -493,6 +531,8 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 	if (cur->state != MPA_RECORD_NEW)
 		n = min(n, cur->fpdu.len - cur->taken);
 
+	if (!cur->stash)
+		mpa_stat_add(ctx->sk, MPA_MIB_RX_STASHED, 1);
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(&ctx->rx, cur));
 	err = mpa_stash_fill(&cur->stash, &at, cur->taken, n, &n);
 	cur->taken += n;
@@ -622,24 +662,6 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	}
 	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);
 	return -EBADMSG;
-}
-
-/**
- * mpa_rx_code() - the error code for MPA_INFO
- * @ctx:	the context
- *
- * RFC 5044 section 8 code 1 is "TCP connection closed, terminated, or lost.
- * This includes lost by timeout, too many retries, RST received, or FIN
- * received": it holds as soon as that has happened, unless there is another.
- *
- * Context: process, socket lock held.
- * Return: enum mpa_error.
- */
-u8 mpa_rx_code(const struct mpa_ctx *ctx)
-{
-	if (ctx->code || ctx->state != MPA_STATE_FULL)
-		return ctx->code;
-	return mpa_tcp_peer_left(ctx->sk) ? MPA_ERR_TCP : MPA_ERR_NONE;
 }
 
 /**

@@ -96,7 +96,6 @@ struct mpa_run {
  *		some away
  * @nr:		entries of @run in use, by position
  * @low:	none of them in front of this has a record for the user
- * @total:	counter for MPA_INFO
  * @run:	what is known
  *
  * Only stream positions: octets are looked up in TCP's queue each time, and are
@@ -114,7 +113,6 @@ struct mpa_place {
 	u32		tail;
 	u32		nr;
 	u32		low;
-	u64		total;
 	struct mpa_run	run[MPA_PLACE_MAX];
 };
 
@@ -137,6 +135,7 @@ struct mpa_place {
  * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
+ * @placed:	counter for MPA_INFO
  *
  * TCP's copied_seq is that of @cur.pos plus @cur.taken less @place->skip, always:
  * where it is not, somebody else has read, and the half connection ends.
@@ -159,6 +158,7 @@ struct mpa_rx {
 	u64			ulpdus;
 	u64			octets;
 	u64			markers;
+	u64			placed;
 };
 
 /**
@@ -289,7 +289,6 @@ void mpa_rx_arrived(struct mpa_ctx *ctx);
 void mpa_rx_set_start(struct mpa_ctx *ctx);
 bool mpa_rx_start_unread(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
-u8 mpa_rx_code(const struct mpa_ctx *ctx);
 void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);

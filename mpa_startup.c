@@ -194,7 +194,7 @@ static int mpa_startup_rejected(struct mpa_ctx *ctx)
 /* The reply is acceptable. */
 static void mpa_startup_agreed(struct mpa_ctx *ctx)
 {
-	int err;
+	int err = 0;
 
 	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
 		err = mpa_startup_enhance(ctx);
@@ -208,6 +208,8 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 		}
 	}
 	mpa_startup_full(ctx);
+	if (err)
+		mpa_report_disagreed(ctx, err);
 }
 
 /* Let the program decide about the peer's frame. */
@@ -400,7 +402,7 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	kfree(ctx->peer_private);
 	ctx->peer_private = NULL;
 	ctx->have_peer = false;
-	ctx->code = MPA_ERR_NONE;
+	WRITE_ONCE(ctx->code, MPA_ERR_NONE);
 	WRITE_ONCE(ctx->startup_error, 0);
 	ctx->restarts = false;
 	ctx->told = false;
@@ -568,8 +570,10 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, bool nonblock)
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	int err = 0;
 
-	if (!mpa_startup_count(ctx))
+	if (!mpa_startup_count(ctx)) {
 		err = -EUSERS;
+		mpa_report_refused(ctx, MPA_REFUSAL_LIMIT, err);
+	}
 	if (!err && initiator)
 		err = mpa_startup_request(ctx);
 	if (err) {

@@ -5,6 +5,7 @@
  */
 
 #include <linux/slab.h>
+#include <trace/events/mpa.h>
 
 #include "mpa.h"
 
@@ -53,6 +54,10 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		memcpy(p, private, private_len);
 	err = mpa_tx_frame(ctx, frame, MPA_FRAME_LEN + head.private_len);
 	kfree(frame);
+	if (!err)
+		trace_mpa_startup_frame(ctx->sk, true, kind == MPA_REPLY,
+					head.flags, head.revision,
+					head.private_len);
 	return err;
 }
 
@@ -172,6 +177,9 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 	ctx->peer_private = private;
 	ctx->peer = *frame;
 	ctx->have_peer = true;
+	trace_mpa_startup_frame(ctx->sk, false,
+				ctx->role == MPA_ROLE_INITIATOR, frame->flags,
+				frame->revision, len);
 	mpa_tcp_consume(ctx->sk, MPA_FRAME_LEN + len);
 	mpa_rx_set_start(ctx);
 	return 0;

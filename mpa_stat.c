@@ -10,15 +10,66 @@
 #include "mpa_net.h"
 #include "mpa_pages.h"
 
-static const char * const mpa_mib_names[] = {
-	[MPA_MIB_TX_PACKETS] = "MpaTxPackets",
-	[MPA_MIB_TX_SEGS + MPA_CUT_NOT] = "MpaTxSegsAligned",
-	[MPA_MIB_TX_SEGS + MPA_CUT_OVERSIZED] = "MpaTxSegsOversized",
-	[MPA_MIB_TX_SEGS + MPA_CUT_WINDOW] = "MpaTxSegsWindow",
-	[MPA_MIB_TX_SEGS + MPA_CUT_OTHER] = "MpaTxSegsOther",
+#define MPA_MIB_REFUSED_ITEM(name, why) \
+	SNMP_MIB_ITEM(name, MPA_MIB_REFUSED + MPA_REFUSAL_ ## why - 1)
+#define MPA_MIB_FAILED_ITEM(name, code) \
+	SNMP_MIB_ITEM(name, MPA_MIB_RX_FAILED + MPA_ERR_ ## code - 1)
+
+static const struct snmp_mib mpa_mib_list[] = {
+	SNMP_MIB_ITEM("MpaCurrInitiators", MPA_MIB_CURR),
+	SNMP_MIB_ITEM("MpaCurrResponders", MPA_MIB_CURR + 1),
+	SNMP_MIB_ITEM("MpaCurrDirect", MPA_MIB_CURR + 2),
+	SNMP_MIB_ITEM("MpaInitiators", MPA_MIB_TOTAL),
+	SNMP_MIB_ITEM("MpaResponders", MPA_MIB_TOTAL + 1),
+	SNMP_MIB_ITEM("MpaDirect", MPA_MIB_TOTAL + 2),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedByPeer", BY_PEER),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedByUser", BY_USER),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedMalformed", MALFORMED),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedTimeout", TIMEOUT),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedLost", LOST),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedOusted", OUSTED),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedLimit", LIMIT),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedGivenUp", GIVEN_UP),
+	MPA_MIB_REFUSED_ITEM("MpaRefusedLocal", LOCAL),
+	SNMP_MIB_ITEM("MpaTxFpdus", MPA_MIB_TX_FPDUS),
+	SNMP_MIB_ITEM("MpaTxOctets", MPA_MIB_TX_OCTETS),
+	SNMP_MIB_ITEM("MpaTxMarkers", MPA_MIB_TX_MARKERS),
+	SNMP_MIB_ITEM("MpaTxFailed", MPA_MIB_TX_FAILED),
+	SNMP_MIB_ITEM("MpaTxPackets", MPA_MIB_TX_PACKETS),
+	SNMP_MIB_ITEM("MpaTxSegsAligned", MPA_MIB_TX_SEGS + MPA_CUT_NOT),
+	SNMP_MIB_ITEM("MpaTxSegsOversized",
+		      MPA_MIB_TX_SEGS + MPA_CUT_OVERSIZED),
+	SNMP_MIB_ITEM("MpaTxSegsWindow", MPA_MIB_TX_SEGS + MPA_CUT_WINDOW),
+	SNMP_MIB_ITEM("MpaTxSegsOther", MPA_MIB_TX_SEGS + MPA_CUT_OTHER),
+	SNMP_MIB_ITEM("MpaRxFpdus", MPA_MIB_RX_FPDUS),
+	SNMP_MIB_ITEM("MpaRxOctets", MPA_MIB_RX_OCTETS),
+	SNMP_MIB_ITEM("MpaRxMarkers", MPA_MIB_RX_MARKERS),
+	MPA_MIB_FAILED_ITEM("MpaRxIncomplete", TCP),
+	MPA_MIB_FAILED_ITEM("MpaRxBadCrc", CRC),
+	MPA_MIB_FAILED_ITEM("MpaRxBadMarker", MARKER),
+	MPA_MIB_FAILED_ITEM("MpaRxFailedLocal", LOCAL),
+	MPA_MIB_FAILED_ITEM("MpaDepthRefused", IRD),
+	MPA_MIB_FAILED_ITEM("MpaRtrRefused", RTR),
+	SNMP_MIB_ITEM("MpaRxPlaced", MPA_MIB_RX_PLACED),
+	SNMP_MIB_ITEM("MpaRxPruned", MPA_MIB_RX_PRUNED),
+	SNMP_MIB_ITEM("MpaRxStashed", MPA_MIB_RX_STASHED),
+	SNMP_MIB_ITEM("MpaLost", MPA_MIB_LOST),
+	SNMP_MIB_ITEM("MpaTimedOut", MPA_MIB_TIMED_OUT),
+	SNMP_MIB_ITEM("MpaEventsLost", MPA_MIB_EVENTS_LOST),
+	SNMP_MIB_ITEM("MpaRecordsLost", MPA_MIB_RECORDS_LOST),
 };
 
 unsigned int mpa_stat_id __read_mostly;
+
+static unsigned long mpa_stat_sum(const struct mpa_stat *stat, int field)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[field]);
+	return sum;
+}
 
 static int mpa_stat_show(struct seq_file *seq, void *v)
 {
@@ -27,14 +78,9 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 	unsigned int i, in_startup;
 	unsigned long ousted;
 
-	for (i = 0; i < MPA_MIB_MAX; i++) {
-		unsigned long sum = 0;
-		int cpu;
-
-		for_each_possible_cpu(cpu)
-			sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[i]);
-		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_names[i], sum);
-	}
+	for (i = 0; i < ARRAY_SIZE(mpa_mib_list); i++)
+		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_list[i].name,
+			   mpa_stat_sum(stat, mpa_mib_list[i].entry));
 	mpa_policy_startups(net, &in_startup, &ousted);
 	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup", in_startup);
 	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", ousted);

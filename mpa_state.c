@@ -91,11 +91,14 @@ void mpa_schedule_work_of(struct sock *sk)
  */
 void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 {
+	u8 old = ctx->state;
+
 	/* What this startup ends with is told, if it is the same as before as well. */
 	if (ctx->consumer && state == MPA_STATE_STARTUP)
 		ctx->consumer->state = state;
 	/* Pairs with mpa_poll_state(): what led here is seen with it. */
 	smp_store_release(&ctx->state, state);
+	mpa_report_state(ctx, old);
 }
 
 /**
@@ -128,7 +131,8 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
 	WRITE_ONCE(ctx->rx.ready, true);
 	/* What startup has ended with, if anything, came first. */
 	if (!ctx->code)
-		ctx->code = code;
+		WRITE_ONCE(ctx->code, code);
+	mpa_report_receiving(ctx, code);
 	/* See mpa_rx_discard(). */
 	mpa_schedule_work(ctx, 0);
 	/* For readers, and for a sender that waits for the first FPDU. */
@@ -146,6 +150,7 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
 	if (ctx->tx.end == MPA_TX_GOES_ON)
 		ctx->tx.end = MPA_TX_FINISHED;
+	mpa_report_sending(ctx, -err);
 	mpa_tcp_reset_on_close(ctx->sk);
 	mpa_tcp_fail(ctx->sk, err);
 	/* A user inside the kernel does not look for errors of the socket. */
@@ -155,6 +160,29 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 	if (!ctx->rx.error)
 		mpa_fail_receiving(ctx, -err, MPA_ERR_LOCAL);
 	mpa_wake_all(ctx);
+}
+
+/* Why startup has failed, for those who are told of it. */
+static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
+				    enum mpa_error code)
+{
+	const struct mpa_params *params = mpa_params(ctx);
+
+	if (code == MPA_ERR_TCP)
+		return MPA_REFUSAL_LOST;
+	switch (err) {
+	case -EPROTO:
+		return MPA_REFUSAL_MALFORMED;
+	case -ETIMEDOUT:
+		return MPA_REFUSAL_TIMEOUT;
+	case -EUSERS:
+		return READ_ONCE(params->admission.ousted) ?
+		       MPA_REFUSAL_OUSTED : MPA_REFUSAL_LIMIT;
+	case -ECONNABORTED:
+		return MPA_REFUSAL_GIVEN_UP;
+	default:
+		return MPA_REFUSAL_LOCAL;
+	}
 }
 
 /**
@@ -174,7 +202,8 @@ int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
 	if (!ctx->startup_error) {
 		WRITE_ONCE(ctx->startup_error, err);
-		ctx->code = code;
+		WRITE_ONCE(ctx->code, code);
+		mpa_report_refused(ctx, mpa_refusal(ctx, err, code), err);
 	}
 	return ctx->startup_error;
 }

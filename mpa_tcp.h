@@ -45,6 +45,7 @@ struct tcphdr;
  * @own:	the page that an open ULPDU has to itself, if it has one
  * @charged:	octets charged to the socket
  * @forced:	they were charged beyond a limit
+ * @rcu:	for freeing
  *
  * @room and the length of each fragment are multiples of 4, so that no marker
  * and no CRC field is cut by the end of a fragment.
@@ -61,6 +62,7 @@ struct mpa_txbuf {
 	struct page_frag own;
 	u32		charged;
 	bool		forced;
+	struct rcu_head	rcu;
 };
 
 /**
@@ -447,6 +449,7 @@ void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 /* mpa_tcp_out.c */
 u32 mpa_tcp_emss(struct sock *sk);
 void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
+u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp);
 u32 mpa_tcp_emss_now(const struct sock *sk);
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);
 u32 mpa_tcp_unsent(const struct sock *sk);
@@ -470,6 +473,7 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out);
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
 
 /* mpa_tcp_watch.c */
+void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut));
 void mpa_tcp_watch(struct sock *sk, bool marked);
 void mpa_tcp_unwatch(struct sock *sk);
 

@@ -26,15 +26,27 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 }
 
 /**
- * mpa_tcp_emss_now() - effective maximum segment size, as TCP has it now
+ * mpa_tcp_emss_of() - effective maximum segment size, as TCP has it now
+ * @sk:	socket
+ * @tcp:	our part of it
+ *
+ * Context: any; without the socket lock it may be changing.
+ */
+u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
+{
+	return READ_ONCE(tcp_sk(sk)->mss_cache) -
+	       mpa_tcp_sack_len(tcp_sk(sk)) - READ_ONCE(tcp->watch.options);
+}
+
+/**
+ * mpa_tcp_emss_now() - the same
  * @sk:	socket
  *
  * Context: socket lock held.
  */
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
-	return tcp_sk(sk)->mss_cache - mpa_tcp_sack_len(tcp_sk(sk)) -
-	       mpa_tcp(sk)->watch.options;
+	return mpa_tcp_emss_of(sk, mpa_tcp(sk));
 }
 
 /**

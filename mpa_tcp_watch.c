@@ -11,7 +11,6 @@
 
 #include "mpa_tcp.h"
 
-#define CREATE_TRACE_POINTS
 #include <trace/events/mpa.h>
 
 /**
@@ -27,6 +26,22 @@ struct mpa_xmit {
 /* IPv4, IPv6, IPv4 mapped into IPv6. */
 static struct mpa_xmit mpa_xmits[3];
 static DEFINE_MUTEX(mpa_xmits_lock);
+
+static void (*mpa_watch_unaligned)(struct sock *sk,
+				    enum mpa_cut cut) __ro_after_init;
+
+/**
+ * mpa_tcp_watch_init() - learn whom to tell of segments that are not aligned
+ * @unaligned:	called with the first one of a connection, with the socket lock
+ *		held, maybe in softirq
+ *
+ * Context: module init.
+ */
+void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
+						 enum mpa_cut cut))
+{
+	mpa_watch_unaligned = unaligned;
+}
 
 /**
  * struct mpa_payload - the payload of a packet, read from front to back
@@ -170,6 +185,8 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload.end))
 		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
 
+	if (unlikely(aligned < all && !watch->unaligned))
+		mpa_watch_unaligned(sk, cut);
 	watch->packets++;
 	watch->aligned += aligned;
 	watch->unaligned += all - aligned;

@@ -32,19 +32,27 @@
  */
 int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
+	struct mpa_txbuf *out;
+
 	if (ctx->tx.out)
 		return 0;
-	ctx->tx.out = kzalloc(sizeof(*ctx->tx.out), mpa_gfp(ctx->sk));
-	if (!ctx->tx.out)
+	out = kzalloc(sizeof(*out), mpa_gfp(ctx->sk));
+	if (!out)
 		return -ENOBUFS;
-	ctx->tx.out->split = MPA_SPLIT_NOT;
+	out->split = MPA_SPLIT_NOT;
+	/* For mpa_show_conn(). */
+	smp_store_release(&ctx->tx.out, out);
 	return 0;
 }
 
 static void mpa_tx_free_out(struct mpa_tx *tx)
 {
-	kfree(tx->out);
-	tx->out = NULL;
+	struct mpa_txbuf *out = tx->out;
+
+	/* mpa_show_conn() may be reading it. */
+	WRITE_ONCE(tx->out, NULL);
+	if (out)
+		kfree_rcu(out, rcu);
 }
 
 /**
@@ -262,6 +270,16 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	*emss = tx->fit.emss;
 }
 
+/* EMSS is @full octets: the peers' users may want to know if that is new. */
+static void mpa_tx_note_emss(struct mpa_ctx *ctx, u32 full)
+{
+	if (likely(ctx->tx.emss_told == full))
+		return;
+	if (ctx->tx.emss_told)
+		mpa_report_mulpdu(ctx);
+	ctx->tx.emss_told = full;
+}
+
 /*
  * Find where the next FPDU goes: behind those that are held, or behind what TCP
  * has.
@@ -276,6 +294,7 @@ static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_tx_call *cal
 		return;
 	}
 	emss = mpa_tcp_emss(ctx->sk);
+	mpa_tx_note_emss(ctx, emss + ctx->tx.fit.less);
 	mpa_tx_fit(ctx, call, &emss);
 	mpa_align_begin(ctx, emss);
 	/* For one small record do not collect a packet's worth. */

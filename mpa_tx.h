@@ -96,6 +96,8 @@ enum mpa_tx_end {
  * @segment:	user: octets of a ULPDU, or MPA_SEGMENT_*
  * @seq:	sequence number that follows what TCP was given by us
  * @pos:	stream position of the next FPDU, or of the open one
+ * @laps:	times that @pos has gone beyond 32 bits
+ * @emss_told:	EMSS when FPDUs were made last; a change is told
  * @ulpdu_len:	octets of the open ULPDU so far
  * @largest:	octets of the largest FPDU in @out
  * @same_len:	octets of the last FPDU
@@ -125,6 +127,8 @@ struct mpa_tx {
 	int			segment;
 	u32			seq;
 	u32			pos;
+	u32			laps;
+	u32			emss_told;
 	u32			ulpdu_len;
 	u32			largest;
 	u32			same_len;
@@ -208,6 +212,12 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	return tx->packing && len <= slot->emss - slot->used;
 }
 
+/* Where the next FPDU goes, beyond 32 bits. */
+static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
+{
+	return (u64)tx->laps << 32 | tx->pos;
+}
+
 /* How far sending has got, beyond 32 bits: not far behind a stream position. */
 static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 {
@@ -244,6 +254,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark);
 int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len);
 u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
 int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
+const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run);
 u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *span);
 void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n);
 u32 mpa_txbuf_memory(const struct mpa_txbuf *out);

@@ -231,6 +231,22 @@ int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 }
 
 /**
+ * mpa_txbuf_at() - where an octet is
+ * @out:	octets
+ * @at:		which of them
+ * @run:	set to how many, from there on, lie side by side
+ */
+const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
+{
+	const struct bio_vec *frag = out->frag;
+
+	for (; at >= frag->bv_len; frag++)
+		at -= frag->bv_len;
+	*run = frag->bv_len - at;
+	return page_address(frag->bv_page) + frag->bv_offset + at;
+}
+
+/**
  * mpa_txbuf_tail() - where the next octet goes
  * @out:	octets with room reserved
  * @run:	set to how many octets lie there side by side

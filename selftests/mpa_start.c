@@ -142,7 +142,8 @@ TEST(structs_are_laid_out_as_documented)
 	EXPECT_EQ(8, offsetof(struct mpa_peer, control));
 	EXPECT_EQ(24, offsetof(struct mpa_info, tx_ulpdus));
 	EXPECT_EQ(96, offsetof(struct mpa_info, rx_placed));
-	EXPECT_EQ(112, sizeof(struct mpa_info));
+	EXPECT_EQ(112, offsetof(struct mpa_info, error_position));
+	EXPECT_EQ(120, sizeof(struct mpa_info));
 	EXPECT_EQ(36, offsetof(struct mpa_recvinfo, valid));
 	EXPECT_EQ(40, sizeof(struct mpa_recvinfo));
 }

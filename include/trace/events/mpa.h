@@ -5,8 +5,230 @@
 #if !defined(_TRACE_MPA_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _TRACE_MPA_H
 
+#include <linux/ipv6.h>
 #include <linux/tracepoint.h>
+#include <net/inet_sock.h>
+#include <net/ipv6.h>
 #include <net/sock.h>
+#include <uapi/linux/mpa.h>
+
+TRACE_DEFINE_ENUM(MPA_STATE_IDLE);
+TRACE_DEFINE_ENUM(MPA_STATE_STARTUP);
+TRACE_DEFINE_ENUM(MPA_STATE_FULL);
+TRACE_DEFINE_ENUM(MPA_STATE_REJECTED);
+TRACE_DEFINE_ENUM(MPA_STATE_FAILED);
+TRACE_DEFINE_ENUM(MPA_STATE_REQUESTED);
+TRACE_DEFINE_ENUM(MPA_ERR_NONE);
+TRACE_DEFINE_ENUM(MPA_ERR_TCP);
+TRACE_DEFINE_ENUM(MPA_ERR_CRC);
+TRACE_DEFINE_ENUM(MPA_ERR_MARKER);
+TRACE_DEFINE_ENUM(MPA_ERR_STARTUP);
+TRACE_DEFINE_ENUM(MPA_ERR_LOCAL);
+TRACE_DEFINE_ENUM(MPA_ERR_IRD);
+TRACE_DEFINE_ENUM(MPA_ERR_RTR);
+
+#define mpa_show_state(state)						\
+	__print_symbolic(state,						\
+			 { MPA_STATE_IDLE, "idle" },			\
+			 { MPA_STATE_STARTUP, "startup" },		\
+			 { MPA_STATE_FULL, "full" },			\
+			 { MPA_STATE_REJECTED, "rejected" },		\
+			 { MPA_STATE_FAILED, "failed" },		\
+			 { MPA_STATE_REQUESTED, "requested" })
+
+#define mpa_show_error(code)						\
+	__print_symbolic(code,						\
+			 { MPA_ERR_NONE, "none" },			\
+			 { MPA_ERR_TCP, "tcp" },			\
+			 { MPA_ERR_CRC, "crc" },			\
+			 { MPA_ERR_MARKER, "marker" },			\
+			 { MPA_ERR_STARTUP, "startup" },		\
+			 { MPA_ERR_LOCAL, "local" },			\
+			 { MPA_ERR_IRD, "ird" },			\
+			 { MPA_ERR_RTR, "rtr" })
+
+/* The socket, and the ends of its connection; IPv4 mapped into IPv6. */
+#define MPA_TRACE_SOCK							\
+		__field(const void *, sk)				\
+		__field(u16, family)					\
+		__field(u16, sport)					\
+		__field(u16, dport)					\
+		__array(u8, saddr_v6, 16)				\
+		__array(u8, daddr_v6, 16)
+
+#ifndef _TRACE_MPA_FILL
+#define _TRACE_MPA_FILL
+
+static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		memcpy(saddr, &sk->sk_v6_rcv_saddr, 16);
+		memcpy(daddr, &sk->sk_v6_daddr, 16);
+		return;
+	}
+#endif
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, (struct in6_addr *)saddr);
+	ipv6_addr_set_v4mapped(sk->sk_daddr, (struct in6_addr *)daddr);
+}
+
+#endif
+
+#define MPA_TRACE_ASSIGN						\
+		__entry->sk = sk;					\
+		__entry->family = sk->sk_family;			\
+		__entry->sport = ntohs(inet_sk(sk)->inet_sport);	\
+		__entry->dport = ntohs(sk->sk_dport);			\
+		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6)
+
+#define MPA_TRACE_FORMAT "sk=%p local=[%pI6c]:%u peer=[%pI6c]:%u "
+#define MPA_TRACE_ARGS							\
+		__entry->sk, __entry->saddr_v6, __entry->sport,		\
+		__entry->daddr_v6, __entry->dport
+
+/* A startup frame has been handed to TCP, or was taken from it. */
+TRACE_EVENT(mpa_startup_frame,
+
+	TP_PROTO(const struct sock *sk, bool out, bool reply, u8 flags,
+		 u8 revision, u16 private_len),
+
+	TP_ARGS(sk, out, reply, flags, revision, private_len),
+
+	TP_STRUCT__entry(
+		MPA_TRACE_SOCK
+		__field(bool, out)
+		__field(bool, reply)
+		__field(u8, flags)
+		__field(u8, revision)
+		__field(u16, private_len)
+	),
+
+	TP_fast_assign(
+		MPA_TRACE_ASSIGN;
+		__entry->out = out;
+		__entry->reply = reply;
+		__entry->flags = flags;
+		__entry->revision = revision;
+		__entry->private_len = private_len;
+	),
+
+	TP_printk(MPA_TRACE_FORMAT "%s %s flags=%s revision=%u private_data=%u",
+		  MPA_TRACE_ARGS, __entry->out ? "out" : "in",
+		  __entry->reply ? "reply" : "request",
+		  __print_flags(__entry->flags, "",
+				{ MPA_PEER_MARKERS, "M" },
+				{ MPA_PEER_CRC, "C" },
+				{ MPA_PEER_REJECTED, "R" },
+				{ MPA_PEER_ENHANCED, "S" }),
+		  __entry->revision, __entry->private_len)
+);
+
+/* A connection goes from one enum mpa_state to another. */
+TRACE_EVENT(mpa_state,
+
+	TP_PROTO(const struct sock *sk, u8 from, u8 to),
+
+	TP_ARGS(sk, from, to),
+
+	TP_STRUCT__entry(
+		MPA_TRACE_SOCK
+		__field(u8, from)
+		__field(u8, to)
+	),
+
+	TP_fast_assign(
+		MPA_TRACE_ASSIGN;
+		__entry->from = from;
+		__entry->to = to;
+	),
+
+	TP_printk(MPA_TRACE_FORMAT "from=%s to=%s", MPA_TRACE_ARGS,
+		  mpa_show_state(__entry->from), mpa_show_state(__entry->to))
+);
+
+DECLARE_EVENT_CLASS(mpa_run,
+
+	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
+		 u32 markers),
+
+	TP_ARGS(sk, position, fpdus, octets, markers),
+
+	TP_STRUCT__entry(
+		MPA_TRACE_SOCK
+		__field(u64, position)
+		__field(u32, fpdus)
+		__field(u32, octets)
+		__field(u32, markers)
+	),
+
+	TP_fast_assign(
+		MPA_TRACE_ASSIGN;
+		__entry->position = position;
+		__entry->fpdus = fpdus;
+		__entry->octets = octets;
+		__entry->markers = markers;
+	),
+
+	TP_printk(MPA_TRACE_FORMAT "position=%llu fpdus=%u octets=%u markers=%u",
+		  MPA_TRACE_ARGS, __entry->position, __entry->fpdus,
+		  __entry->octets, __entry->markers)
+);
+
+/*
+ * FPDUs side by side in the stream have been made; the position is that of the
+ * first, modulo 2^32.
+ */
+DEFINE_EVENT(mpa_run, mpa_tx,
+	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
+		 u32 markers),
+	TP_ARGS(sk, position, fpdus, octets, markers)
+);
+
+/*
+ * FPDUs side by side in the stream have been verified and read; of a ULPDU that is
+ * read in pieces, the last of them.
+ */
+DEFINE_EVENT(mpa_run, mpa_rx,
+	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
+		 u32 markers),
+	TP_ARGS(sk, position, fpdus, octets, markers)
+);
+
+/* The same out of order: octets of the stream in front of them are missing. */
+DEFINE_EVENT(mpa_run, mpa_placed,
+	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
+		 u32 markers),
+	TP_ARGS(sk, position, fpdus, octets, markers)
+);
+
+/*
+ * Startup has failed; or nothing more is received, or sent. The position is that
+ * of the FPDU that could not be received, or else 0.
+ */
+TRACE_EVENT(mpa_error,
+
+	TP_PROTO(const struct sock *sk, u8 code, int err, u64 position),
+
+	TP_ARGS(sk, code, err, position),
+
+	TP_STRUCT__entry(
+		MPA_TRACE_SOCK
+		__field(u8, code)
+		__field(int, err)
+		__field(u64, position)
+	),
+
+	TP_fast_assign(
+		MPA_TRACE_ASSIGN;
+		__entry->code = code;
+		__entry->err = err;
+		__entry->position = position;
+	),
+
+	TP_printk(MPA_TRACE_FORMAT "code=%s errno=%d position=%llu",
+		  MPA_TRACE_ARGS, mpa_show_error(__entry->code), __entry->err,
+		  __entry->position)
+);
 
 /*
  * A packet with segments that do not start with an FPDU, or the last of which

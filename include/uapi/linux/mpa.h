@@ -195,6 +195,13 @@ enum mpa_error {
 #define MPA_INFO_ENHANCED	(1U << 5) /* IRD and ORD were negotiated */
 #define MPA_INFO_P2P		(1U << 6) /* peer-to-peer model */
 
+/*
+ * What INET_DIAG_ULP_INFO has beside INET_ULP_INFO_NAME: an attribute of this type,
+ * in which are some of the attributes MPA_A_CONN_* (linux/mpa_netlink.h). Not a
+ * number of the kernel's own (INET_ULP_INFO_*), which it could give to another one.
+ */
+#define MPA_INET_ULP_INFO	289
+
 /* Both directions, which is what the startup frames agree on. */
 #define MPA_INFO_CRC		(MPA_INFO_TX_CRC | MPA_INFO_RX_CRC)
 
@@ -225,6 +232,8 @@ enum mpa_error {
  * @tx_segs_unaligned: their segments that do not; /proc/net/mpa_stat tells why
  * @rx_placed:	of @rx_ulpdus, those that came out of order (MPA_PLACE)
  * @rx_edge:	stream position up to which the user has read everything
+ * @error_position: stream position of the FPDU that was not valid, or not complete,
+ *		so that nothing more is received; else 0
  *
  * The struct grows at its end. getsockopt copies as much as the program has
  * room for and returns that length.
@@ -251,6 +260,7 @@ struct mpa_info {
 	__u64	tx_segs_unaligned;
 	__u64	rx_placed;
 	__u64	rx_edge;
+	__u64	error_position;
 };
 
 /* mpa_peer.flags: the flag octet of the startup frame, as received */

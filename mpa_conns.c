@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The connections of a network namespace: all contexts, by a number that grows, so
+ * that a walk goes on where it was while others come and go.
+ *
+ * A context is in from before it is attached until it is detached, or its socket
+ * is destroyed. It and its socket are to be used under RCU alone; what is read
+ * there without the socket lock may be changing.
+ */
+
+#include <linux/xarray.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+
+#include "mpa.h"
+
+/**
+ * struct mpa_conns - of one network namespace
+ * @all:	contexts, by mpa_ctx.id
+ * @last:	the last number that was given
+ */
+struct mpa_conns {
+	struct xarray	all;
+	u32		last;
+};
+
+static unsigned int mpa_conns_id __read_mostly;
+
+static struct mpa_conns *mpa_conns(const struct net *net)
+{
+	return net_generic(net, mpa_conns_id);
+}
+
+/**
+ * mpa_conns_add() - have a context found
+ * @ctx:	the context
+ * @gfp:	for memory
+ *
+ * Context: any; process if @gfp may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp)
+{
+	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
+	int err;
+
+	err = xa_alloc_cyclic_bh(&conns->all, &ctx->id, ctx, xa_limit_32b,
+				 &conns->last, gfp);
+	if (err >= 0)
+		return 0;
+	ctx->id = 0;
+	return -ENOMEM;
+}
+
+/**
+ * mpa_conns_remove() - have it found no more
+ * @ctx:	the context; freed after a grace period at the earliest
+ *
+ * Context: any.
+ */
+void mpa_conns_remove(struct mpa_ctx *ctx)
+{
+	if (!ctx->id)
+		return;
+	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all, ctx->id);
+	ctx->id = 0;
+}
+
+/**
+ * mpa_conns_next() - walk through the connections of a namespace
+ * @net:	namespace
+ * @id:		number of the last one that was seen, or 0; set to that of the one
+ *		found
+ *
+ * Context: under RCU. mpa_conns_put() comes next.
+ * Return: the context, whose socket is held; or NULL when there are no more.
+ */
+struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id)
+{
+	struct xarray *all = &mpa_conns(net)->all;
+	struct mpa_ctx *ctx;
+
+	while ((ctx = xa_find_after(all, id, U32_MAX, XA_PRESENT))) {
+		/* The memory of a socket that was freed may be another's now. */
+		if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
+			continue;
+		if (mpa_ctx_rcu(ctx->sk) == ctx)
+			return ctx;
+		sock_put(ctx->sk);
+	}
+	return NULL;
+}
+
+/**
+ * mpa_conns_put() - give back what mpa_conns_next() or mpa_conns_find() has found
+ * @ctx:	the context
+ *
+ * Context: under RCU.
+ */
+void mpa_conns_put(struct mpa_ctx *ctx)
+{
+	sock_put(ctx->sk);
+}
+
+/**
+ * mpa_conns_find() - find a connection by its socket's cookie
+ * @net:	namespace
+ * @cookie:	the cookie
+ *
+ * Context: under RCU. mpa_conns_put() comes next.
+ * Return: the context, whose socket is held; or NULL.
+ */
+struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
+{
+	unsigned long id = 0;
+	struct mpa_ctx *ctx;
+
+	while ((ctx = mpa_conns_next(net, &id))) {
+		if (mpa_show_cookie(ctx->sk) == cookie)
+			return ctx;
+		mpa_conns_put(ctx);
+	}
+	return NULL;
+}
+
+static int __net_init mpa_conns_net_init(struct net *net)
+{
+	struct mpa_conns *conns = mpa_conns(net);
+
+	xa_init_flags(&conns->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH |
+				   XA_FLAGS_ACCOUNT);
+	return 0;
+}
+
+static void __net_exit mpa_conns_net_exit(struct net *net)
+{
+	struct mpa_conns *conns = mpa_conns(net);
+
+	WARN_ON_ONCE(!xa_empty(&conns->all));
+	xa_destroy(&conns->all);
+}
+
+static struct pernet_operations mpa_conns_ops = {
+	.init	= mpa_conns_net_init,
+	.exit	= mpa_conns_net_exit,
+	.id	= &mpa_conns_id,
+	.size	= sizeof(struct mpa_conns),
+};
+
+int __init mpa_conns_init(void)
+{
+	return register_pernet_subsys(&mpa_conns_ops);
+}
+
+void mpa_conns_exit(void)
+{
+	unregister_pernet_subsys(&mpa_conns_ops);
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The generic netlink family "mpa": Documentation/netlink/specs/mpa.yaml. Its header
+ * for programs is generated from that; a test compares the policies here with it.
+ *
+ * Nothing here takes a socket's lock, or keeps others from taking it.
+ */
+
+#include <net/genetlink.h>
+#include <uapi/linux/mpa_netlink.h>
+
+#include "mpa_face.h"
+
+static struct genl_family mpa_netlink_family;
+
+/* ---- connections ---- */
+
+static int mpa_netlink_put_conn(struct sk_buff *skb, u32 portid, u32 seq,
+				int flags, const struct mpa_ctx *ctx,
+				struct user_namespace *user_ns)
+{
+	void *head = genlmsg_put(skb, portid, seq, &mpa_netlink_family, flags,
+				 MPA_CMD_CONN_GET);
+
+	if (!head)
+		return -EMSGSIZE;
+	if (mpa_show_conn(skb, ctx, user_ns)) {
+		genlmsg_cancel(skb, head);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, head);
+	return 0;
+}
+
+/* Find the connection that a request names. Context: under RCU. */
+static struct mpa_ctx *mpa_netlink_find(struct genl_info *info, int attr)
+{
+	struct mpa_ctx *ctx;
+
+	if (GENL_REQ_ATTR_CHECK(info, attr))
+		return ERR_PTR(-EINVAL);
+	ctx = mpa_conns_find(genl_info_net(info),
+			     nla_get_u64(info->attrs[attr]));
+	if (ctx)
+		return ctx;
+	NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[attr],
+			    "no socket of this namespace that MPA is attached to has this cookie");
+	return ERR_PTR(-ENOENT);
+}
+
+static int mpa_netlink_conn_get(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sk_buff *reply = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	struct mpa_ctx *ctx;
+	int err;
+
+	if (!reply)
+		return -ENOMEM;
+	rcu_read_lock();
+	ctx = mpa_netlink_find(info, MPA_A_CONN_COOKIE);
+	err = PTR_ERR_OR_ZERO(ctx);
+	if (!err) {
+		err = mpa_netlink_put_conn(reply, info->snd_portid,
+					   info->snd_seq, 0, ctx,
+					   sk_user_ns(NETLINK_CB(skb).sk));
+		mpa_conns_put(ctx);
+	}
+	rcu_read_unlock();
+	if (!err)
+		return genlmsg_reply(reply, info);
+	nlmsg_free(reply);
+	return err;
+}
+
+static int mpa_netlink_conn_dump(struct sk_buff *skb,
+				 struct netlink_callback *cb)
+{
+	struct user_namespace *user_ns = sk_user_ns(NETLINK_CB(cb->skb).sk);
+	const struct net *net = sock_net(skb->sk);
+	unsigned long id = cb->args[0];
+	struct mpa_ctx *ctx;
+	int err = 0;
+
+	rcu_read_lock();
+	while (!err && (ctx = mpa_conns_next(net, &id))) {
+		err = mpa_netlink_put_conn(skb, NETLINK_CB(cb->skb).portid,
+					   cb->nlh->nlmsg_seq, NLM_F_MULTI, ctx,
+					   user_ns);
+		mpa_conns_put(ctx);
+		if (!err)
+			cb->args[0] = id;
+	}
+	rcu_read_unlock();
+	return skb->len ?: err;
+}
+
+/* ---- the administrator's policy ---- */
+
+/* Which attribute says what. */
+static const u8 mpa_netlink_values[MPA_POLICY_VALUES] = {
+	[MPA_POLICY_CRC_OPTIONAL] = MPA_A_POLICY_CRC_OPTIONAL,
+	[MPA_POLICY_TIMEOUT_MS] = MPA_A_POLICY_STARTUP_TIMEOUT_MS,
+	[MPA_POLICY_STARTUP_MAX] = MPA_A_POLICY_STARTUP_MAX,
+	[MPA_POLICY_MARKERS] = MPA_A_POLICY_MARKERS,
+	[MPA_POLICY_PLACE] = MPA_A_POLICY_PLACE,
+};
+
+static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sk_buff *reply = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	unsigned int i;
+	void *head;
+
+	if (!reply)
+		return -ENOMEM;
+	head = genlmsg_put_reply(reply, info, &mpa_netlink_family, 0,
+				 MPA_CMD_POLICY_GET);
+	if (!head)
+		goto full;
+	for (i = 0; i < MPA_POLICY_VALUES; i++)
+		if (nla_put_u32(reply, mpa_netlink_values[i],
+				mpa_policy_get(genl_info_net(info), i)))
+			goto full;
+	genlmsg_end(reply, head);
+	return genlmsg_reply(reply, info);
+
+full:
+	nlmsg_free(reply);
+	return -EMSGSIZE;
+}
+
+/* All of them have been found to be in range. */
+static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
+{
+	unsigned int i;
+
+	for (i = 0; i < MPA_POLICY_VALUES; i++) {
+		const struct nlattr *attr = info->attrs[mpa_netlink_values[i]];
+
+		if (attr)
+			mpa_policy_set(genl_info_net(info), i,
+				       nla_get_u32(attr));
+	}
+	return 0;
+}
+
+/* ---- records to a monitor ---- */
+
+static int mpa_netlink_tap(struct genl_info *info, bool on)
+{
+	u32 octets = 0;
+	struct mpa_ctx *ctx;
+
+	if (on && GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
+		return -EINVAL;
+	if (on) {
+		octets = nla_get_u32(info->attrs[MPA_A_TAP_OCTETS]);
+		static_branch_enable(&mpa_tap_used);
+	}
+	rcu_read_lock();
+	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
+	if (!IS_ERR(ctx)) {
+		if (on)
+			mpa_tap_set(ctx, octets);
+		else
+			mpa_tap_clear(ctx);
+		mpa_conns_put(ctx);
+	}
+	rcu_read_unlock();
+	return PTR_ERR_OR_ZERO(ctx);
+}
+
+static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
+{
+	return mpa_netlink_tap(info, true);
+}
+
+static int mpa_netlink_tap_clear(struct sk_buff *skb, struct genl_info *info)
+{
+	return mpa_netlink_tap(info, false);
+}
+
+/* ---- the family ---- */
+
+static struct netlink_range_validation mpa_netlink_timeout = {
+	.min = 1,
+	.max = MPA_POLICY_TIMEOUT_MS_MAX,
+};
+
+static struct netlink_range_validation mpa_netlink_octets = {
+	.max = MPA_ULPDU_MAX,
+};
+
+static const struct nla_policy mpa_conn_get_policy[] = {
+	[MPA_A_CONN_COOKIE] = { .type = NLA_U64 },
+};
+
+static const struct nla_policy mpa_policy_set_policy[] = {
+	[MPA_A_POLICY_CRC_OPTIONAL] = NLA_POLICY_MAX(NLA_U32, 1),
+	[MPA_A_POLICY_STARTUP_TIMEOUT_MS] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &mpa_netlink_timeout),
+	[MPA_A_POLICY_STARTUP_MAX] = { .type = NLA_U32 },
+	[MPA_A_POLICY_MARKERS] = NLA_POLICY_MAX(NLA_U32, 1),
+	[MPA_A_POLICY_PLACE] = NLA_POLICY_MAX(NLA_U32, 1),
+};
+
+static const struct nla_policy mpa_tap_set_policy[] = {
+	[MPA_A_TAP_COOKIE] = { .type = NLA_U64 },
+	[MPA_A_TAP_OCTETS] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &mpa_netlink_octets),
+};
+
+static const struct nla_policy mpa_tap_clear_policy[] = {
+	[MPA_A_TAP_COOKIE] = { .type = NLA_U64 },
+};
+
+#define MPA_NETLINK_POLICY(name) \
+	.policy = name, .maxattr = ARRAY_SIZE(name) - 1
+
+static const struct genl_ops mpa_netlink_ops[] = {
+	{
+		.cmd		= MPA_CMD_CONN_GET,
+		.doit		= mpa_netlink_conn_get,
+		.dumpit		= mpa_netlink_conn_dump,
+		MPA_NETLINK_POLICY(mpa_conn_get_policy),
+	},
+	{
+		.cmd		= MPA_CMD_POLICY_GET,
+		.doit		= mpa_netlink_policy_get,
+	},
+	{
+		.cmd		= MPA_CMD_POLICY_SET,
+		.flags		= GENL_UNS_ADMIN_PERM,
+		.doit		= mpa_netlink_policy_set,
+		MPA_NETLINK_POLICY(mpa_policy_set_policy),
+	},
+	{
+		.cmd		= MPA_CMD_TAP_SET,
+		.flags		= GENL_UNS_ADMIN_PERM,
+		.doit		= mpa_netlink_tap_set,
+		MPA_NETLINK_POLICY(mpa_tap_set_policy),
+	},
+	{
+		.cmd		= MPA_CMD_TAP_CLEAR,
+		.flags		= GENL_UNS_ADMIN_PERM,
+		.doit		= mpa_netlink_tap_clear,
+		MPA_NETLINK_POLICY(mpa_tap_clear_policy),
+	},
+};
+
+static const struct genl_multicast_group mpa_netlink_groups[] = {
+	[MPA_NLGRP_EVENTS] = { .name = MPA_MCGRP_EVENTS },
+	[MPA_NLGRP_RECORDS] = {
+		.name = MPA_MCGRP_RECORDS,
+		.flags = GENL_MCAST_CAP_NET_ADMIN,
+	},
+};
+
+static struct genl_family mpa_netlink_family __ro_after_init = {
+	.name		= MPA_FAMILY_NAME,
+	.version	= MPA_FAMILY_VERSION,
+	.netnsok	= true,
+	.parallel_ops	= true,
+	.module		= THIS_MODULE,
+	.ops		= mpa_netlink_ops,
+	.n_ops		= ARRAY_SIZE(mpa_netlink_ops),
+	.mcgrps		= mpa_netlink_groups,
+	.n_mcgrps	= ARRAY_SIZE(mpa_netlink_groups),
+};
+
+/**
+ * mpa_netlink_init() - offer the family
+ *
+ * Context: module init; before there is a connection.
+ * Return: 0 or a negative errno.
+ */
+int __init mpa_netlink_init(void)
+{
+	int err = genl_register_family(&mpa_netlink_family);
+
+	if (err)
+		return err;
+	mpa_report_init(&mpa_netlink_family);
+	mpa_tap_init(&mpa_netlink_family);
+	return 0;
+}
+
+/**
+ * mpa_netlink_exit() - take it back
+ *
+ * Context: module exit; when no connection is left.
+ */
+void mpa_netlink_exit(void)
+{
+	genl_unregister_family(&mpa_netlink_family);
+}

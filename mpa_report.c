@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What happens to connections is told here: counted, traced, sent to those who
+ * listen for events by netlink, and written to the kernel's log if an
+ * administrator has asked for that (dynamic debug).
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/net.h>
+#include <linux/user_namespace.h>
+#include <net/genetlink.h>
+#include <net/netns/generic.h>
+#include <trace/events/mpa.h>
+#include <uapi/linux/mpa_netlink.h>
+
+#include "mpa.h"
+
+/* Attributes of an event: some forty numbers and two addresses. */
+#define MPA_EVENT_SIZE		1024
+
+static const struct genl_family *mpa_report_family __ro_after_init;
+
+/**
+ * mpa_report_init() - learn how events are sent
+ * @family:	the netlink family; registered before a connection can be there
+ *
+ * Context: module init.
+ */
+void __init mpa_report_init(const struct genl_family *family)
+{
+	mpa_report_family = family;
+}
+
+/* ---- events ---- */
+
+/**
+ * struct mpa_event - an event
+ * @cmd:	MPA_CMD_*_NTF
+ * @attr:	attribute that only this kind of event has, or 0
+ * @value:	its value
+ */
+struct mpa_event {
+	u8	cmd;
+	u16	attr;
+	u32	value;
+};
+
+static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
+			  const struct mpa_event *event, u32 number)
+{
+	void *head = genlmsg_put(skb, 0, 0, mpa_report_family, 0, event->cmd);
+
+	if (!head || nla_put_u32(skb, MPA_A_CONN_EVENT, number) ||
+	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
+	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns))
+		return -EMSGSIZE;
+	genlmsg_end(skb, head);
+	return 0;
+}
+
+/* Context: any, socket lock held. */
+static noinline void mpa_event_send(const struct mpa_ctx *ctx,
+				    const struct mpa_event *event)
+{
+	u32 number = mpa_stat_next_event(ctx->sk);
+	struct sk_buff *skb;
+	int err = -ENOMEM;
+
+	skb = genlmsg_new(MPA_EVENT_SIZE, GFP_ATOMIC);
+	if (!skb)
+		goto out;
+	err = mpa_event_fill(skb, ctx, event, number);
+	if (WARN_ON_ONCE(err)) {
+		nlmsg_free(skb);
+		goto out;
+	}
+	err = genlmsg_multicast_netns(mpa_report_family, sock_net(ctx->sk),
+				      skb, 0, MPA_NLGRP_EVENTS, GFP_ATOMIC);
+out:
+	if (err && err != -ESRCH)
+		mpa_stat_add(ctx->sk, MPA_MIB_EVENTS_LOST, 1);
+}
+
+static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value)
+{
+	const struct mpa_event event = {
+		.cmd = cmd, .attr = attr, .value = value,
+	};
+
+	if (genl_has_listeners(mpa_report_family, sock_net(ctx->sk),
+			       MPA_NLGRP_EVENTS))
+		mpa_event_send(ctx, &event);
+}
+
+/* ---- the kernel's log ---- */
+
+static void mpa_report_debug(const struct sock *sk, const char *what, int err,
+			     u8 code, u64 position)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		net_dbg_ratelimited("[%pI6c]:%u: %s: errno %d, MPA error %u, stream position %llu\n",
+				    &sk->sk_v6_daddr, ntohs(sk->sk_dport), what,
+				    err, code, position);
+		return;
+	}
+#endif
+	net_dbg_ratelimited("%pI4:%u: %s: errno %d, MPA error %u, stream position %llu\n",
+			    &sk->sk_daddr, ntohs(sk->sk_dport), what, err, code,
+			    position);
+}
+
+/* ---- what happens ---- */
+
+/* The peer has rejected the request, and not a program here. */
+static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
+{
+	return ctx->role == MPA_ROLE_INITIATOR && ctx->have_peer &&
+	       ctx->peer.flags & MPA_PEER_REJECTED;
+}
+
+/**
+ * mpa_report_state() - the state changes
+ * @ctx:	the context, in the new state
+ * @old:	enum mpa_state: the one before
+ *
+ * Context: any, socket lock held; or nobody else knows @ctx.
+ */
+void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
+{
+	struct sock *sk = ctx->sk;
+
+	trace_mpa_state(sk, old, ctx->state);
+	switch (ctx->state) {
+	case MPA_STATE_FULL:
+		mpa_stat_add(sk, MPA_MIB_CURR + ctx->role - 1, 1);
+		mpa_stat_add(sk, MPA_MIB_TOTAL + ctx->role - 1, 1);
+		mpa_event(ctx, MPA_CMD_STARTED_NTF, 0, 0);
+		break;
+	case MPA_STATE_REJECTED:
+		mpa_report_refused(ctx, mpa_report_by_peer(ctx) ?
+				   MPA_REFUSAL_BY_PEER : MPA_REFUSAL_BY_USER,
+				   -ECONNREFUSED);
+		break;
+	}
+}
+
+/**
+ * mpa_report_refused() - startup has come to nothing
+ * @ctx:	the context
+ * @why:	the reason
+ * @err:	negative errno
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err)
+{
+	static const char * const reasons[] = {
+		[MPA_REFUSAL_BY_PEER] = "the peer has rejected the request",
+		[MPA_REFUSAL_BY_USER] = "rejected by the program",
+		[MPA_REFUSAL_MALFORMED] = "its startup frame is malformed",
+		[MPA_REFUSAL_TIMEOUT] = "its startup frame has not come in time",
+		[MPA_REFUSAL_LOST] = "the connection has ended during startup",
+		[MPA_REFUSAL_OUSTED] = "made room for another startup",
+		[MPA_REFUSAL_LIMIT] = "no responder may be in startup",
+		[MPA_REFUSAL_GIVEN_UP] = "startup was given up by shutdown(2)",
+		[MPA_REFUSAL_LOCAL] = "startup was given up",
+	};
+
+	mpa_stat_add(ctx->sk, MPA_MIB_REFUSED + why - 1, 1);
+	trace_mpa_error(ctx->sk, ctx->code, err, 0);
+	mpa_report_debug(ctx->sk, reasons[why], err, ctx->code, 0);
+	mpa_event(ctx, MPA_CMD_REFUSED_NTF, MPA_A_CONN_REFUSAL, why);
+}
+
+/**
+ * mpa_report_receiving() - nothing more is received
+ * @ctx:	the context; what @ctx->rx.error says
+ * @code:	the error code
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
+{
+	u64 position = ctx->rx.cur.pos;
+
+	mpa_stat_add(ctx->sk, MPA_MIB_RX_FAILED + code - 1, 1);
+	trace_mpa_error(ctx->sk, code, ctx->rx.error, position);
+	mpa_report_debug(ctx->sk, "nothing more is received", ctx->rx.error,
+			 code, position);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+}
+
+/**
+ * mpa_report_sending() - nothing more can be sent
+ * @ctx:	the context
+ * @err:	negative errno
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_report_sending(struct mpa_ctx *ctx, int err)
+{
+	if (ctx->broken)
+		return;
+	WRITE_ONCE(ctx->broken, err);
+	mpa_stat_add(ctx->sk, MPA_MIB_TX_FAILED, 1);
+	trace_mpa_error(ctx->sk, MPA_ERR_LOCAL, err, 0);
+	mpa_report_debug(ctx->sk, "nothing more can be sent", err,
+			 MPA_ERR_LOCAL, 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+}
+
+/**
+ * mpa_report_disagreed() - Full Operation has begun without what RFC 6581 was to
+ *			    agree on
+ * @ctx:	the context; its code says what
+ * @err:	negative errno
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
+{
+	mpa_stat_add(ctx->sk, MPA_MIB_RX_FAILED + ctx->code - 1, 1);
+	trace_mpa_error(ctx->sk, ctx->code, err, 0);
+	mpa_report_debug(ctx->sk, "IRD, ORD or RTR do not suit", err, ctx->code,
+			 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+}
+
+/**
+ * mpa_report_lost() - TCP has gone, and not by an orderly end
+ * @ctx:	the context, in MPA_STATE_FULL
+ * @err:	negative errno
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_report_lost(struct mpa_ctx *ctx, int err)
+{
+	if (ctx->broken)
+		return;
+	WRITE_ONCE(ctx->broken, err);
+	mpa_stat_add(ctx->sk, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
+						  MPA_MIB_LOST, 1);
+	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);
+	mpa_report_debug(ctx->sk, "the connection is lost", err, MPA_ERR_TCP, 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+}
+
+/**
+ * mpa_report_mulpdu() - MULPDU has changed
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_report_mulpdu(const struct mpa_ctx *ctx)
+{
+	mpa_event(ctx, MPA_CMD_MULPDU_NTF, 0, 0);
+}
+
+/**
+ * mpa_report_unaligned() - the first segment that does not start with an FPDU
+ * @sk:		socket
+ * @cut:	why it does not
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
+{
+	mpa_event(mpa_ctx(sk), MPA_CMD_UNALIGNED_NTF, MPA_A_CONN_CAUSE, cut);
+}
+
+/**
+ * mpa_report_closed() - the socket is closed
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_report_closed(const struct mpa_ctx *ctx)
+{
+	if (ctx->state == MPA_STATE_FULL)
+		mpa_stat_add(ctx->sk, MPA_MIB_CURR + ctx->role - 1, -1);
+	if (ctx->state != MPA_STATE_IDLE)
+		mpa_event(ctx, MPA_CMD_CLOSED_NTF, 0, 0);
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A connection as netlink attributes: of the family "mpa"
+ * (Documentation/netlink/specs/mpa.yaml), and for inet_diag, which ss uses.
+ *
+ * Nothing here takes the socket lock, which a user may hold for long: numbers are
+ * read one by one while they may be changing.
+ */
+
+#include <linux/cred.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <net/inet_sock.h>
+#include <net/netlink.h>
+#include <uapi/linux/mpa_netlink.h>
+
+#include "mpa.h"
+
+/**
+ * mpa_show_cookie() - the number that SO_COOKIE gives and ss -e shows
+ * @sk:	socket
+ *
+ * Context: any.
+ */
+u64 mpa_show_cookie(struct sock *sk)
+{
+	u32 cookie[2];
+
+	sock_diag_save_cookie(sk, cookie);
+	return (u64)cookie[1] << 32 | cookie[0];
+}
+
+static int mpa_show_addresses(struct sk_buff *skb, const struct sock *sk)
+{
+	if (nla_put_u16(skb, MPA_A_CONN_FAMILY, sk->sk_family) ||
+	    nla_put_be16(skb, MPA_A_CONN_LOCAL_PORT,
+			 READ_ONCE(inet_sk(sk)->inet_sport)) ||
+	    nla_put_be16(skb, MPA_A_CONN_REMOTE_PORT, READ_ONCE(sk->sk_dport)))
+		return -EMSGSIZE;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		return nla_put_in6_addr(skb, MPA_A_CONN_LOCAL_ADDR6,
+					&sk->sk_v6_rcv_saddr) ?:
+		       nla_put_in6_addr(skb, MPA_A_CONN_REMOTE_ADDR6,
+					&sk->sk_v6_daddr);
+#endif
+	return nla_put_in_addr(skb, MPA_A_CONN_LOCAL_ADDR4,
+			       READ_ONCE(sk->sk_rcv_saddr)) ?:
+	       nla_put_in_addr(skb, MPA_A_CONN_REMOTE_ADDR4,
+			       READ_ONCE(sk->sk_daddr));
+}
+
+static int mpa_show_u64(struct sk_buff *skb, int attr, u64 value)
+{
+	return nla_put_u64_64bit(skb, attr, value, MPA_A_CONN_PAD);
+}
+
+static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
+			  struct user_namespace *user_ns)
+{
+	struct sock *sk = ctx->sk;
+	u64 ino = sock_i_ino(sk);
+
+	if (ino && mpa_show_u64(skb, MPA_A_CONN_INODE, ino))
+		return -EMSGSIZE;
+	if (READ_ONCE(ctx->consumer) && nla_put_flag(skb, MPA_A_CONN_KERNEL))
+		return -EMSGSIZE;
+	return nla_put_u32(skb, MPA_A_CONN_UID,
+			   from_kuid_munged(user_ns, READ_ONCE(sk->sk_uid)));
+}
+
+/**
+ * mpa_show_flags() - MPA_INFO_*, as they are or will be in Full Operation
+ * @ctx:	the context
+ *
+ * Context: under RCU, or socket lock held.
+ */
+u32 mpa_show_flags(const struct mpa_ctx *ctx)
+{
+	u32 flags = 0;
+
+	if (READ_ONCE(ctx->tx.crc))
+		flags |= MPA_INFO_TX_CRC;
+	if (READ_ONCE(ctx->rx.crc))
+		flags |= MPA_INFO_RX_CRC;
+	if (READ_ONCE(ctx->enhanced))
+		flags |= MPA_INFO_ENHANCED;
+	if (READ_ONCE(ctx->control) & MPA_START_P2P)
+		flags |= MPA_INFO_P2P;
+	if (READ_ONCE(ctx->tx.marked))
+		flags |= MPA_INFO_TX_MARKERS;
+	if (READ_ONCE(ctx->rx.marked))
+		flags |= MPA_INFO_RX_MARKERS;
+	if (READ_ONCE(ctx->may_send))
+		flags |= MPA_INFO_MAY_SEND;
+	return flags;
+}
+
+/**
+ * mpa_show_code() - the error code for MPA_INFO
+ * @ctx:	the context
+ *
+ * RFC 5044 section 8 code 1 is "TCP connection closed, terminated, or lost.
+ * This includes lost by timeout, too many retries, RST received, or FIN
+ * received": it holds as soon as that has happened, unless there is another.
+ *
+ * Context: under RCU, or socket lock held.
+ * Return: enum mpa_error.
+ */
+u8 mpa_show_code(const struct mpa_ctx *ctx)
+{
+	u8 code = READ_ONCE(ctx->code);
+
+	if (code || mpa_poll_state(ctx) != MPA_STATE_FULL)
+		return code;
+	return mpa_tcp_peer_left(ctx->sk) ? MPA_ERR_TCP : MPA_ERR_NONE;
+}
+
+/* What startup has agreed on. */
+static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	if (nla_put_u32(skb, MPA_A_CONN_REVISION, READ_ONCE(ctx->revision)) ||
+	    nla_put_u32(skb, MPA_A_CONN_FLAGS, mpa_show_flags(ctx)))
+		return -EMSGSIZE;
+	if (READ_ONCE(ctx->enhanced) &&
+	    (nla_put_u32(skb, MPA_A_CONN_IRD, READ_ONCE(ctx->ird)) ||
+	     nla_put_u32(skb, MPA_A_CONN_ORD, READ_ONCE(ctx->ord))))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	u32 emss = mpa_tcp_emss_of(ctx->sk, &ctx->tcp) +
+		   READ_ONCE(ctx->tx.fit.less);
+	u8 state = mpa_poll_state(ctx);
+
+	if (nla_put_u32(skb, MPA_A_CONN_ROLE, READ_ONCE(ctx->role)) ||
+	    nla_put_u32(skb, MPA_A_CONN_STATE, state))
+		return -EMSGSIZE;
+	if (state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx))
+		return -EMSGSIZE;
+	if (READ_ONCE(ctx->rx.want_place) &&
+	    nla_put_flag(skb, MPA_A_CONN_PLACING))
+		return -EMSGSIZE;
+	return nla_put_u32(skb, MPA_A_CONN_EMSS, emss) ?:
+	       nla_put_u32(skb, MPA_A_CONN_MULPDU,
+			   mpa_mulpdu(emss, READ_ONCE(ctx->tx.marked)));
+}
+
+/* Of the sending half. */
+static int mpa_show_sent(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	const struct mpa_watch *watch = &ctx->tcp.watch;
+
+	return mpa_show_u64(skb, MPA_A_CONN_TX_ULPDUS,
+			    READ_ONCE(ctx->tx.ulpdus)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_TX_OCTETS,
+			    READ_ONCE(ctx->tx.octets)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_TX_MARKERS,
+			    READ_ONCE(ctx->tx.markers)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_TX_PACKETS,
+			    READ_ONCE(watch->packets)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_TX_SEGS_ALIGNED,
+			    READ_ONCE(watch->aligned)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_TX_SEGS_UNALIGNED,
+			    READ_ONCE(watch->unaligned));
+}
+
+/* Of the receiving half. */
+static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	const struct mpa_rx *rx = &ctx->rx;
+
+	return mpa_show_u64(skb, MPA_A_CONN_RX_ULPDUS, READ_ONCE(rx->ulpdus)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_RX_OCTETS, READ_ONCE(rx->octets)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_RX_MARKERS,
+			    READ_ONCE(rx->markers)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_RX_PLACED, READ_ONCE(rx->placed)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_RX_EDGE, READ_ONCE(rx->cur.pos));
+}
+
+/* What is kept for it outside TCP's queues. */
+static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
+	u32 rx = READ_ONCE(ctx->rx.cur.stash) ? READ_ONCE(ctx->rx.cur.taken) : 0;
+	s32 tx = out ? READ_ONCE(out->len) - READ_ONCE(out->sent) : 0;
+
+	return nla_put_u32(skb, MPA_A_CONN_RX_HELD, rx) ?:
+	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
+}
+
+/* The error that it is in, if it is in one. */
+static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	int rx_error = READ_ONCE(ctx->rx.error);
+	int broken = READ_ONCE(ctx->broken), err;
+	u32 code = mpa_show_code(ctx);
+
+	err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
+	if (!code && broken)
+		code = MPA_ERR_LOCAL;
+	if (code && nla_put_u32(skb, MPA_A_CONN_ERROR, code))
+		return -EMSGSIZE;
+	if (err && nla_put_u32(skb, MPA_A_CONN_ERRNO, -err))
+		return -EMSGSIZE;
+	if (!rx_error)
+		return 0;
+	return mpa_show_u64(skb, MPA_A_CONN_ERROR_POSITION,
+			    READ_ONCE(ctx->rx.cur.pos));
+}
+
+/**
+ * mpa_show_conn() - all of a connection
+ * @skb:	where the attributes go
+ * @ctx:	its context
+ * @user_ns:	of whom they are for
+ *
+ * Context: under RCU, or socket lock held.
+ * Return: 0 or -EMSGSIZE.
+ */
+int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
+		  struct user_namespace *user_ns)
+{
+	return mpa_show_u64(skb, MPA_A_CONN_COOKIE, mpa_show_cookie(ctx->sk)) ?:
+	       mpa_show_addresses(skb, ctx->sk) ?:
+	       mpa_show_owner(skb, ctx, user_ns) ?:
+	       mpa_show_parameters(skb, ctx) ?:
+	       mpa_show_sent(skb, ctx) ?:
+	       mpa_show_received(skb, ctx) ?:
+	       mpa_show_held(skb, ctx) ?:
+	       mpa_show_error(skb, ctx);
+}
+
+/* ---- inet_diag ---- */
+
+/**
+ * mpa_show_ulp() - tcp_ulp_ops.get_info
+ * @sk:		socket
+ * @skb:	where an attribute MPA_INET_ULP_INFO goes
+ *
+ * Context: any, socket lock not held.
+ * Return: 0 or -EMSGSIZE.
+ */
+int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
+{
+	const struct mpa_ctx *ctx;
+	struct nlattr *nest;
+	int err = 0;
+
+	nest = nla_nest_start(skb, MPA_INET_ULP_INFO);
+	if (!nest)
+		return -EMSGSIZE;
+	rcu_read_lock();
+	ctx = mpa_ctx_rcu(sk);
+	if (ctx)
+		err = mpa_show_parameters(skb, ctx) ?:
+		      mpa_show_sent(skb, ctx) ?:
+		      mpa_show_received(skb, ctx) ?:
+		      mpa_show_error(skb, ctx);
+	rcu_read_unlock();
+	if (err) {
+		nla_nest_cancel(skb, nest);
+		return err;
+	}
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+/**
+ * mpa_show_ulp_size() - tcp_ulp_ops.get_info_size
+ * @sk:		socket
+ *
+ * Return: octets that mpa_show_ulp() may need.
+ */
+size_t mpa_show_ulp_size(const struct sock *sk)
+{
+	/* At most ten numbers of 32 bits and twelve of 64. */
+	return nla_total_size(0) + 10 * nla_total_size(sizeof(u32)) +
+	       12 * nla_total_size_64bit(sizeof(u64));
+}
