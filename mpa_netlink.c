@@ -148,8 +148,8 @@ static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 
 static int mpa_netlink_tap(struct genl_info *info, bool on)
 {
-	u32 octets = 0;
 	struct mpa_ctx *ctx;
+	u32 octets = 0;
 
 	if (on && GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
 		return -EINVAL;
@@ -214,15 +214,13 @@ static const struct nla_policy mpa_tap_clear_policy[] = {
 	[MPA_A_TAP_COOKIE] = { .type = NLA_U64 },
 };
 
-#define MPA_NETLINK_POLICY(name) \
-	.policy = name, .maxattr = ARRAY_SIZE(name) - 1
-
 static const struct genl_ops mpa_netlink_ops[] = {
 	{
 		.cmd		= MPA_CMD_CONN_GET,
 		.doit		= mpa_netlink_conn_get,
 		.dumpit		= mpa_netlink_conn_dump,
-		MPA_NETLINK_POLICY(mpa_conn_get_policy),
+		.policy		= mpa_conn_get_policy,
+		.maxattr	= ARRAY_SIZE(mpa_conn_get_policy) - 1,
 	},
 	{
 		.cmd		= MPA_CMD_POLICY_GET,
@@ -232,19 +230,22 @@ static const struct genl_ops mpa_netlink_ops[] = {
 		.cmd		= MPA_CMD_POLICY_SET,
 		.flags		= GENL_UNS_ADMIN_PERM,
 		.doit		= mpa_netlink_policy_set,
-		MPA_NETLINK_POLICY(mpa_policy_set_policy),
+		.policy		= mpa_policy_set_policy,
+		.maxattr	= ARRAY_SIZE(mpa_policy_set_policy) - 1,
 	},
 	{
 		.cmd		= MPA_CMD_TAP_SET,
 		.flags		= GENL_UNS_ADMIN_PERM,
 		.doit		= mpa_netlink_tap_set,
-		MPA_NETLINK_POLICY(mpa_tap_set_policy),
+		.policy		= mpa_tap_set_policy,
+		.maxattr	= ARRAY_SIZE(mpa_tap_set_policy) - 1,
 	},
 	{
 		.cmd		= MPA_CMD_TAP_CLEAR,
 		.flags		= GENL_UNS_ADMIN_PERM,
 		.doit		= mpa_netlink_tap_clear,
-		MPA_NETLINK_POLICY(mpa_tap_clear_policy),
+		.policy		= mpa_tap_clear_policy,
+		.maxattr	= ARRAY_SIZE(mpa_tap_clear_policy) - 1,
 	},
 };
 

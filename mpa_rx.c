@@ -477,8 +477,8 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	struct mpa_rx *rx = &ctx->rx;
 	struct mpa_rx_more sum = {};
 	struct mpa_cursor at;
-	u64 position;
 	const u8 *data;
+	u64 position;
 	u32 have;
 
 	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||

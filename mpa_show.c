@@ -184,9 +184,12 @@ static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
 static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
-	u32 rx = READ_ONCE(ctx->rx.cur.stash) ? READ_ONCE(ctx->rx.cur.taken) : 0;
-	s32 tx = out ? READ_ONCE(out->len) - READ_ONCE(out->sent) : 0;
+	const struct mpa_record *cur = &ctx->rx.cur;
+	s32 rx = READ_ONCE(cur->stash) ? READ_ONCE(cur->taken) : 0;
+	s32 tx = 0;
 
+	if (out)
+		tx = READ_ONCE(out->len) - READ_ONCE(out->sent);
 	return nla_put_u32(skb, MPA_A_CONN_RX_HELD, rx) ?:
 	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
 }
@@ -195,8 +198,9 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	int rx_error = READ_ONCE(ctx->rx.error);
-	int broken = READ_ONCE(ctx->broken), err;
+	int broken = READ_ONCE(ctx->broken);
 	u32 code = mpa_show_code(ctx);
+	int err;
 
 	err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
 	if (!code && broken)

@@ -27,8 +27,8 @@ struct mpa_xmit {
 static struct mpa_xmit mpa_xmits[3];
 static DEFINE_MUTEX(mpa_xmits_lock);
 
-static void (*mpa_watch_unaligned)(struct sock *sk,
-				    enum mpa_cut cut) __ro_after_init;
+/* Told of the first segment of a connection that is not aligned. */
+static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
 
 /**
  * mpa_tcp_watch_init() - learn whom to tell of segments that are not aligned
@@ -40,7 +40,7 @@ static void (*mpa_watch_unaligned)(struct sock *sk,
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 						 enum mpa_cut cut))
 {
-	mpa_watch_unaligned = unaligned;
+	mpa_watch_told = unaligned;
 }
 
 /**
@@ -186,7 +186,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
 
 	if (unlikely(aligned < all && !watch->unaligned))
-		mpa_watch_unaligned(sk, cut);
+		mpa_watch_told(sk, cut);
 	watch->packets++;
 	watch->aligned += aligned;
 	watch->unaligned += all - aligned;

@@ -47,18 +47,10 @@ TRACE_DEFINE_ENUM(MPA_ERR_RTR);
 			 { MPA_ERR_IRD, "ird" },			\
 			 { MPA_ERR_RTR, "rtr" })
 
-/* The socket, and the ends of its connection; IPv4 mapped into IPv6. */
-#define MPA_TRACE_SOCK							\
-		__field(const void *, sk)				\
-		__field(u16, family)					\
-		__field(u16, sport)					\
-		__field(u16, dport)					\
-		__array(u8, saddr_v6, 16)				\
-		__array(u8, daddr_v6, 16)
+#ifndef _TRACE_MPA_ADDR
+#define _TRACE_MPA_ADDR
 
-#ifndef _TRACE_MPA_FILL
-#define _TRACE_MPA_FILL
-
+/* The addresses of both ends, those of IPv4 mapped into IPv6. */
 static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -74,18 +66,6 @@ static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 
 #endif
 
-#define MPA_TRACE_ASSIGN						\
-		__entry->sk = sk;					\
-		__entry->family = sk->sk_family;			\
-		__entry->sport = ntohs(inet_sk(sk)->inet_sport);	\
-		__entry->dport = ntohs(sk->sk_dport);			\
-		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6)
-
-#define MPA_TRACE_FORMAT "sk=%p local=[%pI6c]:%u peer=[%pI6c]:%u "
-#define MPA_TRACE_ARGS							\
-		__entry->sk, __entry->saddr_v6, __entry->sport,		\
-		__entry->daddr_v6, __entry->dport
-
 /* A startup frame has been handed to TCP, or was taken from it. */
 TRACE_EVENT(mpa_startup_frame,
 
@@ -95,7 +75,12 @@ TRACE_EVENT(mpa_startup_frame,
 	TP_ARGS(sk, out, reply, flags, revision, private_len),
 
 	TP_STRUCT__entry(
-		MPA_TRACE_SOCK
+		__field(const void *, sk)
+		__field(u16, family)
+		__field(u16, sport)
+		__field(u16, dport)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(bool, out)
 		__field(bool, reply)
 		__field(u8, flags)
@@ -104,7 +89,11 @@ TRACE_EVENT(mpa_startup_frame,
 	),
 
 	TP_fast_assign(
-		MPA_TRACE_ASSIGN;
+		__entry->sk = sk;
+		__entry->family = sk->sk_family;
+		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
+		__entry->dport = ntohs(sk->sk_dport);
+		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
 		__entry->out = out;
 		__entry->reply = reply;
 		__entry->flags = flags;
@@ -112,8 +101,10 @@ TRACE_EVENT(mpa_startup_frame,
 		__entry->private_len = private_len;
 	),
 
-	TP_printk(MPA_TRACE_FORMAT "%s %s flags=%s revision=%u private_data=%u",
-		  MPA_TRACE_ARGS, __entry->out ? "out" : "in",
+	TP_printk("sk=%p local=[%pI6c]:%u peer=[%pI6c]:%u %s %s flags=%s revision=%u private_data=%u",
+		  __entry->sk, __entry->saddr_v6, __entry->sport,
+		  __entry->daddr_v6, __entry->dport,
+		  __entry->out ? "out" : "in",
 		  __entry->reply ? "reply" : "request",
 		  __print_flags(__entry->flags, "",
 				{ MPA_PEER_MARKERS, "M" },
@@ -131,18 +122,29 @@ TRACE_EVENT(mpa_state,
 	TP_ARGS(sk, from, to),
 
 	TP_STRUCT__entry(
-		MPA_TRACE_SOCK
+		__field(const void *, sk)
+		__field(u16, family)
+		__field(u16, sport)
+		__field(u16, dport)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u8, from)
 		__field(u8, to)
 	),
 
 	TP_fast_assign(
-		MPA_TRACE_ASSIGN;
+		__entry->sk = sk;
+		__entry->family = sk->sk_family;
+		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
+		__entry->dport = ntohs(sk->sk_dport);
+		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
 		__entry->from = from;
 		__entry->to = to;
 	),
 
-	TP_printk(MPA_TRACE_FORMAT "from=%s to=%s", MPA_TRACE_ARGS,
+	TP_printk("sk=%p local=[%pI6c]:%u peer=[%pI6c]:%u from=%s to=%s",
+		  __entry->sk, __entry->saddr_v6, __entry->sport,
+		  __entry->daddr_v6, __entry->dport,
 		  mpa_show_state(__entry->from), mpa_show_state(__entry->to))
 );
 
@@ -154,7 +156,12 @@ DECLARE_EVENT_CLASS(mpa_run,
 	TP_ARGS(sk, position, fpdus, octets, markers),
 
 	TP_STRUCT__entry(
-		MPA_TRACE_SOCK
+		__field(const void *, sk)
+		__field(u16, family)
+		__field(u16, sport)
+		__field(u16, dport)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u64, position)
 		__field(u32, fpdus)
 		__field(u32, octets)
@@ -162,15 +169,21 @@ DECLARE_EVENT_CLASS(mpa_run,
 	),
 
 	TP_fast_assign(
-		MPA_TRACE_ASSIGN;
+		__entry->sk = sk;
+		__entry->family = sk->sk_family;
+		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
+		__entry->dport = ntohs(sk->sk_dport);
+		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
 		__entry->position = position;
 		__entry->fpdus = fpdus;
 		__entry->octets = octets;
 		__entry->markers = markers;
 	),
 
-	TP_printk(MPA_TRACE_FORMAT "position=%llu fpdus=%u octets=%u markers=%u",
-		  MPA_TRACE_ARGS, __entry->position, __entry->fpdus,
+	TP_printk("sk=%p local=[%pI6c]:%u peer=[%pI6c]:%u position=%llu fpdus=%u octets=%u markers=%u",
+		  __entry->sk, __entry->saddr_v6, __entry->sport,
+		  __entry->daddr_v6, __entry->dport,
+		  __entry->position, __entry->fpdus,
 		  __entry->octets, __entry->markers)
 );
 
@@ -212,21 +225,32 @@ TRACE_EVENT(mpa_error,
 	TP_ARGS(sk, code, err, position),
 
 	TP_STRUCT__entry(
-		MPA_TRACE_SOCK
+		__field(const void *, sk)
+		__field(u16, family)
+		__field(u16, sport)
+		__field(u16, dport)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u8, code)
 		__field(int, err)
 		__field(u64, position)
 	),
 
 	TP_fast_assign(
-		MPA_TRACE_ASSIGN;
+		__entry->sk = sk;
+		__entry->family = sk->sk_family;
+		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
+		__entry->dport = ntohs(sk->sk_dport);
+		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
 		__entry->code = code;
 		__entry->err = err;
 		__entry->position = position;
 	),
 
-	TP_printk(MPA_TRACE_FORMAT "code=%s errno=%d position=%llu",
-		  MPA_TRACE_ARGS, mpa_show_error(__entry->code), __entry->err,
+	TP_printk("sk=%p local=[%pI6c]:%u peer=[%pI6c]:%u code=%s errno=%d position=%llu",
+		  __entry->sk, __entry->saddr_v6, __entry->sport,
+		  __entry->daddr_v6, __entry->dport,
+		  mpa_show_error(__entry->code), __entry->err,
 		  __entry->position)
 );
 
