@@ -185,7 +185,7 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
 	const struct mpa_record *cur = &ctx->rx.cur;
-	s32 rx = READ_ONCE(cur->stash) ? READ_ONCE(cur->taken) : 0;
+	u32 rx = READ_ONCE(cur->stash) ? READ_ONCE(cur->taken) : 0;
 	s32 tx = 0;
 
 	if (out)
