@@ -8,11 +8,16 @@
  * there without the socket lock may be changing.
  */
 
+#include <linux/rcupdate_wait.h>
+#include <linux/sched.h>
 #include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
 #include "mpa.h"
+
+/* So many are looked at before others get the processor. */
+#define MPA_CONNS_BREAK		256
 
 /**
  * struct mpa_conns - of one network namespace
@@ -107,18 +112,22 @@ void mpa_conns_put(struct mpa_ctx *ctx)
  * @net:	namespace
  * @cookie:	the cookie
  *
- * Context: under RCU. mpa_conns_put() comes next.
+ * Context: process, under RCU, but for moments in between. mpa_conns_put() comes
+ * next.
  * Return: the context, whose socket is held; or NULL.
  */
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
 {
 	unsigned long id = 0;
 	struct mpa_ctx *ctx;
+	unsigned int n = 0;
 
 	while ((ctx = mpa_conns_next(net, &id))) {
 		if (mpa_show_cookie(ctx->sk) == cookie)
 			return ctx;
 		mpa_conns_put(ctx);
+		if (++n % MPA_CONNS_BREAK == 0)
+			cond_resched_rcu();
 	}
 	return NULL;
 }
