@@ -1,0 +1,226 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The tracepoints, by trace-cmd, perf and bpftrace: the examples of
+# Documentation/networking/mpa/administration.rst, as they stand there, while two
+# hosts exchange records, or a peer sends a bad one. They do that instead of the
+# examples' "sleep 10".
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+bin=${MPA_BIN:-$here}
+manual=$here/../Documentation/networking/mpa/administration.rst
+tracing=/sys/kernel/tracing
+port=5044
+list=1-200,1400x20,5000x4
+records=224
+octets=68100
+
+# One end of a connection whose initiator gets a good FPDU of 1008 octets, and then
+# one whose CRC does not match. Its peer speaks plain TCP.
+bad_end='
+import socket, struct, sys
+
+def crc32c(octets):
+    crc = 0xffffffff
+    for octet in octets:
+        crc ^= octet
+        for _ in range(8):
+            crc = crc >> 1 ^ (crc & 1) * 0x82f63b78
+    return ~crc & 0xffffffff
+
+def peer(at):
+    with socket.create_server(at) as listener:
+        print("listening", flush=True)
+        sock = listener.accept()[0]
+    sock.recv(20, socket.MSG_WAITALL)
+    sock.sendall(b"MPA ID Rep Frame" + bytes((0x40, 1, 0, 0)))
+    sock.recv(16, socket.MSG_WAITALL)
+    octets = struct.pack(">H1000s2x", 1000, b"good")
+    fpdu = octets + struct.pack("<I", crc32c(octets))
+    sock.sendall(fpdu + fpdu[:-1] + bytes((fpdu[-1] ^ 1,)))
+    sock.recv(1)
+
+def initiator(to):
+    sock = socket.create_connection(to)
+    sock.setsockopt(socket.IPPROTO_TCP, 31, b"mpa")
+    sock.setsockopt(289, 1, struct.pack("=BBHIHHI16x", 1, 1, 0, 0, 0, 0, 0))
+    sock.send(b"0123456789")
+    assert len(sock.recv(65536)) == 1000
+    try:
+        sock.recv(65536)
+    except OSError as error:
+        assert error.errno == 74, error
+    else:
+        raise AssertionError("the bad record was returned")
+
+{"listen": peer, "connect": initiator}[sys.argv[1]]((sys.argv[2], int(sys.argv[3])))
+'
+
+# between WORD...: a server as beta and a client as alpha; END in the words is "listen"
+# for one of them, "connect" for the other
+between() {
+	local fd server rc=0
+
+	exec {fd}< <(exec ip netns exec beta "${@/#END/listen}")
+	server=$!
+	read -r -u "$fd" _
+	ip netns exec alpha "${@/#END/connect}" >/dev/null || rc=$?
+	[[ $rc -eq 0 ]] || kill $server 2>/dev/null
+	cat <&"$fd" >/dev/null
+	wait $server || rc=$?
+	return $rc
+}
+
+case ${1:-} in
+# The initiator asks for markers as well: they do not show in octets.
+exchange) between "$bin/mpa_transfer" END 10.5.4.2 $port 1 $list; exit ;;
+bad) between python3 -c "$bad_end" END 10.5.4.2 $port; exit ;;
+esac
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+[[ -r $manual ]] || skip_all "needs $manual"
+for tool in ethtool ip python3 trace-cmd perf bpftrace; do
+	command -v $tool >/dev/null || skip_all "needs $tool"
+done
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+[[ -d $tracing/events ]] || mount -t tracefs tracefs $tracing 2>/dev/null ||
+	skip_all "no tracefs"
+[[ -e $tracing/events/mpa ]] || skip_all "a kernel without tracepoints"
+# bpftrace looks for them there.
+[[ -d /sys/kernel/debug/tracing ]] ||
+	mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null ||
+	skip_all "no debugfs"
+
+cleanup() {
+	hosts_down
+	rm -f /tmp/mpa.dat /tmp/mpa.data
+}
+trap cleanup EXIT
+hosts_down
+hosts_up 1500
+
+# example NAME: the commands behind the comment ".. example: NAME"
+example() {
+	awk -v name="$1" '
+		$0 == ".. example: " name { on = 1; next }
+		on == 1 && /^  / { on = 2 }
+		on == 2 && /^[^ ]/ { exit }
+		on { sub(/^  /, ""); print }' "$manual" | grep -v '^::$'
+}
+
+# shown EXAMPLE exchange|bad: what it shows meanwhile
+shown() {
+	local text
+
+	text=$(example "$1")
+	[[ $text = *"sleep 10"* ]] || {
+		echo "administration.rst has no example $1, or one without sleep 10"
+		return 1
+	}
+	# bpftrace starts no scripts.
+	text=${text//\/usr\/bin\/sleep 10//usr/bin/bash $here/mpa_tracing.sh $2}
+	text=${text//sleep 10/$here/mpa_tracing.sh $2}
+	seen=$(timeout 180 bash -euc "$text" 2>&1) || {
+		echo "$1 ended with $?:"
+		echo "$seen"
+		return 1
+	}
+}
+
+# has N REGEX: lines of what was shown
+has() {
+	local n
+
+	n=$(grep -cE "$2" <<<"$seen") || true
+	[[ $n -eq $1 ]] && return
+	echo "expected $1 lines with '$2', seen $n, in:"
+	grep -vE 'mpa_[tr]x:' <<<"$seen" | head -n 40
+	return 1
+}
+
+# octets_are N REGEX: the sum of octets in lines with it
+octets_are() {
+	local sum
+
+	sum=$(awk -v what="$2" '
+		$0 ~ what && match($0, /octets=[0-9]+/) {
+			sum += substr($0, RSTART + 7, RLENGTH - 7)
+		}
+		END { print sum + 0 }' <<<"$seen")
+	[[ $sum -eq $1 ]] && return
+	echo "expected $1 octets with '$2', seen $sum"
+	return 1
+}
+
+# The octets that both ends have sent and received, as lines tell of them.
+all_octets() {
+	local at
+
+	for at in 1 2; do
+		octets_are $octets "mpa_tx: .* local=[^ ]*:10[.]5[.]4[.]$at]" || return
+		octets_are $octets "mpa_rx: .* local=[^ ]*:10[.]5[.]4[.]$at]" || return
+	done
+}
+
+trace_cmd_all() {
+	shown trace-cmd exchange || return
+	has 1 'mpa_startup_frame: .* local=[^ ]*:10.5.4.1\]:[0-9]+ peer=.* out request flags=MC revision=1 private_data=0$' &&
+		has 1 'mpa_startup_frame: .* local=[^ ]*:10.5.4.2\]:5044 peer=.* in request flags=MC revision=1 private_data=0$' &&
+		has 1 'mpa_startup_frame: .* local=[^ ]*:10.5.4.2\]:5044 peer=.* out reply flags=MC revision=1 private_data=0$' &&
+		has 1 'mpa_startup_frame: .* local=[^ ]*:10.5.4.1\]:[0-9]+ peer=.* in reply flags=MC revision=1 private_data=0$' &&
+		has 4 mpa_startup_frame: &&
+		has 2 'mpa_state: .* from=idle to=startup$' &&
+		has 2 'mpa_state: .* from=startup to=full$' &&
+		has 4 mpa_state: &&
+		has 0 mpa_error: &&
+		all_octets
+}
+
+trace_cmd_startup() {
+	shown trace-cmd-startup bad || return
+	has 1 'mpa_startup_frame: .* out request flags=C ' &&
+		has 1 'mpa_startup_frame: .* in reply flags=C ' &&
+		has 2 mpa_startup_frame: &&
+		has 1 'mpa_error: .* peer=.*10.5.4.2\]:5044 code=crc errno=-74 position=1008$' &&
+		has 1 mpa_error: &&
+		has 0 'mpa_(state|tx|rx):'
+}
+
+# Each call of mpa_transfer is a record.
+perf_counts() {
+	shown perf-stat exchange || return
+	has 1 "^ +$((2 * records)) +mpa:mpa_tx" &&
+		has 1 "^ +$((2 * records)) +mpa:mpa_rx"
+}
+
+perf_octets() {
+	shown perf-record exchange || return
+	all_octets
+}
+
+bpftrace_octets() {
+	shown bpftrace-octets exchange || return
+	has 1 "^@sent\\[5044\\]: $octets$" && has 2 "^@sent\\[[0-9]+\\]: $octets$" &&
+		has 1 "^@received\\[5044\\]: $octets$" &&
+		has 2 "^@received\\[[0-9]+\\]: $octets$"
+}
+
+bpftrace_error() {
+	shown bpftrace-error bad || return
+	has 1 '^::ffff:10.5.4.2 port 5044: code 2, errno -74, position 1008$' &&
+		has 1 code
+}
+
+tap_run "trace_cmd_shows_all_that_happens" trace_cmd_all
+tap_run "trace_cmd_shows_startup_and_errors_only" trace_cmd_startup
+tap_run "perf_counts_runs" perf_counts
+tap_run "perf_shows_each_run" perf_octets
+# Emulated, it takes up to 40 seconds each time.
+if [[ ${MPA_KERNEL:-6.1} = 6.1 ]]; then
+	tap_run "bpftrace_sums_up_octets" bpftrace_octets
+	tap_run "bpftrace_tells_of_bad_records" bpftrace_error
+fi
+tap_end
