@@ -424,7 +424,7 @@ static inline void mpa_count_made(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 	tx->ulpdus += ulpdus;
 	tx->octets += octets;
 	tx->markers += markers;
-	mpa_stat_made(ctx->sk, ulpdus, octets, markers);
+	mpa_stat_made(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
 /* Octets have gone to the user, and so many ULPDUs wholly. */
@@ -441,7 +441,7 @@ static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 				      u32 octets, u32 markers)
 {
 	mpa_count_taken(&ctx->rx, ulpdus, octets, markers);
-	mpa_stat_received(ctx->sk, ulpdus, octets, markers);
+	mpa_stat_received(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
 /* ---- out of order ---- */

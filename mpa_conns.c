@@ -16,8 +16,8 @@
 
 #include "mpa.h"
 
-/* So many are looked at before others get the processor. */
-#define MPA_CONNS_BREAK		256
+/* Among so many numbers others get the processor once: power of 2. */
+#define MPA_CONNS_BREAK		16
 
 /**
  * struct mpa_conns - of one network namespace
@@ -77,13 +77,17 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
  * @id:		number of the last one that was seen, or 0; set to that of the one
  *		found
  *
- * Context: under RCU. mpa_conns_put() comes next.
+ * Context: process, under RCU, but for moments in between. mpa_conns_put() comes
+ * next.
  * Return: the context, whose socket is held; or NULL when there are no more.
  */
 struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id)
 {
 	struct xarray *all = &mpa_conns(net)->all;
 	struct mpa_ctx *ctx;
+
+	if (!(*id % MPA_CONNS_BREAK))
+		cond_resched_rcu();
 
 	while ((ctx = xa_find_after(all, id, U32_MAX, XA_PRESENT))) {
 		/* The memory of a socket that was freed may be another's now. */
@@ -120,14 +124,11 @@ struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
 {
 	unsigned long id = 0;
 	struct mpa_ctx *ctx;
-	unsigned int n = 0;
 
 	while ((ctx = mpa_conns_next(net, &id))) {
 		if (mpa_show_cookie(ctx->sk) == cookie)
 			return ctx;
 		mpa_conns_put(ctx);
-		if (++n % MPA_CONNS_BREAK == 0)
-			cond_resched_rcu();
 	}
 	return NULL;
 }

@@ -9,7 +9,6 @@
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
-#include <net/genetlink.h>
 #include <net/tcp.h>
 
 #include "mpa_face.h"
@@ -28,6 +27,7 @@ MODULE_PARM_DESC(crc_lockstep,
 static void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 {
 	ctx->sk = sk;
+	ctx->tcp.mib = mpa_stat_mib(sock_net(sk));
 	ctx->tx.segment = MPA_SEGMENT_OFF;
 	ctx->tx.packing = true;
 	ctx->tx.oversize = true;
@@ -291,5 +291,4 @@ MODULE_DESCRIPTION("Marker PDU Aligned framing for TCP (RFC 5044)");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1");
 MODULE_ALIAS_TCP_ULP("mpa");
-MODULE_ALIAS_GENL_FAMILY("mpa");
 MODULE_SOFTDEP("pre: crc32c");

@@ -159,92 +159,83 @@ int mpa_stat_init(void);
 void mpa_stat_exit(void);
 
 /**
- * mpa_stat_add() - count
- * @sk:		socket, for its namespace
- * @field:	enum mpa_mib_field
- * @n:		how many; -1 for what is counted as it is now
+ * mpa_stat_mib() - the counters of a namespace
+ * @net:	namespace
  *
- * Context: any.
+ * A connection keeps this: looking for it costs more than counting.
  */
-static inline void mpa_stat_add(const struct sock *sk, unsigned int field,
-				long n)
+static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 {
-	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
 
-	SNMP_ADD_STATS(stat->mib, field, n);
+	return stat->mib;
 }
 
 /**
  * mpa_stat_next_event() - number of the next event
- * @sk:		socket, for its namespace
+ * @net:	namespace
  *
  * Context: any.
  */
-static inline u32 mpa_stat_next_event(const struct sock *sk)
+static inline u32 mpa_stat_next_event(const struct net *net)
 {
-	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
+	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
 
 	return atomic_inc_return(&stat->events);
 }
 
 /**
  * mpa_stat_sent() - count a packet handed to IP
- * @sk:		socket
+ * @mib:	the counters
  * @aligned:	segments of it that start with an FPDU
  * @unaligned:	the others
  * @cut:	why those do not
  *
  * Context: any.
  */
-static inline void mpa_stat_sent(const struct sock *sk, u32 aligned, u32 unaligned,
-				 enum mpa_cut cut)
+static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
+				 u32 unaligned, enum mpa_cut cut)
 {
-	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
-
-	SNMP_INC_STATS(stat->mib, MPA_MIB_TX_PACKETS);
-	SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_SEGS, aligned);
+	SNMP_INC_STATS(mib, MPA_MIB_TX_PACKETS);
+	SNMP_ADD_STATS(mib, MPA_MIB_TX_SEGS, aligned);
 	if (unaligned)
-		SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_SEGS + cut, unaligned);
+		SNMP_ADD_STATS(mib, MPA_MIB_TX_SEGS + cut, unaligned);
 }
 
 /**
  * mpa_stat_made() - count FPDUs to send
- * @sk:		socket
+ * @mib:	the counters
  * @fpdus:	how many
  * @octets:	octets of their ULPDUs
  * @markers:	their markers
  *
  * Context: any.
  */
-static inline void mpa_stat_made(const struct sock *sk, u32 fpdus, u32 octets,
-				 u32 markers)
+static inline void mpa_stat_made(struct mpa_mib __percpu *mib, u32 fpdus,
+				 u32 octets, u32 markers)
 {
-	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
-
-	SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_FPDUS, fpdus);
-	SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_OCTETS, octets);
+	SNMP_ADD_STATS(mib, MPA_MIB_TX_FPDUS, fpdus);
+	SNMP_ADD_STATS(mib, MPA_MIB_TX_OCTETS, octets);
 	if (markers)
-		SNMP_ADD_STATS(stat->mib, MPA_MIB_TX_MARKERS, markers);
+		SNMP_ADD_STATS(mib, MPA_MIB_TX_MARKERS, markers);
 }
 
 /**
  * mpa_stat_received() - count FPDUs that have been verified and read
- * @sk:		socket
+ * @mib:	the counters
  * @fpdus:	how many, wholly
  * @octets:	octets of their ULPDUs
  * @markers:	their markers
  *
  * Context: any.
  */
-static inline void mpa_stat_received(const struct sock *sk, u32 fpdus,
+static inline void mpa_stat_received(struct mpa_mib __percpu *mib, u32 fpdus,
 				     u32 octets, u32 markers)
 {
-	struct mpa_stat *stat = net_generic(sock_net(sk), mpa_stat_id);
-
-	SNMP_ADD_STATS(stat->mib, MPA_MIB_RX_FPDUS, fpdus);
-	SNMP_ADD_STATS(stat->mib, MPA_MIB_RX_OCTETS, octets);
+	SNMP_ADD_STATS(mib, MPA_MIB_RX_FPDUS, fpdus);
+	SNMP_ADD_STATS(mib, MPA_MIB_RX_OCTETS, octets);
 	if (markers)
-		SNMP_ADD_STATS(stat->mib, MPA_MIB_RX_MARKERS, markers);
+		SNMP_ADD_STATS(mib, MPA_MIB_RX_MARKERS, markers);
 }
 
 #endif /* _MPA_NET_H */

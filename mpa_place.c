@@ -175,7 +175,7 @@ static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
 /* TCP has thrown away octets of records that the user has not got. */
 static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
 {
-	mpa_stat_add(ctx->sk, MPA_MIB_RX_PRUNED, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_PRUNED);
 	mpa_place_cut(run, run->placed);
 }
 
@@ -430,7 +430,7 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	run->records += nr;
 	place->ahead += nr;
 	ctx->rx.placed += nr;
-	mpa_stat_add(ctx->sk, MPA_MIB_RX_PLACED, nr);
+	SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_RX_PLACED, nr);
 	mpa_count_received(ctx, nr, fpdu->ulpdu_len + more->octets,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)

@@ -39,11 +39,13 @@ void __init mpa_report_init(const struct genl_family *family)
  * @cmd:	MPA_CMD_*_NTF
  * @attr:	attribute that only this kind of event has, or 0
  * @value:	its value
+ * @err:	errno that the connection itself does not know of, or 0
  */
 struct mpa_event {
 	u8	cmd;
 	u16	attr;
 	u32	value;
+	u32	err;
 };
 
 static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
@@ -53,6 +55,7 @@ static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 	if (!head || nla_put_u32(skb, MPA_A_CONN_EVENT, number) ||
 	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
+	    (event->err && nla_put_u32(skb, MPA_A_CONN_ERRNO, event->err)) ||
 	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns))
 		return -EMSGSIZE;
 	genlmsg_end(skb, head);
@@ -63,7 +66,7 @@ static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
 static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 				    const struct mpa_event *event)
 {
-	u32 number = mpa_stat_next_event(ctx->sk);
+	u32 number = mpa_stat_next_event(sock_net(ctx->sk));
 	struct sk_buff *skb;
 	int err = -ENOMEM;
 
@@ -79,18 +82,22 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 				      skb, 0, MPA_NLGRP_EVENTS, GFP_ATOMIC);
 out:
 	if (err && err != -ESRCH)
-		mpa_stat_add(ctx->sk, MPA_MIB_EVENTS_LOST, 1);
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
 }
 
-static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value)
+static void mpa_event_if_heard(const struct mpa_ctx *ctx,
+			       const struct mpa_event *event)
 {
-	const struct mpa_event event = {
-		.cmd = cmd, .attr = attr, .value = value,
-	};
-
 	if (genl_has_listeners(mpa_report_family, sock_net(ctx->sk),
 			       MPA_NLGRP_EVENTS))
-		mpa_event_send(ctx, &event);
+		mpa_event_send(ctx, event);
+}
+
+static void mpa_event(const struct mpa_ctx *ctx, u8 cmd)
+{
+	const struct mpa_event event = { .cmd = cmd };
+
+	mpa_event_if_heard(ctx, &event);
 }
 
 /* ---- the kernel's log ---- */
@@ -134,9 +141,9 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 	trace_mpa_state(sk, old, ctx->state);
 	switch (ctx->state) {
 	case MPA_STATE_FULL:
-		mpa_stat_add(sk, MPA_MIB_CURR + ctx->role - 1, 1);
-		mpa_stat_add(sk, MPA_MIB_TOTAL + ctx->role - 1, 1);
-		mpa_event(ctx, MPA_CMD_STARTED_NTF, 0, 0);
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_CURR + ctx->role - 1);
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TOTAL + ctx->role - 1);
+		mpa_event(ctx, MPA_CMD_STARTED_NTF);
 		break;
 	case MPA_STATE_REJECTED:
 		mpa_report_refused(ctx, mpa_report_by_peer(ctx) ?
@@ -167,11 +174,15 @@ void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err
 		[MPA_REFUSAL_GIVEN_UP] = "startup was given up by shutdown(2)",
 		[MPA_REFUSAL_LOCAL] = "startup was given up",
 	};
+	const struct mpa_event event = {
+		.cmd = MPA_CMD_REFUSED_NTF, .attr = MPA_A_CONN_REFUSAL,
+		.value = why, .err = ctx->startup_error ? 0 : -err,
+	};
 
-	mpa_stat_add(ctx->sk, MPA_MIB_REFUSED + why - 1, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_REFUSED + why - 1);
 	trace_mpa_error(ctx->sk, ctx->code, err, 0);
 	mpa_report_debug(ctx->sk, reasons[why], err, ctx->code, 0);
-	mpa_event(ctx, MPA_CMD_REFUSED_NTF, MPA_A_CONN_REFUSAL, why);
+	mpa_event_if_heard(ctx, &event);
 }
 
 /**
@@ -185,11 +196,11 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 {
 	u64 position = ctx->rx.cur.pos;
 
-	mpa_stat_add(ctx->sk, MPA_MIB_RX_FAILED + code - 1, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + code - 1);
 	trace_mpa_error(ctx->sk, code, ctx->rx.error, position);
 	mpa_report_debug(ctx->sk, "nothing more is received", ctx->rx.error,
 			 code, position);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF);
 }
 
 /**
@@ -204,11 +215,11 @@ void mpa_report_sending(struct mpa_ctx *ctx, int err)
 	if (ctx->broken)
 		return;
 	WRITE_ONCE(ctx->broken, err);
-	mpa_stat_add(ctx->sk, MPA_MIB_TX_FAILED, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TX_FAILED);
 	trace_mpa_error(ctx->sk, MPA_ERR_LOCAL, err, 0);
 	mpa_report_debug(ctx->sk, "nothing more can be sent", err,
 			 MPA_ERR_LOCAL, 0);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF);
 }
 
 /**
@@ -221,11 +232,11 @@ void mpa_report_sending(struct mpa_ctx *ctx, int err)
  */
 void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 {
-	mpa_stat_add(ctx->sk, MPA_MIB_RX_FAILED + ctx->code - 1, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + ctx->code - 1);
 	trace_mpa_error(ctx->sk, ctx->code, err, 0);
 	mpa_report_debug(ctx->sk, "IRD, ORD or RTR do not suit", err, ctx->code,
 			 0);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF);
 }
 
 /**
@@ -240,11 +251,11 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
 	if (ctx->broken)
 		return;
 	WRITE_ONCE(ctx->broken, err);
-	mpa_stat_add(ctx->sk, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
-						  MPA_MIB_LOST, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
+							 MPA_MIB_LOST);
 	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);
 	mpa_report_debug(ctx->sk, "the connection is lost", err, MPA_ERR_TCP, 0);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF, 0, 0);
+	mpa_event(ctx, MPA_CMD_FAILED_NTF);
 }
 
 /**
@@ -255,7 +266,7 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
  */
 void mpa_report_mulpdu(const struct mpa_ctx *ctx)
 {
-	mpa_event(ctx, MPA_CMD_MULPDU_NTF, 0, 0);
+	mpa_event(ctx, MPA_CMD_MULPDU_NTF);
 }
 
 /**
@@ -267,7 +278,12 @@ void mpa_report_mulpdu(const struct mpa_ctx *ctx)
  */
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 {
-	mpa_event(mpa_ctx(sk), MPA_CMD_UNALIGNED_NTF, MPA_A_CONN_CAUSE, cut);
+	const struct mpa_event event = {
+		.cmd = MPA_CMD_UNALIGNED_NTF, .attr = MPA_A_CONN_CAUSE,
+		.value = cut,
+	};
+
+	mpa_event_if_heard(mpa_ctx(sk), &event);
 }
 
 /**
@@ -279,7 +295,7 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 void mpa_report_closed(const struct mpa_ctx *ctx)
 {
 	if (ctx->state == MPA_STATE_FULL)
-		mpa_stat_add(ctx->sk, MPA_MIB_CURR + ctx->role - 1, -1);
+		SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_CURR + ctx->role - 1, -1);
 	if (ctx->state != MPA_STATE_IDLE)
-		mpa_event(ctx, MPA_CMD_CLOSED_NTF, 0, 0);
+		mpa_event(ctx, MPA_CMD_CLOSED_NTF);
 }

@@ -498,7 +498,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 		rx->starved = false;
 		rx->no_memory = false;
 		mpa_rx_consume(ctx, sum.len);
-		mpa_stat_received(ctx->sk, sum.ulpdus, sum.octets, sum.markers);
+		mpa_stat_received(ctx->tcp.mib, sum.ulpdus, sum.octets, sum.markers);
 		trace_mpa_rx(ctx->sk, position, sum.ulpdus, sum.octets,
 			     sum.markers);
 	}
@@ -532,7 +532,7 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 		n = min(n, cur->fpdu.len - cur->taken);
 
 	if (!cur->stash)
-		mpa_stat_add(ctx->sk, MPA_MIB_RX_STASHED, 1);
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_STASHED);
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(&ctx->rx, cur));
 	err = mpa_stash_fill(&cur->stash, &at, cur->taken, n, &n);
 	cur->taken += n;

@@ -130,20 +130,20 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	if (skb && !mpa_tap_fill(skb, record))
 		return skb;
 	nlmsg_free(skb);
-	mpa_stat_add(ctx->sk, MPA_MIB_RECORDS_LOST, 1);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
 	return NULL;
 }
 
 static void mpa_tap_end(struct mpa_tap_record *record, struct sk_buff *skb)
 {
-	struct sock *sk = record->ctx->sk;
+	const struct mpa_ctx *ctx = record->ctx;
 	int err;
 
 	genlmsg_end(skb, record->head);
-	err = genlmsg_multicast_netns(mpa_tap_family, sock_net(sk), skb, 0,
+	err = genlmsg_multicast_netns(mpa_tap_family, sock_net(ctx->sk), skb, 0,
 				      MPA_NLGRP_RECORDS, GFP_ATOMIC);
 	if (err && err != -ESRCH)
-		mpa_stat_add(sk, MPA_MIB_RECORDS_LOST, 1);
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
 }
 
 /* ---- sent ---- */
@@ -219,7 +219,7 @@ static void mpa_tap_show(struct mpa_tap_record *record,
 	    mpa_read_show(from, fpdu, taken, 0, record->octets, mpa_tap_copy,
 			  record)) {
 		nlmsg_free(skb);
-		mpa_stat_add(record->ctx->sk, MPA_MIB_RECORDS_LOST, 1);
+		SNMP_INC_STATS(record->ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
 		return;
 	}
 	mpa_tap_end(record, skb);

@@ -125,6 +125,7 @@ struct mpa_island {
 /**
  * struct mpa_tcp - what this floor knows of a socket
  * @base:	TCP's own operations
+ * @mib:	counters of its namespace
  * @watch:	which segments start with an FPDU
  * @ooo_seen:	TCP's count of segments out of order when somebody looked last
  * @ooo_minded:	somebody wants to know of them
@@ -134,6 +135,7 @@ struct mpa_island {
  */
 struct mpa_tcp {
 	struct proto		*base;
+	struct mpa_mib __percpu	*mib;
 	struct mpa_watch	watch;
 	u32			ooo_seen;
 	bool			ooo_minded;

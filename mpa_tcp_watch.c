@@ -190,7 +190,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	watch->packets++;
 	watch->aligned += aligned;
 	watch->unaligned += all - aligned;
-	mpa_stat_sent(sk, aligned, all - aligned, cut);
+	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, all - aligned, cut);
 }
 
 static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,

@@ -55,7 +55,7 @@ static void each(const char *list, int fd, void (*one)(int fd, size_t len))
 			for (; b; b--, records++, octets += a)
 				one(fd, a);
 		} else if (sscanf(list, "%lu-%lu%n", &a, &b, &used) == 2) {
-			for (; a <= b; a++, records++, octets += a)
+			for (; a <= b; records++, octets += a++)
 				one(fd, a);
 		} else {
 			fail("no list", 0, 0);

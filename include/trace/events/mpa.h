@@ -189,7 +189,7 @@ DECLARE_EVENT_CLASS(mpa_run,
 
 /*
  * FPDUs side by side in the stream have been made; the position is that of the
- * first, modulo 2^32.
+ * first.
  */
 DEFINE_EVENT(mpa_run, mpa_tx,
 	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
@@ -289,7 +289,7 @@ TRACE_EVENT(mpa_unaligned,
 		__entry->cut = cut;
 	),
 
-	TP_printk("sk=%p sport=%u dport=%u seq=%u len=%u segment=%u unaligned=%u next_fpdu=%+d cause=%s",
+	TP_printk("sk=%p sport=%u dport=%u seq=%u len=%u segment=%u unaligned=%u next_fpdu=%d cause=%s",
 		  __entry->sk, __entry->sport, __entry->dport, __entry->seq,
 		  __entry->len, __entry->seg, __entry->unaligned,
 		  __entry->next,
