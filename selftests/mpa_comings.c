@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections come and go by the hundred a second while they are dumped, and
+ * while there are listeners for events, quick ones and one that does not read.
+ */
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_many.h"
+
+/**
+ * struct traffic - a thread whose connections come and go
+ * @ip:		where
+ * @away:	in a network namespace of its own, with some that stay
+ * @pairs:	how many, 0: until @stop
+ * @stop:	is to end
+ * @done:	pairs that have come and gone
+ * @failed:	something has not worked
+ */
+struct traffic {
+	const char *ip;
+	bool away;
+	unsigned int pairs;
+	bool stop;
+	unsigned int done;
+	bool failed;
+	pthread_t thread;
+};
+
+static bool traffic_goes_on(const struct traffic *traffic)
+{
+	return traffic->pairs ? traffic->done < traffic->pairs :
+				!__atomic_load_n(&traffic->stop,
+						 __ATOMIC_RELAXED);
+}
+
+/* Every other one ends with RST, the rest with FIN and then that. */
+static bool come_and_go(struct traffic *traffic, int listener,
+			const struct sockaddr_in *addr)
+{
+	int fd[2] = { -1, -1 };
+	bool good;
+
+	good = !full_pair(fd, listener, addr) &&
+	       record_goes(fd[0], fd[1], 100);
+	if (traffic->done % 2)
+		shutdown(fd[0], SHUT_WR);
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+	return good;
+}
+
+static void *traffic_thread(void *data)
+{
+	int listener, stay[2] = { -1, -1 };
+	struct traffic *traffic = data;
+	struct sockaddr_in addr;
+
+	if (traffic->away && own_netns())
+		traffic->failed = true;
+	listener = listener_open(&addr, traffic->ip);
+	if (traffic->away && full_pair(stay, listener, &addr))
+		traffic->failed = true;
+	while (!traffic->failed && traffic_goes_on(traffic)) {
+		if (!come_and_go(traffic, listener, &addr))
+			traffic->failed = true;
+		else
+			__atomic_add_fetch(&traffic->done, 1, __ATOMIC_RELAXED);
+	}
+	if (traffic->away) {
+		hang_up(stay[0]);
+		hang_up(stay[1]);
+	}
+	close(listener);
+	return NULL;
+}
+
+static void traffic_begin(struct traffic *traffic, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		pthread_create(&traffic[i].thread, NULL, traffic_thread,
+			       traffic + i);
+}
+
+/* How many pairs there were, or -1. */
+static int traffic_end(struct traffic *traffic, unsigned int n)
+{
+	bool failed = false;
+	unsigned int i;
+	int done = 0;
+
+	for (i = 0; i < n; i++)
+		__atomic_store_n(&traffic[i].stop, true, __ATOMIC_RELAXED);
+	for (i = 0; i < n; i++) {
+		pthread_join(traffic[i].thread, NULL);
+		failed |= traffic[i].failed;
+		done += traffic[i].done;
+	}
+	return failed ? -1 : done;
+}
+
+static unsigned int traffic_so_far(const struct traffic *traffic,
+				   unsigned int n)
+{
+	unsigned int i, done = 0;
+
+	for (i = 0; i < n; i++)
+		done += __atomic_load_n(&traffic[i].done, __ATOMIC_RELAXED);
+	return done;
+}
+
+FIXTURE(some)
+{
+	struct crowd crowd;
+	long kept;
+	u16 family;
+	u32 group;
+};
+
+FIXTURE_SETUP(some)
+{
+	struct family family;
+
+	ASSERT_EQ(0, own_netns());
+	family = mpa_family();
+	ASSERT_NE(0, family.id);
+	ASSERT_NE(0, family.events);
+	self->family = family.id;
+	self->group = family.events;
+	self->kept = statistic("MpaMemKept");
+	ASSERT_EQ(0, crowd_gather(&self->crowd, many(600, 100)));
+}
+
+/* All that they had comes back. */
+FIXTURE_TEARDOWN(some)
+{
+	long until = now_ms() + 20000;
+
+	crowd_leaves(&self->crowd);
+	while (statistic("MpaMemKept") > self->kept && now_ms() < until)
+		usleep(10000);
+	EXPECT_GE(self->kept, statistic("MpaMemKept"));
+	EXPECT_EQ(0, statistic("MpaCurrDirect"));
+}
+
+/* ---- dumps ---- */
+
+TEST_F(some, dump_while_they_come_and_go)
+{
+	const unsigned int dumps = many(40, 5), pairs = many(1000, 100);
+	struct traffic traffic[] = {
+		{ .ip = "127.0.0.1" }, { .ip = "127.0.0.1" },
+		{ .ip = "127.1.2.3", .away = true },
+	};
+	char buf[128];
+	struct dump dump = {
+		.nl = nl_open(NETLINK_GENERIC), .request = ask_mpa(buf),
+	};
+	struct roll roll = { .most = self->crowd.n + 4096 };
+	unsigned int n = 0, others = 0;
+	const long from = now_ms();
+	int done, err = 0;
+
+	roll.cookie = calloc(roll.most, sizeof(u64));
+	traffic_begin(traffic, ARRAY_SIZE(traffic));
+	while ((n < dumps || traffic_so_far(traffic, 3) < pairs) &&
+	       now_ms() < from + 60000) {
+		err = roll_dump(&roll, &dump) ? errno : 0;
+		if (err || roll.bad || roll_missing(&roll, &self->crowd) ||
+		    roll_twice(&roll))
+			break;
+		n++;
+		others += roll.n - self->crowd.n;
+	}
+	done = traffic_end(traffic, ARRAY_SIZE(traffic));
+	printf("# %u dumps, with %u of those that came and went; %d pairs in %ld ms\n",
+	       n, others, done, now_ms() - from);
+	fflush(stdout);
+	EXPECT_EQ(0, err);
+	EXPECT_EQ(NULL, roll.bad) {
+		TH_LOG("%s", roll.bad);
+	}
+	EXPECT_LE(pairs, done);
+	EXPECT_LE(dumps, n);
+	EXPECT_LT(0, others);
+	EXPECT_EQ(0, roll_missing(&roll, &self->crowd));
+	EXPECT_EQ(0, roll_twice(&roll));
+	free(roll.cookie);
+	mnl_socket_close(dump.nl);
+}
+
+/* ---- events ---- */
+
+/**
+ * struct listener - who listens for events
+ * @nl:		its socket
+ * @events:	that have come
+ * @last:	number of the last one
+ * @gap:	events that are missing between others
+ * @started:	events of that kind
+ * @closed:	likewise
+ * @overrun:	how often it was told that it has lost some
+ * @bad:	what was wrong with a message, or NULL
+ */
+struct listener {
+	struct mnl_socket *nl;
+	unsigned int events;
+	u32 last;
+	unsigned int gap;
+	unsigned int started;
+	unsigned int closed;
+	unsigned int overrun;
+	const char *bad;
+};
+
+/* @rcvbuf: octets of memory that its events may take */
+static int listener_begin(struct listener *listener, u32 group, int rcvbuf)
+{
+	int fd;
+
+	*listener = (struct listener){ .nl = nl_open(NETLINK_GENERIC) };
+	fd = mnl_socket_get_fd(listener->nl);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf));
+	set_nonblock(fd);
+	return mnl_socket_setsockopt(listener->nl, NETLINK_ADD_MEMBERSHIP,
+				     &group, sizeof(group));
+}
+
+static int listener_hears(const struct nlmsghdr *nlh, void *data)
+{
+	struct listener *listener = data;
+	struct conn conn;
+	u32 number;
+
+	conn_read(&conn, nlh);
+	if (!conn.bad && !conn.attr[MPA_A_CONN_EVENT])
+		conn.bad = "an event without a number";
+	if (conn.bad) {
+		listener->bad = conn.bad;
+		return MNL_CB_OK;
+	}
+	number = conn_u32(&conn, MPA_A_CONN_EVENT);
+	if (listener->last && number != listener->last + 1)
+		listener->gap += number - listener->last - 1;
+	listener->last = number;
+	listener->events++;
+	listener->started += command(nlh) == MPA_CMD_STARTED_NTF;
+	listener->closed += command(nlh) == MPA_CMD_CLOSED_NTF;
+	return MNL_CB_OK;
+}
+
+/* What has come. */
+static void listener_reads(struct listener *listener)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	ssize_t n;
+
+	do {
+		n = mnl_socket_recvfrom(listener->nl, buf, sizeof(buf));
+		if (n > 0)
+			mnl_cb_run(buf, n, 0, 0, listener_hears, listener);
+		else if (n < 0 && errno == ENOBUFS)
+			listener->overrun++;
+	} while (n > 0 || (n < 0 && errno == ENOBUFS));
+}
+
+/* Until it has heard of so many ends of connections, in time. */
+static void listener_waits(struct listener *listener, unsigned int closed)
+{
+	const long until = now_ms() + 20000;
+
+	do {
+		listener_reads(listener);
+	} while (listener->closed < closed && now_ms() < until &&
+		 poll_for(mnl_socket_get_fd(listener->nl), POLLIN, 1000) >= 0);
+}
+
+static void listener_end(struct listener *listener)
+{
+	mnl_socket_close(listener->nl);
+}
+
+/* Those of all pairs that have come and gone. */
+#define EXPECT_ALL(who, pairs)						\
+do {									\
+	const struct listener *listener_ = (who);			\
+	const unsigned int ends_ = 2 * (pairs);				\
+									\
+	EXPECT_EQ(NULL, listener_->bad);				\
+	EXPECT_EQ(0, listener_->overrun);				\
+	EXPECT_EQ(0, listener_->gap);					\
+	EXPECT_EQ(ends_, listener_->started);				\
+	EXPECT_EQ(ends_, listener_->closed);				\
+} while (0)
+
+#define PLENTY	(64 << 20)
+#define LITTLE	16384
+
+TEST_F(some, events_of_all_that_come_and_go)
+{
+	const unsigned int pairs = many(300, 50);
+	struct traffic traffic[] = {
+		{ .ip = "127.0.0.1", .pairs = pairs },
+		{ .ip = "127.0.0.1", .pairs = pairs },
+		{ .ip = "127.1.2.3", .pairs = pairs, .away = true },
+	};
+	struct listener listener;
+
+	ASSERT_EQ(0, listener_begin(&listener, self->group, PLENTY));
+	traffic_begin(traffic, ARRAY_SIZE(traffic));
+	listener_waits(&listener, 4 * pairs);
+	ASSERT_EQ(3 * pairs, traffic_end(traffic, ARRAY_SIZE(traffic)));
+	listener_reads(&listener);
+	EXPECT_ALL(&listener, 2 * pairs);
+	listener_end(&listener);
+}
+
+/* What the socket itself has counted. */
+static u32 listener_lost(const struct listener *listener)
+{
+	u32 info[SK_MEMINFO_VARS] = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(mnl_socket_get_fd(listener->nl), SOL_SOCKET, SO_MEMINFO,
+		   info, &len);
+	return info[SK_MEMINFO_DROPS];
+}
+
+/* The crowd has traffic. */
+static bool crowd_talks(const struct crowd *crowd)
+{
+	unsigned int i;
+
+	for (i = 0; i < crowd->n; i += 2)
+		if (!record_goes(crowd->fd[i], crowd->fd[i + 1], 1000))
+			return false;
+	return true;
+}
+
+/*
+ * It is told once that events are lost; how many, by the number of the next one
+ * that comes when it has read again. Nobody else notices.
+ */
+TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
+{
+	const unsigned int pairs = many(300, 50);
+	struct traffic traffic[] = {
+		{ .ip = "127.0.0.1", .pairs = pairs },
+		{ .ip = "127.0.0.1", .pairs = pairs },
+	};
+	struct traffic one = { .ip = "127.0.0.1", .pairs = 1 };
+	struct listener quick, slow;
+
+	ASSERT_EQ(0, listener_begin(&slow, self->group, LITTLE));
+	ASSERT_EQ(0, listener_begin(&quick, self->group, PLENTY));
+	traffic_begin(traffic, ARRAY_SIZE(traffic));
+	EXPECT_TRUE(crowd_talks(&self->crowd));
+	listener_waits(&quick, 4 * pairs);
+	ASSERT_EQ(2 * pairs, traffic_end(traffic, ARRAY_SIZE(traffic)));
+	EXPECT_ALL(&quick, 2 * pairs);
+
+	/* What there was room for. */
+	listener_reads(&slow);
+	EXPECT_EQ(NULL, slow.bad);
+	EXPECT_EQ(1, slow.overrun);
+	EXPECT_LT(0, slow.events);
+	EXPECT_EQ(slow.events, slow.last);
+
+	/* And again all. */
+	traffic_begin(&one, 1);
+	ASSERT_EQ(1, traffic_end(&one, 1));
+	listener_waits(&quick, 4 * pairs + 2);
+	listener_reads(&slow);
+	EXPECT_EQ(1, slow.overrun);
+	EXPECT_EQ(quick.last, slow.last);
+	EXPECT_EQ(quick.events, slow.events + slow.gap);
+	EXPECT_EQ(slow.gap, listener_lost(&slow));
+	EXPECT_EQ(0, quick.gap);
+	EXPECT_EQ(0, listener_lost(&quick));
+	listener_end(&quick);
+	listener_end(&slow);
+}
+
+/* NETLINK_BROADCAST_ERROR: the sender is to be told, too, and counts it. */
+TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
+{
+	const unsigned int pairs = many(300, 50);
+	struct traffic traffic = { .ip = "127.0.0.1", .pairs = pairs };
+	struct listener slow;
+	int one = 1;
+
+	ASSERT_EQ(0, listener_begin(&slow, self->group, LITTLE));
+	ASSERT_EQ(0, mnl_socket_setsockopt(slow.nl, NETLINK_BROADCAST_ERROR,
+					   &one, sizeof(one)));
+	traffic_begin(&traffic, 1);
+	ASSERT_EQ(pairs, traffic_end(&traffic, 1));
+	EXPECT_LT(0, listener_lost(&slow));
+	EXPECT_EQ(listener_lost(&slow), statistic("MpaEventsLost"));
+	listener_end(&slow);
+}
+
+TEST_HARNESS_MAIN
