@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The netlink family "mpa" as its specification says, seen by the kernel's own
+# client for such specifications: scripts/ynl, whose directory is MPA_YNL.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+ynl=${MPA_YNL:-${XDG_CACHE_HOME:-$HOME/.cache}/mpa/ynl}
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+[[ -d $ynl ]] || skip_all "needs the kernel's tools: scripts/ynl"
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+
+exec /usr/bin/python3 -B "$here/mpa_ynl.py" "$ynl" \
+	"$here/../Documentation/netlink/specs/mpa.yaml" "$@"
