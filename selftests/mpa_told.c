@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Something is wrong with what a peer has sent, or with what has become of it on
+ * its way: the event, the counter, the tracepoint, inet_diag, conn-get and MPA_INFO
+ * say the same of it.
+ */
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_nl.h"
+
+/* Who makes the FPDUs: a peer made by hand, or mpa, and a path changes them. */
+enum maker {
+	BY_PEER,
+	BY_PATH,
+};
+
+/**
+ * struct wrong - one thing that is wrong with an FPDU
+ * @what:	for who reads of a failure
+ * @field:	enum model_field: the octet to change is one of this field
+ * @nth:	which of the field's
+ * @flip:	bits of it that change
+ * @sealed:	the CRC is that of what it has become
+ * @cut:	the stream ends in front of that octet
+ * @marked:	it needs markers
+ * @code:	what is told
+ * @counter:	what is counted
+ */
+static const struct wrong {
+	const char *what;
+	u8 field;
+	u16 nth;
+	u8 flip;
+	bool sealed;
+	bool cut;
+	bool marked;
+	u8 code;
+	const char *counter;
+} wrongs[] = {
+	{ "a bit of the ULPDU", MODEL_ULPDU, 700, 0x10,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	{ "a bit of the ULPDU's last octet", MODEL_ULPDU, 1000, 0x01,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	{ "a bit of the CRC", MODEL_CRC, 3, 0x80,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	{ "a bit of the padding", MODEL_PAD, 0, 0x02,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	/* 1001 octets become 1000: the FPDU is as long. */
+	{ "a bit of ULPDU_Length", MODEL_LENGTH, 1, 0x01,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	/* 0x03e9 becomes 0xffe9. */
+	{ "a ULPDU_Length that no FPDU has", MODEL_LENGTH, 0, 0xfc,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	{ "a bit of FPDUPTR", MODEL_MARKER, 3, 0x04, .marked = true,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	{ "an FPDUPTR that is wrong, and no CRC tells", MODEL_MARKER, 3, 0x04,
+	  .sealed = true, .marked = true,
+	  .code = MPA_ERR_MARKER, .counter = "MpaRxBadMarker" },
+	/* Section 4.3: ignored, but for the CRC. */
+	{ "a reserved bit of a marker", MODEL_MARKER, 0, 0x40, .marked = true,
+	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
+	{ "the end of the stream within a ULPDU", MODEL_ULPDU, 500, .cut = true,
+	  .code = MPA_ERR_TCP, .counter = "MpaRxIncomplete" },
+	{ "the end of the stream within ULPDU_Length", MODEL_LENGTH, 1,
+	  .cut = true, .code = MPA_ERR_TCP, .counter = "MpaRxIncomplete" },
+	{ "the end of the stream within the CRC", MODEL_CRC, 3, .cut = true,
+	  .code = MPA_ERR_TCP, .counter = "MpaRxIncomplete" },
+};
+
+/* How the tracepoint calls it. */
+static const char *const code_names[] = {
+	[MPA_ERR_TCP] = "tcp", [MPA_ERR_CRC] = "crc",
+	[MPA_ERR_MARKER] = "marker",
+};
+
+/* Counters of what goes wrong: one of them moves, by one. */
+static const char *const failures[] = {
+	"MpaRefusedByPeer", "MpaRefusedByUser", "MpaRefusedMalformed",
+	"MpaRefusedTimeout", "MpaRefusedLost", "MpaRefusedOusted",
+	"MpaRefusedLimit", "MpaRefusedGivenUp", "MpaRefusedLocal",
+	"MpaTxFailed", "MpaRxIncomplete", "MpaRxBadCrc", "MpaRxBadMarker",
+	"MpaRxFailedLocal", "MpaDepthRefused", "MpaRtrRefused", "MpaRxPruned",
+	"MpaLost", "MpaTimedOut", "MpaEventsLost", "MpaRecordsLost",
+};
+
+#define BAD_LEN	1001
+
+FIXTURE(told)
+{
+	int fd;			/* the receiver */
+	int from;			/* mpa's end in front of the path, or -1 */
+	int path_in;			/* the path's end there, or -1 */
+	struct peer peer;		/* how FPDUs look; its fd: the last hop */
+	struct nl nl;			/* to ask */
+	struct nl events;		/* to listen */
+	struct trace trace;
+	bool traces;
+	long long before[ARRAY_SIZE(failures)];
+	u8 fpdu[4096];
+	u8 buf[4096];
+};
+
+FIXTURE_VARIANT(told)
+{
+	enum maker maker;
+	bool marked;
+	int family;
+};
+
+FIXTURE_VARIANT_ADD(told, peer) { BY_PEER, false, AF_INET };
+FIXTURE_VARIANT_ADD(told, peer_marked) { BY_PEER, true, AF_INET6 };
+FIXTURE_VARIANT_ADD(told, path) { BY_PATH, false, AF_INET6 };
+FIXTURE_VARIANT_ADD(told, path_marked) { BY_PATH, true, AF_INET };
+
+FIXTURE_SETUP(told)
+{
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, nl_open(&self->nl));
+	ASSERT_EQ(0, nl_open(&self->events));
+	ASSERT_EQ(0, nl_listen(&self->events, self->events.events));
+	self->traces = trace_open(&self->trace, "mpa_error");
+	if (!self->traces)
+		TH_LOG("no tracefs: what the tracepoint says is not looked at");
+	self->fd = -1;
+	self->from = -1;
+	self->path_in = -1;
+	self->peer.fd = -1;
+}
+
+static void part(struct _test_data_told *self)
+{
+	hang_up(self->fd);
+	hang_up(self->from);
+	hang_up(self->path_in);
+	hang_up(self->peer.fd);
+	self->fd = -1;
+	self->from = -1;
+	self->path_in = -1;
+	self->peer.fd = -1;
+}
+
+FIXTURE_TEARDOWN(told)
+{
+	part(self);
+	nl_close(&self->nl);
+	nl_close(&self->events);
+	trace_close(&self->trace);
+}
+
+/* A startup frame passes the path. */
+static int pass_frame(int in, int out)
+{
+	u8 frame[FRAME_LEN];
+
+	return read_all(in, frame, FRAME_LEN) == FRAME_LEN ?
+	       write_all(out, frame, FRAME_LEN) : -1;
+}
+
+/* The receiver is the responder; so its stream begins behind a frame. */
+static int meet(struct _test_data_told *self, int family, enum maker maker,
+		bool marked)
+{
+	unsigned int flags = marked ? MPA_START_MARKERS : 0;
+	int in[2] = { -1, -1 }, out[2];
+
+	if (tcp_pair(family, out))
+		return -1;
+	self->fd = out[1];
+	self->peer = (struct peer){ .fd = out[0] };
+	patience(out[0], 20);
+	patience(out[1], 20);
+	if (maker == BY_PEER)
+		return peer_initiates(&self->peer, self->fd, false, flags);
+
+	if (tcp_pair(family, in))
+		return -1;
+	self->from = in[0];
+	self->path_in = in[1];
+	self->peer.tx_markers = marked;
+	patience(in[1], 20);
+	set_nonblock(in[0]);
+	if (mpa_attach(in[0]) || mpa_attach(out[1]) ||
+	    mpa_start(out[1], MPA_ROLE_RESPONDER, flags) ||
+	    !mpa_start(in[0], MPA_ROLE_INITIATOR, 0) || errno != EINPROGRESS)
+		return -1;
+	set_block(in[0]);
+	if (pass_frame(in[1], out[0]) || pass_frame(out[0], in[1]))
+		return -1;
+	return poll_for(in[0], POLLOUT, 20000) == POLLOUT ? 0 : -1;
+}
+
+/* The octets of the next FPDU, as they come to the last hop; 0 on failure. */
+static size_t next_octets(struct _test_data_told *self, size_t len)
+{
+	static u8 record[4096];
+	size_t n;
+
+	record_fill(record, len);
+	n = peer_fpdu(&self->peer, record, len, self->fpdu);
+	if (self->from < 0)
+		return n;
+	if (send(self->from, record, len, MSG_NOSIGNAL) != len ||
+	    read_all(self->path_in, self->buf, n) != n ||
+	    memcmp(self->buf, self->fpdu, n))
+		return 0;
+	return n;
+}
+
+/* Some that are good; of many lengths, so that the next one begins anywhere. */
+static bool good_ones_go(struct _test_data_told *self, unsigned int row)
+{
+	size_t lens[] = { 1, 511, 1300 + 4 * row, 20 + row, 2000 }, n;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		n = next_octets(self, lens[i]);
+		if (!n || write_all(self->peer.fd, self->fpdu, n) ||
+		    recv(self->fd, self->buf, sizeof(self->buf), 0) != lens[i] ||
+		    !record_good(self->buf, lens[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Which octet of an FPDU that is one; or -1. */
+static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
+{
+	static struct model_octet octets[4096];
+	struct model_sender sender = {
+		.position = position, .markers = peer->tx_markers,
+		.octets = octets,
+	};
+	struct model_fpdu where;
+	size_t i;
+
+	model_send(&sender, record_of(BAD_LEN), BAD_LEN, &where);
+	for (i = 0; i < sender.count; i++)
+		if (octets[i].field == field && octets[i].nth == nth)
+			return i;
+	return -1;
+}
+
+/* An FPDU with that wrong comes to the receiver: its stream position, or -1. */
+static long long wrong_one_goes(struct _test_data_told *self, const struct wrong *wrong)
+{
+	u64 position = self->peer.tx_position;
+	int at = octet_of(&self->peer, position, wrong->field, wrong->nth);
+	size_t n = next_octets(self, BAD_LEN);
+
+	if (!n || at < 0)
+		return -1;
+	self->fpdu[at] ^= wrong->flip;
+	if (wrong->sealed)
+		model_crc(self->fpdu, n - 4, self->fpdu + n - 4);
+	if (write_all(self->peer.fd, self->fpdu, wrong->cut ? at : n))
+		return -1;
+	if (wrong->cut)
+		shutdown(self->peer.fd, SHUT_WR);
+	return position;
+}
+
+/* As one line, so that whatever differs is seen. */
+static const char *said(const struct nl_told *told)
+{
+	static char text[128];
+
+	snprintf(text, sizeof(text), "code=%lld errno=%lld position=%lld",
+		 nl_has(told, MPA_A_CONN_ERROR) ?
+		 (long long)told->value[MPA_A_CONN_ERROR] : -1,
+		 nl_has(told, MPA_A_CONN_ERRNO) ?
+		 (long long)told->value[MPA_A_CONN_ERRNO] : -1,
+		 nl_has(told, MPA_A_CONN_ERROR_POSITION) ?
+		 (long long)told->value[MPA_A_CONN_ERROR_POSITION] : -1);
+	return text;
+}
+
+TEST_F(told, all_tell_the_same)
+{
+	char wanted[128], traced[128], says[512];
+	const struct wrong *wrong;
+	struct nl_told told;
+	struct mpa_info info;
+	unsigned int row, i;
+	long long position;
+
+	for (row = 0; row < ARRAY_SIZE(wrongs); row++) {
+		wrong = &wrongs[row];
+		if (wrong->marked && !variant->marked)
+			continue;
+		ASSERT_EQ(0, meet(self, variant->family, variant->maker,
+				  variant->marked));
+		ASSERT_TRUE(good_ones_go(self, row));
+		ASSERT_EQ(0, nl_conn_get(&self->nl, self->fd, &told));
+		ASSERT_STREQ("code=-1 errno=-1 position=-1", said(&told));
+		for (i = 0; i < ARRAY_SIZE(failures); i++)
+			self->before[i] = statistic(failures[i]);
+
+		position = wrong_one_goes(self, wrong);
+		ASSERT_LT(0, position);
+		for (i = 0; i < 2; i++) {
+			EXPECT_EQ(-1, recv(self->fd, self->buf,
+					   sizeof(self->buf), 0));
+			EXPECT_EQ(EBADMSG, errno) TH_LOG("%s: %m", wrong->what);
+		}
+
+		snprintf(wanted, sizeof(wanted), "code=%d errno=%d position=%lld",
+			 wrong->code, EBADMSG, (long long)position);
+		ASSERT_EQ(0, nl_event(&self->events, cookie_of(self->fd),
+				      MPA_CMD_FAILED_NTF, &told));
+		EXPECT_STREQ(wanted, said(&told))
+			TH_LOG("the event, of %s", wrong->what);
+		ASSERT_EQ(0, nl_conn_get(&self->nl, self->fd, &told));
+		EXPECT_STREQ(wanted, said(&told))
+			TH_LOG("conn-get, of %s", wrong->what);
+		ASSERT_EQ(0, nl_conn_dump(&self->nl, self->fd, &told));
+		EXPECT_STREQ(wanted, said(&told))
+			TH_LOG("a dump, of %s", wrong->what);
+		ASSERT_EQ(0, diag_get(self->fd, &told));
+		EXPECT_STREQ(wanted, said(&told))
+			TH_LOG("inet_diag, of %s", wrong->what);
+
+		info = mpa_info(self->fd);
+		EXPECT_EQ(wrong->code, info.error)
+			TH_LOG("MPA_INFO, of %s", wrong->what);
+		EXPECT_EQ(position, info.error_position)
+			TH_LOG("MPA_INFO, of %s", wrong->what);
+		EXPECT_EQ(position, info.rx_edge);
+
+		for (i = 0; i < ARRAY_SIZE(failures); i++)
+			EXPECT_EQ(self->before[i] +
+				  !strcmp(failures[i], wrong->counter),
+				  statistic(failures[i]))
+				TH_LOG("%s, of %s", failures[i], wrong->what);
+
+		if (self->traces) {
+			snprintf(traced, sizeof(traced),
+				 " code=%s errno=%d position=%lld\n",
+				 code_names[wrong->code], -EBADMSG,
+				 (long long)position);
+			EXPECT_EQ(1, trace_find(&self->trace, "mpa_error",
+						self->fd, says, sizeof(says)));
+			EXPECT_NE(NULL, strstr(says, traced))
+				TH_LOG("the tracepoint, of %s: %s, and not%s",
+				       wrong->what, says, traced);
+			EXPECT_EQ(0, trace_clear(&self->trace));
+		}
+		part(self);
+	}
+}
+
+TEST_HARNESS_MAIN
