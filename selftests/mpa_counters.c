@@ -1,0 +1,944 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /proc/net/mpa_stat: each line moves by what was done, all others stay. A network
+ * namespace begins with zeros, and each test has one.
+ */
+
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "mpa_consumer.h"
+#include "mpa_debugfs.h"
+#include "mpa_forge.h"
+#include "mpa_pair.h"
+#include "mpa_place.h"
+#include "mpa_nl.h"
+
+#define LINES	64
+
+/**
+ * struct count - a line of the file
+ * @name:	its name
+ * @n:		its number
+ */
+struct count {
+	char name[40];
+	long long n;
+};
+
+/* All of them: how many, or -1. */
+static int counts_read(struct count counts[LINES])
+{
+	FILE *file = fopen("/proc/net/mpa_stat", "r");
+	int i = 0;
+
+	while (file && i < LINES &&
+	       fscanf(file, "%39s %lld", counts[i].name, &counts[i].n) == 2)
+		i++;
+	if (file)
+		fclose(file);
+	return file ? i : -1;
+}
+
+/* ---- which lines have been seen to move, by all tests ---- */
+
+static bool *seen;
+
+static void __attribute__((constructor)) seen_make(void)
+{
+	seen = mmap(NULL, LINES, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+/* ---- what is expected ---- */
+
+/* What a test about something else says nothing of. */
+static bool aside(const char *name)
+{
+	return !strncmp(name, "MpaTxPackets", 12) ||
+	       !strncmp(name, "MpaTxSegs", 9) || !strcmp(name, "MpaMemKept");
+}
+
+static const struct count *count_of(const struct count *counts, int n,
+				    const char *name)
+{
+	for (; n--; counts++)
+		if (!strcmp(counts->name, name))
+			return counts;
+	return NULL;
+}
+
+/* Compare: all that is not expected is zero. Return: what differs, or "". */
+static const char *differs(const struct count *want, int n)
+{
+	struct count counts[LINES];
+	int lines = counts_read(counts), i;
+	static char text[1024];
+	size_t len = 0;
+
+	text[0] = 0;
+	for (i = 0; i < n; i++)
+		if (!count_of(counts, lines, want[i].name))
+			return want[i].name;
+	for (i = 0; i < lines; i++) {
+		const struct count *is = &counts[i];
+		const struct count *due = count_of(want, n, is->name);
+
+		if (!due && aside(is->name))
+			continue;
+		if (due && due->n && due->n == is->n)
+			seen[i] = true;
+		if (is->n != (due ? due->n : 0) && len < sizeof(text))
+			len += snprintf(text + len, sizeof(text) - len,
+					"%s %lld, not %lld; ", is->name, is->n,
+					due ? due->n : 0);
+	}
+	return text;
+}
+
+/* It may take a moment until they are right. */
+static const char *differs_soon(const struct count *want, int n)
+{
+	const long until = now_ms() + 5000;
+
+	while (differs(want, n)[0] && now_ms() < until)
+		poll(NULL, 0, 1);
+	return differs(want, n);
+}
+
+#define EXPECT_COUNTS(...) do {						\
+	const struct count want_[] = { __VA_ARGS__ };			\
+									\
+	EXPECT_STREQ("", differs(want_, ARRAY_SIZE(want_)));		\
+} while (0)
+
+#define EXPECT_COUNTS_SOON(...) do {					\
+	const struct count want_[] = { __VA_ARGS__ };			\
+									\
+	EXPECT_STREQ("", differs_soon(want_, ARRAY_SIZE(want_)));	\
+} while (0)
+
+/* Both ends of a pair are closed. */
+static void part(struct _test_data_pair *self)
+{
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	self->fd[0] = -1;
+	self->fd[1] = -1;
+}
+
+/* ---- connections by role ---- */
+
+TEST_F(pair, connections_by_role)
+{
+	EXPECT_COUNTS({ "MpaInitiators", 0 });
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 });
+	hang_up(self->fd[0]);
+	self->fd[0] = -1;
+	/* The other end has been reset. */
+	EXPECT_COUNTS_SOON({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+			   { "MpaCurrResponders", 1 }, { "MpaLost", 1 });
+	part(self);
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaLost", 1 });
+
+	ASSERT_EQ(0, fresh(self, true, true));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaLost", 1 }, { "MpaDirect", 2 },
+		      { "MpaCurrDirect", 2 });
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	ASSERT_EQ(0, recv(self->fd[1], self->buf, 1, 0));
+	/* An orderly end is none that is counted. */
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaLost", 1 }, { "MpaDirect", 2 },
+		      { "MpaCurrDirect", 1 });
+	close(self->fd[1]);
+	self->fd[1] = -1;
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaLost", 1 }, { "MpaDirect", 2 });
+}
+
+/* One that waits for its peer is none yet. */
+TEST_F(pair, startups_under_way)
+{
+	ASSERT_LT(0, ask(self));
+	EXPECT_COUNTS({ "MpaInStartup", 1 });
+	part(self);
+	EXPECT_COUNTS({ "MpaInStartup", 0 });
+}
+
+/* ---- refused startups ---- */
+
+TEST_F(pair, rejected_by_the_peer)
+{
+	u8 reply[FRAME_LEN];
+
+	ASSERT_LT(0, ask(self));
+	frame_put(reply, true, 0x60, 1, 0);
+	ASSERT_EQ(ECONNREFUSED, answer(self, reply, FRAME_LEN));
+	EXPECT_COUNTS({ "MpaRefusedByPeer", 1 });
+	part(self);
+	EXPECT_COUNTS({ "MpaRefusedByPeer", 1 });
+}
+
+TEST_F(pair, rejected_by_a_program)
+{
+	u8 frame[FRAME_LEN];
+
+	frame_put(frame, false, 0x40, 1, 0);
+	self->start[1].flags = MPA_START_MANUAL;
+	ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+	EXPECT_COUNTS({ "MpaInStartup", 0 });
+	ASSERT_EQ(0, decide(self->fd[1], MPA_REJECT));
+	EXPECT_COUNTS({ "MpaRefusedByUser", 1 });
+
+	/* A reply can be rejected as well. */
+	self->start[0].flags = MPA_START_MANUAL;
+	ASSERT_LT(0, ask(self));
+	frame_put(frame, true, 0x40, 1, 0);
+	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN));
+	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
+	ASSERT_EQ(0, decide(self->fd[0], MPA_REJECT));
+	EXPECT_COUNTS({ "MpaRefusedByUser", 2 });
+}
+
+TEST_F(pair, malformed_frames)
+{
+	ASSERT_LT(0, ask(self));
+	ASSERT_EQ(EPROTO, answer(self, (const u8 *)"none", 4));
+	EXPECT_COUNTS({ "MpaRefusedMalformed", 1 });
+	ASSERT_EQ(0, request(self, (const u8 *)"nor this", 8));
+	ASSERT_TRUE(POLLERR & poll_for(self->fd[1], 0, 20000));
+	EXPECT_COUNTS({ "MpaRefusedMalformed", 2 });
+}
+
+TEST_F(pair, frame_that_does_not_come)
+{
+	self->start[1].timeout_ms = 1;
+	ASSERT_EQ(0, request(self, NULL, 0));
+	ASSERT_TRUE(POLLERR & poll_for(self->fd[1], 0, 20000));
+	EXPECT_EQ(ETIMEDOUT, so_error(self->fd[1]));
+	EXPECT_COUNTS({ "MpaRefusedTimeout", 1 });
+}
+
+TEST_F(pair, connection_that_ends_in_startup)
+{
+	ASSERT_LT(0, ask(self));
+	hang_up(self->fd[1]);
+	self->fd[1] = -1;
+	ASSERT_TRUE(POLLERR & poll_for(self->fd[0], 0, 20000));
+	EXPECT_COUNTS_SOON({ "MpaRefusedLost", 1 });
+	ASSERT_EQ(0, request(self, NULL, 0));
+	shutdown(self->fd[0], SHUT_WR);
+	ASSERT_TRUE(POLLERR & poll_for(self->fd[1], 0, 20000));
+	EXPECT_COUNTS_SOON({ "MpaRefusedLost", 2 });
+}
+
+TEST_F(pair, one_that_makes_room)
+{
+	int fd[2];
+
+	ASSERT_EQ(0, sysctl_put("startup_max", 1));
+	ASSERT_EQ(0, request(self, NULL, 0));
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[1]));
+	ASSERT_EQ(0, mpa_start(fd[1], MPA_ROLE_RESPONDER, 0));
+	ASSERT_TRUE(POLLERR & poll_for(self->fd[1], 0, 20000));
+	EXPECT_COUNTS({ "MpaRefusedOusted", 1 }, { "MpaStartupOusted", 1 },
+		      { "MpaInStartup", 1 });
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+}
+
+TEST_F(pair, none_may_begin)
+{
+	ASSERT_EQ(0, sysctl_put("startup_max", 0));
+	ASSERT_EQ(0, fresh(self, false, true));
+	ASSERT_EQ(-1, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(EUSERS, errno);
+	EXPECT_COUNTS({ "MpaRefusedLimit", 1 });
+}
+
+/* A child of a listening socket cannot be told by MPA_START. */
+TEST_F(pair, no_child_may_begin)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ASSERT_EQ(0, mpa_attach(listener));
+	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&addr, len));
+	ASSERT_EQ(0, mpa_start(listener, MPA_ROLE_RESPONDER, 0));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&addr, &len));
+	ASSERT_EQ(0, sysctl_put("startup_max", 0));
+	self->fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, connect(self->fd[0], (struct sockaddr *)&addr, len));
+	self->fd[1] = accept(listener, NULL, NULL);
+	ASSERT_LE(0, self->fd[1]);
+	ASSERT_TRUE(POLLERR & poll_for(self->fd[1], 0, 20000));
+	EXPECT_EQ(EUSERS, so_error(self->fd[1]));
+	EXPECT_COUNTS({ "MpaRefusedLimit", 1 });
+	close(listener);
+}
+
+TEST_F(pair, shut_down_in_startup)
+{
+	ASSERT_EQ(0, request(self, NULL, 0));
+	ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
+	EXPECT_COUNTS({ "MpaRefusedGivenUp", 1 });
+}
+
+#define FAIL_NTH	"/proc/thread-self/fail-nth"
+
+/* One allocation of a call fails: the so many-th. Return: false if there is none. */
+static bool decide_with_fault(int fd, int fail_nth, int nth)
+{
+	char text[16];
+	ssize_t len = snprintf(text, sizeof(text), "%d", nth);
+
+	if (pwrite(fail_nth, text, len, 0) != len)
+		abort();
+	decide(fd, MPA_ACCEPT);
+	memset(text, 0, sizeof(text));
+	/* These can be hit as well. */
+	len = pread(fail_nth, text, sizeof(text) - 1, 0);
+	if (pwrite(fail_nth, "0", 1, 0) != 1 &&
+	    pwrite(fail_nth, "0", 1, 0) != 1)
+		abort();
+	return len > 0 && !atoi(text);
+}
+
+/* There is no memory for the reply. */
+TEST_F(pair, given_up_here)
+{
+	int fail_nth = open(FAIL_NTH, O_RDWR), nth = 0;
+	long long failed = 0, full = 0;
+	u8 frame[FRAME_LEN];
+	bool faults = true;
+
+	if (fail_nth < 0 || faults_set_up("failslab"))
+		SKIP(return, "this kernel has no fault injection");
+	debugfs_put("fail_usercopy", "verbose", "0");
+	frame_put(frame, false, 0x40, 1, 0);
+	self->start[1].flags = MPA_START_MANUAL;
+	while (faults) {
+		ASSERT_EQ(0, request(self, frame, FRAME_LEN));
+		ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+		faults = decide_with_fault(self->fd[1], fail_nth, ++nth);
+		failed += mpa_info(self->fd[1]).state == MPA_STATE_FAILED;
+		full += mpa_info(self->fd[1]).state == MPA_STATE_FULL;
+		/* The responder first: it is not lost then. */
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+	}
+	EXPECT_LT(0, failed);
+	EXPECT_COUNTS({ "MpaRefusedLocal", failed }, { "MpaResponders", full });
+	close(fail_nth);
+}
+
+/* ---- RFC 6581 ---- */
+
+TEST_F(pair, peer_wants_more_depth)
+{
+	u8 reply[FRAME_LEN + 4];
+
+	self->start[0].revision = 2;
+	self->start[0].flags = MPA_START_ENHANCED;
+	self->start[0].ird = 8;
+	self->start[0].ord = 4;
+	ASSERT_LT(0, ask(self));
+	enhanced_frame(reply, true, 0x40, 0, 4, 9);
+	ASSERT_EQ(ENOBUFS, answer(self, reply, sizeof(reply)));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaCurrInitiators", 1 },
+		      { "MpaDepthRefused", 1 });
+}
+
+TEST_F(pair, peer_offers_another_rtr)
+{
+	u8 reply[FRAME_LEN + 4];
+
+	self->start[0].revision = 2;
+	self->start[0].flags = MPA_START_ENHANCED | A | B;
+	self->start[0].ird = 8;
+	self->start[0].ord = 4;
+	ASSERT_LT(0, ask(self));
+	enhanced_frame(reply, true, 0x40, A | C, 4, 4);
+	ASSERT_EQ(EOPNOTSUPP, answer(self, reply, sizeof(reply)));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaCurrInitiators", 1 },
+		      { "MpaRtrRefused", 1 });
+}
+
+/* ---- records ---- */
+
+/* Markers among FPDUs of these lengths, by the model. */
+static long long markers_of(const size_t *lens, unsigned int n)
+{
+	static struct model_octet octets[80000];
+	struct model_sender sender = { .markers = true, .octets = octets };
+	long long markers = 0;
+
+	while (n--) {
+		struct model_fpdu where;
+
+		sender.count = 0;
+		model_send(&sender, record_of(*lens), *lens, &where);
+		sender.position += sender.count;
+		markers += where.markers;
+		lens++;
+	}
+	return markers;
+}
+
+/* One way with markers, the other one without. */
+TEST_F(pair, records_of_both_ends)
+{
+	const size_t lens[] = { 1000, 1, 511, 3000, 2 };
+	long long markers = markers_of(lens, ARRAY_SIZE(lens));
+	long long octets = 0;
+	unsigned int i;
+
+	self->start[1].flags = MPA_START_MARKERS;
+	ASSERT_EQ(0, negotiate(self));
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], lens[i]));
+		octets += lens[i];
+	}
+	ASSERT_TRUE(record_goes(self->fd[1], self->fd[0], 700));
+	ASSERT_TRUE(acked(self->fd[0]) && acked(self->fd[1]));
+	ASSERT_LT(0, markers);
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 },
+		      { "MpaTxFpdus", 6 }, { "MpaTxOctets", octets + 700 },
+		      { "MpaTxMarkers", markers },
+		      { "MpaTxPackets", 6 }, { "MpaTxSegsAligned", 6 },
+		      { "MpaTxSegsOversized", 0 }, { "MpaTxSegsWindow", 0 },
+		      { "MpaTxSegsOther", 0 },
+		      { "MpaRxFpdus", 6 }, { "MpaRxOctets", octets + 700 },
+		      { "MpaRxMarkers", markers });
+	/* As the sockets count. */
+	EXPECT_EQ(ARRAY_SIZE(lens), mpa_info(self->fd[0]).tx_ulpdus);
+	EXPECT_EQ(octets, mpa_info(self->fd[1]).rx_octets);
+	EXPECT_EQ(markers, mpa_info(self->fd[1]).rx_markers);
+}
+
+/* Many at a time: made by one call, and read by one. */
+TEST_F(pair, batches)
+{
+	const size_t all = 20 * 1000;
+	size_t lens[20];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++)
+		lens[i] = 1000;
+	self->start[1].flags = MPA_START_MARKERS;
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(0, set_int(self->fd[0], MPA_SEGMENT, 1000));
+	ASSERT_EQ(0, set_int(self->fd[1], MPA_RECV_BATCH, 1));
+	ASSERT_EQ(all, send(self->fd[0], record_row, all, 0));
+	for (i = 0; i < all;) {
+		u8 got[20000];
+		ssize_t n = recv(self->fd[1], got, sizeof(got), 0);
+
+		ASSERT_LT(0, n);
+		i += n;
+	}
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 },
+		      { "MpaTxFpdus", 20 }, { "MpaTxOctets", all },
+		      { "MpaTxMarkers", markers_of(lens, 20) },
+		      { "MpaRxFpdus", 20 }, { "MpaRxOctets", all },
+		      { "MpaRxMarkers", markers_of(lens, 20) });
+}
+
+/* A ULPDU that is read in pieces is one, when its last octet has been read. */
+TEST_F(pair, record_in_pieces)
+{
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(1000, send(self->fd[0], record_row, 1000, 0));
+	ASSERT_EQ(600, recv(self->fd[1], self->buf, 600, 0));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 },
+		      { "MpaTxFpdus", 1 }, { "MpaTxOctets", 1000 },
+		      { "MpaRxOctets", 600 });
+	ASSERT_EQ(400, recv(self->fd[1], self->buf, 600, 0));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 },
+		      { "MpaTxFpdus", 1 }, { "MpaTxOctets", 1000 },
+		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 1000 });
+}
+
+/* The FPDU that RFC 6581 wants first has no ULPDU. */
+TEST_F(pair, rtr_is_no_record)
+{
+	self->start[0].revision = 2;
+	self->start[0].flags = MPA_START_ENHANCED | A | B;
+	self->start[1].revision = 2;
+	self->start[1].flags = MPA_START_RTR_FPDU;
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_TRUE(record_goes(self->fd[1], self->fd[0], 10));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 },
+		      { "MpaTxFpdus", 1 }, { "MpaTxOctets", 10 },
+		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 10 });
+}
+
+/* ---- segments that do not start with an FPDU ---- */
+
+static int mtu_set(int mtu)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_mtu = mtu };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), err;
+
+	err = ioctl(fd, SIOCSIFMTU, &lo);
+	close(fd);
+	return err;
+}
+
+/* One end, and a peer made by hand. */
+#define ONE_DIRECT	{ "MpaDirect", 1 }, { "MpaCurrDirect", 1 }
+
+TEST_F(pair, oversized_record)
+{
+	ASSERT_EQ(0, mtu_set(1500));
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(1448, mpa_info(self->fd[0]).emss);
+	ASSERT_EQ(5000, send(self->fd[0], record_row, 5000, 0));
+	ASSERT_TRUE(acked(self->fd[0]));
+	/* 2 + 5000 + 2 + 4 octets: 4 segments. */
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 1 }, { "MpaTxOctets", 5000 },
+		      { "MpaTxSegsAligned", 1 }, { "MpaTxSegsOversized", 3 },
+		      { "MpaTxSegsWindow", 0 }, { "MpaTxSegsOther", 0 });
+}
+
+/* The peer's window ends within a record, and is probed with a part of that. */
+TEST_F(pair, record_cut_at_the_window)
+{
+	int scaling = open("/proc/sys/net/ipv4/tcp_window_scaling", O_WRONLY);
+	struct forger forger;
+	static u8 buf[2000];
+
+	ASSERT_EQ(0, one_processor());
+	ASSERT_EQ(1, write(scaling, "0", 1));
+	close(scaling);
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	/* A window may shrink with a segment behind the last. */
+	ASSERT_EQ(0, write_all(self->fd[1], "", 1));
+	ASSERT_TRUE(arrived(self->fd[0], 1));
+	ASSERT_EQ(0, forger_open(&forger, self->fd[1], self->fd[0]));
+	forger.window = 500;
+	ASSERT_EQ(0, forge(&forger, 0, record_row, 0, 0, 0));
+	ASSERT_TRUE(lo_delivered());
+	ASSERT_EQ(1400, send(self->fd[0], record_row, 1400, 0));
+	ASSERT_EQ(1408, read_all(self->fd[1], buf, 1408));
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 1 }, { "MpaTxOctets", 1400 },
+		      { "MpaTxPackets", 2 }, { "MpaTxSegsAligned", 1 },
+		      { "MpaTxSegsWindow", 1 }, { "MpaTxSegsOversized", 0 },
+		      { "MpaTxSegsOther", 0 });
+	close(forger.raw);
+}
+
+/* From now on nothing reaches a socket. */
+static int deafen(int fd)
+{
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog deaf = { .len = 1, .filter = &drop };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
+}
+
+/* Records share a segment that is to be sent when the path has become narrow. */
+TEST_F(pair, path_that_becomes_narrow)
+{
+	u32 octets = 0, fpdus = 0;
+	struct mpa_info info;
+	static u8 buf[20000];
+	int i, zero = 0;
+
+	ASSERT_EQ(0, mtu_set(9000));
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, deafen(self->fd[1]));
+	/* TCP sends ten segments without having heard of the first. */
+	for (i = 0; i < 50; i++) {
+		u32 len = 100 + 7 * i;
+
+		ASSERT_EQ(len, send(self->fd[0], record_row, len, 0));
+		octets += len;
+		fpdus += (2 + len + 3) / 4 * 4 + 4;
+	}
+	ASSERT_EQ(0, mtu_set(1500));
+	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_SOCKET, SO_DETACH_FILTER,
+				&zero, sizeof(zero)));
+	ASSERT_EQ(fpdus, read_all(self->fd[1], buf, fpdus));
+	info = mpa_info(self->fd[0]);
+	EXPECT_LT(0, info.tx_segs_unaligned);
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 50 },
+		      { "MpaTxOctets", octets },
+		      { "MpaTxPackets", info.tx_packets },
+		      { "MpaTxSegsAligned", info.tx_segs_aligned },
+		      { "MpaTxSegsOther", info.tx_segs_unaligned },
+		      { "MpaTxSegsOversized", 0 }, { "MpaTxSegsWindow", 0 });
+}
+
+/* ---- what goes wrong with records ---- */
+
+TEST_F(pair, records_that_are_wrong)
+{
+	static const struct {
+		const char *what;
+		int at;
+		u8 flip;
+		bool cut;
+		bool sealed;
+	} wrongs[] = {
+		{ "MpaRxBadCrc", 100, 1 },
+		{ "MpaRxBadMarker", 3, 4, .sealed = true },
+		{ "MpaRxIncomplete", 100, .cut = true },
+	};
+	struct count want[] = {
+		{ "MpaDirect" }, { "MpaRxBadCrc" }, { "MpaRxBadMarker" },
+		{ "MpaRxIncomplete" },
+	};
+	unsigned int i, j;
+	struct peer peer;
+	u8 fpdu[2048];
+	size_t n;
+
+	for (i = 0; i < ARRAY_SIZE(wrongs); i++) {
+		ASSERT_EQ(0, fresh(self, false, false));
+		ASSERT_EQ(0, receive_directly(self->fd[1], &peer, self->fd[0],
+					      MPA_START_MARKERS));
+		n = next_fpdu(&peer, 1000, fpdu);
+		fpdu[wrongs[i].at] ^= wrongs[i].flip;
+		if (wrongs[i].sealed)
+			model_crc(fpdu, n - 4, fpdu + n - 4);
+		ASSERT_EQ(0, write_all(self->fd[0], fpdu,
+				       wrongs[i].cut ? wrongs[i].at : n));
+		shutdown(self->fd[0], SHUT_WR);
+		for (j = 0; j < 3; j++) {
+			EXPECT_EQ(-1, recv(self->fd[1], fpdu, sizeof(fpdu), 0));
+			EXPECT_EQ(EBADMSG, errno);
+		}
+		/* Not lost: it is the receiver that resets. */
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+		want[0].n++;
+		for (j = 0; j < ARRAY_SIZE(want); j++)
+			want[j].n += !strcmp(want[j].name, wrongs[i].what);
+		EXPECT_STREQ("", differs(want, ARRAY_SIZE(want)));
+	}
+}
+
+/* Not by the program either, who is told of it. */
+TEST_F(consumer, octets_of_somebody_else)
+{
+	if (variant->flags)
+		SKIP(return, "markers do not matter");
+	ASSERT_EQ(0, direct_to_peer(self, 0));
+	ASSERT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
+	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 },
+		      { "MpaTxFpdus", 1 }, { "MpaTxOctets", 100 });
+	ASSERT_EQ(0, user_call(self->user, UPCALLS_STRANGER, NULL));
+	EXPECT_EQ(EPIPE, user_send(self->user, 200, 0, MEMORY_KVEC, NULL));
+	EXPECT_EQ(EPIPE, user_send(self->user, 200, 0, MEMORY_KVEC, NULL));
+	/* A user inside the kernel is told by receiving no more. */
+	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 },
+		      { "MpaTxFpdus", 2 }, { "MpaTxOctets", 300 },
+		      { "MpaTxFailed", 1 }, { "MpaRxFailedLocal", 1 });
+}
+
+/* ---- connections that are lost ---- */
+
+TEST_F(pair, reset)
+{
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	hang_up(self->fd[1]);
+	self->fd[1] = -1;
+	ASSERT_EQ(-1, recv(self->fd[0], self->buf, 1, 0));
+	ASSERT_EQ(ECONNRESET, errno);
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaLost", 1 });
+	part(self);
+	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaLost", 1 });
+}
+
+/* The peer does not hear what is sent any more. */
+TEST_F(pair, time_runs_out)
+{
+	int ms = 50;
+
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_TCP, TCP_USER_TIMEOUT, &ms,
+				sizeof(ms)));
+	ASSERT_EQ(0, deafen(self->fd[1]));
+	ASSERT_EQ(100, send(self->fd[0], record_row, 100, 0));
+	ASSERT_EQ(-1, recv(self->fd[0], self->buf, 1, 0));
+	ASSERT_EQ(ETIMEDOUT, errno);
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 1 }, { "MpaTxOctets", 100 },
+		      { "MpaTimedOut", 1 });
+}
+
+/* ---- what a small buffer costs ---- */
+
+TEST_F(pair, record_larger_than_the_buffer)
+{
+	static u8 buf[60000];
+	struct peer peer;
+	pid_t pid;
+	int how;
+
+	ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
+	patience(self->fd[1], 20);
+	ASSERT_EQ(0, receive_directly(self->fd[1], &peer, self->fd[0], 0));
+	pid = fork();
+	if (!pid)
+		_exit(peer_send_record(&peer, 50000) ? 1 : 0);
+	ASSERT_EQ(50000, recv(self->fd[1], buf, sizeof(buf), 0));
+	ASSERT_TRUE(record_good(buf, 50000));
+	EXPECT_EQ(pid, waitpid(pid, &how, 0));
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaRxFpdus", 1 }, { "MpaRxOctets", 50000 },
+		      { "MpaRxStashed", 1 });
+}
+
+TEST_F(pair, pages_are_given_back)
+{
+	const long until = now_ms() + 60000;
+	long long kept;
+
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], 4000));
+	kept = statistic("MpaMemKept");
+	EXPECT_LT(0, kept);
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaCurrInitiators", 1 }, { "MpaCurrResponders", 1 },
+		      { "MpaTxFpdus", 1 }, { "MpaTxOctets", 4000 },
+		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 4000 },
+		      { "MpaMemKept", kept });
+	part(self);
+	while (statistic("MpaMemKept") && now_ms() < until)
+		poll(NULL, 0, 100);
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
+		      { "MpaTxFpdus", 1 }, { "MpaTxOctets", 4000 },
+		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 4000 },
+		      { "MpaLost", 1 }, { "MpaMemKept", 0 });
+}
+
+/* ---- out of order ---- */
+
+TEST_F(place, placed)
+{
+	const size_t lens[] = { 1000, 1000, 1000, 1000 };
+
+	stream_add_many(self, 1000, 4);
+	COME(2, 4);
+	PLACED(2);
+	PLACED(3);
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaRxFpdus", 2 }, { "MpaRxOctets", 2000 },
+		      { "MpaRxMarkers", markers_of(lens, 4) -
+					markers_of(lens, 2) },
+		      { "MpaRxPlaced", 2 });
+	COME(0, 2);
+	ORDERED(0);
+	ORDERED(1);
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaRxFpdus", 4 }, { "MpaRxOctets", 4000 },
+		      { "MpaRxMarkers", markers_of(lens, 4) },
+		      { "MpaRxPlaced", 2 });
+}
+
+/* TCP throws away one run of records that nobody has read, for what is earlier. */
+TEST_F(place, pruned)
+{
+	int small = 1;
+
+	stream_add_many(self, 1000, 20);
+	COME(10, 20);
+	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
+	ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &small,
+				sizeof(small)));
+	COME(5, 6);
+	EXPECT_COUNTS_SOON(ONE_DIRECT, { "MpaRxPruned", 1 });
+}
+
+/* ---- messages that a listener has no room for ---- */
+
+/* A listener with as little room as can be, that wants losses to be known, or not. */
+static int listen_narrowly(struct nl *nl, bool known)
+{
+	int one = 1, fd;
+
+	if (nl_open(nl))
+		return -1;
+	fd = mnl_socket_get_fd(nl->sock);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &one, sizeof(one)))
+		return -1;
+	return known ? mnl_socket_setsockopt(nl->sock, NETLINK_BROADCAST_ERROR,
+					     &one, sizeof(one)) : 0;
+}
+
+/**
+ * struct heard - what a listener has got
+ * @messages:	how many
+ * @last:	number of the last one
+ * @told:	by ENOBUFS that some are lost
+ */
+struct heard {
+	unsigned int messages;
+	u64 last;
+	bool told;
+};
+
+static struct heard hear(struct nl *nl, unsigned int number)
+{
+	struct heard heard = {};
+	struct nl_told told;
+
+	while (!nl_next(nl, &told, 0) || errno == ENOBUFS) {
+		if (errno == ENOBUFS) {
+			heard.told = true;
+			errno = 0;
+			continue;
+		}
+		heard.messages++;
+		heard.last = told.value[number];
+	}
+	return heard;
+}
+
+#define EVENTS	40
+
+/* Return: how many events there have been. */
+static int many_events(void)
+{
+	int fd[2], i;
+
+	for (i = 0; i < EVENTS / 2; i++) {
+		if (tcp_pair(AF_INET, fd) || mpa_attach(fd[0]) ||
+		    mpa_start(fd[0], MPA_ROLE_DIRECT, 0))
+			return -1;
+		close(fd[0]);
+		close(fd[1]);
+	}
+	return EVENTS;
+}
+
+TEST_F(pair, lost_events)
+{
+	struct heard heard;
+	struct nl nl;
+
+	ASSERT_EQ(0, listen_narrowly(&nl, true));
+	ASSERT_EQ(0, nl_listen(&nl, nl.events));
+	errno = 0;
+	ASSERT_EQ(EVENTS, many_events());
+	heard = hear(&nl, MPA_A_CONN_EVENT);
+	EXPECT_TRUE(heard.told);
+	EXPECT_LT(0, heard.messages);
+	EXPECT_GT(EVENTS, heard.messages);
+	EXPECT_COUNTS({ "MpaDirect", EVENTS / 2 },
+		      { "MpaEventsLost", EVENTS - heard.messages });
+	nl_close(&nl);
+}
+
+/* Netlink tells only senders whose listeners want that; these see it by the gap. */
+TEST_F(pair, events_lost_without_a_count)
+{
+	struct heard heard, next;
+	struct nl nl;
+
+	ASSERT_EQ(0, listen_narrowly(&nl, false));
+	ASSERT_EQ(0, nl_listen(&nl, nl.events));
+	errno = 0;
+	ASSERT_EQ(EVENTS, many_events());
+	heard = hear(&nl, MPA_A_CONN_EVENT);
+	EXPECT_TRUE(heard.told);
+	EXPECT_EQ(heard.messages, heard.last);
+	EXPECT_GT(EVENTS, heard.messages);
+	EXPECT_COUNTS({ "MpaDirect", EVENTS / 2 });
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	errno = 0;
+	next = hear(&nl, MPA_A_CONN_EVENT);
+	EXPECT_EQ(1, next.messages);
+	EXPECT_EQ(EVENTS + 1, next.last);
+	nl_close(&nl);
+}
+
+TEST_F(pair, lost_records)
+{
+	struct heard heard;
+	struct nl nl, ask;
+	unsigned int i;
+
+	ASSERT_EQ(0, listen_narrowly(&nl, true));
+	ASSERT_EQ(0, nl_listen(&nl, nl.records));
+	ASSERT_EQ(0, nl_open(&ask));
+	ASSERT_EQ(0, fresh(self, true, false));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, nl_tap(&ask, self->fd[0], 1000));
+	for (i = 0; i < 20; i++)
+		ASSERT_EQ(1000, send(self->fd[0], record_row, 1000, 0));
+	errno = 0;
+	heard = hear(&nl, MPA_A_TAP_SEQ);
+	EXPECT_TRUE(heard.told);
+	EXPECT_LT(0, heard.messages);
+	EXPECT_GT(20, heard.messages);
+	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 20 },
+		      { "MpaTxOctets", 20000 },
+		      { "MpaRecordsLost", 20 - heard.messages });
+	nl_close(&nl);
+	nl_close(&ask);
+}
+
+/* ---- all of them ---- */
+
+/* Behind all other tests: no line is there that none of them has seen move. */
+FIXTURE(last)
+{
+};
+
+FIXTURE_SETUP(last)
+{
+}
+
+FIXTURE_TEARDOWN(last)
+{
+}
+
+TEST_F(last, no_line_is_untested)
+{
+	struct count counts[LINES];
+	FILE *file = fopen("/proc/self/cmdline", "r");
+	int lines = counts_read(counts), i;
+	char line[512];
+	size_t n;
+
+	n = fread(line, 1, sizeof(line) - 1, file);
+	line[n] = 0;
+	fclose(file);
+	if (strlen(line) + 1 < n)
+		SKIP(return, "not all tests have been run");
+	ASSERT_LT(0, lines);
+	ASSERT_GT(LINES, lines);
+	for (i = 0; i < lines; i++) {
+		/* It takes a fault that not all kernels can inject. */
+		if (access(FAIL_NTH, F_OK) &&
+		    !strcmp(counts[i].name, "MpaRefusedLocal"))
+			continue;
+		EXPECT_TRUE(seen[i])
+			TH_LOG("no test makes %s move", counts[i].name);
+	}
+}
+
+TEST_HARNESS_MAIN
