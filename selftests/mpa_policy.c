@@ -496,11 +496,217 @@ static bool startups_are(int expected)
 	return statistic("MpaInStartup") == expected;
 }
 
+/* ---- net.mpa.markers ---- */
+
+/* Which ends ask for markers: the initiator's bit is 1, the responder's 2. */
+static int asks(struct _test_data_pair *self)
+{
+	u32 flags = mpa_info(self->fd[0]).flags;
+
+	/* Both ends say the same of both directions. */
+	if (!!(flags & MPA_INFO_TX_MARKERS) !=
+	    !!(mpa_info(self->fd[1]).flags & MPA_INFO_RX_MARKERS) ||
+	    !!(flags & MPA_INFO_RX_MARKERS) !=
+	    !!(mpa_info(self->fd[1]).flags & MPA_INFO_TX_MARKERS))
+		return -1;
+	return (flags & MPA_INFO_RX_MARKERS ? 1 : 0) |
+	       (flags & MPA_INFO_TX_MARKERS ? 2 : 0);
+}
+
+TEST_F(pair, administrator_has_all_ask_for_markers)
+{
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_EQ(0, asks(self));
+	ASSERT_EQ(0, sysctl_put("markers", 1));
+	/* A connection that is there stays as it is. */
+	EXPECT_EQ(0, asks(self));
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_EQ(3, asks(self));
+	EXPECT_TRUE(records_go(self));
+	EXPECT_LT(0, mpa_info(self->fd[0]).rx_markers);
+	EXPECT_LT(0, mpa_info(self->fd[1]).rx_markers);
+	ASSERT_EQ(0, sysctl_put("markers", 0));
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_EQ(0, asks(self));
+	self->start[1].flags = MPA_START_MARKERS;
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_EQ(2, asks(self));
+}
+
+/* It holds from the next MPA_START on. */
+TEST_F(pair, markers_are_asked_for_by_who_starts_later)
+{
+	ASSERT_EQ(0, fresh(self, true, true));
+	ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(0, sysctl_put("markers", 1));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_EQ(1, asks(self));
+	ASSERT_EQ(0, fresh(self, true, true));
+	ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(0, sysctl_put("markers", 0));
+	ASSERT_EQ(0, mpa_start_as(self->fd[0], &self->start[0]));
+	EXPECT_EQ(2, asks(self));
+}
+
+/* Without startup frames the peer cannot be asked. */
+TEST_F(pair, direct_start_asks_nobody_for_markers)
+{
+	ASSERT_EQ(0, sysctl_put("markers", 1));
+	ASSERT_EQ(0, fresh(self, true, true));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
+	EXPECT_EQ(0, asks(self));
+	EXPECT_TRUE(records_go(self));
+}
+
+/* A listening socket that starts its children so; or -1. */
+static int listener_of(unsigned int flags, struct sockaddr_in *addr)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*addr);
+
+	*addr = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	if (mpa_attach(fd) || bind(fd, (struct sockaddr *)addr, len) ||
+	    mpa_start(fd, MPA_ROLE_RESPONDER, flags) || listen(fd, 1) ||
+	    getsockname(fd, (struct sockaddr *)addr, &len))
+		return -1;
+	return fd;
+}
+
+/* A client and a child of the listener, both in Full Operation: 0 or -1. */
+static int serve(struct _test_data_pair *self, int listener,
+		 const struct sockaddr_in *addr)
+{
+	hang_up(self->fd[0]);
+	hang_up(self->fd[1]);
+	self->fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+	self->fd[1] = -1;
+	if (connect(self->fd[0], (struct sockaddr *)addr, sizeof(*addr)))
+		return -1;
+	self->fd[1] = accept(listener, NULL, NULL);
+	patience(self->fd[0], 20);
+	patience(self->fd[1], 20);
+	return self->fd[1] < 0 || mpa_attach(self->fd[0]) ||
+	       mpa_start_as(self->fd[0], &self->start[0]) ? -1 : 0;
+}
+
+TEST_F(pair, listener_asks_for_markers_as_when_it_was_started)
+{
+	struct sockaddr_in before, after;
+	int listener[2];
+
+	listener[0] = listener_of(0, &before);
+	ASSERT_LE(0, listener[0]);
+	ASSERT_EQ(0, sysctl_put("markers", 1));
+	listener[1] = listener_of(0, &after);
+	ASSERT_LE(0, listener[1]);
+	/* The client always asks. */
+	ASSERT_EQ(0, serve(self, listener[0], &before));
+	EXPECT_EQ(1, asks(self));
+	ASSERT_EQ(0, serve(self, listener[1], &after));
+	EXPECT_EQ(3, asks(self));
+	EXPECT_TRUE(records_go(self));
+	ASSERT_EQ(0, sysctl_put("markers", 0));
+	ASSERT_EQ(0, serve(self, listener[0], &before));
+	EXPECT_EQ(0, asks(self));
+	ASSERT_EQ(0, serve(self, listener[1], &after));
+	EXPECT_EQ(2, asks(self));
+	close(listener[0]);
+	close(listener[1]);
+}
+
+/* ---- net.mpa.place ---- */
+
+static int place(int fd, int on)
+{
+	return setsockopt(fd, SOL_MPA, MPA_PLACE, &on, sizeof(on)) ? errno : 0;
+}
+
+static int places(int fd)
+{
+	socklen_t len = sizeof(int);
+	int on = -1;
+
+	getsockopt(fd, SOL_MPA, MPA_PLACE, &on, &len);
+	return on;
+}
+
+TEST_F(pair, administrator_allows_no_placing)
+{
+	self->start[0].flags = MPA_START_MARKERS;
+	self->start[1].flags = MPA_START_MARKERS;
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(0, place(self->fd[0], 1));
+	ASSERT_EQ(0, sysctl_put("place", 0));
+	EXPECT_EQ(EPERM, place(self->fd[1], 1));
+	EXPECT_EQ(0, places(self->fd[1]));
+	/* Who has it keeps it, as long as he wants. */
+	EXPECT_EQ(1, places(self->fd[0]));
+	EXPECT_TRUE(records_go(self));
+	EXPECT_EQ(0, place(self->fd[1], 0));
+	EXPECT_EQ(0, place(self->fd[0], 0));
+	EXPECT_EQ(EPERM, place(self->fd[0], 1));
+	EXPECT_EQ(0, places(self->fd[0]));
+	/* Also where it would not be possible, and before Full Operation. */
+	self->start[1].flags = 0;
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_EQ(EPERM, place(self->fd[1], 1));
+	ASSERT_EQ(0, request(self, NULL, 0));
+	EXPECT_EQ(EPERM, place(self->fd[1], 1));
+	ASSERT_EQ(0, sysctl_put("place", 1));
+	EXPECT_EQ(EINVAL, place(self->fd[1], 1));
+}
+
+TEST_F(pair, children_keep_a_listeners_placing)
+{
+	struct sockaddr_in addr;
+	int listener;
+
+	listener = listener_of(MPA_START_MARKERS, &addr);
+	ASSERT_LE(0, listener);
+	ASSERT_EQ(0, place(listener, 1));
+	ASSERT_EQ(0, serve(self, listener, &addr));
+	EXPECT_EQ(1, places(self->fd[1]));
+	ASSERT_EQ(0, sysctl_put("place", 0));
+	EXPECT_EQ(1, places(self->fd[1]));
+	ASSERT_EQ(0, serve(self, listener, &addr));
+	EXPECT_EQ(1, places(self->fd[1]));
+	EXPECT_TRUE(records_go(self));
+	/* One that asks now does not get it. */
+	ASSERT_EQ(0, place(listener, 0));
+	EXPECT_EQ(EPERM, place(listener, 1));
+	ASSERT_EQ(0, serve(self, listener, &addr));
+	EXPECT_EQ(0, places(self->fd[1]));
+	EXPECT_EQ(EPERM, place(self->fd[1], 1));
+	close(listener);
+}
+
+/* What the administrator has decided on markers makes placing possible. */
+TEST_F(pair, markers_of_the_administrator_do_for_placing)
+{
+	ASSERT_EQ(0, sysctl_put("markers", 1));
+	ASSERT_EQ(0, negotiate(self));
+	EXPECT_EQ(0, place(self->fd[0], 1));
+	EXPECT_EQ(0, place(self->fd[1], 1));
+	EXPECT_TRUE(records_go(self));
+}
+
+/* ---- all of them ---- */
+
 TEST_F(pair, sysctls_are_the_namespaces_own)
 {
 	EXPECT_EQ(0, sysctl_get("crc_optional"));
 	EXPECT_EQ(10000, sysctl_get("startup_timeout_ms"));
 	EXPECT_EQ(4096, sysctl_get("startup_max"));
+	EXPECT_EQ(0, sysctl_get("markers"));
+	EXPECT_EQ(1, sysctl_get("place"));
+	EXPECT_EQ(-1, sysctl_put("markers", 2));
+	EXPECT_EQ(-1, sysctl_put("place", 2));
+	EXPECT_EQ(0, sysctl_put("markers", 1));
+	EXPECT_EQ(0, sysctl_put("place", 0));
 	EXPECT_EQ(-1, sysctl_put("crc_optional", 2));
 	EXPECT_EQ(-1, sysctl_put("startup_timeout_ms", 0));
 	EXPECT_EQ(-1, sysctl_put("startup_timeout_ms", 3600001));
@@ -510,6 +716,8 @@ TEST_F(pair, sysctls_are_the_namespaces_own)
 	EXPECT_EQ(0, sysctl_put("startup_timeout_ms", 3600000));
 	EXPECT_EQ(0, sysctl_put("startup_max", 0));
 	ASSERT_EQ(0, own_netns());
+	EXPECT_EQ(0, sysctl_get("markers"));
+	EXPECT_EQ(1, sysctl_get("place"));
 	EXPECT_EQ(0, sysctl_get("crc_optional"));
 	EXPECT_EQ(10000, sysctl_get("startup_timeout_ms"));
 	EXPECT_EQ(4096, sysctl_get("startup_max"));
