@@ -50,7 +50,10 @@ TRACE_DEFINE_ENUM(MPA_ERR_RTR);
 #ifndef _TRACE_MPA_ADDR
 #define _TRACE_MPA_ADDR
 
-/* The addresses of both ends, those of IPv4 mapped into IPv6. */
+/*
+ * The addresses of both ends, those of IPv4 mapped into IPv6. They stand behind a
+ * pointer, so that they can be written word by word.
+ */
 static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -76,11 +79,11 @@ TRACE_EVENT(mpa_startup_frame,
 
 	TP_STRUCT__entry(
 		__field(const void *, sk)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u16, family)
 		__field(u16, sport)
 		__field(u16, dport)
-		__array(u8, saddr_v6, 16)
-		__array(u8, daddr_v6, 16)
 		__field(bool, out)
 		__field(bool, reply)
 		__field(u8, flags)
@@ -123,11 +126,11 @@ TRACE_EVENT(mpa_state,
 
 	TP_STRUCT__entry(
 		__field(const void *, sk)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u16, family)
 		__field(u16, sport)
 		__field(u16, dport)
-		__array(u8, saddr_v6, 16)
-		__array(u8, daddr_v6, 16)
 		__field(u8, from)
 		__field(u8, to)
 	),
@@ -157,11 +160,11 @@ DECLARE_EVENT_CLASS(mpa_run,
 
 	TP_STRUCT__entry(
 		__field(const void *, sk)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u16, family)
 		__field(u16, sport)
 		__field(u16, dport)
-		__array(u8, saddr_v6, 16)
-		__array(u8, daddr_v6, 16)
 		__field(u64, position)
 		__field(u32, fpdus)
 		__field(u32, octets)
@@ -226,11 +229,11 @@ TRACE_EVENT(mpa_error,
 
 	TP_STRUCT__entry(
 		__field(const void *, sk)
+		__array(u8, saddr_v6, 16)
+		__array(u8, daddr_v6, 16)
 		__field(u16, family)
 		__field(u16, sport)
 		__field(u16, dport)
-		__array(u8, saddr_v6, 16)
-		__array(u8, daddr_v6, 16)
 		__field(u8, code)
 		__field(int, err)
 		__field(u64, position)
