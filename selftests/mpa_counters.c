@@ -5,119 +5,15 @@
  */
 
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "mpa_consumer.h"
+#include "mpa_counts.h"
 #include "mpa_debugfs.h"
 #include "mpa_forge.h"
 #include "mpa_pair.h"
 #include "mpa_place.h"
 #include "mpa_nl.h"
-
-#define LINES	64
-
-/**
- * struct count - a line of the file
- * @name:	its name
- * @n:		its number
- */
-struct count {
-	char name[40];
-	long long n;
-};
-
-/* All of them: how many, or -1. */
-static int counts_read(struct count counts[LINES])
-{
-	FILE *file = fopen("/proc/net/mpa_stat", "r");
-	int i = 0;
-
-	while (file && i < LINES &&
-	       fscanf(file, "%39s %lld", counts[i].name, &counts[i].n) == 2)
-		i++;
-	if (file)
-		fclose(file);
-	return file ? i : -1;
-}
-
-/* ---- which lines have been seen to move, by all tests ---- */
-
-static bool *seen;
-
-static void __attribute__((constructor)) seen_make(void)
-{
-	seen = mmap(NULL, LINES, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-}
-
-/* ---- what is expected ---- */
-
-/* What a test about something else says nothing of. */
-static bool aside(const char *name)
-{
-	return !strncmp(name, "MpaTxPackets", 12) ||
-	       !strncmp(name, "MpaTxSegs", 9) || !strcmp(name, "MpaMemKept");
-}
-
-static const struct count *count_of(const struct count *counts, int n,
-				    const char *name)
-{
-	for (; n--; counts++)
-		if (!strcmp(counts->name, name))
-			return counts;
-	return NULL;
-}
-
-/* Compare: all that is not expected is zero. Return: what differs, or "". */
-static const char *differs(const struct count *want, int n)
-{
-	struct count counts[LINES];
-	int lines = counts_read(counts), i;
-	static char text[1024];
-	size_t len = 0;
-
-	text[0] = 0;
-	for (i = 0; i < n; i++)
-		if (!count_of(counts, lines, want[i].name))
-			return want[i].name;
-	for (i = 0; i < lines; i++) {
-		const struct count *is = &counts[i];
-		const struct count *due = count_of(want, n, is->name);
-
-		if (!due && aside(is->name))
-			continue;
-		if (due && due->n && due->n == is->n)
-			seen[i] = true;
-		if (is->n != (due ? due->n : 0) && len < sizeof(text))
-			len += snprintf(text + len, sizeof(text) - len,
-					"%s %lld, not %lld; ", is->name, is->n,
-					due ? due->n : 0);
-	}
-	return text;
-}
-
-/* It may take a moment until they are right. */
-static const char *differs_soon(const struct count *want, int n)
-{
-	const long until = now_ms() + 5000;
-
-	while (differs(want, n)[0] && now_ms() < until)
-		poll(NULL, 0, 1);
-	return differs(want, n);
-}
-
-#define EXPECT_COUNTS(...) do {						\
-	const struct count want_[] = { __VA_ARGS__ };			\
-									\
-	EXPECT_STREQ("", differs(want_, ARRAY_SIZE(want_)));		\
-} while (0)
-
-#define EXPECT_COUNTS_SOON(...) do {					\
-	const struct count want_[] = { __VA_ARGS__ };			\
-									\
-	EXPECT_STREQ("", differs_soon(want_, ARRAY_SIZE(want_)));	\
-} while (0)
 
 /* Both ends of a pair are closed. */
 static void part(struct _test_data_pair *self)
@@ -270,8 +166,8 @@ TEST_F(pair, none_may_begin)
 TEST_F(pair, no_child_may_begin)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
-	socklen_t len = sizeof(addr);
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
 
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	ASSERT_EQ(0, mpa_attach(listener));
@@ -504,7 +400,8 @@ static int mtu_set(int mtu)
 }
 
 /* One end, and a peer made by hand. */
-#define ONE_DIRECT	{ "MpaDirect", 1 }, { "MpaCurrDirect", 1 }
+#define EXPECT_DIRECT(...)						\
+	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 }, __VA_ARGS__)
 
 TEST_F(pair, oversized_record)
 {
@@ -515,7 +412,7 @@ TEST_F(pair, oversized_record)
 	ASSERT_EQ(5000, send(self->fd[0], record_row, 5000, 0));
 	ASSERT_TRUE(acked(self->fd[0]));
 	/* 2 + 5000 + 2 + 4 octets: 4 segments. */
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 1 }, { "MpaTxOctets", 5000 },
+	EXPECT_DIRECT({ "MpaTxFpdus", 1 }, { "MpaTxOctets", 5000 },
 		      { "MpaTxSegsAligned", 1 }, { "MpaTxSegsOversized", 3 },
 		      { "MpaTxSegsWindow", 0 }, { "MpaTxSegsOther", 0 });
 }
@@ -541,7 +438,7 @@ TEST_F(pair, record_cut_at_the_window)
 	ASSERT_TRUE(lo_delivered());
 	ASSERT_EQ(1400, send(self->fd[0], record_row, 1400, 0));
 	ASSERT_EQ(1408, read_all(self->fd[1], buf, 1408));
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 1 }, { "MpaTxOctets", 1400 },
+	EXPECT_DIRECT({ "MpaTxFpdus", 1 }, { "MpaTxOctets", 1400 },
 		      { "MpaTxPackets", 2 }, { "MpaTxSegsAligned", 1 },
 		      { "MpaTxSegsWindow", 1 }, { "MpaTxSegsOversized", 0 },
 		      { "MpaTxSegsOther", 0 });
@@ -583,7 +480,7 @@ TEST_F(pair, path_that_becomes_narrow)
 	ASSERT_EQ(fpdus, read_all(self->fd[1], buf, fpdus));
 	info = mpa_info(self->fd[0]);
 	EXPECT_LT(0, info.tx_segs_unaligned);
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 50 },
+	EXPECT_DIRECT({ "MpaTxFpdus", 50 },
 		      { "MpaTxOctets", octets },
 		      { "MpaTxPackets", info.tx_packets },
 		      { "MpaTxSegsAligned", info.tx_segs_aligned },
@@ -668,7 +565,7 @@ TEST_F(pair, reset)
 	self->fd[1] = -1;
 	ASSERT_EQ(-1, recv(self->fd[0], self->buf, 1, 0));
 	ASSERT_EQ(ECONNRESET, errno);
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaLost", 1 });
+	EXPECT_DIRECT({ "MpaLost", 1 });
 	part(self);
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaLost", 1 });
 }
@@ -686,7 +583,7 @@ TEST_F(pair, time_runs_out)
 	ASSERT_EQ(100, send(self->fd[0], record_row, 100, 0));
 	ASSERT_EQ(-1, recv(self->fd[0], self->buf, 1, 0));
 	ASSERT_EQ(ETIMEDOUT, errno);
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 1 }, { "MpaTxOctets", 100 },
+	EXPECT_DIRECT({ "MpaTxFpdus", 1 }, { "MpaTxOctets", 100 },
 		      { "MpaTimedOut", 1 });
 }
 
@@ -708,7 +605,7 @@ TEST_F(pair, record_larger_than_the_buffer)
 	ASSERT_EQ(50000, recv(self->fd[1], buf, sizeof(buf), 0));
 	ASSERT_TRUE(record_good(buf, 50000));
 	EXPECT_EQ(pid, waitpid(pid, &how, 0));
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaRxFpdus", 1 }, { "MpaRxOctets", 50000 },
+	EXPECT_DIRECT({ "MpaRxFpdus", 1 }, { "MpaRxOctets", 50000 },
 		      { "MpaRxStashed", 1 });
 }
 
@@ -745,14 +642,14 @@ TEST_F(place, placed)
 	COME(2, 4);
 	PLACED(2);
 	PLACED(3);
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaRxFpdus", 2 }, { "MpaRxOctets", 2000 },
+	EXPECT_DIRECT({ "MpaRxFpdus", 2 }, { "MpaRxOctets", 2000 },
 		      { "MpaRxMarkers", markers_of(lens, 4) -
 					markers_of(lens, 2) },
 		      { "MpaRxPlaced", 2 });
 	COME(0, 2);
 	ORDERED(0);
 	ORDERED(1);
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaRxFpdus", 4 }, { "MpaRxOctets", 4000 },
+	EXPECT_DIRECT({ "MpaRxFpdus", 4 }, { "MpaRxOctets", 4000 },
 		      { "MpaRxMarkers", markers_of(lens, 4) },
 		      { "MpaRxPlaced", 2 });
 }
@@ -768,7 +665,8 @@ TEST_F(place, pruned)
 	ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &small,
 				sizeof(small)));
 	COME(5, 6);
-	EXPECT_COUNTS_SOON(ONE_DIRECT, { "MpaRxPruned", 1 });
+	EXPECT_COUNTS_SOON({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 },
+			   { "MpaRxPruned", 1 });
 }
 
 /* ---- messages that a listener has no room for ---- */
@@ -816,21 +714,21 @@ static struct heard hear(struct nl *nl, unsigned int number)
 	return heard;
 }
 
-#define EVENTS	40
+#define NR_EVENTS	40
 
 /* Return: how many events there have been. */
 static int many_events(void)
 {
 	int fd[2], i;
 
-	for (i = 0; i < EVENTS / 2; i++) {
+	for (i = 0; i < NR_EVENTS / 2; i++) {
 		if (tcp_pair(AF_INET, fd) || mpa_attach(fd[0]) ||
 		    mpa_start(fd[0], MPA_ROLE_DIRECT, 0))
 			return -1;
 		close(fd[0]);
 		close(fd[1]);
 	}
-	return EVENTS;
+	return NR_EVENTS;
 }
 
 TEST_F(pair, lost_events)
@@ -841,13 +739,13 @@ TEST_F(pair, lost_events)
 	ASSERT_EQ(0, listen_narrowly(&nl, true));
 	ASSERT_EQ(0, nl_listen(&nl, nl.events));
 	errno = 0;
-	ASSERT_EQ(EVENTS, many_events());
+	ASSERT_EQ(NR_EVENTS, many_events());
 	heard = hear(&nl, MPA_A_CONN_EVENT);
 	EXPECT_TRUE(heard.told);
 	EXPECT_LT(0, heard.messages);
-	EXPECT_GT(EVENTS, heard.messages);
-	EXPECT_COUNTS({ "MpaDirect", EVENTS / 2 },
-		      { "MpaEventsLost", EVENTS - heard.messages });
+	EXPECT_GT(NR_EVENTS, heard.messages);
+	EXPECT_COUNTS({ "MpaDirect", NR_EVENTS / 2 },
+		      { "MpaEventsLost", NR_EVENTS - heard.messages });
 	nl_close(&nl);
 }
 
@@ -860,18 +758,18 @@ TEST_F(pair, events_lost_without_a_count)
 	ASSERT_EQ(0, listen_narrowly(&nl, false));
 	ASSERT_EQ(0, nl_listen(&nl, nl.events));
 	errno = 0;
-	ASSERT_EQ(EVENTS, many_events());
+	ASSERT_EQ(NR_EVENTS, many_events());
 	heard = hear(&nl, MPA_A_CONN_EVENT);
 	EXPECT_TRUE(heard.told);
 	EXPECT_EQ(heard.messages, heard.last);
-	EXPECT_GT(EVENTS, heard.messages);
-	EXPECT_COUNTS({ "MpaDirect", EVENTS / 2 });
+	EXPECT_GT(NR_EVENTS, heard.messages);
+	EXPECT_COUNTS({ "MpaDirect", NR_EVENTS / 2 });
 	ASSERT_EQ(0, fresh(self, true, false));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
 	errno = 0;
 	next = hear(&nl, MPA_A_CONN_EVENT);
 	EXPECT_EQ(1, next.messages);
-	EXPECT_EQ(EVENTS + 1, next.last);
+	EXPECT_EQ(NR_EVENTS + 1, next.last);
 	nl_close(&nl);
 }
 
@@ -894,7 +792,7 @@ TEST_F(pair, lost_records)
 	EXPECT_TRUE(heard.told);
 	EXPECT_LT(0, heard.messages);
 	EXPECT_GT(20, heard.messages);
-	EXPECT_COUNTS(ONE_DIRECT, { "MpaTxFpdus", 20 },
+	EXPECT_DIRECT({ "MpaTxFpdus", 20 },
 		      { "MpaTxOctets", 20000 },
 		      { "MpaRecordsLost", 20 - heard.messages });
 	nl_close(&nl);
@@ -918,8 +816,8 @@ FIXTURE_TEARDOWN(last)
 
 TEST_F(last, no_line_is_untested)
 {
-	struct count counts[LINES];
 	FILE *file = fopen("/proc/self/cmdline", "r");
+	struct count counts[LINES];
 	int lines = counts_read(counts), i;
 	char line[512];
 	size_t n;

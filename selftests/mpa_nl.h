@@ -339,9 +339,9 @@ static inline int diag_get(int fd, struct nl_told *told)
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_SOCK_DIAG);
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
 	struct inet_diag_req_v2 *req;
-	struct nlmsghdr *nlh;
 	socklen_t len = sizeof(int);
 	u64 cookie = cookie_of(fd);
+	struct nlmsghdr *nlh;
 	int family = 0, err;
 
 	/* The guest loads no module by itself. */

@@ -279,8 +279,8 @@ TEST_F(told, all_tell_the_same)
 {
 	char wanted[128], traced[128], says[512];
 	const struct wrong *wrong;
-	struct nl_told told;
 	struct mpa_info info;
+	struct nl_told told;
 	unsigned int row, i;
 	long long position;
 
@@ -327,11 +327,12 @@ TEST_F(told, all_tell_the_same)
 			TH_LOG("MPA_INFO, of %s", wrong->what);
 		EXPECT_EQ(position, info.rx_edge);
 
-		for (i = 0; i < ARRAY_SIZE(failures); i++)
+		for (i = 0; i < ARRAY_SIZE(failures); i++) {
 			EXPECT_EQ(self->before[i] +
 				  !strcmp(failures[i], wrong->counter),
 				  statistic(failures[i]))
 				TH_LOG("%s, of %s", failures[i], wrong->what);
+		}
 
 		if (self->traces) {
 			snprintf(traced, sizeof(traced),
