@@ -6,9 +6,9 @@
 #ifndef _MPA_NET_H
 #define _MPA_NET_H
 
-#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/percpu.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <net/netns/generic.h>
 #include <net/snmp.h>
@@ -147,10 +147,16 @@ struct mpa_mib {
 	unsigned long mibs[MPA_MIB_MAX];
 };
 
-/* Counters of a network namespace, and the number of the last event. */
+/**
+ * struct mpa_stat - what is told of a network namespace
+ * @mib:	counters
+ * @lock:	for @events: they are sent in the order of their numbers
+ * @events:	number of the last one
+ */
 struct mpa_stat {
 	DEFINE_SNMP_STAT(struct mpa_mib, mib);
-	atomic_t events;
+	spinlock_t lock; /* for events */
+	u32 events;
 };
 
 extern unsigned int mpa_stat_id;
@@ -172,16 +178,12 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 }
 
 /**
- * mpa_stat_next_event() - number of the next event
+ * mpa_stat_of() - the counters of a namespace, and its events
  * @net:	namespace
- *
- * Context: any.
  */
-static inline u32 mpa_stat_next_event(const struct net *net)
+static inline struct mpa_stat *mpa_stat_of(const struct net *net)
 {
-	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
-
-	return atomic_inc_return(&stat->events);
+	return net_generic(net, mpa_stat_id);
 }
 
 /**

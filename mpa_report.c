@@ -48,12 +48,16 @@ struct mpa_event {
 	u32	err;
 };
 
+/* @number is set to where its number goes. */
 static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
-			  const struct mpa_event *event, u32 number)
+			  const struct mpa_event *event, struct nlattr **number)
 {
 	void *head = genlmsg_put(skb, 0, 0, mpa_report_family, 0, event->cmd);
 
-	if (!head || nla_put_u32(skb, MPA_A_CONN_EVENT, number) ||
+	if (!head)
+		return -EMSGSIZE;
+	*number = nla_reserve(skb, MPA_A_CONN_EVENT, sizeof(u32));
+	if (!*number ||
 	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
 	    (event->err && nla_put_u32(skb, MPA_A_CONN_ERRNO, event->err)) ||
 	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns))
@@ -62,25 +66,37 @@ static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
 	return 0;
 }
 
+static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
+				      const struct mpa_event *event,
+				      struct nlattr **number)
+{
+	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE, GFP_ATOMIC);
+
+	if (!skb || !WARN_ON_ONCE(mpa_event_fill(skb, ctx, event, number)))
+		return skb;
+	nlmsg_free(skb);
+	return NULL;
+}
+
 /* Context: any, socket lock held. */
 static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 				    const struct mpa_event *event)
 {
-	u32 number = mpa_stat_next_event(sock_net(ctx->sk));
+	struct mpa_stat *stat = mpa_stat_of(sock_net(ctx->sk));
+	struct nlattr *number;
 	struct sk_buff *skb;
 	int err = -ENOMEM;
 
-	skb = genlmsg_new(MPA_EVENT_SIZE, GFP_ATOMIC);
-	if (!skb)
-		goto out;
-	err = mpa_event_fill(skb, ctx, event, number);
-	if (WARN_ON_ONCE(err)) {
-		nlmsg_free(skb);
-		goto out;
+	skb = mpa_event_make(ctx, event, &number);
+	spin_lock_bh(&stat->lock);
+	stat->events++;
+	if (skb) {
+		*(u32 *)nla_data(number) = stat->events;
+		err = genlmsg_multicast_netns(mpa_report_family,
+					      sock_net(ctx->sk), skb, 0,
+					      MPA_NLGRP_EVENTS, GFP_ATOMIC);
 	}
-	err = genlmsg_multicast_netns(mpa_report_family, sock_net(ctx->sk),
-				      skb, 0, MPA_NLGRP_EVENTS, GFP_ATOMIC);
-out:
+	spin_unlock_bh(&stat->lock);
 	if (err && err != -ESRCH)
 		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
 }

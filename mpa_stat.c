@@ -96,6 +96,7 @@ static int __net_init mpa_stat_net_init(struct net *net)
 	stat->mib = alloc_percpu(struct mpa_mib);
 	if (!stat->mib)
 		return -ENOMEM;
+	spin_lock_init(&stat->lock);
 	if (!proc_create_net_single("mpa_stat", 0444, net->proc_net,
 				    mpa_stat_show, NULL)) {
 		free_percpu(stat->mib);
