@@ -81,6 +81,7 @@
 #include "mpa_tx.h"
 
 struct genl_family;
+struct mpa_tap;
 struct mpa_upcalls;
 struct mpa_table;
 
@@ -161,18 +162,6 @@ struct mpa_consumer {
 };
 
 /**
- * struct mpa_tap - copies of records for a monitor (mpa_tap.c)
- * @on:		records are copied; written without the lock
- * @octets:	of each as many at most; written without the lock
- * @seq:	records so far
- */
-struct mpa_tap {
-	bool	on;
-	u32	octets;
-	u32	seq;
-};
-
-/**
  * struct mpa_ctx - what MPA knows of a socket
  * @tcp:	floor 1's part, found by the socket: must be first
  * @sk:		the socket
@@ -209,7 +198,7 @@ struct mpa_tap {
  *		under RCU as well
  * @tx:		sending
  * @rx:		receiving
- * @tap:	copies of records for a monitor
+ * @tap:	copies of records for a monitor, or NULL: mpa_tap.c
  * @id:		its number in mpa_conns.c
  * @work:	all that must not be done in softirq
  * @rcu:	for freeing
@@ -250,7 +239,7 @@ struct mpa_ctx {
 	struct mpa_tx		tx;
 	struct mpa_rx		rx;
 
-	struct mpa_tap		tap;
+	struct mpa_tap __rcu	*tap;
 	u32			id;
 
 	struct delayed_work	work;
@@ -349,21 +338,31 @@ void mpa_conns_put(struct mpa_ctx *ctx);
 
 /* ---- mpa_show.c: a connection as netlink attributes ---- */
 
+/**
+ * struct mpa_failure - an error of a connection
+ * @err:	negative errno
+ * @code:	enum mpa_error
+ * @rx:		it has ended receiving: there is a position
+ */
+struct mpa_failure {
+	int	err;
+	u8	code;
+	bool	rx;
+};
+
 u64 mpa_show_cookie(struct sock *sk);
 u8 mpa_show_code(const struct mpa_ctx *ctx);
 u32 mpa_show_flags(const struct mpa_ctx *ctx);
 int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
-		  struct user_namespace *user_ns);
+		  struct user_namespace *user_ns,
+		  const struct mpa_failure *failure);
 int mpa_show_ulp(struct sock *sk, struct sk_buff *skb);
 size_t mpa_show_ulp_size(const struct sock *sk);
 
 /* ---- mpa_report.c: telling others ---- */
 
-/* Multicast groups of the netlink family, in its order. */
-enum mpa_nlgrp {
-	MPA_NLGRP_EVENTS,
-	MPA_NLGRP_RECORDS
-};
+/* Number of the netlink family's multicast group, among its own. */
+#define MPA_NLGRP_EVENTS	0
 
 void mpa_report_init(const struct genl_family *family);
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old);
@@ -384,11 +383,13 @@ DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 /* Each record of the connection is to be shown: none may take a short way. */
 static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 {
-	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tap.on);
+	return static_branch_unlikely(&mpa_tap_used) && rcu_access_pointer(ctx->tap);
 }
 
-void mpa_tap_init(const struct genl_family *family);
-void mpa_tap_set(struct mpa_ctx *ctx, u32 octets);
+int mpa_tap_init(const struct genl_family *family);
+void mpa_tap_exit(void);
+int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
+		u32 octets);
 void mpa_tap_clear(struct mpa_ctx *ctx);
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position);

@@ -68,7 +68,9 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
 	if (!ctx->id)
 		return;
 	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all, ctx->id);
-	ctx->id = 0;
+	/* No tap is set from here on: mpa_tap_set() looks, with the lock that comes next. */
+	WRITE_ONCE(ctx->id, 0);
+	mpa_tap_clear(ctx);
 }
 
 /**
@@ -142,11 +144,21 @@ static int __net_init mpa_conns_net_init(struct net *net)
 	return 0;
 }
 
+/*
+ * Somebody inside the kernel, who was there before this module, may close his sockets in
+ * an exit of his own that comes later. They count nowhere from here on.
+ */
 static void __net_exit mpa_conns_net_exit(struct net *net)
 {
 	struct mpa_conns *conns = mpa_conns(net);
+	struct mpa_ctx *ctx;
+	unsigned long id;
 
-	WARN_ON_ONCE(!xa_empty(&conns->all));
+	if (xa_empty(&conns->all))
+		return;
+	xa_for_each(&conns->all, id, ctx)
+		WRITE_ONCE(ctx->tcp.mib, &mpa_mib_nowhere);
+	synchronize_net();
 	xa_destroy(&conns->all);
 }
 

@@ -272,6 +272,11 @@ no_compat:
 static void __exit mpa_module_exit(void)
 {
 	tcp_unregister_ulp(&mpa_ulp_ops);
+	/*
+	 * inet_diag calls get_info of a socket that it holds no lock of, nor the
+	 * module: wait until no task can be there.
+	 */
+	synchronize_rcu_tasks();
 	mpa_netlink_exit();
 	mpa_conns_exit();
 	mpa_stat_exit();

@@ -161,6 +161,9 @@ struct mpa_stat {
 
 extern unsigned int mpa_stat_id;
 
+/* For connections whose namespace is gone. */
+DECLARE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
+
 int mpa_stat_init(void);
 void mpa_stat_exit(void);
 

@@ -24,7 +24,7 @@ static int mpa_netlink_put_conn(struct sk_buff *skb, u32 portid, u32 seq,
 
 	if (!head)
 		return -EMSGSIZE;
-	if (mpa_show_conn(skb, ctx, user_ns)) {
+	if (mpa_show_conn(skb, ctx, user_ns, NULL)) {
 		genlmsg_cancel(skb, head);
 		return -EMSGSIZE;
 	}
@@ -146,38 +146,51 @@ static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 
 /* ---- records to a monitor ---- */
 
-static int mpa_netlink_tap(struct genl_info *info, bool on)
-{
-	struct mpa_ctx *ctx;
-	u32 octets = 0;
-
-	if (on && GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
-		return -EINVAL;
-	if (on) {
-		octets = nla_get_u32(info->attrs[MPA_A_TAP_OCTETS]);
-		static_branch_enable(&mpa_tap_used);
-	}
-	rcu_read_lock();
-	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
-	if (!IS_ERR(ctx)) {
-		if (on)
-			mpa_tap_set(ctx, octets);
-		else
-			mpa_tap_clear(ctx);
-		mpa_conns_put(ctx);
-	}
-	rcu_read_unlock();
-	return PTR_ERR_OR_ZERO(ctx);
-}
-
 static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 {
-	return mpa_netlink_tap(info, true);
+	struct mpa_ctx *ctx;
+	int err;
+
+	if (GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
+		return -EINVAL;
+	rcu_read_lock();
+	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
+	if (IS_ERR(ctx))
+		goto out;
+	mpa_conns_put(ctx);
+	rcu_read_unlock();
+
+	/* This may sleep; afterwards look again. */
+	static_branch_enable(&mpa_tap_used);
+	rcu_read_lock();
+	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
+	if (IS_ERR(ctx))
+		goto out;
+	err = mpa_tap_set(ctx, NETLINK_CB(skb).sk, info->snd_portid,
+			  nla_get_u32(info->attrs[MPA_A_TAP_OCTETS]));
+	mpa_conns_put(ctx);
+	rcu_read_unlock();
+	if (err == -EBUSY)
+		NL_SET_ERR_MSG(info->extack,
+			       "another socket has a tap on this connection");
+	return err;
+out:
+	rcu_read_unlock();
+	return PTR_ERR(ctx);
 }
 
 static int mpa_netlink_tap_clear(struct sk_buff *skb, struct genl_info *info)
 {
-	return mpa_netlink_tap(info, false);
+	struct mpa_ctx *ctx;
+
+	rcu_read_lock();
+	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
+	if (!IS_ERR(ctx)) {
+		mpa_tap_clear(ctx);
+		mpa_conns_put(ctx);
+	}
+	rcu_read_unlock();
+	return PTR_ERR_OR_ZERO(ctx);
 }
 
 /* ---- the family ---- */
@@ -250,9 +263,8 @@ static const struct genl_ops mpa_netlink_ops[] = {
 };
 
 static const struct genl_multicast_group mpa_netlink_groups[] = {
-	[MPA_NLGRP_EVENTS] = { .name = MPA_MCGRP_EVENTS },
-	[MPA_NLGRP_RECORDS] = {
-		.name = MPA_MCGRP_RECORDS,
+	[MPA_NLGRP_EVENTS] = {
+		.name = MPA_MCGRP_EVENTS,
 		.flags = GENL_MCAST_CAP_NET_ADMIN,
 	},
 };
@@ -282,8 +294,10 @@ int __init mpa_netlink_init(void)
 	if (err)
 		return err;
 	mpa_report_init(&mpa_netlink_family);
-	mpa_tap_init(&mpa_netlink_family);
-	return 0;
+	err = mpa_tap_init(&mpa_netlink_family);
+	if (err)
+		genl_unregister_family(&mpa_netlink_family);
+	return err;
 }
 
 /**
@@ -293,5 +307,6 @@ int __init mpa_netlink_init(void)
  */
 void mpa_netlink_exit(void)
 {
+	mpa_tap_exit();
 	genl_unregister_family(&mpa_netlink_family);
 }

@@ -152,6 +152,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	if (ctx && ctx->life != MPA_LIFE_UNACCEPTED) {
 		if (mpa_hook_restore_callbacks(ctx))
 			return -EBUSY;
+		mpa_report_closed(ctx);
 		mpa_set_state(ctx, MPA_STATE_IDLE);
 	}
 	return mpa_table(sk)->base->disconnect(sk, flags);

@@ -39,13 +39,13 @@ void __init mpa_report_init(const struct genl_family *family)
  * @cmd:	MPA_CMD_*_NTF
  * @attr:	attribute that only this kind of event has, or 0
  * @value:	its value
- * @err:	errno that the connection itself does not know of, or 0
+ * @failure:	what it says of the connection's error; NULL: what that is in
  */
 struct mpa_event {
 	u8	cmd;
 	u16	attr;
 	u32	value;
-	u32	err;
+	const struct mpa_failure *failure;
 };
 
 /* @number is set to where its number goes. */
@@ -59,8 +59,7 @@ static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
 	*number = nla_reserve(skb, MPA_A_CONN_EVENT, sizeof(u32));
 	if (!*number ||
 	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
-	    (event->err && nla_put_u32(skb, MPA_A_CONN_ERRNO, event->err)) ||
-	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns))
+	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns, event->failure))
 		return -EMSGSIZE;
 	genlmsg_end(skb, head);
 	return 0;
@@ -112,6 +111,16 @@ static void mpa_event_if_heard(const struct mpa_ctx *ctx,
 static void mpa_event(const struct mpa_ctx *ctx, u8 cmd)
 {
 	const struct mpa_event event = { .cmd = cmd };
+
+	mpa_event_if_heard(ctx, &event);
+}
+
+static void mpa_event_failed(const struct mpa_ctx *ctx, int err, u8 code, bool rx)
+{
+	const struct mpa_failure failure = { .err = err, .code = code, .rx = rx };
+	const struct mpa_event event = {
+		.cmd = MPA_CMD_FAILED_NTF, .failure = &failure,
+	};
 
 	mpa_event_if_heard(ctx, &event);
 }
@@ -190,9 +199,10 @@ void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err
 		[MPA_REFUSAL_GIVEN_UP] = "startup was given up by shutdown(2)",
 		[MPA_REFUSAL_LOCAL] = "startup was given up",
 	};
+	const struct mpa_failure failure = { .err = err, .code = ctx->code };
 	const struct mpa_event event = {
 		.cmd = MPA_CMD_REFUSED_NTF, .attr = MPA_A_CONN_REFUSAL,
-		.value = why, .err = ctx->startup_error ? 0 : -err,
+		.value = why, .failure = &failure,
 	};
 
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_REFUSED + why - 1);
@@ -216,7 +226,7 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 	trace_mpa_error(ctx->sk, code, ctx->rx.error, position);
 	mpa_report_debug(ctx->sk, "nothing more is received", ctx->rx.error,
 			 code, position);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF);
+	mpa_event_failed(ctx, ctx->rx.error, code, true);
 }
 
 /**
@@ -235,7 +245,7 @@ void mpa_report_sending(struct mpa_ctx *ctx, int err)
 	trace_mpa_error(ctx->sk, MPA_ERR_LOCAL, err, 0);
 	mpa_report_debug(ctx->sk, "nothing more can be sent", err,
 			 MPA_ERR_LOCAL, 0);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF);
+	mpa_event_failed(ctx, err, MPA_ERR_LOCAL, false);
 }
 
 /**
@@ -252,7 +262,7 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 	trace_mpa_error(ctx->sk, ctx->code, err, 0);
 	mpa_report_debug(ctx->sk, "IRD, ORD or RTR do not suit", err, ctx->code,
 			 0);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF);
+	mpa_event_failed(ctx, err, ctx->code, false);
 }
 
 /**
@@ -271,7 +281,7 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
 							 MPA_MIB_LOST);
 	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);
 	mpa_report_debug(ctx->sk, "the connection is lost", err, MPA_ERR_TCP, 0);
-	mpa_event(ctx, MPA_CMD_FAILED_NTF);
+	mpa_event_failed(ctx, err, MPA_ERR_TCP, false);
 }
 
 /**

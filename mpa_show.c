@@ -195,21 +195,34 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 }
 
 /* The error that it is in, if it is in one. */
-static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx)
+static void mpa_show_failure(const struct mpa_ctx *ctx,
+			     struct mpa_failure *failure)
 {
 	int rx_error = READ_ONCE(ctx->rx.error);
 	int broken = READ_ONCE(ctx->broken);
-	u32 code = mpa_show_code(ctx);
-	int err;
 
-	err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
-	if (!code && broken)
-		code = MPA_ERR_LOCAL;
-	if (code && nla_put_u32(skb, MPA_A_CONN_ERROR, code))
+	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
+	failure->code = mpa_show_code(ctx);
+	if (!failure->code && broken)
+		failure->code = MPA_ERR_LOCAL;
+	failure->rx = rx_error;
+}
+
+static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
+			  const struct mpa_failure *failure)
+{
+	struct mpa_failure its_own;
+
+	if (!failure) {
+		mpa_show_failure(ctx, &its_own);
+		failure = &its_own;
+	}
+	if (failure->code &&
+	    nla_put_u32(skb, MPA_A_CONN_ERROR, failure->code))
 		return -EMSGSIZE;
-	if (err && nla_put_u32(skb, MPA_A_CONN_ERRNO, -err))
+	if (failure->err && nla_put_u32(skb, MPA_A_CONN_ERRNO, -failure->err))
 		return -EMSGSIZE;
-	if (!rx_error)
+	if (!failure->rx)
 		return 0;
 	return mpa_show_u64(skb, MPA_A_CONN_ERROR_POSITION,
 			    READ_ONCE(ctx->rx.cur.pos));
@@ -220,12 +233,14 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx)
  * @skb:	where the attributes go
  * @ctx:	its context
  * @user_ns:	of whom they are for
+ * @failure:	what to say of its error; NULL: what it is in
  *
  * Context: under RCU, or socket lock held.
  * Return: 0 or -EMSGSIZE.
  */
 int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
-		  struct user_namespace *user_ns)
+		  struct user_namespace *user_ns,
+		  const struct mpa_failure *failure)
 {
 	return mpa_show_u64(skb, MPA_A_CONN_COOKIE, mpa_show_cookie(ctx->sk)) ?:
 	       mpa_show_addresses(skb, ctx->sk) ?:
@@ -234,7 +249,7 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 	       mpa_show_sent(skb, ctx) ?:
 	       mpa_show_received(skb, ctx) ?:
 	       mpa_show_held(skb, ctx) ?:
-	       mpa_show_error(skb, ctx);
+	       mpa_show_error(skb, ctx, failure);
 }
 
 /* ---- inet_diag ---- */
@@ -262,7 +277,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 		err = mpa_show_parameters(skb, ctx) ?:
 		      mpa_show_sent(skb, ctx) ?:
 		      mpa_show_received(skb, ctx) ?:
-		      mpa_show_error(skb, ctx);
+		      mpa_show_error(skb, ctx, NULL);
 	rcu_read_unlock();
 	if (err) {
 		nla_nest_cancel(skb, nest);
@@ -280,7 +295,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
  */
 size_t mpa_show_ulp_size(const struct sock *sk)
 {
-	/* At most ten numbers of 32 bits and twelve of 64. */
-	return nla_total_size(0) + 10 * nla_total_size(sizeof(u32)) +
+	/* The nest, a flag, at most ten numbers of 32 bits and twelve of 64. */
+	return 2 * nla_total_size(0) + 10 * nla_total_size(sizeof(u32)) +
 	       12 * nla_total_size_64bit(sizeof(u64));
 }

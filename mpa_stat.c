@@ -61,14 +61,17 @@ static const struct snmp_mib mpa_mib_list[] = {
 
 unsigned int mpa_stat_id __read_mostly;
 
+DEFINE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
+
+/* What goes up and down may seem to be below 0 while it does. */
 static unsigned long mpa_stat_sum(const struct mpa_stat *stat, int field)
 {
-	unsigned long sum = 0;
+	long sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
 		sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[field]);
-	return sum;
+	return field < MPA_MIB_TOTAL ? max(sum, 0L) : sum;
 }
 
 static int mpa_stat_show(struct seq_file *seq, void *v)

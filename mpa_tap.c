@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Records to a monitor: an administrator may have what is said of a connection's
- * records, and their first octets, sent to the netlink group "records", to find out
- * what its ends say to each other. It is for debugging: each record then goes the
+ * records, and their first octets, sent to the netlink socket that he asks by, to find
+ * out what its ends say to each other. It is for debugging: each record then goes the
  * long way, one by one.
  *
  * A record sent is shown when its FPDU has been made; one received, when it has been
  * verified, or found bad; one out of order, when it goes to the user.
+ *
+ * No multicast group, as any user may join the number of one that is not there yet, and
+ * keep that when the module is loaded.
+ *
+ * A tap belongs to its connection, and is in a list, so that it ends with the netlink
+ * socket too. Who ends it takes it out of both, under the list's lock; it is freed
+ * after a grace period, as is the netlink socket, behind netlink's notifier: what is
+ * found under RCU is there.
  */
 
+#include <linux/netlink.h>
+#include <linux/notifier.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <net/genetlink.h>
 #include <uapi/linux/mpa_netlink.h>
 
@@ -17,49 +29,149 @@
 /* Attributes of a record beside its octets. */
 #define MPA_TAP_SIZE		128
 
+/**
+ * struct mpa_tap - copies of a connection's records for a monitor
+ * @list:	in mpa_taps
+ * @ctx:	the connection's context
+ * @reader:	the monitor's netlink socket
+ * @portid:	its port
+ * @octets:	of each record as many at most; written without the socket lock
+ * @seq:	records so far; belongs to the connection's socket lock
+ * @rcu:	for freeing
+ */
+struct mpa_tap {
+	struct list_head	list;
+	struct mpa_ctx		*ctx;
+	const struct sock	*reader;
+	u32			portid;
+	u32			octets;
+	u32			seq;
+	struct rcu_head		rcu;
+};
+
 /* Since the first tap: what looks for taps costs nothing before. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
 static const struct genl_family *mpa_tap_family __ro_after_init;
 
-/**
- * mpa_tap_init() - learn how records are sent
- * @family:	the netlink family
- *
- * Context: module init.
- */
-void __init mpa_tap_init(const struct genl_family *family)
+static LIST_HEAD(mpa_taps);
+static DEFINE_SPINLOCK(mpa_taps_lock); /* for mpa_taps and each mpa_ctx.tap */
+
+/* Context: mpa_taps_lock held. */
+static void mpa_tap_end(struct mpa_tap *tap)
 {
-	mpa_tap_family = family;
+	list_del(&tap->list);
+	RCU_INIT_POINTER(tap->ctx->tap, NULL);
+	kfree_rcu(tap, rcu);
 }
 
 /**
  * mpa_tap_set() - have a connection's records shown from now on
- * @ctx:	the context
- * @octets:	of each as many at most
+ * @ctx:	the context; a walk has found it, and RCU is held since
+ * @reader:	the netlink socket that they go to
+ * @portid:	its port
+ * @octets:	of each record as many at most
  *
- * Context: any, under RCU; mpa_tap_used is on.
+ * Context: under RCU; mpa_tap_used is on.
+ * Return: 0; -EBUSY: another socket has a tap on it; -ENOMEM; or -ENOENT: the
+ * connection has just been closed.
  */
-void mpa_tap_set(struct mpa_ctx *ctx, u32 octets)
+int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
+		u32 octets)
 {
-	WRITE_ONCE(ctx->tap.octets, octets);
-	WRITE_ONCE(ctx->tap.on, true);
+	struct mpa_tap *new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_ACCOUNT);
+	struct mpa_tap *tap;
+	int err = 0;
+
+	if (!new)
+		return -ENOMEM;
+	spin_lock_bh(&mpa_taps_lock);
+	tap = rcu_dereference_protected(ctx->tap, true);
+	if (tap) {
+		WRITE_ONCE(tap->octets, octets);
+		err = tap->reader == reader ? 0 : -EBUSY;
+	} else if (!READ_ONCE(ctx->id)) {
+		err = -ENOENT;
+	} else {
+		new->ctx = ctx;
+		new->reader = reader;
+		new->portid = portid;
+		new->octets = octets;
+		list_add(&new->list, &mpa_taps);
+		rcu_assign_pointer(ctx->tap, new);
+		new = NULL;
+	}
+	spin_unlock_bh(&mpa_taps_lock);
+	kfree(new);
+	return err;
 }
 
 /**
  * mpa_tap_clear() - show no more of them
  * @ctx:	the context
  *
- * Context: any, under RCU or with the socket lock held.
+ * Context: any, under RCU; or the context is not to be found any more.
  */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
-	WRITE_ONCE(ctx->tap.on, false);
+	struct mpa_tap *tap;
+
+	if (!static_branch_unlikely(&mpa_tap_used))
+		return;
+	/* Not without the lock: a tap may be being set. */
+	spin_lock_bh(&mpa_taps_lock);
+	tap = rcu_dereference_protected(ctx->tap, true);
+	if (tap)
+		mpa_tap_end(tap);
+	spin_unlock_bh(&mpa_taps_lock);
 }
+
+/* A netlink socket is closed. Context: any. */
+static int mpa_tap_released(struct notifier_block *block, unsigned long event,
+			    void *arg)
+{
+	const struct netlink_notify *notify = arg;
+	struct mpa_tap *tap, *next;
+
+	if (event != NETLINK_URELEASE || notify->protocol != NETLINK_GENERIC)
+		return NOTIFY_DONE;
+	spin_lock_bh(&mpa_taps_lock);
+	list_for_each_entry_safe(tap, next, &mpa_taps, list)
+		if (tap->portid == notify->portid &&
+		    net_eq(sock_net(tap->ctx->sk), notify->net))
+			mpa_tap_end(tap);
+	spin_unlock_bh(&mpa_taps_lock);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block mpa_tap_notifier = {
+	.notifier_call = mpa_tap_released,
+};
+
+/**
+ * mpa_tap_init() - learn how records are sent
+ * @family:	the netlink family
+ *
+ * Context: module init.
+ * Return: 0 or a negative errno.
+ */
+int __init mpa_tap_init(const struct genl_family *family)
+{
+	mpa_tap_family = family;
+	return netlink_register_notifier(&mpa_tap_notifier);
+}
+
+void mpa_tap_exit(void)
+{
+	netlink_unregister_notifier(&mpa_tap_notifier);
+}
+
+/* ---- a record ---- */
 
 /**
  * struct mpa_tap_record - what is said of a record
  * @ctx:	the connection's context
+ * @tap:	its tap
  * @head:	the message's header
  * @direction:	enum mpa_direction
  * @verdict:	enum mpa_error
@@ -71,6 +183,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
  */
 struct mpa_tap_record {
 	struct mpa_ctx		*ctx;
+	struct mpa_tap		*tap;
 	void			*head;
 	enum mpa_direction	direction;
 	enum mpa_error		verdict;
@@ -91,7 +204,7 @@ static int mpa_tap_fill(struct sk_buff *skb, struct mpa_tap_record *record)
 	if (!record->head ||
 	    nla_put_u64_64bit(skb, MPA_A_TAP_COOKIE, mpa_show_cookie(ctx->sk),
 			      MPA_A_TAP_PAD) ||
-	    nla_put_u32(skb, MPA_A_TAP_SEQ, ctx->tap.seq) ||
+	    nla_put_u32(skb, MPA_A_TAP_SEQ, record->tap->seq) ||
 	    nla_put_u32(skb, MPA_A_TAP_DIRECTION, record->direction) ||
 	    nla_put_u64_64bit(skb, MPA_A_TAP_POSITION, record->position,
 			      MPA_A_TAP_PAD))
@@ -112,19 +225,22 @@ static int mpa_tap_fill(struct sk_buff *skb, struct mpa_tap_record *record)
 	return 0;
 }
 
-/* Begin a message. Return: NULL if there is none to be sent. */
+/*
+ * Begin a message. Context: under RCU, connection's socket lock held. Return: NULL if
+ * there is none to be sent.
+ */
 static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 {
 	struct mpa_ctx *ctx = record->ctx;
+	struct mpa_tap *tap = rcu_dereference(ctx->tap);
 	struct sk_buff *skb;
 
-	if (!genl_has_listeners(mpa_tap_family, sock_net(ctx->sk),
-				MPA_NLGRP_RECORDS)) {
-		mpa_tap_clear(ctx);
+	/* Nobody else is to get them who has bound the port of one that is gone. */
+	if (!tap || sock_flag(tap->reader, SOCK_DEAD))
 		return NULL;
-	}
-	ctx->tap.seq++;
-	record->octets = min(record->len, READ_ONCE(ctx->tap.octets));
+	record->tap = tap;
+	tap->seq++;
+	record->octets = min(record->len, READ_ONCE(tap->octets));
 	skb = genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
 			  GFP_ATOMIC);
 	if (skb && !mpa_tap_fill(skb, record))
@@ -134,15 +250,12 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	return NULL;
 }
 
-static void mpa_tap_end(struct mpa_tap_record *record, struct sk_buff *skb)
+static void mpa_tap_send(struct mpa_tap_record *record, struct sk_buff *skb)
 {
 	const struct mpa_ctx *ctx = record->ctx;
-	int err;
 
 	genlmsg_end(skb, record->head);
-	err = genlmsg_multicast_netns(mpa_tap_family, sock_net(ctx->sk), skb, 0,
-				      MPA_NLGRP_RECORDS, GFP_ATOMIC);
-	if (err && err != -ESRCH)
+	if (genlmsg_unicast(sock_net(ctx->sk), skb, record->tap->portid))
 		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
 }
 
@@ -188,12 +301,15 @@ void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		.ctx = ctx, .direction = MPA_DIRECTION_TX,
 		.position = position, .len = fpdu->ulpdu_len,
 	};
-	struct sk_buff *skb = mpa_tap_begin(&record);
+	struct sk_buff *skb;
 
-	if (!skb)
-		return;
-	mpa_tap_copy_made(&record, fpdu);
-	mpa_tap_end(&record, skb);
+	rcu_read_lock();
+	skb = mpa_tap_begin(&record);
+	if (skb) {
+		mpa_tap_copy_made(&record, fpdu);
+		mpa_tap_send(&record, skb);
+	}
+	rcu_read_unlock();
 }
 
 /* ---- received ---- */
@@ -211,18 +327,22 @@ static void mpa_tap_show(struct mpa_tap_record *record,
 			 const struct mpa_rx_source *from,
 			 const struct mpa_fpdu *fpdu, u32 taken)
 {
-	struct sk_buff *skb = mpa_tap_begin(record);
+	struct sk_buff *skb;
 
+	rcu_read_lock();
+	skb = mpa_tap_begin(record);
 	if (!skb)
-		return;
-	if (record->octets &&
-	    mpa_read_show(from, fpdu, taken, 0, record->octets, mpa_tap_copy,
-			  record)) {
-		nlmsg_free(skb);
-		SNMP_INC_STATS(record->ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
-		return;
+		goto out;
+	if (!record->octets ||
+	    !mpa_read_show(from, fpdu, taken, 0, record->octets, mpa_tap_copy,
+			   record)) {
+		mpa_tap_send(record, skb);
+		goto out;
 	}
-	mpa_tap_end(record, skb);
+	nlmsg_free(skb);
+	SNMP_INC_STATS(record->ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
+out:
+	rcu_read_unlock();
 }
 
 /**

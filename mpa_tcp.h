@@ -451,6 +451,7 @@ void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 /* mpa_tcp_out.c */
 u32 mpa_tcp_emss(struct sock *sk);
 void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
+u32 mpa_tcp_path_mss(const struct sock *sk);
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp);
 u32 mpa_tcp_emss_now(const struct sock *sk);
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);

@@ -26,6 +26,17 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 }
 
 /**
+ * mpa_tcp_path_mss() - EMSS, if there were no SACK blocks
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+u32 mpa_tcp_path_mss(const struct sock *sk)
+{
+	return tcp_sk(sk)->mss_cache - mpa_tcp(sk)->watch.options;
+}
+
+/**
  * mpa_tcp_emss_of() - effective maximum segment size, as TCP has it now
  * @sk:	socket
  * @tcp:	our part of it

@@ -270,14 +270,19 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	*emss = tx->fit.emss;
 }
 
-/* EMSS is @full octets: the peers' users may want to know if that is new. */
-static void mpa_tx_note_emss(struct mpa_ctx *ctx, u32 full)
+/*
+ * Tell those who want to know if MULPDU has changed with the path. SACK blocks that come
+ * and go are no change: the peer makes them.
+ */
+static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
-	if (likely(ctx->tx.emss_told == full))
+	u32 mss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
+
+	if (likely(ctx->tx.mss_told == mss))
 		return;
-	if (ctx->tx.emss_told)
+	if (ctx->tx.mss_told)
 		mpa_report_mulpdu(ctx);
-	ctx->tx.emss_told = full;
+	ctx->tx.mss_told = mss;
 }
 
 /*
@@ -294,7 +299,7 @@ static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_tx_call *cal
 		return;
 	}
 	emss = mpa_tcp_emss(ctx->sk);
-	mpa_tx_note_emss(ctx, emss + ctx->tx.fit.less);
+	mpa_tx_note_path(ctx);
 	mpa_tx_fit(ctx, call, &emss);
 	mpa_align_begin(ctx, emss);
 	/* For one small record do not collect a packet's worth. */

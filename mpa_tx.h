@@ -97,7 +97,7 @@ enum mpa_tx_end {
  * @seq:	sequence number that follows what TCP was given by us
  * @pos:	stream position of the next FPDU, or of the open one
  * @laps:	times that @pos has gone beyond 32 bits
- * @emss_told:	EMSS when FPDUs were made last; a change is told
+ * @mss_told:	the path's MSS when FPDUs were made last; a change is told
  * @ulpdu_len:	octets of the open ULPDU so far
  * @largest:	octets of the largest FPDU in @out
  * @same_len:	octets of the last FPDU
@@ -128,7 +128,7 @@ struct mpa_tx {
 	u32			seq;
 	u32			pos;
 	u32			laps;
-	u32			emss_told;
+	u32			mss_told;
 	u32			ulpdu_len;
 	u32			largest;
 	u32			same_len;

@@ -22,14 +22,12 @@
  * @sock:	libmnl's
  * @family:	number of the family "mpa"
  * @events:	number of its group "events"
- * @records:	number of its group "records"
  * @seq:	of the last request
  */
 struct nl {
 	struct mnl_socket *sock;
 	u16 family;
 	u32 events;
-	u32 records;
 	u32 seq;
 };
 
@@ -139,8 +137,6 @@ static inline int nl_group(const struct nlattr *attr, void *data)
 	}
 	if (!strcmp(name, MPA_MCGRP_EVENTS))
 		nl->events = id;
-	else if (!strcmp(name, MPA_MCGRP_RECORDS))
-		nl->records = id;
 	return MNL_CB_OK;
 }
 
@@ -172,7 +168,7 @@ static inline int nl_open(struct nl *nl)
 	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, MPA_FAMILY_NAME);
 	if (nl_ask(nl->sock, nlh, nl_family, nl))
 		return -1;
-	return nl->family && nl->events && nl->records ? 0 : -1;
+	return nl->family && nl->events ? 0 : -1;
 }
 
 static inline void nl_close(struct nl *nl)
@@ -240,7 +236,7 @@ static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_told *told)
 	return search.found == 1 ? 0 : -1;
 }
 
-/* A connection's records go to the group "records". */
+/* A connection's records come to this socket. */
 static inline int nl_tap(struct nl *nl, int fd, u32 octets)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];

@@ -3,6 +3,7 @@
 kernel's own client for netlink specifications, in TAP. mpa_ynl.sh runs them."""
 
 import copy
+import contextlib
 import ctypes
 import errno
 import functools
@@ -658,11 +659,15 @@ def in_a_group(pid):
 # ---- records ----
 
 
+def tap(client, sock_cookie, octets):
+    client.do("tap-set", {"cookie": sock_cookie, "octets": octets})
+
+
 @test
 def tap_shows_records_both_ways():
     a, b = ends.pair()
-    listener = listen("records")
-    do("tap-set", cookie=ends.cookie(a), octets=16)
+    listener = mpa()
+    tap(listener, ends.cookie(a), 16)
     lengths = [5, 100, 1400]
     ends.transfer(a, b, *lengths)
     ends.transfer(b, a, 7, 17)
@@ -686,8 +691,8 @@ def tap_shows_records_both_ways():
 @test
 def tap_of_no_octets_shows_no_data():
     a, b = ends.pair(initiator=ends.MARKERS, responder=ends.MARKERS)
-    listener = listen("records")
-    do("tap-set", cookie=ends.cookie(b), octets=0)
+    listener = mpa()
+    tap(listener, ends.cookie(b), 0)
     edges = []
     for n in 1, 600, 3000, 64768:
         edges.append(ends.info(b)["rx-edge"])
@@ -699,22 +704,24 @@ def tap_of_no_octets_shows_no_data():
 
 
 @test
-def tap_that_is_set_again_begins_anew():
+def tap_that_is_set_again_goes_on():
     a, b = ends.pair()
-    listener = listen("records")
-    for octets in 3, 4:
-        do("tap-set", cookie=ends.cookie(a), octets=octets)
+    listener = mpa()
+    for n, octets in enumerate((3, 4), 1):
+        tap(listener, ends.cookie(a), octets)
         ends.transfer(a, b, 5, 6)
-    expect([(1, 3), (2, 3), (1, 4), (2, 4)],
+        # The client asks no more with a message left.
+        records(listener, 2 * n)
+    expect([(1, 3), (2, 3), (3, 4), (4, 4)],
            [(record["seq"], len(record["data"])) for record in records(listener, 4)])
 
 
 @test
 def tap_shows_a_record_wholly():
     a, b = ends.pair()
-    listener = listen("records")
+    listener = mpa()
     for sock in a, b:
-        do("tap-set", cookie=ends.cookie(sock), octets=64768)
+        tap(listener, ends.cookie(sock), 64768)
     ends.transfer(a, b, 64768)
     record = bytes(i * 64768 % 251 for i in range(64768))
     for seen in records(listener, 2):
@@ -725,8 +732,8 @@ def tap_shows_a_record_wholly():
 @test
 def tap_shows_a_record_that_is_not_good():
     peer, responder = ends.by_hand()
-    listener = listen("records")
-    do("tap-set", cookie=ends.cookie(responder), octets=64768)
+    listener = mpa()
+    tap(listener, ends.cookie(responder), 64768)
     peer.sendall(ends.fpdu(b"first") + ends.fpdu(b"second!", False))
     expect(b"first", ends.receive(responder))
     refused(errno.EBADMSG, ends.receive, responder)
@@ -740,9 +747,9 @@ def tap_shows_a_record_that_is_not_good():
 @test
 def tap_ends_when_it_is_cleared():
     a, b = ends.pair()
-    listener = listen("records")
-    do("tap-set", cookie=ends.cookie(a), octets=16)
-    do("tap-set", cookie=ends.cookie(b), octets=16)
+    listener = mpa()
+    tap(listener, ends.cookie(a), 16)
+    tap(listener, ends.cookie(b), 16)
     do("tap-clear", cookie=ends.cookie(a))
     ends.transfer(a, b, 5)
     ends.transfer(b, a, 6)
@@ -751,14 +758,33 @@ def tap_ends_when_it_is_cleared():
 
 
 @test
-def tap_ends_when_nobody_listens():
+def tap_ends_with_the_socket_that_has_set_it():
     a, b = ends.pair()
-    do("tap-set", cookie=ends.cookie(a), octets=16)
-    ends.transfer(a, b, 5)
-    listener = listen("records")
-    do("tap-set", cookie=ends.cookie(b), octets=16)
+    first, second = mpa(), mpa()
+    tap(first, ends.cookie(a), 16)
+    extack = refused(errno.EBUSY, tap, second, ends.cookie(a), 16)
+    assert "another socket" in extack.get("msg", ""), f"seen {extack}"
+    first.sock.close()
+    tap(second, ends.cookie(a), 16)
     ends.transfer(a, b, 6)
-    expect([ends.cookie(b)], [record["cookie"] for record in records(listener, 1)])
+    expect([ends.cookie(a)], [record["cookie"] for record in records(second, 1)])
+
+
+@test
+def tap_goes_to_nobody_else():
+    """Who had joined all groups before the module was there gets nothing either."""
+    a, b = ends.pair()
+    reader, other = mpa(), mpa()
+    for group in range(1, 64):
+        with contextlib.suppress(OSError):
+            other.sock.setsockopt(Netlink.SOL_NETLINK, Netlink.NETLINK_ADD_MEMBERSHIP,
+                                  group)
+    tap(reader, ends.cookie(a), 16)
+    ends.transfer(a, b, 6)
+    records(reader, 1)
+    other.check_ntf()
+    expect([], [message for message in other.async_msg_queue
+                if message["name"] == "record-ntf"])
 
 
 @test
@@ -785,15 +811,12 @@ def ordinary_user_sees_and_changes_nothing():
     def nobody():
         become_nobody()
         conns = dump()
-        listener = listen("events")
+        refused(errno.EPERM, listen, "events")
         c, d = ends.pair()
-        for sock in c, d:
-            event(listener, "started-ntf", ends.cookie(sock))
         refused(errno.EPERM, do, "policy-set", startup_max=17)
         refused(errno.EPERM, do, "policy-set")
         refused(errno.EPERM, do, "tap-set", cookie=ends.cookie(c), octets=16)
         refused(errno.EPERM, do, "tap-clear", cookie=ends.cookie(c))
-        refused(errno.EPERM, listen, "records")
         return set(conns), do("policy-get")
 
     seen, policy = in_child(nobody)
@@ -854,12 +877,12 @@ def root_of_a_user_namespace_has_its_own_policy_only():
         unshare(CLONE_NEWNET)
         refused(errno.EPERM, other.do, "policy-set", {"startup-max": 17})
         refused(errno.EPERM, other.do, "tap-set", {"cookie": ends.cookie(a), "octets": 1})
-        refused(errno.EPERM, join, other, "records")
+        refused(errno.EPERM, join, other, "events")
         do("policy-set", startup_max=17)
         expect(17, sysctl("startup-max"))
-        listener = listen("records")
+        listener = mpa()
         c, d = ends.pair()
-        do("tap-set", cookie=ends.cookie(c), octets=16)
+        tap(listener, ends.cookie(c), 16)
         ends.transfer(c, d, 5)
         records(listener, 1)
         return None

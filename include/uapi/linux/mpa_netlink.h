@@ -146,6 +146,5 @@ enum {
 };
 
 #define MPA_MCGRP_EVENTS	"events"
-#define MPA_MCGRP_RECORDS	"records"
 
 #endif /* _UAPI_LINUX_MPA_NETLINK_H */
