@@ -136,7 +136,9 @@ class Kernel:
             while at < len(got):
                 length, kind, flags, seq, _ = struct.unpack_from("IHHII", got, at)
                 found.append((kind, seq, got[at + 16:at + length]))
-                dumping = bool(flags & MULTI) and kind != NLMSG_DONE
+                # What the kernel sends by itself has the number 0.
+                if seq:
+                    dumping = bool(flags & MULTI) and kind != NLMSG_DONE
                 at += length + 3 & ~3
 
     def ask(self, family, command, octets, flags=REQUEST | ACK):
