@@ -332,6 +332,7 @@ int mpa_conns_init(void);
 void mpa_conns_exit(void);
 int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp);
 void mpa_conns_remove(struct mpa_ctx *ctx);
+u32 mpa_conns_last(const struct net *net);
 struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id);
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
 void mpa_conns_put(struct mpa_ctx *ctx);

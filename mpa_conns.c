@@ -22,11 +22,11 @@
 /**
  * struct mpa_conns - of one network namespace
  * @all:	contexts, by mpa_ctx.id
- * @last:	the last number that was given
+ * @next:	the number that is given next, if it is free
  */
 struct mpa_conns {
 	struct xarray	all;
-	u32		last;
+	u32		next;
 };
 
 static unsigned int mpa_conns_id __read_mostly;
@@ -50,7 +50,7 @@ int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp)
 	int err;
 
 	err = xa_alloc_cyclic_bh(&conns->all, &ctx->id, ctx, xa_limit_32b,
-				 &conns->last, gfp);
+				 &conns->next, gfp);
 	if (err >= 0)
 		return 0;
 	ctx->id = 0;
@@ -71,6 +71,20 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
 	/* No tap is set from here on: mpa_tap_set() looks, with the lock that comes next. */
 	WRITE_ONCE(ctx->id, 0);
 	mpa_tap_clear(ctx);
+}
+
+/**
+ * mpa_conns_last() - the number that was given last
+ * @net:	namespace
+ *
+ * Those with a number behind it, as serial numbers go, have come since.
+ *
+ * Context: any.
+ */
+u32 mpa_conns_last(const struct net *net)
+{
+	/* The next one that may be given. */
+	return READ_ONCE(mpa_conns(net)->next) - 1;
 }
 
 /**

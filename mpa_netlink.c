@@ -6,6 +6,7 @@
  * Nothing here takes a socket's lock, or keeps others from taking it.
  */
 
+#include <linux/mutex.h>
 #include <net/genetlink.h>
 #include <uapi/linux/mpa_netlink.h>
 
@@ -81,8 +82,16 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 	struct mpa_ctx *ctx;
 	int err = 0;
 
+	/* Those that come later are not in it, so that it ends. */
+	if (!id)
+		cb->args[1] = mpa_conns_last(net);
 	rcu_read_lock();
 	while (!err && (ctx = mpa_conns_next(net, &id))) {
+		if ((s32)((u32)id - (u32)cb->args[1]) > 0) {
+			mpa_conns_put(ctx);
+			cb->args[0] = id;
+			continue;
+		}
 		err = mpa_netlink_put_conn(skb, NETLINK_CB(cb->skb).portid,
 					   cb->nlh->nlmsg_seq, NLM_F_MULTI, ctx,
 					   user_ns);
@@ -105,28 +114,37 @@ static const u8 mpa_netlink_values[MPA_POLICY_VALUES] = {
 	[MPA_POLICY_PLACE] = MPA_A_POLICY_PLACE,
 };
 
+/* One request's values are set together, and read together. */
+static DEFINE_MUTEX(mpa_netlink_policy_lock);
+
+static int mpa_netlink_policy_put(struct sk_buff *skb, const struct net *net)
+{
+	unsigned int i;
+	int err = 0;
+
+	mutex_lock(&mpa_netlink_policy_lock);
+	for (i = 0; !err && i < MPA_POLICY_VALUES; i++)
+		err = nla_put_u32(skb, mpa_netlink_values[i],
+				  mpa_policy_get(net, i));
+	mutex_unlock(&mpa_netlink_policy_lock);
+	return err;
+}
+
 static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
 {
 	struct sk_buff *reply = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
-	unsigned int i;
 	void *head;
 
 	if (!reply)
 		return -ENOMEM;
 	head = genlmsg_put_reply(reply, info, &mpa_netlink_family, 0,
 				 MPA_CMD_POLICY_GET);
-	if (!head)
-		goto full;
-	for (i = 0; i < MPA_POLICY_VALUES; i++)
-		if (nla_put_u32(reply, mpa_netlink_values[i],
-				mpa_policy_get(genl_info_net(info), i)))
-			goto full;
+	if (!head || mpa_netlink_policy_put(reply, genl_info_net(info))) {
+		nlmsg_free(reply);
+		return -EMSGSIZE;
+	}
 	genlmsg_end(reply, head);
 	return genlmsg_reply(reply, info);
-
-full:
-	nlmsg_free(reply);
-	return -EMSGSIZE;
 }
 
 /* All of them have been found to be in range. */
@@ -134,6 +152,7 @@ static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 {
 	unsigned int i;
 
+	mutex_lock(&mpa_netlink_policy_lock);
 	for (i = 0; i < MPA_POLICY_VALUES; i++) {
 		const struct nlattr *attr = info->attrs[mpa_netlink_values[i]];
 
@@ -141,6 +160,7 @@ static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 			mpa_policy_set(genl_info_net(info), i,
 				       nla_get_u32(attr));
 	}
+	mutex_unlock(&mpa_netlink_policy_lock);
 	return 0;
 }
 
