@@ -87,9 +87,10 @@ int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
 		return -ENOMEM;
 	spin_lock_bh(&mpa_taps_lock);
 	tap = rcu_dereference_protected(ctx->tap, true);
-	if (tap) {
+	if (tap && tap->reader != reader) {
+		err = -EBUSY;
+	} else if (tap) {
 		WRITE_ONCE(tap->octets, octets);
-		err = tap->reader == reader ? 0 : -EBUSY;
 	} else if (!READ_ONCE(ctx->id)) {
 		err = -ENOENT;
 	} else {

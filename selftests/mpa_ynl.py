@@ -762,8 +762,10 @@ def tap_ends_with_the_socket_that_has_set_it():
     a, b = ends.pair()
     first, second = mpa(), mpa()
     tap(first, ends.cookie(a), 16)
-    extack = refused(errno.EBUSY, tap, second, ends.cookie(a), 16)
+    extack = refused(errno.EBUSY, tap, second, ends.cookie(a), 3)
     assert "another socket" in extack.get("msg", ""), f"seen {extack}"
+    ends.transfer(a, b, 5)
+    expect([5], [len(record["data"]) for record in records(first, 1)])
     first.sock.close()
     tap(second, ends.cookie(a), 16)
     ends.transfer(a, b, 6)
