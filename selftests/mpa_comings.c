@@ -165,7 +165,8 @@ TEST_F(some, dump_while_they_come_and_go)
 
 	roll.cookie = calloc(roll.most, sizeof(u64));
 	traffic_begin(traffic, ARRAY_SIZE(traffic));
-	while ((n < dumps || traffic_so_far(traffic, 3) < pairs) &&
+	while ((n < dumps || !others ||
+		traffic_so_far(traffic, 3) < pairs) &&
 	       now_ms() < from + 60000) {
 		err = roll_dump(&roll, &dump) ? errno : 0;
 		if (err || roll.bad || roll_missing(&roll, &self->crowd) ||

@@ -426,7 +426,7 @@ static inline int trace_clear(const struct trace *trace)
 static inline int trace_find(const struct trace *trace, const char *event,
 			     int fd, char *says, size_t size)
 {
-	char path[192], name[64], local[32], line[512], *at;
+	char path[192], name[64], local[32], remote[32], line[512], *at;
 	__be32 addr[4];
 	int found = 0;
 	__be16 port;
@@ -434,13 +434,16 @@ static inline int trace_find(const struct trace *trace, const char *event,
 
 	diag_address(fd, false, &port, addr);
 	snprintf(local, sizeof(local), "]:%u peer=", ntohs(port));
+	/* Those that a listener has accepted have its port in common. */
+	diag_address(fd, true, &port, addr);
+	snprintf(remote, sizeof(remote), "]:%u ", ntohs(port));
 	snprintf(name, sizeof(name), " %s: ", event);
 	snprintf(path, sizeof(path), "%s/trace", trace->dir);
 	file = fopen(path, "r");
 	says[0] = 0;
 	while (file && fgets(line, sizeof(line), file)) {
 		at = strstr(line, local);
-		if (!at || !strstr(line, name))
+		if (!at || !strstr(at, remote) || !strstr(line, name))
 			continue;
 		if (!found++)
 			snprintf(says, size, "%s", at + strlen(local));
