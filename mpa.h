@@ -180,6 +180,8 @@ struct mpa_consumer {
  * @told:	a call that waited has been told what startup failed with
  * @enhanced:	IRD and ORD were negotiated
  * @have_peer:	@peer is valid
+ * @tapped:	a monitor gets copies of its records; written with the lock of
+ *		mpa_tap.c
  * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
  * @passthrough: calls of TCP's own that are under way
  * @broken:	negative errno that sending has failed with, or that TCP was lost
@@ -189,6 +191,7 @@ struct mpa_consumer {
  * @ord:	agreed on
  * @control:	MPA_START_P2P and MPA_START_RTR_* agreed on
  * @peer:	the peer's startup frame
+ * @id:		its number in mpa_conns.c
  * @deadline:	jiffies when startup must be over, or lingering
  * @params:	how startup goes; on a listening socket, that of its children,
  *		read under RCU; freed when startup is over
@@ -198,10 +201,8 @@ struct mpa_consumer {
  *		under RCU as well
  * @tx:		sending
  * @rx:		receiving
- * @tap:	copies of records for a monitor, or NULL: mpa_tap.c
- * @id:		its number in mpa_conns.c
  * @work:	all that must not be done in softirq
- * @rcu:	for freeing
+ * @rcu:	for freeing, when no work is armed any more
  */
 struct mpa_ctx {
 	struct mpa_tcp		tcp;
@@ -219,8 +220,9 @@ struct mpa_ctx {
 	bool			put_off;
 	bool			restarts : 1;
 	bool			told : 1;
+	bool			have_peer : 1;
 	bool			enhanced;
-	bool			have_peer;
+	bool			tapped;
 	u8			lingerer;
 	u32			passthrough;
 	int			broken;
@@ -229,6 +231,7 @@ struct mpa_ctx {
 	u16			ord;
 	u32			control;
 	struct mpa_frame	peer;
+	u32			id;
 	unsigned long		deadline;
 	struct mpa_params __rcu	*params;
 	u8			*peer_private;
@@ -239,11 +242,10 @@ struct mpa_ctx {
 	struct mpa_tx		tx;
 	struct mpa_rx		rx;
 
-	struct mpa_tap __rcu	*tap;
-	u32			id;
-
-	struct delayed_work	work;
-	struct rcu_head		rcu;
+	union {
+		struct delayed_work	work;
+		struct rcu_head		rcu;
+	};
 };
 
 static_assert(!offsetof(struct mpa_ctx, tcp));
@@ -384,7 +386,7 @@ DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 /* Each record of the connection is to be shown: none may take a short way. */
 static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 {
-	return static_branch_unlikely(&mpa_tap_used) && rcu_access_pointer(ctx->tap);
+	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tapped);
 }
 
 int mpa_tap_init(const struct genl_family *family);

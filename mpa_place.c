@@ -429,7 +429,7 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	run->placed += fpdu->len + more->len;
 	run->records += nr;
 	place->ahead += nr;
-	ctx->rx.placed += nr;
+	place->total += nr;
 	SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_RX_PLACED, nr);
 	mpa_count_received(ctx, nr, fpdu->ulpdu_len + more->octets,
 			   fpdu->markers + more->markers);
@@ -513,11 +513,15 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 	if (on && (!rx->marked || !rx->crc))
 		return -EINVAL;
 	if (on && !rx->place) {
-		rx->place = sock_kmalloc(ctx->sk, sizeof(*rx->place),
-					 mpa_gfp(ctx->sk) | __GFP_ZERO);
-		if (!rx->place)
+		struct mpa_place *place;
+
+		place = sock_kmalloc(ctx->sk, sizeof(*place),
+				     mpa_gfp(ctx->sk) | __GFP_ZERO);
+		if (!place)
 			return -ENOBUFS;
-		rx->place->tail = mpa_place_ordered(ctx);
+		place->tail = mpa_place_ordered(ctx);
+		/* For mpa_show_conn(). */
+		smp_store_release(&rx->place, place);
 	}
 	if (!rx->place || rx->place->on == on)
 		return 0;
@@ -540,9 +544,13 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
  */
 void mpa_place_free(struct mpa_ctx *ctx)
 {
-	if (!ctx->rx.place)
+	struct mpa_place *place = ctx->rx.place;
+
+	if (!place)
 		return;
 	mpa_tcp_ooo_mind(ctx->sk, false);
-	sock_kfree_s(ctx->sk, ctx->rx.place, sizeof(*ctx->rx.place));
-	ctx->rx.place = NULL;
+	/* As sock_kfree_s(); but mpa_show_conn() may be reading it. */
+	WRITE_ONCE(ctx->rx.place, NULL);
+	atomic_sub(sizeof(*place), &ctx->sk->sk_omem_alloc);
+	kfree_rcu(place, rcu);
 }

@@ -96,6 +96,8 @@ struct mpa_run {
  *		some away
  * @nr:		entries of @run in use, by position
  * @low:	none of them in front of this has a record for the user
+ * @total:	counter for MPA_INFO
+ * @rcu:	for freeing
  * @run:	what is known
  *
  * Only stream positions: octets are looked up in TCP's queue each time, and are
@@ -113,6 +115,8 @@ struct mpa_place {
 	u32		tail;
 	u32		nr;
 	u32		low;
+	u64		total;
+	struct rcu_head	rcu;
 	struct mpa_run	run[MPA_PLACE_MAX];
 };
 
@@ -135,7 +139,6 @@ struct mpa_place {
  * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
- * @placed:	counter for MPA_INFO
  *
  * TCP's copied_seq is that of @cur.pos plus @cur.taken less @place->skip, always:
  * where it is not, somebody else has read, and the half connection ends.
@@ -158,7 +161,6 @@ struct mpa_rx {
 	u64			ulpdus;
 	u64			octets;
 	u64			markers;
-	u64			placed;
 };
 
 /**

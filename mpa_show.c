@@ -170,13 +170,15 @@ static int mpa_show_sent(struct sk_buff *skb, const struct mpa_ctx *ctx)
 /* Of the receiving half. */
 static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
+	const struct mpa_place *place = READ_ONCE(ctx->rx.place);
 	const struct mpa_rx *rx = &ctx->rx;
+	u64 placed = place ? READ_ONCE(place->total) : 0;
 
 	return mpa_show_u64(skb, MPA_A_CONN_RX_ULPDUS, READ_ONCE(rx->ulpdus)) ?:
 	       mpa_show_u64(skb, MPA_A_CONN_RX_OCTETS, READ_ONCE(rx->octets)) ?:
 	       mpa_show_u64(skb, MPA_A_CONN_RX_MARKERS,
 			    READ_ONCE(rx->markers)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_RX_PLACED, READ_ONCE(rx->placed)) ?:
+	       mpa_show_u64(skb, MPA_A_CONN_RX_PLACED, placed) ?:
 	       mpa_show_u64(skb, MPA_A_CONN_RX_EDGE, READ_ONCE(rx->cur.pos));
 }
 

@@ -11,14 +11,15 @@
  * No multicast group, as any user may join the number of one that is not there yet, and
  * keep that when the module is loaded.
  *
- * A tap belongs to its connection, and is in a list, so that it ends with the netlink
- * socket too. Who ends it takes it out of both, under the list's lock; it is freed
+ * A tap is in a list, and ends with its connection or with the netlink socket. Who
+ * ends it takes it out, under the list's lock; it is freed
  * after a grace period, as is the netlink socket, behind netlink's notifier: what is
  * found under RCU is there.
  */
 
 #include <linux/netlink.h>
 #include <linux/notifier.h>
+#include <linux/rculist.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <net/genetlink.h>
@@ -55,13 +56,27 @@ DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 static const struct genl_family *mpa_tap_family __ro_after_init;
 
 static LIST_HEAD(mpa_taps);
-static DEFINE_SPINLOCK(mpa_taps_lock); /* for mpa_taps and each mpa_ctx.tap */
+static DEFINE_SPINLOCK(mpa_taps_lock); /* for mpa_taps and each mpa_ctx.tapped */
+
+/*
+ * There are few. Context: under RCU, or mpa_taps_lock held. Return: NULL if it has none.
+ */
+static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
+{
+	struct mpa_tap *tap;
+
+	list_for_each_entry_rcu(tap, &mpa_taps, list,
+				lockdep_is_held(&mpa_taps_lock))
+		if (tap->ctx == ctx)
+			return tap;
+	return NULL;
+}
 
 /* Context: mpa_taps_lock held. */
 static void mpa_tap_end(struct mpa_tap *tap)
 {
-	list_del(&tap->list);
-	RCU_INIT_POINTER(tap->ctx->tap, NULL);
+	list_del_rcu(&tap->list);
+	WRITE_ONCE(tap->ctx->tapped, false);
 	kfree_rcu(tap, rcu);
 }
 
@@ -86,7 +101,7 @@ int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
 	if (!new)
 		return -ENOMEM;
 	spin_lock_bh(&mpa_taps_lock);
-	tap = rcu_dereference_protected(ctx->tap, true);
+	tap = mpa_tap_of(ctx);
 	if (tap && tap->reader != reader) {
 		err = -EBUSY;
 	} else if (tap) {
@@ -98,8 +113,8 @@ int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
 		new->reader = reader;
 		new->portid = portid;
 		new->octets = octets;
-		list_add(&new->list, &mpa_taps);
-		rcu_assign_pointer(ctx->tap, new);
+		list_add_rcu(&new->list, &mpa_taps);
+		WRITE_ONCE(ctx->tapped, true);
 		new = NULL;
 	}
 	spin_unlock_bh(&mpa_taps_lock);
@@ -121,7 +136,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 		return;
 	/* Not without the lock: a tap may be being set. */
 	spin_lock_bh(&mpa_taps_lock);
-	tap = rcu_dereference_protected(ctx->tap, true);
+	tap = mpa_tap_of(ctx);
 	if (tap)
 		mpa_tap_end(tap);
 	spin_unlock_bh(&mpa_taps_lock);
@@ -233,7 +248,7 @@ static int mpa_tap_fill(struct sk_buff *skb, struct mpa_tap_record *record)
 static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 {
 	struct mpa_ctx *ctx = record->ctx;
-	struct mpa_tap *tap = rcu_dereference(ctx->tap);
+	struct mpa_tap *tap = mpa_tap_of(ctx);
 	struct sk_buff *skb;
 
 	/* Nobody else is to get them who has bound the port of one that is gone. */

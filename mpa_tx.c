@@ -276,7 +276,7 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
  */
 static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
-	u32 mss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
+	u16 mss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
 
 	if (likely(ctx->tx.mss_told == mss))
 		return;

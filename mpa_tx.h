@@ -121,14 +121,14 @@ struct mpa_tx {
 	u8			end;
 	bool			packing;
 	bool			oversize;
-	bool			seq_known;
+	bool			seq_known : 1;
+	bool			rtr_due : 1;
 	bool			starved;
-	bool			rtr_due;
 	int			segment;
 	u32			seq;
 	u32			pos;
-	u32			laps;
-	u32			mss_told;
+	u16			laps;
+	u16			mss_told;
 	u32			ulpdu_len;
 	u32			largest;
 	u32			same_len;
