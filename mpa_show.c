@@ -171,8 +171,8 @@ static int mpa_show_sent(struct sk_buff *skb, const struct mpa_ctx *ctx)
 static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = READ_ONCE(ctx->rx.place);
-	const struct mpa_rx *rx = &ctx->rx;
 	u64 placed = place ? READ_ONCE(place->total) : 0;
+	const struct mpa_rx *rx = &ctx->rx;
 
 	return mpa_show_u64(skb, MPA_A_CONN_RX_ULPDUS, READ_ONCE(rx->ulpdus)) ?:
 	       mpa_show_u64(skb, MPA_A_CONN_RX_OCTETS, READ_ONCE(rx->octets)) ?:
