@@ -24,10 +24,6 @@ module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
 MODULE_PARM_DESC(crc_lockstep,
 		 "compute CRCs of three FPDUs side by side where the processor has an instruction for it; N: use the kernel's CRC alone");
 
-/* What each connection costs. */
-static_assert(sizeof(struct mpa_ctx) <= 512 || IS_ENABLED(CONFIG_LOCKDEP) ||
-	      IS_ENABLED(CONFIG_DEBUG_OBJECTS_TIMERS));
-
 static void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 {
 	ctx->sk = sk;
