@@ -8,7 +8,6 @@
  * there without the socket lock may be changing.
  */
 
-#include <linux/rcupdate_wait.h>
 #include <linux/sched.h>
 #include <linux/xarray.h>
 #include <net/net_namespace.h>
@@ -102,8 +101,12 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id)
 	struct xarray *all = &mpa_conns(net)->all;
 	struct mpa_ctx *ctx;
 
-	if (!(*id % MPA_CONNS_BREAK))
-		cond_resched_rcu();
+	/* cond_resched_rcu() does nothing where RCU is preemptible and tasks are not. */
+	if (!(*id % MPA_CONNS_BREAK)) {
+		rcu_read_unlock();
+		cond_resched();
+		rcu_read_lock();
+	}
 
 	while ((ctx = xa_find_after(all, id, U32_MAX, XA_PRESENT))) {
 		/* The memory of a socket that was freed may be another's now. */
