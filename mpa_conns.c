@@ -15,9 +15,6 @@
 
 #include "mpa.h"
 
-/* Among so many numbers others get the processor once: power of 2. */
-#define MPA_CONNS_BREAK		16
-
 /**
  * struct mpa_conns - of one network namespace
  * @all:	contexts, by mpa_ctx.id
@@ -102,11 +99,9 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id)
 	struct mpa_ctx *ctx;
 
 	/* cond_resched_rcu() does nothing where RCU is preemptible and tasks are not. */
-	if (!(*id % MPA_CONNS_BREAK)) {
-		rcu_read_unlock();
-		cond_resched();
-		rcu_read_lock();
-	}
+	rcu_read_unlock();
+	cond_resched();
+	rcu_read_lock();
 
 	while ((ctx = xa_find_after(all, id, U32_MAX, XA_PRESENT))) {
 		/* The memory of a socket that was freed may be another's now. */
@@ -173,8 +168,10 @@ static void __net_exit mpa_conns_net_exit(struct net *net)
 
 	if (xa_empty(&conns->all))
 		return;
+	rcu_read_lock();
 	xa_for_each(&conns->all, id, ctx)
 		WRITE_ONCE(ctx->tcp.mib, &mpa_mib_nowhere);
+	rcu_read_unlock();
 	synchronize_net();
 	xa_destroy(&conns->all);
 }

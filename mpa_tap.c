@@ -11,10 +11,9 @@
  * No multicast group, as any user may join the number of one that is not there yet, and
  * keep that when the module is loaded.
  *
- * A tap is in a list, and ends with its connection or with the netlink socket. Who
- * ends it takes it out, under the list's lock; it is freed
- * after a grace period, as is the netlink socket, behind netlink's notifier: what is
- * found under RCU is there.
+ * A tap is in a list, and ends with its connection or with the netlink socket. Who ends
+ * it takes it out, under the list's lock; it is freed after a grace period, as is the
+ * netlink socket, behind netlink's notifier: what is found under RCU is there.
  */
 
 #include <linux/netlink.h>
@@ -136,7 +135,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 		return;
 	/* Not without the lock: a tap may be being set. */
 	spin_lock_bh(&mpa_taps_lock);
-	tap = mpa_tap_of(ctx);
+	tap = ctx->tapped ? mpa_tap_of(ctx) : NULL;
 	if (tap)
 		mpa_tap_end(tap);
 	spin_unlock_bh(&mpa_taps_lock);
