@@ -180,8 +180,7 @@ struct mpa_consumer {
  * @told:	a call that waited has been told what startup failed with
  * @enhanced:	IRD and ORD were negotiated
  * @have_peer:	@peer is valid
- * @tapped:	a monitor gets copies of its records; written with the lock of
- *		mpa_tap.c
+ * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
  * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
  * @passthrough: calls of TCP's own that are under way
  * @broken:	negative errno that sending has failed with, or that TCP was lost

@@ -173,30 +173,24 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 
 	if (GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
 		return -EINVAL;
-	rcu_read_lock();
-	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
-	if (IS_ERR(ctx))
-		goto out;
-	mpa_conns_put(ctx);
-	rcu_read_unlock();
-
-	/* This may sleep; afterwards look again. */
+	/* Now, as this may sleep. */
 	static_branch_enable(&mpa_tap_used);
 	rcu_read_lock();
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
-	if (IS_ERR(ctx))
-		goto out;
-	err = mpa_tap_set(ctx, NETLINK_CB(skb).sk, info->snd_portid,
-			  nla_get_u32(info->attrs[MPA_A_TAP_OCTETS]));
-	mpa_conns_put(ctx);
+	err = PTR_ERR_OR_ZERO(ctx);
+	if (!err) {
+		err = mpa_tap_set(ctx, NETLINK_CB(skb).sk, info->snd_portid,
+				  nla_get_u32(info->attrs[MPA_A_TAP_OCTETS]));
+		mpa_conns_put(ctx);
+	}
 	rcu_read_unlock();
 	if (err == -EBUSY)
 		NL_SET_ERR_MSG(info->extack,
 			       "another socket has a tap on this connection");
+	else if (err == -ENOSPC)
+		NL_SET_ERR_MSG(info->extack,
+			       "this namespace has as many taps as it may");
 	return err;
-out:
-	rcu_read_unlock();
-	return PTR_ERR(ctx);
 }
 
 static int mpa_netlink_tap_clear(struct sk_buff *skb, struct genl_info *info)

@@ -11,9 +11,11 @@
  * No multicast group, as any user may join the number of one that is not there yet, and
  * keep that when the module is loaded.
  *
- * A tap is in a list, and ends with its connection or with the netlink socket. Who ends
- * it takes it out, under the list's lock; it is freed after a grace period, as is the
- * netlink socket, behind netlink's notifier: what is found under RCU is there.
+ * A tap is in a list of its namespace, and ends with its connection or with the netlink
+ * socket. Who ends it takes it out, under the list's lock; it is freed after a grace
+ * period, as is the netlink socket, behind netlink's notifier: what is found under RCU
+ * is there. Each record, and each netlink socket that is closed in the namespace, searches
+ * the list: it has a limit.
  */
 
 #include <linux/netlink.h>
@@ -22,6 +24,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <net/genetlink.h>
+#include <net/netns/generic.h>
 #include <uapi/linux/mpa_netlink.h>
 
 #include "mpa.h"
@@ -29,9 +32,12 @@
 /* Attributes of a record beside its octets. */
 #define MPA_TAP_SIZE		128
 
+/* Taps in a network namespace. */
+#define MPA_TAPS_MAX		256
+
 /**
  * struct mpa_tap - copies of a connection's records for a monitor
- * @list:	in mpa_taps
+ * @list:	in mpa_taps.list
  * @ctx:	the connection's context
  * @reader:	the monitor's netlink socket
  * @portid:	its port
@@ -49,32 +55,49 @@ struct mpa_tap {
 	struct rcu_head		rcu;
 };
 
+/**
+ * struct mpa_taps - of one network namespace
+ * @lock:	for @list, @n and mpa_ctx.tapped of the namespace's connections
+ * @list:	all of them
+ * @n:		MPA_TAPS_MAX at most
+ */
+struct mpa_taps {
+	spinlock_t		lock;
+	struct list_head	list;
+	unsigned int		n;
+};
+
 /* Since the first tap: what looks for taps costs nothing before. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
 static const struct genl_family *mpa_tap_family __ro_after_init;
+static unsigned int mpa_taps_id __read_mostly;
 
-static LIST_HEAD(mpa_taps);
-static DEFINE_SPINLOCK(mpa_taps_lock); /* for mpa_taps and each mpa_ctx.tapped */
+static struct mpa_taps *mpa_taps(const struct net *net)
+{
+	return net_generic(net, mpa_taps_id);
+}
 
 /*
- * There are few. Context: under RCU, or mpa_taps_lock held. Return: NULL if it has none.
+ * Context: under RCU, or mpa_taps.lock held. Return: NULL if it has none.
  */
 static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 {
+	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
 	struct mpa_tap *tap;
 
-	list_for_each_entry_rcu(tap, &mpa_taps, list,
-				lockdep_is_held(&mpa_taps_lock))
+	list_for_each_entry_rcu(tap, &taps->list, list,
+				lockdep_is_held(&taps->lock))
 		if (tap->ctx == ctx)
 			return tap;
 	return NULL;
 }
 
-/* Context: mpa_taps_lock held. */
-static void mpa_tap_end(struct mpa_tap *tap)
+/* Context: mpa_taps.lock held. */
+static void mpa_tap_end(struct mpa_taps *taps, struct mpa_tap *tap)
 {
 	list_del_rcu(&tap->list);
+	taps->n--;
 	WRITE_ONCE(tap->ctx->tapped, false);
 	kfree_rcu(tap, rcu);
 }
@@ -87,19 +110,20 @@ static void mpa_tap_end(struct mpa_tap *tap)
  * @octets:	of each record as many at most
  *
  * Context: under RCU; mpa_tap_used is on.
- * Return: 0; -EBUSY: another socket has a tap on it; -ENOMEM; or -ENOENT: the
- * connection has just been closed.
+ * Return: 0; -EBUSY: another socket has a tap on it; -ENOSPC: there are MPA_TAPS_MAX in
+ * its namespace; -ENOMEM; or -ENOENT: the connection has just been closed.
  */
 int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
 		u32 octets)
 {
 	struct mpa_tap *new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_ACCOUNT);
+	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
 	struct mpa_tap *tap;
 	int err = 0;
 
 	if (!new)
 		return -ENOMEM;
-	spin_lock_bh(&mpa_taps_lock);
+	spin_lock_bh(&taps->lock);
 	tap = mpa_tap_of(ctx);
 	if (tap && tap->reader != reader) {
 		err = -EBUSY;
@@ -107,16 +131,19 @@ int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
 		WRITE_ONCE(tap->octets, octets);
 	} else if (!READ_ONCE(ctx->id)) {
 		err = -ENOENT;
+	} else if (taps->n >= MPA_TAPS_MAX) {
+		err = -ENOSPC;
 	} else {
 		new->ctx = ctx;
 		new->reader = reader;
 		new->portid = portid;
 		new->octets = octets;
-		list_add_rcu(&new->list, &mpa_taps);
+		list_add_rcu(&new->list, &taps->list);
+		taps->n++;
 		WRITE_ONCE(ctx->tapped, true);
 		new = NULL;
 	}
-	spin_unlock_bh(&mpa_taps_lock);
+	spin_unlock_bh(&taps->lock);
 	kfree(new);
 	return err;
 }
@@ -129,16 +156,17 @@ int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
  */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
+	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
 	struct mpa_tap *tap;
 
 	if (!static_branch_unlikely(&mpa_tap_used))
 		return;
 	/* Not without the lock: a tap may be being set. */
-	spin_lock_bh(&mpa_taps_lock);
+	spin_lock_bh(&taps->lock);
 	tap = ctx->tapped ? mpa_tap_of(ctx) : NULL;
 	if (tap)
-		mpa_tap_end(tap);
-	spin_unlock_bh(&mpa_taps_lock);
+		mpa_tap_end(taps, tap);
+	spin_unlock_bh(&taps->lock);
 }
 
 /* A netlink socket is closed. Context: any. */
@@ -147,20 +175,37 @@ static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 {
 	const struct netlink_notify *notify = arg;
 	struct mpa_tap *tap, *next;
+	struct mpa_taps *taps;
 
 	if (event != NETLINK_URELEASE || notify->protocol != NETLINK_GENERIC)
 		return NOTIFY_DONE;
-	spin_lock_bh(&mpa_taps_lock);
-	list_for_each_entry_safe(tap, next, &mpa_taps, list)
-		if (tap->portid == notify->portid &&
-		    net_eq(sock_net(tap->ctx->sk), notify->net))
-			mpa_tap_end(tap);
-	spin_unlock_bh(&mpa_taps_lock);
+	taps = mpa_taps(notify->net);
+	spin_lock_bh(&taps->lock);
+	list_for_each_entry_safe(tap, next, &taps->list, list)
+		if (tap->portid == notify->portid)
+			mpa_tap_end(taps, tap);
+	spin_unlock_bh(&taps->lock);
 	return NOTIFY_DONE;
 }
 
 static struct notifier_block mpa_tap_notifier = {
 	.notifier_call = mpa_tap_released,
+};
+
+/* All taps have gone with the sockets that have set them, which hold the namespace. */
+static int __net_init mpa_tap_net_init(struct net *net)
+{
+	struct mpa_taps *taps = mpa_taps(net);
+
+	spin_lock_init(&taps->lock);
+	INIT_LIST_HEAD(&taps->list);
+	return 0;
+}
+
+static struct pernet_operations mpa_tap_net_ops = {
+	.init	= mpa_tap_net_init,
+	.id	= &mpa_taps_id,
+	.size	= sizeof(struct mpa_taps),
 };
 
 /**
@@ -172,13 +217,21 @@ static struct notifier_block mpa_tap_notifier = {
  */
 int __init mpa_tap_init(const struct genl_family *family)
 {
+	int err = register_pernet_subsys(&mpa_tap_net_ops);
+
+	if (err)
+		return err;
 	mpa_tap_family = family;
-	return netlink_register_notifier(&mpa_tap_notifier);
+	err = netlink_register_notifier(&mpa_tap_notifier);
+	if (err)
+		unregister_pernet_subsys(&mpa_tap_net_ops);
+	return err;
 }
 
 void mpa_tap_exit(void)
 {
 	netlink_unregister_notifier(&mpa_tap_notifier);
+	unregister_pernet_subsys(&mpa_tap_net_ops);
 }
 
 /* ---- a record ---- */
