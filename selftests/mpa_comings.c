@@ -156,7 +156,7 @@ TEST_F(some, dump_while_they_come_and_go)
 	};
 	char buf[128];
 	struct dump dump = {
-		.nl = nl_open(NETLINK_GENERIC), .request = ask_mpa(buf),
+		.nl = netlink_open(NETLINK_GENERIC), .request = ask_mpa(buf),
 	};
 	struct roll roll = { .most = self->crowd.n + 4096 };
 	unsigned int n = 0, others = 0;
@@ -221,7 +221,7 @@ static int listener_begin(struct listener *listener, u32 group, int rcvbuf)
 {
 	int fd;
 
-	*listener = (struct listener){ .nl = nl_open(NETLINK_GENERIC) };
+	*listener = (struct listener){ .nl = netlink_open(NETLINK_GENERIC) };
 	fd = mnl_socket_get_fd(listener->nl);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf));
 	set_nonblock(fd);

@@ -36,11 +36,11 @@ FIXTURE_SETUP(many)
 {
 	ASSERT_EQ(0, own_netns());
 	self->mpa = (struct dump){
-		.nl = nl_open(NETLINK_GENERIC),
+		.nl = netlink_open(NETLINK_GENERIC),
 		.request = ask_mpa(self->mpa_buf),
 	};
 	self->diag = (struct dump){
-		.nl = nl_open(NETLINK_SOCK_DIAG),
+		.nl = netlink_open(NETLINK_SOCK_DIAG),
 		.request = ask_diag(self->diag_buf),
 	};
 	ASSERT_NE(0, self->mpa.request->nlmsg_type);

@@ -6,13 +6,12 @@
 #ifndef _MPA_MANY_H
 #define _MPA_MANY_H
 
-#include <libmnl/libmnl.h>
-#include <linux/genetlink.h>
 #include <linux/inet_diag.h>
-#include <linux/mpa_netlink.h>
 #include <linux/sock_diag.h>
 #include <pthread.h>
 #include <sys/resource.h>
+
+#include "mpa_genl.h"
 
 /* A kernel that checks itself takes ten times as long, and shows no times. */
 static inline bool slow_kernel(void)
@@ -68,15 +67,6 @@ static inline int full_pair(int fd[2], int listener,
 	return mpa_attach(fd[0]) || mpa_attach(fd[1]) ||
 	       mpa_start(fd[0], MPA_ROLE_DIRECT, 0) ||
 	       mpa_start(fd[1], MPA_ROLE_DIRECT, 0) ? -1 : 0;
-}
-
-static inline u64 cookie_of(int fd)
-{
-	socklen_t len = sizeof(u64);
-	u64 cookie = 0;
-
-	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
-	return cookie;
 }
 
 static inline int by_number(const void *a, const void *b)
@@ -143,97 +133,10 @@ static inline void crowd_leaves(struct crowd *crowd)
 /* What the kernel puts into one answer at most, if it is read with as much. */
 #define ANSWER_MAX	32768
 
-static inline struct mnl_socket *nl_open(int bus)
-{
-	struct mnl_socket *nl = mnl_socket_open(bus);
-
-	if (nl && mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID)) {
-		mnl_socket_close(nl);
-		return NULL;
-	}
-	return nl;
-}
-
-/**
- * struct family - what the controller says of a family
- * @id:		message type
- * @events:	its group of that name
- */
-struct family {
-	u16 id;
-	u32 events;
-};
-
-static inline int group_seen(const struct nlattr *group, struct family *family)
-{
-	const struct nlattr *attr;
-	bool named = false;
-	u32 id = 0;
-
-	mnl_attr_for_each_nested(attr, group) {
-		if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GRP_ID)
-			id = mnl_attr_get_u32(attr);
-		else if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GRP_NAME)
-			named = !strcmp(mnl_attr_get_str(attr),
-					MPA_MCGRP_EVENTS);
-	}
-	if (named)
-		family->events = id;
-	return MNL_CB_OK;
-}
-
-static inline int family_seen(const struct nlmsghdr *nlh, void *data)
-{
-	const struct nlattr *attr, *group;
-	struct family *family = data;
-
-	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr)) {
-		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
-			family->id = mnl_attr_get_u16(attr);
-		if (mnl_attr_get_type(attr) != CTRL_ATTR_MCAST_GROUPS)
-			continue;
-		mnl_attr_for_each_nested(group, attr)
-			group_seen(group, family);
-	}
-	return MNL_CB_OK;
-}
-
-static inline struct nlmsghdr *genl_request(void *buf, u16 type, u8 cmd,
-					    u16 flags)
-{
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct genlmsghdr *genl;
-
-	nlh->nlmsg_type = type;
-	nlh->nlmsg_flags = NLM_F_REQUEST | flags;
-	nlh->nlmsg_seq = 1;
-	genl = mnl_nlmsg_put_extra_header(nlh, sizeof(*genl));
-	genl->cmd = cmd;
-	genl->version = 1;
-	return nlh;
-}
-
-static inline struct family mpa_family(void)
-{
-	struct mnl_socket *nl = nl_open(NETLINK_GENERIC);
-	char buf[MNL_SOCKET_BUFFER_SIZE];
-	struct family family = {};
-	struct nlmsghdr *nlh;
-	ssize_t n;
-
-	nlh = genl_request(buf, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0);
-	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, MPA_FAMILY_NAME);
-	mnl_socket_sendto(nl, nlh, nlh->nlmsg_len);
-	n = mnl_socket_recvfrom(nl, buf, sizeof(buf));
-	if (n > 0)
-		mnl_cb_run(buf, n, 1, 0, family_seen, &family);
-	mnl_socket_close(nl);
-	return family;
-}
-
 static inline struct nlmsghdr *ask_mpa(void *buf)
 {
-	return genl_request(buf, mpa_family().id, MPA_CMD_CONN_GET, NLM_F_DUMP);
+	return genl_request(buf, mpa_family().id, MPA_CMD_CONN_GET, NLM_F_DUMP,
+			    1);
 }
 
 /* As "ss -ti" does. */

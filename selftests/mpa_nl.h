@@ -7,13 +7,12 @@
 #define _MPA_NL_H
 
 #include <dirent.h>
-#include <libmnl/libmnl.h>
-#include <linux/genetlink.h>
 #include <linux/inet_diag.h>
-#include <linux/mpa_netlink.h>
 #include <linux/sock_diag.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+
+#include "mpa_genl.h"
 
 /* ---- the family "mpa" ---- */
 
@@ -110,65 +109,20 @@ static inline int nl_ask(struct mnl_socket *sock, struct nlmsghdr *nlh,
 static inline struct nlmsghdr *nl_request(struct nl *nl, u8 *buf, u16 type,
 					  u8 cmd, u16 flags)
 {
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct genlmsghdr *genl;
-
-	nlh->nlmsg_type = type;
-	nlh->nlmsg_flags = NLM_F_REQUEST | flags;
-	nlh->nlmsg_seq = ++nl->seq;
-	genl = mnl_nlmsg_put_extra_header(nlh, sizeof(*genl));
-	genl->cmd = cmd;
-	genl->version = 1;
-	return nlh;
-}
-
-static inline int nl_group(const struct nlattr *attr, void *data)
-{
-	const struct nlattr *in;
-	const char *name = "";
-	struct nl *nl = data;
-	u32 id = 0;
-
-	mnl_attr_for_each_nested(in, attr) {
-		if (mnl_attr_get_type(in) == CTRL_ATTR_MCAST_GRP_NAME)
-			name = mnl_attr_get_str(in);
-		else if (mnl_attr_get_type(in) == CTRL_ATTR_MCAST_GRP_ID)
-			id = mnl_attr_get_u32(in);
-	}
-	if (!strcmp(name, MPA_MCGRP_EVENTS))
-		nl->events = id;
-	return MNL_CB_OK;
-}
-
-static inline int nl_family(const struct nlmsghdr *nlh, void *data)
-{
-	const struct nlattr *attr;
-	struct nl *nl = data;
-
-	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr)) {
-		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
-			nl->family = mnl_attr_get_u16(attr);
-		else if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GROUPS)
-			mnl_attr_parse_nested(attr, nl_group, nl);
-	}
-	return MNL_CB_OK;
+	return genl_request(buf, type, cmd, flags, ++nl->seq);
 }
 
 /* For the network namespace that the test is in. */
 static inline int nl_open(struct nl *nl)
 {
-	u8 buf[MNL_SOCKET_BUFFER_SIZE];
-	struct nlmsghdr *nlh;
+	const struct family family = mpa_family();
 
-	memset(nl, 0, sizeof(*nl));
-	nl->sock = mnl_socket_open(NETLINK_GENERIC);
-	if (!nl->sock || mnl_socket_bind(nl->sock, 0, MNL_SOCKET_AUTOPID))
-		return -1;
-	nlh = nl_request(nl, buf, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, NLM_F_ACK);
-	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, MPA_FAMILY_NAME);
-	if (nl_ask(nl->sock, nlh, nl_family, nl))
-		return -1;
-	return nl->family && nl->events ? 0 : -1;
+	*nl = (struct nl){
+		.sock = netlink_open(NETLINK_GENERIC),
+		.family = family.id,
+		.events = family.events,
+	};
+	return nl->sock && nl->family && nl->events ? 0 : -1;
 }
 
 static inline void nl_close(struct nl *nl)
@@ -176,15 +130,6 @@ static inline void nl_close(struct nl *nl)
 	if (nl->sock)
 		mnl_socket_close(nl->sock);
 	nl->sock = NULL;
-}
-
-static inline u64 cookie_of(int fd)
-{
-	socklen_t len = sizeof(u64);
-	u64 cookie = 0;
-
-	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
-	return cookie;
 }
 
 /* What conn-get says of a socket: 0 or -1 with errno. */
