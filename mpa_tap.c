@@ -62,7 +62,7 @@ struct mpa_tap {
  * @n:		MPA_TAPS_MAX at most
  */
 struct mpa_taps {
-	spinlock_t		lock;
+	spinlock_t		lock; /* for what follows */
 	struct list_head	list;
 	unsigned int		n;
 };
