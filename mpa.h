@@ -181,6 +181,7 @@ struct mpa_consumer {
  * @enhanced:	IRD and ORD were negotiated
  * @have_peer:	@peer is valid
  * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
+ * @listed:	mpa_conns.c has it
  * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
  * @passthrough: calls of TCP's own that are under way
  * @broken:	negative errno that sending has failed with, or that TCP was lost
@@ -190,7 +191,6 @@ struct mpa_consumer {
  * @ord:	agreed on
  * @control:	MPA_START_P2P and MPA_START_RTR_* agreed on
  * @peer:	the peer's startup frame
- * @id:		its number in mpa_conns.c
  * @deadline:	jiffies when startup must be over, or lingering
  * @params:	how startup goes; on a listening socket, that of its children,
  *		read under RCU; freed when startup is over
@@ -222,6 +222,7 @@ struct mpa_ctx {
 	bool			have_peer : 1;
 	bool			enhanced;
 	bool			tapped;
+	bool			listed;
 	u8			lingerer;
 	u32			passthrough;
 	int			broken;
@@ -230,7 +231,6 @@ struct mpa_ctx {
 	u16			ord;
 	u32			control;
 	struct mpa_frame	peer;
-	u32			id;
 	unsigned long		deadline;
 	struct mpa_params __rcu	*params;
 	u8			*peer_private;
@@ -333,8 +333,9 @@ int mpa_conns_init(void);
 void mpa_conns_exit(void);
 int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp);
 void mpa_conns_remove(struct mpa_ctx *ctx);
-u32 mpa_conns_last(const struct net *net);
-struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id);
+unsigned long mpa_conns_last(const struct net *net);
+struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
+			       unsigned long last);
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
 void mpa_conns_put(struct mpa_ctx *ctx);
 
@@ -361,12 +362,31 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 int mpa_show_ulp(struct sock *sk, struct sk_buff *skb);
 size_t mpa_show_ulp_size(const struct sock *sk);
 
-/* ---- mpa_report.c: telling others ---- */
+/* ---- mpa_event.c: events to listeners ---- */
 
 /* Number of the netlink family's multicast group, among its own. */
 #define MPA_NLGRP_EVENTS	0
 
-void mpa_report_init(const struct genl_family *family);
+/**
+ * struct mpa_event - an event
+ * @cmd:	MPA_CMD_*_NTF
+ * @attr:	attribute that only this kind of event has, or 0
+ * @value:	its value
+ * @failure:	what it says of the connection's error; NULL: what that is in
+ */
+struct mpa_event {
+	u8	cmd;
+	u16	attr;
+	u32	value;
+	const struct mpa_failure *failure;
+};
+
+int mpa_event_init(const struct genl_family *family);
+void mpa_event_exit(void);
+void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event);
+
+/* ---- mpa_report.c: telling others ---- */
+
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old);
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why,
 			int err);
@@ -390,8 +410,7 @@ static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 
 int mpa_tap_init(const struct genl_family *family);
 void mpa_tap_exit(void);
-int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
-		u32 octets);
+int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets);
 void mpa_tap_clear(struct mpa_ctx *ctx);
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The connections of a network namespace: all contexts, by a number that grows, so
- * that a walk goes on where it was while others come and go.
+ * The connections of a network namespace: all contexts, by their sockets' cookies. One
+ * is found at once, and a walk goes on where it was while others come and go.
  *
  * A context is in from before it is attached until it is detached, or its socket
  * is destroyed. It and its socket are to be used under RCU alone; what is read
@@ -17,12 +17,12 @@
 
 /**
  * struct mpa_conns - of one network namespace
- * @all:	contexts, by mpa_ctx.id
- * @next:	the number that is given next, if it is free
+ * @all:	contexts, by cookie
+ * @last:	the largest cookie ever; written with the lock of @all
  */
 struct mpa_conns {
 	struct xarray	all;
-	u32		next;
+	unsigned long	last;
 };
 
 static unsigned int mpa_conns_id __read_mostly;
@@ -38,19 +38,21 @@ static struct mpa_conns *mpa_conns(const struct net *net)
  * @gfp:	for memory
  *
  * Context: any; process if @gfp may sleep.
- * Return: 0 or -ENOMEM.
+ * Return: 0 or -ENOMEM; -EBUSY on 32-bit machines, where a cookie may come again.
  */
 int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp)
 {
 	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
+	const unsigned long cookie = mpa_show_cookie(ctx->sk);
 	int err;
 
-	err = xa_alloc_cyclic_bh(&conns->all, &ctx->id, ctx, xa_limit_32b,
-				 &conns->next, gfp);
-	if (err >= 0)
-		return 0;
-	ctx->id = 0;
-	return -ENOMEM;
+	xa_lock_bh(&conns->all);
+	err = __xa_insert(&conns->all, cookie, ctx, gfp);
+	if (!err)
+		WRITE_ONCE(conns->last, max(conns->last, cookie));
+	xa_unlock_bh(&conns->all);
+	ctx->listed = !err;
+	return err;
 }
 
 /**
@@ -61,39 +63,55 @@ int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp)
  */
 void mpa_conns_remove(struct mpa_ctx *ctx)
 {
-	if (!ctx->id)
+	if (!ctx->listed)
 		return;
-	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all, ctx->id);
+	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all,
+		    mpa_show_cookie(ctx->sk));
 	/* No tap is set from here on: mpa_tap_set() looks, with the lock that comes next. */
-	WRITE_ONCE(ctx->id, 0);
+	WRITE_ONCE(ctx->listed, false);
 	mpa_tap_clear(ctx);
 }
 
 /**
- * mpa_conns_last() - the number that was given last
+ * mpa_conns_last() - the largest cookie so far
  * @net:	namespace
  *
- * Those with a number behind it, as serial numbers go, have come since.
+ * Cookies grow, but for some thousands on each processor: a walk as far as this ends,
+ * however many come meanwhile.
  *
  * Context: any.
  */
-u32 mpa_conns_last(const struct net *net)
+unsigned long mpa_conns_last(const struct net *net)
 {
-	/* The next one that may be given. */
-	return READ_ONCE(mpa_conns(net)->next) - 1;
+	return READ_ONCE(mpa_conns(net)->last);
+}
+
+/*
+ * The memory of a socket that was freed may be another's now.
+ * Return: whether it is held; the context is its own.
+ */
+static bool mpa_conns_hold(const struct mpa_ctx *ctx)
+{
+	if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
+		return false;
+	if (mpa_ctx_rcu(ctx->sk) == ctx)
+		return true;
+	sock_put(ctx->sk);
+	return false;
 }
 
 /**
  * mpa_conns_next() - walk through the connections of a namespace
  * @net:	namespace
- * @id:		number of the last one that was seen, or 0; set to that of the one
- *		found
+ * @cookie:	of the last one that was seen, or 0; set to that of the one found
+ * @last:	not beyond this one
  *
  * Context: process, under RCU, but for moments in between. mpa_conns_put() comes
  * next.
  * Return: the context, whose socket is held; or NULL when there are no more.
  */
-struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id)
+struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
+			       unsigned long last)
 {
 	struct xarray *all = &mpa_conns(net)->all;
 	struct mpa_ctx *ctx;
@@ -103,14 +121,9 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *id)
 	cond_resched();
 	rcu_read_lock();
 
-	while ((ctx = xa_find_after(all, id, U32_MAX, XA_PRESENT))) {
-		/* The memory of a socket that was freed may be another's now. */
-		if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
-			continue;
-		if (mpa_ctx_rcu(ctx->sk) == ctx)
+	while ((ctx = xa_find_after(all, cookie, last, XA_PRESENT)))
+		if (mpa_conns_hold(ctx))
 			return ctx;
-		sock_put(ctx->sk);
-	}
 	return NULL;
 }
 
@@ -130,20 +143,19 @@ void mpa_conns_put(struct mpa_ctx *ctx)
  * @net:	namespace
  * @cookie:	the cookie
  *
- * Context: process, under RCU, but for moments in between. mpa_conns_put() comes
- * next.
+ * Context: under RCU. mpa_conns_put() comes next.
  * Return: the context, whose socket is held; or NULL.
  */
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
 {
-	unsigned long id = 0;
-	struct mpa_ctx *ctx;
+	struct mpa_ctx *ctx = xa_load(&mpa_conns(net)->all, cookie);
 
-	while ((ctx = mpa_conns_next(net, &id))) {
-		if (mpa_show_cookie(ctx->sk) == cookie)
-			return ctx;
-		mpa_conns_put(ctx);
-	}
+	if (!ctx || !mpa_conns_hold(ctx))
+		return NULL;
+	/* On 32-bit machines the upper half of it has not been looked at. */
+	if (mpa_show_cookie(ctx->sk) == cookie)
+		return ctx;
+	mpa_conns_put(ctx);
 	return NULL;
 }
 
@@ -151,8 +163,7 @@ static int __net_init mpa_conns_net_init(struct net *net)
 {
 	struct mpa_conns *conns = mpa_conns(net);
 
-	xa_init_flags(&conns->all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH |
-				   XA_FLAGS_ACCOUNT);
+	xa_init_flags(&conns->all, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	return 0;
 }
 

@@ -150,13 +150,9 @@ struct mpa_mib {
 /**
  * struct mpa_stat - what is told of a network namespace
  * @mib:	counters
- * @lock:	for @events: they are sent in the order of their numbers
- * @events:	number of the last one
  */
 struct mpa_stat {
 	DEFINE_SNMP_STAT(struct mpa_mib, mib);
-	spinlock_t lock; /* for events */
-	u32 events;
 };
 
 extern unsigned int mpa_stat_id;
@@ -178,15 +174,6 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
 
 	return stat->mib;
-}
-
-/**
- * mpa_stat_of() - the counters of a namespace, and its events
- * @net:	namespace
- */
-static inline struct mpa_stat *mpa_stat_of(const struct net *net)
-{
-	return net_generic(net, mpa_stat_id);
 }
 
 /**

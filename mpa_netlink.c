@@ -78,26 +78,21 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 {
 	struct user_namespace *user_ns = sk_user_ns(NETLINK_CB(cb->skb).sk);
 	const struct net *net = sock_net(skb->sk);
-	unsigned long id = cb->args[0];
+	unsigned long cookie = cb->args[0];
 	struct mpa_ctx *ctx;
 	int err = 0;
 
-	/* Those that come later are not in it, so that it ends. */
-	if (!id)
+	/* Most of those that come later are not in it, so that it ends. */
+	if (!cookie)
 		cb->args[1] = mpa_conns_last(net);
 	rcu_read_lock();
-	while (!err && (ctx = mpa_conns_next(net, &id))) {
-		if ((s32)((u32)id - (u32)cb->args[1]) > 0) {
-			mpa_conns_put(ctx);
-			cb->args[0] = id;
-			continue;
-		}
+	while (!err && (ctx = mpa_conns_next(net, &cookie, cb->args[1]))) {
 		err = mpa_netlink_put_conn(skb, NETLINK_CB(cb->skb).portid,
 					   cb->nlh->nlmsg_seq, NLM_F_MULTI, ctx,
 					   user_ns);
 		mpa_conns_put(ctx);
 		if (!err)
-			cb->args[0] = id;
+			cb->args[0] = cookie;
 	}
 	rcu_read_unlock();
 	return skb->len ?: err;
@@ -307,10 +302,18 @@ int __init mpa_netlink_init(void)
 
 	if (err)
 		return err;
-	mpa_report_init(&mpa_netlink_family);
+	err = mpa_event_init(&mpa_netlink_family);
+	if (err)
+		goto no_event;
 	err = mpa_tap_init(&mpa_netlink_family);
 	if (err)
-		genl_unregister_family(&mpa_netlink_family);
+		goto no_tap;
+	return 0;
+
+no_tap:
+	mpa_event_exit();
+no_event:
+	genl_unregister_family(&mpa_netlink_family);
 	return err;
 }
 
@@ -322,5 +325,6 @@ int __init mpa_netlink_init(void)
 void mpa_netlink_exit(void)
 {
 	mpa_tap_exit();
+	mpa_event_exit();
 	genl_unregister_family(&mpa_netlink_family);
 }

@@ -1,128 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happens to connections is told here: counted, traced, sent to those who
- * listen for events by netlink, and written to the kernel's log if an
- * administrator has asked for that (dynamic debug).
+ * What happens to connections is told here: counted, traced, made an event
+ * (mpa_event.c), and written to the kernel's log if an administrator has asked for
+ * that (dynamic debug).
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/net.h>
-#include <linux/user_namespace.h>
-#include <net/genetlink.h>
-#include <net/netns/generic.h>
 #include <trace/events/mpa.h>
 #include <uapi/linux/mpa_netlink.h>
 
 #include "mpa.h"
 
-/* Attributes of an event: some forty numbers and two addresses. */
-#define MPA_EVENT_SIZE		1024
-
-static const struct genl_family *mpa_report_family __ro_after_init;
-
-/**
- * mpa_report_init() - learn how events are sent
- * @family:	the netlink family; registered before a connection can be there
- *
- * Context: module init.
- */
-void __init mpa_report_init(const struct genl_family *family)
-{
-	mpa_report_family = family;
-}
-
-/* ---- events ---- */
-
-/**
- * struct mpa_event - an event
- * @cmd:	MPA_CMD_*_NTF
- * @attr:	attribute that only this kind of event has, or 0
- * @value:	its value
- * @failure:	what it says of the connection's error; NULL: what that is in
- */
-struct mpa_event {
-	u8	cmd;
-	u16	attr;
-	u32	value;
-	const struct mpa_failure *failure;
-};
-
-/* @number is set to where its number goes. */
-static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
-			  const struct mpa_event *event, struct nlattr **number)
-{
-	void *head = genlmsg_put(skb, 0, 0, mpa_report_family, 0, event->cmd);
-
-	if (!head)
-		return -EMSGSIZE;
-	*number = nla_reserve(skb, MPA_A_CONN_EVENT, sizeof(u32));
-	if (!*number ||
-	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
-	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns, event->failure))
-		return -EMSGSIZE;
-	genlmsg_end(skb, head);
-	return 0;
-}
-
-static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
-				      const struct mpa_event *event,
-				      struct nlattr **number)
-{
-	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE, GFP_ATOMIC);
-
-	if (!skb || !WARN_ON_ONCE(mpa_event_fill(skb, ctx, event, number)))
-		return skb;
-	nlmsg_free(skb);
-	return NULL;
-}
-
-/* Context: any, socket lock held. */
-static noinline void mpa_event_send(const struct mpa_ctx *ctx,
-				    const struct mpa_event *event)
-{
-	struct mpa_stat *stat = mpa_stat_of(sock_net(ctx->sk));
-	struct nlattr *number;
-	struct sk_buff *skb;
-	int err = -ENOMEM;
-
-	skb = mpa_event_make(ctx, event, &number);
-	spin_lock_bh(&stat->lock);
-	stat->events++;
-	if (skb) {
-		*(u32 *)nla_data(number) = stat->events;
-		err = genlmsg_multicast_netns(mpa_report_family,
-					      sock_net(ctx->sk), skb, 0,
-					      MPA_NLGRP_EVENTS, GFP_ATOMIC);
-	}
-	spin_unlock_bh(&stat->lock);
-	if (err && err != -ESRCH)
-		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
-}
-
-static void mpa_event_if_heard(const struct mpa_ctx *ctx,
-			       const struct mpa_event *event)
-{
-	if (genl_has_listeners(mpa_report_family, sock_net(ctx->sk),
-			       MPA_NLGRP_EVENTS))
-		mpa_event_send(ctx, event);
-}
-
-static void mpa_event(const struct mpa_ctx *ctx, u8 cmd)
+static void mpa_report_event(const struct mpa_ctx *ctx, u8 cmd)
 {
 	const struct mpa_event event = { .cmd = cmd };
 
-	mpa_event_if_heard(ctx, &event);
+	mpa_event(ctx, &event);
 }
 
-static void mpa_event_failed(const struct mpa_ctx *ctx, int err, u8 code, bool rx)
+static void mpa_report_failed(const struct mpa_ctx *ctx, int err, u8 code,
+			      bool rx)
 {
 	const struct mpa_failure failure = { .err = err, .code = code, .rx = rx };
 	const struct mpa_event event = {
 		.cmd = MPA_CMD_FAILED_NTF, .failure = &failure,
 	};
 
-	mpa_event_if_heard(ctx, &event);
+	mpa_event(ctx, &event);
 }
 
 /* ---- the kernel's log ---- */
@@ -168,7 +74,7 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 	case MPA_STATE_FULL:
 		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_CURR + ctx->role - 1);
 		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TOTAL + ctx->role - 1);
-		mpa_event(ctx, MPA_CMD_STARTED_NTF);
+		mpa_report_event(ctx, MPA_CMD_STARTED_NTF);
 		break;
 	case MPA_STATE_REJECTED:
 		mpa_report_refused(ctx, mpa_report_by_peer(ctx) ?
@@ -208,7 +114,7 @@ void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_REFUSED + why - 1);
 	trace_mpa_error(ctx->sk, ctx->code, err, 0);
 	mpa_report_debug(ctx->sk, reasons[why], err, ctx->code, 0);
-	mpa_event_if_heard(ctx, &event);
+	mpa_event(ctx, &event);
 }
 
 /**
@@ -226,7 +132,7 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 	trace_mpa_error(ctx->sk, code, ctx->rx.error, position);
 	mpa_report_debug(ctx->sk, "nothing more is received", ctx->rx.error,
 			 code, position);
-	mpa_event_failed(ctx, ctx->rx.error, code, true);
+	mpa_report_failed(ctx, ctx->rx.error, code, true);
 }
 
 /**
@@ -245,7 +151,7 @@ void mpa_report_sending(struct mpa_ctx *ctx, int err)
 	trace_mpa_error(ctx->sk, MPA_ERR_LOCAL, err, 0);
 	mpa_report_debug(ctx->sk, "nothing more can be sent", err,
 			 MPA_ERR_LOCAL, 0);
-	mpa_event_failed(ctx, err, MPA_ERR_LOCAL, false);
+	mpa_report_failed(ctx, err, MPA_ERR_LOCAL, false);
 }
 
 /**
@@ -262,7 +168,7 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 	trace_mpa_error(ctx->sk, ctx->code, err, 0);
 	mpa_report_debug(ctx->sk, "IRD, ORD or RTR do not suit", err, ctx->code,
 			 0);
-	mpa_event_failed(ctx, err, ctx->code, false);
+	mpa_report_failed(ctx, err, ctx->code, false);
 }
 
 /**
@@ -281,7 +187,7 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
 							 MPA_MIB_LOST);
 	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);
 	mpa_report_debug(ctx->sk, "the connection is lost", err, MPA_ERR_TCP, 0);
-	mpa_event_failed(ctx, err, MPA_ERR_TCP, false);
+	mpa_report_failed(ctx, err, MPA_ERR_TCP, false);
 }
 
 /**
@@ -292,7 +198,7 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
  */
 void mpa_report_mulpdu(const struct mpa_ctx *ctx)
 {
-	mpa_event(ctx, MPA_CMD_MULPDU_NTF);
+	mpa_report_event(ctx, MPA_CMD_MULPDU_NTF);
 }
 
 /**
@@ -309,7 +215,7 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 		.value = cut,
 	};
 
-	mpa_event_if_heard(mpa_ctx(sk), &event);
+	mpa_event(mpa_ctx(sk), &event);
 }
 
 /**
@@ -323,5 +229,5 @@ void mpa_report_closed(const struct mpa_ctx *ctx)
 	if (ctx->state == MPA_STATE_FULL)
 		SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_CURR + ctx->role - 1, -1);
 	if (ctx->state != MPA_STATE_IDLE)
-		mpa_event(ctx, MPA_CMD_CLOSED_NTF);
+		mpa_report_event(ctx, MPA_CMD_CLOSED_NTF);
 }

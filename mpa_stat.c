@@ -99,7 +99,6 @@ static int __net_init mpa_stat_net_init(struct net *net)
 	stat->mib = alloc_percpu(struct mpa_mib);
 	if (!stat->mib)
 		return -ENOMEM;
-	spin_lock_init(&stat->lock);
 	if (!proc_create_net_single("mpa_stat", 0444, net->proc_net,
 				    mpa_stat_show, NULL)) {
 		free_percpu(stat->mib);
@@ -111,9 +110,11 @@ static int __net_init mpa_stat_net_init(struct net *net)
 static void __net_exit mpa_stat_net_exit(struct net *net)
 {
 	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
+	struct mpa_mib __percpu *mib = stat->mib;
 
 	remove_proc_entry("mpa_stat", net->proc_net);
-	free_percpu(stat->mib);
+	WRITE_ONCE(stat->mib, &mpa_mib_nowhere);
+	free_percpu(mib);
 }
 
 static struct pernet_operations mpa_stat_ops = {

@@ -9,7 +9,8 @@
  * verified, or found bad; one out of order, when it goes to the user.
  *
  * No multicast group, as any user may join the number of one that is not there yet, and
- * keep that when the module is loaded.
+ * keep that when the module is loaded. Nor by the number of the reader's port: netlink
+ * gives that to others before it says that the reader is closed.
  *
  * A tap is in a list of its namespace, and ends with its connection or with the netlink
  * socket. Who ends it takes it out, under the list's lock; it is freed after a grace
@@ -40,18 +41,20 @@
  * @list:	in mpa_taps.list
  * @ctx:	the connection's context
  * @reader:	the monitor's netlink socket
- * @portid:	its port
+ * @portid:	its port; another socket's as well, while this one is being closed
  * @octets:	of each record as many at most; written without the socket lock
- * @seq:	records so far; belongs to the connection's socket lock
+ * @seq:	records so far; belongs to the connection's socket lock, as does @lost
+ * @lost:	the reader knows that some are lost; until it has read what it has
  * @rcu:	for freeing
  */
 struct mpa_tap {
 	struct list_head	list;
 	struct mpa_ctx		*ctx;
-	const struct sock	*reader;
+	struct sock		*reader;
 	u32			portid;
 	u32			octets;
 	u32			seq;
+	bool			lost;
 	struct rcu_head		rcu;
 };
 
@@ -113,8 +116,7 @@ static void mpa_tap_end(struct mpa_taps *taps, struct mpa_tap *tap)
  * Return: 0; -EBUSY: another socket has a tap on it; -ENOSPC: there are MPA_TAPS_MAX in
  * its namespace; -ENOMEM; or -ENOENT: the connection has just been closed.
  */
-int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
-		u32 octets)
+int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets)
 {
 	struct mpa_tap *new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_ACCOUNT);
 	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
@@ -129,7 +131,7 @@ int mpa_tap_set(struct mpa_ctx *ctx, const struct sock *reader, u32 portid,
 		err = -EBUSY;
 	} else if (tap) {
 		WRITE_ONCE(tap->octets, octets);
-	} else if (!READ_ONCE(ctx->id)) {
+	} else if (!READ_ONCE(ctx->listed)) {
 		err = -ENOENT;
 	} else if (taps->n >= MPA_TAPS_MAX) {
 		err = -ENOSPC;
@@ -169,7 +171,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 	spin_unlock_bh(&taps->lock);
 }
 
-/* A netlink socket is closed. Context: any. */
+/* A netlink socket is closed, and so SOCK_DEAD. Context: process. */
 static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 			    void *arg)
 {
@@ -182,7 +184,8 @@ static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 	taps = mpa_taps(notify->net);
 	spin_lock_bh(&taps->lock);
 	list_for_each_entry_safe(tap, next, &taps->list, list)
-		if (tap->portid == notify->portid)
+		if (tap->portid == notify->portid &&
+		    sock_flag(tap->reader, SOCK_DEAD))
 			mpa_tap_end(taps, tap);
 	spin_unlock_bh(&taps->lock);
 	return NOTIFY_DONE;
@@ -293,6 +296,26 @@ static int mpa_tap_fill(struct sk_buff *skb, struct mpa_tap_record *record)
 	return 0;
 }
 
+static bool mpa_tap_full(const struct sock *reader)
+{
+	return atomic_read(&reader->sk_rmem_alloc) >=
+	       READ_ONCE(reader->sk_rcvbuf);
+}
+
+/* A record is lost to the reader, who is told as netlink tells it. */
+static void mpa_tap_lost(struct mpa_tap_record *record, struct sk_buff *skb)
+{
+	struct mpa_tap *tap = record->tap;
+
+	nlmsg_free(skb);
+	SNMP_INC_STATS(record->ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
+	if (tap->lost)
+		return;
+	tap->lost = true;
+	WRITE_ONCE(tap->reader->sk_err, ENOBUFS);
+	sk_error_report(tap->reader);
+}
+
 /*
  * Begin a message. Context: under RCU, connection's socket lock held. Return: NULL if
  * there is none to be sent.
@@ -303,28 +326,32 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	struct mpa_tap *tap = mpa_tap_of(ctx);
 	struct sk_buff *skb;
 
-	/* Nobody else is to get them who has bound the port of one that is gone. */
-	if (!tap || sock_flag(tap->reader, SOCK_DEAD))
+	if (!tap)
 		return NULL;
 	record->tap = tap;
 	tap->seq++;
+	if (skb_queue_empty_lockless(&tap->reader->sk_receive_queue))
+		tap->lost = false;
 	record->octets = min(record->len, READ_ONCE(tap->octets));
-	skb = genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
-			  GFP_ATOMIC);
+	/* Nothing is copied for one who does not read. */
+	skb = mpa_tap_full(tap->reader) ? NULL :
+	      genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
+			  GFP_ATOMIC | __GFP_NOWARN);
 	if (skb && !mpa_tap_fill(skb, record))
 		return skb;
-	nlmsg_free(skb);
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
+	mpa_tap_lost(record, skb);
 	return NULL;
 }
 
+/*
+ * To the socket itself. If it has just been closed, netlink purges what is in its queue
+ * when it frees it.
+ */
 static void mpa_tap_send(struct mpa_tap_record *record, struct sk_buff *skb)
 {
-	const struct mpa_ctx *ctx = record->ctx;
-
 	genlmsg_end(skb, record->head);
-	if (genlmsg_unicast(sock_net(ctx->sk), skb, record->tap->portid))
-		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
+	if (sock_queue_rcv_skb(record->tap->reader, skb))
+		mpa_tap_lost(record, skb);
 }
 
 /* ---- sent ---- */
@@ -407,8 +434,7 @@ static void mpa_tap_show(struct mpa_tap_record *record,
 		mpa_tap_send(record, skb);
 		goto out;
 	}
-	nlmsg_free(skb);
-	SNMP_INC_STATS(record->ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
+	mpa_tap_lost(record, skb);
 out:
 	rcu_read_unlock();
 }

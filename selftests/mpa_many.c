@@ -154,6 +154,45 @@ TEST_F(many, dump_of_ten_thousand)
 		EXPECT_GE(diag_ns[RUNS / 2] * 3 / 2, mpa_ns[RUNS / 2]);
 }
 
+/* ns for a look-up of a cookie that nobody has, on the average; or 0. */
+static u64 look_up_takes(struct mnl_socket *nl)
+{
+	char buf[128];
+	struct dump ask = {
+		.nl = nl, .request = genl_request(buf, mpa_family().id,
+						  MPA_CMD_CONN_GET, 0, 1),
+	};
+	u64 ns = 0, from;
+	int i;
+
+	mnl_attr_put_u64(ask.request, MPA_A_CONN_COOKIE, ~0ULL);
+	for (i = 0; i < 200; i++) {
+		from = now_ns();
+		if (!dump_run(&ask) || errno != ENOENT)
+			return 0;
+		ns += now_ns() - from;
+	}
+	return ns / 200;
+}
+
+/*
+ * Any user may send thousands of them at once, and generic netlink serves nobody else
+ * until all have been answered.
+ */
+TEST_F(many, look_up_takes_no_longer_beside_many)
+{
+	u64 alone, beside;
+
+	alone = look_up_takes(self->mpa.nl);
+	ASSERT_EQ(0, crowd_gather(&self->crowd, many(MOST, 1000)));
+	beside = look_up_takes(self->mpa.nl);
+	printf("# a look-up takes %llu us alone, %llu us beside %u\n", alone / 1000,
+	       beside / 1000, self->crowd.n);
+	fflush(stdout);
+	ASSERT_LT(0, alone);
+	EXPECT_GT(alone * 4 + 100000, beside);
+}
+
 /* ---- whom it holds up ---- */
 
 #define TRIES		5

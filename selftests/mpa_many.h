@@ -95,7 +95,7 @@ struct crowd {
 
 static inline int crowd_gather(struct crowd *crowd, unsigned int n)
 {
-	struct rlimit files = { n + 256, n + 256 };
+	struct rlimit files = { n + 4096, n + 4096 };
 	struct sockaddr_in addr;
 	unsigned int i;
 	int listener;
@@ -198,7 +198,18 @@ static inline int dump_done(const struct nlmsghdr *nlh, void *data)
 							MNL_CB_STOP;
 }
 
-static mnl_cb_t dump_control[NLMSG_MIN_TYPE] = { [NLMSG_DONE] = dump_done };
+static inline int dump_refused(const struct nlmsghdr *nlh, void *data)
+{
+	const struct nlmsgerr *err = mnl_nlmsg_get_payload(nlh);
+
+	errno = -err->error;
+	return MNL_CB_ERROR;
+}
+
+static mnl_cb_t dump_control[NLMSG_MIN_TYPE] = {
+	[NLMSG_DONE] = dump_done,
+	[NLMSG_ERROR] = dump_refused,
+};
 
 static inline size_t memory_of(const struct mnl_socket *nl)
 {

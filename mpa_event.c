@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events of connections to those who listen for them by netlink.
+ *
+ * An event is made where it happens, and sent by a work item of its namespace: netlink
+ * goes through all listeners of the machine for each, those of other namespaces as well,
+ * and there may be many. No connection waits for that. What is sent holds no reference:
+ * it is made of octets.
+ */
+
+#include <linux/skbuff.h>
+#include <linux/user_namespace.h>
+#include <linux/workqueue.h>
+#include <net/genetlink.h>
+#include <net/netns/generic.h>
+#include <uapi/linux/mpa_netlink.h>
+
+#include "mpa.h"
+
+/* Attributes of an event: some forty numbers and two addresses. */
+#define MPA_EVENT_SIZE		1024
+
+/* So many of a namespace wait to be sent. */
+#define MPA_EVENTS_MAX		1024
+
+/**
+ * struct mpa_events - of one network namespace
+ * @net:	the namespace
+ * @queue:	made, and not sent; its lock is for all that follows
+ * @number:	of the last one
+ * @closed:	the namespace has gone: no more are taken
+ * @work:	sends them
+ */
+struct mpa_events {
+	struct net		*net;
+	struct sk_buff_head	queue;
+	u32			number;
+	bool			closed;
+	struct work_struct	work;
+};
+
+static const struct genl_family *mpa_event_family __ro_after_init;
+static struct workqueue_struct *mpa_event_wq __ro_after_init;
+static unsigned int mpa_events_id __read_mostly;
+
+static struct mpa_events *mpa_events(const struct net *net)
+{
+	return net_generic(net, mpa_events_id);
+}
+
+/* ---- making one ---- */
+
+/* @number is set to where its number goes. */
+static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
+			  const struct mpa_event *event, struct nlattr **number)
+{
+	void *head = genlmsg_put(skb, 0, 0, mpa_event_family, 0, event->cmd);
+
+	if (!head)
+		return -EMSGSIZE;
+	*number = nla_reserve(skb, MPA_A_CONN_EVENT, sizeof(u32));
+	if (!*number ||
+	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
+	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns, event->failure))
+		return -EMSGSIZE;
+	genlmsg_end(skb, head);
+	return 0;
+}
+
+static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
+				      const struct mpa_event *event,
+				      struct nlattr **number)
+{
+	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE, GFP_ATOMIC);
+
+	if (!skb || !WARN_ON_ONCE(mpa_event_fill(skb, ctx, event, number)))
+		return skb;
+	nlmsg_free(skb);
+	return NULL;
+}
+
+/* In the order of their numbers. Return: whether it is in the queue. */
+static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
+			    struct nlattr *number)
+{
+	struct sk_buff_head *queue = &events->queue;
+	unsigned long flags;
+	bool queued;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	events->number++;
+	queued = skb && !events->closed && queue->qlen < MPA_EVENTS_MAX;
+	if (queued) {
+		*(u32 *)nla_data(number) = events->number;
+		__skb_queue_tail(queue, skb);
+		queue_work(mpa_event_wq, &events->work);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return queued;
+}
+
+static noinline void mpa_event_send(const struct mpa_ctx *ctx,
+				    const struct mpa_event *event)
+{
+	struct nlattr *number;
+	struct sk_buff *skb;
+
+	skb = mpa_event_make(ctx, event, &number);
+	if (mpa_event_queue(mpa_events(sock_net(ctx->sk)), skb, number))
+		return;
+	nlmsg_free(skb);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
+}
+
+/**
+ * mpa_event() - tell of it, if anybody listens
+ * @ctx:	the context
+ * @event:	what happens
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
+{
+	/* In any namespace: netlink does not know more. */
+	if (genl_has_listeners(mpa_event_family, sock_net(ctx->sk),
+			       MPA_NLGRP_EVENTS))
+		mpa_event_send(ctx, event);
+}
+
+/* ---- sending them ---- */
+
+static void mpa_event_work(struct work_struct *work)
+{
+	struct mpa_events *events = container_of(work, struct mpa_events, work);
+	struct net *net = events->net;
+	struct sk_buff *skb;
+	int err;
+
+	while ((skb = skb_dequeue(&events->queue))) {
+		err = genlmsg_multicast_netns(mpa_event_family, net, skb, 0,
+					      MPA_NLGRP_EVENTS, GFP_KERNEL);
+		if (err && err != -ESRCH)
+			SNMP_INC_STATS(mpa_stat_mib(net), MPA_MIB_EVENTS_LOST);
+		cond_resched();
+	}
+}
+
+static int __net_init mpa_event_net_init(struct net *net)
+{
+	struct mpa_events *events = mpa_events(net);
+
+	events->net = net;
+	skb_queue_head_init(&events->queue);
+	INIT_WORK(&events->work, mpa_event_work);
+	return 0;
+}
+
+/* Users inside the kernel may close their sockets later. */
+static void __net_exit mpa_event_net_exit(struct net *net)
+{
+	struct mpa_events *events = mpa_events(net);
+
+	spin_lock_irq(&events->queue.lock);
+	events->closed = true;
+	spin_unlock_irq(&events->queue.lock);
+	cancel_work_sync(&events->work);
+	skb_queue_purge(&events->queue);
+}
+
+static struct pernet_operations mpa_event_net_ops = {
+	.init	= mpa_event_net_init,
+	.exit	= mpa_event_net_exit,
+	.id	= &mpa_events_id,
+	.size	= sizeof(struct mpa_events),
+};
+
+/**
+ * mpa_event_init() - learn how events are sent
+ * @family:	the netlink family
+ *
+ * Context: module init; before there is a connection.
+ * Return: 0 or a negative errno.
+ */
+int __init mpa_event_init(const struct genl_family *family)
+{
+	int err;
+
+	mpa_event_family = family;
+	mpa_event_wq = alloc_workqueue("mpa_events", WQ_UNBOUND, 0);
+	if (!mpa_event_wq)
+		return -ENOMEM;
+	err = register_pernet_subsys(&mpa_event_net_ops);
+	if (err)
+		destroy_workqueue(mpa_event_wq);
+	return err;
+}
+
+/**
+ * mpa_event_exit() - send those that wait, and no more
+ *
+ * Context: module exit; when no connection is left.
+ */
+void mpa_event_exit(void)
+{
+	flush_workqueue(mpa_event_wq);
+	unregister_pernet_subsys(&mpa_event_net_ops);
+	destroy_workqueue(mpa_event_wq);
+}

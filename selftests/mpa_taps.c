@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taps while netlink sockets are closed and their ports bound again by others: netlink
+ * lets go of a port before it says that its socket is closed.
+ */
+
+#include <linux/netlink.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "mpa_test.h"
+#include "mpa_harness.h"
+#include "mpa_nl.h"
+
+#define PORT	4242
+#define NOBODY	65534
+#define MS	4000		/* so long */
+
+/**
+ * struct shared - what the processes tell each other
+ * @stop:	come to an end
+ * @closed:	how often the first reader was closed
+ * @bound:	how often the other one had its port
+ * @got:	records that the other one got
+ * @bad:	a call has failed that should not
+ */
+struct shared {
+	bool stop;
+	unsigned int closed;
+	unsigned int bound;
+	unsigned int got;
+	unsigned int bad;
+};
+
+FIXTURE(taps)
+{
+	int fd[2], other[2];
+	struct nl nl;
+	struct shared *shared;
+};
+
+FIXTURE_SETUP(taps)
+{
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, tcp_pair(AF_INET, self->fd));
+	ASSERT_EQ(0, mpa_started_pair(self->fd, 0, 0));
+	ASSERT_EQ(0, tcp_pair(AF_INET, self->other));
+	ASSERT_EQ(0, mpa_started_pair(self->other, 0, 0));
+	ASSERT_EQ(0, nl_open(&self->nl));
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->shared);
+}
+
+FIXTURE_TEARDOWN(taps)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		close(self->fd[i]);
+		close(self->other[i]);
+	}
+	nl_close(&self->nl);
+	munmap(self->shared, sizeof(*self->shared));
+}
+
+static bool stopped(const struct shared *shared)
+{
+	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
+}
+
+/* A socket with the port, as soon as nobody has it; NULL when it is time to stop. */
+static struct mnl_socket *port_bind(const struct shared *shared)
+{
+	struct mnl_socket *sock = mnl_socket_open(NETLINK_GENERIC);
+
+	while (!stopped(shared))
+		if (!mnl_socket_bind(sock, 0, PORT))
+			return sock;
+	mnl_socket_close(sock);
+	return NULL;
+}
+
+/* A pause of a different length each time. */
+static void pause_some(unsigned int n)
+{
+	struct timespec some = { .tv_nsec = n * 7919 % 300 * 1000 };
+
+	nanosleep(&some, NULL);
+}
+
+/* Has a tap on a connection, and is closed, again and again. */
+static int reader_comes_and_goes(const struct nl *nl, int fd,
+				 struct shared *shared)
+{
+	struct nl own = *nl;
+
+	while ((own.sock = port_bind(shared))) {
+		/* That of the one before has not ended; so many records came at once. */
+		if (nl_tap(&own, fd, 1000) && errno != EBUSY &&
+		    errno != ENOBUFS)
+			shared->bad++;
+		pause_some(++shared->closed);
+		mnl_socket_close(own.sock);
+		pause_some(100);
+	}
+	return 0;
+}
+
+/* Binds the same port without any right, and looks what comes. */
+static int stranger_waits(const struct nl *nl, struct shared *shared)
+{
+	struct mnl_socket *sock;
+	u8 buf[8192];
+
+	if (setgid(NOBODY) || setuid(NOBODY))
+		shared->bad++;
+	while ((sock = port_bind(shared))) {
+		const struct nlmsghdr *nlh = (void *)buf;
+		const int fd = mnl_socket_get_fd(sock);
+
+		shared->bound++;
+		pause_some(100);
+		while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+			shared->got += nlh->nlmsg_type == nl->family;
+		mnl_socket_close(sock);
+		pause_some(200);
+	}
+	return 0;
+}
+
+static void taps_end(struct shared *shared)
+{
+	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
+	while (wait(NULL) > 0)
+		;
+	printf("# the reader was closed %u times, the other one bound its port %u times\n",
+	       shared->closed, shared->bound);
+}
+
+TEST_F(taps, who_binds_the_port_of_a_reader_gets_no_records)
+{
+	static u8 record[1000], sink[1000];
+	const long until = now_ms() + MS;
+
+	if (!fork())
+		_exit(reader_comes_and_goes(&self->nl, self->fd[0],
+					    self->shared));
+	if (!fork())
+		_exit(stranger_waits(&self->nl, self->shared));
+	while (now_ms() < until) {
+		ASSERT_EQ(1000, send(self->fd[0], record, 1000, 0));
+		ASSERT_EQ(1000, recv(self->fd[1], sink, 1000, 0));
+	}
+	taps_end(self->shared);
+	EXPECT_EQ(0, self->shared->bad);
+	EXPECT_LT(0, self->shared->closed);
+	EXPECT_LT(0, self->shared->bound);
+	EXPECT_EQ(0, self->shared->got);
+}
+
+TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
+{
+	unsigned int set = 0, silent = 0;
+	const long until = now_ms() + MS;
+	struct nl own = self->nl;
+	struct nl_told told;
+
+	if (!fork())
+		_exit(reader_comes_and_goes(&self->nl, self->fd[0],
+					    self->shared));
+	while (now_ms() < until) {
+		own.sock = port_bind(self->shared);
+		ASSERT_EQ(0, nl_tap(&own, self->other[0], 10));
+		set++;
+		/* Until whoever was closed before is gone for good. */
+		poll(NULL, 0, 3);
+		ASSERT_EQ(2, send(self->other[0], "ab", 2, 0));
+		silent += nl_next(&own, &told, 0) != 0;
+		ASSERT_EQ(2, recv(self->other[1], &told, 2, 0));
+		mnl_socket_close(own.sock);
+		pause_some(200);
+	}
+	self->shared->bound = set;
+	taps_end(self->shared);
+	EXPECT_EQ(0, self->shared->bad);
+	EXPECT_LT(0, set);
+	EXPECT_EQ(0, silent);
+}
+
+TEST_HARNESS_MAIN
