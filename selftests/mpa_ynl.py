@@ -14,6 +14,7 @@ import mpa_ynl_policy  # noqa: F401
 import mpa_ynl_events  # noqa: F401
 import mpa_ynl_taps  # noqa: F401
 import mpa_ynl_users  # noqa: F401
+import mpa_ynl_examples  # noqa: F401
 
 
 def run(function):
