@@ -5,15 +5,13 @@
  * holds longer than their file.
  */
 
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
+#include "mpa_kill.h"
 #include "mpa_kmod.h"
 #include "kmod/mpa_upcalls.h"
 
@@ -465,43 +463,6 @@ TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 	EXPECT_EQ(0, system("ss -HK state syn-recv >/dev/null"));
 	usleep(5000000);
 	close(fd);
-}
-
-/* "ss -K" at the listener's end of a connection: 0, or a negative errno. */
-static int kill_other_end(int fd)
-{
-	struct {
-		struct nlmsghdr nlh;
-		struct inet_diag_req_v2 req;
-	} msg = {
-		.nlh = {
-			.nlmsg_len = sizeof(msg), .nlmsg_type = SOCK_DESTROY,
-			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
-		},
-		.req = {
-			.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP,
-			.id.idiag_cookie = { -1, -1 }, .idiag_states = -1,
-		},
-	};
-	struct {
-		struct nlmsghdr nlh;
-		struct nlmsgerr err;
-		u8 more[64];
-	} ack;
-	int diag = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG), err;
-	struct sockaddr_in here, there;
-	socklen_t len = sizeof(here);
-
-	getsockname(fd, (void *)&here, &len);
-	getpeername(fd, (void *)&there, &len);
-	msg.req.id.idiag_sport = there.sin_port;
-	msg.req.id.idiag_dport = here.sin_port;
-	msg.req.id.idiag_src[0] = there.sin_addr.s_addr;
-	msg.req.id.idiag_dst[0] = here.sin_addr.s_addr;
-	err = send(diag, &msg, sizeof(msg), 0) < 0 ||
-	      recv(diag, &ack, sizeof(ack), 0) < 0 ? -errno : ack.err.error;
-	close(diag);
-	return err;
 }
 
 /* A listener whose handshakes end when octets come, for half a minute. */
