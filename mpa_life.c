@@ -63,6 +63,8 @@ static void mpa_leave(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 
+	/* The work item may not have run since. */
+	mpa_startup_notice_reset(ctx);
 	ctx->life = MPA_LIFE_CLOSING;
 	mpa_report_closed(ctx);
 	mpa_conns_remove(ctx);

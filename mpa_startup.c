@@ -785,6 +785,7 @@ static void mpa_startup_say_why(struct sock *sk, int err)
  */
 void mpa_startup_reset_came(struct mpa_ctx *ctx)
 {
+	struct mpa_params *params = mpa_params(ctx);
 	struct mpa_frame frame;
 	u32 len = mpa_startup_rejection(ctx, &frame);
 
@@ -792,6 +793,9 @@ void mpa_startup_reset_came(struct mpa_ctx *ctx)
 		mpa_startup_say_why(ctx->sk, ECONNREFUSED);
 	else if (mpa_startup_bad(ctx))
 		mpa_startup_say_why(ctx->sk, EPROTO);
+	/* SO_ERROR may take it before the work item tells others. */
+	if (!params->reset)
+		params->reset = mpa_tcp_error(ctx->sk);
 	mpa_schedule_work(ctx, 0);
 }
 
@@ -819,7 +823,7 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 	/* For unaccepted children mpa_startup_reset_came() has not run. */
 	if (bad)
 		mpa_startup_say_why(sk, EPROTO);
-	err = -mpa_tcp_error(sk);
+	err = -(mpa_params(ctx)->reset ?: mpa_tcp_error(sk));
 	if (bad && (!err || err == -EPROTO))
 		mpa_startup_malformed(ctx);
 	else

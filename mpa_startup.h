@@ -19,6 +19,7 @@ struct mpa_ctx;
  * @offer:	role, revision, flags, depths
  * @private_len: octets in @private
  * @urgent_kept: mpa_tcp_skip_urgent() is due
+ * @reset:	positive errno that TCP has gone with, as the user gets it, or 0
  * @timeout:	jiffies for the startup phase, 0: what the namespace says
  * @admission:	the connection's place while it is in startup
  * @rcu:	for freeing
@@ -28,6 +29,7 @@ struct mpa_params {
 	struct mpa_offer	offer;
 	u16			private_len;
 	bool			urgent_kept;
+	u8			reset;
 	unsigned long		timeout;
 	struct mpa_admission	admission;
 	struct rcu_head		rcu;

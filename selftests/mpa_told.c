@@ -2,12 +2,16 @@
 /*
  * Something is wrong with what a peer has sent, or with what has become of it on
  * its way: the event, the counter, the tracepoint, inet_diag, conn-get and MPA_INFO
- * say the same of it.
+ * say the same of it. And a startup that fails is told of once, however fast its
+ * program is.
  */
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
+#include "mpa_counts.h"
+#include "mpa_kill.h"
 #include "mpa_nl.h"
+#include "mpa_pair.h"
 
 /* Who makes the FPDUs: a peer made by hand, or mpa, and a path changes them. */
 enum maker {
@@ -348,6 +352,121 @@ TEST_F(told, all_tell_the_same)
 		}
 		part(self);
 	}
+}
+
+/* ---- connections that end ---- */
+
+/*
+ * The events of a socket, until the one of its close() has come: how many are of
+ * that kind, or -1. @first: the first of them; @closed: that of close().
+ */
+static int events_of(struct nl *events, u64 cookie, u8 cmd,
+		     struct nl_told *first, struct nl_told *closed)
+{
+	int found = 0;
+
+	memset(first, 0, sizeof(*first));
+	while (!nl_next(events, closed, 20000)) {
+		if (closed->value[MPA_A_CONN_COOKIE] != cookie)
+			continue;
+		if (closed->cmd == MPA_CMD_CLOSED_NTF)
+			return found;
+		if (closed->cmd == cmd && !found++)
+			*first = *closed;
+	}
+	return -1;
+}
+
+static u64 close_one(int *fd)
+{
+	u64 cookie = cookie_of(*fd);
+
+	close(*fd);
+	*fd = -1;
+	return cookie;
+}
+
+/* The program sees the end of a startup, and does not look why. */
+TEST_F(pair, reset_in_startup_is_told_before_close)
+{
+	struct nl_told told, closed;
+	struct nl events;
+	int i;
+
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	for (i = 0; i < 200; i++) {
+		ASSERT_EQ(0, request(self, NULL, 0));
+		hang_up(self->fd[0]);
+		self->fd[0] = -1;
+		ASSERT_TRUE(POLLHUP & poll_for(self->fd[1], 0, 20000));
+		ASSERT_EQ(1, events_of(&events, close_one(&self->fd[1]),
+				       MPA_CMD_REFUSED_NTF, &told, &closed))
+			TH_LOG("the %d. startup", i);
+		EXPECT_EQ(MPA_REFUSAL_LOST, told.value[MPA_A_CONN_REFUSAL]);
+		EXPECT_STREQ("code=1 errno=104 position=-1", said(&told));
+		EXPECT_STREQ("code=1 errno=104 position=-1", said(&closed));
+		EXPECT_EQ(MPA_STATE_FAILED, closed.value[MPA_A_CONN_STATE]);
+	}
+	EXPECT_COUNTS({ "MpaRefusedLost", i });
+	nl_close(&events);
+}
+
+/* A frame that rejects, in front of the reset, is not lost with it. */
+TEST_F(pair, rejection_and_reset_are_told_before_close)
+{
+	struct nl_told told, closed;
+	u8 reply[FRAME_LEN];
+	struct nl events;
+	int i;
+
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	frame_put(reply, true, 0x60, 1, 0);
+	for (i = 0; i < 50; i++) {
+		ASSERT_LT(0, ask(self));
+		ASSERT_EQ(0, write_all(self->fd[1], reply, FRAME_LEN));
+		hang_up(self->fd[1]);
+		self->fd[1] = -1;
+		/* Of the frame, or of the reset. */
+		ASSERT_TRUE(poll_for(self->fd[0], 0, 20000));
+		ASSERT_EQ(1, events_of(&events, close_one(&self->fd[0]),
+				       MPA_CMD_REFUSED_NTF, &told, &closed))
+			TH_LOG("the %d. startup", i);
+		EXPECT_EQ(MPA_REFUSAL_BY_PEER, told.value[MPA_A_CONN_REFUSAL]);
+	}
+	EXPECT_COUNTS({ "MpaRefusedByPeer", i });
+	nl_close(&events);
+}
+
+/* The program has fetched the error before the work item runs. */
+TEST_F(pair, errno_in_startup_is_the_program_s)
+{
+	const char *const aborted = "code=1 errno=103 position=-1";
+	struct nl_told told, closed;
+	struct nl nl, events;
+	int i;
+
+	ASSERT_EQ(0, nl_open(&nl));
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, request(self, NULL, 0));
+		ASSERT_EQ(0, kill_other_end(self->fd[0]));
+		ASSERT_EQ(ECONNABORTED, so_error(self->fd[1]));
+		ASSERT_EQ(0, nl_event(&events, cookie_of(self->fd[1]),
+				      MPA_CMD_REFUSED_NTF, &told));
+		ASSERT_STREQ(aborted, said(&told)) TH_LOG("the %d. startup", i);
+		ASSERT_EQ(0, nl_conn_get(&nl, self->fd[1], &told));
+		ASSERT_STREQ(aborted, said(&told));
+		EXPECT_EQ(0, so_error(self->fd[1]));
+		ASSERT_EQ(0, events_of(&events, close_one(&self->fd[1]),
+				       MPA_CMD_REFUSED_NTF, &told, &closed));
+		ASSERT_STREQ(aborted, said(&closed));
+	}
+	EXPECT_COUNTS({ "MpaRefusedLost", i });
+	nl_close(&events);
+	nl_close(&nl);
 }
 
 TEST_HARNESS_MAIN
