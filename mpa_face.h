@@ -105,6 +105,13 @@ static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx)
 	return !mpa_started(ctx) && __mpa_passthrough_begin(ctx);
 }
 
+/* Both ends have ended the stream, and each has all octets. */
+static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
+{
+	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
+	       ctx->tx.end == MPA_TX_FINISHED;
+}
+
 /* mpa_linger.c */
 bool mpa_linger_begin(struct mpa_ctx *ctx);
 void mpa_linger_leave(const struct mpa_ctx *ctx);

@@ -394,6 +394,18 @@ static void mpa_write_space(struct sock *sk)
 }
 
 /*
+ * TCP has gone in Full Operation. SO_ERROR in another thread may have fetched the
+ * error before this is called: it is a loss all the same.
+ */
+static void mpa_tell_loss(struct mpa_ctx *ctx)
+{
+	int err = mpa_tcp_error(ctx->sk);
+
+	if (err || !mpa_ended_well(ctx))
+		mpa_report_lost(ctx, -(err ?: ECONNRESET));
+}
+
+/*
  * The state of the connection has changed. Called with the lock held. A reset
  * during startup is noticed at once: nothing else would tell before the deadline,
  * and the connection would count as one in startup.
@@ -406,9 +418,8 @@ static void mpa_state_change(struct sock *sk)
 		return;
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
 		mpa_startup_reset_came(ctx);
-	if (ctx->state == MPA_STATE_FULL && mpa_tcp_gone(sk) &&
-	    mpa_tcp_error(sk))
-		mpa_report_lost(ctx, -mpa_tcp_error(sk));
+	if (ctx->state == MPA_STATE_FULL && mpa_tcp_gone(sk))
+		mpa_tell_loss(ctx);
 	ctx->table->state_change(sk);
 	if (unlikely(ctx->consumer))
 		mpa_upcall(ctx);

@@ -303,13 +303,6 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
 		user->upcalls->failed(user->priv, err, code, ctx->rx.cur.pos);
 }
 
-/* Both ends have ended the stream, and each has all octets. */
-static bool mpa_upcall_ended_well(const struct mpa_ctx *ctx)
-{
-	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
-	       ctx->tx.end == MPA_TX_FINISHED;
-}
-
 /*
  * Nothing can be sent any more: the connection is lost, whoever has got its error; or
  * sending has failed. An error that the connection survives is for nobody: one of
@@ -326,7 +319,7 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 		user->lost = true;
 		mpa_upcall_failed(ctx, user->broken, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
-		   (err || !mpa_upcall_ended_well(ctx))) {
+		   (err || !mpa_ended_well(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
 	}

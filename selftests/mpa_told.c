@@ -2,9 +2,11 @@
 /*
  * Something is wrong with what a peer has sent, or with what has become of it on
  * its way: the event, the counter, the tracepoint, inet_diag, conn-get and MPA_INFO
- * say the same of it. And a startup that fails is told of once, however fast its
- * program is.
+ * say the same of it. And a connection that is lost is told of once, however fast
+ * its program is.
  */
+
+#include <pthread.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -465,6 +467,117 @@ TEST_F(pair, errno_in_startup_is_the_program_s)
 		ASSERT_STREQ(aborted, said(&closed));
 	}
 	EXPECT_COUNTS({ "MpaRefusedLost", i });
+	nl_close(&events);
+	nl_close(&nl);
+}
+
+/* Another thread, which gets the error as soon as it is there. */
+static void *fetch_error(void *arg)
+{
+	const long until = now_ms() + 20000;
+	long err = 0;
+
+	while (!err && now_ms() < until)
+		err = so_error(*(int *)arg);
+	return (void *)err;
+}
+
+TEST_F(pair, loss_is_told_whoever_has_its_error)
+{
+	struct nl_told told, closed;
+	pthread_t thread;
+	struct nl events;
+	void *got;
+	int i;
+
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, fresh(self, false, true));
+		ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, fetch_error,
+					    &self->fd[1]));
+		ASSERT_EQ(0, kill_other_end(self->fd[0]));
+		ASSERT_EQ(0, pthread_join(thread, &got));
+		EXPECT_EQ(ECONNABORTED, (long)got);
+		ASSERT_EQ(1, events_of(&events, close_one(&self->fd[1]),
+				       MPA_CMD_FAILED_NTF, &told, &closed))
+			TH_LOG("the %d. connection", i);
+		EXPECT_EQ(MPA_ERR_TCP, told.value[MPA_A_CONN_ERROR]);
+		/* If TCP had lost it already, that is not known any more. */
+		if (told.value[MPA_A_CONN_ERRNO] != ECONNABORTED)
+			EXPECT_EQ(ECONNRESET, told.value[MPA_A_CONN_ERRNO]);
+	}
+	EXPECT_COUNTS({ "MpaDirect", i }, { "MpaLost", i });
+	nl_close(&events);
+}
+
+#define TCP_STATE_CLOSE	7
+
+static u8 tcp_state(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_state;
+}
+
+static bool tcp_closed(int fd)
+{
+	const long until = now_ms() + 20000;
+
+	while (tcp_state(fd) != TCP_STATE_CLOSE && now_ms() < until)
+		poll(NULL, 0, 1);
+	return tcp_state(fd) == TCP_STATE_CLOSE;
+}
+
+/* What programs shut down: which end, and what of it. Then both are closed. */
+static const char *const orderly[] = {
+	"0w 1w", "1w 0b", "0b 1b", "0r 1w 0w", "1w 0r 0w 0b",
+};
+
+static void shut_down(const int *fd, const char *ends)
+{
+	for (; *ends; ends += ends[2] ? 3 : 2)
+		shutdown(fd[*ends - '0'], ends[1] == 'r' ? SHUT_RD :
+					  ends[1] == 'w' ? SHUT_WR : SHUT_RDWR);
+}
+
+TEST_F(pair, orderly_end_is_no_loss)
+{
+	struct nl_told told, closed;
+	struct nl nl, events;
+	unsigned int i, j;
+
+	ASSERT_EQ(0, nl_open(&nl));
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	/* Without a record that nobody reads, and with one. */
+	for (i = 0; i < 2 * ARRAY_SIZE(orderly); i++) {
+		ASSERT_EQ(0, fresh(self, true, true));
+		ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+		ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
+		if (i % 2)
+			ASSERT_EQ(100, send(self->fd[0], record_row, 100, 0));
+		shut_down(self->fd, orderly[i / 2]);
+		for (j = 0; j < 2; j++) {
+			ASSERT_TRUE(tcp_closed(self->fd[j]))
+				TH_LOG("%s, end %d: %d", orderly[i / 2], j,
+				       tcp_state(self->fd[j]));
+			/* Who polls is woken once more, in this state. */
+			EXPECT_EQ(-1, shutdown(self->fd[j], SHUT_RDWR));
+			EXPECT_EQ(0, so_error(self->fd[j]));
+			ASSERT_EQ(0, nl_conn_get(&nl, self->fd[j], &told));
+			EXPECT_STREQ("code=1 errno=-1 position=-1", said(&told));
+		}
+		for (j = 0; j < 2; j++)
+			EXPECT_EQ(0, events_of(&events, close_one(&self->fd[j]),
+					       MPA_CMD_FAILED_NTF, &told,
+					       &closed));
+	}
+	EXPECT_COUNTS({ "MpaDirect", 2 * i }, { "MpaTxFpdus", i / 2 },
+		      { "MpaTxOctets", i / 2 * 100 });
 	nl_close(&events);
 	nl_close(&nl);
 }
