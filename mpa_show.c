@@ -63,7 +63,8 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 	if (ino && mpa_show_u64(skb, MPA_A_CONN_INODE, ino))
 		return -EMSGSIZE;
-	if (READ_ONCE(ctx->consumer) && nla_put_flag(skb, MPA_A_CONN_KERNEL))
+	if ((READ_ONCE(ctx->consumer) || ctx->was_kernel) &&
+	    nla_put_flag(skb, MPA_A_CONN_KERNEL))
 		return -EMSGSIZE;
 	return nla_put_u32(skb, MPA_A_CONN_UID,
 			   from_kuid_munged(user_ns, READ_ONCE(sk->sk_uid)));

@@ -178,6 +178,30 @@ static inline int both_direct(struct _test_data_consumer *self, unsigned int fla
 	       user_start(self->user, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
+/* The user connects to the program, by a socket that the kernel has made. */
+static inline int user_connects(struct _test_data_consumer *self)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+	u16 port;
+
+	if (bind(listener, (void *)&addr, sizeof(addr)) || listen(listener, 5) ||
+	    getsockname(listener, (void *)&addr, &len))
+		return -1;
+	port = ntohs(addr.sin_port);
+	if (user_call(self->user, UPCALLS_CONNECT, &port))
+		return -1;
+	hang_up(self->fd[0]);
+	self->fd[0] = accept(listener, NULL, NULL);
+	patience(self->fd[0], 20);
+	close(listener);
+	return self->fd[0] < 0 ? -1 : 0;
+}
+
 /*
  * TCP's limit of memory, which a network namespace of one's own has not. Return: a file
  * descriptor; @usual: what the limit is.

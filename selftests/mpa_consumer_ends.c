@@ -8,6 +8,7 @@
 
 #include "mpa_consumer.h"
 #include "mpa_forge.h"
+#include "mpa_nl.h"
 
 /* ---- what is no end ---- */
 
@@ -250,6 +251,47 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 	EXPECT_GT(10000, now_ms() - began);
 	EXPECT_EQ(100, reader.got);
 	EXPECT_TRUE(record_good(reader.buf, 100));
+}
+
+/* ---- what an administrator is told of the end ---- */
+
+/* It is a socket of the kernel's until the last. */
+TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
+{
+	struct nl_told started, closed;
+	struct nl events;
+
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	ASSERT_EQ(0, user_connects(self));
+	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, nl_next(&events, &started, 20000));
+	EXPECT_EQ(MPA_CMD_STARTED_NTF, started.cmd);
+	EXPECT_TRUE(nl_has(&started, MPA_A_CONN_KERNEL));
+	ASSERT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
+	ASSERT_EQ(0, nl_event(&events, started.value[MPA_A_CONN_COOKIE],
+			      MPA_CMD_CLOSED_NTF, &closed));
+	EXPECT_TRUE(nl_has(&closed, MPA_A_CONN_KERNEL));
+	nl_close(&events);
+}
+
+/* He has detached; who releases it is a program. */
+TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
+{
+	struct nl_told told;
+	struct nl events;
+	u64 cookie;
+
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, both_direct(self, variant->flags));
+	cookie = cookie_of(self->fd[1]);
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
+	close(self->fd[1]);
+	self->fd[1] = -1;
+	ASSERT_EQ(0, nl_event(&events, cookie, MPA_CMD_CLOSED_NTF, &told));
+	EXPECT_FALSE(nl_has(&told, MPA_A_CONN_KERNEL));
+	nl_close(&events);
 }
 
 /* ---- how much at a time ---- */
