@@ -564,8 +564,20 @@ static bool mpa_startup_count(struct mpa_ctx *ctx)
 					mpa_schedule_work_of);
 }
 
-/* Begin the startup phase, as initiator or responder. */
-static int mpa_startup_exchange(struct mpa_ctx *ctx, bool nonblock)
+/* MPA_START itself has failed: the socket is as it was, in the role it had. */
+static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role, int err)
+{
+	mpa_startup_uncount(ctx);
+	mpa_startup_set_params(ctx, NULL);
+	WRITE_ONCE(ctx->role, role);
+	return err;
+}
+
+/*
+ * Begin the startup phase, as initiator or responder. @before: the role that the
+ * socket had.
+ */
+static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
 {
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	int err = 0;
@@ -576,11 +588,8 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, bool nonblock)
 	}
 	if (!err && initiator)
 		err = mpa_startup_request(ctx);
-	if (err) {
-		mpa_startup_uncount(ctx);
-		mpa_startup_set_params(ctx, NULL);
-		return err;
-	}
+	if (err)
+		return mpa_startup_not_begun(ctx, before, err);
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	mpa_startup_arm(ctx);
 	if (!initiator)
@@ -633,6 +642,8 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
 {
+	u8 before = ctx->role;
+
 	mpa_startup_set_params(ctx, params);
 	mpa_startup_reset(ctx, params);
 	mpa_tcp_any_octet_counts(ctx->sk);
@@ -641,7 +652,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		mpa_startup_direct(ctx);
 		return 0;
 	}
-	return mpa_startup_exchange(ctx, nonblock);
+	return mpa_startup_exchange(ctx, before, nonblock);
 }
 
 /**

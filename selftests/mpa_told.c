@@ -582,4 +582,22 @@ TEST_F(pair, orderly_end_is_no_loss)
 	nl_close(&nl);
 }
 
+/* What MPA_START has refused was not started. */
+TEST_F(pair, refused_start_leaves_no_role)
+{
+	struct nl_told told;
+	struct nl nl;
+
+	ASSERT_EQ(0, nl_open(&nl));
+	ASSERT_EQ(0, sysctl_put("startup_max", 0));
+	ASSERT_EQ(0, fresh(self, false, true));
+	ASSERT_EQ(-1, mpa_start_as(self->fd[1], &self->start[1]));
+	ASSERT_EQ(EUSERS, errno);
+	ASSERT_EQ(0, nl_conn_get(&nl, self->fd[1], &told));
+	EXPECT_EQ(MPA_STATE_IDLE, told.value[MPA_A_CONN_STATE]);
+	EXPECT_EQ(MPA_ROLE_UNSPEC, told.value[MPA_A_CONN_ROLE]);
+	EXPECT_EQ(MPA_ROLE_UNSPEC, mpa_info(self->fd[1]).role);
+	nl_close(&nl);
+}
+
 TEST_HARNESS_MAIN
