@@ -565,8 +565,10 @@ static bool mpa_startup_count(struct mpa_ctx *ctx)
 }
 
 /* MPA_START itself has failed: the socket is as it was, in the role it had. */
-static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role, int err)
+static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
+				 enum mpa_refusal why, int err)
 {
+	mpa_report_refused(ctx, why, err);
 	mpa_startup_uncount(ctx);
 	mpa_startup_set_params(ctx, NULL);
 	WRITE_ONCE(ctx->role, role);
@@ -582,14 +584,14 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	int err = 0;
 
-	if (!mpa_startup_count(ctx)) {
-		err = -EUSERS;
-		mpa_report_refused(ctx, MPA_REFUSAL_LIMIT, err);
-	}
-	if (!err && initiator)
+	if (!mpa_startup_count(ctx))
+		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
+					     -EUSERS);
+	if (initiator)
 		err = mpa_startup_request(ctx);
 	if (err)
-		return mpa_startup_not_begun(ctx, before, err);
+		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LOCAL,
+					     err);
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	mpa_startup_arm(ctx);
 	if (!initiator)

@@ -196,14 +196,15 @@ TEST_F(pair, shut_down_in_startup)
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
 
 /* One allocation of a call fails: the so many-th. Return: false if there is none. */
-static bool decide_with_fault(int fd, int fail_nth, int nth)
+static bool with_fault(int fail_nth, int nth, void (*call)(struct _test_data_pair *self),
+		       struct _test_data_pair *self)
 {
 	char text[16];
 	ssize_t len = snprintf(text, sizeof(text), "%d", nth);
 
 	if (pwrite(fail_nth, text, len, 0) != len)
 		abort();
-	decide(fd, MPA_ACCEPT);
+	call(self);
 	memset(text, 0, sizeof(text));
 	/* These can be hit as well. */
 	len = pread(fail_nth, text, sizeof(text) - 1, 0);
@@ -211,6 +212,11 @@ static bool decide_with_fault(int fd, int fail_nth, int nth)
 	    pwrite(fail_nth, "0", 1, 0) != 1)
 		abort();
 	return len > 0 && !atoi(text);
+}
+
+static void accept_it(struct _test_data_pair *self)
+{
+	decide(self->fd[1], MPA_ACCEPT);
 }
 
 /* There is no memory for the reply. */
@@ -229,7 +235,7 @@ TEST_F(pair, given_up_here)
 	while (faults) {
 		ASSERT_EQ(0, request(self, frame, FRAME_LEN));
 		ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
-		faults = decide_with_fault(self->fd[1], fail_nth, ++nth);
+		faults = with_fault(fail_nth, ++nth, accept_it, self);
 		failed += mpa_info(self->fd[1]).state == MPA_STATE_FAILED;
 		full += mpa_info(self->fd[1]).state == MPA_STATE_FULL;
 		/* The responder first: it is not lost then. */
@@ -238,6 +244,37 @@ TEST_F(pair, given_up_here)
 	}
 	EXPECT_LT(0, failed);
 	EXPECT_COUNTS({ "MpaRefusedLocal", failed }, { "MpaResponders", full });
+	close(fail_nth);
+}
+
+static void start_it(struct _test_data_pair *self)
+{
+	mpa_start_as(self->fd[0], &self->start[0]);
+}
+
+/* Nor for the request; but what MPA_START asks for is known by then. */
+TEST_F(pair, request_that_cannot_be_made)
+{
+	int fail_nth = open(FAIL_NTH, O_RDWR), nth = 0;
+	long long failed = 0, refused;
+	bool faults = true;
+
+	if (fail_nth < 0 || faults_set_up("failslab"))
+		SKIP(return, "this kernel has no fault injection");
+	debugfs_put("fail_usercopy", "verbose", "0");
+	while (faults) {
+		ASSERT_EQ(0, fresh(self, true, false));
+		set_nonblock(self->fd[0]);
+		refused = statistic("MpaRefusedLocal");
+		faults = with_fault(fail_nth, ++nth, start_it, self);
+		if (statistic("MpaRefusedLocal") == refused)
+			continue;
+		failed++;
+		EXPECT_EQ(refused + 1, statistic("MpaRefusedLocal"));
+		EXPECT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
+		EXPECT_EQ(MPA_ROLE_UNSPEC, mpa_info(self->fd[0]).role);
+	}
+	EXPECT_LT(0, failed);
 	close(fail_nth);
 }
 
