@@ -180,6 +180,7 @@ struct mpa_consumer {
  * @told:	a call that waited has been told what startup failed with
  * @enhanced:	IRD and ORD were negotiated
  * @have_peer:	@peer is valid
+ * @lost:	TCP was lost while receiving went on, and others were told
  * @was_kernel:	a user inside the kernel has closed it: events say so still
  * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
  * @listed:	mpa_conns.c has it
@@ -221,6 +222,7 @@ struct mpa_ctx {
 	bool			restarts : 1;
 	bool			told : 1;
 	bool			have_peer : 1;
+	bool			lost : 1;
 	bool			was_kernel : 1;
 	bool			enhanced;
 	bool			tapped;

@@ -128,6 +128,9 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 {
 	u64 position = ctx->rx.cur.pos;
 
+	/* The same loss has cut an FPDU: it has been told. */
+	if (ctx->lost && code == MPA_ERR_TCP)
+		return;
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + code - 1);
 	trace_mpa_error(ctx->sk, code, ctx->rx.error, position);
 	mpa_report_debug(ctx->sk, "nothing more is received", ctx->rx.error,
@@ -183,6 +186,7 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
 	if (ctx->broken)
 		return;
 	WRITE_ONCE(ctx->broken, err);
+	ctx->lost = !ctx->rx.error;
 	SNMP_INC_STATS(ctx->tcp.mib, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
 							 MPA_MIB_LOST);
 	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);

@@ -204,8 +204,11 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 	int rx_error = READ_ONCE(ctx->rx.error);
 	int broken = READ_ONCE(ctx->broken);
 
-	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
 	failure->code = mpa_show_code(ctx);
+	/* What an FPDU was cut by came first. */
+	if (ctx->lost && failure->code == MPA_ERR_TCP)
+		rx_error = 0;
+	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
 	if (!failure->code && broken)
 		failure->code = MPA_ERR_LOCAL;
 	failure->rx = rx_error;

@@ -582,6 +582,45 @@ TEST_F(pair, orderly_end_is_no_loss)
 	nl_close(&nl);
 }
 
+/* One loss, of which the reader learns as well that a record has been cut. */
+TEST_F(pair, reset_within_a_record_is_told_once)
+{
+	const char *const reset = "code=1 errno=104 position=-1";
+	struct nl_told told, closed;
+	struct nl nl, events;
+	struct peer peer = {};
+	int i;
+
+	ASSERT_EQ(0, nl_open(&nl));
+	ASSERT_EQ(0, nl_open(&events));
+	ASSERT_EQ(0, nl_listen(&events, events.events));
+	ASSERT_EQ(0, fresh(self, false, true));
+	ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
+	ASSERT_LT(0, peer_fpdu(&peer, record_of(1000), 1000, self->buf));
+	ASSERT_EQ(0, write_all(self->fd[0], self->buf, 500));
+	ASSERT_TRUE(arrived(self->fd[1], 500));
+	hang_up(self->fd[0]);
+	self->fd[0] = -1;
+	ASSERT_EQ(0, nl_event(&events, cookie_of(self->fd[1]),
+			      MPA_CMD_FAILED_NTF, &told));
+	EXPECT_STREQ(reset, said(&told));
+	EXPECT_EQ(-1, recv(self->fd[1], self->buf, sizeof(self->buf), 0));
+	EXPECT_EQ(ECONNRESET, errno);
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(-1, recv(self->fd[1], self->buf, sizeof(self->buf), 0));
+		EXPECT_EQ(EBADMSG, errno);
+	}
+	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[1]).error);
+	ASSERT_EQ(0, nl_conn_get(&nl, self->fd[1], &told));
+	EXPECT_STREQ(reset, said(&told));
+	EXPECT_EQ(0, events_of(&events, close_one(&self->fd[1]),
+			       MPA_CMD_FAILED_NTF, &told, &closed));
+	EXPECT_STREQ(reset, said(&closed));
+	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaLost", 1 });
+	nl_close(&events);
+	nl_close(&nl);
+}
+
 /* What MPA_START has refused was not started. */
 TEST_F(pair, refused_start_leaves_no_role)
 {
