@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Floor 2: the startup phase. mpa_startup.c goes from state to state,
- * mpa_startup_io.c sends and receives the frames.
+ * mpa_startup_io.c sends and receives the frames, mpa_startup_end.c ends it.
  */
 #ifndef _MPA_STARTUP_H
 #define _MPA_STARTUP_H
@@ -43,19 +43,27 @@ bool mpa_startup_for_children(const struct sock *sk,
 			      const struct mpa_params *params);
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock);
-void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params);
 void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params);
 void mpa_startup_adopted(struct mpa_ctx *ctx);
 void mpa_startup_accepted(struct mpa_ctx *ctx, int err);
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
 int mpa_startup_progress(struct mpa_ctx *ctx);
+int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
+void mpa_startup_free(struct mpa_ctx *ctx);
+
+/* mpa_startup_end.c */
+void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params);
+void mpa_startup_enter(struct mpa_ctx *ctx, u8 state);
+void mpa_startup_done(struct mpa_ctx *ctx, u8 state);
+int mpa_startup_malformed(struct mpa_ctx *ctx);
+void mpa_startup_tell(struct mpa_ctx *ctx, int err);
+int mpa_startup_withdraw(struct mpa_ctx *ctx);
+int mpa_startup_rejected(struct mpa_ctx *ctx);
 void mpa_startup_abort(struct mpa_ctx *ctx, int err);
 bool mpa_startup_shutdown(struct mpa_ctx *ctx);
 void mpa_startup_reset_came(struct mpa_ctx *ctx);
 void mpa_startup_notice_reset(struct mpa_ctx *ctx);
-int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
-void mpa_startup_free(struct mpa_ctx *ctx);
 
 /* mpa_startup_io.c */
 int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,

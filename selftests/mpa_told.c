@@ -587,8 +587,8 @@ TEST_F(pair, reset_within_a_record_is_told_once)
 {
 	const char *const reset = "code=1 errno=104 position=-1";
 	struct nl_told told, closed;
-	struct nl nl, events;
 	struct peer peer = {};
+	struct nl nl, events;
 	int i;
 
 	ASSERT_EQ(0, nl_open(&nl));
