@@ -222,9 +222,9 @@ struct mpa_ctx {
 	bool			restarts : 1;
 	bool			told : 1;
 	bool			have_peer : 1;
-	bool			lost : 1;
-	bool			was_kernel : 1;
 	bool			enhanced;
+	bool			lost;
+	bool			was_kernel;
 	bool			tapped;
 	bool			listed;
 	u8			lingerer;

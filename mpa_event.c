@@ -8,6 +8,7 @@
  * it is made of octets.
  */
 
+#include <linux/sched/mm.h>
 #include <linux/skbuff.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
@@ -18,10 +19,16 @@
 #include "mpa.h"
 
 /* Attributes of an event: some forty numbers and two addresses. */
-#define MPA_EVENT_SIZE		1024
+#define MPA_EVENT_SIZE		640
 
 /* So many of a namespace wait to be sent. */
 #define MPA_EVENTS_MAX		1024
+
+/* Of one namespace so many are sent before it is the turn of the next. */
+#define MPA_EVENTS_TURN		4
+
+/* Namespaces that send at the same time. */
+#define MPA_EVENTS_AT_ONCE	4
 
 /**
  * struct mpa_events - of one network namespace
@@ -71,15 +78,20 @@ static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
 				      const struct mpa_event *event,
 				      struct nlattr **number)
 {
-	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE, GFP_ATOMIC);
+	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE,
+					  GFP_ATOMIC | __GFP_ACCOUNT);
 
-	if (!skb || !WARN_ON_ONCE(mpa_event_fill(skb, ctx, event, number)))
-		return skb;
-	nlmsg_free(skb);
-	return NULL;
+	if (skb && WARN_ON_ONCE(mpa_event_fill(skb, ctx, event, number))) {
+		nlmsg_free(skb);
+		skb = NULL;
+	}
+	return skb;
 }
 
-/* In the order of their numbers. Return: whether it is in the queue. */
+/*
+ * What is in the queue is in the order of its numbers. @skb: NULL if there was no memory:
+ * it takes a number as well, so that the gap shows. Return: whether it is in the queue.
+ */
 static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 			    struct nlattr *number)
 {
@@ -102,10 +114,14 @@ static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 				    const struct mpa_event *event)
 {
+	struct mem_cgroup *old;
 	struct nlattr *number;
 	struct sk_buff *skb;
 
+	/* While it waits it is the connection's. */
+	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 	skb = mpa_event_make(ctx, event, &number);
+	set_active_memcg(old);
 	if (mpa_event_queue(mpa_events(sock_net(ctx->sk)), skb, number))
 		return;
 	nlmsg_free(skb);
@@ -129,20 +145,39 @@ void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
 
 /* ---- sending them ---- */
 
+/* The oldest one that waits. Return: 0 or a negative errno. */
+static int mpa_event_send_next(struct mpa_events *events)
+{
+	struct sk_buff *skb = skb_dequeue(&events->queue);
+
+	if (!skb)
+		return 0;
+	return genlmsg_multicast_netns(mpa_event_family, events->net, skb, 0,
+				       MPA_NLGRP_EVENTS, GFP_KERNEL);
+}
+
+/* Namespaces take turns: one with many events, or listeners, is not to bar others. */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_events *events = container_of(work, struct mpa_events, work);
-	struct net *net = events->net;
-	struct sk_buff *skb;
+	unsigned int turn, made;
 	int err;
 
-	while ((skb = skb_dequeue(&events->queue))) {
-		err = genlmsg_multicast_netns(mpa_event_family, net, skb, 0,
-					      MPA_NLGRP_EVENTS, GFP_KERNEL);
-		if (err && err != -ESRCH)
-			SNMP_INC_STATS(mpa_stat_mib(net), MPA_MIB_EVENTS_LOST);
-		cond_resched();
+	for (turn = 0; turn < MPA_EVENTS_TURN; turn++) {
+		made = READ_ONCE(events->queue.qlen);
+		if (!made)
+			return;
+		err = mpa_event_send_next(events);
+		if (err == -ESRCH) {
+			/* Nobody listened, and who does by now listens to later ones. */
+			while (--made)
+				kfree_skb(skb_dequeue(&events->queue));
+		} else if (err) {
+			SNMP_INC_STATS(mpa_stat_mib(events->net),
+				       MPA_MIB_EVENTS_LOST);
+		}
 	}
+	queue_work(mpa_event_wq, work);
 }
 
 static int __net_init mpa_event_net_init(struct net *net)
@@ -163,8 +198,8 @@ static void __net_exit mpa_event_net_exit(struct net *net)
 	spin_lock_irq(&events->queue.lock);
 	events->closed = true;
 	spin_unlock_irq(&events->queue.lock);
-	cancel_work_sync(&events->work);
 	skb_queue_purge(&events->queue);
+	cancel_work_sync(&events->work);
 }
 
 static struct pernet_operations mpa_event_net_ops = {
@@ -186,7 +221,8 @@ int __init mpa_event_init(const struct genl_family *family)
 	int err;
 
 	mpa_event_family = family;
-	mpa_event_wq = alloc_workqueue("mpa_events", WQ_UNBOUND, 0);
+	mpa_event_wq = alloc_workqueue("mpa_events", WQ_UNBOUND,
+				       MPA_EVENTS_AT_ONCE);
 	if (!mpa_event_wq)
 		return -ENOMEM;
 	err = register_pernet_subsys(&mpa_event_net_ops);
@@ -202,7 +238,7 @@ int __init mpa_event_init(const struct genl_family *family)
  */
 void mpa_event_exit(void)
 {
-	flush_workqueue(mpa_event_wq);
+	drain_workqueue(mpa_event_wq);
 	unregister_pernet_subsys(&mpa_event_net_ops);
 	destroy_workqueue(mpa_event_wq);
 }

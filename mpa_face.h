@@ -109,7 +109,7 @@ static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx)
 static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
-	       ctx->tx.end == MPA_TX_FINISHED;
+	       ctx->tx.end == MPA_TX_FINISHED && !mpa_tx_stuck(&ctx->tx);
 }
 
 /* mpa_linger.c */

@@ -269,7 +269,7 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_CLOSE_LOCKED);
-	ctx->was_kernel = !!ctx->consumer;
+	WRITE_ONCE(ctx->was_kernel, ctx->consumer);
 	mpa_upcall_leave(ctx);
 	mpa_life_keep_net(sk);
 	mpa_rx_discard(ctx);

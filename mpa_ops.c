@@ -399,10 +399,9 @@ static void mpa_write_space(struct sock *sk)
  */
 static void mpa_tell_loss(struct mpa_ctx *ctx)
 {
-	int err = mpa_tcp_error(ctx->sk);
-
-	if (err || !mpa_ended_well(ctx))
-		mpa_report_lost(ctx, -(err ?: ECONNRESET));
+	/* An error that the connection has survived may be there as well. */
+	if (!mpa_ended_well(ctx))
+		mpa_report_lost(ctx, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET));
 }
 
 /*

@@ -186,7 +186,8 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
 	if (ctx->broken)
 		return;
 	WRITE_ONCE(ctx->broken, err);
-	ctx->lost = !ctx->rx.error;
+	WRITE_ONCE(ctx->lost,
+		   !ctx->rx.error && !mpa_tcp_peer_ended(ctx->sk));
 	SNMP_INC_STATS(ctx->tcp.mib, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
 							 MPA_MIB_LOST);
 	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);

@@ -63,7 +63,7 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 	if (ino && mpa_show_u64(skb, MPA_A_CONN_INODE, ino))
 		return -EMSGSIZE;
-	if ((READ_ONCE(ctx->consumer) || ctx->was_kernel) &&
+	if ((READ_ONCE(ctx->consumer) || READ_ONCE(ctx->was_kernel)) &&
 	    nla_put_flag(skb, MPA_A_CONN_KERNEL))
 		return -EMSGSIZE;
 	return nla_put_u32(skb, MPA_A_CONN_UID,
@@ -205,13 +205,13 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 	int broken = READ_ONCE(ctx->broken);
 
 	failure->code = mpa_show_code(ctx);
-	/* What an FPDU was cut by came first. */
-	if (ctx->lost && failure->code == MPA_ERR_TCP)
+	failure->rx = rx_error;
+	/* The loss that has cut an FPDU is why, and not that it is cut. */
+	if (READ_ONCE(ctx->lost) && failure->code == MPA_ERR_TCP)
 		rx_error = 0;
 	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
 	if (!failure->code && broken)
 		failure->code = MPA_ERR_LOCAL;
-	failure->rx = rx_error;
 }
 
 static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,

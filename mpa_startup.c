@@ -479,12 +479,14 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 /* Return: false if there are too many. */
 static bool mpa_startup_count(struct mpa_ctx *ctx)
 {
-	return mpa_policy_enter_startup(&mpa_params(ctx)->admission, ctx->sk,
-					ctx->role == MPA_ROLE_INITIATOR,
+	struct mpa_params *params = mpa_params(ctx);
+
+	return mpa_policy_enter_startup(&params->admission, ctx->sk,
+					params->offer.role == MPA_ROLE_INITIATOR,
 					mpa_schedule_work_of);
 }
 
-/* MPA_START itself has failed: the socket is as it was, in the role it had. */
+/* MPA_START itself has failed: the socket has the role it had. */
 static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 				 enum mpa_refusal why, int err)
 {
@@ -504,14 +506,13 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	int err = 0;
 
-	if (!mpa_startup_count(ctx))
-		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
-					     -EUSERS);
 	if (initiator)
 		err = mpa_startup_request(ctx);
-	if (err)
+	if (err) {
+		mpa_tx_drop(ctx);
 		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LOCAL,
 					     err);
+	}
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	mpa_startup_arm(ctx);
 	if (!initiator)
@@ -567,6 +568,10 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	u8 before = ctx->role;
 
 	mpa_startup_set_params(ctx, params);
+	/* What an earlier MPA_START has come to stays if this one may not begin. */
+	if (params->offer.role != MPA_ROLE_DIRECT && !mpa_startup_count(ctx))
+		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
+					     -EUSERS);
 	mpa_startup_reset(ctx, params);
 	mpa_tcp_any_octet_counts(ctx->sk);
 	mpa_tcp_forget_urgent(ctx->sk);

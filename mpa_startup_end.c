@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of the startup phase: in a state that stays, with an error that the user is
- * told; also if it comes to nothing as TCP goes, be it that the peer has reset the
- * connection or that it is given up here.
+ * How startup ends: what is given back, what the user is told; rejected, failed, or as
+ * TCP goes, be it that the peer has reset the connection or that it is given up here.
  */
 
 #include <linux/slab.h>
@@ -60,7 +59,7 @@ void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 }
 
 /**
- * mpa_startup_malformed() - the peer's frame is none
+ * mpa_startup_malformed() - what the peer has sent is no startup frame
  * @ctx:	the context
  *
  * Context: process, socket lock held.

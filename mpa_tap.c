@@ -9,8 +9,9 @@
  * verified, or found bad; one out of order, when it goes to the user.
  *
  * No multicast group, as any user may join the number of one that is not there yet, and
- * keep that when the module is loaded. Nor by the number of the reader's port: netlink
- * gives that to others before it says that the reader is closed.
+ * keep that when the module is loaded. Nor by netlink_unicast() to the reader's port:
+ * netlink gives that to others before it says that the reader is closed, and has no call
+ * that sends to a socket.
  *
  * A tap is in a list of its namespace, and ends with its connection or with the netlink
  * socket. Who ends it takes it out, under the list's lock; it is freed after a grace
@@ -44,7 +45,7 @@
  * @portid:	its port; another socket's as well, while this one is being closed
  * @octets:	of each record as many at most; written without the socket lock
  * @seq:	records so far; belongs to the connection's socket lock, as does @lost
- * @lost:	the reader knows that some are lost; until it has read what it has
+ * @lost:	the last one was lost, and the reader was told
  * @rcu:	for freeing
  */
 struct mpa_tap {
@@ -302,7 +303,7 @@ static bool mpa_tap_full(const struct sock *reader)
 	       READ_ONCE(reader->sk_rcvbuf);
 }
 
-/* A record is lost to the reader, who is told as netlink tells it. */
+/* A record is lost to the reader, who is told by ENOBUFS of the first in a row. */
 static void mpa_tap_lost(struct mpa_tap_record *record, struct sk_buff *skb)
 {
 	struct mpa_tap *tap = record->tap;
@@ -330,12 +331,14 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 		return NULL;
 	record->tap = tap;
 	tap->seq++;
-	if (skb_queue_empty_lockless(&tap->reader->sk_receive_queue))
-		tap->lost = false;
 	record->octets = min(record->len, READ_ONCE(tap->octets));
 	/* Nothing is copied for one who does not read. */
-	skb = mpa_tap_full(tap->reader) ? NULL :
-	      genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
+	if (mpa_tap_full(tap->reader)) {
+		atomic_inc(&tap->reader->sk_drops);
+		mpa_tap_lost(record, NULL);
+		return NULL;
+	}
+	skb = genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
 			  GFP_ATOMIC | __GFP_NOWARN);
 	if (skb && !mpa_tap_fill(skb, record))
 		return skb;
@@ -349,8 +352,16 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
  */
 static void mpa_tap_send(struct mpa_tap_record *record, struct sk_buff *skb)
 {
+	int err;
+
 	genlmsg_end(skb, record->head);
-	if (sock_queue_rcv_skb(record->tap->reader, skb))
+	err = sock_queue_rcv_skb(record->tap->reader, skb);
+	if (!err)
+		record->tap->lost = false;
+	else if (err == -EPERM)
+		/* The reader's own filter does not let it in. */
+		nlmsg_free(skb);
+	else
 		mpa_tap_lost(record, skb);
 }
 

@@ -4,6 +4,7 @@
  * lets go of a port before it says that its socket is closed.
  */
 
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -186,6 +187,74 @@ TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
 	EXPECT_EQ(0, self->shared->bad);
 	EXPECT_LT(0, set);
 	EXPECT_EQ(0, silent);
+}
+
+/* ---- a reader who does not read ---- */
+
+/* Records on a connection, without anybody reading the tap. */
+static int records_go(const int fd[2], int n)
+{
+	static u8 record[1000], sink[1000];
+
+	while (n--)
+		if (send(fd[0], record, sizeof(record), 0) != sizeof(record) ||
+		    recv(fd[1], sink, sizeof(sink), 0) != sizeof(sink))
+			return -1;
+	return 0;
+}
+
+/* Read all. Return: how often ENOBUFS has come. */
+static int reader_reads(const struct nl *nl)
+{
+	const int fd = mnl_socket_get_fd(nl->sock);
+	static u8 buf[8192];
+	int told = 0;
+	ssize_t n;
+
+	do {
+		n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+		told += n < 0 && errno == ENOBUFS;
+	} while (n > 0 || errno == ENOBUFS);
+	return told;
+}
+
+/* One reader of two taps is told of each loss. */
+TEST_F(taps, each_row_of_lost_records_is_told)
+{
+	const int fd = mnl_socket_get_fd(self->nl.sock);
+	int room = 8192;
+
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room,
+				sizeof(room)));
+	ASSERT_EQ(0, nl_tap(&self->nl, self->fd[0], 1000));
+	ASSERT_EQ(0, nl_tap(&self->nl, self->other[0], 1000));
+	ASSERT_EQ(0, records_go(self->fd, 40));
+	EXPECT_EQ(1, reader_reads(&self->nl));
+	EXPECT_EQ(0, reader_reads(&self->nl));
+	ASSERT_EQ(0, records_go(self->fd, 1));
+	ASSERT_EQ(0, records_go(self->other, 1));
+	EXPECT_EQ(0, reader_reads(&self->nl));
+	/* Nothing was read between that of the other tap and these. */
+	ASSERT_EQ(0, records_go(self->other, 1));
+	ASSERT_EQ(0, records_go(self->fd, 40));
+	EXPECT_EQ(1, reader_reads(&self->nl));
+}
+
+/* What the reader's own socket filter drops is not lost. */
+TEST_F(taps, record_that_the_reader_filters_is_not_lost)
+{
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog filter = { .len = 1, .filter = &nothing };
+	const int fd = mnl_socket_get_fd(self->nl.sock);
+	const int before = statistic("MpaRecordsLost");
+
+	ASSERT_EQ(0, nl_tap(&self->nl, self->fd[0], 1000));
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter,
+				sizeof(filter)));
+	ASSERT_EQ(0, records_go(self->fd, 3));
+	EXPECT_EQ(-1, recv(fd, &filter, sizeof(filter), MSG_DONTWAIT));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_EQ(before, statistic("MpaRecordsLost"));
 }
 
 TEST_HARNESS_MAIN

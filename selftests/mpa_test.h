@@ -557,4 +557,25 @@ static inline bool kernel_user(const char *args)
 	return !kmod_do(line);
 }
 
+#define TCP_STATE_CLOSE	7
+
+static inline u8 tcp_state(int fd)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_state;
+}
+
+/* In time. */
+static inline bool tcp_closed(int fd)
+{
+	const long until = now_ms() + 20000;
+
+	while (tcp_state(fd) != TCP_STATE_CLOSE && now_ms() < until)
+		poll(NULL, 0, 1);
+	return tcp_state(fd) == TCP_STATE_CLOSE;
+}
+
 #endif /* _MPA_TEST_H */

@@ -512,26 +512,6 @@ TEST_F(pair, loss_is_told_whoever_has_its_error)
 	nl_close(&events);
 }
 
-#define TCP_STATE_CLOSE	7
-
-static u8 tcp_state(int fd)
-{
-	struct tcp_info info = {};
-	socklen_t len = sizeof(info);
-
-	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
-	return info.tcpi_state;
-}
-
-static bool tcp_closed(int fd)
-{
-	const long until = now_ms() + 20000;
-
-	while (tcp_state(fd) != TCP_STATE_CLOSE && now_ms() < until)
-		poll(NULL, 0, 1);
-	return tcp_state(fd) == TCP_STATE_CLOSE;
-}
-
 /* What programs shut down: which end, and what of it. Then both are closed. */
 static const char *const orderly[] = {
 	"0w 1w", "1w 0b", "0b 1b", "0r 1w 0w", "1w 0r 0w 0b",
@@ -582,10 +562,37 @@ TEST_F(pair, orderly_end_is_no_loss)
 	nl_close(&nl);
 }
 
+/* The error waits for SO_ERROR when both ends close in good order: it is no loss. */
+TEST_F(pair, peer_wants_more_depth_and_both_close)
+{
+	const long until = now_ms() + 20000;
+	u8 reply[FRAME_LEN + 4];
+
+	self->start[0].revision = 2;
+	self->start[0].flags = MPA_START_ENHANCED;
+	self->start[0].ird = 8;
+	self->start[0].ord = 4;
+	ASSERT_LT(0, ask(self));
+	enhanced_frame(reply, true, 0x40, 0, 4, 9);
+	ASSERT_EQ(0, write_all(self->fd[1], reply, sizeof(reply)));
+	while (mpa_info(self->fd[0]).state != MPA_STATE_FULL &&
+	       now_ms() < until)
+		poll(NULL, 0, 1);
+	ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	ASSERT_EQ(0, recv(self->fd[1], reply, sizeof(reply), 0));
+	EXPECT_TRUE(tcp_closed(self->fd[0]));
+	EXPECT_EQ(ENOBUFS, so_error(self->fd[0]));
+	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaCurrInitiators", 1 },
+		      { "MpaDepthRefused", 1 });
+}
+
 /* One loss, of which the reader learns as well that a record has been cut. */
 TEST_F(pair, reset_within_a_record_is_told_once)
 {
 	const char *const reset = "code=1 errno=104 position=-1";
+	/* Behind that, what MPA_INFO has too: where receiving has ended. */
+	const char *const cut = "code=1 errno=104 position=0";
 	struct nl_told told, closed;
 	struct peer peer = {};
 	struct nl nl, events;
@@ -612,10 +619,10 @@ TEST_F(pair, reset_within_a_record_is_told_once)
 	}
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[1]).error);
 	ASSERT_EQ(0, nl_conn_get(&nl, self->fd[1], &told));
-	EXPECT_STREQ(reset, said(&told));
+	EXPECT_STREQ(cut, said(&told));
 	EXPECT_EQ(0, events_of(&events, close_one(&self->fd[1]),
 			       MPA_CMD_FAILED_NTF, &told, &closed));
-	EXPECT_STREQ(reset, said(&closed));
+	EXPECT_STREQ(cut, said(&closed));
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaLost", 1 });
 	nl_close(&events);
 	nl_close(&nl);
