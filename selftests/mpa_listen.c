@@ -670,15 +670,6 @@ static int client_opens_fast(struct _test_data_listener *self)
 		      (void *)&self->addr, self->len) == FRAME_LEN ? fd : -1;
 }
 
-static int tcp_state(int fd)
-{
-	struct tcp_info info = {};
-	socklen_t len = sizeof(info);
-
-	getsockopt(fd, SOL_TCP, TCP_INFO, &info, &len);
-	return info.tcpi_state;
-}
-
 /* It can be accepted for the octets in the SYN, read from and written to. */
 TEST_F(listener, child_starts_before_its_handshake_is_over)
 {
