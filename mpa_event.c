@@ -24,9 +24,6 @@
 /* So many of a namespace wait to be sent. */
 #define MPA_EVENTS_MAX		1024
 
-/* Of one namespace so many are sent before it is the turn of the next. */
-#define MPA_EVENTS_TURN		4
-
 /* Namespaces that send at the same time. */
 #define MPA_EVENTS_AT_ONCE	4
 
@@ -49,6 +46,9 @@ struct mpa_events {
 static const struct genl_family *mpa_event_family __ro_after_init;
 static struct workqueue_struct *mpa_event_wq __ro_after_init;
 static unsigned int mpa_events_id __read_mostly;
+
+/* The module is unloaded: no turns any more. */
+static bool mpa_event_leaving;
 
 static struct mpa_events *mpa_events(const struct net *net)
 {
@@ -160,23 +160,18 @@ static int mpa_event_send_next(struct mpa_events *events)
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_events *events = container_of(work, struct mpa_events, work);
-	unsigned int turn, made;
 	int err;
 
-	for (turn = 0; turn < MPA_EVENTS_TURN; turn++) {
-		made = READ_ONCE(events->queue.qlen);
-		if (!made)
-			return;
+	do {
 		err = mpa_event_send_next(events);
-		if (err == -ESRCH) {
-			/* Nobody listened, and who does by now listens to later ones. */
-			while (--made)
-				kfree_skb(skb_dequeue(&events->queue));
-		} else if (err) {
+		/* -ESRCH: nobody has got it. */
+		if (err && err != -ESRCH)
 			SNMP_INC_STATS(mpa_stat_mib(events->net),
 				       MPA_MIB_EVENTS_LOST);
-		}
-	}
+		if (skb_queue_empty_lockless(&events->queue))
+			return;
+		cond_resched();
+	} while (READ_ONCE(mpa_event_leaving));
 	queue_work(mpa_event_wq, work);
 }
 
@@ -238,6 +233,7 @@ int __init mpa_event_init(const struct genl_family *family)
  */
 void mpa_event_exit(void)
 {
+	WRITE_ONCE(mpa_event_leaving, true);
 	drain_workqueue(mpa_event_wq);
 	unregister_pernet_subsys(&mpa_event_net_ops);
 	destroy_workqueue(mpa_event_wq);
