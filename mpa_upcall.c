@@ -318,8 +318,7 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 	if (user->broken) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, user->broken, MPA_ERR_LOCAL);
-	} else if (mpa_tcp_gone(ctx->sk) &&
-		   (err || !mpa_ended_well(ctx))) {
+	} else if (mpa_tcp_gone(ctx->sk) && !mpa_ended_well(ctx)) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
 	}

@@ -4,6 +4,8 @@
  * while there are listeners for events, quick ones and one that does not read.
  */
 
+#include <linux/filter.h>
+
 #include "mpa_test.h"
 #include "mpa_harness.h"
 #include "mpa_many.h"
@@ -341,6 +343,42 @@ TEST_F(some, none_is_lost_when_many_close_at_once)
 	listener_waits(&listener, crowd.n);
 	EXPECT_ALL(&listener, crowd.n / 2);
 	EXPECT_EQ(0, statistic("MpaEventsLost"));
+	listener_end(&listener);
+}
+
+/* A listener that has its socket filter drop all but the ends of connections. */
+static int listener_filters(const struct listener *listener)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, NLMSG_HDRLEN),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MPA_CMD_CLOSED_NTF, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, ~0U),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog filter = { ARRAY_SIZE(code), code };
+
+	return setsockopt(mnl_socket_get_fd(listener->nl), SOL_SOCKET,
+			  SO_ATTACH_FILTER, &filter, sizeof(filter));
+}
+
+/* Nobody has got those that it drops; others that wait then are sent all the same. */
+TEST_F(some, listener_with_a_filter_hears_the_others)
+{
+	const unsigned int pairs = many(300, 50);
+	struct traffic traffic[] = {
+		{ .ip = "127.0.0.1", .pairs = pairs },
+		{ .ip = "127.0.0.1", .pairs = pairs },
+	};
+	struct listener listener;
+
+	ASSERT_EQ(0, listener_begin(&listener, self->group, PLENTY));
+	ASSERT_EQ(0, listener_filters(&listener));
+	traffic_begin(traffic, ARRAY_SIZE(traffic));
+	ASSERT_EQ(2 * pairs, traffic_end(traffic, ARRAY_SIZE(traffic)));
+	listener_waits(&listener, 4 * pairs);
+	EXPECT_EQ(NULL, listener.bad);
+	EXPECT_EQ(0, listener.started);
+	EXPECT_EQ(4 * pairs, listener.closed);
 	listener_end(&listener);
 }
 
