@@ -318,7 +318,9 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 	if (user->broken) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, user->broken, MPA_ERR_LOCAL);
-	} else if (mpa_tcp_gone(ctx->sk) && !mpa_ended_well(ctx)) {
+	} else if (mpa_tcp_gone(ctx->sk) &&
+		   /* As it was then: this may be called later. */
+		   (ctx->broken || !mpa_ended_well(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
 	}
