@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Taps while netlink sockets are closed and their ports bound again by others: netlink
- * lets go of a port before it says that its socket is closed.
+ * lets go of a port before it says that its socket is closed. It polls for the port, so
+ * it needs a clock that goes on while programs run: not virtual time.
  */
 
 #include <linux/filter.h>
