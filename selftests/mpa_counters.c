@@ -286,11 +286,7 @@ TEST_F(pair, peer_wants_more_depth)
 {
 	u8 reply[FRAME_LEN + 4];
 
-	self->start[0].revision = 2;
-	self->start[0].flags = MPA_START_ENHANCED;
-	self->start[0].ird = 8;
-	self->start[0].ord = 4;
-	ASSERT_LT(0, ask(self));
+	ASSERT_LT(0, ask_enhanced(self));
 	enhanced_frame(reply, true, 0x40, 0, 4, 9);
 	ASSERT_EQ(ENOBUFS, answer(self, reply, sizeof(reply)));
 	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaCurrInitiators", 1 },

@@ -75,6 +75,16 @@ static inline ssize_t ask(struct _test_data_pair *self)
 	return read_all(self->fd[1], self->buf, len);
 }
 
+/* The same with IRD 8 and ORD 4. */
+static inline ssize_t ask_enhanced(struct _test_data_pair *self)
+{
+	self->start[0].revision = 2;
+	self->start[0].flags = MPA_START_ENHANCED;
+	self->start[0].ird = 8;
+	self->start[0].ord = 4;
+	return ask(self);
+}
+
 /* The reply to it; then what startup has ended with. */
 static inline int answer(struct _test_data_pair *self, const u8 *frame,
 			 size_t len)

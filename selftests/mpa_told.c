@@ -568,11 +568,7 @@ TEST_F(pair, peer_wants_more_depth_and_both_close)
 	const long until = now_ms() + 20000;
 	u8 reply[FRAME_LEN + 4];
 
-	self->start[0].revision = 2;
-	self->start[0].flags = MPA_START_ENHANCED;
-	self->start[0].ird = 8;
-	self->start[0].ord = 4;
-	ASSERT_LT(0, ask(self));
+	ASSERT_LT(0, ask_enhanced(self));
 	enhanced_frame(reply, true, 0x40, 0, 4, 9);
 	ASSERT_EQ(0, write_all(self->fd[1], reply, sizeof(reply)));
 	while (mpa_info(self->fd[0]).state != MPA_STATE_FULL &&
@@ -644,6 +640,25 @@ TEST_F(pair, refused_start_leaves_no_role)
 	EXPECT_EQ(MPA_ROLE_UNSPEC, told.value[MPA_A_CONN_ROLE]);
 	EXPECT_EQ(MPA_ROLE_UNSPEC, mpa_info(self->fd[1]).role);
 	nl_close(&nl);
+}
+
+/* What an earlier start has come to stays. */
+TEST_F(pair, refused_start_leaves_a_rejection)
+{
+	struct mpa_peer peer;
+	socklen_t len = sizeof(peer);
+	u8 reply[FRAME_LEN];
+
+	ASSERT_LT(0, ask(self));
+	frame_put(reply, true, 0x60, 1, 0);
+	ASSERT_EQ(ECONNREFUSED, answer(self, reply, FRAME_LEN));
+	ASSERT_EQ(0, sysctl_put("startup_max", 0));
+	ASSERT_EQ(-1, mpa_start_as(self->fd[0], &self->start[1]));
+	ASSERT_EQ(EUSERS, errno);
+	EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[0]).state);
+	EXPECT_EQ(MPA_ROLE_INITIATOR, mpa_info(self->fd[0]).role);
+	ASSERT_EQ(0, getsockopt(self->fd[0], SOL_MPA, MPA_PEER, &peer, &len));
+	EXPECT_TRUE(peer.flags & MPA_PEER_REJECTED);
 }
 
 TEST_HARNESS_MAIN
