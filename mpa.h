@@ -18,7 +18,7 @@
  * stash	pages with the first octets of an FPDU that is too long for the
  *		receive buffer
  * passthrough	a call of TCP's own, on a socket that MPA is attached to and has
- *		not started on
+ *		not started on, or in a direction that TUF does not frame
  * unaccepted	a listener's child that accept(2) has not returned yet
  *
  * Locks
@@ -185,7 +185,8 @@ struct mpa_consumer {
  * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
  * @listed:	mpa_conns.c has it
  * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
- * @passthrough: calls of TCP's own that are under way
+ * @passthrough: calls of TCP's own that are under way; on a socket of TUF those
+ *		that read, or may do anything
  * @broken:	negative errno that sending has failed with, or that TCP was lost
  *		with, or 0
  * @startup_error: poll: negative errno that startup ended with
@@ -277,6 +278,18 @@ static inline struct mpa_params *mpa_params(struct mpa_ctx *ctx)
 					 lockdep_sock_is_held(ctx->sk));
 }
 
+/* It is a socket of TUF: struct mpa_tuf has the context. */
+static inline bool mpa_is_tuf(const struct mpa_ctx *ctx)
+{
+	return mpa_format_tuf(&ctx->tx.format);
+}
+
+/* No ULPDU is longer, wherever it is in the stream. */
+static inline int mpa_ulpdu_max(const struct mpa_ctx *ctx)
+{
+	return mpa_is_tuf(ctx) ? TUF_ULPDU_MAX : MPA_ULPDU_MAX;
+}
+
 /* For poll: with a state go the errno and the octets that led to it. */
 static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
 {
@@ -302,6 +315,29 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 	default:
 		return true;
 	}
+}
+
+/* Directions of the stream. */
+#define MPA_DIR_TX	1
+#define MPA_DIR_RX	2
+#define MPA_DIR_BOTH	(MPA_DIR_TX | MPA_DIR_RX)
+
+/**
+ * mpa_framed() - octets of a direction are not the user's own
+ * @ctx:	the context
+ * @dirs:	MPA_DIR_*
+ *
+ * MPA frames both directions, TUF each by itself.
+ *
+ * Context: any; without the socket lock it is a hint.
+ * Return: whether one of them is framed, or being started.
+ */
+static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
+{
+	if (!mpa_started(ctx))
+		return false;
+	return (dirs & MPA_DIR_TX && mpa_format_on(&ctx->tx.format)) ||
+	       (dirs & MPA_DIR_RX && mpa_format_on(&ctx->rx.format));
 }
 
 /* ---- handing over ---- */
@@ -400,6 +436,7 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err);
 void mpa_report_lost(struct mpa_ctx *ctx, int err);
 void mpa_report_mulpdu(const struct mpa_ctx *ctx);
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut);
+void mpa_report_resegmented(const struct mpa_ctx *ctx);
 void mpa_report_closed(const struct mpa_ctx *ctx);
 
 /* ---- mpa_tap.c: records to a monitor ---- */

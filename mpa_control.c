@@ -200,9 +200,11 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
 
+	if (mpa_is_tuf(ctx))
+		return !mpa_tcp_gone(ctx->sk);
 	switch (ctx->state) {
 	case MPA_STATE_FULL:
-		return ctx->rx.marked && ctx->rx.crc;
+		return ctx->rx.format.marked && ctx->rx.format.crc;
 	case MPA_STATE_IDLE:
 	case MPA_STATE_STARTUP:
 	case MPA_STATE_REQUESTED:
@@ -224,18 +226,21 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 int mpa_control_place(struct sock *sk, bool on)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	bool records;
 	int err = 0;
 
 	lock_sock(sk);
+	records = ctx->state == MPA_STATE_FULL &&
+		  mpa_format_on(&ctx->rx.format);
 	if (on && !mpa_policy_place(sk))
 		err = -EPERM;
 	else if (on && !mpa_place_possible(ctx))
 		err = -EINVAL;
-	else if (ctx->state == MPA_STATE_FULL)
+	else if (records)
 		err = mpa_place_set(ctx, on);
 	if (!err)
 		WRITE_ONCE(ctx->rx.want_place, on);
-	if (!err && ctx->state == MPA_STATE_FULL)
+	if (!err && records)
 		mpa_rx_update(ctx);
 	release_sock(sk);
 	return err;

@@ -14,6 +14,7 @@
 #include "mpa_face.h"
 #include "mpa_net.h"
 #include "mpa_pages.h"
+#include "mpa_tuf.h"
 
 /*
  * Reads as N as well if the processor has no such instruction, or the check at
@@ -34,6 +35,18 @@ static void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 	INIT_DELAYED_WORK(&ctx->work, mpa_work);
 }
 
+/* Put a context into its socket; or it is freed. */
+static int mpa_attach(struct mpa_ctx *ctx)
+{
+	int err = mpa_conns_add(ctx, GFP_KERNEL) ?: mpa_hook_attach(ctx);
+
+	if (err) {
+		mpa_conns_remove(ctx);
+		kfree_rcu(ctx, rcu);
+	}
+	return err;
+}
+
 static int mpa_init(struct sock *sk)
 {
 	struct mpa_ctx *ctx;
@@ -52,11 +65,26 @@ static int mpa_init(struct sock *sk)
 		return -ENOMEM;
 	mpa_ctx_setup(ctx, sk);
 
-	err = mpa_conns_add(ctx, GFP_KERNEL) ?: mpa_hook_attach(ctx);
-	if (err) {
-		mpa_conns_remove(ctx);
-		kfree_rcu(ctx, rcu);
-	}
+	err = mpa_attach(ctx);
+	mpa_delay(MPA_POINT_INIT_END);
+	return err;
+}
+
+/* TUF has no startup that a listener's children could inherit. */
+static int mpa_tuf_attach(struct sock *sk)
+{
+	struct mpa_tuf *tuf;
+	int err;
+
+	mpa_delay(MPA_POINT_INIT_BEGIN);
+	if (!mpa_tcp_connected(sk))
+		return -ENOTCONN;
+	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
+	if (!tuf)
+		return -ENOMEM;
+	mpa_ctx_setup(&tuf->ctx, sk);
+	mpa_tufopt_setup(&tuf->ctx);
+	err = mpa_attach(&tuf->ctx);
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
@@ -203,6 +231,15 @@ static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
 	.get_info_size = mpa_ulp_info_size,
 };
 
+static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
+	.name	= "tuf",
+	.owner	= THIS_MODULE,
+	.init	= mpa_tuf_attach,
+	.release = mpa_release,
+	.get_info = mpa_ulp_info,
+	.get_info_size = mpa_ulp_info_size,
+};
+
 static void __init mpa_begin_crc(void)
 {
 	if (mpa_crc_lockstep && !mpa_crc3_init())
@@ -225,7 +262,7 @@ static int __init mpa_module_init(void)
 
 	mpa_hook_init(&mpa_ops_overrides);
 	mpa_tcp_ooo_init(mpa_search_arrived);
-	mpa_tcp_watch_init(mpa_report_unaligned);
+	mpa_tcp_watch_init(mpa_report_unaligned, mpa_pack_leaves);
 
 	err = mpa_work_init();
 	if (err)
@@ -250,8 +287,16 @@ static int __init mpa_module_init(void)
 	err = tcp_register_ulp(&mpa_ulp_ops);
 	if (err)
 		goto no_ulp;
+
+	err = tcp_register_ulp(&mpa_tuf_ulp_ops);
+	if (err)
+		goto no_tuf;
 	return 0;
 
+no_tuf:
+	tcp_unregister_ulp(&mpa_ulp_ops);
+	/* As in mpa_module_exit(): somebody may have used it. */
+	synchronize_rcu_tasks();
 no_ulp:
 	mpa_netlink_exit();
 no_netlink:
@@ -271,6 +316,7 @@ no_compat:
 
 static void __exit mpa_module_exit(void)
 {
+	tcp_unregister_ulp(&mpa_tuf_ulp_ops);
 	tcp_unregister_ulp(&mpa_ulp_ops);
 	/*
 	 * inet_diag calls get_info of a socket that it holds no lock of, nor the
@@ -296,4 +342,5 @@ MODULE_DESCRIPTION("Marker PDU Aligned framing for TCP (RFC 5044)");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1");
 MODULE_ALIAS_TCP_ULP("mpa");
+MODULE_ALIAS_TCP_ULP("tuf");
 MODULE_SOFTDEP("pre: crc32c");

@@ -70,8 +70,8 @@ bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx);
 void mpa_hook_forget(struct sock *sk);
 bool mpa_hook_ours(const struct sock *sk);
 const struct proto_ops *mpa_base_ops(const struct socket *sock);
-bool __mpa_passthrough_begin(struct mpa_ctx *ctx);
-void mpa_passthrough_end(struct mpa_ctx *ctx);
+bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs);
+void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs);
 
 /**
  * mpa_hook_adopt() - see to it that the struct socket has our operations
@@ -94,16 +94,20 @@ static inline void mpa_hook_adopt(struct mpa_ctx *ctx)
 /**
  * mpa_passthrough_begin() - a call goes to TCP's own operation
  * @ctx:	the context
+ * @dirs:	MPA_DIR_*: what it may touch
  *
- * MPA is not started before mpa_passthrough_end().
+ * These are not framed before mpa_passthrough_end().
  *
  * Context: process, socket lock not held.
- * Return: false if MPA has been started: then it does not.
+ * Return: false if one is framed: then it does not.
  */
-static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx)
+static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
-	return !mpa_started(ctx) && __mpa_passthrough_begin(ctx);
+	return !mpa_framed(ctx, dirs) && __mpa_passthrough_begin(ctx, dirs);
 }
+
+/* A call has found that its direction is not framed any more: TCP's own is next. */
+#define MPA_EUNFRAMED	600
 
 /* Both ends have ended the stream, and each has all octets. */
 static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
@@ -153,6 +157,16 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info);
 void mpa_control_info(struct sock *sk, struct mpa_info *info);
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer);
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
+
+/* mpa_tufopt.c */
+void mpa_tufopt_setup(struct mpa_ctx *ctx);
+bool mpa_tufopt_enter(struct mpa_ctx *ctx, u8 dir);
+void mpa_tufopt_leave(struct mpa_ctx *ctx, u8 dir);
+void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx);
+int mpa_tufopt_set(struct sock *sk, u8 dir, const struct tuf_framing *framing);
+void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing);
+int mpa_tufopt_key(struct sock *sk, u8 *key);
+void mpa_tufopt_info(struct sock *sk, struct tuf_info *info);
 
 /* mpa_netlink.c */
 int mpa_netlink_init(void);

@@ -2,7 +2,7 @@
 /* How an FPDU is laid out: RFC 5044 sections 4.1, 4.3 and 4.5. */
 
 #include "compat.h"
-#include "mpa_proto.h"
+#include "mpa_framing.h"
 
 /* Markers in the first @off octets of a marked FPDU, one cut by it included. */
 static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
@@ -26,6 +26,10 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 	u32 room = fpdu->len - off;
 	u32 at = off;
 
+	if (unlikely(fpdu->framing)) {
+		mpa_tuf_field_at(fpdu, off, run);
+		return;
+	}
 	run->off = off;
 
 	if (fpdu->marked) {
@@ -76,6 +80,8 @@ u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	u32 before = MPA_LENGTH_LEN + ulpdu_off;
 	u32 markers = 0;
 
+	if (unlikely(fpdu->framing))
+		return mpa_tuf_offset(fpdu, ulpdu_off);
 	if (fpdu->marked)
 		markers = mpa_marker_count(fpdu->pos, ulpdu_off <
 					   fpdu->ulpdu_len ? before + 1 :
@@ -159,5 +165,8 @@ bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 	fpdu->len = len;
 	fpdu->markers = markers;
 	fpdu->marked = true;
+	fpdu->framing = MPA_FRAMING_MPA;
+	fpdu->period = 0;
+	fpdu->strange = false;
 	return true;
 }

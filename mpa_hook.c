@@ -24,6 +24,7 @@
 #include <net/tcp.h>
 
 #include "mpa_face.h"
+#include "mpa_tuf.h"
 
 static LIST_HEAD(mpa_tables);
 static DEFINE_MUTEX(mpa_tables_lock);
@@ -74,15 +75,25 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock)
 
 /* ---- calls of TCP's own ---- */
 
-/* mpa_passthrough_begin(), where MPA has not been started a moment ago. */
-bool __mpa_passthrough_begin(struct mpa_ctx *ctx)
+/* Those that send on a socket of TUF are counted by themselves. */
+static void mpa_passthrough_count(struct mpa_ctx *ctx, u8 dirs, int n)
+{
+	if (!mpa_is_tuf(ctx) || dirs & MPA_DIR_RX)
+		ctx->passthrough += n;
+	if (mpa_is_tuf(ctx) && dirs & MPA_DIR_TX)
+		mpa_tuf(ctx)->plain_tx += n;
+}
+
+/* mpa_passthrough_begin(), where nothing was framed a moment ago. */
+bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
 	bool passes;
 
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	lock_sock(ctx->sk);
-	passes = !mpa_started(ctx);
-	ctx->passthrough += passes;
+	passes = !mpa_framed(ctx, dirs);
+	if (passes)
+		mpa_passthrough_count(ctx, dirs, 1);
 	release_sock(ctx->sk);
 	return passes;
 }
@@ -90,14 +101,15 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx)
 /**
  * mpa_passthrough_end() - undo mpa_passthrough_begin()
  * @ctx:	the context
+ * @dirs:	the same
  *
  * Context: process, socket lock not held.
  */
-void mpa_passthrough_end(struct mpa_ctx *ctx)
+void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
 {
 	mpa_delay(MPA_POINT_PLAIN_END);
 	lock_sock(ctx->sk);
-	ctx->passthrough--;
+	mpa_passthrough_count(ctx, dirs, -1);
 	release_sock(ctx->sk);
 }
 

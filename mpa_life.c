@@ -141,7 +141,8 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 		mpa_tx_retry(ctx);
 		mpa_tx_end_batch(ctx, false);
 		mpa_search_walk(ctx);
-		mpa_rx_drain(ctx);
+		if (mpa_format_on(&ctx->rx.format))
+			mpa_rx_drain(ctx);
 	}
 	if (ctx->tx.end == MPA_TX_FIN_DUE && mpa_tx_push(ctx) != -EAGAIN) {
 		ctx->tx.end = MPA_TX_FINISHED;

@@ -9,6 +9,7 @@
 
 #include "mpa.h"
 #include "mpa_pages.h"
+#include "mpa_tuf.h"
 
 /*
  * Where octets of a ULPDU come from: @header, then @user if they lie there side by
@@ -75,13 +76,65 @@ static void mpa_make_put_header(const struct mpa_tx_call *call, u8 *header,
 /* CRC fields of @nr FPDUs of @len octets, one behind the other. */
 static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
-	if (tx->crc) {
+	if (tx->format.crc) {
 		mpa_crc_put_many(p, len, nr);
 		return;
 	}
 	/* Section 4.1: any value if CRCs are not enabled. */
 	for (; nr; nr--, p += len)
 		put_unaligned(0, (u32 *)(p + len) - 1);
+}
+
+/* Octets of a field of TUF's framing. */
+static void mpa_make_tuf_field(const struct mpa_ctx *ctx,
+			       const struct mpa_fpdu *fpdu,
+			       const struct mpa_field_span *run, u8 *p, u32 n)
+{
+	if (run->field == MPA_FIELD_MARKER)
+		mpa_tuf_marker_put(fpdu, run->off - run->skip, run->skip, p, n);
+	else
+		mpa_tuf_put_header(fpdu, mpa_tuf_const(ctx)->key.key, run->skip,
+				   p, n);
+}
+
+/* An FPDU of TUF in one piece of memory. */
+static noinline int
+mpa_make_tuf_linear(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		    u8 *p, struct mpa_make_source *from)
+{
+	struct mpa_field_span run;
+	u32 off;
+
+	for (off = 0; off < fpdu->len; off += run.len) {
+		mpa_tuf_field_at(fpdu, off, &run);
+		if (run.field != MPA_FIELD_ULPDU)
+			mpa_make_tuf_field(ctx, fpdu, &run, p + off, run.len);
+		else if (!mpa_make_get_headed(from, p + off, run.len))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/*
+ * The length of an FPDU of TUF is known now, all of which is in the buffer: write it
+ * into its header, and into its markers.
+ */
+static void mpa_make_tuf_length(struct mpa_ctx *ctx,
+				const struct mpa_fpdu *fpdu)
+{
+	struct mpa_txbuf *out = ctx->tx.out;
+	struct mpa_field_span run;
+	u32 off, n;
+
+	for (off = 0; off < fpdu->len; off += n) {
+		u8 *p;
+
+		mpa_tuf_field_at(fpdu, off, &run);
+		p = (u8 *)mpa_txbuf_at(out, off, &n);
+		n = min(n, run.len);
+		if (run.field != MPA_FIELD_ULPDU)
+			mpa_make_tuf_field(ctx, fpdu, &run, p, n);
+	}
 }
 
 /* An FPDU in one piece of memory, as nearly all of them are, but for its CRC. */
@@ -100,9 +153,10 @@ mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
  * Continue an FPDU: write fields of the framing, take ULPDU octets from @from,
  * and stop before octet @end. The FPDU begins with octet @at of the buffer.
  */
-static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
+static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			 u32 at, u32 end, struct mpa_make_source *from)
 {
+	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_txbuf *out = tx->out;
 
 	while (out->len - at < end) {
@@ -114,6 +168,11 @@ static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 		p = mpa_txbuf_tail(out, &n);
 		n = min3(n, run.len, end - (out->len - at));
 
+		if (unlikely(fpdu->framing) && run.field != MPA_FIELD_ULPDU) {
+			mpa_make_tuf_field(ctx, fpdu, &run, p, n);
+			mpa_txbuf_advance(out, n);
+			continue;
+		}
 		switch (run.field) {
 		case MPA_FIELD_MARKER:
 			mpa_marker_put(p, mpa_fpdu_ptr(fpdu, run.off));
@@ -130,7 +189,7 @@ static int mpa_make_fill(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			break;
 		case MPA_FIELD_CRC:
 			/* Section 4.1: any value if CRCs are not enabled. */
-			if (tx->crc)
+			if (tx->format.crc)
 				mpa_crc_put(mpa_txbuf_crc(out, at), p);
 			else
 				memset(p, 0, n);
@@ -151,15 +210,20 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	err = mpa_txbuf_reserve(ctx, fpdu->len - (out->len - at));
 	if (err)
 		return err;
-	err = mpa_make_fill(tx, fpdu, at,
+	err = mpa_make_fill(ctx, fpdu, at,
 			    mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
 	if (err || !last)
 		return err;
+	if (unlikely(fpdu->framing)) {
+		if (mpa_tx_open(tx))
+			mpa_make_tuf_length(ctx, fpdu);
+		return 0;
+	}
 	if (mpa_tx_open(tx))
 		put_unaligned_be16(fpdu->ulpdu_len,
 				   page_address(out->frag[0].bv_page) +
 				   out->frag[0].bv_offset + fpdu->head);
-	return mpa_make_fill(tx, fpdu, at, fpdu->len, NULL);
+	return mpa_make_fill(ctx, fpdu, at, fpdu->len, NULL);
 }
 
 static noinline int
@@ -205,10 +269,13 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	n -= source.header.iov_len;
 	if (n)
 		source.user = mpa_iter_user(from, n);
-	err = mpa_make_linear(fpdu, p, &source);
+	err = unlikely(fpdu->framing) ?
+	      mpa_make_tuf_linear(ctx, fpdu, p, &source) :
+	      mpa_make_linear(fpdu, p, &source);
 	if (err)
 		return err;
-	mpa_make_seal(tx, p, fpdu->len, 1);
+	if (likely(!fpdu->framing))
+		mpa_make_seal(tx, p, fpdu->len, 1);
 	err = mpa_txbuf_commit(ctx, page, fpdu->len);
 	if (!err && source.user)
 		mpa_iter_skip(from, n);
@@ -289,6 +356,59 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	trace_mpa_tx(ctx->sk, position, 1, fpdu->ulpdu_len, fpdu->markers);
 	if (mpa_tapped(ctx))
 		__mpa_tap_sent(ctx, fpdu, position);
+	return 0;
+}
+
+/* Octets of a ULPDU behind the last FPDU of the buffer. */
+static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
+{
+	struct mpa_txbuf *out = ctx->tx.out;
+	int err = mpa_txbuf_reserve(ctx, n);
+
+	while (!err && n) {
+		u32 run;
+		u8 *p = mpa_txbuf_tail(out, &run);
+
+		run = min(run, n);
+		if (!mpa_copy_from_iter(p, run, from))
+			return -EFAULT;
+		mpa_txbuf_advance(out, run);
+		n -= run;
+	}
+	return err;
+}
+
+/**
+ * mpa_make_more() - add octets of a whole ULPDU to the last FPDU, of TUF
+ * @ctx:	the context; no ULPDU is open
+ * @from:	the octets
+ * @n:		how many
+ *
+ * They go to the end of the buffer. The caller writes the FPDU's Length.
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -ENOBUFS or -EFAULT, and everything is as it was before, @from
+ * as well.
+ */
+int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
+{
+	size_t left = iov_iter_count(from);
+	u64 position = mpa_tx_position_now(&ctx->tx);
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_txbuf_mark mark;
+	int err;
+
+	mpa_txbuf_mark(tx->out, &mark);
+	err = mpa_make_more_octets(ctx, from, n);
+	if (err) {
+		mpa_txbuf_rewind(tx->out, &mark);
+		iov_iter_revert(from, left - iov_iter_count(from));
+		return err;
+	}
+	tx->pos += n;
+	tx->laps += tx->pos < n;
+	mpa_count_made(ctx, 1, n, 0);
+	trace_mpa_tx(ctx->sk, position, 1, n, 0);
 	return 0;
 }
 
@@ -406,7 +526,7 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	octets = min_t(size_t, octets, run);
 	max = min(max, page->size - page->offset) / len;
 
-	if (tx->marked) {
+	if (tx->format.marked) {
 		nr = mpa_make_marked(ctx, p, len, &source, head, &octets,
 				     &markers, max);
 	} else {

@@ -114,12 +114,14 @@ enum mpa_cut {
  * Counters of a network namespace, as /proc/net/mpa_stat shows them;
  * Documentation/networking/mpa/administration.rst says what each counts.
  */
+#define MPA_MIB_KINDS	(MPA_ROLE_DIRECT + 1)
+
 enum mpa_mib_field {
-	/* Now in Full Operation, and ever so: by enum mpa_role. */
+	/* Now in Full Operation, and ever so: by enum mpa_role, and TUF. */
 	MPA_MIB_CURR,
-	MPA_MIB_TOTAL = MPA_MIB_CURR + MPA_ROLE_DIRECT,
+	MPA_MIB_TOTAL = MPA_MIB_CURR + MPA_MIB_KINDS,
 	/* Startups that have come to nothing: by enum mpa_refusal. */
-	MPA_MIB_REFUSED = MPA_MIB_TOTAL + MPA_ROLE_DIRECT,
+	MPA_MIB_REFUSED = MPA_MIB_TOTAL + MPA_MIB_KINDS,
 	MPA_MIB_TX_FPDUS = MPA_MIB_REFUSED + MPA_REFUSAL_LOCAL,
 	MPA_MIB_TX_OCTETS,
 	MPA_MIB_TX_MARKERS,
@@ -139,6 +141,8 @@ enum mpa_mib_field {
 	MPA_MIB_TIMED_OUT,
 	MPA_MIB_EVENTS_LOST,
 	MPA_MIB_RECORDS_LOST,
+	MPA_MIB_TUF_RESEGMENTED,
+	MPA_MIB_TUF_TRIMMED,
 	MPA_MIB_MAX
 };
 

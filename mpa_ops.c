@@ -31,10 +31,13 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	if (!ctx)
 		return -ENOMEM;
 	mpa_hook_adopt(ctx);
-	if (!mpa_passthrough_begin(ctx))
-		return mpa_sendmsg(ctx, msg, size);
+	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
+		ret = mpa_sendmsg(ctx, msg, size);
+		if (ret != -MPA_EUNFRAMED)
+			return ret;
+	}
 	ret = ctx->table->base->sendmsg(sk, msg, size);
-	mpa_passthrough_end(ctx);
+	mpa_passthrough_end(ctx, MPA_DIR_TX);
 	return ret;
 }
 
@@ -50,10 +53,13 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
-	if (!mpa_passthrough_begin(ctx))
-		return mpa_recvmsg(ctx, msg, len, flags);
+	while (!mpa_passthrough_begin(ctx, MPA_DIR_RX)) {
+		ret = mpa_recvmsg(ctx, msg, len, flags);
+		if (ret != -MPA_EUNFRAMED)
+			return ret;
+	}
 	ret = ctx->table->base->recvmsg(sk, msg, len, flags MPA_ADDR_LEN_ARG);
-	mpa_passthrough_end(ctx);
+	mpa_passthrough_end(ctx, MPA_DIR_RX);
 	return ret;
 }
 
@@ -70,13 +76,15 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 
 	if (!ctx)
 		return -ENOMEM;
-	if (mpa_passthrough_begin(ctx)) {
-		ret = ctx->table->base->sendpage(sk, page, offset, size, flags);
-		mpa_passthrough_end(ctx);
-		return ret;
+	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
+		iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
+		ret = mpa_sendmsg(ctx, &msg, size);
+		if (ret != -MPA_EUNFRAMED)
+			return ret;
 	}
-	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
-	return mpa_sendmsg(ctx, &msg, size);
+	ret = ctx->table->base->sendpage(sk, page, offset, size, flags);
+	mpa_passthrough_end(ctx, MPA_DIR_TX);
+	return ret;
 }
 #endif
 
@@ -85,7 +93,7 @@ static void mpa_op_splice_eof(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
 
-	if (!ctx || !mpa_started(ctx)) {
+	if (!ctx || !mpa_framed(ctx, MPA_DIR_TX)) {
 		mpa_table(sock->sk)->base->splice_eof(sock);
 		return;
 	}
@@ -101,7 +109,7 @@ static int mpa_op_ioctl(struct sock *sk, int cmd, mpa_ioctl_arg arg)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	u32 octets = 0;
 
-	if (!ctx || !mpa_started(ctx))
+	if (!ctx || !mpa_framed(ctx, cmd == SIOCINQ ? MPA_DIR_RX : MPA_DIR_TX))
 		return mpa_table(sk)->base->ioctl(sk, cmd, arg);
 	if (cmd == SIOCINQ)
 		return mpa_ioctl_put(arg, mpa_recvmsg_inq(ctx));
@@ -223,6 +231,18 @@ static bool mpa_poll_first(const struct mpa_ctx *ctx)
 	       !mpa_tcp_peer_left(ctx->sk);
 }
 
+/* The receiving half of what poll(2) says of records. */
+static __poll_t mpa_poll_records(const struct mpa_ctx *ctx, __poll_t mask)
+{
+	const __poll_t in = EPOLLIN | EPOLLRDNORM;
+
+	/* There is no urgent data, though TCP may not know yet. */
+	mask &= ~EPOLLPRI;
+	if (READ_ONCE(ctx->rx.ready))
+		return mask | in;
+	return mpa_tcp_input_ended(ctx->sk) ? mask : mask & ~in;
+}
+
 /*
  * What poll(2) says, where TCP says @mask in @state. Whoever leaves that state
  * later wakes the poller.
@@ -256,12 +276,8 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 		/* The rest of an open ULPDU may be sent without room. */
 		if (mpa_tx_open(&ctx->tx))
 			mask |= out;
-		/* There is no urgent data, though TCP may not know yet. */
-		mask &= ~EPOLLPRI;
-		if (READ_ONCE(ctx->rx.ready))
-			mask |= in;
-		else if (!mpa_tcp_input_ended(ctx->sk))
-			mask &= ~in;
+		if (mpa_format_on(&ctx->rx.format))
+			mask = mpa_poll_records(ctx, mask);
 		/* A send that can only fail does not wait: writable. */
 		if (mpa_tcp_send_ended(ctx->sk))
 			break;
@@ -307,10 +323,10 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 	if (!mpa_hook_ours(sock->sk))
 		return mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len,
 						       flags);
-	if (!ctx || !mpa_passthrough_begin(ctx))
+	if (!ctx || !mpa_passthrough_begin(ctx, MPA_DIR_RX))
 		return copy_splice_read(sock->file, ppos, pipe, len, flags);
 	ret = mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
-	mpa_passthrough_end(ctx);
+	mpa_passthrough_end(ctx, MPA_DIR_RX);
 	return ret;
 }
 
@@ -324,7 +340,7 @@ static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 
 	if (!mpa_hook_ours(sk))
 		return mpa_base_ops(sk->sk_socket)->set_rcvlowat(sk, val);
-	if (!ctx || mpa_started(ctx))
+	if (!ctx || mpa_framed(ctx, MPA_DIR_RX))
 		return -EOPNOTSUPP;
 	return ctx->table->base_ops->set_rcvlowat(sk, val);
 }
@@ -336,7 +352,7 @@ static int mpa_op_set_peek_off(struct sock *sk, int val)
 	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
 
 	if (!base->set_peek_off ||
-	    (mpa_hook_ours(sk) && (!ctx || mpa_started(ctx))))
+	    (mpa_hook_ours(sk) && (!ctx || mpa_framed(ctx, MPA_DIR_RX))))
 		return -EOPNOTSUPP;
 	return base->set_peek_off(sk, val);
 }
@@ -363,6 +379,10 @@ static void mpa_data_ready(struct sock *sk)
 		mpa_wake_reader(ctx);
 		break;
 	case MPA_STATE_FULL:
+		if (!mpa_format_on(&ctx->rx.format)) {
+			mpa_wake_reader(ctx);
+			break;
+		}
 		mpa_rx_arrived(ctx);
 		if (ctx->rx.ready)
 			mpa_wake_reader(ctx);

@@ -497,6 +497,18 @@ static void mpa_place_end(struct mpa_place *place)
 	place->stops = false;
 }
 
+/*
+ * RFC 5044 section 6 wants markers and CRCs. TUF has its test, for which a key may
+ * come later.
+ */
+static bool mpa_place_suits(const struct mpa_format *format)
+{
+	if (mpa_format_tuf(format))
+		return mpa_format_contained(format) ||
+		       mpa_format_markers(format);
+	return format->marked && format->crc;
+}
+
 /**
  * mpa_place_set() - MPA_PLACE
  * @ctx:	the context, in MPA_STATE_FULL
@@ -510,7 +522,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 {
 	struct mpa_rx *rx = &ctx->rx;
 
-	if (on && (!rx->marked || !rx->crc))
+	if (on && !mpa_place_suits(&rx->format))
 		return -EINVAL;
 	if (on && !rx->place) {
 		struct mpa_place *place;

@@ -13,6 +13,7 @@
 
 #include <linux/types.h>
 #include <uapi/linux/mpa.h>
+#include <uapi/linux/tuf.h>
 
 #include "compat.h"
 
@@ -33,6 +34,14 @@
  */
 #define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
 				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
+
+/* Of TUF: the Length field, an FPDU as sent, and a header with a marker in it. */
+#define TUF_LENGTH_LEN		2
+#define MPA_TUF_FPDU_MAX	65536
+#define MPA_TUF_HEAD_MAX	(TUF_HEADER_LEN + MPA_MARKER_LEN)
+
+/* The longest FPDU of either, as received. */
+#define MPA_ANY_FPDU_MAX	(TUF_HEADER_LEN + TUF_LENGTH_MAX)
 
 /* Whether a stream position is in front of another one. */
 static inline bool mpa_pos_before(u32 a, u32 b)
@@ -122,6 +131,40 @@ static inline u16 mpa_marker_get(const u8 *field)
 	return get_unaligned_be16(field + 2) & ~3;
 }
 
+/* ---- how a direction is framed ---- */
+
+/**
+ * enum mpa_framing - whose FPDUs they are
+ * @MPA_FRAMING_MPA:	RFC 5044's
+ * @MPA_FRAMING_OFF:	none: TCP's own octets, on a socket of TUF
+ * @MPA_FRAMING_TUF:	TUF's, each in a segment
+ * @MPA_FRAMING_TUF_MARKERS: TUF's, with markers
+ * @MPA_FRAMING_SEGMENTS: no header, each in a segment
+ */
+enum mpa_framing {
+	MPA_FRAMING_MPA,
+	MPA_FRAMING_OFF,
+	MPA_FRAMING_TUF,
+	MPA_FRAMING_TUF_MARKERS,
+	MPA_FRAMING_SEGMENTS
+};
+
+/**
+ * struct mpa_format - how a direction is framed
+ * @framing:	enum mpa_framing
+ * @period:	of TUF: octets from one marker to the next, as a power of two
+ * @marked:	of MPA: markers are in use
+ * @crc:	of MPA: CRCs are generated or checked
+ *
+ * Chosen when framing begins. mpa_framing.h has what depends on it.
+ */
+struct mpa_format {
+	u8	framing : 4;
+	u8	period : 4;
+	bool	marked;
+	bool	crc;
+};
+
 /* ---- FPDUs: mpa_fpdu.c, RFC 5044 sections 4.1 and 4.5 ---- */
 
 /**
@@ -133,10 +176,13 @@ static inline u16 mpa_marker_get(const u8 *field)
  *		else 0
  * @len:	octets of the whole FPDU, markers and CRC included
  * @markers:	markers among them
- * @marked:	this direction of the stream carries markers
+ * @marked:	of MPA: this direction of the stream carries markers
+ * @framing:	enum mpa_framing
+ * @period:	as in struct mpa_format
+ * @strange:	of TUF: it was received with another key than the direction's
  *
- * Offsets ("off" below) count octets from @pos. Everything but the last four
- * octets, the CRC field, is covered by the CRC.
+ * Offsets ("off" below) count octets from @pos. Of MPA's, everything but the last
+ * four octets, the CRC field, is covered by the CRC.
  */
 struct mpa_fpdu {
 	u32 pos;
@@ -145,6 +191,9 @@ struct mpa_fpdu {
 	u32 len;
 	u32 markers;
 	bool marked;
+	u8 framing : 4;
+	u8 period : 4;
+	bool strange;
 };
 
 enum mpa_field {
@@ -234,6 +283,9 @@ static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->pos = pos;
 	fpdu->ulpdu_len = ulpdu_len;
 	fpdu->marked = marked;
+	fpdu->framing = MPA_FRAMING_MPA;
+	fpdu->period = 0;
+	fpdu->strange = false;
 	fpdu->markers = marked ? mpa_marker_count(pos, len) : 0;
 	fpdu->head = marked && !mpa_marker_distance(pos) ? MPA_MARKER_LEN : 0;
 	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;

@@ -8,7 +8,7 @@
 #include <linux/uio.h>
 
 #include "mpa_pages.h"
-#include "mpa_rx.h"
+#include "mpa_tuf.h"
 
 struct mpa_read_user {
 	void __user *to;
@@ -67,6 +67,23 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 	return err;
 }
 
+/* The same for TUF: around its markers. */
+static noinline int mpa_read_copy_tuf(const struct mpa_fpdu *fpdu,
+				      const u8 *data, struct iov_iter *to, u32 n)
+{
+	u32 end = mpa_tuf_offset(fpdu, n), off;
+	size_t room = iov_iter_count(to);
+	struct mpa_pick pick = { .copy = mpa_read_copy_octets, .to = to };
+	int err;
+
+	mpa_pick_begin(&pick, fpdu, 0);
+	off = pick.off;
+	err = end > off ? mpa_pick_octets(&pick, data + off, end - off) : 0;
+	if (err)
+		iov_iter_revert(to, room - iov_iter_count(to));
+	return err;
+}
+
 /* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
 static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				struct iov_iter *to, u32 n)
@@ -74,6 +91,8 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	struct mpa_read_user user = { .to = mpa_iter_user(to, n) };
 	size_t room = iov_iter_count(to);
 
+	if (unlikely(fpdu->framing))
+		return mpa_read_copy_tuf(fpdu, data, to, n);
 	if (user.to) {
 		if (!mpa_fpdu_read(fpdu, data, n, mpa_read_to_user, &user))
 			return -EFAULT;
@@ -175,24 +194,42 @@ static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 /**
  * mpa_read_marker() - read a marker
  * @at:		where it begins
- * @fpduptr:	set to what it says
+ * @marker:	set to its octets
  *
  * Context: socket lock held.
  * Return: whether it is there.
  */
-bool mpa_read_marker(struct mpa_cursor *at, u16 *fpduptr)
+bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 {
 	const u8 *data = mpa_cursor_data(at, MPA_MARKER_LEN);
 	struct mpa_rx_source from = { .at = at };
-	u8 pieces[MPA_MARKER_LEN];
 
-	if (!data) {
-		if (!mpa_read_head_pieces(&from, pieces, 0, MPA_MARKER_LEN))
-			return false;
-		data = pieces;
-	}
-	*fpduptr = mpa_marker_get(data);
+	if (!data)
+		return mpa_read_head_pieces(&from, marker, 0, MPA_MARKER_LEN);
+	memcpy(marker, data, MPA_MARKER_LEN);
 	return true;
+}
+
+/*
+ * A header of TUF. A strange key does not matter in order: the stream is right as it
+ * is.
+ */
+static enum mpa_head mpa_read_tuf_header(const struct mpa_rx *rx, u64 pos,
+					 const u8 *head, struct mpa_fpdu *fpdu)
+{
+	const struct mpa_contain *contain = &mpa_tuf_of_rx(rx)->contain;
+	u8 key[TUF_KEY_LEN];
+	u32 len = mpa_tuf_get_header(&rx->format, pos, head, key);
+
+	if (!len)
+		return MPA_HEAD_BAD;
+	mpa_tuf_init(fpdu, pos, len, &rx->format);
+	fpdu->strange = contain->keyed &&
+			memcmp(key, contain->key, TUF_KEY_LEN);
+	/* Behind a marker there is no room for more. */
+	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
+		return MPA_HEAD_BAD;
+	return MPA_HEAD_GOOD;
 }
 
 /**
@@ -215,8 +252,8 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 				   const struct mpa_rx *rx, bool may_be_empty,
 				   struct mpa_fpdu *fpdu)
 {
-	u32 len = mpa_fpdu_head_len(pos, rx->marked), ulpdu_len;
-	u8 pieces[MPA_FPDU_HEAD_MAX];
+	u32 len = mpa_framing_head_len(&rx->format, pos), ulpdu_len;
+	u8 pieces[MPA_TUF_HEAD_MAX];
 	const u8 *head;
 
 	if (have < len)
@@ -227,10 +264,12 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 			return MPA_HEAD_MORE;
 		head = pieces;
 	}
+	if (mpa_format_tuf(&rx->format))
+		return mpa_read_tuf_header(rx, pos, head, fpdu);
 	ulpdu_len = mpa_ulpdu_length(head, len);
 	if (!mpa_ulpdu_len_good(ulpdu_len) && !(may_be_empty && !ulpdu_len))
 		return MPA_HEAD_BAD;
-	mpa_fpdu_init(fpdu, pos, ulpdu_len, rx->marked);
+	mpa_fpdu_init(fpdu, pos, ulpdu_len, rx->format.marked);
 	return MPA_HEAD_GOOD;
 }
 
@@ -337,7 +376,8 @@ mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked
  * @pos:	its stream position
  * @fpdu:	set to the layout of MPA_READ_GOOD_MAX of them at most
  *
- * What is not good, or not there, is for mpa_read_head() and mpa_read_fpdu().
+ * What is not good, or not there, is for mpa_read_head() and mpa_read_fpdu(), and
+ * so is what is not MPA's.
  *
  * Context: any, socket lock held.
  * Return: how many.
@@ -346,10 +386,10 @@ u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 		  struct mpa_fpdu *fpdu)
 {
 	struct mpa_read_side side = { .data = data, .end = data + have };
-	u32 n = mpa_read_lay_out(&side, MPA_READ_GOOD_MAX, pos, rx->marked,
-				 fpdu), i;
+	u32 n = mpa_read_lay_out(&side, MPA_READ_GOOD_MAX, pos,
+				 rx->format.marked, fpdu), i;
 
-	if (rx->crc && n)
+	if (rx->format.crc && n)
 		n = mpa_crc_match_many(data, fpdu->len, n);
 	for (i = 0; i < n; i++, data += fpdu->len)
 		if (fpdu[i].markers && !mpa_fpdu_markers_good(fpdu + i, data))
@@ -455,7 +495,7 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * @max:	FPDUs at most
  * @more:	counts them
  *
- * It stops in front of anything else, or wrong: that is for
+ * It stops in front of anything else, or wrong, or not MPA's: that is for
  * mpa_read_head() and mpa_read_fpdu().
  *
  * Context: process, socket lock held.
@@ -470,6 +510,8 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 	size_t room;
 	u32 nr;
 
+	if (mpa_format_tuf(&rx->format))
+		return 0;
 	/* All of it, or as much as lies side by side. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
 	side.to = mpa_iter_span(to, &room);
@@ -480,10 +522,10 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 	side.room = room;
 	side.end = data + min(have, at->left);
 
-	if (rx->marked)
-		nr = mpa_read_marked(&side, pos, rx->crc, &more->markers);
+	if (rx->format.marked)
+		nr = mpa_read_marked(&side, pos, rx->format.crc, &more->markers);
 	else
-		nr = mpa_read_plain(&side, rx->crc);
+		nr = mpa_read_plain(&side, rx->format.crc);
 	if (!nr)
 		return 0;
 	mpa_cursor_pass(at, side.data - data);

@@ -188,13 +188,14 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			continue;
 		if (!mpa_batch_next(rx, batch, from, have - more->len,
 				    len - more->octets, &fpdu) ||
-		    mpa_read_fpdu(from, &fpdu, rx->crc, to, fpdu.ulpdu_len,
+		    mpa_read_fpdu(from, &fpdu, rx->format.crc, to, fpdu.ulpdu_len,
 				  &batch->code) || batch->code)
 			return;
 		batch->lengths[batch->nr++] = fpdu.ulpdu_len;
 		more->ulpdus++;
 		more->octets += fpdu.ulpdu_len;
 		more->markers += fpdu.markers;
+		more->strange += fpdu.strange;
 		more->len += fpdu.len;
 	}
 }
@@ -331,7 +332,8 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 	batch.fpdu = &fpdu;
 	batch.pos = mpa_rx_position(rx, fpdu.pos);
 	batch.first = min_t(size_t, len, fpdu.ulpdu_len);
-	err = mpa_read_fpdu(&from, &fpdu, true, to, batch.first, &code);
+	err = mpa_read_fpdu(&from, &fpdu, rx->format.crc, to, batch.first,
+			    &code);
 	if (err || code) {
 		if (!err)
 			mpa_place_gone(ctx);
@@ -413,7 +415,13 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	mpa_delay(MPA_POINT_RECV);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_RECV_LOCKED);
+	if (mpa_is_tuf(ctx) && !mpa_tufopt_enter(ctx, MPA_DIR_RX)) {
+		release_sock(sk);
+		return -MPA_EUNFRAMED;
+	}
 	ret = mpa_recvmsg_locked(ctx, msg, len, flags);
+	if (mpa_is_tuf(ctx))
+		mpa_tufopt_leave(ctx, MPA_DIR_RX);
 	mpa_delay(MPA_POINT_RECV_END);
 	release_sock(sk);
 	return ret;
@@ -435,7 +443,9 @@ u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 	u32 octets = 0;
 
 	lock_sock(ctx->sk);
-	if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
+	if (!mpa_framed(ctx, MPA_DIR_RX))
+		octets = mpa_tcp_inq(ctx->sk);
+	else if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
 		octets = rx->cur.fpdu.ulpdu_len - rx->cur.read;
 	else if (ctx->state == MPA_STATE_FULL && mpa_rx_placed(ctx) &&
 		 mpa_place_first(ctx, &at, &fpdu))

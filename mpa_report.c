@@ -58,6 +58,12 @@ static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
 	       ctx->peer.flags & MPA_PEER_REJECTED;
 }
 
+/* Whose connections are counted together: those of a role, or TUF's. */
+static u32 mpa_report_kind(const struct mpa_ctx *ctx)
+{
+	return (mpa_is_tuf(ctx) ? MPA_MIB_KINDS : ctx->role) - 1;
+}
+
 /**
  * mpa_report_state() - the state changes
  * @ctx:	the context, in the new state
@@ -72,14 +78,22 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 	trace_mpa_state(sk, old, ctx->state);
 	switch (ctx->state) {
 	case MPA_STATE_FULL:
-		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_CURR + ctx->role - 1);
-		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TOTAL + ctx->role - 1);
+		SNMP_INC_STATS(ctx->tcp.mib,
+			       MPA_MIB_CURR + mpa_report_kind(ctx));
+		SNMP_INC_STATS(ctx->tcp.mib,
+			       MPA_MIB_TOTAL + mpa_report_kind(ctx));
 		mpa_report_event(ctx, MPA_CMD_STARTED_NTF);
 		break;
 	case MPA_STATE_REJECTED:
 		mpa_report_refused(ctx, mpa_report_by_peer(ctx) ?
 				   MPA_REFUSAL_BY_PEER : MPA_REFUSAL_BY_USER,
 				   -ECONNREFUSED);
+		break;
+	case MPA_STATE_IDLE:
+		/* TUF is off in both directions. */
+		if (old == MPA_STATE_FULL)
+			SNMP_ADD_STATS(ctx->tcp.mib,
+				       MPA_MIB_CURR + mpa_report_kind(ctx), -1);
 		break;
 	}
 }
@@ -224,6 +238,19 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 }
 
 /**
+ * mpa_report_resegmented() - something on the way cuts a stream of TUF anew
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_report_resegmented(const struct mpa_ctx *ctx)
+{
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TUF_RESEGMENTED);
+	mpa_report_debug(ctx->sk, "almost no segment holds an FPDU", 0,
+			 MPA_ERR_NONE, ctx->rx.cur.pos);
+}
+
+/**
  * mpa_report_closed() - the socket is closed
  * @ctx:	the context
  *
@@ -232,7 +259,8 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 void mpa_report_closed(const struct mpa_ctx *ctx)
 {
 	if (ctx->state == MPA_STATE_FULL)
-		SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_CURR + ctx->role - 1, -1);
+		SNMP_ADD_STATS(ctx->tcp.mib,
+			       MPA_MIB_CURR + mpa_report_kind(ctx), -1);
 	if (ctx->state != MPA_STATE_IDLE)
 		mpa_report_event(ctx, MPA_CMD_CLOSED_NTF);
 }

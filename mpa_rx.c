@@ -16,7 +16,7 @@
 
 #include <trace/events/mpa.h>
 
-#include "mpa.h"
+#include "mpa_tuf.h"
 
 /*
  * Check that only MPA has read from the receive queue. A call of TCP's own that
@@ -131,7 +131,7 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 {
 	enum mpa_error code;
 
-	mpa_read_fpdu(from, &ctx->rx.cur.fpdu, ctx->rx.crc, NULL, 0, &code);
+	mpa_read_fpdu(from, &ctx->rx.cur.fpdu, ctx->rx.format.crc, NULL, 0, &code);
 	mpa_rx_bad(ctx, code ?: MPA_ERR_MARKER);
 	return -EBADMSG;
 }
@@ -161,7 +161,7 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 						cur->read, to, n) : 0;
 	if (mpa_rx_disagrees(&ctx->rx))
 		return mpa_rx_fail_disagreeing(ctx, from);
-	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.crc, to, n, &code);
+	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.format.crc, to, n, &code);
 	if (err)
 		return err;
 	if (code) {
@@ -413,6 +413,8 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	trace_mpa_rx(ctx->sk, cur->pos, 1 + more->ulpdus,
 		     cur->fpdu.ulpdu_len + more->octets,
 		     cur->fpdu.markers + more->markers);
+	if (unlikely(cur->fpdu.strange || more->strange))
+		mpa_tuf(ctx)->strange += cur->fpdu.strange + more->strange;
 	mpa_rx_drop_stash(ctx);
 	rx->starved = false;
 	rx->no_memory = false;
@@ -482,7 +484,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	u32 have;
 
 	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||
-	    mpa_tapped(ctx) || mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
+	    mpa_format_tuf(&rx->format) || mpa_tapped(ctx) || mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
 		return MPA_RX_NONE;
 	have = mpa_rx_have(ctx);
 	if (!have)
@@ -503,6 +505,23 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 			     sum.markers);
 	}
 	return last;
+}
+
+/**
+ * mpa_rx_leave() - TUF ends: what comes from here on is TCP's own
+ * @ctx:	the context; the user has got whole records only, and in order
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_leave(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+
+	mpa_place_free(ctx);
+	memset(&rx->cur, 0, sizeof(rx->cur));
+	WRITE_ONCE(rx->ready, false);
+	rx->starved = false;
+	rx->no_memory = false;
 }
 
 /* ---- what must not be done in softirq ---- */
@@ -599,7 +618,7 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
-	if (ctx->state != MPA_STATE_FULL)
+	if (ctx->state != MPA_STATE_FULL || !mpa_format_on(&ctx->rx.format))
 		return;
 	if (!ctx->rx.error) {
 		mpa_rx_take_skip(ctx);

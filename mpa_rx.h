@@ -10,12 +10,13 @@
 
 #include <linux/types.h>
 
+#include "mpa_framing.h"
 #include "mpa_tcp.h"
 
 struct iov_iter;
 struct mpa_ctx;
 
-#define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE)
+#define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE)
 
 /* FPDUs whose CRCs are checked together: mpa_crc_together(). */
 #define MPA_READ_GOOD_MAX	3
@@ -122,13 +123,12 @@ struct mpa_place {
 
 /**
  * struct mpa_rx - receiving
- * @marked:	we asked for markers
- * @crc:	CRCs are checked
- * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
+ * @format:	how FPDUs are framed: MPA's with markers if we asked for them
  * @info:	MPA_RECVINFO is on
  * @batch:	MPA_RECV_BATCH is on
  * @want_place:	MPA_PLACE is to be on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
+ * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP has had no memory for a segment of the current FPDU
  * @no_memory:	nor has the stash had any: the work item tries again later
  * @error:	poll: negative errno that ended this half connection, or 0
@@ -144,13 +144,12 @@ struct mpa_place {
  * where it is not, somebody else has read, and the half connection ends.
  */
 struct mpa_rx {
-	bool			marked;
-	bool			crc;
-	bool			rtr;
+	struct mpa_format	format;
 	bool			info;
 	bool			batch;
 	bool			want_place;
 	bool			ready;
+	bool			rtr : 1;
 	bool			starved : 1;
 	bool			no_memory : 1;
 	int			error;
@@ -180,12 +179,14 @@ struct mpa_rx_source {
  * @octets:	octets of them
  * @markers:	markers of their FPDUs
  * @len:	octets of their FPDUs
+ * @strange:	of TUF: how many have another key
  */
 struct mpa_rx_more {
 	u32 ulpdus;
 	u32 octets;
 	u32 markers;
 	u32 len;
+	u32 strange;
 };
 
 /* Its CRC and its markers have been found good. */
@@ -232,7 +233,7 @@ enum mpa_head {
 };
 
 /* mpa_read.c */
-bool mpa_read_marker(struct mpa_cursor *at, u16 *fpduptr);
+bool mpa_read_marker(struct mpa_cursor *at, u8 *marker);
 enum mpa_head mpa_read_head(const struct mpa_rx_source *from, u32 stashed,
 			    u32 have, u64 pos, const struct mpa_rx *rx,
 			    bool may_be_empty, struct mpa_fpdu *fpdu);
@@ -291,6 +292,7 @@ void mpa_rx_arrived(struct mpa_ctx *ctx);
 void mpa_rx_set_start(struct mpa_ctx *ctx);
 bool mpa_rx_start_unread(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
+void mpa_rx_leave(struct mpa_ctx *ctx);
 void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);

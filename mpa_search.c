@@ -13,7 +13,7 @@
  * end of the run in front of it, and with the markers behind that.
  */
 
-#include "mpa.h"
+#include "mpa_tuf.h"
 
 /* Octets to verify at a time: in softirq, and in the work item. */
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
@@ -84,7 +84,8 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	if (!mpa_search_fits(place, i, fpdu.len)) {
+	/* Of TUF one with another key is not trusted. */
+	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.strange) {
 		mpa_place_stop(place, run->end);
 		return false;
 	}
@@ -94,7 +95,8 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	if (fpdu.len > search->octets || fpdu.len > side)
 		return false;
 	search->octets -= fpdu.len;
-	if (mpa_read_fpdu(from, &fpdu, true, NULL, 0, &code) || code) {
+	if (mpa_read_fpdu(from, &fpdu, rx->format.crc, NULL, 0, &code) ||
+	    code) {
 		if (code != MPA_ERR_TCP || !mpa_search_thrown(place, run))
 			mpa_place_stop(place, run->end);
 		return false;
@@ -162,6 +164,40 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	} while (side);
 }
 
+/* The marker at @pos, behind @before runs, points to where no FPDU can begin. */
+static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
+				 u32 pos, u32 known, u32 start)
+{
+	const struct mpa_place *place = search->ctx->rx.place;
+
+	if (!mpa_is_tuf(search->ctx))
+		return mpa_pos_before(start, known);
+	/* TUF's point forward. */
+	return mpa_pos_before(start, pos) ||
+	       (before < place->nr &&
+		mpa_pos_before(place->run[before].start, start));
+}
+
+/* An FPDU is known to begin at @start. Those of TUF point to the next run. */
+static bool mpa_search_known(const struct mpa_search *search, u32 before,
+			     u32 known, u32 start)
+{
+	const struct mpa_place *place = search->ctx->rx.place;
+
+	if (start == known)
+		return before;
+	return mpa_is_tuf(search->ctx) && before < place->nr &&
+	       start == place->run[before].start;
+}
+
+static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
+				const u8 *marker)
+{
+	if (mpa_format_tuf(&rx->format))
+		return mpa_tuf_marker_fpdu(&rx->format, pos, marker);
+	return mpa_marker_fpdu(pos, mpa_marker_get(marker));
+}
+
 /*
  * The markers from @pos to @limit, behind @before runs. One that points to an FPDU
  * that is not known makes a new run.
@@ -174,40 +210,70 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	struct mpa_run *run = before ? place->run + before - 1 : NULL;
 	const struct mpa_rx *rx = &search->ctx->rx;
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
+	const u32 interval = mpa_format_interval(&rx->format);
 	/* The first marker behind the run. */
-	u32 first = known + mpa_marker_distance(known);
+	u32 first = known + (-known & (interval - 1));
+	u8 marker[MPA_MARKER_LEN];
 	struct mpa_cursor at;
-	u16 fpduptr;
+	u8 looked;
 
-	pos += mpa_marker_distance(pos);
+	pos += -pos & (interval - 1);
 	if (mpa_pos_before(pos, first))
 		pos = first;
-	if (run && (pos - first) / MPA_MARKER_INTERVAL < run->looked)
-		pos = first + run->looked * MPA_MARKER_INTERVAL;
+	if (run && (pos - first) / interval < run->looked)
+		pos = first + run->looked * interval;
 	if (mpa_pos_before(limit, pos + MPA_MARKER_LEN))
 		return limit;
 	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
 	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
-	     pos += MPA_MARKER_INTERVAL) {
+	     pos += interval) {
 		mpa_cursor_seek(&at, rx->seq + pos);
 		if (mpa_place_stopped(place, pos) ||
-		    !mpa_read_marker(&at, &fpduptr))
+		    !mpa_read_marker(&at, marker))
 			return limit;
-		start = mpa_marker_fpdu(pos, fpduptr);
-		if (run && start == known) {
-			run->looked = (pos - first) / MPA_MARKER_INTERVAL + 1;
+		start = mpa_search_points_to(rx, pos, marker);
+		if (mpa_search_known(search, before, known, start)) {
+			if (run)
+				run->looked = min_t(u32, U8_MAX,
+						    (pos - first) / interval + 1);
 			continue;
 		}
-		if (mpa_pos_before(start, known)) {
+		if (mpa_search_disagrees(search, before, pos, known, start)) {
 			mpa_place_stop(place, pos);
 			return limit;
 		}
-		if (!mpa_place_insert(place, before, start,
-				      (pos - start) / MPA_MARKER_INTERVAL + 1))
+		looked = mpa_is_tuf(search->ctx) ? 0 :
+			 (pos - start) / interval + 1;
+		if (!mpa_place_insert(place, before, start, looked))
 			return limit;
 		return pos + MPA_MARKER_LEN;
 	}
 	return limit;
+}
+
+/*
+ * TUF in alignment mode: octets side by side, from @pos to @end, some of which are new.
+ * They begin with a segment, all of which may be an FPDU, or which may be one of those
+ * behind one.
+ */
+static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	u32 i = mpa_place_find(place, pos);
+
+	if (i)
+		mpa_search_extend(search, i - 1);
+	i = mpa_place_find(place, pos);
+	/* Behind a run, nothing that its end is not in is known. */
+	if ((!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
+	    !mpa_place_stopped(place, pos) &&
+	    mpa_contain_test(search->ctx, pos) &&
+	    mpa_place_insert(place, i, pos, 0))
+		i++;
+	/* And those that were islands of their own before. */
+	for (i -= !!i; i < place->nr &&
+	     mpa_pos_before(place->run[i].start, end); i++)
+		mpa_search_extend(search, i);
 }
 
 /* Octets side by side, some of which are new. */
@@ -219,6 +285,10 @@ static void mpa_search_scan(struct mpa_search *search,
 	u32 end = island->end - search->ctx->rx.seq;
 	u32 before, limit;
 
+	if (mpa_format_contained(&search->ctx->rx.format)) {
+		mpa_search_contained(search, pos, end);
+		return;
+	}
 	while (mpa_pos_before(pos, end)) {
 		before = mpa_place_find(place, pos);
 		if (before)
@@ -249,6 +319,7 @@ static void mpa_search_tell(const struct mpa_search *search)
 static bool mpa_search_on(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
+	       (!mpa_is_tuf(ctx) || mpa_contain_possible(ctx)) &&
 	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
 	       !mpa_tcp_gone(ctx->sk);
 }

@@ -136,7 +136,8 @@ static bool mpa_sendmsg_too_long(const struct mpa_tx *tx,
 				 const struct mpa_tx_call *call)
 {
 	return call->segment == MPA_SEGMENT_OFF &&
-	       call->size > MPA_ULPDU_MAX - tx->ulpdu_len;
+	       call->size > mpa_framing_max(&tx->format, tx->pos) -
+			    tx->ulpdu_len;
 }
 
 /* Inlined for sendmsg(2), of short records. */
@@ -176,7 +177,7 @@ static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 	return call->done && call->segment != MPA_SEGMENT_OFF ? 0 : err;
 }
 
-static int mpa_sendmsg_control(struct msghdr *msg, int *segment)
+static int mpa_sendmsg_control(struct msghdr *msg, int *segment, int max)
 {
 	struct cmsghdr *cmsg;
 
@@ -195,7 +196,7 @@ static int mpa_sendmsg_control(struct msghdr *msg, int *segment)
 			*segment = *(u16 *)CMSG_DATA(cmsg);
 		else
 			return -EINVAL;
-		if (*segment < MPA_SEGMENT_OFF || *segment > MPA_ULPDU_MAX)
+		if (*segment < MPA_SEGMENT_OFF || *segment > max)
 			return -EINVAL;
 	}
 	return 0;
@@ -228,8 +229,9 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH) || !call->ends;
 	call->keep = splice && call->more;
 	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
-	err = mpa_sendmsg_control(msg, &call->segment);
-	if (!err && call->segment == MPA_SEGMENT_OFF && size > MPA_ULPDU_MAX)
+	err = mpa_sendmsg_control(msg, &call->segment, mpa_ulpdu_max(ctx));
+	if (!err && call->segment == MPA_SEGMENT_OFF &&
+	    size > mpa_framing_max(&ctx->tx.format, ctx->tx.pos))
 		err = -EMSGSIZE;
 	return err;
 }
@@ -258,6 +260,10 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	mpa_delay(MPA_POINT_SEND);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_SEND_LOCKED);
+	if (mpa_is_tuf(ctx) && !mpa_tufopt_enter(ctx, MPA_DIR_TX)) {
+		release_sock(sk);
+		return -MPA_EUNFRAMED;
+	}
 	ret = mpa_sendmsg_parse(ctx, msg, size, &call) ?: mpa_sendmsg_locked(ctx, &call);
 	if (ret < 0) {
 		/* The rest of the batch will not come. */
@@ -266,6 +272,8 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	} else {
 		ret = call.done;
 	}
+	if (mpa_is_tuf(ctx))
+		mpa_tufopt_leave(ctx, MPA_DIR_TX);
 	mpa_delay(MPA_POINT_SEND_END);
 	release_sock(sk);
 	return ret;

@@ -80,17 +80,17 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
 {
 	u32 flags = 0;
 
-	if (READ_ONCE(ctx->tx.crc))
+	if (READ_ONCE(ctx->tx.format.crc))
 		flags |= MPA_INFO_TX_CRC;
-	if (READ_ONCE(ctx->rx.crc))
+	if (READ_ONCE(ctx->rx.format.crc))
 		flags |= MPA_INFO_RX_CRC;
 	if (READ_ONCE(ctx->enhanced))
 		flags |= MPA_INFO_ENHANCED;
 	if (READ_ONCE(ctx->control) & MPA_START_P2P)
 		flags |= MPA_INFO_P2P;
-	if (READ_ONCE(ctx->tx.marked))
+	if (READ_ONCE(ctx->tx.format.marked))
 		flags |= MPA_INFO_TX_MARKERS;
-	if (READ_ONCE(ctx->rx.marked))
+	if (READ_ONCE(ctx->rx.format.marked))
 		flags |= MPA_INFO_RX_MARKERS;
 	if (READ_ONCE(ctx->may_send))
 		flags |= MPA_INFO_MAY_SEND;
@@ -146,7 +146,7 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 		return -EMSGSIZE;
 	return nla_put_u32(skb, MPA_A_CONN_EMSS, emss) ?:
 	       nla_put_u32(skb, MPA_A_CONN_MULPDU,
-			   mpa_mulpdu(emss, READ_ONCE(ctx->tx.marked)));
+			   mpa_framing_mulpdu(&ctx->tx.format, emss));
 }
 
 /* Of the sending half. */

@@ -78,7 +78,7 @@ static int mpa_set_segment(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
 		return -EINVAL;
 	if (copy_from_sockptr(&value, val, sizeof(value)))
 		return -EFAULT;
-	if (value < MPA_SEGMENT_OFF || value > MPA_ULPDU_MAX)
+	if (value < MPA_SEGMENT_OFF || value > mpa_ulpdu_max(ctx))
 		return -EINVAL;
 
 	lock_sock(sk);
@@ -126,6 +126,39 @@ static int mpa_set_place(struct sock *sk, sockptr_t val, unsigned int len)
 	return err ?: mpa_control_place(sk, on);
 }
 
+static int mpa_set_framing(struct sock *sk, u8 dir, sockptr_t val,
+			   unsigned int len)
+{
+	struct tuf_framing framing;
+	int err;
+
+	if (len < offsetof(struct tuf_framing, reserved2))
+		return -EINVAL;
+	if (len > PAGE_SIZE)
+		return -E2BIG;
+	err = mpa_copy_struct(&framing, sizeof(framing), val, len);
+	return err ?: mpa_tufopt_set(sk, dir, &framing);
+}
+
+/* Options that only MPA has, or only TUF. */
+static bool mpa_option_known(const struct mpa_ctx *ctx, int name)
+{
+	switch (name) {
+	case MPA_START:
+	case MPA_ACCEPT:
+	case MPA_REJECT:
+	case MPA_PEER:
+		return !mpa_is_tuf(ctx);
+	case TUF_TX:
+	case TUF_RX:
+	case TUF_TX_KEY:
+	case TUF_INFO:
+		return mpa_is_tuf(ctx);
+	default:
+		return true;
+	}
+}
+
 /* ---- options of TCP and IP ---- */
 
 /* An option of TCP that MPA sets for its own purposes. */
@@ -163,10 +196,10 @@ static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 
 	/* In repair mode octets are queued and not sent. */
 	if (level == SOL_TCP && name == TCP_REPAIR && ctx) {
-		if (!mpa_passthrough_begin(ctx))
+		if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
 			return -EOPNOTSUPP;
 		err = base->setsockopt(sk, level, name, val, len);
-		mpa_passthrough_end(ctx);
+		mpa_passthrough_end(ctx, MPA_DIR_BOTH);
 		return err;
 	}
 	if (!ctx || !(mss || mpa_sockopt_borrowed(level, name)))
@@ -186,10 +219,10 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 
 	/* It would take octets out of the queue unverified. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-		if (!ctx || !mpa_passthrough_begin(ctx))
+		if (!ctx || !mpa_passthrough_begin(ctx, MPA_DIR_RX))
 			return -EOPNOTSUPP;
 		err = base->getsockopt(sk, level, name, val, len);
-		mpa_passthrough_end(ctx);
+		mpa_passthrough_end(ctx, MPA_DIR_RX);
 		return err;
 	}
 	if (!ctx || !mpa_sockopt_borrowed(level, name))
@@ -224,8 +257,14 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	if (!ctx)
 		return -ENOMEM;
 	mpa_hook_adopt(ctx);
+	if (!mpa_option_known(ctx, name))
+		return -ENOPROTOOPT;
 
 	switch (name) {
+	case TUF_TX:
+		return mpa_set_framing(sk, MPA_DIR_TX, val, len);
+	case TUF_RX:
+		return mpa_set_framing(sk, MPA_DIR_RX, val, len);
 	case MPA_START:
 		return mpa_set_start(sk, val, len);
 	case MPA_ACCEPT:
@@ -265,6 +304,37 @@ static int mpa_put(const void *from, size_t size, char __user *val,
 	return 0;
 }
 
+static int mpa_get_framing(struct sock *sk, u8 dir, char __user *val,
+			   int __user *len)
+{
+	struct tuf_framing framing;
+
+	mpa_tufopt_get(sk, dir, &framing);
+	return mpa_put(&framing, sizeof(framing), val, len);
+}
+
+static int mpa_get_key(struct sock *sk, char __user *val, int __user *len)
+{
+	u8 key[TUF_KEY_LEN];
+	int room, err;
+
+	/* It can be read only once: not for nothing. */
+	if (get_user(room, len))
+		return -EFAULT;
+	if (room < (int)sizeof(key))
+		return -EINVAL;
+	err = mpa_tufopt_key(sk, key);
+	return err ?: mpa_put(key, sizeof(key), val, len);
+}
+
+static int mpa_get_tuf_info(struct sock *sk, char __user *val, int __user *len)
+{
+	struct tuf_info info;
+
+	mpa_tufopt_info(sk, &info);
+	return mpa_put(&info, sizeof(info), val, len);
+}
+
 static int mpa_get_info(struct sock *sk, char __user *val, int __user *len)
 {
 	struct mpa_info info;
@@ -294,6 +364,8 @@ static int mpa_get_mulpdu(struct sock *sk, struct mpa_ctx *ctx,
 
 	lock_sock(sk);
 	mulpdu = mpa_tx_mulpdu(ctx, NULL);
+	if (mpa_is_tuf(ctx))
+		mpa_tufopt_mulpdu_read(ctx);
 	release_sock(sk);
 
 	return mpa_put(&mulpdu, sizeof(mulpdu), val, len);
@@ -336,8 +408,18 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 	if (!ctx)
 		return -ENOMEM;
 	mpa_hook_adopt(ctx);
+	if (!mpa_option_known(ctx, name))
+		return -ENOPROTOOPT;
 
 	switch (name) {
+	case TUF_TX:
+		return mpa_get_framing(sk, MPA_DIR_TX, val, len);
+	case TUF_RX:
+		return mpa_get_framing(sk, MPA_DIR_RX, val, len);
+	case TUF_TX_KEY:
+		return mpa_get_key(sk, val, len);
+	case TUF_INFO:
+		return mpa_get_tuf_info(sk, val, len);
 	case MPA_INFO:
 		return mpa_get_info(sk, val, len);
 	case MPA_PEER:

@@ -32,11 +32,11 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	 * Figure 16: there a reply is followed by markers that a request of a
 	 * later revision has not asked for.
 	 */
-	ctx->tx.marked = got & MPA_PEER_MARKERS ||
+	ctx->tx.format.marked = got & MPA_PEER_MARKERS ||
 			 (!ctx->revision && ctx->peer.revision);
-	ctx->rx.marked = (ctx->revision ? sent : sent | got) & MPA_PEER_MARKERS;
-	ctx->tx.crc = (sent | got) & MPA_PEER_CRC;
-	ctx->rx.crc = ctx->tx.crc;
+	ctx->rx.format.marked = (ctx->revision ? sent : sent | got) & MPA_PEER_MARKERS;
+	ctx->tx.format.crc = (sent | got) & MPA_PEER_CRC;
+	ctx->rx.format.crc = ctx->tx.format.crc;
 	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
 	WRITE_ONCE(ctx->may_send, ctx->role == MPA_ROLE_INITIATOR);
 	if (ctx->control & MPA_START_RTR_FPDU) {
@@ -358,12 +358,12 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 	const struct mpa_params *params = mpa_params(ctx);
 	bool no_crc = mpa_policy_crc_optional(ctx->sk);
 
-	ctx->rx.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
-	ctx->tx.marked = !params->offer.revision ||
+	ctx->rx.format.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
+	ctx->tx.format.marked = !params->offer.revision ||
 			 params->offer.flags & MPA_START_TX_MARKERS;
 	no_crc = no_crc && params->offer.revision;
-	ctx->rx.crc = !(no_crc && params->offer.flags & MPA_START_NO_CRC);
-	ctx->tx.crc = !(no_crc && params->offer.flags & MPA_START_TX_NO_CRC);
+	ctx->rx.format.crc = !(no_crc && params->offer.flags & MPA_START_NO_CRC);
+	ctx->tx.format.crc = !(no_crc && params->offer.flags & MPA_START_TX_NO_CRC);
 	WRITE_ONCE(ctx->may_send, true);
 	mpa_rx_set_start(ctx);
 	mpa_rx_begin(ctx);

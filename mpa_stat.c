@@ -19,9 +19,11 @@ static const struct snmp_mib mpa_mib_list[] = {
 	SNMP_MIB_ITEM("MpaCurrInitiators", MPA_MIB_CURR),
 	SNMP_MIB_ITEM("MpaCurrResponders", MPA_MIB_CURR + 1),
 	SNMP_MIB_ITEM("MpaCurrDirect", MPA_MIB_CURR + 2),
+	SNMP_MIB_ITEM("MpaCurrTuf", MPA_MIB_CURR + 3),
 	SNMP_MIB_ITEM("MpaInitiators", MPA_MIB_TOTAL),
 	SNMP_MIB_ITEM("MpaResponders", MPA_MIB_TOTAL + 1),
 	SNMP_MIB_ITEM("MpaDirect", MPA_MIB_TOTAL + 2),
+	SNMP_MIB_ITEM("MpaTuf", MPA_MIB_TOTAL + 3),
 	MPA_MIB_REFUSED_ITEM("MpaRefusedByPeer", BY_PEER),
 	MPA_MIB_REFUSED_ITEM("MpaRefusedByUser", BY_USER),
 	MPA_MIB_REFUSED_ITEM("MpaRefusedMalformed", MALFORMED),
@@ -57,6 +59,8 @@ static const struct snmp_mib mpa_mib_list[] = {
 	SNMP_MIB_ITEM("MpaTimedOut", MPA_MIB_TIMED_OUT),
 	SNMP_MIB_ITEM("MpaEventsLost", MPA_MIB_EVENTS_LOST),
 	SNMP_MIB_ITEM("MpaRecordsLost", MPA_MIB_RECORDS_LOST),
+	SNMP_MIB_ITEM("MpaTufResegmented", MPA_MIB_TUF_RESEGMENTED),
+	SNMP_MIB_ITEM("MpaTufTrimmed", MPA_MIB_TUF_TRIMMED),
 };
 
 unsigned int mpa_stat_id __read_mostly;

@@ -16,7 +16,7 @@
 
 #include "compat.h"
 #include "mpa_net.h"
-#include "mpa_proto.h"
+#include "mpa_framing.h"
 
 struct mpa_ctx;
 struct tcphdr;
@@ -25,7 +25,7 @@ struct tcphdr;
  * Fragments of the longest FPDU: pages but for a few octets at their ends, and
  * the first, the last, and one at which it leaves the task's pages may be short.
  */
-#define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_FPDU_MAX, PAGE_SIZE - 64) + 3)
+#define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 /* Fragments of FPDUs that are handed to TCP together, to share an skb. */
 #define MPA_SKB_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
 
@@ -47,8 +47,8 @@ struct tcphdr;
  * @forced:	they were charged beyond a limit
  * @rcu:	for freeing
  *
- * @room and the length of each fragment are multiples of 4, so that no marker
- * and no CRC field is cut by the end of a fragment.
+ * Of MPA's FPDUs @room and the length of each fragment are multiples of 4, so that
+ * no marker and no CRC field is cut by the end of a fragment.
  */
 struct mpa_txbuf {
 	struct bio_vec	frag[MPA_TX_FRAGS];
@@ -88,7 +88,9 @@ struct mpa_tail {
  * @options:	octets of options that the last two packets had, beside those
  *		that all have and SACK blocks: AccECN, BPF
  * @options_seen: what the last one had; that of a DSACK among them
- * @marked:	FPDUs carry markers
+ * @marked:	FPDUs carry markers, of MPA
+ * @framing:	enum mpa_framing
+ * @guarded:	segments of TUF have been sent: see mpa_tcp_watch_init()
  * @high:	first octet of ULPDU_Length, when a packet has ended behind it
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
  * @packets:	counter for MPA_INFO
@@ -103,6 +105,8 @@ struct mpa_watch {
 	u8	options;
 	u8	options_seen;
 	bool	marked;
+	u8	framing;
+	bool	guarded;
 	u8	high;
 	u8	cut;
 	u64	packets;
@@ -120,6 +124,18 @@ struct mpa_island {
 	u32	start;
 	u32	end;
 	bool	alone;
+};
+
+/**
+ * struct mpa_segments - segments that TCP keeps together
+ * @nr:		how many
+ * @octets:	octets of them
+ * @each:	octets of each but the last one, 0: not known
+ */
+struct mpa_segments {
+	u32	nr;
+	u32	octets;
+	u32	each;
 };
 
 /**
@@ -368,6 +384,8 @@ int mpa_tcp_wait(struct sock *sk, long *timeo,
 
 /* mpa_tcp_in.c */
 u32 mpa_tcp_inq_done(const struct sock *sk);
+u32 mpa_tcp_advmss(const struct sock *sk);
+unsigned long mpa_tcp_rtt(const struct sock *sk);
 bool mpa_tcp_window_closed(const struct sock *sk);
 bool mpa_tcp_window_short(const struct sock *sk);
 void mpa_tcp_any_octet_counts(struct sock *sk);
@@ -429,6 +447,8 @@ void mpa_tcp_ooo_mind(struct sock *sk, bool on);
 bool mpa_tcp_ooo_ask(struct sock *sk);
 void mpa_tcp_ooo_acked(struct sock *sk);
 bool mpa_tcp_ooo_new(struct sock *sk);
+bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
+			  struct mpa_segments *segments);
 u32 mpa_tcp_ooo_end(const struct sock *sk);
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island);
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
@@ -476,8 +496,25 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out);
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
 
 /* mpa_tcp_watch.c */
-void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut));
-void mpa_tcp_watch(struct sock *sk, bool marked);
+/**
+ * enum mpa_begins - how a segment begins
+ * @MPA_BEGINS_FPDU:	with an FPDU
+ * @MPA_BEGINS_ELSEWHERE: within one
+ * @MPA_BEGINS_UNKNOWN:	with one or not: it is sent again
+ */
+enum mpa_begins {
+	MPA_BEGINS_FPDU,
+	MPA_BEGINS_ELSEWHERE,
+	MPA_BEGINS_UNKNOWN
+};
+
+typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
+			      enum mpa_begins begins);
+
+void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut),
+			mpa_leaves_fn leaves);
+void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format);
+void mpa_tcp_watch_pause(struct sock *sk);
 void mpa_tcp_unwatch(struct sock *sk);
 
 /**

@@ -35,6 +35,29 @@ u32 mpa_tcp_inq_done(const struct sock *sk)
 }
 
 /**
+ * mpa_tcp_advmss() - no segment that comes is longer
+ * @sk:	socket
+ *
+ * Context: any.
+ */
+u32 mpa_tcp_advmss(const struct sock *sk)
+{
+	return tcp_sk(sk)->advmss;
+}
+
+/**
+ * mpa_tcp_rtt() - time of a round trip, smoothed
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ * Return: jiffies.
+ */
+unsigned long mpa_tcp_rtt(const struct sock *sk)
+{
+	return usecs_to_jiffies(tcp_sk(sk)->srtt_us >> 3);
+}
+
+/**
  * mpa_tcp_window_closed() - the peer cannot send more until octets are taken
  * @sk:	socket
  *

@@ -136,6 +136,37 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 				   TCP_SKB_CB(tp->ooo_last_skb)->end_seq;
 }
 
+/**
+ * mpa_tcp_ooo_segments() - in what segments octets out of order have come
+ * @sk:		socket
+ * @seq:	sequence number of the first octet
+ * @segments:	filled in: those that TCP keeps together
+ *
+ * What is here may be octets that others have been cut off, or put to by the driver:
+ * the numbers are what the driver and TCP have counted.
+ *
+ * Context: socket lock held.
+ * Return: false if no segment is known to begin there.
+ */
+bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
+			  struct mpa_segments *segments)
+{
+	const struct sk_buff *skb = mpa_ooo_find(sk, seq);
+	const struct skb_shared_info *shinfo;
+
+	if (!skb || TCP_SKB_CB(skb)->seq != seq)
+		return false;
+	shinfo = skb_shinfo(skb);
+	segments->nr = max_t(u32, shinfo->gso_segs, 1);
+	segments->octets = skb->len;
+	segments->each = 0;
+	/* It says so still if others have come behind it since. */
+	if (shinfo->gso_size &&
+	    DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
+		segments->each = shinfo->gso_size;
+	return true;
+}
+
 /* How many octets lie side by side in front of a place, @enough at most. */
 static u32 mpa_ooo_in_front(struct sock *sk, u32 seq, u32 enough)
 {

@@ -30,17 +30,26 @@ static DEFINE_MUTEX(mpa_xmits_lock);
 /* Told of the first segment of a connection that is not aligned. */
 static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
 
+/* Asked about each segment of TUF. */
+static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
+
 /**
  * mpa_tcp_watch_init() - learn whom to tell of segments that are not aligned
  * @unaligned:	called with the first one of a connection, with the socket lock
  *		held, maybe in softirq
+ * @leaves:	called with each segment of TUF, the same way: its first octets, as
+ *		many as a header has, its sequence number, its length, and how it
+ *		begins. Return: whether it could be taken for an FPDU that it is
+ *		not; then it leaves without its last octet
  *
  * Context: module init.
  */
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
-						 enum mpa_cut cut))
+						 enum mpa_cut cut),
+			       mpa_leaves_fn leaves)
 {
 	mpa_watch_told = unaligned;
+	mpa_watch_leaves = leaves;
 }
 
 /**
@@ -116,6 +125,8 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	if (marked) {
 		mpa_fpdu_init(&fpdu, watch->pos, len, true);
 		len = fpdu.len;
+	} else if (unlikely(watch->framing)) {
+		len += TUF_HEADER_LEN;
 	} else {
 		len = mpa_fpdu_plain_len(len);
 	}
@@ -193,6 +204,102 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, all - aligned, cut);
 }
 
+/* ---- TUF: segments that could be taken for an FPDU ---- */
+
+/* How a segment begins. @at: of a copy of the watch. */
+static enum mpa_begins mpa_watch_begins(struct mpa_watch *at, u32 known,
+					struct mpa_payload *payload, u32 start)
+{
+	/* What it begins with has been sent before, or framing is off. */
+	if (at->framing != MPA_FRAMING_TUF || before(start, known))
+		return MPA_BEGINS_UNKNOWN;
+	while (before(at->fpdu, start))
+		if (!mpa_watch_pass(at, payload))
+			return MPA_BEGINS_ELSEWHERE;
+	return at->fpdu == start ? MPA_BEGINS_FPDU : MPA_BEGINS_ELSEWHERE;
+}
+
+/*
+ * Look at the segments of a packet.
+ * Return: octets of it that may leave.
+ */
+static u32 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
+			      const struct sk_buff *skb, u32 seq, u32 len)
+{
+	struct mpa_payload heads = {
+		.skb = skb, .seq = seq, .end = seq + len,
+		.to = len - skb->data_len,
+	}, lengths;
+	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
+	struct mpa_watch at = *watch;
+	enum mpa_begins begins;
+	u8 head[TUF_HEADER_LEN];
+
+	heads.piece = skb->data + skb_headlen(skb) - heads.to;
+	lengths = heads;
+	for (off = 0; off + TUF_HEADER_LEN <= len; off += seg) {
+		u32 n = min(seg, len - off);
+
+		begins = mpa_watch_begins(&at, watch->seq, &lengths, seq + off);
+		if (n < TUF_HEADER_LEN)
+			break;
+		for (i = 0; i < TUF_HEADER_LEN; i++)
+			head[i] = mpa_payload_octet(&heads, off + i);
+		if (mpa_watch_leaves(sk, head, seq + off, n, begins))
+			return off + n - 1;
+	}
+	return len;
+}
+
+/* A signature is over all octets: it could not be made anew. */
+static bool mpa_watch_signed(const struct tcphdr *th)
+{
+	const u8 *option = (const u8 *)(th + 1);
+	const u8 *end = (const u8 *)th + __tcp_hdrlen(th);
+
+	while (option + 1 < end && *option != TCPOPT_EOL) {
+		if (*option == TCPOPT_NOP) {
+			option++;
+			continue;
+		}
+		/* RFC 2385, RFC 5925 */
+		if (*option == TCPOPT_MD5SIG || *option == 29)
+			return true;
+		option += max_t(u8, option[1], 2);
+	}
+	return false;
+}
+
+/*
+ * Let a packet leave with its first @len octets only. For TCP the rest is lost on its
+ * way, a FIN as well.
+ * Return: false without memory: it may not leave.
+ */
+static bool mpa_watch_trim(struct sk_buff *skb, u32 len)
+{
+	const struct tcphdr *old = (const struct tcphdr *)skb->data;
+	u32 old_len = skb->len, new_len = __tcp_hdrlen(old) + len;
+	struct skb_shared_info *shinfo;
+	struct tcphdr *th;
+
+	if (mpa_watch_signed(old) || skb->ip_summed != CHECKSUM_PARTIAL)
+		return true;
+	if (skb_unclone(skb, GFP_ATOMIC) || pskb_trim(skb, new_len))
+		return false;
+	th = (struct tcphdr *)skb->data;
+	th->fin = 0;
+	/* What it has of the checksum is that of the pseudo header. */
+	th->check = csum16_add(csum16_sub(th->check, htons(old_len)),
+			       htons(new_len));
+	shinfo = skb_shinfo(skb);
+	if (shinfo->gso_size) {
+		shinfo->gso_segs = DIV_ROUND_UP(len, shinfo->gso_size);
+		if (shinfo->gso_segs == 1)
+			shinfo->gso_size = 0;
+	}
+	return true;
+}
+
 static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 			      const struct tcphdr *th)
 {
@@ -200,6 +307,13 @@ static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 
 	watch->options = min_t(u32, options, watch->options_seen);
 	watch->options_seen = options;
+}
+
+/* Segments are to begin with FPDUs, and their lengths can be read. */
+static bool mpa_watch_counts(const struct mpa_watch *watch)
+{
+	return watch->framing == MPA_FRAMING_MPA ||
+	       watch->framing == MPA_FRAMING_TUF;
 }
 
 /* Context: socket lock held, maybe in softirq. */
@@ -212,17 +326,25 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 	struct mpa_watch *watch = &tcp->watch;
+	u32 leaves = len;
 
 	if (unlikely(!tcp))
 		goto out;
 	if (len && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
 		    watch->options_seen))
 		mpa_watch_options(sk, watch, th);
+	if (len && unlikely(watch->guarded))
+		leaves = mpa_watch_segments(sk, watch, skb, seq, len);
 	/* Retransmissions have been looked at before. */
-	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq))
+	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq) &&
+	    mpa_watch_counts(watch))
 		mpa_watch_packet(sk, watch, skb, seq, len);
 	if (unlikely(tcp->ooo_minded))
 		mpa_tcp_ooo_acked(sk);
+	if (unlikely(leaves < len) && !mpa_watch_trim(skb, leaves)) {
+		kfree_skb(skb);
+		return NET_XMIT_DROP;
+	}
 out:
 	return xmit->base->queue_xmit(sk, skb, fl);
 }
@@ -230,11 +352,11 @@ out:
 /**
  * mpa_tcp_watch() - have segments looked at when they leave
  * @sk:		socket; the next octet that TCP is given is the first of an FPDU
- * @marked:	FPDUs carry markers
+ * @format:	how they are framed
  *
  * Context: process, socket lock held.
  */
-void mpa_tcp_watch(struct sock *sk, bool marked)
+void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
@@ -242,7 +364,15 @@ void mpa_tcp_watch(struct sock *sk, bool marked)
 
 	watch->seq = tcp_sk(sk)->write_seq;
 	watch->fpdu = watch->seq;
-	watch->marked = marked;
+	watch->pos = 0;
+	watch->len = 0;
+	watch->cut = MPA_CUT_NOT;
+	watch->marked = format->marked;
+	watch->framing = format->framing;
+	watch->guarded |= mpa_format_contained(format);
+	/* TUF may have been on before. */
+	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
+		return;
 	mutex_lock(&mpa_xmits_lock);
 	for (xmit = mpa_xmits; xmit < mpa_xmits + ARRAY_SIZE(mpa_xmits);
 	     xmit++) {
@@ -262,6 +392,19 @@ void mpa_tcp_watch(struct sock *sk, bool marked)
 	mutex_unlock(&mpa_xmits_lock);
 	if (xmit == mpa_xmits + ARRAY_SIZE(mpa_xmits))
 		pr_warn_once("sockets of a kind whose segments are not counted\n");
+}
+
+/**
+ * mpa_tcp_watch_pause() - what is given to TCP from here on is not framed
+ * @sk:	socket
+ *
+ * What was is still looked at when it is sent again.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_watch_pause(struct sock *sk)
+{
+	mpa_tcp(sk)->watch.framing = MPA_FRAMING_OFF;
 }
 
 /**

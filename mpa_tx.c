@@ -13,7 +13,7 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 
-#include "mpa.h"
+#include "mpa_tuf.h"
 
 /* Octets of FPDUs that are handed to TCP at once, unless one is larger. */
 #define MPA_HANDOVER_MAX	65536
@@ -110,7 +110,7 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 
 	if (mpa_tx_push(ctx) == -EAGAIN)
 		return;
-	mpa_fpdu_init(&fpdu, ctx->tx.pos, 0, ctx->tx.marked);
+	mpa_framing_init(&fpdu, ctx->tx.pos, 0, &ctx->tx.format);
 	if (mpa_tx_make_out(ctx) ||
 	    mpa_make_append(ctx, &fpdu, NULL, 0, true)) {
 		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
@@ -131,7 +131,7 @@ static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
 {
 	struct mpa_fpdu fpdu;
 
-	mpa_fpdu_init(&fpdu, tx->pos, ulpdu_len, tx->marked);
+	mpa_framing_init(&fpdu, tx->pos, ulpdu_len, &tx->format);
 	return fpdu.len;
 }
 
@@ -150,7 +150,7 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 
 	if (emss)
 		*emss = full;
-	return mpa_mulpdu(full, ctx->tx.marked);
+	return mpa_framing_mulpdu(&ctx->tx.format, full);
 }
 
 /**
@@ -161,8 +161,8 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
  */
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 {
-	return mpa_mulpdu(mpa_tcp_emss_now(ctx->sk) + ctx->tx.fit.less,
-			  ctx->tx.marked);
+	return mpa_framing_mulpdu(&ctx->tx.format,
+				  mpa_tcp_emss_now(ctx->sk) + ctx->tx.fit.less);
 }
 
 /**
@@ -188,6 +188,20 @@ static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
 	return call->headers ? call->headers->len : 0;
 }
 
+/* Octets of whole ULPDUs of that length that share an FPDU, of TUF. */
+static u32 mpa_tx_packed(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
+{
+	u32 room;
+
+	if (!mpa_format_contained(&tx->format) || !tx->packing || tx->ulpdu_len)
+		return ulpdu_len;
+	/* In the last one, if there is room: mpa_pack_fits(). */
+	room = tx->slot.used ? emss - tx->slot.used : 0;
+	if (room < ulpdu_len)
+		room = mpa_framing_fill(&tx->format, tx->pos, emss);
+	return max(room - room % ulpdu_len, ulpdu_len);
+}
+
 /* Length of the next ULPDU of a call that is cut into several. */
 static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			 const struct mpa_slot *slot)
@@ -195,12 +209,12 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 	u32 fill = 0;
 
 	if (call->segment)
-		return call->segment;
-	if (slot->used && tx->packing)
-		fill = mpa_fpdu_fill(tx->pos, slot->emss - slot->used,
-				     tx->marked);
+		return mpa_tx_packed(tx, call->segment, slot->emss);
+	if (slot->used && tx->packing && mpa_format_shares(&tx->format))
+		fill = mpa_framing_fill(&tx->format, tx->pos,
+					slot->emss - slot->used);
 	if (fill < MPA_MULPDU_MIN)
-		fill = mpa_fpdu_fill(tx->pos, slot->emss, tx->marked);
+		fill = mpa_framing_fill(&tx->format, tx->pos, slot->emss);
 	return max_t(u32, fill, MPA_MULPDU_MIN);
 }
 
@@ -214,7 +228,7 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 	if (call->segment > 0)
 		left = min_t(size_t, left, call->segment);
 	else if (call->segment == MPA_SEGMENT_FILL)
-		left = max_t(u32, mpa_fpdu_fill(tx->pos, emss, tx->marked),
+		left = max_t(u32, mpa_framing_fill(&tx->format, tx->pos, emss),
 			     MPA_MULPDU_MIN);
 	return mpa_tx_fpdu_len(tx, min_t(size_t, left, MPA_ULPDU_MAX));
 }
@@ -226,7 +240,9 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	const struct mpa_tx *tx = &ctx->tx;
 	u32 full = emss + tx->fit.less, len;
 
-	if (tx->marked)
+	if (mpa_format_tuf(&tx->format))
+		return 1;
+	if (tx->format.marked)
 		return 4;
 	len = mpa_tx_usual_len(tx, call, full);
 	if (len > full)
@@ -327,12 +343,12 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	u32 len = fpdu->len, begin = out->len, n;
 
 	if (call->segment < 0 || call->done == call->size ||
-	    begin >= budget || slot->emss % len || slot->used % len)
+	    mpa_format_tuf(&ctx->tx.format) || begin >= budget || slot->emss % len || slot->used % len)
 		return;
 	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
 		return;
 	/* With markers ULPDUs of equal length make FPDUs of unequal length. */
-	if (call->segment && (ctx->tx.marked ||
+	if (call->segment && (ctx->tx.format.marked ||
 			      call->segment != fpdu->ulpdu_len))
 		return;
 	do {
@@ -351,7 +367,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 			  const struct mpa_slot *slot, bool *ends)
 {
 	size_t left = call->size - call->done;
-	size_t n = min_t(size_t, left, MPA_ULPDU_MAX);
+	size_t n = min_t(size_t, left, mpa_framing_max(&tx->format, tx->pos));
 	u32 target;
 
 	*ends = call->ends && n == left;
@@ -359,6 +375,10 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 		return n;
 	target = mpa_tx_target(tx, call, slot) - mpa_tx_header_len(call);
 	target -= min(target, tx->ulpdu_len);
+	/* An FPDU of TUF takes several, but none that is not whole. */
+	if (n < target && target > call->segment && call->segment &&
+	    !call->ends && n > call->segment)
+		target = n - n % call->segment;
 	if (n < target)
 		return n;
 	*ends = true;
@@ -395,13 +415,78 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	return true;
 }
 
+/*
+ * TUF: a ULPDU that fits no segment, which the user does not want unless he has said
+ * so; or the first one since MULPDU has changed, if he wants to know. SACK blocks that
+ * come and go are no change.
+ */
+static noinline bool mpa_tx_tuf_oversized(struct mpa_ctx *ctx,
+					  const struct mpa_tx_call *call,
+					  const struct mpa_fpdu *fpdu)
+{
+	u32 emss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
+	const struct mpa_format *format = &ctx->tx.format;
+	u32 mulpdu = mpa_tuf_mulpdu(format, emss);
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+
+	if (tuf->tell_emss && tuf->mulpdu != mulpdu && !call->done &&
+	    !mpa_tx_open(&ctx->tx)) {
+		tuf->mulpdu = mulpdu;
+		return true;
+	}
+	if (!mpa_format_aligns(format) || ctx->tx.oversize ||
+	    call->segment == MPA_SEGMENT_FILL)
+		return false;
+	return fpdu->ulpdu_len > mpa_tuf_limit(format, emss);
+}
+
 /* An FPDU that fits no segment, which the user does not want. */
 static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			     const struct mpa_fpdu *fpdu)
 {
+	if (mpa_is_tuf(ctx))
+		return mpa_tx_tuf_oversized(ctx, call, fpdu);
 	/* A ULPDU that fills a segment exactly may be longer than MULPDU. */
 	return !ctx->tx.oversize && call->segment != MPA_SEGMENT_FILL &&
 	       fpdu->ulpdu_len > mpa_tx_mulpdu(ctx, NULL);
+}
+
+/*
+ * Make one FPDU, or add to the last one, of TUF. @n is set to how many octets of the
+ * call it has taken, @ends to whether a ULPDU has ended there.
+ * Return: 1, 0 if the FPDUs made so far have to be handed to TCP first, or a negative
+ * errno.
+ */
+static __always_inline int
+mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
+		struct mpa_fpdu *fpdu, size_t *n, bool *ends)
+{
+	struct iov_iter *from = &call->msg->msg_iter;
+	u32 head = mpa_tx_header_len(call);
+	struct mpa_tx *tx = &ctx->tx;
+	int err;
+
+	*n = mpa_tx_next(tx, call, &tx->slot, ends);
+	mpa_framing_init(fpdu, tx->pos, tx->ulpdu_len + head + *n, &tx->format);
+	if (*n && mpa_tx_oversized(ctx, call, fpdu))
+		return -EMSGSIZE;
+	if (mpa_is_tuf(ctx) && *ends && mpa_pack_fits(ctx, *n)) {
+		/* No FPDU was made. */
+		fpdu->len = 0;
+		fpdu->ulpdu_len = 0;
+		return mpa_pack_add(ctx, from, *n) ?: 1;
+	}
+	if (!mpa_tx_find_slot(tx, fpdu, *ends))
+		return 0;
+	if (head)
+		mpa_make_header(ctx, call, *n);
+	err = mpa_make_append(ctx, fpdu, from, head + *n, *ends);
+	if (err)
+		return err;
+	tx->slot.used = (tx->slot.used + fpdu->len) % tx->slot.emss;
+	if (mpa_is_tuf(ctx) && *ends)
+		mpa_pack_made(ctx, fpdu);
+	return 1;
 }
 
 /* Make FPDUs that TCP can be given at once, some @budget octets of them. */
@@ -409,29 +494,19 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 {
 	struct mpa_slot *slot = &ctx->tx.slot;
 	struct mpa_txbuf *out = ctx->tx.out;
-	u32 head = mpa_tx_header_len(call);
-	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_fpdu fpdu;
 	bool ends;
 	size_t n;
-	int err;
+	int ret;
 
 	do {
-		n = mpa_tx_next(tx, call, slot, &ends);
-		mpa_fpdu_init(&fpdu, tx->pos, tx->ulpdu_len + head + n,
-			      tx->marked);
-		if (n && mpa_tx_oversized(ctx, call, &fpdu))
-			return -EMSGSIZE;
-		if (!mpa_tx_find_slot(tx, &fpdu, ends))
-			return 0;
-		if (head)
-			mpa_make_header(ctx, call, n);
-		err = mpa_make_append(ctx, &fpdu, &call->msg->msg_iter,
-				      head + n, ends);
-		if (err)
-			return err;
+		ret = mpa_tx_make_one(ctx, call, &fpdu, &n, &ends);
+		if (ret <= 0)
+			return ret;
 		call->done += n;
-		slot->used = (slot->used + fpdu.len) % slot->emss;
+		/* Others than the first of an FPDU that takes several. */
+		if (mpa_is_tuf(ctx) && call->segment > 0 && n > call->segment)
+			mpa_count_made(ctx, (n - 1) / call->segment, 0, 0);
 		if (ends)
 			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;
@@ -471,6 +546,7 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		return err;
 	if (!err && call->more && call->done == call->size &&
 	    out->len < budget && mpa_tx_may_hold(&ctx->tx) &&
+	    !mpa_pack_extends(ctx) &&
 	    !mpa_tcp_charge(ctx->sk, out, mpa_txbuf_memory(out))) {
 		mpa_tx_hold(ctx);
 		return 0;
@@ -480,7 +556,10 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
 		push = MPA_PUSH_NOT;
-	return mpa_tx_flush(ctx, push);
+	err = mpa_tx_flush(ctx, push);
+	if (mpa_is_tuf(ctx))
+		mpa_pack_given(ctx);
+	return err;
 }
 
 /* ---- the user's options ---- */
@@ -515,7 +594,7 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 {
 	lock_sock(ctx->sk);
 	ctx->tx.window.lent--;
-	if (ctx->state == MPA_STATE_FULL)
+	if (ctx->state == MPA_STATE_FULL && mpa_format_on(&ctx->tx.format))
 		mpa_tx_end_call(ctx, ctx->tx.window.more);
 	release_sock(ctx->sk);
 }
@@ -563,7 +642,40 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
 	ctx->tx.seq = mpa_tcp_write_seq(ctx->sk);
 	ctx->tx.seq_known = true;
 	ctx->tx.fit.end = ctx->tx.seq;
-	mpa_tcp_watch(ctx->sk, ctx->tx.marked);
+	mpa_tcp_watch(ctx->sk, &ctx->tx.format);
+}
+
+/**
+ * mpa_tx_rebegin() - TUF begins, maybe not for the first time
+ * @ctx:	the context; mpa_tx_reset()
+ * @format:	how FPDUs are framed
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_rebegin(struct mpa_ctx *ctx, const struct mpa_format *format)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	tx->format = *format;
+	tx->pos = 0;
+	tx->laps = 0;
+	tx->same = 0;
+	mpa_tx_begin(ctx);
+}
+
+/**
+ * mpa_tx_leave() - TUF ends: what is sent from here on is TCP's own
+ * @ctx:	the context; nothing waits in the buffer
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tx_leave(struct mpa_ctx *ctx)
+{
+	mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
+	mpa_tcp_unfit(ctx->sk, &ctx->tx.fit);
+	/* The last FPDU stays a segment of its own. */
+	mpa_tcp_end_segment(ctx->sk);
+	mpa_tcp_watch_pause(ctx->sk);
 }
 
 /**
@@ -581,6 +693,8 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 	mpa_tx_waits(tx, MPA_WAIT_NOT);
 	tx->ulpdu_len = 0;
 	mpa_tx_drop_out(ctx);
+	if (mpa_is_tuf(ctx))
+		mpa_pack_forget(ctx);
 }
 
 /**
@@ -592,4 +706,6 @@ void mpa_tx_free(struct mpa_ctx *ctx)
 	if (ctx->tx.out)
 		mpa_txbuf_reset(ctx->tx.out);
 	mpa_tx_free_out(&ctx->tx);
+	if (mpa_is_tuf(ctx))
+		mpa_pack_forget(ctx);
 }

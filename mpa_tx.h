@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include <net/mpa.h>
 
+#include "mpa_framing.h"
 #include "mpa_tcp.h"
 
 struct iov_iter;
@@ -84,8 +85,7 @@ enum mpa_tx_end {
 
 /**
  * struct mpa_tx - sending
- * @marked:	the peer wants markers
- * @crc:	CRCs are generated
+ * @format:	how FPDUs are framed: MPA's with markers if the peer wants them
  * @wait:	poll: enum mpa_tx_wait
  * @end:	enum mpa_tx_end
  * @packing:	user: short FPDUs may share a segment
@@ -102,6 +102,7 @@ enum mpa_tx_end {
  * @largest:	octets of the largest FPDU in @out
  * @same_len:	octets of the last FPDU
  * @same:	how many of that length there were in a row
+ * @tail_used:	octets in the last segment of TCP's queue
  * @out:	the FPDUs being made, or what TCP has not taken of them;
  *		allocated with the first one
  * @slot:	where those in @out go
@@ -109,14 +110,12 @@ enum mpa_tx_end {
  * @window:	the peer's window
  * @tail_emss:	EMSS by which TCP's queue was laid out, 0: with an FPDU that is
  *		larger
- * @tail_used:	octets in its last segment
  * @ulpdus:	counter for MPA_INFO
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  */
 struct mpa_tx {
-	bool			marked;
-	bool			crc;
+	struct mpa_format	format;
 	u8			wait;
 	u8			end;
 	bool			packing;
@@ -133,12 +132,12 @@ struct mpa_tx {
 	u32			largest;
 	u32			same_len;
 	u32			same;
+	u32			tail_used;
 	struct mpa_txbuf	*out;
 	struct mpa_slot		slot;
 	struct mpa_fit		fit;
 	struct mpa_window	window;
 	u32			tail_emss;
-	u32			tail_used;
 	u64			ulpdus;
 	u64			octets;
 	u64			markers;
@@ -207,9 +206,10 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 {
 	const struct mpa_slot *slot = &tx->slot;
 
-	if (!slot->used)
+	if (!slot->used || !mpa_format_aligns(&tx->format))
 		return true;
-	return tx->packing && len <= slot->emss - slot->used;
+	return tx->packing && mpa_format_shares(&tx->format) &&
+	       len <= slot->emss - slot->used;
 }
 
 /* Where the next FPDU goes, beyond 32 bits. */
@@ -237,6 +237,8 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx);
 void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener);
 void mpa_tx_reset(struct mpa_ctx *ctx);
 void mpa_tx_begin(struct mpa_ctx *ctx);
+void mpa_tx_rebegin(struct mpa_ctx *ctx, const struct mpa_format *format);
+void mpa_tx_leave(struct mpa_ctx *ctx);
 void mpa_tx_drop(struct mpa_ctx *ctx);
 void mpa_tx_free(struct mpa_ctx *ctx);
 
@@ -244,6 +246,7 @@ void mpa_tx_free(struct mpa_ctx *ctx);
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    struct iov_iter *from, u32 n, bool last);
 void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n);
+int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct mpa_tx_call *call, u32 octets, u32 max);
 

@@ -100,9 +100,12 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 static u32 mpa_txbuf_start(const struct mpa_tx *tx,
 			   const struct page_frag *page)
 {
-	u32 want = tx->marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
+	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;
 
+	/* TUF's have any length: they are to lie side by side. */
+	if (mpa_format_tuf(&tx->format))
+		return page->offset;
 	return page->offset + (want - page->offset) % unit;
 }
 
@@ -148,7 +151,9 @@ static bool mpa_txbuf_refill(struct mpa_ctx *ctx, struct page_frag *page)
 /**
  * mpa_txbuf_reserve() - have room for more octets
  * @ctx:	the context
- * @len:	how many, a multiple of 4, or the last ones
+ * @len:	how many
+ *
+ * MPA's are multiples of 4, rounded up here until the last ones have come.
  *
  * Context: process, socket lock held.
  * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an
@@ -160,7 +165,9 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 	struct mpa_txbuf *out = ctx->tx.out;
 	int err;
 
-	len = round_up(out->len + len, 4);
+	len += out->len;
+	if (!mpa_format_tuf(&ctx->tx.format))
+		len = round_up(len, 4);
 	while (out->room < len) {
 		u32 n;
 
@@ -182,7 +189,7 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
  * mpa_txbuf_span() - memory for octets that lie side by side
  * @ctx:	the context; all that is reserved has been filled
  * @page:	the task's page fragment
- * @len:	how many, a multiple of 4
+ * @len:	how many
  *
  * They are not taken before mpa_txbuf_commit().
  *

@@ -6,7 +6,7 @@
  */
 
 #include "compat.h"
-#include "mpa_proto.h"
+#include "mpa_framing.h"
 
 /**
  * mpa_verify_begin() - begin the walk
@@ -27,8 +27,8 @@ static void mpa_verify_marker(struct mpa_verify *verify,
 			      const struct mpa_field_span *run, u32 n)
 {
 	if (run->skip + n == MPA_MARKER_LEN &&
-	    mpa_marker_get(verify->field) !=
-	    mpa_fpdu_ptr(verify->fpdu, run->off - run->skip))
+	    !mpa_framing_marker_good(verify->fpdu, run->off - run->skip,
+				     verify->field))
 		verify->bad_marker = true;
 }
 
@@ -161,7 +161,7 @@ enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	if (crc && !mpa_crc_match(mpa_crc_update(MPA_CRC_INIT, data, crc_at),
 				  data + crc_at))
 		return MPA_ERR_CRC;
-	if (fpdu->markers && !mpa_fpdu_markers_good(fpdu, data))
+	if (fpdu->markers && !mpa_framing_markers_good(fpdu, data))
 		return MPA_ERR_MARKER;
 	return MPA_ERR_NONE;
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * TCP ULP Framing (draft-ietf-tsvwg-tcp-ulp-frame-01, and the marker mode of
+ * -00) as an upper-layer protocol of TCP: what user programs see.
+ *
+ *	setsockopt(fd, SOL_TCP, TCP_ULP, "tuf", sizeof("tuf"));
+ *	getsockopt(fd, SOL_MPA, TUF_TX_KEY, key, &len);
+ *		tell the peer the key, and wait until it is ready: plain TCP
+ *	setsockopt(fd, SOL_MPA, TUF_TX, &framing, sizeof(framing));
+ *	send(fd, record, len, 0);		one ULPDU out
+ *
+ * There is no CRC: what is received is what TCP's checksum vouches for.
+ *
+ * The level is MPA's, and so are these options (linux/mpa.h): MPA_MULPDU, MPA_SEGMENT,
+ * MPA_PACKING, MPA_OVERSIZE (0 at first), MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE,
+ * MPA_INFO.
+ */
+#ifndef _UAPI_LINUX_TUF_H
+#define _UAPI_LINUX_TUF_H
+
+#include <linux/types.h>
+
+#ifndef SOL_MPA
+#define SOL_MPA			289
+#endif
+
+/* Socket options at level SOL_MPA. */
+#define TUF_TX			32	/* set, get: struct tuf_framing */
+#define TUF_RX			33	/* set, get: struct tuf_framing */
+#define TUF_TX_KEY		34	/* get: TUF_KEY_LEN octets */
+#define TUF_INFO		35	/* get: struct tuf_info */
+
+/* Octets of the header: Length and Key. */
+#define TUF_HEADER_LEN		8
+#define TUF_KEY_LEN		6
+
+/* Octets of ULPDUs in an FPDU, at most: as sent, and as taken. */
+#define TUF_ULPDU_MAX		65528
+#define TUF_LENGTH_MAX		65535
+
+/* With an EMSS below this, ULPDUs of so many octets may span segments (-00). */
+#define TUF_EMERGENCY		512
+
+/* The period of markers: a power of two in these bounds, in octets. */
+#define TUF_PERIOD_MIN		128
+#define TUF_PERIOD_MAX		32768
+#define TUF_PERIOD_DEFAULT	2048
+
+/**
+ * enum tuf_mode - how a direction of the stream is framed
+ * @TUF_OFF:	not at all: TCP's own
+ * @TUF_ALIGN:	FPDUs with a header, each in a segment of its own
+ * @TUF_MARKERS: FPDUs with a header, and markers (-00), in any segments
+ * @TUF_SEGMENTS: sending only: no header, each send is a segment of its own
+ *		 (TUF_SEND_TCP)
+ */
+enum tuf_mode {
+	TUF_OFF,
+	TUF_ALIGN,
+	TUF_MARKERS,
+	TUF_SEGMENTS,
+};
+
+/* tuf_framing.flags */
+#define TUF_KEY_GIVEN		(1U << 0) /* the key is valid */
+#define TUF_TELL_EMSS		(1U << 1) /* sending: a send fails with EMSGSIZE,
+					   * once, when MULPDU has changed since it
+					   * was read
+					   */
+
+/**
+ * struct tuf_framing - start or stop framing in one direction
+ * @mode:	enum tuf_mode
+ * @key:	with TUF_KEY_GIVEN: the key of the direction. Without it one is made
+ *		for sending, see TUF_TX_KEY; and received FPDUs are not tested, so
+ *		that none is placed out of order in TUF_ALIGN
+ * @reserved:	zero
+ * @period:	TUF_MARKERS: octets from one marker to the next; 0 is
+ *		TUF_PERIOD_DEFAULT
+ * @flags:	TUF_KEY_GIVEN, TUF_TELL_EMSS
+ * @reserved2:	zero
+ *
+ * Framing begins with the next octet that is sent, or that the program has not
+ * read. It can be switched off where a whole ULPDU has ended. For receiving, the
+ * same mode again sets another key.
+ *
+ * Errors: EBUSY while another call sends or reads on the direction, while a ULPDU
+ * has been sent or read in part, or while records are read out of order;
+ * EISCONN if it is on in another mode; ENOTCONN; EPIPE behind the end; EINVAL.
+ *
+ * A program may pass a shorter struct, up to @flags at the least; a longer one is
+ * accepted as long as the unknown rest is zero, else E2BIG.
+ *
+ * getsockopt() tells mode, period and flags; no key.
+ */
+struct tuf_framing {
+	__u8	mode;
+	__u8	key[TUF_KEY_LEN];
+	__u8	reserved;
+	__u32	period;
+	__u32	flags;
+	__u32	reserved2[4];
+};
+
+/*
+ * TUF_TX_KEY: the key that is sent, made by the kernel, or one that will be, made
+ * now. Each can be read once, after that, or if it was given: ENODATA.
+ */
+
+/* tuf_info.flags */
+#define TUF_INFO_RX_KEY		(1U << 0) /* received FPDUs can be tested */
+#define TUF_INFO_RESEGMENTED	(1U << 1) /* almost no segment held an FPDU: the
+					   * test is no longer relied on
+					   */
+#define TUF_INFO_EMERGENCY	(1U << 2) /* EMSS is below TUF_EMERGENCY */
+
+/**
+ * struct tuf_info - state and counters of a socket
+ * @tx_mode:	enum tuf_mode
+ * @rx_mode:	enum tuf_mode
+ * @error:	enum mpa_error: why nothing more is received
+ * @reserved:	zero
+ * @flags:	TUF_INFO_*
+ * @emss:	effective maximum segment size of TCP, in octets
+ * @mulpdu:	maximum ULPDU, in octets
+ * @tx_period:	TUF_MARKERS: octets from one marker to the next
+ * @rx_period:	TUF_MARKERS: octets from one marker to the next
+ * @tx_ulpdus:	ULPDUs accepted for sending
+ * @tx_fpdus:	FPDUs that they were packed into
+ * @tx_octets:	their octets
+ * @tx_markers:	markers sent
+ * @rx_fpdus:	FPDUs read by the program, wholly
+ * @rx_octets:	octets of ULPDUs read by the program
+ * @rx_markers:	markers received and checked
+ * @tx_packets:	data packets handed to IP, each of one segment or many (TSO);
+ *		here and below what is sent again does not count, nor does
+ *		TUF_MARKERS or TUF_SEGMENTS
+ * @tx_segs_aligned: their segments that start with an FPDU
+ * @tx_segs_unaligned: their segments that do not
+ * @tx_segs_contained: their segments that are one FPDU exactly
+ * @tx_trimmed:	segments that were sent an octet shorter, as they would have
+ *		passed the containment test without being an FPDU
+ * @rx_placed:	of @rx_fpdus, those that came out of order (MPA_PLACE)
+ * @rx_tested:	segments behind a gap that were tested
+ * @rx_contained: of those, the ones that were FPDUs
+ * @rx_wrong_key: FPDUs read in order with another key than TUF_RX has said
+ * @rx_edge:	stream position up to which the program has read everything
+ * @error_position: stream position of the FPDU that was not valid, or not complete,
+ *		so that nothing more is received; else 0
+ *
+ * Stream positions are octets since framing began. The struct grows at its end.
+ * getsockopt copies as much as the program has room for and returns that length.
+ */
+struct tuf_info {
+	__u8	tx_mode;
+	__u8	rx_mode;
+	__u8	error;
+	__u8	reserved;
+	__u32	flags;
+	__u32	emss;
+	__u32	mulpdu;
+	__u32	tx_period;
+	__u32	rx_period;
+	__u64	tx_ulpdus;
+	__u64	tx_fpdus;
+	__u64	tx_octets;
+	__u64	tx_markers;
+	__u64	rx_fpdus;
+	__u64	rx_octets;
+	__u64	rx_markers;
+	__u64	tx_packets;
+	__u64	tx_segs_aligned;
+	__u64	tx_segs_unaligned;
+	__u64	tx_segs_contained;
+	__u64	tx_trimmed;
+	__u64	rx_placed;
+	__u64	rx_tested;
+	__u64	rx_contained;
+	__u64	rx_wrong_key;
+	__u64	rx_edge;
+	__u64	error_position;
+};
+
+#endif /* _UAPI_LINUX_TUF_H */

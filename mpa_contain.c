@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TUF: the containment test (draft-ietf-tsvwg-tcp-ulp-frame-01). A segment whose
+ * octets are a length of that many, and the key, is an FPDU, whatever is missing
+ * before it. Nothing is looked for elsewhere than where a segment begins.
+ *
+ * TCP and the driver put segments together before they are seen here. What is left of
+ * that is where octets side by side begin, and how many segments the first of them have
+ * come in: these are FPDUs if there are as many, each with the key, and if nothing is
+ * left.
+ *
+ * If almost no segment passes, something on the way cuts the stream anew: then the test
+ * is given up.
+ */
+
+#include "mpa_tuf.h"
+
+/* More segments than that at a time wait for order. */
+#define MPA_CONTAIN_SEGMENTS	128
+
+/* So many have to fail, but for one in so many, before the test is given up. */
+#define MPA_CONTAIN_TESTS	64
+#define MPA_CONTAIN_RARE	16
+
+/* And for so many times the time of a round trip, and at least a second. */
+#define MPA_CONTAIN_RTTS	16
+
+/**
+ * mpa_contain_begin() - a direction begins
+ * @tuf:	the socket
+ * @key:	of what will be received, or NULL
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
+{
+	memset(&tuf->contain, 0, sizeof(tuf->contain));
+	tuf->contain.since = jiffies;
+	/* No island begins here: it is in order. */
+	tuf->contain.failed = mpa_place_ordered(&tuf->ctx);
+	if (!key)
+		return;
+	memcpy(tuf->contain.key, key, TUF_KEY_LEN);
+	tuf->contain.keyed = true;
+}
+
+/**
+ * mpa_contain_possible() - records can be found out of order
+ * @ctx:	the context
+ *
+ * By markers always; by the test not without a key, nor if it is given up, nor if
+ * segments are too small for most FPDUs.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_contain_possible(const struct mpa_ctx *ctx)
+{
+	const struct mpa_contain *contain = &mpa_tuf_const(ctx)->contain;
+
+	if (!mpa_format_contained(&ctx->rx.format))
+		return mpa_format_markers(&ctx->rx.format);
+	return contain->keyed && !contain->given_up &&
+	       mpa_tcp_advmss(ctx->sk) >= MPA_MULPDU_MIN + TUF_HEADER_LEN;
+}
+
+/* Count, and see whether to go on. */
+static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
+{
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+	struct mpa_contain *contain = &tuf->contain;
+	unsigned long least = max_t(unsigned long, HZ, MPA_CONTAIN_RTTS *
+				    mpa_tcp_rtt(ctx->sk));
+
+	tuf->tested += segments;
+	tuf->passed += passed ? segments : 0;
+	contain->tests += segments;
+	contain->passes += passed ? segments : 0;
+	if (contain->passes * MPA_CONTAIN_RARE >= contain->tests) {
+		contain->since = jiffies;
+		contain->tests = 0;
+		contain->passes = 0;
+	} else if (contain->tests >= MPA_CONTAIN_TESTS &&
+		   time_after(jiffies, contain->since + least)) {
+		contain->given_up = true;
+		mpa_report_resegmented(ctx);
+	}
+}
+
+/* Whether the first octets of an island are as many FPDUs as segments. */
+static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
+			     const struct mpa_segments *segments)
+{
+	struct mpa_cursor at;
+	struct mpa_rx_source from = { .at = &at };
+	u32 left = segments->octets, i;
+	struct mpa_fpdu fpdu;
+
+	mpa_cursor_begin(&at, ctx->sk, ctx->rx.seq + pos);
+	for (i = 0; i < segments->nr; i++) {
+		if (mpa_read_head(&from, 0, left, pos, &ctx->rx, false,
+				  &fpdu) != MPA_HEAD_GOOD ||
+		    fpdu.strange || fpdu.len > left)
+			return false;
+		/* All but the last one are as long. */
+		if (segments->each && i + 1 < segments->nr &&
+		    fpdu.len != segments->each)
+			return false;
+		mpa_cursor_skip(&at, fpdu.len);
+		left -= fpdu.len;
+		pos += fpdu.len;
+	}
+	return !left;
+}
+
+/**
+ * mpa_contain_test() - the segment, or the segments, that octets out of order begin
+ *			with are FPDUs
+ * @ctx:	the context; mpa_contain_possible()
+ * @pos:	stream position of the first octet behind a gap
+ *
+ * Once for each place.
+ *
+ * Context: any, socket lock held.
+ * Return: whether they are.
+ */
+bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
+{
+	struct mpa_contain *contain = &mpa_tuf(ctx)->contain;
+	struct mpa_segments segments;
+	bool passed;
+
+	if (pos == contain->failed ||
+	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
+		return false;
+	passed = segments.nr <= MPA_CONTAIN_SEGMENTS &&
+		 mpa_contain_walk(ctx, pos, &segments);
+	if (!passed)
+		contain->failed = pos;
+	mpa_contain_count(ctx, segments.nr, passed);
+	return passed;
+}

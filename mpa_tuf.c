@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How FPDUs of TUF are laid out: draft-ietf-tsvwg-tcp-ulp-frame-01, and the markers
+ * of -00. A header, and the octets behind it: no pad, no CRC, and a length that is
+ * no multiple of anything, so that a marker may fall at any octet.
+ */
+
+#include "compat.h"
+#include "mpa_framing.h"
+
+/* Octets of the header: there is none in TUF_SEGMENTS. */
+static u32 mpa_tuf_header_len(const struct mpa_fpdu *fpdu)
+{
+	return fpdu->framing == MPA_FRAMING_SEGMENTS ? 0 : TUF_HEADER_LEN;
+}
+
+/* Octets from one marker to the next; 0: there are none. */
+static u32 mpa_tuf_period(u8 framing, u8 shift)
+{
+	return framing == MPA_FRAMING_TUF_MARKERS ? 1U << shift : 0;
+}
+
+/**
+ * mpa_tuf_distance() - octets from a position to the next marker
+ * @pos:	stream position
+ * @period:	octets from one marker to the next
+ *
+ * Return: 0 when the marker's first octet is at @pos.
+ */
+u32 mpa_tuf_distance(u32 pos, u32 period)
+{
+	return -pos & (period - 1);
+}
+
+/* Markers in front of the octet at @at, where octets of markers do not count. */
+static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
+{
+	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), first;
+
+	if (!period)
+		return 0;
+	first = mpa_tuf_distance(fpdu->pos, period);
+	return at < first ? 0 : 1 + (at - first) / (period - MPA_MARKER_LEN);
+}
+
+/**
+ * mpa_tuf_init() - lay out an FPDU
+ * @fpdu:	filled in
+ * @pos:	stream position where it starts
+ * @ulpdu_len:	octets of ULPDUs
+ * @format:	how the direction is framed
+ */
+void mpa_tuf_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
+		  const struct mpa_format *format)
+{
+	u32 period = mpa_tuf_period(format->framing, format->period);
+	u32 len;
+
+	fpdu->pos = pos;
+	fpdu->ulpdu_len = ulpdu_len;
+	fpdu->marked = false;
+	fpdu->framing = format->framing;
+	fpdu->period = format->period;
+	fpdu->strange = false;
+	fpdu->markers = 0;
+	len = mpa_tuf_header_len(fpdu) + ulpdu_len;
+	if (period && len)
+		fpdu->markers = mpa_tuf_markers_before(fpdu, len - 1);
+	fpdu->head = period && !mpa_tuf_distance(pos, period) ?
+		     MPA_MARKER_LEN : 0;
+	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
+}
+
+/**
+ * mpa_tuf_field_at() - mpa_fpdu_field_at() for TUF
+ * @fpdu:	the FPDU
+ * @off:	offset from its start, below @fpdu->len
+ * @run:	filled in; MPA_FIELD_LENGTH is all of the header
+ */
+void mpa_tuf_field_at(const struct mpa_fpdu *fpdu, u32 off,
+		      struct mpa_field_span *run)
+{
+	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period);
+	u32 header = mpa_tuf_header_len(fpdu);
+	u32 room = fpdu->len - off, at = off;
+
+	run->off = off;
+	if (period) {
+		u32 phase = (fpdu->pos + off) & (period - 1);
+		u32 first = mpa_tuf_distance(fpdu->pos, period);
+
+		/* The octets of one that began in front of the FPDU are not its. */
+		if (phase < MPA_MARKER_LEN && off >= first) {
+			run->field = MPA_FIELD_MARKER;
+			run->skip = phase;
+			run->len = MPA_MARKER_LEN - phase;
+			return;
+		}
+		if (off >= first)
+			at -= MPA_MARKER_LEN * (1 + (off - first) / period);
+		room = min(room, period - phase);
+	}
+	if (at < header) {
+		run->field = MPA_FIELD_LENGTH;
+		run->skip = at;
+		run->len = header - at;
+	} else {
+		run->field = MPA_FIELD_ULPDU;
+		run->skip = at - header;
+		run->len = header + fpdu->ulpdu_len - at;
+	}
+	run->len = min(run->len, room);
+}
+
+/**
+ * mpa_tuf_offset() - mpa_fpdu_offset() for TUF
+ * @fpdu:	the FPDU
+ * @ulpdu_off:	which octet of the ULPDU, up to @fpdu->ulpdu_len
+ */
+u32 mpa_tuf_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
+{
+	u32 before = mpa_tuf_header_len(fpdu) + ulpdu_off;
+
+	if (ulpdu_off == fpdu->ulpdu_len)
+		return fpdu->len;
+	return before + MPA_MARKER_LEN * mpa_tuf_markers_before(fpdu, before);
+}
+
+/**
+ * mpa_tuf_put_header() - write octets of the header
+ * @fpdu:	the FPDU
+ * @key:	the direction's key
+ * @skip:	octets of the header in front of them
+ * @to:		where they go
+ * @n:		how many
+ */
+void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
+			u8 *to, u32 n)
+{
+	u8 header[TUF_HEADER_LEN];
+
+	put_unaligned_be16(fpdu->ulpdu_len, header);
+	memcpy(header + TUF_LENGTH_LEN, key, TUF_KEY_LEN);
+	memcpy(to, header + skip, n);
+}
+
+/*
+ * What a marker at an offset says: octets from its end to the next FPDU. If that
+ * begins with a marker, to what is behind that one.
+ */
+static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
+{
+	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period);
+	u32 next = fpdu->len;
+
+	if (off < fpdu->head)
+		return 0;
+	if (!mpa_tuf_distance(fpdu->pos + next, period))
+		next += MPA_MARKER_LEN;
+	return next - off - MPA_MARKER_LEN;
+}
+
+/**
+ * mpa_tuf_marker_put() - write octets of a marker
+ * @fpdu:	the FPDU, with its final length
+ * @off:	offset of the marker's first octet from its start
+ * @skip:	octets of the marker in front of them
+ * @to:		where they go
+ * @n:		how many
+ */
+void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
+			u32 n)
+{
+	u16 next = mpa_tuf_next(fpdu, off);
+	u8 marker[MPA_MARKER_LEN];
+
+	put_unaligned_be16(next, marker);
+	put_unaligned_be16(next, marker + sizeof(next));
+	memcpy(to, marker + skip, n);
+}
+
+/**
+ * mpa_tuf_marker_good() - whether both copies in a marker say what they should
+ * @fpdu:	the FPDU
+ * @off:	offset of the marker's first octet from its start
+ * @field:	its octets
+ *
+ * If the next FPDU begins with a marker a peer may count up to that, and not beyond
+ * it: -00 can be read either way.
+ */
+bool mpa_tuf_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
+{
+	u16 got = get_unaligned_be16(field);
+
+	if (get_unaligned_be16(field + sizeof(got)) != got)
+		return false;
+	return got == mpa_tuf_next(fpdu, off) ||
+	       (off >= fpdu->head && got == fpdu->len - off - MPA_MARKER_LEN);
+}
+
+/**
+ * mpa_tuf_markers_good() - mpa_fpdu_markers_good() for TUF
+ * @fpdu:	the FPDU
+ * @data:	its octets
+ */
+bool mpa_tuf_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
+{
+	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), i;
+	u32 off = period ? mpa_tuf_distance(fpdu->pos, period) : 0;
+
+	for (i = 0; i < fpdu->markers; i++, off += period)
+		if (!mpa_tuf_marker_good(fpdu, off, data + off))
+			return false;
+	return true;
+}
+
+/**
+ * mpa_tuf_room() - largest ULPDU whose FPDU fits a place in the stream
+ * @format:	how the direction is framed
+ * @pos:	stream position where the FPDU starts
+ * @room:	octets that it may have
+ *
+ * Return: octets, 0 if not one fits.
+ */
+u32 mpa_tuf_room(const struct mpa_format *format, u32 pos, u32 room)
+{
+	u32 period = mpa_tuf_period(format->framing, format->period);
+	u32 header = format->framing == MPA_FRAMING_SEGMENTS ? 0 : TUF_HEADER_LEN;
+	u32 first, markers;
+
+	room = min_t(u32, room, MPA_TUF_FPDU_MAX);
+	first = period ? mpa_tuf_distance(pos, period) : room;
+	if (room > first) {
+		markers = DIV_ROUND_UP(room - first, period);
+		/* One with no octet behind it would be the next FPDU's. */
+		if (room - first - (markers - 1) * period <= MPA_MARKER_LEN)
+			room = first + --markers * period;
+		room -= markers * MPA_MARKER_LEN;
+	}
+	return room <= header ? 0 : min_t(u32, room - header, TUF_ULPDU_MAX);
+}
+
+/**
+ * mpa_tuf_mulpdu() - largest ULPDU that fits a segment
+ * @format:	how the direction is framed
+ * @emss:	effective maximum segment size, in octets
+ *
+ * With markers FPDUs need not fit one: the largest at any place.
+ */
+u32 mpa_tuf_mulpdu(const struct mpa_format *format, u32 emss)
+{
+	if (format->framing == MPA_FRAMING_TUF_MARKERS)
+		return mpa_tuf_room(format, 0, MPA_TUF_FPDU_MAX);
+	return max_t(u32, mpa_tuf_room(format, 0, emss), MPA_MULPDU_MIN);
+}
+
+/**
+ * mpa_tuf_limit() - a longer ULPDU is refused
+ * @format:	how the direction is framed
+ * @emss:	effective maximum segment size, in octets
+ *
+ * -00, emergency mode: with a small EMSS those of 512 octets are taken.
+ */
+u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
+{
+	u32 mulpdu = mpa_tuf_mulpdu(format, emss);
+
+	return emss < TUF_EMERGENCY ? max_t(u32, mulpdu, TUF_EMERGENCY) : mulpdu;
+}
+
+/**
+ * mpa_tuf_head_len() - octets needed to learn an FPDU's header
+ * @format:	how the direction is framed
+ * @pos:	stream position where the FPDU starts
+ *
+ * A marker may be among them.
+ */
+u32 mpa_tuf_head_len(const struct mpa_format *format, u32 pos)
+{
+	u32 period = mpa_tuf_period(format->framing, format->period);
+
+	return period && mpa_tuf_distance(pos, period) < TUF_HEADER_LEN ?
+	       MPA_TUF_HEAD_MAX : TUF_HEADER_LEN;
+}
+
+/**
+ * mpa_tuf_get_header() - read a header
+ * @format:	how the direction is framed
+ * @pos:	stream position where the FPDU starts
+ * @head:	its first octets, as many as mpa_tuf_head_len() says
+ * @key:	set to its key
+ *
+ * Return: its Length.
+ */
+u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
+		       u8 *key)
+{
+	u32 first = mpa_tuf_distance(pos, 1U << format->period);
+	u8 header[TUF_HEADER_LEN];
+
+	if (mpa_tuf_head_len(format, pos) == TUF_HEADER_LEN) {
+		memcpy(header, head, sizeof(header));
+	} else {
+		memcpy(header, head, first);
+		memcpy(header + first, head + first + MPA_MARKER_LEN,
+		       sizeof(header) - first);
+	}
+	memcpy(key, header + TUF_LENGTH_LEN, TUF_KEY_LEN);
+	return get_unaligned_be16(header);
+}
+
+/**
+ * mpa_tuf_marker_fpdu() - where the FPDU begins that a marker points to
+ * @format:	how the direction is framed
+ * @pos:	stream position of the marker
+ * @field:	its octets
+ *
+ * If there is a marker right in front of the header it is the FPDU's first octet. A
+ * peer may count up to that, and not beyond it.
+ *
+ * Return: stream position; @pos - 1 if the two copies differ.
+ */
+u32 mpa_tuf_marker_fpdu(const struct mpa_format *format, u32 pos,
+			const u8 *field)
+{
+	u32 period = mpa_tuf_period(format->framing, format->period);
+	u16 next = get_unaligned_be16(field);
+	u32 header = pos + MPA_MARKER_LEN + next;
+
+	if (get_unaligned_be16(field + sizeof(next)) != next)
+		return pos - 1;
+	return mpa_tuf_distance(header - MPA_MARKER_LEN, period) ?
+	       header : header - MPA_MARKER_LEN;
+}
+
+/**
+ * mpa_tuf_finds() - octets in which a key is, after a header
+ * @key:	the key
+ * @data:	the octets
+ * @len:	how many
+ *
+ * Horspool's search. Where there is none, no piece of what they are in can be
+ * taken for an FPDU, however it is cut.
+ *
+ * Return: whether it is in them.
+ */
+bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
+{
+	const u8 last = key->key[TUF_KEY_LEN - 1];
+	u32 at = TUF_KEY_LEN - 1;
+
+	while (at < len) {
+		if (data[at] == last &&
+		    !memcmp(data + at - (TUF_KEY_LEN - 1), key->key,
+			    TUF_KEY_LEN))
+			return true;
+		at += key->skip[data[at]];
+	}
+	return false;
+}
+
+/**
+ * mpa_tuf_set_key() - for mpa_tuf_finds()
+ * @key:	filled in
+ * @octets:	the key
+ */
+void mpa_tuf_set_key(struct mpa_tuf_key *key, const u8 *octets)
+{
+	u32 i;
+
+	memcpy(key->key, octets, TUF_KEY_LEN);
+	memset(key->skip, TUF_KEY_LEN, sizeof(key->skip));
+	for (i = 0; i < TUF_KEY_LEN - 1; i++)
+		key->skip[octets[i]] = TUF_KEY_LEN - 1 - i;
+}

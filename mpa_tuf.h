@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Floor 2: what a socket of TUF has beside the context that it shares with MPA's.
+ * mpa_pack.c puts ULPDUs into FPDUs, and sees to it that no piece of one is taken
+ * for another; mpa_contain.c tests what has come out of order.
+ */
+#ifndef _MPA_TUF_H
+#define _MPA_TUF_H
+
+#include "mpa.h"
+
+/**
+ * struct mpa_pack - the last FPDU that was made, and keys in those before
+ * @page:	where its Length is, with a reference; NULL: it takes no more
+ * @at:		offset in @page
+ * @len:	its octets
+ * @before:	the last octets in front of it, @nr_before of them
+ * @nr_before:	how many
+ * @tail:	its last octets, @nr_tail of them
+ * @nr_tail:	how many
+ * @extends:	octets in the buffer belong to an FPDU that TCP has
+ * @careful:	some FPDU has the key among its octets
+ * @careful_end: sequence number behind the last of them
+ */
+struct mpa_pack {
+	struct page	*page;
+	u32		at;
+	u32		len;
+	u8		before[TUF_KEY_LEN - 1];
+	u8		nr_before;
+	u8		tail[TUF_KEY_LEN - 1];
+	u8		nr_tail;
+	bool		extends;
+	bool		careful;
+	u32		careful_end;
+};
+
+/**
+ * struct mpa_contain - the containment test
+ * @keyed:	@key is valid
+ * @given_up:	almost no segment has passed for long
+ * @key:	of what is received
+ * @failed:	the stream position that was tested last, and has failed
+ * @since:	jiffies when @tests and @passes were begun
+ * @tests:	how many lately
+ * @passes:	of these, those that were passed
+ */
+struct mpa_contain {
+	bool		keyed;
+	bool		given_up;
+	u8		key[TUF_KEY_LEN];
+	u32		failed;
+	unsigned long	since;
+	u32		tests;
+	u32		passes;
+};
+
+/**
+ * struct mpa_tuf - a socket of TUF
+ * @ctx:	the context
+ * @plain_tx:	calls of TCP's own that send; those that read are @ctx.passthrough
+ * @inside_tx:	calls of ours that send
+ * @inside_rx:	calls of ours that read
+ * @key_known:	@key is that of the next framing, or of this one
+ * @key_told:	the user has read it, or has given it
+ * @tell_emss:	a send fails once when MULPDU has changed
+ * @mulpdu:	what the user knows of it
+ * @key:	of what is sent
+ * @pack:	sending
+ * @contain:	receiving
+ * @tx_fpdus:	counter for TUF_INFO
+ * @contained:	counter for TUF_INFO
+ * @trimmed:	counter for TUF_INFO
+ * @tested:	counter for TUF_INFO
+ * @passed:	counter for TUF_INFO
+ * @strange:	counter for TUF_INFO
+ *
+ * Belongs to the socket lock.
+ */
+struct mpa_tuf {
+	struct mpa_ctx		ctx;
+	u32			plain_tx;
+	u32			inside_tx;
+	u32			inside_rx;
+	bool			key_known;
+	bool			key_told;
+	bool			tell_emss;
+	u32			mulpdu;
+	struct mpa_tuf_key	key;
+	struct mpa_pack		pack;
+	struct mpa_contain	contain;
+	u64			tx_fpdus;
+	u64			contained;
+	u64			trimmed;
+	u64			tested;
+	u64			passed;
+	u64			strange;
+};
+
+/* mpa_ctx_free() frees it by its context. */
+static_assert(!offsetof(struct mpa_tuf, ctx));
+
+/**
+ * mpa_tuf() - what a socket of TUF has
+ * @ctx:	its context; mpa_is_tuf()
+ */
+static inline struct mpa_tuf *mpa_tuf(struct mpa_ctx *ctx)
+{
+	return container_of(ctx, struct mpa_tuf, ctx);
+}
+
+static inline const struct mpa_tuf *mpa_tuf_const(const struct mpa_ctx *ctx)
+{
+	return container_of_const(ctx, struct mpa_tuf, ctx);
+}
+
+/* The same by its receiving half. */
+static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
+{
+	return mpa_tuf_const(container_of_const(rx, struct mpa_ctx, rx));
+}
+
+/* mpa_pack.c */
+void mpa_pack_forget(struct mpa_ctx *ctx);
+void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void mpa_pack_given(struct mpa_ctx *ctx);
+bool mpa_pack_extends(const struct mpa_ctx *ctx);
+bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
+int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
+bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
+		     enum mpa_begins begins);
+
+/* mpa_contain.c */
+bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos);
+bool mpa_contain_possible(const struct mpa_ctx *ctx);
+void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);
+
+#endif /* _MPA_TUF_H */
