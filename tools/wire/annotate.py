@@ -7,28 +7,8 @@ import sys
 
 import capture
 import judge
+import output
 import rfc5044
-
-HEAD = 4            # octets of payload shown before a run is elided
-MARKERS = 3         # markers shown of an FPDU before the rest is elided
-
-COLOURS = {"marker": "33", "length": "36", "crc": "32", "wrong": "31;1",
-           "pad": "35", "segment": "1", "title": "1"}
-
-
-class Printer:
-    """Lines of offset, octet and annotation; coloured if asked for."""
-
-    def __init__(self, colour):
-        self.colour = colour
-
-    def line(self, text, kind=None):
-        if self.colour and kind in COLOURS:
-            text = f"\x1b[{COLOURS[kind]}m{text}\x1b[0m"
-        print(text)
-
-    def octet(self, pos, octet, text="", kind=None):
-        self.line(f"  {pos:04x}  {octet:02x}       {text}".rstrip(), kind)
 
 
 def show_startup(out, frame, number, src, dst):
@@ -60,27 +40,6 @@ def show_startup(out, frame, number, src, dst):
         out.line(f"  ...   {len(frame.private) - 64} more octets of private "
                  "data")
     out.line("")
-
-
-class Segments:
-    """Which TCP segment an octet of the stream first came in."""
-
-    def __init__(self, half):
-        data = [s for s in half.segments if s.off is not None]
-        self.begins = {}
-        end = -1
-        for segment in sorted(data, key=lambda s: (s.off, s.number)):
-            # What only repeats octets, or part of them, begins nothing new.
-            if segment.off + len(segment.payload) > end:
-                self.begins[segment.off] = segment
-                end = segment.off + len(segment.payload)
-
-    def of(self, at):
-        found = None
-        for off, segment in self.begins.items():
-            if off <= at:
-                found = segment
-        return found
 
 
 def fields(fpdu):
@@ -129,7 +88,7 @@ def show_fpdu(out, direction, n, segments, who):
         last_marker = fpdu.markers[-1] if fpdu.markers else None
         if kind == "marker":
             shown += 1
-        hidden = shown > MARKERS and last_marker is not None and (
+        hidden = shown > output.MARKERS and last_marker is not None and (
             off < last_marker) and kind in ("marker", "ulpdu")
         if hidden:
             skipped += size
@@ -163,7 +122,8 @@ def show_field(out, fpdu, octets, field, wrong, segments):
         if segment:
             out.line(f"  ==== segment of packet {segment.number}, "
                      f"{len(segment.payload)} octets", "segment")
-        if kind == "ulpdu" and HEAD <= n < size - 1 and size > HEAD + 2 \
+        if kind == "ulpdu" and output.HEAD <= n < size - 1 \
+                and size > output.HEAD + 2 \
                 and not segment:
             if not elided:
                 out.line("  ...")
@@ -189,13 +149,13 @@ def show_field(out, fpdu, octets, field, wrong, segments):
 
 def show(path, count, colour):
     """False if the capture has no MPA connection."""
-    out = Printer(colour)
+    out = output.Printer(colour)
     found = [c for c in map(judge.find, capture.read(path)) if c]
     options = argparse.Namespace(cut_ok=True, any_pad=None)
     for connection in found:
         connection.parse(options, lambda text: None)
         names = [capture.name(half.src) for half in connection.halves]
-        segments = [Segments(half) for half in connection.halves]
+        segments = [output.Segments(half) for half in connection.halves]
         frames = connection.request, connection.reply
         for n, frame in enumerate(frames):
             if frame:

@@ -6,36 +6,12 @@ import json
 import os
 import sys
 import tempfile
-import time
 
 import capture
+import counters
+import output
 import rfc5044
 import wireshark
-
-SHOWN = 5       # problems printed of each direction
-
-
-class CountersError(Exception):
-    """A sender's counters cannot be read."""
-
-
-class Progress:
-    """Says on a terminal, now and then, how far long work has come."""
-
-    def __init__(self):
-        self.last = time.monotonic()
-        self.shown = False
-
-    def __call__(self, text):
-        now = time.monotonic()
-        if sys.stderr.isatty() and now - self.last > 1:
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()
-            self.last, self.shown = now, True
-
-    def done(self):
-        if self.shown:
-            sys.stderr.write("\r\033[K")
 
 
 class Direction:
@@ -298,33 +274,6 @@ def demands(way, options):
         yield f"{shared['max']} FPDUs in a segment, one is asked for"
 
 
-def counted(ways, path):
-    """Yields where a sender's own counters and the wire disagree."""
-    try:
-        with open(path, encoding="ascii") as file:
-            said = json.load(file)
-        sender = said["from"]
-        # What is sent again is not counted again.
-        pairs = [("ULPDUs", "fpdus", said["tx_ulpdus"]),
-                 ("aligned segments", "segments_begin_fpdu",
-                  said["tx_segs_aligned"]),
-                 ("data segments", "segments",
-                  said["tx_segs_aligned"] + said["tx_segs_unaligned"])]
-    except (OSError, ValueError, KeyError) as error:
-        raise CountersError(f"{path}: no counters: {error}") from None
-    found = [way for way in ways if way["from"] == sender]
-    if not found:
-        yield f"nothing was sent by {sender}"
-    for way in found:
-        for what, key, value in pairs:
-            seen = way[key] - way.get(key.replace("segments",
-                                                  "segments_again"), 0) \
-                if key.startswith("segments") else way[key]
-            if seen != value:
-                yield (f"{sender} has counted {value} {what}, the wire has "
-                       f"seen {seen}")
-
-
 def judge(path, options, progress):
     """A file's (report, connections)."""
     progress(f"reading {path}")
@@ -363,7 +312,7 @@ def judge(path, options, progress):
         report["problems"] += [f"{way['from']}: {text}"
                                for text in demands(way, options)]
     if options.counters:
-        report["problems"] += counted(ways, options.counters)
+        report["problems"] += counters.compare(ways, options.counters)
     report["good"] = not report["problems"] and all(
         c["good"] for c in report["connections"])
     return report
@@ -379,13 +328,6 @@ def frame_text(frame):
     if frame["stream_octet"]:
         text += f", behind {frame['stream_octet']} octets of plain TCP"
     return text
-
-
-def show_problems(problems, indent):
-    for problem in problems[:SHOWN]:
-        print(f"{indent}! {problem}")
-    if len(problems) > SHOWN:
-        print(f"{indent}! ... and {len(problems) - SHOWN} more")
 
 
 def show_direction(way, who, tshark):
@@ -423,7 +365,7 @@ def show_direction(way, who, tshark):
         print(f"    {way['octets_repeated']} octets were sent again, in "
               f"{way['segments_again']} segments, "
               f"{way['segments_again_begin_fpdu']} begin with an FPDU")
-    show_problems(way["problems"], "    ")
+    output.problems(way["problems"], "    ")
 
 
 def show(report, options):
@@ -438,7 +380,7 @@ def show(report, options):
             if kind in connection:
                 print(f"  {kind.title()} Frame: "
                       f"{frame_text(connection[kind])}")
-        show_problems(connection["problems"], "  ")
+        output.problems(connection["problems"], "  ")
         for way, who in zip(connection["directions"],
                             ("initiator -> responder",
                              "responder -> initiator")):
@@ -446,7 +388,7 @@ def show(report, options):
     if options.tshark and any(c["directions"] for c in mpa):
         print("  tshark was given one FPDU a segment, octets and places as "
               "captured")
-    show_problems(report["problems"], "")
+    output.problems(report["problems"], "")
     print(summary(report))
 
 
@@ -503,7 +445,7 @@ def main():
     options = parser.parse_args()
     if (options.keep or options.counters) and len(options.file) > 1:
         parser.error("--keep and --counters go with one FILE only")
-    progress = Progress()
+    progress = output.Progress()
     reports = []
     try:
         for path in options.file:
@@ -512,7 +454,7 @@ def main():
             reports.append(report)
             if not options.json:
                 show(report, options)
-    except (CountersError, capture.CaptureError,
+    except (counters.CountersError, capture.CaptureError,
             wireshark.WiresharkError) as error:
         progress.done()
         sys.exit(print(f"judge: {error}", file=sys.stderr) or 2)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a sender has counted, beside what was on the wire."""
+import json
+
+# What is compared: its name, its key in a direction's report, and the sender's
+# counters that together must be the same.
+MPA = (("ULPDUs", "fpdus", ("tx_ulpdus",)),
+       ("aligned segments", "segments_begin_fpdu", ("tx_segs_aligned",)),
+       ("data segments", "segments", ("tx_segs_aligned", "tx_segs_unaligned")))
+
+
+class CountersError(Exception):
+    """A sender's counters cannot be read."""
+
+
+def differences(way, said):
+    for what, key, names in MPA:
+        value = sum(said[name] for name in names)
+        seen = way[key]
+        # What is sent again is not counted again.
+        if key.startswith("segments"):
+            seen -= way[key.replace("segments", "segments_again")]
+        if seen != value:
+            yield (f"{said['from']} has counted {value} {what}, the wire has "
+                   f"seen {seen}")
+
+
+def compare(ways, path):
+    """Where a sender's own counters and the wire disagree."""
+    try:
+        with open(path, encoding="ascii") as file:
+            said = json.load(file)
+        found = [way for way in ways if way["from"] == said["from"]]
+        if not found:
+            return [f"nothing was sent by {said['from']}"]
+        return [text for way in found for text in differences(way, said)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CountersError(f"{path}: no counters: {error}") from None
