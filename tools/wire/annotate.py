@@ -5,7 +5,9 @@ import argparse
 import os
 import sys
 
+import annotate_tuf
 import capture
+import expect
 import judge
 import output
 import rfc5044
@@ -174,23 +176,39 @@ def show(path, count, colour):
     return bool(found)
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(
-        prog="annotate", description="Startup frames and first FPDUs of each "
-        "direction of the MPA connections in a capture, octet by octet. "
-        "Offsets of FPDUs count from SeqStart (RFC 5044 section 4.3).")
+        prog="annotate", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Startup frames and first FPDUs of each direction of the "
+        "MPA connections in a\ncapture, octet by octet. Offsets of FPDUs count "
+        "from SeqStart (RFC 5044 section\n4.3). With --tuf: first FPDUs of TUF; "
+        "offsets count from where framing begins.", epilog=expect.HELP)
     parser.add_argument("file", metavar="FILE.pcap")
     parser.add_argument("--fpdus", type=int, default=2, metavar="N",
                         help="FPDUs to show of each direction (default: 2)")
-    options = parser.parse_args()
+    parser.add_argument("--tuf", action="append", type=expect.framing,
+                        metavar="FRAMING",
+                        help="show TUF instead of MPA; see below")
+    return parser
+
+
+def main():
+    options = arguments().parse_args()
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     try:
-        if not show(options.file, options.fpdus, colour):
-            print(f"annotate: {options.file}: there is no MPA connection in it",
+        if options.tuf:
+            missing = "nothing that --tuf speaks of"
+            found = annotate_tuf.show(options.file, options.tuf, options.fpdus,
+                                      colour)
+        else:
+            missing = "no MPA connection"
+            found = show(options.file, options.fpdus, colour)
+        if not found:
+            print(f"annotate: {options.file}: there is {missing} in it",
                   file=sys.stderr)
             sys.exit(1)
         sys.stdout.flush()
-    except capture.CaptureError as error:
+    except (capture.CaptureError, expect.ExpectError) as error:
         print(f"annotate: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:

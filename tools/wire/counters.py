@@ -4,9 +4,16 @@ import json
 
 # What is compared: its name, its key in a direction's report, and the sender's
 # counters that together must be the same.
-MPA = (("ULPDUs", "fpdus", ("tx_ulpdus",)),
-       ("aligned segments", "segments_begin_fpdu", ("tx_segs_aligned",)),
-       ("data segments", "segments", ("tx_segs_aligned", "tx_segs_unaligned")))
+SEGMENTS = (
+    ("aligned segments", "segments_begin_fpdu", ("tx_segs_aligned",)),
+    ("data segments", "segments", ("tx_segs_aligned", "tx_segs_unaligned")))
+MPA = (("ULPDUs", "fpdus", ("tx_ulpdus",)),) + SEGMENTS
+TUF_MARKERS = (("FPDUs", "fpdus", ("tx_fpdus",)),
+               ("markers", "markers", ("tx_markers",)))
+TUF_ALIGN = TUF_MARKERS + SEGMENTS + (
+    ("contained segments", "segments_contained", ("tx_segs_contained",)),)
+# By the mode that a direction's report tells; MPA's has none.
+ROWS = {None: MPA, "markers": TUF_MARKERS, "align": TUF_ALIGN}
 
 
 class CountersError(Exception):
@@ -14,7 +21,7 @@ class CountersError(Exception):
 
 
 def differences(way, said):
-    for what, key, names in MPA:
+    for what, key, names in ROWS[way.get("mode")]:
         value = sum(said[name] for name in names)
         seen = way[key]
         # What is sent again is not counted again.

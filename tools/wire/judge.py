@@ -9,6 +9,8 @@ import tempfile
 
 import capture
 import counters
+import expect
+import judge_tuf
 import output
 import rfc5044
 import wireshark
@@ -412,49 +414,82 @@ def summary(report):
             f"{problems} problems")
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(
-        prog="judge", description="Verdict on captures of MPA connections: "
-        "Wireshark's and an octet-exact one of its own. Exit status: 0 all "
-        "is good and something was there, 1 not so, 2 cannot tell.")
+        prog="judge", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Verdict on captures of MPA connections: Wireshark's and "
+        "an octet-exact one\nof its own. With --tuf: on TUF, of its own. Exit "
+        "status: 0 all is good and\nsomething was there, 1 not so, 2 cannot "
+        "tell.", epilog=expect.HELP)
     parser.add_argument("file", nargs="+", metavar="FILE.pcap")
     parser.add_argument("--json", action="store_true",
                         help="print a JSON object for machines")
     parser.add_argument("--aligned", action="store_true",
                         help="every data segment must begin with an FPDU")
-    parser.add_argument("--packed", type=float, metavar="N",
-                        help="N FPDUs must begin in a data segment, on "
-                        "average")
-    parser.add_argument("--single", action="store_true",
-                        help="no two FPDUs may begin in a data segment")
     parser.add_argument("--counters", metavar="FILE.json",
-                        help="what the sender has counted (MPA_INFO) must be "
-                        "what was on the wire")
+                        help="what the sender has counted (MPA_INFO, TUF_INFO) "
+                        "must be what was on the wire")
     parser.add_argument("--port", type=int, metavar="N",
                         help="look at connections with that port only")
     parser.add_argument("--cut-ok", action="store_true", dest="cut_ok",
                         help="the last FPDU of a direction may be cut off")
-    parser.add_argument("--any-pad", metavar="ADDRESS", dest="any_pad",
-                        help="what ADDRESS sends need not be padded with zeros")
-    parser.add_argument("--startup", action="store_true",
-                        help="startup frames are enough, no FPDU is needed")
-    parser.add_argument("--no-tshark", action="store_false", dest="tshark",
-                        help="own parse only")
-    parser.add_argument("--keep", metavar="OUT.pcap",
-                        help="keep the capture that tshark is given")
-    options = parser.parse_args()
+    mpa = parser.add_argument_group("MPA only")
+    mpa.add_argument("--packed", type=float, metavar="N",
+                     help="N FPDUs must begin in a data segment, on average")
+    mpa.add_argument("--single", action="store_true",
+                     help="no two FPDUs may begin in a data segment")
+    mpa.add_argument("--any-pad", metavar="ADDRESS", dest="any_pad",
+                     help="what ADDRESS sends need not be padded with zeros")
+    mpa.add_argument("--startup", action="store_true",
+                     help="startup frames are enough, no FPDU is needed")
+    mpa.add_argument("--no-tshark", action="store_false", dest="tshark",
+                     help="own parse only")
+    mpa.add_argument("--keep", metavar="OUT.pcap",
+                     help="keep the capture that tshark is given")
+    tuf = parser.add_argument_group("TUF only")
+    tuf.add_argument("--tuf", action="append", type=expect.framing,
+                     metavar="FRAMING",
+                     help="judge TUF instead of MPA; see below")
+    tuf.add_argument("--starts", action="store_true",
+                     help="every FPDU must start a segment")
+    tuf.add_argument("--contained", action="store_true",
+                     help="every data segment must be exactly one FPDU")
+    return parser
+
+
+def check_arguments(parser, options):
     if (options.keep or options.counters) and len(options.file) > 1:
         parser.error("--keep and --counters go with one FILE only")
+    if not options.tuf and (options.contained or options.starts):
+        parser.error("--starts and --contained go with --tuf")
+    if not options.tuf:
+        return
+    if options.packed or options.single or options.any_pad or \
+            options.startup or options.keep:
+        parser.error("--packed, --single, --any-pad, --startup and --keep do "
+                     "not go with --tuf")
+    if (options.aligned or options.starts or options.contained) and \
+            all(f.mode == "markers" for f in options.tuf):
+        parser.error("--aligned, --starts and --contained go with mode=align: "
+                     "with markers segments may begin anywhere")
+
+
+def main():
+    parser = arguments()
+    options = parser.parse_args()
+    check_arguments(parser, options)
     progress = output.Progress()
     reports = []
     try:
         for path in options.file:
-            report = judge(path, options, progress)
+            report = (judge_tuf.judge if options.tuf else judge)(
+                path, options, progress)
             progress.done()
             reports.append(report)
             if not options.json:
-                show(report, options)
-    except (counters.CountersError, capture.CaptureError,
+                (judge_tuf.show if options.tuf else show)(
+                    report, options)
+    except (counters.CountersError, capture.CaptureError, expect.ExpectError,
             wireshark.WiresharkError) as error:
         progress.done()
         sys.exit(print(f"judge: {error}", file=sys.stderr) or 2)

@@ -7,8 +7,8 @@ SHOWN = 5       # problems printed of each direction
 HEAD = 4        # octets of payload shown before a run is elided
 MARKERS = 3     # markers shown of an FPDU before the rest is elided
 
-COLOURS = {"marker": "33", "length": "36", "crc": "32", "wrong": "31;1",
-           "pad": "35", "segment": "1", "title": "1"}
+COLOURS = {"marker": "33", "length": "36", "crc": "32", "key": "32",
+           "wrong": "31;1", "pad": "35", "segment": "1", "title": "1"}
 
 
 class Progress:

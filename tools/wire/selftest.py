@@ -13,6 +13,8 @@ import tempfile
 
 import annotate
 import judge
+import selftest_tuf
+import selftest_tuf_commands
 from synth import (C, M, R, REPLY, REQUEST, SYN, Connection, Pcap,
                    Sender, crc32c, startup)
 
@@ -648,7 +650,8 @@ def commands(tap, folder):
 
 
 def main():
-    tap = Tap(len(cases) + 20)
+    tap = Tap(len(cases) + 20 + len(selftest_tuf.cases)
+              + selftest_tuf_commands.COUNT)
     with tempfile.TemporaryDirectory() as folder:
         for text, build, finds, options in cases:
             path = os.path.join(folder, text + ".pcap")
@@ -659,6 +662,8 @@ def main():
                           + text, why)
                          for good, why in [check(path, finds, options)]][0])
         commands(tap, folder)
+        selftest_tuf.run(tap, folder)
+        selftest_tuf_commands.run(tap, folder, command)
     print(f"# {tap.count - tap.failed} of {tap.count} passed")
     sys.exit(1 if tap.failed else 0)
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""TUF (draft-ietf-tsvwg-tcp-ulp-frame-01, and the marker mode of -00), read
+off a direction's octets. Nothing here is shared with the kernel module: the two
+are meant to check each other."""
+
+HEADER_LEN = 8
+KEY_LEN = 6
+MARKER_LEN = 4
+LENGTH_MAX = 65535
+FPDU_MAX = 65536        # with markers: all that belongs to an FPDU
+PERIOD_MIN, PERIOD_MAX, PERIOD_DEFAULT = 128, 32768, 2048
+
+
+class Fpdu:
+    """Where an FPDU lies among the framed octets, and what it says."""
+    __slots__ = ("pos", "head", "ulpdu_len", "key", "len", "markers",
+                 "wrong_markers")
+
+    def __init__(self, pos):
+        self.pos = pos          # the marker in front is the FPDU's
+        self.head = pos         # of Length's first octet
+        self.ulpdu_len = 0
+        self.key = b""          # less than all of it where all ends
+        self.len = 0
+        self.markers = []       # position, first copy, second copy
+        self.wrong_markers = []     # position, which copy, it says, must say
+
+
+class Reader:
+    """Takes octets of FPDUs, and steps over the markers between them."""
+
+    def __init__(self, octets, period):
+        self.octets, self.period = octets, period
+        self.at = 0
+        self.markers = []
+
+    def marker_is_due(self):
+        return bool(self.period) and self.at % self.period == 0
+
+    def step_over_marker(self):
+        marker = self.octets[self.at:self.at + MARKER_LEN]
+        if len(marker) == MARKER_LEN:
+            self.markers.append((self.at, int.from_bytes(marker[:2], "big"),
+                                 int.from_bytes(marker[2:], "big")))
+        self.at += len(marker)
+
+    def take(self, count):
+        """The next count octets without markers; fewer where all ends."""
+        got = bytearray()
+        while len(got) < count and self.at < len(self.octets):
+            if self.marker_is_due():
+                self.step_over_marker()
+                continue
+            size = count - len(got)
+            if self.period:
+                size = min(size, self.period - self.at % self.period)
+            got += self.octets[self.at:self.at + size]
+            self.at = min(self.at + size, len(self.octets))
+        return bytes(got)
+
+
+class Parse:
+    """What framed octets are made of."""
+
+    def __init__(self):
+        self.fpdus = []
+        self.left = 0           # octets behind the last whole FPDU
+        self.why = ""           # why they are no FPDU
+        self.tail = None        # what should have been an FPDU
+        self.cut_off = False    # it could become one
+
+
+def _judge_markers(fpdu, reader):
+    """A marker says how far it is from its end to the next FPDU's header."""
+    following = reader.at
+    if reader.marker_is_due():
+        following += MARKER_LEN
+    for at, *copies in fpdu.markers:
+        end = at + MARKER_LEN
+        want = 0 if end <= fpdu.head else following - end
+        for which, said in zip(("first", "second"), copies):
+            if said != want:
+                fpdu.wrong_markers.append((at, which, said, want))
+
+
+def _next(reader):
+    """(FPDU, why it is none); why is empty if it is whole."""
+    fpdu = Fpdu(reader.at)
+    reader.markers = fpdu.markers
+    if reader.marker_is_due():
+        fpdu.head += MARKER_LEN
+    header = reader.take(HEADER_LEN)
+    fpdu.key = header[2:]
+    if len(header) < HEADER_LEN:
+        return fpdu, "an FPDU is cut off inside its header"
+    fpdu.ulpdu_len = int.from_bytes(header[:2], "big")
+    if not fpdu.ulpdu_len:
+        return fpdu, "Length 0 cannot be"
+    got = len(reader.take(fpdu.ulpdu_len))
+    fpdu.len = reader.at - fpdu.pos
+    if got < fpdu.ulpdu_len:
+        return fpdu, (f"an FPDU is cut off: {got} of {fpdu.ulpdu_len} octets "
+                      "of ULPDUs are there")
+    _judge_markers(fpdu, reader)
+    return fpdu, ""
+
+
+def parse(octets, period=0):
+    """The FPDUs of a direction's framed octets; period: 0 has no markers."""
+    found = Parse()
+    reader = Reader(octets, period)
+    while reader.at < len(octets):
+        fpdu, why = _next(reader)
+        if why:
+            found.left, found.why = len(octets) - fpdu.pos, why
+            found.tail, found.cut_off = fpdu, "cut off" in why
+            break
+        found.fpdus.append(fpdu)
+    return found
