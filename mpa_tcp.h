@@ -514,7 +514,7 @@ typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut),
 			mpa_leaves_fn leaves);
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format);
-void mpa_tcp_watch_pause(struct sock *sk);
+void mpa_tcp_watch_plain(struct sock *sk);
 void mpa_tcp_unwatch(struct sock *sk);
 
 /**

@@ -349,27 +349,12 @@ out:
 	return xmit->base->queue_xmit(sk, skb, fl);
 }
 
-/**
- * mpa_tcp_watch() - have segments looked at when they leave
- * @sk:		socket; the next octet that TCP is given is the first of an FPDU
- * @format:	how they are framed
- *
- * Context: process, socket lock held.
- */
-void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
+/* Put our way down to IP into a socket. */
+static void mpa_watch_hook(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
-	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
 	struct mpa_xmit *xmit;
 
-	watch->seq = tcp_sk(sk)->write_seq;
-	watch->fpdu = watch->seq;
-	watch->pos = 0;
-	watch->len = 0;
-	watch->cut = MPA_CUT_NOT;
-	watch->marked = format->marked;
-	watch->framing = format->framing;
-	watch->guarded |= mpa_format_contained(format);
 	/* TUF may have been on before. */
 	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
 		return;
@@ -395,16 +380,39 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 }
 
 /**
- * mpa_tcp_watch_pause() - what is given to TCP from here on is not framed
- * @sk:	socket
- *
- * What was is still looked at when it is sent again.
+ * mpa_tcp_watch() - have segments looked at when they leave
+ * @sk:		socket; the next octet that TCP is given is the first of an FPDU
+ * @format:	how they are framed
  *
  * Context: process, socket lock held.
  */
-void mpa_tcp_watch_pause(struct sock *sk)
+void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
+{
+	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
+
+	watch->seq = tcp_sk(sk)->write_seq;
+	watch->fpdu = watch->seq;
+	watch->pos = 0;
+	watch->len = 0;
+	watch->cut = MPA_CUT_NOT;
+	watch->marked = format->marked;
+	watch->framing = format->framing;
+	watch->guarded |= mpa_format_contained(format);
+	mpa_watch_hook(sk);
+}
+
+/**
+ * mpa_tcp_watch_plain() - what is given to TCP from here on is not framed
+ * @sk:	socket
+ *
+ * What was is still looked at when it is sent again, and ACKs are noticed.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_tcp_watch_plain(struct sock *sk)
 {
 	mpa_tcp(sk)->watch.framing = MPA_FRAMING_OFF;
+	mpa_watch_hook(sk);
 }
 
 /**

@@ -261,6 +261,8 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	err = mpa_tufopt_may_begin(ctx);
 	if (err)
 		return err;
+	if (!mpa_format_on(&ctx->tx.format))
+		mpa_tcp_watch_plain(ctx->sk);
 	rx->format = *format;
 	mpa_rx_set_start(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?

@@ -675,7 +675,7 @@ void mpa_tx_leave(struct mpa_ctx *ctx)
 	mpa_tcp_unfit(ctx->sk, &ctx->tx.fit);
 	/* The last FPDU stays a segment of its own. */
 	mpa_tcp_end_segment(ctx->sk);
-	mpa_tcp_watch_pause(ctx->sk);
+	mpa_tcp_watch_plain(ctx->sk);
 }
 
 /**

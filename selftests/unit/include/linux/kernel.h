@@ -19,6 +19,8 @@
 	_max_a > _max_b ? _max_a : _max_b; })
 
 #define min_t(type, a, b)	min((type)(a), (type)(b))
+#define likely(x)		__builtin_expect(!!(x), 1)
+#define unlikely(x)		__builtin_expect(!!(x), 0)
 #define max_t(type, a, b)	max((type)(a), (type)(b))
 
 /* @to is a power of two. */
