@@ -63,6 +63,7 @@ struct mpa_contain {
  * @inside_rx:	calls of ours that read
  * @key_known:	@key is that of the next framing, or of this one
  * @key_told:	the user has read it, or has given it
+ * @key_given:	the user has given it
  * @tell_emss:	a send fails once when MULPDU has changed
  * @mulpdu:	what the user knows of it
  * @key:	of what is sent
@@ -84,6 +85,7 @@ struct mpa_tuf {
 	u32			inside_rx;
 	bool			key_known;
 	bool			key_told;
+	bool			key_given;
 	bool			tell_emss;
 	u32			mulpdu;
 	struct mpa_tuf_key	key;

@@ -151,7 +151,8 @@ static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
 {
 	u8 key[TUF_KEY_LEN];
 
-	if (framing->flags & TUF_KEY_GIVEN) {
+	tuf->key_given = framing->flags & TUF_KEY_GIVEN;
+	if (tuf->key_given) {
 		mpa_tuf_set_key(&tuf->key, framing->key);
 		tuf->key_told = true;
 	} else if (!tuf->key_known) {
@@ -209,6 +210,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	mpa_tx_leave(ctx);
 	tx->format.framing = MPA_FRAMING_OFF;
 	tuf->key_known = false;
+	tuf->key_given = false;
 	mpa_tufopt_set_state(ctx);
 	return 0;
 }
@@ -256,6 +258,8 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	}
 	if (mpa_tcp_gone(ctx->sk))
 		return -ENOTCONN;
+	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
+		return -EPIPE;
 	if (ctx->passthrough)
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx);
@@ -351,8 +355,9 @@ void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing)
 	framing->period = mpa_tufopt_period(format);
 	if (dir == MPA_DIR_RX && mpa_format_on(format) && tuf->contain.keyed)
 		framing->flags |= TUF_KEY_GIVEN;
-	if (dir == MPA_DIR_TX && mpa_format_on(format) && tuf->tell_emss)
-		framing->flags |= TUF_TELL_EMSS;
+	if (dir == MPA_DIR_TX && mpa_format_on(format))
+		framing->flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
+				  (tuf->tell_emss ? TUF_TELL_EMSS : 0);
 	release_sock(sk);
 }
 
