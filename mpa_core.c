@@ -70,6 +70,8 @@ static int mpa_init(struct sock *sk)
 	return err;
 }
 
+DEFINE_STATIC_KEY_FALSE(mpa_tuf_used);
+
 /* TUF has no startup that a listener's children could inherit. */
 static int mpa_tuf_attach(struct sock *sk)
 {
@@ -79,6 +81,8 @@ static int mpa_tuf_attach(struct sock *sk)
 	mpa_delay(MPA_POINT_INIT_BEGIN);
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
+	/* Not off again: to switch it for each socket would cost everybody. */
+	static_branch_enable(&mpa_tuf_used);
 	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
 	if (!tuf)
 		return -ENOMEM;

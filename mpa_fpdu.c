@@ -26,7 +26,7 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 	u32 room = fpdu->len - off;
 	u32 at = off;
 
-	if (unlikely(fpdu->framing)) {
+	if (mpa_fpdu_tuf(fpdu)) {
 		mpa_tuf_field_at(fpdu, off, run);
 		return;
 	}
@@ -80,7 +80,7 @@ u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	u32 before = MPA_LENGTH_LEN + ulpdu_off;
 	u32 markers = 0;
 
-	if (unlikely(fpdu->framing))
+	if (mpa_fpdu_tuf(fpdu))
 		return mpa_tuf_offset(fpdu, ulpdu_off);
 	if (fpdu->marked)
 		markers = mpa_marker_count(fpdu->pos, ulpdu_off <

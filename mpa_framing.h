@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Floor 0: the framing of a direction, MPA's or TUF's: lengths, layout, header,
- * check. It is chosen when framing begins. MPA's is inlined behind a branch, and
- * never called through a pointer; TUF's is in mpa_tuf.c.
+ * check. It is chosen when framing begins. MPA's is inlined, and never called through
+ * a pointer; TUF's is in mpa_tuf.c, behind branches that the kernel does not have
+ * until the first socket of TUF is attached.
  */
 #ifndef _MPA_FRAMING_H
 #define _MPA_FRAMING_H
 
 #include "mpa_proto.h"
+
+#ifdef __KERNEL__
+#include <linux/jump_label.h>
+
+DECLARE_STATIC_KEY_FALSE(mpa_tuf_used);
+
+/* There has been a socket of TUF. */
+#define mpa_tuf_exists()	static_branch_unlikely(&mpa_tuf_used)
+#else
+#define mpa_tuf_exists()	true
+#endif
 
 /**
  * struct mpa_tuf_key - a key that octets are searched for
@@ -49,32 +61,50 @@ void mpa_tuf_set_key(struct mpa_tuf_key *key, const u8 *octets);
 /* It is TUF's, or none. */
 static inline bool mpa_format_tuf(const struct mpa_format *format)
 {
-	return unlikely(format->framing != MPA_FRAMING_MPA);
+	return mpa_tuf_exists() && format->framing != MPA_FRAMING_MPA;
+}
+
+/* The same of an FPDU. */
+static inline bool mpa_fpdu_tuf(const struct mpa_fpdu *fpdu)
+{
+	return mpa_tuf_exists() && fpdu->framing != MPA_FRAMING_MPA;
+}
+
+/**
+ * mpa_format_mode() - what the user calls it
+ * @format:	of a socket of TUF
+ *
+ * Return: enum tuf_mode.
+ */
+static inline u8 mpa_format_mode(const struct mpa_format *format)
+{
+	BUILD_BUG_ON(MPA_FRAMING_SEGMENTS - MPA_FRAMING_OFF != TUF_SEGMENTS);
+	return format->framing - MPA_FRAMING_OFF;
 }
 
 /* The direction is framed. */
 static inline bool mpa_format_on(const struct mpa_format *format)
 {
-	return likely(format->framing != MPA_FRAMING_OFF);
+	return !mpa_tuf_exists() || format->framing != MPA_FRAMING_OFF;
 }
 
 /* Segments start with FPDUs. */
 static inline bool mpa_format_aligns(const struct mpa_format *format)
 {
-	return likely(format->framing != MPA_FRAMING_TUF_MARKERS);
+	return !mpa_tuf_exists() || format->framing != MPA_FRAMING_TUF_MARKERS;
 }
 
 /* Several FPDUs may share a segment. */
 static inline bool mpa_format_shares(const struct mpa_format *format)
 {
-	return format->framing == MPA_FRAMING_MPA ||
+	return !mpa_format_tuf(format) ||
 	       format->framing == MPA_FRAMING_TUF_MARKERS;
 }
 
 /* An FPDU is a segment, as far as it can be, and has a key that tells. */
 static inline bool mpa_format_contained(const struct mpa_format *format)
 {
-	return format->framing == MPA_FRAMING_TUF;
+	return mpa_tuf_exists() && format->framing == MPA_FRAMING_TUF;
 }
 
 /* There are markers, of either kind. */
@@ -164,7 +194,7 @@ static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 					   const u8 *field)
 {
-	return unlikely(fpdu->framing) ?
+	return mpa_fpdu_tuf(fpdu) ?
 	       mpa_tuf_marker_good(fpdu, off, field) :
 	       mpa_marker_get(field) == mpa_fpdu_ptr(fpdu, off);
 }
@@ -177,7 +207,7 @@ static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 static inline bool mpa_framing_markers_good(const struct mpa_fpdu *fpdu,
 					    const u8 *data)
 {
-	return unlikely(fpdu->framing) ? mpa_tuf_markers_good(fpdu, data) :
+	return mpa_fpdu_tuf(fpdu) ? mpa_tuf_markers_good(fpdu, data) :
 					 mpa_fpdu_markers_good(fpdu, data);
 }
 

@@ -168,7 +168,7 @@ static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		p = mpa_txbuf_tail(out, &n);
 		n = min3(n, run.len, end - (out->len - at));
 
-		if (unlikely(fpdu->framing) && run.field != MPA_FIELD_ULPDU) {
+		if (mpa_fpdu_tuf(fpdu) && run.field != MPA_FIELD_ULPDU) {
 			mpa_make_tuf_field(ctx, fpdu, &run, p, n);
 			mpa_txbuf_advance(out, n);
 			continue;
@@ -214,7 +214,7 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			    mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
 	if (err || !last)
 		return err;
-	if (unlikely(fpdu->framing)) {
+	if (mpa_fpdu_tuf(fpdu)) {
 		if (mpa_tx_open(tx))
 			mpa_make_tuf_length(ctx, fpdu);
 		return 0;
@@ -269,12 +269,12 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	n -= source.header.iov_len;
 	if (n)
 		source.user = mpa_iter_user(from, n);
-	err = unlikely(fpdu->framing) ?
+	err = mpa_fpdu_tuf(fpdu) ?
 	      mpa_make_tuf_linear(ctx, fpdu, p, &source) :
 	      mpa_make_linear(fpdu, p, &source);
 	if (err)
 		return err;
-	if (likely(!fpdu->framing))
+	if (!mpa_fpdu_tuf(fpdu))
 		mpa_make_seal(tx, p, fpdu->len, 1);
 	err = mpa_txbuf_commit(ctx, page, fpdu->len);
 	if (!err && source.user)

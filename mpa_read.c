@@ -91,7 +91,7 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	struct mpa_read_user user = { .to = mpa_iter_user(to, n) };
 	size_t room = iov_iter_count(to);
 
-	if (unlikely(fpdu->framing))
+	if (mpa_fpdu_tuf(fpdu))
 		return mpa_read_copy_tuf(fpdu, data, to, n);
 	if (user.to) {
 		if (!mpa_fpdu_read(fpdu, data, n, mpa_read_to_user, &user))

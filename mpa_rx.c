@@ -413,7 +413,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	trace_mpa_rx(ctx->sk, cur->pos, 1 + more->ulpdus,
 		     cur->fpdu.ulpdu_len + more->octets,
 		     cur->fpdu.markers + more->markers);
-	if (unlikely(cur->fpdu.strange || more->strange))
+	if (mpa_fpdu_tuf(&cur->fpdu))
 		mpa_tuf(ctx)->strange += cur->fpdu.strange + more->strange;
 	mpa_rx_drop_stash(ctx);
 	rx->starved = false;

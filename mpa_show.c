@@ -14,7 +14,7 @@
 #include <net/netlink.h>
 #include <uapi/linux/mpa_netlink.h>
 
-#include "mpa.h"
+#include "mpa_tuf.h"
 
 /**
  * mpa_show_cookie() - the number that SO_COOKIE gives and ss -e shows
@@ -130,6 +130,18 @@ static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	return 0;
 }
 
+/* What the programs of a socket of TUF have agreed on. */
+static int mpa_show_tuf(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	if (nla_put_u32(skb, MPA_A_CONN_TUF_TX,
+			mpa_format_mode(&ctx->tx.format)) ||
+	    nla_put_u32(skb, MPA_A_CONN_TUF_RX,
+			mpa_format_mode(&ctx->rx.format)))
+		return -EMSGSIZE;
+	return READ_ONCE(mpa_tuf_const(ctx)->contain.given_up) ?
+	       nla_put_flag(skb, MPA_A_CONN_RESEGMENTED) : 0;
+}
+
 static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	u32 emss = mpa_tcp_emss_of(ctx->sk, &ctx->tcp) +
@@ -139,7 +151,8 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	if (nla_put_u32(skb, MPA_A_CONN_ROLE, READ_ONCE(ctx->role)) ||
 	    nla_put_u32(skb, MPA_A_CONN_STATE, state))
 		return -EMSGSIZE;
-	if (state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx))
+	if (mpa_is_tuf(ctx) ? mpa_show_tuf(skb, ctx) :
+	    state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx))
 		return -EMSGSIZE;
 	if (READ_ONCE(ctx->rx.want_place) &&
 	    nla_put_flag(skb, MPA_A_CONN_PLACING))
@@ -301,7 +314,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
  */
 size_t mpa_show_ulp_size(const struct sock *sk)
 {
-	/* The nest, a flag, at most ten numbers of 32 bits and twelve of 64. */
-	return 2 * nla_total_size(0) + 10 * nla_total_size(sizeof(u32)) +
+	/* The nest, two flags, at most ten numbers of 32 bits and twelve of 64. */
+	return 3 * nla_total_size(0) + 10 * nla_total_size(sizeof(u32)) +
 	       12 * nla_total_size_64bit(sizeof(u64));
 }

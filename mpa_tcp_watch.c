@@ -125,7 +125,7 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	if (marked) {
 		mpa_fpdu_init(&fpdu, watch->pos, len, true);
 		len = fpdu.len;
-	} else if (unlikely(watch->framing)) {
+	} else if (mpa_tuf_exists() && watch->framing) {
 		len += TUF_HEADER_LEN;
 	} else {
 		len = mpa_fpdu_plain_len(len);
@@ -312,7 +312,7 @@ static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 /* Segments are to begin with FPDUs, and their lengths can be read. */
 static bool mpa_watch_counts(const struct mpa_watch *watch)
 {
-	return watch->framing == MPA_FRAMING_MPA ||
+	return !mpa_tuf_exists() || watch->framing == MPA_FRAMING_MPA ||
 	       watch->framing == MPA_FRAMING_TUF;
 }
 
@@ -333,7 +333,7 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	if (len && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
 		    watch->options_seen))
 		mpa_watch_options(sk, watch, th);
-	if (len && unlikely(watch->guarded))
+	if (mpa_tuf_exists() && len && watch->guarded)
 		leaves = mpa_watch_segments(sk, watch, skb, seq, len);
 	/* Retransmissions have been looked at before. */
 	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq) &&

@@ -66,22 +66,6 @@ void mpa_tufopt_leave(struct mpa_ctx *ctx, u8 dir)
 
 /* ---- modes ---- */
 
-static const u8 mpa_tufopt_framings[] = {
-	[TUF_OFF]	= MPA_FRAMING_OFF,
-	[TUF_ALIGN]	= MPA_FRAMING_TUF,
-	[TUF_MARKERS]	= MPA_FRAMING_TUF_MARKERS,
-	[TUF_SEGMENTS]	= MPA_FRAMING_SEGMENTS,
-};
-
-static u8 mpa_tufopt_mode(const struct mpa_format *format)
-{
-	u8 mode = ARRAY_SIZE(mpa_tufopt_framings) - 1;
-
-	while (mode && mpa_tufopt_framings[mode] != format->framing)
-		mode--;
-	return mode;
-}
-
 static u32 mpa_tufopt_period(const struct mpa_format *format)
 {
 	return format->framing == MPA_FRAMING_TUF_MARKERS ?
@@ -107,7 +91,7 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 	if (framing->mode == TUF_OFF && framing->flags)
 		return -EINVAL;
 	memset(format, 0, sizeof(*format));
-	format->framing = mpa_tufopt_framings[framing->mode];
+	format->framing = MPA_FRAMING_OFF + framing->mode;
 	if (framing->mode != TUF_MARKERS)
 		return period ? -EINVAL : 0;
 	period = period ?: TUF_PERIOD_DEFAULT;
@@ -351,7 +335,7 @@ void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing)
 
 	memset(framing, 0, sizeof(*framing));
 	lock_sock(sk);
-	framing->mode = mpa_tufopt_mode(format);
+	framing->mode = mpa_format_mode(format);
 	framing->period = mpa_tufopt_period(format);
 	if (dir == MPA_DIR_RX && mpa_format_on(format) && tuf->contain.keyed)
 		framing->flags |= TUF_KEY_GIVEN;
@@ -394,8 +378,8 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	const struct mpa_tx *tx = &ctx->tx;
 	const struct mpa_rx *rx = &ctx->rx;
 
-	info->tx_mode = mpa_tufopt_mode(&tx->format);
-	info->rx_mode = mpa_tufopt_mode(&rx->format);
+	info->tx_mode = mpa_format_mode(&tx->format);
+	info->rx_mode = mpa_format_mode(&rx->format);
 	info->error = mpa_show_code(ctx);
 	info->mulpdu = mpa_tx_mulpdu(ctx, &info->emss);
 	info->tx_period = mpa_tufopt_period(&tx->format);

@@ -159,3 +159,29 @@ def each_is_once_in_a_dump_of_many_that_come_and_go():
     missing = [sock for pair in many for sock in pair if ends.cookie(sock) not in conns]
     expect([], missing)
     assert client.sock.n > 3, f"expected several messages, seen {client.sock.n}"
+
+
+# linux/tuf.h
+TUF_TX, TUF_RX, TUF_ALIGN, TUF_MARKERS = 32, 33, 1, 2
+
+
+def frame(sock, option, mode):
+    sock.setsockopt(ends.SOL_MPA, option, bytes([mode]) + bytes(31))
+
+
+@test
+def a_socket_of_tuf_says_how_each_direction_is_framed():
+    a, b = ends.tcp_pair()
+    a.setsockopt(socket.IPPROTO_TCP, ends.TCP_ULP, b"tuf\0")
+    told = do("conn-get", cookie=ends.cookie(a))
+    expect(("off", "off", "idle"), (told["tuf-tx"], told["tuf-rx"], told["state"]))
+    frame(a, TUF_TX, TUF_ALIGN)
+    frame(a, TUF_RX, TUF_MARKERS)
+    a.send(b"record")
+    told = do("conn-get", cookie=ends.cookie(a))
+    expect(("align", "markers", "full"), (told["tuf-tx"], told["tuf-rx"], told["state"]))
+    expect((1, 6, 1), (told["tx-ulpdus"], told["tx-octets"], told["tx-segs-aligned"]))
+    assert "flags" not in told, f"MPA_INFO_* of a socket of TUF: {told}"
+    assert "resegmented" not in told, f"nothing was received: {told}"
+    a.close()
+    b.close()

@@ -32,6 +32,8 @@
 #define __noreturn		__attribute__((__noreturn__))
 #define __printf(a, b)		__attribute__((__format__(printf, a, b)))
 
+#define BUILD_BUG_ON(condition)	_Static_assert(!(condition), #condition)
+
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 #endif /* _UNIT_LINUX_KERNEL_H */
