@@ -70,8 +70,6 @@ static int mpa_init(struct sock *sk)
 	return err;
 }
 
-DEFINE_STATIC_KEY_FALSE(mpa_tuf_used);
-
 /* TUF has no startup that a listener's children could inherit. */
 static int mpa_tuf_attach(struct sock *sk)
 {

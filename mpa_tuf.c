@@ -8,6 +8,10 @@
 #include "compat.h"
 #include "mpa_framing.h"
 
+#ifdef __KERNEL__
+DEFINE_STATIC_KEY_FALSE(mpa_tuf_used);
+#endif
+
 /* Octets of the header: there is none in TUF_SEGMENTS. */
 static u32 mpa_tuf_header_len(const struct mpa_fpdu *fpdu)
 {
