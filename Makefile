@@ -82,12 +82,12 @@ install: module
 	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= \
 		INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
 	install -d $(headers)
-	install -m 644 include/uapi/linux/mpa*.h $(headers)
+	install -m 644 include/uapi/linux/mpa*.h include/uapi/linux/tuf.h $(headers)
 	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
 uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
-	      $(addprefix $(headers)/,mpa.h mpa_netlink.h)
+	      $(addprefix $(headers)/,mpa.h mpa_netlink.h tuf.h)
 	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
 unit:

@@ -336,6 +336,8 @@ static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
 {
 	if (!mpa_started(ctx))
 		return false;
+	if (!mpa_is_tuf(ctx))
+		return true;
 	return (dirs & MPA_DIR_TX && mpa_format_on(&ctx->tx.format)) ||
 	       (dirs & MPA_DIR_RX && mpa_format_on(&ctx->rx.format));
 }

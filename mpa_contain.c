@@ -4,10 +4,10 @@
  * octets are a length of that many, and the key, is an FPDU, whatever is missing
  * before it. Nothing is looked for elsewhere than where a segment begins.
  *
- * TCP and the driver put segments together before they are seen here. What is left of
- * that is where octets side by side begin, and how many segments the first of them have
- * come in: these are FPDUs if there are as many, each with the key, and if nothing is
- * left.
+ * TCP and the driver put segments together. What is left of that is where octets side by
+ * side begin, how many segments the first of them have come in, and, if it was the driver
+ * (GRO), how long each was. Where TCP has done it, it can only be told if this was looked
+ * at before.
  *
  * If almost no segment passes, something on the way cuts the stream anew: then the test
  * is given up.
@@ -86,6 +86,35 @@ static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 	}
 }
 
+/* Each segment is as long as this says, or may be. */
+static bool mpa_contain_clear(const struct mpa_segments *segments)
+{
+	return segments->nr == 1 || segments->each;
+}
+
+/**
+ * mpa_contain_see() - something has come out of order: remember in what segments
+ * @ctx:	the context
+ *
+ * Others may come behind it before it is tested.
+ *
+ * Context: any, socket lock held, and in the middle of TCP's work: it only looks.
+ */
+void mpa_contain_see(struct mpa_ctx *ctx)
+{
+	struct mpa_contain *contain = &mpa_tuf(ctx)->contain;
+	struct mpa_segments segments;
+	struct mpa_island island;
+
+	if (!mpa_tcp_ooo_newest(ctx->sk, 0, &island) ||
+	    !mpa_tcp_ooo_segments(ctx->sk, island.start, &segments) ||
+	    !mpa_contain_clear(&segments))
+		return;
+	contain->seen = true;
+	contain->seen_pos = island.start - ctx->rx.seq;
+	contain->seen_segments = segments;
+}
+
 /* Whether the first octets of an island are as many FPDUs as segments. */
 static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
@@ -132,6 +161,11 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	if (pos == contain->failed ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
+	if (!mpa_contain_clear(&segments)) {
+		if (!contain->seen || contain->seen_pos != pos)
+			return false;
+		segments = contain->seen_segments;
+	}
 	passed = segments.nr <= MPA_CONTAIN_SEGMENTS &&
 		 mpa_contain_walk(ctx, pos, &segments);
 	if (!passed)

@@ -166,6 +166,7 @@ void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx);
 int mpa_tufopt_set(struct sock *sk, u8 dir, const struct tuf_framing *framing);
 void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing);
 int mpa_tufopt_key(struct sock *sk, u8 *key);
+void mpa_tufopt_key_untold(struct sock *sk);
 void mpa_tufopt_info(struct sock *sk, struct tuf_info *info);
 
 /* mpa_netlink.c */

@@ -407,7 +407,10 @@ int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	}
 	tx->pos += n;
 	tx->laps += tx->pos < n;
-	mpa_count_made(ctx, 1, n, 0);
+	/* A ULPDU, but no FPDU. */
+	tx->ulpdus++;
+	tx->octets += n;
+	mpa_stat_made(ctx->tcp.mib, 0, n, 0);
 	trace_mpa_tx(ctx->sk, position, 1, n, 0);
 	return 0;
 }

@@ -23,6 +23,22 @@ static struct mpa_ctx *mpa_ops_ctx(const struct sock *sk)
 
 /* ---- operations of the protocol ---- */
 
+/* TUF's directions can be switched off between two looks. */
+static noinline int mpa_op_sendmsg_tuf(struct mpa_ctx *ctx, struct msghdr *msg,
+				       size_t size)
+{
+	int ret;
+
+	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
+		ret = mpa_sendmsg(ctx, msg, size);
+		if (ret != -MPA_EUNFRAMED)
+			return ret;
+	}
+	ret = ctx->table->base->sendmsg(ctx->sk, msg, size);
+	mpa_passthrough_end(ctx, MPA_DIR_TX);
+	return ret;
+}
+
 static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -31,13 +47,28 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	if (!ctx)
 		return -ENOMEM;
 	mpa_hook_adopt(ctx);
-	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
-		ret = mpa_sendmsg(ctx, msg, size);
+	if (mpa_is_tuf(ctx))
+		return mpa_op_sendmsg_tuf(ctx, msg, size);
+	if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
+		return mpa_sendmsg(ctx, msg, size);
+	ret = ctx->table->base->sendmsg(sk, msg, size);
+	mpa_passthrough_end(ctx, MPA_DIR_BOTH);
+	return ret;
+}
+
+static noinline int mpa_op_recvmsg_tuf(struct mpa_ctx *ctx, struct msghdr *msg,
+				       size_t len, int flags MPA_ADDR_LEN_PARAM)
+{
+	int ret;
+
+	while (!mpa_passthrough_begin(ctx, MPA_DIR_RX)) {
+		ret = mpa_recvmsg(ctx, msg, len, flags);
 		if (ret != -MPA_EUNFRAMED)
 			return ret;
 	}
-	ret = ctx->table->base->sendmsg(sk, msg, size);
-	mpa_passthrough_end(ctx, MPA_DIR_TX);
+	ret = ctx->table->base->recvmsg(ctx->sk, msg, len,
+					flags MPA_ADDR_LEN_ARG);
+	mpa_passthrough_end(ctx, MPA_DIR_RX);
 	return ret;
 }
 
@@ -53,13 +84,12 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
-	while (!mpa_passthrough_begin(ctx, MPA_DIR_RX)) {
-		ret = mpa_recvmsg(ctx, msg, len, flags);
-		if (ret != -MPA_EUNFRAMED)
-			return ret;
-	}
+	if (mpa_is_tuf(ctx))
+		return mpa_op_recvmsg_tuf(ctx, msg, len, flags MPA_ADDR_LEN_ARG);
+	if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
+		return mpa_recvmsg(ctx, msg, len, flags);
 	ret = ctx->table->base->recvmsg(sk, msg, len, flags MPA_ADDR_LEN_ARG);
-	mpa_passthrough_end(ctx, MPA_DIR_RX);
+	mpa_passthrough_end(ctx, MPA_DIR_BOTH);
 	return ret;
 }
 

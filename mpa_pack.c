@@ -146,6 +146,17 @@ void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	mpa_pack_note(ctx, fpdu->len);
 }
 
+/*
+ * TCP has tried to send the last FPDU, and IP has refused it: TCP has it still, but it
+ * has been seen with its Length.
+ */
+static bool mpa_pack_seen(const struct mpa_ctx *ctx)
+{
+	return !ctx->tx.out->len &&
+	       mpa_pos_before(ctx->tx.seq - mpa_tuf_const(ctx)->pack.len,
+			      ctx->tcp.watch.seq);
+}
+
 /**
  * mpa_pack_fits() - the last FPDU takes a ULPDU
  * @ctx:	the context
@@ -159,7 +170,7 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 	const struct mpa_tx *tx = &ctx->tx;
 
 	return pack->page && tx->packing && !mpa_tx_open(tx) && !mpa_tapped(ctx) &&
-	       tx->slot.used == pack->len &&
+	       tx->slot.used == pack->len && !mpa_pack_seen(ctx) &&
 	       n <= min_t(u32, tx->slot.emss, MPA_TUF_FPDU_MAX) - pack->len &&
 	       mpa_tcp_frags(tx->out) + tx->slot.frags + 2 <= MPA_SKB_FRAGS;
 }

@@ -404,6 +404,8 @@ void mpa_search_arrived(struct sock *sk)
 
 	if (!mpa_search_on(ctx))
 		return;
+	if (mpa_format_contained(&ctx->rx.format))
+		mpa_contain_see(ctx);
 	ctx->rx.place->again = true;
 	mpa_schedule_work(ctx, 0);
 }

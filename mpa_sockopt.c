@@ -324,7 +324,13 @@ static int mpa_get_key(struct sock *sk, char __user *val, int __user *len)
 	if (room < (int)sizeof(key))
 		return -EINVAL;
 	err = mpa_tufopt_key(sk, key);
-	return err ?: mpa_put(key, sizeof(key), val, len);
+	if (err)
+		return err;
+	err = mpa_put(key, sizeof(key), val, len);
+	if (err)
+		mpa_tufopt_key_untold(sk);
+	memzero_explicit(key, sizeof(key));
+	return err;
 }
 
 static int mpa_get_tuf_info(struct sock *sk, char __user *val, int __user *len)

@@ -219,38 +219,6 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at, u32 known,
 	return at->fpdu == start ? MPA_BEGINS_FPDU : MPA_BEGINS_ELSEWHERE;
 }
 
-/*
- * Look at the segments of a packet.
- * Return: octets of it that may leave.
- */
-static u32 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
-			      const struct sk_buff *skb, u32 seq, u32 len)
-{
-	struct mpa_payload heads = {
-		.skb = skb, .seq = seq, .end = seq + len,
-		.to = len - skb->data_len,
-	}, lengths;
-	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
-	struct mpa_watch at = *watch;
-	enum mpa_begins begins;
-	u8 head[TUF_HEADER_LEN];
-
-	heads.piece = skb->data + skb_headlen(skb) - heads.to;
-	lengths = heads;
-	for (off = 0; off + TUF_HEADER_LEN <= len; off += seg) {
-		u32 n = min(seg, len - off);
-
-		begins = mpa_watch_begins(&at, watch->seq, &lengths, seq + off);
-		if (n < TUF_HEADER_LEN)
-			break;
-		for (i = 0; i < TUF_HEADER_LEN; i++)
-			head[i] = mpa_payload_octet(&heads, off + i);
-		if (mpa_watch_leaves(sk, head, seq + off, n, begins))
-			return off + n - 1;
-	}
-	return len;
-}
-
 /* A signature is over all octets: it could not be made anew. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
@@ -271,19 +239,52 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 }
 
 /*
+ * Look at the segments of a packet.
+ * Return: octets of it that may leave.
+ */
+static noinline u32 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
+			      const struct sk_buff *skb, u32 seq, u32 len)
+{
+	struct mpa_payload heads = {
+		.skb = skb, .seq = seq, .end = seq + len,
+		.to = len - skb->data_len,
+	}, lengths;
+	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
+	struct mpa_watch at = *watch;
+	enum mpa_begins begins;
+	u8 head[TUF_HEADER_LEN];
+
+	/* It could not be sent an octet shorter. */
+	if (skb->ip_summed != CHECKSUM_PARTIAL ||
+	    mpa_watch_signed((const struct tcphdr *)skb->data))
+		return len;
+	heads.piece = skb->data + skb_headlen(skb) - heads.to;
+	lengths = heads;
+	for (off = 0; off + TUF_HEADER_LEN <= len; off += seg) {
+		u32 n = min(seg, len - off);
+
+		begins = mpa_watch_begins(&at, watch->seq, &lengths, seq + off);
+		if (n < TUF_HEADER_LEN)
+			break;
+		for (i = 0; i < TUF_HEADER_LEN; i++)
+			head[i] = mpa_payload_octet(&heads, off + i);
+		if (mpa_watch_leaves(sk, head, seq + off, n, begins))
+			return off + n - 1;
+	}
+	return len;
+}
+
+/*
  * Let a packet leave with its first @len octets only. For TCP the rest is lost on its
  * way, a FIN as well.
  * Return: false without memory: it may not leave.
  */
-static bool mpa_watch_trim(struct sk_buff *skb, u32 len)
+static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 {
-	const struct tcphdr *old = (const struct tcphdr *)skb->data;
-	u32 old_len = skb->len, new_len = __tcp_hdrlen(old) + len;
+	struct tcphdr *th = (struct tcphdr *)skb->data;
+	u32 old_len = skb->len, new_len = __tcp_hdrlen(th) + len;
 	struct skb_shared_info *shinfo;
-	struct tcphdr *th;
 
-	if (mpa_watch_signed(old) || skb->ip_summed != CHECKSUM_PARTIAL)
-		return true;
 	if (skb_unclone(skb, GFP_ATOMIC) || pskb_trim(skb, new_len))
 		return false;
 	th = (struct tcphdr *)skb->data;

@@ -269,6 +269,8 @@ u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 {
 	u32 mulpdu = mpa_tuf_mulpdu(format, emss);
 
+	if (format->framing != MPA_FRAMING_TUF)
+		return mulpdu;
 	return emss < TUF_EMERGENCY ? max_t(u32, mulpdu, TUF_EMERGENCY) : mulpdu;
 }
 

@@ -41,6 +41,9 @@ struct mpa_pack {
  * @given_up:	almost no segment has passed for long
  * @key:	of what is received
  * @failed:	the stream position that was tested last, and has failed
+ * @seen:	@seen_pos and @seen_segments are valid
+ * @seen_pos:	stream position where an island began when it was new
+ * @seen_segments: its segments then
  * @since:	jiffies when @tests and @passes were begun
  * @tests:	how many lately
  * @passes:	of these, those that were passed
@@ -50,6 +53,9 @@ struct mpa_contain {
 	bool		given_up;
 	u8		key[TUF_KEY_LEN];
 	u32		failed;
+	bool		seen;
+	u32		seen_pos;
+	struct mpa_segments seen_segments;
 	unsigned long	since;
 	u32		tests;
 	u32		passes;
@@ -61,12 +67,13 @@ struct mpa_contain {
  * @plain_tx:	calls of TCP's own that send; those that read are @ctx.passthrough
  * @inside_tx:	calls of ours that send
  * @inside_rx:	calls of ours that read
- * @key_known:	@key is that of the next framing, or of this one
+ * @key_known:	@next_key is that of the next framing, or of this one
  * @key_told:	the user has read it, or has given it
  * @key_given:	the user has given it
  * @tell_emss:	a send fails once when MULPDU has changed
  * @mulpdu:	what the user knows of it
- * @key:	of what is sent
+ * @next_key:	of what will be sent, or is
+ * @key:	of what is sent, or was
  * @pack:	sending
  * @contain:	receiving
  * @tx_fpdus:	counter for TUF_INFO
@@ -75,6 +82,7 @@ struct mpa_contain {
  * @tested:	counter for TUF_INFO
  * @passed:	counter for TUF_INFO
  * @strange:	counter for TUF_INFO
+ * @placed:	counter for TUF_INFO, before receiving was switched off last
  *
  * Belongs to the socket lock.
  */
@@ -88,6 +96,7 @@ struct mpa_tuf {
 	bool			key_given;
 	bool			tell_emss;
 	u32			mulpdu;
+	u8			next_key[TUF_KEY_LEN];
 	struct mpa_tuf_key	key;
 	struct mpa_pack		pack;
 	struct mpa_contain	contain;
@@ -97,6 +106,7 @@ struct mpa_tuf {
 	u64			tested;
 	u64			passed;
 	u64			strange;
+	u64			placed;
 };
 
 /* mpa_ctx_free() frees it by its context. */
@@ -133,6 +143,7 @@ bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		     enum mpa_begins begins);
 
 /* mpa_contain.c */
+void mpa_contain_see(struct mpa_ctx *ctx);
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos);
 bool mpa_contain_possible(const struct mpa_ctx *ctx);
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);

@@ -124,27 +124,32 @@ static int mpa_tufopt_may_begin(struct mpa_ctx *ctx)
 	if (err)
 		return err;
 	mpa_hook_adopt(ctx);
-	mpa_tcp_any_octet_counts(ctx->sk);
 	return 0;
 }
 
 /* ---- sending ---- */
 
+/* Have a key for the framing that comes next. */
+static void mpa_tufopt_make_key(struct mpa_tuf *tuf)
+{
+	if (tuf->key_known)
+		return;
+	get_random_bytes(tuf->next_key, sizeof(tuf->next_key));
+	tuf->key_known = true;
+	tuf->key_told = false;
+}
+
 static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
 				const struct tuf_framing *framing)
 {
-	u8 key[TUF_KEY_LEN];
-
 	tuf->key_given = framing->flags & TUF_KEY_GIVEN;
 	if (tuf->key_given) {
-		mpa_tuf_set_key(&tuf->key, framing->key);
+		memcpy(tuf->next_key, framing->key, TUF_KEY_LEN);
+		tuf->key_known = true;
 		tuf->key_told = true;
-	} else if (!tuf->key_known) {
-		get_random_bytes(key, sizeof(key));
-		mpa_tuf_set_key(&tuf->key, key);
-		tuf->key_told = false;
 	}
-	tuf->key_known = true;
+	mpa_tufopt_make_key(tuf);
+	mpa_tuf_set_key(&tuf->key, tuf->next_key);
 }
 
 static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
@@ -192,8 +197,10 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 		return -EBUSY;
 	mpa_pack_forget(ctx);
 	mpa_tx_leave(ctx);
+	/* The key that was sent. */
+	if (tx->format.framing != MPA_FRAMING_SEGMENTS)
+		tuf->key_known = false;
 	tx->format.framing = MPA_FRAMING_OFF;
-	tuf->key_known = false;
 	tuf->key_given = false;
 	mpa_tufopt_set_state(ctx);
 	return 0;
@@ -251,6 +258,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 		return err;
 	if (!mpa_format_on(&ctx->tx.format))
 		mpa_tcp_watch_plain(ctx->sk);
+	mpa_tcp_any_octet_counts(ctx->sk);
 	rx->format = *format;
 	mpa_rx_set_start(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
@@ -274,7 +282,10 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	if (mpa_tuf(ctx)->inside_rx || rx->cur.taken || rx->cur.read ||
 	    mpa_rx_skip(rx) || mpa_rx_ahead(rx))
 		return -EBUSY;
+	if (rx->place)
+		mpa_tuf(ctx)->placed += rx->place->total;
 	mpa_rx_leave(ctx);
+	mpa_contain_begin(mpa_tuf(ctx), NULL);
 	rx->format.framing = MPA_FRAMING_OFF;
 	mpa_tufopt_set_state(ctx);
 	/* What has come is a plain reader's. */
@@ -355,20 +366,31 @@ void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing)
  */
 int mpa_tufopt_key(struct sock *sk, u8 *key)
 {
-	static const struct tuf_framing made;
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
 	int err = 0;
 
 	lock_sock(sk);
-	if (!tuf->key_known)
-		mpa_tufopt_take_key(tuf, &made);
+	mpa_tufopt_make_key(tuf);
 	if (tuf->key_told)
 		err = -ENODATA;
 	else
-		memcpy(key, tuf->key.key, TUF_KEY_LEN);
+		memcpy(key, tuf->next_key, TUF_KEY_LEN);
 	tuf->key_told = true;
 	release_sock(sk);
 	return err;
+}
+
+/**
+ * mpa_tufopt_key_untold() - the user has not got what mpa_tufopt_key() has returned
+ * @sk:	socket
+ *
+ * Context: process, socket lock not held.
+ */
+void mpa_tufopt_key_untold(struct sock *sk)
+{
+	lock_sock(sk);
+	mpa_tuf(mpa_ctx(sk))->key_told = false;
+	release_sock(sk);
 }
 
 static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
@@ -402,7 +424,7 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->tx_segs_unaligned = watch->unaligned;
 	info->tx_segs_contained = tuf->contained;
 	info->tx_trimmed = tuf->trimmed;
-	info->rx_placed = rx->place ? rx->place->total : 0;
+	info->rx_placed = tuf->placed + (rx->place ? rx->place->total : 0);
 	info->rx_tested = tuf->tested;
 	info->rx_contained = tuf->passed;
 	info->rx_wrong_key = tuf->strange;

@@ -434,6 +434,9 @@ static noinline bool mpa_tx_tuf_oversized(struct mpa_ctx *ctx,
 		tuf->mulpdu = mulpdu;
 		return true;
 	}
+	if (call->segment > 0 &&
+	    call->segment > mpa_framing_max(format, ctx->tx.pos))
+		return true;
 	if (!mpa_format_aligns(format) || ctx->tx.oversize ||
 	    call->segment == MPA_SEGMENT_FILL)
 		return false;
@@ -506,7 +509,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 		call->done += n;
 		/* Others than the first of an FPDU that takes several. */
 		if (mpa_is_tuf(ctx) && call->segment > 0 && n > call->segment)
-			mpa_count_made(ctx, (n - 1) / call->segment, 0, 0);
+			ctx->tx.ulpdus += (n - 1) / call->segment;
 		if (ends)
 			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;

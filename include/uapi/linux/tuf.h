@@ -85,8 +85,11 @@ enum tuf_mode {
  * same mode again sets another key.
  *
  * Errors: EBUSY while another call sends or reads on the direction, while a ULPDU
- * has been sent or read in part, or while records are read out of order;
- * EISCONN if it is on in another mode; ENOTCONN; EPIPE behind the end; EINVAL.
+ * has been sent or read in part, while records that are read out of order have some
+ * missing in front, while TCP has no memory for what was sent, with TCP_REPAIR, or if
+ * somebody else has hooked the socket; EISCONN if it is on, or for receiving, if it is
+ * in another mode; ENOTCONN; EPIPE behind the end; EBADMSG if receiving has ended with
+ * that, for TUF_OFF; EINVAL.
  *
  * A program may pass a shorter struct, up to @flags at the least; a longer one is
  * accepted as long as the unknown rest is zero, else E2BIG.
@@ -139,7 +142,8 @@ struct tuf_framing {
  * @tx_segs_unaligned: their segments that do not
  * @tx_segs_contained: their segments that are one FPDU exactly
  * @tx_trimmed:	segments that were sent an octet shorter, as they would have
- *		passed the containment test without being an FPDU
+ *		passed the containment test without being an FPDU; what is sent
+ *		again counts here
  * @rx_placed:	of @rx_fpdus, those that came out of order (MPA_PLACE)
  * @rx_tested:	segments behind a gap that were tested
  * @rx_contained: of those, the ones that were FPDUs
