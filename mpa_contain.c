@@ -34,14 +34,18 @@
  */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 {
-	memset(&tuf->contain, 0, sizeof(tuf->contain));
-	tuf->contain.since = jiffies;
+	struct mpa_contain *contain = &tuf->contain;
+	u32 i;
+
+	memset(contain, 0, sizeof(*contain));
+	contain->since = jiffies;
 	/* No island begins here: it is in order. */
-	tuf->contain.failed = mpa_place_ordered(&tuf->ctx);
+	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
+		contain->failed[i] = mpa_place_ordered(&tuf->ctx);
 	if (!key)
 		return;
-	memcpy(tuf->contain.key, key, TUF_KEY_LEN);
-	tuf->contain.keyed = true;
+	memcpy(contain->key, key, TUF_KEY_LEN);
+	contain->keyed = true;
 }
 
 /**
@@ -141,6 +145,17 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 	return !left;
 }
 
+/* It was tested a while ago. */
+static bool mpa_contain_failed(const struct mpa_contain *contain, u32 pos)
+{
+	u32 i;
+
+	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
+		if (contain->failed[i] == pos)
+			return true;
+	return false;
+}
+
 /**
  * mpa_contain_test() - the segment, or the segments, that octets out of order begin
  *			with are FPDUs
@@ -158,7 +173,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	struct mpa_segments segments;
 	bool passed;
 
-	if (pos == contain->failed ||
+	if (mpa_contain_failed(contain, pos) ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
 	if (!mpa_contain_clear(&segments)) {
@@ -168,8 +183,10 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	}
 	passed = segments.nr <= MPA_CONTAIN_SEGMENTS &&
 		 mpa_contain_walk(ctx, pos, &segments);
-	if (!passed)
-		contain->failed = pos;
+	if (!passed) {
+		contain->failed[contain->next] = pos;
+		contain->next = (contain->next + 1) % MPA_CONTAIN_FAILED;
+	}
 	mpa_contain_count(ctx, segments.nr, passed);
 	return passed;
 }

@@ -35,12 +35,16 @@ struct mpa_pack {
 	u32		careful_end;
 };
 
+/* Islands that have failed the test and are not tested again. */
+#define MPA_CONTAIN_FAILED	16
+
 /**
  * struct mpa_contain - the containment test
  * @keyed:	@key is valid
  * @given_up:	almost no segment has passed for long
  * @key:	of what is received
- * @failed:	the stream position that was tested last, and has failed
+ * @failed:	stream positions that were tested last, and have failed
+ * @next:	the entry of @failed that goes next
  * @seen:	@seen_pos and @seen_segments are valid
  * @seen_pos:	stream position where an island began when it was new
  * @seen_segments: its segments then
@@ -52,7 +56,8 @@ struct mpa_contain {
 	bool		keyed;
 	bool		given_up;
 	u8		key[TUF_KEY_LEN];
-	u32		failed;
+	u32		failed[MPA_CONTAIN_FAILED];
+	u8		next;
 	bool		seen;
 	u32		seen_pos;
 	struct mpa_segments seen_segments;

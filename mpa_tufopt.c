@@ -247,10 +247,9 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 		mpa_tufopt_change_key(ctx, framing);
 		return 0;
 	}
-	if (mpa_tcp_gone(ctx->sk))
-		return -ENOTCONN;
+	/* What has come can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
-		return -EPIPE;
+		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;
 	if (ctx->passthrough)
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx);
