@@ -85,6 +85,24 @@ static bool mpa_pack_search_front(const struct mpa_tuf *tuf, u16 length)
 			     pack->nr_before + TUF_HEADER_LEN - 1);
 }
 
+/**
+ * mpa_pack_careless() - nothing that has a key among its octets can leave any more
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: whether that is so.
+ */
+bool mpa_pack_careless(struct mpa_ctx *ctx)
+{
+	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
+
+	if (pack->careful && !mpa_pos_before(mpa_tcp_write_seq(ctx->sk) -
+					     mpa_tcp_unacked(ctx->sk),
+					     pack->careful_end))
+		pack->careful = false;
+	return !pack->careful;
+}
+
 /* There is a key in front of the end of the buffer. */
 static void mpa_pack_found(struct mpa_tuf *tuf)
 {
@@ -131,10 +149,7 @@ void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	tuf->tx_fpdus++;
 	if (!mpa_format_contained(&ctx->tx.format))
 		return;
-	if (pack->careful && !mpa_pos_before(mpa_tcp_write_seq(ctx->sk) -
-				     mpa_tcp_unacked(ctx->sk),
-				     pack->careful_end))
-		pack->careful = false;
+	mpa_pack_careless(ctx);
 	memcpy(pack->before, pack->tail, sizeof(pack->before));
 	pack->nr_before = pack->nr_tail;
 	pack->nr_tail = 0;
@@ -146,15 +161,22 @@ void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	mpa_pack_note(ctx, fpdu->len);
 }
 
-/*
- * TCP has tried to send the last FPDU, and IP has refused it: TCP has it still, but it
- * has been seen with its Length.
- */
-static bool mpa_pack_seen(const struct mpa_ctx *ctx)
+static u8 *mpa_pack_length(const struct mpa_pack *pack)
 {
-	return !ctx->tx.out->len &&
-	       mpa_pos_before(ctx->tx.seq - mpa_tuf_const(ctx)->pack.len,
-			      ctx->tcp.watch.seq);
+	return page_address(pack->page) + pack->at;
+}
+
+/*
+ * The last FPDU is in the buffer, or TCP has not sent it, nor copied it. It may have
+ * tried to, and IP refused it: then it has been seen with its Length.
+ */
+static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
+{
+	const struct mpa_pack *pack = &mpa_tuf_const(ctx)->pack;
+
+	return ctx->tx.out->len ||
+	       (!mpa_pos_before(ctx->tx.seq - pack->len, ctx->tcp.watch.seq) &&
+		mpa_tcp_tail_holds(ctx->sk, mpa_pack_length(pack), pack->len));
 }
 
 /**
@@ -170,9 +192,10 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 	const struct mpa_tx *tx = &ctx->tx;
 
 	return pack->page && tx->packing && !mpa_tx_open(tx) && !mpa_tapped(ctx) &&
-	       tx->slot.used == pack->len && !mpa_pack_seen(ctx) &&
+	       tx->slot.used == pack->len && mpa_pack_unsent(ctx) &&
 	       n <= min_t(u32, tx->slot.emss, MPA_TUF_FPDU_MAX) - pack->len &&
-	       mpa_tcp_frags(tx->out) + tx->slot.frags + 2 <= MPA_SKB_FRAGS;
+	       mpa_tcp_frags(tx->out) + tx->slot.frags + n / PAGE_SIZE + 2 <=
+	       MPA_SKB_FRAGS;
 }
 
 /**
@@ -202,7 +225,7 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	pack->extends |= extends;
 	pack->len += n;
 	length = pack->len - TUF_HEADER_LEN;
-	put_unaligned_be16(length, page_address(pack->page) + pack->at);
+	put_unaligned_be16(length, mpa_pack_length(pack));
 	found = mpa_pack_search_front(tuf, length);
 	found |= mpa_pack_search_out(tuf, n);
 	if (unlikely(found))

@@ -355,7 +355,8 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	mpa_cursor_begin(at, ctx->sk, ctx->rx.seq + run->placed);
 	if (mpa_read_head(&from, 0, run->end - run->placed, run->placed,
 			  &ctx->rx, false, fpdu) == MPA_HEAD_GOOD &&
-	    fpdu->len <= run->end - run->placed)
+	    fpdu->len <= run->end - run->placed &&
+	    !(mpa_fpdu_tuf(fpdu) && fpdu->strange))
 		return true;
 	mpa_place_gone(ctx);
 	return false;

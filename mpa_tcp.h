@@ -478,6 +478,7 @@ u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);
 u32 mpa_tcp_unsent(const struct sock *sk);
 u32 mpa_tcp_unacked(const struct sock *sk);
 void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail);
+bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len);
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window);
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);

@@ -160,9 +160,13 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	segments->nr = max_t(u32, shinfo->gso_segs, 1);
 	segments->octets = skb->len;
 	segments->each = 0;
-	/* It says so still if others have come behind it since. */
-	if (shinfo->gso_size &&
-	    DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
+	if (!shinfo->gso_size)
+		return true;
+	/* From a virtual machine's other side: nobody has counted them. */
+	if (!shinfo->gso_segs)
+		segments->nr = DIV_ROUND_UP(skb->len, shinfo->gso_size);
+	/* Where others have come behind it since this is rarely so. */
+	if (DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
 		segments->each = shinfo->gso_size;
 	return true;
 }

@@ -200,6 +200,35 @@ void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
 }
 
 /**
+ * mpa_tcp_tail_holds() - the last octets that TCP has not sent are in our memory
+ * @sk:		socket
+ * @data:	where the first of them is
+ * @len:	how many there are from it on
+ *
+ * On a route whose device takes no fragments TCP has copied them.
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
+{
+	const struct sk_buff *skb = tcp_write_queue_tail(sk);
+	u32 at, i;
+
+	if (!skb)
+		return false;
+	at = skb_headlen(skb);
+	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
+		const skb_frag_t *frag = skb_shinfo(skb)->frags + i;
+		const u8 *begin = skb_frag_address(frag);
+
+		if (data >= begin && data < begin + skb_frag_size(frag))
+			return at + (data - begin) + len == skb->len;
+		at += skb_frag_size(frag);
+	}
+	return false;
+}
+
+/**
  * mpa_tcp_end_segment() - what comes next begins an skb, and with it a segment
  * @sk:	socket
  *

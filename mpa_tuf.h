@@ -138,6 +138,7 @@ static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
 }
 
 /* mpa_pack.c */
+bool mpa_pack_careless(struct mpa_ctx *ctx);
 void mpa_pack_forget(struct mpa_ctx *ctx);
 void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_pack_given(struct mpa_ctx *ctx);

@@ -166,7 +166,8 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (tx->end != MPA_TX_GOES_ON || mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
-	if (tuf->plain_tx || mpa_tcp_sending(ctx->sk))
+	/* What was sent in frames before is looked at with its key. */
+	if (tuf->plain_tx || mpa_tcp_sending(ctx->sk) || !mpa_pack_careless(ctx))
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx);
 	if (err)

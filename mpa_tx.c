@@ -377,7 +377,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 	target -= min(target, tx->ulpdu_len);
 	/* An FPDU of TUF takes several, but none that is not whole. */
 	if (n < target && target > call->segment && call->segment &&
-	    !call->ends && n > call->segment)
+	    !call->ends && n >= call->segment)
 		target = n - n % call->segment;
 	if (n < target)
 		return n;

@@ -86,7 +86,8 @@ enum tuf_mode {
  *
  * Errors: EBUSY while another call sends or reads on the direction, while a ULPDU
  * has been sent or read in part, while records that are read out of order have some
- * missing in front, while TCP has no memory for what was sent, with TCP_REPAIR, or if
+ * missing in front, while TCP has no memory for what was sent, while octets of an
+ * earlier framing are not acknowledged among which its key is, with TCP_REPAIR, or if
  * somebody else has hooked the socket; EISCONN if it is on, or for receiving, if it is
  * in another mode; ENOTCONN; EPIPE behind the end; EBADMSG if receiving has ended with
  * that, for TUF_OFF; EINVAL.
