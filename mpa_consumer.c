@@ -106,8 +106,7 @@ static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
  * has accepted, that is told soon.
  *
  * Context: process, socket lock not held.
- * Return: 0; -EINVAL without @upcalls->ulpdu, on a socket of TUF, or on one that
- * listens already;
+ * Return: 0; -EINVAL without @upcalls->ulpdu, or on a socket that listens already;
  * -EOPNOTSUPP if it is not TCP's; -ENOTCONN, -EEXIST if it has another upper-layer
  * protocol, -EBUSY if it has a user, or is hooked by somebody else, -ENODEV if
  * @upcalls->owner is about to go, -ENOMEM; -EDEADLK in an upcall.
@@ -142,7 +141,8 @@ int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 	if (err)
 		goto no_lock;
 	mpa_hook_adopt(ctx);
-	err = mpa_tcp_listening(sock->sk) || mpa_is_tuf(ctx) ? -EINVAL :
+	err = mpa_is_tuf(ctx) ? -EEXIST :
+	      mpa_tcp_listening(sock->sk) ? -EINVAL :
 	      ctx->consumer ? -EBUSY : 0;
 	if (!err)
 		mpa_consumer_join(ctx, user);

@@ -5,15 +5,18 @@
  * An FPDU takes more ULPDUs as long as TCP has not sent it and they fit its segment.
  * It may be in the buffer, or the last one in TCP's queue: its Length lies in a page
  * of ours, and is written anew. Octets that belong to an FPDU which TCP has are handed
- * over before the socket lock is dropped, as TCP may send it then.
+ * over before the socket lock is dropped, as TCP may send it then. If TCP has no memory
+ * for them it may do so with its new Length, and the rest is a segment behind it.
  *
  * A piece of an FPDU that was cut is taken for an FPDU if it begins with a length and
- * the key. Where a segment leaves for the first time floor 1 knows what it begins
- * with. Where it is sent again it does not; then only what was found when FPDUs were
- * made tells whether the key is in one of them.
+ * the key. An FPDU that is larger than a segment and has the key among its octets is
+ * handed over piece by piece, so that none of them does. Where TCP cuts others, at the
+ * edge of a window or when the path's MTU has fallen, it is seen when the segment
+ * leaves. If that is for the first time floor 1 knows what it begins with. Where it is
+ * sent again it does not; then only what was found when FPDUs were made tells whether
+ * the key is in one of them. After close(2) nobody looks any more.
  */
 
-#include <linux/mm.h>
 #include <linux/uio.h>
 
 #include "mpa_tuf.h"
@@ -28,9 +31,7 @@ void mpa_pack_forget(struct mpa_ctx *ctx)
 {
 	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
 
-	if (pack->page)
-		put_page(pack->page);
-	pack->page = NULL;
+	pack->length = NULL;
 	pack->extends = false;
 }
 
@@ -103,6 +104,13 @@ bool mpa_pack_careless(struct mpa_ctx *ctx)
 	return !pack->careful;
 }
 
+/* Octets that begin so pass the containment test. */
+static bool mpa_pack_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
+{
+	return len == get_unaligned_be16(head) + TUF_HEADER_LEN &&
+	       !memcmp(head + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN);
+}
+
 /* There is a key in front of the end of the buffer. */
 static void mpa_pack_found(struct mpa_tuf *tuf)
 {
@@ -110,6 +118,31 @@ static void mpa_pack_found(struct mpa_tuf *tuf)
 
 	tuf->pack.careful = true;
 	tuf->pack.careful_end = tx->seq + tx->out->len;
+}
+
+/*
+ * Octets of the next piece of an FPDU that is larger than a segment: for
+ * struct mpa_txbuf.
+ */
+static u32 mpa_pack_piece(struct sock *sk, const struct mpa_txbuf *out)
+{
+	const struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
+	u32 left = out->len - out->sent;
+	u32 n = min(left, mpa_tcp_emss_now(sk)), i, run;
+	u8 head[TUF_HEADER_LEN];
+
+	if (!out->sent || n < TUF_HEADER_LEN)
+		return n;
+	for (i = 0; i < TUF_HEADER_LEN; i++)
+		head[i] = *mpa_txbuf_at(out, out->sent + i, &run);
+	return mpa_pack_passes(tuf, head, n) ? n - 1 : n;
+}
+
+/* The buffer has one FPDU, which TCP would cut anywhere. */
+static void mpa_pack_cut(struct mpa_ctx *ctx)
+{
+	ctx->tx.out->piece = mpa_pack_piece;
+	ctx->tx.out->split = 0;
 }
 
 /* ---- FPDUs ---- */
@@ -127,9 +160,7 @@ static void mpa_pack_note(struct mpa_ctx *ctx, u32 len)
 		at -= frag->bv_len;
 	if (frag->bv_len - at < TUF_LENGTH_LEN)
 		return;
-	pack->page = frag->bv_page;
-	get_page(pack->page);
-	pack->at = frag->bv_offset + at;
+	pack->length = page_address(frag->bv_page) + frag->bv_offset + at;
 	pack->len = len;
 }
 
@@ -158,12 +189,9 @@ void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	found |= mpa_pack_search_out(tuf, fpdu->len - TUF_LENGTH_LEN - 1);
 	if (unlikely(found))
 		mpa_pack_found(tuf);
+	if (unlikely(found) && fpdu->len > ctx->tx.slot.emss)
+		mpa_pack_cut(ctx);
 	mpa_pack_note(ctx, fpdu->len);
-}
-
-static u8 *mpa_pack_length(const struct mpa_pack *pack)
-{
-	return page_address(pack->page) + pack->at;
 }
 
 /*
@@ -176,7 +204,7 @@ static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 
 	return ctx->tx.out->len ||
 	       (!mpa_pos_before(ctx->tx.seq - pack->len, ctx->tcp.watch.seq) &&
-		mpa_tcp_tail_holds(ctx->sk, mpa_pack_length(pack), pack->len));
+		mpa_tcp_tail_holds(ctx->sk, pack->length, pack->len));
 }
 
 /**
@@ -191,7 +219,7 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 	const struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
 	const struct mpa_tx *tx = &ctx->tx;
 
-	return pack->page && tx->packing && !mpa_tx_open(tx) && !mpa_tapped(ctx) &&
+	return pack->length && tx->packing && !mpa_tx_open(tx) && !mpa_tapped(ctx) &&
 	       tx->slot.used == pack->len && mpa_pack_unsent(ctx) &&
 	       n <= min_t(u32, tx->slot.emss, MPA_TUF_FPDU_MAX) - pack->len &&
 	       mpa_tcp_frags(tx->out) + tx->slot.frags + n / PAGE_SIZE + 2 <=
@@ -225,7 +253,7 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	pack->extends |= extends;
 	pack->len += n;
 	length = pack->len - TUF_HEADER_LEN;
-	put_unaligned_be16(length, mpa_pack_length(pack));
+	put_unaligned_be16(length, pack->length);
 	found = mpa_pack_search_front(tuf, length);
 	found |= mpa_pack_search_out(tuf, n);
 	if (unlikely(found))
@@ -280,8 +308,7 @@ bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
 
-	if (len != get_unaligned_be16(head) + TUF_HEADER_LEN ||
-	    memcmp(head + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN))
+	if (!mpa_pack_passes(tuf, head, len))
 		return false;
 	if (begins == MPA_BEGINS_FPDU) {
 		tuf->contained++;

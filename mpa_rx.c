@@ -186,9 +186,10 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
-	struct mpa_record *cur = &ctx->rx.cur;
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &rx->cur;
 	/* RFC 6581 section 9.2: the first one, if that has been agreed on. */
-	bool may_be_empty = ctx->rx.rtr && !ctx->may_send;
+	bool may_be_empty = rx->rtr && !ctx->may_send;
 	struct mpa_rx_source from;
 	struct mpa_cursor at;
 
@@ -199,6 +200,13 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 		cur->state = MPA_RECORD_KNOWN;
 		break;
 	case MPA_HEAD_BAD:
+		/*
+		 * They may be TCP's own: that is not known before somebody
+		 * reads them as an FPDU.
+		 */
+		rx->bad = mpa_is_tuf(ctx) && !mpa_tuf(ctx)->inside_rx;
+		if (rx->bad)
+			break;
 		if (mpa_tapped(ctx))
 			__mpa_tap_bad_length(ctx);
 		mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_CRC);
@@ -211,10 +219,12 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 /* As mpa_rx_complete(), when @have octets of it and behind it are here. */
 static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 {
-	struct mpa_record *cur = &ctx->rx.cur;
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &rx->cur;
 
 	if (mpa_record_verified(cur))
 		return true;
+	rx->bad = false;
 	if (cur->state == MPA_RECORD_NEW && have)
 		mpa_rx_read_head(ctx, have);
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
@@ -243,7 +253,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	const struct mpa_rx *rx = &ctx->rx;
 	const struct mpa_record *cur = &rx->cur;
 
-	if (mpa_record_verified(cur) || rx->error)
+	if (mpa_record_verified(cur) || rx->error || rx->bad)
 		return false;
 	/*
 	 * An skb stays in the queue for its last octet. And a reader of plain
@@ -309,7 +319,8 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, complete || rx->error || mpa_rx_placed(ctx) ||
+	WRITE_ONCE(rx->ready, complete || rx->error || rx->bad ||
+		   mpa_rx_placed(ctx) ||
 		   mpa_tcp_input_ended(ctx->sk));
 }
 
@@ -520,6 +531,7 @@ void mpa_rx_leave(struct mpa_ctx *ctx)
 	mpa_place_free(ctx);
 	memset(&rx->cur, 0, sizeof(rx->cur));
 	WRITE_ONCE(rx->ready, false);
+	rx->bad = false;
 	rx->starved = false;
 	rx->no_memory = false;
 }

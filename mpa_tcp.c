@@ -25,6 +25,19 @@ bool mpa_tcp_connected(const struct sock *sk)
 	return sk->sk_state == TCP_ESTABLISHED || tcp_passive_fastopen(sk);
 }
 
+/**
+ * mpa_tcp_synchronized() - sequence numbers of both directions are known
+ * @sk:	socket; it may be closing, or closed
+ *
+ * Context: socket lock held.
+ */
+bool mpa_tcp_synchronized(const struct sock *sk)
+{
+	return !((1 << sk->sk_state) &
+		 (TCPF_SYN_SENT | TCPF_SYN_RECV | TCPF_LISTEN)) ||
+	       tcp_passive_fastopen(sk);
+}
+
 bool mpa_tcp_listening(const struct sock *sk)
 {
 	return sk->sk_state == TCP_LISTEN;

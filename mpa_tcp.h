@@ -40,6 +40,8 @@ struct tcphdr;
  * @sent:	octets that TCP has taken
  * @split:	the segment that begins with this octet has to be forced, or
  *		MPA_SPLIT_NOT
+ * @piece:	says how long that segment is, behind which another one begins; or
+ *		NULL
  * @cur:	entry of @frag where octet @len goes
  * @cur_off:	and how far into it
  * @own:	the page that an open ULPDU has to itself, if it has one
@@ -57,6 +59,7 @@ struct mpa_txbuf {
 	u32		len;
 	u32		sent;
 	u32		split;
+	u32		(*piece)(struct sock *sk, const struct mpa_txbuf *out);
 	u32		cur;
 	u32		cur_off;
 	struct page_frag own;
@@ -360,6 +363,7 @@ static inline u32 mpa_tcp_write_seq(const struct sock *sk)
 }
 
 /* mpa_tcp.c */
+bool mpa_tcp_synchronized(const struct sock *sk);
 bool mpa_tcp_listening(const struct sock *sk);
 bool mpa_tcp_may_listen(const struct sock *sk);
 bool mpa_tcp_may_attach(const struct sock *sk);

@@ -619,6 +619,9 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 		if (out->split == out->sent) {
 			mpa_tcp_end_segment(sk);
 			out->split = MPA_SPLIT_NOT;
+			if (out->piece)
+				out->split = out->sent + out->piece(sk, out);
+			continue;
 		} else if (out->split > out->sent) {
 			n = min(n, out->split - out->sent);
 		}

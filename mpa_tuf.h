@@ -11,8 +11,8 @@
 
 /**
  * struct mpa_pack - the last FPDU that was made, and keys in those before
- * @page:	where its Length is, with a reference; NULL: it takes no more
- * @at:		offset in @page
+ * @length:	where its Length is: in a page that the buffer holds, or TCP does while
+ *		it has the FPDU; NULL: it takes no more
  * @len:	its octets
  * @before:	the last octets in front of it, @nr_before of them
  * @nr_before:	how many
@@ -23,8 +23,7 @@
  * @careful_end: sequence number behind the last of them
  */
 struct mpa_pack {
-	struct page	*page;
-	u32		at;
+	u8		*length;
 	u32		len;
 	u8		before[TUF_KEY_LEN - 1];
 	u8		nr_before;

@@ -162,9 +162,9 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 
 	if (mpa_format_on(&tx->format))
 		return -EISCONN;
-	if (mpa_tcp_gone(ctx->sk))
+	if (mpa_tcp_gone(ctx->sk) || !mpa_tcp_synchronized(ctx->sk))
 		return -ENOTCONN;
-	if (tx->end != MPA_TX_GOES_ON || mpa_tcp_send_ended(ctx->sk))
+	if (mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
 	/* What was sent in frames before is looked at with its key. */
 	if (tuf->plain_tx || mpa_tcp_sending(ctx->sk) || !mpa_pack_careless(ctx))
@@ -203,7 +203,10 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 		tuf->key_known = false;
 	tx->format.framing = MPA_FRAMING_OFF;
 	tuf->key_given = false;
+	/* Who waits for memory waits for TCP's own from here on. */
+	WRITE_ONCE(tx->starved, false);
 	mpa_tufopt_set_state(ctx);
+	mpa_wake_writers(ctx);
 	return 0;
 }
 
@@ -248,6 +251,8 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 		mpa_tufopt_change_key(ctx, framing);
 		return 0;
 	}
+	if (!mpa_tcp_synchronized(ctx->sk))
+		return -ENOTCONN;
 	/* What has come can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
 		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;

@@ -21,6 +21,7 @@ void mpa_txbuf_reset(struct mpa_txbuf *out)
 	out->len = 0;
 	out->sent = 0;
 	out->split = MPA_SPLIT_NOT;
+	out->piece = NULL;
 	out->cur = 0;
 	out->cur_off = 0;
 }
