@@ -3,6 +3,7 @@
 
 #include <kunit/test.h>
 #include <linux/sched.h>
+#include "mpa_framing.h"
 #include "unit.h"
 
 /* A hundredth of what user space does: KASAN, and no time. */
@@ -82,6 +83,8 @@ static int begin(struct kunit *test)
 {
 	/* Some kernels run tests before the module's own start. */
 	mpa_crc3_init();
+	/* As if there had been a socket of TUF. */
+	static_branch_enable(&mpa_tuf_used);
 	running = test;
 	context[0] = '\0';
 	return 0;
@@ -124,8 +127,11 @@ TABLE(vector);
 TABLE(crc);
 TABLE(edge);
 TABLE(mulpdu);
+TABLE(framing);
+TABLE(tuf);
 TABLE(startup);
 TABLE(agree);
+TABLE(tuf_model);
 TABLE(model);
 
 #define TABLE_CASE(what)						\
@@ -136,8 +142,11 @@ static struct kunit_case cases[] = {
 	TABLE_CASE(crc),
 	TABLE_CASE(edge),
 	TABLE_CASE(mulpdu),
+	TABLE_CASE(framing),
+	TABLE_CASE(tuf),
 	TABLE_CASE(startup),
 	TABLE_CASE(agree),
+	TABLE_CASE(tuf_model),
 	TABLE_CASE(model),
 	{ }
 };

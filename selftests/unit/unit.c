@@ -26,8 +26,11 @@ static const struct unit_test *const suites[] = {
 	crc_tests,
 	edge_tests,
 	mulpdu_tests,
+	framing_tests,
+	tuf_tests,
 	startup_tests,
 	agree_tests,
+	tuf_model_tests,
 	model_tests,
 };
 

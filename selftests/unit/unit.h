@@ -23,8 +23,11 @@ extern const struct unit_test vector_tests[];
 extern const struct unit_test crc_tests[];
 extern const struct unit_test edge_tests[];
 extern const struct unit_test mulpdu_tests[];
+extern const struct unit_test framing_tests[];
+extern const struct unit_test tuf_tests[];
 extern const struct unit_test startup_tests[];
 extern const struct unit_test agree_tests[];
+extern const struct unit_test tuf_model_tests[];
 extern const struct unit_test model_tests[];
 
 /* What the random tests are run with: see unit.c. */

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Streams of TUF, random and of all shapes: the floor against the model. */
+
+#include "tuf_compare.h"
+#include "unit.h"
+
+/* ULPDUs are cut out of this. */
+static u8 pool[2 * 65536];
+static u64 state;
+
+/* splitmix64: good with any seed, so that neighbouring seeds do. */
+static u64 random64(void)
+{
+	u64 z = state += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return z ^ z >> 31;
+}
+
+static u32 below(u32 limit)
+{
+	return (u32)(random64() >> 32) % limit;
+}
+
+static u32 between(u32 least, u32 most)
+{
+	return least + below(most - least + 1);
+}
+
+/* The same whatever the seed, so that one stream can be run again alone. */
+static void fill_pool(void)
+{
+	state = 0;
+	for (size_t i = 0; i < sizeof(pool); i++)
+		pool[i] = random64();
+}
+
+static const u8 *random_ulpdu(void)
+{
+	return pool + below(65536);
+}
+
+static void say_stream(const char *test, u64 seed)
+{
+	unit_context("unit --seed %llu --streams 1 %s", seed, test);
+}
+
+/* Each period, and without: the number of a framing is any. */
+static struct mpa_format numbered_format(u32 nth)
+{
+	struct mpa_format format = { .framing = MPA_FRAMING_TUF };
+
+	nth %= 10;
+	if (nth < 9) {
+		format.framing = MPA_FRAMING_TUF_MARKERS;
+		format.period = 7 + nth;
+	}
+	return format;
+}
+
+/* About as far apart as something may happen. */
+static u32 step_of(const struct mpa_format *format)
+{
+	return format->framing == MPA_FRAMING_TUF_MARKERS ?
+	       mpa_format_interval(format) : 2048;
+}
+
+static struct mpa_format random_format(void)
+{
+	/* Short periods have more markers. */
+	return numbered_format(below(2) ? below(3) : below(10));
+}
+
+static u64 random_position(u32 interval)
+{
+	switch (below(5)) {
+	case 0:
+		return 0;
+	case 1:
+		return below(2 * interval);
+	case 2:
+		/* Wraps within the stream or soon after. */
+		return (1ULL << 32) - between(1, 3000);
+	case 3:
+		/* A marker is due about there. */
+		return (u64)interval * below(1 << 20) + 32 * interval - 12 +
+		       below(24);
+	default:
+		/* Maybe after many wraps. */
+		return random64() >> 8;
+	}
+}
+
+/* Longer ones take most of the time. */
+static u32 random_length(u32 interval)
+{
+	switch (below(400)) {
+	case 0:
+		return between(65500, 65535);
+	case 1:
+		return between(1, 65535);
+	}
+	switch (below(8)) {
+	case 0:
+	case 1:
+		return between(1, 8);
+	case 2:
+		return between(500, 520);
+	case 3:
+		/* Ends about where a marker is due. */
+		return min_t(u32, interval, 2048) * between(1, 3) - between(1, 24);
+	case 4:
+		return between(1, 1500);
+	default:
+		return between(1, 120);
+	}
+}
+
+/* No longer than what an FPDU with markers has room for, from there on. */
+static u32 that_fits(u64 position, const struct mpa_format *format, u32 len)
+{
+	struct tuf_model_framing framing = { 0 };
+
+	if (format->framing != MPA_FRAMING_TUF_MARKERS || len < 60000)
+		return len;
+	framing.period = 1 << format->period;
+	return min_t(u32, len, tuf_model_room(&framing, position, 65536));
+}
+
+static u32 random_fpdus(u64 *position, struct mpa_format *format, bool looked_at)
+{
+	u32 fpdus = between(1, TUF_COMPARE_FPDUS), interval, len;
+	const struct tuf_model_fpdu *fpdu;
+	u8 key[TUF_KEY_LEN];
+	u64 at;
+
+	*format = random_format();
+	interval = step_of(format);
+	*position = random_position(interval);
+	for (u32 i = 0; i < sizeof(key); i++)
+		key[i] = random64();
+	tuf_compare_begin(*position, format, key);
+	at = *position;
+	for (u32 i = 0; i < fpdus; i++) {
+		len = that_fits(at, format, random_length(interval));
+		fpdu = looked_at ? tuf_compare_send(random_ulpdu(), len) :
+				   tuf_compare_append(random_ulpdu(), len);
+		at += fpdu->end - fpdu->begin;
+	}
+	return fpdus;
+}
+
+static void tuf_model_and_floor_make_the_same_streams(void)
+{
+	static u8 octets[TUF_COMPARE_OCTETS];
+
+	fill_pool();
+	for (u32 i = 0; i < unit_streams; i++) {
+		struct mpa_format format;
+		u64 position;
+		size_t count;
+		u32 fpdus;
+
+		unit_progress(i, unit_streams);
+		state = unit_seed + i;
+		say_stream(__func__, unit_seed + i);
+		fpdus = random_fpdus(&position, &format, true);
+		tuf_compare_stream(&count);
+		tuf_compare_stream_octets(octets);
+		EXPECT_EQ(fpdus, tuf_compare_receive(position, &format, octets,
+						     count), "FPDUs received");
+	}
+}
+
+/* An octet of a marker or a header if there is one soon, else any. */
+static size_t vulnerable(const struct tuf_model_octet *stream, size_t count)
+{
+	size_t at = below(count);
+
+	for (u32 tries = below(2) ? 512 : 0; tries--; at = (at + 1) % count) {
+		if (stream[at].field != TUF_MODEL_ULPDU)
+			return at;
+	}
+	return at;
+}
+
+static void tuf_model_and_floor_agree_on_damaged_streams(void)
+{
+	static u8 octets[TUF_COMPARE_OCTETS];
+
+	fill_pool();
+	for (u32 i = 0; i < unit_streams; i++) {
+		const struct tuf_model_octet *stream;
+		struct mpa_format format;
+		u64 position;
+		size_t count;
+
+		unit_progress(i, unit_streams);
+		state = unit_seed + i;
+		say_stream(__func__, unit_seed + i);
+		random_fpdus(&position, &format, false);
+		stream = tuf_compare_stream(&count);
+		tuf_compare_stream_octets(octets);
+		for (u32 damages = below(3); damages--;)
+			octets[vulnerable(stream, count)] ^= 1 << below(8);
+		if (!below(4))
+			count = below(count + 1);
+		tuf_compare_receive(position, &format, octets, count);
+	}
+}
+
+/* Around each place where a marker may fall, from one octet to three periods. */
+static void tuf_model_and_floor_agree_on_every_phase(void)
+{
+	struct mpa_format format = { .framing = MPA_FRAMING_TUF_MARKERS };
+	static const u8 key[TUF_KEY_LEN] = { 10, 11, 12, 13, 14, 15 };
+	static u8 octets[512];
+	size_t count;
+
+	fill_pool();
+	format.period = 7;
+	for (u32 phase = 0; phase < 128; phase++) {
+		for (u32 len = 1; len <= 280; len += len % 124 > 100 ? 1 : 5) {
+			u64 position = (1ULL << 32) - 128 + phase;
+
+			unit_context("%u octets at 0x%llx", len, position);
+			tuf_compare_begin(position, &format, key);
+			tuf_compare_send(pool + phase, len);
+			tuf_compare_stream(&count);
+			tuf_compare_stream_octets(octets);
+			EXPECT_EQ(1, tuf_compare_receive(position, &format,
+							 octets, count),
+				  "FPDUs received");
+		}
+	}
+}
+
+/* Without a header, too: nobody reads those. */
+static void tuf_model_and_floor_send_the_same_segments(void)
+{
+	const struct mpa_format format = { .framing = MPA_FRAMING_SEGMENTS };
+
+	fill_pool();
+	tuf_compare_begin(0, &format, pool);
+	for (u32 len = 0; len < 300; len++)
+		tuf_compare_send(pool + len, len);
+	tuf_compare_begin(1, &format, pool);
+	tuf_compare_send(pool, 65528);
+	tuf_compare_send(pool, 65535);
+}
+
+static void tuf_room_is_the_largest_that_fits(void)
+{
+	static const u16 phases[] = {
+		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 61, 100, 115,
+		116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127,
+	};
+
+	for (u32 nth = 0; nth < 10; nth++) {
+		const struct mpa_format format = numbered_format(nth);
+		u32 interval = step_of(&format);
+
+		for (u32 i = 0; i < ARRAY_SIZE(phases); i++) {
+			u64 position = (1ULL << 32) - 128 + phases[i];
+			u32 room;
+
+			for (room = 0; room < 420; room++)
+				tuf_compare_room(position, &format, room);
+			for (room = interval - 20; room < interval + 20; room++)
+				tuf_compare_room(position, &format, room);
+		}
+		for (u32 room = 65524; room < 65546; room++) {
+			for (u32 i = 0; i < ARRAY_SIZE(phases); i += 7)
+				tuf_compare_room(phases[i], &format, room);
+		}
+	}
+}
+
+static void tuf_mulpdu_is_as_the_drafts_reckon_it(void)
+{
+	const struct mpa_format bare = { .framing = MPA_FRAMING_SEGMENTS };
+
+	for (u32 emss = 0; emss < 70000; emss += emss < 1600 ? 1 : 1009) {
+		const struct mpa_format aligned = numbered_format(9);
+
+		tuf_compare_mulpdu(&aligned, emss);
+		tuf_compare_mulpdu(&bare, emss);
+	}
+	for (u32 nth = 0; nth < 9; nth++) {
+		const struct mpa_format format = numbered_format(nth);
+
+		tuf_compare_mulpdu(&format, 0);
+		tuf_compare_mulpdu(&format, 511);
+		tuf_compare_mulpdu(&format, 1460);
+	}
+}
+
+/* At each place of octets of any length, beside what the key begins with. */
+static void tuf_key_is_found_at_every_place(void)
+{
+	static const char *const keys[] = {
+		"aaaaaa", "ababab", "abcabc", "aaaaab", "baaaaa", "abbbba",
+		"aabaab", "abcdef", "abaaba",
+	};
+	u8 octets[40];
+
+	for (u32 i = 0; i < ARRAY_SIZE(keys); i++) {
+		const u8 *key = (const u8 *)keys[i];
+
+		for (u32 count = 0; count <= sizeof(octets); count++) {
+			for (u32 at = 0; at <= count; at++) {
+				u32 n = min_t(u32, TUF_KEY_LEN, count - at);
+
+				unit_context("key %s at %u of %u", keys[i], at,
+					     count);
+				for (u32 j = 0; j < count; j++)
+					octets[j] = key[(j + count) % 5];
+				memcpy(octets + at, key, n);
+				tuf_compare_finds(key, octets, count);
+				memset(octets, key[0], count);
+				memcpy(octets + at, key, n);
+				tuf_compare_finds(key, octets, count);
+			}
+		}
+	}
+}
+
+/* Few letters, so that there are keys, and beginnings of keys. */
+static void tuf_key_is_found_among_random_octets(void)
+{
+	u8 octets[200], key[TUF_KEY_LEN];
+
+	for (u32 i = 0; i < unit_streams; i++) {
+		u32 letters, count;
+
+		state = unit_seed + i;
+		say_stream(__func__, unit_seed + i);
+		letters = between(1, 4);
+		count = below(sizeof(octets) + 1);
+		for (u32 j = 0; j < sizeof(key); j++)
+			key[j] = 250 + below(letters);
+		for (u32 j = 0; j < count; j++)
+			octets[j] = 250 + below(letters);
+		tuf_compare_finds(key, octets, count);
+	}
+}
+
+const struct unit_test tuf_model_tests[] = {
+	UNIT_TEST(tuf_key_is_found_at_every_place),
+	UNIT_TEST(tuf_key_is_found_among_random_octets),
+	UNIT_TEST(tuf_model_and_floor_send_the_same_segments),
+	UNIT_TEST(tuf_model_and_floor_agree_on_every_phase),
+	UNIT_TEST(tuf_mulpdu_is_as_the_drafts_reckon_it),
+	UNIT_TEST(tuf_room_is_the_largest_that_fits),
+	UNIT_TEST(tuf_model_and_floor_agree_on_damaged_streams),
+	UNIT_TEST(tuf_model_and_floor_make_the_same_streams),
+	{ }
+};

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See tuf_model.h. Naive on purpose: do not make it clever. */
+
+#include "tuf_model.h"
+
+/* A marker begins there. */
+static bool marker_due(const struct tuf_model_framing *framing, u64 position)
+{
+	return framing->period && position % framing->period == 0;
+}
+
+/**
+ * tuf_model_octets() - octets of an FPDU, counted
+ * @framing:	how the direction is framed
+ * @position:	where it starts
+ * @len:	octets of ULPDUs
+ */
+size_t tuf_model_octets(const struct tuf_model_framing *framing, u64 position,
+			size_t len)
+{
+	size_t octets = 0;
+
+	for (size_t i = 0; i < (framing->bare ? 0 : 8) + len; i++) {
+		if (marker_due(framing, position + octets))
+			octets += 4;
+		octets++;
+	}
+	return octets;
+}
+
+/**
+ * tuf_model_room() - octets of ULPDUs that an FPDU has room for, tried out
+ * @framing:	how the direction is framed
+ * @position:	where it starts
+ * @room:	octets that it may have
+ *
+ * -00: a PDU has up to 2^16 - 8 octets, less 4 for each marker.
+ */
+size_t tuf_model_room(const struct tuf_model_framing *framing, u64 position,
+		      size_t room)
+{
+	size_t octets = 0, n = 0;
+
+	for (;;) {
+		if (marker_due(framing, position + octets))
+			octets += 4;
+		octets++;
+		if (octets > room || octets > 65536)
+			break;
+		n++;
+	}
+	if (!framing->bare)
+		n = n > 8 ? n - 8 : 0;
+	return n > 65536 - 8 ? 65536 - 8 : n;
+}
+
+static void write_octet(struct tuf_model_sender *sender, u8 value,
+			enum tuf_model_field field, size_t nth)
+{
+	sender->octets[sender->count++] = (struct tuf_model_octet) {
+		.value = value,
+		.field = field,
+		.nth = nth,
+	};
+	sender->position++;
+}
+
+/* What a marker says is not known before the FPDU has ended. */
+static void write_next(struct tuf_model_sender *sender,
+		       struct tuf_model_fpdu *fpdu, u8 value,
+		       enum tuf_model_field field, size_t nth)
+{
+	if (marker_due(&sender->framing, sender->position)) {
+		for (int i = 0; i < 4; i++)
+			write_octet(sender, 0, TUF_MODEL_MARKER, i);
+		fpdu->markers++;
+	}
+	write_octet(sender, value, field, nth);
+}
+
+/* "octets from the end of the marker to the start of the next PDU", twice */
+static void fill_markers(struct tuf_model_sender *sender,
+			 const struct tuf_model_fpdu *fpdu)
+{
+	size_t next_header = fpdu->end;
+
+	if (marker_due(&sender->framing, sender->position))
+		next_header += 4;
+	for (size_t i = fpdu->begin; i < fpdu->end; i++) {
+		struct tuf_model_octet *marker = sender->octets + i;
+		size_t offset = next_header - (i + 4);
+
+		if (marker->field != TUF_MODEL_MARKER || marker->nth != 0)
+			continue;
+		/* In front of the header, that is the next one. */
+		if (i == fpdu->begin)
+			offset = 0;
+		marker[0].value = offset / 256;
+		marker[1].value = offset % 256;
+		marker[2].value = offset / 256;
+		marker[3].value = offset % 256;
+	}
+}
+
+/**
+ * tuf_model_send() - append an FPDU to the stream
+ * @sender:	the stream
+ * @ulpdu:	what is in it
+ * @len:	how many octets
+ * @fpdu:	filled in
+ */
+void tuf_model_send(struct tuf_model_sender *sender, const u8 *ulpdu,
+		    size_t len, struct tuf_model_fpdu *fpdu)
+{
+	fpdu->begin = sender->count;
+	fpdu->markers = 0;
+	if (!sender->framing.bare) {
+		write_next(sender, fpdu, len / 256, TUF_MODEL_HEADER, 0);
+		write_next(sender, fpdu, len % 256, TUF_MODEL_HEADER, 1);
+		for (int i = 0; i < 6; i++)
+			write_next(sender, fpdu, sender->framing.key[i],
+				   TUF_MODEL_HEADER, 2 + i);
+	}
+	for (size_t i = 0; i < len; i++)
+		write_next(sender, fpdu, ulpdu[i], TUF_MODEL_ULPDU, i);
+	fpdu->end = sender->count;
+	fill_markers(sender, fpdu);
+}
+
+static bool read_octet(struct tuf_model_receiver *receiver, u8 *value)
+{
+	if (receiver->count == 0)
+		return false;
+	*value = *receiver->octets++;
+	receiver->count--;
+	receiver->position++;
+	return true;
+}
+
+static bool read_next(struct tuf_model_receiver *receiver, u8 *value)
+{
+	u8 skipped;
+
+	if (marker_due(&receiver->framing, receiver->position)) {
+		for (int i = 0; i < 4; i++) {
+			if (!read_octet(receiver, &skipped))
+				return false;
+		}
+	}
+	return read_octet(receiver, value);
+}
+
+/*
+ * One in front of the header holds 0. Another one leads to the header of the next
+ * FPDU; if a marker comes first, it may lead to that one as well.
+ */
+static bool marker_good(const struct tuf_model_framing *framing, u64 begin,
+			u64 position, u64 end, const u8 *octets)
+{
+	size_t second = octets[2] * 256 + octets[3];
+	size_t first = octets[0] * 256 + octets[1];
+
+	if (first != second)
+		return false;
+	if (position == begin)
+		return first == 0;
+	if (position + 4 + first == end)
+		return true;
+	return marker_due(framing, end) && position + 4 + first == end + 4;
+}
+
+static bool markers_good(const struct tuf_model_framing *framing, u64 begin,
+			 u64 end, const u8 *octets)
+{
+	for (u64 position = begin; position < end; position++, octets++) {
+		if (marker_due(framing, position) &&
+		    !marker_good(framing, begin, position, end, octets))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * tuf_model_receive() - take an FPDU from the stream
+ * @receiver:	the stream
+ * @ulpdu:	room for 65535 octets
+ * @len:	set to how many were filled in
+ */
+enum tuf_model_verdict tuf_model_receive(struct tuf_model_receiver *receiver,
+					 u8 *ulpdu, size_t *len)
+{
+	const u8 *octets = receiver->octets;
+	u64 begin = receiver->position;
+	u8 header[8];
+
+	for (int i = 0; i < 8; i++) {
+		if (!read_next(receiver, &header[i]))
+			return TUF_MODEL_SHORT;
+	}
+	*len = header[0] * 256 + header[1];
+	for (int i = 0; i < 6; i++)
+		receiver->framing.key[i] = header[2 + i];
+	if (*len == 0)
+		return TUF_MODEL_BAD_LENGTH;
+	if (receiver->framing.period &&
+	    tuf_model_octets(&receiver->framing, begin, *len) > 65536)
+		return TUF_MODEL_BAD_LENGTH;
+	for (size_t i = 0; i < *len; i++) {
+		if (!read_next(receiver, &ulpdu[i]))
+			return TUF_MODEL_SHORT;
+	}
+	if (!markers_good(&receiver->framing, begin, receiver->position,
+			  octets))
+		return TUF_MODEL_BAD_MARKER;
+	return TUF_MODEL_GOOD;
+}
+
+/**
+ * tuf_model_finds() - whether a key is somewhere among octets
+ * @key:	the key
+ * @octets:	the octets
+ * @count:	how many
+ */
+bool tuf_model_finds(const u8 key[6], const u8 *octets, size_t count)
+{
+	for (size_t at = 0; at + 6 <= count; at++) {
+		bool same = true;
+
+		for (int i = 0; i < 6; i++) {
+			if (octets[at + i] != key[i])
+				same = false;
+		}
+		if (same)
+			return true;
+	}
+	return false;
+}
