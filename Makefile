@@ -47,7 +47,7 @@ help:
 	@echo 'make unit             the protocol floor, in user space'
 	@echo 'make fuzz TIME=60     fuzz the protocol floor, and a socket in the debug kernel,'
 	@echo '                      for so many seconds each; or RUNS=1000000 executions;'
-	@echo '                      TARGETS="frames markers crcs streams socket", SEED=1, JOBS=2'
+	@echo '                      TARGETS="frames markers crcs streams tuf socket", SEED=1, JOBS=2'
 	@echo 'make bench            measure, beside other ways; Documentation/performance.rst'
 	@echo 'make bench-native     the protocol floor on this processor, beside memcpy, in GB/s'
 	@echo 'make profile          where instructions go, by function'
