@@ -70,11 +70,11 @@ bool mpa_contain_possible(const struct mpa_ctx *ctx)
 /* Count, and see whether to go on. */
 static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 {
+	unsigned long least = mpa_tcp_rtt(ctx->sk) * MPA_CONTAIN_RTTS;
 	struct mpa_tuf *tuf = mpa_tuf(ctx);
 	struct mpa_contain *contain = &tuf->contain;
-	unsigned long least = max_t(unsigned long, HZ, MPA_CONTAIN_RTTS *
-				    mpa_tcp_rtt(ctx->sk));
 
+	least = max_t(unsigned long, least, HZ);
 	tuf->tested += segments;
 	tuf->passed += passed ? segments : 0;
 	contain->tests += segments;

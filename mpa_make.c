@@ -392,9 +392,9 @@ static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 
  */
 int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
-	size_t left = iov_iter_count(from);
-	u64 position = mpa_tx_position_now(&ctx->tx);
 	struct mpa_tx *tx = &ctx->tx;
+	u64 position = mpa_tx_position_now(tx);
+	size_t left = iov_iter_count(from);
 	struct mpa_txbuf_mark mark;
 	int err;
 

@@ -42,8 +42,8 @@ static bool mpa_pack_search(struct mpa_pack *pack, const struct mpa_tuf_key *key
 			    const u8 *data, u32 len)
 {
 	const u32 most = sizeof(pack->tail);
-	u8 seam[2 * sizeof(pack->tail)];
 	u32 n = min(len, most), nr = pack->nr_tail + n;
+	u8 seam[2 * sizeof(pack->tail)];
 
 	memcpy(seam, pack->tail, pack->nr_tail);
 	memcpy(seam + pack->nr_tail, data, n);

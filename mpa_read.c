@@ -71,9 +71,9 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 static noinline int mpa_read_copy_tuf(const struct mpa_fpdu *fpdu,
 				      const u8 *data, struct iov_iter *to, u32 n)
 {
+	struct mpa_pick pick = { .copy = mpa_read_copy_octets, .to = to };
 	u32 end = mpa_tuf_offset(fpdu, n), off;
 	size_t room = iov_iter_count(to);
-	struct mpa_pick pick = { .copy = mpa_read_copy_octets, .to = to };
 	int err;
 
 	mpa_pick_begin(&pick, fpdu, 0);

@@ -495,7 +495,8 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	u32 have;
 
 	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||
-	    mpa_format_tuf(&rx->format) || mpa_tapped(ctx) || mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
+	    mpa_format_tuf(&rx->format) || mpa_tapped(ctx) ||
+	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
 		return MPA_RX_NONE;
 	have = mpa_rx_have(ctx);
 	if (!have)

@@ -209,8 +209,8 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	struct mpa_place *place = search->ctx->rx.place;
 	struct mpa_run *run = before ? place->run + before - 1 : NULL;
 	const struct mpa_rx *rx = &search->ctx->rx;
-	u32 known = run ? run->end : (u32)rx->cur.pos, start;
 	const u32 interval = mpa_format_interval(&rx->format);
+	u32 known = run ? run->end : (u32)rx->cur.pos, start;
 	/* The first marker behind the run. */
 	u32 first = known + (-known & (interval - 1));
 	u8 marker[MPA_MARKER_LEN];

@@ -222,8 +222,8 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at, u32 known,
 /* A signature is over all octets: it could not be made anew. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
-	const u8 *option = (const u8 *)(th + 1);
 	const u8 *end = (const u8 *)th + __tcp_hdrlen(th);
+	const u8 *option = (const u8 *)(th + 1);
 
 	while (option + 1 < end && *option != TCPOPT_EOL) {
 		if (*option == TCPOPT_NOP) {
@@ -245,14 +245,14 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 static noinline u32 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 			      const struct sk_buff *skb, u32 seq, u32 len)
 {
+	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
 	struct mpa_payload heads = {
 		.skb = skb, .seq = seq, .end = seq + len,
 		.to = len - skb->data_len,
 	}, lengths;
-	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
 	struct mpa_watch at = *watch;
-	enum mpa_begins begins;
 	u8 head[TUF_HEADER_LEN];
+	enum mpa_begins begins;
 
 	/* It could not be sent an octet shorter. */
 	if (skb->ip_summed != CHECKSUM_PARTIAL ||

@@ -90,8 +90,8 @@ void mpa_tuf_field_at(const struct mpa_fpdu *fpdu, u32 off,
 
 	run->off = off;
 	if (period) {
-		u32 phase = (fpdu->pos + off) & (period - 1);
 		u32 first = mpa_tuf_distance(fpdu->pos, period);
+		u32 phase = (fpdu->pos + off) & (period - 1);
 
 		/* The octets of one that began in front of the FPDU are not its. */
 		if (phase < MPA_MARKER_LEN && off >= first) {
@@ -229,9 +229,10 @@ bool mpa_tuf_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 u32 mpa_tuf_room(const struct mpa_format *format, u32 pos, u32 room)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
-	u32 header = format->framing == MPA_FRAMING_SEGMENTS ? 0 : TUF_HEADER_LEN;
-	u32 first, markers;
+	u32 header = TUF_HEADER_LEN, first, markers;
 
+	if (format->framing == MPA_FRAMING_SEGMENTS)
+		header = 0;
 	room = min_t(u32, room, MPA_TUF_FPDU_MAX);
 	first = period ? mpa_tuf_distance(pos, period) : room;
 	if (room > first) {

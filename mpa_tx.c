@@ -343,7 +343,8 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	u32 len = fpdu->len, begin = out->len, n;
 
 	if (call->segment < 0 || call->done == call->size ||
-	    mpa_format_tuf(&ctx->tx.format) || begin >= budget || slot->emss % len || slot->used % len)
+	    mpa_format_tuf(&ctx->tx.format) || begin >= budget ||
+	    slot->emss % len || slot->used % len)
 		return;
 	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
 		return;
