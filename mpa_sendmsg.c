@@ -132,8 +132,8 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 /* ---- sendmsg ---- */
 
 /* The ULPDU would become longer than any may be. */
-static __always_inline bool mpa_sendmsg_too_long(const struct mpa_tx *tx,
-				 const struct mpa_tx_call *call)
+static __always_inline bool
+mpa_sendmsg_too_long(const struct mpa_tx *tx, const struct mpa_tx_call *call)
 {
 	return call->segment == MPA_SEGMENT_OFF &&
 	       call->size > mpa_framing_max(&tx->format, tx->pos) -

@@ -242,8 +242,9 @@ static bool mpa_watch_signed(const struct tcphdr *th)
  * Look at the segments of a packet.
  * Return: octets of it that may leave.
  */
-static noinline u32 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
-			      const struct sk_buff *skb, u32 seq, u32 len)
+static noinline u32
+mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
+		   const struct sk_buff *skb, u32 seq, u32 len)
 {
 	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
 	struct mpa_payload heads = {

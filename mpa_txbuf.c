@@ -98,8 +98,8 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
  * of it behind a marker, begins at a multiple of 8; of 4 if the page is in use
  * already.
  */
-static __always_inline u32 mpa_txbuf_start(const struct mpa_tx *tx,
-			   const struct page_frag *page)
+static __always_inline u32
+mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 {
 	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;

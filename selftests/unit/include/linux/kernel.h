@@ -32,7 +32,7 @@
 #define __noreturn		__attribute__((__noreturn__))
 #define __printf(a, b)		__attribute__((__format__(printf, a, b)))
 
-#define BUILD_BUG_ON(condition)	_Static_assert(!(condition), #condition)
+#define BUILD_BUG_ON(condition)	((void)sizeof(char[1 - 2 * !!(condition)]))
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
