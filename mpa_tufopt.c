@@ -218,6 +218,8 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
  */
 void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx)
 {
+	/* TCP may not have noticed a change of the path. */
+	mpa_tcp_emss(ctx->sk);
 	mpa_tuf(ctx)->mulpdu =
 		mpa_framing_mulpdu(&ctx->tx.format,
 				   mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less);
