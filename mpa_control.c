@@ -200,8 +200,9 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = mpa_params(ctx);
 
+	/* A key may come later. */
 	if (mpa_is_tuf(ctx))
-		return !mpa_tcp_gone(ctx->sk);
+		return true;
 	switch (ctx->state) {
 	case MPA_STATE_FULL:
 		return ctx->rx.format.marked && ctx->rx.format.crc;

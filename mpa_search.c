@@ -264,8 +264,12 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 	if (i)
 		mpa_search_extend(search, i - 1);
 	i = mpa_place_find(place, pos);
-	/* Behind a run, nothing that its end is not in is known. */
-	if ((!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
+	/*
+	 * Behind a run, nothing that its end is not in is known. In front of the
+	 * current record are those that the user has got and TCP has thrown away.
+	 */
+	if (!mpa_pos_before(pos, search->ctx->rx.cur.pos) &&
+	    (!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
 	    !mpa_place_stopped(place, pos) &&
 	    mpa_contain_test(search->ctx, pos) &&
 	    mpa_place_insert(place, i, pos, 0))

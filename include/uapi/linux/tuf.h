@@ -50,7 +50,8 @@
  * enum tuf_mode - how a direction of the stream is framed
  * @TUF_OFF:	not at all: TCP's own
  * @TUF_ALIGN:	FPDUs with a header, each in a segment of its own
- * @TUF_MARKERS: FPDUs with a header, and markers (-00), in any segments
+ * @TUF_MARKERS: FPDUs with a header, and markers (-00), in any segments, each of one
+ *		 ULPDU
  * @TUF_SEGMENTS: sending only: no header, each send is a segment of its own
  *		 (TUF_SEND_TCP)
  */
