@@ -2,7 +2,8 @@
 /*
  * A receiver with MPA_PLACE, and a stream of records whose segments a test sends
  * as it likes. To be included behind mpa_harness.h. Who defines PLACE_CONNECTS
- * before makes the connections, which is the fixture's setup.
+ * before makes the connections, which is the fixture's setup; who defines
+ * PLACE_FPDU says what FPDUs are.
  */
 #ifndef _MPA_PLACE_H
 #define _MPA_PLACE_H
@@ -12,6 +13,12 @@
 
 #define RECORDS_MAX	2000
 #define WINDOW_OPENED	(40 * 60000)	/* octets, by open_window() */
+
+/* The stream's next FPDU, with these octets. */
+#ifndef PLACE_FPDU
+#define PLACE_FPDU(self, octets, len, to) \
+	peer_fpdu(&(self)->peer, octets, len, to)
+#endif
 
 FIXTURE(place)
 {
@@ -101,7 +108,7 @@ static inline void stream_add_octets(struct _test_data_place *self,
 	u32 at = self->start[self->records];
 
 	self->len[self->records] = len;
-	at += peer_fpdu(&self->peer, octets, len, self->stream + at);
+	at += PLACE_FPDU(self, octets, len, self->stream + at);
 	self->start[++self->records] = at;
 }
 

@@ -72,43 +72,53 @@ struct connecting {
 	int rcvbuf;		/* of the other end */
 };
 
-/* A new connection in Full Operation; octets counted from 0. */
-static inline int reconnect(struct _test_data_send *self, int family,
-			    bool marked, const struct connecting *how)
+/* Two ends of a TCP connection over loopback, made that way; 0 or -1. */
+static inline int tcp_pair_how(int family, int fd[2],
+			       const struct connecting *how)
 {
 	struct sockaddr_storage addr = { .ss_family = family };
 	socklen_t len = sizeof(addr);
 	int listener, i;
 
-	for (i = 0; i < 2; i++)
-		if (self->fd[i] >= 0)
-			hang_up(self->fd[i]);
 	if (family == AF_INET)
 		((struct sockaddr_in *)&addr)->sin_addr.s_addr =
 			htonl(INADDR_LOOPBACK);
 	else
 		((struct sockaddr_in6 *)&addr)->sin6_addr = in6addr_loopback;
 	listener = socket(family, SOCK_STREAM, 0);
-	self->fd[0] = socket(family, SOCK_STREAM, 0);
-	self->fd[1] = -1;
-	if (how->maxseg && option_put(self->fd[0], SOL_TCP, TCP_MAXSEG,
-				      how->maxseg))
+	fd[0] = socket(family, SOCK_STREAM, 0);
+	fd[1] = -1;
+	if (how->maxseg && option_put(fd[0], SOL_TCP, TCP_MAXSEG, how->maxseg))
 		return -1;
 	if (how->sndbuf)
-		option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, how->sndbuf);
+		option_put(fd[0], SOL_SOCKET, SO_SNDBUF, how->sndbuf);
 	if (how->rcvbuf)
 		option_put(listener, SOL_SOCKET, SO_RCVBUF, how->rcvbuf);
 	if (bind(listener, (struct sockaddr *)&addr, len) ||
 	    listen(listener, 1) ||
 	    getsockname(listener, (struct sockaddr *)&addr, &len) ||
-	    connect(self->fd[0], (struct sockaddr *)&addr, len))
+	    connect(fd[0], (struct sockaddr *)&addr, len))
 		return -1;
-	self->fd[1] = accept(listener, NULL, NULL);
+	fd[1] = accept(listener, NULL, NULL);
 	close(listener);
 	for (i = 0; i < 2; i++) {
-		option_put(self->fd[i], SOL_TCP, TCP_NODELAY, 1);
-		patience(self->fd[i], 20);
+		option_put(fd[i], SOL_TCP, TCP_NODELAY, 1);
+		patience(fd[i], 20);
 	}
+	return 0;
+}
+
+/* A new connection in Full Operation; octets counted from 0. */
+static inline int reconnect(struct _test_data_send *self, int family,
+			    bool marked, const struct connecting *how)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (self->fd[i] >= 0)
+			hang_up(self->fd[i]);
+	if (tcp_pair_how(family, self->fd, how))
+		return -1;
 	self->sent = 0;
 	self->seen = 0;
 	self->pos = 0;
