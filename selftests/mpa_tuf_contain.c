@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * MPA_PLACE with TUF_ALIGN: a segment behind a gap that is one FPDU exactly, by its
+ * Length and Key, comes at once, and nothing else does. The containment test of
+ * draft-ietf-tsvwg-tcp-ulp-frame-01.
+ */
+
+#include "mpa_harness.h"
+#include "mpa_tuf_place.h"
+
+FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_ALIGN, 0, false };
+FIXTURE_VARIANT_ADD(place, ipv6) { AF_INET6, TUF_ALIGN, 0, false };
+
+/* A record whose FPDU has another key. */
+static void stream_add_wrong(struct _test_data_place *self, u32 len)
+{
+	stream_way.key[4] ^= 0x40;
+	stream_add(self, len);
+	stream_way.key[4] ^= 0x40;
+}
+
+TEST_F(place, contained_segment_behind_a_gap_comes_at_once)
+{
+	struct tuf_info info;
+	unsigned int i;
+
+	stream_add_many(self, 1400, 10);
+	for (i = 1; i < 9; i += 2) {
+		COME(i, i + 1);
+		PLACED(i);
+		EXPECT_EQ(0, self->got->info.edge);
+	}
+	NOTHING();
+	info = tuf_info(self->fd);
+	EXPECT_EQ(4, info.rx_placed);
+	EXPECT_EQ(4, info.rx_tested);
+	EXPECT_EQ(4, info.rx_contained);
+	EXPECT_EQ(0, info.rx_edge);
+	for (i = 0; i < 8; i += 2) {
+		COME(i, i + 1);
+		ORDERED(i);
+		NOTHING();
+		EXPECT_EQ(self->start[i + 2], tuf_info(self->fd).rx_edge);
+	}
+	COME(9, 10);
+	PLACED(9);
+	EXPECT_EQ(self->start[8], self->got->info.edge);
+	COME(8, 9);
+	ORDERED(8);
+	NOTHING();
+	info = tuf_info(self->fd);
+	EXPECT_EQ(10, info.rx_fpdus);
+	EXPECT_EQ(14000, info.rx_octets);
+	EXPECT_EQ(5, info.rx_placed);
+	EXPECT_EQ(0, info.rx_wrong_key);
+	EXPECT_EQ(stream_end(self), info.rx_edge);
+}
+
+/* Of any length that a segment has. */
+TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
+{
+	static const u32 lens[] = { 1, 2, 7, 8, 9, 100, 1440, 4000, 15992 };
+	unsigned int i, at;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		at = self->records;
+		stream_add(self, 50);
+		stream_add(self, lens[i]);
+		COME(at + 1, at + 2);
+		ASSERT_TRUE(gives(self, at + 1, true)) {
+			TH_LOG("%u octets", lens[i]);
+		}
+		COME(at, at + 1);
+		ORDERED(at);
+		NOTHING();
+	}
+}
+
+/* Nothing is placed, and everything comes in order. */
+TEST_F(place, no_key_places_nothing)
+{
+	ASSERT_EQ(0, tuf_stop(self->fd, TUF_RX));
+	ASSERT_EQ(0, start_receiving(self, true));
+	stream_add_many(self, 1400, 5);
+	COME(1, 2);
+	COME(3, 5);
+	NOTHING();
+	COME(0, 1);
+	IN_ORDER(0, 2);
+	COME(2, 3);
+	IN_ORDER(2, 5);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
+	/* Once the key is known. */
+	stream_add_many(self, 1400, 5);
+	ASSERT_EQ(0, start_receiving(self, false));
+	COME(6, 7);
+	PLACED(6);
+	COME(5, 6);
+	ORDERED(5);
+	NOTHING();
+}
+
+TEST_F(place, wrong_key_places_nothing)
+{
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		stream_add_wrong(self, 1000);
+	COME(1, 2);
+	COME(3, 4);
+	NOTHING();
+	EXPECT_LE(2, tuf_info(self->fd).rx_tested);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
+	COME(0, 1);
+	IN_ORDER(0, 2);
+	COME(2, 3);
+	IN_ORDER(2, 4);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
+	EXPECT_EQ(4, tuf_info(self->fd).rx_wrong_key);
+}
+
+/* "payload length = Length + 8" */
+TEST_F(place, segment_of_another_length_is_not_placed)
+{
+	static const int more[] = { -900, -8, -1, 1, 8, 500 };
+	unsigned int i, at;
+
+	for (i = 0; i < ARRAY_SIZE(more); i++) {
+		at = self->records;
+		stream_add_many(self, 1000, 3);
+		ASSERT_EQ(0, come(self, self->start[at + 1],
+				  self->start[at + 2] + more[i]));
+		NOTHING();
+		COME(at, at + 1);
+		COME(at + 1, at + 3);
+		IN_ORDER(at, at + 3);
+	}
+	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
+}
+
+/* "must not scan a segment for FPDUs elsewhere than at its start" */
+TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
+{
+	stream_add_many(self, 500, 8);
+	COME(1, 3);
+	NOTHING();
+	/* Nor one behind octets of another one. */
+	ASSERT_EQ(0, come(self, self->start[4] + 100, self->start[6]));
+	NOTHING();
+	COME(0, 1);
+	IN_ORDER(0, 3);
+	COME(3, 5);
+	IN_ORDER(3, 6);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
+}
+
+/* Where it ends the next one begins. */
+TEST_F(place, fpdus_behind_a_contained_one_are_placed_by_length)
+{
+	unsigned int i;
+
+	stream_add_many(self, 700, 9);
+	COME(1, 2);
+	PLACED(1);
+	/* In pieces, and two in a segment. */
+	ASSERT_EQ(0, come_cut(self, self->start[2], self->start[3] - 1, 100));
+	NOTHING();
+	ASSERT_EQ(0, come(self, self->start[3] - 1, self->start[3]));
+	PLACED(2);
+	COME(3, 5);
+	PLACED(3);
+	PLACED(4);
+	/* One of them is not yet whole. */
+	ASSERT_EQ(0, come(self, self->start[5], self->start[6] + 10));
+	PLACED(5);
+	NOTHING();
+	ASSERT_EQ(0, come(self, self->start[6] + 10, self->start[8]));
+	PLACED(6);
+	PLACED(7);
+	NOTHING();
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+	EXPECT_EQ(7, tuf_info(self->fd).rx_placed);
+	EXPECT_EQ(self->start[8], tuf_info(self->fd).rx_edge);
+	COME(8, 9);
+	ORDERED(8);
+	for (i = 0; i < 2; i++)
+		stream_add(self, 10);
+	COME(10, 11);
+	PLACED(10);
+}
+
+/* Octets of such a one that came before it wait for it. */
+TEST_F(place, contained_one_in_front_of_an_island)
+{
+	stream_add_many(self, 700, 6);
+	ASSERT_EQ(0, come(self, self->start[3], self->start[5]));
+	NOTHING();
+	COME(2, 3);
+	PLACED(2);
+	PLACED(3);
+	PLACED(4);
+	COME(1, 2);
+	PLACED(1);
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+}
+
+/* An oversized FPDU in segments: none of them is one. */
+TEST_F(place, pieces_of_an_oversized_fpdu_are_not_placed)
+{
+	stream_add(self, 100);
+	stream_add(self, 20000);
+	stream_add_many(self, 100, 3);
+	ASSERT_EQ(0, come_cut(self, self->start[1], self->start[2], 1448));
+	NOTHING();
+	COME(3, 4);
+	PLACED(3);
+	COME(0, 1);
+	IN_ORDER(0, 2);
+	COME(2, 3);
+	ORDERED(2);
+	COME(4, 5);
+	ORDERED(4);
+	EXPECT_EQ(1, tuf_info(self->fd).rx_placed);
+}
+
+/* 8 octets with a Length of 0 and the key are no FPDU. */
+TEST_F(place, length_of_0_is_not_placed)
+{
+	stream_add(self, 100);
+	stream_add(self, 0);
+	stream_add(self, 100);
+	COME(1, 2);
+	NOTHING();
+	COME(0, 1);
+	ORDERED(0);
+	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(self->start[1], tuf_info(self->fd).error_position);
+}
+
+/* "almost no segment held an FPDU: the test is no longer relied on" */
+TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
+{
+	const long until = now_ms() + 60000;
+	unsigned int i;
+	u32 at;
+
+	while (!(tuf_info(self->fd).flags & TUF_INFO_RESEGMENTED)) {
+		ASSERT_LT(now_ms(), until);
+		/* Positions go on, numbers of records begin anew. */
+		at = stream_end(self);
+		ASSERT_LT(at, 4 * BUF - 20000);
+		self->records = 0;
+		self->start[0] = at;
+		stream_add_many(self, 1000, 10);
+		ASSERT_EQ(0, come_cut(self, at + 100, stream_end(self), 90));
+		ASSERT_EQ(0, come(self, at, at + 100));
+		for (i = 0; i < 10; i++)
+			ASSERT_EQ(1000, recv(self->fd, self->buf, BUF, 0));
+		ASSERT_TRUE(record_good(self->buf, 1000));
+	}
+	/* A sustained run. */
+	EXPECT_LT(20, tuf_info(self->fd).rx_tested);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
+	/* Right it stays, in order. */
+	at = stream_end(self);
+	self->records = 0;
+	self->start[0] = at;
+	stream_add_many(self, 1000, 3);
+	COME(1, 2);
+	NOTHING();
+	COME(0, 1);
+	COME(2, 3);
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(1000, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * MPA_PLACE with TUF_MARKERS: a marker behind a gap tells where the next FPDU begins,
+ * which comes at once, and so do those behind it.
+ */
+
+#include "mpa_harness.h"
+#include "mpa_tuf_place.h"
+
+FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 512, false };
+FIXTURE_VARIANT_ADD(place, ipv6_keyless) { AF_INET6, TUF_MARKERS, 512, true };
+
+/* The first FPDU whose place a marker at @marker tells. */
+static unsigned int told_by(const struct _test_data_place *self, u32 marker)
+{
+	unsigned int i = 0;
+
+	while (self->start[i] < marker)
+		i++;
+	return i;
+}
+
+/* Where an island begins, relative to its only marker. */
+TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
+{
+	u32 marker = 512, begin, end;
+	unsigned int next;
+	int before;
+
+	for (before = 300; before >= 0; before -= before > 12 ? 9 : 1) {
+		stream_add_many(self, 190, 8);
+		next = told_by(self, marker);
+		begin = marker - before;
+		end = self->start[next + 1];
+		/* Further, but not as far as the next marker. */
+		ASSERT_LE(end, marker + 512);
+		ASSERT_EQ(0, come(self, begin, end));
+		ASSERT_TRUE(gives(self, next, true)) {
+			TH_LOG("%d octets in front of the marker", before);
+		}
+		NOTHING();
+		/* The rest of these. */
+		ASSERT_EQ(0, come(self, tuf_info(self->fd).rx_edge,
+				  stream_end(self)));
+		while (poll_for(self->fd, POLLIN, 0))
+			ASSERT_EQ(190, recv(self->fd, self->buf, BUF, 0));
+		EXPECT_EQ(stream_end(self), tuf_info(self->fd).rx_edge);
+		marker = (stream_end(self) / 512 + 1) * 512;
+		/* So that the octets in front of it are of this round. */
+		if (marker < stream_end(self) + 300)
+			marker += 512;
+	}
+}
+
+/* "a marker split over two segments", whichever comes first. */
+TEST_F(place, marker_split_between_segments)
+{
+	u32 marker = 512, end;
+	unsigned int next;
+	int split, order;
+
+	for (order = 0; order < 2; order++) {
+		for (split = 1; split < 4; split++) {
+			stream_add_many(self, 190, 8);
+			next = told_by(self, marker);
+			end = self->start[next + 1];
+			if (!order)
+				ASSERT_EQ(0, come(self, marker - 50,
+						  marker + split));
+			ASSERT_EQ(0, come(self, marker + split, end));
+			if (order)
+				ASSERT_EQ(0, come(self, marker - 50,
+						  marker + split));
+			ASSERT_TRUE(gives(self, next, true)) {
+				TH_LOG("behind %d octets of it, order %d",
+				       split, order);
+			}
+			NOTHING();
+			ASSERT_EQ(0, come(self, tuf_info(self->fd).rx_edge,
+					  stream_end(self)));
+			while (poll_for(self->fd, POLLIN, 0))
+				ASSERT_EQ(190, recv(self->fd, self->buf, BUF,
+						    0));
+			marker = (stream_end(self) / 512 + 1) * 512;
+			if (marker < stream_end(self) + 100)
+				marker += 512;
+		}
+	}
+}
+
+/* A marker of 0: the FPDU begins with it. */
+TEST_F(place, fpdu_that_begins_with_a_marker)
+{
+	/* 4 + 8 + 500 */
+	stream_add(self, 500);
+	ASSERT_EQ(512, stream_end(self));
+	stream_add_many(self, 100, 3);
+	COME(1, 2);
+	PLACED(1);
+	COME(3, 4);
+	NOTHING();
+	COME(2, 3);
+	PLACED(2);
+	PLACED(3);
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+}
+
+/* And one that ends where it is due, whose marker counts it. */
+TEST_F(place, marker_that_points_behind_the_next_one)
+{
+	stream_add(self, 100);
+	/* The marker at 512 lies in this one; at 1024 it has ended. */
+	stream_add(self, 1024 - 112 - 8 - 4);
+	ASSERT_EQ(1024, stream_end(self));
+	stream_add_many(self, 100, 2);
+	/* From the marker at 512 on. */
+	ASSERT_EQ(0, come(self, 500, self->start[3]));
+	PLACED(2);
+	NOTHING();
+	COME(0, 1);
+	ORDERED(0);
+	COME(1, 2);
+	ORDERED(1);
+	NOTHING();
+}
+
+TEST_F(place, fpdus_behind_one_that_a_marker_tells)
+{
+	unsigned int i, next;
+
+	stream_add_many(self, 60, 100);
+	next = told_by(self, 512);
+	/* Octet by octet. */
+	ASSERT_EQ(0, come_cut(self, 512, self->start[40], 7));
+	for (i = next; i < 40; i++)
+		PLACED(i);
+	NOTHING();
+	/* A marker in a later island. */
+	ASSERT_EQ(0, come(self, 4096, stream_end(self)));
+	for (i = told_by(self, 4096); i < 100; i++)
+		PLACED(i);
+	NOTHING();
+	ASSERT_EQ(0, come(self, 0, 4096));
+	for (i = 0; i < next; i++)
+		ORDERED(i);
+	for (i = 40; self->start[i] < 4096; i++)
+		ORDERED(i);
+	NOTHING();
+	EXPECT_EQ(100, tuf_info(self->fd).rx_fpdus);
+	EXPECT_EQ(stream_end(self), tuf_info(self->fd).rx_edge);
+}
+
+TEST_F(place, without_a_marker_nothing_is_placed)
+{
+	stream_add_many(self, 100, 4);
+	stream_add(self, 2000);
+	COME(1, 4);
+	NOTHING();
+	COME(0, 1);
+	IN_ORDER(0, 4);
+	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
+}
+
+TEST_HARNESS_MAIN
