@@ -1,0 +1,254 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# TUF between two hosts: the module and a peer in Python that was written from the
+# draft (mpa_tuf_peer.py), in every mode, on and off again, over a network that
+# loses and reorders, through a proxy that cuts the stream anew, and with FPDUs that
+# have to be cut. Each record comes once, and right; what has passed is judged by
+# tools/wire/judge.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+bin=${MPA_BIN:-$here}
+judge=$here/../tools/wire/judge.py
+port=5047
+seed=1
+judges=0
+changes=
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+for tool in tcpdump ethtool ip tc /usr/bin/python3; do
+	command -v $tool >/dev/null || skip_all "needs $tool"
+done
+modprobe -q sch_netem || true
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+[[ $(/usr/bin/python3 -B "$judge" --help 2>&1) != *--tuf* ]] || judges=1
+
+dir=$(mktemp -d)
+cleanup() {
+	local pids
+
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # one word a process
+	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	hosts_down
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+
+# background COMMAND...: says its first line, which is "listening", before it returns;
+# then $said is where it goes on, $pid the process
+background() {
+	local line
+
+	exec {said}< <(exec timeout 200 "$@" 2>&1)
+	pid=$!
+	until read -r -u "$said" line && [[ $line = listening ]]; do
+		kill -0 "$pid" || return 1
+	done
+}
+
+peer() {
+	local host=$1
+
+	shift
+	echo ip netns exec "$host" /usr/bin/python3 -B "$here/mpa_tuf_peer.py" "$@"
+}
+
+# transfer ADDRESS CONNECTS ACCEPTS PLAN-OF-FIRST PLAN-OF-SECOND OPTION...
+# "kernel" or "hand" connect from alpha to beta; with "proxy" behind either, through
+# one. What they say goes into $dir/said, too.
+transfer() {
+	local to=$1 at=$port first=${2%+*} second=$3 plans=("$4" "$5") rc=0 one
+	local pids=() saids=() words
+
+	words=("${@:6}")
+	# shellcheck disable=SC2046 # words
+	background $(peer beta accept "$1" $port "$second" $seed "${plans[1]}" \
+		"${words[@]}") || return
+	pids+=("$pid")
+	saids+=("$said")
+	if [[ $2 = *+proxy ]]; then
+		background ip netns exec alpha "$bin/mpa_reorder_peer" proxy \
+			127.0.0.1 $((port + 1)) $seed "$to" $at || return
+		pids+=("$pid")
+		saids+=("$said")
+		to=127.0.0.1 at=$((port + 1))
+	fi
+	# shellcheck disable=SC2046 # words
+	timeout 200 $(peer alpha connect "$to" $at "$first" $seed "${plans[0]}" \
+		"${words[@]}") 2>&1 | tee "$dir/said" || rc=1
+	for one in "${!pids[@]}"; do
+		# Who waits for somebody that has failed would wait for long.
+		[[ $rc -eq 0 ]] || timeout 2 tail --pid "${pids[one]}" -f /dev/null ||
+			kill "${pids[one]}" 2>/dev/null || true
+		wait "${pids[one]}" || rc=1
+		tee -a "$dir/said" <&"${saids[one]}"
+	done
+	for one in "${saids[@]}"; do
+		exec {one}<&-
+	done
+	return $rc
+}
+
+# Before the wire goes: a FIN that nobody acknowledges any more keeps the module.
+connections_end() {
+	local tries host
+
+	for ((tries = 0; tries < 300; tries++)); do
+		for host in alpha beta; do
+			ip netns exec $host ss -Htn state connected exclude time-wait
+		done | grep -q . || return 0
+		sleep 0.1
+	done
+}
+
+# What goes from alpha may have another length every few milliseconds. tcpdump has
+# room for packets as long as they may be when it begins.
+change_mtu() {
+	local sizes=(1500 900 1280 576 1499 1100) i=0
+
+	while sleep 0.05; do
+		ip -n alpha link set va mtu "${sizes[i++ % 6]}"
+	done
+}
+
+# captured HOST DEVICE TRANSFER...: what passes is in $dir/pcap
+captured() {
+	local rc=0
+
+	capture_start "$1" "$2" "$dir/pcap" "tcp port $port"
+	[[ -z $changes ]] || { change_mtu & changes=$!; }
+	transfer "${@:3}" || rc=$?
+	[[ -z $changes ]] || { kill "$changes"; wait "$changes" || true; } 2>/dev/null
+	# What ends the capture must not be lost.
+	tc -n alpha qdisc del dev va root 2>/dev/null || true
+	capture_stop || rc=1
+	return $rc
+}
+
+# judged NAME OPTION...: the capture, with the framing that the receivers have told
+judged() {
+	local name=$1 line tuf=()
+
+	shift
+	while read -r _ line; do
+		tuf+=(--tuf "$line")
+	done < <(grep '^judge ' "$dir/said")
+	if [[ $judges -eq 0 ]]; then
+		tap_ok 0 "${name}_on_the_wire # SKIP no judge"
+	else
+		tap_run "${name}_on_the_wire" /usr/bin/python3 -B "$judge" "$@" "${tuf[@]}" \
+			"$dir/pcap"
+	fi
+}
+
+# said_at_least NUMBER WORD: that many "WORD", of one end at the least
+said_at_least() {
+	sed -n "s/.* \([0-9]*\) $2.*/\1/p" "$dir/said" |
+		awk -v least="$1" '$1 >= least { n++ } END { exit !n }'
+}
+
+hosts_down
+hosts_up 1500
+
+# ---- in every mode, on and off again ----
+
+many=align,plain,markers:128,align,segments,markers:2048,markers:32768,plain,align
+few=markers:512,align,plain,markers:8192,align
+
+while read -r version address first second packing; do
+	name=${version}_${first}_to_${second}_packing_$packing
+	tap_run "$name" captured beta vb "$address" "$first" "$second" $many \
+		$few "packing=$packing" records=60
+	judged "$name"
+	seed=$((seed + 1))
+done <<-END
+	ipv4 10.5.4.2 kernel hand 0
+	ipv4 10.5.4.2 hand kernel 1
+	ipv4 10.5.4.2 kernel kernel 1
+	ipv6 fd05:44::2 kernel hand 1
+	ipv6 fd05:44::2 hand kernel 0
+	ipv6 fd05:44::2 kernel kernel 0
+END
+
+# ---- a network that loses and reorders ----
+
+while read -r name first second netem; do
+	hosts_down
+	hosts_up 1500
+	# shellcheck disable=SC2086 # words
+	tc -n alpha qdisc add dev va root netem delay 5ms $netem limit 2000
+	# shellcheck disable=SC2086 # words
+	tc -n beta qdisc add dev vb root netem delay 5ms $netem limit 2000
+	rc=0
+	seen=$(captured beta vb 10.5.4.2 "$first" "$second" \
+		align,markers:512,plain,align align,markers:256 place=1 \
+		records=300 2>&1) || rc=$?
+	# Ends that have the module read some out of order.
+	if [[ $rc -eq 0 && $first-$second = kernel-kernel ]] &&
+	   ! said_at_least 1 placed; then
+		rc=1
+		seen+=$'\n'"no record was placed"
+	fi
+	tap_ok $rc "${name}_${first}_to_$second" "$seen"
+	[[ $rc -ne 0 ]] || grep -h placed "$dir/said" | sed 's/^/# /'
+	judged "${name}_${first}_to_$second"
+	connections_end
+	seed=$((seed + 1))
+done <<-END
+	loss kernel kernel loss 2%
+	loss kernel hand loss 2%
+	loss hand kernel loss 2%
+	reorder kernel kernel reorder 80% 50%
+	everything kernel kernel loss 1% duplicate 2% reorder 90%
+END
+
+# ---- a proxy that cuts the stream anew ----
+
+for ends in "kernel kernel" "hand kernel"; do
+	read -r first second <<<"$ends"
+	hosts_down
+	hosts_up 1500
+	tc -n alpha qdisc add dev va root netem delay 5ms loss 1%
+	tap_run "proxy_${first}_to_$second" transfer 10.5.4.2 "$first+proxy" \
+		"$second" align,markers:512,align align,markers:128,align place=1 \
+		records=200
+	connections_end
+	seed=$((seed + 1))
+done
+
+# ---- FPDUs that are cut ----
+
+# cut_fpdus NAME OPTION...
+cut_fpdus() {
+	local name=$1 rc=0 seen
+
+	shift
+	seen=$(captured alpha va 10.5.4.2 kernel hand align,plain,align plain \
+		"$@" 2>&1) || rc=$?
+	if [[ $rc -eq 0 ]] && ! said_at_least 1 "\(pieces of FPDUs\|trimmed\)"; then
+		rc=1
+		seen+=$'\n'"no FPDU was cut"
+	fi
+	tap_ok $rc "$name" "$seen"
+	[[ $rc -ne 0 ]] || grep -h trimmed "$dir/said" | sed 's/^/# /'
+	judged "$name"
+	connections_end
+	seed=$((seed + 1))
+}
+
+hosts_down
+hosts_up 1500
+cut_fpdus cut_by_mss evil=1448 oversize=9000 records=150
+cut_fpdus cut_by_a_small_window evil=1448 rcvbuf=3000 slow=20 records=100
+tc -n alpha qdisc add dev va root netem delay 2ms loss 2%
+tc -n beta qdisc add dev vb root netem delay 2ms
+cut_fpdus cut_by_mss_and_sent_again evil=1448 oversize=9000 records=200
+
+tc -n alpha qdisc add dev va root netem delay 2ms rate 8mbit limit 1000
+changes=mtu
+cut_fpdus cut_by_the_path evil=848 records=800
+tap_end
