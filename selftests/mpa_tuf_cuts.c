@@ -310,6 +310,7 @@ TEST_F_TIMEOUT(cuts, path_mtu_that_drops, 120)
 		close(self->sniffer.fd);
 	}
 	EXPECT_LT(0, trimmed);
+	EXPECT_EQ(trimmed, tuf_count("MpaTufTrimmed"));
 }
 
 /*
