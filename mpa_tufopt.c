@@ -233,10 +233,12 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 {
 	mpa_contain_begin(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
 					framing->key : NULL);
-	if (!ctx->rx.place)
+	if (!ctx->rx.place || !ctx->rx.place->on)
 		return;
-	ctx->rx.place->again = true;
-	mpa_schedule_work(ctx, 0);
+	/* What was found is looked for anew, with this key. */
+	mpa_place_set(ctx, false);
+	mpa_place_set(ctx, true);
+	mpa_rx_update(ctx);
 }
 
 static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
