@@ -255,7 +255,7 @@ static inline void any_test(struct __test_metadata *_metadata,
 		any.before = before;
 		any.random = seed * 2654435761u | 1;
 		ASSERT_TRUE(any_run(&any)) {
-			TH_LOG("seed %u: %s, position %llu, edge %llu, length %u, flags %u, errno %d, error %u",
+			TH_LOG("seed %u: %s, at %llu, edge %llu, %u octets, flags %u; errno %d, %u",
 			       seed, any.failed,
 			       (unsigned long long)self->got->info.position,
 			       (unsigned long long)self->got->info.edge,
