@@ -162,7 +162,7 @@ static bool mpa_contain_failed(const struct mpa_contain *contain, u32 pos)
  * @ctx:	the context; mpa_contain_possible()
  * @pos:	stream position of the first octet behind a gap
  *
- * Once for each place.
+ * Each place once, as long as not too many fail.
  *
  * Context: any, socket lock held.
  * Return: whether they are.
@@ -173,7 +173,8 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	struct mpa_segments segments;
 	bool passed;
 
-	if (mpa_contain_failed(contain, pos) ||
+	/* It could not be remembered if it passed. */
+	if (ctx->rx.place->full || mpa_contain_failed(contain, pos) ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
 	if (!mpa_contain_clear(&segments)) {

@@ -70,6 +70,21 @@ static int mpa_init(struct sock *sk)
 	return err;
 }
 
+/*
+ * The first socket of TUF switches the key on, which stays so: to switch it for each
+ * would cost everybody.
+ */
+static void mpa_tuf_use(void)
+{
+	static bool used;
+
+	if (smp_load_acquire(&used))
+		return;
+	static_branch_enable(&mpa_tuf_used);
+	/* Not before all branches are patched. */
+	smp_store_release(&used, true);
+}
+
 /* TUF has no startup that a listener's children could inherit. */
 static int mpa_tuf_attach(struct sock *sk)
 {
@@ -79,8 +94,7 @@ static int mpa_tuf_attach(struct sock *sk)
 	mpa_delay(MPA_POINT_INIT_BEGIN);
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
-	/* Not off again: to switch it for each socket would cost everybody. */
-	static_branch_enable(&mpa_tuf_used);
+	mpa_tuf_use();
 	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
 	if (!tuf)
 		return -ENOMEM;

@@ -58,7 +58,7 @@ void mpa_tuf_set_key(struct mpa_tuf_key *key, const u8 *octets);
 
 /* ---- of either ---- */
 
-/* It is TUF's, or none. */
+/* Of a socket of TUF: framed, or not framed. */
 static inline bool mpa_format_tuf(const struct mpa_format *format)
 {
 	return mpa_tuf_exists() && format->framing != MPA_FRAMING_MPA;
@@ -110,7 +110,8 @@ static inline bool mpa_format_contained(const struct mpa_format *format)
 /* There are markers, of either kind. */
 static inline bool mpa_format_markers(const struct mpa_format *format)
 {
-	return format->marked || format->framing == MPA_FRAMING_TUF_MARKERS;
+	return format->marked || (mpa_tuf_exists() &&
+	       format->framing == MPA_FRAMING_TUF_MARKERS);
 }
 
 /* Octets from one marker to the next. */

@@ -299,12 +299,13 @@ bool mpa_pack_extends(const struct mpa_ctx *ctx)
  * @seq:	sequence number of the first
  * @len:	octets of the segment
  * @begins:	what floor 1 knows of how it begins
+ * @fixed:	it cannot leave an octet shorter
  *
  * Context: socket lock held, maybe in softirq.
- * Return: whether it could.
+ * Return: whether it could, and is not @fixed.
  */
 bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
-		     enum mpa_begins begins)
+		     enum mpa_begins begins, bool fixed)
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
 
@@ -316,6 +317,8 @@ bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 	}
 	if (begins == MPA_BEGINS_UNKNOWN &&
 	    !(tuf->pack.careful && mpa_pos_before(seq, tuf->pack.careful_end)))
+		return false;
+	if (fixed)
 		return false;
 	tuf->trimmed++;
 	SNMP_INC_STATS(tuf->ctx.tcp.mib, MPA_MIB_TUF_TRIMMED);

@@ -539,7 +539,9 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 	if (!rx->place || rx->place->on == on)
 		return 0;
 	rx->place->on = on;
-	if (!on)
+	if (on)
+		rx->place->tail = mpa_place_ordered(ctx);
+	else
 		mpa_place_end(rx->place);
 	mpa_tcp_ooo_mind(ctx->sk, on);
 	if (on) {
@@ -547,6 +549,26 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 		mpa_schedule_work(ctx, 0);
 	}
 	return 0;
+}
+
+/**
+ * mpa_place_clear() - stream positions begin anew
+ * @ctx:	the context; the user has got nothing out of order that order has
+ *		not reached
+ *
+ * The memory is kept: a program can switch TUF on and off as often as it likes.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_clear(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+
+	if (!place)
+		return;
+	mpa_place_set(ctx, false);
+	place->nr = 0;
+	place->low = 0;
 }
 
 /**

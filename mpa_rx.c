@@ -529,7 +529,7 @@ void mpa_rx_leave(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
 
-	mpa_place_free(ctx);
+	mpa_place_clear(ctx);
 	memset(&rx->cur, 0, sizeof(rx->cur));
 	WRITE_ONCE(rx->ready, false);
 	rx->bad = false;

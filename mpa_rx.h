@@ -316,6 +316,7 @@ bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island);
 void mpa_place_check(struct mpa_ctx *ctx);
 bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
+void mpa_place_clear(struct mpa_ctx *ctx);
 void mpa_place_free(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,

@@ -233,6 +233,9 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {
+			/* Of TUF all from here on point to the next run as well. */
+			if (start != known)
+				return limit;
 			if (run)
 				run->looked = min_t(u32, U8_MAX,
 						    (pos - first) / interval + 1);

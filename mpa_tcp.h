@@ -253,6 +253,33 @@ static inline gfp_t mpa_gfp(const struct sock *sk)
 	return gfp | __GFP_ACCOUNT;
 }
 
+/**
+ * enum mpa_begins - how a segment begins
+ * @MPA_BEGINS_FPDU:	with an FPDU
+ * @MPA_BEGINS_ELSEWHERE: within one
+ * @MPA_BEGINS_UNKNOWN:	with one or not: it is sent again
+ */
+enum mpa_begins {
+	MPA_BEGINS_FPDU,
+	MPA_BEGINS_ELSEWHERE,
+	MPA_BEGINS_UNKNOWN
+};
+
+/**
+ * typedef mpa_leaves_fn - a segment of TUF leaves
+ * @sk:		socket
+ * @head:	its first octets, as many as a header has
+ * @seq:	sequence number of the first
+ * @len:	octets of the segment
+ * @begins:	how it begins
+ * @fixed:	it is signed: it cannot leave without its last octet
+ *
+ * Return: whether it is to leave without its last octet, as it could be taken for an
+ * FPDU that it is not.
+ */
+typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
+			      enum mpa_begins begins, bool fixed);
+
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
 /**
@@ -501,21 +528,6 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out);
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
 
 /* mpa_tcp_watch.c */
-/**
- * enum mpa_begins - how a segment begins
- * @MPA_BEGINS_FPDU:	with an FPDU
- * @MPA_BEGINS_ELSEWHERE: within one
- * @MPA_BEGINS_UNKNOWN:	with one or not: it is sent again
- */
-enum mpa_begins {
-	MPA_BEGINS_FPDU,
-	MPA_BEGINS_ELSEWHERE,
-	MPA_BEGINS_UNKNOWN
-};
-
-typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
-			      enum mpa_begins begins);
-
 void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut),
 			mpa_leaves_fn leaves);
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format);

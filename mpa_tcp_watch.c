@@ -37,10 +37,7 @@ static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
  * mpa_tcp_watch_init() - learn whom to tell of segments that are not aligned
  * @unaligned:	called with the first one of a connection, with the socket lock
  *		held, maybe in softirq
- * @leaves:	called with each segment of TUF, the same way: its first octets, as
- *		many as a header has, its sequence number, its length, and how it
- *		begins. Return: whether it could be taken for an FPDU that it is
- *		not; then it leaves without its last octet
+ * @leaves:	called with each segment of TUF, the same way
  *
  * Context: module init.
  */
@@ -219,6 +216,9 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at, u32 known,
 	return at->fpdu == start ? MPA_BEGINS_FPDU : MPA_BEGINS_ELSEWHERE;
 }
 
+/* RFC 5925; the kernel has a name for it since 6.7. */
+#define MPA_TCPOPT_AO	29
+
 /* A signature is over all octets: it could not be made anew. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
@@ -230,8 +230,7 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 			option++;
 			continue;
 		}
-		/* RFC 2385, RFC 5925 */
-		if (*option == TCPOPT_MD5SIG || *option == 29)
+		if (*option == TCPOPT_MD5SIG || *option == MPA_TCPOPT_AO)
 			return true;
 		option += max_t(u8, option[1], 2);
 	}
@@ -254,11 +253,11 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	struct mpa_watch at = *watch;
 	u8 head[TUF_HEADER_LEN];
 	enum mpa_begins begins;
+	bool fixed;
 
 	/* It could not be sent an octet shorter. */
-	if (skb->ip_summed != CHECKSUM_PARTIAL ||
-	    mpa_watch_signed((const struct tcphdr *)skb->data))
-		return len;
+	fixed = skb->ip_summed != CHECKSUM_PARTIAL ||
+		mpa_watch_signed((const struct tcphdr *)skb->data);
 	heads.piece = skb->data + skb_headlen(skb) - heads.to;
 	lengths = heads;
 	for (off = 0; off + TUF_HEADER_LEN <= len; off += seg) {
@@ -269,7 +268,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 			break;
 		for (i = 0; i < TUF_HEADER_LEN; i++)
 			head[i] = mpa_payload_octet(&heads, off + i);
-		if (mpa_watch_leaves(sk, head, seq + off, n, begins))
+		if (mpa_watch_leaves(sk, head, seq + off, n, begins, fixed))
 			return off + n - 1;
 	}
 	return len;

@@ -86,7 +86,6 @@ struct mpa_contain {
  * @tested:	counter for TUF_INFO
  * @passed:	counter for TUF_INFO
  * @strange:	counter for TUF_INFO
- * @placed:	counter for TUF_INFO, before receiving was switched off last
  *
  * Belongs to the socket lock.
  */
@@ -110,7 +109,6 @@ struct mpa_tuf {
 	u64			tested;
 	u64			passed;
 	u64			strange;
-	u64			placed;
 };
 
 /* mpa_ctx_free() frees it by its context. */
@@ -145,7 +143,7 @@ bool mpa_pack_extends(const struct mpa_ctx *ctx);
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
-		     enum mpa_begins begins);
+		     enum mpa_begins begins, bool fixed);
 
 /* mpa_contain.c */
 void mpa_contain_see(struct mpa_ctx *ctx);

@@ -291,8 +291,6 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	if (mpa_tuf(ctx)->inside_rx || rx->cur.taken || rx->cur.read ||
 	    mpa_rx_skip(rx) || mpa_rx_ahead(rx))
 		return -EBUSY;
-	if (rx->place)
-		mpa_tuf(ctx)->placed += rx->place->total;
 	mpa_rx_leave(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), NULL);
 	rx->format.framing = MPA_FRAMING_OFF;
@@ -433,7 +431,7 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->tx_segs_unaligned = watch->unaligned;
 	info->tx_segs_contained = tuf->contained;
 	info->tx_trimmed = tuf->trimmed;
-	info->rx_placed = tuf->placed + (rx->place ? rx->place->total : 0);
+	info->rx_placed = rx->place ? rx->place->total : 0;
 	info->rx_tested = tuf->tested;
 	info->rx_contained = tuf->passed;
 	info->rx_wrong_key = tuf->strange;

@@ -85,18 +85,22 @@ enum tuf_mode {
  * read. It can be switched off where a whole ULPDU has ended. For receiving, the
  * same mode again sets another key.
  *
- * Errors: EBUSY while another call sends or reads on the direction, while a ULPDU
- * has been sent or read in part, while records that are read out of order have some
- * missing in front, while TCP has no memory for what was sent, while octets of an
- * earlier framing are not acknowledged among which its key is, with TCP_REPAIR, or if
- * somebody else has hooked the socket; EISCONN if it is on, or for receiving, if it is
- * in another mode; ENOTCONN; EPIPE behind the end; EBADMSG if receiving has ended with
- * that, for TUF_OFF; EINVAL.
+ * Errors:
+ * EBUSY	another call sends or reads on the direction; a ULPDU has been sent or
+ *		read in part; records were read out of order that have some missing in
+ *		front; TCP has no memory for what was sent; octets of an earlier framing
+ *		are not acknowledged among which its key is; TCP_REPAIR is on; somebody
+ *		else has hooked the socket
+ * EISCONN	the direction is on; for receiving, in another mode
+ * ENOTCONN	the connection is not there yet, or gone
+ * EPIPE	behind the end of the direction
+ * EBADMSG	TUF_OFF, where receiving has ended with that
+ * EINVAL	a value that there is not
  *
  * A program may pass a shorter struct, up to @flags at the least; a longer one is
  * accepted as long as the unknown rest is zero, else E2BIG.
  *
- * getsockopt() tells mode, period and flags; no key.
+ * getsockopt() tells mode, period and flags; all else is zero, the key as well.
  */
 struct tuf_framing {
 	__u8	mode;
@@ -109,7 +113,8 @@ struct tuf_framing {
 
 /*
  * TUF_TX_KEY: the key that is sent, made by the kernel, or one that will be, made
- * now. Each can be read once, after that, or if it was given: ENODATA.
+ * now. Each can be read once; after that, or if it was given: ENODATA. Where
+ * getsockopt() has failed it has not been read.
  */
 
 /* tuf_info.flags */
@@ -137,9 +142,8 @@ struct tuf_framing {
  * @rx_fpdus:	FPDUs read by the program, wholly
  * @rx_octets:	octets of ULPDUs read by the program
  * @rx_markers:	markers received and checked
- * @tx_packets:	data packets handed to IP, each of one segment or many (TSO);
- *		here and below what is sent again does not count, nor does
- *		TUF_MARKERS or TUF_SEGMENTS
+ * @tx_packets:	TUF_ALIGN: data packets handed to IP, each of one segment or many
+ *		(TSO); here and in the next three what is sent again does not count
  * @tx_segs_aligned: their segments that start with an FPDU
  * @tx_segs_unaligned: their segments that do not
  * @tx_segs_contained: their segments that are one FPDU exactly
@@ -151,10 +155,11 @@ struct tuf_framing {
  * @rx_contained: of those, the ones that were FPDUs
  * @rx_wrong_key: FPDUs read in order with another key than TUF_RX has said
  * @rx_edge:	stream position up to which the program has read everything
- * @error_position: stream position of the FPDU that was not valid, or not complete,
- *		so that nothing more is received; else 0
+ * @error_position: with @error: stream position of the FPDU that was not valid, or
+ *		not complete, so that nothing more is received; else 0
  *
- * Stream positions are octets since framing began. The struct grows at its end.
+ * Stream positions are octets since framing began. Counters go on when framing is
+ * switched off and on; flags and positions begin anew. The struct grows at its end.
  * getsockopt copies as much as the program has room for and returns that length.
  */
 struct tuf_info {
