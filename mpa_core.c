@@ -78,6 +78,7 @@ static void mpa_tuf_use(void)
 {
 	static bool used;
 
+	/* Pairs with the release below. */
 	if (smp_load_acquire(&used))
 		return;
 	static_branch_enable(&mpa_tuf_used);

@@ -184,6 +184,15 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 	mpa_rx_read(ctx, &from, NULL, 0);
 }
 
+/*
+ * TUF may be switched off in front of the next octets, which are TCP's own then. That is
+ * not known before a call asks for a record.
+ */
+static inline bool mpa_rx_unasked(const struct mpa_ctx *ctx)
+{
+	return mpa_is_tuf(ctx) && !ctx->rx.asked;
+}
+
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
@@ -200,12 +209,8 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 		cur->state = MPA_RECORD_KNOWN;
 		break;
 	case MPA_HEAD_BAD:
-		/*
-		 * They may be TCP's own: that is not known before somebody
-		 * reads them as an FPDU.
-		 */
-		rx->bad = mpa_is_tuf(ctx) && !mpa_tuf(ctx)->inside_rx;
-		if (rx->bad)
+		rx->unasked = mpa_rx_unasked(ctx);
+		if (rx->unasked)
 			break;
 		if (mpa_tapped(ctx))
 			__mpa_tap_bad_length(ctx);
@@ -224,7 +229,7 @@ static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 
 	if (mpa_record_verified(cur))
 		return true;
-	rx->bad = false;
+	rx->unasked = false;
 	if (cur->state == MPA_RECORD_NEW && have)
 		mpa_rx_read_head(ctx, have);
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
@@ -253,7 +258,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	const struct mpa_rx *rx = &ctx->rx;
 	const struct mpa_record *cur = &rx->cur;
 
-	if (mpa_record_verified(cur) || rx->error || rx->bad)
+	if (mpa_record_verified(cur) || rx->error || rx->unasked)
 		return false;
 	/*
 	 * An skb stays in the queue for its last octet. And a reader of plain
@@ -314,12 +319,15 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	    (!cur->stash || cur->taken == cur->fpdu.len))
 		mpa_rx_verify(ctx);
 
-	if (mpa_rx_needs_work(ctx, complete)) {
+	if (!complete && mpa_rx_unasked(ctx) &&
+	    mpa_rx_needs_work(ctx, false)) {
+		rx->unasked = true;
+	} else if (mpa_rx_needs_work(ctx, complete)) {
 		mpa_schedule_work(ctx, rx->no_memory ? MPA_RETRY_DELAY : 0);
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, complete || rx->error || rx->bad ||
+	WRITE_ONCE(rx->ready, complete || rx->error || rx->unasked ||
 		   mpa_rx_placed(ctx) ||
 		   mpa_tcp_input_ended(ctx->sk));
 }
@@ -433,6 +441,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	cur->taken = 0;
 	cur->read = 0;
 	cur->state = MPA_RECORD_NEW;
+	rx->asked = false;
 	if (unlikely(rx->place)) {
 		mpa_place_pass(ctx);
 		mpa_rx_take_skip(ctx);
@@ -532,7 +541,8 @@ void mpa_rx_leave(struct mpa_ctx *ctx)
 	mpa_place_clear(ctx);
 	memset(&rx->cur, 0, sizeof(rx->cur));
 	WRITE_ONCE(rx->ready, false);
-	rx->bad = false;
+	rx->asked = false;
+	rx->unasked = false;
 	rx->starved = false;
 	rx->no_memory = false;
 }
@@ -595,7 +605,8 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	if (!have)
 		return false;
 	complete = mpa_rx_complete_in(ctx, have);
-	if (!mpa_rx_needs_work(ctx, complete))
+	if (!mpa_rx_needs_work(ctx, complete) ||
+	    (!complete && mpa_rx_unasked(ctx)))
 		return complete;
 	/* An FPDU that has begun in the stash is completed there. */
 	if (!complete || rx->cur.stash) {
