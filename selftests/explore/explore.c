@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa_explore: every sequence of operations up to a length, from every start
+ * mpa_explore, mpa_explore_tuf: every sequence of operations up to a length, from every start
  * state, in a guest with one processor and virtual time.
  *
  *	mpa_explore [OPTION]...		explore
@@ -10,10 +10,17 @@
  * refused and so has changed nothing, says what a shorter one has said.
  */
 
-#include <signal.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "explore.h"
+#include "sequence.h"
 
 #define LENGTH_MAX	8
 #define FOUND_MAX	400
@@ -28,7 +35,6 @@ struct row {
 	unsigned long of, run, steps, pruned;
 };
 
-static struct world world;
 static struct row *rows;
 static int most = 3;
 static unsigned long share = 1;	/* one of so many of the longest */
@@ -104,7 +110,7 @@ static void *watch_dog(void *arg)
 }
 
 /* First operations, and first two, that lead nowhere. */
-static bool unreached[64], dead1[64][128], dead2[64][128][128];
+static bool unreached[64], dead1[64][OPS_MAX], dead2[64][OPS_MAX][OPS_MAX];
 
 enum result { RAN, IMPOSSIBLE, INERT };
 
@@ -114,14 +120,16 @@ enum result { RAN, IMPOSSIBLE, INERT };
  */
 static enum result run(const struct sequence *s, int *at)
 {
+	struct world *world = world_of();
 	enum result result = RAN;
+	char text[200];
 	int i, ret;
 
 	violation[0] = 0;
-	if (world_make(&world, starts + s->start)) {
+	if (world_make(world, starts + s->start)) {
 		violated("the start state was not reached: %s",
 			 strerror(errno));
-		world_end(&world);
+		world_end(world);
 		*at = -1;
 		if (starts[s->start].rare)
 			violation[0] = 0;
@@ -130,16 +138,17 @@ static enum result run(const struct sequence *s, int *at)
 	for (i = 0; i < s->len && !violation[0]; i++) {
 		const struct op *op = ops[s->op[i]];
 
-		if (!op_can(&world, op)) {
+		if (!op_can(world, op)) {
 			result = IMPOSSIBLE;
 			*at = i;
 			break;
 		}
-		ret = step(&world, op);
-		if (verbose)
-			printf("  %-16s %d %s, state %d, poll 0x%x %s\n",
-			       op->name, ret, ret < 0 ? strerror(-ret) : "",
-			       world.state, world.mask, violation);
+		ret = step(world, op);
+		if (verbose) {
+			world_say(world, text, sizeof(text));
+			printf("  %-16s %d %s, %s %s\n", op->name, ret,
+			       ret < 0 ? strerror(-ret) : "", text, violation);
+		}
 		rows[s->start].steps++;
 		if (!i && (op->flags & OP_LOOKS ||
 			   (ret < 0 && ret != -EINPROGRESS))) {
@@ -148,8 +157,8 @@ static enum result run(const struct sequence *s, int *at)
 		}
 	}
 	if (result != IMPOSSIBLE && !violation[0])
-		judge_last(&world);
-	world_end(&world);
+		judge_last(world);
+	world_end(world);
 	judge_kernel();
 	return result;
 }
@@ -218,7 +227,7 @@ static bool avoided(const struct sequence *s)
 
 static unsigned long hash(const struct sequence *s)
 {
-	unsigned long h = seed * 0x9e3779b97f4a7c15UL;
+	unsigned long h = seed * 0x9e3779b97f4a7c15UL + s->start;
 	int i;
 
 	for (i = 0; i < s->len; i++)

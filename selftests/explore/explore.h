@@ -7,10 +7,10 @@
 #define _EXPLORE_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <sys/epoll.h>
 
 #include "../mpa_test.h"
+#include "sequence.h"
 
 #define STREAM_MAX	(512 << 10)
 #define SEGS_MAX	64
@@ -19,10 +19,6 @@
 #define HOW_NO_EOR	0x40000000	/* nobody has seen MSG_EOR */
 #define AHEAD_MAX	40
 #define FLOOD		0x55	/* what a long send of TCP's own consists of */
-
-#ifndef ARRAY_SIZE
-#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
-#endif
 
 /* What a part of the stream from the socket to its peer consists of. */
 enum seg_kind { SEG_PLAIN, SEG_FLOOD, SEG_FRAME, SEG_RECORDS };
@@ -161,57 +157,12 @@ struct world {
 	u8 got[2 * STREAM_MAX];
 };
 
-enum actor { ACTOR_S, ACTOR_PEER, ACTOR_L, ACTOR_O, ACTOR_CROWD,
-	     ACTOR_ANY };
-
-#define OP_LOOKS	1	/* it only looks */
-#define OP_ALONE	2	/* takes long: in no sequence with others */
-
-/**
- * struct op - an operation
- * @name:	in a sequence
- * @actor:	who does it: it must be there
- * @flags:	OP_*
- * @fn:		does it; returns a negative errno, or how far it came
- * @arg:	for @fn
- */
-struct op {
-	const char *name;
-	enum actor actor;
-	int flags;
-	int (*fn)(struct world *w, long arg);
-	long arg;
-};
-
-/**
- * struct start - a state to begin with
- * @name:	in a sequence
- * @listens:	there is a listening socket of its own
- * @make:	makes it; 0, or what has failed
- * @arg:	for @make
- * @rare:	there may be no way to it
- */
-struct start {
-	const char *name;
-	bool listens;
-	int (*make)(struct world *w, long arg);
-	long arg;
-	bool rare;
-};
-
 extern const struct op user_ops[], listen_ops[], peer_ops[], crowd_ops[];
 extern const struct op ahead_ops[];
 extern const int user_ops_nr, listen_ops_nr, peer_ops_nr, crowd_ops_nr;
 extern const int ahead_ops_nr;
-extern const struct op *ops[];	/* of all */
-extern int ops_nr;
-bool op_suits(const struct start *start, const struct op *op);
-extern const struct start starts[];
-extern const int starts_nr;
 
 /* judge.c */
-extern char violation[256];
-void violated(const char *fmt, ...);
 void judge_state(struct world *w);
 void judge_plain(struct world *w, const u8 *buf, ssize_t n);
 void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how);
@@ -222,8 +173,6 @@ void judge_edge(struct world *w, bool peers);
 void judge_job(struct world *w);
 void judge_told(struct world *w, int err, const char *by);
 u32 judge_sent(struct world *w, bool all);
-void judge_last(struct world *w);
-bool complained(int kmsg, char *text, size_t room);
 bool busy(const struct world *w);
 void note_sent(struct world *w, enum seg_kind kind, u32 len);
 
@@ -239,15 +188,6 @@ void judge_nothing_placed(struct world *w, u32 room, bool looked);
 int module_again(void);
 
 /* world.c */
-int op_nr(const char *name);
-const struct op *op_named(const char *name);
-bool op_can(const struct world *w, const struct op *op);
-int step(struct world *w, const struct op *op);
-void ops_collect(void);
-int world_begin(void);
-int world_make(struct world *w, const struct start *start);
-void world_end(struct world *w);
-void settle(int ms);
 int job_begin(struct world *w, enum job_kind kind, int fd, long arg);
 bool job_wait(struct world *w, int ms);
 int pair_make(struct world *w, bool small);

@@ -10,25 +10,10 @@
  * - the startup phase has an end, and a good connection goes on.
  */
 
-#include <stdarg.h>
-
 #include "explore.h"
 #include "ops.h"
 
 #define EVENTS	(POLLIN | POLLOUT | POLLRDHUP | POLLPRI)
-
-char violation[256];
-
-void violated(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (violation[0])
-		return;
-	va_start(ap, fmt);
-	vsnprintf(violation, sizeof(violation), fmt, ap);
-	va_end(ap);
-}
 
 /* ---- the state ---- */
 
@@ -779,39 +764,4 @@ void judge_last(struct world *w)
 	settle(50);
 	peer_read(w);
 	judge_sent(w, false);
-}
-
-/* ---- the kernel ---- */
-
-static const char * const complaints[] = {
-	"BUG: ", "WARNING: ", "UBSAN: ", "ODEBUG: ", "refcount_t: ",
-	"possible ", "suspicious ", "inconsistent lock", "Oops",
-	"Bad page", "corruption", "blocked for more", "lockup",
-	"scheduling while atomic", "sleeping function",
-};
-
-/* What the kernel has to say since the last time, in its own words. */
-bool complained(int kmsg, char *text, size_t room)
-{
-	char line[1024], *at;
-	bool first = true;
-	ssize_t n;
-	int i;
-
-	while ((n = read(kmsg, line, sizeof(line) - 1)) > 0 ||
-	       (n < 0 && errno == EPIPE)) {
-		line[n > 0 ? n : 0] = 0;
-		at = strchr(line, ';');
-		if (!at || strstr(at, "mpa-explore") || !first)
-			continue;
-		for (i = 0; i < ARRAY_SIZE(complaints); i++)
-			if (strstr(at, complaints[i]))
-				break;
-		if (i == ARRAY_SIZE(complaints))
-			continue;
-		at[strcspn(at, "\n")] = 0;
-		snprintf(text, room, "%s", at + 1);
-		first = false;
-	}
-	return !first;
 }

@@ -17,12 +17,6 @@ static int epoll_in, epoll_out;
 static struct job *job_free;
 int file_fd;			/* a file to send */
 
-/* Softirqs and the work item have their turn; virtual time costs nothing. */
-void settle(int ms)
-{
-	poll(NULL, 0, ms);
-}
-
 /* ---- a call in a thread ---- */
 
 struct job_thread {
@@ -264,39 +258,25 @@ static int connecting(struct world *w, long arg)
 
 static int crowd(struct world *w, long arg);
 
-const struct op *ops[128];
-int ops_nr;
+static struct world world;
+
+struct world *world_of(void)
+{
+	return &world;
+}
+
+void world_say(const struct world *w, char *text, size_t room)
+{
+	snprintf(text, room, "state %d, poll 0x%x", w->state, w->mask);
+}
 
 void ops_collect(void)
 {
-	int i;
-
-	for (i = 0; i < user_ops_nr; i++)
-		ops[ops_nr++] = user_ops + i;
-	for (i = 0; i < listen_ops_nr; i++)
-		ops[ops_nr++] = listen_ops + i;
-	for (i = 0; i < peer_ops_nr; i++)
-		ops[ops_nr++] = peer_ops + i;
-	for (i = 0; i < ahead_ops_nr; i++)
-		ops[ops_nr++] = ahead_ops + i;
-	for (i = 0; i < crowd_ops_nr; i++)
-		ops[ops_nr++] = crowd_ops + i;
-}
-
-int op_nr(const char *name)
-{
-	int i;
-
-	for (i = 0; i < ops_nr; i++)
-		if (!strcmp(ops[i]->name, name))
-			return i;
-	fprintf(stderr, "no operation %s\n", name);
-	exit(2);
-}
-
-const struct op *op_named(const char *name)
-{
-	return ops[op_nr(name)];
+	ops_add(user_ops, user_ops_nr);
+	ops_add(listen_ops, listen_ops_nr);
+	ops_add(peer_ops, peer_ops_nr);
+	ops_add(ahead_ops, ahead_ops_nr);
+	ops_add(crowd_ops, crowd_ops_nr);
 }
 
 /* Whether there is anybody who could do it. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What runs sequences (explore.c) knows of what they are made of. A program is
+ * explore.c with the world of one ULP: world.c and others, or tuf.c and others.
+ */
+#ifndef _EXPLORE_SEQUENCE_H
+#define _EXPLORE_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define OPS_MAX		128
+
+#ifndef ARRAY_SIZE
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#endif
+
+struct world;
+
+enum actor { ACTOR_S, ACTOR_PEER, ACTOR_L, ACTOR_O, ACTOR_CROWD,
+	     ACTOR_ANY };
+
+#define OP_LOOKS	1	/* it only looks */
+#define OP_ALONE	2	/* takes long: in no sequence with others */
+
+/**
+ * struct op - an operation
+ * @name:	in a sequence
+ * @actor:	who does it: it must be there
+ * @flags:	OP_*
+ * @fn:		does it; returns a negative errno, or how far it came
+ * @arg:	for @fn
+ */
+struct op {
+	const char *name;
+	enum actor actor;
+	int flags;
+	int (*fn)(struct world *w, long arg);
+	long arg;
+};
+
+/**
+ * struct start - a state to begin with
+ * @name:	in a sequence
+ * @listens:	there is a listening socket of its own
+ * @make:	makes it; 0, or what has failed
+ * @arg:	for @make
+ * @rare:	there may be no way to it
+ */
+struct start {
+	const char *name;
+	bool listens;
+	int (*make)(struct world *w, long arg);
+	long arg;
+	bool rare;
+};
+
+extern const struct op *ops[OPS_MAX];	/* of all */
+extern int ops_nr;
+extern const struct start starts[];
+extern const int starts_nr;
+
+/* report.c */
+extern char violation[256];
+void violated(const char *fmt, ...);
+bool complained(int kmsg, char *text, size_t room);
+void settle(int ms);
+int op_nr(const char *name);
+const struct op *op_named(const char *name);
+void ops_add(const struct op *more, int nr);
+
+/* the world: of MPA, or of TUF */
+struct world *world_of(void);
+void world_say(const struct world *w, char *text, size_t room);
+bool op_suits(const struct start *start, const struct op *op);
+bool op_can(const struct world *w, const struct op *op);
+int step(struct world *w, const struct op *op);
+void ops_collect(void);
+int world_begin(void);
+int world_make(struct world *w, const struct start *start);
+void judge_last(struct world *w);
+void world_end(struct world *w);
+
+#endif /* _EXPLORE_SEQUENCE_H */
