@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+/* TUF's octets: made for what the peer sends, and taken apart as it receives them. */
+
+#include "tuf.h"
+#include "../unit/tuf_model.h"
+
+#define FPDU_MAX	(65536 + 70000)
+
+/* Octets of an FPDU, in one piece as it is on the wire. */
+u32 fpdu_make(const struct world *w, u64 position, const u8 *octets, u32 len,
+	      const u8 *key, u8 *fpdu)
+{
+	static struct tuf_model_octet made[FPDU_MAX];
+	struct tuf_model_sender sender = {
+		.framing.period = w->rx_mode == TUF_MARKERS ? w->rx_period : 0,
+		.position = position, .octets = made,
+	};
+	struct tuf_model_fpdu layout;
+	u32 i;
+
+	memcpy(sender.framing.key, key, TUF_KEY_LEN);
+	tuf_model_send(&sender, octets, len, &layout);
+	for (i = 0; i < sender.count; i++)
+		fpdu[i] = made[i].value;
+	return sender.count;
+}
+
+/*
+ * Of an FPDU of which a part is here, whether a marker is wrong already: nobody has to
+ * say so before the rest has come, but may.
+ */
+static bool marked_wrongly(const struct tuf_model_receiver *from, u32 len)
+{
+	u64 end = tuf_model_octets(&from->framing, from->position, len), at;
+	u32 period = from->framing.period, say;
+
+	for (at = 0; at + 4 <= from->count && at < end; at++) {
+		const u8 *p = from->octets + at;
+
+		if ((from->position + at) % period)
+			continue;
+		say = p[0] << 8 | p[1];
+		if (memcmp(p, p + 2, 2) || (!at && say) ||
+		    (at && at + 4 + say != end && at + say != end))
+			return true;
+	}
+	return false;
+}
+
+/* The FPDU that comes next: its ULPDUs to @to. @from is behind it if it is whole. */
+static enum verdict receive(struct tuf_model_receiver *from, u8 *to, u32 *len)
+{
+	struct tuf_model_receiver before = *from;
+	size_t n = 0;
+
+	if (!from->count)
+		return NOTHING;
+	switch (tuf_model_receive(from, to, &n)) {
+	case TUF_MODEL_GOOD:
+		*len = n;
+		return WHOLE;
+	case TUF_MODEL_SHORT:
+		return before.framing.period && n && marked_wrongly(&before, n) ?
+		       BAD_PART : PART;
+	default:
+		return BAD;
+	}
+}
+
+/* ---- received ---- */
+
+/* The FPDU behind so many octets of @wrote. */
+struct ahead *ahead_at(struct world *w, u32 at)
+{
+	u32 i;
+
+	for (i = 0; i < w->ahead_nr; i++)
+		if (w->ahead[i].at == at)
+			return w->ahead + i;
+	return NULL;
+}
+
+/* What was placed is not there any more. */
+void pass_placed(struct world *w)
+{
+	struct ahead *ahead = ahead_at(w, w->rx_at);
+
+	while (ahead && ahead->taken && ahead->octets <= w->wrote_len - w->rx_at) {
+		w->rx_at += ahead->octets;
+		ahead = ahead_at(w, w->rx_at);
+	}
+}
+
+/* The record that comes next in order, into @w->cur. */
+enum verdict next_record(struct world *w)
+{
+	struct tuf_model_receiver from = {};
+	enum verdict verdict;
+
+	if (w->cur_valid)
+		return WHOLE;
+	pass_placed(w);
+	from.framing.period = w->rx_mode == TUF_MARKERS ? w->rx_period : 0;
+	from.position = w->rx_at - w->rx_begin;
+	from.octets = w->wrote + w->rx_at;
+	from.count = w->wrote_len - w->rx_at;
+	w->cur_at = from.position;
+	verdict = receive(&from, w->cur, &w->cur_len);
+	if (verdict != WHOLE)
+		return verdict;
+	w->cur_wire = from.position - w->cur_at;
+	w->cur_read = 0;
+	w->cur_valid = true;
+	return WHOLE;
+}
+
+/* ---- sent ---- */
+
+/* Whole ULPDUs, and none that has to begin an FPDU of its own. */
+static void judge_packed(const struct world *w, u32 at, u32 len)
+{
+	u32 i;
+
+	if (!(w->mark[at + len - 1] & (MARK_END | MARK_CUT)))
+		violated("an FPDU of %u octets ends inside a ULPDU", len);
+	for (i = at + 1; i < at + len; i++)
+		if (w->mark[i] & MARK_ALONE)
+			violated("a ULPDU was packed, and packing is off");
+}
+
+/* One FPDU that was sent, of octets from @at on. */
+static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
+		       const u8 *ulpdu, u32 len, const u8 *key)
+{
+	if (!span->keyed) {
+		span->keyed = true;
+		memcpy(span->key, key, TUF_KEY_LEN);
+	}
+	if (memcmp(key, span->key, TUF_KEY_LEN))
+		violated("an FPDU was sent with another key");
+	else if (len > left || memcmp(ulpdu, w->sent + at, len))
+		violated("octets sent in an FPDU are not those that were given");
+	else
+		judge_packed(w, at, len);
+}
+
+/* FPDUs of octets @at to @to. Return: octets of them that have come. */
+static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
+		       u32 *got)
+{
+	struct tuf_model_receiver from = {
+		.framing.period = span->mode == TUF_MARKERS ? span->period : 0,
+		.octets = w->got + *got, .count = w->got_len - *got,
+	};
+	u32 begin = *got, first = at, len;
+	static u8 ulpdu[70000];
+	enum verdict verdict;
+
+	while (at < to && !violation[0]) {
+		verdict = receive(&from, ulpdu, &len);
+		if (verdict == NOTHING || verdict == PART)
+			break;
+		if (verdict != WHOLE) {
+			violated("an FPDU was sent whose Length or markers are wrong");
+			break;
+		}
+		judge_fpdu(w, span, at, to - at, ulpdu, len, from.framing.key);
+		at += len;
+		if (span->mode == TUF_ALIGN) {
+			memset(w->wire + *got, WIRE_INSIDE,
+			       begin + from.position - *got);
+			w->wire[*got] = WIRE_BEGIN;
+		}
+		*got = begin + from.position;
+	}
+	/* What follows begins a segment as well. */
+	if (at == to && span != span_now(w) && span->mode == TUF_ALIGN &&
+	    *got < w->got_len)
+		w->wire[*got] = WIRE_BEGIN;
+	return at - first;
+}
+
+/* The same of octets that have no header. */
+static u32 judge_unframed(struct world *w, const struct span *span, u32 at,
+			  u32 to, u32 *got)
+{
+	u32 n = to - at, i;
+
+	if (n > w->got_len - *got)
+		n = w->got_len - *got;
+	if (memcmp(w->got + *got, w->sent + at, n))
+		violated("octets sent in mode %u are not those that were given",
+			 span->mode);
+	for (i = 0; i < n; i++)
+		if (w->mark[at + i] & MARK_SEGMENT)
+			w->wire[*got + i] = WIRE_BEGIN;
+	*got += n;
+	return n;
+}
+
+/*
+ * @all: the connection is a good one, so nothing may be missing.
+ * Return: octets that are missing.
+ */
+u32 judge_sent(struct world *w, bool all)
+{
+	u32 i, got = 0, missing = 0, n, to, open = w->open;
+
+	if (w->fuzzy_tx)
+		return 0;
+	memset(w->wire, WIRE_PLAIN, w->got_len);
+	for (i = 0; i < w->nspans && !violation[0]; i++) {
+		struct span *span = w->spans + i;
+
+		to = i + 1 < w->nspans ? span[1].from : w->sent_len - open;
+		if (to <= span->from)
+			continue;
+		if (span->mode == TUF_ALIGN || span->mode == TUF_MARKERS)
+			n = judge_fpdus(w, span, span->from, to, &got);
+		else
+			n = judge_unframed(w, span, span->from, to, &got);
+		missing += to - span->from - n;
+		if (missing)
+			break;
+	}
+	if (all && missing)
+		violated("%u octets that were accepted have not come", missing);
+	if (!violation[0] && !missing && got < w->got_len && (all || !w->job))
+		violated("%u octets came that nobody gave", w->got_len - got);
+	return missing;
+}
