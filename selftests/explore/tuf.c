@@ -254,10 +254,17 @@ static int by_way(struct world *w, long names)
 
 static int by_way_small(struct world *w, long names)
 {
+	u8 octet;
+
 	w->squeezed = true;
 	if (pair_make(w, 4096))
 		return -1;
 	watch(w);
+	if (way(w, "rx.align"))
+		return -1;
+	/* A full buffer is only emptied for a call that asks for a record. */
+	if (recv(w->s, &octet, 1, MSG_DONTWAIT) >= 0)
+		return -1;
 	return way(w, (const char *)names);
 }
 
@@ -284,7 +291,7 @@ const struct start starts[] = {
 	WAY("half", "rx.align peer.fpdu recv.short"),
 	WAY("begun", "rx.align peer.half"),
 	WAY("batch", "rx.align batch peer.many"),
-	{ "small", false, by_way_small, (long)"rx.align peer.long" },
+	{ "small", false, by_way_small, (long)"peer.long" },
 };
 
 const int starts_nr = ARRAY_SIZE(starts);

@@ -83,7 +83,8 @@ static void got_octets(struct world *w, struct msghdr *msg, const u8 *buf, u32 n
 
 static void judge_poll(struct world *w, int mask, ssize_t n, int err, u32 room)
 {
-	if (busy(w, JOB_RECV))
+	/* A full buffer is only emptied for a call that asks for a record. */
+	if (busy(w, JOB_RECV) || w->squeezed)
 		return;
 	if (n < 0 && err == EAGAIN && mask & POLLIN && !ahead_too_long(w, room))
 		violated("poll() says 0x%x, recv() EAGAIN", mask);
