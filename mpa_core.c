@@ -257,6 +257,8 @@ static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 	.get_info_size = mpa_ulp_info_size,
 };
 
+static bool mpa_tuf_registered __ro_after_init;
+
 static void __init mpa_begin_crc(void)
 {
 	if (mpa_crc_lockstep && !mpa_crc3_init())
@@ -305,15 +307,12 @@ static int __init mpa_module_init(void)
 	if (err)
 		goto no_ulp;
 
-	err = tcp_register_ulp(&mpa_tuf_ulp_ops);
-	if (err)
-		goto no_tuf;
+	/* Nothing may fail from here on, as sockets may have been attached. */
+	mpa_tuf_registered = !tcp_register_ulp(&mpa_tuf_ulp_ops);
+	if (!mpa_tuf_registered)
+		pr_warn("another upper-layer protocol is called \"tuf\"\n");
 	return 0;
 
-no_tuf:
-	tcp_unregister_ulp(&mpa_ulp_ops);
-	/* As in mpa_module_exit(): somebody may have used it. */
-	synchronize_rcu_tasks();
 no_ulp:
 	mpa_netlink_exit();
 no_netlink:
@@ -333,7 +332,8 @@ no_compat:
 
 static void __exit mpa_module_exit(void)
 {
-	tcp_unregister_ulp(&mpa_tuf_ulp_ops);
+	if (mpa_tuf_registered)
+		tcp_unregister_ulp(&mpa_tuf_ulp_ops);
 	tcp_unregister_ulp(&mpa_ulp_ops);
 	/*
 	 * inet_diag calls get_info of a socket that it holds no lock of, nor the

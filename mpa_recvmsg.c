@@ -74,6 +74,8 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
+		/* Another call may have taken the one that was waited for. */
+		ctx->rx.asked = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
 			       ctx->state == MPA_STATE_REJECTED &&

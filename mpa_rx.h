@@ -129,7 +129,7 @@ struct mpa_place {
  * @want_place:	MPA_PLACE is to be on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
- * @asked:	of TUF: a call has asked for the current record
+ * @asked:	a call has asked for the current record; for TUF
  * @unasked:	of TUF: no FPDU begins so, or it is not to be had without taking octets
  *		out of TCP's queue; but nobody has asked for it, and they may be TCP's own
  * @starved:	TCP has had no memory for a segment of the current FPDU

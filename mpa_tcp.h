@@ -131,7 +131,7 @@ struct mpa_island {
 
 /**
  * struct mpa_segments - segments that TCP keeps together
- * @nr:		how many
+ * @nr:		how many, 0: not known
  * @octets:	octets of them
  * @each:	octets of each but the last one, 0: not known
  */

@@ -157,10 +157,11 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	if (!skb || TCP_SKB_CB(skb)->seq != seq)
 		return false;
 	shinfo = skb_shinfo(skb);
-	segments->nr = max_t(u32, shinfo->gso_segs, 1);
+	/* Without room for headers in front TCP has made it: tcp_collapse(). */
+	segments->nr = skb_headroom(skb) ? max_t(u32, shinfo->gso_segs, 1) : 0;
 	segments->octets = skb->len;
 	segments->each = 0;
-	if (!shinfo->gso_size)
+	if (!shinfo->gso_size || !segments->nr)
 		return true;
 	/* From a virtual machine's other side: nobody has counted them. */
 	if (!shinfo->gso_segs)

@@ -255,6 +255,9 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	enum mpa_begins begins;
 	bool fixed;
 
+	/* Of a device's memory nothing can be read; TUF's is not there. */
+	if (!skb_frags_readable(skb))
+		return len;
 	/* It could not be sent an octet shorter. */
 	fixed = skb->ip_summed != CHECKSUM_PARTIAL ||
 		mpa_watch_signed((const struct tcphdr *)skb->data);

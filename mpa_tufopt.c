@@ -49,8 +49,6 @@ bool mpa_tufopt_enter(struct mpa_ctx *ctx, u8 dir)
 	if (!mpa_framed(ctx, dir))
 		return false;
 	++*mpa_tufopt_inside(ctx, dir);
-	if (dir == MPA_DIR_RX)
-		ctx->rx.asked = true;
 	return true;
 }
 

@@ -5,33 +5,11 @@
  */
 
 #include "mpa_test.h"
+#include "mpa_netstat.h"
 #include "kselftest_harness.h"
 #include "mpa_send.h"
 
 #define CONNECTIONS	10
-
-/* A counter of /proc/net/netstat, or -1. */
-static long tcp_counter(const char *name)
-{
-	FILE *file = fopen("/proc/net/netstat", "r");
-	char names[8192], values[8192];
-	long value = -1;
-
-	while (file && value < 0 && fgets(names, sizeof(names), file) &&
-	       fgets(values, sizeof(values), file)) {
-		char *names_left, *values_left;
-		char *v = strtok_r(values, "\n ", &values_left);
-		char *n = strtok_r(names, "\n ", &names_left);
-
-		for (; n && v; n = strtok_r(NULL, "\n ", &names_left),
-		     v = strtok_r(NULL, "\n ", &values_left))
-			if (!strcmp(n, name))
-				value = atol(v);
-	}
-	if (file)
-		fclose(file);
-	return value;
-}
 
 /*
  * It is longer than the first congestion window: without an ACK the rest stays

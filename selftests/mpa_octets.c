@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 
 #include "mpa_harness.h"
+#include "mpa_netstat.h"
 #include "mpa_receive.h"
 
 #define PATIENCE_MS	5000
@@ -305,34 +306,9 @@ TEST_F(rx, urgent_mark_of_before_is_gone)
 	hang_up(fd[1]);
 }
 
-/* Of TcpExt in /proc/net/netstat, of this network namespace; or -1. */
-static long tcp_ext(const char *name)
-{
-	static const char blank[] = { ' ', '\n', 0 };
-	FILE *file = fopen("/proc/net/netstat", "r");
-	static char names[8192], values[8192];
-	char *n, *v, *at_n, *at_v;
-	long value = -1;
-
-	while (file && fgets(names, sizeof(names), file) &&
-	       fgets(values, sizeof(values), file)) {
-		n = strtok_r(names, blank, &at_n);
-		v = strtok_r(values, blank, &at_v);
-		while (n && v) {
-			if (!strcmp(n, name))
-				value = atol(v);
-			n = strtok_r(NULL, blank, &at_n);
-			v = strtok_r(NULL, blank, &at_v);
-		}
-	}
-	if (file)
-		fclose(file);
-	return value;
-}
-
 static long fast_path_hits(struct _test_data_rx *self)
 {
-	long before = tcp_ext("TCPHPHits");
+	long before = tcp_counter("TCPHPHits");
 	int i;
 
 	for (i = 0; i < 40; i++)
@@ -342,7 +318,7 @@ static long fast_path_hits(struct _test_data_rx *self)
 	for (i = 0; i < 40; i++)
 		if (recv(self->fd, self->buf, BUF, 0) != 100)
 			return -1;
-	return tcp_ext("TCPHPHits") - before;
+	return tcp_counter("TCPHPHits") - before;
 }
 
 TEST_F(rx, urgent_data_do_not_cost_the_fast_path)

@@ -6,6 +6,7 @@
  */
 
 #include "mpa_harness.h"
+#include "mpa_netstat.h"
 #include "mpa_tuf_place.h"
 
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_ALIGN, 0, false };
@@ -243,6 +244,35 @@ TEST_F(place, length_of_0_is_not_placed)
 	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(self->start[1], tuf_info(self->fd).error_position);
+}
+
+/*
+ * What TCP has copied together for lack of room is not a segment, though it has an
+ * FPDU's length and begins with the key.
+ */
+TEST_F(place, collapsed_segments_are_no_segment)
+{
+	const u32 piece = 3000, front = 492;
+	static u8 octets[9000];
+	u32 at, n;
+
+	tuf_fpdu(&stream_way, record_of(piece - TUF_HEADER_LEN),
+		 piece - TUF_HEADER_LEN, octets + front);
+	stream_add_octets(self, octets, sizeof(octets));
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
+	n = 12000;
+	ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &n, sizeof(n)));
+	at = TUF_HEADER_LEN + front;
+	ASSERT_EQ(0, come_cut(self, at, at + piece, 100));
+	/* Islands of a few octets each, for which there is no room. */
+	for (n = 0; n < 20; n++)
+		ASSERT_EQ(0, come(self, at + piece + 100 + 20 * n,
+				  at + piece + 110 + 20 * n));
+	if (tcp_counter("TCPRcvCollapsed") <= 0)
+		SKIP(return, "TCP has thrown away what came last instead");
+	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 1));
+	NOTHING();
+	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
 }
 
 /* "almost no segment held an FPDU: the test is no longer relied on" */

@@ -274,6 +274,45 @@ TEST_F(tuf, fork_and_dup_share_the_framing)
 	EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
 }
 
+/* The first that has come back. */
+static struct call *call_first(struct call *calls, int nr)
+{
+	const long until = now_ms() + 20000;
+	int i;
+
+	for (; now_ms() < until; poll(NULL, 0, 1))
+		for (i = 0; i < nr; i++)
+			if (!pthread_tryjoin_np(calls[i].thread, NULL))
+				return calls + i;
+	return NULL;
+}
+
+/* Two readers: the one that goes on waiting has asked for the next record. */
+TEST_F(tuf, reader_beside_another_gets_a_record_larger_than_the_buffer)
+{
+	static u8 bufs[2][TUF_ROOM];
+	struct call calls[2] = {
+		{ .fd = self->fd[1], .buf = bufs[0], .len = TUF_ROOM },
+		{ .fd = self->fd[1], .buf = bufs[1], .len = TUF_ROOM },
+	}, *first, *other;
+	const int room = 4096;
+
+	START_BY_HAND();
+	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_SOCKET, SO_RCVBUF, &room,
+				sizeof(room)));
+	patience(self->fd[1], 5);
+	ASSERT_TRUE(call_start(calls));
+	ASSERT_TRUE(call_start(calls + 1));
+	ASSERT_EQ(0, hand_record(self->fd[0], &self->way, 100));
+	first = call_first(calls, 2);
+	ASSERT_NE(NULL, first);
+	EXPECT_EQ(100, first->result);
+	other = first == calls ? calls + 1 : calls;
+	ASSERT_EQ(0, hand_record(self->fd[0], &self->way, 60000));
+	EXPECT_EQ(60000, call_end(other));
+	EXPECT_TRUE(record_good(other->buf, 60000));
+}
+
 TEST_F(tuf, close_sends_what_was_accepted)
 {
 	size_t len;

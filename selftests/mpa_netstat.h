@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What TCP counts. */
+#ifndef _MPA_NETSTAT_H
+#define _MPA_NETSTAT_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A counter of TCP in /proc/net/netstat, of this network namespace; or -1. */
+static inline long tcp_counter(const char *name)
+{
+	FILE *file = fopen("/proc/net/netstat", "r");
+	char names[8192], values[8192];
+	long value = -1;
+
+	while (file && value < 0 && fgets(names, sizeof(names), file) &&
+	       fgets(values, sizeof(values), file)) {
+		char *names_left, *values_left;
+		char *v = strtok_r(values, "\n ", &values_left);
+		char *n = strtok_r(names, "\n ", &names_left);
+
+		for (; n && v; n = strtok_r(NULL, "\n ", &names_left),
+		     v = strtok_r(NULL, "\n ", &values_left))
+			if (!strcmp(n, name))
+				value = atol(v);
+	}
+	if (file)
+		fclose(file);
+	return value;
+}
+
+#endif /* _MPA_NETSTAT_H */
