@@ -155,8 +155,7 @@ void judge_wire(struct world *w)
 			continue;
 		for (at = segment->at + 1; at < end && !segment->again; at++)
 			if (w->wire[at] == WIRE_BEGIN)
-				violated("octet %u of %u in a segment begins an FPDU, or is behind "
-					 "all",
+				violated("octet %u of %u of a segment begins an FPDU, or is behind",
 					 at - segment->at, segment->len);
 		if (w->wire[segment->at] == WIRE_INSIDE && room && !segment->again)
 			violated("an FPDU is cut that fits a segment");
