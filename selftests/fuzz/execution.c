@@ -26,6 +26,7 @@
 #define STREAM_MAX	(48 << 10)
 #define SENT_MAX	(48 << 10)
 #define STARTUP_MS_MAX	12000	/* it times out before */
+#define TUF_FIRST	0xe0	/* inputs that begin with it, or more, are TUF's */
 #define PIECES_MAX	16	/* that octets are cut into at a time */
 
 unsigned long fulls, records;
@@ -603,12 +604,23 @@ static bool in_startup(void)
 	return mpa_info(run.fd).state == MPA_STATE_STARTUP;
 }
 
+/* Whether an input is for a socket of TUF: its first octet, which is not used up else. */
+static bool is_tuf(const struct input *input)
+{
+	return input->len > 1 && input->octets[0] >= TUF_FIRST;
+}
+
 /* NULL, or what did not hold. */
 const char *execute(const struct input *input)
 {
 	bool small;
 	int fd[2];
 
+	if (is_tuf(input)) {
+		if (pair_open(fd, input->octets[1] % 8 == 0))
+			return "no connection";
+		return execute_tuf(input->octets + 2, input->len - 2, fd[0], fd[1]);
+	}
 	memset(&run, 0, offsetof(struct run, stream));
 	run.stream_len = 0;
 	run.written = 0;

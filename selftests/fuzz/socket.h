@@ -18,6 +18,9 @@ extern unsigned long fulls, records;	/* in Full Operation; gone either way */
 int execute_begin(void);
 const char *execute(const struct input *input);
 
+/* tuf_execution.c: the same of a socket that will be of TUF, and its peer @raw */
+const char *execute_tuf(const u8 *octets, u32 len, int raw, int fd);
+
 /* socket.c: some call has ended in some state, as a number above 0 */
 void ended_as(unsigned long how);
 
