@@ -93,6 +93,18 @@ hosts_up() {
 	done
 }
 
+# Before the wire goes: a FIN that nobody acknowledges any more keeps the module.
+connections_end() {
+	local tries host
+
+	for ((tries = 0; tries < 300; tries++)); do
+		for host in alpha beta; do
+			ip netns exec $host ss -Htn state connected exclude time-wait
+		done | grep -q . || return 0
+		sleep 0.1
+	done
+}
+
 hosts_down() {
 	ip netns del alpha 2>/dev/null || true
 	ip netns del beta 2>/dev/null || true

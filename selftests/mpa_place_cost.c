@@ -7,8 +7,6 @@
  */
 
 #include <poll.h>
-#include <sched.h>
-#include <time.h>
 
 #include "mpa_harness.h"
 
@@ -18,6 +16,7 @@ FIXTURE_VARIANT(place)
 };
 
 #include "mpa_place.h"
+#include "mpa_place_cost.h"
 
 FIXTURE_VARIANT_ADD(place, ipv4) { };
 
@@ -135,68 +134,6 @@ TEST_F(place, a_fin_behind_an_error)
 }
 
 /* ---- one segment more ---- */
-
-static double now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
-}
-
-/* The work item runs on this processor, not beside the test. */
-static int one_workqueue(void)
-{
-	int fd = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY);
-	char mask[20];
-	int len = sprintf(mask, "%x", 1 << sched_getcpu());
-
-	return write(fd, mask, len) != len || close(fd) ? -1 : 0;
-}
-
-/*
- * Microseconds that a segment of an octet takes, with what the work item does for
- * it, and the time @rest that it is given for that; the least of some times, as
- * others want the processor as well.
- */
-static double segment_us(struct _test_data_place *self, u32 off, u32 step,
-			 unsigned int rest)
-{
-	double least = 1e9, us;
-	int i, n;
-
-	if (one_workqueue())
-		return -1;
-	for (i = 0; i < 20; i++) {
-		us = now_us();
-		for (n = 0; n < 20; n++, off += step) {
-			if (forge(&self->forger, off, self->stream + off, 1, 0,
-				  0))
-				return -1;
-			if (rest)
-				usleep(rest);
-			else
-				sched_yield();
-			/* If it runs, this waits for the lock. */
-			if (set_int(self->fd, MPA_RECVINFO, 1))
-				return -1;
-		}
-		us = (now_us() - us) / 20;
-		if (us < least)
-			least = us;
-	}
-	return least;
-}
-
-/* Twice as much may be noise. */
-#define COSTS_THE_SAME(few, many)					\
-do {									\
-	double _few = (few), _many = (many);				\
-									\
-	TH_LOG("%.1f us, %.1f us", _few, _many);			\
-	ASSERT_LT(0, _few);						\
-	EXPECT_LT(_many, 2.5 * _few);					\
-} while (0)
 
 /*
  * Of ten records five come, so that TCP forgets all blocks but four of these; then

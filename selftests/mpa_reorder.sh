@@ -115,18 +115,6 @@ transfer() {
 	return $rc
 }
 
-# Before the wire goes: a FIN that nobody acknowledges any more keeps the module.
-connections_end() {
-	local tries host
-
-	for ((tries = 0; tries < 300; tries++)); do
-		for host in alpha beta; do
-			ip netns exec $host ss -Htn state connected exclude time-wait
-		done | grep -q . || return 0
-		sleep 0.1
-	done
-}
-
 # The ways there are: a name; how many of 1000 records must come out of order; what
 # netem does to what goes to the receiver; how that reads besides.
 ways=(

@@ -130,6 +130,26 @@ TEST_F(tuf, socket_has_to_be_connected)
 			       .mode = variant->mode);
 }
 
+/* In SYN_SENT: what was framed was another connection. */
+TEST_F(tuf, socket_that_connects_is_not_connected)
+{
+	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int i;
+
+	ASSERT_EQ(0, getpeername(self->fd[0], (struct sockaddr *)&addr, &len));
+	ASSERT_EQ(0, connect(self->fd[0], &nobody, sizeof(nobody)));
+	if (system("tc qdisc add dev lo root pfifo limit 0"))
+		SKIP(return, "needs tc");
+	ASSERT_EQ(0, fcntl(self->fd[0], F_SETFL, O_NONBLOCK));
+	ASSERT_EQ(-1, connect(self->fd[0], (struct sockaddr *)&addr, len));
+	ASSERT_EQ(EINPROGRESS, errno);
+	for (i = 0; i < 2; i++)
+		EXPECT_REFUSED(ENOTCONN, self->fd[0], ways[i],
+			       .mode = variant->mode);
+}
+
 /* "up to @flags at the least; a longer one ... else E2BIG" */
 TEST_F(tuf, struct_may_be_shorter_or_longer)
 {

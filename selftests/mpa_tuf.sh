@@ -93,18 +93,6 @@ transfer() {
 	return $rc
 }
 
-# Before the wire goes: a FIN that nobody acknowledges any more keeps the module.
-connections_end() {
-	local tries host
-
-	for ((tries = 0; tries < 300; tries++)); do
-		for host in alpha beta; do
-			ip netns exec $host ss -Htn state connected exclude time-wait
-		done | grep -q . || return 0
-		sleep 0.1
-	done
-}
-
 # What goes from alpha may have another length every few milliseconds. tcpdump has
 # room for packets as long as they may be when it begins.
 change_mtu() {

@@ -357,6 +357,20 @@ TEST_F(tuf, open_ulpdu_is_dropped_at_the_end)
 	EXPECT_EQ(EPIPE, errno);
 }
 
+/* MPA_SEGMENT: an FPDU that is full ends its ULPDU, MSG_MORE or not. */
+TEST_F(tuf, ulpdu_of_full_fpdus_is_not_open)
+{
+	START();
+	ASSERT_EQ(0, set_int(self->fd[0], MPA_SEGMENT, 100));
+	ASSERT_EQ(200, send(self->fd[0], record_of(200), 200, MSG_MORE));
+	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
+	ASSERT_EQ(0, tuf_start(self->fd[0], TUF_TX, &self->way));
+	ASSERT_EQ(150, send(self->fd[0], record_of(150), 150, MSG_MORE));
+	EXPECT_EQ(EBUSY, tuf_stop(self->fd[0], TUF_TX));
+	ASSERT_EQ(50, send(self->fd[0], record_of(50), 50, 0));
+	EXPECT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
+}
+
 TEST_F(tuf, end_between_fpdus_is_0)
 {
 	START_BY_HAND();

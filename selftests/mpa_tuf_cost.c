@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What TUF costs others: a segment that a peer sends, when it may have filled FPDUs
+ * with markers; and memory that is kept for a program that sends nothing any more.
+ */
+
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "mpa_harness.h"
+#include "mpa_tuf_place.h"
+#include "mpa_place_cost.h"
+
+FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 128, true };
+
+/*
+ * Of an FPDU with markers that all lead to the next one so many octets, in segments
+ * of 128, the last first: TCP joins none. Where they end; or 0.
+ */
+static u32 add_markers(struct _test_data_place *self, u32 octets)
+{
+	u32 start, n;
+
+	stream_add_many(self, 60000, 3);
+	start = self->start[self->records - 2] + 16;
+	for (n = octets; n; n -= 128)
+		if (forge(&self->forger, start + n - 128,
+			  self->stream + start + n - 128, 128, 0, 0))
+			return 0;
+	poll(NULL, 0, 300);
+	return start + octets;
+}
+
+TEST_F(place, an_octet_behind_many_markers)
+{
+	double few = segment_us(self, add_markers(self, 10 * 128), 1, 0);
+
+	COSTS_THE_SAME(few, segment_us(self, add_markers(self, 400 * 128), 1,
+				       0));
+}
+
+/* ---- a program that has sent ---- */
+
+#define IDLE	400
+
+static long free_kb(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "r");
+	char line[128];
+	long kb = 0;
+
+	while (meminfo && fgets(line, sizeof(line), meminfo))
+		if (sscanf(line, "MemFree: %ld", &kb) == 1)
+			break;
+	if (meminfo)
+		fclose(meminfo);
+	return kb;
+}
+
+FIXTURE(idle)
+{
+	int fd[IDLE][2];
+};
+
+FIXTURE_SETUP(idle)
+{
+	const struct rlimit files = { 4096, 4096 };
+	int i;
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < IDLE; i++)
+		ASSERT_EQ(0, tcp_pair(AF_INET, self->fd[i]));
+}
+
+FIXTURE_TEARDOWN(idle)
+{
+	int i;
+
+	for (i = 0; i < IDLE; i++) {
+		hang_up(self->fd[i][0]);
+		hang_up(self->fd[i][1]);
+	}
+}
+
+/* Each sends some, and all of it is read. */
+static int each_sends(struct _test_data_idle *self)
+{
+	static u8 seen[16008];
+	int i, n;
+
+	for (i = 0; i < IDLE; i++)
+		for (n = 0; n < 2; n++)
+			if (send(self->fd[i][0], record_row, 16000, 0) != 16000 ||
+			    recv(self->fd[i][1], seen, 16008, MSG_WAITALL) !=
+			    16008)
+				return -1;
+	return 0;
+}
+
+/* The last page that was sent from is not kept for the next FPDU. */
+TEST_F_TIMEOUT(idle, no_page_is_kept_for_each, 120)
+{
+	struct tuf_way way = { .mode = TUF_ALIGN };
+	long kb = free_kb(), until;
+	int i;
+
+	for (i = 0; i < IDLE; i++) {
+		ASSERT_EQ(0, tuf_attach(self->fd[i][0]));
+		ASSERT_EQ(0, tuf_start(self->fd[i][0], TUF_TX, &way));
+	}
+	ASSERT_EQ(0, each_sends(self));
+	until = now_ms() + 60000;
+	while (kb - free_kb() > 8 * IDLE && now_ms() < until)
+		poll(NULL, 0, 100);
+	TH_LOG("%ld KiB for each", (kb - free_kb()) / IDLE);
+	EXPECT_GE(8 * IDLE, kb - free_kb());
+}
+
+TEST_HARNESS_MAIN
