@@ -132,7 +132,7 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 	for (i = 0; i < segments->nr; i++) {
 		if (mpa_read_head(&from, 0, left, pos, &ctx->rx, false,
 				  &fpdu) != MPA_HEAD_GOOD ||
-		    fpdu.strange || fpdu.len > left)
+		    fpdu.wrong_key || fpdu.len > left)
 			return false;
 		/* All but the last one are as long. */
 		if (segments->each && i + 1 < segments->nr &&

@@ -281,7 +281,7 @@ static int __init mpa_module_init(void)
 
 	mpa_hook_init(&mpa_ops_overrides);
 	mpa_tcp_ooo_init(mpa_search_arrived);
-	mpa_tcp_watch_init(mpa_report_unaligned, mpa_pack_leaves);
+	mpa_tcp_watch_init(mpa_report_unaligned, mpa_guard_leaves);
 
 	err = mpa_work_init();
 	if (err)

@@ -167,6 +167,6 @@ bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 	fpdu->marked = true;
 	fpdu->framing = MPA_FRAMING_MPA;
 	fpdu->period = 0;
-	fpdu->strange = false;
+	fpdu->wrong_key = false;
 	return true;
 }

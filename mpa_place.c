@@ -356,7 +356,7 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	if (mpa_read_head(&from, 0, run->end - run->placed, run->placed,
 			  &ctx->rx, false, fpdu) == MPA_HEAD_GOOD &&
 	    fpdu->len <= run->end - run->placed &&
-	    !(mpa_fpdu_tuf(fpdu) && fpdu->strange))
+	    !(mpa_fpdu_tuf(fpdu) && fpdu->wrong_key))
 		return true;
 	mpa_place_gone(ctx);
 	return false;

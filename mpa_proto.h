@@ -179,7 +179,7 @@ struct mpa_format {
  * @marked:	of MPA: this direction of the stream carries markers
  * @framing:	enum mpa_framing
  * @period:	as in struct mpa_format
- * @strange:	of TUF: it was received with another key than the direction's
+ * @wrong_key:	of TUF: it was received with another key than the direction's
  *
  * Offsets ("off" below) count octets from @pos. Of MPA's, everything but the last
  * four octets, the CRC field, is covered by the CRC.
@@ -193,7 +193,7 @@ struct mpa_fpdu {
 	bool marked;
 	u8 framing : 4;
 	u8 period : 4;
-	bool strange;
+	bool wrong_key;
 };
 
 enum mpa_field {
@@ -285,7 +285,7 @@ static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->marked = marked;
 	fpdu->framing = MPA_FRAMING_MPA;
 	fpdu->period = 0;
-	fpdu->strange = false;
+	fpdu->wrong_key = false;
 	fpdu->markers = marked ? mpa_marker_count(pos, len) : 0;
 	fpdu->head = marked && !mpa_marker_distance(pos) ? MPA_MARKER_LEN : 0;
 	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;

@@ -211,7 +211,7 @@ bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 }
 
 /*
- * A header of TUF. A strange key does not matter in order: the stream is right as it
+ * A header of TUF. A wrong key does not matter in order: the stream is right as it
  * is.
  */
 static enum mpa_head mpa_read_tuf_header(const struct mpa_rx *rx, u64 pos,
@@ -224,7 +224,7 @@ static enum mpa_head mpa_read_tuf_header(const struct mpa_rx *rx, u64 pos,
 	if (!len)
 		return MPA_HEAD_BAD;
 	mpa_tuf_init(fpdu, pos, len, &rx->format);
-	fpdu->strange = contain->keyed &&
+	fpdu->wrong_key = contain->keyed &&
 			memcmp(key, contain->key, TUF_KEY_LEN);
 	/* Behind a marker there is no room for more. */
 	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)

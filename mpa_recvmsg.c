@@ -197,7 +197,7 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 		more->ulpdus++;
 		more->octets += fpdu.ulpdu_len;
 		more->markers += fpdu.markers;
-		more->strange += fpdu.strange;
+		more->wrong_key += fpdu.wrong_key;
 		more->len += fpdu.len;
 	}
 }

@@ -85,7 +85,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 		break;
 	}
 	/* Of TUF one with another key is not trusted. */
-	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.strange) {
+	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.wrong_key) {
 		mpa_place_stop(place, run->end);
 		return false;
 	}

@@ -65,7 +65,7 @@ void mpa_tuf_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->marked = false;
 	fpdu->framing = format->framing;
 	fpdu->period = format->period;
-	fpdu->strange = false;
+	fpdu->wrong_key = false;
 	fpdu->markers = 0;
 	len = mpa_tuf_header_len(fpdu) + ulpdu_len;
 	if (period && len)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Floor 2: what a socket of TUF has beside the context that it shares with MPA's.
- * mpa_pack.c puts ULPDUs into FPDUs, and sees to it that no piece of one is taken
- * for another; mpa_contain.c tests what has come out of order.
+ * mpa_pack.c puts ULPDUs into FPDUs; mpa_guard.c sees to it that no piece of an FPDU is
+ * taken for one; mpa_contain.c tests what has come out of order.
  */
 #ifndef _MPA_TUF_H
 #define _MPA_TUF_H
@@ -10,28 +10,34 @@
 #include "mpa.h"
 
 /**
- * struct mpa_pack - the last FPDU that was made, and keys in those before
+ * struct mpa_pack - the last FPDU that was made
  * @length:	where its Length is: in a page that the buffer holds, or TCP does while
  *		it has the FPDU; NULL: it takes no more
  * @len:	its octets
- * @before:	the last octets in front of it, @nr_before of them
- * @nr_before:	how many
- * @tail:	its last octets, @nr_tail of them
- * @nr_tail:	how many
  * @extends:	octets in the buffer belong to an FPDU that TCP has
- * @careful:	some FPDU has the key among its octets
- * @careful_end: sequence number behind the last of them
  */
 struct mpa_pack {
 	u8		*length;
 	u32		len;
+	bool		extends;
+};
+
+/**
+ * struct mpa_guard - keys among the octets of FPDUs that were made
+ * @before:	the last octets in front of the last FPDU, @nr_before of them
+ * @nr_before:	how many
+ * @tail:	its last octets, @nr_tail of them
+ * @nr_tail:	how many
+ * @found:	some FPDU has the key among its octets, and can be sent again
+ * @found_end:	sequence number behind the last of them
+ */
+struct mpa_guard {
 	u8		before[TUF_KEY_LEN - 1];
 	u8		nr_before;
 	u8		tail[TUF_KEY_LEN - 1];
 	u8		nr_tail;
-	bool		extends;
-	bool		careful;
-	u32		careful_end;
+	bool		found;
+	u32		found_end;
 };
 
 /* Islands that have failed the test and are not tested again. */
@@ -79,13 +85,14 @@ struct mpa_contain {
  * @next_key:	of what will be sent, or is
  * @key:	of what is sent, or was
  * @pack:	sending
+ * @guard:	sending
  * @contain:	receiving
  * @tx_fpdus:	counter for TUF_INFO
  * @contained:	counter for TUF_INFO
  * @trimmed:	counter for TUF_INFO
  * @tested:	counter for TUF_INFO
  * @passed:	counter for TUF_INFO
- * @strange:	counter for TUF_INFO
+ * @wrong_key:	counter for TUF_INFO
  *
  * Belongs to the socket lock.
  */
@@ -102,13 +109,14 @@ struct mpa_tuf {
 	u8			next_key[TUF_KEY_LEN];
 	struct mpa_tuf_key	key;
 	struct mpa_pack		pack;
+	struct mpa_guard	guard;
 	struct mpa_contain	contain;
 	u64			tx_fpdus;
 	u64			contained;
 	u64			trimmed;
 	u64			tested;
 	u64			passed;
-	u64			strange;
+	u64			wrong_key;
 };
 
 /* mpa_ctx_free() frees it by its context. */
@@ -135,15 +143,19 @@ static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
 }
 
 /* mpa_pack.c */
-bool mpa_pack_careless(struct mpa_ctx *ctx);
 void mpa_pack_forget(struct mpa_ctx *ctx);
 void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_pack_given(struct mpa_ctx *ctx);
 bool mpa_pack_extends(const struct mpa_ctx *ctx);
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
-bool mpa_pack_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
-		     enum mpa_begins begins, bool fixed);
+
+/* mpa_guard.c */
+bool mpa_guard_idle(struct mpa_ctx *ctx);
+void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n);
+bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
+		      enum mpa_begins begins, bool fixed);
 
 /* mpa_contain.c */
 void mpa_contain_see(struct mpa_ctx *ctx);

@@ -167,7 +167,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	if (mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
 	/* What was sent in frames before is looked at with its key. */
-	if (tuf->plain_tx || mpa_tcp_sending(ctx->sk) || !mpa_pack_careless(ctx))
+	if (tuf->plain_tx || mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx);
 	if (err)
@@ -434,7 +434,7 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->rx_placed = rx->place ? rx->place->total : 0;
 	info->rx_tested = tuf->tested;
 	info->rx_contained = tuf->passed;
-	info->rx_wrong_key = tuf->strange;
+	info->rx_wrong_key = tuf->wrong_key;
 	info->rx_edge = rx->cur.pos;
 	info->error_position = rx->error ? rx->cur.pos : 0;
 }

@@ -75,7 +75,7 @@ static void expect_same(const struct mpa_fpdu *a, const struct mpa_fpdu *b)
 	EXPECT_EQ(a->marked, b->marked, "marked");
 	EXPECT_EQ(a->framing, b->framing, "framing");
 	EXPECT_EQ(a->period, b->period, "period");
-	EXPECT_EQ(a->strange, b->strange, "strange");
+	EXPECT_EQ(a->wrong_key, b->wrong_key, "wrong key");
 }
 
 static void framing_of_mpa_is_laid_out_as_ever(void)

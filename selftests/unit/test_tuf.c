@@ -36,7 +36,7 @@ static struct mpa_fpdu lay_out(u32 pos, u32 ulpdu_len, struct mpa_format format)
 	EXPECT_EQ(format.framing, fpdu.framing, "framing");
 	EXPECT_EQ(format.period, fpdu.period, "period");
 	EXPECT_EQ(false, fpdu.marked, "marked");
-	EXPECT_EQ(false, fpdu.strange, "strange");
+	EXPECT_EQ(false, fpdu.wrong_key, "wrong key");
 	return fpdu;
 }
 

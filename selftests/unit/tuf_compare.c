@@ -68,7 +68,7 @@ static void check_layout(const struct mpa_fpdu *fpdu, u64 position, u32 len,
 	EXPECT_EQ(model->markers, fpdu->markers, "markers");
 	EXPECT_EQ(head ? 4 : 0, fpdu->head, "octets in front of the header");
 	EXPECT_EQ(false, fpdu->marked, "marked");
-	EXPECT_EQ(false, fpdu->strange, "strange");
+	EXPECT_EQ(false, fpdu->wrong_key, "wrong key");
 	EXPECT_EQ(framed.framing, fpdu->framing, "framing");
 	EXPECT_EQ(framed.period, fpdu->period, "period");
 }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * TUF: a piece of an FPDU that was cut is never taken for an FPDU by the containment
+ * test of a receiver (draft-ietf-tsvwg-tcp-ulp-frame-01).
+ *
+ * It would be if it began with a length that is its own, and the key. An FPDU that is
+ * larger than a segment and has the key among its octets is handed over piece by piece,
+ * so that none of them does. Where TCP cuts others, at the edge of a window or when the
+ * path's MTU has fallen, it is seen when the segment leaves. If that is for the first
+ * time floor 1 knows what it begins with. Where it is sent again it does not; then only
+ * what was found when FPDUs were made tells whether the key is in one of them. After
+ * close(2) nobody looks any more.
+ */
+
+#include "mpa_tuf.h"
+
+/* ---- keys among octets ---- */
+
+/* The last octets that were searched are kept in @guard, for those behind them. */
+static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *key,
+			     const u8 *data, u32 len)
+{
+	const u32 most = sizeof(guard->tail);
+	u32 n = min(len, most), nr = guard->nr_tail + n;
+	u8 seam[2 * sizeof(guard->tail)];
+
+	memcpy(seam, guard->tail, guard->nr_tail);
+	memcpy(seam + guard->nr_tail, data, n);
+	guard->nr_tail = min(nr, most);
+	memcpy(guard->tail, len < most ? seam + nr - guard->nr_tail :
+					data + len - most, guard->nr_tail);
+	return mpa_tuf_finds(key, seam, nr) || mpa_tuf_finds(key, data, len);
+}
+
+/* The last @len octets of the buffer. */
+static bool mpa_guard_search_out(struct mpa_tuf *tuf, u32 len)
+{
+	const struct mpa_txbuf *out = tuf->ctx.tx.out;
+	u32 at = out->len - len, n;
+	bool found = false;
+
+	for (; at < out->len; at += n) {
+		const u8 *data = mpa_txbuf_at(out, at, &n);
+
+		n = min(n, out->len - at);
+		found |= mpa_guard_search(&tuf->guard, &tuf->key, data, n);
+	}
+	return found;
+}
+
+/*
+ * The octets in front of a header, together with it, but for its own key: that ends
+ * with the header.
+ */
+static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
+{
+	const struct mpa_guard *guard = &tuf->guard;
+	u8 octets[sizeof(guard->before) + TUF_HEADER_LEN - 1];
+	u8 *p = octets + guard->nr_before;
+
+	memcpy(octets, guard->before, guard->nr_before);
+	put_unaligned_be16(length, p);
+	memcpy(p + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN - 1);
+	return mpa_tuf_finds(&tuf->key, octets,
+			     guard->nr_before + TUF_HEADER_LEN - 1);
+}
+
+/**
+ * mpa_guard_idle() - nothing that has a key among its octets can leave any more
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ * Return: whether that is so.
+ */
+bool mpa_guard_idle(struct mpa_ctx *ctx)
+{
+	struct mpa_guard *guard = &mpa_tuf(ctx)->guard;
+
+	if (guard->found && !mpa_pos_before(mpa_tcp_write_seq(ctx->sk) -
+					    mpa_tcp_unacked(ctx->sk),
+					    guard->found_end))
+		guard->found = false;
+	return !guard->found;
+}
+
+/* ---- pieces ---- */
+
+/* Octets that begin so pass the containment test. */
+static bool mpa_guard_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
+{
+	return len == get_unaligned_be16(head) + TUF_HEADER_LEN &&
+	       !memcmp(head + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN);
+}
+
+/* There is a key in front of the end of the buffer. */
+static void mpa_guard_found(struct mpa_tuf *tuf)
+{
+	const struct mpa_tx *tx = &tuf->ctx.tx;
+
+	tuf->guard.found = true;
+	tuf->guard.found_end = tx->seq + tx->out->len;
+}
+
+/*
+ * Octets of the next piece of an FPDU that is larger than a segment: for
+ * struct mpa_txbuf.
+ */
+static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
+{
+	const struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
+	u32 left = out->len - out->sent;
+	u32 n = min(left, mpa_tcp_emss_now(sk)), i, run;
+	u8 head[TUF_HEADER_LEN];
+
+	if (!out->sent || n < TUF_HEADER_LEN)
+		return n;
+	for (i = 0; i < TUF_HEADER_LEN; i++)
+		head[i] = *mpa_txbuf_at(out, out->sent + i, &run);
+	return mpa_guard_passes(tuf, head, n) ? n - 1 : n;
+}
+
+/* The buffer has one FPDU, which TCP would cut anywhere. */
+static void mpa_guard_cut(struct mpa_ctx *ctx)
+{
+	ctx->tx.out->piece = mpa_guard_piece;
+	ctx->tx.out->split = 0;
+}
+
+/* ---- FPDUs ---- */
+
+/**
+ * mpa_guard_made() - an FPDU has been made
+ * @ctx:	the context
+ * @fpdu:	its layout; its octets are the last in the buffer
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+{
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+	struct mpa_guard *guard = &tuf->guard;
+	bool found;
+
+	mpa_guard_idle(ctx);
+	memcpy(guard->before, guard->tail, sizeof(guard->before));
+	guard->nr_before = guard->nr_tail;
+	guard->nr_tail = 0;
+	found = mpa_guard_search_front(tuf, fpdu->ulpdu_len);
+	/* From behind the octet that its own key begins with. */
+	found |= mpa_guard_search_out(tuf, fpdu->len - TUF_LENGTH_LEN - 1);
+	if (likely(!found))
+		return;
+	mpa_guard_found(tuf);
+	if (fpdu->len > ctx->tx.slot.emss)
+		mpa_guard_cut(ctx);
+}
+
+/**
+ * mpa_guard_added() - a ULPDU has been added to the last FPDU
+ * @ctx:	the context
+ * @length:	the FPDU's new Length
+ * @n:		octets of the ULPDU, the last in the buffer
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
+{
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+	bool found = mpa_guard_search_front(tuf, length);
+
+	found |= mpa_guard_search_out(tuf, n);
+	if (unlikely(found))
+		mpa_guard_found(tuf);
+}
+
+/* ---- what leaves ---- */
+
+/**
+ * mpa_guard_leaves() - a segment leaves: could it be taken for an FPDU that it is not?
+ * @sk:		socket
+ * @head:	its first octets, as many as a header has
+ * @seq:	sequence number of the first
+ * @len:	octets of the segment
+ * @begins:	what floor 1 knows of how it begins
+ * @fixed:	it cannot leave an octet shorter
+ *
+ * Context: socket lock held, maybe in softirq.
+ * Return: whether it could, and is not @fixed.
+ */
+bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
+		      enum mpa_begins begins, bool fixed)
+{
+	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
+
+	if (!mpa_guard_passes(tuf, head, len))
+		return false;
+	if (begins == MPA_BEGINS_FPDU) {
+		tuf->contained++;
+		return false;
+	}
+	if (begins == MPA_BEGINS_UNKNOWN &&
+	    !(tuf->guard.found && mpa_pos_before(seq, tuf->guard.found_end)))
+		return false;
+	if (fixed)
+		return false;
+	tuf->trimmed++;
+	SNMP_INC_STATS(tuf->ctx.tcp.mib, MPA_MIB_TUF_TRIMMED);
+	return true;
+}
