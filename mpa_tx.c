@@ -417,26 +417,33 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * TUF: a ULPDU that fits no segment, which the user does not want unless he has said
- * so; or the first one since MULPDU has changed, if he wants to know. SACK blocks that
- * come and go are no change.
+ * TUF: the first call since MULPDU has changed, if the user wants to know. SACK blocks
+ * that come and go are no change.
  */
+static bool mpa_tx_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+			       u32 emss)
+{
+	u32 mulpdu = mpa_tuf_mulpdu(&ctx->tx.format, emss);
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+
+	if (!tuf->tell_emss || tuf->mulpdu == mulpdu || call->done ||
+	    mpa_tx_open(&ctx->tx))
+		return false;
+	tuf->mulpdu = mulpdu;
+	return true;
+}
+
+/* TUF: a ULPDU that fits no segment, or no FPDU at all. */
 static noinline bool mpa_tx_tuf_oversized(struct mpa_ctx *ctx,
 					  const struct mpa_tx_call *call,
 					  const struct mpa_fpdu *fpdu)
 {
 	u32 emss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
 	const struct mpa_format *format = &ctx->tx.format;
-	u32 mulpdu = mpa_tuf_mulpdu(format, emss);
-	struct mpa_tuf *tuf = mpa_tuf(ctx);
 
-	if (tuf->tell_emss && tuf->mulpdu != mulpdu && !call->done &&
-	    !mpa_tx_open(&ctx->tx)) {
-		tuf->mulpdu = mulpdu;
-		return true;
-	}
-	if (call->segment > 0 &&
-	    call->segment > mpa_framing_max(format, ctx->tx.pos))
+	if (mpa_tx_tuf_changed(ctx, call, emss) ||
+	    (call->segment > 0 &&
+	     call->segment > mpa_framing_max(format, ctx->tx.pos)))
 		return true;
 	if (!mpa_format_aligns(format) || ctx->tx.oversize ||
 	    call->segment == MPA_SEGMENT_FILL)
@@ -457,7 +464,8 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 
 /*
  * Make one FPDU, or add to the last one, of TUF. @n is set to how many octets of the
- * call it has taken, @ends to whether a ULPDU has ended there.
+ * call it has taken, @ends to whether a ULPDU has ended there, @fpdu to what was made;
+ * its length is 0 if there is no new one.
  * Return: 1, 0 if the FPDUs made so far have to be handed to TCP first, or a negative
  * errno.
  */
@@ -475,7 +483,6 @@ mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	if (*n && mpa_tx_oversized(ctx, call, fpdu))
 		return -EMSGSIZE;
 	if (mpa_is_tuf(ctx) && *ends && mpa_pack_fits(ctx, *n)) {
-		/* No FPDU was made. */
 		fpdu->len = 0;
 		fpdu->ulpdu_len = 0;
 		return mpa_pack_add(ctx, from, *n) ?: 1;
