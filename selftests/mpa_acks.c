@@ -5,7 +5,7 @@
  */
 
 #include "mpa_test.h"
-#include "mpa_netstat.h"
+#include "mpa_proc.h"
 #include "kselftest_harness.h"
 #include "mpa_send.h"
 

@@ -9,6 +9,7 @@
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
+#include "mpa_proc.h"
 
 /* What the allocator makes of the context: nothing else may be kept. */
 #define CONTEXT		512
@@ -28,20 +29,6 @@ static double slab_octets(void)
 			octets += (double)active * size;
 	fclose(slabinfo);
 	return octets;
-}
-
-static long free_kb(void)
-{
-	FILE *meminfo = fopen("/proc/meminfo", "r");
-	char line[128];
-	long kb = 0;
-
-	while (meminfo && fgets(line, sizeof(line), meminfo))
-		if (sscanf(line, "MemFree: %ld", &kb) == 1)
-			break;
-	if (meminfo)
-		fclose(meminfo);
-	return kb;
 }
 
 /* With KASAN and the like an object is larger than what was asked for. */

@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 
 #include "mpa_harness.h"
-#include "mpa_netstat.h"
+#include "mpa_proc.h"
 #include "mpa_receive.h"
 
 #define PATIENCE_MS	5000

@@ -6,7 +6,7 @@
  */
 
 #include "mpa_harness.h"
-#include "mpa_netstat.h"
+#include "mpa_proc.h"
 #include "mpa_tuf_place.h"
 
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_ALIGN, 0, false };

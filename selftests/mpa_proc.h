@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What TCP counts. */
-#ifndef _MPA_NETSTAT_H
-#define _MPA_NETSTAT_H
+/* What /proc says: what TCP counts, and memory. */
+#ifndef _MPA_PROC_H
+#define _MPA_PROC_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,4 +30,19 @@ static inline long tcp_counter(const char *name)
 	return value;
 }
 
-#endif /* _MPA_NETSTAT_H */
+/* KiB of memory that nobody uses. */
+static inline long free_kb(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "r");
+	char line[128];
+	long kb = 0;
+
+	while (meminfo && fgets(line, sizeof(line), meminfo))
+		if (sscanf(line, "MemFree: %ld", &kb) == 1)
+			break;
+	if (meminfo)
+		fclose(meminfo);
+	return kb;
+}
+
+#endif /* _MPA_PROC_H */
