@@ -26,19 +26,25 @@
 #define MPA_CONTAIN_RTTS	16
 
 /**
- * mpa_contain_begin() - a direction begins
+ * mpa_contain_key() - what is tested from here on has this key
  * @tuf:	the socket
- * @key:	of what will be received, or NULL
+ * @key:	the key, or NULL
+ *
+ * In what segments something has come does not depend on it.
  *
  * Context: process, socket lock held.
  */
-void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
+void mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
 	struct mpa_contain *contain = &tuf->contain;
 	u32 i;
 
-	memset(contain, 0, sizeof(*contain));
+	contain->keyed = false;
+	contain->given_up = false;
+	contain->next = 0;
 	contain->since = jiffies;
+	contain->tests = 0;
+	contain->passes = 0;
 	/* No island begins here: it is in order. */
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
 		contain->failed[i] = mpa_place_ordered(&tuf->ctx);
@@ -46,6 +52,19 @@ void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 		return;
 	memcpy(contain->key, key, TUF_KEY_LEN);
 	contain->keyed = true;
+}
+
+/**
+ * mpa_contain_begin() - a direction begins, or ends
+ * @tuf:	the socket
+ * @key:	of what will be received, or NULL
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
+{
+	tuf->contain.seen = false;
+	mpa_contain_key(tuf, key);
 }
 
 /**

@@ -409,10 +409,12 @@ void mpa_search_arrived(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
+	/* Though a key may not be known yet. */
+	if (ctx->rx.place && ctx->rx.place->on &&
+	    mpa_format_contained(&ctx->rx.format))
+		mpa_contain_see(ctx);
 	if (!mpa_search_on(ctx))
 		return;
-	if (mpa_format_contained(&ctx->rx.format))
-		mpa_contain_see(ctx);
 	ctx->rx.place->again = true;
 	mpa_schedule_work(ctx, 0);
 }

@@ -231,8 +231,8 @@ void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx)
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
 {
-	mpa_contain_begin(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
-					framing->key : NULL);
+	mpa_contain_key(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
+				      framing->key : NULL);
 	if (!ctx->rx.place || !ctx->rx.place->on)
 		return;
 	/* What was found is looked for anew, with this key. */

@@ -33,7 +33,7 @@ static inline int one_workqueue(void)
  * others want the processor as well.
  */
 static inline double segment_us(struct _test_data_place *self, u32 off, u32 step,
-			 unsigned int rest)
+				unsigned int rest)
 {
 	double least = 1e9, us;
 	int i, n;

@@ -102,6 +102,31 @@ TEST_F(place, no_key_places_nothing)
 	NOTHING();
 }
 
+/*
+ * A key holds for what is there as well, though TCP has joined it; and what was found
+ * with it is not lost when it is given again.
+ */
+TEST_F(place, key_is_given_again_or_late)
+{
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		stream_add(self, 500);
+		/* So small that the skb has room for both. */
+		stream_add_many(self, 30, 2);
+		ASSERT_EQ(0, start_receiving(self, i));
+		COME(3 * i + 1, 3 * i + 2);
+		COME(3 * i + 2, 3 * i + 3);
+		EXPECT_EQ(!i, poll_for(self->fd, POLLIN, i ? 30 : 5000) == POLLIN);
+		ASSERT_EQ(0, start_receiving(self, false));
+		PLACED(3 * i + 1);
+		PLACED(3 * i + 2);
+		COME(3 * i, 3 * i + 1);
+		ORDERED(3 * i);
+		NOTHING();
+	}
+}
+
 TEST_F(place, wrong_key_places_nothing)
 {
 	unsigned int i;
