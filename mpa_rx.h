@@ -128,10 +128,10 @@ struct mpa_place {
  * @batch:	MPA_RECV_BATCH is on
  * @want_place:	MPA_PLACE is to be on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
- * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @asked:	a call has asked for the current record; for TUF
  * @unasked:	of TUF: no FPDU begins so, or it is not to be had without taking octets
  *		out of TCP's queue; but nobody has asked for it, and they may be TCP's own
+ * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP has had no memory for a segment of the current FPDU
  * @no_memory:	nor has the stash had any: the work item tries again later
  * @error:	poll: negative errno that ended this half connection, or 0
@@ -152,9 +152,9 @@ struct mpa_rx {
 	bool			batch;
 	bool			want_place;
 	bool			ready;
+	bool			asked;
+	bool			unasked;
 	bool			rtr : 1;
-	bool			asked : 1;
-	bool			unasked : 1;
 	bool			starved : 1;
 	bool			no_memory : 1;
 	int			error;

@@ -177,6 +177,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	mpa_tx_reset(ctx);
 	mpa_tx_rebegin(ctx, format);
 	memset(&tuf->pack, 0, sizeof(tuf->pack));
+	memset(&tuf->guard, 0, sizeof(tuf->guard));
 	tuf->tell_emss = framing->flags & TUF_TELL_EMSS;
 	mpa_tufopt_mulpdu_read(ctx);
 	mpa_tufopt_set_state(ctx);
