@@ -160,7 +160,9 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	return fpdu->len <= have && fpdu->ulpdu_len <= room;
+	/* Of TUF with a wrong key: they may be TCP's own octets. */
+	return fpdu->len <= have && fpdu->ulpdu_len <= room &&
+	       !(mpa_fpdu_tuf(fpdu) && fpdu->wrong_key);
 }
 
 /*
@@ -197,7 +199,6 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 		more->ulpdus++;
 		more->octets += fpdu.ulpdu_len;
 		more->markers += fpdu.markers;
-		more->wrong_key += fpdu.wrong_key;
 		more->len += fpdu.len;
 	}
 }
@@ -294,8 +295,11 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	err = mpa_recvmsg_control(rx, msg, &batch, n == left);
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
-	/* If it fails, all of them are read again, and the bad one with them. */
-	if (!err && batch.code)
+	/*
+	 * If it fails, all of them are read again, and the bad one with them. Of TUF
+	 * nobody has asked for that one.
+	 */
+	if (!err && batch.code && !mpa_is_tuf(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
 	if (batch.lengths != &batch.first)
 		kfree(batch.lengths);

@@ -433,7 +433,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 		     cur->fpdu.ulpdu_len + more->octets,
 		     cur->fpdu.markers + more->markers);
 	if (mpa_fpdu_tuf(&cur->fpdu))
-		mpa_tuf(ctx)->wrong_key += cur->fpdu.wrong_key + more->wrong_key;
+		mpa_tuf(ctx)->wrong_key += cur->fpdu.wrong_key;
 	mpa_rx_drop_stash(ctx);
 	rx->starved = false;
 	rx->no_memory = false;

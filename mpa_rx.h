@@ -184,14 +184,12 @@ struct mpa_rx_source {
  * @octets:	octets of them
  * @markers:	markers of their FPDUs
  * @len:	octets of their FPDUs
- * @wrong_key:	of TUF: how many have another key
  */
 struct mpa_rx_more {
 	u32 ulpdus;
 	u32 octets;
 	u32 markers;
 	u32 len;
-	u32 wrong_key;
 };
 
 /* Its CRC and its markers have been found good. */

@@ -232,13 +232,18 @@ void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx)
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
 {
+	struct mpa_record *cur = &ctx->rx.cur;
+
 	mpa_contain_key(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
 				      framing->key : NULL);
-	if (!ctx->rx.place || !ctx->rx.place->on)
-		return;
+	/* Of what nobody has read anything the header is read again. */
+	if (!cur->taken && !cur->read)
+		cur->state = MPA_RECORD_NEW;
 	/* What was found is looked for anew, with this key. */
-	mpa_place_set(ctx, false);
-	mpa_place_set(ctx, true);
+	if (ctx->rx.place && ctx->rx.place->on) {
+		mpa_place_set(ctx, false);
+		mpa_place_set(ctx, true);
+	}
 	mpa_rx_update(ctx);
 }
 

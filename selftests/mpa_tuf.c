@@ -394,6 +394,27 @@ TEST_F(tuf, other_key_for_receiving)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
+/* For what has arrived and is unread as well. */
+TEST_F(tuf, other_key_for_what_is_unread)
+{
+	struct tuf_way other = self->way;
+
+	START();
+	other.key[5] ^= 1;
+	ASSERT_EQ(10, send(self->fd[0], record_of(10), 10, 0));
+	ASSERT_TRUE(poll_for(self->fd[1], POLLIN, 5000));
+	ASSERT_EQ(10, recv(self->fd[1], self->buf, BUF, MSG_PEEK));
+	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &other));
+	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 10));
+	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
+	ASSERT_EQ(20, send(self->fd[0], record_of(20), 20, 0));
+	ASSERT_TRUE(poll_for(self->fd[1], POLLIN, 5000));
+	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way));
+	EXPECT_TRUE(poll_for(self->fd[1], POLLIN, 0));
+	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 20));
+	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
+}
+
 /* "of FPDUs read in order with another key than TUF_RX has said" */
 TEST_F(tuf, wrong_key_is_delivered_and_counted)
 {

@@ -343,6 +343,18 @@ static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 	return write_all(fd, fpdu, n);
 }
 
+/* A record that knows itself is the next one. */
+static inline bool record_comes(int fd, u8 *buf, size_t len)
+{
+	ssize_t n = recv(fd, buf, BUF, 0);
+
+	if (n == (ssize_t)len && record_good(buf, len))
+		return true;
+	fprintf(stderr, "# expected a record of %zu octets, seen %zd (%s)\n",
+		len, n, n < 0 ? strerror(errno) : "");
+	return false;
+}
+
 /* A record arrives as it was sent. */
 static inline bool tuf_goes(int from, int to, size_t len)
 {

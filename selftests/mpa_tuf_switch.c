@@ -26,17 +26,6 @@ static bool plain_comes(int fd)
 	       !memcmp(seen, PLAIN, PLAIN_LEN);
 }
 
-static bool record_comes(int fd, u8 *buf, size_t len)
-{
-	ssize_t n = recv(fd, buf, BUF, 0);
-
-	if (n == (ssize_t)len && record_good(buf, len))
-		return true;
-	fprintf(stderr, "# expected a record of %zu octets, seen %zd (%s)\n",
-		len, n, n < 0 ? strerror(errno) : "");
-	return false;
-}
-
 /* ---- framed octets among others ---- */
 
 /* All of it has arrived before the receiver has said anything. */
@@ -94,6 +83,37 @@ TEST_F(tuf, framing_begins_behind_both_ends)
 	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 300));
 	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 20));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
+}
+
+/*
+ * MPA_RECV_BATCH: a call asks for the records that it gets, not for what is behind them.
+ * Octets that cannot be an FPDU, an FPDU with another key, the beginning of one.
+ */
+TEST_F(tuf, batch_leaves_plain_octets_alone)
+{
+	static const char *const plain[] = {
+		"\0\0\0\0plain octets with markers in the way",
+		"\0\3another key, or what the markers leave of it",
+		"\77\77 and so on",
+	};
+	const int len = 40;
+	size_t n;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(plain); i++) {
+		START_BY_HAND();
+		ASSERT_EQ(0, set_int(self->fd[1], MPA_RECV_BATCH, 1));
+		n = tuf_record(&self->way, 30, self->octets);
+		n += tuf_record(&self->way, 50, self->octets + n);
+		memcpy(self->octets + n, plain[i], len);
+		ASSERT_EQ(0, write_all(self->fd[0], self->octets, n + len));
+		ASSERT_TRUE(poll_for(self->fd[1], POLLIN, 5000));
+		ASSERT_EQ(80, receive(self->fd[1], self->buf, BUF, 0,
+				      self->got));
+		ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
+		ASSERT_EQ(len, recv(self->fd[1], self->buf, BUF, 0));
+		EXPECT_EQ(0, memcmp(self->buf, plain[i], len));
+	}
 }
 
 /* Each start is position 0: what is on the wire is seen by a plain socket. */
