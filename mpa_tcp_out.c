@@ -619,12 +619,11 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 		if (out->split == out->sent) {
 			mpa_tcp_end_segment(sk);
 			out->split = MPA_SPLIT_NOT;
-			if (out->piece)
+			if (unlikely(out->piece))
 				out->split = out->sent + out->piece(sk, out);
-			continue;
-		} else if (out->split > out->sent) {
-			n = min(n, out->split - out->sent);
 		}
+		if (out->split > out->sent)
+			n = min(n, out->split - out->sent);
 		if (after(tp->write_seq + n, tcp_wnd_end(tp)))
 			n = min(n, mpa_tcp_call_max(sk));
 		ret = mpa_tcp_send_some(sk, out, n,
