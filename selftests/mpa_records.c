@@ -11,6 +11,7 @@
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
+#include "mpa_proc.h"
 
 FIXTURE(mpa)
 {
@@ -622,20 +623,6 @@ TEST_F(mpa, batches)
 		EXPECT_EQ(100 + i, msgs[i].msg_len);
 		EXPECT_EQ(MSG_EOR, msgs[i].msg_hdr.msg_flags & MSG_EOR);
 	}
-}
-
-static long free_kb(void)
-{
-	FILE *meminfo = fopen("/proc/meminfo", "r");
-	char line[128];
-	long kb = 0;
-
-	while (meminfo && fgets(line, sizeof(line), meminfo))
-		if (sscanf(line, "MemFree: %ld", &kb) == 1)
-			break;
-	if (meminfo)
-		fclose(meminfo);
-	return kb;
 }
 
 /* No checker counts page references: 200 MB would be missed if all were kept. */
