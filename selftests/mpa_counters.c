@@ -15,10 +15,12 @@
 #include "mpa_place.h"
 #include "mpa_nl.h"
 
-/* Both ends of a pair are closed. */
+/* Both ends of a pair are closed; the second has heard that the first is gone. */
 static void part(struct _test_data_pair *self)
 {
 	hang_up(self->fd[0]);
+	if (self->fd[1] >= 0)
+		poll_for(self->fd[1], 0, 20000);
 	hang_up(self->fd[1]);
 	self->fd[0] = -1;
 	self->fd[1] = -1;

@@ -549,7 +549,11 @@ static void sending_waits(struct __test_metadata *_metadata,
 			sent += n;
 		ASSERT_EQ(EAGAIN, errno);
 	} while (poll_for(self->fd[0], POLLOUT, 300));
-	ASSERT_TRUE(call_start(&call));
+	/* What TCP has to send again makes room late: then one more fits. */
+	while (!call_start(&call)) {
+		ASSERT_EQ(3000, call_end(&call));
+		sent += 3000;
+	}
 	EXPECT_EQ(EBUSY, framed ? tuf_stop(self->fd[0], TUF_TX) :
 				  tuf_start(self->fd[0], TUF_TX, &self->way));
 	ASSERT_TRUE(drained(self, framed, sent + 3000));
