@@ -66,7 +66,11 @@ mutation_fits() {
 		}
 		# A dot, so that no newline at the end is lost.
 		before=${mutated[$file]-$(cat "${2:-$top}/$file" && echo .)}
-		mutated[$file]=$(printf %s "${before%.}" | sed -E -e "$sed" && echo .)
+		mutated[$file]=$(printf %s "${before%.}" | sed -E -e "$sed" && echo .) || {
+			echo "mutations/$1: no command of sed -E: $sed" >&2
+			misfits=1
+			continue
+		}
 		places=$(diff <(printf %s "$before") <(printf %s "${mutated[$file]}") |
 			 grep -c '^[0-9]')
 		[[ $places -eq 1 ]] || {
