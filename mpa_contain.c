@@ -30,16 +30,20 @@
  * @tuf:	the socket
  * @key:	the key, or NULL
  *
- * In what segments something has come does not depend on it.
+ * In what segments something has come does not depend on it. A test that was given
+ * up begins anew.
  *
  * Context: process, socket lock held.
+ * Return: whether it is another one than before.
  */
-void mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
+bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
 	struct mpa_contain *contain = &tuf->contain;
+	bool changed = contain->keyed != !!key ||
+		       (key && memcmp(contain->key, key, TUF_KEY_LEN));
 	u32 i;
 
-	contain->keyed = false;
+	contain->keyed = key;
 	contain->given_up = false;
 	contain->next = 0;
 	contain->since = jiffies;
@@ -48,10 +52,9 @@ void mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 	/* No island begins here: it is in order. */
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
 		contain->failed[i] = mpa_place_ordered(&tuf->ctx);
-	if (!key)
-		return;
-	memcpy(contain->key, key, TUF_KEY_LEN);
-	contain->keyed = true;
+	if (key)
+		memcpy(contain->key, key, TUF_KEY_LEN);
+	return changed;
 }
 
 /**

@@ -511,6 +511,23 @@ static bool mpa_place_suits(const struct mpa_format *format)
 }
 
 /**
+ * mpa_place_look_again() - look at all that is out of order
+ * @ctx:	the context; places records
+ * @forget:	what was found and not handed out may be none
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_look_again(struct mpa_ctx *ctx, bool forget)
+{
+	if (forget) {
+		mpa_place_end(ctx->rx.place);
+		ctx->rx.place->tail = mpa_place_ordered(ctx);
+	}
+	ctx->rx.place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
+
+/**
  * mpa_place_set() - MPA_PLACE
  * @ctx:	the context, in MPA_STATE_FULL
  * @on:		whether records are placed from now on
@@ -544,10 +561,8 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 	else
 		mpa_place_end(rx->place);
 	mpa_tcp_ooo_mind(ctx->sk, on);
-	if (on) {
-		rx->place->again = true;
-		mpa_schedule_work(ctx, 0);
-	}
+	if (on)
+		mpa_place_look_again(ctx, false);
 	return 0;
 }
 

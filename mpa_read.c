@@ -185,6 +185,7 @@ static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 {
 	struct mpa_cursor here = *from->at;
 
+	stashed = min(stashed, len);
 	if (stashed)
 		mpa_stash_walk(from->stash, 0, stashed, mpa_read_copy_head,
 			       &head);

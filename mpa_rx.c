@@ -221,6 +221,27 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 	}
 }
 
+/**
+ * mpa_rx_compare_key() - TUF: whether the current record has the key that is expected now
+ * @ctx:	the context, in MPA_STATE_FULL
+ *
+ * One of which the user has got something has been counted by the key before.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_rx_compare_key(struct mpa_ctx *ctx)
+{
+	struct mpa_record *cur = &ctx->rx.cur;
+	struct mpa_rx_source from;
+	struct mpa_cursor at;
+
+	if (cur->state == MPA_RECORD_NEW || cur->read)
+		return;
+	mpa_rx_begin_source(ctx, &at, &from);
+	mpa_read_head(&from, cur->taken, mpa_rx_have(ctx), cur->pos, &ctx->rx,
+		      false, &cur->fpdu);
+}
+
 /* As mpa_rx_complete(), when @have octets of it and behind it are here. */
 static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 {

@@ -286,6 +286,7 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 		struct iov_iter *to, u32 n);
 bool mpa_rx_complete(struct mpa_ctx *ctx);
 bool mpa_rx_deliverable(struct mpa_ctx *ctx);
+void mpa_rx_compare_key(struct mpa_ctx *ctx);
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
 enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take);
 int mpa_rx_make_room(struct mpa_ctx *ctx);
@@ -317,6 +318,7 @@ bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island);
 void mpa_place_check(struct mpa_ctx *ctx);
 bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
+void mpa_place_look_again(struct mpa_ctx *ctx, bool forget);
 void mpa_place_clear(struct mpa_ctx *ctx);
 void mpa_place_free(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);

@@ -162,6 +162,6 @@ void mpa_contain_see(struct mpa_ctx *ctx);
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos);
 bool mpa_contain_possible(const struct mpa_ctx *ctx);
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);
-void mpa_contain_key(struct mpa_tuf *tuf, const u8 *key);
+bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key);
 
 #endif /* _MPA_TUF_H */

@@ -228,22 +228,21 @@ void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx)
 
 /* ---- receiving ---- */
 
-/* Another key, from the next octets out of order on. */
+static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
+{
+	return framing->flags & TUF_KEY_GIVEN ? framing->key : NULL;
+}
+
+/* Another key, or the same: then the test is begun anew. */
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
 {
-	struct mpa_record *cur = &ctx->rx.cur;
+	bool changed = mpa_contain_key(mpa_tuf(ctx), mpa_tufopt_given_key(framing));
 
-	mpa_contain_key(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
-				      framing->key : NULL);
-	/* Of what nobody has read anything the header is read again. */
-	if (!cur->taken && !cur->read)
-		cur->state = MPA_RECORD_NEW;
-	/* What was found is looked for anew, with this key. */
-	if (ctx->rx.place && ctx->rx.place->on) {
-		mpa_place_set(ctx, false);
-		mpa_place_set(ctx, true);
-	}
+	if (changed)
+		mpa_rx_compare_key(ctx);
+	if (ctx->rx.place && ctx->rx.place->on)
+		mpa_place_look_again(ctx, changed);
 	mpa_rx_update(ctx);
 }
 
@@ -276,8 +275,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	mpa_tcp_any_octet_counts(ctx->sk);
 	rx->format = *format;
 	mpa_rx_set_start(ctx);
-	mpa_contain_begin(mpa_tuf(ctx), framing->flags & TUF_KEY_GIVEN ?
-					framing->key : NULL);
+	mpa_contain_begin(mpa_tuf(ctx), mpa_tufopt_given_key(framing));
 	mpa_tufopt_set_state(ctx);
 	mpa_rx_begin(ctx);
 	mpa_rx_update(ctx);

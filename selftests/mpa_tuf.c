@@ -3,6 +3,7 @@
 
 #include "mpa_harness.h"
 #include "mpa_tuf.h"
+#include "mpa_nl.h"
 
 /* Octets of struct tuf_framing that a program passes at the least. */
 #define FRAMING_MIN	(offsetof(struct tuf_framing, flags) + sizeof(u32))
@@ -413,6 +414,60 @@ TEST_F(tuf, other_key_for_what_is_unread)
 	EXPECT_TRUE(poll_for(self->fd[1], POLLIN, 0));
 	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 20));
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
+}
+
+/* It is larger than the receive buffer, and in memory of MPA's own. */
+TEST_F(tuf, other_key_for_what_is_in_the_stash)
+{
+	struct call peek = {
+		.fd = self->fd[1], .buf = self->buf, .len = BUF,
+		.flags = MSG_PEEK,
+	};
+	struct tuf_way other = self->way;
+	const int room = 2304;
+	size_t at, n;
+	int i;
+
+	START_BY_HAND();
+	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_SOCKET, SO_RCVBUF, &room,
+				sizeof(room)));
+	other.key[0] ^= 1;
+	for (i = 0; i < 2; i++) {
+		ASSERT_TRUE(call_start(&peek));
+		n = tuf_record(&self->way, 20000, self->octets);
+		for (at = 0; at < n; at += 500)
+			ASSERT_EQ(0, write_all(self->fd[0], self->octets + at,
+					       n - at < 500 ? n - at : 500));
+		ASSERT_EQ(20000, call_end(&peek));
+		ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX,
+				       i ? &self->way : &other));
+		EXPECT_TRUE(record_comes(self->fd[1], self->buf, 20000));
+		EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
+	}
+}
+
+/* A monitor sees an FPDU once, though its header is compared with several keys. */
+TEST_F(tuf, new_key_shows_no_record_again)
+{
+	struct tuf_way other = self->way;
+	struct nl nl;
+	int i, fd;
+
+	ASSERT_EQ(0, nl_open(&nl));
+	fd = mnl_socket_get_fd(nl.sock);
+	START();
+	ASSERT_EQ(0, nl_tap(&nl, self->fd[1], 100));
+	ASSERT_EQ(10, send(self->fd[0], record_of(10), 10, 0));
+	ASSERT_EQ(10, recv(self->fd[1], self->buf, BUF, MSG_PEEK));
+	for (i = 0; i < 3; i++) {
+		other.key[1] ^= 1;
+		ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &other));
+		ASSERT_EQ(10, recv(self->fd[1], self->buf, BUF, MSG_PEEK));
+	}
+	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 10));
+	EXPECT_LT(0, recv(fd, self->buf, BUF, MSG_DONTWAIT));
+	EXPECT_EQ(-1, recv(fd, self->buf, BUF, MSG_DONTWAIT));
+	nl_close(&nl);
 }
 
 /* "of FPDUs read in order with another key than TUF_RX has said" */

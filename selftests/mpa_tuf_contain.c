@@ -127,6 +127,27 @@ TEST_F(place, key_is_given_again_or_late)
 	}
 }
 
+/* TCP has joined the segments of each. */
+TEST_F(place, same_key_keeps_each_island)
+{
+	u32 i;
+
+	stream_add_many(self, 30, 12);
+	for (i = 1; i < 12; i += 4) {
+		COME(i, i + 1);
+		COME(i + 1, i + 2);
+	}
+	/* The first segment of each is tested, what is side by side with it is not. */
+	while (tuf_info(self->fd).rx_contained < 3)
+		poll(NULL, 0, 10);
+	ASSERT_EQ(0, start_receiving(self, false));
+	for (i = 1; i < 12; i += 4) {
+		PLACED(i);
+		PLACED(i + 1);
+	}
+	NOTHING();
+}
+
 TEST_F(place, wrong_key_places_nothing)
 {
 	unsigned int i;
