@@ -225,7 +225,8 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
  * mpa_rx_compare_key() - TUF: whether the current record has the key that is expected now
  * @ctx:	the context, in MPA_STATE_FULL
  *
- * One of which the user has got something has been counted by the key before.
+ * One that the user has begun to read counts by the key before: its header is gone, even
+ * if he has asked for no octet of it.
  *
  * Context: process, socket lock held.
  */
@@ -234,12 +235,16 @@ void mpa_rx_compare_key(struct mpa_ctx *ctx)
 	struct mpa_record *cur = &ctx->rx.cur;
 	struct mpa_rx_source from;
 	struct mpa_cursor at;
+	struct mpa_fpdu fpdu;
 
-	if (cur->state == MPA_RECORD_NEW || cur->read)
+	if (cur->state == MPA_RECORD_NEW || ctx->rx.error ||
+	    (cur->taken && !cur->stash))
 		return;
 	mpa_rx_begin_source(ctx, &at, &from);
-	mpa_read_head(&from, cur->taken, mpa_rx_have(ctx), cur->pos, &ctx->rx,
-		      false, &cur->fpdu);
+	/* The length is read once, even if its sender still writes to it. */
+	if (mpa_read_head(&from, cur->taken, mpa_rx_have(ctx), cur->pos,
+			  &ctx->rx, false, &fpdu) == MPA_HEAD_GOOD)
+		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
 
 /* As mpa_rx_complete(), when @have octets of it and behind it are here. */

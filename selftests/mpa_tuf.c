@@ -446,6 +446,38 @@ TEST_F(tuf, other_key_for_what_is_in_the_stash)
 	}
 }
 
+/* A read of no octets takes the header. */
+TEST_F(tuf, other_key_behind_a_read_of_nothing)
+{
+	struct tuf_way other = self->way;
+
+	START();
+	other.key[5] ^= 1;
+	ASSERT_EQ(30, send(self->fd[0], record_of(30), 30, 0));
+	ASSERT_TRUE(poll_for(self->fd[1], POLLIN, 5000));
+	ASSERT_EQ(0, recv(self->fd[1], self->buf, 0, 0));
+	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &other));
+	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 30));
+	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
+}
+
+/* Receiving has failed, and what was in the stash is thrown away. */
+TEST_F(tuf, other_key_behind_an_error)
+{
+	struct tuf_way other = self->way;
+	const u8 nothing[TUF_HEADER_LEN] = { 0 };
+
+	START_BY_HAND();
+	other.key[5] ^= 1;
+	ASSERT_EQ(0, hand_record(self->fd[0], &self->way, 30));
+	ASSERT_EQ(0, write_all(self->fd[0], nothing, sizeof(nothing)));
+	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 30));
+	ASSERT_EQ(-1, recv(self->fd[1], self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+	EXPECT_EQ(0, tuf_start(self->fd[1], TUF_RX, &other));
+	EXPECT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way));
+}
+
 /* A monitor sees an FPDU once, though its header is compared with several keys. */
 TEST_F(tuf, new_key_shows_no_record_again)
 {
