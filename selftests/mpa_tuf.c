@@ -464,8 +464,8 @@ TEST_F(tuf, other_key_behind_a_read_of_nothing)
 /* Receiving has failed, and what was in the stash is thrown away. */
 TEST_F(tuf, other_key_behind_an_error)
 {
-	struct tuf_way other = self->way;
 	const u8 nothing[TUF_HEADER_LEN] = { 0 };
+	struct tuf_way other = self->way;
 
 	START_BY_HAND();
 	other.key[5] ^= 1;
