@@ -461,21 +461,34 @@ TEST_F(tuf, other_key_behind_a_read_of_nothing)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Receiving has failed, and what was in the stash is thrown away. */
-TEST_F(tuf, other_key_behind_an_error)
+/* Receiving has failed: what was in the stash is thrown away, and what comes as well. */
+TEST_F(tuf, other_key_behind_a_wrong_marker)
 {
-	const u8 nothing[TUF_HEADER_LEN] = { 0 };
+	struct call call = { .fd = self->fd[1], .buf = self->buf, .len = BUF };
 	struct tuf_way other = self->way;
+	const int room = 2304;
+	size_t at, n;
+	int i;
 
+	if (variant->mode != TUF_MARKERS)
+		SKIP(return, "it has no markers");
 	START_BY_HAND();
-	other.key[5] ^= 1;
-	ASSERT_EQ(0, hand_record(self->fd[0], &self->way, 30));
-	ASSERT_EQ(0, write_all(self->fd[0], nothing, sizeof(nothing)));
-	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 30));
-	ASSERT_EQ(-1, recv(self->fd[1], self->buf, BUF, 0));
+	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_SOCKET, SO_RCVBUF, &room,
+				sizeof(room)));
+	ASSERT_TRUE(call_start(&call));
+	n = tuf_record(&self->way, 20000, self->octets);
+	self->octets[2 * variant->period + 1] ^= 1;
+	for (at = 0; at < n; at += 500)
+		ASSERT_EQ(0, write_all(self->fd[0], self->octets + at,
+				       n - at < 500 ? n - at : 500));
+	EXPECT_EQ(-1, call_end(&call));
 	EXPECT_EQ(EBADMSG, errno);
-	EXPECT_EQ(0, tuf_start(self->fd[1], TUF_RX, &other));
-	EXPECT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, write_all(self->fd[0], self->octets, 1000));
+		poll(NULL, 0, 10);
+		other.key[5] ^= 1;
+		EXPECT_EQ(0, tuf_start(self->fd[1], TUF_RX, &other));
+	}
 }
 
 /* A monitor sees an FPDU once, though its header is compared with several keys. */
