@@ -18,9 +18,6 @@
 
 #ifdef __KERNEL__
 
-#ifdef CONFIG_X86_64
-#include <asm/cpufeature.h>
-#endif
 #include <linux/atomic.h>
 #include <linux/cache.h>
 #include <linux/crc32c.h>
@@ -31,17 +28,13 @@
 #include <linux/splice.h>
 #include <linux/uio.h>
 #include <net/sock.h>
-#ifdef MPA_HAVE_HOTDATA_FRAGS
-#include <net/hotdata.h>
-#endif
-#ifdef MPA_HAVE_PROTO_MEMORY_H
-#include <net/proto_memory.h>
-#endif
+#include <net/tcp.h>
 
 /*
- * copy_struct_from_sockptr() by another name: 6.1 does not have it, 6.12 has
- * one that never looks at the tail of a longer struct.
+ * 6.1 does not have it, and 6.12 has one that never looks at the tail of a longer
+ * struct: hence the other name.
  */
+#ifndef MPA_HAVE_COPY_STRUCT
 static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
 				  size_t usize)
 {
@@ -57,20 +50,21 @@ static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
 	return copy_from_sockptr(dst, src, size) ? -EFAULT : 0;
 }
 
+#define copy_struct_from_sockptr mpa_copy_struct
+#endif
+
 /* A socket of the kernel's own keeps its network namespace from here on. */
-static inline void mpa_sk_net_refcnt_upgrade(struct sock *sk)
+#ifndef MPA_HAVE_NET_REFCNT_UPGRADE
+static inline void sk_net_refcnt_upgrade(struct sock *sk)
 {
-#ifdef MPA_HAVE_NET_REFCNT_UPGRADE
-	sk_net_refcnt_upgrade(sk);
-#else
 #ifdef MPA_HAVE_PASSIVE_NETNS_TRACKER
 	__netns_tracker_free(sock_net(sk), &sk->ns_tracker, false);
 #endif
 	sk->sk_net_refcnt = 1;
 	get_net_track(sock_net(sk), &sk->ns_tracker, GFP_KERNEL);
 	sock_inuse_add(sock_net(sk), 1);
-#endif
 }
+#endif
 
 #ifndef MPA_HAVE_COPY_SPLICE_READ
 #define copy_splice_read generic_file_splice_read
@@ -82,16 +76,6 @@ static inline bool skb_frags_readable(const struct sk_buff *skb)
 	return true;
 }
 #endif
-
-/* Fragments of an skb: net.core.max_skb_frags. */
-static inline u32 mpa_skb_frags_max(void)
-{
-#ifdef MPA_HAVE_HOTDATA_FRAGS
-	return READ_ONCE(net_hotdata.sysctl_max_skb_frags);
-#else
-	return READ_ONCE(sysctl_max_skb_frags);
-#endif
-}
 
 #ifndef MPA_HAVE_MEMCG_FROM_SK
 static inline struct mem_cgroup *mem_cgroup_from_sk(const struct sock *sk)
@@ -153,7 +137,6 @@ static inline void shrinker_free(struct shrinker *shrinker)
  * each call, for as many instructions as the CRC of 500 octets.
  */
 #ifdef MPA_HAVE_CRC32C_LIB
-#define mpa_crc32c crc32c
 static inline int mpa_compat_init(void)
 {
 	return 0;
@@ -164,29 +147,10 @@ static inline void mpa_compat_exit(void)
 }
 #else
 u32 mpa_crc32c(u32 crc, const void *data, size_t len);
+#define crc32c mpa_crc32c
 int mpa_compat_init(void);
 void mpa_compat_exit(void);
 #endif
-
-/*
- * The processor has an instruction for CRC32c, and crc32c() nothing better:
- * with AVX-512 newer kernels have, twice as fast for the octets of a segment.
- */
-static inline bool mpa_has_crc32(void)
-{
-#ifdef CONFIG_X86_64
-#if defined(MPA_HAVE_CRC32C_LIB) && defined(CONFIG_CRC32_ARCH)
-	if (boot_cpu_has(X86_FEATURE_VPCLMULQDQ) &&
-	    boot_cpu_has(X86_FEATURE_AVX512BW) &&
-	    boot_cpu_has(X86_FEATURE_AVX512VL) &&
-	    !boot_cpu_has(X86_FEATURE_PREFER_YMM))
-		return false;
-#endif
-	return boot_cpu_has(X86_FEATURE_XMM4_2);
-#else
-	return false;
-#endif
-}
 
 /* proto.recvmsg has lost its last parameter. */
 #ifdef MPA_HAVE_RECVMSG_ADDR_LEN
@@ -198,26 +162,8 @@ static inline bool mpa_has_crc32(void)
 #endif
 
 /* TCP's flags may be set in an ACK. */
-#ifdef MPA_HAVE_SEND_ACK_FLAGS
-#define mpa_send_ack(sk, rcv_nxt) __tcp_send_ack(sk, rcv_nxt, 0)
-#else
-#define mpa_send_ack(sk, rcv_nxt) __tcp_send_ack(sk, rcv_nxt)
-#endif
-
-/* proto.ioctl takes a kernel pointer now. */
-#ifdef MPA_HAVE_IOCTL_KARG
-typedef int *mpa_ioctl_arg;
-static inline int mpa_ioctl_put(mpa_ioctl_arg arg, int val)
-{
-	*arg = val;
-	return 0;
-}
-#else
-typedef unsigned long mpa_ioctl_arg;
-static inline int mpa_ioctl_put(mpa_ioctl_arg arg, int val)
-{
-	return put_user(val, (int __user *)arg);
-}
+#ifndef MPA_HAVE_SEND_ACK_FLAGS
+#define __tcp_send_ack(sk, rcv_nxt, flags) __tcp_send_ack(sk, rcv_nxt)
 #endif
 
 /*
@@ -225,30 +171,13 @@ static inline int mpa_ioctl_put(mpa_ioctl_arg arg, int val)
  * so its presence proves nothing; tcp_sendpage_locked() is what older kernels
  * have, and .sendpage is how splice(2) and sendfile(2) arrive there.
  */
-#ifdef MPA_HAVE_SENDPAGE
-#ifndef MSG_SPLICE_PAGES
+#if defined(MPA_HAVE_SENDPAGE) && !defined(MSG_SPLICE_PAGES)
 #define MSG_SPLICE_PAGES 0x8000000
-#endif
-#define MPA_TCP_JOINS_PAGES 1
-#else
-#define MPA_TCP_JOINS_PAGES 0
-/* There more pages follow for certain, here nobody can say so. */
-#define MSG_SENDPAGE_NOTLAST 0
 #endif
 
 #else /* !__KERNEL__ */
 
 #include <linux/crc32c.h>
-#define mpa_crc32c crc32c
-
-static inline bool mpa_has_crc32(void)
-{
-#ifdef __x86_64__
-	return __builtin_cpu_supports("sse4.2");
-#else
-	return false;
-#endif
-}
 
 #define __read_mostly
 #ifndef __always_inline

@@ -2,6 +2,7 @@
 /* What older kernels lack and compat.h cannot do by itself. */
 
 #include "compat.h"
+#undef crc32c
 
 #ifndef MPA_HAVE_CRC32C_LIB
 

@@ -15,7 +15,7 @@
  */
 u32 mpa_crc_update(u32 crc, const void *data, size_t len)
 {
-	return mpa_crc32c(crc, data, len);
+	return crc32c(crc, data, len);
 }
 
 /**

@@ -242,7 +242,7 @@ static void mpa_life_keep_net(struct sock *sk)
 
 	if (sk->sk_net_refcnt || !maybe_get_net(net))
 		return;
-	mpa_sk_net_refcnt_upgrade(sk);
+	sk_net_refcnt_upgrade(sk);
 	put_net(net);
 }
 

@@ -134,15 +134,18 @@ static void mpa_op_splice_eof(struct socket *sock)
 }
 #endif
 
-static int mpa_op_ioctl(struct sock *sk, int cmd, mpa_ioctl_arg arg)
+/* Whether there is an answer here; otherwise it is TCP's to give. */
+static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	u32 octets = 0;
 
 	if (!ctx || !mpa_framed(ctx, cmd == SIOCINQ ? MPA_DIR_RX : MPA_DIR_TX))
-		return mpa_table(sk)->base->ioctl(sk, cmd, arg);
-	if (cmd == SIOCINQ)
-		return mpa_ioctl_put(arg, mpa_recvmsg_inq(ctx));
+		return false;
+	if (cmd == SIOCINQ) {
+		*answer = mpa_recvmsg_inq(ctx);
+		return true;
+	}
 
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
@@ -152,11 +155,31 @@ static int mpa_op_ioctl(struct sock *sk, int cmd, mpa_ioctl_arg arg)
 		octets += cmd == SIOCOUTQ ? mpa_tcp_unacked(sk) :
 					    mpa_tcp_unsent(sk);
 	release_sock(sk);
-	if (octets && (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD))
-		return mpa_ioctl_put(arg, octets);
-	/* TCP has taken all octets: its own answer is right. */
-	return mpa_table(sk)->base->ioctl(sk, cmd, arg);
+	*answer = octets;
+	/* If TCP has taken all octets, its own answer is right. */
+	return octets && (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD);
 }
+
+#ifdef MPA_HAVE_IOCTL_KARG
+static int mpa_op_ioctl(struct sock *sk, int cmd, int *karg)
+{
+	int answer;
+
+	if (!mpa_op_queued(sk, cmd, &answer))
+		return mpa_table(sk)->base->ioctl(sk, cmd, karg);
+	*karg = answer;
+	return 0;
+}
+#else
+static int mpa_op_ioctl(struct sock *sk, int cmd, unsigned long arg)
+{
+	int answer;
+
+	if (!mpa_op_queued(sk, cmd, &answer))
+		return mpa_table(sk)->base->ioctl(sk, cmd, arg);
+	return put_user(answer, (int __user *)arg);
+}
+#endif
 
 /* Called with the socket lock held. */
 static void mpa_op_shutdown(struct sock *sk, int how)

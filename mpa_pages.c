@@ -13,6 +13,7 @@
 #include <linux/shrinker.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
+#include <net/sock.h>
 
 #include "mpa_pages.h"
 

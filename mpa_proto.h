@@ -73,6 +73,7 @@ typedef void (*mpa_crc3_fn)(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 /* It is done, see mpa_crc3_init(). */
 extern bool mpa_crc3_on;
 
+bool mpa_has_crc32(void);
 void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 		  size_t len);
 bool mpa_crc3_agrees(mpa_crc3_fn fn);

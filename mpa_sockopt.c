@@ -33,7 +33,7 @@ static int mpa_set_start(struct sock *sk, sockptr_t val, unsigned int len)
 	start = kmalloc(sizeof(*start), GFP_KERNEL);
 	if (!start)
 		return -ENOMEM;
-	err = mpa_copy_struct(start, sizeof(*start), val, len);
+	err = copy_struct_from_sockptr(start, sizeof(*start), val, len);
 	nonblock = sock && sock->file && sock->file->f_flags & O_NONBLOCK;
 	if (!err)
 		err = mpa_control_start(sk, start,
@@ -60,7 +60,7 @@ static int mpa_set_decision(struct sock *sk, sockptr_t val, unsigned int len,
 	reply = kmalloc(sizeof(*reply), GFP_KERNEL);
 	if (!reply)
 		return -ENOMEM;
-	err = mpa_copy_struct(reply, sizeof(*reply), val, len);
+	err = copy_struct_from_sockptr(reply, sizeof(*reply), val, len);
 	if (!err)
 		err = mpa_control_decide(sk, reply,
 					 mpa_private_room(len, private_at),
@@ -136,7 +136,7 @@ static int mpa_set_framing(struct sock *sk, u8 dir, sockptr_t val,
 		return -EINVAL;
 	if (len > PAGE_SIZE)
 		return -E2BIG;
-	err = mpa_copy_struct(&framing, sizeof(framing), val, len);
+	err = copy_struct_from_sockptr(&framing, sizeof(framing), val, len);
 	return err ?: mpa_tufopt_set(sk, dir, &framing);
 }
 

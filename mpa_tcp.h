@@ -13,6 +13,9 @@
 #include <linux/tcp.h>
 #include <net/inet_connection_sock.h>
 #include <net/sock.h>
+#ifdef MPA_HAVE_HOTDATA_FRAGS
+#include <net/hotdata.h>
+#endif
 
 #include "compat.h"
 #include "mpa_net.h"
@@ -26,6 +29,17 @@ struct tcphdr;
  * the first, the last, and one at which it leaves the task's pages may be short.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
+
+/* Fragments of an skb: net.core.max_skb_frags. */
+static inline u32 mpa_skb_frags_max(void)
+{
+#ifdef MPA_HAVE_HOTDATA_FRAGS
+	return READ_ONCE(net_hotdata.sysctl_max_skb_frags);
+#else
+	return READ_ONCE(sysctl_max_skb_frags);
+#endif
+}
+
 /* Fragments of FPDUs that are handed to TCP together, to share an skb. */
 #define MPA_SKB_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
 

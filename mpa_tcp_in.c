@@ -218,7 +218,7 @@ void mpa_tcp_acknowledge(struct sock *sk)
 	/* RFC 1122 section 4.2.3.2: every second segment. */
 	if (inet_csk_ack_scheduled(sk) &&
 	    tp->rcv_nxt - tp->rcv_wup > inet_csk(sk)->icsk_ack.rcv_mss)
-		mpa_send_ack(sk, tp->rcv_nxt);
+		__tcp_send_ack(sk, tp->rcv_nxt, 0);
 }
 
 /* ---- the octets in a queue ---- */

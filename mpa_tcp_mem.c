@@ -5,6 +5,9 @@
  */
 
 #include <linux/gfp.h>
+#ifdef MPA_HAVE_PROTO_MEMORY_H
+#include <net/proto_memory.h>
+#endif
 #include <net/tcp.h>
 
 #include "mpa_tcp.h"

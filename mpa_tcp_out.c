@@ -530,14 +530,16 @@ static u32 mpa_tcp_call_max(struct sock *sk)
  */
 u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 {
+#ifdef MPA_HAVE_SENDPAGE
+	return out->nr;
+#else
 	u32 frags = 0, i;
 
-	if (MPA_TCP_JOINS_PAGES)
-		return out->nr;
 	for (i = 0; i < out->nr; i++)
 		frags += DIV_ROUND_UP(offset_in_page(out->frag[i].bv_offset) +
 				      out->frag[i].bv_len, PAGE_SIZE);
 	return frags;
+#endif
 }
 
 /**
@@ -555,7 +557,11 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 	frags += mpa_tcp_frags(out) + 1;
 	if (frags >= max)
 		return 0;
-	return MPA_TCP_JOINS_PAGES ? U32_MAX : (max - frags) * PAGE_SIZE;
+#ifdef MPA_HAVE_SENDPAGE
+	return U32_MAX;
+#else
+	return (max - frags) * PAGE_SIZE;
+#endif
 }
 
 /*

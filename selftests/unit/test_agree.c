@@ -3,8 +3,8 @@
 
 #include "unit.h"
 
-#define WRITE	MPA_START_RTR_WRITE
-#define READ	MPA_START_RTR_READ
+#define WRITES	MPA_START_RTR_WRITE
+#define READS	MPA_START_RTR_READ
 #define FPDU	MPA_START_RTR_FPDU
 #define P2P	MPA_START_P2P
 #define FREE	MPA_DEPTH_BY_USER
@@ -70,15 +70,15 @@ static void revision_is_one_that_both_speak(void)
 
 static void rtr_is_write_before_read_before_an_empty_fpdu(void)
 {
-	EXPECT_EQ(WRITE, mpa_agree_rtr(WRITE | READ | FPDU,
-				       WRITE | READ | FPDU, 1), "all");
-	EXPECT_EQ(READ, mpa_agree_rtr(READ | FPDU, WRITE | READ | FPDU, 1),
+	EXPECT_EQ(WRITES, mpa_agree_rtr(WRITES | READS | FPDU,
+					WRITES | READS | FPDU, 1), "all");
+	EXPECT_EQ(READS, mpa_agree_rtr(READS | FPDU, WRITES | READS | FPDU, 1),
 		  "no Write");
-	EXPECT_EQ(FPDU, mpa_agree_rtr(READ | FPDU, READ | FPDU, 0),
+	EXPECT_EQ(FPDU, mpa_agree_rtr(READS | FPDU, READS | FPDU, 0),
 		  "no room for a Read");
-	EXPECT_EQ(FPDU, mpa_agree_rtr(FPDU, WRITE | FPDU, 1), "an FPDU");
-	EXPECT_EQ(0, mpa_agree_rtr(WRITE, READ, 1), "nothing in common");
-	EXPECT_EQ(0, mpa_agree_rtr(READ, READ, 0), "a Read without room");
+	EXPECT_EQ(FPDU, mpa_agree_rtr(FPDU, WRITES | FPDU, 1), "an FPDU");
+	EXPECT_EQ(0, mpa_agree_rtr(WRITES, READS, 1), "nothing in common");
+	EXPECT_EQ(0, mpa_agree_rtr(READS, READS, 0), "a Read without room");
 }
 
 static void depths_are_limited_by_the_peer(void)
@@ -87,9 +87,9 @@ static void depths_are_limited_by_the_peer(void)
 	EXPECT_EQ(2, mpa_agree_limit(2, 3), "2 of 3");
 	EXPECT_EQ(5, mpa_agree_limit(5, FREE), "left to the user");
 	EXPECT_EQ(7, mpa_agree_limit(FREE, 7), "ours left to the user");
-	EXPECT_EQ(1, mpa_agree_depth(0, READ), "a place for the RTR");
-	EXPECT_EQ(4, mpa_agree_depth(4, READ), "it is among them");
-	EXPECT_EQ(0, mpa_agree_depth(0, WRITE), "a Write takes none");
+	EXPECT_EQ(1, mpa_agree_depth(0, READS), "a place for the RTR");
+	EXPECT_EQ(4, mpa_agree_depth(4, READS), "it is among them");
+	EXPECT_EQ(0, mpa_agree_depth(0, WRITES), "a Write takes none");
 }
 
 static void reply_offers_what_the_request_names(void)
@@ -100,17 +100,17 @@ static void reply_offers_what_the_request_names(void)
 		u32 control;
 	} rows[] = {
 		/* Without P2P nothing is said of RTR. */
-		{ WRITE, WRITE, 1, 0 },
-		{ WRITE | READ, P2P | WRITE | READ, 1, P2P | WRITE | READ },
-		{ WRITE, P2P | WRITE | READ, 1, P2P | WRITE },
+		{ WRITES, WRITES, 1, 0 },
+		{ WRITES | READS, P2P | WRITES | READS, 1, P2P | WRITES | READS },
+		{ WRITES, P2P | WRITES | READS, 1, P2P | WRITES },
 		/* None named: Write and Read; the FPDU if nothing else. */
-		{ 0, P2P | WRITE | FPDU, 1, P2P | WRITE },
+		{ 0, P2P | WRITES | FPDU, 1, P2P | WRITES },
 		{ 0, P2P | FPDU, 1, P2P | FPDU },
 		/* Nothing in common: what we would take. */
-		{ FPDU, P2P | WRITE, 1, P2P | FPDU },
+		{ FPDU, P2P | WRITES, 1, P2P | FPDU },
 		/* No room for a Read, unless there is nothing else. */
-		{ WRITE | READ, P2P | WRITE | READ, 0, P2P | WRITE },
-		{ READ, P2P | READ, 0, P2P | READ },
+		{ WRITES | READS, P2P | WRITES | READS, 0, P2P | WRITES },
+		{ READS, P2P | READS, 0, P2P | READS },
 	};
 
 	for (u32 i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -125,7 +125,7 @@ static void reply_offers_what_the_request_names(void)
 
 		mpa_agree_reply(&offer, &ours, &theirs, false, &reply);
 		EXPECT_EQ(rows[i].control, reply.control, "case %u", i);
-		EXPECT_EQ(rows[i].control & READ && !rows[i].ird ? 1 :
+		EXPECT_EQ(rows[i].control & READS && !rows[i].ird ? 1 :
 			  rows[i].ird, reply.ird, "IRD of case %u", i);
 	}
 }
