@@ -1,0 +1,774 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The command mpa: listen, connect and ping between two hosts, its manual pages and
+# what bash completes. MPA_TOOL is the command.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+mpa=${MPA_TOOL:-$here/../build/tools/mpa}
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+[[ -x $mpa ]] || skip_all "no mpa command: make tools"
+command -v ip ethtool tc ss python3 >/dev/null ||
+	skip_all "needs ethtool, iproute2 and python3"
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+modprobe -q sch_netem || true
+
+work=$(mktemp -d)
+# shellcheck disable=SC2317 # a trap calls it
+cleanup() {
+	local pids
+
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # one word a process
+	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	hosts_down
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+# ---- both ends ----
+
+limit=(timeout --foreground 60)
+
+# serve [OPTION...]: "mpa listen" on beta, what it says in $work/server.*; sets port,
+# server, its process. Standard input is the function's.
+serve() {
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	# Of a job in the background standard input would be /dev/null.
+	ip netns exec beta "$mpa" listen --port-file "$work/port" "$@" 10.5.4.2 0 \
+		<&0 >"$work/server.out" 2>"$work/server.err" &
+	server=$!
+	read -r -t 20 port <>"$work/port" || {
+		cat "$work/server.err"
+		return 1
+	}
+}
+
+# served STATUS: the server has ended like that
+served() {
+	local rc=0
+
+	wait "$server" || rc=$?
+	expect "the server's status" "$1" "$rc" || {
+		cat "$work/server.err"
+		return 1
+	}
+}
+
+# stop: the server, whatever it does at the moment
+stop() {
+	kill -TERM "$server"
+	wait "$server" || true
+}
+
+# client STATUS [OPTION...]: "mpa connect" on alpha ends like that
+client() {
+	local rc=0
+
+	"${limit[@]}" ip netns exec alpha "$mpa" connect "${@:2}" 10.5.4.2 "$port" \
+		>"$work/client.out" 2>"$work/client.err" || rc=$?
+	expect "the client's status" "$1" "$rc" || {
+		cat "$work/client.err" "$work/server.err"
+		return 1
+	}
+}
+
+# ping STATUS [OPTION...]
+ping() {
+	local rc=0
+
+	"${limit[@]}" ip netns exec alpha "$mpa" ping "${@:2}" "10.5.4.2:$port" \
+		>"$work/client.out" 2>"$work/client.err" || rc=$?
+	expect "the status of ping" "$1" "$rc" || {
+		cat "$work/client.out" "$work/client.err"
+		return 1
+	}
+}
+
+# expect WHAT EXPECTED SEEN
+expect() {
+	[[ $2 = "$3" ]] || {
+		echo "expected $1 to be \"$2\", seen \"$3\""
+		return 1
+	}
+}
+
+# says FILE PATTERN
+says() {
+	grep -qE -- "$2" "$1" || {
+		echo "expected \"$2\", seen:"
+		head -c 2000 "$1"
+		return 1
+	}
+}
+
+# be LEN NUMBER: for printf, in octal: so many octets, the highest first
+be() {
+	local i
+
+	for ((i = $1 - 1; i >= 0; i--)); do
+		printf '\\%03o' $(($2 >> 8 * i & 255))
+	done
+}
+
+# record TEXT-FOR-PRINTF OCTETS: with its length in front
+record() {
+	# shellcheck disable=SC2059 # octets
+	printf "$(be 4 "$2")$1"
+}
+
+# plain PORT-FIFO PROGRAM: Python on beta, which has a connected socket s
+plain() {
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	ip netns exec beta timeout 60 python3 -c "
+import os, socket, struct
+l = socket.create_server(('10.5.4.2', 0))
+open('$work/port', 'w').write('%d\n' % l.getsockname()[1])
+$1" &
+	server=$!
+	read -r -t 20 port <>"$work/port"
+}
+
+# ---- records ----
+
+lines_both_ways() {
+	printf 'from beta\n\nno newline' >"$work/in.beta"
+	printf 'from alpha\n\n\nend' >"$work/in.alpha"
+	serve --verbose <"$work/in.beta" || return
+	client 0 --verbose --private-data hello <"$work/in.alpha" || return
+	served 0 || return
+	echo | cat "$work/in.alpha" - | cmp - "$work/server.out" || return
+	echo | cat "$work/in.beta" - | cmp - "$work/client.out" || return
+	says "$work/server.err" 'private data: "hello"' &&
+		says "$work/server.err" 'listening on 10\.5\.4\.2:[0-9]+$' &&
+		says "$work/client.err" '4 records with 15 octets sent, 3 with 20 received'
+}
+
+# The client sends its first record only when the server has said that it waits.
+responder_waits() {
+	local line used
+
+	rm -f "$work/late"
+	mkfifo "$work/late"
+	serve --verbose <<<"early" || return
+	client 0 <"$work/late" &
+	exec 9>"$work/late"
+	until grep -q 'waiting for the first record' "$work/server.err"; do
+		kill -0 "$server" || return
+		read -r -t 0.05 <> <(:) || true
+	done
+	# It waits in poll(): its processor time stands still.
+	used=$(cut -d ' ' -f 14,15 "/proc/$server/stat")
+	read -r -t 0.5 <> <(:) || true
+	expect "processor time while it waits" "$used" \
+		"$(cut -d ' ' -f 14,15 "/proc/$server/stat")" || return
+	echo first >&9
+	exec 9>&-
+	served 0 || return
+	wait $! || return
+	read -r line <"$work/client.out"
+	expect "what alpha has got" early "$line"
+}
+
+lengths_keep_records() {
+	{
+		record '\000' 1
+		record '\012\012' 2
+		record "$(head -c 64768 /dev/zero | tr '\0' z)" 64768
+		record 'a\000b' 3
+	} >"$work/in"
+	serve --exec cat --records length </dev/null || return
+	client 0 --records length --markers <"$work/in" || return
+	served 0 && cmp "$work/in" "$work/client.out"
+}
+
+wrong_lengths() {
+	local each
+
+	for each in '\0\0\0\0' '\0\0\375\001' '\0\0\0\5abc' '\0\0'; do
+		serve </dev/null || return
+		# shellcheck disable=SC2059 # octets
+		{ record good 4; printf "$each"; } | client 1 --records length || return
+		says "$work/client.err" 'record 2' || return
+		served 0 || return
+		expect "what has arrived" good "$(<"$work/server.out")" || return
+	done
+}
+
+long_line_is_an_error() {
+	serve </dev/null || return
+	{ echo good; head -c 64769 /dev/zero | tr '\0' z; } >"$work/in"
+	client 1 <"$work/in" || return
+	says "$work/client.err" 'line 2 .* --records stream' || return
+	served 0 && expect "what has arrived" good "$(<"$work/server.out")"
+}
+
+stream_both_ways() {
+	head -c 3000000 /dev/urandom >"$work/in"
+	serve --exec cat --records stream </dev/null || return
+	client 0 --records stream --verbose <"$work/in" || return
+	served 0 && cmp "$work/in" "$work/client.out"
+}
+
+# A reader that does not read holds up the sender, and nothing is lost.
+slow_reader() {
+	head -c 8000000 /dev/urandom >"$work/in"
+	rm -f "$work/slow"
+	mkfifo "$work/slow"
+	serve --records stream </dev/null || return
+	ip netns exec alpha "$mpa" connect --records stream 10.5.4.2 "$port" \
+		<"$work/in" >"$work/slow" &
+	served 0 <"$work/slow" && cmp "$work/in" "$work/server.out"
+}
+
+roles_and_depths() {
+	serve --revision 2 --ird 5 --ord 6 --verbose --exec cat </dev/null || return
+	client 0 --ird 3 --ord 9 --markers --json <<<"x" || return
+	served 0 || return
+	says "$work/client.out" '"event":"started".*"revision":2.*"markers_received":true.*"ird":3,"ord":5' &&
+		says "$work/client.out" '"event":"record".*"record":"x","length":1,"position":0,"order":0,"placed":false' ||
+		return
+	serve --role initiator <<<"from beta" || return
+	client 0 --role responder <<<"from alpha" || return
+	served 0 && expect "what beta has got" "from alpha" "$(<"$work/server.out")" &&
+		expect "what alpha has got" "from beta" "$(<"$work/client.out")"
+}
+
+# A connection that the peer has ended cannot be started any more: alpha ends when it
+# has got something.
+no_startup() {
+	rm -f "$work/late"
+	mkfifo "$work/late"
+	serve --role direct --markers --no-shutdown <<<"from beta" || return
+	rm -f "$work/client.out"
+	client 0 --role direct --tx-markers <"$work/late" &
+	exec 9>"$work/late"
+	until [[ -s $work/client.out ]]; do
+		kill -0 "$server" || return
+		read -r -t 0.05 <> <(:) || true
+	done
+	echo "from alpha" >&9
+	exec 9>&-
+	served 0 || return
+	wait $! || return
+	expect "what beta has got" "from alpha" "$(<"$work/server.out")" &&
+		expect "what alpha has got" "from beta" "$(<"$work/client.out")"
+}
+
+json_octets() {
+	serve --json </dev/null || return
+	printf '\377\n\303\244\n' | client 0 || return
+	served 0 || return
+	python3 - "$work/server.out" <<-'END'
+		import json, sys
+
+		events = [json.loads(line) for line in open(sys.argv[1])]
+		names = [each["event"] for each in events]
+		assert names == ["listening", "connected", "started", "record", "record",
+				 "ended"], names
+		assert events[3]["record_hex"] == "ff", events[3]
+		assert events[4]["record"] == "ä", events[4]
+		assert events[5]["records_received"] == 2, events[5]
+	END
+}
+
+# ---- files ----
+
+head -c 3000000 /dev/urandom >"$work/file"
+
+# folder: an empty one for what is received
+folder() {
+	rm -rf "$work/folder"
+	mkdir "$work/folder"
+}
+
+# left NAME...: these are in the folder, and nothing else
+left() {
+	expect "what is in the folder" "$*" "$(find "$work/folder" -mindepth 1 -printf '%P\n' | sort | xargs)"
+}
+
+file_arrives() {
+	folder
+	serve --receive "$work/folder" --json </dev/null || return
+	client 0 --send "$work/file" || return
+	served 0 || return
+	cmp "$work/file" "$work/folder/file" && left file || return
+	says "$work/client.err" "3000000 octets in .*SHA-256 $(sha256sum <"$work/file" | cut -d ' ' -f 1): arrived whole" &&
+		says "$work/server.out" '"event":"file".*"name":".*/file".*"placed":0'
+}
+
+file_from_a_listener() {
+	folder
+	serve --send "$work/file" </dev/null || return
+	client 0 --receive "$work/folder/other" || return
+	served 0 || return
+	cmp "$work/file" "$work/folder/other" && left other
+}
+
+file_through_pipes() {
+	serve --receive - </dev/null || return
+	client 0 --send - <"$work/file" || return
+	served 0 && cmp "$work/file" "$work/server.out"
+}
+
+empty_file() {
+	folder
+	: >"$work/empty"
+	serve --receive "$work/folder/" </dev/null || return
+	client 0 --send "$work/empty" || return
+	served 0 && cmp "$work/empty" "$work/folder/empty"
+}
+
+# Under loss, placed: the record behind a lost segment is written at once.
+file_under_loss() {
+	local host dev
+
+	folder
+	for host in "alpha va" "beta vb"; do
+		read -r host dev <<<"$host"
+		tc -n "$host" qdisc add dev "$dev" root netem delay 5ms loss 3% || return
+	done
+	serve --place --receive "$work/folder" --json </dev/null || return
+	client 0 --send "$work/file" || return
+	served 0 || return
+	tc -n alpha qdisc del dev va root
+	tc -n beta qdisc del dev vb root
+	cmp "$work/file" "$work/folder/file" || return
+	says "$work/server.out" '"event":"file".*"placed":[1-9]'
+}
+
+no_overwriting() {
+	folder
+	echo old >"$work/folder/file"
+	serve --receive "$work/folder" </dev/null || return
+	client 4 --send "$work/file" || return
+	served 1 || return
+	says "$work/client.err" '--force' &&
+		expect "the file" old "$(<"$work/folder/file")" && left file || return
+	serve --receive "$work/folder" --force </dev/null || return
+	client 0 --send "$work/file" || return
+	served 0 && cmp "$work/file" "$work/folder/file" && left file
+}
+
+# head NAME OCTETS-OF-NAME SIZE: the first record of a transfer
+file_head() {
+	record "\\377mpahead$(be 4 1)$(be 4 "$2")$(be 8 "$3")$1" $((24 + $2))
+}
+
+# file_tail SIZE SHA-256: the last one
+file_tail() {
+	record "\\377mpatail$(be 8 "$1")${2//??/\\x&}" 48
+}
+
+hostile_names() {
+	local name len sum
+
+	sum=$(printf x | sha256sum | cut -d ' ' -f 1)
+	folder
+	echo precious >"$work/precious"
+	for name in '../precious 11' '/etc/mpa 8' '. 1' '.. 2' '.hidden 7' 'a/b 3' \
+		'a\012b 3' 'a\000b 3'; do
+		len=${name##* }
+		name=${name% *}
+		serve --receive "$work/folder" --force </dev/null || return
+		{
+			file_head "$name" "$len" 1
+			record "$(be 8 0)x" 9
+			file_tail 1 "$sum"
+		} | client 0 --records length || return
+		served 8 || return
+		says "$work/server.err" 'not one to be taken' && left || return
+		expect "the file outside" precious "$(<"$work/precious")" || return
+		[[ ! -e /etc/mpa ]] || return
+	done
+	# So that this is known to work with a good name.
+	serve --receive "$work/folder" </dev/null || return
+	{
+		file_head good 4 1
+		record "$(be 8 0)x" 9
+		file_tail 1 "$sum"
+	} | client 0 --records length || return
+	served 0 && left good
+}
+
+# hostile_file PATTERN: what comes on standard input is not taken for a file
+hostile_file() {
+	folder
+	cat >"$work/in"
+	serve --receive "$work/folder" </dev/null || return
+	client 0 --records length <"$work/in" || return
+	served 8 && says "$work/server.err" "$1" && left
+}
+
+hostile_files() {
+	local sum
+
+	sum=$(printf x | sha256sum | cut -d ' ' -f 1)
+	{ file_head f 1 1; record "$(be 8 0)y" 9; file_tail 1 "$sum"; } |
+		hostile_file 'SHA-256 differs' || return
+	{ file_head f 1 1; record "$(be 8 1)x" 9; } |
+		hostile_file "behind the file's end" || return
+	{ file_head f 1 1; record "$(be 8 -2)x" 9; } |
+		hostile_file 'is no file' || return
+	{ file_head f 1 2; record "$(be 8 0)xx" 10; record "$(be 8 0)x" 9
+	  file_tail 2 "$sum"; } |
+		hostile_file '3 octets have come, 2' || return
+	{ file_head f 1 1; record "$(be 8 0)x" 9; } |
+		hostile_file 'before the file was complete' || return
+	{ file_head f 1 1; file_head f 1 1; } |
+		hostile_file 'not as it should be' || return
+	record hello 5 | hostile_file '--send'
+}
+
+# The temporary file goes if a signal ends the receiver.
+interrupted_receiver_leaves_nothing() {
+	folder
+	rm -f "$work/slow"
+	mkfifo "$work/slow"
+	serve --receive "$work/folder" </dev/null || return
+	client 7 --send - <"$work/slow" &
+	exec 9>"$work/slow"
+	until [[ -n $(ls -A "$work/folder") ]]; do
+		kill -0 "$server" || return
+		read -r -t 0.05 <> <(:) || true
+	done
+	kill -TERM "$server"
+	served 143 || return
+	left || return
+	echo more >&9
+	exec 9>&-
+	wait $!
+}
+
+# ---- servers ----
+
+command_status_is_kept() {
+	# shellcheck disable=SC2016 # for the shell of --exec
+	serve --exec 'echo "$MPA_PEER $MPA_LOCAL"; exit 42' </dev/null || return
+	client 0 <<<hello || return
+	served 42 || return
+	says "$work/client.out" "^10\\.5\\.4\\.1:[0-9]+ 10\\.5\\.4\\.2:$port\$"
+}
+
+command_that_reads_nothing_ends() {
+	rm -f "$work/open"
+	mkfifo "$work/open"
+	serve --exec 'exec <&-; echo bye' </dev/null || return
+	# In this order, as who inherits the writing end keeps it open
+	client 0 <"$work/open" &
+	exec 9>"$work/open"
+	echo hello >&9
+	# Though the client goes on
+	served 0 || return
+	kill -0 $! || return
+	exec 9>&-
+	wait $! || return
+	expect "what came" bye "$(<"$work/client.out")"
+}
+
+end_with_peer() {
+	rm -f "$work/open"
+	mkfifo "$work/open"
+	serve <<<bye || return
+	exec 9<>"$work/open"
+	echo hello >&9
+	client 0 --end-with-peer <"$work/open" || return
+	exec 9>&-
+	served 0 && expect "what came" bye "$(<"$work/client.out")" &&
+		expect "what beta got" hello "$(<"$work/server.out")"
+}
+
+# Three clients at once, each of which has its echo before any ends.
+fork_side_by_side() {
+	local i line pids=() zombies
+
+	serve --fork --count 3 --exec cat </dev/null || return
+	for i in 1 2 3; do
+		rm -f "$work/to$i" "$work/from$i"
+		mkfifo "$work/to$i" "$work/from$i"
+		"${limit[@]}" ip netns exec alpha "$mpa" connect 10.5.4.2 "$port" \
+			<"$work/to$i" >"$work/from$i" &
+		pids+=($!)
+	done
+	exec 11>"$work/to1" 12>"$work/to2" 13>"$work/to3"
+	exec 21<"$work/from1" 22<"$work/from2" 23<"$work/from3"
+	for i in 1 2 3; do
+		echo "client $i" >&1$i
+		read -r -t 20 -u 2$i line
+		expect "the echo" "client $i" "$line" || return
+	done
+	exec 11>&- 12>&- 13>&-
+	wait "${pids[@]}" || return
+	served 0 || return
+	exec 21<&- 22<&- 23<&-
+	serve --fork --exec cat </dev/null || return
+	client 0 <<<one || return
+	client 0 <<<two || return
+	# The first one has ended before the second connection came.
+	zombies=$(pgrep -c -r Z -P "$server" || true)
+	[[ $zombies -le 1 ]] || {
+		echo "expected children to be reaped, seen $zombies zombies"
+		return 1
+	}
+	kill -TERM "$server"
+	served 0
+}
+
+# What is not MPA, and who ends at once, does not end a server.
+keep_goes_on() {
+	serve --keep --count 3 --exec cat </dev/null || return
+	ip netns exec alpha python3 -c "
+import socket
+s = socket.create_connection(('10.5.4.2', $port))
+s.sendall(b'GET / HTTP/1.0\r\n\r\n')
+try:
+    s.recv(1)
+except OSError:
+    pass
+socket.create_connection(('10.5.4.2', $port)).close()" || return
+	client 0 <<<"still there" || return
+	served 5 && expect "the echo" "still there" "$(<"$work/client.out")" || return
+	serve --keep </dev/null || return
+	kill -TERM "$server"
+	served 0
+}
+
+# ---- what fails ----
+
+refused() {
+	serve --reject 'closed until Monday' </dev/null || return
+	client 4 </dev/null || return
+	served 0 && says "$work/client.err" 'refused: .*"closed until Monday"'
+}
+
+not_mpa() {
+	plain "s = l.accept()[0]; s.recv(1); s.sendall(b'HTTP/1.0 400 Bad Request\r\n\r\n')
+s.recv(1000)" || return
+	client 5 </dev/null || return
+	says "$work/client.err" 'does it speak MPA' || return
+	wait "$server"
+	plain "s = l.accept()[0]
+while s.recv(1000): pass" || return
+	client 5 --timeout 0.2 </dev/null || return
+	says "$work/client.err" 'has not come in time'
+}
+
+nobody_listens() {
+	port=1
+	client 3 </dev/null && says "$work/client.err" 'nobody listens there'
+}
+
+# direct OCTETS: to a server without startup, whose end of sending shows that it has begun
+direct() {
+	serve --role direct </dev/null || return
+	ip netns exec alpha python3 -c "
+import socket
+s = socket.create_connection(('10.5.4.2', $port))
+s.sendall($1)
+try:
+    s.recv(1)
+    s.shutdown(socket.SHUT_WR)
+except OSError:
+    pass"
+}
+
+damaged() {
+	direct "b'\0\2hi' + b'\0\0\0\0'" || return
+	served 6 && says "$work/server.err" 'damaged' || return
+	direct "b'\0\2h'" || return
+	served 6 && says "$work/server.err" 'ends inside a record'
+}
+
+lost() {
+	plain "s = l.accept()[0]
+r = s.recv(20)
+s.sendall(b'MPA ID Rep Frame' + bytes([0x40, 1, 0, 0]))
+s.recv(1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()" || return
+	client 7 <<<"x" && says "$work/client.err" 'connection is lost'
+}
+
+# usage WORDS...: end with 2, and say something
+usage() {
+	local rc=0
+
+	"$mpa" "$@" </dev/null >"$work/client.out" 2>"$work/client.err" || rc=$?
+	expect "the status of mpa $*" 2 $rc && says "$work/client.err" .
+}
+
+usage_errors() {
+	usage && usage nothing && usage listen && usage connect && usage ping &&
+		usage connect --records words x:1 &&
+		usage connect --send a --exec b x:1 &&
+		usage connect --place --records stream x:1 &&
+		usage connect --place --no-crc x:1 &&
+		usage connect fd05:44::2:1 && usage connect a b c &&
+		usage connect --role king x:1 && usage connect --revision 3 x:1 &&
+		usage listen --max 3 1 && usage listen --keep --fork 1 &&
+		usage listen --fork --max 0 1 && usage listen --count 2 1 &&
+		usage listen --reject no --role direct 1 && usage listen --keep --send - 1 &&
+		usage ping --count 0 x:1 && usage ping --role responder x:1
+}
+
+# ---- ping ----
+
+ping_tells() {
+	serve --keep --exec cat --private-data 'welcome' </dev/null || return
+	ping 0 || return
+	says "$work/client.out" 'revision 2, markers: accepted: revision 2, markers received, CRCs, MULPDU [0-9]+; TCP [0-9.]+ ms, MPA [0-9.]+ ms' &&
+		says "$work/client.out" 'private data "welcome"' || return
+	ping 0 --count 3 --interval 0 --echo --revision 1 --json || return
+	python3 - "$work/client.out" <<-'END' || return
+		import json, sys
+
+		*pings, last = [json.loads(line) for line in open(sys.argv[1])]
+		assert len(pings) == 3, pings
+		for each in pings:
+		    assert each["revision"] == 1 and each["status"] == 0, each
+		    assert 0 < each["echo_ms"] < 5000 and 0 < each["mpa_ms"], each
+		assert last["connections"] == last["good"] == 3, last
+		for each in "TCP", "MPA", "echo":
+		    times = last[each]
+		    assert times["min_ms"] <= times["median_ms"] <= times["max_ms"], last
+	END
+	stop
+}
+
+# A peer of revision 1 that refuses markers is found, with all that it has refused.
+ping_tries_without() {
+	plain "
+while True:
+    s = l.accept()[0]
+    r = s.recv(100)
+    if r[17] == 1:
+        s.sendall(b'MPA ID Rep Frame' + bytes([0x60 if r[16] & 0x80 else 0x40, 1, 0, 0]))
+        s.recv(1)
+    s.close()" || return
+	ping 0 || return
+	stop
+	expect "the number of lines" 4 "$(wc -l <"$work/client.out")" &&
+		says "$work/client.out" 'revision 2, markers: no: ' &&
+		says "$work/client.out" 'revision 2: no: ' &&
+		says "$work/client.out" 'revision 1, markers: no: the peer refused' &&
+		says "$work/client.out" 'revision 1: accepted: revision 1, no markers'
+}
+
+ping_fails() {
+	port=1
+	ping 3 || return
+	serve --keep --reject 'not you' </dev/null || return
+	ping 4 || return
+	stop
+	says "$work/client.out" 'refused: .*"not you"' || return
+	serve --keep --exec 'sed -u s/a/b/' </dev/null || return
+	ping 8 --echo || return
+	stop
+	plain "
+while True:
+    s = l.accept()[0]
+    s.sendall(b'220 smtp\r\n')
+    s.close()" || return
+	ping 5 || return
+	stop
+}
+
+# ---- documents, completion ----
+
+# options COMMAND: as --help lists them
+options() {
+	"$mpa" "$1" --help | awk '/^ +-/ {
+		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
+			sub(/[,=[].*/, "", $i)
+			print $i
+		}
+	}' | grep -vxE -e '-\?|--help|--usage|-V|--version'
+}
+
+pages_name_all_options() {
+	local command each page text missing=0
+
+	for command in listen connect ping; do
+		page=$(dirname "$mpa")/man/mpa-$command.1
+		[[ -s $page ]] || {
+			echo "no $page"
+			return 1
+		}
+		text=$(sed 's/\\f.//g; s/\\//g' "$page")
+		for each in $(options $command); do
+			grep -qE -- "(^|[^-])$each([^a-z-]|\$)" <<<"$text" || {
+				echo "$page lacks $each"
+				missing=1
+			}
+		done
+	done
+	return $missing
+}
+
+# completed WORD...: what is offered for the last one
+completed() {
+	# shellcheck disable=SC2016 # for the shell that completes
+	bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mpa
+		printf "%s\n" "${COMPREPLY[@]}"' "$here/../tools/mpa/completion.bash" \
+		"$mpa" "$@" | sort | xargs
+}
+
+completion() {
+	local command
+
+	expect "commands" "listen" "$(completed l)" &&
+		expect "records" "length lines stream" "$(completed listen --records '')" &&
+		expect "records" "stream" "$(completed connect --records = s)" &&
+		expect "roles" "direct initiator responder" "$(completed connect --role =)" &&
+		expect "files" "$work/file" "$(completed connect --send "$work/fi")" &&
+		expect "pages" "perf ping policy" "$(completed help p)" || return
+	for command in listen connect ping; do
+		expect "options" "$(options $command | grep -e '^--' | sort | xargs)" \
+			"$(completed $command -- | sed 's/ *--help//; s/ *--usage//; s/ *--version//')" ||
+			return
+	done
+}
+
+hosts_up 1500
+tap_run "lines_go_both_ways" lines_both_ways
+tap_run "a_responder_waits_and_says_so" responder_waits
+tap_run "lengths_keep_records_apart" lengths_keep_records
+tap_run "a_wrong_length_is_an_error" wrong_lengths
+tap_run "a_line_that_is_too_long_is_an_error" long_line_is_an_error
+tap_run "a_stream_goes_both_ways" stream_both_ways
+tap_run "a_slow_reader_loses_nothing" slow_reader
+tap_run "roles_are_reversed_and_depths_agreed_on" roles_and_depths
+tap_run "without_startup" no_startup
+tap_run "json_has_events_and_any_octets" json_octets
+tap_run "a_file_arrives" file_arrives
+tap_run "a_file_comes_from_a_listener" file_from_a_listener
+tap_run "a_file_goes_through_pipes" file_through_pipes
+tap_run "an_empty_file_arrives" empty_file
+tap_run "a_file_is_placed_under_loss" file_under_loss
+tap_run "a_file_is_not_overwritten" no_overwriting
+tap_run "names_from_a_hostile_peer" hostile_names
+tap_run "files_from_a_hostile_peer" hostile_files
+tap_run "an_interrupted_receiver_leaves_nothing" interrupted_receiver_leaves_nothing
+tap_run "the_status_of_a_command_is_kept" command_status_is_kept
+tap_run "a_command_that_reads_nothing_ends" command_that_reads_nothing_ends
+tap_run "a_client_ends_with_its_peer" end_with_peer
+tap_run "fork_serves_side_by_side" fork_side_by_side
+tap_run "keep_goes_on_after_a_failure" keep_goes_on
+tap_run "a_refusal_ends_with_4" refused
+tap_run "what_is_not_mpa_ends_with_5" not_mpa
+tap_run "nobody_there_ends_with_3" nobody_listens
+tap_run "damage_ends_with_6" damaged
+tap_run "a_lost_connection_ends_with_7" lost
+tap_run "wrong_usage_ends_with_2" usage_errors
+tap_run "ping_tells_what_was_agreed_on" ping_tells
+tap_run "ping_tries_without" ping_tries_without
+tap_run "ping_says_why_not" ping_fails
+tap_run "pages_name_all_options" pages_name_all_options
+tap_run "bash_completes" completion
+tap_end

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Ends of a TCP connection: their names, and how one comes about. */
+#include "tool.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* HOST:PORT, [HOST]:PORT or PORT */
+void endpoint_parse(struct endpoint *to, const char *text)
+{
+	char *copy = need_memory(strdup(text)), *colon = strrchr(copy, ':');
+
+	*to = (struct endpoint){ .port = copy };
+	if (*copy == '[') {
+		char *end = strchr(copy, ']');
+
+		if (!end || end[1] != ':' || !end[2])
+			die(STATUS_USAGE, "%s: expected [ADDRESS]:PORT", text);
+		*end = 0;
+		to->host = copy + 1;
+		to->port = end + 2;
+	} else if (colon) {
+		*colon = 0;
+		if (strchr(copy, ':'))
+			die(STATUS_USAGE, "%s: put an IPv6 address into brackets: [%s]:%s",
+			    text, copy, colon + 1);
+		to->host = *copy ? copy : NULL;
+		to->port = colon + 1;
+	}
+	if (!*to->port)
+		die(STATUS_USAGE, "%s: the port is missing", text);
+}
+
+/* The same from one word, or from two: HOST PORT. */
+void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
+{
+	if (argc == 2)
+		*to = (struct endpoint){ .host = argv[0], .port = argv[1] };
+	else
+		endpoint_parse(to, argv[0]);
+}
+
+static struct addrinfo *resolve(const struct endpoint *to, int family, int flags)
+{
+	struct addrinfo hints = {
+		.ai_family = family,
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = flags,
+	}, *list;
+	int err = getaddrinfo(to->host, to->port, &hints, &list);
+
+	if (err)
+		die(STATUS_USAGE, "%s port %s: %s", to->host ?: "any address", to->port,
+		    err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+	return list;
+}
+
+/*
+ * Tries each address of the host. Returns a socket, which has MPA if @mpa says so,
+ * or a negative errno; *began is when the last of the calls of connect() began.
+ */
+int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespec *began)
+{
+	struct addrinfo *list = resolve(to, family, 0);
+	int fd = -1, err = 0;
+
+	for (struct addrinfo *each = list; each; each = each->ai_next) {
+		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			die(STATUS_LOCAL, "socket: %m");
+		/* Later it is not possible any more if the peer ends at once. */
+		if (mpa)
+			start_attach(fd);
+		clock_gettime(CLOCK_MONOTONIC, began);
+		if (!connect(fd, each->ai_addr, each->ai_addrlen))
+			break;
+		err = errno;
+		close(fd);
+		fd = -1;
+	}
+	freeaddrinfo(list);
+	return fd < 0 ? -err : fd;
+}
+
+static int connect_or_die(const struct endpoint *to, int family, bool mpa)
+{
+	struct timespec began;
+	int fd = endpoint_try(to, family, mpa, &began);
+
+	if (fd >= 0)
+		return fd;
+	die(STATUS_CONNECT, "cannot connect to %s port %s: %s%s", to->host ?: "localhost",
+	    to->port, strerror(-fd),
+	    fd == -ECONNREFUSED ? " (nobody listens there)" : "");
+}
+
+/* Plain TCP; ends the program if no address answers. */
+int endpoint_connect(const struct endpoint *to, int family)
+{
+	return connect_or_die(to, family, false);
+}
+
+/* A connection that MPA can be started on. */
+int endpoint_connect_mpa(const struct endpoint *to, int family)
+{
+	return connect_or_die(to, family, true);
+}
+
+/*
+ * A socket that is bound, for any IPv4 and IPv6 address if no host is given; with
+ * a backlog of 0 it does not listen yet.
+ */
+int endpoint_listen(const struct endpoint *at, int family, int backlog)
+{
+	struct addrinfo *list, *each;
+	int fd = -1, on = 1, off = 0;
+
+	if (!at->host && family == AF_UNSPEC && !access("/proc/net/if_inet6", F_OK))
+		family = AF_INET6;
+	list = resolve(at, family, AI_PASSIVE);
+	for (each = list; each; each = each->ai_next) {
+		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			continue;
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		if (each->ai_family == AF_INET6 && !at->host)
+			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY,
+				   &off, sizeof(off));
+		if (!bind(fd, each->ai_addr, each->ai_addrlen) &&
+		    (!backlog || !listen(fd, backlog)))
+			break;
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		die(STATUS_LOCAL, "cannot listen on %s port %s: %m%s", at->host ?: "any address",
+		    at->port, errno == EADDRINUSE ? " (who does: ss -tlnp)" : "");
+	freeaddrinfo(list);
+	return fd;
+}
+
+/* ADDRESS:PORT; the caller frees it. */
+char *endpoint_name(const struct sockaddr_storage *address)
+{
+	socklen_t len = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+							 sizeof(struct sockaddr_in);
+	char host[NI_MAXHOST], port[NI_MAXSERV], *name;
+	const char *plain = host;
+
+	if (getnameinfo((const struct sockaddr *)address, len, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+		return need_memory(strdup("?"));
+	if (!strncmp(host, "::ffff:", 7) && strchr(host, '.'))
+		plain = host + 7;
+	if (asprintf(&name, strchr(plain, ':') ? "[%s]:%s" : "%s:%s", plain, port) < 0)
+		need_memory(NULL);
+	return name;
+}
+
+/* The name of one end of a connected socket. */
+char *endpoint_of(int fd, bool peer)
+{
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(address);
+
+	if ((peer ? getpeername : getsockname)(fd, (struct sockaddr *)&address, &len))
+		return need_memory(strdup("?"));
+	return endpoint_name(&address);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+/* With --json: what happens, records among it, a JSON object a line, on stdout. */
+#include "relay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A line; the caller frees it. Takes @object. */
+static char *line_of(json_t *object)
+{
+	char *text = json_dumps(need_memory(object), JSON_COMPACT), *line;
+
+	if (asprintf(&line, "%s\n", (char *)need_memory(text)) < 0)
+		need_memory(NULL);
+	free(text);
+	json_decref(object);
+	return line;
+}
+
+static json_t *event_object(const char *name, const char *peer)
+{
+	json_t *object = json_pack("{s:s}", "event", name);
+
+	if (peer)
+		json_object_set_new(object, "peer", json_string(peer));
+	return object;
+}
+
+/* A line, which the caller frees. Takes @fields, which may be NULL. */
+char *event_line(const char *name, const char *peer, json_t *fields)
+{
+	json_t *object = event_object(name, peer);
+
+	if (fields)
+		json_object_update(object, fields);
+	json_decref(fields);
+	return line_of(object);
+}
+
+/* The same, to standard output at once. */
+void event(const char *name, const char *peer, json_t *fields)
+{
+	char *line = event_line(name, peer, fields);
+	size_t done = 0, len;
+
+	for (len = strlen(line); done < len;) {
+		ssize_t n = write(STDOUT_FILENO, line + done, len - done);
+
+		if (n < 0 && errno != EINTR)
+			die(STATUS_LOCAL, "standard output: %m");
+		done += n > 0 ? n : 0;
+	}
+	free(line);
+}
+
+/* Octets as text if they are UTF-8, else in hexadecimal, as NAME_hex. */
+static void set_octets(json_t *object, const char *name, const void *octets, size_t len)
+{
+	json_t *text = json_stringn(octets, len);
+	const unsigned char *from = octets;
+	char *hex, *key;
+
+	if (text) {
+		json_object_set_new(object, name, text);
+		return;
+	}
+	hex = need_memory(malloc(2 * len + 1));
+	for (size_t i = 0; i < len; i++)
+		sprintf(hex + 2 * i, "%02x", from[i]);
+	if (asprintf(&key, "%s_hex", name) < 0)
+		need_memory(NULL);
+	json_object_set_new(object, key, json_string(hex));
+	free(key);
+	free(hex);
+}
+
+/* What both ends have agreed on. */
+json_t *event_agreed(int fd)
+{
+	static const char *const roles[] = { "none", "initiator", "responder", "direct" };
+	struct mpa_info info;
+	struct mpa_peer peer;
+	json_t *object;
+
+	start_info(fd, &info);
+	object = json_pack("{s:s, s:i, s:b, s:b, s:b, s:b, s:i, s:i}",
+			   "role", roles[info.role & 3], "revision", info.revision,
+			   "markers_sent", !!(info.flags & MPA_INFO_TX_MARKERS),
+			   "markers_received", !!(info.flags & MPA_INFO_RX_MARKERS),
+			   "crcs_sent", !!(info.flags & MPA_INFO_TX_CRC),
+			   "crcs_received", !!(info.flags & MPA_INFO_RX_CRC),
+			   "emss", (int)info.emss, "mulpdu", (int)info.mulpdu);
+	if (info.flags & MPA_INFO_ENHANCED) {
+		json_object_set_new(object, "ird", json_integer(info.ird));
+		json_object_set_new(object, "ord", json_integer(info.ord));
+	}
+	if (start_peer(fd, &peer) && peer.private_len)
+		set_octets(object, "private_data", peer.private_data, peer.private_len);
+	return object;
+}
+
+void event_started(const char *peer, int fd)
+{
+	event("started", peer, event_agreed(fd));
+}
+
+/* A record as a line, which the caller frees. */
+char *event_record(const char *peer, const char *octets, size_t len,
+		   const struct mpa_recvinfo *info)
+{
+	json_t *object = event_object("record", peer);
+
+	set_octets(object, "record", octets, len);
+	json_object_set_new(object, "length", json_integer(len));
+	json_object_set_new(object, "position", json_integer(info->position));
+	if (info->valid & MPA_RECVINFO_VALID_ORDER)
+		json_object_set_new(object, "order", json_integer(info->order));
+	json_object_set_new(object, "placed", json_boolean(info->flags & MPA_RECVINFO_PLACED));
+	return line_of(object);
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+/* mpa listen: wait for connections, exchange records with them. */
+#include "relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BACKLOG		128
+#define MAX_DEFAULT	64	/* processes side by side */
+#define MAX_MOST	4096
+#define SHORTAGE_MS	100	/* until accept() is asked again */
+
+enum {
+	KEY_REJECT = 0x300,
+	KEY_MAX,
+	KEY_COUNT,
+	KEY_PORT_FILE,
+};
+
+struct options {
+	struct session_options session;
+	struct endpoint at;
+	char *words[2];
+	const char *port_file;
+	unsigned long count;	/* connections; 0: without end */
+	unsigned long max;
+	int given;
+	bool keep;
+	bool fork;
+};
+
+static const struct argp_option options[] = {
+	{ "keep", 'k', NULL, 0, "one connection after the other, not only one", 0 },
+	{ "fork", 'f', NULL, 0, "connections side by side, each in a process of its own", 0 },
+	{ "max", KEY_MAX, "N", 0, "with --fork: so many at a time (64)", 0 },
+	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after so many", 0 },
+	{ "port-file", KEY_PORT_FILE, "FILE", 0, "write the port there, once it is open", 0 },
+	{ "reject", KEY_REJECT, "TEXT", 0, "refuse, with this private data", 0 },
+	{}
+};
+
+static unsigned long parse_number(struct argp_state *state, const char *text, unsigned long most)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || !value || value > most)
+		argp_error(state, "%s: a number from 1 to %lu is expected", text, most);
+	return value;
+}
+
+static void check(struct argp_state *state, struct options *opt)
+{
+	struct start_options *start = &opt->session.start;
+
+	if (opt->max && !opt->fork)
+		argp_error(state, "--max needs --fork");
+	if (opt->count && !opt->keep && !opt->fork)
+		argp_error(state, "--count needs --keep or --fork");
+	if ((opt->keep || opt->fork) && opt->session.send && !strcmp(opt->session.send, "-"))
+		argp_error(state, "--send - is for one connection: leave out --keep and --fork");
+	if (opt->keep && opt->fork)
+		argp_error(state, "either --keep or --fork");
+	if (start->reject && start->role && start->role != MPA_ROLE_RESPONDER)
+		argp_error(state, "only a responder can --reject");
+	if (start->reject && strlen(start->reject) > MPA_PRIVATE_DATA_MAX - 4)
+		argp_error(state, "private data are at most %d octets long",
+			   MPA_PRIVATE_DATA_MAX - 4);
+	opt->max = opt->max ?: MAX_DEFAULT;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *opt = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &opt->session;
+		break;
+	case 'k':
+		opt->keep = true;
+		break;
+	case 'f':
+		opt->fork = true;
+		break;
+	case KEY_MAX:
+		opt->max = parse_number(state, arg, MAX_MOST);
+		break;
+	case KEY_COUNT:
+		opt->count = parse_number(state, arg, ULONG_MAX);
+		break;
+	case KEY_PORT_FILE:
+		opt->port_file = arg;
+		break;
+	case KEY_REJECT:
+		opt->session.start.reject = arg;
+		break;
+	case ARGP_KEY_ARG:
+		if (opt->given == 2)
+			argp_error(state, "too many arguments");
+		opt->words[opt->given++] = arg;
+		break;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "on which port? For example: mpa listen 4242; 0: any free one");
+		break;
+	case ARGP_KEY_SUCCESS:
+		check(state, opt);
+		endpoint_parse_words(&opt->at, opt->given, opt->words);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static void tell_port(const struct options *opt, int fd)
+{
+	char *name = endpoint_of(fd, false), *port = strrchr(name, ':') + 1;
+
+	if (opt->port_file) {
+		int file = open(opt->port_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+		if (file < 0 || dprintf(file, "%s\n", port) < 0)
+			die(STATUS_LOCAL, "%s: %m", opt->port_file);
+		close(file);
+	}
+	note("listening on %s", name);
+	if (opt->session.json)
+		event("listening", NULL, json_pack("{s:s, s:i}", "address", name, "port",
+						   atoi(port)));
+	free(name);
+}
+
+/* A connection, or -1 if there is none yet. */
+static int accept_one(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	switch (errno) {
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		complain("accept: %m; trying again");
+		poll(NULL, 0, SHORTAGE_MS);
+		return -1;
+	case EINTR:
+	case ECONNABORTED:
+	case EAGAIN:
+	case EPROTO:
+		return -1;
+	}
+	die(STATUS_LOCAL, "accept: %m");
+}
+
+/* One after the other; the last status that is not 0 is kept. */
+static int serve(const struct options *opt, struct session *session, int listener)
+{
+	unsigned long count = opt->keep ? opt->count : 1, done;
+	int status, kept = 0;
+
+	for (done = 0; !count || done < count; done++) {
+		tidy_ends_well(opt->keep);
+		do
+			session->fd = accept_one(listener);
+		while (session->fd < 0);
+		tidy_ends_well(false);
+		if (!opt->keep)
+			close(listener);
+		status = session_run(session, MPA_ROLE_RESPONDER);
+		kept = status ?: kept;
+	}
+	return kept;
+}
+
+static void on_child(int number)
+{
+	(void)number;
+}
+
+/* Returns how many processes are left; those that failed have said why. */
+static unsigned long reap(unsigned long running, int options, int *kept)
+{
+	int status;
+	pid_t pid;
+
+	while (running && (pid = waitpid(-1, &status, options)) > 0) {
+		tidy_pid(pid, false);
+		running--;
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			*kept = WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_LOCAL;
+	}
+	return running;
+}
+
+/* Returns whether there is a process more. */
+static bool fork_session(struct session *session, int listener, const sigset_t *unblocked)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		complain("fork: %m; the connection is closed");
+	else if (pid)
+		tidy_pid(pid, true);
+	if (pid) {
+		close(session->fd);
+		return pid > 0;
+	}
+	tidy_ends_well(false);
+	tidy_no_pids();
+	close(listener);
+	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_SETMASK, unblocked, NULL);
+	exit(session_run(session, MPA_ROLE_RESPONDER));
+}
+
+/* Side by side. Signals come only while this process waits. */
+static int serve_forked(const struct options *opt, struct session *session, int listener)
+{
+	struct sigaction action = { .sa_handler = on_child };
+	unsigned long running = 0, done = 0;
+	sigset_t block, old;
+	int kept = 0;
+
+	sigaction(SIGCHLD, &action, NULL);
+	sigemptyset(&block);
+	sigaddset(&block, SIGCHLD);
+	sigaddset(&block, SIGINT);
+	sigaddset(&block, SIGTERM);
+	sigaddset(&block, SIGHUP);
+	sigprocmask(SIG_BLOCK, &block, &old);
+	fcntl(listener, F_SETFL, O_NONBLOCK);
+	tidy_ends_well(true);
+	while (!opt->count || done < opt->count) {
+		struct pollfd fds = { running < opt->max ? listener : -1, POLLIN, 0 };
+
+		if (ppoll(&fds, 1, NULL, &old) > 0) {
+			session->fd = accept_one(listener);
+			if (session->fd >= 0 && fork_session(session, listener, &old)) {
+				running++;
+				done++;
+			}
+		}
+		running = reap(running, WNOHANG, &kept);
+	}
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	close(listener);
+	reap(running, 0, &kept);
+	return kept;
+}
+
+static const char doc[] =
+	"Waits for a connection and exchanges records of MPA with it: each line of\n"
+	"standard input becomes a record, each record that comes a line of\n"
+	"standard output.\n"
+	"\vExamples:\n"
+	"  mpa listen 4242\n"
+	"  mpa listen --fork --exec cat 4242\n"
+	"  mpa listen --keep --receive /srv/incoming/ 10.0.0.1:4242\n\n"
+	"mpa-listen(1) has more.";
+
+int listen_main(int argc, char **argv)
+{
+	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, {} };
+	static const struct argp argp = {
+		options, parse, "[ADDRESS:]PORT\nADDRESS PORT", doc, children, NULL, NULL
+	};
+	struct session session = {};
+	struct options opt = {};
+	struct source input;
+	int listener;
+
+	session_defaults(&opt.session);
+	argp_parse(&argp, argc, argv, 0, NULL, &opt);
+	if (opt.session.form == FORM_STREAM)
+		opt.session.start.segment = MPA_SEGMENT_FILL;
+	tidy_signals();
+	session.opt = &opt.session;
+	/* Connections have the ULP from their first moment: a quick end is no error. */
+	listener = endpoint_listen(&opt.at, opt.session.start.family, 0);
+	start_attach(listener);
+	if (listen(listener, BACKLOG))
+		die(STATUS_LOCAL, "listen: %m");
+	tidy_ends_well(opt.keep || opt.fork);
+	tell_port(&opt, listener);
+	/* Processes side by side cannot share an input. */
+	source_open(&input, opt.fork ? -1 : STDIN_FILENO, opt.session.form);
+	session.input = &input;
+	return opt.fork ? serve_forked(&opt, &session, listener) :
+			  serve(&opt, &session, listener);
+}

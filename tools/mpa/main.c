@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* mpa: records over TCP from a shell. Which command is meant. */
+#include "tool.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef MPA_VERSION
+#define MPA_VERSION "unknown"
+#endif
+
+const char *argp_program_version = "mpa " MPA_VERSION;
+
+static const struct command commands[] = {
+	{ "listen", "wait for a connection, exchange records with it", listen_main },
+	{ "connect", "connect to a host, exchange records with it", connect_main },
+	{ "ping", "whether a host speaks MPA, which kind, and how far it is", ping_main },
+	{ "perf", "measure, beside plain TCP if you like", perf_main },
+	{ "show", "the connections of this machine, and how they fare", show_main },
+	{ "monitor", "what happens to them, as it happens", monitor_main },
+	{ "policy", "show or set what programs may do", policy_main },
+	{}
+};
+
+static void print_usage(FILE *to)
+{
+	fputs("usage: mpa COMMAND [OPTION]... [ARGUMENT]...\n\n", to);
+	for (const struct command *each = commands; each->name; each++)
+		fprintf(to, "  %-9s %s\n", each->name, each->what);
+	fputs("\n\"mpa COMMAND --help\" has its options, mpa(1) more.\n", to);
+}
+
+/* A connection must not become standard input because that was closed. */
+static void open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	static char name[64];
+
+	open_standard();
+	/* As in a shell's pipe a reader that has gone is an error to be told. */
+	signal(SIGPIPE, SIG_IGN);
+	argp_err_exit_status = STATUS_USAGE;
+	if (argc >= 3 && !strcmp(argv[1], "help")) {
+		argv[1] = argv[2];
+		argv[2] = need_memory(strdup("--help"));
+		argc = 3;
+	}
+	if (argc < 2) {
+		print_usage(stderr);
+		return STATUS_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_usage(stdout);
+		return STATUS_OK;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts(argp_program_version);
+		return STATUS_OK;
+	}
+	for (const struct command *each = commands; each->name; each++) {
+		if (strcmp(argv[1], each->name))
+			continue;
+		say_command = each->name;
+		snprintf(name, sizeof(name), "mpa %s", each->name);
+		argv[1] = name;
+		return each->main(argc - 1, argv + 1);
+	}
+	complain("there is no command \"%s\"", argv[1]);
+	print_usage(stderr);
+	return STATUS_USAGE;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What "mpa monitor" prints of events: a line each, for people or as JSON. */
+#include "tool.h"
+#include "monitor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NS_IN_MS	1000000
+#define NS_IN_S		1e9
+
+static const char *const names[MPA_CMD_MAX + 1] = {
+	[MPA_CMD_STARTED_NTF] = "started",
+	[MPA_CMD_REFUSED_NTF] = "refused",
+	[MPA_CMD_FAILED_NTF] = "failed",
+	[MPA_CMD_MULPDU_NTF] = "mulpdu",
+	[MPA_CMD_UNALIGNED_NTF] = "unaligned",
+	[MPA_CMD_CLOSED_NTF] = "closed",
+};
+
+/* NULL if it is not an event that is known. */
+const char *event_name(uint8_t cmd)
+{
+	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;
+}
+
+/* In front of a line. */
+void output_time(void)
+{
+	struct timespec now;
+	struct tm local;
+	char text[16];
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &local);
+	strftime(text, sizeof(text), "%T", &local);
+	printf("%s.%03ld ", text, now.tv_nsec / NS_IN_MS);
+}
+
+/* A line; takes @it over. */
+void output_json(const char *name, json_t *it)
+{
+	json_t *line = need_memory(json_object());
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	json_object_set_new(line, "time", json_real(now.tv_sec + now.tv_nsec / NS_IN_S));
+	json_object_set_new(line, "name", json_string(name));
+	json_object_update(line, it);
+	json_dumpf(line, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(line);
+	json_decref(it);
+}
+
+/* "events" or "records"; 0: it is not known how many */
+void output_lost(const struct output *output, const char *what, __u64 n)
+{
+	json_t *it;
+
+	if (output->json) {
+		it = json_pack("{s:s}", "what", what);
+		if (n)
+			json_object_set_new(it, "lost", json_integer(n));
+		output_json("lost", it);
+		return;
+	}
+	output_time();
+	if (n)
+		printf("%s were lost: %llu\n", what, n);
+	else
+		printf("%s were lost: they came faster than they were read\n", what);
+}
+
+/* ---- an event ---- */
+
+/* By the names and numbers that the documents have. */
+static void print_error(const struct conn *conn)
+{
+	const int err = conn_value(conn, MPA_A_CONN_ERRNO);
+	const char *between = " (";
+	char *error;
+
+	if (conn_has(conn, MPA_A_CONN_ERROR)) {
+		error = conn_attr_text(conn, MPA_A_CONN_ERROR);
+		printf("%serror %s, %llu", between, error,
+		       conn_value(conn, MPA_A_CONN_ERROR));
+		free(error);
+		between = "; ";
+	}
+	if (err) {
+		printf("%serrno %s, %d: %s", between, health_errno(err), err, strerror(err));
+		between = "; ";
+	}
+	if (*between == ';')
+		putchar(')');
+}
+
+static void print_text(char *text)
+{
+	fputs(text, stdout);
+	free(text);
+}
+
+static void print_failed(const struct conn *conn)
+{
+	char *failure = health_failure(conn);
+
+	print_text(failure ?: health_of(conn));
+	print_error(conn);
+}
+
+static void print_records(const struct conn *conn)
+{
+	char *failure = health_failure(conn);
+
+	printf("sent %llu records, %llu octets; read %llu records, %llu octets",
+	       conn_value(conn, MPA_A_CONN_TX_ULPDUS), conn_value(conn, MPA_A_CONN_TX_OCTETS),
+	       conn_value(conn, MPA_A_CONN_RX_ULPDUS), conn_value(conn, MPA_A_CONN_RX_OCTETS));
+	if (failure)
+		printf("; %s", failure);
+	free(failure);
+}
+
+static void print_words(uint8_t cmd, const struct conn *conn)
+{
+	const __u64 mulpdu = conn_value(conn, MPA_A_CONN_MULPDU);
+
+	switch (cmd) {
+	case MPA_CMD_STARTED_NTF:
+		print_text(health_agreed(conn));
+		printf(", MULPDU %llu", mulpdu);
+		break;
+	case MPA_CMD_REFUSED_NTF:
+		print_text(conn_attr_text(conn, MPA_A_CONN_REFUSAL));
+		printf(": %s", health_refusal(conn_value(conn, MPA_A_CONN_REFUSAL)));
+		print_error(conn);
+		break;
+	case MPA_CMD_FAILED_NTF:
+		print_failed(conn);
+		break;
+	case MPA_CMD_MULPDU_NTF:
+		printf("MULPDU is %llu now, EMSS %llu", mulpdu,
+		       conn_value(conn, MPA_A_CONN_EMSS));
+		break;
+	case MPA_CMD_UNALIGNED_NTF:
+		print_text(conn_attr_text(conn, MPA_A_CONN_CAUSE));
+		printf(": a segment does not start with a record: %s",
+		       health_cause(conn_value(conn, MPA_A_CONN_CAUSE)));
+		break;
+	case MPA_CMD_CLOSED_NTF:
+		print_records(conn);
+		break;
+	}
+}
+
+static json_t *event_json(uint8_t cmd, const struct conn *conn)
+{
+	char *failure = health_failure(conn);
+	json_t *it = conn_json(conn);
+	const char *words = failure;
+
+	if (cmd == MPA_CMD_REFUSED_NTF)
+		words = health_refusal(conn_value(conn, MPA_A_CONN_REFUSAL));
+	else if (cmd == MPA_CMD_UNALIGNED_NTF)
+		words = health_cause(conn_value(conn, MPA_A_CONN_CAUSE));
+	if (words)
+		json_object_set_new(it, "words", json_string(words));
+	free(failure);
+	return it;
+}
+
+void output_event(struct output *output, uint8_t cmd, const struct conn *conn)
+{
+	char *local, *remote, *role, name[32];
+
+	output->done++;
+	if (output->json) {
+		snprintf(name, sizeof(name), "%s-ntf", event_name(cmd));
+		output_json(name, event_json(cmd, conn));
+		return;
+	}
+	local = conn_end(conn, false);
+	remote = conn_end(conn, true);
+	role = conn_is_tuf(conn) ? need_memory(strdup("tuf")) :
+				   conn_attr_text(conn, MPA_A_CONN_ROLE);
+	output_time();
+	printf("%-9s %s %s -> %s cookie %llu: ", event_name(cmd), role, local, remote,
+	       conn_value(conn, MPA_A_CONN_COOKIE));
+	print_words(cmd, conn);
+	putchar('\n');
+	free(local);
+	free(remote);
+	free(role);
+}

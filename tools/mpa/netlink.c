@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Generic netlink: the family "mpa" of the network namespace that the program runs in
+ * (Documentation/netlink/specs/mpa.yaml).
+ */
+#include "tool.h"
+#include "netlink.h"
+
+#include <errno.h>
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A dump that changes have come between is done again so many times. */
+#define NL_TRIES	16
+
+/* ---- what the kernel says of an error ---- */
+
+static int range_attr(const struct nlattr *attr, void *data)
+{
+	struct nl_error *error = data;
+
+	switch (mnl_attr_get_type(attr)) {
+	case NL_POLICY_TYPE_ATTR_MIN_VALUE_U:
+		error->min = mnl_attr_get_u64(attr);
+		break;
+	case NL_POLICY_TYPE_ATTR_MAX_VALUE_U:
+		error->max = mnl_attr_get_u64(attr);
+		error->has_range = true;
+		break;
+	}
+	return MNL_CB_OK;
+}
+
+/* The attribute of the request that begins at @offset. */
+static unsigned int attr_at(const struct nlmsghdr *request, uint32_t offset)
+{
+	if (offset + sizeof(struct nlattr) > request->nlmsg_len)
+		return 0;
+	return mnl_attr_get_type((const void *)((const char *)request + offset));
+}
+
+static void extack_attr(struct nl_error *error, const struct nlattr *attr,
+			const struct nlmsghdr *request)
+{
+	switch (mnl_attr_get_type(attr)) {
+	case NLMSGERR_ATTR_MSG:
+		snprintf(error->text, sizeof(error->text), "%.*s",
+			 mnl_attr_get_payload_len(attr), mnl_attr_get_str(attr));
+		break;
+	case NLMSGERR_ATTR_OFFS:
+		error->attr = attr_at(request, mnl_attr_get_u32(attr));
+		break;
+	case NLMSGERR_ATTR_POLICY:
+		mnl_attr_parse_nested(attr, range_attr, error);
+		break;
+	}
+}
+
+struct answer {
+	struct nl *nl;
+	const struct nlmsghdr *request;
+	nl_message_t each;
+	void *data;
+};
+
+static int answer_error(const struct nlmsghdr *nlh, void *data)
+{
+	const struct nlmsgerr *err = mnl_nlmsg_get_payload(nlh);
+	const struct answer *answer = data;
+	struct nl_error *error = &answer->nl->error;
+	unsigned int skip = sizeof(*err);
+	const struct nlattr *attr;
+
+	if (mnl_nlmsg_get_payload_len(nlh) < sizeof(*err)) {
+		errno = EBADMSG;
+		return MNL_CB_ERROR;
+	}
+	if (!err->error)
+		return MNL_CB_STOP;
+	if (!(nlh->nlmsg_flags & NLM_F_CAPPED))
+		skip += err->msg.nlmsg_len - sizeof(err->msg);
+	if (nlh->nlmsg_flags & NLM_F_ACK_TLVS)
+		mnl_attr_for_each(attr, nlh, skip)
+			extack_attr(error, attr, answer->request);
+	errno = err->error < 0 ? -err->error : err->error;
+	return MNL_CB_ERROR;
+}
+
+/* The end of a dump tells of an error as well. */
+static int answer_done(const struct nlmsghdr *nlh, void *data)
+{
+	const int *err = mnl_nlmsg_get_payload(nlh);
+
+	(void)data;
+	if (mnl_nlmsg_get_payload_len(nlh) < sizeof(*err) || *err >= 0)
+		return MNL_CB_STOP;
+	errno = -*err;
+	return MNL_CB_ERROR;
+}
+
+static int answer_message(const struct nlmsghdr *nlh, void *data)
+{
+	const struct answer *answer = data;
+
+	return answer->each ? answer->each(nlh, answer->data) : MNL_CB_OK;
+}
+
+/* In words: what the kernel has said, or what its errno means. */
+const char *nl_why(const struct nl *nl)
+{
+	if (nl->error.err == EPERM)
+		return "only root may (CAP_NET_ADMIN in the network namespace): use sudo";
+	return *nl->error.text ? nl->error.text : strerror(nl->error.err);
+}
+
+/* ---- requests ---- */
+
+static struct nlmsghdr *request_to(struct nl *nl, void *buf, uint16_t family,
+				   uint8_t cmd, uint16_t flags)
+{
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct genlmsghdr *genl;
+
+	nlh->nlmsg_type = family;
+	nlh->nlmsg_flags = NLM_F_REQUEST | flags;
+	nlh->nlmsg_seq = ++nl->seq;
+	genl = mnl_nlmsg_put_extra_header(nlh, sizeof(*genl));
+	genl->cmd = cmd;
+	genl->version = MPA_FAMILY_VERSION;
+	return nlh;
+}
+
+/* A request to the family; @buf has NL_REQUEST_SIZE octets. */
+struct nlmsghdr *nl_request(struct nl *nl, void *buf, uint8_t cmd, uint16_t flags)
+{
+	return request_to(nl, buf, nl->family, cmd, flags);
+}
+
+/*
+ * Sends a request, and hands each message that comes to @each until it is answered:
+ * records of a tap that come meanwhile, too. Returns 0, or -1 with errno and nl->error.
+ */
+int nl_ask(struct nl *nl, struct nlmsghdr *nlh, nl_message_t each, void *data)
+{
+	struct answer answer = { .nl = nl, .request = nlh, .each = each, .data = data };
+	static mnl_cb_t control[NLMSG_MIN_TYPE] = {
+		[NLMSG_ERROR] = answer_error,
+		[NLMSG_DONE] = answer_done,
+	};
+	int ret = MNL_CB_OK;
+	ssize_t len;
+
+	nl->error = (struct nl_error){};
+	if (!(nlh->nlmsg_flags & NLM_F_DUMP))
+		nlh->nlmsg_flags |= NLM_F_ACK;
+	if (mnl_socket_sendto(nl->sock, nlh, nlh->nlmsg_len) < 0)
+		ret = MNL_CB_ERROR;
+	while (ret > MNL_CB_STOP) {
+		len = mnl_socket_recvfrom(nl->sock, nl->message, NL_MESSAGE_SIZE);
+		if (len < 0 && (errno == EINTR || (errno == ENOBUFS && each)))
+			continue;
+		ret = len < 0 ? MNL_CB_ERROR :
+		      mnl_cb_run2(nl->message, len, nlh->nlmsg_seq,
+				  mnl_socket_get_portid(nl->sock), answer_message, &answer,
+				  control, NLMSG_MIN_TYPE);
+	}
+	if (ret == MNL_CB_STOP)
+		return 0;
+	nl->error.err = errno;
+	return -1;
+}
+
+static void nl_connect(struct nl *nl)
+{
+	int on = 1;
+
+	nl->sock = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
+	if (!nl->sock || mnl_socket_bind(nl->sock, 0, MNL_SOCKET_AUTOPID))
+		die(STATUS_LOCAL, "cannot open a netlink socket: %m");
+	/* Without it there are no words, but all else is the same. */
+	mnl_socket_setsockopt(nl->sock, NETLINK_EXT_ACK, &on, sizeof(on));
+}
+
+/*
+ * All that is there, each to @each. What has changed while it was dumped so that the
+ * kernel says so is dumped again, from @begin on.
+ */
+int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, void *data)
+{
+	char buf[NL_REQUEST_SIZE];
+	int ret = -1;
+
+	for (int i = 0; i < NL_TRIES; i++) {
+		begin(data);
+		ret = nl_ask(nl, nl_request(nl, buf, cmd, NLM_F_DUMP), each, data);
+		if (!ret || nl->error.err != EINTR)
+			break;
+		/* What is left of the dump goes with the socket. */
+		mnl_socket_close(nl->sock);
+		nl_connect(nl);
+	}
+	return ret;
+}
+
+/* ---- the family ---- */
+
+static void group_seen(struct nl *nl, const struct nlattr *group)
+{
+	const struct nlattr *attr;
+	const char *name = "";
+	uint32_t id = 0;
+
+	mnl_attr_for_each_nested(attr, group)
+		if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GRP_ID)
+			id = mnl_attr_get_u32(attr);
+		else if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GRP_NAME)
+			name = mnl_attr_get_str(attr);
+	if (!strcmp(name, MPA_MCGRP_EVENTS))
+		nl->events = id;
+}
+
+static int family_seen(const struct nlmsghdr *nlh, void *data)
+{
+	const struct nlattr *attr, *group;
+	struct nl *nl = data;
+
+	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr)) {
+		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
+			nl->family = mnl_attr_get_u16(attr);
+		if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GROUPS)
+			mnl_attr_for_each_nested(group, attr)
+				group_seen(nl, group);
+	}
+	return MNL_CB_OK;
+}
+
+/* Ends the program if mpa is not there. */
+void nl_open(struct nl *nl)
+{
+	char buf[NL_REQUEST_SIZE];
+	struct nlmsghdr *nlh;
+
+	*nl = (struct nl){ .message = need_memory(malloc(NL_MESSAGE_SIZE)) };
+	nl_connect(nl);
+	nlh = request_to(nl, buf, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0);
+	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, MPA_FAMILY_NAME);
+	if (!nl_ask(nl, nlh, family_seen, nl) && nl->family)
+		return;
+	if (!nl->error.err || nl->error.err == ENOENT)
+		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa");
+	die(STATUS_LOCAL, "cannot ask the kernel for mpa: %s", nl_why(nl));
+}
+
+void nl_close(struct nl *nl)
+{
+	if (nl->sock)
+		mnl_socket_close(nl->sock);
+	free(nl->message);
+	*nl = (struct nl){};
+}
+
+int nl_fd(const struct nl *nl)
+{
+	return mnl_socket_get_fd(nl->sock);
+}
+
+/* Room for what comes while nobody reads; root of the machine may have any. */
+int nl_buffer(struct nl *nl, int octets)
+{
+	if (!setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof(octets)))
+		return 0;
+	return setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets));
+}
+
+/* Events come to this socket from now on: 0, or -1 with errno. */
+int nl_listen(struct nl *nl)
+{
+	nl->error = (struct nl_error){};
+	if (!mnl_socket_setsockopt(nl->sock, NETLINK_ADD_MEMBERSHIP, &nl->events,
+				   sizeof(nl->events)))
+		return 0;
+	nl->error.err = errno;
+	return -1;
+}
+
+/*
+ * What has come by itself, if something has: 1 if @each had it, 0 if nothing is there,
+ * -1 with errno, of which ENOBUFS says that some are lost.
+ */
+int nl_take(struct nl *nl, nl_message_t each, void *data)
+{
+	ssize_t len = recv(nl_fd(nl), nl->message, NL_MESSAGE_SIZE, MSG_DONTWAIT);
+
+	if (len < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	return mnl_cb_run(nl->message, len, 0, 0, each, data) < MNL_CB_STOP ? -1 : 1;
+}
+
+/* MPA_CMD_* */
+uint8_t nl_command(const struct nlmsghdr *nlh)
+{
+	const struct genlmsghdr *genl = mnl_nlmsg_get_payload(nlh);
+
+	return genl->cmd;
+}

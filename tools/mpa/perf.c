@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0
+/* mpa perf: measures, beside plain TCP if wanted. The options. */
+#include "perf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define DEFAULT_SECONDS		10
+#define DEFAULT_COMPARE_SECONDS	2
+
+enum {
+	DEFAULT_ROUNDS = 5,
+	DEFAULT_SMALL = 64,		/* octets, of a record or request */
+	DEFAULT_BATCH = 64,		/* of a stream that is cut into records */
+	ROUNDS_MAX = 1000,
+	BASE = 10,
+};
+
+enum {
+	KEY_TEST = 0x200,
+	KEY_SEGMENT,
+	KEY_BIDIR,
+	KEY_VERIFY,
+	KEY_NODELAY,
+	KEY_COMPARE,
+	KEY_ROUNDS,
+	KEY_TCP,
+	KEY_JSON,
+	KEY_ONE,
+};
+
+static const struct argp_option client_options[] = {
+	{ NULL, 0, NULL, 0, "What is measured:", 1 },
+	{ "test", KEY_TEST, "TEST", 0,
+	  "stream: throughput (default); rate: records a second; latency: round trips", 0 },
+	{ "reverse", 'R', NULL, 0, "the server sends", 0 },
+	{ "bidir", KEY_BIDIR, NULL, 0, "both send", 0 },
+	{ "size", 's', "OCTETS", 0, "of a record, or of a call with --segment", 0 },
+	{ "segment", KEY_SEGMENT, "N", 0,
+	  "cut calls into records: fill (as segments are long) or of N octets; off", 0 },
+	{ "batch", 'b', "N", 0, "records of a call that sends or receives", 0 },
+	{ "connections", 'c', "N", 0, "so many at a time (default 1)", 0 },
+	{ "time", 't', "SECONDS", 0, "how long (default 10; with --compare 2 for each run)", 0 },
+	{ "octets", 'n', "N", 0, "end after so many octets, of all connections", 0 },
+	{ "warmup", 'w', "SECONDS", 0, "in front of that, not counted", 0 },
+	{ "verify", KEY_VERIFY, NULL, 0, "compare each octet with what was sent", 0 },
+	{ "nodelay", KEY_NODELAY, NULL, 0, "TCP_NODELAY (latency has it always)", 0 },
+	{ "tcp", KEY_TCP, NULL, 0, "plain TCP, not MPA", 0 },
+	{ "compare", KEY_COMPARE, NULL, 0, "MPA and plain TCP, in turns", 0 },
+	{ "rounds", KEY_ROUNDS, "N", 0, "of each, with --compare (default 5)", 0 },
+	{ NULL, 0, NULL, 0, "What is shown:", 2 },
+	{ "interval", 'i', "SECONDS", 0, "a line all the time (on a terminal: 1)", 0 },
+	{ "json", KEY_JSON, NULL, 0, "everything, as JSON", 0 },
+	{ "quiet", 'q', NULL, 0, "only the figures", 0 },
+	{}
+};
+
+/* What the options have not said yet is negative. */
+struct client_input {
+	struct perf_client client;
+	struct start_options start;
+	int64_t size;
+	int64_t batch;
+	double seconds;
+	double interval;
+	int segment;
+	bool reverse;
+	bool bidir;
+	bool tcp;
+};
+
+enum { UNSAID = -2 };
+
+static double seconds_of(struct argp_state *state, const char *text)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (*end || end == text || !(seconds >= 0 && seconds <= PERF_SECONDS_MAX))
+		argp_error(state, "%s: expected seconds, 0 to %d", text, PERF_SECONDS_MAX);
+	return seconds;
+}
+
+/* A number with K, M or G behind it, which are powers of 1024. */
+static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t least,
+			  uint64_t most)
+{
+	static const char units[] = "KMGT";
+	unsigned long long value;
+	const char *unit;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, BASE);
+	if (end != text && *end && !end[1]) {
+		unit = strchr(units, *end == 'k' ? 'K' : *end);
+		for (const char *each = units; unit && each <= unit; each++)
+			if (__builtin_mul_overflow(value, 1024ULL, &value))
+				errno = ERANGE;
+		end += !!unit;
+	}
+	if (errno || *end || end == text || *text == '-' || value < least || value > most)
+		argp_error(state, "%s: expected %llu to %llu, or with K, M, G behind it", text,
+			   (unsigned long long)least, (unsigned long long)most);
+	return value;
+}
+
+static int segment_of(struct argp_state *state, const char *text)
+{
+	if (!strcmp(text, "fill"))
+		return MPA_SEGMENT_FILL;
+	if (!strcmp(text, "off"))
+		return MPA_SEGMENT_OFF;
+	return octets_of(state, text, 1, MPA_ULPDU_MAX);
+}
+
+static int test_of(struct argp_state *state, const char *text)
+{
+	for (int i = PERF_STREAM; i <= PERF_LATENCY; i++)
+		if (!strcmp(text, perf_tests[i]))
+			return i;
+	argp_error(state, "%s: a test is stream, rate or latency", text);
+	return PERF_STREAM;
+}
+
+/* What has not been said depends on the test. */
+static void finish(struct argp_state *state, struct client_input *input)
+{
+	struct perf_params *params = &input->client.params;
+	const char *wrong;
+
+	params->start = input->start;
+	params->mpa = !input->tcp;
+	params->to_server = !input->reverse || input->bidir;
+	params->to_client = input->reverse || input->bidir;
+	if (params->test == PERF_LATENCY) {
+		if (params->to_client)
+			argp_error(state,
+				   "a request goes to the server, its answer back: no --reverse, no --bidir with --test latency");
+		params->to_client = 1;
+	}
+	if (input->tcp && input->client.compare)
+		argp_error(state, "--compare measures both: no --tcp");
+	if (input->segment == UNSAID)
+		input->segment = params->test == PERF_STREAM && input->size < 0 ?
+				 MPA_SEGMENT_FILL : MPA_SEGMENT_OFF;
+	params->segment = input->segment;
+	params->size = input->size > 0 ? input->size :
+		       params->segment != MPA_SEGMENT_OFF ? PERF_CALL :
+		       params->test == PERF_STREAM ? MPA_ULPDU_MAX : DEFAULT_SMALL;
+	params->batch = input->batch > 0 ? input->batch :
+			params->segment != MPA_SEGMENT_OFF ? DEFAULT_BATCH : 1;
+	params->seconds = input->seconds >= 0 ? input->seconds : params->octets ? 0 :
+			  input->client.compare ? DEFAULT_COMPARE_SECONDS : DEFAULT_SECONDS;
+	input->client.interval = input->interval >= 0 ? input->interval :
+				 isatty(STDOUT_FILENO) && !say_quiet && !input->client.json &&
+				 !input->client.compare;
+	wrong = perf_params_wrong(params);
+	if (wrong)
+		argp_error(state, "%s", wrong);
+}
+
+static error_t parse_amount(int key, char *arg, struct argp_state *state)
+{
+	struct client_input *input = state->input;
+	struct perf_params *params = &input->client.params;
+
+	switch (key) {
+	case 's':
+		input->size = octets_of(state, arg, 1, PERF_SIZE_MAX);
+		break;
+	case KEY_SEGMENT:
+		input->segment = segment_of(state, arg);
+		break;
+	case 'b':
+		input->batch = octets_of(state, arg, 1, MPA_RECV_BATCH_MAX);
+		break;
+	case 'c':
+		params->connections = octets_of(state, arg, 1, PERF_CONNECTIONS_MAX);
+		break;
+	case 't':
+		input->seconds = seconds_of(state, arg);
+		break;
+	case 'n':
+		params->octets = octets_of(state, arg, 1, INT64_MAX);
+		break;
+	case 'w':
+		params->warmup = seconds_of(state, arg);
+		break;
+	case 'i':
+		input->interval = seconds_of(state, arg);
+		break;
+	case KEY_ROUNDS:
+		input->client.rounds = octets_of(state, arg, 1, ROUNDS_MAX);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static error_t parse_kind(int key, char *arg, struct argp_state *state)
+{
+	struct client_input *input = state->input;
+	struct perf_params *params = &input->client.params;
+
+	switch (key) {
+	case KEY_TEST:
+		params->test = test_of(state, arg);
+		break;
+	case 'R':
+		input->reverse = true;
+		break;
+	case KEY_BIDIR:
+		input->bidir = true;
+		break;
+	case KEY_VERIFY:
+		params->verify = true;
+		break;
+	case KEY_NODELAY:
+		params->nodelay = true;
+		break;
+	case KEY_TCP:
+		input->tcp = true;
+		break;
+	case KEY_COMPARE:
+		input->client.compare = true;
+		break;
+	case KEY_JSON:
+		input->client.json = true;
+		break;
+	case 'q':
+		say_quiet = true;
+		break;
+	default:
+		return parse_amount(key, arg, state);
+	}
+	return 0;
+}
+
+static error_t parse_client(int key, char *arg, struct argp_state *state)
+{
+	struct client_input *input = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &input->start;
+		break;
+	case ARGP_KEY_ARGS:
+		if (state->argc - state->next > 2)
+			argp_usage(state);
+		endpoint_parse_words(&input->client.to, state->argc - state->next,
+				     state->argv + state->next);
+		break;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "where is the server? HOST:PORT");
+		break;
+	case ARGP_KEY_SUCCESS:
+		finish(state, input);
+		break;
+	default:
+		return parse_kind(key, arg, state);
+	}
+	return 0;
+}
+
+static int client_main(int argc, char **argv)
+{
+	static const struct argp_child children[] = { { &start_argp, 0, NULL, 0 }, {} };
+	static const struct argp argp = {
+		client_options, parse_client, "HOST:PORT\nHOST PORT",
+		"Measures between here and an \"mpa perf server\". How MPA is started holds for both ends.",
+		children, NULL, NULL,
+	};
+	struct client_input input = {
+		.client.params.connections = 1,
+		.client.rounds = DEFAULT_ROUNDS,
+		.size = UNSAID,
+		.batch = UNSAID,
+		.seconds = UNSAID,
+		.interval = UNSAID,
+		.segment = UNSAID,
+	};
+
+	start_defaults(&input.start);
+	argp_parse(&argp, argc, argv, 0, NULL, &input);
+	return perf_client(&input.client);
+}
+
+static const struct argp_option server_options[] = {
+	{ "one", KEY_ONE, NULL, 0, "end after the tests of one client", 0 },
+	{ "json", KEY_JSON, NULL, 0, "a line of JSON for each run", 0 },
+	{ "quiet", 'q', NULL, 0, "only errors", 0 },
+	{ NULL, '4', NULL, 0, "IPv4 only", 0 },
+	{ NULL, '6', NULL, 0, "IPv6 only", 0 },
+	{}
+};
+
+static error_t parse_server(int key, char *arg, struct argp_state *state)
+{
+	struct perf_server *server = state->input;
+
+	(void)arg;
+	switch (key) {
+	case KEY_ONE:
+		server->one = true;
+		break;
+	case KEY_JSON:
+		server->json = true;
+		break;
+	case 'q':
+		say_quiet = true;
+		break;
+	case '4':
+		server->family = AF_INET;
+		break;
+	case '6':
+		server->family = AF_INET6;
+		break;
+	case ARGP_KEY_ARGS:
+		if (state->argc - state->next > 1)
+			argp_usage(state);
+		endpoint_parse(&server->at, state->argv[state->next]);
+		break;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "on which port?");
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static int server_main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		server_options, parse_server, "[ADDRESS:]PORT",
+		"Serves tests of \"mpa perf client\", one client at a time, until it is stopped.",
+		NULL, NULL, NULL,
+	};
+	struct perf_server server = { .family = AF_UNSPEC };
+
+	argp_parse(&argp, argc, argv, 0, NULL, &server);
+	return perf_server(&server);
+}
+
+/* Many connections need many descriptors. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int perf_main(int argc, char **argv)
+{
+	raise_limit();
+	if (argc >= 2 && !strcmp(argv[1], "server")) {
+		argv[1] = need_memory(strdup("mpa perf server"));
+		say_command = "perf server";
+		return server_main(argc - 1, argv + 1);
+	}
+	if (argc >= 2 && !strcmp(argv[1], "client")) {
+		argv[1] = need_memory(strdup("mpa perf client"));
+		say_command = "perf client";
+		return client_main(argc - 1, argv + 1);
+	}
+	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-?"))) {
+		puts("usage: mpa perf server [OPTION]... [ADDRESS:]PORT\n"
+		     "       mpa perf client [OPTION]... HOST:PORT\n\n"
+		     "\"mpa perf client --help\" has the tests, mpa-perf(1) more.");
+		return STATUS_OK;
+	}
+	die(STATUS_USAGE, "server or client? See mpa perf --help");
+}

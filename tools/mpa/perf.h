@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of "mpa perf" share: the parameters of a test, the control
+ * protocol, the connections that are measured, and what each end has counted.
+ */
+#ifndef _MPA_PERF_H
+#define _MPA_PERF_H
+
+#include "tool.h"
+
+#include <jansson.h>
+#include <linux/mpa.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+#define NS_PER_S		1000000000ULL
+#define NS_PER_MS		1000000ULL
+#define NS_PER_US		1000.0
+
+enum {
+	PERF_VERSION = 1,		/* of the control protocol */
+	PERF_HELLO = 128,		/* octets of a hello, and of its answer */
+	PERF_TOKEN = 16,		/* digits that name a run */
+	PERF_PATIENCE_MS = 10000,	/* for a peer's next step before a run */
+	PERF_STUCK_S = 30,		/* a run without an octet ends */
+	PERF_CONNECTIONS_MAX = 1000,
+	PERF_SIZE_MAX = 4 << 20,
+	PERF_SECONDS_MAX = 86400,
+	PERF_NOTHING = 64,		/* exit status of a session without a run */
+	PERF_CALL = 65536,		/* of a stream that is cut */
+	PERF_PATTERN = 65521,		/* octets, after which the pattern begins again */
+};
+
+enum perf_test {
+	PERF_STREAM,
+	PERF_RATE,
+	PERF_LATENCY,
+};
+
+/**
+ * struct perf_params - what is measured, and how
+ * @test:	 enum perf_test
+ * @mpa:	 MPA, else plain TCP
+ * @to_server:	 records go to the server
+ * @to_client:	 records go to the client
+ * @verify:	 each octet is compared with what was sent
+ * @nodelay:	 TCP_NODELAY
+ * @connections: how many at a time
+ * @size:	 octets of a record, or of a call that is cut into records
+ * @segment:	 for MPA_SEGMENT
+ * @batch:	 records of a call of sendmmsg(2), and of a recvmsg(2)
+ * @octets:	 sending ends after so many; 0: no limit
+ * @seconds:	 sending ends after so many; 0: no limit
+ * @warmup:	 seconds in front of that, which do not count
+ * @start:	 how the client starts MPA; the server does what suits it
+ */
+struct perf_params {
+	int test;
+	int mpa;
+	int to_server;
+	int to_client;
+	int verify;
+	int nodelay;
+	unsigned int connections;
+	unsigned int size;
+	int segment;
+	unsigned int batch;
+	uint64_t octets;
+	double seconds;
+	double warmup;
+	struct start_options start;
+};
+
+/* perf_params.c */
+extern const char *const perf_tests[];
+json_t *perf_params_pack(const struct perf_params *params);
+char *perf_params_unpack(struct perf_params *params, json_t *from);
+const char *perf_params_wrong(const struct perf_params *params);
+enum mpa_role perf_params_role(const struct perf_params *params, bool server);
+void perf_params_start(const struct perf_params *params, bool server,
+		       struct start_options *start);
+
+/* perf_control.c */
+uint64_t perf_now(void);
+char *perf_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void perf_hello_make(char *hello, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+bool perf_hello_may_be(const char *hello, size_t have);
+bool perf_hello_send(int fd, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+enum status perf_hello_answer(int fd, char **why);
+bool perf_control_send(int fd, json_t *message);
+json_t *perf_control_receive(int fd, int timeout_ms, char **why);
+
+/* perf_histogram.c: times in nanoseconds */
+struct perf_histogram;
+
+struct perf_histogram *perf_histogram_new(void);
+void perf_histogram_clear(struct perf_histogram *histogram);
+void perf_histogram_add(struct perf_histogram *histogram, uint64_t value);
+void perf_histogram_merge(struct perf_histogram *to, const struct perf_histogram *from);
+uint64_t perf_histogram_count(const struct perf_histogram *histogram);
+uint64_t perf_histogram_at(const struct perf_histogram *histogram, double percent);
+uint64_t perf_histogram_least(const struct perf_histogram *histogram);
+uint64_t perf_histogram_most(const struct perf_histogram *histogram);
+double perf_histogram_mean(const struct perf_histogram *histogram);
+double perf_histogram_deviation(const struct perf_histogram *histogram);
+json_t *perf_histogram_pack(const struct perf_histogram *histogram);
+
+/* perf_side.c: what one end has counted */
+struct perf_count {
+	uint64_t octets;		/* all, with those of the warm-up */
+	uint64_t records;
+	uint64_t measured_octets;
+	uint64_t measured_records;
+	double seconds;			/* in which the measured ones came or went */
+};
+
+struct perf_side {
+	struct perf_count sent;
+	struct perf_count received;
+	double cpu_user;
+	double cpu_system;
+	double cpu_seconds;		/* the time that this is of */
+	uint64_t tcp_retransmitted;
+	uint64_t tcp_rtt_us;
+	uint64_t tcp_mss;
+	struct mpa_info mpa;		/* its counters are sums */
+	char *boot;			/* the kernel's boot_id */
+	char *system;			/* uname(2) */
+	char *congestion;
+	uint64_t processors;
+	uint64_t virtual;
+};
+
+json_t *perf_side_pack(const struct perf_side *side, bool mpa);
+bool perf_side_unpack(struct perf_side *side, json_t *from);
+void perf_side_machine(struct perf_side *side);
+
+/* perf_flow.c: a connection that is measured */
+struct perf_run;
+
+struct perf_flow {
+	struct perf_run *run;
+	int fd;
+	unsigned int events;		/* that epoll is to tell */
+	bool shut;			/* nothing more is sent */
+	bool ended;			/* the peer sends nothing more */
+	uint64_t tx_octets;
+	uint64_t tx_limit;		/* up to here may be sent now */
+	uint64_t tx_final;		/* and never more than this */
+	uint64_t tx_base;		/* MPA's count of records before the run */
+	uint64_t rx_octets;
+	uint64_t rx_records;
+	uint64_t rx_base;		/* stream position of the first record */
+	uint64_t rx_mixed;		/* a sum over records, in any order */
+	uint64_t asked;			/* when the request was sent */
+};
+
+enum status perf_flow_start(struct perf_flow *flow, char **why);
+enum status perf_flow_receive(struct perf_flow *flow, char **why);
+enum status perf_flow_send(struct perf_flow *flow, char **why);
+bool perf_flow_has_all(const struct perf_flow *flow);
+uint64_t perf_flow_sent(const struct perf_flow *flow);
+uint64_t perf_flow_received(const struct perf_flow *flow);
+
+/* perf_run.c */
+struct perf_sums {
+	uint64_t tx_octets;
+	uint64_t tx_records;
+	uint64_t rx_octets;
+	uint64_t rx_records;
+};
+
+struct perf_run {
+	const struct perf_params *params;
+	bool server;
+	bool sends;
+	bool asks;			/* latency: sends requests */
+	bool answers;
+	unsigned int n;
+	struct perf_flow *flow;
+	int control;
+	int epoll;
+	char *pattern;			/* what is sent, and is to come */
+	char *buf;
+	size_t buf_len;
+	char *cmsg;			/* room for control messages */
+	size_t cmsg_len;
+	struct perf_histogram *times;
+	struct perf_histogram *interval_times;
+	uint64_t begun;
+	uint64_t measured_from;
+	uint64_t stop_at;		/* 0: octets are counted */
+	uint64_t last_tx;
+	uint64_t last_rx;
+	uint64_t over;
+	bool warm;			/* what happens now counts */
+	bool stopping;
+	bool interrupted;
+	struct perf_sums base;
+	struct rusage usage_base;
+	struct rusage usage;
+	uint64_t progress;		/* octets when last looked */
+	uint64_t progress_at;
+	double interval;		/* seconds; 0: none */
+	uint64_t interval_from;
+	struct perf_sums interval_base;
+	void (*tick)(struct perf_run *run, double from, double to,
+		     const struct perf_sums *now);
+	void *tick_data;
+	json_t *peer;			/* the peer's results, if they are here */
+};
+
+extern atomic_bool perf_interrupted;	/* by a signal */
+
+void perf_run_init(struct perf_run *run, const struct perf_params *params, bool server,
+		   int control);
+enum status perf_run(struct perf_run *run, char **why);
+void perf_run_sums(const struct perf_run *run, struct perf_sums *sums);
+void perf_run_side(const struct perf_run *run, struct perf_side *side);
+void perf_run_end(struct perf_run *run);
+
+/* perf_server.c, perf_session.c */
+struct perf_server {
+	struct endpoint at;
+	int family;
+	bool one;
+	bool json;
+};
+
+int perf_server(const struct perf_server *options);
+int perf_session(int control, int channel, bool json);
+
+/* perf_client.c */
+struct perf_client {
+	struct endpoint to;
+	struct perf_params params;
+	double interval;
+	unsigned int rounds;
+	bool compare;
+	bool json;
+};
+
+/* A run of the client, with what both ends have counted */
+struct perf_round {
+	const struct perf_client *client_options;
+	bool mpa;
+	bool interrupted;
+	struct perf_side client;
+	struct perf_side server;
+	struct perf_histogram *times;
+	json_t *intervals;
+	double metric;			/* what --compare compares */
+};
+
+int perf_client(struct perf_client *client);
+
+/* perf_report.c, perf_json.c */
+void perf_report_begin(const struct perf_client *client, const char *peer);
+void perf_report_interval(const struct perf_client *client, double from, double to,
+			  const struct perf_sums *sums, const struct perf_histogram *times);
+void perf_report_round(const struct perf_client *client, const struct perf_round *round);
+void perf_report_line(const struct perf_client *client, const struct perf_round *round,
+		      unsigned int number);
+void perf_report_compare(const struct perf_client *client, const struct perf_round *rounds,
+			 unsigned int n);
+char *perf_report_rate(double octets, double seconds);
+
+/* The median, least and most of the rounds with MPA, or without */
+struct perf_spread {
+	double median;
+	double least;
+	double most;
+};
+
+void perf_spread(struct perf_spread *spread, const struct perf_round *rounds,
+		 unsigned int n, bool mpa);
+
+json_t *perf_json(const struct perf_client *client, const char *peer,
+		  const struct perf_round *rounds, unsigned int n);
+json_t *perf_json_interval(double from, double to, const struct perf_sums *sums,
+			   const struct perf_histogram *times);
+
+#endif /* _MPA_PERF_H */

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/* "mpa policy": what the administrator of a network namespace has decided. */
+#include "tool.h"
+#include "netlink.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <linux/genetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The names are those of Documentation/netlink/specs/mpa.yaml. */
+static const struct value {
+	const char *name;
+	uint32_t min;
+	uint32_t max;
+	const char *no;		/* what 0 means */
+	const char *yes;	/* what another value means */
+} values[MPA_A_POLICY_MAX + 1] = {
+	[MPA_A_POLICY_CRC_OPTIONAL] = { "crc-optional", 0, 1,
+		"all connections have CRCs, whatever programs ask for",
+		"connections do without CRCs if both ends want that" },
+	[MPA_A_POLICY_STARTUP_TIMEOUT_MS] = { "startup-timeout-ms", 1, 3600000, NULL,
+		"milliseconds that a startup may take, unless the program says another time" },
+	[MPA_A_POLICY_STARTUP_MAX] = { "startup-max", 0, UINT32_MAX,
+		"no responder may start",
+		"responders in startup at a time; beyond, one has to make room for the next" },
+	[MPA_A_POLICY_MARKERS] = { "markers", 0, 1,
+		"programs decide whether they ask their peers for markers",
+		"all ask their peers for markers, from their next start on" },
+	[MPA_A_POLICY_PLACE] = { "place", 0, 1,
+		"programs may not have records out of order; those that have it keep it",
+		"programs may have records out of order (MPA_PLACE)" },
+};
+
+struct policy {
+	bool json;
+	int words;
+	uint32_t has;
+	uint32_t value[MPA_A_POLICY_MAX + 1];
+};
+
+static const struct argp_option options[] = {
+	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{}
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct policy *policy = state->input;
+
+	(void)arg;
+	switch (key) {
+	case 'j':
+		policy->json = true;
+		break;
+	case ARGP_KEY_ARGS:
+		policy->words = state->next;
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static const struct argp argp = {
+	options, parse, "[NAME=VALUE]...",
+	"What programs may do in this network namespace.\vThe values are crc-optional, startup-timeout-ms, startup-max, markers and place; mpa-policy(1) says more.",
+	NULL, NULL, NULL,
+};
+
+/* ---- set ---- */
+
+/* The names of the specification, or those of sysctl. */
+static unsigned int attr_named(const char *name, size_t len)
+{
+	unsigned int attr;
+
+	for (attr = 1; attr <= MPA_A_POLICY_MAX; attr++) {
+		const char *known = values[attr].name;
+		size_t i = 0;
+
+		while (i < len && (known[i] == name[i] || (known[i] == '-' && name[i] == '_')))
+			i++;
+		if (i == len && !known[len])
+			return attr;
+	}
+	die(STATUS_USAGE,
+	    "there is no \"%.*s\": it is crc-optional, startup-timeout-ms, startup-max, markers or place",
+	    (int)len, name);
+}
+
+/* NAME=VALUE; the kernel says whether the value is in range. */
+static void word_parse(struct policy *policy, const char *word)
+{
+	const char *equals = strchr(word, '=');
+	unsigned long value;
+	unsigned int attr;
+	char *end;
+
+	if (!equals)
+		die(STATUS_USAGE, "%s: expected NAME=VALUE", word);
+	attr = attr_named(word, equals - word);
+	errno = 0;
+	value = strtoul(equals + 1, &end, 0);
+	if (errno || *end || end == equals + 1 || equals[1] == '-' || value > UINT32_MAX)
+		die(STATUS_USAGE, "%s: %s is a number from %u to %u", word,
+		    values[attr].name, values[attr].min, values[attr].max);
+	policy->has |= 1U << attr;
+	policy->value[attr] = value;
+}
+
+/* What the kernel has said, and which values it allows. */
+static void __attribute__((noreturn)) refused(const struct nl *nl)
+{
+	const struct nl_error *error = &nl->error;
+	__u64 min, max;
+
+	if (error->err != ERANGE || !error->attr || error->attr > MPA_A_POLICY_MAX)
+		die(STATUS_LOCAL, "not set: %s", nl_why(nl));
+	min = error->has_range ? error->min : values[error->attr].min;
+	max = error->has_range ? error->max : values[error->attr].max;
+	die(STATUS_USAGE,
+	    "nothing is set: %s: %s: it may be %llu to %llu",
+	    values[error->attr].name, nl_why(nl), min, max);
+}
+
+static void set(struct nl *nl, const struct policy *policy)
+{
+	char buf[NL_REQUEST_SIZE];
+	struct nlmsghdr *nlh = nl_request(nl, buf, MPA_CMD_POLICY_SET, 0);
+
+	for (unsigned int attr = 1; attr <= MPA_A_POLICY_MAX; attr++)
+		if (policy->has >> attr & 1)
+			mnl_attr_put_u32(nlh, attr, policy->value[attr]);
+	if (nl_ask(nl, nlh, NULL, NULL))
+		refused(nl);
+}
+
+/* ---- get ---- */
+
+static int attr_seen(const struct nlattr *attr, void *data)
+{
+	const unsigned int type = mnl_attr_get_type(attr);
+	struct policy *policy = data;
+
+	if (type > MPA_A_POLICY_MAX || mnl_attr_get_payload_len(attr) != sizeof(uint32_t))
+		return MNL_CB_OK;
+	policy->has |= 1U << type;
+	policy->value[type] = mnl_attr_get_u32(attr);
+	return MNL_CB_OK;
+}
+
+static int policy_seen(const struct nlmsghdr *nlh, void *data)
+{
+	return mnl_attr_parse(nlh, sizeof(struct genlmsghdr), attr_seen, data);
+}
+
+static void get(struct nl *nl, struct policy *policy)
+{
+	char buf[NL_REQUEST_SIZE];
+
+	policy->has = 0;
+	if (nl_ask(nl, nl_request(nl, buf, MPA_CMD_POLICY_GET, 0), policy_seen, policy))
+		die(STATUS_LOCAL, "the kernel does not tell its policy: %s", nl_why(nl));
+}
+
+static void print(const struct policy *policy)
+{
+	json_t *object = need_memory(json_object());
+
+	for (unsigned int attr = 1; attr <= MPA_A_POLICY_MAX; attr++) {
+		const struct value *value = &values[attr];
+		const uint32_t is = policy->value[attr];
+
+		if (!(policy->has >> attr & 1))
+			continue;
+		json_object_set_new(object, value->name, json_integer(is));
+		if (!policy->json)
+			printf("%-18s  %-8u  %s\n", value->name, is,
+			       is || !value->no ? value->yes : value->no);
+	}
+	if (policy->json) {
+		json_dumpf(object, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_decref(object);
+	if (fflush(stdout) || ferror(stdout))
+		die(STATUS_LOCAL, "cannot write: %m");
+}
+
+int policy_main(int argc, char **argv)
+{
+	struct policy policy = { .words = argc };
+	struct nl nl;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &policy);
+	for (int i = policy.words; i < argc; i++)
+		word_parse(&policy, argv[i]);
+	nl_open(&nl);
+	if (policy.has)
+		set(&nl, &policy);
+	get(&nl, &policy);
+	print(&policy);
+	nl_close(&nl);
+	return STATUS_OK;
+}

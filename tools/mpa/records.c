@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Records as they are read from a descriptor and written to one: lines, records
+ * with their lengths in front, a stream.
+ */
+#include "relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SOURCE_ROOM	(4 * 65536)	/* more than the longest record needs */
+#define LENGTH_OCTETS	4
+
+/* The input is not as it should be: text in *error, and no records any more. */
+static void wrong(struct source *from, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void wrong(struct source *from, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (!from->error && vasprintf(&from->error, format, args) < 0)
+		need_memory(NULL);
+	va_end(args);
+}
+
+void source_open(struct source *from, int fd, enum form form)
+{
+	*from = (struct source){
+		.fd = fd,
+		.form = form,
+		.buf = need_memory(malloc(SOURCE_ROOM)),
+		.eof = fd < 0,
+	};
+}
+
+void source_close(struct source *from)
+{
+	free(from->error);
+	free(from->buf);
+	from->buf = NULL;
+}
+
+bool source_has_room(const struct source *from)
+{
+	return from->end - from->start < SOURCE_ROOM;
+}
+
+/* One read(). It does not block if poll() has said so. */
+void source_read(struct source *from)
+{
+	ssize_t n;
+
+	if (from->start) {
+		memmove(from->buf, from->buf + from->start, from->end - from->start);
+		from->end -= from->start;
+		from->start = 0;
+	}
+	n = read(from->fd, from->buf + from->end, SOURCE_ROOM - from->end);
+	if (n < 0) {
+		if (errno == EAGAIN || errno == EINTR)
+			return;
+		/* A terminal whose other end is gone says so. */
+		if (errno != EIO)
+			wrong(from, "the input cannot be read: %m");
+		n = 0;
+	}
+	from->end += n;
+	from->eof = !n;
+}
+
+/* Returns whether there is a whole line at @at, or the input's last one. */
+static bool next_line(struct source *from, size_t at, struct record *record)
+{
+	const char *line = from->buf + at;
+	size_t len = from->end - at;
+	const char *end = memchr(line, '\n', len);
+
+	if (end)
+		len = end - line;
+	if (len > MPA_ULPDU_MAX) {
+		wrong(from,
+		      "line %llu of the input is longer than a record can be (%d octets): for long lines there is --records stream",
+		      from->count + 1, MPA_ULPDU_MAX);
+		return false;
+	}
+	if (!end && !(from->eof && len))
+		return false;
+	/* An empty line is a record as well, and a record has an octet. */
+	*record = (struct record){ line, len ?: 1, at + len + !!end };
+	return true;
+}
+
+static bool next_length(struct source *from, size_t at, struct record *record)
+{
+	const unsigned char *octets = (unsigned char *)from->buf + at;
+	size_t left = from->end - at, len;
+
+	if (left >= LENGTH_OCTETS) {
+		len = (size_t)octets[0] << 24 | octets[1] << 16 | octets[2] << 8 | octets[3];
+		if (!len || len > MPA_ULPDU_MAX) {
+			wrong(from,
+			      "record %llu of the input has length %zu; 1 to %d octets are possible (4 octets of length, the highest first, are in front of each record)",
+			      from->count + 1, len, MPA_ULPDU_MAX);
+			return false;
+		}
+		if (left >= LENGTH_OCTETS + len) {
+			*record = (struct record){ (char *)octets + LENGTH_OCTETS, len,
+						   at + LENGTH_OCTETS + len };
+			return true;
+		}
+	}
+	if (from->eof && left)
+		wrong(from, "the input ends inside record %llu", from->count + 1);
+	return false;
+}
+
+static bool next_piece(struct source *from, size_t at, struct record *record)
+{
+	*record = (struct record){ from->buf + at, from->end - at, from->end };
+	return record->len;
+}
+
+/*
+ * The whole records that have been read and not sent, at most so many. They stay
+ * until source_sent(). What is in front of something wrong comes first.
+ */
+size_t source_records(struct source *from, struct record *list, size_t most)
+{
+	static bool (*const next[])(struct source *from, size_t at, struct record *record) = {
+		[FORM_LINES] = next_line,
+		[FORM_LENGTH] = next_length,
+		[FORM_STREAM] = next_piece,
+	};
+	unsigned long long count = from->count;
+	size_t at = from->start, n;
+
+	for (n = 0; n < most && next[from->form](from, at, &list[n]); n++) {
+		at = list[n].end;
+		/* For what is said of the next one. */
+		from->count++;
+	}
+	from->count = count;
+	return n;
+}
+
+void source_sent(struct source *from, size_t end, size_t records)
+{
+	from->start = end;
+	from->count += records;
+}
+
+/*
+ * A descriptor that others have as well must not become non-blocking for them. A
+ * pipe is opened anew for that; where that is not possible POLLOUT promises that
+ * PIPE_BUF octets do not block.
+ */
+void sink_open(struct sink *to, int fd, enum form form)
+{
+	char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+	struct stat st;
+	int own;
+
+	*to = (struct sink){ .fd = fd, .form = form, .most = SIZE_MAX };
+	if (fd < 0 || fstat(fd, &st) || S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_NONBLOCK)
+		return;
+	to->is_socket = S_ISSOCK(st.st_mode);
+	if (to->is_socket)
+		return;
+	to->most = PIPE_BUF;
+	if (!S_ISFIFO(st.st_mode))
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	if (own < 0)
+		return;
+	to->fd = own;
+	to->most = SIZE_MAX;
+	to->reopened = true;
+}
+
+void sink_close(struct sink *to)
+{
+	if (to->reopened)
+		close(to->fd);
+	free(to->buf);
+	to->buf = NULL;
+}
+
+void sink_put(struct sink *to, const void *octets, size_t len)
+{
+	if (to->broken)
+		return;
+	if (to->end + len > to->room) {
+		memmove(to->buf, to->buf + to->start, to->end - to->start);
+		to->end -= to->start;
+		to->start = 0;
+	}
+	if (to->end + len > to->room) {
+		to->room = 2 * (to->end + len);
+		to->buf = need_memory(realloc(to->buf, to->room));
+	}
+	memcpy(to->buf + to->end, octets, len);
+	to->end += len;
+}
+
+/* A record in the form that was chosen. */
+void sink_record(struct sink *to, const char *octets, size_t len)
+{
+	unsigned char length[LENGTH_OCTETS] = { len >> 24, len >> 16, len >> 8, len };
+
+	if (to->form == FORM_LENGTH)
+		sink_put(to, length, sizeof(length));
+	sink_put(to, octets, len);
+	if (to->form == FORM_LINES && octets[len - 1] != '\n')
+		sink_put(to, "\n", 1);
+}
+
+/* Writes what does not block; returns 0 or an errno. */
+int sink_flush(struct sink *to)
+{
+	while (to->end > to->start) {
+		size_t len = to->end - to->start;
+		ssize_t n;
+
+		if (len > to->most)
+			len = to->most;
+		n = to->is_socket ? send(to->fd, to->buf + to->start, len,
+					 MSG_DONTWAIT | MSG_NOSIGNAL) :
+				    write(to->fd, to->buf + to->start, len);
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : errno;
+		to->start += n;
+		/* The next one might block: poll() knows. */
+		if (to->most != SIZE_MAX)
+			break;
+	}
+	if (to->start == to->end) {
+		to->start = 0;
+		to->end = 0;
+	}
+	return 0;
+}

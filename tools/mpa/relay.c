@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Both directions of a connection at once: records from a descriptor to the peer,
+ * and from the peer to another one. Each direction is read only as fast as it can be
+ * written.
+ */
+#include "relay.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEND_RECORDS	64		/* with a call */
+#define SINK_HIGH	(1024 * 1024)	/* octets: nothing is received until it is less */
+#define LINGER		1.0		/* seconds for the peer, once a command has ended */
+
+struct relay {
+	struct session *session;
+	const struct session_options *opt;
+	int fd;
+	struct source *from;
+	struct sink to;
+	struct inbound in;
+	struct child child;
+	bool has_child;
+	bool blocked;		/* the socket takes no more */
+	bool tx_done;
+	bool rx_done;
+	double until;		/* 0: no end to waiting for the peer */
+	int status;		/* how the connection has ended */
+};
+
+/* Behind the records that have not been written yet, which are lines as well. */
+static void tell_error(struct relay *r, enum status result, const char *why)
+{
+	json_t *fields = json_pack("{s:s, s:i}", "error", why, "status", result);
+	char *line;
+
+	if (r->has_child) {
+		event("error", r->session->peer, fields);
+		return;
+	}
+	line = event_line("error", r->session->peer, fields);
+	sink_put(&r->to, line, strlen(line));
+	free(line);
+}
+
+static void fail(struct relay *r, enum status result, const char *why)
+{
+	if (!r->status) {
+		r->status = result;
+		complain("%s", why);
+		if (r->opt->json)
+			tell_error(r, result, why);
+	}
+	r->tx_done = true;
+	/* What has arrived is still there, unless a record is not good. */
+	if (result == STATUS_DAMAGED || result == STATUS_LOCAL)
+		r->rx_done = true;
+}
+
+static void fail_socket(struct relay *r, int err)
+{
+	struct mpa_info info;
+	enum status status;
+	char *why;
+
+	start_info(r->fd, &info);
+	if (err == EPIPE && !(info.flags & MPA_INFO_MAY_SEND)) {
+		fail(r, STATUS_LOST,
+		     "nothing could be sent: a responder may not before the initiator's first record, and the peer has ended without one");
+		return;
+	}
+	status = start_error(r->fd, err, &why);
+	fail(r, status, why);
+	free(why);
+}
+
+/* Nothing more will be sent. */
+static void end_sending(struct relay *r)
+{
+	r->tx_done = true;
+	if (!r->opt->no_shutdown && shutdown(r->fd, SHUT_WR) && errno != ENOTCONN)
+		fail_socket(r, errno);
+}
+
+static ssize_t send_list(struct relay *r, struct record *list, size_t n)
+{
+	struct mmsghdr msgs[SEND_RECORDS] = {};
+	struct iovec iov[SEND_RECORDS];
+	int sent;
+
+	for (size_t i = 0; i < n; i++) {
+		iov[i] = (struct iovec){ (void *)list[i].octets, list[i].len };
+		msgs[i].msg_hdr.msg_iov = &iov[i];
+		msgs[i].msg_hdr.msg_iovlen = 1;
+	}
+	if (r->from->form == FORM_STREAM) {
+		ssize_t octets = send(r->fd, list->octets, list->len,
+				      MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (octets > 0)
+			source_sent(r->from, list->octets + octets - r->from->buf, 1);
+		return octets;
+	}
+	sent = sendmmsg(r->fd, msgs, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent > 0)
+		source_sent(r->from, list[sent - 1].end, sent);
+	return sent;
+}
+
+/* Sends what has been read. */
+static void send_some(struct relay *r)
+{
+	struct record list[SEND_RECORDS];
+	size_t n;
+
+	while (!r->tx_done) {
+		n = source_records(r->from, list, SEND_RECORDS);
+		if (!n) {
+			r->blocked = false;
+			if (r->from->error)
+				fail(r, STATUS_LOCAL, r->from->error);
+			else if (r->from->eof)
+				end_sending(r);
+			return;
+		}
+		if (send_list(r, list, n) >= 0)
+			continue;
+		if (errno != EAGAIN && errno != EINTR) {
+			fail_socket(r, errno);
+			return;
+		}
+		if (errno == EAGAIN) {
+			r->blocked = true;
+			session_waits(r->session);
+			return;
+		}
+	}
+}
+
+static void put_records(struct relay *r)
+{
+	const char *at = r->in.buf;
+
+	for (size_t i = 0; i < r->in.records; at += r->in.length[i++]) {
+		char *line;
+
+		if (!r->opt->json || r->has_child) {
+			sink_record(&r->to, at, r->in.length[i]);
+			continue;
+		}
+		line = event_record(r->session->peer, at, r->in.length[i], &r->in.info);
+		sink_put(&r->to, line, strlen(line));
+		free(line);
+	}
+}
+
+static void receive_some(struct relay *r)
+{
+	ssize_t n = inbound_receive(&r->in, r->fd);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return;
+	if (n > 0) {
+		put_records(r);
+		return;
+	}
+	r->rx_done = true;
+	if (n < 0)
+		fail_socket(r, -n);
+	else if (r->opt->verbose)
+		note("%s has ended its direction", r->session->peer);
+	if (r->opt->end_with_peer && !r->tx_done)
+		end_sending(r);
+}
+
+static void sink_gone(struct relay *r, int err)
+{
+	r->to.broken = true;
+	r->to.start = 0;
+	r->to.end = 0;
+	/* A command need not read what it gets. */
+	if (!r->has_child) {
+		errno = err;
+		complain("standard output: %m");
+		r->status = r->status ?: STATUS_LOCAL;
+		r->tx_done = true;
+		r->rx_done = true;
+	}
+}
+
+static void flush_some(struct relay *r)
+{
+	int err = sink_flush(&r->to);
+
+	if (err)
+		sink_gone(r, err);
+	if (r->has_child && r->rx_done && r->to.start == r->to.end && r->child.in >= 0) {
+		sink_close(&r->to);
+		close(r->child.in);
+		r->child.in = -1;
+		r->to.fd = -1;
+	}
+}
+
+static bool sink_waits(const struct relay *r)
+{
+	return r->to.end > r->to.start;
+}
+
+/* A command that neither writes nor reads has ended: so does the connection, soon. */
+static int patience(struct relay *r)
+{
+	double left;
+
+	if (!(r->has_child && r->tx_done && r->to.broken))
+		return -1;
+	if (!r->until)
+		r->until = now() + LINGER;
+	left = r->until - now();
+	if (left <= 0) {
+		r->rx_done = true;
+		return 0;
+	}
+	return left * 1000 + 1;
+}
+
+enum { POLL_FROM, POLL_SOCKET, POLL_TO, POLL_COUNT };
+
+static void wait_for(struct relay *r, struct pollfd *fds)
+{
+	bool read = !r->tx_done && !r->blocked && !r->from->eof && source_has_room(r->from);
+	short events = (r->blocked && !r->tx_done ? POLLOUT : 0) |
+		       (!r->rx_done && r->to.end - r->to.start < SINK_HIGH ? POLLIN : 0);
+	bool watch = sink_waits(r) || r->has_child;
+
+	/* A descriptor of which nothing is wanted must not wake: it would do so for ever. */
+	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
+	fds[POLL_SOCKET] = (struct pollfd){ events ? r->fd : -1, events, 0 };
+	fds[POLL_TO] = (struct pollfd){ watch && !r->to.broken ? r->to.fd : -1,
+					sink_waits(r) ? POLLOUT : 0, 0 };
+	if (poll(fds, POLL_COUNT, patience(r)) < 0) {
+		if (errno != EINTR)
+			die(STATUS_LOCAL, "poll: %m");
+		for (int i = 0; i < POLL_COUNT; i++)
+			fds[i].revents = 0;
+	}
+}
+
+static void turn(struct relay *r)
+{
+	struct pollfd fds[POLL_COUNT];
+	short ready;
+
+	wait_for(r, fds);
+	ready = fds[POLL_SOCKET].revents;
+	if (ready & (POLLERR | POLLHUP))
+		ready |= fds[POLL_SOCKET].events;
+	if (fds[POLL_TO].revents & POLLERR && !sink_waits(r))
+		sink_gone(r, EPIPE);
+	if (fds[POLL_FROM].revents) {
+		source_read(r->from);
+		send_some(r);
+	} else if (ready & POLLOUT) {
+		r->blocked = false;
+		send_some(r);
+	}
+	if (ready & POLLIN && !r->rx_done)
+		receive_some(r);
+	flush_some(r);
+}
+
+/* Returns the exit status: that of a command if there is one and all else is well. */
+int relay(struct session *session)
+{
+	const struct session_options *opt = session->opt;
+	struct relay r = {
+		.session = session,
+		.opt = opt,
+		.fd = session->fd,
+		.from = session->input,
+		.has_child = opt->exec,
+	};
+	struct source output;
+	int status;
+
+	inbound_open(&r.in, r.fd, !opt->json || r.has_child);
+	if (r.has_child) {
+		child_start(&r.child, opt->exec, session);
+		source_open(&output, r.child.out, opt->form);
+		r.from = &output;
+	}
+	sink_open(&r.to, r.has_child ? r.child.in : STDOUT_FILENO, opt->form);
+	/* What an earlier connection has left of the input */
+	send_some(&r);
+	while (!r.tx_done || !r.rx_done || sink_waits(&r))
+		turn(&r);
+	sink_close(&r.to);
+	inbound_close(&r.in);
+	if (r.has_child) {
+		source_close(&output);
+		status = child_end(&r.child);
+		if (status && opt->verbose)
+			note("the command has ended with %d", status);
+		r.status = r.status ?: status;
+	}
+	return r.status;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What "mpa listen", "mpa connect" and partly "mpa ping" are made of: a session is
+ * what is done with one connection, from its startup to its end.
+ */
+#ifndef _MPA_RELAY_H
+#define _MPA_RELAY_H
+
+#include "tool.h"
+
+#include <jansson.h>
+#include <nettle/sha2.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* How records look where they are read from and written to. */
+enum form {
+	FORM_LINES,		/* a line is a record */
+	FORM_LENGTH,		/* 4 octets of length in front of each */
+	FORM_STREAM,		/* no boundaries: cut to fill segments */
+};
+
+/* session.c */
+struct session_options {
+	struct start_options start;
+	enum form form;
+	const char *send;	/* a file to send */
+	const char *receive;	/* where a file goes to */
+	const char *exec;	/* a command that has the records */
+	bool force;		/* overwrite */
+	bool json;
+	bool verbose;
+	bool no_shutdown;	/* nothing is told when the input ends */
+	bool end_with_peer;	/* the rest of the input does not matter then */
+};
+
+struct source;
+
+/* One connection. */
+struct session {
+	const struct session_options *opt;
+	struct source *input;	/* standard input; outlives connections */
+	int fd;
+	char *peer;
+	char *local;
+	bool wait_told;		/* that a responder waits: once is enough */
+};
+
+#define REVISION_UNSET	255	/* mpa_start.revision, until options have said */
+
+extern const struct argp session_argp;	/* its child is start_argp */
+
+void session_defaults(struct session_options *opt);
+int session_run(struct session *session, enum mpa_role role);
+void session_waits(struct session *session);
+
+/* json.c */
+char *event_line(const char *name, const char *peer, json_t *fields);
+void event(const char *name, const char *peer, json_t *fields);
+void event_started(const char *peer, int fd);
+json_t *event_agreed(int fd);
+char *event_record(const char *peer, const char *octets, size_t len,
+		   const struct mpa_recvinfo *info);
+
+/* records.c */
+struct record {
+	const char *octets;
+	size_t len;
+	size_t end;		/* where the next one begins in the buffer */
+};
+
+struct source {
+	int fd;
+	enum form form;
+	char *buf;
+	size_t start;		/* of what has not been sent */
+	size_t end;
+	bool eof;
+	char *error;		/* why nothing more comes */
+	unsigned long long count; /* records sent */
+};
+
+void source_open(struct source *from, int fd, enum form form);
+void source_close(struct source *from);
+void source_read(struct source *from);
+bool source_has_room(const struct source *from);
+size_t source_records(struct source *from, struct record *list, size_t most);
+void source_sent(struct source *from, size_t end, size_t records);
+
+struct sink {
+	int fd;
+	enum form form;
+	char *buf;
+	size_t start;
+	size_t end;
+	size_t room;
+	size_t most;		/* octets of a write that does not block */
+	bool is_socket;
+	bool reopened;
+	bool broken;		/* nobody reads there any more */
+};
+
+void sink_open(struct sink *to, int fd, enum form form);
+void sink_close(struct sink *to);
+void sink_put(struct sink *to, const void *octets, size_t len);
+void sink_record(struct sink *to, const char *octets, size_t len);
+int sink_flush(struct sink *to);
+
+/* inbound.c: several records with a call */
+#define INBOUND_RECORDS	256
+
+struct inbound {
+	char *buf;
+	uint32_t length[INBOUND_RECORDS];
+	size_t records;
+	struct mpa_recvinfo info; /* of the first one */
+	bool batch;
+};
+
+void inbound_open(struct inbound *in, int fd, bool batch);
+void inbound_close(struct inbound *in);
+ssize_t inbound_receive(struct inbound *in, int fd);
+
+/* relay.c */
+int relay(struct session *session);
+
+/* transfer.c, transfer_send.c, transfer_receive.c */
+int transfer_send(struct session *session);
+int transfer_receive(struct session *session);
+
+/* spawn.c: a command, and what is to be done when this program ends */
+struct child {
+	pid_t pid;
+	int in;			/* -1: closed */
+	int out;
+};
+
+void child_start(struct child *child, const char *command, const struct session *session);
+int child_end(struct child *child);
+void tidy_signals(void);
+void tidy_file(const char *path);
+void tidy_pid(pid_t pid, bool there);
+void tidy_no_pids(void);
+void tidy_ends_well(bool well);
+
+/* progress.c */
+struct progress {
+	const char *what;
+	uint64_t size;		/* 0: not known */
+	double began;
+	double shown;
+	bool on;
+};
+
+double now(void);
+void progress_begin(struct progress *progress, const char *what, uint64_t size);
+void progress_show(struct progress *progress, uint64_t done);
+void progress_end(struct progress *progress);
+char *octets_text(double octets);
+
+#endif /* _MPA_RELAY_H */

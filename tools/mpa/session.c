@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/* One connection: its startup, what is done with it, what is said of it. */
+#include "relay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	KEY_SEND = 0x200,
+	KEY_RECEIVE,
+	KEY_EXEC,
+	KEY_FORCE,
+	KEY_JSON,
+	KEY_NO_SHUTDOWN,
+	KEY_END_WITH_PEER,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "Records:", 1 },
+	{ "records", 'R', "FORM", 0,
+	  "lines (default); length: 4 octets of length in front of each; stream: no boundaries",
+	  0 },
+	{ "exec", KEY_EXEC, "COMMAND", 0,
+	  "a shell's command has the records as its input and output", 0 },
+	{ "send", KEY_SEND, "FILE", 0, "send a file to a peer that has --receive", 0 },
+	{ "receive", KEY_RECEIVE, "FILE|DIR", 0, "receive a file; - is standard output", 0 },
+	{ "force", KEY_FORCE, NULL, 0, "overwrite a file that is there", 0 },
+	{ "no-shutdown", KEY_NO_SHUTDOWN, NULL, 0,
+	  "do not tell the peer that the input has ended", 0 },
+	{ "end-with-peer", KEY_END_WITH_PEER, NULL, 0,
+	  "end when the peer has, whatever is left of the input", 0 },
+	{ NULL, 0, NULL, 0, "What is said:", 2 },
+	{ "json", KEY_JSON, NULL, 0, "on standard output: events and records, one a line", 0 },
+	{ "quiet", 'q', NULL, 0, "only errors", 0 },
+	{ "verbose", 'v', NULL, 0, "what has been agreed on, private data, counts", 0 },
+	{}
+};
+
+static enum form form(struct argp_state *state, const char *text)
+{
+	static const char *const names[] = { "lines", "length", "stream" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(text, names[i]))
+			return i;
+	argp_error(state, "%s: records are lines, length or stream", text);
+	return FORM_LINES;
+}
+
+/* Whether the options go together. */
+static void check(struct argp_state *state, struct session_options *opt)
+{
+	bool out = opt->receive && !strcmp(opt->receive, "-");
+	struct mpa_start *start = &opt->start.start;
+
+	if (!!opt->send + !!opt->receive + !!opt->exec > 1)
+		argp_error(state, "only one of --send, --receive and --exec is possible");
+	if (opt->start.place && opt->form == FORM_STREAM)
+		argp_error(state,
+			   "a stream has an order, --place none: take lines, length or --receive FILE");
+	if (opt->start.place && out)
+		argp_error(state,
+			   "--place writes octets where they belong: not possible with --receive -");
+	if (opt->start.place && start->flags & MPA_START_NO_CRC)
+		argp_error(state, "--place needs CRCs: leave out --no-crc");
+	if (opt->json && out)
+		argp_error(state, "--json and --receive - both want standard output");
+	if (opt->json && opt->form != FORM_LINES && !opt->exec)
+		argp_error(state, "--json has a form of its own for records: leave out --records");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct session_options *opt = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &opt->start;
+		break;
+	case 'R':
+		opt->form = form(state, arg);
+		break;
+	case 'q':
+		say_quiet = true;
+		break;
+	case 'v':
+		opt->verbose = true;
+		break;
+	case KEY_SEND:
+		opt->send = arg;
+		break;
+	case KEY_RECEIVE:
+		opt->receive = arg;
+		break;
+	case KEY_EXEC:
+		opt->exec = arg;
+		break;
+	case KEY_FORCE:
+		opt->force = true;
+		break;
+	case KEY_JSON:
+		opt->json = true;
+		break;
+	case KEY_NO_SHUTDOWN:
+		opt->no_shutdown = true;
+		break;
+	case KEY_END_WITH_PEER:
+		opt->end_with_peer = true;
+		break;
+	case ARGP_KEY_END:
+		check(state, opt);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static const struct argp_child children[] = { { &start_argp, 0, NULL, 0 }, {} };
+
+const struct argp session_argp = { options, parse, NULL, NULL, children, NULL, NULL };
+
+void session_defaults(struct session_options *opt)
+{
+	memset(opt, 0, sizeof(*opt));
+	start_defaults(&opt->start);
+	opt->start.start.revision = REVISION_UNSET;
+}
+
+/* In which role: what the options say, or what the command wants. */
+static enum mpa_role role_of(const struct start_options *opt, enum mpa_role role)
+{
+	return opt->role ? (enum mpa_role)opt->role : role;
+}
+
+/*
+ * Without --revision a responder serves all that it can: with 2 it does requests of
+ * revision 1 as well, but has less room for private data.
+ */
+static void default_revision(struct start_options *opt, enum mpa_role role)
+{
+	const size_t most = MPA_PRIVATE_DATA_MAX - 4;
+
+	if (opt->start.revision == REVISION_UNSET)
+		opt->start.revision = role_of(opt, role) == MPA_ROLE_RESPONDER &&
+				      opt->start.private_len <= most ? 2 : 1;
+}
+
+static void tell_started(const struct session *session)
+{
+	struct mpa_info info;
+	struct mpa_peer peer;
+	char *text;
+
+	if (session->opt->json)
+		event_started(session->peer, session->fd);
+	if (!session->opt->verbose)
+		return;
+	start_info(session->fd, &info);
+	text = start_agreed(&info);
+	note("%s: %s", session->peer, text);
+	free(text);
+	if (info.flags & MPA_INFO_ENHANCED)
+		note("IRD %u, ORD %u", info.ird, info.ord);
+	if (start_peer(session->fd, &peer) && peer.private_len) {
+		text = start_private(&peer);
+		note("the peer's private data: \"%s\"", text);
+		free(text);
+	}
+}
+
+static void tell_end(const struct session *session, int status)
+{
+	struct mpa_info info;
+
+	start_info(session->fd, &info);
+	if (session->opt->verbose)
+		note("%s: %llu records with %llu octets sent, %llu with %llu received",
+		     session->peer, info.tx_ulpdus, info.tx_octets, info.rx_ulpdus,
+		     info.rx_octets);
+	if (session->opt->json)
+		event("ended", session->peer,
+		      json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "status", status,
+				"records_sent", (json_int_t)info.tx_ulpdus,
+				"octets_sent", (json_int_t)info.tx_octets,
+				"records_received", (json_int_t)info.rx_ulpdus,
+				"octets_received", (json_int_t)info.rx_octets,
+				"placed", (json_int_t)info.rx_placed));
+}
+
+/* Says, once, that a responder has to wait (RFC 5044 section 7.1.2 rule 4). */
+void session_waits(struct session *session)
+{
+	struct mpa_info info;
+
+	if (session->wait_told || !session->opt->verbose)
+		return;
+	start_info(session->fd, &info);
+	session->wait_told = true;
+	if (!(info.flags & MPA_INFO_MAY_SEND))
+		note("waiting for the first record of %s: a responder may not send before it",
+		     session->peer);
+}
+
+static int start(struct session *session, enum mpa_role role)
+{
+	struct start_options opt = session->opt->start;
+	enum status status;
+	char *why;
+
+	default_revision(&opt, role);
+	status = start_mpa(session->fd, &opt, role, &why);
+	if (status) {
+		complain("%s: %s", session->peer, why);
+		if (session->opt->json)
+			event("error", session->peer,
+			      json_pack("{s:s, s:i}", "error", why, "status", status));
+		free(why);
+	}
+	return status;
+}
+
+static int use(struct session *session)
+{
+	if (session->opt->send)
+		return transfer_send(session);
+	if (session->opt->receive)
+		return transfer_receive(session);
+	return relay(session);
+}
+
+/* From startup to close(); the socket has the ULP. Returns the exit status. */
+int session_run(struct session *session, enum mpa_role role)
+{
+	const struct session_options *opt = session->opt;
+	int status;
+
+	session->peer = endpoint_of(session->fd, true);
+	session->local = endpoint_of(session->fd, false);
+	session->wait_told = false;
+	if (opt->verbose)
+		note("connected: %s to %s", session->local, session->peer);
+	if (opt->json)
+		event("connected", session->peer, json_pack("{s:s}", "local", session->local));
+	status = start(session, role);
+	if (!status && opt->start.reject) {
+		if (opt->verbose)
+			note("%s: refused, as --reject says", session->peer);
+		if (opt->json)
+			event("refused", session->peer, NULL);
+	} else if (!status) {
+		tell_started(session);
+		status = use(session);
+		tell_end(session, status);
+	}
+	close(session->fd);
+	free(session->peer);
+	free(session->local);
+	return status;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Parts of "mpa show": a table that fits the terminal, processes, counters. */
+#ifndef _MPA_TOOL_SHOW_H
+#define _MPA_TOOL_SHOW_H
+
+#include <jansson.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* table.c */
+#define TABLE_COLUMNS	12
+
+/**
+ * struct table - rows of text; the last column may be long
+ * @heads:	names of the columns
+ * @columns:	how many there are
+ * @right:	columns that are aligned to the right, a bit for each
+ * @cells:	row by row
+ * @rows:	how many there are
+ * @room:	for so many
+ */
+struct table {
+	const char *heads[TABLE_COLUMNS];
+	unsigned int columns;
+	unsigned int right;
+	char **cells;
+	size_t rows;
+	size_t room;
+};
+
+void table_column(struct table *table, const char *head, bool right);
+char **table_row(struct table *table);
+void table_print(const struct table *table, bool header);
+void table_free(struct table *table);
+char *table_rate(double rate);
+
+/* procs.c */
+struct proc {
+	__u64 inode;
+	int pid;
+	char name[64];
+};
+
+/**
+ * struct procs - which process has which socket
+ * @list:	by inode
+ * @n:		how many
+ * @room:	for so many
+ * @hidden:	there are processes that this user may not look into
+ */
+struct procs {
+	struct proc *list;
+	size_t n;
+	size_t room;
+	bool hidden;
+};
+
+void procs_read(struct procs *procs);
+char *procs_text(const struct procs *procs, __u64 inode);
+json_t *procs_json(const struct procs *procs, __u64 inode);
+
+/* show_stat.c */
+
+/**
+ * struct rounds - once, or again and again
+ * @every:	seconds; 0: once
+ * @count:	so many times; 0: without end
+ * @done:	so many were
+ * @before:	when the last one was, in seconds
+ * @since:	seconds since; 0 in the first one
+ */
+struct rounds {
+	double every;
+	unsigned long count;
+	unsigned long done;
+	double before;
+	double since;
+};
+
+bool rounds_next(struct rounds *rounds);
+void rounds_head(const struct rounds *rounds);
+void rounds_json(const struct rounds *rounds, json_t *it);
+void show_stat(struct rounds *rounds, bool json, bool header);
+
+#endif /* _MPA_TOOL_SHOW_H */

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+/* "mpa show stat": the counters of /proc/net/mpa_stat in words; and rounds of --watch. */
+#include "tool.h"
+#include "show.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STAT_FILE	"/proc/net/mpa_stat"
+#define NS_IN_S		1e9
+
+/* ---- rounds ---- */
+
+static double seconds_now(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec + now.tv_nsec / NS_IN_S;
+}
+
+/* Waits for the next one; false if there is none. */
+bool rounds_next(struct rounds *rounds)
+{
+	double now = seconds_now(CLOCK_MONOTONIC), wait = rounds->before + rounds->every - now;
+
+	if (rounds->done && (rounds->every <= 0 || rounds->done == rounds->count))
+		return false;
+	if (rounds->done && wait > 0) {
+		struct timespec time = { .tv_sec = wait };
+
+		time.tv_nsec = (wait - time.tv_sec) * NS_IN_S;
+		while (nanosleep(&time, &time) && errno == EINTR)
+			;
+		now = seconds_now(CLOCK_MONOTONIC);
+	}
+	rounds->since = rounds->done ? now - rounds->before : 0;
+	rounds->before = now;
+	rounds->done++;
+	return true;
+}
+
+/* In front of a table: when it is. */
+void rounds_head(const struct rounds *rounds)
+{
+	const time_t now = time(NULL);
+	struct tm local;
+	char text[32];
+
+	if (rounds->every <= 0)
+		return;
+	if (isatty(STDOUT_FILENO))
+		fputs("\033[H\033[2J", stdout);
+	else if (rounds->done > 1)
+		putchar('\n');
+	localtime_r(&now, &local);
+	strftime(text, sizeof(text), "%F %T", &local);
+	printf("%s\n", text);
+}
+
+/* In a line if more follow; takes @it over. */
+void rounds_json(const struct rounds *rounds, json_t *it)
+{
+	const bool more = rounds->every > 0;
+
+	if (more) {
+		json_object_set_new(it, "time", json_real(seconds_now(CLOCK_REALTIME)));
+		if (rounds->since > 0)
+			json_object_set_new(it, "seconds", json_real(rounds->since));
+	}
+	json_dumpf(it, stdout, more ? JSON_COMPACT : JSON_INDENT(2));
+	putchar('\n');
+	json_decref(it);
+}
+
+/* ---- counters ---- */
+
+/* What is said of each; gauges go up and down. */
+static const struct counter_words {
+	const char *name;
+	const char *words;
+	bool gauge;
+} all_words[] = {
+	{ "MpaCurrInitiators", "connections now, as initiators", true },
+	{ "MpaCurrResponders", "connections now, as responders", true },
+	{ "MpaCurrDirect", "connections now, started without startup frames", true },
+	{ "MpaCurrTuf", "connections of TUF now with a framed direction", true },
+	{ "MpaInitiators", "connections that were started as initiators", false },
+	{ "MpaResponders", "connections that were started as responders", false },
+	{ "MpaDirect", "connections that were started without startup frames", false },
+	{ "MpaTuf", "times that a connection of TUF began to have a framed direction", false },
+	{ "MpaRefusedByPeer", "startups that the peer has rejected", false },
+	{ "MpaRefusedByUser", "startups that the program here has rejected", false },
+	{ "MpaRefusedMalformed", "startups with a malformed frame of the peer", false },
+	{ "MpaRefusedTimeout", "startups whose peer has sent no frame in time", false },
+	{ "MpaRefusedLost", "startups during which TCP has ended", false },
+	{ "MpaRefusedOusted", "startups that had to make room for another (startup-max)", false },
+	{ "MpaRefusedLimit", "startups refused, as startup-max is 0", false },
+	{ "MpaRefusedGivenUp", "startups that shutdown has ended", false },
+	{ "MpaRefusedLocal", "startups given up here: memory, or nothing could be sent", false },
+	{ "MpaTxFpdus", "records sent", false },
+	{ "MpaTxOctets", "octets of records sent", false },
+	{ "MpaTxMarkers", "markers sent", false },
+	{ "MpaTxFailed", "connections that cannot send: others have given TCP octets", false },
+	{ "MpaTxPackets", "packets with data handed to IP", false },
+	{ "MpaTxSegsAligned", "segments sent that start with a record", false },
+	{ "MpaTxSegsOversized", "segments that do not: the record is too long for one", false },
+	{ "MpaTxSegsWindow", "segments that do not: cut at the peer's receive window", false },
+	{ "MpaTxSegsOther", "segments that do not: the path or TCP has changed the size", false },
+	{ "MpaRxFpdus", "records received, verified and read", false },
+	{ "MpaRxOctets", "octets of records received", false },
+	{ "MpaRxMarkers", "markers received and checked", false },
+	{ "MpaRxIncomplete", "connections stopped: the stream ended inside a record", false },
+	{ "MpaRxBadCrc", "connections stopped: a CRC or a length was wrong", false },
+	{ "MpaRxBadMarker", "connections stopped: a marker was wrong", false },
+	{ "MpaRxFailedLocal", "connections stopped: read without MPA, or refused here", false },
+	{ "MpaDepthRefused", "connections without an agreement on IRD and ORD", false },
+	{ "MpaRtrRefused", "connections without an agreement on RTR", false },
+	{ "MpaRxPlaced", "records read behind a gap (placing)", false },
+	{ "MpaRxPruned", "times that TCP threw away records behind a gap", false },
+	{ "MpaRxStashed", "records longer than the receive buffer, taken in pieces", false },
+	{ "MpaLost", "connections that TCP has lost", false },
+	{ "MpaTimedOut", "connections whose peer has not answered TCP for too long", false },
+	{ "MpaEventsLost", "events that could not be sent to listeners", false },
+	{ "MpaRecordsLost", "records that taps have missed", false },
+	{ "MpaTufResegmented", "connections of TUF whose stream is cut anew on the way", false },
+	{ "MpaTufTrimmed", "segments of TUF sent an octet shorter", false },
+	{ "MpaInStartup", "responders in startup now", true },
+	{ "MpaStartupOusted", "responders that had to make room for another", false },
+	{ "MpaMemKept", "octets kept to be sent from again, of the whole machine", true },
+	{}
+};
+
+struct counter {
+	char name[40];
+	__u64 value;
+	__u64 before;
+};
+
+struct counters {
+	struct counter list[128];
+	size_t n;
+};
+
+static const struct counter_words *words_of(const struct counter *counter)
+{
+	const struct counter_words *words = all_words;
+
+	while (words->name && strcmp(words->name, counter->name))
+		words++;
+	return words;
+}
+
+static double rate_of(const struct counter *counter, const struct rounds *rounds)
+{
+	return (counter->value - counter->before) / rounds->since;
+}
+
+static bool has_rate(const struct counter *counter, const struct rounds *rounds)
+{
+	return rounds->since > 0 && !words_of(counter)->gauge &&
+	       counter->value >= counter->before;
+}
+
+/* What was there before is remembered by its place, which does not change. */
+static void counters_read(struct counters *counters)
+{
+	FILE *file = fopen(STAT_FILE, "re");
+	struct counter line;
+
+	if (!file && errno == ENOENT)
+		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa");
+	if (!file)
+		die(STATUS_LOCAL, STAT_FILE ": %m");
+	counters->n = 0;
+	while (counters->n < sizeof(counters->list) / sizeof(*counters->list) &&
+	       fscanf(file, "%39s %llu", line.name, &line.value) == 2) {
+		line.before = counters->list[counters->n].value;
+		counters->list[counters->n++] = line;
+	}
+	fclose(file);
+}
+
+static void counters_json(const struct counters *counters, const struct rounds *rounds)
+{
+	json_t *values = need_memory(json_object()), *rates = need_memory(json_object()), *it;
+
+	for (size_t i = 0; i < counters->n; i++) {
+		const struct counter *each = &counters->list[i];
+
+		json_object_set_new(values, each->name, json_integer(each->value));
+		if (has_rate(each, rounds))
+			json_object_set_new(rates, each->name, json_real(rate_of(each, rounds)));
+	}
+	it = values;
+	if (rounds->every > 0) {
+		it = need_memory(json_object());
+		json_object_set(it, "counters", values);
+		if (rounds->since > 0)
+			json_object_set(it, "rates", rates);
+		json_decref(values);
+	}
+	json_decref(rates);
+	rounds_json(rounds, it);
+}
+
+static char *number_text(__u64 number)
+{
+	char *text;
+
+	if (asprintf(&text, "%llu", number) < 0)
+		need_memory(NULL);
+	return text;
+}
+
+static void counter_row(struct table *table, const struct counter *counter,
+			const struct rounds *rounds)
+{
+	const struct counter_words *words = words_of(counter);
+	char **cell = table_row(table);
+
+	*cell++ = number_text(counter->value);
+	if (rounds->every > 0)
+		*cell++ = has_rate(counter, rounds) ? table_rate(rate_of(counter, rounds)) :
+						      need_memory(strdup("-"));
+	*cell++ = need_memory(strdup(counter->name));
+	*cell = need_memory(strdup(words->words ?: ""));
+}
+
+/* Those that are not zero come first. */
+static void counters_table(const struct counters *counters, const struct rounds *rounds,
+			   bool header)
+{
+	struct table table = {};
+
+	table_column(&table, "VALUE", true);
+	if (rounds->every > 0)
+		table_column(&table, "PER SECOND", true);
+	table_column(&table, "NAME", false);
+	table_column(&table, "WHAT", false);
+	for (size_t i = 0; i < counters->n; i++)
+		if (counters->list[i].value)
+			counter_row(&table, &counters->list[i], rounds);
+	for (size_t i = 0; i < counters->n; i++)
+		if (!counters->list[i].value)
+			counter_row(&table, &counters->list[i], rounds);
+	rounds_head(rounds);
+	table_print(&table, header);
+	table_free(&table);
+}
+
+void show_stat(struct rounds *rounds, bool json, bool header)
+{
+	static struct counters counters;
+
+	while (rounds_next(rounds)) {
+		counters_read(&counters);
+		if (json)
+			counters_json(&counters, rounds);
+		else
+			counters_table(&counters, rounds, header);
+		fflush(stdout);
+	}
+}

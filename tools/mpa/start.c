@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How MPA is started on a connection: the options that the commands share, and what
+ * is said when it does not come about (RFC 5044 section 7.1, RFC 6581).
+ */
+#include "tool.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	KEY_NO_CRC = 0x100,
+	KEY_ROLE,
+	KEY_IRD,
+	KEY_ORD,
+	KEY_P2P,
+	KEY_PERMISSIVE,
+	KEY_TX_MARKERS,
+	KEY_TX_NO_CRC,
+	KEY_TIMEOUT,
+	KEY_PLACE,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "How MPA is started:", 10 },
+	{ "markers", 'm', NULL, 0, "ask the peer for markers", 0 },
+	{ "no-crc", KEY_NO_CRC, NULL, 0,
+	  "do without CRCs, if the peer and both administrators agree", 0 },
+	{ "revision", 'r', "N", 0, "0, 1 (RFC 5044) or 2 (RFC 6581)", 0 },
+	{ "role", KEY_ROLE, "ROLE", 0,
+	  "initiator, responder, or direct: without startup frames", 0 },
+	{ "private-data", 'd', "TEXT", 0,
+	  "goes to the peer with the startup frame; @FILE: what is in the file", 0 },
+	{ "ird", KEY_IRD, "N", 0, "inbound RDMA Reads, to be negotiated (revision 2)", 0 },
+	{ "ord", KEY_ORD, "N", 0, "outbound RDMA Reads, to be negotiated (revision 2)", 0 },
+	{ "p2p", KEY_P2P, "RTR", OPTION_ARG_OPTIONAL,
+	  "peer-to-peer model (revision 2); RTR is a list of fpdu (default), write, read", 0 },
+	{ "permissive", KEY_PERMISSIVE, NULL, 0, "speak revision 0 with who does", 0 },
+	{ "tx-markers", KEY_TX_MARKERS, NULL, 0, "role direct: send markers", 0 },
+	{ "tx-no-crc", KEY_TX_NO_CRC, NULL, 0, "role direct: send no CRCs", 0 },
+	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "for startup; default is the policy's", 0 },
+	{ "place", KEY_PLACE, NULL, 0,
+	  "take records out of order (needs markers and CRCs)", 0 },
+	{ NULL, '4', NULL, 0, "IPv4 only", 0 },
+	{ NULL, '6', NULL, 0, "IPv6 only", 0 },
+	{}
+};
+
+static unsigned long parse_number(struct argp_state *state, const char *text, unsigned long most,
+				  const char *what)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 0);
+	if (errno || *end || end == text || *text == '-' || value > most)
+		argp_error(state, "%s: %s is a number up to %lu", text, what, most);
+	return value;
+}
+
+static void private_data(struct argp_state *state, struct mpa_start *start, const char *text)
+{
+	size_t len = strlen(text);
+	FILE *file;
+
+	if (*text == '@') {
+		char octets[MPA_PRIVATE_DATA_MAX + 1];
+
+		file = fopen(text + 1, "re");
+		if (!file)
+			die(STATUS_LOCAL, "%s: %m", text + 1);
+		len = fread(octets, 1, sizeof(octets), file);
+		if (ferror(file))
+			die(STATUS_LOCAL, "%s: %m", text + 1);
+		fclose(file);
+		if (len <= MPA_PRIVATE_DATA_MAX)
+			memcpy(start->private_data, octets, len);
+	} else if (len <= MPA_PRIVATE_DATA_MAX) {
+		memcpy(start->private_data, text, len);
+	}
+	if (len > MPA_PRIVATE_DATA_MAX)
+		argp_error(state, "private data are at most %d octets long",
+			   MPA_PRIVATE_DATA_MAX);
+	start->private_len = len;
+}
+
+static unsigned int rtr_flags(struct argp_state *state, const char *text)
+{
+	char *list = need_memory(strdup(text ?: "fpdu")), *each, *rest = list;
+	unsigned int flags = 0;
+
+	while ((each = strsep(&rest, ",")))
+		if (!strcmp(each, "fpdu"))
+			flags |= MPA_START_RTR_FPDU;
+		else if (!strcmp(each, "write"))
+			flags |= MPA_START_RTR_WRITE;
+		else if (!strcmp(each, "read"))
+			flags |= MPA_START_RTR_READ;
+		else
+			argp_error(state, "%s: an RTR is fpdu, write or read", each);
+	free(list);
+	return flags;
+}
+
+static int parse_role(struct argp_state *state, const char *text)
+{
+	static const char *const names[] = { "", "initiator", "responder", "direct" };
+
+	for (int i = 1; i < 4; i++)
+		if (!strcmp(text, names[i]))
+			return i;
+	argp_error(state, "%s: a role is initiator, responder or direct", text);
+	return 0;
+}
+
+static unsigned int parse_timeout(struct argp_state *state, const char *text)
+{
+	double seconds;
+	char *end;
+
+	seconds = strtod(text, &end);
+	if (*end || end == text || !(seconds >= 0.001 && seconds <= 3600))
+		argp_error(state, "%s: a timeout is 0.001 to 3600 seconds", text);
+	return seconds * 1000;
+}
+
+/* What a key without an argument means for mpa_start.flags; 0: nothing. */
+static unsigned int flag_of(int key)
+{
+	switch (key) {
+	case 'm':
+	case KEY_PLACE:
+		return MPA_START_MARKERS;
+	case KEY_NO_CRC:
+		return MPA_START_NO_CRC;
+	case KEY_PERMISSIVE:
+		return MPA_START_PERMISSIVE;
+	case KEY_TX_MARKERS:
+		return MPA_START_TX_MARKERS;
+	case KEY_TX_NO_CRC:
+		return MPA_START_TX_NO_CRC;
+	}
+	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct start_options *opt = state->input;
+	struct mpa_start *start = &opt->start;
+
+	start->flags |= flag_of(key);
+	switch (key) {
+	case 'r':
+		start->revision = parse_number(state, arg, 2, "a revision");
+		break;
+	case KEY_ROLE:
+		opt->role = parse_role(state, arg);
+		break;
+	case 'd':
+		private_data(state, start, arg);
+		break;
+	case KEY_IRD:
+		start->ird = parse_number(state, arg, MPA_DEPTH_BY_USER, "IRD");
+		start->flags |= MPA_START_ENHANCED;
+		break;
+	case KEY_ORD:
+		start->ord = parse_number(state, arg, MPA_DEPTH_BY_USER, "ORD");
+		start->flags |= MPA_START_ENHANCED;
+		break;
+	case KEY_P2P:
+		start->flags |= MPA_START_ENHANCED | MPA_START_P2P | rtr_flags(state, arg);
+		break;
+	case KEY_TIMEOUT:
+		start->timeout_ms = parse_timeout(state, arg);
+		break;
+	case KEY_PLACE:
+		opt->place = true;
+		break;
+	case '4':
+		opt->family = AF_INET;
+		break;
+	case '6':
+		opt->family = AF_INET6;
+		break;
+	case ARGP_KEY_END:
+		if (start->flags & MPA_START_ENHANCED && start->revision != 2)
+			start->revision = 2;
+		break;
+	default:
+		return flag_of(key) ? 0 : ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+const struct argp start_argp = { options, parse, NULL, NULL, NULL, NULL, NULL };
+
+void start_defaults(struct start_options *opt)
+{
+	*opt = (struct start_options){
+		.start.revision = 1,
+		.segment = MPA_SEGMENT_OFF,
+	};
+}
+
+/* Puts the ULP on a socket; ends the program if that is not possible. */
+void start_attach(int fd)
+{
+	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
+		return;
+	if (errno == ENOENT)
+		die(STATUS_LOCAL,
+		    "the kernel has no mpa; load the module: sudo modprobe mpa (at each boot: mpa(1))");
+	die(STATUS_LOCAL, "cannot put MPA on the connection: %m");
+}
+
+/* An option of level SOL_MPA that is an int. */
+void start_set(int fd, int option, int value, const char *name)
+{
+	if (setsockopt(fd, SOL_MPA, option, &value, sizeof(value)))
+		die(STATUS_LOCAL, "%s cannot be set to %d: %m", name, value);
+}
+
+bool start_peer(int fd, struct mpa_peer *peer)
+{
+	socklen_t len = sizeof(*peer);
+
+	memset(peer, 0, sizeof(*peer));
+	return !getsockopt(fd, SOL_MPA, MPA_PEER, peer, &len);
+}
+
+void start_info(int fd, struct mpa_info *info)
+{
+	socklen_t len = sizeof(*info);
+
+	memset(info, 0, sizeof(*info));
+	if (getsockopt(fd, SOL_MPA, MPA_INFO, info, &len))
+		die(STATUS_LOCAL, "MPA_INFO: %m");
+}
+
+static bool is_text(const unsigned char *octets, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (octets[i] < ' ' || octets[i] > '~')
+			return false;
+	return true;
+}
+
+char *start_private(const struct mpa_peer *peer)
+{
+	char *text, *to;
+
+	if (is_text(peer->private_data, peer->private_len))
+		return need_memory(strndup((const char *)peer->private_data,
+					   peer->private_len));
+	text = need_memory(malloc(2 * peer->private_len + 3));
+	to = text + sprintf(text, "0x");
+	for (int i = 0; i < peer->private_len; i++)
+		to += sprintf(to, "%02x", peer->private_data[i]);
+	return text;
+}
+
+/* What both ends have agreed on, in a line. The caller frees it. */
+char *start_agreed(const struct mpa_info *info)
+{
+	static const char *const crcs[] = { "no CRCs", "CRCs sent", "CRCs received", "CRCs" };
+	static const char *const markers[] = { "no markers", "markers sent",
+					       "markers received", "markers both ways" };
+	char *text;
+
+	if (asprintf(&text, "revision %u, %s, %s, MULPDU %u", info->revision,
+		     markers[info->flags & 3], crcs[(info->flags & MPA_INFO_CRC) >> 2],
+		     info->mulpdu) < 0)
+		need_memory(NULL);
+	return text;
+}
+
+static char *why_refused(int fd, const struct start_options *opt)
+{
+	struct mpa_peer peer;
+	char *private, *text;
+	int len;
+
+	if (!start_peer(fd, &peer) || !peer.private_len) {
+		len = asprintf(&text, "the peer refused, without private data%s",
+			       opt && opt->start.flags & MPA_START_MARKERS ?
+			       ": it may not send markers (siw does not); try without them" :
+			       "");
+	} else {
+		private = start_private(&peer);
+		len = asprintf(&text, "the peer refused: its private data says \"%s\"", private);
+		free(private);
+	}
+	if (len < 0)
+		need_memory(NULL);
+	return text;
+}
+
+/* errnos with which startup ends, and what to say of them */
+static const struct {
+	int err;
+	enum status status;
+	const char *why;
+} ends[] = {
+	{ EPROTO, STATUS_STARTUP,
+	  "the peer's answer is no MPA frame that fits: does it speak MPA, and this revision?" },
+	{ ETIMEDOUT, STATUS_STARTUP,
+	  "the peer's frame has not come in time: does it speak MPA, in the other role?" },
+	{ ECONNRESET, STATUS_STARTUP,
+	  "the peer has closed during startup: it may not speak MPA, or not what was asked for" },
+	{ EPIPE, STATUS_STARTUP, "the peer has closed the connection during startup" },
+	{ ENOTCONN, STATUS_STARTUP, "the peer has closed the connection before startup" },
+	{ EPERM, STATUS_LOCAL,
+	  "net.mpa.place is 0 here: do without --place, or have it set (mpa policy)" },
+	{ EUSERS, STATUS_LOCAL,
+	  "too many connections are in startup here: see net.mpa.startup_max (mpa policy)" },
+	{ ENOBUFS, STATUS_STARTUP,
+	  "the responder wants more inbound RDMA Reads than there are here: raise --ird" },
+	{ EOPNOTSUPP, STATUS_STARTUP,
+	  "no RTR suits both ends: name others with --p2p=fpdu,write,read" },
+	{ EBUSY, STATUS_STARTUP,
+	  "the peer has sent octets before startup: is it in the same role, or no MPA?" },
+	{ EINVAL, STATUS_USAGE,
+	  "these options do not go together (private data in revision 2: at most 508 octets)" },
+	{}
+};
+
+static char *why_startup(int fd, int err, const struct start_options *opt, enum status *status)
+{
+	char *text;
+
+	*status = STATUS_LOCAL;
+	if (err == ECONNREFUSED) {
+		*status = STATUS_REFUSED;
+		return why_refused(fd, opt);
+	}
+	for (int i = 0; ends[i].err; i++)
+		if (ends[i].err == err) {
+			*status = ends[i].status;
+			return need_memory(strdup(ends[i].why));
+		}
+	if (asprintf(&text, "startup has failed: %s", strerror(err)) < 0)
+		need_memory(NULL);
+	return text;
+}
+
+/* A responder looks at the request, and answers it: returns 0 or an errno. */
+static int answer(int fd, const struct start_options *opt)
+{
+	struct pollfd poll_for = { .fd = fd, .events = POLLIN };
+	struct mpa_reply reply = {};
+	socklen_t len = sizeof(int);
+	struct mpa_peer peer;
+	int err = 0;
+
+	while (poll(&poll_for, 1, -1) < 0)
+		if (errno != EINTR)
+			return errno;
+	if (!start_peer(fd, &peer)) {
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
+		return err ?: ECONNRESET;
+	}
+	if (!opt->reject)
+		return setsockopt(fd, SOL_MPA, MPA_ACCEPT, NULL, 0) ? errno : 0;
+	reply.private_len = strlen(opt->reject);
+	memcpy(reply.private_data, opt->reject, reply.private_len);
+	return setsockopt(fd, SOL_MPA, MPA_REJECT, &reply, sizeof(reply)) ? errno : 0;
+}
+
+/*
+ * Starts MPA in @role, unless the options name another one, on a socket that has
+ * the ULP, and waits until that is over. STATUS_OK is Full Operation, or a request
+ * that was rejected as the options say; otherwise *why says, as text that the caller
+ * frees, what has happened and what to do.
+ */
+enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role role, char **why)
+{
+	struct mpa_start start = opt->start;
+	int err = 0, on = 1;
+	enum status status;
+
+	*why = NULL;
+	start.role = opt->role ? opt->role : (int)role;
+	if (start.role == MPA_ROLE_RESPONDER) {
+		/* It answers what it is asked for. */
+		start.flags &= ~(MPA_START_ENHANCED | MPA_START_P2P);
+		start.flags |= MPA_START_MANUAL;
+	}
+	if (opt->segment != MPA_SEGMENT_OFF)
+		start_set(fd, MPA_SEGMENT, opt->segment, "MPA_SEGMENT");
+	if (opt->quick)
+		setsockopt(fd, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* Records may come out of order only where markers have been asked for. */
+	if (setsockopt(fd, SOL_MPA, MPA_START, &start, sizeof(start)) ||
+	    (opt->place && setsockopt(fd, SOL_MPA, MPA_PLACE, &on, sizeof(on))))
+		err = errno;
+	else if (start.role == MPA_ROLE_RESPONDER)
+		err = answer(fd, opt);
+	if (!err)
+		return STATUS_OK;
+	*why = why_startup(fd, err, opt, &status);
+	return status;
+}
+
+static const char *const codes[] = {
+	[MPA_ERR_NONE] = "none", [MPA_ERR_TCP] = "tcp", [MPA_ERR_CRC] = "crc",
+	[MPA_ERR_MARKER] = "marker", [MPA_ERR_STARTUP] = "startup",
+	[MPA_ERR_LOCAL] = "local", [MPA_ERR_IRD] = "ird", [MPA_ERR_RTR] = "rtr",
+};
+
+/*
+ * What an errno of send() or recv() in Full Operation means; *why is text that the
+ * caller frees.
+ */
+enum status start_error(int fd, int err, char **why)
+{
+	struct mpa_info info = {};
+	socklen_t size = sizeof(info);
+	const char *what;
+	int len;
+
+	getsockopt(fd, SOL_MPA, MPA_INFO, &info, &size);
+	if (err != EBADMSG) {
+		if (asprintf(why, "the connection is lost: %s", strerror(err)) < 0)
+			need_memory(NULL);
+		return err == ENOMEM ? STATUS_LOCAL : STATUS_LOST;
+	}
+	what = info.error == MPA_ERR_CRC ? "a record is damaged: its CRC or length is wrong" :
+	       info.error == MPA_ERR_MARKER ? "a marker points to the wrong place" :
+	       info.error == MPA_ERR_TCP ? "the stream ends inside a record" :
+	       "nothing more is received";
+	len = asprintf(why, "%s (error %u, %s, at stream position %llu)", what, info.error,
+		       info.error < sizeof(codes) / sizeof(*codes) ? codes[info.error] : "?",
+		       info.error_position);
+	if (len < 0)
+		need_memory(NULL);
+	return STATUS_DAMAGED;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the commands of mpa(1) share: messages and exit statuses, ends of a TCP
+ * connection, how MPA is started on it and what is said if that fails.
+ */
+#ifndef _MPA_TOOL_H
+#define _MPA_TOOL_H
+
+#include <argp.h>
+#include <linux/mpa.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* Exit statuses, as in mpa(1). Scripts rely on them. */
+enum status {
+	STATUS_OK,
+	STATUS_LOCAL,		/* something here: a file, memory, no module */
+	STATUS_USAGE,		/* a wrong option or argument */
+	STATUS_CONNECT,		/* there is no TCP connection */
+	STATUS_REFUSED,		/* the peer speaks MPA, and has refused */
+	STATUS_STARTUP,		/* the peer does not speak MPA, or not in time */
+	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
+	STATUS_LOST,		/* the connection was lost in Full Operation */
+	STATUS_DIFFERS,		/* what has arrived is not what was sent */
+};
+
+/* A command: its name, what it does in a line, and its main(). */
+struct command {
+	const char *name;
+	const char *what;
+	int (*main)(int argc, char **argv);
+};
+
+int listen_main(int argc, char **argv);
+int connect_main(int argc, char **argv);
+int ping_main(int argc, char **argv);
+int perf_main(int argc, char **argv);
+int show_main(int argc, char **argv);
+int monitor_main(int argc, char **argv);
+int policy_main(int argc, char **argv);
+
+/* say.c: messages go to standard error, behind "mpa COMMAND: ". */
+extern const char *say_command;		/* for the front of a message */
+extern bool say_quiet;			/* only errors */
+
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void die(enum status status, const char *format, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
+void *need_memory(void *memory);
+char *printable(const void *octets, size_t len);
+
+/* endpoint.c */
+struct endpoint {
+	const char *host;	/* NULL: any address */
+	const char *port;
+};
+
+void endpoint_parse(struct endpoint *to, const char *text);
+void endpoint_parse_words(struct endpoint *to, int argc, char **argv);
+int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespec *began);
+int endpoint_connect(const struct endpoint *to, int family);
+int endpoint_connect_mpa(const struct endpoint *to, int family);
+int endpoint_listen(const struct endpoint *at, int family, int backlog);
+char *endpoint_name(const struct sockaddr_storage *address);
+char *endpoint_of(int fd, bool peer);
+
+/* start.c */
+struct start_options {
+	struct mpa_start start;
+	int role;		/* MPA_ROLE_UNSPEC: what the command wants */
+	bool place;
+	int family;		/* AF_UNSPEC, or what -4 and -6 say */
+	int segment;		/* for MPA_SEGMENT */
+	bool quick;		/* TCP_NODELAY */
+	const char *reject;	/* responder: refuse, with this private data */
+};
+
+extern const struct argp start_argp;	/* a child: its input is start_options */
+
+void start_defaults(struct start_options *options);
+void start_attach(int fd);
+void start_set(int fd, int option, int value, const char *name);
+enum status start_mpa(int fd, const struct start_options *options,
+		      enum mpa_role role, char **why);
+bool start_peer(int fd, struct mpa_peer *peer);
+void start_info(int fd, struct mpa_info *info);
+char *start_agreed(const struct mpa_info *info);
+enum status start_error(int fd, int err, char **why);
+
+/* Private data of a frame, as text if it is text, else in hexadecimal. */
+char *start_private(const struct mpa_peer *peer);
+
+#endif /* _MPA_TOOL_H */

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What both ends of a file's transfer need. */
+#include "transfer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAIN_SECONDS	5.0
+
+/* Whether a record has this tag and is as long as its struct at the least. */
+bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
+{
+	return len >= least && !memcmp(octets, tag, TRANSFER_PLACE);
+}
+
+/* Sends a record, waits if there is no room. Returns 0 or an errno. */
+int transfer_put_one(struct session *session, const void *octets, size_t len)
+{
+	struct pollfd fds = { session->fd, POLLOUT, 0 };
+
+	while (send(session->fd, octets, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return errno;
+		session_waits(session);
+		if (poll(&fds, 1, -1) < 0 && errno != EINTR)
+			return errno;
+	}
+	return 0;
+}
+
+/*
+ * Takes what the peer still sends, until it ends: a close() with unread records
+ * would reset the connection, and the answer could be lost.
+ */
+void transfer_drain(struct session *session)
+{
+	struct pollfd fds = { session->fd, POLLIN, 0 };
+	double until = now() + DRAIN_SECONDS, left;
+	char octets[MPA_ULPDU_MAX];
+	ssize_t n = 1;
+
+	shutdown(session->fd, SHUT_WR);
+	while (n && (left = until - now()) > 0) {
+		if (poll(&fds, 1, left * 1000 + 1) < 0 && errno != EINTR)
+			return;
+		n = recv(session->fd, octets, sizeof(octets), MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return;
+	}
+}
+
+/* The caller frees it. */
+char *transfer_hex(const uint8_t *digest)
+{
+	char *text = need_memory(malloc(2 * SHA256_DIGEST_SIZE + 1));
+
+	for (int i = 0; i < SHA256_DIGEST_SIZE; i++)
+		sprintf(text + 2 * i, "%02x", digest[i]);
+	return text;
+}
+
+/* Says what is wrong; returns the status. */
+int transfer_fail(struct session *session, enum status status, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		need_memory(NULL);
+	va_end(args);
+	complain("%s", text);
+	if (session->opt->json)
+		event("error", session->peer,
+		      json_pack("{s:s?, s:i}", "error", text, "status", status));
+	free(text);
+	return status;
+}
+
+/* The connection has failed with this errno. */
+int transfer_lost(struct session *session, int err)
+{
+	enum status status;
+	char *why;
+
+	status = start_error(session->fd, err, &why);
+	transfer_fail(session, status, "%s", why);
+	free(why);
+	return status;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The records of a file's transfer (mpa-connect(1), PROTOCOL). Each begins with 8
+ * octets: those of a data record are the place in the file; of all others the first
+ * is 0xff, which no place has. Numbers have their highest octet first.
+ */
+#ifndef _MPA_TRANSFER_H
+#define _MPA_TRANSFER_H
+
+#include "relay.h"
+
+#define TRANSFER_VERSION	1
+#define TRANSFER_NAME_MAX	255
+#define TRANSFER_TEXT_MAX	255
+#define TRANSFER_SIZE_UNKNOWN	UINT64_MAX
+#define TRANSFER_PLACE		8	/* octets in front of a data record's */
+#define TRANSFER_CONTROL	0xff	/* first octet of a record that has no data */
+
+#define TRANSFER_HEAD		"\377mpahead"
+#define TRANSFER_TAIL		"\377mpatail"
+#define TRANSFER_WANT		"\377mpawant"
+#define TRANSFER_DONE		"\377mpadone"
+
+/* From the sender, first: the name follows. */
+struct transfer_head {
+	char tag[8];
+	uint32_t version;
+	uint32_t name_len;
+	uint64_t size;
+} __attribute__((packed));
+
+/* From the sender, last */
+struct transfer_tail {
+	char tag[8];
+	uint64_t size;
+	uint8_t digest[SHA256_DIGEST_SIZE];
+} __attribute__((packed));
+
+enum transfer_result {
+	TRANSFER_WHOLE,
+	TRANSFER_DIFFERS,	/* something is missing or wrong */
+	TRANSFER_UNWANTED,	/* the receiver does not take this file */
+	TRANSFER_FAILED,	/* the receiver could not write it */
+};
+
+/* From the receiver, last: text for the user follows. */
+struct transfer_done {
+	char tag[8];
+	uint32_t result;
+	uint64_t size;
+	uint8_t digest[SHA256_DIGEST_SIZE];
+} __attribute__((packed));
+
+/* transfer.c */
+bool transfer_is(const char *octets, size_t len, const char *tag, size_t least);
+int transfer_put_one(struct session *session, const void *octets, size_t len);
+void transfer_drain(struct session *session);
+char *transfer_hex(const uint8_t *digest);
+int transfer_fail(struct session *session, enum status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int transfer_lost(struct session *session, int err);
+
+#endif /* _MPA_TRANSFER_H */

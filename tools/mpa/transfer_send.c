@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A file as records: the sender's end (transfer.h). */
+#include "transfer.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BATCH_RECORDS	64
+#define BATCH_OCTETS	(256 * 1024)	/* of a call, about */
+
+struct upload {
+	struct session *session;
+	struct inbound in;
+	struct sha256_ctx sha;
+	struct progress progress;
+	struct mpa_info before;
+	const char *path;
+	const char *name;
+	int file;
+	uint64_t size;
+	uint64_t sent;
+	uint64_t records;
+	uint64_t place[BATCH_RECORDS];
+	struct mmsghdr msgs[BATCH_RECORDS];
+	struct iovec iov[BATCH_RECORDS][2];
+	char *data;
+	size_t room;		/* octets of data, allocated */
+	bool answered;
+	struct transfer_done answer;
+	char *text;		/* what the receiver says beside */
+	int status;		/* of this program */
+};
+
+static int lost(struct upload *up, int err)
+{
+	up->status = up->status ?: transfer_lost(up->session, err);
+	return -1;
+}
+
+static int wrong(struct upload *up, enum status result, const char *what)
+{
+	up->status = up->status ?: transfer_fail(up->session, result, "%s: %s", up->path, what);
+	return -1;
+}
+
+/* What the receiver says: 0 if that is not its last word. */
+static int take(struct upload *up)
+{
+	ssize_t n = inbound_receive(&up->in, up->session->fd);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return 0;
+	if (n < 0)
+		return lost(up, -n);
+	if (!n)
+		return wrong(up, STATUS_LOST,
+			     "the peer has ended without an answer: is it there with --receive?");
+	if (transfer_is(up->in.buf, n, TRANSFER_WANT, TRANSFER_PLACE))
+		return 0;
+	if (!transfer_is(up->in.buf, n, TRANSFER_DONE, sizeof(up->answer)))
+		return wrong(up, STATUS_DIFFERS,
+			     "what the peer sends is no answer to a file: is it there with --receive?");
+	memcpy(&up->answer, up->in.buf, sizeof(up->answer));
+	up->text = printable(up->in.buf + sizeof(up->answer), n - sizeof(up->answer));
+	up->answered = true;
+	return -1;
+}
+
+/* Sends records, and hears what the receiver says meanwhile. */
+static int put(struct upload *up, struct mmsghdr *msgs, int n)
+{
+	struct pollfd fds = { up->session->fd, POLLIN | POLLOUT, 0 };
+	int done = 0, sent, err;
+
+	while (done < n) {
+		sent = sendmmsg(fds.fd, msgs + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (sent > 0) {
+			done += sent;
+			continue;
+		}
+		err = errno;
+		if (err == EAGAIN) {
+			session_waits(up->session);
+			if (poll(&fds, 1, -1) < 0 && errno != EINTR)
+				return lost(up, errno);
+			if (!(fds.revents & ~POLLOUT))
+				continue;
+		}
+		/* An answer tells more than that nothing can be sent any more. */
+		if (err != EINTR && take(up))
+			return -1;
+		if (err != EAGAIN && err != EINTR)
+			return lost(up, err);
+	}
+	return 0;
+}
+
+static int put_one(struct upload *up, void *octets, size_t len)
+{
+	struct iovec iov = { octets, len };
+	struct mmsghdr msg = { .msg_hdr.msg_iov = &iov, .msg_hdr.msg_iovlen = 1 };
+
+	return put(up, &msg, 1);
+}
+
+static int put_head(struct upload *up)
+{
+	struct transfer_head head = {
+		.version = htobe32(TRANSFER_VERSION),
+		.name_len = htobe32(strlen(up->name)),
+		.size = htobe64(up->size),
+	};
+	char octets[sizeof(head) + TRANSFER_NAME_MAX];
+
+	memcpy(head.tag, TRANSFER_HEAD, sizeof(head.tag));
+	memcpy(octets, &head, sizeof(head));
+	memcpy(octets + sizeof(head), up->name, strlen(up->name));
+	return put_one(up, octets, sizeof(head) + strlen(up->name));
+}
+
+/* Returns how many octets have been read: fewer than asked for only at the end. */
+static ssize_t fill(struct upload *up, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = read(up->file, up->data + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (!n)
+			break;
+		done += n;
+	}
+	return done;
+}
+
+/* How long a record's data may be for it to fill a segment: that may change. */
+static size_t record_room(const struct upload *up)
+{
+	socklen_t len = sizeof(int);
+	int mulpdu = MPA_MULPDU_MIN;
+
+	getsockopt(up->session->fd, SOL_MPA, MPA_MULPDU, &mulpdu, &len);
+	return mulpdu - TRANSFER_PLACE;
+}
+
+/* Returns 1 if there is more, 0 at the end, -1 if something is wrong. */
+static int put_data(struct upload *up)
+{
+	size_t each = record_room(up), want, at = 0;
+	ssize_t len;
+	int n = 0;
+
+	want = each * BATCH_RECORDS;
+	if (want > BATCH_OCTETS)
+		want = BATCH_OCTETS / each * each;
+	if (want > up->room) {
+		up->data = need_memory(realloc(up->data, want));
+		up->room = want;
+	}
+	len = fill(up, want);
+	if (len < 0) {
+		up->status = transfer_fail(up->session, STATUS_LOCAL, "%s: %m", up->path);
+		return -1;
+	}
+	sha256_update(&up->sha, len, (const uint8_t *)up->data);
+	for (; at < (size_t)len; n++) {
+		size_t part = len - at < each ? len - at : each;
+
+		up->place[n] = htobe64(up->sent + at);
+		up->iov[n][0] = (struct iovec){ &up->place[n], TRANSFER_PLACE };
+		up->iov[n][1] = (struct iovec){ up->data + at, part };
+		up->msgs[n].msg_hdr.msg_iov = up->iov[n];
+		up->msgs[n].msg_hdr.msg_iovlen = 2;
+		at += part;
+	}
+	if (put(up, up->msgs, n))
+		return -1;
+	up->sent += len;
+	up->records += n;
+	progress_show(&up->progress, up->sent);
+	return (size_t)len == want;
+}
+
+static int put_tail(struct upload *up, uint8_t *digest)
+{
+	struct transfer_tail tail = { .size = htobe64(up->sent) };
+
+	sha256_digest(&up->sha, SHA256_DIGEST_SIZE, digest);
+	memcpy(tail.tag, TRANSFER_TAIL, sizeof(tail.tag));
+	memcpy(tail.digest, digest, SHA256_DIGEST_SIZE);
+	return put_one(up, &tail, sizeof(tail));
+}
+
+static void hear(struct upload *up)
+{
+	struct pollfd fds = { up->session->fd, POLLIN, 0 };
+
+	while (!take(up))
+		if (poll(&fds, 1, -1) < 0 && errno != EINTR) {
+			lost(up, errno);
+			return;
+		}
+}
+
+/* What the receiver's answer means. */
+static int judge(struct upload *up, const uint8_t *digest)
+{
+	uint32_t result = be32toh(up->answer.result);
+
+	if (result == TRANSFER_UNWANTED)
+		return transfer_fail(up->session, STATUS_REFUSED,
+				     "%s: the receiver does not take it: %s", up->path, up->text);
+	if (result == TRANSFER_FAILED)
+		return transfer_fail(up->session, STATUS_DIFFERS,
+				     "%s: the receiver could not write it: %s", up->path, up->text);
+	if (result != TRANSFER_WHOLE || be64toh(up->answer.size) != up->sent || !digest ||
+	    memcmp(up->answer.digest, digest, SHA256_DIGEST_SIZE))
+		return transfer_fail(up->session, STATUS_DIFFERS,
+				     "%s: what has arrived is not what was sent: %s", up->path,
+				     *up->text ? up->text : "sizes or SHA-256 differ");
+	return STATUS_OK;
+}
+
+static void tell(struct upload *up, const uint8_t *digest)
+{
+	double seconds = now() - up->progress.began;
+	char *hex = transfer_hex(digest), *rate = octets_text(up->sent / seconds);
+
+	note("%s: %llu octets in %llu records, %s/s, SHA-256 %s: arrived whole", up->path,
+	     (unsigned long long)up->sent, (unsigned long long)up->records, rate, hex);
+	if (up->session->opt->json)
+		event("file", up->session->peer,
+		      json_pack("{s:s?, s:s, s:I, s:I, s:f, s:s}", "name", up->name,
+				"direction", "sent", "octets", (json_int_t)up->sent,
+				"records", (json_int_t)up->records, "seconds", seconds,
+				"sha256", hex));
+	free(rate);
+	free(hex);
+}
+
+static int send_file(struct upload *up)
+{
+	uint8_t digest[SHA256_DIGEST_SIZE];
+	bool complete = false;
+	int more = 1;
+
+	progress_begin(&up->progress, up->path, up->size == TRANSFER_SIZE_UNKNOWN ? 0 : up->size);
+	if (put_head(up))
+		more = -1;
+	while (more > 0)
+		more = put_data(up);
+	progress_end(&up->progress);
+	if (!more && !put_tail(up, digest)) {
+		complete = true;
+		shutdown(up->session->fd, SHUT_WR);
+		hear(up);
+	}
+	if (up->answered && !up->status)
+		up->status = judge(up, complete ? digest : NULL);
+	if (!up->status)
+		tell(up, digest);
+	return up->status;
+}
+
+/* Returns the exit status: whether the receiver has the file as it is here. */
+int transfer_send(struct session *session)
+{
+	struct upload up = { .session = session, .path = session->opt->send };
+	const char *slash = strrchr(up.path, '/');
+	bool input = !strcmp(up.path, "-");
+	struct stat st;
+	int status;
+
+	up.name = input ? "" : slash ? slash + 1 : up.path;
+	up.file = input ? STDIN_FILENO : open(up.path, O_RDONLY | O_CLOEXEC);
+	if (up.file < 0 || fstat(up.file, &st))
+		return transfer_fail(session, STATUS_LOCAL, "%s: %m", up.path);
+	if (S_ISDIR(st.st_mode)) {
+		close(up.file);
+		return transfer_fail(session, STATUS_LOCAL,
+				     "%s is a folder: pack it, as in tar -c %s | mpa connect --send -",
+				     up.path, up.path);
+	}
+	up.size = S_ISREG(st.st_mode) && !input ? (uint64_t)st.st_size : TRANSFER_SIZE_UNKNOWN;
+	sha256_init(&up.sha);
+	inbound_open(&up.in, session->fd, false);
+	status = send_file(&up);
+	inbound_close(&up.in);
+	if (!input)
+		close(up.file);
+	free(up.data);
+	free(up.text);
+	return status;
+}
