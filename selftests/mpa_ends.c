@@ -7,6 +7,8 @@
  * with "*" for the port that a listener has not, and "ready". They stay until standard input ends.
  */
 
+#include <linux/tuf.h>
+
 #include "mpa_test.h"
 
 static void fail(const char *what)
@@ -116,6 +118,21 @@ static void listening(void)
 	tell("child", port_of(listener), port_of(fd));
 }
 
+/* A socket of TUF: each direction of one end is framed in another way. */
+static void tuf(void)
+{
+	struct tuf_framing rx = { .mode = TUF_MARKERS };
+	struct tuf_framing tx = { .mode = TUF_ALIGN };
+	int fd[2];
+
+	connected(fd);
+	must(!setsockopt(fd[0], IPPROTO_TCP, TCP_ULP, "tuf", 3) &&
+	     !setsockopt(fd[0], SOL_MPA, TUF_TX, &tx, sizeof(tx)) &&
+	     !setsockopt(fd[0], SOL_MPA, TUF_RX, &rx, sizeof(rx)) &&
+	     send(fd[0], "ab", 2, 0) == 2 && acked(fd[0]), "tuf");
+	tell("tuf", port_of(fd[0]), port_of(fd[1]));
+}
+
 /* Closed with records that the peer has no room for. */
 static void closing(void)
 {
@@ -142,6 +159,7 @@ int main(void)
 	full();
 	failed();
 	listening();
+	tuf();
 	closing();
 	puts("ready");
 	fflush(stdout);

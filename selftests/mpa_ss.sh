@@ -179,6 +179,8 @@ stock_names_it() {
 		has stock $each tcp-ulp-mpa || return
 		lacks stock $each 'role:*' 'state:*' || return
 	done
+	has stock tuf tcp-ulp-tuf || return
+	lacks stock tuf 'role:*' 'state:*' 'tuf_*' || return
 	lacks stock plain 'tcp-ulp*'
 }
 
@@ -226,6 +228,13 @@ not_started() {
 		lacks patched child "${unknown[@]}"
 }
 
+tuf() {
+	has patched tuf tcp-ulp-tuf role:unspec state:full tuf_tx:align \
+		tuf_rx:markers tx_ulpdus:1 segs_aligned:1 &&
+		lacks patched tuf 'rev:*' 'markers:*' 'crc:*' resegmented &&
+		lacks patched initiator 'tuf_*' resegmented
+}
+
 without() {
 	lacks patched plain 'tcp-ulp*' 'role:*' 'state:*' &&
 		same_words patched initiator stock initiator '*'
@@ -235,6 +244,7 @@ patched_run "ss_shows_what_was_agreed_on" agreed
 patched_run "ss_shows_emss_and_mulpdu" sizes
 patched_run "ss_shows_an_error_and_where" error
 patched_run "ss_shows_who_is_not_started" not_started
+patched_run "ss_shows_how_tuf_frames" tuf
 patched_run "ss_shows_a_listener" has patched listener LISTEN
 # What MPA knew of it is gone with the program's end.
 patched_run "ss_shows_who_is_closing" \
@@ -288,7 +298,7 @@ as_shown() {
 }
 
 # MPA_A_CONN_ROLE is 13, then _STATE, _REVISION, _FLAGS; 20 _EMSS, 22 _TX_ULPDUS,
-# 35 _ERROR, then _ERRNO and _ERROR_POSITION.
+# 35 _ERROR, then _ERRNO and _ERROR_POSITION; 41 _TUF_TX, then _TUF_RX, _RESEGMENTED.
 odd() {
 	as_shown "" mpa &&
 		as_shown "$(attr 13 "$(le 4 77)")$(attr 14 ffffffff)$(
@@ -298,7 +308,10 @@ odd() {
 			"mpa markers:tx flags:0x180" &&
 		as_shown "$(attr 13 01)$(attr 16 "")$(attr 20 010203)$(
 			attr 22 "$(le 4 1)")$(attr 36 "")$(attr 37 00)$(
-			attr 999 01)$(attr 15 "$(le 4 1)")" "mpa rev:1"
+			attr 999 01)$(attr 15 "$(le 4 1)")" "mpa rev:1" &&
+		as_shown "$(attr 41 "$(le 4 3)")$(attr 42 "$(le 4 4)")$(attr 43 "")" \
+			"mpa tuf_tx:segments tuf_rx:4 resegmented" &&
+		as_shown "$(attr 41 01)$(attr 42 "")$(attr 17 "")" "mpa placing"
 }
 
 patched_run "ss_takes_odd_attributes" odd
