@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The Python module python/mpa.py: with itself, with C programs and with peers made
+# by hand; and the programs of their documentation.
+#
+# mpa_python.sh [NAME...]: all tests, or those whose names contain one of these
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib.sh
+. "$here/lib.sh"
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+for tool in ip tc ethtool unshare /usr/bin/python3; do
+	command -v $tool >/dev/null || skip_all "needs $tool"
+done
+modprobe -q sch_netem || true
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+
+export MPA_BIN=${MPA_BIN:-$here}
+# A loopback device of its own, which a test makes lose packets.
+# shellcheck disable=SC2016 # for the inner shell
+exec unshare -n sh -c 'ip link set lo up && exec /usr/bin/python3 -B "$@"' sh \
+	"$here/mpa_python.py" "$@"

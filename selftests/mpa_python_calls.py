@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of python/mpa.py; mpa_python.sh runs them."""
+
+import errno
+import select
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+import mpa
+from mpa_ends import fpdu, frame, take
+from mpa_python_test import BIN, TOP, WAIT, Case, Task, pattern, reset
+
+SHORT = 0.2     # seconds of a timeout that is to come
+
+
+class Startup(Case):
+    def test_other_threads_run_during_startup(self):
+        listener = self.server()
+        # This thread answers: it must run while the other one waits.
+        client = Task(mpa.connect, listener.address, timeout=20)
+        self.assertTrue(select.select([listener], [], [], WAIT)[0])
+        responder = self.opened(listener.accept())
+        self.opened(client.result()).send(b"hello")
+        self.assertEqual(b"hello", responder.recv())
+
+    def test_private_data_and_flags_reach_the_peer(self):
+        first, second = self.pair(server={"private": b"from the server"},
+                                  private=b"from the client", markers=True)
+        second.wait_request()
+        self.assertEqual(b"from the client", second.peer().private)
+        self.assertEqual(b"from the server", first.peer().private)
+        self.assertTrue(second.peer().flags & mpa.PeerFlags.MARKERS)
+        self.assertFalse(first.peer().flags & mpa.PeerFlags.MARKERS)
+        info = first.info()
+        self.assertEqual((mpa.State.FULL, mpa.Role.INITIATOR), (info.state, info.role))
+        self.assertTrue(info.flags & mpa.InfoFlags.RX_MARKERS)
+        self.assertFalse(info.flags & mpa.InfoFlags.TX_MARKERS)
+
+    def test_peer_is_none_before_its_frame(self):
+        listener = self.server()
+        self.opened(socket.create_connection(listener.address))
+        responder = self.opened(listener.accept())
+        self.assertIsNone(responder.peer())
+        responder.settimeout(SHORT)
+        with self.assertRaises(mpa.Timeout):
+            responder.wait_request()
+
+    def test_silent_peer_is_a_timeout(self):
+        listener = self.plain_listener()
+        with self.assertRaises(mpa.Timeout) as seen:
+            mpa.connect(listener.getsockname(), timeout=SHORT)
+        self.assertEqual(errno.ETIMEDOUT, seen.exception.errno)
+        self.assertIsInstance(seen.exception, TimeoutError)
+
+    def test_startup_timeout_of_the_kernel_is_a_timeout(self):
+        sock = self.opened(socket.create_connection(self.plain_listener().getsockname()))
+        mpa.attach(sock)
+        with self.assertRaises(mpa.Timeout) as seen:
+            mpa.start(sock, timeout=SHORT)
+        self.assertIn("peer did not answer", str(seen.exception))
+
+    def test_start_without_waiting(self):
+        sock = self.opened(socket.create_connection(self.plain_listener().getsockname()))
+        sock.setblocking(False)
+        mpa.attach(sock)
+        with self.assertRaises(BlockingIOError):
+            mpa.start(sock)
+        self.assertEqual(mpa.State.STARTUP, mpa.Connection(sock).info().state)
+
+    def test_refusal_has_private_data(self):
+        listener = self.server(manual=True)
+        client = Task(mpa.connect, listener.address, private=b"may I?")
+        responder = self.opened(listener.accept())
+        self.assertEqual(b"may I?", responder.wait_request().private)
+        responder.reject_request(b"not today")
+        with self.assertRaises(mpa.Refused) as seen:
+            client.result()
+        self.assertEqual(b"not today", seen.exception.private)
+        self.assertEqual(errno.ECONNREFUSED, seen.exception.errno)
+        self.assertEqual(mpa.State.REJECTED, responder.info().state)
+
+    def test_request_is_accepted_by_hand(self):
+        listener = self.server(manual=True, private=b"as ever")
+        client = Task(mpa.connect, listener.address)
+        responder = self.opened(listener.accept())
+        responder.wait_request()
+        responder.accept_request(b"specially")
+        initiator = self.opened(client.result())
+        self.assertEqual(b"specially", initiator.peer().private)
+        initiator.send(b"x")
+        self.assertEqual(b"x", responder.recv())
+
+    def test_initiator_decides_by_hand(self):
+        first, second = self.pair(server={"private": b"my offer"}, manual=True)
+        self.assertEqual(mpa.State.REQUESTED, first.info().state)
+        self.assertEqual(b"my offer", first.wait_request().private)
+        first.accept_request()
+        first.send(b"taken")
+        self.assertEqual(b"taken", second.recv())
+
+    def test_nobody_listens_is_not_refused_by_mpa(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = listener.getsockname()
+        with self.assertRaises(ConnectionRefusedError) as seen:
+            mpa.connect(address)
+        self.assertNotIsInstance(seen.exception, mpa.MpaError)
+
+    def test_other_protocol_is_not_mpa(self):
+        address = self.answering(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+        with self.assertRaises(mpa.NotMpa) as seen:
+            mpa.connect(address)
+        self.assertEqual(errno.EPROTO, seen.exception.errno)
+
+    def test_closing_peer_is_lost(self):
+        listener = self.plain_listener()
+        client = Task(mpa.connect, listener.getsockname())
+        listener.accept()[0].close()
+        with self.assertRaises(mpa.Lost):
+            client.result()
+
+    def test_unread_octets_are_busy(self):
+        listener = self.plain_listener()
+        sock = self.opened(socket.create_connection(listener.getsockname()))
+        peer = self.opened(listener.accept()[0])
+        peer.sendall(b"banner")
+        select.select([sock], [], [], WAIT)
+        mpa.attach(sock)
+        with self.assertRaises(mpa.Busy) as seen:
+            mpa.start(sock)
+        self.assertEqual(errno.EBUSY, seen.exception.errno)
+
+    def test_missing_module_is_not_loaded(self):
+        sock = self.opened(socket.create_connection(self.plain_listener().getsockname()))
+        with self.assertRaises(mpa.NotLoaded) as seen:
+            mpa.attach(sock, b"nosuch")
+        self.assertEqual(errno.ENOENT, seen.exception.errno)
+        self.assertIn("modprobe", str(seen.exception))
+
+    def test_long_private_data_are_told(self):
+        sock = self.opened(socket.create_connection(self.plain_listener().getsockname()))
+        mpa.attach(sock)
+        with self.assertRaises(mpa.MpaError) as seen:
+            mpa.start(sock, private=bytes(513))
+        self.assertIn("513", str(seen.exception))
+
+    def test_depths_are_agreed_on(self):
+        first, second = self.pair(server={"ird": 3, "ord": 9}, revision=2, ird=5, ord=7)
+        first.send(b"x")
+        second.recv()
+        self.assertEqual((2, 5, 3), (first.info().revision, first.info().ird,
+                                     first.info().ord))
+        self.assertEqual((3, 5), (second.info().ird, second.info().ord))
+        self.assertEqual((5, 7), (second.peer().ird, second.peer().ord))
+
+    def test_depths_that_do_not_fit_are_disagreement(self):
+        reply = bytearray(frame(True, 0x50))
+        reply[17:20] = struct.pack(">BH", 2, 4)     # Rev, PD_Length
+        address = self.answering(bytes(reply) + struct.pack(">HH", 1, 100))
+        with self.assertRaises(mpa.Disagreed) as seen:
+            mpa.connect(address, revision=2, ird=2, ord=1)
+        self.assertEqual((errno.ENOBUFS, mpa.Code.IRD),
+                         (seen.exception.errno, seen.exception.code))
+
+    def test_responder_begins_with_p2p(self):
+        rtr = mpa.Start.RTR_FPDU
+        first, second = self.pair(server={"p2p": rtr}, revision=2, p2p=rtr)
+        second.send(b"I begin")
+        self.assertEqual(b"I begin", first.recv())
+
+    def test_direct_needs_no_startup(self):
+        listener = self.plain_listener()
+        ends = [self.opened(socket.create_connection(listener.getsockname())),
+                self.opened(listener.accept()[0])]
+        for end in ends:
+            mpa.attach(end)
+            mpa.start(end, mpa.DIRECT)
+        first, second = map(mpa.Connection, ends)
+        second.send(b"either end may begin")
+        self.assertEqual(b"either end may begin", first.recv())
+
+
+class Sending(Case):
+    def test_one_send_is_one_recv(self):
+        first, second = self.talking_pair()
+        lengths = [1, 2, 3, 1000, 1448, 10000, mpa.ULPDU_MAX]
+        for n, length in enumerate(lengths):
+            first.send(pattern(n, length))
+            second.send(bytearray(pattern(n + 1, length)))
+        for n, length in enumerate(lengths):
+            self.assertEqual(pattern(n, length), second.recv())
+            self.assertEqual(pattern(n + 1, length), first.recv())
+
+    def test_long_and_empty_records_are_told(self):
+        first, second = self.talking_pair()
+        for record in bytes(mpa.ULPDU_MAX + 1), b"":
+            with self.assertRaises(mpa.LongRecord) as seen:
+                first.send(record)
+            self.assertEqual(errno.EMSGSIZE, seen.exception.errno)
+            self.assertIn(f" {len(record)} octets", str(seen.exception))
+        first.oversize = False
+        with self.assertRaises(mpa.LongRecord):
+            first.send(bytes(first.mulpdu + 1))
+        with self.assertRaises(mpa.LongRecord):
+            first.send_many([bytes(first.mulpdu + 1)] * 2)
+        first.send(b"goes on")
+        self.assertEqual(b"goes on", second.recv())
+
+    def test_responder_may_not_send_first(self):
+        first, second = self.pair()
+        second.settimeout(SHORT)
+        with self.assertRaises(mpa.Timeout):
+            second.send(b"early")
+        second.settimeout(0)
+        with self.assertRaises(BlockingIOError):
+            second.send(b"early")
+        second.settimeout(WAIT)
+        first.send(b"first")
+        second.send(b"second")
+        self.assertEqual(b"second", first.recv())
+
+    def test_many_records_with_a_call(self):
+        first, second = self.talking_pair()
+        lengths = [60] * 2 + [100] * 2500 + [1, 2, 3, 50000, 50000, 7] + [20] * 3 + [0x8000]
+        records = [pattern(n, length) for n, length in enumerate(lengths)]
+        sending = Task(first.send_many, iter(records))
+        for n, record in enumerate(records):
+            self.assertEqual(record, second.recv(), f"record {n}")
+        self.assertEqual(len(records), sending.result())
+        self.assertEqual(len(records) + 1, first.info().tx_ulpdus)
+
+    def test_many_records_leave_in_few_packets(self):
+        first, second = self.talking_pair()
+        # Of different lengths, and not so many that TCP itself would have them wait.
+        records = [pattern(n, 20 + n) for n in range(8)]
+        before = first.info().tx_packets
+        first.send_many(records)
+        self.assertEqual(records, [second.recv() for _ in records])
+        # A batch may end early, when the processor is late: not with each record.
+        self.assertLess(first.info().tx_packets - before, len(records))
+
+    def test_error_among_many_tells_how_many_were_sent(self):
+        first, second = self.talking_pair()
+        with self.assertRaises(mpa.LongRecord) as seen:
+            first.send_many([b"a", b"b", b"cc", bytes(70000), b"d"])
+        self.assertEqual(3, seen.exception.sent)
+        self.assertEqual([b"a", b"b", b"cc"], [second.recv() for _ in range(3)])
+        first.settimeout(SHORT)
+        with self.assertRaises(mpa.Timeout) as seen:
+            first.send_many(bytes(10000) for _ in range(5000))
+        sent = seen.exception.sent
+        self.assertGreater(sent, 0)
+        self.assertEqual(sent + 4, first.info().tx_ulpdus)
+        first.settimeout(0)
+        with self.assertRaises(BlockingIOError) as seen:
+            first.send_many([b"no", b"room"] * 10000)
+        sent += seen.exception.sent
+        self.assertEqual(sent + 4, first.info().tx_ulpdus)
+        first.shutdown()
+        self.assertEqual(sent, sum(1 for _ in second))
+
+    def test_segment_cuts_a_send(self):
+        first, second = self.talking_pair()
+        first.segment = 1000
+        self.assertEqual(1000, first.segment)
+        octets = pattern(1, 100500)
+        sending = Task(first.send, octets)
+        records = [second.recv() for _ in range(101)]
+        sending.result()
+        self.assertEqual([1000] * 100 + [500], [len(record) for record in records])
+        self.assertEqual(octets, b"".join(records))
+        first.segment = mpa.SEGMENT_FILL
+        octets = pattern(2, 3000000)
+        first.settimeout(WAIT)      # non-blocking below: the rest has to follow
+        sending = Task(lambda: (first.send(octets), first.shutdown()))
+        self.assertEqual(octets, b"".join(second))
+        sending.result()
+
+    def test_file_is_sent(self):
+        first, second = self.talking_pair()
+        octets = pattern(3, 500000)
+        with tempfile.TemporaryFile() as file:
+            file.write(octets)
+            file.flush()
+            sending = Task(lambda: (first.sendfile(file), first.shutdown()))
+            self.assertEqual(octets, b"".join(second))
+            self.assertEqual(500000, sending.result()[0])
+
+
+class Receiving(Case):
+    def test_end_is_none(self):
+        first, second = self.pair()
+        first.send(b"last")
+        first.shutdown()
+        self.assertEqual([b"last", None, None], [second.recv() for _ in range(3)])
+        self.assertIsNone(second.recv_info())
+        self.assertEqual([], second.recv_batch())
+
+    def test_timeouts(self):
+        first, _ = self.pair()
+        first.settimeout(SHORT)
+        began = time.monotonic()
+        with self.assertRaises(mpa.Timeout) as seen:
+            first.recv()
+        self.assertGreaterEqual(time.monotonic() - began, SHORT)
+        self.assertEqual(errno.ETIMEDOUT, seen.exception.errno)
+        first.settimeout(0)
+        for call in first.recv, first.recv_info, first.recv_batch:
+            with self.assertRaises(BlockingIOError):
+                call()
+
+    def test_batch_has_whole_records(self):
+        first, second = self.talking_pair()
+        records = [pattern(n, 1 + 300 * n % 40000) for n in range(200)]
+        sending = Task(first.send_many, records)
+        seen = []
+        while len(seen) < len(records):
+            batch = second.recv_batch(7)
+            self.assertTrue(1 <= len(batch) <= 7, len(batch))
+            seen += batch
+        self.assertEqual(records, seen)
+        sending.result()
+        first.send_many([b"a", b"b", b"c"])
+        self.assertEqual(b"a", second.recv())
+        second.recv_info()
+        self.assertEqual([b"c"], second.recv_batch())
+
+    def test_batch_with_info_has_as_many(self):
+        first, second = self.talking_pair()
+        first.send_many([b"one", b"two", b"three", b"four"])
+        self.assertEqual(b"one", second.recv_info().data)
+        self.assertEqual([b"two", b"three"], second.recv_batch(2))
+        self.assertEqual([b"four"], second.recv_batch(2))
+
+    def test_info_says_where_a_record_lies(self):
+        first, second = self.pair()
+        first.send_many([bytes(100), bytes(50)])
+        records = [second.recv_info(), second.recv_info()]
+        self.assertEqual([mpa.Record(bytes(100), 0, 0, 0, False, 100),
+                          mpa.Record(bytes(50), 108, 1, 108, False, 50)], records)
+
+    def test_records_out_of_order_are_placed(self):
+        # In order not to slow the other tests, for this one only.
+        for command in ("ip link set lo mtu 1500",
+                        "ethtool -K lo tso off gso off gro off",
+                        "tc qdisc add dev lo root netem delay 4ms loss 4% limit 2000"):
+            subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
+        try:
+            first, second = self.pair(server={"markers": True, "timeout": WAIT})
+            first.send(b"first")
+            second.recv()
+            second.place = True
+            self.assertEqual(1, second.place)
+            sending = Task(lambda: (first.send_many(
+                pattern(n, 1000) for n in range(1500)), first.shutdown()))
+            seen = list(iter(second.recv_info, None))
+            sending.result()
+        finally:
+            for command in ("tc qdisc del dev lo root", "ip link set lo mtu 65536"):
+                subprocess.run(command.split(), check=True)
+        early = [record for record in seen if record.placed]
+        self.assertTrue(early, "no record was placed")
+        self.assertTrue(all(record.order is None for record in early))
+        self.assertEqual(len(early), second.info().rx_placed)
+        seen.sort(key=lambda record: record.position)
+        self.assertEqual([pattern(n, 1000) for n in range(1500)],
+                         [record.data for record in seen])
+
+    def test_place_without_markers_fails(self):
+        first, _ = self.pair()
+        with self.assertRaises(OSError) as seen:
+            first.place = True
+        self.assertEqual(errno.EINVAL, seen.exception.errno)
+
+    def test_damaged_record_tells_code_and_position(self):
+        peer, conn = self.by_hand()
+        peer.sendall(fpdu(bytes(100)) + fpdu(b"bad", good=False) + fpdu(b"good"))
+        self.assertEqual(bytes(100), conn.recv())
+        for _ in range(2):
+            with self.assertRaises(mpa.Damaged) as seen:
+                conn.recv()
+            self.assertEqual((errno.EBADMSG, mpa.Code.CRC, 108),
+                             (seen.exception.errno, seen.exception.code,
+                              seen.exception.position))
+        self.assertIn("CRC", str(seen.exception))
+        # Sending still works.
+        conn.send(b"why")
+        self.assertEqual(fpdu(b"why"), take(peer, 12))
+
+    def test_end_inside_a_record_is_damage(self):
+        peer, conn = self.by_hand()
+        peer.sendall(fpdu(b"good") + fpdu(b"cut")[:5])
+        peer.shutdown(socket.SHUT_WR)
+        self.assertEqual(b"good", conn.recv())
+        with self.assertRaises(mpa.Damaged) as seen:
+            conn.recv()
+        self.assertEqual((mpa.Code.TCP, 12),
+                         (seen.exception.code, seen.exception.position))
+
+    def test_reset_is_lost(self):
+        peer, conn = self.by_hand()
+        reset(peer)
+        with self.assertRaises(mpa.Lost) as seen:
+            conn.recv()
+        self.assertEqual(errno.ECONNRESET, seen.exception.errno)
+        self.assertIsInstance(seen.exception, ConnectionError)
+
+    def test_structs_may_grow(self):
+        octets = mpa._INFO.pack(*range(1, 23))
+        for seen in octets + bytes(64), octets[:96]:
+            self.assertEqual(tuple(range(1, 20)), mpa._unpacked(mpa._INFO, seen)[:19])
+        self.assertEqual((0, 0), mpa._unpacked(mpa._INFO, octets[:104])[-2:])
+
+
+class Others(Case):
+    def test_c_program_as_initiator(self):
+        listener = self.server(markers=True)
+        program = self.program(BIN + "/mpa_transfer", "connect", "127.0.0.1",
+                               str(listener.address[1]), "1", "1-200,64768x3,1442x50")
+        conn = self.opened(listener.accept())
+        records = [conn.recv() for _ in range(253)]
+        sending = Task(lambda: (conn.send_many(records), conn.shutdown()))
+        self.assertIsNone(conn.recv())
+        sending.result()
+        self.assertIn("253 records", self.said(program))
+
+    def test_c_program_as_responder(self):
+        # Its records come from the other C program, which makes the same ones.
+        listener = self.server()
+        self.program(BIN + "/mpa_transfer", "connect", "127.0.0.1",
+                     str(listener.address[1]), "0", "1-100,50000x3")
+        source = self.opened(listener.accept())
+        records = [source.recv() for _ in range(103)]
+        checker = self.program(BIN + "/mpa_transfer", "listen", "127.0.0.1", "5061",
+                               "1", "1-100,50000x3")
+        self.assertEqual("listening\n", checker.stdout.readline())
+        conn = self.opened(mpa.connect(("127.0.0.1", 5061), markers=True))
+        conn.send_many(records)
+        conn.shutdown()
+        self.assertEqual(records, list(conn))
+        self.assertIn("103 records", self.said(checker))
+
+    def test_client_of_the_guide(self):
+        listener = self.server(private=b"hi")
+        client = self.program(
+            "/usr/bin/python3", str(TOP / "Documentation/networking/mpa/client.py"),
+            "127.0.0.1", str(listener.address[1]), "one", "two")
+        conn = self.opened(listener.accept())
+        for record in conn:
+            conn.send(record.upper())
+        self.assertEqual("ONE\nTWO\n", self.said(client))
+        self.assertEqual(b"hello from python", conn.peer().private)
+
+    def test_all_addresses(self):
+        with mpa.create_server(("", 0)) as listener:
+            for host in "127.0.0.1", "::1":
+                client = Task(mpa.connect, (host, listener.address[1]))
+                responder = self.opened(listener.accept())
+                self.opened(client.result()).send(b"hello")
+                self.assertEqual(b"hello", responder.recv())
+
+
+class Tuf(Case):
+    def ends(self):
+        listener = self.plain_listener()
+        first = socket.create_connection(listener.getsockname())
+        made = [self.opened(mpa.TufConnection(sock))
+                for sock in (first, listener.accept()[0])]
+        for end in made:
+            end.settimeout(WAIT)
+        return made
+
+    def test_keys_and_records(self):
+        first, second = self.ends()
+        other = Task(second.exchange_keys)
+        first.exchange_keys()
+        other.result()
+        lengths = [1, 2, 500, 1000]
+        for n, length in enumerate(lengths):
+            first.packing = False
+            first.send(pattern(n, length))
+        for n, length in enumerate(lengths):
+            self.assertEqual(pattern(n, length), second.recv())
+        second.send(b"back")
+        record = first.recv_info()
+        self.assertEqual((b"back", 0), (record.data, record.position))
+        info = first.tuf_info()
+        self.assertEqual((mpa.Tuf.ALIGN, 4, 1503, 1, 4),
+                         (info.tx_mode, info.tx_ulpdus, info.tx_octets, info.rx_fpdus,
+                          info.rx_octets))
+        self.assertTrue(0 < info.mulpdu < info.emss)
+
+    def test_off_is_plain_tcp_again(self):
+        first, second = self.ends()
+        key = first.key()
+        second.frame_rx(mpa.Tuf.MARKERS, key, period=512)
+        first.frame_tx(mpa.Tuf.MARKERS, period=512)
+        first.send(pattern(1, 3000))
+        self.assertEqual(pattern(1, 3000), second.recv())
+        self.assertEqual(512, second.tuf_info().rx_period)
+        first.frame_tx(mpa.Tuf.OFF)
+        second.frame_rx(mpa.Tuf.OFF)
+        first.sock.sendall(b"plain")
+        self.assertEqual(b"plain", take(second.sock, 5))
+
+    def test_client_of_the_guide(self):
+        listener = self.plain_listener()
+        client = self.program(
+            "/usr/bin/python3", str(TOP / "Documentation/networking/mpa/tuf.py"),
+            "127.0.0.1", str(listener.getsockname()[1]), "one", "two")
+        conn = self.opened(mpa.TufConnection(listener.accept()[0]))
+        conn.packing = False
+        conn.settimeout(WAIT)
+        conn.exchange_keys()
+        for _ in range(2):
+            conn.send(conn.recv().upper())
+        self.assertEqual("ONE\nTWO\n", self.said(client))
+
+    def test_errors(self):
+        first, _ = self.ends()
+        first.key()
+        with self.assertRaises(OSError) as seen:
+            first.key()
+        self.assertEqual(errno.ENODATA, seen.exception.errno)
+        with self.assertRaises(ValueError):
+            first.frame_rx(mpa.Tuf.ALIGN, b"short")
+        first.frame_tx()
+        with self.assertRaises(mpa.LongRecord):
+            first.send(bytes(mpa.TUF_ULPDU_MAX + 1))
+        with self.assertRaises(OSError) as seen:
+            first.frame_tx()
+        self.assertEqual(errno.EISCONN, seen.exception.errno)
