@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Send each record back: the smallest server and client.
+ *
+ *	echo server 4242 &
+ *	echo client localhost 4242 hello "a second record"
+ *	echo client localhost 4242 <FILE		each line is a record
+ *
+ * Shows: one send() is one record, one recv() returns one; the end of the stream;
+ * what to say when it ends otherwise. The server has a process for each connection.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ends.h"
+
+static int failed(const char *what, int fd)
+{
+	fprintf(stderr, "echo: %s: %s, MPA error code %u\n", what,
+		strerror(errno), ends_code(fd));
+	return 1;
+}
+
+static int echo(int fd)
+{
+	char record[MPA_ULPDU_MAX];
+	ssize_t len;
+
+	/* The first recv() waits for the end of startup as well. */
+	while ((len = recv(fd, record, sizeof(record), 0)) > 0)
+		if (send(fd, record, len, MSG_NOSIGNAL) < 0)
+			return failed("send", fd);
+	return len ? failed("recv", fd) : 0;
+}
+
+static int serve(const char *port)
+{
+	int listener = ends_listen(port, 0), fd;
+
+	if (listener < 0) {
+		perror("echo: listening");
+		return 1;
+	}
+	signal(SIGCHLD, SIG_IGN);
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		if (!fork())
+			exit(echo(fd));
+		close(fd);
+	}
+	perror("echo: accept");
+	return 1;
+}
+
+static int ask(int fd, const char *record)
+{
+	char answer[MPA_ULPDU_MAX];
+	ssize_t len;
+
+	if (send(fd, record, strlen(record), MSG_NOSIGNAL) < 0)
+		return failed("send", fd);
+	len = recv(fd, answer, sizeof(answer), 0);
+	if (len < 0)
+		return failed("recv", fd);
+	if (!len) {
+		fprintf(stderr, "echo: the server has closed the connection\n");
+		return 1;
+	}
+	printf("%.*s\n", (int)len, answer);
+	return 0;
+}
+
+/* Records are words of the command line, or lines without their ends. */
+static int client(const char *host, const char *port, char **words)
+{
+	int fd = ends_connect(host, port, 0), status = 0;
+	char line[MPA_ULPDU_MAX + 2];
+
+	if (fd < 0) {
+		perror("echo: connecting");
+		return 1;
+	}
+	for (; *words && !status; words++) {
+		status = ask(fd, *words);
+		if (!words[1])
+			return status;
+	}
+	while (!status && fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = '\0';
+		status = ask(fd, line);
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "server"))
+		return serve(argv[2]);
+	if (argc >= 4 && !strcmp(argv[1], "client"))
+		return client(argv[2], argv[3], argv + 4);
+	fprintf(stderr, "usage: echo server PORT\n"
+		"       echo client HOST PORT [RECORD...]\n");
+	return 2;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* How connections of the examples come about. */
+#ifndef EXAMPLES_ENDS_H
+#define EXAMPLES_ENDS_H
+
+#include <linux/mpa.h>
+#include <stddef.h>
+
+/* Each returns a socket, or -1 with errno; flags are MPA_START_* */
+int ends_connect(const char *host, const char *port, unsigned int flags);
+int ends_listen(const char *port, unsigned int flags);
+
+/* Why nothing more is received: the code of RFC 5044 section 8 */
+unsigned int ends_code(int fd);
+
+#endif

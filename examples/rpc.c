@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests and answers, many under way at a time, which a lost segment does not
+ * hold up: it delays only the records that are in it.
+ *
+ *	rpc server 4242 &
+ *	rpc client localhost 4242 10000
+ *
+ * Shows: markers and MPA_PLACE at both ends, so that each record is returned as soon
+ * as it is whole; MPA_RECVINFO, which tells those that came early; an id in each
+ * record, by which the client matches answers in whatever order they come. It
+ * prints how many requests and answers have overtaken lost ones. To lose some:
+ *
+ *	tc qdisc add dev lo root netem delay 5ms loss 2%
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ends.h"
+
+enum {
+	PAYLOAD = 1000,
+	WINDOW = 64,			/* requests under way at a time */
+};
+
+struct message {
+	unsigned int id;
+	unsigned int sum;		/* of an answer: the payload's octets */
+	unsigned char payload[PAYLOAD];	/* of a request */
+};
+
+#define ANSWER_LEN	offsetof(struct message, payload)
+
+static int failed(const char *what, int fd)
+{
+	fprintf(stderr, "rpc: %s: %s, MPA error code %u\n", what,
+		strerror(errno), ends_code(fd));
+	return 1;
+}
+
+/* Of a listening socket it is for all that it accepts. */
+static int place(int fd)
+{
+	int one = 1;
+
+	return setsockopt(fd, SOL_MPA, MPA_PLACE, &one, sizeof(one)) ||
+	       setsockopt(fd, SOL_MPA, MPA_RECVINFO, &one, sizeof(one));
+}
+
+/* As recv(); whether the record has come early, in front of a lost one */
+static ssize_t recv_placed(int fd, struct message *message, bool *early)
+{
+	/* A __u64 is aligned as a control message has to be. */
+	__u64 control[CMSG_SPACE(sizeof(struct mpa_recvinfo)) / sizeof(__u64)];
+	struct iovec iov = { message, sizeof(*message) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t len = recvmsg(fd, &msg, 0);
+	struct mpa_recvinfo info;
+
+	if (len > 0) {
+		memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(info));
+		*early = info.flags & MPA_RECVINFO_PLACED;
+	}
+	return len;
+}
+
+static unsigned int sum(const unsigned char *octets)
+{
+	unsigned int total = 0, i;
+
+	for (i = 0; i < PAYLOAD; i++)
+		total += octets[i];
+	return total;
+}
+
+/* Each request is answered as it comes: the order does not matter. */
+static int answer(int fd)
+{
+	unsigned int requests = 0, early = 0;
+	struct message message;
+	bool is_early;
+	ssize_t len;
+
+	while ((len = recv_placed(fd, &message, &is_early)) > 0) {
+		if (len != sizeof(message)) {
+			fprintf(stderr, "rpc: a request of %zd octets\n", len);
+			return 1;
+		}
+		requests++;
+		early += is_early;
+		message.sum = sum(message.payload);
+		if (send(fd, &message, ANSWER_LEN, MSG_NOSIGNAL) < 0)
+			return failed("send", fd);
+	}
+	if (len)
+		return failed("recv", fd);
+	printf("%u requests, %u of them early\n", requests, early);
+	return 0;
+}
+
+static int serve(const char *port)
+{
+	int listener = ends_listen(port, MPA_START_MARKERS), fd;
+
+	if (listener < 0 || place(listener)) {
+		perror("rpc: listening");
+		return 1;
+	}
+	signal(SIGCHLD, SIG_IGN);
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		if (!fork())
+			exit(answer(fd));
+		close(fd);
+	}
+	perror("rpc: accept");
+	return 1;
+}
+
+/* A request whose answer is not that of its neighbours. */
+static int request(int fd, unsigned int id)
+{
+	struct message message = { .id = id };
+
+	memset(message.payload, id % 256, PAYLOAD / 2);
+	memcpy(message.payload + PAYLOAD / 2, &id, sizeof(id));
+	return send(fd, &message, sizeof(message), MSG_NOSIGNAL) < 0;
+}
+
+/* What the answer to request() has to be. */
+static unsigned int expected(unsigned int id)
+{
+	return id % 256 * (PAYLOAD / 2) + (id & 255) + (id >> 8 & 255) +
+	       (id >> 16 & 255) + (id >> 24);
+}
+
+static int ask(int fd, unsigned int count)
+{
+	bool *answered = calloc(count, sizeof(*answered)), is_early;
+	unsigned int sent = 0, got = 0, early = 0;
+	struct message message;
+
+	while (answered && got < count) {
+		for (; sent < count && sent - got < WINDOW; sent++)
+			if (request(fd, sent))
+				return failed("send", fd);
+		if (recv_placed(fd, &message, &is_early) != ANSWER_LEN)
+			return failed("recv", fd);
+		if (message.id >= sent || answered[message.id] ||
+		    message.sum != expected(message.id)) {
+			fprintf(stderr, "rpc: a wrong answer to %u\n", message.id);
+			return 1;
+		}
+		answered[message.id] = true;
+		early += is_early;
+		got++;
+	}
+	printf("%u answers, %u of them early\n", got, early);
+	free(answered);
+	return got != count;
+}
+
+static int client(const char *host, const char *port, unsigned int count)
+{
+	int fd = ends_connect(host, port, MPA_START_MARKERS);
+
+	if (fd < 0 || place(fd)) {
+		perror("rpc: connecting");
+		return 1;
+	}
+	return ask(fd, count);
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 3 && !strcmp(argv[1], "server"))
+		return serve(argv[2]);
+	if (argc == 5 && !strcmp(argv[1], "client") && atoi(argv[4]) > 0)
+		return client(argv[2], argv[3], atoi(argv[4]));
+	fprintf(stderr, "usage: rpc server PORT\n       rpc client HOST PORT COUNT\n");
+	return 2;
+}
