@@ -13,6 +13,7 @@ import tempfile
 
 import annotate
 import judge
+import selftest_lua
 import selftest_tuf
 import selftest_tuf_commands
 from synth import (C, M, R, REPLY, REQUEST, SYN, Connection, Pcap,
@@ -651,7 +652,7 @@ def commands(tap, folder):
 
 def main():
     tap = Tap(len(cases) + 20 + len(selftest_tuf.cases)
-              + selftest_tuf_commands.COUNT)
+              + selftest_tuf_commands.COUNT + selftest_lua.count(cases))
     with tempfile.TemporaryDirectory() as folder:
         for text, build, finds, options in cases:
             path = os.path.join(folder, text + ".pcap")
@@ -664,6 +665,7 @@ def main():
         commands(tap, folder)
         selftest_tuf.run(tap, folder)
         selftest_tuf_commands.run(tap, folder, command)
+        selftest_lua.run(tap, folder, cases)
     print(f"# {tap.count - tap.failed} of {tap.count} passed")
     sys.exit(1 if tap.failed else 0)
 
