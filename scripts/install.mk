@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+# "make install" and "make uninstall"; Documentation/networking/mpa/install.rst
+
+.PHONY: install install-module install-headers install-tools install-command \
+	install-python uninstall command
+
+linux_headers := include/uapi/linux/mpa.h include/uapi/linux/mpa_netlink.h \
+		 include/uapi/linux/tuf.h
+completion := $(wildcard tools/mpa/completion.bash)
+python := $(wildcard python/*.py)
+
+bin_dir = $(DESTDIR)$(PREFIX)/bin
+man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
+completion_dir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+headers_dir = $(DESTDIR)$(PREFIX)/include/linux
+# For other kernel modules: include/net/mpa.h, and what that includes.
+kernel_include = $(DESTDIR)$(PREFIX)/src/mpa/include
+
+# The first folder below PREFIX in which Python looks for modules.
+PYTHON_DIR ?= $(shell python3 -c 'import site, sys; prefix = sys.argv[1]; \
+	print(next((d for d in site.getsitepackages() if d.startswith(prefix + "/lib")), \
+		   prefix + "/lib/python3/dist-packages"))' $(PREFIX) 2>/dev/null)
+python_dir = $(DESTDIR)$(or $(PYTHON_DIR),$(PREFIX)/lib/python3/dist-packages)
+
+install: install-module install-headers install-tools
+
+install-module: module
+	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= \
+		INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
+	$(if $(INSTALL_MOD_PATH),,depmod $(release))
+
+install-headers:
+	install -d $(headers_dir) $(kernel_include)/net $(kernel_include)/uapi/linux
+	install -m 644 $(linux_headers) $(headers_dir)
+	install -m 644 include/net/mpa.h $(kernel_include)/net
+	install -m 644 include/uapi/linux/mpa.h $(kernel_include)/uapi/linux
+
+install-tools: tools install-command install-python
+
+# What "make tools" has built.
+install-command:
+	install -d $(bin_dir)
+	install -m 755 $(TOOLS)/mpa $(bin_dir)
+	for page in $(TOOLS)/man/*.1; do \
+		test ! -e $$page || install -D -m 644 -t $(man_dir) $$page || exit; \
+	done
+	$(if $(completion),install -D -m 644 $(completion) $(completion_dir)/mpa)
+
+install-python:
+	$(if $(python),install -D -m 644 -t $(python_dir) $(python))
+
+# Folders that others may use go only when they are empty.
+uninstall:
+	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
+	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
+	      $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
+	      $(addprefix $(python_dir)/,$(notdir $(python))) \
+	      $(patsubst python/%.py,$(python_dir)/__pycache__/%.*.pyc,$(python)) \
+	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
+	for dir in $(placed)/extra $(placed)/updates $(headers_dir) $(python_dir)/__pycache__ \
+		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
+		   $(dir $(kernel_include)); do \
+		test ! -d $$dir || rmdir --ignore-fail-on-non-empty $$dir || exit; \
+	done
+	$(if $(INSTALL_MOD_PATH),,depmod $(release))
+
+# With manual pages, where tools/mpa/Makefile knows of them.
+command:
+	@$(MAKE) -C tools/mpa OUTPUT=$(TOOLS)
+	$(if $(shell grep '^man:' tools/mpa/Makefile),@$(MAKE) -C tools/mpa OUTPUT=$(TOOLS) man)
