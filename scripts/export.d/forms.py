@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The forms that files have in the kernel's tree: functions from text to text, for
+series. Each edit has to find what it is for: if it does not, the sources have changed,
+and this file has to follow.
+"""
+
+import glob
+import os
+import re
+import sys
+import textwrap
+
+# Documents about this repository.
+NOT_EXPORTED = ("upstream.rst",)
+
+SELFTESTS = "tools/testing/selftests/net/mpa/"
+
+
+def edit(where, text, *edits):
+    """Each of EDITS is (pattern, replacement)."""
+    for pattern, replacement in edits:
+        text, n = re.subn(pattern, replacement, text, flags=re.M)
+        if not n:
+            sys.exit(f"series: {where} has no {pattern!r} any more: "
+                     "bring scripts/export.d/forms.py up to date")
+    return text
+
+
+def function(name):
+    """A pattern for the definition of NAME with the comment above it."""
+    return (r"^(/\*(?:[^*]|\*(?!/))*\*/\n)?(static|int|void|bool)\b[^;{}()=]*\b"
+            + name + r"\([^{;]*\)\n\{\n(?:.*\n)*?\}\n\n?")
+
+
+# ---- compat.h ----
+
+def lacks(compat):
+    """What compat.h, without the branches that do not count, supplies."""
+    names = re.findall(r"^static inline [^(;]*?(\w+)\(", compat, re.M)
+    names += re.findall(r"^u32 (\w+)\(", compat, re.M)
+    names += re.findall(r"^#define (\w+)(?:\([^)]*\))?[ \t]+\S", compat, re.M)
+    none = {"mpa_compat_init", "mpa_compat_exit", "__counted_by"}
+    return sorted(set(names) - none)
+
+
+# What takes the place of compat.h in a tree that has everything.
+INCLUDES = {
+    "mpa_proto.h": "#include <linux/kernel.h>\n#include <linux/string.h>\n"
+                   "#include <linux/unaligned.h>\n\n",
+    "mpa_crc.c": "#include <linux/crc32.h>\n\n",
+    "mpa_crc3.c": "#include <linux/cache.h>\n#include <linux/crc32.h>\n\n",
+}
+
+# In a tree that has everything.
+STANDALONE = {
+    "mpa_core.c": [
+        (r"\terr = mpa_compat_init\(\);\n\tif \(err\)\n\t\tgoto no_compat;\n", ""),
+        (r"\tmpa_compat_exit\(\);\nno_compat:\n", ""),
+        (r"\tmpa_compat_exit\(\);\n", ""),
+        (r'^MODULE_SOFTDEP\("pre: crc32c"\);\n', ""),
+    ],
+    "mpa_ops.c": [(r" MPA_ADDR_LEN_(PARAM|ARG)\b", "")],
+    "mpa_policy.c": [
+        (r"^\t/\* Older kernels look for an empty entry behind the last. \*/\n", ""),
+        (r"kcalloc\(ARRAY_SIZE\(mpa_sysctls\) \+ 1, sizeof",
+         "kcalloc(ARRAY_SIZE(mpa_sysctls), sizeof"),
+    ],
+}
+
+
+def source(name, goes, text, standalone):
+    """A file of the module; NAME is where it is here, GOES in the tree."""
+    base = os.path.basename(name)
+    text = re.sub(r'^#include "mpa_delay.h"\n', "", text, flags=re.M)
+    text = re.sub(r"^\t+mpa_delay\(\w+\);\n", "", text, flags=re.M)
+    if base == "mpa_core.c":
+        text = edit(name, text, (r"^MODULE_VERSION\(.*\);\n", ""))
+    if standalone:
+        text = re.sub(r'^#include "compat.h"\n', INCLUDES.get(base, ""), text,
+                      flags=re.M)
+        text = edit(name, text, *STANDALONE.get(base, []))
+        text = re.sub(r"\bk([mz])alloc\(sizeof\((\*\w+)\), ", r"k\1alloc_obj(\2, ", text)
+    if "/tests/" in goes:
+        text = re.sub(r'^#include "(mpa_\w+|compat)\.h"', r'#include "../\1.h"', text,
+                      flags=re.M)
+    text = with_returns(text)
+    # An include that has gone may leave two empty lines.
+    return re.sub(r"\n\n\n+", "\n\n", text)
+
+
+def with_returns(text):
+    """Each kernel-doc comment says what is returned, as the tree wants it. Here one
+    whose first line says it already need not.
+    """
+    def add(found):
+        comment, kind, rest = found.groups()
+        if "Return:" in comment or re.search(r"\bvoid $", kind):
+            return found.group(0)
+        said = re.search(r"\(\) - ((?:.|\n)*?)\n \*(?: @|\n|/)", comment).group(1)
+        said = re.sub(r"\s*\n \*\s*", " ", said)
+        if re.search(r"\bbool $", kind) and not said.startswith("whether"):
+            said = "whether " + said
+        lines = textwrap.wrap(f"Return: {said}.", 77)
+        return comment[:-3] + "".join(f" * {line}\n" for line in [""] + lines).replace(
+            " * \n", " *\n") + " */" + kind + rest
+
+    return re.sub(r"(/\*\*\n \* \w+\(\) - (?:[^*]|\*(?!/))*\*/)(\n(?:[\w*]+[ \n])+\**)"
+                  r"(\w+\()", add, text)
+
+
+# ---- steps: what comes with a later patch ----
+
+TRACE = r"trace_mpa_\w+\((?:[^;]|\n)*?\);\n"
+
+WITHOUT = {
+    "netlink": {
+        "mpa_core.c": [
+            (r"\terr = mpa_netlink_init\(\);\n\tif \(err\)\n\t\tgoto no_netlink;\n\n", ""),
+            (r"\tmpa_netlink_exit\(\);\nno_netlink:\n", ""),
+            (r"\tmpa_netlink_exit\(\);\n", ""),
+        ],
+        "mpa_face.h": [(r"^/\* mpa_netlink.c \*/\n(.+\n)+\n", "")],
+    },
+    "tuf": {
+        "mpa_core.c": [
+            (function("mpa_tuf_use"), ""),
+            (function("mpa_tuf_attach"), ""),
+            (r"^static struct tcp_ulp_ops mpa_tuf_ulp_ops (.*\n)+?\};\n\n", ""),
+            (r"^static bool mpa_tuf_registered .*\n\n", ""),
+            (r"\n\t/\* Nothing may fail from here on.*\n\tmpa_tuf_registered = .*\n"
+             r"\tif \(!mpa_tuf_registered\)\n.*\n\treturn 0;", "\n\treturn 0;"),
+            (r"\tif \(mpa_tuf_registered\)\n.*\n", ""),
+            (r'^MODULE_ALIAS_TCP_ULP\("tuf"\);\n', ""),
+        ],
+        "mpa_face.h": [(r"^/\* mpa_tufopt.c \*/\n(.+\n)+\n", "")],
+        "mpa_sendmsg.c": [
+            (r"\tif \(mpa_is_tuf\(ctx\) && !mpa_tufopt_enter(.*\n)+?\t\}\n", ""),
+            (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_leave.*\n", ""),
+        ],
+        "mpa_recvmsg.c": [
+            (r"\tif \(mpa_is_tuf\(ctx\) && !mpa_tufopt_enter(.*\n)+?\t\}\n", ""),
+            (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_leave.*\n", ""),
+        ],
+        "mpa_sockopt.c": [
+            (function("mpa_set_framing"), ""),
+            (function("mpa_get_framing"), ""),
+            (function("mpa_get_key"), ""),
+            (function("mpa_get_tuf_info"), ""),
+            (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_mulpdu_read.*\n", ""),
+            (r"\tcase TUF_\w+:\n\t\treturn mpa_(get|set)_.*\n", ""),
+        ],
+    },
+    "trace": {
+        "mpa_make.c": [
+            (r"^\t" + TRACE, ""),
+            (r"^\tu64 position = mpa_tx_position_now\(tx\);\n", ""),
+        ],
+        "mpa_place.c": [(r"^\t" + TRACE, "")],
+        "mpa_report.c": [
+            (r"^\t" + TRACE, ""),
+            (r"^\tstruct sock \*sk = ctx->sk;\n\n(?=\tswitch)", ""),
+        ],
+        "mpa_rx.c": [
+            (r"^\t+" + TRACE, ""),
+            (r"^\tu64 position;\n(?=\tu32 have;)", ""),
+            (r"^\tposition = rx->cur.pos;\n(?=\tmpa_rx_take_from)", ""),
+        ],
+        "mpa_startup_io.c": [
+            (r"\tif \(!err\)\n\t\t" + TRACE, ""),
+            (r"^\t" + TRACE, ""),
+        ],
+        "mpa_tcp_watch.c": [
+            (r"\tif \(aligned < all \|\| watch->cut\)\n\t\t" + TRACE, ""),
+        ],
+    },
+}
+
+
+def without(part, name, text):
+    """The file NAME before the patch PART."""
+    text = edit(name, text, *WITHOUT[part].get(name, []))
+    if part == "trace":
+        text = re.sub(r"^#include <trace/events/mpa.h>\n", "", text, flags=re.M)
+    return re.sub(r"\n\n\n+", "\n\n", text)
+
+
+# ---- Makefile, Kconfig, hooks ----
+
+def makefile(kbuild, objects, tests):
+    """net/mpa/Makefile with those of the objects that are there."""
+    lines = ["# SPDX-License-Identifier: GPL-2.0", "", "obj-$(CONFIG_MPA) += mpa.o", "",
+             "# From the face down: a file calls those of its own floor and below."]
+    begun, known = False, set()
+    for line in kbuild.split("\n"):
+        found = re.match(r"mpa-y \+?:?= (.*\.o)$", line)
+        if line.startswith("ifdef"):
+            break
+        if found:
+            here = [each for each in found.group(1).split() if each in objects]
+            known.update(here)
+            if here:
+                lines.append(f"mpa-y {'+' if begun else ':'}= " + " ".join(here))
+                begun = True
+        elif begun and not line and lines[-1]:
+            lines.append("")
+    missing = set(objects) - known
+    if missing:
+        sys.exit(f"series: Kbuild does not name {' '.join(sorted(missing))}")
+    while not lines[-1]:
+        lines.pop()
+    if tests:
+        lines += ["", "# The tests of the lowest floor are a part of it.",
+                  "mpa-$(CONFIG_MPA_KUNIT_TEST) += \\"]
+        lines += [f"\t{each} \\" for each in tests[:-1]] + [f"\t{tests[-1]}"]
+    return "\n".join(lines) + "\n"
+
+
+def kconfig(text, tristate, kunit, crc32):
+    """net/mpa/Kconfig."""
+    text = edit("Kconfig", text,
+                (r"^#\n# For a kernel tree,(.*\n)+?\n", "\n"))
+    main, kunit_entry = re.split(r"(?=^config MPA_KUNIT_TEST)", text, flags=re.M)
+    if not crc32:
+        main = edit("Kconfig", main, (r"\tselect CRC32\n", "\tselect LIBCRC32C\n"))
+    if not tristate:
+        main = edit("Kconfig", main, (r"^\ttristate ", "\tbool "),
+                    (r"\t  To compile this as a module(.*\n)+?\n", ""),
+                    (r"\t  See Documentation(.*\n)+?\n", ""))
+    return main + kunit_entry if kunit else main.rstrip("\n") + "\n"
+
+
+# The line that comes before another one.
+HOOKS = {
+    "net/Kconfig": (r'^source "net/mptcp/Kconfig"$', 'source "net/mpa/Kconfig"'),
+    "net/Makefile": (r"^obj-\$\(CONFIG_MPTCP\)", "obj-$(CONFIG_MPA)\t\t+= mpa/"),
+    "Documentation/networking/index.rst": (r"^   mpls-sysctl$", "   mpa/index"),
+    "tools/testing/selftests/Makefile": (r"^TARGETS \+= net/mptcp$",
+                                         "TARGETS += net/mpa"),
+}
+
+
+def hook(path, text):
+    """A file of the tree with the line that leads to mpa."""
+    before, line = HOOKS[path]
+    return edit(path, text, (rf"({before})", line.replace("\\", r"\\") + r"\n\1"))
+
+
+def maintainers(text, own):
+    """MAINTAINERS with the entry, in the order of the alphabet."""
+    entry = re.search(r"^[A-Z][A-Z ()]+\n(?:[A-Z]:\t.*\n)+", own, re.M).group(0)
+    name = entry.split("\n", 1)[0]
+    for found in re.finditer(r"^\n(.+)\n(?=[A-Z]:\t)", text, re.M):
+        other = found.group(1)
+        if other[:3] == name[:3] and other > name:
+            at = found.start(1)
+            return text[:at] + entry + "\n" + text[at:]
+    return sys.exit("series: MAINTAINERS has no place for " + name)
+
+
+# ---- selftests ----
+
+MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
+
+CFLAGS += -O2 -g -Wall -Wextra -Wno-sign-compare -Wno-unused-parameter
+CFLAGS += -Wno-unused-function -Wno-missing-field-initializers
+CFLAGS += -Iunit/include -I../.. $(KHDR_INCLUDES)
+LDLIBS += -lpthread{mnl}
+
+TEST_GEN_PROGS := \\
+{programs}
+# end of TEST_GEN_PROGS
+
+TEST_FILES := settings
+
+LOCAL_HDRS := \\
+{headers}
+# end of LOCAL_HDRS
+
+include ../../lib.mk
+
+$(TEST_GEN_PROGS): unit/model.c
+"""
+
+
+def listed(names):
+    return " \\\n".join(f"\t{name}" for name in sorted(names)) + " \\"
+
+
+def selftests(top, tests):
+    """{where: text} of the programs that the file TESTS names, and what they include."""
+    here = os.path.join(top, "selftests")
+    with open(tests, encoding="utf-8") as file:
+        programs = [line.strip() for line in file
+                    if line.strip() and not line.startswith("#")]
+    files, headers = {}, {"unit/model.h"}
+    left = [f"{name}.c" for name in programs]
+    while left:
+        name = left.pop()
+        with open(os.path.join(here, name), encoding="utf-8") as file:
+            files[name] = file.read()
+        for found in re.findall(r'^#include "(\w+\.h)"', files[name], re.M):
+            if found not in headers and os.path.exists(os.path.join(here, found)):
+                headers.add(found)
+                left.append(found)
+    mnl = " -lmnl" if any("libmnl" in text for text in files.values()) else ""
+    texts = {SELFTESTS + name: text for name, text in files.items()}
+    texts[SELFTESTS + "Makefile"] = MAKEFILE.format(
+        programs=listed(programs), headers=listed(headers), mnl=mnl)
+    texts[SELFTESTS + ".gitignore"] = (
+        "# SPDX-License-Identifier: GPL-2.0\n" +
+        "".join(f"{name}\n" for name in sorted(programs)))
+    return texts
+
+
+# ---- documents ----
+
+TOCTREE = """
+.. toctree::
+   :maxdepth: 1
+
+"""
+
+DOCUMENTS = {
+    "house.svg": [(r"\s+compat.h\s+mpa_delay.h<", "<"), (r"\s+mpa_compat.c<", "<")],
+    "index.rst": [
+        (r"^`upstream.rst <upstream.rst>`__\n  .*\n\n", ""),
+        (r"^Beside them:\n\n(- (.|\n)*?)(?=^A connection's life$)", ""),
+        (r"\n+^Not there yet\n=+\n(.|\n)*", "\n"),
+    ],
+    "internals.rst": [
+        (r" CONTRIBUTING.md says how to build and test it.", ""),
+        (r"; ``scripts/floors`` checks it by the symbols of the object files", ""),
+        (r"``scripts/floors.list`` says which\nfile is on which floor",
+         "the list below says which\nfile is on which floor"),
+        (r", ``compat.h``, ``mpa_delay.h``: what every floor", ": what every floor"),
+        (r" ``mpa_delay.c`` lets marked points wait, in a test build.\n"
+         r"(.*\n)+?knows of these..*\n", "\n"),
+        (r"^How it is tested\n=+\n(.|\n)*?(?=^[^\n]+\n(=|-){5,}\n|\Z)",
+         "How it is tested\n================\n\nKUnit tests of the lowest floor are in "
+         "net/mpa/tests, tests of sockets in\ntools/testing/selftests/net/mpa.\n\n"),
+    ],
+    "administration.rst": [
+        (r"\(of 6.12; later in pyynl below it; needs python3-yaml\). ``scripts/ynl`` "
+         r"fetches it, and says\nwhere it is. In the folder of mpa's sources::",
+         "(needs python3-yaml)::"),
+        (r"ynl=\$\(scripts/ynl\)/tools/net/ynl/cli.py", "ynl=tools/net/ynl/pyynl/cli.py"),
+    ],
+    "driver.rst": [
+        (r"  # modprobe libcrc32c; insmod mpa.ko; insmod mpa_echo.ko",
+         "  # modprobe mpa; insmod mpa_echo.ko"),
+        (r"^insmod does not load what mpa.ko needs.*\n\n", ""),
+        (r"^Build it\n-+\n(.|\n)*?(?=^A connection\n)", ""),
+    ],
+}
+
+
+def document(name, text):
+    """A document for Documentation/networking/mpa."""
+    text = edit(name, text, *DOCUMENTS.get(name, []))
+    # Links to files become those of Sphinx.
+    text = re.sub(r"`([^`<]*?)\s*<(\w+)\.rst(?:#[\w-]*)?>`__", r":doc:`\1 <\2>`", text)
+    text = re.sub(r"`([^`<]*?)\s*<\w+\.(?:c|py)>`__", r"``\1``", text)
+    text = re.sub(r"`([^`<]*?)\s*<\.\./\.\./[^>]*>`__", r"\1", text)
+    if name == "index.rst":
+        top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        names = [os.path.basename(path)[:-4] for path in sorted(glob.glob(
+            os.path.join(top, "Documentation/networking/mpa/*.rst")))]
+        text = text.rstrip("\n") + "\n" + TOCTREE + "".join(
+            f"   {each}\n" for each in names
+            if each != "index" and each + ".rst" not in NOT_EXPORTED)
+    return text.rstrip("\n") + "\n"
