@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What sphinx is told by "make html"; see build."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+project = "mpa"
+copyright = "the authors of mpa; GPL-2.0"
+extensions = ["myst_parser", "links"]
+html_theme = "furo"
+html_title = "mpa"
+html_static_path = ["look"]
+html_css_files = ["look.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_last_updated_fmt = None
+highlight_language = "none"
+smartquotes = False
+toc_object_entries = False
+
+# A link in Markdown is a link: links.py sees where it leads.
+myst_all_links_external = True
+
+# These are no page's part until the start page names them.
+suppress_warnings = ["myst.header"]
+
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#1f5f99",
+        "color-brand-content": "#1f5f99",
+        "font-stack": "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif",
+        "font-stack--monospace": "ui-monospace, 'DejaVu Sans Mono', monospace",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#7fb8ea",
+        "color-brand-content": "#7fb8ea",
+    },
+}
