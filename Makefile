@@ -8,12 +8,14 @@ RELEASE ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(RELEASE)/build
 KERNEL ?=
 
-# Where "make install" puts the headers, and below what: the module goes to
-# lib/modules below INSTALL_MOD_PATH, which is DESTDIR if not told.
+# Where "make install" puts what is not the module, and below what: the module goes
+# to lib/modules below INSTALL_MOD_PATH, which is DESTDIR if not told.
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL_MOD_PATH ?= $(DESTDIR)
-headers = $(DESTDIR)$(PREFIX)/include/linux
+
+# Where the mpa command is built, with its manual pages.
+TOOLS ?= $(CURDIR)/build/tools
 
 MODULE_SOURCES := Kbuild $(wildcard *.c *.h) \
 		  $(shell find include -name '*.h')
@@ -27,16 +29,21 @@ BUILD := build/$(KERNEL)
 kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
 endif
 
-.PHONY: all module install uninstall check check-full test demo shell unit \
-	fuzz bench bench-native profile clean help FORCE
+.PHONY: all module tools html deb check check-full test demo shell unit \
+	fuzz bench bench-native profile export clean help FORCE
 
 all: module
 
 help:
 	@echo 'make                  build mpa.ko for the running kernel'
 	@echo 'make KDIR=DIR         build mpa.ko against the kernel headers in DIR'
-	@echo 'make install          put it in place (as root); PREFIX=/usr/local is for the'
-	@echo '                      headers, DESTDIR= goes before all; make uninstall'
+	@echo 'make tools            build the mpa command: build/tools/mpa; and build/examples'
+	@echo 'make html             the documents as HTML: build/html/index.html'
+	@echo 'make install          put all in place (as root): the module below /lib/modules, the'
+	@echo '                      rest below PREFIX=/usr/local; DESTDIR= goes before both.'
+	@echo '                      Parts: install-module install-headers install-tools;'
+	@echo '                      make uninstall takes all away'
+	@echo 'make deb              Debian packages, in build/deb'
 	@echo 'make demo [FILE=...]  send a file from host to host as records, look at the wire'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
 	@echo 'make check-full       the same, and what takes long'
@@ -51,6 +58,7 @@ help:
 	@echo 'make bench            measure, beside other ways; Documentation/performance.rst'
 	@echo 'make bench-native     the protocol floor on this processor, beside memcpy, in GB/s'
 	@echo 'make profile          where instructions go, by function'
+	@echo 'make export           the series of patches for net-next; scripts/export --help'
 	@echo 'make clean'
 
 # W=1 and C=2 (sparse) are handed on to kbuild.
@@ -78,17 +86,16 @@ release = $(or $(shell sed -n 's/.*UTS_RELEASE "\(.*\)".*/\1/p' \
 		     $(KDIR)/include/generated/utsrelease.h 2>/dev/null),$(RELEASE))
 placed = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 
-install: module
-	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= \
-		INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
-	install -d $(headers)
-	install -m 644 include/uapi/linux/mpa*.h include/uapi/linux/tuf.h $(headers)
-	$(if $(INSTALL_MOD_PATH),,depmod $(release))
+include scripts/install.mk
 
-uninstall:
-	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
-	      $(addprefix $(headers)/,mpa.h mpa_netlink.h tuf.h)
-	$(if $(INSTALL_MOD_PATH),,depmod $(release))
+# The mpa command, its manual pages; mpa(1). And the examples.
+tools:
+	@scripts/need gcc make libc6-dev pkgconf libmnl-dev libjansson-dev nettle-dev \
+		python3-docutils liburing-dev
+	@scripts/need gcc make libc6-dev pkgconf libmnl-dev libjansson-dev nettle-dev
+	@$(MAKE) -s command
+deb:
+	@scripts/deb
 
 unit:
 	@$(MAKE) -C selftests/unit check
@@ -121,6 +128,9 @@ bench-native:
 
 profile:
 	@bench/profile
+
+export:
+	@scripts/export $(if $(BASE),--base $(BASE))
 
 shell:
 	@[ -t 0 ] && [ -t 1 ] || { echo "make shell needs a terminal; without one:" \
