@@ -44,7 +44,7 @@ help:
 	@echo '                      Parts: install-module install-headers install-tools;'
 	@echo '                      make uninstall takes all away'
 	@echo 'make deb              Debian packages, in build/deb'
-	@echo 'make demo [FILE=...]  send a file from host to host as records, look at the wire'
+	@echo 'make demo [FILE=...]  records and a file from host to host, the wire, loss and placing'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
 	@echo 'make check-full       the same, and what takes long'
 	@echo 'make test T=mpa_records.NAME [KERNEL=6.1]'

@@ -12,6 +12,7 @@ python := $(wildcard python/*.py)
 bin_dir = $(DESTDIR)$(PREFIX)/bin
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
 completion_dir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+share_dir = $(DESTDIR)$(PREFIX)/share/mpa
 headers_dir = $(DESTDIR)$(PREFIX)/include/linux
 # For other kernel modules: include/net/mpa.h, and what that includes.
 kernel_include = $(DESTDIR)$(PREFIX)/src/mpa/include
@@ -45,6 +46,7 @@ install-command:
 		test ! -e $$page || install -D -m 644 -t $(man_dir) $$page || exit; \
 	done
 	$(if $(completion),install -D -m 644 $(completion) $(completion_dir)/mpa)
+	install -D -m 644 -t $(share_dir) tools/wire/mpa.lua
 
 install-python:
 	$(if $(python),install -D -m 644 -t $(python_dir) $(python))
@@ -53,11 +55,11 @@ install-python:
 uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
-	      $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
+	      $(share_dir)/mpa.lua $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
 	      $(addprefix $(python_dir)/,$(notdir $(python))) \
 	      $(patsubst python/%.py,$(python_dir)/__pycache__/%.*.pyc,$(python)) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
-	for dir in $(placed)/extra $(placed)/updates $(headers_dir) $(python_dir)/__pycache__ \
+	for dir in $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) $(python_dir)/__pycache__ \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \
 		test ! -d $$dir || rmdir --ignore-fail-on-non-empty $$dir || exit; \

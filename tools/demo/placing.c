@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 	FILE *file;
 
 	if (!receive && (argc != 7 || strcmp(argv[1], "send") || !atoi(argv[6])))
-		die("usage: placing receive ADDRESS PORT FILE [place] | send ADDRESS PORT COUNT INTERVAL_US LOSE");
+		die("usage: see the head of placing.c");
 	if (!receive) {
 		fd = call(argv[2], argv[3]);
 		start(fd, MPA_ROLE_INITIATOR);
