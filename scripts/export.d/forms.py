@@ -85,7 +85,7 @@ def source(name, goes, text, standalone):
                       flags=re.M)
     text = with_returns(text)
     # An include that has gone may leave two empty lines.
-    return re.sub(r"\n\n\n+", "\n\n", text)
+    return re.sub(r"\n\n\n+", "\n\n", text).rstrip("\n") + "\n"
 
 
 def with_returns(text):
