@@ -88,12 +88,22 @@ placed = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 
 include scripts/install.mk
 
-# The mpa command, its manual pages; mpa(1). And the examples.
+# The mpa command, its manual pages (mpa(1)), and the examples; one at a time in a
+# folder.
 tools:
 	@scripts/need gcc make libc6-dev pkgconf libmnl-dev libjansson-dev nettle-dev \
-		python3-docutils liburing-dev
-	@scripts/need gcc make libc6-dev pkgconf libmnl-dev libjansson-dev nettle-dev
-	@$(MAKE) -s command
+		python3-docutils liburing-dev util-linux
+	@mkdir -p $(TOOLS)
+	@flock $(TOOLS)/lock $(MAKE) -s command examples
+
+.PHONY: examples
+examples:
+	@$(MAKE) -s -C examples OUTPUT=$(CURDIR)/build/examples
+
+html:
+	@Documentation/html/build
+	@echo build/html/index.html
+
 deb:
 	@scripts/deb
 

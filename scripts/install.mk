@@ -59,14 +59,13 @@ uninstall:
 	      $(addprefix $(python_dir)/,$(notdir $(python))) \
 	      $(patsubst python/%.py,$(python_dir)/__pycache__/%.*.pyc,$(python)) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
-	for dir in $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) $(python_dir)/__pycache__ \
+	for dir in $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
+		   $(python_dir)/__pycache__ \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \
 		test ! -d $$dir || rmdir --ignore-fail-on-non-empty $$dir || exit; \
 	done
 	$(if $(INSTALL_MOD_PATH),,depmod $(release))
 
-# With manual pages, where tools/mpa/Makefile knows of them.
 command:
 	@$(MAKE) -C tools/mpa OUTPUT=$(TOOLS)
-	$(if $(shell grep '^man:' tools/mpa/Makefile),@$(MAKE) -C tools/mpa OUTPUT=$(TOOLS) man)
