@@ -45,6 +45,17 @@ void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 		endpoint_parse(to, argv[0]);
 }
 
+/* getaddrinfo() takes a number modulo 65536. */
+static void check_port(const char *port)
+{
+	unsigned long number;
+	char *end;
+
+	number = strtoul(port, &end, 10);
+	if (!*end && (end == port || *port == '-' || number > UINT16_MAX))
+		die(STATUS_USAGE, "\"%s\": a port is a number up to %u", port, UINT16_MAX);
+}
+
 static struct addrinfo *resolve(const struct endpoint *to, int family, int flags)
 {
 	struct addrinfo hints = {
@@ -52,8 +63,12 @@ static struct addrinfo *resolve(const struct endpoint *to, int family, int flags
 		.ai_socktype = SOCK_STREAM,
 		.ai_flags = flags,
 	}, *list;
-	int err = getaddrinfo(to->host, to->port, &hints, &list);
+	int err;
 
+	check_port(to->port);
+	err = getaddrinfo(to->host, to->port, &hints, &list);
+	if (err == EAI_SERVICE)
+		die(STATUS_USAGE, "\"%s\" is no port: expected HOST:PORT", to->port);
 	if (err)
 		die(STATUS_USAGE, "%s port %s: %s", to->host ?: "any address", to->port,
 		    err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
