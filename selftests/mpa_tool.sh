@@ -472,6 +472,15 @@ command_that_reads_nothing_ends() {
 	expect "what came" bye "$(<"$work/client.out")"
 }
 
+# One that writes for ever does not keep mpa.
+command_ends_with_its_connection() {
+	serve --exec yes </dev/null || return
+	# It leaves with records unread.
+	ip netns exec alpha "$mpa" connect 10.5.4.2 "$port" <<<hello 2>/dev/null |
+		head -n 1 >/dev/null || true
+	served 7
+}
+
 end_with_peer() {
 	rm -f "$work/open"
 	mkfifo "$work/open"
@@ -756,6 +765,7 @@ tap_run "names_from_a_hostile_peer" hostile_names
 tap_run "files_from_a_hostile_peer" hostile_files
 tap_run "an_interrupted_receiver_leaves_nothing" interrupted_receiver_leaves_nothing
 tap_run "the_status_of_a_command_is_kept" command_status_is_kept
+tap_run "a_command_ends_with_its_connection" command_ends_with_its_connection
 tap_run "a_command_that_reads_nothing_ends" command_that_reads_nothing_ends
 tap_run "a_client_ends_with_its_peer" end_with_peer
 tap_run "fork_serves_side_by_side" fork_side_by_side

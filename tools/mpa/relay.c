@@ -57,6 +57,11 @@ static void fail(struct relay *r, enum status result, const char *why)
 			tell_error(r, result, why);
 	}
 	r->tx_done = true;
+	/* Nobody takes what a command still writes: let it know. */
+	if (r->has_child && r->child.out >= 0) {
+		close(r->child.out);
+		r->child.out = -1;
+	}
 	/* What has arrived is still there, unless a record is not good. */
 	if (result == STATUS_DAMAGED || result == STATUS_LOCAL)
 		r->rx_done = true;
@@ -212,18 +217,23 @@ static bool sink_waits(const struct relay *r)
 	return r->to.end > r->to.start;
 }
 
-/* A command that neither writes nor reads has ended: so does the connection, soon. */
+/*
+ * A command that neither writes nor reads has ended: so does the connection, soon. And
+ * so does a command whose connection has failed.
+ */
 static int patience(struct relay *r)
 {
 	double left;
 
-	if (!(r->has_child && r->tx_done && r->to.broken))
+	if (!(r->has_child && r->tx_done && (r->to.broken || r->status)))
 		return -1;
 	if (!r->until)
 		r->until = now() + LINGER;
 	left = r->until - now();
 	if (left <= 0) {
 		r->rx_done = true;
+		if (r->status)
+			sink_gone(r, EPIPE);
 		return 0;
 	}
 	return left * 1000 + 1;
@@ -303,7 +313,7 @@ int relay(struct session *session)
 	inbound_close(&r.in);
 	if (r.has_child) {
 		source_close(&output);
-		status = child_end(&r.child);
+		status = child_end(&r.child, r.status);
 		if (status && opt->verbose)
 			note("the command has ended with %d", status);
 		r.status = r.status ?: status;

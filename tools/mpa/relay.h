@@ -136,7 +136,7 @@ struct child {
 };
 
 void child_start(struct child *child, const char *command, const struct session *session);
-int child_end(struct child *child);
+int child_end(struct child *child, bool failed);
 void tidy_signals(void);
 void tidy_file(const char *path);
 void tidy_pid(pid_t pid, bool there);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TIDY_PIDS	4096
@@ -140,10 +141,14 @@ void child_start(struct child *child, const char *command, const struct session 
 	fcntl(child->out, F_SETFL, O_NONBLOCK);
 }
 
-/* Waits for its end; returns its exit status, as a shell does. */
-int child_end(struct child *child)
+/*
+ * Waits for its end; if its connection has @failed, not for long. Returns its exit
+ * status, as a shell does.
+ */
+int child_end(struct child *child, bool failed)
 {
-	int status = 0;
+	static const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
+	int status = 0, moments = failed ? 100 : 0;
 
 	if (child->in >= 0)
 		close(child->in);
@@ -151,7 +156,12 @@ int child_end(struct child *child)
 		close(child->out);
 	child->in = -1;
 	child->out = -1;
-	while (waitpid(child->pid, &status, 0) < 0)
+	while (moments && !waitpid(child->pid, &status, WNOHANG)) {
+		nanosleep(&moment, NULL);
+		if (!--moments)
+			kill(child->pid, SIGTERM);
+	}
+	while (!moments && waitpid(child->pid, &status, 0) < 0)
 		if (errno != EINTR)
 			die(STATUS_LOCAL, "waitpid: %m");
 	tidy_pid(child->pid, false);
