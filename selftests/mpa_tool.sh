@@ -49,10 +49,15 @@ serve() {
 	}
 }
 
-# served STATUS: the server has ended like that
+# served STATUS: the server has ended like that, before long
 served() {
 	local rc=0
 
+	timeout 60 tail --pid "$server" -f /dev/null || {
+		echo "expected the server to end; it has not within 60 s"
+		stop
+		return 1
+	}
 	wait "$server" || rc=$?
 	expect "the server's status" "$1" "$rc" || {
 		cat "$work/server.err"
@@ -431,7 +436,7 @@ interrupted_receiver_leaves_nothing() {
 	folder
 	rm -f "$work/slow"
 	mkfifo "$work/slow"
-	serve --receive "$work/folder" </dev/null || return
+	serve --receive "$work/folder/it" </dev/null || return
 	client 7 --send - <"$work/slow" &
 	exec 9>"$work/slow"
 	until [[ -n $(ls -A "$work/folder") ]]; do
@@ -473,12 +478,25 @@ command_that_reads_nothing_ends() {
 }
 
 # One that writes for ever does not keep mpa.
-command_ends_with_its_connection() {
+writer_ends_with_its_connection() {
 	serve --exec yes </dev/null || return
 	# It leaves with records unread.
 	ip netns exec alpha "$mpa" connect 10.5.4.2 "$port" <<<hello 2>/dev/null |
 		head -n 1 >/dev/null || true
 	served 7
+}
+
+# Nor one that does nothing, with more waiting for it than a pipe holds.
+idler_ends_with_its_connection() {
+	serve --exec "${1:-exec sleep 1000}" </dev/null || return
+	seq 300000 | ip netns exec alpha timeout -s KILL 5 "$mpa" connect 10.5.4.2 \
+		"$port" >/dev/null 2>&1 || true
+	served 7
+}
+
+# Nor one that does not take a hint.
+stubborn_ends_with_its_connection() {
+	idler_ends_with_its_connection "trap '' TERM; while :; do sleep 1; done"
 }
 
 end_with_peer() {
@@ -608,7 +626,8 @@ s.close()" || return
 usage() {
 	local rc=0
 
-	"$mpa" "$@" </dev/null >"$work/client.out" 2>"$work/client.err" || rc=$?
+	"${limit[@]}" "$mpa" "$@" </dev/null >"$work/client.out" \
+		2>"$work/client.err" || rc=$?
 	expect "the status of mpa $*" 2 $rc && says "$work/client.err" .
 }
 
@@ -624,6 +643,16 @@ usage_errors() {
 		usage listen --fork --max 0 1 && usage listen --count 2 1 &&
 		usage listen --reject no --role direct 1 && usage listen --keep --send - 1 &&
 		usage ping --count 0 x:1 && usage ping --role responder x:1
+}
+
+# getaddrinfo() takes them modulo 65536.
+ports_are_numbers() {
+	local each
+
+	for each in 65536 99999 4294971538 4242x; do
+		usage listen "$each" && usage connect "localhost:$each" &&
+			usage ping "localhost:$each" || return
+	done
 }
 
 # ---- ping ----
@@ -765,7 +794,10 @@ tap_run "names_from_a_hostile_peer" hostile_names
 tap_run "files_from_a_hostile_peer" hostile_files
 tap_run "an_interrupted_receiver_leaves_nothing" interrupted_receiver_leaves_nothing
 tap_run "the_status_of_a_command_is_kept" command_status_is_kept
-tap_run "a_command_ends_with_its_connection" command_ends_with_its_connection
+tap_run "a_command_that_writes_ends_with_its_connection" writer_ends_with_its_connection
+tap_run "a_command_that_idles_ends_with_its_connection" idler_ends_with_its_connection
+tap_run "a_command_that_stays_ends_with_its_connection" stubborn_ends_with_its_connection
+tap_run "a_port_is_a_number_up_to_65535" ports_are_numbers
 tap_run "a_command_that_reads_nothing_ends" command_that_reads_nothing_ends
 tap_run "a_client_ends_with_its_peer" end_with_peer
 tap_run "fork_serves_side_by_side" fork_side_by_side

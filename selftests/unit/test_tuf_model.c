@@ -23,7 +23,7 @@ static u32 below(u32 limit)
 	return (u32)(random64() >> 32) % limit;
 }
 
-static u32 between(u32 least, u32 most)
+static u32 one_from(u32 least, u32 most)
 {
 	return least + below(most - least + 1);
 }
@@ -81,7 +81,7 @@ static u64 random_position(u32 interval)
 		return below(2 * interval);
 	case 2:
 		/* Wraps within the stream or soon after. */
-		return (1ULL << 32) - between(1, 3000);
+		return (1ULL << 32) - one_from(1, 3000);
 	case 3:
 		/* A marker is due about there. */
 		return (u64)interval * below(1 << 20) + 32 * interval - 12 +
@@ -97,23 +97,23 @@ static u32 random_length(u32 interval)
 {
 	switch (below(400)) {
 	case 0:
-		return between(65500, 65535);
+		return one_from(65500, 65535);
 	case 1:
-		return between(1, 65535);
+		return one_from(1, 65535);
 	}
 	switch (below(8)) {
 	case 0:
 	case 1:
-		return between(1, 8);
+		return one_from(1, 8);
 	case 2:
-		return between(500, 520);
+		return one_from(500, 520);
 	case 3:
 		/* Ends about where a marker is due. */
-		return min_t(u32, interval, 2048) * between(1, 3) - between(1, 24);
+		return min_t(u32, interval, 2048) * one_from(1, 3) - one_from(1, 24);
 	case 4:
-		return between(1, 1500);
+		return one_from(1, 1500);
 	default:
-		return between(1, 120);
+		return one_from(1, 120);
 	}
 }
 
@@ -130,7 +130,7 @@ static u32 that_fits(u64 position, const struct mpa_format *format, u32 len)
 
 static u32 random_fpdus(u64 *position, struct mpa_format *format, bool looked_at)
 {
-	u32 fpdus = between(1, TUF_COMPARE_FPDUS), interval, len;
+	u32 fpdus = one_from(1, TUF_COMPARE_FPDUS), interval, len;
 	const struct tuf_model_fpdu *fpdu;
 	u8 key[TUF_KEY_LEN];
 	u64 at;
@@ -336,7 +336,7 @@ static void tuf_key_is_found_among_random_octets(void)
 
 		state = unit_seed + i;
 		say_stream(__func__, unit_seed + i);
-		letters = between(1, 4);
+		letters = one_from(1, 4);
 		count = below(sizeof(octets) + 1);
 		for (u32 j = 0; j < sizeof(key); j++)
 			key[j] = 250 + below(letters);

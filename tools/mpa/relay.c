@@ -29,6 +29,7 @@ struct relay {
 	bool blocked;		/* the socket takes no more */
 	bool tx_done;
 	bool rx_done;
+	bool hung_up;		/* the connection is over, and that has been seen */
 	double until;		/* 0: no end to waiting for the peer */
 	int status;		/* how the connection has ended */
 };
@@ -247,10 +248,12 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	short events = (r->blocked && !r->tx_done ? POLLOUT : 0) |
 		       (!r->rx_done && r->to.end - r->to.start < SINK_HIGH ? POLLIN : 0);
 	bool watch = sink_waits(r) || r->has_child;
+	/* A command may be idle for ever, but not without its connection. */
+	bool lookout = r->has_child && !r->status && !r->hung_up;
 
 	/* A descriptor of which nothing is wanted must not wake: it would do so for ever. */
 	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
-	fds[POLL_SOCKET] = (struct pollfd){ events ? r->fd : -1, events, 0 };
+	fds[POLL_SOCKET] = (struct pollfd){ events || lookout ? r->fd : -1, events, 0 };
 	fds[POLL_TO] = (struct pollfd){ watch && !r->to.broken ? r->to.fd : -1,
 					sink_waits(r) ? POLLOUT : 0, 0 };
 	if (poll(fds, POLL_COUNT, patience(r)) < 0) {
@@ -261,6 +264,17 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	}
 }
 
+/* The socket woke, although nothing was wanted of it. */
+static void hung_up(struct relay *r, short ready)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	r->hung_up = true;
+	if (ready & POLLERR && !getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &err, &len) && err)
+		fail_socket(r, err);
+}
+
 static void turn(struct relay *r)
 {
 	struct pollfd fds[POLL_COUNT];
@@ -268,8 +282,11 @@ static void turn(struct relay *r)
 
 	wait_for(r, fds);
 	ready = fds[POLL_SOCKET].revents;
-	if (ready & (POLLERR | POLLHUP))
+	if (ready & (POLLERR | POLLHUP)) {
 		ready |= fds[POLL_SOCKET].events;
+		if (!fds[POLL_SOCKET].events)
+			hung_up(r, ready);
+	}
 	if (fds[POLL_TO].revents & POLLERR && !sink_waits(r))
 		sink_gone(r, EPIPE);
 	if (fds[POLL_FROM].revents) {

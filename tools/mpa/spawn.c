@@ -17,6 +17,9 @@
 #define TIDY_PIDS	4096
 #define SHELL_SIGNALLED	128	/* what a shell adds to the number of a signal */
 #define SHELL_NOT_THERE	127
+#define MOMENT_NS	(10 * 1000 * 1000)
+#define MOMENTS_TO_TERM	100
+#define MOMENTS_TO_KILL	500
 
 static struct {
 	const char *file;
@@ -142,13 +145,15 @@ void child_start(struct child *child, const char *command, const struct session 
 }
 
 /*
- * Waits for its end; if its connection has @failed, not for long. Returns its exit
- * status, as a shell does.
+ * Waits for its end; if its connection has @failed, not for long: it gets SIGTERM
+ * after a second, SIGKILL some seconds later. Returns its exit status, as a shell
+ * does.
  */
 int child_end(struct child *child, bool failed)
 {
-	static const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
-	int status = 0, moments = failed ? 100 : 0;
+	static const struct timespec moment = { .tv_nsec = MOMENT_NS };
+	int status = 0, moments = 0;
+	pid_t pid;
 
 	if (child->in >= 0)
 		close(child->in);
@@ -156,14 +161,18 @@ int child_end(struct child *child, bool failed)
 		close(child->out);
 	child->in = -1;
 	child->out = -1;
-	while (moments && !waitpid(child->pid, &status, WNOHANG)) {
+	while (!(pid = waitpid(child->pid, &status, failed ? WNOHANG : 0)) ||
+	       (pid < 0 && errno == EINTR)) {
+		if (!failed)
+			continue;
 		nanosleep(&moment, NULL);
-		if (!--moments)
+		if (++moments == MOMENTS_TO_TERM)
 			kill(child->pid, SIGTERM);
+		if (moments == MOMENTS_TO_KILL)
+			kill(child->pid, SIGKILL);
 	}
-	while (!moments && waitpid(child->pid, &status, 0) < 0)
-		if (errno != EINTR)
-			die(STATUS_LOCAL, "waitpid: %m");
+	if (pid < 0)
+		die(STATUS_LOCAL, "waitpid: %m");
 	tidy_pid(child->pid, false);
 	return WIFSIGNALED(status) ? SHELL_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
 }
