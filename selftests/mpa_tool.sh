@@ -486,11 +486,21 @@ writer_ends_with_its_connection() {
 	served 7
 }
 
-# Nor one that does nothing, with more waiting for it than a pipe holds.
+# Nor one that does nothing, with more waiting for it than a pipe holds: the connection
+# is reset while nothing is wanted of it.
 idler_ends_with_its_connection() {
 	serve --exec "${1:-exec sleep 1000}" </dev/null || return
-	seq 300000 | ip netns exec alpha timeout -s KILL 5 "$mpa" connect 10.5.4.2 \
-		"$port" >/dev/null 2>&1 || true
+	ip netns exec alpha env PYTHONPATH="$here/../python" python3 -c "
+import mpa, select, socket, struct
+s = socket.create_connection(('10.5.4.2', $port))
+mpa.attach(s)
+mpa.start(s)
+writable = select.poll()
+writable.register(s, select.POLLOUT)
+while writable.poll(1000):
+    s.send(b'hello')
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()" || return
 	served 7
 }
 
