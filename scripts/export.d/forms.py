@@ -261,8 +261,7 @@ def maintainers(text, own):
 
 MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
 
-CFLAGS += -O2 -g -Wall -Wextra -Wno-sign-compare -Wno-unused-parameter
-CFLAGS += -Wno-unused-function -Wno-missing-field-initializers
+CFLAGS += -O2 -g -Wall -Wno-unused-function
 CFLAGS += -Iunit/include -I../.. $(KHDR_INCLUDES)
 LDLIBS += -lpthread{mnl}
 
