@@ -23,7 +23,7 @@ static u32 below(u32 limit)
 	return (u32)(random64() >> 32) % limit;
 }
 
-static u32 between(u32 least, u32 most)
+static u32 one_from(u32 least, u32 most)
 {
 	return least + below(most - least + 1);
 }
@@ -46,7 +46,7 @@ static u32 near_multiple(u32 times)
 {
 	u32 step = below(2) ? 508 : 512;
 
-	return step * between(1, times) - 8 + below(17);
+	return step * one_from(1, times) - 8 + below(17);
 }
 
 static u32 random_length(void)
@@ -54,26 +54,26 @@ static u32 random_length(void)
 	/* Long ones cost most of the time: one in a hundred will do. */
 	switch (below(300)) {
 	case 0:
-		return between(64760, MPA_ULPDU_MAX);
+		return one_from(64760, MPA_ULPDU_MAX);
 	case 1:
 		return min_t(u32, near_multiple(127), MPA_ULPDU_MAX);
 	case 2:
-		return between(1, MPA_ULPDU_MAX);
+		return one_from(1, MPA_ULPDU_MAX);
 	}
 	switch (below(8)) {
 	case 0:
 		return 0;
 	case 1:
 	case 2:
-		return between(1, 8);
+		return one_from(1, 8);
 	case 3:
-		return between(500, 520);
+		return one_from(500, 520);
 	case 4:
 		return near_multiple(3);
 	case 5:
-		return between(1, 1500);
+		return one_from(1, 1500);
 	default:
-		return between(1, 120);
+		return one_from(1, 120);
 	}
 }
 
@@ -86,7 +86,7 @@ static u64 random_position(void)
 		return 4 * below(512);
 	case 2:
 		/* Wraps within the stream or soon after. */
-		return (1ULL << 32) - 4 * between(1, 1024);
+		return (1ULL << 32) - 4 * one_from(1, 1024);
 	default:
 		/* Maybe after many wraps. */
 		return random64() >> 8 & ~3ULL;
@@ -192,7 +192,7 @@ static void model_counts_as_it_sends(void)
 
 static void one_stream(void)
 {
-	u32 fpdus = between(1, COMPARE_FPDUS);
+	u32 fpdus = one_from(1, COMPARE_FPDUS);
 	static u8 octets[COMPARE_OCTETS];
 	u64 position = random_position();
 	bool markers = below(4);
@@ -234,7 +234,7 @@ static size_t vulnerable(const struct model_octet *stream, size_t count)
 
 static void one_damaged_stream(void)
 {
-	u32 fpdus = between(1, COMPARE_FPDUS);
+	u32 fpdus = one_from(1, COMPARE_FPDUS);
 	static u8 octets[COMPARE_OCTETS];
 	const struct model_octet *stream;
 	u64 position = random_position();
@@ -244,8 +244,8 @@ static void one_damaged_stream(void)
 
 	compare_stream_begin(position, markers);
 	for (u32 i = 0; i < fpdus; i++)
-		compare_send(random_ulpdu(), below(4) ? between(1, 80) :
-							between(1, 2000));
+		compare_send(random_ulpdu(), below(4) ? one_from(1, 80) :
+							one_from(1, 2000));
 	stream = compare_stream(&count);
 	compare_stream_octets(octets);
 	for (u32 damages = below(3); damages--;)
