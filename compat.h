@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What older kernels lack. The code reads as if only the newest kernel
- * existed; every difference between versions lives here. Kbuild probes the
- * headers and defines MPA_HAVE_*: Debian backports into stable series, so
- * version numbers say little.
+ * existed: differences between versions are here, or, where a statement is
+ * needed only by older kernels, between #ifdef MPA_HAVE_* in its place, which
+ * "make export" strips. Kbuild probes the headers and defines MPA_HAVE_*:
+ * Debian backports into stable series, so version numbers say little.
  */
 #ifndef _MPA_COMPAT_H
 #define _MPA_COMPAT_H

@@ -202,16 +202,6 @@ static int mpa_sendmsg_control(struct msghdr *msg, int *segment, int max)
 	return 0;
 }
 
-/* More pages follow for certain, or else nobody can say so. */
-static bool mpa_sendmsg_last_page(const struct msghdr *msg)
-{
-#ifdef MPA_HAVE_SENDPAGE
-	return !(msg->msg_flags & MSG_SENDPAGE_NOTLAST);
-#else
-	return true;
-#endif
-}
-
 /* What a call may say. */
 #define MPA_SEND_KNOWN	(MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR |	\
 			 MSG_BATCH | MSG_CMSG_COMPAT | MSG_CONFIRM |		\
@@ -222,14 +212,14 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 {
 	bool splice = msg->msg_flags & MSG_SPLICE_PAGES &&
 		      iov_iter_is_bvec(&msg->msg_iter);
-	u32 known = MPA_SEND_KNOWN;
+	u32 unknown = msg->msg_flags & ~MPA_SEND_KNOWN;
 	int err;
 
 #ifdef MPA_HAVE_SENDPAGE
 	if (splice)
-		known |= MSG_SENDPAGE_NOTLAST;
+		unknown &= ~MSG_SENDPAGE_NOTLAST;
 #endif
-	if (msg->msg_flags & ~known)
+	if (unknown)
 		return -EOPNOTSUPP;
 
 	call->msg = msg;
@@ -241,7 +231,11 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
 	/* MSG_MORE is set for files even where no more comes. */
 	if (splice)
-		call->ends = mpa_sendmsg_last_page(msg);
+		call->ends = true;
+#ifdef MPA_HAVE_SENDPAGE
+	if (splice && msg->msg_flags & MSG_SENDPAGE_NOTLAST)
+		call->ends = false;
+#endif
 	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH) || !call->ends;
 	call->keep = splice && call->more;
 	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
