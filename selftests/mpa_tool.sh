@@ -642,7 +642,8 @@ usage_errors() {
 		usage listen --max 3 1 && usage listen --keep --fork 1 &&
 		usage listen --fork --max 0 1 && usage listen --count 2 1 &&
 		usage listen --reject no --role direct 1 && usage listen --keep --send - 1 &&
-		usage ping --count 0 x:1 && usage ping --role responder x:1
+		usage ping --count 0 x:1 && usage ping --role responder x:1 &&
+		usage ping --tx-markers x:1
 }
 
 # getaddrinfo() takes them modulo 65536.
@@ -660,7 +661,7 @@ ports_are_numbers() {
 ping_tells() {
 	serve --keep --exec cat --private-data 'welcome' </dev/null || return
 	ping 0 || return
-	says "$work/client.out" 'revision 2, markers: accepted: revision 2, markers received, CRCs, MULPDU [0-9]+; TCP [0-9.]+ ms, MPA [0-9.]+ ms' &&
+	says "$work/client.out" '^revision 2 with markers \.\.\. accepted \(markers received, CRCs, MULPDU [0-9]+\), TCP [0-9.]+ ms, MPA [0-9.]+ ms$' &&
 		says "$work/client.out" 'private data "welcome"' || return
 	ping 0 --count 3 --interval 0 --echo --revision 1 --json || return
 	python3 - "$work/client.out" <<-'END' || return
@@ -675,6 +676,7 @@ ping_tells() {
 		for each in "TCP", "MPA", "echo":
 		    times = last[each]
 		    assert times["min_ms"] <= times["median_ms"] <= times["max_ms"], last
+		    assert times["min_ms"] <= times["mean_ms"] <= times["max_ms"], last
 	END
 	stop
 }
@@ -691,16 +693,16 @@ while True:
     s.close()" || return
 	ping 0 || return
 	stop
-	expect "the number of lines" 4 "$(wc -l <"$work/client.out")" &&
-		says "$work/client.out" 'revision 2, markers: no: ' &&
-		says "$work/client.out" 'revision 2: no: ' &&
-		says "$work/client.out" 'revision 1, markers: no: the peer refused' &&
-		says "$work/client.out" 'revision 1: accepted: revision 1, no markers'
+	expect "the number of lines" 5 "$(wc -l <"$work/client.out")" &&
+		says "$work/client.out" '^revision 2 with markers \.\.\. no, ' &&
+		says "$work/client.out" '^revision 2 \.\.\. no, ' &&
+		says "$work/client.out" '^revision 1 with markers \.\.\. no, the peer refused' &&
+		says "$work/client.out" '^revision 1 \.\.\. accepted \(no markers'
 }
 
 ping_fails() {
 	port=1
-	ping 3 || return
+	ping 3 && says "$work/client.out" 'no TCP connection: Connection refused \(nobody listens there\)$' || return
 	serve --keep --reject 'not you' </dev/null || return
 	ping 4 || return
 	stop
@@ -714,6 +716,51 @@ while True:
     s.sendall(b'220 smtp\r\n')
     s.close()" || return
 	ping 5 || return
+	stop
+}
+
+# A peer that takes connections and says nothing: all tries together take their time,
+# and each is named.
+ping_bounds_silence() {
+	local began
+
+	plain "
+kept = []
+while True:
+    kept.append(l.accept()[0])" || return
+	began=$(date +%s%3N)
+	ping 5 --timeout 2 || return
+	began=$(($(date +%s%3N) - began))
+	[[ $began -ge 1900 && $began -lt 6000 ]] || {
+		echo "expected about 2000 ms, seen $began"
+		return 1
+	}
+	expect "the tries" 4 "$(grep -c '\.\.\. no, .*in time' "$work/client.out")" || return
+	ping_is_interrupted revision '^0 connections, 0 good$' || return
+	stop
+}
+
+# ping_is_interrupted PATTERN SUMMARY [OPTION...]: once it has said that
+ping_is_interrupted() {
+	local pid rc=0
+
+	timeout 60 ip netns exec alpha "$mpa" ping --timeout 50 \
+		"${@:3}" "10.5.4.2:$port" >"$work/client.out" 2>&1 &
+	pid=$!
+	timeout 20 sh -c "until grep -q '$1' '$work/client.out'; do sleep 0.05; done" || {
+		kill $pid
+		return 1
+	}
+	kill -INT "$(pgrep -P $pid)"
+	wait $pid || rc=$?
+	expect "the status of ping" 130 $rc && says "$work/client.out" "$2"
+}
+
+ping_says_what_it_has_measured() {
+	serve --keep </dev/null || return
+	ping_is_interrupted 'connection 2' \
+		'^[0-9]+ connections, [0-9]+ good; min/avg/max in ms: TCP [0-9./]+ MPA [0-9./]+$' \
+		--count 1000 --interval 0.1 || return
 	stop
 }
 
@@ -811,6 +858,8 @@ tap_run "wrong_usage_ends_with_2" usage_errors
 tap_run "ping_tells_what_was_agreed_on" ping_tells
 tap_run "ping_tries_without" ping_tries_without
 tap_run "ping_says_why_not" ping_fails
+tap_run "ping_bounds_the_time_of_a_silent_peer" ping_bounds_silence
+tap_run "ping_says_what_it_has_measured_when_it_is_interrupted" ping_says_what_it_has_measured
 tap_run "pages_name_all_options" pages_name_all_options
 tap_run "bash_completes" completion
 tap_end
