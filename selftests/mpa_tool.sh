@@ -766,9 +766,11 @@ ping_says_what_it_has_measured() {
 
 # ---- documents, completion ----
 
-# options COMMAND: as --help lists them
+commands=(listen connect ping show monitor policy "perf server" "perf client")
+
+# options COMMAND...: as --help lists them
 options() {
-	"$mpa" "$1" --help | awk '/^ +-/ {
+	"$mpa" "$@" --help | awk '/^ +-/ {
 		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
 			sub(/[,=[].*/, "", $i)
 			print $i
@@ -779,13 +781,14 @@ options() {
 pages_name_all_options() {
 	local command each page text missing=0
 
-	for command in listen connect ping; do
-		page=$(dirname "$mpa")/man/mpa-$command.1
+	for command in "${commands[@]}"; do
+		page=$(dirname "$mpa")/man/mpa-${command% *}.1
 		[[ -s $page ]] || {
 			echo "no $page"
 			return 1
 		}
 		text=$(sed 's/\\f.//g; s/\\//g' "$page")
+		# shellcheck disable=SC2086 # words
 		for each in $(options $command); do
 			grep -qE -- "(^|[^-])$each([^a-z-]|\$)" <<<"$text" || {
 				echo "$page lacks $each"
@@ -794,6 +797,29 @@ pages_name_all_options() {
 		done
 	done
 	return $missing
+}
+
+# What a page lists as an option has to be one of the command, or of one of perf's two.
+pages_name_no_other_options() {
+	local command each man=$here/../tools/mpa/man known wrong=0
+
+	for command in listen connect ping show monitor policy perf; do
+		known=$(for each in "${commands[@]}"; do
+			# shellcheck disable=SC2086 # words
+			[[ ${each% *} != "$command" ]] || options $each
+		done)
+		# shellcheck disable=SC2046 # names of files
+		for each in $(cat "$man/mpa-$command.rst" \
+				$(sed -n "s,^.. include:: ,$man/,p" "$man/mpa-$command.rst") |
+			      grep -E '^-{1,2}[a-zA-Z0-9]' | grep -oE '(^|, )--?[a-zA-Z0-9-]+' |
+			      tr -d ', ' | sort -u); do
+			grep -qxF -e "$each" <<<"$known" || {
+				echo "mpa-$command.rst lists $each, which mpa $command --help lacks"
+				wrong=1
+			}
+		done
+	done
+	return $wrong
 }
 
 # completed WORD...: what is offered for the last one
@@ -812,10 +838,21 @@ completion() {
 		expect "records" "stream" "$(completed connect --records = s)" &&
 		expect "roles" "direct initiator responder" "$(completed connect --role =)" &&
 		expect "files" "$work/file" "$(completed connect --send "$work/fi")" &&
-		expect "pages" "perf ping policy" "$(completed help p)" || return
-	for command in listen connect ping; do
+		expect "pages" "perf ping policy" "$(completed help p)" &&
+		expect "no FORM" "cookie failed local port remote role state tuf user" \
+			"$(completed monitor -r '')" &&
+		expect "words" "stat state" "$(completed show sta)" &&
+		expect "states" "full,rejected full,requested" "$(completed show state full,re)" &&
+		expect "roles" "direct" "$(completed monitor role d)" &&
+		expect "events" "started,failed" "$(completed monitor --event started,f)" &&
+		expect "tests" "latency rate stream" "$(completed perf client --test '')" &&
+		expect "ends" "client server" "$(completed perf '')" &&
+		expect "values" "startup-max= startup-timeout-ms=" "$(completed policy st)" &&
+		expect "a number" "" "$(completed show --count '')" || return
+	# shellcheck disable=SC2086 # words
+	for command in "${commands[@]}"; do
 		expect "options" "$(options $command | grep -e '^--' | sort | xargs)" \
-			"$(completed $command -- | sed 's/ *--help//; s/ *--usage//; s/ *--version//')" ||
+			"$(completed $command -- | sed 's/ *--help//; s/ *--usage//; s/ *--version//' | xargs)" ||
 			return
 	done
 }
@@ -861,5 +898,6 @@ tap_run "ping_says_why_not" ping_fails
 tap_run "ping_bounds_the_time_of_a_silent_peer" ping_bounds_silence
 tap_run "ping_says_what_it_has_measured_when_it_is_interrupted" ping_says_what_it_has_measured
 tap_run "pages_name_all_options" pages_name_all_options
+tap_run "pages_name_no_other_options" pages_name_no_other_options
 tap_run "bash_completes" completion
 tap_end

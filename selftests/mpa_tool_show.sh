@@ -572,6 +572,26 @@ policy_is_shown_and_set() {
 			"it == json.loads('$defaults')"
 }
 
+# Every fixed word that completion offers is one of the command's.
+completed_words_are_good() {
+	local each
+
+	# shellcheck source=tools/mpa/completion.bash
+	. "$here/../tools/mpa/completion.bash"
+	for each in $(_mpa_values monitor --event | tr -d ,); do
+		ends_with 0 watching on beta monitor --timeout 0.01 --event "$each" || return
+	done
+	for each in $(_mpa_words show state | tr -d ,); do
+		ends_with 0 "" on beta show state "$each" || return
+	done
+	for each in $(_mpa_words show role | tr -d ,); do
+		ends_with 0 "" on beta show role "$each" || return
+	done
+	for each in $(_mpa_words policy policy); do
+		ends_with 2 "$each.*is a number" on beta policy "${each}x" || return
+	done
+}
+
 policy_out_of_range_is_refused() {
 	ends_with 2 "crc-optional: .*out of range.*0 to 1$" on beta policy markers=1 crc-optional=2 &&
 		ends_with 2 "startup-timeout-ms: .*1 to 3600000$" on beta policy startup-timeout-ms=0 &&
@@ -587,6 +607,7 @@ who_may_not_is_told() {
 }
 
 tap_run "policy_is_shown_and_set" policy_is_shown_and_set
+tap_run "completed_words_are_good" completed_words_are_good
 tap_run "policy_out_of_range_is_refused" policy_out_of_range_is_refused
 tap_run "who_may_not_is_told" who_may_not_is_told
 
