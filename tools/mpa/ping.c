@@ -294,6 +294,7 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 {
 	struct start_options start;
 	struct timespec began;
+	double share;
 	int fd;
 
 	free(try->why);
@@ -309,7 +310,9 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 		return -1;
 	}
 	try->tcp_ms = since(&began);
-	ask(opt, try, &start, try->tcp_ms < ms - shares ? (ms - try->tcp_ms) / shares : 1);
+	share = (ms - try->tcp_ms) / shares;
+	/* 0 would be the policy's time. */
+	ask(opt, try, &start, share > 1 ? share : 1);
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	try->status = start_mpa(fd, &start, MPA_ROLE_INITIATOR, &try->why);
 	try->mpa_ms = since(&began);
