@@ -652,7 +652,8 @@ usage_errors() {
 		usage listen --max 3 1 && usage listen --keep --fork 1 &&
 		usage listen --fork --max 0 1 && usage listen --count 2 1 &&
 		usage listen --reject no --role direct 1 && usage listen --keep --send - 1 &&
-		usage ping --count 0 x:1 && usage ping --role responder x:1
+		usage ping --count 0 x:1 && usage ping --role responder x:1 &&
+		usage ping --tx-markers x:1
 }
 
 # getaddrinfo() takes them modulo 65536.
@@ -670,7 +671,7 @@ ports_are_numbers() {
 ping_tells() {
 	serve --keep --exec cat --private-data 'welcome' </dev/null || return
 	ping 0 || return
-	says "$work/client.out" 'revision 2, markers: accepted: revision 2, markers received, CRCs, MULPDU [0-9]+; TCP [0-9.]+ ms, MPA [0-9.]+ ms' &&
+	says "$work/client.out" '^revision 2 with markers \.\.\. accepted \(markers received, CRCs, MULPDU [0-9]+\), TCP [0-9.]+ ms, MPA [0-9.]+ ms$' &&
 		says "$work/client.out" 'private data "welcome"' || return
 	ping 0 --count 3 --interval 0 --echo --revision 1 --json || return
 	python3 - "$work/client.out" <<-'END' || return
@@ -685,6 +686,7 @@ ping_tells() {
 		for each in "TCP", "MPA", "echo":
 		    times = last[each]
 		    assert times["min_ms"] <= times["median_ms"] <= times["max_ms"], last
+		    assert times["min_ms"] <= times["mean_ms"] <= times["max_ms"], last
 	END
 	stop
 }
@@ -701,16 +703,16 @@ while True:
     s.close()" || return
 	ping 0 || return
 	stop
-	expect "the number of lines" 4 "$(wc -l <"$work/client.out")" &&
-		says "$work/client.out" 'revision 2, markers: no: ' &&
-		says "$work/client.out" 'revision 2: no: ' &&
-		says "$work/client.out" 'revision 1, markers: no: the peer refused' &&
-		says "$work/client.out" 'revision 1: accepted: revision 1, no markers'
+	expect "the number of lines" 5 "$(wc -l <"$work/client.out")" &&
+		says "$work/client.out" '^revision 2 with markers \.\.\. no, ' &&
+		says "$work/client.out" '^revision 2 \.\.\. no, ' &&
+		says "$work/client.out" '^revision 1 with markers \.\.\. no, the peer refused' &&
+		says "$work/client.out" '^revision 1 \.\.\. accepted \(no markers'
 }
 
 ping_fails() {
 	port=1
-	ping 3 || return
+	ping 3 && says "$work/client.out" 'no TCP connection: Connection refused \(nobody listens there\)$' || return
 	serve --keep --reject 'not you' </dev/null || return
 	ping 4 || return
 	stop
@@ -727,11 +729,58 @@ while True:
 	stop
 }
 
+# A peer that takes connections and says nothing: all tries together take their time,
+# and each is named.
+ping_bounds_silence() {
+	local began
+
+	plain "
+kept = []
+while True:
+    kept.append(l.accept()[0])" || return
+	began=$(date +%s%3N)
+	ping 5 --timeout 2 || return
+	began=$(($(date +%s%3N) - began))
+	[[ $began -ge 1900 && $began -lt 6000 ]] || {
+		echo "expected about 2000 ms, seen $began"
+		return 1
+	}
+	expect "the tries" 4 "$(grep -c '\.\.\. no, .*in time' "$work/client.out")" || return
+	ping_is_interrupted revision '^0 connections, 0 good$' || return
+	stop
+}
+
+# ping_is_interrupted PATTERN SUMMARY [OPTION...]: once it has said that
+ping_is_interrupted() {
+	local pid rc=0
+
+	timeout 60 ip netns exec alpha "$mpa" ping --timeout 50 \
+		"${@:3}" "10.5.4.2:$port" >"$work/client.out" 2>&1 &
+	pid=$!
+	timeout 20 sh -c "until grep -q '$1' '$work/client.out'; do sleep 0.05; done" || {
+		kill $pid
+		return 1
+	}
+	kill -INT "$(pgrep -P $pid)"
+	wait $pid || rc=$?
+	expect "the status of ping" 130 $rc && says "$work/client.out" "$2"
+}
+
+ping_says_what_it_has_measured() {
+	serve --keep </dev/null || return
+	ping_is_interrupted 'connection 2' \
+		'^[0-9]+ connections, [0-9]+ good; min/avg/max in ms: TCP [0-9./]+ MPA [0-9./]+$' \
+		--count 1000 --interval 0.1 || return
+	stop
+}
+
 # ---- documents, completion ----
 
-# options COMMAND: as --help lists them
+commands=(listen connect ping show monitor policy "perf server" "perf client")
+
+# options COMMAND...: as --help lists them
 options() {
-	"$mpa" "$1" --help | awk '/^ +-/ {
+	"$mpa" "$@" --help | awk '/^ +-/ {
 		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
 			sub(/[,=[].*/, "", $i)
 			print $i
@@ -742,13 +791,14 @@ options() {
 pages_name_all_options() {
 	local command each page text missing=0
 
-	for command in listen connect ping; do
-		page=$(dirname "$mpa")/man/mpa-$command.1
+	for command in "${commands[@]}"; do
+		page=$(dirname "$mpa")/man/mpa-${command% *}.1
 		[[ -s $page ]] || {
 			echo "no $page"
 			return 1
 		}
 		text=$(sed 's/\\f.//g; s/\\//g' "$page")
+		# shellcheck disable=SC2086 # words
 		for each in $(options $command); do
 			grep -qE -- "(^|[^-])$each([^a-z-]|\$)" <<<"$text" || {
 				echo "$page lacks $each"
@@ -757,6 +807,29 @@ pages_name_all_options() {
 		done
 	done
 	return $missing
+}
+
+# What a page lists as an option has to be one of the command, or of one of perf's two.
+pages_name_no_other_options() {
+	local command each man=$here/../tools/mpa/man known wrong=0
+
+	for command in listen connect ping show monitor policy perf; do
+		known=$(for each in "${commands[@]}"; do
+			# shellcheck disable=SC2086 # words
+			[[ ${each% *} != "$command" ]] || options $each
+		done)
+		# shellcheck disable=SC2046 # names of files
+		for each in $(cat "$man/mpa-$command.rst" \
+				$(sed -n "s,^.. include:: ,$man/,p" "$man/mpa-$command.rst") |
+			      grep -E '^-{1,2}[a-zA-Z0-9]' | grep -oE '(^|, )--?[a-zA-Z0-9-]+' |
+			      tr -d ', ' | sort -u); do
+			grep -qxF -e "$each" <<<"$known" || {
+				echo "mpa-$command.rst lists $each, which mpa $command --help lacks"
+				wrong=1
+			}
+		done
+	done
+	return $wrong
 }
 
 # completed WORD...: what is offered for the last one
@@ -775,10 +848,21 @@ completion() {
 		expect "records" "stream" "$(completed connect --records = s)" &&
 		expect "roles" "direct initiator responder" "$(completed connect --role =)" &&
 		expect "files" "$work/file" "$(completed connect --send "$work/fi")" &&
-		expect "pages" "perf ping policy" "$(completed help p)" || return
-	for command in listen connect ping; do
+		expect "pages" "perf ping policy" "$(completed help p)" &&
+		expect "no FORM" "cookie failed local port remote role state tuf user" \
+			"$(completed monitor -r '')" &&
+		expect "words" "stat state" "$(completed show sta)" &&
+		expect "states" "full,rejected full,requested" "$(completed show state full,re)" &&
+		expect "roles" "direct" "$(completed monitor role d)" &&
+		expect "events" "started,failed" "$(completed monitor --event started,f)" &&
+		expect "tests" "latency rate stream" "$(completed perf client --test '')" &&
+		expect "ends" "client server" "$(completed perf '')" &&
+		expect "values" "startup-max= startup-timeout-ms=" "$(completed policy st)" &&
+		expect "a number" "" "$(completed show --count '')" || return
+	# shellcheck disable=SC2086 # words
+	for command in "${commands[@]}"; do
 		expect "options" "$(options $command | grep -e '^--' | sort | xargs)" \
-			"$(completed $command -- | sed 's/ *--help//; s/ *--usage//; s/ *--version//')" ||
+			"$(completed $command -- | sed 's/ *--help//; s/ *--usage//; s/ *--version//' | xargs)" ||
 			return
 	done
 }
@@ -821,6 +905,9 @@ tap_run "wrong_usage_ends_with_2" usage_errors
 tap_run "ping_tells_what_was_agreed_on" ping_tells
 tap_run "ping_tries_without" ping_tries_without
 tap_run "ping_says_why_not" ping_fails
+tap_run "ping_bounds_the_time_of_a_silent_peer" ping_bounds_silence
+tap_run "ping_says_what_it_has_measured_when_it_is_interrupted" ping_says_what_it_has_measured
 tap_run "pages_name_all_options" pages_name_all_options
+tap_run "pages_name_no_other_options" pages_name_no_other_options
 tap_run "bash_completes" completion
 tap_end

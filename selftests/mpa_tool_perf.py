@@ -6,6 +6,7 @@ servers that are none, or that do not tell the truth.
   check DIR          the files NAME.json of the functions below, in TAP's terms
   serve WHAT PORT    one connection of control, or of a stranger; says "listening"
   hello PORT TEXT    send a hello of any text to a server, print the answer
+  hold PORT          send a hello that begins a visit, say "held", and be silent
   junk PORT          send a server what it cannot use, in many ways
 """
 import json
@@ -300,6 +301,15 @@ def junk(port):
         offer(sock, message)
 
 
+def hold(port):
+    """A client that says hello and no more: until the server has had enough."""
+    sock = connect(port)
+    sock.sendall(hello("MPA-PERF 1 CONTROL"))
+    receive(sock, HELLO)
+    print("held", flush=True)
+    until_end(sock)
+
+
 def main():
     what, *rest = sys.argv[1:]
     if what == "check":
@@ -308,6 +318,8 @@ def main():
         serve(rest[0], int(rest[1]))
     elif what == "hello":
         send_hello(int(rest[0]), rest[1])
+    elif what == "hold":
+        hold(int(rest[0]))
     elif what == "junk":
         junk(int(rest[0]))
 

@@ -150,6 +150,20 @@ kill_client() {
 	not_busy
 }
 
+# Who says hello and no more has the server only for a while.
+hold_server() {
+	local rc=0 holder
+
+	coproc { exec ip netns exec alpha "${python[@]}" hold $port; }
+	# shellcheck disable=SC2153 # coproc sets it
+	holder=$COPROC_PID
+	read -r -u "${COPROC[0]}" || return
+	ends 4 "busy with a test of" client "10.5.4.2:$port" || rc=1
+	not_busy || rc=1
+	wait "$holder" || rc=1
+	return $rc
+}
+
 interrupt_client() {
 	local rc=0
 
@@ -158,13 +172,15 @@ interrupt_client() {
 	under_way || return
 	kill -INT $!
 	wait $! || rc=$?
-	[[ $rc -eq 0 ]] && grep -q '"interrupted": true' "$dir/interrupted" && return
-	echo "expected 0 and interrupted, seen $rc and"
+	[[ $rc -eq 130 ]] && grep -q '"interrupted": true' "$dir/interrupted" &&
+		grep -q '"status": 130' "$dir/interrupted" && return
+	echo "expected 130 and interrupted, seen $rc and"
 	cat "$dir/interrupted"
 	return 1
 }
 
 tap_run "server_outlives_a_killed_client" kill_client
+tap_run "a_silent_client_does_not_hold_the_server" hold_server
 # A process in the background does not take SIGINT, unless it is told to.
 set -m
 tap_run "interrupted_test_has_results" interrupt_client

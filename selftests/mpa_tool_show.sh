@@ -207,7 +207,7 @@ what_waits_says_for_what() {
 
 what_is_not_started_is_shown() {
 	has "$(row alpha idle.a)" "^idle .*attached, not started$" &&
-		has "$(row beta listener.b)" "^idle .*10.5.4.2:${port[listener.b]} +\*:\* .*listens$" &&
+		has "$(row beta listener.b)" "^listening +- +10.5.4.2:${port[listener.b]} +\*:\* .*listens$" &&
 		lacks "$(on alpha show)" ":${port[plain.a]} "
 }
 
@@ -234,6 +234,13 @@ shown() {
 	# shellcheck disable=SC2086 # words
 	json "$(on beta show --json $1)" \
 		"sorted(c['cookie'] for c in it) == sorted([$(IFS=,; echo "${expected[*]}")])"
+}
+
+summary_counts() {
+	has "$(on beta show --summary)" "^NUMBER +FAILED +STATE +ROLE$" "^ +1 +1 +rejected +responder$" \
+		"^ +2 +2 +failed +responder$" "^ +1 +0 +listening +-$" "^ +3 +0 +full +responder$" &&
+		json "$(on beta show -s --json)" "sum(g['number'] for g in it) == 10 and all(g['failed'] <= g['number'] for g in it)" &&
+		json "$(on beta show -s --json port 1)" "it == []"
 }
 
 filters() {
@@ -325,6 +332,7 @@ tap_run "what_waits_says_for_what" what_waits_says_for_what
 tap_run "what_is_not_started_is_shown" what_is_not_started_is_shown
 tap_run "what_has_failed_says_why" what_has_failed_says_why
 tap_run "tuf_is_shown" tuf_is_shown
+tap_run "summary_counts_by_state_and_role" summary_counts
 tap_run "filters" filters
 tap_run "bad_filters_are_refused" bad_filters_are_refused
 tap_run "json_has_all_of_it" json_has_all_of_it
@@ -343,6 +351,8 @@ counters_are_shown_in_words() {
 	has "$seen" "^ *[1-9][0-9]* +MpaRxFpdus +records received" \
 		"^ *1 +MpaRefusedMalformed +startups with a malformed frame" || return
 	# None without words, and no zero in front of another number.
+	lacks "$seen" "^ *[0-9]+ +Mpa[A-Za-z]+$" "^ *0 " || return
+	seen=$(on beta show stat --all)
 	lacks "$seen" "^ *[0-9]+ +Mpa[A-Za-z]+$" || return
 	[[ $(wc -l <<<"$seen") -eq $(($(ip netns exec beta cat /proc/net/mpa_stat | wc -l) + 1)) ]] ||
 		return
@@ -475,6 +485,10 @@ records_are_shown() {
 	ends send one.b world
 	ends read one.a
 	lines "$work/tap.out" "sent position 0, 5 octets: \"world\"$" || return
+	# Some were read before, none was sent.
+	has "$(head -n 1 "$work/tap.out")" \
+		"received before position [1-9][0-9]*: not shown, as the tap began later$" || return
+	[[ $(grep -c "before position" "$work/tap.out") -eq 1 ]] || return
 	has "$(<"$work/tap.out")" "received position [0-9]+, 100 octets, good$" \
 		"^    0000  00 64 c8 .*  \.d" "^    0030 " \
 		"received position [0-9]+, 5 octets, good: \"hello\"$" &&
@@ -488,7 +502,9 @@ tap_ends_with_a_signal() {
 	ends send one.a goodbye
 	ends read one.b
 	wait "${watcher[next]}" || return
-	json "$(<"$work/next.out")" \
+	json "$(head -n 1 "$work/next.out")" \
+		"it['name'] == 'missed' and it['direction'] == 'rx' and it['position'] > 5040 and it['cookie'] == ${cookie[one.b]}" || return
+	json "$(tail -n 1 "$work/next.out")" \
 		"it['name'] == 'record-ntf' and it['length'] == 7 and it['direction'] == 'rx' and it['data'] == '676f6f' and it['text'] == 'goo' and it['verdict'] == 'none' and it['seq'] == 1"
 }
 
@@ -549,10 +565,31 @@ policy_is_shown_and_set() {
 
 	json "$(on beta policy --json)" "it == json.loads('$defaults')" &&
 		has "$(on beta policy crc-optional=1 startup_max=12)" \
-			"^crc-optional +1 +connections do without CRCs if" "^startup-max +12 +" &&
+			"^crc-optional +1 +\(default: 0\) connections do without CRCs if" \
+			"^startup-max +12 +\(default: 4096\) " "^place +1 +programs" &&
 		[[ $(ip netns exec beta sysctl -n net.mpa.startup_max) = 12 ]] &&
 		json "$(on beta policy --json crc-optional=0 startup-max=4096)" \
 			"it == json.loads('$defaults')"
+}
+
+# Every fixed word that completion offers is one of the command's.
+completed_words_are_good() {
+	local each
+
+	# shellcheck source=tools/mpa/completion.bash
+	. "$here/../tools/mpa/completion.bash"
+	for each in $(_mpa_values monitor --event | tr -d ,); do
+		ends_with 0 watching on beta monitor --timeout 0.01 --event "$each" || return
+	done
+	for each in $(_mpa_words show state | tr -d ,); do
+		ends_with 0 "" on beta show state "$each" || return
+	done
+	for each in $(_mpa_words show role | tr -d ,); do
+		ends_with 0 "" on beta show role "$each" || return
+	done
+	for each in $(_mpa_words policy policy); do
+		ends_with 2 "$each.*is a number" on beta policy "${each}x" || return
+	done
 }
 
 policy_out_of_range_is_refused() {
@@ -570,6 +607,7 @@ who_may_not_is_told() {
 }
 
 tap_run "policy_is_shown_and_set" policy_is_shown_and_set
+tap_run "completed_words_are_good" completed_words_are_good
 tap_run "policy_out_of_range_is_refused" policy_out_of_range_is_refused
 tap_run "who_may_not_is_told" who_may_not_is_told
 

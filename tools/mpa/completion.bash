@@ -9,9 +9,9 @@ _mpa_commands() {
 	"$1" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'
 }
 
-# Options of a command, as argp lists them: a short one, a long one, or both
+# PROGRAM COMMAND...: its options, as argp lists them: a short one, a long one, or both
 _mpa_options() {
-	"$1" "$2" --help 2>/dev/null | awk '/^ +-/ {
+	"$@" --help 2>/dev/null | awk '/^ +-/ {
 		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
 			sub(/[,=[].*/, "", $i)
 			print $i
@@ -19,15 +19,44 @@ _mpa_options() {
 	}' | sort -u
 }
 
-# Values of an option; "FILE" means names of files, "FOLDER" those of folders
+# OPTION PROGRAM COMMAND...: whether the next word is its value
+_mpa_takes_value() {
+	"${@:2}" --help 2>/dev/null |
+		grep -qE -- "^ +(-., )?$1=|^ +$1, --[a-z0-9-]+="
+}
+
+# COMMAND OPTION: its fixed values; FILE means names of files, a comma in front that
+# several may be given
 _mpa_values() {
-	case $1 in
-	--records | -R) echo lines length stream ;;
-	--role) echo initiator responder direct ;;
-	--revision | -r) echo 0 1 2 ;;
-	--p2p) echo fpdu write read ;;
-	--send | --port-file) echo FILE ;;
-	--receive) echo FILE ;;
+	case "$1 $2" in
+	"listen --records" | "listen -R" | "connect --records" | "connect -R")
+		echo lines length stream ;;
+	*" --role") echo initiator responder direct ;;
+	*" --revision" | "listen -r" | "connect -r" | "ping -r" | "perf client -r")
+		echo 0 1 2 ;;
+	*" --p2p") echo , fpdu write read ;;
+	"monitor --event" | "monitor -e")
+		echo , started refused failed mulpdu unaligned closed ;;
+	"perf client --test") echo stream rate latency ;;
+	"perf client --segment") echo fill off ;;
+	*" --send" | *" --receive" | *" --port-file") echo FILE ;;
+	esac
+}
+
+# COMMAND WORD-BEFORE: what may stand there that is no option
+_mpa_words() {
+	case "$1 $2" in
+	"show state" | "monitor state")
+		echo , idle startup requested full rejected failed ;;
+	"show role" | "monitor role") echo , initiator responder direct unspec ;;
+	"show user" | "monitor user") compgen -u ;;
+	*" port" | *" local" | *" remote" | *" cookie") ;;
+	"show show") echo stat state role port local remote cookie user failed tuf ;;
+	"show "* | "monitor "*) echo state role port local remote cookie user failed tuf ;;
+	"policy "*)
+		echo crc-optional= startup-timeout-ms= startup-max= markers= place= ;;
+	"perf perf") echo server client ;;
+	"connect "* | "ping "* | "perf client "*) compgen -A hostname ;;
 	esac
 }
 
@@ -40,38 +69,54 @@ _mpa_reply() {
 	done
 }
 
+# WORD VALUES: those that fit
+_mpa_offer() {
+	local word=$1 values=$2 front=
+
+	if [[ $values = FILE ]]; then
+		_mpa_reply < <(compgen -f -- "$word")
+		compopt -o filenames 2>/dev/null
+		return
+	fi
+	if [[ $values = ,* ]]; then
+		values=${values#,}
+		[[ $word != *,* ]] || front=${word%,*},
+	fi
+	_mpa_reply < <(compgen -P "$front" -W "$values" -- "${word#"$front"}")
+	[[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
+}
+
 _mpa() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-	local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} values
+	local program=${COMP_WORDS[0]} command=("${COMP_WORDS[1]}") equals=
 
 	COMPREPLY=()
 	if [[ $COMP_CWORD -eq 1 ]]; then
-		_mpa_reply < <(compgen -W "$(_mpa_commands "$program") help --help --version" \
-			-- "$word")
+		_mpa_offer "$word" "$(_mpa_commands "$program") help --help --version"
 		return
 	fi
-	if [[ $command = help ]]; then
-		_mpa_reply < <(compgen -W "$(_mpa_commands "$program")" -- "$word")
+	if [[ ${command[0]} = help ]]; then
+		_mpa_offer "$word" "$(_mpa_commands "$program")"
 		return
+	fi
+	if [[ ${command[0]} = perf && $COMP_CWORD -gt 2 ]]; then
+		command+=("${COMP_WORDS[2]}")
 	fi
 	# --option=value comes as three words, as "=" is in COMP_WORDBREAKS.
 	if [[ $word = = ]]; then
 		word=
+		equals=1
 	elif [[ $before = = && $COMP_CWORD -ge 3 ]]; then
 		before=${COMP_WORDS[COMP_CWORD - 2]}
+		equals=1
 	fi
-	values=$(_mpa_values "$before")
-	if [[ $values = FILE ]]; then
-		_mpa_reply < <(compgen -f -- "$word")
-		compopt -o filenames 2>/dev/null
-	elif [[ -n $values ]]; then
-		_mpa_reply < <(compgen -W "$values" -- "$word")
+	if [[ $before = -* ]] && { [[ -n $equals ]] ||
+	   _mpa_takes_value "$before" "$program" "${command[@]}"; }; then
+		_mpa_offer "$word" "$(_mpa_values "${command[*]}" "$before")"
 	elif [[ $word = -* ]]; then
-		_mpa_reply < <(compgen -W "$(_mpa_options "$program" "$command")" -- "$word")
-	elif [[ $command = perf && $COMP_CWORD -eq 2 ]]; then
-		_mpa_reply < <(compgen -W "server client" -- "$word")
-	elif [[ $command =~ ^(connect|ping)$ ]]; then
-		_mpa_reply < <(compgen -A hostname -- "$word")
+		_mpa_offer "$word" "$(_mpa_options "$program" "${command[@]}")"
+	elif [[ -z $equals ]]; then
+		_mpa_offer "$word" "$(_mpa_words "${command[*]}" "$before")"
 	fi
 }
 

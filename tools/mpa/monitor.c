@@ -164,10 +164,9 @@ static void tap(struct monitor *monitor, const struct conn *conn)
 		     cookie);
 		return;
 	}
-	/* It may just have been closed. */
-	if (monitor->taps.nl.error.err != ENOENT)
-		complain("no records of the connection with cookie %llu: %s", cookie,
-			 nl_why(&monitor->taps.nl));
+	complain("no records of the connection with cookie %llu: %s", cookie,
+		 monitor->taps.nl.error.err == ENOENT ? "it is closed already" :
+		 nl_why(&monitor->taps.nl));
 }
 
 /* Those that are there; and those that were, and of which no event has come. */

@@ -44,11 +44,13 @@ const char *event_name(uint8_t cmd);
  * struct tap - a connection whose records are shown
  * @cookie:	its number
  * @seq:	of the last record
+ * @begun:	directions of which a record has come, a bit for each
  * @ends:	local and remote end
  */
 struct tap {
 	__u64 cookie;
 	uint32_t seq;
+	unsigned int begun;
 	char *ends;
 };
 

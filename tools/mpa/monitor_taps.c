@@ -103,16 +103,23 @@ static const char *verdict_of(const struct record *record)
 	       conn_name_of(MPA_A_CONN_ERROR, verdict) ?: "unknown error";
 }
 
-static void print_record(const struct taps *taps, const struct tap *tap,
-			 const struct record *record)
+/* Time, connection, direction: the front of a line. */
+static void print_front(const struct taps *taps, const struct tap *tap,
+			const struct record *record)
 {
 	const bool received = record->value[MPA_A_TAP_DIRECTION] == MPA_DIRECTION_RX;
 
 	output_time();
 	if (taps->n > 1)
 		printf("%s: ", tap->ends);
-	printf("%s position %llu", received ? "received" : "sent",
-	       record->value[MPA_A_TAP_POSITION]);
+	fputs(received ? "received " : "sent ", stdout);
+}
+
+static void print_record(const struct taps *taps, const struct tap *tap,
+			 const struct record *record)
+{
+	print_front(taps, tap, record);
+	printf("position %llu", record->value[MPA_A_TAP_POSITION]);
 	if (record_has(record, MPA_A_TAP_LENGTH))
 		printf(", %llu octets", record->value[MPA_A_TAP_LENGTH]);
 	else if (record->value[MPA_A_TAP_VERDICT])
@@ -175,6 +182,29 @@ static void record_json(const struct record *record)
 
 /* ---- records that come ---- */
 
+/* A tap begins later than its connection: what was in front of its first record. */
+static void tell_begin(const struct taps *taps, struct tap *tap, const struct record *record)
+{
+	const unsigned int direction = record->value[MPA_A_TAP_DIRECTION];
+	const __u64 position = record->value[MPA_A_TAP_POSITION];
+
+	/* What is in front of one that is behind a gap may still come. */
+	if (tap->begun >> direction & 1 || record_has(record, MPA_A_TAP_PLACED))
+		return;
+	tap->begun |= 1U << direction;
+	if (!position)
+		return;
+	if (taps->output->json) {
+		output_json("missed", json_pack("{s:I, s:s, s:I}", "cookie",
+						(json_int_t)tap->cookie, "direction",
+						direction == MPA_DIRECTION_RX ? "rx" : "tx",
+						"position", (json_int_t)position));
+		return;
+	}
+	print_front(taps, tap, record);
+	printf("before position %llu: not shown, as the tap began later\n", position);
+}
+
 static int record_come(const struct nlmsghdr *nlh, void *data)
 {
 	struct record record = {};
@@ -194,6 +224,7 @@ static int record_come(const struct nlmsghdr *nlh, void *data)
 		taps->lost = false;
 	}
 	tap->seq = seq;
+	tell_begin(taps, tap, &record);
 	taps->output->done++;
 	if (taps->output->json)
 		record_json(&record);

@@ -22,7 +22,7 @@ enum {
 	PERF_VERSION = 1,		/* of the control protocol */
 	PERF_HELLO = 128,		/* octets of a hello, and of its answer */
 	PERF_TOKEN = 16,		/* digits that name a run */
-	PERF_PATIENCE_MS = 10000,	/* for a peer's next step before a run */
+	PERF_PATIENCE_MS = 10000,	/* for a peer's next step, but in a run */
 	PERF_STUCK_S = 30,		/* a run without an octet ends */
 	PERF_CONNECTIONS_MAX = 1000,
 	PERF_SIZE_MAX = 4 << 20,
@@ -279,7 +279,7 @@ void perf_spread(struct perf_spread *spread, const struct perf_round *rounds,
 		 unsigned int n, bool mpa);
 
 json_t *perf_json(const struct perf_client *client, const char *peer,
-		  const struct perf_round *rounds, unsigned int n);
+		  const struct perf_round *rounds, unsigned int n, int status);
 json_t *perf_json_interval(double from, double to, const struct perf_sums *sums,
 			   const struct perf_histogram *times);
 

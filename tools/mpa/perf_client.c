@@ -281,10 +281,10 @@ static enum status measure(const struct perf_client *client, int control,
 }
 
 static void show(const struct perf_client *client, const char *peer,
-		 const struct perf_round *rounds, unsigned int n)
+		 const struct perf_round *rounds, unsigned int n, int status)
 {
 	if (client->json) {
-		json_t *object = perf_json(client, peer, rounds, n);
+		json_t *object = perf_json(client, peer, rounds, n, status);
 
 		json_dumpf(object, stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -301,7 +301,7 @@ static int measure_all(const struct perf_client *client, int control, const char
 {
 	unsigned int n = client->compare ? 2 * client->rounds : 1, i;
 	struct perf_round *rounds = need_memory(calloc(n, sizeof(*rounds)));
-	enum status status;
+	int status = STATUS_OK;
 	char *why = NULL;
 
 	if (!client->json)
@@ -314,18 +314,24 @@ static int measure_all(const struct perf_client *client, int control, const char
 		if (client->compare && !client->json)
 			perf_report_line(client, &rounds[i], i);
 	}
+	if (i < n || rounds[i - 1].interrupted)
+		status = STATUS_INTERRUPTED;
 	/* A round that was cut short compares with nothing. */
 	if (client->compare && i && rounds[i - 1].interrupted)
 		i--;
-	show(client, peer, rounds, i);
+	show(client, peer, rounds, i, status);
 	if (fflush(stdout))
 		die(STATUS_LOCAL, "standard output: %m");
-	return STATUS_OK;
+	return status;
 }
 
 int perf_client(struct perf_client *client)
 {
-	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND };
+	/* Only what waits in a run is cut short; a second SIGINT ends the program. */
+	struct sigaction action = {
+		.sa_handler = on_interrupt,
+		.sa_flags = SA_RESETHAND | SA_RESTART,
+	};
 	enum status status;
 	char *peer, *why;
 	int control, rc;

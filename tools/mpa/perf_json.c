@@ -128,7 +128,7 @@ static json_t *comparison(const struct perf_client *client, const struct perf_ro
 }
 
 json_t *perf_json(const struct perf_client *client, const char *peer,
-		  const struct perf_round *rounds, unsigned int n)
+		  const struct perf_round *rounds, unsigned int n, int status)
 {
 	json_t *object, *list = need_memory(json_array());
 	time_t now = time(NULL);
@@ -140,7 +140,7 @@ json_t *perf_json(const struct perf_client *client, const char *peer,
 	object = need_memory(json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:i}", "mpa_perf", FORMAT,
 				       "version", argp_program_version, "time", when, "peer", peer,
 				       "parameters", perf_params_pack(&client->params),
-				       "rounds", list, "status", STATUS_OK));
+				       "rounds", list, "status", status));
 	json_object_set_new(json_object_get(object, "parameters"), "interval",
 			    json_real(client->interval));
 	if (client->compare)

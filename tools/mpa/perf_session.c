@@ -14,8 +14,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { IDLE_MS = 60000 };		/* between the runs of a client */
-
 /* A connection that the server's process has accepted, and its hello. */
 static int receive_connection(int channel, char *hello)
 {
@@ -208,7 +206,7 @@ int perf_session(int control, int channel, bool json)
 	if (!perf_hello_send(control, "OK"))
 		return PERF_NOTHING;
 	for (runs = 0; status == STATUS_OK; runs++) {
-		request = perf_control_receive(control, IDLE_MS, &why);
+		request = perf_control_receive(control, PERF_PATIENCE_MS, &why);
 		if (!request)
 			return runs ? STATUS_OK : PERF_NOTHING;
 		why = perf_params_unpack(&params, request);

@@ -6,21 +6,27 @@
 #include "relay.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define TRIES_MOST	4
 #define COUNT_MOST	1000000
-#define TIMEOUT_MS	5000		/* of a startup, or of an echo */
+#define TIMEOUT_FILE	"/proc/sys/net/mpa/startup_timeout_ms"
+#define TIMEOUT_MS	10000		/* if that cannot be read */
+#define AGAIN_US	100000		/* a signal that came too early comes again */
 #define INTERVAL	1.0		/* seconds */
 #define DEPTH		1		/* IRD and ORD that are offered */
 #define ECHO_SIZE	64
 #define MS		1000.0
+#define US_IN_MS	1000
 
 enum {
 	KEY_ECHO = 0x300,
@@ -104,6 +110,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_SUCCESS:
 		if (opt->start.role && opt->start.role != MPA_ROLE_INITIATOR)
 			argp_error(state, "ping is the initiator: leave out --role");
+		if (opt->start.start.flags & (MPA_START_TX_MARKERS | MPA_START_TX_NO_CRC))
+			argp_error(state, "--tx-markers and --tx-no-crc are for --role direct");
 		endpoint_parse_words(&opt->to, opt->given, opt->words);
 		break;
 	default:
@@ -146,6 +154,62 @@ static int plan(const struct options *opt, struct try *tries)
 	return n;
 }
 
+/* ---- what cuts a connection short: SIGINT, and the time ---- */
+
+static bool interrupted;
+
+static void on_interrupt(int signal)
+{
+	(void)signal;
+	__atomic_store_n(&interrupted, true, __ATOMIC_RELAXED);
+}
+
+static bool is_interrupted(void)
+{
+	return __atomic_load_n(&interrupted, __ATOMIC_RELAXED);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Calls that wait end with EINTR; a second SIGINT ends the program. */
+static void catch_signals(void)
+{
+	struct sigaction interrupt = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND };
+	struct sigaction alarm = { .sa_handler = on_alarm };
+
+	sigaction(SIGINT, &interrupt, NULL);
+	sigaction(SIGALRM, &alarm, NULL);
+}
+
+static void set_alarm(unsigned int ms)
+{
+	struct itimerval timer = {
+		.it_value = { ms / 1000, ms % 1000 * US_IN_MS },
+		.it_interval.tv_usec = ms ? AGAIN_US : 0,
+	};
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* What the policy gives a startup. */
+static unsigned int policy_timeout(void)
+{
+	FILE *file = fopen(TIMEOUT_FILE, "re");
+	unsigned int ms;
+
+	if (!file)
+		return TIMEOUT_MS;
+	if (fscanf(file, "%u", &ms) != 1)
+		ms = TIMEOUT_MS;
+	fclose(file);
+	return ms;
+}
+
+/* ---- a connection ---- */
+
 static double since(const struct timespec *began)
 {
 	return (now() - began->tv_sec - began->tv_nsec / 1e9) * MS;
@@ -172,7 +236,7 @@ static void echo_record(const struct options *opt, struct try *try, int fd)
 		try->status = start_error(fd, errno, &try->why);
 		return;
 	}
-	if (!poll(&fds, 1, opt->start.start.timeout_ms)) {
+	if (poll(&fds, 1, opt->start.start.timeout_ms) <= 0) {
 		fail(try, STATUS_LOST, "the record has not come back in time: does the peer echo?");
 		return;
 	}
@@ -195,31 +259,60 @@ static void read_rtt(struct try *try, int fd)
 		try->rtt_ms = info.tcpi_rtt / 1000.0;
 }
 
-/* Returns a socket if the peer has accepted, else -1. */
-static int attempt(const struct options *opt, struct try *try)
+/* TCP's part, within @ms: a socket, or a negative errno. */
+static int connect_within(const struct options *opt, unsigned int ms, struct timespec *began)
 {
-	struct start_options start = opt->start;
+	int fd;
+
+	set_alarm(ms);
+	fd = endpoint_try(&opt->to, opt->start.family, true, began);
+	set_alarm(0);
+	return fd == -EINTR ? -ETIMEDOUT : fd;
+}
+
+/* What this try asks for, to be over within @ms. */
+static void ask(const struct options *opt, const struct try *try, struct start_options *start,
+		unsigned int ms)
+{
+	*start = opt->start;
+	start->start.revision = try->revision;
+	start->start.timeout_ms = ms;
+	if (try->markers)
+		start->start.flags |= MPA_START_MARKERS;
+	if (try->revision == 2 && !(start->start.flags & MPA_START_ENHANCED)) {
+		start->start.flags |= MPA_START_ENHANCED;
+		start->start.ird = DEPTH;
+		start->start.ord = DEPTH;
+	}
+}
+
+/*
+ * All of it within @ms, of which startup has its share of what TCP leaves. Returns a
+ * socket if the peer has accepted, else -1.
+ */
+static int attempt(const struct options *opt, struct try *try, unsigned int ms, int shares)
+{
+	struct start_options start;
 	struct timespec began;
+	double share;
 	int fd;
 
 	free(try->why);
 	try->why = NULL;
 	try->status = STATUS_OK;
 	try->echo_ms = -1;
-	fd = endpoint_try(&opt->to, start.family, true, &began);
+	fd = connect_within(opt, ms, &began);
 	if (fd < 0) {
-		fail(try, STATUS_CONNECT, strerror(-fd));
+		try->status = STATUS_CONNECT;
+		if (asprintf(&try->why, "there is no TCP connection: %s%s", strerror(-fd),
+			     fd == -ECONNREFUSED ? " (nobody listens there)" : "") < 0)
+			need_memory(NULL);
 		return -1;
 	}
 	try->tcp_ms = since(&began);
-	start.start.revision = try->revision;
-	if (try->markers)
-		start.start.flags |= MPA_START_MARKERS;
-	if (try->revision == 2 && !(start.start.flags & MPA_START_ENHANCED)) {
-		start.start.flags |= MPA_START_ENHANCED;
-		start.start.ird = DEPTH;
-		start.start.ord = DEPTH;
-	}
+	share = (ms - try->tcp_ms) / shares;
+	/* 0 would be the policy's time. */
+	ask(opt, try, &start, share > 1 ? share : 1);
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	try->status = start_mpa(fd, &start, MPA_ROLE_INITIATOR, &try->why);
 	try->mpa_ms = since(&began);
@@ -232,6 +325,8 @@ static int attempt(const struct options *opt, struct try *try)
 		echo_record(opt, try, fd);
 	return fd;
 }
+
+/* ---- what is said of it ---- */
 
 static void tell_json(const struct options *opt, const struct try *try, int fd)
 {
@@ -255,19 +350,31 @@ static void tell_json(const struct options *opt, const struct try *try, int fd)
 	event("ping", NULL, object);
 }
 
-static void tell_accepted(const struct options *opt, const struct try *try, int fd)
+/* The agreement; of its revision nothing if it is the one that was asked for. */
+static void tell_agreed(const struct try *try, const struct mpa_info *info)
 {
-	struct mpa_info info;
-	struct mpa_peer peer;
-	char *text;
+	char *text = start_agreed(info), *rest = strchr(text, ' ');
 
-	start_info(fd, &info);
-	text = start_agreed(&info);
-	printf("accepted: %s; TCP %.2f ms, MPA %.2f ms", text, try->tcp_ms, try->mpa_ms);
+	if (info->revision == try->revision && rest)
+		rest = strchr(rest + 1, ' ');
+	printf("accepted (%s)", rest && info->revision == try->revision ? rest + 1 : text);
+	free(text);
+}
+
+static void tell_times(const struct options *opt, const struct try *try)
+{
+	printf("TCP %.2f ms, MPA %.2f ms", try->tcp_ms, try->mpa_ms);
 	if (try->echo_ms >= 0)
 		printf(", record of %lu octets %.2f ms", opt->size, try->echo_ms);
-	putchar('\n');
-	free(text);
+}
+
+/* What the peer has said in startup. */
+static void tell_peer(const struct options *opt, const struct try *try, int fd)
+{
+	struct mpa_peer peer = {};
+	struct mpa_info info;
+	char *text;
+
 	if (start_peer(fd, &peer) && peer.private_len) {
 		text = start_private(&peer);
 		printf("  private data \"%s\"\n", text);
@@ -275,6 +382,7 @@ static void tell_accepted(const struct options *opt, const struct try *try, int 
 	}
 	if (!opt->verbose)
 		return;
+	start_info(fd, &info);
 	printf("  round trip by TCP %.2f ms, EMSS %u", try->rtt_ms, info.emss);
 	if (info.flags & MPA_INFO_ENHANCED)
 		printf(", IRD %u, ORD %u, the peer's %u and %u", info.ird, info.ord, peer.ird,
@@ -282,28 +390,56 @@ static void tell_accepted(const struct options *opt, const struct try *try, int 
 	putchar('\n');
 }
 
-static void tell(const struct options *opt, const struct try *try, int fd)
+static bool tells(const struct options *opt)
 {
-	if (opt->json) {
-		tell_json(opt, try, fd);
+	return !opt->json && !say_quiet;
+}
+
+/* Before it is tried; @number is 0 for what is tried first. */
+static void tell_try(const struct options *opt, const struct try *try, unsigned long number)
+{
+	if (!tells(opt))
 		return;
-	}
-	if (say_quiet)
-		return;
-	printf("%s port %s, revision %d%s: ", opt->to.host ?: "localhost", opt->to.port,
-	       try->revision, try->markers ? ", markers" : "");
-	if (fd >= 0)
-		tell_accepted(opt, try, fd);
-	if (try->status)
-		printf("%s%s\n", fd >= 0 ? "  but: " : "no: ", try->why);
+	if (number)
+		printf("connection %lu ... ", number);
+	else
+		printf("revision %d%s ... ", try->revision, try->markers ? " with markers" : "");
 	fflush(stdout);
 }
+
+static void tell(const struct options *opt, const struct try *try, unsigned long number, int fd)
+{
+	struct mpa_info info;
+
+	if (opt->json)
+		tell_json(opt, try, fd);
+	if (!tells(opt))
+		return;
+	if (fd < 0) {
+		printf("no, %s\n", try->why);
+	} else {
+		if (!number) {
+			start_info(fd, &info);
+			tell_agreed(try, &info);
+			fputs(", ", stdout);
+		}
+		tell_times(opt, try);
+		putchar('\n');
+		if (!number || opt->verbose)
+			tell_peer(opt, try, fd);
+		if (try->status)
+			printf("  but %s\n", try->why);
+	}
+	fflush(stdout);
+}
+
+/* ---- all of them ---- */
 
 static void wait_interval(double seconds)
 {
 	struct timespec ts = { seconds, (seconds - (long)seconds) * 1e9 };
 
-	while (nanosleep(&ts, &ts) && errno == EINTR)
+	while (!is_interrupted() && nanosleep(&ts, &ts) && errno == EINTR)
 		;
 }
 
@@ -328,30 +464,55 @@ static void add(struct series *series, double ms)
 
 enum { TCP, MPA, ECHO, SERIES };
 
-static void summary(const struct options *opt, struct series *all, unsigned long good)
+struct results {
+	unsigned long tried;
+	unsigned long good;
+	struct series all[SERIES];
+};
+
+static void count(struct results *results, const struct try *try)
 {
-	json_t *object = json_pack("{s:I, s:I}", "connections", (json_int_t)opt->count,
-				   "good", (json_int_t)good);
+	results->tried++;
+	if (try->status)
+		return;
+	results->good++;
+	add(&results->all[TCP], try->tcp_ms);
+	add(&results->all[MPA], try->mpa_ms);
+	if (try->echo_ms >= 0)
+		add(&results->all[ECHO], try->echo_ms);
+}
 
-	if (!opt->json && !say_quiet)
-		printf("%lu of %lu connections good; min/median/max in ms:", good, opt->count);
-	for (struct series *each = all; each < all + SERIES; each++) {
-		double median;
+static void summary_of(const struct options *opt, struct series *series, json_t *object)
+{
+	double least = series->ms[0], most = series->ms[series->n - 1], mean = 0, median;
 
+	median = (series->ms[(series->n - 1) / 2] + series->ms[series->n / 2]) / 2;
+	for (size_t i = 0; i < series->n; i++)
+		mean += series->ms[i] / series->n;
+	json_object_set_new(object, series->name,
+			    json_pack("{s:f, s:f, s:f, s:f}", "min_ms", least, "mean_ms", mean,
+				      "median_ms", median, "max_ms", most));
+	if (tells(opt))
+		printf(" %s %.2f/%.2f/%.2f", series->name, least, mean, most);
+}
+
+static void summary(const struct options *opt, struct results *results)
+{
+	json_t *object = json_pack("{s:I, s:I}", "connections", (json_int_t)results->tried,
+				   "good", (json_int_t)results->good);
+
+	if (tells(opt))
+		printf("%lu connection%s, %lu good%s", results->tried,
+		       results->tried == 1 ? "" : "s", results->good,
+		       results->good ? "; min/avg/max in ms:" : "");
+	for (struct series *each = results->all; each < results->all + SERIES; each++) {
 		if (!each->n)
 			continue;
 		qsort(each->ms, each->n, sizeof(*each->ms), compare);
-		median = (each->ms[(each->n - 1) / 2] + each->ms[each->n / 2]) / 2;
-		json_object_set_new(object, each->name,
-				    json_pack("{s:f, s:f, s:f}", "min_ms", each->ms[0],
-					      "median_ms", median, "max_ms",
-					      each->ms[each->n - 1]));
-		if (!opt->json && !say_quiet)
-			printf(" %s %.2f/%.2f/%.2f", each->name, each->ms[0], median,
-			       each->ms[each->n - 1]);
+		summary_of(opt, each, object);
 		free(each->ms);
 	}
-	if (!opt->json && !say_quiet)
+	if (tells(opt))
 		putchar('\n');
 	if (opt->json)
 		event("summary", NULL, object);
@@ -359,63 +520,106 @@ static void summary(const struct options *opt, struct series *all, unsigned long
 		json_decref(object);
 }
 
-/* The way that was accepted, again and again. Returns the worst that has happened. */
-static enum status repeat(const struct options *opt, struct try *try)
+/*
+ * The way that was accepted, again and again, each within the time. Returns the last
+ * failure.
+ */
+static enum status repeat(const struct options *opt, struct try *try, struct results *results)
 {
-	struct series all[SERIES] = { { .name = "TCP" }, { .name = "MPA" }, { .name = "echo" } };
 	enum status kept = try->status;
-	unsigned long good = 0;
-	int fd;
 
-	for (unsigned long i = 0; i < opt->count; i++) {
-		if (i) {
-			wait_interval(opt->interval);
-			fd = attempt(opt, try);
-			tell(opt, try, fd);
-			if (fd >= 0)
-				close(fd);
-		}
-		if (try->status) {
+	for (unsigned long i = 1; i < opt->count; i++) {
+		int fd;
+
+		wait_interval(opt->interval);
+		if (is_interrupted())
+			break;
+		tell_try(opt, try, i + 1);
+		fd = attempt(opt, try, opt->start.start.timeout_ms, 1);
+		if (is_interrupted())
+			break;
+		count(results, try);
+		tell(opt, try, i + 1, fd);
+		if (fd >= 0)
+			close(fd);
+		if (try->status)
 			kept = try->status;
-			continue;
-		}
-		good++;
-		add(&all[TCP], try->tcp_ms);
-		add(&all[MPA], try->mpa_ms);
-		if (try->echo_ms >= 0)
-			add(&all[ECHO], try->echo_ms);
 	}
-	if (opt->count > 1)
-		summary(opt, all, good);
 	return kept;
 }
 
-/* A refusal tells more than what does not speak MPA, or not that revision. */
-static enum status ping(const struct options *opt)
+/*
+ * One after the other until one is accepted, all within the time. A refusal tells more
+ * than what does not speak MPA, or not that revision.
+ */
+static enum status find(const struct options *opt, struct results *results)
 {
+	const double until = now() * MS + opt->start.start.timeout_ms;
 	struct try tries[TRIES_MOST] = {};
 	int n = plan(opt, tries), fd;
 	enum status kept = STATUS_OK;
 
-	for (struct try *each = tries; each < tries + n; each++) {
-		fd = attempt(opt, each);
-		tell(opt, each, fd);
+	for (int i = 0; i < n; i++) {
+		const double left = until - now() * MS;
+
+		tell_try(opt, &tries[i], 0);
+		fd = attempt(opt, &tries[i], left > 1 ? left : 1, n - i);
+		if (is_interrupted())
+			break;
+		count(results, &tries[i]);
+		tell(opt, &tries[i], 0, fd);
 		if (fd >= 0) {
 			close(fd);
-			return repeat(opt, each);
+			results->tried = 1;
+			return repeat(opt, &tries[i], results);
 		}
 		if (kept != STATUS_REFUSED)
-			kept = each->status;
-		if (each->status != STATUS_REFUSED && each->status != STATUS_STARTUP)
+			kept = tries[i].status;
+		if (tries[i].status != STATUS_REFUSED && tries[i].status != STATUS_STARTUP)
 			break;
 	}
 	return kept;
 }
 
+/* Ends the program, before it says anything, where nothing can be tried. */
+static void check(const struct options *opt)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct addrinfo *list;
+	struct timespec began;
+
+	start_attach(fd);
+	close(fd);
+	if (getaddrinfo(opt->to.host, opt->to.port, NULL, &list))
+		close(endpoint_try(&opt->to, opt->start.family, true, &began));
+	else
+		freeaddrinfo(list);
+}
+
+static int ping(const struct options *opt)
+{
+	struct results results = {
+		.all = { { .name = "TCP" }, { .name = "MPA" }, { .name = "echo" } },
+	};
+	enum status status;
+
+	check(opt);
+	if (tells(opt))
+		printf("%s port %s, at most %g s:\n", opt->to.host ?: "localhost", opt->to.port,
+		       opt->start.start.timeout_ms / MS);
+	status = find(opt, &results);
+	if (is_interrupted() && tells(opt))
+		putchar('\n');
+	if (is_interrupted() || opt->count > 1)
+		summary(opt, &results);
+	return is_interrupted() ? STATUS_INTERRUPTED : (int)status;
+}
+
 static const char doc[] =
 	"Connects to a host, asks it to speak MPA, and says what it has answered and\n"
 	"how long that took. What it refuses is tried without: first markers, then\n"
-	"revision 2; --markers and --revision hold fast to one.\n"
+	"revision 2; --markers and --revision hold fast to one. --timeout is for all tries\n"
+	"together.\n"
 	"\vExamples:\n"
 	"  mpa ping server:4242\n"
 	"  mpa ping --count 5 --echo server:4242\n\n"
@@ -434,6 +638,7 @@ int ping_main(int argc, char **argv)
 	opt.start.quick = true;
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	if (!opt.start.start.timeout_ms)
-		opt.start.start.timeout_ms = TIMEOUT_MS;
+		opt.start.start.timeout_ms = policy_timeout();
+	catch_signals();
 	return ping(&opt);
 }

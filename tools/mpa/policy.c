@@ -15,21 +15,22 @@ static const struct value {
 	const char *name;
 	uint32_t min;
 	uint32_t max;
+	uint32_t usual;		/* what a namespace begins with */
 	const char *no;		/* what 0 means */
 	const char *yes;	/* what another value means */
 } values[MPA_A_POLICY_MAX + 1] = {
-	[MPA_A_POLICY_CRC_OPTIONAL] = { "crc-optional", 0, 1,
+	[MPA_A_POLICY_CRC_OPTIONAL] = { "crc-optional", 0, 1, 0,
 		"all connections have CRCs, whatever programs ask for",
 		"connections do without CRCs if both ends want that" },
-	[MPA_A_POLICY_STARTUP_TIMEOUT_MS] = { "startup-timeout-ms", 1, 3600000, NULL,
+	[MPA_A_POLICY_STARTUP_TIMEOUT_MS] = { "startup-timeout-ms", 1, 3600000, 10000, NULL,
 		"milliseconds that a startup may take, unless the program says another time" },
-	[MPA_A_POLICY_STARTUP_MAX] = { "startup-max", 0, UINT32_MAX,
+	[MPA_A_POLICY_STARTUP_MAX] = { "startup-max", 0, UINT32_MAX, 4096,
 		"no responder may start",
 		"responders in startup at a time; beyond, one has to make room for the next" },
-	[MPA_A_POLICY_MARKERS] = { "markers", 0, 1,
+	[MPA_A_POLICY_MARKERS] = { "markers", 0, 1, 0,
 		"programs decide whether they ask their peers for markers",
 		"all ask their peers for markers, from their next start on" },
-	[MPA_A_POLICY_PLACE] = { "place", 0, 1,
+	[MPA_A_POLICY_PLACE] = { "place", 0, 1, 1,
 		"programs may not have records out of order; those that have it keep it",
 		"programs may have records out of order (MPA_PLACE)" },
 };
@@ -166,20 +167,25 @@ static void get(struct nl *nl, struct policy *policy)
 		die(STATUS_LOCAL, "the kernel does not tell its policy: %s", nl_why(nl));
 }
 
+static void print_value(const struct value *value, uint32_t is)
+{
+	printf("%-18s  %-8u  ", value->name, is);
+	if (is != value->usual)
+		printf("(default: %u) ", value->usual);
+	puts(is || !value->no ? value->yes : value->no);
+}
+
 static void print(const struct policy *policy)
 {
 	json_t *object = need_memory(json_object());
 
 	for (unsigned int attr = 1; attr <= MPA_A_POLICY_MAX; attr++) {
-		const struct value *value = &values[attr];
-		const uint32_t is = policy->value[attr];
-
 		if (!(policy->has >> attr & 1))
 			continue;
-		json_object_set_new(object, value->name, json_integer(is));
+		json_object_set_new(object, values[attr].name,
+				    json_integer(policy->value[attr]));
 		if (!policy->json)
-			printf("%-18s  %-8u  %s\n", value->name, is,
-			       is || !value->no ? value->yes : value->no);
+			print_value(&values[attr], policy->value[attr]);
 	}
 	if (policy->json) {
 		json_dumpf(object, stdout, JSON_INDENT(2));

@@ -13,10 +13,10 @@ enum {
 };
 
 struct show {
-	bool json;
+	struct show_options options;
 	bool verbose;
+	bool summary;
 	bool processes;
-	bool no_header;
 	bool tuf;
 	struct rounds rounds;
 	int words;		/* argv[] from there on are filters */
@@ -35,6 +35,8 @@ static const struct argp_option options[] = {
 	{ "processes", 'p', NULL, 0, "which processes have the socket (sudo: those of others)",
 	  0 },
 	{ "no-header", 'H', NULL, 0, "no line with the names of the columns", 0 },
+	{ "summary", 's', NULL, 0, "how many there are, by state and role", 0 },
+	{ "all", 'a', NULL, 0, "of stat: counters that are 0 as well", 0 },
 	{ "tuf", KEY_TUF, NULL, 0, "only sockets of TUF", 0 },
 	{}
 };
@@ -49,7 +51,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		show->verbose = true;
 		break;
 	case 'j':
-		show->json = true;
+		show->options.json = true;
 		break;
 	case 'w':
 		show->rounds.every = strtod(arg, &end);
@@ -65,7 +67,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		show->processes = true;
 		break;
 	case 'H':
-		show->no_header = true;
+		show->options.no_header = true;
+		break;
+	case 's':
+		show->summary = true;
+		break;
+	case 'a':
+		show->options.all = true;
 		break;
 	case KEY_TUF:
 		show->tuf = true;
@@ -203,6 +211,8 @@ static void print_verbose(const struct show *show)
 
 static char *name_text(const struct conn *conn, unsigned int attr)
 {
+	if (conn->listens)
+		return need_memory(strdup(attr == MPA_A_CONN_STATE ? "listening" : "-"));
 	if (attr == MPA_A_CONN_ROLE && conn_is_tuf(conn))
 		return need_memory(strdup("tuf"));
 	return conn_attr_text(conn, attr);
@@ -260,8 +270,119 @@ static void print_table(const struct show *show)
 		if (filter_lets(&show->filter, &show->now.list[i]))
 			row(show, &table, &show->now.list[i]);
 	rounds_head(&show->rounds);
-	table_print(&table, !show->no_header);
+	table_print(&table, !show->options.no_header);
 	table_free(&table);
+}
+
+/* ---- the summary: a row for each pair of state and role ---- */
+
+struct group {
+	char *state;
+	char *role;
+	unsigned long n;
+	unsigned long failed;
+};
+
+struct groups {
+	struct group *list;
+	size_t n;
+};
+
+static struct group *group_of(struct groups *groups, char *state, char *role)
+{
+	struct group *each = groups->list;
+
+	for (; each < groups->list + groups->n; each++) {
+		if (strcmp(each->state, state) || strcmp(each->role, role))
+			continue;
+		free(state);
+		free(role);
+		return each;
+	}
+	groups->list = need_memory(reallocarray(groups->list, groups->n + 1,
+						sizeof(*groups->list)));
+	each = &groups->list[groups->n++];
+	*each = (struct group){ .state = state, .role = role };
+	return each;
+}
+
+static void groups_count(const struct show *show, struct groups *groups)
+{
+	for (size_t i = 0; i < show->now.n; i++) {
+		const struct conn *conn = &show->now.list[i];
+		struct group *group;
+
+		if (!filter_lets(&show->filter, conn))
+			continue;
+		group = group_of(groups, name_text(conn, MPA_A_CONN_STATE),
+				 name_text(conn, MPA_A_CONN_ROLE));
+		group->n++;
+		group->failed += health_has_failed(conn);
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct group *left = a, *right = b;
+
+	return strcmp(left->state, right->state) ?: strcmp(left->role, right->role);
+}
+
+static json_t *groups_json(const struct groups *groups)
+{
+	json_t *list = need_memory(json_array());
+
+	for (size_t i = 0; i < groups->n; i++) {
+		const struct group *each = &groups->list[i];
+
+		json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "state",
+						      each->state, "role", each->role,
+						      "number", (json_int_t)each->n, "failed",
+						      (json_int_t)each->failed));
+	}
+	return list;
+}
+
+static void groups_table(const struct show *show, const struct groups *groups)
+{
+	struct table table = {};
+
+	table_column(&table, "NUMBER", true);
+	table_column(&table, "FAILED", true);
+	table_column(&table, "STATE", false);
+	table_column(&table, "ROLE", false);
+	for (size_t i = 0; i < groups->n; i++) {
+		char **cell = table_row(&table);
+
+		if (asprintf(&cell[0], "%lu", groups->list[i].n) < 0 ||
+		    asprintf(&cell[1], "%lu", groups->list[i].failed) < 0)
+			need_memory(NULL);
+		cell[2] = need_memory(strdup(groups->list[i].state));
+		cell[3] = need_memory(strdup(groups->list[i].role));
+	}
+	rounds_head(&show->rounds);
+	table_print(&table, !show->options.no_header);
+	table_free(&table);
+}
+
+static void print_summary(const struct show *show)
+{
+	struct groups groups = {};
+
+	groups_count(show, &groups);
+	if (groups.n)
+		qsort(groups.list, groups.n, sizeof(*groups.list), compare);
+	if (show->options.json)
+		rounds_json(&show->rounds, show->rounds.every > 0 ?
+			    json_pack("{s:o}", "summary", groups_json(&groups)) :
+			    groups_json(&groups));
+	else
+		groups_table(show, &groups);
+	for (size_t i = 0; i < groups.n; i++) {
+		free(groups.list[i].state);
+		free(groups.list[i].role);
+	}
+	free(groups.list);
 }
 
 /* ---- what is to be done ---- */
@@ -279,7 +400,9 @@ static void show_round(struct show *show)
 		if (show->procs.hidden && show->rounds.done == 1)
 			note("processes of other users are not shown: sudo mpa show -p");
 	}
-	if (show->json)
+	if (show->summary)
+		print_summary(show);
+	else if (show->options.json)
 		print_json(show);
 	else if (show->verbose)
 		print_verbose(show);
@@ -296,7 +419,7 @@ int show_main(int argc, char **argv)
 	show.words = argc;
 	argp_parse(&argp, argc, argv, 0, NULL, &show);
 	if (show.words == argc - 1 && !strcmp(argv[show.words], "stat")) {
-		show_stat(&show.rounds, show.json, !show.no_header);
+		show_stat(&show.rounds, &show.options);
 		return STATUS_OK;
 	}
 	filter_parse(&show.filter, argc - show.words, argv + show.words);

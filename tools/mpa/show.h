@@ -82,6 +82,19 @@ struct rounds {
 bool rounds_next(struct rounds *rounds);
 void rounds_head(const struct rounds *rounds);
 void rounds_json(const struct rounds *rounds, json_t *it);
-void show_stat(struct rounds *rounds, bool json, bool header);
+
+/**
+ * struct show_options - how connections and counters are shown
+ * @json:	as JSON
+ * @no_header:	no names of columns
+ * @all:	counters that are 0 as well
+ */
+struct show_options {
+	bool json;
+	bool no_header;
+	bool all;
+};
+
+void show_stat(struct rounds *rounds, const struct show_options *options);
 
 #endif /* _MPA_TOOL_SHOW_H */

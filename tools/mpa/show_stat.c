@@ -231,9 +231,9 @@ static void counter_row(struct table *table, const struct counter *counter,
 	*cell = need_memory(strdup(words->words ?: ""));
 }
 
-/* Those that are not zero come first. */
+/* Those that are not zero, and behind them the others if all are wanted. */
 static void counters_table(const struct counters *counters, const struct rounds *rounds,
-			   bool header)
+			   const struct show_options *options)
 {
 	struct table table = {};
 
@@ -245,24 +245,27 @@ static void counters_table(const struct counters *counters, const struct rounds 
 	for (size_t i = 0; i < counters->n; i++)
 		if (counters->list[i].value)
 			counter_row(&table, &counters->list[i], rounds);
-	for (size_t i = 0; i < counters->n; i++)
+	for (size_t i = 0; options->all && i < counters->n; i++)
 		if (!counters->list[i].value)
 			counter_row(&table, &counters->list[i], rounds);
 	rounds_head(rounds);
-	table_print(&table, header);
+	if (table.rows)
+		table_print(&table, !options->no_header);
+	else
+		puts("all counters are 0 (mpa show stat --all has their names)");
 	table_free(&table);
 }
 
-void show_stat(struct rounds *rounds, bool json, bool header)
+void show_stat(struct rounds *rounds, const struct show_options *options)
 {
 	static struct counters counters;
 
 	while (rounds_next(rounds)) {
 		counters_read(&counters);
-		if (json)
+		if (options->json)
 			counters_json(&counters, rounds);
 		else
-			counters_table(&counters, rounds, header);
+			counters_table(&counters, rounds, options);
 		fflush(stdout);
 	}
 }

@@ -27,6 +27,9 @@ enum status {
 	STATUS_DIFFERS,		/* what has arrived is not what was sent */
 };
 
+/* A run that SIGINT has cut short, once it has said what it has measured */
+#define STATUS_INTERRUPTED	130
+
 /* A command: its name, what it does in a line, and its main(). */
 struct command {
 	const char *name;
