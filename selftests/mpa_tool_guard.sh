@@ -114,15 +114,15 @@ p.poll()" || return
 
 # ---- several processes ----
 
-# Lines of processes side by side stay whole, also those of messages.
+# Lines of processes side by side stay whole, also those of messages. Nobody reads the
+# pipe before all of them want to write.
 lines_stay_whole() {
 	local i n pids=() line reader
 
 	line=$(head -c 3000 /dev/zero | tr '\0' x)
 	rm -f "$work/pipe"
 	mkfifo "$work/pipe"
-	cat "$work/pipe" >"$work/lines" &
-	reader=$!
+	exec 9<>"$work/pipe"
 	server_out=$work/pipe serve --fork --verbose --count 4 </dev/null || return
 	for i in 1 2 3 4; do
 		for ((n = 0; n < 300; n++)); do
@@ -133,7 +133,10 @@ lines_stay_whole() {
 		pids+=($!)
 	done
 	wait "${pids[@]}" || return
+	cat "$work/pipe" >"$work/lines" 9>&- &
+	reader=$!
 	served 0 || return
+	exec 9>&-
 	wait "$reader"
 	sort "$work/lines" | uniq -c | awk '{ print $1, substr($2, 1, 1) }' >"$work/counts"
 	expect "how often which line came" "300 1 300 2 300 3 300 4" "$(xargs <"$work/counts")" &&
