@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define UNKNOWN	"?"	/* the name of an end that has none */
+
 /* HOST:PORT, [HOST]:PORT or PORT */
 void endpoint_parse(struct endpoint *to, const char *text)
 {
@@ -43,6 +45,16 @@ void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 		*to = (struct endpoint){ .host = argv[0], .port = argv[1] };
 	else
 		endpoint_parse(to, argv[0]);
+}
+
+/* The same from what is left of a command's arguments. */
+void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
+{
+	int count = state->argc - state->next;
+
+	if (count > 2)
+		argp_error(state, "too many arguments");
+	endpoint_parse_words(to, count, state->argv + state->next);
 }
 
 /* getaddrinfo() takes a number modulo 65536. */
@@ -120,10 +132,17 @@ int endpoint_connect(const struct endpoint *to, int family)
 	return connect_or_die(to, family, false);
 }
 
-/* A connection that MPA can be started on. */
-int endpoint_connect_mpa(const struct endpoint *to, int family)
+/* A connection that MPA can be started on, and the peer's name. */
+int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 {
-	return connect_or_die(to, family, true);
+	int fd = connect_or_die(to, family, true);
+
+	*name = endpoint_of(fd, true);
+	/* It has none any more once the peer has reset it. */
+	if (!strcmp(*name, UNKNOWN) &&
+	    asprintf(name, "%s:%s", to->host ?: "localhost", to->port) < 0)
+		need_memory(NULL);
+	return fd;
 }
 
 /*
@@ -169,7 +188,7 @@ char *endpoint_name(const struct sockaddr_storage *address)
 
 	if (getnameinfo((const struct sockaddr *)address, len, host, sizeof(host), port,
 			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
-		return need_memory(strdup("?"));
+		return need_memory(strdup(UNKNOWN));
 	if (!strncmp(host, "::ffff:", 7) && strchr(host, '.'))
 		plain = host + 7;
 	if (asprintf(&name, strchr(plain, ':') ? "[%s]:%s" : "%s:%s", plain, port) < 0)
@@ -184,6 +203,6 @@ char *endpoint_of(int fd, bool peer)
 	socklen_t len = sizeof(address);
 
 	if ((peer ? getpeername : getsockname)(fd, (struct sockaddr *)&address, &len))
-		return need_memory(strdup("?"));
+		return need_memory(strdup(UNKNOWN));
 	return endpoint_name(&address);
 }

@@ -11,7 +11,8 @@
 /* A line; the caller frees it. Takes @object. */
 static char *line_of(json_t *object)
 {
-	char *text = json_dumps(need_memory(object), JSON_COMPACT), *line;
+	/* ASCII: a terminal may get this, and characters of the peer steer it otherwise. */
+	char *text = json_dumps(need_memory(object), JSON_COMPACT | JSON_ENSURE_ASCII), *line;
 
 	if (asprintf(&line, "%s\n", (char *)need_memory(text)) < 0)
 		need_memory(NULL);

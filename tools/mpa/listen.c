@@ -28,11 +28,9 @@ enum {
 struct options {
 	struct session_options session;
 	struct endpoint at;
-	char *words[2];
 	const char *port_file;
 	unsigned long count;	/* connections; 0: without end */
 	unsigned long max;
-	int given;
 	bool keep;
 	bool fork;
 };
@@ -105,17 +103,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_REJECT:
 		opt->session.start.reject = arg;
 		break;
-	case ARGP_KEY_ARG:
-		if (opt->given == 2)
-			argp_error(state, "too many arguments");
-		opt->words[opt->given++] = arg;
+	case ARGP_KEY_ARGS:
+		endpoint_parse_rest(&opt->at, state);
 		break;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "on which port? For example: mpa listen 4242; 0: any free one");
 		break;
 	case ARGP_KEY_SUCCESS:
 		check(state, opt);
-		endpoint_parse_words(&opt->at, opt->given, opt->words);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -141,13 +136,18 @@ static void tell_port(const struct options *opt, int fd)
 	free(name);
 }
 
-/* A connection, or -1 if there is none yet. */
-static int accept_one(int listener)
+/* Returns whether there is a connection. */
+static bool accept_one(struct session *session, int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(address);
 
-	if (fd >= 0)
-		return fd;
+	session->fd = accept4(listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
+	if (session->fd >= 0) {
+		/* Later it has no name if the peer has reset it. */
+		session->peer = endpoint_name(&address);
+		return true;
+	}
 	switch (errno) {
 	case EMFILE:
 	case ENFILE:
@@ -155,12 +155,12 @@ static int accept_one(int listener)
 	case ENOMEM:
 		complain("accept: %m; trying again");
 		poll(NULL, 0, SHORTAGE_MS);
-		return -1;
+		return false;
 	case EINTR:
 	case ECONNABORTED:
 	case EAGAIN:
 	case EPROTO:
-		return -1;
+		return false;
 	}
 	die(STATUS_LOCAL, "accept: %m");
 }
@@ -173,9 +173,8 @@ static int serve(const struct options *opt, struct session *session, int listene
 
 	for (done = 0; !count || done < count; done++) {
 		tidy_ends_well(opt->keep);
-		do
-			session->fd = accept_one(listener);
-		while (session->fd < 0);
+		while (!accept_one(session, listener))
+			;
 		tidy_ends_well(false);
 		if (!opt->keep)
 			close(listener);
@@ -216,6 +215,7 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 		tidy_pid(pid, true);
 	if (pid) {
 		close(session->fd);
+		free(session->peer);
 		return pid > 0;
 	}
 	tidy_ends_well(false);
@@ -226,29 +226,48 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 	exit(session_run(session, MPA_ROLE_RESPONDER));
 }
 
-/* Side by side. Signals come only while this process waits. */
-static int serve_forked(const struct options *opt, struct session *session, int listener)
+/* What is said once: who connects now is not served before another one ends. */
+static void tell_full(const struct options *opt)
 {
+	complain("all %lu places are taken, and a connection waits: --max has more, --idle frees them",
+		 opt->max);
+}
+
+/* The signals that come only while the process waits; returns those of before. */
+static sigset_t block_signals(void)
+{
+	static const int numbers[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP };
 	struct sigaction action = { .sa_handler = on_child };
-	unsigned long running = 0, done = 0;
 	sigset_t block, old;
-	int kept = 0;
 
 	sigaction(SIGCHLD, &action, NULL);
 	sigemptyset(&block);
-	sigaddset(&block, SIGCHLD);
-	sigaddset(&block, SIGINT);
-	sigaddset(&block, SIGTERM);
-	sigaddset(&block, SIGHUP);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		sigaddset(&block, numbers[i]);
 	sigprocmask(SIG_BLOCK, &block, &old);
+	return old;
+}
+
+/* Side by side. */
+static int serve_forked(const struct options *opt, struct session *session, int listener)
+{
+	unsigned long running = 0, done = 0;
+	sigset_t old = block_signals();
+	bool told = false;
+	int kept = 0;
+
 	fcntl(listener, F_SETFL, O_NONBLOCK);
 	tidy_ends_well(true);
 	while (!opt->count || done < opt->count) {
-		struct pollfd fds = { running < opt->max ? listener : -1, POLLIN, 0 };
+		bool full = running >= opt->max;
+		struct pollfd fds = { full && told ? -1 : listener, POLLIN, 0 };
 
 		if (ppoll(&fds, 1, NULL, &old) > 0) {
-			session->fd = accept_one(listener);
-			if (session->fd >= 0 && fork_session(session, listener, &old)) {
+			if (full) {
+				told = true;
+				tell_full(opt);
+			} else if (accept_one(session, listener) &&
+				   fork_session(session, listener, &old)) {
 				running++;
 				done++;
 			}
@@ -277,17 +296,15 @@ int listen_main(int argc, char **argv)
 	static const struct argp argp = {
 		options, parse, "[ADDRESS:]PORT\nADDRESS PORT", doc, children, NULL, NULL
 	};
-	struct session session = {};
+	struct session session;
 	struct options opt = {};
 	struct source input;
 	int listener;
 
 	session_defaults(&opt.session);
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
-	if (opt.session.form == FORM_STREAM)
-		opt.session.start.segment = MPA_SEGMENT_FILL;
-	tidy_signals();
-	session.opt = &opt.session;
+	/* Processes side by side cannot share an input. */
+	session_open(&session, &opt.session, &input, opt.fork ? -1 : STDIN_FILENO);
 	/* Connections have the ULP from their first moment: a quick end is no error. */
 	listener = endpoint_listen(&opt.at, opt.session.start.family, 0);
 	start_attach(listener);
@@ -295,9 +312,6 @@ int listen_main(int argc, char **argv)
 		die(STATUS_LOCAL, "listen: %m");
 	tidy_ends_well(opt.keep || opt.fork);
 	tell_port(&opt, listener);
-	/* Processes side by side cannot share an input. */
-	source_open(&input, opt.fork ? -1 : STDIN_FILENO, opt.session.form);
-	session.input = &input;
 	return opt.fork ? serve_forked(&opt, &session, listener) :
 			  serve(&opt, &session, listener);
 }

@@ -187,6 +187,15 @@ void sink_open(struct sink *to, int fd, enum form form)
 	to->reopened = true;
 }
 
+/* It is standard output, of other processes as well (mpa listen --fork). */
+void sink_output(struct sink *to, bool raw)
+{
+	struct stat st;
+
+	to->shared = to->form == FORM_LINES && !fstat(to->fd, &st) && !S_ISREG(st.st_mode);
+	to->escape = to->form == FORM_LINES && !raw && isatty(to->fd);
+}
+
 void sink_close(struct sink *to)
 {
 	if (to->reopened)
@@ -212,11 +221,25 @@ void sink_put(struct sink *to, const void *octets, size_t len)
 	to->end += len;
 }
 
+/* A line of a terminal, which the peer must not steer. */
+static void sink_escaped(struct sink *to, const char *octets, size_t len)
+{
+	char *text = printable_but(octets, octets[len - 1] == '\n' ? len - 1 : len, "\t\\");
+
+	sink_put(to, text, strlen(text));
+	sink_put(to, "\n", 1);
+	free(text);
+}
+
 /* A record in the form that was chosen. */
 void sink_record(struct sink *to, const char *octets, size_t len)
 {
 	unsigned char length[LENGTH_OCTETS] = { len >> 24, len >> 16, len >> 8, len };
 
+	if (to->escape) {
+		sink_escaped(to, octets, len);
+		return;
+	}
 	if (to->form == FORM_LENGTH)
 		sink_put(to, length, sizeof(length));
 	sink_put(to, octets, len);
@@ -224,15 +247,30 @@ void sink_record(struct sink *to, const char *octets, size_t len)
 		sink_put(to, "\n", 1);
 }
 
+/*
+ * How much goes with the next write(). A pipe takes up to PIPE_BUF octets as a whole:
+ * lines of others come before or behind them.
+ */
+static size_t sink_next(const struct sink *to)
+{
+	const char *from = to->buf + to->start, *end = NULL;
+	size_t len = to->end - to->start;
+
+	if (to->shared && len > PIPE_BUF) {
+		end = memrchr(from, '\n', PIPE_BUF) ?:
+		      memchr(from + PIPE_BUF, '\n', len - PIPE_BUF);
+		len = end ? (size_t)(end + 1 - from) : len;
+	}
+	return len < to->most ? len : to->most;
+}
+
 /* Writes what does not block; returns 0 or an errno. */
 int sink_flush(struct sink *to)
 {
 	while (to->end > to->start) {
-		size_t len = to->end - to->start;
+		size_t len = sink_next(to);
 		ssize_t n;
 
-		if (len > to->most)
-			len = to->most;
 		n = to->is_socket ? send(to->fd, to->buf + to->start, len,
 					 MSG_DONTWAIT | MSG_NOSIGNAL) :
 				    write(to->fd, to->buf + to->start, len);

@@ -53,7 +53,7 @@ static void fail(struct relay *r, enum status result, const char *why)
 {
 	if (!r->status) {
 		r->status = result;
-		complain("%s", why);
+		complain("%s: %s", r->session->peer, why);
 		if (r->opt->json)
 			tell_error(r, result, why);
 	}
@@ -63,8 +63,8 @@ static void fail(struct relay *r, enum status result, const char *why)
 		close(r->child.out);
 		r->child.out = -1;
 	}
-	/* What has arrived is still there, unless a record is not good. */
-	if (result == STATUS_DAMAGED || result == STATUS_LOCAL)
+	/* What has arrived is still there, unless it is not wanted any more. */
+	if (result != STATUS_LOST)
 		r->rx_done = true;
 }
 
@@ -91,6 +91,14 @@ static void end_sending(struct relay *r)
 	r->tx_done = true;
 	if (!r->opt->no_shutdown && shutdown(r->fd, SHUT_WR) && errno != ENOTCONN)
 		fail_socket(r, errno);
+}
+
+static void fail_idle(struct relay *r)
+{
+	char *why = session_why_idle(r->session);
+
+	fail(r, STATUS_IDLE, why);
+	free(why);
 }
 
 static ssize_t send_list(struct relay *r, struct record *list, size_t n)
@@ -134,8 +142,10 @@ static void send_some(struct relay *r)
 				end_sending(r);
 			return;
 		}
-		if (send_list(r, list, n) >= 0)
+		if (send_list(r, list, n) >= 0) {
+			session_active(r->session);
 			continue;
+		}
 		if (errno != EAGAIN && errno != EINTR) {
 			fail_socket(r, errno);
 			return;
@@ -148,10 +158,23 @@ static void send_some(struct relay *r)
 	}
 }
 
+/* Who types lines does not want those of mpa's own protocol. */
+static bool is_transfer(struct relay *r)
+{
+	const char *why = transfer_hint(r->in.buf, r->in.length[0]);
+
+	if (!why || r->has_child || r->opt->form != FORM_LINES)
+		return false;
+	fail(r, STATUS_DIFFERS, why);
+	return true;
+}
+
 static void put_records(struct relay *r)
 {
 	const char *at = r->in.buf;
 
+	if (is_transfer(r))
+		return;
 	for (size_t i = 0; i < r->in.records; at += r->in.length[i++]) {
 		char *line;
 
@@ -172,6 +195,7 @@ static void receive_some(struct relay *r)
 	if (n == -EAGAIN || n == -EINTR)
 		return;
 	if (n > 0) {
+		session_active(r->session);
 		put_records(r);
 		return;
 	}
@@ -240,6 +264,12 @@ static int patience(struct relay *r)
 	return left * 1000 + 1;
 }
 
+/* Of two times in ms, of which a negative one has no end */
+static int sooner(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 enum { POLL_FROM, POLL_SOCKET, POLL_TO, POLL_COUNT };
 
 static void wait_for(struct relay *r, struct pollfd *fds)
@@ -250,13 +280,14 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	bool watch = sink_waits(r) || r->has_child;
 	/* A command may be idle for ever, but not without its connection. */
 	bool lookout = r->has_child && !r->status && !r->hung_up;
+	bool over = r->tx_done && r->rx_done;
 
 	/* A descriptor of which nothing is wanted must not wake: it would do so for ever. */
 	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
 	fds[POLL_SOCKET] = (struct pollfd){ events || lookout ? r->fd : -1, events, 0 };
 	fds[POLL_TO] = (struct pollfd){ watch && !r->to.broken ? r->to.fd : -1,
 					sink_waits(r) ? POLLOUT : 0, 0 };
-	if (poll(fds, POLL_COUNT, patience(r)) < 0) {
+	if (poll(fds, POLL_COUNT, sooner(patience(r), over ? -1 : session_left(r->session))) < 0) {
 		if (errno != EINTR)
 			die(STATUS_LOCAL, "poll: %m");
 		for (int i = 0; i < POLL_COUNT; i++)
@@ -298,6 +329,8 @@ static void turn(struct relay *r)
 	}
 	if (ready & POLLIN && !r->rx_done)
 		receive_some(r);
+	if (!(r->tx_done && r->rx_done) && !session_left(r->session))
+		fail_idle(r);
 	flush_some(r);
 }
 
@@ -322,6 +355,8 @@ int relay(struct session *session)
 		r.from = &output;
 	}
 	sink_open(&r.to, r.has_child ? r.child.in : STDOUT_FILENO, opt->form);
+	if (!r.has_child)
+		sink_output(&r.to, opt->raw);
 	/* What an earlier connection has left of the input */
 	send_some(&r);
 	while (!r.tx_done || !r.rx_done || sink_waits(&r))

@@ -27,7 +27,9 @@ struct session_options {
 	const char *send;	/* a file to send */
 	const char *receive;	/* where a file goes to */
 	const char *exec;	/* a command that has the records */
+	unsigned int idle_ms;	/* without a record, then the connection ends; 0: never */
 	bool force;		/* overwrite */
+	bool raw;		/* a terminal gets records as they are */
 	bool json;
 	bool verbose;
 	bool no_shutdown;	/* nothing is told when the input ends */
@@ -41,8 +43,9 @@ struct session {
 	const struct session_options *opt;
 	struct source *input;	/* standard input; outlives connections */
 	int fd;
-	char *peer;
+	char *peer;		/* session_run() frees it */
 	char *local;
+	double active;		/* when a record went, or came */
 	bool wait_told;		/* that a responder waits: once is enough */
 };
 
@@ -51,8 +54,13 @@ struct session {
 extern const struct argp session_argp;	/* its child is start_argp */
 
 void session_defaults(struct session_options *opt);
+void session_open(struct session *session, struct session_options *opt, struct source *input,
+		  int fd);
 int session_run(struct session *session, enum mpa_role role);
 void session_waits(struct session *session);
+void session_active(struct session *session);
+int session_left(const struct session *session);
+char *session_why_idle(const struct session *session);
 
 /* json.c */
 char *event_line(const char *name, const char *peer, json_t *fields);
@@ -95,12 +103,15 @@ struct sink {
 	size_t end;
 	size_t room;
 	size_t most;		/* octets of a write that does not block */
+	bool shared;		/* others write there as well: lines stay whole */
+	bool escape;		/* it is a terminal: no controls */
 	bool is_socket;
 	bool reopened;
 	bool broken;		/* nobody reads there any more */
 };
 
 void sink_open(struct sink *to, int fd, enum form form);
+void sink_output(struct sink *to, bool raw);
 void sink_close(struct sink *to);
 void sink_put(struct sink *to, const void *octets, size_t len);
 void sink_record(struct sink *to, const char *octets, size_t len);
@@ -125,8 +136,11 @@ ssize_t inbound_receive(struct inbound *in, int fd);
 int relay(struct session *session);
 
 /* transfer.c, transfer_send.c, transfer_receive.c */
+void transfer_send_check(const struct session_options *opt);
 int transfer_send(struct session *session);
+void transfer_receive_check(const struct session_options *opt);
 int transfer_receive(struct session *session);
+const char *transfer_hint(const char *octets, size_t len);
 
 /* spawn.c: a command, and what is to be done when this program ends */
 struct child {

@@ -2,22 +2,35 @@
 /* Messages for the user. */
 #include "tool.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *say_command;
 bool say_quiet;
 
-static void say(const char *format, va_list args)
+void (*say_last)(enum status status, const char *text);
+
+/*
+ * One write(): several processes, as those of "mpa listen --fork", say something at
+ * once. Returns the text without its front; the caller frees it.
+ */
+static char *say(const char *format, va_list args)
 {
-	flockfile(stderr);
-	fprintf(stderr, "mpa%s%s: ", say_command ? " " : "", say_command ?: "");
-	vfprintf(stderr, format, args);
-	putc('\n', stderr);
-	funlockfile(stderr);
+	char *text, *line;
+	int len;
+
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	len = asprintf(&line, "mpa%s%s: %s\n", say_command ? " " : "", say_command ?: "", text);
+	if (len < 0)
+		abort();
+	/* Nowhere to tell it if that fails */
+	len = write(STDERR_FILENO, line, len);
+	free(line);
+	return text;
 }
 
 /* What is good to know. */
@@ -28,7 +41,7 @@ void note(const char *format, ...)
 	if (say_quiet)
 		return;
 	va_start(args, format);
-	say(format, args);
+	free(say(format, args));
 	va_end(args);
 }
 
@@ -38,17 +51,23 @@ void complain(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say(format, args);
+	free(say(format, args));
 	va_end(args);
 }
 
 void die(enum status status, const char *format, ...)
 {
+	void (*last)(enum status status, const char *text) = say_last;
 	va_list args;
+	char *text;
 
 	va_start(args, format);
-	say(format, args);
+	text = say(format, args);
 	va_end(args);
+	/* It may end up here itself. */
+	say_last = NULL;
+	if (last)
+		last(status, text);
 	exit(status);
 }
 
@@ -57,22 +76,4 @@ void *need_memory(void *memory)
 	if (!memory)
 		die(STATUS_LOCAL, "out of memory");
 	return memory;
-}
-
-/*
- * Octets of a peer for a terminal: what is not printable ASCII as \xHH. The
- * caller frees it.
- */
-char *printable(const void *octets, size_t len)
-{
-	char *text = need_memory(malloc(4 * len + 1)), *to = text;
-	const unsigned char *from = octets;
-
-	for (size_t i = 0; i < len; i++)
-		if (from[i] >= ' ' && from[i] <= '~' && from[i] != '\\')
-			*to++ = from[i];
-		else
-			to += sprintf(to, "\\x%02x", from[i]);
-	*to = 0;
-	return text;
 }

@@ -7,11 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MS	1000.0
+
 enum {
 	KEY_SEND = 0x200,
 	KEY_RECEIVE,
 	KEY_EXEC,
 	KEY_FORCE,
+	KEY_IDLE,
+	KEY_RAW,
 	KEY_JSON,
 	KEY_NO_SHUTDOWN,
 	KEY_END_WITH_PEER,
@@ -31,6 +35,9 @@ static const struct argp_option options[] = {
 	  "do not tell the peer that the input has ended", 0 },
 	{ "end-with-peer", KEY_END_WITH_PEER, NULL, 0,
 	  "end when the peer has, whatever is left of the input", 0 },
+	{ "idle", KEY_IDLE, "SECONDS", 0,
+	  "end a connection without a record in either direction for so long", 0 },
+	{ "raw", KEY_RAW, NULL, 0, "a terminal gets control characters as they come", 0 },
 	{ NULL, 0, NULL, 0, "What is said:", 2 },
 	{ "json", KEY_JSON, NULL, 0, "on standard output: events and records, one a line", 0 },
 	{ "quiet", 'q', NULL, 0, "only errors", 0 },
@@ -71,10 +78,39 @@ static void check(struct argp_state *state, struct session_options *opt)
 		argp_error(state, "--json has a form of its own for records: leave out --records");
 }
 
+/* This program ends with an error. */
+static void tell_last(enum status status, const char *text)
+{
+	event("error", NULL, json_pack("{s:s?, s:i}", "error", text, "status", status));
+}
+
+/* What a key without an argument turns on; NULL: it is another one. */
+static bool *switch_of(struct session_options *opt, int key)
+{
+	switch (key) {
+	case 'v':
+		return &opt->verbose;
+	case KEY_FORCE:
+		return &opt->force;
+	case KEY_RAW:
+		return &opt->raw;
+	case KEY_NO_SHUTDOWN:
+		return &opt->no_shutdown;
+	case KEY_END_WITH_PEER:
+		return &opt->end_with_peer;
+	}
+	return NULL;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct session_options *opt = state->input;
+	bool *on = switch_of(opt, key);
 
+	if (on) {
+		*on = true;
+		return 0;
+	}
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &opt->start;
@@ -85,9 +121,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'q':
 		say_quiet = true;
 		break;
-	case 'v':
-		opt->verbose = true;
-		break;
 	case KEY_SEND:
 		opt->send = arg;
 		break;
@@ -97,17 +130,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_EXEC:
 		opt->exec = arg;
 		break;
-	case KEY_FORCE:
-		opt->force = true;
+	case KEY_IDLE:
+		opt->idle_ms = start_seconds(state, arg);
 		break;
 	case KEY_JSON:
 		opt->json = true;
-		break;
-	case KEY_NO_SHUTDOWN:
-		opt->no_shutdown = true;
-		break;
-	case KEY_END_WITH_PEER:
-		opt->end_with_peer = true;
+		say_last = tell_last;
 		break;
 	case ARGP_KEY_END:
 		check(state, opt);
@@ -127,6 +155,21 @@ void session_defaults(struct session_options *opt)
 	memset(opt, 0, sizeof(*opt));
 	start_defaults(&opt->start);
 	opt->start.start.revision = REVISION_UNSET;
+}
+
+/* What can go wrong before there is a connection does so here. */
+void session_open(struct session *session, struct session_options *opt, struct source *input,
+		  int fd)
+{
+	if (opt->form == FORM_STREAM)
+		opt->start.segment = MPA_SEGMENT_FILL;
+	if (opt->send)
+		transfer_send_check(opt);
+	if (opt->receive)
+		transfer_receive_check(opt);
+	tidy_signals();
+	source_open(input, fd, opt->form);
+	*session = (struct session){ .opt = opt, .input = input };
 }
 
 /* In which role: what the options say, or what the command wants. */
@@ -163,10 +206,10 @@ static void tell_started(const struct session *session)
 	note("%s: %s", session->peer, text);
 	free(text);
 	if (info.flags & MPA_INFO_ENHANCED)
-		note("IRD %u, ORD %u", info.ird, info.ord);
+		note("%s: IRD %u, ORD %u", session->peer, info.ird, info.ord);
 	if (start_peer(session->fd, &peer) && peer.private_len) {
 		text = start_private(&peer);
-		note("the peer's private data: \"%s\"", text);
+		note("%s: the peer's private data: \"%s\"", session->peer, text);
 		free(text);
 	}
 }
@@ -204,6 +247,35 @@ void session_waits(struct session *session)
 		     session->peer);
 }
 
+/* A record has gone, or come. */
+void session_active(struct session *session)
+{
+	if (session->opt->idle_ms)
+		session->active = now();
+}
+
+/* For poll(): how long the connection may still be without a record, in ms. */
+int session_left(const struct session *session)
+{
+	double left;
+
+	if (!session->opt->idle_ms)
+		return -1;
+	left = session->opt->idle_ms - (now() - session->active) * MS;
+	return left > 0 ? left + 1 : 0;
+}
+
+/* The caller frees it. */
+char *session_why_idle(const struct session *session)
+{
+	char *text;
+
+	if (asprintf(&text, "no record in either direction for %g seconds: ended, as --idle says",
+		     session->opt->idle_ms / MS) < 0)
+		need_memory(NULL);
+	return text;
+}
+
 static int start(struct session *session, enum mpa_role role)
 {
 	struct start_options opt = session->opt->start;
@@ -231,13 +303,15 @@ static int use(struct session *session)
 	return relay(session);
 }
 
-/* From startup to close(); the socket has the ULP. Returns the exit status. */
+/*
+ * From startup to close(); the socket has the ULP, and the peer a name. Returns the
+ * exit status.
+ */
 int session_run(struct session *session, enum mpa_role role)
 {
 	const struct session_options *opt = session->opt;
 	int status;
 
-	session->peer = endpoint_of(session->fd, true);
 	session->local = endpoint_of(session->fd, false);
 	session->wait_told = false;
 	if (opt->verbose)
@@ -252,6 +326,7 @@ int session_run(struct session *session, enum mpa_role role)
 			event("refused", session->peer, NULL);
 	} else if (!status) {
 		tell_started(session);
+		session_active(session);
 		status = use(session);
 		tell_end(session, status);
 	}

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SECONDS_MOST	3600
+
 enum {
 	KEY_NO_CRC = 0x100,
 	KEY_ROLE,
@@ -120,14 +122,15 @@ static int parse_role(struct argp_state *state, const char *text)
 	return 0;
 }
 
-static unsigned int parse_timeout(struct argp_state *state, const char *text)
+/* A time of the user's, in ms. */
+unsigned int start_seconds(struct argp_state *state, const char *text)
 {
 	double seconds;
 	char *end;
 
 	seconds = strtod(text, &end);
-	if (*end || end == text || !(seconds >= 0.001 && seconds <= 3600))
-		argp_error(state, "%s: a timeout is 0.001 to 3600 seconds", text);
+	if (*end || end == text || !(seconds >= 0.001 && seconds <= SECONDS_MOST))
+		argp_error(state, "%s: 0.001 to %d seconds are expected", text, SECONDS_MOST);
 	return seconds * 1000;
 }
 
@@ -178,7 +181,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		start->flags |= MPA_START_ENHANCED | MPA_START_P2P | rtr_flags(state, arg);
 		break;
 	case KEY_TIMEOUT:
-		start->timeout_ms = parse_timeout(state, arg);
+		start->timeout_ms = start_seconds(state, arg);
 		break;
 	case KEY_PLACE:
 		opt->place = true;
@@ -244,21 +247,12 @@ void start_info(int fd, struct mpa_info *info)
 		die(STATUS_LOCAL, "MPA_INFO: %m");
 }
 
-static bool is_text(const unsigned char *octets, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (octets[i] < ' ' || octets[i] > '~')
-			return false;
-	return true;
-}
-
 char *start_private(const struct mpa_peer *peer)
 {
 	char *text, *to;
 
-	if (is_text(peer->private_data, peer->private_len))
-		return need_memory(strndup((const char *)peer->private_data,
-					   peer->private_len));
+	if (is_utf8(peer->private_data, peer->private_len))
+		return printable(peer->private_data, peer->private_len);
 	text = need_memory(malloc(2 * peer->private_len + 3));
 	to = text + sprintf(text, "0x");
 	for (int i = 0; i < peer->private_len; i++)
@@ -309,7 +303,7 @@ static const struct {
 	const char *why;
 } ends[] = {
 	{ EPROTO, STATUS_STARTUP,
-	  "the peer's answer is no MPA frame that fits: does it speak MPA, and this revision?" },
+	  "what the peer has sent is no MPA frame that fits: does it speak MPA, and this revision?" },
 	{ ETIMEDOUT, STATUS_STARTUP,
 	  "the peer's frame has not come in time: does it speak MPA, in the other role?" },
 	{ ECONNRESET, STATUS_STARTUP,

@@ -25,6 +25,7 @@ enum status {
 	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
 	STATUS_LOST,		/* the connection was lost in Full Operation */
 	STATUS_DIFFERS,		/* what has arrived is not what was sent */
+	STATUS_IDLE,		/* no record for longer than the user wants */
 };
 
 /* A run that SIGINT has cut short, once it has said what it has measured */
@@ -48,12 +49,19 @@ int policy_main(int argc, char **argv);
 /* say.c: messages go to standard error, behind "mpa COMMAND: ". */
 extern const char *say_command;		/* for the front of a message */
 extern bool say_quiet;			/* only errors */
+/* Is told of an error that ends the program, beside the user. */
+extern void (*say_last)(enum status status, const char *text);
 
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void die(enum status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 void *need_memory(void *memory);
+
+/* printable.c: octets of a peer */
+bool is_utf8(const void *octets, size_t len);
+bool is_printable(const void *octets, size_t len);
+char *printable_but(const void *octets, size_t len, const char *keep);
 char *printable(const void *octets, size_t len);
 
 /* endpoint.c */
@@ -64,9 +72,10 @@ struct endpoint {
 
 void endpoint_parse(struct endpoint *to, const char *text);
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv);
+void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state);
 int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespec *began);
 int endpoint_connect(const struct endpoint *to, int family);
-int endpoint_connect_mpa(const struct endpoint *to, int family);
+int endpoint_connect_mpa(const struct endpoint *to, int family, char **name);
 int endpoint_listen(const struct endpoint *at, int family, int backlog);
 char *endpoint_name(const struct sockaddr_storage *address);
 char *endpoint_of(int fd, bool peer);
@@ -82,6 +91,7 @@ struct start_options {
 	const char *reject;	/* responder: refuse, with this private data */
 };
 
+unsigned int start_seconds(struct argp_state *state, const char *text);	/* in ms */
 extern const struct argp start_argp;	/* a child: its input is start_options */
 
 void start_defaults(struct start_options *options);
@@ -94,7 +104,7 @@ void start_info(int fd, struct mpa_info *info);
 char *start_agreed(const struct mpa_info *info);
 enum status start_error(int fd, int err, char **why);
 
-/* Private data of a frame, as text if it is text, else in hexadecimal. */
+/* Private data of a frame, as text if it is UTF-8, else in hexadecimal. */
 char *start_private(const struct mpa_peer *peer);
 
 #endif /* _MPA_TOOL_H */

@@ -17,18 +17,45 @@ bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
 	return len >= least && !memcmp(octets, tag, TRANSFER_PLACE);
 }
 
+/* For who expects other records: what to do about these. NULL: they are not ours. */
+const char *transfer_hint(const char *octets, size_t len)
+{
+	if (transfer_is(octets, len, TRANSFER_WANT, TRANSFER_PLACE) ||
+	    transfer_is(octets, len, TRANSFER_DONE, sizeof(struct transfer_done)))
+		return "the peer wants a file: send one with --send FILE";
+	if (transfer_is(octets, len, TRANSFER_HEAD, sizeof(struct transfer_head)))
+		return "the peer sends a file: take it with --receive FILE";
+	return NULL;
+}
+
+/*
+ * Until the socket is ready, or --idle says that this takes too long. Returns what
+ * poll() has found, or a negative errno: -ETIME is --idle's.
+ */
+int transfer_wait(struct session *session, short events)
+{
+	struct pollfd fds = { session->fd, events, 0 };
+	int n = poll(&fds, 1, session_left(session));
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	return n ? fds.revents : -ETIME;
+}
+
 /* Sends a record, waits if there is no room. Returns 0 or an errno. */
 int transfer_put_one(struct session *session, const void *octets, size_t len)
 {
-	struct pollfd fds = { session->fd, POLLOUT, 0 };
+	int ready;
 
 	while (send(session->fd, octets, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			return errno;
 		session_waits(session);
-		if (poll(&fds, 1, -1) < 0 && errno != EINTR)
-			return errno;
+		ready = transfer_wait(session, POLLOUT);
+		if (ready < 0)
+			return -ready;
 	}
+	session_active(session);
 	return 0;
 }
 
@@ -73,7 +100,7 @@ int transfer_fail(struct session *session, enum status status, const char *forma
 	if (vasprintf(&text, format, args) < 0)
 		need_memory(NULL);
 	va_end(args);
-	complain("%s", text);
+	complain("%s: %s", session->peer, text);
 	if (session->opt->json)
 		event("error", session->peer,
 		      json_pack("{s:s?, s:i}", "error", text, "status", status));
@@ -81,13 +108,16 @@ int transfer_fail(struct session *session, enum status status, const char *forma
 	return status;
 }
 
-/* The connection has failed with this errno. */
+/* The connection has failed with this errno; ETIME is --idle's. */
 int transfer_lost(struct session *session, int err)
 {
-	enum status status;
+	enum status status = STATUS_IDLE;
 	char *why;
 
-	status = start_error(session->fd, err, &why);
+	if (err == ETIME)
+		why = session_why_idle(session);
+	else
+		status = start_error(session->fd, err, &why);
 	transfer_fail(session, status, "%s", why);
 	free(why);
 	return status;

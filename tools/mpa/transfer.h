@@ -58,6 +58,7 @@ void transfer_drain(struct session *session);
 char *transfer_hex(const uint8_t *digest);
 int transfer_fail(struct session *session, enum status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+int transfer_wait(struct session *session, short events);
 int transfer_lost(struct session *session, int err);
 
 #endif /* _MPA_TRANSFER_H */

@@ -65,15 +65,11 @@ static int over(struct download *down, enum transfer_result result, enum status 
 	return -1;
 }
 
-/* A name from the peer is a name in our folder, or nothing. */
+/* A name from the peer is a name in our folder, and fit for a terminal, or nothing. */
 static bool name_good(const char *name, size_t len)
 {
-	if (!len || len > TRANSFER_NAME_MAX || *name == '.')
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)name[i] < ' ' || name[i] == '/' || name[i] == 0x7f)
-			return false;
-	return true;
+	return len && len <= TRANSFER_NAME_MAX && *name != '.' && !memchr(name, '/', len) &&
+	       is_printable(name, len);
 }
 
 static int check_target(struct download *down)
@@ -148,7 +144,7 @@ static int write_run(struct download *down, struct run *run)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return over(down, TRANSFER_FAILED, STATUS_LOCAL, "%m");
+			return over(down, TRANSFER_FAILED, STATUS_LOCAL, "write: %m");
 		at += n;
 		for (; i < run->n && (size_t)n >= run->iov[i].iov_len; i++)
 			n -= run->iov[i].iov_len;
@@ -225,6 +221,7 @@ static int take_batch(struct download *down)
 		down->result = TRANSFER_DIFFERS;
 		return -1;
 	}
+	session_active(down->session);
 	if (!n)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
 			    "the peer has ended before the file was complete");
@@ -237,11 +234,19 @@ static int take_batch(struct download *down)
 
 static void receive_all(struct download *down)
 {
-	struct pollfd fds = { down->session->fd, POLLIN, 0 };
+	int ready;
+	char *why;
 
 	while (!complete(down)) {
-		if (poll(&fds, 1, -1) < 0 && errno != EINTR) {
-			over(down, TRANSFER_FAILED, STATUS_LOCAL, "poll: %m");
+		ready = transfer_wait(down->session, POLLIN);
+		if (ready == -ETIME) {
+			why = session_why_idle(down->session);
+			over(down, TRANSFER_UNWANTED, STATUS_IDLE, "%s", why);
+			free(why);
+			return;
+		}
+		if (ready < 0) {
+			over(down, TRANSFER_FAILED, STATUS_LOCAL, "poll: %s", strerror(-ready));
 			return;
 		}
 		if (take_batch(down))
@@ -267,13 +272,17 @@ static int hash_rest(struct download *down, uint64_t size)
 		down->hashed += n;
 	}
 	free(buf);
-	return n < 0 ? over(down, TRANSFER_FAILED, STATUS_LOCAL, "%m") : 0;
+	return n < 0 ? over(down, TRANSFER_FAILED, STATUS_LOCAL, "read: %m") : 0;
 }
 
 static int verify(struct download *down, uint8_t *digest)
 {
 	uint64_t size = be64toh(down->tail.size);
 
+	if (down->size != TRANSFER_SIZE_UNKNOWN && down->size != size)
+		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
+			    "the sender has announced %llu octets at first, %llu at the end: has its file changed?",
+			    (unsigned long long)down->size, (unsigned long long)size);
 	if (down->received != size || down->top != size)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
 			    "%llu octets have come, %llu were announced",
@@ -308,7 +317,7 @@ static int finish(struct download *down)
 		}
 	}
 	if (err)
-		return over(down, TRANSFER_FAILED, STATUS_LOCAL, "%m");
+		return over(down, TRANSFER_FAILED, STATUS_LOCAL, "rename: %m");
 	tidy_file(NULL);
 	free(down->temporary);
 	down->temporary = NULL;
@@ -358,26 +367,57 @@ static void tell(struct download *down, const uint8_t *digest)
 	free(rate);
 }
 
+/*
+ * What --receive says: a folder, and the file's path if it does not have the sender's
+ * name. The caller frees both.
+ */
+static void place_of(const char *where, char **folder, char **target)
+{
+	const char *slash = strrchr(where, '/');
+	struct stat st;
+
+	*target = NULL;
+	if ((!stat(where, &st) && S_ISDIR(st.st_mode)) || (slash && !slash[1])) {
+		*folder = need_memory(strdup(where));
+		for (size_t len = strlen(where); len > 1 && where[len - 1] == '/'; len--)
+			(*folder)[len - 1] = 0;
+	} else {
+		*target = need_memory(strdup(where));
+		*folder = need_memory(!slash ? strdup(".") :
+				      strndup(where, slash == where ? 1 : slash - where));
+	}
+}
+
+/* Before there is a connection */
+void transfer_receive_check(const struct session_options *opt)
+{
+	char *folder, *target;
+	struct stat st;
+
+	if (!strcmp(opt->receive, "-"))
+		return;
+	place_of(opt->receive, &folder, &target);
+	if (access(folder, F_OK))
+		die(STATUS_LOCAL, "the folder %s: %m", folder);
+	if (access(folder, W_OK | X_OK))
+		die(STATUS_LOCAL, "the folder %s cannot be written to: %m", folder);
+	if (target && !opt->force && !lstat(target, &st))
+		die(STATUS_LOCAL, "%s is there already: --force overwrites it", target);
+	free(folder);
+	free(target);
+}
+
 /* Where the file goes to, and what it is called until it is complete. */
 static int prepare(struct download *down)
 {
-	const char *where = down->session->opt->receive, *slash = strrchr(where, '/');
-	struct stat st;
+	const char *where = down->session->opt->receive;
 
 	down->out = !strcmp(where, "-");
 	if (down->out) {
 		down->file = STDOUT_FILENO;
 		return 0;
 	}
-	if ((!stat(where, &st) && S_ISDIR(st.st_mode)) || (slash && !slash[1])) {
-		down->folder = need_memory(strdup(where));
-		for (size_t len = strlen(where); len > 1 && where[len - 1] == '/'; len--)
-			down->folder[len - 1] = 0;
-	} else {
-		down->target = need_memory(strdup(where));
-		down->folder = need_memory(!slash ? strdup(".") :
-					   strndup(where, slash == where ? 1 : slash - where));
-	}
+	place_of(where, &down->folder, &down->target);
 	if (asprintf(&down->temporary, "%s/.mpa-XXXXXX", down->folder) < 0)
 		need_memory(NULL);
 	if (down->target && check_target(down))

@@ -25,6 +25,7 @@ struct upload {
 	const char *name;
 	int file;
 	uint64_t size;
+	bool grown;		/* there is more than that */
 	uint64_t sent;
 	uint64_t records;
 	uint64_t place[BATCH_RECORDS];
@@ -59,6 +60,7 @@ static int take(struct upload *up)
 		return 0;
 	if (n < 0)
 		return lost(up, -n);
+	session_active(up->session);
 	if (!n)
 		return wrong(up, STATUS_LOST,
 			     "the peer has ended without an answer: is it there with --receive?");
@@ -76,21 +78,22 @@ static int take(struct upload *up)
 /* Sends records, and hears what the receiver says meanwhile. */
 static int put(struct upload *up, struct mmsghdr *msgs, int n)
 {
-	struct pollfd fds = { up->session->fd, POLLIN | POLLOUT, 0 };
-	int done = 0, sent, err;
+	int done = 0, sent, err, ready;
 
 	while (done < n) {
-		sent = sendmmsg(fds.fd, msgs + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sent = sendmmsg(up->session->fd, msgs + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent > 0) {
+			session_active(up->session);
 			done += sent;
 			continue;
 		}
 		err = errno;
 		if (err == EAGAIN) {
 			session_waits(up->session);
-			if (poll(&fds, 1, -1) < 0 && errno != EINTR)
-				return lost(up, errno);
-			if (!(fds.revents & ~POLLOUT))
+			ready = transfer_wait(up->session, POLLIN | POLLOUT);
+			if (ready < 0)
+				return lost(up, -ready);
+			if (!(ready & ~POLLOUT))
 				continue;
 		}
 		/* An answer tells more than that nothing can be sent any more. */
@@ -154,6 +157,21 @@ static size_t record_room(const struct upload *up)
 	return mulpdu - TRANSFER_PLACE;
 }
 
+static int read_error(struct upload *up)
+{
+	up->status = transfer_fail(up->session, STATUS_LOCAL, "%s: %m", up->path);
+	return -1;
+}
+
+/* All that was announced has been sent: returns 0, or -1 if something is wrong. */
+static int see_end(struct upload *up)
+{
+	ssize_t len = fill(up, 1);
+
+	up->grown = len > 0;
+	return len < 0 ? read_error(up) : 0;
+}
+
 /* Returns 1 if there is more, 0 at the end, -1 if something is wrong. */
 static int put_data(struct upload *up)
 {
@@ -161,18 +179,20 @@ static int put_data(struct upload *up)
 	ssize_t len;
 	int n = 0;
 
+	if (up->sent == up->size)
+		return see_end(up);
 	want = each * BATCH_RECORDS;
 	if (want > BATCH_OCTETS)
 		want = BATCH_OCTETS / each * each;
+	if (want > up->size - up->sent)
+		want = up->size - up->sent;
 	if (want > up->room) {
 		up->data = need_memory(realloc(up->data, want));
 		up->room = want;
 	}
 	len = fill(up, want);
-	if (len < 0) {
-		up->status = transfer_fail(up->session, STATUS_LOCAL, "%s: %m", up->path);
-		return -1;
-	}
+	if (len < 0)
+		return read_error(up);
 	sha256_update(&up->sha, len, (const uint8_t *)up->data);
 	for (; at < (size_t)len; n++) {
 		size_t part = len - at < each ? len - at : each;
@@ -202,15 +222,29 @@ static int put_tail(struct upload *up, uint8_t *digest)
 	return put_one(up, &tail, sizeof(tail));
 }
 
+/* Whether there was as much as the head has announced. */
+static bool has_changed(struct upload *up)
+{
+	if (up->size == TRANSFER_SIZE_UNKNOWN || (up->sent == up->size && !up->grown))
+		return false;
+	up->status = transfer_fail(up->session, STATUS_LOCAL,
+				   "%s: has changed while it was sent: it had %llu octets, and now has %s (of a file that grows, --send - <FILE sends what is there)",
+				   up->path, (unsigned long long)up->size,
+				   up->grown ? "more" : "fewer");
+	return true;
+}
+
 static void hear(struct upload *up)
 {
-	struct pollfd fds = { up->session->fd, POLLIN, 0 };
+	int ready;
 
-	while (!take(up))
-		if (poll(&fds, 1, -1) < 0 && errno != EINTR) {
-			lost(up, errno);
+	while (!take(up)) {
+		ready = transfer_wait(up->session, POLLIN);
+		if (ready < 0) {
+			lost(up, -ready);
 			return;
 		}
+	}
 }
 
 /* What the receiver's answer means. */
@@ -224,6 +258,10 @@ static int judge(struct upload *up, const uint8_t *digest)
 	if (result == TRANSFER_FAILED)
 		return transfer_fail(up->session, STATUS_DIFFERS,
 				     "%s: the receiver could not write it: %s", up->path, up->text);
+	if (result > TRANSFER_FAILED)
+		return transfer_fail(up->session, STATUS_DIFFERS,
+				     "%s: the receiver's answer %u is not known here: %s", up->path,
+				     result, up->text);
 	if (result != TRANSFER_WHOLE || be64toh(up->answer.size) != up->sent || !digest ||
 	    memcmp(up->answer.digest, digest, SHA256_DIGEST_SIZE))
 		return transfer_fail(up->session, STATUS_DIFFERS,
@@ -261,16 +299,36 @@ static int send_file(struct upload *up)
 	while (more > 0)
 		more = put_data(up);
 	progress_end(&up->progress);
-	if (!more && !put_tail(up, digest)) {
-		complete = true;
-		shutdown(up->session->fd, SHUT_WR);
-		hear(up);
+	if (more >= 0) {
+		bool changed = has_changed(up);
+
+		/* There is an answer also to what ends too early. */
+		if (changed || !put_tail(up, digest)) {
+			complete = !changed;
+			shutdown(up->session->fd, SHUT_WR);
+			hear(up);
+		}
 	}
 	if (up->answered && !up->status)
 		up->status = judge(up, complete ? digest : NULL);
 	if (!up->status)
 		tell(up, digest);
 	return up->status;
+}
+
+/* Before there is a connection */
+void transfer_send_check(const struct session_options *opt)
+{
+	struct stat st;
+
+	if (!strcmp(opt->send, "-"))
+		return;
+	if (stat(opt->send, &st) || access(opt->send, R_OK))
+		die(STATUS_LOCAL, "%s: %m", opt->send);
+	if (S_ISDIR(st.st_mode))
+		die(STATUS_LOCAL,
+		    "%s is a folder: pack it, as in tar -c %s | mpa connect --send -",
+		    opt->send, opt->send);
 }
 
 /* Returns the exit status: whether the receiver has the file as it is here. */
@@ -286,13 +344,9 @@ int transfer_send(struct session *session)
 	up.file = input ? STDIN_FILENO : open(up.path, O_RDONLY | O_CLOEXEC);
 	if (up.file < 0 || fstat(up.file, &st))
 		return transfer_fail(session, STATUS_LOCAL, "%s: %m", up.path);
-	if (S_ISDIR(st.st_mode)) {
-		close(up.file);
-		return transfer_fail(session, STATUS_LOCAL,
-				     "%s is a folder: pack it, as in tar -c %s | mpa connect --send -",
-				     up.path, up.path);
-	}
-	up.size = S_ISREG(st.st_mode) && !input ? (uint64_t)st.st_size : TRANSFER_SIZE_UNKNOWN;
+	/* Those of /proc have 0 octets, whatever can be read. */
+	up.size = S_ISREG(st.st_mode) && !input && st.st_size ? (uint64_t)st.st_size :
+								TRANSFER_SIZE_UNKNOWN;
 	sha256_init(&up.sha);
 	inbound_open(&up.in, session->fd, false);
 	status = send_file(&up);

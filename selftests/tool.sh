@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For the tests of "mpa listen" and "mpa connect" between two hosts: both ends, and
+# what they say, in $work. "here" is this folder, which has lib.sh; MPA_TOOL is the
+# command.
+mpa=${MPA_TOOL:-$here/../build/tools/mpa}
+
+[[ $(id -u) -eq 0 ]] || skip_all "needs root"
+[[ -x $mpa ]] || skip_all "no mpa command: make tools"
+command -v ip ethtool tc ss python3 >/dev/null ||
+	skip_all "needs ethtool, iproute2 and python3"
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+modprobe -q sch_netem || true
+
+work=$(mktemp -d)
+# shellcheck disable=SC2317 # a trap calls it
+cleanup() {
+	local pids
+
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # one word a process
+	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	hosts_down
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+# ---- both ends ----
+
+limit=(timeout --foreground 60)
+
+# serve [OPTION...]: "mpa listen" on beta, what it says in $work/server.*; sets port,
+# server, its process. Standard input is the function's; server_out is another place
+# for what it writes.
+serve() {
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	# Of a job in the background standard input would be /dev/null.
+	ip netns exec beta "$mpa" listen --port-file "$work/port" "$@" 10.5.4.2 0 \
+		<&0 >"${server_out:-$work/server.out}" 2>"$work/server.err" &
+	server=$!
+	read -r -t 20 port <>"$work/port" || {
+		cat "$work/server.err"
+		return 1
+	}
+}
+
+# served STATUS: the server has ended like that, before long
+served() {
+	local rc=0
+
+	timeout 60 tail --pid "$server" -f /dev/null || {
+		echo "expected the server to end; it has not within 60 s"
+		stop
+		return 1
+	}
+	wait "$server" || rc=$?
+	expect "the server's status" "$1" "$rc" || {
+		cat "$work/server.err"
+		return 1
+	}
+}
+
+# stop: the server, whatever it does at the moment
+stop() {
+	kill -TERM "$server"
+	wait "$server" || true
+}
+
+# client STATUS [OPTION...]: "mpa connect" on alpha ends like that
+client() {
+	local rc=0
+
+	"${limit[@]}" ip netns exec alpha "$mpa" connect "${@:2}" 10.5.4.2 "$port" \
+		>"$work/client.out" 2>"$work/client.err" || rc=$?
+	expect "the client's status" "$1" "$rc" || {
+		cat "$work/client.err" "$work/server.err"
+		return 1
+	}
+}
+
+# expect WHAT EXPECTED SEEN
+expect() {
+	[[ $2 = "$3" ]] || {
+		echo "expected $1 to be \"$2\", seen \"$3\""
+		return 1
+	}
+}
+
+# says FILE PATTERN
+says() {
+	grep -qE -- "$2" "$1" || {
+		echo "expected \"$2\", seen:"
+		head -c 2000 "$1"
+		return 1
+	}
+}
+
+# be LEN NUMBER: for printf, in octal: so many octets, the highest first
+be() {
+	local i
+
+	for ((i = $1 - 1; i >= 0; i--)); do
+		printf '\\%03o' $(($2 >> 8 * i & 255))
+	done
+}
+
+# record TEXT-FOR-PRINTF OCTETS: with its length in front
+record() {
+	# shellcheck disable=SC2059 # octets
+	printf "$(be 4 "$2")$1"
+}
+
+# plain PORT-FIFO PROGRAM: Python on beta, which has a connected socket s
+plain() {
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	ip netns exec beta timeout 60 python3 -c "
+import os, socket, struct
+l = socket.create_server(('10.5.4.2', 0))
+open('$work/port', 'w').write('%d\n' % l.getsockname()[1])
+$1" &
+	server=$!
+	read -r -t 20 port <>"$work/port"
+}
+
+# ---- files ----
+
+# folder: an empty one for what is received
+folder() {
+	rm -rf "$work/folder"
+	mkdir "$work/folder"
+}
+
+# left NAME...: these are in the folder, and nothing else
+left() {
+	expect "what is in the folder" "$*" "$(find "$work/folder" -mindepth 1 -printf '%P\n' | sort | xargs)"
+}
+
+# head NAME OCTETS-OF-NAME SIZE: the first record of a transfer
+file_head() {
+	record "\\377mpahead$(be 4 1)$(be 4 "$2")$(be 8 "$3")$1" $((24 + $2))
+}
+
+# file_tail SIZE SHA-256: the last one
+file_tail() {
+	record "\\377mpatail$(be 8 "$1")${2//??/\\x&}" 48
+}
+
+# ---- what is wrong ----
+
+# usage WORDS...: end with 2, and say something
+usage() {
+	local rc=0
+
+	"${limit[@]}" "$mpa" "$@" </dev/null >"$work/client.out" \
+		2>"$work/client.err" || rc=$?
+	expect "the status of mpa $*" 2 $rc && says "$work/client.err" .
+}
