@@ -2,17 +2,22 @@
 # "make install" and "make uninstall"; Documentation/networking/mpa/install.rst
 
 .PHONY: install install-module install-headers install-tools install-command \
-	install-python uninstall command
+	install-python install-wire uninstall command
 
 linux_headers := include/uapi/linux/mpa.h include/uapi/linux/mpa_netlink.h \
 		 include/uapi/linux/tuf.h
 completion := $(wildcard tools/mpa/completion.bash)
 python := $(wildcard python/*.py)
+# The judge and what it needs; not its tests.
+wire := tools/wire/judge tools/wire/annotate \
+	$(filter-out tools/wire/selftest% tools/wire/synth%,$(wildcard tools/wire/*.py))
+wire_commands := judge annotate
 
 bin_dir = $(DESTDIR)$(PREFIX)/bin
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
 completion_dir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 share_dir = $(DESTDIR)$(PREFIX)/share/mpa
+wire_dir = $(share_dir)/wire
 headers_dir = $(DESTDIR)$(PREFIX)/include/linux
 # For other kernel modules: include/net/mpa.h, and what that includes.
 kernel_include = $(DESTDIR)$(PREFIX)/src/mpa/include
@@ -36,7 +41,7 @@ install-headers:
 	install -m 644 include/net/mpa.h $(kernel_include)/net
 	install -m 644 include/uapi/linux/mpa.h $(kernel_include)/uapi/linux
 
-install-tools: tools install-command install-python
+install-tools: tools install-command install-python install-wire
 
 # What "make tools" has built.
 install-command:
@@ -51,15 +56,32 @@ install-command:
 install-python:
 	$(if $(python),install -D -m 644 -t $(python_dir) $(python))
 
+# mpa-judge and mpa-annotate
+install-wire: $(TOOLS)/mpa-judge.1
+	install -d $(bin_dir) $(wire_dir) $(man_dir)
+	install -m 644 $(filter %.py,$(wire)) $(wire_dir)
+	install -m 755 $(filter-out %.py,$(wire)) $(wire_dir)
+	install -m 644 $< $(man_dir)
+	ln -sf mpa-judge.1 $(man_dir)/mpa-annotate.1
+	for name in $(wire_commands); do \
+		ln -sf ../share/mpa/wire/$$name $(bin_dir)/mpa-$$name || exit; \
+	done
+
+$(TOOLS)/mpa-judge.1: tools/wire/mpa-judge.rst
+	mkdir -p $(@D)
+	rst2man --strict $< $@.new
+	mv $@.new $@
+
 # Folders that others may use go only when they are empty.
 uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
-	      $(share_dir)/mpa.lua $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
+	      $(share_dir)/mpa.lua $(addprefix $(wire_dir)/,$(notdir $(wire))) \
+	      $(addprefix $(bin_dir)/mpa-,$(wire_commands)) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
 	      $(addprefix $(python_dir)/,$(notdir $(python))) \
 	      $(patsubst python/%.py,$(python_dir)/__pycache__/%.*.pyc,$(python)) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
-	for dir in $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
+	for dir in $(wire_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
 		   $(python_dir)/__pycache__ \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \

@@ -262,6 +262,19 @@ def find(tcp):
     return Connection(tcp, halves, request, reply)
 
 
+def unjudged(tcp):
+    """What is said of a TCP connection without startup frames."""
+    sent = [half for half in tcp.halves if any(
+        s.payload for s in half.segments)]
+    # What came in front of the first octets may have been a startup frame.
+    begun = all(half.isn is not None and half.stream for half in sent)
+    return {"from": capture.name(tcp.halves[0].src),
+            "to": capture.name(tcp.halves[0].dst),
+            "begin_captured": begun,
+            "why": "it has no startup frame: no MPA" if begun else
+            "its begin is not in the capture: it may be MPA"}
+
+
 def demands(way, options):
     """Yields what a direction's segments are not, though that is asked."""
     lost = way["segments"] - way["segments_begin_fpdu"]
@@ -283,7 +296,8 @@ def judge(path, options, progress):
     if options.port:
         tcp = [c for c in tcp if options.port in (c.halves[0].src[1],
                                                   c.halves[0].dst[1])]
-    mpa = [found for found in map(find, tcp) if found]
+    found = [(c, find(c)) for c in tcp]
+    mpa = [connection for _, connection in found if connection]
     for connection in mpa:
         connection.parse(options, progress)
     if options.tshark:
@@ -300,7 +314,11 @@ def judge(path, options, progress):
             connection.compare()
     report = {"file": path,
               "tcp_connections": len(tcp),
-              "connections": [c.report() for c in mpa]}
+              "connections": [c.report() for c in mpa],
+              "not_judged": [unjudged(c) for c, connection in found
+                             if not connection and any(
+                                 s.payload for half in c.halves
+                                 for s in half.segments)]}
     report["fpdus"] = sum(d["fpdus"] for c in report["connections"]
                           for d in c["directions"])
     report["problems"] = []
@@ -315,8 +333,10 @@ def judge(path, options, progress):
                                for text in demands(way, options)]
     if options.counters:
         report["problems"] += counters.compare(ways, options.counters)
-    report["good"] = not report["problems"] and all(
+    report["bad"] = bool(report["problems"]) or not all(
         c["good"] for c in report["connections"])
+    report["good"] = not report["bad"] and all(
+        c["begin_captured"] for c in report["not_judged"])
     return report
 
 
@@ -391,6 +411,11 @@ def show(report, options):
         print("  tshark was given one FPDU a segment, octets and places as "
               "captured")
     output.problems(report["problems"], "")
+    for connection in report["not_judged"][:output.SHOWN]:
+        print(f"not judged: {connection['from']} and {connection['to']}: "
+              f"{connection['why']}")
+    if len(report["not_judged"]) > output.SHOWN:
+        print(f"not judged: {len(report['not_judged']) - output.SHOWN} more")
     print(summary(report))
 
 
@@ -406,8 +431,12 @@ def summary(report):
             for key in total:
                 total[key] += way[key]
     text = f"{total['fpdus']} FPDUs, {total['crc_good']} good CRC, "
-    if report["good"]:
-        return f"GOOD: {text}{total['markers']} markers good"
+    if not report["bad"]:
+        left = len(report["not_judged"])
+        return (("GOOD" if report["good"] else "CANNOT TELL")
+                + f": {text}{total['markers']} markers good"
+                + (f"; {left} connection{'' if left == 1 else 's'} not judged"
+                   if left else ""))
     return (f"BAD: {text}{total['crc_bad']} bad CRC, "
             f"{total['markers_wrong']} of {total['markers']} markers wrong,\n"
             f"     {total['octets_unexplained']} octets not explained; "
@@ -420,7 +449,8 @@ def arguments():
         description="Verdict on captures of MPA connections: Wireshark's and "
         "an octet-exact one\nof its own. With --tuf: on TUF, of its own. Exit "
         "status: 0 all is good and\nsomething was there, 1 not so, 2 cannot "
-        "tell.", epilog=expect.HELP)
+        "tell: the begin of a connection is not\nin the capture, or the file "
+        "cannot be read.", epilog=expect.HELP)
     parser.add_argument("file", nargs="+", metavar="FILE.pcap")
     parser.add_argument("--json", action="store_true",
                         help="print a JSON object for machines")
@@ -496,7 +526,8 @@ def main():
     good = all(report["good"] for report in reports)
     if options.json:
         print(json.dumps({"good": good, "files": reports}, indent=1))
-    sys.exit(0 if good else 1)
+    bad = any(report.get("bad", not report["good"]) for report in reports)
+    sys.exit(1 if bad else 0 if good else 2)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,26 @@ def _(pcap):
     tcp.send(0, b"GET / HTTP/1.0\r\n\r\n")
 
 
+def before_the_capture(pcap, ports):
+    """A connection whose startup frames are not in the capture."""
+    tcp = Connection(pcap, ports=ports, syn=False)
+    for ulpdu in many(3):
+        tcp.segment(0, Sender(False).fpdu(ulpdu))
+
+
+@case("a_connection_whose_begin_is_missing", "10.0.0.1:50002 and 10.0.0.2:8: "
+      "its begin is not in the capture")
+def _(pcap):
+    talk(pcap, many(3), ports=(50001, 7))
+    before_the_capture(pcap, (50002, 8))
+
+
+@case("a_connection_whose_begin_is_missing_at_another_port", port=7)
+def _(pcap):
+    talk(pcap, many(3), ports=(50001, 7))
+    before_the_capture(pcap, (50002, 8))
+
+
 @case("ports_of_other_protocols")
 def _(pcap):
     for port in (25, 80, 443, 2049, 3260, 3306):
@@ -609,6 +629,26 @@ def commands(tap, folder):
                and report["files"][1]["connections"][0]["directions"][0]
                ["crc_bad"] == 1, "json", ran.stdout)
 
+    for name, build, want, finds in (
+            ("not_mpa", lambda: Connection(pcap, ports=(1, 2)).send(0, b"hi"), 0,
+             "GOOD: 20 FPDUs, 20 good CRC, 0 markers good; "
+             "1 connection not judged"),
+            ("begin_missing", lambda: before_the_capture(pcap, (1, 2)), 2,
+             "CANNOT TELL: 20 FPDUs")):
+        pcap = Pcap()
+        talk(pcap, many(10), C, C, ports=(3, 4))
+        build()
+        path = os.path.join(folder, name)
+        pcap.write(path)
+        ran = command("judge", path)
+        tap.result(ran.returncode == want and finds in ran.stdout
+                   and "not judged: 10.0.0.1:1 and 10.0.0.2:2" in ran.stdout,
+                   f"a_connection_that_is_not_judged_is_named: {name}",
+                   f"expected {want}, got {ran.returncode}\n{ran.stdout}")
+        ran = command("judge", good, path, bad)
+        tap.result(ran.returncode == 1, f"bad_before_not_judged: {name}",
+                   ran.stdout)
+
     counters(tap, folder)
 
     other = os.path.join(folder, "pcapng")
@@ -651,7 +691,7 @@ def commands(tap, folder):
 
 
 def main():
-    tap = Tap(len(cases) + 20 + len(selftest_tuf.cases)
+    tap = Tap(len(cases) + 24 + len(selftest_tuf.cases)
               + selftest_tuf_commands.COUNT + selftest_lua.count(cases))
     with tempfile.TemporaryDirectory() as folder:
         for text, build, finds, options in cases:
