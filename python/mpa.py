@@ -383,8 +383,11 @@ def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"
         return False
     except OSError as err:
         if err.errno == errno.EINVAL:
-            raise MpaError(err.errno, "MPA_START: a value that cannot be, or private "
-                           f"data ({len(private)}) over 512 or 508 octets") from None
+            why = (f"a value that cannot be, or private data ({len(private)}) over 512 "
+                   "or 508 octets")
+            if flags & Start.ENHANCED and revision != 2:
+                why = "ird, ord and p2p need revision=2"
+            raise MpaError(err.errno, f"MPA_START: {why}") from None
         raise _explained(err, sock, "MPA_START") from None
     finally:
         sock.settimeout(waits)

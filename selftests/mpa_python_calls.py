@@ -146,6 +146,12 @@ class Startup(Case):
             mpa.start(sock, private=bytes(513))
         self.assertIn("513", str(seen.exception))
 
+    def test_depths_without_revision_2_are_told(self):
+        address = self.plain_listener().getsockname()
+        for options in {"ird": 1}, {"ord": 1}, {"p2p": mpa.Start.RTR_FPDU}:
+            with self.assertRaisesRegex(mpa.MpaError, "need revision=2"):
+                mpa.connect(address, **options)
+
     def test_depths_are_agreed_on(self):
         first, second = self.pair(server={"ird": 3, "ord": 9}, revision=2, ird=5, ord=7)
         first.send(b"x")
