@@ -206,15 +206,20 @@ void mpa_tcp_reset_on_close(struct sock *sk)
  * lets a page fault under it. Those who sleep in sk_wait_event() are told that
  * they were disconnected.
  *
+ * The peer's port stays, as behind a reset by the peer: accept(2) may be about to
+ * ask for the address, and would fail with ECONNABORTED.
+ *
  * Context: process, socket lock held.
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
+	__be16 port = inet_sk(sk)->inet_dport;
 	int state = sk->sk_state, old;
 
 	if (state == TCP_CLOSE)
 		return;
 	mpa_tcp(sk)->base->disconnect(sk, 0);
+	WRITE_ONCE(inet_sk(sk)->inet_dport, port);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*
 	 * disconnect() leaves ECONNRESET where it sends a reset. An error that

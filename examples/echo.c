@@ -4,7 +4,7 @@
  *
  *	echo server 4242 &
  *	echo client localhost 4242 hello "a second record"
- *	echo client localhost 4242 <FILE		each line is a record
+ *	echo client localhost 4242 <FILE		each line is a record: none is empty
  *
  * Shows: one send() is one record, one recv() returns one; the end of the stream;
  * what to say when it ends otherwise. The server has a process for each connection.
@@ -47,7 +47,7 @@ static int serve(const char *port)
 		return 1;
 	}
 	signal(SIGCHLD, SIG_IGN);
-	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+	while ((fd = ends_accept(listener)) >= 0) {
 		if (!fork())
 			exit(echo(fd));
 		close(fd);

@@ -28,7 +28,9 @@ static int dial(const char *host, const char *port)
 	}
 	for (to = all; to; to = to->ai_next) {
 		fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
-		if (fd < 0 || !connect(fd, to->ai_addr, to->ai_addrlen))
+		if (fd < 0)
+			continue;	/* no IPv6 here, say */
+		if (!connect(fd, to->ai_addr, to->ai_addrlen))
 			break;
 		close(fd);
 		fd = -1;
@@ -102,6 +104,17 @@ int ends_listen(const char *port, unsigned int flags)
 	}
 	puts("listening");
 	fflush(stdout);
+	return fd;
+}
+
+/* One that is gone already does not end the server: the next one is waited for. */
+int ends_accept(int listener)
+{
+	int fd;
+
+	do
+		fd = accept(listener, NULL, NULL);
+	while (fd < 0 && (errno == ECONNABORTED || errno == EINTR));
 	return fd;
 }
 

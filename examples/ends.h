@@ -9,6 +9,7 @@
 /* Each returns a socket, or -1 with errno; flags are MPA_START_* */
 int ends_connect(const char *host, const char *port, unsigned int flags);
 int ends_listen(const char *port, unsigned int flags);
+int ends_accept(int listener);
 
 /* Why nothing more is received: the code of RFC 5044 section 8 */
 unsigned int ends_code(int fd);

@@ -297,6 +297,9 @@ static int client(char **argv)
 	if (rc)
 		perror("epoll: load");
 	printf("%u connections open, %u records answered\n", load.open, load.answered);
+	freeaddrinfo(load.to);
+	free(load.stage);
+	free(load.sent);
 	return !!rc;
 }
 

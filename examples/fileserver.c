@@ -122,7 +122,7 @@ static int serve(const char *port, const char *path)
 	}
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);	/* sendfile() has no MSG_NOSIGNAL */
-	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+	while ((fd = ends_accept(listener)) >= 0) {
 		if (!fork())
 			exit(serve_one(fd, directory));
 		close(fd);

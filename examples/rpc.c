@@ -66,12 +66,12 @@ static ssize_t recv_placed(int fd, struct message *message, bool *early)
 		.msg_controllen = sizeof(control),
 	};
 	ssize_t len = recvmsg(fd, &msg, 0);
-	struct mpa_recvinfo info;
+	struct mpa_recvinfo info = { 0 };
 
-	if (len > 0) {
+	/* The only one that has been asked for. */
+	if (len > 0 && CMSG_FIRSTHDR(&msg))
 		memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(info));
-		*early = info.flags & MPA_RECVINFO_PLACED;
-	}
+	*early = info.flags & MPA_RECVINFO_PLACED;
 	return len;
 }
 
@@ -118,7 +118,7 @@ static int serve(const char *port)
 		return 1;
 	}
 	signal(SIGCHLD, SIG_IGN);
-	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+	while ((fd = ends_accept(listener)) >= 0) {
 		if (!fork())
 			exit(answer(fd));
 		close(fd);
@@ -144,30 +144,49 @@ static unsigned int expected(unsigned int id)
 	       (id >> 16 & 255) + (id >> 24);
 }
 
+/* The next answer, to one of the first @sent requests. */
+static int take_answer(int fd, bool *answered, unsigned int sent, unsigned int *early)
+{
+	struct message message;
+	bool is_early;
+	ssize_t len;
+
+	len = recv_placed(fd, &message, &is_early);
+	if (len < 0)
+		return failed("recv", fd);
+	if (!len) {
+		fprintf(stderr, "rpc: the server has closed the connection\n");
+		return 1;
+	}
+	if (len != ANSWER_LEN || message.id >= sent || answered[message.id] ||
+	    message.sum != expected(message.id)) {
+		fprintf(stderr, "rpc: a wrong answer of %zd octets\n", len);
+		return 1;
+	}
+	answered[message.id] = true;
+	*early += is_early;
+	return 0;
+}
+
 static int ask(int fd, unsigned int count)
 {
-	bool *answered = calloc(count, sizeof(*answered)), is_early;
+	bool *answered = calloc(count, sizeof(*answered));
 	unsigned int sent = 0, got = 0, early = 0;
-	struct message message;
+	int status = 0;
 
-	while (answered && got < count) {
-		for (; sent < count && sent - got < WINDOW; sent++)
+	if (!answered)
+		return failed("memory", fd);
+	while (!status && got < count) {
+		for (; !status && sent < count && sent - got < WINDOW; sent++)
 			if (request(fd, sent))
-				return failed("send", fd);
-		if (recv_placed(fd, &message, &is_early) != ANSWER_LEN)
-			return failed("recv", fd);
-		if (message.id >= sent || answered[message.id] ||
-		    message.sum != expected(message.id)) {
-			fprintf(stderr, "rpc: a wrong answer to %u\n", message.id);
-			return 1;
-		}
-		answered[message.id] = true;
-		early += is_early;
-		got++;
+				status = failed("send", fd);
+		if (!status)
+			status = take_answer(fd, answered, sent, &early);
+		got += !status;
 	}
 	printf("%u answers, %u of them early\n", got, early);
 	free(answered);
-	return got != count;
+	return status;
 }
 
 static int client(const char *host, const char *port, unsigned int count)

@@ -25,7 +25,7 @@ With asyncio there are streams whose items are records:
 
 Timeouts are those of sockets: settimeout(None) waits, 0 never does and raises
 BlockingIOError, anything else raises Timeout after so many seconds. Every error is
-an OSError with its errno. Threads may share a connection.
+an OSError with its errno. Threads may share a connection: records stay whole.
 
 Needs Linux with the module mpa, and Python 3.9 or later.
 Documentation/networking/mpa/python.rst has programs.
@@ -38,6 +38,7 @@ import contextlib
 import dataclasses
 import enum
 import errno
+import logging
 import os
 import select
 import socket
@@ -322,6 +323,8 @@ def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
     if err.errno not in _ERRORS:
         return err
     kind, text = _ERRORS[err.errno]
+    if err.errno == errno.EPIPE and what == "recv":
+        text = "the peer has ended sending, and then reset the connection"
     info, peer = None, None
     with contextlib.suppress(OSError):
         info, peer = _info(sock), _peer(sock)
@@ -380,8 +383,11 @@ def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"
         return False
     except OSError as err:
         if err.errno == errno.EINVAL:
-            raise MpaError(err.errno, "MPA_START: a value that cannot be, or private "
-                           f"data ({len(private)}) over 512 or 508 octets") from None
+            why = (f"a value that cannot be, or private data ({len(private)}) over 512 "
+                   "or 508 octets")
+            if flags & Start.ENHANCED and revision != 2:
+                why = "ird, ord and p2p need revision=2"
+            raise MpaError(err.errno, f"MPA_START: {why}") from None
         raise _explained(err, sock, "MPA_START") from None
     finally:
         sock.settimeout(waits)
@@ -636,7 +642,7 @@ class Connection(Records):
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
-        self._failed: Optional[OSError] = None
+        self._address: Any = None   # the peer's, if it was accepted
 
     @classmethod
     def connect(cls, address: Tuple[str, int], private: bytes = b"", *,
@@ -736,11 +742,13 @@ class Listener:
     def accept(self) -> Connection:
         """The next connection. Its startup is over when its first recv() returns."""
         try:
-            sock, _ = self.sock.accept()
+            sock, address = self.sock.accept()
         except OSError as err:
             raise _explained(err, self.sock, "accept") from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, self._nodelay)
-        return Connection(sock)
+        conn = Connection(sock)
+        conn._address = address     # pylint: disable=protected-access
+        return conn
 
     def close(self) -> None:
         """Listen no longer; connections go on."""
@@ -1049,6 +1057,10 @@ async def open_connection(host: str, port: int, private: bytes = b"", *,
     return streams(Connection(sock))
 
 
+# What a peer or the network can do to a server: a line in the log, and no traceback.
+_PEERS_DOING = (Lost, NotMpa, Timeout, Damaged, TooMany)
+_log = logging.getLogger("mpa")
+
 Callback = Callable[[RecordReader, RecordWriter], Awaitable[None]]
 
 
@@ -1132,6 +1144,9 @@ class Server:
         except asyncio.CancelledError:
             writer.abort()
             raise
+        except _PEERS_DOING as err:
+            where = conn._address[:2]   # pylint: disable=protected-access
+            _log.warning("mpa: connection from %s port %s: %s", *where, err)
         except Exception as err:  # pylint: disable=broad-except
             self._loop.call_exception_handler(
                 {"message": "mpa: a connection's callback has failed", "exception": err})
@@ -1143,7 +1158,9 @@ async def start_server(callback: Callback, host: str, port: int, private: bytes 
                        **options: Any) -> Server:
     """Call callback(reader, writer) as a task for each connection.
 
-    A connection is closed when its callback has returned. options are those of
+    A connection is closed when its callback has returned. If it is lost, or no MPA,
+    and the callback lets that pass, the logger "mpa" gets a line as a warning; what
+    else it raises goes to the loop's exception handler. options are those of
     create_server(), but for manual.
     """
     if options.get("manual"):

@@ -6,6 +6,8 @@
 #include "mpa_test.h"
 #include "mpa_harness.h"
 
+#define STRANGERS	50	/* as each is a race */
+
 FIXTURE(listener)
 {
 	int fd;
@@ -511,6 +513,33 @@ TEST_F(listener, stranger_harms_no_sibling)
 	close(c[1]);
 	close(good);
 	close(bad);
+}
+
+/* Startup may fail before accept(2) has asked for the peer's address. */
+TEST_F(listener, stranger_is_accepted_with_its_address)
+{
+	int bad, fd, i;
+
+	ASSERT_EQ(0, listener_start(self));
+	for (i = 0; i < STRANGERS; i++) {
+		struct sockaddr_storage addr = {}, own = {};
+		socklen_t len = sizeof(addr);
+
+		bad = client(self);
+		ASSERT_EQ(0, getsockname(bad, (void *)&own, &len));
+		len = sizeof(addr);
+		ASSERT_EQ(0, write_all(bad, "GET / HTTP/1.0\r\n", 16));
+		fd = accept(self->fd, (void *)&addr, &len);
+		ASSERT_LE(0, fd)
+			TH_LOG("stranger %d: errno %d", i, errno);
+		/* The port is in the same place of both. */
+		EXPECT_EQ(((struct sockaddr_in *)&own)->sin_port,
+			  ((struct sockaddr_in *)&addr)->sin_port);
+		EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
+		EXPECT_EQ(EPROTO, errno);
+		close(fd);
+		close(bad);
+	}
 }
 
 /* The time begins with accept(2): before that it is not the client's fault. */

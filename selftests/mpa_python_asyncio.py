@@ -319,21 +319,53 @@ class Asyncio(Case):
         self.run_async(main)
 
     def test_stranger_does_not_stop_a_server(self):
-        told = []
-
         async def main():
-            loop = asyncio.get_running_loop()
-            loop.set_exception_handler(lambda _, context: told.append(context))
             async with await mpa.start_server(echo, "127.0.0.1", 0) as server:
-                with socket.create_connection(server.address) as stranger:
+                with socket.create_connection(server.address) as stranger, \
+                        self.assertLogs("mpa", "WARNING") as log:
                     stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                    while not told:
+                    while not log.records:
                         await asyncio.sleep(0.01)
-                self.assertIsInstance(told[0]["exception"], mpa.NotMpa)
+                    self.told_in_a_line(log, stranger.getsockname(), "does not speak MPA")
                 reader, writer = await mpa.open_connection(*server.address)
                 writer.write(b"hello")
                 self.assertEqual(b"hello", await reader.read())
                 writer.close()
+        self.run_async(main)
+
+    def test_client_that_leaves_is_told_in_a_line(self):
+        async def main():
+            async with await mpa.start_server(silence, "127.0.0.1", 0) as server:
+                _, writer = await mpa.open_connection(*server.address)
+                where = writer.connection.sock.getsockname()
+                with self.assertLogs("mpa", "WARNING") as log:
+                    writer.abort()
+                    while not log.records:
+                        await asyncio.sleep(0.01)
+                self.told_in_a_line(log, where, "the peer has ended the connection")
+        self.run_async(main)
+
+    def told_in_a_line(self, log, address, text):
+        """A warning about the connection from an address, without a traceback."""
+        record, = log.records
+        self.assertIn("from %s port %s: " % address, record.getMessage())
+        self.assertIn(text, record.getMessage())
+        self.assertIsNone(record.exc_info)
+
+    def test_what_a_callback_raises_goes_to_the_handler(self):
+        told = []
+
+        async def fail(reader, _):
+            await reader.read()
+            raise ValueError("no such thing")
+
+        async def main():
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: told.append(context["exception"]))
+            async with self.served(fail) as (reader, writer):
+                writer.write(b"hello")
+                self.assertIsNone(await reader.read())
+            self.assertIsInstance(told[0], ValueError)
         self.run_async(main)
 
     def test_serve_forever_ends_when_cancelled(self):

@@ -146,6 +146,12 @@ class Startup(Case):
             mpa.start(sock, private=bytes(513))
         self.assertIn("513", str(seen.exception))
 
+    def test_depths_without_revision_2_are_told(self):
+        address = self.plain_listener().getsockname()
+        for options in {"ird": 1}, {"ord": 1}, {"p2p": mpa.Start.RTR_FPDU}:
+            with self.assertRaisesRegex(mpa.MpaError, "need revision=2"):
+                mpa.connect(address, **options)
+
     def test_depths_are_agreed_on(self):
         first, second = self.pair(server={"ird": 3, "ord": 9}, revision=2, ird=5, ord=7)
         first.send(b"x")
@@ -289,6 +295,44 @@ class Sending(Case):
             self.assertEqual(500000, sending.result()[0])
 
 
+class Threads(Case):
+    def test_threads_send_and_receive_at_once(self):
+        def send(conn, start):
+            for n in range(start, start + 200):
+                conn.send(pattern(n, 1 + n * 97 % 20000))
+
+        def exchange(ends):
+            senders = [Task(send, end, start) for end in ends for start in (0, 200)]
+            receivers = [[Task(list, end) for _ in range(2)] for end in ends]
+            for sender in senders:
+                sender.result()
+            for end in ends:
+                end.shutdown()
+            return [[record for task in tasks for record in task.result()]
+                    for tasks in receivers]
+
+        expected = sorted(pattern(n, 1 + n * 97 % 20000) for n in range(400))
+        for timeout in WAIT, None:
+            ends = self.pair()
+            for end in ends:
+                end.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32768)
+                end.settimeout(timeout)
+            for seen in exchange(ends):
+                self.assertTrue(expected == sorted(seen))
+
+    def test_shutdown_ends_a_thread_that_receives(self):
+        first, second = self.pair()
+        first.settimeout(None)
+        first.send(b"hello")
+        self.assertEqual(b"hello", second.recv())
+        receiving = Task(list, first)
+        second.send(b"the thread is there")
+        while first.info().rx_ulpdus < 1:
+            pass
+        first.shutdown(socket.SHUT_RDWR)
+        self.assertEqual([b"the thread is there"], receiving.result())
+
+
 class Receiving(Case):
     def test_end_is_none(self):
         first, second = self.pair()
@@ -406,6 +450,15 @@ class Receiving(Case):
             conn.recv()
         self.assertEqual(errno.ECONNRESET, seen.exception.errno)
         self.assertIsInstance(seen.exception, ConnectionError)
+
+    def test_reset_behind_the_end_says_so(self):
+        peer, conn = self.by_hand()
+        peer.shutdown(socket.SHUT_WR)
+        reset(peer)
+        with self.assertRaises(mpa.Lost) as seen:
+            conn.recv()
+        self.assertEqual(errno.EPIPE, seen.exception.errno)
+        self.assertIn("the peer has ended", str(seen.exception))
 
     def test_structs_may_grow(self):
         octets = mpa._INFO.pack(*range(1, 23))
