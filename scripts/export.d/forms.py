@@ -333,7 +333,7 @@ DOCUMENTS = {
          "the list below says which\nfile is on which floor"),
         (r", ``compat.h``, ``mpa_delay.h``: what every floor", ": what every floor"),
         (r" ``mpa_delay.c`` lets marked points wait, in a test build.\n"
-         r"(.*\n)+?knows of these..*\n", "\n"),
+         r"(.*\n)+?.*``make export`` strips\.\n", "\n"),
         (r"^How it is tested\n=+\n(.|\n)*?(?=^[^\n]+\n(=|-){5,}\n|\Z)",
          "How it is tested\n================\n\nKUnit tests of the lowest floor are in "
          "net/mpa/tests, tests of sockets in\ntools/testing/selftests/net/mpa.\n\n"),
