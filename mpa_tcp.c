@@ -206,19 +206,24 @@ void mpa_tcp_reset_on_close(struct sock *sk)
  * lets a page fault under it. Those who sleep in sk_wait_event() are told that
  * they were disconnected.
  *
- * The peer's port stays, as behind a reset by the peer: accept(2) may be about to
- * ask for the address, and would fail with ECONNABORTED.
+ * Both addresses stay, as behind a reset by the peer: accept(2) may be about to ask
+ * for the peer's, and would fail with ECONNABORTED without its port; what is told of
+ * the connection has the name that it had.
  *
  * Context: process, socket lock held.
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
 	__be16 port = inet_sk(sk)->inet_dport;
+	u8 userlocks = sk->sk_userlocks;
 	int state = sk->sk_state, old;
 
 	if (state == TCP_CLOSE)
 		return;
+	/* disconnect() leaves an address that the user has bound. */
+	sk->sk_userlocks |= SOCK_BINDADDR_LOCK;
 	mpa_tcp(sk)->base->disconnect(sk, 0);
+	sk->sk_userlocks = userlocks;
 	WRITE_ONCE(inet_sk(sk)->inet_dport, port);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*

@@ -515,6 +515,18 @@ TEST_F(listener, stranger_harms_no_sibling)
 	close(bad);
 }
 
+static bool has_address(int fd)
+{
+	struct sockaddr_storage addr = {};
+	socklen_t len = sizeof(addr);
+
+	if (getsockname(fd, (void *)&addr, &len))
+		return false;
+	return addr.ss_family == AF_INET6 ?
+	       !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&addr)->sin6_addr) :
+	       ((struct sockaddr_in *)&addr)->sin_addr.s_addr != INADDR_ANY;
+}
+
 /* Startup may fail before accept(2) has asked for the peer's address. */
 TEST_F(listener, stranger_is_accepted_with_its_address)
 {
@@ -537,6 +549,7 @@ TEST_F(listener, stranger_is_accepted_with_its_address)
 			  ((struct sockaddr_in *)&addr)->sin_port);
 		EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
 		EXPECT_EQ(EPROTO, errno);
+		EXPECT_TRUE(has_address(fd));
 		close(fd);
 		close(bad);
 	}
