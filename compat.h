@@ -27,6 +27,7 @@
 #include <linux/slab.h>
 #include <linux/sockptr.h>
 #include <linux/splice.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <net/sock.h>
 #include <net/tcp.h>
@@ -151,6 +152,15 @@ u32 mpa_crc32c(u32 crc, const void *data, size_t len);
 #define crc32c mpa_crc32c
 int mpa_compat_init(void);
 void mpa_compat_exit(void);
+#endif
+
+/*
+ * Where an architecture has copies of user space inlined, some kernels declare these
+ * functions and do not have them.
+ */
+#if defined(MPA_HAVE_INLINE_COPY) && defined(INLINE_COPY_FROM_USER)
+#define _copy_from_user _inline_copy_from_user
+#define _copy_to_user _inline_copy_to_user
 #endif
 
 /* proto.recvmsg has lost its last parameter. */
