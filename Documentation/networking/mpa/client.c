@@ -58,6 +58,8 @@ static const char *why(int err)
 		return "the peer does not speak MPA";
 	case EBADMSG:
 		return "the CRC of the answer is wrong";
+	case EPIPE:
+		return "the peer has closed the connection";
 	default:
 		return strerror(err);
 	}
