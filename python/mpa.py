@@ -28,7 +28,8 @@ BlockingIOError, anything else raises Timeout after so many seconds. Every error
 an OSError with its errno. Threads may share a connection: records stay whole.
 
 Needs Linux with the module mpa, and Python 3.9 or later.
-Documentation/networking/mpa/python.rst has programs.
+python.rst has programs: it is in Documentation/networking/mpa of the sources, and
+in /usr/share/doc/python3-mpa with the package.
 """
 from __future__ import annotations
 
@@ -315,6 +316,15 @@ def _unpacked(layout: struct.Struct, octets: bytes) -> Tuple[Any, ...]:
     return fields
 
 
+def _printable(octets: bytes) -> str:
+    """Text as it is, anything else in hexadecimal digits."""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = octets.decode()
+        if text.isprintable():
+            return text
+    return octets.hex()
+
+
 def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
     """The error that says what has happened in a call."""
     if isinstance(err, (MpaError, BlockingIOError, InterruptedError)):
@@ -336,6 +346,8 @@ def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
         return err
     if kind is Damaged and info:
         text = _CODES.get(info.error, text) + f" (at octet {info.error_position})"
+    if kind is Refused and peer and peer.private:
+        text += f", and says: {_printable(peer.private)}"
     made = kind(err.errno, f"{what}: {text}")
     if isinstance(made, Refused) and peer:
         made.private = peer.private

@@ -79,8 +79,23 @@ class Startup(Case):
         with self.assertRaises(mpa.Refused) as seen:
             client.result()
         self.assertEqual(b"not today", seen.exception.private)
+        self.assertIn("rejected the request, and says: not today", str(seen.exception))
         self.assertEqual(errno.ECONNREFUSED, seen.exception.errno)
         self.assertEqual(mpa.State.REJECTED, responder.info().state)
+
+    def test_refusal_is_told_in_printable_text(self):
+        listener = self.server(manual=True)
+        for private, text in (("größer".encode(), ", and says: größer"),
+                              (b"a\nb", ", and says: 610a62"),
+                              (b"\xff\x00", ", and says: ff00"),
+                              (b"", "rejected the request")):
+            client = Task(mpa.connect, listener.address)
+            responder = self.opened(listener.accept())
+            responder.wait_request()
+            responder.reject_request(private)
+            with self.assertRaises(mpa.Refused) as seen:
+                client.result()
+            self.assertTrue(str(seen.exception).endswith(text), str(seen.exception))
 
     def test_request_is_accepted_by_hand(self):
         listener = self.server(manual=True, private=b"as ever")
