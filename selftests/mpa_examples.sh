@@ -36,13 +36,19 @@ server_start() {
 	: >"$dir/server"
 	"${in_beta[@]}" stdbuf -oL "$@" >"$dir/server" 2>&1 &
 	server_pid=$!
-	server_says listening
+	server_says '^listening$' | sed 's/^/# /'
 }
 
-# server_says WORDS: wait until it has
+# server_says WORDS [TIMES]: wait until it has; once, if not told
 server_says() {
-	until grep -q "$1" "$dir/server"; do
-		kill -0 "$server_pid" 2>/dev/null || return 1
+	local end=$((SECONDS + 120))
+
+	until [[ $(grep -c "$1" "$dir/server") -ge ${2:-1} ]]; do
+		if [[ $SECONDS -ge $end ]] || ! kill -0 "$server_pid" 2>/dev/null; then
+			echo "The server has not said \"$1\", but:"
+			cat "$dir/server"
+			return 1
+		fi
 		read -r -t 0.05 <> <(:) || true
 	done
 }
