@@ -100,12 +100,20 @@ server_is_not_there() {
 	same "1 echo: connecting: Connection refused" "$rc $said"
 }
 
+empty_line_is_told() {
+	local said rc=0
+
+	said=$("${in_alpha[@]}" "$examples/echo" client $server 4242 <<<"" 2>&1) || rc=$?
+	same "1 echo: a record has at least one octet, this one is empty" "$rc $said"
+}
+
 hosts_down
 hosts_up 1500
 server_start "$examples/echo" server 4242
 tap_run echo_sends_records_back words_come_back
 tap_run echo_sends_lines_back lines_come_back
 tap_run echo_tells_that_nobody_listens server_is_not_there
+tap_run echo_tells_of_an_empty_line empty_line_is_told
 server_stop
 
 # ---- rpc ----
