@@ -61,6 +61,10 @@ static int ask(int fd, const char *record)
 	char answer[MPA_ULPDU_MAX];
 	ssize_t len;
 
+	if (!*record) {
+		fprintf(stderr, "echo: a record has at least one octet, this one is empty\n");
+		return 1;
+	}
 	if (send(fd, record, strlen(record), MSG_NOSIGNAL) < 0)
 		return failed("send", fd);
 	len = recv(fd, answer, sizeof(answer), 0);

@@ -28,6 +28,7 @@
 
 enum {
 	EVENTS = 256,
+	PAUSE_MS = 1000,
 	FILES_MAX = 1 << 20,
 	AT_ONCE = 200,		/* connections that the client opens at a time */
 	RECORD = 100,
@@ -66,14 +67,19 @@ static struct waiting **waiting;
 /* Not looked at while no more files may be open, or -1. */
 static int paused = -1;
 
+static void resume(int epoll)
+{
+	if (paused >= 0)
+		watch(epoll, EPOLL_CTL_MOD, paused, EPOLLIN);
+	paused = -1;
+}
+
 static void hang_up(int epoll, int fd)
 {
 	free(waiting[fd]);
 	waiting[fd] = NULL;
 	close(fd);		/* epoll forgets it, too */
-	if (paused >= 0)
-		watch(epoll, EPOLL_CTL_MOD, paused, EPOLLIN);
-	paused = -1;
+	resume(epoll);
 }
 
 /* Keep a record, and read no other before it is gone. */
@@ -131,7 +137,7 @@ static void take_all(int epoll, int listener)
 			close(fd);
 	if (errno != EMFILE && errno != ENFILE)
 		return;
-	perror("epoll: accept, again when a connection has ended");
+	perror("epoll: accept, again when a connection has ended or a second is quiet");
 	watch(epoll, EPOLL_CTL_MOD, listener, 0);
 	paused = listener;
 }
@@ -148,7 +154,11 @@ static int serve(const char *port)
 		perror("epoll: listening");
 		return 1;
 	}
-	while ((n = epoll_wait(epoll, events, EVENTS, -1)) >= 0 || errno == EINTR)
+	while ((n = epoll_wait(epoll, events, EVENTS, paused < 0 ? -1 : PAUSE_MS)) >= 0 ||
+	       errno == EINTR) {
+		/* Others than this server's connections may have had the files. */
+		if (!n)
+			resume(epoll);
 		while (n-- > 0) {
 			int fd = events[n].data.fd;
 
@@ -159,6 +169,7 @@ static int serve(const char *port)
 			else
 				echo(epoll, fd);
 		}
+	}
 	perror("epoll: epoll_wait");
 	return 1;
 }

@@ -48,6 +48,26 @@ static void accept_all(struct io_uring *ring, int listener)
 	io_uring_sqe_set_data(sqe, NULL);
 }
 
+/*
+ * A multishot operation may end; it is made anew. If it has failed, as without files
+ * or memory, it would do so again at once: a timeout, whose completion has no
+ * connection either, goes before.
+ */
+static void accept_again(struct io_uring *ring, int listener, int result)
+{
+	static struct __kernel_timespec pause = { .tv_sec = 1 };
+	struct io_uring_sqe *sqe;
+
+	if (result >= 0 || result == -ETIME || result == -ECONNABORTED) {
+		accept_all(ring, listener);
+		return;
+	}
+	fprintf(stderr, "uring: accept: %s, again in a second\n", strerror(-result));
+	sqe = next_entry(ring);
+	io_uring_prep_timeout(sqe, &pause, 0, 0);
+	io_uring_sqe_set_data(sqe, NULL);
+}
+
 static void receive(struct io_uring *ring, struct connection *conn)
 {
 	struct io_uring_sqe *sqe = next_entry(ring);
@@ -114,9 +134,8 @@ static int serve(struct io_uring *ring, int listener)
 				done(ring, conn, result);
 			else if (result >= 0)
 				accepted(ring, result);
-			/* A multishot operation may end; it is made anew. */
 			if (!conn && !(flags & IORING_CQE_F_MORE))
-				accept_all(ring, listener);
+				accept_again(ring, listener, result);
 		}
 	}
 }

@@ -28,7 +28,8 @@ BlockingIOError, anything else raises Timeout after so many seconds. Every error
 an OSError with its errno. Threads may share a connection: records stay whole.
 
 Needs Linux with the module mpa, and Python 3.9 or later.
-Documentation/networking/mpa/python.rst has programs.
+python.rst has programs: it is in Documentation/networking/mpa of the sources, and
+in /usr/share/doc/python3-mpa with the package.
 """
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ TCP_ULP = 31
 SOL_MPA = 289
 ULPDU_MAX = 64768           # octets of a record of MPA
 TUF_ULPDU_MAX = 65528       # of TUF
-PRIVATE_DATA_MAX = 512      # 508 with IRD and ORD, and for a responder of revision 2
+PRIVATE_DATA_MAX = 512
+ENHANCED_PRIVATE_MAX = 508  # with IRD and ORD, and for a responder of revision 2
 DEPTH_BY_USER = 0x3fff      # IRD, ORD: not to be negotiated by MPA
 RECV_BATCH_MAX = 1024       # records that one call returns
 SEGMENT_OFF = -1            # one send is one record
@@ -69,6 +71,7 @@ _BUFFER = 65536             # longer than any record
 _BATCH_BUFFER = 4 * _BUFFER
 _OPTION_MAX = 1024          # getsockopt() of Python gives no more; structs may grow
 _IOV_MAX = 1024
+_U32_MAX = 0xffffffff
 
 # The structs as they are in the first release. Newer kernels may put more behind.
 _START = struct.Struct("=BBHIHHI16x")
@@ -313,6 +316,15 @@ def _unpacked(layout: struct.Struct, octets: bytes) -> Tuple[Any, ...]:
     return fields
 
 
+def _printable(octets: bytes) -> str:
+    """Text as it is, anything else in hexadecimal digits."""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = octets.decode()
+        if text.isprintable():
+            return text
+    return octets.hex()
+
+
 def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
     """The error that says what has happened in a call."""
     if isinstance(err, (MpaError, BlockingIOError, InterruptedError)):
@@ -334,6 +346,8 @@ def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
         return err
     if kind is Damaged and info:
         text = _CODES.get(info.error, text) + f" (at octet {info.error_position})"
+    if kind is Refused and peer and peer.private:
+        text += f", and says: {_printable(peer.private)}"
     made = kind(err.errno, f"{what}: {text}")
     if isinstance(made, Refused) and peer:
         made.private = peer.private
@@ -346,6 +360,9 @@ def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
 
 # ---- sockets of your own ----
 
+Octets = Union[bytes, bytearray, memoryview]
+
+
 def attach(sock: socket.socket, ulp: bytes = b"mpa") -> None:
     """Put MPA on a socket: connected, or not connected yet, or before listen().
 
@@ -357,37 +374,69 @@ def attach(sock: socket.socket, ulp: bytes = b"mpa") -> None:
         raise _explained(err, sock, f"attaching {ulp.decode()}") from None
 
 
-def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"", *,
-                 markers: bool = False, crc: bool = True, revision: int = 1,
-                 ird: int = 0, ord: int = 0,  # pylint: disable=redefined-builtin
-                 p2p: int = 0, manual: bool = False, permissive: bool = False,
-                 flags: int = 0, timeout: Optional[float] = None) -> bool:
-    """Begin with startup, as start(); returns whether that is all.
+def _check(good: bool, text: str) -> None:
+    """Of what a caller has given."""
+    if not good:
+        raise MpaError(errno.EINVAL, text)
 
-    If not, poll for POLLOUT (POLLIN as well with manual), then call finish(sock).
-    """
+
+def _private(private: Octets, most: int = PRIVATE_DATA_MAX) -> bytes:
+    octets = bytes(memoryview(private))
+    _check(len(octets) <= most, f"private: at most {PRIVATE_DATA_MAX} octets "
+           f"({ENHANCED_PRIVATE_MAX} with revision 2), not {len(octets)}")
+    return octets
+
+
+def _pack_start(role: int, private: bytes, *, markers: bool = False, crc: bool = True,
+                revision: int = 1, ird: int = 0,
+                ord: int = 0,  # pylint: disable=redefined-builtin
+                p2p: int = 0, manual: bool = False, permissive: bool = False,
+                flags: int = 0, timeout: Optional[float] = None) -> bytes:
     flags |= Start.MARKERS * markers | Start.NO_CRC * (not crc)
     flags |= Start.MANUAL * manual | Start.PERMISSIVE * permissive
     if p2p:
         flags |= p2p | Start.P2P * (role == INITIATOR)
     if role == INITIATOR and (p2p or ird or ord):
         flags |= Start.ENHANCED
-    millis = 0 if timeout is None else max(1, int(timeout * 1000))
-    request = _START.pack(role, revision, len(private), flags, ird, ord, millis)
+    _check(revision in (0, 1, 2), f"revision: 0, 1 or 2, not {revision}")
+    for name, depth in ("ird", ird), ("ord", ord):
+        _check(0 <= depth <= DEPTH_BY_USER,
+               f"{name}: 0 to {DEPTH_BY_USER}, not {depth}")
+    _check(revision == 2 or not (p2p or ird or ord), "ird, ord and p2p need revision=2")
+    enhanced = flags & Start.ENHANCED or (role == RESPONDER and revision == 2)
+    private = _private(private, ENHANCED_PRIVATE_MAX if enhanced else PRIVATE_DATA_MAX)
+    millis = 0 if timeout is None else min(max(1, int(timeout * 1000)), _U32_MAX)
+    return _START.pack(role, revision, len(private), flags, ird, ord, millis) + private
+
+
+def _start_request(role: int, private: bytes, options: Dict[str, Any]) -> bytes:
+    """What MPA_START takes. Options that cannot be are told here, without a socket."""
+    known = _pack_start.__kwdefaults__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"there is no option {name}; those of startup are "
+                            + ", ".join(known))
+    return _pack_start(role, private, **options)
+
+
+def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
+                 **options: Any) -> bool:
+    """Begin with startup, as start() with its options; returns whether that is all.
+
+    If not, poll for POLLOUT (POLLIN as well with manual), then call finish(sock).
+    """
+    request = _start_request(role, private, options)
     # A blocking MPA_START keeps the interpreter's lock until the peer answers.
     waits = sock.gettimeout()
     sock.setblocking(False)
     try:
-        sock.setsockopt(SOL_MPA, MPA_START, request + private)
+        sock.setsockopt(SOL_MPA, MPA_START, request)
     except BlockingIOError:     # EINPROGRESS
         return False
     except OSError as err:
         if err.errno == errno.EINVAL:
-            why = (f"a value that cannot be, or private data ({len(private)}) over 512 "
-                   "or 508 octets")
-            if flags & Start.ENHANCED and revision != 2:
-                why = "ird, ord and p2p need revision=2"
-            raise MpaError(err.errno, f"MPA_START: {why}") from None
+            raise MpaError(err.errno, "MPA_START: role, p2p or flags cannot be so; "
+                           "DIRECT has neither private nor timeout") from None
         raise _explained(err, sock, "MPA_START") from None
     finally:
         sock.settimeout(waits)
@@ -409,7 +458,8 @@ def start(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
     socket's timeout says; other threads run meanwhile. As RESPONDER it returns at
     once: the first recv() waits for the request. With DIRECT there is no startup.
 
-    private: up to 512 octets for the peer, which finds them with peer().
+    private: up to 512 octets for the peer, which finds them with peer(); 508 with
+        revision 2.
     markers: the peer shall send markers, which "place" needs.
     crc: False: this end can do without, if the peer and both administrators can.
     revision: 1 (RFC 5044), 2 (RFC 6581), 0 (RDMA Consortium).
@@ -441,7 +491,6 @@ def _poll(sock: socket.socket, events: int, timeout: Optional[float], what: str)
 
 # ---- connections ----
 
-Octets = Union[bytes, bytearray, memoryview]
 _Self = TypeVar("_Self", bound="Records")
 
 
@@ -637,6 +686,13 @@ class Records:
         return data, control
 
 
+def _pair(address: Tuple[Any, ...]) -> Tuple[str, int]:
+    """Host and port; the addresses of IPv6's sockets have more behind."""
+    if not isinstance(address, (tuple, list)) or len(address) < 2:
+        raise TypeError(f"address is a pair (host, port), not {address!r}")
+    return address[0], address[1]
+
+
 class Connection(Records):
     """A connection with MPA, around a socket that has been attached and started."""
 
@@ -653,6 +709,8 @@ class Connection(Records):
 
         timeout is the connection's, and that of startup.
         """
+        address = _pair(address)
+        _start_request(INITIATOR, private, {"timeout": timeout, **options})
         sock = socket.create_connection(address, timeout, source)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
@@ -701,7 +759,7 @@ class Connection(Records):
     def _decide(self, how: int, private: Optional[bytes], ird: int, depth: int) -> None:
         reply = b""
         if private is not None or ird or depth:
-            private = private or b""
+            private = _private(private or b"")
             reply = _REPLY.pack(len(private), ird, depth, 0) + private
         try:
             self.sock.setsockopt(SOL_MPA, how, reply)
@@ -762,7 +820,9 @@ def create_server(address: Tuple[str, int], private: bytes = b"", *, backlog: in
 
     The host "" is all addresses, of IPv6 and IPv4. Revision 2 serves 1 as well.
     """
-    host, port = address[:2]
+    host, port = _pair(address)
+    options["revision"] = revision
+    _start_request(RESPONDER, private, options)
     dual = host == "" and socket.has_dualstack_ipv6()
     family, _, _, _, where = socket.getaddrinfo(
         host or None, port, socket.AF_INET6 if dual else 0, socket.SOCK_STREAM, 0,
@@ -777,7 +837,7 @@ def create_server(address: Tuple[str, int], private: bytes = b"", *, backlog: in
         sock.bind(where)
         # Before listen(), or a quick client would come to plain TCP.
         attach(sock)
-        start(sock, RESPONDER, private, revision=revision, **options)
+        start(sock, RESPONDER, private, **options)
         sock.listen(backlog)
     except BaseException:
         sock.close()
@@ -910,13 +970,14 @@ class RecordWriter:
         if self._stream.closing or self._eof:
             raise Lost(errno.EPIPE, "write: the writer has been closed")
         conn = self._stream.conn
-        if not record or (len(record) > conn.longest and conn.segment < 0):
-            raise LongRecord(errno.EMSGSIZE, f"a record of {len(record)} octets: it "
+        octets = memoryview(record)
+        if not octets.nbytes or (octets.nbytes > conn.longest and conn.segment < 0):
+            raise LongRecord(errno.EMSGSIZE, f"a record of {octets.nbytes} octets: it "
                              f"may have 1 to {conn.longest}")
         # What is bytes cannot change while it waits.
-        self._queue.append(memoryview(record if isinstance(record, bytes) else
-                                      bytes(record)))
-        self._octets += len(record)
+        self._queue.append(octets if isinstance(record, bytes) else
+                           memoryview(bytes(octets)))
+        self._octets += octets.nbytes
         if not self._waits:
             self._flush()
 
@@ -1038,6 +1099,7 @@ async def open_connection(host: str, port: int, private: bytes = b"", *,
     """Connect and start as the initiator. options are start()'s, but for manual."""
     if options.get("manual"):
         raise ValueError("manual: use Connection.connect() in a thread, and streams()")
+    _start_request(INITIATOR, private, options)
     loop = asyncio.get_running_loop()
     sock = await _connected(host, port)
     try:

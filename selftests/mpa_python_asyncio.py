@@ -206,6 +206,9 @@ class Asyncio(Case):
                 for record in bytes(mpa.ULPDU_MAX + 1), b"":
                     with self.assertRaises(mpa.LongRecord):
                         writer.write(record)
+                for record in "text", "":
+                    with self.assertRaisesRegex(TypeError, "bytes-like object is required"):
+                        writer.write(record)
                 writer.write(b"goes on")
                 self.assertEqual(b"goes on", await reader.read())
                 self.small_buffer(writer)
@@ -382,6 +385,19 @@ class Asyncio(Case):
                 await reader.read()
             with self.assertRaises(ConnectionRefusedError):
                 await mpa.open_connection(*address)
+        self.run_async(main)
+
+    def test_options_are_told_before_connecting(self):
+        listener = self.plain_listener()
+        listener.setblocking(False)
+
+        async def main():
+            for error, options in ((TypeError, {"nosuch": 1}),
+                                   (mpa.MpaError, {"private": bytes(513)})):
+                with self.assertRaises(error):
+                    await mpa.open_connection(*listener.getsockname(), **options)
+                with self.assertRaises(BlockingIOError):
+                    listener.accept()
         self.run_async(main)
 
     def test_manual_is_told_where_it_goes(self):

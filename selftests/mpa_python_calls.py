@@ -79,8 +79,23 @@ class Startup(Case):
         with self.assertRaises(mpa.Refused) as seen:
             client.result()
         self.assertEqual(b"not today", seen.exception.private)
+        self.assertIn("rejected the request, and says: not today", str(seen.exception))
         self.assertEqual(errno.ECONNREFUSED, seen.exception.errno)
         self.assertEqual(mpa.State.REJECTED, responder.info().state)
+
+    def test_refusal_is_told_in_printable_text(self):
+        listener = self.server(manual=True)
+        for private, text in (("größer".encode(), ", and says: größer"),
+                              (b"a\nb", ", and says: 610a62"),
+                              (b"\xff\x00", ", and says: ff00"),
+                              (b"", "rejected the request")):
+            client = Task(mpa.connect, listener.address)
+            responder = self.opened(listener.accept())
+            responder.wait_request()
+            responder.reject_request(private)
+            with self.assertRaises(mpa.Refused) as seen:
+                client.result()
+            self.assertTrue(str(seen.exception).endswith(text), str(seen.exception))
 
     def test_request_is_accepted_by_hand(self):
         listener = self.server(manual=True, private=b"as ever")
@@ -139,12 +154,52 @@ class Startup(Case):
         self.assertEqual(errno.ENOENT, seen.exception.errno)
         self.assertIn("modprobe", str(seen.exception))
 
+    def assert_told_before_connecting(self, error, text, **options):
+        listener = self.plain_listener()
+        listener.setblocking(False)
+        with self.assertRaisesRegex(error, text):
+            mpa.connect(listener.getsockname(), **options)
+        with self.assertRaises(BlockingIOError):
+            listener.accept()
+
     def test_long_private_data_are_told(self):
-        sock = self.opened(socket.create_connection(self.plain_listener().getsockname()))
-        mpa.attach(sock)
-        with self.assertRaises(mpa.MpaError) as seen:
-            mpa.start(sock, private=bytes(513))
-        self.assertIn("513", str(seen.exception))
+        text = r"private: at most 512 octets \(508 with revision 2\), not "
+        self.assert_told_before_connecting(mpa.MpaError, text + "513",
+                                           private=b"x" * 513)
+        self.assert_told_before_connecting(mpa.MpaError, text + "509",
+                                           private=b"x" * 509, revision=2, ird=1)
+        with self.assertRaisesRegex(mpa.MpaError, text + "509"):
+            mpa.create_server(("127.0.0.1", 0), private=b"x" * 509)
+        for options in {"private": b"x" * 512}, {"private": b"x" * 508, "revision": 2,
+                                                 "ird": 1}:
+            first, second = self.pair(**options)
+            self.assertEqual(options["private"], second.wait_request().private)
+            with self.assertRaisesRegex(mpa.MpaError, text + "513"):
+                second.accept_request(b"x" * 513)
+            first.close()
+
+    def test_options_that_cannot_be_are_told_before_connecting(self):
+        for error, text, options in (
+                (TypeError, "^there is no option nosuch; .* are markers, crc", {"nosuch": 1}),
+                (TypeError, "bytes-like object is required", {"private": "text"}),
+                (mpa.MpaError, "need revision=2", {"ird": 1}),
+                (mpa.MpaError, "ord: 0 to 16383, not 16384", {"revision": 2,
+                                                              "ord": 16384}),
+                (mpa.MpaError, "revision: 0, 1 or 2, not 3", {"revision": 3})):
+            self.assert_told_before_connecting(error, text, **options)
+            with self.assertRaisesRegex(error, text):
+                mpa.create_server(("127.0.0.1", 0), **{"revision": 1, **options})
+
+    def test_address_is_a_pair(self):
+        for call in mpa.connect, mpa.create_server:
+            with self.assertRaisesRegex(TypeError, r"address is a pair \(host, port\)"):
+                call("localhost", 4402)
+
+    def test_address_of_ipv6_is_taken_as_it_is(self):
+        listener = self.opened(mpa.create_server(("::1", 0)))
+        client = Task(mpa.connect, listener.address)
+        self.opened(listener.accept())
+        self.opened(client.result())
 
     def test_depths_without_revision_2_are_told(self):
         address = self.plain_listener().getsockname()
