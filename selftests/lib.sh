@@ -32,6 +32,28 @@ tap_end() {
 	[[ $tap_failed -eq 0 ]]
 }
 
+# tap_judge STATUS FILE: the status of a program that has ended with STATUS and said
+# what is in FILE. One that says that all is well, or that it was skipped, must have
+# said so of each test that it planned.
+tap_judge() {
+	[[ $1 -eq 0 || $1 -eq 4 ]] || return "$1"
+	awk -v status="$1" '
+		/^1\.\.[0-9]+/ { plans++; planned += substr($1, 4) }
+		/^(not )?ok( |$)/ { results++ }
+		/^not ok/ && !/# (SKIP|TODO|XFAIL)/ { failed++ }
+		END {
+			if (failed)
+				why = failed " of its tests failed"
+			else if (!plans)
+				why = "it printed no plan (1..N)"
+			else if (results < planned)
+				why = sprintf("it printed %d of %d results", results, planned)
+			if (why)
+				print "# it ended with " status ", but " why
+			exit why ? 1 : status
+		}' "$2"
+}
+
 # kselftest's status for a test that cannot run here
 skip_all() {
 	echo "1..0 # SKIP $*"

@@ -325,7 +325,8 @@ def judge(path, options, progress):
     if not mpa:
         report["problems"].append("there is no MPA connection in it")
     elif not report["fpdus"] and not options.startup:
-        report["problems"].append("there is no FPDU in it")
+        report["problems"].append("there is no FPDU in it; was it a refusal? "
+                                  "--startup judges startup alone")
     ways = [way for connection in report["connections"]
             for way in connection["directions"]]
     for way in ways:

@@ -471,7 +471,7 @@ def _(pcap):
     tcp.send(1, startup(REPLY, M | C, b"12345", pd_length=6))
 
 
-@case("startup_only", "there is no FPDU in it")
+@case("startup_only", "there is no FPDU in it; was it a refusal? --startup")
 def _(pcap):
     Connection(pcap).start()
 
