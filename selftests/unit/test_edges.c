@@ -82,8 +82,8 @@ static void layout_of_65535_octets_is_sound(void)
 static void marker_between_fpdus_belongs_to_the_next(void)
 {
 	struct mpa_fpdu first, second;
-	u8 octets[64], crc[4];
 	static const u8 zero[4];
+	u8 octets[64], crc[4];
 	u32 len;
 
 	/* 4 of marker, 2 of length, 502, 4 of CRC */
