@@ -84,7 +84,7 @@ wrong_lengths() {
 		# shellcheck disable=SC2059 # octets
 		{ record good 4; printf "$each"; } | client 1 --records length || return
 		says "$work/client.err" 'record 2' || return
-		served 0 || return
+		served 7 || return
 		expect "what has arrived" good "$(<"$work/server.out")" || return
 	done
 }
@@ -94,7 +94,7 @@ long_line_is_an_error() {
 	{ echo good; head -c 64769 /dev/zero | tr '\0' z; } >"$work/in"
 	client 1 <"$work/in" || return
 	says "$work/client.err" 'line 2 .* --records stream' || return
-	served 0 && expect "what has arrived" good "$(<"$work/server.out")"
+	served 7 && expect "what has arrived" good "$(<"$work/server.out")"
 }
 
 stream_both_ways() {
@@ -494,6 +494,29 @@ s.close()" || return
 	client 7 <<<"x" && says "$work/client.err" 'connection is lost'
 }
 
+# bad_end STATUS OCTETS [OPTION...]: a client that ends like that, as its peer sends OCTETS,
+# resets the connection: to the peer this is no good end.
+bad_end() {
+	plain "s = l.accept()[0]
+s.recv(20)
+s.sendall(b'MPA ID Rep Frame' + bytes([0x40, 1, 0, 0]))
+s.recv(100)
+try:
+    s.sendall($2)
+    s.recv(1)
+    raise SystemExit('a good end')
+except ConnectionResetError:
+    pass" || return
+	client "$1" --no-shutdown "${@:3}" || return
+	wait "$server"
+}
+
+bad_ends() {
+	bad_end 6 "b'\0\2hi' + b'\0\0\0\0'" <<<hello || return
+	bad_end 9 "b''" --idle 0.2 <<<hello || return
+	{ record good 4; printf '\0\0'; } | bad_end 1 "b''" --records length
+}
+
 usage_errors() {
 	usage && usage nothing && usage listen && usage connect && usage ping &&
 		usage connect --records words x:1 &&
@@ -754,6 +777,7 @@ tap_run "what_is_not_mpa_ends_with_5" not_mpa
 tap_run "nobody_there_ends_with_3" nobody_listens
 tap_run "damage_ends_with_6" damaged
 tap_run "a_lost_connection_ends_with_7" lost
+tap_run "a_bad_end_resets_the_connection" bad_ends
 tap_run "wrong_usage_ends_with_2" usage_errors
 tap_run "ping_tells_what_was_agreed_on" ping_tells
 tap_run "ping_tries_without" ping_tries_without
