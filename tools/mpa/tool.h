@@ -20,7 +20,7 @@ enum status {
 	STATUS_LOCAL,		/* something here: a file, memory, no module */
 	STATUS_USAGE,		/* a wrong option or argument */
 	STATUS_CONNECT,		/* there is no TCP connection */
-	STATUS_REFUSED,		/* the peer speaks MPA, and has refused */
+	STATUS_REFUSED,		/* the peer speaks MPA, and has refused, or disagrees */
 	STATUS_STARTUP,		/* the peer does not speak MPA, or not in time */
 	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
 	STATUS_LOST,		/* the connection was lost in Full Operation */
