@@ -517,6 +517,41 @@ bad_ends() {
 	{ record good 4; printf '\0\0'; } | bad_end 1 "b''" --records length
 }
 
+# What was agreed on of the peer-to-peer model, and what the frames said of it
+peer_to_peer() {
+	serve --verbose --p2p=fpdu,write --ird 2 </dev/null || return
+	client 0 --json --p2p=write --ord 1 --private-data hello </dev/null || return
+	served 0 || return
+	says "$work/server.err" ', peer-to-peer, RTR write$' &&
+		says "$work/server.err" "frame: revision 2, M=0 C=1 R=0 S=1; IRD 0, ORD 1, A=1 B=0 C=1 D=0; private data: 5 octets\$" &&
+		says "$work/client.out" '"p2p":true.*"rtr":\["write"\],"peer_frame":\{.*"rejected":false,.*"ird":2,.*"p2p":true,"rtr":\["write"\]\}' ||
+		return
+	serve --verbose --p2p=read </dev/null || return
+	client 4 --verbose --p2p=write </dev/null || return
+	served 0 && says "$work/client.err" 'no RTR suits' &&
+		says "$work/client.err" "peer's frame: .*A=1 B=0 C=0 D=1;" || return
+	plain "s = l.accept()[0]
+s.recv(100)
+s.sendall(b'MPA ID Rep Frame' + bytes([0x50, 2, 0, 4, 0, 0, 0, 5]))
+l.accept()" || return
+	client 4 --ird 0 --ord 1 </dev/null || return
+	stop
+	says "$work/client.err" 'raise --ird' || return
+	serve --reject no </dev/null || return
+	ping 4 --verbose --revision 2 --markers || return
+	served 0 && says "$work/client.out" "^  the peer's frame: revision 2, M=0 C=1 R=1 S=1;"
+}
+
+short_help() {
+	local command
+
+	for command in "${commands[@]}"; do
+		# shellcheck disable=SC2086 # words
+		expect "-h of $command" "$("$mpa" $command --help)" "$("$mpa" $command -h)" ||
+			return
+	done
+}
+
 usage_errors() {
 	usage && usage nothing && usage listen && usage connect && usage ping &&
 		usage connect --records words x:1 &&
@@ -529,7 +564,8 @@ usage_errors() {
 		usage listen --fork --max 0 1 && usage listen --count 2 1 &&
 		usage listen --reject no --role direct 1 && usage listen --keep --send - 1 &&
 		usage ping --count 0 x:1 && usage ping --role responder x:1 &&
-		usage ping --tx-markers x:1
+		usage ping --tx-markers x:1 && usage ping --echo 3 x:1 &&
+		says "$work/client.err" '^mpa ping: 3 x:1: expected HOST:PORT or HOST PORT$'
 }
 
 # getaddrinfo() takes them modulo 65536.
@@ -778,6 +814,8 @@ tap_run "nobody_there_ends_with_3" nobody_listens
 tap_run "damage_ends_with_6" damaged
 tap_run "a_lost_connection_ends_with_7" lost
 tap_run "a_bad_end_resets_the_connection" bad_ends
+tap_run "peer_to_peer_is_told_and_disagreement_ends_with_4" peer_to_peer
+tap_run "help_has_a_short_option" short_help
 tap_run "wrong_usage_ends_with_2" usage_errors
 tap_run "ping_tells_what_was_agreed_on" ping_tells
 tap_run "ping_tries_without" ping_tries_without
