@@ -40,12 +40,13 @@ lines_both_ways() {
 
 # The client sends its first record only when the server has said that it waits.
 responder_waits() {
-	local line used
+	local line used alpha
 
 	rm -f "$work/late"
 	mkfifo "$work/late"
 	serve --verbose <<<"early" || return
 	client 0 <"$work/late" &
+	alpha=$!
 	exec 9>"$work/late"
 	until grep -q 'waiting for the first record' "$work/server.err"; do
 		kill -0 "$server" || return
@@ -59,7 +60,7 @@ responder_waits() {
 	echo first >&9
 	exec 9>&-
 	served 0 || return
-	wait $! || return
+	wait "$alpha" || return
 	read -r line <"$work/client.out"
 	expect "what alpha has got" early "$line"
 }
@@ -131,11 +132,14 @@ roles_and_depths() {
 # A connection that the peer has ended cannot be started any more: alpha ends when it
 # has got something.
 no_startup() {
+	local alpha
+
 	rm -f "$work/late"
 	mkfifo "$work/late"
 	serve --role direct --markers --no-shutdown <<<"from beta" || return
 	rm -f "$work/client.out"
 	client 0 --role direct --tx-markers <"$work/late" &
+	alpha=$!
 	exec 9>"$work/late"
 	until [[ -s $work/client.out ]]; do
 		kill -0 "$server" || return
@@ -144,7 +148,7 @@ no_startup() {
 	echo "from alpha" >&9
 	exec 9>&-
 	served 0 || return
-	wait $! || return
+	wait "$alpha" || return
 	expect "what beta has got" "from alpha" "$(<"$work/server.out")" &&
 		expect "what alpha has got" "from beta" "$(<"$work/client.out")"
 }
