@@ -40,12 +40,13 @@ lines_both_ways() {
 
 # The client sends its first record only when the server has said that it waits.
 responder_waits() {
-	local line used
+	local line used alpha
 
 	rm -f "$work/late"
 	mkfifo "$work/late"
 	serve --verbose <<<"early" || return
 	client 0 <"$work/late" &
+	alpha=$!
 	exec 9>"$work/late"
 	until grep -q 'waiting for the first record' "$work/server.err"; do
 		kill -0 "$server" || return
@@ -59,7 +60,7 @@ responder_waits() {
 	echo first >&9
 	exec 9>&-
 	served 0 || return
-	wait $! || return
+	wait "$alpha" || return
 	read -r line <"$work/client.out"
 	expect "what alpha has got" early "$line"
 }
@@ -84,7 +85,7 @@ wrong_lengths() {
 		# shellcheck disable=SC2059 # octets
 		{ record good 4; printf "$each"; } | client 1 --records length || return
 		says "$work/client.err" 'record 2' || return
-		served 0 || return
+		served 7 || return
 		expect "what has arrived" good "$(<"$work/server.out")" || return
 	done
 }
@@ -94,7 +95,7 @@ long_line_is_an_error() {
 	{ echo good; head -c 64769 /dev/zero | tr '\0' z; } >"$work/in"
 	client 1 <"$work/in" || return
 	says "$work/client.err" 'line 2 .* --records stream' || return
-	served 0 && expect "what has arrived" good "$(<"$work/server.out")"
+	served 7 && expect "what has arrived" good "$(<"$work/server.out")"
 }
 
 stream_both_ways() {
@@ -131,11 +132,14 @@ roles_and_depths() {
 # A connection that the peer has ended cannot be started any more: alpha ends when it
 # has got something.
 no_startup() {
+	local alpha
+
 	rm -f "$work/late"
 	mkfifo "$work/late"
 	serve --role direct --markers --no-shutdown <<<"from beta" || return
 	rm -f "$work/client.out"
 	client 0 --role direct --tx-markers <"$work/late" &
+	alpha=$!
 	exec 9>"$work/late"
 	until [[ -s $work/client.out ]]; do
 		kill -0 "$server" || return
@@ -144,7 +148,7 @@ no_startup() {
 	echo "from alpha" >&9
 	exec 9>&-
 	served 0 || return
-	wait $! || return
+	wait "$alpha" || return
 	expect "what beta has got" "from alpha" "$(<"$work/server.out")" &&
 		expect "what alpha has got" "from beta" "$(<"$work/client.out")"
 }
@@ -494,6 +498,64 @@ s.close()" || return
 	client 7 <<<"x" && says "$work/client.err" 'connection is lost'
 }
 
+# bad_end STATUS OCTETS [OPTION...]: a client that ends like that, as its peer sends OCTETS,
+# resets the connection: to the peer this is no good end.
+bad_end() {
+	plain "s = l.accept()[0]
+s.recv(20)
+s.sendall(b'MPA ID Rep Frame' + bytes([0x40, 1, 0, 0]))
+s.recv(100)
+try:
+    s.sendall($2)
+    s.recv(1)
+    raise SystemExit('a good end')
+except ConnectionResetError:
+    pass" || return
+	client "$1" --no-shutdown "${@:3}" || return
+	wait "$server"
+}
+
+bad_ends() {
+	bad_end 6 "b'\0\2hi' + b'\0\0\0\0'" <<<hello || return
+	bad_end 9 "b''" --idle 0.2 <<<hello || return
+	{ record good 4; printf '\0\0'; } | bad_end 1 "b''" --records length
+}
+
+# What was agreed on of the peer-to-peer model, and what the frames said of it
+peer_to_peer() {
+	serve --verbose --p2p=fpdu,write --ird 2 </dev/null || return
+	client 0 --json --p2p=write --ord 1 --private-data hello </dev/null || return
+	served 0 || return
+	says "$work/server.err" ', peer-to-peer, RTR write$' &&
+		says "$work/server.err" "frame: revision 2, M=0 C=1 R=0 S=1; IRD 0, ORD 1, A=1 B=0 C=1 D=0; private data: 5 octets\$" &&
+		says "$work/client.out" '"p2p":true.*"rtr":\["write"\],"peer_frame":\{.*"rejected":false,.*"ird":2,.*"p2p":true,"rtr":\["write"\]\}' ||
+		return
+	serve --verbose --p2p=read </dev/null || return
+	client 4 --verbose --p2p=write </dev/null || return
+	served 0 && says "$work/client.err" 'no RTR suits' &&
+		says "$work/client.err" "peer's frame: .*A=1 B=0 C=0 D=1;" || return
+	plain "s = l.accept()[0]
+s.recv(100)
+s.sendall(b'MPA ID Rep Frame' + bytes([0x50, 2, 0, 4, 0, 0, 0, 5]))
+l.accept()" || return
+	client 4 --ird 0 --ord 1 </dev/null || return
+	stop
+	says "$work/client.err" 'raise --ird' || return
+	serve --reject no </dev/null || return
+	ping 4 --verbose --revision 2 --markers || return
+	served 0 && says "$work/client.out" "^  the peer's frame: revision 2, M=0 C=1 R=1 S=1;"
+}
+
+short_help() {
+	local command
+
+	for command in "${commands[@]}"; do
+		# shellcheck disable=SC2086 # words
+		expect "-h of $command" "$("$mpa" $command --help)" "$("$mpa" $command -h)" ||
+			return
+	done
+}
+
 usage_errors() {
 	usage && usage nothing && usage listen && usage connect && usage ping &&
 		usage connect --records words x:1 &&
@@ -506,7 +568,8 @@ usage_errors() {
 		usage listen --fork --max 0 1 && usage listen --count 2 1 &&
 		usage listen --reject no --role direct 1 && usage listen --keep --send - 1 &&
 		usage ping --count 0 x:1 && usage ping --role responder x:1 &&
-		usage ping --tx-markers x:1
+		usage ping --tx-markers x:1 && usage ping --echo 3 x:1 &&
+		says "$work/client.err" '^mpa ping: 3 x:1: expected HOST:PORT or HOST PORT$'
 }
 
 # getaddrinfo() takes them modulo 65536.
@@ -754,6 +817,9 @@ tap_run "what_is_not_mpa_ends_with_5" not_mpa
 tap_run "nobody_there_ends_with_3" nobody_listens
 tap_run "damage_ends_with_6" damaged
 tap_run "a_lost_connection_ends_with_7" lost
+tap_run "a_bad_end_resets_the_connection" bad_ends
+tap_run "peer_to_peer_is_told_and_disagreement_ends_with_4" peer_to_peer
+tap_run "help_has_a_short_option" short_help
 tap_run "wrong_usage_ends_with_2" usage_errors
 tap_run "ping_tells_what_was_agreed_on" ping_tells
 tap_run "ping_tries_without" ping_tries_without

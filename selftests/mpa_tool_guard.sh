@@ -314,6 +314,50 @@ sizes_are_compared() {
 	served 8 && left && says "$work/server.err" 'announced 2 octets at first, 1 at the end'
 }
 
+# damaging TO PLACE: port becomes that of a path to port TO of beta, on which the client's
+# octet of that number is changed
+damaging() {
+	plain "
+import contextlib, threading
+
+def pump(source, to, place):
+    seen = 0
+    while octets := bytearray(source.recv(65536)):
+        if seen <= place < seen + len(octets):
+            octets[place - seen] ^= 1
+        seen += len(octets)
+        with contextlib.suppress(OSError):
+            to.sendall(octets)
+    to.shutdown(socket.SHUT_WR)
+
+c = l.accept()[0]
+s = socket.create_connection(('10.5.4.2', $1))
+threading.Thread(target=pump, args=(c, s, $2)).start()
+with contextlib.suppress(OSError):
+    pump(s, c, -1)
+c.shutdown(socket.SHUT_WR)"
+}
+
+# The answer comes though the connection is reset behind it, also if the sender is busy.
+damaged_file() {
+	local receiver size
+
+	for size in 1000 20000000; do
+		folder
+		truncate -s $size "$work/damaged"
+		serve --receive "$work/folder" </dev/null || return
+		receiver=$server
+		damaging "$port" 200 || return
+		client 8 --send "$work/damaged" || return
+		wait "$server" || true
+		server=$receiver
+		served 6 && left &&
+			says "$work/server.err" 'a record is damaged: .*position 40\)$' &&
+			says "$work/client.err" 'not what was sent; the receiver says: a record is damaged: .*\(error 2, crc, at stream position 40\)$' ||
+			return
+	done
+}
+
 # fails PATTERN COMMAND OPTION...: before anything else, as nobody listens there
 fails() {
 	local rc=0
@@ -392,6 +436,7 @@ tap_run "a_file_of_proc" file_of_proc
 tap_run "both_sizes_are_compared" sizes_are_compared
 tap_run "what_is_wrong_is_said_before" checked_before
 tap_run "a_full_disk_is_told" disk_is_full
+tap_run "a_damaged_file_is_told_of_at_both_ends" damaged_file
 tap_run "lines_and_files_do_not_go_together" lines_and_files
 tap_run "an_unknown_answer_is_an_error" unknown_answer
 tap_end

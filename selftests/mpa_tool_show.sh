@@ -266,7 +266,8 @@ bad_filters_are_refused() {
 		ends_with 2 "a port is a number" on beta show port http &&
 		ends_with 2 "value is missing" on beta show state &&
 		ends_with 2 "is no filter" on beta show thing &&
-		ends_with 2 "address" on beta show local nowhere
+		ends_with 2 "address" on beta show local nowhere &&
+		ends_with 2 "thing: behind stat" on beta show stat thing
 }
 
 json_has_all_of_it() {
@@ -551,6 +552,50 @@ no_such_connection() {
 	ends_with 1 "there is no connection with cookie 999999" on beta monitor --records 999999
 }
 
+# IPv4 at a socket of IPv6, and the peer-to-peer model
+mapped_addresses_have_their_form() {
+	local near alpha
+
+	rm -f "$work/near" "$work/open"
+	mkfifo "$work/near" "$work/open"
+	ip netns exec beta timeout 60 "$tool" listen --port-file "$work/near" 0 \
+		</dev/null >"$work/mapped" 2>&1 &
+	read -r -t 20 near <>"$work/near" || return
+	exec 9<>"$work/open"
+	ip netns exec alpha timeout 60 "$tool" connect --p2p 10.5.4.2 "$near" \
+		<"$work/open" >/dev/null 2>&1 &
+	alpha=$!
+	lines "$work/beta.out" "started +responder 10.5.4.2:$near -> .*, p2p, MULPDU" || return
+	json "$(on beta show --json state full local ":$near")" \
+		"it[0]['local-addr6'] == '::ffff:10.5.4.2' and it[0]['remote-addr6'] == '::ffff:10.5.4.1' and 'p2p' in it[0]['flags']" &&
+		has "$(on beta show state full local ":$near")" " 10.5.4.2:$near +10.5.4.1:.*, p2p " || return
+	echo the end >&9
+	exec 9>&-
+	wait "$alpha" && lines "$work/mapped" "the end"
+}
+
+output_that_fails_is_told() {
+	local command watcher
+
+	for command in show "show --watch 0.01" "show stat --watch 0.01" policy; do
+		# shellcheck disable=SC2086 # words
+		ends_with 1 "standard output: No space left" \
+			full_output beta $command || return
+	done
+	full_output beta monitor 2>"$work/full.err" &
+	watcher=$!
+	lines "$work/full.err" watching || return
+	ends again full 1
+	! wait "$watcher" && has "$(<"$work/full.err")" "standard output: No space left"
+}
+
+# full_output HOST COMMAND...: mpa there, whose output has no room
+full_output() {
+	on "$@" >/dev/full
+}
+
+run_here "mapped_addresses_have_their_form" mapped_addresses_have_their_form
+run_here "output_that_fails_is_told" output_that_fails_is_told
 run_here "records_are_shown" records_are_shown
 run_here "tap_ends_with_a_signal" tap_ends_with_a_signal
 run_here "bad_record_is_shown" bad_record_is_shown
@@ -568,7 +613,7 @@ policy_is_shown_and_set() {
 			"^crc-optional +1 +\(default: 0\) connections do without CRCs if" \
 			"^startup-max +12 +\(default: 4096\) " "^place +1 +programs" &&
 		[[ $(ip netns exec beta sysctl -n net.mpa.startup_max) = 12 ]] &&
-		json "$(on beta policy --json crc-optional=0 startup-max=4096)" \
+		json "$(on beta policy --json crc-optional=0 net.mpa.startup_max=4096)" \
 			"it == json.loads('$defaults')"
 }
 
@@ -619,7 +664,7 @@ without_the_module() {
 	mpa_unused 20 && rmmod mpa || return
 	for command in show "show stat" monitor policy; do
 		# shellcheck disable=SC2086 # words
-		ends_with 1 "mpa is not loaded: sudo modprobe mpa$" on beta $command || rc=1
+		ends_with 1 "mpa is not loaded: sudo modprobe mpa \(or insmod mpa.ko\)$" on beta $command || rc=1
 	done
 	mpa_load && [[ $rc -eq 0 ]]
 }

@@ -327,9 +327,14 @@ static json_t *flags_json(unsigned int attr, __u64 flags)
 static json_t *attr_json(const struct conn *conn, unsigned int attr)
 {
 	const __u64 value = conn_value(conn, attr);
-	char *text;
+	char address[INET6_ADDRSTRLEN], *text;
 	json_t *it;
 
+	/* Its name says which of the two: 10.0.0.1 is ::ffff:10.0.0.1 here. */
+	if (attr == MPA_A_CONN_LOCAL_ADDR6 || attr == MPA_A_CONN_REMOTE_ADDR6)
+		return json_string(inet_ntop(AF_INET6, attr == MPA_A_CONN_LOCAL_ADDR6 ?
+					     &conn->local : &conn->remote, address,
+					     sizeof(address)));
 	if (attrs[attr].kind == KIND_FLAG)
 		return json_true();
 	if (attrs[attr].kind == KIND_FLAGS)

@@ -41,6 +41,8 @@ void endpoint_parse(struct endpoint *to, const char *text)
 /* The same from one word, or from two: HOST PORT. */
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 {
+	if (argc == 2 && strchr(argv[1], ':'))
+		die(STATUS_USAGE, "%s %s: expected HOST:PORT or HOST PORT", argv[0], argv[1]);
 	if (argc == 2)
 		*to = (struct endpoint){ .host = argv[0], .port = argv[1] };
 	else

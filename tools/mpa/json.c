@@ -78,6 +78,37 @@ static void set_octets(json_t *object, const char *name, const void *octets, siz
 	free(hex);
 }
 
+static json_t *rtr_json(unsigned int flags)
+{
+	static const char *const names[] = { "fpdu", "write", "read" };
+	json_t *list = need_memory(json_array());
+
+	for (int i = 0; i < 3; i++)
+		if (flags & MPA_START_RTR_FPDU << i)
+			json_array_append_new(list, json_string(names[i]));
+	return list;
+}
+
+/* What the peer's frame said. */
+void event_frame(json_t *object, const struct mpa_peer *peer)
+{
+	json_t *frame = json_pack("{s:i, s:b, s:b, s:b, s:b}", "revision", peer->revision,
+				  "markers", !!(peer->flags & MPA_PEER_MARKERS),
+				  "crc", !!(peer->flags & MPA_PEER_CRC),
+				  "rejected", !!(peer->flags & MPA_PEER_REJECTED),
+				  "enhanced", !!(peer->flags & MPA_PEER_ENHANCED));
+
+	if (peer->flags & MPA_PEER_ENHANCED) {
+		json_object_set_new(frame, "ird", json_integer(peer->ird));
+		json_object_set_new(frame, "ord", json_integer(peer->ord));
+		json_object_set_new(frame, "p2p", json_boolean(peer->control & MPA_START_P2P));
+		json_object_set_new(frame, "rtr", rtr_json(peer->control));
+	}
+	json_object_set_new(object, "peer_frame", frame);
+	if (peer->private_len)
+		set_octets(object, "private_data", peer->private_data, peer->private_len);
+}
+
 /* What both ends have agreed on. */
 json_t *event_agreed(int fd)
 {
@@ -87,19 +118,22 @@ json_t *event_agreed(int fd)
 	json_t *object;
 
 	start_info(fd, &info);
-	object = json_pack("{s:s, s:i, s:b, s:b, s:b, s:b, s:i, s:i}",
+	object = json_pack("{s:s, s:i, s:b, s:b, s:b, s:b, s:b, s:i, s:i}",
 			   "role", roles[info.role & 3], "revision", info.revision,
 			   "markers_sent", !!(info.flags & MPA_INFO_TX_MARKERS),
 			   "markers_received", !!(info.flags & MPA_INFO_RX_MARKERS),
 			   "crcs_sent", !!(info.flags & MPA_INFO_TX_CRC),
 			   "crcs_received", !!(info.flags & MPA_INFO_RX_CRC),
+			   "p2p", !!(info.flags & MPA_INFO_P2P),
 			   "emss", (int)info.emss, "mulpdu", (int)info.mulpdu);
 	if (info.flags & MPA_INFO_ENHANCED) {
 		json_object_set_new(object, "ird", json_integer(info.ird));
 		json_object_set_new(object, "ord", json_integer(info.ord));
 	}
-	if (start_peer(fd, &peer) && peer.private_len)
-		set_octets(object, "private_data", peer.private_data, peer.private_len);
+	if (info.flags & MPA_INFO_P2P)
+		json_object_set_new(object, "rtr", rtr_json(info.rtr));
+	if (start_peer(fd, &peer))
+		event_frame(object, &peer);
 	return object;
 }
 

@@ -77,6 +77,9 @@ int main(int argc, char **argv)
 		say_command = each->name;
 		snprintf(name, sizeof(name), "mpa %s", each->name);
 		argv[1] = name;
+		/* There it is no argument of an option, or hardly. */
+		if (argc > 2 && !strcmp(argv[argc - 1], "-h"))
+			argv[argc - 1] = need_memory(strdup("--help"));
 		return each->main(argc - 1, argv + 1);
 	}
 	complain("there is no command \"%s\"", argv[1]);

@@ -40,7 +40,7 @@ struct monitor {
 	bool over;		/* the connection that was meant has gone */
 };
 
-/* A signal has come, or nobody reads the output. */
+/* A signal has come. */
 static bool stopped;
 
 static const struct argp_option options[] = {
@@ -322,8 +322,7 @@ static bool wait_for_more(struct monitor *monitor, const sigset_t *signals)
 	struct timespec left, *limit = NULL;
 	double seconds;
 
-	if (fflush(stdout) || ferror(stdout))
-		stopped = true;
+	say_flush();
 	if (__atomic_load_n(&stopped, __ATOMIC_RELAXED) || monitor->over ||
 	    output_enough(&monitor->output))
 		return false;
@@ -348,7 +347,6 @@ int monitor_main(int argc, char **argv)
 	monitor.words = argc;
 	argp_parse(&argp, argc, argv, 0, NULL, &monitor);
 	filter_parse(&monitor.filter, argc - monitor.words, argv + monitor.words);
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	catch_signals(&signals);
 	monitor.until = now() + monitor.timeout;
 	begin_events(&monitor);
@@ -362,8 +360,7 @@ int monitor_main(int argc, char **argv)
 	}
 	if (monitor.records)
 		taps_close(&monitor.taps);
-	if (ferror(stdout))
-		die(STATUS_LOCAL, "cannot write: who reads the output has gone");
+	say_flush();
 	return monitor.output.count && !output_enough(&monitor.output) && !stopped ?
 	       STATUS_LOCAL : STATUS_OK;
 }

@@ -249,7 +249,7 @@ void nl_open(struct nl *nl)
 	if (!nl_ask(nl, nlh, family_seen, nl) && nl->family)
 		return;
 	if (!nl->error.err || nl->error.err == ENOENT)
-		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa");
+		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa (or insmod mpa.ko)");
 	die(STATUS_LOCAL, "cannot ask the kernel for mpa: %s", nl_why(nl));
 }
 

@@ -130,6 +130,8 @@ struct try {
 	double mpa_ms;
 	double echo_ms;		/* negative: none */
 	double rtt_ms;		/* TCP's own measurement */
+	bool has_peer;		/* a frame of the peer has come: */
+	struct mpa_peer peer;
 };
 
 /* What is asked for, one after the other, as far as the options leave it open. */
@@ -301,6 +303,7 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 	try->why = NULL;
 	try->status = STATUS_OK;
 	try->echo_ms = -1;
+	try->has_peer = false;
 	fd = connect_within(opt, ms, &began);
 	if (fd < 0) {
 		try->status = STATUS_CONNECT;
@@ -316,6 +319,7 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	try->status = start_mpa(fd, &start, MPA_ROLE_INITIATOR, &try->why);
 	try->mpa_ms = since(&began);
+	try->has_peer = start_peer(fd, &try->peer);
 	if (try->status) {
 		close(fd);
 		return -1;
@@ -346,6 +350,8 @@ static void tell_json(const struct options *opt, const struct try *try, int fd)
 		json_object_set_new(object, "tcp_rtt_ms", json_real(try->rtt_ms));
 		json_object_update(object, agreed);
 		json_decref(agreed);
+	} else if (try->has_peer) {
+		event_frame(object, &try->peer);
 	}
 	event("ping", NULL, object);
 }
@@ -368,15 +374,26 @@ static void tell_times(const struct options *opt, const struct try *try)
 		printf(", record of %lu octets %.2f ms", opt->size, try->echo_ms);
 }
 
+/* Also of a peer that has refused */
+static void tell_frame(const struct options *opt, const struct try *try)
+{
+	char *text;
+
+	if (!opt->verbose || !try->has_peer)
+		return;
+	text = start_frame(&try->peer);
+	printf("  the peer's frame: %s\n", text);
+	free(text);
+}
+
 /* What the peer has said in startup. */
 static void tell_peer(const struct options *opt, const struct try *try, int fd)
 {
-	struct mpa_peer peer = {};
 	struct mpa_info info;
 	char *text;
 
-	if (start_peer(fd, &peer) && peer.private_len) {
-		text = start_private(&peer);
+	if (try->has_peer && try->peer.private_len) {
+		text = start_private(&try->peer);
 		printf("  private data \"%s\"\n", text);
 		free(text);
 	}
@@ -385,9 +402,9 @@ static void tell_peer(const struct options *opt, const struct try *try, int fd)
 	start_info(fd, &info);
 	printf("  round trip by TCP %.2f ms, EMSS %u", try->rtt_ms, info.emss);
 	if (info.flags & MPA_INFO_ENHANCED)
-		printf(", IRD %u, ORD %u, the peer's %u and %u", info.ird, info.ord, peer.ird,
-		       peer.ord);
+		printf(", IRD %u, ORD %u", info.ird, info.ord);
 	putchar('\n');
+	tell_frame(opt, try);
 }
 
 static bool tells(const struct options *opt)
@@ -417,6 +434,7 @@ static void tell(const struct options *opt, const struct try *try, unsigned long
 		return;
 	if (fd < 0) {
 		printf("no, %s\n", try->why);
+		tell_frame(opt, try);
 	} else {
 		if (!number) {
 			start_info(fd, &info);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SYSCTL_FRONT	"net.mpa."
+
 /* The names are those of Documentation/netlink/specs/mpa.yaml. */
 static const struct value {
 	const char *name;
@@ -76,8 +78,13 @@ static const struct argp argp = {
 /* The names of the specification, or those of sysctl. */
 static unsigned int attr_named(const char *name, size_t len)
 {
+	const size_t front = strlen(SYSCTL_FRONT);
 	unsigned int attr;
 
+	if (len > front && !strncmp(name, SYSCTL_FRONT, front)) {
+		name += front;
+		len -= front;
+	}
 	for (attr = 1; attr <= MPA_A_POLICY_MAX; attr++) {
 		const char *known = values[attr].name;
 		size_t i = 0;
@@ -192,8 +199,7 @@ static void print(const struct policy *policy)
 		putchar('\n');
 	}
 	json_decref(object);
-	if (fflush(stdout) || ferror(stdout))
-		die(STATUS_LOCAL, "cannot write: %m");
+	say_flush();
 }
 
 int policy_main(int argc, char **argv)

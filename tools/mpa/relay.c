@@ -334,6 +334,19 @@ static void turn(struct relay *r)
 	flush_some(r);
 }
 
+/*
+ * A close() alone would be a good end to the peer, if nothing is left to be read. A lost
+ * connection needs no more; a transfer, as of STATUS_DIFFERS, takes no end for a good one,
+ * and then says what to do.
+ */
+static void end_badly(struct relay *r)
+{
+	const struct linger reset = { .l_onoff = 1 };
+
+	if (r->status == STATUS_DAMAGED || r->status == STATUS_IDLE || r->status == STATUS_LOCAL)
+		setsockopt(r->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
 /* Returns the exit status: that of a command if there is one and all else is well. */
 int relay(struct session *session)
 {
@@ -361,6 +374,7 @@ int relay(struct session *session)
 	send_some(&r);
 	while (!r.tx_done || !r.rx_done || sink_waits(&r))
 		turn(&r);
+	end_badly(&r);
 	sink_close(&r.to);
 	inbound_close(&r.in);
 	if (r.has_child) {

@@ -67,6 +67,7 @@ char *event_line(const char *name, const char *peer, json_t *fields);
 void event(const char *name, const char *peer, json_t *fields);
 void event_started(const char *peer, int fd);
 json_t *event_agreed(int fd);
+void event_frame(json_t *object, const struct mpa_peer *peer);
 char *event_record(const char *peer, const char *octets, size_t len,
 		   const struct mpa_recvinfo *info);
 

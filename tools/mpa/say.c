@@ -71,6 +71,13 @@ void die(enum status status, const char *format, ...)
 	exit(status);
 }
 
+/* All that was printed has to be written. */
+void say_flush(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		die(STATUS_LOCAL, "standard output: %m");
+}
+
 void *need_memory(void *memory)
 {
 	if (!memory)

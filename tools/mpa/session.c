@@ -191,10 +191,27 @@ static void default_revision(struct start_options *opt, enum mpa_role role)
 				      opt->start.private_len <= most ? 2 : 1;
 }
 
+/* What the peer's frame said, if one has come. */
+static void tell_frame(const struct session *session)
+{
+	struct mpa_peer peer;
+	char *text;
+
+	if (!start_peer(session->fd, &peer))
+		return;
+	text = start_frame(&peer);
+	note("%s: the peer's frame: %s", session->peer, text);
+	free(text);
+	if (peer.private_len) {
+		text = start_private(&peer);
+		note("%s: the peer's private data: \"%s\"", session->peer, text);
+		free(text);
+	}
+}
+
 static void tell_started(const struct session *session)
 {
 	struct mpa_info info;
-	struct mpa_peer peer;
 	char *text;
 
 	if (session->opt->json)
@@ -207,11 +224,7 @@ static void tell_started(const struct session *session)
 	free(text);
 	if (info.flags & MPA_INFO_ENHANCED)
 		note("%s: IRD %u, ORD %u", session->peer, info.ird, info.ord);
-	if (start_peer(session->fd, &peer) && peer.private_len) {
-		text = start_private(&peer);
-		note("%s: the peer's private data: \"%s\"", session->peer, text);
-		free(text);
-	}
+	tell_frame(session);
 }
 
 static void tell_end(const struct session *session, int status)
@@ -286,6 +299,8 @@ static int start(struct session *session, enum mpa_role role)
 	status = start_mpa(session->fd, &opt, role, &why);
 	if (status) {
 		complain("%s: %s", session->peer, why);
+		if (session->opt->verbose)
+			tell_frame(session);
 		if (session->opt->json)
 			event("error", session->peer,
 			      json_pack("{s:s, s:i}", "error", why, "status", status));

@@ -408,8 +408,7 @@ static void show_round(struct show *show)
 		print_verbose(show);
 	else
 		print_table(show);
-	if (fflush(stdout) || ferror(stdout))
-		die(STATUS_LOCAL, "cannot write: %m");
+	say_flush();
 }
 
 int show_main(int argc, char **argv)
@@ -418,7 +417,10 @@ int show_main(int argc, char **argv)
 
 	show.words = argc;
 	argp_parse(&argp, argc, argv, 0, NULL, &show);
-	if (show.words == argc - 1 && !strcmp(argv[show.words], "stat")) {
+	if (show.words < argc && !strcmp(argv[show.words], "stat")) {
+		if (show.words < argc - 1)
+			die(STATUS_USAGE, "%s: behind stat nothing is expected",
+			    argv[show.words + 1]);
 		show_stat(&show.rounds, &show.options);
 		return STATUS_OK;
 	}

@@ -173,7 +173,7 @@ static void counters_read(struct counters *counters)
 	struct counter line;
 
 	if (!file && errno == ENOENT)
-		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa");
+		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa (or insmod mpa.ko)");
 	if (!file)
 		die(STATUS_LOCAL, STAT_FILE ": %m");
 	counters->n = 0;
@@ -266,6 +266,6 @@ void show_stat(struct rounds *rounds, const struct show_options *options)
 			counters_json(&counters, rounds);
 		else
 			counters_table(&counters, rounds, options);
-		fflush(stdout);
+		say_flush();
 	}
 }

@@ -219,7 +219,7 @@ void start_attach(int fd)
 		return;
 	if (errno == ENOENT)
 		die(STATUS_LOCAL,
-		    "the kernel has no mpa; load the module: sudo modprobe mpa (at each boot: mpa(1))");
+		    "the kernel has no mpa; load the module: sudo modprobe mpa, or insmod mpa.ko (at each boot: mpa(1))");
 	die(STATUS_LOCAL, "cannot put MPA on the connection: %m");
 }
 
@@ -260,17 +260,50 @@ char *start_private(const struct mpa_peer *peer)
 	return text;
 }
 
+/* Of MPA_START_RTR_* */
+const char *start_rtr(unsigned int flags)
+{
+	static const char *const names[] = { "none", "fpdu", "write", "fpdu/write", "read",
+					     "fpdu/read", "write/read", "fpdu/write/read" };
+
+	return names[(flags & MPA_START_RTR) / MPA_START_RTR_FPDU];
+}
+
+/* What the peer's frame said beside private data, in a line. The caller frees it. */
+char *start_frame(const struct mpa_peer *peer)
+{
+	const unsigned int flags = peer->flags, control = peer->control;
+	char *depths = NULL, *text;
+	int len;
+
+	if (flags & MPA_PEER_ENHANCED &&
+	    asprintf(&depths, "; IRD %u, ORD %u, A=%d B=%d C=%d D=%d", peer->ird, peer->ord,
+		     !!(control & MPA_START_P2P), !!(control & MPA_START_RTR_FPDU),
+		     !!(control & MPA_START_RTR_WRITE), !!(control & MPA_START_RTR_READ)) < 0)
+		need_memory(NULL);
+	len = asprintf(&text, "revision %u, M=%d C=%d R=%d S=%d%s; private data: %u octets",
+		       peer->revision, !!(flags & MPA_PEER_MARKERS), !!(flags & MPA_PEER_CRC),
+		       !!(flags & MPA_PEER_REJECTED), !!(flags & MPA_PEER_ENHANCED),
+		       depths ?: "", peer->private_len);
+	if (len < 0)
+		need_memory(NULL);
+	free(depths);
+	return text;
+}
+
 /* What both ends have agreed on, in a line. The caller frees it. */
 char *start_agreed(const struct mpa_info *info)
 {
 	static const char *const crcs[] = { "no CRCs", "CRCs sent", "CRCs received", "CRCs" };
 	static const char *const markers[] = { "no markers", "markers sent",
 					       "markers received", "markers both ways" };
+	const bool p2p = info->flags & MPA_INFO_P2P;
 	char *text;
 
-	if (asprintf(&text, "revision %u, %s, %s, MULPDU %u", info->revision,
+	if (asprintf(&text, "revision %u, %s, %s, MULPDU %u%s%s", info->revision,
 		     markers[info->flags & 3], crcs[(info->flags & MPA_INFO_CRC) >> 2],
-		     info->mulpdu) < 0)
+		     info->mulpdu, p2p ? ", peer-to-peer, RTR " : "",
+		     p2p ? start_rtr(info->rtr) : "") < 0)
 		need_memory(NULL);
 	return text;
 }
@@ -314,9 +347,9 @@ static const struct {
 	  "net.mpa.place is 0 here: do without --place, or have it set (mpa policy)" },
 	{ EUSERS, STATUS_LOCAL,
 	  "too many connections are in startup here: see net.mpa.startup_max (mpa policy)" },
-	{ ENOBUFS, STATUS_STARTUP,
+	{ ENOBUFS, STATUS_REFUSED,
 	  "the responder wants more inbound RDMA Reads than there are here: raise --ird" },
-	{ EOPNOTSUPP, STATUS_STARTUP,
+	{ EOPNOTSUPP, STATUS_REFUSED,
 	  "no RTR suits both ends: name others with --p2p=fpdu,write,read" },
 	{ EBUSY, STATUS_STARTUP,
 	  "the peer has sent octets before startup: is it in the same role, or no MPA?" },

@@ -20,7 +20,7 @@ enum status {
 	STATUS_LOCAL,		/* something here: a file, memory, no module */
 	STATUS_USAGE,		/* a wrong option or argument */
 	STATUS_CONNECT,		/* there is no TCP connection */
-	STATUS_REFUSED,		/* the peer speaks MPA, and has refused */
+	STATUS_REFUSED,		/* the peer speaks MPA, and has refused, or disagrees */
 	STATUS_STARTUP,		/* the peer does not speak MPA, or not in time */
 	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
 	STATUS_LOST,		/* the connection was lost in Full Operation */
@@ -57,6 +57,7 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void die(enum status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 void *need_memory(void *memory);
+void say_flush(void);			/* standard output */
 
 /* printable.c: octets of a peer */
 bool is_utf8(const void *octets, size_t len);
@@ -101,7 +102,9 @@ enum status start_mpa(int fd, const struct start_options *options,
 		      enum mpa_role role, char **why);
 bool start_peer(int fd, struct mpa_peer *peer);
 void start_info(int fd, struct mpa_info *info);
+const char *start_rtr(unsigned int flags);
 char *start_agreed(const struct mpa_info *info);
+char *start_frame(const struct mpa_peer *peer);
 enum status start_error(int fd, int err, char **why);
 
 /* Private data of a frame, as text if it is UTF-8, else in hexadecimal. */

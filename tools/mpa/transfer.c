@@ -3,13 +3,16 @@
 #include "transfer.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #define DRAIN_SECONDS	5.0
+#define LOOK_MS		10	/* between looks at what has no event */
 
 /* Whether a record has this tag and is as long as its struct at the least. */
 bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
@@ -59,9 +62,19 @@ int transfer_put_one(struct session *session, const void *octets, size_t len)
 	return 0;
 }
 
+/* Until the peer's TCP has all that was sent: it stays there if the connection is reset. */
+static void wait_arrived(int fd, double until)
+{
+	int left = 0;
+
+	while (now() < until && !ioctl(fd, SIOCOUTQ, &left) && left)
+		poll(NULL, 0, LOOK_MS);
+}
+
 /*
  * Takes what the peer still sends, until it ends: a close() with unread records
- * would reset the connection, and the answer could be lost.
+ * would reset the connection, and the answer could be lost. Behind a record that is
+ * damaged nothing can be taken.
  */
 void transfer_drain(struct session *session)
 {
@@ -75,8 +88,10 @@ void transfer_drain(struct session *session)
 		if (poll(&fds, 1, left * 1000 + 1) < 0 && errno != EINTR)
 			return;
 		n = recv(session->fd, octets, sizeof(octets), MSG_DONTWAIT);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			wait_arrived(session->fd, until);
 			return;
+		}
 	}
 }
 

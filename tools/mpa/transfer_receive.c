@@ -207,6 +207,18 @@ static bool complete(const struct download *down)
 	       down->received >= be64toh(down->tail.size);
 }
 
+/* The connection does not go on, with this errno; if the peer is there it is told why. */
+static int broken(struct download *down, int err)
+{
+	enum status status;
+	char *why;
+
+	status = start_error(down->session->fd, err, &why);
+	over(down, TRANSFER_DIFFERS, status, "%s", why);
+	free(why);
+	return -1;
+}
+
 static int take_batch(struct download *down)
 {
 	ssize_t n = inbound_receive(&down->in, down->session->fd);
@@ -215,12 +227,8 @@ static int take_batch(struct download *down)
 
 	if (n == -EAGAIN || n == -EINTR)
 		return 0;
-	if (n < 0) {
-		progress_end(&down->progress);
-		down->status = transfer_lost(down->session, -n);
-		down->result = TRANSFER_DIFFERS;
-		return -1;
-	}
+	if (n < 0)
+		return broken(down, -n);
 	session_active(down->session);
 	if (!n)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,

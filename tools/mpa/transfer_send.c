@@ -265,8 +265,9 @@ static int judge(struct upload *up, const uint8_t *digest)
 	if (result != TRANSFER_WHOLE || be64toh(up->answer.size) != up->sent || !digest ||
 	    memcmp(up->answer.digest, digest, SHA256_DIGEST_SIZE))
 		return transfer_fail(up->session, STATUS_DIFFERS,
-				     "%s: what has arrived is not what was sent: %s", up->path,
-				     *up->text ? up->text : "sizes or SHA-256 differ");
+				     "%s: what has arrived is not what was sent%s%s", up->path,
+				     *up->text ? "; the receiver says: " :
+						 ": sizes or SHA-256 differ", up->text);
 	return STATUS_OK;
 }
 
