@@ -213,7 +213,8 @@ class TufInfo:
 
 class MpaError(OSError):
     """Something that MPA or TUF has said; errno is the kernel's."""
-    sent = 0    # send_many(): how many records had been accepted
+    sent = 0        # send_many(): how many records had been accepted
+    address: Any = None     # the peer's, if a connection has raised it
 
 
 class NotLoaded(MpaError):
@@ -419,6 +420,11 @@ def _start_request(role: int, private: bytes, options: Dict[str, Any]) -> bytes:
     return _pack_start(role, private, **options)
 
 
+def _is_manual(options: Dict[str, Any]) -> bool:
+    """Whether options of start() leave it to the program to decide."""
+    return bool(options.get("manual") or options.get("flags", 0) & Start.MANUAL)
+
+
 def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
                  **options: Any) -> bool:
     """Begin with startup, as start() with its options; returns whether that is all.
@@ -477,7 +483,7 @@ def start(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
     if waits == 0:
         raise BlockingIOError(errno.EINPROGRESS, "startup goes on: poll for POLLOUT, "
                               "then finish()")
-    events = select.POLLOUT | (select.POLLIN if options.get("manual") else 0)
+    events = select.POLLOUT | (select.POLLIN if _is_manual(options) else 0)
     _poll(sock, events, waits, "startup")
     finish(sock)
 
@@ -494,8 +500,8 @@ def _poll(sock: socket.socket, events: int, timeout: Optional[float], what: str)
 _Self = TypeVar("_Self", bound="Records")
 
 
-def _option(number: int, text: str) -> Any:
-    """A property that is a socket option."""
+def _option(number: int, text: str, wrong: str) -> Any:
+    """A property that is a socket option; wrong: what EINVAL says of a value."""
     def get(self: Records) -> int:
         return self.sock.getsockopt(SOL_MPA, number)
 
@@ -503,9 +509,14 @@ def _option(number: int, text: str) -> Any:
         try:
             self.sock.setsockopt(SOL_MPA, number, int(value))
         except OSError as err:
-            if err.errno in (errno.EINVAL, errno.EPERM):
-                raise MpaError(err.errno, f"{text} (not {value} here)") from None
-            raise _explained(err, self.sock, text.split(":", maxsplit=1)[0]) from None
+            name = text.split(":", maxsplit=1)[0]
+            if err.errno == errno.EINVAL:
+                raise MpaError(err.errno, f"{name}: " + wrong.format(
+                    value=value, longest=self.longest)) from None
+            if err.errno == errno.EPERM:
+                raise MpaError(err.errno, f"{name}: the administrator does not allow "
+                               "it") from None
+            raise self._explained(err, name) from None
     return property(get, put, doc=text)
 
 
@@ -515,15 +526,24 @@ class Records:
     sock is the socket. Calls of it that are not here may be used as well.
     """
     longest = ULPDU_MAX
-    packing = _option(MPA_PACKING, "packing: short records may share a segment")
-    oversize = _option(MPA_OVERSIZE, "oversize: records may be longer than mulpdu")
+    packing = _option(MPA_PACKING, "packing: short records may share a segment",
+                      "True or False, not {value}")
+    oversize = _option(MPA_OVERSIZE, "oversize: records may be longer than mulpdu",
+                       "True or False, not {value}")
     segment = _option(MPA_SEGMENT, "segment: a send is cut into records of so many "
-                      "octets; SEGMENT_FILL: that fill segments; SEGMENT_OFF")
-    place = _option(MPA_PLACE, "place: records may come out of order; needs markers, "
-                    "see recv_info()")
+                      "octets; SEGMENT_FILL: that fill segments; SEGMENT_OFF",
+                      "1 to {longest} octets, SEGMENT_FILL or SEGMENT_OFF, not {value}")
+    place = _option(MPA_PLACE, "place: records may come out of order, see recv_info(); "
+                    "needs markers", "what is received has no markers, or no CRCs; ask "
+                    "for them with the startup options markers=True and crc=True")
+    # So that a wrong name, as "placed = True", is an error.
+    __slots__ = "sock", "peer_address", "_options", "__weakref__"
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.peer_address: Any = None   # stays when the connection is gone
+        with contextlib.suppress(OSError):
+            self.peer_address = sock.getpeername()
         self._options: Set[int] = set()
 
     def __enter__(self: _Self) -> _Self:
@@ -536,7 +556,8 @@ class Records:
         return iter(self.recv, None)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.sock!r}>"
+        there = "closed" if self.fileno() < 0 else f"fd={self.fileno()}"
+        return f"<{type(self).__name__} {there}, peer={self.peer_address}>"
 
     @property
     def mulpdu(self) -> int:
@@ -563,16 +584,23 @@ class Records:
         """Records that were sent still go out, unless others are unread here."""
         self.sock.close()
 
+    def _explained(self, err: OSError, what: str) -> OSError:
+        """The error that says what has happened in a call, and with which peer."""
+        made = _explained(err, self.sock, what)
+        if isinstance(made, MpaError):
+            made.address = self.peer_address
+        return made
+
     def send_some(self, octets: Octets, flags: int = 0) -> int:
         """One call of send(): how many octets were taken, all unless segment is set."""
         try:
             return self.sock.send(octets, flags)
         except OSError as err:
             if err.errno == errno.EMSGSIZE:
-                raise LongRecord(err.errno, f"a record of {len(octets)} octets: it may "
+                err = LongRecord(err.errno, f"a record of {len(octets)} octets: it may "
                                  f"have 1 to {self.longest}, or mulpdu if oversize "
-                                 "is off") from None
-            raise _explained(err, self.sock, "send") from None
+                                 "is off")
+            raise self._explained(err, "send") from None
 
     def send(self, record: Octets, flags: int = 0) -> None:
         """Send a record, whole or not at all.
@@ -588,27 +616,32 @@ class Records:
     def send_many(self, records: Iterable[Octets]) -> int:
         """Send records as a batch, which costs less; returns how many.
 
-        If it fails, "sent" of the error says how many went before.
+        If it fails, or records raises, what came before is sent, and "sent" of the
+        exception says how many were.
         """
         sent = 0
-        waiting: List[Octets] = []
+        waiting: List[memoryview] = []
         try:
-            for record in records:
-                if waiting and (len(record) != len(waiting[0]) or
-                                len(waiting) == _IOV_MAX):
-                    sent += self._send_alike(waiting, MORE_FOLLOW)
-                    waiting = []
-                waiting.append(record)
-            if waiting:
-                sent += self._send_alike(waiting, 0)
-        except (MpaError, BlockingIOError) as err:
+            try:
+                for record in records:
+                    octets = memoryview(record)
+                    if waiting and (octets.nbytes != waiting[0].nbytes or
+                                    len(waiting) == _IOV_MAX):
+                        batch, waiting = waiting, []
+                        sent += self._send_alike(batch, MORE_FOLLOW)
+                    waiting.append(octets)
+            finally:
+                # Empty if it was the sending that failed.
+                if waiting:
+                    sent += self._send_alike(waiting, 0)
+        except Exception as err:
             setattr(err, "sent", getattr(err, "sent", 0) + sent)
             raise
         return sent
 
-    def _send_alike(self, records: List[Octets], flags: int) -> int:
+    def _send_alike(self, records: List[memoryview], flags: int) -> int:
         """Records of one length, as one call that the kernel cuts."""
-        length = len(records[0])
+        length = records[0].nbytes
         if len(records) == 1 or not 0 < length <= self.longest:
             self.send(records[0], flags)
             return 1
@@ -618,7 +651,7 @@ class Records:
             try:
                 sent += self.sock.sendmsg(records[sent:], cut, flags) // length
             except OSError as err:
-                made = _explained(err, self.sock, "send")
+                made = self._explained(err, "send")
                 setattr(made, "sent", sent)
                 raise made from None
         return sent
@@ -628,14 +661,14 @@ class Records:
         try:
             return self.sock.sendfile(file, offset, count)
         except OSError as err:
-            raise _explained(err, self.sock, "sendfile") from None
+            raise self._explained(err, "sendfile") from None
 
     def recv(self) -> Optional[bytes]:
         """The next record; None at the end of the stream."""
         try:
             return self.sock.recv(_BUFFER) or None
         except OSError as err:
-            raise _explained(err, self.sock, "recv") from None
+            raise self._explained(err, "recv") from None
 
     def recv_info(self) -> Optional[Record]:
         """The next record and where it lies in the stream; None at the end."""
@@ -682,7 +715,7 @@ class Records:
         try:
             data, control, _, _ = self.sock.recvmsg(size, room)
         except OSError as err:
-            raise _explained(err, self.sock, "recv") from None
+            raise self._explained(err, "recv") from None
         return data, control
 
 
@@ -696,9 +729,11 @@ def _pair(address: Tuple[Any, ...]) -> Tuple[str, int]:
 class Connection(Records):
     """A connection with MPA, around a socket that has been attached and started."""
 
+    __slots__ = ("_manual",)
+
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
-        self._address: Any = None   # the peer's, if it was accepted
+        self._manual: Optional[bool] = None     # of a socket of your own: not known
 
     @classmethod
     def connect(cls, address: Tuple[str, int], private: bytes = b"", *,
@@ -719,7 +754,9 @@ class Connection(Records):
         except BaseException:
             sock.close()
             raise
-        return cls(sock)
+        conn = cls(sock)
+        conn._manual = _is_manual(options)
+        return conn
 
     def info(self) -> MpaInfo:
         """State, parameters and counters."""
@@ -730,14 +767,22 @@ class Connection(Records):
         return _peer(self.sock)
 
     def wait_request(self) -> Peer:
-        """With manual: wait for the peer's frame, and return what it says."""
+        """With manual: wait for the peer's frame, and return what it says.
+
+        Without manual nothing tells of the frame: peer() has it once it has come.
+        """
+        _check(self._manual is not False, "wait_request: only with the startup option "
+               "manual=True; without it use peer() behind the first recv()")
         timeout = self.gettimeout()
         peer = self.peer()
         if not peer:
             if timeout == 0:
                 raise BlockingIOError(errno.EAGAIN, "no request has come yet")
-            _poll(self.sock, select.POLLIN, timeout, "waiting for a request")
-            finish(self.sock)
+            try:
+                _poll(self.sock, select.POLLIN, timeout, "waiting for a request")
+                finish(self.sock)
+            except MpaError as err:
+                raise self._explained(err, "waiting for a request") from None
             peer = self.peer()
         if not peer:
             raise Lost(errno.ENOTCONN, "startup has failed before a request came")
@@ -764,7 +809,7 @@ class Connection(Records):
         try:
             self.sock.setsockopt(SOL_MPA, how, reply)
         except OSError as err:
-            raise _explained(err, self.sock, "deciding") from None
+            raise self._explained(err, "deciding") from None
 
 
 connect = Connection.connect
@@ -773,9 +818,11 @@ connect = Connection.connect
 class Listener:
     """A listening socket whose connections start by themselves when accepted."""
 
-    def __init__(self, sock: socket.socket, nodelay: bool = True) -> None:
+    def __init__(self, sock: socket.socket, nodelay: bool = True,
+                 manual: Optional[bool] = None) -> None:
         self.sock = sock
         self._nodelay = nodelay
+        self._manual = manual
 
     def __enter__(self) -> Listener:
         return self
@@ -805,7 +852,8 @@ class Listener:
             raise _explained(err, self.sock, "accept") from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, self._nodelay)
         conn = Connection(sock)
-        conn._address = address     # pylint: disable=protected-access
+        conn.peer_address = address     # which a reset connection no longer has
+        conn._manual = self._manual     # pylint: disable=protected-access
         return conn
 
     def close(self) -> None:
@@ -842,7 +890,7 @@ def create_server(address: Tuple[str, int], private: bytes = b"", *, backlog: in
     except BaseException:
         sock.close()
         raise
-    return Listener(sock, nodelay)
+    return Listener(sock, nodelay, _is_manual(options))
 
 
 # ---- asyncio ----
@@ -1158,7 +1206,7 @@ class Server:
             self._closed.set_result(None)
 
     def close_clients(self) -> None:
-        """Cancel what serves the connections, and so close them."""
+        """Cancel what serves the connections, and so reset them."""
         for task in self._tasks:
             task.cancel()
 
@@ -1169,7 +1217,7 @@ class Server:
             await asyncio.wait(set(self._tasks))
 
     async def serve_forever(self) -> None:
-        """Serve until cancelled; connections are closed then."""
+        """Serve until cancelled; open connections are reset then."""
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -1207,8 +1255,8 @@ class Server:
             writer.abort()
             raise
         except _PEERS_DOING as err:
-            where = conn._address[:2]   # pylint: disable=protected-access
-            _log.warning("mpa: connection from %s port %s: %s", *where, err)
+            _log.warning("mpa: connection from %s port %s: %s", *conn.peer_address[:2],
+                         err)
         except Exception as err:  # pylint: disable=broad-except
             self._loop.call_exception_handler(
                 {"message": "mpa: a connection's callback has failed", "exception": err})
@@ -1238,6 +1286,7 @@ class TufConnection(Records):
     Until then, and after TUF is off again, "sock" sends and receives plain TCP.
     """
     longest = TUF_ULPDU_MAX
+    __slots__ = ()
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
@@ -1269,8 +1318,8 @@ class TufConnection(Records):
             self.sock.setsockopt(SOL_MPA, option, _FRAMING.pack(
                 mode, key or b"", 0, period, flags))
         except OSError as err:
-            raise _explained(err, self.sock, "TUF_TX" if option == TUF_TX else
-                             "TUF_RX") from None
+            raise self._explained(err, "TUF_TX" if option == TUF_TX else
+                                  "TUF_RX") from None
 
     def exchange_keys(self) -> None:
         """Frame both directions, if the peer does the same at this place.

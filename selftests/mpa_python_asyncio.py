@@ -206,7 +206,7 @@ class Asyncio(Case):
                 for record in bytes(mpa.ULPDU_MAX + 1), b"":
                     with self.assertRaises(mpa.LongRecord):
                         writer.write(record)
-                for record in "text", "":
+                for record in "text", "", [1, 2]:
                     with self.assertRaisesRegex(TypeError, "bytes-like object is required"):
                         writer.write(record)
                 writer.write(b"goes on")

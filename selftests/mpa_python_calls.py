@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of python/mpa.py; mpa_python.sh runs them."""
 
+import array
 import errno
 import select
 import socket
@@ -29,7 +30,6 @@ class Startup(Case):
     def test_private_data_and_flags_reach_the_peer(self):
         first, second = self.pair(server={"private": b"from the server"},
                                   private=b"from the client", markers=True)
-        second.wait_request()
         self.assertEqual(b"from the client", second.peer().private)
         self.assertEqual(b"from the server", first.peer().private)
         self.assertTrue(second.peer().flags & mpa.PeerFlags.MARKERS)
@@ -44,9 +44,43 @@ class Startup(Case):
         self.opened(socket.create_connection(listener.address))
         responder = self.opened(listener.accept())
         self.assertIsNone(responder.peer())
+
+    def test_request_that_comes_late_is_waited_for(self):
+        listener = self.server(manual=True)
+        peer = self.opened(socket.create_connection(listener.address))
+        responder = self.opened(listener.accept())
         responder.settimeout(SHORT)
-        with self.assertRaises(mpa.Timeout):
+        with self.assertRaises(mpa.Timeout) as seen:
             responder.wait_request()
+        self.assertEqual(peer.getsockname(), seen.exception.address)
+        responder.settimeout(WAIT)
+        waiting = Task(responder.wait_request)
+        peer.sendall(frame(False))      # and no record
+        self.assertEqual(1, waiting.result().revision)
+
+    def test_request_cannot_be_waited_for_without_manual(self):
+        listener = self.server()
+        peer = self.opened(socket.create_connection(listener.address))
+        responder = self.opened(listener.accept())
+        responder.settimeout(SHORT)
+        with self.assertRaisesRegex(mpa.MpaError, "wait_request: only with") as seen:
+            responder.wait_request()
+        self.assertEqual(errno.EINVAL, seen.exception.errno)
+        peer.sendall(frame(False))
+        take(peer, 20)                  # the request has come
+        with self.assertRaisesRegex(mpa.MpaError, "wait_request: only with"):
+            responder.wait_request()
+        self.assertEqual(1, responder.peer().revision)
+
+    def test_manual_among_the_flags_is_manual(self):
+        listener = self.server(flags=mpa.Start.MANUAL)
+        client = Task(mpa.connect, listener.address, flags=mpa.Start.MANUAL)
+        responder = self.opened(listener.accept())
+        responder.wait_request()
+        responder.accept_request()
+        initiator = self.opened(client.result())
+        initiator.wait_request()
+        initiator.accept_request()
 
     def test_silent_peer_is_a_timeout(self):
         listener = self.plain_listener()
@@ -173,7 +207,7 @@ class Startup(Case):
         for options in {"private": b"x" * 512}, {"private": b"x" * 508, "revision": 2,
                                                  "ird": 1}:
             first, second = self.pair(**options)
-            self.assertEqual(options["private"], second.wait_request().private)
+            self.assertEqual(options["private"], second.peer().private)
             with self.assertRaisesRegex(mpa.MpaError, text + "513"):
                 second.accept_request(b"x" * 513)
             first.close()
@@ -322,6 +356,43 @@ class Sending(Case):
         first.shutdown()
         self.assertEqual(sent, sum(1 for _ in second))
 
+    def test_what_came_before_an_exception_among_many_is_sent(self):
+        def records():
+            yield from (b"a", b"b", b"cc")
+            raise KeyError("no more")
+
+        first, second = self.talking_pair()
+        for given, error, expected in (
+                (records(), KeyError, [b"a", b"b", b"cc"]),
+                ([b"a", "b"], TypeError, [b"a"]),
+                (["a"], TypeError, [])):
+            with self.assertRaises(error) as seen:
+                first.send_many(given)
+            self.assertEqual(len(expected), seen.exception.sent)
+            self.assertEqual(expected, [second.recv() for _ in expected])
+        first.send(b"goes on")
+        self.assertEqual(b"goes on", second.recv())
+
+    def test_lengths_are_octets(self):
+        first, second = self.talking_pair()
+        self.assertEqual(2, first.send_many([array.array("H", [1, 2])] * 2))
+        self.assertEqual([array.array("H", [1, 2]).tobytes()] * 2,
+                         [second.recv() for _ in range(2)])
+
+    def test_values_that_cannot_be_are_told(self):
+        first, _ = self.pair()
+        for name, value, text in (
+                ("segment", 70000, "^segment: 1 to 64768 octets, SEGMENT_FILL or "
+                 "SEGMENT_OFF, not 70000"),
+                ("packing", 7, "^packing: True or False, not 7"),
+                ("place", True, "^place: what is received has no markers")):
+            with self.assertRaises(mpa.MpaError) as seen:
+                setattr(first, name, value)
+            self.assertEqual(errno.EINVAL, seen.exception.errno)
+            self.assertRegex(seen.exception.strerror, text)
+        with self.assertRaises(AttributeError):
+            first.placed = True
+
     def test_segment_cuts_a_send(self):
         first, second = self.talking_pair()
         first.segment = 1000
@@ -467,11 +538,17 @@ class Receiving(Case):
         self.assertEqual([pattern(n, 1000) for n in range(1500)],
                          [record.data for record in seen])
 
-    def test_place_without_markers_fails(self):
-        first, _ = self.pair()
-        with self.assertRaises(OSError) as seen:
-            first.place = True
-        self.assertEqual(errno.EINVAL, seen.exception.errno)
+    def test_place_before_the_request(self):
+        listener = self.server(markers=True)
+        client = self.opened(socket.create_connection(listener.address))
+        conn = self.opened(listener.accept())
+        conn.place = True
+        self.assertEqual((1, mpa.State.STARTUP), (conn.place, conn.info().state))
+        mpa.attach(client)
+        mpa.start(client)
+        mpa.Connection(client).send(b"hello")
+        self.assertEqual(b"hello", conn.recv_info().data)
+        self.assertEqual(1, conn.place)
 
     def test_damaged_record_tells_code_and_position(self):
         peer, conn = self.by_hand()
@@ -514,6 +591,18 @@ class Receiving(Case):
             conn.recv()
         self.assertEqual(errno.EPIPE, seen.exception.errno)
         self.assertIn("the peer has ended", str(seen.exception))
+
+    def test_peer_is_told_when_the_connection_is_gone(self):
+        peer, conn = self.by_hand()
+        address = peer.getsockname()
+        self.assertEqual(f"<Connection fd={conn.fileno()}, peer={address}>", repr(conn))
+        reset(peer)
+        with self.assertRaises(mpa.Lost) as seen:
+            conn.recv()
+        self.assertEqual(address, seen.exception.address)
+        conn.close()
+        self.assertEqual(f"<Connection closed, peer={address}>", repr(conn))
+        self.assertEqual(address, conn.peer_address)
 
     def test_structs_may_grow(self):
         octets = mpa._INFO.pack(*range(1, 23))
