@@ -299,11 +299,14 @@ hostile_files() {
 
 # The temporary file goes if a signal ends the receiver.
 interrupted_receiver_leaves_nothing() {
+	local sender
+
 	folder
 	rm -f "$work/slow"
 	mkfifo "$work/slow"
 	serve --receive "$work/folder/it" </dev/null || return
 	client 7 --send - <"$work/slow" &
+	sender=$!
 	exec 9>"$work/slow"
 	until [[ -n $(ls -A "$work/folder") ]]; do
 		kill -0 "$server" || return
@@ -314,7 +317,7 @@ interrupted_receiver_leaves_nothing() {
 	left || return
 	echo more >&9
 	exec 9>&-
-	wait $!
+	wait "$sender"
 }
 
 # ---- servers ----

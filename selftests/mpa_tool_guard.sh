@@ -63,7 +63,7 @@ full_is_told() {
 	served 9 || return
 	says "$work/server.err" '10\.5\.4\.1:[0-9]+: no record in either direction for 1 seconds' &&
 		expect "how often it is told" 1 \
-			"$(grep -c 'all 1 places are taken, and a connection waits' "$work/server.err")"
+			"$(grep -c 'all 1 places are taken, a connection waits' "$work/server.err")"
 }
 
 # For longer than --idle, all in all

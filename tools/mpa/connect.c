@@ -45,8 +45,8 @@ int connect_main(int argc, char **argv)
 	static const struct argp argp = {
 		NULL, parse, "HOST:PORT\nHOST PORT", doc, children, NULL, NULL
 	};
-	struct session session;
 	struct options opt = {};
+	struct session session;
 	struct source input;
 
 	session_defaults(&opt.session);

@@ -229,7 +229,7 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 /* What is said once: who connects now is not served before another one ends. */
 static void tell_full(const struct options *opt)
 {
-	complain("all %lu places are taken, and a connection waits: --max has more, --idle frees them",
+	complain("all %lu places are taken, a connection waits: --max has more, --idle frees them",
 		 opt->max);
 }
 
@@ -296,8 +296,8 @@ int listen_main(int argc, char **argv)
 	static const struct argp argp = {
 		options, parse, "[ADDRESS:]PORT\nADDRESS PORT", doc, children, NULL, NULL
 	};
-	struct session session;
 	struct options opt = {};
+	struct session session;
 	struct source input;
 	int listener;
 

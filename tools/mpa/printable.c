@@ -23,12 +23,18 @@ static bool is_unsafe(uint32_t code)
 	return false;
 }
 
-/* How long the character is that begins here, in UTF-8; 0: it is none. */
+/* How long a character is that begins with this octet, in UTF-8; 0: none does. */
+static size_t character_len(unsigned char first)
+{
+	return first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 :
+	       first < 0xf8 ? 4 : 0;
+}
+
+/* How long the character is that begins here; 0: it is none. */
 static size_t character(const unsigned char *from, size_t len, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = *from < 0x80 ? 1 : *from < 0xc0 ? 0 : *from < 0xe0 ? 2 : *from < 0xf0 ? 3 :
-		   *from < 0xf8 ? 4 : 0;
+	size_t n = character_len(*from);
 
 	if (!n || n > len)
 		return 0;

@@ -336,7 +336,7 @@ static const struct {
 	const char *why;
 } ends[] = {
 	{ EPROTO, STATUS_STARTUP,
-	  "what the peer has sent is no MPA frame that fits: does it speak MPA, and this revision?" },
+	  "what the peer has sent is no MPA frame that fits: does it speak MPA, this revision?" },
 	{ ETIMEDOUT, STATUS_STARTUP,
 	  "the peer's frame has not come in time: does it speak MPA, in the other role?" },
 	{ ECONNRESET, STATUS_STARTUP,

@@ -81,7 +81,8 @@ static int put(struct upload *up, struct mmsghdr *msgs, int n)
 	int done = 0, sent, err, ready;
 
 	while (done < n) {
-		sent = sendmmsg(up->session->fd, msgs + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sent = sendmmsg(up->session->fd, msgs + done, n - done,
+				MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent > 0) {
 			session_active(up->session);
 			done += sent;
