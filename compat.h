@@ -158,9 +158,11 @@ void mpa_compat_exit(void);
  * Where an architecture has copies of user space inlined, some kernels declare these
  * functions and do not have them.
  */
-#if defined(MPA_HAVE_INLINE_COPY) && defined(INLINE_COPY_FROM_USER)
+#ifdef MPA_HAVE_INLINE_COPY
+#ifdef INLINE_COPY_FROM_USER
 #define _copy_from_user _inline_copy_from_user
 #define _copy_to_user _inline_copy_to_user
+#endif
 #endif
 
 /* proto.recvmsg has lost its last parameter. */

@@ -563,7 +563,7 @@ mapped_addresses_have_their_form() {
 	read -r -t 20 near <>"$work/near" || return
 	exec 9<>"$work/open"
 	ip netns exec alpha timeout 60 "$tool" connect --p2p 10.5.4.2 "$near" \
-		<"$work/open" >/dev/null 2>&1 &
+		<"$work/open" >/dev/null 2>&1 9>&- &
 	alpha=$!
 	lines "$work/beta.out" "started +responder 10.5.4.2:$near -> .*, p2p, MULPDU" || return
 	json "$(on beta show --json state full local ":$near")" \
