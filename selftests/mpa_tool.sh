@@ -327,6 +327,7 @@ command_status_is_kept() {
 	serve --exec 'echo "$MPA_PEER $MPA_LOCAL"; exit 42' </dev/null || return
 	client 0 <<<hello || return
 	served 42 || return
+	says "$work/server.err" "^mpa listen: 10\\.5\\.4\\.1:[0-9]+: .* ended with status 42\$" || return
 	says "$work/client.out" "^10\\.5\\.4\\.1:[0-9]+ 10\\.5\\.4\\.2:$port\$"
 }
 
@@ -391,6 +392,32 @@ end_with_peer() {
 }
 
 # Three clients at once, each of which has its echo before any ends.
+# As with "mpa listen --fork | head": nothing more is received that nobody gets.
+fork_ends_with_its_reader() {
+	rm -f "$work/pipe"
+	mkfifo "$work/pipe"
+	head -n 1 <"$work/pipe" >/dev/null &
+	server_out=$work/pipe serve --fork </dev/null || return
+	client 0 <<<one || return
+	served 1 && says "$work/server.err" 'who reads it has gone'
+}
+
+# Each connection that is told of ends, also if it was not started.
+json_of_refused() {
+	serve --json --reject 'not today' </dev/null || return
+	client 4 --json </dev/null || return
+	served 0 || return
+	python3 - "$work/server.out" "$work/client.out" <<-'END'
+		import json, sys
+
+		for name, between in zip(sys.argv[1:], ("refused", "error")):
+		    events = [json.loads(line) for line in open(name)]
+		    seen = [each["event"] for each in events if each["event"] != "listening"]
+		    assert seen == ["connected", between, "ended"], seen
+		assert events[-1]["status"] == 4, events[-1]
+	END
+}
+
 fork_side_by_side() {
 	local i line pids=() zombies
 
@@ -814,6 +841,8 @@ tap_run "a_port_is_a_number_up_to_65535" ports_are_numbers
 tap_run "a_command_that_reads_nothing_ends" command_that_reads_nothing_ends
 tap_run "a_client_ends_with_its_peer" end_with_peer
 tap_run "fork_serves_side_by_side" fork_side_by_side
+tap_run "fork_ends_with_its_reader" fork_ends_with_its_reader
+tap_run "json_tells_of_each_end" json_of_refused
 tap_run "keep_goes_on_after_a_failure" keep_goes_on
 tap_run "a_refusal_ends_with_4" refused
 tap_run "what_is_not_mpa_ends_with_5" not_mpa

@@ -45,7 +45,8 @@ static const struct argp_option options[] = {
 	{}
 };
 
-static unsigned long parse_number(struct argp_state *state, const char *text, unsigned long most)
+static unsigned long parse_number(struct argp_state *state, const char *option, const char *text,
+				  unsigned long most)
 {
 	unsigned long value;
 	char *end;
@@ -53,7 +54,8 @@ static unsigned long parse_number(struct argp_state *state, const char *text, un
 	errno = 0;
 	value = strtoul(text, &end, 10);
 	if (errno || *end || end == text || *text == '-' || !value || value > most)
-		argp_error(state, "%s: a number from 1 to %lu is expected", text, most);
+		argp_error(state, "%s %s: a number from 1 to %lu is expected", option, text,
+			   most);
 	return value;
 }
 
@@ -92,10 +94,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opt->fork = true;
 		break;
 	case KEY_MAX:
-		opt->max = parse_number(state, arg, MAX_MOST);
+		opt->max = parse_number(state, "--max", arg, MAX_MOST);
 		break;
 	case KEY_COUNT:
-		opt->count = parse_number(state, arg, ULONG_MAX);
+		opt->count = parse_number(state, "--count", arg, ULONG_MAX);
 		break;
 	case KEY_PORT_FILE:
 		opt->port_file = arg;
@@ -248,6 +250,12 @@ static sigset_t block_signals(void)
 	return old;
 }
 
+/* Whose reader's end is seen before a record is lost: that of records */
+static int watched_output(const struct session_options *opt)
+{
+	return opt->exec || opt->send || opt->receive ? -1 : STDOUT_FILENO;
+}
+
 /* Side by side. */
 static int serve_forked(const struct options *opt, struct session *session, int listener)
 {
@@ -260,9 +268,14 @@ static int serve_forked(const struct options *opt, struct session *session, int 
 	tidy_ends_well(true);
 	while (!opt->count || done < opt->count) {
 		bool full = running >= opt->max;
-		struct pollfd fds = { full && told ? -1 : listener, POLLIN, 0 };
+		struct pollfd fds[] = {
+			{ full && told ? -1 : listener, POLLIN, 0 },
+			{ watched_output(&opt->session), 0, 0 },
+		};
 
-		if (ppoll(&fds, 1, NULL, &old) > 0) {
+		if (ppoll(fds, 2, NULL, &old) > 0) {
+			if (fds[1].revents)
+				die(STATUS_LOCAL, "standard output: who reads it has gone");
 			if (full) {
 				told = true;
 				tell_full(opt);

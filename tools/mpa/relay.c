@@ -347,6 +347,17 @@ static void end_badly(struct relay *r)
 		setsockopt(r->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }
 
+/* A client sees no difference between a command that is done and one that has crashed. */
+static void tell_command(const struct session *session, int status)
+{
+	const char *name = status > SHELL_SIGNALLED ? strsignal(status - SHELL_SIGNALLED) : NULL;
+
+	if (name)
+		note("%s: the command has ended with status %d (%s)", session->peer, status, name);
+	else
+		note("%s: the command has ended with status %d", session->peer, status);
+}
+
 /* Returns the exit status: that of a command if there is one and all else is well. */
 int relay(struct session *session)
 {
@@ -380,8 +391,8 @@ int relay(struct session *session)
 	if (r.has_child) {
 		source_close(&output);
 		status = child_end(&r.child, r.status);
-		if (status && opt->verbose)
-			note("the command has ended with %d", status);
+		if (status && !r.status)
+			tell_command(session, status);
 		r.status = r.status ?: status;
 	}
 	return r.status;

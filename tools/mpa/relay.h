@@ -144,6 +144,8 @@ int transfer_receive(struct session *session);
 const char *transfer_hint(const char *octets, size_t len);
 
 /* spawn.c: a command, and what is to be done when this program ends */
+#define SHELL_SIGNALLED	128	/* what a shell adds to the number of a signal */
+
 struct child {
 	pid_t pid;
 	int in;			/* -1: closed */

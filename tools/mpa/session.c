@@ -131,7 +131,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opt->exec = arg;
 		break;
 	case KEY_IDLE:
-		opt->idle_ms = start_seconds(state, arg);
+		opt->idle_ms = start_seconds(state, "--idle", arg);
 		break;
 	case KEY_JSON:
 		opt->json = true;
@@ -227,12 +227,12 @@ static void tell_started(const struct session *session)
 	tell_frame(session);
 }
 
-static void tell_end(const struct session *session, int status)
+static void tell_end(const struct session *session, int status, bool started)
 {
 	struct mpa_info info;
 
 	start_info(session->fd, &info);
-	if (session->opt->verbose)
+	if (session->opt->verbose && started)
 		note("%s: %llu records with %llu octets sent, %llu with %llu received",
 		     session->peer, info.tx_ulpdus, info.tx_octets, info.rx_ulpdus,
 		     info.rx_octets);
@@ -325,6 +325,7 @@ static int use(struct session *session)
 int session_run(struct session *session, enum mpa_role role)
 {
 	const struct session_options *opt = session->opt;
+	bool started = false;
 	int status;
 
 	session->local = endpoint_of(session->fd, false);
@@ -343,8 +344,9 @@ int session_run(struct session *session, enum mpa_role role)
 		tell_started(session);
 		session_active(session);
 		status = use(session);
-		tell_end(session, status);
+		started = true;
 	}
+	tell_end(session, status, started);
 	close(session->fd);
 	free(session->peer);
 	free(session->local);

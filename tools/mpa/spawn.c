@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define TIDY_PIDS	4096
-#define SHELL_SIGNALLED	128	/* what a shell adds to the number of a signal */
 #define SHELL_NOT_THERE	127
 #define MOMENT_NS	(10 * 1000 * 1000)
 #define MOMENTS_TO_TERM	100

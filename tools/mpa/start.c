@@ -123,14 +123,15 @@ static int parse_role(struct argp_state *state, const char *text)
 }
 
 /* A time of the user's, in ms. */
-unsigned int start_seconds(struct argp_state *state, const char *text)
+unsigned int start_seconds(struct argp_state *state, const char *option, const char *text)
 {
 	double seconds;
 	char *end;
 
 	seconds = strtod(text, &end);
 	if (*end || end == text || !(seconds >= 0.001 && seconds <= SECONDS_MOST))
-		argp_error(state, "%s: 0.001 to %d seconds are expected", text, SECONDS_MOST);
+		argp_error(state, "%s %s: 0.001 to %d seconds are expected", option, text,
+			   SECONDS_MOST);
 	return seconds * 1000;
 }
 
@@ -181,7 +182,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		start->flags |= MPA_START_ENHANCED | MPA_START_P2P | rtr_flags(state, arg);
 		break;
 	case KEY_TIMEOUT:
-		start->timeout_ms = start_seconds(state, arg);
+		start->timeout_ms = start_seconds(state, "--timeout", arg);
 		break;
 	case KEY_PLACE:
 		opt->place = true;

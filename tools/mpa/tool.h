@@ -92,7 +92,8 @@ struct start_options {
 	const char *reject;	/* responder: refuse, with this private data */
 };
 
-unsigned int start_seconds(struct argp_state *state, const char *text);	/* in ms */
+/* In ms */
+unsigned int start_seconds(struct argp_state *state, const char *option, const char *text);
 extern const struct argp start_argp;	/* a child: its input is start_options */
 
 void start_defaults(struct start_options *options);
