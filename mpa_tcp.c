@@ -215,7 +215,7 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 void mpa_tcp_abort(struct sock *sk, int err)
 {
 	__be16 port = inet_sk(sk)->inet_dport;
-	u8 userlocks = sk->sk_userlocks;
+	bool bound = sk->sk_userlocks & SOCK_BINDADDR_LOCK;
 	int state = sk->sk_state, old;
 
 	if (state == TCP_CLOSE)
@@ -223,7 +223,8 @@ void mpa_tcp_abort(struct sock *sk, int err)
 	/* disconnect() leaves an address that the user has bound. */
 	sk->sk_userlocks |= SOCK_BINDADDR_LOCK;
 	mpa_tcp(sk)->base->disconnect(sk, 0);
-	sk->sk_userlocks = userlocks;
+	if (!bound)
+		sk->sk_userlocks &= ~SOCK_BINDADDR_LOCK;
 	WRITE_ONCE(inet_sk(sk)->inet_dport, port);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*

@@ -49,7 +49,7 @@ static size_t character(const unsigned char *from, size_t len, uint32_t *code)
 	return n;
 }
 
-bool is_utf8(const void *octets, size_t len)
+static bool are_characters(const void *octets, size_t len, bool safe)
 {
 	const unsigned char *from = octets;
 	uint32_t code;
@@ -57,25 +57,21 @@ bool is_utf8(const void *octets, size_t len)
 
 	for (size_t i = 0; i < len; i += n) {
 		n = character(from + i, len - i, &code);
-		if (!n)
+		if (!n || (safe && is_unsafe(code)))
 			return false;
 	}
 	return true;
 }
 
+bool is_utf8(const void *octets, size_t len)
+{
+	return are_characters(octets, len, false);
+}
+
 /* Whether a terminal may have these octets as they are. */
 bool is_printable(const void *octets, size_t len)
 {
-	const unsigned char *from = octets;
-	uint32_t code;
-	size_t n;
-
-	for (size_t i = 0; i < len; i += n) {
-		n = character(from + i, len - i, &code);
-		if (!n || is_unsafe(code))
-			return false;
-	}
-	return true;
+	return are_characters(octets, len, true);
 }
 
 /*
