@@ -214,8 +214,8 @@ void mpa_tcp_reset_on_close(struct sock *sk)
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
-	__be16 port = inet_sk(sk)->inet_dport;
 	bool bound = sk->sk_userlocks & SOCK_BINDADDR_LOCK;
+	__be16 port = inet_sk(sk)->inet_dport;
 	int state = sk->sk_state, old;
 
 	if (state == TCP_CLOSE)
