@@ -14,9 +14,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # until_says FILE PATTERN: what the server says there, before long
 until_says() {
-	local i
+	local end=$((SECONDS + patience))
 
-	for ((i = 0; i < 400; i++)); do
+	while ((SECONDS < end)); do
 		! grep -qE -- "$2" "$1" || return 0
 		read -r -t 0.05 <> <(:) || true
 	done
@@ -27,7 +27,7 @@ until_says() {
 stranger() {
 	rm -f "$work/stranger"
 	mkfifo "$work/stranger"
-	ip netns exec alpha timeout 60 python3 -c "
+	ip netns exec alpha timeout "$patience" python3 -c "
 import socket, sys
 s = socket.create_connection(('10.5.4.2', $port))
 sys.stdin.read()" <"$work/stranger" &
@@ -38,7 +38,7 @@ sys.stdin.read()" <"$work/stranger" &
 
 # Who connects and says nothing has a place only for the time of startup.
 silent_startup() {
-	serve --fork --max 1 --count 2 --timeout 0.5 --exec cat </dev/null || return
+	serve --fork --max 1 --count 2 --timeout 3 --exec cat </dev/null || return
 	stranger || return
 	until_says "$work/server.err" 'has not come in time' || return
 	client 0 <<<"my turn" || return
@@ -50,10 +50,10 @@ silent_startup() {
 full_is_told() {
 	local open
 
-	serve --fork --max 1 --count 3 --idle 1 --verbose --exec cat </dev/null || return
+	serve --fork --max 1 --count 3 --idle 8 --verbose --exec cat </dev/null || return
 	rm -f "$work/open"
 	mkfifo "$work/open"
-	ip netns exec alpha timeout 60 "$mpa" connect 10.5.4.2 "$port" <"$work/open" \
+	ip netns exec alpha timeout "$patience" "$mpa" connect 10.5.4.2 "$port" <"$work/open" \
 		>/dev/null 2>&1 &
 	exec {open}>"$work/open"
 	until_says "$work/server.err" 'connected: ' || return
@@ -61,7 +61,7 @@ full_is_told() {
 	client 0 <<<two || return
 	exec {open}>&-
 	served 9 || return
-	says "$work/server.err" '10\.5\.4\.1:[0-9]+: no record in either direction for 1 seconds' &&
+	says "$work/server.err" '10\.5\.4\.1:[0-9]+: no record in either direction for 8 seconds' &&
 		expect "how often it is told" 1 \
 			"$(grep -c 'all 1 places are taken, a connection waits' "$work/server.err")"
 }
@@ -70,13 +70,13 @@ full_is_told() {
 records_keep_it() {
 	local open i
 
-	serve --idle 4 </dev/null || return
+	serve --idle 8 </dev/null || return
 	rm -f "$work/open"
 	mkfifo "$work/open"
-	ip netns exec alpha timeout 60 "$mpa" connect 10.5.4.2 "$port" <"$work/open" \
+	ip netns exec alpha timeout "$patience" "$mpa" connect 10.5.4.2 "$port" <"$work/open" \
 		>/dev/null 2>&1 &
 	exec {open}>"$work/open"
-	for i in 1 2 3 4; do
+	for i in 1 2 3 4 5 6; do
 		echo "record $i" >&"$open"
 		until_says "$work/server.out" "record $i" || return
 		read -r -t 1.5 <> <(:) || true
@@ -91,7 +91,7 @@ idle_transfers() {
 	folder
 	rm -f "$work/open"
 	mkfifo "$work/open"
-	serve --receive "$work/folder/it" --idle 0.5 </dev/null || return
+	serve --receive "$work/folder/it" --idle 2 </dev/null || return
 	client 4 --send - <"$work/open" &
 	exec 9>"$work/open"
 	echo some >&9
@@ -108,7 +108,7 @@ while s.recv(10000): pass
 p = select.poll()
 p.register(s, 0)
 p.poll()" || return
-	client 9 --send "$work/file" --idle 0.5 </dev/null || return
+	client 9 --send "$work/file" --idle 2 </dev/null || return
 	stop
 }
 
@@ -420,6 +420,22 @@ unknown_answer() {
 	says "$work/client.err" 'answer 9 is not known here'
 }
 
+# The last word lies behind another one, and nothing can be sent any more.
+answer_behind_another() {
+	rm -f "$work/open"
+	mkfifo "$work/open"
+	serve --records length --exec "{
+		head -c 4 >/dev/null
+		printf '$(be 4 8)\\377mpawant$(be 4 52)\\377mpadone$(be 4 2)$(be 40 0)'
+		printf '\\0\\0'
+	}" </dev/null || return
+	client 4 --send - <"$work/open" &
+	exec 9>"$work/open"
+	served 1 || return
+	exec 9>&-
+	wait $!
+}
+
 hosts_up 1500
 tap_run "a_silent_peer_has_no_place_for_ever" silent_startup
 tap_run "full_is_told_and_idle_frees" full_is_told
@@ -439,4 +455,5 @@ tap_run "a_full_disk_is_told" disk_is_full
 tap_run "a_damaged_file_is_told_of_at_both_ends" damaged_file
 tap_run "lines_and_files_do_not_go_together" lines_and_files
 tap_run "an_unknown_answer_is_an_error" unknown_answer
+tap_run "an_answer_behind_another_is_heard" answer_behind_another
 tap_end

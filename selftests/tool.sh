@@ -28,7 +28,10 @@ trap cleanup EXIT
 
 # ---- both ends ----
 
-limit=(timeout --foreground 60)
+# Seconds for what should come soon: a guest that gets little time of a processor takes
+# long to begin Python.
+patience=150
+limit=(timeout --foreground "$patience")
 
 # serve [OPTION...]: "mpa listen" on beta, what it says in $work/server.*; sets port,
 # server, its process. Standard input is the function's; server_out is another place
@@ -40,7 +43,7 @@ serve() {
 	ip netns exec beta "$mpa" listen --port-file "$work/port" "$@" 10.5.4.2 0 \
 		<&0 >"${server_out:-$work/server.out}" 2>"$work/server.err" &
 	server=$!
-	read -r -t 20 port <>"$work/port" || {
+	read -r -t "$patience" port <>"$work/port" || {
 		cat "$work/server.err"
 		return 1
 	}
@@ -50,8 +53,8 @@ serve() {
 served() {
 	local rc=0
 
-	timeout 60 tail --pid "$server" -f /dev/null || {
-		echo "expected the server to end; it has not within 60 s"
+	timeout "$patience" tail --pid "$server" -f /dev/null || {
+		echo "expected the server to end; it has not within $patience s"
 		stop
 		return 1
 	}
@@ -116,13 +119,13 @@ record() {
 plain() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
-	ip netns exec beta timeout 60 python3 -c "
+	ip netns exec beta timeout "$patience" python3 -c "
 import os, socket, struct
 l = socket.create_server(('10.5.4.2', 0))
 open('$work/port', 'w').write('%d\n' % l.getsockname()[1])
 $1" &
 	server=$!
-	read -r -t 20 port <>"$work/port"
+	read -r -t "$patience" port <>"$work/port"
 }
 
 # ---- files ----

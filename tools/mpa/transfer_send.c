@@ -51,7 +51,10 @@ static int wrong(struct upload *up, enum status result, const char *what)
 	return -1;
 }
 
-/* What the receiver says: 0 if that is not its last word. */
+/*
+ * What the receiver says: returns 1 if that is not its last word, 0 if there is nothing
+ * now, -1 if nothing is to come.
+ */
 static int take(struct upload *up)
 {
 	ssize_t n = inbound_receive(&up->in, up->session->fd);
@@ -65,7 +68,7 @@ static int take(struct upload *up)
 		return wrong(up, STATUS_LOST,
 			     "the peer has ended without an answer: is it there with --receive?");
 	if (transfer_is(up->in.buf, n, TRANSFER_WANT, TRANSFER_PLACE))
-		return 0;
+		return 1;
 	if (!transfer_is(up->in.buf, n, TRANSFER_DONE, sizeof(up->answer)))
 		return wrong(up, STATUS_DIFFERS,
 			     "what the peer sends is no answer to a file: is it there with --receive?");
@@ -73,6 +76,16 @@ static int take(struct upload *up)
 	up->text = printable(up->in.buf + sizeof(up->answer), n - sizeof(up->answer));
 	up->answered = true;
 	return -1;
+}
+
+static int take_all(struct upload *up)
+{
+	int more;
+
+	do {
+		more = take(up);
+	} while (more > 0);
+	return more;
 }
 
 /* Sends records, and hears what the receiver says meanwhile. */
@@ -98,7 +111,7 @@ static int put(struct upload *up, struct mmsghdr *msgs, int n)
 				continue;
 		}
 		/* An answer tells more than that nothing can be sent any more. */
-		if (err != EINTR && take(up))
+		if (err != EINTR && take_all(up))
 			return -1;
 		if (err != EAGAIN && err != EINTR)
 			return lost(up, err);
@@ -239,7 +252,7 @@ static void hear(struct upload *up)
 {
 	int ready;
 
-	while (!take(up)) {
+	while (!take_all(up)) {
 		ready = transfer_wait(up->session, POLLIN);
 		if (ready < 0) {
 			lost(up, -ready);
