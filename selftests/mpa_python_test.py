@@ -23,7 +23,7 @@ import mpa  # noqa: E402
 from mpa_ends import frame, take  # noqa: E402
 
 TEST_SECONDS = 120      # an emulated processor is slow
-WAIT = 60
+WAIT = 150
 
 
 OCTETS = random.Random(1).randbytes(1 << 16) * 64

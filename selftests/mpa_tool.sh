@@ -433,7 +433,7 @@ fork_side_by_side() {
 	exec 21<"$work/from1" 22<"$work/from2" 23<"$work/from3"
 	for i in 1 2 3; do
 		echo "client $i" >&1$i
-		read -r -t 20 -u 2$i line
+		read -r -t "$patience" -u 2$i line
 		expect "the echo" "client $i" "$line" || return
 	done
 	exec 11>&- 12>&- 13>&-
@@ -700,10 +700,10 @@ while True:
 ping_is_interrupted() {
 	local pid rc=0
 
-	timeout 60 ip netns exec alpha "$mpa" ping --timeout 50 \
+	timeout "$patience" ip netns exec alpha "$mpa" ping --timeout 50 \
 		"${@:3}" "10.5.4.2:$port" >"$work/client.out" 2>&1 &
 	pid=$!
-	timeout 20 sh -c "until grep -q '$1' '$work/client.out'; do sleep 0.05; done" || {
+	timeout "$patience" sh -c "until grep -q '$1' '$work/client.out'; do sleep 0.05; done" || {
 		kill $pid
 		return 1
 	}

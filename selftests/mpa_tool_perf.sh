@@ -48,7 +48,7 @@ background() {
 }
 
 client() {
-	timeout 60 ip netns exec alpha "$mpa" perf client "$@"
+	timeout 150 ip netns exec alpha "$mpa" perf client "$@"
 }
 
 # ends STATUS WORDS COMMAND...: ends with that, and says these words on the way
@@ -114,7 +114,7 @@ tap_run "what_was_not_reached_is_said" ends 0 "--time was over before" \
 
 # ---- strangers, and who dies ----
 
-tap_run "server_outlives_junk" timeout 60 ip netns exec alpha "${python[@]}" junk $port
+tap_run "server_outlives_junk" timeout 150 ip netns exec alpha "${python[@]}" junk $port
 tap_run "another_version_is_told_so" ends 0 "use the same mpa" \
 	ip netns exec alpha "${python[@]}" hello $port "MPA-PERF 99 CONTROL"
 

@@ -42,7 +42,7 @@ exec 8>"$work/commands"
 # ends COMMAND...: what it answers is in $answer
 ends() {
 	echo "$*" >&8
-	read -r -t 60 -u 7 answer
+	read -r -t 150 -u 7 answer
 	[[ $answer != failed* ]] || {
 		tap_ok 1 "ends_are_made" "$answer"
 		tap_end
@@ -70,13 +70,13 @@ made() {
 
 # on HOST COMMAND...: mpa there
 on() {
-	ip netns exec "$1" timeout 60 "$tool" "${@:2}"
+	ip netns exec "$1" timeout 150 "$tool" "${@:2}"
 }
 
 # as_nobody HOST COMMAND...
 as_nobody() {
 	ip netns exec "$1" setpriv --reuid 65534 --regid 65534 --clear-groups \
-		timeout 60 "$work/mpa" "${@:2}"
+		timeout 150 "$work/mpa" "${@:2}"
 }
 
 # has TEXT PATTERN...: each is in it
@@ -128,7 +128,7 @@ sys.exit(0 if eval(expression) else f"expected {expression} of {text}")' "$1" "$
 
 # lines FILE PATTERN [NUMBER]: waits until so many lines are like that
 lines() {
-	local until=$((SECONDS + 20))
+	local until=$((SECONDS + 100))
 
 	while [[ $(grep -cE -e "$2" "$1") -lt ${3-1} ]]; do
 		[[ $SECONDS -lt $until ]] || {
@@ -533,7 +533,7 @@ taps_wait_for_connections() {
 }
 
 records_that_are_lost_are_told() {
-	local until=$((SECONDS + 20))
+	local until=$((SECONDS + 100))
 
 	watch lossy beta --buffer 1 --records "${cookie[one.b]}"
 	kill -STOP "$(pgrep -P "${watcher[lossy]}")"
@@ -558,11 +558,11 @@ mapped_addresses_have_their_form() {
 
 	rm -f "$work/near" "$work/open"
 	mkfifo "$work/near" "$work/open"
-	ip netns exec beta timeout 60 "$tool" listen --port-file "$work/near" 0 \
+	ip netns exec beta timeout 150 "$tool" listen --port-file "$work/near" 0 \
 		</dev/null >"$work/mapped" 2>&1 &
-	read -r -t 20 near <>"$work/near" || return
+	read -r -t 150 near <>"$work/near" || return
 	exec 9<>"$work/open"
-	ip netns exec alpha timeout 60 "$tool" connect --p2p 10.5.4.2 "$near" \
+	ip netns exec alpha timeout 150 "$tool" connect --p2p 10.5.4.2 "$near" \
 		<"$work/open" >/dev/null 2>&1 9>&- &
 	alpha=$!
 	lines "$work/beta.out" "started +responder 10.5.4.2:$near -> .*, p2p, MULPDU" || return
