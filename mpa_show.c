@@ -30,12 +30,14 @@ u64 mpa_show_cookie(struct sock *sk)
 	return (u64)cookie[1] << 32 | cookie[0];
 }
 
-static int mpa_show_addresses(struct sk_buff *skb, const struct sock *sk)
+static int mpa_show_addresses(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
+	const struct sock *sk = ctx->sk;
+
 	if (nla_put_u16(skb, MPA_A_CONN_FAMILY, sk->sk_family) ||
 	    nla_put_be16(skb, MPA_A_CONN_LOCAL_PORT,
 			 READ_ONCE(inet_sk(sk)->inet_sport)) ||
-	    nla_put_be16(skb, MPA_A_CONN_REMOTE_PORT, READ_ONCE(sk->sk_dport)))
+	    nla_put_be16(skb, MPA_A_CONN_REMOTE_PORT, mpa_tcp_peer_port(&ctx->tcp, sk)))
 		return -EMSGSIZE;
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6)
@@ -262,7 +264,7 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 		  const struct mpa_failure *failure)
 {
 	return mpa_show_u64(skb, MPA_A_CONN_COOKIE, mpa_show_cookie(ctx->sk)) ?:
-	       mpa_show_addresses(skb, ctx->sk) ?:
+	       mpa_show_addresses(skb, ctx) ?:
 	       mpa_show_owner(skb, ctx, user_ns) ?:
 	       mpa_show_parameters(skb, ctx) ?:
 	       mpa_show_sent(skb, ctx) ?:

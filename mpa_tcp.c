@@ -203,12 +203,13 @@ void mpa_tcp_reset_on_close(struct sock *sk)
  * @err:	positive errno for its user
  *
  * As tcp_abort(), which takes the lock and so may wait for as long as a user
- * lets a page fault under it. Those who sleep in sk_wait_event() are told that
- * they were disconnected.
+ * lets a page fault under it.
  *
  * Both addresses stay, as behind a reset by the peer: accept(2) may be about to ask
  * for the peer's, and would fail with ECONNABORTED without its port; what is told of
- * the connection has the name that it had.
+ * the connection has the name that it had. disconnect() clears the peer's port, which
+ * mpa_tcp_peer_port() tells meanwhile. It leaves an address that the user has bound;
+ * the own one must not change even for a moment, as the socket is hashed by it.
  *
  * Context: process, socket lock held.
  */
@@ -220,7 +221,8 @@ void mpa_tcp_abort(struct sock *sk, int err)
 
 	if (state == TCP_CLOSE)
 		return;
-	/* disconnect() leaves an address that the user has bound. */
+	WRITE_ONCE(mpa_tcp(sk)->aborted_port, port);
+	smp_wmb(); /* with mpa_tcp_peer_port() */
 	sk->sk_userlocks |= SOCK_BINDADDR_LOCK;
 	mpa_tcp(sk)->base->disconnect(sk, 0);
 	if (!bound)
@@ -235,6 +237,36 @@ void mpa_tcp_abort(struct sock *sk, int err)
 							      ECONNRESET;
 	if (cmpxchg(&sk->sk_err, old, err) == old)
 		sk_error_report(sk);
+}
+
+/**
+ * mpa_tcp_peer_port() - the peer's port, also while mpa_tcp_abort() is under way
+ * @tcp:	of a socket
+ * @sk:		the socket
+ *
+ * Context: any.
+ * Return: the port, 0 if there is no peer.
+ */
+__be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
+{
+	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);
+
+	smp_rmb(); /* with mpa_tcp_abort() */
+	return port ?: READ_ONCE(tcp->aborted_port);
+}
+
+/**
+ * mpa_tcp_is_made() - whether TCP has given a new child its addresses
+ * @sk:		any socket
+ *
+ * TCP clones the listener, and the ULP is told of it, before it sets the addresses and
+ * has the child found.
+ *
+ * Context: any.
+ */
+bool mpa_tcp_is_made(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_state) != TCP_SYN_RECV || sk_hashed(sk);
 }
 
 /* ---- the lock, and waiting ---- */

@@ -163,6 +163,7 @@ struct mpa_segments {
  * @ooo_seen:	TCP's count of segments out of order when somebody looked last
  * @ooo_minded:	somebody wants to know of them
  * @worker:	mpa's work item has the socket lock
+ * @aborted_port: the peer's port, where mpa_tcp_abort() has been called
  *
  * The first member of struct mpa_ctx, so that it is found by the socket.
  */
@@ -173,6 +174,7 @@ struct mpa_tcp {
 	u32			ooo_seen;
 	bool			ooo_minded;
 	bool			worker;
+	__be16			aborted_port;
 };
 
 /**
@@ -420,6 +422,8 @@ int mpa_tcp_replace_error(struct sock *sk, int old, int err);
 void mpa_tcp_fail(struct sock *sk, int err);
 void mpa_tcp_reset_on_close(struct sock *sk);
 void mpa_tcp_abort(struct sock *sk, int err);
+__be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
+bool mpa_tcp_is_made(const struct sock *sk);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
 void mpa_tcp_unlock(struct sock *sk);
 void mpa_tcp_wake_writers(struct sock *sk);

@@ -477,4 +477,146 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 	listener_end(&slow);
 }
 
+/* ---- names ---- */
+
+/**
+ * struct strangers - connections whose startup fails, with a thread that makes them
+ * @listener:	starts MPA with them
+ * @addr:	its address
+ * @stop:	are to end
+ * @made:	how many have connected
+ * @thread:	connects
+ * @server:	accepts
+ */
+struct strangers {
+	int listener;
+	struct sockaddr_in addr;
+	bool stop;
+	unsigned int made;
+	pthread_t thread;
+	pthread_t server;
+};
+
+static bool stopped(const struct strangers *strangers)
+{
+	return __atomic_load_n(&strangers->stop, __ATOMIC_RELAXED);
+}
+
+static void *strangers_thread(void *data)
+{
+	struct strangers *strangers = data;
+	const struct sockaddr_in *addr = &strangers->addr;
+
+	while (!stopped(strangers)) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		if (!connect(fd, (const void *)addr, sizeof(*addr))) {
+			write_all(fd, "GET / HTTP/1.0\r\n\r\n  ", 20);
+			__atomic_add_fetch(&strangers->made, 1, __ATOMIC_RELAXED);
+		}
+		hang_up(fd);
+	}
+	return NULL;
+}
+
+static void *strangers_server(void *data)
+{
+	struct strangers *strangers = data;
+
+	while (!stopped(strangers)) {
+		int fd = accept(strangers->listener, NULL, NULL);
+
+		/* Its startup fails meanwhile. */
+		if (fd >= 0 && poll_for(fd, POLLIN, 100) >= 0)
+			close(fd);
+	}
+	return NULL;
+}
+
+static int strangers_begin(struct strangers *strangers)
+{
+	strangers->listener = socket(AF_INET, SOCK_STREAM, 0);
+	strangers->addr.sin_family = AF_INET;
+	strangers->addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	patience(strangers->listener, 1);
+	return bind(strangers->listener, (void *)&strangers->addr,
+		    sizeof(strangers->addr)) ||
+	       getsockname(strangers->listener, (void *)&strangers->addr,
+			   &(socklen_t){ sizeof(strangers->addr) }) ||
+	       mpa_attach(strangers->listener) ||
+	       mpa_start(strangers->listener, MPA_ROLE_RESPONDER, 0) ||
+	       listen(strangers->listener, 64) ||
+	       pthread_create(&strangers->thread, NULL, strangers_thread,
+			      strangers) ||
+	       pthread_create(&strangers->server, NULL, strangers_server,
+			      strangers) ? -1 : 0;
+}
+
+static void strangers_end(struct strangers *strangers)
+{
+	__atomic_store_n(&strangers->stop, true, __ATOMIC_RELAXED);
+	pthread_join(strangers->thread, NULL);
+	pthread_join(strangers->server, NULL);
+	close(strangers->listener);
+}
+
+/**
+ * struct nameless - what dumps have said of connections
+ * @listener:	cookie of the one that has no peer
+ * @seen:	of how many
+ * @addresses:	how many were without one of the addresses
+ * @ports:	how many without one of the ports
+ */
+struct nameless {
+	u64 listener;
+	unsigned int seen;
+	unsigned int addresses;
+	unsigned int ports;
+};
+
+static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
+{
+	const struct nlattr *attr[MPA_A_CONN_MAX + 1] = {}, *each;
+	struct nameless *nameless = dump->data;
+
+	mnl_attr_for_each(each, nlh, sizeof(struct genlmsghdr))
+		if (mnl_attr_get_type(each) <= MPA_A_CONN_MAX)
+			attr[mnl_attr_get_type(each)] = each;
+	if (mnl_attr_get_u64(attr[MPA_A_CONN_COOKIE]) == nameless->listener)
+		return MNL_CB_OK;
+	nameless->seen++;
+	nameless->addresses +=
+		!mnl_attr_get_u32(attr[MPA_A_CONN_LOCAL_ADDR4]) ||
+		!mnl_attr_get_u32(attr[MPA_A_CONN_REMOTE_ADDR4]);
+	nameless->ports += !mnl_attr_get_u16(attr[MPA_A_CONN_LOCAL_PORT]) ||
+			   !mnl_attr_get_u16(attr[MPA_A_CONN_REMOTE_PORT]);
+	return MNL_CB_OK;
+}
+
+/* TCP sets the addresses of a child late, and disconnect() clears the peer's port. */
+TEST(who_comes_and_fails_has_a_name)
+{
+	struct strangers strangers = {};
+	struct nameless nameless = {};
+	struct dump dump = {
+		.each = nameless_count, .data = &nameless,
+	};
+	const long until = now_ms() + 8000;
+	char buf[128];
+
+	ASSERT_EQ(0, own_netns());
+	dump.nl = netlink_open(NETLINK_GENERIC);
+	dump.request = ask_mpa(buf);
+	ASSERT_EQ(0, strangers_begin(&strangers));
+	nameless.listener = cookie_of(strangers.listener);
+	while (now_ms() < until)
+		ASSERT_EQ(0, dump_run(&dump));
+	strangers_end(&strangers);
+	mnl_socket_close(dump.nl);
+	TH_LOG("%u connections, %u seen", strangers.made, nameless.seen);
+	EXPECT_LT(0, nameless.seen);
+	EXPECT_EQ(0, nameless.addresses);
+	EXPECT_EQ(0, nameless.ports);
+}
+
 TEST_HARNESS_MAIN
