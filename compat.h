@@ -155,8 +155,9 @@ void mpa_compat_exit(void);
 #endif
 
 /*
- * Where an architecture has copies of user space inlined, some kernels declare these
- * functions and do not have them.
+ * 6.12 declares these functions on every architecture, and does not have them on those
+ * that inline copies of user space (UML, arm). Later kernels have these lines, earlier
+ * ones functions of these names.
  */
 #ifdef MPA_HAVE_INLINE_COPY
 #ifdef INLINE_COPY_FROM_USER
