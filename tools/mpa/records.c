@@ -206,9 +206,9 @@ void sink_close(struct sink *to)
 
 void sink_put(struct sink *to, const void *octets, size_t len)
 {
-	if (to->broken)
+	if (to->broken || !len)
 		return;
-	if (to->end + len > to->room) {
+	if (to->end + len > to->room && to->end) {
 		memmove(to->buf, to->buf + to->start, to->end - to->start);
 		to->end -= to->start;
 		to->start = 0;
