@@ -597,11 +597,11 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 TEST(who_comes_and_fails_has_a_name)
 {
 	struct strangers strangers = {};
+	const long until = now_ms() + 8000;
 	struct nameless nameless = {};
 	struct dump dump = {
 		.each = nameless_count, .data = &nameless,
 	};
-	const long until = now_ms() + 8000;
 	char buf[128];
 
 	ASSERT_EQ(0, own_netns());
