@@ -596,8 +596,8 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 /* TCP sets the addresses of a child late, and disconnect() clears the peer's port. */
 TEST(who_comes_and_fails_has_a_name)
 {
-	struct strangers strangers = {};
 	const long until = now_ms() + 8000;
+	struct strangers strangers = {};
 	struct nameless nameless = {};
 	struct dump dump = {
 		.each = nameless_count, .data = &nameless,
