@@ -87,15 +87,15 @@ unsigned long mpa_conns_last(const struct net *net)
 }
 
 /*
- * The memory of a socket that was freed may be another's now. A child that TCP still
- * makes is nobody's connection: it has no addresses.
+ * The memory of a socket that was freed may be another's now. And a child that TCP is
+ * still cloning has no addresses, by which anybody would know it.
  * Return: whether it is held; the context is its own.
  */
 static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 {
 	if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
 		return false;
-	if (mpa_ctx_rcu(ctx->sk) == ctx && mpa_tcp_is_made(ctx->sk))
+	if (mpa_ctx_rcu(ctx->sk) == ctx && mpa_tcp_has_addresses(ctx->sk))
 		return true;
 	sock_put(ctx->sk);
 	return false;

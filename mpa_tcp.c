@@ -256,15 +256,16 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 }
 
 /**
- * mpa_tcp_is_made() - whether TCP has given a new child its addresses
+ * mpa_tcp_has_addresses() - whether TCP has set the addresses of a new child
  * @sk:		any socket
  *
- * TCP clones the listener, and the ULP is told of it, before it sets the addresses and
- * has the child found.
+ * TCP clones the listener, which the ULP is told of, then sets the child's addresses,
+ * then hashes it.
  *
  * Context: any.
+ * Return: false for a child in between.
  */
-bool mpa_tcp_is_made(const struct sock *sk)
+bool mpa_tcp_has_addresses(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_state) != TCP_SYN_RECV || sk_hashed(sk);
 }

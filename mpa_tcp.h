@@ -423,7 +423,7 @@ void mpa_tcp_fail(struct sock *sk, int err);
 void mpa_tcp_reset_on_close(struct sock *sk);
 void mpa_tcp_abort(struct sock *sk, int err);
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
-bool mpa_tcp_is_made(const struct sock *sk);
+bool mpa_tcp_has_addresses(const struct sock *sk);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
 void mpa_tcp_unlock(struct sock *sk);
 void mpa_tcp_wake_writers(struct sock *sk);
