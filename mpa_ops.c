@@ -207,7 +207,9 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 
 	if (!mpa_hook_ours(sk))
 		return READ_ONCE(sk->sk_prot)->disconnect(sk, flags);
-	if (ctx && mpa_started(ctx) && !(ctx->life == MPA_LIFE_UNACCEPTED && !sk->sk_socket))
+	if (ctx && ctx->life == MPA_LIFE_UNACCEPTED && !sk->sk_socket)
+		return mpa_tcp_disconnect(sk, flags);
+	if (ctx && mpa_started(ctx))
 		return -EOPNOTSUPP;
 	/* The socket may listen next, with TCP's own callbacks. */
 	if (ctx && ctx->life != MPA_LIFE_UNACCEPTED) {

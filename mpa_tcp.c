@@ -198,36 +198,52 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 }
 
 /**
+ * mpa_tcp_disconnect() - TCP's disconnect(), behind which both addresses stay
+ * @sk:		socket that no user has, or that will have no other peer
+ * @flags:	of disconnect()
+ *
+ * As behind a reset by the peer: accept(2) may be about to ask for the peer's, and
+ * would fail with ECONNABORTED without its port; what is told of the connection has
+ * the name that it had. disconnect() clears the peer's port, which mpa_tcp_peer_port()
+ * tells meanwhile. It leaves an address that the user has bound; the own one must not
+ * change even for a moment, as the socket is hashed by it.
+ *
+ * Context: socket lock held.
+ * Return: what disconnect() returns.
+ */
+int mpa_tcp_disconnect(struct sock *sk, int flags)
+{
+	bool bound = sk->sk_userlocks & SOCK_BINDADDR_LOCK;
+	__be16 port = inet_sk(sk)->inet_dport;
+	int err;
+
+	WRITE_ONCE(mpa_tcp(sk)->kept_port, port);
+	smp_wmb(); /* with mpa_tcp_peer_port() */
+	sk->sk_userlocks |= SOCK_BINDADDR_LOCK;
+	err = mpa_tcp(sk)->base->disconnect(sk, flags);
+	if (!bound)
+		sk->sk_userlocks &= ~SOCK_BINDADDR_LOCK;
+	WRITE_ONCE(inet_sk(sk)->inet_dport, port);
+	return err;
+}
+
+/**
  * mpa_tcp_abort() - reset the connection at once
  * @sk:		socket
  * @err:	positive errno for its user
  *
  * As tcp_abort(), which takes the lock and so may wait for as long as a user
- * lets a page fault under it.
- *
- * Both addresses stay, as behind a reset by the peer: accept(2) may be about to ask
- * for the peer's, and would fail with ECONNABORTED without its port; what is told of
- * the connection has the name that it had. disconnect() clears the peer's port, which
- * mpa_tcp_peer_port() tells meanwhile. It leaves an address that the user has bound;
- * the own one must not change even for a moment, as the socket is hashed by it.
+ * lets a page fault under it. Both addresses stay: see mpa_tcp_disconnect().
  *
  * Context: process, socket lock held.
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
-	bool bound = sk->sk_userlocks & SOCK_BINDADDR_LOCK;
-	__be16 port = inet_sk(sk)->inet_dport;
 	int state = sk->sk_state, old;
 
 	if (state == TCP_CLOSE)
 		return;
-	WRITE_ONCE(mpa_tcp(sk)->aborted_port, port);
-	smp_wmb(); /* with mpa_tcp_peer_port() */
-	sk->sk_userlocks |= SOCK_BINDADDR_LOCK;
-	mpa_tcp(sk)->base->disconnect(sk, 0);
-	if (!bound)
-		sk->sk_userlocks &= ~SOCK_BINDADDR_LOCK;
-	WRITE_ONCE(inet_sk(sk)->inet_dport, port);
+	mpa_tcp_disconnect(sk, 0);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*
 	 * disconnect() leaves ECONNRESET where it sends a reset. An error that
@@ -240,7 +256,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
 }
 
 /**
- * mpa_tcp_peer_port() - the peer's port, also while mpa_tcp_abort() is under way
+ * mpa_tcp_peer_port() - the peer's port, also while mpa_tcp_disconnect() is under way
  * @tcp:	of a socket
  * @sk:		the socket
  *
@@ -251,23 +267,29 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);
 
-	smp_rmb(); /* with mpa_tcp_abort() */
-	return port ?: READ_ONCE(tcp->aborted_port);
+	smp_rmb(); /* with mpa_tcp_disconnect() */
+	return port ?: READ_ONCE(tcp->kept_port);
 }
 
 /**
  * mpa_tcp_has_addresses() - whether TCP has set the addresses of a new child
  * @sk:		any socket
  *
- * TCP clones the listener, which the ULP is told of, then sets the child's addresses,
- * then hashes it.
+ * Before 7.3 it has a ULP clone its context first.
  *
  * Context: any.
  * Return: false for a child in between.
  */
 bool mpa_tcp_has_addresses(const struct sock *sk)
 {
-	return READ_ONCE(sk->sk_state) != TCP_SYN_RECV || sk_hashed(sk);
+	if (READ_ONCE(sk->sk_state) != TCP_SYN_RECV)
+		return true;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		return !ipv6_addr_any(&sk->sk_v6_daddr) &&
+		       !ipv6_addr_any(&sk->sk_v6_rcv_saddr);
+#endif
+	return READ_ONCE(sk->sk_daddr) && READ_ONCE(sk->sk_rcv_saddr);
 }
 
 /* ---- the lock, and waiting ---- */

@@ -163,7 +163,7 @@ struct mpa_segments {
  * @ooo_seen:	TCP's count of segments out of order when somebody looked last
  * @ooo_minded:	somebody wants to know of them
  * @worker:	mpa's work item has the socket lock
- * @aborted_port: the peer's port, where mpa_tcp_abort() has been called
+ * @kept_port:	the peer's port, where mpa_tcp_disconnect() has been called
  *
  * The first member of struct mpa_ctx, so that it is found by the socket.
  */
@@ -174,7 +174,7 @@ struct mpa_tcp {
 	u32			ooo_seen;
 	bool			ooo_minded;
 	bool			worker;
-	__be16			aborted_port;
+	__be16			kept_port;
 };
 
 /**
@@ -421,6 +421,7 @@ void mpa_tcp_set_error(struct sock *sk, int err);
 int mpa_tcp_replace_error(struct sock *sk, int old, int err);
 void mpa_tcp_fail(struct sock *sk, int err);
 void mpa_tcp_reset_on_close(struct sock *sk);
+int mpa_tcp_disconnect(struct sock *sk, int flags);
 void mpa_tcp_abort(struct sock *sk, int err);
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
 bool mpa_tcp_has_addresses(const struct sock *sk);

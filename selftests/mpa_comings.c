@@ -533,11 +533,12 @@ static void *strangers_server(void *data)
 	return NULL;
 }
 
-static int strangers_begin(struct strangers *strangers)
+/* Starts MPA with those who connect. */
+static int strangers_listen(struct strangers *strangers)
 {
 	strangers->listener = socket(AF_INET, SOCK_STREAM, 0);
 	strangers->addr.sin_family = AF_INET;
-	strangers->addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	strangers->addr.sin_port = 0;
 	patience(strangers->listener, 1);
 	return bind(strangers->listener, (void *)&strangers->addr,
 		    sizeof(strangers->addr)) ||
@@ -545,11 +546,36 @@ static int strangers_begin(struct strangers *strangers)
 			   &(socklen_t){ sizeof(strangers->addr) }) ||
 	       mpa_attach(strangers->listener) ||
 	       mpa_start(strangers->listener, MPA_ROLE_RESPONDER, 0) ||
-	       listen(strangers->listener, 64) ||
+	       listen(strangers->listener, 64) ? -1 : 0;
+}
+
+static int strangers_begin(struct strangers *strangers)
+{
+	return strangers_listen(strangers) ||
 	       pthread_create(&strangers->thread, NULL, strangers_thread,
 			      strangers) ||
 	       pthread_create(&strangers->server, NULL, strangers_server,
 			      strangers) ? -1 : 0;
+}
+
+/* Nobody accepts them, and the listener is closed. */
+static void *strangers_forgotten(void *data)
+{
+	struct strangers *strangers = data;
+	const struct sockaddr_in *addr = &strangers->addr;
+	int fd[16], i;
+
+	while (!stopped(strangers) && !strangers_listen(strangers)) {
+		for (i = 0; i < 16; i++) {
+			fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+			strangers->made += !connect(fd[i], (const void *)addr,
+						    sizeof(*addr));
+		}
+		close(strangers->listener);
+		for (i = 0; i < 16; i++)
+			hang_up(fd[i]);
+	}
+	return NULL;
 }
 
 static void strangers_end(struct strangers *strangers)
@@ -562,13 +588,11 @@ static void strangers_end(struct strangers *strangers)
 
 /**
  * struct nameless - what dumps have said of connections
- * @listener:	cookie of the one that has no peer
  * @seen:	of how many
  * @addresses:	how many were without one of the addresses
  * @ports:	how many without one of the ports
  */
 struct nameless {
-	u64 listener;
 	unsigned int seen;
 	unsigned int addresses;
 	unsigned int ports;
@@ -582,7 +606,8 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 	mnl_attr_for_each(each, nlh, sizeof(struct genlmsghdr))
 		if (mnl_attr_get_type(each) <= MPA_A_CONN_MAX)
 			attr[mnl_attr_get_type(each)] = each;
-	if (mnl_attr_get_u64(attr[MPA_A_CONN_COOKIE]) == nameless->listener)
+	/* A listener */
+	if (mnl_attr_get_u32(attr[MPA_A_CONN_STATE]) == MPA_STATE_IDLE)
 		return MNL_CB_OK;
 	nameless->seen++;
 	nameless->addresses +=
@@ -593,26 +618,52 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 	return MNL_CB_OK;
 }
 
+/* Counts for some seconds; 0, or -1 and errno. */
+static int nameless_look(struct nameless *nameless)
+{
+	const long until = now_ms() + 8000;
+	struct dump dump = {
+		.nl = netlink_open(NETLINK_GENERIC),
+		.each = nameless_count, .data = nameless,
+	};
+	char buf[128];
+	int err = 0;
+
+	dump.request = ask_mpa(buf);
+	while (!err && now_ms() < until)
+		err = dump_run(&dump);
+	mnl_socket_close(dump.nl);
+	return err;
+}
+
 /* TCP sets the addresses of a child late, and disconnect() clears the peer's port. */
 TEST(who_comes_and_fails_has_a_name)
 {
-	const long until = now_ms() + 8000;
 	struct strangers strangers = {};
 	struct nameless nameless = {};
-	struct dump dump = {
-		.each = nameless_count, .data = &nameless,
-	};
-	char buf[128];
 
 	ASSERT_EQ(0, own_netns());
-	dump.nl = netlink_open(NETLINK_GENERIC);
-	dump.request = ask_mpa(buf);
 	ASSERT_EQ(0, strangers_begin(&strangers));
-	nameless.listener = cookie_of(strangers.listener);
-	while (now_ms() < until)
-		ASSERT_EQ(0, dump_run(&dump));
+	EXPECT_EQ(0, nameless_look(&nameless));
 	strangers_end(&strangers);
-	mnl_socket_close(dump.nl);
+	TH_LOG("%u connections, %u seen", strangers.made, nameless.seen);
+	EXPECT_LT(0, nameless.seen);
+	EXPECT_EQ(0, nameless.addresses);
+	EXPECT_EQ(0, nameless.ports);
+}
+
+/* TCP calls disconnect() for the children of a listener that ends. */
+TEST(who_is_forgotten_has_a_name)
+{
+	struct strangers strangers = {};
+	struct nameless nameless = {};
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, pthread_create(&strangers.thread, NULL,
+				    strangers_forgotten, &strangers));
+	EXPECT_EQ(0, nameless_look(&nameless));
+	__atomic_store_n(&strangers.stop, true, __ATOMIC_RELAXED);
+	pthread_join(strangers.thread, NULL);
 	TH_LOG("%u connections, %u seen", strangers.made, nameless.seen);
 	EXPECT_LT(0, nameless.seen);
 	EXPECT_EQ(0, nameless.addresses);
