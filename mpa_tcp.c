@@ -275,7 +275,7 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
  * mpa_tcp_has_addresses() - whether TCP has set the addresses of a new child
  * @sk:		any socket
  *
- * Before 7.3 it has a ULP clone its context first.
+ * 6.1 and 6.12 have a ULP clone its context before that; 7.3 sets them first.
  *
  * Context: any.
  * Return: false for a child in between.

@@ -78,6 +78,7 @@ static int take(struct upload *up)
 	return -1;
 }
 
+/* The same of all that is there: 0, or -1 if nothing is to come. */
 static int take_all(struct upload *up)
 {
 	int more;
