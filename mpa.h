@@ -19,7 +19,6 @@
  *		receive buffer
  * passthrough	a call of TCP's own, on a socket that MPA is attached to and has
  *		not started on, or in a direction that TUF does not frame
- * unaccepted	a listener's child that accept(2) has not returned yet
  *
  * Locks
  * -----
@@ -55,13 +54,9 @@
  * socket goes to a struct socket of ours ("linger"), and the work item does the
  * rest of mpa_close() once TCP has taken them: nobody else uses it any more.
  *
- * A socket is attached before it listens. It hands its context's parameters,
- * which never change, to the children that mpa_clone() makes in softirq, without
- * the listener's lock and under RCU. A child that has not been accepted has no
- * struct socket, so no work is done for it, and TCP may destroy it without a
- * close: then mpa_release() frees its context. Whoever accepts it, release_cb is
- * the first to see that it has a struct socket, and queues the work item, which
- * begins startup.
+ * A socket is attached before it listens. Its children are TCP's own (mpa_clone()
+ * sees to that) until accept(2) returns one from a listener that has MPA:
+ * mpa_accept() attaches it, and startup begins as the listener was told.
  *
  * mpa_hook.c says who holds references to the module, and for how long.
  */
@@ -91,13 +86,11 @@ struct mpa_table;
 /**
  * enum mpa_life - who has the socket
  * @MPA_LIFE_USER:	a file, or the kernel user that has made it
- * @MPA_LIFE_UNACCEPTED: nobody yet: TCP, in a listener's queue
  * @MPA_LIFE_LINGERING:	the work item, after close(2)
  * @MPA_LIFE_CLOSING:	nobody any more: no work is armed
  */
 enum mpa_life {
 	MPA_LIFE_USER,
-	MPA_LIFE_UNACCEPTED,
 	MPA_LIFE_LINGERING,
 	MPA_LIFE_CLOSING
 };
@@ -195,8 +188,8 @@ struct mpa_consumer {
  * @control:	MPA_START_P2P and MPA_START_RTR_* agreed on
  * @peer:	the peer's startup frame
  * @deadline:	jiffies when startup must be over, or lingering
- * @params:	how startup goes; on a listening socket, that of its children,
- *		read under RCU; freed when startup is over
+ * @params:	how startup goes, freed when it is over; on a listening socket, for
+ *		those that it accepts
  * @peer_private: the peer's private data, enhanced data included
  * @linger:	has the socket after close(2), until TCP has taken all
  * @consumer:	a user inside the kernel, or NULL; written under the lock, read
@@ -237,7 +230,7 @@ struct mpa_ctx {
 	u32			control;
 	struct mpa_frame	peer;
 	unsigned long		deadline;
-	struct mpa_params __rcu	*params;
+	struct mpa_params	*params;
 	u8			*peer_private;
 	struct socket		*linger;
 
@@ -264,18 +257,6 @@ static_assert(!offsetof(struct mpa_ctx, tcp));
 static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 {
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
-}
-
-/**
- * mpa_params() - how startup goes
- * @ctx:	the context
- *
- * Context: socket lock held.
- */
-static inline struct mpa_params *mpa_params(struct mpa_ctx *ctx)
-{
-	return rcu_dereference_protected(ctx->params,
-					 lockdep_sock_is_held(ctx->sk));
 }
 
 /* It is a socket of TUF: struct mpa_tuf has the context. */
@@ -373,7 +354,7 @@ static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
 
 int mpa_conns_init(void);
 void mpa_conns_exit(void);
-int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp);
+int mpa_conns_add(struct mpa_ctx *ctx);
 void mpa_conns_remove(struct mpa_ctx *ctx);
 unsigned long mpa_conns_last(const struct net *net);
 struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,

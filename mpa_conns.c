@@ -35,19 +35,18 @@ static struct mpa_conns *mpa_conns(const struct net *net)
 /**
  * mpa_conns_add() - have a context found
  * @ctx:	the context
- * @gfp:	for memory
  *
- * Context: any; process if @gfp may sleep.
+ * Context: process, socket lock held.
  * Return: 0 or -ENOMEM; -EBUSY on 32-bit machines, where a cookie may come again.
  */
-int mpa_conns_add(struct mpa_ctx *ctx, gfp_t gfp)
+int mpa_conns_add(struct mpa_ctx *ctx)
 {
 	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
 	const unsigned long cookie = mpa_show_cookie(ctx->sk);
 	int err;
 
 	xa_lock_bh(&conns->all);
-	err = __xa_insert(&conns->all, cookie, ctx, gfp);
+	err = __xa_insert(&conns->all, cookie, ctx, GFP_KERNEL);
 	if (!err)
 		WRITE_ONCE(conns->last, max(conns->last, cookie));
 	xa_unlock_bh(&conns->all);
@@ -87,15 +86,14 @@ unsigned long mpa_conns_last(const struct net *net)
 }
 
 /*
- * The memory of a socket that was freed may be another's now. And a child that TCP is
- * still cloning has no addresses, by which anybody would know it.
+ * The memory of a socket that was freed may be another's now.
  * Return: whether it is held; the context is its own.
  */
 static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 {
 	if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
 		return false;
-	if (mpa_ctx_rcu(ctx->sk) == ctx && mpa_tcp_has_addresses(ctx->sk))
+	if (mpa_ctx_rcu(ctx->sk) == ctx)
 		return true;
 	sock_put(ctx->sk);
 	return false;

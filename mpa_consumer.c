@@ -41,8 +41,6 @@ static __always_inline int mpa_consumer_lock(struct socket *sock,
 	if (!mpa_hook_ours(sk))
 		return -ENOTCONN;
 	*ctx = mpa_ctx(sk);
-	if (!*ctx)
-		return -ENOMEM;
 	if (!in_task() || mpa_consumer_upcalled(*ctx)) {
 		pr_warn_ratelimited("called from an upcall, which must not be, by %pS\n",
 				    __builtin_return_address(0));
@@ -140,7 +138,6 @@ int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 	err = mpa_consumer_lock(sock, &ctx);
 	if (err)
 		goto no_lock;
-	mpa_hook_adopt(ctx);
 	err = mpa_is_tuf(ctx) ? -EEXIST :
 	      mpa_tcp_listening(sock->sk) ? -EINVAL :
 	      ctx->consumer ? -EBUSY : 0;

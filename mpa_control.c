@@ -198,7 +198,7 @@ int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
  */
 static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 
 	/* A key may come later. */
 	if (mpa_is_tuf(ctx))

@@ -35,10 +35,19 @@ static void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 	INIT_DELAYED_WORK(&ctx->work, mpa_work);
 }
 
-/* Put a context into its socket; or it is freed. */
-static int mpa_attach(struct mpa_ctx *ctx)
+static struct mpa_ctx *mpa_ctx_new(struct sock *sk)
 {
-	int err = mpa_conns_add(ctx, GFP_KERNEL) ?: mpa_hook_attach(ctx);
+	struct mpa_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+
+	if (ctx)
+		mpa_ctx_setup(ctx, sk);
+	return ctx;
+}
+
+/* Put a context into its socket, which has or will have @ops; or it is freed. */
+static int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
+{
+	int err = mpa_conns_add(ctx) ?: mpa_hook_attach(ctx, ops);
 
 	if (err) {
 		mpa_conns_remove(ctx);
@@ -60,12 +69,10 @@ static int mpa_init(struct sock *sk)
 	if (mpa_tcp_has_listened(sk))
 		synchronize_net();
 
-	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+	ctx = mpa_ctx_new(sk);
 	if (!ctx)
 		return -ENOMEM;
-	mpa_ctx_setup(ctx, sk);
-
-	err = mpa_attach(ctx);
+	err = mpa_attach(ctx, sk->sk_socket->ops);
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
@@ -101,122 +108,28 @@ static int mpa_tuf_attach(struct sock *sk)
 		return -ENOMEM;
 	mpa_ctx_setup(&tuf->ctx, sk);
 	mpa_tufopt_setup(&tuf->ctx);
-	err = mpa_attach(&tuf->ctx);
+	err = mpa_attach(&tuf->ctx, sk->sk_socket->ops);
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
 
-static struct mpa_ctx *mpa_clone_ctx(const struct mpa_ctx *listener,
-				     struct sock *child, gfp_t priority)
-{
-	struct mpa_params *params, *copy = NULL;
-	struct mpa_ctx *ctx;
-
-	ctx = kzalloc(sizeof(*ctx), priority);
-	if (!ctx)
-		return NULL;
-	mpa_ctx_setup(ctx, child);
-	mpa_tx_inherit(&ctx->tx, &listener->tx);
-	ctx->rx.info = READ_ONCE(listener->rx.info);
-	ctx->rx.batch = READ_ONCE(listener->rx.batch);
-	ctx->rx.want_place = READ_ONCE(listener->rx.want_place);
-
-	ctx->life = MPA_LIFE_UNACCEPTED;
-	params = rcu_dereference(listener->params);
-	if (!params)
-		goto out;
-	copy = kmemdup(params, struct_size(params, private,
-					   params->private_len), priority);
-	if (!copy) {
-		kfree(ctx);
-		return NULL;
-	}
-	mpa_startup_inherit(ctx, copy);
-out:
-	if (!mpa_conns_add(ctx, priority))
-		return ctx;
-	mpa_ctx_free(ctx);
-	return NULL;
-}
-
 /*
- * Memory for a child that nobody has accepted is charged to the listener's
- * control group.
- */
-static struct mpa_ctx *mpa_clone_charged(const struct mpa_ctx *listener,
-					 struct sock *child, gfp_t priority)
-{
-	struct mem_cgroup *old;
-	struct mpa_ctx *ctx;
-
-	old = set_active_memcg(mem_cgroup_from_sk(listener->sk));
-	ctx = mpa_clone_ctx(listener, child, priority | __GFP_ACCOUNT);
-	set_active_memcg(old);
-	return ctx;
-}
-
-/*
- * TCP has made a child of a listening socket, a copy of it, context pointer
- * and all. The listener is not locked, and may be closing.
+ * TCP has made a child of a listening socket, a copy of it with all that is ours. It
+ * is TCP's own until it is accepted: the listener may be closing, and the child may
+ * move to a listener that has nothing to do with MPA. Whoever unloads the module
+ * waits for this text: mpa_hook_exit().
  */
 static void mpa_clone(const struct request_sock *req, struct sock *child,
 		      const gfp_t priority)
 {
 	struct inet_connection_sock *icsk = inet_csk(child);
-	struct mpa_ctx *listener, *ctx = NULL;
-
-	/*
-	 * tcp_cleanup_ulp() puts the module. If the listener was the last user,
-	 * the module may be going.
-	 */
-	if (!try_module_get(THIS_MODULE)) {
-		icsk->icsk_ulp_ops = NULL;
-		RCU_INIT_POINTER(icsk->icsk_ulp_data, NULL);
-		return;
-	}
 
 	mpa_delay(MPA_POINT_CLONE_BEGIN);
-	rcu_read_lock();
-	listener = rcu_dereference_raw(icsk->icsk_ulp_data);
-	if (listener)
-		ctx = mpa_clone_charged(listener, child, priority);
-	mpa_delay(MPA_POINT_CLONE_CTX);
-	if (!mpa_hook_clone(child, ctx)) {
-		if (ctx) {
-			mpa_conns_remove(ctx);
-			mpa_ctx_free(ctx);
-		}
-		/*
-		 * The child may move to another listener: leave nothing of ours
-		 * in it.
-		 */
-		icsk->icsk_ulp_ops = NULL;
-		/*
-		 * mpa_module_exit() waits for a grace period, so this text
-		 * stays.
-		 */
-		module_put(THIS_MODULE);
-	}
-	rcu_read_unlock();
+	mpa_hook_clone(child);
+	mpa_tcp_keep_urgent(child);
+	icsk->icsk_ulp_ops = NULL;
+	RCU_INIT_POINTER(icsk->icsk_ulp_data, NULL);
 	mpa_delay(MPA_POINT_CLONE_END);
-}
-
-/*
- * TCP destroys the socket. A context is left only if it was never accepted, and
- * so never closed.
- */
-static void mpa_release(struct sock *sk)
-{
-	struct mpa_ctx *ctx = mpa_ctx(sk);
-
-	mpa_delay(MPA_POINT_RELEASE);
-	if (ctx) {
-		mpa_conns_remove(ctx);
-		mpa_rx_free(ctx);
-	}
-	mpa_hook_forget(sk);
-	if (ctx)
-		mpa_ctx_free(ctx);
 }
 
 /* For ss. What is shown there is for everybody who may know of the socket. */
@@ -242,7 +155,6 @@ static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
 	.name	= "mpa",
 	.owner	= THIS_MODULE,
 	.init	= mpa_init,
-	.release = mpa_release,
 	.clone	= mpa_clone,
 	.get_info = mpa_ulp_info,
 	.get_info_size = mpa_ulp_info_size,
@@ -252,10 +164,82 @@ static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 	.name	= "tuf",
 	.owner	= THIS_MODULE,
 	.init	= mpa_tuf_attach,
-	.release = mpa_release,
 	.get_info = mpa_ulp_info,
 	.get_info_size = mpa_ulp_info_size,
 };
+
+/* What a listening socket hands on: its options, and how to start. */
+static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
+		       struct mpa_params **params)
+{
+	const struct mpa_params *theirs;
+	int err = 0;
+
+	lock_sock(listener->sk);
+	ctx->tx.segment = listener->tx.segment;
+	ctx->tx.packing = listener->tx.packing;
+	ctx->tx.oversize = listener->tx.oversize;
+	ctx->rx.info = listener->rx.info;
+	ctx->rx.batch = listener->rx.batch;
+	ctx->rx.want_place = listener->rx.want_place;
+	theirs = listener->params;
+	if (theirs) {
+		*params = kmemdup(theirs, struct_size(theirs, private,
+						      theirs->private_len),
+				  GFP_KERNEL_ACCOUNT);
+		if (!*params)
+			err = -ENOMEM;
+	}
+	release_sock(listener->sk);
+	return err;
+}
+
+/**
+ * mpa_accept() - attach MPA to a connection that a socket with MPA has accepted
+ * @listener:	the listening socket's context
+ * @sk:		the connection; nobody else knows it
+ * @ops:	the listening struct socket's operations
+ *
+ * Context: process, no socket lock held.
+ * Return: 0; -ENOMEM; -EEXIST if it has another upper-layer protocol, as one may that
+ * has moved here from another listener; -EBUSY if something else has hooked it.
+ */
+int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
+	       const struct proto_ops *ops)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct mpa_params *params = NULL;
+	struct mpa_ctx *ctx;
+	int err;
+
+	ctx = mpa_ctx_new(sk);
+	if (!ctx)
+		return -ENOMEM;
+	err = mpa_inherit(ctx, listener, &params);
+
+	lock_sock(sk);
+	if (!err && icsk->icsk_ulp_ops)
+		err = -EEXIST;
+	if (err)
+		kfree(ctx);
+	else
+		err = mpa_attach(ctx, ops);
+	if (err) {
+		kfree(params);
+		goto out;
+	}
+	/* As tcp_set_ulp() does; the listener holds the module. */
+	__module_get(THIS_MODULE);
+	icsk->icsk_ulp_ops = &mpa_ulp_ops;
+	clear_bit(SOCK_SUPPORT_ZC, &sk->sk_socket->flags);
+	if (!sock_flag(listener->sk, SOCK_URGINLINE))
+		mpa_tcp_skip_urgent(sk);
+	if (params)
+		mpa_startup_inherit(ctx, params, mpa_hook_callbacks(ctx));
+out:
+	release_sock(sk);
+	return err;
+}
 
 static bool mpa_tuf_registered __ro_after_init;
 

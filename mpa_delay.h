@@ -14,10 +14,8 @@
 	point(ATTACH, "attach.published")				\
 	point(DETACH, "detach")						\
 	point(CLONE_BEGIN, "clone.begin")				\
-	point(CLONE_CTX, "clone.ctx")					\
 	point(CLONE_END, "clone.end")					\
 	point(ACCEPTED, "accepted")					\
-	point(RELEASE, "release")					\
 	point(CLOSE_BEGIN, "close.begin")				\
 	point(CLOSE_LOCKED, "close.locked")				\
 	point(CLOSE_LEFT, "close.left")					\

@@ -60,36 +60,15 @@ static inline struct mpa_table *mpa_table(const struct sock *sk)
 /* mpa_hook.c */
 void mpa_hook_init(const struct mpa_overrides *overrides);
 void mpa_hook_exit(void);
-int mpa_hook_attach(struct mpa_ctx *ctx);
+int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops);
 int mpa_hook_callbacks(struct mpa_ctx *ctx);
 int mpa_hook_restore_callbacks(struct mpa_ctx *ctx);
 void mpa_hook_detach(struct mpa_ctx *ctx);
-void mpa_hook_adopt_socket(struct mpa_ctx *ctx);
-void mpa_hook_hold_text(const struct sock *sk);
-bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx);
-void mpa_hook_forget(struct sock *sk);
+void mpa_hook_clone(struct sock *child);
 bool mpa_hook_ours(const struct sock *sk);
 const struct proto_ops *mpa_base_ops(const struct socket *sock);
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs);
 void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs);
-
-/**
- * mpa_hook_adopt() - see to it that the struct socket has our operations
- * @ctx:	the context of a socket that has got one
- *
- * A child has not, if it has moved to a listener of TCP's own. The struct
- * socket then changes its reference from TCP's module to ours. A listener of
- * MPTCP's gives it TCP's operations once more when it has been accepted, so that
- * each call looks again.
- *
- * Context: any, socket lock held; or inside a system call on the socket.
- */
-static inline void mpa_hook_adopt(struct mpa_ctx *ctx)
-{
-	if (unlikely(READ_ONCE(ctx->sk->sk_socket->ops) ==
-		     ctx->table->base_ops))
-		mpa_hook_adopt_socket(ctx);
-}
 
 /**
  * mpa_passthrough_begin() - a call goes to TCP's own operation
@@ -132,6 +111,10 @@ bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
 /* mpa_recvmsg.c */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
+
+/* mpa_core.c */
+int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
+	       const struct proto_ops *ops);
 
 /* mpa_life.c */
 int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock);

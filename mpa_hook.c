@@ -10,7 +10,7 @@
  * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone(), which
  *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
  *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
- * A request of a handshake points to sk_prot of its listener and holds nothing:
+ * A child in a listener's queue has nothing of ours, wherever it moves. A request of a handshake points to sk_prot of its listener and holds nothing:
  * so the tables outlive the module, see mpa_hook_exit().
  */
 
@@ -199,21 +199,6 @@ out:
 
 /* ---- tables, attaching and detaching ---- */
 
-/*
- * TCP's own operations of a struct socket. kernel_accept() gives it those of its
- * listener, which may be ours though its sock is not: net.ipv4.tcp_migrate_req.
- */
-static const struct proto_ops *mpa_table_base_ops(const struct socket *sock)
-{
-	const struct proto_ops *ops = READ_ONCE(sock->ops);
-	const struct mpa_table *table;
-
-	list_for_each_entry(table, &mpa_tables, list)
-		if (ops == &table->ops)
-			return table->base_ops;
-	return ops;
-}
-
 static struct mpa_table *mpa_table_make(struct sock *sk,
 					const struct proto_ops *base_ops)
 {
@@ -245,13 +230,12 @@ static struct mpa_table *mpa_table_make(struct sock *sk,
 }
 
 /* A handful at most: TCP has one pair of tables for each address family. */
-static struct mpa_table *mpa_table_get(struct sock *sk)
+static struct mpa_table *mpa_table_get(struct sock *sk,
+				       const struct proto_ops *base_ops)
 {
-	const struct proto_ops *base_ops;
 	struct mpa_table *table;
 
 	mutex_lock(&mpa_tables_lock);
-	base_ops = mpa_table_base_ops(sk->sk_socket);
 	list_for_each_entry(table, &mpa_tables, list) {
 		if (table->base == sk->sk_prot &&
 		    table->base_ops == base_ops &&
@@ -269,19 +253,23 @@ found:
 /**
  * mpa_hook_attach() - put our operations into a socket
  * @ctx:	its context, complete but for what is set here
+ * @ops:	TCP's own operations of its struct socket
  *
- * From here on the socket's system calls come to us.
+ * From here on the socket's system calls come to us. A struct socket that is being
+ * accepted has the listener's operations, which are ours, and a reference; or
+ * kernel_accept() is about to put both there.
  *
  * Context: process, socket lock held.
  * Return: 0, or -ENOMEM, or -EBUSY when something else has hooked the socket.
  */
-int mpa_hook_attach(struct mpa_ctx *ctx)
+int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 {
 	struct inet_connection_sock *icsk = inet_csk(ctx->sk);
 	struct sock *sk = ctx->sk;
+	struct socket *sock = sk->sk_socket;
 	int err = 0;
 
-	ctx->table = mpa_table_get(sk);
+	ctx->table = mpa_table_get(sk, ops);
 	if (!ctx->table)
 		return -ENOMEM;
 	ctx->wake = &ctx->table->wake;
@@ -295,9 +283,12 @@ int mpa_hook_attach(struct mpa_ctx *ctx)
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
 	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
-	mpa_hook_adopt(ctx);
-	/* It had ours already, and a reference to the module. */
-	WRITE_ONCE(sk->sk_socket->ops, &ctx->table->ops);
+	if (sock->ops == ops) {
+		__module_get(THIS_MODULE);
+		module_put(ops->owner);
+	}
+	if (sock->ops)
+		WRITE_ONCE(sock->ops, &ctx->table->ops);
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
@@ -326,91 +317,32 @@ void mpa_hook_detach(struct mpa_ctx *ctx)
 
 /* ---- children of listening sockets ---- */
 
-/* Take the reference to TCP's module that sk_prot_alloc() would have taken. */
-static void mpa_hook_set_creator(struct sock *child)
+/**
+ * mpa_hook_clone() - give a child of a listening socket TCP's own operations
+ * @child:	the child, made a moment ago in the listener's image
+ *
+ * A listener that is closing may have its own back already.
+ *
+ * Context: softirq, the child is locked and nobody else knows it.
+ */
+void mpa_hook_clone(struct sock *child)
 {
 	struct mpa_table *table;
 
-	if (!mpa_proto_ours(child->sk_prot_creator))
-		return;
-	table = container_of(child->sk_prot_creator, struct mpa_table, proto);
-	__module_get(table->base->owner);
-	child->sk_prot_creator = table->base;
-	module_put(THIS_MODULE);
-}
-
-/**
- * mpa_hook_clone() - give a child of a listening socket a context of its own
- * @child:	the child, made a moment ago in the listener's image
- * @ctx:	its context, or NULL: there is none to be had
- *
- * Context: softirq, the child is locked and nobody else knows it; it holds the
- * module.
- * Return: false when the listener is closing and has its own operations back
- * already. TCP destroys the child next, unless it moves to another listener.
- */
-bool mpa_hook_clone(struct sock *child, struct mpa_ctx *ctx)
-{
-	bool ours = mpa_hook_ours(child);
-
-	mpa_hook_set_creator(child);
-	/* The listener's owner may have put in his, who is woken by it. */
-	if (ours)
-		mpa_hook_put_own(child, mpa_table(child));
-	if (ours && ctx) {
-		ctx->table = mpa_table(child);
-		ctx->wake = &ctx->table->wake;
-		ctx->tcp.base = ctx->table->base;
-	}
-	rcu_assign_pointer(inet_csk(child)->icsk_ulp_data, ours ? ctx : NULL);
-	return ours;
-}
-
-/**
- * mpa_hook_forget() - TCP destroys a socket, which has not been closed if it
- *		      has our operations still
- * @sk:	socket
- *
- * Context: any, nobody else uses the socket.
- */
-void mpa_hook_forget(struct sock *sk)
-{
-	if (mpa_hook_ours(sk))
-		WRITE_ONCE(sk->sk_prot, mpa_table(sk)->base);
-	rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, NULL);
-}
-
-/* ---- the struct socket, and the module ---- */
-
-/* mpa_hook_adopt(), for a struct socket that has TCP's operations. */
-void mpa_hook_adopt_socket(struct mpa_ctx *ctx)
-{
-	const struct proto_ops *base = ctx->table->base_ops;
-	struct socket *sock = ctx->sk->sk_socket;
-
-	__module_get(THIS_MODULE);
-	if (cmpxchg(&sock->ops, base, &ctx->table->ops) == base)
-		module_put(base->owner);
-	else
+	if (mpa_proto_ours(child->sk_prot_creator)) {
+		/* The reference that sk_prot_alloc() would have taken. */
+		table = container_of(child->sk_prot_creator, struct mpa_table,
+				     proto);
+		__module_get(table->base->owner);
+		child->sk_prot_creator = table->base;
 		module_put(THIS_MODULE);
-}
-
-/**
- * mpa_hook_hold_text() - have the module outlive the close of a socket
- * @sk:	socket
- *
- * Where the struct socket has our operations, __sock_release() holds the module.
- * A child that a user inside the kernel has accepted from a listener of TCP's own
- * never got them: then the module has to stay loaded.
- *
- * Context: process.
- */
-void mpa_hook_hold_text(const struct sock *sk)
-{
-	const struct socket *sock = sk->sk_socket;
-
-	if (sock && sock->ops && sock->ops->owner != THIS_MODULE)
-		__module_get(THIS_MODULE);
+	}
+	if (!mpa_hook_ours(child))
+		return;
+	table = mpa_table(child);
+	/* The listener's owner may have put in its own callbacks. */
+	mpa_hook_put_own(child, table);
+	WRITE_ONCE(child->sk_prot, table->base);
 }
 
 /**

@@ -15,7 +15,7 @@
 
 /**
  * mpa_ctx_free() - give back all that a context has allocated
- * @ctx:	the context, which nobody else uses any more but for mpa_clone()
+ * @ctx:	the context, which nobody uses any more, but for readers under RCU
  */
 void mpa_ctx_free(struct mpa_ctx *ctx)
 {
@@ -49,8 +49,6 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 	err = mpa_hook_callbacks(ctx);
 	if (err)
 		goto no_start;
-	mpa_hook_adopt(ctx);
-	ctx->life = MPA_LIFE_USER;
 	return mpa_startup_begin(ctx, params, nonblock);
 
 no_start:
@@ -126,11 +124,6 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 	int err = 0;
 
 	mpa_startup_notice_reset(ctx);
-	if (ctx->life == MPA_LIFE_UNACCEPTED &&
-	    ctx->state == MPA_STATE_STARTUP)
-		mpa_startup_accepted(ctx, mpa_hook_callbacks(ctx));
-	ctx->life = MPA_LIFE_USER;
-	mpa_hook_adopt(ctx);
 	if (mpa_starting(ctx))
 		err = mpa_startup_progress(ctx);
 	if (err)
@@ -160,11 +153,6 @@ static bool mpa_work_locked(struct mpa_ctx *ctx)
 		return false;
 	case MPA_LIFE_LINGERING:
 		return mpa_work_lingering(ctx);
-	case MPA_LIFE_UNACCEPTED:
-		/* release_cb queues the work item when it is accepted. */
-		if (!ctx->sk->sk_socket)
-			return false;
-		fallthrough;
 	default:
 		mpa_work_due(ctx);
 		return false;
@@ -256,16 +244,6 @@ static void mpa_life_keep_net(struct sock *sk)
 void mpa_close(struct sock *sk, long timeout)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
-
-	mpa_hook_hold_text(sk);
-	if (!ctx) {
-		/* A child for whose context there was no memory. */
-		lock_sock(sk);
-		mpa_life_keep_net(sk);
-		release_sock(sk);
-		mpa_table(sk)->base->close(sk, timeout);
-		return;
-	}
 
 	mpa_delay(MPA_POINT_CLOSE_BEGIN);
 	lock_sock(sk);

@@ -12,15 +12,6 @@
 
 #include "mpa_face.h"
 
-/*
- * A child of a listening socket for which there was no memory has no context
- * (see mpa_clone()): all it can be used for is to be closed.
- */
-static struct mpa_ctx *mpa_ops_ctx(const struct sock *sk)
-{
-	return mpa_hook_ours(sk) ? mpa_ctx(sk) : NULL;
-}
-
 /* ---- operations of the protocol ---- */
 
 /* TUF's directions can be switched off between two looks. */
@@ -44,9 +35,6 @@ static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int ret;
 
-	if (!ctx)
-		return -ENOMEM;
-	mpa_hook_adopt(ctx);
 	if (mpa_is_tuf(ctx))
 		return mpa_op_sendmsg_tuf(ctx, msg, size);
 	if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
@@ -78,9 +66,6 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	int ret;
 
-	if (!ctx)
-		return -ENOMEM;
-	mpa_hook_adopt(ctx);
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
@@ -104,8 +89,6 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 	};
 	int ret;
 
-	if (!ctx)
-		return -ENOMEM;
 	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
 		iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
 		ret = mpa_sendmsg(ctx, &msg, size);
@@ -123,8 +106,8 @@ static void mpa_op_splice_eof(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
 
-	if (!ctx || !mpa_framed(ctx, MPA_DIR_TX)) {
-		mpa_table(sock->sk)->base->splice_eof(sock);
+	if (!mpa_framed(ctx, MPA_DIR_TX)) {
+		ctx->table->base->splice_eof(sock);
 		return;
 	}
 	/* sendfile(2) had announced more, which does not come. */
@@ -140,7 +123,7 @@ static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	u32 octets = 0;
 
-	if (!ctx || !mpa_framed(ctx, cmd == SIOCINQ ? MPA_DIR_RX : MPA_DIR_TX))
+	if (!mpa_framed(ctx, cmd == SIOCINQ ? MPA_DIR_RX : MPA_DIR_TX))
 		return false;
 	if (cmd == SIOCINQ) {
 		*answer = mpa_recvmsg_inq(ctx);
@@ -187,95 +170,76 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	long timeo = 0;
 
-	if (ctx && mpa_startup_shutdown(ctx))
+	if (mpa_startup_shutdown(ctx))
 		return;
 	/* The FIN must follow the octets that have been accepted. */
-	if (ctx && how & SEND_SHUTDOWN && mpa_started(ctx) &&
+	if (how & SEND_SHUTDOWN && mpa_started(ctx) &&
 	    !mpa_sendmsg_finish(ctx, &timeo))
 		ctx->tx.end = MPA_TX_FIN_DUE;
 	else
-		mpa_table(sk)->base->shutdown(sk, how);
+		ctx->table->base->shutdown(sk, how);
 }
 
 /*
  * Called with the socket lock held: by connect(2), or for the children that
- * wait in the queue of a listener that is shut down.
+ * wait in the queue of a listener that is shut down, which are TCP's own.
  */
 static int mpa_op_disconnect(struct sock *sk, int flags)
 {
-	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
+	struct mpa_ctx *ctx;
 
 	if (!mpa_hook_ours(sk))
 		return READ_ONCE(sk->sk_prot)->disconnect(sk, flags);
-	if (ctx && ctx->life == MPA_LIFE_UNACCEPTED && !sk->sk_socket)
-		return mpa_tcp_disconnect(sk, flags);
-	if (ctx && mpa_started(ctx))
+	ctx = mpa_ctx(sk);
+	if (mpa_started(ctx))
 		return -EOPNOTSUPP;
 	/* The socket may listen next, with TCP's own callbacks. */
-	if (ctx && ctx->life != MPA_LIFE_UNACCEPTED) {
-		if (mpa_hook_restore_callbacks(ctx))
-			return -EBUSY;
-		mpa_report_closed(ctx);
-		mpa_set_state(ctx, MPA_STATE_IDLE);
-	}
-	return mpa_table(sk)->base->disconnect(sk, flags);
+	if (mpa_hook_restore_callbacks(ctx))
+		return -EBUSY;
+	mpa_report_closed(ctx);
+	mpa_set_state(ctx, MPA_STATE_IDLE);
+	return ctx->table->base->disconnect(sk, flags);
 }
 
 /*
  * Called with the socket lock held, in softirq context, just before the lock is
- * released. accept(2) may have given a child its struct socket under it.
+ * released.
  */
 static void mpa_op_release_cb(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	mpa_table(sk)->base->release_cb(sk);
-	if (!ctx)
-		return;
-	if (ctx->life == MPA_LIFE_UNACCEPTED && sk->sk_socket) {
-		mpa_hook_adopt(ctx);
-		if (ctx->state == MPA_STATE_STARTUP && !mpa_hook_callbacks(ctx))
-			mpa_startup_adopted(ctx);
-		mpa_schedule_work(ctx, 0);
-	} else if (ctx->put_off) {
+	if (ctx && ctx->put_off) {
+		ctx->put_off = false;
 		mpa_schedule_work(ctx, 0);
 	}
-	ctx->put_off = false;
 }
 
 /* ---- operations of the struct socket ---- */
-
-/*
- * accept(2) gives the new socket the listener's operations before it knows the
- * connection. kernel_accept() does so afterwards.
- */
-static void mpa_op_accepted(struct socket *sock)
-{
-	const struct proto_ops *base;
-
-	mpa_delay(MPA_POINT_ACCEPTED);
-	if (!sock->ops || mpa_hook_ours(sock->sk))
-		return;
-	base = mpa_base_ops(sock);
-	__module_get(base->owner);
-	WRITE_ONCE(sock->ops, base);
-	module_put(THIS_MODULE);
-}
 
 #ifdef MPA_HAVE_ACCEPT_ARG
 static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 			 struct proto_accept_arg *arg)
 {
-	int err = mpa_base_ops(sock)->accept(sock, newsock, arg);
+	const struct proto_ops *base = mpa_base_ops(sock);
+	int err = base->accept(sock, newsock, arg);
 #else
 static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 			 int flags, bool kern)
 {
-	int err = mpa_base_ops(sock)->accept(sock, newsock, flags, kern);
+	const struct proto_ops *base = mpa_base_ops(sock);
+	int err = base->accept(sock, newsock, flags, kern);
 #endif
 
+	mpa_delay(MPA_POINT_ACCEPTED);
 	if (!err)
-		mpa_op_accepted(newsock);
+		err = mpa_accept(mpa_ctx(sock->sk), newsock->sk, base);
+	/* kernel_accept() has not set it yet; to be released it takes one. */
+	if (err && newsock->sk && !newsock->ops) {
+		__module_get(base->owner);
+		newsock->ops = base;
+	}
 	return err;
 }
 
@@ -349,14 +313,9 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
 			    struct poll_table_struct *wait)
 {
-	struct mpa_ctx *ctx = mpa_ops_ctx(sock->sk);
+	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
 	u8 before, state;
 	__poll_t mask;
-
-	if (!ctx) {
-		mask = mpa_base_ops(sock)->poll(file, sock, wait);
-		return mpa_hook_ours(sock->sk) ? mask | EPOLLERR : mask;
-	}
 
 	before = mpa_poll_state(ctx);
 	mpa_delay(MPA_POINT_POLL);
@@ -372,13 +331,10 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 				  struct pipe_inode_info *pipe, size_t len,
 				   unsigned int flags)
 {
-	struct mpa_ctx *ctx = mpa_ops_ctx(sock->sk);
+	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
 	ssize_t ret;
 
-	if (!mpa_hook_ours(sock->sk))
-		return mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len,
-						       flags);
-	if (!ctx || !mpa_passthrough_begin(ctx, MPA_DIR_RX))
+	if (!mpa_passthrough_begin(ctx, MPA_DIR_RX))
 		return copy_splice_read(sock->file, ppos, pipe, len, flags);
 	ret = mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
 	mpa_passthrough_end(ctx, MPA_DIR_RX);
@@ -391,11 +347,9 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
  */
 static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 {
-	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
+	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	if (!mpa_hook_ours(sk))
-		return mpa_base_ops(sk->sk_socket)->set_rcvlowat(sk, val);
-	if (!ctx || mpa_framed(ctx, MPA_DIR_RX))
+	if (mpa_framed(ctx, MPA_DIR_RX))
 		return -EOPNOTSUPP;
 	return ctx->table->base_ops->set_rcvlowat(sk, val);
 }
@@ -404,10 +358,8 @@ static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 static int mpa_op_set_peek_off(struct sock *sk, int val)
 {
 	const struct proto_ops *base = mpa_base_ops(sk->sk_socket);
-	struct mpa_ctx *ctx = mpa_ops_ctx(sk);
 
-	if (!base->set_peek_off ||
-	    (mpa_hook_ours(sk) && (!ctx || mpa_framed(ctx, MPA_DIR_RX))))
+	if (!base->set_peek_off || mpa_framed(mpa_ctx(sk), MPA_DIR_RX))
 		return -EOPNOTSUPP;
 	return base->set_peek_off(sk, val);
 }

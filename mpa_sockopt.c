@@ -189,20 +189,20 @@ static bool mpa_sockopt_mss(int level, int name)
 static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 			       sockptr_t val, unsigned int len)
 {
-	struct proto *base = mpa_table(sk)->base;
-	bool mss = mpa_sockopt_mss(level, name);
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct proto *base = ctx->table->base;
+	bool mss = mpa_sockopt_mss(level, name);
 	int err;
 
 	/* In repair mode octets are queued and not sent. */
-	if (level == SOL_TCP && name == TCP_REPAIR && ctx) {
+	if (level == SOL_TCP && name == TCP_REPAIR) {
 		if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
 			return -EOPNOTSUPP;
 		err = base->setsockopt(sk, level, name, val, len);
 		mpa_passthrough_end(ctx, MPA_DIR_BOTH);
 		return err;
 	}
-	if (!ctx || !(mss || mpa_sockopt_borrowed(level, name)))
+	if (!(mss || mpa_sockopt_borrowed(level, name)))
 		return base->setsockopt(sk, level, name, val, len);
 	mpa_tx_restore_options(ctx, mss);
 	err = base->setsockopt(sk, level, name, val, len);
@@ -213,19 +213,19 @@ static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 			       char __user *val, int __user *len)
 {
-	struct proto *base = mpa_table(sk)->base;
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct proto *base = ctx->table->base;
 	int err;
 
 	/* It would take octets out of the queue unverified. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-		if (!ctx || !mpa_passthrough_begin(ctx, MPA_DIR_RX))
+		if (!mpa_passthrough_begin(ctx, MPA_DIR_RX))
 			return -EOPNOTSUPP;
 		err = base->getsockopt(sk, level, name, val, len);
 		mpa_passthrough_end(ctx, MPA_DIR_RX);
 		return err;
 	}
-	if (!ctx || !mpa_sockopt_borrowed(level, name))
+	if (!mpa_sockopt_borrowed(level, name))
 		return base->getsockopt(sk, level, name, val, len);
 	mpa_tx_restore_options(ctx, false);
 	err = base->getsockopt(sk, level, name, val, len);
@@ -254,9 +254,6 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 
 	if (level != SOL_MPA)
 		return mpa_base_setsockopt(sk, level, name, val, len);
-	if (!ctx)
-		return -ENOMEM;
-	mpa_hook_adopt(ctx);
 	if (!mpa_option_known(ctx, name))
 		return -ENOPROTOOPT;
 
@@ -411,9 +408,6 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 
 	if (level != SOL_MPA)
 		return mpa_base_getsockopt(sk, level, name, val, len);
-	if (!ctx)
-		return -ENOMEM;
-	mpa_hook_adopt(ctx);
 	if (!mpa_option_known(ctx, name))
 		return -ENOPROTOOPT;
 

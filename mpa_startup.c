@@ -18,7 +18,7 @@ static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
 {
 	mpa_schedule_work(ctx, delay);
 	/* mpa_schedule_work_of() may have been called just before. */
-	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
+	if (READ_ONCE(ctx->params->admission.ousted))
 		mpa_schedule_work(ctx, 0);
 }
 
@@ -67,7 +67,7 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 			return mpa_startup_malformed(ctx);
 		return mpa_fail_startup(ctx, -ECONNRESET, MPA_ERR_TCP);
 	}
-	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
+	if (READ_ONCE(ctx->params->admission.ousted))
 		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
@@ -83,7 +83,7 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
  */
 static int mpa_startup_enhance(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	struct mpa_enhanced peer;
 
 	mpa_enhanced_get(ctx->peer_private, &peer);
@@ -145,7 +145,7 @@ static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 {
 	if (ctx->peer.flags & MPA_PEER_REJECTED)
 		return mpa_startup_rejected(ctx);
-	if (mpa_params(ctx)->offer.flags & MPA_START_MANUAL)
+	if (ctx->params->offer.flags & MPA_START_MANUAL)
 		mpa_startup_await_decision(ctx);
 	else
 		mpa_startup_agreed(ctx);
@@ -159,7 +159,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 			      const struct mpa_params *reply, bool reject)
 {
 	bool is_enhanced = ctx->peer.flags & MPA_PEER_ENHANCED;
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	struct mpa_enhanced peer, enhanced = {};
 	u8 flags = mpa_startup_flags(ctx);
 	int err;
@@ -197,7 +197,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 
 static int mpa_startup_got_request(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 
 	if (!(params->offer.flags & MPA_START_MANUAL))
 		return mpa_startup_answer(ctx, params, false);
@@ -209,7 +209,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 /* No memory for the private data: try again as long as there is time. */
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
-	if (READ_ONCE(mpa_params(ctx)->admission.ousted))
+	if (READ_ONCE(ctx->params->admission.ousted))
 		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_fail_startup(ctx, -ENOMEM, MPA_ERR_LOCAL);
@@ -277,7 +277,7 @@ static int mpa_startup_undecided(struct mpa_ctx *ctx)
  */
 int mpa_startup_progress(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	struct mpa_frame frame;
 	u32 have, len;
 	int revision;
@@ -339,7 +339,7 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 
 static void mpa_startup_arm(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	unsigned long timeout = params->timeout ?:
 				mpa_policy_timeout(ctx->sk);
 
@@ -355,7 +355,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 /* MPA_ROLE_DIRECT: Full Operation from here on, no frames. */
 static void mpa_startup_direct(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	bool no_crc = mpa_policy_crc_optional(ctx->sk);
 
 	ctx->rx.format.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
@@ -406,7 +406,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 	if (mpa_tcp_listening(sk) && params->offer.role != MPA_ROLE_RESPONDER)
 		return -EINVAL;
 	if (mpa_startup_for_children(sk, params))
-		return mpa_params(ctx) ? -EISCONN : 0;
+		return ctx->params ? -EISCONN : 0;
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
 	/* A call of TCP's own under way would read or send octets unframed. */
@@ -479,7 +479,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 /* Return: false if there are too many. */
 static bool mpa_startup_count(struct mpa_ctx *ctx)
 {
-	struct mpa_params *params = mpa_params(ctx);
+	struct mpa_params *params = ctx->params;
 
 	return mpa_policy_enter_startup(&params->admission, ctx->sk,
 					params->offer.role == MPA_ROLE_INITIATOR,
@@ -583,54 +583,26 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 }
 
 /**
- * mpa_startup_inherit() - let a child of a listening socket start
- * @ctx:	the child's context, seen by nobody yet
- * @params:	a copy of the listener's
- *
- * Context: softirq.
- */
-void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params)
-{
-	RCU_INIT_POINTER(ctx->params, params);
-	mpa_startup_reset(ctx, params);
-	mpa_tcp_any_octet_counts(ctx->sk);
-	/* Until our callbacks are in, keep TCP from skipping urgent octets. */
-	params->urgent_kept = mpa_tcp_keep_urgent(ctx->sk);
-	mpa_set_state(ctx, MPA_STATE_STARTUP);
-}
-
-/**
- * mpa_startup_adopted() - a child has just been given its struct socket
- * @ctx:	the context, with our callbacks; the program does not know the socket
- *		yet
- *
- * Context: process, in release_sock(), socket lock held.
- */
-void mpa_startup_adopted(struct mpa_ctx *ctx)
-{
-	struct mpa_params *params = mpa_params(ctx);
-
-	mpa_tcp_forget_urgent(ctx->sk);
-	if (params->urgent_kept)
-		mpa_tcp_skip_urgent(ctx->sk);
-	params->urgent_kept = false;
-}
-
-/**
- * mpa_startup_accepted() - an inherited startup may begin
- * @ctx:	the context; mpa_startup_progress() comes next
- * @err:	negative errno: it may not
+ * mpa_startup_inherit() - begin startup on a connection that was just accepted
+ * @ctx:	the context, with our callbacks
+ * @params:	a copy of the listener's; taken over
+ * @err:	negative errno: startup fails with it
  *
  * Context: process, socket lock held.
  */
-void mpa_startup_accepted(struct mpa_ctx *ctx, int err)
+void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err)
 {
+	mpa_startup_set_params(ctx, params);
+	mpa_startup_reset(ctx, params);
+	mpa_tcp_any_octet_counts(ctx->sk);
+	mpa_tcp_forget_urgent(ctx->sk);
+	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	if (!err && !mpa_startup_count(ctx))
 		err = -EUSERS;
-	if (err)
-		mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
-	else
-		mpa_startup_arm(ctx);
+	if (!err)
+		return mpa_startup_arm(ctx);
+	mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
+	mpa_schedule_work(ctx, 0);
 }
 
 /* An initiator decides about a reply. The peer is not told by a frame. */
@@ -666,7 +638,7 @@ static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	int err;
 
 	mpa_startup_notice_reset(ctx);
@@ -717,14 +689,10 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 
 /**
  * mpa_startup_free() - give back what startup has allocated
- * @ctx:	the context, which nobody else uses any more but for mpa_clone()
+ * @ctx:	the context, which nobody else uses any more
  */
 void mpa_startup_free(struct mpa_ctx *ctx)
 {
-	struct mpa_params *params = rcu_dereference_protected(ctx->params,
-							      true);
-
-	if (params)
-		kfree_rcu(params, rcu);
+	kfree(ctx->params);
 	kfree(ctx->peer_private);
 }

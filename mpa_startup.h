@@ -18,21 +18,17 @@ struct mpa_ctx;
  * struct mpa_params - how to start: struct mpa_start, checked
  * @offer:	role, revision, flags, depths
  * @private_len: octets in @private
- * @urgent_kept: mpa_tcp_skip_urgent() is due
  * @reset:	positive errno that TCP has gone with, as the user gets it, or 0
  * @timeout:	jiffies for the startup phase, 0: what the namespace says
  * @admission:	the connection's place while it is in startup
- * @rcu:	for freeing
  * @private:	private data
  */
 struct mpa_params {
 	struct mpa_offer	offer;
 	u16			private_len;
-	bool			urgent_kept;
 	u8			reset;
 	unsigned long		timeout;
 	struct mpa_admission	admission;
-	struct rcu_head		rcu;
 	u8			private[] __counted_by(private_len);
 };
 
@@ -43,9 +39,7 @@ bool mpa_startup_for_children(const struct sock *sk,
 			      const struct mpa_params *params);
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock);
-void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params);
-void mpa_startup_adopted(struct mpa_ctx *ctx);
-void mpa_startup_accepted(struct mpa_ctx *ctx, int err);
+void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err);
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
 int mpa_startup_progress(struct mpa_ctx *ctx);

@@ -17,11 +17,8 @@
  */
 void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params)
 {
-	struct mpa_params *old = mpa_params(ctx);
-
-	rcu_assign_pointer(ctx->params, params);
-	if (old)
-		kfree_rcu(old, rcu);
+	kfree(ctx->params);
+	ctx->params = params;
 }
 
 /**
@@ -163,7 +160,7 @@ static void mpa_startup_say_why(struct sock *sk, int err)
  */
 void mpa_startup_reset_came(struct mpa_ctx *ctx)
 {
-	struct mpa_params *params = mpa_params(ctx);
+	struct mpa_params *params = ctx->params;
 	struct mpa_frame frame;
 	u32 len = mpa_startup_rejection(ctx, &frame);
 
@@ -198,10 +195,10 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 	    !mpa_startup_take(ctx, &frame) && !mpa_startup_rejected(ctx))
 		return;
 	bad = mpa_startup_bad(ctx);
-	/* For unaccepted children mpa_startup_reset_came() has not run. */
+	/* If TCP had gone before accept(2) mpa_startup_reset_came() has not run. */
 	if (bad)
 		mpa_startup_say_why(sk, EPROTO);
-	err = -(mpa_params(ctx)->reset ?: mpa_tcp_error(sk));
+	err = -(ctx->params->reset ?: mpa_tcp_error(sk));
 	if (bad && (!err || err == -EPROTO))
 		mpa_startup_malformed(ctx);
 	else

@@ -76,9 +76,9 @@ u8 mpa_startup_flags(struct mpa_ctx *ctx)
 	u8 flags = 0;
 
 	/* Figure 14: revision 0 always has both. */
-	if (!(reply ? ctx->revision : mpa_params(ctx)->offer.revision))
+	if (!(reply ? ctx->revision : ctx->params->offer.revision))
 		return MPA_PEER_MARKERS | MPA_PEER_CRC;
-	if (mpa_params(ctx)->offer.flags & MPA_START_MARKERS)
+	if (ctx->params->offer.flags & MPA_START_MARKERS)
 		flags |= MPA_PEER_MARKERS;
 	if (ctx->want_crc)
 		flags |= MPA_PEER_CRC;
@@ -96,7 +96,7 @@ u8 mpa_startup_flags(struct mpa_ctx *ctx)
  */
 int mpa_startup_request(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 	struct mpa_enhanced enhanced = {
 		.ird = params->offer.ird,
 		.ord = mpa_agree_depth(params->offer.ord, params->offer.flags),
@@ -256,7 +256,7 @@ bool mpa_startup_bad(struct mpa_ctx *ctx)
 		return false;
 	switch (mpa_startup_peek_frame(ctx, &frame)) {
 	case MPA_FRAME_OK:
-		return mpa_agree_revision(&mpa_params(ctx)->offer,
+		return mpa_agree_revision(&ctx->params->offer,
 					  &frame) < 0;
 	case MPA_FRAME_MORE:
 		return false;
@@ -275,7 +275,7 @@ bool mpa_startup_bad(struct mpa_ctx *ctx)
  */
 void mpa_startup_uncount(struct mpa_ctx *ctx)
 {
-	struct mpa_params *params = mpa_params(ctx);
+	struct mpa_params *params = ctx->params;
 
 	if (params)
 		mpa_policy_leave_startup(&params->admission);
@@ -290,5 +290,5 @@ void mpa_startup_uncount(struct mpa_ctx *ctx)
 void mpa_startup_heard(struct mpa_ctx *ctx)
 {
 	if (mpa_tcp_inq(ctx->sk))
-		mpa_policy_heard(&mpa_params(ctx)->admission);
+		mpa_policy_heard(&ctx->params->admission);
 }

@@ -166,7 +166,7 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
 				    enum mpa_error code)
 {
-	const struct mpa_params *params = mpa_params(ctx);
+	const struct mpa_params *params = ctx->params;
 
 	if (code == MPA_ERR_TCP)
 		return MPA_REFUSAL_LOST;

@@ -271,27 +271,6 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 	return port ?: READ_ONCE(tcp->kept_port);
 }
 
-/**
- * mpa_tcp_has_addresses() - whether TCP has set the addresses of a new child
- * @sk:		any socket
- *
- * 6.1 and 6.12 have a ULP clone its context before that; 7.3 sets them first.
- *
- * Context: any.
- * Return: false for a child in between.
- */
-bool mpa_tcp_has_addresses(const struct sock *sk)
-{
-	if (READ_ONCE(sk->sk_state) != TCP_SYN_RECV)
-		return true;
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6)
-		return !ipv6_addr_any(&sk->sk_v6_daddr) &&
-		       !ipv6_addr_any(&sk->sk_v6_rcv_saddr);
-#endif
-	return READ_ONCE(sk->sk_daddr) && READ_ONCE(sk->sk_rcv_saddr);
-}
-
 /* ---- the lock, and waiting ---- */
 
 /**

@@ -424,7 +424,6 @@ void mpa_tcp_reset_on_close(struct sock *sk);
 int mpa_tcp_disconnect(struct sock *sk, int flags);
 void mpa_tcp_abort(struct sock *sk, int err);
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
-bool mpa_tcp_has_addresses(const struct sock *sk);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
 void mpa_tcp_unlock(struct sock *sk);
 void mpa_tcp_wake_writers(struct sock *sk);
@@ -440,7 +439,7 @@ bool mpa_tcp_window_closed(const struct sock *sk);
 bool mpa_tcp_window_short(const struct sock *sk);
 void mpa_tcp_any_octet_counts(struct sock *sk);
 bool mpa_tcp_forget_urgent(struct sock *sk);
-bool mpa_tcp_keep_urgent(struct sock *sk);
+void mpa_tcp_keep_urgent(struct sock *sk);
 void mpa_tcp_skip_urgent(struct sock *sk);
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 		       bool (*done)(const struct mpa_ctx *ctx),

@@ -131,14 +131,10 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
  * before the child is accepted; mpa_tcp_skip_urgent() comes before that.
  *
  * Context: softirq, nobody else knows the socket.
- * Return: whether it would have.
  */
-bool mpa_tcp_keep_urgent(struct sock *sk)
+void mpa_tcp_keep_urgent(struct sock *sk)
 {
-	if (sock_flag(sk, SOCK_URGINLINE))
-		return false;
 	sock_set_flag(sk, SOCK_URGINLINE);
-	return true;
 }
 
 /**

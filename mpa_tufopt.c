@@ -116,15 +116,9 @@ static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 /* What both directions have in common. */
 static int mpa_tufopt_may_begin(struct mpa_ctx *ctx)
 {
-	int err;
-
 	if (mpa_tcp_repaired(ctx->sk))
 		return -EBUSY;
-	err = mpa_hook_callbacks(ctx);
-	if (err)
-		return err;
-	mpa_hook_adopt(ctx);
-	return 0;
+	return mpa_hook_callbacks(ctx);
 }
 
 /* ---- sending ---- */

@@ -613,20 +613,6 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 /* ---- begin and end ---- */
 
 /**
- * mpa_tx_inherit() - a child has the options that its listener has
- * @tx:		of the child
- * @listener:	of the listener, which is not locked
- *
- * Context: softirq.
- */
-void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener)
-{
-	tx->segment = READ_ONCE(listener->segment);
-	tx->packing = READ_ONCE(listener->packing);
-	tx->oversize = READ_ONCE(listener->oversize);
-}
-
-/**
  * mpa_tx_reset() - startup begins: nothing is left of an earlier one
  * @ctx:	the context
  *

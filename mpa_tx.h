@@ -234,7 +234,6 @@ u32 mpa_tx_acked(const struct mpa_ctx *ctx);
 int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call);
 void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss);
 void mpa_tx_reapply_options(struct mpa_ctx *ctx);
-void mpa_tx_inherit(struct mpa_tx *tx, const struct mpa_tx *listener);
 void mpa_tx_reset(struct mpa_ctx *ctx);
 void mpa_tx_begin(struct mpa_ctx *ctx);
 void mpa_tx_rebegin(struct mpa_ctx *ctx, const struct mpa_format *format);

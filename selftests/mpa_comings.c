@@ -558,26 +558,6 @@ static int strangers_begin(struct strangers *strangers)
 			      strangers) ? -1 : 0;
 }
 
-/* Nobody accepts them, and the listener is closed. */
-static void *strangers_forgotten(void *data)
-{
-	struct strangers *strangers = data;
-	const struct sockaddr_in *addr = &strangers->addr;
-	int fd[16], i;
-
-	while (!stopped(strangers) && !strangers_listen(strangers)) {
-		for (i = 0; i < 16; i++) {
-			fd[i] = socket(AF_INET, SOCK_STREAM, 0);
-			strangers->made += !connect(fd[i], (const void *)addr,
-						    sizeof(*addr));
-		}
-		close(strangers->listener);
-		for (i = 0; i < 16; i++)
-			hang_up(fd[i]);
-	}
-	return NULL;
-}
-
 static void strangers_end(struct strangers *strangers)
 {
 	__atomic_store_n(&strangers->stop, true, __ATOMIC_RELAXED);
@@ -636,7 +616,7 @@ static int nameless_look(struct nameless *nameless)
 	return err;
 }
 
-/* TCP sets the addresses of a child late, and disconnect() clears the peer's port. */
+/* disconnect() clears the peer's port. */
 TEST(who_comes_and_fails_has_a_name)
 {
 	struct strangers strangers = {};
@@ -646,24 +626,6 @@ TEST(who_comes_and_fails_has_a_name)
 	ASSERT_EQ(0, strangers_begin(&strangers));
 	EXPECT_EQ(0, nameless_look(&nameless));
 	strangers_end(&strangers);
-	TH_LOG("%u connections, %u seen", strangers.made, nameless.seen);
-	EXPECT_LT(0, nameless.seen);
-	EXPECT_EQ(0, nameless.addresses);
-	EXPECT_EQ(0, nameless.ports);
-}
-
-/* TCP calls disconnect() for the children of a listener that ends. */
-TEST(who_is_forgotten_has_a_name)
-{
-	struct strangers strangers = {};
-	struct nameless nameless = {};
-
-	ASSERT_EQ(0, own_netns());
-	ASSERT_EQ(0, pthread_create(&strangers.thread, NULL,
-				    strangers_forgotten, &strangers));
-	EXPECT_EQ(0, nameless_look(&nameless));
-	__atomic_store_n(&strangers.stop, true, __ATOMIC_RELAXED);
-	pthread_join(strangers.thread, NULL);
 	TH_LOG("%u connections, %u seen", strangers.made, nameless.seen);
 	EXPECT_LT(0, nameless.seen);
 	EXPECT_EQ(0, nameless.addresses);

@@ -62,4 +62,36 @@ static inline bool slab_fault_disarm(void)
 	return !atoi(text);
 }
 
+/* ---- faults of this thread's own ---- */
+
+#define FAIL_NTH	"/proc/thread-self/fail-nth"
+
+static int fail_nth_fd;
+
+static inline void fault_arm(unsigned int nth)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", nth);
+
+	if (pwrite(fail_nth_fd, text, len, 0) != len)
+		abort();
+}
+
+/* Whether the fault has come. Telling that copies, and so can be hit itself. */
+static inline bool fault_disarm(void)
+{
+	char text[16] = "";
+	ssize_t len = pread(fail_nth_fd, text, sizeof(text) - 1, 0);
+
+	if (pwrite(fail_nth_fd, "0", 1, 0) != 1 &&
+	    pwrite(fail_nth_fd, "0", 1, 0) != 1)
+		abort();
+	return len > 0 && !atoi(text);
+}
+
+static inline bool no_memory(int err)
+{
+	return err == ENOMEM || err == ENOBUFS;
+}
+
 #endif /* _MPA_DEBUGFS_H */

@@ -17,38 +17,11 @@
 #include "mpa_harness.h"
 #include "mpa_debugfs.h"
 
-#define FAIL_NTH	"/proc/thread-self/fail-nth"
-
 #define BUF		(256 << 10)
 #define FILE_LEN	100000
 
 /* Faults in a row until an operation must have come to its end. */
 #define FAULTS_MAX	2000
-
-/* ---- faults of this thread's own ---- */
-
-static int fail_nth_fd;
-
-static inline void fault_arm(unsigned int nth)
-{
-	char text[16];
-	int len = snprintf(text, sizeof(text), "%u", nth);
-
-	if (pwrite(fail_nth_fd, text, len, 0) != len)
-		abort();
-}
-
-/* Whether the fault has come. Telling that copies, and so can be hit itself. */
-static inline bool fault_disarm(void)
-{
-	char text[16] = "";
-	ssize_t len = pread(fail_nth_fd, text, sizeof(text) - 1, 0);
-
-	if (pwrite(fail_nth_fd, "0", 1, 0) != 1 &&
-	    pwrite(fail_nth_fd, "0", 1, 0) != 1)
-		abort();
-	return len > 0 && !atoi(text);
-}
 
 /* ---- the fixture ---- */
 
@@ -128,11 +101,6 @@ static inline bool next_started(struct _test_data_faults *self)
 	EXPECT_GT(self->nth, 1) TH_LOG("no fault came");		\
 	TH_LOG("%u faults", self->nth - 1);				\
 } while (0)
-
-static inline bool no_memory(int err)
-{
-	return err == ENOMEM || err == ENOBUFS;
-}
 
 /* An errno of a call that copies from the program, and allocates. */
 static inline bool no_memory_or_fault(int err)

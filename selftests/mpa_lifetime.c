@@ -165,12 +165,44 @@ TEST_F(life, stranger_in_the_queue_of_a_listener_is_shut_down_with_it)
 	}
 }
 
-TEST_F(life, stranger_that_is_accepted_is_ordinary_tcp)
+/* The listener that it comes from knows nothing of MPA. */
+TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 {
-	int fd, to, c, pipe_fd[2], pending = 0;
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct peer peer = {};
+	int fd, to, c, epoll;
 
 	to = moved(self, true, &fd);
 	ASSERT_LE(0, to);
+	c = child(to);
+	ASSERT_LE(0, c);
+	epoll = epoll_create1(0);
+	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, c, &event));
+	ASSERT_EQ(0, ask_of(fd));
+	/* No call on the child comes first. */
+	EXPECT_TRUE(served(fd));
+	peer.fd = fd;
+	ASSERT_EQ(0, peer_send_record(&peer, 50));
+	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000));
+	EXPECT_EQ(50, recv(c, self->buf, sizeof(self->buf), MSG_DONTWAIT));
+	EXPECT_EQ(2, send(c, "ok", 2, MSG_DONTWAIT));
+	close(epoll);
+	close(c);
+	close(fd);
+	close(to);
+}
+
+/* It has come to a listener with MPA, and moves to one of TCP's or MPTCP's. */
+static void is_ordinary_tcp(struct __test_metadata *_metadata,
+			    struct _test_data_life *self, int protocol)
+{
+	int fd, to, c, pipe_fd[2], pending = 0;
+
+	ASSERT_TRUE(module_unused());
+	to = moved_to(self, false, protocol, &fd);
+	ASSERT_LE(0, to);
+	/* Nothing of the module is left in it. */
+	ASSERT_TRUE(module_unused());
 	c = child(to);
 	ASSERT_LE(0, c);
 	EXPECT_EQ(POLLOUT, poll_for(c, POLLIN | POLLOUT, 0));
@@ -195,89 +227,50 @@ TEST_F(life, stranger_that_is_accepted_is_ordinary_tcp)
 	close(c);
 	close(fd);
 	close(to);
+	EXPECT_TRUE(module_unused()) {
+		TH_LOG("%ld references are left", module_refs());
+	}
 }
 
-/* The listener that accepts it knows nothing of MPA. */
-TEST_F(life, child_that_moves_to_an_ordinary_listener_starts)
+TEST_F(life, child_that_moves_to_an_ordinary_listener_is_tcp)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	struct peer peer = {};
-	int fd, to, c, epoll;
-
-	to = moved(self, false, &fd);
-	ASSERT_LE(0, to);
-	c = child(to);
-	ASSERT_LE(0, c);
-	epoll = epoll_create1(0);
-	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, c, &event));
-	ASSERT_EQ(0, ask_of(fd));
-	/* No call on the child comes first. */
-	EXPECT_TRUE(served(fd));
-	peer.fd = fd;
-	ASSERT_EQ(0, peer_send_record(&peer, 50));
-	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000));
-	EXPECT_EQ(50, recv(c, self->buf, sizeof(self->buf), MSG_DONTWAIT));
-	EXPECT_EQ(2, send(c, "ok", 2, MSG_DONTWAIT));
-	close(epoll);
-	close(c);
-	close(fd);
-	close(to);
+	is_ordinary_tcp(_metadata, self, 0);
 }
 
-TEST_F(life, child_that_moves_and_is_silent_times_out)
+static bool have_mptcp(void)
 {
-	int fd, to, c;
+	int fd = socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
 
-	self->start.timeout_ms = 100;
-	to = moved(self, false, &fd);
-	ASSERT_LE(0, to);
-	c = child(to);
-	ASSERT_LE(0, c);
-	EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
-	EXPECT_EQ(ECONNRESET, errno);
-	EXPECT_NE(0, POLLERR & poll_for(c, POLLIN, 20000));
-	EXPECT_EQ(ETIMEDOUT, so_error(c));
-	close(c);
-	close(fd);
-	close(to);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
-/* A listener of MPTCP's that accepts it gives it TCP's operations. */
-TEST_F(life, child_that_moves_to_a_listener_of_mptcp_speaks_mpa)
+TEST_F(life, child_that_moves_to_a_listener_of_mptcp_is_tcp)
 {
-	int fd, to, c, pipe_fd[2], mptcp;
-	struct peer peer = {};
-	u8 fpdu[128];
-	size_t len;
-
-	mptcp = socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
-	if (mptcp < 0)
+	if (!have_mptcp())
 		SKIP(return, "this kernel has no MPTCP");
-	close(mptcp);
+	is_ordinary_tcp(_metadata, self, IPPROTO_MPTCP);
+}
+
+/* MPTCP gives it other operations once it is accepted; no worker runs before close. */
+TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
+{
+	int fd, to, i;
+
+	if (!have_mptcp())
+		SKIP(return, "this kernel has no MPTCP");
 	ASSERT_TRUE(module_unused());
-	to = moved_to(self, false, IPPROTO_MPTCP, &fd);
-	ASSERT_LE(0, to);
-	c = child(to);
-	ASSERT_LE(0, c);
-	ASSERT_EQ(0, ask_of(fd));
-	ASSERT_TRUE(served(fd));
-	/* All its calls are MPA's: half a record is none. */
-	len = peer_fpdu(&peer, record_of(50), 50, fpdu);
-	ASSERT_EQ(0, write_all(fd, fpdu, 10));
-	EXPECT_EQ(0, poll_for(c, POLLIN, 50));
-	ASSERT_EQ(0, pipe(pipe_fd));
-	EXPECT_EQ(-1, splice(c, NULL, pipe_fd[1], NULL, 50,
-			     SPLICE_F_NONBLOCK));
-	EXPECT_EQ(EAGAIN, errno);
-	ASSERT_EQ(0, write_all(fd, fpdu + 10, len - 10));
-	EXPECT_EQ(POLLIN, poll_for(c, POLLIN, 20000));
-	EXPECT_EQ(50, recv(c, self->buf, sizeof(self->buf), MSG_DONTWAIT));
-	EXPECT_TRUE(record_good((u8 *)self->buf, 50));
-	close(pipe_fd[0]);
-	close(pipe_fd[1]);
-	close(c);
-	close(fd);
-	close(to);
+	for (i = 0; i < 60; i++) {
+		self->addr.sin_port = 0;
+		to = moved_to(self, false, IPPROTO_MPTCP, &fd);
+		ASSERT_LE(0, to);
+		ASSERT_EQ(0, real_time(true));
+		close(accept(to, NULL, NULL));
+		ASSERT_EQ(0, real_time(false));
+		close(to);
+		close(fd);
+	}
 	EXPECT_TRUE(module_unused()) {
 		TH_LOG("%ld references are left", module_refs());
 	}
@@ -307,44 +300,6 @@ TEST_F(life, child_that_moves_is_attached_to_by_the_kernel)
 		usleep(10000);
 	EXPECT_EQ(refs, module_refs());
 	EXPECT_EQ(0, system("rmmod mpa_upcalls"));
-}
-
-/* It has been told nothing yet: whoever accepted it may do so. */
-TEST_F(life, idle_child_that_moves_may_be_started)
-{
-	int from, to, fd, c, pipe_fd[2];
-
-	ASSERT_EQ(0, put_text("/proc/sys/net/ipv4/tcp_migrate_req", "1"));
-	from = socket(AF_INET, SOCK_STREAM, 0);
-	ASSERT_EQ(0, setsockopt(from, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
-				sizeof(int)));
-	ASSERT_EQ(0, bind(from, (void *)&self->addr, sizeof(self->addr)));
-	ASSERT_EQ(0, mpa_attach(from));
-	ASSERT_EQ(0, listen(from, 64));
-	ASSERT_EQ(0, getsockname(from, (void *)&self->addr,
-				 &(socklen_t){ sizeof(self->addr) }));
-	fd = client(self);
-	ASSERT_EQ(POLLIN, poll_for(from, POLLIN, 20000));
-	to = listener(self, false);
-	ASSERT_LE(0, to);
-	close(from);
-	c = child(to);
-	ASSERT_LE(0, c);
-	ASSERT_EQ(0, mpa_start_as(c, &self->start));
-	ASSERT_EQ(0, ask_of(fd));
-	ASSERT_TRUE(served(fd));
-	/* All its calls are MPA's: half a record is none. */
-	ASSERT_EQ(1, send(fd, "", 1, 0));
-	EXPECT_EQ(0, poll_for(c, POLLIN, 50));
-	ASSERT_EQ(0, pipe(pipe_fd));
-	EXPECT_EQ(-1, splice(c, NULL, pipe_fd[1], NULL, 50,
-			     SPLICE_F_NONBLOCK));
-	EXPECT_EQ(EAGAIN, errno);
-	close(pipe_fd[0]);
-	close(pipe_fd[1]);
-	close(c);
-	close(fd);
-	close(to);
 }
 
 /* A socket whose request has been rejected, and its peer; 0 or -1. */

@@ -538,8 +538,11 @@ TEST_F(pair, orderly_end_is_no_loss)
 		ASSERT_EQ(0, fresh(self, true, true));
 		ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
 		ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
-		if (i % 2)
+		if (i % 2) {
 			ASSERT_EQ(100, send(self->fd[0], record_row, 100, 0));
+			/* TCP answers octets that come after SHUT_RD by a reset. */
+			ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
+		}
 		shut_down(self->fd, orderly[i / 2]);
 		for (j = 0; j < 2; j++) {
 			ASSERT_TRUE(tcp_closed(self->fd[j]))

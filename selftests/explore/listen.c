@@ -47,6 +47,7 @@ static int accept_from(struct world *w, int fd)
 	if (s < 0)
 		return -errno;
 	w->s = s;
+	w->attached = false;
 	judge_state(w);
 	if (w->attached && w->state > MPA_STATE_IDLE) {
 		w->role = MPA_ROLE_RESPONDER;

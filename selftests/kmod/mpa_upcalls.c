@@ -48,7 +48,6 @@ struct consumer {
 	struct socket *sock;
 	struct file *file;
 	struct socket *listener;
-	void *context;
 	struct file *watched;
 	void (*data_ready)(struct sock *sk);
 	struct upcall_how how;
@@ -357,12 +356,9 @@ static void stop_listening(struct consumer *user)
 		return;
 	sk = user->listener->sk;
 	net = sock_net(sk);
-	if (user->context)
-		rcu_assign_pointer(inet_csk(sk)->icsk_ulp_data, user->context);
 	sock_release(user->listener);
 	put_net(net);
 	user->listener = NULL;
-	user->context = NULL;
 }
 
 static int begin_listening(struct consumer *user)
@@ -403,11 +399,6 @@ static int listens(struct consumer *user)
 		stop_listening(user);
 		return err;
 	}
-	if (user->how.no_memory) {
-		/* Then a child has none either. */
-		user->context = rcu_replace_pointer(inet_csk(sk)->icsk_ulp_data,
-						    NULL, true);
-	}
 	return inet_sk(sk)->inet_num;
 }
 
@@ -421,7 +412,7 @@ static int accept_and_attach(struct consumer *user, int fd)
 		listener = socket_of(fd, &file);
 	if (!listener)
 		return -EBADF;
-	err = kernel_accept(listener, &user->sock, 0);
+	err = kernel_accept(listener, &user->sock, fd == -2 ? O_NONBLOCK : 0);
 	if (file)
 		fput(file);
 	if (err) {

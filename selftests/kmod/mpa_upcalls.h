@@ -46,7 +46,6 @@ struct upcall_how {
 	__u32 resume_early;	/* mpa_sock_resume() in the upcall */
 	__u32 call_back;	/* mpa_sock_send(), mpa_sock_detach() in it */
 	__u32 sleeps;		/* milliseconds, which none may */
-	__u32 no_memory;	/* UPCALLS_LISTEN: none for children's contexts */
 };
 
 /* What headers of UPCALLS_CUT begin with; the rest is 0x5a. */
@@ -74,7 +73,7 @@ struct upcall_send {
 
 #define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
 #define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
-#define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket; -1: his */
+#define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket; -1: its own; -2: that, without waiting */
 #define UPCALLS_DETACH	_IO('m', 4)
 #define UPCALLS_START	_IOW('m', 5, struct mpa_start)
 #define UPCALLS_WAIT	_IOW('m', 6, struct mpa_start)
