@@ -116,14 +116,15 @@ void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
 /* ---- callbacks ---- */
 
 /*
- * sk_user_data is somebody's who has hooked the socket, or may. That of a socket
- * that the kernel has made is its user's, who asks for MPA; but for a psock, which
- * takes octets out of the receive queue.
+ * sk_user_data belongs to what has hooked the socket, or may. On a socket of the
+ * kernel's own that is the user who asks for MPA, with two exceptions: a psock takes
+ * octets out of the receive queue, and SMC gives the program a file of its TCP socket
+ * when it falls back.
  */
 static bool mpa_hook_others_data(const struct sock *sk)
 {
 	return sk->sk_user_data &&
-	       (!sk->sk_kern_sock ||
+	       (!sk->sk_kern_sock || sk->sk_socket->file ||
 		(uintptr_t)sk->sk_user_data & SK_USER_DATA_PSOCK);
 }
 

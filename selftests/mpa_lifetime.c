@@ -20,6 +20,10 @@
 #define IPPROTO_MPTCP	262
 #endif
 
+#ifndef AF_SMC
+#define AF_SMC		43
+#endif
+
 #define HELD_FIRST	400	/* file descriptor of the first */
 
 FIXTURE(life)
@@ -274,6 +278,32 @@ TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 	EXPECT_TRUE(module_unused()) {
 		TH_LOG("%ld references are left", module_refs());
 	}
+}
+
+/*
+ * SMC that has fallen back gives the program a file of the TCP socket that it has
+ * made and hooked.
+ */
+TEST_F(life, socket_that_smc_has_hooked_is_not_attached)
+{
+	int to, fd, c;
+
+	system("modprobe -q smc");
+	fd = socket(AF_SMC, SOCK_STREAM, 0);
+	if (fd < 0)
+		SKIP(return, "this kernel has no SMC");
+	to = listener(self, false);
+	ASSERT_LE(0, to);
+	ASSERT_EQ(0, connect(fd, (void *)&self->addr, sizeof(self->addr)));
+	c = child(to);
+	ASSERT_LE(0, c);
+	EXPECT_EQ(-1, mpa_attach(fd));
+	EXPECT_EQ(EBUSY, errno);
+	EXPECT_TRUE(text_goes(fd, c));
+	EXPECT_TRUE(text_goes(c, fd));
+	close(c);
+	close(fd);
+	close(to);
 }
 
 /*
