@@ -44,15 +44,13 @@ static struct mpa_ctx *mpa_ctx_new(struct sock *sk)
 	return ctx;
 }
 
-/* Put a context into its socket, which has or will have @ops; or it is freed. */
+/* Put a context into its socket, which has or will have @ops. */
 static int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 {
 	int err = mpa_conns_add(ctx) ?: mpa_hook_attach(ctx, ops);
 
-	if (err) {
+	if (err)
 		mpa_conns_remove(ctx);
-		kfree_rcu(ctx, rcu);
-	}
 	return err;
 }
 
@@ -73,6 +71,8 @@ static int mpa_init(struct sock *sk)
 	if (!ctx)
 		return -ENOMEM;
 	err = mpa_attach(ctx, sk->sk_socket->ops);
+	if (err)
+		kfree_rcu(ctx, rcu);
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
@@ -109,6 +109,8 @@ static int mpa_tuf_attach(struct sock *sk)
 	mpa_ctx_setup(&tuf->ctx, sk);
 	mpa_tufopt_setup(&tuf->ctx);
 	err = mpa_attach(&tuf->ctx, sk->sk_socket->ops);
+	if (err)
+		kfree_rcu(tuf, ctx.rcu);
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
@@ -218,16 +220,10 @@ int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
 	err = mpa_inherit(ctx, listener, &params);
 
 	lock_sock(sk);
-	if (!err && icsk->icsk_ulp_ops)
-		err = -EEXIST;
+	if (!err)
+		err = icsk->icsk_ulp_ops ? -EEXIST : mpa_attach(ctx, ops);
 	if (err)
-		kfree(ctx);
-	else
-		err = mpa_attach(ctx, ops);
-	if (err) {
-		kfree(params);
 		goto out;
-	}
 	/* As tcp_set_ulp() does; the listener holds the module. */
 	__module_get(THIS_MODULE);
 	icsk->icsk_ulp_ops = &mpa_ulp_ops;
@@ -236,8 +232,13 @@ int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
 		mpa_tcp_skip_urgent(sk);
 	if (params)
 		mpa_startup_inherit(ctx, params, mpa_hook_callbacks(ctx));
+	release_sock(sk);
+	return 0;
+
 out:
 	release_sock(sk);
+	kfree(params);
+	kfree_rcu(ctx, rcu);
 	return err;
 }
 

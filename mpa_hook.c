@@ -10,8 +10,9 @@
  * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone(), which
  *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
  *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
- * A child in a listener's queue has nothing of ours, wherever it moves. A request of a handshake points to sk_prot of its listener and holds nothing:
- * so the tables outlive the module, see mpa_hook_exit().
+ * A child in a listener's queue has nothing of ours, wherever it moves. A request of a
+ * handshake points to sk_prot of its listener and holds nothing: so the tables outlive
+ * the module, see mpa_hook_exit().
  */
 
 #include <linux/kmemleak.h>

@@ -189,9 +189,9 @@ static bool mpa_sockopt_mss(int level, int name)
 static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 			       sockptr_t val, unsigned int len)
 {
+	bool mss = mpa_sockopt_mss(level, name);
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct proto *base = ctx->table->base;
-	bool mss = mpa_sockopt_mss(level, name);
 	int err;
 
 	/* In repair mode octets are queued and not sent. */

@@ -355,8 +355,8 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 /* MPA_ROLE_DIRECT: Full Operation from here on, no frames. */
 static void mpa_startup_direct(struct mpa_ctx *ctx)
 {
-	const struct mpa_params *params = ctx->params;
 	bool no_crc = mpa_policy_crc_optional(ctx->sk);
+	const struct mpa_params *params = ctx->params;
 
 	ctx->rx.format.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
 	ctx->tx.format.marked = !params->offer.revision ||

@@ -73,7 +73,8 @@ struct upcall_send {
 
 #define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
 #define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
-#define UPCALLS_ACCEPT	_IOW('m', 3, int)	/* of a listening socket; -1: its own; -2: that, without waiting */
+/* Of a listening socket; -1: of its own; -2: of that, without waiting. */
+#define UPCALLS_ACCEPT	_IOW('m', 3, int)
 #define UPCALLS_DETACH	_IO('m', 4)
 #define UPCALLS_START	_IOW('m', 5, struct mpa_start)
 #define UPCALLS_WAIT	_IOW('m', 6, struct mpa_start)
