@@ -435,6 +435,9 @@ static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 int mpa_tap_init(const struct genl_family *family);
 void mpa_tap_exit(void);
 int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets);
+int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid);
+bool mpa_tap_has_events(const struct net *net);
+void mpa_tap_event(const struct net *net, struct sk_buff *skb);
 void mpa_tap_clear(struct mpa_ctx *ctx);
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position);

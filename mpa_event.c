@@ -2,10 +2,14 @@
 /*
  * Events of connections to those who listen for them by netlink.
  *
- * An event is made where it happens, and sent by a work item of its namespace: netlink
- * goes through all listeners of the machine for each, those of other namespaces as well,
- * and there may be many. No connection waits for that. What is sent holds no reference:
- * it is made of octets.
+ * An event is built where it happens, and goes from there to the sockets that have asked
+ * for those of its namespace (mpa_tap.c), of which there are few.
+ *
+ * It goes to the multicast group as well, by a work item of the namespace: netlink walks
+ * all listeners of the machine for each, those of other namespaces as well, and no
+ * connection waits for that. Whoever can make a user namespace can have a thousand
+ * listeners there, and as many events as he likes: for namespaces that belong to one
+ * nothing goes to the group.
  */
 
 #include <linux/sched/mm.h>
@@ -21,7 +25,7 @@
 /* Attributes of an event: some forty numbers and two addresses. */
 #define MPA_EVENT_SIZE		640
 
-/* So many of a namespace wait to be sent. */
+/* The number of a namespace that may wait to be sent. */
 #define MPA_EVENTS_MAX		1024
 
 /* Namespaces that send at the same time. */
@@ -32,7 +36,7 @@
  * @net:	the namespace
  * @queue:	made, and not sent; its lock is for all that follows
  * @number:	of the last one
- * @closed:	the namespace has gone: no more are taken
+ * @closed:	the namespace goes, or the module: no more are taken
  * @work:	sends them
  */
 struct mpa_events {
@@ -46,9 +50,6 @@ struct mpa_events {
 static const struct genl_family *mpa_event_family __ro_after_init;
 static struct workqueue_struct *mpa_event_wq __ro_after_init;
 static unsigned int mpa_events_id __read_mostly;
-
-/* The module is unloaded: no turns any more. */
-static bool mpa_event_leaving;
 
 static struct mpa_events *mpa_events(const struct net *net)
 {
@@ -88,27 +89,40 @@ static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
 	return skb;
 }
 
+/* Somebody in some namespace has joined the group: netlink does not know more. */
+static bool mpa_event_has_group(struct net *net)
+{
+	return net->user_ns == &init_user_ns &&
+	       genl_has_listeners(mpa_event_family, net, MPA_NLGRP_EVENTS);
+}
+
 /*
- * What is in the queue is in the order of its numbers. @skb: NULL if there was no memory:
- * it takes a number as well, so that the gap shows. Return: whether it is in the queue.
+ * Events leave in the order of their numbers. @skb: NULL if there was no memory: it takes
+ * a number as well, so that the gap shows. Return: false if the event is lost to the
+ * group, or to all.
  */
 static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 			    struct nlattr *number)
 {
 	struct sk_buff_head *queue = &events->queue;
 	unsigned long flags;
-	bool queued;
+	bool sent = skb;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	events->number++;
-	queued = skb && !events->closed && queue->qlen < MPA_EVENTS_MAX;
-	if (queued) {
+	if (skb) {
 		*(u32 *)nla_data(number) = events->number;
-		__skb_queue_tail(queue, skb);
-		queue_work(mpa_event_wq, &events->work);
+		mpa_tap_event(events->net, skb);
+	}
+	if (skb && mpa_event_has_group(events->net)) {
+		sent = !events->closed && queue->qlen < MPA_EVENTS_MAX;
+		if (sent) {
+			__skb_queue_tail(queue, skb_get(skb));
+			queue_work(mpa_event_wq, &events->work);
+		}
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
-	return queued;
+	return sent;
 }
 
 static noinline void mpa_event_send(const struct mpa_ctx *ctx,
@@ -122,14 +136,13 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 	skb = mpa_event_make(ctx, event, &number);
 	set_active_memcg(old);
-	if (mpa_event_queue(mpa_events(sock_net(ctx->sk)), skb, number))
-		return;
+	if (!mpa_event_queue(mpa_events(sock_net(ctx->sk)), skb, number))
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
 	nlmsg_free(skb);
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
 }
 
 /**
- * mpa_event() - tell of it, if anybody listens
+ * mpa_event() - send an event, if anybody listens
  * @ctx:	the context
  * @event:	what happens
  *
@@ -137,41 +150,40 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
  */
 void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
 {
-	/* In any namespace: netlink does not know more. */
-	if (genl_has_listeners(mpa_event_family, sock_net(ctx->sk),
-			       MPA_NLGRP_EVENTS))
+	struct net *net = sock_net(ctx->sk);
+
+	if (mpa_tap_has_events(net) || mpa_event_has_group(net))
 		mpa_event_send(ctx, event);
 }
 
 /* ---- sending them ---- */
 
-/* The oldest one that waits. Return: 0 or a negative errno. */
-static int mpa_event_send_next(struct mpa_events *events)
+/* The oldest one that waits. */
+static void mpa_event_send_next(struct mpa_events *events)
 {
 	struct sk_buff *skb = skb_dequeue(&events->queue);
+	int err;
 
 	if (!skb)
-		return 0;
-	return genlmsg_multicast_netns(mpa_event_family, events->net, skb, 0,
-				       MPA_NLGRP_EVENTS, GFP_KERNEL);
+		return;
+	err = genlmsg_multicast_netns(mpa_event_family, events->net, skb, 0,
+				      MPA_NLGRP_EVENTS, GFP_KERNEL);
+	/* -ESRCH: nobody has got it. */
+	if (err && err != -ESRCH)
+		SNMP_INC_STATS(mpa_stat_mib(events->net), MPA_MIB_EVENTS_LOST);
 }
 
-/* Namespaces take turns: one with many events, or listeners, is not to bar others. */
+/* Namespaces take turns: one with many events, or listeners, does not stop others. */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_events *events = container_of(work, struct mpa_events, work);
-	int err;
 
 	do {
-		err = mpa_event_send_next(events);
-		/* -ESRCH: nobody has got it. */
-		if (err && err != -ESRCH)
-			SNMP_INC_STATS(mpa_stat_mib(events->net),
-				       MPA_MIB_EVENTS_LOST);
+		mpa_event_send_next(events);
 		if (skb_queue_empty_lockless(&events->queue))
 			return;
 		cond_resched();
-	} while (READ_ONCE(mpa_event_leaving));
+	} while (events->closed);
 	queue_work(mpa_event_wq, work);
 }
 
@@ -185,7 +197,7 @@ static int __net_init mpa_event_net_init(struct net *net)
 	return 0;
 }
 
-/* Users inside the kernel may close their sockets later. */
+/* Send those that wait, and no more: users inside the kernel may close sockets later. */
 static void __net_exit mpa_event_net_exit(struct net *net)
 {
 	struct mpa_events *events = mpa_events(net);
@@ -193,8 +205,8 @@ static void __net_exit mpa_event_net_exit(struct net *net)
 	spin_lock_irq(&events->queue.lock);
 	events->closed = true;
 	spin_unlock_irq(&events->queue.lock);
-	skb_queue_purge(&events->queue);
 	cancel_work_sync(&events->work);
+	mpa_event_work(&events->work);
 }
 
 static struct pernet_operations mpa_event_net_ops = {
@@ -233,8 +245,6 @@ int __init mpa_event_init(const struct genl_family *family)
  */
 void mpa_event_exit(void)
 {
-	WRITE_ONCE(mpa_event_leaving, true);
-	drain_workqueue(mpa_event_wq);
 	unregister_pernet_subsys(&mpa_event_net_ops);
 	destroy_workqueue(mpa_event_wq);
 }

@@ -202,6 +202,19 @@ static int mpa_netlink_tap_clear(struct sk_buff *skb, struct genl_info *info)
 	return PTR_ERR_OR_ZERO(ctx);
 }
 
+/* ---- events ---- */
+
+static int mpa_netlink_event_join(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = mpa_tap_set_events(genl_info_net(info), NETLINK_CB(skb).sk,
+				     info->snd_portid);
+
+	if (err == -ENOSPC)
+		NL_SET_ERR_MSG(info->extack,
+			       "this namespace has as many taps as it may");
+	return err;
+}
+
 /* ---- the family ---- */
 
 static struct netlink_range_validation mpa_netlink_timeout = {
@@ -268,6 +281,11 @@ static const struct genl_ops mpa_netlink_ops[] = {
 		.doit		= mpa_netlink_tap_clear,
 		.policy		= mpa_tap_clear_policy,
 		.maxattr	= ARRAY_SIZE(mpa_tap_clear_policy) - 1,
+	},
+	{
+		.cmd		= MPA_CMD_EVENT_JOIN,
+		.flags		= GENL_UNS_ADMIN_PERM,
+		.doit		= mpa_netlink_event_join,
 	},
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records to a monitor: an administrator may have what is said of a connection's
- * records, and their first octets, sent to the netlink socket that he asks by, to find
- * out what its ends say to each other. It is for debugging: each record then goes the
- * long way, one by one.
+ * Taps: a netlink socket that asks gets the events of its network namespace, or the
+ * records of a connection with their first octets.
+ *
+ * Records are for debugging: each one then goes the long way, one by one.
  *
  * A record sent is shown when its FPDU has been made; one received, when it has been
  * verified, or found bad; one out of order, when it goes to the user.
@@ -17,7 +17,8 @@
  * socket. Who ends it takes it out, under the list's lock; it is freed after a grace
  * period, as is the netlink socket, behind netlink's notifier: what is found under RCU
  * is there. Each record, and each netlink socket that is closed in the namespace, searches
- * the list: it has a limit.
+ * the list: it has a limit. Events go to each tap of events while the connection waits:
+ * of these there are few.
  */
 
 #include <linux/netlink.h>
@@ -34,18 +35,20 @@
 /* Attributes of a record beside its octets. */
 #define MPA_TAP_SIZE		128
 
-/* Taps in a network namespace. */
+/* Taps in a network namespace, and those of events among them. */
 #define MPA_TAPS_MAX		256
+#define MPA_TAPS_EVENTS_MAX	16
 
 /**
- * struct mpa_tap - copies of a connection's records for a monitor
+ * struct mpa_tap - records of a connection, or events, for a monitor
  * @list:	in mpa_taps.list
- * @ctx:	the connection's context
+ * @ctx:	the connection's context; NULL: events of the namespace
  * @reader:	the monitor's netlink socket
  * @portid:	its port; another socket's as well, while this one is being closed
  * @octets:	of each record as many at most; written without the socket lock
  * @seq:	records so far; belongs to the connection's socket lock, as does @lost
- * @lost:	the last one was lost, and the reader was told
+ * @lost:	the last one was lost, and the reader was told; for events it belongs to
+ *		the lock of their queue
  * @rcu:	for freeing
  */
 struct mpa_tap {
@@ -64,11 +67,13 @@ struct mpa_tap {
  * @lock:	for @list, @n and mpa_ctx.tapped of the namespace's connections
  * @list:	all of them
  * @n:		MPA_TAPS_MAX at most
+ * @events:	of them, those of events; read without @lock
  */
 struct mpa_taps {
 	spinlock_t		lock; /* for what follows */
 	struct list_head	list;
 	unsigned int		n;
+	unsigned int		events;
 };
 
 /* Since the first tap: what looks for taps costs nothing before. */
@@ -102,7 +107,10 @@ static void mpa_tap_end(struct mpa_taps *taps, struct mpa_tap *tap)
 {
 	list_del_rcu(&tap->list);
 	taps->n--;
-	WRITE_ONCE(tap->ctx->tapped, false);
+	if (tap->ctx)
+		WRITE_ONCE(tap->ctx->tapped, false);
+	else
+		WRITE_ONCE(taps->events, taps->events - 1);
 	kfree_rcu(tap, rcu);
 }
 
@@ -149,6 +157,54 @@ int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets
 	spin_unlock_bh(&taps->lock);
 	kfree(new);
 	return err;
+}
+
+/**
+ * mpa_tap_set_events() - have events sent from now on
+ * @net:	the namespace
+ * @reader:	the netlink socket that they go to
+ * @portid:	its port
+ *
+ * Context: process.
+ * Return: 0; -EALREADY: it gets them; -ENOSPC: there are MPA_TAPS_EVENTS_MAX, or
+ * MPA_TAPS_MAX of all; -ENOMEM.
+ */
+int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
+{
+	struct mpa_tap *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT), *tap;
+	struct mpa_taps *taps = mpa_taps(net);
+	int err = 0;
+
+	if (!new)
+		return -ENOMEM;
+	new->reader = reader;
+	new->portid = portid;
+	spin_lock_bh(&taps->lock);
+	if (taps->n >= MPA_TAPS_MAX || taps->events >= MPA_TAPS_EVENTS_MAX)
+		err = -ENOSPC;
+	list_for_each_entry(tap, &taps->list, list)
+		if (!tap->ctx && tap->reader == reader)
+			err = -EALREADY;
+	if (!err) {
+		list_add_rcu(&new->list, &taps->list);
+		taps->n++;
+		WRITE_ONCE(taps->events, taps->events + 1);
+	}
+	spin_unlock_bh(&taps->lock);
+	if (err)
+		kfree(new);
+	return err;
+}
+
+/**
+ * mpa_tap_has_events() - somebody gets the events of a namespace
+ * @net:	the namespace
+ *
+ * Context: any.
+ */
+bool mpa_tap_has_events(const struct net *net)
+{
+	return READ_ONCE(mpa_taps(net)->events);
 }
 
 /**
@@ -303,13 +359,12 @@ static bool mpa_tap_full(const struct sock *reader)
 	       READ_ONCE(reader->sk_rcvbuf);
 }
 
-/* A record is lost to the reader, who is told by ENOBUFS of the first in a row. */
-static void mpa_tap_lost(struct mpa_tap_record *record, struct sk_buff *skb)
+/* The reader loses something, and learns by ENOBUFS of the first in a row. */
+static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 {
-	struct mpa_tap *tap = record->tap;
-
 	nlmsg_free(skb);
-	SNMP_INC_STATS(record->ctx->tcp.mib, MPA_MIB_RECORDS_LOST);
+	SNMP_INC_STATS(mpa_stat_mib(sock_net(tap->reader)),
+		       tap->ctx ? MPA_MIB_RECORDS_LOST : MPA_MIB_EVENTS_LOST);
 	if (tap->lost)
 		return;
 	tap->lost = true;
@@ -335,14 +390,14 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	/* Nothing is copied for one who does not read. */
 	if (mpa_tap_full(tap->reader)) {
 		atomic_inc(&tap->reader->sk_drops);
-		mpa_tap_lost(record, NULL);
+		mpa_tap_lost(tap, NULL);
 		return NULL;
 	}
 	skb = genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
 			  GFP_ATOMIC | __GFP_NOWARN);
 	if (skb && !mpa_tap_fill(skb, record))
 		return skb;
-	mpa_tap_lost(record, skb);
+	mpa_tap_lost(tap, skb);
 	return NULL;
 }
 
@@ -350,19 +405,35 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
  * To the socket itself. If it has just been closed, netlink purges what is in its queue
  * when it frees it.
  */
-static void mpa_tap_send(struct mpa_tap_record *record, struct sk_buff *skb)
+static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 {
-	int err;
+	int err = skb ? sock_queue_rcv_skb(tap->reader, skb) : -ENOMEM;
 
-	genlmsg_end(skb, record->head);
-	err = sock_queue_rcv_skb(record->tap->reader, skb);
 	if (!err)
-		record->tap->lost = false;
+		tap->lost = false;
 	else if (err == -EPERM)
 		/* The reader's own filter does not let it in. */
 		nlmsg_free(skb);
 	else
-		mpa_tap_lost(record, skb);
+		mpa_tap_lost(tap, skb);
+}
+
+/**
+ * mpa_tap_event() - an event to all who asked for those of its namespace
+ * @net:	the namespace
+ * @skb:	the event
+ *
+ * Context: any, lock of the queue of events held.
+ */
+void mpa_tap_event(const struct net *net, struct sk_buff *skb)
+{
+	struct mpa_tap *tap;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(tap, &mpa_taps(net)->list, list)
+		if (!tap->ctx)
+			mpa_tap_send(tap, skb_clone(skb, GFP_ATOMIC));
+	rcu_read_unlock();
 }
 
 /* ---- sent ---- */
@@ -413,7 +484,8 @@ void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	skb = mpa_tap_begin(&record);
 	if (skb) {
 		mpa_tap_copy_made(&record, fpdu);
-		mpa_tap_send(&record, skb);
+		genlmsg_end(skb, record.head);
+		mpa_tap_send(record.tap, skb);
 	}
 	rcu_read_unlock();
 }
@@ -442,10 +514,11 @@ static void mpa_tap_show(struct mpa_tap_record *record,
 	if (!record->octets ||
 	    !mpa_read_show(from, fpdu, taken, 0, record->octets, mpa_tap_copy,
 			   record)) {
-		mpa_tap_send(record, skb);
+		genlmsg_end(skb, record->head);
+		mpa_tap_send(record->tap, skb);
 		goto out;
 	}
-	mpa_tap_lost(record, skb);
+	mpa_tap_lost(record->tap, skb);
 out:
 	rcu_read_unlock();
 }

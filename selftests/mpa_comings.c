@@ -4,7 +4,10 @@
  * while there are listeners for events, quick ones and one that does not read.
  */
 
+#include <dirent.h>
 #include <linux/filter.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -218,15 +221,32 @@ struct listener {
 	const char *bad;
 };
 
-/* @rcvbuf: octets of memory that its events may take */
+/* Asks for the events of its namespace. */
+static int listener_joins(struct mnl_socket *nl)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh;
+	ssize_t n;
+
+	nlh = genl_request(buf, mpa_family().id, MPA_CMD_EVENT_JOIN, NLM_F_ACK, 1);
+	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
+		return -1;
+	n = mnl_socket_recvfrom(nl, buf, sizeof(buf));
+	return n < 0 ? -1 : mnl_cb_run(buf, n, 1, 0, NULL, NULL);
+}
+
+/* @group: 0: ask for them; @rcvbuf: octets of memory that its events may take */
 static int listener_begin(struct listener *listener, u32 group, int rcvbuf)
 {
 	int fd;
 
 	*listener = (struct listener){ .nl = netlink_open(NETLINK_GENERIC) };
 	fd = mnl_socket_get_fd(listener->nl);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf));
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf)))
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof(rcvbuf));
 	set_nonblock(fd);
+	if (!group)
+		return listener_joins(listener->nl);
 	return mnl_socket_setsockopt(listener->nl, NETLINK_ADD_MEMBERSHIP,
 				     &group, sizeof(group));
 }
@@ -475,6 +495,163 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 	EXPECT_EQ(listener_lost(&slow), statistic("MpaEventsLost"));
 	listener_end(&quick);
 	listener_end(&slow);
+}
+
+/* ---- listeners of other users ---- */
+
+#define STRANGERS	4
+
+/**
+ * struct delays - how long after the end of connections it has been heard of
+ * @median:	in us
+ * @worst:	in us
+ * @kworkers:	what kernel threads of that name have run meanwhile, in ms
+ * @lost:	events
+ */
+struct delays {
+	long median;
+	long worst;
+	long kworkers;
+	unsigned int lost;
+};
+
+/*
+ * A user in namespaces of its own: some listen, and none of them reads, while connections
+ * come and go. It gets what others leave of the processor.
+ */
+static void stranger(u32 group, unsigned int n, int ready)
+{
+	const struct rlimit files = { 4096, 4096 };
+	struct traffic traffic = { .ip = "127.0.0.1" };
+	const struct sched_param param = {};
+	struct listener listener;
+
+	/* Else it would have the processor half of the time. */
+	if (setrlimit(RLIMIT_NOFILE, &files) || unshare(CLONE_NEWUSER) ||
+	    own_netns() || sched_setscheduler(0, SCHED_IDLE, &param))
+		_exit(1);
+	while (n--)
+		if (listener_begin(&listener, group, 1))
+			_exit(1);
+	if (write(ready, "", 1) != 1)
+		_exit(1);
+	traffic_thread(&traffic);
+	_exit(1);
+}
+
+/* Nanoseconds that they have run. */
+static u64 kworkers_run(void)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	u64 sum = 0;
+
+	while ((entry = readdir(proc))) {
+		char path[300], name[32] = "";
+		unsigned long long ns;
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		file = atoi(entry->d_name) ? fopen(path, "r") : NULL;
+		if (!file)
+			continue;
+		if (!fgets(name, sizeof(name), file))
+			name[0] = 0;
+		fclose(file);
+		if (strncmp(name, "kworker", 7))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/schedstat", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fscanf(file, "%llu", &ns) == 1)
+			sum += ns;
+		fclose(file);
+	}
+	closedir(proc);
+	return sum;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const long *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* @group: 0: the listener asks for events */
+static int delays_measure(struct delays *delays, u32 group)
+{
+	const unsigned int n = many(400, 50);
+	struct listener listener = {};
+	struct sockaddr_in addr;
+	long delay[400], from;
+	unsigned int i;
+	int on, fd[2];
+	u64 ran;
+
+	on = listener_open(&addr, "127.0.0.1");
+	if (listener_begin(&listener, group, PLENTY))
+		return -1;
+	ran = kworkers_run();
+	for (i = 0; i < n; i++) {
+		if (full_pair(fd, on, &addr))
+			return -1;
+		from = now_ns();
+		hang_up(fd[0]);
+		hang_up(fd[1]);
+		listener_waits(&listener, 2 * i + 2);
+		delay[i] = (now_ns() - from) / 1000;
+	}
+	delays->kworkers = (kworkers_run() - ran) / 1000000;
+	delays->lost = listener.gap + listener.overrun;
+	qsort(delay, n, sizeof(delay[0]), by_size);
+	delays->median = delay[n / 2];
+	delays->worst = delay[n - 1];
+	close(on);
+	listener_end(&listener);
+	printf("# %s: %ld us, %ld us at most; %ld ms of kworkers; %u lost\n",
+	       group ? "group" : "joined", delays->median, delays->worst,
+	       delays->kworkers, delays->lost);
+	fflush(stdout);
+	return 0;
+}
+
+/* Beside users with so many listeners each; one asks for events, one is in the group. */
+static int delays_beside(struct delays *delays, u32 group, unsigned int n)
+{
+	pid_t pid[STRANGERS];
+	int ready[2], i, err;
+	char c;
+
+	if (pipe(ready))
+		return -1;
+	for (i = 0; i < STRANGERS; i++) {
+		pid[i] = fork();
+		if (!pid[i])
+			stranger(group, n, ready[1]);
+	}
+	close(ready[1]);
+	for (err = 0, i = 0; i < STRANGERS; i++)
+		err |= read(ready[0], &c, 1) != 1;
+	close(ready[0]);
+	err = err || delays_measure(delays, 0) ||
+	      delays_measure(delays + 1, group);
+	for (i = 0; i < STRANGERS; i++) {
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], NULL, 0);
+	}
+	return err ? -1 : 0;
+}
+
+TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
+{
+	struct delays alone[2] = {}, beside[2] = {};
+
+	ASSERT_EQ(0, delays_beside(alone, self->group, 0));
+	ASSERT_EQ(0, delays_beside(beside, self->group, many(1200, 100)));
+	/* Those in the group may be: netlink walks past all listeners for each event. */
+	EXPECT_EQ(0, beside[0].lost);
 }
 
 /* ---- names ---- */

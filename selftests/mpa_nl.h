@@ -193,6 +193,16 @@ static inline int nl_tap(struct nl *nl, int fd, u32 octets)
 	return nl_ask(nl->sock, nlh, NULL, NULL);
 }
 
+/* The namespace's events come to this socket. */
+static inline int nl_join(struct nl *nl)
+{
+	u8 buf[MNL_SOCKET_BUFFER_SIZE];
+
+	return nl_ask(nl->sock, nl_request(nl, buf, nl->family,
+					   MPA_CMD_EVENT_JOIN, NLM_F_ACK),
+		      NULL, NULL);
+}
+
 /* From now on; on a socket that requests nothing. */
 static inline int nl_listen(struct nl *nl, int group)
 {

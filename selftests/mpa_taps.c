@@ -258,4 +258,115 @@ TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 	EXPECT_EQ(before, statistic("MpaRecordsLost"));
 }
 
+/* ---- events ---- */
+
+/* Two connections end; @nl has heard of each end once, in order, and of nothing else. */
+static int ends_heard(struct _test_data_taps *self, struct nl *nl)
+{
+	u64 cookie[2] = { cookie_of(self->fd[0]), cookie_of(self->other[0]) };
+	struct nl_told told = {};
+	unsigned int i;
+	u64 last = 0;
+
+	hang_up(self->fd[0]);
+	hang_up(self->other[0]);
+	for (i = 0; i < 2; i++) {
+		if (nl_event(nl, cookie[i], MPA_CMD_CLOSED_NTF, &told) ||
+		    told.value[MPA_A_CONN_EVENT] <= last)
+			return -1;
+		last = told.value[MPA_A_CONN_EVENT];
+	}
+	return 0;
+}
+
+TEST_F(taps, events_come_to_who_has_joined)
+{
+	ASSERT_EQ(0, nl_join(&self->nl));
+	EXPECT_EQ(-1, nl_join(&self->nl));
+	EXPECT_EQ(EALREADY, errno);
+	EXPECT_EQ(0, ends_heard(self, &self->nl));
+}
+
+/* The connections are of the other namespace. */
+TEST_F(taps, events_of_the_own_namespace_only)
+{
+	struct nl_told told = {};
+	struct nl nl;
+
+	ASSERT_EQ(0, nl_join(&self->nl));
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, nl_open(&nl));
+	ASSERT_EQ(0, nl_join(&nl));
+	EXPECT_EQ(0, ends_heard(self, &self->nl));
+	EXPECT_EQ(-1, nl_next(&nl, &told, 0));
+	EXPECT_EQ(ETIMEDOUT, errno);
+	nl_close(&nl);
+}
+
+/* Without the group, whose listeners a user can have as many as there is memory for. */
+TEST_F(taps, events_in_a_user_namespace_come_to_who_has_joined)
+{
+	struct nl group, joined;
+	struct nl_told told = {};
+	int fd[2];
+	u64 end;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, nl_open(&group));
+	ASSERT_EQ(0, nl_listen(&group, group.events));
+	ASSERT_EQ(0, nl_open(&joined));
+	ASSERT_EQ(0, nl_join(&joined));
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_started_pair(fd, 0, 0));
+	end = cookie_of(fd[0]);
+	hang_up(fd[0]);
+	EXPECT_EQ(0, nl_event(&joined, end, MPA_CMD_CLOSED_NTF, &told));
+	EXPECT_EQ(-1, nl_next(&group, &told, 0));
+	EXPECT_EQ(ETIMEDOUT, errno);
+	close(fd[1]);
+	nl_close(&group);
+	nl_close(&joined);
+}
+
+TEST_F(taps, those_who_join_have_a_limit)
+{
+	struct nl nl[17];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(nl); i++)
+		ASSERT_EQ(0, nl_open(nl + i));
+	for (i = 0; i < 16; i++)
+		EXPECT_EQ(0, nl_join(nl + i));
+	EXPECT_EQ(-1, nl_join(nl + 16));
+	EXPECT_EQ(ENOSPC, errno);
+	nl_close(nl);
+	EXPECT_EQ(0, nl_join(nl + 16));
+	EXPECT_EQ(0, ends_heard(self, nl + 16));
+	for (i = 1; i < ARRAY_SIZE(nl); i++)
+		nl_close(nl + i);
+}
+
+/* It learns so once, and sees by the numbers how many. */
+TEST_F(taps, events_lost_are_told_and_counted)
+{
+	const int fd = mnl_socket_get_fd(self->nl.sock);
+	const int before = statistic("MpaEventsLost");
+	int pair[2], room = 4096, i;
+
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room,
+				sizeof(room)));
+	ASSERT_EQ(0, nl_join(&self->nl));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, tcp_pair(AF_INET, pair));
+		ASSERT_EQ(0, mpa_started_pair(pair, 0, 0));
+		hang_up(pair[0]);
+		hang_up(pair[1]);
+	}
+	EXPECT_LT(before, statistic("MpaEventsLost"));
+	EXPECT_EQ(1, reader_reads(&self->nl));
+	EXPECT_EQ(0, reader_reads(&self->nl));
+	EXPECT_EQ(0, ends_heard(self, &self->nl));
+}
+
 TEST_HARNESS_MAIN

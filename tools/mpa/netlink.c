@@ -206,33 +206,14 @@ int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, voi
 
 /* ---- the family ---- */
 
-static void group_seen(struct nl *nl, const struct nlattr *group)
-{
-	const struct nlattr *attr;
-	const char *name = "";
-	uint32_t id = 0;
-
-	mnl_attr_for_each_nested(attr, group)
-		if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GRP_ID)
-			id = mnl_attr_get_u32(attr);
-		else if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GRP_NAME)
-			name = mnl_attr_get_str(attr);
-	if (!strcmp(name, MPA_MCGRP_EVENTS))
-		nl->events = id;
-}
-
 static int family_seen(const struct nlmsghdr *nlh, void *data)
 {
-	const struct nlattr *attr, *group;
+	const struct nlattr *attr;
 	struct nl *nl = data;
 
-	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr)) {
+	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr))
 		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID)
 			nl->family = mnl_attr_get_u16(attr);
-		if (mnl_attr_get_type(attr) == CTRL_ATTR_MCAST_GROUPS)
-			mnl_attr_for_each_nested(group, attr)
-				group_seen(nl, group);
-	}
 	return MNL_CB_OK;
 }
 
@@ -277,12 +258,9 @@ int nl_buffer(struct nl *nl, int octets)
 /* Events come to this socket from now on: 0, or -1 with errno. */
 int nl_listen(struct nl *nl)
 {
-	nl->error = (struct nl_error){};
-	if (!mnl_socket_setsockopt(nl->sock, NETLINK_ADD_MEMBERSHIP, &nl->events,
-				   sizeof(nl->events)))
-		return 0;
-	nl->error.err = errno;
-	return -1;
+	char buf[NL_REQUEST_SIZE];
+
+	return nl_ask(nl, nl_request(nl, buf, MPA_CMD_EVENT_JOIN, 0), NULL, NULL);
 }
 
 /*

@@ -35,7 +35,6 @@ struct nl_error {
  * struct nl - a socket of generic netlink
  * @sock:	libmnl's
  * @family:	number of the family "mpa"
- * @events:	number of its group "events"
  * @seq:	of the last request
  * @message:	what has come, NL_MESSAGE_SIZE octets
  * @error:	of the last request that has failed
@@ -43,7 +42,6 @@ struct nl_error {
 struct nl {
 	struct mnl_socket *sock;
 	uint16_t family;
-	uint32_t events;
 	uint32_t seq;
 	void *message;
 	struct nl_error error;
