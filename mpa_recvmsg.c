@@ -91,7 +91,8 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return ctx->rx.error;
 		if (mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
-		err = sock_error(sk);
+		/* As TCP: an error that came after the peer's FIN is no part of it. */
+		err = mpa_tcp_peer_ended(sk) ? 0 : sock_error(sk);
 		if (err)
 			return err;
 		if (mpa_tcp_input_ended(sk))

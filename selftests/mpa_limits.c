@@ -489,6 +489,47 @@ TEST_F(pair, reset_is_no_end_of_stream)
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd[0]).error);
 }
 
+/*
+ * The peer ends its half, and closes with an answer unread: a FIN, and later a RST.
+ * Then what recv() and SO_ERROR return.
+ */
+static int end_then_reset(const int *fd, int said[4])
+{
+	char buf[8];
+
+	if (send(fd[1], "ask", 3, 0) != 3 || shutdown(fd[1], SHUT_WR) ||
+	    recv(fd[0], buf, sizeof(buf), 0) != 3 ||
+	    send(fd[0], "answer", 6, 0) != 6 ||
+	    poll_for(fd[1], POLLIN, 20000) != POLLIN)
+		return -1;
+	hang_up(fd[1]);
+	if (!tcp_closed(fd[0]))
+		return -1;
+	said[0] = recv(fd[0], buf, sizeof(buf), 0) < 0 ? errno : 0;
+	said[1] = recv(fd[0], buf, sizeof(buf), 0) < 0 ? errno : 0;
+	said[2] = so_error(fd[0]);
+	said[3] = so_error(fd[0]);
+	return 0;
+}
+
+TEST_F(pair, reset_after_the_end_of_the_stream_is_told_as_tcp_does)
+{
+	int plain[4], mpa[4];
+	unsigned int i;
+
+	ASSERT_EQ(0, fresh(self, false, false));
+	ASSERT_EQ(0, end_then_reset(self->fd, plain));
+	self->fd[1] = -1;
+	ASSERT_EQ(0, fresh(self, true, true));
+	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
+	ASSERT_EQ(0, end_then_reset(self->fd, mpa));
+	self->fd[1] = -1;
+	for (i = 0; i < 4; i++)
+		EXPECT_EQ(plain[i], mpa[i]) TH_LOG("call %u", i);
+	EXPECT_EQ(EPIPE, plain[2]);
+}
+
 /* ---- the result of startup is one error, a reset behind it another ---- */
 
 /*
