@@ -177,12 +177,18 @@ static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 	return call->done && call->segment != MPA_SEGMENT_OFF ? 0 : err;
 }
 
-static int mpa_sendmsg_control(struct msghdr *msg, int *segment, int max)
+static int mpa_sendmsg_control(struct sock *sk, struct msghdr *msg, int *segment,
+			       int max)
 {
+	struct sockcm_cookie cookie;
 	struct cmsghdr *cmsg;
 
 	if (!msg->msg_controllen)
 		return 0;
+	/* Those of SOL_SOCKET are checked as TCP does, and set nothing. */
+	sockcm_init(&cookie, sk);
+	if (sock_cmsg_send(sk, msg, &cookie))
+		return -EINVAL;
 	for_each_cmsghdr(cmsg, msg) {
 		if (!CMSG_OK(msg, cmsg))
 			return -EINVAL;
@@ -239,7 +245,8 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 	call->more = msg->msg_flags & (MSG_MORE | MSG_BATCH) || !call->ends;
 	call->keep = splice && call->more;
 	call->timeo = sock_sndtimeo(ctx->sk, msg->msg_flags & MSG_DONTWAIT);
-	err = mpa_sendmsg_control(msg, &call->segment, mpa_ulpdu_max(ctx));
+	err = mpa_sendmsg_control(ctx->sk, msg, &call->segment,
+				  mpa_ulpdu_max(ctx));
 	if (!err && call->segment == MPA_SEGMENT_OFF &&
 	    size > mpa_framing_max(&ctx->tx.format, ctx->tx.pos))
 		err = -EMSGSIZE;

@@ -158,27 +158,35 @@ static inline ssize_t put(struct _test_data_send *self, size_t len, int flags)
 	return n;
 }
 
-/* As put(), with a control message of level SOL_MPA. */
-static inline ssize_t put_with(struct _test_data_send *self, size_t len,
-			       int type, const void *value, size_t value_len)
+/* send() with a control message. */
+static inline ssize_t send_with(int fd, const void *octets, size_t len, int level,
+				int type, const void *value, size_t value_len)
 {
 	union {
 		struct cmsghdr align;
 		char room[CMSG_SPACE(16)];
 	} control = {};
-	struct iovec iov = { stream_at(self->sent), len };
+	struct iovec iov = { (void *)octets, len };
 	struct msghdr msg = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
 		.msg_controllen = CMSG_SPACE(value_len),
 	};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-	ssize_t n;
 
-	cmsg->cmsg_level = SOL_MPA;
+	cmsg->cmsg_level = level;
 	cmsg->cmsg_type = type;
 	cmsg->cmsg_len = CMSG_LEN(value_len);
 	memcpy(CMSG_DATA(cmsg), value, value_len);
-	n = sendmsg(self->fd[0], &msg, MSG_NOSIGNAL);
+	return sendmsg(fd, &msg, MSG_NOSIGNAL);
+}
+
+/* As put(), with a control message of level SOL_MPA. */
+static inline ssize_t put_with(struct _test_data_send *self, size_t len,
+			       int type, const void *value, size_t value_len)
+{
+	ssize_t n = send_with(self->fd[0], stream_at(self->sent), len, SOL_MPA,
+			      type, value, value_len);
+
 	if (n > 0)
 		self->sent += n;
 	return n;
