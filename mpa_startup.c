@@ -185,7 +185,9 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 	}
 	if (is_enhanced) {
 		ctx->enhanced = true;
-		ctx->ird = mpa_agree_depth(reply->offer.ird, enhanced.control);
+		/* RFC 6581 section 9.1: 0x3fff leaves it unchanged. */
+		ctx->ird = peer.ord == MPA_DEPTH_BY_USER ? reply->offer.ird :
+			   enhanced.ird;
 		ctx->ord = mpa_agree_limit(reply->offer.ord, peer.ird);
 		/* The initiator's choice shows in its first FPDU. */
 		ctx->control = enhanced.control &

@@ -207,6 +207,25 @@ TEST_F(pair, responder_limits_ord_and_leaves_to_the_user_what_is_the_users)
 	}
 }
 
+/* Section 9.1: 0x3fff leaves IRD unchanged, though the reply names Read alone. */
+TEST_F(pair, ird_is_left_to_the_user_with_a_read_as_rtr)
+{
+	static const u16 depth[2] = { 4, 0x3fff };
+	u8 frame[FRAME_LEN + 4];
+	unsigned int i;
+
+	self->start[1].revision = 2;
+	self->start[1].flags = D;
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, request(self, frame,
+				     enhanced_frame(frame, false, 0x40, A | D, 4,
+						    depth[i])));
+		ASSERT_EQ(sizeof(frame), read_all(self->fd[0], frame,
+						  sizeof(frame)));
+		EXPECT_EQ(!i, mpa_info(self->fd[1]).ird);
+	}
+}
+
 /* Sections 9.1 and 8: what the initiator makes of the reply. */
 TEST_F(pair, initiator_limits_ord_and_fails_without_ird)
 {
