@@ -249,6 +249,8 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			 (pos - start) / interval + 1;
 		if (!mpa_place_insert(place, before, start, looked))
 			return limit;
+		/* Of TUF it may begin behind all that is looked at. */
+		mpa_search_extend(search, before);
 		return pos + MPA_MARKER_LEN;
 	}
 	return limit;

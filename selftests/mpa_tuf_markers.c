@@ -152,6 +152,43 @@ TEST_F(place, fpdus_behind_one_that_a_marker_tells)
 	EXPECT_EQ(stream_end(self), tuf_info(self->fd).rx_edge);
 }
 
+/*
+ * Octets that came before the marker, and are no longer in TCP's SACK blocks: behind a
+ * gap, or side by side with what the marker lies in.
+ */
+TEST_F(place, marker_tells_of_what_came_before_it)
+{
+	unsigned int next, i;
+	u32 marker = 512, at;
+	int gap;
+
+	for (gap = 1; gap >= 0; gap--) {
+		stream_add(self, marker - stream_end(self) + 80);
+		next = self->records;
+		stream_add_many(self, 120, 30);
+		at = self->start[next] - 10;
+		ASSERT_LT(self->start[next + 2], marker + 512);
+		ASSERT_LT(marker + 10, at);
+		ASSERT_EQ(0, come(self, at, self->start[next + 2]));
+		for (i = 2; i < 7; i++)
+			ASSERT_EQ(0, come(self, marker + 512 * i + 10,
+					  marker + 512 * i + 20));
+		NOTHING();
+		ASSERT_EQ(0, come(self, marker - 5, gap ? marker + 10 : at));
+		PLACED(next);
+		PLACED(next + 1);
+		NOTHING();
+		/* The rest of these. */
+		ASSERT_EQ(0, come(self, tuf_info(self->fd).rx_edge,
+				  stream_end(self)));
+		while (poll_for(self->fd, POLLIN, 0))
+			ASSERT_LT(0, recv(self->fd, self->buf, BUF, 0));
+		EXPECT_EQ(stream_end(self), tuf_info(self->fd).rx_edge);
+		EXPECT_EQ(self->records, tuf_info(self->fd).rx_fpdus);
+		marker = (stream_end(self) / 512 + 1) * 512;
+	}
+}
+
 TEST_F(place, without_a_marker_nothing_is_placed)
 {
 	stream_add_many(self, 100, 4);
