@@ -41,7 +41,6 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 	struct mpa_contain *contain = &tuf->contain;
 	bool changed = contain->keyed != !!key ||
 		       (key && memcmp(contain->key, key, TUF_KEY_LEN));
-	u32 i;
 
 	contain->keyed = key;
 	contain->given_up = false;
@@ -49,9 +48,7 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 	contain->since = jiffies;
 	contain->tests = 0;
 	contain->passes = 0;
-	/* No island begins here: it is in order. */
-	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
-		contain->failed[i] = mpa_place_ordered(&tuf->ctx);
+	memset(contain->failed, 0, sizeof(contain->failed));
 	if (key)
 		memcpy(contain->key, key, TUF_KEY_LEN);
 	return changed;
@@ -168,12 +165,12 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 }
 
 /* It was tested a while ago. */
-static bool mpa_contain_failed(const struct mpa_contain *contain, u32 pos)
+static bool mpa_contain_failed(const struct mpa_contain *contain, u64 what)
 {
 	u32 i;
 
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
-		if (contain->failed[i] == pos)
+		if (contain->failed[i] == what)
 			return true;
 	return false;
 }
@@ -184,7 +181,7 @@ static bool mpa_contain_failed(const struct mpa_contain *contain, u32 pos)
  * @ctx:	the context; mpa_contain_possible()
  * @pos:	stream position of the first octet behind a gap
  *
- * Each place once, as long as not too many fail.
+ * Each segment once, as long as not too many fail.
  *
  * Context: any, socket lock held.
  * Return: whether they are.
@@ -194,9 +191,10 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	struct mpa_contain *contain = &mpa_tuf(ctx)->contain;
 	struct mpa_segments segments;
 	bool passed;
+	u64 what;
 
 	/* It could not be remembered if it passed. */
-	if (ctx->rx.place->full || mpa_contain_failed(contain, pos) ||
+	if (ctx->rx.place->full ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
 	if (!mpa_contain_clear(&segments)) {
@@ -204,12 +202,14 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 			return false;
 		segments = contain->seen_segments;
 	}
+	/* A longer one may have come in its place; more behind it make no other. */
+	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
+	if (mpa_contain_failed(contain, what))
+		return false;
 	passed = segments.nr <= MPA_CONTAIN_SEGMENTS &&
 		 mpa_contain_walk(ctx, pos, &segments);
-	if (!passed) {
-		contain->failed[contain->next] = pos;
-		contain->next = (contain->next + 1) % MPA_CONTAIN_FAILED;
-	}
+	if (!passed)
+		contain->failed[contain->next++ % MPA_CONTAIN_FAILED] = what;
 	mpa_contain_count(ctx, segments.nr, passed);
 	return passed;
 }

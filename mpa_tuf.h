@@ -48,8 +48,9 @@ struct mpa_guard {
  * @keyed:	@key is valid
  * @given_up:	almost no segment has passed for long
  * @key:	of what is received
- * @failed:	stream positions that were tested last, and have failed
- * @next:	the entry of @failed that goes next
+ * @failed:	what was tested last, and has failed: stream position, and in the
+ *		upper half octets of the segment, if it was one
+ * @next:	the entry of @failed that goes next, modulo their number
  * @seen:	@seen_pos and @seen_segments are valid
  * @seen_pos:	stream position where an island began when it was new
  * @seen_segments: its segments then
@@ -61,7 +62,7 @@ struct mpa_contain {
 	bool		keyed;
 	bool		given_up;
 	u8		key[TUF_KEY_LEN];
-	u32		failed[MPA_CONTAIN_FAILED];
+	u64		failed[MPA_CONTAIN_FAILED];
 	u8		next;
 	bool		seen;
 	u32		seen_pos;

@@ -77,6 +77,33 @@ TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 	}
 }
 
+/* As when TCP has cut it first; and what is the same is not tested twice. */
+TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
+{
+	stream_add_many(self, 500, 5);
+	ASSERT_EQ(0, come(self, self->start[1], self->start[1] + 1));
+	/* The work item does it for the first one. */
+	while (tuf_info(self->fd).rx_tested < 1)
+		poll(NULL, 0, 10);
+	ASSERT_EQ(0, come(self, self->start[1], self->start[1] + 100));
+	NOTHING();
+	COME(1, 2);
+	PLACED(1);
+	ASSERT_EQ(0, come(self, self->start[3], self->start[3] + 100));
+	NOTHING();
+	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
+	ASSERT_EQ(0, come(self, self->start[3], self->start[3] + 100));
+	/* Nor is it when others have come behind it. */
+	ASSERT_EQ(0, come(self, self->start[3] + 100, self->start[4]));
+	NOTHING();
+	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
+	COME(0, 1);
+	ORDERED(0);
+	COME(2, 3);
+	IN_ORDER(2, 4);
+	EXPECT_EQ(1, tuf_info(self->fd).rx_placed);
+}
+
 /* Nothing is placed, and everything comes in order. */
 TEST_F(place, no_key_places_nothing)
 {
