@@ -44,7 +44,6 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 
 	contain->keyed = key;
 	contain->given_up = false;
-	contain->next = 0;
 	contain->since = jiffies;
 	contain->tests = 0;
 	contain->passes = 0;

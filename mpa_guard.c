@@ -119,13 +119,6 @@ static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
 	return mpa_guard_passes(tuf, head, n) ? n - 1 : n;
 }
 
-/* The buffer has one FPDU, which TCP would cut anywhere. */
-static void mpa_guard_cut(struct mpa_ctx *ctx)
-{
-	ctx->tx.out->piece = mpa_guard_piece;
-	ctx->tx.out->split = 0;
-}
-
 /* ---- FPDUs ---- */
 
 /**
@@ -151,8 +144,11 @@ void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	if (likely(!found))
 		return;
 	mpa_guard_found(tuf);
-	if (fpdu->len > ctx->tx.slot.emss)
-		mpa_guard_cut(ctx);
+	if (fpdu->len <= ctx->tx.slot.emss)
+		return;
+	/* The buffer has one FPDU, which TCP would cut anywhere. */
+	ctx->tx.out->piece = mpa_guard_piece;
+	ctx->tx.out->split = 0;
 }
 
 /**
@@ -198,10 +194,9 @@ bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		tuf->contained++;
 		return false;
 	}
-	if (begins == MPA_BEGINS_UNKNOWN &&
-	    !(tuf->guard.found && mpa_pos_before(seq, tuf->guard.found_end)))
-		return false;
-	if (fixed)
+	if (fixed || (begins == MPA_BEGINS_UNKNOWN &&
+		      !(tuf->guard.found &&
+			mpa_pos_before(seq, tuf->guard.found_end))))
 		return false;
 	tuf->trimmed++;
 	SNMP_INC_STATS(tuf->ctx.tcp.mib, MPA_MIB_TUF_TRIMMED);

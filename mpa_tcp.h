@@ -100,16 +100,17 @@ struct mpa_tail {
  * @seq:	sequence number of the octet that leaves next for the first time
  * @fpdu:	and of the first FPDU that has not begun before it, or whose
  *		length is not known yet
+ * @end:	once framing is off, and behind the last FPDU
  * @pos:	stream position of @fpdu
  * @len:	octets of the FPDU in front of @fpdu
  * @options:	octets of options that the last two packets had, beside those
  *		that all have and SACK blocks: AccECN, BPF
  * @options_seen: what the last one had; that of a DSACK among them
- * @marked:	FPDUs carry markers, of MPA
- * @framing:	enum mpa_framing
- * @guarded:	segments of TUF have been sent: see mpa_tcp_watch_init()
  * @high:	first octet of ULPDU_Length, when a packet has ended behind it
+ * @framing:	enum mpa_framing
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
+ * @marked:	FPDUs carry markers, of MPA
+ * @guarded:	segments of TUF have been sent: see mpa_tcp_watch_init()
  * @packets:	counter for MPA_INFO
  * @aligned:	counter for MPA_INFO
  * @unaligned:	counter for MPA_INFO
@@ -117,15 +118,16 @@ struct mpa_tail {
 struct mpa_watch {
 	u32	seq;
 	u32	fpdu;
+	u32	end;
 	u32	pos;
 	u32	len;
 	u8	options;
 	u8	options_seen;
-	bool	marked;
-	u8	framing;
-	bool	guarded;
 	u8	high;
-	u8	cut;
+	u8	framing : 3;
+	u8	cut : 3;
+	bool	marked : 1;
+	bool	guarded : 1;
 	u64	packets;
 	u64	aligned;
 	u64	unaligned;

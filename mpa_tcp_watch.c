@@ -201,14 +201,22 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, all - aligned, cut);
 }
 
+/* Segments are to begin with FPDUs, and their lengths can be read. */
+static bool mpa_watch_counts(const struct mpa_watch *watch)
+{
+	return !mpa_tuf_exists() || watch->framing == MPA_FRAMING_MPA ||
+	       watch->framing == MPA_FRAMING_TUF ||
+	       before(watch->seq, watch->end);
+}
+
 /* ---- TUF: segments that could be taken for an FPDU ---- */
 
 /* How a segment begins. @at: of a copy of the watch. */
-static enum mpa_begins mpa_watch_begins(struct mpa_watch *at, u32 known,
+static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 					struct mpa_payload *payload, u32 start)
 {
-	/* What it begins with has been sent before, or framing is off. */
-	if (at->framing != MPA_FRAMING_TUF || before(start, known))
+	/* What it begins with has been sent before, or is not framed. */
+	if (!mpa_watch_counts(at) || before(start, at->seq))
 		return MPA_BEGINS_UNKNOWN;
 	while (before(at->fpdu, start))
 		if (!mpa_watch_pass(at, payload))
@@ -266,9 +274,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	for (off = 0; off + TUF_HEADER_LEN <= len; off += seg) {
 		u32 n = min(seg, len - off);
 
-		begins = mpa_watch_begins(&at, watch->seq, &lengths, seq + off);
-		if (n < TUF_HEADER_LEN)
-			break;
+		begins = mpa_watch_begins(&at, &lengths, seq + off);
 		for (i = 0; i < TUF_HEADER_LEN; i++)
 			head[i] = mpa_payload_octet(&heads, off + i);
 		if (mpa_watch_leaves(sk, head, seq + off, n, begins, fixed))
@@ -311,13 +317,6 @@ static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 
 	watch->options = min_t(u32, options, watch->options_seen);
 	watch->options_seen = options;
-}
-
-/* Segments are to begin with FPDUs, and their lengths can be read. */
-static bool mpa_watch_counts(const struct mpa_watch *watch)
-{
-	return !mpa_tuf_exists() || watch->framing == MPA_FRAMING_MPA ||
-	       watch->framing == MPA_FRAMING_TUF;
 }
 
 /* Context: socket lock held, maybe in softirq. */
@@ -396,6 +395,7 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 
 	watch->seq = tcp_sk(sk)->write_seq;
 	watch->fpdu = watch->seq;
+	watch->end = watch->seq;
 	watch->pos = 0;
 	watch->len = 0;
 	watch->cut = MPA_CUT_NOT;
@@ -409,13 +409,18 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
  * mpa_tcp_watch_plain() - what is given to TCP from here on is not framed
  * @sk:	socket
  *
- * What was is still looked at when it is sent again, and ACKs are noticed.
+ * What was is still looked at when it leaves, also if it is sent again, and ACKs are
+ * noticed.
  *
  * Context: process, socket lock held.
  */
 void mpa_tcp_watch_plain(struct sock *sk)
 {
-	mpa_tcp(sk)->watch.framing = MPA_FRAMING_OFF;
+	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
+
+	if (watch->framing == MPA_FRAMING_TUF)
+		watch->end = tcp_sk(sk)->write_seq;
+	watch->framing = MPA_FRAMING_OFF;
 	mpa_watch_hook(sk);
 }
 

@@ -247,6 +247,38 @@ TEST_F_TIMEOUT(cuts, waiting_at_the_stop_and_close, 120)
 	waiting_when(_metadata, self, true, false, true);
 }
 
+/* The key is among their octets, but no piece of one passes. */
+TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
+{
+	const struct connecting how = {
+		.maxseg = SAME_LEN + 12, .sndbuf = 200000, .rcvbuf = 20000,
+	};
+	struct tuf_info info;
+	u32 i, plain;
+	u64 whole;
+
+	ASSERT_EQ(0, cuts_connect(self, &how));
+	memset(self->ulpdu, 0, BUF);
+	memset(self->ulpdu + 50, SAME, TUF_KEY_LEN);
+	for (i = 0; i < 40; i++)
+		ASSERT_EQ(0, cuts_send(self, 1000 + i, 0));
+	ASSERT_LT(20000, unsent(self->fd[0]));
+	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
+	whole = tuf_info(self->fd[0]).tx_segs_contained;
+	ASSERT_GE(20, whole);
+	/* What is behind them looks like an FPDU, and is none of TUF's. */
+	plain = self->start[40];
+	i = tuf_fpdu(&self->way, self->ulpdu, 100, self->stream + plain);
+	ASSERT_EQ(i, send(self->fd[0], self->stream + plain, i, 0));
+	ASSERT_TRUE(cuts_read(self, plain + i));
+	ASSERT_TRUE(acked(self->fd[0]));
+	info = tuf_info(self->fd[0]);
+	EXPECT_EQ(40, info.tx_segs_aligned);
+	EXPECT_GE(40, info.tx_segs_contained);
+	/* The window's edge cuts some. */
+	EXPECT_LT(whole + 10, info.tx_segs_contained);
+}
+
 /* "EBUSY ... while octets of an earlier framing are not acknowledged" */
 TEST_F_TIMEOUT(cuts, no_new_start_while_the_key_is_on_its_way, 120)
 {
