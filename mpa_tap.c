@@ -166,7 +166,7 @@ int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets
  * @portid:	its port
  *
  * Context: process.
- * Return: 0; -EALREADY: it gets them; -ENOSPC: there are MPA_TAPS_EVENTS_MAX, or
+ * Return: 0, also if it gets them already; -ENOSPC: there are MPA_TAPS_EVENTS_MAX, or
  * MPA_TAPS_MAX of all; -ENOMEM.
  */
 int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
@@ -180,19 +180,20 @@ int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
 	new->reader = reader;
 	new->portid = portid;
 	spin_lock_bh(&taps->lock);
-	if (taps->n >= MPA_TAPS_MAX || taps->events >= MPA_TAPS_EVENTS_MAX)
-		err = -ENOSPC;
 	list_for_each_entry(tap, &taps->list, list)
 		if (!tap->ctx && tap->reader == reader)
-			err = -EALREADY;
-	if (!err) {
-		list_add_rcu(&new->list, &taps->list);
-		taps->n++;
-		WRITE_ONCE(taps->events, taps->events + 1);
+			goto out;
+	if (taps->n >= MPA_TAPS_MAX || taps->events >= MPA_TAPS_EVENTS_MAX) {
+		err = -ENOSPC;
+		goto out;
 	}
+	list_add_rcu(&new->list, &taps->list);
+	taps->n++;
+	WRITE_ONCE(taps->events, taps->events + 1);
+	new = NULL;
+out:
 	spin_unlock_bh(&taps->lock);
-	if (err)
-		kfree(new);
+	kfree(new);
 	return err;
 }
 

@@ -282,8 +282,8 @@ static int ends_heard(struct _test_data_taps *self, struct nl *nl)
 TEST_F(taps, events_come_to_who_has_joined)
 {
 	ASSERT_EQ(0, nl_join(&self->nl));
-	EXPECT_EQ(-1, nl_join(&self->nl));
-	EXPECT_EQ(EALREADY, errno);
+	/* Once more is no more. */
+	EXPECT_EQ(0, nl_join(&self->nl));
 	EXPECT_EQ(0, ends_heard(self, &self->nl));
 }
 
