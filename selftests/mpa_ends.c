@@ -100,6 +100,9 @@ static void failed(void)
 /* A listener that starts what it accepts, and a child whose peer is silent. */
 static void listening(void)
 {
+	struct mpa_start start = {
+		.role = MPA_ROLE_RESPONDER, .revision = 1, .timeout_ms = 300000,
+	};
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -111,9 +114,9 @@ static void listening(void)
 	must(!bind(listener, (struct sockaddr *)&addr, len) &&
 	     !getsockname(listener, (struct sockaddr *)&addr, &len) &&
 	     !mpa_attach(listener) &&
-	     !mpa_start(listener, MPA_ROLE_RESPONDER, 0) &&
-	     !listen(listener, 1) &&
-	     !connect(fd, (struct sockaddr *)&addr, len), "listening");
+	     !mpa_start_as(listener, &start) && !listen(listener, 1) &&
+	     !connect(fd, (struct sockaddr *)&addr, len) &&
+	     accept(listener, NULL, NULL) >= 0, "listening");
 	printf("listener %d *\n", port_of(listener));
 	tell("child", port_of(listener), port_of(fd));
 }
