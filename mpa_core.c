@@ -206,8 +206,8 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
  * Return: 0; -ENOMEM; -EEXIST if it has another upper-layer protocol, as one may that
  * has moved here from another listener; -EBUSY if something else has hooked it.
  */
-int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
-	       const struct proto_ops *ops)
+static int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
+		      const struct proto_ops *ops)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_params *params = NULL;
@@ -264,7 +264,7 @@ static int __init mpa_module_init(void)
 		goto no_compat;
 	mpa_begin_crc();
 
-	mpa_hook_init(&mpa_ops_overrides);
+	mpa_hook_init(&mpa_ops_overrides, mpa_accept);
 	mpa_tcp_ooo_init(mpa_search_arrived);
 	mpa_tcp_watch_init(mpa_report_unaligned, mpa_guard_leaves);
 

@@ -57,8 +57,13 @@ static inline struct mpa_table *mpa_table(const struct sock *sk)
 	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
 }
 
+/* See mpa_accept(). */
+typedef int (*mpa_accept_t)(struct mpa_ctx *listener, struct sock *sk,
+			    const struct proto_ops *ops);
+
 /* mpa_hook.c */
-void mpa_hook_init(const struct mpa_overrides *overrides);
+extern mpa_accept_t mpa_hook_accept;
+void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept);
 void mpa_hook_exit(void);
 int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops);
 int mpa_hook_callbacks(struct mpa_ctx *ctx);
@@ -111,10 +116,6 @@ bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
 /* mpa_recvmsg.c */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
-
-/* mpa_core.c */
-int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
-	       const struct proto_ops *ops);
 
 /* mpa_life.c */
 int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock);

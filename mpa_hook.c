@@ -32,15 +32,19 @@ static DEFINE_MUTEX(mpa_tables_lock);
 
 static const struct mpa_overrides *mpa_overrides __ro_after_init;
 
+mpa_accept_t mpa_hook_accept __ro_after_init;
+
 /**
  * mpa_hook_init() - learn what is put into sockets
  * @overrides:	the operations and callbacks
+ * @accept:	attaches a connection that was accepted
  *
  * Context: module init.
  */
-void mpa_hook_init(const struct mpa_overrides *overrides)
+void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept)
 {
 	mpa_overrides = overrides;
+	mpa_hook_accept = accept;
 }
 
 /* ---- whose operations a socket has ---- */

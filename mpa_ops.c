@@ -234,7 +234,7 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 
 	mpa_delay(MPA_POINT_ACCEPTED);
 	if (!err)
-		err = mpa_accept(mpa_ctx(sock->sk), newsock->sk, base);
+		err = mpa_hook_accept(mpa_ctx(sock->sk), newsock->sk, base);
 	/* kernel_accept() has not set it yet; to be released it takes one. */
 	if (err && newsock->sk && !newsock->ops) {
 		__module_get(base->owner);

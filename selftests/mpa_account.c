@@ -405,21 +405,23 @@ static long children_cost(bool mpa, int *fd, int nr)
 	for (i = 0; i < nr; i++)
 		fd[i] = socket(AF_INET, SOCK_STREAM, 0);
 	before = group_memory();
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		if (connect(fd[i], (struct sockaddr *)&addr, len))
 			return -1;
+		fd[nr + i] = accept(listener, NULL, NULL);
+	}
 	after = group_memory();
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < 2 * nr; i++)
 		hang_up(fd[i]);
 	close(listener);
 	return after - before;
 }
 
-/* Whoever listens has them made, and nobody accepts them. */
+/* Whoever accepts them. */
 TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 {
-	const struct rlimit files = { CONTEXTS + 100, CONTEXTS + 100 };
-	static int fd[CONTEXTS];
+	const struct rlimit files = { 2 * CONTEXTS + 100, 2 * CONTEXTS + 100 };
+	static int fd[2 * CONTEXTS];
 	long plain, mpa;
 
 	if (!group_enter())

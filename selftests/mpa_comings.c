@@ -521,8 +521,8 @@ struct delays {
  */
 static void stranger(u32 group, unsigned int n, int ready)
 {
-	const struct rlimit files = { 4096, 4096 };
 	struct traffic traffic = { .ip = "127.0.0.1" };
+	const struct rlimit files = { 4096, 4096 };
 	const struct sched_param param = {};
 	struct listener listener;
 

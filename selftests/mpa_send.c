@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What becomes of a send: ULPDUs, segments, and when they go. */
 
-#include <linux/net_tstamp.h>
-
 #include "mpa_test.h"
 #include "mpa_harness.h"
 #include "mpa_send.h"
@@ -267,48 +265,6 @@ TEST_F(send, control_message_holds_for_one_send)
 	ASSERT_EQ(1000, put(self, 1000, 0));
 	EXPECT_RECORDS(400, 400, 200);
 	EXPECT_NO_MORE();
-}
-
-/* Those of other levels are judged as TCP judges them. */
-TEST_F(send, control_messages_of_other_levels)
-{
-	static const struct {
-		int level, type;
-		u32 value, len;
-	} cases[] = {
-		{ SOL_SOCKET, SO_MARK, 7, 4 }, { SOL_SOCKET, SO_MARK, 7, 3 },
-		{ SOL_SOCKET, SO_TIMESTAMPING, 0, 4 },
-		{ SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_TX_SOFTWARE, 4 },
-		{ SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE, 4 },
-		{ SOL_SOCKET, SO_TIMESTAMPING, 1 << 31, 4 },
-		{ SOL_SOCKET, SO_TXTIME, 0, 8 }, { SOL_SOCKET, SO_TXTIME, 0, 4 },
-		{ SOL_SOCKET, SCM_RIGHTS, 0, 4 },
-		{ SOL_SOCKET, SCM_CREDENTIALS, 0, 4 },
-		{ SOL_SOCKET, 4242, 0, 4 }, { SOL_SOCKET, SO_PRIORITY, 3, 4 },
-		{ SOL_IP, IP_TTL, 64, 4 }, { SOL_IP, 4242, 0, 4 },
-		{ SOL_IPV6, IPV6_HOPLIMIT, 64, 4 }, { SOL_TCP, TCP_NODELAY, 1, 4 },
-		{ 4242, 0, 0, 4 },
-	};
-	int plain[2], wanted, err;
-	unsigned int i;
-
-	ASSERT_EQ(0, tcp_pair(AF_INET, plain));
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		u64 value = cases[i].value;
-
-		wanted = send_with(plain[0], "x", 1, cases[i].level,
-				   cases[i].type, &value, cases[i].len) < 0 ?
-			 errno : 0;
-		err = send_with(self->fd[0], "x", 1, cases[i].level,
-				cases[i].type, &value, cases[i].len) < 0 ?
-		      errno : 0;
-		EXPECT_EQ(wanted, err) {
-			TH_LOG("level %d, type %d, %u octets", cases[i].level,
-			       cases[i].type, cases[i].len);
-		}
-	}
-	close(plain[0]);
-	close(plain[1]);
 }
 
 TEST_F(send, wrong_control_messages_send_nothing)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Batches of records: collected, and what of them goes out when, and how. */
 
+#include <linux/net_tstamp.h>
+
 #include "mpa_test.h"
 #include "kselftest_harness.h"
 #include "mpa_send.h"
@@ -276,6 +278,51 @@ TEST_F(send, option_behind_a_batch_holds_nothing_back)
 		TH_LOG("%ld ms at best, 40 and a little expected", best);
 	}
 	EXPECT_NO_MORE();
+}
+
+static int said(int fd, int level, int type, const u64 *value, u32 len)
+{
+	return send_with(fd, "x", 1, level, type, value, len) < 0 ? errno : 0;
+}
+
+/* Those of other levels are judged as TCP judges them. */
+TEST_F(send, control_messages_of_other_levels)
+{
+	static const struct {
+		int level, type;
+		u32 value, len;
+	} cases[] = {
+		{ SOL_SOCKET, SO_MARK, 7, 4 }, { SOL_SOCKET, SO_MARK, 7, 3 },
+		{ SOL_SOCKET, SO_TIMESTAMPING, 0, 4 },
+		{ SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_TX_SOFTWARE, 4 },
+		{ SOL_SOCKET, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE, 4 },
+		{ SOL_SOCKET, SO_TIMESTAMPING, 1 << 31, 4 },
+		{ SOL_SOCKET, SO_TXTIME, 0, 8 }, { SOL_SOCKET, SO_TXTIME, 0, 4 },
+		{ SOL_SOCKET, SCM_RIGHTS, 0, 4 },
+		{ SOL_SOCKET, SCM_CREDENTIALS, 0, 4 },
+		{ SOL_SOCKET, 4242, 0, 4 }, { SOL_SOCKET, SO_PRIORITY, 3, 4 },
+		{ SOL_IP, IP_TTL, 64, 4 }, { SOL_IP, 4242, 0, 4 },
+		{ SOL_IPV6, IPV6_HOPLIMIT, 64, 4 }, { SOL_TCP, TCP_NODELAY, 1, 4 },
+		{ 4242, 0, 0, 4 },
+	};
+	int plain[2], wanted, err;
+	unsigned int i;
+
+	ASSERT_EQ(0, tcp_pair(AF_INET, plain));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		u64 value = cases[i].value;
+
+		wanted = said(plain[0], cases[i].level, cases[i].type, &value,
+			      cases[i].len);
+		err = said(self->fd[0], cases[i].level, cases[i].type, &value,
+			   cases[i].len);
+		EXPECT_EQ(wanted, err) {
+			TH_LOG("level %d, type %d, %u octets", cases[i].level,
+			       cases[i].type, cases[i].len);
+		}
+	}
+	close(plain[0]);
+	close(plain[1]);
 }
 
 TEST_HARNESS_MAIN

@@ -306,8 +306,8 @@ TEST_F(taps, events_of_the_own_namespace_only)
 /* Without the group, whose listeners a user can have as many as there is memory for. */
 TEST_F(taps, events_in_a_user_namespace_come_to_who_has_joined)
 {
-	struct nl group, joined;
 	struct nl_told told = {};
+	struct nl group, joined;
 	int fd[2];
 	u64 end;
 
