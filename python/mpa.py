@@ -336,8 +336,6 @@ def _explained(err: OSError, sock: socket.socket, what: str) -> OSError:
     if err.errno not in _ERRORS:
         return err
     kind, text = _ERRORS[err.errno]
-    if err.errno == errno.EPIPE and what == "recv":
-        text = "the peer has ended sending, and then reset the connection"
     info, peer = None, None
     with contextlib.suppress(OSError):
         info, peer = _info(sock), _peer(sock)
