@@ -30,7 +30,6 @@
  * @sock:	the socket, or NULL
  * @file:	its file, if it is a program's
  * @listener:	a listening socket of the kernel's own, or NULL
- * @context:	what MPA has in @listener, while that is not there
  * @watched:	file of a listening socket whose sk_data_ready is this module's
  * @data_ready:	what that was before
  * @how:	what upcalls do
