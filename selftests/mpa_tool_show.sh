@@ -145,7 +145,7 @@ lines() {
 declare -A watcher=()
 watch() {
 	: >"$work/$1.err"
-	ip netns exec "$2" timeout 200 "$tool" monitor "${@:3}" >"$work/$1.out" \
+	ip netns exec "$2" timeout 1200 "$tool" monitor "${@:3}" >"$work/$1.out" \
 		2>"$work/$1.err" &
 	watcher[$1]=$!
 	pids+=("$!")
