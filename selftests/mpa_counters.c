@@ -874,7 +874,7 @@ TEST_F(last, no_line_is_untested)
 	n = fread(line, 1, sizeof(line) - 1, file);
 	line[n] = 0;
 	fclose(file);
-	if (strlen(line) + 1 < n)
+	if (strlen(line) + 1 < n || getenv("MPA_SHARE"))
 		SKIP(return, "not all tests have been run");
 	ASSERT_LT(0, lines);
 	ASSERT_GT(LINES, lines);

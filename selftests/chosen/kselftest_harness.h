@@ -6,7 +6,9 @@
  *	mpa_start tcp.ipv6.attach_only_once attach_only_once 'tcp.ipv4.*'
  *
  * Without names it runs all. With MPA_FIRST in its environment it ends with the
- * first one that fails.
+ * first one that fails. With MPA_SHARE=K/N it runs each test in a share of its
+ * fixture's variants, but in one at least; the shares 0/N to N-1/N together have
+ * every test in every variant.
  */
 #ifndef _MPA_CHOSEN_H
 #define _MPA_CHOSEN_H
@@ -27,18 +29,37 @@ static bool is_chosen(char **patterns, const char *name)
 	return false;
 }
 
+/* Is variant V of VARIANTS in the share for the test that is the Tth of a fixture? */
+static bool is_shared(unsigned int v, unsigned int variants, unsigned int t)
+{
+	const char *share = getenv("MPA_SHARE");
+	unsigned int k, n;
+
+	if (!share || sscanf(share, "%u/%u", &k, &n) != 2 || !n)
+		return true;
+	if (variants < n)
+		return v == (k + t) % variants;
+	return v % n == (k + t) % n;
+}
+
 /* With NULL for patterns: say what all are called. */
 static void run_each(char **patterns, unsigned int *run, unsigned int *failed)
 {
 	static struct __fixture_variant_metadata none = { .name = "" };
 	struct __fixture_variant_metadata *v;
+	unsigned int variants, variant, test;
 	struct __fixture_metadata *f;
 	struct __test_metadata *t;
 	char name[256];
 
 	for (f = __fixture_list; f; f = f->next) {
-		for (v = f->variant ?: &none; v; v = v->next) {
-			for (t = f->tests; t; t = t->next) {
+		variants = 0;
+		for (v = f->variant ?: &none; v; v = v->next)
+			variants++;
+		variant = 0;
+		for (v = f->variant ?: &none; v; v = v->next, variant++) {
+			test = 0;
+			for (t = f->tests; t; t = t->next, test++) {
 				snprintf(name, sizeof(name), "%s%s%s.%s",
 					 f->name, v->name[0] ? "." : "",
 					 v->name, t->name);
@@ -46,7 +67,8 @@ static void run_each(char **patterns, unsigned int *run, unsigned int *failed)
 					printf("#   %s\n", name);
 					continue;
 				}
-				if (!is_chosen(patterns, name))
+				if (patterns[0] ? !is_chosen(patterns, name) :
+				    !is_shared(variant, variants, test))
 					continue;
 				(*run)++;
 				t->results = mmap(NULL, sizeof(*t->results),
@@ -66,7 +88,7 @@ static int run_chosen(int argc, char **argv)
 {
 	unsigned int run = 0, failed = 0;
 
-	if (argc < 2)
+	if (argc < 2 && !getenv("MPA_SHARE"))
 		return test_harness_run(argc, argv);
 
 	ksft_print_header();
