@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Captures into TCP streams: packets, connections, reassembly."""
+import math
 import struct
 import subprocess
 import tempfile
@@ -136,6 +137,11 @@ class Half:
         self.behind = 0         # octets captured behind the first hole
         self.again = 0          # octets seen more than once
         self.problems = []
+
+    def first_behind(self, end):
+        """The number of the first packet with the octet in front of end."""
+        return min((s.number for s in self.segments if s.off is not None
+                    and s.off + len(s.payload) >= end), default=math.inf)
 
     def reassemble(self):
         data = [s for s in self.segments if s.payload]

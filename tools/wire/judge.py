@@ -13,6 +13,7 @@ import expect
 import judge_tuf
 import output
 import rfc5044
+import rfc6581
 import wireshark
 
 
@@ -159,31 +160,43 @@ class Connection:
             self.problems.append(
                 f"Rev {self.request.revision} in the Request Frame, "
                 f"{self.reply.revision} in the Reply Frame")
-        if self.rejected or not (self.request.whole and self.reply.whole):
+        if not (self.request.whole and self.reply.whole):
             return
-        # Zero-length ULPDUs are an RTR of RFC 6581, and that is Rev 2.
-        empty = self.request.revision >= 2
-        for half, frame, peer in (
-                (self.halves[0], self.request, self.reply),
-                (self.halves[1], self.reply, self.request)):
+        self.problems += rfc6581.problems(self.request, self.reply, self.rejected)
+        self.check_startup()
+        if self.rejected:
+            return
+        empty = rfc6581.empty_first(self.request, self.reply)
+        for half, frame, peer, empty in (
+                (self.halves[0], self.request, self.reply, empty),
+                (self.halves[1], self.reply, self.request, False)):
             direction = Direction(half, frame, peer)
             direction.parse(empty, options, progress)
             self.directions.append(direction)
         self.check_turn()
+
+    def check_startup(self):
+        """Section 7.1.2: a reply answers a request, FPDUs come behind the reply."""
+        ours, theirs = self.halves
+        if ours.holes or theirs.holes:
+            return
+        request, reply = self.request, self.reply
+        if theirs.first_behind(reply.at + 1) < ours.first_behind(request.end):
+            self.problems.append("the Reply Frame begins before the Request Frame "
+                                 "has ended (7.1.2)")
+        if not self.rejected and \
+                ours.first_behind(request.end + 1) < theirs.first_behind(reply.end):
+            self.problems.append("the initiator's FPDUs begin before the Reply Frame "
+                                 "has ended (7.1.2)")
 
     def check_turn(self):
         """Section 7.1.2 rule 4: the responder waits for the first FPDU."""
         ours, theirs = self.directions
         if not theirs.fpdus or ours.half.holes:
             return
-        first = min(s.number for s in theirs.half.segments
-                    if s.off is not None
-                    and s.off + len(s.payload) > theirs.start)
-        end = ours.fpdus[0].at + ours.fpdus[0].len if ours.fpdus else None
-        got = end is not None and min(
-            s.number for s in ours.half.segments
-            if s.off is not None and s.off + len(s.payload) >= end)
-        if not got or got > first:
+        first = theirs.half.first_behind(theirs.start + 1)
+        if not ours.fpdus or first < ours.half.first_behind(
+                ours.fpdus[0].at + ours.fpdus[0].len):
             theirs.problems.append(
                 f"FPDUs from packet {first} on, before the initiator's "
                 "first (7.1.2 rule 4)")

@@ -79,7 +79,7 @@ def lay_out(pos, head, ulpdu_len, marked):
 
 def fpdus(stream, start, marked, empty):
     """Yields the FPDUs of a stream from SeqStart at offset start on. Returns
-    (octets left over, why). empty: a ULPDU may have no octets (RFC 6581)."""
+    (octets left over, why). empty: the first ULPDU may have no octets."""
     at = start
     size = len(stream)
     while at < size:
@@ -91,7 +91,8 @@ def fpdus(stream, start, marked, empty):
             return size - at, "an FPDU is cut off inside its header"
         fpdu.ulpdu_len = int.from_bytes(
             stream[at + fpdu.head:at + fpdu.head + 2], "big")
-        if fpdu.ulpdu_len > ULPDU_MAX or not (fpdu.ulpdu_len or empty):
+        if fpdu.ulpdu_len > ULPDU_MAX or not (
+                fpdu.ulpdu_len or empty and not pos):
             return size - at, f"ULPDU_Length {fpdu.ulpdu_len} cannot be"
         fpdu.len, fpdu.markers, fpdu.pad = \
             lay_out(pos, fpdu.head, fpdu.ulpdu_len, marked)

@@ -16,7 +16,7 @@ import judge
 import selftest_lua
 import selftest_tuf
 import selftest_tuf_commands
-from synth import (C, M, R, REPLY, REQUEST, SYN, Connection, Pcap,
+from synth import (C, M, R, REPLY, REQUEST, S, SYN, Connection, Pcap,
                    Sender, crc32c, startup)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -205,15 +205,32 @@ def _(pcap):
     tcp.close()
 
 
+def enhanced(pcap, request=b"\xc0\1\0\1", reply=b"\xc0\1\0\1", ulpdus=((0, b"data"),),
+             flags=(M | C | S, M | C | S)):
+    """Revision 2; request, reply: private data; ulpdus: with the end that sends."""
+    tcp = Connection(pcap)
+    ways = tcp.start(*flags, request, reply, 2)
+    for end, ulpdu in ulpdus:
+        tcp.segment(end, ways[end].fpdu(ulpdu))
+
+
 @case("revision_2_with_an_empty_first_fpdu")
 def _(pcap):
-    tcp = Connection(pcap)
-    tcp.send(0, startup(REQUEST, M | C | 0x10, b"\x80\1\0\1", 2))
-    tcp.send(1, startup(REPLY, M | C | 0x10, b"\x80\1\0\1", 2))
-    ways = Sender(True), Sender(True)
-    for ulpdu in (b"", b"data", bytes(800)):
-        tcp.segment(0, ways[0].fpdu(ulpdu))
-    tcp.segment(1, ways[1].fpdu(b"answer"))
+    enhanced(pcap, ulpdus=((0, b""), (0, b"data"), (0, bytes(800)), (1, b"answer")))
+
+
+for _what, _request, _reply in (
+        ("of_clients_and_servers", b"\0\1\0\1more", b"\0\1\0\1"),
+        ("with_an_rtr_of_the_responders_choice", b"\xc0\1\0\1", b"\x80\1\x40\1"),
+        ("that_leaves_ird_and_ord_to_the_programs", b"\x3f\xff\x3f\xff",
+         b"\x3f\xff\x3f\xff")):
+    case("enhanced_startup_" + _what)(
+        lambda pcap, request=_request, reply=_reply: enhanced(pcap, request, reply))
+
+
+@case("enhanced_refusal_that_asks_for_more_ird", startup=True)
+def _(pcap):
+    enhanced(pcap, b"\0\1\0\1", b"\0\1\0\x09", (), (M | C | S, M | C | S | R))
 
 
 @case("refusal", startup=True)
@@ -359,6 +376,58 @@ def _(pcap):
 @case("empty_ulpdu_with_revision_1", "cannot be")
 def _(pcap):
     talk(pcap, [b"one", b"", b"two"])
+
+
+for _what, _ulpdus in (("the_responders_first", ((0, b"one"), (1, b""))),
+                       ("the_initiators_second", ((0, b"one"), (0, b"")))):
+    case(f"empty_fpdu_that_is_{_what}", "cannot be")(
+        lambda pcap, ulpdus=_ulpdus: enhanced(pcap, ulpdus=ulpdus))
+case("empty_fpdu_that_was_not_agreed", "cannot be")(
+    lambda pcap: enhanced(pcap, b"\xc0\1\0\1", b"\x80\1\x40\1", ((0, b""),)))
+
+# Smallest first: each breaks one rule of RFC 6581 that the others keep.
+for _what, _finds, _request, _reply in (
+        ("s_with_less_than_4_octets", "S is set, with less than 4", b"x", b"\0\1\0\1"),
+        ("s_with_less_than_4_octets_in_the_reply", "S is set, with less than 4",
+         b"\0\1\0\1", b"\0\1\0"),
+        ("a_missing_in_the_reply", "A is 1 in the Request Frame, 0", b"\xc0\1\0\1",
+         b"\0\1\0\1"),
+        ("a_that_nobody_asked_for", "A is 0 in the Request Frame, 1", b"\0\1\0\1",
+         b"\xc0\1\0\1"),
+        ("rtr_without_a", "Request Frame: B, C or D without A", b"\0\1\x40\1",
+         b"\0\1\0\1"),
+        ("rtr_without_a_in_the_reply", "Reply Frame: B, C or D without A",
+         b"\0\1\0\1", b"\x40\1\0\1"),
+        ("a_without_an_rtr_in_the_reply", "A without an RTR", b"\xc0\1\0\1",
+         b"\x80\1\0\1"),
+        ("ord_of_the_responder_over_ird", "ORD 2 is over the initiator's IRD 1",
+         b"\0\1\0\1", b"\0\1\0\2"),
+        ("ord_where_ird_is_not_negotiated", "where the initiator's IRD is 0x3fff",
+         b"\x3f\xff\0\1", b"\0\1\0\1"),
+        ("ird_where_ord_is_not_negotiated", "where the initiator's ORD is 0x3fff",
+         b"\0\1\x3f\xff", b"\0\1\0\1")):
+    case(_what, _finds)(
+        lambda pcap, request=_request, reply=_reply: enhanced(pcap, request, reply))
+case("plain_reply_to_an_enhanced_request", "a plain reply")(
+    lambda pcap: enhanced(pcap, reply=b"", flags=(M | C | S, M | C)))
+case("enhanced_reply_to_a_plain_request", "an enhanced reply")(
+    lambda pcap: enhanced(pcap, b"", flags=(M | C, M | C | S)))
+
+
+@case("reply_in_front_of_the_request", "before the Request Frame")
+def _(pcap):
+    tcp = Connection(pcap)
+    tcp.segment(1, startup(REPLY, M | C))
+    tcp.segment(0, startup(REQUEST, M | C))
+    tcp.segment(0, Sender(True).fpdu(b"data"))
+
+
+@case("fpdu_between_request_and_reply", "before the Reply Frame")
+def _(pcap):
+    tcp = Connection(pcap)
+    tcp.segment(0, startup(REQUEST, M | C))
+    tcp.segment(0, Sender(True).fpdu(b"data"))
+    tcp.segment(1, startup(REPLY, M | C))
 
 
 @case("hole_in_the_stream", "are missing behind stream octet")
@@ -691,8 +760,10 @@ def commands(tap, folder):
 
 
 def main():
+    # Wireshark cannot read FPDUs whose markers are not agreed yet.
+    read = [c for c in cases if c[0] != "fpdu_between_request_and_reply"]
     tap = Tap(len(cases) + 24 + len(selftest_tuf.cases)
-              + selftest_tuf_commands.COUNT + selftest_lua.count(cases))
+              + selftest_tuf_commands.COUNT + selftest_lua.count(read))
     with tempfile.TemporaryDirectory() as folder:
         for text, build, finds, options in cases:
             path = os.path.join(folder, text + ".pcap")
@@ -705,7 +776,7 @@ def main():
         commands(tap, folder)
         selftest_tuf.run(tap, folder)
         selftest_tuf_commands.run(tap, folder, command)
-        selftest_lua.run(tap, folder, cases)
+        selftest_lua.run(tap, folder, read)
     print(f"# {tap.count - tap.failed} of {tap.count} passed")
     sys.exit(1 if tap.failed else 0)
 

@@ -6,7 +6,7 @@ Shares no code with the judge: what one of the two gets wrong, the other shows.
 import struct
 
 REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
-M, C, R = 0x80, 0x40, 0x20
+M, C, R, S = 0x80, 0x40, 0x20, 0x10
 FIN, SYN, PSH, ACK = 1, 2, 8, 16
 
 

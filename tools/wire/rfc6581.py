@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What RFC 6581 adds to the startup frames of RFC 5044, read off their octets."""
+import struct
+
+S = 0x10
+ANY = 0x3FFF        # for IRD, ORD: not negotiated here (9.1)
+
+
+def asked(frame):
+    """Does a frame say that it is enhanced?"""
+    return frame.revision >= 2 and bool(frame.flags & S)
+
+
+class Data:
+    """The first four octets of private data (section 9)."""
+
+    def __init__(self, frame):
+        ird, ord_ = struct.unpack_from(">HH", frame.private)
+        self.a, self.b, self.ird = bool(ird & 0x8000), bool(ird & 0x4000), ird & ANY
+        self.c, self.d, self.ord = bool(ord_ & 0x8000), bool(ord_ & 0x4000), ord_ & ANY
+
+    def rtr(self):
+        return self.b or self.c or self.d
+
+
+def data(frame):
+    return Data(frame) if asked(frame) and len(frame.private) >= 4 else None
+
+
+def problems(request, reply, rejected):
+    """What is wrong with the frames, and with the reply as one to that request."""
+    found = []
+    for frame in request, reply:
+        mine = data(frame)
+        if asked(frame) and not mine:
+            found.append(f"{frame.kind} Frame: S is set, with less than 4 octets of "
+                         "private data (section 6)")
+        if mine and not mine.a and mine.rtr():
+            found.append(f"{frame.kind} Frame: B, C or D without A (9.2)")
+    # What a refusal says of itself is another offer.
+    if rejected:
+        return found
+    if asked(request) != asked(reply):
+        kind = "a plain" if asked(request) else "an enhanced"
+        found.append(f"{kind} reply to a request that is not (section 10)")
+    theirs, mine = data(request), data(reply)
+    if not theirs or not mine:
+        return found
+    if theirs.a != mine.a:
+        found.append(f"A is {theirs.a:d} in the Request Frame, {mine.a:d} in the "
+                     "Reply Frame (9.2)")
+    if mine.a and not mine.rtr():
+        found.append("Reply Frame: A without an RTR (9.2)")
+    if theirs.ird == ANY and mine.ord != ANY:
+        found.append(f"the responder's ORD is {mine.ord:#x} where the initiator's IRD "
+                     "is 0x3fff (9.1)")
+    if theirs.ord == ANY and mine.ird != ANY:
+        found.append(f"the responder's IRD is {mine.ird:#x} where the initiator's ORD "
+                     "is 0x3fff (9.1)")
+    if ANY not in (theirs.ird, mine.ord) and mine.ord > theirs.ird:
+        found.append(f"the responder's ORD {mine.ord} is over the initiator's IRD "
+                     f"{theirs.ird} (9.1)")
+    return found
+
+
+def empty_first(request, reply):
+    """May the initiator's first FPDU be empty, as an RTR?"""
+    theirs, mine = data(request), data(reply)
+    return bool(theirs and mine and theirs.a and mine.a and mine.b)
