@@ -299,8 +299,8 @@ static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 	th = (struct tcphdr *)skb->data;
 	th->fin = 0;
 	/* What it has of the checksum is that of the pseudo header. */
-	th->check = csum16_add(csum16_sub(th->check, htons(old_len)),
-			       htons(new_len));
+	inet_proto_csum_replace4(&th->check, skb, htonl(old_len), htonl(new_len),
+				 true);
 	shinfo = skb_shinfo(skb);
 	if (shinfo->gso_size) {
 		shinfo->gso_segs = DIV_ROUND_UP(len, shinfo->gso_size);
