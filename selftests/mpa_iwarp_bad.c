@@ -334,14 +334,21 @@ TEST_F(iwarp, versions)
 
 TEST_F(iwarp, reserved_bits_are_not_looked_at)
 {
+	struct ddp_untagged *header = (void *)self->segment;
 	struct iw_message message;
 
 	ASSERT_TRUE(fresh(self));
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, 1);
 	self->segment[0] |= 0x3c;
 	self->segment[1] |= 0x30;
+	/* It is no Send that invalidates: the STag is one as before. */
+	header->invalidate = htonl(stag_of(self, BOTH));
 	ASSERT_TRUE(goes(self));
 	EXPECT_EQ(0, iw_receive(&self->good, &message));
+	tagged(self, RDMAP_WRITE, stag_of(self, BOTH), BASE, 1);
+	ASSERT_TRUE(goes(self));
+	EXPECT_EQ(0, iw_take(&self->good, 2));
+	EXPECT_EQ(1, self->good.written);
 }
 
 /* Every opcode in every place where it does not belong. */

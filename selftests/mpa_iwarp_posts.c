@@ -191,6 +191,39 @@ static bool peer_gets(self_t *self, u32 requests, u32 sends)
 	return read_all(self->fd[0], seen, len) == len;
 }
 
+/* ---- what the peer gets ---- */
+
+/* RFC 5040 section 4.1: zero for an STag, but of those that invalidate one. */
+TEST_F(posts, untagged_headers_field_by_field)
+{
+	static const struct { u8 opcode, stag, queue, msn; u32 len; } rows[] = {
+		{ RDMAP_SEND, 0, 0, 1, 24 },
+		{ RDMAP_SEND_INVALIDATE, 77, 0, 2, 24 },
+		{ RDMAP_SEND_SE, 0, 0, 3, 24 },
+		{ RDMAP_SEND_SE_INVALIDATE, 77, 0, 4, 24 },
+		{ RDMAP_READ_REQUEST, 0, 1, 1, 52 },
+	};
+	const struct ddp_untagged *header;
+	u8 fpdu[52];
+	u32 i;
+
+	ASSERT_TRUE(direct(self));
+	for (i = 0; i < 5; i++) {
+		ASSERT_TRUE(posts(self, i, rows[i].opcode, i < 4 ? 0 : READ_SINK));
+		ASSERT_EQ(rows[i].len, read_all(self->fd[0], fpdu, rows[i].len));
+		header = (const void *)(fpdu + 2);
+		/* Both versions are 1, and nothing else is set but L. */
+		EXPECT_EQ(0x41, header->control.ddp);
+		EXPECT_EQ(0x40 | rows[i].opcode, header->control.rdmap);
+		EXPECT_EQ(rows[i].stag, ntohl(header->invalidate)) {
+			TH_LOG("opcode %u", rows[i].opcode);
+		}
+		EXPECT_EQ(rows[i].queue, ntohl(header->queue));
+		EXPECT_EQ(rows[i].msn, ntohl(header->msn));
+		EXPECT_EQ(0, header->mo);
+	}
+}
+
 /* ---- the order of posts: RFC 5040 section 5.5, 15 ---- */
 
 TEST_F(posts, sends_behind_a_read)

@@ -285,12 +285,15 @@ static int ddp_post(struct ddp_end *end, void __user *arg)
 		goto free;
 	err = -EINVAL;
 	switch (item->post.opcode) {
+	case RDMAP_SEND:
+	case RDMAP_SEND_SE:
+		/* Else the peer would get it: RFC 5040 section 4.1. */
+		item->post.remote_stag = 0;
+		fallthrough;
+	case RDMAP_SEND_INVALIDATE:
+	case RDMAP_SEND_SE_INVALIDATE:
 	case RDMAP_READ_REQUEST:
 	case RDMAP_WRITE:
-	case RDMAP_SEND:
-	case RDMAP_SEND_INVALIDATE:
-	case RDMAP_SEND_SE:
-	case RDMAP_SEND_SE_INVALIDATE:
 		item->done.what = DDP_POSTED;
 		break;
 	case DDP_RECEIVE:

@@ -65,7 +65,7 @@ struct ddp_region {
  *		is 0
  * @to:		tagged offset of the first one there
  * @remote_stag: region of the peer's; for a Send with Invalidate, the one to
- *		invalidate
+ *		invalidate; not looked at for other Sends
  * @remote_to:	tagged offset there
  */
 struct ddp_post {
