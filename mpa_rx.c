@@ -225,8 +225,7 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
  * mpa_rx_compare_key() - TUF: whether the current record has the key that is expected now
  * @ctx:	the context, in MPA_STATE_FULL
  *
- * One that the user has begun to read counts by the key before: its header is gone, even
- * if he has asked for no octet of it.
+ * One that the user has begun to read counts by the key before: its header is gone.
  *
  * Context: process, socket lock held.
  */
@@ -443,6 +442,9 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	more = more ?: &none;
 	cur->read += n;
 	all = cur->read == cur->fpdu.ulpdu_len;
+	/* Its header stays with a read of nothing. */
+	if (!n && !all)
+		return;
 	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
 
 	if (!cur->stash) {
