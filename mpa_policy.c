@@ -29,11 +29,13 @@
  * @begun:	those that have heard a part of a request, the first to do so
  *		first
  * @n:		how many there are
+ * @n_begun:	of them, how many have begun
  */
 struct mpa_bucket {
 	struct list_head silent;
 	struct list_head begun;
 	unsigned int n;
+	unsigned int n_begun;
 };
 
 /**
@@ -256,6 +258,8 @@ static void mpa_policy_leave(struct mpa_policy *policy,
 	default:
 		list_del(&admission->list);
 		mpa_bucket(policy, admission)->n--;
+		if (admission->as == MPA_ADMITTED_BEGUN)
+			mpa_bucket(policy, admission)->n_begun--;
 		policy->of_user[admission->bucket / MPA_BUCKET_PORTS]--;
 		policy->responders--;
 	}
@@ -269,7 +273,7 @@ static struct mpa_admission *mpa_bucket_first(struct list_head *list)
 
 /*
  * The one that has been silent for longest. Having begun a request protects a
- * connection for as long as the rest may take, or while no other is silent.
+ * connection for as long as the rest may take, while they are not most.
  */
 static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
 {
@@ -281,7 +285,7 @@ static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
 	if (time_after_eq(jiffies, begun->since + MPA_REQUEST_TIME) &&
 	    time_before(begun->since, silent->since))
 		return begun;
-	return silent;
+	return bucket->n_begun > bucket->n / 2 ? begun : silent;
 }
 
 /*
@@ -390,6 +394,7 @@ void mpa_policy_heard(struct mpa_admission *admission)
 		admission->since = jiffies;
 		list_move_tail(&admission->list,
 			       &mpa_bucket(policy, admission)->begun);
+		mpa_bucket(policy, admission)->n_begun++;
 	}
 	spin_unlock_bh(&policy->lock);
 }

@@ -197,6 +197,21 @@ TEST_F(gate, silent_ones_go_before_those_who_have_begun)
 	EXPECT_TRUE(waits(self, 1));
 }
 
+/* But not if these are most: one octet is cheap. */
+TEST_F(gate, who_is_silent_stays_where_most_have_begun)
+{
+	int i;
+
+	ASSERT_EQ(0, comes(self, 0, 0));
+	ASSERT_EQ(1, come(self, 0, 1, MOST - 1));
+	for (i = 1; i < MOST; i++)
+		ASSERT_TRUE(arrived(self->child[i], 1));
+	ASSERT_LE(0, come(self, 0, 0, 2));
+	EXPECT_TRUE(had_to_go(self, 1));
+	EXPECT_TRUE(had_to_go(self, 2));
+	EXPECT_TRUE(waits(self, 0));
+}
+
 /* Half a request is no way to stay. */
 TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 {
