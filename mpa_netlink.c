@@ -311,38 +311,42 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 /**
  * mpa_netlink_init() - offer the family
  *
+ * It comes last and goes before the taps: anybody may ask at any moment.
+ *
  * Context: module init; before there is a connection.
  * Return: 0 or a negative errno.
  */
 int __init mpa_netlink_init(void)
 {
-	int err = genl_register_family(&mpa_netlink_family);
+	int err = mpa_event_init(&mpa_netlink_family);
 
 	if (err)
 		return err;
-	err = mpa_event_init(&mpa_netlink_family);
-	if (err)
-		goto no_event;
 	err = mpa_tap_init(&mpa_netlink_family);
 	if (err)
 		goto no_tap;
+	err = genl_register_family(&mpa_netlink_family);
+	if (err)
+		goto no_family;
 	return 0;
 
+no_family:
+	mpa_tap_exit();
 no_tap:
 	mpa_event_exit();
-no_event:
-	genl_unregister_family(&mpa_netlink_family);
 	return err;
 }
 
 /**
  * mpa_netlink_exit() - take it back
  *
+ * Events that wait need the family and the taps.
+ *
  * Context: module exit; when no connection is left.
  */
 void mpa_netlink_exit(void)
 {
-	mpa_tap_exit();
 	mpa_event_exit();
 	genl_unregister_family(&mpa_netlink_family);
+	mpa_tap_exit();
 }

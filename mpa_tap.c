@@ -253,7 +253,6 @@ static struct notifier_block mpa_tap_notifier = {
 	.notifier_call = mpa_tap_released,
 };
 
-/* All taps have gone with the sockets that have set them, which hold the namespace. */
 static int __net_init mpa_tap_net_init(struct net *net)
 {
 	struct mpa_taps *taps = mpa_taps(net);
@@ -263,8 +262,22 @@ static int __net_init mpa_tap_net_init(struct net *net)
 	return 0;
 }
 
+/*
+ * Sockets that get records hold the namespace, and their connections the module; those
+ * that get events hold no module.
+ */
+static void __net_exit mpa_tap_net_exit(struct net *net)
+{
+	struct mpa_taps *taps = mpa_taps(net);
+	struct mpa_tap *tap, *next;
+
+	list_for_each_entry_safe(tap, next, &taps->list, list)
+		mpa_tap_end(taps, tap);
+}
+
 static struct pernet_operations mpa_tap_net_ops = {
 	.init	= mpa_tap_net_init,
+	.exit	= mpa_tap_net_exit,
 	.id	= &mpa_taps_id,
 	.size	= sizeof(struct mpa_taps),
 };

@@ -5,9 +5,12 @@
  * it needs a clock that goes on while programs run: not virtual time.
  */
 
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "mpa_test.h"
@@ -33,6 +36,68 @@ struct shared {
 	unsigned int got;
 	unsigned int bad;
 };
+
+/* ---- without the module: before others, which leave connections ---- */
+
+static void *joins(void *stop)
+{
+	struct nl nl;
+
+	while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED)) {
+		if (!nl_open(&nl))
+			nl_join(&nl);
+		nl_close(&nl);
+	}
+	return NULL;
+}
+
+/* Those that have joined hold no module; what is left of them is for the debug kernel. */
+FIXTURE(joined)
+{
+	int ko;
+	bool stop;
+	pthread_t thread;
+};
+
+FIXTURE_SETUP(joined)
+{
+	if (!getenv("MPA_KO"))
+		SKIP(return, "no MPA_KO");
+	self->ko = open(getenv("MPA_KO"), O_RDONLY);
+	ASSERT_LE(0, self->ko);
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, joins, &self->stop));
+}
+
+FIXTURE_TEARDOWN(joined)
+{
+	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
+	pthread_join(self->thread, NULL);
+	close(self->ko);
+}
+
+TEST_F_TIMEOUT(joined, module_goes_and_comes, 300)
+{
+	unsigned int i;
+
+	for (i = 0; i < 10; i++) {
+		/* For what earlier programs have left, too. */
+		const long until = now_ms() + (i ? 20000 : 120000);
+		struct nl nl;
+		int err;
+
+		ASSERT_EQ(0, nl_open(&nl));
+		ASSERT_EQ(0, nl_join(&nl));
+		while ((err = syscall(SYS_delete_module, "mpa", O_NONBLOCK)) &&
+		       now_ms() < until)
+			usleep(1000);
+		EXPECT_EQ(0, err);
+		if (!err)
+			ASSERT_EQ(0, syscall(SYS_finit_module, self->ko, "", 0));
+		nl_close(&nl);
+	}
+}
+
+/* ---- taps ---- */
 
 FIXTURE(taps)
 {
