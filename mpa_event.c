@@ -105,10 +105,10 @@ static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 			    struct nlattr *number)
 {
 	struct sk_buff_head *queue = &events->queue;
-	unsigned long flags;
 	bool sent = skb;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	/* Readers' own filters run meanwhile: not with interrupts off. */
+	spin_lock_bh(&queue->lock);
 	events->number++;
 	if (skb) {
 		*(u32 *)nla_data(number) = events->number;
@@ -121,7 +121,7 @@ static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 			queue_work(mpa_event_wq, &events->work);
 		}
 	}
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_bh(&queue->lock);
 	return sent;
 }
 
@@ -161,9 +161,12 @@ void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
 /* The oldest one that waits. */
 static void mpa_event_send_next(struct mpa_events *events)
 {
-	struct sk_buff *skb = skb_dequeue(&events->queue);
+	struct sk_buff *skb;
 	int err;
 
+	spin_lock_bh(&events->queue.lock);
+	skb = __skb_dequeue(&events->queue);
+	spin_unlock_bh(&events->queue.lock);
 	if (!skb)
 		return;
 	err = genlmsg_multicast_netns(mpa_event_family, events->net, skb, 0,
@@ -202,9 +205,9 @@ static void __net_exit mpa_event_net_exit(struct net *net)
 {
 	struct mpa_events *events = mpa_events(net);
 
-	spin_lock_irq(&events->queue.lock);
+	spin_lock_bh(&events->queue.lock);
 	events->closed = true;
-	spin_unlock_irq(&events->queue.lock);
+	spin_unlock_bh(&events->queue.lock);
 	cancel_work_sync(&events->work);
 	mpa_event_work(&events->work);
 }
