@@ -560,7 +560,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 		rx->place->tail = mpa_place_ordered(ctx);
 	else
 		mpa_place_end(rx->place);
-	mpa_tcp_ooo_mind(ctx->sk, on);
+	mpa_tcp_ooo_mind(ctx->sk, on && mpa_tcp_has_sack(ctx->sk));
 	if (on)
 		mpa_place_look_again(ctx, false);
 	return 0;

@@ -325,12 +325,13 @@ static void mpa_search_tell(const struct mpa_search *search)
 	mpa_wake_reader(ctx);
 }
 
+/* Without SACK each segment would cost a walk of the whole queue. */
 static bool mpa_search_on(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
 	       (!mpa_is_tuf(ctx) || mpa_contain_possible(ctx)) &&
 	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
-	       !mpa_tcp_gone(ctx->sk);
+	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
 }
 
 /**
@@ -386,7 +387,10 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 	struct mpa_island island;
 	u32 seq;
 
-	if (!mpa_search_on(ctx) || !ctx->rx.place->again)
+	if (!ctx->rx.place || !ctx->rx.place->again)
+		return;
+	ctx->rx.place->again = false;
+	if (!mpa_search_on(ctx))
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
 	mpa_place_trim(ctx, NULL);

@@ -397,6 +397,17 @@ static inline u32 mpa_tcp_rcv_nxt(const struct sock *sk)
 }
 
 /**
+ * mpa_tcp_has_sack() - TCP keeps blocks of what arrives out of order (RFC 2018)
+ * @sk:	socket
+ *
+ * Context: socket lock held.
+ */
+static inline bool mpa_tcp_has_sack(const struct sock *sk)
+{
+	return tcp_is_sack(tcp_sk(sk));
+}
+
+/**
  * mpa_tcp_write_seq() - sequence number of the next octet given to TCP
  * @sk:	socket
  *

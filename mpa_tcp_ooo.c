@@ -201,14 +201,14 @@ static u32 mpa_ooo_in_front(struct sock *sk, u32 seq, u32 enough)
  * queued.
  *
  * Context: socket lock held.
- * Return: false if TCP does not keep SACK blocks.
+ * Return: false if TCP has forgotten all blocks.
  */
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 max = edge;
 
-	if (!tcp_is_sack(tp) || !tp->rx_opt.num_sacks)
+	if (!tp->rx_opt.num_sacks)
 		return false;
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;

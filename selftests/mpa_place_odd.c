@@ -17,7 +17,6 @@ FIXTURE_VARIANT(place)
 {
 	int family;
 	bool mapped;		/* IPv4 on sockets of IPv6 */
-	bool no_sack;
 	bool child;		/* of a listening socket with the option */
 	unsigned int wraps;	/* stream position of sequence number 0 */
 };
@@ -28,7 +27,6 @@ FIXTURE_VARIANT(place)
 FIXTURE_VARIANT_ADD(place, ipv4) { .family = AF_INET };
 FIXTURE_VARIANT_ADD(place, ipv6) { .family = AF_INET6 };
 FIXTURE_VARIANT_ADD(place, mapped) { .family = AF_INET6, .mapped = true };
-FIXTURE_VARIANT_ADD(place, no_sack) { .family = AF_INET, .no_sack = true };
 FIXTURE_VARIANT_ADD(place, child) { .family = AF_INET, .child = true };
 FIXTURE_VARIANT_ADD(place, wraps) { .family = AF_INET, .wraps = 5000 };
 
@@ -119,8 +117,6 @@ FIXTURE_SETUP(place)
 	int fd[2];
 
 	ASSERT_EQ(0, place_prepare(self));
-	if (variant->no_sack)
-		ASSERT_EQ(0, sack_off());
 	ASSERT_EQ(0, connect_as(variant, fd));
 	self->fd = fd[1];
 	if (variant->child) {
@@ -729,6 +725,71 @@ static u32 option_memory(int fd)
 
 	getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len);
 	return info[SK_MEMINFO_OPTMEM];
+}
+
+/* To look through TCP's whole queue for each segment would be too dear. */
+TEST(all_comes_in_order_where_the_peer_has_no_sack)
+{
+	const struct _fixture_variant_place variant = { .family = AF_INET };
+	struct _test_data_place data = {}, *self = &data;
+	unsigned int i;
+	int fd[2];
+
+	ASSERT_EQ(0, place_prepare(self));
+	ASSERT_EQ(0, sack_off());
+	ASSERT_EQ(0, connect_as(&variant, fd));
+	self->fd = fd[1];
+	ASSERT_EQ(0, open_window(fd, self->buf));
+	ASSERT_EQ(0, receive_directly(self->fd, &self->peer, fd[0],
+				      MPA_START_MARKERS));
+	ASSERT_EQ(0, place_begin(self));
+	stream_add_many(self, 900, 4);
+	COME(2, 4);
+	NOTHING();
+	/* This one is looked behind. */
+	COME(0, 1);
+	ORDERED(0);
+	NOTHING();
+	COME(1, 2);
+	for (i = 1; i < 4; i++)
+		ORDERED(i);
+	NOTHING();
+	place_teardown(_metadata, self, &variant);
+}
+
+static unsigned long context_switches(void)
+{
+	FILE *file = fopen("/proc/stat", "r");
+	unsigned long n = 0;
+	char line[4096];
+
+	while (!n && fgets(line, sizeof(line), file))
+		sscanf(line, "ctxt %lu", &n);
+	fclose(file);
+	return n;
+}
+
+/* Nor does the work item run for records in order, as if something could be found. */
+TEST(work_item_rests_where_the_peer_has_no_sack)
+{
+	static u8 record[1000];
+	unsigned long before;
+	unsigned int i;
+	int fd[2];
+
+	ASSERT_EQ(0, own_netns());
+	ASSERT_EQ(0, sack_off());
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_started_pair(fd, MPA_START_MARKERS, MPA_START_MARKERS));
+	ASSERT_EQ(0, set_int(fd[1], MPA_PLACE, 1));
+	before = context_switches();
+	for (i = 0; i < 4000; i++) {
+		ASSERT_EQ(1000, send(fd[0], record, 1000, 0));
+		ASSERT_EQ(1000, recv(fd[1], record, 1000, 0));
+	}
+	EXPECT_GT(1000, context_switches() - before);
+	hang_up(fd[0]);
+	hang_up(fd[1]);
 }
 
 /* What is known of records out of order is memory of an option, and as limited. */

@@ -235,24 +235,24 @@ static int virtual_send(struct _test_data_virtual *self, u8 flags, u32 seq,
 	struct {
 		struct virtio_net_hdr hdr;
 		u8 ip[IP_HEAD];
-		u8 tcp[24];	/* with an MSS */
+		u8 tcp[28];	/* with an MSS, and SACK permitted */
 		u8 octets[16000];
 	} packet = {
 		.hdr = {
 			.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
 			.gso_type = gso ? VIRTIO_NET_HDR_GSO_TCPV4 : 0,
-			.hdr_len = 44, .gso_size = gso,
+			.hdr_len = 48, .gso_size = gso,
 			.csum_start = IP_HEAD, .csum_offset = 16,
 		},
 		.ip = {
 			0x45, 0, 0, 0, 0, 0, 0, 0, 64, IPPROTO_TCP, 0, 0,
 			10, 8, 0, 2, 10, 8, 0, 1,
 		},
-		.tcp = { 4000 >> 8, 4000 & 255, [12] = 0x60, [13] = flags,
+		.tcp = { 4000 >> 8, 4000 & 255, [12] = 0x70, [13] = flags,
 			 [14] = 0xff, [15] = 0xff, [20] = 2, 4, 1460 >> 8,
-			 1460 & 255 },
+			 1460 & 255, 4, 2, 1, 1 },
 	};
-	u16 all = htons(44 + len), sum;
+	u16 all = htons(48 + len), sum;
 	const u16 port = htons(self->port);
 
 	memcpy(packet.ip + 2, &all, 2);
@@ -262,7 +262,7 @@ static int virtual_send(struct _test_data_virtual *self, u8 flags, u32 seq,
 	seq = htonl(seq);
 	memcpy(packet.tcp + 4, &seq, 4);
 	memcpy(packet.tcp + 8, &self->ack, 4);
-	sum = htons(fold(sum_of(packet.ip + 12, 8) + IPPROTO_TCP + 24 + len));
+	sum = htons(fold(sum_of(packet.ip + 12, 8) + IPPROTO_TCP + 28 + len));
 	memcpy(packet.tcp + 16, &sum, 2);
 	memcpy(packet.octets, octets, len);
 	len += sizeof(packet) - sizeof(packet.octets);
