@@ -185,7 +185,8 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	ctx->rx.batch = listener->rx.batch;
 	ctx->rx.want_place = listener->rx.want_place;
 	theirs = listener->params;
-	if (theirs) {
+	/* They are its own if it does not listen any more, and connects. */
+	if (theirs && listener->state == MPA_STATE_IDLE) {
 		*params = kmemdup(theirs, struct_size(theirs, private,
 						      theirs->private_len),
 				  GFP_KERNEL_ACCOUNT);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Listening sockets, and what is accepted from them. */
 
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "mpa_test.h"
@@ -808,6 +809,61 @@ TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
 		hang_up(fd);
 		close(c);
 	}
+}
+
+static void *accepts(void *listener)
+{
+	return (void *)(long)accept(*(int *)listener, NULL, NULL);
+}
+
+/* While one thread accepts, another makes the listener an initiator. */
+TEST(child_of_a_listener_that_connects_is_not_started_like_it)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET }, to = at;
+	unsigned int i, initiators = 0;
+	socklen_t len = sizeof(at);
+	int peer, one = 1;
+
+	ASSERT_EQ(0, own_netns());
+	peer = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, bind(peer, (void *)&to, len));
+	ASSERT_EQ(0, listen(peer, 500));
+	ASSERT_EQ(0, getsockname(peer, (void *)&to, &len));
+	for (i = 0; i < 400; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0), connected, accepted;
+		int client = socket(AF_INET, SOCK_STREAM, 0);
+		int spin = rand() % 64;
+		pthread_t thread;
+		void *child;
+
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		at.sin_port = 0;
+		ASSERT_EQ(0, bind(fd, (void *)&at, len));
+		ASSERT_EQ(0, mpa_attach(fd));
+		ASSERT_EQ(0, mpa_start(fd, MPA_ROLE_RESPONDER, 0));
+		ASSERT_EQ(0, listen(fd, 5));
+		ASSERT_EQ(0, getsockname(fd, (void *)&at, &len));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, accepts, &fd));
+		usleep(500);
+		connect(client, (void *)&at, len);
+		while (spin--)
+			sched_yield();
+		shutdown(fd, SHUT_RD);
+		set_nonblock(fd);
+		connected = connect(fd, (void *)&to, len);
+		mpa_start(fd, MPA_ROLE_INITIATOR, 0);
+		pthread_join(thread, &child);
+		accepted = (long)child;
+		if (accepted >= 0) {
+			initiators += mpa_info(accepted).role == MPA_ROLE_INITIATOR;
+			hang_up(accepted);
+		}
+		hang_up(client);
+		hang_up(fd);
+		if (!connected || errno == EINPROGRESS)
+			hang_up(accept4(peer, NULL, NULL, SOCK_NONBLOCK));
+	}
+	EXPECT_EQ(0, initiators);
 }
 
 TEST_HARNESS_MAIN
