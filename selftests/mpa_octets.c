@@ -462,6 +462,86 @@ TEST_F(first, edge_for_sending_comes)
 	close(epfd);
 }
 
+/* ---- O_ASYNC: as poll would say ---- */
+
+/* From now on a signal tells of @fd. */
+static int tells_by_signal(int fd)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	return sigprocmask(SIG_BLOCK, &set, NULL) ||
+	       fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETSIG, SIGRTMIN) ||
+	       fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) ? -1 : 0;
+}
+
+/* The next one within @ms: its events, or 0. */
+static long told_by_signal(int fd, unsigned int ms)
+{
+	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+	siginfo_t info;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	if (sigtimedwait(&set, &info, &time) < 0)
+		return 0;
+	return info.si_fd == fd ? info.si_band : -1;
+}
+
+TEST_F(rx, signal_comes_with_each_whole_record)
+{
+	size_t n = next_fpdu(&self->peer, 3000, self->fpdu);
+
+	ASSERT_EQ(0, tells_by_signal(self->fd));
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n / 2));
+	EXPECT_EQ(0, told_by_signal(self->fd, 100));
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + n / 2, n - n / 2));
+	EXPECT_NE(0, POLLIN & told_by_signal(self->fd, 20000));
+	EXPECT_EQ(3000, recv(self->fd, self->buf, BUF, 0));
+	SEND(10);
+	EXPECT_NE(0, POLLIN & told_by_signal(self->fd, 20000));
+	EXPECT_EQ(10, recv(self->fd, self->buf, BUF, 0));
+}
+
+TEST_F(rx, signal_comes_with_the_end)
+{
+	ASSERT_EQ(0, tells_by_signal(self->fd));
+	shutdown(self->peer.fd, SHUT_WR);
+	EXPECT_NE(0, POLLIN & told_by_signal(self->fd, 20000));
+	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
+}
+
+TEST_F(rx, signal_comes_with_an_error)
+{
+	size_t n = next_fpdu(&self->peer, 3000, self->fpdu);
+
+	self->fpdu[n / 2] ^= 1;
+	if (variant->flags & MPA_START_NO_CRC)
+		SKIP(return, "no CRC is looked at");
+	ASSERT_EQ(0, tells_by_signal(self->fd));
+	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
+	EXPECT_NE(0, (POLLIN | POLLERR) & told_by_signal(self->fd, 20000));
+	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
+	EXPECT_EQ(EBADMSG, errno);
+}
+
+TEST_F(rx, signal_comes_with_room_to_send)
+{
+	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
+	ASSERT_EQ(1, recv(self->fd, self->buf, BUF, 0));
+	ASSERT_EQ(0, tells_by_signal(self->fd));
+	while (send(self->fd, self->buf, 60000, MSG_NOSIGNAL) == 60000)
+		;
+	ASSERT_EQ(EAGAIN, errno);
+	while (told_by_signal(self->fd, 0))
+		;
+	while (recv(self->peer.fd, self->buf, BUF, MSG_DONTWAIT) > 0)
+		;
+	EXPECT_NE(0, POLLOUT & told_by_signal(self->fd, 20000));
+}
+
 /* ---- code 1 of RFC 5044 section 8: "RST received, or FIN received" ---- */
 
 TEST_F(rx, info_tells_of_the_fin_before_it_is_read)
