@@ -527,7 +527,7 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	if (!p)
 		return 0;
 	octets = min_t(size_t, octets, run);
-	max = min(max, page->size - page->offset) / len;
+	max = min_t(u32, max, page->size - page->offset) / len;
 
 	if (tx->format.marked) {
 		nr = mpa_make_marked(ctx, p, len, &source, head, &octets,

@@ -177,8 +177,8 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 			return -ENOBUFS;
 		page->offset = mpa_txbuf_start(&ctx->tx, page);
 		/* Multiples of 4, so that no field of an FPDU is cut. */
-		n = min(len - out->room,
-			round_down(page->size - page->offset, 4));
+		n = min_t(u32, len - out->room,
+			  round_down(page->size - page->offset, 4));
 		err = mpa_txbuf_grow(out, page, n);
 		if (err)
 			return err;
