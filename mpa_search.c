@@ -389,6 +389,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 
 	if (!ctx->rx.place || !ctx->rx.place->again)
 		return;
+	/* Where nothing can be found it would be set for ever. */
 	ctx->rx.place->again = false;
 	if (!mpa_search_on(ctx))
 		return;
