@@ -4,8 +4,8 @@
  * made by hand over loopback, where sending one is all of its receiving.
  */
 
-#include "../selftests/mpa_test.h"
-#include "../selftests/mpa_forge.h"
+#include "../selftests/lib/mpa_test.h"
+#include "../selftests/lib/mpa_forge.h"
 
 #include "traffic.h"
 

@@ -295,10 +295,10 @@ def selftests(top, tests):
     left = [f"{name}.c" for name in programs]
     while left:
         name = left.pop()
-        with open(os.path.join(here, name), encoding="utf-8") as file:
+        with open(*glob.glob(os.path.join(here, "*", name)), encoding="utf-8") as file:
             files[name] = file.read()
         for found in re.findall(r'^#include "(\w+\.h)"', files[name], re.M):
-            if found not in headers and os.path.exists(os.path.join(here, found)):
+            if found not in headers and glob.glob(os.path.join(here, "*", found)):
                 headers.add(found)
                 left.append(found)
     mnl = " -lmnl" if any("libmnl" in text for text in files.values()) else ""

@@ -6,7 +6,7 @@
 
 #include "explore.h"
 #include "ops.h"
-#include "../mpa_forge.h"
+#include "mpa_forge.h"
 
 #define AHEAD		5	/* records at a time */
 #define AHEAD_LEN	700	/* each of them has a marker */

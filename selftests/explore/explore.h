@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
-#include "../mpa_test.h"
+#include "mpa_test.h"
 #include "sequence.h"
 
 #define STREAM_MAX	(512 << 10)

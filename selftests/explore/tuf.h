@@ -11,7 +11,7 @@
 
 #include <linux/tuf.h>
 
-#include "../mpa_test.h"
+#include "mpa_test.h"
 #include "sequence.h"
 
 #define STREAM_MAX	(768 << 10)

@@ -2,7 +2,7 @@
 /* The peer, which is plain TCP: what it sends is noted, what it gets is kept. */
 
 #include "tuf.h"
-#include "../mpa_forge.h"
+#include "mpa_forge.h"
 
 enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };	/* of tcpi_state */
 

@@ -16,7 +16,7 @@
  * - what send() accepted is in FPDUs at the peer, in order, nothing else is.
  */
 
-#include "../mpa_test.h"
+#include "mpa_test.h"
 #include "socket.h"
 
 #ifndef ARRAY_SIZE

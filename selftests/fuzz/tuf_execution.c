@@ -13,7 +13,7 @@
 
 #include <linux/tuf.h>
 
-#include "../mpa_test.h"
+#include "mpa_test.h"
 #include "../unit/tuf_model.h"
 #include "socket.h"
 

@@ -14,8 +14,8 @@ import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parent
-BIN = os.environ.get("MPA_BIN", str(HERE))
+TOP = HERE.parent.parent
+BIN = os.environ.get("MPA_BIN", str(HERE.parent))
 MODULES = os.environ.get("MPA_PYTHON", str(TOP / "python"))
 sys.path.insert(0, MODULES)
 

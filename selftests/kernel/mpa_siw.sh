@@ -18,10 +18,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
-siw=${MPA_SIW:-$here/../build/siw}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
+siw=${MPA_SIW:-$here/../../build/siw}
 rounds=${MPA_SIW_ROUNDS:-300}
 port=7000
 

@@ -4,7 +4,7 @@
 # For the tests of "mpa listen" and "mpa connect" between two hosts: both ends, and
 # what they say, in $work. "here" is this folder, which has lib.sh; MPA_TOOL is the
 # command.
-mpa=${MPA_TOOL:-$here/../build/tools/mpa}
+mpa=${MPA_TOOL:-$here/../../build/tools/mpa}
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
 [[ -x $mpa ]] || skip_all "no mpa command: make tools"

@@ -11,9 +11,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
 long=("$@")
 [[ -z ${MPA_LONG:-} ]] || long=(--long)
 

@@ -105,7 +105,7 @@ TEST_F(limits, an_event_stays_behind_a_bad_address)
 
 	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
 	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 5000));
-	ASSERT_EQ(-1, read(self->dev[1], (void *)16, sizeof(done)));
+	ASSERT_EQ(-1, syscall(SYS_read, self->dev[1], 16UL, sizeof(done)));
 	ASSERT_EQ(EFAULT, errno);
 	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 0));
 	ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));

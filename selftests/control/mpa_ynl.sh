@@ -6,8 +6,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
 ynl=${MPA_YNL:-${XDG_CACHE_HOME:-$HOME/.cache}/mpa/ynl}
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
@@ -15,4 +15,4 @@ ynl=${MPA_YNL:-${XDG_CACHE_HOME:-$HOME/.cache}/mpa/ynl}
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 exec /usr/bin/python3 -B "$here/mpa_ynl.py" "$ynl" \
-	"$here/../Documentation/netlink/specs/mpa.yaml" "$@"
+	"$here/../../Documentation/netlink/specs/mpa.yaml" "$@"

@@ -6,9 +6,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-# shellcheck source=selftests/tool.sh
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+# shellcheck source=selftests/tools/tool.sh
 . "$here/tool.sh"
 
 # ping STATUS [OPTION...]
@@ -360,7 +360,7 @@ writer_ends_with_its_connection() {
 # is reset while nothing is wanted of it.
 idler_ends_with_its_connection() {
 	serve --exec "${1:-exec sleep 1000}" </dev/null || return
-	ip netns exec alpha env PYTHONPATH="$here/../python" python3 -c "
+	ip netns exec alpha env PYTHONPATH="$here/../../python" python3 -c "
 import mpa, select, socket, struct
 s = socket.create_connection(('10.5.4.2', $port))
 mpa.attach(s)
@@ -757,7 +757,7 @@ pages_name_all_options() {
 
 # What a page lists as an option has to be one of the command, or of one of perf's two.
 pages_name_no_other_options() {
-	local command each man=$here/../tools/mpa/man known wrong=0
+	local command each man=$here/../../tools/mpa/man known wrong=0
 
 	for command in listen connect ping show monitor policy perf; do
 		known=$(for each in "${commands[@]}"; do
@@ -782,7 +782,7 @@ pages_name_no_other_options() {
 completed() {
 	# shellcheck disable=SC2016 # for the shell that completes
 	bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mpa
-		printf "%s\n" "${COMPREPLY[@]}"' "$here/../tools/mpa/completion.bash" \
+		printf "%s\n" "${COMPREPLY[@]}"' "$here/../../tools/mpa/completion.bash" \
 		"$mpa" "$@" | sort | xargs
 }
 

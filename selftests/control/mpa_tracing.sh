@@ -8,10 +8,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
-manual=$here/../Documentation/networking/mpa/administration.rst
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
+manual=$here/../../Documentation/networking/mpa/administration.rst
 tracing=/sys/kernel/tracing
 port=5044
 list=1-200,1400x20,5000x4

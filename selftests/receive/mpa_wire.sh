@@ -10,10 +10,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
-judge=$here/../tools/wire/judge
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
+judge=$here/../../tools/wire/judge
 lengths=${MPA_WIRE_LENGTHS:-1-3000,64768x17}
 port=5044
 

@@ -6,9 +6,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-tool=${MPA_TOOL:-$here/../build/tools/mpa}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+tool=${MPA_TOOL:-$here/../../build/tools/mpa}
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
 for word in ip ethtool setpriv /usr/bin/python3; do
@@ -622,7 +622,7 @@ completed_words_are_good() {
 	local each
 
 	# shellcheck source=tools/mpa/completion.bash
-	. "$here/../tools/mpa/completion.bash"
+	. "$here/../../tools/mpa/completion.bash"
 	for each in $(_mpa_values monitor --event | tr -d ,); do
 		ends_with 0 watching on beta monitor --timeout 0.01 --event "$each" || return
 	done

@@ -17,10 +17,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
-judge=$here/../tools/wire/judge
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
+judge=$here/../../tools/wire/judge
 port=6000	# of the first case
 
 size=1000000

@@ -15,9 +15,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
 octets=$((64 << 20))
 [[ ${MPA_KERNEL-} != debug* ]] || octets=$((8 << 20))
 octets=${MPA_RDMA_OCTETS:-$octets}

@@ -7,9 +7,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
 port=5045
 records=${MPA_NETEM_RECORDS:-1-300,64768x3,1442x150,1024x150,20000x5}
 

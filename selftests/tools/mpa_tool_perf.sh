@@ -6,9 +6,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-mpa=${MPA_TOOL:-$here/../build/tools/mpa}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+mpa=${MPA_TOOL:-$here/../../build/tools/mpa}
 port=5046
 python=(/usr/bin/python3 -B "$here/mpa_tool_perf.py")
 

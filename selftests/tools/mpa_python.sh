@@ -8,8 +8,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
 for tool in ip tc ethtool unshare /usr/bin/python3; do
@@ -18,7 +18,7 @@ done
 modprobe -q sch_netem || true
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
-export MPA_BIN=${MPA_BIN:-$here}
+export MPA_BIN=${MPA_BIN:-$here/..}
 # A loopback device of its own, which a test makes lose packets.
 # shellcheck disable=SC2016 # for the inner shell
 exec unshare -n sh -c 'ip link set lo up && exec /usr/bin/python3 -B "$@"' sh \

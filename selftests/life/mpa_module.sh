@@ -5,9 +5,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-bin=${MPA_BIN:-$here}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
 port=5044
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"

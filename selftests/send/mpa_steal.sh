@@ -13,8 +13,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
 
 # What is wanted, in thousandths of a per cent
 wanted_all=99900

@@ -6,9 +6,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-examples=${MPA_EXAMPLES:-$here/../build/examples}
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+examples=${MPA_EXAMPLES:-$here/../../build/examples}
 connections=${MPA_EXAMPLES_CONNECTIONS:-10000}
 in_alpha=(ip netns exec alpha timeout 300)
 in_beta=(ip netns exec beta)

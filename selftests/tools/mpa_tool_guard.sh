@@ -7,9 +7,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/lib.sh
-. "$here/lib.sh"
-# shellcheck source=selftests/tool.sh
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+# shellcheck source=selftests/tools/tool.sh
 . "$here/tool.sh"
 
 # until_says FILE PATTERN: what the server says there, before long
