@@ -178,8 +178,8 @@ struct mpa_consumer {
  * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
  * @listed:	mpa_conns.c has it
  * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
- * @passthrough: calls of TCP's own that are under way; on a socket of TUF those
- *		that read, or may do anything
+ * @plain:	of each direction, calls of TCP's own that are under way; -1: none may
+ *		begin, see mpa_plain_close(). Written without the lock
  * @broken:	negative errno that sending has failed with, or that TCP was lost
  *		with, or 0
  * @startup_error: poll: negative errno that startup ended with
@@ -222,9 +222,9 @@ struct mpa_ctx {
 	bool			tapped;
 	bool			listed;
 	u8			lingerer;
-	u32			passthrough;
-	int			broken;
-	int			startup_error;
+	atomic_t		plain[2];
+	s16			broken;
+	s16			startup_error;
 	u16			ird;
 	u16			ord;
 	u32			control;
@@ -321,6 +321,44 @@ static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
 		return true;
 	return (dirs & MPA_DIR_TX && mpa_format_on(&ctx->tx.format)) ||
 	       (dirs & MPA_DIR_RX && mpa_format_on(&ctx->rx.format));
+}
+
+static inline atomic_t *mpa_plain(struct mpa_ctx *ctx, u8 dir)
+{
+	return &ctx->plain[dir == MPA_DIR_RX];
+}
+
+/**
+ * mpa_plain_open() - calls of TCP's own may begin again
+ * @ctx:	the context
+ * @dirs:	MPA_DIR_*; what is open already stays as it is
+ *
+ * Context: any, socket lock held.
+ */
+static inline void mpa_plain_open(struct mpa_ctx *ctx, u8 dirs)
+{
+	if (dirs & MPA_DIR_RX)
+		atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_RX), -1, 0);
+	if (dirs & MPA_DIR_TX)
+		atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_TX), -1, 0);
+}
+
+/**
+ * mpa_plain_close() - no call of TCP's own may begin
+ * @ctx:	the context
+ * @dirs:	MPA_DIR_* that are about to be framed
+ *
+ * Context: process, socket lock held.
+ * Return: 0, or -EBUSY while such a call is under way.
+ */
+static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
+{
+	if (dirs & MPA_DIR_TX && atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_TX), 0, -1))
+		return -EBUSY;
+	if (!(dirs & MPA_DIR_RX) || !atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_RX), 0, -1))
+		return 0;
+	mpa_plain_open(ctx, dirs & MPA_DIR_TX);
+	return -EBUSY;
 }
 
 /* ---- handing over ---- */

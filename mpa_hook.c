@@ -80,27 +80,29 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock)
 
 /* ---- calls of TCP's own ---- */
 
-/* Those that send on a socket of TUF are counted by themselves. */
-static void mpa_passthrough_count(struct mpa_ctx *ctx, u8 dirs, int n)
+static bool mpa_plain_begin(struct mpa_ctx *ctx, u8 dirs)
 {
-	if (!mpa_is_tuf(ctx) || dirs & MPA_DIR_RX)
-		ctx->passthrough += n;
-	if (mpa_is_tuf(ctx) && dirs & MPA_DIR_TX)
-		mpa_tuf(ctx)->plain_tx += n;
+	if (dirs & MPA_DIR_TX && !atomic_inc_unless_negative(mpa_plain(ctx, MPA_DIR_TX)))
+		return false;
+	if (!(dirs & MPA_DIR_RX) || atomic_inc_unless_negative(mpa_plain(ctx, MPA_DIR_RX)))
+		return true;
+	if (dirs & MPA_DIR_TX)
+		atomic_dec(mpa_plain(ctx, MPA_DIR_TX));
+	return false;
 }
 
 /* mpa_passthrough_begin(), where nothing was framed a moment ago. */
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
-	bool passes;
-
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	lock_sock(ctx->sk);
-	passes = !mpa_framed(ctx, dirs);
-	if (passes)
-		mpa_passthrough_count(ctx, dirs, 1);
-	release_sock(ctx->sk);
-	return passes;
+	while (!mpa_plain_begin(ctx, dirs)) {
+		/* MPA_START is under way: wait for what comes of it. */
+		lock_sock(ctx->sk);
+		release_sock(ctx->sk);
+		if (mpa_framed(ctx, dirs))
+			return false;
+	}
+	return true;
 }
 
 /**
@@ -108,14 +110,15 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
  * @ctx:	the context
  * @dirs:	the same
  *
- * Context: process, socket lock not held.
+ * Context: any.
  */
 void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
 {
 	mpa_delay(MPA_POINT_PLAIN_END);
-	lock_sock(ctx->sk);
-	mpa_passthrough_count(ctx, dirs, -1);
-	release_sock(ctx->sk);
+	if (dirs & MPA_DIR_RX)
+		atomic_dec(mpa_plain(ctx, MPA_DIR_RX));
+	if (dirs & MPA_DIR_TX)
+		atomic_dec(mpa_plain(ctx, MPA_DIR_TX));
 }
 
 /* ---- callbacks ---- */

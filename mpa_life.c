@@ -47,10 +47,12 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 	if (mpa_tcp_has_listened(ctx->sk))
 		synchronize_net();
 	err = mpa_hook_callbacks(ctx);
-	if (err)
-		goto no_start;
-	return mpa_startup_begin(ctx, params, nonblock);
-
+	if (!err) {
+		err = mpa_startup_begin(ctx, params, nonblock);
+		params = NULL;
+	}
+	if (!mpa_started(ctx))
+		mpa_plain_open(ctx, MPA_DIR_BOTH);
 no_start:
 	kfree(params);
 	return err;

@@ -411,13 +411,13 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 		return ctx->params ? -EISCONN : 0;
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
-	/* A call of TCP's own under way would read or send octets unframed. */
-	if (ctx->passthrough || mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
+	if (mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
 	/* Unread octets have arrived before any reply: not MPA's. */
 	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
-	return 0;
+	/* A call of TCP's own under way would read or send octets unframed. */
+	return mpa_plain_close(ctx, MPA_DIR_BOTH);
 }
 
 /* The request has a result, or the program has to decide. */
@@ -531,9 +531,10 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
  * As connect(2) does, also when a signal has restarted it.
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 1 if it may: mpa_startup_begin() comes next, or for a socket that
- * listens or will, mpa_startup_set_params(). Else the result of an earlier
- * MPA_START; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
+ * Return: 1 if it may: mpa_startup_begin() comes next, and mpa_plain_open() if that
+ * has not begun; or for a socket that listens or will, mpa_startup_set_params(). Else
+ * the result of an earlier MPA_START; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY,
+ * -EINVAL.
  */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock)
@@ -598,6 +599,7 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 	mpa_startup_reset(ctx, params);
 	mpa_tcp_any_octet_counts(ctx->sk);
 	mpa_tcp_forget_urgent(ctx->sk);
+	mpa_plain_close(ctx, MPA_DIR_BOTH);
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	if (!err && !mpa_startup_count(ctx))
 		err = -EUSERS;

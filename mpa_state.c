@@ -98,6 +98,8 @@ void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 		ctx->consumer->state = state;
 	/* Pairs with mpa_poll_state(): what led here is seen with it. */
 	smp_store_release(&ctx->state, state);
+	if (!mpa_started(ctx))
+		mpa_plain_open(ctx, MPA_DIR_BOTH);
 	mpa_report_state(ctx, old);
 }
 

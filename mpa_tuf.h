@@ -75,7 +75,6 @@ struct mpa_contain {
 /**
  * struct mpa_tuf - a socket of TUF
  * @ctx:	the context
- * @plain_tx:	calls of TCP's own that send; those that read are @ctx.passthrough
  * @inside_tx:	calls of ours that send
  * @inside_rx:	calls of ours that read
  * @key_known:	@next_key is that of the next framing, or of this one
@@ -99,7 +98,6 @@ struct mpa_contain {
  */
 struct mpa_tuf {
 	struct mpa_ctx		ctx;
-	u32			plain_tx;
 	u32			inside_tx;
 	u32			inside_rx;
 	bool			key_known;

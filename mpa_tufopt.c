@@ -114,11 +114,11 @@ static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 }
 
 /* What both directions have in common. */
-static int mpa_tufopt_may_begin(struct mpa_ctx *ctx)
+static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 {
 	if (mpa_tcp_repaired(ctx->sk))
 		return -EBUSY;
-	return mpa_hook_callbacks(ctx);
+	return mpa_hook_callbacks(ctx) ?: mpa_plain_close(ctx, dir);
 }
 
 /* ---- sending ---- */
@@ -161,9 +161,9 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	if (mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
 	/* What was sent in frames before is looked at with its key. */
-	if (tuf->plain_tx || mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
+	if (mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
 		return -EBUSY;
-	err = mpa_tufopt_may_begin(ctx);
+	err = mpa_tufopt_may_begin(ctx, MPA_DIR_TX);
 	if (err)
 		return err;
 	if (format->framing != MPA_FRAMING_SEGMENTS)
@@ -197,6 +197,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (tx->format.framing != MPA_FRAMING_SEGMENTS)
 		tuf->key_known = false;
 	tx->format.framing = MPA_FRAMING_OFF;
+	mpa_plain_open(ctx, MPA_DIR_TX);
 	tuf->key_given = false;
 	/* Who waits for memory waits for TCP's own from here on. */
 	WRITE_ONCE(tx->starved, false);
@@ -259,9 +260,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	/* What has come can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
 		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;
-	if (ctx->passthrough)
-		return -EBUSY;
-	err = mpa_tufopt_may_begin(ctx);
+	err = mpa_tufopt_may_begin(ctx, MPA_DIR_RX);
 	if (err)
 		return err;
 	if (!mpa_format_on(&ctx->tx.format))
@@ -292,6 +291,7 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	mpa_rx_leave(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), NULL);
 	rx->format.framing = MPA_FRAMING_OFF;
+	mpa_plain_open(ctx, MPA_DIR_RX);
 	mpa_tufopt_set_state(ctx);
 	/* What has come is a plain reader's. */
 	mpa_wake_reader(ctx);
