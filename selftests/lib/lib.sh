@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# TAP, hosts and the module, for the scripts beside this file.
+# TAP, hosts and the module, for shell tests.
+
+# Where Python's part of a test finds mpa_ends.py
+PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
 
 tap_n=0
 tap_failed=0

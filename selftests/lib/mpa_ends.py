@@ -106,12 +106,19 @@ def transfer(sender, receiver, *lengths):
 # ---- the peer by hand ----
 
 
+def _crc_of(octet):
+    for _ in range(8):
+        octet = octet >> 1 ^ (0x82F63B78 if octet & 1 else 0)
+    return octet
+
+
+CRC_OF = [_crc_of(octet) for octet in range(256)]
+
+
 def crc32c(octets):
     crc = 0xFFFFFFFF
     for octet in octets:
-        crc ^= octet
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        crc = crc >> 8 ^ CRC_OF[(crc ^ octet) & 0xFF]
     return crc ^ 0xFFFFFFFF
 
 
