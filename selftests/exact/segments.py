@@ -7,6 +7,7 @@ import errno
 from script import (EOR, MORE, MPA_MULPDU, MPA_OVERSIZE, MPA_PACKING, MPA_SEGMENT,
                     SOL_MPA, cork, equal, fails, fpdu, initiator, marked, option,
                     record)
+from tun import IPv6
 
 
 # ---- when ----
@@ -88,6 +89,16 @@ def record_of_mulpdu(tun):
     sock.send(record(1454, 2))
     peer.expect(fpdu(record(1454)))
     peer.expect(fpdu(record(1454, 2)))
+
+
+def record_of_mulpdu_over_ipv6(tun):
+    """The same, with a longer header of IP: MSS 1440."""
+    peer, sock = initiator(tun, ip=IPv6)
+    equal(1434, option(sock, MPA_MULPDU))
+    sock.send(record(1434))
+    sock.send(record(1434, 2))
+    peer.expect(fpdu(record(1434)))
+    peer.expect(fpdu(record(1434, 2)))
 
 
 def mulpdu_of_an_odd_emss(tun):
@@ -265,6 +276,38 @@ def smaller_path_mtu(tun):
     for first in 2, 3:
         sock.send(record(954, first))
         peer.expect(fpdu(record(954, first)))
+
+
+def smaller_path_mtu_over_ipv6(tun):
+    """The same, RFC 8201."""
+    peer, sock = initiator(tun, ip=IPv6)
+    sent = fpdu(record(1434))
+    sock.send(record(1434))
+    peer.expect(sent)
+    peer.packet_too_big(1280)
+    peer.expect(sent[:1220], seq=0)
+    peer.expect(sent[1220:], seq=1220)
+    peer.ack()
+    equal(1214, option(sock, MPA_MULPDU))
+    sock.send(record(1214, 2))
+    peer.expect(fpdu(record(1214, 2)))
+
+
+def smaller_path_mtu_for_what_waits(tun):
+    """Section 5.1: what was laid out before loses its alignment, nothing after it."""
+    peer, sock = initiator(tun, window=1460)
+    first, second = fpdu(record(1454)), fpdu(record(1454, 2))
+    for each in 1, 2:
+        sock.send(record(1454, each))
+    peer.expect(first)
+    peer.packet_too_big(1000)
+    peer.expect(first[:960], seq=0)
+    peer.expect(first[960:], seq=960)
+    peer.ack(window=65535)
+    peer.expect(second[:960])
+    peer.expect(second[960:])
+    sock.send(record(954, 3))
+    peer.expect(fpdu(record(954, 3)))
 
 
 # ---- octets ----

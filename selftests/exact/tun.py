@@ -20,14 +20,12 @@ import subprocess
 import time
 from typing import NamedTuple, Optional
 
-HERE = "10.9.0.1"
 RTO_MIN = 60
 PATIENCE = 30               # seconds; an emulated processor is slow
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 FLAGS = {"F": FIN, "S": SYN, "R": RST}
 NOP, MSS, WSCALE, SACK_OK, SACK, TIMESTAMPS = 1, 2, 3, 4, 5, 8
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
-UNREACHABLE, TOO_BIG = 3, 4
 
 
 def some(octets, at=0):
@@ -62,13 +60,52 @@ def summed(octets, at, more=b""):
     return octets[:at] + struct.pack(">H", checksum(more + octets)) + octets[at + 2:]
 
 
-def pseudo(source, to, octets):
-    return source + to + struct.pack(">HH", socket.IPPROTO_TCP, len(octets))
+def pseudo(source, to, protocol, octets):
+    """In front of what checksums count: all that of IPv6, whose zeros do not."""
+    return source + to + struct.pack(">II", len(octets), protocol)
 
 
-def ip_packet(source, to, protocol, octets):
-    head = struct.pack(">BxH4xBBxx", 0x45, 20 + len(octets), 64, protocol) + source + to
-    return summed(head, 10) + octets
+class IPv4:
+    """What the versions of IP have each for themselves."""
+    family, here, path, all = socket.AF_INET, "10.9.0.1", "10.9.0.", "10.9.0.0/24"
+
+    @staticmethod
+    def packet(source, to, protocol, octets):
+        head = struct.pack(">BxH4xBBxx", 0x45, 20 + len(octets), 64, protocol)
+        return summed(head + source + to, 10) + octets
+
+    @staticmethod
+    def parsed(packet):
+        """protocol, source, to, octets"""
+        return packet[9], packet[12:16], packet[16:20], packet[4 * (packet[0] & 15):]
+
+    @staticmethod
+    def too_big(source, to, mtu, refused):
+        """Unreachable, as fragmentation is needed: RFC 1191"""
+        icmp = struct.pack(">BBxxxxH", 3, 4, mtu) + refused
+        return IPv4.packet(source, to, socket.IPPROTO_ICMP, summed(icmp, 2))
+
+
+class IPv6:
+    """The same."""
+    family, here, path, all = socket.AF_INET6, "fd05:9::1", "fd05:9::", "fd05:9::/64"
+
+    @staticmethod
+    def packet(source, to, protocol, octets):
+        return struct.pack(">BxxxHBB", 0x60, len(octets), protocol, 64) + \
+            source + to + octets
+
+    @staticmethod
+    def parsed(packet):
+        return packet[6], packet[8:24], packet[24:40], packet[40:]
+
+    @staticmethod
+    def too_big(source, to, mtu, refused):
+        """RFC 8201"""
+        kind = socket.IPPROTO_ICMPV6
+        icmp = struct.pack(">BxxxI", 2, mtu) + refused
+        return IPv6.packet(source, to, kind,
+                           summed(icmp, 2, pseudo(source, to, kind, icmp)))
 
 
 def signed(number):
@@ -93,9 +130,10 @@ class Tun:
         self.fd = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(self.fd, TUNSETIFF,
                     struct.pack("16sH22x", b"exact", IFF_TUN | IFF_NO_PI))
-        self.ip("address", "add", HERE, "dev", "exact")
         self.ip("link", "set", "exact", "up")
-        self.route("10.9.0.0/16", RTO_MIN)
+        for version in IPv4, IPv6:
+            self.ip("address", "add", version.here, "dev", "exact")
+            self.route(version.all, RTO_MIN)
         # No probe of a lost tail. What a path has been like is not kept.
         for name, value in ("tcp_early_retrans", "0"), ("tcp_no_metrics_save", "1"):
             with open("/proc/sys/net/ipv4/" + name, "w", encoding="ascii") as file:
@@ -112,7 +150,7 @@ class Tun:
     def peer(self, **options):
         """With an address of its own, as the kernel keeps a path's MTU by that."""
         self.number += 1
-        self.peers.append(Peer(self, f"10.9.0.{self.number}", **options))
+        self.peers.append(Peer(self, self.number, **options))
         return self.peers[-1]
 
     def hang_up(self):
@@ -125,10 +163,12 @@ class Tun:
 class Peer:
     """The other end of one connection."""
 
-    def __init__(self, tun, address, mss=1460, window=65535, wscale=None, sack=False,
-                 timestamps=False, rto=None):
-        self.tun, self.address, self.window, self.wscale = tun, address, window, wscale
-        self.path = socket.inet_aton(address), socket.inet_aton(HERE)
+    def __init__(self, tun, number, ip=IPv4, mss=1460, window=65535, wscale=None,
+                 sack=False, timestamps=False, rto=None):
+        self.tun, self.ip, self.window, self.wscale = tun, ip, window, wscale
+        self.address = ip.path + str(number)
+        self.path = tuple(socket.inet_pton(ip.family, address)
+                          for address in (self.address, ip.here))
         self.ports = 4000, 0
         self.offer = struct.pack(">BBH", MSS, 4, mss)
         if wscale is not None:
@@ -142,13 +182,13 @@ class Peer:
         self.past = []
         self.sock = None
         if rto:
-            tun.route(address + "/32", rto)
+            tun.route(self.address, rto)
 
     # ---- the handshake ----
 
     def connect(self):
         """This end connects: the socket that the other end has accepted."""
-        with socket.create_server((HERE, 0)) as listener:
+        with socket.create_server((self.ip.here, 0), family=self.ip.family) as listener:
             self.ports = self.ports[0], listener.getsockname()[1]
             self._emit(SYN, self.mine - 1, 0, options=self.offer)
             self._opened()
@@ -160,9 +200,9 @@ class Peer:
 
     def accept(self):
         """The other end connects: its socket."""
-        self.sock = socket.socket()
+        self.sock = socket.socket(self.ip.family)
         self.sock.setblocking(False)
-        self.sock.bind((HERE, 0))
+        self.sock.bind((self.ip.here, 0))
         self.ports = self.ports[0], self.sock.getsockname()[1]
         self.sock.connect_ex((self.address, self.ports[0]))
         self._opened()
@@ -210,12 +250,11 @@ class Peer:
             self.send(ack=ack, window=window, sack=sack)
 
     def packet_too_big(self, mtu, seq=0):
-        """ICMP's "fragmentation needed", for the segment that begins there."""
+        """ICMP, for the segment that begins there."""
         head = struct.pack(">HHI", *reversed(self.ports),
                            self.theirs + seq & 0xFFFFFFFF)
-        icmp = struct.pack(">BBxxxxH", UNREACHABLE, TOO_BIG, mtu) + ip_packet(
-            *reversed(self.path), socket.IPPROTO_TCP, head)
-        self._write(socket.IPPROTO_ICMP, summed(icmp, 2))
+        refused = self.ip.packet(*reversed(self.path), socket.IPPROTO_TCP, head)
+        os.write(self.tun.fd, self.ip.too_big(*self.path, mtu, refused))
 
     def _emit(self, flags, seq, ack, octets=b"", options=b""):
         if self.stamps:
@@ -226,10 +265,9 @@ class Peer:
                            ack & 0xFFFFFFFF, 80 + 4 * len(options), flags,
                            self.window >> scale)
         octets = head + options + octets
-        self._write(socket.IPPROTO_TCP, summed(octets, 16, pseudo(*self.path, octets)))
-
-    def _write(self, protocol, octets):
-        os.write(self.tun.fd, ip_packet(*self.path, protocol, octets))
+        to = *self.path, socket.IPPROTO_TCP
+        os.write(self.tun.fd,
+                 self.ip.packet(*to, summed(octets, 16, pseudo(*to, octets))))
 
     # ---- what the other end sends ----
 
@@ -280,19 +318,18 @@ class Peer:
         while select.select([self.tun.fd], [], [], max(0, until - time.monotonic()))[0]:
             packet = os.read(self.tun.fd, 65536)
             # There is IPv6's own as well, and what is left of other connections.
-            if packet[0] >> 4 != 4 or packet[9] != socket.IPPROTO_TCP or \
-               (packet[16:20], packet[12:16]) != self.path:
+            protocol, *path, octets = self.ip.parsed(packet)
+            if protocol != socket.IPPROTO_TCP or path != [*reversed(self.path)]:
                 continue
-            packet = packet[4 * (packet[0] & 15):]
-            *ports, seq, ack, length, flags = struct.unpack(">HHIIBB", packet[:14])
-            if ports != [self.ports[1], self.ports[0]]:
+            *ports, seq, ack, length, flags = struct.unpack(">HHIIBB", octets[:14])
+            if ports != [*reversed(self.ports)]:
                 continue
-            assert not checksum(pseudo(*reversed(self.path), packet) + packet), \
+            assert not checksum(pseudo(*path, protocol, octets) + octets), \
                 "seen a segment with a wrong checksum"
             length = length >> 4 << 2
-            options = options_of(packet[20:length])
+            options = options_of(octets[20:length])
             if TIMESTAMPS in options:
                 self.stamp = struct.unpack(">I", options[TIMESTAMPS][:4])[0]
             return Segment(signed(seq - self.theirs), flags & (FIN | SYN | RST),
-                           packet[length:], signed(ack - self.mine))
+                           octets[length:], signed(ack - self.mine))
         return None
