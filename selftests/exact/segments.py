@@ -22,16 +22,9 @@ def more_then_a_plain_send(tun):
     peer.expect(fpdu(b"hello!"))
 
 
-def more_and_eor_then_a_plain_send(tun):
-    """send.rst, "Many records with a call": maybe in one segment."""
-    peer, sock = initiator(tun)
-    sock.send(b"one", MORE | EOR)
-    sock.send(b"two")
-    peer.expect(fpdu(b"one") + fpdu(b"two"))
-
-
 def more_and_eor_then_nothing(tun):
-    """The same: a batch leaves by itself, if nothing follows."""
+    """send.rst, "Many records with a call": a batch leaves by itself, if nothing
+    follows."""
     peer, sock = initiator(tun)
     sock.send(b"one", MORE | EOR)
     peer.expect(fpdu(b"one"))
@@ -225,7 +218,7 @@ def sent_again_after_loss(tun):
 
 
 def sent_again_by_sack(tun):
-    """The one that is missing, and no other."""
+    """The one that is missing."""
     peer, sock = initiator(tun, sack=True)
     for first in 1, 2, 3, 4:
         sock.send(record(1000, first))

@@ -178,7 +178,8 @@ class Peer:
         self.stamps, self.stamp = timestamps, 0
         # Sequence numbers: where each direction begins; what was sent, and seen,
         # counts from there.
-        self.mine, self.theirs, self.sent, self.seen = 0xFFFFF000, 0, 0, 0
+        self.mine, self.theirs = 0xFFFFF000, 0
+        self.sent = self.seen = self.acked = 0
         self.past = []
         self.sock = None
         if rto:
@@ -220,7 +221,7 @@ class Peer:
         """What follows begins with 0, in both directions."""
         self.mine += self.sent
         self.theirs += self.seen
-        self.sent = self.seen = 0
+        self.sent = self.seen = self.acked = 0
         self.past.clear()
 
     def close(self):
@@ -234,6 +235,7 @@ class Peer:
         """A segment: what is next, acknowledging all that was seen, if not told."""
         seq = self.sent if seq is None else seq
         ack = self.seen if ack is None else ack
+        self.acked = max(self.acked, ack)
         if window is not None:
             self.window = window
         flags = ACK | sum(FLAGS[name] for name in flags)
@@ -273,7 +275,7 @@ class Peer:
 
     def expect(self, octets=b"", seq=None, flags="", ack=None, again=False):
         """The next segment is this one: behind what was seen, if not told.
-        again: it repeats what was seen."""
+        again: it repeats what was seen, and was not acknowledged."""
         wanted = Segment(self.seen if seq is None else seq,
                          sum(FLAGS[name] for name in flags), octets, ack)
         seen = self._next(again)
@@ -307,9 +309,10 @@ class Peer:
             seen = self._receive(until)
             if not seen:
                 return None
-            if (seen.octets or seen.flags) and (again or seen[:3] not in self.past):
+            end = seen.seq + len(seen.octets) + (seen.flags & FIN)
+            repeated = seen[:3] in self.past and not (again and end > self.acked)
+            if (seen.octets or seen.flags) and not repeated:
                 self.past.append(seen[:3])
-                end = seen.seq + len(seen.octets) + (seen.flags & FIN)
                 self.seen = max(self.seen, end)
                 return seen
 
