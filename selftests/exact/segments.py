@@ -193,11 +193,11 @@ def closed_window_without_packing(tun):
 
 
 def probe_of_a_small_window(tun):
-    """The probe has what fits. The rest ends its segment: alignment is back."""
+    """The probe has what fits. Behind the rest a segment begins: section 5.1."""
     peer, sock = initiator(tun, window=500, rto=0.2)
     sock.send(record(1000))
-    sock.send(b"next")
     peer.expect(fpdu(record(1000))[:500])
+    sock.send(b"next")
     peer.ack(window=65535)
     peer.expect(fpdu(record(1000))[500:])
     peer.expect(fpdu(b"next"))

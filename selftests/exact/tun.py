@@ -61,13 +61,13 @@ def summed(octets, at, more=b""):
 
 
 def pseudo(source, to, protocol, octets):
-    """In front of what checksums count: all that of IPv6, whose zeros do not."""
+    """IPv6's pseudo header. IPv4's has fewer zeros, and so the same sum."""
     return source + to + struct.pack(">II", len(octets), protocol)
 
 
 class IPv4:
-    """What the versions of IP have each for themselves."""
-    family, here, path, all = socket.AF_INET, "10.9.0.1", "10.9.0.", "10.9.0.0/24"
+    """What differs between the versions of IP."""
+    family, here, net, all = socket.AF_INET, "10.9.0.1", "10.9.0.", "10.9.0.0/24"
 
     @staticmethod
     def packet(source, to, protocol, octets):
@@ -88,7 +88,7 @@ class IPv4:
 
 class IPv6:
     """The same."""
-    family, here, path, all = socket.AF_INET6, "fd05:9::1", "fd05:9::", "fd05:9::/64"
+    family, here, net, all = socket.AF_INET6, "fd05:9::1", "fd05:9::", "fd05:9::/64"
 
     @staticmethod
     def packet(source, to, protocol, octets):
@@ -166,7 +166,7 @@ class Peer:
     def __init__(self, tun, number, ip=IPv4, mss=1460, window=65535, wscale=None,
                  sack=False, timestamps=False, rto=None):
         self.tun, self.ip, self.window, self.wscale = tun, ip, window, wscale
-        self.address = ip.path + str(number)
+        self.address = ip.net + str(number)
         self.path = tuple(socket.inet_pton(ip.family, address)
                           for address in (self.address, ip.here))
         self.ports = 4000, 0
@@ -176,9 +176,9 @@ class Peer:
         if sack:
             self.offer += bytes((NOP, NOP, SACK_OK, 2))
         self.stamps, self.stamp = timestamps, 0
-        # Sequence numbers: where each direction begins; what was sent, and seen,
-        # counts from there.
-        self.mine, self.theirs = 0xFFFFF000, 0
+        # Where each direction begins; this end's numbers soon wrap. What was sent,
+        # seen and acknowledged counts from there.
+        self.mine, self.theirs = 0xFFFFFFF0, 0
         self.sent = self.seen = self.acked = 0
         self.past = []
         self.sock = None
