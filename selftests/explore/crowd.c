@@ -7,8 +7,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "explore.h"
-#include "ops.h"
+#include "mpa.h"
 
 #define CROWD		150
 #define OPEN_LEN	60000
@@ -47,7 +46,7 @@ static int pairs_make(struct world *w, int nr, bool small)
 	int i;
 
 	for (i = 0; i < nr; i++) {
-		if (pair_make(w, small) || mpa_attach(w->s))
+		if (pair_make(w, small ? 4096 : 0) || mpa_attach(w->s))
 			return -1;
 		pairs[i].s = w->s;
 		pairs[i].raw = w->raw;
@@ -173,7 +172,7 @@ static int op_crowd_silent(struct world *w, long other)
 	if (sysctl_put("startup_max", SILENT))
 		return -errno;
 	for (i = 0; i <= OTHERS; i++)
-		if (listen_make(&l[i], true, 0, &addr[i]) || listen(l[i], 64))
+		if (listen_as(&l[i], true, 0, &addr[i]) || listen(l[i], 64))
 			return -errno;
 	for (i = 0; other && i < OTHERS; i++)
 		raw[i] = accepted(l[1 + i], &addr[1 + i], &to[i]);
@@ -232,7 +231,7 @@ static int op_crowd_locks(struct world *w, long arg)
 		close(pairs[i].s);
 		pairs[i].s = s;
 	}
-	if (listen_make(&l, true, 0, &addr) || listen(l, 8))
+	if (listen_as(&l, true, 0, &addr) || listen(l, 8))
 		return -errno;
 	for (i = 0; i < HELD; i++)
 		mpa_start_as(pairs[i].s, &start);
@@ -253,7 +252,7 @@ static int op_crowd_locks(struct world *w, long arg)
 
 /* ---- the module ---- */
 
-int module_again(void)
+static int module_again(void)
 {
 	const char *path = getenv("MPA_KO");
 	int fd, err, i;
@@ -279,7 +278,7 @@ static int op_crowd_wire(struct world *w, long accepted)
 	int l, raw, s, err;
 
 	(void)w;
-	if (listen_make(&l, true, 0, &addr) || listen(l, 8))
+	if (listen_as(&l, true, 0, &addr) || listen(l, 8))
 		return -errno;
 	raw = raw_connect(&addr);
 	if (accepted)

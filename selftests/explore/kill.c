@@ -5,8 +5,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 
-#include "explore.h"
-#include "ops.h"
+#include "mpa.h"
 
 int op_kill(struct world *w, long arg)
 {

@@ -3,8 +3,7 @@
 
 #include <sys/syscall.h>
 
-#include "explore.h"
-#include "ops.h"
+#include "mpa.h"
 
 static int op_l_attach(struct world *w, long arg)
 {
@@ -114,7 +113,6 @@ static int op_l_connect(struct world *w, long arg)
 		return write_all(fd, frame, sizeof(frame));
 	}
 	w->raw = fd;
-	w->peer.fd = fd;
 	return peer_say(w, frame, sizeof(frame), 0);
 }
 

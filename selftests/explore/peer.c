@@ -1,37 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The peer made by hand: what it sends is noted, what it gets is kept. */
 
-#include "explore.h"
-#include "ops.h"
+#include WORLD_H
+#include "mpa_forge.h"
 
-int peer_say(struct world *w, const u8 *octets, u32 len, int flags)
-{
-	ssize_t n;
+enum { ESTABLISHED = 1, CLOSE_WAIT = 8 };	/* tcpi_state */
 
-	if (len > STREAM_MAX - w->wrote_len)
-		return -ENOBUFS;
-	n = send(w->raw, octets, len, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
-	if (n < 0)
-		return -errno;
-	memcpy(w->wrote + w->wrote_len, octets, n);
-	w->wrote_len += n;
-	return n == len ? 0 : -EAGAIN;
-}
-
-void peer_read(struct world *w)
-{
-	ssize_t n;
-
-	if (w->raw < 0)
-		return;
-	for (;;) {
-		n = recv(w->raw, w->got + w->got_len,
-			 sizeof(w->got) - w->got_len, MSG_DONTWAIT);
-		if (n <= 0)
-			return;
-		w->got_len += n;
-	}
-}
+static u8 fpdus[80000];
 
 /* What is sent next lies elsewhere in memory. */
 void elsewhere(void)
@@ -46,244 +21,185 @@ void elsewhere(void)
 		;
 }
 
-/* ---- frames ---- */
-
-static int say_frame(struct world *w, const u8 *frame)
+static int say_now(struct world *w, const u8 *octets, u32 len, int flags)
 {
-	/* Only one is in its place. */
-	if (w->state < 0 ||
-	    (w->wrote_len == w->begin && w->state != MPA_STATE_FULL))
-		w->peer.tx_position = 0;
-	return peer_say(w, frame, FRAME_LEN, 0);
+	ssize_t n;
+
+	if (len > STREAM_MAX - w->wrote_len)
+		return -ENOBUFS;
+	n = send(w->raw, octets, len, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+	if (n < 0)
+		return -errno;
+	memcpy(w->wrote + w->wrote_len, octets, n);
+	w->wrote_len += n;
+	said(w, n);
+	return n;
 }
 
-static int op_request(struct world *w, long flags)
+static int say_rest_as(struct world *w, int flags)
 {
-	u8 frame[FRAME_LEN];
+	int n;
 
-	frame_put(frame, false, flags, 1, 0);
-	return say_frame(w, frame);
+	if (!w->rest_left)
+		return 0;
+	n = say_now(w, w->rest + w->rest_at, w->rest_left, flags);
+	if (n < 0)
+		return n;
+	w->rest_at += n;
+	w->rest_left -= n;
+	return w->rest_left ? -EAGAIN : 0;
 }
 
-static int op_reply(struct world *w, long flags)
+/* What was begun goes first. */
+int say_rest(struct world *w)
 {
-	u8 frame[FRAME_LEN];
-
-	frame_put(frame, true, flags, 1, 0);
-	return say_frame(w, frame);
+	return say_rest_as(w, 0);
 }
 
-static int op_half_frame(struct world *w, long arg)
+/* For what is sent in part. */
+u8 *rest_room(struct world *w, u32 room)
 {
-	u8 frame[FRAME_LEN];
+	if (!w->rest_left)
+		w->rest_at = 0;
+	return w->rest_at + w->rest_left + room > sizeof(w->rest) ? NULL :
+	       w->rest + w->rest_at + w->rest_left;
+}
 
-	(void)arg;
-	frame_put(frame, w->role == MPA_ROLE_INITIATOR, 0x40, 1, 0);
-	return peer_say(w, frame, 10, 0);
+int peer_say(struct world *w, const u8 *octets, u32 len, int flags)
+{
+	u8 *room;
+
+	if (w->fin)
+		return -EPIPE;
+	room = rest_room(w, len);
+	if (!room)
+		return -ENOBUFS;
+	memcpy(room, octets, len);
+	w->rest_left += len;
+	return say_rest_as(w, flags);
+}
+
+void peer_read(struct world *w)
+{
+	ssize_t n;
+
+	while (w->raw >= 0) {
+		n = recv(w->raw, w->got + w->got_len,
+			 sizeof(w->got) - w->got_len, MSG_DONTWAIT);
+		if (n <= 0)
+			break;
+		w->got_len += n;
+	}
+	wire_read(w);
 }
 
 /* ---- FPDUs ---- */
 
-static u32 fpdu_make(struct world *w, u8 *fpdu, u32 len)
+int peer_record(struct world *w, u32 len)
 {
-	static u8 record[70000];
+	u32 n = fpdu_make(w, 0, record_of(len), len, fpdus);
 
-	record_fill(record, len);
-	return peer_fpdu(&w->peer, record, len, fpdu);
+	return peer_say(w, fpdus, n, 0);
 }
 
-/* The rest of one that was begun goes first. */
-static int say_rest(struct world *w)
+int op_fpdu(struct world *w, long len)
 {
-	int err;
-
-	if (!w->half_left)
-		return 0;
-	err = peer_say(w, w->half + w->half_at, w->half_left, 0);
-	w->half_left = 0;
-	return err;
+	return peer_record(w, len);
 }
 
-int say_record(struct world *w, long len)
+int peer_many(struct world *w, u32 nr, u32 len, u32 more)
 {
-	static u8 fpdu[80000];
-	int err = say_rest(w);
+	u32 n = 0;
 
-	return err ?: peer_say(w, fpdu, fpdu_make(w, fpdu, len), 0);
-}
-
-static int op_fpdu(struct world *w, long len)
-{
-	return say_record(w, len);
-}
-
-static int op_many(struct world *w, long len)
-{
-	static u8 fpdus[8192];
-	u32 n = 0, i;
-
-	for (i = 0; i < 20; i++)
-		n += fpdu_make(w, fpdus + n, len);
-	return say_rest(w) ?: peer_say(w, fpdus, n, 0);
+	for (; nr--; len += more)
+		n += fpdu_make(w, n, record_of(len), len, fpdus + n);
+	return peer_say(w, fpdus, n, 0);
 }
 
 /* The first octets of one, or, if some have been sent, the others. */
-static int op_half(struct world *w, long len)
+int op_half(struct world *w, long len)
 {
 	u32 n, first;
 	int err;
 
-	if (w->half_left)
+	if (w->rest_left)
 		return say_rest(w);
-	n = fpdu_make(w, w->half, len);
+	if (w->fin)
+		return -EPIPE;
+	n = fpdu_make(w, 0, record_of(len), len, fpdus);
 	first = n / 2;
-	err = peer_say(w, w->half, first, 0);
+	err = say_now(w, fpdus, first, 0);
 	elsewhere();
-	if (err)
+	if (err < 0)
 		return err;
-	w->half_at = first;
-	w->half_left = n - first;
+	memcpy(rest_room(w, n), fpdus + err, n - err);
+	w->rest_left = n - err;
 	return 0;
 }
 
-static int op_damaged(struct world *w, long where)
-{
-	static u8 fpdu[4096];
-	u32 n;
+/* ---- out of order ---- */
 
-	if (w->half_left) {
-		/* The one that was begun, in its CRC. */
-		w->half[w->half_at + w->half_left - 1] ^= 1;
-		return say_rest(w);
-	}
-	n = fpdu_make(w, fpdu, 100);
-	fpdu[where < 0 ? n + where : where] ^= 0xff;
-	return peer_say(w, fpdu, n, 0);
+static struct tcp_info info_of(const struct world *w)
+{
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
+
+	if (w->s >= 0)
+		getsockopt(w->s, SOL_TCP, TCP_INFO, &info, &len);
+	return info;
 }
 
-/* Of no octets: RFC 5044 has none such. */
-static int op_empty(struct world *w, long arg)
+/* From the peer, @off octets behind what it has sent: all that TCP has room for. */
+int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 {
-	u8 fpdu[16];
+	u32 before = info_of(w).tcpi_rcv_ooopack;
+	struct forger forger;
+	int err = 0;
 
-	(void)arg;
-	return say_rest(w) ?: peer_say(w, fpdu, fpdu_make(w, fpdu, 0), 0);
-}
-
-/* A reply of revision 0, and an FPDU with it. */
-static int op_reply_old(struct world *w, long len)
-{
-	u8 octets[FRAME_LEN + 200];
-	int n = frame_put(octets, true, 0xc0, 0, 0), err;
-	bool good = false;
-
-	if (w->state == MPA_STATE_STARTUP && w->wrote_len == w->begin) {
-		w->peer.tx_position = 0;
-		w->peer.tx_markers = true;
-		good = w->old;
-	}
-	n += fpdu_make(w, octets + n, len);
-	err = peer_say(w, octets, n, 0);
-	if (!err && good && w->s >= 0 && !w->shut) {
-		settle(5);
-		if (mpa_info(w->s).state == MPA_STATE_FAILED &&
-		    mpa_info(w->s).error == MPA_ERR_STARTUP)
-			violated("a good reply of revision 0 is malformed");
-	}
-	return err;
-}
-
-/* One that is good, but its last octet is urgent. */
-static int op_urgent(struct world *w, long len)
-{
-	static u8 fpdu[4096];
-	u32 n;
-
-	if (w->half_left)
-		say_rest(w);
-	n = fpdu_make(w, fpdu, len);
-	if (w->state != MPA_STATE_FULL)
-		w->fuzzy = true;
-	return peer_say(w, fpdu, n, MSG_OOB);
-}
-
-/* Its first octet is urgent, and before that is read the last one. */
-static int op_urgent_twice(struct world *w, long len)
-{
-	static u8 fpdu[4096];
-	u32 n;
-
-	say_rest(w);
-	n = fpdu_make(w, fpdu, len);
-	if (w->state != MPA_STATE_FULL)
-		w->fuzzy = true;
-	return peer_say(w, fpdu, 1, MSG_OOB) ?:
-	       peer_say(w, fpdu + 1, n - 1, MSG_OOB);
-}
-
-static int op_text(struct world *w, long arg)
-{
-	(void)arg;
-	return peer_say(w, (const u8 *)"no frame, no FPDU: text.", 24, 0);
+	if (forger_open(&forger, w->raw, w->s))
+		err = -errno;
+	/* The peer's own segments say how much it takes. */
+	forger.window = 1000;
+	if (!err && forge(&forger, off, octets, len, 0, 0))
+		err = -errno;
+	close(forger.raw);
+	settle(1);
+	return err ?: info_of(w).tcpi_rcv_ooopack == before ? -ENOBUFS : 0;
 }
 
 /* ---- ends ---- */
 
-static int op_fin(struct world *w, long arg)
+int op_fin(struct world *w, long arg)
 {
 	(void)arg;
 	if (shutdown(w->raw, SHUT_WR))
 		return -errno;
 	w->fin = true;
+	w->rest_left = 0;
 	return 0;
 }
 
-static int op_rst(struct world *w, long arg)
+int op_rst(struct world *w, long arg)
 {
-	struct tcp_info info = {};
-	socklen_t len = sizeof(info);
+	int state;
 
 	(void)arg;
-	if (w->s >= 0)
-		getsockopt(w->s, SOL_TCP, TCP_INFO, &info, &len);
+	peer_read(w);
+	state = info_of(w).tcpi_state;
 	hang_up(w->raw);
 	w->raw = -1;
-	if (info.tcpi_state == 1 && !w->due)
-		w->due = ECONNRESET;
+	/* tcp_reset(); in other states nobody may have to be told any more. */
+	if (!w->ended && !w->due && state) {
+		w->due = state == CLOSE_WAIT ? EPIPE : ECONNRESET;
+		w->due_maybe = state != ESTABLISHED;
+	}
 	w->ended = true;
 	return 0;
 }
 
-static int op_read(struct world *w, long arg)
+int op_read(struct world *w, long arg)
 {
 	(void)arg;
 	peer_read(w);
 	return 0;
 }
-
-#define PEER(name, fn, arg)	{ "peer." name, ACTOR_PEER, 0, fn, arg }
-
-const struct op peer_ops[] = {
-	PEER("request", op_request, 0x40),
-	PEER("request.bad", op_request, 0x4f),
-	PEER("reply", op_reply, 0x40),
-	PEER("reply.marked", op_reply, 0xc0),
-	PEER("reply.old", op_reply_old, 100),
-	PEER("reject", op_reply, 0x60),
-	PEER("frame.half", op_half_frame, 0),
-	PEER("fpdu", op_fpdu, 100),
-	PEER("long", op_half, 30000),
-	PEER("half", op_half, 1000),
-	PEER("many", op_many, 20),
-	PEER("crc", op_damaged, -1),
-	PEER("length", op_damaged, 0),
-	PEER("empty", op_empty, 0),
-	PEER("urgent", op_urgent, 100),
-	PEER("urgent.twice", op_urgent_twice, 100),
-	PEER("text", op_text, 0),
-	PEER("fin", op_fin, 0),
-	PEER("rst", op_rst, 0),
-	PEER("read", op_read, 0),
-};
-
-const int peer_ops_nr = ARRAY_SIZE(peer_ops);

@@ -15,8 +15,7 @@
 #include <getopt.h>
 #include <sys/syscall.h>
 
-#include "explore.h"
-#include "ops.h"
+#include "mpa.h"
 
 #define DELAY_MS	40
 #define POINTS_MAX	32

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What runs sequences (explore.c) knows of what they are made of. A program is
- * explore.c with the world of one ULP: world.c and others, or tuf.c and others.
+ * explore.c with the world of one ULP: world.c and others, and mpa.c or tuf.c and others.
  */
 #ifndef _EXPLORE_SEQUENCE_H
 #define _EXPLORE_SEQUENCE_H
@@ -43,7 +43,7 @@ struct op {
  * struct start - a state to begin with
  * @name:	in a sequence
  * @listens:	there is a listening socket of its own
- * @make:	makes it; 0, or what has failed
+ * @make:	makes it; 0, or what has failed; NULL: there is nobody but a crowd
  * @arg:	for @make
  * @rare:	there may be no way to it
  */

@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must hold of what is received and told: see judge.c, which has the same of MPA.
- * Each errno is one that linux/tuf.h and Documentation/networking/mpa/tuf.rst name.
+ * What must hold of TUF besides what judge.c has. Each errno is one that linux/tuf.h and
+ * Documentation/networking/mpa/tuf.rst name.
  */
 
 #include "tuf.h"
-
-/* ---- errors ---- */
-
-void judge_told(struct world *w, int err, const char *by)
-{
-	if (!err || !w->due || err != w->due)
-		return;
-	if (w->times_told++)
-		violated("%s was told by %s and again by %s", strerror(err),
-			 w->teller, by);
-	w->teller = by;
-}
-
-/* ---- octets ---- */
 
 void judge_plain(struct world *w, const u8 *buf, u32 n, int how)
 {
@@ -29,124 +15,6 @@ void judge_plain(struct world *w, const u8 *buf, u32 n, int how)
 		w->rx_at += n;
 }
 
-static void record_read(struct world *w)
-{
-	w->cur_valid = false;
-	w->cur_read = 0;
-	w->rx_at += w->cur_wire;
-	w->rx_fpdus++;
-}
-
-/* Octets of the record that comes next in order. @buf is NULL if nobody saw them. */
-void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
-{
-	static const char * const names[] = {
-		[NOTHING] = "nothing", [PART] = "a part of one",
-		[BAD] = "one that is not valid",
-		[BAD_PART] = "a part of one that is not valid",
-	};
-	enum verdict verdict = next_record(w);
-	u32 left;
-
-	if (w->fuzzy_rx)
-		return;
-	if (w->failed)
-		violated("a record was delivered behind EBADMSG");
-	if (verdict != WHOLE) {
-		violated("a record was delivered where the stream has %s",
-			 names[verdict]);
-		return;
-	}
-	left = w->cur_len - w->cur_read;
-	if (how & MSG_TRUNC && how & MSG_PEEK) {
-		if (n != left)
-			violated("MSG_PEEK | MSG_TRUNC says %u of %u", n, left);
-		return;
-	}
-	if (n > left)
-		violated("octets of two records at once");
-	else if (buf && memcmp(buf, w->cur + w->cur_read, n))
-		violated("octets delivered are not those that were framed");
-	else if (!(how & HOW_NO_EOR) && eor != (n == left))
-		violated("MSG_EOR is %d with %u of %u octets", eor, n, left);
-	if (how & MSG_PEEK)
-		return;
-	w->cur_read += n;
-	w->rx_octets += n;
-	if (w->cur_read == w->cur_len)
-		record_read(w);
-}
-
-/* A record that came out of order, or what of it was shown. */
-void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how)
-{
-	struct ahead *ahead = ahead_at(w, w->rx_begin + position);
-
-	if (!w->place)
-		violated("a record is placed, and MPA_PLACE is off");
-	else if (!ahead)
-		violated("a record is placed where none is");
-	else if (!ahead->here && !ahead->maybe)
-		violated("a record is placed that could not be found");
-	else if (ahead->taken)
-		violated("a record is placed twice");
-	else if (buf && memcmp(buf, record_of(ahead->len), n))
-		violated("octets placed are not those that were framed");
-	else if (!(how & MSG_PEEK) && n != ahead->len)
-		violated("%u of %u octets are placed", n, ahead->len);
-	if (!ahead || how & MSG_PEEK)
-		return;
-	ahead->taken = true;
-	w->rx_fpdus++;
-	w->rx_octets += ahead->len;
-}
-
-/* The stream ends in front of what was handed out. */
-bool ahead_beyond(const struct world *w)
-{
-	u32 i;
-
-	for (i = 0; i < w->ahead_nr; i++)
-		if (w->ahead[i].taken && w->ahead[i].at >= w->wrote_len)
-			return true;
-	return false;
-}
-
-static bool ready(const struct world *w, const struct ahead *ahead)
-{
-	return w->place && !ahead->taken && !ahead->waits &&
-	       ahead->at >= w->wrote_len;
-}
-
-/* poll() has told of a record that the buffer has no room for. */
-bool ahead_too_long(const struct world *w, u32 room)
-{
-	u32 i;
-
-	for (i = 0; i < w->ahead_nr; i++)
-		if (ready(w, w->ahead + i) && w->ahead[i].len > room)
-			return true;
-	return false;
-}
-
-/* recv() had nothing for so many octets: what is here is too long for it. */
-void judge_nothing_placed(struct world *w, u32 room, bool looked)
-{
-	u32 i;
-
-	if (w->ended || w->fin || w->shut || w->failed)
-		return;
-	for (i = 0; i < w->ahead_nr; i++) {
-		struct ahead *ahead = w->ahead + i;
-
-		if (!ready(w, ahead) || !ahead->here)
-			continue;
-		if ((ahead->len <= room || looked) && !ahead->maybe)
-			violated("a record that is here out of order is not placed");
-		ahead->waits = true;
-	}
-}
-
 /* ---- ends ---- */
 
 static void judge_nothing_plain(struct world *w, ssize_t n, int err)
@@ -154,26 +22,15 @@ static void judge_nothing_plain(struct world *w, ssize_t n, int err)
 	if (!n && !w->fin && !w->ended && !(w->shut & 1))
 		violated("a plain recv() says end of stream, but there was none");
 	else if (n < 0 && err == EAGAIN && w->rx_at < w->wrote_len &&
-		 all_here(w) && !w->ended && !(w->shut & 1) && !w->fuzzy_rx)
+		 all_here(w) && !w->ended && !(w->shut & 1))
 		violated("plain octets that are here are not delivered");
 	else if (n < 0 && err != EAGAIN && err != w->due && err != ENOTCONN)
 		violated("a plain recv() fails: %s", strerror(err));
 }
 
-static void judge_zero(struct world *w, enum verdict verdict)
-{
-	w->over = true;
-	if (!w->fin && !(w->shut & 1))
-		violated("recv() says end of stream, but there was none");
-	else if (verdict != NOTHING && !(w->shut & 1) && !w->fuzzy_rx)
-		violated("the end was taken for a good one, and records are left");
-	else if (ahead_beyond(w) && !(w->shut & 1))
-		violated("a good end in front of what was placed");
-}
-
 static void judge_again(struct world *w, enum verdict verdict)
 {
-	if (!all_here(w) || w->ended || w->fuzzy_rx)
+	if (!all_here(w) || w->ended)
 		return;
 	if (w->failed)
 		violated("EBADMSG is not for good");
@@ -190,7 +47,7 @@ static void judge_bad(struct world *w, enum verdict verdict)
 	bool stops = w->fin || w->ended || w->shut & 1;
 
 	w->failed = true;
-	if (w->fuzzy_rx || w->shut == 3)
+	if (w->shut == 3)
 		return;
 	if (verdict == WHOLE)
 		violated("a good record is refused");
@@ -198,6 +55,15 @@ static void judge_bad(struct world *w, enum verdict verdict)
 		violated("EBADMSG, and the record is still to come");
 	else if (verdict == NOTHING && !w->ended && !ahead_beyond(w))
 		violated("EBADMSG, and nothing is wrong");
+}
+
+/* TCP says how much of the buffer it has dropped. */
+void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
+{
+	if (n > 0)
+		judge_plain(w, how & MSG_TRUNC ? NULL : buf, n, how);
+	else
+		judge_end(w, n, err);
 }
 
 /* A receive that gave no octets. */
@@ -247,11 +113,11 @@ void judge_info(struct world *w)
 	     info.tx_period);
 	same("rx_period", w->rx_mode == TUF_MARKERS ? w->rx_period : 0,
 	     info.rx_period);
-	if (!w->fuzzy_tx && !busy(w, JOB_SEND) && !w->open) {
+	if (!busy(w, JOB_SEND) && !w->open) {
 		same("tx_ulpdus", w->ulpdus, info.tx_ulpdus);
 		same("tx_octets", w->tx_octets, info.tx_octets);
 	}
-	if (w->fuzzy_rx || busy(w, JOB_RECV) || w->cur_read)
+	if (busy(w, JOB_RECV) || w->cur_read)
 		return;
 	same("rx_fpdus", w->rx_fpdus, info.rx_fpdus);
 	same("rx_octets", w->rx_octets, info.rx_octets);

@@ -7,8 +7,8 @@
 #define FPDU_MAX	(65536 + 70000)
 
 /* Octets of an FPDU, in one piece as it is on the wire. */
-u32 fpdu_make(const struct world *w, u64 position, const u8 *octets, u32 len,
-	      const u8 *key, u8 *fpdu)
+u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
+	     const u8 *key, u8 *fpdu)
 {
 	static struct tuf_model_octet made[FPDU_MAX];
 	struct tuf_model_sender sender = {
@@ -48,7 +48,7 @@ static bool marked_wrongly(const struct tuf_model_receiver *from, u32 len)
 }
 
 /* The FPDU that comes next: its ULPDUs to @to. @from is behind it if it is whole. */
-static enum verdict receive(struct tuf_model_receiver *from, u8 *to, u32 *len)
+static enum verdict take_fpdu(struct tuf_model_receiver *from, u8 *to, u32 *len)
 {
 	struct tuf_model_receiver before = *from;
 	size_t n = 0;
@@ -67,51 +67,16 @@ static enum verdict receive(struct tuf_model_receiver *from, u8 *to, u32 *len)
 	}
 }
 
-/* ---- received ---- */
-
-/* The FPDU behind so many octets of @wrote. */
-struct ahead *ahead_at(struct world *w, u32 at)
+enum verdict receive(struct world *w, const u8 *octets, u32 count)
 {
-	u32 i;
+	struct tuf_model_receiver from = {
+		.framing.period = w->rx_mode == TUF_MARKERS ? w->rx_period : 0,
+		.position = w->cur_at, .octets = octets, .count = count,
+	};
+	enum verdict verdict = take_fpdu(&from, w->cur, &w->cur_len);
 
-	for (i = 0; i < w->ahead_nr; i++)
-		if (w->ahead[i].at == at)
-			return w->ahead + i;
-	return NULL;
-}
-
-/* What was placed is not there any more. */
-void pass_placed(struct world *w)
-{
-	struct ahead *ahead = ahead_at(w, w->rx_at);
-
-	while (ahead && ahead->taken && ahead->octets <= w->wrote_len - w->rx_at) {
-		w->rx_at += ahead->octets;
-		ahead = ahead_at(w, w->rx_at);
-	}
-}
-
-/* The record that comes next in order, into @w->cur. */
-enum verdict next_record(struct world *w)
-{
-	struct tuf_model_receiver from = {};
-	enum verdict verdict;
-
-	if (w->cur_valid)
-		return WHOLE;
-	pass_placed(w);
-	from.framing.period = w->rx_mode == TUF_MARKERS ? w->rx_period : 0;
-	from.position = w->rx_at - w->rx_begin;
-	from.octets = w->wrote + w->rx_at;
-	from.count = w->wrote_len - w->rx_at;
-	w->cur_at = from.position;
-	verdict = receive(&from, w->cur, &w->cur_len);
-	if (verdict != WHOLE)
-		return verdict;
 	w->cur_wire = from.position - w->cur_at;
-	w->cur_read = 0;
-	w->cur_valid = true;
-	return WHOLE;
+	return verdict;
 }
 
 /* ---- sent ---- */
@@ -157,7 +122,7 @@ static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 	enum verdict verdict;
 
 	while (at < to && !violation[0]) {
-		verdict = receive(&from, ulpdu, &len);
+		verdict = take_fpdu(&from, ulpdu, &len);
 		if (verdict == NOTHING || verdict == PART)
 			break;
 		if (verdict != WHOLE) {
@@ -181,8 +146,8 @@ static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 }
 
 /* The same of octets that have no header. */
-static u32 judge_unframed(struct world *w, const struct span *span, u32 at,
-			  u32 to, u32 *got)
+static u32 judge_bare(struct world *w, const struct span *span, u32 at, u32 to,
+		      u32 *got)
 {
 	u32 n = to - at, i;
 
@@ -206,8 +171,6 @@ u32 judge_sent(struct world *w, bool all)
 {
 	u32 i, got = 0, missing = 0, n, to, open = w->open;
 
-	if (w->fuzzy_tx)
-		return 0;
 	memset(w->wire, WIRE_PLAIN, w->got_len);
 	for (i = 0; i < w->nspans && !violation[0]; i++) {
 		struct span *span = w->spans + i;
@@ -218,7 +181,7 @@ u32 judge_sent(struct world *w, bool all)
 		if (span->mode == TUF_ALIGN || span->mode == TUF_MARKERS)
 			n = judge_fpdus(w, span, span->from, to, &got);
 		else
-			n = judge_unframed(w, span, span->from, to, &got);
+			n = judge_bare(w, span, span->from, to, &got);
 		missing += to - span->from - n;
 		if (missing)
 			break;

@@ -2,7 +2,6 @@
 /* What a user sends. */
 
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 
 #include "tuf.h"
 
@@ -145,14 +144,6 @@ static int room_for(const struct world *w, u32 len)
 	return len > STREAM_MAX - w->sent_len ? -ENOBUFS : 0;
 }
 
-static void fill(struct world *w, u32 len)
-{
-	u32 i;
-
-	for (i = 0; i < len; i++)
-		w->sent[w->sent_len + i] = (w->sent_len + i) * 7 + 1;
-}
-
 int give(struct world *w, u32 len, int how)
 {
 	int err = room_for(w, len);
@@ -164,21 +155,6 @@ int give(struct world *w, u32 len, int how)
 }
 
 /* ---- operations ---- */
-
-static int op_send(struct world *w, long how)
-{
-	return give(w, 200, how);
-}
-
-static int op_len(struct world *w, long len)
-{
-	return give(w, len, 0);
-}
-
-static int op_more_long(struct world *w, long len)
-{
-	return give(w, len, MSG_MORE);
-}
 
 /* Several that may share an FPDU. */
 static int op_burst(struct world *w, long nr)
@@ -208,17 +184,21 @@ static int op_looks(struct world *w, long len)
 	return offer(w, len, 0);
 }
 
+/* How many ULPDUs the octets from @at on are is the module's. */
+static void cut_anywhere(struct world *w, u32 at)
+{
+	u32 i;
+
+	w->mark[at] &= ~(MARK_ALONE | MARK_SEGMENT);
+	for (i = at; i < w->sent_len && span_now(w)->mode; i++)
+		w->mark[i] |= MARK_CUT;
+	w->ulpdus = info_now(w).tx_ulpdus;
+}
+
 /* One send that becomes many ULPDUs. */
 static int op_segment(struct world *w, long segment)
 {
-	struct iovec iov = { w->sent + w->sent_len, 1500 };
-	char control[CMSG_SPACE(sizeof(int))] = "";
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-	u32 i, open = w->open, from = w->sent_len;
+	u32 open = w->open, from = w->sent_len;
 	int err = room_for(w, 1500);
 	ssize_t n;
 
@@ -226,24 +206,14 @@ static int op_segment(struct world *w, long segment)
 		return err;
 	if (span_now(w)->mode == TUF_OFF)
 		return -EINVAL;
-	fill(w, 1500);
-	cmsg->cmsg_level = SOL_MPA;
-	cmsg->cmsg_type = MPA_SEGMENT;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	*(int *)CMSG_DATA(cmsg) = segment;
-	n = sendmsg(w->s, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = send_cut(w, 1500, segment);
 	err = errno;
 	if (n < 0)
 		judge_errno(w, err, true);
 	gave(w, n, err, 0);
-	if (n <= 0)
-		return n < 0 ? -err : n;
-	/* How many ULPDUs an open one and these are is the module's. */
-	for (i = from - open; i < w->sent_len; i++)
-		w->mark[i] |= MARK_CUT;
-	w->mark[from - open] &= ~(MARK_ALONE | MARK_SEGMENT);
-	w->ulpdus = info_now(w).tx_ulpdus;
-	return n;
+	if (n > 0)
+		cut_anywhere(w, from - open);
+	return n < 0 ? -err : n;
 }
 
 /* The octets cannot be read from the second half on. */
@@ -281,30 +251,21 @@ static int op_refused(struct world *w, long how)
 
 static int op_sendfile(struct world *w, long len)
 {
-	u32 i, from = w->sent_len, open = w->open;
+	u32 from = w->sent_len, open = w->open;
 	int err = room_for(w, len);
-	off_t off = 0;
 	ssize_t n;
 
 	if (err)
 		return err;
-	set_nonblock(w->s);
-	n = sendfile(w->s, file_fd, &off, len);
+	n = send_file(w, 0, len);
 	err = errno;
-	set_block(w->s);
 	if (n < 0)
 		judge_errno(w, err, span_now(w)->mode);
-	else
-		memset(w->sent + w->sent_len, 0xe5, n);
 	gave(w, n, err, 0);
-	if (n <= 0)
-		return n < 0 ? -err : n;
-	w->kept = true;
-	for (i = from - open; i < w->sent_len && span_now(w)->mode; i++)
-		w->mark[i] |= MARK_CUT;
-	w->mark[from - open] &= ~(MARK_ALONE | MARK_SEGMENT);
-	w->ulpdus = info_now(w).tx_ulpdus;
-	return n;
+	w->kept |= n > 0;
+	if (n > 0)
+		cut_anywhere(w, from - open);
+	return n < 0 ? -err : n;
 }
 
 /* A call that waits for room. */
@@ -320,17 +281,17 @@ static int op_blocked(struct world *w, long len)
 	if (n != -EAGAIN)
 		return n < 0 ? n : -ENOBUFS;
 	fill(w, len);
-	return job_begin(w, JOB_SEND, len);
+	return job_begin(w, JOB_SEND, w->s, w->sent + w->sent_len, len);
 }
 
 #define USER(name, flags, fn, arg)	{ name, ACTOR_S, flags, fn, arg }
 
 const struct op tuf_send_ops[] = {
 	USER("send", 0, op_send, 0),
-	USER("send.1", 0, op_len, 1),
-	USER("send.0", 0, op_len, 0),
-	USER("send.long", 0, op_len, 2000),
-	USER("send.huge", 0, op_len, 65600),
+	USER("send.1", 0, op_send_long, 1),
+	USER("send.0", 0, op_send_long, 0),
+	USER("send.long", 0, op_send_long, 2000),
+	USER("send.huge", 0, op_send_long, 65600),
 	USER("send.burst", 0, op_burst, 5),
 	USER("send.looks", 0, op_looks, 3000),
 	USER("send.fault", 0, op_fault, 100),

@@ -43,7 +43,7 @@ static bool valid(const struct setting *setting)
 
 static u64 tx_may(const struct world *w, const struct setting *setting)
 {
-	u8 now = w->spans[w->nspans - 1].mode;
+	u8 now = span_now(w)->mode;
 
 	if (!setting->mode) {
 		if (now && (busy(w, JOB_SEND) || w->open))
@@ -109,7 +109,7 @@ static void tx_set(struct world *w, const struct setting *setting)
 	if (!setting->mode) {
 		if (old->mode == TUF_SEGMENTS)
 			return;
-		w->told = false;
+		w->key_told = false;
 		w->next_known = false;
 		return;
 	}
@@ -118,7 +118,7 @@ static void tx_set(struct world *w, const struct setting *setting)
 	if (setting->mode == TUF_SEGMENTS)
 		return;
 	if (setting->key) {
-		w->told = true;
+		w->key_told = true;
 		memcpy(w->next_key, setting->key, TUF_KEY_LEN);
 	}
 	new->keyed = setting->key || w->next_known;
@@ -182,7 +182,7 @@ static int op_framing(struct world *w, long arg)
 
 static int op_key(struct world *w, long room)
 {
-	int err = 0, is = room < TUF_KEY_LEN ? EINVAL : w->told ? ENODATA : 0;
+	int err = 0, is = room < TUF_KEY_LEN ? EINVAL : w->key_told ? ENODATA : 0;
 	struct span *span = span_now(w);
 	u8 key[TUF_KEY_LEN] = "";
 	socklen_t len = room;
@@ -196,7 +196,7 @@ static int op_key(struct world *w, long room)
 		return -err;
 	if (len != TUF_KEY_LEN)
 		violated("a key of %u octets", len);
-	w->told = true;
+	w->key_told = true;
 	w->next_known = true;
 	memcpy(w->next_key, key, sizeof(key));
 	if (span->mode != TUF_ALIGN && span->mode != TUF_MARKERS)

@@ -21,7 +21,7 @@ int wire_open(void)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ETH_HLEN + IP_LEN),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, tuf_port, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohs(common_addr.sin_port), 0, 4),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_PKTTYPE),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, 0),
