@@ -6,20 +6,23 @@
 
 #define FPDU_MAX	(65536 + 70000)
 
+static u32 rx_period(const struct world *w)
+{
+	return w->rx_mode == TUF_MARKERS ? w->rx_period : 0;
+}
+
 /* Octets of an FPDU, in one piece as it is on the wire. */
 u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
 	     const u8 *key, u8 *fpdu)
 {
-	static struct tuf_model_octet made[FPDU_MAX];
-	struct tuf_model_sender sender = {
-		.framing.period = w->rx_mode == TUF_MARKERS ? w->rx_period : 0,
-		.position = position, .octets = made,
-	};
-	struct tuf_model_fpdu layout;
+	static struct model_octet made[FPDU_MAX];
+	struct model_sender sender = { .position = position, .octets = made };
+	struct tuf_model_framing framing = { .period = rx_period(w) };
+	struct model_fpdu layout;
 	u32 i;
 
-	memcpy(sender.framing.key, key, TUF_KEY_LEN);
-	tuf_model_send(&sender, octets, len, &layout);
+	memcpy(framing.key, key, TUF_KEY_LEN);
+	tuf_model_send(&framing, &sender, octets, len, &layout);
 	for (i = 0; i < sender.count; i++)
 		fpdu[i] = made[i].value;
 	return sender.count;
@@ -29,15 +32,16 @@ u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
  * Of an FPDU of which a part is here, whether a marker is wrong already: nobody has to
  * say so before the rest has come, but may.
  */
-static bool marked_wrongly(const struct tuf_model_receiver *from, u32 len)
+static bool marked_wrongly(const struct tuf_model_framing *framing,
+			   const struct model_receiver *from, u32 len)
 {
-	u64 end = tuf_model_octets(&from->framing, from->position, len), at;
-	u32 period = from->framing.period, say;
+	u64 end = tuf_model_octets(framing, from->position, len), at;
+	u32 say;
 
 	for (at = 0; at + 4 <= from->count && at < end; at++) {
 		const u8 *p = from->octets + at;
 
-		if ((from->position + at) % period)
+		if ((from->position + at) % framing->period)
 			continue;
 		say = p[0] << 8 | p[1];
 		if (memcmp(p, p + 2, 2) || (!at && say) ||
@@ -48,19 +52,20 @@ static bool marked_wrongly(const struct tuf_model_receiver *from, u32 len)
 }
 
 /* The FPDU that comes next: its ULPDUs to @to. @from is behind it if it is whole. */
-static enum verdict take_fpdu(struct tuf_model_receiver *from, u8 *to, u32 *len)
+static enum verdict take_fpdu(struct tuf_model_framing *framing,
+			      struct model_receiver *from, u8 *to, u32 *len)
 {
-	struct tuf_model_receiver before = *from;
+	struct model_receiver before = *from;
 	size_t n = 0;
 
 	if (!from->count)
 		return NOTHING;
-	switch (tuf_model_receive(from, to, &n)) {
-	case TUF_MODEL_GOOD:
+	switch (tuf_model_receive(framing, from, to, &n)) {
+	case MODEL_GOOD:
 		*len = n;
 		return WHOLE;
-	case TUF_MODEL_SHORT:
-		return before.framing.period && n && marked_wrongly(&before, n) ?
+	case MODEL_SHORT:
+		return framing->period && n && marked_wrongly(framing, &before, n) ?
 		       BAD_PART : PART;
 	default:
 		return BAD;
@@ -69,12 +74,13 @@ static enum verdict take_fpdu(struct tuf_model_receiver *from, u8 *to, u32 *len)
 
 enum verdict receive(struct world *w, const u8 *octets, u32 count)
 {
-	struct tuf_model_receiver from = {
-		.framing.period = w->rx_mode == TUF_MARKERS ? w->rx_period : 0,
+	struct tuf_model_framing framing = { .period = rx_period(w) };
+	struct model_receiver from = {
 		.position = w->cur_at, .octets = octets, .count = count,
 	};
-	enum verdict verdict = take_fpdu(&from, w->cur, &w->cur_len);
+	enum verdict verdict;
 
+	verdict = take_fpdu(&framing, &from, w->cur, &w->cur_len);
 	w->cur_wire = from.position - w->cur_at;
 	return verdict;
 }
@@ -113,8 +119,10 @@ static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 		       u32 *got)
 {
-	struct tuf_model_receiver from = {
-		.framing.period = span->mode == TUF_MARKERS ? span->period : 0,
+	struct tuf_model_framing framing = {
+		.period = span->mode == TUF_MARKERS ? span->period : 0,
+	};
+	struct model_receiver from = {
 		.octets = w->got + *got, .count = w->got_len - *got,
 	};
 	u32 begin = *got, first = at, len;
@@ -122,14 +130,14 @@ static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 	enum verdict verdict;
 
 	while (at < to && !violation[0]) {
-		verdict = take_fpdu(&from, ulpdu, &len);
+		verdict = take_fpdu(&framing, &from, ulpdu, &len);
 		if (verdict == NOTHING || verdict == PART)
 			break;
 		if (verdict != WHOLE) {
 			violated("an FPDU was sent whose Length or markers are wrong");
 			break;
 		}
-		judge_fpdu(w, span, at, to - at, ulpdu, len, from.framing.key);
+		judge_fpdu(w, span, at, to - at, ulpdu, len, framing.key);
 		at += len;
 		if (span->mode == TUF_ALIGN) {
 			memset(w->wire + *got, WIRE_INSIDE,

@@ -108,17 +108,18 @@ static void peer_write(const u8 *octets, u32 len, u32 piece)
 
 static void peer_frames(u32 len, u32 damage, u32 piece)
 {
-	static struct tuf_model_octet made[8192];
-	struct tuf_model_sender sender = {
-		.framing.period = run.rx_period, .octets = made,
+	struct tuf_model_framing framing = { .period = run.rx_period };
+	static struct model_octet made[8192];
+	struct model_sender sender = {
+		.octets = made,
 		.position = run.stream_len - run.rx_begin,
 	};
-	struct tuf_model_fpdu fpdu;
+	struct model_fpdu fpdu;
 	static u8 octets[8192];
 	u32 i;
 
-	memcpy(sender.framing.key, key_rx, sizeof(key_rx));
-	tuf_model_send(&sender, record_of(len), len, &fpdu);
+	memcpy(framing.key, key_rx, sizeof(key_rx));
+	tuf_model_send(&framing, &sender, record_of(len), len, &fpdu);
 	for (i = 0; i < sender.count; i++)
 		octets[i] = made[i].value;
 	if (damage)
@@ -129,16 +130,17 @@ static void peer_frames(u32 len, u32 damage, u32 piece)
 /* ---- receiving ---- */
 
 /* The record that comes next, and where it ends. */
-static enum tuf_model_verdict next_record(u8 *ulpdu, size_t *len, u32 *end)
+static enum model_verdict next_record(u8 *ulpdu, size_t *len, u32 *end)
 {
-	struct tuf_model_receiver model = {
-		.framing.period = run.rx_period,
+	struct tuf_model_framing framing = { .period = run.rx_period };
+	struct model_receiver model = {
 		.position = run.rx_at - run.rx_begin,
 		.octets = run.stream + run.rx_at,
 		.count = run.stream_len - run.rx_at,
 	};
-	enum tuf_model_verdict verdict = tuf_model_receive(&model, ulpdu, len);
+	enum model_verdict verdict;
 
+	verdict = tuf_model_receive(&framing, &model, ulpdu, len);
 	*end = run.stream_len - model.count;
 	return verdict;
 }
@@ -156,7 +158,7 @@ static void judge_received(const u8 *buf, u32 n, bool eor, bool looked)
 		run.rx_at += looked ? 0 : n;
 		return;
 	}
-	if (next_record(ulpdu, &len, &end) != TUF_MODEL_GOOD)
+	if (next_record(ulpdu, &len, &end) != MODEL_GOOD)
 		violated("a record was delivered that is none");
 	else if (n > len - run.rx_read || memcmp(buf, ulpdu + run.rx_read, n))
 		violated("a record differs");
@@ -174,7 +176,7 @@ static void judge_received(const u8 *buf, u32 n, bool eor, bool looked)
 
 static void judge_ended(int err)
 {
-	enum tuf_model_verdict verdict;
+	enum model_verdict verdict;
 	static u8 ulpdu[1 << 16];
 	size_t len;
 	u32 end;
@@ -187,7 +189,7 @@ static void judge_ended(int err)
 		return;
 	}
 	verdict = next_record(ulpdu, &len, &end);
-	if (verdict == TUF_MODEL_GOOD)
+	if (verdict == MODEL_GOOD)
 		violated("a record was lost");
 	else if (!err && run.rx_at != run.stream_len)
 		violated("the end was taken for a good one");
@@ -254,12 +256,14 @@ static void we_send(u32 kind, u32 len)
 }
 
 static u32 judge_span(const struct span *span, u32 at, u32 to,
-		      struct tuf_model_receiver *got)
+		      struct model_receiver *got)
 {
+	struct tuf_model_framing framing = {
+		.period = span->mode == TUF_MARKERS ? span->period : 0,
+	};
 	static u8 ulpdu[1 << 16];
 	size_t len;
 
-	got->framing.period = span->mode == TUF_MARKERS ? span->period : 0;
 	got->position = 0;
 	while (at < to) {
 		len = to - at < got->count ? to - at : got->count;
@@ -268,11 +272,12 @@ static u32 judge_span(const struct span *span, u32 at, u32 to,
 				violated("octets sent without a header differ");
 			got->octets += len;
 			got->count -= len;
-		} else if (tuf_model_receive(got, ulpdu, &len) != TUF_MODEL_GOOD) {
+		} else if (tuf_model_receive(&framing, got, ulpdu, &len) !=
+			   MODEL_GOOD) {
 			violated("a bad FPDU was sent, or one is missing");
 		} else if (len > to - at || memcmp(ulpdu, run.sent + at, len) ||
 			   !run.ends[at + len - 1] ||
-			   memcmp(got->framing.key, key_tx, TUF_KEY_LEN)) {
+			   memcmp(framing.key, key_tx, TUF_KEY_LEN)) {
 			violated("an FPDU sent differs");
 		}
 		if (broken)
@@ -287,7 +292,7 @@ static u32 judge_span(const struct span *span, u32 at, u32 to,
 static void judge_sent(void)
 {
 	static u8 octets[4 * STREAM_MAX];
-	struct tuf_model_receiver got = { .octets = octets };
+	struct model_receiver got = { .octets = octets };
 	ssize_t n = 0;
 	u32 i;
 

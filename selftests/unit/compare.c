@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include "compare.h"
-#include "engine.h"
 #include "unit.h"
 
 static struct model_octet model_octets[COMPARE_OCTETS];
 static struct model_sender sender = { .octets = model_octets };
+static const struct compare_ops *framing_ops;
+static struct mpa_format framed;
 
 static const enum mpa_field fields[] = {
 	[MODEL_MARKER]	= MPA_FIELD_MARKER,
@@ -16,23 +17,77 @@ static const enum mpa_field fields[] = {
 };
 
 /**
- * compare_stream_begin() - begin a stream in its middle
- * @position:	octets since SeqStart; beyond 32 bits to make the floor wrap
- * @markers:	markers are enabled
+ * compare_begin() - begin a stream in its middle
+ * @ops:	of its framing
+ * @position:	octets since framing began; beyond 32 bits to make the floor wrap
+ * @format:	how it is framed
  */
-void compare_stream_begin(u64 position, bool markers)
+void compare_begin(const struct compare_ops *ops, u64 position,
+		   const struct mpa_format *format)
 {
+	framing_ops = ops;
+	framed = *format;
 	sender.position = position;
-	sender.markers = markers;
+	sender.markers = format->marked;
 	sender.count = 0;
+}
+
+static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position, u32 len,
+			 const struct model_fpdu *model)
+{
+	const struct model_octet *octets = model_octets + model->begin;
+	u32 count = model->end - model->begin, head = 0;
+
+	for (u32 off = 0; off < count; off++)
+		if (octets[off].field == MODEL_LENGTH)
+			head = off + 1;
+	EXPECT_EQ((u32)position, fpdu->pos, "pos");
+	EXPECT_EQ(len, fpdu->ulpdu_len, "ulpdu_len");
+	EXPECT_EQ(count, fpdu->len, "octets of the FPDU");
+	EXPECT_EQ(model->markers, fpdu->markers, "markers");
+	EXPECT_EQ(count && octets->field == MODEL_MARKER ? 4 : 0, fpdu->head,
+		  "octets in front of the header");
+	if (head)
+		EXPECT_EQ(head, mpa_framing_head_len(&framed, position),
+			  "octets to learn the length");
+	EXPECT_EQ(framed.marked, fpdu->marked, "marked");
+	EXPECT_EQ(framed.framing, fpdu->framing, "framing");
+	EXPECT_EQ(framed.period, fpdu->period, "period");
+	EXPECT_EQ(false, fpdu->wrong_key, "wrong key");
+}
+
+/**
+ * compare_append() - append an FPDU to the stream
+ * @ulpdu:	its ULPDU
+ * @len:	octets of it, as many as the framing allows
+ *
+ * Return: where the model put it.
+ */
+const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
+{
+	static u8 expected[MPA_ANY_FPDU_MAX];
+	static struct model_fpdu model;
+	u64 position = sender.position;
+	struct mpa_fpdu fpdu;
+
+	framing_ops->send(&sender, ulpdu, len, &model);
+	for (u32 i = model.begin; i < model.end; i++)
+		expected[i - model.begin] = model_octets[i].value;
+
+	memset(&fpdu, 0xff, sizeof(fpdu));
+	mpa_framing_init(&fpdu, position, len, &framed);
+	compare_fpdu(&fpdu, position, len, &model);
+	framing_ops->check(&fpdu, position, model_octets + model.begin, ulpdu,
+			   expected);
+	return &model;
 }
 
 /* At each offset, not only where the floor says that runs begin. */
 static void compare_runs(const struct mpa_fpdu *fpdu,
 			 const struct model_octet *octets)
 {
+	u32 until_next = 0, end = 0;
 	struct mpa_field_span run;
-	u32 until_next = 0;
 
 	for (u32 off = fpdu->len; off--;) {
 		const struct model_octet *octet = octets + off;
@@ -48,77 +103,22 @@ static void compare_runs(const struct mpa_fpdu *fpdu,
 			  off);
 		EXPECT_EQ(octet->nth, run.skip, "run at %u: skip", off);
 		EXPECT_EQ(until_next, run.len, "run at %u: len", off);
-	}
-}
-
-static void compare_ulpdu_offsets(const struct mpa_fpdu *fpdu,
-				  const struct model_octet *octets)
-{
-	u32 end = 0;
-
-	for (u32 off = 0; off < fpdu->len; off++) {
-		if (octets[off].field == MODEL_LENGTH)
+		if (octet->field == MODEL_ULPDU)
+			EXPECT_EQ(off, mpa_fpdu_offset(fpdu, octet->nth),
+				  "offset of octet %u of the ULPDU",
+				  octet->nth);
+		if (!end && (octet->field == MODEL_LENGTH ||
+			     octet->field == MODEL_ULPDU))
 			end = off + 1;
-		if (octets[off].field != MODEL_ULPDU)
-			continue;
-		end = off + 1;
-		EXPECT_EQ(off, mpa_fpdu_offset(fpdu, octets[off].nth),
-			  "offset of octet %u of the ULPDU", octets[off].nth);
 	}
 	EXPECT_EQ(end, mpa_fpdu_offset(fpdu, fpdu->ulpdu_len),
 		  "offset of the ULPDU's end");
 }
 
-static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position,
-			 const struct model_fpdu *model)
-{
-	u32 head = model_octets[model->begin].field == MODEL_MARKER ? 4 : 0;
-	u32 len = model->end - model->begin;
-
-	EXPECT_EQ((u32)position, fpdu->pos, "pos");
-	EXPECT_EQ(len, fpdu->len, "octets of the FPDU");
-	EXPECT_EQ(model->markers, fpdu->markers, "markers");
-	EXPECT_EQ(head, fpdu->head, "offset of ULPDU_Length");
-	EXPECT_EQ(head + 2, mpa_fpdu_head_len(position, fpdu->marked),
-		  "octets to learn the length");
-	if (fpdu->marked)
-		EXPECT_EQ(model->markers,
-			  mpa_marker_count(position, len - 4 * model->markers),
-			  "mpa_marker_count()");
-}
-
-/**
- * compare_append() - append an FPDU to the stream
- * @ulpdu:	its ULPDU
- * @len:	up to MPA_ULPDU_MAX octets
- *
- * Return: where the model put it.
- */
-const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
-{
-	static u8 expected[MPA_FPDU_MAX], sent[MPA_FPDU_MAX];
-	static struct model_fpdu model;
-	u64 position = sender.position;
-	struct mpa_fpdu fpdu;
-	u32 octets;
-
-	model_send(&sender, ulpdu, len, &model);
-	octets = model.end - model.begin;
-	for (u32 i = 0; i < octets; i++)
-		expected[i] = model_octets[model.begin + i].value;
-
-	mpa_fpdu_init(&fpdu, position, len, sender.markers);
-	compare_fpdu(&fpdu, position, &model);
-	EXPECT_EQ(octets, engine_send(position, sender.markers, ulpdu, len,
-				      sent), "octets sent");
-	EXPECT_OCTETS(expected, sent, octets, "FPDU");
-	return &model;
-}
-
 /**
  * compare_send() - append an FPDU to the stream, and look at each octet
  * @ulpdu:	its ULPDU
- * @len:	up to MPA_ULPDU_MAX octets
+ * @len:	as in compare_append()
  *
  * Return: where the model put it.
  */
@@ -129,13 +129,12 @@ const struct model_fpdu *compare_send(const u8 *ulpdu, u32 len)
 	struct mpa_fpdu fpdu;
 
 	model = compare_append(ulpdu, len);
-	mpa_fpdu_init(&fpdu, position, len, sender.markers);
+	mpa_framing_init(&fpdu, position, len, &framed);
 	compare_runs(&fpdu, model_octets + model->begin);
-	compare_ulpdu_offsets(&fpdu, model_octets + model->begin);
 	return model;
 }
 
-/* What the model sent since compare_stream_begin(). */
+/* What the model sent since compare_begin(). */
 const struct model_octet *compare_stream(size_t *count)
 {
 	*count = sender.count;
@@ -153,41 +152,42 @@ void compare_stream_octets(u8 *octets)
 }
 
 /**
- * compare_receive() - let both receive a stream, right or wrong
+ * compare_receive_as() - let both receive a stream, right or wrong
+ * @ops:	of its framing
  * @position:	of its first octet
- * @markers:	markers are enabled
- * @crc:	CRCs are checked
+ * @format:	how it is framed
  * @octets:	the stream
  * @count:	how many those are
  *
- * Return: how many ULPDUs came through.
+ * Return: how many FPDUs came through.
  */
-u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
-		    size_t count)
+u32 compare_receive_as(const struct compare_ops *ops, u64 position,
+		       const struct mpa_format *format, const u8 *octets,
+		       size_t count)
 {
-	static u8 expected[MPA_ULPDU_MAX], seen[MPA_ULPDU_MAX];
+	static u8 expected[1 << 16], seen[1 << 16];
 	struct engine_receiver engine = {
+		.ops = ops->engine,
+		.format = *format,
 		.pos = position,
-		.marked = markers,
-		.crc = crc,
 		.octets = octets,
 		.count = count,
 	};
 	struct model_receiver model = {
 		.position = position,
-		.markers = markers,
-		.crc = crc,
+		.markers = format->marked,
+		.crc = format->crc,
 		.octets = octets,
 		.count = count,
 	};
 
 	for (u32 nth = 0;; nth++) {
-		enum model_verdict should = MODEL_SHORT;
 		enum engine_verdict verdict;
+		enum model_verdict should;
 		size_t expected_len = 0;
 		u32 len = 0;
 
-		should = model_receive(&model, expected, &expected_len);
+		should = ops->receive(&model, expected, &expected_len);
 		verdict = engine_receive(&engine, seen, &len);
 		/* Both enumerations go in the same order. */
 		EXPECT_EQ((u32)should, (u32)verdict, "verdict on FPDU %u", nth);
@@ -200,6 +200,47 @@ u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 		EXPECT_EQ((u32)model.position, engine.pos,
 			  "position behind FPDU %u", nth);
 	}
+}
+
+/* ---- MPA ---- */
+
+static void mpa_check(const struct mpa_fpdu *fpdu, u64 position,
+		      const struct model_octet *model, const u8 *ulpdu,
+		      const u8 *octets)
+{
+	static u8 sent[MPA_FPDU_MAX];
+
+	(void)model;
+	if (fpdu->marked)
+		EXPECT_EQ(fpdu->markers,
+			  mpa_marker_count(position,
+					   fpdu->len - 4 * fpdu->markers),
+			  "mpa_marker_count()");
+	EXPECT_EQ(fpdu->len, engine_send(position, fpdu->marked, ulpdu,
+					 fpdu->ulpdu_len, sent), "octets sent");
+	EXPECT_OCTETS(octets, sent, fpdu->len, "FPDU");
+}
+
+static const struct compare_ops mpa_ops = {
+	.send = model_send,
+	.receive = model_receive,
+	.check = mpa_check,
+	.engine = &engine_mpa,
+};
+
+void compare_stream_begin(u64 position, bool markers)
+{
+	const struct mpa_format format = { .marked = markers };
+
+	compare_begin(&mpa_ops, position, &format);
+}
+
+u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
+		    size_t count)
+{
+	const struct mpa_format format = { .marked = markers, .crc = crc };
+
+	return compare_receive_as(&mpa_ops, position, &format, octets, count);
 }
 
 /**

@@ -3,18 +3,43 @@
 #ifndef _UNIT_COMPARE_H
 #define _UNIT_COMPARE_H
 
+#include "engine.h"
 #include "model.h"
-#include "mpa_proto.h"
 
 /* FPDUs that a stream may have here, and the octets of the longest of them. */
 #define COMPARE_FPDUS		8
-#define COMPARE_OCTETS		(COMPARE_FPDUS * MPA_FPDU_MAX)
+#define COMPARE_OCTETS		(COMPARE_FPDUS * MPA_ANY_FPDU_MAX)
 
-void compare_stream_begin(u64 position, bool markers);
+/**
+ * struct compare_ops - the model of a framing, and what the floor has of it alone
+ * @send:	append an FPDU to the model's stream
+ * @receive:	take an FPDU from it
+ * @check:	make an FPDU, and see that it has these octets
+ * @engine:	receives it
+ */
+struct compare_ops {
+	void (*send)(struct model_sender *sender, const u8 *ulpdu, size_t len,
+		     struct model_fpdu *fpdu);
+	enum model_verdict (*receive)(struct model_receiver *receiver,
+				      u8 *ulpdu, size_t *len);
+	void (*check)(const struct mpa_fpdu *fpdu, u64 position,
+		      const struct model_octet *model, const u8 *ulpdu,
+		      const u8 *octets);
+	const struct engine_ops *engine;
+};
+
+void compare_begin(const struct compare_ops *ops, u64 position,
+		   const struct mpa_format *format);
 const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len);
 const struct model_fpdu *compare_send(const u8 *ulpdu, u32 len);
 const struct model_octet *compare_stream(size_t *count);
 void compare_stream_octets(u8 *octets);
+u32 compare_receive_as(const struct compare_ops *ops, u64 position,
+		       const struct mpa_format *format, const u8 *octets,
+		       size_t count);
+
+/* Of MPA */
+void compare_stream_begin(u64 position, bool markers);
 u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 		    size_t count);
 void compare_startup(const u8 *frame, u32 len, enum mpa_frame_kind kind);

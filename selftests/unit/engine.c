@@ -172,9 +172,10 @@ static int copy_octets(void *to, const u8 *data, u32 len)
 }
 
 /* Pieces of all sizes from one octet on, others for each FPDU. */
-static u32 piece_len(u32 off, u32 len, u32 pos)
+u32 engine_piece(u32 off, u32 len, u32 pos)
 {
-	u32 n = 1 + (off * 2654435761U + pos) / 4 % (pos / 4 % 3 ? 700 : 9);
+	u32 n = 1 + (off * 2654435761U + pos * 40503) / 8 %
+		    (pos / 4 % 3 ? 500 : 7);
 
 	return min(n, len - off);
 }
@@ -189,7 +190,7 @@ static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 
 	mpa_pick_begin(&pick, fpdu, first);
 	while (pick.off < end) {
-		n = piece_len(pick.off, end, fpdu->pos);
+		n = engine_piece(pick.off, end, fpdu->pos);
 		EXPECT_EQ(0, mpa_pick_octets(&pick, octets + pick.off, n),
 			  "what the walk returns");
 	}
@@ -202,7 +203,7 @@ static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 {
 	u32 end = fpdu->ulpdu_len - fpdu->ulpdu_len / 5;
 	u32 first = fpdu->ulpdu_len / 3;
-	static u8 part[MPA_ULPDU_MAX];
+	static u8 part[1 << 16];
 
 	EXPECT_EQ(end - first, pick(fpdu, octets, first, end, part),
 		  "octets of a part of the ULPDU");
@@ -266,28 +267,75 @@ static void check_parse(const struct mpa_fpdu *fpdu, const u8 *octets)
 	EXPECT_EQ(fpdu->markers, again.markers, "its markers");
 }
 
+static bool mpa_length(const struct engine_receiver *receiver, u32 head,
+		       u32 *len)
+{
+	*len = mpa_ulpdu_length(receiver->octets, head);
+	return *len <= MPA_ULPDU_MAX;
+}
+
+static void mpa_good(const struct mpa_fpdu *fpdu, const u8 *octets,
+		     const u8 *ulpdu)
+{
+	check_runs(fpdu, octets, ulpdu);
+	check_take_out(fpdu, octets, ulpdu);
+	check_parse(fpdu, octets);
+}
+
+const struct engine_ops engine_mpa = {
+	.length = mpa_length,
+	.good = mpa_good,
+};
+
+static enum engine_verdict verify(const struct engine_receiver *receiver,
+				  const struct mpa_fpdu *fpdu)
+{
+	bool crc = receiver->format.crc;
+	struct mpa_verify verify;
+	enum mpa_error error;
+	u32 n;
+
+	mpa_verify_begin(&verify, fpdu, crc);
+	for (u32 off = 0; off < fpdu->len; off += n) {
+		n = engine_piece(off, fpdu->len, fpdu->pos);
+		EXPECT_EQ(0, mpa_verify_octets(&verify, receiver->octets + off,
+					       n), "what the walk returns");
+	}
+	error = mpa_verify_end(&verify);
+	EXPECT_EQ(error, mpa_verify_linear(fpdu, receiver->octets, crc),
+		  "verdict on the FPDU in one piece");
+	if (error == MPA_ERR_CRC)
+		return ENGINE_BAD_CRC;
+	EXPECT_EQ(!error, !mpa_format_markers(&receiver->format) ||
+		  mpa_framing_markers_good(fpdu, receiver->octets),
+		  "all its markers are good");
+	if (!error)
+		return ENGINE_GOOD;
+	EXPECT_EQ(MPA_ERR_MARKER, error, "what is wrong");
+	return ENGINE_BAD_MARKER;
+}
+
 /**
- * engine_receive() - take one FPDU
+ * engine_receive() - take one FPDU, as the module does it: see mpa_read_head()
  * @receiver:	moved behind it if it is good
- * @ulpdu:	room for MPA_ULPDU_MAX octets
+ * @ulpdu:	room for 65535 octets
  * @len:	how many were filled in
  */
 enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 				   u32 *len)
 {
-	u32 head = mpa_fpdu_head_len(receiver->pos, receiver->marked);
+	const struct engine_ops *ops = receiver->ops ?: &engine_mpa;
+	const struct mpa_format *format = &receiver->format;
+	u32 head = mpa_framing_head_len(format, receiver->pos);
+	enum engine_verdict verdict;
 	struct mpa_field_span run;
-	struct mpa_verify verify;
 	struct mpa_fpdu fpdu;
-	u32 n;
 
 	if (receiver->count < head)
 		return ENGINE_SHORT;
-	*len = mpa_ulpdu_length(receiver->octets, head);
-	if (*len > MPA_ULPDU_MAX)
+	if (!ops->length(receiver, head, len))
 		return ENGINE_BAD_LENGTH;
-	mpa_fpdu_init(&fpdu, receiver->pos, *len, receiver->marked);
-	EXPECT_EQ(head, fpdu.head + MPA_LENGTH_LEN, "octets to learn a length");
+	mpa_framing_init(&fpdu, receiver->pos, *len, format);
 	if (receiver->count < fpdu.len)
 		return ENGINE_SHORT;
 
@@ -295,29 +343,12 @@ enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 		mpa_fpdu_field_at(&fpdu, off, &run);
 		check_run(&fpdu, &run, off);
 	}
-
-	mpa_verify_begin(&verify, &fpdu, receiver->crc);
-	for (u32 off = 0; off < fpdu.len; off += n) {
-		n = piece_len(off, fpdu.len, fpdu.pos);
-		EXPECT_EQ(0, mpa_verify_octets(&verify, receiver->octets + off,
-					       n), "what the walk returns");
-	}
-	EXPECT_EQ(mpa_verify_end(&verify),
-		  mpa_verify_linear(&fpdu, receiver->octets, receiver->crc),
-		  "verdict on the FPDU in one piece");
-	switch (mpa_verify_end(&verify)) {
-	case MPA_ERR_NONE:
-		break;
-	case MPA_ERR_CRC:
-		return ENGINE_BAD_CRC;
-	default:
-		return ENGINE_BAD_MARKER;
-	}
+	verdict = verify(receiver, &fpdu);
+	if (verdict != ENGINE_GOOD)
+		return verdict;
 	EXPECT_EQ(*len, pick(&fpdu, receiver->octets, 0, *len, ulpdu),
 		  "octets of the ULPDU");
-	check_runs(&fpdu, receiver->octets, ulpdu);
-	check_take_out(&fpdu, receiver->octets, ulpdu);
-	check_parse(&fpdu, receiver->octets);
+	ops->good(&fpdu, receiver->octets, ulpdu);
 	check_part(&fpdu, receiver->octets, ulpdu);
 	receiver->octets += fpdu.len;
 	receiver->count -= fpdu.len;

@@ -3,7 +3,7 @@
 #ifndef _UNIT_ENGINE_H
 #define _UNIT_ENGINE_H
 
-#include "mpa_proto.h"
+#include "mpa_framing.h"
 
 enum engine_verdict {
 	ENGINE_GOOD,
@@ -14,15 +14,31 @@ enum engine_verdict {
 };
 
 struct engine_receiver {
+	const struct engine_ops *ops;	/* NULL: engine_mpa */
+	struct mpa_format format;
 	u32 pos;
-	bool marked;
-	bool crc;
 	const u8 *octets;
 	size_t count;
 };
 
+/**
+ * struct engine_ops - what receives a framing alone
+ * @length:	reads the length of an FPDU's ULPDU from its @head octets; false if no
+ *		FPDU has it
+ * @good:	looks once more at a good one
+ */
+struct engine_ops {
+	bool (*length)(const struct engine_receiver *receiver, u32 head,
+		       u32 *len);
+	void (*good)(const struct mpa_fpdu *fpdu, const u8 *octets,
+		     const u8 *ulpdu);
+};
+
+extern const struct engine_ops engine_mpa;
+
 u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out);
 u32 engine_send_octets(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out);
+u32 engine_piece(u32 off, u32 len, u32 pos);
 enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 				   u32 *len);
 

@@ -1,26 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* TUF: streams whole, damaged and raw, sizes and keys: floor and model agree. */
 
-#include "fuzz.h"
+#include "fuzz_stream.h"
 #include "tuf_compare.h"
-
-#define FPDUS_MAX	6
-#define ULPDU_LEN_MAX	0x7ff
-#define STREAM_MAX	(FPDUS_MAX * (ULPDU_LEN_MAX + 128))
-
-/* A stream ends where this does, so that a step past it is seen. */
-static u8 arena[STREAM_MAX];
-
-static const u8 *ulpdu_octets(u32 from)
-{
-	static u8 octets[ULPDU_LEN_MAX + 256];
-
-	if (!octets[1]) {
-		for (u32 i = 0; i < sizeof(octets); i++)
-			octets[i] = i * 167 + i / 256;
-	}
-	return octets + from;
-}
 
 static struct mpa_format take_format(struct fuzz_input *in)
 {
@@ -57,15 +39,6 @@ static u32 take_length(struct fuzz_input *in)
 	return 1 + (fuzz_take(in, 2) & (ULPDU_LEN_MAX - 1));
 }
 
-static void damage(struct fuzz_input *in, u8 *octets, size_t count)
-{
-	while (in->size && count) {
-		u32 at = fuzz_take(in, 2);
-
-		octets[at % count] ^= fuzz_take(in, 1);
-	}
-}
-
 static void made_stream(struct fuzz_input *in)
 {
 	struct mpa_format format = take_format(in);
@@ -77,7 +50,7 @@ static void made_stream(struct fuzz_input *in)
 	size_t count;
 	u8 *octets;
 
-	fpdus = 1 + (flags >> 4) % FPDUS_MAX;
+	fpdus = fuzz_fpdus(flags);
 	fuzz_note("stream at 0x%llx, period of 2^%llu", position, format.period);
 	memset(key, flags, sizeof(key));
 	key[flags % 6] = 1;
@@ -86,23 +59,11 @@ static void made_stream(struct fuzz_input *in)
 		u32 len = take_length(in);
 
 		if (flags & 1)
-			tuf_compare_send(ulpdu_octets(in->size & 0xff), len);
+			compare_send(ulpdu_octets(in->size & 0xff), len);
 		else
-			tuf_compare_append(ulpdu_octets(in->size & 0xff), len);
+			compare_append(ulpdu_octets(in->size & 0xff), len);
 	}
-	tuf_compare_stream(&count);
-	octets = arena + sizeof(arena) - count;
-	tuf_compare_stream_octets(octets);
-
-	damaged = flags & 8 || in->size;
-	if (flags & 8) {
-		size_t left = fuzz_take(in, 2) % (count + 1);
-
-		memmove(octets + count - left, octets, left);
-		octets += count - left;
-		count = left;
-	}
-	damage(in, octets, count);
+	octets = fuzz_stream(in, flags, &count, &damaged);
 	good = tuf_compare_receive(position, &format, octets, count);
 	if (!damaged)
 		EXPECT_EQ(fpdus, good, "FPDUs received");
@@ -125,7 +86,7 @@ static void segments(struct fuzz_input *in)
 
 	fuzz_note("segment of %llu octets", len, 0);
 	tuf_compare_begin(take_position(in), &format, ulpdu_octets(0));
-	tuf_compare_send(ulpdu_octets(1), len);
+	compare_send(ulpdu_octets(1), len);
 }
 
 static void sizes(struct fuzz_input *in)

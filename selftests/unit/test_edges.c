@@ -384,8 +384,7 @@ static void wrong_fpduptr_is_told_behind_a_valid_crc(void)
 		bool ignored = bit < 16 || bit == 24 || bit == 25;
 		struct engine_receiver receiver = {
 			.pos = 500,
-			.marked = true,
-			.crc = true,
+			.format = { .marked = true, .crc = true },
 			.octets = octets,
 			.count = sizeof(octets),
 		};

@@ -2,44 +2,7 @@
 /* Random streams: the floor against the model. */
 
 #include "compare.h"
-#include "unit.h"
-
-/* ULPDUs are cut out of this. */
-static u8 pool[2 * 65536];
-static u64 state;
-
-/* splitmix64: good with any seed, so that neighbouring seeds do. */
-static u64 random64(void)
-{
-	u64 z = state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
-static u32 below(u32 limit)
-{
-	return (u32)(random64() >> 32) % limit;
-}
-
-static u32 one_from(u32 least, u32 most)
-{
-	return least + below(most - least + 1);
-}
-
-/* The same whatever the seed, so that one stream can be run again alone. */
-static void fill_pool(void)
-{
-	state = 0;
-	for (size_t i = 0; i < sizeof(pool); i++)
-		pool[i] = random64();
-}
-
-static const u8 *random_ulpdu(void)
-{
-	return pool + below(65536);
-}
+#include "random.h"
 
 /* Around a multiple of what lies between two markers, or of the interval. */
 static u32 near_multiple(u32 times)
@@ -91,11 +54,6 @@ static u64 random_position(void)
 		/* Maybe after many wraps. */
 		return random64() >> 8 & ~3ULL;
 	}
-}
-
-static void say_stream(const char *test, u64 seed)
-{
-	unit_context("unit --seed %llu --streams 1 %s", seed, test);
 }
 
 static void model_knows_the_vectors(void)
@@ -212,31 +170,15 @@ static void model_and_floor_make_the_same_streams(void)
 {
 	fill_pool();
 	for (u32 i = 0; i < unit_streams; i++) {
-		unit_progress(i, unit_streams);
-		state = unit_seed + i;
-		say_stream(__func__, unit_seed + i);
+		begin_stream(__func__, i);
 		one_stream();
 	}
-}
-
-/* An octet of a marker or a ULPDU_Length if there is one soon, else any. */
-static size_t vulnerable(const struct model_octet *stream, size_t count)
-{
-	size_t at = below(count);
-
-	for (u32 tries = below(2) ? 512 : 0; tries--; at = (at + 1) % count) {
-		if (stream[at].field == MODEL_MARKER ||
-		    stream[at].field == MODEL_LENGTH)
-			return at;
-	}
-	return at;
 }
 
 static void one_damaged_stream(void)
 {
 	u32 fpdus = one_from(1, COMPARE_FPDUS);
 	static u8 octets[COMPARE_OCTETS];
-	const struct model_octet *stream;
 	u64 position = random_position();
 	bool markers = below(4);
 	bool crc = below(2);
@@ -246,12 +188,7 @@ static void one_damaged_stream(void)
 	for (u32 i = 0; i < fpdus; i++)
 		compare_send(random_ulpdu(), below(4) ? one_from(1, 80) :
 							one_from(1, 2000));
-	stream = compare_stream(&count);
-	compare_stream_octets(octets);
-	for (u32 damages = below(3); damages--;)
-		octets[vulnerable(stream, count)] ^= 1 << below(8);
-	if (!below(4))
-		count = below(count + 1);
+	count = damaged_stream(octets);
 	compare_receive(position, markers, crc, octets, count);
 }
 
@@ -259,9 +196,7 @@ static void model_and_floor_agree_on_damaged_streams(void)
 {
 	fill_pool();
 	for (u32 i = 0; i < unit_streams; i++) {
-		unit_progress(i, unit_streams);
-		state = unit_seed + i;
-		say_stream(__func__, unit_seed + i);
+		begin_stream(__func__, i);
 		one_damaged_stream();
 	}
 }
@@ -274,8 +209,7 @@ static void model_and_floor_agree_on_startup_frames(void)
 	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 i = 0; i < unit_streams; i++) {
-		state = unit_seed + i;
-		say_stream(__func__, unit_seed + i);
+		begin_stream(__func__, i);
 		memcpy(frame, keys[below(2)], MPA_KEY_LEN);
 		for (u32 at = MPA_KEY_LEN; at < sizeof(frame); at++)
 			frame[at] = random64();

@@ -1,50 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Streams of TUF, random and of all shapes: the floor against the model. */
 
+#include "random.h"
 #include "tuf_compare.h"
-#include "unit.h"
-
-/* ULPDUs are cut out of this. */
-static u8 pool[2 * 65536];
-static u64 state;
-
-/* splitmix64: good with any seed, so that neighbouring seeds do. */
-static u64 random64(void)
-{
-	u64 z = state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
-static u32 below(u32 limit)
-{
-	return (u32)(random64() >> 32) % limit;
-}
-
-static u32 one_from(u32 least, u32 most)
-{
-	return least + below(most - least + 1);
-}
-
-/* The same whatever the seed, so that one stream can be run again alone. */
-static void fill_pool(void)
-{
-	state = 0;
-	for (size_t i = 0; i < sizeof(pool); i++)
-		pool[i] = random64();
-}
-
-static const u8 *random_ulpdu(void)
-{
-	return pool + below(65536);
-}
-
-static void say_stream(const char *test, u64 seed)
-{
-	unit_context("unit --seed %llu --streams 1 %s", seed, test);
-}
 
 /* Each period, and without: the number of a framing is any. */
 static struct mpa_format numbered_format(u32 nth)
@@ -130,8 +88,8 @@ static u32 that_fits(u64 position, const struct mpa_format *format, u32 len)
 
 static u32 random_fpdus(u64 *position, struct mpa_format *format, bool looked_at)
 {
-	u32 fpdus = one_from(1, TUF_COMPARE_FPDUS), interval, len;
-	const struct tuf_model_fpdu *fpdu;
+	u32 fpdus = one_from(1, COMPARE_FPDUS), interval, len;
+	const struct model_fpdu *fpdu;
 	u8 key[TUF_KEY_LEN];
 	u64 at;
 
@@ -144,8 +102,8 @@ static u32 random_fpdus(u64 *position, struct mpa_format *format, bool looked_at
 	at = *position;
 	for (u32 i = 0; i < fpdus; i++) {
 		len = that_fits(at, format, random_length(interval));
-		fpdu = looked_at ? tuf_compare_send(random_ulpdu(), len) :
-				   tuf_compare_append(random_ulpdu(), len);
+		fpdu = looked_at ? compare_send(random_ulpdu(), len) :
+				   compare_append(random_ulpdu(), len);
 		at += fpdu->end - fpdu->begin;
 	}
 	return fpdus;
@@ -153,7 +111,7 @@ static u32 random_fpdus(u64 *position, struct mpa_format *format, bool looked_at
 
 static void tuf_model_and_floor_make_the_same_streams(void)
 {
-	static u8 octets[TUF_COMPARE_OCTETS];
+	static u8 octets[COMPARE_OCTETS];
 
 	fill_pool();
 	for (u32 i = 0; i < unit_streams; i++) {
@@ -162,50 +120,28 @@ static void tuf_model_and_floor_make_the_same_streams(void)
 		size_t count;
 		u32 fpdus;
 
-		unit_progress(i, unit_streams);
-		state = unit_seed + i;
-		say_stream(__func__, unit_seed + i);
+		begin_stream(__func__, i);
 		fpdus = random_fpdus(&position, &format, true);
-		tuf_compare_stream(&count);
-		tuf_compare_stream_octets(octets);
+		compare_stream(&count);
+		compare_stream_octets(octets);
 		EXPECT_EQ(fpdus, tuf_compare_receive(position, &format, octets,
 						     count), "FPDUs received");
 	}
 }
 
-/* An octet of a marker or a header if there is one soon, else any. */
-static size_t vulnerable(const struct tuf_model_octet *stream, size_t count)
-{
-	size_t at = below(count);
-
-	for (u32 tries = below(2) ? 512 : 0; tries--; at = (at + 1) % count) {
-		if (stream[at].field != TUF_MODEL_ULPDU)
-			return at;
-	}
-	return at;
-}
-
 static void tuf_model_and_floor_agree_on_damaged_streams(void)
 {
-	static u8 octets[TUF_COMPARE_OCTETS];
+	static u8 octets[COMPARE_OCTETS];
 
 	fill_pool();
 	for (u32 i = 0; i < unit_streams; i++) {
-		const struct tuf_model_octet *stream;
 		struct mpa_format format;
 		u64 position;
 		size_t count;
 
-		unit_progress(i, unit_streams);
-		state = unit_seed + i;
-		say_stream(__func__, unit_seed + i);
+		begin_stream(__func__, i);
 		random_fpdus(&position, &format, false);
-		stream = tuf_compare_stream(&count);
-		tuf_compare_stream_octets(octets);
-		for (u32 damages = below(3); damages--;)
-			octets[vulnerable(stream, count)] ^= 1 << below(8);
-		if (!below(4))
-			count = below(count + 1);
+		count = damaged_stream(octets);
 		tuf_compare_receive(position, &format, octets, count);
 	}
 }
@@ -226,9 +162,9 @@ static void tuf_model_and_floor_agree_on_every_phase(void)
 
 			unit_context("%u octets at 0x%llx", len, position);
 			tuf_compare_begin(position, &format, key);
-			tuf_compare_send(pool + phase, len);
-			tuf_compare_stream(&count);
-			tuf_compare_stream_octets(octets);
+			compare_send(pool + phase, len);
+			compare_stream(&count);
+			compare_stream_octets(octets);
 			EXPECT_EQ(1, tuf_compare_receive(position, &format,
 							 octets, count),
 				  "FPDUs received");
@@ -244,10 +180,10 @@ static void tuf_model_and_floor_send_the_same_segments(void)
 	fill_pool();
 	tuf_compare_begin(0, &format, pool);
 	for (u32 len = 0; len < 300; len++)
-		tuf_compare_send(pool + len, len);
+		compare_send(pool + len, len);
 	tuf_compare_begin(1, &format, pool);
-	tuf_compare_send(pool, 65528);
-	tuf_compare_send(pool, 65535);
+	compare_send(pool, 65528);
+	compare_send(pool, 65535);
 }
 
 static void tuf_room_is_the_largest_that_fits(void)
@@ -334,8 +270,7 @@ static void tuf_key_is_found_among_random_octets(void)
 	for (u32 i = 0; i < unit_streams; i++) {
 		u32 letters, count;
 
-		state = unit_seed + i;
-		say_stream(__func__, unit_seed + i);
+		begin_stream(__func__, i);
 		letters = one_from(1, 4);
 		count = below(sizeof(octets) + 1);
 		for (u32 j = 0; j < sizeof(key); j++)

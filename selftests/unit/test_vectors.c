@@ -141,8 +141,7 @@ static void check_vector(const struct vector *v)
 {
 	struct engine_receiver receiver = {
 		.pos = v->pos,
-		.marked = true,
-		.crc = true,
+		.format = { .marked = true, .crc = true },
 		.octets = v->fpdu,
 		.count = sizeof(v->fpdu),
 	};

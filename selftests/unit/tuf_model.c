@@ -54,10 +54,10 @@ size_t tuf_model_room(const struct tuf_model_framing *framing, u64 position,
 	return n > 65536 - 8 ? 65536 - 8 : n;
 }
 
-static void write_octet(struct tuf_model_sender *sender, u8 value,
-			enum tuf_model_field field, size_t nth)
+static void write_octet(struct model_sender *sender, u8 value,
+			enum model_field field, size_t nth)
 {
-	sender->octets[sender->count++] = (struct tuf_model_octet) {
+	sender->octets[sender->count++] = (struct model_octet) {
 		.value = value,
 		.field = field,
 		.nth = nth,
@@ -66,31 +66,32 @@ static void write_octet(struct tuf_model_sender *sender, u8 value,
 }
 
 /* What a marker says is not known before the FPDU has ended. */
-static void write_next(struct tuf_model_sender *sender,
-		       struct tuf_model_fpdu *fpdu, u8 value,
-		       enum tuf_model_field field, size_t nth)
+static void write_next(const struct tuf_model_framing *framing,
+		       struct model_sender *sender, struct model_fpdu *fpdu,
+		       u8 value, enum model_field field, size_t nth)
 {
-	if (marker_due(&sender->framing, sender->position)) {
+	if (marker_due(framing, sender->position)) {
 		for (int i = 0; i < 4; i++)
-			write_octet(sender, 0, TUF_MODEL_MARKER, i);
+			write_octet(sender, 0, MODEL_MARKER, i);
 		fpdu->markers++;
 	}
 	write_octet(sender, value, field, nth);
 }
 
 /* "octets from the end of the marker to the start of the next PDU", twice */
-static void fill_markers(struct tuf_model_sender *sender,
-			 const struct tuf_model_fpdu *fpdu)
+static void fill_markers(const struct tuf_model_framing *framing,
+			 struct model_sender *sender,
+			 const struct model_fpdu *fpdu)
 {
 	size_t next_header = fpdu->end;
 
-	if (marker_due(&sender->framing, sender->position))
+	if (marker_due(framing, sender->position))
 		next_header += 4;
 	for (size_t i = fpdu->begin; i < fpdu->end; i++) {
-		struct tuf_model_octet *marker = sender->octets + i;
+		struct model_octet *marker = sender->octets + i;
 		size_t offset = next_header - (i + 4);
 
-		if (marker->field != TUF_MODEL_MARKER || marker->nth != 0)
+		if (marker->field != MODEL_MARKER || marker->nth != 0)
 			continue;
 		/* In front of the header, that is the next one. */
 		if (i == fpdu->begin)
@@ -104,30 +105,31 @@ static void fill_markers(struct tuf_model_sender *sender,
 
 /**
  * tuf_model_send() - append an FPDU to the stream
+ * @framing:	how the direction is framed
  * @sender:	the stream
  * @ulpdu:	what is in it
  * @len:	how many octets
  * @fpdu:	filled in
  */
-void tuf_model_send(struct tuf_model_sender *sender, const u8 *ulpdu,
-		    size_t len, struct tuf_model_fpdu *fpdu)
+void tuf_model_send(const struct tuf_model_framing *framing,
+		    struct model_sender *sender, const u8 *ulpdu, size_t len,
+		    struct model_fpdu *fpdu)
 {
+	u8 header[8] = { len / 256, len % 256 };
+
 	fpdu->begin = sender->count;
 	fpdu->markers = 0;
-	if (!sender->framing.bare) {
-		write_next(sender, fpdu, len / 256, TUF_MODEL_HEADER, 0);
-		write_next(sender, fpdu, len % 256, TUF_MODEL_HEADER, 1);
-		for (int i = 0; i < 6; i++)
-			write_next(sender, fpdu, sender->framing.key[i],
-				   TUF_MODEL_HEADER, 2 + i);
-	}
+	for (int i = 0; i < 6; i++)
+		header[2 + i] = framing->key[i];
+	for (int i = 0; !framing->bare && i < 8; i++)
+		write_next(framing, sender, fpdu, header[i], MODEL_LENGTH, i);
 	for (size_t i = 0; i < len; i++)
-		write_next(sender, fpdu, ulpdu[i], TUF_MODEL_ULPDU, i);
+		write_next(framing, sender, fpdu, ulpdu[i], MODEL_ULPDU, i);
 	fpdu->end = sender->count;
-	fill_markers(sender, fpdu);
+	fill_markers(framing, sender, fpdu);
 }
 
-static bool read_octet(struct tuf_model_receiver *receiver, u8 *value)
+static bool read_octet(struct model_receiver *receiver, u8 *value)
 {
 	if (receiver->count == 0)
 		return false;
@@ -137,11 +139,12 @@ static bool read_octet(struct tuf_model_receiver *receiver, u8 *value)
 	return true;
 }
 
-static bool read_next(struct tuf_model_receiver *receiver, u8 *value)
+static bool read_next(const struct tuf_model_framing *framing,
+		      struct model_receiver *receiver, u8 *value)
 {
 	u8 skipped;
 
-	if (marker_due(&receiver->framing, receiver->position)) {
+	if (marker_due(framing, receiver->position)) {
 		for (int i = 0; i < 4; i++) {
 			if (!read_octet(receiver, &skipped))
 				return false;
@@ -182,37 +185,37 @@ static bool markers_good(const struct tuf_model_framing *framing, u64 begin,
 
 /**
  * tuf_model_receive() - take an FPDU from the stream
+ * @framing:	how the direction is framed; the key is set to that of the FPDU
  * @receiver:	the stream
  * @ulpdu:	room for 65535 octets
  * @len:	set to how many were filled in
  */
-enum tuf_model_verdict tuf_model_receive(struct tuf_model_receiver *receiver,
-					 u8 *ulpdu, size_t *len)
+enum model_verdict tuf_model_receive(struct tuf_model_framing *framing,
+				     struct model_receiver *receiver,
+				     u8 *ulpdu, size_t *len)
 {
 	const u8 *octets = receiver->octets;
 	u64 begin = receiver->position;
 	u8 header[8];
 
 	for (int i = 0; i < 8; i++) {
-		if (!read_next(receiver, &header[i]))
-			return TUF_MODEL_SHORT;
+		if (!read_next(framing, receiver, &header[i]))
+			return MODEL_SHORT;
 	}
 	*len = header[0] * 256 + header[1];
 	for (int i = 0; i < 6; i++)
-		receiver->framing.key[i] = header[2 + i];
+		framing->key[i] = header[2 + i];
 	if (*len == 0)
-		return TUF_MODEL_BAD_LENGTH;
-	if (receiver->framing.period &&
-	    tuf_model_octets(&receiver->framing, begin, *len) > 65536)
-		return TUF_MODEL_BAD_LENGTH;
+		return MODEL_BAD_LENGTH;
+	if (framing->period && tuf_model_octets(framing, begin, *len) > 65536)
+		return MODEL_BAD_LENGTH;
 	for (size_t i = 0; i < *len; i++) {
-		if (!read_next(receiver, &ulpdu[i]))
-			return TUF_MODEL_SHORT;
+		if (!read_next(framing, receiver, &ulpdu[i]))
+			return MODEL_SHORT;
 	}
-	if (!markers_good(&receiver->framing, begin, receiver->position,
-			  octets))
-		return TUF_MODEL_BAD_MARKER;
-	return TUF_MODEL_GOOD;
+	if (!markers_good(framing, begin, receiver->position, octets))
+		return MODEL_BAD_MARKER;
+	return MODEL_GOOD;
 }
 
 /**
