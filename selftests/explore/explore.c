@@ -11,7 +11,6 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -42,7 +41,6 @@ static unsigned long pairs = 1;	/* one of so many of those of two */
 static unsigned long seed = 1;
 static bool verbose, all;
 static bool only[64], some, first;
-static int kmsg = -1;
 static unsigned long number, resume;
 static unsigned long total;
 static char *found[FOUND_MAX];
@@ -58,24 +56,13 @@ static void say_sequence(const struct sequence *s, char *text, size_t room)
 		n += snprintf(text + n, room - n, "; %s", ops[s->op[i]]->name);
 }
 
-/* In the kernel's log, which is what is left of a guest that dies. */
-static void announce(const char *text)
-{
-	char line[300];
-	int n = snprintf(line, sizeof(line), "<5>mpa-explore: %lu %s\n", number,
-			 text);
-
-	if (kmsg >= 0 && write(kmsg, line, n) < 0)
-		perror("/dev/kmsg");
-}
-
 /* Without what differs from time to time: numbers. */
 static void judge_kernel(void)
 {
 	char text[200], plain[200];
 	int i, n = 0;
 
-	if (kmsg < 0 || !complained(kmsg, text, sizeof(text)))
+	if (!complained(text, sizeof(text)))
 		return;
 	for (i = 0; text[i]; i++)
 		if (text[i] < '0' || text[i] > '9')
@@ -255,7 +242,7 @@ static void one(struct sequence *s)
 	if (!chosen(s) || avoided(s))
 		return;
 	say_sequence(s, text, sizeof(text));
-	announce(text);
+	announce(number, text);
 	strcpy(current_text, text);
 	__atomic_add_fetch(&current_nr, 1, __ATOMIC_RELAXED);
 	row->run++;
@@ -402,7 +389,7 @@ static int run_given(int nr, char **texts)
 			fprintf(stderr, "no start state in: %s\n", texts[i]);
 			return 2;
 		}
-		announce(texts[i]);
+		announce(number, texts[i]);
 		snprintf(current_text, sizeof(current_text), "%s", texts[i]);
 		current_nr++;
 		printf("%s\n", texts[i]);
@@ -487,8 +474,7 @@ int main(int argc, char **argv)
 		perror("cannot begin");
 		return 2;
 	}
-	kmsg = open("/dev/kmsg", O_RDWR | O_NONBLOCK);
-	lseek(kmsg, 0, SEEK_END);
+	kmsg_open();
 	if (pthread_create(&dog, NULL, watch_dog, NULL))
 		return 2;
 	if (optind < argc)

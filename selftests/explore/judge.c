@@ -107,7 +107,6 @@ void judge_job(struct world *w)
 {
 	static const char * const names[] = {
 		"nothing", "recv()", "send()", "MPA_START", "sendfile()",
-		"accept()", "a call",
 	};
 	struct job *job = w->job;
 
@@ -225,7 +224,6 @@ void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 /* recv() has said 0. */
 void judge_zero(struct world *w, enum verdict verdict)
 {
-	w->over = true;
 	if (w->shut & 1)
 		return;
 	if (!w->fin)

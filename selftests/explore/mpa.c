@@ -79,14 +79,6 @@ static int by_way_client(struct world *w, long names)
 	return way(w, (const char *)names);
 }
 
-static int by_way_small(struct world *w, long names)
-{
-	if (pair_make(w, 4096))
-		return -1;
-	watch(w);
-	return way(w, (const char *)names);
-}
-
 /* A listening socket, and a child that nobody has accepted. */
 static int with_child(struct world *w, bool attach, bool other, int flags)
 {
@@ -159,7 +151,6 @@ static int bound(struct world *w, long arg)
 	return listen_as(&w->l, arg, 0, &addr);
 }
 
-#define WAY(name, ops)	{ name, false, by_way, (long)(ops) }
 #define ASK		"attach start.i peer.read"
 
 const struct start starts[] = {

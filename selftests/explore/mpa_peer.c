@@ -128,8 +128,6 @@ static int op_text(struct world *w, long arg)
 	return peer_say(w, (const u8 *)"no frame, no FPDU: text.", 24, 0);
 }
 
-#define PEER(name, fn, arg)	{ "peer." name, ACTOR_PEER, 0, fn, arg }
-
 const struct op peer_ops[] = {
 	PEER("request", op_request, 0x40),
 	PEER("request.bad", op_request, 0x4f),

@@ -158,6 +158,17 @@ int op_more_long(struct world *w, long len)
 	return give(w, len, MSG_MORE);
 }
 
+int op_option(struct world *w, long nr)
+{
+	const struct sockopt *option = options + nr;
+
+	if (setsockopt(w->s, option->level, option->name, &option->value,
+		       sizeof(int)))
+		return -errno;
+	option_is_set(w, option);
+	return 0;
+}
+
 /* A large one that becomes many records. */
 ssize_t send_cut(struct world *w, u32 len, int segment)
 {

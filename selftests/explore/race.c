@@ -31,7 +31,6 @@ struct race {
 
 static struct world world;
 static unsigned long seed = 1, races, limit = 1000;
-static int kmsg = -1;
 static bool verbose;
 static const char *module;
 
@@ -219,22 +218,12 @@ out:
 	settle(2);
 }
 
-static void announce(const char *text)
-{
-	char line[300];
-	int n = snprintf(line, sizeof(line), "<5>mpa-explore: %lu %s\n", races,
-			 text);
-
-	if (kmsg >= 0 && write(kmsg, line, n) < 0)
-		perror("/dev/kmsg");
-}
-
 static int race_judge(const struct race *race)
 {
 	char text[300], seen[200];
 
 	say_race(race, text, sizeof(text));
-	if (complained(kmsg, seen, sizeof(seen)))
+	if (complained(seen, sizeof(seen)))
 		violated("the kernel says %s", seen);
 	if (!violation[0])
 		return 0;
@@ -275,7 +264,7 @@ static int race_some(void)
 	if (!start->listens && !dice(4))
 		race.first = op_nr("close");
 	say_race(&race, text, sizeof(text));
-	announce(text);
+	announce(races, text);
 	race_run(&race);
 	nr = points_passed(points);
 	failed = race_judge(&race);
@@ -288,7 +277,7 @@ static int race_some(void)
 			race.third = ops_nr;
 		say_race(&race, text, sizeof(text));
 		races++;
-		announce(text);
+		announce(races, text);
 		race_run(&race);
 		failed |= race_judge(&race);
 	}
@@ -336,7 +325,7 @@ static int run_given(int nr, char **texts)
 			fprintf(stderr, "not a race: %s\n", texts[i]);
 			return 2;
 		}
-		announce(texts[i]);
+		announce(races, texts[i]);
 		race_run(&race);
 		failed |= race_judge(&race);
 	}
@@ -379,8 +368,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "the module has no delays (MPA_DELAYS=1)\n");
 		return 2;
 	}
-	kmsg = open("/dev/kmsg", O_RDWR | O_NONBLOCK);
-	lseek(kmsg, 0, SEEK_END);
+	kmsg_open();
 	for (i = 0; i < ARRAY_SIZE(runners); i++) {
 		pthread_mutex_init(&runners[i].lock, NULL);
 		pthread_cond_init(&runners[i].wake, NULL);

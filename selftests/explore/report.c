@@ -2,6 +2,7 @@
 /* What the worlds share: what was violated, what the kernel says, names. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,6 +60,24 @@ const struct op *op_named(const char *name)
 
 /* ---- the kernel ---- */
 
+static int kmsg = -1;
+
+void kmsg_open(void)
+{
+	kmsg = open("/dev/kmsg", O_RDWR | O_NONBLOCK);
+	lseek(kmsg, 0, SEEK_END);
+}
+
+/* In the kernel's log, which is what is left of a guest that dies. */
+void announce(unsigned long nr, const char *text)
+{
+	char line[300];
+	int n = snprintf(line, sizeof(line), "<5>mpa-explore: %lu %s\n", nr, text);
+
+	if (kmsg >= 0 && write(kmsg, line, n) < 0)
+		perror("/dev/kmsg");
+}
+
 static const char * const complaints[] = {
 	"BUG: ", "WARNING: ", "UBSAN: ", "ODEBUG: ", "refcount_t: ",
 	"possible ", "suspicious ", "inconsistent lock", "Oops",
@@ -67,7 +86,7 @@ static const char * const complaints[] = {
 };
 
 /* What the kernel has to say since the last time, in its own words. */
-bool complained(int kmsg, char *text, size_t room)
+bool complained(char *text, size_t room)
 {
 	char line[1024], *at;
 	bool first = true;

@@ -63,7 +63,9 @@ extern const int starts_nr;
 /* report.c */
 extern char violation[256];
 void violated(const char *fmt, ...);
-bool complained(int kmsg, char *text, size_t room);
+void kmsg_open(void);
+void announce(unsigned long nr, const char *text);
+bool complained(char *text, size_t room);
 void settle(int ms);
 int op_nr(const char *name);
 const struct op *op_named(const char *name);

@@ -138,8 +138,6 @@ static int op_ahead(struct world *w, long how)
 	return 0;
 }
 
-#define PEER(name, fn, arg)	{ "peer." name, ACTOR_PEER, 0, fn, arg }
-
 const struct op tuf_peer_ops[] = {
 	PEER("text", peer_text, 24),
 	PEER("fpdu", op_fpdu, 100),

@@ -61,8 +61,6 @@ static int op_inq(struct world *w, long arg)
 	return 0;
 }
 
-#define USER(name, flags, fn, arg)	{ name, ACTOR_S, flags, fn, arg }
-
 const struct op tuf_recv_ops[] = {
 	USER("recv", 0, op_recv, 0),
 	USER("recv.short", 0, op_recv_room, 10),

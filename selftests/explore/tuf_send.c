@@ -284,8 +284,6 @@ static int op_blocked(struct world *w, long len)
 	return job_begin(w, JOB_SEND, w->s, w->sent + w->sent_len, len);
 }
 
-#define USER(name, flags, fn, arg)	{ name, ACTOR_S, flags, fn, arg }
-
 const struct op tuf_send_ops[] = {
 	USER("send", 0, op_send, 0),
 	USER("send.1", 0, op_send_long, 1),

@@ -243,31 +243,22 @@ static int op_place(struct world *w, long on)
 	return set(w, SOL_MPA, MPA_RECVINFO, w->tells);
 }
 
-static int op_batch(struct world *w, long on)
+const struct sockopt options[] = {
+	{ SOL_MPA, MPA_RECV_BATCH, 1 }, { SOL_MPA, MPA_PACKING, 0 },
+	{ SOL_MPA, MPA_PACKING, 1 }, { SOL_MPA, MPA_OVERSIZE, 1 },
+	{ SOL_MPA, MPA_OVERSIZE, 0 }, { SOL_TCP, TCP_NODELAY, 1 },
+	{ SOL_TCP, TCP_NODELAY, 0 }, { SOL_TCP, TCP_CORK, 1 },
+	{ SOL_TCP, TCP_CORK, 0 }, { SOL_TCP, TCP_MAXSEG, 600 },
+};
+
+void option_is_set(struct world *w, const struct sockopt *option)
 {
-	int err = set(w, SOL_MPA, MPA_RECV_BATCH, on);
-
-	if (!err)
-		w->batch = on;
-	return err;
-}
-
-static int op_packing(struct world *w, long on)
-{
-	int err = set(w, SOL_MPA, MPA_PACKING, on);
-
-	if (!err)
-		w->packing_off = !on;
-	return err;
-}
-
-static int op_oversize(struct world *w, long on)
-{
-	int err = set(w, SOL_MPA, MPA_OVERSIZE, on);
-
-	if (!err)
-		w->oversize = on;
-	return err;
+	if (option->level == SOL_MPA && option->name == MPA_RECV_BATCH)
+		w->batch = true;
+	if (option->level == SOL_MPA && option->name == MPA_PACKING)
+		w->packing_off = !option->value;
+	if (option->level == SOL_MPA && option->name == MPA_OVERSIZE)
+		w->oversize = option->value;
 }
 
 static int op_mulpdu(struct world *w, long arg)
@@ -307,23 +298,13 @@ static int op_again(struct world *w, long arg)
 
 /* ---- TCP's options ---- */
 
-/* Without it Nagle's algorithm has something to wait for: the peer acknowledges late. */
-static int op_nodelay(struct world *w, long on)
+/* Nagle's algorithm has something to wait for: the peer acknowledges late. */
+static int op_delay(struct world *w, long nr)
 {
-	if (!on && w->raw >= 0)
+	if (w->raw >= 0)
 		setsockopt(w->raw, SOL_TCP, TCP_QUICKACK, &(int){ 0 },
 			   sizeof(int));
-	return set(w, SOL_TCP, TCP_NODELAY, on);
-}
-
-static int op_cork(struct world *w, long on)
-{
-	return set(w, SOL_TCP, TCP_CORK, on);
-}
-
-static int op_maxseg(struct world *w, long mss)
-{
-	return set(w, SOL_TCP, TCP_MAXSEG, mss);
+	return op_option(w, nr);
 }
 
 static int op_mtu(struct world *w, long mtu)
@@ -448,8 +429,6 @@ static int op_so_error(struct world *w, long arg)
 	return -err;
 }
 
-#define USER(name, flags, fn, arg)	{ name, ACTOR_S, flags, fn, arg }
-
 const struct op tuf_set_ops[] = {
 	USER("tx.off", 0, op_framing, 0),
 	USER("tx.align", 0, op_framing, 1),
@@ -472,19 +451,19 @@ const struct op tuf_set_ops[] = {
 	USER("info", OP_LOOKS, op_info, 0),
 	USER("place", 0, op_place, 1),
 	USER("place.off", 0, op_place, 0),
-	USER("batch", 0, op_batch, 1),
-	USER("packing.off", 0, op_packing, 0),
-	USER("packing", 0, op_packing, 1),
-	USER("oversize", 0, op_oversize, 1),
-	USER("oversize.off", 0, op_oversize, 0),
+	USER("batch", 0, op_option, 0),
+	USER("packing.off", 0, op_option, 1),
+	USER("packing", 0, op_option, 2),
+	USER("oversize", 0, op_option, 3),
+	USER("oversize.off", 0, op_option, 4),
 	USER("mulpdu", 0, op_mulpdu, 0),
 	USER("mpa.start", 0, op_start, 0),
 	USER("attach", 0, op_again, 0),
-	USER("nodelay", 0, op_nodelay, 1),
-	USER("delay", 0, op_nodelay, 0),
-	USER("cork", 0, op_cork, 1),
-	USER("uncork", 0, op_cork, 0),
-	USER("maxseg", 0, op_maxseg, 600),
+	USER("nodelay", 0, op_option, 5),
+	USER("delay", 0, op_delay, 6),
+	USER("cork", 0, op_option, 7),
+	USER("uncork", 0, op_option, 8),
+	USER("maxseg", 0, op_option, 9),
 	/* EMSS is then a multiple of eight. */
 	USER("mtu", 0, op_mtu, 604),
 	USER("mtu.tiny", 0, op_mtu, 404),

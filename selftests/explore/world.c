@@ -290,12 +290,22 @@ int way(struct world *w, const char *names)
 	return 0;
 }
 
-int by_way(struct world *w, long names)
+static int by_way_as(struct world *w, long names, int rcvbuf)
 {
-	if (pair_make(w, 0))
+	if (pair_make(w, rcvbuf))
 		return -1;
 	watch(w);
 	return way(w, (const char *)names);
+}
+
+int by_way(struct world *w, long names)
+{
+	return by_way_as(w, names, 0);
+}
+
+int by_way_small(struct world *w, long names)
+{
+	return by_way_as(w, names, 4096);
 }
 
 /* ---- a world ---- */

@@ -20,9 +20,12 @@
 #define AHEAD_MAX	40
 #define HOW_NO_EOR	0x40000000	/* nobody has seen MSG_EOR */
 
+#define USER(name, flags, fn, arg)	{ name, ACTOR_S, flags, fn, arg }
+#define PEER(name, fn, arg)		{ "peer." name, ACTOR_PEER, 0, fn, arg }
+#define WAY(name, ops)			{ name, false, by_way, (long)(ops) }
+
 /* One call in a thread of its own. */
-enum job_kind { JOB_ANY, JOB_RECV, JOB_SEND, JOB_START, JOB_SENDFILE,
-		JOB_ACCEPT, JOB_OTHER };
+enum job_kind { JOB_ANY, JOB_RECV, JOB_SEND, JOB_START, JOB_SENDFILE, JOB_ACCEPT };
 
 struct job {
 	enum job_kind kind;
@@ -35,6 +38,11 @@ struct job {
 	ssize_t ret;
 	int err;
 	u8 buf[4096];
+};
+
+/* An option that is set; those of either program are options[]. */
+struct sockopt {
+	int level, name, value;
 };
 
 /**
@@ -83,7 +91,6 @@ enum verdict { NOTHING, PART, BAD_PART, WHOLE, BAD, BAD_LENGTH, BAD_CRC, BAD_MAR
  * @tells:	MPA_RECVINFO is on
  * @kept:	a record may be held for a batch
  * @failed:	receiving has ended with EBADMSG
- * @over:	receiving has said 0
  * @sent_len:	octets that send() has accepted
  * @open:	the last of them that are in an open record
  * @got_len:	octets that the peer has received
@@ -106,7 +113,7 @@ struct connection {
 	int due, told;
 	bool due_maybe;
 	const char *teller;
-	bool batch, place, tells, kept, failed, over;
+	bool batch, place, tells, kept, failed;
 	u32 sent_len, open, got_len;
 	u32 wrote_len, rest_at, rest_left;
 	u32 rx_begin, rx_at, framed;
@@ -137,6 +144,7 @@ int pair_make(struct world *w, int rcvbuf);
 void watch(struct world *w);
 int way(struct world *w, const char *names);
 int by_way(struct world *w, long names);
+int by_way_small(struct world *w, long names);
 int connections_begin(void);
 
 /* judge.c */
@@ -172,6 +180,7 @@ void fill(struct world *w, u32 len);
 int op_send(struct world *w, long how);
 int op_send_long(struct world *w, long len);
 int op_more_long(struct world *w, long len);
+int op_option(struct world *w, long nr);
 ssize_t send_cut(struct world *w, u32 len, int segment);
 ssize_t send_file(struct world *w, off_t off, u32 len);
 
@@ -196,6 +205,8 @@ int op_read(struct world *w, long arg);
  * @job_framed(): the direction of a call is framed
  * @refresh(): looks at what may have changed by itself
  */
+extern const struct sockopt options[];
+void option_is_set(struct world *w, const struct sockopt *option);
 int job_other(struct job *job);
 void job_over(struct world *w, struct job *job);
 u32 fpdu_make(struct world *w, u32 behind, const u8 *octets, u32 len, u8 *fpdu);
