@@ -811,10 +811,11 @@ static int half_open(int *fd, int count, const struct mpa_start *start)
 		if (connect(fd[2 * i], (void *)&addr, len))
 			return -1;
 		fd[2 * i + 1] = accept(listener, NULL, NULL);
+		/* Before the timeout begins, which may end at once on a busy machine. */
 		if (fd[2 * i + 1] < 0 || mpa_attach(fd[2 * i + 1]) ||
-		    mpa_start_as(fd[2 * i + 1], start) ||
 		    (i % 8 == 0 &&
-		     write_all(fd[2 * i], frame, i / 8 % FRAME_LEN + 1)))
+		     write_all(fd[2 * i], frame, i / 8 % FRAME_LEN + 1)) ||
+		    mpa_start_as(fd[2 * i + 1], start))
 			return -1;
 	}
 	close(listener);
