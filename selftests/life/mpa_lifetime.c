@@ -638,6 +638,32 @@ static bool silent_before_accept(struct _test_data_life *self)
 	return !in;
 }
 
+TEST_F(life, start_over_callbacks_of_others_leaves_a_plain_socket)
+{
+	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
+	int fd[2], keeper;
+
+	if (!getenv("MPA_KERNEL"))
+		SKIP(return, "needs kmod/mpa_kernel_user.ko");
+	keeper = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
+	ASSERT_EQ(0, mpa_attach(fd[0]));
+	ASSERT_TRUE(with_callbacks("take", fd[0], keeper));
+	EXPECT_EQ(-1, mpa_start_as(fd[0], &direct));
+	EXPECT_EQ(EBUSY, errno);
+	ASSERT_TRUE(with_callbacks("save", fd[0], keeper));
+	EXPECT_TRUE(text_goes(fd[0], fd[1]));
+	EXPECT_TRUE(text_goes(fd[1], fd[0]));
+
+	ASSERT_EQ(0, mpa_attach(fd[1]));
+	EXPECT_EQ(0, mpa_start_as(fd[0], &direct));
+	EXPECT_EQ(0, mpa_start_as(fd[1], &direct));
+	EXPECT_TRUE(record_goes(fd[0], fd[1], 9));
+	close(fd[0]);
+	close(fd[1]);
+	close(keeper);
+}
+
 /* Whoever has put his own in the place of ours may put ours back. */
 TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
 {
