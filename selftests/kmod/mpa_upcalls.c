@@ -505,7 +505,7 @@ static int send_kernel(struct consumer *user, struct upcall_send *send,
 	struct iov_iter iter;
 	int err;
 
-	vec.iov_base = memdup_user((void __user *)send->payload, send->len);
+	vec.iov_base = memdup_user(u64_to_user_ptr(send->payload), send->len);
 	if (IS_ERR(vec.iov_base))
 		return PTR_ERR(vec.iov_base);
 	iov_iter_kvec(&iter, ITER_SOURCE, &vec, 1, send->len);
@@ -522,7 +522,7 @@ static int send_user(struct consumer *user, struct upcall_send *send,
 {
 	struct iov_iter iter;
 	struct iovec iov = {
-		.iov_base = (void __user *)send->payload,
+		.iov_base = u64_to_user_ptr(send->payload),
 		.iov_len = send->len,
 	};
 
@@ -542,7 +542,7 @@ static int do_send(struct consumer *user, void __user *arg)
 	if (send.header_len > 70000 || send.len > 70000)
 		return -EINVAL;
 	if (send.header_len) {
-		header.iov_base = memdup_user((void __user *)send.header,
+		header.iov_base = memdup_user(u64_to_user_ptr(send.header),
 					      send.header_len);
 		if (IS_ERR(header.iov_base))
 			return PTR_ERR(header.iov_base);
@@ -611,7 +611,7 @@ static int do_cut(struct consumer *user, void __user *arg)
 	if (!octets)
 		return -ENOMEM;
 	sent = -EFAULT;
-	if (!copy_from_user(octets, (void __user *)send.payload, send.len))
+	if (!copy_from_user(octets, u64_to_user_ptr(send.payload), send.len))
 		sent = send_cut(user, &send, octets);
 	vfree(octets);
 	if (sent < 0)

@@ -361,6 +361,7 @@ TEST_F_TIMEOUT(cuts, small_window, 120)
 		const u32 len = tuf_info(self->fd[0]).mulpdu;
 
 		phase = rounds % 8;
+		ASSERT_GT(65536, len);
 		memset(self->ulpdu, SAME, len);
 		for (at = phase; at + 8 < len; at += 8) {
 			/* The rest, from @at on, is len - at octets. */

@@ -9,8 +9,9 @@
  * have reached the host before the power goes.
  *
  * What "run" puts beside it: modules (names, in order), args and env
- * (NUL-terminated strings), cwd, binds (pairs of source and target, NUL
- * terminated), rw (directories to mount writable from the tags rw0, rw1, ...),
+ * (NUL-terminated strings), cwd, base (the host's directory that is the root, if
+ * not its own root), binds (pairs of source and target, NUL terminated), rw
+ * (directories to mount writable from the tags rw0, rw1, ...),
  * mode ("split", "merge", or "shell" with the terminal's rows and columns).
  */
 #define _GNU_SOURCE
@@ -150,16 +151,20 @@ static void enter_root(void)
 	static const char * const carried[] = { "/dev", "/proc", "/sys" };
 	struct list binds = read_list("/binds");
 	struct list rw = read_list("/rw");
-	char source[PATH_MAX], path[PATH_MAX], tag[32];
-	size_t i;
+	char source[PATH_MAX], path[PATH_MAX], tag[32], *options, *base;
+	size_t len, i;
 
 	must_mount("hostroot", "/lower", "9p", MS_RDONLY,
 		   P9_OPTIONS ",cache=loose");
 	must_mount("tmpfs", "/memory", "tmpfs", 0, "size=75%");
 	make_dirs("/memory/upper");
 	make_dirs("/memory/work");
-	must_mount("overlay", "/root", "overlay", 0,
-		   "lowerdir=/lower,upperdir=/memory/upper,workdir=/memory/work");
+	base = slurp("/base", &len);
+	if (asprintf(&options,
+		     "lowerdir=/lower%s,upperdir=/memory/upper,workdir=/memory/work",
+		     base) < 0)
+		die("no memory");
+	must_mount("overlay", "/root", "overlay", 0, options);
 
 	for (i = 0; i < sizeof(carried) / sizeof(*carried); i++) {
 		snprintf(path, sizeof(path), "/root%s", carried[i]);
