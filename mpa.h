@@ -256,6 +256,8 @@ static_assert(!offsetof(struct mpa_ctx, tcp));
  */
 static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 {
+	/* What called us was read without the lock: see mpa_hook_attach(). */
+	smp_rmb();
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
 

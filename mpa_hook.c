@@ -291,13 +291,14 @@ int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 		goto out;
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
-	WRITE_ONCE(sk->sk_prot, &ctx->table->proto);
+	/* Another thread's call that finds our operations finds the context. */
+	smp_store_release(&sk->sk_prot, &ctx->table->proto);
 	if (sock->ops == ops) {
 		__module_get(THIS_MODULE);
 		module_put(ops->owner);
 	}
 	if (sock->ops)
-		WRITE_ONCE(sock->ops, &ctx->table->ops);
+		smp_store_release(&sock->ops, &ctx->table->ops);
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;
