@@ -291,14 +291,16 @@ int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 		goto out;
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
-	/* Another thread's call that finds our operations finds the context. */
+	/* Another thread's call that finds our operations finds the context: mpa_ctx(). */
 	smp_store_release(&sk->sk_prot, &ctx->table->proto);
 	if (sock->ops == ops) {
 		__module_get(THIS_MODULE);
 		module_put(ops->owner);
 	}
-	if (sock->ops)
+	if (sock->ops) {
+		/* The same. */
 		smp_store_release(&sock->ops, &ctx->table->ops);
+	}
 out:
 	write_unlock_bh(&sk->sk_callback_lock);
 	return err;

@@ -30,9 +30,9 @@
 #define P9_OPTIONS "trans=virtio,version=9p2000.L,msize=512000"
 
 /* Ports of the one virtio-serial device, numbered by run. */
-#define PORT_OUT "/dev/vport0p1"
-#define PORT_ERR "/dev/vport0p2"
-#define PORT_STATUS "/dev/vport0p3"
+#define PORT_OUT "/dev/vport%dp1"
+#define PORT_ERR "/dev/vport%dp2"
+#define PORT_STATUS "/dev/vport%dp3"
 #define SHELL_TTY "/dev/hvc0"
 
 struct relay {
@@ -122,17 +122,25 @@ static void load_modules(void)
 	}
 }
 
-/* The host announces its ports some time after the driver is there. */
-static int open_port(const char *path, int flags)
+/*
+ * The host announces its ports some time after the driver is there. Theirs is the
+ * number of the device in the order in which devices came, which on s390x is any.
+ */
+static int open_port(const char *format, int flags)
 {
-	int fd;
+	char path[32];
+	int device, fd;
 
-	while ((fd = open(path, flags | O_CLOEXEC)) < 0) {
+	for (device = 0;; device = (device + 1) % 32) {
+		snprintf(path, sizeof(path), format, device);
+		fd = open(path, flags | O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
 		if (errno != ENOENT && errno != ENODEV && errno != ENXIO)
 			die("cannot open %s", path);
-		usleep(1000);
+		if (!device)
+			usleep(1000);
 	}
-	return fd;
 }
 
 static void write_file(const char *path, const char *text)
