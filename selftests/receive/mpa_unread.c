@@ -293,6 +293,9 @@ TEST(busy_poll_is_heeded)
 	char octet;
 	pid_t pid;
 
+	/* PREEMPT_RT has none. */
+	if (access("/proc/sys/net/core/busy_poll", F_OK))
+		SKIP(return, "no busy polling");
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, pipe(to));
 	ASSERT_EQ(0, pipe(from));
@@ -332,6 +335,9 @@ TEST(busy_poll_ends_with_a_placed_record)
 	struct got got;
 	pid_t pid;
 
+	/* PREEMPT_RT has none. */
+	if (access("/proc/sys/net/core/busy_poll", F_OK))
+		SKIP(return, "no busy polling");
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, pipe(to));
 	ASSERT_EQ(0, pipe(from));
