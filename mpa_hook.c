@@ -94,15 +94,16 @@ static bool mpa_plain_begin(struct mpa_ctx *ctx, u8 dirs)
 /* mpa_passthrough_begin(), where nothing was framed a moment ago. */
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
+	bool passes;
+
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	while (!mpa_plain_begin(ctx, dirs)) {
-		/* MPA_START is under way: wait for what comes of it. */
-		lock_sock(ctx->sk);
-		release_sock(ctx->sk);
-		if (mpa_framed(ctx, dirs))
-			return false;
-	}
-	return true;
+	if (mpa_plain_begin(ctx, dirs))
+		return true;
+	/* MPA_START holds the lock, and may fail yet. */
+	lock_sock(ctx->sk);
+	passes = mpa_plain_begin(ctx, dirs);
+	release_sock(ctx->sk);
+	return passes;
 }
 
 /**

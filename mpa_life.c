@@ -43,6 +43,10 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		mpa_startup_set_params(ctx, params);
 		return 0;
 	}
+	/* A call of TCP's own under way would read or send octets unframed. */
+	err = mpa_plain_close(ctx, MPA_DIR_BOTH);
+	if (err)
+		goto no_start;
 	/* Softirq calls those of a listener without its lock. */
 	if (mpa_tcp_has_listened(ctx->sk))
 		synchronize_net();

@@ -416,8 +416,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 	/* Unread octets have arrived before any reply: not MPA's. */
 	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
-	/* A call of TCP's own under way would read or send octets unframed. */
-	return mpa_plain_close(ctx, MPA_DIR_BOTH);
+	return 0;
 }
 
 /* The request has a result, or the program has to decide. */
@@ -531,10 +530,9 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
  * As connect(2) does, also when a signal has restarted it.
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 1 if it may: mpa_startup_begin() comes next, and mpa_plain_open() if that
- * has not begun; or for a socket that listens or will, mpa_startup_set_params(). Else
- * the result of an earlier MPA_START; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY,
- * -EINVAL.
+ * Return: 1 if it may: mpa_startup_begin() comes next, or for a socket that
+ * listens or will, mpa_startup_set_params(). Else the result of an earlier
+ * MPA_START; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
  */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock)

@@ -116,9 +116,17 @@ static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 /* What both directions have in common. */
 static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 {
+	int err;
+
 	if (mpa_tcp_repaired(ctx->sk))
 		return -EBUSY;
-	return mpa_hook_callbacks(ctx) ?: mpa_plain_close(ctx, dir);
+	err = mpa_plain_close(ctx, dir);
+	if (err)
+		return err;
+	err = mpa_hook_callbacks(ctx);
+	if (err)
+		mpa_plain_open(ctx, dir);
+	return err;
 }
 
 /* ---- sending ---- */
