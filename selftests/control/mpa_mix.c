@@ -389,26 +389,6 @@ static void *read_plainly(void *arg)
 	return NULL;
 }
 
-/* Until the thread sleeps: there is only one call for it to sleep in. */
-static void wait_asleep(struct plain_reader *reader)
-{
-	char path[64], text[256], *state;
-	pid_t tid;
-	int fd;
-
-	do {
-		poll(NULL, 0, 1);
-		tid = __atomic_load_n(&reader->tid, __ATOMIC_ACQUIRE);
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-		memset(text, 0, sizeof(text));
-		fd = open(path, O_RDONLY);
-		if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
-			text[0] = 0;
-		close(fd);
-		state = strrchr(text, ')');
-	} while (!tid || !state || state[2] != 'S');
-}
-
 /* A call of TCP's own takes octets as they come: it and MPA do not mix. */
 TEST_F(pair, start_while_another_thread_reads)
 {
@@ -419,7 +399,7 @@ TEST_F(pair, start_while_another_thread_reads)
 	ASSERT_EQ(0, fresh(self, true, true));
 	reader.fd = self->fd[0];
 	pthread_create(&thread, NULL, read_plainly, &reader);
-	wait_asleep(&reader);
+	ASSERT_TRUE(asleep(&reader.tid));
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &direct));
 	EXPECT_EQ(EBUSY, errno);
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));

@@ -207,27 +207,6 @@ static void *reads(void *arg)
 	return NULL;
 }
 
-/* Whether the thread sleeps, within some seconds. */
-static bool asleep(const struct reader *reader)
-{
-	long until = now_ms() + 20000;
-	char path[64], state = 0;
-	FILE *stat;
-	int tid;
-
-	while (state != 'S' && now_ms() < until) {
-		tid = __atomic_load_n(&reader->tid, __ATOMIC_ACQUIRE);
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-		stat = tid ? fopen(path, "r") : NULL;
-		if (!stat || fscanf(stat, "%*d %*s %c", &state) != 1)
-			state = 0;
-		if (stat)
-			fclose(stat);
-		usleep(1000);
-	}
-	return state == 'S';
-}
-
 /* It sleeps while the user has put off what it gets then. */
 TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 {
@@ -241,7 +220,7 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 	reader.fd = self->fd[1];
 	patience(self->fd[1], 20);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, reads, &reader));
-	ASSERT_TRUE(asleep(&reader));
+	ASSERT_TRUE(asleep(&reader.tid));
 	ASSERT_EQ(100, send(self->fd[0], record_of(100), 100, 0));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_ULPDU));
 	began = now_ms();

@@ -343,6 +343,30 @@ static inline bool arrived(int fd, u32 octets)
 	return received(fd) >= octets;
 }
 
+/*
+ * Whether a thread sleeps, within 20 s: with one call that it can sleep in, it is in
+ * that. It has stored its number in *@tid.
+ */
+static inline bool asleep(const pid_t *tid)
+{
+	const long until = now_ms() + 20000;
+	char path[64], state = 0;
+	FILE *stat;
+
+	do {
+		usleep(1000);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+			 __atomic_load_n(tid, __ATOMIC_ACQUIRE));
+		stat = fopen(path, "r");
+		if (!stat)
+			continue;
+		if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		fclose(stat);
+	} while (state != 'S' && now_ms() < until);
+	return state == 'S';
+}
+
 static inline int inq(int fd)
 {
 	int octets = -1;

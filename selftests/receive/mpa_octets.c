@@ -21,32 +21,6 @@ static void send_patience(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
-/* Until the thread sleeps: there is only one call for it to sleep in. */
-static bool asleep(const pid_t *tid)
-{
-	const long until = now_ms() + 20000;
-	char path[64], text[256], *state;
-	int fd;
-
-	while (now_ms() < until) {
-		pid_t id = __atomic_load_n(tid, __ATOMIC_ACQUIRE);
-
-		poll(NULL, 0, 1);
-		if (!id)
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", id);
-		memset(text, 0, sizeof(text));
-		fd = open(path, O_RDONLY);
-		if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
-			text[0] = 0;
-		close(fd);
-		state = strrchr(text, ')');
-		if (state && state[2] == 'S')
-			return true;
-	}
-	return false;
-}
-
 /* ---- a recv() that is older than the attachment ---- */
 
 FIXTURE(older)

@@ -237,30 +237,6 @@ static void *sender_run(void *arg)
 	return NULL;
 }
 
-/* Until it sleeps: there is only one call for it to sleep in. */
-static bool sender_waits(struct sender *s)
-{
-	const long until = now_ms() + 20000;
-	char path[64], text[256], *state;
-	pid_t tid;
-	int fd;
-
-	do {
-		poll(NULL, 0, 1);
-		tid = __atomic_load_n(&s->tid, __ATOMIC_ACQUIRE);
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-		memset(text, 0, sizeof(text));
-		fd = open(path, O_RDONLY);
-		if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
-			text[0] = 0;
-		close(fd);
-		state = strrchr(text, ')');
-		if (tid && state && state[2] == 'S')
-			return true;
-	} while (now_ms() < until);
-	return false;
-}
-
 /* Its octets would go on between those of FPDUs. */
 TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 {
@@ -274,7 +250,7 @@ TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 	ASSERT_EQ(0, option_put(self->fd[1], SOL_SOCKET, SO_RCVBUF, 4096));
 	s.fd = self->fd[0];
 	pthread_create(&s.thread, NULL, sender_run, &s);
-	ASSERT_TRUE(sender_waits(&s));
+	ASSERT_TRUE(asleep(&s.tid));
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &direct));
 	EXPECT_EQ(EBUSY, errno);
@@ -308,7 +284,7 @@ TEST_F(pair, sendfile_begun_during_startup_has_markers)
 	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_SEGMENT, s.len));
 	s.fd = self->fd[0];
 	pthread_create(&s.thread, NULL, sender_run, &s);
-	ASSERT_TRUE(sender_waits(&s));
+	ASSERT_TRUE(asleep(&s.tid));
 
 	/* M and C. */
 	frame_put(frame, true, 0xc0, 1, 0);
@@ -549,7 +525,7 @@ static int reset_behind_a_reply(struct _test_data_pair *self, const u8 *reply,
 	s->start = &self->start[0];
 	pthread_create(&s->thread, NULL, sender_run, s);
 	if (read_all(self->fd[1], self->buf, request) != request ||
-	    !sender_waits(s) || real_time(true) ||
+	    !asleep(&s->tid) || real_time(true) ||
 	    write_all(self->fd[1], reply, len) ||
 	    !poll_for(self->fd[0], POLLOUT, 20000))
 		return -1;
@@ -619,7 +595,7 @@ TEST_F(pair, all_who_wait_are_told_of_a_shutdown_in_startup)
 			s[i].len = 1;
 		}
 		pthread_create(&s[i].thread, NULL, sender_run, &s[i]);
-		ASSERT_TRUE(sender_waits(&s[i]));
+		ASSERT_TRUE(asleep(&s[i].tid));
 	}
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	for (i = 0; i < ARRAY_SIZE(s); i++) {

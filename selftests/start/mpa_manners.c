@@ -97,36 +97,12 @@ static void *wait_run(void *arg)
 	return NULL;
 }
 
-/* Until it sleeps in its call: that is the only one it can sleep in. */
-static bool wait_asleep(struct waiter *waiter)
-{
-	const long until = now_ms() + 20000;
-	char path[64], text[256], *state;
-	pid_t tid;
-	int fd;
-
-	do {
-		poll(NULL, 0, 1);
-		tid = __atomic_load_n(&waiter->tid, __ATOMIC_ACQUIRE);
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-		memset(text, 0, sizeof(text));
-		fd = open(path, O_RDONLY);
-		if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
-			text[0] = 0;
-		close(fd);
-		state = strrchr(text, ')');
-		if (tid && state && state[2] == 'S')
-			return true;
-	} while (now_ms() < until);
-	return false;
-}
-
 static bool waiter_begin(struct waiter *waiter)
 {
 	waiter->tid = 0;
 	waiter->done = false;
 	return !pthread_create(&waiter->thread, NULL, wait_run, waiter) &&
-	       wait_asleep(waiter);
+	       asleep(&waiter->tid);
 }
 
 /* How many ms until its call has come back; it need not, before all ends. */

@@ -228,37 +228,12 @@ static inline void *call_run(void *arg)
 	return NULL;
 }
 
-/* The thread sleeps: in the call, as it does nothing else. */
-static inline bool call_waits(struct call *call)
-{
-	const long until = now_ms() + 20000;
-	char path[64], state = '?';
-	int tid;
-
-	while (state != 'S' && now_ms() < until) {
-		FILE *stat;
-
-		poll(NULL, 0, 1);
-		tid = __atomic_load_n(&call->tid, __ATOMIC_ACQUIRE);
-		if (!tid)
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-		stat = fopen(path, "r");
-		if (!stat)
-			return false;
-		if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
-			state = '?';
-		fclose(stat);
-	}
-	return state == 'S';
-}
-
 /* It has begun, and waits. */
 static inline bool call_start(struct call *call)
 {
 	call->tid = 0;
 	return !pthread_create(&call->thread, NULL, call_run, call) &&
-	       call_waits(call);
+	       asleep(&call->tid);
 }
 
 /* Its result; -1 with errno. */
