@@ -193,8 +193,11 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	ctx = mpa_ctx(sk);
 	if (mpa_started(ctx))
 		return -EOPNOTSUPP;
-	/* The socket may listen next, with TCP's own callbacks. */
-	if (mpa_hook_restore_callbacks(ctx))
+	/*
+	 * The socket may listen next, with TCP's own callbacks. A listening socket
+	 * never has ours, and its owner may have his.
+	 */
+	if (!mpa_tcp_listening(sk) && mpa_hook_restore_callbacks(ctx))
 		return -EBUSY;
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);

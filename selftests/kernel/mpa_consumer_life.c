@@ -205,6 +205,29 @@ TEST_F(consumer, accepts_from_a_socket_with_its_own_callback)
 	EXPECT_TRUE(user_accepts(self, variant->flags, true));
 }
 
+/* shutdown(2) of a listening socket that has it, and MPA. */
+TEST_F(consumer, shuts_a_listening_socket_with_its_own_callback)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	int other = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+
+	ASSERT_EQ(0, bind(listener, (void *)&addr, sizeof(addr)));
+	ASSERT_EQ(0, mpa_attach(listener));
+	ASSERT_EQ(0, user_call(self->user, UPCALLS_WATCH, &listener));
+	ASSERT_EQ(0, listen(listener, 5));
+	ASSERT_EQ(0, getsockname(listener, (void *)&addr, &len));
+	EXPECT_EQ(0, shutdown(listener, SHUT_RDWR));
+	EXPECT_EQ(-1, connect(other, (void *)&addr, sizeof(addr)));
+	EXPECT_EQ(ECONNREFUSED, errno);
+	close(other);
+	close(listener);
+}
+
 static int user_port(struct _test_data_consumer *self)
 {
 	u16 port;
