@@ -29,6 +29,7 @@ static struct {
 	/* The sender */
 	long more;	/* 1: MSG_MORE but for the last, 2: and MSG_EOR */
 	long batch;	/* messages of a sendmmsg */
+	long turns;	/* another MPA_SEGMENT after so many sends */
 	long wait;	/* until each send has been acknowledged */
 	long nodelay;
 	long packing;
@@ -52,7 +53,7 @@ static const struct {
 } names[] = {
 	{ "octets", &kind.octets }, { "segment", &kind.segment },
 	{ "call", &kind.call }, { "senders", &kind.senders },
-	{ "more", &kind.more }, { "batch", &kind.batch },
+	{ "more", &kind.more }, { "batch", &kind.batch }, { "turns", &kind.turns },
 	{ "wait", &kind.wait }, { "nodelay", &kind.nodelay },
 	{ "packing", &kind.packing }, { "sndbuf", &kind.sndbuf },
 	{ "hook", &kind.hook }, { "markers", &kind.markers },
@@ -146,8 +147,10 @@ static void run_hook(u64 n)
 static void *sender(void *arg)
 {
 	const int mores[] = { 0, MSG_MORE, MSG_MORE | MSG_EOR };
+	const int segments[] = { 0, 1024, 64, 300 };
 	u64 at = 0, hooks = 0;
 	int fd = *(int *)arg;
+	long sends = 0;
 	u32 x = 5044;
 
 	while (at < kind.octets) {
@@ -156,6 +159,9 @@ static void *sender(void *arg)
 
 		if (kind.hook && at / kind.hook > hooks)
 			run_hook(++hooks);
+		if (kind.turns && sends++ % kind.turns == 0)
+			option(fd, SOL_MPA, MPA_SEGMENT,
+			       segments[sends / kind.turns % 4]);
 		if (kind.batch) {
 			send_batch(fd, &at, kind.batch);
 			continue;
@@ -230,7 +236,7 @@ static bool is_good(const u8 *buf, size_t len, u64 at)
 
 static bool is_cut_right(size_t len, u64 at, u64 all)
 {
-	if (kind.segment <= 0)
+	if (kind.segment <= 0 || kind.turns)
 		return true;
 	if (kind.more)	/* No end but the last is known. */
 		return len == kind.segment || at + len == all;

@@ -277,9 +277,10 @@ loss_probes() {
 
 # few_misaligned NUMBER: of the last case, at most
 few_misaligned() {
-	local misaligned=$((all - n[tx_segs_aligned]))
+	local misaligned
 
 	want "$case_name" || return 0
+	misaligned=$((all - n[tx_segs_aligned]))
 	tap_ok $((misaligned > $1)) "${case_name}_few_misaligned" \
 		"expected at most $1 misaligned segments, seen $misaligned"
 }
@@ -362,6 +363,8 @@ traffic $ipv4 "" "--aligned --packed 15" segment=64 call=64 more=1 \
 	octets=$small
 on cut_to_64 1500
 traffic $ipv4 "" "--aligned --packed 15" segment=64 octets=$small
+on segment_changes 1500
+traffic $ipv4 "" --aligned segment=0 turns=3
 on more_and_eor 1500
 traffic $ipv4 "" "--aligned --packed 15" call=64 more=2 octets=$small
 on sendmmsg 1500
