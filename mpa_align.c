@@ -48,49 +48,6 @@ void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 }
 
 /**
- * mpa_align_resume() - see it again, for FPDUs that have been laid out since
- * @ctx:	the context; TCP has been given nothing since mpa_align_begin()
- *
- * Whatever TCP has sent meanwhile, FPDUs stay aligned that begin a segment, or
- * do not go on behind the one that they begin in.
- *
- * Context: process, socket lock held.
- */
-void mpa_align_resume(struct mpa_ctx *ctx)
-{
-	struct mpa_slot *slot = &ctx->tx.slot;
-
-	mpa_align_read_tail(ctx);
-	if (slot->emss != mpa_tcp_emss(ctx->sk))
-		mpa_align_break(&ctx->tx);
-	slot->begun = slot->used;
-	slot->used = (slot->begun + ctx->tx.out->len) % slot->emss;
-}
-
-/**
- * mpa_align_retry() - the rest of what TCP has not taken goes on as laid out
- * @ctx:	the context
- *
- * TCP may have sent meanwhile what the octets were to follow. Then their first
- * ones are a segment for themselves, and the next starts where it was to.
- *
- * Context: process, socket lock held.
- */
-void mpa_align_retry(struct mpa_ctx *ctx)
-{
-	struct mpa_txbuf *out = ctx->tx.out;
-	u32 emss = ctx->tx.tail_emss, used;
-	struct mpa_tail tail;
-
-	if (!emss || out->split != MPA_SPLIT_NOT)
-		return;
-	used = (ctx->tx.slot.begun + out->sent) % emss;
-	mpa_tcp_tail(ctx->sk, &tail);
-	if (!tail.open || tail.len % emss != used)
-		out->split = out->sent + (emss - used) % emss;
-}
-
-/**
  * mpa_align_break() - end the segment that TCP's queue ends with
  * @tx:	sending; the next FPDU is at the start of the next one
  */

@@ -81,7 +81,6 @@ int mpa_tx_push_stuck(struct mpa_ctx *ctx)
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
-	mpa_align_retry(ctx);
 	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 	if (!err)
 		mpa_tcp_push(ctx->sk, &tx->window, false);
@@ -119,8 +118,6 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
-	if (mpa_tx_held(tx))
-		mpa_align_resume(ctx);
 	mpa_align_given(ctx);
 	tx->largest = 0;
 	mpa_tx_waits(tx, MPA_WAIT_NOT);
@@ -135,15 +132,12 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
  * @tx:		sending
  *
  * TCP sends full segments at once, whatever it is told, and each time it is
- * called. So the FPDUs of a batch are collected first: see mpa_align_resume()
- * for those that can be.
+ * called. So the FPDUs of a batch are collected first, if they begin a segment:
+ * whatever TCP sends meanwhile, they stay aligned.
  */
 bool mpa_tx_may_hold(const struct mpa_tx *tx)
 {
-	const struct mpa_slot *slot = &tx->slot;
-
-	return tx->largest <= slot->emss &&
-	       (!slot->begun || slot->begun + tx->out->len < slot->emss);
+	return tx->largest <= tx->slot.emss && !tx->slot.begun;
 }
 
 /**

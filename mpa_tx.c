@@ -309,11 +309,8 @@ static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_tx_call *cal
 {
 	u32 emss;
 
-	if (mpa_tx_held(&ctx->tx)) {
-		if (ctx->tx.slot.begun)
-			mpa_align_resume(ctx);
+	if (mpa_tx_held(&ctx->tx))
 		return;
-	}
 	emss = mpa_tcp_emss(ctx->sk);
 	mpa_tx_note_path(ctx);
 	mpa_tx_fit(ctx, call, &emss);

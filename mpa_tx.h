@@ -264,8 +264,6 @@ u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at);
 
 /* mpa_align.c */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss);
-void mpa_align_resume(struct mpa_ctx *ctx);
-void mpa_align_retry(struct mpa_ctx *ctx);
 void mpa_align_break(struct mpa_tx *tx);
 void mpa_align_given(struct mpa_ctx *ctx);
 
