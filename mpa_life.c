@@ -268,7 +268,7 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_leave(ctx);
 	mpa_delay(MPA_POINT_CLOSE_LEFT);
 	release_sock(sk);
-	/* A child may be half copied: with our operations, and no ULP any more. */
+	/* sk_clone_lock() may be copying this socket, and needs its ULP until it has. */
 	if (mpa_tcp_has_listened(sk))
 		synchronize_net();
 	mpa_delay(MPA_POINT_CLOSE_UNLOCKED);

@@ -195,7 +195,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EOPNOTSUPP;
 	/*
 	 * The socket may listen next, with TCP's own callbacks. A listening socket
-	 * never has ours, and its owner may have his.
+	 * never has ours, but may have those of a user inside the kernel.
 	 */
 	if (!mpa_tcp_listening(sk) && mpa_hook_restore_callbacks(ctx))
 		return -EBUSY;

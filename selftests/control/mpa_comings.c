@@ -352,8 +352,9 @@ TEST_F(some, events_of_all_that_come_and_go)
 }
 
 /*
- * They wait in a queue, which has a limit of 1024, until a work item sends them: each
- * socket begins and ends, and the second of each pair is reset.
+ * Events wait in a queue, which has a limit of 1024, until a work item sends them. Each
+ * socket has one when it starts and one when it is closed, and the second of each pair
+ * one for its reset: 1000 in all.
  */
 #define IN_THE_QUEUE	400
 

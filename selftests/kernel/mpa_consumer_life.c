@@ -205,7 +205,7 @@ TEST_F(consumer, accepts_from_a_socket_with_its_own_callback)
 	EXPECT_TRUE(user_accepts(self, variant->flags, true));
 }
 
-/* shutdown(2) of a listening socket that has it, and MPA. */
+/* shutdown(2) of a listening socket with MPA and the user's own sk_data_ready */
 TEST_F(consumer, shuts_a_listening_socket_with_its_own_callback)
 {
 	struct sockaddr_in addr = {
