@@ -64,6 +64,7 @@
 #define _MPA_H
 
 #include <linux/jump_label.h>
+#include <linux/sock_diag.h>
 #include <linux/uio.h>
 #include <linux/workqueue.h>
 #include <net/sock.h>
@@ -71,7 +72,7 @@
 #include "mpa_delay.h"
 #include "mpa_net.h"
 #include "mpa_rx.h"
-#include "mpa_startup.h"
+#include "mpa_start.h"
 #include "mpa_tcp.h"
 #include "mpa_tx.h"
 
@@ -106,7 +107,7 @@ struct mpa_wake {
 };
 
 /**
- * struct mpa_consumer - a user inside the kernel (mpa_upcall.c)
+ * struct mpa_consumer - a user inside the kernel (mpa_consumer_upcall.c)
  * @upcalls:	what he is told by
  * @priv:	their first argument
  * @upcalled:	they are under way, in or over this task; read without the lock
@@ -176,8 +177,8 @@ struct mpa_consumer {
  * @lost:	TCP was lost while receiving went on, and others were told
  * @was_kernel:	a user inside the kernel has closed it: events say so still
  * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
- * @listed:	mpa_conns.c has it
- * @lingerer:	whose count it is on while it lingers, see mpa_linger.c
+ * @listed:	mpa_nl_show.c has it
+ * @lingerer:	whose count it is on while it lingers, see mpa_life.c
  * @plain:	of each direction, calls of TCP's own that are under way; -1: none may
  *		begin, see mpa_plain_close(). Written without the lock
  * @broken:	negative errno that sending has failed with, or that TCP was lost
@@ -378,7 +379,7 @@ static inline int mpa_tx_push(struct mpa_ctx *ctx)
 	return mpa_tx_stuck(&ctx->tx) ? mpa_tx_push_stuck(ctx) : 0;
 }
 
-/* ---- mpa_conns.c: the connections of a network namespace ---- */
+/* ---- mpa_nl_show.c ---- */
 
 /**
  * mpa_ctx_rcu() - the context of a socket, without its lock
@@ -402,8 +403,6 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
 void mpa_conns_put(struct mpa_ctx *ctx);
 
-/* ---- mpa_show.c: a connection as netlink attributes ---- */
-
 /**
  * struct mpa_failure - an error of a connection
  * @err:	negative errno
@@ -416,7 +415,15 @@ struct mpa_failure {
 	bool	rx;
 };
 
-u64 mpa_show_cookie(struct sock *sk);
+/* The number that SO_COOKIE gives and ss -e shows. */
+static inline u64 mpa_show_cookie(struct sock *sk)
+{
+	u32 cookie[2];
+
+	sock_diag_save_cookie(sk, cookie);
+	return (u64)cookie[1] << 32 | cookie[0];
+}
+
 u8 mpa_show_code(const struct mpa_ctx *ctx);
 u32 mpa_show_flags(const struct mpa_ctx *ctx);
 int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
@@ -425,7 +432,7 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 int mpa_show_ulp(struct sock *sk, struct sk_buff *skb);
 size_t mpa_show_ulp_size(const struct sock *sk);
 
-/* ---- mpa_event.c: events to listeners ---- */
+/* ---- mpa_nl_report.c ---- */
 
 /* Number of the netlink family's multicast group, among its own. */
 #define MPA_NLGRP_EVENTS	0
@@ -448,8 +455,6 @@ int mpa_event_init(const struct genl_family *family);
 void mpa_event_exit(void);
 void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event);
 
-/* ---- mpa_report.c: telling others ---- */
-
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old);
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why,
 			int err);
@@ -462,7 +467,7 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut);
 void mpa_report_resegmented(const struct mpa_ctx *ctx);
 void mpa_report_closed(const struct mpa_ctx *ctx);
 
-/* ---- mpa_tap.c: records to a monitor ---- */
+/* ---- mpa_nl_tap.c: records to a monitor ---- */
 
 DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What a user inside the kernel calls: see include/net/mpa.h. What he is told is
- * in mpa_upcall.c.
+ * in mpa_consumer_upcall.c.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt

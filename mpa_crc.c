@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CRC32c of FPDUs: RFC 5044 section 4.4, after RFC 3720 section 12.1. */
 
+#ifdef CONFIG_X86_64
+#include <asm/cpufeature.h>
+#endif
+
 #include "compat.h"
 #include "mpa_proto.h"
 
@@ -106,4 +110,202 @@ u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 				   fpdus + crc_at))
 			break;
 	return done;
+}
+
+/*
+ * ---- three buffers at a time ----
+ *
+ * The processor's crc32 instruction gives its result after three cycles, and
+ * can begin in each of them. One chain of it leaves two thirds of that unused.
+ * crc32c() therefore cuts a long buffer in three and joins the results with
+ * carry-less multiplications, which need the FPU; shorter ones go one octet
+ * after the other. Three buffers need neither, in general registers alone.
+ */
+
+bool mpa_crc3_on __read_mostly;
+
+#ifdef __x86_64__
+
+/* At any address; the compiler is told of all the octets that are read. */
+struct mpa_crc3_quad {
+	u8 octets[8];
+};
+
+struct mpa_crc3_long {
+	u8 octets[4];
+};
+
+static __always_inline u64 mpa_crc3_64(u64 crc, const u8 *p)
+{
+	asm("crc32q %1, %0" : "+r" (crc) :
+	    "m" (*(const struct mpa_crc3_quad *)p));
+	return crc;
+}
+
+static __always_inline u64 mpa_crc3_32(u64 crc, const u8 *p)
+{
+	asm("crc32l %1, %k0" : "+r" (crc) :
+	    "m" (*(const struct mpa_crc3_long *)p));
+	return crc;
+}
+
+static __always_inline u64 mpa_crc3_8(u64 crc, const u8 *p)
+{
+	asm("crc32b %1, %k0" : "+r" (crc) : "m" (*p));
+	return crc;
+}
+
+/* The next eight octets of each. */
+static __always_inline void
+mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
+{
+	crc[0] = mpa_crc3_64(crc[0], a);
+	crc[1] = mpa_crc3_64(crc[1], b);
+	crc[2] = mpa_crc3_64(crc[2], c);
+}
+
+/**
+ * mpa_crc32c_3() - run three buffers through three CRCs
+ * @crc:	a CRC for each, as for crc32c(); set to the new values
+ * @a:		the first buffer
+ * @b:		the second one
+ * @c:		the third one
+ * @len:	octets of each
+ *
+ * The processor has got to have the instruction: see mpa_crc3_init().
+ *
+ * Context: any.
+ */
+void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
+		  size_t len)
+{
+	u64 sum[3] = { crc[0], crc[1], crc[2] };
+	size_t at = 0;
+
+	for (; len - at >= 64; at += 64) {
+		mpa_crc3_quads(sum, a + at, b + at, c + at);
+		mpa_crc3_quads(sum, a + at + 8, b + at + 8, c + at + 8);
+		mpa_crc3_quads(sum, a + at + 16, b + at + 16, c + at + 16);
+		mpa_crc3_quads(sum, a + at + 24, b + at + 24, c + at + 24);
+		mpa_crc3_quads(sum, a + at + 32, b + at + 32, c + at + 32);
+		mpa_crc3_quads(sum, a + at + 40, b + at + 40, c + at + 40);
+		mpa_crc3_quads(sum, a + at + 48, b + at + 48, c + at + 48);
+		mpa_crc3_quads(sum, a + at + 56, b + at + 56, c + at + 56);
+	}
+	for (; len - at >= 8; at += 8)
+		mpa_crc3_quads(sum, a + at, b + at, c + at);
+	if (len - at >= 4) {
+		sum[0] = mpa_crc3_32(sum[0], a + at);
+		sum[1] = mpa_crc3_32(sum[1], b + at);
+		sum[2] = mpa_crc3_32(sum[2], c + at);
+		at += 4;
+	}
+	for (; at < len; at++) {
+		sum[0] = mpa_crc3_8(sum[0], a + at);
+		sum[1] = mpa_crc3_8(sum[1], b + at);
+		sum[2] = mpa_crc3_8(sum[2], c + at);
+	}
+	crc[0] = sum[0];
+	crc[1] = sum[1];
+	crc[2] = sum[2];
+}
+
+#else
+
+void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
+		  size_t len)
+{
+	crc[0] = crc32c(crc[0], a, len);
+	crc[1] = crc32c(crc[1], b, len);
+	crc[2] = crc32c(crc[2], c, len);
+}
+
+#endif /* __x86_64__ */
+
+/* What is checked: each length up to the first, a few more up to the second. */
+#define MPA_CRC3_LENGTHS	200
+#define MPA_CRC3_LONGEST	1496
+
+/* Three buffers of @len octets in @octets, each at another address mod 8. */
+static bool mpa_crc3_same(mpa_crc3_fn fn, const u8 *octets, u32 len,
+			  u32 phase)
+{
+	const u8 *c = octets + 16 + (phase + 6) % 8;
+	u32 crc[3] = { MPA_CRC_INIT, len, ~phase };
+	u32 one[3] = { MPA_CRC_INIT, len, ~phase };
+	const u8 *b = octets + 8 + (phase + 3) % 8;
+	const u8 *a = octets + phase;
+
+	fn(crc, a, b, c, len);
+	return crc[0] == crc32c(one[0], a, len) &&
+	       crc[1] == crc32c(one[1], b, len) &&
+	       crc[2] == crc32c(one[2], c, len);
+}
+
+/**
+ * mpa_crc3_agrees() - compare CRCs of three buffers with the kernel's CRC
+ * @fn:		mpa_crc32c_3(), or what a test has in its place
+ *
+ * Lengths from 0 on, then up to that of an FPDU in an Ethernet frame; each
+ * buffer at each address modulo 8.
+ *
+ * Return: whether all of them are the same.
+ */
+bool mpa_crc3_agrees(mpa_crc3_fn fn)
+{
+	static u8 octets[MPA_CRC3_LONGEST + 24];
+	u32 state = 5044, len, phase;
+
+	for (len = 0; len < sizeof(octets); len++) {
+		state = state * 1664525 + 1013904223;
+		octets[len] = state >> 24;
+	}
+	for (len = 0; len <= MPA_CRC3_LONGEST;
+	     len += len < MPA_CRC3_LENGTHS ? 1 : 81) {
+		for (phase = 0; phase < 8; phase++)
+			if (!mpa_crc3_same(fn, octets, len, phase))
+				return false;
+	}
+	return true;
+}
+
+/**
+ * mpa_has_crc32() - the processor has an instruction for CRC32c
+ *
+ * Return: whether it has, and crc32c() nothing better: with AVX-512 newer kernels
+ * have, twice as fast for the octets of a segment.
+ */
+bool mpa_has_crc32(void)
+{
+#if defined(CONFIG_X86_64) && defined(CONFIG_CRC32_ARCH)
+	if (boot_cpu_has(X86_FEATURE_VPCLMULQDQ) &&
+	    boot_cpu_has(X86_FEATURE_AVX512BW) &&
+	    boot_cpu_has(X86_FEATURE_AVX512VL) &&
+	    !boot_cpu_has(X86_FEATURE_PREFER_YMM))
+		return false;
+#endif
+#ifndef __x86_64__
+	return false;
+#elif defined(__KERNEL__)
+	return boot_cpu_has(X86_FEATURE_XMM4_2);
+#else
+	return __builtin_cpu_supports("sse4.2");
+#endif
+}
+
+/**
+ * mpa_crc3_init() - compute CRCs of three FPDUs side by side from now on
+ *
+ * Only where the processor has the instruction, and the kernel's CRC of single
+ * ones is not faster: see mpa_has_crc32().
+ *
+ * Return: false if the results are not the kernel's: it stays with the
+ * kernel's CRC then.
+ *
+ * Context: when the module is loaded, or a test.
+ */
+bool mpa_crc3_init(void)
+{
+	mpa_crc3_on = mpa_has_crc32() && mpa_crc3_agrees(mpa_crc32c_3);
+	return mpa_crc3_on || !mpa_has_crc32();
 }

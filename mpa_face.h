@@ -100,12 +100,7 @@ static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
 	       ctx->tx.end == MPA_TX_FINISHED && !mpa_tx_stuck(&ctx->tx);
 }
 
-/* mpa_linger.c */
-bool mpa_linger_begin(struct mpa_ctx *ctx);
-void mpa_linger_leave(const struct mpa_ctx *ctx);
-void mpa_linger_free(struct mpa_ctx *ctx);
-
-/* mpa_sendmsg.c */
+/* mpa_tx_sendmsg.c */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
 int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
 		       struct iov_iter *payload, bool more);
@@ -113,25 +108,28 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 		    struct iov_iter *payload, bool more);
 bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
 
-/* mpa_recvmsg.c */
+/* mpa_rx_recvmsg.c */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
 
 /* mpa_life.c */
 int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock);
-void mpa_ctx_free(struct mpa_ctx *ctx);
 void mpa_work(struct work_struct *work);
 void mpa_close(struct sock *sk, long timeout);
 
 /* mpa_ops.c */
 extern const struct mpa_overrides mpa_ops_overrides;
 
-/* mpa_upcall.c */
+/* mpa_consumer_upcall.c */
 void mpa_upcall(struct mpa_ctx *ctx);
 void mpa_upcall_leave(struct mpa_ctx *ctx);
 extern const struct mpa_wake mpa_upcall_wake;
 
-/* mpa_control.c */
+/* mpa_sockopt.c */
+int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
+		   unsigned int len);
+int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
+		   int __user *len);
 int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 		      size_t room, bool nonblock);
 int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
@@ -153,14 +151,8 @@ int mpa_tufopt_key(struct sock *sk, u8 *key);
 void mpa_tufopt_key_untold(struct sock *sk);
 void mpa_tufopt_info(struct sock *sk, struct tuf_info *info);
 
-/* mpa_netlink.c */
+/* mpa_nl.c */
 int mpa_netlink_init(void);
 void mpa_netlink_exit(void);
-
-/* mpa_sockopt.c */
-int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
-		   unsigned int len);
-int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
-		   int __user *len);
 
 #endif /* _MPA_FACE_H */

@@ -30,7 +30,7 @@ void mpa_pages_exit(void);
  * one object: done for each piece of each FPDU it costs more than the copy. Most
  * octets lie in pages, of which that check knows only the size; that they
  * belong to the skb is sure from the lengths of skbs and fragments, by which
- * mpa_tcp_in.c goes, and mpa_stash.c by pages.
+ * mpa_tcp_in.c goes, and mpa_rx_read.c by pages.
  *
  * Context: process.
  * Return: how many octets have not been copied.

@@ -59,8 +59,6 @@ bool mpa_crc_match(u32 crc, const u8 *field);
 void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr);
 u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
 
-/* ---- CRC32c of three buffers at a time: mpa_crc3.c ---- */
-
 /*
  * Octets of an FPDU from which on the kernel's CRC of a single one is as good,
  * and three of them are more than the first level of a cache holds.
@@ -431,8 +429,6 @@ static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
 	return fpdu->len <= have;
 }
 
-/* ---- checking an FPDU: mpa_verify.c ---- */
-
 /**
  * struct mpa_verify - one walk over the octets of an FPDU
  * @fpdu:	the FPDU
@@ -476,7 +472,7 @@ int mpa_pick_octets(void *arg, const u8 *data, u32 len);
 enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				 bool crc);
 
-/* ---- startup frames: mpa_frame.c, RFC 5044 section 7.1.1, RFC 6581 ---- */
+/* ---- startup frames: mpa_negotiate.c, RFC 5044 section 7.1.1, RFC 6581 ---- */
 
 #define MPA_KEY_LEN		16
 #define MPA_FRAME_LEN		20	/* without private data */
@@ -539,8 +535,6 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
 		struct mpa_frame *startup);
-
-/* ---- what two ends agree on: mpa_agree.c ---- */
 
 /**
  * struct mpa_offer - what one end brings to the startup phase

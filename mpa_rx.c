@@ -4,7 +4,7 @@
  *
  * FPDUs stay in TCP's receive queue until they are read. When octets arrive,
  * only the length of the current FPDU is looked at, to tell whether it is
- * complete; the reader (mpa_recvmsg.c) verifies it and then copies its ULPDU,
+ * complete; the reader (mpa_rx_recvmsg.c) verifies it and then copies its ULPDU,
  * around the markers. Only an FPDU that the receive buffer has no room for, or
  * TCP no memory, is taken out of the queue piece by piece before it is complete.
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: receiving. mpa_read.c reads and verifies FPDUs where they are;
- * mpa_rx.c knows which of them is the current one, and ends the half connection
- * when one is bad; mpa_stash.c keeps the octets of one that the receive buffer
- * has no room for. mpa_place.c knows those that are to be had out of order.
+ * Floor 2: receiving. mpa_rx_read.c reads and verifies FPDUs where they are, and
+ * keeps the octets of one that the receive buffer has no room for. mpa_rx.c knows
+ * which of them is the current one, and ends the half connection when one is bad.
+ * mpa_rx_place.c knows those that are to be had out of order.
  */
 #ifndef _MPA_RX_H
 #define _MPA_RX_H
@@ -235,7 +235,10 @@ enum mpa_head {
 	MPA_HEAD_BAD
 };
 
-/* mpa_read.c */
+/* mpa_rx_read.c */
+int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
+		   u32 len, u32 *filled);
+void mpa_stash_free(struct mpa_stash *stash, struct sock *sk);
 bool mpa_read_marker(struct mpa_cursor *at, u8 *marker);
 enum mpa_head mpa_read_head(const struct mpa_rx_source *from, u32 stashed,
 			    u32 have, u64 pos, const struct mpa_rx *rx,
@@ -301,22 +304,10 @@ void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);
 
-/* mpa_search.c */
+/* mpa_rx_place.c */
 void mpa_search_arrived(struct sock *sk);
 bool mpa_search_look(struct mpa_ctx *ctx);
 void mpa_search_walk(struct mpa_ctx *ctx);
-
-/* mpa_place.c */
-u32 mpa_place_ordered(const struct mpa_ctx *ctx);
-u32 mpa_place_find(const struct mpa_place *place, u32 pos);
-bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looked);
-bool mpa_place_merge(struct mpa_place *place, u32 i);
-void mpa_place_stop(struct mpa_place *place, u32 pos);
-bool mpa_place_stopped(const struct mpa_place *place, u32 pos);
-void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu);
-bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island);
-void mpa_place_check(struct mpa_ctx *ctx);
-bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_look_again(struct mpa_ctx *ctx, bool forget);
 void mpa_place_clear(struct mpa_ctx *ctx);
@@ -337,12 +328,5 @@ static inline u32 mpa_rx_gap(const struct mpa_rx *rx, u32 pos, u32 len)
 {
 	return unlikely(rx->place) ? mpa_place_gap(rx->place, pos, len) : len;
 }
-
-/* mpa_stash.c */
-int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
-		   u32 len, u32 *filled);
-int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
-		   mpa_walk_fn fn, void *arg);
-void mpa_stash_free(struct mpa_stash *stash, struct sock *sk);
 
 #endif /* _MPA_RX_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counters of a network namespace: /proc/net/mpa_stat. */
+/* Counters of a network namespace: /proc/net/mpa_stat; and where the tracepoints are. */
 
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
@@ -9,6 +9,9 @@
 
 #include "mpa_net.h"
 #include "mpa_pages.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/mpa.h>
 
 #define MPA_MIB_REFUSED_ITEM(name, why) \
 	SNMP_MIB_ITEM(name, MPA_MIB_REFUSED + MPA_REFUSAL_ ## why - 1)

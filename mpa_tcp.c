@@ -197,21 +197,16 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 	sock_set_flag(sk, SOCK_LINGER);
 }
 
-/**
- * mpa_tcp_disconnect() - TCP's disconnect(), behind which both addresses stay
- * @sk:		socket that no user has, or that will have no other peer
- * @flags:	of disconnect()
- *
- * As behind a reset by the peer: accept(2) may be about to ask for the peer's, and
- * would fail with ECONNABORTED without its port; what is told of the connection has
- * the name that it had. disconnect() clears the peer's port, which mpa_tcp_peer_port()
- * tells meanwhile. It leaves an address that the user has bound; the own one must not
- * change even for a moment, as the socket is hashed by it.
- *
- * Context: socket lock held.
- * Return: what disconnect() returns.
+/*
+ * TCP's disconnect(), behind which both addresses stay. As behind a reset by
+ * the peer: accept(2) may be about to ask for the peer's, and would fail with
+ * ECONNABORTED without its port; what is told of the connection has the name
+ * that it had. disconnect() clears the peer's port, which mpa_tcp_peer_port()
+ * tells meanwhile. It leaves an address that the user has bound; the own one
+ * must not change even for a moment, as the socket is hashed by it. Return:
+ * what disconnect() returns.
  */
-int mpa_tcp_disconnect(struct sock *sk, int flags)
+static int mpa_tcp_disconnect(struct sock *sk, int flags)
 {
 	bool bound = sk->sk_userlocks & SOCK_BINDADDR_LOCK;
 	__be16 port = inet_sk(sk)->inet_dport;

@@ -434,7 +434,6 @@ void mpa_tcp_set_error(struct sock *sk, int err);
 int mpa_tcp_replace_error(struct sock *sk, int old, int err);
 void mpa_tcp_fail(struct sock *sk, int err);
 void mpa_tcp_reset_on_close(struct sock *sk);
-int mpa_tcp_disconnect(struct sock *sk, int flags);
 void mpa_tcp_abort(struct sock *sk, int err);
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sending: which FPDUs what a system call sends is cut into, and which of them
- * TCP is given at once. How a system call waits is in mpa_sendmsg.c.
+ * TCP is given at once. How a system call waits is in mpa_tx_sendmsg.c.
  *
  * An FPDU is made completely before TCP gets its first octet, without dropping
  * the socket lock from begin to end: a fault, a signal or a lack of memory leaves

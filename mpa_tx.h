@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: sending. FPDUs are made in a buffer (mpa_make.c, mpa_txbuf.c), laid
- * out such that segments start with them (mpa_align.c), and handed to TCP, at
- * once or later (mpa_handover.c). mpa_tx.c decides which FPDUs these are.
+ * Floor 2: sending. FPDUs are made in a buffer (mpa_tx_make.c, mpa_tx_buf.c), laid
+ * out such that segments start with them and handed to TCP, at once or later
+ * (mpa_tx_queue.c). mpa_tx.c decides which FPDUs these are.
  */
 #ifndef _MPA_TX_H
 #define _MPA_TX_H
@@ -241,7 +241,7 @@ void mpa_tx_leave(struct mpa_ctx *ctx);
 void mpa_tx_drop(struct mpa_ctx *ctx);
 void mpa_tx_free(struct mpa_ctx *ctx);
 
-/* mpa_make.c */
+/* mpa_tx_make.c */
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    struct iov_iter *from, u32 n, bool last);
 void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n);
@@ -249,7 +249,7 @@ int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct mpa_tx_call *call, u32 octets, u32 max);
 
-/* mpa_txbuf.c */
+/* mpa_tx_buf.c */
 void mpa_txbuf_reset(struct mpa_txbuf *out);
 void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark);
 void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark);
@@ -262,12 +262,9 @@ void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n);
 u32 mpa_txbuf_memory(const struct mpa_txbuf *out);
 u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at);
 
-/* mpa_align.c */
+/* mpa_tx_queue.c */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss);
 void mpa_align_break(struct mpa_tx *tx);
-void mpa_align_given(struct mpa_ctx *ctx);
-
-/* mpa_handover.c */
 void mpa_tx_drop_out(struct mpa_ctx *ctx);
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
 int mpa_tx_push_stuck(struct mpa_ctx *ctx);

@@ -2,7 +2,7 @@
 /*
  * What making and verifying FPDUs costs on this processor, beside memcpy, in
  * GB/s of the records in them: the protocol floor in user space, in the loops
- * that mpa_make.c and mpa_rx.c have around it. Here caches exist, and a CRC
+ * that mpa_tx_make.c and mpa_rx.c have around it. Here caches exist, and a CRC
  * instruction waits for the one before, which a count of instructions does not
  * show. "One" is a single chain: crc32c() has three as well, or AVX-512, from 512
  * octets on, at the price of an entry to the FPU.

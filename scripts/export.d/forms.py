@@ -47,8 +47,7 @@ def lacks(compat):
 INCLUDES = {
     "mpa_proto.h": "#include <linux/kernel.h>\n#include <linux/string.h>\n"
                    "#include <linux/unaligned.h>\n\n",
-    "mpa_crc.c": "#include <linux/crc32.h>\n\n",
-    "mpa_crc3.c": "#include <linux/cache.h>\n#include <linux/crc32.h>\n\n",
+    "mpa_crc.c": "#include <linux/cache.h>\n#include <linux/crc32.h>\n\n",
 }
 
 # In a tree that has everything.
@@ -119,7 +118,7 @@ WITHOUT = {
             (r"\tmpa_netlink_exit\(\);\nno_netlink:\n", ""),
             (r"\tmpa_netlink_exit\(\);\n", ""),
         ],
-        "mpa_face.h": [(r"^/\* mpa_netlink.c \*/\n(.+\n)+\n", "")],
+        "mpa_face.h": [(r"^/\* mpa_nl.c \*/\n(.+\n)+\n", "")],
     },
     "tuf": {
         "mpa_core.c": [
@@ -133,11 +132,11 @@ WITHOUT = {
             (r'^MODULE_ALIAS_TCP_ULP\("tuf"\);\n', ""),
         ],
         "mpa_face.h": [(r"^/\* mpa_tufopt.c \*/\n(.+\n)+\n", "")],
-        "mpa_sendmsg.c": [
+        "mpa_tx_sendmsg.c": [
             (r"\tif \(mpa_is_tuf\(ctx\) && !mpa_tufopt_enter(.*\n)+?\t\}\n", ""),
             (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_leave.*\n", ""),
         ],
-        "mpa_recvmsg.c": [
+        "mpa_rx_recvmsg.c": [
             (r"\tif \(mpa_is_tuf\(ctx\) && !mpa_tufopt_enter(.*\n)+?\t\}\n", ""),
             (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_leave.*\n", ""),
         ],
@@ -151,12 +150,12 @@ WITHOUT = {
         ],
     },
     "trace": {
-        "mpa_make.c": [
+        "mpa_tx_make.c": [
             (r"^\t" + TRACE, ""),
             (r"^\tu64 position = mpa_tx_position_now\(tx\);\n", ""),
         ],
-        "mpa_place.c": [(r"^\t" + TRACE, "")],
-        "mpa_report.c": [
+        "mpa_rx_place.c": [(r"^\t" + TRACE, "")],
+        "mpa_nl_report.c": [
             (r"^\t" + TRACE, ""),
             (r"^\tstruct sock \*sk = ctx->sk;\n\n(?=\tswitch)", ""),
         ],
@@ -165,7 +164,7 @@ WITHOUT = {
             (r"^\tu64 position;\n(?=\tu32 have;)", ""),
             (r"^\tposition = rx->cur.pos;\n(?=\tmpa_rx_take_from)", ""),
         ],
-        "mpa_startup_io.c": [
+        "mpa_start_io.c": [
             (r"\tif \(!err\)\n\t\t" + TRACE, ""),
             (r"^\t" + TRACE, ""),
         ],
@@ -180,7 +179,7 @@ def without(part, name, text):
     """The file NAME before the patch PART."""
     text = edit(name, text, *WITHOUT[part].get(name, []))
     if part == "trace":
-        text = re.sub(r"^#include <trace/events/mpa.h>\n", "", text, flags=re.M)
+        text = re.sub(r"^(#define CREATE_TRACE_POINTS\n)?#include <trace/events/mpa.h>\n", "", text, flags=re.M)
     return re.sub(r"\n\n\n+", "\n\n", text)
 
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: the startup phase. mpa_startup.c goes from state to state,
- * mpa_startup_io.c sends and receives the frames, mpa_startup_end.c ends it.
+ * Floor 2: the startup phase. mpa_start.c goes from state to state,
+ * mpa_start_io.c sends and receives the frames, and ends it.
  */
-#ifndef _MPA_STARTUP_H
-#define _MPA_STARTUP_H
+#ifndef _MPA_START_H
+#define _MPA_START_H
 
 #include <linux/rcupdate.h>
 #include <linux/types.h>
@@ -32,7 +32,7 @@ struct mpa_params {
 	u8			private[] __counted_by(private_len);
 };
 
-/* mpa_startup.c */
+/* mpa_start.c */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock);
 bool mpa_startup_for_children(const struct sock *sk,
@@ -46,7 +46,7 @@ int mpa_startup_progress(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
 void mpa_startup_free(struct mpa_ctx *ctx);
 
-/* mpa_startup_end.c */
+/* mpa_start_io.c */
 void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params);
 void mpa_startup_enter(struct mpa_ctx *ctx, u8 state);
 void mpa_startup_done(struct mpa_ctx *ctx, u8 state);
@@ -58,8 +58,6 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err);
 bool mpa_startup_shutdown(struct mpa_ctx *ctx);
 void mpa_startup_reset_came(struct mpa_ctx *ctx);
 void mpa_startup_notice_reset(struct mpa_ctx *ctx);
-
-/* mpa_startup_io.c */
 int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		     const struct mpa_enhanced *enhanced, const u8 *private,
 		     u16 private_len);
@@ -68,10 +66,8 @@ int mpa_startup_request(struct mpa_ctx *ctx);
 enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
 					      struct mpa_frame *frame);
 int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame);
-u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame);
-bool mpa_startup_bad(struct mpa_ctx *ctx);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
 void mpa_startup_heard(struct mpa_ctx *ctx);
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
-#endif /* _MPA_STARTUP_H */
+#endif /* _MPA_START_H */

@@ -1,0 +1,982 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
+ *
+ * While octets of the stream are missing, those behind the gap lie in TCP's queue
+ * of what is out of order, side by side in islands. What is found there is
+ * kept as runs of stream positions (struct mpa_run), sorted.
+ *
+ * The reader gets records that are in order first. When order reaches a run, the
+ * octets of it that he has got are taken out of the receive queue unseen, and the
+ * current record is the one behind them; the rest of the run comes in order.
+ *
+ * Section 8 is about order alone: an FPDU that is bad here ends nothing, it and
+ * all behind it wait until order gets there.
+ */
+
+#include <trace/events/mpa.h>
+
+#include "mpa_tuf.h"
+
+static_assert(sizeof(struct mpa_place) <= 2 * 4096);
+
+/* ---- runs ---- */
+
+/* Everything in front of this stream position has arrived. */
+static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
+{
+	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
+}
+
+/* How many runs begin at a stream position or in front of it. */
+static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
+{
+	u32 low = 0, high = place->nr, mid;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		if (mpa_pos_before(pos, place->run[mid].start))
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
+{
+	struct mpa_run *run = place->run + i;
+
+	/* There is room now for what was left out. */
+	place->again |= place->full;
+	place->full = false;
+	place->nr -= nr;
+	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
+	if (place->low > i)
+		place->low -= min(nr, place->low - i);
+}
+
+/* A run of no FPDU yet. Return: false if there is no room. */
+static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looked)
+{
+	struct mpa_run *run = place->run + i;
+
+	if (place->nr == MPA_PLACE_MAX) {
+		place->full = true;
+		return false;
+	}
+	memmove(run + 1, run, (place->nr - i) * sizeof(*run));
+	*run = (struct mpa_run){
+		.start = start, .placed = start, .end = start, .looked = looked,
+	};
+	place->nr++;
+	if (place->low >= i)
+		place->low++;
+	return true;
+}
+
+/*
+ * Make one of a run and the next, if they touch, and the user has got only what
+ * is in front. Return: whether it was done.
+ */
+static bool mpa_place_merge(struct mpa_place *place, u32 i)
+{
+	struct mpa_run *run = place->run + i, *next = run + 1;
+
+	if (i + 1 == place->nr || run->end != next->start || run->waits)
+		return false;
+	if (next->placed != next->start) {
+		if (run->placed != run->end)
+			return false;
+		run->placed = next->placed;
+	}
+	run->end = next->end;
+	run->held = next->held;
+	run->looked = next->looked;
+	run->records += next->records;
+	run->waits = next->waits;
+	mpa_place_remove(place, i + 1, 1);
+	place->low = min(place->low, i);
+	return true;
+}
+
+/* Something is wrong at a stream position. */
+static void mpa_place_stop(struct mpa_place *place, u32 pos)
+{
+	if (!place->stops || mpa_pos_before(pos, place->stop))
+		place->stop = pos;
+	place->stops = true;
+}
+
+/* Something is wrong at a stream position or in front of it. */
+static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
+{
+	return place->stops && !mpa_pos_before(pos, place->stop);
+}
+
+/* What is found at the end of a run does not go beyond those that were there. */
+static void mpa_place_cut(struct mpa_run *run, u32 end)
+{
+	run->end = end;
+	run->held = 0;
+	run->looked = 0;
+}
+
+/* The FPDU at the end of a run is good. */
+static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
+{
+	run->end += fpdu->len;
+	run->held -= min_t(u32, run->held, fpdu->len);
+	run->looked -= min_t(u32, run->looked, fpdu->markers);
+}
+
+/* ---- what TCP has done meanwhile ---- */
+
+/* It has records that the user has not got, and that are not in order. */
+static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
+{
+	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
+}
+
+/* TCP has thrown away octets of records that the user has not got. */
+static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
+{
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_PRUNED);
+	mpa_place_cut(run, run->placed);
+}
+
+/*
+ * TCP may have thrown away octets that were out of order: return whether there
+ * were records among them that the user has not got. They are forgotten, and found
+ * again if they come again. TCP throws away from the end: what is in front of an
+ * octet that is still there is there as well. So this looks at one octet, and at
+ * one more for each run that is gone.
+ */
+static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
+{
+	struct mpa_place *place = ctx->rx.place;
+	u32 ordered = mpa_place_ordered(ctx), i = place->nr;
+	bool lost = false;
+
+	while (i-- > place->low) {
+		struct mpa_run *run = place->run + i;
+		u32 start = ctx->rx.seq + run->placed;
+		u32 end = ctx->rx.seq + run->end;
+
+		if (!mpa_place_unread(run, ordered))
+			continue;
+		if (island && end - island->start - 1 <
+			      island->end - island->start) {
+			if (!mpa_pos_before(start, island->start))
+				continue;
+			end = island->start;
+		}
+		if (mpa_ooo_holds(ctx->sk, end - 1))
+			break;
+		mpa_place_pruned(ctx, run);
+		lost = true;
+	}
+	if (lost) {
+		place->again = true;
+		mpa_schedule_work(ctx, 0);
+	}
+	return lost;
+}
+
+/*
+ * Look for all octets of records that the user has not got. As
+ * mpa_place_lost(), if it is not known what has come since.
+ */
+static void mpa_place_check(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	u32 ordered = mpa_place_ordered(ctx), i;
+
+	for (i = place->low; i < place->nr; i++) {
+		struct mpa_run *run = place->run + i;
+		u32 n = run->end - run->placed, all = U32_MAX;
+
+		if (mpa_place_unread(run, ordered) &&
+		    mpa_tcp_ooo_side(ctx->sk, ctx->rx.seq + run->placed, n,
+				     &all) < n)
+			mpa_place_pruned(ctx, run);
+	}
+}
+
+/*
+ * Records that were found and are in order now come in order. Return: whether
+ * some that were found are gone.
+ */
+static bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
+{
+	struct mpa_place *place = ctx->rx.place;
+	u32 last = ctx->rx.seq + place->tail - 1;
+	u32 ordered = mpa_place_ordered(ctx);
+	bool lost = false;
+
+	if (place->low < place->nr && !mpa_ooo_holds(ctx->sk, last))
+		lost = mpa_place_lost(ctx, island);
+	for (; place->low < place->nr; place->low++) {
+		struct mpa_run *run = place->run + place->low;
+
+		if (mpa_place_unread(run, ordered))
+			break;
+		if (run->end != run->placed)
+			mpa_place_cut(run, run->placed);
+	}
+	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
+	return lost;
+}
+
+/* ---- order gets there ---- */
+
+/**
+ * mpa_place_pass() - the current record has changed: pass over what the user has
+ *		      got out of order
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_pass(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_record *cur = &ctx->rx.cur;
+	const struct mpa_run *run;
+	u32 nr, octets;
+
+	for (nr = 0; nr < place->nr; nr++) {
+		run = place->run + nr;
+		if (mpa_pos_before(cur->pos, run->start))
+			break;
+		if (run->start != (u32)cur->pos)
+			continue;
+		/* An FPDU begins here: the current one. */
+		if (run->placed == run->start)
+			break;
+		octets = run->placed - run->start;
+		cur->pos += octets;
+		place->skip += octets;
+		place->ahead -= run->records;
+	}
+	if (nr)
+		mpa_place_remove(place, 0, nr);
+	if (place->stops && mpa_pos_before(place->stop, cur->pos)) {
+		place->stops = false;
+		place->again = true;
+	}
+	if (place->again)
+		mpa_schedule_work(ctx, 0);
+}
+
+/* ---- handing out ---- */
+
+/**
+ * mpa_place_ready() - there is a record out of order for the user
+ * @ctx:	the context; MPA_PLACE has been on
+ *
+ * Context: socket lock held.
+ */
+bool mpa_place_ready(struct mpa_ctx *ctx)
+{
+	const struct mpa_place *place = ctx->rx.place;
+
+	if (ctx->rx.error)
+		return false;
+	mpa_place_trim(ctx, NULL);
+	return place->low < place->nr &&
+	       !mpa_place_stopped(place, place->run[place->low].placed);
+}
+
+/**
+ * mpa_place_first() - the first record out of order that the user has not got
+ * @ctx:	the context; mpa_place_ready()
+ * @at:		put on it
+ * @fpdu:	set to its layout
+ *
+ * Context: socket lock held.
+ * Return: false if TCP does not have it any more: mpa_place_gone() is called.
+ */
+bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
+		     struct mpa_fpdu *fpdu)
+{
+	const struct mpa_place *place = ctx->rx.place;
+	const struct mpa_run *run = place->run + place->low;
+	struct mpa_rx_source from = { .at = at };
+
+	mpa_cursor_begin(at, ctx->sk, ctx->rx.seq + run->placed);
+	if (mpa_read_head(&from, 0, run->end - run->placed, run->placed,
+			  &ctx->rx, false, fpdu) == MPA_HEAD_GOOD &&
+	    fpdu->len <= run->end - run->placed &&
+	    !(mpa_fpdu_tuf(fpdu) && fpdu->wrong_key))
+		return true;
+	mpa_place_gone(ctx);
+	return false;
+}
+
+/**
+ * mpa_place_gone() - what mpa_place_first() has found is not what was verified
+ * @ctx:	the context
+ *
+ * Context: socket lock held.
+ */
+void mpa_place_gone(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_run *run = place->run + place->low;
+
+	mpa_place_cut(run, run->placed);
+	place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
+
+/**
+ * mpa_place_refuse() - the user's buffer is too short for a record: it waits
+ * @ctx:	the context
+ * @fpdu:	what mpa_place_first() has found
+ *
+ * Those behind it do not.
+ *
+ * Context: socket lock held.
+ */
+void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_run *run = place->run + place->low;
+	u32 next = run->placed + fpdu->len;
+	struct mpa_run all = *run;
+
+	mpa_place_cut(run, run->placed);
+	run->waits = true;
+	/* The next run may begin there. */
+	if (place->low + 1 < place->nr && run[1].start == next)
+		return;
+	/* If there is no room it is found by its markers, when there is. */
+	if (mpa_place_insert(place, place->low + 1, next, all.looked)) {
+		run[1].end = all.end;
+		run[1].held = all.held;
+		run[1].waits = all.waits;
+	}
+}
+
+/**
+ * mpa_place_advance() - records have gone to the user out of order
+ * @ctx:	the context
+ * @fpdu:	the first of them, from mpa_place_first()
+ * @more:	those behind it
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		       const struct mpa_rx_more *more)
+{
+	struct mpa_place *place = ctx->rx.place;
+	struct mpa_run *run = place->run + place->low;
+	u32 nr = 1 + more->ulpdus;
+
+	if (mpa_tapped(ctx))
+		__mpa_tap_placed(ctx, fpdu);
+	trace_mpa_placed(ctx->sk, mpa_rx_position(&ctx->rx, fpdu->pos), nr,
+			 fpdu->ulpdu_len + more->octets,
+			 fpdu->markers + more->markers);
+	run->placed += fpdu->len + more->len;
+	run->records += nr;
+	place->ahead += nr;
+	place->total += nr;
+	SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_RX_PLACED, nr);
+	mpa_count_received(ctx, nr, fpdu->ulpdu_len + more->octets,
+			   fpdu->markers + more->markers);
+	if (run->placed == run->end)
+		mpa_place_merge(place, place->low);
+	/* The octets in front of it have been thrown away, and come again. */
+	if (place->run->start == (u32)ctx->rx.cur.pos)
+		mpa_place_pass(ctx);
+	else if (place->again)
+		mpa_schedule_work(ctx, 0);
+}
+
+/**
+ * mpa_place_behind() - octets of records side by side that the user can get
+ * @place:	mpa_place_ready()
+ */
+u32 mpa_place_behind(const struct mpa_place *place)
+{
+	const struct mpa_run *run = place->run + place->low;
+
+	return run->end - run->placed;
+}
+
+/**
+ * mpa_place_gap() - how far it is to what the user has got out of order
+ * @place:	placing
+ * @pos:	a stream position that order has not gone beyond
+ * @len:	octets from there on
+ *
+ * Return: so many of them are in front of that.
+ */
+u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
+{
+	const struct mpa_run *run;
+
+	for (run = place->run; run < place->run + place->nr; run++) {
+		if (!mpa_pos_before(run->start, pos + len))
+			break;
+		if (run->placed != run->start)
+			return run->start - pos;
+	}
+	return len;
+}
+
+/* ---- the option ---- */
+
+/* The user gets nothing out of order any more, and nothing twice. */
+static void mpa_place_end(struct mpa_place *place)
+{
+	u32 i = 0;
+
+	while (i < place->nr) {
+		struct mpa_run *run = place->run + i;
+
+		mpa_place_cut(run, run->placed);
+		run->waits = false;
+		if (run->placed == run->start)
+			mpa_place_remove(place, i, 1);
+		else
+			i++;
+	}
+	place->low = place->nr;
+	place->again = false;
+	place->full = false;
+	place->stops = false;
+}
+
+/*
+ * RFC 5044 section 6 wants markers and CRCs. TUF has its test, for which a key may
+ * come later.
+ */
+static bool mpa_place_suits(const struct mpa_format *format)
+{
+	if (mpa_format_tuf(format))
+		return mpa_format_contained(format) ||
+		       mpa_format_markers(format);
+	return format->marked && format->crc;
+}
+
+/**
+ * mpa_place_look_again() - look at all that is out of order
+ * @ctx:	the context; places records
+ * @forget:	what was found and not handed out may be none
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_look_again(struct mpa_ctx *ctx, bool forget)
+{
+	if (forget) {
+		mpa_place_end(ctx->rx.place);
+		ctx->rx.place->tail = mpa_place_ordered(ctx);
+	}
+	ctx->rx.place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
+
+/**
+ * mpa_place_set() - MPA_PLACE
+ * @ctx:	the context, in MPA_STATE_FULL
+ * @on:		whether records are placed from now on
+ *
+ * Context: process, socket lock held.
+ * Return: 0; -EINVAL if there are no markers, or no CRCs; -ENOBUFS: no memory, or
+ * net.core.optmem_max is reached.
+ */
+int mpa_place_set(struct mpa_ctx *ctx, bool on)
+{
+	struct mpa_rx *rx = &ctx->rx;
+
+	if (on && !mpa_place_suits(&rx->format))
+		return -EINVAL;
+	if (on && !rx->place) {
+		struct mpa_place *place;
+
+		place = sock_kmalloc(ctx->sk, sizeof(*place),
+				     mpa_gfp(ctx->sk) | __GFP_ZERO);
+		if (!place)
+			return -ENOBUFS;
+		place->tail = mpa_place_ordered(ctx);
+		/* For mpa_show_conn(). */
+		smp_store_release(&rx->place, place);
+	}
+	if (!rx->place || rx->place->on == on)
+		return 0;
+	rx->place->on = on;
+	if (on)
+		rx->place->tail = mpa_place_ordered(ctx);
+	else
+		mpa_place_end(rx->place);
+	mpa_tcp_ooo_mind(ctx->sk, on && mpa_tcp_has_sack(ctx->sk));
+	if (on)
+		mpa_place_look_again(ctx, false);
+	return 0;
+}
+
+/**
+ * mpa_place_clear() - stream positions begin anew
+ * @ctx:	the context; the user has got nothing out of order that order has
+ *		not reached
+ *
+ * The memory is kept: a program can switch TUF on and off as often as it likes.
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_place_clear(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+
+	if (!place)
+		return;
+	mpa_place_set(ctx, false);
+	place->nr = 0;
+	place->low = 0;
+}
+
+/**
+ * mpa_place_free() - give back what is known of records out of order
+ * @ctx:	the context
+ *
+ * Context: socket lock held, or nobody else knows the socket any more.
+ */
+void mpa_place_free(struct mpa_ctx *ctx)
+{
+	struct mpa_place *place = ctx->rx.place;
+
+	if (!place)
+		return;
+	mpa_tcp_ooo_mind(ctx->sk, false);
+	/* As sock_kfree_s(); but mpa_show_conn() may be reading it. */
+	WRITE_ONCE(ctx->rx.place, NULL);
+	atomic_sub(sizeof(*place), &ctx->sk->sk_omem_alloc);
+	kfree_rcu(place, rcu);
+}
+
+/*
+ * ---- finding ----
+ *
+ * An FPDU behind a gap is found in one of two ways, as section 6 has it: by a
+ * marker, whose place in the stream is known and which points to the FPDU's start;
+ * or by the ULPDU_Length of the FPDU in front of it, if that one's CRC is good.
+ * Nothing else is tried: the first octet behind a gap may be the first one of an
+ * FPDU, or octets of a ULPDU that look like one.
+ *
+ * When a segment has arrived, only what TCP holds side by side with it is looked
+ * at, and there only what has not been looked at before: the search goes on at the
+ * end of the run in front of it, and with the markers behind that.
+ */
+
+/* Octets to verify at a time: in softirq, and in the work item. */
+#define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
+#define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
+
+/* skbs to look at in softirq. A peer can make them hold an octet each. */
+#define MPA_PLACE_SKBS_SOFTIRQ		128
+
+/**
+ * struct mpa_search - one search for FPDUs out of order
+ * @ctx:	the context
+ * @octets:	how many may still be verified
+ * @skbs:	how many may still be looked at
+ * @found:	there are records that the user can get
+ */
+struct mpa_search {
+	struct mpa_ctx *ctx;
+	u32 octets;
+	u32 skbs;
+	bool found;
+};
+
+/* An FPDU at the end of a run does not go beyond the start of the next one. */
+static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 == place->nr || len <= run[1].start - run->end;
+}
+
+/*
+ * Octets are not there, or cannot be read. Return: whether it was only thought
+ * that they were: the work item looks again.
+ */
+static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
+{
+	if (!run->held)
+		return false;
+	run->held = 0;
+	place->again = true;
+	return true;
+}
+
+/*
+ * The next FPDU at the end of a run, @side octets from where @from->at is are
+ * there. Return: whether it is whole and good.
+ */
+static bool mpa_search_verify(struct mpa_search *search, u32 i,
+			      struct mpa_rx_source *from, u32 side)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	const struct mpa_rx *rx = &search->ctx->rx;
+	struct mpa_run *run = place->run + i;
+	struct mpa_fpdu fpdu;
+	enum mpa_error code;
+
+	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
+	case MPA_HEAD_MORE:
+		/* No more was looked for: the work item goes on. */
+		if (side >= search->octets)
+			place->again = true;
+		else if (side >= MPA_FPDU_HEAD_MAX)
+			mpa_search_thrown(place, run);
+		return false;
+	case MPA_HEAD_BAD:
+		mpa_place_stop(place, run->end);
+		return false;
+	case MPA_HEAD_GOOD:
+		break;
+	}
+	/* Of TUF one with another key is not trusted. */
+	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.wrong_key) {
+		mpa_place_stop(place, run->end);
+		return false;
+	}
+	/* The work item verifies it. */
+	if (fpdu.len > search->octets)
+		place->again = true;
+	if (fpdu.len > search->octets || fpdu.len > side)
+		return false;
+	search->octets -= fpdu.len;
+	if (mpa_read_fpdu(from, &fpdu, rx->format.crc, NULL, 0, &code) ||
+	    code) {
+		if (code != MPA_ERR_TCP || !mpa_search_thrown(place, run))
+			mpa_place_stop(place, run->end);
+		return false;
+	}
+	mpa_place_grow(run, &fpdu);
+	return true;
+}
+
+/* The next run begins where this one ends; they cannot be made one yet. */
+static bool mpa_search_touches(const struct mpa_place *place, u32 i)
+{
+	const struct mpa_run *run = place->run + i;
+
+	return i + 1 < place->nr && run->end == run[1].start;
+}
+
+/*
+ * How many octets are side by side at the end of a run, where a cursor is. Not
+ * those are looked at again that were the last time: a peer that sends one octet
+ * in each segment would have all of them looked at for each.
+ */
+static u32 mpa_search_side(struct mpa_search *search, struct mpa_run *run,
+			   const struct mpa_cursor *at)
+{
+	u32 held = min_t(u32, run->held, search->octets), side;
+
+	if (!held)
+		side = mpa_tcp_ooo_behind(at, search->octets, &search->skbs);
+	else
+		side = held + mpa_tcp_ooo_side(search->ctx->sk, at->seq + held,
+					       search->octets - held,
+					       &search->skbs);
+	run->held = clamp_t(u32, side, run->held, U16_MAX);
+	return side;
+}
+
+/* FPDUs from the end of a run on. */
+static void mpa_search_extend(struct mpa_search *search, u32 i)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	struct mpa_run *run = place->run + i;
+	struct sock *sk = search->ctx->sk;
+	struct mpa_cursor at;
+	struct mpa_rx_source from = { .at = &at };
+	u32 side, end;
+
+	do {
+		if (run->waits || mpa_search_touches(place, i) ||
+		    mpa_place_stopped(place, run->end) ||
+		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
+			return;
+		mpa_cursor_begin(&at, sk, search->ctx->rx.seq + run->end);
+		side = mpa_search_side(search, run, &at);
+		for (end = run->end; side; end = run->end) {
+			if (!mpa_search_verify(search, i, &from, side))
+				return;
+			side -= run->end - end;
+			search->found = true;
+			place->low = min(place->low, i);
+			if (mpa_place_merge(place, i))
+				break;
+			if (mpa_search_touches(place, i))
+				return;
+		}
+	} while (side);
+}
+
+/* The marker at @pos, behind @before runs, points to where no FPDU can begin. */
+static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
+				 u32 pos, u32 known, u32 start)
+{
+	const struct mpa_place *place = search->ctx->rx.place;
+
+	if (!mpa_is_tuf(search->ctx))
+		return mpa_pos_before(start, known);
+	/* TUF's point forward. */
+	return mpa_pos_before(start, pos) ||
+	       (before < place->nr &&
+		mpa_pos_before(place->run[before].start, start));
+}
+
+/* An FPDU is known to begin at @start. Those of TUF point to the next run. */
+static bool mpa_search_known(const struct mpa_search *search, u32 before,
+			     u32 known, u32 start)
+{
+	const struct mpa_place *place = search->ctx->rx.place;
+
+	if (start == known)
+		return before;
+	return mpa_is_tuf(search->ctx) && before < place->nr &&
+	       start == place->run[before].start;
+}
+
+static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
+				const u8 *marker)
+{
+	if (mpa_format_tuf(&rx->format))
+		return mpa_tuf_marker_fpdu(&rx->format, pos, marker);
+	return mpa_marker_fpdu(pos, mpa_marker_get(marker));
+}
+
+/*
+ * The markers from @pos to @limit, behind @before runs. One that points to an FPDU
+ * that is not known makes a new run.
+ * Return: where to go on.
+ */
+static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
+			      u32 limit)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	struct mpa_run *run = before ? place->run + before - 1 : NULL;
+	const struct mpa_rx *rx = &search->ctx->rx;
+	const u32 interval = mpa_format_interval(&rx->format);
+	u32 known = run ? run->end : (u32)rx->cur.pos, start;
+	/* The first marker behind the run. */
+	u32 first = known + (-known & (interval - 1));
+	u8 marker[MPA_MARKER_LEN];
+	struct mpa_cursor at;
+	u8 looked;
+
+	pos += -pos & (interval - 1);
+	if (mpa_pos_before(pos, first))
+		pos = first;
+	if (run && (pos - first) / interval < run->looked)
+		pos = first + run->looked * interval;
+	if (mpa_pos_before(limit, pos + MPA_MARKER_LEN))
+		return limit;
+	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
+	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
+	     pos += interval) {
+		mpa_cursor_seek(&at, rx->seq + pos);
+		if (mpa_place_stopped(place, pos) ||
+		    !mpa_read_marker(&at, marker))
+			return limit;
+		start = mpa_search_points_to(rx, pos, marker);
+		if (mpa_search_known(search, before, known, start)) {
+			/* Of TUF all from here on point to the next run as well. */
+			if (start != known)
+				return limit;
+			if (run)
+				run->looked = min_t(u32, U8_MAX,
+						    (pos - first) / interval + 1);
+			continue;
+		}
+		if (mpa_search_disagrees(search, before, pos, known, start)) {
+			mpa_place_stop(place, pos);
+			return limit;
+		}
+		looked = mpa_is_tuf(search->ctx) ? 0 :
+			 (pos - start) / interval + 1;
+		if (!mpa_place_insert(place, before, start, looked))
+			return limit;
+		/* Of TUF it may begin behind all that is looked at. */
+		mpa_search_extend(search, before);
+		return pos + MPA_MARKER_LEN;
+	}
+	return limit;
+}
+
+/*
+ * TUF in alignment mode: octets side by side, from @pos to @end, some of which are new.
+ * They begin with a segment, all of which may be an FPDU, or which may be one of those
+ * behind one.
+ */
+static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	u32 i = mpa_place_find(place, pos);
+
+	if (i)
+		mpa_search_extend(search, i - 1);
+	i = mpa_place_find(place, pos);
+	/*
+	 * Behind a run, nothing that its end is not in is known. In front of the
+	 * current record are those that the user has got and TCP has thrown away.
+	 */
+	if (!mpa_pos_before(pos, search->ctx->rx.cur.pos) &&
+	    (!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
+	    !mpa_place_stopped(place, pos) &&
+	    mpa_contain_test(search->ctx, pos) &&
+	    mpa_place_insert(place, i, pos, 0))
+		i++;
+	/* And those that were islands of their own before. */
+	for (i -= !!i; i < place->nr &&
+	     mpa_pos_before(place->run[i].start, end); i++)
+		mpa_search_extend(search, i);
+}
+
+/* Octets side by side, some of which are new. */
+static void mpa_search_scan(struct mpa_search *search,
+			    const struct mpa_island *island)
+{
+	struct mpa_place *place = search->ctx->rx.place;
+	u32 pos = island->start - search->ctx->rx.seq;
+	u32 end = island->end - search->ctx->rx.seq;
+	u32 before, limit;
+
+	if (mpa_format_contained(&search->ctx->rx.format)) {
+		mpa_search_contained(search, pos, end);
+		return;
+	}
+	while (mpa_pos_before(pos, end)) {
+		before = mpa_place_find(place, pos);
+		if (before)
+			mpa_search_extend(search, before - 1);
+		limit = end;
+		if (before < place->nr &&
+		    mpa_pos_before(place->run[before].start, end))
+			limit = place->run[before].start;
+		pos = mpa_search_markers(search, before, pos, limit);
+	}
+}
+
+static void mpa_search_tell(const struct mpa_search *search)
+{
+	struct mpa_ctx *ctx = search->ctx;
+
+	/* All that may be looked at has been: the work item goes on. */
+	if (!search->octets || !search->skbs)
+		ctx->rx.place->again = true;
+	if (ctx->rx.place->again)
+		mpa_schedule_work(ctx, 0);
+	if (!search->found || !mpa_place_ready(ctx))
+		return;
+	WRITE_ONCE(ctx->rx.ready, true);
+	mpa_wake_reader(ctx);
+}
+
+/* Without SACK each segment would cost a walk of the whole queue. */
+static bool mpa_search_on(const struct mpa_ctx *ctx)
+{
+	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
+	       (!mpa_is_tuf(ctx) || mpa_contain_possible(ctx)) &&
+	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
+	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
+}
+
+/**
+ * mpa_search_look() - look at what has arrived out of order a moment ago
+ * @ctx:	the context
+ *
+ * Context: any, socket lock held.
+ * Return: whether records that were found cannot be handed out any more, as TCP has
+ * thrown them away or something is wrong in front of them: mpa_rx_update() is due.
+ */
+bool mpa_search_look(struct mpa_ctx *ctx)
+{
+	struct mpa_search search = {
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
+		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
+	};
+	bool known, lost, stopped;
+	struct mpa_island island;
+	u32 stop;
+
+	if (!mpa_search_on(ctx) || !mpa_tcp_ooo_new(ctx->sk))
+		return false;
+	stopped = ctx->rx.place->stops;
+	stop = ctx->rx.place->stop;
+	/* A marker may lie in two blocks. */
+	known = mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island);
+	lost = mpa_place_trim(ctx, known ? &island : NULL);
+	if (known) {
+		/* It may have made room, and have got the last ones again. */
+		if (island.alone && mpa_place_lost(ctx, &island))
+			lost = true;
+		mpa_search_scan(&search, &island);
+	} else {
+		ctx->rx.place->again = true;
+	}
+	mpa_search_tell(&search);
+	return lost || ctx->rx.place->stops != stopped ||
+	       ctx->rx.place->stop != stop;
+}
+
+/**
+ * mpa_search_walk() - look at all that is out of order, if something is left that
+ *		      mpa_search_look() has not seen
+ * @ctx:	the context
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_search_walk(struct mpa_ctx *ctx)
+{
+	struct mpa_search search = {
+		.ctx = ctx, .octets = MPA_PLACE_OCTETS_WORK, .skbs = U32_MAX,
+	};
+	struct mpa_island island;
+	u32 seq;
+
+	if (!ctx->rx.place || !ctx->rx.place->again)
+		return;
+	/* Where nothing can be found it would be set for ever. */
+	ctx->rx.place->again = false;
+	if (!mpa_search_on(ctx))
+		return;
+	mpa_tcp_ooo_new(ctx->sk);
+	mpa_place_trim(ctx, NULL);
+	mpa_place_check(ctx);
+	ctx->rx.place->again = false;
+	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
+	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
+	     seq = island.end) {
+		mpa_search_scan(&search, &island);
+		cond_resched();
+	}
+	mpa_search_tell(&search);
+}
+
+/**
+ * mpa_search_arrived() - something has arrived out of order
+ * @sk:	socket
+ *
+ * Context: any, socket lock held.
+ */
+void mpa_search_arrived(struct sock *sk)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+
+	/* Though a key may not be known yet. */
+	if (ctx->rx.place && ctx->rx.place->on &&
+	    mpa_format_contained(&ctx->rx.format))
+		mpa_contain_see(ctx);
+	if (!mpa_search_on(ctx))
+		return;
+	ctx->rx.place->again = true;
+	mpa_schedule_work(ctx, 0);
+}
