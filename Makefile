@@ -17,7 +17,7 @@ INSTALL_MOD_PATH ?= $(DESTDIR)
 # Where the mpa command is built, with its manual pages.
 TOOLS ?= $(CURDIR)/build/tools
 
-MODULE_SOURCES := Kbuild $(wildcard *.c *.h) \
+MODULE_SOURCES := Kbuild $(wildcard *.c *.h tuf/*.c tuf/*.h) \
 		  $(shell find include -name '*.h')
 
 # Objects stay out of the source tree, in a folder for each kernel.

@@ -18,7 +18,7 @@
  * stash	pages with the first octets of an FPDU that is too long for the
  *		receive buffer
  * passthrough	a call of TCP's own, on a socket that MPA is attached to and has
- *		not started on, or in a direction that TUF does not frame
+ *		not started on, or in a direction that is not framed
  *
  * Locks
  * -----
@@ -179,8 +179,9 @@ struct mpa_consumer {
  * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
  * @listed:	mpa_nl_show.c has it
  * @lingerer:	whose count it is on while it lingers, see mpa_life.c
- * @plain:	of each direction, calls of TCP's own that are under way; -1: none may
- *		begin, see mpa_plain_close(). Written without the lock
+ * @plain:	of each direction, calls of TCP's own that are under way, and of ours if
+ *		it can be switched off; -1: none may begin, see mpa_plain_close(). Written
+ *		without the lock
  * @broken:	negative errno that sending has failed with, or that TCP was lost
  *		with, or 0
  * @startup_error: poll: negative errno that startup ended with
@@ -262,16 +263,16 @@ static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
 
-/* It is a socket of TUF: struct mpa_tuf has the context. */
-static inline bool mpa_is_tuf(const struct mpa_ctx *ctx)
+/* The socket's framing is not RFC 5044's. */
+static inline bool mpa_alt(const struct mpa_ctx *ctx)
 {
-	return mpa_format_tuf(&ctx->tx.format);
+	return mpa_alt_format(&ctx->tx.format);
 }
 
 /* No ULPDU is longer, wherever it is in the stream. */
 static inline int mpa_ulpdu_max(const struct mpa_ctx *ctx)
 {
-	return mpa_is_tuf(ctx) ? TUF_ULPDU_MAX : MPA_ULPDU_MAX;
+	return mpa_alt(ctx) ? MPA_ALT_ULPDU_MAX : MPA_ULPDU_MAX;
 }
 
 /* For poll: with a state go the errno and the octets that led to it. */
@@ -311,7 +312,7 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
  * @ctx:	the context
  * @dirs:	MPA_DIR_*
  *
- * MPA frames both directions, TUF each by itself.
+ * MPA frames both directions, another framing each by itself.
  *
  * Context: any; without the socket lock it is a hint.
  * Return: whether one of them is framed, or being started.
@@ -320,7 +321,7 @@ static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
 {
 	if (!mpa_started(ctx))
 		return false;
-	if (!mpa_is_tuf(ctx))
+	if (!mpa_alt(ctx))
 		return true;
 	return (dirs & MPA_DIR_TX && mpa_format_on(&ctx->tx.format)) ||
 	       (dirs & MPA_DIR_RX && mpa_format_on(&ctx->rx.format));
@@ -362,6 +363,19 @@ static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
 		return 0;
 	mpa_plain_open(ctx, dirs & MPA_DIR_TX);
 	return -EBUSY;
+}
+
+/*
+ * Octets of the current FPDU and behind it that are here, taken out of TCP's
+ * queue or in it.
+ */
+static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
+{
+	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
+
+	if (unlikely(skip))
+		inq -= min(inq, skip);
+	return ctx->rx.cur.taken + inq;
 }
 
 /* ---- handing over ---- */
@@ -545,5 +559,33 @@ static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
 {
 	return unlikely(ctx->rx.place) && mpa_place_ready(ctx);
 }
+
+/* ---- another framing than RFC 5044's ---- */
+
+void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		 const struct mpa_field_span *run, u8 *p, u32 n);
+void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+		       const struct mpa_fpdu *fpdu);
+enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
+			   struct mpa_fpdu *fpdu);
+void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+int mpa_alt_show(struct sk_buff *skb, const struct mpa_ctx *ctx);
+
+/* Several ULPDUs in an FPDU */
+u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss);
+void mpa_pack_forget(struct mpa_ctx *ctx);
+void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void mpa_pack_given(struct mpa_ctx *ctx);
+bool mpa_pack_extends(const struct mpa_ctx *ctx);
+bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
+int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
+
+/* What leaves, and what has come out of order */
+bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
+		      enum mpa_begins begins, bool fixed);
+void mpa_contain_see(struct mpa_ctx *ctx);
+bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos);
+bool mpa_contain_possible(const struct mpa_ctx *ctx);
 
 #endif /* _MPA_H */

@@ -138,7 +138,7 @@ int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 	err = mpa_consumer_lock(sock, &ctx);
 	if (err)
 		goto no_lock;
-	err = mpa_is_tuf(ctx) ? -EEXIST :
+	err = mpa_alt(ctx) ? -EEXIST :
 	      mpa_tcp_listening(sock->sk) ? -EINVAL :
 	      ctx->consumer ? -EBUSY : 0;
 	if (!err)

@@ -14,7 +14,6 @@
 #include "mpa_face.h"
 #include "mpa_net.h"
 #include "mpa_pages.h"
-#include "mpa_tuf.h"
 
 /*
  * Reads as N as well if the processor has no such instruction, or the check at
@@ -25,16 +24,6 @@ module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
 MODULE_PARM_DESC(crc_lockstep,
 		 "compute CRCs of three FPDUs side by side where the processor has an instruction for it; N: use the kernel's CRC alone");
 
-static void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
-{
-	ctx->sk = sk;
-	ctx->tcp.mib = mpa_stat_mib(sock_net(sk));
-	ctx->tx.segment = MPA_SEGMENT_OFF;
-	ctx->tx.packing = true;
-	ctx->tx.oversize = true;
-	INIT_DELAYED_WORK(&ctx->work, mpa_work);
-}
-
 static struct mpa_ctx *mpa_ctx_new(struct sock *sk)
 {
 	struct mpa_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
@@ -42,16 +31,6 @@ static struct mpa_ctx *mpa_ctx_new(struct sock *sk)
 	if (ctx)
 		mpa_ctx_setup(ctx, sk);
 	return ctx;
-}
-
-/* Put a context into its socket, which has or will have @ops. */
-static int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
-{
-	int err = mpa_conns_add(ctx) ?: mpa_hook_attach(ctx, ops);
-
-	if (err)
-		mpa_conns_remove(ctx);
-	return err;
 }
 
 static int mpa_init(struct sock *sk)
@@ -73,44 +52,6 @@ static int mpa_init(struct sock *sk)
 	err = mpa_attach(ctx, sk->sk_socket->ops);
 	if (err)
 		kfree_rcu(ctx, rcu);
-	mpa_delay(MPA_POINT_INIT_END);
-	return err;
-}
-
-/*
- * The first socket of TUF switches the key on, which stays so: to switch it for each
- * would cost everybody.
- */
-static void mpa_tuf_use(void)
-{
-	static bool used;
-
-	/* Pairs with the release below. */
-	if (smp_load_acquire(&used))
-		return;
-	static_branch_enable(&mpa_tuf_used);
-	/* Not before all branches are patched. */
-	smp_store_release(&used, true);
-}
-
-/* TUF has no startup that a listener's children could inherit. */
-static int mpa_tuf_attach(struct sock *sk)
-{
-	struct mpa_tuf *tuf;
-	int err;
-
-	mpa_delay(MPA_POINT_INIT_BEGIN);
-	if (!mpa_tcp_connected(sk))
-		return -ENOTCONN;
-	mpa_tuf_use();
-	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
-	if (!tuf)
-		return -ENOMEM;
-	mpa_ctx_setup(&tuf->ctx, sk);
-	mpa_tufopt_setup(&tuf->ctx);
-	err = mpa_attach(&tuf->ctx, sk->sk_socket->ops);
-	if (err)
-		kfree_rcu(tuf, ctx.rcu);
 	mpa_delay(MPA_POINT_INIT_END);
 	return err;
 }
@@ -165,7 +106,7 @@ static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
 static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 	.name	= "tuf",
 	.owner	= THIS_MODULE,
-	.init	= mpa_tuf_attach,
+	.init	= mpa_alt_attach,
 	.get_info = mpa_ulp_info,
 	.get_info_size = mpa_ulp_info_size,
 };

@@ -4,6 +4,7 @@
 #define _MPA_FACE_H
 
 #include <linux/sockptr.h>
+#include <linux/uaccess.h>
 
 #include "mpa.h"
 
@@ -73,6 +74,7 @@ void mpa_hook_clone(struct sock *child);
 bool mpa_hook_ours(const struct sock *sk);
 const struct proto_ops *mpa_base_ops(const struct socket *sock);
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs);
+bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir);
 void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs);
 
 /**
@@ -90,8 +92,35 @@ static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 	return !mpa_framed(ctx, dirs) && __mpa_passthrough_begin(ctx, dirs);
 }
 
-/* A call has found that its direction is not framed any more: TCP's own is next. */
-#define MPA_EUNFRAMED	600
+/**
+ * mpa_call_begin() - a call begins that sends or receives
+ * @ctx:	the context
+ * @dir:	MPA_DIR_*: which of them
+ *
+ * The direction stays framed, or not, until mpa_call_end().
+ *
+ * Context: process, socket lock not held.
+ * Return: whether it is framed; if not the call goes to TCP's own operation.
+ */
+static inline bool mpa_call_begin(struct mpa_ctx *ctx, u8 dir)
+{
+	return mpa_alt(ctx) ? mpa_alt_call_begin(ctx, dir) :
+			      !mpa_passthrough_begin(ctx, MPA_DIR_BOTH);
+}
+
+/**
+ * mpa_call_end() - undo mpa_call_begin()
+ * @ctx:	the context
+ * @dir:	the same
+ * @framed:	what it has returned
+ */
+static inline void mpa_call_end(struct mpa_ctx *ctx, u8 dir, bool framed)
+{
+	if (mpa_alt(ctx))
+		mpa_passthrough_end(ctx, dir);
+	else if (!framed)
+		mpa_passthrough_end(ctx, MPA_DIR_BOTH);
+}
 
 /* Both ends have ended the stream, and each has all octets. */
 static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
@@ -113,6 +142,8 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx);
 
 /* mpa_life.c */
+void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk);
+int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops);
 int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock);
 void mpa_work(struct work_struct *work);
 void mpa_close(struct sock *sk, long timeout);
@@ -124,6 +155,30 @@ extern const struct mpa_overrides mpa_ops_overrides;
 void mpa_upcall(struct mpa_ctx *ctx);
 void mpa_upcall_leave(struct mpa_ctx *ctx);
 extern const struct mpa_wake mpa_upcall_wake;
+
+/**
+ * mpa_put_value() - copy as much of an option's value as the program has room for
+ * @from:	the value
+ * @size:	octets of it
+ * @val:	where it goes
+ * @len:	room there; set to what was written
+ *
+ * Return: 0, -EFAULT or -EINVAL.
+ */
+static inline int mpa_put_value(const void *from, size_t size, char __user *val,
+				int __user *len)
+{
+	int room;
+
+	if (get_user(room, len))
+		return -EFAULT;
+	if (room < 0)
+		return -EINVAL;
+	size = min_t(size_t, size, room);
+	if (put_user(size, len) || copy_to_user(val, from, size))
+		return -EFAULT;
+	return 0;
+}
 
 /* mpa_sockopt.c */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
@@ -140,16 +195,13 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info);
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer);
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
 
-/* mpa_tufopt.c */
-void mpa_tufopt_setup(struct mpa_ctx *ctx);
-bool mpa_tufopt_enter(struct mpa_ctx *ctx, u8 dir);
-void mpa_tufopt_leave(struct mpa_ctx *ctx, u8 dir);
-void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx);
-int mpa_tufopt_set(struct sock *sk, u8 dir, const struct tuf_framing *framing);
-void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing);
-int mpa_tufopt_key(struct sock *sk, u8 *key);
-void mpa_tufopt_key_untold(struct sock *sk);
-void mpa_tufopt_info(struct sock *sk, struct tuf_info *info);
+/* another framing than RFC 5044's */
+int mpa_alt_attach(struct sock *sk);
+void mpa_alt_mulpdu_read(struct mpa_ctx *ctx);
+bool mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
+			unsigned int len, int *err);
+bool mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
+			int __user *len, int *err);
 
 /* mpa_nl.c */
 int mpa_netlink_init(void);

@@ -26,8 +26,8 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 	u32 room = fpdu->len - off;
 	u32 at = off;
 
-	if (mpa_fpdu_tuf(fpdu)) {
-		mpa_tuf_field_at(fpdu, off, run);
+	if (mpa_alt_fpdu(fpdu)) {
+		mpa_alt_field_at(fpdu, off, run);
 		return;
 	}
 	run->off = off;
@@ -80,8 +80,8 @@ u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	u32 before = MPA_LENGTH_LEN + ulpdu_off;
 	u32 markers = 0;
 
-	if (mpa_fpdu_tuf(fpdu))
-		return mpa_tuf_offset(fpdu, ulpdu_off);
+	if (mpa_alt_fpdu(fpdu))
+		return mpa_alt_offset(fpdu, ulpdu_off);
 	if (fpdu->marked)
 		markers = mpa_marker_count(fpdu->pos, ulpdu_off <
 					   fpdu->ulpdu_len ? before + 1 :

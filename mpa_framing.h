@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 0: the framing of a direction, MPA's or TUF's: lengths, layout, header,
- * check. It is chosen when framing begins. MPA's is inlined, and never called through
- * a pointer; TUF's is in mpa_tuf.c, behind branches that the kernel does not have
- * until the first socket of TUF is attached.
+ * Floor 0: the framing of a direction: lengths, layout, header, check. RFC 5044's is
+ * inlined. The engine can carry another one, chosen when framing begins: mpa_alt...()
+ * says whether a socket, a direction or an FPDU has it, and functions called mpa_alt_
+ * are its own. There is one, in tuf/; branches to it are patched in when its first
+ * socket is attached.
  */
 #ifndef _MPA_FRAMING_H
 #define _MPA_FRAMING_H
@@ -13,111 +14,80 @@
 #ifdef __KERNEL__
 #include <linux/jump_label.h>
 
-DECLARE_STATIC_KEY_FALSE(mpa_tuf_used);
+DECLARE_STATIC_KEY_FALSE(mpa_alt_used);
 
-/* There has been a socket of TUF. */
-#define mpa_tuf_exists()	static_branch_unlikely(&mpa_tuf_used)
+/* There has been a socket of another framing. */
+#define mpa_alt_exists()	static_branch_unlikely(&mpa_alt_used)
 #else
-#define mpa_tuf_exists()	true
+#define mpa_alt_exists()	true
 #endif
 
-/**
- * struct mpa_tuf_key - a key that octets are searched for
- * @key:	the key
- * @skip:	for each octet: how far the search goes on if it does not fit
- */
-struct mpa_tuf_key {
-	u8 key[TUF_KEY_LEN];
-	u8 skip[256];
-};
-
-/* ---- mpa_tuf.c ---- */
-
-u32 mpa_tuf_distance(u32 pos, u32 period);
-void mpa_tuf_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
+void mpa_alt_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 		  const struct mpa_format *format);
-void mpa_tuf_field_at(const struct mpa_fpdu *fpdu, u32 off,
+void mpa_alt_field_at(const struct mpa_fpdu *fpdu, u32 off,
 		      struct mpa_field_span *run);
-u32 mpa_tuf_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off);
-void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
-			u8 *to, u32 n);
-void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
-			u32 n);
-bool mpa_tuf_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field);
-bool mpa_tuf_markers_good(const struct mpa_fpdu *fpdu, const u8 *data);
-u32 mpa_tuf_room(const struct mpa_format *format, u32 pos, u32 room);
-u32 mpa_tuf_mulpdu(const struct mpa_format *format, u32 emss);
-u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss);
-u32 mpa_tuf_head_len(const struct mpa_format *format, u32 pos);
-u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
-		       u8 *key);
-u32 mpa_tuf_marker_fpdu(const struct mpa_format *format, u32 pos,
+u32 mpa_alt_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off);
+bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field);
+bool mpa_alt_markers_good(const struct mpa_fpdu *fpdu, const u8 *data);
+u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room);
+u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss);
+u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos);
+u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field);
-bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len);
-void mpa_tuf_set_key(struct mpa_tuf_key *key, const u8 *octets);
 
-/* ---- of either ---- */
-
-/* Of a socket of TUF: framed, or not framed. */
-static inline bool mpa_format_tuf(const struct mpa_format *format)
+/* It is not RFC 5044's: framed otherwise, or not framed. */
+static inline bool mpa_alt_format(const struct mpa_format *format)
 {
-	return mpa_tuf_exists() && format->framing != MPA_FRAMING_MPA;
+	return mpa_alt_exists() && format->framing != MPA_FRAMING_MPA;
 }
 
 /* The same of an FPDU. */
-static inline bool mpa_fpdu_tuf(const struct mpa_fpdu *fpdu)
+static inline bool mpa_alt_fpdu(const struct mpa_fpdu *fpdu)
 {
-	return mpa_tuf_exists() && fpdu->framing != MPA_FRAMING_MPA;
-}
-
-/**
- * mpa_format_mode() - what the user calls it
- * @format:	of a socket of TUF
- *
- * Return: enum tuf_mode.
- */
-static inline u8 mpa_format_mode(const struct mpa_format *format)
-{
-	BUILD_BUG_ON(MPA_FRAMING_SEGMENTS - MPA_FRAMING_OFF != TUF_SEGMENTS);
-	return format->framing - MPA_FRAMING_OFF;
+	return mpa_alt_exists() && fpdu->framing != MPA_FRAMING_MPA;
 }
 
 /* The direction is framed. */
 static inline bool mpa_format_on(const struct mpa_format *format)
 {
-	return !mpa_tuf_exists() || format->framing != MPA_FRAMING_OFF;
+	return !mpa_alt_exists() || format->framing != MPA_FRAMING_OFF;
 }
 
 /* Segments start with FPDUs. */
 static inline bool mpa_format_aligns(const struct mpa_format *format)
 {
-	return !mpa_tuf_exists() || format->framing != MPA_FRAMING_TUF_MARKERS;
+	return !mpa_alt_exists() || format->framing != MPA_FRAMING_POINTERS;
 }
 
 /* Several FPDUs may share a segment. */
 static inline bool mpa_format_shares(const struct mpa_format *format)
 {
-	return !mpa_format_tuf(format) ||
-	       format->framing == MPA_FRAMING_TUF_MARKERS;
+	return !mpa_alt_format(format) ||
+	       format->framing == MPA_FRAMING_POINTERS;
 }
 
 /* An FPDU is a segment, as far as it can be, and has a key that tells. */
 static inline bool mpa_format_contained(const struct mpa_format *format)
 {
-	return mpa_tuf_exists() && format->framing == MPA_FRAMING_TUF;
+	return mpa_alt_exists() && format->framing == MPA_FRAMING_KEYED;
+}
+
+/* Markers point to the next FPDU, not back into this one. */
+static inline bool mpa_format_forward(const struct mpa_format *format)
+{
+	return mpa_alt_exists() && format->framing == MPA_FRAMING_POINTERS;
 }
 
 /* There are markers, of either kind. */
 static inline bool mpa_format_markers(const struct mpa_format *format)
 {
-	return format->marked || (mpa_tuf_exists() &&
-	       format->framing == MPA_FRAMING_TUF_MARKERS);
+	return format->marked || mpa_format_forward(format);
 }
 
 /* Octets from one marker to the next. */
 static inline u32 mpa_format_interval(const struct mpa_format *format)
 {
-	return mpa_format_tuf(format) ? 1U << format->period :
+	return mpa_alt_format(format) ? 1U << format->period :
 					MPA_MARKER_INTERVAL;
 }
 
@@ -132,8 +102,8 @@ static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
 				    u32 ulpdu_len,
 				    const struct mpa_format *format)
 {
-	if (mpa_format_tuf(format))
-		mpa_tuf_init(fpdu, pos, ulpdu_len, format);
+	if (mpa_alt_format(format))
+		mpa_alt_init(fpdu, pos, ulpdu_len, format);
 	else
 		mpa_fpdu_init(fpdu, pos, ulpdu_len, format->marked);
 }
@@ -145,7 +115,7 @@ static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
  */
 static inline u32 mpa_framing_mulpdu(const struct mpa_format *format, u32 emss)
 {
-	return mpa_format_tuf(format) ? mpa_tuf_mulpdu(format, emss) :
+	return mpa_alt_format(format) ? mpa_alt_mulpdu(format, emss) :
 					mpa_mulpdu(emss, format->marked);
 }
 
@@ -160,7 +130,7 @@ static inline u32 mpa_framing_mulpdu(const struct mpa_format *format, u32 emss)
 static inline u32 mpa_framing_fill(const struct mpa_format *format, u32 pos,
 				   u32 room)
 {
-	return mpa_format_tuf(format) ? mpa_tuf_room(format, pos, room) :
+	return mpa_alt_format(format) ? mpa_alt_room(format, pos, room) :
 					mpa_fpdu_fill(pos, room, format->marked);
 }
 
@@ -171,8 +141,8 @@ static inline u32 mpa_framing_fill(const struct mpa_format *format, u32 pos,
  */
 static inline u32 mpa_framing_max(const struct mpa_format *format, u32 pos)
 {
-	return mpa_format_tuf(format) ?
-	       mpa_tuf_room(format, pos, MPA_TUF_FPDU_MAX) : MPA_ULPDU_MAX;
+	return mpa_alt_format(format) ?
+	       mpa_alt_room(format, pos, MPA_ANY_FPDU_MAX) : MPA_ULPDU_MAX;
 }
 
 /**
@@ -182,7 +152,7 @@ static inline u32 mpa_framing_max(const struct mpa_format *format, u32 pos)
  */
 static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 {
-	return mpa_format_tuf(format) ? mpa_tuf_head_len(format, pos) :
+	return mpa_alt_format(format) ? mpa_alt_head_len(format, pos) :
 					mpa_fpdu_head_len(pos, format->marked);
 }
 
@@ -195,8 +165,8 @@ static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 					   const u8 *field)
 {
-	return mpa_fpdu_tuf(fpdu) ?
-	       mpa_tuf_marker_good(fpdu, off, field) :
+	return mpa_alt_fpdu(fpdu) ?
+	       mpa_alt_marker_good(fpdu, off, field) :
 	       mpa_marker_get(field) == mpa_fpdu_ptr(fpdu, off);
 }
 
@@ -208,7 +178,7 @@ static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 static inline bool mpa_framing_markers_good(const struct mpa_fpdu *fpdu,
 					    const u8 *data)
 {
-	return mpa_fpdu_tuf(fpdu) ? mpa_tuf_markers_good(fpdu, data) :
+	return mpa_alt_fpdu(fpdu) ? mpa_alt_markers_good(fpdu, data) :
 					 mpa_fpdu_markers_good(fpdu, data);
 }
 

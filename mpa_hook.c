@@ -25,7 +25,6 @@
 #include <net/tcp.h>
 
 #include "mpa_face.h"
-#include "mpa_tuf.h"
 
 static LIST_HEAD(mpa_tables);
 static DEFINE_MUTEX(mpa_tables_lock);
@@ -97,13 +96,37 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 	bool passes;
 
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	if (mpa_plain_begin(ctx, dirs))
-		return true;
-	/* MPA_START holds the lock, and may fail yet. */
-	lock_sock(ctx->sk);
 	passes = mpa_plain_begin(ctx, dirs);
-	release_sock(ctx->sk);
+	if (!passes) {
+		/* MPA_START holds the lock, and may fail yet. */
+		lock_sock(ctx->sk);
+		passes = mpa_plain_begin(ctx, dirs);
+		release_sock(ctx->sk);
+	}
+	/* Framing other than MPA's does not keep these calls out. */
+	if (passes && mpa_alt(ctx) && mpa_framed(ctx, dirs)) {
+		mpa_passthrough_end(ctx, dirs);
+		return false;
+	}
 	return passes;
+}
+
+/**
+ * mpa_alt_call_begin() - mpa_call_begin() where each direction can be switched on and off
+ * @ctx:	the context
+ * @dir:	MPA_DIR_TX or MPA_DIR_RX
+ *
+ * Context: process, socket lock not held.
+ */
+bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir)
+{
+	mpa_delay(MPA_POINT_PLAIN_BEGIN);
+	/* It is just being switched, with the lock held. */
+	while (!mpa_plain_begin(ctx, dir)) {
+		lock_sock(ctx->sk);
+		release_sock(ctx->sk);
+	}
+	return mpa_framed(ctx, dir);
 }
 
 /**

@@ -140,6 +140,40 @@ static void mpa_linger_free(struct mpa_ctx *ctx)
 	sock_release(keeper);
 }
 
+/* ---- attaching ---- */
+
+/**
+ * mpa_ctx_setup() - fill in a new context
+ * @ctx:	the context, all zero
+ * @sk:		its socket
+ */
+void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
+{
+	ctx->sk = sk;
+	ctx->tcp.mib = mpa_stat_mib(sock_net(sk));
+	ctx->tx.segment = MPA_SEGMENT_OFF;
+	ctx->tx.packing = true;
+	ctx->tx.oversize = true;
+	INIT_DELAYED_WORK(&ctx->work, mpa_work);
+}
+
+/**
+ * mpa_attach() - put a context into its socket
+ * @ctx:	the context
+ * @ops:	what the struct socket has, or will have
+ *
+ * Context: process, socket lock held.
+ * Return: 0, -ENOMEM, or -EBUSY if something else has hooked the socket.
+ */
+int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
+{
+	int err = mpa_conns_add(ctx) ?: mpa_hook_attach(ctx, ops);
+
+	if (err)
+		mpa_conns_remove(ctx);
+	return err;
+}
+
 /* ---- from MPA_START to close(2) ---- */
 
 /* How long accepted octets may wait for memory after close(2). */

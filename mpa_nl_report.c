@@ -67,7 +67,7 @@ static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
 /* Whose connections are counted together: those of a role, or TUF's. */
 static u32 mpa_report_kind(const struct mpa_ctx *ctx)
 {
-	return (mpa_is_tuf(ctx) ? MPA_MIB_KINDS : ctx->role) - 1;
+	return (mpa_alt(ctx) ? MPA_MIB_KINDS : ctx->role) - 1;
 }
 
 /**

@@ -17,7 +17,7 @@
 #include <net/netns/generic.h>
 #include <uapi/linux/mpa_netlink.h>
 
-#include "mpa_tuf.h"
+#include "mpa.h"
 
 static int mpa_show_addresses(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
@@ -121,18 +121,6 @@ static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* What the programs of a socket of TUF have agreed on. */
-static int mpa_show_tuf(struct sk_buff *skb, const struct mpa_ctx *ctx)
-{
-	if (nla_put_u32(skb, MPA_A_CONN_TUF_TX,
-			mpa_format_mode(&ctx->tx.format)) ||
-	    nla_put_u32(skb, MPA_A_CONN_TUF_RX,
-			mpa_format_mode(&ctx->rx.format)))
-		return -EMSGSIZE;
-	return READ_ONCE(mpa_tuf_const(ctx)->contain.given_up) ?
-	       nla_put_flag(skb, MPA_A_CONN_RESEGMENTED) : 0;
-}
-
 static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	u32 emss = mpa_tcp_emss_of(ctx->sk, &ctx->tcp) +
@@ -142,7 +130,7 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	if (nla_put_u32(skb, MPA_A_CONN_ROLE, READ_ONCE(ctx->role)) ||
 	    nla_put_u32(skb, MPA_A_CONN_STATE, state))
 		return -EMSGSIZE;
-	if (mpa_is_tuf(ctx) ? mpa_show_tuf(skb, ctx) :
+	if (mpa_alt(ctx) ? mpa_alt_show(skb, ctx) :
 	    state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx))
 		return -EMSGSIZE;
 	if (READ_ONCE(ctx->rx.want_place) &&

@@ -14,49 +14,15 @@
 
 /* ---- operations of the protocol ---- */
 
-/* TUF's directions can be switched off between two looks. */
-static noinline int mpa_op_sendmsg_tuf(struct mpa_ctx *ctx, struct msghdr *msg,
-				       size_t size)
-{
-	int ret;
-
-	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
-		ret = mpa_sendmsg(ctx, msg, size);
-		if (ret != -MPA_EUNFRAMED)
-			return ret;
-	}
-	ret = ctx->table->base->sendmsg(ctx->sk, msg, size);
-	mpa_passthrough_end(ctx, MPA_DIR_TX);
-	return ret;
-}
-
 static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	bool framed = mpa_call_begin(ctx, MPA_DIR_TX);
 	int ret;
 
-	if (mpa_is_tuf(ctx))
-		return mpa_op_sendmsg_tuf(ctx, msg, size);
-	if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
-		return mpa_sendmsg(ctx, msg, size);
-	ret = ctx->table->base->sendmsg(sk, msg, size);
-	mpa_passthrough_end(ctx, MPA_DIR_BOTH);
-	return ret;
-}
-
-static noinline int mpa_op_recvmsg_tuf(struct mpa_ctx *ctx, struct msghdr *msg,
-				       size_t len, int flags MPA_ADDR_LEN_PARAM)
-{
-	int ret;
-
-	while (!mpa_passthrough_begin(ctx, MPA_DIR_RX)) {
-		ret = mpa_recvmsg(ctx, msg, len, flags);
-		if (ret != -MPA_EUNFRAMED)
-			return ret;
-	}
-	ret = ctx->table->base->recvmsg(ctx->sk, msg, len,
-					flags MPA_ADDR_LEN_ARG);
-	mpa_passthrough_end(ctx, MPA_DIR_RX);
+	ret = framed ? mpa_sendmsg(ctx, msg, size) :
+		       ctx->table->base->sendmsg(sk, msg, size);
+	mpa_call_end(ctx, MPA_DIR_TX, framed);
 	return ret;
 }
 
@@ -64,17 +30,17 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 			  int flags MPA_ADDR_LEN_PARAM)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	bool framed;
 	int ret;
 
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
-	if (mpa_is_tuf(ctx))
-		return mpa_op_recvmsg_tuf(ctx, msg, len, flags MPA_ADDR_LEN_ARG);
-	if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
-		return mpa_recvmsg(ctx, msg, len, flags);
-	ret = ctx->table->base->recvmsg(sk, msg, len, flags MPA_ADDR_LEN_ARG);
-	mpa_passthrough_end(ctx, MPA_DIR_BOTH);
+	framed = mpa_call_begin(ctx, MPA_DIR_RX);
+	ret = framed ? mpa_recvmsg(ctx, msg, len, flags) :
+		       ctx->table->base->recvmsg(sk, msg, len,
+						 flags MPA_ADDR_LEN_ARG);
+	mpa_call_end(ctx, MPA_DIR_RX, framed);
 	return ret;
 }
 
@@ -87,16 +53,14 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 	struct bio_vec vec = {
 		.bv_page = page, .bv_offset = offset, .bv_len = size,
 	};
+	bool framed;
 	int ret;
 
-	while (!mpa_passthrough_begin(ctx, MPA_DIR_TX)) {
-		iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
-		ret = mpa_sendmsg(ctx, &msg, size);
-		if (ret != -MPA_EUNFRAMED)
-			return ret;
-	}
-	ret = ctx->table->base->sendpage(sk, page, offset, size, flags);
-	mpa_passthrough_end(ctx, MPA_DIR_TX);
+	framed = mpa_call_begin(ctx, MPA_DIR_TX);
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
+	ret = framed ? mpa_sendmsg(ctx, &msg, size) :
+		       ctx->table->base->sendpage(sk, page, offset, size, flags);
+	mpa_call_end(ctx, MPA_DIR_TX, framed);
 	return ret;
 }
 #endif

@@ -13,7 +13,6 @@
 
 #include <linux/types.h>
 #include <uapi/linux/mpa.h>
-#include <uapi/linux/tuf.h>
 
 #include "compat.h"
 
@@ -35,13 +34,11 @@
 #define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
 				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
 
-/* Of TUF: the Length field, an FPDU as sent, and a header with a marker in it. */
-#define TUF_LENGTH_LEN		2
-#define MPA_TUF_FPDU_MAX	65536
-#define MPA_TUF_HEAD_MAX	(TUF_HEADER_LEN + MPA_MARKER_LEN)
-
-/* The longest FPDU of either, as received. */
-#define MPA_ANY_FPDU_MAX	(TUF_HEADER_LEN + TUF_LENGTH_MAX)
+/* Another framing may use the engine (mpa_framing.h): its largest head, and FPDU. */
+#define MPA_ANY_HEAD_LEN	8
+#define MPA_ANY_HEAD_MAX	(MPA_ANY_HEAD_LEN + MPA_MARKER_LEN)
+#define MPA_ANY_FPDU_MAX	(MPA_ANY_HEAD_LEN + 65535)
+#define MPA_ALT_ULPDU_MAX	65528
 
 /* Whether a stream position is in front of another one. */
 static inline bool mpa_pos_before(u32 a, u32 b)
@@ -135,23 +132,23 @@ static inline u16 mpa_marker_get(const u8 *field)
 /**
  * enum mpa_framing - whose FPDUs they are
  * @MPA_FRAMING_MPA:	RFC 5044's
- * @MPA_FRAMING_OFF:	none: TCP's own octets, on a socket of TUF
- * @MPA_FRAMING_TUF:	TUF's, each in a segment
- * @MPA_FRAMING_TUF_MARKERS: TUF's, with markers
+ * @MPA_FRAMING_OFF:	none: TCP's own octets, on a socket of another framing
+ * @MPA_FRAMING_KEYED:	a header with a key, each in a segment
+ * @MPA_FRAMING_POINTERS: the same header, and markers that point forward
  * @MPA_FRAMING_SEGMENTS: no header, each in a segment
  */
 enum mpa_framing {
 	MPA_FRAMING_MPA,
 	MPA_FRAMING_OFF,
-	MPA_FRAMING_TUF,
-	MPA_FRAMING_TUF_MARKERS,
+	MPA_FRAMING_KEYED,
+	MPA_FRAMING_POINTERS,
 	MPA_FRAMING_SEGMENTS
 };
 
 /**
  * struct mpa_format - how a direction is framed
  * @framing:	enum mpa_framing
- * @period:	of TUF: octets from one marker to the next, as a power of two
+ * @period:	of another framing: octets from one marker to the next, as a power of two
  * @marked:	of MPA: markers are in use
  * @crc:	of MPA: CRCs are generated or checked
  *
@@ -178,7 +175,7 @@ struct mpa_format {
  * @marked:	of MPA: this direction of the stream carries markers
  * @framing:	enum mpa_framing
  * @period:	as in struct mpa_format
- * @wrong_key:	of TUF: it was received with another key than the direction's
+ * @wrong_key:	it was received with another key than the direction's
  *
  * Offsets ("off" below) count octets from @pos. Of MPA's, everything but the last
  * four octets, the CRC field, is covered by the CRC.

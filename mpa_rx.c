@@ -16,7 +16,7 @@
 
 #include <trace/events/mpa.h>
 
-#include "mpa_tuf.h"
+#include "mpa.h"
 
 /*
  * Check that only MPA has read from the receive queue. A call of TCP's own that
@@ -42,19 +42,6 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
-}
-
-/*
- * Octets of the current FPDU and behind it that are here, taken out of TCP's
- * queue or in it.
- */
-static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
-{
-	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
-
-	if (unlikely(skip))
-		inq -= min(inq, skip);
-	return ctx->rx.cur.taken + inq;
 }
 
 /* Take out what the user has got out of order. */
@@ -185,12 +172,12 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 }
 
 /*
- * TUF may be switched off in front of the next octets, which are TCP's own then. That is
- * not known before a call asks for a record.
+ * Framing that is not MPA's may be switched off before the next octets, which are TCP's
+ * own then. That is not known before a call asks for a record.
  */
 static inline bool mpa_rx_unasked(const struct mpa_ctx *ctx)
 {
-	return mpa_is_tuf(ctx) && !ctx->rx.asked;
+	return mpa_alt(ctx) && !ctx->rx.asked;
 }
 
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
@@ -219,31 +206,6 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 	case MPA_HEAD_MORE:
 		break;
 	}
-}
-
-/**
- * mpa_rx_compare_key() - TUF: whether the current record has the key that is expected now
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * One that the user has begun to read counts by the key before: its header is gone.
- *
- * Context: process, socket lock held.
- */
-void mpa_rx_compare_key(struct mpa_ctx *ctx)
-{
-	struct mpa_record *cur = &ctx->rx.cur;
-	struct mpa_rx_source from;
-	struct mpa_cursor at;
-	struct mpa_fpdu fpdu;
-
-	if (cur->state == MPA_RECORD_NEW || ctx->rx.error ||
-	    (cur->taken && !cur->stash))
-		return;
-	mpa_rx_begin_source(ctx, &at, &from);
-	/* The length is read once, even if its sender still writes to it. */
-	if (mpa_read_head(&from, cur->taken, mpa_rx_have(ctx), cur->pos,
-			  &ctx->rx, false, &fpdu) == MPA_HEAD_GOOD)
-		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
 
 /* As mpa_rx_complete(), when @have octets of it and behind it are here. */
@@ -460,8 +422,8 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	trace_mpa_rx(ctx->sk, cur->pos, 1 + more->ulpdus,
 		     cur->fpdu.ulpdu_len + more->octets,
 		     cur->fpdu.markers + more->markers);
-	if (mpa_fpdu_tuf(&cur->fpdu))
-		mpa_tuf(ctx)->wrong_key += cur->fpdu.wrong_key;
+	if (mpa_alt_fpdu(&cur->fpdu))
+		mpa_alt_received(ctx, &cur->fpdu);
 	mpa_rx_drop_stash(ctx);
 	rx->starved = false;
 	rx->no_memory = false;
@@ -532,7 +494,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	u32 have;
 
 	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||
-	    mpa_format_tuf(&rx->format) || mpa_tapped(ctx) ||
+	    mpa_alt_format(&rx->format) || mpa_tapped(ctx) ||
 	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
 		return MPA_RX_NONE;
 	have = mpa_rx_have(ctx);
@@ -554,25 +516,6 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 			     sum.markers);
 	}
 	return last;
-}
-
-/**
- * mpa_rx_leave() - TUF ends: what comes from here on is TCP's own
- * @ctx:	the context; the user has got whole records only, and in order
- *
- * Context: process, socket lock held.
- */
-void mpa_rx_leave(struct mpa_ctx *ctx)
-{
-	struct mpa_rx *rx = &ctx->rx;
-
-	mpa_place_clear(ctx);
-	memset(&rx->cur, 0, sizeof(rx->cur));
-	WRITE_ONCE(rx->ready, false);
-	rx->asked = false;
-	rx->unasked = false;
-	rx->starved = false;
-	rx->no_memory = false;
 }
 
 /* ---- what must not be done in softirq ---- */

@@ -128,9 +128,10 @@ struct mpa_place {
  * @batch:	MPA_RECV_BATCH is on
  * @want_place:	MPA_PLACE is to be on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
- * @asked:	a call has asked for the current record; for TUF
- * @unasked:	of TUF: no FPDU begins so, or it is not to be had without taking octets
- *		out of TCP's queue; but nobody has asked for it, and they may be TCP's own
+ * @asked:	a call has asked for the current record
+ * @unasked:	framing that can be switched off: no FPDU begins so, or it is not to be had
+ *		without taking octets out of TCP's queue; but nobody has asked for it, and
+ *		they may be TCP's own
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP has had no memory for a segment of the current FPDU
  * @no_memory:	nor has the stash had any: the work item tries again later
@@ -289,7 +290,6 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 		struct iov_iter *to, u32 n);
 bool mpa_rx_complete(struct mpa_ctx *ctx);
 bool mpa_rx_deliverable(struct mpa_ctx *ctx);
-void mpa_rx_compare_key(struct mpa_ctx *ctx);
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
 enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take);
 int mpa_rx_make_room(struct mpa_ctx *ctx);
@@ -299,7 +299,6 @@ void mpa_rx_arrived(struct mpa_ctx *ctx);
 void mpa_rx_set_start(struct mpa_ctx *ctx);
 bool mpa_rx_start_unread(const struct mpa_ctx *ctx);
 void mpa_rx_begin(struct mpa_ctx *ctx);
-void mpa_rx_leave(struct mpa_ctx *ctx);
 void mpa_rx_discard(struct mpa_ctx *ctx);
 int mpa_rx_drain(struct mpa_ctx *ctx);
 void mpa_rx_free(struct mpa_ctx *ctx);

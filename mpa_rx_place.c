@@ -16,7 +16,7 @@
 
 #include <trace/events/mpa.h>
 
-#include "mpa_tuf.h"
+#include "mpa.h"
 
 static_assert(sizeof(struct mpa_place) <= 2 * 4096);
 
@@ -307,7 +307,7 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	if (mpa_read_head(&from, 0, run->end - run->placed, run->placed,
 			  &ctx->rx, false, fpdu) == MPA_HEAD_GOOD &&
 	    fpdu->len <= run->end - run->placed &&
-	    !(mpa_fpdu_tuf(fpdu) && fpdu->wrong_key))
+	    !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key))
 		return true;
 	mpa_place_gone(ctx);
 	return false;
@@ -450,12 +450,12 @@ static void mpa_place_end(struct mpa_place *place)
 }
 
 /*
- * RFC 5044 section 6 wants markers and CRCs. TUF has its test, for which a key may
+ * RFC 5044 section 6 wants markers and CRCs. With keys there is a test, for which one may
  * come later.
  */
 static bool mpa_place_suits(const struct mpa_format *format)
 {
-	if (mpa_format_tuf(format))
+	if (mpa_alt_format(format))
 		return mpa_format_contained(format) ||
 		       mpa_format_markers(format);
 	return format->marked && format->crc;
@@ -522,7 +522,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
  * @ctx:	the context; the user has got nothing out of order that order has
  *		not reached
  *
- * The memory is kept: a program can switch TUF on and off as often as it likes.
+ * The memory is kept: framing may be switched on and off as often as the user likes.
  *
  * Context: process, socket lock held.
  */
@@ -639,7 +639,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* Of TUF one with another key is not trusted. */
+	/* One with another key is not trusted. */
 	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.wrong_key) {
 		mpa_place_stop(place, run->end);
 		return false;
@@ -725,15 +725,14 @@ static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 {
 	const struct mpa_place *place = search->ctx->rx.place;
 
-	if (!mpa_is_tuf(search->ctx))
+	if (!mpa_format_forward(&search->ctx->rx.format))
 		return mpa_pos_before(start, known);
-	/* TUF's point forward. */
 	return mpa_pos_before(start, pos) ||
 	       (before < place->nr &&
 		mpa_pos_before(place->run[before].start, start));
 }
 
-/* An FPDU is known to begin at @start. Those of TUF point to the next run. */
+/* An FPDU is known to begin at @start. Markers may point to the next run. */
 static bool mpa_search_known(const struct mpa_search *search, u32 before,
 			     u32 known, u32 start)
 {
@@ -741,15 +740,15 @@ static bool mpa_search_known(const struct mpa_search *search, u32 before,
 
 	if (start == known)
 		return before;
-	return mpa_is_tuf(search->ctx) && before < place->nr &&
+	return mpa_format_forward(&search->ctx->rx.format) && before < place->nr &&
 	       start == place->run[before].start;
 }
 
 static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
 				const u8 *marker)
 {
-	if (mpa_format_tuf(&rx->format))
-		return mpa_tuf_marker_fpdu(&rx->format, pos, marker);
+	if (mpa_format_forward(&rx->format))
+		return mpa_alt_marker_fpdu(&rx->format, pos, marker);
 	return mpa_marker_fpdu(pos, mpa_marker_get(marker));
 }
 
@@ -788,7 +787,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {
-			/* Of TUF all from here on point to the next run as well. */
+			/* All from here on point to the next run as well. */
 			if (start != known)
 				return limit;
 			if (run)
@@ -800,11 +799,11 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			mpa_place_stop(place, pos);
 			return limit;
 		}
-		looked = mpa_is_tuf(search->ctx) ? 0 :
+		looked = mpa_format_forward(&rx->format) ? 0 :
 			 (pos - start) / interval + 1;
 		if (!mpa_place_insert(place, before, start, looked))
 			return limit;
-		/* Of TUF it may begin behind all that is looked at. */
+		/* It may begin behind all that is looked at. */
 		mpa_search_extend(search, before);
 		return pos + MPA_MARKER_LEN;
 	}
@@ -812,7 +811,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * TUF in alignment mode: octets side by side, from @pos to @end, some of which are new.
+ * Framing with a key: octets side by side, from @pos to @end, some of which are new.
  * They begin with a segment, all of which may be an FPDU, or which may be one of those
  * behind one.
  */
@@ -884,7 +883,7 @@ static void mpa_search_tell(const struct mpa_search *search)
 static bool mpa_search_on(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
-	       (!mpa_is_tuf(ctx) || mpa_contain_possible(ctx)) &&
+	       (!mpa_alt(ctx) || mpa_contain_possible(ctx)) &&
 	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
 	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
 }

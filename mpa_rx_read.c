@@ -9,8 +9,8 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 
+#include "mpa.h"
 #include "mpa_pages.h"
-#include "mpa_tuf.h"
 
 /*
  * ---- an FPDU that TCP's receive buffer has no room for ----
@@ -182,12 +182,12 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 	return err;
 }
 
-/* The same for TUF: around its markers. */
-static noinline int mpa_read_copy_tuf(const struct mpa_fpdu *fpdu,
+/* The same for another framing: around its markers. */
+static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
 				      const u8 *data, struct iov_iter *to, u32 n)
 {
 	struct mpa_pick pick = { .copy = mpa_read_copy_octets, .to = to };
-	u32 end = mpa_tuf_offset(fpdu, n), off;
+	u32 end = mpa_fpdu_offset(fpdu, n), off;
 	size_t room = iov_iter_count(to);
 	int err;
 
@@ -206,8 +206,8 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	struct mpa_read_user user = { .to = mpa_iter_user(to, n) };
 	size_t room = iov_iter_count(to);
 
-	if (mpa_fpdu_tuf(fpdu))
-		return mpa_read_copy_tuf(fpdu, data, to, n);
+	if (mpa_alt_fpdu(fpdu))
+		return mpa_read_copy_alt(fpdu, data, to, n);
 	if (user.to) {
 		if (!mpa_fpdu_read(fpdu, data, n, mpa_read_to_user, &user))
 			return -EFAULT;
@@ -326,28 +326,6 @@ bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 	return true;
 }
 
-/*
- * A header of TUF. A wrong key does not matter in order: the stream is right as it
- * is.
- */
-static enum mpa_head mpa_read_tuf_header(const struct mpa_rx *rx, u64 pos,
-					 const u8 *head, struct mpa_fpdu *fpdu)
-{
-	const struct mpa_contain *contain = &mpa_tuf_of_rx(rx)->contain;
-	u8 key[TUF_KEY_LEN];
-	u32 len = mpa_tuf_get_header(&rx->format, pos, head, key);
-
-	if (!len)
-		return MPA_HEAD_BAD;
-	mpa_tuf_init(fpdu, pos, len, &rx->format);
-	fpdu->wrong_key = contain->keyed &&
-			memcmp(key, contain->key, TUF_KEY_LEN);
-	/* Behind a marker there is no room for more. */
-	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
-		return MPA_HEAD_BAD;
-	return MPA_HEAD_GOOD;
-}
-
 /**
  * mpa_read_head() - read the length of an FPDU and lay it out
  * @from:	where it is
@@ -369,7 +347,7 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 				   struct mpa_fpdu *fpdu)
 {
 	u32 len = mpa_framing_head_len(&rx->format, pos), ulpdu_len;
-	u8 pieces[MPA_TUF_HEAD_MAX];
+	u8 pieces[MPA_ANY_HEAD_MAX];
 	const u8 *head;
 
 	if (have < len)
@@ -380,8 +358,8 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 			return MPA_HEAD_MORE;
 		head = pieces;
 	}
-	if (mpa_format_tuf(&rx->format))
-		return mpa_read_tuf_header(rx, pos, head, fpdu);
+	if (mpa_alt_format(&rx->format))
+		return mpa_alt_head(rx, pos, head, fpdu);
 	ulpdu_len = mpa_ulpdu_length(head, len);
 	if (!mpa_ulpdu_len_good(ulpdu_len) && !(may_be_empty && !ulpdu_len))
 		return MPA_HEAD_BAD;
@@ -611,7 +589,7 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * @max:	FPDUs at most
  * @more:	counts them
  *
- * It stops in front of anything else, or wrong, or not MPA's: that is for
+ * It stops in front of anything else, or wrong, or framed otherwise: that is for
  * mpa_read_head() and mpa_read_fpdu().
  *
  * Context: process, socket lock held.
@@ -626,7 +604,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 	size_t room;
 	u32 nr;
 
-	if (mpa_format_tuf(&rx->format))
+	if (mpa_alt_format(&rx->format))
 		return 0;
 	/* All of it, or as much as lies side by side. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);

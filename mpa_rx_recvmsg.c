@@ -161,9 +161,9 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* Of TUF with a wrong key: they may be TCP's own octets. */
+	/* With a wrong key: they may be TCP's own octets. */
 	return fpdu->len <= have && fpdu->ulpdu_len <= room &&
-	       !(mpa_fpdu_tuf(fpdu) && fpdu->wrong_key);
+	       !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key);
 }
 
 /*
@@ -297,10 +297,10 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
 	/*
-	 * If it fails, all of them are read again, and the bad one with them. Of TUF
-	 * nobody has asked for that one.
+	 * If it fails, all of them are read again, and the bad one with them. Where
+	 * framing can be switched off nobody has asked for that one.
 	 */
-	if (!err && batch.code && !mpa_is_tuf(ctx))
+	if (!err && batch.code && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
 	if (batch.lengths != &batch.first)
 		kfree(batch.lengths);
@@ -422,13 +422,7 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	mpa_delay(MPA_POINT_RECV);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_RECV_LOCKED);
-	if (mpa_is_tuf(ctx) && !mpa_tufopt_enter(ctx, MPA_DIR_RX)) {
-		release_sock(sk);
-		return -MPA_EUNFRAMED;
-	}
 	ret = mpa_recvmsg_locked(ctx, msg, len, flags);
-	if (mpa_is_tuf(ctx))
-		mpa_tufopt_leave(ctx, MPA_DIR_RX);
 	mpa_delay(MPA_POINT_RECV_END);
 	release_sock(sk);
 	return ret;

@@ -126,37 +126,11 @@ static int mpa_set_place(struct sock *sk, sockptr_t val, unsigned int len)
 	return err ?: mpa_control_place(sk, on);
 }
 
-static int mpa_set_framing(struct sock *sk, u8 dir, sockptr_t val,
-			   unsigned int len)
+/* Options of the startup phase, which another framing does not have. */
+static bool mpa_option_startup(int name)
 {
-	struct tuf_framing framing;
-	int err;
-
-	if (len < offsetof(struct tuf_framing, reserved2))
-		return -EINVAL;
-	if (len > PAGE_SIZE)
-		return -E2BIG;
-	err = copy_struct_from_sockptr(&framing, sizeof(framing), val, len);
-	return err ?: mpa_tufopt_set(sk, dir, &framing);
-}
-
-/* Options that only MPA has, or only TUF. */
-static bool mpa_option_known(const struct mpa_ctx *ctx, int name)
-{
-	switch (name) {
-	case MPA_START:
-	case MPA_ACCEPT:
-	case MPA_REJECT:
-	case MPA_PEER:
-		return !mpa_is_tuf(ctx);
-	case TUF_TX:
-	case TUF_RX:
-	case TUF_TX_KEY:
-	case TUF_INFO:
-		return mpa_is_tuf(ctx);
-	default:
-		return true;
-	}
+	return name == MPA_START || name == MPA_ACCEPT || name == MPA_REJECT ||
+	       name == MPA_PEER;
 }
 
 /* ---- options of TCP and IP ---- */
@@ -251,17 +225,18 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		   unsigned int len)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	int err;
 
 	if (level != SOL_MPA)
 		return mpa_base_setsockopt(sk, level, name, val, len);
-	if (!mpa_option_known(ctx, name))
-		return -ENOPROTOOPT;
+	if (mpa_alt(ctx)) {
+		if (mpa_alt_setsockopt(sk, name, val, len, &err))
+			return err;
+		if (mpa_option_startup(name))
+			return -ENOPROTOOPT;
+	}
 
 	switch (name) {
-	case TUF_TX:
-		return mpa_set_framing(sk, MPA_DIR_TX, val, len);
-	case TUF_RX:
-		return mpa_set_framing(sk, MPA_DIR_RX, val, len);
 	case MPA_START:
 		return mpa_set_start(sk, val, len);
 	case MPA_ACCEPT:
@@ -285,65 +260,12 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	}
 }
 
-/* Copy as much of a value as the program has room for. */
-static int mpa_put(const void *from, size_t size, char __user *val,
-		   int __user *len)
-{
-	int room;
-
-	if (get_user(room, len))
-		return -EFAULT;
-	if (room < 0)
-		return -EINVAL;
-	size = min_t(size_t, size, room);
-	if (put_user(size, len) || copy_to_user(val, from, size))
-		return -EFAULT;
-	return 0;
-}
-
-static int mpa_get_framing(struct sock *sk, u8 dir, char __user *val,
-			   int __user *len)
-{
-	struct tuf_framing framing;
-
-	mpa_tufopt_get(sk, dir, &framing);
-	return mpa_put(&framing, sizeof(framing), val, len);
-}
-
-static int mpa_get_key(struct sock *sk, char __user *val, int __user *len)
-{
-	u8 key[TUF_KEY_LEN];
-	int room, err;
-
-	/* It can be read only once: not for nothing. */
-	if (get_user(room, len))
-		return -EFAULT;
-	if (room < (int)sizeof(key))
-		return -EINVAL;
-	err = mpa_tufopt_key(sk, key);
-	if (err)
-		return err;
-	err = mpa_put(key, sizeof(key), val, len);
-	if (err)
-		mpa_tufopt_key_untold(sk);
-	memzero_explicit(key, sizeof(key));
-	return err;
-}
-
-static int mpa_get_tuf_info(struct sock *sk, char __user *val, int __user *len)
-{
-	struct tuf_info info;
-
-	mpa_tufopt_info(sk, &info);
-	return mpa_put(&info, sizeof(info), val, len);
-}
-
 static int mpa_get_info(struct sock *sk, char __user *val, int __user *len)
 {
 	struct mpa_info info;
 
 	mpa_control_info(sk, &info);
-	return mpa_put(&info, sizeof(info), val, len);
+	return mpa_put_value(&info, sizeof(info), val, len);
 }
 
 static int mpa_get_peer(struct sock *sk, char __user *val, int __user *len)
@@ -355,7 +277,7 @@ static int mpa_get_peer(struct sock *sk, char __user *val, int __user *len)
 	if (!peer)
 		return -ENOMEM;
 	err = mpa_control_peer(sk, peer) ?:
-	      mpa_put(peer, sizeof(*peer), val, len);
+	      mpa_put_value(peer, sizeof(*peer), val, len);
 	kfree(peer);
 	return err;
 }
@@ -367,11 +289,11 @@ static int mpa_get_mulpdu(struct sock *sk, struct mpa_ctx *ctx,
 
 	lock_sock(sk);
 	mulpdu = mpa_tx_mulpdu(ctx, NULL);
-	if (mpa_is_tuf(ctx))
-		mpa_tufopt_mulpdu_read(ctx);
+	if (mpa_alt(ctx))
+		mpa_alt_mulpdu_read(ctx);
 	release_sock(sk);
 
-	return mpa_put(&mulpdu, sizeof(mulpdu), val, len);
+	return mpa_put_value(&mulpdu, sizeof(mulpdu), val, len);
 }
 
 static int mpa_get_segment(const struct mpa_ctx *ctx, char __user *val,
@@ -379,14 +301,14 @@ static int mpa_get_segment(const struct mpa_ctx *ctx, char __user *val,
 {
 	int value = READ_ONCE(ctx->tx.segment);
 
-	return mpa_put(&value, sizeof(value), val, len);
+	return mpa_put_value(&value, sizeof(value), val, len);
 }
 
 static int mpa_get_switch(const bool *on, char __user *val, int __user *len)
 {
 	int value = READ_ONCE(*on);
 
-	return mpa_put(&value, sizeof(value), val, len);
+	return mpa_put_value(&value, sizeof(value), val, len);
 }
 
 /**
@@ -405,21 +327,18 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		   int __user *len)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	int err;
 
 	if (level != SOL_MPA)
 		return mpa_base_getsockopt(sk, level, name, val, len);
-	if (!mpa_option_known(ctx, name))
-		return -ENOPROTOOPT;
+	if (mpa_alt(ctx)) {
+		if (mpa_alt_getsockopt(sk, name, val, len, &err))
+			return err;
+		if (mpa_option_startup(name))
+			return -ENOPROTOOPT;
+	}
 
 	switch (name) {
-	case TUF_TX:
-		return mpa_get_framing(sk, MPA_DIR_TX, val, len);
-	case TUF_RX:
-		return mpa_get_framing(sk, MPA_DIR_RX, val, len);
-	case TUF_TX_KEY:
-		return mpa_get_key(sk, val, len);
-	case TUF_INFO:
-		return mpa_get_tuf_info(sk, val, len);
 	case MPA_INFO:
 		return mpa_get_info(sk, val, len);
 	case MPA_PEER:
@@ -642,7 +561,7 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 	const struct mpa_params *params = ctx->params;
 
 	/* A key may come later. */
-	if (mpa_is_tuf(ctx))
+	if (mpa_alt(ctx))
 		return true;
 	switch (ctx->state) {
 	case MPA_STATE_FULL:

@@ -110,7 +110,7 @@ struct mpa_tail {
  * @framing:	enum mpa_framing
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
  * @marked:	FPDUs carry markers, of MPA
- * @guarded:	segments of TUF have been sent: see mpa_tcp_watch_init()
+ * @guarded:	FPDUs with a key have been sent: see mpa_tcp_watch_init()
  * @packets:	counter for MPA_INFO
  * @aligned:	counter for MPA_INFO
  * @unaligned:	counter for MPA_INFO
@@ -284,7 +284,7 @@ enum mpa_begins {
 };
 
 /**
- * typedef mpa_leaves_fn - a segment of TUF leaves
+ * typedef mpa_leaves_fn - a segment leaves, where framing is guarded
  * @sk:		socket
  * @head:	its first octets, as many as a header has
  * @seq:	sequence number of the first

@@ -30,14 +30,14 @@ static DEFINE_MUTEX(mpa_xmits_lock);
 /* Told of the first segment of a connection that is not aligned. */
 static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
 
-/* Asked about each segment of TUF. */
+/* Asked about each segment that could be taken for an FPDU. */
 static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
 
 /**
  * mpa_tcp_watch_init() - learn whom to tell of segments that are not aligned
  * @unaligned:	called with the first one of a connection, with the socket lock
  *		held, maybe in softirq
- * @leaves:	called with each segment of TUF, the same way
+ * @leaves:	called with each segment where framing is guarded, the same way
  *
  * Context: module init.
  */
@@ -122,8 +122,8 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	if (marked) {
 		mpa_fpdu_init(&fpdu, watch->pos, len, true);
 		len = fpdu.len;
-	} else if (mpa_tuf_exists() && watch->framing) {
-		len += TUF_HEADER_LEN;
+	} else if (mpa_alt_exists() && watch->framing) {
+		len += MPA_ANY_HEAD_LEN;
 	} else {
 		len = mpa_fpdu_plain_len(len);
 	}
@@ -204,12 +204,12 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 /* Segments are to begin with FPDUs, and their lengths can be read. */
 static bool mpa_watch_counts(const struct mpa_watch *watch)
 {
-	return !mpa_tuf_exists() || watch->framing == MPA_FRAMING_MPA ||
-	       watch->framing == MPA_FRAMING_TUF ||
+	return !mpa_alt_exists() || watch->framing == MPA_FRAMING_MPA ||
+	       watch->framing == MPA_FRAMING_KEYED ||
 	       before(watch->seq, watch->end);
 }
 
-/* ---- TUF: segments that could be taken for an FPDU ---- */
+/* ---- segments that could be taken for an FPDU: framing with a key ---- */
 
 /* How a segment begins. @at: of a copy of the watch. */
 static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
@@ -259,11 +259,11 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		.to = len - skb->data_len,
 	}, lengths;
 	struct mpa_watch at = *watch;
-	u8 head[TUF_HEADER_LEN];
+	u8 head[MPA_ANY_HEAD_LEN];
 	enum mpa_begins begins;
 	bool fixed;
 
-	/* Of a device's memory nothing can be read; TUF's is not there. */
+	/* Of a device's memory nothing can be read; FPDUs are not there. */
 	if (!skb_frags_readable(skb))
 		return len;
 	/* It could not be sent an octet shorter. */
@@ -271,11 +271,11 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		mpa_watch_signed((const struct tcphdr *)skb->data);
 	heads.piece = skb->data + skb_headlen(skb) - heads.to;
 	lengths = heads;
-	for (off = 0; off + TUF_HEADER_LEN <= len; off += seg) {
+	for (off = 0; off + MPA_ANY_HEAD_LEN <= len; off += seg) {
 		u32 n = min(seg, len - off);
 
 		begins = mpa_watch_begins(&at, &lengths, seq + off);
-		for (i = 0; i < TUF_HEADER_LEN; i++)
+		for (i = 0; i < MPA_ANY_HEAD_LEN; i++)
 			head[i] = mpa_payload_octet(&heads, off + i);
 		if (mpa_watch_leaves(sk, head, seq + off, n, begins, fixed))
 			return off + n - 1;
@@ -336,7 +336,7 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	if (len && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
 		    watch->options_seen))
 		mpa_watch_options(sk, watch, th);
-	if (mpa_tuf_exists() && len && watch->guarded)
+	if (mpa_alt_exists() && len && watch->guarded)
 		leaves = mpa_watch_segments(sk, watch, skb, seq, len);
 	/* Retransmissions have been looked at before. */
 	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq) &&
@@ -358,7 +358,7 @@ static void mpa_watch_hook(struct sock *sk)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_xmit *xmit;
 
-	/* TUF may have been on before. */
+	/* Framing may have been on before. */
 	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
 		return;
 	mutex_lock(&mpa_xmits_lock);
@@ -418,7 +418,7 @@ void mpa_tcp_watch_plain(struct sock *sk)
 {
 	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
 
-	if (watch->framing == MPA_FRAMING_TUF)
+	if (watch->framing == MPA_FRAMING_KEYED)
 		watch->end = tcp_sk(sk)->write_seq;
 	watch->framing = MPA_FRAMING_OFF;
 	mpa_watch_hook(sk);

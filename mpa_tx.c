@@ -13,7 +13,7 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 
-#include "mpa_tuf.h"
+#include "mpa.h"
 
 /* Octets of FPDUs that are handed to TCP at once, unless one is larger. */
 #define MPA_HANDOVER_MAX	65536
@@ -188,20 +188,6 @@ static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
 	return call->headers ? call->headers->len : 0;
 }
 
-/* Octets of whole ULPDUs of that length that share an FPDU, of TUF. */
-static u32 mpa_tx_packed(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
-{
-	u32 room;
-
-	if (!mpa_format_contained(&tx->format) || !tx->packing || tx->ulpdu_len)
-		return ulpdu_len;
-	/* In the last one, if there is room: mpa_pack_fits(). */
-	room = tx->slot.used ? emss - tx->slot.used : 0;
-	if (room < ulpdu_len)
-		room = mpa_framing_fill(&tx->format, tx->pos, emss);
-	return max(room - room % ulpdu_len, ulpdu_len);
-}
-
 /* Length of the next ULPDU of a call that is cut into several. */
 static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			 const struct mpa_slot *slot)
@@ -209,7 +195,9 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 	u32 fill = 0;
 
 	if (call->segment)
-		return mpa_tx_packed(tx, call->segment, slot->emss);
+		return mpa_alt_format(&tx->format) ?
+		       mpa_pack_target(tx, call->segment, slot->emss) :
+		       call->segment;
 	if (slot->used && tx->packing && mpa_format_shares(&tx->format))
 		fill = mpa_framing_fill(&tx->format, tx->pos,
 					slot->emss - slot->used);
@@ -240,7 +228,7 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	const struct mpa_tx *tx = &ctx->tx;
 	u32 full = emss + tx->fit.less, len;
 
-	if (mpa_format_tuf(&tx->format))
+	if (mpa_alt_format(&tx->format))
 		return 1;
 	if (tx->format.marked)
 		return 4;
@@ -340,7 +328,7 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	u32 len = fpdu->len, begin = out->len, n;
 
 	if (call->segment < 0 || call->done == call->size ||
-	    mpa_format_tuf(&ctx->tx.format) || begin >= budget ||
+	    mpa_alt_format(&ctx->tx.format) || begin >= budget ||
 	    slot->emss % len || slot->used % len)
 		return;
 	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
@@ -373,7 +361,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 		return n;
 	target = mpa_tx_target(tx, call, slot) - mpa_tx_header_len(call);
 	target -= min(target, tx->ulpdu_len);
-	/* An FPDU of TUF takes several, but none that is not whole. */
+	/* An FPDU that takes several takes none that is not whole. */
 	if (n < target && target > call->segment && call->segment &&
 	    !call->ends && n >= call->segment)
 		target = n - n % call->segment;
@@ -413,54 +401,19 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	return true;
 }
 
-/*
- * TUF: the first call since MULPDU has changed, if the user wants to know. SACK blocks
- * that come and go are no change.
- */
-static bool mpa_tx_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
-			       u32 emss)
-{
-	u32 mulpdu = mpa_tuf_mulpdu(&ctx->tx.format, emss);
-	struct mpa_tuf *tuf = mpa_tuf(ctx);
-
-	if (!tuf->tell_emss || tuf->mulpdu == mulpdu || call->done ||
-	    mpa_tx_open(&ctx->tx))
-		return false;
-	tuf->mulpdu = mulpdu;
-	return true;
-}
-
-/* TUF: a ULPDU that fits no segment, or no FPDU at all. */
-static noinline bool mpa_tx_tuf_oversized(struct mpa_ctx *ctx,
-					  const struct mpa_tx_call *call,
-					  const struct mpa_fpdu *fpdu)
-{
-	u32 emss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
-	const struct mpa_format *format = &ctx->tx.format;
-
-	if (mpa_tx_tuf_changed(ctx, call, emss) ||
-	    (call->segment > 0 &&
-	     call->segment > mpa_framing_max(format, ctx->tx.pos)))
-		return true;
-	if (!mpa_format_aligns(format) || ctx->tx.oversize ||
-	    call->segment == MPA_SEGMENT_FILL)
-		return false;
-	return fpdu->ulpdu_len > mpa_tuf_limit(format, emss);
-}
-
 /* An FPDU that fits no segment, which the user does not want. */
 static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			     const struct mpa_fpdu *fpdu)
 {
-	if (mpa_is_tuf(ctx))
-		return mpa_tx_tuf_oversized(ctx, call, fpdu);
+	if (mpa_alt(ctx))
+		return mpa_alt_oversized(ctx, call, fpdu);
 	/* A ULPDU that fills a segment exactly may be longer than MULPDU. */
 	return !ctx->tx.oversize && call->segment != MPA_SEGMENT_FILL &&
 	       fpdu->ulpdu_len > mpa_tx_mulpdu(ctx, NULL);
 }
 
 /*
- * Make one FPDU, or add to the last one, of TUF. @n is set to how many octets of the
+ * Make one FPDU, or add to the last one. @n is set to how many octets of the
  * call it has taken, @ends to whether a ULPDU has ended there, @fpdu to what was made;
  * its length is 0 if there is no new one.
  * Return: 1, 0 if the FPDUs made so far have to be handed to TCP first, or a negative
@@ -479,7 +432,7 @@ mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	mpa_framing_init(fpdu, tx->pos, tx->ulpdu_len + head + *n, &tx->format);
 	if (*n && mpa_tx_oversized(ctx, call, fpdu))
 		return -EMSGSIZE;
-	if (mpa_is_tuf(ctx) && *ends && mpa_pack_fits(ctx, *n)) {
+	if (mpa_alt(ctx) && *ends && mpa_pack_fits(ctx, *n)) {
 		fpdu->len = 0;
 		fpdu->ulpdu_len = 0;
 		return mpa_pack_add(ctx, from, *n) ?: 1;
@@ -492,7 +445,7 @@ mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	if (err)
 		return err;
 	tx->slot.used = (tx->slot.used + fpdu->len) % tx->slot.emss;
-	if (mpa_is_tuf(ctx) && *ends)
+	if (mpa_alt(ctx) && *ends)
 		mpa_pack_made(ctx, fpdu);
 	return 1;
 }
@@ -513,7 +466,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 			return ret;
 		call->done += n;
 		/* Others than the first of an FPDU that takes several. */
-		if (mpa_is_tuf(ctx) && call->segment > 0 && n > call->segment)
+		if (mpa_alt(ctx) && call->segment > 0 && n > call->segment)
 			ctx->tx.ulpdus += (n - 1) / call->segment;
 		if (ends)
 			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
@@ -565,7 +518,7 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	else if (call->keep)
 		push = MPA_PUSH_NOT;
 	err = mpa_tx_flush(ctx, push);
-	if (mpa_is_tuf(ctx))
+	if (mpa_alt(ctx))
 		mpa_pack_given(ctx);
 	return err;
 }
@@ -640,39 +593,6 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_rebegin() - TUF begins, maybe not for the first time
- * @ctx:	the context; mpa_tx_reset()
- * @format:	how FPDUs are framed
- *
- * Context: process, socket lock held.
- */
-void mpa_tx_rebegin(struct mpa_ctx *ctx, const struct mpa_format *format)
-{
-	struct mpa_tx *tx = &ctx->tx;
-
-	tx->format = *format;
-	tx->pos = 0;
-	tx->laps = 0;
-	tx->same = 0;
-	mpa_tx_begin(ctx);
-}
-
-/**
- * mpa_tx_leave() - TUF ends: what is sent from here on is TCP's own
- * @ctx:	the context; nothing waits in the buffer
- *
- * Context: process, socket lock held.
- */
-void mpa_tx_leave(struct mpa_ctx *ctx)
-{
-	mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
-	mpa_tcp_unfit(ctx->sk, &ctx->tx.fit);
-	/* The last FPDU stays a segment of its own. */
-	mpa_tcp_end_segment(ctx->sk);
-	mpa_tcp_watch_plain(ctx->sk);
-}
-
-/**
  * mpa_tx_drop() - drop octets that TCP has not got
  * @ctx:	the context
  *
@@ -687,7 +607,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 	mpa_tx_waits(tx, MPA_WAIT_NOT);
 	tx->ulpdu_len = 0;
 	mpa_tx_drop_out(ctx);
-	if (mpa_is_tuf(ctx))
+	if (mpa_alt(ctx))
 		mpa_pack_forget(ctx);
 }
 
@@ -700,6 +620,6 @@ void mpa_tx_free(struct mpa_ctx *ctx)
 	if (ctx->tx.out)
 		mpa_txbuf_reset(ctx->tx.out);
 	mpa_tx_free_out(&ctx->tx);
-	if (mpa_is_tuf(ctx))
+	if (mpa_alt(ctx))
 		mpa_pack_forget(ctx);
 }

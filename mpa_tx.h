@@ -236,8 +236,6 @@ void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss);
 void mpa_tx_reapply_options(struct mpa_ctx *ctx);
 void mpa_tx_reset(struct mpa_ctx *ctx);
 void mpa_tx_begin(struct mpa_ctx *ctx);
-void mpa_tx_rebegin(struct mpa_ctx *ctx, const struct mpa_format *format);
-void mpa_tx_leave(struct mpa_ctx *ctx);
 void mpa_tx_drop(struct mpa_ctx *ctx);
 void mpa_tx_free(struct mpa_ctx *ctx);
 

@@ -104,8 +104,8 @@ mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;
 
-	/* TUF's have any length: they are to lie side by side. */
-	if (mpa_format_tuf(&tx->format))
+	/* Others have any length: they are to lie side by side. */
+	if (mpa_alt_format(&tx->format))
 		return page->offset;
 	return page->offset + (want - page->offset) % unit;
 }
@@ -167,7 +167,7 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 	int err;
 
 	len += out->len;
-	if (!mpa_format_tuf(&ctx->tx.format))
+	if (!mpa_alt_format(&ctx->tx.format))
 		len = round_up(len, 4);
 	while (out->room < len) {
 		u32 n;

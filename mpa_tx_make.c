@@ -9,7 +9,6 @@
 
 #include "mpa.h"
 #include "mpa_pages.h"
-#include "mpa_tuf.h"
 
 /*
  * Where octets of a ULPDU come from: @header, then @user if they lie there side by
@@ -85,56 +84,22 @@ static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 		put_unaligned(0, (u32 *)(p + len) - 1);
 }
 
-/* Octets of a field of TUF's framing. */
-static void mpa_make_tuf_field(const struct mpa_ctx *ctx,
-			       const struct mpa_fpdu *fpdu,
-			       const struct mpa_field_span *run, u8 *p, u32 n)
-{
-	if (run->field == MPA_FIELD_MARKER)
-		mpa_tuf_marker_put(fpdu, run->off - run->skip, run->skip, p, n);
-	else
-		mpa_tuf_put_header(fpdu, mpa_tuf_const(ctx)->key.key, run->skip,
-				   p, n);
-}
-
-/* An FPDU of TUF in one piece of memory. */
+/* An FPDU of another framing in one piece of memory. */
 static noinline int
-mpa_make_tuf_linear(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    u8 *p, struct mpa_make_source *from)
+mpa_make_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+	     u8 *p, struct mpa_make_source *from)
 {
 	struct mpa_field_span run;
 	u32 off;
 
 	for (off = 0; off < fpdu->len; off += run.len) {
-		mpa_tuf_field_at(fpdu, off, &run);
+		mpa_fpdu_field_at(fpdu, off, &run);
 		if (run.field != MPA_FIELD_ULPDU)
-			mpa_make_tuf_field(ctx, fpdu, &run, p + off, run.len);
+			mpa_alt_put(ctx, fpdu, &run, p + off, run.len);
 		else if (!mpa_make_get_headed(from, p + off, run.len))
 			return -EFAULT;
 	}
 	return 0;
-}
-
-/*
- * The length of an FPDU of TUF is known now, all of which is in the buffer: write it
- * into its header, and into its markers.
- */
-static void mpa_make_tuf_length(struct mpa_ctx *ctx,
-				const struct mpa_fpdu *fpdu)
-{
-	struct mpa_txbuf *out = ctx->tx.out;
-	struct mpa_field_span run;
-	u32 off, n;
-
-	for (off = 0; off < fpdu->len; off += n) {
-		u8 *p;
-
-		mpa_tuf_field_at(fpdu, off, &run);
-		p = (u8 *)mpa_txbuf_at(out, off, &n);
-		n = min(n, run.len);
-		if (run.field != MPA_FIELD_ULPDU)
-			mpa_make_tuf_field(ctx, fpdu, &run, p, n);
-	}
 }
 
 /* An FPDU in one piece of memory, as nearly all of them are, but for its CRC. */
@@ -168,8 +133,8 @@ static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		p = mpa_txbuf_tail(out, &n);
 		n = min3(n, run.len, end - (out->len - at));
 
-		if (mpa_fpdu_tuf(fpdu) && run.field != MPA_FIELD_ULPDU) {
-			mpa_make_tuf_field(ctx, fpdu, &run, p, n);
+		if (mpa_alt_fpdu(fpdu) && run.field != MPA_FIELD_ULPDU) {
+			mpa_alt_put(ctx, fpdu, &run, p, n);
 			mpa_txbuf_advance(out, n);
 			continue;
 		}
@@ -214,9 +179,9 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			    mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
 	if (err || !last)
 		return err;
-	if (mpa_fpdu_tuf(fpdu)) {
+	if (mpa_alt_fpdu(fpdu)) {
 		if (mpa_tx_open(tx))
-			mpa_make_tuf_length(ctx, fpdu);
+			mpa_alt_finish(ctx, fpdu);
 		return 0;
 	}
 	if (mpa_tx_open(tx))
@@ -269,12 +234,12 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	n -= source.header.iov_len;
 	if (n)
 		source.user = mpa_iter_user(from, n);
-	err = mpa_fpdu_tuf(fpdu) ?
-	      mpa_make_tuf_linear(ctx, fpdu, p, &source) :
+	err = mpa_alt_fpdu(fpdu) ?
+	      mpa_make_alt(ctx, fpdu, p, &source) :
 	      mpa_make_linear(fpdu, p, &source);
 	if (err)
 		return err;
-	if (!mpa_fpdu_tuf(fpdu))
+	if (!mpa_alt_fpdu(fpdu))
 		mpa_make_seal(tx, p, fpdu->len, 1);
 	err = mpa_txbuf_commit(ctx, page, fpdu->len);
 	if (!err && source.user)
@@ -379,7 +344,7 @@ static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 
 }
 
 /**
- * mpa_make_more() - add octets of a whole ULPDU to the last FPDU, of TUF
+ * mpa_make_more() - add octets of a whole ULPDU to the last FPDU
  * @ctx:	the context; no ULPDU is open
  * @from:	the octets
  * @n:		how many

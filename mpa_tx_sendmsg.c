@@ -277,10 +277,6 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	mpa_delay(MPA_POINT_SEND);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_SEND_LOCKED);
-	if (mpa_is_tuf(ctx) && !mpa_tufopt_enter(ctx, MPA_DIR_TX)) {
-		release_sock(sk);
-		return -MPA_EUNFRAMED;
-	}
 	ret = mpa_sendmsg_parse(ctx, msg, size, &call) ?: mpa_sendmsg_locked(ctx, &call);
 	if (ret < 0) {
 		/* The rest of the batch will not come. */
@@ -289,8 +285,6 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	} else {
 		ret = call.done;
 	}
-	if (mpa_is_tuf(ctx))
-		mpa_tufopt_leave(ctx, MPA_DIR_TX);
 	mpa_delay(MPA_POINT_SEND_END);
 	release_sock(sk);
 	return ret;

@@ -37,7 +37,7 @@ mutation_sources() {
 	mkdir -p "$1"
 	(
 		cd "$top" &&
-			find include -name '*.h' -exec cp -p --parents {} "$1" \; &&
+			find include tuf -name '*.[ch]' -exec cp -p --parents {} "$1" \; &&
 			cp -p Kbuild ./*.[ch] "$1"
 	)
 }

@@ -75,12 +75,12 @@ def source(name, goes, text, standalone):
     if base == "mpa_core.c":
         text = edit(name, text, (r"^MODULE_VERSION\(.*\);\n", ""))
     if standalone:
-        text = re.sub(r'^#include "compat.h"\n', INCLUDES.get(base, ""), text,
+        text = re.sub(r'^#include "(\.\./)?compat.h"\n', INCLUDES.get(base, ""), text,
                       flags=re.M)
         text = edit(name, text, *STANDALONE.get(base, []))
         text = re.sub(r"\bk([mz])alloc\(sizeof\((\*\w+)\), ", r"k\1alloc_obj(\2, ", text)
     if "/tests/" in goes:
-        text = re.sub(r'^#include "(mpa_\w+|compat)\.h"', r'#include "../\1.h"', text,
+        text = re.sub(r'^#include "(mpa_\w+|compat|tuf/\w+)\.h"', r'#include "../\1.h"', text,
                       flags=re.M)
     text = with_returns(text)
     # An include that has gone may leave two empty lines.
@@ -119,35 +119,6 @@ WITHOUT = {
             (r"\tmpa_netlink_exit\(\);\n", ""),
         ],
         "mpa_face.h": [(r"^/\* mpa_nl.c \*/\n(.+\n)+\n", "")],
-    },
-    "tuf": {
-        "mpa_core.c": [
-            (function("mpa_tuf_use"), ""),
-            (function("mpa_tuf_attach"), ""),
-            (r"^static struct tcp_ulp_ops mpa_tuf_ulp_ops (.*\n)+?\};\n\n", ""),
-            (r"^static bool mpa_tuf_registered .*\n\n", ""),
-            (r"\n\t/\* Nothing may fail from here on.*\n\tmpa_tuf_registered = .*\n"
-             r"\tif \(!mpa_tuf_registered\)\n.*\n\treturn 0;", "\n\treturn 0;"),
-            (r"\tif \(mpa_tuf_registered\)\n.*\n", ""),
-            (r'^MODULE_ALIAS_TCP_ULP\("tuf"\);\n', ""),
-        ],
-        "mpa_face.h": [(r"^/\* mpa_tufopt.c \*/\n(.+\n)+\n", "")],
-        "mpa_tx_sendmsg.c": [
-            (r"\tif \(mpa_is_tuf\(ctx\) && !mpa_tufopt_enter(.*\n)+?\t\}\n", ""),
-            (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_leave.*\n", ""),
-        ],
-        "mpa_rx_recvmsg.c": [
-            (r"\tif \(mpa_is_tuf\(ctx\) && !mpa_tufopt_enter(.*\n)+?\t\}\n", ""),
-            (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_leave.*\n", ""),
-        ],
-        "mpa_sockopt.c": [
-            (function("mpa_set_framing"), ""),
-            (function("mpa_get_framing"), ""),
-            (function("mpa_get_key"), ""),
-            (function("mpa_get_tuf_info"), ""),
-            (r"\tif \(mpa_is_tuf\(ctx\)\)\n\t\tmpa_tufopt_mulpdu_read.*\n", ""),
-            (r"\tcase TUF_\w+:\n\t\treturn mpa_(get|set)_.*\n", ""),
-        ],
     },
     "trace": {
         "mpa_tx_make.c": [

@@ -6,12 +6,12 @@
 
 static struct mpa_format take_format(struct fuzz_input *in)
 {
-	struct mpa_format format = { .framing = MPA_FRAMING_TUF };
+	struct mpa_format format = { .framing = MPA_FRAMING_KEYED };
 	u32 kind = fuzz_take(in, 1) % 20;
 
 	/* Short periods have more markers. */
 	if (kind < 18) {
-		format.framing = MPA_FRAMING_TUF_MARKERS;
+		format.framing = MPA_FRAMING_POINTERS;
 		format.period = 7 + (kind < 9 ? kind : kind % 3);
 	}
 	return format;
@@ -103,7 +103,7 @@ static void sizes(struct fuzz_input *in)
 		format.framing = MPA_FRAMING_SEGMENTS;
 	fuzz_note("%llu octets of room at 0x%llx", room, position);
 	tuf_compare_room(position, &format, room);
-	if (kind == 0x10 || format.framing != MPA_FRAMING_TUF_MARKERS)
+	if (kind == 0x10 || format.framing != MPA_FRAMING_POINTERS)
 		tuf_compare_mulpdu(&format, room);
 }
 

@@ -84,7 +84,7 @@ static int begin(struct kunit *test)
 	/* Some kernels run tests before the module's own start. */
 	mpa_crc3_init();
 	/* As if there had been a socket of TUF. */
-	static_branch_enable(&mpa_tuf_used);
+	static_branch_enable(&mpa_alt_used);
 	running = test;
 	context[0] = '\0';
 	return 0;

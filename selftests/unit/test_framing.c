@@ -2,23 +2,23 @@
 /* What mpa_framing.h offers: of MPA what RFC 5044's functions say, of TUF TUF's. */
 
 #include "engine.h"
-#include "mpa_framing.h"
+#include "tuf/layout.h"
 #include "unit.h"
 
 static const struct mpa_format plain = { .framing = MPA_FRAMING_MPA };
 static const struct mpa_format marked = { .marked = true };
 static const struct mpa_format off = { .framing = MPA_FRAMING_OFF };
-static const struct mpa_format tuf = { .framing = MPA_FRAMING_TUF };
+static const struct mpa_format tuf = { .framing = MPA_FRAMING_KEYED };
 static const struct mpa_format segments = { .framing = MPA_FRAMING_SEGMENTS };
 static const struct mpa_format tuf_markers = {
-	.framing = MPA_FRAMING_TUF_MARKERS, .period = 11,
+	.framing = MPA_FRAMING_POINTERS, .period = 11,
 };
 
 static void expect_format(const char *name, const struct mpa_format *format,
 			  const char *properties)
 {
 	unit_context("%s", name);
-	EXPECT_EQ(!!strchr(properties, 't'), mpa_format_tuf(format), "TUF's");
+	EXPECT_EQ(!!strchr(properties, 't'), mpa_alt_format(format), "TUF's");
 	EXPECT_EQ(!!strchr(properties, 'o'), mpa_format_on(format), "on");
 	EXPECT_EQ(!!strchr(properties, 'a'), mpa_format_aligns(format),
 		  "segments start with FPDUs");
@@ -55,7 +55,7 @@ static void intervals_are_known(void)
 	EXPECT_EQ(2048, mpa_format_interval(&tuf_markers), "of TUF's default");
 	for (u32 shift = 7; shift <= 15; shift++) {
 		struct mpa_format format = {
-			.framing = MPA_FRAMING_TUF_MARKERS, .period = shift,
+			.framing = MPA_FRAMING_POINTERS, .period = shift,
 		};
 		u32 period = TUF_PERIOD_MIN << (shift - 7);
 
@@ -158,7 +158,7 @@ static void expect_same_runs(const struct mpa_fpdu *fpdu)
 	struct mpa_field_span expected, seen;
 
 	for (u32 at = 0; at < fpdu->len; at += 13) {
-		mpa_tuf_field_at(fpdu, at, &expected);
+		mpa_alt_field_at(fpdu, at, &expected);
 		mpa_fpdu_field_at(fpdu, at, &seen);
 		EXPECT_EQ(expected.field, seen.field, "run at %u: field", at);
 		EXPECT_EQ(expected.off, seen.off, "run at %u: off", at);
@@ -166,7 +166,7 @@ static void expect_same_runs(const struct mpa_fpdu *fpdu)
 		EXPECT_EQ(expected.len, seen.len, "run at %u: len", at);
 	}
 	for (u32 nth = 0; nth <= fpdu->ulpdu_len; nth += 13)
-		EXPECT_EQ(mpa_tuf_offset(fpdu, nth), mpa_fpdu_offset(fpdu, nth),
+		EXPECT_EQ(mpa_alt_offset(fpdu, nth), mpa_fpdu_offset(fpdu, nth),
 			  "offset of octet %u of the ULPDU", nth);
 }
 
@@ -182,23 +182,23 @@ static void framing_of_tuf_is_laid_out_by_its_functions(void)
 			for (u32 len = 1; len < 5000; len += 41) {
 				memset(&expected, 0xff, sizeof(expected));
 				memset(&seen, 0xff, sizeof(seen));
-				mpa_tuf_init(&expected, pos, len, formats[i]);
+				mpa_alt_init(&expected, pos, len, formats[i]);
 				mpa_framing_init(&seen, pos, len, formats[i]);
 				expect_same(&expected, &seen);
 				if (len < 1000)
 					expect_same_runs(&seen);
-				EXPECT_EQ(mpa_tuf_mulpdu(formats[i], len),
+				EXPECT_EQ(mpa_alt_mulpdu(formats[i], len),
 					  mpa_framing_mulpdu(formats[i], len),
 					  "MULPDU with an EMSS of %u", len);
-				EXPECT_EQ(mpa_tuf_room(formats[i], pos, len),
+				EXPECT_EQ(mpa_alt_room(formats[i], pos, len),
 					  mpa_framing_fill(formats[i], pos,
 							   len),
 					  "ULPDU that fits %u octets", len);
 			}
-			EXPECT_EQ(mpa_tuf_head_len(formats[i], pos),
+			EXPECT_EQ(mpa_alt_head_len(formats[i], pos),
 				  mpa_framing_head_len(formats[i], pos),
 				  "head at %u", pos);
-			EXPECT_EQ(mpa_tuf_room(formats[i], pos, 65536),
+			EXPECT_EQ(mpa_alt_room(formats[i], pos, 65536),
 				  mpa_framing_max(formats[i], pos),
 				  "longest ULPDU at %u", pos);
 		}

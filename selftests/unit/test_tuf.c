@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* FPDUs of TUF, each worked out by hand: where an off-by-one would hide. */
 
-#include "mpa_framing.h"
+#include "tuf/layout.h"
 #include "unit.h"
 
 static const u8 key[TUF_KEY_LEN] = { 0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6 };
 
-static const struct mpa_format aligned = { .framing = MPA_FRAMING_TUF };
+static const struct mpa_format aligned = { .framing = MPA_FRAMING_KEYED };
 static const struct mpa_format bare = { .framing = MPA_FRAMING_SEGMENTS };
 
 static const u32 periods[] = {
@@ -15,7 +15,7 @@ static const u32 periods[] = {
 
 static struct mpa_format marked(u32 period)
 {
-	struct mpa_format format = { .framing = MPA_FRAMING_TUF_MARKERS };
+	struct mpa_format format = { .framing = MPA_FRAMING_POINTERS };
 
 	while (period > 1) {
 		format.period++;
@@ -30,7 +30,7 @@ static struct mpa_fpdu lay_out(u32 pos, u32 ulpdu_len, struct mpa_format format)
 
 	/* Nothing is left of what was there. */
 	memset(&fpdu, 0xff, sizeof(fpdu));
-	mpa_tuf_init(&fpdu, pos, ulpdu_len, &format);
+	mpa_alt_init(&fpdu, pos, ulpdu_len, &format);
 	EXPECT_EQ(pos, fpdu.pos, "pos");
 	EXPECT_EQ(ulpdu_len, fpdu.ulpdu_len, "ulpdu_len");
 	EXPECT_EQ(format.framing, fpdu.framing, "framing");
@@ -53,7 +53,7 @@ static void expect_run(const struct mpa_fpdu *fpdu, u32 off,
 {
 	struct mpa_field_span run;
 
-	mpa_tuf_field_at(fpdu, off, &run);
+	mpa_alt_field_at(fpdu, off, &run);
 	EXPECT_EQ(off, run.off, "run at %u: off", off);
 	EXPECT_EQ(field, run.field, "run at %u: field", off);
 	EXPECT_EQ(skip, run.skip, "run at %u: skip", off);
@@ -68,7 +68,7 @@ static void expect_marker(const struct mpa_fpdu *fpdu, u32 off, u16 next)
 	expect_run(fpdu, off, MPA_FIELD_MARKER, 0, 4);
 	mpa_tuf_marker_put(fpdu, off, 0, seen, sizeof(seen));
 	EXPECT_OCTETS(expected, seen, sizeof(seen), "marker at %u", off);
-	EXPECT_EQ(true, mpa_tuf_marker_good(fpdu, off, seen),
+	EXPECT_EQ(true, mpa_alt_marker_good(fpdu, off, seen),
 		  "marker at %u is good", off);
 }
 
@@ -78,7 +78,7 @@ static void put_fpdu(const struct mpa_fpdu *fpdu, const char *ulpdu, u8 *to)
 	struct mpa_field_span run;
 
 	for (u32 off = 0; off < fpdu->len; off += run.len) {
-		mpa_tuf_field_at(fpdu, off, &run);
+		mpa_alt_field_at(fpdu, off, &run);
 		if (run.field == MPA_FIELD_MARKER)
 			mpa_tuf_marker_put(fpdu, off, run.skip, to + off,
 					   run.len);
@@ -96,7 +96,7 @@ static void put_fpdu_head(const struct mpa_fpdu *fpdu, u8 *head)
 	struct mpa_field_span run;
 
 	for (u32 off = 0; off < MPA_TUF_HEAD_MAX; off++) {
-		mpa_tuf_field_at(fpdu, off, &run);
+		mpa_alt_field_at(fpdu, off, &run);
 		if (run.field == MPA_FIELD_MARKER)
 			mpa_tuf_marker_put(fpdu, off - run.skip, run.skip,
 					   head + off, 1);
@@ -191,23 +191,23 @@ static void tuf_segments_have_no_header(void)
 	fpdu = lay_out(5, 1000, bare);
 	expect_run(&fpdu, 0, MPA_FIELD_ULPDU, 0, 1000);
 	expect_run(&fpdu, 999, MPA_FIELD_ULPDU, 999, 1);
-	EXPECT_EQ(0, mpa_tuf_offset(&fpdu, 0), "offset of octet 0");
-	EXPECT_EQ(7, mpa_tuf_offset(&fpdu, 7), "offset of octet 7");
-	EXPECT_EQ(1000, mpa_tuf_offset(&fpdu, 1000), "offset of the end");
+	EXPECT_EQ(0, mpa_alt_offset(&fpdu, 0), "offset of octet 0");
+	EXPECT_EQ(7, mpa_alt_offset(&fpdu, 7), "offset of octet 7");
+	EXPECT_EQ(1000, mpa_alt_offset(&fpdu, 1000), "offset of the end");
 	fpdu = lay_out(0, 0, bare);
 	expect_fpdu(&fpdu, 0, 0, 0);
-	EXPECT_EQ(1460, mpa_tuf_room(&bare, 0, 1460), "octets that fit 1460");
-	EXPECT_EQ(1, mpa_tuf_room(&bare, 0, 1), "octets that fit one");
-	EXPECT_EQ(0, mpa_tuf_room(&bare, 0, 0), "octets that fit none");
-	EXPECT_EQ(65528, mpa_tuf_room(&bare, 0, 70000), "octets at most");
-	EXPECT_EQ(1460, mpa_tuf_mulpdu(&bare, 1460), "MULPDU");
+	EXPECT_EQ(1460, mpa_alt_room(&bare, 0, 1460), "octets that fit 1460");
+	EXPECT_EQ(1, mpa_alt_room(&bare, 0, 1), "octets that fit one");
+	EXPECT_EQ(0, mpa_alt_room(&bare, 0, 0), "octets that fit none");
+	EXPECT_EQ(65528, mpa_alt_room(&bare, 0, 70000), "octets at most");
+	EXPECT_EQ(1460, mpa_alt_mulpdu(&bare, 1460), "MULPDU");
 }
 
 /* ---- layouts ---- */
 
 static void tuf_aligned_fpdu_has_no_markers(void)
 {
-	struct mpa_format format = { .framing = MPA_FRAMING_TUF, .period = 7 };
+	struct mpa_format format = { .framing = MPA_FRAMING_KEYED, .period = 7 };
 	static const u32 lens[] = { 1, 2, 120, 128, 65528, 65535 };
 
 	for (u32 i = 0; i < ARRAY_SIZE(lens); i++) {
@@ -218,10 +218,10 @@ static void tuf_aligned_fpdu_has_no_markers(void)
 		expect_run(&fpdu, 5, MPA_FIELD_LENGTH, 5, 3);
 		expect_run(&fpdu, 8, MPA_FIELD_ULPDU, 0, lens[i]);
 		expect_run(&fpdu, 7 + lens[i], MPA_FIELD_ULPDU, lens[i] - 1, 1);
-		EXPECT_EQ(8, mpa_tuf_offset(&fpdu, 0), "offset of octet 0");
-		EXPECT_EQ(8 + lens[i], mpa_tuf_offset(&fpdu, lens[i]),
+		EXPECT_EQ(8, mpa_alt_offset(&fpdu, 0), "offset of octet 0");
+		EXPECT_EQ(8 + lens[i], mpa_alt_offset(&fpdu, lens[i]),
 			  "offset of the end");
-		EXPECT_EQ(8, mpa_tuf_head_len(&format, 128), "head");
+		EXPECT_EQ(8, mpa_alt_head_len(&format, 128), "head");
 	}
 	EXPECT_EQ(65543, MPA_ANY_FPDU_MAX, "MPA_ANY_FPDU_MAX");
 }
@@ -241,11 +241,11 @@ static void tuf_marker_cuts_a_ulpdu(void)
 	expect_marker(&fpdu, 156, 216 - 160);
 	expect_run(&fpdu, 160, MPA_FIELD_ULPDU, 144, 56);
 	expect_run(&fpdu, 215, MPA_FIELD_ULPDU, 199, 1);
-	EXPECT_EQ(27, mpa_tuf_offset(&fpdu, 19), "offset of octet 19");
-	EXPECT_EQ(32, mpa_tuf_offset(&fpdu, 20), "offset of octet 20");
-	EXPECT_EQ(155, mpa_tuf_offset(&fpdu, 143), "offset of octet 143");
-	EXPECT_EQ(160, mpa_tuf_offset(&fpdu, 144), "offset of octet 144");
-	EXPECT_EQ(216, mpa_tuf_offset(&fpdu, 200), "offset of the end");
+	EXPECT_EQ(27, mpa_alt_offset(&fpdu, 19), "offset of octet 19");
+	EXPECT_EQ(32, mpa_alt_offset(&fpdu, 20), "offset of octet 20");
+	EXPECT_EQ(155, mpa_alt_offset(&fpdu, 143), "offset of octet 143");
+	EXPECT_EQ(160, mpa_alt_offset(&fpdu, 144), "offset of octet 144");
+	EXPECT_EQ(216, mpa_alt_offset(&fpdu, 200), "offset of the end");
 }
 
 static void tuf_marker_in_front_of_the_last_octet(void)
@@ -256,9 +256,9 @@ static void tuf_marker_in_front_of_the_last_octet(void)
 	expect_run(&fpdu, 8, MPA_FIELD_ULPDU, 0, 20);
 	expect_marker(&fpdu, 28, 1);
 	expect_run(&fpdu, 32, MPA_FIELD_ULPDU, 20, 1);
-	EXPECT_EQ(27, mpa_tuf_offset(&fpdu, 19), "offset of octet 19");
-	EXPECT_EQ(32, mpa_tuf_offset(&fpdu, 20), "offset of the last octet");
-	EXPECT_EQ(33, mpa_tuf_offset(&fpdu, 21), "offset of the end");
+	EXPECT_EQ(27, mpa_alt_offset(&fpdu, 19), "offset of octet 19");
+	EXPECT_EQ(32, mpa_alt_offset(&fpdu, 20), "offset of the last octet");
+	EXPECT_EQ(33, mpa_alt_offset(&fpdu, 21), "offset of the end");
 }
 
 static void tuf_marker_behind_the_last_octet_is_the_next_ones(void)
@@ -267,18 +267,18 @@ static void tuf_marker_behind_the_last_octet_is_the_next_ones(void)
 
 	expect_fpdu(&fpdu, 28, 0, 0);
 	expect_run(&fpdu, 8, MPA_FIELD_ULPDU, 0, 20);
-	EXPECT_EQ(28, mpa_tuf_offset(&fpdu, 20), "offset of the end");
+	EXPECT_EQ(28, mpa_alt_offset(&fpdu, 20), "offset of the end");
 	fpdu = lay_out(128, 20, marked(128));
 	expect_fpdu(&fpdu, 32, 1, 4);
 	expect_marker(&fpdu, 0, 0);
 	expect_run(&fpdu, 4, MPA_FIELD_LENGTH, 0, 8);
 	expect_run(&fpdu, 12, MPA_FIELD_ULPDU, 0, 20);
-	EXPECT_EQ(12, mpa_tuf_offset(&fpdu, 0), "offset of octet 0");
+	EXPECT_EQ(12, mpa_alt_offset(&fpdu, 0), "offset of octet 0");
 }
 
 static u32 leads_to(const struct mpa_format *format, u32 pos, const char *field)
 {
-	return mpa_tuf_marker_fpdu(format, pos, (const u8 *)field);
+	return mpa_alt_marker_fpdu(format, pos, (const u8 *)field);
 }
 
 /* From 120 to 256, where the next FPDU begins with a marker. */
@@ -294,10 +294,10 @@ static void tuf_marker_counts_the_one_behind_its_fpdu(void)
 		u8 field[] = { next >> 8, next, next >> 8, next };
 		bool good = next == 124 || next == 128;
 
-		EXPECT_EQ(good, mpa_tuf_marker_good(&fpdu, 8, field),
+		EXPECT_EQ(good, mpa_alt_marker_good(&fpdu, 8, field),
 			  "marker of %u", next);
 		if (good)
-			EXPECT_EQ(256, mpa_tuf_marker_fpdu(&format, 128, field),
+			EXPECT_EQ(256, mpa_alt_marker_fpdu(&format, 128, field),
 				  "where a marker of %u leads to", next);
 	}
 	/* One octet less, and there is none. */
@@ -306,16 +306,16 @@ static void tuf_marker_counts_the_one_behind_its_fpdu(void)
 	for (u32 next = 0; next < 65536; next++) {
 		u8 field[] = { next >> 8, next, next >> 8, next };
 
-		EXPECT_EQ(next == 123, mpa_tuf_marker_good(&fpdu, 8, field),
+		EXPECT_EQ(next == 123, mpa_alt_marker_good(&fpdu, 8, field),
 			  "marker of %u", next);
 	}
 	/* In front of its header it is 0, though one follows. */
 	fpdu = lay_out(128, 116, marked(128));
 	expect_fpdu(&fpdu, 128, 1, 4);
 	expect_marker(&fpdu, 0, 0);
-	EXPECT_EQ(false, mpa_tuf_marker_good(&fpdu, 0, (const u8 *)"\0\x7c\0\x7c"),
+	EXPECT_EQ(false, mpa_alt_marker_good(&fpdu, 0, (const u8 *)"\0\x7c\0\x7c"),
 		  "first marker that leads to the end");
-	EXPECT_EQ(false, mpa_tuf_marker_good(&fpdu, 0, (const u8 *)"\0\x80\0\x80"),
+	EXPECT_EQ(false, mpa_alt_marker_good(&fpdu, 0, (const u8 *)"\0\x80\0\x80"),
 		  "first marker that leads to the next header");
 }
 
@@ -329,13 +329,13 @@ static void tuf_marker_of_two_copies_that_differ_is_bad(void)
 	for (u32 bit = 0; bit < 32; bit++) {
 		mpa_tuf_marker_put(&fpdu, 28, 0, field, sizeof(field));
 		field[bit / 8] ^= 1 << bit % 8;
-		EXPECT_EQ(false, mpa_tuf_marker_good(&fpdu, 28, field),
+		EXPECT_EQ(false, mpa_alt_marker_good(&fpdu, 28, field),
 			  "marker with bit %u flipped", bit);
-		EXPECT_EQ(127, mpa_tuf_marker_fpdu(&format, 128, field),
+		EXPECT_EQ(127, mpa_alt_marker_fpdu(&format, 128, field),
 			  "where it leads to");
 		/* The same in both. */
 		field[bit / 8 ^ 2] ^= 1 << bit % 8;
-		EXPECT_EQ(false, mpa_tuf_marker_good(&fpdu, 28, field),
+		EXPECT_EQ(false, mpa_alt_marker_good(&fpdu, 28, field),
 			  "marker with bit %u of both flipped", bit);
 	}
 	EXPECT_EQ((u32)-1, leads_to(&format, 0, "\0\0\0\1"),
@@ -385,8 +385,8 @@ static void tuf_positions_wrap(void)
 		expect_run(&fpdu, 8, MPA_FIELD_ULPDU, 0, 2);
 		expect_marker(&fpdu, 10, 18);
 		expect_run(&fpdu, 14, MPA_FIELD_ULPDU, 2, 18);
-		EXPECT_EQ(9, mpa_tuf_offset(&fpdu, 1), "offset of octet 1");
-		EXPECT_EQ(14, mpa_tuf_offset(&fpdu, 2), "offset of octet 2");
+		EXPECT_EQ(9, mpa_alt_offset(&fpdu, 1), "offset of octet 1");
+		EXPECT_EQ(14, mpa_alt_offset(&fpdu, 2), "offset of octet 2");
 
 		/* Up to the wrap, and from there on. */
 		fpdu = lay_out(-10, 2, marked(periods[i]));
@@ -441,7 +441,7 @@ static void tuf_layout_of_65535_octets_is_sound(void)
 			struct mpa_field_span run;
 
 			for (; off < fpdu.len; off += run.len) {
-				mpa_tuf_field_at(&fpdu, off, &run);
+				mpa_alt_field_at(&fpdu, off, &run);
 				EXPECT_EQ(true, run.len > 0,
 					  "run at %u is not empty", off);
 				markers += run.field == MPA_FIELD_MARKER;
@@ -511,7 +511,7 @@ static void tuf_header_is_read_around_a_marker(void)
 			memset(expected, 0xa5, sizeof(expected));
 			memcpy(expected, key, sizeof(key));
 			EXPECT_EQ(before < 8 ? 12 : 8,
-				  mpa_tuf_head_len(&format, -before),
+				  mpa_alt_head_len(&format, -before),
 				  "head %u octets before a marker", before);
 			EXPECT_EQ(0xfedc,
 				  mpa_tuf_get_header(&format, -before, head,
@@ -521,7 +521,7 @@ static void tuf_header_is_read_around_a_marker(void)
 				      "key %u octets before a marker", before);
 		}
 		for (u32 pos = 1; pos <= periods[i] - 8; pos++)
-			EXPECT_EQ(8, mpa_tuf_head_len(&format, pos),
+			EXPECT_EQ(8, mpa_alt_head_len(&format, pos),
 				  "head at %u", pos);
 	}
 	EXPECT_EQ(12, MPA_TUF_HEAD_MAX, "MPA_TUF_HEAD_MAX");
@@ -558,7 +558,7 @@ static void tuf_every_bit_of_a_marker_is_checked(void)
 		bool good = !in_marker(bit / 8);
 
 		octets[bit / 8] ^= 1 << bit % 8;
-		EXPECT_EQ(good, mpa_tuf_markers_good(&fpdu, octets),
+		EXPECT_EQ(good, mpa_alt_markers_good(&fpdu, octets),
 			  "markers with bit %u of octet %u flipped", bit % 8,
 			  bit / 8);
 		EXPECT_EQ(good ? MPA_ERR_NONE : MPA_ERR_MARKER,
@@ -662,9 +662,9 @@ static void tuf_mulpdu_is_emss_without_a_header(void)
 
 	for (u32 i = 0; i < ARRAY_SIZE(known); i++) {
 		EXPECT_EQ(known[i].aligned,
-			  mpa_tuf_mulpdu(&aligned, known[i].emss),
+			  mpa_alt_mulpdu(&aligned, known[i].emss),
 			  "MULPDU with an EMSS of %u", known[i].emss);
-		EXPECT_EQ(known[i].bare, mpa_tuf_mulpdu(&bare, known[i].emss),
+		EXPECT_EQ(known[i].bare, mpa_alt_mulpdu(&bare, known[i].emss),
 			  "MULPDU without headers, EMSS %u", known[i].emss);
 	}
 }
@@ -680,14 +680,14 @@ static void tuf_mulpdu_with_markers_fits_everywhere(void)
 		const struct mpa_format format = marked(periods[i]);
 		u32 least = (u32)-1, room;
 
-		EXPECT_EQ(mulpdus[i], mpa_tuf_mulpdu(&format, 1460),
+		EXPECT_EQ(mulpdus[i], mpa_alt_mulpdu(&format, 1460),
 			  "MULPDU with a period of %u", periods[i]);
-		EXPECT_EQ(mulpdus[i], mpa_tuf_mulpdu(&format, 100),
+		EXPECT_EQ(mulpdus[i], mpa_alt_mulpdu(&format, 100),
 			  "MULPDU with a period of %u, small EMSS", periods[i]);
 		EXPECT_EQ(mulpdus[i], mpa_tuf_limit(&format, 100),
 			  "longest ULPDU with a small EMSS");
 		for (u32 pos = 0; pos < periods[i]; pos++) {
-			room = mpa_tuf_room(&format, pos, 65536);
+			room = mpa_alt_room(&format, pos, 65536);
 			least = min(least, room);
 		}
 		EXPECT_EQ(mulpdus[i], least,
@@ -714,20 +714,20 @@ static void tuf_room_leaves_out_a_last_marker(void)
 	const struct mpa_format format = marked(128);
 
 	/* 28 octets in front of the marker at 128. */
-	EXPECT_EQ(20, mpa_tuf_room(&format, 100, 28), "up to the marker");
+	EXPECT_EQ(20, mpa_alt_room(&format, 100, 28), "up to the marker");
 	for (u32 room = 29; room <= 32; room++)
-		EXPECT_EQ(20, mpa_tuf_room(&format, 100, room),
+		EXPECT_EQ(20, mpa_alt_room(&format, 100, room),
 			  "up to octet %u of the marker", room - 28);
-	EXPECT_EQ(21, mpa_tuf_room(&format, 100, 33), "an octet behind it");
-	EXPECT_EQ(144, mpa_tuf_room(&format, 100, 160), "behind two");
-	EXPECT_EQ(145, mpa_tuf_room(&format, 100, 161), "and an octet");
+	EXPECT_EQ(21, mpa_alt_room(&format, 100, 33), "an octet behind it");
+	EXPECT_EQ(144, mpa_alt_room(&format, 100, 160), "behind two");
+	EXPECT_EQ(145, mpa_alt_room(&format, 100, 161), "and an octet");
 	/* A marker, a header and an octet. */
-	EXPECT_EQ(0, mpa_tuf_room(&format, 0, 0), "no room");
-	EXPECT_EQ(0, mpa_tuf_room(&format, 0, 12), "room for a header");
-	EXPECT_EQ(1, mpa_tuf_room(&format, 0, 13), "room for an octet");
-	EXPECT_EQ(0, mpa_tuf_room(&aligned, 0, 8), "room for a header");
-	EXPECT_EQ(1, mpa_tuf_room(&aligned, 0, 9), "room for an octet");
-	EXPECT_EQ(65528, mpa_tuf_room(&aligned, 0, (u32)-1), "any room");
+	EXPECT_EQ(0, mpa_alt_room(&format, 0, 0), "no room");
+	EXPECT_EQ(0, mpa_alt_room(&format, 0, 12), "room for a header");
+	EXPECT_EQ(1, mpa_alt_room(&format, 0, 13), "room for an octet");
+	EXPECT_EQ(0, mpa_alt_room(&aligned, 0, 8), "room for a header");
+	EXPECT_EQ(1, mpa_alt_room(&aligned, 0, 9), "room for an octet");
+	EXPECT_EQ(65528, mpa_alt_room(&aligned, 0, (u32)-1), "any room");
 }
 
 /* ---- keys ---- */

@@ -7,11 +7,11 @@
 /* Each period, and without: the number of a framing is any. */
 static struct mpa_format numbered_format(u32 nth)
 {
-	struct mpa_format format = { .framing = MPA_FRAMING_TUF };
+	struct mpa_format format = { .framing = MPA_FRAMING_KEYED };
 
 	nth %= 10;
 	if (nth < 9) {
-		format.framing = MPA_FRAMING_TUF_MARKERS;
+		format.framing = MPA_FRAMING_POINTERS;
 		format.period = 7 + nth;
 	}
 	return format;
@@ -20,7 +20,7 @@ static struct mpa_format numbered_format(u32 nth)
 /* About as far apart as something may happen. */
 static u32 step_of(const struct mpa_format *format)
 {
-	return format->framing == MPA_FRAMING_TUF_MARKERS ?
+	return format->framing == MPA_FRAMING_POINTERS ?
 	       mpa_format_interval(format) : 2048;
 }
 
@@ -80,7 +80,7 @@ static u32 that_fits(u64 position, const struct mpa_format *format, u32 len)
 {
 	struct tuf_model_framing framing = { 0 };
 
-	if (format->framing != MPA_FRAMING_TUF_MARKERS || len < 60000)
+	if (format->framing != MPA_FRAMING_POINTERS || len < 60000)
 		return len;
 	framing.period = 1 << format->period;
 	return min_t(u32, len, tuf_model_room(&framing, position, 65536));
@@ -149,7 +149,7 @@ static void tuf_model_and_floor_agree_on_damaged_streams(void)
 /* Around each place where a marker may fall, from one octet to three periods. */
 static void tuf_model_and_floor_agree_on_every_phase(void)
 {
-	struct mpa_format format = { .framing = MPA_FRAMING_TUF_MARKERS };
+	struct mpa_format format = { .framing = MPA_FRAMING_POINTERS };
 	static const u8 key[TUF_KEY_LEN] = { 10, 11, 12, 13, 14, 15 };
 	static u8 octets[512];
 	size_t count;

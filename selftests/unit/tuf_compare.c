@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include "compat.h"
+#include "tuf/layout.h"
 #include "tuf_compare.h"
 #include "unit.h"
 
@@ -15,7 +16,7 @@ static struct tuf_model_framing model_framing(const struct mpa_format *format)
 		.bare = format->framing == MPA_FRAMING_SEGMENTS,
 	};
 
-	if (format->framing == MPA_FRAMING_TUF_MARKERS) {
+	if (format->framing == MPA_FRAMING_POINTERS) {
 		framing.period = 1;
 		for (u32 i = 0; i < format->period; i++)
 			framing.period *= 2;
@@ -78,7 +79,7 @@ static void check_marker(const struct mpa_fpdu *fpdu, u32 off)
 	mpa_tuf_marker_put(fpdu, off, 0, field, sizeof(field));
 	EXPECT_EQ(true, mpa_framing_marker_good(fpdu, off, field),
 		  "marker at %u is good", off);
-	EXPECT_EQ(target, mpa_tuf_marker_fpdu(&framed, pos, field),
+	EXPECT_EQ(target, mpa_alt_marker_fpdu(&framed, pos, field),
 		  "FPDU that the marker at %u leads to", off);
 
 	/* Only up to the marker that the next FPDU begins with. */
@@ -88,13 +89,13 @@ static void check_marker(const struct mpa_fpdu *fpdu, u32 off)
 		EXPECT_EQ(true, mpa_framing_marker_good(fpdu, off, field),
 			  "marker at %u that leads to the next one is good",
 			  off);
-		EXPECT_EQ(target, mpa_tuf_marker_fpdu(&framed, pos, field),
+		EXPECT_EQ(target, mpa_alt_marker_fpdu(&framed, pos, field),
 			  "FPDU that it leads to");
 	}
 	field[off % 4] ^= 0x10;
 	EXPECT_EQ(false, mpa_framing_marker_good(fpdu, off, field),
 		  "marker at %u of two that differ", off);
-	EXPECT_EQ(pos - 1, mpa_tuf_marker_fpdu(&framed, pos, field),
+	EXPECT_EQ(pos - 1, mpa_alt_marker_fpdu(&framed, pos, field),
 		  "FPDU that it leads to");
 }
 
@@ -229,7 +230,7 @@ void tuf_compare_mulpdu(const struct mpa_format *format, u32 emss)
 	if (expected < 128)
 		expected = 128;
 	limit = expected;
-	if (format->framing == MPA_FRAMING_TUF && emss < 512 && limit < 512)
+	if (format->framing == MPA_FRAMING_KEYED && emss < 512 && limit < 512)
 		limit = 512;
 	EXPECT_EQ(expected, mpa_framing_mulpdu(format, emss),
 		  "MULPDU with an EMSS of %u", emss);

@@ -3,6 +3,8 @@
 #ifndef _UNIT_TUF_COMPARE_H
 #define _UNIT_TUF_COMPARE_H
 
+#include <uapi/linux/tuf.h>
+
 #include "compare.h"
 #include "tuf_model.h"
 

@@ -4,71 +4,76 @@
  * and what is told of the socket. The drafts leave it to the programs to agree on that,
  * and on where in the stream it happens.
  *
- * A direction that is not framed is TCP's own. Calls of TCP's own on it are counted
- * (mpa_passthrough_begin()), and so are ours on one that is: it is not switched while
- * one of them may wait.
+ * A direction that is not framed is TCP's own. Calls that send or receive are counted,
+ * TCP's own and ours (mpa_call_begin()): a direction is not switched while one of them
+ * may wait.
  */
 
 #include <linux/log2.h>
 #include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
 
-#include "mpa_face.h"
-#include "mpa_tuf.h"
+#include "../mpa_face.h"
+#include "tuf.h"
+
+/*
+ * The first socket of TUF switches the key on, which stays so: to switch it for each
+ * would cost everybody.
+ */
+static void mpa_tuf_use(void)
+{
+	static bool used;
+
+	/* Pairs with the release below. */
+	if (smp_load_acquire(&used))
+		return;
+	static_branch_enable(&mpa_alt_used);
+	/* Not before all branches are patched. */
+	smp_store_release(&used, true);
+}
 
 /**
- * mpa_tufopt_setup() - a socket of TUF is attached
- * @ctx:	its context, seen by nobody yet
+ * mpa_alt_attach() - tcp_ulp_ops.init of TUF
+ * @sk:	socket
+ *
+ * There is no startup that a listener's children could inherit.
+ *
+ * Context: process, socket lock held.
+ * Return: 0, -ENOTCONN, -ENOMEM, or what mpa_attach() returns.
  */
-void mpa_tufopt_setup(struct mpa_ctx *ctx)
+int mpa_alt_attach(struct sock *sk)
 {
+	struct mpa_tuf *tuf;
+	struct mpa_ctx *ctx;
+	int err;
+
+	mpa_delay(MPA_POINT_INIT_BEGIN);
+	if (!mpa_tcp_connected(sk))
+		return -ENOTCONN;
+	mpa_tuf_use();
+	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
+	if (!tuf)
+		return -ENOMEM;
+	ctx = &tuf->ctx;
+	mpa_ctx_setup(ctx, sk);
 	ctx->tx.format.framing = MPA_FRAMING_OFF;
 	ctx->rx.format.framing = MPA_FRAMING_OFF;
 	/* Appendix A of -01: EMSGSIZE, unless it is switched off. */
 	ctx->tx.oversize = false;
 	WRITE_ONCE(ctx->may_send, true);
-}
-
-/* ---- calls under way ---- */
-
-static u32 *mpa_tufopt_inside(struct mpa_ctx *ctx, u8 dir)
-{
-	return dir == MPA_DIR_TX ? &mpa_tuf(ctx)->inside_tx :
-				   &mpa_tuf(ctx)->inside_rx;
-}
-
-/**
- * mpa_tufopt_enter() - a call of ours begins
- * @ctx:	the context
- * @dir:	what it touches
- *
- * Context: process, socket lock held.
- * Return: false if the direction is not framed any more.
- */
-bool mpa_tufopt_enter(struct mpa_ctx *ctx, u8 dir)
-{
-	if (!mpa_framed(ctx, dir))
-		return false;
-	++*mpa_tufopt_inside(ctx, dir);
-	return true;
-}
-
-/**
- * mpa_tufopt_leave() - undo mpa_tufopt_enter()
- * @ctx:	the context
- * @dir:	the same
- *
- * Context: process, socket lock held.
- */
-void mpa_tufopt_leave(struct mpa_ctx *ctx, u8 dir)
-{
-	--*mpa_tufopt_inside(ctx, dir);
+	err = mpa_attach(ctx, sk->sk_socket->ops);
+	if (err)
+		kfree_rcu(tuf, ctx.rcu);
+	mpa_delay(MPA_POINT_INIT_END);
+	return err;
 }
 
 /* ---- modes ---- */
 
 static u32 mpa_tufopt_period(const struct mpa_format *format)
 {
-	return format->framing == MPA_FRAMING_TUF_MARKERS ?
+	return format->framing == MPA_FRAMING_POINTERS ?
 	       1U << format->period : 0;
 }
 
@@ -154,6 +159,28 @@ static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
 	mpa_tuf_set_key(&tuf->key, tuf->next_key);
 }
 
+/* TUF begins, maybe not for the first time. */
+static void mpa_tufopt_rebegin_tx(struct mpa_ctx *ctx, const struct mpa_format *format)
+{
+	struct mpa_tx *tx = &ctx->tx;
+
+	tx->format = *format;
+	tx->pos = 0;
+	tx->laps = 0;
+	tx->same = 0;
+	mpa_tx_begin(ctx);
+}
+
+/* What is sent from here on is TCP's own. Nothing waits in the buffer. */
+static void mpa_tufopt_leave_tx(struct mpa_ctx *ctx)
+{
+	mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
+	mpa_tcp_unfit(ctx->sk, &ctx->tx.fit);
+	/* The last FPDU stays a segment of its own. */
+	mpa_tcp_end_segment(ctx->sk);
+	mpa_tcp_watch_plain(ctx->sk);
+}
+
 static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 			       const struct tuf_framing *framing,
 			       const struct mpa_format *format)
@@ -177,12 +204,13 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	if (format->framing != MPA_FRAMING_SEGMENTS)
 		mpa_tufopt_take_key(tuf, framing);
 	mpa_tx_reset(ctx);
-	mpa_tx_rebegin(ctx, format);
+	mpa_tufopt_rebegin_tx(ctx, format);
 	memset(&tuf->pack, 0, sizeof(tuf->pack));
 	memset(&tuf->guard, 0, sizeof(tuf->guard));
 	tuf->tell_emss = framing->flags & TUF_TELL_EMSS;
-	mpa_tufopt_mulpdu_read(ctx);
+	mpa_alt_mulpdu_read(ctx);
 	mpa_tufopt_set_state(ctx);
+	mpa_plain_open(ctx, MPA_DIR_TX);
 	return 0;
 }
 
@@ -193,14 +221,16 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 
 	if (!mpa_format_on(&tx->format))
 		return 0;
-	if (tuf->inside_tx || mpa_tx_open(tx))
+	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
 	/* Octets that TCP has no memory for would come behind others. */
-	if (mpa_tx_push(ctx) == -EAGAIN)
+	if (mpa_tx_push(ctx) == -EAGAIN) {
+		mpa_plain_open(ctx, MPA_DIR_TX);
 		return -EBUSY;
+	}
 	mpa_pack_forget(ctx);
-	mpa_tx_leave(ctx);
+	mpa_tufopt_leave_tx(ctx);
 	/* The key that was sent. */
 	if (tx->format.framing != MPA_FRAMING_SEGMENTS)
 		tuf->key_known = false;
@@ -215,12 +245,12 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tufopt_mulpdu_read() - the user knows MULPDU
+ * mpa_alt_mulpdu_read() - the user knows MULPDU
  * @ctx:	the context
  *
  * Context: process, socket lock held.
  */
-void mpa_tufopt_mulpdu_read(struct mpa_ctx *ctx)
+void mpa_alt_mulpdu_read(struct mpa_ctx *ctx)
 {
 	/* TCP may not have noticed a change of the path. */
 	mpa_tcp_emss(ctx->sk);
@@ -236,6 +266,27 @@ static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
 	return framing->flags & TUF_KEY_GIVEN ? framing->key : NULL;
 }
 
+/*
+ * Whether the current record has the key that is expected now. One that the user has begun
+ * to read counts by the key before: its header is gone.
+ */
+static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
+{
+	struct mpa_record *cur = &ctx->rx.cur;
+	struct mpa_rx_source from;
+	struct mpa_cursor at;
+	struct mpa_fpdu fpdu;
+
+	if (cur->state == MPA_RECORD_NEW || ctx->rx.error ||
+	    (cur->taken && !cur->stash))
+		return;
+	mpa_rx_begin_source(ctx, &at, &from);
+	/* The length is read once, even if its sender still writes to it. */
+	if (mpa_read_head(&from, cur->taken, mpa_rx_have(ctx), cur->pos,
+			  &ctx->rx, false, &fpdu) == MPA_HEAD_GOOD)
+		cur->fpdu.wrong_key = fpdu.wrong_key;
+}
+
 /* Another key, or the same: then the test is begun anew. */
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
@@ -243,10 +294,27 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 	bool changed = mpa_contain_key(mpa_tuf(ctx), mpa_tufopt_given_key(framing));
 
 	if (changed)
-		mpa_rx_compare_key(ctx);
+		mpa_tufopt_compare_key(ctx);
 	if (ctx->rx.place && ctx->rx.place->on)
 		mpa_place_look_again(ctx, changed);
 	mpa_rx_update(ctx);
+}
+
+/*
+ * What comes from here on is TCP's own. The user has got whole records only, and in
+ * order.
+ */
+static void mpa_tufopt_leave_rx(struct mpa_ctx *ctx)
+{
+	struct mpa_rx *rx = &ctx->rx;
+
+	mpa_place_clear(ctx);
+	memset(&rx->cur, 0, sizeof(rx->cur));
+	WRITE_ONCE(rx->ready, false);
+	rx->asked = false;
+	rx->unasked = false;
+	rx->starved = false;
+	rx->no_memory = false;
 }
 
 static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
@@ -278,6 +346,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	mpa_rx_set_start(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), mpa_tufopt_given_key(framing));
 	mpa_tufopt_set_state(ctx);
+	mpa_plain_open(ctx, MPA_DIR_RX);
 	mpa_rx_begin(ctx);
 	mpa_rx_update(ctx);
 	if (rx->ready)
@@ -293,10 +362,10 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 		return 0;
 	if (rx->error)
 		return rx->error;
-	if (mpa_tuf(ctx)->inside_rx || rx->cur.taken || rx->cur.read ||
-	    mpa_rx_skip(rx) || mpa_rx_ahead(rx))
+	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx) ||
+	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_DIR_RX))
 		return -EBUSY;
-	mpa_rx_leave(ctx);
+	mpa_tufopt_leave_rx(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), NULL);
 	rx->format.framing = MPA_FRAMING_OFF;
 	mpa_plain_open(ctx, MPA_DIR_RX);
@@ -308,102 +377,87 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 
 /* ---- options ---- */
 
-/**
- * mpa_tufopt_set() - TUF_TX, TUF_RX
- * @sk:		socket
- * @dir:	MPA_DIR_TX or MPA_DIR_RX
- * @framing:	what is asked for
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -EBUSY, -EISCONN, -ENOTCONN, -EPIPE, or the error that
- * receiving has ended with.
- */
-int mpa_tufopt_set(struct sock *sk, u8 dir, const struct tuf_framing *framing)
+static int mpa_tufopt_set(struct sock *sk, u8 dir, sockptr_t val, unsigned int len)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
+	struct tuf_framing framing;
 	struct mpa_format format;
 	int err;
 
-	err = mpa_tufopt_format(dir, framing, &format);
+	if (len < offsetof(struct tuf_framing, reserved2))
+		return -EINVAL;
+	if (len > PAGE_SIZE)
+		return -E2BIG;
+	err = copy_struct_from_sockptr(&framing, sizeof(framing), val, len) ?:
+	      mpa_tufopt_format(dir, &framing, &format);
 	if (err)
 		return err;
 	mpa_delay(MPA_POINT_START);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_START_LOCKED);
 	if (dir == MPA_DIR_TX)
-		err = framing->mode ?
-		      mpa_tufopt_begin_tx(ctx, framing, &format) :
+		err = framing.mode ?
+		      mpa_tufopt_begin_tx(ctx, &framing, &format) :
 		      mpa_tufopt_end_tx(ctx);
 	else
-		err = framing->mode ?
-		      mpa_tufopt_begin_rx(ctx, framing, &format) :
+		err = framing.mode ?
+		      mpa_tufopt_begin_rx(ctx, &framing, &format) :
 		      mpa_tufopt_end_rx(ctx);
 	release_sock(sk);
 	return err;
 }
 
-/**
- * mpa_tufopt_get() - TUF_TX, TUF_RX
- * @sk:		socket
- * @dir:	MPA_DIR_TX or MPA_DIR_RX
- * @framing:	filled in, without a key
- *
- * Context: process, socket lock not held.
- */
-void mpa_tufopt_get(struct sock *sk, u8 dir, struct tuf_framing *framing)
+/* Without a key. */
+static int mpa_tufopt_get(struct sock *sk, u8 dir, char __user *val, int __user *len)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	const struct mpa_format *format = dir == MPA_DIR_TX ? &ctx->tx.format :
 							      &ctx->rx.format;
 	const struct mpa_tuf *tuf = mpa_tuf(ctx);
+	struct tuf_framing framing = {};
 
-	memset(framing, 0, sizeof(*framing));
 	lock_sock(sk);
-	framing->mode = mpa_format_mode(format);
-	framing->period = mpa_tufopt_period(format);
+	framing.mode = mpa_format_mode(format);
+	framing.period = mpa_tufopt_period(format);
 	if (dir == MPA_DIR_RX && mpa_format_on(format) && tuf->contain.keyed)
-		framing->flags |= TUF_KEY_GIVEN;
+		framing.flags |= TUF_KEY_GIVEN;
 	if (dir == MPA_DIR_TX && mpa_format_on(format))
-		framing->flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
-				  (tuf->tell_emss ? TUF_TELL_EMSS : 0);
+		framing.flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
+				 (tuf->tell_emss ? TUF_TELL_EMSS : 0);
 	release_sock(sk);
+	return mpa_put_value(&framing, sizeof(framing), val, len);
 }
 
-/**
- * mpa_tufopt_key() - TUF_TX_KEY
- * @sk:		socket
- * @key:	set to the key
- *
- * Context: process, socket lock not held.
- * Return: 0, or -ENODATA if it has been told, or was given.
- */
-int mpa_tufopt_key(struct sock *sk, u8 *key)
+/* It can be read only once, and only if it was not given. */
+static int mpa_tufopt_key(struct sock *sk, char __user *val, int __user *len)
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
-	int err = 0;
+	u8 key[TUF_KEY_LEN];
+	int room, err = 0;
 
+	if (get_user(room, len))
+		return -EFAULT;
+	if (room < (int)sizeof(key))
+		return -EINVAL;
 	lock_sock(sk);
 	mpa_tufopt_make_key(tuf);
 	if (tuf->key_told)
 		err = -ENODATA;
 	else
-		memcpy(key, tuf->next_key, TUF_KEY_LEN);
+		memcpy(key, tuf->next_key, sizeof(key));
 	tuf->key_told = true;
 	release_sock(sk);
-	return err;
-}
+	if (err)
+		return err;
 
-/**
- * mpa_tufopt_key_untold() - the user has not got what mpa_tufopt_key() has returned
- * @sk:	socket
- *
- * Context: process, socket lock not held.
- */
-void mpa_tufopt_key_untold(struct sock *sk)
-{
-	lock_sock(sk);
-	mpa_tuf(mpa_ctx(sk))->key_told = false;
-	release_sock(sk);
+	err = mpa_put_value(key, sizeof(key), val, len);
+	memzero_explicit(key, sizeof(key));
+	if (err) {
+		lock_sock(sk);
+		tuf->key_told = false;
+		release_sock(sk);
+	}
+	return err;
 }
 
 static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
@@ -445,17 +499,66 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->error_position = rx->error ? rx->cur.pos : 0;
 }
 
+static int mpa_tufopt_info(struct sock *sk, char __user *val, int __user *len)
+{
+	struct tuf_info info = {};
+
+	lock_sock(sk);
+	mpa_tufopt_info_fill(mpa_ctx(sk), &info);
+	release_sock(sk);
+	return mpa_put_value(&info, sizeof(info), val, len);
+}
+
 /**
- * mpa_tufopt_info() - TUF_INFO
+ * mpa_alt_setsockopt() - TUF_TX, TUF_RX
  * @sk:		socket
- * @info:	filled in
+ * @name:	option
+ * @val:	its value
+ * @len:	octets of it
+ * @err:	set to 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN, -EPIPE, or
+ *		the error that receiving has ended with
  *
  * Context: process, socket lock not held.
+ * Return: whether it is one of these.
  */
-void mpa_tufopt_info(struct sock *sk, struct tuf_info *info)
+bool mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
+			unsigned int len, int *err)
 {
-	memset(info, 0, sizeof(*info));
-	lock_sock(sk);
-	mpa_tufopt_info_fill(mpa_ctx(sk), info);
-	release_sock(sk);
+	if (name != TUF_TX && name != TUF_RX)
+		return false;
+	*err = mpa_tufopt_set(sk, name == TUF_TX ? MPA_DIR_TX : MPA_DIR_RX, val,
+			      len);
+	return true;
+}
+
+/**
+ * mpa_alt_getsockopt() - TUF_TX, TUF_RX, TUF_TX_KEY, TUF_INFO
+ * @sk:		socket
+ * @name:	option
+ * @val:	where its value goes
+ * @len:	room there; set to what was written
+ * @err:	set to 0, -EINVAL, -EFAULT or -ENODATA
+ *
+ * Context: process, socket lock not held.
+ * Return: whether it is one of these.
+ */
+bool mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
+			int __user *len, int *err)
+{
+	switch (name) {
+	case TUF_TX:
+		*err = mpa_tufopt_get(sk, MPA_DIR_TX, val, len);
+		return true;
+	case TUF_RX:
+		*err = mpa_tufopt_get(sk, MPA_DIR_RX, val, len);
+		return true;
+	case TUF_TX_KEY:
+		*err = mpa_tufopt_key(sk, val, len);
+		return true;
+	case TUF_INFO:
+		*err = mpa_tufopt_info(sk, val, len);
+		return true;
+	default:
+		return false;
+	}
 }

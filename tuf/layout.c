@@ -5,11 +5,11 @@
  * no multiple of anything, so that a marker may fall at any octet.
  */
 
-#include "compat.h"
-#include "mpa_framing.h"
+#include "../compat.h"
+#include "layout.h"
 
 #ifdef __KERNEL__
-DEFINE_STATIC_KEY_FALSE(mpa_tuf_used);
+DEFINE_STATIC_KEY_FALSE(mpa_alt_used);
 #endif
 
 /* Octets of the header: there is none in TUF_SEGMENTS. */
@@ -21,7 +21,7 @@ static u32 mpa_tuf_header_len(const struct mpa_fpdu *fpdu)
 /* Octets from one marker to the next; 0: there are none. */
 static u32 mpa_tuf_period(u8 framing, u8 shift)
 {
-	return framing == MPA_FRAMING_TUF_MARKERS ? 1U << shift : 0;
+	return framing == MPA_FRAMING_POINTERS ? 1U << shift : 0;
 }
 
 /**
@@ -48,13 +48,13 @@ static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
 }
 
 /**
- * mpa_tuf_init() - lay out an FPDU
+ * mpa_alt_init() - lay out an FPDU
  * @fpdu:	filled in
  * @pos:	stream position where it starts
  * @ulpdu_len:	octets of ULPDUs
  * @format:	how the direction is framed
  */
-void mpa_tuf_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
+void mpa_alt_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 		  const struct mpa_format *format)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
@@ -76,12 +76,12 @@ void mpa_tuf_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 }
 
 /**
- * mpa_tuf_field_at() - mpa_fpdu_field_at() for TUF
+ * mpa_alt_field_at() - mpa_fpdu_field_at() for TUF
  * @fpdu:	the FPDU
  * @off:	offset from its start, below @fpdu->len
  * @run:	filled in; MPA_FIELD_LENGTH is all of the header
  */
-void mpa_tuf_field_at(const struct mpa_fpdu *fpdu, u32 off,
+void mpa_alt_field_at(const struct mpa_fpdu *fpdu, u32 off,
 		      struct mpa_field_span *run)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period);
@@ -117,11 +117,11 @@ void mpa_tuf_field_at(const struct mpa_fpdu *fpdu, u32 off,
 }
 
 /**
- * mpa_tuf_offset() - mpa_fpdu_offset() for TUF
+ * mpa_alt_offset() - mpa_fpdu_offset() for TUF
  * @fpdu:	the FPDU
  * @ulpdu_off:	which octet of the ULPDU, up to @fpdu->ulpdu_len
  */
-u32 mpa_tuf_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
+u32 mpa_alt_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 {
 	u32 before = mpa_tuf_header_len(fpdu) + ulpdu_off;
 
@@ -184,7 +184,7 @@ void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 }
 
 /**
- * mpa_tuf_marker_good() - whether both copies in a marker say what they should
+ * mpa_alt_marker_good() - whether both copies in a marker say what they should
  * @fpdu:	the FPDU
  * @off:	offset of the marker's first octet from its start
  * @field:	its octets
@@ -192,7 +192,7 @@ void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
  * If the next FPDU begins with a marker a peer may count up to that, and not beyond
  * it: -00 can be read either way.
  */
-bool mpa_tuf_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
+bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 {
 	u16 got = get_unaligned_be16(field);
 
@@ -203,30 +203,30 @@ bool mpa_tuf_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 }
 
 /**
- * mpa_tuf_markers_good() - mpa_fpdu_markers_good() for TUF
+ * mpa_alt_markers_good() - mpa_fpdu_markers_good() for TUF
  * @fpdu:	the FPDU
  * @data:	its octets
  */
-bool mpa_tuf_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
+bool mpa_alt_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), i;
 	u32 off = period ? mpa_tuf_distance(fpdu->pos, period) : 0;
 
 	for (i = 0; i < fpdu->markers; i++, off += period)
-		if (!mpa_tuf_marker_good(fpdu, off, data + off))
+		if (!mpa_alt_marker_good(fpdu, off, data + off))
 			return false;
 	return true;
 }
 
 /**
- * mpa_tuf_room() - largest ULPDU whose FPDU fits a place in the stream
+ * mpa_alt_room() - largest ULPDU whose FPDU fits a place in the stream
  * @format:	how the direction is framed
  * @pos:	stream position where the FPDU starts
  * @room:	octets that it may have
  *
  * Return: octets, 0 if not one fits.
  */
-u32 mpa_tuf_room(const struct mpa_format *format, u32 pos, u32 room)
+u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
 	u32 header = TUF_HEADER_LEN, first, markers;
@@ -246,17 +246,17 @@ u32 mpa_tuf_room(const struct mpa_format *format, u32 pos, u32 room)
 }
 
 /**
- * mpa_tuf_mulpdu() - largest ULPDU that fits a segment
+ * mpa_alt_mulpdu() - largest ULPDU that fits a segment
  * @format:	how the direction is framed
  * @emss:	effective maximum segment size, in octets
  *
  * With markers FPDUs need not fit one: the largest at any place.
  */
-u32 mpa_tuf_mulpdu(const struct mpa_format *format, u32 emss)
+u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 {
-	if (format->framing == MPA_FRAMING_TUF_MARKERS)
-		return mpa_tuf_room(format, 0, MPA_TUF_FPDU_MAX);
-	return max_t(u32, mpa_tuf_room(format, 0, emss), MPA_MULPDU_MIN);
+	if (format->framing == MPA_FRAMING_POINTERS)
+		return mpa_alt_room(format, 0, MPA_TUF_FPDU_MAX);
+	return max_t(u32, mpa_alt_room(format, 0, emss), MPA_MULPDU_MIN);
 }
 
 /**
@@ -268,21 +268,21 @@ u32 mpa_tuf_mulpdu(const struct mpa_format *format, u32 emss)
  */
 u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 {
-	u32 mulpdu = mpa_tuf_mulpdu(format, emss);
+	u32 mulpdu = mpa_alt_mulpdu(format, emss);
 
-	if (format->framing != MPA_FRAMING_TUF)
+	if (format->framing != MPA_FRAMING_KEYED)
 		return mulpdu;
 	return emss < TUF_EMERGENCY ? max_t(u32, mulpdu, TUF_EMERGENCY) : mulpdu;
 }
 
 /**
- * mpa_tuf_head_len() - octets needed to learn an FPDU's header
+ * mpa_alt_head_len() - octets needed to learn an FPDU's header
  * @format:	how the direction is framed
  * @pos:	stream position where the FPDU starts
  *
  * A marker may be among them.
  */
-u32 mpa_tuf_head_len(const struct mpa_format *format, u32 pos)
+u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
 
@@ -294,7 +294,7 @@ u32 mpa_tuf_head_len(const struct mpa_format *format, u32 pos)
  * mpa_tuf_get_header() - read a header
  * @format:	how the direction is framed
  * @pos:	stream position where the FPDU starts
- * @head:	its first octets, as many as mpa_tuf_head_len() says
+ * @head:	its first octets, as many as mpa_alt_head_len() says
  * @key:	set to its key
  *
  * Return: its Length.
@@ -305,7 +305,7 @@ u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 	u32 first = mpa_tuf_distance(pos, 1U << format->period);
 	u8 header[TUF_HEADER_LEN];
 
-	if (mpa_tuf_head_len(format, pos) == TUF_HEADER_LEN) {
+	if (mpa_alt_head_len(format, pos) == TUF_HEADER_LEN) {
 		memcpy(header, head, sizeof(header));
 	} else {
 		memcpy(header, head, first);
@@ -317,7 +317,7 @@ u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 }
 
 /**
- * mpa_tuf_marker_fpdu() - where the FPDU begins that a marker points to
+ * mpa_alt_marker_fpdu() - where the FPDU begins that a marker points to
  * @format:	how the direction is framed
  * @pos:	stream position of the marker
  * @field:	its octets
@@ -327,7 +327,7 @@ u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
  *
  * Return: stream position; @pos - 1 if the two copies differ.
  */
-u32 mpa_tuf_marker_fpdu(const struct mpa_format *format, u32 pos,
+u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);

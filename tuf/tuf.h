@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: what a socket of TUF has beside the context that it shares with MPA's.
- * mpa_pack.c puts ULPDUs into FPDUs; mpa_guard.c sees to it that no piece of an FPDU is
- * taken for one; mpa_contain.c tests what has come out of order.
+ * Floor 2: what a socket of TUF has beside the context that it shares with MPA's. TUF
+ * uses MPA's engine: what is its own is called from there by the names in mpa_framing.h
+ * and at the end of mpa.h. pack.c puts ULPDUs into FPDUs; guard.c sees to it that no
+ * piece of an FPDU is taken for one; contain.c tests what has come out of order;
+ * engine.c has the rest; options.c is floor 3.
  */
 #ifndef _MPA_TUF_H
 #define _MPA_TUF_H
 
-#include "mpa.h"
+#include "../mpa.h"
+#include "layout.h"
 
 /**
  * struct mpa_pack - the last FPDU that was made
@@ -75,8 +78,6 @@ struct mpa_contain {
 /**
  * struct mpa_tuf - a socket of TUF
  * @ctx:	the context
- * @inside_tx:	calls of ours that send
- * @inside_rx:	calls of ours that read
  * @key_known:	@next_key is that of the next framing, or of this one
  * @key_told:	the user has read it, or has given it
  * @key_given:	the user has given it
@@ -98,8 +99,6 @@ struct mpa_contain {
  */
 struct mpa_tuf {
 	struct mpa_ctx		ctx;
-	u32			inside_tx;
-	u32			inside_rx;
 	bool			key_known;
 	bool			key_told;
 	bool			key_given;
@@ -123,7 +122,7 @@ static_assert(!offsetof(struct mpa_tuf, ctx));
 
 /**
  * mpa_tuf() - what a socket of TUF has
- * @ctx:	its context; mpa_is_tuf()
+ * @ctx:	its context; mpa_alt()
  */
 static inline struct mpa_tuf *mpa_tuf(struct mpa_ctx *ctx)
 {
@@ -141,25 +140,12 @@ static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
 	return mpa_tuf_const(container_of_const(rx, struct mpa_ctx, rx));
 }
 
-/* mpa_pack.c */
-void mpa_pack_forget(struct mpa_ctx *ctx);
-void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
-void mpa_pack_given(struct mpa_ctx *ctx);
-bool mpa_pack_extends(const struct mpa_ctx *ctx);
-bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
-int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
-
-/* mpa_guard.c */
+/* guard.c */
 bool mpa_guard_idle(struct mpa_ctx *ctx);
 void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n);
-bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
-		      enum mpa_begins begins, bool fixed);
 
-/* mpa_contain.c */
-void mpa_contain_see(struct mpa_ctx *ctx);
-bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos);
-bool mpa_contain_possible(const struct mpa_ctx *ctx);
+/* contain.c */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key);
 

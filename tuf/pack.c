@@ -11,7 +11,7 @@
 
 #include <linux/uio.h>
 
-#include "mpa_tuf.h"
+#include "tuf.h"
 
 /**
  * mpa_pack_forget() - the last FPDU takes no more
@@ -71,6 +71,27 @@ static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 	return ctx->tx.out->len ||
 	       (!mpa_pos_before(ctx->tx.seq - pack->len, ctx->tcp.watch.seq) &&
 		mpa_tcp_tail_holds(ctx->sk, pack->length, pack->len));
+}
+
+/**
+ * mpa_pack_target() - octets of whole ULPDUs of one length that share an FPDU
+ * @tx:		sending
+ * @ulpdu_len:	the length
+ * @emss:	effective maximum segment size, in octets
+ *
+ * Context: process, socket lock held.
+ */
+u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
+{
+	u32 room;
+
+	if (!mpa_format_contained(&tx->format) || !tx->packing || tx->ulpdu_len)
+		return ulpdu_len;
+	/* In the last one, if there is room: mpa_pack_fits(). */
+	room = tx->slot.used ? emss - tx->slot.used : 0;
+	if (room < ulpdu_len)
+		room = mpa_framing_fill(&tx->format, tx->pos, emss);
+	return max(room - room % ulpdu_len, ulpdu_len);
 }
 
 /**
@@ -149,5 +170,5 @@ void mpa_pack_given(struct mpa_ctx *ctx)
  */
 bool mpa_pack_extends(const struct mpa_ctx *ctx)
 {
-	return mpa_is_tuf(ctx) && mpa_tuf_const(ctx)->pack.extends;
+	return mpa_alt(ctx) && mpa_tuf_const(ctx)->pack.extends;
 }

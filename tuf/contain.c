@@ -13,7 +13,7 @@
  * is given up.
  */
 
-#include "mpa_tuf.h"
+#include "tuf.h"
 
 /* More segments than that at a time wait for order. */
 #define MPA_CONTAIN_SEGMENTS	128

@@ -12,7 +12,7 @@
  * close(2) nobody looks any more.
  */
 
-#include "mpa_tuf.h"
+#include "tuf.h"
 
 /* ---- keys among octets ---- */
 

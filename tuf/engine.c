@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/* TUF: what its FPDUs have of their own where MPA's engine makes and reads them. */
+
+#include <net/netlink.h>
+#include <uapi/linux/mpa_netlink.h>
+
+#include "tuf.h"
+
+/**
+ * mpa_alt_put() - write octets of a field of the framing
+ * @ctx:	the context
+ * @fpdu:	the FPDU
+ * @run:	the field, and which of its octets
+ * @p:		where they go
+ * @n:		how many
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		 const struct mpa_field_span *run, u8 *p, u32 n)
+{
+	if (run->field == MPA_FIELD_MARKER)
+		mpa_tuf_marker_put(fpdu, run->off - run->skip, run->skip, p, n);
+	else
+		mpa_tuf_put_header(fpdu, mpa_tuf_const(ctx)->key.key, run->skip,
+				   p, n);
+}
+
+/**
+ * mpa_alt_finish() - write the length of an FPDU into its header and its markers
+ * @ctx:	the context
+ * @fpdu:	the FPDU, all of which is in the buffer
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+{
+	struct mpa_txbuf *out = ctx->tx.out;
+	struct mpa_field_span run;
+	u32 off, n;
+
+	for (off = 0; off < fpdu->len; off += n) {
+		u8 *p;
+
+		mpa_alt_field_at(fpdu, off, &run);
+		p = (u8 *)mpa_txbuf_at(out, off, &n);
+		n = min(n, run.len);
+		if (run.field != MPA_FIELD_ULPDU)
+			mpa_alt_put(ctx, fpdu, &run, p, n);
+	}
+}
+
+/*
+ * The first call since MULPDU has changed, if the user wants to know. SACK blocks
+ * that come and go are no change.
+ */
+static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+			    u32 emss)
+{
+	u32 mulpdu = mpa_alt_mulpdu(&ctx->tx.format, emss);
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+
+	if (!tuf->tell_emss || tuf->mulpdu == mulpdu || call->done ||
+	    mpa_tx_open(&ctx->tx))
+		return false;
+	tuf->mulpdu = mulpdu;
+	return true;
+}
+
+/**
+ * mpa_alt_oversized() - a ULPDU fits no segment, which the user does not want, or no
+ *			 FPDU at all; or the user wants to know that MULPDU has changed
+ * @ctx:	the context
+ * @call:	the call that sends it
+ * @fpdu:	its FPDU
+ *
+ * Context: process, socket lock held.
+ */
+bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+		       const struct mpa_fpdu *fpdu)
+{
+	u32 emss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
+	const struct mpa_format *format = &ctx->tx.format;
+
+	if (mpa_tuf_changed(ctx, call, emss) ||
+	    (call->segment > 0 &&
+	     call->segment > mpa_framing_max(format, ctx->tx.pos)))
+		return true;
+	if (!mpa_format_aligns(format) || ctx->tx.oversize ||
+	    call->segment == MPA_SEGMENT_FILL)
+		return false;
+	return fpdu->ulpdu_len > mpa_tuf_limit(format, emss);
+}
+
+/**
+ * mpa_alt_head() - read a header and lay the FPDU out
+ * @rx:		receiving
+ * @pos:	stream position where the FPDU starts
+ * @head:	its first octets, as many as mpa_alt_head_len() says
+ * @fpdu:	filled in
+ *
+ * A wrong key does not matter in order: the stream is right as it is.
+ *
+ * Context: socket lock held.
+ * Return: MPA_HEAD_GOOD or MPA_HEAD_BAD.
+ */
+enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
+			   struct mpa_fpdu *fpdu)
+{
+	const struct mpa_contain *contain = &mpa_tuf_of_rx(rx)->contain;
+	u8 key[TUF_KEY_LEN];
+	u32 len = mpa_tuf_get_header(&rx->format, pos, head, key);
+
+	if (!len)
+		return MPA_HEAD_BAD;
+	mpa_alt_init(fpdu, pos, len, &rx->format);
+	fpdu->wrong_key = contain->keyed &&
+			memcmp(key, contain->key, TUF_KEY_LEN);
+	/* Behind a marker there is no room for more. */
+	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
+		return MPA_HEAD_BAD;
+	return MPA_HEAD_GOOD;
+}
+
+/**
+ * mpa_alt_received() - the user has got the record
+ * @ctx:	the context
+ * @fpdu:	its FPDU
+ *
+ * Context: process, socket lock held.
+ */
+void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+{
+	mpa_tuf(ctx)->wrong_key += fpdu->wrong_key;
+}
+
+/**
+ * mpa_alt_show() - what the programs have agreed on, as netlink attributes
+ * @skb:	where they go
+ * @ctx:	the context
+ *
+ * Context: any, without the socket lock.
+ * Return: 0 or -EMSGSIZE.
+ */
+int mpa_alt_show(struct sk_buff *skb, const struct mpa_ctx *ctx)
+{
+	if (nla_put_u32(skb, MPA_A_CONN_TUF_TX,
+			mpa_format_mode(&ctx->tx.format)) ||
+	    nla_put_u32(skb, MPA_A_CONN_TUF_RX,
+			mpa_format_mode(&ctx->rx.format)))
+		return -EMSGSIZE;
+	return READ_ONCE(mpa_tuf_const(ctx)->contain.given_up) ?
+	       nla_put_flag(skb, MPA_A_CONN_RESEGMENTED) : 0;
+}
