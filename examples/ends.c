@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * What every program with MPA begins with: connect, attach and start; or attach,
  * start and listen. The examples share it; copy what you need.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /* How connections of the examples come about. */
 #ifndef EXAMPLES_ENDS_H
 #define EXAMPLES_ENDS_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Requests and answers, many under way at a time, which a lost segment does not
  * hold up: it delays only the records that are in it.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0 OR MIT
 """Records on TCP: Linux's MPA (RFC 5044) and TUF, over the socket module.
 
     import mpa

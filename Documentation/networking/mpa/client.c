@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /* client HOST PORT RECORD...: send records over MPA, print the answers. */
 #include <errno.h>
 #include <linux/mpa.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0 OR MIT
 """client.py HOST PORT RECORD...: send records over MPA, print the answers."""
 import os
 import select

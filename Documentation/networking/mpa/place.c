@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /* place FD: put records where they belong as they come, say when all is there */
 #include <linux/mpa.h>
 #include <stdio.h>

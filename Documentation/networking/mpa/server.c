@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /* server PORT: send each record back to where it came from. */
 #include <errno.h>
 #include <linux/mpa.h>

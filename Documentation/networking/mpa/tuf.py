@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0 OR MIT
 """tuf.py PORT: send each record back; tuf.py HOST PORT RECORD...: print them."""
 import socket
 import struct
