@@ -7,7 +7,7 @@
 linux_headers := include/uapi/linux/mpa.h include/uapi/linux/mpa_netlink.h \
 		 include/uapi/linux/tuf.h
 completion := $(wildcard tools/mpa/completion.bash)
-python := $(wildcard python/*.py)
+python := $(wildcard python/mpa/*.py python/mpa/py.typed)
 # The judge and what it needs; not its tests.
 wire := tools/wire/judge tools/wire/annotate \
 	$(filter-out tools/wire/selftest% tools/wire/synth%,$(wildcard tools/wire/*.py))
@@ -54,7 +54,7 @@ install-command:
 	install -D -m 644 -t $(share_dir) tools/wire/mpa.lua
 
 install-python:
-	$(if $(python),install -D -m 644 -t $(python_dir) $(python))
+	$(if $(python),install -D -m 644 -t $(python_dir)/mpa $(python))
 
 # mpa-judge and mpa-annotate
 install-wire: $(TOOLS)/mpa-judge.1
@@ -78,11 +78,11 @@ uninstall:
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
 	      $(share_dir)/mpa.lua $(addprefix $(wire_dir)/,$(notdir $(wire))) \
 	      $(addprefix $(bin_dir)/mpa-,$(wire_commands)) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
-	      $(addprefix $(python_dir)/,$(notdir $(python))) \
-	      $(patsubst python/%.py,$(python_dir)/__pycache__/%.*.pyc,$(python)) \
+	      $(addprefix $(python_dir)/mpa/,$(notdir $(python))) \
+	      $(patsubst python/mpa/%.py,$(python_dir)/mpa/__pycache__/%.*.pyc,$(filter %.py,$(python))) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
 	for dir in $(wire_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
-		   $(python_dir)/__pycache__ \
+		   $(python_dir)/mpa/__pycache__ $(python_dir)/mpa \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \
 		test ! -d $$dir || rmdir --ignore-fail-on-non-empty $$dir || exit; \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The Python module python/mpa.py: with itself, with C programs and with peers made
+# The Python package python/mpa: with itself, with C programs and with peers made
 # by hand; and the programs of their documentation.
 #
 # mpa_python.sh [NAME...]: all tests, or those whose names contain one of these

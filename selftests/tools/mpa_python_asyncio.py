@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of the asyncio part of python/mpa.py; mpa_python.sh runs them."""
+"""Tests of the asyncio part of python/mpa; mpa_python.sh runs them."""
 
 import asyncio
 import contextlib
@@ -71,6 +71,58 @@ class Asyncio(Case):
         async def main():
             async with await mpa.start_server(echo, "127.0.0.1", 0) as server:
                 await asyncio.gather(*(client(server, n) for n in range(CONNECTIONS)))
+        self.run_async(main)
+
+    def test_names_that_streams_of_asyncio_have(self):
+        async def main():
+            async with await mpa.start_server(echo, "127.0.0.1", 0) as server:
+                self.assertEqual([server.address],
+                                 [sock.getsockname() for sock in server.sockets])
+                _, writer = await mpa.open_connection(*server.address)
+                self.assertEqual(server.address, writer.get_extra_info("peername"))
+                self.assertEqual(writer.connection.getsockname(),
+                                 writer.get_extra_info("sockname"))
+                self.assertIs(writer.connection.sock, writer.get_extra_info("socket"))
+                self.assertEqual("none", writer.get_extra_info("cipher", "none"))
+                self.assertFalse(writer.is_closing())
+                writer.close()
+                self.assertTrue(writer.is_closing())
+                await writer.wait_closed()
+                self.assertEqual(server.address, writer.get_extra_info("peername"))
+                self.assertIsNone(writer.get_extra_info("sockname"))
+            self.assertEqual((), server.sockets)
+        self.run_async(main)
+
+    def test_sockets_of_ones_own(self):
+        async def main():
+            bound = socket.socket()
+            bound.bind(("127.0.0.1", 0))
+            async with await mpa.start_server(echo, sock=bound) as server:
+                self.assertEqual((bound,), server.sockets)
+                sock = socket.create_connection(server.address)
+                reader, writer = await mpa.open_connection(sock=sock)
+                self.assertIs(sock, writer.connection.sock)
+                writer.write(b"hello")
+                self.assertEqual(b"hello", await reader.read())
+                writer.close()
+                await writer.wait_closed()
+                with self.assertRaises(ValueError):
+                    await mpa.open_connection("localhost", 1, sock=bound)
+                with self.assertRaises(ValueError):
+                    await mpa.open_connection()
+        self.run_async(main)
+
+    def test_addresses_of_one_family(self):
+        async def main():
+            async with await mpa.start_server(echo, "", 0,
+                                              family=socket.AF_INET6) as server:
+                _, writer = await mpa.open_connection(
+                    "::1", server.address[1], family=socket.AF_INET6)
+                self.assertEqual("::1", writer.get_extra_info("peername")[0])
+                writer.abort()
+                with self.assertRaises(OSError):
+                    await mpa.open_connection("::1", server.address[1],
+                                              family=socket.AF_INET)
         self.run_async(main)
 
     def test_large_records(self):

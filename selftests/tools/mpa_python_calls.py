@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of python/mpa.py; mpa_python.sh runs them."""
+"""Tests of python/mpa; mpa_python.sh runs them."""
 
 import array
 import errno
@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import mpa
+from mpa import _abi
 from mpa_ends import fpdu, frame, take
 from mpa_python_test import BIN, TOP, WAIT, Case, Task, pattern, reset
 
@@ -605,10 +606,69 @@ class Receiving(Case):
         self.assertEqual(address, conn.peer_address)
 
     def test_structs_may_grow(self):
-        octets = mpa._INFO.pack(*range(1, 23))
+        octets = _abi.INFO.pack(*range(1, 23))
         for seen in octets + bytes(64), octets[:96]:
-            self.assertEqual(tuple(range(1, 20)), mpa._unpacked(mpa._INFO, seen)[:19])
-        self.assertEqual((0, 0), mpa._unpacked(mpa._INFO, octets[:104])[-2:])
+            self.assertEqual(tuple(range(1, 20)), _abi.unpacked(_abi.INFO, seen)[:19])
+        self.assertEqual((0, 0), _abi.unpacked(_abi.INFO, octets[:104])[-2:])
+
+
+class AsSockets(Case):
+    """Calls that a socket has, by the same names."""
+
+    def test_addresses(self):
+        first, second = self.talking_pair()
+        self.assertEqual(first.getsockname(), second.getpeername())
+        self.assertEqual(second.getsockname(), first.getpeername())
+
+    def test_sendall_sends_a_record(self):
+        first, second = self.pair()
+        first.sendall(b"one")
+        first.sendall(bytearray(b"two"))
+        self.assertEqual([b"one", b"two"], [second.recv(), second.recv()])
+
+    def test_recv_into_receives_a_record(self):
+        first, second = self.pair()
+        first.send(b"hello")
+        first.send(b"abc")
+        first.send(b"last")
+        first.shutdown()
+        room = bytearray(mpa.ULPDU_MAX)
+        self.assertEqual(5, second.recv_into(room))
+        self.assertEqual(b"hello", room[:5])
+        self.assertEqual(2, second.recv_into(memoryview(room)[:2]))     # goes on
+        self.assertEqual(1, second.recv_into(room, 2))
+        self.assertEqual(b"cbllo", room[:5])
+        self.assertEqual(4, second.recv_into(room))
+        self.assertEqual(0, second.recv_into(room))
+
+    def test_recv_into_reports_what_is_damaged(self):
+        peer, conn = self.by_hand()
+        peer.sendall(fpdu(b"hello")[:-1] + b"?")
+        with self.assertRaises(mpa.Damaged):
+            conn.recv_into(bytearray(10))
+
+    def test_server_of_one_family(self):
+        for family in socket.AF_INET, socket.AF_INET6:
+            with mpa.create_server(("", 0), family=family) as server:
+                self.assertEqual(family, server.sock.family)
+                with self.assertRaises(ConnectionRefusedError):
+                    socket.create_connection(
+                        ("::1" if family == socket.AF_INET else "127.0.0.1",
+                         server.address[1]))
+
+    def test_server_on_a_socket_of_ones_own(self):
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        server = self.opened(mpa.create_server(sock=sock))
+        self.assertIs(sock, server.sock)
+        client = Task(mpa.connect, sock.getsockname())
+        responder = self.opened(server.accept())
+        self.opened(client.result()).send(b"hello")
+        self.assertEqual(b"hello", responder.recv())
+        with self.assertRaises(ValueError):
+            mpa.create_server()
+        with self.assertRaises(ValueError):
+            mpa.create_server(("", 0), sock=sock)
 
 
 class Others(Case):

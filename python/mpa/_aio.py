@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""Streams of asyncio whose items are records."""
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import errno
+import logging
+import socket
+import struct
+from typing import (Any, AsyncIterator, Awaitable, Callable, Deque, List, Optional, Set,
+                    Tuple, TypeVar)
+
+from ._abi import INITIATOR, MORE_FOLLOW, Octets, Record
+from ._errors import Damaged, LongRecord, Lost, NotMpa, Timeout, TooMany
+from ._sockets import Connection, Listener, Records, create_server
+from ._start import attach, finish, start_nowait, start_request
+
+# Octets that wait in a writer: beyond the first drain() waits, until the second
+WAITING_HIGH, WAITING_LOW = 1 << 18, 1 << 16
+TURNS = 64                         # records in a row before others have their turn
+
+
+class _Stream:
+    """What the reader and the writer of a connection share."""
+
+    def __init__(self, conn: Records) -> None:
+        conn.settimeout(0)
+        self.conn = conn
+        self.loop = asyncio.get_running_loop()
+        self.reading: Optional[asyncio.Future[None]] = None
+        self.closed: asyncio.Future[None] = self.loop.create_future()
+        self.closing = False
+
+    def finish(self) -> None:
+        """Close the socket; whoever reads sees the end."""
+        if self.closed.done():
+            return
+        self.loop.remove_reader(self.conn)
+        self.loop.remove_writer(self.conn)
+        self.wake_reader()
+        self.closed.set_result(None)
+        self.conn.close()
+
+    def wake_reader(self) -> None:
+        """Let the reader look again."""
+        if self.reading and not self.reading.done():
+            self.reading.set_result(None)
+
+
+_T = TypeVar("_T")
+
+
+class RecordReader:
+    """The records of a connection, for one task at a time.
+
+    Nothing is read ahead: who does not read slows the peer down, and a read() that
+    is cancelled has taken no record.
+    """
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+        self._turns = 0
+
+    async def read(self) -> Optional[bytes]:
+        """The next record; None at the end, or once the writer has been closed."""
+        return await self._read(self._stream.conn.recv, None)
+
+    async def read_info(self) -> Optional[Record]:
+        """The next record and where it lies, as recv_info()."""
+        return await self._read(self._stream.conn.recv_info, None)
+
+    async def read_batch(self, most: int = 64) -> List[bytes]:
+        """As many records as are here, as recv_batch(); [] at the end."""
+        return await self._read(lambda: self._stream.conn.recv_batch(most), [])
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        record = await self.read()
+        if record is None:
+            raise StopAsyncIteration
+        return record
+
+    async def _read(self, receive: Callable[[], _T], end: _T) -> _T:
+        stream = self._stream
+        if stream.reading:
+            raise RuntimeError("another task is reading from this connection")
+        self._turns += 1
+        if self._turns % TURNS == 0:
+            await asyncio.sleep(0)
+        while not stream.closing:
+            try:
+                return receive()
+            except BlockingIOError:
+                pass
+            stream.reading = stream.loop.create_future()
+            stream.loop.add_reader(stream.conn, stream.wake_reader)
+            try:
+                await stream.reading
+            finally:
+                stream.reading = None
+                if not stream.closed.done():
+                    stream.loop.remove_reader(stream.conn)
+        return end
+
+
+class RecordWriter:
+    """Sends records on a connection: write(), then await drain().
+
+    What the connection does not take at once waits here. A responder's records wait
+    for the initiator's first one, as RFC 5044 section 7.1.2 wants it.
+    """
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+        self._queue: Deque[memoryview] = collections.deque()
+        self._octets = 0
+        self._waits = False     # for the socket to be writable
+        self._eof = False
+        self._error: Optional[OSError] = None
+        self._drainers: Set[asyncio.Future[None]] = set()
+
+    @property
+    def connection(self) -> Any:
+        """The Connection below, for info(), peer() and options."""
+        return self._stream.conn
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Of asyncio's names "peername", "sockname" and "socket"; others: default."""
+        conn = self._stream.conn
+        if name == "socket":
+            return conn.sock
+        if name == "peername":
+            return default if conn.peer_address is None else conn.peer_address
+        if name == "sockname":
+            with contextlib.suppress(OSError):
+                return conn.getsockname()
+        return default
+
+    def is_closing(self) -> bool:
+        """Whether close() or abort() has been called, or the connection has failed."""
+        return self._stream.closing or self._error is not None
+
+    @property
+    def waiting(self) -> int:
+        """Octets that the connection has not taken yet."""
+        return self._octets
+
+    def write(self, record: Octets) -> None:
+        """Send a record, or queue it; it never waits."""
+        if self._error:
+            raise self._error
+        if self._stream.closing or self._eof:
+            raise Lost(errno.EPIPE, "write: the writer has been closed")
+        conn = self._stream.conn
+        octets = memoryview(record)
+        if not octets.nbytes or (octets.nbytes > conn.longest and conn.segment < 0):
+            raise LongRecord(errno.EMSGSIZE, f"a record of {octets.nbytes} octets: it "
+                             f"may have 1 to {conn.longest}")
+        # What is bytes cannot change while it waits.
+        self._queue.append(octets if isinstance(record, bytes) else
+                           memoryview(bytes(octets)))
+        self._octets += octets.nbytes
+        if not self._waits:
+            self._flush()
+
+    async def drain(self) -> None:
+        """Wait until there is room for more, if much is waiting."""
+        if not self._error and self._octets > WAITING_HIGH:
+            done = self._stream.loop.create_future()
+            self._drainers.add(done)
+            try:
+                await done
+            finally:
+                self._drainers.discard(done)
+        if self._error:
+            raise self._error
+
+    def write_eof(self) -> None:
+        """End sending once all is sent; receiving goes on."""
+        self._eof = True
+        if not self._waits:
+            self._flush()
+
+    def close(self) -> None:
+        """Close once all is sent. Records that are unread here are lost."""
+        self._stream.closing = True
+        self._stream.wake_reader()
+        if not self._waits:
+            self._flush()
+
+    def abort(self) -> None:
+        """Close at once, with a reset; what waits is dropped."""
+        self._stream.closing = True
+        self._drop()
+        if not self._stream.closed.done():
+            with contextlib.suppress(OSError):
+                self._stream.conn.sock.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._stream.finish()
+
+    async def wait_closed(self) -> None:
+        """Wait until close() is done; raises if records could not be sent."""
+        await asyncio.shield(self._stream.closed)
+        if self._error:
+            raise self._error
+
+    def _flush(self) -> None:
+        """Give the socket what it takes."""
+        stream = self._stream
+        if stream.closed.done():
+            return
+        waits = False
+        try:
+            while self._queue:
+                record = self._queue[0]
+                # Those behind it are a batch with it.
+                sent = stream.conn.send_some(
+                    record, MORE_FOLLOW if len(self._queue) > 1 else 0)
+                self._octets -= sent
+                self._queue.popleft()
+                if sent < len(record):
+                    self._queue.appendleft(record[sent:])
+            if self._eof and not stream.closing:
+                stream.conn.shutdown(socket.SHUT_WR)
+        except (BlockingIOError, InterruptedError):
+            waits = True
+        except OSError as err:
+            self._error = err
+            self._drop()
+        if waits != self._waits:
+            self._waits = waits
+            if waits:
+                stream.loop.add_writer(stream.conn, self._flush)
+            else:
+                stream.loop.remove_writer(stream.conn)
+        if self._octets <= WAITING_LOW:
+            self._wake()
+        if stream.closing and not self._queue:
+            stream.finish()
+
+    def _drop(self) -> None:
+        self._queue.clear()
+        self._octets = 0
+        self._wake()
+
+    def _wake(self) -> None:
+        for done in self._drainers:
+            if not done.done():
+                done.set_result(None)
+
+
+def streams(conn: Records) -> Tuple[RecordReader, RecordWriter]:
+    """A reader and a writer for a connection, in the running event loop."""
+    stream = _Stream(conn)
+    return RecordReader(stream), RecordWriter(stream)
+
+
+async def _connected(host: str, port: int, family: int) -> socket.socket:
+    """A TCP connection to the first address that answers."""
+    loop = asyncio.get_running_loop()
+    failed: OSError = OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+    for found, kind, proto, _, address in await loop.getaddrinfo(
+            host, port, family=family, type=socket.SOCK_STREAM):
+        sock = socket.socket(found, kind, proto)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+            return sock
+        except OSError as err:
+            sock.close()
+            failed = err
+        except BaseException:
+            sock.close()
+            raise
+    raise failed
+
+
+async def open_connection(host: Optional[str] = None, port: int = 0,
+                          private: bytes = b"", *, family: int = 0,
+                          sock: Optional[socket.socket] = None, nodelay: bool = True,
+                          **options: Any) -> Tuple[RecordReader, RecordWriter]:
+    """Connect and start as the initiator. options are start()'s, but for manual.
+
+    Instead of host and port, sock is a socket that is connected; it belongs to the
+    streams then. family: addresses of this one alone, as socket.AF_INET6.
+    """
+    if options.get("manual"):
+        raise ValueError("manual: use Connection.connect() in a thread, and streams()")
+    start_request(INITIATOR, private, options)
+    loop = asyncio.get_running_loop()
+    if (host is None) == (sock is None):
+        raise ValueError("open_connection: host and port, or sock, one of them")
+    if sock is None:
+        assert host is not None
+        sock = await _connected(host, port, family)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
+        attach(sock)
+        if not start_nowait(sock, INITIATOR, private, **options):
+            done = asyncio.Event()
+            loop.add_writer(sock, done.set)
+            try:
+                await done.wait()
+            finally:
+                loop.remove_writer(sock)
+            finish(sock)
+    except BaseException:
+        sock.close()
+        raise
+    return streams(Connection(sock))
+
+
+# What a peer or the network can do to a server: a line in the log, and no traceback.
+_PEERS_DOING = (Lost, NotMpa, Timeout, Damaged, TooMany)
+_log = logging.getLogger("mpa")
+
+Callback = Callable[[RecordReader, RecordWriter], Awaitable[None]]
+
+
+class Server:
+    """What start_server() returns; "async with" closes it and waits for callbacks."""
+
+    def __init__(self, callback: Callback, listener: Listener) -> None:
+        self._callback = callback
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._tasks: Set[asyncio.Task[None]] = set()
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        listener.settimeout(0)
+        self._listen()
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+        await self.wait_closed()
+
+    @property
+    def address(self) -> Tuple[Any, ...]:
+        """Where it listens."""
+        return self._listener.address
+
+    @property
+    def sockets(self) -> Tuple[socket.socket, ...]:
+        """The socket that listens; none once it is closed."""
+        return () if self._closed.done() else (self._listener.sock,)
+
+    def close(self) -> None:
+        """Listen no longer; connections go on."""
+        if not self._closed.done():
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            self._closed.set_result(None)
+
+    def close_clients(self) -> None:
+        """Cancel what serves the connections, and so reset them."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until it is closed and all callbacks have returned."""
+        await asyncio.shield(self._closed)
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def serve_forever(self) -> None:
+        """Serve until cancelled; open connections are reset then."""
+        try:
+            await asyncio.shield(self._closed)
+        finally:
+            self.close()
+            self.close_clients()
+            await self.wait_closed()
+
+    def _listen(self) -> None:
+        if not self._closed.done():
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(TURNS):
+            try:
+                conn = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as err:
+                # Out of files or memory: others have to end first.
+                self._loop.call_exception_handler(
+                    {"message": "mpa: accept() fails, again in a second",
+                     "exception": err})
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(1, self._listen)
+                return
+            task = self._loop.create_task(self._serve(conn))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, conn: Connection) -> None:
+        reader, writer = streams(conn)
+        try:
+            await self._callback(reader, writer)
+        except asyncio.CancelledError:
+            writer.abort()
+            raise
+        except _PEERS_DOING as err:
+            _log.warning("mpa: connection from %s port %s: %s", *conn.peer_address[:2],
+                         err)
+        except Exception as err:  # pylint: disable=broad-except
+            self._loop.call_exception_handler(
+                {"message": "mpa: a connection's callback has failed", "exception": err})
+        finally:
+            writer.close()
+
+
+async def start_server(callback: Callback, host: Optional[str] = None, port: int = 0,
+                       private: bytes = b"", *, sock: Optional[socket.socket] = None,
+                       **options: Any) -> Server:
+    """Call callback(reader, writer) as a task for each connection.
+
+    A connection is closed when its callback has returned. If it is lost, or no MPA,
+    and the callback lets that pass, the logger "mpa" gets a line as a warning; what
+    else it raises goes to the loop's exception handler. options are those of
+    create_server(), but for manual. Instead of host and port, sock is one that is
+    bound.
+    """
+    if options.get("manual"):
+        raise ValueError("manual: use create_server() in a thread, and streams()")
+    address = None if host is None else (host, port)
+    return Server(callback, create_server(address, private, sock=sock, **options))

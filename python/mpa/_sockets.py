@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""Connections and listeners, in the manner of the socket module."""
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import struct
+from typing import (Any, Iterable, Iterator, List, Optional, Set, Tuple, TypeVar, Union,
+                    overload)
+
+from ._abi import (BATCH_BUFFER, BUFFER, INITIATOR, IOV_MAX, MORE_FOLLOW, MPA_ACCEPT,
+                   MPA_MULPDU, MPA_OVERSIZE, MPA_PACKING, MPA_PLACE, MPA_RECV_BATCH,
+                   MPA_RECVINFO, MPA_REJECT, MPA_SEGMENT, RECV_BATCH_MAX, RECVINFO,
+                   RECVINFO_PLACED, RECVINFO_VALID_ORDER, REPLY, RESPONDER, SOL_MPA,
+                   ULPDU_MAX, MpaInfo, Octets, Peer, Record, unpacked)
+from ._errors import LongRecord, Lost, MpaError, explained, read_info, read_peer
+from ._start import (attach, check, finish, is_manual, private_octets, start,
+                     start_request, wait)
+
+_Self = TypeVar("_Self", bound="Records")
+
+
+class _Option:
+    """An attribute that is a socket option."""
+
+    def __init__(self, number: int, text: str, wrong: str) -> None:
+        self._number = number
+        self._wrong = wrong     # what EINVAL says of a value
+        self.__doc__ = text
+
+    @overload
+    def __get__(self, conn: None, owner: type) -> _Option: ...
+
+    @overload
+    def __get__(self, conn: Records, owner: type) -> int: ...
+
+    def __get__(self, conn: Optional[Records], owner: type) -> Union[_Option, int]:
+        if conn is None:
+            return self
+        return conn.sock.getsockopt(SOL_MPA, self._number)
+
+    def __set__(self, conn: Records, value: int) -> None:
+        try:
+            conn.sock.setsockopt(SOL_MPA, self._number, int(value))
+        except OSError as err:
+            name = str(self.__doc__).split(":", maxsplit=1)[0]
+            if err.errno == errno.EINVAL:
+                raise MpaError(err.errno, f"{name}: " + self._wrong.format(
+                    value=value, longest=conn.longest)) from None
+            if err.errno == errno.EPERM:
+                raise MpaError(err.errno, f"{name}: the administrator does not allow "
+                               "it") from None
+            # pylint: disable-next=protected-access
+            raise conn._explained(err, name) from None
+
+
+class Records:
+    """Records over a socket; what connections with MPA and with TUF share.
+
+    sock is the socket. Calls of it that are not here may be used as well.
+    """
+    longest = ULPDU_MAX
+    packing = _Option(MPA_PACKING, "packing: short records may share a segment",
+                      "True or False, not {value}")
+    oversize = _Option(MPA_OVERSIZE, "oversize: records may be longer than mulpdu",
+                       "True or False, not {value}")
+    segment = _Option(MPA_SEGMENT, "segment: a send is cut into records of so many "
+                      "octets; SEGMENT_FILL: that fill segments; SEGMENT_OFF",
+                      "1 to {longest} octets, SEGMENT_FILL or SEGMENT_OFF, not {value}")
+    place = _Option(MPA_PLACE, "place: records may come out of order, see recv_info(); "
+                    "needs markers", "what is received has no markers, or no CRCs; ask "
+                    "for them with the startup options markers=True and crc=True")
+    # So that a wrong name, as "placed = True", is an error.
+    __slots__ = "sock", "peer_address", "_options", "__weakref__"
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.peer_address: Any = None   # stays when the connection is gone
+        with contextlib.suppress(OSError):
+            self.peer_address = sock.getpeername()
+        self._options: Set[int] = set()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.recv, None)
+
+    def __repr__(self) -> str:
+        there = "closed" if self.fileno() < 0 else f"fd={self.fileno()}"
+        return f"<{type(self).__name__} {there}, peer={self.peer_address}>"
+
+    @property
+    def mulpdu(self) -> int:
+        """Octets of the longest record that fits a segment, as it is now."""
+        return self.sock.getsockopt(SOL_MPA, MPA_MULPDU)
+
+    def fileno(self) -> int:
+        """For select and the like."""
+        return self.sock.fileno()
+
+    def getpeername(self) -> Any:
+        """The peer's address, as a socket's; peer_address stays when it is gone."""
+        return self.sock.getpeername()
+
+    def getsockname(self) -> Any:
+        """This end's address."""
+        return self.sock.getsockname()
+
+    def settimeout(self, seconds: Optional[float]) -> None:
+        """As a socket's: None waits, 0 never does."""
+        self.sock.settimeout(seconds)
+
+    def gettimeout(self) -> Optional[float]:
+        """What settimeout() has set."""
+        return self.sock.gettimeout()
+
+    def shutdown(self, how: int = socket.SHUT_WR) -> None:
+        """End a direction, sending if not told: the peer's recv() returns None."""
+        self.sock.shutdown(how)
+
+    def close(self) -> None:
+        """Records that were sent still go out, unless others are unread here."""
+        self.sock.close()
+
+    def _explained(self, err: OSError, what: str) -> OSError:
+        """The error that says what has happened in a call, and with which peer."""
+        made = explained(err, self.sock, what)
+        if isinstance(made, MpaError):
+            made.address = self.peer_address
+        return made
+
+    def send_some(self, octets: Octets, flags: int = 0) -> int:
+        """One call of send(): how many octets were taken, all unless segment is set."""
+        try:
+            return self.sock.send(octets, flags)
+        except OSError as err:
+            if err.errno == errno.EMSGSIZE:
+                err = LongRecord(err.errno, f"a record of {len(octets)} octets: it may "
+                                 f"have 1 to {self.longest}, or mulpdu if oversize "
+                                 "is off")
+            raise self._explained(err, "send") from None
+
+    def send(self, record: Octets, flags: int = 0) -> None:
+        """Send a record, whole or not at all.
+
+        With segment set any number of octets is sent as many records.
+        """
+        sent = self.send_some(record, flags)
+        if sent < len(record):
+            rest = memoryview(record).cast("B")
+            while sent < len(rest):
+                sent += self.send_some(rest[sent:], flags)
+
+    def sendall(self, record: Octets, flags: int = 0) -> None:
+        """The same as send(), by the name that a socket has for it."""
+        self.send(record, flags)
+
+    def send_many(self, records: Iterable[Octets]) -> int:
+        """Send records as a batch, which costs less; returns how many.
+
+        If it fails, or records raises, what came before is sent, and "sent" of the
+        exception says how many were.
+        """
+        sent = 0
+        waiting: List[memoryview] = []
+        try:
+            try:
+                for record in records:
+                    octets = memoryview(record)
+                    if waiting and (octets.nbytes != waiting[0].nbytes or
+                                    len(waiting) == IOV_MAX):
+                        batch, waiting = waiting, []
+                        sent += self._send_alike(batch, MORE_FOLLOW)
+                    waiting.append(octets)
+            finally:
+                # Empty if it was the sending that failed.
+                if waiting:
+                    sent += self._send_alike(waiting, 0)
+        except Exception as err:
+            setattr(err, "sent", getattr(err, "sent", 0) + sent)
+            raise
+        return sent
+
+    def _send_alike(self, records: List[memoryview], flags: int) -> int:
+        """Records of one length, as one call that the kernel cuts."""
+        length = records[0].nbytes
+        if len(records) == 1 or not 0 < length <= self.longest:
+            self.send(records[0], flags)
+            return 1
+        cut = [(SOL_MPA, MPA_SEGMENT, struct.pack("=i", length))]
+        sent = 0
+        while sent < len(records):
+            try:
+                sent += self.sock.sendmsg(records[sent:], cut, flags) // length
+            except OSError as err:
+                made = self._explained(err, "send")
+                setattr(made, "sent", sent)
+                raise made from None
+        return sent
+
+    def sendfile(self, file: Any, offset: int = 0, count: Optional[int] = None) -> int:
+        """Send a file as records that fill segments, or as segment says."""
+        try:
+            return self.sock.sendfile(file, offset, count)
+        except OSError as err:
+            raise self._explained(err, "sendfile") from None
+
+    def recv(self) -> Optional[bytes]:
+        """The next record; None at the end of the stream."""
+        try:
+            return self.sock.recv(BUFFER) or None
+        except OSError as err:
+            raise self._explained(err, "recv") from None
+
+    def recv_into(self, buffer: Union[bytearray, memoryview], nbytes: int = 0) -> int:
+        """Receive into a buffer; returns how many octets, 0 at the end of the stream.
+
+        A record that is longer than the buffer, or than nbytes, goes on in the next
+        call. ULPDU_MAX octets have room for any.
+        """
+        try:
+            return self.sock.recv_into(buffer, nbytes)
+        except OSError as err:
+            raise self._explained(err, "recv") from None
+
+    def recv_info(self) -> Optional[Record]:
+        """The next record and where it lies in the stream; None at the end."""
+        self._want(MPA_RECVINFO)
+        data, control = self._recvmsg(BUFFER, socket.CMSG_SPACE(RECVINFO.size))
+        if not data:
+            return None
+        for level, kind, octets in control:
+            if (level, kind) == (SOL_MPA, MPA_RECVINFO):
+                (position, order, edge, length, _, flags,
+                 valid) = unpacked(RECVINFO, octets)
+                return Record(data, position,
+                              order if valid & RECVINFO_VALID_ORDER else None, edge,
+                              bool(flags & RECVINFO_PLACED), length)
+        raise MpaError(errno.ENOMSG, "recv_info: the option was taken back")
+
+    def recv_batch(self, most: int = 64) -> List[bytes]:
+        """As many whole records as are here, at most so many; [] at the end.
+
+        Waits for the first only. All together have at most 256 KiB.
+        """
+        self._want(MPA_RECV_BATCH)
+        most = min(most, RECV_BATCH_MAX)
+        room = socket.CMSG_LEN(4 * most)
+        if MPA_RECVINFO in self._options:
+            room += socket.CMSG_SPACE(RECVINFO.size)
+        data, control = self._recvmsg(min(most * BUFFER, BATCH_BUFFER), room)
+        for level, kind, octets in control:
+            if (level, kind) == (SOL_MPA, MPA_RECV_BATCH):
+                lengths = struct.unpack(f"={len(octets) // 4}I", octets)
+                records, at = [], 0
+                for length in lengths:
+                    records.append(data[at:at + length])
+                    at += length
+                return records
+        return [data] if data else []
+
+    def _want(self, number: int) -> None:
+        if number not in self._options:
+            self.sock.setsockopt(SOL_MPA, number, 1)
+            self._options.add(number)
+
+    def _recvmsg(self, size: int, room: int) -> Tuple[bytes, List[Tuple[int, int, bytes]]]:
+        try:
+            data, control, _, _ = self.sock.recvmsg(size, room)
+        except OSError as err:
+            raise self._explained(err, "recv") from None
+        return data, control
+
+
+def _pair(address: Tuple[Any, ...]) -> Tuple[str, int]:
+    """Host and port; the addresses of IPv6's sockets have more behind."""
+    if not isinstance(address, (tuple, list)) or len(address) < 2:
+        raise TypeError(f"address is a pair (host, port), not {address!r}")
+    return address[0], address[1]
+
+
+class Connection(Records):
+    """A connection with MPA, around a socket that has been attached and started."""
+
+    __slots__ = ("_manual",)
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._manual: Optional[bool] = None     # of a socket of your own: not known
+
+    @classmethod
+    def connect(cls, address: Tuple[str, int], private: bytes = b"", *,
+                timeout: Optional[float] = None, nodelay: bool = True,
+                source: Optional[Tuple[str, int]] = None,
+                **options: Any) -> Connection:
+        """Connect, attach and start as the initiator. options are start()'s.
+
+        timeout is the connection's, and that of startup.
+        """
+        address = _pair(address)
+        start_request(INITIATOR, private, {"timeout": timeout, **options})
+        sock = socket.create_connection(address, timeout, source)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
+            attach(sock)
+            start(sock, INITIATOR, private, timeout=timeout, **options)
+        except BaseException:
+            sock.close()
+            raise
+        conn = cls(sock)
+        conn._manual = is_manual(options)
+        return conn
+
+    def info(self) -> MpaInfo:
+        """State, parameters and counters."""
+        return read_info(self.sock)
+
+    def peer(self) -> Optional[Peer]:
+        """What the peer's startup frame said; None as long as none has come."""
+        return read_peer(self.sock)
+
+    def wait_request(self) -> Peer:
+        """With manual: wait for the peer's frame, and return what it says.
+
+        Without manual nothing tells of the frame: peer() has it once it has come.
+        """
+        check(self._manual is not False, "wait_request: only with the startup option "
+               "manual=True; without it use peer() behind the first recv()")
+        timeout = self.gettimeout()
+        peer = self.peer()
+        if not peer:
+            if timeout == 0:
+                raise BlockingIOError(errno.EAGAIN, "no request has come yet")
+            try:
+                wait(self.sock, select.POLLIN, timeout, "waiting for a request")
+                finish(self.sock)
+            except MpaError as err:
+                raise self._explained(err, "waiting for a request") from None
+            peer = self.peer()
+        if not peer:
+            raise Lost(errno.ENOTCONN, "startup has failed before a request came")
+        return peer
+
+    def accept_request(self, private: Optional[bytes] = None, *, ird: int = 0,
+                       ord: int = 0) -> None:  # pylint: disable=redefined-builtin
+        """With manual: accept what wait_request() has returned.
+
+        private, ird and ord replace those of start(); an initiator passes none.
+        """
+        self._decide(MPA_ACCEPT, private, ird, ord)
+
+    def reject_request(self, private: Optional[bytes] = None, *, ird: int = 0,
+                       ord: int = 0) -> None:  # pylint: disable=redefined-builtin
+        """Reject it. Both ends are ordinary TCP sockets afterwards."""
+        self._decide(MPA_REJECT, private, ird, ord)
+
+    def _decide(self, how: int, private: Optional[bytes], ird: int, depth: int) -> None:
+        reply = b""
+        if private is not None or ird or depth:
+            private = private_octets(private or b"")
+            reply = REPLY.pack(len(private), ird, depth, 0) + private
+        try:
+            self.sock.setsockopt(SOL_MPA, how, reply)
+        except OSError as err:
+            raise self._explained(err, "deciding") from None
+
+
+connect = Connection.connect
+
+
+class Listener:
+    """A listening socket whose connections start by themselves when accepted."""
+
+    def __init__(self, sock: socket.socket, nodelay: bool = True,
+                 manual: Optional[bool] = None) -> None:
+        self.sock = sock
+        self._nodelay = nodelay
+        self._manual = manual
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def address(self) -> Tuple[Any, ...]:
+        """Where it listens."""
+        where: Tuple[Any, ...] = self.sock.getsockname()
+        return where
+
+    def fileno(self) -> int:
+        """For select and the like."""
+        return self.sock.fileno()
+
+    def settimeout(self, seconds: Optional[float]) -> None:
+        """Of accept(); connections have none until they are told."""
+        self.sock.settimeout(seconds)
+
+    def accept(self) -> Connection:
+        """The next connection. Its startup is over when its first recv() returns."""
+        try:
+            sock, address = self.sock.accept()
+        except OSError as err:
+            raise explained(err, self.sock, "accept") from None
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, self._nodelay)
+        conn = Connection(sock)
+        conn.peer_address = address     # which a reset connection no longer has
+        conn._manual = self._manual     # pylint: disable=protected-access
+        return conn
+
+    def close(self) -> None:
+        """Listen no longer; connections go on."""
+        self.sock.close()
+
+
+def _bound(host: str, port: int, family: int, reuse_port: bool) -> socket.socket:
+    """A socket at an address."""
+    dual = host == "" and family == 0 and socket.has_dualstack_ipv6()
+    found, _, _, _, where = socket.getaddrinfo(
+        host or None, port, socket.AF_INET6 if dual else family, socket.SOCK_STREAM, 0,
+        socket.AI_PASSIVE)[0]
+    sock = socket.socket(found)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if found == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not dual)
+        sock.bind(where)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def create_server(address: Optional[Tuple[str, int]] = None, private: bytes = b"", *,
+                  family: int = 0, backlog: int = 128, reuse_port: bool = False,
+                  nodelay: bool = True, revision: int = 2,
+                  sock: Optional[socket.socket] = None, **options: Any) -> Listener:
+    """Listen as the responder. options are start()'s.
+
+    The host "" is all addresses, of IPv6 and IPv4, or of one family, as
+    socket.AF_INET. Revision 2 serves 1 as well. Instead of an address, sock is a
+    socket that is bound and does not listen yet; it belongs to the Listener then.
+    """
+    if (address is None) == (sock is None):
+        raise ValueError("create_server: an address or sock, one of them")
+    where = None if address is None else _pair(address)
+    options["revision"] = revision
+    start_request(RESPONDER, private, options)
+    if sock is None:
+        assert where is not None
+        sock = _bound(*where, family, reuse_port)
+    try:
+        # Before listen(), or a quick client would come to plain TCP.
+        attach(sock)
+        start(sock, RESPONDER, private, **options)
+        sock.listen(backlog)
+    except BaseException:
+        sock.close()
+        raise
+    return Listener(sock, nodelay, is_manual(options))
