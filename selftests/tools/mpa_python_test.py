@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 BIN = os.environ.get("MPA_BIN", str(HERE.parent))
 MODULES = os.environ.get("MPA_PYTHON", str(TOP / "python"))
-sys.path.insert(0, MODULES)
+sys.path[:0] = [MODULES, str(HERE.parent / "lib")]
 
 import mpa  # noqa: E402
 from mpa_ends import frame, take  # noqa: E402
