@@ -2,15 +2,18 @@
 """What sphinx is told by "make html"; see build."""
 
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 project = "mpa"
+release = subprocess.check_output(pathlib.Path(__file__).parents[2] / "scripts/version",
+                                  text=True).strip()
 copyright = "the authors of mpa; GPL-2.0"
 extensions = ["myst_parser", "links"]
 html_theme = "furo"
-html_title = "mpa"
+html_title = f"mpa {release}"
 html_static_path = ["look"]
 html_css_files = ["look.css"]
 html_copy_source = False
