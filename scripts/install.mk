@@ -10,14 +10,17 @@ completion := $(wildcard tools/mpa/completion.bash)
 python := $(wildcard python/mpa/*.py python/mpa/py.typed)
 # The judge and what it needs; not its tests.
 wire := tools/wire/judge tools/wire/annotate \
-	$(filter-out tools/wire/selftest% tools/wire/synth%,$(wildcard tools/wire/*.py))
+	$(filter-out tools/wire/selftest% tools/wire/synth_%,$(wildcard tools/wire/*.py))
 wire_commands := judge annotate
+conform := tools/conform/conform \
+	$(filter-out tools/conform/selftest% tools/conform/end.py,$(wildcard tools/conform/*.py))
 
 bin_dir = $(DESTDIR)$(PREFIX)/bin
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
 completion_dir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 share_dir = $(DESTDIR)$(PREFIX)/share/mpa
 wire_dir = $(share_dir)/wire
+conform_dir = $(share_dir)/conform
 headers_dir = $(DESTDIR)$(PREFIX)/include/linux
 # For other kernel modules: include/net/mpa.h, and what that includes.
 kernel_include = $(DESTDIR)$(PREFIX)/src/mpa/include
@@ -56,18 +59,23 @@ install-command:
 install-python:
 	$(if $(python),install -D -m 644 -t $(python_dir)/mpa $(python))
 
-# mpa-judge and mpa-annotate
-install-wire: $(TOOLS)/mpa-judge.1
-	install -d $(bin_dir) $(wire_dir) $(man_dir)
+# mpa-judge, mpa-annotate, and mpa-conform, which reads octets with what they do
+install-wire: $(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1
+	install -d $(bin_dir) $(wire_dir) $(conform_dir) $(man_dir)
+	install -m 644 $(filter %.py,$(conform)) $(conform_dir)
+	install -m 755 $(filter-out %.py,$(conform)) $(conform_dir)
+	ln -sf ../share/mpa/conform/conform $(bin_dir)/mpa-conform
 	install -m 644 $(filter %.py,$(wire)) $(wire_dir)
 	install -m 755 $(filter-out %.py,$(wire)) $(wire_dir)
-	install -m 644 $< $(man_dir)
+	install -m 644 $^ $(man_dir)
 	ln -sf mpa-judge.1 $(man_dir)/mpa-annotate.1
 	for name in $(wire_commands); do \
 		ln -sf ../share/mpa/wire/$$name $(bin_dir)/mpa-$$name || exit; \
 	done
 
 $(TOOLS)/mpa-judge.1: tools/wire/mpa-judge.rst
+$(TOOLS)/mpa-conform.1: tools/conform/mpa-conform.rst
+$(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1:
 	mkdir -p $(@D)
 	rst2man --strict $< $@.new
 	mv $@.new $@
@@ -77,11 +85,12 @@ uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
 	      $(share_dir)/mpa.lua $(addprefix $(wire_dir)/,$(notdir $(wire))) \
-	      $(addprefix $(bin_dir)/mpa-,$(wire_commands)) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
+	      $(addprefix $(conform_dir)/,$(notdir $(conform))) \
+	      $(addprefix $(bin_dir)/mpa-,$(wire_commands) conform) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
 	      $(addprefix $(python_dir)/mpa/,$(notdir $(python))) \
 	      $(patsubst python/mpa/%.py,$(python_dir)/mpa/__pycache__/%.*.pyc,$(filter %.py,$(python))) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
-	for dir in $(wire_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
+	for dir in $(wire_dir) $(conform_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
 		   $(python_dir)/mpa/__pycache__ $(python_dir)/mpa \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \

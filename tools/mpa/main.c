@@ -15,6 +15,14 @@
 
 const char *argp_program_version = "mpa " MPA_VERSION;
 
+/* A program by itself, as it runs where there is no mpa: Python, of the package mpa-wire. */
+static int conform_main(int argc, char **argv)
+{
+	(void)argc;
+	execvp("mpa-conform", argv);
+	die(STATUS_LOCAL, "mpa-conform: %m; Debian's package mpa-wire has it");
+}
+
 static const struct command commands[] = {
 	{ "listen", "wait for a connection, exchange records with it", listen_main },
 	{ "connect", "connect to a host, exchange records with it", connect_main },
@@ -22,6 +30,7 @@ static const struct command commands[] = {
 	{ "perf", "measure, beside plain TCP if you like", perf_main },
 	{ "show", "the connections of this machine, and how they fare", show_main },
 	{ "monitor", "what happens to them, as it happens", monitor_main },
+	{ "conform", "play right and wrong peers against any MPA end", conform_main },
 	{ "policy", "show or set what programs may do", policy_main },
 	{}
 };

@@ -77,6 +77,21 @@ def lay_out(pos, head, ulpdu_len, marked):
     return off, markers, pads
 
 
+def verify(fpdu, stream):
+    """Markers, pad and CRC of an FPDU that has been laid out."""
+    at = fpdu.at
+    fpdu.wrong_markers = []
+    for off in fpdu.markers:
+        reserved, ptr = struct.unpack_from(">HH", stream, at + off)
+        want = 0 if off < fpdu.head else off - fpdu.head
+        if reserved or ptr != want:
+            fpdu.wrong_markers.append((off, reserved, ptr, want))
+    fpdu.wrong_pad = any(stream[at + off] for off in fpdu.pad)
+    end = at + fpdu.len
+    fpdu.crc_good = struct.pack("<I", crc32c.crc32c(
+        stream[at:end - 4])) == stream[end - 4:end]
+
+
 def fpdus(stream, start, marked, empty):
     """Yields the FPDUs of a stream from SeqStart at offset start on. Returns
     (octets left over, why). empty: the first ULPDU may have no octets."""
@@ -99,16 +114,7 @@ def fpdus(stream, start, marked, empty):
         if at + fpdu.len > size:
             return size - at, (f"an FPDU is cut off: {size - at} of "
                                f"{fpdu.len} octets are there")
-        fpdu.wrong_markers = []
-        for off in fpdu.markers:
-            reserved, ptr = struct.unpack_from(">HH", stream, at + off)
-            want = 0 if off < fpdu.head else off - fpdu.head
-            if reserved or ptr != want:
-                fpdu.wrong_markers.append((off, reserved, ptr, want))
-        fpdu.wrong_pad = any(stream[at + off] for off in fpdu.pad)
-        end = at + fpdu.len
-        fpdu.crc_good = struct.pack("<I", crc32c.crc32c(
-            stream[at:end - 4])) == stream[end - 4:end]
+        verify(fpdu, stream)
         yield fpdu
-        at = end
+        at += fpdu.len
     return 0, ""

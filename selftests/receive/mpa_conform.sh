@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# mpa conform against mpa.ko: its catalogue in both roles, and nothing fails. Nothing has
+# to come in a certain time.
+#
+# mpa_conform.sh [OPTION...]: with these options in each run, "--only startup" for instance
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=selftests/lib/lib.sh
+. "$here/../lib/lib.sh"
+options=(--timeout 200 --patience 200 "$@")
+
+command -v python3 >/dev/null || skip_all "needs python3"
+PATH=${MPA_TOOLS:-$here/../../build/tools}:$PATH
+command -v mpa >/dev/null || skip_all "needs build/tools/mpa: make tools"
+mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
+
+dir=$(mktemp -d)
+server=
+cleanup() {
+	[[ -z $server ]] || kill "$server" 2>/dev/null || true
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+# As it is installed
+ln -s "$here/../../tools/conform/conform" "$dir/mpa-conform"
+PATH=$dir:$PATH
+
+# judged ARGUMENT...: a run in which nothing fails; its cases are in the log
+judged() {
+	local rc=0
+
+	mpa conform --tap "${options[@]}" "$@" >"$dir/tap" 2>"$dir/said" || rc=$?
+	sed 's/^/# /' "$dir/tap"
+	[[ $rc -ne 0 ]] || return 0
+	grep -A2 '^not ok' "$dir/tap" || cat "$dir/said"
+	return 1
+}
+
+# responder OPTION...: of mpa listen, which echoes
+responder() {
+	local rc=0
+
+	rm -f "$dir/port"
+	mpa listen --quiet --fork --records length --exec cat --timeout 2 \
+		--port-file "$dir/port" "$@" 127.0.0.1 0 >/dev/null 2>&1 &
+	server=$!
+	until [[ -s $dir/port ]]; do
+		kill -0 "$server" || return
+		read -r -t 0.05 <> <(:) || true
+	done
+	judged "127.0.0.1:$(<"$dir/port")" || rc=$?
+	kill "$server"
+	wait "$server" || true
+	server=
+	return $rc
+}
+
+# initiator PORT OPTION...: of mpa connect, which is started for each case, opens the
+# connection with a record, and echoes
+initiator() {
+	judged --listen "127.0.0.1:$1" --command "mpa connect --quiet --records length \
+		--timeout 2 ${*:2} --exec \"printf '\\0\\0\\0\\5first'; exec cat\" 127.0.0.1 $1"
+}
+
+# run NAME COMMAND...
+run() {
+	local rc=0
+
+	"${@:2}" >"$dir/run" || rc=$?
+	grep '^# ' "$dir/run"
+	tap_ok $rc "$1" "$(grep -v '^# ' "$dir/run")"
+}
+
+run responder_conforms responder
+run initiator_conforms initiator 4301
+options+=(--only startup --only fpdu --only crc --only markers)
+run responder_with_markers_conforms responder --markers
+run initiator_with_markers_conforms initiator 4302 --markers
+options=("${options[@]:0:4}" "$@" --only enhanced --only rdmac)
+run permissive_responder_conforms responder --permissive
+run enhanced_initiator_conforms initiator 4303 --revision 2 --ird 4 --ord 4 --p2p=fpdu
+tap_end
