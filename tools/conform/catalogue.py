@@ -35,6 +35,10 @@ def group(name, checks=("pad", "crc", "markers")):
     return case
 
 
+def octets(count):
+    return f"{count} octet{'s' * (count != 1)}"
+
+
 def chosen(words):
     """The cases of groups, or of names, or all."""
     return [case for case in cases if not words or any(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Enhanced startup: RFC 6581. Cases are skipped with ends that do not speak it."""
 import rfc6581
-from catalogue import INFO, INITIATOR, RESPONDER, SHOULD, group
+from catalogue import INFO, INITIATOR, RESPONDER, SHOULD, group, octets
 from peer import C, FIRST, M, R, S, Fail, Skip, depths
 from rfc6581 import ANY
 
@@ -101,15 +101,15 @@ def _(p):
 
 
 for _size in (4, 508):
-    @case(f"{_size} octets of private data after the four", "RFC 6581, 9", RESPONDER,
-          text=f"""Send an enhanced request with {_size} octets of the ULP. Expected:
+    @case(f"{octets(_size)} of private data after the four", "RFC 6581, 9", RESPONDER,
+          text=f"""Send an enhanced request with {octets(_size)} of the ULP. Expected:
           an enhanced reply.""")
     def _(p, size=_size):
         told(p, depths(4, 4) + p.octets(size))
 
 
 for _size in (0, 1, 3):
-    @case(f"S with {_size} octets of private data", "RFC 6581, 6 Private Data", RESPONDER,
+    @case(f"S with {octets(_size)} of private data", "RFC 6581, 6 Private Data", RESPONDER,
           text=f"""Send a request of revision 2 with S = 1 and PD_Length {_size}.
           Expected: malformed: the connection is closed.""")
     def _(p, size=_size):

@@ -2,7 +2,7 @@
 """FPDUs and their CRCs: RFC 5044 sections 3, 4.1, 4.4 and 6."""
 import zlib
 
-from catalogue import INFO, INITIATOR, RESPONDER, group
+from catalogue import INFO, INITIATOR, RESPONDER, group, octets
 from peer import C, FIRST, Fail, Skip, crc_anew, shown
 from synth import REPLY, REQUEST, crc32c
 
@@ -28,8 +28,8 @@ def _(p):
 
 
 for _size in (1, 2, 3, 4, 5):
-    @case(f"a ULPDU of {_size} octets", "RFC 5044, 4.1 ULPDU_Length and PAD",
-          text=f"""Send a ULPDU of {_size} octets, and another one after it. Expected:
+    @case(f"a ULPDU of {octets(_size)}", "RFC 5044, 4.1 ULPDU_Length and PAD",
+          text=f"""Send a ULPDU of {octets(_size)}, and another one after it. Expected:
           both come back, ULPDU_Length does not count the pad, and the second FPDU begins
           at a multiple of four.""")
     def _(p, size=_size):
@@ -110,15 +110,15 @@ def _(p):
 
 
 for _size in (128, 512, 1024, 1448, 4096):
-    @case(f"a ULPDU of {_size} octets", "RFC 5044, 3; 4.1",
-          text=f"""Send a ULPDU of {_size} octets. Expected: it comes back.""")
+    @case(f"a ULPDU of {octets(_size)}", "RFC 5044, 3; 4.1",
+          text=f"""Send a ULPDU of {octets(_size)}. Expected: it comes back.""")
     def _(p, size=_size):
         p.start().echo(p.octets(size))
 
 
 for _size in (16384, 32768, 64768):
-    @case(f"a ULPDU of {_size} octets", "RFC 5044, 3", level=INFO,
-          text=f"""Send a ULPDU of {_size} octets. Expected: it may come back: to support
+    @case(f"a ULPDU of {octets(_size)}", "RFC 5044, 3", level=INFO,
+          text=f"""Send a ULPDU of {octets(_size)}. Expected: it may come back: to support
           more than MULPDU is not required.""")
     def _(p, size=_size):
         p.start().echo(p.octets(size))

@@ -3,7 +3,7 @@
 import struct
 
 import rfc5044
-from catalogue import INITIATOR, RESPONDER, SHOULD, group
+from catalogue import INITIATOR, RESPONDER, SHOULD, group, octets
 from peer import C, FIRST, M, R, REPLY, REQUEST, Fail, shown
 
 case = group("startup", checks=())
@@ -229,8 +229,8 @@ def _(p):
 
 
 for _size in (1, 256, 257, 511, 512):
-    @case(f"{_size} octets of private data", "RFC 5044, 7.1.1 PD_Length; 7.1.2 rule 9",
-          text=f"""Send a startup frame with {_size} octets of private data. Expected:
+    @case(f"{octets(_size)} of private data", "RFC 5044, 7.1.1 PD_Length; 7.1.2 rule 9",
+          text=f"""Send a startup frame with {octets(_size)} of private data. Expected:
           it is accepted, whatever it says; a ULP that does not want it rejects it in a
           Reply Frame, and is told as such.""")
     def _(p, size=_size):
