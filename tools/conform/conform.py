@@ -18,7 +18,6 @@ import report
 # In the order in which they run
 import startup, fpdu, markers, closing, enhanced, strangers, ask  # noqa # pylint: disable=C0410,W0611
 
-MOMENT = 0.1        # seconds, for a process to end
 GIVEN_UP = 3        # cases in a row without an octet or a connection
 
 
@@ -47,7 +46,7 @@ class World:
             return None
         try:
             # What has closed its connections may be about to.
-            status = process.wait(MOMENT)
+            status = process.wait(self.options.quiet)
         except subprocess.TimeoutExpired:
             status = 0
         try:

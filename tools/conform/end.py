@@ -525,7 +525,7 @@ class Connection:
 
     def run(self):
         try:
-            self.sock.settimeout(None if self.has("no-timeout") else 10)
+            self.sock.settimeout(self.patience)
             if self.role == RESPONDER:
                 self.respond()
             else:
@@ -558,6 +558,7 @@ class Connection:
         except OSError:
             pass
 
+    patience = 10   # seconds for startup
     stay = 60       # how long what never closes is kept
 
 

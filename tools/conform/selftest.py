@@ -4,19 +4,22 @@ and nothing else. Prints TAP; "selftest NAME..." are only these switches.
 
 Nothing here waits for a time to pass: the end is in this process, and says when it has
 read all that was sent and waits for more."""
+import fcntl
 import json
 import os
 import select
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import xml.dom.minidom
 
 import conform
 import catalogue
 import peer
-from end import INITIATOR, RESPONDER, SWITCHES, End
+from end import INITIATOR, RESPONDER, SWITCHES, Connection, End
 
 HANGS = 120     # seconds, after which a test has failed
 ends = []
@@ -28,8 +31,7 @@ def readable(each, seconds):
     while not select.select([each.sock], [], [], 0.001)[0]:
         assert time.monotonic() < until, "neither octets nor an idle end"
         if idle(each):
-            # What it has sent before that may still be on its way.
-            return bool(select.select([each.sock], [], [], 0.02)[0])
+            return bool(select.select([each.sock], [], [], 0)[0])
     return True
 
 
@@ -39,8 +41,14 @@ def idle(each):
     except OSError:
         return False    # it has been reset, which is to be read
     there = ends[-1].connections.get(key)
-    return there and there.waiting and there.consumed == len(each.sent) and \
-        (there.eof or not each.sent_fin)
+    if not there or not there.waiting or there.consumed != len(each.sent) or \
+            each.sent_fin and not there.eof:
+        return False
+    try:
+        # Has all that it has sent arrived?
+        return not struct.unpack("i", fcntl.ioctl(there.sock, termios.TIOCOUTQ, bytes(4)))[0]
+    except (OSError, ValueError):
+        return False    # it has just been closed
 
 
 def first_found(role, broken=(), mode=()):
@@ -91,6 +99,10 @@ listener.accept()[0].recv(1)
 os.abort()"""
 
 
+# What is waited for comes
+PATIENT = ("--timeout", str(HANGS), "--quiet", str(HANGS), "--patience", str(HANGS))
+
+
 def conform_says(*words):
     """(exit status, standard output)"""
     done = subprocess.run(CONFORM + words, stdout=subprocess.PIPE, text=True,
@@ -120,7 +132,7 @@ def silence():
 def crash():
     port = free_port()
     status, said = conform_says(
-        f"127.0.0.1:{port}", "--only", "fpdu.2", "--only", "crc.1",
+        f"127.0.0.1:{port}", "--only", "fpdu.2", "--only", "crc.1", *PATIENT,
         "--command", f"exec '{sys.executable}' -c '{CRASHES}' {port}")
     assert status == 1, f"expected status 1, seen {status}: {said}"
     assert said.count("ended by SIGABRT") == 2, said
@@ -131,7 +143,7 @@ def reports():
     with tempfile.TemporaryDirectory() as folder:
         files = {kind: os.path.join(folder, kind) for kind in ("junit", "json", "html")}
         status, said = conform_says(
-            f"127.0.0.1:{end.at[1]}", "--tap", "--only", "crc.1", "--only", "crc.2",
+            f"127.0.0.1:{end.at[1]}", "--tap", *PATIENT, "--only", "crc.1", "--only", "crc.2",
             "--only", "crc.20", *(word for kind, file in files.items()
                                   for word in (f"--{kind}", file)))
         assert status == 1, f"expected status 1, seen {status}"
@@ -150,7 +162,18 @@ def reports():
             assert text in page, f"expected {text} in the page"
 
 
-COMMANDS = (("an end that is not there", nobody_there), ("a silent end", silence),
+def patience():
+    Connection.patience = 0.5
+    end = End(RESPONDER, ("127.0.0.1", 0)).start()
+    status, said = conform_says(f"127.0.0.1:{end.at[1]}", "--only", "time", *PATIENT)
+    assert status == 0 and said.count("PASS") == 2, said
+    Connection.patience = None
+    status, said = conform_says(f"127.0.0.1:{end.at[1]}", "--only", "time", "--patience",
+                                "0.5")
+    assert status == 0 and said.count("WARN") == 2, said
+
+
+COMMANDS = (("an end that loses patience, and one that does not", patience), ("an end that is not there", nobody_there), ("a silent end", silence),
             ("an end that crashes", crash), ("TAP, JUnit, JSON and HTML", reports))
 
 
