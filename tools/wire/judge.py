@@ -174,6 +174,11 @@ class Connection:
             direction.parse(empty, options, progress)
             self.directions.append(direction)
         self.check_turn()
+        ours = self.directions[0]
+        if rfc6581.empty_is_the_rtr(self.request, self.reply) and ours.fpdus and \
+                ours.fpdus[0].ulpdu_len:
+            ours.problems.append("the first FPDU is not the RTR that was agreed on, one "
+                                 "without a ULPDU (RFC 6581 section 9.2)")
 
     def check_startup(self):
         """Section 7.1.2: a reply answers a request, FPDUs come behind the reply."""

@@ -63,6 +63,13 @@ def problems(request, reply, rejected):
     return found
 
 
+def empty_is_the_rtr(request, reply):
+    """Is an empty FPDU the one RTR that both ends name?"""
+    theirs, mine = data(request), data(reply)
+    return empty_first(request, reply) and theirs.b and \
+        not (theirs.c and mine.c or theirs.d and mine.d)
+
+
 def empty_first(request, reply):
     """May the initiator's first FPDU be empty, as an RTR?"""
     theirs, mine = data(request), data(reply)

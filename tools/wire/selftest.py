@@ -378,8 +378,8 @@ def _(pcap):
     talk(pcap, [b"one", b"", b"two"])
 
 
-for _what, _ulpdus in (("the_responders_first", ((0, b"one"), (1, b""))),
-                       ("the_initiators_second", ((0, b"one"), (0, b"")))):
+for _what, _ulpdus in (("the_responders_first", ((0, b""), (1, b""))),
+                       ("the_initiators_second", ((0, b""), (0, b"")))):
     case(f"empty_fpdu_that_is_{_what}", "cannot be")(
         lambda pcap, ulpdus=_ulpdus: enhanced(pcap, ulpdus=ulpdus))
 case("empty_fpdu_that_was_not_agreed", "cannot be")(
@@ -408,6 +408,9 @@ for _what, _finds, _request, _reply in (
          b"\0\1\x3f\xff", b"\0\1\0\1")):
     case(_what, _finds)(
         lambda pcap, request=_request, reply=_reply: enhanced(pcap, request, reply))
+case("record_before_the_rtr", "the first FPDU is not the RTR")(enhanced)
+case("record_where_another_rtr_may_be_meant")(
+    lambda pcap: enhanced(pcap, b"\xc0\1\x80\1", b"\xc0\1\x80\1"))
 case("plain_reply_to_an_enhanced_request", "a plain reply")(
     lambda pcap: enhanced(pcap, reply=b"", flags=(M | C | S, M | C)))
 case("enhanced_reply_to_a_plain_request", "an enhanced reply")(
