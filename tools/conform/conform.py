@@ -180,6 +180,8 @@ def checked(parser, words=None):
         if bool(options.at) == bool(options.listen):
             parser.error("either HOST:PORT or --listen PORT")
         options.host, options.port = options.at or options.listen
+        if options.at and not options.host:
+            parser.error("which host? For example: mpa conform localhost:4242")
     return options
 
 

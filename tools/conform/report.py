@@ -74,7 +74,7 @@ class Terminal:
         if result.status in ("fail", "warn"):
             print(f"      expected: {case.expected}\n      seen:     {result.seen}\n"
                   f"      {case.reference}")
-        elif result.status == "info" or result.status == "skip":
+        elif result.status in ("info", "skip"):
             print(f"      {result.seen}")
 
     def end(self, results):
@@ -175,20 +175,20 @@ def annotated(each):
         for who, octets, to in (("conform", bytes(each.sent), "tested end"),
                                 ("tested end", bytes(each.got), "conform")):
             print(f"==== {who} -> {to}: {len(octets)} octets")
-            direction(octets, each, who)
+            direction(octets, each, who, to)
         events = [f"{'tested end' if who == 'came' else 'conform'}: {what}"
                   for who, what in each.log if isinstance(what, str)]
         print("\n".join(events))
     return text.getvalue()
 
 
-def direction(octets, each, who):
+def direction(octets, each, who, to):
     out = output.Printer(False)
     at = 0
     if octets[:16] in (rfc5044.REQUEST, rfc5044.REPLY) and len(octets) >= 20:
         frame = rfc5044.Startup(octets, 0)
         if frame.whole:
-            annotate.show_startup(out, frame, 1, who, "other end")
+            annotate.show_startup(out, frame, 1, who, to)
             at = frame.end
     ours = who == "conform"
     marked = each.tx.markers if ours else each.marked
