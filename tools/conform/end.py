@@ -19,6 +19,9 @@ RESPONDER, INITIATOR = "responder", "initiator"
 # The switches: name; which case of the catalogue finds it first; "markers" or
 # "enhanced", if the end has to ask for that.
 SWITCHES = {}
+# What an end may do: nothing is found.
+CHOICES = {"revision-1-only": (RESPONDER, ()), "revision-0-closes": (RESPONDER, ()),
+           "complains": (RESPONDER, ()), "never-peer-to-peer": (INITIATOR, ("enhanced",))}
 
 
 def switches(role, text):
@@ -431,7 +434,8 @@ class Connection:
         unchecked = self.has("crc-unchecked") or not self.crc or \
             first and self.has("first-fpdu-unchecked")
         if seen != want and not unchecked or not good:
-            if self.has("complains-of-the-first") and first or self.has("complains"):
+            if self.has("complains-of-the-first") and first or \
+                    self.has("complains") and not first:
                 self.send(self.make(b"wrong CRC"))
             if self.has("goes-on-after-an-error"):
                 raise ValueError
@@ -617,8 +621,8 @@ def main():
     parser.add_argument("--markers", action="store_true", help="ask for markers")
     parser.add_argument("--enhanced", action="store_true", help="RFC 6581, of an initiator")
     parser.add_argument("--break", action="append", default=[], dest="broken",
-                        choices=SWITCHES, metavar="SWITCH", help="a rule not to keep: "
-                        + ", ".join(SWITCHES))
+                        choices=[*SWITCHES, *CHOICES], metavar="SWITCH",
+                        help="a rule not to keep: " + ", ".join(SWITCHES))
     parser.add_argument("port", type=int)
     options = parser.parse_args()
     end = End(INITIATOR if options.connect else RESPONDER, ("127.0.0.1", options.port),

@@ -19,7 +19,7 @@ import xml.dom.minidom
 import conform
 import catalogue
 import peer
-from end import INITIATOR, RESPONDER, SWITCHES, Connection, End
+from end import CHOICES, INITIATOR, RESPONDER, SWITCHES, Connection, End
 
 HANGS = 120     # seconds, after which a test has failed
 ends = []
@@ -173,7 +173,8 @@ def patience():
     assert status == 0 and said.count("WARN") == 2, said
 
 
-COMMANDS = (("an end that loses patience, and one that does not", patience), ("an end that is not there", nobody_there), ("a silent end", silence),
+COMMANDS = (("an end that loses patience, and one that does not", patience),
+            ("an end that is not there", nobody_there), ("a silent end", silence),
             ("an end that crashes", crash), ("TAP, JUnit, JSON and HTML", reports))
 
 
@@ -184,6 +185,8 @@ def main():
              for role in (RESPONDER, INITIATOR)
              for mode in ((), ("markers",), ("enhanced",), ("sink",), ("source",))
              if role == INITIATOR or "enhanced" not in mode]
+    tests += [(f"{name}: nothing is found", None, (role, (name,), mode))
+              for name, (role, mode) in CHOICES.items()]
     tests += [(f"{name}: found by {case}", case, (role, (name,), mode))
               for name, (role, case, mode) in SWITCHES.items()]
     tests = [test for test in tests
