@@ -3,15 +3,13 @@
  * Receiving in order: RFC 5044 sections 5.2 and 6.
  *
  * FPDUs stay in TCP's receive queue until they are read. When octets arrive,
- * only the length of the current FPDU is looked at, to tell whether it is
- * complete; the reader (mpa_rx_recvmsg.c) verifies it and then copies its ULPDU,
- * around the markers. Only an FPDU that the receive buffer has no room for, or
- * TCP no memory, is taken out of the queue piece by piece before it is complete.
+ * only the length of the current FPDU is read, to know whether it is complete;
+ * the reader (mpa_rx_recvmsg.c) verifies it and then copies its ULPDU.
  *
- * Octets do not change between the two walks, with one exception: over loopback
- * they may lie in pages of the sender's, given with sendfile(2) or vmsplice(2),
- * that somebody writes to. The length is read once and bounds both walks; what
- * the sender puts in place of verified octets it could have framed as well.
+ * Octets do not change between the two passes, with one exception: over
+ * loopback they may lie in pages of the sender (sendfile(2), vmsplice(2)) that
+ * somebody writes to. The length is read once and bounds both passes; what the
+ * sender puts in place of verified octets it could have framed as well.
  */
 
 #include <trace/events/mpa.h>
@@ -20,8 +18,8 @@
 
 /*
  * Check that only MPA has read from the receive queue. A call of TCP's own that
- * is older than the attachment may take octets when it is woken; what is left
- * is then no stream of FPDUs.
+ * began before the attachment may take octets when it is woken; what is left is
+ * no stream of FPDUs.
  */
 static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
@@ -36,15 +34,13 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 	return false;
 }
 
-/*
- * Consuming the last octets consumes the FIN too, which has a sequence number.
- */
+/* Consuming the last octets consumes the FIN, which has a sequence number. */
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
 }
 
-/* Take out what the user has got out of order. */
+/* Consume what the user has received out of order. */
 static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 {
 	u32 n;
@@ -56,21 +52,18 @@ static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 	mpa_rx_consume(ctx, n);
 }
 
-/*
- * A valid first FPDU lets a responder send. An initiator waits for its own RTR.
- */
+/* A valid first FPDU lets a responder send; an initiator waits for its RTR. */
 static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 {
 	return !ctx->may_send && !ctx->tx.rtr_due;
 }
 
 /**
- * mpa_rx_begin_source() - where the current record's octets are
+ * mpa_rx_begin_source() - find the current record's octets
  * @ctx:	the context, in MPA_STATE_FULL
- * @at:		put on the first of them that is in TCP's queue
- * @from:	filled in
- *
- * Context: socket lock held; good until it is dropped, or octets are consumed.
+ * @at:		set to the first of them that is in TCP's queue
+ * @from:	filled in; valid until the lock is dropped, or octets are
+ *		consumed
  */
 void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			 struct mpa_rx_source *from)
@@ -82,7 +75,6 @@ void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	from->at = at;
 }
 
-/* Show the current record to a monitor, if there is one. */
 static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 {
 	struct mpa_rx_source from;
@@ -95,24 +87,20 @@ static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 			   verdict);
 }
 
-/*
- * The current record goes beyond the start of one that was placed, by the word of
- * a marker.
- */
+/* By a marker, an FPDU begins within the current record, and was delivered. */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
 	return mpa_rx_gap(rx, rx->cur.pos, rx->cur.fpdu.len) <
 	       rx->cur.fpdu.len;
 }
 
-/* The current record is not valid. */
 static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 {
 	mpa_rx_tap(ctx, code);
 	mpa_fail_receiving(ctx, -EBADMSG, code);
 }
 
-/* Verify a record that disagrees, to tell which error is the first. */
+/* Find out whether the FPDU has an error before that one. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   const struct mpa_rx_source *from)
 {
@@ -124,16 +112,16 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 }
 
 /**
- * mpa_rx_read() - verify the current record, if it is not, and copy octets
+ * mpa_rx_read() - verify the current record if necessary, then copy octets
  * @ctx:	the context; mpa_rx_complete()
- * @from:	from mpa_rx_begin_source(); moved to the record's end if that was
- *		not verified before
+ * @from:	from mpa_rx_begin_source(); moved to the record's end if the
+ *		record was not verified before
  * @to:		where octets of its ULPDU go, or NULL
- * @n:		how many, from the first that the user has not got
+ * @n:		the number, from the first that the user has not received
  *
  * If it is not valid, the half connection ends (RFC 5044 section 8).
  *
- * Context: process, socket lock held.
+ * Context: process, unless @to is NULL.
  * Return: 0, -EBADMSG, or -EFAULT. After an error @to is where it was.
  */
 int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
@@ -172,7 +160,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 }
 
 /*
- * Framing that is not MPA's may be switched off before the next octets, which are TCP's
+ * TUF only: framing may be switched off before the next octets, which are TCP's
  * own then. That is not known before a call asks for a record.
  */
 static inline bool mpa_rx_unasked(const struct mpa_ctx *ctx)
@@ -184,7 +172,9 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	struct mpa_record *cur = &rx->cur;
-	/* RFC 6581 section 9.2: the first one, if that has been agreed on. */
+	/*
+	 * RFC 6581 section 9.2: only the first one, if the ends agreed on it.
+	 */
 	bool may_be_empty = rx->rtr && !ctx->may_send;
 	struct mpa_rx_source from;
 	struct mpa_cursor at;
@@ -208,7 +198,7 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 	}
 }
 
-/* As mpa_rx_complete(), when @have octets of it and behind it are here. */
+/* mpa_rx_complete(), with @have octets in the stash and in TCP's queue. */
 static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
@@ -222,23 +212,17 @@ static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
 }
 
-/**
- * mpa_rx_complete() - all of the current FPDU is here
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * Context: socket lock held.
- * Return: whether it is in the queue, in the stash, or in both.
- */
+/* Whether all of the current FPDU is in the queue, in the stash, or in both. */
 bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
 	return mpa_rx_in_place(ctx) && mpa_rx_complete_in(ctx, mpa_rx_have(ctx));
 }
 
 /*
- * Whether the work item has to do something about the current FPDU: take it out
- * of a receive buffer that has no room for it, or for which TCP has no memory;
- * take the rest of one that is in the stash; or verify it there. A lack of
- * memory elsewhere is no reason to take it out.
+ * Whether the work item has to take the current FPDU out of a receive buffer
+ * that is too small for it, or for which TCP has no memory; take the rest of
+ * one that is in the stash; or verify it there. A lack of memory elsewhere is
+ * no reason to take it out.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
@@ -248,8 +232,8 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	if (mpa_record_verified(cur) || rx->error || rx->unasked)
 		return false;
 	/*
-	 * An skb stays in the queue for its last octet. And a reader of plain
-	 * TCP would have begun to take what is here.
+	 * An skb stays in the queue until its last octet is taken. And a reader
+	 * of plain TCP would have begun to take what is here.
 	 */
 	if (!complete)
 		return mpa_tcp_window_closed(ctx->sk) ||
@@ -263,12 +247,11 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 }
 
 /**
- * mpa_rx_deliverable() - the current record can be verified and handed out
+ * mpa_rx_deliverable() - the current record can be verified and delivered
  * @ctx:	the context, in MPA_STATE_FULL
  *
- * Context: any, socket lock held.
- * Return: whether it is complete, and in one place: nothing of it is left for the
- * work item, as all of the FPDU without a ULPDU is.
+ * Return: whether it is complete, and all of it in the queue or in the stash.
+ * The FPDU without a ULPDU is left to the work item.
  */
 bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 {
@@ -276,14 +259,7 @@ bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 	       ctx->rx.cur.fpdu.ulpdu_len;
 }
 
-/**
- * mpa_rx_update() - learn what has arrived, or what is left
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * Afterwards ctx->rx.ready says whether a reader would wait.
- *
- * Context: softirq or process, socket lock held.
- */
+/* See what has arrived, or what is left: set rx.ready. */
 void mpa_rx_update(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
@@ -319,14 +295,10 @@ out:
 		   mpa_tcp_input_ended(ctx->sk));
 }
 
-/**
- * mpa_rx_arrived() - TCP says that something has arrived
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * It says so as well when it had no memory for a segment. At that limit it
- * takes one only when its queue is empty: without the current FPDU's octets.
- *
- * Context: softirq or process (backlog), socket lock held.
+/*
+ * TCP reports that something has arrived, or that it had no memory for a
+ * segment. At that limit it takes one only into an empty queue: the current
+ * FPDU has to leave it.
  */
 void mpa_rx_arrived(struct mpa_ctx *ctx)
 {
@@ -340,39 +312,24 @@ void mpa_rx_arrived(struct mpa_ctx *ctx)
 	mpa_rx_update(ctx);
 }
 
-/**
- * mpa_rx_set_start() - the stream of FPDUs begins with the next octet
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
+/* The stream of FPDUs begins with the next octet. Process context. */
 void mpa_rx_set_start(struct mpa_ctx *ctx)
 {
 	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
 }
 
-/**
- * mpa_rx_start_unread() - no octet has been read since mpa_rx_set_start()
- * @ctx:	the context, not in Full Operation
- *
- * Context: process, socket lock held.
- */
+/* No octet has been read since mpa_rx_set_start(). Process context. */
 bool mpa_rx_start_unread(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_reads_at(ctx->sk, ctx->rx.seq);
 }
 
-/**
- * mpa_rx_begin() - Full Operation begins
- * @ctx:	the context; mpa_rx_set_start() has said with which octet
- *
- * Context: process, socket lock held.
- */
+/* Full Operation begins, at mpa_rx_set_start()'s octet. Process context. */
 void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
 	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
-	/* If that fails all come in order. */
+	/* If that fails all records come in order. */
 	if (ctx->rx.want_place && mpa_place_set(ctx, true))
 		WRITE_ONCE(ctx->rx.want_place, false);
 }
@@ -389,9 +346,7 @@ static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
  * mpa_rx_advance() - octets have gone to the user
  * @ctx:	the context
  * @n:		octets of the current ULPDU
- * @more:	if not NULL: ULPDUs behind it, and @n was its rest
- *
- * Context: process, socket lock held.
+ * @more:	if not NULL: ULPDUs after it, and @n was its rest
  */
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 {
@@ -404,7 +359,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	more = more ?: &none;
 	cur->read += n;
 	all = cur->read == cur->fpdu.ulpdu_len;
-	/* Its header stays with a read of nothing. */
+	/* A read of no octets does not take its header. */
 	if (!n && !all)
 		return;
 	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
@@ -438,7 +393,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 }
 
-/* Those that lie side by side, from @data on; @sum is set to what was taken. */
+/* Contiguous FPDUs from @data on; @sum is set to what was taken. */
 static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 			     mpa_rx_take_fn take, enum mpa_rx_taken *last,
 			     struct mpa_rx_more *sum)
@@ -471,17 +426,15 @@ static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 }
 
 /**
- * mpa_rx_take_side() - verify the next records and hand them out, as long as they
- *			lie side by side
+ * mpa_rx_take_side() - verify and offer the next records that are contiguous
  * @ctx:	the context, in MPA_STATE_FULL
- * @take:	what they are handed to
+ * @take:	called with each
  *
- * Many at a time, for little work each. All else, and what is wrong, is for
- * mpa_rx_deliverable() and mpa_rx_read(). What is taken is consumed at the end: @take
- * sees TCP's queue as it was.
+ * Several are verified together. Everything else, errors included, is left to
+ * mpa_rx_deliverable() and mpa_rx_read(). Octets are consumed at the end: @take
+ * sees TCP's queue unchanged.
  *
- * Context: any, socket lock held.
- * Return: what @take has returned last.
+ * Return: the last value of @take.
  */
 enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 {
@@ -501,7 +454,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	if (!have)
 		return MPA_RX_NONE;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(rx, &rx->cur));
-	/* All of it, or as much as lies side by side. */
+	/* All of it, or the part that is contiguous. */
 	data = mpa_cursor_data(&at, have) ?: mpa_cursor_data(&at, 1);
 	if (!data)
 		return MPA_RX_NONE;
@@ -518,11 +471,9 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	return last;
 }
 
-/* ---- what must not be done in softirq ---- */
-
 /*
- * RFC 6581 section 9.2: the zero-length FPDU opens the connection and is not
- * delivered.
+ * RFC 6581 section 9.2: the FPDU without a ULPDU opens the connection, and is
+ * not delivered.
  */
 static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 {
@@ -540,7 +491,7 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 	struct mpa_cursor at;
 	int err;
 
-	/* If the length is not known, less than a head is here. */
+	/* With the length unknown, less than a head is here. */
 	if (cur->state != MPA_RECORD_NEW)
 		n = min(n, cur->fpdu.len - cur->taken);
 
@@ -554,13 +505,13 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_rx_make_room() - take the current FPDU out of the receive buffer, if it
- *			cannot become complete there, or has become so in part
+ * mpa_rx_make_room() - move the current FPDU to the stash, if it cannot become
+ *		complete in the receive buffer
  * @ctx:	the context, in MPA_STATE_FULL
  *
- * Context: process, socket lock held.
- * Return: as mpa_rx_complete(); -ENOMEM: it will be tried
- * again; or -EBADMSG.
+ * Context: process.
+ * Return: as mpa_rx_complete(); -ENOMEM, and it is tried again later; or
+ * -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
@@ -579,7 +530,6 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	if (!mpa_rx_needs_work(ctx, complete) ||
 	    (!complete && mpa_rx_unasked(ctx)))
 		return complete;
-	/* An FPDU that has begun in the stash is completed there. */
 	if (!complete || rx->cur.stash) {
 		err = mpa_rx_take_octets(ctx);
 		rx->no_memory = err == -ENOMEM;
@@ -602,14 +552,14 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_rx_discard() - throw away what is behind an error, or has been handed out
+ * mpa_rx_discard() - drop what follows an error, or has been delivered
  * @ctx:	the context
  *
- * Nobody reads any of it. Left in a full queue it would keep the peer's FIN out,
- * and have TCP reset the connection on close(2), with all that is still to be
- * sent: section 8 wants to allow a last message that says what was wrong.
+ * Nobody reads it. In a full queue it would keep the peer's FIN out, and have
+ * TCP reset the connection on close(2), with all that is still unsent: section
+ * 8 allows a last message that says what was wrong.
  *
- * Context: process, socket lock held.
+ * Context: process.
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
@@ -623,12 +573,9 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }
 
-/**
- * mpa_rx_drain() - do what mpa_rx_update() left to process context
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * Context: process, socket lock held.
- * Return: 0; -ENOMEM: it will be tried again; or -EBADMSG.
+/*
+ * Do what mpa_rx_update() left to process context. Return: 0, -ENOMEM (it is
+ * tried again later), or -EBADMSG.
  */
 int mpa_rx_drain(struct mpa_ctx *ctx)
 {
@@ -651,18 +598,14 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
  * mpa_rx_end() - the stream has ended; was it between two FPDUs?
  * @ctx:	the context; the current FPDU is not complete
  *
- * RFC 5044 section 8 code 1.
- *
- * Context: process, socket lock held.
- * Return: 0 if it was; -EBADMSG; or -ENOTCONN when the peer has not ended it,
- * and somebody else has got the connection's error.
+ * Return: 0 if it was; -EBADMSG (RFC 5044 section 8 code 1); or -ENOTCONN if
+ * the peer has not ended it, and another call has got the connection's error.
  */
 int mpa_rx_end(struct mpa_ctx *ctx)
 {
 	bool peer_ended = mpa_tcp_peer_ended(ctx->sk);
 	bool gone = mpa_tcp_gone(ctx->sk);
 
-	/* What the user has got out of order is not in front of the end. */
 	mpa_rx_take_skip(ctx);
 	/* The local user has shut down receiving: an ordinary end. */
 	if (!peer_ended && !gone)
@@ -670,7 +613,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	if (!mpa_rx_have(ctx)) {
 		if (!peer_ended)
 			return -ENOTCONN;
-		/* What was placed is part of the stream. */
+		/* What was delivered out of order is part of the stream. */
 		if (!mpa_rx_skip(&ctx->rx) && !mpa_rx_ahead(&ctx->rx))
 			return 0;
 	}
@@ -678,12 +621,9 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	return -EBADMSG;
 }
 
-/**
- * mpa_rx_free() - give back what receiving has allocated
- * @ctx:	the context
- *
- * Context: socket lock held, or nobody else knows the socket any more; before
- * TCP gives its account back.
+/*
+ * Free what receiving has allocated, before TCP returns the socket's charge.
+ * The socket lock is held, or nobody else knows the socket.
  */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {

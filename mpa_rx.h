@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: receiving. mpa_rx_read.c reads and verifies FPDUs where they are, and
- * keeps the octets of one that the receive buffer has no room for. mpa_rx.c knows
- * which of them is the current one, and ends the half connection when one is bad.
- * mpa_rx_place.c knows those that are to be had out of order.
+ * Layer 2: receiving. mpa_rx_read.c reads and verifies FPDUs in TCP's queue,
+ * and keeps the octets of one that does not fit into the receive buffer.
+ * mpa_rx.c knows which FPDU is the current one, and ends the half connection at
+ * a bad one. mpa_rx_place.c knows the FPDUs that can be delivered out of order.
+ *
+ * All functions are called with the socket lock held, in process context or in
+ * softirq, unless they say otherwise.
  */
 #ifndef _MPA_RX_H
 #define _MPA_RX_H
@@ -18,12 +21,12 @@ struct mpa_ctx;
 
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE)
 
-/* FPDUs whose CRCs are checked together: mpa_crc_together(). */
+/* Maximum of FPDUs whose CRCs are checked together. */
 #define MPA_READ_GOOD_MAX	3
 
 /**
- * struct mpa_stash - the first octets of an FPDU, taken out of TCP's queue
- *		      because its receive buffer is too small for all of it
+ * struct mpa_stash - the first octets of an FPDU that is too large for TCP's
+ *		receive buffer
  * @page:	holds FPDU octets from offset 0 on
  */
 struct mpa_stash {
@@ -32,9 +35,9 @@ struct mpa_stash {
 
 /**
  * enum mpa_record_state - what is known of a record
- * @MPA_RECORD_NEW:	only where it begins
- * @MPA_RECORD_KNOWN:	its ULPDU_Length, and so where all of it lies
- * @MPA_RECORD_VERIFIED: its CRC and its markers have been found good
+ * @MPA_RECORD_NEW: only where it begins
+ * @MPA_RECORD_KNOWN: its ULPDU_Length, and so where it ends
+ * @MPA_RECORD_VERIFIED: its CRC and its markers are good
  */
 enum mpa_record_state {
 	MPA_RECORD_NEW,
@@ -43,13 +46,12 @@ enum mpa_record_state {
 };
 
 /**
- * struct mpa_record - an FPDU that is being received, and the user's progress in
- *		       its ULPDU
- * @pos:	stream position where it begins, beyond 32 bits
+ * struct mpa_record - the FPDU that is being received
+ * @pos:	stream position of its first octet, 64 bits
  * @fpdu:	its layout, from MPA_RECORD_KNOWN on
  * @state:	enum mpa_record_state
- * @taken:	octets of it that are no longer in TCP's queue
- * @read:	octets of its ULPDU that the user has got
+ * @taken:	octets of it that have left TCP's queue
+ * @read:	octets of its ULPDU that the user has received
  * @stash:	if not NULL, holds its first @taken octets
  */
 struct mpa_record {
@@ -62,14 +64,15 @@ struct mpa_record {
 };
 
 /**
- * struct mpa_run - FPDUs side by side, behind a gap when they were found
+ * struct mpa_run - contiguous FPDUs, found after a gap
  * @start:	stream position of the first
- * @placed:	those in front of this have gone to the user
- * @end:	those in front of this are verified; one begins here
- * @records:	how many have gone to the user
- * @waits:	the one that begins at @end waits for order
- * @held:	so many octets from @end on were side by side the last time, or more
- * @looked:	so many markers from @end on need not be looked at
+ * @placed:	the user has received those before this position
+ * @end:	those before this position are verified; an FPDU begins here
+ * @records:	the number that the user has received
+ * @waits:	the FPDU at @end waits for order
+ * @held:	at least this many octets from @end on were contiguous at the
+ *		last search
+ * @looked:	markers from @end on that need not be read again
  */
 struct mpa_run {
 	u32	start;
@@ -84,26 +87,26 @@ struct mpa_run {
 /**
  * struct mpa_place - FPDUs out of order: RFC 5044 section 6
  * @on:		MPA_PLACE is on
- * @again:	octets have arrived that have not been looked at, or not all
- * @full:	FPDUs were left out, as there was no room in @run
+ * @again:	some of what has arrived has not been searched
+ * @full:	FPDUs were left out, as @run was full
  * @stops:	@stop is valid
- * @stop:	stream position where something is wrong: nothing from there on
- *		is handed out before order gets there
- * @skip:	octets in TCP's receive queue that have gone to the user, in front
- *		of the current record
- * @ahead:	records that have gone to the user, behind the current one
- * @tail:	stream position behind all that was out of order the last time, the
- *		FIN included: when what is in front of it is gone TCP has thrown
- *		some away
- * @nr:		entries of @run in use, by position
- * @low:	none of them in front of this has a record for the user
+ * @stop:	stream position of an error: nothing from there on is delivered
+ *		before order gets there
+ * @skip:	octets in TCP's receive queue, before the current record, that
+ *		the user has received
+ * @ahead:	records after the current one that the user has received
+ * @tail:	stream position after all that was out of order at the last
+ *		look, a FIN included: if the octet before it is gone, TCP has
+ *		dropped some
+ * @nr:		entries of @run in use, sorted by position
+ * @low:	no entry before this one has a record for the user
  * @total:	counter for MPA_INFO
  * @rcu:	for freeing
  * @run:	what is known
  *
- * Only stream positions: octets are looked up in TCP's queue each time, and are
- * verified once more when they are handed out, as TCP may have thrown them away
- * in between and got others.
+ * Only stream positions: octets are looked up in TCP's queue each time, and
+ * verified again when they are delivered, as TCP may have dropped them and
+ * received others.
  */
 struct mpa_place {
 	bool		on;
@@ -123,29 +126,30 @@ struct mpa_place {
 
 /**
  * struct mpa_rx - receiving
- * @format:	how FPDUs are framed: MPA's with markers if we asked for them
+ * @format:	how FPDUs are framed; for MPA, with markers if we asked for them
  * @info:	MPA_RECVINFO is on
  * @batch:	MPA_RECV_BATCH is on
- * @want_place:	MPA_PLACE is to be on when Full Operation begins
+ * @want_place:	turn MPA_PLACE on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @asked:	a call has asked for the current record
- * @unasked:	framing that can be switched off: no FPDU begins so, or it is not to be had
- *		without taking octets out of TCP's queue; but nobody has asked for it, and
- *		they may be TCP's own
+ * @unasked:	TUF only: the next octets are no FPDU, or an FPDU that has to
+ *		leave TCP's queue before it is complete; no call has asked for
+ *		it, and they may be TCP's own
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
- * @starved:	TCP has had no memory for a segment of the current FPDU
- * @no_memory:	nor has the stash had any: the work item tries again later
+ * @starved:	TCP had no memory for a segment of the current FPDU
+ * @no_memory:	nor had the stash: the work item tries again later
  * @error:	poll: negative errno that ended this half connection, or 0
  * @seq:	TCP's sequence number of stream position 0
- * @end:	behind what had arrived when TCP said so last
+ * @end:	rcv_nxt at TCP's last notification
  * @cur:	the record that is read next, or in part
- * @place:	those behind a gap, or NULL: MPA_PLACE has never been on
+ * @place:	records after a gap; NULL if MPA_PLACE has never been on
  * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  *
- * TCP's copied_seq is that of @cur.pos plus @cur.taken less @place->skip, always:
- * where it is not, somebody else has read, and the half connection ends.
+ * TCP's copied_seq is always that of @cur.pos plus @cur.taken less
+ * @place->skip. If it is not, somebody else has read, and the half connection
+ * ends.
  */
 struct mpa_rx {
 	struct mpa_format	format;
@@ -170,9 +174,9 @@ struct mpa_rx {
 
 /**
  * struct mpa_rx_source - where the octets of an FPDU are
- * @stash:	holds its first octets, or NULL; if they are to be verified or
- *		copied, all of them
- * @at:		in one of TCP's queues, on the first octet that is not in @stash
+ * @stash:	holds its first octets, or NULL; all of them if they are to be
+ *		verified or copied
+ * @at:		in one of TCP's queues, at the first octet that is not in @stash
  */
 struct mpa_rx_source {
 	const struct mpa_stash	*stash;
@@ -180,8 +184,8 @@ struct mpa_rx_source {
 };
 
 /**
- * struct mpa_rx_more - whole ULPDUs behind the current one
- * @ulpdus:	how many
+ * struct mpa_rx_more - whole ULPDUs after the current one
+ * @ulpdus:	their number
  * @octets:	octets of them
  * @markers:	markers of their FPDUs
  * @len:	octets of their FPDUs
@@ -193,42 +197,41 @@ struct mpa_rx_more {
 	u32 len;
 };
 
-/* Its CRC and its markers have been found good. */
 static inline bool mpa_record_verified(const struct mpa_record *record)
 {
 	return record->state == MPA_RECORD_VERIFIED;
 }
 
-/* Sequence number of the first of its octets that is still in TCP's queue. */
+/* Sequence number of its first octet that is still in TCP's queue. */
 static inline u32 mpa_record_seq(const struct mpa_rx *rx,
 				 const struct mpa_record *record)
 {
 	return rx->seq + (u32)record->pos + record->taken;
 }
 
-/* A stream position at the current record or behind it, beyond 32 bits. */
+/* 64 bits of a stream position that is not before the current record. */
 static inline u64 mpa_rx_position(const struct mpa_rx *rx, u32 pos)
 {
 	return rx->cur.pos + (u32)(pos - (u32)rx->cur.pos);
 }
 
-/* Octets in TCP's receive queue that the user has got, out of order. */
+/* Octets in TCP's receive queue that the user has received out of order. */
 static inline u32 mpa_rx_skip(const struct mpa_rx *rx)
 {
 	return unlikely(rx->place) ? rx->place->skip : 0;
 }
 
-/* Records that the user has got, behind the current one. */
+/* Records after the current one that the user has received. */
 static inline u32 mpa_rx_ahead(const struct mpa_rx *rx)
 {
 	return unlikely(rx->place) ? rx->place->ahead : 0;
 }
 
 /**
- * enum mpa_head - what has come of an FPDU's first octets
- * @MPA_HEAD_MORE:	its ULPDU_Length is not here yet
- * @MPA_HEAD_GOOD:	it is
- * @MPA_HEAD_BAD:	and is one that no FPDU can have
+ * enum mpa_head - what an FPDU's first octets say
+ * @MPA_HEAD_MORE: its ULPDU_Length has not arrived
+ * @MPA_HEAD_GOOD: its ULPDU_Length is valid
+ * @MPA_HEAD_BAD: no FPDU can have this ULPDU_Length
  */
 enum mpa_head {
 	MPA_HEAD_MORE,
@@ -260,11 +263,11 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 max, struct mpa_rx_more *more);
 
 /**
- * enum mpa_rx_taken - what has become of a record that was handed out
- * @MPA_RX_NONE:	there was none
- * @MPA_RX_MORE:	it was taken
- * @MPA_RX_ENOUGH:	it was taken, and no more shall come now
- * @MPA_RX_NOT_TAKEN:	it was not, and is the current record still
+ * enum mpa_rx_taken - what happened to a record that was offered
+ * @MPA_RX_NONE: there was none
+ * @MPA_RX_MORE: it was taken
+ * @MPA_RX_ENOUGH: it was taken, and the consumer wants no more now
+ * @MPA_RX_NOT_TAKEN: it was not, and is still the current record
  */
 enum mpa_rx_taken {
 	MPA_RX_NONE,
@@ -273,12 +276,7 @@ enum mpa_rx_taken {
 	MPA_RX_NOT_TAKEN
 };
 
-/**
- * typedef mpa_rx_take_fn - takes a record that is verified
- * @ctx:	the context, whose current record it is
- * @fpdu:	its FPDU
- * @data:	the octets of that, side by side
- */
+/* Takes the current record, which is verified; @data: its contiguous octets. */
 typedef enum mpa_rx_taken (*mpa_rx_take_fn)(struct mpa_ctx *ctx,
 					    const struct mpa_fpdu *fpdu,
 					    const u8 *data);
@@ -322,7 +320,9 @@ u32 mpa_place_behind(const struct mpa_place *place);
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
 void mpa_place_pass(struct mpa_ctx *ctx);
 
-/* So many of @len octets from @pos on are in front of what the user has got. */
+/*
+ * How many of @len octets from @pos on come before what the user has received.
+ */
 static inline u32 mpa_rx_gap(const struct mpa_rx *rx, u32 pos, u32 len)
 {
 	return unlikely(rx->place) ? mpa_place_gap(rx->place, pos, len) : len;

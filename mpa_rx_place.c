@@ -2,16 +2,16 @@
 /*
  * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
  *
- * While octets of the stream are missing, those behind the gap lie in TCP's queue
- * of what is out of order, side by side in islands. What is found there is
- * kept as runs of stream positions (struct mpa_run), sorted.
+ * While octets are missing, those after the gap lie in TCP's queue of what is
+ * out of order, in contiguous islands. What is found there is kept as runs of
+ * stream positions (struct mpa_run), sorted.
  *
- * The reader gets records that are in order first. When order reaches a run, the
- * octets of it that he has got are taken out of the receive queue unseen, and the
- * current record is the one behind them; the rest of the run comes in order.
+ * Records in order are delivered first. When order reaches a run, the octets of
+ * it that the user has received are consumed unread, and the current record is
+ * the one after them.
  *
- * Section 8 is about order alone: an FPDU that is bad here ends nothing, it and
- * all behind it wait until order gets there.
+ * Section 8 is about order alone: an FPDU that is bad here ends nothing. It and
+ * all after it wait until order gets there.
  */
 
 #include <trace/events/mpa.h>
@@ -22,13 +22,13 @@ static_assert(sizeof(struct mpa_place) <= 2 * 4096);
 
 /* ---- runs ---- */
 
-/* Everything in front of this stream position has arrived. */
+/* Everything before this stream position has arrived. */
 static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
 }
 
-/* How many runs begin at a stream position or in front of it. */
+/* The number of runs that begin at a stream position or before it. */
 static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
 {
 	u32 low = 0, high = place->nr, mid;
@@ -56,7 +56,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 		place->low -= min(nr, place->low - i);
 }
 
-/* A run of no FPDU yet. Return: false if there is no room. */
+/* Add a run without an FPDU. Return: false if there is no room. */
 static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looked)
 {
 	struct mpa_run *run = place->run + i;
@@ -76,8 +76,8 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looke
 }
 
 /*
- * Make one of a run and the next, if they touch, and the user has got only what
- * is in front. Return: whether it was done.
+ * Join two runs that touch, if the user has received only what comes first.
+ * Return: whether they were joined.
  */
 static bool mpa_place_merge(struct mpa_place *place, u32 i)
 {
@@ -100,7 +100,6 @@ static bool mpa_place_merge(struct mpa_place *place, u32 i)
 	return true;
 }
 
-/* Something is wrong at a stream position. */
 static void mpa_place_stop(struct mpa_place *place, u32 pos)
 {
 	if (!place->stops || mpa_pos_before(pos, place->stop))
@@ -108,13 +107,13 @@ static void mpa_place_stop(struct mpa_place *place, u32 pos)
 	place->stops = true;
 }
 
-/* Something is wrong at a stream position or in front of it. */
+/* There is an error at a stream position or before it. */
 static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 {
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* What is found at the end of a run does not go beyond those that were there. */
+/* End a run here, and forget what was known after it. */
 static void mpa_place_cut(struct mpa_run *run, u32 end)
 {
 	run->end = end;
@@ -122,7 +121,6 @@ static void mpa_place_cut(struct mpa_run *run, u32 end)
 	run->looked = 0;
 }
 
-/* The FPDU at the end of a run is good. */
 static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 {
 	run->end += fpdu->len;
@@ -130,15 +128,14 @@ static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 	run->looked -= min_t(u32, run->looked, fpdu->markers);
 }
 
-/* ---- what TCP has done meanwhile ---- */
+/* ---- what TCP has done in the meantime ---- */
 
-/* It has records that the user has not got, and that are not in order. */
+/* It has records that were not delivered, and that are not in order. */
 static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
 {
 	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
 }
 
-/* TCP has thrown away octets of records that the user has not got. */
 static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
 {
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_PRUNED);
@@ -146,11 +143,11 @@ static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
 }
 
 /*
- * TCP may have thrown away octets that were out of order: return whether there
- * were records among them that the user has not got. They are forgotten, and found
- * again if they come again. TCP throws away from the end: what is in front of an
- * octet that is still there is there as well. So this looks at one octet, and at
+ * Forget records that TCP has dropped before they were delivered; they are
+ * found again if they come again. TCP drops from the end: what comes before an
+ * octet that is still there is there as well. So this inspects one octet, and
  * one more for each run that is gone.
+ * Return: whether there were any.
  */
 static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
@@ -184,8 +181,8 @@ static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 }
 
 /*
- * Look for all octets of records that the user has not got. As
- * mpa_place_lost(), if it is not known what has come since.
+ * As mpa_place_lost(), if it is not known what has come since: look for all
+ * octets of records that were not delivered.
  */
 static void mpa_place_check(struct mpa_ctx *ctx)
 {
@@ -203,10 +200,7 @@ static void mpa_place_check(struct mpa_ctx *ctx)
 	}
 }
 
-/*
- * Records that were found and are in order now come in order. Return: whether
- * some that were found are gone.
- */
+/* Drop records that are in order now. Return: whether others are lost. */
 static bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -230,13 +224,7 @@ static bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
 
 /* ---- order gets there ---- */
 
-/**
- * mpa_place_pass() - the current record has changed: pass over what the user has
- *		      got out of order
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
+/* The current record has changed: pass over what the user has received. */
 void mpa_place_pass(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -270,11 +258,8 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 
 /* ---- handing out ---- */
 
-/**
- * mpa_place_ready() - there is a record out of order for the user
- * @ctx:	the context; MPA_PLACE has been on
- *
- * Context: socket lock held.
+/*
+ * Whether there is a record out of order for the user. MPA_PLACE has been on.
  */
 bool mpa_place_ready(struct mpa_ctx *ctx)
 {
@@ -288,13 +273,12 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_place_first() - the first record out of order that the user has not got
+ * mpa_place_first() - get the first undelivered record out of order
  * @ctx:	the context; mpa_place_ready()
- * @at:		put on it
+ * @at:		set to its first octet
  * @fpdu:	set to its layout
  *
- * Context: socket lock held.
- * Return: false if TCP does not have it any more: mpa_place_gone() is called.
+ * Return: false if TCP no longer has it: mpa_place_gone() was called.
  */
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu)
@@ -313,12 +297,7 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	return false;
 }
 
-/**
- * mpa_place_gone() - what mpa_place_first() has found is not what was verified
- * @ctx:	the context
- *
- * Context: socket lock held.
- */
+/* What mpa_place_first() has found is not what was verified. */
 void mpa_place_gone(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -332,11 +311,9 @@ void mpa_place_gone(struct mpa_ctx *ctx)
 /**
  * mpa_place_refuse() - the user's buffer is too short for a record: it waits
  * @ctx:	the context
- * @fpdu:	what mpa_place_first() has found
+ * @fpdu:	from mpa_place_first()
  *
- * Those behind it do not.
- *
- * Context: socket lock held.
+ * Those after it do not wait.
  */
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -350,7 +327,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	/* The next run may begin there. */
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	/* If there is no room it is found by its markers, when there is. */
+	/* Without room, it is found by its markers when there is room. */
 	if (mpa_place_insert(place, place->low + 1, next, all.looked)) {
 		run[1].end = all.end;
 		run[1].held = all.held;
@@ -359,12 +336,10 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /**
- * mpa_place_advance() - records have gone to the user out of order
+ * mpa_place_advance() - records out of order have gone to the user
  * @ctx:	the context
  * @fpdu:	the first of them, from mpa_place_first()
- * @more:	those behind it
- *
- * Context: process, socket lock held.
+ * @more:	those after it
  */
 void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		       const struct mpa_rx_more *more)
@@ -387,17 +362,14 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
-	/* The octets in front of it have been thrown away, and come again. */
+	/* The octets before it were dropped, and have come again. */
 	if (place->run->start == (u32)ctx->rx.cur.pos)
 		mpa_place_pass(ctx);
 	else if (place->again)
 		mpa_schedule_work(ctx, 0);
 }
 
-/**
- * mpa_place_behind() - octets of records side by side that the user can get
- * @place:	mpa_place_ready()
- */
+/* Octets of contiguous records that can be delivered: mpa_place_ready(). */
 u32 mpa_place_behind(const struct mpa_place *place)
 {
 	const struct mpa_run *run = place->run + place->low;
@@ -405,13 +377,9 @@ u32 mpa_place_behind(const struct mpa_place *place)
 	return run->end - run->placed;
 }
 
-/**
- * mpa_place_gap() - how far it is to what the user has got out of order
- * @place:	placing
- * @pos:	a stream position that order has not gone beyond
- * @len:	octets from there on
- *
- * Return: so many of them are in front of that.
+/*
+ * Of @len octets from @pos on, the number before what the user has received out
+ * of order; order is not beyond @pos.
  */
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 {
@@ -428,7 +396,7 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 
 /* ---- the option ---- */
 
-/* The user gets nothing out of order any more, and nothing twice. */
+/* Deliver nothing more out of order, and nothing twice. */
 static void mpa_place_end(struct mpa_place *place)
 {
 	u32 i = 0;
@@ -450,8 +418,8 @@ static void mpa_place_end(struct mpa_place *place)
 }
 
 /*
- * RFC 5044 section 6 wants markers and CRCs. With keys there is a test, for which one may
- * come later.
+ * RFC 5044 section 6 requires markers and CRCs. TUF with keys has a containment
+ * test; the key may come later.
  */
 static bool mpa_place_suits(const struct mpa_format *format)
 {
@@ -462,11 +430,11 @@ static bool mpa_place_suits(const struct mpa_format *format)
 }
 
 /**
- * mpa_place_look_again() - look at all that is out of order
+ * mpa_place_look_again() - search all that is out of order
  * @ctx:	the context; places records
- * @forget:	what was found and not handed out may be none
+ * @forget:	what was found and not delivered may be none
  *
- * Context: process, socket lock held.
+ * Context: process.
  */
 void mpa_place_look_again(struct mpa_ctx *ctx, bool forget)
 {
@@ -479,12 +447,12 @@ void mpa_place_look_again(struct mpa_ctx *ctx, bool forget)
 }
 
 /**
- * mpa_place_set() - MPA_PLACE
+ * mpa_place_set() - turn MPA_PLACE on or off
  * @ctx:	the context, in MPA_STATE_FULL
  * @on:		whether records are placed from now on
  *
- * Context: process, socket lock held.
- * Return: 0; -EINVAL if there are no markers, or no CRCs; -ENOBUFS: no memory, or
+ * Context: process.
+ * Return: 0; -EINVAL without markers, or without CRCs; -ENOBUFS: no memory, or
  * net.core.optmem_max is reached.
  */
 int mpa_place_set(struct mpa_ctx *ctx, bool on)
@@ -501,7 +469,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 		if (!place)
 			return -ENOBUFS;
 		place->tail = mpa_place_ordered(ctx);
-		/* For mpa_show_conn(). */
+		/* mpa_show_conn() reads it without the lock. */
 		smp_store_release(&rx->place, place);
 	}
 	if (!rx->place || rx->place->on == on)
@@ -518,13 +486,13 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 }
 
 /**
- * mpa_place_clear() - stream positions begin anew
- * @ctx:	the context; the user has got nothing out of order that order has
- *		not reached
+ * mpa_place_clear() - stream positions begin again at 0
+ * @ctx:	the context; order has reached all that was delivered out of
+ *		order
  *
- * The memory is kept: framing may be switched on and off as often as the user likes.
+ * The memory is kept: the user may switch framing on and off often.
  *
- * Context: process, socket lock held.
+ * Context: process.
  */
 void mpa_place_clear(struct mpa_ctx *ctx)
 {
@@ -537,12 +505,7 @@ void mpa_place_clear(struct mpa_ctx *ctx)
 	place->low = 0;
 }
 
-/**
- * mpa_place_free() - give back what is known of records out of order
- * @ctx:	the context
- *
- * Context: socket lock held, or nobody else knows the socket any more.
- */
+/* The socket lock is held, or nobody else knows the socket. */
 void mpa_place_free(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -559,30 +522,30 @@ void mpa_place_free(struct mpa_ctx *ctx)
 /*
  * ---- finding ----
  *
- * An FPDU behind a gap is found in one of two ways, as section 6 has it: by a
- * marker, whose place in the stream is known and which points to the FPDU's start;
- * or by the ULPDU_Length of the FPDU in front of it, if that one's CRC is good.
- * Nothing else is tried: the first octet behind a gap may be the first one of an
- * FPDU, or octets of a ULPDU that look like one.
+ * After a gap an FPDU is found in one of two ways (section 6): by a marker,
+ * whose place in the stream is known and which points to the FPDU's start; or
+ * by the ULPDU_Length of the FPDU before it, if that one's CRC is good. Nothing
+ * else is tried: the first octet after a gap may begin an FPDU, or be one of a
+ * ULPDU that looks like one.
  *
- * When a segment has arrived, only what TCP holds side by side with it is looked
- * at, and there only what has not been looked at before: the search goes on at the
- * end of the run in front of it, and with the markers behind that.
+ * For a segment, only what is contiguous with it is searched, and only what was
+ * not searched before: from the end of the run before it, then the markers
+ * after that.
  */
 
 /* Octets to verify at a time: in softirq, and in the work item. */
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
-/* skbs to look at in softirq. A peer can make them hold an octet each. */
+/* skbs to inspect in softirq. A peer can make them one octet long. */
 #define MPA_PLACE_SKBS_SOFTIRQ		128
 
 /**
  * struct mpa_search - one search for FPDUs out of order
  * @ctx:	the context
- * @octets:	how many may still be verified
- * @skbs:	how many may still be looked at
- * @found:	there are records that the user can get
+ * @octets:	the number that may still be verified
+ * @skbs:	the number that may still be inspected
+ * @found:	there are records to deliver
  */
 struct mpa_search {
 	struct mpa_ctx *ctx;
@@ -591,7 +554,7 @@ struct mpa_search {
 	bool found;
 };
 
-/* An FPDU at the end of a run does not go beyond the start of the next one. */
+/* The FPDU at the end of a run ends before the next run starts, or there. */
 static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 {
 	const struct mpa_run *run = place->run + i;
@@ -600,8 +563,8 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 }
 
 /*
- * Octets are not there, or cannot be read. Return: whether it was only thought
- * that they were: the work item looks again.
+ * Octets are not there, or cannot be read. Return: whether run->held was wrong;
+ * the work item then searches again.
  */
 static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
 {
@@ -613,8 +576,8 @@ static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
 }
 
 /*
- * The next FPDU at the end of a run, @side octets from where @from->at is are
- * there. Return: whether it is whole and good.
+ * Verify the next FPDU of a run; @side contiguous octets are at @from->at.
+ * Return: whether it is whole and good.
  */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
 			      struct mpa_rx_source *from, u32 side)
@@ -627,7 +590,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 
 	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
 	case MPA_HEAD_MORE:
-		/* No more was looked for: the work item goes on. */
+		/* The search was limited: the work item continues. */
 		if (side >= search->octets)
 			place->again = true;
 		else if (side >= MPA_FPDU_HEAD_MAX)
@@ -639,7 +602,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* One with another key is not trusted. */
+	/* An FPDU with another key is not trusted. */
 	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.wrong_key) {
 		mpa_place_stop(place, run->end);
 		return false;
@@ -660,7 +623,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	return true;
 }
 
-/* The next run begins where this one ends; they cannot be made one yet. */
+/* The next run begins where this one ends; they cannot be joined yet. */
 static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 {
 	const struct mpa_run *run = place->run + i;
@@ -669,9 +632,10 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 }
 
 /*
- * How many octets are side by side at the end of a run, where a cursor is. Not
- * those are looked at again that were the last time: a peer that sends one octet
- * in each segment would have all of them looked at for each.
+ * The number of contiguous octets at the end of a run, where the cursor is.
+ * Octets that were there at the last search are not inspected again: a peer
+ * that sends one octet in each segment would make each segment cost a walk of
+ * all.
  */
 static u32 mpa_search_side(struct mpa_search *search, struct mpa_run *run,
 			   const struct mpa_cursor *at)
@@ -688,7 +652,6 @@ static u32 mpa_search_side(struct mpa_search *search, struct mpa_run *run,
 	return side;
 }
 
-/* FPDUs from the end of a run on. */
 static void mpa_search_extend(struct mpa_search *search, u32 i)
 {
 	struct mpa_place *place = search->ctx->rx.place;
@@ -719,7 +682,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	} while (side);
 }
 
-/* The marker at @pos, behind @before runs, points to where no FPDU can begin. */
+/* The marker at @pos, after @before runs, points to where no FPDU can begin. */
 static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 				 u32 pos, u32 known, u32 start)
 {
@@ -732,7 +695,9 @@ static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 		mpa_pos_before(place->run[before].start, start));
 }
 
-/* An FPDU is known to begin at @start. Markers may point to the next run. */
+/*
+ * An FPDU is known to begin at @start. TUF's markers may point to the next run.
+ */
 static bool mpa_search_known(const struct mpa_search *search, u32 before,
 			     u32 known, u32 start)
 {
@@ -753,9 +718,8 @@ static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
 }
 
 /*
- * The markers from @pos to @limit, behind @before runs. One that points to an FPDU
- * that is not known makes a new run.
- * Return: where to go on.
+ * Read the markers from @pos to @limit, after @before runs. One that points to
+ * an FPDU that is not known starts a run. Return: where to continue.
  */
 static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			      u32 limit)
@@ -765,7 +729,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	const struct mpa_rx *rx = &search->ctx->rx;
 	const u32 interval = mpa_format_interval(&rx->format);
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
-	/* The first marker behind the run. */
+	/* The first marker after the run. */
 	u32 first = known + (-known & (interval - 1));
 	u8 marker[MPA_MARKER_LEN];
 	struct mpa_cursor at;
@@ -803,7 +767,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			 (pos - start) / interval + 1;
 		if (!mpa_place_insert(place, before, start, looked))
 			return limit;
-		/* It may begin behind all that is looked at. */
+		/* It may begin after all that is searched. */
 		mpa_search_extend(search, before);
 		return pos + MPA_MARKER_LEN;
 	}
@@ -811,9 +775,8 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * Framing with a key: octets side by side, from @pos to @end, some of which are new.
- * They begin with a segment, all of which may be an FPDU, or which may be one of those
- * behind one.
+ * TUF with a key: contiguous octets from @pos to @end, some of which are new.
+ * They begin with a segment, which may be a whole FPDU, or may follow one.
  */
 static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 {
@@ -824,8 +787,8 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 		mpa_search_extend(search, i - 1);
 	i = mpa_place_find(place, pos);
 	/*
-	 * Behind a run, nothing that its end is not in is known. In front of the
-	 * current record are those that the user has got and TCP has thrown away.
+	 * If a run ends before @pos, nothing is known there. Before the current
+	 * record are octets that the user has received and TCP has dropped.
 	 */
 	if (!mpa_pos_before(pos, search->ctx->rx.cur.pos) &&
 	    (!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
@@ -839,7 +802,7 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 		mpa_search_extend(search, i);
 }
 
-/* Octets side by side, some of which are new. */
+/* Contiguous octets, some of which are new. */
 static void mpa_search_scan(struct mpa_search *search,
 			    const struct mpa_island *island)
 {
@@ -868,7 +831,7 @@ static void mpa_search_tell(const struct mpa_search *search)
 {
 	struct mpa_ctx *ctx = search->ctx;
 
-	/* All that may be looked at has been: the work item goes on. */
+	/* The limit is reached: the work item continues. */
 	if (!search->octets || !search->skbs)
 		ctx->rx.place->again = true;
 	if (ctx->rx.place->again)
@@ -889,12 +852,11 @@ static bool mpa_search_on(const struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_search_look() - look at what has arrived out of order a moment ago
+ * mpa_search_look() - search what has just arrived out of order
  * @ctx:	the context
  *
- * Context: any, socket lock held.
- * Return: whether records that were found cannot be handed out any more, as TCP has
- * thrown them away or something is wrong in front of them: mpa_rx_update() is due.
+ * Return: whether mpa_rx_update() is due: records that were found can no longer
+ * be delivered, as TCP has dropped them or there is an error before them.
  */
 bool mpa_search_look(struct mpa_ctx *ctx)
 {
@@ -910,11 +872,14 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 		return false;
 	stopped = ctx->rx.place->stops;
 	stop = ctx->rx.place->stop;
-	/* A marker may lie in two blocks. */
+	/* A marker may lie in two SACK blocks. */
 	known = mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island);
 	lost = mpa_place_trim(ctx, known ? &island : NULL);
 	if (known) {
-		/* It may have made room, and have got the last ones again. */
+		/*
+		 * TCP may have dropped others for it, and received the last
+		 * ones again.
+		 */
 		if (island.alone && mpa_place_lost(ctx, &island))
 			lost = true;
 		mpa_search_scan(&search, &island);
@@ -926,12 +891,9 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 	       ctx->rx.place->stop != stop;
 }
 
-/**
- * mpa_search_walk() - look at all that is out of order, if something is left that
- *		      mpa_search_look() has not seen
- * @ctx:	the context
- *
- * Context: process, socket lock held.
+/*
+ * Search all that is out of order, if mpa_search_look() has left something.
+ * Process context.
  */
 void mpa_search_walk(struct mpa_ctx *ctx)
 {
@@ -943,7 +905,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 
 	if (!ctx->rx.place || !ctx->rx.place->again)
 		return;
-	/* Where nothing can be found it would be set for ever. */
+	/* Where nothing can be found it would stay set. */
 	ctx->rx.place->again = false;
 	if (!mpa_search_on(ctx))
 		return;
@@ -960,17 +922,12 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 	mpa_search_tell(&search);
 }
 
-/**
- * mpa_search_arrived() - something has arrived out of order
- * @sk:	socket
- *
- * Context: any, socket lock held.
- */
+/* Something has arrived out of order. */
 void mpa_search_arrived(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	/* Though a key may not be known yet. */
+	/* Even if the key is not known yet. */
 	if (ctx->rx.place && ctx->rx.place->on &&
 	    mpa_format_contained(&ctx->rx.format))
 		mpa_contain_see(ctx);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reading FPDUs from where they have arrived, RFC 5044 section 6: heads, CRCs
- * and markers, octets of ULPDUs. These functions say what is wrong with an
- * FPDU; the callers act on it.
+ * Reading FPDUs in TCP's queue, RFC 5044 section 6: heads, CRCs, markers and
+ * ULPDUs. These functions report what is wrong with an FPDU; the callers act on
+ * it.
  */
 
 #include <linux/mm.h>
@@ -13,10 +13,10 @@
 #include "mpa_pages.h"
 
 /*
- * ---- an FPDU that TCP's receive buffer has no room for ----
+ * ---- an FPDU that does not fit into TCP's receive buffer ----
  *
- * Its pages are filled piece by piece, so that the peer can send on. They are on
- * the socket's account, and so on that of its memory control group.
+ * Its pages are filled piece by piece, so that the peer can continue to send.
+ * They are charged to the socket, and so to its memory control group.
  */
 
 struct mpa_stash_filling {
@@ -57,15 +57,14 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 }
 
 /**
- * mpa_stash_fill() - copy octets out of TCP's receive queue
- * @stash:	made if it is NULL
+ * mpa_stash_fill() - copy octets from TCP's receive queue
+ * @stash:	allocated if it is NULL
  * @at:		where they are
  * @off:	offset of the first of them in the FPDU
  * @len:	octets to copy, all of which are there
- * @filled:	set to how many are in the stash now; they are still in the
- *		queue
+ * @filled:	set to the number copied; they are still in the queue
  *
- * Context: process, socket lock held.
+ * Context: process.
  * Return: 0 or -ENOMEM.
  */
 int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
@@ -106,13 +105,6 @@ static int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
 	return 0;
 }
 
-/**
- * mpa_stash_free() - give the pages back
- * @stash:	which holds them
- * @sk:		socket
- *
- * Context: socket lock held.
- */
 void mpa_stash_free(struct mpa_stash *stash, struct sock *sk)
 {
 	u32 i;
@@ -157,7 +149,7 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 	return mpa_read_to_iter(to, data, len) ? 0 : -EFAULT;
 }
 
-/* Octets of an FPDU from @off on, which is where @from->at is. */
+/* Show octets of an FPDU from @off on, which is where @from->at is. */
 static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 			 mpa_walk_fn fn, void *arg)
 {
@@ -166,7 +158,7 @@ static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 	return mpa_cursor_walk(from->at, len, fn, arg);
 }
 
-/* Octets of a ULPDU up to @end, from @pick->off on, which is where @from->at is */
+/* Copy octets of a ULPDU up to @end, from @pick->off on, where @from->at is. */
 static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick,
 			 u32 end, struct iov_iter *to)
 {
@@ -182,7 +174,7 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 	return err;
 }
 
-/* The same for another framing: around its markers. */
+/* TUF only: copy around its markers. */
 static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
 				      const u8 *data, struct iov_iter *to, u32 n)
 {
@@ -199,7 +191,7 @@ static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
 	return err;
 }
 
-/* The first @n octets of the ULPDU of an FPDU that lies in one piece. */
+/* Copy the first @n octets of the ULPDU of an FPDU in one piece. */
 static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				struct iov_iter *to, u32 n)
 {
@@ -241,7 +233,7 @@ mpa_read_pieces(const struct mpa_rx_source *from,
 		mpa_cursor_skip(&again, pick.off);
 		err = mpa_read_pick(&ulpdu, &pick, n, to);
 	}
-	/* A FIN followed by another counts as an octet that is not there. */
+	/* Two FINs: one counts as an octet that is not there. */
 	if (err == -ENODATA) {
 		*code = MPA_ERR_TCP;
 		err = 0;
@@ -251,20 +243,18 @@ mpa_read_pieces(const struct mpa_rx_source *from,
 
 /**
  * mpa_read_fpdu() - verify an FPDU, then copy octets of its ULPDU
- * @from:	where it is, all of it; @from->at is moved to its end, if it is not
+ * @from:	where all of it is; @from->at is moved to its end, if it is not
  *		in the stash
  * @fpdu:	its layout
  * @crc:	CRCs are checked
  * @to:		where octets go, or NULL
- * @n:		how many
- * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0 is
- *		returned
+ * @n:		the number to copy
+ * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0
+ *		is returned
  *
- * Nothing follows from it here: mpa_rx_read() is for that.
- *
- * Context: socket lock held; process, unless @to is NULL.
+ * Context: process, unless @to is NULL.
  * Return: 0, or -EFAULT, and @to is where it was. If the FPDU is not valid no
- * octet has been copied.
+ * octet is copied.
  */
 int mpa_read_fpdu(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 		  bool crc, struct iov_iter *to, u32 n, enum mpa_error *code)
@@ -292,8 +282,7 @@ static int mpa_read_copy_head(void *arg, const u8 *data, u32 len)
 }
 
 /*
- * Copy a head that does not lie in one piece: @stashed octets of it are in the
- * stash.
+ * Copy a head that is not contiguous; @stashed octets of it are in the stash.
  */
 static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 					  u8 *head, u32 stashed, u32 len)
@@ -307,14 +296,7 @@ static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 	return !mpa_cursor_walk(&here, len - stashed, mpa_read_copy_head, &head);
 }
 
-/**
- * mpa_read_marker() - read a marker
- * @at:		where it begins
- * @marker:	set to its octets
- *
- * Context: socket lock held.
- * Return: whether it is there.
- */
+/* Read a marker. Return: whether it is there. */
 bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 {
 	const u8 *data = mpa_cursor_data(at, MPA_MARKER_LEN);
@@ -329,17 +311,12 @@ bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 /**
  * mpa_read_head() - read the length of an FPDU and lay it out
  * @from:	where it is
- * @stashed:	octets of it in the stash; @from->at is behind those
- * @have:	octets of it and of what is behind it, in the stash and in the
- *		queue
+ * @stashed:	octets of it in the stash; @from->at is after those
+ * @have:	octets from its first on, in the stash and in the queue
  * @pos:	its stream position
  * @rx:		receiving
  * @may_be_empty: it may be the FPDU without a ULPDU of RFC 6581
- * @fpdu:	filled in if the head is good
- *
- * Context: socket lock held.
- * Return: MPA_HEAD_MORE if the length is not here yet; MPA_HEAD_BAD if no
- * FPDU can have it.
+ * @fpdu:	filled in for MPA_HEAD_GOOD
  */
 enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 			    u32 stashed, u32 have, u64 pos,
@@ -368,18 +345,16 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 }
 
 /**
- * mpa_read_show() - show octets of the ULPDU of an FPDU that is verified
+ * mpa_read_show() - show octets of the ULPDU of a verified FPDU
  * @from:	where it is
  * @fpdu:	its layout
- * @taken:	octets of it in front of @from->at
+ * @taken:	octets of it before @from->at
  * @first:	the first octet of the ULPDU to show
- * @n:		how many
- * @show:	called with one piece after the other; another value than 0 ends
- *		the walk
+ * @n:		the number to show
+ * @show:	called for each piece; a value other than 0 ends the walk
  * @arg:	for @show
  *
- * Context: socket lock held.
- * Return: 0, what @show has returned, or -ENODATA if octets cannot be read.
+ * Return: 0, what @show returned, or -ENODATA if octets cannot be read.
  */
 int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 		  u32 taken, u32 first, u32 n,
@@ -396,16 +371,16 @@ int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 }
 
 /**
- * mpa_read_ulpdu() - copy octets of the ULPDU of an FPDU that is verified
+ * mpa_read_ulpdu() - copy octets of the ULPDU of a verified FPDU
  * @from:	where it is
  * @fpdu:	its layout
- * @taken:	octets of it in front of @from->at
+ * @taken:	octets of it before @from->at
  * @first:	the first octet of the ULPDU to copy
  * @to:		where they go
- * @n:		how many
+ * @n:		the number to copy
  *
- * Context: process, socket lock held.
- * Return: 0 or -EFAULT, and @to is where it was.
+ * Context: process.
+ * Return: 0, or -EFAULT, and @to is where it was.
  */
 int mpa_read_ulpdu(const struct mpa_rx_source *from,
 		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
@@ -422,13 +397,13 @@ int mpa_read_ulpdu(const struct mpa_rx_source *from,
 /* ---- many FPDUs at a time ---- */
 
 /**
- * struct mpa_read_side - where FPDUs lie side by side, and where their ULPDUs go
+ * struct mpa_read_side - contiguous FPDUs, and where their ULPDUs go
  * @data:	the first FPDU
- * @end:	the octet behind the last one
+ * @end:	the octet after the last one
  * @to:		where its ULPDU goes
  * @room:	octets of room there
  * @lengths:	where the length of its ULPDU goes
- * @max:	FPDUs at most
+ * @max:	maximum of FPDUs
  */
 struct mpa_read_side {
 	const u8	*data;
@@ -439,9 +414,7 @@ struct mpa_read_side {
 	u32		max;
 };
 
-/*
- * Lay out the first FPDU, and as many of its length as are verified together.
- */
+/* Lay out the first FPDU, and those of its length that are verified with it. */
 static __always_inline u32
 mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked,
 		 struct mpa_fpdu *fpdu)
@@ -463,18 +436,14 @@ mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked
 }
 
 /**
- * mpa_read_good() - how many of the next FPDUs lie side by side and are good
+ * mpa_read_good() - count the next FPDUs that are contiguous and good
  * @rx:		receiving
  * @data:	the first of them
- * @have:	octets that lie side by side there
+ * @have:	contiguous octets there
  * @pos:	its stream position
- * @fpdu:	set to the layout of MPA_READ_GOOD_MAX of them at most
+ * @fpdu:	set to the layout of up to MPA_READ_GOOD_MAX of them
  *
- * What is not good, or not there, is for mpa_read_head() and mpa_read_fpdu(), and
- * so is what is not MPA's.
- *
- * Context: any, socket lock held.
- * Return: how many.
+ * What is bad, incomplete or TUF's is for mpa_read_head() and mpa_read_fpdu().
  */
 u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 		  struct mpa_fpdu *fpdu)
@@ -491,7 +460,7 @@ u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 	return i;
 }
 
-/* FPDUs with markers, the first one at @pos. Return: how many. */
+/* FPDUs with markers, the first at @pos. Return: the number. */
 static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 			   u32 *markers)
 {
@@ -524,8 +493,8 @@ static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 }
 
 /*
- * Count FPDUs without markers that are as long as the first, up to as many as
- * are verified together. Each length is read once.
+ * Count FPDUs without markers that are as long as the first, up to the number
+ * that are verified together. Each length is read once.
  */
 static __always_inline u32
 mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u32 max)
@@ -544,11 +513,11 @@ mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u
 	return nr;
 }
 
-/* The same without markers, with less arithmetic. */
+/* mpa_read_marked() without markers, with less arithmetic. */
 static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
 {
 	u32 nr = 0, ulpdu_len, len, n, good, i;
-	/* A copy, for the compiler to keep in registers. */
+	/* A copy, which the compiler can keep in registers. */
 	struct mpa_read_side at = *side;
 
 	do {
@@ -577,23 +546,23 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
 }
 
 /**
- * mpa_read_many() - verify FPDUs and copy their ULPDUs as long as both lie
- *			side by side
+ * mpa_read_many() - verify FPDUs and copy their ULPDUs, while both are
+ *		contiguous
  * @rx:		receiving
- * @at:		where the first begins; moved behind them
+ * @at:		where the first begins; moved to the end of the last
  * @pos:	its stream position
- * @have:	octets side by side in the stream from there on
+ * @have:	octets that are contiguous in the stream from there on
  * @to:		where the ULPDUs go
  * @octets:	room for them
  * @lengths:	set to the length of each ULPDU
- * @max:	FPDUs at most
+ * @max:	maximum of FPDUs
  * @more:	counts them
  *
- * It stops in front of anything else, or wrong, or framed otherwise: that is for
+ * It stops before anything else, be it bad or TUF's: that is for
  * mpa_read_head() and mpa_read_fpdu().
  *
- * Context: process, socket lock held.
- * Return: how many.
+ * Context: process.
+ * Return: the number.
  */
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
@@ -606,7 +575,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 
 	if (mpa_alt_format(&rx->format))
 		return 0;
-	/* All of it, or as much as lies side by side. */
+	/* All of it, or the part that is contiguous. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
 	side.to = mpa_iter_span(to, &room);
 	if (!data || !side.to)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * recvmsg: waiting for a record, handing out one or a batch, control messages.
- */
+/* recvmsg: wait for a record, deliver one or a batch, control messages. */
 
 #include <linux/slab.h>
 #include <linux/socket.h>
@@ -14,9 +12,9 @@
 
 /**
  * enum mpa_recv - which record is read next
- * @MPA_RECV_END:	none: the stream has ended
- * @MPA_RECV_ORDERED:	the current one
- * @MPA_RECV_PLACED:	one out of order
+ * @MPA_RECV_END: none: the stream has ended
+ * @MPA_RECV_ORDERED: the current one
+ * @MPA_RECV_PLACED: one out of order
  */
 enum mpa_recv {
 	MPA_RECV_END,
@@ -27,16 +25,16 @@ enum mpa_recv {
 /**
  * struct mpa_batch - what one recvmsg returns
  * @fpdu:	the first FPDU
- * @pos:	where it begins, beyond 32 bits
- * @read:	octets of its ULPDU that the user has got before
+ * @pos:	its stream position, 64 bits
+ * @read:	octets of its ULPDU that the user received before
  * @placed:	it is out of order
- * @lengths:	octets of each ULPDU: &@first, or allocated with the second
- * @first:	of the first one, or of a part of it
- * @nr:		how many
- * @room:	how many @lengths has room for
- * @max:	how many the control buffer has room for
- * @more:	those behind the first
- * @code:	what is wrong with the FPDU behind them, if that is here
+ * @lengths:	octets of each ULPDU: &@first, or allocated for the second
+ * @first:	octets of the first one, or of a part of it
+ * @nr:		the number of ULPDUs
+ * @room:	entries of @lengths
+ * @max:	lengths that the control buffer has room for
+ * @more:	those after the first
+ * @code:	what is wrong with the FPDU after them, if that has arrived
  */
 struct mpa_batch {
 	const struct mpa_fpdu *fpdu;
@@ -58,10 +56,7 @@ static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
 	       mpa_tcp_input_ended(ctx->sk);
 }
 
-/*
- * Wait for a complete FPDU.
- * Return: enum mpa_recv, or a negative errno.
- */
+/* Wait for a complete FPDU. Return: enum mpa_recv, or a negative errno. */
 static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	struct sock *sk = ctx->sk;
@@ -74,7 +69,10 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
-		/* Another call may have taken the one that was waited for. */
+		/*
+		 * Another call may have taken the record that this one waited
+		 * for.
+		 */
 		ctx->rx.asked = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
@@ -91,7 +89,10 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return ctx->rx.error;
 		if (mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
-		/* As TCP: an error that came after the peer's FIN is no part of it. */
+		/*
+		 * As in TCP: an error after the peer's FIN is no part of the
+		 * stream.
+		 */
 		err = mpa_tcp_peer_ended(sk) ? 0 : sock_error(sk);
 		if (err)
 			return err;
@@ -107,7 +108,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 
 /* ---- several records at a time ---- */
 
-/* Only as many ULPDUs as the control buffer has lengths for. */
+/* Return: the number of lengths that the control buffer has room for. */
 static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 {
 	size_t taken = CMSG_LEN(0);
@@ -122,7 +123,7 @@ static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 		     MPA_RECV_BATCH_MAX);
 }
 
-/* Get room for more lengths. If that fails the next call reads the rest. */
+/* Allocate more lengths. If that fails the next call reads the rest. */
 static bool mpa_batch_grow(struct mpa_batch *batch)
 {
 	u32 room = min(batch->max, batch->room * MPA_BATCH_GROWTH);
@@ -143,8 +144,8 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 }
 
 /*
- * Lay out the next FPDU behind those of the batch.
- * Return: whether it is complete, and its ULPDU has room in @room octets.
+ * Lay out the next FPDU after those of the batch. Return: whether it is
+ * complete, and its ULPDU fits into @room octets.
  */
 static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from, u32 have,
@@ -167,9 +168,9 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 }
 
 /*
- * Complete FPDUs behind the first one, in @have octets, while their ULPDUs fit
- * into the @len octets that are left in @to. Stop in front of one that is not
- * valid, or whose octets cannot be copied.
+ * Add complete FPDUs after the first one, in @have octets, while their ULPDUs
+ * fit into the @len octets left in @to. Stop before one that is not valid, or
+ * whose octets cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from, u32 have,
@@ -204,8 +205,6 @@ static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 	}
 }
 
-/* ---- recvmsg ---- */
-
 static int mpa_recvmsg_put_info(const struct mpa_rx *rx, struct msghdr *msg,
 				const struct mpa_batch *batch, bool last)
 {
@@ -239,7 +238,6 @@ static noinline int mpa_recvmsg_put(const struct mpa_rx *rx, struct msghdr *msg,
 	return err;
 }
 
-/* What is said of the octets: control messages, and whether they are the last. */
 static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 			       const struct mpa_batch *batch, bool last)
 {
@@ -252,7 +250,7 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 	return err;
 }
 
-/* The first record is one of a batch: it is not the rest of one, and all of it. */
+/* Others may follow the first record: nothing is peeked at or dropped. */
 static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 {
 	return ctx->rx.batch && !(flags & (MSG_PEEK | MSG_TRUNC));
@@ -297,8 +295,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
 	/*
-	 * If it fails, all of them are read again, and the bad one with them. Where
-	 * framing can be switched off nobody has asked for that one.
+	 * If it failed, all are read again, and the bad FPDU with them. Where
+	 * framing can be switched off, no call has asked for the bad one.
 	 */
 	if (!err && batch.code && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
@@ -308,8 +306,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 }
 
 /*
- * Copy a ULPDU out of order, or several side by side; whole ones only.
- * Return: octets, or a negative errno; @again is set if there is none that fits.
+ * Copy a ULPDU out of order, or several that are contiguous; whole ones only.
+ * Return: octets, or a negative errno; @again is set if none fits.
  */
 static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			     int flags, bool *again)
@@ -357,7 +355,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 			       mpa_place_behind(rx->place) - fpdu.len, to,
 			       len - fpdu.ulpdu_len);
 	}
-	/* What is bad behind them is found again, when they have gone. */
+	/* A bad FPDU after them is found again when they have gone. */
 	err = mpa_recvmsg_control(rx, msg, &batch, whole);
 	if (!err && whole && !(flags & MSG_PEEK))
 		mpa_place_advance(ctx, &fpdu, &batch.more);
@@ -366,7 +364,6 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 	return err ?: batch.first + batch.more.octets;
 }
 
-/* Wait for octets, and copy them. */
 static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			      int flags)
 {
@@ -390,22 +387,21 @@ static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t le
 
 /**
  * mpa_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
- *		      whole ones
+ *		whole ones
  * @ctx:	the context
  * @msg:	where they go; MSG_EOR is set with the last of a ULPDU
- * @len:	octets wanted; what of a ULPDU they leave stays for the next call.
- *		Out of order (MPA_PLACE) a ULPDU is read whole, and else waits
- *		for order
- * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: throw octets away instead of
- *		copying them, or with MSG_PEEK, tell how many are left of the
- *		ULPDU; MSG_WAITALL means nothing: a ULPDU is there completely
+ * @len:	octets wanted; the rest of a ULPDU stays for the next call. Out
+ *		of order (MPA_PLACE) a ULPDU is read whole, or waits for order
+ * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: drop octets instead of
+ *		copying them, or with MSG_PEEK, return the number left of the
+ *		ULPDU; MSG_WAITALL has no effect, as a ULPDU is always complete
  *
  * Context: process, socket lock not held.
  * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is
  * not valid or not complete (MPA_INFO has the code), -EAGAIN, -EINTR,
- * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN, also when the connection is gone
- * without an end and somebody has got its error, -EOPNOTSUPP for a flag that
- * has no meaning here, or the error that the connection is in.
+ * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN (also when the connection is gone
+ * without an end and another call has got its error), -EOPNOTSUPP for a flag
+ * without meaning here, or the error of the connection.
  */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		int flags)
@@ -433,8 +429,8 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
  * @ctx:	the context
  *
  * Context: process, socket lock not held.
- * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it is not
- * here yet.
+ * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it has not
+ * arrived.
  */
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 {
