@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's insides: the state of a connection, its errors and its end, its lock, and
- * waiting.
+ * TCP's internals: the state of a connection, its errors and its end, its lock,
+ * and waiting.
  */
 
 #include <linux/tcp.h>
@@ -11,25 +11,17 @@
 
 /* ---- state ---- */
 
-/**
- * mpa_tcp_connected() - octets can be read and written
- * @sk:	socket
- *
- * Also before the handshake is over, where it has been accepted for the octets
- * in its SYN (TCP_FASTOPEN).
- *
- * Context: socket lock held.
+/*
+ * Octets can be read and written; also before the handshake is over, if the
+ * connection was accepted for the octets in its SYN (TCP_FASTOPEN).
  */
 bool mpa_tcp_connected(const struct sock *sk)
 {
 	return sk->sk_state == TCP_ESTABLISHED || tcp_passive_fastopen(sk);
 }
 
-/**
- * mpa_tcp_synchronized() - sequence numbers of both directions are known
- * @sk:	socket; it may be closing, or closed
- *
- * Context: socket lock held.
+/*
+ * Sequence numbers of both directions are known; it may be closing, or closed.
  */
 bool mpa_tcp_synchronized(const struct sock *sk)
 {
@@ -43,101 +35,67 @@ bool mpa_tcp_listening(const struct sock *sk)
 	return sk->sk_state == TCP_LISTEN;
 }
 
-/**
- * mpa_tcp_may_listen() - the socket is bound and has never been connected
- * @sk:	socket
- *
- * Context: process, socket lock held.
- */
+/* The socket is bound and has never been connected. Process context. */
 bool mpa_tcp_may_listen(const struct sock *sk)
 {
 	return sk->sk_state == TCP_CLOSE && inet_sk(sk)->inet_num &&
 	       sk->sk_socket->state == SS_UNCONNECTED;
 }
 
-/**
- * mpa_tcp_may_attach() - the socket is one that MPA can be started on, now or
- *			  once it listens or is connected
- * @sk:	socket
- *
- * Not one that listens: handshakes make children of it without its lock, while
- * TCP puts the ULP's operations in only after it has been attached.
- *
- * Context: socket lock held.
+/*
+ * MPA can be started, now or once the socket listens or is connected. Not on a
+ * listening one: handshakes create children of it without its lock, while TCP
+ * installs the ULP's operations only after it has been attached.
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
 	return mpa_tcp_connected(sk) || sk->sk_state == TCP_CLOSE;
 }
 
-/**
- * mpa_tcp_has_listened() - handshakes may still be making children of it
- * @sk:	socket, which does not listen any more
- *
- * They do so in softirq, without its lock. Every listener has the flag, and
- * keeps it; its children do not.
- *
- * Context: process, socket lock held.
+/*
+ * Handshakes may still be creating children of a socket that no longer listens,
+ * in softirq and without its lock. Every listener has the flag, and keeps it;
+ * its children do not. Process context.
  */
 bool mpa_tcp_has_listened(const struct sock *sk)
 {
 	return sk->sk_state != TCP_LISTEN && sock_flag(sk, SOCK_RCU_FREE);
 }
 
-/**
- * mpa_tcp_repaired() - TCP_REPAIR is on: octets given to TCP are not sent
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* TCP_REPAIR is on: octets given to TCP are not sent. */
 bool mpa_tcp_repaired(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;
 }
 
-/**
- * mpa_tcp_sending() - a call of TCP's own waits to send more
- * @sk:	socket
- *
- * Also one that is older than the attachment, and that nobody has counted.
- *
- * Context: socket lock held.
+/*
+ * A call of TCP's own waits to send more, maybe one that began before the
+ * attachment and is not counted.
  */
 bool mpa_tcp_sending(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_write_pending);
 }
 
-/**
- * mpa_tcp_peer_ended() - the peer has closed its half
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- * Return: false as well when the local user has shut down receiving.
+/*
+ * The peer has closed its half; not when the local user has shut down
+ * receiving. Hint.
  */
 bool mpa_tcp_peer_ended(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_DONE);
 }
 
-/**
- * mpa_tcp_peer_left() - the peer sends nothing any more
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- * Return: whether it has closed its half, or the connection is gone.
+/*
+ * The peer sends nothing more: it has closed its half, or the connection is
+ * gone. Hint.
  */
 bool mpa_tcp_peer_left(const struct sock *sk)
 {
 	return mpa_tcp_peer_ended(sk) || mpa_tcp_gone(sk);
 }
 
-/**
- * mpa_tcp_may_linger() - close(2) would not reset the connection
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* close(2) would not reset the connection. */
 bool mpa_tcp_may_linger(const struct sock *sk)
 {
 	return !mpa_tcp_gone(sk) && !mpa_tcp_inq(sk) &&
@@ -146,51 +104,33 @@ bool mpa_tcp_may_linger(const struct sock *sk)
 
 /* ---- errors and the end ---- */
 
-/**
- * mpa_tcp_set_error() - leave an error for the user, whom somebody else wakes
- * @sk:		socket
- * @err:	positive errno
- *
- * Context: socket lock held.
- */
+/* Leave a (positive) error for the user; the caller wakes. */
 void mpa_tcp_set_error(struct sock *sk, int err)
 {
 	WRITE_ONCE(sk->sk_err, err);
 }
 
 /**
- * mpa_tcp_replace_error() - another error for the user, if nobody has got it yet
+ * mpa_tcp_replace_error() - replace an error that the user has not fetched
  * @sk:		socket
  * @old:	positive errno
  * @err:	positive errno, or 0
  *
- * Context: any, socket lock held.
- * Return: the errno that there was.
+ * Return: the errno that was there.
  */
 int mpa_tcp_replace_error(struct sock *sk, int old, int err)
 {
 	return cmpxchg(&sk->sk_err, old, err);
 }
 
-/**
- * mpa_tcp_fail() - the connection is in error
- * @sk:		socket
- * @err:	positive errno for its user, who is woken
- *
- * Context: process, socket lock held.
- */
+/* Leave a (positive) error for the user, and wake. Process context. */
 void mpa_tcp_fail(struct sock *sk, int err)
 {
 	mpa_tcp_set_error(sk, err);
 	sk_error_report(sk);
 }
 
-/**
- * mpa_tcp_reset_on_close() - let close(2) send RST, as for unread data
- * @sk:	socket
- *
- * Context: process, socket lock held.
- */
+/* Let close(2) send RST, as for unread data. Process context. */
 void mpa_tcp_reset_on_close(struct sock *sk)
 {
 	WRITE_ONCE(sk->sk_lingertime, 0);
@@ -198,13 +138,13 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 }
 
 /*
- * TCP's disconnect(), behind which both addresses stay. As behind a reset by
- * the peer: accept(2) may be about to ask for the peer's, and would fail with
- * ECONNABORTED without its port; what is told of the connection has the name
- * that it had. disconnect() clears the peer's port, which mpa_tcp_peer_port()
- * tells meanwhile. It leaves an address that the user has bound; the own one
- * must not change even for a moment, as the socket is hashed by it. Return:
- * what disconnect() returns.
+ * TCP's disconnect(), after which both addresses stay, as after a reset by the
+ * peer: accept(2) may be about to ask for the peer's, and would fail with
+ * ECONNABORTED without its port; and reports name the connection as before.
+ * disconnect() clears the peer's port, which mpa_tcp_peer_port() returns
+ * meanwhile. It leaves an address that the user has bound; the own one must not
+ * change even for a moment, as the socket is hashed by it. Return: what
+ * disconnect() returns.
  */
 static int mpa_tcp_disconnect(struct sock *sk, int flags)
 {
@@ -227,8 +167,8 @@ static int mpa_tcp_disconnect(struct sock *sk, int flags)
  * @sk:		socket
  * @err:	positive errno for its user
  *
- * As tcp_abort(), which takes the lock and so may wait for as long as a user
- * lets a page fault under it. Both addresses stay: see mpa_tcp_disconnect().
+ * Not tcp_abort(), which takes the lock and so may wait for a user's page
+ * fault. Both addresses stay: see mpa_tcp_disconnect().
  *
  * Context: process, socket lock held.
  */
@@ -250,14 +190,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
 		sk_error_report(sk);
 }
 
-/**
- * mpa_tcp_peer_port() - the peer's port, also while mpa_tcp_disconnect() is under way
- * @tcp:	of a socket
- * @sk:		the socket
- *
- * Context: any.
- * Return: the port, 0 if there is no peer.
- */
+/* The peer's port, or 0, also during mpa_tcp_disconnect(). Without the lock. */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);
@@ -271,13 +204,12 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 /**
  * mpa_tcp_try_lock() - take the socket lock, unless a user has it
  * @sk:		socket
- * @put_off:	set if one has: release_cb sees it, and does what is to be done
+ * @put_off:	set if a user has it: then release_cb does the work
  *
- * For the work item. A user may hold the lock for as long as a page of its
- * own does not come.
+ * For the work item. A user may hold the lock until a page of its memory comes.
  *
- * Context: process.
- * Return: whether the lock was taken; mpa_tcp_unlock() gives it back.
+ * Context: process, socket lock not held.
+ * Return: whether the lock was taken; mpa_tcp_unlock() releases it.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 {
@@ -300,32 +232,22 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 	return true;
 }
 
-/**
- * mpa_tcp_unlock() - let go of the lock that mpa_tcp_try_lock() has taken
- * @sk:	socket
- *
- * Context: process (work item), socket lock held.
- */
+/* Release the lock that mpa_tcp_try_lock() has taken. Process context. */
 void mpa_tcp_unlock(struct sock *sk)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 
 	if (tcp)
 		tcp->worker = false;
-	/* Memory for the backlog, which release_sock() works off. */
+	/* Memory for the backlog, which release_sock() processes. */
 	mpa_tcp_set_aside(sk, READ_ONCE(sk->sk_backlog.len));
 	release_sock(sk);
 }
 
-/**
- * mpa_tcp_wake_writers() - a reason not to send is gone
- * @sk:	socket
- *
- * sk_write_space() wakes only where much of the send buffer is free. Whoever
- * polled while there was another reason has to ask once more: only then does TCP
- * know that somebody waits for room.
- *
- * Context: any, socket lock held.
+/*
+ * A reason not to send is gone. sk_write_space() wakes only if much of the send
+ * buffer is free. A task that polled while there was another reason has to poll
+ * again: only then does TCP know that somebody waits for room.
  */
 void mpa_tcp_wake_writers(struct sock *sk)
 {
@@ -347,13 +269,13 @@ void mpa_tcp_wake_writers(struct sock *sk)
  * mpa_tcp_wait() - sleep until something becomes true
  * @sk:		socket
  * @timeo:	jiffies left; updated
- * @done:	what to wait for; must only read what may be read without the
- *		lock, and must be true when the connection is in error
+ * @done:	the condition; must only read what may be read without the lock,
+ *		and must be true when the connection is in error
  * @ctx:	for @done
  *
- * Context: process, socket lock held; it is dropped meanwhile, so whatever was
- * known before is not any more.
- * Return: 0, -EAGAIN when time is up, -EINTR or -ERESTARTSYS on a signal.
+ * Context: process, socket lock held; it is dropped meanwhile, so what the
+ * caller knew before may have changed.
+ * Return: 0, -EAGAIN on a timeout, -EINTR or -ERESTARTSYS on a signal.
  */
 int mpa_tcp_wait(struct sock *sk, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx),

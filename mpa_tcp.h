@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 1: what the files mpa_tcp*.c do with TCP, for the floors above. No other
- * file reads or writes what TCP keeps of a connection. (mpa_hook.c and mpa_core.c
- * write the pointers to operations and to the ULP.)
+ * Layer 1: what the files mpa_tcp*.c do with TCP, for the layers above. No
+ * other file reads or writes TCP's state of a connection. (mpa_hook.c and
+ * mpa_core.c write the pointers to operations and to the ULP.)
+ *
+ * All functions are called with the socket lock held, in process context or in
+ * softirq, unless they say otherwise. "Hint": also without the lock; the answer
+ * may then be out of date.
  */
 #ifndef _MPA_TCP_H
 #define _MPA_TCP_H
@@ -25,12 +29,11 @@ struct mpa_ctx;
 struct tcphdr;
 
 /*
- * Fragments of the longest FPDU: pages but for a few octets at their ends, and
- * the first, the last, and one at which it leaves the task's pages may be short.
+ * Fragments of the longest FPDU: pages but for a few octets at their ends; the
+ * first, the last, and one where it leaves the task's pages may be short.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 
-/* Fragments of an skb: net.core.max_skb_frags. */
 static inline u32 mpa_skb_frags_max(void)
 {
 #ifdef MPA_HAVE_HOTDATA_FRAGS
@@ -52,19 +55,18 @@ static inline u32 mpa_skb_frags_max(void)
  * @room:	octets that @frag has room for
  * @len:	octets filled in
  * @sent:	octets that TCP has taken
- * @split:	the segment that begins with this octet has to be forced, or
- *		MPA_SPLIT_NOT
- * @piece:	says how long that segment is, behind which another one begins; or
- *		NULL
+ * @split:	the octet that has to begin a segment, or MPA_SPLIT_NOT
+ * @piece:	returns the length of that segment, after which another begins;
+ *		or NULL
  * @cur:	entry of @frag where octet @len goes
- * @cur_off:	and how far into it
- * @own:	the page that an open ULPDU has to itself, if it has one
+ * @cur_off:	offset in that entry
+ * @own:	the page of an open ULPDU alone, if it has one
  * @charged:	octets charged to the socket
  * @forced:	they were charged beyond a limit
  * @rcu:	for freeing
  *
- * Of MPA's FPDUs @room and the length of each fragment are multiples of 4, so that
- * no marker and no CRC field is cut by the end of a fragment.
+ * For MPA, @room and the length of each fragment are multiples of 4, so that no
+ * marker and no CRC field crosses the end of a fragment.
  */
 struct mpa_txbuf {
 	struct bio_vec	frag[MPA_TX_FRAGS];
@@ -84,8 +86,8 @@ struct mpa_txbuf {
 
 /**
  * struct mpa_tail - the last skb of TCP's send queue
- * @open:	it is unsent, and what TCP is given next goes into it; if not,
- *		nothing else is valid
+ * @open:	it is unsent, and the next octets go into it; if not, the rest
+ *		is not valid
  * @len:	its octets
  * @frags:	its fragments
  */
@@ -97,19 +99,20 @@ struct mpa_tail {
 
 /**
  * struct mpa_watch - which segments start with an FPDU
- * @seq:	sequence number of the octet that leaves next for the first time
- * @fpdu:	and of the first FPDU that has not begun before it, or whose
+ * @seq:	sequence number of the next octet that is sent for the first
+ *		time
+ * @fpdu:	that of the first FPDU that begins there or later, or whose
  *		length is not known yet
- * @end:	once framing is off, and behind the last FPDU
+ * @end:	that of the octet after the last FPDU, once framing is off
  * @pos:	stream position of @fpdu
- * @len:	octets of the FPDU in front of @fpdu
- * @options:	octets of options that the last two packets had, beside those
- *		that all have and SACK blocks: AccECN, BPF
- * @options_seen: what the last one had; that of a DSACK among them
- * @high:	first octet of ULPDU_Length, when a packet has ended behind it
+ * @len:	octets of the FPDU before @fpdu
+ * @options:	octets of TCP options that the last two packets had, beyond
+ *		those that all have and SACK blocks: AccECN, BPF
+ * @options_seen: those of the last packet; a DSACK among them
+ * @high:	first octet of ULPDU_Length, if a packet has ended after it
  * @framing:	enum mpa_framing
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
- * @marked:	FPDUs carry markers, of MPA
+ * @marked:	MPA only: FPDUs carry markers
  * @guarded:	FPDUs with a key have been sent: see mpa_tcp_watch_init()
  * @packets:	counter for MPA_INFO
  * @aligned:	counter for MPA_INFO
@@ -134,9 +137,9 @@ struct mpa_watch {
 };
 
 /**
- * struct mpa_island - octets that lie side by side out of order
+ * struct mpa_island - contiguous octets out of order
  * @start:	sequence number of the first
- * @end:	and behind the last
+ * @end:	that after the last
  * @alone:	TCP knows of no others
  */
 struct mpa_island {
@@ -147,7 +150,7 @@ struct mpa_island {
 
 /**
  * struct mpa_segments - segments that TCP keeps together
- * @nr:		how many, 0: not known
+ * @nr:		their number, 0: not known
  * @octets:	octets of them
  * @each:	octets of each but the last one, 0: not known
  */
@@ -158,12 +161,12 @@ struct mpa_segments {
 };
 
 /**
- * struct mpa_tcp - what this floor knows of a socket
+ * struct mpa_tcp - this layer's state of a socket
  * @base:	TCP's own operations
  * @mib:	counters of its namespace
  * @watch:	which segments start with an FPDU
- * @ooo_seen:	TCP's count of segments out of order when somebody looked last
- * @ooo_minded:	somebody wants to know of them
+ * @ooo_seen:	TCP's count of segments out of order at the last look
+ * @ooo_minded:	segments out of order are tracked
  * @worker:	mpa's work item has the socket lock
  * @kept_port:	the peer's port, where mpa_tcp_disconnect() has been called
  *
@@ -180,7 +183,7 @@ struct mpa_tcp {
 };
 
 /**
- * mpa_tcp() - what this floor knows of a socket
+ * mpa_tcp() - this layer's state of a socket
  * @sk:	socket
  *
  * Context: socket lock held, or inside a system call on the socket.
@@ -192,13 +195,13 @@ static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 }
 
 /**
- * struct mpa_fit - the MSS, made a multiple of what FPDUs are long
- * @unit:	what FPDUs are long, in octets
- * @emss:	EMSS that came of it
- * @end:	sequence number behind the last octets that another MSS would
- *		have TCP cut elsewhere
+ * struct mpa_fit - the MSS, rounded down to a multiple of the FPDUs' length
+ * @unit:	length of the FPDUs, in octets
+ * @emss:	the EMSS that results
+ * @end:	sequence number after the last octets that TCP would cut
+ *		elsewhere with another MSS
  * @less:	octets by which we have lowered the MSS
- * @ext_hdr_len: TCP's variable by which we have, as we left it
+ * @ext_hdr_len: icsk_ext_hdr_len as we left it
  */
 struct mpa_fit {
 	u32	unit;
@@ -210,9 +213,9 @@ struct mpa_fit {
 
 /**
  * enum mpa_push - what TCP does with octets that it is given
- * @MPA_PUSH_NOT:	it keeps them, if it can; mpa_tcp_push() follows
- * @MPA_PUSH_FULL:	it sends full segments
- * @MPA_PUSH_ALL:	it sends all it has
+ * @MPA_PUSH_NOT: it keeps them, if it can; mpa_tcp_push() follows
+ * @MPA_PUSH_FULL: it sends full segments
+ * @MPA_PUSH_ALL: it sends all it has
  */
 enum mpa_push {
 	MPA_PUSH_NOT,
@@ -221,12 +224,13 @@ enum mpa_push {
 };
 
 /**
- * struct mpa_window - how the edge of the peer's window is minded
+ * struct mpa_window - the edge of the peer's window
  * @corked:	TCP is corked for it, or for @more
  * @more:	the user has said that more follows
- * @pushed:	TCP has been told to send what it has
+ * @pushed:	TCP has been asked to send what it has
  * @since:	sequence number where the call or the batch begins
- * @lent:	tasks that set TCP's options, which are the user's meanwhile
+ * @lent:	tasks inside TCP's option calls: its options are the user's
+ *		meanwhile
  */
 struct mpa_window {
 	bool	corked;
@@ -236,15 +240,11 @@ struct mpa_window {
 	u32	lent;
 };
 
-/**
- * mpa_in_work_item() - whether mpa's work item runs this
- * @sk:	socket
- *
- * Nobody can be told of a lack of memory then, nor killed for it. And one
- * workqueue serves all sockets: it must not sleep because a control group is at
- * its limit. A work item of a user inside the kernel is none.
- *
- * Context: socket lock held.
+/*
+ * Whether mpa's work item runs this, not that of a user inside the kernel. A
+ * lack of memory then can neither be reported to a caller nor be a reason to
+ * kill one. One workqueue serves all sockets: it must not sleep because a
+ * control group is at its limit.
  */
 static inline bool mpa_in_work_item(const struct sock *sk)
 {
@@ -253,15 +253,10 @@ static inline bool mpa_in_work_item(const struct sock *sk)
 	return tcp && tcp->worker;
 }
 
-/**
- * mpa_gfp() - flags to allocate memory that is charged to a socket's control
- *	       group
- * @sk:	socket
- *
- * The work item gets it as softirq does: it neither sleeps nor reclaims, and the
- * group may go beyond its limit.
- *
- * Context: socket lock held.
+/*
+ * Flags to allocate memory that is charged to a socket's control group. The
+ * work item allocates as softirq does: it neither sleeps nor reclaims, and the
+ * group may exceed its limit.
  */
 static inline gfp_t mpa_gfp(const struct sock *sk)
 {
@@ -273,9 +268,9 @@ static inline gfp_t mpa_gfp(const struct sock *sk)
 
 /**
  * enum mpa_begins - how a segment begins
- * @MPA_BEGINS_FPDU:	with an FPDU
+ * @MPA_BEGINS_FPDU: with an FPDU
  * @MPA_BEGINS_ELSEWHERE: within one
- * @MPA_BEGINS_UNKNOWN:	with one or not: it is sent again
+ * @MPA_BEGINS_UNKNOWN: either: it is sent again
  */
 enum mpa_begins {
 	MPA_BEGINS_FPDU,
@@ -284,16 +279,16 @@ enum mpa_begins {
 };
 
 /**
- * typedef mpa_leaves_fn - a segment leaves, where framing is guarded
+ * typedef mpa_leaves_fn - TUF with keys only: a segment leaves
  * @sk:		socket
- * @head:	its first octets, as many as a header has
+ * @head:	its first octets, as long as a header
  * @seq:	sequence number of the first
  * @len:	octets of the segment
  * @begins:	how it begins
  * @fixed:	it is signed: it cannot leave without its last octet
  *
- * Return: whether it is to leave without its last octet, as it could be taken for an
- * FPDU that it is not.
+ * Return: whether it must leave without its last octet, as a receiver could
+ * take it for an FPDU that it is not.
  */
 typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 			      enum mpa_begins begins, bool fixed);
@@ -301,15 +296,15 @@ typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
 /**
- * struct mpa_cursor - a place in one of TCP's queues of what has arrived
+ * struct mpa_cursor - a position in one of TCP's queues of what has arrived
  * @sk:		the socket
  * @ordered:	it is the receive queue, else that of segments out of order
- * @skb:	where in the queue the place was looked for last; never behind it
+ * @skb:	where the last lookup ended; never after the position
  * @part:	@skb, or one of its fragment list
  * @seq:	sequence number of the next octet
- * @start:	octets of @skb in front of the piece
+ * @start:	octets of @skb before the piece
  * @piece:	of @part: 0 is the linear part, n is fragment n - 1
- * @data:	the next octets, @left of which lie side by side
+ * @data:	the next octets, @left of which are contiguous
  * @left:	0: not looked up
  *
  * With it, passing over a queue costs the same in one walk and in many.
@@ -326,93 +321,49 @@ struct mpa_cursor {
 	const u8	*data;
 };
 
-/* ---- read in many places ---- */
-
-/**
- * mpa_tcp_gone() - the connection has been reset, or has timed out
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- */
+/* The connection has been reset, or has timed out. Hint. */
 static inline bool mpa_tcp_gone(const struct sock *sk)
 {
 	return inet_sk_state_load(sk) == TCP_CLOSE;
 }
 
-/**
- * mpa_tcp_input_ended() - nothing can arrive any more
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- * Return: whether the peer has closed its half, or the connection is gone.
- */
+/* The peer has closed its half, or the connection is gone. Hint. */
 static inline bool mpa_tcp_input_ended(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
 }
 
-/**
- * mpa_tcp_error() - the error that waits for its user
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- * Return: positive errno, or 0.
- */
+/* The error that waits for its user: positive errno, or 0. Hint. */
 static inline int mpa_tcp_error(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_err);
 }
 
-/**
- * mpa_tcp_send_ended() - shutdown(2) has closed our half
- * @sk:	socket
- *
- * Context: any; without the socket lock it is a hint.
- */
+/* shutdown(2) has closed our half. Hint. */
 static inline bool mpa_tcp_send_ended(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN;
 }
 
-/**
- * mpa_tcp_copied_seq() - sequence number of the next octet to be read
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* Sequence number of the next octet to be read. */
 static inline u32 mpa_tcp_copied_seq(const struct sock *sk)
 {
 	return tcp_sk(sk)->copied_seq;
 }
 
-/**
- * mpa_tcp_rcv_nxt() - sequence number behind all that has arrived in order
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* Sequence number after all that has arrived in order. */
 static inline u32 mpa_tcp_rcv_nxt(const struct sock *sk)
 {
 	return tcp_sk(sk)->rcv_nxt;
 }
 
-/**
- * mpa_tcp_has_sack() - TCP keeps blocks of what arrives out of order (RFC 2018)
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* TCP keeps blocks of what arrives out of order (RFC 2018). */
 static inline bool mpa_tcp_has_sack(const struct sock *sk)
 {
 	return tcp_is_sack(tcp_sk(sk));
 }
 
-/**
- * mpa_tcp_write_seq() - sequence number of the next octet given to TCP
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* Sequence number of the next octet given to TCP. */
 static inline u32 mpa_tcp_write_seq(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq;
@@ -467,14 +418,9 @@ u32 mpa_tcp_consume(struct sock *sk, u32 len);
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
 bool mpa_ooo_holds(struct sock *sk, u32 seq);
 
-/**
- * mpa_tcp_inq() - octets in order that nobody has read
- * @sk:	socket
- *
- * An urgent octet counts like any other: MPA's octet stream is the sequence
- * number space.
- *
- * Context: socket lock held.
+/*
+ * Octets in order that nobody has read. An urgent octet counts like any other:
+ * MPA's octet stream is the sequence number space.
  */
 static inline u32 mpa_tcp_inq(const struct sock *sk)
 {
@@ -483,15 +429,9 @@ static inline u32 mpa_tcp_inq(const struct sock *sk)
 	return octets && sock_flag(sk, SOCK_DONE) ? mpa_tcp_inq_done(sk) : octets;
 }
 
-/**
- * mpa_tcp_reads_at() - no octet has been read behind somebody's back
- * @sk:		socket
- * @seq:	what mpa_tcp_copied_seq() should be
- *
- * The FIN has a sequence number, and is read by whoever comes across it: then
- * nothing is left behind it.
- *
- * Context: socket lock held.
+/*
+ * Whether the next octet to be read is @seq: only MPA has read. A FIN has a
+ * sequence number, and every reader passes over it: then nothing follows.
  */
 static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 {
@@ -565,13 +505,12 @@ void mpa_tcp_watch_plain(struct sock *sk);
 void mpa_tcp_unwatch(struct sock *sk);
 
 /**
- * mpa_cursor_data() - the next octets, if they lie side by side
- * @at:		where
- * @len:	how many
+ * mpa_cursor_data() - get the next octets, if they are contiguous
+ * @at:		the cursor
+ * @len:	octets wanted
  *
- * Context: as mpa_cursor_begin().
- * Return: NULL if they do not, or not in memory that is mapped all the time:
- * mpa_cursor_walk() shows them.
+ * Return: NULL if they are not, or not in memory that is always mapped: then
+ * use mpa_cursor_walk().
  */
 static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 {

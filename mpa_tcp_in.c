@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's insides, the receiving half: how much has arrived, walking over the
- * octets in TCP's queues, taking them out.
+ * TCP's internals, the receiving half: how much has arrived, walking over the
+ * octets in TCP's queues, consuming them.
  */
 
 #include <linux/highmem.h>
@@ -13,13 +13,9 @@
 
 /* ---- what has arrived ---- */
 
-/**
- * mpa_tcp_inq_done() - mpa_tcp_inq() when a FIN has come
- * @sk:	socket
- *
- * The FIN has a sequence number; an skb may hold several.
- *
- * Context: socket lock held.
+/*
+ * mpa_tcp_inq() when a FIN has come: it has a sequence number, and an skb may
+ * hold several.
  */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
@@ -34,37 +30,22 @@ u32 mpa_tcp_inq_done(const struct sock *sk)
 	return (s32)octets > 0 ? octets : 0;
 }
 
-/**
- * mpa_tcp_advmss() - no segment that comes is longer
- * @sk:	socket
- *
- * Context: any.
- */
+/* No segment that arrives is longer. Without the lock. */
 u32 mpa_tcp_advmss(const struct sock *sk)
 {
 	return tcp_sk(sk)->advmss;
 }
 
-/**
- * mpa_tcp_rtt() - time of a round trip, smoothed
- * @sk:	socket
- *
- * Context: socket lock held.
- * Return: jiffies.
- */
+/* Smoothed round-trip time, in jiffies. */
 unsigned long mpa_tcp_rtt(const struct sock *sk)
 {
 	return usecs_to_jiffies(tcp_sk(sk)->srtt_us >> 3);
 }
 
-/**
- * mpa_tcp_window_closed() - the peer cannot send more until octets are taken
- * @sk:	socket
- *
- * As the receive buffer is full: what tcp_epollin_ready() looks at, but for a
- * shortage of memory elsewhere. To TCP a FIN is something to take as well.
- *
- * Context: socket lock held.
+/*
+ * The receive buffer is full: the peer cannot send until octets are consumed.
+ * This is what tcp_epollin_ready() checks, but for a shortage of memory
+ * elsewhere; to TCP a FIN is something to consume as well.
  */
 bool mpa_tcp_window_closed(const struct sock *sk)
 {
@@ -76,13 +57,7 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 		inet_csk(sk)->icsk_ack.rcv_mss);
 }
 
-/**
- * mpa_tcp_window_short() - the octets in the receive queue have used up half of
- *			    the receive window
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* The receive queue has used up half of the receive window. */
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
@@ -90,26 +65,20 @@ bool mpa_tcp_window_short(const struct sock *sk)
 
 /* ---- urgent data, ACKs ---- */
 
-/**
- * mpa_tcp_any_octet_counts() - undo SO_RCVLOWAT: any octet may complete a record
- * @sk:	socket
- *
- * Context: socket lock held, or nobody else knows the socket.
+/*
+ * Undo SO_RCVLOWAT: any octet may complete a record. The socket lock is held,
+ * or nobody else knows the socket.
  */
 void mpa_tcp_any_octet_counts(struct sock *sk)
 {
 	WRITE_ONCE(sk->sk_rcvlowat, 1);
 }
 
-/**
- * mpa_tcp_forget_urgent() - have urgent data be octets like all others
- * @sk:	socket
- *
- * While TCP minds them it reports POLLPRI, keeps off its fast path, and steps
- * over an urgent octet that is the next to be read when another one comes:
- * tcp_check_urg(). It calls sk_data_ready before that can happen.
- *
- * Context: softirq or process, socket lock held.
+/*
+ * Treat urgent octets like all others. Otherwise TCP reports POLLPRI, stays off
+ * its fast path, and skips an urgent octet that is the next to be read when
+ * another one comes: tcp_check_urg(). It calls sk_data_ready before that can
+ * happen.
  * Return: whether there were any.
  */
 bool mpa_tcp_forget_urgent(struct sock *sk)
@@ -123,26 +92,18 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
 	return true;
 }
 
-/**
- * mpa_tcp_keep_urgent() - have TCP leave urgent octets in their place
- * @sk:	socket of a child that nobody has accepted, with TCP's own callbacks
- *
- * With SO_OOBINLINE it does not step over them. Nobody can ask for the option
- * before the child is accepted; mpa_tcp_skip_urgent() comes before that.
- *
- * Context: softirq, nobody else knows the socket.
+/*
+ * Have TCP leave urgent octets in the stream, as with SO_OOBINLINE, for a child
+ * that nobody has accepted, with TCP's own callbacks. Nobody can ask for the
+ * option before accept(2), and mpa_tcp_skip_urgent() comes earlier. In softirq;
+ * nobody else knows the socket.
  */
 void mpa_tcp_keep_urgent(struct sock *sk)
 {
 	sock_set_flag(sk, SOCK_URGINLINE);
 }
 
-/**
- * mpa_tcp_skip_urgent() - undo mpa_tcp_keep_urgent()
- * @sk:	socket
- *
- * Context: process, socket lock held.
- */
+/* Undo mpa_tcp_keep_urgent(). Process context. */
 void mpa_tcp_skip_urgent(struct sock *sk)
 {
 	sock_reset_flag(sk, SOCK_URGINLINE);
@@ -183,7 +144,7 @@ static noinline void mpa_busy_poll(struct sock *sk, bool nonblock,
  * mpa_tcp_busy_poll() - poll the device's queue before sleeping: SO_BUSY_POLL
  * @sk:		socket
  * @nonblock:	only once
- * @done:	what ends it, besides octets in order: nothing else ends TCP's own
+ * @done:	what ends it, besides octets in order, the only end of TCP's own
  * @ctx:	for @done
  *
  * Context: process, socket lock not held.
@@ -198,14 +159,10 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 #endif
 }
 
-/**
- * mpa_tcp_acknowledge() - acknowledge what has arrived and nobody can read yet
- * @sk:	socket
- *
- * TCP counts on a reader, whose reads send the ACKs. An FPDU that is longer
- * than the peer's congestion window would wait for the timer of delayed ACKs.
- *
- * Context: softirq or process (backlog), socket lock held.
+/*
+ * Acknowledge what has arrived and cannot be read yet. TCP relies on a reader,
+ * whose reads send the ACKs: an FPDU longer than the peer's congestion window
+ * would wait for the delayed-ACK timer.
  */
 void mpa_tcp_acknowledge(struct sock *sk)
 {
@@ -221,9 +178,9 @@ void mpa_tcp_acknowledge(struct sock *sk)
 
 /*
  * The octets of an skb lie in pieces: its linear part, its fragments, then the
- * same for each skb in its fragment list. One of those that has such a list
- * itself (reassembled IP fragments may) counts as one piece, and is gone
- * through from its start each time.
+ * same for each skb in its fragment list. One of those that has a fragment list
+ * itself (reassembled IP fragments may) counts as one piece, and is walked from
+ * its start each time.
  */
 static inline bool mpa_piece_nests(const struct mpa_cursor *at)
 {
@@ -326,10 +283,10 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/* skbs to look through for one that is not covered by another. */
+/* skbs to inspect for one that is not covered by another. */
 #define MPA_OOO_COVERED	8
 
-/* The last skb out of order that begins in front of a place or there, or NULL. */
+/* The last skb out of order that begins at @seq or before it, or NULL. */
 static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 {
 	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;
@@ -348,18 +305,17 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 }
 
 /**
- * mpa_ooo_find() - the skb out of order that holds an octet and the most behind
- *		    it, or the next one
+ * mpa_ooo_find() - find the skb out of order that holds an octet and the most
+ *		after it, or the next one
  * @sk:		socket
  * @seq:	sequence number of the octet
  *
  * The queue is sorted by where skbs begin. Where they end does not ascend: when
- * TCP has joined a segment to an skb it leaves those behind that this covers now.
- * A peer can have it leave any number, so that some are looked through only.
- * What is reached from the skb by going on to the next ones is all there is.
+ * TCP has joined a segment to an skb, it leaves those that this now covers. A
+ * peer can make their number large, so only MPA_OOO_COVERED are inspected. The
+ * skb and those after it hold all there is.
  *
- * Context: socket lock held.
- * Return: NULL if no skb begins behind @seq either.
+ * Return: NULL if no skb begins after @seq either.
  */
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
@@ -380,13 +336,7 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 	return found ?: skb_rb_next(begun);
 }
 
-/**
- * mpa_ooo_holds() - an octet is out of order, or a FIN
- * @sk:		socket
- * @seq:	its sequence number
- *
- * Context: socket lock held.
- */
+/* Whether an octet, or a FIN, is out of order. */
 bool mpa_ooo_holds(struct sock *sk, u32 seq)
 {
 	struct sk_buff *skb = mpa_ooo_begun(sk, seq);
@@ -408,18 +358,16 @@ static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)
 }
 
 /**
- * mpa_cursor_begin() - put a cursor into a queue of what has arrived
- * @at:		filled in
+ * mpa_cursor_begin() - set a cursor in a queue of what has arrived
+ * @at:		filled in; valid until the lock is dropped, or octets are
+ *		consumed
  * @sk:		socket
- * @seq:	sequence number of the octet where the cursor stands: one that
- *		nobody has read yet, in the receive queue if it is in front of
- *		mpa_tcp_rcv_nxt(), else out of order
+ * @seq:	sequence number of the cursor's octet, which nobody has read: in
+ *		the receive queue if it is before mpa_tcp_rcv_nxt(), else out of
+ *		order
  *
- * In the receive queue the cost is the same wherever @seq is: the queue is
- * passed over when octets are asked for. Out of order it is found in the tree.
- *
- * Context: socket lock held. The cursor is good until it is dropped, or octets
- * are consumed.
+ * In the receive queue the cost does not depend on @seq: the queue is walked
+ * when octets are asked for. Out of order it is found in the tree.
  */
 void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 {
@@ -432,13 +380,7 @@ void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 		mpa_cursor_enter(at, mpa_ooo_find(sk, seq));
 }
 
-/**
- * mpa_cursor_seek() - move a cursor forward
- * @at:		the cursor
- * @seq:	sequence number of the octet where it goes
- *
- * Context: as mpa_cursor_begin().
- */
+/* Move a cursor forward to a sequence number. */
 void mpa_cursor_seek(struct mpa_cursor *at, u32 seq)
 {
 	if (at->seq == seq)
@@ -447,13 +389,7 @@ void mpa_cursor_seek(struct mpa_cursor *at, u32 seq)
 	at->left = 0;
 }
 
-/**
- * mpa_cursor_skip() - move a cursor on
- * @at:		the cursor
- * @len:	octets from where it is
- *
- * Context: as mpa_cursor_begin().
- */
+/* Move a cursor forward by @len octets. */
 void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
 {
 	at->seq += len;
@@ -470,8 +406,8 @@ static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 }
 
 /*
- * How many octets lie side by side from @off of the piece on, at least @len if
- * there are so many.
+ * The number of contiguous octets from @off of the piece on, at least @len if
+ * there are that many.
  */
 static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
 {
@@ -488,15 +424,14 @@ static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
 }
 
 /**
- * mpa_cursor_map() - look up what lies side by side at a cursor
+ * mpa_cursor_map() - look up the contiguous octets at a cursor
  * @at:		the cursor
- * @len:	octets that are wanted
+ * @len:	octets wanted
  *
- * For mpa_cursor_data(). Mostly many FPDUs do, as TCP joins what came from one
- * page.
+ * For mpa_cursor_data(). Mostly these are many FPDUs, as TCP joins what came
+ * from one page.
  *
- * Context: as mpa_cursor_begin().
- * Return: whether @len octets do.
+ * Return: whether there are @len octets.
  */
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 {
@@ -530,18 +465,18 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 }
 
 /**
- * mpa_cursor_walk() - show octets of the receive queue to a function
- * @at:		where from; moved behind them
- * @len:	octets to show; mpa_tcp_inq() has them all
- * @fn:		called with one run of octets after the other, in order; it
- *		may sleep if the caller may; another value than 0 ends the walk
+ * mpa_cursor_walk() - show octets of a queue to a function
+ * @at:		where from; moved to their end
+ * @len:	octets to show, which have arrived
+ * @fn:		called for each contiguous piece, in order; it may sleep if the
+ *		caller may, but not drop the lock; a value other than 0 ends the
+ *		walk
  * @arg:	for @fn
  *
- * Segments in the queue may overlap, so everything goes by sequence numbers.
+ * Segments in the queue may overlap, so positions are sequence numbers.
  *
- * Context: as mpa_cursor_begin(); @fn does not drop the lock.
  * Return: 0, or what @fn returned, or -ENODATA if octets are not there, or
- * cannot be read. After an error @at is of no use.
+ * cannot be read. After an error @at is not valid.
  */
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 {
@@ -569,11 +504,10 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 }
 
 /**
- * mpa_tcp_consume() - take octets off the receive queue, open the window
+ * mpa_tcp_consume() - remove octets from the receive queue, open the window
  * @sk:		socket
  * @len:	octets, at most mpa_tcp_inq()
  *
- * Context: process, socket lock held.
  * Return: sequence numbers that they had, which is one more with the FIN.
  */
 u32 mpa_tcp_consume(struct sock *sk, u32 len)

@@ -2,6 +2,7 @@
 /*
  * Memory accounting: octets that MPA holds are charged to the socket's buffers,
  * to the memory of all TCP sockets, and to the socket's memory control group.
+ * All functions need process context unless they say otherwise.
  */
 
 #include <linux/gfp.h>
@@ -12,9 +13,7 @@
 
 #include "mpa_tcp.h"
 
-/* ---- sending ---- */
-
-/* Whether the socket's control group has so much memory left. */
+/* Whether the socket's control group has this memory left. */
 static bool mpa_tcp_group_has(int size)
 {
 	struct page *page, *next;
@@ -35,15 +34,14 @@ static bool mpa_tcp_group_has(int size)
 }
 
 /**
- * mpa_tcp_schedule() - set memory aside for octets to be sent
+ * mpa_tcp_schedule() - reserve memory for octets to be sent
  * @sk:		socket
  * @size:	octets, by truesize
  *
- * In the work item nobody waits who could be told that a control group is at its
- * limit, and TCP's way to ask sleeps and calls the OOM killer there; as softirq
- * asks, a group gets what it wants. So it is asked in another way first.
+ * In the work item there is no caller to notify that a control group is at its
+ * limit. TCP's way to ask sleeps there and calls the OOM killer; asked as
+ * softirq asks, a group grants everything. So first ask by allocating.
  *
- * Context: process, socket lock held.
  * Return: false without memory.
  */
 bool mpa_tcp_schedule(struct sock *sk, int size)
@@ -61,13 +59,9 @@ bool mpa_tcp_schedule(struct sock *sk, int size)
 	return ok;
 }
 
-/**
- * mpa_tcp_force() - the same beyond the limit, as __sk_mem_schedule() has it for
- *		     full buffers
- * @sk:		socket
- * @size:	octets, by truesize
- *
- * Context: process, socket lock held.
+/*
+ * mpa_tcp_schedule() beyond the limit, as __sk_mem_schedule() does for full
+ * buffers. @size: octets, by truesize.
  */
 void mpa_tcp_force(struct sock *sk, int size)
 {
@@ -84,14 +78,9 @@ void mpa_tcp_force(struct sock *sk, int size)
 	local_bh_enable();
 }
 
-/**
- * mpa_tcp_set_fin_aside() - have memory for a FIN
- * @sk:	socket
- *
- * For the work item: what tcp_send_fin() asks for itself sleeps where a control
- * group is at its limit.
- *
- * Context: process, socket lock held.
+/*
+ * Reserve memory for a FIN. For the work item: what tcp_send_fin() allocates
+ * itself sleeps if a control group is at its limit.
  */
 void mpa_tcp_set_fin_aside(struct sock *sk)
 {
@@ -107,19 +96,15 @@ static void mpa_tcp_count(struct sock *sk, struct mpa_txbuf *out, int more)
 }
 
 /**
- * mpa_tcp_charge() - have octets count for the socket as those do that TCP has
+ * mpa_tcp_charge() - charge octets to the socket as TCP charges its own
  * @sk:		socket
  * @out:	the octets
- * @octets:	as how many; not fewer than now
+ * @octets:	the number to charge; not fewer than now
  *
- * For the send buffer, the memory of all TCP sockets and the socket's memory
- * control group.
+ * At TCP's limit, or the group's, a socket continues if it has nothing in its
+ * queues: nobody else would return memory for it. TCP does so, too.
  *
- * At TCP's limit, or the group's, a socket goes on that has nothing in its
- * queues: nobody else would give memory back for it. TCP does so, too.
- *
- * Context: process, socket lock held.
- * Return: 0; or -ENOBUFS without memory, and they count for what they did.
+ * Return: 0; or -ENOBUFS without memory, and the charge is unchanged.
  */
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 {
@@ -137,13 +122,7 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 	return 0;
 }
 
-/**
- * mpa_tcp_uncharge() - octets do not count any more
- * @sk:		socket
- * @out:	the octets
- *
- * Context: process, socket lock held; or nobody else knows the socket.
- */
+/* Uncharge octets. The socket lock is held, or nobody else knows the socket. */
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 {
 	if (!out->charged)
@@ -154,15 +133,10 @@ void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 	out->forced = false;
 }
 
-/**
- * mpa_tcp_pass_charge() - octets are given to TCP
- * @sk:		socket
- * @out:	the octets
- *
- * TCP counts them itself, and finds what they have counted for set aside. What
- * has been counted beyond a limit is not for it: there has to be some again.
- *
- * Context: process, socket lock held.
+/*
+ * Pass octets to TCP, which charges them itself and finds their charge
+ * reserved. What was charged beyond a limit is not: that memory has to become
+ * available.
  */
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 {
@@ -175,14 +149,9 @@ void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 	out->charged = 0;
 }
 
-/**
- * mpa_tcp_charge_rest() - undo mpa_tcp_pass_charge() for what TCP has not taken
- * @sk:		socket
- * @out:	the octets
- *
- * It has been accepted, so that it counts beyond any limit.
- *
- * Context: process, socket lock held.
+/*
+ * Undo mpa_tcp_pass_charge() for what TCP has not taken. It was accepted, so it
+ * is charged beyond any limit.
  */
 void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out)
 {
@@ -193,19 +162,14 @@ void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out)
 	mpa_tcp_force(sk, more);
 	out->forced = true;
 	mpa_tcp_count(sk, out, more);
-	/* Give back what is reserved and not used. */
+	/* Return what is reserved and not used. */
 	sk_mem_reclaim(sk);
 }
 
-/**
- * mpa_tcp_short_of_memory() - close(2) would reset the connection for the memory
- *			       that TCP uses: tcp_check_oom()
- * @sk:	socket
- *
- * It lets a socket have a packet or two all the same, which is less than a
+/*
+ * close(2) would reset the connection for the memory that TCP uses:
+ * tcp_check_oom(). It lets a socket have a packet or two, which is less than a
  * record.
- *
- * Context: process, socket lock held.
  */
 bool mpa_tcp_short_of_memory(struct sock *sk)
 {
@@ -213,16 +177,9 @@ bool mpa_tcp_short_of_memory(struct sock *sk)
 	       sk_memory_allocated(sk) > sk_prot_mem_limits(sk, 2);
 }
 
-/* ---- receiving ---- */
-
-/**
- * mpa_tcp_set_aside() - have memory for octets that arrive
- * @sk:		socket
- * @size:	octets, by truesize
- *
- * As softirq does: a control group's limit is not waited for.
- *
- * Context: process, socket lock held.
+/*
+ * Reserve memory for octets that arrive, by truesize, as softirq does: without
+ * waiting for a control group's limit.
  */
 void mpa_tcp_set_aside(struct sock *sk, int size)
 {
@@ -235,17 +192,11 @@ void mpa_tcp_set_aside(struct sock *sk, int size)
 	local_bh_enable();
 }
 
-/**
- * mpa_tcp_charge_pages() - put memory on the account of a socket
- * @sk:		socket
- * @size:	octets of it
- *
- * For octets that leave the receive queue, whose memory is given back in turn.
- * So it is done at TCP's limit as well, as TCP does for what an empty queue
- * waits for: sk_forward_alloc then goes below zero, and the next segment's
- * charge makes up for that.
- *
- * Context: process, socket lock held.
+/*
+ * Charge memory to a socket, for octets that leave the receive queue, which
+ * uncharges theirs. So it is done at TCP's limit as well, as TCP does for what
+ * an empty queue waits for: sk_forward_alloc then drops below zero, and the
+ * next segment's charge makes up for that.
  */
 void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 {
@@ -253,13 +204,7 @@ void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 	sk_mem_charge(sk, size);
 }
 
-/**
- * mpa_tcp_uncharge_pages() - undo mpa_tcp_charge_pages()
- * @sk:		socket
- * @size:	octets
- *
- * Context: socket lock held.
- */
+/* Undo mpa_tcp_charge_pages(). In any context. */
 void mpa_tcp_uncharge_pages(struct sock *sk, u32 size)
 {
 	sk_mem_uncharge(sk, size);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's insides: what has arrived out of order. How it is noticed, and where it
- * is.
+ * TCP's internals: what has arrived out of order; how it is noticed, and where
+ * it is.
  *
- * TCP calls nobody when it puts a segment into its queue out of order. Two
+ * TCP calls nobody when it puts a segment into its out-of-order queue. Two
  * places see each of them, soon and with the socket lock held:
  *
  * - the ACK for the first one, which TCP sends at once, on its way to IP:
- *   mpa_tcp_ooo_acked(). It comes in the middle of other work, so that nothing
- *   is done there but to have the work item run, and to ask for
- * - sk_write_space, which TCP calls behind each segment that is not in order,
- *   while a user waits for room to send: SOCK_NOSPACE, set for that purpose as
- *   long as the queue is not empty. Who polls for room with EPOLLET is told of it
- *   with each such segment, if there is room.
+ *   mpa_tcp_ooo_acked(). It comes in the middle of other work, so it only
+ *   queues the work item, and asks for
+ * - sk_write_space, which TCP calls after each segment that is not in order,
+ *   while a user waits for room to send: SOCK_NOSPACE, which is set for this
+ *   purpose as long as the queue is not empty. A task that polls for room with
+ *   EPOLLET is woken by each such segment, if there is room.
  *
- * If there was no memory for that ACK, TCP sends it TCP_DELACK_MAX later, and the
- * first segment is seen then, or when another one arrives.
+ * If there was no memory for that ACK, TCP sends it TCP_DELACK_MAX later, and
+ * the first segment is seen then, or when another one arrives.
  *
  * While a user holds the socket, segments wait in the backlog; they get here
  * when the lock is released.
@@ -29,10 +29,10 @@
 static void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
 /**
- * mpa_tcp_ooo_init() - who is told of segments out of order
+ * mpa_tcp_ooo_init() - set who is notified of segments out of order
  * @arrived:	called for a socket on which mpa_tcp_ooo_mind() is on, with the
  *		socket lock held, maybe in softirq, and in the middle of
- *		anything: it only has somebody look later
+ *		anything: it may only queue work
  *
  * Context: module init.
  */
@@ -46,14 +46,9 @@ static bool mpa_ooo_empty(const struct sock *sk)
 	return RB_EMPTY_ROOT(&tcp_sk(sk)->out_of_order_queue);
 }
 
-/**
- * mpa_tcp_ooo_mind() - mind segments out of order, or no longer
- * @sk:	socket
- * @on:	whether
- *
- * The caller looks for those that are there already.
- *
- * Context: process, socket lock held.
+/*
+ * Track segments out of order, or stop. The caller looks for those that are
+ * there already. Process context.
  */
 void mpa_tcp_ooo_mind(struct sock *sk, bool on)
 {
@@ -64,14 +59,9 @@ void mpa_tcp_ooo_mind(struct sock *sk, bool on)
 	mpa_tcp_ooo_ask(sk);
 }
 
-/**
- * mpa_tcp_ooo_ask() - have sk_write_space called behind each segment
- * @sk:	socket
- *
- * For as long as there is something out of order: sk_write_space asks again.
- *
- * Context: any, socket lock held.
- * Return: false if it was called behind each already.
+/*
+ * Have sk_write_space called after each segment, while something is out of
+ * order: sk_write_space asks again. Return: false if that was asked before.
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
@@ -79,14 +69,9 @@ bool mpa_tcp_ooo_ask(struct sock *sk)
 	       !test_and_set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 }
 
-/**
- * mpa_tcp_ooo_acked() - a packet leaves: has something arrived out of order?
- * @sk:	socket; mpa_tcp_ooo_mind() is on
- *
- * TCP also sends an ACK while it puts a segment into the queue, when it has no
- * room for another SACK block.
- *
- * Context: any, socket lock held.
+/*
+ * A packet leaves: has something arrived out of order? TCP also sends an ACK
+ * while it queues a segment, when it has no room for another SACK block.
  */
 void mpa_tcp_ooo_acked(struct sock *sk)
 {
@@ -95,12 +80,7 @@ void mpa_tcp_ooo_acked(struct sock *sk)
 		mpa_ooo_arrived(sk);
 }
 
-/**
- * mpa_tcp_ooo_new() - something has arrived out of order since the last time
- * @sk:	socket
- *
- * Context: any, socket lock held.
- */
+/* Whether something has arrived out of order since the last call. */
 bool mpa_tcp_ooo_new(struct sock *sk)
 {
 	u32 arrived = tcp_sk(sk)->rcv_ooopack;
@@ -118,15 +98,10 @@ static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
 	return TCP_SKB_CB(skb)->seq + skb->len;
 }
 
-/**
- * mpa_tcp_ooo_end() - sequence number behind all that is out of order
- * @sk:	socket
- *
- * What TCP has no room for it throws away from there on. While it has not,
- * mpa_ooo_holds() the one in front, be it an octet's or a FIN's.
- *
- * Context: socket lock held.
- * Return: mpa_tcp_rcv_nxt() if there is nothing.
+/*
+ * Sequence number after all that is out of order, or mpa_tcp_rcv_nxt(). For
+ * lack of room TCP drops from there. As long as it has not, mpa_ooo_holds() the
+ * one before, be it an octet's or a FIN's.
  */
 u32 mpa_tcp_ooo_end(const struct sock *sk)
 {
@@ -137,15 +112,14 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 }
 
 /**
- * mpa_tcp_ooo_segments() - in what segments octets out of order have come
+ * mpa_tcp_ooo_segments() - get the segments in which octets out of order came
  * @sk:		socket
  * @seq:	sequence number of the first octet
  * @segments:	filled in: those that TCP keeps together
  *
- * What is here may be octets that others have been cut off, or put to by the driver:
- * the numbers are what the driver and TCP have counted.
+ * TCP may have cut octets off, and the driver may have joined segments: the
+ * numbers are those that the driver and TCP have counted.
  *
- * Context: socket lock held.
  * Return: false if no segment is known to begin there.
  */
 bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
@@ -157,22 +131,22 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	if (!skb || TCP_SKB_CB(skb)->seq != seq)
 		return false;
 	shinfo = skb_shinfo(skb);
-	/* Without room for headers in front TCP has made it: tcp_collapse(). */
+	/* Without room for headers, TCP has allocated it: tcp_collapse(). */
 	segments->nr = skb_headroom(skb) ? max_t(u32, shinfo->gso_segs, 1) : 0;
 	segments->octets = skb->len;
 	segments->each = 0;
 	if (!shinfo->gso_size || !segments->nr)
 		return true;
-	/* From a virtual machine's other side: nobody has counted them. */
+	/* From the other side of a virtual machine: nobody has counted. */
 	if (!shinfo->gso_segs)
 		segments->nr = DIV_ROUND_UP(skb->len, shinfo->gso_size);
-	/* Where others have come behind it since this is rarely so. */
+	/* Rarely equal if other segments were joined to it. */
 	if (DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
 		segments->each = shinfo->gso_size;
 	return true;
 }
 
-/* How many octets lie side by side in front of a place, @enough at most. */
+/* The number of contiguous octets that end before @seq, up to @enough. */
 static u32 mpa_ooo_in_front(struct sock *sk, u32 seq, u32 enough)
 {
 	const struct sk_buff *skb;
@@ -188,19 +162,17 @@ static u32 mpa_ooo_in_front(struct sock *sk, u32 seq, u32 enough)
 }
 
 /**
- * mpa_tcp_ooo_newest() - octets side by side, the newest of those out of order
- *			  among them
+ * mpa_tcp_ooo_newest() - find the contiguous octets that include the newest of
+ *		those out of order
  * @sk:		socket
- * @edge:	so many octets in front of the newest and behind them are among
- *		them as well, as far as they are there
+ * @edge:	octets before the newest and after them to include, if they are
+ *		there
  * @island:	filled in
  *
- * The first SACK block, RFC 2018 section 4: more may lie in front of it and
- * behind it, of blocks that TCP has forgotten, as it remembers four. When TCP
- * throws octets away it forgets all others. The cost is the same whatever is
- * queued.
+ * The first SACK block, RFC 2018 section 4. More may be before and after it, of
+ * blocks that TCP has forgotten, as it remembers four. When TCP drops octets it
+ * forgets all others. The cost does not depend on the queue.
  *
- * Context: socket lock held.
  * Return: false if TCP has forgotten all blocks.
  */
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
@@ -220,8 +192,8 @@ bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 }
 
 /*
- * How far octets lie side by side from @skb on, if it holds that at @seq; no
- * farther than @far is looked, nor at more than @max skbs, less those now.
+ * The end of the contiguous octets from @skb on, if it holds that at @seq.
+ * Stops at @far, and after @max skbs, which is reduced by those inspected.
  */
 static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 {
@@ -232,14 +204,9 @@ static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 	return seq;
 }
 
-/**
- * mpa_tcp_ooo_next() - octets side by side out of order, all of them
- * @sk:		socket
- * @seq:	the first that end behind this sequence number
- * @island:	filled in
- *
- * Context: socket lock held.
- * Return: false if there are none.
+/*
+ * Find the first contiguous octets out of order, all of them, that end after
+ * @seq. Return: false if there are none.
  */
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 {
@@ -256,15 +223,14 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 }
 
 /**
- * mpa_tcp_ooo_side() - octets side by side out of order from a place on
+ * mpa_tcp_ooo_side() - count contiguous octets out of order from a place on
  * @sk:		socket
  * @seq:	sequence number of the first
- * @enough:	when so many are known to be there, no more are looked for
- * @max:	skbs to look at, which may hold an octet each; less those that have
- *		been looked at now
+ * @enough:	stop at this number of octets
+ * @max:	skbs to inspect, each of which may hold one octet; reduced by
+ *		those inspected
  *
- * Context: socket lock held.
- * Return: how many.
+ * Return: their number.
  */
 u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {
@@ -272,15 +238,7 @@ u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
 	       seq;
 }
 
-/**
- * mpa_tcp_ooo_behind() - mpa_tcp_ooo_side() from where a cursor begins
- * @at:		from mpa_cursor_begin(), behind mpa_tcp_rcv_nxt()
- * @enough:	as mpa_tcp_ooo_side()
- * @max:	as mpa_tcp_ooo_side()
- *
- * Context: as mpa_cursor_begin().
- * Return: how many.
- */
+/* mpa_tcp_ooo_side() from where a cursor begins, after mpa_tcp_rcv_nxt(). */
 u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max)
 {
 	return mpa_ooo_follow(at->skb, at->seq, at->seq + enough, max) -

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's insides, the sending half: the effective MSS, how octets are handed
- * over and cut into segments, what leaves.
+ * TCP's internals, the sending half: the effective MSS, how octets are handed
+ * over and cut into segments.
  */
 
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
 #include "mpa_tcp.h"
-
-/* ---- how TCP cuts ---- */
 
 /* Octets that the SACK blocks due to the peer take from each segment. */
 static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
@@ -25,23 +23,15 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
-/**
- * mpa_tcp_path_mss() - EMSS, if there were no SACK blocks
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* EMSS without SACK blocks. */
 u32 mpa_tcp_path_mss(const struct sock *sk)
 {
 	return tcp_sk(sk)->mss_cache - mpa_tcp(sk)->watch.options;
 }
 
-/**
- * mpa_tcp_emss_of() - effective maximum segment size, as TCP has it now
- * @sk:	socket
- * @tcp:	our part of it
- *
- * Context: any; without the socket lock it may be changing.
+/*
+ * EMSS, the effective maximum segment size, now. Without the lock it may
+ * change.
  */
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
 {
@@ -49,24 +39,14 @@ u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
 	       mpa_tcp_sack_len(tcp_sk(sk)) - READ_ONCE(tcp->watch.options);
 }
 
-/**
- * mpa_tcp_emss_now() - the same
- * @sk:	socket
- *
- * Context: socket lock held.
- */
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
 	return mpa_tcp_emss_of(sk, mpa_tcp(sk));
 }
 
-/**
- * mpa_tcp_other_options() - options that mpa_tcp_emss_now() cannot foresee
- * @sk:		socket
- * @th:		header of a packet with payload that TCP has just made
- *
- * Context: socket lock held.
- * Return: octets of them.
+/*
+ * Octets of options that mpa_tcp_emss_now() cannot foresee. @th: of a packet
+ * with payload that TCP has just built.
  */
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 {
@@ -74,13 +54,9 @@ u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 			  mpa_tcp_sack_len(tcp_sk(sk)), 0);
 }
 
-/**
- * mpa_tcp_emss() - effective maximum segment size
- * @sk:	socket
- *
- * Context: process, socket lock held.
- * Return: octets of payload that the next full segment takes: less what
- * options take, for a path whose MTU has just changed as well.
+/*
+ * The octets of payload that the next full segment takes, options subtracted,
+ * also for a path whose MTU has just changed. Process context.
  */
 u32 mpa_tcp_emss(struct sock *sk)
 {
@@ -99,7 +75,6 @@ u32 mpa_tcp_emss(struct sock *sk)
 	return mpa_tcp_emss_now(sk);
 }
 
-/* Lower the MSS by @less octets. */
 static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -113,13 +88,7 @@ static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
 	icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
-/**
- * mpa_tcp_unfit() - let the MSS be TCP's own
- * @sk:		socket
- * @fit:	how far the MSS has been lowered
- *
- * Context: process, socket lock held.
- */
+/* Let the MSS be TCP's own. Process context. */
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 {
 	if (fit->less)
@@ -128,7 +97,7 @@ void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 }
 
 /**
- * mpa_tcp_fit() - let the MSS be a multiple of what FPDUs are long
+ * mpa_tcp_fit() - round the MSS down to a multiple of the FPDUs' length
  * @sk:		socket; TCP has nothing that it would cut elsewhere then
  * @fit:	how far the MSS has been lowered
  * @unit:	octets; 4 if the FPDUs have no size in common
@@ -159,35 +128,19 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 	fit->emss = mpa_tcp_emss(sk);
 }
 
-/**
- * mpa_tcp_unsent() - octets that TCP has not sent
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* Octets that TCP has not sent. */
 u32 mpa_tcp_unsent(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
 }
 
-/**
- * mpa_tcp_unacked() - octets that the peer has not acknowledged
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* Octets that the peer has not acknowledged. */
 u32 mpa_tcp_unacked(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_una;
 }
 
-/**
- * mpa_tcp_tail() - see what TCP has not sent yet
- * @sk:		socket
- * @tail:	filled in
- *
- * Context: socket lock held.
- */
+/* See what TCP has not sent yet. */
 void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
 {
 	const struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -199,15 +152,9 @@ void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
 	}
 }
 
-/**
- * mpa_tcp_tail_holds() - the last octets that TCP has not sent are in our memory
- * @sk:		socket
- * @data:	where the first of them is
- * @len:	how many there are from it on
- *
- * On a route whose device takes no fragments TCP has copied them.
- *
- * Context: socket lock held.
+/*
+ * The last @len octets that TCP has not sent are in our memory, at @data. On a
+ * route whose device takes no fragments TCP has copied them.
  */
 bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 {
@@ -228,12 +175,7 @@ bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 	return false;
 }
 
-/**
- * mpa_tcp_end_segment() - what comes next begins an skb, and with it a segment
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* The next octets begin an skb, and with it a segment. */
 void mpa_tcp_end_segment(struct sock *sk)
 {
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -242,7 +184,7 @@ void mpa_tcp_end_segment(struct sock *sk)
 		TCP_SKB_CB(skb)->eor = 1;
 }
 
-/* A time stamp is requested for one octet: keep it with that octet. */
+/* A timestamp is requested for one octet: keep it with that octet. */
 static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
 {
 	struct skb_shared_info *from = skb_shinfo(skb), *to = skb_shinfo(rest);
@@ -258,7 +200,7 @@ static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
 	TCP_SKB_CB(skb)->txstamp_ack = 0;
 }
 
-/* Split an skb in the send queue: octets from @len on get one of their own. */
+/* Split an skb in the send queue: octets from @len on move to a new one. */
 static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
 	struct sk_buff *rest = alloc_skb_fclone(MAX_TCP_HEADER,
@@ -298,13 +240,11 @@ static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 /**
  * mpa_tcp_split() - have a segment begin in what TCP has not sent
  * @sk:		socket; its first unsent skb is just being sent
- * @seq:	sequence number behind that one
+ * @seq:	sequence number after that skb
  * @len:	octets from there to the segment's beginning
  *
- * This is tso_fragment(), for the skb behind the one that is sent. Without
- * memory, or where the octets lie otherwise, nothing is done.
- *
- * Context: socket lock held, maybe in softirq.
+ * This is tso_fragment(), for the skb after the one that is sent. Without
+ * memory, or if the octets lie elsewhere, nothing is done.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -324,10 +264,8 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
  * TCP cuts at the edge of the peer's window as well. Under TCP_CORK it cuts
  * there only at multiples of the MSS; the "push" flag lets a last short skb go,
  * which corking would hold back. Cork only as long as needed: a corked queue
- * costs a segment for each short end.
- *
- * Without "push", corking keeps a segment open for more to be packed into;
- * MSG_MORE alone is forgotten with the next ACK.
+ * costs a segment for each short end. Without "push", corking keeps a segment
+ * open for more; MSG_MORE alone is forgotten with the next ACK.
  *
  * For a user who has corked the socket TCP does the same.
  */
@@ -350,13 +288,7 @@ static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
 		tp->nonagle |= TCP_NAGLE_PUSH;
 }
 
-/**
- * mpa_tcp_uncork() - give the user's TCP_CORK and TCP_NODELAY back
- * @sk:		socket
- * @window:	the peer's window
- *
- * Context: socket lock held.
- */
+/* Restore the user's TCP_CORK and TCP_NODELAY. */
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -370,7 +302,7 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 }
 
 /**
- * mpa_tcp_push() - have what was given to TCP sent when the lock is released
+ * mpa_tcp_push() - let TCP send when the lock is released
  * @sk:		socket
  * @window:	the peer's window
  * @more:	more follows soon: a last segment that is not full waits for it
@@ -385,8 +317,8 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	window->more = more && tcp_send_head(sk);
 	/*
 	 * Nagle's algorithm is for small calls. The last octets of a longer
-	 * call, or of a batch, need not wait for the segments in front of them.
-	 * TCP forgets the flag with the next skb.
+	 * call, or of a batch, need not wait for the segments before them. TCP
+	 * forgets the flag with the next skb.
 	 */
 	if (skb && !more && !tp->nonagle &&
 	    before(window->since, TCP_SKB_CB(skb)->seq)) {
@@ -409,15 +341,9 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		sock_hold(sk);
 }
 
-/* ---- octets ---- */
-
-/**
- * mpa_tcp_writable() - the send buffer is not full
- * @sk:	socket
- *
- * Or it is only with its last packet, which TCP goes on to fill.
- *
- * Context: socket lock held.
+/*
+ * The send buffer is not full, or only with its last packet, which TCP
+ * continues to fill.
  */
 bool mpa_tcp_writable(struct sock *sk)
 {
@@ -433,34 +359,22 @@ bool mpa_tcp_writable(struct sock *sk)
 	       skb->len < mpa_tcp_packet_max(sk);
 }
 
-/**
- * mpa_tcp_user_corks() - the user has corked TCP, and it has something to send
- * @sk:		socket
- * @window:	the peer's window
- *
- * Context: socket lock held.
- */
+/* The user has corked TCP, and it has something to send. */
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 {
 	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK && !window->corked &&
 	       tcp_send_head(sk);
 }
 
-/**
- * mpa_tcp_roomy() - much of the send buffer is free: it is worth telling
- * @sk:	socket
- */
+/* Much of the send buffer is free: writers may be woken. */
 bool mpa_tcp_roomy(const struct sock *sk)
 {
 	return sk_stream_is_writeable(sk);
 }
 
-/**
- * mpa_tcp_want_writable() - the send buffer has room, or sk_write_space is
- *			     called once it has
- * @sk:	socket
- *
- * Context: process; without the socket lock it is a hint.
+/*
+ * The send buffer has room, or sk_write_space is called once it has. Process
+ * context. Hint.
  */
 bool mpa_tcp_want_writable(struct sock *sk)
 {
@@ -470,13 +384,8 @@ bool mpa_tcp_want_writable(struct sock *sk)
 	return sk_stream_memory_free(sk);
 }
 
-/**
- * mpa_tcp_write_space() - TCP's own sk_write_space
- * @sk:		socket
- * @open:	octets that do not count here, or NULL
- * @write_space: the function
- *
- * Context: socket lock held, maybe in softirq.
+/*
+ * TCP's own sk_write_space, while the octets of @open (or NULL) do not count.
  */
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk))
@@ -488,12 +397,7 @@ void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 	sk_wmem_queued_add(sk, charged);
 }
 
-/**
- * mpa_tcp_packet_max() - octets of full segments that leave as one packet (TSO)
- * @sk:	socket
- *
- * Context: socket lock held.
- */
+/* Octets of full segments that leave as one packet (TSO). */
 u32 mpa_tcp_packet_max(struct sock *sk)
 {
 	u32 emss = mpa_tcp_emss_now(sk);
@@ -504,8 +408,8 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 }
 
 /*
- * Octets to give to TCP in one call. A call that fills an skb and goes on sends
- * it whether corked or not, and so would cut it at the window's edge.
+ * Octets to give to TCP in one call. A call that fills an skb and continues
+ * sends it whether corked or not, and so would cut it at the window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
@@ -522,11 +426,9 @@ static u32 mpa_tcp_call_max(struct sock *sk)
 	return goal;
 }
 
-/**
- * mpa_tcp_frags() - fragments of an skb that TCP makes of octets, at most
- * @out:	the octets
- *
- * Newer kernels make one of each page, also where pages lie side by side.
+/*
+ * The maximum of fragments that an skb needs for octets. Newer kernels use one
+ * for each page, also where pages are contiguous.
  */
 u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 {
@@ -542,13 +444,9 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 #endif
 }
 
-/**
- * mpa_tcp_frag_room() - octets that may follow before an skb has no more
- *			 fragments for them
- * @out:	the octets that are to go into it
- * @frags:	fragments that it has
- *
- * Return: at least so many if they lie side by side.
+/*
+ * After @out, the number of contiguous octets for which an skb with @frags
+ * fragments has room, at least.
  */
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 {
@@ -565,14 +463,13 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 }
 
 /*
- * The pages are ours and do not change any more: a checksum may be computed
- * without copying them first.
+ * The pages are ours and no longer change: a checksum may be computed without
+ * copying them first.
  */
 #define MPA_SEND_FLAGS	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
- * Give TCP pages by reference. @push is for when these @n octets are the last
- * ones.
+ * Give TCP pages by reference. @push applies if these @n octets are the last.
  */
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
@@ -642,8 +539,6 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 	return 0;
 }
 
-/* ---- errors ---- */
-
 /*
  * TCP refuses octets while an error waits for its user, and clears it. These
  * octets have been accepted before: an error that does not end the connection
@@ -674,8 +569,6 @@ static bool mpa_tcp_takes(const struct sock *sk)
 	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
 }
 
-/* ---- octets to TCP ---- */
-
 /* Upper bound of what the octets take in skbs, by truesize. */
 static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 {
@@ -693,8 +586,8 @@ static u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out)
 }
 
 /*
- * Whether the send buffer may be too small for them. One FPDU may be longer
- * than it; others are made only if there is room.
+ * Whether the send buffer may be too small for them. One FPDU may be longer;
+ * others are built only if there is room.
  */
 static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
@@ -704,7 +597,7 @@ static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 	       unsent + out->len >= tcp_notsent_lowat(tcp_sk(sk));
 }
 
-/* Give TCP all, beyond the send buffer's bounds if need be. */
+/* Give TCP all, beyond the send buffer's bounds if necessary. */
 static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 				  enum mpa_push push)
 {
@@ -713,10 +606,7 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 	int sndbuf = sk->sk_sndbuf;
 	int err;
 
-	/*
-	 * Others read these variables without the lock: change them only if
-	 * needed.
-	 */
+	/* Others read these variables without the lock. */
 	if (!mpa_tcp_fills(sk, out))
 		return mpa_tcp_send_all(sk, out, push);
 
@@ -731,8 +621,8 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 }
 
 /*
- * At the window's edge more is needed: see mpa_tcp_push(). What TCP sends
- * meanwhile because of ACKs must not be cut there.
+ * At the window's edge TCP is corked, and mpa_tcp_push() follows: what TCP
+ * sends meanwhile because of ACKs must not be cut there.
  */
 static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
 					 const struct mpa_txbuf *out,
@@ -757,21 +647,20 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
 /**
  * mpa_tcp_send() - hand octets to TCP, without waiting
  * @sk:		socket
- * @out:	the octets; @out->sent says how many TCP has taken
+ * @out:	the octets; @out->sent is what TCP has taken, which then counts
+ *		as its own
  * @window:	the peer's window
  * @push:	what TCP does with them
  *
- * Where they might not fit, the send buffer's bounds are lifted for the time of
- * the call. Whether there is room is asked before an FPDU is begun; once begun,
- * only a real lack of memory keeps a part of it back.
+ * Where they might not fit, the send buffer's bounds are lifted during the
+ * call. The caller checks for room before it begins an FPDU; once begun, only a
+ * real lack of memory keeps a part of it back. The error that the connection is
+ * in is left to its user.
  *
- * The error that the connection is in is left to its user. Octets that TCP has
- * taken count as its own from then on.
- *
- * Context: process, socket lock held. TCP may work off the backlog meanwhile,
- * so the receive queue can change.
+ * Context: process, socket lock held. TCP may process the backlog meanwhile, so
+ * the receive queue can change.
  * Return: 0 when TCP has taken everything, -EAGAIN when it lacks memory, or
- * -EPIPE when the connection takes nothing any more.
+ * -EPIPE when the connection takes nothing more.
  */
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
@@ -784,7 +673,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
 	/*
-	 * Enough that TCP need not allocate more itself, which may call the OOM
+	 * Enough that TCP need not allocate more, which may call the OOM
 	 * killer.
 	 */
 	if (worker)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's insides: which segments start with an FPDU. Each packet is looked at
+ * TCP's internals: which segments start with an FPDU. Each packet is inspected
  * when TCP hands it to IP for the first time. Lengths of FPDUs are read from
  * its octets, so that what is counted is what leaves.
  */
@@ -14,9 +14,9 @@
 #include <trace/events/mpa.h>
 
 /**
- * struct mpa_xmit - TCP's way down to IP, with a look at what goes there
+ * struct mpa_xmit - icsk_af_ops with a queue_xmit that inspects packets
  * @base:	TCP's own operations
- * @ops:	the same with ours put in
+ * @ops:	a copy with our queue_xmit
  */
 struct mpa_xmit {
 	const struct inet_connection_sock_af_ops *base;
@@ -27,17 +27,15 @@ struct mpa_xmit {
 static struct mpa_xmit mpa_xmits[3];
 static DEFINE_MUTEX(mpa_xmits_lock);
 
-/* Told of the first segment of a connection that is not aligned. */
 static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
 
-/* Asked about each segment that could be taken for an FPDU. */
 static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
 
 /**
- * mpa_tcp_watch_init() - learn whom to tell of segments that are not aligned
- * @unaligned:	called with the first one of a connection, with the socket lock
- *		held, maybe in softirq
- * @leaves:	called with each segment where framing is guarded, the same way
+ * mpa_tcp_watch_init() - set the callbacks
+ * @unaligned:	called for the first segment of a connection that is not
+ *		aligned, with the socket lock held, maybe in softirq
+ * @leaves:	called for each segment where framing is guarded, the same way
  *
  * Context: module init.
  */
@@ -50,13 +48,13 @@ void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 }
 
 /**
- * struct mpa_payload - the payload of a packet, read from front to back
+ * struct mpa_payload - the payload of a packet, read from its start
  * @skb:	the packet
  * @seq:	sequence number of its first octet
- * @end:	and behind its last one
- * @piece:	octets of it that lie side by side
+ * @end:	that after its last one
+ * @piece:	contiguous octets of it
  * @from:	offset of the first of them in the payload
- * @to:		and behind the last one
+ * @to:		that after the last one
  * @frag:	fragment of @skb that comes next
  */
 struct mpa_payload {
@@ -83,7 +81,7 @@ static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
 }
 
 /*
- * ULPDU_Length at @off, an octet of which may have been in the packet before.
+ * Read ULPDU_Length at @off; its first octet may be in the packet before.
  * Return: false if the packet ends before it does.
  */
 static bool mpa_watch_length(struct mpa_watch *watch,
@@ -99,7 +97,9 @@ static bool mpa_watch_length(struct mpa_watch *watch,
 	return true;
 }
 
-/* Pass over an FPDU. Return: false if the packet ends before it has a length. */
+/*
+ * Pass over an FPDU. Return: false if the packet ends before it has a length.
+ */
 static __always_inline bool
 mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 {
@@ -114,7 +114,7 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 		if (off >= (s32)(payload->end - payload->seq))
 			return false;
 	}
-	/* Nearly always both octets lie in the piece at hand. */
+	/* Nearly always both octets lie in the current piece. */
 	if (off >= (s32)payload->from && off + 1 < (s32)payload->to)
 		len = get_unaligned_be16(payload->piece + off - payload->from);
 	else if (!mpa_watch_length(watch, payload, off, &len))
@@ -140,7 +140,7 @@ static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
 
-	/* Until its length is known it is taken for one that fits. */
+	/* As long as its length is not known it is taken for one that fits. */
 	if (watch->cut == MPA_CUT_OVERSIZED ||
 	    (after(watch->fpdu, end) && watch->len > mpa_tcp_emss_now(sk)))
 		return MPA_CUT_OVERSIZED;
@@ -150,7 +150,6 @@ static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 	return watch->cut ?: MPA_CUT_OTHER;
 }
 
-/* Context: socket lock held, maybe in softirq. */
 static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 			     const struct sk_buff *skb, u32 seq, u32 len)
 {
@@ -209,13 +208,13 @@ static bool mpa_watch_counts(const struct mpa_watch *watch)
 	       before(watch->seq, watch->end);
 }
 
-/* ---- segments that could be taken for an FPDU: framing with a key ---- */
+/* ---- TUF with a key: segments that a receiver could take for an FPDU ---- */
 
-/* How a segment begins. @at: of a copy of the watch. */
+/* How a segment begins. @at: a copy of the watch. */
 static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 					struct mpa_payload *payload, u32 start)
 {
-	/* What it begins with has been sent before, or is not framed. */
+	/* The segment's first octet has been sent before, or is not framed. */
 	if (!mpa_watch_counts(at) || before(start, at->seq))
 		return MPA_BEGINS_UNKNOWN;
 	while (before(at->fpdu, start))
@@ -227,7 +226,7 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 /* RFC 5925; the kernel has a name for it since 6.7. */
 #define MPA_TCPOPT_AO	29
 
-/* A signature is over all octets: it could not be made anew. */
+/* A signature covers all octets, and cannot be computed again here. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
 	const u8 *end = (const u8 *)th + __tcp_hdrlen(th);
@@ -245,10 +244,7 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 	return false;
 }
 
-/*
- * Look at the segments of a packet.
- * Return: octets of it that may leave.
- */
+/* Inspect the segments of a packet. Return: octets of it that may leave. */
 static noinline u32
 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		   const struct sk_buff *skb, u32 seq, u32 len)
@@ -263,7 +259,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	enum mpa_begins begins;
 	bool fixed;
 
-	/* Of a device's memory nothing can be read; FPDUs are not there. */
+	/* Device memory cannot be read; FPDUs are not there. */
 	if (!skb_frags_readable(skb))
 		return len;
 	/* It could not be sent an octet shorter. */
@@ -284,9 +280,8 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 }
 
 /*
- * Let a packet leave with its first @len octets only. For TCP the rest is lost on its
- * way, a FIN as well.
- * Return: false without memory: it may not leave.
+ * Let a packet leave with its first @len octets only. For TCP the rest, a FIN
+ * as well, is lost on its way. Return: false without memory: it must not leave.
  */
 static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 {
@@ -338,7 +333,7 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 		mpa_watch_options(sk, watch, th);
 	if (mpa_alt_exists() && len && watch->guarded)
 		leaves = mpa_watch_segments(sk, watch, skb, seq, len);
-	/* Retransmissions have been looked at before. */
+	/* Retransmissions have been inspected before. */
 	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq) &&
 	    mpa_watch_counts(watch))
 		mpa_watch_packet(sk, watch, skb, seq, len);
@@ -352,7 +347,7 @@ out:
 	return xmit->base->queue_xmit(sk, skb, fl);
 }
 
-/* Put our way down to IP into a socket. */
+/* Install our queue_xmit in a socket. Process context. */
 static void mpa_watch_hook(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -383,7 +378,7 @@ static void mpa_watch_hook(struct sock *sk)
 }
 
 /**
- * mpa_tcp_watch() - have segments looked at when they leave
+ * mpa_tcp_watch() - inspect segments when they leave
  * @sk:		socket; the next octet that TCP is given is the first of an FPDU
  * @format:	how they are framed
  *
@@ -405,14 +400,10 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 	mpa_watch_hook(sk);
 }
 
-/**
- * mpa_tcp_watch_plain() - what is given to TCP from here on is not framed
- * @sk:	socket
- *
- * What was is still looked at when it leaves, also if it is sent again, and ACKs are
- * noticed.
- *
- * Context: process, socket lock held.
+/*
+ * What TCP is given from here on is not framed. What was framed is still
+ * inspected when it leaves, also when it is sent again, and ACKs are noticed.
+ * Process context.
  */
 void mpa_tcp_watch_plain(struct sock *sk)
 {
@@ -424,12 +415,7 @@ void mpa_tcp_watch_plain(struct sock *sk)
 	mpa_watch_hook(sk);
 }
 
-/**
- * mpa_tcp_unwatch() - take that back
- * @sk:	socket
- *
- * Context: process, socket lock held.
- */
+/* Undo mpa_tcp_watch(). Process context. */
 void mpa_tcp_unwatch(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
