@@ -24,64 +24,37 @@ struct mpa_ctx;
 /* Maximum of FPDUs whose CRCs are checked together. */
 #define MPA_READ_GOOD_MAX	3
 
-/**
- * struct mpa_stash - the first octets of an FPDU that is too large for TCP's
- *		receive buffer
- * @page:	holds FPDU octets from offset 0 on
- */
+/* The first octets of an FPDU that is too large for TCP's receive buffer. */
 struct mpa_stash {
-	struct page *page[MPA_STASH_PAGES];
+	struct page *page[MPA_STASH_PAGES];	/* FPDU octets from offset 0 on */
 };
 
-/**
- * enum mpa_record_state - what is known of a record
- * @MPA_RECORD_NEW: only where it begins
- * @MPA_RECORD_KNOWN: its ULPDU_Length, and so where it ends
- * @MPA_RECORD_VERIFIED: its CRC and its markers are good
- */
+/* What is known of a record. */
 enum mpa_record_state {
-	MPA_RECORD_NEW,
-	MPA_RECORD_KNOWN,
-	MPA_RECORD_VERIFIED
+	MPA_RECORD_NEW,		/* only where it begins */
+	MPA_RECORD_KNOWN,	/* its ULPDU_Length, and so where it ends */
+	MPA_RECORD_VERIFIED	/* its CRC and its markers are good */
 };
 
-/**
- * struct mpa_record - the FPDU that is being received
- * @pos:	stream position of its first octet, 64 bits
- * @fpdu:	its layout, from MPA_RECORD_KNOWN on
- * @state:	enum mpa_record_state
- * @taken:	octets of it that have left TCP's queue
- * @read:	octets of its ULPDU that the user has received
- * @stash:	if not NULL, holds its first @taken octets
- */
+/* The FPDU that is being received. */
 struct mpa_record {
-	u64			pos;
-	struct mpa_fpdu		fpdu;
+	u64			pos;	/* stream position of its first octet */
+	struct mpa_fpdu		fpdu;	/* its layout, from MPA_RECORD_KNOWN on */
 	enum mpa_record_state	state;
-	u32			taken;
-	u32			read;
-	struct mpa_stash	*stash;
+	u32			taken;	/* octets of it that have left TCP's queue */
+	u32			read;	/* octets of its ULPDU that were delivered */
+	struct mpa_stash	*stash;	/* if not NULL, its first @taken octets */
 };
 
-/**
- * struct mpa_run - contiguous FPDUs, found after a gap
- * @start:	stream position of the first
- * @placed:	the user has received those before this position
- * @end:	those before this position are verified; an FPDU begins here
- * @records:	the number that the user has received
- * @waits:	the FPDU at @end waits for order
- * @held:	at least this many octets from @end on were contiguous at the
- *		last search
- * @looked:	markers from @end on that need not be read again
- */
+/* Contiguous FPDUs, found after a gap, by stream positions. */
 struct mpa_run {
-	u32	start;
-	u32	placed;
-	u32	end;
-	u32	records : 31;
-	u32	waits : 1;
-	u16	held;
-	u8	looked;
+	u32	start;		/* of the first FPDU */
+	u32	placed;		/* the user has received those before */
+	u32	end;		/* those before are verified; an FPDU begins here */
+	u32	records : 31;	/* that the user has received */
+	u32	waits : 1;	/* the FPDU at @end waits for order */
+	u16	held;		/* at least this many octets at @end were contiguous */
+	u8	looked;		/* markers from @end on not to be read again */
 };
 
 /**
@@ -172,29 +145,22 @@ struct mpa_rx {
 	u64			markers;
 };
 
-/**
- * struct mpa_rx_source - where the octets of an FPDU are
- * @stash:	holds its first octets, or NULL; all of them if they are to be
- *		verified or copied
- * @at:		in one of TCP's queues, at the first octet that is not in @stash
+/*
+ * Where the octets of an FPDU are: @stash holds the first ones, or all if they
+ * are to be verified or copied, or is NULL; @at, in one of TCP's queues, is at
+ * the first octet that is not in @stash.
  */
 struct mpa_rx_source {
 	const struct mpa_stash	*stash;
 	struct mpa_cursor	*at;
 };
 
-/**
- * struct mpa_rx_more - whole ULPDUs after the current one
- * @ulpdus:	their number
- * @octets:	octets of them
- * @markers:	markers of their FPDUs
- * @len:	octets of their FPDUs
- */
+/* Whole ULPDUs after the current one. */
 struct mpa_rx_more {
-	u32 ulpdus;
-	u32 octets;
-	u32 markers;
-	u32 len;
+	u32 ulpdus;	/* their number */
+	u32 octets;	/* octets of them */
+	u32 markers;	/* markers of their FPDUs */
+	u32 len;	/* octets of their FPDUs */
 };
 
 static inline bool mpa_record_verified(const struct mpa_record *record)
@@ -227,16 +193,11 @@ static inline u32 mpa_rx_ahead(const struct mpa_rx *rx)
 	return unlikely(rx->place) ? rx->place->ahead : 0;
 }
 
-/**
- * enum mpa_head - what an FPDU's first octets say
- * @MPA_HEAD_MORE: its ULPDU_Length has not arrived
- * @MPA_HEAD_GOOD: its ULPDU_Length is valid
- * @MPA_HEAD_BAD: no FPDU can have this ULPDU_Length
- */
+/* What an FPDU's first octets say. */
 enum mpa_head {
-	MPA_HEAD_MORE,
-	MPA_HEAD_GOOD,
-	MPA_HEAD_BAD
+	MPA_HEAD_MORE,	/* its ULPDU_Length has not arrived */
+	MPA_HEAD_GOOD,	/* its ULPDU_Length is valid */
+	MPA_HEAD_BAD	/* no FPDU can have this ULPDU_Length */
 };
 
 /* mpa_rx_read.c */
@@ -262,18 +223,12 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
 		  u32 max, struct mpa_rx_more *more);
 
-/**
- * enum mpa_rx_taken - what happened to a record that was offered
- * @MPA_RX_NONE: there was none
- * @MPA_RX_MORE: it was taken
- * @MPA_RX_ENOUGH: it was taken, and the consumer wants no more now
- * @MPA_RX_NOT_TAKEN: it was not, and is still the current record
- */
+/* What happened to a record that was offered. */
 enum mpa_rx_taken {
-	MPA_RX_NONE,
-	MPA_RX_MORE,
-	MPA_RX_ENOUGH,
-	MPA_RX_NOT_TAKEN
+	MPA_RX_NONE,		/* there was none */
+	MPA_RX_MORE,		/* it was taken */
+	MPA_RX_ENOUGH,		/* taken, and the consumer wants no more now */
+	MPA_RX_NOT_TAKEN	/* it is still the current record */
 };
 
 /* Takes the current record, which is verified; @data: its contiguous octets. */

@@ -540,18 +540,12 @@ void mpa_place_free(struct mpa_ctx *ctx)
 /* skbs to inspect in softirq. A peer can make them one octet long. */
 #define MPA_PLACE_SKBS_SOFTIRQ		128
 
-/**
- * struct mpa_search - one search for FPDUs out of order
- * @ctx:	the context
- * @octets:	the number that may still be verified
- * @skbs:	the number that may still be inspected
- * @found:	there are records to deliver
- */
+/* One search for FPDUs out of order. */
 struct mpa_search {
 	struct mpa_ctx *ctx;
-	u32 octets;
-	u32 skbs;
-	bool found;
+	u32 octets;	/* that may still be verified */
+	u32 skbs;	/* that may still be inspected */
+	bool found;	/* there are records to deliver */
 };
 
 /* The FPDU at the end of a run ends before the next run starts, or there. */

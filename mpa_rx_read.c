@@ -396,22 +396,14 @@ int mpa_read_ulpdu(const struct mpa_rx_source *from,
 
 /* ---- many FPDUs at a time ---- */
 
-/**
- * struct mpa_read_side - contiguous FPDUs, and where their ULPDUs go
- * @data:	the first FPDU
- * @end:	the octet after the last one
- * @to:		where its ULPDU goes
- * @room:	octets of room there
- * @lengths:	where the length of its ULPDU goes
- * @max:	maximum of FPDUs
- */
+/* Contiguous FPDUs, and where their ULPDUs go. */
 struct mpa_read_side {
-	const u8	*data;
-	const u8	*end;
-	void __user	*to;
-	size_t		room;
-	u32		*lengths;
-	u32		max;
+	const u8	*data;		/* the first FPDU */
+	const u8	*end;		/* the octet after the last one */
+	void __user	*to;		/* where its ULPDU goes */
+	size_t		room;		/* octets of room there */
+	u32		*lengths;	/* where the length of its ULPDU goes */
+	u32		max;		/* maximum of FPDUs */
 };
 
 /* Lay out the first FPDU, and those of its length that are verified with it. */

@@ -10,44 +10,26 @@
 /* Room for 1 length, then 64, then all. */
 #define MPA_BATCH_GROWTH	64
 
-/**
- * enum mpa_recv - which record is read next
- * @MPA_RECV_END: none: the stream has ended
- * @MPA_RECV_ORDERED: the current one
- * @MPA_RECV_PLACED: one out of order
- */
+/* Which record is read next. */
 enum mpa_recv {
-	MPA_RECV_END,
-	MPA_RECV_ORDERED,
-	MPA_RECV_PLACED
+	MPA_RECV_END,		/* none: the stream has ended */
+	MPA_RECV_ORDERED,	/* the current one */
+	MPA_RECV_PLACED		/* one out of order */
 };
 
-/**
- * struct mpa_batch - what one recvmsg returns
- * @fpdu:	the first FPDU
- * @pos:	its stream position, 64 bits
- * @read:	octets of its ULPDU that the user received before
- * @placed:	it is out of order
- * @lengths:	octets of each ULPDU: &@first, or allocated for the second
- * @first:	octets of the first one, or of a part of it
- * @nr:		the number of ULPDUs
- * @room:	entries of @lengths
- * @max:	lengths that the control buffer has room for
- * @more:	those after the first
- * @code:	what is wrong with the FPDU after them, if that has arrived
- */
+/* What one recvmsg returns. */
 struct mpa_batch {
-	const struct mpa_fpdu *fpdu;
-	u64 pos;
-	u32 read;
-	bool placed;
-	u32 *lengths;
-	u32 first;
-	u32 nr;
-	u32 room;
-	u32 max;
-	struct mpa_rx_more more;
-	enum mpa_error code;
+	const struct mpa_fpdu *fpdu;	/* the first FPDU */
+	u64 pos;			/* its stream position */
+	u32 read;			/* octets of its ULPDU delivered before */
+	bool placed;			/* it is out of order */
+	u32 *lengths;			/* of ULPDUs: &@first, or allocated */
+	u32 first;			/* length of the first, or of a part */
+	u32 nr;				/* the number of ULPDUs */
+	u32 room;			/* entries of @lengths */
+	u32 max;			/* lengths that fit the control buffer */
+	struct mpa_rx_more more;	/* those after the first */
+	enum mpa_error code;		/* of a bad FPDU after them */
 };
 
 static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)

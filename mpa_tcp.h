@@ -84,17 +84,11 @@ struct mpa_txbuf {
 	struct rcu_head	rcu;
 };
 
-/**
- * struct mpa_tail - the last skb of TCP's send queue
- * @open:	it is unsent, and the next octets go into it; if not, the rest
- *		is not valid
- * @len:	its octets
- * @frags:	its fragments
- */
+/* The last skb of TCP's send queue. If not @open, the rest is not valid. */
 struct mpa_tail {
-	bool	open;
-	u32	len;
-	u32	frags;
+	bool	open;	/* unsent, and takes the next octets */
+	u32	len;	/* octets */
+	u32	frags;	/* fragments */
 };
 
 /**
@@ -136,50 +130,32 @@ struct mpa_watch {
 	u64	unaligned;
 };
 
-/**
- * struct mpa_island - contiguous octets out of order
- * @start:	sequence number of the first
- * @end:	that after the last
- * @alone:	TCP knows of no others
- */
+/* Contiguous octets out of order, by sequence numbers. */
 struct mpa_island {
 	u32	start;
-	u32	end;
-	bool	alone;
+	u32	end;	/* after the last */
+	bool	alone;	/* TCP knows of no others */
 };
 
-/**
- * struct mpa_segments - segments that TCP keeps together
- * @nr:		their number, 0: not known
- * @octets:	octets of them
- * @each:	octets of each but the last one, 0: not known
- */
+/* Segments that TCP keeps together. */
 struct mpa_segments {
-	u32	nr;
-	u32	octets;
-	u32	each;
+	u32	nr;	/* their number, 0: not known */
+	u32	octets;	/* octets of them */
+	u32	each;	/* octets of each but the last one, 0: not known */
 };
 
-/**
- * struct mpa_tcp - this layer's state of a socket
- * @base:	TCP's own operations
- * @mib:	counters of its namespace
- * @watch:	which segments start with an FPDU
- * @ooo_seen:	TCP's count of segments out of order at the last look
- * @ooo_minded:	segments out of order are tracked
- * @worker:	mpa's work item has the socket lock
- * @kept_port:	the peer's port, where mpa_tcp_disconnect() has been called
- *
- * The first member of struct mpa_ctx, so that it is found by the socket.
+/*
+ * This layer's state of a socket. The first member of struct mpa_ctx, so that
+ * it is found by the socket.
  */
 struct mpa_tcp {
-	struct proto		*base;
-	struct mpa_mib __percpu	*mib;
-	struct mpa_watch	watch;
-	u32			ooo_seen;
-	bool			ooo_minded;
-	bool			worker;
-	__be16			kept_port;
+	struct proto		*base;		/* TCP's own operations */
+	struct mpa_mib __percpu	*mib;		/* counters of its namespace */
+	struct mpa_watch	watch;		/* segments that are aligned */
+	u32			ooo_seen;	/* rcv_ooopack at the last look */
+	bool			ooo_minded;	/* track segments out of order */
+	bool			worker;		/* the work item has the lock */
+	__be16			kept_port;	/* see mpa_tcp_disconnect() */
 };
 
 /**
@@ -194,50 +170,29 @@ static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 	return (__force struct mpa_tcp *)inet_csk(sk)->icsk_ulp_data;
 }
 
-/**
- * struct mpa_fit - the MSS, rounded down to a multiple of the FPDUs' length
- * @unit:	length of the FPDUs, in octets
- * @emss:	the EMSS that results
- * @end:	sequence number after the last octets that TCP would cut
- *		elsewhere with another MSS
- * @less:	octets by which we have lowered the MSS
- * @ext_hdr_len: icsk_ext_hdr_len as we left it
- */
+/* The MSS, rounded down to a multiple of the FPDUs' length. */
 struct mpa_fit {
-	u32	unit;
-	u32	emss;
-	u32	end;
-	u16	less;
-	u16	ext_hdr_len;
+	u32	unit;		/* that length, in octets */
+	u32	emss;		/* the EMSS that results */
+	u32	end;		/* seq. after what another MSS would cut elsewhere */
+	u16	less;		/* octets by which we have lowered the MSS */
+	u16	ext_hdr_len;	/* icsk_ext_hdr_len as we left it */
 };
 
-/**
- * enum mpa_push - what TCP does with octets that it is given
- * @MPA_PUSH_NOT: it keeps them, if it can; mpa_tcp_push() follows
- * @MPA_PUSH_FULL: it sends full segments
- * @MPA_PUSH_ALL: it sends all it has
- */
+/* What TCP does with octets that it is given. */
 enum mpa_push {
-	MPA_PUSH_NOT,
-	MPA_PUSH_FULL,
-	MPA_PUSH_ALL
+	MPA_PUSH_NOT,	/* it keeps them, if it can; mpa_tcp_push() follows */
+	MPA_PUSH_FULL,	/* it sends full segments */
+	MPA_PUSH_ALL	/* it sends all it has */
 };
 
-/**
- * struct mpa_window - the edge of the peer's window
- * @corked:	TCP is corked for it, or for @more
- * @more:	the user has said that more follows
- * @pushed:	TCP has been asked to send what it has
- * @since:	sequence number where the call or the batch begins
- * @lent:	tasks inside TCP's option calls: its options are the user's
- *		meanwhile
- */
+/* The edge of the peer's window. */
 struct mpa_window {
-	bool	corked;
-	bool	more;
-	bool	pushed;
-	u32	since;
-	u32	lent;
+	bool	corked;	/* TCP is corked for it, or for @more */
+	bool	more;	/* the user has said that more follows */
+	bool	pushed;	/* TCP has been asked to send what it has */
+	u32	since;	/* sequence number where the call or the batch begins */
+	u32	lent;	/* tasks in TCP's option calls: they see the user's */
 };
 
 /*
@@ -266,16 +221,11 @@ static inline gfp_t mpa_gfp(const struct sock *sk)
 	return gfp | __GFP_ACCOUNT;
 }
 
-/**
- * enum mpa_begins - how a segment begins
- * @MPA_BEGINS_FPDU: with an FPDU
- * @MPA_BEGINS_ELSEWHERE: within one
- * @MPA_BEGINS_UNKNOWN: either: it is sent again
- */
+/* How a segment begins. */
 enum mpa_begins {
-	MPA_BEGINS_FPDU,
-	MPA_BEGINS_ELSEWHERE,
-	MPA_BEGINS_UNKNOWN
+	MPA_BEGINS_FPDU,	/* with an FPDU */
+	MPA_BEGINS_ELSEWHERE,	/* within one */
+	MPA_BEGINS_UNKNOWN	/* either: it is sent again */
 };
 
 /**
@@ -295,30 +245,20 @@ typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
-/**
- * struct mpa_cursor - a position in one of TCP's queues of what has arrived
- * @sk:		the socket
- * @ordered:	it is the receive queue, else that of segments out of order
- * @skb:	where the last lookup ended; never after the position
- * @part:	@skb, or one of its fragment list
- * @seq:	sequence number of the next octet
- * @start:	octets of @skb before the piece
- * @piece:	of @part: 0 is the linear part, n is fragment n - 1
- * @data:	the next octets, @left of which are contiguous
- * @left:	0: not looked up
- *
- * With it, passing over a queue costs the same in one walk and in many.
+/*
+ * A position in one of TCP's queues of what has arrived. With it, passing over
+ * a queue costs the same in one walk and in many.
  */
 struct mpa_cursor {
 	struct sock	*sk;
-	bool		ordered;
-	struct sk_buff	*skb;
-	struct sk_buff	*part;
-	u32		seq;
-	u32		start;
-	int		piece;
-	u32		left;
-	const u8	*data;
+	bool		ordered;	/* the receive queue, or that out of order */
+	struct sk_buff	*skb;		/* of the last lookup; never after @seq */
+	struct sk_buff	*part;		/* @skb, or one of its fragment list */
+	u32		seq;		/* of the next octet */
+	u32		start;		/* octets of @skb before the piece */
+	int		piece;		/* 0: linear part of @part, n: fragment n - 1 */
+	u32		left;		/* contiguous at @data; 0: not looked up */
+	const u8	*data;		/* the next octets */
 };
 
 /* The connection has been reset, or has timed out. Hint. */

@@ -13,14 +13,10 @@
 
 #include <trace/events/mpa.h>
 
-/**
- * struct mpa_xmit - icsk_af_ops with a queue_xmit that inspects packets
- * @base:	TCP's own operations
- * @ops:	a copy with our queue_xmit
- */
+/* icsk_af_ops with a queue_xmit that inspects packets. */
 struct mpa_xmit {
-	const struct inet_connection_sock_af_ops *base;
-	struct inet_connection_sock_af_ops ops;
+	const struct inet_connection_sock_af_ops *base;	/* TCP's own operations */
+	struct inet_connection_sock_af_ops ops;		/* a copy with our queue_xmit */
 };
 
 /* IPv4, IPv6, IPv4 mapped into IPv6. */
@@ -47,24 +43,15 @@ void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 	mpa_watch_leaves = leaves;
 }
 
-/**
- * struct mpa_payload - the payload of a packet, read from its start
- * @skb:	the packet
- * @seq:	sequence number of its first octet
- * @end:	that after its last one
- * @piece:	contiguous octets of it
- * @from:	offset of the first of them in the payload
- * @to:		that after the last one
- * @frag:	fragment of @skb that comes next
- */
+/* The payload of a packet, read from its start. */
 struct mpa_payload {
 	const struct sk_buff *skb;
-	u32 seq;
-	u32 end;
-	const u8 *piece;
-	u32 from;
-	u32 to;
-	u32 frag;
+	u32 seq;		/* sequence number of its first octet */
+	u32 end;		/* that after its last one */
+	const u8 *piece;	/* contiguous octets of it */
+	u32 from;		/* offset of the first of them in the payload */
+	u32 to;			/* that after the last one */
+	u32 frag;		/* fragment of @skb that comes next */
 };
 
 static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
