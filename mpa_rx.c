@@ -58,12 +58,9 @@ static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 	return !ctx->may_send && !ctx->tx.rtr_due;
 }
 
-/**
- * mpa_rx_begin_source() - find the current record's octets
- * @ctx:	the context, in MPA_STATE_FULL
- * @at:		set to the first of them that is in TCP's queue
- * @from:	filled in; valid until the lock is dropped, or octets are
- *		consumed
+/*
+ * Find the current record's octets; @from is valid until the lock is dropped,
+ * or octets are consumed.
  */
 void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			 struct mpa_rx_source *from)
@@ -159,10 +156,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 	mpa_rx_read(ctx, &from, NULL, 0);
 }
 
-/*
- * TUF only: framing may be switched off before the next octets, which are TCP's
- * own then. That is not known before a call asks for a record.
- */
+/* TUF only: before a call asks for a record, octets may be TCP's own. */
 static inline bool mpa_rx_unasked(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && !ctx->rx.asked;
@@ -246,12 +240,9 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 			      mpa_rx_opens_sending(ctx));
 }
 
-/**
- * mpa_rx_deliverable() - the current record can be verified and delivered
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * Return: whether it is complete, and all of it in the queue or in the stash.
- * The FPDU without a ULPDU is left to the work item.
+/*
+ * The current record can be verified and delivered: it is complete, in the
+ * queue or in the stash. The work item takes an FPDU without a ULPDU.
  */
 bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 {
@@ -346,7 +337,7 @@ static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
  * mpa_rx_advance() - octets have gone to the user
  * @ctx:	the context
  * @n:		octets of the current ULPDU
- * @more:	if not NULL: ULPDUs after it, and @n was its rest
+ * @more:	ULPDUs after it, or NULL
  */
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 {
@@ -471,10 +462,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	return last;
 }
 
-/*
- * RFC 6581 section 9.2: the FPDU without a ULPDU opens the connection, and is
- * not delivered.
- */
+/* RFC 6581 section 9.2: the FPDU without a ULPDU is not delivered. */
 static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 {
 	mpa_rx_verify(ctx);
@@ -504,14 +492,10 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 	return err;
 }
 
-/**
- * mpa_rx_make_room() - move the current FPDU to the stash, if it cannot become
- *		complete in the receive buffer
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * Context: process.
- * Return: as mpa_rx_complete(); -ENOMEM, and it is tried again later; or
- * -EBADMSG.
+/*
+ * Move the current FPDU to the stash, if it cannot become complete in the
+ * receive buffer. Process context. Return: as mpa_rx_complete(); -ENOMEM, and
+ * it is tried again later; or -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
@@ -551,15 +535,11 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	return mpa_rx_complete(ctx);
 }
 
-/**
- * mpa_rx_discard() - drop what follows an error, or has been delivered
- * @ctx:	the context
- *
- * Nobody reads it. In a full queue it would keep the peer's FIN out, and have
- * TCP reset the connection on close(2), with all that is still unsent: section
- * 8 allows a last message that says what was wrong.
- *
- * Context: process.
+/*
+ * Drop what follows an error, or has been delivered. In a full queue it would
+ * keep the peer's FIN out, and have TCP reset the connection on close(2), with
+ * all that is still unsent: section 8 allows a last message that says what was
+ * wrong. Process context.
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
@@ -573,10 +553,7 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }
 
-/*
- * Do what mpa_rx_update() left to process context. Return: 0, -ENOMEM (it is
- * tried again later), or -EBADMSG.
- */
+/* Do what mpa_rx_update() left. Process context. Return: 0 or an errno. */
 int mpa_rx_drain(struct mpa_ctx *ctx)
 {
 	bool was_ready = ctx->rx.ready;
@@ -594,12 +571,10 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/**
- * mpa_rx_end() - the stream has ended; was it between two FPDUs?
- * @ctx:	the context; the current FPDU is not complete
- *
- * Return: 0 if it was; -EBADMSG (RFC 5044 section 8 code 1); or -ENOTCONN if
- * the peer has not ended it, and another call has got the connection's error.
+/*
+ * The stream has ended: was it between two FPDUs? Return: 0 if it was; -EBADMSG
+ * (RFC 5044 section 8 code 1); or -ENOTCONN if the peer has not ended it, and
+ * another call has got the connection's error.
  */
 int mpa_rx_end(struct mpa_ctx *ctx)
 {

@@ -146,9 +146,8 @@ struct mpa_rx {
 };
 
 /*
- * Where the octets of an FPDU are: @stash holds the first ones, or all if they
- * are to be verified or copied, or is NULL; @at, in one of TCP's queues, is at
- * the first octet that is not in @stash.
+ * Where an FPDU is: @at is at its first octet not in @stash, which may be NULL.
+ * If it is to be verified or copied, @stash has all of it or nothing.
  */
 struct mpa_rx_source {
 	const struct mpa_stash	*stash;

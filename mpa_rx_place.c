@@ -75,10 +75,7 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looke
 	return true;
 }
 
-/*
- * Join two runs that touch, if the user has received only what comes first.
- * Return: whether they were joined.
- */
+/* Join two runs that touch, if what was delivered is then at the start. */
 static bool mpa_place_merge(struct mpa_place *place, u32 i)
 {
 	struct mpa_run *run = place->run + i, *next = run + 1;
@@ -272,13 +269,9 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 	       !mpa_place_stopped(place, place->run[place->low].placed);
 }
 
-/**
- * mpa_place_first() - get the first undelivered record out of order
- * @ctx:	the context; mpa_place_ready()
- * @at:		set to its first octet
- * @fpdu:	set to its layout
- *
- * Return: false if TCP no longer has it: mpa_place_gone() was called.
+/*
+ * Get the first undelivered record out of order; mpa_place_ready(). Return:
+ * false if TCP no longer has it: mpa_place_gone() was called.
  */
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu)
@@ -308,12 +301,8 @@ void mpa_place_gone(struct mpa_ctx *ctx)
 	mpa_schedule_work(ctx, 0);
 }
 
-/**
- * mpa_place_refuse() - the user's buffer is too short for a record: it waits
- * @ctx:	the context
- * @fpdu:	from mpa_place_first()
- *
- * Those after it do not wait.
+/*
+ * The user's buffer is too short for a record: it waits, those after it do not.
  */
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -335,12 +324,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	}
 }
 
-/**
- * mpa_place_advance() - records out of order have gone to the user
- * @ctx:	the context
- * @fpdu:	the first of them, from mpa_place_first()
- * @more:	those after it
- */
+/* Records out of order have gone to the user: @fpdu, and @more after it. */
 void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		       const struct mpa_rx_more *more)
 {
@@ -377,10 +361,7 @@ u32 mpa_place_behind(const struct mpa_place *place)
 	return run->end - run->placed;
 }
 
-/*
- * Of @len octets from @pos on, the number before what the user has received out
- * of order; order is not beyond @pos.
- */
+/* How many of @len octets from @pos on come before any delivered record. */
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 {
 	const struct mpa_run *run;
@@ -417,10 +398,7 @@ static void mpa_place_end(struct mpa_place *place)
 	place->stops = false;
 }
 
-/*
- * RFC 5044 section 6 requires markers and CRCs. TUF with keys has a containment
- * test; the key may come later.
- */
+/* RFC 5044 section 6 requires markers and CRCs. TUF's key may come later. */
 static bool mpa_place_suits(const struct mpa_format *format)
 {
 	if (mpa_alt_format(format))
@@ -429,12 +407,9 @@ static bool mpa_place_suits(const struct mpa_format *format)
 	return format->marked && format->crc;
 }
 
-/**
- * mpa_place_look_again() - search all that is out of order
- * @ctx:	the context; places records
- * @forget:	what was found and not delivered may be none
- *
- * Context: process.
+/*
+ * Search all that is out of order. @forget: what was found and not delivered
+ * may be none. Process context.
  */
 void mpa_place_look_again(struct mpa_ctx *ctx, bool forget)
 {
@@ -485,14 +460,10 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 	return 0;
 }
 
-/**
- * mpa_place_clear() - stream positions begin again at 0
- * @ctx:	the context; order has reached all that was delivered out of
- *		order
- *
- * The memory is kept: the user may switch framing on and off often.
- *
- * Context: process.
+/*
+ * Stream positions begin again at 0; order has reached all that was delivered
+ * out of order. The memory is kept: the user may switch framing on and off
+ * often. Process context.
  */
 void mpa_place_clear(struct mpa_ctx *ctx)
 {
@@ -557,8 +528,7 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 }
 
 /*
- * Octets are not there, or cannot be read. Return: whether run->held was wrong;
- * the work item then searches again.
+ * Octets are not there, or not readable. Return: whether run->held was wrong.
  */
 static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
 {
@@ -569,10 +539,7 @@ static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
 	return true;
 }
 
-/*
- * Verify the next FPDU of a run; @side contiguous octets are at @from->at.
- * Return: whether it is whole and good.
- */
+/* Verify a run's next FPDU, in @side octets. Return: whether it is good. */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
 			      struct mpa_rx_source *from, u32 side)
 {
@@ -769,8 +736,8 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * TUF with a key: contiguous octets from @pos to @end, some of which are new.
- * They begin with a segment, which may be a whole FPDU, or may follow one.
+ * TUF with a key: some of these contiguous octets are new. They begin with a
+ * segment, which may be a whole FPDU, or may follow one.
  */
 static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 {
@@ -845,12 +812,10 @@ static bool mpa_search_on(const struct mpa_ctx *ctx)
 	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
 }
 
-/**
- * mpa_search_look() - search what has just arrived out of order
- * @ctx:	the context
- *
- * Return: whether mpa_rx_update() is due: records that were found can no longer
- * be delivered, as TCP has dropped them or there is an error before them.
+/*
+ * Search what has just arrived out of order. Return: whether mpa_rx_update() is
+ * due: records that were found can no longer be delivered, as TCP has dropped
+ * them or there is an error before them.
  */
 bool mpa_search_look(struct mpa_ctx *ctx)
 {
@@ -871,8 +836,7 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 	lost = mpa_place_trim(ctx, known ? &island : NULL);
 	if (known) {
 		/*
-		 * TCP may have dropped others for it, and received the last
-		 * ones again.
+		 * For it TCP may have dropped others, and got the last again.
 		 */
 		if (island.alone && mpa_place_lost(ctx, &island))
 			lost = true;
@@ -885,10 +849,7 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 	       ctx->rx.place->stop != stop;
 }
 
-/*
- * Search all that is out of order, if mpa_search_look() has left something.
- * Process context.
- */
+/* Search what mpa_search_look() has left. Process context. */
 void mpa_search_walk(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {

@@ -57,15 +57,14 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 }
 
 /**
- * mpa_stash_fill() - copy octets from TCP's receive queue
+ * mpa_stash_fill() - copy octets from TCP's receive queue, and leave them there
  * @stash:	allocated if it is NULL
  * @at:		where they are
  * @off:	offset of the first of them in the FPDU
- * @len:	octets to copy, all of which are there
- * @filled:	set to the number copied; they are still in the queue
+ * @len:	octets to copy, all of which have arrived
+ * @filled:	set to the number copied
  *
- * Context: process.
- * Return: 0 or -ENOMEM.
+ * Context: process. Return: 0 or -ENOMEM.
  */
 int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
 		   u32 len, u32 *filled)
@@ -344,17 +343,10 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 	return MPA_HEAD_GOOD;
 }
 
-/**
- * mpa_read_show() - show octets of the ULPDU of a verified FPDU
- * @from:	where it is
- * @fpdu:	its layout
- * @taken:	octets of it before @from->at
- * @first:	the first octet of the ULPDU to show
- * @n:		the number to show
- * @show:	called for each piece; a value other than 0 ends the walk
- * @arg:	for @show
- *
- * Return: 0, what @show returned, or -ENODATA if octets cannot be read.
+/*
+ * Show octets of a verified ULPDU, @n from @first on; @from->at is after @taken
+ * octets of the FPDU. A value other than 0 of @show ends the walk. Return: 0,
+ * what @show returned, or -ENODATA if octets cannot be read.
  */
 int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 		  u32 taken, u32 first, u32 n,
@@ -370,17 +362,9 @@ int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 			     mpa_pick_octets, &pick);
 }
 
-/**
- * mpa_read_ulpdu() - copy octets of the ULPDU of a verified FPDU
- * @from:	where it is
- * @fpdu:	its layout
- * @taken:	octets of it before @from->at
- * @first:	the first octet of the ULPDU to copy
- * @to:		where they go
- * @n:		the number to copy
- *
- * Context: process.
- * Return: 0, or -EFAULT, and @to is where it was.
+/*
+ * Copy octets of a verified ULPDU, as mpa_read_show() shows them. Process
+ * context. Return: 0, or -EFAULT, and @to is where it was.
  */
 int mpa_read_ulpdu(const struct mpa_rx_source *from,
 		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
@@ -430,12 +414,10 @@ mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked
 /**
  * mpa_read_good() - count the next FPDUs that are contiguous and good
  * @rx:		receiving
- * @data:	the first of them
+ * @data:	the first of them, at stream position @pos
  * @have:	contiguous octets there
- * @pos:	its stream position
+ * @pos:	stream position
  * @fpdu:	set to the layout of up to MPA_READ_GOOD_MAX of them
- *
- * What is bad, incomplete or TUF's is for mpa_read_head() and mpa_read_fpdu().
  */
 u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 		  struct mpa_fpdu *fpdu)
@@ -484,10 +466,7 @@ static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 	return nr;
 }
 
-/*
- * Count FPDUs without markers that are as long as the first, up to the number
- * that are verified together. Each length is read once.
- */
+/* Count equal FPDUs without markers, to verify together; read lengths once. */
 static __always_inline u32
 mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u32 max)
 {
@@ -550,11 +529,8 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * @max:	maximum of FPDUs
  * @more:	counts them
  *
- * It stops before anything else, be it bad or TUF's: that is for
- * mpa_read_head() and mpa_read_fpdu().
- *
- * Context: process.
- * Return: the number.
+ * What is bad or TUF's is for mpa_read_head() and mpa_read_fpdu().
+ * Context: process. Return: the number.
  */
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,

@@ -51,10 +51,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
-		/*
-		 * Another call may have taken the record that this one waited
-		 * for.
-		 */
+		/* Another call may have taken what this one waited for. */
 		ctx->rx.asked = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
@@ -71,10 +68,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return ctx->rx.error;
 		if (mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
-		/*
-		 * As in TCP: an error after the peer's FIN is no part of the
-		 * stream.
-		 */
+		/* As in TCP: an error after the FIN is not the stream's. */
 		err = mpa_tcp_peer_ended(sk) ? 0 : sock_error(sk);
 		if (err)
 			return err;
@@ -125,10 +119,7 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 	return true;
 }
 
-/*
- * Lay out the next FPDU after those of the batch. Return: whether it is
- * complete, and its ULPDU fits into @room octets.
- */
+/* Lay out the batch's next FPDU. Return: whether it is complete and fits. */
 static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from, u32 have,
 			   size_t room, struct mpa_fpdu *fpdu)
@@ -288,8 +279,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 }
 
 /*
- * Copy a ULPDU out of order, or several that are contiguous; whole ones only.
- * Return: octets, or a negative errno; @again is set if none fits.
+ * Copy whole ULPDUs out of order. Return: octets, or a negative errno; @again
+ * is set if none fits.
  */
 static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			     int flags, bool *again)

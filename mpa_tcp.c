@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * TCP's internals: the state of a connection, its errors and its end, its lock,
- * and waiting.
- */
+/* TCP's internals: a connection's state, errors, end and lock; waiting. */
 
 #include <linux/tcp.h>
 #include <net/tcp.h>
@@ -12,8 +9,7 @@
 /* ---- state ---- */
 
 /*
- * Octets can be read and written; also before the handshake is over, if the
- * connection was accepted for the octets in its SYN (TCP_FASTOPEN).
+ * Octets can be read and written, with TCP_FASTOPEN before the handshake ends.
  */
 bool mpa_tcp_connected(const struct sock *sk)
 {
@@ -68,28 +64,19 @@ bool mpa_tcp_repaired(const struct sock *sk)
 	return tcp_sk(sk)->repair;
 }
 
-/*
- * A call of TCP's own waits to send more, maybe one that began before the
- * attachment and is not counted.
- */
+/* A call of TCP's own waits to send more, counted by MPA or not. */
 bool mpa_tcp_sending(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_write_pending);
 }
 
-/*
- * The peer has closed its half; not when the local user has shut down
- * receiving. Hint.
- */
+/* The peer has closed its half; a local shutdown(2) does not count. Hint. */
 bool mpa_tcp_peer_ended(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_DONE);
 }
 
-/*
- * The peer sends nothing more: it has closed its half, or the connection is
- * gone. Hint.
- */
+/* The peer has closed its half, or the connection is gone. Hint. */
 bool mpa_tcp_peer_left(const struct sock *sk)
 {
 	return mpa_tcp_peer_ended(sk) || mpa_tcp_gone(sk);
@@ -110,13 +97,9 @@ void mpa_tcp_set_error(struct sock *sk, int err)
 	WRITE_ONCE(sk->sk_err, err);
 }
 
-/**
- * mpa_tcp_replace_error() - replace an error that the user has not fetched
- * @sk:		socket
- * @old:	positive errno
- * @err:	positive errno, or 0
- *
- * Return: the errno that was there.
+/*
+ * Replace @old (positive) by @err if the user has not fetched it; return what
+ * was there.
  */
 int mpa_tcp_replace_error(struct sock *sk, int old, int err)
 {
@@ -162,15 +145,10 @@ static int mpa_tcp_disconnect(struct sock *sk, int flags)
 	return err;
 }
 
-/**
- * mpa_tcp_abort() - reset the connection at once
- * @sk:		socket
- * @err:	positive errno for its user
- *
- * Not tcp_abort(), which takes the lock and so may wait for a user's page
- * fault. Both addresses stay: see mpa_tcp_disconnect().
- *
- * Context: process, socket lock held.
+/*
+ * Reset the connection at once. Not tcp_abort(), which takes the lock and so
+ * may wait for a user's page fault. Both addresses stay: see
+ * mpa_tcp_disconnect(). Process context.
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
@@ -201,15 +179,11 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 
 /* ---- the lock, and waiting ---- */
 
-/**
- * mpa_tcp_try_lock() - take the socket lock, unless a user has it
- * @sk:		socket
- * @put_off:	set if a user has it: then release_cb does the work
- *
- * For the work item. A user may hold the lock until a page of its memory comes.
- *
- * Context: process, socket lock not held.
- * Return: whether the lock was taken; mpa_tcp_unlock() releases it.
+/*
+ * Take the socket lock, for the work item, unless a user has it: it may hold
+ * the lock until a page of its memory comes. Then @put_off is set, and
+ * release_cb does the work. Process context. Return: whether the lock was
+ * taken; mpa_tcp_unlock() releases it.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 {

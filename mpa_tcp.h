@@ -29,8 +29,7 @@ struct mpa_ctx;
 struct tcphdr;
 
 /*
- * Fragments of the longest FPDU: pages but for a few octets at their ends; the
- * first, the last, and one where it leaves the task's pages may be short.
+ * For the longest FPDU: pages but for their last octets, and three short ones.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 
@@ -158,12 +157,9 @@ struct mpa_tcp {
 	__be16			kept_port;	/* see mpa_tcp_disconnect() */
 };
 
-/**
- * mpa_tcp() - this layer's state of a socket
- * @sk:	socket
- *
- * Context: socket lock held, or inside a system call on the socket.
- * Return: NULL for a socket that MPA is not attached to, or no longer.
+/*
+ * NULL if MPA is not, or no longer, attached. Also without the lock, inside a
+ * system call on the socket.
  */
 static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 {
@@ -228,17 +224,11 @@ enum mpa_begins {
 	MPA_BEGINS_UNKNOWN	/* either: it is sent again */
 };
 
-/**
- * typedef mpa_leaves_fn - TUF with keys only: a segment leaves
- * @sk:		socket
- * @head:	its first octets, as long as a header
- * @seq:	sequence number of the first
- * @len:	octets of the segment
- * @begins:	how it begins
- * @fixed:	it is signed: it cannot leave without its last octet
- *
- * Return: whether it must leave without its last octet, as a receiver could
- * take it for an FPDU that it is not.
+/*
+ * TUF with keys only: a segment leaves. @head: its first octets, as long as a
+ * header. @fixed: it is signed, and cannot leave without its last octet.
+ * Return: whether it must leave without it, as a receiver could take it for an
+ * FPDU that it is not.
  */
 typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 			      enum mpa_begins begins, bool fixed);
@@ -358,10 +348,7 @@ u32 mpa_tcp_consume(struct sock *sk, u32 len);
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
 bool mpa_ooo_holds(struct sock *sk, u32 seq);
 
-/*
- * Octets in order that nobody has read. An urgent octet counts like any other:
- * MPA's octet stream is the sequence number space.
- */
+/* Unread octets in order, urgent ones as well: all are MPA's stream. */
 static inline u32 mpa_tcp_inq(const struct sock *sk)
 {
 	u32 octets = tcp_sk(sk)->rcv_nxt - tcp_sk(sk)->copied_seq;
@@ -370,8 +357,7 @@ static inline u32 mpa_tcp_inq(const struct sock *sk)
 }
 
 /*
- * Whether the next octet to be read is @seq: only MPA has read. A FIN has a
- * sequence number, and every reader passes over it: then nothing follows.
+ * Only MPA has read, up to @seq; or a FIN as well, after which nothing follows.
  */
 static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 {
@@ -444,13 +430,9 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format);
 void mpa_tcp_watch_plain(struct sock *sk);
 void mpa_tcp_unwatch(struct sock *sk);
 
-/**
- * mpa_cursor_data() - get the next octets, if they are contiguous
- * @at:		the cursor
- * @len:	octets wanted
- *
- * Return: NULL if they are not, or not in memory that is always mapped: then
- * use mpa_cursor_walk().
+/*
+ * The next @len octets, or NULL if they are not contiguous, or not in memory
+ * that is always mapped: then use mpa_cursor_walk().
  */
 static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * TCP's internals, the receiving half: how much has arrived, walking over the
- * octets in TCP's queues, consuming them.
- */
+/* TCP's internals, the receiving half: walking over TCP's queues, consuming. */
 
 #include <linux/highmem.h>
 #include <linux/tcp.h>
@@ -13,10 +10,7 @@
 
 /* ---- what has arrived ---- */
 
-/*
- * mpa_tcp_inq() when a FIN has come: it has a sequence number, and an skb may
- * hold several.
- */
+/* When a FIN has come, which has a sequence number; an skb may hold several. */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -66,8 +60,8 @@ bool mpa_tcp_window_short(const struct sock *sk)
 /* ---- urgent data, ACKs ---- */
 
 /*
- * Undo SO_RCVLOWAT: any octet may complete a record. The socket lock is held,
- * or nobody else knows the socket.
+ * Undo SO_RCVLOWAT: any octet may complete a record. Also without the lock, if
+ * nobody else knows the socket.
  */
 void mpa_tcp_any_octet_counts(struct sock *sk)
 {
@@ -140,14 +134,10 @@ static noinline void mpa_busy_poll(struct sock *sk, bool nonblock,
 }
 #endif
 
-/**
- * mpa_tcp_busy_poll() - poll the device's queue before sleeping: SO_BUSY_POLL
- * @sk:		socket
- * @nonblock:	only once
- * @done:	what ends it, besides octets in order, the only end of TCP's own
- * @ctx:	for @done
- *
- * Context: process, socket lock not held.
+/*
+ * Poll the device's queue before sleeping (SO_BUSY_POLL), with @nonblock once,
+ * until @done or, as TCP does, until octets are in order. Process context,
+ * socket lock not held.
  */
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 		       bool (*done)(const struct mpa_ctx *ctx),
@@ -405,10 +395,7 @@ static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 	       page_folio(skb_frag_page(frag));
 }
 
-/*
- * The number of contiguous octets from @off of the piece on, at least @len if
- * there are that many.
- */
+/* The number of contiguous octets at @off of the piece; enough for @len. */
 static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
 {
 	const struct skb_shared_info *info = skb_shinfo(at->part);
@@ -423,15 +410,10 @@ static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
 	return left;
 }
 
-/**
- * mpa_cursor_map() - look up the contiguous octets at a cursor
- * @at:		the cursor
- * @len:	octets wanted
- *
- * For mpa_cursor_data(). Mostly these are many FPDUs, as TCP joins what came
- * from one page.
- *
- * Return: whether there are @len octets.
+/*
+ * Look up the contiguous octets at a cursor, for mpa_cursor_data(). Mostly
+ * these are many FPDUs, as TCP joins what came from one page. Return: whether
+ * there are @len octets.
  */
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 {
@@ -503,12 +485,9 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 	return len ? -ENODATA : 0;
 }
 
-/**
- * mpa_tcp_consume() - remove octets from the receive queue, open the window
- * @sk:		socket
- * @len:	octets, at most mpa_tcp_inq()
- *
- * Return: sequence numbers that they had, which is one more with the FIN.
+/*
+ * Remove octets, up to mpa_tcp_inq(), from the receive queue; open the window.
+ * Return: sequence numbers that they had, one more with the FIN.
  */
 u32 mpa_tcp_consume(struct sock *sk, u32 len)
 {

@@ -33,16 +33,11 @@ static bool mpa_tcp_group_has(int size)
 	return has;
 }
 
-/**
- * mpa_tcp_schedule() - reserve memory for octets to be sent
- * @sk:		socket
- * @size:	octets, by truesize
- *
- * In the work item there is no caller to notify that a control group is at its
- * limit. TCP's way to ask sleeps there and calls the OOM killer; asked as
- * softirq asks, a group grants everything. So first ask by allocating.
- *
- * Return: false without memory.
+/*
+ * Reserve memory for octets to be sent, by truesize. In the work item there is
+ * no caller to notify that a control group is at its limit. TCP's way to ask
+ * sleeps there and calls the OOM killer; asked as softirq asks, a group grants
+ * everything. So first ask by allocating. Return: false without memory.
  */
 bool mpa_tcp_schedule(struct sock *sk, int size)
 {
@@ -59,10 +54,7 @@ bool mpa_tcp_schedule(struct sock *sk, int size)
 	return ok;
 }
 
-/*
- * mpa_tcp_schedule() beyond the limit, as __sk_mem_schedule() does for full
- * buffers. @size: octets, by truesize.
- */
+/* Go beyond the limit, as __sk_mem_schedule() does for full buffers. */
 void mpa_tcp_force(struct sock *sk, int size)
 {
 	int sndbuf;
@@ -95,16 +87,11 @@ static void mpa_tcp_count(struct sock *sk, struct mpa_txbuf *out, int more)
 	out->charged += more;
 }
 
-/**
- * mpa_tcp_charge() - charge octets to the socket as TCP charges its own
- * @sk:		socket
- * @out:	the octets
- * @octets:	the number to charge; not fewer than now
- *
- * At TCP's limit, or the group's, a socket continues if it has nothing in its
- * queues: nobody else would return memory for it. TCP does so, too.
- *
- * Return: 0; or -ENOBUFS without memory, and the charge is unchanged.
+/*
+ * Charge @octets, not fewer than now, to the socket as TCP charges its own. At
+ * TCP's limit, or the group's, a socket continues if it has nothing in its
+ * queues: nobody else would return memory for it. TCP does so, too. Return: 0;
+ * or -ENOBUFS without memory, and the charge is unchanged.
  */
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 {
@@ -149,10 +136,7 @@ void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 	out->charged = 0;
 }
 
-/*
- * Undo mpa_tcp_pass_charge() for what TCP has not taken. It was accepted, so it
- * is charged beyond any limit.
- */
+/* Charge again what TCP has not taken: accepted, so beyond any limit. */
 void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out)
 {
 	int more = out->len - out->sent - out->charged;

@@ -28,13 +28,10 @@
 
 static void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
-/**
- * mpa_tcp_ooo_init() - set who is notified of segments out of order
- * @arrived:	called for a socket on which mpa_tcp_ooo_mind() is on, with the
- *		socket lock held, maybe in softirq, and in the middle of
- *		anything: it may only queue work
- *
- * Context: module init.
+/*
+ * Set the function to call when something is out of order on a socket that
+ * mpa_tcp_ooo_mind() tracks: with the socket lock held, maybe in softirq, and
+ * in the middle of anything, so that it may only queue work. At module init.
  */
 void __init mpa_tcp_ooo_init(void (*arrived)(struct sock *sk))
 {
@@ -47,8 +44,7 @@ static bool mpa_ooo_empty(const struct sock *sk)
 }
 
 /*
- * Track segments out of order, or stop. The caller looks for those that are
- * there already. Process context.
+ * Track segments out of order. The caller searches old ones. Process context.
  */
 void mpa_tcp_ooo_mind(struct sock *sk, bool on)
 {
@@ -111,16 +107,11 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 				   TCP_SKB_CB(tp->ooo_last_skb)->end_seq;
 }
 
-/**
- * mpa_tcp_ooo_segments() - get the segments in which octets out of order came
- * @sk:		socket
- * @seq:	sequence number of the first octet
- * @segments:	filled in: those that TCP keeps together
- *
- * TCP may have cut octets off, and the driver may have joined segments: the
- * numbers are those that the driver and TCP have counted.
- *
- * Return: false if no segment is known to begin there.
+/*
+ * Get the segments, as far as TCP keeps them together, in which octets out of
+ * order came. TCP may have cut octets off, and the driver may have joined
+ * segments: the numbers are theirs. Return: false if no segment is known to
+ * begin at @seq.
  */
 bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 			  struct mpa_segments *segments)
@@ -223,14 +214,12 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 }
 
 /**
- * mpa_tcp_ooo_side() - count contiguous octets out of order from a place on
+ * mpa_tcp_ooo_side() - count contiguous octets out of order
  * @sk:		socket
  * @seq:	sequence number of the first
  * @enough:	stop at this number of octets
- * @max:	skbs to inspect, each of which may hold one octet; reduced by
- *		those inspected
- *
- * Return: their number.
+ * @max:	skbs to inspect, which may hold one octet each; reduced
+ *		accordingly
  */
 u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * TCP's internals, the sending half: the effective MSS, how octets are handed
- * over and cut into segments.
- */
+/* TCP's internals, the sending half: EMSS, handing octets over, segments. */
 
 #include <linux/tcp.h>
 #include <net/tcp.h>
@@ -29,10 +26,7 @@ u32 mpa_tcp_path_mss(const struct sock *sk)
 	return tcp_sk(sk)->mss_cache - mpa_tcp(sk)->watch.options;
 }
 
-/*
- * EMSS, the effective maximum segment size, now. Without the lock it may
- * change.
- */
+/* EMSS, the effective maximum segment size; a hint without the lock. */
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	return READ_ONCE(tcp_sk(sk)->mss_cache) -
@@ -45,8 +39,7 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 }
 
 /*
- * Octets of options that mpa_tcp_emss_now() cannot foresee. @th: of a packet
- * with payload that TCP has just built.
+ * Octets of options of a packet with payload, beyond SACK and the usual ones.
  */
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 {
@@ -54,10 +47,7 @@ u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 			  mpa_tcp_sack_len(tcp_sk(sk)), 0);
 }
 
-/*
- * The octets of payload that the next full segment takes, options subtracted,
- * also for a path whose MTU has just changed. Process context.
- */
+/* EMSS, with a path MTU that has just changed. Process context. */
 u32 mpa_tcp_emss(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -118,10 +108,7 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 	less = emss % (unit <= emss ? unit : 4);
 	if (less) {
 		mpa_tcp_lower_mss(sk, fit, less);
-		/*
-		 * Undo it if something else bounds the MSS, as half a small
-		 * window.
-		 */
+		/* Something else bounds the MSS, as half a small window. */
 		if (mpa_tcp_emss(sk) != emss - less)
 			mpa_tcp_lower_mss(sk, fit, 0);
 	}
@@ -237,14 +224,10 @@ static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 	__skb_queue_after(&sk->sk_write_queue, skb, rest);
 }
 
-/**
- * mpa_tcp_split() - have a segment begin in what TCP has not sent
- * @sk:		socket; its first unsent skb is just being sent
- * @seq:	sequence number after that skb
- * @len:	octets from there to the segment's beginning
- *
- * This is tso_fragment(), for the skb after the one that is sent. Without
- * memory, or if the octets lie elsewhere, nothing is done.
+/*
+ * Have a segment begin @len octets after @seq, the end of the first unsent skb,
+ * which is just being sent. This is tso_fragment(), for the skb after it.
+ * Without memory, or if the octets lie elsewhere, nothing is done.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -305,9 +288,9 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
  * mpa_tcp_push() - let TCP send when the lock is released
  * @sk:		socket
  * @window:	the peer's window
- * @more:	more follows soon: a last segment that is not full waits for it
+ * @more:	more follows soon: a segment that is not full waits for it
  *
- * Context: process, socket lock held.
+ * Context: process.
  */
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 {
@@ -341,10 +324,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		sock_hold(sk);
 }
 
-/*
- * The send buffer is not full, or only with its last packet, which TCP
- * continues to fill.
- */
+/* There is room in the send buffer, or in the last packet, which TCP fills. */
 bool mpa_tcp_writable(struct sock *sk)
 {
 	const struct sk_buff *skb;
@@ -372,10 +352,7 @@ bool mpa_tcp_roomy(const struct sock *sk)
 	return sk_stream_is_writeable(sk);
 }
 
-/*
- * The send buffer has room, or sk_write_space is called once it has. Process
- * context. Hint.
- */
+/* There is room, or sk_write_space will be called. Process context. Hint. */
 bool mpa_tcp_want_writable(struct sock *sk)
 {
 	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
@@ -426,10 +403,7 @@ static u32 mpa_tcp_call_max(struct sock *sk)
 	return goal;
 }
 
-/*
- * The maximum of fragments that an skb needs for octets. Newer kernels use one
- * for each page, also where pages are contiguous.
- */
+/* Fragments that an skb may need: newer kernels use one for each page. */
 u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 {
 #ifdef MPA_HAVE_SENDPAGE
@@ -444,10 +418,7 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 #endif
 }
 
-/*
- * After @out, the number of contiguous octets for which an skb with @frags
- * fragments has room, at least.
- */
+/* Contiguous octets that fit after @out into an skb with @frags fragments. */
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 {
 	u32 max = MPA_SKB_FRAGS;
@@ -462,10 +433,7 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 #endif
 }
 
-/*
- * The pages are ours and no longer change: a checksum may be computed without
- * copying them first.
- */
+/* The pages no longer change: a checksum needs no copy of them. */
 #define MPA_SEND_FLAGS	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
@@ -585,10 +553,7 @@ static u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out)
 		   (int)out->charged, 0);
 }
 
-/*
- * Whether the send buffer may be too small for them. One FPDU may be longer;
- * others are built only if there is room.
- */
+/* Whether they may not fit: one FPDU may be longer than the send buffer. */
 static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 unsent = tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
@@ -672,10 +637,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 	if (!mpa_tcp_takes(sk))
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
-	/*
-	 * Enough that TCP need not allocate more, which may call the OOM
-	 * killer.
-	 */
+	/* More, so that TCP need not allocate and call the OOM killer. */
 	if (worker)
 		size += PAGE_SIZE;
 	/* Do not begin without memory, unless nothing queued could free any. */

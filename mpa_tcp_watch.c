@@ -27,13 +27,10 @@ static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init
 
 static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
 
-/**
- * mpa_tcp_watch_init() - set the callbacks
- * @unaligned:	called for the first segment of a connection that is not
- *		aligned, with the socket lock held, maybe in softirq
- * @leaves:	called for each segment where framing is guarded, the same way
- *
- * Context: module init.
+/*
+ * Set the callbacks, at module init. Both are called with the socket lock held,
+ * maybe in softirq: @unaligned for the first segment of a connection that is
+ * not aligned, @leaves for each segment where framing is guarded.
  */
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 						 enum mpa_cut cut),
@@ -67,10 +64,7 @@ static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
 	return payload->piece[off - payload->from];
 }
 
-/*
- * Read ULPDU_Length at @off; its first octet may be in the packet before.
- * Return: false if the packet ends before it does.
- */
+/* ULPDU_Length at @off; false, and its first octet is kept, if it is cut. */
 static bool mpa_watch_length(struct mpa_watch *watch,
 			     struct mpa_payload *payload, s32 off, u32 *len)
 {
@@ -364,12 +358,9 @@ static void mpa_watch_hook(struct sock *sk)
 		pr_warn_once("sockets of a kind whose segments are not counted\n");
 }
 
-/**
- * mpa_tcp_watch() - inspect segments when they leave
- * @sk:		socket; the next octet that TCP is given is the first of an FPDU
- * @format:	how they are framed
- *
- * Context: process, socket lock held.
+/*
+ * Inspect segments when they leave; the next octet that TCP is given is the
+ * first of an FPDU. Process context.
  */
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 {
