@@ -1,62 +1,66 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The connection: the context that floors 2 and 3 share, its locks and its
- * lifetime. Floor 2 includes this; what floor 3 adds is in mpa_face.h.
+ * The connection: the context that layers 2 and 3 share, its locks and its
+ * lifetime. Layer 2 includes this file; mpa_face.h adds what layer 3 needs.
  *
  * Words
  * -----
- * record	a ULPDU, for the user; its FPDU, on the wire
+ * record	a ULPDU for the user; its FPDU on the wire
  * position	octets from the start of a direction's first FPDU
- * span		octets that lie side by side in memory
+ * span		contiguous octets in memory
  * slot		where in a segment the next FPDU goes
  * batch	FPDUs of several calls that leave together
- * held		FPDUs of a batch that wait for the rest of it
- * stuck	octets that TCP has had no memory for
- * placed	records that the user gets out of order: in front of them octets are
+ * queued	FPDUs of a batch that wait for the rest of it
+ * unsent	octets that TCP could not take for lack of memory
+ * placed	records that the user gets out of order: octets before them are
  *		missing
- * run		FPDUs side by side, behind a gap
+ * run		contiguous FPDUs after a gap
  * stash	pages with the first octets of an FPDU that is too long for the
  *		receive buffer
- * passthrough	a call of TCP's own, on a socket that MPA is attached to and has
- *		not started on, or in a direction that is not framed
+ * passthrough	a call of TCP's own operation, on a socket that MPA is attached
+ *		to and has not started on, or in a direction that is not framed
  *
  * Locks
  * -----
- * Everything in struct mpa_ctx belongs to the socket lock: process context
- * takes it with lock_sock(), TCP's softirq side and the backlog call
- * sk_data_ready with it held. The exceptions are marked "poll": they are
- * written under the lock with WRITE_ONCE() and read without it.
+ * The socket lock protects struct mpa_ctx: process context takes it with
+ * lock_sock(), TCP's softirq side and the backlog call sk_data_ready with it
+ * held. The exceptions are marked "poll": they are written under the lock with
+ * WRITE_ONCE() and read without it. In layer 2, a function whose comment has no
+ * "Context:" and that changes a context is called in process context with the
+ * socket lock held.
  *
  * No pointer into a TCP queue is kept when the lock is dropped. Waiting drops
- * it, and so does handing data to TCP, which may work off the backlog. What is
- * kept are stream positions and lengths.
+ * it, and so does handing data to TCP, which may process the backlog. Only
+ * stream positions and lengths are kept.
  *
  * Lifetime
  * --------
- * mpa_init() makes the context under the socket lock and publishes it in
+ * mpa_init() allocates the context under the socket lock and publishes it in
  * icsk_ulp_data together with the replaced operations. Callbacks are replaced
  * when MPA starts, so a listening socket, on which they are called without its
- * lock, keeps its own. mpa_close() takes all of them back under the lock, then,
- * without it, ends the work item and calls TCP's own close. Only then is the
- * context freed, after a grace period. A system call holds a reference to the
- * file, and close runs when the last one is gone, so it never races with them.
- * It can run beside the work item (stopped with cancel_delayed_work_sync();
- * MPA_LIFE_CLOSING keeps it from being armed again) and softirqs (they see
- * either our sk_data_ready and the context, or TCP's own: both change under the
- * lock that they hold).
+ * lock, keeps its own. mpa_close() restores all of them under the lock; then,
+ * without the lock, it stops the work item and calls TCP's own close. Only then
+ * is the context freed, after a grace period. A system call holds a reference
+ * to the file, and close runs when the last reference is dropped, so close
+ * never races with system calls. It can run concurrently with the work item
+ * (stopped with cancel_delayed_work_sync(); MPA_LIFE_CLOSING keeps it from
+ * being queued again) and with softirqs (they see either our sk_data_ready and the
+ * context, or TCP's own: both change under the lock that softirqs hold).
  *
- * The work item takes the socket lock only if nobody has it. A user may hold it
- * for as long as he likes, by letting a page fault under it, and one workqueue
- * serves all sockets. If somebody has it, mpa_op_release_cb() queues the work
- * item again when the lock is released.
+ * The work item takes the socket lock only if it is free. A user may hold it
+ * for any time, by letting a page fault under it, and one workqueue serves all
+ * sockets. If the lock is taken, mpa_op_release_cb() queues the work item again
+ * when it is released.
  *
  * If at close(2) TCP has no memory for octets that a send has accepted, the
- * socket goes to a struct socket of ours ("linger"), and the work item does the
- * rest of mpa_close() once TCP has taken them: nobody else uses it any more.
+ * socket moves to a struct socket of ours ("linger"), and the work item does
+ * the rest of mpa_close() once TCP has taken them. Nothing else uses the socket
+ * by then.
  *
- * A socket is attached before it listens. Its children are TCP's own (mpa_clone()
- * sees to that) until accept(2) returns one from a listener that has MPA:
- * mpa_accept() attaches it, and startup begins as the listener was told.
+ * A socket is attached before it listens. Its children are plain TCP sockets
+ * (mpa_clone() ensures that) until accept(2) returns one from a listener that
+ * has MPA: mpa_accept() attaches it, and startup begins with the listener's
+ * parameters.
  *
  * mpa_hook.c says who holds references to the module, and for how long.
  */
@@ -81,169 +85,104 @@ struct mpa_tap;
 struct mpa_upcalls;
 struct mpa_table;
 
-/* Wait before memory is asked for again after a failed allocation. */
+/* Jiffies between a failed allocation and the next try. */
 #define MPA_RETRY_DELAY		(HZ / 20 + 1)
 
-/**
- * enum mpa_life - who has the socket
- * @MPA_LIFE_USER:	a file, or the kernel user that has made it
- * @MPA_LIFE_LINGERING:	the work item, after close(2)
- * @MPA_LIFE_CLOSING:	nobody any more: no work is armed
- */
+/* Who owns the socket */
 enum mpa_life {
-	MPA_LIFE_USER,
-	MPA_LIFE_LINGERING,
-	MPA_LIFE_CLOSING
+	MPA_LIFE_USER,		/* a file, or the kernel user that created it */
+	MPA_LIFE_LINGERING,	/* the work item, after close(2) */
+	MPA_LIFE_CLOSING	/* nobody: the work item is not queued again */
 };
 
-/**
- * struct mpa_wake - how a user is woken
- * @data_ready:	there is something to read, or an end, or an error
- * @write_space: there is room
- */
+/* How a user is woken: data, an end or an error to read; room to send. */
 struct mpa_wake {
 	void (*data_ready)(struct sock *sk);
 	void (*write_space)(struct sock *sk);
 };
 
-/**
- * struct mpa_consumer - a user inside the kernel (mpa_consumer_upcall.c)
- * @upcalls:	what he is told by
- * @priv:	their first argument
- * @upcalled:	they are under way, in or over this task; read without the lock
- * @header:	the first octets of the ULPDU that he is sending, in front of the
- *		iterator's
- * @head:	them, if struct mpa_headers has made them
- * @resumes:	times that he has asked for more; written without the lock
- * @resumed:	@resumes when that was looked at last
- * @again:	there is something to tell since it was looked last
- * @paused:	@upcalls->ulpdu has put a ULPDU off
- * @wants_room:	a send has failed with -EAGAIN
- * @ended:	@upcalls->failed or @upcalls->closed has been called
- * @lost:	he has been told that nothing can be sent any more
- * @budget:	what may be handed up still, just now
- * @broken:	the errno that sending has failed with, and that he does not know of
- * @state:	the state that he knows of
- * @mulpdu:	what he knows of it
- * @edge:	what he knows of it
- * @acked:	what he knows of it
- * @sent:	the last stream position that he was told of
- * @rcu:	frees it
- *
- * Belongs to the socket lock.
- */
+/* A user inside the kernel. The socket lock protects it. */
 struct mpa_consumer {
 	const struct mpa_upcalls *upcalls;
-	void			*priv;
+	void			*priv;		/* their first argument */
+	/* The task that runs them; read without the lock. */
 	struct task_struct	*upcalled;
-	struct kvec		header;
-	u8			head[MPA_HEADER_MAX];
-	atomic_t		resumes;
-	int			resumed;
-	bool			again;
-	bool			paused;
-	bool			wants_room;
-	bool			ended;
-	bool			lost;
-	u8			state;
-	s32			budget;
-	int			broken;
-	u32			mulpdu;
+	struct kvec		header;		/* before the iterator's */
+	u8			head[MPA_HEADER_MAX]; /* or generated */
+	atomic_t		resumes;	/* without the lock */
+	int			resumed;	/* @resumes when last checked */
+	bool			again;		/* more to report since then */
+	bool			paused;		/* ->ulpdu deferred a ULPDU */
+	bool			wants_room;	/* a send failed with -EAGAIN */
+	bool			ended;		/* told: failed or closed */
+	bool			lost;		/* knows that it cannot send */
+	u8			state;		/* last state reported */
+	s32			budget;		/* left in this run */
+	int			broken;		/* errno not reported yet */
+	u32			mulpdu;		/* last reported, as are: */
 	u64			edge;
 	u64			acked;
 	u64			sent;
 	struct rcu_head		rcu;
 };
 
-/**
- * struct mpa_ctx - what MPA knows of a socket
- * @tcp:	floor 1's part, found by the socket: must be first
- * @sk:		the socket
- * @table:	its operations before and after attaching
- * @wake:	as before attaching, in @table; or that of @consumer
- * @state:	poll: enum mpa_state; mpa_set_state() writes it
- * @role:	enum mpa_role
- * @revision:	revision in use
- * @code:	enum mpa_error for MPA_INFO
- * @life:	enum mpa_life
- * @want_crc:	C in the startup frame sent
- * @may_send:	poll: RFC 5044 section 7.1.2 rule 4 is met
- * @put_off:	the work item has found the lock taken: release_cb queues it
- *		again; written with the spinlock of the socket lock held
- * @restarts:	a signal has interrupted MPA_START before it had a result
- * @told:	a call that waited has been told what startup failed with
- * @enhanced:	IRD and ORD were negotiated
- * @have_peer:	@peer is valid
- * @lost:	TCP was lost while receiving went on, and others were told
- * @was_kernel:	a user inside the kernel has closed it: events say so still
- * @tapped:	a monitor gets copies of its records; written with mpa_taps.lock
- * @listed:	mpa_nl_show.c has it
- * @lingerer:	whose count it is on while it lingers, see mpa_life.c
- * @plain:	of each direction, calls of TCP's own that are under way, and of ours if
- *		it can be switched off; -1: none may begin, see mpa_plain_close(). Written
- *		without the lock
- * @broken:	negative errno that sending has failed with, or that TCP was lost
- *		with, or 0
- * @startup_error: poll: negative errno that startup ended with
- * @ird:	agreed on
- * @ord:	agreed on
- * @control:	MPA_START_P2P and MPA_START_RTR_* agreed on
- * @peer:	the peer's startup frame
- * @deadline:	jiffies when startup must be over, or lingering
- * @params:	how startup goes, freed when it is over; on a listening socket, for
- *		those that it accepts
- * @peer_private: the peer's private data, enhanced data included
- * @linger:	has the socket after close(2), until TCP has taken all
- * @consumer:	a user inside the kernel, or NULL; written under the lock, read
- *		under RCU as well
- * @tx:		sending
- * @rx:		receiving
- * @work:	all that must not be done in softirq
- * @rcu:	for freeing, when no work is armed any more
- */
+/* What MPA knows of a socket */
 struct mpa_ctx {
-	struct mpa_tcp		tcp;
+	struct mpa_tcp		tcp;	/* must be first: see mpa_tcp() */
 	struct sock		*sk;
-	struct mpa_table	*table;
-	const struct mpa_wake	*wake;
+	struct mpa_table	*table;	/* operations, old and new */
+	const struct mpa_wake	*wake;	/* @table's or @consumer's */
 
-	u8			state;
-	u8			role;
+	u8			state;	/* poll: see mpa_set_state() */
+	u8			role;	/* enum mpa_role */
 	u8			revision;
-	u8			code;
-	u8			life;
-	bool			want_crc;
-	bool			may_send;
+	u8			code;	/* enum mpa_error for MPA_INFO */
+	u8			life;	/* enum mpa_life */
+	bool			want_crc; /* C in the startup frame sent */
+	bool			may_send; /* poll: 7.1.2 rule 4 is met */
+	/*
+	 * The work item found the lock taken: release_cb queues it again. Written
+	 * with the spinlock of the socket lock held.
+	 */
 	bool			put_off;
-	bool			restarts : 1;
-	bool			told : 1;
-	bool			have_peer : 1;
-	bool			enhanced;
+	bool			restarts : 1; /* after a signal */
+	bool			told : 1; /* startup's errno, to a call */
+	bool			have_peer : 1; /* @peer is valid */
+	bool			enhanced; /* IRD and ORD were negotiated */
+	/* TCP was lost while receiving continued, and this was reported. */
 	bool			lost;
-	bool			was_kernel;
-	bool			tapped;
-	bool			listed;
-	u8			lingerer;
+	bool			was_kernel; /* @consumer closed it */
+	bool			tapped;	/* by a monitor; under mpa_taps.lock */
+	bool			listed;	/* in mpa_nl_show.c */
+	u8			lingerer; /* whose count it is on: mpa_life.c */
+	/*
+	 * Of each direction, passthrough calls under way, and our own if the
+	 * direction can be switched off; -1: none may begin, see
+	 * mpa_plain_close(). Written without the lock.
+	 */
 	atomic_t		plain[2];
-	s16			broken;
-	s16			startup_error;
-	u16			ird;
+	s16			broken;	/* errno of sending or TCP, or 0 */
+	s16			startup_error; /* poll: errno, or 0 */
+	u16			ird;	/* agreed on, as what follows */
 	u16			ord;
-	u32			control;
-	struct mpa_frame	peer;
-	unsigned long		deadline;
+	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
+	struct mpa_frame	peer;	/* its startup frame */
+	unsigned long		deadline; /* jiffies */
+	/* Freed when startup is over; a listener's are for its children. */
 	struct mpa_params	*params;
-	u8			*peer_private;
+	u8			*peer_private; /* enhanced data included */
+	/* Owns the socket after close(2), until TCP has taken all octets. */
 	struct socket		*linger;
 
+	/* Or NULL. Written under the lock, read under RCU as well. */
 	struct mpa_consumer	*consumer;
 
 	struct mpa_tx		tx;
 	struct mpa_rx		rx;
 
 	union {
-		struct delayed_work	work;
-		struct rcu_head		rcu;
+		struct delayed_work	work;	/* what softirq must not do */
+		struct rcu_head		rcu;	/* once @work has ended */
 	};
 };
 
@@ -258,7 +197,7 @@ static_assert(!offsetof(struct mpa_ctx, tcp));
  */
 static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 {
-	/* What called us was read without the lock: see mpa_hook_attach(). */
+	/* Our caller was read without the lock: see mpa_hook_attach(). */
 	smp_rmb();
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
@@ -269,20 +208,20 @@ static inline bool mpa_alt(const struct mpa_ctx *ctx)
 	return mpa_alt_format(&ctx->tx.format);
 }
 
-/* No ULPDU is longer, wherever it is in the stream. */
+/* No ULPDU is longer, at any stream position. */
 static inline int mpa_ulpdu_max(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) ? MPA_ALT_ULPDU_MAX : MPA_ULPDU_MAX;
 }
 
-/* For poll: with a state go the errno and the octets that led to it. */
+/* For poll: the errno and octets that led to the state are visible with it. */
 static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
 {
 	/* Pairs with mpa_set_state(). */
 	return smp_load_acquire(&ctx->state);
 }
 
-/* The startup phase is not over; until it is, there are no records. */
+/* The startup phase is not over: there are no records yet. */
 static inline bool mpa_starting(const struct mpa_ctx *ctx)
 {
 	u8 state = READ_ONCE(ctx->state);
@@ -308,14 +247,12 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 #define MPA_DIR_BOTH	(MPA_DIR_TX | MPA_DIR_RX)
 
 /**
- * mpa_framed() - octets of a direction are not the user's own
+ * mpa_framed() - whether a direction is framed, or being started
  * @ctx:	the context
- * @dirs:	MPA_DIR_*
- *
- * MPA frames both directions, another framing each by itself.
+ * @dirs:	MPA_DIR_*; TUF frames each direction by itself
  *
  * Context: any; without the socket lock it is a hint.
- * Return: whether one of them is framed, or being started.
+ * Return: true if it holds for one of them.
  */
 static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
 {
@@ -333,9 +270,9 @@ static inline atomic_t *mpa_plain(struct mpa_ctx *ctx, u8 dir)
 }
 
 /**
- * mpa_plain_open() - calls of TCP's own may begin again
+ * mpa_plain_open() - let passthrough calls begin again
  * @ctx:	the context
- * @dirs:	MPA_DIR_*; what is open already stays as it is
+ * @dirs:	MPA_DIR_*; a direction that is already open stays as it is
  *
  * Context: any, socket lock held.
  */
@@ -348,11 +285,10 @@ static inline void mpa_plain_open(struct mpa_ctx *ctx, u8 dirs)
 }
 
 /**
- * mpa_plain_close() - no call of TCP's own may begin
+ * mpa_plain_close() - let no passthrough call begin
  * @ctx:	the context
  * @dirs:	MPA_DIR_* that are about to be framed
  *
- * Context: process, socket lock held.
  * Return: 0, or -EBUSY while such a call is under way.
  */
 static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
@@ -365,10 +301,7 @@ static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
 	return -EBUSY;
 }
 
-/*
- * Octets of the current FPDU and behind it that are here, taken out of TCP's
- * queue or in it.
- */
+/* Octets received from the start of the current FPDU, also if taken already. */
 static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
 {
 	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
@@ -378,15 +311,12 @@ static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
 	return ctx->rx.cur.taken + inq;
 }
 
-/* ---- handing over ---- */
-
 /**
- * mpa_tx_push() - hand octets to TCP that it had no memory for
+ * mpa_tx_push() - hand unsent octets to TCP
  * @ctx:	the context
  *
- * Context: process, socket lock held.
- * Return: 0 when none are left; -EAGAIN when memory is short, and the work
- * item tries again; -EPIPE when the connection is gone: they are dropped.
+ * Return: 0 when none are left; -EAGAIN when memory is short, and the work item
+ * tries again; -EPIPE when the connection is gone: they are dropped.
  */
 static inline int mpa_tx_push(struct mpa_ctx *ctx)
 {
@@ -400,7 +330,7 @@ static inline int mpa_tx_push(struct mpa_ctx *ctx)
  * @sk:	socket that has or had ours
  *
  * Context: under RCU.
- * Return: NULL if there is none, or none any more.
+ * Return: NULL if there is none, or no longer.
  */
 static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
 {
@@ -417,19 +347,14 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
 void mpa_conns_put(struct mpa_ctx *ctx);
 
-/**
- * struct mpa_failure - an error of a connection
- * @err:	negative errno
- * @code:	enum mpa_error
- * @rx:		it has ended receiving: there is a position
- */
+/* An error of a connection */
 struct mpa_failure {
-	int	err;
-	u8	code;
-	bool	rx;
+	int	err;	/* negative errno */
+	u8	code;	/* enum mpa_error */
+	bool	rx;	/* receiving has ended: there is a position */
 };
 
-/* The number that SO_COOKIE gives and ss -e shows. */
+/* The number that SO_COOKIE returns and ss -e shows. */
 static inline u64 mpa_show_cookie(struct sock *sk)
 {
 	u32 cookie[2];
@@ -448,21 +373,15 @@ size_t mpa_show_ulp_size(const struct sock *sk);
 
 /* ---- mpa_nl_report.c ---- */
 
-/* Number of the netlink family's multicast group, among its own. */
+/* Index of the multicast group among the netlink family's own. */
 #define MPA_NLGRP_EVENTS	0
 
-/**
- * struct mpa_event - an event
- * @cmd:	MPA_CMD_*_NTF
- * @attr:	attribute that only this kind of event has, or 0
- * @value:	its value
- * @failure:	what it says of the connection's error; NULL: what that is in
- */
+/* An event for netlink */
 struct mpa_event {
-	u8	cmd;
-	u16	attr;
-	u32	value;
-	const struct mpa_failure *failure;
+	u8	cmd;	/* MPA_CMD_*_NTF */
+	u16	attr;	/* only this kind of event has it; or 0 */
+	u32	value;	/* of @attr */
+	const struct mpa_failure *failure; /* NULL: the connection's own */
 };
 
 int mpa_event_init(const struct genl_family *family);
@@ -481,11 +400,11 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut);
 void mpa_report_resegmented(const struct mpa_ctx *ctx);
 void mpa_report_closed(const struct mpa_ctx *ctx);
 
-/* ---- mpa_nl_tap.c: records to a monitor ---- */
+/* ---- mpa_nl_tap.c ---- */
 
 DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 
-/* Each record of the connection is to be shown: none may take a short way. */
+/* A monitor gets each record of the connection: none may take a fast path. */
 static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 {
 	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tapped);
@@ -506,7 +425,7 @@ void __mpa_tap_received(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void __mpa_tap_bad_length(struct mpa_ctx *ctx);
 
-/* ---- mpa_state.c: changing state, failing, telling the user ---- */
+/* ---- mpa_state.c ---- */
 
 int mpa_work_init(void);
 void mpa_work_exit(void);
@@ -523,7 +442,6 @@ void mpa_wake_all(struct mpa_ctx *ctx);
 
 /* ---- counting ---- */
 
-/* FPDUs have been made. */
 static inline void mpa_count_made(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 				  u32 markers)
 {
@@ -535,7 +453,7 @@ static inline void mpa_count_made(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 	mpa_stat_made(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
-/* Octets have gone to the user, and so many ULPDUs wholly. */
+/* @ulpdus: the number that the user has got completely */
 static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 				   u32 markers)
 {
@@ -544,7 +462,7 @@ static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 	rx->markers += markers;
 }
 
-/* The same, for the namespace as well. */
+/* The same, and for the namespace. */
 static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 				      u32 octets, u32 markers)
 {
@@ -552,9 +470,7 @@ static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 	mpa_stat_received(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
-/* ---- out of order ---- */
-
-/* There is a record for the user. */
+/* There is a record out of order for the user. */
 static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
 {
 	return unlikely(ctx->rx.place) && mpa_place_ready(ctx);
@@ -581,7 +497,7 @@ bool mpa_pack_extends(const struct mpa_ctx *ctx);
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 
-/* What leaves, and what has come out of order */
+/* Segments that leave, and segments received out of order */
 bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		      enum mpa_begins begins, bool fixed);
 void mpa_contain_see(struct mpa_ctx *ctx);

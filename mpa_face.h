@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Floor 3: what system calls, TCP's callbacks and the module itself come to. */
+/* Layer 3, the socket interface: system calls, callbacks, the module itself. */
 #ifndef _MPA_FACE_H
 #define _MPA_FACE_H
 
@@ -12,16 +12,10 @@ struct kvec;
 struct msghdr;
 struct mpa_upcalls;
 
-/**
- * struct mpa_table - operations of attached sockets, one for each kind of
- *		      socket met (IPv4, IPv6)
- * @list:	in mpa_tables
- * @base:	TCP's own
- * @base_ops:	TCP's own
- * @wake:	TCP's own
- * @state_change: TCP's own
- * @proto:	@base with ours put in
- * @ops:	@base_ops with ours put in
+/*
+ * Operations of attached sockets, one table for each kind of socket met (IPv4,
+ * IPv6). @base, @base_ops and the callbacks are TCP's own; @proto and @ops are
+ * copies of them with ours put in.
  */
 struct mpa_table {
 	struct list_head	list;
@@ -33,14 +27,7 @@ struct mpa_table {
 	struct proto_ops	ops;
 };
 
-/**
- * struct mpa_overrides - what is put into a socket in place of TCP's own
- * @close:	proto.close; tells our operations from others
- * @fill:	puts our operations into copies of TCP's
- * @data_ready:	sk_data_ready
- * @write_space: sk_write_space
- * @state_change: sk_state_change
- */
+/* What replaces TCP's own in a socket. @close identifies our operations. */
 struct mpa_overrides {
 	void (*close)(struct sock *sk, long timeout);
 	void (*fill)(struct proto *proto, struct proto_ops *ops);
@@ -49,10 +36,7 @@ struct mpa_overrides {
 	void (*state_change)(struct sock *sk);
 };
 
-/**
- * mpa_table() - the operations of a socket that is ours
- * @sk:	socket; mpa_hook_ours()
- */
+/* The operations of a socket that has ours: mpa_hook_ours() */
 static inline struct mpa_table *mpa_table(const struct sock *sk)
 {
 	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
@@ -78,14 +62,12 @@ bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir);
 void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs);
 
 /**
- * mpa_passthrough_begin() - a call goes to TCP's own operation
+ * mpa_passthrough_begin() - begin a call of TCP's own operation
  * @ctx:	the context
- * @dirs:	MPA_DIR_*: what it may touch
- *
- * These are not framed before mpa_passthrough_end().
+ * @dirs:	MPA_DIR_* that it uses: not framed before mpa_passthrough_end()
  *
  * Context: process, socket lock not held.
- * Return: false if one is framed: then it does not.
+ * Return: false if one of them is framed: then the call must not be made.
  */
 static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
@@ -93,14 +75,12 @@ static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 }
 
 /**
- * mpa_call_begin() - a call begins that sends or receives
+ * mpa_call_begin() - begin a call that sends or receives
  * @ctx:	the context
- * @dir:	MPA_DIR_*: which of them
- *
- * The direction stays framed, or not, until mpa_call_end().
+ * @dir:	MPA_DIR_*, which stays framed, or not, until mpa_call_end()
  *
  * Context: process, socket lock not held.
- * Return: whether it is framed; if not the call goes to TCP's own operation.
+ * Return: whether it is framed; if not, use TCP's own operation.
  */
 static inline bool mpa_call_begin(struct mpa_ctx *ctx, u8 dir)
 {
@@ -108,12 +88,7 @@ static inline bool mpa_call_begin(struct mpa_ctx *ctx, u8 dir)
 			      !mpa_passthrough_begin(ctx, MPA_DIR_BOTH);
 }
 
-/**
- * mpa_call_end() - undo mpa_call_begin()
- * @ctx:	the context
- * @dir:	the same
- * @framed:	what it has returned
- */
+/* Undo mpa_call_begin(), which has returned @framed. */
 static inline void mpa_call_end(struct mpa_ctx *ctx, u8 dir, bool framed)
 {
 	if (mpa_alt(ctx))
@@ -122,7 +97,7 @@ static inline void mpa_call_end(struct mpa_ctx *ctx, u8 dir, bool framed)
 		mpa_passthrough_end(ctx, MPA_DIR_BOTH);
 }
 
-/* Both ends have ended the stream, and each has all octets. */
+/* Both ends have ended the stream, and each has received all octets. */
 static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
@@ -157,12 +132,13 @@ void mpa_upcall_leave(struct mpa_ctx *ctx);
 extern const struct mpa_wake mpa_upcall_wake;
 
 /**
- * mpa_put_value() - copy as much of an option's value as the program has room for
+ * mpa_put_value() - copy as much of an option's value as fits
  * @from:	the value
  * @size:	octets of it
  * @val:	where it goes
  * @len:	room there; set to what was written
  *
+ * Context: process.
  * Return: 0, -EFAULT or -EINVAL.
  */
 static inline int mpa_put_value(const void *from, size_t size, char __user *val,
@@ -195,7 +171,7 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info);
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer);
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
 
-/* another framing than RFC 5044's */
+/* framing other than RFC 5044's */
 int mpa_alt_attach(struct sock *sk);
 void mpa_alt_mulpdu_read(struct mpa_ctx *ctx);
 bool mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: the startup phase. mpa_start.c goes from state to state,
- * mpa_start_io.c sends and receives the frames, and ends it.
+ * Layer 2: the startup phase. mpa_start.c has the states; mpa_start_io.c sends
+ * and receives the frames, and ends the phase.
+ *
+ * Unless its comment has a "Context:", a function is called in process context
+ * with the socket lock held.
  */
 #ifndef _MPA_START_H
 #define _MPA_START_H
@@ -14,21 +17,13 @@
 
 struct mpa_ctx;
 
-/**
- * struct mpa_params - how to start: struct mpa_start, checked
- * @offer:	role, revision, flags, depths
- * @private_len: octets in @private
- * @reset:	positive errno that TCP has gone with, as the user gets it, or 0
- * @timeout:	jiffies for the startup phase, 0: what the namespace says
- * @admission:	the connection's place while it is in startup
- * @private:	private data
- */
+/* How to start: struct mpa_start, checked */
 struct mpa_params {
 	struct mpa_offer	offer;
-	u16			private_len;
-	u8			reset;
-	unsigned long		timeout;
-	struct mpa_admission	admission;
+	u16			private_len;	/* octets of @private */
+	u8			reset;		/* errno of TCP, or 0 */
+	unsigned long		timeout;	/* jiffies; 0: default */
+	struct mpa_admission	admission;	/* while it is in startup */
 	u8			private[] __counted_by(private_len);
 };
 

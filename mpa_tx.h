@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: sending. FPDUs are made in a buffer (mpa_tx_make.c, mpa_tx_buf.c), laid
- * out such that segments start with them and handed to TCP, at once or later
- * (mpa_tx_queue.c). mpa_tx.c decides which FPDUs these are.
+ * Layer 2: sending. mpa_tx.c decides how octets are cut into FPDUs. These are
+ * built in a buffer (mpa_tx_make.c, mpa_tx_buf.c), laid out such that segments
+ * start with them, and handed to TCP at once or later (mpa_tx_queue.c).
+ *
+ * Unless its comment has a "Context:", a function that takes a context is
+ * called in process context with the socket lock held.
  */
 #ifndef _MPA_TX_H
 #define _MPA_TX_H
@@ -17,38 +20,20 @@ struct iov_iter;
 struct mpa_ctx;
 struct msghdr;
 
-/**
- * struct mpa_slot - where the next FPDU goes
- * @emss:	octets of a segment
- * @packet:	octets of full segments that leave as one packet
- * @begun:	octets in the segment that TCP's queue ended with at first
- * @used:	octets in the segment that the last FPDU ends in, 0: the next one
- *		starts one
- * @frags:	fragments of that skb
- * @end:	TCP has to be told that the next FPDU starts a segment
- */
+/* Where the next FPDU goes. Lengths are in octets. */
 struct mpa_slot {
-	u32	emss;
-	u32	packet;
-	u32	begun;
-	u32	used;
-	u32	frags;
-	bool	end;
+	u32	emss;	/* of a segment */
+	u32	packet;	/* of full segments that leave as one packet */
+	u32	begun;	/* in the last segment of TCP's queue, at first */
+	u32	used;	/* in the last FPDU's segment; 0: start one */
+	u32	frags;	/* fragments of that skb */
+	bool	end;	/* TCP must start a segment with the next FPDU */
 };
 
-/**
- * struct mpa_txbuf_mark - how far struct mpa_txbuf was filled
- * @nr:		its member of that name
- * @last:	octets of its last fragment
- * @room:	its member of that name
- * @len:	its member of that name
- * @cur:	its member of that name
- * @cur_off:	its member of that name
- * @own:	its member of that name
- */
+/* How far struct mpa_txbuf was filled: its members of the same name */
 struct mpa_txbuf_mark {
 	u32	nr;
-	u32	last;
+	u32	last;	/* octets of its last fragment */
 	u32	room;
 	u32	len;
 	u32	cur;
@@ -56,131 +41,82 @@ struct mpa_txbuf_mark {
 	struct page_frag own;
 };
 
-/**
- * enum mpa_tx_wait - what the octets that TCP has not got wait for
- * @MPA_WAIT_NOT:	there are none
- * @MPA_WAIT_ULPDU:	the rest of a ULPDU that is put together with MSG_MORE
- * @MPA_WAIT_BATCH:	more FPDUs of a batch; the work item ends that
- * @MPA_WAIT_MEMORY:	memory for TCP to take them; the work item tries again
- */
+/* What octets that TCP has not got wait for */
 enum mpa_tx_wait {
-	MPA_WAIT_NOT,
-	MPA_WAIT_ULPDU,
-	MPA_WAIT_BATCH,
-	MPA_WAIT_MEMORY
+	MPA_WAIT_NOT,		/* there are none */
+	MPA_WAIT_ULPDU,		/* the rest of a ULPDU sent with MSG_MORE */
+	MPA_WAIT_BATCH,		/* more of a batch; the work item ends that */
+	MPA_WAIT_MEMORY		/* TCP has no memory; the work item retries */
 };
 
-/**
- * enum mpa_tx_end - whether more will be sent
- * @MPA_TX_GOES_ON:	yes
- * @MPA_TX_FINISHED:	no
- * @MPA_TX_FIN_DUE:	no: by shutdown(2), of which TCP has to be told when it has
- *			taken all octets; the work item does it
- */
+/* Whether more will be sent */
 enum mpa_tx_end {
 	MPA_TX_GOES_ON,
 	MPA_TX_FINISHED,
+	/* By shutdown(2): the work item sends the FIN after all octets. */
 	MPA_TX_FIN_DUE
 };
 
-/**
- * struct mpa_tx - sending
- * @format:	how FPDUs are framed: MPA's with markers if the peer wants them
- * @wait:	poll: enum mpa_tx_wait
- * @end:	enum mpa_tx_end
- * @packing:	user: short FPDUs may share a segment
- * @oversize:	user: a ULPDU may be longer than MULPDU
- * @seq_known:	@seq is valid
- * @starved:	poll: a call has ended for lack of memory
- * @rtr_due:	a zero-length FPDU has to go out before all others
- * @segment:	user: octets of a ULPDU, or MPA_SEGMENT_*
- * @seq:	sequence number that follows what TCP was given by us
- * @pos:	stream position of the next FPDU, or of the open one
- * @laps:	times that @pos has gone beyond 32 bits
- * @mss_told:	the path's MSS when FPDUs were made last; a change is told
- * @ulpdu_len:	octets of the open ULPDU so far
- * @largest:	octets of the largest FPDU in @out
- * @same_len:	octets of the last FPDU
- * @same:	how many of that length there were in a row
- * @tail_used:	octets in the last segment of TCP's queue
- * @out:	the FPDUs being made, or what TCP has not taken of them;
- *		allocated with the first one
- * @slot:	where those in @out go
- * @fit:	the MSS
- * @window:	the peer's window
- * @tail_emss:	EMSS by which TCP's queue was laid out, 0: with an FPDU that is
- *		larger
- * @ulpdus:	counter for MPA_INFO
- * @octets:	counter for MPA_INFO
- * @markers:	counter for MPA_INFO
- */
+/* Sending; "user" marks what a socket option sets */
 struct mpa_tx {
 	struct mpa_format	format;
-	u8			wait;
-	u8			end;
-	bool			packing;
-	bool			oversize;
-	bool			seq_known : 1;
-	bool			rtr_due : 1;
-	bool			starved;
-	int			segment;
-	u32			seq;
-	u32			pos;
-	u16			laps;
-	u16			mss_told;
-	u32			ulpdu_len;
-	u32			largest;
-	u32			same_len;
-	u32			same;
-	u32			tail_used;
+	u8			wait;		/* poll: enum mpa_tx_wait */
+	u8			end;		/* enum mpa_tx_end */
+	bool			packing;	/* user: FPDUs share segments */
+	bool			oversize;	/* user: more than MULPDU */
+	bool			seq_known : 1;	/* @seq is valid */
+	bool			rtr_due : 1;	/* see mpa_tx_rtr() */
+	bool			starved;	/* poll: no memory for a call */
+	int			segment;	/* user: MPA_SEGMENT */
+	u32			seq;		/* after what we gave TCP */
+	u32			pos;		/* of the next or open FPDU */
+	u16			laps;		/* of @pos, beyond 32 bits */
+	u16			mss_told;	/* last path MSS reported */
+	u32			ulpdu_len;	/* octets of the open ULPDU */
+	u32			largest;	/* of the FPDUs in @out */
+	u32			same_len;	/* octets of the last FPDU */
+	u32			same;		/* FPDUs in a row with it */
+	u32			tail_used;	/* of TCP's last segment */
+	/* FPDUs being built or unsent; allocated with the first of them. */
 	struct mpa_txbuf	*out;
-	struct mpa_slot		slot;
+	struct mpa_slot		slot;		/* of those in @out */
 	struct mpa_fit		fit;
 	struct mpa_window	window;
+	/* EMSS that TCP's queue is laid out for; 0: its last FPDU is larger. */
 	u32			tail_emss;
-	u64			ulpdus;
+	u64			ulpdus;		/* counters for MPA_INFO */
 	u64			octets;
 	u64			markers;
 };
 
-/**
- * struct mpa_tx_call - what one system call sends
- * @msg:	the octets
- * @size:	how many
- * @done:	how many of them are in FPDUs
- * @segment:	octets of a ULPDU, or MPA_SEGMENT_*
- * @headers:	with MPA_SEGMENT_FILL: makes a header for each ULPDU, whose octets
- *		do not count above; or NULL
- * @ends:	with the last of them ends a ULPDU
- * @more:	more ULPDUs follow soon
- * @keep:	TCP may keep them until it gets more
- * @timeo:	jiffies left
- */
+/* What one system call sends */
 struct mpa_tx_call {
 	struct msghdr	*msg;
 	size_t		size;
-	size_t		done;
-	int		segment;
+	size_t		done;		/* octets of @size that are in FPDUs */
+	int		segment;	/* of a ULPDU, or MPA_SEGMENT_* */
+	/*
+	 * With MPA_SEGMENT_FILL: writes a header for each ULPDU, whose octets
+	 * do not count above; or NULL.
+	 */
 	const struct mpa_headers *headers;
-	bool		ends;
-	bool		more;
-	bool		keep;
-	long		timeo;
+	bool		ends;		/* its last octet ends a ULPDU */
+	bool		more;		/* more ULPDUs follow soon */
+	bool		keep;		/* TCP may keep them until then */
+	long		timeo;		/* jiffies left */
 };
 
-/* A ULPDU is being put together. */
+/* MSG_MORE has left a ULPDU incomplete. */
 static inline bool mpa_tx_open(const struct mpa_tx *tx)
 {
 	return READ_ONCE(tx->wait) == MPA_WAIT_ULPDU;
 }
 
-/* FPDUs of a batch are kept until more of it comes. */
 static inline bool mpa_tx_held(const struct mpa_tx *tx)
 {
 	return READ_ONCE(tx->wait) == MPA_WAIT_BATCH;
 }
 
-/* TCP has no memory for octets that have been accepted. */
 static inline bool mpa_tx_stuck(const struct mpa_tx *tx)
 {
 	return READ_ONCE(tx->wait) == MPA_WAIT_MEMORY;
@@ -191,17 +127,13 @@ static inline void mpa_tx_waits(struct mpa_tx *tx, enum mpa_tx_wait wait)
 	WRITE_ONCE(tx->wait, wait);
 }
 
-/* More FPDUs are to follow soon: for those that wait here, or in TCP. */
+/* FPDUs wait for more of a batch, here or in TCP. */
 static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
 {
 	return tx->window.more || mpa_tx_held(tx);
 }
 
-/**
- * mpa_align_fits() - an FPDU can follow in the segment, or it starts one
- * @tx:		sending
- * @len:	octets of the FPDU
- */
+/* Whether an FPDU of @len octets fits into the segment, or starts one. */
 static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 {
 	const struct mpa_slot *slot = &tx->slot;
@@ -212,13 +144,13 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	       len <= slot->emss - slot->used;
 }
 
-/* Where the next FPDU goes, beyond 32 bits. */
+/* The stream position of the next FPDU, in 64 bits. */
 static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
 {
 	return (u64)tx->laps << 32 | tx->pos;
 }
 
-/* How far sending has got, beyond 32 bits: not far behind a stream position. */
+/* The same, if it is less than 2^32 octets after stream position @near. */
 static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 {
 	return near + (u32)(tx->pos - (u32)near);
