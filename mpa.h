@@ -44,8 +44,8 @@
  * to the file, and close runs when the last reference is dropped, so close
  * never races with system calls. It can run concurrently with the work item
  * (stopped with cancel_delayed_work_sync(); MPA_LIFE_CLOSING keeps it from
- * being queued again) and with softirqs (they see either our sk_data_ready and the
- * context, or TCP's own: both change under the lock that softirqs hold).
+ * being queued again) and with softirqs (they see either our sk_data_ready and
+ * the context, or TCP's own: both change under the lock that softirqs hold).
  *
  * The work item takes the socket lock only if it is free. A user may hold it
  * for any time, by letting a page fault under it, and one workqueue serves all

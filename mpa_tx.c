@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending: which FPDUs what a system call sends is cut into, and which of them
- * TCP is given at once. How a system call waits is in mpa_tx_sendmsg.c.
+ * How the octets of a system call are cut into FPDUs, and which of these go to
+ * TCP at once. mpa_tx_sendmsg.c has how a system call waits.
  *
- * An FPDU is made completely before TCP gets its first octet, without dropping
- * the socket lock from begin to end: a fault, a signal or a lack of memory leaves
- * nothing behind on the wire, and records of several threads never mix. With
- * MSG_MORE it is made in several calls; then the socket keeps it meanwhile,
- * and nothing else. Of a batch it keeps complete FPDUs, and no open one.
+ * An FPDU is complete before TCP gets its first octet, and the socket lock is
+ * held all the time: after a fault, a signal or a failed allocation nothing of
+ * it is on the wire, and records of several threads never mix. With MSG_MORE an
+ * FPDU is built in several calls; the socket then keeps only this one between
+ * them. Of a batch it keeps complete FPDUs, and no open one.
  */
 
 #include <linux/slab.h>
@@ -15,19 +15,18 @@
 
 #include "mpa.h"
 
-/* Octets of FPDUs that are handed to TCP at once, unless one is larger. */
+/* Octets handed to TCP at once, unless one FPDU is larger. */
 #define MPA_HANDOVER_MAX	65536
 
-/* After so many FPDUs of one length more of it are expected. */
+/* FPDUs of one length after which more of it are expected. */
 #define MPA_SAME_MIN		16
 
 /* ---- startup, and before the first record ---- */
 
 /**
- * mpa_tx_make_out() - have a buffer
+ * mpa_tx_make_out() - allocate the buffer if there is none
  * @ctx:	the context
  *
- * Context: process, socket lock held.
  * Return: 0, or -ENOBUFS without memory.
  */
 int mpa_tx_make_out(struct mpa_ctx *ctx)
@@ -61,8 +60,7 @@ static void mpa_tx_free_out(struct mpa_tx *tx)
  * @frame:	its octets
  * @len:	how many
  *
- * Context: process, socket lock held.
- * Return: 0 when it is on its way, else nothing of it is.
+ * Return: 0, or a negative errno and nothing of it was sent.
  */
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 {
@@ -96,13 +94,11 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 }
 
 /**
- * mpa_tx_rtr() - send the zero-length FPDU that RFC 6581 section 9.2 wants
- *		  before all others
+ * mpa_tx_rtr() - send the zero-length FPDU of RFC 6581 section 9.2
  * @ctx:	the context, with @ctx->tx.rtr_due set
  *
- * Afterwards the user may send; without memory the work item tries again.
- *
- * Context: process, socket lock held.
+ * It has to precede all others: the user may send afterwards. Without memory
+ * the work item tries again.
  */
 void mpa_tx_rtr(struct mpa_ctx *ctx)
 {
@@ -136,13 +132,11 @@ static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
 }
 
 /**
- * mpa_tx_mulpdu() - the current maximum ULPDU
+ * mpa_tx_mulpdu() - the current maximum ULPDU (section 4.5)
  * @ctx:	the context
  * @emss:	set to EMSS if not NULL
  *
- * Both are what they will be when the peer has what TCP has. Section 4.5.
- *
- * Context: process, socket lock held.
+ * Both are for the time when the peer has acknowledged what TCP has.
  */
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 {
@@ -166,23 +160,21 @@ u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_acked() - what the peer has acknowledged
+ * mpa_tx_acked() - the stream position that the peer has acknowledged
  * @ctx:	the context
  *
  * Context: any, socket lock held.
- * Return: the stream position behind it.
  */
 u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 {
 	u32 acked = ctx->tx.pos - mpa_tcp_unacked(ctx->sk);
 	const struct mpa_txbuf *out = ctx->tx.out;
 
-	/* Those of an open ULPDU are not in front of this position. */
+	/* The position does not count octets of an open ULPDU. */
 	return out && !mpa_tx_open(&ctx->tx) ? acked - (out->len - out->sent) :
 					       acked;
 }
 
-/* Octets of a ULPDU that are not the call's. */
 static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
 {
 	return call->headers ? call->headers->len : 0;
@@ -206,7 +198,7 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 	return max_t(u32, fill, MPA_MULPDU_MIN);
 }
 
-/* The length of this call's FPDUs, or of the longest. */
+/* The length of this call's FPDUs, or of the longest of them. */
 static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 			    const struct mpa_tx_call *call, u32 emss)
 {
@@ -221,7 +213,7 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 	return mpa_tx_fpdu_len(tx, min_t(size_t, left, MPA_ULPDU_MAX));
 }
 
-/* Octets of which the MSS shall be a multiple, for the FPDUs of this call. */
+/* The MSS is to be a multiple of this, for the FPDUs of this call. */
 static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 emss)
 {
@@ -248,10 +240,10 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 }
 
 /*
- * Round the MSS to the length of the FPDUs, if that changes nothing for what
- * TCP has not sent: packets of many segments, or segments longer than the new
- * MSS. Do not wait for that. Until then each segment is an skb of its own, and
- * an FPDU that is longer than the MSS is cut.
+ * Round the MSS to the length of the FPDUs, unless TCP has unsent octets that
+ * this would cut differently: packets of several segments, or segments longer
+ * than the new MSS. Then try again later. Until then each segment is an skb of
+ * its own, and an FPDU longer than the MSS is cut.
  */
 static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 *emss)
@@ -262,7 +254,6 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	full = *emss + tx->fit.less;
 	if (*emss == full - full % unit ||
 	    (unit == tx->fit.unit && *emss == tx->fit.emss)) {
-		/* Nothing to change. */
 		tx->fit.unit = unit;
 		return;
 	}
@@ -274,10 +265,7 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	*emss = tx->fit.emss;
 }
 
-/*
- * Tell those who want to know if MULPDU has changed with the path. SACK blocks that come
- * and go are no change: the peer makes them.
- */
+/* Report a MULPDU that changed with the path; SACK blocks do not count. */
 static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
 	u16 mss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
@@ -289,10 +277,7 @@ static void mpa_tx_note_path(struct mpa_ctx *ctx)
 	ctx->tx.mss_told = mss;
 }
 
-/*
- * Find where the next FPDU goes: behind those that are held, or behind what TCP
- * has.
- */
+/* Find where the next FPDU goes: after queued ones, or after TCP's last. */
 static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_tx_call *call)
 {
 	u32 emss;
@@ -303,23 +288,20 @@ static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_tx_call *cal
 	mpa_tx_note_path(ctx);
 	mpa_tx_fit(ctx, call, &emss);
 	mpa_align_begin(ctx, emss);
-	/* For one small record do not collect a packet's worth. */
+	/* A single small record does not wait for a full packet. */
 	if (call->segment < 0 && call->size <= emss && !call->more)
 		ctx->tx.slot.packet = emss;
 	else
 		ctx->tx.slot.packet = mpa_tcp_packet_max(ctx->sk);
 }
 
-/* An FPDU of @len octets needs so many fragments at most. */
+/* The maximum number of fragments that an FPDU needs. */
 static u32 mpa_tx_frags(u32 len)
 {
 	return len / PAGE_SIZE + 2;
 }
 
-/*
- * FPDUs of equal length that fill a segment, or an equal part of one, need no
- * decision each: make as many as there are.
- */
+/* FPDUs whose length divides a segment's need no decision each. */
 static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 			      struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
 			 u32 budget)
@@ -333,7 +315,7 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 		return;
 	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
 		return;
-	/* With markers ULPDUs of equal length make FPDUs of unequal length. */
+	/* With markers, FPDUs of equal ULPDUs differ in length. */
 	if (call->segment && (ctx->tx.format.marked ||
 			      call->segment != fpdu->ulpdu_len))
 		return;
@@ -348,7 +330,7 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	slot->used = (slot->used + out->len - begin) % slot->emss;
 }
 
-/* Octets of the call that go into its next ULPDU; @ends: with the last of them. */
+/* Octets of the call for its next ULPDU; @ends: the last of them ends it. */
 static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			  const struct mpa_slot *slot, bool *ends)
 {
@@ -361,7 +343,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 		return n;
 	target = mpa_tx_target(tx, call, slot) - mpa_tx_header_len(call);
 	target -= min(target, tx->ulpdu_len);
-	/* An FPDU that takes several takes none that is not whole. */
+	/* An FPDU of several ULPDUs takes only complete ones. */
 	if (n < target && target > call->segment && call->segment &&
 	    !call->ends && n >= call->segment)
 		target = n - n % call->segment;
@@ -382,7 +364,7 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	struct mpa_txbuf *out = tx->out;
 	bool made = out->len && !mpa_tx_open(tx);
 
-	/* An open or oversized FPDU is not put behind others. */
+	/* An open or oversized FPDU does not follow others in the buffer. */
 	if (made && (!ends || fpdu->len > slot->emss))
 		return false;
 	if (ends && !mpa_align_fits(tx, fpdu->len)) {
@@ -401,7 +383,7 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	return true;
 }
 
-/* An FPDU that fits no segment, which the user does not want. */
+/* The FPDU fits no segment, and the user has ruled that out. */
 static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			     const struct mpa_fpdu *fpdu)
 {
@@ -413,11 +395,11 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 }
 
 /*
- * Make one FPDU, or add to the last one. @n is set to how many octets of the
- * call it has taken, @ends to whether a ULPDU has ended there, @fpdu to what was made;
- * its length is 0 if there is no new one.
- * Return: 1, 0 if the FPDUs made so far have to be handed to TCP first, or a negative
- * errno.
+ * Build one FPDU, or add to the last one. Sets @n to the number of octets taken
+ * from the call, @ends to whether a ULPDU ends there, @fpdu to the new FPDU, of
+ * length 0 if there is none.
+ * Return: 1, 0 if the FPDUs built so far have to be handed to TCP first, or a
+ * negative errno.
  */
 static __always_inline int
 mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
@@ -450,7 +432,7 @@ mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	return 1;
 }
 
-/* Make FPDUs that TCP can be given at once, some @budget octets of them. */
+/* Build FPDUs for TCP to take at once, of about @budget octets. */
 static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
 {
 	struct mpa_slot *slot = &ctx->tx.slot;
@@ -465,29 +447,28 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 		if (ret <= 0)
 			return ret;
 		call->done += n;
-		/* Others than the first of an FPDU that takes several. */
+		/* The second and later ULPDUs of an FPDU. */
 		if (mpa_alt(ctx) && call->segment > 0 && n > call->segment)
 			ctx->tx.ulpdus += (n - 1) / call->segment;
 		if (ends)
 			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;
-		/* A short last FPDU goes along with those before it. */
+		/* A short last FPDU joins those before it. */
 	} while (ends && n && (out->len < budget || n < fpdu.ulpdu_len) &&
 		 fpdu.len <= slot->emss);
 	return 0;
 }
 
 /**
- * mpa_tx_make_and_send() - make FPDUs and give them to TCP
+ * mpa_tx_make_and_send() - build FPDUs and hand them to TCP
  * @ctx:	the context, with a buffer
  * @call:	what is to be sent; @call->done is updated
  *
- * Such that every segment starts with one. Of a batch they may be held until more
- * of it comes.
+ * Every segment starts with an FPDU. Those of a batch may be queued until
+ * more of it comes.
  *
- * Context: process, socket lock held.
- * Return: 0 if the call has got on, -ENOBUFS, -EMSGSIZE, -EFAULT, or the error
- * that the connection is in.
+ * Return: 0 if the call has made progress, -ENOBUFS, -EMSGSIZE, -EFAULT, or the
+ * error of the connection.
  */
 int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 {
@@ -497,10 +478,7 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	int err;
 
 	mpa_tx_begin_make(ctx, call);
-	/*
-	 * More than a packet would leave a short second one. As with TCP, a
-	 * packet may go beyond the end of the send buffer.
-	 */
+	/* A second packet would be short. As in TCP, exceed sk_sndbuf. */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
 	err = mpa_tx_make(ctx, call, budget);
 	if (!out->len || mpa_tx_open(&ctx->tx))
@@ -512,7 +490,7 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		mpa_tx_hold(ctx);
 		return 0;
 	}
-	/* Send those that are made; an error is met again by the next call. */
+	/* Send what is complete; the next call fails with the error again. */
 	if (call->done == call->size && !call->more)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
@@ -526,7 +504,7 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 /* ---- the user's options ---- */
 
 /**
- * mpa_tx_restore_options() - let TCP's options be as the user knows them
+ * mpa_tx_restore_options() - restore TCP's options to the user's values
  * @ctx:	the context
  * @mss:	the MSS as well
  *
@@ -563,10 +541,10 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 /* ---- begin and end ---- */
 
 /**
- * mpa_tx_reset() - startup begins: nothing is left of an earlier one
+ * mpa_tx_reset() - startup begins: drop all state of an earlier one
  * @ctx:	the context
  *
- * The socket may have been shut down meanwhile, and connected anew.
+ * The socket may have been shut down and connected anew since.
  *
  * Context: process, socket lock held; or nobody else knows @ctx.
  */
@@ -581,8 +559,6 @@ void mpa_tx_reset(struct mpa_ctx *ctx)
 /**
  * mpa_tx_begin() - Full Operation begins
  * @ctx:	the context
- *
- * Context: process, socket lock held.
  */
 void mpa_tx_begin(struct mpa_ctx *ctx)
 {
@@ -596,7 +572,7 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
  * mpa_tx_drop() - drop octets that TCP has not got
  * @ctx:	the context
  *
- * They count for the socket until then, so it has to be before TCP destroys it.
+ * They are charged to the socket: call this before TCP destroys it.
  *
  * Context: process, socket lock held; or nobody else knows @ctx.
  */
@@ -612,8 +588,8 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_free() - give back what sending has allocated
- * @ctx:	the context, which nobody else uses any more
+ * mpa_tx_free() - free what sending has allocated
+ * @ctx:	the context, which nothing else uses any longer
  */
 void mpa_tx_free(struct mpa_ctx *ctx)
 {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Octets on their way to TCP: page fragments, and octets put into them. */
+/* Octets on their way to TCP: page fragments, and how they are filled. */
 
 #include <linux/mm.h>
 
 #include "mpa.h"
 #include "mpa_pages.h"
 
-/**
- * mpa_txbuf_reset() - drop all octets
- * @out:	the octets; none of them count for the socket any more
- */
+/* Drop all octets, which are no longer charged to the socket. */
 void mpa_txbuf_reset(struct mpa_txbuf *out)
 {
 	while (out->nr)
@@ -26,11 +23,7 @@ void mpa_txbuf_reset(struct mpa_txbuf *out)
 	out->cur_off = 0;
 }
 
-/**
- * mpa_txbuf_mark() - remember where octets end
- * @out:	the octets
- * @mark:	filled in
- */
+/* Remember the end of the octets, for mpa_txbuf_rewind(). */
 void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark)
 {
 	mark->nr = out->nr;
@@ -42,11 +35,7 @@ void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark)
 	mark->own = out->own;
 }
 
-/**
- * mpa_txbuf_rewind() - drop what has come since
- * @out:	the octets
- * @mark:	from mpa_txbuf_mark()
- */
+/* Drop what was added since @mark. */
 void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 {
 	while (out->nr > mark->nr)
@@ -58,7 +47,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 	out->cur = mark->cur;
 	out->cur_off = mark->cur_off;
 
-	/* The next octets go behind what is left. */
+	/* The next octets follow what is left. */
 	if (out->own.page == mark->own.page) {
 		out->own.offset = mark->own.offset;
 	} else if (out->nr && out->frag[out->nr - 1].bv_page == mark->own.page) {
@@ -70,7 +59,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 	}
 }
 
-/* Add @n octets of the current page, behind those reserved. */
+/* Reserve @n more octets, of the current page. */
 static __always_inline int
 mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 {
@@ -93,10 +82,9 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 }
 
 /*
- * Align the copy's destination: FPDUs are multiples of 4 octets, but it is
- * their ULPDUs that are copied. Choose the offset so that a ULPDU, or the part
- * of it behind a marker, begins at a multiple of 8; of 4 if the page is in use
- * already.
+ * Align the destination of copies, which are ULPDUs while FPDUs are multiples of 4
+ * octets: a ULPDU, or the part of it after a marker, begins at a multiple of 8, or
+ * of 4 if the page is in use already.
  */
 static __always_inline u32
 mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
@@ -104,17 +92,16 @@ mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;
 
-	/* Others have any length: they are to lie side by side. */
+	/* Others have any length, and must be contiguous. */
 	if (mpa_alt_format(&tx->format))
 		return page->offset;
 	return page->offset + (want - page->offset) % unit;
 }
 
 /*
- * The page for the next octets: the task's page fragment, if the last octets
- * end where its free part begins. Otherwise an open ULPDU would need a fragment
- * for each piece: from then on it has single pages of its own, as all of a page
- * is charged to the socket.
+ * The page for the next octets: the task's page fragment, if the last octets end
+ * where its free part begins. Otherwise an open ULPDU would need a fragment for
+ * each piece, so it gets single pages of its own: the whole page is charged.
  */
 static struct page_frag *mpa_txbuf_page(struct mpa_ctx *ctx)
 {
@@ -150,15 +137,13 @@ static bool mpa_txbuf_refill(struct mpa_ctx *ctx, struct page_frag *page)
 }
 
 /**
- * mpa_txbuf_reserve() - have room for more octets
+ * mpa_txbuf_reserve() - reserve room for more octets
  * @ctx:	the context
- * @len:	how many
+ * @len:	how many; the total is rounded up to a multiple of 4, as for MPA it is
+ * 		once all have been added
  *
- * MPA's are multiples of 4, rounded up here until the last ones have come.
- *
- * Context: process, socket lock held.
- * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an
- * FPDU has.
+ * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an FPDU
+ * has.
  */
 int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 {
@@ -176,7 +161,7 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 		if (!mpa_txbuf_refill(ctx, page))
 			return -ENOBUFS;
 		page->offset = mpa_txbuf_start(&ctx->tx, page);
-		/* Multiples of 4, so that no field of an FPDU is cut. */
+		/* Multiples of 4: no field of an FPDU is split. */
 		n = min_t(u32, len - out->room,
 			  round_down(page->size - page->offset, 4));
 		err = mpa_txbuf_grow(out, page, n);
@@ -187,15 +172,12 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 }
 
 /**
- * mpa_txbuf_span() - memory for octets that lie side by side
+ * mpa_txbuf_span() - find contiguous memory for octets
  * @ctx:	the context; all that is reserved has been filled
  * @page:	the task's page fragment
- * @len:	how many
+ * @len:	octets; mpa_txbuf_commit() adds them
  *
- * They are not taken before mpa_txbuf_commit().
- *
- * Context: process, socket lock held.
- * Return: where they are to be put, or NULL: not without waste, or not at all.
+ * Return: where to put them, or NULL: not without waste, or without memory.
  */
 u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 {
@@ -212,7 +194,6 @@ u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 	return page_address(page->page) + offset;
 }
 
-/* All reserved octets have been filled in. */
 static void mpa_txbuf_filled(struct mpa_txbuf *out)
 {
 	out->len = out->room;
@@ -221,10 +202,10 @@ static void mpa_txbuf_filled(struct mpa_txbuf *out)
 }
 
 /**
- * mpa_txbuf_commit() - the octets of mpa_txbuf_span() are filled in
+ * mpa_txbuf_commit() - add the octets written to mpa_txbuf_span()
  * @ctx:	the context
- * @page:	the same
- * @len:	as many
+ * @page:	as there
+ * @len:	as there
  *
  * Context: process, socket lock held all the time since.
  * Return: 0 or -EMSGSIZE.
@@ -238,12 +219,7 @@ int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 	return err;
 }
 
-/**
- * mpa_txbuf_at() - where an octet is
- * @out:	octets
- * @at:		which of them
- * @run:	set to how many, from there on, lie side by side
- */
+/* Where octet @at is. @run: the number of contiguous octets from there on */
 const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 {
 	const struct bio_vec *frag = out->frag;
@@ -254,11 +230,7 @@ const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 	return page_address(frag->bv_page) + frag->bv_offset + at;
 }
 
-/**
- * mpa_txbuf_tail() - where the next octet goes
- * @out:	octets with room reserved
- * @run:	set to how many octets lie there side by side
- */
+/* Where the next octet goes. @run: the number of octets reserved there */
 u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *run)
 {
 	struct bio_vec *frag = out->frag + out->cur;
@@ -271,23 +243,14 @@ u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *run)
 	return page_address(frag->bv_page) + frag->bv_offset + out->cur_off;
 }
 
-/**
- * mpa_txbuf_advance() - octets have been put at the tail
- * @out:	the octets
- * @n:		how many
- */
+/* @n octets have been written at the tail. */
 void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n)
 {
 	out->len += n;
 	out->cur_off += n;
 }
 
-/**
- * mpa_txbuf_memory() - memory that octets take
- * @out:	the octets; TCP has none of them
- *
- * Of a page that others use as well only what is taken of it, as TCP counts.
- */
+/* Memory to charge. Of a shared page only the part in use, as TCP counts. */
 u32 mpa_txbuf_memory(const struct mpa_txbuf *out)
 {
 	u32 held = out->room;
@@ -297,13 +260,7 @@ u32 mpa_txbuf_memory(const struct mpa_txbuf *out)
 	return held;
 }
 
-/**
- * mpa_txbuf_crc() - CRC of octets
- * @out:	the octets
- * @at:		the first of them
- *
- * Return: for mpa_crc_put().
- */
+/* CRC of the octets from @at on, for mpa_crc_put() */
 u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at)
 {
 	u32 crc = MPA_CRC_INIT, start = 0, i;

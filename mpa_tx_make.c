@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs are made: each octet of a ULPDU is copied once, to its place between
+ * Building FPDUs: each octet of a ULPDU is copied once, to its place between
  * header, markers and trailer. RFC 5044 section 4.
  */
 
@@ -11,8 +11,8 @@
 #include "mpa_pages.h"
 
 /*
- * Where octets of a ULPDU come from: @header, then @user if they lie there side by
- * side, or else @iter. Of the call they are those from @off on, if that is known.
+ * Where octets of a ULPDU come from: @header, then @user if they are contiguous
+ * there, or else @iter. @off is their offset in the call, if known.
  */
 struct mpa_make_source {
 	struct kvec header;
@@ -23,8 +23,8 @@ struct mpa_make_source {
 };
 
 /*
- * The memory is that of mpa_txbuf_span() or mpa_txbuf_tail(), whose size is known:
- * what copy_from_iter() checks of it would add a tenth to the work of a copy.
+ * Skips the object size check of copy_from_iter(), a tenth of the cost of a
+ * copy: mpa_txbuf_span() and mpa_txbuf_tail() return memory of known size.
  */
 static __always_inline bool
 mpa_copy_from_iter(u8 *to, u32 n, struct iov_iter *from)
@@ -49,7 +49,7 @@ static __always_inline bool mpa_make_get(void *arg, u8 *to, u32 n)
 	return true;
 }
 
-/* The same, octets of the header first. */
+/* The same, after octets of the header. */
 static bool mpa_make_get_headed(void *arg, u8 *to, u32 n)
 {
 	struct mpa_make_source *from = arg;
@@ -65,14 +65,14 @@ static bool mpa_make_get_headed(void *arg, u8 *to, u32 n)
 	return n == got || mpa_make_get(from, to + got, n - got);
 }
 
-/* Write the header of the next @n octets of a call that has one for each ULPDU. */
+/* Write the header of the ULPDU with the next @n octets of the call. */
 static void mpa_make_put_header(const struct mpa_tx_call *call, u8 *header,
 				size_t off, u32 n)
 {
 	call->headers->write(call->headers, header, off, n, off + n == call->size);
 }
 
-/* CRC fields of @nr FPDUs of @len octets, one behind the other. */
+/* CRC fields of @nr contiguous FPDUs of @len octets. */
 static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
 	if (tx->format.crc) {
@@ -84,7 +84,7 @@ static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 		put_unaligned(0, (u32 *)(p + len) - 1);
 }
 
-/* An FPDU of another framing in one piece of memory. */
+/* An FPDU of another framing, in contiguous memory. */
 static noinline int
 mpa_make_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	     u8 *p, struct mpa_make_source *from)
@@ -102,7 +102,7 @@ mpa_make_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return 0;
 }
 
-/* An FPDU in one piece of memory, as nearly all of them are, but for its CRC. */
+/* An FPDU without its CRC, in contiguous memory: the usual case. */
 static __always_inline int
 mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
 		struct mpa_make_source *from)
@@ -114,10 +114,7 @@ mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
 	return made ? 0 : -EFAULT;
 }
 
-/*
- * Continue an FPDU: write fields of the framing, take ULPDU octets from @from,
- * and stop before octet @end. The FPDU begins with octet @at of the buffer.
- */
+/* Continue the FPDU that begins at octet @at, up to its octet @end. */
 static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			 u32 at, u32 end, struct mpa_make_source *from)
 {
@@ -220,7 +217,7 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	int err;
 	u8 *p;
 
-	/* Only what is looked at, as this is for each short record. */
+	/* Set only the fields that are read: this is a hot path. */
 	source.iter = from;
 	source.user = NULL;
 	source.header.iov_len = 0;
@@ -247,7 +244,6 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return err;
 }
 
-/* @nr FPDUs of @len octets are made. */
 static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
 {
 	tx->pos += nr * len;
@@ -258,15 +254,12 @@ static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
 }
 
 /**
- * mpa_make_header() - make the header of the next ULPDU of a call that has one for
- *		       each
+ * mpa_make_header() - write the header of the next ULPDU, if each has one
  * @ctx:	the context
  * @call:	the call
  * @n:		octets of the call that go into the ULPDU
  *
- * mpa_make_append() comes next.
- *
- * Context: process, socket lock held.
+ * Call mpa_make_append() next.
  */
 void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
 {
@@ -278,19 +271,17 @@ void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
 }
 
 /**
- * mpa_make_append() - take the next octets of the ULPDU being made
+ * mpa_make_append() - add octets to the ULPDU being built
  * @ctx:	the context
  * @fpdu:	its FPDU, as if these octets were the last ones
  * @from:	the octets
  * @n:		how many
  * @last:	they are: finish the FPDU
  *
- * The length of a ULPDU is not known before the last of its octets, but nothing
- * in front of its end depends on that except for the ULPDU_Length field.
+ * The length of a ULPDU is not known before its last octet, but of what
+ * precedes its end only the ULPDU_Length field depends on it.
  *
- * Context: process, socket lock held.
- * Return: 0; -ENOBUFS or -EFAULT, and everything is as it was before, @from
- * as well.
+ * Return: 0; or -ENOBUFS or -EFAULT with everything, and @from, as before.
  */
 int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    struct iov_iter *from, u32 n, bool last)
@@ -324,7 +315,6 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return 0;
 }
 
-/* Octets of a ULPDU behind the last FPDU of the buffer. */
 static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
 	struct mpa_txbuf *out = ctx->tx.out;
@@ -349,11 +339,9 @@ static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 
  * @from:	the octets
  * @n:		how many
  *
- * They go to the end of the buffer. The caller writes the FPDU's Length.
+ * The caller writes the FPDU's Length.
  *
- * Context: process, socket lock held.
- * Return: 0; -ENOBUFS or -EFAULT, and everything is as it was before, @from
- * as well.
+ * Return: 0; or -ENOBUFS or -EFAULT with everything, and @from, as before.
  */
 int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
@@ -381,14 +369,11 @@ int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 }
 
 /*
- * Many FPDUs: CRCs are computed a few at a time, while they are in the L1
- * cache, and over the copy, so that a user who writes to his memory meanwhile
- * does no harm.
- */
-
-/*
- * FPDUs without markers, one behind the other, each with a header of @head octets and
- * @n behind it. Return: how many.
+ * FPDUs without markers, contiguous, each with a header of @head octets and @n
+ * octets after it. CRCs are computed of a few FPDUs at a time, while these are
+ * in the L1 cache, and over the copy: a user may write to the original
+ * meanwhile.
+ * Return: the number of FPDUs.
  */
 static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 			  struct mpa_make_source *from, u32 head, u32 n, u32 max)
@@ -412,10 +397,7 @@ static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 	return nr;
 }
 
-/*
- * FPDUs of one length with markers, each with a header of @head octets; @markers is
- * set to how many these are. Return: how many FPDUs.
- */
+/* The same for FPDUs of one length with markers; counts those in @markers. */
 static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 			   struct mpa_make_source *from, u32 head, u32 *octets,
 			   u32 *markers, u32 max)
@@ -454,20 +436,18 @@ static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 }
 
 /**
- * mpa_make_equal() - make FPDUs that follow one, and are as long as it is
+ * mpa_make_equal() - build FPDUs of the same length as the one before
  * @ctx:	the context; no ULPDU is open
  * @len:	octets of each FPDU
- * @ulpdu_len:	octets of each ULPDU; with markers as many as fill the FPDU
+ * @ulpdu_len:	octets of each ULPDU; with markers it is what fills the FPDU
  * @call:	the call
- * @octets:	how many of its octets may be taken
- * @max:	octets of FPDUs that may be made
+ * @octets:	of it, the maximum to take
+ * @max:	octets of FPDUs, at most
  *
- * For FPDUs that need no more thought than that. Those that do not lie side by
- * side where they are made, or in a program's buffer, do, and are for
- * mpa_make_append(), as are errors.
+ * The fast path, for contiguous octets and contiguous FPDUs only. All others,
+ * and errors, are left to mpa_make_append().
  *
- * Context: process, socket lock held.
- * Return: octets of the call that have gone into FPDUs.
+ * Return: octets of the call that are in FPDUs now.
  */
 u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		   struct mpa_tx_call *call, u32 octets, u32 max)
@@ -483,10 +463,10 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	u64 position = mpa_tx_position_now(tx);
 	u8 *p;
 
-	/* Each is shown by itself. */
+	/* A monitor gets each FPDU. */
 	if (mpa_tapped(ctx))
 		return 0;
-	/* NULL for the kernel's memory: then all octets count. */
+	/* NULL for kernel memory: then @run is all octets. */
 	source.user = mpa_iter_span(from, &run);
 	p = run ? mpa_txbuf_span(ctx, page, len) : NULL;
 	if (!p)

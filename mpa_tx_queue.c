@@ -2,10 +2,9 @@
 /*
  * Where segments start, and when FPDUs go to TCP: RFC 5044 sections 4.3 to 5.1.
  *
- * TCP cuts what it is given into segments of EMSS octets, counted from the
- * beginning of an skb. So it is enough to know how the tail of its queue was
- * laid out: an FPDU that fits behind it follows, one that does not begins an skb
- * of its own.
+ * TCP cuts its queue into segments of EMSS octets, counted from the beginning
+ * of an skb. So it is enough to know how the tail of the queue is laid out: an
+ * FPDU that fits there follows, and any other starts a new skb.
  */
 
 #include "mpa.h"
@@ -20,7 +19,7 @@ static void mpa_align_read_tail(struct mpa_ctx *ctx)
 	slot->used = 0;
 	slot->frags = 0;
 	slot->end = tail.open;
-	/* The tail is not as we laid it out: start a new skb. */
+	/* The tail differs from our layout: start a new skb. */
 	if (!tail.open || tx->tail_emss != slot->emss ||
 	    tail.len % slot->emss != tx->tail_used)
 		return;
@@ -30,13 +29,11 @@ static void mpa_align_read_tail(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_align_begin() - see how TCP will cut what it is given next
+ * mpa_align_begin() - find out how TCP will cut the next octets
  * @ctx:	the context
  * @emss:	from mpa_tcp_emss()
  *
- * It holds as long as the socket lock is held and TCP is given nothing.
- *
- * Context: process, socket lock held.
+ * The result is valid while the socket lock is held and TCP gets no octets.
  */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 {
@@ -47,10 +44,7 @@ void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 	slot->begun = slot->used;
 }
 
-/**
- * mpa_align_break() - end the segment that TCP's queue ends with
- * @tx:	sending; the next FPDU is at the start of the next one
- */
+/* End the last segment of TCP's queue: the next FPDU starts one. */
 void mpa_align_break(struct mpa_tx *tx)
 {
 	struct mpa_slot *slot = &tx->slot;
@@ -61,7 +55,7 @@ void mpa_align_break(struct mpa_tx *tx)
 	slot->frags = 0;
 }
 
-/* Remember how what TCP is given is laid out. */
+/* Record the layout of what TCP gets now. */
 static void mpa_align_given(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
@@ -69,7 +63,7 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 	bool oversize = tx->largest > slot->emss;
 	u32 len = tx->out->len;
 
-	/* Behind an FPDU larger than a segment a new skb begins. */
+	/* A new skb starts after an FPDU larger than a segment. */
 	tx->tail_emss = oversize ? 0 : slot->emss;
 	tx->tail_used = slot->used;
 	if (oversize)
@@ -78,13 +72,13 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 		tx->fit.end = tx->seq + len - slot->used;
 }
 
-/* ---- handing over: at once, when a batch ends, or when TCP has memory ---- */
+/* ---- handing over ---- */
 
-/* How long FPDUs of a batch are held for the rest of it. */
+/* Jiffies that FPDUs of a batch wait for the rest of it. */
 #define MPA_HOLD_MAX		(HZ / 200 + 1)
 
 /**
- * mpa_tx_drop_out() - drop octets that TCP has not got
+ * mpa_tx_drop_out() - drop the buffer's octets, which TCP has not got
  * @ctx:	the context
  *
  * Context: process, socket lock held; or nobody else knows @ctx.
@@ -106,8 +100,8 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 	int err;
 
 	/*
-	 * Somebody else has given TCP octets since: the peer takes them for
-	 * FPDUs, and nothing that comes behind them can mend that.
+	 * Something else has written to TCP since. The peer takes that for
+	 * FPDUs, and nothing sent later can fix it.
 	 */
 	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
 		mpa_fail_sending(ctx, EPROTO);
@@ -124,9 +118,8 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
  * @ctx:	the context
  * @push:	what TCP does with them
  *
- * An error that the connection is in stays for its user to find.
+ * An error of the connection is not taken away: the user finds it.
  *
- * Context: process, socket lock held.
  * Return: 0; -EAGAIN when memory is short, and the work item tries again; or
  * -EPIPE when the connection is gone: they are dropped.
  */
@@ -149,7 +142,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	return err;
 }
 
-/* mpa_tx_push(), where there are any. */
+/* The slow path of mpa_tx_push() */
 int mpa_tx_push_stuck(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
@@ -162,10 +155,8 @@ int mpa_tx_push_stuck(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_retry() - there may be memory again
+ * mpa_tx_retry() - try again, as there may be memory now
  * @ctx:	the context
- *
- * Context: process (work item), socket lock held.
  */
 void mpa_tx_retry(struct mpa_ctx *ctx)
 {
@@ -178,13 +169,12 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_flush() - hand finished FPDUs to TCP
+ * mpa_tx_flush() - hand complete FPDUs to TCP
  * @ctx:	the context
  * @push:	what TCP does with them
  *
- * Those that it lacks memory for are not lost.
+ * Those that TCP has no memory for are kept: the work item tries again.
  *
- * Context: process, socket lock held.
  * Return: 0, or -EPIPE when the connection is gone.
  */
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
@@ -202,12 +192,12 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 }
 
 /**
- * mpa_tx_may_hold() - the FPDUs that have been made can wait for more
- * @tx:		sending
+ * mpa_tx_may_hold() - the FPDUs that have been built can wait for more
+ * @tx:	sending
  *
- * TCP sends full segments at once, whatever it is told, and each time it is
- * called. So the FPDUs of a batch are collected first, if they begin a segment:
- * whatever TCP sends meanwhile, they stay aligned.
+ * TCP sends full segments at once, and each time it is called. So FPDUs of a
+ * batch are collected first, if they begin a segment: they stay aligned
+ * whatever TCP sends meanwhile.
  */
 bool mpa_tx_may_hold(const struct mpa_tx *tx)
 {
@@ -215,10 +205,8 @@ bool mpa_tx_may_hold(const struct mpa_tx *tx)
 }
 
 /**
- * mpa_tx_hold() - let the FPDUs that have been made wait for more of a batch
+ * mpa_tx_hold() - let the FPDUs that have been built wait for more of a batch
  * @ctx:	the context; mpa_tx_may_hold()
- *
- * Context: process, socket lock held.
  */
 void mpa_tx_hold(struct mpa_ctx *ctx)
 {
@@ -230,25 +218,16 @@ void mpa_tx_hold(struct mpa_ctx *ctx)
 	mpa_schedule_work(ctx, MPA_HOLD_MAX);
 }
 
-/**
- * mpa_tx_flush_held() - hand to TCP what has been collected
- * @ctx:	the context
- * @push:	what TCP does with it
- *
- * Context: process, socket lock held.
- * Return: as mpa_tx_flush().
- */
+/* Hand the FPDUs of a batch that wait to TCP. Return: as mpa_tx_flush(). */
 int mpa_tx_flush_held(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	return mpa_tx_held(&ctx->tx) ? mpa_tx_flush(ctx, push) : 0;
 }
 
 /**
- * mpa_tx_end_call() - have TCP send what it was given
+ * mpa_tx_end_call() - let TCP send what it has
  * @ctx:	the context
- * @more:	more may come soon: a last segment that is not full waits for it
- *
- * Context: process, socket lock held.
+ * @more:	a last segment that is not full waits for more octets
  */
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {
@@ -258,11 +237,9 @@ void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 }
 
 /**
- * mpa_tx_end_batch() - do not wait for the rest of a batch
+ * mpa_tx_end_batch() - no longer wait for the rest of a batch
  * @ctx:	the context
- * @more:	but it may still come: a last segment that is not full waits
- *
- * Context: process, socket lock held.
+ * @more:	as for mpa_tx_end_call()
  */
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
 {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * sendmsg: what is asked for, waiting until it can be done, and the end of
- * sending.
- */
+/* sendmsg: flags and control messages, waiting, and the end of sending */
 
 #include <linux/sched/signal.h>
 #include <linux/socket.h>
@@ -25,14 +22,14 @@ static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
-/* TCP has taken the stuck octets, or never will. */
+/* TCP has taken the unsent octets, or never will. */
 static bool mpa_sendmsg_unstuck(const struct mpa_ctx *ctx)
 {
 	return !mpa_tx_stuck(&ctx->tx) || mpa_tcp_error(ctx->sk) ||
 	       mpa_tcp_gone(ctx->sk);
 }
 
-/* An open ULPDU, also of another thread, may be continued without room. */
+/* An open ULPDU, even of another thread, may be continued without room. */
 static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 {
 	bool writable = mpa_tcp_want_writable(ctx->sk);
@@ -49,9 +46,8 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 }
 
 /*
- * Wait a little for memory. Nothing tells when there is some again, and the
- * socket's own octets may be all that fills its send buffer.
- *
+ * Wait a little for memory. Nothing reports when there is some again, and the
+ * socket's own octets may be all that fill its send buffer.
  * Return: 0 to try again, -EPIPE if @over, or why not to wait.
  */
 static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo,
@@ -79,9 +75,9 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo,
 }
 
 /*
- * Section 7.1.2 rule 4: a responder sends nothing before the first FPDU. That
- * may have arrived, with the end of the stream behind it, and not have been
- * verified by the work item yet.
+ * Section 7.1.2 rule 4: a responder sends nothing before it has received an
+ * FPDU. That may be here, and the end of the stream after it, but not verified
+ * yet.
  */
 static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 {
@@ -89,13 +85,13 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 
 	if (err || ctx->may_send)
 		return err;
-	/* An error that this finds is left for a reader. */
+	/* A reader gets the error that this may find. */
 	if (mpa_rx_drain(ctx) == -ENOMEM)
 		return mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_over);
 	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
 }
 
-/* Return once a ULPDU can be made, or with the reason why never or not yet. */
+/* Wait until a ULPDU can be built. */
 static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	struct sock *sk = ctx->sk;
@@ -131,7 +127,6 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 
 /* ---- sendmsg ---- */
 
-/* The ULPDU would become longer than any may be. */
 static __always_inline bool
 mpa_sendmsg_too_long(const struct mpa_tx *tx, const struct mpa_tx_call *call)
 {
@@ -140,7 +135,7 @@ mpa_sendmsg_too_long(const struct mpa_tx *tx, const struct mpa_tx_call *call)
 			    tx->ulpdu_len;
 }
 
-/* Inlined for sendmsg(2), of short records. */
+/* Inlined for short records of sendmsg(2). */
 static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 					      struct mpa_tx_call *call)
 {
@@ -157,9 +152,7 @@ static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 		err = mpa_sendmsg_wait(ctx, &call->timeo);
 		if (err)
 			break;
-		/*
-		 * While waiting, another thread may have ended the open ULPDU.
-		 */
+		/* Another thread may have ended the open ULPDU meanwhile. */
 		if (mpa_sendmsg_too_long(tx, call) ||
 		    (!call->size && !mpa_tx_open(tx))) {
 			err = -EMSGSIZE;
@@ -185,7 +178,7 @@ static int mpa_sendmsg_control(struct sock *sk, struct msghdr *msg, int *segment
 
 	if (!msg->msg_controllen)
 		return 0;
-	/* Those of SOL_SOCKET are checked as TCP does, and set nothing. */
+	/* Those of SOL_SOCKET are checked as in TCP, and ignored. */
 	sockcm_init(&cookie, sk);
 	if (sock_cmsg_send(sk, msg, &cookie))
 		return -EINVAL;
@@ -208,7 +201,6 @@ static int mpa_sendmsg_control(struct sock *sk, struct msghdr *msg, int *segment
 	return 0;
 }
 
-/* What a call may say. */
 #define MPA_SEND_KNOWN	(MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_EOR |	\
 			 MSG_BATCH | MSG_CMSG_COMPAT | MSG_CONFIRM |		\
 			 MSG_DONTROUTE | MSG_WAITALL | MSG_SPLICE_PAGES)
@@ -235,7 +227,7 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 	if (splice && call->segment == MPA_SEGMENT_OFF)
 		call->segment = MPA_SEGMENT_FILL;
 	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
-	/* MSG_MORE is set for files even where no more comes. */
+	/* splice sets MSG_MORE even before the end of a file. */
 	if (splice)
 		call->ends = true;
 #ifdef MPA_HAVE_SENDPAGE
@@ -254,19 +246,19 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 }
 
 /**
- * mpa_sendmsg() - send ULPDUs: one, or as many as MPA_SEGMENT makes of it
+ * mpa_sendmsg() - send one ULPDU, or with MPA_SEGMENT several
  * @ctx:	the context
  * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
- *		with MSG_EOR, more ULPDUs
+ * 		with MSG_EOR, more ULPDUs
  * @size:	how many
  *
  * Context: process, socket lock not held.
  * Return: @size; with MPA_SEGMENT, how many went into ULPDUs; -EMSGSIZE for a
  * ULPDU of 0 or more than 64768 octets, or more than MULPDU if MPA_OVERSIZE is
  * off; -EAGAIN, -EINTR, -ERESTARTSYS, -EPIPE, -EFAULT, -EINVAL for a control
- * message that is none, -EOPNOTSUPP for a flag that has no meaning here, or
- * the error that the connection is in. With an error nothing of @msg has been
- * or will be sent, unless it is the connection's.
+ * message that is not valid, -EOPNOTSUPP for a flag without a meaning here, or
+ * the error of the connection. After an error nothing of @msg has been or will
+ * be sent, unless it is the connection's.
  */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 {
@@ -290,7 +282,6 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	return ret;
 }
 
-/* The same for users inside the kernel. */
 static noinline int mpa_sendmsg_call(struct mpa_ctx *ctx,
 				     struct mpa_tx_call *call)
 {
@@ -300,15 +291,14 @@ static noinline int mpa_sendmsg_call(struct mpa_ctx *ctx,
 	return err;
 }
 
-/* Whether a user inside the kernel may send now. */
 static int mpa_sendmsg_begun(struct mpa_ctx *ctx)
 {
 	if (!mpa_started(ctx))
 		return -ENOTCONN;
-	/* An error that the connection survives is for nobody. */
+	/* Drop an error that the connection survives. */
 	if (!mpa_tcp_gone(ctx->sk))
 		sock_error(ctx->sk);
-	/* Of a program that has the socket as well, and has sent with MSG_MORE. */
+	/* A program that shares the socket has sent with MSG_MORE. */
 	return mpa_tx_open(&ctx->tx) ? -EBUSY : 0;
 }
 
@@ -316,12 +306,13 @@ static int mpa_sendmsg_begun(struct mpa_ctx *ctx)
  * mpa_sendmsg_record() - send one ULPDU of a user inside the kernel
  * @ctx:	the context
  * @header:	its first octets, or NULL
- * @payload:	those behind them, or NULL
+ * @payload:	those after them, or NULL
  * @more:	more ULPDUs follow soon
  *
- * Context: process, socket lock held; this does not wait for room.
- * Return: 0: all of it is sent; -EAGAIN, -EMSGSIZE, -EFAULT, -EPIPE, -EBUSY, or
- * -ENOTCONN before MPA is started: nothing is.
+ * Does not wait for room.
+ *
+ * Return: 0 if all of it is sent, or if nothing is: -EAGAIN, -EMSGSIZE,
+ * -EFAULT, -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
  */
 int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
 		       struct iov_iter *payload, bool more)
@@ -358,14 +349,14 @@ int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
 }
 
 /**
- * mpa_sendmsg_cut() - send octets of a user inside the kernel in ULPDUs that fill
- *		       segments
+ * mpa_sendmsg_cut() - send octets of a kernel user in ULPDUs that fill segments
  * @ctx:	the context
- * @headers:	makes a header for each
- * @payload:	the octets; moved on
+ * @headers:	writes a header for each
+ * @payload:	the octets; advanced
  * @more:	more ULPDUs follow soon
  *
- * Context: process, socket lock held; this does not wait for room.
+ * Does not wait for room.
+ *
  * Return: octets that are sent, or as mpa_sendmsg_record() if none is.
  */
 int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
@@ -382,7 +373,7 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 	err = mpa_sendmsg_begun(ctx);
 	if (err)
 		return err;
-	/* For what is returned; and nobody else gets the lock meanwhile. */
+	/* The result is an int; and the lock is held for long. */
 	if (call.size > MPA_CUT_MAX)
 		return -EMSGSIZE;
 	err = mpa_sendmsg_call(ctx, &call);
@@ -399,11 +390,11 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
  * @ctx:	the context
  * @timeo:	jiffies to wait for memory that TCP lacks; updated
  *
- * A ULPDU left open by MSG_MORE never becomes one and is dropped.
+ * Drops a ULPDU that MSG_MORE has left open: it never becomes one.
  *
  * Context: process, socket lock held; it is dropped while waiting.
  * Return: whether TCP has all that was accepted, or the connection is in error;
- * if not the work item goes on with it.
+ * if not, the work item continues.
  */
 bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo)
 {
