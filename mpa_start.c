@@ -11,9 +11,7 @@
 
 /* ---- states ---- */
 
-/*
- * Queue the work item; at once if the connection has to make room for another.
- */
+/* Queue the work item; at once if the connection has been evicted. */
 static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
 {
 	mpa_schedule_work(ctx, delay);
@@ -22,15 +20,15 @@ static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
 		mpa_schedule_work(ctx, 0);
 }
 
-/* Enter Full Operation: both directions begin behind the startup frames. */
+/* Enter Full Operation: both directions begin after the startup frames. */
 static void mpa_startup_full(struct mpa_ctx *ctx)
 {
 	u8 sent = mpa_startup_flags(ctx), got = ctx->peer.flags;
 
 	/*
-	 * Section 7.1.1: the flags of a frame hold at revision 0 as well.
-	 * Figure 16: there a reply is followed by markers that a request of a
-	 * later revision has not asked for.
+	 * Section 7.1.1: the flags of a frame are valid at revision 0 as well.
+	 * Figure 16: a request of a later revision gets markers after a reply of
+	 * revision 0, without having asked for them.
 	 */
 	ctx->tx.format.marked = got & MPA_PEER_MARKERS ||
 			 (!ctx->revision && ctx->peer.revision);
@@ -55,7 +53,7 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 		mpa_wake_reader(ctx);
 }
 
-/* ---- in ---- */
+/* ---- the peer's frame ---- */
 
 /* The peer's frame is not complete yet. */
 static int mpa_startup_more(struct mpa_ctx *ctx)
@@ -77,10 +75,7 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/*
- * Take over the reply's depths and flags.
- * Return: 0, or why they cannot be met.
- */
+/* Take over the reply's depths and flags. Return: 0, or why it fails. */
 static int mpa_startup_enhance(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
@@ -111,7 +106,6 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* The reply is acceptable. */
 static void mpa_startup_agreed(struct mpa_ctx *ctx)
 {
 	int err = 0;
@@ -119,8 +113,8 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
 		err = mpa_startup_enhance(ctx);
 		/*
-		 * RFC 6581 section 9: it is for the layer above to send its
-		 * Terminate message with the code, and to close.
+		 * RFC 6581 section 9: the layer above sends its Terminate
+		 * message with the code, and closes.
 		 */
 		if (err) {
 			ctx->control = 0;
@@ -132,10 +126,9 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 		mpa_report_disagreed(ctx, err);
 }
 
-/* Let the program decide about the peer's frame. */
 static void mpa_startup_await_decision(struct mpa_ctx *ctx)
 {
-	/* No longer limited in time: the program has to act. */
+	/* There is no time limit for the program. */
 	mpa_startup_uncount(ctx);
 	mpa_startup_enter(ctx, MPA_STATE_REQUESTED);
 	mpa_wake_reader(ctx);
@@ -152,9 +145,7 @@ static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/*
- * Answer the request that has been taken. @reply holds private data and depths.
- */
+/* Answer the request, with private data and depths of @reply. */
 static int mpa_startup_answer(struct mpa_ctx *ctx,
 			      const struct mpa_params *reply, bool reject)
 {
@@ -174,7 +165,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 	err = mpa_startup_send(ctx, MPA_REPLY, flags,
 			       is_enhanced ? &enhanced : NULL,
 			       reply->private, reply->private_len);
-	/* The socket cannot be handed back with octets still to send. */
+	/* The user cannot have the socket back with unsent octets. */
 	if (!err && reject && mpa_tx_stuck(&ctx->tx))
 		err = -ENOBUFS;
 	if (err)
@@ -189,7 +180,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 		ctx->ird = peer.ord == MPA_DEPTH_BY_USER ? reply->offer.ird :
 			   enhanced.ird;
 		ctx->ord = mpa_agree_limit(reply->offer.ord, peer.ird);
-		/* The initiator's choice shows in its first FPDU. */
+		/* The first FPDU shows which one the initiator has chosen. */
 		ctx->control = enhanced.control &
 			       (peer.control | MPA_START_P2P);
 	}
@@ -208,7 +199,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* No memory for the private data: try again as long as there is time. */
+/* No memory for the private data: try again until the deadline. */
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
 	if (READ_ONCE(ctx->params->admission.ousted))
@@ -219,7 +210,6 @@ static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* Take the peer's frame, which is complete and acceptable. */
 static int mpa_startup_got(struct mpa_ctx *ctx,
 			   const struct mpa_frame *frame, int revision)
 {
@@ -236,19 +226,18 @@ static int mpa_startup_got(struct mpa_ctx *ctx,
 }
 
 /*
- * Whether octets behind the peer's frame are an error. An FPDU may not be sent
- * before the other end has read the frame in front of it: the initiator has not
- * seen a reply, the responder no FPDU (rule 4). So octets behind a request mean
- * that PD_Length does not match the private data (section 7.1.1), whenever they
- * arrive. Behind a reply they are accepted if they are a valid FPDU, of a
- * responder that does not keep rule 4.
+ * Whether octets after the peer's frame are an error. Neither end may send an
+ * FPDU yet: the initiator has not received a reply, the responder no FPDU (rule
+ * 4). So octets after a request mean that PD_Length does not match the private
+ * data (section 7.1.1), whenever they arrive. After a reply they are accepted
+ * if they are a valid FPDU, of a responder that does not obey rule 4.
  */
 static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
 				  u8 flags)
 {
 	if (ctx->role == MPA_ROLE_RESPONDER)
 		return true;
-	/* After a rejection they are octets of the user's protocol. */
+	/* After a rejection they belong to the user's protocol. */
 	if (flags & MPA_PEER_REJECTED)
 		return false;
 	/* draft-culley-iwarp-mpa-01 section 8.1 has no rule 4. */
@@ -256,9 +245,8 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
 }
 
 /*
- * While the program decides: octets behind a request are an error, also if a
- * call of TCP's own has read them; those behind a reply are looked at in Full
- * Operation.
+ * While the program decides, octets after a request are an error, even if a
+ * passthrough call has read them. Full Operation checks those after a reply.
  */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
@@ -270,12 +258,11 @@ static int mpa_startup_undecided(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_startup_progress() - see how far the startup phase has come
+ * mpa_startup_progress() - advance the startup phase as far as possible
  * @ctx:	the context, in MPA_STATE_STARTUP or MPA_STATE_REQUESTED
  *
- * Context: process, socket lock held.
- * Return: 0; or a negative errno when startup has failed: the caller then
- * calls mpa_startup_abort() with it.
+ * Return: 0, or the negative errno that startup has failed with: the caller
+ * passes it to mpa_startup_abort().
  */
 int mpa_startup_progress(struct mpa_ctx *ctx)
 {
@@ -345,7 +332,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	unsigned long timeout = params->timeout ?:
 				mpa_policy_timeout(ctx->sk);
 
-	/* Round up: no timeout is too short. */
+	/* Round up: no timeout may end early. */
 	timeout++;
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
@@ -354,7 +341,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	mpa_startup_schedule(ctx, timeout);
 }
 
-/* MPA_ROLE_DIRECT: Full Operation from here on, no frames. */
+/* MPA_ROLE_DIRECT: Full Operation without startup frames. */
 static void mpa_startup_direct(struct mpa_ctx *ctx)
 {
 	bool no_crc = mpa_policy_crc_optional(ctx->sk);
@@ -377,12 +364,11 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_startup_for_children() - it is not the socket itself that is to start, but
- *				those that it will accept
+ * mpa_startup_for_children() - it is not the socket itself that is to start,
+ * but
+ * 			     those that it will accept
  * @sk:		socket
  * @params:	what the user asked for
- *
- * Context: process, socket lock held.
  */
 bool mpa_startup_for_children(const struct sock *sk,
 			      const struct mpa_params *params)
@@ -413,22 +399,19 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
-	/* Unread octets have arrived before any reply: not MPA's. */
+	/* Unread octets that came before any request are not MPA's. */
 	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
 	return 0;
 }
 
-/* The request has a result, or the program has to decide. */
 static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 {
 	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP ||
 	       mpa_tcp_gone(ctx->sk);
 }
 
-/*
- * Report the error here and not by SO_ERROR too, unless another has come since.
- */
+/* Return the error, and clear it in SO_ERROR unless a later one replaced it. */
 static int mpa_startup_result(struct mpa_ctx *ctx)
 {
 	if (ctx->startup_error) {
@@ -452,10 +435,9 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 }
 
 /*
- * As connect(2): a call restarted after a signal gets the result that has come
- * meanwhile, and the result of an earlier call is reported before a new one
- * begins.
- * Return: 1, 0 for such a result, or a negative errno.
+ * As in connect(2), a call restarted after a signal returns the result that has
+ * arrived meanwhile, and a new call first returns the result of an earlier one.
+ * Return: 1 if there is none, or the result: 0 or a negative errno.
  */
 static int mpa_startup_no_result(struct mpa_ctx *ctx,
 				 const struct mpa_params *params)
@@ -467,7 +449,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
-	/* Another thread that waited has been told: tell this one too. */
+	/* Another waiting thread has got the errno: return it here too. */
 	if (restarted && ctx->told)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
@@ -487,7 +469,7 @@ static bool mpa_startup_count(struct mpa_ctx *ctx)
 					mpa_schedule_work_of);
 }
 
-/* MPA_START itself has failed: the socket has the role it had. */
+/* MPA_START itself has failed: the socket keeps its role. */
 static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 				 enum mpa_refusal why, int err)
 {
@@ -498,10 +480,7 @@ static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 	return err;
 }
 
-/*
- * Begin the startup phase, as initiator or responder. @before: the role that the
- * socket had.
- */
+/* Begin the startup phase. @before: the role that the socket had */
 static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
 {
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
@@ -522,17 +501,16 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
 }
 
 /**
- * mpa_startup_prepare() - whether MPA may be started
+ * mpa_startup_prepare() - check whether MPA may be started
  * @ctx:	the context
  * @params:	what the user asked for, its fields have been checked
  * @nonblock:	do not wait for the result of a request that is under way
  *
- * As connect(2) does, also when a signal has restarted it.
- *
  * Context: process, socket lock held; waiting drops it.
- * Return: 1 if it may: mpa_startup_begin() comes next, or for a socket that
- * listens or will, mpa_startup_set_params(). Else the result of an earlier
- * MPA_START; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
+ * Return: 1 if it may: call mpa_startup_begin(), or for a socket that listens
+ * or will, mpa_startup_set_params(). Otherwise the result of an earlier
+ * MPA_START, as connect(2) returns it after a signal; or -EISCONN, -EALREADY,
+ * -ENOTCONN, -EBUSY, -EINVAL.
  */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock)
@@ -558,10 +536,10 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
  * @nonblock:	do not wait for the reply
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 0; -EINPROGRESS; -EUSERS when no responder may be in startup;
+ * Return: 0; -EINPROGRESS; -EUSERS when no more may be in startup;
  * -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
- * RFC 6581's negotiation came to nothing, in Full Operation; what the connection
- * failed with; -EINTR or -ERESTARTSYS: startup goes on.
+ * RFC 6581's negotiation failed, in Full Operation; the errno that the
+ * connection failed with; -EINTR or -ERESTARTSYS while startup continues.
  */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
@@ -569,7 +547,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	u8 before = ctx->role;
 
 	mpa_startup_set_params(ctx, params);
-	/* What an earlier MPA_START has come to stays if this one may not begin. */
+	/* If this one may not begin, an earlier MPA_START's result stays. */
 	if (params->offer.role != MPA_ROLE_DIRECT && !mpa_startup_count(ctx))
 		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
 					     -EUSERS);
@@ -587,9 +565,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
  * mpa_startup_inherit() - begin startup on a connection that was just accepted
  * @ctx:	the context, with our callbacks
  * @params:	a copy of the listener's; taken over
- * @err:	negative errno: startup fails with it
- *
- * Context: process, socket lock held.
+ * @err:	0, or a negative errno that startup fails with
  */
 void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err)
 {
@@ -607,7 +583,7 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 	mpa_schedule_work(ctx, 0);
 }
 
-/* An initiator decides about a reply. The peer is not told by a frame. */
+/* An initiator decides about a reply. It sends no frame for this. */
 static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 				    const struct mpa_params *reply, bool reject)
 {
@@ -627,15 +603,14 @@ static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 }
 
 /**
- * mpa_startup_decide() - accept or reject a request by hand, or a reply
+ * mpa_startup_decide() - accept or reject a request or a reply by hand
  * @ctx:	the context
  * @reply:	private data and depths, or NULL for those of MPA_START
  * @reject:	reject
  *
- * Context: process, socket lock held.
- * Return: 0; -EAGAIN when no request is here yet, -EINVAL when there is
- * nothing to decide; or what startup has failed with: then the caller calls
- * mpa_startup_abort() with it.
+ * Return: 0; -EAGAIN when no request is here yet; -EINVAL when there is nothing
+ * to decide; or the errno that startup has failed with: the caller passes it to
+ * mpa_startup_abort().
  */
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
@@ -673,8 +648,8 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
  * @timeo:	jiffies to wait; updated
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 0; -EAGAIN, -EINTR, -ERESTARTSYS; or what startup has failed with,
- * for each that waits.
+ * Return: 0; -EAGAIN, -EINTR, -ERESTARTSYS; or the errno of startup, to each
+ * call that waits.
  */
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
@@ -689,10 +664,7 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 	return waits ? mpa_startup_result(ctx) : 0;
 }
 
-/**
- * mpa_startup_free() - give back what startup has allocated
- * @ctx:	the context, which nobody else uses any more
- */
+/* Free what startup has allocated. Nothing else uses @ctx any longer. */
 void mpa_startup_free(struct mpa_ctx *ctx)
 {
 	kfree(ctx->params);

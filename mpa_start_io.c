@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Startup frames, out and in: RFC 5044 section 7.1.1, RFC 6581 section 9; who is in
- * startup, and how it ends.
+ * Startup frames: RFC 5044 section 7.1.1, RFC 6581 section 9; which connections
+ * are in startup, and how it ends.
  */
 
 #include <linux/slab.h>
@@ -16,13 +16,11 @@
  * @ctx:	the context
  * @kind:	request or reply
  * @flags:	M, C, R
- * @enhanced:	S, and what goes in front of the user's private data; or NULL
+ * @enhanced:	sets S, and precedes the user's private data; or NULL
  * @private:	the user's private data
  * @private_len: octets of them
  *
- * Context: process, socket lock held.
- * Return: 0 when it is on its way; -ENOMEM, -ENOBUFS, -EPIPE, and nothing of it
- * is.
+ * Return: 0, or -ENOMEM, -ENOBUFS, -EPIPE and nothing of it was sent.
  */
 int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		     const struct mpa_enhanced *enhanced, const u8 *private,
@@ -65,10 +63,7 @@ int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
  * mpa_startup_flags() - M and C of the frame that we send, or have sent
  * @ctx:	the context
  *
- * A request that asks for CRCs gets a reply that says so: there are initiators
- * that look only there.
- *
- * Context: process, socket lock held.
+ * The reply to a request with C has C: some initiators look only there.
  */
 u8 mpa_startup_flags(struct mpa_ctx *ctx)
 {
@@ -87,13 +82,7 @@ u8 mpa_startup_flags(struct mpa_ctx *ctx)
 	return flags;
 }
 
-/**
- * mpa_startup_request() - send the request
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: as mpa_startup_send().
- */
+/* Send the request. Return: as mpa_startup_send(). */
 int mpa_startup_request(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
@@ -129,12 +118,11 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 }
 
 /**
- * mpa_startup_peek_frame() - look at what has come of the peer's frame
+ * mpa_startup_peek_frame() - parse what has arrived of the peer's frame
  * @ctx:	the context
- * @frame:	filled in when the verdict is MPA_FRAME_OK; its private data
- *		need not be here yet
+ * @frame:	filled in for MPA_FRAME_OK; private data may be missing yet
  *
- * Context: process, socket lock held.
+ * Context: any, socket lock held.
  */
 enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
 					      struct mpa_frame *frame)
@@ -152,10 +140,9 @@ enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
 /**
  * mpa_startup_take() - take the peer's frame out of the receive queue
  * @ctx:	the context
- * @frame:	the frame, which is well-formed; its private data are here
+ * @frame:	the frame, well-formed and complete
  *
- * Context: process, socket lock held.
- * Return: 0; -ENOMEM; or -ENODATA if octets are not there, or cannot be read.
+ * Return: 0; -ENOMEM; or -ENODATA if octets are missing, or cannot be read.
  */
 int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 {
@@ -186,12 +173,10 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 }
 
 /**
- * mpa_startup_fpdu_at() - a valid FPDU stands behind the reply
+ * mpa_startup_fpdu_at() - a valid FPDU follows the reply
  * @ctx:	the context
- * @off:	octets in front of it that nobody has read
+ * @off:	unread octets before it
  * @flags:	M and C of the reply, which is of revision 1 or later
- *
- * Context: process, socket lock held.
  */
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 {
@@ -219,12 +204,9 @@ bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags)
 	       !mpa_verify_end(&verify);
 }
 
-/* ---- in front of a reset ---- */
+/* ---- received before a reset ---- */
 
-/*
- * The peer has rejected the request, and reset TCP. Return: octets of the
- * reply, or 0.
- */
+/* Return: octets of a reply that rejects the request, or 0. */
 static u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame)
 {
 	u32 len;
@@ -238,7 +220,7 @@ static u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame)
 	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
 }
 
-/* No startup frame has come, or not one to go on with. */
+/* What has arrived is not an acceptable startup frame. */
 static bool mpa_startup_bad(struct mpa_ctx *ctx)
 {
 	struct mpa_frame frame;
@@ -256,14 +238,9 @@ static bool mpa_startup_bad(struct mpa_ctx *ctx)
 	}
 }
 
-/* ---- its place among those in startup ---- */
+/* ---- connections in startup ---- */
 
-/**
- * mpa_startup_uncount() - the connection is no longer in startup
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
+/* The connection is no longer in startup. */
 void mpa_startup_uncount(struct mpa_ctx *ctx)
 {
 	struct mpa_params *params = ctx->params;
@@ -272,12 +249,7 @@ void mpa_startup_uncount(struct mpa_ctx *ctx)
 		mpa_policy_leave_startup(&params->admission);
 }
 
-/**
- * mpa_startup_heard() - octets have come during startup
- * @ctx:	the context
- *
- * Context: softirq or process, socket lock held.
- */
+/* Octets have arrived during startup. Context: any, socket lock held. */
 void mpa_startup_heard(struct mpa_ctx *ctx)
 {
 	if (mpa_tcp_inq(ctx->sk))
@@ -286,26 +258,14 @@ void mpa_startup_heard(struct mpa_ctx *ctx)
 
 /* ---- the end ---- */
 
-/**
- * mpa_startup_set_params() - how startup goes from now on
- * @ctx:	the context
- * @params:	kept until others are set; or NULL
- *
- * Context: process, socket lock held.
- */
+/* Keep @params, or NULL, until the next call. */
 void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params)
 {
 	kfree(ctx->params);
 	ctx->params = params;
 }
 
-/**
- * mpa_startup_enter() - a state of startup, or behind it, begins
- * @ctx:	the context
- * @state:	enum mpa_state
- *
- * Context: process, socket lock held.
- */
+/* Enter a state of startup, or the one after it. */
 void mpa_startup_enter(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_set_state(ctx, state);
@@ -313,13 +273,7 @@ void mpa_startup_enter(struct mpa_ctx *ctx, u8 state)
 	sk_wake_async(ctx->sk, SOCK_WAKE_IO, POLL_OUT);
 }
 
-/**
- * mpa_startup_done() - startup is over
- * @ctx:	the context
- * @state:	enum mpa_state: what comes of it
- *
- * Context: process, socket lock held.
- */
+/* Startup is over and ends in @state: enum mpa_state. */
 void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_startup_uncount(ctx);
@@ -327,31 +281,19 @@ void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 	/* Drop a frame that TCP has not taken. */
 	if (state == MPA_STATE_FAILED)
 		mpa_tx_drop(ctx);
-	/* An ordinary TCP socket from here on. */
+	/* From now on it is an ordinary TCP socket. */
 	if (state == MPA_STATE_REJECTED)
 		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
 	mpa_startup_enter(ctx, state);
 }
 
-/**
- * mpa_startup_malformed() - what the peer has sent is no startup frame
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: what startup fails with.
- */
+/* The peer has sent no startup frame. Return: the errno of startup. */
 int mpa_startup_malformed(struct mpa_ctx *ctx)
 {
 	return mpa_fail_startup(ctx, -EPROTO, MPA_ERR_STARTUP);
 }
 
-/**
- * mpa_startup_tell() - leave the result for SO_ERROR, or for MPA_START itself
- * @ctx:	the context
- * @err:	negative errno
- *
- * Context: process, socket lock held.
- */
+/* Keep a negative errno for SO_ERROR, or for MPA_START itself. */
 void mpa_startup_tell(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->startup_error, err);
@@ -362,10 +304,9 @@ void mpa_startup_tell(struct mpa_ctx *ctx, int err)
  * mpa_startup_withdraw() - drop a request that TCP has not taken completely
  * @ctx:	the context; the peer has already answered
  *
- * If a part of it has left, the socket cannot be handed back to the user.
+ * If a part of it was sent, the user cannot have the socket back.
  *
- * Context: process, socket lock held.
- * Return: 0, or what startup fails with.
+ * Return: 0, or the errno that startup fails with.
  */
 int mpa_startup_withdraw(struct mpa_ctx *ctx)
 {
@@ -381,8 +322,7 @@ int mpa_startup_withdraw(struct mpa_ctx *ctx)
  * mpa_startup_rejected() - the peer's reply rejects the request
  * @ctx:	the context
  *
- * Context: process, socket lock held.
- * Return: 0, or what startup fails with instead.
+ * Return: 0, or the errno that startup fails with instead.
  */
 int mpa_startup_rejected(struct mpa_ctx *ctx)
 {
@@ -396,12 +336,12 @@ int mpa_startup_rejected(struct mpa_ctx *ctx)
 	else
 		mpa_startup_tell(ctx, -ECONNREFUSED);
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
-	/* Octets behind the reply belong to the user. */
+	/* Octets after the reply belong to the user. */
 	mpa_wake_reader(ctx);
 	return 0;
 }
 
-/* ---- TCP goes ---- */
+/* ---- the end of the TCP connection ---- */
 
 /**
  * mpa_startup_abort() - reset a connection whose startup has failed
@@ -409,8 +349,6 @@ int mpa_startup_rejected(struct mpa_ctx *ctx)
  * @err:	negative errno that it has failed with
  *
  * Section 7.1.2: the TCP connection must be closed.
- *
- * Context: process, socket lock held.
  */
 void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 {
@@ -419,7 +357,7 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 	mpa_startup_notice_reset(ctx);
 }
 
-/* Replace the error of a reset: EPIPE if a FIN came before it. */
+/* Replace the error of a reset, which is EPIPE if a FIN came first. */
 static void mpa_startup_say_why(struct sock *sk, int err)
 {
 	if (mpa_tcp_replace_error(sk, ECONNRESET, err) == EPIPE)
@@ -427,12 +365,12 @@ static void mpa_startup_say_why(struct sock *sk, int err)
 }
 
 /**
- * mpa_startup_reset_came() - TCP has just gone during startup
+ * mpa_startup_reset_came() - the TCP connection has just ended during startup
  * @ctx:	the context
  *
- * Nobody has been told of the error yet. What the peer has sent before it reset
- * the connection says more than the reset. Octets behind a reply that rejects
- * are the program's, and do not end well: then it stays as it is.
+ * The error has not been reported yet. What the peer sent before its reset says
+ * more than the reset. If octets follow a rejecting reply, they are the
+ * program's, and the error stays as it is.
  *
  * Context: softirq or process, socket lock held.
  */
@@ -446,19 +384,17 @@ void mpa_startup_reset_came(struct mpa_ctx *ctx)
 		mpa_startup_say_why(ctx->sk, ECONNREFUSED);
 	else if (mpa_startup_bad(ctx))
 		mpa_startup_say_why(ctx->sk, EPROTO);
-	/* SO_ERROR may take it before the work item tells others. */
+	/* SO_ERROR may clear it before the work item reports it. */
 	if (!params->reset)
 		params->reset = mpa_tcp_error(ctx->sk);
 	mpa_schedule_work(ctx, 0);
 }
 
 /**
- * mpa_startup_notice_reset() - take note that TCP has gone during startup
+ * mpa_startup_notice_reset() - end startup if the TCP connection has ended
  * @ctx:	the context
  *
- * Whoever has ended the connection, the peer or mpa_startup_abort().
- *
- * Context: process, socket lock held.
+ * The peer may have ended it, or mpa_startup_abort().
  */
 void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 {
@@ -473,7 +409,7 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 	    !mpa_startup_take(ctx, &frame) && !mpa_startup_rejected(ctx))
 		return;
 	bad = mpa_startup_bad(ctx);
-	/* If TCP had gone before accept(2) mpa_startup_reset_came() has not run. */
+	/* mpa_startup_reset_came() has not run if this was before accept(2). */
 	if (bad)
 		mpa_startup_say_why(sk, EPROTO);
 	err = -(ctx->params->reset ?: mpa_tcp_error(sk));
@@ -488,11 +424,10 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
  * mpa_startup_shutdown() - shutdown(2) during startup ends it
  * @ctx:	the context
  *
- * Without the one half no frame can come, without the other no FPDU can follow,
+ * Without receiving no frame can arrive; without sending no FPDU can follow,
  * and the responder could never send one.
  *
- * Context: process, socket lock held.
- * Return: whether startup was under way: TCP is reset, and not shut down.
+ * Return: true if startup was under way: TCP is reset, and not shut down.
  */
 bool mpa_startup_shutdown(struct mpa_ctx *ctx)
 {

@@ -82,9 +82,9 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 }
 
 /*
- * Align the destination of copies, which are ULPDUs while FPDUs are multiples of 4
- * octets: a ULPDU, or the part of it after a marker, begins at a multiple of 8, or
- * of 4 if the page is in use already.
+ * Align the destination of copies, which are ULPDUs while FPDUs are multiples
+ * of 4 octets: a ULPDU, or the part of it after a marker, begins at a multiple
+ * of 8, or of 4 if the page is in use already.
  */
 static __always_inline u32
 mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
@@ -99,9 +99,10 @@ mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 }
 
 /*
- * The page for the next octets: the task's page fragment, if the last octets end
- * where its free part begins. Otherwise an open ULPDU would need a fragment for
- * each piece, so it gets single pages of its own: the whole page is charged.
+ * The page for the next octets: the task's page fragment, if the last octets
+ * end where its free part begins. Otherwise an open ULPDU would need a fragment
+ * for each piece, so it gets single pages of its own: the whole page is
+ * charged.
  */
 static struct page_frag *mpa_txbuf_page(struct mpa_ctx *ctx)
 {
@@ -139,11 +140,10 @@ static bool mpa_txbuf_refill(struct mpa_ctx *ctx, struct page_frag *page)
 /**
  * mpa_txbuf_reserve() - reserve room for more octets
  * @ctx:	the context
- * @len:	how many; the total is rounded up to a multiple of 4, as for MPA it is
- * 		once all have been added
+ * @len:	how many; MPA's total is rounded up to a multiple of 4
  *
- * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an FPDU
- * has.
+ * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an
+ * FPDU has.
  */
 int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 {
