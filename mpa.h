@@ -249,7 +249,7 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 /**
  * mpa_framed() - whether a direction is framed, or being started
  * @ctx:	the context
- * @dirs:	MPA_DIR_*; TUF frames each direction by itself
+ * @dirs:	MPA_DIR_*; another framing than MPA's has each by itself
  *
  * Context: any; without the socket lock it is a hint.
  * Return: true if it holds for one of them.

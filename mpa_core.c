@@ -15,10 +15,7 @@
 #include "mpa_net.h"
 #include "mpa_pages.h"
 
-/*
- * Reads as N as well if the processor has no such instruction, or the check at
- * load has failed.
- */
+/* Also reads as N if the processor lacks the instruction, or a check fails. */
 static bool mpa_crc_lockstep __ro_after_init = true;
 module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
 MODULE_PARM_DESC(crc_lockstep,
@@ -57,10 +54,10 @@ static int mpa_init(struct sock *sk)
 }
 
 /*
- * TCP has made a child of a listening socket, a copy of it with all that is ours. It
- * is TCP's own until it is accepted: the listener may be closing, and the child may
- * move to a listener that has nothing to do with MPA. Whoever unloads the module
- * waits for this text: mpa_hook_exit().
+ * TCP has created a child of a listening socket, a copy with all that is ours.
+ * It becomes a plain TCP socket until it is accepted: the listener may be
+ * closing, and the child may move to a listener without MPA. Module exit waits
+ * for this function to return: mpa_hook_exit().
  */
 static void mpa_clone(const struct request_sock *req, struct sock *child,
 		      const gfp_t priority)
@@ -75,7 +72,7 @@ static void mpa_clone(const struct request_sock *req, struct sock *child,
 	mpa_delay(MPA_POINT_CLONE_END);
 }
 
-/* For ss. What is shown there is for everybody who may know of the socket. */
+/* For ss: everyone who may see the socket may see this. */
 #ifdef MPA_HAVE_ULP_INFO_ADMIN
 static int mpa_ulp_info(struct sock *sk, struct sk_buff *skb, bool net_admin)
 #else
@@ -111,7 +108,7 @@ static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 	.get_info_size = mpa_ulp_info_size,
 };
 
-/* What a listening socket hands on: its options, and how to start. */
+/* A child inherits the options of its listener, and how to start. */
 static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 		       struct mpa_params **params)
 {
@@ -126,7 +123,7 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	ctx->rx.batch = listener->rx.batch;
 	ctx->rx.want_place = listener->rx.want_place;
 	theirs = listener->params;
-	/* They are its own if it does not listen any more, and connects. */
+	/* They are for the socket itself if it no longer listens, and connects. */
 	if (theirs && listener->state == MPA_STATE_IDLE) {
 		*params = kmemdup(theirs, struct_size(theirs, private,
 						      theirs->private_len),
@@ -145,8 +142,8 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
  * @ops:	the listening struct socket's operations
  *
  * Context: process, no socket lock held.
- * Return: 0; -ENOMEM; -EEXIST if it has another upper-layer protocol, as one may that
- * has moved here from another listener; -EBUSY if something else has hooked it.
+ * Return: 0; -ENOMEM; -EEXIST if it has another upper-layer protocol, which it
+ * may have from an earlier listener; -EBUSY if something else has hooked it.
  */
 static int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
 		      const struct proto_ops *ops)
@@ -234,7 +231,7 @@ static int __init mpa_module_init(void)
 	if (err)
 		goto no_ulp;
 
-	/* Nothing may fail from here on, as sockets may have been attached. */
+	/* Nothing may fail now: sockets may have been attached. */
 	mpa_tuf_registered = !tcp_register_ulp(&mpa_tuf_ulp_ops);
 	if (!mpa_tuf_registered)
 		pr_warn("another upper-layer protocol is called \"tuf\"\n");
@@ -263,8 +260,8 @@ static void __exit mpa_module_exit(void)
 		tcp_unregister_ulp(&mpa_tuf_ulp_ops);
 	tcp_unregister_ulp(&mpa_ulp_ops);
 	/*
-	 * inet_diag calls get_info of a socket that it holds no lock of, nor the
-	 * module: wait until no task can be there.
+	 * inet_diag calls get_info without the socket lock and without a reference
+	 * to the module: wait until no task is there.
 	 */
 	synchronize_rcu_tasks();
 	mpa_netlink_exit();

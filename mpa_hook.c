@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How operations and callbacks are put into a socket and taken out again.
+ * Replacing the operations and callbacks of a socket, and restoring them.
  *
  * The module's text and the tables must stay as long as anything points to
- * them. These hold a reference to the module, and who gives it back:
- * - icsk_ulp_ops: TCP, when it destroys the connection (tcp_cleanup_ulp());
- * - sock->ops, as proto_ops.owner: __sock_release(), behind the return of
- *   mpa_close(), and so of all of our text;
- * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone(), which
- *   points it to TCP's own. A packet in a queue may hold a sock for seconds after
- *   TCP has destroyed it, and what is in TIME_WAIT has a pointer of its own.
- * A child in a listener's queue has nothing of ours, wherever it moves. A request of a
- * handshake points to sk_prot of its listener and holds nothing: so the tables outlive
- * the module, see mpa_hook_exit().
+ * them. These hold a reference to the module, which is dropped
+ * - for icsk_ulp_ops by TCP, when it destroys the connection
+ *   (tcp_cleanup_ulp());
+ * - for sock->ops, as proto_ops.owner, by __sock_release(), after mpa_close()
+ *   and so all of our text has returned;
+ * - for sk_prot_creator of a listener's child, as proto.owner, by
+ *   mpa_hook_clone(), which points it to TCP's own. A queued packet may hold a
+ *   sock for seconds after TCP has destroyed it, and a TIME_WAIT socket has a
+ *   pointer of its own.
+ * A child in a listener's queue has nothing of ours, wherever it moves. A
+ * request sock points to sk_prot of its listener and holds no reference: so the
+ * tables outlive the module, see mpa_hook_exit().
  */
 
 #include <linux/kmemleak.h>
@@ -34,9 +36,9 @@ static const struct mpa_overrides *mpa_overrides __ro_after_init;
 mpa_accept_t mpa_hook_accept __ro_after_init;
 
 /**
- * mpa_hook_init() - learn what is put into sockets
+ * mpa_hook_init() - set what replaces TCP's own in sockets
  * @overrides:	the operations and callbacks
- * @accept:	attaches a connection that was accepted
+ * @accept:	attaches MPA to an accepted connection
  *
  * Context: module init.
  */
@@ -46,11 +48,9 @@ void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept)
 	mpa_hook_accept = accept;
 }
 
-/* ---- whose operations a socket has ---- */
-
 /*
- * TCP also calls the operations of one socket with another one, which may be
- * none of ours: inet_child_forget() a listener's with a child, and with
+ * TCP also calls the operations of one socket for another one, which may not
+ * have ours: inet_child_forget() a listener's for a child, and with
  * net.ipv4.tcp_migrate_req a child may come from another listener.
  */
 static bool mpa_proto_ours(const struct proto *proto)
@@ -58,26 +58,20 @@ static bool mpa_proto_ours(const struct proto *proto)
 	return proto->close == mpa_overrides->close;
 }
 
-/**
- * mpa_hook_ours() - the socket has our operations
- * @sk:	socket
- */
+/* The socket has our operations. */
 bool mpa_hook_ours(const struct sock *sk)
 {
 	return mpa_proto_ours(READ_ONCE(sk->sk_prot));
 }
 
-/**
- * mpa_base_ops() - TCP's own operations of a struct socket that has ours
- * @sock:	the struct socket
- */
+/* TCP's own operations of a struct socket that has ours */
 const struct proto_ops *mpa_base_ops(const struct socket *sock)
 {
 	return container_of(READ_ONCE(sock->ops), struct mpa_table,
 			    ops)->base_ops;
 }
 
-/* ---- calls of TCP's own ---- */
+/* ---- passthrough ---- */
 
 static bool mpa_plain_begin(struct mpa_ctx *ctx, u8 dirs)
 {
@@ -90,7 +84,7 @@ static bool mpa_plain_begin(struct mpa_ctx *ctx, u8 dirs)
 	return false;
 }
 
-/* mpa_passthrough_begin(), where nothing was framed a moment ago. */
+/* The rest of mpa_passthrough_begin(), if nothing was framed just now. */
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
 	bool passes;
@@ -98,12 +92,12 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	passes = mpa_plain_begin(ctx, dirs);
 	if (!passes) {
-		/* MPA_START holds the lock, and may fail yet. */
+		/* MPA_START holds the lock, and may still fail. */
 		lock_sock(ctx->sk);
 		passes = mpa_plain_begin(ctx, dirs);
 		release_sock(ctx->sk);
 	}
-	/* Framing other than MPA's does not keep these calls out. */
+	/* Another framing does not exclude these calls while it is on. */
 	if (passes && mpa_alt(ctx) && mpa_framed(ctx, dirs)) {
 		mpa_passthrough_end(ctx, dirs);
 		return false;
@@ -112,7 +106,8 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 }
 
 /**
- * mpa_alt_call_begin() - mpa_call_begin() where each direction can be switched on and off
+ * mpa_alt_call_begin() - mpa_call_begin() if each direction is switched by
+ * itself
  * @ctx:	the context
  * @dir:	MPA_DIR_TX or MPA_DIR_RX
  *
@@ -121,7 +116,7 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir)
 {
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	/* It is just being switched, with the lock held. */
+	/* It is being switched now, with the lock held. */
 	while (!mpa_plain_begin(ctx, dir)) {
 		lock_sock(ctx->sk);
 		release_sock(ctx->sk);
@@ -129,13 +124,7 @@ bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir)
 	return mpa_framed(ctx, dir);
 }
 
-/**
- * mpa_passthrough_end() - undo mpa_passthrough_begin()
- * @ctx:	the context
- * @dirs:	the same
- *
- * Context: any.
- */
+/* Undo mpa_passthrough_begin(). Context: any. */
 void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
 {
 	mpa_delay(MPA_POINT_PLAIN_END);
@@ -148,10 +137,10 @@ void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
 /* ---- callbacks ---- */
 
 /*
- * sk_user_data belongs to what has hooked the socket, or may. On a socket of the
- * kernel's own that is the user who asks for MPA, with two exceptions: a psock takes
- * octets out of the receive queue, and SMC gives the program a file of its TCP socket
- * when it falls back.
+ * sk_user_data belongs to what has hooked the socket, or may. On a kernel
+ * socket this is the user that wants MPA, with two exceptions: a psock takes
+ * octets out of the receive queue, and SMC hands the program a file of its TCP
+ * socket when it falls back.
  */
 static bool mpa_hook_others_data(const struct sock *sk)
 {
@@ -160,7 +149,6 @@ static bool mpa_hook_others_data(const struct sock *sk)
 		(uintptr_t)sk->sk_user_data & SK_USER_DATA_PSOCK);
 }
 
-/* Give a socket its own callbacks back. */
 static void mpa_hook_put_own(struct sock *sk, const struct mpa_table *table)
 {
 	WRITE_ONCE(sk->sk_data_ready, table->wake.data_ready);
@@ -168,7 +156,6 @@ static void mpa_hook_put_own(struct sock *sk, const struct mpa_table *table)
 	WRITE_ONCE(sk->sk_state_change, table->state_change);
 }
 
-/* The same if it has ours. */
 static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
 {
 	if (sk->sk_data_ready == mpa_overrides->data_ready)
@@ -180,8 +167,8 @@ static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
  * @ctx:	the context
  *
  * Context: process, socket lock held.
- * Return: 0, or -EBUSY if somebody else has put his callbacks in since, who may
- * put ours back.
+ * Return: 0, or -EBUSY if something else has replaced the callbacks since: it
+ * may restore ours.
  */
 int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 {
@@ -196,12 +183,12 @@ int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_hook_callbacks() - put our callbacks into a socket
+ * mpa_hook_callbacks() - replace the callbacks of a socket
  * @ctx:	its context
  *
- * Only where MPA starts, as the lock that they rely on is held for connections
- * and not for listening sockets. They stay until mpa_hook_detach(), or until the
- * socket is disconnected.
+ * Only where MPA starts: they rely on the socket lock, which TCP holds for
+ * connections and not for listening sockets. They stay until mpa_hook_detach(),
+ * or until the socket is disconnected.
  *
  * Context: process, socket lock held.
  * Return: 0, or -EBUSY when something else has hooked the socket since it was
@@ -245,10 +232,7 @@ static struct mpa_table *mpa_table_make(struct sock *sk,
 	table->wake.data_ready = sk->sk_data_ready;
 	table->wake.write_space = sk->sk_write_space;
 	table->state_change = sk->sk_state_change;
-	/*
-	 * Never put, as the table is never freed: sockets hold our module
-	 * instead.
-	 */
+	/* Never put: the table is never freed. Sockets hold our module. */
 	__module_get(table->base->owner);
 	__module_get(table->base_ops->owner);
 
@@ -262,7 +246,7 @@ static struct mpa_table *mpa_table_make(struct sock *sk,
 	return table;
 }
 
-/* A handful at most: TCP has one pair of tables for each address family. */
+/* The list is short: TCP has one pair of tables per address family. */
 static struct mpa_table *mpa_table_get(struct sock *sk,
 				       const struct proto_ops *base_ops)
 {
@@ -284,16 +268,16 @@ found:
 }
 
 /**
- * mpa_hook_attach() - put our operations into a socket
+ * mpa_hook_attach() - replace the operations of a socket
  * @ctx:	its context, complete but for what is set here
  * @ops:	TCP's own operations of its struct socket
  *
- * From here on the socket's system calls come to us. A struct socket that is being
+ * The socket's system calls call us from now on. A struct socket that is being
  * accepted has the listener's operations, which are ours, and a reference; or
- * kernel_accept() is about to put both there.
+ * kernel_accept() is about to set both.
  *
  * Context: process, socket lock held.
- * Return: 0, or -ENOMEM, or -EBUSY when something else has hooked the socket.
+ * Return: 0, -ENOMEM, or -EBUSY when something else has hooked the socket.
  */
 int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 {
@@ -315,14 +299,14 @@ int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 		goto out;
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
-	/* Another thread's call that finds our operations finds the context: mpa_ctx(). */
+	/* A call that sees our operations sees the context: see mpa_ctx(). */
 	smp_store_release(&sk->sk_prot, &ctx->table->proto);
 	if (sock->ops == ops) {
 		__module_get(THIS_MODULE);
 		module_put(ops->owner);
 	}
 	if (sock->ops) {
-		/* The same. */
+		/* Pairs with mpa_ctx() as well. */
 		smp_store_release(&sock->ops, &ctx->table->ops);
 	}
 out:
@@ -331,13 +315,12 @@ out:
 }
 
 /**
- * mpa_hook_detach() - give a socket its own operations back
+ * mpa_hook_detach() - restore the operations of a socket
  * @ctx:	its context
  *
- * But for those of its struct socket, which is on its way out.
+ * Those of its struct socket stay: it is being released.
  *
- * Context: process, socket lock held, no system call on the socket under way
- * but close.
+ * Context: process, socket lock held, no system call but close(2) under way.
  */
 void mpa_hook_detach(struct mpa_ctx *ctx)
 {
@@ -355,7 +338,7 @@ void mpa_hook_detach(struct mpa_ctx *ctx)
 
 /**
  * mpa_hook_clone() - give a child of a listening socket TCP's own operations
- * @child:	the child, made a moment ago in the listener's image
+ * @child:	the child, a fresh copy of the listener
  *
  * A listener that is closing may have its own back already.
  *
@@ -376,17 +359,17 @@ void mpa_hook_clone(struct sock *child)
 	if (!mpa_hook_ours(child))
 		return;
 	table = mpa_table(child);
-	/* The listener's owner may have put in its own callbacks. */
+	/* The listener's user may have replaced the callbacks. */
 	mpa_hook_put_own(child, table);
 	WRITE_ONCE(child->sk_prot, table->base);
 }
 
 /**
- * mpa_hook_exit() - leave nothing of ours in the tables
+ * mpa_hook_exit() - remove all pointers to the module from the tables
  *
- * They themselves stay, a few KiB each time. A handshake that was under way
- * when its listener was closed has a pointer to the listener's sk_prot, without
- * a reference, until TCP gives up the request: up to TCP_RTO_MAX later.
+ * The tables themselves stay, a few KiB each time. A handshake under way when
+ * its listener was closed points to the listener's sk_prot, without a
+ * reference, until TCP drops the request: up to TCP_RTO_MAX later.
  *
  * Context: module exit: no socket uses them.
  */
@@ -399,6 +382,6 @@ void mpa_hook_exit(void)
 		table->ops = *table->base_ops;
 		kmemleak_ignore(table);
 	}
-	/* Wait for those that have read one of our pointers. */
+	/* Wait for RCU readers that have one of our pointers. */
 	synchronize_net();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a context once it is attached: MPA_START, what the work item does,
- * close(2), and what is left to do after that. mpa.h says how they go together.
+ * A context from its attachment on: MPA_START, the work item, close(2), and
+ * what remains after that. mpa.h describes its lifetime.
  */
 
 #include <linux/cred.h>
@@ -18,35 +18,29 @@
 /*
  * ---- sockets after close(2) ----
  *
- * Keeping sockets after close(2) while TCP has no memory for octets that were
- * accepted, and a limit on how many. They are neither among TCP's orphans nor
- * bound to an open file, so nothing else limits them.
+ * Sockets are kept after close(2) while TCP has no memory for octets that were
+ * accepted. They are neither TCP's orphans nor bound to an open file: nothing
+ * else limits their number.
  */
 
-/* Sockets of one user, and users. */
+/* The maximum number of sockets of one user, and of users */
 #define MPA_LINGER_MAX		1024
 #define MPA_LINGERERS		256
 
-/**
- * struct mpa_lingerer - a user with sockets that linger
- * @ns:		the user namespace that root has made for him, only compared; or
- *		NULL
- * @uid:	who
- * @n:		how many
- */
+/* A user with closing sockets */
 struct mpa_lingerer {
-	const struct user_namespace *ns;
+	const struct user_namespace *ns; /* of root; only compared; or NULL */
 	kuid_t uid;
-	u32 n;
+	u32 n; /* sockets */
 };
 
 static struct mpa_lingerer mpa_lingerers[MPA_LINGERERS];
 static DEFINE_SPINLOCK(mpa_linger_lock);
 
 /*
- * The user that the socket counts for: who has opened it. Inside a user
- * namespace that an ordinary user has made, that user, whatever uid is used
- * there; in one made by root, each uid by itself.
+ * The user to whom the socket is charged is the one that opened it. In a user
+ * namespace that an ordinary user created it is that user, for every uid there;
+ * in one that root created each uid counts by itself.
  */
 static struct mpa_lingerer mpa_linger_user(const struct sock *sk)
 {
@@ -99,7 +93,6 @@ static bool mpa_linger_enter(struct mpa_ctx *ctx)
 	return enters;
 }
 
-/* A socket does not count any more. */
 static void mpa_linger_leave(const struct mpa_ctx *ctx)
 {
 	spin_lock(&mpa_linger_lock);
@@ -107,10 +100,7 @@ static void mpa_linger_leave(const struct mpa_ctx *ctx)
 	spin_unlock(&mpa_linger_lock);
 }
 
-/*
- * Keep a socket that is being closed. Return: false when its user has too many,
- * or without memory for a struct socket.
- */
+/* Keep a socket. Return: false if its user has too many, or without memory. */
 static bool mpa_linger_begin(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
@@ -130,7 +120,6 @@ static bool mpa_linger_begin(struct mpa_ctx *ctx)
 	return true;
 }
 
-/* Free what mpa_linger_begin() has made. */
 static void mpa_linger_free(struct mpa_ctx *ctx)
 {
 	struct socket *keeper = ctx->linger;
@@ -142,11 +131,7 @@ static void mpa_linger_free(struct mpa_ctx *ctx)
 
 /* ---- attaching ---- */
 
-/**
- * mpa_ctx_setup() - fill in a new context
- * @ctx:	the context, all zero
- * @sk:		its socket
- */
+/* Fill in a new context of @sk, which is all zero. */
 void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 {
 	ctx->sk = sk;
@@ -158,11 +143,10 @@ void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 }
 
 /**
- * mpa_attach() - put a context into its socket
+ * mpa_attach() - attach a context to its socket
  * @ctx:	the context
  * @ops:	what the struct socket has, or will have
  *
- * Context: process, socket lock held.
  * Return: 0, -ENOMEM, or -EBUSY if something else has hooked the socket.
  */
 int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
@@ -176,10 +160,9 @@ int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 
 /* ---- from MPA_START to close(2) ---- */
 
-/* How long accepted octets may wait for memory after close(2). */
+/* Jiffies that accepted octets may wait for memory after close(2) */
 #define MPA_LINGER_TIME		(60 * HZ)
 
-/* Give back all that a context has allocated. */
 static void mpa_ctx_free(struct mpa_ctx *ctx)
 {
 	mpa_tx_free(ctx);
@@ -188,13 +171,13 @@ static void mpa_ctx_free(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_start() - MPA_START: begin startup, or remember how children are to
+ * mpa_start() - begin startup, or keep the parameters for accepted sockets
  * @ctx:	the context
  * @params:	what is asked for; taken over
  * @nonblock:	do not wait for the peer
  *
  * Context: process, socket lock held; it is dropped while waiting.
- * Return: 0, or what mpa_startup_prepare() or mpa_startup_begin() has returned.
+ * Return: 0, or as mpa_startup_prepare() or mpa_startup_begin().
  */
 int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 {
@@ -206,11 +189,11 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		mpa_startup_set_params(ctx, params);
 		return 0;
 	}
-	/* A call of TCP's own under way would read or send octets unframed. */
+	/* A passthrough call under way would read or send octets unframed. */
 	err = mpa_plain_close(ctx, MPA_DIR_BOTH);
 	if (err)
 		goto no_start;
-	/* Softirq calls those of a listener without its lock. */
+	/* Softirq calls the callbacks of a listener without its lock. */
 	if (mpa_tcp_has_listened(ctx->sk))
 		synchronize_net();
 	err = mpa_hook_callbacks(ctx);
@@ -225,24 +208,21 @@ no_start:
 	return err;
 }
 
-/* Give up all that is ours; TCP's own close comes next. */
+/* Release all that is ours; the caller calls TCP's own close next. */
 static void mpa_leave(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 
-	/* The work item may not have run since. */
+	/* The work item may not have noticed a reset yet. */
 	mpa_startup_notice_reset(ctx);
 	ctx->life = MPA_LIFE_CLOSING;
 	mpa_report_closed(ctx);
 	mpa_conns_remove(ctx);
-	/* The children that wait move to another listener, or end. */
+	/* The queued children move to another listener, or end. */
 	if (mpa_tcp_listening(sk))
 		ctx->table->base->disconnect(sk, 0);
 	mpa_rx_discard(ctx);
-	/*
-	 * As with unread data, and without all that was accepted, the
-	 * connection must not seem to end well: reset it.
-	 */
+	/* With octets unread or unsent, a FIN would be wrong: reset. */
 	if (ctx->rx.cur.stash || mpa_tx_stuck(&ctx->tx))
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
@@ -252,7 +232,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_hook_detach(ctx);
 }
 
-/* Whether TCP has taken everything, or it is no use to wait longer. */
+/* TCP has taken everything, or waiting longer is useless. */
 static bool mpa_life_linger_over(struct mpa_ctx *ctx)
 {
 	if (mpa_tcp_gone(ctx->sk) || time_after_eq(jiffies, ctx->deadline))
@@ -271,7 +251,7 @@ static void mpa_send_fin(struct mpa_ctx *ctx)
 	ctx->table->base->shutdown(ctx->sk, SEND_SHUTDOWN);
 }
 
-/* For a socket that was closed. Return: whether TCP's own close comes next. */
+/* For a closed socket. Return: whether the caller calls TCP's own close. */
 static bool mpa_work_lingering(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
@@ -287,7 +267,7 @@ static bool mpa_work_lingering(struct mpa_ctx *ctx)
 	return true;
 }
 
-/* For a socket that has a user: all that is due, in Full Operation or before. */
+/* For an open socket: do all pending work. */
 static void mpa_work_due(struct mpa_ctx *ctx)
 {
 	int err = 0;
@@ -314,7 +294,7 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 		mpa_upcall(ctx);
 }
 
-/* With the socket lock held. Return: whether TCP's own close comes next. */
+/* Return: whether the caller calls TCP's own close. */
 static bool mpa_work_locked(struct mpa_ctx *ctx)
 {
 	switch (ctx->life) {
@@ -343,17 +323,11 @@ void mpa_work(struct work_struct *work)
 	bool over;
 
 	mpa_delay(MPA_POINT_WORK_BEGIN);
-	/*
-	 * Never wait for a lock that a user may hold for long: one workqueue
-	 * serves all sockets.
-	 */
+	/* A user may hold it for long, and one workqueue serves all sockets. */
 	if (!mpa_tcp_try_lock(sk, &ctx->put_off))
 		return;
 	mpa_delay(MPA_POINT_WORK_LOCKED);
-	/*
-	 * Charge allocations to the socket's control group, not to the
-	 * kworker's.
-	 */
+	/* Charge allocations to the socket's control group. */
 	old = set_active_memcg(mem_cgroup_from_sk(sk));
 	over = mpa_work_locked(ctx);
 	set_active_memcg(old);
@@ -361,7 +335,7 @@ void mpa_work(struct work_struct *work)
 	mpa_tcp_unlock(sk);
 	mpa_delay(MPA_POINT_WORK_UNLOCKED);
 	if (over) {
-		/* From here on nobody arms it again. */
+		/* Nothing queues it again: MPA_LIFE_CLOSING. */
 		cancel_delayed_work(&ctx->work);
 		ctx->table->base->close(sk, 0);
 		mpa_linger_free(ctx);
@@ -371,8 +345,8 @@ void mpa_work(struct work_struct *work)
 
 /*
  * After close(2) TCP still sends what it has taken, unless it uses too much
- * memory. Octets that it has not taken yet are to be sent as well: keep the
- * socket, the work item hands them over.
+ * memory. So that octets that it has not taken are sent too, the socket is kept
+ * and the work item hands them over.
  */
 static bool mpa_life_linger(struct mpa_ctx *ctx)
 {
@@ -387,11 +361,12 @@ static bool mpa_life_linger(struct mpa_ctx *ctx)
 }
 
 /*
- * A socket of the kernel's own (sock_create_kern()) does not keep its network namespace,
- * so that TCP stops its timers when it closes it: what a lost segment had, and the FIN,
- * would never be sent again, and the socket stay for ever, and with it this module. And
- * what lingers here would have timers without a namespace. So it is one like others from
- * here on; if its namespace is going already, it goes with that.
+ * A kernel socket (sock_create_kern()) holds no reference to its network
+ * namespace, so TCP stops its timers on close: a lost segment or FIN would
+ * never be sent again, and the socket and this module would stay for ever. A
+ * socket kept here would have timers without a namespace. So take a reference,
+ * as other sockets have; if the namespace is being destroyed, the socket ends
+ * with it.
  */
 static void mpa_life_keep_net(struct sock *sk)
 {
@@ -431,7 +406,7 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_leave(ctx);
 	mpa_delay(MPA_POINT_CLOSE_LEFT);
 	release_sock(sk);
-	/* sk_clone_lock() may be copying this socket, and needs its ULP until it has. */
+	/* sk_clone_lock() may be copying this socket, and needs its ULP. */
 	if (mpa_tcp_has_listened(sk))
 		synchronize_net();
 	mpa_delay(MPA_POINT_CLOSE_UNLOCKED);

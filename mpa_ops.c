@@ -74,14 +74,14 @@ static void mpa_op_splice_eof(struct socket *sock)
 		ctx->table->base->splice_eof(sock);
 		return;
 	}
-	/* sendfile(2) had announced more, which does not come. */
+	/* sendfile(2) announced more octets, which will not follow. */
 	lock_sock(sock->sk);
 	mpa_tx_end_batch(ctx, false);
 	release_sock(sock->sk);
 }
 #endif
 
-/* Whether there is an answer here; otherwise it is TCP's to give. */
+/* Whether MPA has the answer; if not, ask TCP. */
 static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -145,8 +145,8 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 }
 
 /*
- * Called with the socket lock held: by connect(2), or for the children that
- * wait in the queue of a listener that is shut down, which are TCP's own.
+ * Called with the socket lock held: by connect(2), or for children in the queue
+ * of a listener that is shut down, which are plain TCP sockets.
  */
 static int mpa_op_disconnect(struct sock *sk, int flags)
 {
@@ -158,8 +158,8 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	if (mpa_started(ctx))
 		return -EOPNOTSUPP;
 	/*
-	 * The socket may listen next, with TCP's own callbacks. A listening socket
-	 * never has ours, but may have those of a user inside the kernel.
+	 * The socket may listen next, and then needs TCP's own callbacks. A listening
+	 * socket never has ours, but may have those of a user inside the kernel.
 	 */
 	if (!mpa_tcp_listening(sk) && mpa_hook_restore_callbacks(ctx))
 		return -EBUSY;
@@ -168,10 +168,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	return ctx->table->base->disconnect(sk, flags);
 }
 
-/*
- * Called with the socket lock held, in softirq context, just before the lock is
- * released.
- */
+/* Called in softirq context, just before the socket lock is released. */
 static void mpa_op_release_cb(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -202,7 +199,7 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 	mpa_delay(MPA_POINT_ACCEPTED);
 	if (!err)
 		err = mpa_hook_accept(mpa_ctx(sock->sk), newsock->sk, base);
-	/* kernel_accept() has not set it yet; to be released it takes one. */
+	/* kernel_accept() has not set ->ops yet; sock_release() needs it. */
 	if (err && newsock->sk && !newsock->ops) {
 		__module_get(base->owner);
 		newsock->ops = base;
@@ -210,14 +207,13 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 	return err;
 }
 
-/* A responder may not send yet, but may so later. */
+/* A responder may not send yet: section 7.1.2 rule 4. */
 static bool mpa_poll_first(const struct mpa_ctx *ctx)
 {
 	return !READ_ONCE(ctx->may_send) && !READ_ONCE(ctx->rx.error) &&
 	       !mpa_tcp_peer_left(ctx->sk);
 }
 
-/* The receiving half of what poll(2) says of records. */
 static __poll_t mpa_poll_records(const struct mpa_ctx *ctx, __poll_t mask)
 {
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
@@ -229,10 +225,7 @@ static __poll_t mpa_poll_records(const struct mpa_ctx *ctx, __poll_t mask)
 	return mpa_tcp_input_ended(ctx->sk) ? mask : mask & ~in;
 }
 
-/*
- * What poll(2) says, where TCP says @mask in @state. Whoever leaves that state
- * later wakes the poller.
- */
+/* Adapt TCP's @mask to @state. Leaving this state later wakes pollers. */
 static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 {
 	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
@@ -241,7 +234,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 
 	/* The connection is gone; the state has not been changed yet. */
 	over = mpa_tcp_gone(ctx->sk);
-	/* mpa_startup_abort() is under way: the errno is not in place yet. */
+	/* mpa_startup_abort() is under way: sk_err is not set yet. */
 	failing = READ_ONCE(ctx->startup_error);
 	switch (state) {
 	case MPA_STATE_STARTUP:
@@ -251,7 +244,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 			mask &= ~(in | out);
 		break;
 	case MPA_STATE_REQUESTED:
-		/* There is a frame to be read with MPA_PEER. */
+		/* MPA_PEER returns the frame. */
 		mask |= in;
 		if (failing)
 			mask = 0;
@@ -264,7 +257,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 			mask |= out;
 		if (mpa_format_on(&ctx->rx.format))
 			mask = mpa_poll_records(ctx, mask);
-		/* A send that can only fail does not wait: writable. */
+		/* A send that can only fail does not block: writable. */
 		if (mpa_tcp_send_ended(ctx->sk))
 			break;
 		if (mpa_poll_first(ctx) || mpa_tx_stuck(&ctx->tx) ||
@@ -309,8 +302,8 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 }
 
 /*
- * A number of octets says nothing about records, and a mark above one octet
- * would keep sk_data_ready from being called.
+ * A number of octets says nothing about records, and with a mark above one
+ * octet TCP would not call sk_data_ready.
  */
 static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 {
@@ -333,7 +326,7 @@ static int mpa_op_set_peek_off(struct sock *sk, int val)
 
 /* ---- callbacks ---- */
 
-/* Octets in order, or the peer's FIN, have arrived. Called with the lock held. */
+/* In-order octets or a FIN have arrived. Called with the lock held. */
 static void mpa_data_ready(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -348,7 +341,7 @@ static void mpa_data_ready(struct sock *sk)
 		break;
 	case MPA_STATE_REQUESTED:
 		mpa_tcp_forget_urgent(sk);
-		/* Octets now are too early; the work item checks. */
+		/* Octets are too early now: the work item checks. */
 		mpa_schedule_work(ctx, 0);
 		mpa_wake_reader(ctx);
 		break;
@@ -369,9 +362,9 @@ static void mpa_data_ready(struct sock *sk)
 }
 
 /*
- * Octets have left the send buffer, or a segment has arrived out of order. Called
- * with the lock held, maybe in softirq. An open ULPDU is not counted against the
- * room: it may be continued even if it fills the buffer.
+ * Octets have left the send buffer, or a segment has arrived out of order.
+ * Called with the lock held, maybe in softirq. An open ULPDU does not count: it
+ * may be continued even if it fills the buffer.
  */
 static void mpa_write_space(struct sock *sk)
 {
@@ -388,20 +381,20 @@ static void mpa_write_space(struct sock *sk)
 }
 
 /*
- * TCP has gone in Full Operation. SO_ERROR in another thread may have fetched the
- * error before this is called: it is a loss all the same.
+ * The TCP connection has ended in Full Operation. It is lost even if another
+ * thread's SO_ERROR has cleared the error already.
  */
 static void mpa_tell_loss(struct mpa_ctx *ctx)
 {
-	/* An error that the connection has survived may be there as well. */
+	/* The socket may have an error that the connection survived. */
 	if (!mpa_ended_well(ctx))
 		mpa_report_lost(ctx, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET));
 }
 
 /*
- * The state of the connection has changed. Called with the lock held. A reset
- * during startup is noticed at once: nothing else would tell before the deadline,
- * and the connection would count as one in startup.
+ * Called with the lock held. A reset during startup is handled at once: nothing
+ * else would report it before the deadline, and the connection would be counted
+ * as one in startup until then.
  */
 static void mpa_state_change(struct sock *sk)
 {
@@ -417,8 +410,6 @@ static void mpa_state_change(struct sock *sk)
 	if (unlikely(ctx->consumer))
 		mpa_upcall(ctx);
 }
-
-/* ---- what is put into a socket ---- */
 
 static void mpa_ops_fill(struct proto *proto, struct proto_ops *ops)
 {
@@ -443,7 +434,7 @@ static void mpa_ops_fill(struct proto *proto, struct proto_ops *ops)
 	ops->splice_read = mpa_op_splice_read;
 	ops->set_rcvlowat = mpa_op_set_rcvlowat;
 	ops->set_peek_off = mpa_op_set_peek_off;
-	/* No reading or mapping of octets that have not been verified. */
+	/* Do not let octets be read or mapped unverified. */
 	ops->mmap = sock_no_mmap;
 	ops->read_sock = NULL;
 	ops->read_skb = NULL;

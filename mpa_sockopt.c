@@ -126,7 +126,7 @@ static int mpa_set_place(struct sock *sk, sockptr_t val, unsigned int len)
 	return err ?: mpa_control_place(sk, on);
 }
 
-/* Options of the startup phase, which another framing does not have. */
+/* Options of the startup phase, which only MPA has. */
 static bool mpa_option_startup(int name)
 {
 	return name == MPA_START || name == MPA_ACCEPT || name == MPA_REJECT ||
@@ -168,7 +168,7 @@ static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 	struct proto *base = ctx->table->base;
 	int err;
 
-	/* In repair mode octets are queued and not sent. */
+	/* In repair mode TCP queues octets and does not send them. */
 	if (level == SOL_TCP && name == TCP_REPAIR) {
 		if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
 			return -EOPNOTSUPP;
@@ -191,7 +191,7 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 	struct proto *base = ctx->table->base;
 	int err;
 
-	/* It would take octets out of the queue unverified. */
+	/* It would take unverified octets out of the queue. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
 		if (!mpa_passthrough_begin(ctx, MPA_DIR_RX))
 			return -EOPNOTSUPP;
@@ -218,8 +218,8 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
  * @len:	octets of it
  *
  * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -E2BIG, -EFAULT, -ENOPROTOOPT for an option that there is
- * not, or what the option says.
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, -ENOPROTOOPT for an unknown option, or
+ * the errno of the option.
  */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		   unsigned int len)
@@ -320,8 +320,7 @@ static int mpa_get_switch(const bool *on, char __user *val, int __user *len)
  * @len:	room there; set to what was written
  *
  * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -EFAULT, -ENODATA, or -ENOPROTOOPT for an option that there
- * is not.
+ * Return: 0, -EINVAL, -EFAULT, -ENODATA, or -ENOPROTOOPT for an unknown option.
  */
 int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		   int __user *len)
@@ -363,10 +362,10 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 }
 
 /*
- * ---- starting, deciding by hand, and what is told of a connection ----
+ * ---- starting, deciding by hand, reporting ----
  *
- * For socket options and for users inside the kernel, who have their structs from
- * different places.
+ * For socket options and for users inside the kernel, whose structs are in
+ * kernel memory.
  */
 
 /* An upper bound, to keep far from the wrap of jiffies. */
@@ -421,7 +420,7 @@ static int mpa_start_check(const struct mpa_start *start, size_t private_room)
 	/* A responder of revision 2 may get an enhanced request. */
 	if (start->role == MPA_ROLE_RESPONDER && start->revision == 2)
 		enhanced = true;
-	/* Depths go into enhanced frames only. */
+	/* Only enhanced frames have depths. */
 	if ((start->ird || start->ord) && !enhanced)
 		return -EINVAL;
 	/* RFC 6581 section 9.2: A and at least one of B, C, D, or none. */
@@ -468,7 +467,7 @@ static struct mpa_params *mpa_start_params(const struct mpa_start *start)
  * mpa_control_start() - MPA_START
  * @sk:		socket
  * @start:	what is asked for
- * @room:	octets of private data that the struct had room for
+ * @room:	octets of private data that fit into the struct as passed
  * @nonblock:	do not wait for the peer
  *
  * Context: process, socket lock not held.
@@ -486,7 +485,7 @@ int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 	params = mpa_start_params(start);
 	if (!params)
 		return -ENOMEM;
-	/* Without startup frames the peer could not be asked. */
+	/* Only a startup frame can ask the peer for markers. */
 	if (start->role != MPA_ROLE_DIRECT && mpa_policy_markers(sk))
 		params->offer.flags |= MPA_START_MARKERS;
 	mpa_delay(MPA_POINT_START);
@@ -520,8 +519,8 @@ static struct mpa_params *mpa_reply_params(const struct mpa_reply *reply)
 /**
  * mpa_control_decide() - MPA_ACCEPT, MPA_REJECT
  * @sk:		socket
- * @reply:	how, or NULL: as struct mpa_start has said
- * @room:	octets of private data that the struct had room for
+ * @reply:	private data and depths, or NULL for those of struct mpa_start
+ * @room:	octets of private data that fit into the struct as passed
  * @reject:	reject
  *
  * Context: process, socket lock not held.
@@ -552,10 +551,7 @@ int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 	return err;
 }
 
-/*
- * Whether MPA_PLACE can be on: the direction has markers and CRCs, or certainly
- * will have.
- */
+/* MPA_PLACE needs markers and CRCs, now or once started. */
 static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
@@ -579,10 +575,11 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 /**
  * mpa_control_place() - MPA_PLACE
  * @sk:		socket
- * @on:		whether
+ * @on:		new value
  *
  * Context: process, socket lock not held.
- * Return: 0; -EPERM: the administrator does not allow it; or as mpa_place_set().
+ * Return: 0; -EPERM if the administrator does not allow it; or as
+ * mpa_place_set().
  */
 int mpa_control_place(struct sock *sk, bool on)
 {
@@ -607,13 +604,7 @@ int mpa_control_place(struct sock *sk, bool on)
 	return err;
 }
 
-/**
- * mpa_control_info_fill() - MPA_INFO, with the lock held
- * @ctx:	the context
- * @info:	filled in
- *
- * Context: any, socket lock held.
- */
+/* MPA_INFO. Context: any, socket lock held. */
 void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 {
 	memset(info, 0, sizeof(*info));
@@ -642,13 +633,7 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 	info->error_position = ctx->rx.error ? ctx->rx.cur.pos : 0;
 }
 
-/**
- * mpa_control_info() - MPA_INFO
- * @sk:		socket
- * @info:	filled in
- *
- * Context: process, socket lock not held.
- */
+/* The same. Context: process, socket lock not held. */
 void mpa_control_info(struct sock *sk, struct mpa_info *info)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -665,7 +650,7 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info)
  * @peer:	filled in
  *
  * Context: any, socket lock held.
- * Return: 0, or -ENODATA if there is no startup frame of the peer's.
+ * Return: 0, or -ENODATA if there is no startup frame of the peer.
  */
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer)
 {
@@ -691,14 +676,7 @@ int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer)
 	return 0;
 }
 
-/**
- * mpa_control_peer() - MPA_PEER
- * @sk:		socket
- * @peer:	filled in
- *
- * Context: process, socket lock not held.
- * Return: 0, or -ENODATA if there is no startup frame of the peer's.
- */
+/* The same. Context: process, socket lock not held. */
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a connection's state changes, where one of its directions or its startup
- * fails, where its user is woken, and where the work item is queued. Who wants to
- * tell others of these things does it here.
+ * Changes of a connection's state, failures of a direction or of startup,
+ * waking the user, queueing the work item. mpa_nl_report.c is called from here
+ * for the first two.
  */
 
 #include "mpa.h"
@@ -35,7 +35,7 @@ static __always_inline void mpa_arm_work(struct mpa_ctx *ctx,
 		mod_delayed_work(mpa_wq, work, delay);
 }
 
-/* The same, and mpa_sock_resume() may have been called just before. */
+/* The same; mpa_sock_resume() may have been called just before. */
 static noinline void mpa_arm_work_resumed(struct mpa_ctx *ctx,
 					  unsigned long delay)
 {
@@ -47,12 +47,12 @@ static noinline void mpa_arm_work_resumed(struct mpa_ctx *ctx,
 }
 
 /**
- * mpa_schedule_work() - have the work item run
+ * mpa_schedule_work() - queue the work item
  * @ctx:	the context
  * @delay:	jiffies from now, at the latest
  *
- * One work item does everything that is due. So it is only ever moved to an
- * earlier time.
+ * One work item does all pending work. So it is only ever moved to an earlier
+ * time.
  *
  * Context: any, socket lock held.
  */
@@ -65,11 +65,11 @@ void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
 }
 
 /**
- * mpa_schedule_work_of() - have the work item of another socket run
+ * mpa_schedule_work_of() - queue the work item of another socket
  * @sk:	the socket; it stays attached meanwhile
  *
- * Its owner may be about to move it to a later time, and has to look again after
- * that: mpa_startup_schedule().
+ * The lock holder of @sk may be about to move it to a later time, and has to
+ * check again after that: see mpa_startup_schedule().
  *
  * Context: any, without the socket's lock.
  */
@@ -81,11 +81,12 @@ void mpa_schedule_work_of(struct sock *sk)
 /* ---- state ---- */
 
 /**
- * mpa_set_state() - go to another state
+ * mpa_set_state() - change the state
  * @ctx:	the context
  * @state:	the state
  *
- * Whoever has left a state in which poll(2) says less wakes the user afterwards.
+ * If poll(2) reports less in the state that is left, the caller wakes the user
+ * afterwards.
  *
  * Context: any, socket lock held; or nobody else knows @ctx.
  */
@@ -93,22 +94,17 @@ void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 {
 	u8 old = ctx->state;
 
-	/* What this startup ends with is told, if it is the same as before as well. */
+	/* Report the end of this startup, even if it is the state before it. */
 	if (ctx->consumer && state == MPA_STATE_STARTUP)
 		ctx->consumer->state = state;
-	/* Pairs with mpa_poll_state(): what led here is seen with it. */
+	/* Pairs with mpa_poll_state(): what led here is visible with it. */
 	smp_store_release(&ctx->state, state);
 	if (!mpa_started(ctx))
 		mpa_plain_open(ctx, MPA_DIR_BOTH);
 	mpa_report_state(ctx, old);
 }
 
-/**
- * mpa_open_sending() - the user may send: RFC 5044 section 7.1.2 rule 4
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- */
+/* The user may send: section 7.1.2 rule 4. Context: any, socket lock held. */
 void mpa_open_sending(struct mpa_ctx *ctx)
 {
 	WRITE_ONCE(ctx->may_send, true);
@@ -118,12 +114,12 @@ void mpa_open_sending(struct mpa_ctx *ctx)
 /* ---- failing ---- */
 
 /**
- * mpa_fail_receiving() - nothing is delivered on this half connection any more
+ * mpa_fail_receiving() - end delivery on this half connection
  * @ctx:	the context, in MPA_STATE_FULL
  * @err:	negative errno for readers
  * @code:	for MPA_INFO
  *
- * RFC 5044 section 8. Sending goes on.
+ * RFC 5044 section 8. Sending continues.
  *
  * Context: any, socket lock held.
  */
@@ -131,7 +127,7 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
 	WRITE_ONCE(ctx->rx.error, err);
 	WRITE_ONCE(ctx->rx.ready, true);
-	/* What startup has ended with, if anything, came first. */
+	/* An error of startup, if any, came first. */
 	if (!ctx->code)
 		WRITE_ONCE(ctx->code, code);
 	mpa_report_receiving(ctx, code);
@@ -142,11 +138,9 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
 }
 
 /**
- * mpa_fail_sending() - no more can be sent, and what was sent is not right
+ * mpa_fail_sending() - end sending, as what was sent is wrong
  * @ctx:	the context
- * @err:	positive errno for the user; the connection is reset on close(2)
- *
- * Context: process, socket lock held.
+ * @err:	positive errno for the user; close(2) resets the connection
  */
 void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
@@ -164,7 +158,6 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 	mpa_wake_all(ctx);
 }
 
-/* Why startup has failed, for those who are told of it. */
 static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
 				    enum mpa_error code)
 {
@@ -193,9 +186,9 @@ static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
  * @err:	negative errno
  * @code:	for MPA_INFO
  *
- * Unless TCP is gone already, mpa_startup_abort() has to be called with what this
- * returns; mpa_startup_progress() returns it as well. Until that is done the state
- * stays as it is, so that whoever sees it change finds the errno in place.
+ * Unless TCP is gone already, mpa_startup_abort() has to be called with the
+ * result; mpa_startup_progress() returns it as well. The state does not change
+ * before that: whoever sees it change finds sk_err set.
  *
  * Context: any, socket lock held.
  * Return: the errno that startup has failed with first.
@@ -210,38 +203,21 @@ int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code)
 	return ctx->startup_error;
 }
 
-/* ---- telling the user ---- */
+/* ---- waking the user; any context, socket lock held ---- */
 
-/**
- * mpa_wake_reader() - there is something to read, or an end, or an error
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- */
+/* There is something to read, or an end, or an error. */
 void mpa_wake_reader(struct mpa_ctx *ctx)
 {
 	ctx->wake->data_ready(ctx->sk);
 }
 
-/**
- * mpa_wake_writers() - a reason not to send is gone
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- */
+/* A reason not to send is gone. */
 void mpa_wake_writers(struct mpa_ctx *ctx)
 {
 	mpa_tcp_wake_writers(ctx->sk);
 }
 
-/**
- * mpa_wake_all() - the connection is not what it was
- * @ctx:	the context
- *
- * As when connect(2) has come to its end.
- *
- * Context: any, socket lock held.
- */
+/* The connection has changed: as at the end of connect(2). */
 void mpa_wake_all(struct mpa_ctx *ctx)
 {
 	ctx->sk->sk_state_change(ctx->sk);
