@@ -8,45 +8,27 @@
 #include "compat.h"
 #include "mpa_proto.h"
 
-/**
- * mpa_crc_update() - run octets through a CRC
- * @crc:	MPA_CRC_INIT, or what the octets before gave
- * @data:	the octets
- * @len:	how many
- *
- * Context: any.
- * Return: the register's value behind them.
+/*
+ * CRC of @crc and @data. @crc: MPA_CRC_INIT, or the CRC of the octets before.
  */
 u32 mpa_crc_update(u32 crc, const void *data, size_t len)
 {
 	return crc32c(crc, data, len);
 }
 
-/**
- * mpa_crc_put() - fill a CRC field
- * @crc:	what mpa_crc_update() gave for everything before the field
- * @field:	four octets
- *
- * The CRC goes out least significant octet first, as in iSCSI.
- */
+/* Fill a CRC field. As in iSCSI, the least significant octet is sent first. */
 void mpa_crc_put(u32 crc, u8 *field)
 {
 	put_unaligned_le32(~crc, field);
 }
 
-/**
- * mpa_crc_match() - compare with a CRC field
- * @crc:	what mpa_crc_update() gave for everything before the field
- * @field:	four octets as received
- *
- * Return: whether the FPDU is as it was sent.
- */
+/* Compare with a CRC field as received. */
 bool mpa_crc_match(u32 crc, const u8 *field)
 {
 	return get_unaligned_le32(field) == (u32)~crc;
 }
 
-/* CRCs of three FPDUs that are not longer than MPA_CRC3_MAX. */
+/* CRCs of three FPDUs of at most MPA_CRC3_MAX octets. */
 static __always_inline void mpa_crc_three(u32 crc[3], const u8 *fpdus, u32 len)
 {
 	crc[0] = MPA_CRC_INIT;
@@ -56,14 +38,7 @@ static __always_inline void mpa_crc_three(u32 crc[3], const u8 *fpdus, u32 len)
 		     len - MPA_CRC_LEN);
 }
 
-/**
- * mpa_crc_put_many() - fill the CRC fields of FPDUs
- * @fpdus:	the FPDUs, one behind the other
- * @len:	octets of each
- * @nr:		how many
- *
- * Context: any.
- */
+/* Fill the CRC fields of @nr contiguous FPDUs of @len octets each. */
 void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr)
 {
 	u32 crc_at = len - MPA_CRC_LEN, crc[3];
@@ -81,14 +56,9 @@ void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr)
 			    fpdus + crc_at);
 }
 
-/**
- * mpa_crc_match_many() - compare with the CRC fields of FPDUs
- * @fpdus:	the FPDUs, one behind the other
- * @len:	octets of each
- * @nr:		how many
- *
- * Context: any.
- * Return: how many are as they were sent, up to the first that is not.
+/*
+ * Check the CRC fields of @nr contiguous FPDUs of @len octets each. Return: the
+ * number of good ones before the first bad one.
  */
 u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 {
@@ -115,18 +85,18 @@ u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 /*
  * ---- three buffers at a time ----
  *
- * The processor's crc32 instruction gives its result after three cycles, and
- * can begin in each of them. One chain of it leaves two thirds of that unused.
- * crc32c() therefore cuts a long buffer in three and joins the results with
- * carry-less multiplications, which need the FPU; shorter ones go one octet
- * after the other. Three buffers need neither, in general registers alone.
+ * The crc32 instruction has a latency of three cycles and a throughput of one:
+ * a single chain uses a third of it. crc32c() therefore splits a long buffer in
+ * three and joins the results with carry-less multiplications, which need the
+ * FPU, and runs through shorter ones in one chain. Three buffers need only
+ * general registers.
  */
 
 bool mpa_crc3_on __read_mostly;
 
 #ifdef __x86_64__
 
-/* At any address; the compiler is told of all the octets that are read. */
+/* At any address. Tells the compiler of all octets that are read. */
 struct mpa_crc3_quad {
 	u8 octets[8];
 };
@@ -155,7 +125,6 @@ static __always_inline u64 mpa_crc3_8(u64 crc, const u8 *p)
 	return crc;
 }
 
-/* The next eight octets of each. */
 static __always_inline void
 mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
 {
@@ -164,17 +133,9 @@ mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
 	crc[2] = mpa_crc3_64(crc[2], c);
 }
 
-/**
- * mpa_crc32c_3() - run three buffers through three CRCs
- * @crc:	a CRC for each, as for crc32c(); set to the new values
- * @a:		the first buffer
- * @b:		the second one
- * @c:		the third one
- * @len:	octets of each
- *
- * The processor has got to have the instruction: see mpa_crc3_init().
- *
- * Context: any.
+/*
+ * crc32c() of three buffers of @len octets each. The processor must have the
+ * instruction: mpa_crc3_init().
  */
 void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 		  size_t len)
@@ -222,11 +183,11 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 
 #endif /* __x86_64__ */
 
-/* What is checked: each length up to the first, a few more up to the second. */
+/* What is checked: all lengths up to the first, some up to the second. */
 #define MPA_CRC3_LENGTHS	200
 #define MPA_CRC3_LONGEST	1496
 
-/* Three buffers of @len octets in @octets, each at another address mod 8. */
+/* Three buffers of @len octets, each at a different address modulo 8. */
 static bool mpa_crc3_same(mpa_crc3_fn fn, const u8 *octets, u32 len,
 			  u32 phase)
 {
@@ -244,12 +205,12 @@ static bool mpa_crc3_same(mpa_crc3_fn fn, const u8 *octets, u32 len,
 
 /**
  * mpa_crc3_agrees() - compare CRCs of three buffers with the kernel's CRC
- * @fn:		mpa_crc32c_3(), or what a test has in its place
+ * @fn:		mpa_crc32c_3(), or a test's replacement
  *
- * Lengths from 0 on, then up to that of an FPDU in an Ethernet frame; each
- * buffer at each address modulo 8.
+ * Lengths from 0 to that of an FPDU in an Ethernet frame, each buffer at each
+ * address modulo 8.
  *
- * Return: whether all of them are the same.
+ * Return: whether all are equal.
  */
 bool mpa_crc3_agrees(mpa_crc3_fn fn)
 {
@@ -269,11 +230,9 @@ bool mpa_crc3_agrees(mpa_crc3_fn fn)
 	return true;
 }
 
-/**
- * mpa_has_crc32() - the processor has an instruction for CRC32c
- *
- * Return: whether it has, and crc32c() nothing better: with AVX-512 newer kernels
- * have, twice as fast for the octets of a segment.
+/*
+ * Whether the processor has an instruction for CRC32c, and crc32c() nothing
+ * better: newer kernels use AVX-512, twice as fast for a segment.
  */
 bool mpa_has_crc32(void)
 {
@@ -294,15 +253,11 @@ bool mpa_has_crc32(void)
 }
 
 /**
- * mpa_crc3_init() - compute CRCs of three FPDUs side by side from now on
+ * mpa_crc3_init() - compute three CRCs at a time, where that is faster
  *
- * Only where the processor has the instruction, and the kernel's CRC of single
- * ones is not faster: see mpa_has_crc32().
+ * At module load, or in a test.
  *
- * Return: false if the results are not the kernel's: it stays with the
- * kernel's CRC then.
- *
- * Context: when the module is loaded, or a test.
+ * Return: false if the results differ from crc32c(), which then stays in use.
  */
 bool mpa_crc3_init(void)
 {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How an FPDU is laid out, and whether it is good: RFC 5044 sections 4 and 6. */
+/* FPDU layout and verification: RFC 5044 sections 4 and 6. */
 
 #include "compat.h"
 #include "mpa_framing.h"
 
-/* Markers in the first @off octets of a marked FPDU, one cut by it included. */
+/*
+ * Markers in the first @off octets of a marked FPDU, including a partial one.
+ */
 static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 {
 	u32 first = mpa_marker_distance(fpdu->pos);
@@ -13,12 +15,7 @@ static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 	       DIV_ROUND_UP(off - first, MPA_MARKER_INTERVAL) : 0;
 }
 
-/**
- * mpa_fpdu_field_at() - tell whose octets lie at an offset of an FPDU
- * @fpdu:	the FPDU
- * @off:	offset from its start, below @fpdu->len
- * @run:	filled in: the field and how far it goes on
- */
+/* Find the field at @off of an FPDU, which is below @fpdu->len. */
 void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run)
 {
 	u32 ulpdu_end = MPA_LENGTH_LEN + fpdu->ulpdu_len;
@@ -66,14 +63,9 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 	run->len = min(run->len, room);
 }
 
-/**
- * mpa_fpdu_offset() - find an octet of the ULPDU in its FPDU
- * @fpdu:	the FPDU
- * @ulpdu_off:	which octet of the ULPDU, up to @fpdu->ulpdu_len
- *
- * Return: how far from the FPDU's start the octet lies, or, for the one behind
- * the last, where the ULPDU ends. A marker right before the octet is in front
- * of it; a marker right behind the ULPDU's last octet is behind its end.
+/*
+ * The offset in the FPDU of octet @ulpdu_off of its ULPDU, after a marker right
+ * before that octet. For @fpdu->ulpdu_len: of the ULPDU's end, before a marker.
  */
 u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 {
@@ -89,13 +81,7 @@ u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	return before + markers * MPA_MARKER_LEN;
 }
 
-/**
- * mpa_mulpdu() - largest ULPDU that fits a segment
- * @emss:	effective maximum segment size, in octets
- * @marked:	markers are in use in this direction
- *
- * Section 4.5 gives both formulas, section 3 the bounds.
- */
+/* Section 4.5 has both formulas for the MULPDU, section 3 the bounds. */
 u32 mpa_mulpdu(u32 emss, bool marked)
 {
 	u32 overhead = MPA_FPDU_OVERHEAD + emss % 4;
@@ -114,11 +100,12 @@ u32 mpa_mulpdu(u32 emss, bool marked)
  * @room:	octets that it may have
  * @marked:	markers are in use in this direction
  *
- * The exact size that section 4.5 leaves to an implementation: with markers at
- * their real places, up to @room less 3. A marker that falls on the last four
- * octets of @room belongs to the next FPDU, which leaves those four unused.
+ * Section 4.5 leaves the exact size to an implementation. This one counts the
+ * markers at their real places, and uses @room up to the last 3 octets. A
+ * marker on the last four octets of @room belongs to the next FPDU: they stay
+ * unused.
  *
- * Return: octets, 0 if not one fits.
+ * Return: octets, 0 if none fits.
  */
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 {
@@ -135,15 +122,10 @@ u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 	return min_t(u32, room - MPA_FPDU_OVERHEAD, MPA_ULPDU_MAX);
 }
 
-/**
- * mpa_fpdu_init_marked() - lay out an FPDU with markers that fills its place
- * @fpdu:	filled in
- * @pos:	stream position where it starts; a multiple of 4
- * @len:	octets that it shall have, up to MPA_FPDU_MAX, a multiple of 4
- *
- * As mpa_fpdu_init() with what mpa_fpdu_fill() gives, in one step.
- *
- * Return: false if no FPDU has that length there.
+/*
+ * Lay out an FPDU with markers of just @len octets, a multiple of 4 up to
+ * MPA_FPDU_MAX: mpa_fpdu_fill() and mpa_fpdu_init() in one step. Return: false
+ * if no FPDU has that length there.
  */
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 {
@@ -151,7 +133,7 @@ bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 	u32 first = mpa_marker_distance(pos);
 
 	if (len > first) {
-		/* A marker would be its last four octets, behind the CRC. */
+		/* A marker would be its last four octets, after the CRC. */
 		if ((len - first) % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
 			return false;
 		markers = DIV_ROUND_UP(len - first, MPA_MARKER_INTERVAL);
@@ -174,17 +156,11 @@ bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 /*
  * ---- checking ----
  *
- * The octets of an FPDU come in pieces of any size. The first walk checks the CRC
- * and the markers; a second one hands on octets of the ULPDU, when the first has
- * found them good.
+ * The octets of an FPDU arrive in pieces of any size. The first walk checks the
+ * CRC and the markers; if they are good, a second one delivers the ULPDU.
  */
 
-/**
- * mpa_verify_begin() - begin the walk
- * @verify:	filled in
- * @fpdu:	the FPDU
- * @crc:	CRCs are checked
- */
+/* Begin the first walk. @crc: CRCs are checked. */
 void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
 		      bool crc)
 {
@@ -203,15 +179,9 @@ static void mpa_verify_marker(struct mpa_verify *verify,
 		verify->bad_marker = true;
 }
 
-/**
- * mpa_verify_octets() - the next octets of the FPDU
- * @arg:	struct mpa_verify
- * @data:	the octets
- * @len:	how many; all pieces together are not longer than the FPDU
- *
- * A function for those that walk over octets.
- *
- * Return: 0.
+/*
+ * Verify the next octets of the FPDU; all pieces together are not longer than
+ * it. A callback for walks over octets: @arg is a struct mpa_verify. Return: 0.
  */
 int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 {
@@ -250,11 +220,9 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/**
- * mpa_verify_end() - what the walk has found
- * @verify:	has seen all octets of the FPDU
- *
- * Return: MPA_ERR_NONE, MPA_ERR_CRC or MPA_ERR_MARKER.
+/*
+ * All octets have been verified. Return: MPA_ERR_NONE, MPA_ERR_CRC or
+ * MPA_ERR_MARKER.
  */
 enum mpa_error mpa_verify_end(const struct mpa_verify *verify)
 {
@@ -265,13 +233,9 @@ enum mpa_error mpa_verify_end(const struct mpa_verify *verify)
 	return verify->bad_marker ? MPA_ERR_MARKER : MPA_ERR_NONE;
 }
 
-/**
- * mpa_pick_begin() - begin the walk for octets of the ULPDU
- * @pick:	filled in, but for @copy and @to
- * @fpdu:	the FPDU, which is good
- * @first:	the first octet of its ULPDU to be handed on
- *
- * The walk begins @pick->off octets behind the start of the FPDU.
+/*
+ * Begin the second walk, at @pick->off. @first: first octet of the ULPDU to
+ * deliver.
  */
 void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 		    u32 first)
@@ -280,16 +244,10 @@ void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 	pick->off = mpa_fpdu_offset(fpdu, first);
 }
 
-/**
- * mpa_pick_octets() - hand on what of the next octets belongs to the ULPDU
- * @arg:	struct mpa_pick
- * @data:	the octets
- * @len:	how many; all pieces together do not go beyond the FPDU
- *
- * A function for those that walk over octets.
- *
- * Context: that of @copy in struct mpa_pick.
- * Return: 0, or what @copy has returned.
+/*
+ * Pass those of the next octets that belong to the ULPDU to @copy. A callback
+ * for walks over octets: @arg is a struct mpa_pick. Return: 0, or what @copy
+ * returned.
  */
 int mpa_pick_octets(void *arg, const u8 *data, u32 len)
 {
@@ -314,16 +272,7 @@ int mpa_pick_octets(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/* ---- an FPDU that lies in one piece, as nearly all do ---- */
-
-/**
- * mpa_verify_linear() - check an FPDU
- * @fpdu:	the FPDU
- * @data:	its octets
- * @crc:	CRCs are checked
- *
- * Return: what mpa_verify_end() would.
- */
+/* Verify a contiguous FPDU, as nearly all are. Return: as mpa_verify_end(). */
 enum mpa_error mpa_verify_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				 bool crc)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 0: the framing of a direction: lengths, layout, header, check. RFC 5044's is
- * inlined. The engine can carry another one, chosen when framing begins: mpa_alt...()
- * says whether a socket, a direction or an FPDU has it, and functions called mpa_alt_
- * are its own. There is one, in tuf/; branches to it are patched in when its first
- * socket is attached.
+ * Layer 0: the framing of a direction: lengths, layout, header, check. RFC
+ * 5044's is inlined. The engine can carry another framing, chosen when framing
+ * begins: mpa_alt_format() and mpa_alt_fpdu() say whether a direction or an
+ * FPDU has it, the other mpa_alt_ functions implement it. There is one, in
+ * tuf/. Branches to it are patched in when its first socket is attached.
  */
 #ifndef _MPA_FRAMING_H
 #define _MPA_FRAMING_H
@@ -16,7 +16,7 @@
 
 DECLARE_STATIC_KEY_FALSE(mpa_alt_used);
 
-/* There has been a socket of another framing. */
+/* A socket of another framing has existed. */
 #define mpa_alt_exists()	static_branch_unlikely(&mpa_alt_used)
 #else
 #define mpa_alt_exists()	true
@@ -35,25 +35,23 @@ u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos);
 u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field);
 
-/* It is not RFC 5044's: framed otherwise, or not framed. */
+/* Another framing than RFC 5044's, or none. */
 static inline bool mpa_alt_format(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing != MPA_FRAMING_MPA;
 }
 
-/* The same of an FPDU. */
 static inline bool mpa_alt_fpdu(const struct mpa_fpdu *fpdu)
 {
 	return mpa_alt_exists() && fpdu->framing != MPA_FRAMING_MPA;
 }
 
-/* The direction is framed. */
 static inline bool mpa_format_on(const struct mpa_format *format)
 {
 	return !mpa_alt_exists() || format->framing != MPA_FRAMING_OFF;
 }
 
-/* Segments start with FPDUs. */
+/* Segments start with an FPDU. */
 static inline bool mpa_format_aligns(const struct mpa_format *format)
 {
 	return !mpa_alt_exists() || format->framing != MPA_FRAMING_POINTERS;
@@ -66,19 +64,17 @@ static inline bool mpa_format_shares(const struct mpa_format *format)
 	       format->framing == MPA_FRAMING_POINTERS;
 }
 
-/* An FPDU is a segment, as far as it can be, and has a key that tells. */
+/* FPDU and segment coincide where possible, and a key identifies the FPDU. */
 static inline bool mpa_format_contained(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing == MPA_FRAMING_KEYED;
 }
 
-/* Markers point to the next FPDU, not back into this one. */
 static inline bool mpa_format_forward(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing == MPA_FRAMING_POINTERS;
 }
 
-/* There are markers, of either kind. */
 static inline bool mpa_format_markers(const struct mpa_format *format)
 {
 	return format->marked || mpa_format_forward(format);
@@ -91,13 +87,7 @@ static inline u32 mpa_format_interval(const struct mpa_format *format)
 					MPA_MARKER_INTERVAL;
 }
 
-/**
- * mpa_framing_init() - lay out an FPDU
- * @fpdu:	filled in
- * @pos:	stream position where it starts
- * @ulpdu_len:	octets of ULPDU, up to 65535
- * @format:	how the direction is framed
- */
+/* Lay out an FPDU. @ulpdu_len is at most 65535. */
 static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
 				    u32 ulpdu_len,
 				    const struct mpa_format *format)
@@ -108,25 +98,14 @@ static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
 		mpa_fpdu_init(fpdu, pos, ulpdu_len, format->marked);
 }
 
-/**
- * mpa_framing_mulpdu() - largest ULPDU that fits a segment
- * @format:	how the direction is framed
- * @emss:	effective maximum segment size, in octets
- */
+/* Largest ULPDU that fits a segment. */
 static inline u32 mpa_framing_mulpdu(const struct mpa_format *format, u32 emss)
 {
 	return mpa_alt_format(format) ? mpa_alt_mulpdu(format, emss) :
 					mpa_mulpdu(emss, format->marked);
 }
 
-/**
- * mpa_framing_fill() - largest ULPDU whose FPDU fits a place in the stream
- * @format:	how the direction is framed
- * @pos:	stream position where the FPDU starts
- * @room:	octets that it may have
- *
- * Return: octets, 0 if not one fits.
- */
+/* Largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does. */
 static inline u32 mpa_framing_fill(const struct mpa_format *format, u32 pos,
 				   u32 room)
 {
@@ -134,34 +113,21 @@ static inline u32 mpa_framing_fill(const struct mpa_format *format, u32 pos,
 					mpa_fpdu_fill(pos, room, format->marked);
 }
 
-/**
- * mpa_framing_max() - no ULPDU is longer
- * @format:	how the direction is framed
- * @pos:	stream position where its FPDU starts
- */
+/* The longest ULPDU whose FPDU may start at @pos. */
 static inline u32 mpa_framing_max(const struct mpa_format *format, u32 pos)
 {
 	return mpa_alt_format(format) ?
 	       mpa_alt_room(format, pos, MPA_ANY_FPDU_MAX) : MPA_ULPDU_MAX;
 }
 
-/**
- * mpa_framing_head_len() - octets needed to learn an FPDU's length
- * @format:	how the direction is framed
- * @pos:	stream position where the FPDU starts
- */
+/* The number of octets that tell the length of the FPDU at @pos. */
 static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 {
 	return mpa_alt_format(format) ? mpa_alt_head_len(format, pos) :
 					mpa_fpdu_head_len(pos, format->marked);
 }
 
-/**
- * mpa_framing_marker_good() - whether a marker says what it should
- * @fpdu:	the FPDU that it is in
- * @off:	offset of its first octet from the FPDU's start
- * @field:	its octets
- */
+/* Whether the marker at @off of the FPDU points where it should. */
 static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 					   const u8 *field)
 {
@@ -170,11 +136,7 @@ static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 	       mpa_marker_get(field) == mpa_fpdu_ptr(fpdu, off);
 }
 
-/**
- * mpa_framing_markers_good() - whether all markers of an FPDU do
- * @fpdu:	the FPDU
- * @data:	its octets, side by side
- */
+/* Whether all markers do. @data: the FPDU, contiguous. */
 static inline bool mpa_framing_markers_good(const struct mpa_fpdu *fpdu,
 					    const u8 *data)
 {

@@ -5,12 +5,11 @@
 #include "mpa_proto.h"
 
 /**
- * mpa_marker_count() - markers that go among the other octets of an FPDU
+ * mpa_marker_count() - the number of markers among the other octets of an FPDU
  * @pos:	stream position of the FPDU's first octet
  * @len:	its octets without markers
  *
- * A marker that would fall right behind the last octet belongs to the next
- * FPDU (section 4.3) and is not counted.
+ * A marker right after the last octet belongs to the next FPDU (section 4.3).
  */
 u32 mpa_marker_count(u32 pos, u32 len)
 {
@@ -22,14 +21,12 @@ u32 mpa_marker_count(u32 pos, u32 len)
 }
 
 /**
- * mpa_marker_fpdu() - where the FPDU begins that a marker belongs to
+ * mpa_marker_fpdu() - stream position of the FPDU that a marker belongs to
  * @pos:	stream position of the marker
- * @fpduptr:	what it says
+ * @fpduptr:	its FPDUPTR
  *
- * FPDUPTR points to ULPDU_Length. A marker that falls right in front of that is
- * the FPDU's first octet (section 4.3).
- *
- * Return: stream position.
+ * FPDUPTR points to ULPDU_Length. A marker right before that is the FPDU's
+ * first octet (section 4.3).
  */
 u32 mpa_marker_fpdu(u32 pos, u16 fpduptr)
 {
@@ -40,12 +37,7 @@ u32 mpa_marker_fpdu(u32 pos, u16 fpduptr)
 	return length;
 }
 
-/**
- * mpa_fpdu_markers_good() - see whether the markers of an FPDU point to its
- *			     start
- * @fpdu:	the FPDU, of a direction with markers
- * @data:	its octets
- */
+/* Whether the markers of an FPDU point to its start. @data: all its octets. */
 bool mpa_fpdu_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 {
 	u32 end = fpdu->len - MPA_CRC_LEN, head = fpdu->head, off;

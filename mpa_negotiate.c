@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Startup frames, and what those of both ends agree on: RFC 5044 section 7.1 and
- * appendix C, RFC 6581 section 9.
+ * Startup frames and their negotiation: RFC 5044 section 7.1 and appendix C,
+ * RFC 6581 section 9.
  */
 
 #include "compat.h"
@@ -12,12 +12,7 @@ static const char mpa_keys[][MPA_KEY_LEN + 1] = {
 	[MPA_REPLY]	= "MPA ID Rep Frame",
 };
 
-/**
- * mpa_frame_put() - write the fixed part of a startup frame
- * @frame:	MPA_FRAME_LEN octets; private data goes behind them
- * @kind:	request or reply
- * @startup:	what it says
- */
+/* Write the fixed part of a startup frame, MPA_FRAME_LEN octets. */
 void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 		   const struct mpa_frame *startup)
 {
@@ -28,18 +23,16 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 }
 
 /**
- * mpa_frame_parse() - look at what should be a startup frame
- * @frame:	octets received so far, at least the first MPA_FRAME_LEN if
- *		that many are there
- * @len:	how many those are
+ * mpa_frame_parse() - parse the fixed part of a startup frame
+ * @frame:	octets received so far
+ * @len:	their number
  * @expected:	which frame is due
- * @startup:	filled in when the verdict is MPA_FRAME_OK
+ * @startup:	filled in if it returns MPA_FRAME_OK
  *
- * A wrong key is told from its first wrong octet on. Reserved bits are not
- * checked; neither is R in a request, where it reads as zero, nor S before
- * revision 2, where it is reserved. Whether the revision can be served is for
- * the caller to say. A rejection without the depths that S announces is one all
- * the same: it is told without S.
+ * A wrong key is detected at its first wrong octet. Reserved bits are not
+ * checked, nor is R in a request, where it reads as zero, nor S before revision
+ * 2, where it is reserved. The caller checks the revision. A rejection without
+ * the depths that S announces is still a rejection: S is cleared.
  */
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
@@ -73,15 +66,11 @@ mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
 	return MPA_FRAME_OK;
 }
 
-/* RFC 6581 section 9: two bits of control in front of each 14-bit depth. */
+/* RFC 6581 section 9: two control bits precede each 14-bit depth. */
 #define MPA_CONTROL_HIGH	0x8000	/* A, C */
 #define MPA_CONTROL_LOW		0x4000	/* B, D */
 
-/**
- * mpa_enhanced_put() - write enhanced connection establishment data
- * @field:	four octets
- * @enhanced:	what they say
- */
+/* Write enhanced connection establishment data, four octets. */
 void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced)
 {
 	u16 ird = enhanced->ird & MPA_DEPTH_MAX;
@@ -99,12 +88,7 @@ void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced)
 	put_unaligned_be16(ord, field + 2);
 }
 
-/**
- * mpa_enhanced_get() - read enhanced connection establishment data
- * @field:	four octets
- * @enhanced:	filled in; without A, the flags B to D are ignored (RFC 6581
- *		section 9.2)
- */
+/* Read it. Without A, the flags B to D are ignored (RFC 6581 section 9.2). */
 void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced)
 {
 	u16 ord = get_unaligned_be16(field + 2);
@@ -127,9 +111,10 @@ void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced)
 /* ---- what the two ends agree on ---- */
 
 /*
- * The revision to go on with, or -1. Appendix C: the Rev fields of request and
- * reply may differ, where one peer is of the RDMA Consortium's kind and the
- * other permissive. RFC 6581 section 6: who speaks 2 serves 1 as well.
+ * The revision to use, or -1. Appendix C: the Rev fields of request and reply
+ * may differ, if one peer follows the RDMA Consortium's specification and the
+ * other is permissive. RFC 6581 section 6: an implementation of 2 supports 1 as
+ * well.
  */
 static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 {
@@ -146,11 +131,11 @@ static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 }
 
 /**
- * mpa_agree_revision() - whether the peer's frame is one to go on with
- * @offer:	what we want
+ * mpa_agree_revision() - check the peer's frame against our offer
+ * @offer:	ours
  * @frame:	the peer's frame
  *
- * Return: the revision to go on with, or -1.
+ * Return: the revision to use, or -1.
  */
 int mpa_agree_revision(const struct mpa_offer *offer,
 		       const struct mpa_frame *frame)
@@ -158,7 +143,7 @@ int mpa_agree_revision(const struct mpa_offer *offer,
 	/* Rule 3 of section 7.1.2: a rejection counts whatever else it says. */
 	if (frame->flags & MPA_PEER_REJECTED)
 		return offer->revision;
-	/* RFC 6581 section 10: enhanced is answered enhanced, else not. */
+	/* RFC 6581 section 10: the reply is enhanced if the request is. */
 	if (offer->role == MPA_ROLE_INITIATOR &&
 	    !(offer->flags & MPA_START_ENHANCED) !=
 	    !(frame->flags & MPA_PEER_ENHANCED))
@@ -170,15 +155,15 @@ int mpa_agree_revision(const struct mpa_offer *offer,
 }
 
 /**
- * mpa_agree_rtr() - which RTR indication the initiator generates
+ * mpa_agree_rtr() - choose the RTR indication that the initiator generates
  * @ours:	MPA_START_RTR_* of the request
  * @theirs:	and of the reply
  * @ird:	RDMA Reads that the reply has room for
  *
- * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B is
- * a zero-length Send there, and RFC 5044 section 3 knows no empty ULPDU: a peer
- * may look for a DDP header in it. So it comes last. A Read, of no octets as
- * well, takes a place in the peer's queue.
+ * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B
+ * is a zero-length Send there, but RFC 5044 section 3 has no empty ULPDU, and a
+ * peer may expect a DDP header: B is the last choice. A Read takes a place in
+ * the peer's queue, even one of zero length.
  *
  * Return: one of them, or 0.
  */
@@ -196,13 +181,13 @@ u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
 }
 
 /*
- * Which RTR indications the responder's reply names, at least one.
+ * The RTR indications that the responder's reply names, at least one.
  *
- * A program that names none leaves what comes to the layer above, so that Write
- * and Read are as good as any record; B is for a peer that has nothing else.
- * Of what both have, all: RFC 6581 section 9.2 lets a reply name more, but there
- * are initiators that then take one that they have not asked for. And there are
- * some that give up if Read is named without a place for one.
+ * If the program names none, the layer above handles what arrives: Write and
+ * Read then do as well as any record; B only for a peer that names nothing
+ * else. Of those that both name, all: RFC 6581 section 9.2 lets a reply name
+ * more, but some initiators then choose one that they have not requested, and
+ * some give up if Read is named without a place for one.
  */
 static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 {
@@ -219,23 +204,19 @@ static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 	return offer;
 }
 
-/**
- * mpa_agree_limit() - a depth that we can use of what the peer can take
- * @ours:	what we would like
- * @theirs:	the peer's
- *
- * RFC 6581 section 9.1. 0x3fff leaves it alone if the peer says so; a peer that
- * answers our 0x3fff with a number has that many.
+/*
+ * RFC 6581 section 9.1: the depth to use, ours limited by the peer's. 0x3fff of
+ * the peer leaves ours as it is; a peer that answers our 0x3fff with a number
+ * has that.
  */
 u16 mpa_agree_limit(u16 ours, u16 theirs)
 {
 	return theirs == MPA_DEPTH_BY_USER ? ours : min(ours, theirs);
 }
 
-/**
- * mpa_agree_depth() - a depth that has a place for the RTR indication
- * @depth:	RDMA Reads that the program names
- * @control:	MPA_START_RTR_*: Read, of no octets as it is, takes one
+/*
+ * @depth, with a place for the RTR indication: a Read takes one, even one of
+ * zero length.
  */
 u16 mpa_agree_depth(u16 depth, u32 control)
 {
@@ -243,15 +224,15 @@ u16 mpa_agree_depth(u16 depth, u32 control)
 }
 
 /**
- * mpa_agree_reply() - what an enhanced reply says
+ * mpa_agree_reply() - build an enhanced reply
  * @offer:	how we were started
  * @ours:	the depths that we reply with
- * @theirs:	what the request says
+ * @theirs:	the request
  * @reject:	the reply rejects it
  * @reply:	filled in
  *
- * RFC 6581 sections 9.1 and 9.2: A as in the request, our ORD at most the peer's
- * IRD.
+ * RFC 6581 sections 9.1 and 9.2: A as in the request, our ORD at most the
+ * peer's IRD.
  */
 void mpa_agree_reply(const struct mpa_offer *offer,
 		     const struct mpa_offer *ours,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 0: the protocol as pure functions on octets and offsets. No sockets,
- * no locks, no allocation; the same files build in user space.
+ * Layer 0: the protocol as pure functions on octets and offsets. No sockets, no
+ * locks, no allocation: any context. The same files build in user space.
  *
  * A stream position counts octets of one direction of the TCP stream from
- * SeqStart, the place where its first FPDU (with its leading marker) begins:
- * RFC 5044 section 4.3. Positions are u32 and wrap as sequence numbers do;
- * since 512 divides 2^32, marker arithmetic holds across the wrap.
+ * SeqStart, where its first FPDU (with its leading marker) begins: RFC 5044
+ * section 4.3. Positions are u32 and wrap as sequence numbers do; since 512
+ * divides 2^32, marker arithmetic holds across the wrap.
  */
 #ifndef _MPA_PROTO_H
 #define _MPA_PROTO_H
@@ -24,23 +24,20 @@
 #define MPA_CRC_LEN		4
 #define MPA_FPDU_OVERHEAD	(MPA_LENGTH_LEN + MPA_CRC_LEN)
 
-/* Octets from the start of an FPDU to the end of its ULPDU_Length, at most. */
+/* Most octets from the start of an FPDU to the end of its ULPDU_Length. */
 #define MPA_FPDU_HEAD_MAX	(MPA_MARKER_LEN + MPA_LENGTH_LEN)
 
-/*
- * The longest FPDU: 64768 octets of ULPDU, two of pad, and 128 markers (one
- * before each 508 octets of the rest).
- */
+/* The longest FPDU: 64768 octets of ULPDU, two of pad, 128 markers. */
 #define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
 				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
 
-/* Another framing may use the engine (mpa_framing.h): its largest head, and FPDU. */
+/* The limits of any framing (mpa_framing.h) that the engine can carry. */
 #define MPA_ANY_HEAD_LEN	8
 #define MPA_ANY_HEAD_MAX	(MPA_ANY_HEAD_LEN + MPA_MARKER_LEN)
 #define MPA_ANY_FPDU_MAX	(MPA_ANY_HEAD_LEN + 65535)
 #define MPA_ALT_ULPDU_MAX	65528
 
-/* Whether a stream position is in front of another one. */
+/* Whether stream position @a is before @b, across the wrap. */
 static inline bool mpa_pos_before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;
@@ -57,15 +54,15 @@ void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr);
 u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
 
 /*
- * Octets of an FPDU from which on the kernel's CRC of a single one is as good,
- * and three of them are more than the first level of a cache holds.
+ * Above this many octets crc32c() of one FPDU is as fast, and three FPDUs do
+ * not fit in a first-level cache.
  */
 #define MPA_CRC3_MAX		4096
 
 typedef void (*mpa_crc3_fn)(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 			    size_t len);
 
-/* It is done, see mpa_crc3_init(). */
+/* CRCs are computed three at a time: mpa_crc3_init(). */
 extern bool mpa_crc3_on;
 
 bool mpa_has_crc32(void);
@@ -74,13 +71,9 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 bool mpa_crc3_agrees(mpa_crc3_fn fn);
 bool mpa_crc3_init(void);
 
-/**
- * mpa_crc_together() - how many FPDUs to make or to have before their CRCs
- * @len:	octets of each
- *
- * For mpa_crc_put_many() and mpa_crc_match_many(), which take any number.
- *
- * Return: 3 or 1.
+/*
+ * How many FPDUs of @len octets are best passed at once to mpa_crc_put_many()
+ * and mpa_crc_match_many(), which take any number: 3 or 1.
  */
 static inline u32 mpa_crc_together(u32 len)
 {
@@ -92,35 +85,23 @@ static inline u32 mpa_crc_together(u32 len)
 u32 mpa_marker_count(u32 pos, u32 len);
 u32 mpa_marker_fpdu(u32 pos, u16 fpduptr);
 
-/**
- * mpa_marker_distance() - octets from a position to the next marker
- * @pos:	stream position
- *
- * Return: 0 to 511; 0 when the marker's first octet is at @pos.
- */
+/* Octets from @pos to the next marker: 0 to 511, 0 when one starts at @pos. */
 static inline u32 mpa_marker_distance(u32 pos)
 {
 	return -pos % MPA_MARKER_INTERVAL;
 }
 
-/**
- * mpa_marker_put() - fill a marker
- * @field:	four octets
- * @fpduptr:	octets from the FPDU's ULPDU_Length to @field, 0 in front of it
+/*
+ * Fill a marker. @fpduptr: octets from ULPDU_Length to @field, 0 if before it.
  */
 static inline void mpa_marker_put(u8 *field, u16 fpduptr)
 {
 	put_unaligned_be32(fpduptr, field);
 }
 
-/**
- * mpa_marker_get() - read a marker
- * @field:	four octets as received
- *
- * The reserved half is ignored and the two low bits count as zero, whatever
- * they are (section 4.2).
- *
- * Return: FPDUPTR.
+/*
+ * The FPDUPTR of a marker as received. Section 4.2: the reserved half is
+ * ignored and the two low bits count as zero.
  */
 static inline u16 mpa_marker_get(const u8 *field)
 {
@@ -130,12 +111,12 @@ static inline u16 mpa_marker_get(const u8 *field)
 /* ---- how a direction is framed ---- */
 
 /**
- * enum mpa_framing - whose FPDUs they are
- * @MPA_FRAMING_MPA:	RFC 5044's
- * @MPA_FRAMING_OFF:	none: TCP's own octets, on a socket of another framing
- * @MPA_FRAMING_KEYED:	a header with a key, each in a segment
+ * enum mpa_framing - how FPDUs are delimited
+ * @MPA_FRAMING_MPA: RFC 5044
+ * @MPA_FRAMING_OFF: not at all: plain TCP on a socket of another framing
+ * @MPA_FRAMING_KEYED: a header with a key, one FPDU a segment
  * @MPA_FRAMING_POINTERS: the same header, and markers that point forward
- * @MPA_FRAMING_SEGMENTS: no header, each in a segment
+ * @MPA_FRAMING_SEGMENTS: no header, one FPDU a segment
  */
 enum mpa_framing {
 	MPA_FRAMING_MPA,
@@ -146,13 +127,11 @@ enum mpa_framing {
 };
 
 /**
- * struct mpa_format - how a direction is framed
+ * struct mpa_format - how a direction is framed, from when framing begins
  * @framing:	enum mpa_framing
- * @period:	of another framing: octets from one marker to the next, as a power of two
- * @marked:	of MPA: markers are in use
- * @crc:	of MPA: CRCs are generated or checked
- *
- * Chosen when framing begins. mpa_framing.h has what depends on it.
+ * @period:	not MPA: log2 of the octets from one marker to the next
+ * @marked:	MPA only: markers are in use
+ * @crc:	MPA only: CRCs are generated or checked
  */
 struct mpa_format {
 	u8	framing : 4;
@@ -165,20 +144,20 @@ struct mpa_format {
 
 /**
  * struct mpa_fpdu - where one FPDU lies, and how long it is
- * @pos:	stream position of its first octet: its leading marker if one
- *		falls there, else its ULPDU_Length
+ * @pos:	stream position of its first octet: its leading marker, if one
+ *		falls there, or its ULPDU_Length
  * @ulpdu_len:	octets of ULPDU
- * @head:	offset of ULPDU_Length from @pos: 4 behind a leading marker,
- *		else 0
+ * @head:	offset of ULPDU_Length from @pos: 4 after a leading marker, else
+ *		0
  * @len:	octets of the whole FPDU, markers and CRC included
- * @markers:	markers among them
- * @marked:	of MPA: this direction of the stream carries markers
+ * @markers:	the number of markers among them
+ * @marked:	MPA only: this direction of the stream carries markers
  * @framing:	enum mpa_framing
  * @period:	as in struct mpa_format
- * @wrong_key:	it was received with another key than the direction's
+ * @wrong_key:	its key is not the direction's
  *
- * Offsets ("off" below) count octets from @pos. Of MPA's, everything but the last
- * four octets, the CRC field, is covered by the CRC.
+ * Offsets ("off" below) count octets from @pos. The CRC covers everything but
+ * the last four octets, the CRC field.
  */
 struct mpa_fpdu {
 	u32 pos;
@@ -201,12 +180,12 @@ enum mpa_field {
 };
 
 /**
- * struct mpa_field_span - octets of an FPDU that belong to one field
- * @field:	whose octets they are
- * @off:	offset of the first of them from the start of the FPDU
- * @len:	how many there are until another field begins
- * @skip:	octets of the field before @off: for a ULPDU cut by markers,
- *		where in the ULPDU the run lies
+ * struct mpa_field_span - contiguous octets of an FPDU that belong to one field
+ * @field:	the field
+ * @off:	offset of the first octet from the start of the FPDU
+ * @len:	the number of octets until another field begins
+ * @skip:	octets of the field before @off: where in a ULPDU cut by markers
+ *		the span lies
  */
 struct mpa_field_span {
 	enum mpa_field field;
@@ -222,55 +201,34 @@ u32 mpa_mulpdu(u32 emss, bool marked);
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked);
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len);
 
-/**
- * mpa_fpdu_ptr() - FPDUPTR of a marker in an FPDU
- * @fpdu:	the FPDU
- * @off:	offset of the marker's first octet from the FPDU's start
- *
- * Return: octets back to ULPDU_Length; 0 for the marker in front of it.
+/*
+ * FPDUPTR of the marker at @off: octets back to ULPDU_Length, 0 if before it.
  */
 static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
 {
 	return off < fpdu->head ? 0 : off - fpdu->head;
 }
 
-/**
- * mpa_fpdu_head_len() - octets needed to learn an FPDU's length
- * @pos:	stream position where the FPDU starts
- * @marked:	markers are in use in this direction
- */
+/* The number of octets that tell the length of the FPDU at @pos. */
 static inline u32 mpa_fpdu_head_len(u32 pos, bool marked)
 {
 	return marked && !(pos % MPA_MARKER_INTERVAL) ? MPA_FPDU_HEAD_MAX :
 							MPA_LENGTH_LEN;
 }
 
-/**
- * mpa_ulpdu_length() - read ULPDU_Length
- * @head:	first octets of the FPDU
- * @head_len:	what mpa_fpdu_head_len() gave
- */
+/* Read ULPDU_Length. @head_len: mpa_fpdu_head_len() of the FPDU. */
 static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
 {
 	return get_unaligned_be16(head + head_len - MPA_LENGTH_LEN);
 }
 
-/**
- * mpa_fpdu_plain_len() - octets of an FPDU without markers
- * @ulpdu_len:	octets of its ULPDU
- */
+/* Octets of an FPDU without markers. */
 static inline u32 mpa_fpdu_plain_len(u32 ulpdu_len)
 {
 	return round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
 }
 
-/**
- * mpa_fpdu_init() - lay out an FPDU
- * @fpdu:	filled in
- * @pos:	stream position where it starts; a multiple of 4
- * @ulpdu_len:	octets of ULPDU, up to 65535
- * @marked:	markers are in use in this direction
- */
+/* Lay out an FPDU. @pos is a multiple of 4, @ulpdu_len at most 65535. */
 static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 				 bool marked)
 {
@@ -287,39 +245,26 @@ static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
 }
 
-/**
- * mpa_ulpdu_len_good() - an FPDU may have a ULPDU of that length
- * @ulpdu_len:	octets
- *
- * Section 3: "any size between one and 64768 octets".
- */
+/* Section 3: "any size between one and 64768 octets". */
 static inline bool mpa_ulpdu_len_good(u32 ulpdu_len)
 {
 	return ulpdu_len - 1 < MPA_ULPDU_MAX;
 }
 
-/**
- * mpa_fpdu_put_plain() - write all of an FPDU without markers but its ULPDU and
- *			  its CRC
- * @fpdu:	its octets; those of the ULPDU have to be filled in afterwards
- * @len:	how many
- * @ulpdu_len:	octets of the ULPDU
+/*
+ * Write all of an FPDU of @len octets without markers but its ULPDU and CRC.
+ * The ULPDU has to be written afterwards.
  */
 static inline void mpa_fpdu_put_plain(u8 *fpdu, u32 len, u32 ulpdu_len)
 {
-	/* The pad, and a few octets that the ULPDU or the CRC come over. */
+	/* The pad, and some octets that the ULPDU or the CRC overwrites. */
 	put_unaligned_le32(0, fpdu + len - 2 * MPA_CRC_LEN);
 	put_unaligned_be16(ulpdu_len, fpdu);
 }
 
-/**
- * mpa_fpdu_first_span() - where the ULPDU of an FPDU begins
- * @fpdu:	the FPDU
- * @span:	set to how many of its octets there are before a marker, or all
- *
- * Behind a marker the next MPA_MARKER_GAP octets lie side by side again.
- *
- * Return: offset of the first octet of the ULPDU.
+/*
+ * The offset where the ULPDU begins. @span is set to the number of its octets
+ * before the first marker. After a marker MPA_MARKER_GAP octets are contiguous.
  */
 static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 {
@@ -332,16 +277,16 @@ static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 }
 
 /**
- * mpa_fpdu_write() - write an FPDU but for its CRC
+ * mpa_fpdu_write() - write an FPDU except for its CRC
  * @fpdu:	the FPDU
- * @data:	its octets, side by side
- * @copy:	puts so many of the next octets of the ULPDU to a place; false
- *		ends it
+ * @data:	where its octets go, contiguous
+ * @copy:	writes the next @len octets of the ULPDU to @to; false ends the
+ *		walk
  * @from:	for @copy
  *
  * Inlined, so that calling @copy costs nothing.
  *
- * Return: false if @copy has returned that.
+ * Return: false if @copy has returned false.
  */
 static __always_inline bool
 mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
@@ -365,7 +310,7 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 	if (left && !copy(from, data + off, left))
 		return false;
 
-	/* The pad, and a marker behind it. */
+	/* The pad, and a marker after it. */
 	off += left;
 	while (off % 4)
 		data[off++] = 0;
@@ -375,16 +320,16 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 }
 
 /**
- * mpa_fpdu_read() - read the ULPDU of an FPDU
+ * mpa_fpdu_read() - read the first octets of an FPDU's ULPDU
  * @fpdu:	the FPDU
- * @data:	its octets, side by side
- * @n:		octets of the ULPDU to read, from the first on
- * @copy:	takes so many of them; false ends it
+ * @data:	its octets, contiguous
+ * @n:		the number of octets of the ULPDU to read
+ * @copy:	takes the next @len of them; false ends the walk
  * @to:		for @copy
  *
  * Inlined, so that calling @copy costs nothing.
  *
- * Return: false if @copy has returned that.
+ * Return: false if @copy has returned false.
  */
 static __always_inline bool
 mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
@@ -402,15 +347,9 @@ mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
 	return true;
 }
 
-/**
- * mpa_fpdu_parse() - lay out an FPDU that begins with given octets
- * @fpdu:	filled in
- * @data:	its octets, side by side, and those behind it
- * @have:	how many
- * @pos:	stream position where it starts
- * @marked:	markers are in use in this direction
- *
- * Return: whether all of it is here; false as well if no FPDU begins so.
+/*
+ * Lay out the FPDU that starts at @pos. @data: @have octets from there on.
+ * Return: false if it is incomplete, or its length is not valid.
  */
 static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
 				  size_t have, u32 pos, bool marked)
@@ -430,10 +369,10 @@ static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
  * struct mpa_verify - one walk over the octets of an FPDU
  * @fpdu:	the FPDU
  * @off:	offset of the next octet in it
- * @crc_end:	octets of it to run through the CRC, 0 if that is not checked
+ * @crc_end:	octets of it that the CRC covers, 0 if it is not checked
  * @crc:	CRC so far
  * @bad_marker:	a marker points elsewhere
- * @field:	a marker or CRC field that may arrive in pieces
+ * @field:	a marker or CRC field, which may arrive in pieces
  */
 struct mpa_verify {
 	const struct mpa_fpdu *fpdu;
@@ -448,8 +387,8 @@ struct mpa_verify {
  * struct mpa_pick - one walk for octets of an FPDU's ULPDU
  * @fpdu:	the FPDU
  * @off:	offset of the next octet in it
- * @copy:	called with one run of octets of the ULPDU after the other;
- *		another value than 0 ends the walk
+ * @copy:	called with each run of octets of the ULPDU; nonzero ends the
+ *		walk
  * @to:		for @copy
  */
 struct mpa_pick {
@@ -494,12 +433,12 @@ struct mpa_frame {
 
 /**
  * enum mpa_frame_verdict - what mpa_frame_parse() found
- * @MPA_FRAME_MORE:	 well-formed so far, octets are missing
- * @MPA_FRAME_OK:	 the fixed part is whole and well-formed
+ * @MPA_FRAME_MORE: well-formed so far, octets are missing
+ * @MPA_FRAME_OK: the fixed part is complete and well-formed
  * @MPA_FRAME_BAD_KEY: not an MPA peer
- * @MPA_FRAME_SAME_KEY: the key of a frame that we send ourselves: both ends
- *			 play the same role (section 7.1.2 rule 8)
- * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for what S promises
+ * @MPA_FRAME_SAME_KEY: the key of a frame that we send: both ends play the same
+ *		role (section 7.1.2 rule 8)
+ * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for what S announces
  */
 enum mpa_frame_verdict {
 	MPA_FRAME_MORE,
@@ -513,8 +452,8 @@ enum mpa_frame_verdict {
 #define MPA_DEPTH_MAX		0x3fff
 
 /**
- * struct mpa_enhanced - enhanced RDMA connection establishment data, the first
- *			 octets of the private data if S is set
+ * struct mpa_enhanced - RFC 6581: the first octets of the private data if S is
+ *                       set
  * @ird:	inbound RDMA Read queue depth
  * @ord:	outbound RDMA Read queue depth
  * @control:	control flags A to D, as MPA_START_P2P and MPA_START_RTR_*
@@ -534,7 +473,7 @@ mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
 		struct mpa_frame *startup);
 
 /**
- * struct mpa_offer - what one end brings to the startup phase
+ * struct mpa_offer - what one end proposes in the startup phase
  * @role:	enum mpa_role
  * @revision:	of MPA
  * @flags:	MPA_START_*
