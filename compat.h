@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What older kernels lack. The code reads as if only the newest kernel
- * existed: differences between versions are here, or, where a statement is
- * needed only by older kernels, between #ifdef MPA_HAVE_* in its place, which
- * "make export" strips. Kbuild probes the headers and defines MPA_HAVE_*:
- * Debian backports into stable series, so version numbers say little.
+ * What older kernels lack. The code is written for the newest kernel:
+ * differences between versions are here. A statement that only older kernels
+ * need stands in its place between #ifdef MPA_HAVE_*, which "make export"
+ * strips. Kbuild probes the headers and defines MPA_HAVE_*: Debian backports
+ * into stable series, so version numbers say little.
  */
 #ifndef _MPA_COMPAT_H
 #define _MPA_COMPAT_H
@@ -33,8 +33,8 @@
 #include <net/tcp.h>
 
 /*
- * 6.1 does not have it, and 6.12 has one that never looks at the tail of a longer
- * struct: hence the other name.
+ * 6.1 does not have it, and 6.12's never checks the tail of a longer struct:
+ * hence another name.
  */
 #ifndef MPA_HAVE_COPY_STRUCT
 static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
@@ -55,7 +55,7 @@ static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
 #define copy_struct_from_sockptr mpa_copy_struct
 #endif
 
-/* A socket of the kernel's own keeps its network namespace from here on. */
+/* From here on a kernel socket holds a reference to its network namespace. */
 #ifndef MPA_HAVE_NET_REFCNT_UPGRADE
 static inline void sk_net_refcnt_upgrade(struct sock *sk)
 {
@@ -90,13 +90,13 @@ static inline struct mem_cgroup *mem_cgroup_from_sk(const struct sock *sk)
 }
 #endif
 
-/* Tables of sysctls end with an empty entry where the size is not said. */
+/* Without a size, tables of sysctls end with an empty entry. */
 #ifndef MPA_HAVE_NET_SYSCTL_SZ
 #define register_net_sysctl_sz(net, path, table, size) \
 	register_net_sysctl(net, path, table)
 #endif
 
-/* Shrinkers have got to be allocated. */
+/* Shrinkers have to be allocated. */
 #ifndef MPA_HAVE_SHRINKER_ALLOC
 static inline struct shrinker *shrinker_alloc(unsigned int flags,
 					      const char *name)
@@ -110,7 +110,7 @@ static inline struct shrinker *shrinker_alloc(unsigned int flags,
 	return shrinker;
 }
 
-/* What it can fail for is memory. */
+/* It can fail only for lack of memory. */
 static inline void shrinker_register(struct shrinker *shrinker)
 {
 	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
@@ -135,8 +135,8 @@ static inline void shrinker_free(struct shrinker *shrinker)
 #endif
 
 /*
- * crc32c() of older kernels prepares a descriptor for any hash there is with
- * each call, for as many instructions as the CRC of 500 octets.
+ * With each call crc32c() of older kernels sets up a descriptor for any kind of
+ * hash, which takes as many instructions as the CRC of 500 octets.
  */
 #ifdef MPA_HAVE_CRC32C_LIB
 static inline int mpa_compat_init(void)
@@ -155,9 +155,9 @@ void mpa_compat_exit(void);
 #endif
 
 /*
- * 6.12 declares these functions on every architecture, and does not have them on those
- * that inline copies of user space (UML, arm). Later kernels have these lines, earlier
- * ones functions of these names.
+ * 6.12 declares these functions on every architecture, but lacks them on those
+ * that inline copies of user space (UML, arm). Later kernels have these lines,
+ * earlier ones functions of these names.
  */
 #ifdef MPA_HAVE_INLINE_COPY
 #ifdef INLINE_COPY_FROM_USER
@@ -175,15 +175,14 @@ void mpa_compat_exit(void);
 #define MPA_ADDR_LEN_ARG
 #endif
 
-/* TCP's flags may be set in an ACK. */
 #ifndef MPA_HAVE_SEND_ACK_FLAGS
 #define __tcp_send_ack(sk, rcv_nxt, flags) __tcp_send_ack(sk, rcv_nxt)
 #endif
 
 /*
- * TCP takes pages by MSG_SPLICE_PAGES. Where it does not, the flag is ignored,
- * so its presence proves nothing; tcp_sendpage_locked() is what older kernels
- * have, and .sendpage is how splice(2) and sendfile(2) arrive there.
+ * TCP takes pages with MSG_SPLICE_PAGES. Where it does not, it ignores the
+ * flag, so its presence proves nothing: older kernels have
+ * tcp_sendpage_locked(), and splice(2) and sendfile(2) call .sendpage.
  */
 #if defined(MPA_HAVE_SENDPAGE) && !defined(MSG_SPLICE_PAGES)
 #define MSG_SPLICE_PAGES 0x8000000

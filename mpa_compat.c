@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What older kernels lack and compat.h cannot do by itself. */
+/* What older kernels lack and compat.h cannot provide inline. */
 
 #include "compat.h"
 #undef crc32c
@@ -8,19 +8,12 @@
 
 #include <crypto/hash.h>
 
-/* Octets of state that a CRC32c has, whoever computes it. */
+/* The most state that a CRC32c implementation has, in octets. */
 #define MPA_CRC_STATE	16
 
 static struct crypto_shash *mpa_crc_hash __ro_after_init;
 
-/**
- * mpa_crc32c() - crc32c() without its detours
- * @crc:	as for crc32c()
- * @data:	as for crc32c()
- * @len:	as for crc32c()
- *
- * Context: any.
- */
+/* crc32c() without the setup that makes it expensive: see compat.h. */
 u32 mpa_crc32c(u32 crc, const void *data, size_t len)
 {
 	u8 room[sizeof(struct shash_desc) + MPA_CRC_STATE]

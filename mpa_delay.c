@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Delays at marked points, in a test build only.
+ * 
+ * 	echo close.left 20 >/sys/module/mpa/parameters/delay
  *
- *	echo close.left 20 >/sys/module/mpa/parameters/delay
- *
- * lets the next one who passes that point wait 20 ms there, or 20 us where
- * nobody may sleep. "off" forgets all. The parameter reads as the names of the
+ * makes the next task that passes that point wait 20 ms there, or 20 us where
+ * sleeping is not allowed. "off" clears all. Reading the parameter lists the
  * points that have been passed since.
  */
 
@@ -28,12 +28,7 @@ static const char * const mpa_point_names[] = {
 static unsigned int mpa_delays[MPA_POINT_NR];
 static bool mpa_passed[MPA_POINT_NR];
 
-/**
- * mpa_delay() - wait, if somebody has asked for that
- * @point:	where
- *
- * Context: any.
- */
+/* Wait if the parameter says so for @point. Context: any. */
 void mpa_delay(enum mpa_point point)
 {
 	unsigned int ms;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Points at which a test build (MPA_DELAYS=1) can be made to wait, so that what
- * else happens to a socket happens there: see selftests/explore. In every other
- * build they are nothing.
+ * Points where a test build (MPA_DELAYS=1) can wait, so that other events on a
+ * socket happen there: see selftests/explore. Empty in any other build.
  */
 #ifndef _MPA_DELAY_H
 #define _MPA_DELAY_H

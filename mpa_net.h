@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 0: what belongs to a network namespace. Its administrator's sysctls, the
- * connections in startup, and counters.
+ * Layer 0: what belongs to a network namespace: sysctls, the connections in
+ * startup and counters.
  */
 #ifndef _MPA_NET_H
 #define _MPA_NET_H
@@ -16,11 +16,11 @@
 #include <uapi/linux/mpa.h>
 #include <uapi/linux/mpa_netlink.h>
 
-/* ---- sysctls, and who may be in startup: mpa_policy.c ---- */
+/* ---- sysctls and admission to startup: mpa_policy.c ---- */
 
 /**
  * enum mpa_admitted - what a connection in startup counts as
- * @MPA_ADMITTED_NOT:	nothing: it is not in startup
+ * @MPA_ADMITTED_NOT: not in startup
  * @MPA_ADMITTED_INITIATOR: an initiator
  * @MPA_ADMITTED_SILENT: a responder that has received nothing
  * @MPA_ADMITTED_BEGUN: a responder that has received a part of a request
@@ -36,11 +36,11 @@ enum mpa_admitted {
  * struct mpa_admission - a connection's place among those in startup
  * @list:	with others of its kind at its port, the oldest first
  * @sk:		its socket; NULL: never admitted
- * @notify:	called when @ousted has been set, with a spinlock held
+ * @notify:	called after @ousted is set, with the lock of mpa_policy.c held
  * @since:	jiffies when it became what @as says
  * @as:		enum mpa_admitted
  * @bucket:	which of mpa_policy.c's buckets it counts in
- * @ousted:	another connection has got its place
+ * @ousted:	evicted: another connection has its place
  *
  * Its lock is in mpa_policy.c.
  */
@@ -55,13 +55,13 @@ struct mpa_admission {
 };
 
 /**
- * enum mpa_policy_value - what an administrator decides; net.mpa.*
- * @MPA_POLICY_CRC_OPTIONAL: connections may do without CRCs if both peers want to
+ * enum mpa_policy_value - the sysctls net.mpa.*
+ * @MPA_POLICY_CRC_OPTIONAL: no CRCs if both peers want none
  * @MPA_POLICY_TIMEOUT_MS: longest time that the startup phase may take
- * @MPA_POLICY_STARTUP_MAX: responders in the startup phase, at most
- * @MPA_POLICY_MARKERS:	all sockets ask their peers for markers
- * @MPA_POLICY_PLACE:	programs may have records returned out of order
- * @MPA_POLICY_VALUES:	how many there are
+ * @MPA_POLICY_STARTUP_MAX: limit of responders in the startup phase
+ * @MPA_POLICY_MARKERS: all sockets ask their peers for markers
+ * @MPA_POLICY_PLACE: programs may request records out of order
+ * @MPA_POLICY_VALUES: the number of values
  */
 enum mpa_policy_value {
 	MPA_POLICY_CRC_OPTIONAL,
@@ -72,7 +72,6 @@ enum mpa_policy_value {
 	MPA_POLICY_VALUES
 };
 
-/* The longest time for the startup phase that can be set, in milliseconds. */
 #define MPA_POLICY_TIMEOUT_MS_MAX	(3600 * 1000)
 
 int mpa_policy_init(void);
@@ -94,13 +93,13 @@ void mpa_policy_startups(const struct net *net, unsigned int *now,
 /* ---- counters: mpa_stat.c ---- */
 
 /**
- * enum mpa_cut - why a segment starts elsewhere than with an FPDU
- * @MPA_CUT_NOT:	it does start with one
- * @MPA_CUT_OVERSIZED:	its FPDU is larger than EMSS
- * @MPA_CUT_WINDOW:	TCP has cut one at the edge of the peer's receive
- *			window, or to probe it
- * @MPA_CUT_OTHER:	EMSS has changed, or something else
- * @MPA_CUTS:		how many there are
+ * enum mpa_cut - why a segment does not start with an FPDU
+ * @MPA_CUT_NOT: it does
+ * @MPA_CUT_OVERSIZED: its FPDU is larger than EMSS
+ * @MPA_CUT_WINDOW: TCP has cut an FPDU at the edge of the peer's receive
+ *		window, or to probe it
+ * @MPA_CUT_OTHER: EMSS has changed, or another reason
+ * @MPA_CUTS:	the number of values
  */
 enum mpa_cut {
 	MPA_CUT_NOT,
@@ -111,27 +110,27 @@ enum mpa_cut {
 };
 
 /*
- * Counters of a network namespace, as /proc/net/mpa_stat shows them;
- * Documentation/networking/mpa/administration.rst says what each counts.
+ * Counters of a network namespace in /proc/net/mpa_stat, described in
+ * Documentation/networking/mpa/administration.rst.
  */
 #define MPA_MIB_KINDS	(MPA_ROLE_DIRECT + 1)
 
 enum mpa_mib_field {
-	/* Now in Full Operation, and ever so: by enum mpa_role, and TUF. */
+	/* Now in Full Operation, and in total: by enum mpa_role, and TUF. */
 	MPA_MIB_CURR,
 	MPA_MIB_TOTAL = MPA_MIB_CURR + MPA_MIB_KINDS,
-	/* Startups that have come to nothing: by enum mpa_refusal. */
+	/* Failed startups: by enum mpa_refusal. */
 	MPA_MIB_REFUSED = MPA_MIB_TOTAL + MPA_MIB_KINDS,
 	MPA_MIB_TX_FPDUS = MPA_MIB_REFUSED + MPA_REFUSAL_LOCAL,
 	MPA_MIB_TX_OCTETS,
 	MPA_MIB_TX_MARKERS,
 	MPA_MIB_TX_FAILED,
 	MPA_MIB_TX_PACKETS,
-	MPA_MIB_TX_SEGS,		/* and on, as enum mpa_cut */
+	MPA_MIB_TX_SEGS,		/* and following, by enum mpa_cut */
 	MPA_MIB_RX_FPDUS = MPA_MIB_TX_SEGS + MPA_CUTS,
 	MPA_MIB_RX_OCTETS,
 	MPA_MIB_RX_MARKERS,
-	/* Why nothing more was received: by enum mpa_error. */
+	/* Why receiving has ended: by enum mpa_error. */
 	MPA_MIB_RX_FAILED,
 	MPA_MIB_RX_PLACED = MPA_MIB_RX_FAILED + MPA_ERR_RTR,
 	MPA_MIB_RX_PRUNED,
@@ -146,15 +145,10 @@ enum mpa_mib_field {
 	MPA_MIB_MAX
 };
 
-/* Counters of one processor. */
 struct mpa_mib {
 	unsigned long mibs[MPA_MIB_MAX];
 };
 
-/**
- * struct mpa_stat - what is told of a network namespace
- * @mib:	counters
- */
 struct mpa_stat {
 	DEFINE_SNMP_STAT(struct mpa_mib, mib);
 };
@@ -167,11 +161,9 @@ DECLARE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
 int mpa_stat_init(void);
 void mpa_stat_exit(void);
 
-/**
- * mpa_stat_mib() - the counters of a namespace
- * @net:	namespace
- *
- * A connection keeps this: looking for it costs more than counting.
+/*
+ * The counters of a namespace. A connection keeps the pointer: looking it up
+ * costs more than counting.
  */
 static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 {
@@ -180,14 +172,8 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 	return stat->mib;
 }
 
-/**
- * mpa_stat_sent() - count a packet handed to IP
- * @mib:	the counters
- * @aligned:	segments of it that start with an FPDU
- * @unaligned:	the others
- * @cut:	why those do not
- *
- * Context: any.
+/*
+ * Count the segments of a packet handed to IP. @cut: why @unaligned ones are.
  */
 static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 				 u32 unaligned, enum mpa_cut cut)
@@ -198,15 +184,7 @@ static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 		SNMP_ADD_STATS(mib, MPA_MIB_TX_SEGS + cut, unaligned);
 }
 
-/**
- * mpa_stat_made() - count FPDUs to send
- * @mib:	the counters
- * @fpdus:	how many
- * @octets:	octets of their ULPDUs
- * @markers:	their markers
- *
- * Context: any.
- */
+/* Count FPDUs to send. @octets: of their ULPDUs. */
 static inline void mpa_stat_made(struct mpa_mib __percpu *mib, u32 fpdus,
 				 u32 octets, u32 markers)
 {
@@ -216,15 +194,7 @@ static inline void mpa_stat_made(struct mpa_mib __percpu *mib, u32 fpdus,
 		SNMP_ADD_STATS(mib, MPA_MIB_TX_MARKERS, markers);
 }
 
-/**
- * mpa_stat_received() - count FPDUs that have been verified and read
- * @mib:	the counters
- * @fpdus:	how many, wholly
- * @octets:	octets of their ULPDUs
- * @markers:	their markers
- *
- * Context: any.
- */
+/* Count FPDUs that have been verified and read completely. */
 static inline void mpa_stat_received(struct mpa_mib __percpu *mib, u32 fpdus,
 				     u32 octets, u32 markers)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages for making FPDUs, used again once the peer has acknowledged their
+ * Pages that FPDUs are built in, reused once the peer has acknowledged their
  * octets.
  *
- * Allocating a page costs about as much as computing the CRC of its octets, as
- * the kernel may clear it. Each processor keeps a few, and gives them back when
- * it has not used any for a while, or when memory is short.
+ * Allocating a page costs about as much as the CRC of its octets, as the kernel
+ * may clear it. Each processor keeps a few, and frees them when it has used
+ * none for a while, or when memory is short.
  */
 
 #include <linux/mm.h>
@@ -17,7 +17,7 @@
 
 #include "mpa_pages.h"
 
-/* What skb_page_frag_refill() makes if it can: 32 KiB, or one page. */
+/* What skb_page_frag_refill() allocates if it can: 32 KiB, or one page. */
 #define MPA_PAGES_ORDER		get_order(32768)
 #define MPA_PAGES_SIZE		(PAGE_SIZE << MPA_PAGES_ORDER)
 #define MPA_PAGES		128
@@ -26,14 +26,14 @@
 
 /**
  * struct mpa_pages - pages of one processor, by the time of their last use
- * @lock:	for all of it; taken in process context only, also by whoever
- *		looks for memory, so nothing is allocated under it
- * @page:	a ring of pages that we hold a reference to; when nobody else
- *		does a page is free
- * @first:	the one that was used the longest time ago: pages get free in
- *		this order, more or less
- * @nr:		how many: as many as were under way at a time
- * @used:	since the last look
+ * @lock:	for all of it; taken in process context only. Reclaim takes it
+ *		too: nothing is allocated under it
+ * @page:	a ring of pages that we hold a reference to; a page is free if
+ *		that is the only one
+ * @first:	the least recently used one: pages become free roughly in this
+ *		order
+ * @nr:		the number of pages
+ * @used:	since mpa_pages_trim() ran last
  */
 struct mpa_pages {
 	spinlock_t lock; /* for all of it */
@@ -52,7 +52,7 @@ static struct page **mpa_pages_at(struct mpa_pages *pages, u32 i)
 	return pages->page + (pages->first + i) % MPA_PAGES;
 }
 
-/* The caller has the reference, and the lock. */
+/* The caller gets the reference, and holds the lock. */
 static struct page *mpa_pages_pop(struct mpa_pages *pages)
 {
 	struct page *page = *mpa_pages_at(pages, 0);
@@ -69,7 +69,7 @@ static void mpa_pages_push(struct mpa_pages *pages, struct page *page)
 	pages->used = true;
 }
 
-/* A free page, with a reference for the caller, or NULL. */
+/* A free page with a reference for the caller, or NULL. */
 static struct page *mpa_pages_get(void)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
@@ -90,7 +90,7 @@ static struct page *mpa_pages_get(void)
 	return page;
 }
 
-/* Keep a page; if there is no room, in place of the oldest in use. */
+/* Keep a page; in a full ring it replaces the oldest one in use. */
 static void mpa_pages_keep(struct page *page)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
@@ -108,8 +108,8 @@ static void mpa_pages_keep(struct page *page)
 }
 
 /*
- * Give back up to @max pages. Those that TCP still has are free when it is done
- * with them. Return: how many are free now. @pages->lock is held.
+ * Release up to @max pages; those that TCP holds are freed when it releases
+ * them. Return: the number freed now. @pages->lock is held.
  */
 static u32 mpa_pages_drop(struct mpa_pages *pages, u32 *max)
 {
@@ -145,14 +145,7 @@ static void mpa_pages_trim(struct work_struct *work)
 		schedule_delayed_work(&mpa_pages_work, MPA_PAGES_IDLE);
 }
 
-/* ---- when memory is short ---- */
-
-/**
- * mpa_pages_held() - memory that is kept for FPDUs to come
- *
- * Context: process.
- * Return: octets, of all processors.
- */
+/* Octets of memory kept for future FPDUs, of all processors. */
 unsigned long mpa_pages_held(void)
 {
 	unsigned long nr = 0;
@@ -188,10 +181,10 @@ static unsigned long mpa_pages_scan(struct shrinker *shrinker,
 static struct shrinker *mpa_pages_shrinker;
 
 /**
- * mpa_pages_refill() - have room in a page fragment
+ * mpa_pages_refill() - get room for octets in a page fragment
  * @sk:		socket
- * @frag:	of the task
- * @len:	octets wanted side by side, up to a page
+ * @frag:	the task's
+ * @len:	contiguous octets wanted, up to a page
  *
  * Context: process.
  * Return: false without memory.
@@ -212,7 +205,7 @@ bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len)
 		return true;
 	}
 	if (!skb_page_frag_refill(len, frag, sk->sk_allocation))
-		/* Does what is due when memory is short. */
+		/* Enters memory pressure, and limits the send buffer. */
 		return sk_page_frag_refill(sk, frag);
 	if (frag->page != old && frag->size == MPA_PAGES_SIZE &&
 	    !page_is_pfmemalloc(frag->page))
@@ -236,7 +229,7 @@ int mpa_pages_init(void)
 	return 0;
 }
 
-/* Context: module exit, and when it cannot be loaded: nobody sends any more. */
+/* At module exit, and if loading fails: nobody sends. */
 void mpa_pages_exit(void)
 {
 	u32 max = U32_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Floor 0: memory. Pages that are used again, and the buffers of programs. */
+/* Layer 0: memory: recycled pages, and the buffers of programs. */
 #ifndef _MPA_PAGES_H
 #define _MPA_PAGES_H
 
@@ -22,18 +22,18 @@ void mpa_pages_exit(void);
 
 /**
  * mpa_copy_to_user() - copy octets of a packet to a program
- * @to:		where they go
- * @from:	where they are: in an skb, or in a page of ours
- * @n:		how many
+ * @to:		user buffer
+ * @from:	octets in an skb, or in one of our pages
+ * @n:		their number
  *
  * copy_to_user() without the check of hardened usercopy that they stay within
- * one object: done for each piece of each FPDU it costs more than the copy. Most
- * octets lie in pages, of which that check knows only the size; that they
- * belong to the skb is sure from the lengths of skbs and fragments, by which
- * mpa_tcp_in.c goes, and mpa_rx_read.c by pages.
+ * one object: once for each piece of each FPDU it costs more than the copy.
+ * Most octets lie in pages, of which that check knows only the size. The
+ * lengths of skbs and fragments, which mpa_tcp_in.c observes, and of pages in
+ * mpa_rx_read.c, guarantee that the octets belong to the skb.
  *
  * Context: process.
- * Return: how many octets have not been copied.
+ * Return: the number of octets that were not copied.
  */
 static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 					     unsigned long n)
@@ -42,15 +42,15 @@ static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 }
 
 /**
- * mpa_iter_span() - where the next octets of a program's buffer are
+ * mpa_iter_span() - find the next contiguous octets of a program's buffer
  * @iter:	the buffer
- * @n:		set to how many octets lie there side by side
+ * @n:		set to their number
  *
  * For mpa_copy_to_user() and _copy_from_user(). copy_to_iter() for each FPDU
  * would take a tenth of all instructions.
  *
- * Return: NULL if they are in the kernel's memory, or if there are none: behind
- * the last octet there may be no iovec.
+ * Return: NULL if they are in kernel memory, or if there are none: after the
+ * last octet there may be no iovec.
  */
 static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 {
@@ -68,7 +68,7 @@ static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 	return iov->iov_base + iter->iov_offset;
 }
 
-/* The same if the next @n octets lie side by side, else NULL. */
+/* The same if the next @n octets are contiguous, else NULL. */
 static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
 {
 	size_t span;
@@ -77,7 +77,7 @@ static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
 	return n <= span ? user : NULL;
 }
 
-/* What was at mpa_iter_span() has been copied. */
+/* Advance past octets that mpa_iter_span() has found. */
 static inline void mpa_iter_skip(struct iov_iter *iter, size_t n)
 {
 	if (iter_is_ubuf(iter) || n == iter->count ||

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the administrator of a network namespace decides: net.mpa.* */
+/*
+ * The sysctls net.mpa.* of a network namespace, and which connections may be in
+ * startup.
+ */
 
 #include <linux/jhash.h>
 #include <linux/jiffies.h>
@@ -20,16 +23,17 @@
 #define MPA_BUCKET_PORTS		32
 #define MPA_BUCKETS		(MPA_BUCKET_USERS * MPA_BUCKET_PORTS)
 
-/* Time for a request that has begun to arrive completely. */
+/* A connection is protected this long after its request has begun to arrive. */
 #define MPA_REQUEST_TIME	(2 * HZ)
 
 /**
- * struct mpa_bucket - responders in startup at a port of a user, or at several
- * @silent:	those that have heard nothing, the oldest first
- * @begun:	those that have heard a part of a request, the first to do so
- *		first
- * @n:		how many there are
- * @n_begun:	of them, how many have begun
+ * struct mpa_bucket - responders in startup that share a user and a port, by
+ *                     hash
+ * @silent:	those that have received nothing, the oldest first
+ * @begun:	those that have received a part of a request, in the order of
+ *		their first octet
+ * @n:		the number of both
+ * @n_begun:	the number in @begun
  */
 struct mpa_bucket {
 	struct list_head silent;
@@ -40,14 +44,14 @@ struct mpa_bucket {
 
 /**
  * struct mpa_policy - of one network namespace
- * @value:	what the administrator has decided
- * @seed:	who shares a bucket, nobody outside knows
+ * @value:	the sysctls
+ * @seed:	makes it unpredictable who shares a bucket
  * @lock:	for what follows and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
  * @initiators:	initiators in startup
  * @responders:	responders in startup
- * @ousted:	responders that had to make room, so far
- * @of_user:	where responders are, by user
+ * @ousted:	responders evicted so far
+ * @of_user:	the number of responders, by user
  * @bucket:	and for each user by local port
  * @header:	of the sysctls
  */
@@ -163,74 +167,50 @@ void mpa_policy_exit(void)
 	unregister_pernet_subsys(&mpa_policy_ops);
 }
 
-/**
- * mpa_policy_get() - what the administrator has decided
- * @net:	namespace
- * @value:	what is asked for
- *
- * Context: any.
- */
 u32 mpa_policy_get(const struct net *net, enum mpa_policy_value value)
 {
 	return READ_ONCE(mpa_policy(net)->value[value]);
 }
 
-/**
- * mpa_policy_set() - the administrator decides otherwise
- * @net:	namespace
- * @value:	what is decided
- * @n:		a number that is valid for it
- *
- * Context: any.
- */
+/* @n has been found to be in range. */
 void mpa_policy_set(const struct net *net, enum mpa_policy_value value, u32 n)
 {
 	WRITE_ONCE(mpa_policy(net)->value[value], n);
 }
 
-/**
- * mpa_policy_crc_optional() - RFC 5044 section 4.4 (2a): the administrator has
- *			       allowed connections without CRCs
- * @sk:	socket, for its namespace
+/*
+ * RFC 5044 section 4.4 (2a): the administrator allows connections without CRCs.
  */
 bool mpa_policy_crc_optional(const struct sock *sk)
 {
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_CRC_OPTIONAL);
 }
 
-/**
- * mpa_policy_markers() - all sockets ask their peers for markers
- * @sk:	socket, for its namespace
- */
+/* All sockets ask their peers for markers. */
 bool mpa_policy_markers(const struct sock *sk)
 {
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_MARKERS);
 }
 
-/**
- * mpa_policy_place() - records may be returned out of order
- * @sk:	socket, for its namespace
- */
+/* Records may be delivered out of order. */
 bool mpa_policy_place(const struct sock *sk)
 {
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_PLACE);
 }
 
-/**
- * mpa_policy_timeout() - longest time for the startup phase
- * @sk:	socket, for its namespace
- *
- * Return: jiffies.
- */
+/* The longest time for the startup phase, in jiffies. */
 unsigned long mpa_policy_timeout(const struct sock *sk)
 {
 	return msecs_to_jiffies(mpa_policy_get(sock_net(sk),
 					       MPA_POLICY_TIMEOUT_MS));
 }
 
-/* ---- who may be in startup ---- */
+/* ---- admission to startup ---- */
 
-/* TCP may clear the port before the connection leaves: keep the bucket. */
+/*
+ * TCP may clear the port before the connection leaves: the bucket is
+ * remembered.
+ */
 static u8 mpa_bucket_of(const struct mpa_policy *policy, const struct sock *sk)
 {
 	u32 port = jhash_1word(sk->sk_num, policy->seed);
@@ -272,8 +252,9 @@ static struct mpa_admission *mpa_bucket_first(struct list_head *list)
 }
 
 /*
- * The one that has been silent for longest. Having begun a request protects a
- * connection for as long as the rest may take, while they are not most.
+ * The connection that has been silent for longest. A connection that has begun
+ * its request is protected for as long as the rest may take, unless most have
+ * begun.
  */
 static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
 {
@@ -289,9 +270,9 @@ static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
 }
 
 /*
- * Make room: the user with most connections in startup loses one, at his port
- * with most of them. The work item does the rest; nothing is waited for here,
- * as a context calls mpa_policy_leave_startup() before it ends.
+ * Evict a connection of the user with most connections in startup, at that
+ * user's port with most of them. Its work item does the rest. There is nothing
+ * to wait for: a context calls mpa_policy_leave_startup() before it ends.
  */
 static void mpa_policy_oust(struct mpa_policy *policy)
 {
@@ -331,7 +312,7 @@ static bool mpa_policy_enter(struct mpa_policy *policy,
 	}
 	if (!most)
 		return false;
-	/* Two leave for one, until a lowered limit is met. */
+	/* Evict two for one until a lowered limit is met. */
 	for (i = 0; i < 2 && policy->responders >= most; i++)
 		mpa_policy_oust(policy);
 	admission->bucket = mpa_bucket_of(policy, admission->sk);
@@ -346,19 +327,21 @@ static bool mpa_policy_enter(struct mpa_policy *policy,
 }
 
 /**
- * mpa_policy_enter_startup() - count a connection that begins its startup
- * @admission:	its place, kept until mpa_policy_leave_startup()
+ * mpa_policy_enter_startup() - admit a connection to startup
+ * @admission:	its place, until mpa_policy_leave_startup()
  * @sk:		its socket
  * @initiator:	it is an initiator, not a responder
- * @notify:	called when it has to make room for another one; must not sleep,
- *		nor take a socket lock. It is not called any more after mpa_policy_leave_startup()
+ * @notify:	called when it is evicted, under a spinlock: must not sleep, nor
+ *		take a socket lock. Never called after
+ *		mpa_policy_leave_startup()
  *
- * Initiators wait because their program wants it, and are bound by what that may
- * have open, as those in connect(2) are. Responders wait for strangers: when
- * there are too many, the one that has been silent for longest makes room.
+ * Initiators are not limited: their program has opened them, and what it may
+ * open bounds them, as it does those in connect(2). Responders wait for
+ * unauthenticated peers: at the limit the one that has been silent for longest
+ * is evicted.
  *
  * Context: any, socket lock held.
- * Return: false when it may not begin; then it is not counted.
+ * Return: false if it may not begin; then it is not counted.
  */
 bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 			      bool initiator, void (*notify)(struct sock *sk))
@@ -374,17 +357,14 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 	return entered;
 }
 
-/**
- * mpa_policy_heard() - octets have come to a connection in startup
- * @admission:	its place
- *
- * Context: any, socket lock held.
+/*
+ * A connection in startup has received octets. Context: any, socket lock held.
  */
 void mpa_policy_heard(struct mpa_admission *admission)
 {
 	struct mpa_policy *policy;
 
-	/* It may have been ousted; then it stays out. */
+	/* It may have been evicted; then it stays out. */
 	if (READ_ONCE(admission->as) != MPA_ADMITTED_SILENT)
 		return;
 	policy = mpa_policy(sock_net(admission->sk));
@@ -399,14 +379,10 @@ void mpa_policy_heard(struct mpa_admission *admission)
 	spin_unlock_bh(&policy->lock);
 }
 
-/**
- * mpa_policy_leave_startup() - undo mpa_policy_enter_startup()
- * @admission:	the place, if it has ever been one
- *
- * Afterwards nobody else touches the context, or has its work item run, until
- * it enters again.
- *
- * Context: any, socket lock held.
+/*
+ * Undo mpa_policy_enter_startup(), if it was ever called. Then nothing here
+ * touches the context, or queues its work item, until it enters again. Context:
+ * any, socket lock held.
  */
 void mpa_policy_leave_startup(struct mpa_admission *admission)
 {
@@ -420,15 +396,9 @@ void mpa_policy_leave_startup(struct mpa_admission *admission)
 	spin_unlock_bh(&policy->lock);
 }
 
-/**
- * mpa_policy_startups() - count connections in startup
- * @net:	namespace
- * @now:	set to how many there are
- * @ousted:	set to how many have had to make room for others so far
- *
- * Both are of one moment: who has to go is in one of them.
- *
- * Context: process.
+/*
+ * Count connections in startup, and evicted ones so far. Both numbers are of
+ * one moment: a connection that is evicted is in one of them. Context: process.
  */
 void mpa_policy_startups(const struct net *net, unsigned int *now,
 			 unsigned long *ousted)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counters of a network namespace: /proc/net/mpa_stat; and where the tracepoints are. */
+/*
+ * Counters of a network namespace: /proc/net/mpa_stat. Also defines the
+ * tracepoints.
+ */
 
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
@@ -70,7 +73,7 @@ unsigned int mpa_stat_id __read_mostly;
 
 DEFINE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
 
-/* What goes up and down may seem to be below 0 while it does. */
+/* A gauge may seem to be below 0 while it changes. */
 static unsigned long mpa_stat_sum(const struct mpa_stat *stat, int field)
 {
 	long sum = 0;
