@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The generic netlink family "mpa": Documentation/netlink/specs/mpa.yaml. Its header
- * for programs is generated from that; a test compares the policies here with it.
+ * The generic netlink family "mpa": Documentation/netlink/specs/mpa.yaml. Its
+ * uapi header is generated from that; a test compares the policies here with
+ * it.
  *
- * Nothing here takes a socket's lock, or keeps others from taking it.
+ * Nothing here takes a socket's lock, or delays others that take it.
  */
 
 #include <linux/mutex.h>
@@ -82,7 +83,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 	struct mpa_ctx *ctx;
 	int err = 0;
 
-	/* Most of those that come later are not in it, so that it ends. */
+	/* Skip most connections that are added later, so that the dump ends. */
 	if (!cookie)
 		cb->args[1] = mpa_conns_last(net);
 	rcu_read_lock();
@@ -100,7 +101,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 
 /* ---- the administrator's policy ---- */
 
-/* Which attribute says what. */
+/* The attribute of each value. */
 static const u8 mpa_netlink_values[MPA_POLICY_VALUES] = {
 	[MPA_POLICY_CRC_OPTIONAL] = MPA_A_POLICY_CRC_OPTIONAL,
 	[MPA_POLICY_TIMEOUT_MS] = MPA_A_POLICY_STARTUP_TIMEOUT_MS,
@@ -109,7 +110,7 @@ static const u8 mpa_netlink_values[MPA_POLICY_VALUES] = {
 	[MPA_POLICY_PLACE] = MPA_A_POLICY_PLACE,
 };
 
-/* One request's values are set together, and read together. */
+/* The values of a request are set together, and read together. */
 static DEFINE_MUTEX(mpa_netlink_policy_lock);
 
 static int mpa_netlink_policy_put(struct sk_buff *skb, const struct net *net)
@@ -142,7 +143,7 @@ static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
 	return genlmsg_reply(reply, info);
 }
 
-/* All of them have been found to be in range. */
+/* The policy has checked that all are in range. */
 static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 {
 	unsigned int i;
@@ -159,7 +160,7 @@ static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 	return 0;
 }
 
-/* ---- records to a monitor ---- */
+/* ---- taps ---- */
 
 static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 {
@@ -168,7 +169,7 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 
 	if (GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
 		return -EINVAL;
-	/* Now, as this may sleep. */
+	/* Here, as this may sleep. */
 	static_branch_enable(&mpa_tap_used);
 	rcu_read_lock();
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
@@ -308,13 +309,9 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 	.n_mcgrps	= ARRAY_SIZE(mpa_netlink_groups),
 };
 
-/**
- * mpa_netlink_init() - offer the family
- *
- * It comes last and goes before the taps: anybody may ask at any moment.
- *
- * Context: module init; before there is a connection.
- * Return: 0 or a negative errno.
+/*
+ * After everything that a request needs: requests arrive from now on. At module
+ * init.
  */
 int __init mpa_netlink_init(void)
 {
@@ -337,12 +334,9 @@ no_tap:
 	return err;
 }
 
-/**
- * mpa_netlink_exit() - take it back
- *
- * Events that wait need the family and the taps.
- *
- * Context: module exit; when no connection is left.
+/*
+ * Queued events need the family and the taps. At module exit, with no
+ * connection left.
  */
 void mpa_netlink_exit(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happens to connections is told here: counted, traced, made an event
- * (below), and written to the kernel's log if an administrator has asked for
- * that (dynamic debug).
+ * Events of connections: counted, traced, sent by netlink (below), and logged
+ * if an administrator has enabled it (dynamic debug). Every function of the
+ * first half is called with the socket lock held, in any context.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -37,8 +37,6 @@ static void mpa_report_failed(const struct mpa_ctx *ctx, int err, u8 code,
 	mpa_event(ctx, &event);
 }
 
-/* ---- the kernel's log ---- */
-
 static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			     u8 code, u64 position)
 {
@@ -55,27 +53,22 @@ static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			    position);
 }
 
-/* ---- what happens ---- */
-
-/* The peer has rejected the request, and not a program here. */
+/* The peer, and not a local program, has rejected the request. */
 static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
 {
 	return ctx->role == MPA_ROLE_INITIATOR && ctx->have_peer &&
 	       ctx->peer.flags & MPA_PEER_REJECTED;
 }
 
-/* Whose connections are counted together: those of a role, or TUF's. */
+/* The counter: of the role, or of TUF. */
 static u32 mpa_report_kind(const struct mpa_ctx *ctx)
 {
 	return (mpa_alt(ctx) ? MPA_MIB_KINDS : ctx->role) - 1;
 }
 
-/**
- * mpa_report_state() - the state changes
- * @ctx:	the context, in the new state
- * @old:	enum mpa_state: the one before
- *
- * Context: any, socket lock held; or nobody else knows @ctx.
+/*
+ * The state has changed from @old. The socket lock is held, or @ctx is not yet
+ * published.
  */
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 {
@@ -96,7 +89,6 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 				   -ECONNREFUSED);
 		break;
 	case MPA_STATE_IDLE:
-		/* TUF is off in both directions. */
 		if (old == MPA_STATE_FULL)
 			SNMP_ADD_STATS(ctx->tcp.mib,
 				       MPA_MIB_CURR + mpa_report_kind(ctx), -1);
@@ -104,14 +96,7 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 	}
 }
 
-/**
- * mpa_report_refused() - startup has come to nothing
- * @ctx:	the context
- * @why:	the reason
- * @err:	negative errno
- *
- * Context: any, socket lock held.
- */
+/* Startup has failed. @err: negative errno. */
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err)
 {
 	static const char * const reasons[] = {
@@ -137,18 +122,12 @@ void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err
 	mpa_event(ctx, &event);
 }
 
-/**
- * mpa_report_receiving() - nothing more is received
- * @ctx:	the context; what @ctx->rx.error says
- * @code:	the error code
- *
- * Context: any, socket lock held.
- */
+/* Receiving has ended with @ctx->rx.error. */
 void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 {
 	u64 position = ctx->rx.cur.pos;
 
-	/* The same loss has cut an FPDU: it has been told. */
+	/* The FPDU was cut by a loss that has been reported. */
 	if (ctx->lost && code == MPA_ERR_TCP)
 		return;
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + code - 1);
@@ -158,13 +137,7 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 	mpa_report_failed(ctx, ctx->rx.error, code, true);
 }
 
-/**
- * mpa_report_sending() - nothing more can be sent
- * @ctx:	the context
- * @err:	negative errno
- *
- * Context: process, socket lock held.
- */
+/* Sending has failed with @err, a negative errno. Context: process. */
 void mpa_report_sending(struct mpa_ctx *ctx, int err)
 {
 	if (ctx->broken)
@@ -177,13 +150,9 @@ void mpa_report_sending(struct mpa_ctx *ctx, int err)
 	mpa_report_failed(ctx, err, MPA_ERR_LOCAL, false);
 }
 
-/**
- * mpa_report_disagreed() - Full Operation has begun without what RFC 6581 was to
- *			    agree on
- * @ctx:	the context; its code says what
- * @err:	negative errno
- *
- * Context: process, socket lock held.
+/*
+ * Full Operation has begun without the agreement of RFC 6581 that @ctx->code
+ * names. Context: process.
  */
 void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 {
@@ -194,12 +163,8 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 	mpa_report_failed(ctx, err, ctx->code, false);
 }
 
-/**
- * mpa_report_lost() - TCP has gone, and not by an orderly end
- * @ctx:	the context, in MPA_STATE_FULL
- * @err:	negative errno
- *
- * Context: any, socket lock held.
+/*
+ * The TCP connection has ended with @err, and not orderly, in MPA_STATE_FULL.
  */
 void mpa_report_lost(struct mpa_ctx *ctx, int err)
 {
@@ -215,24 +180,13 @@ void mpa_report_lost(struct mpa_ctx *ctx, int err)
 	mpa_report_failed(ctx, err, MPA_ERR_TCP, false);
 }
 
-/**
- * mpa_report_mulpdu() - MULPDU has changed
- * @ctx:	the context, in MPA_STATE_FULL
- *
- * Context: process, socket lock held.
- */
+/* MULPDU has changed, in MPA_STATE_FULL. Context: process. */
 void mpa_report_mulpdu(const struct mpa_ctx *ctx)
 {
 	mpa_report_event(ctx, MPA_CMD_MULPDU_NTF);
 }
 
-/**
- * mpa_report_unaligned() - the first segment that does not start with an FPDU
- * @sk:		socket
- * @cut:	why it does not
- *
- * Context: any, socket lock held.
- */
+/* The first segment that does not start with an FPDU. */
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 {
 	const struct mpa_event event = {
@@ -243,12 +197,7 @@ void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 	mpa_event(mpa_ctx(sk), &event);
 }
 
-/**
- * mpa_report_resegmented() - something on the way cuts a stream of TUF anew
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- */
+/* TUF only: a middlebox changes the segmentation of the stream. */
 void mpa_report_resegmented(const struct mpa_ctx *ctx)
 {
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TUF_RESEGMENTED);
@@ -256,12 +205,6 @@ void mpa_report_resegmented(const struct mpa_ctx *ctx)
 			 MPA_ERR_NONE, ctx->rx.cur.pos);
 }
 
-/**
- * mpa_report_closed() - the socket is closed
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- */
 void mpa_report_closed(const struct mpa_ctx *ctx)
 {
 	if (ctx->state == MPA_STATE_FULL)
@@ -272,33 +215,33 @@ void mpa_report_closed(const struct mpa_ctx *ctx)
 }
 
 /*
- * ---- events to those who listen for them by netlink ----
+ * ---- events to netlink listeners ----
  *
- * An event is built where it happens, and goes from there to the sockets that have asked
- * for those of its namespace (mpa_nl_tap.c), of which there are few.
+ * An event is built where it happens, and sent from there to the sockets that
+ * have asked for those of its namespace (mpa_nl_tap.c), which are few.
  *
- * It goes to the multicast group as well, by a work item of the namespace: netlink walks
- * all listeners of the machine for each, those of other namespaces as well, and no
- * connection waits for that. Whoever can make a user namespace can have a thousand
- * listeners there, and as many events as he likes: for namespaces that belong to one
- * nothing goes to the group.
+ * A work item of the namespace sends it to the multicast group as well: netlink
+ * walks all listeners of the machine for each event, and no connection waits for
+ * that. Whoever can create a user namespace can have a thousand listeners there,
+ * and any number of events: only namespaces of the initial user namespace send
+ * to the group.
  */
 
-/* Attributes of an event: some forty numbers and two addresses. */
+/* Some forty numbers and two addresses. */
 #define MPA_EVENT_SIZE		640
 
-/* The number of a namespace that may wait to be sent. */
+/* Limit of a namespace's queue. */
 #define MPA_EVENTS_MAX		1024
 
-/* Namespaces that send at the same time. */
+/* Limit of namespaces that send at the same time. */
 #define MPA_EVENTS_AT_ONCE	4
 
 /**
  * struct mpa_events - of one network namespace
  * @net:	the namespace
- * @queue:	made, and not sent; its lock is for all that follows
- * @number:	of the last one
- * @closed:	the namespace goes, or the module: no more are taken
+ * @queue:	events not yet sent; its lock is for all that follows
+ * @number:	of the last event
+ * @closed:	the namespace or the module exits: no more are queued
  * @work:	sends them
  */
 struct mpa_events {
@@ -318,9 +261,7 @@ static struct mpa_events *mpa_events(const struct net *net)
 	return net_generic(net, mpa_events_id);
 }
 
-/* ---- making one ---- */
-
-/* @number is set to where its number goes. */
+/* @number is set to the attribute that takes the event's number. */
 static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
 			  const struct mpa_event *event, struct nlattr **number)
 {
@@ -351,7 +292,7 @@ static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
 	return skb;
 }
 
-/* Somebody in some namespace has joined the group: netlink does not know more. */
+/* The group has members in some namespace: netlink does not know which. */
 static bool mpa_event_has_group(struct net *net)
 {
 	return net->user_ns == &init_user_ns &&
@@ -359,9 +300,9 @@ static bool mpa_event_has_group(struct net *net)
 }
 
 /*
- * Events leave in the order of their numbers. @skb: NULL if there was no memory: it takes
- * a number as well, so that the gap shows. Return: false if the event is lost to the
- * group, or to all.
+ * Events are sent in the order of their numbers. @skb: NULL without memory: the
+ * event takes a number nevertheless, so that the gap shows. Return: false if
+ * the event is lost to the group, or to all.
  */
 static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 			    struct nlattr *number)
@@ -369,7 +310,9 @@ static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 	struct sk_buff_head *queue = &events->queue;
 	bool sent = skb;
 
-	/* Readers' own filters run meanwhile: not with interrupts off. */
+	/*
+	 * Readers' socket filters run under this lock: not with interrupts off.
+	 */
 	spin_lock_bh(&queue->lock);
 	events->number++;
 	if (skb) {
@@ -394,7 +337,7 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 	struct nlattr *number;
 	struct sk_buff *skb;
 
-	/* While it waits it is the connection's. */
+	/* Charge it to the connection's memory group while it is queued. */
 	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 	skb = mpa_event_make(ctx, event, &number);
 	set_active_memcg(old);
@@ -403,13 +346,7 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 	nlmsg_free(skb);
 }
 
-/**
- * mpa_event() - send an event, if anybody listens
- * @ctx:	the context
- * @event:	what happens
- *
- * Context: any, socket lock held.
- */
+/* Send an event if anybody listens. Context: any, socket lock held. */
 void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
 {
 	struct net *net = sock_net(ctx->sk);
@@ -418,9 +355,6 @@ void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
 		mpa_event_send(ctx, event);
 }
 
-/* ---- sending them ---- */
-
-/* The oldest one that waits. */
 static void mpa_event_send_next(struct mpa_events *events)
 {
 	struct sk_buff *skb;
@@ -433,12 +367,15 @@ static void mpa_event_send_next(struct mpa_events *events)
 		return;
 	err = genlmsg_multicast_netns(mpa_event_family, events->net, skb, 0,
 				      MPA_NLGRP_EVENTS, GFP_KERNEL);
-	/* -ESRCH: nobody has got it. */
+	/* -ESRCH: nobody has received it. */
 	if (err && err != -ESRCH)
 		SNMP_INC_STATS(mpa_stat_mib(events->net), MPA_MIB_EVENTS_LOST);
 }
 
-/* Namespaces take turns: one with many events, or listeners, does not stop others. */
+/*
+ * Namespaces take turns: one with many events, or listeners, does not block
+ * others.
+ */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_events *events = container_of(work, struct mpa_events, work);
@@ -462,7 +399,7 @@ static int __net_init mpa_event_net_init(struct net *net)
 	return 0;
 }
 
-/* Send those that wait, and no more: users inside the kernel may close sockets later. */
+/* Send queued events, and no more: in-kernel users may close sockets later. */
 static void __net_exit mpa_event_net_exit(struct net *net)
 {
 	struct mpa_events *events = mpa_events(net);
@@ -481,12 +418,8 @@ static struct pernet_operations mpa_event_net_ops = {
 	.size	= sizeof(struct mpa_events),
 };
 
-/**
- * mpa_event_init() - learn how events are sent
- * @family:	the netlink family
- *
- * Context: module init; before there is a connection.
- * Return: 0 or a negative errno.
+/*
+ * At module init, before there is a connection. Return: 0 or a negative errno.
  */
 int __init mpa_event_init(const struct genl_family *family)
 {
@@ -503,11 +436,7 @@ int __init mpa_event_init(const struct genl_family *family)
 	return err;
 }
 
-/**
- * mpa_event_exit() - send those that wait, and no more
- *
- * Context: module exit; when no connection is left.
- */
+/* At module exit, with no connection left: the queued events are sent. */
 void mpa_event_exit(void)
 {
 	unregister_pernet_subsys(&mpa_event_net_ops);

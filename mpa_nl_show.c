@@ -3,8 +3,8 @@
  * A connection as netlink attributes: of the family "mpa"
  * (Documentation/netlink/specs/mpa.yaml), and for inet_diag, which ss uses.
  *
- * Nothing here takes the socket lock, which a user may hold for long: numbers are
- * read one by one while they may be changing.
+ * Nothing here takes the socket lock, which a user may hold for long: numbers
+ * are read one by one, and may change meanwhile.
  */
 
 #include <linux/cred.h>
@@ -61,11 +61,9 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
 			   from_kuid_munged(user_ns, READ_ONCE(sk->sk_uid)));
 }
 
-/**
- * mpa_show_flags() - MPA_INFO_*, as they are or will be in Full Operation
- * @ctx:	the context
- *
- * Context: under RCU, or socket lock held.
+/*
+ * MPA_INFO_*, as they are or will be in Full Operation. Context: under RCU, or
+ * socket lock held.
  */
 u32 mpa_show_flags(const struct mpa_ctx *ctx)
 {
@@ -94,7 +92,8 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
  *
  * RFC 5044 section 8 code 1 is "TCP connection closed, terminated, or lost.
  * This includes lost by timeout, too many retries, RST received, or FIN
- * received": it holds as soon as that has happened, unless there is another.
+ * received": it applies as soon as that has happened, unless there is another
+ * code.
  *
  * Context: under RCU, or socket lock held.
  * Return: enum mpa_error.
@@ -108,7 +107,6 @@ u8 mpa_show_code(const struct mpa_ctx *ctx)
 	return mpa_tcp_peer_left(ctx->sk) ? MPA_ERR_TCP : MPA_ERR_NONE;
 }
 
-/* What startup has agreed on. */
 static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	if (nla_put_u32(skb, MPA_A_CONN_REVISION, READ_ONCE(ctx->revision)) ||
@@ -141,7 +139,6 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 			   mpa_framing_mulpdu(&ctx->tx.format, emss));
 }
 
-/* Of the sending half. */
 static int mpa_show_sent(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_watch *watch = &ctx->tcp.watch;
@@ -160,7 +157,6 @@ static int mpa_show_sent(struct sk_buff *skb, const struct mpa_ctx *ctx)
 			    READ_ONCE(watch->unaligned));
 }
 
-/* Of the receiving half. */
 static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = READ_ONCE(ctx->rx.place);
@@ -175,7 +171,7 @@ static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	       mpa_show_u64(skb, MPA_A_CONN_RX_EDGE, READ_ONCE(rx->cur.pos));
 }
 
-/* What is kept for it outside TCP's queues. */
+/* Octets kept outside TCP's queues. */
 static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
@@ -189,7 +185,7 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
 }
 
-/* The error that it is in, if it is in one. */
+/* The error that the connection is in, if any. */
 static void mpa_show_failure(const struct mpa_ctx *ctx,
 			     struct mpa_failure *failure)
 {
@@ -198,7 +194,7 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 
 	failure->code = mpa_show_code(ctx);
 	failure->rx = rx_error;
-	/* The loss that has cut an FPDU is why, and not that it is cut. */
+	/* The cause is the loss, not the incomplete FPDU that it has left. */
 	if (READ_ONCE(ctx->lost) && failure->code == MPA_ERR_TCP)
 		rx_error = 0;
 	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
@@ -227,11 +223,11 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 }
 
 /**
- * mpa_show_conn() - all of a connection
- * @skb:	where the attributes go
+ * mpa_show_conn() - put the attributes of a connection
+ * @skb:	where they go
  * @ctx:	its context
- * @user_ns:	of whom they are for
- * @failure:	what to say of its error; NULL: what it is in
+ * @user_ns:	the reader's
+ * @failure:	the error to report; NULL: the one that it is in
  *
  * Context: under RCU, or socket lock held.
  * Return: 0 or -EMSGSIZE.
@@ -252,13 +248,9 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 /* ---- inet_diag ---- */
 
-/**
- * mpa_show_ulp() - tcp_ulp_ops.get_info
- * @sk:		socket
- * @skb:	where an attribute MPA_INET_ULP_INFO goes
- *
- * Context: any, socket lock not held.
- * Return: 0 or -EMSGSIZE.
+/*
+ * tcp_ulp_ops.get_info: put MPA_INET_ULP_INFO. Context: any, socket lock not
+ * held. Return: 0 or -EMSGSIZE.
  */
 int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 {
@@ -285,12 +277,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/**
- * mpa_show_ulp_size() - tcp_ulp_ops.get_info_size
- * @sk:		socket
- *
- * Return: octets that mpa_show_ulp() may need.
- */
+/* tcp_ulp_ops.get_info_size: the most that mpa_show_ulp() needs. */
 size_t mpa_show_ulp_size(const struct sock *sk)
 {
 	/* The nest, two flags, at most ten numbers of 32 bits and twelve of 64. */
@@ -301,18 +288,18 @@ size_t mpa_show_ulp_size(const struct sock *sk)
 /*
  * ---- the connections of a network namespace ----
  *
- * All contexts, by their sockets' cookies. One is found at once, and a walk goes on
- * where it was while others come and go.
+ * All contexts, by their sockets' cookies: a walk continues where it was while
+ * others are added and removed.
  *
- * A context is in from before it is attached until it is detached, or its socket
- * is destroyed. It and its socket are to be used under RCU alone; what is read
- * there without the socket lock may be changing.
+ * A context is listed from before it is attached until it is detached, or its
+ * socket is destroyed. RCU alone protects it and its socket; what is read
+ * without the socket lock may be changing.
  */
 
 /**
  * struct mpa_conns - of one network namespace
  * @all:	contexts, by cookie
- * @last:	the largest cookie ever; written with the lock of @all
+ * @last:	the largest cookie so far; written with the lock of @all
  */
 struct mpa_conns {
 	struct xarray	all;
@@ -326,12 +313,9 @@ static struct mpa_conns *mpa_conns(const struct net *net)
 	return net_generic(net, mpa_conns_id);
 }
 
-/**
- * mpa_conns_add() - have a context found
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: 0 or -ENOMEM; -EBUSY on 32-bit machines, where a cookie may come again.
+/*
+ * List a context. Context: process, socket lock held. Return: 0 or -ENOMEM;
+ * -EBUSY on 32-bit machines, where a cookie may recur.
  */
 int mpa_conns_add(struct mpa_ctx *ctx)
 {
@@ -348,10 +332,8 @@ int mpa_conns_add(struct mpa_ctx *ctx)
 	return err;
 }
 
-/**
- * mpa_conns_remove() - have it found no more
- * @ctx:	the context; freed after a grace period at the earliest
- *
+/*
+ * Remove a context, which is freed after a grace period at the earliest.
  * Context: any.
  */
 void mpa_conns_remove(struct mpa_ctx *ctx)
@@ -360,19 +342,17 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
 		return;
 	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all,
 		    mpa_show_cookie(ctx->sk));
-	/* No tap is set from here on: mpa_tap_set() looks, with the lock that comes next. */
+	/*
+	 * From here on no tap is set: mpa_tap_set() checks it under the lock
+	 * that mpa_tap_clear() takes.
+	 */
 	WRITE_ONCE(ctx->listed, false);
 	mpa_tap_clear(ctx);
 }
 
-/**
- * mpa_conns_last() - the largest cookie so far
- * @net:	namespace
- *
- * Cookies grow, but for some thousands on each processor: a walk as far as this ends,
- * however many come meanwhile.
- *
- * Context: any.
+/*
+ * The largest cookie so far. Cookies grow, except for some thousands on each
+ * processor: a walk up to this one ends, whatever is added meanwhile.
  */
 unsigned long mpa_conns_last(const struct net *net)
 {
@@ -380,8 +360,8 @@ unsigned long mpa_conns_last(const struct net *net)
 }
 
 /*
- * The memory of a socket that was freed may be another's now.
- * Return: whether it is held; the context is its own.
+ * Take a reference to the socket of a context. The memory of a freed socket may
+ * already be another's. Return: whether the context is its socket's.
  */
 static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 {
@@ -396,12 +376,11 @@ static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 /**
  * mpa_conns_next() - walk through the connections of a namespace
  * @net:	namespace
- * @cookie:	of the last one that was seen, or 0; set to that of the one found
- * @last:	not beyond this one
+ * @cookie:	of the last one, or 0; set to that of the one found
+ * @last:	the largest cookie to visit
  *
- * Context: process, under RCU, but for moments in between. mpa_conns_put() comes
- * next.
- * Return: the context, whose socket is held; or NULL when there are no more.
+ * Context: process, under RCU, which is released for a moment.
+ * Return: the context, to be released with mpa_conns_put(), or NULL at the end.
  */
 struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 			       unsigned long last)
@@ -409,7 +388,10 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 	struct xarray *all = &mpa_conns(net)->all;
 	struct mpa_ctx *ctx;
 
-	/* cond_resched_rcu() does nothing where RCU is preemptible and tasks are not. */
+	/*
+	 * cond_resched_rcu() does nothing if RCU is preemptible and tasks are
+	 * not.
+	 */
 	rcu_read_unlock();
 	cond_resched();
 	rcu_read_lock();
@@ -420,10 +402,8 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 	return NULL;
 }
 
-/**
- * mpa_conns_put() - give back what mpa_conns_next() or mpa_conns_find() has found
- * @ctx:	the context
- *
+/*
+ * Release a context that mpa_conns_next() or mpa_conns_find() has returned.
  * Context: under RCU.
  */
 void mpa_conns_put(struct mpa_ctx *ctx)
@@ -431,13 +411,9 @@ void mpa_conns_put(struct mpa_ctx *ctx)
 	sock_put(ctx->sk);
 }
 
-/**
- * mpa_conns_find() - find a connection by its socket's cookie
- * @net:	namespace
- * @cookie:	the cookie
- *
- * Context: under RCU. mpa_conns_put() comes next.
- * Return: the context, whose socket is held; or NULL.
+/*
+ * Find a connection by cookie. Context: under RCU. Return: the context, to be
+ * released with mpa_conns_put(), or NULL.
  */
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
 {
@@ -445,7 +421,7 @@ struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
 
 	if (!ctx || !mpa_conns_hold(ctx))
 		return NULL;
-	/* On 32-bit machines the upper half of it has not been looked at. */
+	/* On 32-bit machines the upper half has not been compared. */
 	if (mpa_show_cookie(ctx->sk) == cookie)
 		return ctx;
 	mpa_conns_put(ctx);
@@ -461,8 +437,8 @@ static int __net_init mpa_conns_net_init(struct net *net)
 }
 
 /*
- * Somebody inside the kernel, who was there before this module, may close his sockets in
- * an exit of his own that comes later. They count nowhere from here on.
+ * In-kernel users that were loaded before this module may close their sockets
+ * in a later exit of their own. These are not counted any longer.
  */
 static void __net_exit mpa_conns_net_exit(struct net *net)
 {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taps: a netlink socket that asks gets the events of its network namespace, or the
+ * Taps: a netlink socket requests the events of its network namespace, or the
  * records of a connection with their first octets.
  *
- * Records are for debugging: each one then goes the long way, one by one.
+ * Records are for debugging: each is then handled alone, on the slow path. A
+ * sent record is shown when its FPDU has been built, a received one when it has
+ * been verified or found bad, one out of order when it is delivered to the
+ * user.
  *
- * A record sent is shown when its FPDU has been made; one received, when it has been
- * verified, or found bad; one out of order, when it goes to the user.
+ * No multicast group: any user may join the number of a group that does not
+ * exist yet, and stays in it when the module is loaded. No netlink_unicast() to
+ * the reader's port: netlink assigns that to others before it notifies that the
+ * reader is closed, and it has no call that sends to a socket.
  *
- * No multicast group, as any user may join the number of one that is not there yet, and
- * keep that when the module is loaded. Nor by netlink_unicast() to the reader's port:
- * netlink gives that to others before it says that the reader is closed, and has no call
- * that sends to a socket.
- *
- * A tap is in a list of its namespace, and ends with its connection or with the netlink
- * socket. Who ends it takes it out, under the list's lock; it is freed after a grace
- * period, as is the netlink socket, behind netlink's notifier: what is found under RCU
- * is there. Each record, and each netlink socket that is closed in the namespace, searches
- * the list: it has a limit. Events go to each tap of events while the connection waits:
- * of these there are few.
+ * A tap is in a list of its namespace, and ends with its connection or with the
+ * netlink socket. What ends it removes it, under the list's lock; it is freed
+ * after a grace period, as is the netlink socket, after netlink's notifier:
+ * what is found under RCU is valid. Each record, and each netlink socket that
+ * is closed in the namespace, searches the list: it has a limit. The connection
+ * waits while an event is sent to each tap of events: these have a lower limit.
  */
 
 #include <linux/netlink.h>
@@ -32,10 +32,10 @@
 
 #include "mpa.h"
 
-/* Attributes of a record beside its octets. */
+/* Attributes of a record without its octets. */
 #define MPA_TAP_SIZE		128
 
-/* Taps in a network namespace, and those of events among them. */
+/* Limits of taps in a network namespace: of all, and of those for events. */
 #define MPA_TAPS_MAX		256
 #define MPA_TAPS_EVENTS_MAX	16
 
@@ -44,11 +44,14 @@
  * @list:	in mpa_taps.list
  * @ctx:	the connection's context; NULL: events of the namespace
  * @reader:	the monitor's netlink socket
- * @portid:	its port; another socket's as well, while this one is being closed
- * @octets:	of each record as many at most; written without the socket lock
- * @seq:	records so far; belongs to the connection's socket lock, as does @lost
- * @lost:	the last one was lost, and the reader was told; for events it belongs to
- *		the lock of their queue
+ * @portid:	its port; may be another socket's too, while this one is being
+ *		closed
+ * @octets:	limit of octets shown of a record; written without the socket
+ *		lock
+ * @seq:	records so far; belongs to the connection's socket lock, as does
+ *		@lost
+ * @lost:	the last one was lost, and the reader notified; for events it
+ *		belongs to the lock of their queue
  * @rcu:	for freeing
  */
 struct mpa_tap {
@@ -66,8 +69,8 @@ struct mpa_tap {
  * struct mpa_taps - of one network namespace
  * @lock:	for @list, @n and mpa_ctx.tapped of the namespace's connections
  * @list:	all of them
- * @n:		MPA_TAPS_MAX at most
- * @events:	of them, those of events; read without @lock
+ * @n:		at most MPA_TAPS_MAX
+ * @events:	the number for events; read without @lock
  */
 struct mpa_taps {
 	spinlock_t		lock; /* for what follows */
@@ -76,7 +79,7 @@ struct mpa_taps {
 	unsigned int		events;
 };
 
-/* Since the first tap: what looks for taps costs nothing before. */
+/* On since the first tap: checks for taps cost nothing before. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
 static const struct genl_family *mpa_tap_family __ro_after_init;
@@ -87,9 +90,7 @@ static struct mpa_taps *mpa_taps(const struct net *net)
 	return net_generic(net, mpa_taps_id);
 }
 
-/*
- * Context: under RCU, or mpa_taps.lock held. Return: NULL if it has none.
- */
+/* Context: under RCU, or mpa_taps.lock held. Return: NULL if it has none. */
 static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 {
 	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
@@ -115,15 +116,16 @@ static void mpa_tap_end(struct mpa_taps *taps, struct mpa_tap *tap)
 }
 
 /**
- * mpa_tap_set() - have a connection's records shown from now on
- * @ctx:	the context; a walk has found it, and RCU is held since
+ * mpa_tap_set() - show a connection's records from now on
+ * @ctx:	the context; a walk has found it, and RCU has been held since
  * @reader:	the netlink socket that they go to
  * @portid:	its port
- * @octets:	of each record as many at most
+ * @octets:	limit of octets shown of a record
  *
  * Context: under RCU; mpa_tap_used is on.
- * Return: 0; -EBUSY: another socket has a tap on it; -ENOSPC: there are MPA_TAPS_MAX in
- * its namespace; -ENOMEM; or -ENOENT: the connection has just been closed.
+ * Return: 0; -EBUSY: another socket has a tap on it; -ENOSPC: there are
+ * MPA_TAPS_MAX in its namespace; -ENOMEM; or -ENOENT: the connection has just
+ * been closed.
  */
 int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets)
 {
@@ -160,14 +162,14 @@ int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets
 }
 
 /**
- * mpa_tap_set_events() - have events sent from now on
+ * mpa_tap_set_events() - send events from now on
  * @net:	the namespace
  * @reader:	the netlink socket that they go to
  * @portid:	its port
  *
  * Context: process.
- * Return: 0, also if it gets them already; -ENOSPC: there are MPA_TAPS_EVENTS_MAX, or
- * MPA_TAPS_MAX of all; -ENOMEM.
+ * Return: 0, also if it receives them already; -ENOSPC: there are
+ * MPA_TAPS_EVENTS_MAX, or MPA_TAPS_MAX of all; -ENOMEM.
  */
 int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
 {
@@ -197,22 +199,15 @@ out:
 	return err;
 }
 
-/**
- * mpa_tap_has_events() - somebody gets the events of a namespace
- * @net:	the namespace
- *
- * Context: any.
- */
+/* A socket receives the events of a namespace. Context: any. */
 bool mpa_tap_has_events(const struct net *net)
 {
 	return READ_ONCE(mpa_taps(net)->events);
 }
 
-/**
- * mpa_tap_clear() - show no more of them
- * @ctx:	the context
- *
- * Context: any, under RCU; or the context is not to be found any more.
+/*
+ * End the tap of a connection. Context: any, under RCU; or the context can no
+ * longer be found.
  */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
@@ -221,7 +216,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 
 	if (!static_branch_unlikely(&mpa_tap_used))
 		return;
-	/* Not without the lock: a tap may be being set. */
+	/* Not without the lock: a tap may just be added. */
 	spin_lock_bh(&taps->lock);
 	tap = ctx->tapped ? mpa_tap_of(ctx) : NULL;
 	if (tap)
@@ -229,7 +224,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 	spin_unlock_bh(&taps->lock);
 }
 
-/* A netlink socket is closed, and so SOCK_DEAD. Context: process. */
+/* A netlink socket is closed, and thus SOCK_DEAD. Context: process. */
 static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 			    void *arg)
 {
@@ -263,8 +258,8 @@ static int __net_init mpa_tap_net_init(struct net *net)
 }
 
 /*
- * Sockets that get records hold the namespace, and their connections the module; those
- * that get events hold no module.
+ * Sockets that receive records hold the namespace, and their connections the
+ * module; those that receive events do not hold the module.
  */
 static void __net_exit mpa_tap_net_exit(struct net *net)
 {
@@ -282,13 +277,7 @@ static struct pernet_operations mpa_tap_net_ops = {
 	.size	= sizeof(struct mpa_taps),
 };
 
-/**
- * mpa_tap_init() - learn how records are sent
- * @family:	the netlink family
- *
- * Context: module init.
- * Return: 0 or a negative errno.
- */
+/* At module init. Return: 0 or a negative errno. */
 int __init mpa_tap_init(const struct genl_family *family)
 {
 	int err = register_pernet_subsys(&mpa_tap_net_ops);
@@ -311,7 +300,7 @@ void mpa_tap_exit(void)
 /* ---- a record ---- */
 
 /**
- * struct mpa_tap_record - what is said of a record
+ * struct mpa_tap_record - one message
  * @ctx:	the connection's context
  * @tap:	its tap
  * @head:	the message's header
@@ -320,7 +309,7 @@ void mpa_tap_exit(void)
  * @placed:	out of order
  * @position:	stream position of its FPDU
  * @len:	octets of the ULPDU; 0: not known
- * @octets:	so many are to be copied
+ * @octets:	the number of octets to copy
  * @to:		where the next one goes
  */
 struct mpa_tap_record {
@@ -373,7 +362,7 @@ static bool mpa_tap_full(const struct sock *reader)
 	       READ_ONCE(reader->sk_rcvbuf);
 }
 
-/* The reader loses something, and learns by ENOBUFS of the first in a row. */
+/* The reader loses a message; ENOBUFS reports the first one in a row. */
 static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 {
 	nlmsg_free(skb);
@@ -387,8 +376,8 @@ static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 }
 
 /*
- * Begin a message. Context: under RCU, connection's socket lock held. Return: NULL if
- * there is none to be sent.
+ * Begin a message. Context: under RCU, connection's socket lock held. Return:
+ * NULL if there is none to send.
  */
 static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 {
@@ -401,7 +390,7 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	record->tap = tap;
 	tap->seq++;
 	record->octets = min(record->len, READ_ONCE(tap->octets));
-	/* Nothing is copied for one who does not read. */
+	/* Copy nothing for a reader that does not read. */
 	if (mpa_tap_full(tap->reader)) {
 		atomic_inc(&tap->reader->sk_drops);
 		mpa_tap_lost(tap, NULL);
@@ -416,8 +405,8 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 }
 
 /*
- * To the socket itself. If it has just been closed, netlink purges what is in its queue
- * when it frees it.
+ * If the reader has just been closed, netlink purges its queue when it frees
+ * it.
  */
 static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 {
@@ -426,18 +415,15 @@ static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 	if (!err)
 		tap->lost = false;
 	else if (err == -EPERM)
-		/* The reader's own filter does not let it in. */
+		/* Rejected by the reader's socket filter. */
 		nlmsg_free(skb);
 	else
 		mpa_tap_lost(tap, skb);
 }
 
-/**
- * mpa_tap_event() - an event to all who asked for those of its namespace
- * @net:	the namespace
- * @skb:	the event
- *
- * Context: any, lock of the queue of events held.
+/*
+ * Send an event to all that requested those of its namespace. Context: any,
+ * lock of the queue of events held.
  */
 void mpa_tap_event(const struct net *net, struct sk_buff *skb)
 {
@@ -450,9 +436,7 @@ void mpa_tap_event(const struct net *net, struct sk_buff *skb)
 	rcu_read_unlock();
 }
 
-/* ---- sent ---- */
-
-/* Copy octets of the ULPDU that an FPDU in the buffer holds, around its markers. */
+/* Copy octets of the ULPDU of an FPDU in the buffer, without markers. */
 static void mpa_tap_copy_made(struct mpa_tap_record *record,
 			      const struct mpa_fpdu *fpdu)
 {
@@ -477,13 +461,9 @@ static void mpa_tap_copy_made(struct mpa_tap_record *record,
 	}
 }
 
-/**
- * __mpa_tap_sent() - the last FPDU in the buffer has just been made
- * @ctx:	the context; mpa_tapped()
- * @fpdu:	its layout
- * @position:	its stream position
- *
- * Context: process, socket lock held.
+/*
+ * The last FPDU in the buffer has just been built. Context: process, socket
+ * lock held; mpa_tapped().
  */
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position)
@@ -503,8 +483,6 @@ void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	}
 	rcu_read_unlock();
 }
-
-/* ---- received ---- */
 
 static int mpa_tap_copy(void *arg, const u8 *data, u32 len)
 {
@@ -542,7 +520,7 @@ out:
  * @ctx:	the context; mpa_tapped()
  * @from:	where it is
  * @fpdu:	its layout
- * @taken:	octets of it in front of @from->at
+ * @taken:	octets of it before @from->at
  * @verdict:	MPA_ERR_NONE, or what is wrong with it
  *
  * Context: any, socket lock held.
@@ -559,12 +537,9 @@ void __mpa_tap_received(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 	mpa_tap_show(&record, from, fpdu, taken);
 }
 
-/**
- * __mpa_tap_placed() - a record goes to the user out of order
- * @ctx:	the context; mpa_tapped()
- * @fpdu:	its FPDU
- *
- * Context: any, socket lock held.
+/*
+ * A record is delivered out of order. Context: any, socket lock held;
+ * mpa_tapped().
  */
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -580,11 +555,9 @@ void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	mpa_tap_show(&record, &from, fpdu, 0);
 }
 
-/**
- * __mpa_tap_bad_length() - the current record has a length that no FPDU can have
- * @ctx:	the context; mpa_tapped()
- *
- * Context: any, socket lock held.
+/*
+ * The current record's length is not valid. Context: any, socket lock held;
+ * mpa_tapped().
  */
 void __mpa_tap_bad_length(struct mpa_ctx *ctx)
 {
