@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user inside the kernel calls: see include/net/mpa.h. What he is told is
- * in mpa_consumer_upcall.c.
+ * The calls of an in-kernel user: see include/net/mpa.h. Its upcalls are in
+ * mpa_consumer_upcall.c.
+ *
+ * All mpa_sock_ functions are called in process context without the socket
+ * lock, unless their comment says otherwise, and return -EDEADLK in an upcall.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -15,7 +18,9 @@
 
 #include "mpa_face.h"
 
-/* The caller is in an upcall of this socket, which is under the socket lock. */
+/*
+ * The caller is in an upcall of this socket, which runs under the socket lock.
+ */
 static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 {
 	const struct mpa_consumer *user;
@@ -29,9 +34,9 @@ static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 }
 
 /*
- * Take the socket lock for a user who has attached, or will. Upcalls are under
- * it: from one of them this would wait for itself. Inlined, for the warning to name
- * the user.
+ * Take the socket lock for a user that has attached, or will. In an upcall,
+ * which runs under it, this would deadlock. Inlined, so that the warning names
+ * the caller.
  */
 static __always_inline int mpa_consumer_lock(struct socket *sock,
 					     struct mpa_ctx **ctx)
@@ -50,7 +55,7 @@ static __always_inline int mpa_consumer_lock(struct socket *sock,
 	return 0;
 }
 
-/* As mpa_consumer_lock(), and he has attached. */
+/* As mpa_consumer_lock(), for a user that has attached. */
 static __always_inline int mpa_consumer_lock_his(struct socket *sock,
 						 struct mpa_ctx **ctx)
 {
@@ -62,7 +67,7 @@ static __always_inline int mpa_consumer_lock_his(struct socket *sock,
 	return -ENOTCONN;
 }
 
-/* The same for what takes the lock itself. */
+/* The same for a function that takes the lock itself. */
 static __always_inline int mpa_consumer_may(struct socket *sock)
 {
 	struct mpa_ctx *ctx;
@@ -79,35 +84,32 @@ static __always_inline int mpa_consumer_may(struct socket *sock)
 static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
 {
 	user->edge = ctx->rx.cur.pos;
-	/* What is not acknowledged may be the startup frame: less than 0. */
+	/* The unacknowledged octets may be the startup frame's: less than 0. */
 	user->acked = (u64)ctx->tx.pos - (u32)(ctx->tx.pos - mpa_tx_acked(ctx));
 	user->sent = ctx->tx.pos;
 	WRITE_ONCE(ctx->consumer, user);
 	ctx->wake = &mpa_upcall_wake;
-	/* What there is already. */
 	if (!mpa_tcp_listening(ctx->sk))
 		mpa_schedule_work(ctx, 0);
 }
 
 /**
- * mpa_sock_attach() - have MPA on a socket of one's own, and be told
- * @sock:	a connected TCP socket; or one that will listen, whose children are
- *		MPA's then, and are each attached to when they have been
- *		accepted
- * @upcalls:	what to be told; they stay as they are until the user has
- *		detached
+ * mpa_sock_attach() - use MPA on a socket, with upcalls
+ * @sock:	a connected TCP socket; or one that will listen, whose accepted
+ *		children use MPA, and are each attached to
+ * @upcalls:	valid until the user has detached
  * @priv:	their first argument
- * @gfp:	how to allocate what the user himself needs; what MPA needs for the
- *		socket is allocated with GFP_KERNEL
+ * @gfp:	for what the user needs; what MPA needs for the socket is
+ *		allocated with GFP_KERNEL
  *
- * If startup is under way or over, as it may be on a socket that a listening one
- * has accepted, that is told soon.
+ * If startup has begun or finished, as on a socket that a listening one has
+ * accepted, an upcall reports it soon.
  *
- * Context: process, socket lock not held.
- * Return: 0; -EINVAL without @upcalls->ulpdu, or on a socket that listens already;
- * -EOPNOTSUPP if it is not TCP's; -ENOTCONN, -EEXIST if it has another upper-layer
- * protocol, -EBUSY if it has a user, or is hooked by somebody else, -ENODEV if
- * @upcalls->owner is about to go, -ENOMEM; -EDEADLK in an upcall.
+ * Return: 0; -EINVAL without @upcalls->ulpdu, or if the socket listens already;
+ * -EOPNOTSUPP if it is not TCP's; -ENOTCONN, -EEXIST if it has another
+ * upper-layer protocol, -EBUSY if it has a user, or others have replaced its
+ * operations, -ENODEV if
+ * @upcalls->owner is being unloaded, -ENOMEM.
  */
 int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 		    void *priv, gfp_t gfp)
@@ -123,7 +125,7 @@ int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 	if (!mpa_hook_ours(sock->sk)) {
 		err = sock->ops->setsockopt(sock, SOL_TCP, TCP_ULP,
 					    KERNEL_SOCKPTR("mpa"), 3);
-		/* Or somebody else has done so just now. */
+		/* Another task may have done so just now. */
 		if (err && !(err == -EEXIST && mpa_hook_ours(sock->sk)))
 			return err;
 	}
@@ -155,17 +157,17 @@ no_module:
 EXPORT_SYMBOL_GPL(mpa_sock_attach);
 
 /**
- * mpa_sock_detach() - be told no more
+ * mpa_sock_detach() - end the upcalls
  * @sock:	the socket
  *
- * It stays what it is: a socket with MPA, for another to attach to, or to release.
- * What the user has not taken waits for who comes next; a program that waits for it
- * already is woken.
+ * It remains a socket with MPA, to be attached to again, or released. Records
+ * that the user has not taken remain for the next reader; a program that waits
+ * for them is woken.
  *
- * Context: process, socket lock not held; not in an upcall. Upcalls may be under way
- * on another processor: this waits for them.
- * Return: 0: no upcall is under way, and none comes; -ENOTCONN if the user had not
- * attached; -EDEADLK in an upcall.
+ * Waits for upcalls on other processors.
+ *
+ * Return: 0: no upcall is running, and none follows; -ENOTCONN if the user had
+ * not attached.
  */
 int mpa_sock_detach(struct socket *sock)
 {
@@ -185,20 +187,19 @@ int mpa_sock_detach(struct socket *sock)
 }
 EXPORT_SYMBOL_GPL(mpa_sock_detach);
 
-/* ---- startup, and what is known ---- */
+/* ---- startup and information ---- */
 
 /**
- * mpa_sock_start() - start MPA, as with the socket option MPA_START
+ * mpa_sock_start() - start MPA, as the socket option MPA_START
  * @sock:	the socket
- * @start:	how
- * @wait:	an initiator waits for the reply, for no longer than SO_SNDTIMEO says.
- *		If it does not, and otherwise: @state of struct mpa_upcalls tells
+ * @start:	the parameters
+ * @wait:	an initiator waits for the reply, for at most SO_SNDTIMEO;
+ *		otherwise @state of struct mpa_upcalls reports the end
  *
- * With MPA_ROLE_DIRECT startup has been done elsewhere: Full Operation begins with
- * the next octet.
+ * With MPA_ROLE_DIRECT startup has been done elsewhere: Full Operation begins
+ * with the next octet.
  *
- * Context: process, socket lock not held.
- * Return: 0; -EINPROGRESS without @wait; else as MPA_START; -EDEADLK in an upcall.
+ * Return: 0; -EINPROGRESS without @wait; or as MPA_START.
  */
 int mpa_sock_start(struct socket *sock, const struct mpa_start *start,
 		   bool wait)
@@ -211,13 +212,13 @@ int mpa_sock_start(struct socket *sock, const struct mpa_start *start,
 EXPORT_SYMBOL_GPL(mpa_sock_start);
 
 /**
- * mpa_sock_accept() - with MPA_START_MANUAL: accept the peer's request, or reply
+ * mpa_sock_accept() - with MPA_START_MANUAL: accept the peer's request, or
+ *                     reply
  * @sock:	the socket, in MPA_STATE_REQUESTED
  * @reply:	private data, IRD and ORD of a responder; NULL: those of
  *		mpa_sock_start()
  *
- * Context: process, socket lock not held.
- * Return: as MPA_ACCEPT; -EDEADLK in an upcall.
+ * Return: as MPA_ACCEPT.
  */
 int mpa_sock_accept(struct socket *sock, const struct mpa_reply *reply)
 {
@@ -233,8 +234,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_accept);
  * @sock:	the socket, in MPA_STATE_REQUESTED
  * @reply:	as mpa_sock_accept()
  *
- * Context: process, socket lock not held.
- * Return: as MPA_REJECT; -EDEADLK in an upcall.
+ * Return: as MPA_REJECT.
  */
 int mpa_sock_reject(struct socket *sock, const struct mpa_reply *reply)
 {
@@ -245,7 +245,7 @@ int mpa_sock_reject(struct socket *sock, const struct mpa_reply *reply)
 }
 EXPORT_SYMBOL_GPL(mpa_sock_reject);
 
-/* The context of a user who is in an upcall, or NULL. */
+/* The context of a user that is in an upcall, or NULL. */
 static struct mpa_ctx *mpa_consumer_inside(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_hook_ours(sock->sk) ? mpa_ctx(sock->sk) : NULL;
@@ -254,12 +254,12 @@ static struct mpa_ctx *mpa_consumer_inside(struct socket *sock)
 }
 
 /**
- * mpa_sock_peer() - what the peer's startup frame has said
+ * mpa_sock_peer() - read the peer's startup frame
  * @sock:	the socket
  * @peer:	filled in
  *
- * Context: process, socket lock not held; or in an upcall.
- * Return: 0; -ENODATA if there is none yet.
+ * Context: may be called in an upcall.
+ * Return: 0; -ENODATA if none has been received.
  */
 int mpa_sock_peer(struct socket *sock, struct mpa_peer *peer)
 {
@@ -274,11 +274,11 @@ int mpa_sock_peer(struct socket *sock, struct mpa_peer *peer)
 EXPORT_SYMBOL_GPL(mpa_sock_peer);
 
 /**
- * mpa_sock_info() - state, parameters and counters
+ * mpa_sock_info() - read state, parameters and counters
  * @sock:	the socket
  * @info:	filled in
  *
- * Context: process, socket lock not held; or in an upcall.
+ * Context: may be called in an upcall.
  * Return: 0; -ENOTCONN without MPA, -ENOMEM.
  */
 int mpa_sock_info(struct socket *sock, struct mpa_info *info)
@@ -298,13 +298,11 @@ int mpa_sock_info(struct socket *sock, struct mpa_info *info)
 EXPORT_SYMBOL_GPL(mpa_sock_info);
 
 /**
- * mpa_sock_place() - have ULPDUs out of order, or no longer: MPA_PLACE
+ * mpa_sock_place() - receive ULPDUs out of order, or no longer: MPA_PLACE
  * @sock:	the socket
  * @on:		whether
  *
- * Context: process, socket lock not held.
- * Return: 0; -EINVAL without markers and CRCs in this direction; -ENOBUFS;
- * -EDEADLK in an upcall.
+ * Return: 0; -EINVAL without markers and CRCs in this direction; -ENOBUFS.
  */
 int mpa_sock_place(struct socket *sock, bool on)
 {
@@ -316,7 +314,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_place);
 
 /* ---- sending and receiving ---- */
 
-/* A call has sent ULPDUs, or not. */
+/* After a call that sends: @err is what it returns. */
 static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -326,7 +324,7 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 		*end = user->sent;
 	if (err == -EAGAIN)
 		user->wants_room = true;
-	/* ACKs are told by sk_write_space, as room is. */
+	/* sk_write_space reports ACKs, as it does room. */
 	if (user->wants_room || user->upcalls->acked)
 		mpa_tcp_want_writable(ctx->sk);
 	if (mpa_tx_mulpdu_now(ctx) != user->mulpdu)
@@ -334,25 +332,24 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 }
 
 /**
- * mpa_sock_send() - send a ULPDU
+ * mpa_sock_send() - send a ULPDU, all of it or nothing
  * @sock:	the socket
  * @header:	its first octets; or NULL
- * @payload:	and those behind them, of kernel memory or a user's; or NULL. When
+ * @payload:	the octets after them, in kernel or user memory; or NULL. When
  *		this returns 0 they have been copied, and @payload is at its end
  * @flags:	MPA_SEND_MORE
- * @end:	set to the stream position behind it, which @acked of
- *		struct mpa_upcalls will reach; or NULL
+ * @end:	set to the stream position after it, which @acked of struct
+ *		mpa_upcalls will reach; or NULL
  *
- * It is sent whole, or not at all.
- *
- * Context: process, socket lock not held; it may wait for memory as sk_allocation
- * allows, and as TCP does at the limit of a memory control group, but not for room.
- * Return: 0; -EAGAIN: there is no room, or a responder has not got the first FPDU:
- * @writable of struct mpa_upcalls tells when to try again; -EMSGSIZE for 0 or more
- * than 64768 octets; -EFAULT; -EINVAL for a flag that there is not; -EPIPE:
- * nothing can be sent any more, @failed has told or will tell why; -EBADMSG: a
- * responder may send nothing, as its first FPDU was bad; -EBUSY: a program has begun a
- * ULPDU with MSG_MORE; -ENOTCONN if MPA has not been started; -EDEADLK in an upcall.
+ * Context: may wait for memory as sk_allocation allows, and as TCP does at the
+ * limit of a memory control group, but not for room.
+ * Return: 0; -EAGAIN: there is no room, or a responder has not received the
+ * first FPDU: @writable of struct mpa_upcalls tells when to retry; -EMSGSIZE
+ * for 0 or more than 64768 octets; -EFAULT; -EINVAL for an unknown flag;
+ * -EPIPE: sending has ended,
+ * @failed reports why; -EBADMSG: a responder may not send, as the first FPDU
+ * was bad; -EBUSY: a program has begun a ULPDU with MSG_MORE; -ENOTCONN if MPA
+ * has not been started.
  */
 int mpa_sock_send(struct socket *sock, const struct kvec *header,
 		  struct iov_iter *payload, unsigned int flags, u64 *end)
@@ -373,23 +370,24 @@ int mpa_sock_send(struct socket *sock, const struct kvec *header,
 EXPORT_SYMBOL_GPL(mpa_sock_send);
 
 /**
- * mpa_sock_send_cut() - send octets in ULPDUs that fill segments, each with a header
+ * mpa_sock_send_cut() - send octets in ULPDUs that fill segments, each with a
+ *                       header
  * @sock:	the socket
  * @headers:	the headers
- * @payload:	the octets: 1 to MPA_CUT_MAX, as for mpa_sock_send(); moved on behind
- *		those that were sent
+ * @payload:	the octets: 1 to MPA_CUT_MAX, as for mpa_sock_send(); advanced
+ *		past those that were sent
  * @flags:	MPA_SEND_MORE
- * @end:	set to the stream position behind the last ULPDU; or NULL
+ * @end:	set to the stream position after the last ULPDU; or NULL
  *
- * For messages that are longer than MULPDU, with less work than a call of
- * mpa_sock_send() for each ULPDU. One may be longer than MULPDU where fewer markers than
- * that reckons with fall into its segment.
+ * For messages longer than MULPDU, with less work than mpa_sock_send() for each
+ * ULPDU. A ULPDU may be longer than MULPDU, which assumes the most markers in a
+ * segment.
  *
  * Context: as mpa_sock_send().
- * Return: how many octets of @payload were sent, in whole ULPDUs. The errno for the
- * rest, -EAGAIN mostly, is found by sending that; so it is if none was sent.
- * -EMSGSIZE for 0 octets or more than MPA_CUT_MAX; -EINVAL for a longer header than
- * MPA_HEADER_MAX, or a flag that there is not; else as mpa_sock_send().
+ * Return: the number of octets of @payload that were sent, in whole ULPDUs.
+ * Sending the rest returns its errno, mostly -EAGAIN, as this does if nothing
+ * was sent. -EMSGSIZE for 0 octets or more than MPA_CUT_MAX; -EINVAL for a
+ * header longer than MPA_HEADER_MAX, or an unknown flag; or as mpa_sock_send().
  */
 int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 		      struct iov_iter *payload, unsigned int flags, u64 *end)
@@ -410,11 +408,11 @@ int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 EXPORT_SYMBOL_GPL(mpa_sock_send_cut);
 
 /**
- * mpa_sock_resume() - have the ULPDU again that was put off, and those behind it
+ * mpa_sock_resume() - deliver the ULPDU that was put off, and those after it
  * @sock:	the socket, attached to
  *
- * Upcalls go on soon, from a work item. In front of -EAGAIN of the upcall, but in
- * it, is early enough.
+ * Upcalls continue soon, from a work item. It may be called as early as in the
+ * upcall, before that returns -EAGAIN.
  *
  * Context: any. The socket is not released meanwhile.
  */
@@ -426,7 +424,7 @@ void mpa_sock_resume(struct socket *sock)
 	user = READ_ONCE(mpa_ctx(sock->sk)->consumer);
 	if (user) {
 		atomic_inc(&user->resumes);
-		/* In front of queueing: mpa_schedule_work() looks behind it. */
+		/* Before queueing: mpa_schedule_work() reads after that. */
 		smp_mb__after_atomic();
 		mpa_schedule_work_of(sock->sk);
 	}

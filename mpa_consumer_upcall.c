@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user inside the kernel is told, and how he reads a ULPDU: see
+ * The upcalls of an in-kernel user, and how it reads a ULPDU: see
  * include/net/mpa.h.
  *
- * The engines wake the user as they wake a program: by ctx->data_ready when there
- * is something to read, an end or an error, by sk_write_space and sk_state_change.
- * Here these become upcalls. One that leads to another (a bad FPDU is found
- * while ULPDUs are handed up) has it wait until it is over.
+ * The engines wake the user as they wake a program, by struct mpa_wake in
+ * ctx->wake: when there is something to read, room, an end, an error or a new
+ * state. Here this becomes upcalls. An upcall that would begin within another
+ * (a bad FPDU is found while ULPDUs are delivered) is made after it.
  */
 
 #include <linux/export.h>
@@ -20,7 +20,7 @@
 /* ---- ULPDUs ---- */
 
 /*
- * Octets of a ULPDU whose FPDU lies side by side. Inlined, so that calling @show
+ * Octets of a ULPDU whose FPDU is contiguous. Inlined, so that calling @show
  * costs nothing.
  */
 static __always_inline int
@@ -33,7 +33,7 @@ mpa_ulpdu_show_side(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 
 	if (!fpdu->markers)
 		return show(arg, ulpdu->data + MPA_LENGTH_LEN + off, len);
-	/* In front of the first marker no place has to be computed. */
+	/* Before the first marker nothing has to be computed. */
 	at = mpa_fpdu_first_span(fpdu, &span);
 	if (off < span) {
 		at += off;
@@ -52,7 +52,7 @@ mpa_ulpdu_show_side(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 	return show(arg, ulpdu->data + at, len);
 }
 
-/* The same wherever it lies. */
+/* The same for any FPDU. */
 static int mpa_ulpdu_show(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			  int (*show)(void *arg, const u8 *data, u32 len),
 			  void *arg)
@@ -74,17 +74,17 @@ static bool mpa_ulpdu_holds(const struct mpa_ulpdu *ulpdu, u32 off, u32 len)
 }
 
 /**
- * mpa_ulpdu_walk() - show octets of a ULPDU to a function
- * @ulpdu:	of an upcall that is under way
+ * mpa_ulpdu_walk() - pass octets of a ULPDU to a function
+ * @ulpdu:	of the upcall
  * @off:	the first octet
- * @len:	how many; @ulpdu has them all
- * @show:	called with one piece after the other, in order; another value than 0
- *		ends the walk
+ * @len:	their number
+ * @show:	called with one piece after the other, in order; nonzero ends
+ *		the walk
  * @arg:	for @show
  *
  * Context: in the upcall. @show does not sleep.
- * Return: 0, what @show has returned, -EINVAL if there are not so many octets,
- * or -ENODATA if they cannot be read.
+ * Return: 0, what @show has returned, -EINVAL if @ulpdu has fewer octets, or
+ * -ENODATA if they cannot be read.
  */
 int mpa_ulpdu_walk(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 		   int (*show)(void *arg, const u8 *data, u32 len), void *arg)
@@ -109,11 +109,11 @@ static int mpa_ulpdu_to_memory(void *arg, const u8 *data, u32 len)
 }
 
 /**
- * mpa_ulpdu_read() - copy octets of a ULPDU to memory: a header, say
- * @ulpdu:	of an upcall that is under way
+ * mpa_ulpdu_read() - copy octets of a ULPDU to memory: a header, for example
+ * @ulpdu:	of the upcall
  * @off:	the first octet
  * @to:		where they go
- * @len:	how many
+ * @len:	their number
  *
  * Context: in the upcall.
  * Return: 0, or as mpa_ulpdu_walk().
@@ -130,18 +130,20 @@ int mpa_ulpdu_read(const struct mpa_ulpdu *ulpdu, u32 off, void *to, u32 len)
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_read);
 
-/* As mpa_copy_to_user(): what copy_to_iter() checks costs more than the copy. */
+/*
+ * As mpa_copy_to_user(): the checks of copy_to_iter() cost more than the copy.
+ */
 static int mpa_ulpdu_to_iter(void *to, const u8 *data, u32 len)
 {
 	return _copy_to_iter(data, len, to) == len ? 0 : -EFAULT;
 }
 
 /**
- * mpa_ulpdu_copy() - copy octets of a ULPDU to where an iterator says
- * @ulpdu:	of an upcall that is under way
+ * mpa_ulpdu_copy() - copy octets of a ULPDU to an iterator
+ * @ulpdu:	of the upcall
  * @off:	the first octet
- * @len:	how many
- * @to:		of kernel memory: kvec or bvec; moved on
+ * @len:	their number
+ * @to:		of kernel memory: kvec or bvec; advanced
  *
  * Context: in the upcall.
  * Return: 0, -EFAULT if @to has no room for them, or as mpa_ulpdu_walk().
@@ -162,14 +164,14 @@ EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 /* ---- receiving ---- */
 
 /*
- * Octets of FPDUs that are handed up at a time, each ULPDU counting for as many as
- * that more: a peer chooses how many there are, and this is mostly softirq, with the
- * socket lock held.
+ * The number of octets delivered at a time, with an extra charge for each
+ * ULPDU: the peer chooses how many there are, and this is mostly softirq, with
+ * the socket lock held.
  */
 #define MPA_UPCALL_BUDGET	262144
 #define MPA_UPCALL_EACH		1024
 
-/* The user has put a ULPDU off, and not called mpa_sock_resume() since. */
+/* The user has deferred a ULPDU, and not called mpa_sock_resume() since. */
 static bool mpa_upcall_paused(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -181,7 +183,7 @@ static bool mpa_upcall_paused(struct mpa_ctx *ctx)
 	return user->paused;
 }
 
-/* The user has not taken the current record. */
+/* The user has refused the current record. */
 static void mpa_upcall_refused(struct mpa_ctx *ctx, int err)
 {
 	if (err == -EAGAIN)
@@ -190,14 +192,14 @@ static void mpa_upcall_refused(struct mpa_ctx *ctx, int err)
 		mpa_fail_receiving(ctx, err, MPA_ERR_LOCAL);
 }
 
-/* What a ULPDU costs. Return: whether there may be more. */
+/* Charge a ULPDU. Return: whether there may be more. */
 static bool mpa_upcall_spend(struct mpa_consumer *user, u32 len)
 {
 	user->budget -= len + MPA_UPCALL_EACH;
 	return user->budget > 0;
 }
 
-/* Show the user a record that lies side by side. */
+/* Deliver a contiguous record. */
 static enum mpa_rx_taken
 mpa_upcall_take(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu, const u8 *data)
 {
@@ -221,7 +223,7 @@ mpa_upcall_take(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu, const u8 *data
 	return MPA_RX_NOT_TAKEN;
 }
 
-/* Show the user the current record. Return: whether it is taken. */
+/* Deliver the current record. Return: whether it was taken. */
 static bool mpa_upcall_ordered(struct mpa_ctx *ctx)
 {
 	const struct mpa_record *cur = &ctx->rx.cur;
@@ -254,7 +256,7 @@ static bool mpa_upcall_ordered(struct mpa_ctx *ctx)
 	return true;
 }
 
-/* Show the user a record out of order. */
+/* Deliver a record out of order. */
 static void mpa_upcall_placed(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -304,9 +306,9 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
 }
 
 /*
- * Nothing can be sent any more: the connection is lost, whoever has got its error; or
- * sending has failed. An error that the connection survives is for nobody: one of
- * ICMP's, with IP_RECVERR.
+ * Sending has ended: the connection is lost, even if a program has read its
+ * error, or sending has failed. An error that the connection survives, such as
+ * an ICMP error with IP_RECVERR, is not reported.
  */
 static void mpa_upcall_lost(struct mpa_ctx *ctx)
 {
@@ -319,7 +321,7 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 		user->lost = true;
 		mpa_upcall_failed(ctx, user->broken, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
-		   /* As it was then: this may be called later. */
+		   /* The state at that time: this may be called later. */
 		   (ctx->broken || !mpa_ended_well(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
@@ -331,10 +333,10 @@ static void mpa_upcall_input_ended(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
 
-	/* Not by a local shutdown(2): octets may come still. */
+	/* Not a local shutdown(2): octets may still arrive. */
 	if (!mpa_tcp_peer_ended(ctx->sk))
 		return;
-	/* An FPDU that is not whole fails receiving: that is told. */
+	/* An incomplete FPDU fails receiving, which is reported. */
 	if (mpa_rx_end(ctx))
 		return;
 	user->ended = true;
@@ -342,7 +344,7 @@ static void mpa_upcall_input_ended(struct mpa_ctx *ctx)
 		user->upcalls->closed(user->priv);
 }
 
-/* All that could be handed up has been: is there an end, or an error? */
+/* Everything has been delivered: report an end or an error. */
 static void mpa_upcall_end(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -357,7 +359,7 @@ static void mpa_upcall_end(struct mpa_ctx *ctx)
 		mpa_upcall_input_ended(ctx);
 }
 
-/* Return: whether there is nothing more to hand up, as far as one knows. */
+/* Return: false if the budget ended first, and there may be more. */
 static bool mpa_upcall_ulpdus(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -384,14 +386,17 @@ static bool mpa_upcall_ulpdus(struct mpa_ctx *ctx)
 
 static void mpa_upcall_receive(struct mpa_ctx *ctx)
 {
-	/* The work item goes on; and so it does behind mpa_sock_resume(). */
+	/* The work item continues, as it does after mpa_sock_resume(). */
 	if (!mpa_upcall_paused(ctx) && !mpa_upcall_ulpdus(ctx))
 		mpa_schedule_work(ctx, 0);
 	mpa_upcall_edge(ctx);
-	/* Behind what is put off, or is not all there. */
+	/* After what is deferred or incomplete. */
 	if (!mpa_upcall_paused(ctx) && !mpa_rx_complete(ctx))
 		mpa_upcall_end(ctx);
-	/* What is left for the work item, and whether there is anything. */
+	/*
+	 * What is left for the work item, and whether there is something to
+	 * read.
+	 */
 	mpa_rx_update(ctx);
 }
 
@@ -409,7 +414,6 @@ static void mpa_upcall_state(struct mpa_ctx *ctx)
 	if (user->upcalls->state)
 		user->upcalls->state(user->priv, ctx->state,
 				     READ_ONCE(ctx->startup_error));
-	/* It has been told. */
 	if (ctx->startup_error)
 		sock_error(ctx->sk);
 }
@@ -421,11 +425,10 @@ static void mpa_upcall_acked(struct mpa_ctx *ctx)
 	struct mpa_consumer *user = ctx->consumer;
 	u32 acked = mpa_tx_acked(ctx) - (u32)user->acked;
 
-	/* The peer may have acknowledged a FIN, which is no octet. */
+	/* The peer may have acknowledged a FIN, which is not an octet. */
 	if (acked - 1 >= S32_MAX || ctx->tx.end != MPA_TX_GOES_ON)
 		return;
 	user->acked += acked;
-	/* So much of a startup frame is none. */
 	if (user->upcalls->acked && (s64)user->acked > 0)
 		user->upcalls->acked(user->priv, user->acked);
 }
@@ -436,7 +439,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 	u32 mulpdu = mpa_tx_mulpdu_now(ctx);
 
 	mpa_upcall_acked(ctx);
-	/* Have sk_write_space called with the next ACK as well. */
+	/* The next ACK calls sk_write_space as well. */
 	if (user->upcalls->acked && mpa_tcp_unacked(ctx->sk))
 		mpa_tcp_want_writable(ctx->sk);
 	if (mulpdu == user->mulpdu)
@@ -446,7 +449,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 		user->upcalls->mulpdu(user->priv, mulpdu);
 }
 
-/* To try again is no use, but for the reason: he is to find it. */
+/* A retry fails, but returns the reason. */
 static bool mpa_upcall_may_not_send(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.end != MPA_TX_GOES_ON;
@@ -464,14 +467,7 @@ static void mpa_upcall_writable(struct mpa_ctx *ctx)
 		user->upcalls->writable(user->priv);
 }
 
-/* ---- all of it ---- */
-
-/**
- * mpa_upcall() - tell the user what there is
- * @ctx:	the context, which has one
- *
- * Context: any, socket lock held.
- */
+/* Make all upcalls that are due. Context: any, socket lock held. */
 void mpa_upcall(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -497,11 +493,9 @@ void mpa_upcall(struct mpa_ctx *ctx)
 	WRITE_ONCE(user->upcalled, NULL);
 }
 
-/**
- * mpa_upcall_leave() - there is no user inside the kernel any more
- * @ctx:	the context
- *
- * Context: process, socket lock held: no upcall is under way.
+/*
+ * Detach the user, if there is one. Context: process, socket lock held: no
+ * upcall is running.
  */
 void mpa_upcall_leave(struct mpa_ctx *ctx)
 {
