@@ -51,8 +51,8 @@ TRACE_DEFINE_ENUM(MPA_ERR_RTR);
 #define _TRACE_MPA_ADDR
 
 /*
- * The addresses of both ends, those of IPv4 mapped into IPv6. They stand behind a
- * pointer, so that they can be written word by word.
+ * Both addresses, IPv4 mapped into IPv6. By pointers, so that they can be
+ * written word by word.
  */
 static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 {
@@ -69,7 +69,7 @@ static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 
 #endif
 
-/* A startup frame has been handed to TCP, or was taken from it. */
+/* A startup frame has been passed to TCP, or received from it. */
 TRACE_EVENT(mpa_startup_frame,
 
 	TP_PROTO(const struct sock *sk, bool out, bool reply, u8 flags,
@@ -117,7 +117,7 @@ TRACE_EVENT(mpa_startup_frame,
 		  __entry->revision, __entry->private_len)
 );
 
-/* A connection goes from one enum mpa_state to another. */
+/* A connection changes its state, an enum mpa_state. */
 TRACE_EVENT(mpa_state,
 
 	TP_PROTO(const struct sock *sk, u8 from, u8 to),
@@ -190,10 +190,7 @@ DECLARE_EVENT_CLASS(mpa_run,
 		  __entry->octets, __entry->markers)
 );
 
-/*
- * FPDUs side by side in the stream have been made; the position is that of the
- * first.
- */
+/* Contiguous FPDUs have been built; the position is that of the first. */
 DEFINE_EVENT(mpa_run, mpa_tx,
 	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
 		 u32 markers),
@@ -201,8 +198,8 @@ DEFINE_EVENT(mpa_run, mpa_tx,
 );
 
 /*
- * FPDUs side by side in the stream have been verified and read; of a ULPDU that is
- * read in pieces, the last of them.
+ * Contiguous FPDUs have been verified and read; if a ULPDU is read in pieces,
+ * with its last one.
  */
 DEFINE_EVENT(mpa_run, mpa_rx,
 	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
@@ -210,7 +207,7 @@ DEFINE_EVENT(mpa_run, mpa_rx,
 	TP_ARGS(sk, position, fpdus, octets, markers)
 );
 
-/* The same out of order: octets of the stream in front of them are missing. */
+/* The same out of order: octets before them are missing. */
 DEFINE_EVENT(mpa_run, mpa_placed,
 	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
 		 u32 markers),
@@ -218,8 +215,8 @@ DEFINE_EVENT(mpa_run, mpa_placed,
 );
 
 /*
- * Startup has failed; or nothing more is received, or sent. The position is that
- * of the FPDU that could not be received, or else 0.
+ * Startup, receiving or sending has failed. The position is that of the FPDU
+ * that could not be received, or 0.
  */
 TRACE_EVENT(mpa_error,
 
