@@ -1,40 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF: the containment test (draft-ietf-tsvwg-tcp-ulp-frame-01). A segment whose
- * octets are a length of that many, and the key, is an FPDU, whatever is missing
- * before it. Nothing is looked for elsewhere than where a segment begins.
+ * The containment test (draft-ietf-tsvwg-tcp-ulp-frame-01): a segment that
+ * consists of a length, the key and that number of octets is an FPDU, even if
+ * octets before it are missing. Only the beginning of a segment is tested. All
+ * functions are called with the socket lock held.
  *
- * TCP and the driver put segments together. What is left of that is where octets side by
- * side begin, how many segments the first of them have come in, and, if it was the driver
- * (GRO), how long each was. Where TCP has done it, it can only be told if this was looked
- * at before.
+ * TCP and the driver merge segments. What remains is where contiguous octets
+ * begin, the number of segments that the first of them arrived in, and, if the
+ * driver (GRO) merged them, their length. If TCP merged them, it is known only
+ * if it was looked at before.
  *
- * If almost no segment passes, something on the way cuts the stream anew: then the test
- * is given up.
+ * If almost no segment passes, a middlebox changes the segmentation of the
+ * stream: then the test is given up.
  */
 
 #include "tuf.h"
 
-/* More segments than that at a time wait for order. */
+/* Larger groups of merged segments fail, and wait for order. */
 #define MPA_CONTAIN_SEGMENTS	128
 
-/* So many have to fail, but for one in so many, before the test is given up. */
+/*
+ * The test is given up if, of at least this many segments, fewer than one in
+ * MPA_CONTAIN_RARE pass for longer than MPA_CONTAIN_RTTS round-trip times, and
+ * longer than a second.
+ */
 #define MPA_CONTAIN_TESTS	64
 #define MPA_CONTAIN_RARE	16
-
-/* And for so many times the time of a round trip, and at least a second. */
 #define MPA_CONTAIN_RTTS	16
 
-/**
- * mpa_contain_key() - what is tested from here on has this key
- * @tuf:	the socket
- * @key:	the key, or NULL
- *
- * In what segments something has come does not depend on it. A test that was given
- * up begins anew.
- *
- * Context: process, socket lock held.
- * Return: whether it is another one than before.
+/*
+ * Begin anew with another key, or none. The segmentation that was seen does not
+ * depend on it. Context: process. Return: whether the key is another one.
  */
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -53,12 +49,9 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 	return changed;
 }
 
-/**
- * mpa_contain_begin() - a direction begins, or ends
- * @tuf:	the socket
- * @key:	of what will be received, or NULL
- *
- * Context: process, socket lock held.
+/*
+ * A direction begins, or ends. @key: of what will be received, or NULL.
+ * Context: process.
  */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -66,14 +59,10 @@ void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 	mpa_contain_key(tuf, key);
 }
 
-/**
- * mpa_contain_possible() - records can be found out of order
- * @ctx:	the context
- *
- * By markers always; by the test not without a key, nor if it is given up, nor if
- * segments are too small for most FPDUs.
- *
- * Context: socket lock held.
+/*
+ * Records can be found out of order: with markers always; with the test if
+ * there is a key, it is not given up, and segments are large enough for most
+ * FPDUs.
  */
 bool mpa_contain_possible(const struct mpa_ctx *ctx)
 {
@@ -85,7 +74,7 @@ bool mpa_contain_possible(const struct mpa_ctx *ctx)
 	       mpa_tcp_advmss(ctx->sk) >= MPA_MULPDU_MIN + TUF_HEADER_LEN;
 }
 
-/* Count, and see whether to go on. */
+/* Count, and decide whether to give up. */
 static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 {
 	unsigned long least = mpa_tcp_rtt(ctx->sk) * MPA_CONTAIN_RTTS;
@@ -108,19 +97,16 @@ static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 	}
 }
 
-/* Each segment is as long as this says, or may be. */
+/* The length of each segment is known. */
 static bool mpa_contain_clear(const struct mpa_segments *segments)
 {
 	return segments->nr == 1 || segments->each;
 }
 
-/**
- * mpa_contain_see() - something has come out of order: remember in what segments
- * @ctx:	the context
- *
- * Others may come behind it before it is tested.
- *
- * Context: any, socket lock held, and in the middle of TCP's work: it only looks.
+/*
+ * Octets have arrived out of order: remember their segments, before others that
+ * follow are merged with them. In any context, inside TCP's receive path: it
+ * changes nothing.
  */
 void mpa_contain_see(struct mpa_ctx *ctx)
 {
@@ -137,7 +123,7 @@ void mpa_contain_see(struct mpa_ctx *ctx)
 	contain->seen_segments = segments;
 }
 
-/* Whether the first octets of an island are as many FPDUs as segments. */
+/* Whether the segments that an island begins with are an FPDU each. */
 static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
 {
@@ -152,7 +138,7 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 				  &fpdu) != MPA_HEAD_GOOD ||
 		    fpdu.wrong_key || fpdu.len > left)
 			return false;
-		/* All but the last one are as long. */
+		/* All but the last one have the same length. */
 		if (segments->each && i + 1 < segments->nr &&
 		    fpdu.len != segments->each)
 			return false;
@@ -163,7 +149,6 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 	return !left;
 }
 
-/* It was tested a while ago. */
 static bool mpa_contain_failed(const struct mpa_contain *contain, u64 what)
 {
 	u32 i;
@@ -175,15 +160,14 @@ static bool mpa_contain_failed(const struct mpa_contain *contain, u64 what)
 }
 
 /**
- * mpa_contain_test() - the segment, or the segments, that octets out of order begin
- *			with are FPDUs
+ * mpa_contain_test() - whether octets out of order begin with FPDUs
  * @ctx:	the context; mpa_contain_possible()
- * @pos:	stream position of the first octet behind a gap
+ * @pos:	stream position of the first octet after a gap
  *
- * Each segment once, as long as not too many fail.
+ * The segment or segments that they begin with are tested once, unless too many
+ * fail.
  *
- * Context: any, socket lock held.
- * Return: whether they are.
+ * Context: any.
  */
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 {
@@ -192,7 +176,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	bool passed;
 	u64 what;
 
-	/* It could not be remembered if it passed. */
+	/* It could not be recorded if it passed. */
 	if (ctx->rx.place->full ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
@@ -201,7 +185,10 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 			return false;
 		segments = contain->seen_segments;
 	}
-	/* A longer one may have come in its place; more behind it make no other. */
+	/*
+	 * A longer segment may have replaced it; one merged behind it makes no
+	 * difference.
+	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	if (mpa_contain_failed(contain, what))
 		return false;

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TUF: what its FPDUs have of their own where MPA's engine makes and reads them. */
+/*
+ * TUF's part in building and reading FPDUs. MPA's engine calls it with the
+ * socket lock held, except for mpa_alt_show().
+ */
 
 #include <net/netlink.h>
 #include <uapi/linux/mpa_netlink.h>
 
 #include "tuf.h"
 
-/**
- * mpa_alt_put() - write octets of a field of the framing
- * @ctx:	the context
- * @fpdu:	the FPDU
- * @run:	the field, and which of its octets
- * @p:		where they go
- * @n:		how many
- *
- * Context: process, socket lock held.
+/*
+ * Write @n octets of a field other than the ULPDU: the header or a marker.
+ * Context: process.
  */
 void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		 const struct mpa_field_span *run, u8 *p, u32 n)
@@ -26,12 +23,9 @@ void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 				   p, n);
 }
 
-/**
- * mpa_alt_finish() - write the length of an FPDU into its header and its markers
- * @ctx:	the context
- * @fpdu:	the FPDU, all of which is in the buffer
- *
- * Context: process, socket lock held.
+/*
+ * All of an FPDU is in the buffer: write its length into its header and its
+ * markers. Context: process.
  */
 void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -51,8 +45,8 @@ void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * The first call since MULPDU has changed, if the user wants to know. SACK blocks
- * that come and go are no change.
+ * The first call since MULPDU has changed, if the user wants to know. SACK
+ * blocks that come and go are not a change.
  */
 static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			    u32 emss)
@@ -67,14 +61,10 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	return true;
 }
 
-/**
- * mpa_alt_oversized() - a ULPDU fits no segment, which the user does not want, or no
- *			 FPDU at all; or the user wants to know that MULPDU has changed
- * @ctx:	the context
- * @call:	the call that sends it
- * @fpdu:	its FPDU
- *
- * Context: process, socket lock held.
+/*
+ * A ULPDU has to be refused: it fits no segment, which the user has not
+ * allowed, or no FPDU at all; or the user has to learn that MULPDU has changed.
+ * Context: process.
  */
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu)
@@ -99,9 +89,8 @@ bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
  * @head:	its first octets, as many as mpa_alt_head_len() says
  * @fpdu:	filled in
  *
- * A wrong key does not matter in order: the stream is right as it is.
+ * In order a wrong key does not matter: the stream is right.
  *
- * Context: socket lock held.
  * Return: MPA_HEAD_GOOD or MPA_HEAD_BAD.
  */
 enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
@@ -116,30 +105,20 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 	mpa_alt_init(fpdu, pos, len, &rx->format);
 	fpdu->wrong_key = contain->keyed &&
 			memcmp(key, contain->key, TUF_KEY_LEN);
-	/* Behind a marker there is no room for more. */
+	/* After a marker no longer FPDU is possible. */
 	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
 		return MPA_HEAD_BAD;
 	return MPA_HEAD_GOOD;
 }
 
-/**
- * mpa_alt_received() - the user has got the record
- * @ctx:	the context
- * @fpdu:	its FPDU
- *
- * Context: process, socket lock held.
- */
+/* The user has received the record. Context: process. */
 void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->wrong_key += fpdu->wrong_key;
 }
 
-/**
- * mpa_alt_show() - what the programs have agreed on, as netlink attributes
- * @skb:	where they go
- * @ctx:	the context
- *
- * Context: any, without the socket lock.
+/*
+ * Put the modes as netlink attributes. Context: any, without the socket lock.
  * Return: 0 or -EMSGSIZE.
  */
 int mpa_alt_show(struct sk_buff *skb, const struct mpa_ctx *ctx)

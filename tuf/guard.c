@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF: a piece of an FPDU that was cut is never taken for an FPDU by the containment
- * test of a receiver (draft-ietf-tsvwg-tcp-ulp-frame-01).
+ * A piece of an FPDU that TCP has cut must not pass the containment test of a
+ * receiver (draft-ietf-tsvwg-tcp-ulp-frame-01).
  *
- * It would be if it began with a length that is its own, and the key. An FPDU that is
- * larger than a segment and has the key among its octets is handed over piece by piece,
- * so that none of them does. Where TCP cuts others, at the edge of a window or when the
- * path's MTU has fallen, it is seen when the segment leaves. If that is for the first
- * time floor 1 knows what it begins with. Where it is sent again it does not; then only
- * what was found when FPDUs were made tells whether the key is in one of them. After
- * close(2) nobody looks any more.
+ * It would if it began with a length that is its own, and the key. An FPDU that
+ * is larger than a segment and has the key among its octets is handed to TCP in
+ * pieces, none of which begins so. Others TCP may cut at the edge of a window
+ * or when the path's MTU has decreased: a segment is checked when it leaves.
+ * The first time layer 1 knows what it begins with. When it is sent again layer
+ * 1 does not; then only what was found when FPDUs were built tells whether one
+ * of them has the key. After close(2) nothing is checked.
  */
 
 #include "tuf.h"
 
-/* ---- keys among octets ---- */
-
-/* The last octets that were searched are kept in @guard, for those behind them. */
+/*
+ * Search octets, and the seam to those searched before, the last of which
+ * @guard keeps.
+ */
 static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *key,
 			     const u8 *data, u32 len)
 {
@@ -32,7 +33,6 @@ static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *
 	return mpa_tuf_finds(key, seam, nr) || mpa_tuf_finds(key, data, len);
 }
 
-/* The last @len octets of the buffer. */
 static bool mpa_guard_search_out(struct mpa_tuf *tuf, u32 len)
 {
 	const struct mpa_txbuf *out = tuf->ctx.tx.out;
@@ -49,8 +49,8 @@ static bool mpa_guard_search_out(struct mpa_tuf *tuf, u32 len)
 }
 
 /*
- * The octets in front of a header, together with it, but for its own key: that ends
- * with the header.
+ * Search the octets before a header together with it, except for the last octet
+ * of its own key.
  */
 static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 {
@@ -65,12 +65,9 @@ static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 			     guard->nr_before + TUF_HEADER_LEN - 1);
 }
 
-/**
- * mpa_guard_idle() - nothing that has a key among its octets can leave any more
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: whether that is so.
+/*
+ * No octets with a key among them can leave any longer. Context: process,
+ * socket lock held.
  */
 bool mpa_guard_idle(struct mpa_ctx *ctx)
 {
@@ -83,16 +80,13 @@ bool mpa_guard_idle(struct mpa_ctx *ctx)
 	return !guard->found;
 }
 
-/* ---- pieces ---- */
-
-/* Octets that begin so pass the containment test. */
 static bool mpa_guard_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
 {
 	return len == get_unaligned_be16(head) + TUF_HEADER_LEN &&
 	       !memcmp(head + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN);
 }
 
-/* There is a key in front of the end of the buffer. */
+/* There is a key before the end of the buffer. */
 static void mpa_guard_found(struct mpa_tuf *tuf)
 {
 	const struct mpa_tx *tx = &tuf->ctx.tx;
@@ -102,7 +96,7 @@ static void mpa_guard_found(struct mpa_tuf *tuf)
 }
 
 /*
- * Octets of the next piece of an FPDU that is larger than a segment: for
+ * The length of the next piece of an FPDU that is larger than a segment: for
  * struct mpa_txbuf.
  */
 static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
@@ -119,14 +113,9 @@ static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
 	return mpa_guard_passes(tuf, head, n) ? n - 1 : n;
 }
 
-/* ---- FPDUs ---- */
-
-/**
- * mpa_guard_made() - an FPDU has been made
- * @ctx:	the context
- * @fpdu:	its layout; its octets are the last in the buffer
- *
- * Context: process, socket lock held.
+/*
+ * An FPDU has been built, the last one in the buffer. Context: process, socket
+ * lock held.
  */
 void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -139,25 +128,21 @@ void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	guard->nr_before = guard->nr_tail;
 	guard->nr_tail = 0;
 	found = mpa_guard_search_front(tuf, fpdu->ulpdu_len);
-	/* From behind the octet that its own key begins with. */
+	/* From after the octet that its own key begins with. */
 	found |= mpa_guard_search_out(tuf, fpdu->len - TUF_LENGTH_LEN - 1);
 	if (likely(!found))
 		return;
 	mpa_guard_found(tuf);
 	if (fpdu->len <= ctx->tx.slot.emss)
 		return;
-	/* The buffer has one FPDU, which TCP would cut anywhere. */
+	/* The buffer holds this FPDU alone; TCP would cut it anywhere. */
 	ctx->tx.out->piece = mpa_guard_piece;
 	ctx->tx.out->split = 0;
 }
 
-/**
- * mpa_guard_added() - a ULPDU has been added to the last FPDU
- * @ctx:	the context
- * @length:	the FPDU's new Length
- * @n:		octets of the ULPDU, the last in the buffer
- *
- * Context: process, socket lock held.
+/*
+ * A ULPDU of @n octets, the last in the buffer, has been added to the last
+ * FPDU. Context: process, socket lock held.
  */
 void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 {
@@ -169,19 +154,17 @@ void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 		mpa_guard_found(tuf);
 }
 
-/* ---- what leaves ---- */
-
 /**
- * mpa_guard_leaves() - a segment leaves: could it be taken for an FPDU that it is not?
+ * mpa_guard_leaves() - whether a segment that leaves would pass for an FPDU
  * @sk:		socket
  * @head:	its first octets, as many as a header has
  * @seq:	sequence number of the first
  * @len:	octets of the segment
- * @begins:	what floor 1 knows of how it begins
+ * @begins:	what layer 1 knows of how it begins
  * @fixed:	it cannot leave an octet shorter
  *
  * Context: socket lock held, maybe in softirq.
- * Return: whether it could, and is not @fixed.
+ * Return: whether it would, is no FPDU, and is not @fixed.
  */
 bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		      enum mpa_begins begins, bool fixed)

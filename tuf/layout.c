@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How FPDUs of TUF are laid out: draft-ietf-tsvwg-tcp-ulp-frame-01, and the markers
- * of -00. A header, and the octets behind it: no pad, no CRC, and a length that is
- * no multiple of anything, so that a marker may fall at any octet.
+ * The layout of TUF's FPDUs: draft-ietf-tsvwg-tcp-ulp-frame-01, and the markers
+ * of -00. A header and the octets after it: no pad, no CRC, and a length that
+ * is a multiple of nothing, so that a marker may begin at any octet.
  */
 
 #include "../compat.h"
@@ -12,7 +12,7 @@
 DEFINE_STATIC_KEY_FALSE(mpa_alt_used);
 #endif
 
-/* Octets of the header: there is none in TUF_SEGMENTS. */
+/* TUF_SEGMENTS has no header. */
 static u32 mpa_tuf_header_len(const struct mpa_fpdu *fpdu)
 {
 	return fpdu->framing == MPA_FRAMING_SEGMENTS ? 0 : TUF_HEADER_LEN;
@@ -24,19 +24,13 @@ static u32 mpa_tuf_period(u8 framing, u8 shift)
 	return framing == MPA_FRAMING_POINTERS ? 1U << shift : 0;
 }
 
-/**
- * mpa_tuf_distance() - octets from a position to the next marker
- * @pos:	stream position
- * @period:	octets from one marker to the next
- *
- * Return: 0 when the marker's first octet is at @pos.
- */
+/* Octets from a position to the next marker; 0 if one starts there. */
 u32 mpa_tuf_distance(u32 pos, u32 period)
 {
 	return -pos & (period - 1);
 }
 
-/* Markers in front of the octet at @at, where octets of markers do not count. */
+/* Markers before the octet at @at, where octets of markers do not count. */
 static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), first;
@@ -47,13 +41,6 @@ static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
 	return at < first ? 0 : 1 + (at - first) / (period - MPA_MARKER_LEN);
 }
 
-/**
- * mpa_alt_init() - lay out an FPDU
- * @fpdu:	filled in
- * @pos:	stream position where it starts
- * @ulpdu_len:	octets of ULPDUs
- * @format:	how the direction is framed
- */
 void mpa_alt_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 		  const struct mpa_format *format)
 {
@@ -75,12 +62,7 @@ void mpa_alt_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
 }
 
-/**
- * mpa_alt_field_at() - mpa_fpdu_field_at() for TUF
- * @fpdu:	the FPDU
- * @off:	offset from its start, below @fpdu->len
- * @run:	filled in; MPA_FIELD_LENGTH is all of the header
- */
+/* mpa_fpdu_field_at(); MPA_FIELD_LENGTH is the whole header. */
 void mpa_alt_field_at(const struct mpa_fpdu *fpdu, u32 off,
 		      struct mpa_field_span *run)
 {
@@ -93,7 +75,7 @@ void mpa_alt_field_at(const struct mpa_fpdu *fpdu, u32 off,
 		u32 first = mpa_tuf_distance(fpdu->pos, period);
 		u32 phase = (fpdu->pos + off) & (period - 1);
 
-		/* The octets of one that began in front of the FPDU are not its. */
+		/* A marker that began before the FPDU is not part of it. */
 		if (phase < MPA_MARKER_LEN && off >= first) {
 			run->field = MPA_FIELD_MARKER;
 			run->skip = phase;
@@ -116,11 +98,6 @@ void mpa_alt_field_at(const struct mpa_fpdu *fpdu, u32 off,
 	run->len = min(run->len, room);
 }
 
-/**
- * mpa_alt_offset() - mpa_fpdu_offset() for TUF
- * @fpdu:	the FPDU
- * @ulpdu_off:	which octet of the ULPDU, up to @fpdu->ulpdu_len
- */
 u32 mpa_alt_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 {
 	u32 before = mpa_tuf_header_len(fpdu) + ulpdu_off;
@@ -130,14 +107,7 @@ u32 mpa_alt_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	return before + MPA_MARKER_LEN * mpa_tuf_markers_before(fpdu, before);
 }
 
-/**
- * mpa_tuf_put_header() - write octets of the header
- * @fpdu:	the FPDU
- * @key:	the direction's key
- * @skip:	octets of the header in front of them
- * @to:		where they go
- * @n:		how many
- */
+/* Write @n octets of the header, after the first @skip. */
 void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 			u8 *to, u32 n)
 {
@@ -149,8 +119,8 @@ void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 }
 
 /*
- * What a marker at an offset says: octets from its end to the next FPDU. If that
- * begins with a marker, to what is behind that one.
+ * The pointer in the marker at @off: octets from its end to the next FPDU. If
+ * that begins with a marker, to the end of that marker.
  */
 static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 {
@@ -164,13 +134,9 @@ static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 	return next - off - MPA_MARKER_LEN;
 }
 
-/**
- * mpa_tuf_marker_put() - write octets of a marker
- * @fpdu:	the FPDU, with its final length
- * @off:	offset of the marker's first octet from its start
- * @skip:	octets of the marker in front of them
- * @to:		where they go
- * @n:		how many
+/*
+ * Write @n octets, after the first @skip, of the marker at @off. The FPDU has
+ * its final length.
  */
 void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 			u32 n)
@@ -183,14 +149,10 @@ void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 	memcpy(to, marker + skip, n);
 }
 
-/**
- * mpa_alt_marker_good() - whether both copies in a marker say what they should
- * @fpdu:	the FPDU
- * @off:	offset of the marker's first octet from its start
- * @field:	its octets
- *
- * If the next FPDU begins with a marker a peer may count up to that, and not beyond
- * it: -00 can be read either way.
+/*
+ * Whether both copies in the marker at @off are right. If the next FPDU begins
+ * with a marker, a peer may count up to it, and not past it: -00 can be read
+ * either way.
  */
 bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 {
@@ -202,11 +164,6 @@ bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 	       (off >= fpdu->head && got == fpdu->len - off - MPA_MARKER_LEN);
 }
 
-/**
- * mpa_alt_markers_good() - mpa_fpdu_markers_good() for TUF
- * @fpdu:	the FPDU
- * @data:	its octets
- */
 bool mpa_alt_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), i;
@@ -218,14 +175,7 @@ bool mpa_alt_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 	return true;
 }
 
-/**
- * mpa_alt_room() - largest ULPDU whose FPDU fits a place in the stream
- * @format:	how the direction is framed
- * @pos:	stream position where the FPDU starts
- * @room:	octets that it may have
- *
- * Return: octets, 0 if not one fits.
- */
+/* The largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does. */
 u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
@@ -237,7 +187,7 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 	first = period ? mpa_tuf_distance(pos, period) : room;
 	if (room > first) {
 		markers = DIV_ROUND_UP(room - first, period);
-		/* One with no octet behind it would be the next FPDU's. */
+		/* A marker with no octet after it is the next FPDU's. */
 		if (room - first - (markers - 1) * period <= MPA_MARKER_LEN)
 			room = first + --markers * period;
 		room -= markers * MPA_MARKER_LEN;
@@ -245,12 +195,8 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 	return room <= header ? 0 : min_t(u32, room - header, TUF_ULPDU_MAX);
 }
 
-/**
- * mpa_alt_mulpdu() - largest ULPDU that fits a segment
- * @format:	how the direction is framed
- * @emss:	effective maximum segment size, in octets
- *
- * With markers FPDUs need not fit one: the largest at any place.
+/*
+ * With markers FPDUs need not fit a segment: the largest one at any position.
  */
 u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 {
@@ -259,12 +205,9 @@ u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 	return max_t(u32, mpa_alt_room(format, 0, emss), MPA_MULPDU_MIN);
 }
 
-/**
- * mpa_tuf_limit() - a longer ULPDU is refused
- * @format:	how the direction is framed
- * @emss:	effective maximum segment size, in octets
- *
- * -00, emergency mode: with a small EMSS those of 512 octets are taken.
+/*
+ * A longer ULPDU is refused. -00, emergency mode: with a small EMSS 512 octets
+ * are allowed.
  */
 u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 {
@@ -275,13 +218,7 @@ u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 	return emss < TUF_EMERGENCY ? max_t(u32, mulpdu, TUF_EMERGENCY) : mulpdu;
 }
 
-/**
- * mpa_alt_head_len() - octets needed to learn an FPDU's header
- * @format:	how the direction is framed
- * @pos:	stream position where the FPDU starts
- *
- * A marker may be among them.
- */
+/* The number of octets that hold a header; a marker may be among them. */
 u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
@@ -290,14 +227,9 @@ u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos)
 	       MPA_TUF_HEAD_MAX : TUF_HEADER_LEN;
 }
 
-/**
- * mpa_tuf_get_header() - read a header
- * @format:	how the direction is framed
- * @pos:	stream position where the FPDU starts
- * @head:	its first octets, as many as mpa_alt_head_len() says
- * @key:	set to its key
- *
- * Return: its Length.
+/*
+ * Read a header of mpa_alt_head_len() octets. @key is set to its key. Return:
+ * its Length.
  */
 u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 		       u8 *key)
@@ -316,16 +248,10 @@ u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 	return get_unaligned_be16(header);
 }
 
-/**
- * mpa_alt_marker_fpdu() - where the FPDU begins that a marker points to
- * @format:	how the direction is framed
- * @pos:	stream position of the marker
- * @field:	its octets
- *
- * If there is a marker right in front of the header it is the FPDU's first octet. A
- * peer may count up to that, and not beyond it.
- *
- * Return: stream position; @pos - 1 if the two copies differ.
+/*
+ * The stream position of the FPDU that a marker points to, or @pos - 1 if its
+ * two copies differ. A marker right before the header is the FPDU's first
+ * octet; a peer may count up to that, and not past it.
  */
 u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field)
@@ -340,16 +266,9 @@ u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 	       header : header - MPA_MARKER_LEN;
 }
 
-/**
- * mpa_tuf_finds() - octets in which a key is, after a header
- * @key:	the key
- * @data:	the octets
- * @len:	how many
- *
- * Horspool's search. Where there is none, no piece of what they are in can be
- * taken for an FPDU, however it is cut.
- *
- * Return: whether it is in them.
+/*
+ * Whether octets after a header contain the key: Horspool's search. If not, no
+ * piece of them can pass for an FPDU, however it is cut.
  */
 bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
 {
@@ -366,11 +285,7 @@ bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
 	return false;
 }
 
-/**
- * mpa_tuf_set_key() - for mpa_tuf_finds()
- * @key:	filled in
- * @octets:	the key
- */
+/* Prepare mpa_tuf_finds(). */
 void mpa_tuf_set_key(struct mpa_tuf_key *key, const u8 *octets)
 {
 	u32 i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 0: what TUF has beside the functions that mpa_framing.h names: its header, and
- * the search for its key.
+ * Layer 0: TUF's header and the search for its key, besides what mpa_framing.h
+ * declares.
  */
 #ifndef _MPA_TUF_LAYOUT_H
 #define _MPA_TUF_LAYOUT_H
@@ -10,27 +10,23 @@
 
 #include <uapi/linux/tuf.h>
 
-/* The Length field, an FPDU as sent, and a header with a marker in it. */
+/* The Length field, the longest FPDU, and a header with a marker in it. */
 #define TUF_LENGTH_LEN		2
 #define MPA_TUF_FPDU_MAX	65536
 #define MPA_TUF_HEAD_MAX	(TUF_HEADER_LEN + MPA_MARKER_LEN)
 
 /**
- * struct mpa_tuf_key - a key that octets are searched for
+ * struct mpa_tuf_key - a key to search for
  * @key:	the key
- * @skip:	for each octet: how far the search goes on if it does not fit
+ * @skip:	by octet: how far the search advances if the octet does not
+ *		match
  */
 struct mpa_tuf_key {
 	u8 key[TUF_KEY_LEN];
 	u8 skip[256];
 };
 
-/**
- * mpa_format_mode() - what the user calls it
- * @format:	of a socket of TUF
- *
- * Return: enum tuf_mode.
- */
+/* The user's enum tuf_mode. */
 static inline u8 mpa_format_mode(const struct mpa_format *format)
 {
 	BUILD_BUG_ON(TUF_HEADER_LEN != MPA_ANY_HEAD_LEN);

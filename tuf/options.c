@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF's own options: framing is switched on and off, in each direction by itself; keys;
- * and what is told of the socket. The drafts leave it to the programs to agree on that,
- * and on where in the stream it happens.
+ * TUF's options: framing on and off for each direction, keys, and TUF_INFO. The
+ * drafts leave it to the programs to agree on that, and on where in the stream
+ * framing begins.
  *
- * A direction that is not framed is TCP's own. Calls that send or receive are counted,
- * TCP's own and ours (mpa_call_begin()): a direction is not switched while one of them
- * may wait.
+ * A direction that is not framed is plain TCP. All calls that send or receive
+ * are counted, TCP's and ours (mpa_call_begin()): a direction is not switched
+ * while one of them may wait.
  */
 
 #include <linux/log2.h>
@@ -18,8 +18,8 @@
 #include "tuf.h"
 
 /*
- * The first socket of TUF switches the key on, which stays so: to switch it for each
- * would cost everybody.
+ * The first socket of TUF enables the key for good: switching it with each
+ * socket would cost everybody.
  */
 static void mpa_tuf_use(void)
 {
@@ -33,14 +33,10 @@ static void mpa_tuf_use(void)
 	smp_store_release(&used, true);
 }
 
-/**
- * mpa_alt_attach() - tcp_ulp_ops.init of TUF
- * @sk:	socket
- *
- * There is no startup that a listener's children could inherit.
- *
- * Context: process, socket lock held.
- * Return: 0, -ENOTCONN, -ENOMEM, or what mpa_attach() returns.
+/*
+ * tcp_ulp_ops.init of TUF. A listener's children have no startup to inherit.
+ * Context: process, socket lock held. Return: 0, -ENOTCONN, -ENOMEM, or as
+ * mpa_attach().
  */
 int mpa_alt_attach(struct sock *sk)
 {
@@ -77,7 +73,7 @@ static u32 mpa_tufopt_period(const struct mpa_format *format)
 	       1U << format->period : 0;
 }
 
-/* Return: -EINVAL if @framing makes no sense for @dir, or 0: @format is filled in. */
+/* Fill in @format. Return: 0, or -EINVAL if @framing is not valid for @dir. */
 static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 			     struct mpa_format *format)
 {
@@ -89,7 +85,7 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 	    framing->reserved || framing->flags & ~flags ||
 	    memchr_inv(framing->reserved2, 0, sizeof(framing->reserved2)))
 		return -EINVAL;
-	/* Only what has a header has a key. */
+	/* Only modes with a header have a key. */
 	if (framing->flags & TUF_KEY_GIVEN && framing->mode != TUF_ALIGN &&
 	    framing->mode != TUF_MARKERS)
 		return -EINVAL;
@@ -107,7 +103,7 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 	return 0;
 }
 
-/* Full Operation, as far as the other floors know. */
+/* Full Operation for the other layers. */
 static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 {
 	bool on = mpa_format_on(&ctx->tx.format) ||
@@ -118,7 +114,6 @@ static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 		mpa_set_state(ctx, state);
 }
 
-/* What both directions have in common. */
 static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 {
 	int err;
@@ -136,7 +131,7 @@ static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 
 /* ---- sending ---- */
 
-/* Have a key for the framing that comes next. */
+/* Generate the key of the framing that comes next. */
 static void mpa_tufopt_make_key(struct mpa_tuf *tuf)
 {
 	if (tuf->key_known)
@@ -159,7 +154,6 @@ static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
 	mpa_tuf_set_key(&tuf->key, tuf->next_key);
 }
 
-/* TUF begins, maybe not for the first time. */
 static void mpa_tufopt_rebegin_tx(struct mpa_ctx *ctx, const struct mpa_format *format)
 {
 	struct mpa_tx *tx = &ctx->tx;
@@ -171,7 +165,7 @@ static void mpa_tufopt_rebegin_tx(struct mpa_ctx *ctx, const struct mpa_format *
 	mpa_tx_begin(ctx);
 }
 
-/* What is sent from here on is TCP's own. Nothing waits in the buffer. */
+/* From here on plain TCP is sent. The buffer is empty. */
 static void mpa_tufopt_leave_tx(struct mpa_ctx *ctx)
 {
 	mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
@@ -195,7 +189,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
-	/* What was sent in frames before is looked at with its key. */
+	/* What was framed before is still checked with its key. */
 	if (mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx, MPA_DIR_TX);
@@ -224,32 +218,27 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
-	/* Octets that TCP has no memory for would come behind others. */
+	/* Octets that TCP has no memory for would follow others. */
 	if (mpa_tx_push(ctx) == -EAGAIN) {
 		mpa_plain_open(ctx, MPA_DIR_TX);
 		return -EBUSY;
 	}
 	mpa_pack_forget(ctx);
 	mpa_tufopt_leave_tx(ctx);
-	/* The key that was sent. */
+	/* The next framing has another key. */
 	if (tx->format.framing != MPA_FRAMING_SEGMENTS)
 		tuf->key_known = false;
 	tx->format.framing = MPA_FRAMING_OFF;
 	mpa_plain_open(ctx, MPA_DIR_TX);
 	tuf->key_given = false;
-	/* Who waits for memory waits for TCP's own from here on. */
+	/* A task that waits for memory waits for plain TCP's from here on. */
 	WRITE_ONCE(tx->starved, false);
 	mpa_tufopt_set_state(ctx);
 	mpa_wake_writers(ctx);
 	return 0;
 }
 
-/**
- * mpa_alt_mulpdu_read() - the user knows MULPDU
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
+/* The user learns MULPDU. Context: process, socket lock held. */
 void mpa_alt_mulpdu_read(struct mpa_ctx *ctx)
 {
 	/* TCP may not have noticed a change of the path. */
@@ -267,8 +256,9 @@ static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
 }
 
 /*
- * Whether the current record has the key that is expected now. One that the user has begun
- * to read counts by the key before: its header is gone.
+ * Whether the current record has the key that is expected now. A record that
+ * the user has begun to read keeps the result for the old key: its header is
+ * gone.
  */
 static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 {
@@ -287,7 +277,7 @@ static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
 
-/* Another key, or the same: then the test is begun anew. */
+/* Another key, or the same: the test starts anew. */
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
 {
@@ -301,8 +291,8 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 }
 
 /*
- * What comes from here on is TCP's own. The user has got whole records only, and in
- * order.
+ * From here on plain TCP is received. The user has read whole records only, and
+ * in order.
  */
 static void mpa_tufopt_leave_rx(struct mpa_ctx *ctx)
 {
@@ -333,7 +323,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	}
 	if (!mpa_tcp_synchronized(ctx->sk))
 		return -ENOTCONN;
-	/* What has come can still be read. */
+	/* What has arrived can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
 		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;
 	err = mpa_tufopt_may_begin(ctx, MPA_DIR_RX);
@@ -370,12 +360,9 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	rx->format.framing = MPA_FRAMING_OFF;
 	mpa_plain_open(ctx, MPA_DIR_RX);
 	mpa_tufopt_set_state(ctx);
-	/* What has come is a plain reader's. */
 	mpa_wake_reader(ctx);
 	return 0;
 }
-
-/* ---- options ---- */
 
 static int mpa_tufopt_set(struct sock *sk, u8 dir, sockptr_t val, unsigned int len)
 {
@@ -428,7 +415,7 @@ static int mpa_tufopt_get(struct sock *sk, u8 dir, char __user *val, int __user 
 	return mpa_put_value(&framing, sizeof(framing), val, len);
 }
 
-/* It can be read only once, and only if it was not given. */
+/* The key can be read only once, and only if it was not set. */
 static int mpa_tufopt_key(struct sock *sk, char __user *val, int __user *len)
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
@@ -515,8 +502,8 @@ static int mpa_tufopt_info(struct sock *sk, char __user *val, int __user *len)
  * @name:	option
  * @val:	its value
  * @len:	octets of it
- * @err:	set to 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN, -EPIPE, or
- *		the error that receiving has ended with
+ * @err:	set to 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN,
+ *		-EPIPE, or the error that has ended receiving
  *
  * Context: process, socket lock not held.
  * Return: whether it is one of these.

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF: ULPDUs are packed into FPDUs.
+ * ULPDUs are packed into FPDUs. All functions are called in process context
+ * with the socket lock held.
  *
- * An FPDU takes more ULPDUs as long as TCP has not sent it and they fit its segment.
- * It may be in the buffer, or the last one in TCP's queue: its Length lies in a page
- * of ours, and is written anew. Octets that belong to an FPDU which TCP has are handed
- * over before the socket lock is dropped, as TCP may send it then. If TCP has no memory
- * for them it may do so with its new Length, and the rest is a segment behind it.
+ * An FPDU takes more ULPDUs as long as TCP has not sent it and they fit its
+ * segment. It may be in the buffer, or the last one in TCP's queue: its Length
+ * is in one of our pages, and is rewritten. Octets that belong to an FPDU which
+ * TCP has are handed over before the socket lock is released, as TCP may send
+ * it then. If TCP has no memory for them it may send the FPDU with its new
+ * Length, and the rest in a segment after it.
  */
 
 #include <linux/uio.h>
 
 #include "tuf.h"
 
-/**
- * mpa_pack_forget() - the last FPDU takes no more
- * @ctx:	the context
- *
- * Context: process, socket lock held; or nobody else knows @ctx.
- */
+/* The last FPDU takes no more. Also called when @ctx is not yet published. */
 void mpa_pack_forget(struct mpa_ctx *ctx)
 {
 	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
@@ -27,7 +24,6 @@ void mpa_pack_forget(struct mpa_ctx *ctx)
 	pack->extends = false;
 }
 
-/* Remember where the Length of the last FPDU is. */
 static void mpa_pack_note(struct mpa_ctx *ctx, u32 len)
 {
 	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
@@ -44,13 +40,7 @@ static void mpa_pack_note(struct mpa_ctx *ctx, u32 len)
 	pack->len = len;
 }
 
-/**
- * mpa_pack_made() - an FPDU of TUF has been made
- * @ctx:	the context
- * @fpdu:	its layout; its octets are the last in the buffer
- *
- * Context: process, socket lock held.
- */
+/* An FPDU has been built, the last one in the buffer. */
 void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->tx_fpdus++;
@@ -61,8 +51,8 @@ void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * The last FPDU is in the buffer, or TCP has not sent it, nor copied it. It may have
- * tried to, and IP refused it: then it has been seen with its Length.
+ * The last FPDU is in the buffer, or TCP has neither sent nor copied it. If TCP
+ * has tried to send it and IP has refused, it has been seen with its Length.
  */
 static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 {
@@ -73,34 +63,21 @@ static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 		mpa_tcp_tail_holds(ctx->sk, pack->length, pack->len));
 }
 
-/**
- * mpa_pack_target() - octets of whole ULPDUs of one length that share an FPDU
- * @tx:		sending
- * @ulpdu_len:	the length
- * @emss:	effective maximum segment size, in octets
- *
- * Context: process, socket lock held.
- */
+/* The octets of whole ULPDUs, of @ulpdu_len each, that share an FPDU. */
 u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 {
 	u32 room;
 
 	if (!mpa_format_contained(&tx->format) || !tx->packing || tx->ulpdu_len)
 		return ulpdu_len;
-	/* In the last one, if there is room: mpa_pack_fits(). */
+	/* In the last FPDU, if it has room: mpa_pack_fits(). */
 	room = tx->slot.used ? emss - tx->slot.used : 0;
 	if (room < ulpdu_len)
 		room = mpa_framing_fill(&tx->format, tx->pos, emss);
 	return max(room - room % ulpdu_len, ulpdu_len);
 }
 
-/**
- * mpa_pack_fits() - the last FPDU takes a ULPDU
- * @ctx:	the context
- * @n:		octets of the ULPDU
- *
- * Context: process, socket lock held, and since mpa_align_begin().
- */
+/* The last FPDU takes a ULPDU of @n octets. Since mpa_align_begin(). */
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 {
 	const struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
@@ -117,13 +94,12 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
  * mpa_pack_add() - add a ULPDU to the last FPDU
  * @ctx:	the context; mpa_pack_fits()
  * @from:	its octets
- * @n:		how many
+ * @n:		their number
  *
- * If TCP has that FPDU it has to be given these octets before the socket lock is
- * dropped.
+ * If TCP has that FPDU, it must get these octets before the socket lock is
+ * released.
  *
- * Context: process, socket lock held.
- * Return: 0; -ENOBUFS or -EFAULT, and everything is as it was before.
+ * Return: 0; -ENOBUFS or -EFAULT, with nothing changed.
  */
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
@@ -151,23 +127,13 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	return 0;
 }
 
-/**
- * mpa_pack_given() - TCP has been given all of the buffer, or has failed to take it
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
+/* TCP has been handed all of the buffer, or has failed to take it. */
 void mpa_pack_given(struct mpa_ctx *ctx)
 {
 	mpa_tuf(ctx)->pack.extends = false;
 }
 
-/**
- * mpa_pack_extends() - what is in the buffer must not stay there
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- */
+/* The octets in the buffer must not stay there. */
 bool mpa_pack_extends(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && mpa_tuf_const(ctx)->pack.extends;

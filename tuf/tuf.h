@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Floor 2: what a socket of TUF has beside the context that it shares with MPA's. TUF
- * uses MPA's engine: what is its own is called from there by the names in mpa_framing.h
- * and at the end of mpa.h. pack.c puts ULPDUs into FPDUs; guard.c sees to it that no
- * piece of an FPDU is taken for one; contain.c tests what has come out of order;
- * engine.c has the rest; options.c is floor 3.
+ * Layer 2: a socket of TUF, which uses MPA's engine and context. The engine
+ * calls TUF by the functions in mpa_framing.h and at the end of mpa.h. pack.c
+ * puts ULPDUs into FPDUs; guard.c prevents that a piece of an FPDU passes for
+ * one; contain.c tests what has arrived out of order; engine.c has the rest.
+ * options.c is layer 3.
  */
 #ifndef _MPA_TUF_H
 #define _MPA_TUF_H
@@ -13,9 +13,9 @@
 #include "layout.h"
 
 /**
- * struct mpa_pack - the last FPDU that was made
- * @length:	where its Length is: in a page that the buffer holds, or TCP does while
- *		it has the FPDU; NULL: it takes no more
+ * struct mpa_pack - the last FPDU that was built
+ * @length:	its Length field: in a page that the buffer holds, or TCP while
+ *		it has the FPDU; NULL: it takes no more ULPDUs
  * @len:	its octets
  * @extends:	octets in the buffer belong to an FPDU that TCP has
  */
@@ -26,13 +26,13 @@ struct mpa_pack {
 };
 
 /**
- * struct mpa_guard - keys among the octets of FPDUs that were made
- * @before:	the last octets in front of the last FPDU, @nr_before of them
- * @nr_before:	how many
- * @tail:	its last octets, @nr_tail of them
- * @nr_tail:	how many
- * @found:	some FPDU has the key among its octets, and can be sent again
- * @found_end:	sequence number behind the last of them
+ * struct mpa_guard - keys among the octets of FPDUs that were built
+ * @before:	the last octets before the last FPDU
+ * @nr_before:	their number
+ * @tail:	its last octets
+ * @nr_tail:	their number
+ * @found:	an FPDU has the key among its octets, and may still be sent
+ * @found_end:	sequence number after the last such FPDU
  */
 struct mpa_guard {
 	u8		before[TUF_KEY_LEN - 1];
@@ -43,23 +43,23 @@ struct mpa_guard {
 	u32		found_end;
 };
 
-/* Islands that have failed the test and are not tested again. */
+/* The number of failed islands that are remembered, and not tested again. */
 #define MPA_CONTAIN_FAILED	16
 
 /**
  * struct mpa_contain - the containment test
  * @keyed:	@key is valid
- * @given_up:	almost no segment has passed for long
+ * @given_up:	for long almost no segment has passed
  * @key:	of what is received
- * @failed:	what was tested last, and has failed: stream position, and in the
- *		upper half octets of the segment, if it was one
- * @next:	the entry of @failed that goes next, modulo their number
+ * @failed:	what has failed lately: stream position, and in the upper half
+ *		the octets of the segment, if it was one
+ * @next:	the next entry of @failed to replace, modulo their number
  * @seen:	@seen_pos and @seen_segments are valid
  * @seen_pos:	stream position where an island began when it was new
  * @seen_segments: its segments then
- * @since:	jiffies when @tests and @passes were begun
- * @tests:	how many lately
- * @passes:	of these, those that were passed
+ * @since:	jiffies when @tests and @passes were 0
+ * @tests:	segments tested since
+ * @passes:	segments passed since
  */
 struct mpa_contain {
 	bool		keyed;
@@ -79,10 +79,10 @@ struct mpa_contain {
  * struct mpa_tuf - a socket of TUF
  * @ctx:	the context
  * @key_known:	@next_key is that of the next framing, or of this one
- * @key_told:	the user has read it, or has given it
- * @key_given:	the user has given it
+ * @key_told:	the user has read or set it
+ * @key_given:	the user has set it
  * @tell_emss:	a send fails once when MULPDU has changed
- * @mulpdu:	what the user knows of it
+ * @mulpdu:	the one that the user knows
  * @next_key:	of what will be sent, or is
  * @key:	of what is sent, or was
  * @pack:	sending
@@ -95,7 +95,7 @@ struct mpa_contain {
  * @passed:	counter for TUF_INFO
  * @wrong_key:	counter for TUF_INFO
  *
- * Belongs to the socket lock.
+ * Protected by the socket lock.
  */
 struct mpa_tuf {
 	struct mpa_ctx		ctx;
@@ -120,10 +120,7 @@ struct mpa_tuf {
 /* mpa_ctx_free() frees it by its context. */
 static_assert(!offsetof(struct mpa_tuf, ctx));
 
-/**
- * mpa_tuf() - what a socket of TUF has
- * @ctx:	its context; mpa_alt()
- */
+/* @ctx is of TUF: mpa_alt(). */
 static inline struct mpa_tuf *mpa_tuf(struct mpa_ctx *ctx)
 {
 	return container_of(ctx, struct mpa_tuf, ctx);
@@ -134,18 +131,15 @@ static inline const struct mpa_tuf *mpa_tuf_const(const struct mpa_ctx *ctx)
 	return container_of_const(ctx, struct mpa_tuf, ctx);
 }
 
-/* The same by its receiving half. */
 static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
 {
 	return mpa_tuf_const(container_of_const(rx, struct mpa_ctx, rx));
 }
 
-/* guard.c */
 bool mpa_guard_idle(struct mpa_ctx *ctx);
 void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n);
 
-/* contain.c */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key);
 
