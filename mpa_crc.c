@@ -203,14 +203,10 @@ static bool mpa_crc3_same(mpa_crc3_fn fn, const u8 *octets, u32 len,
 	       crc[2] == crc32c(one[2], c, len);
 }
 
-/**
- * mpa_crc3_agrees() - compare CRCs of three buffers with the kernel's CRC
- * @fn:		mpa_crc32c_3(), or a test's replacement
- *
- * Lengths from 0 to that of an FPDU in an Ethernet frame, each buffer at each
+/*
+ * Whether @fn, mpa_crc32c_3() or a test's replacement, computes the same as
+ * crc32c(): at lengths from 0 to that of an FPDU in an Ethernet frame, at each
  * address modulo 8.
- *
- * Return: whether all are equal.
  */
 bool mpa_crc3_agrees(mpa_crc3_fn fn)
 {
@@ -252,12 +248,10 @@ bool mpa_has_crc32(void)
 #endif
 }
 
-/**
- * mpa_crc3_init() - compute three CRCs at a time, where that is faster
- *
- * At module load, or in a test.
- *
- * Return: false if the results differ from crc32c(), which then stays in use.
+/*
+ * Compute three CRCs at a time where that is faster, at module load or in a
+ * test. Return: false if the results differ from crc32c(), which then stays in
+ * use.
  */
 bool mpa_crc3_init(void)
 {

@@ -94,18 +94,11 @@ u32 mpa_mulpdu(u32 emss, bool marked)
 	return min_t(u32, emss - overhead, MPA_ULPDU_MAX);
 }
 
-/**
- * mpa_fpdu_fill() - largest ULPDU whose FPDU fits a place in the stream
- * @pos:	stream position where the FPDU starts
- * @room:	octets that it may have
- * @marked:	markers are in use in this direction
- *
+/*
+ * The largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does.
  * Section 4.5 leaves the exact size to an implementation. This one counts the
- * markers at their real places, and uses @room up to the last 3 octets. A
- * marker on the last four octets of @room belongs to the next FPDU: they stay
- * unused.
- *
- * Return: octets, 0 if none fits.
+ * markers at their real places, and leaves at most 3 octets. A marker on the
+ * last four octets of @room belongs to the next FPDU: they stay unused.
  */
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 {

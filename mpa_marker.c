@@ -4,12 +4,9 @@
 #include "compat.h"
 #include "mpa_proto.h"
 
-/**
- * mpa_marker_count() - the number of markers among the other octets of an FPDU
- * @pos:	stream position of the FPDU's first octet
- * @len:	its octets without markers
- *
- * A marker right after the last octet belongs to the next FPDU (section 4.3).
+/*
+ * The number of markers in an FPDU with @len other octets. One right after the
+ * last octet belongs to the next FPDU (section 4.3).
  */
 u32 mpa_marker_count(u32 pos, u32 len)
 {
@@ -20,13 +17,10 @@ u32 mpa_marker_count(u32 pos, u32 len)
 	return 1 + (len - first - 1) / MPA_MARKER_GAP;
 }
 
-/**
- * mpa_marker_fpdu() - stream position of the FPDU that a marker belongs to
- * @pos:	stream position of the marker
- * @fpduptr:	its FPDUPTR
- *
- * FPDUPTR points to ULPDU_Length. A marker right before that is the FPDU's
- * first octet (section 4.3).
+/*
+ * The stream position of the FPDU that the marker at @pos belongs to. FPDUPTR
+ * points to ULPDU_Length; a marker right before that is the FPDU's first octet
+ * (section 4.3).
  */
 u32 mpa_marker_fpdu(u32 pos, u16 fpduptr)
 {

@@ -130,13 +130,7 @@ static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 	return theirs <= offer->revision ? theirs : -1;
 }
 
-/**
- * mpa_agree_revision() - check the peer's frame against our offer
- * @offer:	ours
- * @frame:	the peer's frame
- *
- * Return: the revision to use, or -1.
- */
+/* The revision to use after the peer's frame, or -1. */
 int mpa_agree_revision(const struct mpa_offer *offer,
 		       const struct mpa_frame *frame)
 {
@@ -154,18 +148,14 @@ int mpa_agree_revision(const struct mpa_offer *offer,
 	return mpa_agree_rev(offer, frame->revision);
 }
 
-/**
- * mpa_agree_rtr() - choose the RTR indication that the initiator generates
- * @ours:	MPA_START_RTR_* of the request
- * @theirs:	and of the reply
- * @ird:	RDMA Reads that the reply has room for
+/*
+ * The RTR indication that the initiator generates, or 0. @ird: RDMA Reads that
+ * the reply has room for.
  *
  * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B
  * is a zero-length Send there, but RFC 5044 section 3 has no empty ULPDU, and a
  * peer may expect a DDP header: B is the last choice. A Read takes a place in
  * the peer's queue, even one of zero length.
- *
- * Return: one of them, or 0.
  */
 u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
 {

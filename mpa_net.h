@@ -96,8 +96,7 @@ void mpa_policy_startups(const struct net *net, unsigned int *now,
  * enum mpa_cut - why a segment does not start with an FPDU
  * @MPA_CUT_NOT: it does
  * @MPA_CUT_OVERSIZED: its FPDU is larger than EMSS
- * @MPA_CUT_WINDOW: TCP has cut an FPDU at the edge of the peer's receive
- *		window, or to probe it
+ * @MPA_CUT_WINDOW: TCP cut an FPDU at the edge of the window, or to probe it
  * @MPA_CUT_OTHER: EMSS has changed, or another reason
  * @MPA_CUTS:	the number of values
  */

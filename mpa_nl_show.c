@@ -86,17 +86,11 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
 	return flags;
 }
 
-/**
- * mpa_show_code() - the error code for MPA_INFO
- * @ctx:	the context
- *
- * RFC 5044 section 8 code 1 is "TCP connection closed, terminated, or lost.
- * This includes lost by timeout, too many retries, RST received, or FIN
- * received": it applies as soon as that has happened, unless there is another
- * code.
- *
- * Context: under RCU, or socket lock held.
- * Return: enum mpa_error.
+/*
+ * The error code for MPA_INFO. RFC 5044 section 8 code 1 is "TCP connection
+ * closed, terminated, or lost. This includes lost by timeout, too many retries,
+ * RST received, or FIN received": it applies as soon as that has happened,
+ * unless there is another code. Context: under RCU, or socket lock held.
  */
 u8 mpa_show_code(const struct mpa_ctx *ctx)
 {

@@ -20,19 +20,12 @@ void mpa_pages_exit(void);
 
 /* ---- buffers of programs ---- */
 
-/**
- * mpa_copy_to_user() - copy octets of a packet to a program
- * @to:		user buffer
- * @from:	octets in an skb, or in one of our pages
- * @n:		their number
- *
- * copy_to_user() without the check of hardened usercopy that they stay within
- * one object: once for each piece of each FPDU it costs more than the copy.
- * Most octets lie in pages, of which that check knows only the size. The
+/*
+ * copy_to_user() without the check of hardened usercopy that the octets stay
+ * within one object: once for each piece of each FPDU it costs more than the
+ * copy. Most octets lie in pages, of which that check knows only the size. The
  * lengths of skbs and fragments, which mpa_tcp_in.c observes, and of pages in
- * mpa_rx_read.c, guarantee that the octets belong to the skb.
- *
- * Context: process.
+ * mpa_rx_read.c, guarantee that the octets belong to the skb. Context: process.
  * Return: the number of octets that were not copied.
  */
 static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
@@ -41,16 +34,11 @@ static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 	return _copy_to_user(to, from, n);
 }
 
-/**
- * mpa_iter_span() - find the next contiguous octets of a program's buffer
- * @iter:	the buffer
- * @n:		set to their number
- *
- * For mpa_copy_to_user() and _copy_from_user(). copy_to_iter() for each FPDU
- * would take a tenth of all instructions.
- *
- * Return: NULL if they are in kernel memory, or if there are none: after the
- * last octet there may be no iovec.
+/*
+ * The next @n contiguous octets of a program's buffer, for mpa_copy_to_user()
+ * and _copy_from_user(): copy_to_iter() for each FPDU would take a tenth of all
+ * instructions. NULL if they are in kernel memory, or if there are none: after
+ * the last octet there may be no iovec.
  */
 static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 {

@@ -18,7 +18,7 @@
 
 #define MPA_MARKER_INTERVAL	512
 #define MPA_MARKER_LEN		4
-/* Octets between the end of a marker and the next one. */
+/* Octets from the end of a marker to the next one. */
 #define MPA_MARKER_GAP		(MPA_MARKER_INTERVAL - MPA_MARKER_LEN)
 #define MPA_LENGTH_LEN		2	/* the ULPDU_Length field */
 #define MPA_CRC_LEN		4
@@ -144,11 +144,10 @@ struct mpa_format {
 
 /**
  * struct mpa_fpdu - where one FPDU lies, and how long it is
- * @pos:	stream position of its first octet: its leading marker, if one
- *		falls there, or its ULPDU_Length
+ * @pos:	stream position of its first octet: a leading marker, or
+ *		ULPDU_Length
  * @ulpdu_len:	octets of ULPDU
- * @head:	offset of ULPDU_Length from @pos: 4 after a leading marker, else
- *		0
+ * @head:	offset of ULPDU_Length from @pos: 4 after a leading marker, or 0
  * @len:	octets of the whole FPDU, markers and CRC included
  * @markers:	the number of markers among them
  * @marked:	MPA only: this direction of the stream carries markers
@@ -184,8 +183,7 @@ enum mpa_field {
  * @field:	the field
  * @off:	offset of the first octet from the start of the FPDU
  * @len:	the number of octets until another field begins
- * @skip:	octets of the field before @off: where in a ULPDU cut by markers
- *		the span lies
+ * @skip:	octets of the field before @off; of a ULPDU, without markers
  */
 struct mpa_field_span {
 	enum mpa_field field;
@@ -276,17 +274,10 @@ static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 	return off;
 }
 
-/**
- * mpa_fpdu_write() - write an FPDU except for its CRC
- * @fpdu:	the FPDU
- * @data:	where its octets go, contiguous
- * @copy:	writes the next @len octets of the ULPDU to @to; false ends the
- *		walk
- * @from:	for @copy
- *
- * Inlined, so that calling @copy costs nothing.
- *
- * Return: false if @copy has returned false.
+/*
+ * Write an FPDU, contiguous, except for its CRC. @copy writes the next @len
+ * octets of the ULPDU to @to; false ends the walk, and is returned. Inlined, so
+ * that calling @copy costs nothing.
  */
 static __always_inline bool
 mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
@@ -319,17 +310,10 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 	return true;
 }
 
-/**
- * mpa_fpdu_read() - read the first octets of an FPDU's ULPDU
- * @fpdu:	the FPDU
- * @data:	its octets, contiguous
- * @n:		the number of octets of the ULPDU to read
- * @copy:	takes the next @len of them; false ends the walk
- * @to:		for @copy
- *
- * Inlined, so that calling @copy costs nothing.
- *
- * Return: false if @copy has returned false.
+/*
+ * Read the first @n octets of the ULPDU of a contiguous FPDU. @copy takes the
+ * next @len of them; false ends the walk, and is returned. Inlined as
+ * mpa_fpdu_write().
  */
 static __always_inline bool
 mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
@@ -387,8 +371,7 @@ struct mpa_verify {
  * struct mpa_pick - one walk for octets of an FPDU's ULPDU
  * @fpdu:	the FPDU
  * @off:	offset of the next octet in it
- * @copy:	called with each run of octets of the ULPDU; nonzero ends the
- *		walk
+ * @copy:	called with each run of octets of the ULPDU; nonzero ends it
  * @to:		for @copy
  */
 struct mpa_pick {
@@ -421,8 +404,8 @@ enum mpa_frame_kind {
 
 /**
  * struct mpa_frame - a startup frame without its private data
- * @flags:	 M, C, R and S, as MPA_PEER_*
- * @revision:	 Rev
+ * @flags:	M, C, R and S, as MPA_PEER_*
+ * @revision:	Rev
  * @private_len: PD_Length
  */
 struct mpa_frame {
@@ -436,8 +419,7 @@ struct mpa_frame {
  * @MPA_FRAME_MORE: well-formed so far, octets are missing
  * @MPA_FRAME_OK: the fixed part is complete and well-formed
  * @MPA_FRAME_BAD_KEY: not an MPA peer
- * @MPA_FRAME_SAME_KEY: the key of a frame that we send: both ends play the same
- *		role (section 7.1.2 rule 8)
+ * @MPA_FRAME_SAME_KEY: both ends play the same role (section 7.1.2 rule 8)
  * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for what S announces
  */
 enum mpa_frame_verdict {
@@ -452,8 +434,7 @@ enum mpa_frame_verdict {
 #define MPA_DEPTH_MAX		0x3fff
 
 /**
- * struct mpa_enhanced - RFC 6581: the first octets of the private data if S is
- *                       set
+ * struct mpa_enhanced - RFC 6581: first octets of the private data if S is set
  * @ird:	inbound RDMA Read queue depth
  * @ord:	outbound RDMA Read queue depth
  * @control:	control flags A to D, as MPA_START_P2P and MPA_START_RTR_*
