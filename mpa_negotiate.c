@@ -22,12 +22,9 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 	put_unaligned_be16(startup->private_len, frame + 18);
 }
 
-/**
- * mpa_frame_parse() - parse the fixed part of a startup frame
- * @frame:	octets received so far
- * @len:	their number
- * @expected:	which frame is due
- * @startup:	filled in if it returns MPA_FRAME_OK
+/*
+ * Parse the fixed part of a startup frame, of which @len octets have been
+ * received. @startup is filled in with MPA_FRAME_OK.
  *
  * A wrong key is detected at its first wrong octet. Reserved bits are not
  * checked, nor is R in a request, where it reads as zero, nor S before revision
@@ -213,16 +210,10 @@ u16 mpa_agree_depth(u16 depth, u32 control)
 	return control & MPA_START_RTR_READ && !depth ? 1 : depth;
 }
 
-/**
- * mpa_agree_reply() - build an enhanced reply
- * @offer:	how we were started
- * @ours:	the depths that we reply with
- * @theirs:	the request
- * @reject:	the reply rejects it
- * @reply:	filled in
- *
- * RFC 6581 sections 9.1 and 9.2: A as in the request, our ORD at most the
- * peer's IRD.
+/*
+ * Build an enhanced reply, by RFC 6581 sections 9.1 and 9.2: A as in the
+ * request, our ORD at most the peer's IRD. @offer: how we were started; @ours:
+ * the depths to reply with; @theirs: the request.
  */
 void mpa_agree_reply(const struct mpa_offer *offer,
 		     const struct mpa_offer *ours,

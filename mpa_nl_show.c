@@ -216,15 +216,10 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 			    READ_ONCE(ctx->rx.cur.pos));
 }
 
-/**
- * mpa_show_conn() - put the attributes of a connection
- * @skb:	where they go
- * @ctx:	its context
- * @user_ns:	the reader's
- * @failure:	the error to report; NULL: the one that it is in
- *
- * Context: under RCU, or socket lock held.
- * Return: 0 or -EMSGSIZE.
+/*
+ * Put the attributes of a connection, for a reader in @user_ns. @failure: the
+ * error to report; NULL: the one that it is in. Context: under RCU, or socket
+ * lock held. Return: 0 or -EMSGSIZE.
  */
 int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 		  struct user_namespace *user_ns,
@@ -367,14 +362,10 @@ static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 	return false;
 }
 
-/**
- * mpa_conns_next() - walk through the connections of a namespace
- * @net:	namespace
- * @cookie:	of the last one, or 0; set to that of the one found
- * @last:	the largest cookie to visit
- *
- * Context: process, under RCU, which is released for a moment.
- * Return: the context, to be released with mpa_conns_put(), or NULL at the end.
+/*
+ * The next context after @cookie, which it moves on, up to @last; 0 begins.
+ * Context: process, under RCU, which is released for a moment. Return: the
+ * context, to be released with mpa_conns_put(), or NULL at the end.
  */
 struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 			       unsigned long last)

@@ -161,15 +161,10 @@ int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets
 	return err;
 }
 
-/**
- * mpa_tap_set_events() - send events from now on
- * @net:	the namespace
- * @reader:	the netlink socket that they go to
- * @portid:	its port
- *
- * Context: process.
- * Return: 0, also if it receives them already; -ENOSPC: there are
- * MPA_TAPS_EVENTS_MAX, or MPA_TAPS_MAX of all; -ENOMEM.
+/*
+ * Send events to @reader, at @portid, from now on. Context: process. Return: 0,
+ * also if it receives them already; -ENOSPC: there are MPA_TAPS_EVENTS_MAX, or
+ * MPA_TAPS_MAX of all; -ENOMEM.
  */
 int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
 {

@@ -159,15 +159,10 @@ static bool mpa_contain_failed(const struct mpa_contain *contain, u64 what)
 	return false;
 }
 
-/**
- * mpa_contain_test() - whether octets out of order begin with FPDUs
- * @ctx:	the context; mpa_contain_possible()
- * @pos:	stream position of the first octet after a gap
- *
- * The segment or segments that they begin with are tested once, unless too many
- * fail.
- *
- * Context: any.
+/*
+ * Whether octets out of order begin with FPDUs; @pos: of the first octet after
+ * a gap. The segment or segments that they begin with are tested once, unless
+ * too many fail. Context: any; mpa_contain_possible().
  */
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 {

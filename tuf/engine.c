@@ -82,16 +82,10 @@ bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	return fpdu->ulpdu_len > mpa_tuf_limit(format, emss);
 }
 
-/**
- * mpa_alt_head() - read a header and lay the FPDU out
- * @rx:		receiving
- * @pos:	stream position where the FPDU starts
- * @head:	its first octets, as many as mpa_alt_head_len() says
- * @fpdu:	filled in
- *
- * In order a wrong key does not matter: the stream is right.
- *
- * Return: MPA_HEAD_GOOD or MPA_HEAD_BAD.
+/*
+ * Read a header, of mpa_alt_head_len() octets, and lay the FPDU out. In order a
+ * wrong key does not matter: the stream is right. Return: MPA_HEAD_GOOD or
+ * MPA_HEAD_BAD.
  */
 enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 			   struct mpa_fpdu *fpdu)

@@ -154,17 +154,11 @@ void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 		mpa_guard_found(tuf);
 }
 
-/**
- * mpa_guard_leaves() - whether a segment that leaves would pass for an FPDU
- * @sk:		socket
- * @head:	its first octets, as many as a header has
- * @seq:	sequence number of the first
- * @len:	octets of the segment
- * @begins:	what layer 1 knows of how it begins
- * @fixed:	it cannot leave an octet shorter
- *
- * Context: socket lock held, maybe in softirq.
- * Return: whether it would, is no FPDU, and is not @fixed.
+/*
+ * Whether a segment that leaves would pass for an FPDU without being one, and
+ * can leave an octet shorter (not @fixed). @head: as many octets as a header
+ * has; @begins: what layer 1 knows of how it begins. Context: socket lock held,
+ * maybe in softirq.
  */
 bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		      enum mpa_begins begins, bool fixed)

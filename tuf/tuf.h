@@ -88,12 +88,6 @@ struct mpa_contain {
  * @pack:	sending
  * @guard:	sending
  * @contain:	receiving
- * @tx_fpdus:	counter for TUF_INFO
- * @contained:	counter for TUF_INFO
- * @trimmed:	counter for TUF_INFO
- * @tested:	counter for TUF_INFO
- * @passed:	counter for TUF_INFO
- * @wrong_key:	counter for TUF_INFO
  *
  * Protected by the socket lock.
  */
@@ -109,6 +103,7 @@ struct mpa_tuf {
 	struct mpa_pack		pack;
 	struct mpa_guard	guard;
 	struct mpa_contain	contain;
+	/* private: counters of TUF_INFO */
 	u64			tx_fpdus;
 	u64			contained;
 	u64			trimmed;
