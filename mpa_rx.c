@@ -156,7 +156,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 	mpa_rx_read(ctx, &from, NULL, 0);
 }
 
-/* TUF only: before a call asks for a record, octets may be TCP's own. */
+/* Another framing: before a call asks for a record, octets may be TCP's own. */
 static inline bool mpa_rx_unasked(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && !ctx->rx.asked;

@@ -398,7 +398,7 @@ static void mpa_place_end(struct mpa_place *place)
 	place->stops = false;
 }
 
-/* RFC 5044 section 6 requires markers and CRCs. TUF's key may come later. */
+/* RFC 5044 section 6 requires markers and CRCs. With keys, one may come later. */
 static bool mpa_place_suits(const struct mpa_format *format)
 {
 	if (mpa_alt_format(format))
@@ -657,7 +657,7 @@ static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 }
 
 /*
- * An FPDU is known to begin at @start. TUF's markers may point to the next run.
+ * An FPDU is known to begin at @start. Markers may point to the next run.
  */
 static bool mpa_search_known(const struct mpa_search *search, u32 before,
 			     u32 known, u32 start)
@@ -736,7 +736,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * TUF with a key: some of these contiguous octets are new. They begin with a
+ * Framing with a key: some of these contiguous octets are new. They begin with a
  * segment, which may be a whole FPDU, or may follow one.
  */
 static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)

@@ -173,7 +173,7 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 	return err;
 }
 
-/* TUF only: copy around its markers. */
+/* Another framing: copy around its markers. */
 static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
 				      const u8 *data, struct iov_iter *to, u32 n)
 {
@@ -529,7 +529,7 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
  * @max:	maximum of FPDUs
  * @more:	counts them
  *
- * What is bad or TUF's is for mpa_read_head() and mpa_read_fpdu().
+ * What is bad or framed otherwise is for mpa_read_head() and mpa_read_fpdu().
  * Context: process. Return: the number.
  */
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,

@@ -189,7 +189,7 @@ static bool mpa_watch_counts(const struct mpa_watch *watch)
 	       before(watch->seq, watch->end);
 }
 
-/* ---- TUF with a key: segments that a receiver could take for an FPDU ---- */
+/* ---- framing with a key: segments that a receiver could take for an FPDU ---- */
 
 /* How a segment begins. @at: a copy of the watch. */
 static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
