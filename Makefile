@@ -29,7 +29,7 @@ BUILD := build/$(KERNEL)
 kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
 endif
 
-.PHONY: all module tools html deb check check-full test demo shell unit \
+.PHONY: all module siw tools html deb check check-full test demo shell unit \
 	fuzz bench bench-native profile export clean help FORCE
 
 all: module
@@ -43,6 +43,7 @@ help:
 	@echo '                      rest below PREFIX=/usr/local; DESTDIR= goes before both.'
 	@echo '                      Parts: install-module install-headers install-tools;'
 	@echo '                      make uninstall takes all away'
+	@echo 'make siw KERNEL=6.1   siw, the kernel'"'"'s iWARP, on mpa: build/6.1/siw/siw-mpa.ko'
 	@echo 'make deb              Debian packages, in build/deb'
 	@echo 'make demo [FILE=...]  records and a file from host to host, the wire, loss and placing'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
@@ -106,6 +107,9 @@ html:
 
 deb:
 	@scripts/deb
+
+siw:
+	@siw/build $(or $(KERNEL),6.1) $(if $(W),W=$(W)) $(if $(C),C=$(C))
 
 unit:
 	@$(MAKE) -C selftests/unit check

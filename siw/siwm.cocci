@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+// What is changed of siw when siwm is built: siw/build. Rules that find nothing are
+// of another kernel.
+
+// ---- headers: what the framing of before needed goes, siwm's is there ----
+
+@@ @@
+ #include "iwarp.h"
++#include "siwm.h"
+
+@@ @@
+ struct siw_rx_stream {
+ 	...
+-	struct sk_buff *skb;
++	const struct mpa_ulpdu *ulpdu;
+ 	...
+ };
+
+// Written under different locks, as bits beside each other must not be.
+@@ @@
+ struct siw_rx_stream {
+ 	...
+-	u8 rx_suspend : 1;
++	bool rx_suspend;
+ 	...
+ };
+
+@@ @@
+ struct siw_iwarp_tx {
+ 	...
+-	u8 tx_suspend : 1;
++	bool tx_suspend;
+ 	...
+ };
+
+@@ @@
+ struct siw_iwarp_tx {
+ 	...
+-	u8 orq_fence : 1;
++	bool orq_fence;
+ 	...
+ };
+
+@@ @@
+ struct siw_qp {
+ 	...
+ 	struct siw_iwarp_tx tx_ctx;
++	struct siwm_sq sq;
+ 	...
+ };
+
+@ gone @
+identifier f = { siw_csum_update, siw_csum_combine, siw_crc_skb,
+	siw_qp_llp_data_ready, siw_qp_llp_write_space, siw_qp_enable_crc,
+	siw_send_terminate,
+	siw_rx_umem, siw_rx_kva, siw_rx_pbl, siw_proc_terminate,
+	siw_get_trailer, siw_get_hdr, siw_tcp_rx_data,
+	siw_get_pblpage, siw_try_1seg, siw_qp_prepare_tx, siw_tx_ctrl,
+	siw_tcp_sendpages, siw_0copy_tx, siw_unmap_pages, siw_tx_hdt,
+	siw_update_tcpseg, siw_prepare_fpdu, siw_qp_sq_proc_tx,
+	siw_sq_resume, siw_stop_tx_thread, siw_run_sq, siw_sq_start,
+	siw_create_tx_threads, siw_init_cpulist, siw_destroy_cpulist,
+	siw_get_tx_cpu, siw_put_tx_cpu, siw_netdev_down,
+	siw_device_goes_down };
+type T;
+@@
+-T f(...) { ... }
+
+// ---- functions that siwm's files call ----
+
+@@
+identifier f = { siw_check_sgl_tx, siw_rdmap_complete };
+type T;
+@@
+-static
+ T f(...) { ... }
+
+// ---- CRCs, sockets' callbacks and threads: mpa's, and a workqueue's ----
+
+@@
+symbol attrs, qp, sdev, rv, nr_cpu, cpu, base_dev;
+@@
+-if (attrs->flags & SIW_MPA_CRC) { ... }
+
+@@
+expression e;
+@@
+-e = siw_get_tx_cpu(...);
+-if (e < 0) { ... }
+
+@@ @@
+-siw_put_tx_cpu(...);
+
+// ---- the end of a connection ----
+
+// Also while it is being made.
+@@ @@
+ siw_qp_nextstate_from_idle(...)
+ {
+ <...
+ 	if (qp->cep) {
++		siw_qp_cm_drop(qp, 1);
+ 		siw_cep_put(qp->cep);
+ 		...
+ 	}
+ ...>
+ }
+
+// Pristine siw, if it is loaded too, finds the same devices by their driver's number.
+// It sees no queue pair in them.
+@@ @@
+-list_add_tail(&qp->devq, &sdev->qp_list);
+
+@@ @@
+ siw_device_cleanup(...)
+ {
+ 	...
++	siwm_cm_close_all(sdev);
+ 	xa_destroy(&sdev->qp_xa);
+ 	...
+ }
+
+@@
+expression sdev;
+@@
+-siw_device_goes_down(sdev);
++siwm_cm_drop_all(sdev);
+
+// ---- the device ----
+
+@@ @@
+ struct rdma_link_ops siw_link_ops = {
+-	.type = "siw",
++	.type = "siwm",
+ };
+
+@@
+declarer name MODULE_ALIAS_RDMA_LINK;
+@@
+-MODULE_ALIAS_RDMA_LINK("siw");
++MODULE_ALIAS_RDMA_LINK("siwm");
+
+@@ @@
+ const struct ib_device_ops siw_device_ops = {
+ 	.dereg_mr = siw_dereg_mr,
++	.disassociate_ucontext = siwm_disassociate_ucontext,
+ };
+
+// Another module's, with the same number
+@@ @@
+ siw_netdev_event(...)
+ {
+ 	...
+ 	if (!base_dev)
+ 		return NOTIFY_OK;
++	if (base_dev->ops.owner != THIS_MODULE) {
++		ib_device_put(base_dev);
++		return NOTIFY_OK;
++	}
+ 	...
+ }
+
+// ---- the module ----
+
+@@ @@
+-if (!siw_create_tx_threads()) { ... }
+
+@@ @@
+-rv = siw_init_cpulist();
+-if (rv)
+-	goto out_error;
+
+@@ @@
+-siw_destroy_cpulist();
+
+@@ @@
+-siw_crypto_shash = crypto_alloc_shash(...);
+-if (IS_ERR(siw_crypto_shash)) { ... }
+
+@@ @@
+-if (siw_crypto_shash)
+-	crypto_free_shash(siw_crypto_shash);
+
+@@
+iterator name for_each_possible_cpu;
+@@
+-for_each_possible_cpu(cpu) {
+-	if (siw_tx_thread[cpu]) { ... }
+-}
+
+@@ @@
+-for (nr_cpu = 0; nr_cpu < nr_cpu_ids; nr_cpu++) { ... }
+
+@@
+identifier f = { siw_init_module, siw_exit_module };
+identifier i = { nr_cpu, cpu };
+@@
+ f(...)
+ {
+ 	...
+-	int i;
+ 	...
+ }
+
+@@ @@
+-struct task_struct *siw_tx_thread[NR_CPUS];
+
+@@ @@
+-struct crypto_shash *siw_crypto_shash;
+
+// ---- a program's work requests ----
+
+@@ @@
+-qp->tx_ctx.in_syscall = 1;
+-if (<+... siw_qp_sq_process(qp) ...+>)
+-	siw_qp_cm_drop(qp, 0);
+-qp->tx_ctx.in_syscall = 0;
++siwm_sq_process(qp);
+
+@@ @@
+ spin_lock_init(&qp->orq_lock);
++siwm_sq_init(qp);

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Endpoints: how long they live, what upcalls and iw_cm tell of them.
+ *
+ * Who holds what
+ * --------------
+ * An endpoint, struct siw_cep, is one socket. Its references:
+ *
+ *	its being open		from siwm_cep_new() to siwm_cep_end(), which is the
+ *				only one to release the socket
+ *	qp->cep			under qp->state_lock; siw_qp_llp_close(),
+ *				siw_destroy_qp() and the change to the error state
+ *				put it
+ *	a queued work item	and a running timer
+ *	iw_cm			from IW_CM_EVENT_CONNECT_REQUEST to siw_accept() or
+ *				siw_reject()
+ *	a child			of its listening endpoint
+ *
+ * The endpoint has a reference to its queue pair, to iw_cm's cm_id, and so indirectly
+ * to its device: siwm_cm_close_all() waits for the last endpoint before that goes.
+ *
+ * Locks, the outer ones first:
+ *
+ *	cep->lock		iw_cm's calls and the work item. A child's, then that
+ *				of its listening endpoint
+ *	qp->state_lock		written to change the state and to flush the queues,
+ *				read to send and to receive
+ *	qp->sq.lock		see siwm_tx.c
+ *	the socket lock		mpa's calls; upcalls are under it, in softirq mostly
+ *	queue locks		siw's spinlocks
+ *
+ * So an upcall may not wait for any of the first three. It tries the state lock; if it
+ * does not get that, it puts the ULPDU off, and the work item, which can wait for the
+ * lock, resumes. All else that an upcall wants is an event for the work item. So is
+ * siw_qp_cm_drop(), whoever calls it: nobody takes cep->lock under the state lock.
+ *
+ * The end, always in siwm_cep_end(), in the work item or in a call of iw_cm's:
+ *
+ *	state lock written: the Terminate, if there is one. Nobody sends or receives,
+ *	and "suspended" is what they find afterwards
+ *	iw_cm is told
+ *	mpa_sock_detach(): no upcall is under way, and none comes; sends that are about
+ *	to begin get -ENOTCONN
+ *	siw_qp_llp_close(), which waits for the state lock: no send is under way, the
+ *	queue pair forgets the socket, its queues are flushed
+ *	sock_release(): FIN behind the Terminate and all that was sent
+ *	cm_id and queue pair are put
+ *
+ * - A queue pair that is destroyed while octets arrive: siw_destroy_qp() changes the
+ *   state, which drops the connection, and waits for the last reference outside of
+ *   the lock. It is the endpoint's, put above.
+ * - The peer closes: "closed" comes behind the last ULPDU, then the end. Both at once:
+ *   the first event is the end, the second one finds SIWM_CLOSED.
+ * - A link is deleted under connections: programs lose their contexts
+ *   (disassociate_ucontext), so that their queue pairs are destroyed; endpoints that
+ *   have none yet, as they wait for a request, are ended by siwm_cm_close_all().
+ */
+
+#include <linux/net.h>
+#include <linux/slab.h>
+#include <net/sock.h>
+
+#include "siw.h"
+#include "siw_cm.h"
+
+/* How long a responder's Send waits for the initiator's first FPDU */
+#define SIWM_SILENT		(10 * HZ)
+
+static struct workqueue_struct *siwm_cm_wq;
+/* siwm_cm_close_all() waits for endpoints to go. */
+static DECLARE_WAIT_QUEUE_HEAD(siwm_gone);
+
+/* ---- endpoints ---- */
+
+static void siwm_cep_work(struct work_struct *work);
+static void siwm_silent(struct timer_list *timer);
+
+/* Return: a new one, locked, or NULL */
+struct siw_cep *siwm_cep_new(struct siw_device *sdev)
+{
+	struct siw_cep *cep = kzalloc(sizeof(*cep), GFP_KERNEL);
+
+	if (!cep)
+		return NULL;
+	kref_init(&cep->ref);
+	mutex_init(&cep->lock);
+	/* siwm_cm_drop_all() may find it. A child is made under its listener's lock. */
+	mutex_lock_nested(&cep->lock, SINGLE_DEPTH_NESTING);
+	INIT_WORK(&cep->work, siwm_cep_work);
+	timer_setup(&cep->silent, siwm_silent, 0);
+	cep->sdev = sdev;
+	spin_lock_bh(&sdev->lock);
+	list_add_tail(&cep->devq, &sdev->cep_list);
+	spin_unlock_bh(&sdev->lock);
+	return cep;
+}
+
+static void siwm_cep_free(struct kref *ref)
+{
+	struct siw_cep *cep = container_of(ref, struct siw_cep, ref);
+	struct siw_device *sdev = cep->sdev;
+
+	spin_lock_bh(&sdev->lock);
+	list_del(&cep->devq);
+	/* Under the lock: when it is given back the device may go. */
+	wake_up_all(&siwm_gone);
+	spin_unlock_bh(&sdev->lock);
+	kfree(cep);
+}
+
+void siw_cep_get(struct siw_cep *cep)
+{
+	kref_get(&cep->ref);
+}
+
+void siw_cep_put(struct siw_cep *cep)
+{
+	kref_put(&cep->ref, siwm_cep_free);
+}
+
+/**
+ * siwm_cep_tell() - have the work item look
+ * @cep:	the endpoint
+ * @event:	at what
+ *
+ * Context: any.
+ */
+void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event)
+{
+	set_bit(event, &cep->events);
+	siw_cep_get(cep);
+	if (!queue_work(siwm_cm_wq, &cep->work))
+		siw_cep_put(cep);
+}
+
+static void siwm_silent(struct timer_list *timer)
+{
+	struct siw_cep *cep = container_of(timer, struct siw_cep, silent);
+
+	siwm_cep_tell(cep, SIWM_EV_SILENT);
+	siw_cep_put(cep);
+}
+
+/**
+ * siwm_cep_cannot_send() - mpa has said -EAGAIN
+ * @cep:	the endpoint
+ *
+ * A responder that has got no FPDU may send none (RFC 5044 section 7.1.2 rule 4). If
+ * neither end ever sends, as the program is one whose server begins and the peer has not
+ * asked for the peer-to-peer model, both would wait for ever.
+ *
+ * Context: process, state lock read.
+ */
+void siwm_cep_cannot_send(struct siw_cep *cep)
+{
+	if (!test_bit(SIWM_RESPONDER, &cep->flags) ||
+	    test_bit(SIWM_GOT_FIRST, &cep->flags))
+		return;
+	/* From the first attempt on: "writable" may come, and lead to others. */
+	if (timer_pending(&cep->silent))
+		return;
+	siw_cep_get(cep);
+	if (mod_timer(&cep->silent, jiffies + SIWM_SILENT))
+		siw_cep_put(cep);
+}
+
+/* ---- what iw_cm is told ---- */
+
+static int siwm_event(struct iw_cm_id *id, struct iw_cm_event *event)
+{
+	return id->event_handler(id, event);
+}
+
+void siwm_tell(struct siw_cep *cep, enum iw_cm_event_type type, int status)
+{
+	struct iw_cm_event event = {
+		.event = type,
+		.status = status,
+		.ird = cep->ird,
+		.ord = cep->ord,
+	};
+
+	siwm_event(cep->cm_id, &event);
+}
+
+/* With addresses, and what the peer's frame has said. */
+int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
+		    enum iw_cm_event_type type, int status, struct mpa_peer *peer)
+{
+	struct iw_cm_event event = { .event = type, .status = status };
+
+	if (type == IW_CM_EVENT_CONNECT_REQUEST) {
+		event.provider_data = cep;
+		/* What the peer has, which is the other way round here. */
+		event.ird = cep->ord;
+		event.ord = cep->ird;
+	} else {
+		event.ird = cep->ird;
+		event.ord = cep->ord;
+	}
+	if (peer && peer->private_len) {
+		event.private_data = peer->private_data;
+		event.private_data_len = min_t(u32, peer->private_len,
+					       SIWM_PRIVATE_MAX);
+	}
+	kernel_getsockname(cep->sock, (struct sockaddr *)&event.local_addr);
+	kernel_getpeername(cep->sock, (struct sockaddr *)&event.remote_addr);
+	return siwm_event(id, &event);
+}
+
+/* ---- the end ---- */
+
+/* iw_cm is told in the way that it has to be in its state: others are a BUG() there. */
+static void siwm_tell_end(struct siw_cep *cep, enum siwm_state was, int status)
+{
+	switch (was) {
+	case SIWM_AWAIT_REPLY:
+		siwm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, status ?: -ECONNRESET);
+		break;
+	case SIWM_AWAIT_RTR:
+		siwm_tell(cep, IW_CM_EVENT_ESTABLISHED, status ?: -ECONNRESET);
+		siwm_tell(cep, IW_CM_EVENT_CLOSE, 0);
+		break;
+	case SIWM_RDMA:
+		if (test_bit(SIWM_EV_CLOSED, &cep->events))
+			siwm_tell(cep, IW_CM_EVENT_DISCONNECT, 0);
+		siwm_tell(cep, IW_CM_EVENT_CLOSE, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+static void siwm_terminate(struct siw_cep *cep)
+{
+	struct siw_qp *qp = cep->qp;
+
+	down_write(&qp->state_lock);
+	qp->rx_stream.rx_suspend = true;
+	qp->tx_ctx.tx_suspend = true;
+	if (qp->cep == cep)
+		siw_send_terminate(qp);
+	up_write(&qp->state_lock);
+}
+
+void siwm_cep_end(struct siw_cep *cep, int status)
+{
+	enum siwm_state was = cep->state;
+	struct siw_qp *qp = cep->qp;
+
+	if (was == SIWM_CLOSED)
+		return;
+	cep->state = SIWM_CLOSED;
+	if (qp)
+		siwm_terminate(cep);
+	if (cep->cm_id)
+		siwm_tell_end(cep, was, status);
+	if (cep->sock)
+		mpa_sock_detach(cep->sock);
+	if (qp)
+		siw_qp_llp_close(qp);
+	if (del_timer_sync(&cep->silent))
+		siw_cep_put(cep);
+	if (cep->sock)
+		sock_release(cep->sock);
+	cep->sock = NULL;
+	if (cep->cm_id)
+		cep->cm_id->rem_ref(cep->cm_id);
+	cep->cm_id = NULL;
+	cep->qp = NULL;
+	if (qp)
+		siw_qp_put(qp);
+	if (cep->listener)
+		siw_cep_put(cep->listener);
+	cep->listener = NULL;
+	/* It was open. The caller has one of his own. */
+	siw_cep_put(cep);
+}
+
+/**
+ * siw_qp_cm_drop() - the connection is to end
+ * @qp:		the queue pair
+ * @schedule:	siw's: whether it is not to be done at once; it never is
+ *
+ * Context: any, state lock read or written.
+ */
+void siw_qp_cm_drop(struct siw_qp *qp, int schedule)
+{
+	qp->rx_stream.rx_suspend = true;
+	qp->tx_ctx.tx_suspend = true;
+	if (qp->cep)
+		siwm_cep_tell(qp->cep, SIWM_EV_DROP);
+}
+
+/**
+ * siwm_cm_drop_all() - all connections of a device are to end
+ * @sdev:	the device
+ *
+ * Context: any that is not an interrupt.
+ */
+void siwm_cm_drop_all(struct siw_device *sdev)
+{
+	struct siw_cep *cep, *found;
+
+	do {
+		found = NULL;
+		spin_lock_bh(&sdev->lock);
+		list_for_each_entry(cep, &sdev->cep_list, devq) {
+			if (READ_ONCE(cep->state) == SIWM_LISTENING ||
+			    test_and_set_bit(SIWM_DROPPED, &cep->flags) ||
+			    !kref_get_unless_zero(&cep->ref))
+				continue;
+			found = cep;
+			break;
+		}
+		spin_unlock_bh(&sdev->lock);
+		if (found) {
+			siwm_cep_tell(found, SIWM_EV_DROP);
+			siw_cep_put(found);
+		}
+	} while (found);
+}
+
+static bool siwm_none_left(struct siw_device *sdev)
+{
+	bool none;
+
+	spin_lock_bh(&sdev->lock);
+	none = list_empty(&sdev->cep_list);
+	spin_unlock_bh(&sdev->lock);
+	return none;
+}
+
+/**
+ * siwm_cm_close_all() - end all connections of a device that is about to go
+ * @sdev:	the device, whose listening endpoints have gone
+ *
+ * Context: process.
+ */
+void siwm_cm_close_all(struct siw_device *sdev)
+{
+	siwm_cm_drop_all(sdev);
+	wait_event(siwm_gone, siwm_none_left(sdev));
+}
+
+/* ---- upcalls ---- */
+
+static int siwm_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
+{
+	struct siw_cep *cep = priv;
+	struct siw_qp *qp = READ_ONCE(cep->qp);
+	int rv = 0;
+
+	/* Startup is further than the work item, which resumes. */
+	if (!qp)
+		return -EAGAIN;
+	if (!down_read_trylock(&qp->state_lock)) {
+		siwm_cep_tell(cep, SIWM_EV_RESUME);
+		return -EAGAIN;
+	}
+	if (qp->attrs.state < SIW_QP_STATE_RTS) {
+		rv = -EAGAIN;
+	} else if (qp->attrs.state == SIW_QP_STATE_RTS &&
+		   !qp->rx_stream.rx_suspend) {
+		rv = siwm_rx_ulpdu(qp, ulpdu);
+		if (!rv && !test_and_set_bit(SIWM_GOT_FIRST, &cep->flags) &&
+		    test_bit(SIWM_RESPONDER, &cep->flags))
+			siwm_cep_tell(cep, SIWM_EV_FIRST);
+	}
+	/* Otherwise it comes too late, and is for nobody. */
+	up_read(&qp->state_lock);
+	return rv;
+}
+
+static void siwm_writable(void *priv)
+{
+	struct siw_cep *cep = priv;
+	struct siw_qp *qp = READ_ONCE(cep->qp);
+
+	if (qp)
+		siw_sq_start(qp);
+}
+
+static void siwm_state(void *priv, enum mpa_state state, int err)
+{
+	struct siw_cep *cep = priv;
+
+	switch (state) {
+	case MPA_STATE_REQUESTED:
+		siwm_cep_tell(cep, SIWM_EV_REQUEST);
+		break;
+	case MPA_STATE_FULL:
+		cep->startup_err = err;
+		siwm_cep_tell(cep, SIWM_EV_FULL);
+		break;
+	case MPA_STATE_REJECTED:
+		cep->startup_err = -ECONNREFUSED;
+		siwm_cep_tell(cep, SIWM_EV_DROP);
+		break;
+	case MPA_STATE_FAILED:
+		cep->startup_err = err;
+		siwm_cep_tell(cep, SIWM_EV_DROP);
+		break;
+	default:
+		break;
+	}
+}
+
+static void siwm_failed(void *priv, int err, enum mpa_error code, u64 position)
+{
+	struct siw_cep *cep = priv;
+	struct siw_qp *qp = READ_ONCE(cep->qp);
+
+	/* RFC 5044 section 8 */
+	if (qp && code == MPA_ERR_CRC)
+		siw_init_terminate(qp, TERM_ERROR_LAYER_LLP, LLP_ETYPE_MPA,
+				   LLP_ECODE_RECEIVED_CRC, 0);
+	else if (qp && code == MPA_ERR_MARKER)
+		siw_init_terminate(qp, TERM_ERROR_LAYER_LLP, LLP_ETYPE_MPA,
+				   LLP_ECODE_FPDU_START, 0);
+	siwm_cep_tell(cep, SIWM_EV_DROP);
+}
+
+static void siwm_closed(void *priv)
+{
+	siwm_cep_tell(priv, SIWM_EV_CLOSED);
+}
+
+const struct mpa_upcalls siwm_upcalls = {
+	/* No owner: siwm_cm_close_all() detaches from all before the module goes. */
+	.ulpdu		= siwm_ulpdu,
+	.writable	= siwm_writable,
+	.state		= siwm_state,
+	.failed		= siwm_failed,
+	.closed		= siwm_closed,
+};
+
+/* ---- the work item ---- */
+
+static void siwm_resume(struct siw_cep *cep)
+{
+	if (!cep->qp || cep->state == SIWM_CLOSED)
+		return;
+	/* Whoever had it has given it back. */
+	down_read(&cep->qp->state_lock);
+	up_read(&cep->qp->state_lock);
+	mpa_sock_resume(cep->sock);
+}
+
+static void siwm_was_silent(struct siw_cep *cep)
+{
+	if (test_bit(SIWM_GOT_FIRST, &cep->flags) || cep->state == SIWM_CLOSED)
+		return;
+	ibdev_warn_ratelimited(&cep->sdev->base_dev,
+			       "QP %u: the peer has sent nothing, so that this end may not (RFC 5044 section 7.1.2 rule 4): it should ask for the peer-to-peer model\n",
+			       cep->qp ? qp_id(cep->qp) : 0);
+	siwm_cep_end(cep, -ETIMEDOUT);
+}
+
+/* Startup or the connection is over. */
+static void siwm_dropped(struct siw_cep *cep)
+{
+	/* siw_destroy_listen() ends that, as iw_cm has it. */
+	if (cep->state == SIWM_LISTENING)
+		return;
+	if (cep->state == SIWM_AWAIT_REPLY && cep->startup_err == -ECONNREFUSED)
+		siwm_rejected(cep);
+	else
+		siwm_cep_end(cep, cep->startup_err);
+}
+
+static void siwm_cep_events(struct siw_cep *cep)
+{
+	if (test_and_clear_bit(SIWM_EV_INCOMING, &cep->events))
+		siwm_accept_children(cep);
+	if (test_and_clear_bit(SIWM_EV_REQUEST, &cep->events) &&
+	    cep->state == SIWM_AWAIT_REQUEST)
+		siwm_requested(cep);
+	if (test_and_clear_bit(SIWM_EV_FULL, &cep->events) &&
+	    cep->state == SIWM_AWAIT_REPLY)
+		siwm_replied(cep);
+	if (test_and_clear_bit(SIWM_EV_FIRST, &cep->events))
+		siwm_first(cep);
+	if (test_and_clear_bit(SIWM_EV_RESUME, &cep->events))
+		siwm_resume(cep);
+	if (test_and_clear_bit(SIWM_EV_SILENT, &cep->events))
+		siwm_was_silent(cep);
+	/* Left set: siwm_tell_end() looks. */
+	if (test_bit(SIWM_EV_CLOSED, &cep->events))
+		siwm_cep_end(cep, -ECONNRESET);
+	if (test_and_clear_bit(SIWM_EV_DROP, &cep->events))
+		siwm_dropped(cep);
+}
+
+static void siwm_cep_work(struct work_struct *work)
+{
+	struct siw_cep *cep = container_of(work, struct siw_cep, work);
+
+	mutex_lock(&cep->lock);
+	siwm_cep_events(cep);
+	mutex_unlock(&cep->lock);
+	siw_cep_put(cep);
+}
+
+/**
+ * siwm_disassociate_ucontext() - a program loses its device, as that is about to go
+ * @ctx:	the program's context
+ *
+ * Nothing: what it has mapped are pages of queues, which its mappings keep. That this
+ * is there lets the link be deleted before the program has closed it.
+ */
+void siwm_disassociate_ucontext(struct ib_ucontext *ctx)
+{
+}
+
+int siw_cm_init(void)
+{
+	int rv = siwm_tx_init();
+
+	if (rv)
+		return rv;
+	siwm_cm_wq = alloc_workqueue("siwm_cm", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return siwm_cm_wq ? 0 : -ENOMEM;
+}
+
+/* Also where siw_cm_init() has failed, or was not called. */
+void siw_cm_exit(void)
+{
+	if (siwm_cm_wq)
+		destroy_workqueue(siwm_cm_wq);
+	siwm_tx_exit();
+}
