@@ -101,8 +101,9 @@ hosts_up() {
 	modprobe -q veth || true
 	ip netns add alpha
 	ip netns add beta
-	ip link add va netns alpha mtu "$1" type veth peer name vb netns beta \
-		mtu "$1"
+	# RDMA listens at a wildcard by the index of a device, in whatever namespace.
+	ip link add va index 11 netns alpha mtu "$1" type veth peer name vb \
+		index 12 netns beta mtu "$1"
 	for host in "alpha va 1" "beta vb 2"; do
 		# shellcheck disable=SC2086 # three words
 		set -- $host
