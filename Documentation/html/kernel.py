@@ -12,7 +12,7 @@ import sys
 
 FROM = pathlib.Path(__file__).resolve().parents[1] / "networking/mpa"
 PAGES = ("which install guide start send receive place debug security python tuf reference "
-         "operator administration testers conform driver porting internals").split()
+         "operator administration testers conform rdma driver porting internals").split()
 LEFT_OUT = {"upstream"}     # speaks of this folder only
 LINK = re.compile(r"`([^`<]+?)\s*<([\w./-]+)(#[\w-]+)?>`__", re.S)
 TOCTREE = "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {page}\n" for page in PAGES)
