@@ -62,7 +62,7 @@
  * has MPA: mpa_accept() attaches it, and startup begins with the listener's
  * parameters.
  *
- * mpa_hook.c says who holds references to the module, and for how long.
+ * mpa_hook.c lists the references to the module, and when they are dropped.
  */
 #ifndef _MPA_H
 #define _MPA_H
@@ -109,17 +109,17 @@ struct mpa_consumer {
 	struct task_struct	*upcalled;
 	struct kvec		header;		/* before the iterator's */
 	u8			head[MPA_HEADER_MAX]; /* or generated */
-	atomic_t		resumes;	/* without the lock */
+	atomic_t		resumes;	/* requests; without the lock */
 	int			resumed;	/* @resumes when last checked */
-	bool			again;		/* more to report since then */
+	bool			again;		/* report more after this */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */
-	bool			ended;		/* told: failed or closed */
+	bool			ended;		/* failed, closed called */
 	bool			lost;		/* knows that it cannot send */
 	u8			state;		/* last state reported */
 	s32			budget;		/* left in this run */
 	int			broken;		/* errno not reported yet */
-	u32			mulpdu;		/* last reported, as are: */
+	u32			mulpdu;		/* last reported; also: */
 	u64			edge;
 	u64			acked;
 	u64			sent;
@@ -145,13 +145,16 @@ struct mpa_ctx {
 	 * with the spinlock of the socket lock held.
 	 */
 	bool			put_off;
-	bool			restarts : 1; /* after a signal */
-	bool			told : 1; /* startup's errno, to a call */
+	/* A signal interrupted MPA_START before it had a result. */
+	bool			restarts : 1;
+	/* A call that waited has returned the errno of startup. */
+	bool			told : 1;
 	bool			have_peer : 1; /* @peer is valid */
 	bool			enhanced; /* IRD and ORD were negotiated */
 	/* TCP was lost while receiving continued, and this was reported. */
 	bool			lost;
-	bool			was_kernel; /* @consumer closed it */
+	/* A kernel user has closed it: events still say so. */
+	bool			was_kernel;
 	bool			tapped;	/* by a monitor; under mpa_taps.lock */
 	bool			listed;	/* in mpa_nl_show.c */
 	u8			lingerer; /* whose count it is on: mpa_life.c */
@@ -162,12 +165,13 @@ struct mpa_ctx {
 	 */
 	atomic_t		plain[2];
 	s16			broken;	/* errno of sending or TCP, or 0 */
-	s16			startup_error; /* poll: errno, or 0 */
+	s16			startup_error; /* poll: of startup, or 0 */
 	u16			ird;	/* agreed on, as what follows */
 	u16			ord;
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
-	struct mpa_frame	peer;	/* its startup frame */
-	unsigned long		deadline; /* jiffies */
+	struct mpa_frame	peer;	/* the peer's startup frame */
+	/* Jiffies when startup, or waiting after close(2), must be over. */
+	unsigned long		deadline;
 	/* Freed when startup is over; a listener's are for its children. */
 	struct mpa_params	*params;
 	u8			*peer_private; /* enhanced data included */

@@ -18,9 +18,7 @@
 
 #include "mpa_face.h"
 
-/*
- * The caller is in an upcall of this socket, which runs under the socket lock.
- */
+/* In an upcall of this socket, which runs under the socket lock. */
 static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 {
 	const struct mpa_consumer *user;
@@ -108,8 +106,7 @@ static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
  * Return: 0; -EINVAL without @upcalls->ulpdu, or if the socket listens already;
  * -EOPNOTSUPP if it is not TCP's; -ENOTCONN, -EEXIST if it has another
  * upper-layer protocol, -EBUSY if it has a user, or others have replaced its
- * operations, -ENODEV if
- * @upcalls->owner is being unloaded, -ENOMEM.
+ * operations, -ENODEV if the module of @upcalls is being unloaded, -ENOMEM.
  */
 int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 		    void *priv, gfp_t gfp)
@@ -346,10 +343,9 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
  * Return: 0; -EAGAIN: there is no room, or a responder has not received the
  * first FPDU: @writable of struct mpa_upcalls tells when to retry; -EMSGSIZE
  * for 0 or more than 64768 octets; -EFAULT; -EINVAL for an unknown flag;
- * -EPIPE: sending has ended,
- * @failed reports why; -EBADMSG: a responder may not send, as the first FPDU
- * was bad; -EBUSY: a program has begun a ULPDU with MSG_MORE; -ENOTCONN if MPA
- * has not been started.
+ * -EPIPE: sending has ended, which @failed reports; -EBADMSG: a responder may
+ * not send, as the first FPDU was bad; -EBUSY: a program has begun a ULPDU with
+ * MSG_MORE; -ENOTCONN if MPA has not been started.
  */
 int mpa_sock_send(struct socket *sock, const struct kvec *header,
 		  struct iov_iter *payload, unsigned int flags, u64 *end)

@@ -130,9 +130,7 @@ int mpa_ulpdu_read(const struct mpa_ulpdu *ulpdu, u32 off, void *to, u32 len)
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_read);
 
-/*
- * As mpa_copy_to_user(): the checks of copy_to_iter() cost more than the copy.
- */
+/* As mpa_copy_to_user(): copy_to_iter()'s checks cost more than the copy. */
 static int mpa_ulpdu_to_iter(void *to, const u8 *data, u32 len)
 {
 	return _copy_to_iter(data, len, to) == len ? 0 : -EFAULT;
@@ -393,10 +391,7 @@ static void mpa_upcall_receive(struct mpa_ctx *ctx)
 	/* After what is deferred or incomplete. */
 	if (!mpa_upcall_paused(ctx) && !mpa_rx_complete(ctx))
 		mpa_upcall_end(ctx);
-	/*
-	 * What is left for the work item, and whether there is something to
-	 * read.
-	 */
+	/* Is there something to read, or left for the work item? */
 	mpa_rx_update(ctx);
 }
 

@@ -123,7 +123,7 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	ctx->rx.batch = listener->rx.batch;
 	ctx->rx.want_place = listener->rx.want_place;
 	theirs = listener->params;
-	/* They are for the socket itself if it no longer listens, and connects. */
+	/* If it no longer listens, and connects, they are its own. */
 	if (theirs && listener->state == MPA_STATE_IDLE) {
 		*params = kmemdup(theirs, struct_size(theirs, private,
 						      theirs->private_len),

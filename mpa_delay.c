@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Delays at marked points, in a test build only.
- * 
- * 	echo close.left 20 >/sys/module/mpa/parameters/delay
+ *
+ *	echo close.left 20 >/sys/module/mpa/parameters/delay
  *
  * makes the next task that passes that point wait 20 ms there, or 20 us where
  * sleeping is not allowed. "off" clears all. Reading the parameter lists the

@@ -4,9 +4,7 @@
 #include "compat.h"
 #include "mpa_framing.h"
 
-/*
- * Markers in the first @off octets of a marked FPDU, including a partial one.
- */
+/* Markers in the first @off octets of a marked FPDU, a partial one included. */
 static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 {
 	u32 first = mpa_marker_distance(fpdu->pos);
@@ -180,9 +178,7 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 {
 	struct mpa_verify *verify = arg;
 
-	/*
-	 * All octets at once: a CRC call for each field would double the cost.
-	 */
+	/* All octets at once: a call for each field would double the cost. */
 	if (verify->off < verify->crc_end)
 		verify->crc = mpa_crc_update(verify->crc, data,
 					     min(len, verify->crc_end -
@@ -226,10 +222,7 @@ enum mpa_error mpa_verify_end(const struct mpa_verify *verify)
 	return verify->bad_marker ? MPA_ERR_MARKER : MPA_ERR_NONE;
 }
 
-/*
- * Begin the second walk, at @pick->off. @first: first octet of the ULPDU to
- * deliver.
- */
+/* Begin the second walk with octet @first of the ULPDU, at @pick->off. */
 void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 		    u32 first)
 {

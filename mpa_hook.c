@@ -337,8 +337,8 @@ void mpa_hook_detach(struct mpa_ctx *ctx)
 /* ---- children of listening sockets ---- */
 
 /**
- * mpa_hook_clone() - give a child of a listening socket TCP's own operations
- * @child:	the child, a fresh copy of the listener
+ * mpa_hook_clone() - restore TCP's own operations in a child
+ * @child:	a fresh copy of its listener
  *
  * A listener that is closing may have its own back already.
  *

@@ -131,7 +131,7 @@ static void mpa_linger_free(struct mpa_ctx *ctx)
 
 /* ---- attaching ---- */
 
-/* Fill in a new context of @sk, which is all zero. */
+/* Fill in a new context for @sk; it is all zero so far. */
 void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 {
 	ctx->sk = sk;
@@ -147,6 +147,7 @@ void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
  * @ctx:	the context
  * @ops:	what the struct socket has, or will have
  *
+ * Context: process, socket lock held.
  * Return: 0, -ENOMEM, or -EBUSY if something else has hooked the socket.
  */
 int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)

@@ -171,9 +171,7 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 	return stat->mib;
 }
 
-/*
- * Count the segments of a packet handed to IP. @cut: why @unaligned ones are.
- */
+/* Count segments of a packet handed to IP. @cut: why some are unaligned. */
 static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 				 u32 unaligned, enum mpa_cut cut)
 {

@@ -309,10 +309,7 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 	.n_mcgrps	= ARRAY_SIZE(mpa_netlink_groups),
 };
 
-/*
- * After everything that a request needs: requests arrive from now on. At module
- * init.
- */
+/* Last at module init: requests arrive from now on. */
 int __init mpa_netlink_init(void)
 {
 	int err = mpa_event_init(&mpa_netlink_family);

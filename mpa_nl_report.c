@@ -163,9 +163,7 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 	mpa_report_failed(ctx, err, ctx->code, false);
 }
 
-/*
- * The TCP connection has ended with @err, and not orderly, in MPA_STATE_FULL.
- */
+/* The TCP connection is lost with @err, not orderly, in MPA_STATE_FULL. */
 void mpa_report_lost(struct mpa_ctx *ctx, int err)
 {
 	if (ctx->broken)
@@ -310,9 +308,7 @@ static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 	struct sk_buff_head *queue = &events->queue;
 	bool sent = skb;
 
-	/*
-	 * Readers' socket filters run under this lock: not with interrupts off.
-	 */
+	/* Readers' socket filters run here: not with interrupts off. */
 	spin_lock_bh(&queue->lock);
 	events->number++;
 	if (skb) {
@@ -372,10 +368,7 @@ static void mpa_event_send_next(struct mpa_events *events)
 		SNMP_INC_STATS(mpa_stat_mib(events->net), MPA_MIB_EVENTS_LOST);
 }
 
-/*
- * Namespaces take turns: one with many events, or listeners, does not block
- * others.
- */
+/* Take turns: a namespace with many events must not block others. */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_events *events = container_of(work, struct mpa_events, work);
@@ -418,9 +411,7 @@ static struct pernet_operations mpa_event_net_ops = {
 	.size	= sizeof(struct mpa_events),
 };
 
-/*
- * At module init, before there is a connection. Return: 0 or a negative errno.
- */
+/* Before there is a connection. Return: 0 or a negative errno. */
 int __init mpa_event_init(const struct genl_family *family)
 {
 	int err;

@@ -321,10 +321,7 @@ int mpa_conns_add(struct mpa_ctx *ctx)
 	return err;
 }
 
-/*
- * Remove a context, which is freed after a grace period at the earliest.
- * Context: any.
- */
+/* Remove a context; it is freed after a grace period at the earliest. */
 void mpa_conns_remove(struct mpa_ctx *ctx)
 {
 	if (!ctx->listed)
@@ -350,7 +347,7 @@ unsigned long mpa_conns_last(const struct net *net)
 
 /*
  * Take a reference to the socket of a context. The memory of a freed socket may
- * already be another's. Return: whether the context is its socket's.
+ * already be another's. Return: whether it is the context's, and held.
  */
 static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 {
@@ -374,8 +371,8 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 	struct mpa_ctx *ctx;
 
 	/*
-	 * cond_resched_rcu() does nothing if RCU is preemptible and tasks are
-	 * not.
+	 * Where RCU is preemptible and tasks are not, cond_resched_rcu() is
+	 * empty.
 	 */
 	rcu_read_unlock();
 	cond_resched();

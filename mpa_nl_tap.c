@@ -399,10 +399,7 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	return NULL;
 }
 
-/*
- * If the reader has just been closed, netlink purges its queue when it frees
- * it.
- */
+/* If the reader has just been closed, netlink purges its queue. */
 static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 {
 	int err = skb ? sock_queue_rcv_skb(tap->reader, skb) : -ENOMEM;

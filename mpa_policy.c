@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The sysctls net.mpa.* of a network namespace, and which connections may be in
- * startup.
- */
+/* The sysctls net.mpa.* of a network namespace; admission to startup. */
 
 #include <linux/jhash.h>
 #include <linux/jiffies.h>
@@ -178,9 +175,7 @@ void mpa_policy_set(const struct net *net, enum mpa_policy_value value, u32 n)
 	WRITE_ONCE(mpa_policy(net)->value[value], n);
 }
 
-/*
- * RFC 5044 section 4.4 (2a): the administrator allows connections without CRCs.
- */
+/* RFC 5044 section 4.4 (2a): the administrator allows to omit CRCs. */
 bool mpa_policy_crc_optional(const struct sock *sk)
 {
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_CRC_OPTIONAL);
@@ -207,10 +202,7 @@ unsigned long mpa_policy_timeout(const struct sock *sk)
 
 /* ---- admission to startup ---- */
 
-/*
- * TCP may clear the port before the connection leaves: the bucket is
- * remembered.
- */
+/* Kept by the caller: TCP may clear the port before the connection leaves. */
 static u8 mpa_bucket_of(const struct mpa_policy *policy, const struct sock *sk)
 {
 	u32 port = jhash_1word(sk->sk_num, policy->seed);
@@ -357,9 +349,7 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 	return entered;
 }
 
-/*
- * A connection in startup has received octets. Context: any, socket lock held.
- */
+/* Octets have arrived during startup. Context: any, socket lock held. */
 void mpa_policy_heard(struct mpa_admission *admission)
 {
 	struct mpa_policy *policy;

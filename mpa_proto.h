@@ -91,9 +91,7 @@ static inline u32 mpa_marker_distance(u32 pos)
 	return -pos % MPA_MARKER_INTERVAL;
 }
 
-/*
- * Fill a marker. @fpduptr: octets from ULPDU_Length to @field, 0 if before it.
- */
+/* @fpduptr: octets from ULPDU_Length to @field, 0 for a marker before it. */
 static inline void mpa_marker_put(u8 *field, u16 fpduptr)
 {
 	put_unaligned_be32(fpduptr, field);
@@ -199,9 +197,7 @@ u32 mpa_mulpdu(u32 emss, bool marked);
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked);
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len);
 
-/*
- * FPDUPTR of the marker at @off: octets back to ULPDU_Length, 0 if before it.
- */
+/* FPDUPTR at @off: octets back to ULPDU_Length, 0 for a marker before it. */
 static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
 {
 	return off < fpdu->head ? 0 : off - fpdu->head;

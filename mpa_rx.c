@@ -84,7 +84,9 @@ static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 			   verdict);
 }
 
-/* By a marker, an FPDU begins within the current record, and was delivered. */
+/*
+ * The current record extends into one that was delivered because of a marker.
+ */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
 	return mpa_rx_gap(rx, rx->cur.pos, rx->cur.fpdu.len) <

@@ -105,7 +105,7 @@ struct mpa_place {
  * @want_place:	turn MPA_PLACE on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @asked:	a call has asked for the current record
- * @unasked:	TUF only: the next octets are no FPDU, or an FPDU that has to
+ * @unasked:	another framing: the next octets are no FPDU, or an FPDU that has to
  *		leave TCP's queue before it is complete; no call has asked for
  *		it, and they may be TCP's own
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)

@@ -398,7 +398,10 @@ static void mpa_place_end(struct mpa_place *place)
 	place->stops = false;
 }
 
-/* RFC 5044 section 6 requires markers and CRCs. With keys, one may come later. */
+/*
+ * RFC 5044 section 6 requires markers and CRCs. Framing with keys has the
+ * containment test instead; the key may be set later.
+ */
 static bool mpa_place_suits(const struct mpa_format *format)
 {
 	if (mpa_alt_format(format))

@@ -556,7 +556,7 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
 
-	/* A key may come later. */
+	/* A key may be set later. */
 	if (mpa_alt(ctx))
 		return true;
 	switch (ctx->state) {

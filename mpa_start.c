@@ -366,7 +366,7 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 /**
  * mpa_startup_for_children() - it is not the socket itself that is to start,
  * but
- * 			     those that it will accept
+ *			     those that it will accept
  * @sk:		socket
  * @params:	what the user asked for
  */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counters of a network namespace: /proc/net/mpa_stat. Also defines the
- * tracepoints.
+ * /proc/net/mpa_stat: counters of a network namespace. Defines the tracepoints.
  */
 
 #include <linux/percpu.h>

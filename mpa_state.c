@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Changes of a connection's state, failures of a direction or of startup,
- * waking the user, queueing the work item. mpa_nl_report.c is called from here
- * for the first two.
+ * waking the user, queueing the work item.
  */
 
 #include "mpa.h"

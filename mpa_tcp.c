@@ -168,7 +168,9 @@ void mpa_tcp_abort(struct sock *sk, int err)
 		sk_error_report(sk);
 }
 
-/* The peer's port, or 0, also during mpa_tcp_disconnect(). Without the lock. */
+/*
+ * The peer's port, or 0; right also during mpa_tcp_disconnect(). Any context.
+ */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);

@@ -225,7 +225,7 @@ enum mpa_begins {
 };
 
 /*
- * TUF with keys only: a segment leaves. @head: its first octets, as long as a
+ * Framing with keys: a segment leaves. @head: its first octets, as long as a
  * header. @fixed: it is signed, and cannot leave without its last octet.
  * Return: whether it must leave without it, as a receiver could take it for an
  * FPDU that it is not.

@@ -24,7 +24,7 @@ u32 mpa_tcp_inq_done(const struct sock *sk)
 	return (s32)octets > 0 ? octets : 0;
 }
 
-/* No segment that arrives is longer. Without the lock. */
+/* No segment that arrives is longer. Also without the lock. */
 u32 mpa_tcp_advmss(const struct sock *sk)
 {
 	return tcp_sk(sk)->advmss;

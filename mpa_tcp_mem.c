@@ -188,7 +188,7 @@ void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 	sk_mem_charge(sk, size);
 }
 
-/* Undo mpa_tcp_charge_pages(). In any context. */
+/* Undo mpa_tcp_charge_pages(). Also in softirq. */
 void mpa_tcp_uncharge_pages(struct sock *sk, u32 size)
 {
 	sk_mem_uncharge(sk, size);

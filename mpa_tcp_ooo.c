@@ -219,7 +219,7 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
  * @seq:	sequence number of the first
  * @enough:	stop at this number of octets
  * @max:	skbs to inspect, which may hold one octet each; reduced
- *		accordingly
+ *		by those inspected
  */
 u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {

@@ -23,12 +23,7 @@
 
 /* ---- startup, and before the first record ---- */
 
-/**
- * mpa_tx_make_out() - allocate the buffer if there is none
- * @ctx:	the context
- *
- * Return: 0, or -ENOBUFS without memory.
- */
+/* Allocate the buffer if there is none. Return: 0, or -ENOBUFS. */
 int mpa_tx_make_out(struct mpa_ctx *ctx)
 {
 	struct mpa_txbuf *out;
@@ -147,12 +142,7 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 	return mpa_framing_mulpdu(&ctx->tx.format, full);
 }
 
-/**
- * mpa_tx_mulpdu_now() - the maximum ULPDU, if the path has not changed
- * @ctx:	the context
- *
- * Context: any, socket lock held.
- */
+/* The same if the path has not changed. Context: any, socket lock held. */
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 {
 	return mpa_framing_mulpdu(&ctx->tx.format,
@@ -355,7 +345,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 
 /*
  * Choose where an FPDU goes so that segments start with one.
- * Return: false if the FPDUs made so far have to be handed to TCP first.
+ * Return: false if the FPDUs built so far have to be handed to TCP first.
  */
 static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			     bool ends)
@@ -523,12 +513,7 @@ void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss)
 	release_sock(ctx->sk);
 }
 
-/**
- * mpa_tx_reapply_options() - undo mpa_tx_restore_options()
- * @ctx:	the context
- *
- * Context: process, socket lock not held.
- */
+/* Undo mpa_tx_restore_options(). Context: process, socket lock not held. */
 void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 {
 	lock_sock(ctx->sk);
@@ -556,10 +541,7 @@ void mpa_tx_reset(struct mpa_ctx *ctx)
 	ctx->tx.tail_emss = 0;
 }
 
-/**
- * mpa_tx_begin() - Full Operation begins
- * @ctx:	the context
- */
+/* Full Operation begins. */
 void mpa_tx_begin(struct mpa_ctx *ctx)
 {
 	ctx->tx.seq = mpa_tcp_write_seq(ctx->sk);
@@ -587,10 +569,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 		mpa_pack_forget(ctx);
 }
 
-/**
- * mpa_tx_free() - free what sending has allocated
- * @ctx:	the context, which nothing else uses any longer
- */
+/* Free what sending has allocated. Nothing else uses @ctx any longer. */
 void mpa_tx_free(struct mpa_ctx *ctx)
 {
 	if (ctx->tx.out)

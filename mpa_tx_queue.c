@@ -154,10 +154,7 @@ int mpa_tx_push_stuck(struct mpa_ctx *ctx)
 	return err;
 }
 
-/**
- * mpa_tx_retry() - try again, as there may be memory now
- * @ctx:	the context
- */
+/* Hand unsent octets over, and wake writers: there may be memory again. */
 void mpa_tx_retry(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
@@ -204,10 +201,7 @@ bool mpa_tx_may_hold(const struct mpa_tx *tx)
 	return tx->largest <= tx->slot.emss && !tx->slot.begun;
 }
 
-/**
- * mpa_tx_hold() - let the FPDUs that have been built wait for more of a batch
- * @ctx:	the context; mpa_tx_may_hold()
- */
+/* Let the FPDUs wait for more of a batch, if mpa_tx_may_hold(). */
 void mpa_tx_hold(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;

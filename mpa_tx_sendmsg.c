@@ -249,7 +249,7 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
  * mpa_sendmsg() - send one ULPDU, or with MPA_SEGMENT several
  * @ctx:	the context
  * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
- * 		with MSG_EOR, more ULPDUs
+ *		with MSG_EOR, more ULPDUs
  * @size:	how many
  *
  * Context: process, socket lock not held.
@@ -271,7 +271,7 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	mpa_delay(MPA_POINT_SEND_LOCKED);
 	ret = mpa_sendmsg_parse(ctx, msg, size, &call) ?: mpa_sendmsg_locked(ctx, &call);
 	if (ret < 0) {
-		/* The rest of the batch will not come. */
+		/* The rest of the batch will not follow. */
 		mpa_tx_end_batch(ctx, false);
 		ret = sk_stream_error(sk, msg->msg_flags, ret);
 	} else {
@@ -373,7 +373,7 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 	err = mpa_sendmsg_begun(ctx);
 	if (err)
 		return err;
-	/* The result is an int; and the lock is held for long. */
+	/* The result is an int; and the lock is held all the time. */
 	if (call.size > MPA_CUT_MAX)
 		return -EMSGSIZE;
 	err = mpa_sendmsg_call(ctx, &call);

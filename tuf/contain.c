@@ -181,8 +181,8 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 		segments = contain->seen_segments;
 	}
 	/*
-	 * A longer segment may have replaced it; one merged behind it makes no
-	 * difference.
+	 * A longer segment may have replaced it; one merged after it does not
+	 * count.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	if (mpa_contain_failed(contain, what))

@@ -99,7 +99,7 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 	mpa_alt_init(fpdu, pos, len, &rx->format);
 	fpdu->wrong_key = contain->keyed &&
 			memcmp(key, contain->key, TUF_KEY_LEN);
-	/* After a marker no longer FPDU is possible. */
+	/* A marker cannot point past a longer FPDU. */
 	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
 		return MPA_HEAD_BAD;
 	return MPA_HEAD_GOOD;

@@ -128,7 +128,7 @@ void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	guard->nr_before = guard->nr_tail;
 	guard->nr_tail = 0;
 	found = mpa_guard_search_front(tuf, fpdu->ulpdu_len);
-	/* From after the octet that its own key begins with. */
+	/* Start after the first octet of its own key. */
 	found |= mpa_guard_search_out(tuf, fpdu->len - TUF_LENGTH_LEN - 1);
 	if (likely(!found))
 		return;

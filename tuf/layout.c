@@ -195,9 +195,7 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 	return room <= header ? 0 : min_t(u32, room - header, TUF_ULPDU_MAX);
 }
 
-/*
- * With markers FPDUs need not fit a segment: the largest one at any position.
- */
+/* With markers FPDUs need not fit a segment: the largest one anywhere. */
 u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 {
 	if (format->framing == MPA_FRAMING_POINTERS)
@@ -206,8 +204,8 @@ u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 }
 
 /*
- * A longer ULPDU is refused. -00, emergency mode: with a small EMSS 512 octets
- * are allowed.
+ * The largest ULPDU that is accepted: 512 octets with a small EMSS (-00,
+ * emergency mode).
  */
 u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 0: TUF's header and the search for its key, besides what mpa_framing.h
- * declares.
+ * Layer 0: TUF's header and search for its key, in addition to mpa_framing.h.
  */
 #ifndef _MPA_TUF_LAYOUT_H
 #define _MPA_TUF_LAYOUT_H
