@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Endpoints: how long they live, what upcalls and iw_cm tell of them.
+ * Endpoints: their lifetime, the upcalls, and the events for iw_cm.
  *
  * Who holds what
  * --------------
@@ -32,24 +32,24 @@
  * So an upcall may not wait for any of the first three. It tries the state lock; if it
  * does not get that, it puts the ULPDU off, and the work item, which can wait for the
  * lock, resumes. All else that an upcall wants is an event for the work item. So is
- * siw_qp_cm_drop(), whoever calls it: nobody takes cep->lock under the state lock.
+ * siw_qp_cm_drop(), whoever calls it: cep->lock is never taken under the state lock.
  *
  * The end, always in siwm_cep_end(), in the work item or in a call of iw_cm's:
  *
  *	state lock written: the Terminate, if there is one. Nobody sends or receives,
  *	and "suspended" is what they find afterwards
- *	iw_cm is told
+ *	iw_cm gets its events
  *	mpa_sock_detach(): no upcall is under way, and none comes; sends that are about
  *	to begin get -ENOTCONN
  *	siw_qp_llp_close(), which waits for the state lock: no send is under way, the
  *	queue pair forgets the socket, its queues are flushed
- *	sock_release(): FIN behind the Terminate and all that was sent
+ *	sock_release(): FIN after the Terminate and all that was sent
  *	cm_id and queue pair are put
  *
  * - A queue pair that is destroyed while octets arrive: siw_destroy_qp() changes the
  *   state, which drops the connection, and waits for the last reference outside of
  *   the lock. It is the endpoint's, put above.
- * - The peer closes: "closed" comes behind the last ULPDU, then the end. Both at once:
+ * - The peer closes: "closed" comes after the last ULPDU, then the end. Both at once:
  *   the first event is the end, the second one finds SIWM_CLOSED.
  * - A link is deleted under connections: programs lose their contexts
  *   (disassociate_ucontext), so that their queue pairs are destroyed; endpoints that
@@ -164,7 +164,7 @@ void siwm_cep_cannot_send(struct siw_cep *cep)
 		siw_cep_put(cep);
 }
 
-/* ---- what iw_cm is told ---- */
+/* ---- events for iw_cm ---- */
 
 static int siwm_event(struct iw_cm_id *id, struct iw_cm_event *event)
 {
@@ -210,7 +210,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 /* ---- the end ---- */
 
-/* iw_cm is told in the way that it has to be in its state: others are a BUG() there. */
+/* The events that iw_cm expects in its state: others are a BUG() there. */
 static void siwm_tell_end(struct siw_cep *cep, enum siwm_state was, int status)
 {
 	switch (was) {
@@ -273,7 +273,7 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 	if (cep->listener)
 		siw_cep_put(cep->listener);
 	cep->listener = NULL;
-	/* It was open. The caller has one of his own. */
+	/* The reference for being open. The caller holds another one. */
 	siw_cep_put(cep);
 }
 
@@ -367,7 +367,7 @@ static int siwm_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 		    test_bit(SIWM_RESPONDER, &cep->flags))
 			siwm_cep_tell(cep, SIWM_EV_FIRST);
 	}
-	/* Otherwise it comes too late, and is for nobody. */
+	/* Otherwise it comes too late, and is dropped. */
 	up_read(&qp->state_lock);
 	return rv;
 }

@@ -582,12 +582,12 @@ static int siwm_listen(struct siw_cep *cep, struct iw_cm_id *id, int backlog)
 	return kernel_listen(cep->sock, backlog);
 }
 
-/* Nobody is told of a child any more. */
+/* No child is reported from here on. */
 static void siwm_unlisten(struct siw_cep *cep)
 {
 	if (cep->sock)
 		siwm_hook(cep->sock->sk, NULL);
-	/* Not one that iw_cm is told of */
+	/* A state without an event for iw_cm */
 	cep->state = SIWM_NEW;
 	siwm_cep_end(cep, 0);
 }

@@ -4,9 +4,9 @@
  * 4), and the Terminate.
  *
  * Who may send: siw_post_send() of a program, in the caller's context, and a work item
- * of the queue pair, for all that goes on later: after "writable", for Read Responses,
+ * of the queue pair, for all that is sent later: after "writable", for Read Responses,
  * for kernel users. Both can be there at once, so siwm_sq.lock decides which of them
- * has the current work request; the other one then finds it done, or goes on with the
+ * has the current work request; the other one then finds it done, or continues with the
  * next. The lock is taken with the queue pair's state lock read, which keeps the
  * socket and the queues there; the socket lock comes last. A completion follows as
  * soon as mpa has copied the last octet.
@@ -52,7 +52,7 @@ static int siwm_tx_opcode(const struct siw_wqe *wqe)
 
 /*
  * The header of a message, as that of its first and only segment has it. What is sent
- * of it begins behind the ULPDU's length.
+ * of it begins after the ULPDU's length.
  */
 static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
 {
@@ -94,7 +94,7 @@ static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
  * struct siwm_headers - for mpa_sock_send_cut()
  * @headers:	mpa's part
  * @tx:		has the message's header
- * @done:	octets of the message in front of this call's
+ * @done:	octets of the message before this call's
  * @whole:	the call has the message's last octet
  */
 struct siwm_headers {
@@ -265,7 +265,7 @@ static int siwm_tx_some(struct siw_qp *qp, struct siw_wqe *wqe)
 	return wqe->processed == wqe->bytes ? 0 : -EINPROGRESS;
 }
 
-/* RFC 5040 section 4.8: what the peer is told if this end cannot do it. */
+/* RFC 5040 section 4.8: the Terminate to the peer if this end cannot do it. */
 static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
 {
 	/* siw_check_sgl_tx() has an enum siw_access_state, negative. */
@@ -280,7 +280,7 @@ static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
 }
 
 /**
- * siw_qp_sq_proc_tx() - send the current work request, or go on with it
+ * siw_qp_sq_proc_tx() - send the current work request, or the rest of it
  * @qp:		the queue pair
  * @wqe:	its tx_wqe()
  *
@@ -429,13 +429,13 @@ static int siwm_terminate_about(struct siw_qp *qp, struct siwm_terminate *term,
 }
 
 /**
- * siw_send_terminate() - tell the peer what siw_init_terminate() was told, if anything
- * @qp:		the queue pair; nothing else is sent any more
+ * siw_send_terminate() - send the Terminate of siw_init_terminate(), if there is one
+ * @qp:		the queue pair; nothing else is sent from here on
  *
  * At any FPDU's end, also within a message. If there is no room now, the peer does not
- * read, and there is nobody to tell.
+ * read, and would not read this either.
  *
- * Context: process, state lock written, so that nobody sends or receives.
+ * Context: process, state lock written, so that nothing is sent or received.
  */
 void siw_send_terminate(struct siw_qp *qp)
 {
