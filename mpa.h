@@ -109,8 +109,7 @@ struct mpa_consumer {
 	struct task_struct	*upcalled;
 	struct kvec		header;		/* before the iterator's */
 	u8			head[MPA_HEADER_MAX]; /* or generated */
-	atomic_t		resumes;	/* requests; without the lock */
-	int			resumed;	/* @resumes when last checked */
+	int			resume;		/* requested; without the lock */
 	bool			again;		/* report more after this */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */

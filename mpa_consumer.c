@@ -419,9 +419,8 @@ void mpa_sock_resume(struct socket *sock)
 	rcu_read_lock();
 	user = READ_ONCE(mpa_ctx(sock->sk)->consumer);
 	if (user) {
-		atomic_inc(&user->resumes);
-		/* Before queueing: mpa_schedule_work() reads after that. */
-		smp_mb__after_atomic();
+		/* Before queueing: mpa_schedule_work() reads it after that. */
+		smp_store_mb(user->resume, true);
 		mpa_schedule_work_of(sock->sk);
 	}
 	rcu_read_unlock();

@@ -173,11 +173,10 @@ EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 static bool mpa_upcall_paused(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
-	int resumes = atomic_read(&user->resumes);
 
-	if (resumes != user->resumed)
+	/* Before the user's ULPDUs are offered again, for a later request. */
+	if (READ_ONCE(user->resume) && xchg(&user->resume, false))
 		user->paused = false;
-	user->resumed = resumes;
 	return user->paused;
 }
 

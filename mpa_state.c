@@ -34,17 +34,6 @@ static __always_inline void mpa_arm_work(struct mpa_ctx *ctx,
 		mod_delayed_work(mpa_wq, work, delay);
 }
 
-/* The same; mpa_sock_resume() may have been called just before. */
-static noinline void mpa_arm_work_resumed(struct mpa_ctx *ctx,
-					  unsigned long delay)
-{
-	const struct mpa_consumer *user = ctx->consumer;
-
-	mpa_arm_work(ctx, delay);
-	if (delay && atomic_read(&user->resumes) != user->resumed)
-		mpa_arm_work(ctx, 0);
-}
-
 /**
  * mpa_schedule_work() - queue the work item
  * @ctx:	the context
@@ -57,10 +46,12 @@ static noinline void mpa_arm_work_resumed(struct mpa_ctx *ctx,
  */
 void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
 {
-	if (unlikely(ctx->consumer))
-		mpa_arm_work_resumed(ctx, delay);
-	else
-		mpa_arm_work(ctx, delay);
+	const struct mpa_consumer *user = ctx->consumer;
+
+	mpa_arm_work(ctx, delay);
+	/* mpa_sock_resume() may have been called just before. */
+	if (unlikely(user) && delay && READ_ONCE(user->resume))
+		mpa_arm_work(ctx, 0);
 }
 
 /**
