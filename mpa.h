@@ -11,7 +11,6 @@
  * slot		where in a segment the next FPDU goes
  * batch	FPDUs of several calls that leave together
  * queued	FPDUs of a batch that wait for the rest of it
- * unsent	octets that TCP could not take for lack of memory
  * placed	records that the user gets out of order: octets before them are
  *		missing
  * run		contiguous FPDUs after a gap
@@ -43,19 +42,14 @@
  * is the context freed, after a grace period. A system call holds a reference
  * to the file, and close runs when the last reference is dropped, so close
  * never races with system calls. It can run concurrently with the work item
- * (stopped with cancel_delayed_work_sync(); MPA_LIFE_CLOSING keeps it from
- * being queued again) and with softirqs (they see either our sk_data_ready and
+ * (stopped with cancel_delayed_work_sync(); @closing keeps it from being
+ * queued again) and with softirqs (they see either our sk_data_ready and
  * the context, or TCP's own: both change under the lock that softirqs hold).
  *
  * The work item takes the socket lock only if it is free. A user may hold it
  * for any time, by letting a page fault under it, and one workqueue serves all
  * sockets. If the lock is taken, mpa_op_release_cb() queues the work item again
  * when it is released.
- *
- * If at close(2) TCP has no memory for octets that a send has accepted, the
- * socket moves to a struct socket of ours ("linger"), and the work item does
- * the rest of mpa_close() once TCP has taken them. Nothing else uses the socket
- * by then.
  *
  * A socket is attached before it listens. Its children are plain TCP sockets
  * (mpa_clone() ensures that) until accept(2) returns one from a listener that
@@ -87,13 +81,6 @@ struct mpa_table;
 
 /* Jiffies between a failed allocation and the next try. */
 #define MPA_RETRY_DELAY		(HZ / 20 + 1)
-
-/* Who owns the socket */
-enum mpa_life {
-	MPA_LIFE_USER,		/* a file, or the kernel user that created it */
-	MPA_LIFE_LINGERING,	/* the work item, after close(2) */
-	MPA_LIFE_CLOSING	/* nobody: the work item is not queued again */
-};
 
 /* How a user is woken: data, an end or an error to read; room to send. */
 struct mpa_wake {
@@ -136,7 +123,7 @@ struct mpa_ctx {
 	u8			role;	/* enum mpa_role */
 	u8			revision;
 	u8			code;	/* enum mpa_error for MPA_INFO */
-	u8			life;	/* enum mpa_life */
+	bool			closing; /* the work item is not queued again */
 	bool			want_crc; /* C in the startup frame sent */
 	bool			may_send; /* poll: 7.1.2 rule 4 is met */
 	/*
@@ -156,7 +143,6 @@ struct mpa_ctx {
 	bool			was_kernel;
 	bool			tapped;	/* by a monitor; under mpa_taps.lock */
 	bool			listed;	/* in mpa_nl_show.c */
-	u8			lingerer; /* whose count it is on: mpa_life.c */
 	/*
 	 * Of each direction, passthrough calls under way, and our own if the
 	 * direction can be switched off; -1: none may begin, see
@@ -169,13 +155,11 @@ struct mpa_ctx {
 	u16			ord;
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
 	struct mpa_frame	peer;	/* the peer's startup frame */
-	/* Jiffies when startup, or waiting after close(2), must be over. */
+	/* Jiffies when startup must be over. */
 	unsigned long		deadline;
 	/* Freed when startup is over; a listener's are for its children. */
 	struct mpa_params	*params;
 	u8			*peer_private; /* enhanced data included */
-	/* Owns the socket after close(2), until TCP has taken all octets. */
-	struct socket		*linger;
 
 	/* Or NULL. Written under the lock, read under RCU as well. */
 	struct mpa_consumer	*consumer;
@@ -312,18 +296,6 @@ static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
 	if (unlikely(skip))
 		inq -= min(inq, skip);
 	return ctx->rx.cur.taken + inq;
-}
-
-/**
- * mpa_tx_push() - hand unsent octets to TCP
- * @ctx:	the context
- *
- * Return: 0 when none are left; -EAGAIN when memory is short, and the work item
- * tries again; -EPIPE when the connection is gone: they are dropped.
- */
-static inline int mpa_tx_push(struct mpa_ctx *ctx)
-{
-	return mpa_tx_stuck(&ctx->tx) ? mpa_tx_push_stuck(ctx) : 0;
 }
 
 /* ---- mpa_nl_show.c ---- */

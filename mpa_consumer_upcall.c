@@ -420,7 +420,7 @@ static void mpa_upcall_acked(struct mpa_ctx *ctx)
 	u32 acked = mpa_tx_acked(ctx) - (u32)user->acked;
 
 	/* The peer may have acknowledged a FIN, which is not an octet. */
-	if (acked - 1 >= S32_MAX || ctx->tx.end != MPA_TX_GOES_ON)
+	if (acked - 1 >= S32_MAX || ctx->tx.ended)
 		return;
 	user->acked += acked;
 	if (user->upcalls->acked && (s64)user->acked > 0)
@@ -446,7 +446,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 /* A retry fails, but returns the reason. */
 static bool mpa_upcall_may_not_send(const struct mpa_ctx *ctx)
 {
-	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.end != MPA_TX_GOES_ON;
+	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.ended;
 }
 
 static void mpa_upcall_writable(struct mpa_ctx *ctx)

@@ -101,7 +101,7 @@ static inline void mpa_call_end(struct mpa_ctx *ctx, u8 dir, bool framed)
 static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
-	       ctx->tx.end == MPA_TX_FINISHED && !mpa_tx_stuck(&ctx->tx);
+	       ctx->tx.ended;
 }
 
 /* mpa_tx_sendmsg.c */
@@ -110,7 +110,7 @@ int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
 		       struct iov_iter *payload, bool more);
 int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 		    struct iov_iter *payload, bool more);
-bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo);
+void mpa_sendmsg_finish(struct mpa_ctx *ctx);
 
 /* mpa_rx_recvmsg.c */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len, int flags);

@@ -174,7 +174,7 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	s32 tx = 0;
 
 	if (out)
-		tx = READ_ONCE(out->len) - READ_ONCE(out->sent);
+		tx = READ_ONCE(out->len);
 	return nla_put_u32(skb, MPA_A_CONN_RX_HELD, rx) ?:
 	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
 }

@@ -85,7 +85,6 @@ static void mpa_op_splice_eof(struct socket *sock)
 static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
-	u32 octets = 0;
 
 	if (!mpa_framed(ctx, cmd == SIOCINQ ? MPA_DIR_RX : MPA_DIR_TX))
 		return false;
@@ -94,17 +93,11 @@ static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 		return true;
 	}
 
+	/* TCP's own answer is right when it has all octets. */
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
-	if (mpa_tx_stuck(&ctx->tx))
-		octets = ctx->tx.out->len - ctx->tx.out->sent;
-	if (octets)
-		octets += cmd == SIOCOUTQ ? mpa_tcp_unacked(sk) :
-					    mpa_tcp_unsent(sk);
 	release_sock(sk);
-	*answer = octets;
-	/* If TCP has taken all octets, its own answer is right. */
-	return octets && (cmd == SIOCOUTQ || cmd == SIOCOUTQNSD);
+	return false;
 }
 
 #ifdef MPA_HAVE_IOCTL_KARG
@@ -132,16 +125,13 @@ static int mpa_op_ioctl(struct sock *sk, int cmd, unsigned long arg)
 static void mpa_op_shutdown(struct sock *sk, int how)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
-	long timeo = 0;
 
 	if (mpa_startup_shutdown(ctx))
 		return;
 	/* The FIN must follow the octets that have been accepted. */
-	if (how & SEND_SHUTDOWN && mpa_started(ctx) &&
-	    !mpa_sendmsg_finish(ctx, &timeo))
-		ctx->tx.end = MPA_TX_FIN_DUE;
-	else
-		ctx->table->base->shutdown(sk, how);
+	if (how & SEND_SHUTDOWN && mpa_started(ctx))
+		mpa_sendmsg_finish(ctx);
+	ctx->table->base->shutdown(sk, how);
 }
 
 /*
@@ -260,8 +250,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 		/* A send that can only fail does not block: writable. */
 		if (mpa_tcp_send_ended(ctx->sk))
 			break;
-		if (mpa_poll_first(ctx) || mpa_tx_stuck(&ctx->tx) ||
-		    READ_ONCE(ctx->tx.starved))
+		if (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.starved))
 			mask &= ~out;
 		break;
 	default:

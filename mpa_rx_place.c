@@ -811,7 +811,7 @@ static bool mpa_search_on(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
 	       (!mpa_alt(ctx) || mpa_contain_possible(ctx)) &&
-	       ctx->state == MPA_STATE_FULL && ctx->life == MPA_LIFE_USER &&
+	       ctx->state == MPA_STATE_FULL && !ctx->closing &&
 	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
 }
 

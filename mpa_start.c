@@ -137,8 +137,8 @@ static void mpa_startup_await_decision(struct mpa_ctx *ctx)
 static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 {
 	if (ctx->peer.flags & MPA_PEER_REJECTED)
-		return mpa_startup_rejected(ctx);
-	if (ctx->params->offer.flags & MPA_START_MANUAL)
+		mpa_startup_rejected(ctx);
+	else if (ctx->params->offer.flags & MPA_START_MANUAL)
 		mpa_startup_await_decision(ctx);
 	else
 		mpa_startup_agreed(ctx);
@@ -165,9 +165,6 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 	err = mpa_startup_send(ctx, MPA_REPLY, flags,
 			       is_enhanced ? &enhanced : NULL,
 			       reply->private, reply->private_len);
-	/* The user cannot have the socket back with unsent octets. */
-	if (!err && reject && mpa_tx_stuck(&ctx->tx))
-		err = -ENOBUFS;
 	if (err)
 		return mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
 	if (reject) {
@@ -250,7 +247,6 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
  */
 static int mpa_startup_undecided(struct mpa_ctx *ctx)
 {
-	mpa_tx_push(ctx);
 	if (ctx->role == MPA_ROLE_RESPONDER &&
 	    (mpa_tcp_inq(ctx->sk) || !mpa_rx_start_unread(ctx)))
 		return mpa_startup_malformed(ctx);
@@ -275,8 +271,6 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 		return ctx->startup_error;
 	if (ctx->state == MPA_STATE_REQUESTED)
 		return mpa_startup_undecided(ctx);
-
-	mpa_tx_push(ctx);
 
 	switch (mpa_startup_peek_frame(ctx, &frame)) {
 	case MPA_FRAME_OK:
@@ -484,15 +478,11 @@ static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
 {
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
-	int err = 0;
+	int err = initiator ? mpa_startup_request(ctx) : 0;
 
-	if (initiator)
-		err = mpa_startup_request(ctx);
-	if (err) {
-		mpa_tx_drop(ctx);
+	if (err)
 		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LOCAL,
 					     err);
-	}
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	mpa_startup_arm(ctx);
 	if (!initiator)
@@ -587,14 +577,8 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 				    const struct mpa_params *reply, bool reject)
 {
-	int err = 0;
-
 	if (reply)
 		return -EINVAL;
-	if (reject)
-		err = mpa_startup_withdraw(ctx);
-	if (err)
-		return err;
 	if (reject)
 		mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	else

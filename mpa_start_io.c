@@ -278,9 +278,6 @@ void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_startup_uncount(ctx);
 	mpa_startup_set_params(ctx, NULL);
-	/* Drop a frame that TCP has not taken. */
-	if (state == MPA_STATE_FAILED)
-		mpa_tx_drop(ctx);
 	/* From now on it is an ordinary TCP socket. */
 	if (state == MPA_STATE_REJECTED)
 		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
@@ -300,36 +297,9 @@ void mpa_startup_tell(struct mpa_ctx *ctx, int err)
 	mpa_tcp_set_error(ctx->sk, -err);
 }
 
-/**
- * mpa_startup_withdraw() - drop a request that TCP has not taken completely
- * @ctx:	the context; the peer has already answered
- *
- * If a part of it was sent, the user cannot have the socket back.
- *
- * Return: 0, or the errno that startup fails with.
- */
-int mpa_startup_withdraw(struct mpa_ctx *ctx)
+/* The peer's reply rejects the request. */
+void mpa_startup_rejected(struct mpa_ctx *ctx)
 {
-	if (!mpa_tx_stuck(&ctx->tx))
-		return 0;
-	if (ctx->tx.out->sent && !mpa_tcp_gone(ctx->sk))
-		return mpa_fail_startup(ctx, -ENOBUFS, MPA_ERR_LOCAL);
-	mpa_tx_drop(ctx);
-	return 0;
-}
-
-/**
- * mpa_startup_rejected() - the peer's reply rejects the request
- * @ctx:	the context
- *
- * Return: 0, or the errno that startup fails with instead.
- */
-int mpa_startup_rejected(struct mpa_ctx *ctx)
-{
-	int err = mpa_startup_withdraw(ctx);
-
-	if (err)
-		return err;
 	/* If it is gone, mpa_startup_reset_came() has set the error. */
 	if (mpa_tcp_gone(ctx->sk))
 		WRITE_ONCE(ctx->startup_error, -ECONNREFUSED);
@@ -338,7 +308,6 @@ int mpa_startup_rejected(struct mpa_ctx *ctx)
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	/* Octets after the reply belong to the user. */
 	mpa_wake_reader(ctx);
-	return 0;
 }
 
 /* ---- the end of the TCP connection ---- */
@@ -405,9 +374,10 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 
 	if (!mpa_starting(ctx) || !mpa_tcp_gone(sk))
 		return;
-	if (mpa_startup_rejection(ctx, &frame) &&
-	    !mpa_startup_take(ctx, &frame) && !mpa_startup_rejected(ctx))
+	if (mpa_startup_rejection(ctx, &frame) && !mpa_startup_take(ctx, &frame)) {
+		mpa_startup_rejected(ctx);
 		return;
+	}
 	bad = mpa_startup_bad(ctx);
 	/* mpa_startup_reset_came() has not run if this was before accept(2). */
 	if (bad)

@@ -26,7 +26,7 @@ static __always_inline void mpa_arm_work(struct mpa_ctx *ctx,
 {
 	struct delayed_work *work = &ctx->work;
 
-	if (ctx->life == MPA_LIFE_CLOSING)
+	if (ctx->closing)
 		return;
 	if (!delayed_work_pending(work) ||
 	    (timer_pending(&work->timer) &&
@@ -134,8 +134,7 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
  */
 void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
-	if (ctx->tx.end == MPA_TX_GOES_ON)
-		ctx->tx.end = MPA_TX_FINISHED;
+	ctx->tx.ended = true;
 	mpa_report_sending(ctx, -err);
 	mpa_tcp_reset_on_close(ctx->sk);
 	mpa_tcp_fail(ctx->sk, err);

@@ -82,13 +82,6 @@ bool mpa_tcp_peer_left(const struct sock *sk)
 	return mpa_tcp_peer_ended(sk) || mpa_tcp_gone(sk);
 }
 
-/* close(2) would not reset the connection. */
-bool mpa_tcp_may_linger(const struct sock *sk)
-{
-	return !mpa_tcp_gone(sk) && !mpa_tcp_inq(sk) &&
-	       !(sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime);
-}
-
 /* ---- errors and the end ---- */
 
 /* Leave a (positive) error for the user; the caller wakes. */

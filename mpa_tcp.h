@@ -61,7 +61,6 @@ static inline u32 mpa_skb_frags_max(void)
  * @cur_off:	offset in that entry
  * @own:	the page of an open ULPDU alone, if it has one
  * @charged:	octets charged to the socket
- * @forced:	they were charged beyond a limit
  * @rcu:	for freeing
  *
  * For MPA, @room and the length of each fragment are multiples of 4, so that no
@@ -79,7 +78,6 @@ struct mpa_txbuf {
 	u32		cur_off;
 	struct page_frag own;
 	u32		charged;
-	bool		forced;
 	struct rcu_head	rcu;
 };
 
@@ -310,7 +308,6 @@ bool mpa_tcp_sending(const struct sock *sk);
 bool mpa_tcp_connected(const struct sock *sk);
 bool mpa_tcp_peer_ended(const struct sock *sk);
 bool mpa_tcp_peer_left(const struct sock *sk);
-bool mpa_tcp_may_linger(const struct sock *sk);
 void mpa_tcp_set_error(struct sock *sk, int err);
 int mpa_tcp_replace_error(struct sock *sk, int old, int err);
 void mpa_tcp_fail(struct sock *sk, int err);
@@ -383,14 +380,11 @@ u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max);
 u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max);
 
 /* mpa_tcp_mem.c */
-bool mpa_tcp_schedule(struct sock *sk, int size);
 void mpa_tcp_force(struct sock *sk, int size);
-void mpa_tcp_set_fin_aside(struct sock *sk);
+bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets);
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets);
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out);
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out);
-void mpa_tcp_charge_rest(struct sock *sk, struct mpa_txbuf *out);
-bool mpa_tcp_short_of_memory(struct sock *sk);
 void mpa_tcp_set_aside(struct sock *sk, int size);
 void mpa_tcp_charge_pages(struct sock *sk, u32 size);
 void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);

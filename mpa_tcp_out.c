@@ -562,22 +562,31 @@ static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 	       unsent + out->len >= tcp_notsent_lowat(tcp_sk(sk));
 }
 
-/* Give TCP all, beyond the send buffer's bounds if necessary. */
+/*
+ * Give TCP all. These octets have been accepted: beyond the send buffer's bounds
+ * and the limits of memory, if necessary.
+ */
 static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 				  enum mpa_push push)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 lowat = tp->notsent_lowat;
 	int sndbuf = sk->sk_sndbuf;
-	int err;
+	int err = -EAGAIN;
+	u32 sent;
 
-	/* Others read these variables without the lock. */
 	if (!mpa_tcp_fills(sk, out))
-		return mpa_tcp_send_all(sk, out, push);
-
+		err = mpa_tcp_send_all(sk, out, push);
+	if (err != -EAGAIN)
+		return err;
+	/* Others read these variables without the lock. */
 	WRITE_ONCE(tp->notsent_lowat, UINT_MAX);
-	WRITE_ONCE(sk->sk_sndbuf, INT_MAX);
-	err = mpa_tcp_send_all(sk, out, push);
+	do {
+		sent = out->sent;
+		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out));
+		WRITE_ONCE(sk->sk_sndbuf, INT_MAX);
+		err = mpa_tcp_send_all(sk, out, push);
+	} while (err == -EAGAIN && out->sent != sent);
 	WRITE_ONCE(tp->notsent_lowat, lowat);
 	/* Under memory pressure TCP shrinks it for good. */
 	if (sk->sk_sndbuf > sndbuf)
@@ -617,44 +626,30 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
  * @window:	the peer's window
  * @push:	what TCP does with them
  *
- * Where they might not fit, the send buffer's bounds are lifted during the
- * call. The caller checks for room before it begins an FPDU; once begun, only a
- * real lack of memory keeps a part of it back. The error that the connection is
- * in is left to its user.
+ * Where they might not fit, the send buffer's bounds and the limits of memory
+ * are lifted during the call: the caller checks both before it begins an FPDU.
+ * The error that the connection is in is left to its user.
  *
  * Context: process, socket lock held. TCP may process the backlog meanwhile, so
  * the receive queue can change.
- * Return: 0 when TCP has taken everything, -EAGAIN when it lacks memory, or
- * -EPIPE when the connection takes nothing more.
+ * Return: 0 when TCP has taken everything, -EPIPE when the connection takes
+ * nothing more, or -ENOBUFS without memory for an skb.
  */
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
 {
-	u32 size = mpa_tcp_truesize(sk, out);
-	bool worker = mpa_in_work_item(sk);
 	int aside, shut, err;
 
 	if (!mpa_tcp_takes(sk))
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
-	/* More, so that TCP need not allocate and call the OOM killer. */
-	if (worker)
-		size += PAGE_SIZE;
-	/* Do not begin without memory, unless nothing queued could free any. */
-	if (!mpa_tcp_schedule(sk, size)) {
-		if (sk->sk_wmem_queued && (worker || !out->sent)) {
-			mpa_tcp_charge_rest(sk, out);
-			return -EAGAIN;
-		}
-		if (worker)
-			mpa_tcp_force(sk, size);
-	}
+	/* TCP would sleep, or call the OOM killer, at a control group's limit. */
+	if (mpa_in_work_item(sk))
+		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out) + PAGE_SIZE);
 	push = mpa_tcp_mind_window(sk, out, window, push);
 
 	aside = mpa_tcp_set_error_aside(sk);
-	/*
-	 * TCP takes nothing after shutdown(2); its FIN has to wait for these.
-	 */
+	/* Called by shutdown(2), which has set it: TCP would take nothing. */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
@@ -663,7 +658,5 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
 	err = mpa_tcp_restore_error(sk, aside, err);
 	window->pushed = push == MPA_PUSH_ALL && !err;
-	if (err == -EAGAIN)
-		mpa_tcp_charge_rest(sk, out);
-	return err;
+	return err == -EAGAIN ? -ENOBUFS : err;
 }

@@ -59,33 +59,25 @@ static void mpa_tx_free_out(struct mpa_tx *tx)
  */
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 {
+	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct mpa_tx *tx = &ctx->tx;
-	int err;
+	int err = -ENOBUFS;
+	u8 *p;
 
-	err = mpa_tx_make_out(ctx);
-	if (err)
+	if (mpa_tx_make_out(ctx))
 		return err;
-	err = mpa_txbuf_reserve(ctx, len);
-	if (err) {
-		mpa_tx_drop_out(ctx);
-		return err;
+	/* Contiguous, in an skb of its own: TCP takes all of it or nothing. */
+	p = mpa_txbuf_span(ctx, page, len);
+	if (p) {
+		memcpy(p, frame, len);
+		tx->out->split = 0;
+		err = mpa_txbuf_commit(ctx, page, len) ?:
+		      mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
+		mpa_tcp_push(ctx->sk, &tx->window, false);
 	}
-	while (len) {
-		u32 n;
-		u8 *p = mpa_txbuf_tail(tx->out, &n);
-
-		n = min(n, len);
-		memcpy(p, frame, n);
-		mpa_txbuf_advance(tx->out, n);
-		frame += n;
-		len -= n;
-	}
-	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
-	mpa_tcp_push(ctx->sk, &tx->window, false);
 	/* Not needed before the first record. */
-	if (!mpa_tx_stuck(tx))
-		mpa_tx_free_out(tx);
-	return err == -EAGAIN ? 0 : err;
+	mpa_tx_free_out(tx);
+	return err;
 }
 
 /**
@@ -99,8 +91,6 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 {
 	struct mpa_fpdu fpdu;
 
-	if (mpa_tx_push(ctx) == -EAGAIN)
-		return;
 	mpa_framing_init(&fpdu, ctx->tx.pos, 0, &ctx->tx.format);
 	if (mpa_tx_make_out(ctx) ||
 	    mpa_make_append(ctx, &fpdu, NULL, 0, true)) {
@@ -161,8 +151,7 @@ u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 	const struct mpa_txbuf *out = ctx->tx.out;
 
 	/* The position does not count octets of an open ULPDU. */
-	return out && !mpa_tx_open(&ctx->tx) ? acked - (out->len - out->sent) :
-					       acked;
+	return out && !mpa_tx_open(&ctx->tx) ? acked - out->len : acked;
 }
 
 static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
@@ -470,6 +459,9 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	mpa_tx_begin_make(ctx, call);
 	/* A second packet would be short. As in TCP, exceed sk_sndbuf. */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
+	if (!mpa_tcp_admits(ctx->sk, out,
+			    min_t(size_t, call->size - call->done, budget)))
+		return -ENOBUFS;
 	err = mpa_tx_make(ctx, call, budget);
 	if (!out->len || mpa_tx_open(&ctx->tx))
 		return err;
@@ -536,7 +528,7 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 void mpa_tx_reset(struct mpa_ctx *ctx)
 {
 	mpa_tx_drop(ctx);
-	ctx->tx.end = MPA_TX_GOES_ON;
+	ctx->tx.ended = false;
 	ctx->tx.seq_known = false;
 	ctx->tx.tail_emss = 0;
 }

@@ -45,23 +45,14 @@ struct mpa_txbuf_mark {
 enum mpa_tx_wait {
 	MPA_WAIT_NOT,		/* there are none */
 	MPA_WAIT_ULPDU,		/* the rest of a ULPDU sent with MSG_MORE */
-	MPA_WAIT_BATCH,		/* more of a batch; the work item ends that */
-	MPA_WAIT_MEMORY		/* TCP has no memory; the work item retries */
-};
-
-/* Whether more will be sent */
-enum mpa_tx_end {
-	MPA_TX_GOES_ON,
-	MPA_TX_FINISHED,
-	/* By shutdown(2): the work item sends the FIN after all octets. */
-	MPA_TX_FIN_DUE
+	MPA_WAIT_BATCH		/* more of a batch; the work item ends that */
 };
 
 /* Sending; "user" marks what a socket option sets */
 struct mpa_tx {
 	struct mpa_format	format;
 	u8			wait;		/* poll: enum mpa_tx_wait */
-	u8			end;		/* enum mpa_tx_end */
+	bool			ended;		/* no more will be sent */
 	bool			packing;	/* user: FPDUs share segments */
 	bool			oversize;	/* user: more than MULPDU */
 	bool			seq_known : 1;	/* @seq is valid */
@@ -77,7 +68,7 @@ struct mpa_tx {
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* FPDUs in a row with it */
 	u32			tail_used;	/* of TCP's last segment */
-	/* FPDUs being built or unsent; allocated with the first of them. */
+	/* FPDUs that TCP has not got; allocated with the first of them. */
 	struct mpa_txbuf	*out;
 	struct mpa_slot		slot;		/* of those in @out */
 	struct mpa_fit		fit;
@@ -115,11 +106,6 @@ static inline bool mpa_tx_open(const struct mpa_tx *tx)
 static inline bool mpa_tx_held(const struct mpa_tx *tx)
 {
 	return READ_ONCE(tx->wait) == MPA_WAIT_BATCH;
-}
-
-static inline bool mpa_tx_stuck(const struct mpa_tx *tx)
-{
-	return READ_ONCE(tx->wait) == MPA_WAIT_MEMORY;
 }
 
 static inline void mpa_tx_waits(struct mpa_tx *tx, enum mpa_tx_wait wait)
@@ -197,7 +183,6 @@ void mpa_align_begin(struct mpa_ctx *ctx, u32 emss);
 void mpa_align_break(struct mpa_tx *tx);
 void mpa_tx_drop_out(struct mpa_ctx *ctx);
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
-int mpa_tx_push_stuck(struct mpa_ctx *ctx);
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push);
 bool mpa_tx_may_hold(const struct mpa_tx *tx);
 void mpa_tx_hold(struct mpa_ctx *ctx);

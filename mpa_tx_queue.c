@@ -120,48 +120,28 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
  *
  * An error of the connection is not taken away: the user finds it.
  *
- * Return: 0; -EAGAIN when memory is short, and the work item tries again; or
- * -EPIPE when the connection is gone: they are dropped.
+ * Return: 0; -EPIPE when the connection is gone, or fails; or -ENOBUFS and
+ * nothing of a startup frame was sent.
  */
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
-	struct mpa_tx *tx = &ctx->tx;
-	int err;
+	bool accepted = ctx->tx.seq_known;
+	int err = mpa_tx_to_tcp(ctx, push);
 
-	err = mpa_tx_to_tcp(ctx, push);
-	if (err == -EAGAIN) {
-		mpa_tx_waits(tx, MPA_WAIT_MEMORY);
-		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
-		return err;
+	if (err == -ENOBUFS && (accepted || ctx->tx.out->sent)) {
+		mpa_fail_sending(ctx, ENOBUFS);
+		err = -EPIPE;
 	}
 	mpa_tx_drop_out(ctx);
-	if (mpa_tx_stuck(tx)) {
-		mpa_tx_waits(tx, MPA_WAIT_NOT);
-		mpa_wake_writers(ctx);
-	}
 	return err;
 }
 
-/* The slow path of mpa_tx_push() */
-int mpa_tx_push_stuck(struct mpa_ctx *ctx)
-{
-	struct mpa_tx *tx = &ctx->tx;
-	int err;
-
-	err = mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
-	if (!err)
-		mpa_tcp_push(ctx->sk, &tx->window, false);
-	return err;
-}
-
-/* Hand unsent octets over, and wake writers: there may be memory again. */
+/* Wake writers that failed without memory: there may be some again. */
 void mpa_tx_retry(struct mpa_ctx *ctx)
 {
-	struct mpa_tx *tx = &ctx->tx;
-
-	if (mpa_tx_push(ctx) == -EAGAIN || !tx->starved)
+	if (!ctx->tx.starved)
 		return;
-	WRITE_ONCE(tx->starved, false);
+	WRITE_ONCE(ctx->tx.starved, false);
 	mpa_wake_writers(ctx);
 }
 
@@ -170,22 +150,18 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
  * @ctx:	the context
  * @push:	what TCP does with them
  *
- * Those that TCP has no memory for are kept: the work item tries again.
- *
  * Return: 0, or -EPIPE when the connection is gone.
  */
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
-	int err;
 
 	mpa_align_given(ctx);
 	tx->largest = 0;
 	mpa_tx_waits(tx, MPA_WAIT_NOT);
 	if (tx->slot.end)
 		tx->out->split = 0;
-	err = mpa_tx_hand_over(ctx, push);
-	return err == -EAGAIN ? 0 : err;
+	return mpa_tx_hand_over(ctx, push);
 }
 
 /**

@@ -22,20 +22,11 @@ static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
-/* TCP has taken the unsent octets, or never will. */
-static bool mpa_sendmsg_unstuck(const struct mpa_ctx *ctx)
-{
-	return !mpa_tx_stuck(&ctx->tx) || mpa_tcp_error(ctx->sk) ||
-	       mpa_tcp_gone(ctx->sk);
-}
-
 /* An open ULPDU, even of another thread, may be continued without room. */
 static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 {
-	bool writable = mpa_tcp_want_writable(ctx->sk);
-
-	return (writable && !mpa_tx_stuck(&ctx->tx)) ||
-	       mpa_tx_open(&ctx->tx) || mpa_sendmsg_over(ctx);
+	return mpa_tcp_want_writable(ctx->sk) || mpa_tx_open(&ctx->tx) ||
+	       mpa_sendmsg_over(ctx);
 }
 
 static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
@@ -48,10 +39,9 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 /*
  * Wait a little for memory. Nothing reports when there is some again, and the
  * socket's own octets may be all that fill its send buffer.
- * Return: 0 to try again, -EPIPE if @over, or why not to wait.
+ * Return: 0 to try again, or why not to wait.
  */
-static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo,
-				   bool (*over)(const struct mpa_ctx *ctx))
+static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 {
 	long wait = min_t(long, *timeo, MPA_RETRY_DELAY), left = wait;
 	int err;
@@ -64,7 +54,7 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo,
 	}
 	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
-	err = mpa_tcp_wait(ctx->sk, &left, over, ctx);
+	err = mpa_tcp_wait(ctx->sk, &left, mpa_sendmsg_over, ctx);
 	if (!err)
 		return -EPIPE;
 	if (err == -EINTR)
@@ -87,7 +77,7 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 		return err;
 	/* A reader gets the error that this may find. */
 	if (mpa_rx_drain(ctx) == -ENOMEM)
-		return mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_over);
+		return mpa_sendmsg_wait_memory(ctx, timeo);
 	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
 }
 
@@ -98,7 +88,7 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 	int err;
 
 	for (;;) {
-		if (mpa_sendmsg_over(ctx) || ctx->tx.end != MPA_TX_GOES_ON)
+		if (mpa_sendmsg_over(ctx) || ctx->tx.ended)
 			return -EPIPE;
 
 		if (mpa_starting(ctx)) {
@@ -111,14 +101,12 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 		} else if (mpa_tx_open(&ctx->tx)) {
 			/* The rest of an open ULPDU needs no room. */
 			return 0;
-		} else if (mpa_tx_push(ctx) == -EAGAIN ||
-			   !mpa_tcp_writable(sk)) {
+		} else if (!mpa_tcp_writable(sk)) {
 			err = mpa_sendmsg_wait_room(ctx, timeo);
 		} else {
 			if (!mpa_tx_make_out(ctx))
 				return 0;
-			err = mpa_sendmsg_wait_memory(ctx, timeo,
-						      mpa_sendmsg_over);
+			err = mpa_sendmsg_wait_memory(ctx, timeo);
 		}
 		if (err)
 			return err;
@@ -160,8 +148,7 @@ static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 		}
 		err = mpa_tx_make_and_send(ctx, call);
 		if (err == -ENOBUFS)
-			err = mpa_sendmsg_wait_memory(ctx, &call->timeo,
-						      mpa_sendmsg_over);
+			err = mpa_sendmsg_wait_memory(ctx, &call->timeo);
 		else if (!err && call->done == call->size)
 			break;
 	} while (!err);
@@ -385,35 +372,20 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 
 /* ---- the end ---- */
 
-/**
- * mpa_sendmsg_finish() - no more will be sent
- * @ctx:	the context
- * @timeo:	jiffies to wait for memory that TCP lacks; updated
- *
- * Drops a ULPDU that MSG_MORE has left open: it never becomes one.
- *
- * Context: process, socket lock held; it is dropped while waiting.
- * Return: whether TCP has all that was accepted, or the connection is in error;
- * if not, the work item continues.
+/*
+ * No more will be sent: give TCP all that was accepted. A ULPDU that MSG_MORE
+ * has left open is dropped: it never becomes one. Process context, socket lock
+ * held.
  */
-bool mpa_sendmsg_finish(struct mpa_ctx *ctx, long *timeo)
+void mpa_sendmsg_finish(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	if (tx->end == MPA_TX_GOES_ON)
-		tx->end = MPA_TX_FINISHED;
+	tx->ended = true;
 	if (mpa_tx_open(tx)) {
 		mpa_tx_waits(tx, MPA_WAIT_NOT);
 		tx->ulpdu_len = 0;
 		mpa_tx_drop_out(ctx);
 	}
 	mpa_tx_end_batch(ctx, false);
-	while (mpa_tx_push(ctx) == -EAGAIN) {
-		if (!*timeo)
-			return false;
-		/* The work item may have handed them over meanwhile. */
-		if (mpa_sendmsg_wait_memory(ctx, timeo, mpa_sendmsg_unstuck))
-			return !mpa_tx_stuck(tx);
-	}
-	return true;
 }

@@ -218,11 +218,6 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
-	/* Octets that TCP has no memory for would follow others. */
-	if (mpa_tx_push(ctx) == -EAGAIN) {
-		mpa_plain_open(ctx, MPA_DIR_TX);
-		return -EBUSY;
-	}
 	mpa_pack_forget(ctx);
 	mpa_tufopt_leave_tx(ctx);
 	/* The next framing has another key. */

@@ -364,6 +364,20 @@ TEST_F(mpa, close_sends_what_was_accepted)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 }
 
+/* Its octets are not TCP's yet; shutdown(2) comes before its timer. */
+TEST_F(mpa, shutdown_sends_a_batch_that_waits)
+{
+	size_t len;
+
+	for (len = 1; len <= 50; len++)
+		ASSERT_EQ(len, send(self->fd[0], self->record, len,
+				    MSG_MORE | MSG_EOR));
+	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
+	for (len = 1; len <= 50; len++)
+		ASSERT_EQ(len, recv(self->fd[1], self->buf, BUF, 0));
+	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
+}
+
 TEST_F_TIMEOUT(mpa, timeouts_are_kept, 120)
 {
 	struct timeval tv = { .tv_usec = 20000 };
