@@ -546,20 +546,12 @@ static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 	return out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER);
 }
 
-/* Octets until the send buffer is full, @out not counted. */
-static u32 mpa_tcp_room(const struct sock *sk, const struct mpa_txbuf *out)
-{
-	return max(READ_ONCE(sk->sk_sndbuf) - sk->sk_wmem_queued +
-		   (int)out->charged, 0);
-}
-
 /* Whether they may not fit: one FPDU may be longer than the send buffer. */
 static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
-	u32 unsent = tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
-
-	return mpa_tcp_room(sk, out) <= mpa_tcp_truesize(sk, out) ||
-	       unsent + out->len >= tcp_notsent_lowat(tcp_sk(sk));
+	return sk->sk_sndbuf - sk->sk_wmem_queued <=
+	       (int)mpa_tcp_truesize(sk, out) ||
+	       mpa_tcp_unsent(sk) + out->len >= tcp_notsent_lowat(tcp_sk(sk));
 }
 
 /*
