@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Marker PDU Aligned framing (RFC 5044) for users inside the kernel: an iWARP
- * driver, or any protocol that wants records over TCP.
+ * driver, or any protocol that needs records over TCP.
  *
- * The user makes a TCP connection with the kernel's own calls (sock_create_kern(),
+ * The user opens a TCP connection with the kernel's own calls (sock_create_kern(),
  * kernel_connect(), kernel_accept()), attaches to it, and starts MPA:
  *
  *	mpa_sock_attach(sock, &upcalls, me, GFP_KERNEL);
  *	mpa_sock_start(sock, &start, true);
  *	mpa_sock_send(sock, &header, &payload, 0, NULL);
  *
- * What arrives comes by upcalls. Stream positions are octets of FPDUs from the
- * start of the first one in a direction, framing included, as in
+ * Received ULPDUs are delivered by upcalls. Stream positions count octets of
+ * FPDUs, framing included, from the start of the first one in a direction, as in
  * struct mpa_recvinfo.
  *
- * Who may call what
- * -----------------
- * Functions take the socket lock and may sleep: process context, without the lock.
- * In an upcall of the same socket, or in softirq, they fail with -EDEADLK and a warning.
- * In an upcall of another socket that happens to be in process context nothing
- * notices: they sleep under a lock, and are not to be called there either. No socket
- * is released or shut down in an upcall.
- * The exceptions are mpa_sock_resume(), for any context, mpa_sock_info() and
- * mpa_sock_peer(), for upcalls as well, and mpa_ulpdu_*(), for upcalls alone.
+ * Context
+ * -------
+ * Functions take the socket lock and may sleep: call them in process context,
+ * without the lock. In an upcall of the same socket, or in softirq, they warn and
+ * fail with -EDEADLK. Do not call them in an upcall of another socket either: they
+ * would sleep under a lock, and nothing checks that. Do not release or shut down a
+ * socket in an upcall.
+ * The exceptions are mpa_sock_resume(), for any context; mpa_sock_info() and
+ * mpa_sock_peer(), which upcalls may call as well; and mpa_ulpdu_*(), which only
+ * upcalls may call.
  *
- * Upcalls come one at a time for a socket, with its lock held, often in softirq.
- * They do not sleep. What takes long, and what sends, is for a work item of the
- * user's.
+ * The upcalls of a socket are serialized. They run with its lock held, often in
+ * softirq, and do not sleep. Leave sending, and what takes long, to a work item.
  *
  * Lifetime
  * --------
- * The user owns the struct socket, as ever, and releases it. From
- * mpa_sock_attach() to the return of mpa_sock_detach(), or of sock_release(),
- * upcalls may come; afterwards none does, and none is under way. Until then the
- * module that has the upcalls is held.
+ * The user owns the struct socket and releases it. Upcalls may run from
+ * mpa_sock_attach() until mpa_sock_detach() or sock_release() returns; none runs
+ * afterwards. Until then MPA holds a reference to the module of the upcalls.
  *
- * The socket's callbacks (sk_data_ready and so on) are TCP's own when MPA is
- * attached, and are left alone by the user then; sk_user_data of a socket that the
- * kernel has made (sock_create_kern()) is the user's, whether set before or after.
- * A listening socket is different: MPA does not touch its callbacks, and the user
- * sets his own after it is attached. Its children have TCP's sk_data_ready,
+ * When MPA is attached, the socket's callbacks (sk_data_ready and so on) have to be
+ * TCP's own, and the user does not change them afterwards. sk_user_data of a socket
+ * that the kernel created (sock_create_kern()) is the user's.
+ * A listening socket is different: MPA does not change its callbacks, and the user
+ * sets its own after attaching. Its children have TCP's sk_data_ready,
  * sk_write_space and sk_state_change.
  */
 #ifndef _NET_MPA_H
@@ -56,13 +55,13 @@ struct mpa_ctx;
 struct mpa_fpdu;
 
 /**
- * struct mpa_ulpdu - a ULPDU that has arrived, and is verified
+ * struct mpa_ulpdu - a received ULPDU, verified
  * @position:	stream position of its FPDU
- * @order:	ULPDUs in front of it; not valid for one out of order
- * @len:	octets of it
+ * @order:	the number of ULPDUs before it; not valid out of order
+ * @len:	its length in octets
  *
- * A view: its octets are where TCP has put them, between markers, in any number of
- * pieces. It is valid for the length of the upcall.
+ * A view: the octets are in TCP's receive queue, between markers, in any number of
+ * pieces. It is valid until the upcall returns.
  */
 struct mpa_ulpdu {
 	u64	position;
@@ -78,46 +77,46 @@ struct mpa_ulpdu {
 };
 
 /**
- * struct mpa_upcalls - what a user inside the kernel is told
- * @owner:	the module that they are in; it is held while they can come. NULL for
- *		one that detaches from all sockets in its exit function, which
- *		would never be called otherwise
- * @ulpdu:	the next ULPDU, in order. Return 0: taken. -EAGAIN: not now, it
- *		comes again after mpa_sock_resume(), and nothing else that has
- *		arrived comes before; TCP's window closes meanwhile. Another
- *		negative errno: the user can make nothing of it, no more
- *		is received, and @failed is told so
- * @place:	a ULPDU in front of which octets of the stream are missing. Return 0:
- *		taken, it does not come again; -EAGAIN: not now, it comes in
- *		order. May be NULL. Only with mpa_sock_place()
- * @edge:	all in front of this stream position has been taken. Told after
- *		one or several @ulpdu, also where those behind had been placed.
- *		May be NULL
- * @acked:	the peer has acknowledged all in front of this stream position of
- *		what was sent: mpa_sock_send() says which is behind a ULPDU. It
- *		may come before that returns. None comes once the sending half
- *		has been shut down. May be NULL
- * @writable:	after mpa_sock_send() or mpa_sock_send_cut() has returned -EAGAIN: try
+ * struct mpa_upcalls - upcalls to a user inside the kernel
+ * @owner:	their module, which MPA holds while they can run. NULL if the module
+ *		detaches from all sockets in its exit function: with a reference
+ *		held, that would never be called
+ * @ulpdu:	the next ULPDU in order. Return 0: taken. -EAGAIN: deferred; it is
+ *		delivered again after mpa_sock_resume(), and nothing else before
+ *		it; TCP's window closes meanwhile. Another negative errno: the
+ *		ULPDU makes no sense to the user; receiving ends, and @failed
+ *		reports the errno
+ * @place:	a ULPDU out of order: octets before it are missing. Return 0:
+ *		taken, it is not delivered again; -EAGAIN: deliver it in order.
+ *		May be NULL. Only with mpa_sock_place()
+ * @edge:	everything before this stream position has been taken. Called after
+ *		one or several @ulpdu, also if @place took those that follow. May be
+ *		NULL
+ * @acked:	the peer has acknowledged everything sent before this stream
+ *		position: mpa_sock_send() returns the one after a ULPDU. It may be
+ *		called before mpa_sock_send() returns, and is not called once the
+ *		sending half has been shut down. May be NULL
+ * @writable:	mpa_sock_send() or mpa_sock_send_cut() has returned -EAGAIN: try
  *		again. May be NULL
- * @mulpdu:	MULPDU has changed: told when a segment arrives or after a
- *		send. May be NULL
- * @state:	startup has got somewhere: MPA_STATE_REQUESTED, MPA_STATE_FULL,
- *		MPA_STATE_REJECTED, MPA_STATE_FAILED, with 0 or the errno that it
- *		has ended with. In MPA_STATE_FULL an errno is one of RFC 6581
- *		section 9: the user sends his Terminate and closes. May be NULL
- * @failed:	nothing is received any more. RFC 5044 section 8: after -EBADMSG
- *		with MPA_ERR_CRC or MPA_ERR_MARKER, @position is that of the bad
- *		FPDU, and sending goes on, so that the user can tell the peer; but
- *		not for a responder whose first FPDU it was, who may send none.
- *		The same after an errno of @ulpdu's own. Comes once, and @closed
- *		does not; and once more, behind either, if nothing can be sent any
- *		more: with MPA_ERR_TCP and the connection's errno, or -ENOTCONN if a
- *		program has got that, when the connection is lost; with
- *		MPA_ERR_LOCAL and -EPROTO when somebody else has sent. Not while a
- *		ULPDU is put off. May be NULL
- * @closed:	the peer has ended the stream, behind a whole FPDU; sending goes on.
- *		Comes once, and not behind @failed. Not while a ULPDU is put off.
+ * @mulpdu:	MULPDU has changed: called when a segment arrives, or after a send.
  *		May be NULL
+ * @state:	startup has reached MPA_STATE_REQUESTED, MPA_STATE_FULL,
+ *		MPA_STATE_REJECTED or MPA_STATE_FAILED, with 0 or the errno that
+ *		ended it. In MPA_STATE_FULL an errno is one of RFC 6581 section 9:
+ *		the user sends its Terminate message and closes. May be NULL
+ * @failed:	receiving has ended (RFC 5044 section 8). After -EBADMSG with
+ *		MPA_ERR_CRC or MPA_ERR_MARKER, @position is that of the bad FPDU,
+ *		and the user can still send, to report it to the peer; a responder
+ *		whose first FPDU was bad cannot. The same after an errno that
+ *		@ulpdu returned. Called once, and @closed is not called then. It is
+ *		called once more, after either, if sending ends: with MPA_ERR_TCP
+ *		and the connection's errno when the connection is lost (-ENOTCONN
+ *		if a program has fetched that errno); with MPA_ERR_LOCAL and
+ *		-EPROTO if somebody else has sent on the socket, or -ENOBUFS
+ *		without memory. Not called while a ULPDU is deferred. May be NULL
+ * @closed:	the peer has ended the stream after a complete FPDU; the user can
+ *		still send. Called once, and not after @failed. Not called while a
+ *		ULPDU is deferred. May be NULL
  *
  * Context: socket lock held, softirq or process, under rcu_read_lock(): they do not
  * sleep. The first argument is that of mpa_sock_attach().
@@ -135,23 +134,23 @@ struct mpa_upcalls {
 	void (*closed)(void *priv);
 };
 
-/* mpa_sock_send(): more ULPDUs follow at once, so that they share segments. */
+/* mpa_sock_send(): more ULPDUs follow at once, and may share segments. */
 #define MPA_SEND_MORE		BIT(0)
 
 /* The longest header of struct mpa_headers. */
 #define MPA_HEADER_MAX		64
-/* Octets that mpa_sock_send_cut() takes at most. */
+/* The maximum number of octets that mpa_sock_send_cut() takes. */
 #define MPA_CUT_MAX		BIT(24)
 
 /**
- * struct mpa_headers - headers of the ULPDUs that mpa_sock_send_cut() makes
+ * struct mpa_headers - headers of the ULPDUs that mpa_sock_send_cut() builds
  * @len:	octets of each, up to MPA_HEADER_MAX
- * @write:	writes one to @to, which may lie anywhere in memory: in front of @len
- *		octets, not 0, from @off on of those that the call was given; @last:
- *		no octet of them is behind these
+ * @write:	writes one header to @to, which may have any alignment. It precedes
+ *		@len octets, at least one, of those that the call was given, from
+ *		@off on; @last: these are the last of them
  *
- * Context: of @write: in the call, socket lock held: it does not sleep. It may be
- * called again for the same octets, with another @len.
+ * Context: @write runs in the call, with the socket lock held: it does not sleep. It
+ * may be called again for the same octets, with another @len.
  */
 struct mpa_headers {
 	u32 len;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * Marker PDU Aligned framing (RFC 5044) as an upper-layer protocol of TCP:
- * what user programs see.
+ * Marker PDU Aligned framing (RFC 5044) as an upper-layer protocol of TCP: the
+ * interface for user programs.
  *
  *	setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa"));
  *	setsockopt(fd, SOL_MPA, MPA_START, &start, sizeof(start));
  *	send(fd, record, len, 0);		one ULPDU out
  *	recv(fd, buf, sizeof(buf), 0);		one ULPDU in, verified
  *
- * Numbers of options, values and flags do not change, nor do the offsets of
- * fields. Structs grow at their end or into reserved words, which are zero until
- * then: whoever passes one of them otherwise gets EINVAL.
+ * The numbers of options, values and flags do not change, nor do the offsets of
+ * fields. Structs grow at their end or into reserved words, which have to be zero
+ * until then: otherwise the call fails with EINVAL.
  */
 #ifndef _UAPI_LINUX_MPA_H
 #define _UAPI_LINUX_MPA_H
@@ -30,7 +30,7 @@
 /* Private data of a startup frame (RFC 5044 section 7.1.1), in octets. */
 #define MPA_PRIVATE_DATA_MAX	512
 
-/* IRD or ORD: not to be negotiated by MPA (RFC 6581 section 9.1). */
+/* IRD or ORD: MPA does not negotiate it (RFC 6581 section 9.1). */
 #define MPA_DEPTH_BY_USER	0x3fff
 
 /* Socket options at level SOL_MPA. */
@@ -49,20 +49,19 @@
 #define MPA_PLACE		13	/* set, get: int */
 
 /*
- * MPA_SEGMENT: one send is cut into ULPDUs of so many octets each, the last
- * one may be shorter. As a control message (an int or a __u16) it holds for
- * one sendmsg.
+ * MPA_SEGMENT: a send is cut into ULPDUs of this length; the last one may be
+ * shorter. As a control message (an int or a __u16) it applies to one sendmsg.
  */
 #define MPA_SEGMENT_OFF		(-1)	/* one send is one ULPDU */
 #define MPA_SEGMENT_FILL	0	/* ULPDUs that fill TCP's segments */
 
 /**
- * enum mpa_role - which end of the startup phase a socket plays
+ * enum mpa_role - a socket's role in the startup phase
  * @MPA_ROLE_UNSPEC:	no role; the socket has not been started
  * @MPA_ROLE_INITIATOR:	sends the MPA Request Frame
  * @MPA_ROLE_RESPONDER:	waits for the MPA Request Frame and answers it
- * @MPA_ROLE_DIRECT:	no startup frames: both ends know from elsewhere what
- *			is spoken, and from which octet on
+ * @MPA_ROLE_DIRECT:	no startup frames: both ends have agreed by other means
+ *			on the framing, and on the octet where it begins
  *
  * RFC 5044 section 7.1.
  */
@@ -74,17 +73,17 @@ enum mpa_role {
 };
 
 /* mpa_start.flags */
-#define MPA_START_MARKERS	(1U << 0) /* the peer shall send me markers */
-#define MPA_START_NO_CRC	(1U << 1) /* I can do without CRCs */
-#define MPA_START_MANUAL	(1U << 2) /* I accept or reject */
-#define MPA_START_PERMISSIVE	(1U << 3) /* speak revision 0 with who does */
+#define MPA_START_MARKERS	(1U << 0) /* ask the peer to send markers */
+#define MPA_START_NO_CRC	(1U << 1) /* CRCs are not needed */
+#define MPA_START_MANUAL	(1U << 2) /* the program accepts or rejects */
+#define MPA_START_PERMISSIVE	(1U << 3) /* also accept revision 0 */
 #define MPA_START_ENHANCED	(1U << 4) /* initiator: negotiate IRD, ORD */
 #define MPA_START_P2P		(1U << 5) /* initiator: peer-to-peer model */
 #define MPA_START_RTR_FPDU	(1U << 6) /* RTR: a zero-length FPDU */
 #define MPA_START_RTR_WRITE	(1U << 7) /* RTR: a zero-length RDMA Write */
 #define MPA_START_RTR_READ	(1U << 8) /* RTR: a zero-length RDMA Read */
-#define MPA_START_TX_MARKERS	(1U << 9) /* direct: I send markers */
-#define MPA_START_TX_NO_CRC	(1U << 10) /* direct: I send no CRCs */
+#define MPA_START_TX_MARKERS	(1U << 9) /* direct: send markers */
+#define MPA_START_TX_NO_CRC	(1U << 10) /* direct: send no CRCs */
 
 #define MPA_START_RTR		(MPA_START_RTR_FPDU | MPA_START_RTR_WRITE | \
 				 MPA_START_RTR_READ)
@@ -93,20 +92,20 @@ enum mpa_role {
  * struct mpa_start - start MPA on a connected socket, or for the sockets that
  *		      a listening one accepts
  * @role:	 enum mpa_role
- * @revision:	 revision of MPA to speak: 1 is RFC 5044, 2 is RFC 6581 (and
- *		 a responder serves 1 as well), 0 the RDMA Consortium's
- * @private_len: octets of @private_data that go into the startup frame; four
- *		 less than the most fit beside @ird and @ord
+ * @revision:	 revision of MPA: 1 is RFC 5044; 2 is RFC 6581, and a responder
+ *		 accepts 1 as well; 0 is the RDMA Consortium's
+ * @private_len: octets of @private_data in the startup frame; at most
+ *		 MPA_PRIVATE_DATA_MAX, four less with @ird and @ord
  * @flags:	 MPA_START_*
  * @ird:	 revision 2: inbound RDMA Read queue depth, up to 0x3fff
  * @ord:	 revision 2: outbound RDMA Read queue depth, up to 0x3fff
  * @timeout_ms:	 for the startup phase; 0: net.mpa.startup_timeout_ms
  * @reserved:	 zero
- * @private_data: handed to the peer's user with the startup frame
+ * @private_data: for the peer's program
  *
- * A program may pass a shorter struct: everything behind what it passes
- * counts as zero. At the least, all up to @ird must be there. A longer one
- * from a newer program is accepted as long as the unknown rest is zero.
+ * A program may pass a shorter struct, which must include the fields before
+ * @ird: the rest is taken as zero. A longer one from a newer program is accepted
+ * if the unknown rest is zero.
  */
 struct mpa_start {
 	__u8	role;
@@ -121,18 +120,18 @@ struct mpa_start {
 };
 
 /**
- * struct mpa_reply - how a responder that decides by hand answers a request; an
- *		      initiator, on a reply, passes none
- * @private_len: octets of @private_data that go into the MPA Reply Frame
+ * struct mpa_reply - the answer of a responder with MPA_START_MANUAL; an
+ *		      initiator that accepts or rejects a reply passes none
+ * @private_len: octets of @private_data in the MPA Reply Frame
  * @ird:	 for an enhanced reply: as in struct mpa_start
  * @ord:	 for an enhanced reply: as in struct mpa_start
  * @reserved:	 zero
  * @reserved2:	 zero
- * @private_data: handed to the initiator's user
+ * @private_data: for the initiator's program
  *
- * Passed with length 0: what struct mpa_start has said. Otherwise a program may
- * pass a shorter or a longer struct, as with struct mpa_start; at the least all
- * up to @reserved2 must be there.
+ * With length 0, the values of struct mpa_start are used. Otherwise a program may
+ * pass a shorter or a longer struct, as with struct mpa_start; it must include the
+ * fields before @reserved2.
  */
 struct mpa_reply {
 	__u16	private_len;
@@ -144,14 +143,15 @@ struct mpa_reply {
 };
 
 /**
- * enum mpa_state - where a socket stands
+ * enum mpa_state - state of a socket
  * @MPA_STATE_IDLE:	attached, not started: an ordinary TCP socket
  * @MPA_STATE_STARTUP:	startup frames are being exchanged
  * @MPA_STATE_FULL:	Full Operation: octets on the wire are FPDUs
  * @MPA_STATE_REJECTED:	the request was rejected, or the reply: an ordinary TCP
  *			socket again
- * @MPA_STATE_FAILED:	startup failed, TCP has been reset
- * @MPA_STATE_REQUESTED: who decides by hand has a request, or a reply
+ * @MPA_STATE_FAILED:	startup has failed, TCP has been reset
+ * @MPA_STATE_REQUESTED: MPA_START_MANUAL: a request, or a reply, waits for the
+ *			program's decision
  */
 enum mpa_state {
 	MPA_STATE_IDLE,
@@ -170,8 +170,8 @@ enum mpa_state {
  *			ULPDU_Length is one that no FPDU can have
  * @MPA_ERR_MARKER:	a marker and the ULPDU_Length fields do not agree
  * @MPA_ERR_STARTUP:	invalid MPA Request or Reply Frame
- * @MPA_ERR_LOCAL:	local catastrophic error: startup had to be given up, or
- *			octets of FPDUs have been read without MPA
+ * @MPA_ERR_LOCAL:	local catastrophic error: startup was abandoned, sending
+ *			has failed, or octets of FPDUs were read without MPA
  * @MPA_ERR_IRD:	insufficient IRD resources
  * @MPA_ERR_RTR:	no matching RTR option
  */
@@ -196,13 +196,13 @@ enum mpa_error {
 #define MPA_INFO_P2P		(1U << 6) /* peer-to-peer model */
 
 /*
- * What INET_DIAG_ULP_INFO has beside INET_ULP_INFO_NAME: an attribute of this type,
- * in which are some of the attributes MPA_A_CONN_* (linux/mpa_netlink.h). Not a
- * number of the kernel's own (INET_ULP_INFO_*), which it could give to another one.
+ * INET_DIAG_ULP_INFO has an attribute of this type beside INET_ULP_INFO_NAME, with
+ * some of the attributes MPA_A_CONN_* (linux/mpa_netlink.h) nested in it. The number
+ * is outside the kernel's own range (INET_ULP_INFO_*).
  */
 #define MPA_INET_ULP_INFO	289
 
-/* Both directions, which is what the startup frames agree on. */
+/* Both directions, as agreed on by startup frames. */
 #define MPA_INFO_CRC		(MPA_INFO_TX_CRC | MPA_INFO_RX_CRC)
 
 /**
@@ -210,33 +210,33 @@ enum mpa_error {
  * @state:	enum mpa_state
  * @role:	enum mpa_role
  * @revision:	revision in use, valid in MPA_STATE_FULL; 0: the layers above
- *		have to speak version zero as well (RFC 5044 appendix C)
- * @error:	enum mpa_error: why MPA stopped, or why nothing more is received
+ *		use version zero as well (RFC 5044 appendix C)
+ * @error:	enum mpa_error: why startup has failed, or why receiving has ended
  * @flags:	MPA_INFO_*
  * @emss:	effective maximum segment size of TCP, in octets
  * @mulpdu:	maximum ULPDU that fits a segment, in octets (section 4.5)
  * @ird:	inbound RDMA Read queue depth agreed on (RFC 6581 section 9.1)
  * @ord:	outbound RDMA Read queue depth agreed on
- * @rtr:	MPA_START_RTR_*: which RTR indication opens the connection, at
- *		the responder: which ones may; all but MPA_START_RTR_FPDU are
- *		for the layer above to send
+ * @rtr:	MPA_START_RTR_*: the RTR indication that opens the connection; at
+ *		the responder, those that may. The layer above sends it, unless it
+ *		is MPA_START_RTR_FPDU
  * @tx_ulpdus:	ULPDUs accepted for sending
  * @tx_octets:	their octets
  * @tx_markers:	markers sent
- * @rx_ulpdus:	ULPDUs read by the user, wholly
- * @rx_octets:	ULPDU octets read by the user
+ * @rx_ulpdus:	ULPDUs that the program has read to the end
+ * @rx_octets:	octets of ULPDUs that the program has read
  * @rx_markers:	markers received and checked
- * @tx_packets:	data packets handed to IP, each of one segment or many (TSO);
- *		here and below what is sent again does not count
+ * @tx_packets:	data packets handed to IP, of one or more segments (TSO);
+ *		retransmissions are not counted, here and in the next two
  * @tx_segs_aligned: their segments that start with an FPDU
- * @tx_segs_unaligned: their segments that do not; /proc/net/mpa_stat tells why
- * @rx_placed:	of @rx_ulpdus, those that came out of order (MPA_PLACE)
- * @rx_edge:	stream position up to which the user has read everything
- * @error_position: stream position of the FPDU that was not valid, or not complete,
- *		so that nothing more is received; else 0
+ * @tx_segs_unaligned: all others; /proc/net/mpa_stat counts them by cause
+ * @rx_placed:	of @rx_ulpdus, those delivered out of order (MPA_PLACE)
+ * @rx_edge:	stream position up to which the program has read everything
+ * @error_position: stream position of the invalid or incomplete FPDU that has ended
+ *		receiving, or 0
  *
- * The struct grows at its end. getsockopt copies as much as the program has
- * room for and returns that length.
+ * The struct grows at its end. getsockopt copies as much as fits the program's
+ * buffer, and returns that length.
  */
 struct mpa_info {
 	__u8	state;
@@ -270,9 +270,9 @@ struct mpa_info {
 #define MPA_PEER_ENHANCED	0x10	/* S: IRD, ORD and control flags are valid */
 
 /**
- * struct mpa_peer - what the peer's startup frame said
+ * struct mpa_peer - the peer's startup frame
  * @revision:	 its Rev field
- * @flags:	 MPA_PEER_*; reserved bits are not shown
+ * @flags:	 MPA_PEER_*, without reserved bits
  * @private_len: octets of @private_data that are valid
  * @ird:	 its IRD
  * @ord:	 its ORD
@@ -280,8 +280,7 @@ struct mpa_info {
  * @reserved:	 zero
  * @private_data: its private data
  *
- * Readable from the moment the frame was accepted as well-formed; before that
- * getsockopt fails with ENODATA.
+ * Until a well-formed frame has arrived, getsockopt fails with ENODATA.
  */
 struct mpa_peer {
 	__u8	revision;
@@ -295,49 +294,46 @@ struct mpa_peer {
 };
 
 /*
- * MPA_RECV_BATCH: one recvmsg returns several whole ULPDUs, at most so many.
- * The control message of that number is an array of __u32: how many of the
- * octets returned belong to each, in order.
+ * MPA_RECV_BATCH: one recvmsg returns several complete ULPDUs, up to this number.
+ * The control message MPA_RECV_BATCH is an array of __u32: the length of each, in
+ * order.
  */
 #define MPA_RECV_BATCH_MAX	1024
 
 /*
- * MPA_PLACE: recvmsg returns a ULPDU as soon as it is whole and verified, also
- * while octets of the stream in front of it are missing; MPA_RECVINFO says where
- * it belongs. None comes twice. One that the buffer is too short for waits for
- * those in front of it. The direction must have markers and CRCs (RFC 5044
- * section 6).
+ * MPA_PLACE: recvmsg returns a ULPDU as soon as it is complete and verified, even if
+ * octets of the stream before it are missing; MPA_RECVINFO has its position. No
+ * ULPDU is returned twice. One that does not fit the program's buffer is returned
+ * in order. The direction must have markers and CRCs (RFC 5044 section 6).
  *
- * So many runs of ULPDUs side by side may have been returned, or be ready, in
- * front of which octets are missing; one that begins in a gap is a run of its own.
- * Beyond that ULPDUs wait as well.
+ * The maximum number of runs of contiguous ULPDUs after a gap, returned or ready.
+ * Beyond that, ULPDUs are returned in order.
  */
 #define MPA_PLACE_MAX		400
 
 /* mpa_recvinfo.flags */
 #define MPA_RECVINFO_LAST	(1U << 0) /* with the last octet of the ULPDU */
 #define MPA_RECVINFO_PLACED	(1U << 1) /* out of order: octets of the stream
-					   * in front of it have not arrived
+					   * before it are missing
 					   */
 
 /* mpa_recvinfo.valid */
-#define MPA_RECVINFO_VALID_ORDER (1U << 0) /* order: not known behind a gap */
+#define MPA_RECVINFO_VALID_ORDER (1U << 0) /* order: unknown after a gap */
 
 /**
- * struct mpa_recvinfo - where the octets that recvmsg returns come from
+ * struct mpa_recvinfo - position of the octets that recvmsg returns
  * @position:	stream position of the ULPDU's FPDU: octets from the start of
  *		the peer's first FPDU, framing included
- * @order:	ULPDUs in front of this one; the first has 0. Only with
+ * @order:	the number of ULPDUs before this one; only with
  *		MPA_RECVINFO_VALID_ORDER
- * @edge:	everything in front of this stream position has been delivered
+ * @edge:	everything before this stream position has been delivered
  * @length:	octets of the ULPDU
- * @offset:	octets of it in front of those returned
+ * @offset:	octets of it before those returned
  * @flags:	MPA_RECVINFO_LAST, MPA_RECVINFO_PLACED
- * @valid:	MPA_RECVINFO_VALID_*: which of the fields that may be unknown
- *		are valid; all others always are
+ * @valid:	MPA_RECVINFO_VALID_*: fields that may be unknown, and are not
  *
- * Control message MPA_RECVINFO, if the option of that number is 1. In a batch
- * it speaks of the first ULPDU; the others follow it in the stream without a gap.
+ * Control message MPA_RECVINFO, if the option MPA_RECVINFO is 1. In a batch it
+ * describes the first ULPDU; the others are contiguous with it in the stream.
  * The struct grows at its end.
  */
 struct mpa_recvinfo {

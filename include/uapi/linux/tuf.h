@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
  * TCP ULP Framing (draft-ietf-tsvwg-tcp-ulp-frame-01, and the marker mode of
- * -00) as an upper-layer protocol of TCP: what user programs see.
+ * -00) as an upper-layer protocol of TCP: the interface for user programs.
  *
  *	setsockopt(fd, SOL_TCP, TCP_ULP, "tuf", sizeof("tuf"));
  *	getsockopt(fd, SOL_MPA, TUF_TX_KEY, key, &len);
- *		tell the peer the key, and wait until it is ready: plain TCP
+ *		send the peer the key, and wait until it is ready: plain TCP
  *	setsockopt(fd, SOL_MPA, TUF_TX, &framing, sizeof(framing));
  *	send(fd, record, len, 0);		one ULPDU out
  *
- * There is no CRC: what is received is what TCP's checksum vouches for.
+ * There is no CRC: only TCP's checksum protects the octets.
  *
- * The level is MPA's, and so are these options (linux/mpa.h): MPA_MULPDU, MPA_SEGMENT,
- * MPA_PACKING, MPA_OVERSIZE (0 at first), MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE,
- * MPA_INFO.
+ * Options are at MPA's level. These of MPA's (linux/mpa.h) apply as well: MPA_MULPDU,
+ * MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE (0 at first), MPA_RECVINFO, MPA_RECV_BATCH,
+ * MPA_PLACE, MPA_INFO.
  */
 #ifndef _UAPI_LINUX_TUF_H
 #define _UAPI_LINUX_TUF_H
@@ -34,14 +34,14 @@
 #define TUF_HEADER_LEN		8
 #define TUF_KEY_LEN		6
 
-/* Octets of ULPDUs in an FPDU, at most: as sent, and as taken. */
+/* The maximum of octets of ULPDUs in an FPDU: sent, and received. */
 #define TUF_ULPDU_MAX		65528
 #define TUF_LENGTH_MAX		65535
 
-/* With an EMSS below this, ULPDUs of so many octets may span segments (-00). */
+/* With an EMSS below this, ULPDUs up to this length may span segments (-00). */
 #define TUF_EMERGENCY		512
 
-/* The period of markers: a power of two in these bounds, in octets. */
+/* The period of markers in octets: a power of two within these bounds. */
 #define TUF_PERIOD_MIN		128
 #define TUF_PERIOD_MAX		32768
 #define TUF_PERIOD_DEFAULT	2048
@@ -50,9 +50,9 @@
  * enum tuf_mode - how a direction of the stream is framed
  * @TUF_OFF:	not at all: TCP's own
  * @TUF_ALIGN:	FPDUs with a header, each in a segment of its own
- * @TUF_MARKERS: FPDUs with a header, and markers (-00), in any segments, each of one
- *		 ULPDU
- * @TUF_SEGMENTS: sending only: no header, each send is a segment of its own
+ * @TUF_MARKERS: FPDUs with a header and one ULPDU, and markers (-00), not aligned
+ *		 with segments
+ * @TUF_SEGMENTS: sending only: no header, each send begins a segment
  *		 (TUF_SEND_TCP)
  */
 enum tuf_mode {
@@ -64,17 +64,17 @@ enum tuf_mode {
 
 /* tuf_framing.flags */
 #define TUF_KEY_GIVEN		(1U << 0) /* the key is valid */
-#define TUF_TELL_EMSS		(1U << 1) /* sending: a send fails with EMSGSIZE,
-					   * once, when MULPDU has changed since it
-					   * was read
+#define TUF_TELL_EMSS		(1U << 1) /* sending: a send fails once with
+					   * EMSGSIZE when MULPDU has changed since
+					   * it was read
 					   */
 
 /**
  * struct tuf_framing - start or stop framing in one direction
  * @mode:	enum tuf_mode
- * @key:	with TUF_KEY_GIVEN: the key of the direction. Without it one is made
- *		for sending, see TUF_TX_KEY; and received FPDUs are not tested, so
- *		that none is placed out of order in TUF_ALIGN
+ * @key:	with TUF_KEY_GIVEN: the key of the direction. Without it, the kernel
+ *		generates one for sending, see TUF_TX_KEY; received FPDUs are not
+ *		tested, and none is placed out of order in TUF_ALIGN
  * @reserved:	zero
  * @period:	TUF_MARKERS: octets from one marker to the next; 0 is
  *		TUF_PERIOD_DEFAULT
@@ -82,25 +82,25 @@ enum tuf_mode {
  * @reserved2:	zero
  *
  * Framing begins with the next octet that is sent, or that the program has not
- * read. It can be switched off where a whole ULPDU has ended. For receiving, the
- * same mode again sets another key.
+ * read. It can be switched off after a complete ULPDU. For receiving, the same mode
+ * again sets another key.
  *
  * Errors:
- * EBUSY	another call sends or reads on the direction; a ULPDU has been sent or
- *		read in part; records were read out of order that have some missing in
- *		front; TCP has no memory for what was sent; octets of an earlier framing
- *		are not acknowledged among which its key is; TCP_REPAIR is on; somebody
- *		else has hooked the socket
+ * EBUSY	another call is sending or reading on the direction; a ULPDU has been
+ *		sent or read in part; records were read out of order, and some before
+ *		them are missing; octets of an earlier framing that contain its key
+ *		are not acknowledged; TCP_REPAIR is on; something else has hooked the
+ *		socket
  * EISCONN	the direction is on; for receiving, in another mode
- * ENOTCONN	the connection is not there yet, or gone
- * EPIPE	behind the end of the direction
- * EBADMSG	TUF_OFF, where receiving has ended with that
- * EINVAL	a value that there is not
+ * ENOTCONN	the socket is not connected
+ * EPIPE	the direction has ended
+ * EBADMSG	TUF_OFF after receiving has ended with this errno
+ * EINVAL	an unknown value
  *
- * A program may pass a shorter struct, up to @flags at the least; a longer one is
- * accepted as long as the unknown rest is zero, else E2BIG.
+ * A program may pass a shorter struct that includes @flags; a longer one is accepted
+ * if the unknown rest is zero, else E2BIG.
  *
- * getsockopt() tells mode, period and flags; all else is zero, the key as well.
+ * getsockopt() returns mode, period and flags; everything else is zero, the key too.
  */
 struct tuf_framing {
 	__u8	mode;
@@ -112,15 +112,15 @@ struct tuf_framing {
 };
 
 /*
- * TUF_TX_KEY: the key that is sent, made by the kernel, or one that will be, made
- * now. Each can be read once; after that, or if it was given: ENODATA. Where
- * getsockopt() has failed it has not been read.
+ * TUF_TX_KEY: the key that the kernel has generated for sending, or generates now
+ * for later. Each can be read once; after that, or if the program has set the key:
+ * ENODATA. A getsockopt() that fails does not count as read.
  */
 
 /* tuf_info.flags */
 #define TUF_INFO_RX_KEY		(1U << 0) /* received FPDUs can be tested */
 #define TUF_INFO_RESEGMENTED	(1U << 1) /* almost no segment held an FPDU: the
-					   * test is no longer relied on
+					   * test is no longer used
 					   */
 #define TUF_INFO_EMERGENCY	(1U << 2) /* EMSS is below TUF_EMERGENCY */
 
@@ -128,7 +128,7 @@ struct tuf_framing {
  * struct tuf_info - state and counters of a socket
  * @tx_mode:	enum tuf_mode
  * @rx_mode:	enum tuf_mode
- * @error:	enum mpa_error: why nothing more is received
+ * @error:	enum mpa_error: why receiving has ended
  * @reserved:	zero
  * @flags:	TUF_INFO_*
  * @emss:	effective maximum segment size of TCP, in octets
@@ -139,28 +139,28 @@ struct tuf_framing {
  * @tx_fpdus:	FPDUs that they were packed into
  * @tx_octets:	their octets
  * @tx_markers:	markers sent
- * @rx_fpdus:	FPDUs read by the program, wholly
- * @rx_octets:	octets of ULPDUs read by the program
+ * @rx_fpdus:	FPDUs that the program has read to the end
+ * @rx_octets:	octets of ULPDUs that the program has read
  * @rx_markers:	markers received and checked
- * @tx_packets:	TUF_ALIGN: data packets handed to IP, each of one segment or many
- *		(TSO); here and in the next three what is sent again does not count
+ * @tx_packets:	TUF_ALIGN: data packets handed to IP, of one or more segments (TSO);
+ *		retransmissions are not counted, here and in the next three
  * @tx_segs_aligned: their segments that start with an FPDU
- * @tx_segs_unaligned: their segments that do not
- * @tx_segs_contained: their segments that are one FPDU exactly
- * @tx_trimmed:	segments that were sent an octet shorter, as they would have
- *		passed the containment test without being an FPDU; what is sent
- *		again counts here
- * @rx_placed:	of @rx_fpdus, those that came out of order (MPA_PLACE)
- * @rx_tested:	segments behind a gap that were tested
- * @rx_contained: of those, the ones that were FPDUs
- * @rx_wrong_key: FPDUs read in order with another key than TUF_RX has said
+ * @tx_segs_unaligned: all others
+ * @tx_segs_contained: their segments that are exactly one FPDU
+ * @tx_trimmed:	segments sent an octet shorter, as they would have passed the
+ *		containment test without being an FPDU; retransmissions are counted
+ * @rx_placed:	of @rx_fpdus, those delivered out of order (MPA_PLACE)
+ * @rx_tested:	segments after a gap that were tested
+ * @rx_contained: of those, the number that were FPDUs
+ * @rx_wrong_key: FPDUs read in order with a key other than that of TUF_RX
  * @rx_edge:	stream position up to which the program has read everything
- * @error_position: with @error: stream position of the FPDU that was not valid, or
- *		not complete, so that nothing more is received; else 0
+ * @error_position: stream position of the invalid or incomplete FPDU that has ended
+ *		receiving, or 0
  *
- * Stream positions are octets since framing began. Counters go on when framing is
- * switched off and on; flags and positions begin anew. The struct grows at its end.
- * getsockopt copies as much as the program has room for and returns that length.
+ * Stream positions are octets since framing began. When framing is switched off and
+ * on, counters continue, and flags and positions start anew. The struct grows at its
+ * end. getsockopt copies as much as fits the program's buffer, and returns that
+ * length.
  */
 struct tuf_info {
 	__u8	tx_mode;
