@@ -131,7 +131,9 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	/* The FIN must follow the octets that have been accepted. */
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
-	ctx->table->base->shutdown(sk, how);
+	/* Without them it would be a clean end: close(2) sends a reset. */
+	if (!ctx->broken)
+		ctx->table->base->shutdown(sk, how);
 }
 
 /*
@@ -248,9 +250,10 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 		if (mpa_format_on(&ctx->rx.format))
 			mask = mpa_poll_records(ctx, mask);
 		/* A send that can only fail does not block: writable. */
-		if (mpa_tcp_send_ended(ctx->sk))
-			break;
-		if (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.starved))
+		if (READ_ONCE(ctx->tx.ended))
+			mask |= out;
+		else if (!mpa_tcp_send_ended(ctx->sk) &&
+			 (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.starved)))
 			mask &= ~out;
 		break;
 	default:

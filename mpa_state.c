@@ -134,7 +134,7 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
  */
 void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
-	ctx->tx.ended = true;
+	WRITE_ONCE(ctx->tx.ended, true);
 	mpa_report_sending(ctx, -err);
 	mpa_tcp_reset_on_close(ctx->sk);
 	mpa_tcp_fail(ctx->sk, err);

@@ -382,6 +382,7 @@ u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max);
 /* mpa_tcp_mem.c */
 void mpa_tcp_force(struct sock *sk, int size);
 bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets);
+void mpa_tcp_unreserve(struct sock *sk);
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets);
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out);
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out);

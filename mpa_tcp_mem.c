@@ -40,6 +40,12 @@ bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 	return sk_wmem_schedule(sk, octets) || sk->sk_wmem_queued == out->charged;
 }
 
+/* Return what mpa_tcp_admits() has reserved and nothing was charged to. */
+void mpa_tcp_unreserve(struct sock *sk)
+{
+	sk_mem_reclaim(sk);
+}
+
 /*
  * Charge @octets, not fewer than now, to the socket as TCP charges its own.
  * Return: 0; or -ENOBUFS without memory, and the charge is unchanged.

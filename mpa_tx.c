@@ -463,6 +463,8 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 			    min_t(size_t, call->size - call->done, budget)))
 		return -ENOBUFS;
 	err = mpa_tx_make(ctx, call, budget);
+	if (err)
+		mpa_tcp_unreserve(ctx->sk);
 	if (!out->len || mpa_tx_open(&ctx->tx))
 		return err;
 	if (!err && call->more && call->done == call->size &&

@@ -52,7 +52,7 @@ enum mpa_tx_wait {
 struct mpa_tx {
 	struct mpa_format	format;
 	u8			wait;		/* poll: enum mpa_tx_wait */
-	bool			ended;		/* no more will be sent */
+	bool			ended;		/* poll: no more will be sent */
 	bool			packing;	/* user: FPDUs share segments */
 	bool			oversize;	/* user: more than MULPDU */
 	bool			seq_known : 1;	/* @seq is valid */

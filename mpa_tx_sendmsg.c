@@ -18,7 +18,7 @@ static bool mpa_sendmsg_may_send(const struct mpa_ctx *ctx)
 
 static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 {
-	return mpa_tcp_error(ctx->sk) ||
+	return mpa_tcp_error(ctx->sk) || READ_ONCE(ctx->tx.ended) ||
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
@@ -88,7 +88,7 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 	int err;
 
 	for (;;) {
-		if (mpa_sendmsg_over(ctx) || ctx->tx.ended)
+		if (mpa_sendmsg_over(ctx))
 			return -EPIPE;
 
 		if (mpa_starting(ctx)) {
@@ -381,7 +381,7 @@ void mpa_sendmsg_finish(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	tx->ended = true;
+	WRITE_ONCE(tx->ended, true);
 	if (mpa_tx_open(tx)) {
 		mpa_tx_waits(tx, MPA_WAIT_NOT);
 		tx->ulpdu_len = 0;

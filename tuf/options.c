@@ -218,6 +218,11 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
+	/* What was accepted is lost. */
+	if (ctx->broken) {
+		mpa_plain_open(ctx, MPA_DIR_TX);
+		return -EPIPE;
+	}
 	mpa_pack_forget(ctx);
 	mpa_tufopt_leave_tx(ctx);
 	/* The next framing has another key. */

@@ -130,6 +130,23 @@ TEST_F(pair, open_record_counts_for_the_send_buffer)
 	EXPECT_TRUE(nothing_queued(self->fd[0]));
 }
 
+/* Memory is reserved before the octets are taken. */
+TEST_F(pair, failed_send_reserves_nothing)
+{
+	ASSERT_EQ(0, negotiate(self));
+	ASSERT_EQ(-1, send(self->fd[0], (void *)-1L, 60000, 0));
+	ASSERT_EQ(EFAULT, errno);
+	EXPECT_GT(sysconf(_SC_PAGESIZE),
+		  meminfo(self->fd[0], SK_MEMINFO_FWD_ALLOC));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_OVERSIZE, 0));
+	ASSERT_EQ(0, option_put(self->fd[0], SOL_TCP, TCP_MAXSEG, 1000));
+	ASSERT_EQ(-1, send(self->fd[0], record_of(MPA_ULPDU_MAX),
+			   MPA_ULPDU_MAX, 0));
+	ASSERT_EQ(EMSGSIZE, errno);
+	EXPECT_GT(sysconf(_SC_PAGESIZE),
+		  meminfo(self->fd[0], SK_MEMINFO_FWD_ALLOC));
+}
+
 TEST_F(pair, batch_counts_for_the_send_buffer)
 {
 	u8 seen[1000];

@@ -250,6 +250,53 @@ TEST_F_TIMEOUT(faults, send_and_close, 300)
 	walk_end(_metadata, self, true);
 }
 
+/*
+ * A batch waits, and TCP gets no memory for an skb: the peer must not take the end
+ * of the stream for a clean one.
+ */
+static void walk_batch_end(struct __test_metadata *_metadata,
+			   struct _test_data_faults *self, bool closing)
+{
+	const int small = 1;
+	u8 seen[4096];
+	ssize_t n;
+
+	while (next_started(self)) {
+		/* Beyond it nothing is tried twice. */
+		ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF,
+					&small, sizeof(small)));
+		ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], 100));
+		ASSERT_TRUE(acked(self->fd[0]));
+		ASSERT_EQ(3000, send(self->fd[0], record_of(3000), 3000,
+				     MSG_MORE | MSG_EOR));
+		fault_arm(self->nth);
+		if (!closing)
+			shutdown(self->fd[0], SHUT_WR);
+		else
+			close(self->fd[0]);
+		self->hit = fault_disarm();
+		if (!closing)
+			close(self->fd[0]);
+		self->fd[0] = -1;
+		n = recv(self->fd[1], seen, sizeof(seen), 0);
+		if (n == 3000)
+			ASSERT_EQ(0, recv(self->fd[1], seen, sizeof(seen), 0));
+		else
+			ASSERT_EQ(-1, n) TH_LOG("fault %u", self->nth);
+	}
+	EXPECT_WALKED();
+}
+
+TEST_F_TIMEOUT(faults, batch_and_shut_down, 120)
+{
+	walk_batch_end(_metadata, self, false);
+}
+
+TEST_F_TIMEOUT(faults, batch_and_close, 120)
+{
+	walk_batch_end(_metadata, self, true);
+}
+
 /* ---- listening sockets ---- */
 
 static int listener(struct _test_data_faults *self, int family, struct sockaddr_storage *addr,
