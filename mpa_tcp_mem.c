@@ -6,6 +6,9 @@
  */
 
 #include <linux/gfp.h>
+#ifdef MPA_HAVE_PROTO_MEMORY_H
+#include <net/proto_memory.h>
+#endif
 #include <net/tcp.h>
 
 #include "mpa_tcp.h"
@@ -33,10 +36,14 @@ void mpa_tcp_force(struct sock *sk, int size)
 /*
  * Whether a call may bring @octets more, which are reserved then. At TCP's
  * limit, or the control group's, a socket continues if it has nothing in TCP's
- * queues: nobody else would return memory for it. TCP does so, too.
+ * queues: nobody else would return memory for it. TCP does so, too. It also lets
+ * a socket fill its send buffer beyond the limit, which would be a record here.
  */
 bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 {
+	if (sk->sk_wmem_queued != out->charged &&
+	    sk_memory_allocated(sk) > sk_prot_mem_limits(sk, 2))
+		return false;
 	return sk_wmem_schedule(sk, octets) || sk->sk_wmem_queued == out->charged;
 }
 

@@ -650,5 +650,8 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
 	err = mpa_tcp_restore_error(sk, aside, err);
 	window->pushed = push == MPA_PUSH_ALL && !err;
+	/* What was reserved too much would admit the next call. */
+	if (tcp_under_memory_pressure(sk))
+		mpa_tcp_unreserve(sk);
 	return err == -EAGAIN ? -ENOBUFS : err;
 }

@@ -438,6 +438,17 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 	return 0;
 }
 
+/* Octets of the call that are taken next, if about @budget are. */
+static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
+{
+	size_t left = call->size - call->done;
+
+	/* A record is taken whole. */
+	if (call->segment == MPA_SEGMENT_OFF)
+		return left;
+	return min_t(size_t, left, max_t(int, call->segment, budget));
+}
+
 /**
  * mpa_tx_make_and_send() - build FPDUs and hand them to TCP
  * @ctx:	the context, with a buffer
@@ -459,8 +470,7 @@ int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	mpa_tx_begin_make(ctx, call);
 	/* A second packet would be short. As in TCP, exceed sk_sndbuf. */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
-	if (!mpa_tcp_admits(ctx->sk, out,
-			    min_t(size_t, call->size - call->done, budget)))
+	if (!mpa_tcp_admits(ctx->sk, out, mpa_tx_need(call, budget)))
 		return -ENOBUFS;
 	err = mpa_tx_make(ctx, call, budget);
 	if (err)

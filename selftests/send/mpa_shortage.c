@@ -231,6 +231,27 @@ TEST_F(shortage, shutdown_needs_no_memory)
 }
 
 /*
+ * The window takes less than a record at a time. An octet more of send buffer, and
+ * TCP would let the socket fill it: with a record.
+ */
+TEST_F(shortage, raised_buffer_takes_no_more_at_the_limit)
+{
+	int sndbuf, i, before;
+
+	ASSERT_TRUE(fill_up(self));
+	before = self->accepted;
+	for (i = 0; i < 10; i++) {
+		sndbuf = meminfo(self->fd[0], SK_MEMINFO_WMEM_QUEUED) / 2 + 2;
+		ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
+					&sndbuf, sizeof(sndbuf)));
+		self->accepted += send(self->fd[0], self->buf, nth_len(SMALL),
+				       MSG_DONTWAIT) > 0;
+	}
+	EXPECT_GE(before + 1, self->accepted);
+	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
+}
+
+/*
  * At the limit close(2) resets a connection with more than a packet in its
  * queue, as TCP's does.
  */
