@@ -293,8 +293,7 @@ DOCUMENTS = {
     "house.svg": [(r"\s+compat.h\s+mpa_delay.h<", "<"), (r"\s+mpa_compat.c<", "<")],
     "index.rst": [
         (r"^`upstream.rst <upstream.rst>`__\n  .*\n\n", ""),
-        (r"^Beside them:\n\n(- (.|\n)*?)(?=^A connection's life$)", ""),
-        (r"\n+^Not there yet\n=+\n(.|\n)*", "\n"),
+        (r"^See also:\n\n(- (.|\n)*?)(?=^A connection's life$)", ""),
     ],
     "internals.rst": [
         (r" CONTRIBUTING.md says how to build and test it.", ""),
