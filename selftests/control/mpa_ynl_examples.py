@@ -15,14 +15,17 @@ from mpa_ynl_family import CLI, SPEC, expect, test
 MANUAL = os.path.dirname(SPEC) + "/../../networking/mpa/administration.rst"
 
 
-def example(has, *changes):
-    """The one that has this text, with each (text, other text) changed."""
+def found(pattern):
+    """What the page has of this, once."""
     with open(MANUAL) as file:
-        programs = re.findall(r"""^  python3 - "\$ynl" "\$spec" <<'END'\n(.*?)\n  END$""",
-                              file.read(), re.M | re.S)
-    programs = [textwrap.dedent(program) for program in programs if has in program]
-    expect(1, len(programs), f"examples with {has}:")
-    program = programs[0]
+        texts = re.findall(pattern, file.read(), re.M | re.S)
+    expect(1, len(texts), f"examples with {pattern}:")
+    return texts[0]
+
+
+def example(*changes):
+    """The program, with each (text, other text) changed."""
+    program = textwrap.dedent(found(r"""^  python3 - "\$ynl" "\$spec" <<'END'\n(.*?)\n  END$"""))
     for text, other in changes:
         assert text in program, f"expected {text}, seen {program}"
         program = program.replace(text, other)
@@ -68,12 +71,14 @@ def example_of_events_goes_on_after_a_loss():
         for sock in ends.pair():
             sock.close()
 
-    said = goes_on(example("ntf_subscribe", ("4 << 20", "4096")), "event", happen)
+    said = goes_on(example(("4 << 20", "4096")), "event", happen)
     assert "lost" in said, f"expected a word of what was lost, seen {said}"
 
 
 @test
 def example_of_a_tap_goes_on_after_a_loss():
     a, b = ends.pair()
-    program = example("tap-set", ("4 << 20", "4096"), ("4097", str(ends.cookie(a))))
+    program = example(("4 << 20", "4096"),
+                      ('mpa.ntf_subscribe("events")', found(r"^  (mpa\.do\(.tap-set[^\n]*)$")),
+                      ("4097", str(ends.cookie(a))))
     goes_on(program, "seq", lambda: ends.transfer(a, b, 70))
