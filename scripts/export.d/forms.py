@@ -290,21 +290,20 @@ TOCTREE = """
 """
 
 DOCUMENTS = {
-    "house.svg": [(r"\s+compat.h\s+mpa_delay.h<", "<"), (r"\s+mpa_compat.c<", "<")],
+    "layers.svg": [(r"\s+compat.h\s+mpa_delay.h<", "<"), (r"\s+mpa_compat.c<", "<")],
     "index.rst": [
         (r"^`upstream.rst <upstream.rst>`__\n  .*\n\n", ""),
         (r"^See also:\n\n(- (.|\n)*?)(?=^A connection's life$)", ""),
     ],
     "internals.rst": [
-        (r" CONTRIBUTING.md says how to build and test it.", ""),
-        (r"; ``scripts/floors`` checks it by the symbols of the object files", ""),
-        (r"``scripts/floors.list`` says which\nfile is on which floor",
-         "the list below says which\nfile is on which floor"),
-        (r", ``compat.h``, ``mpa_delay.h``: what every floor", ": what every floor"),
-        (r" ``mpa_delay.c`` lets marked points wait, in a test build.\n"
-         r"(.*\n)+?.*``make export`` strips\.\n", "\n"),
+        (r" CONTRIBUTING.md says how to\s+build and test it.", ""),
+        (r"^``scripts/floors.list`` assigns.*(\n.+)*\n\n", ""),
+        (r"\. ``mpa_net.h``, ``mpa_pages.h``, ``compat.h``,\s+``mpa_delay.h``: for all layers",
+         ". ``mpa_net.h``, ``mpa_pages.h``: for all layers"),
+        (r"^``mpa_delay.c`` delays marked points, in a test build.(.*\n)+?.*``make export`` strips\.\n",
+         ""),
         (r"^How it is tested\n=+\n(.|\n)*?(?=^[^\n]+\n(=|-){5,}\n|\Z)",
-         "How it is tested\n================\n\nKUnit tests of the lowest floor are in "
+         "How it is tested\n================\n\nKUnit tests of layer 0 are in "
          "net/mpa/tests, tests of sockets in\ntools/testing/selftests/net/mpa.\n\n"),
     ],
     "administration.rst": [
