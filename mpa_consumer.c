@@ -341,7 +341,7 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
  * Context: may wait for memory as sk_allocation allows, and as TCP does at the
  * limit of a memory control group, but not for room.
  * Return: 0; -EAGAIN: there is no room, or a responder has not received the
- * first FPDU: @writable of struct mpa_upcalls tells when to retry; -EMSGSIZE
+ * first FPDU: @writable of struct mpa_upcalls says when to retry; -EMSGSIZE
  * for 0 or more than 64768 octets; -EFAULT; -EINVAL for an unknown flag;
  * -EPIPE: sending has ended, which @failed reports; -EBADMSG: a responder may
  * not send, as the first FPDU was bad; -EBUSY: a program has begun a ULPDU with

@@ -19,7 +19,7 @@
 static bool mpa_crc_lockstep __ro_after_init = true;
 module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
 MODULE_PARM_DESC(crc_lockstep,
-		 "compute CRCs of three FPDUs side by side where the processor has an instruction for it; N: use the kernel's CRC alone");
+		 "compute CRCs of three FPDUs at a time where the processor has an instruction for it; N: use the kernel's CRC alone");
 
 static struct mpa_ctx *mpa_ctx_new(struct sock *sk)
 {
@@ -186,7 +186,7 @@ static bool mpa_tuf_registered __ro_after_init;
 static void __init mpa_begin_crc(void)
 {
 	if (mpa_crc_lockstep && !mpa_crc3_init())
-		pr_warn("CRCs of three FPDUs side by side are not the kernel's: its own is used\n");
+		pr_warn("CRCs of three FPDUs at a time are not the kernel's: its own is used\n");
 	mpa_crc_lockstep = mpa_crc3_on;
 }
 

@@ -94,7 +94,7 @@ bool mpa_crc3_on __read_mostly;
 
 #ifdef __x86_64__
 
-/* At any address. Tells the compiler of all octets that are read. */
+/* At any address. Shows the compiler all octets that are read. */
 struct mpa_crc3_quad {
 	u8 octets[8];
 };

@@ -120,7 +120,7 @@ static inline u32 mpa_framing_max(const struct mpa_format *format, u32 pos)
 	       mpa_alt_room(format, pos, MPA_ANY_FPDU_MAX) : MPA_ULPDU_MAX;
 }
 
-/* The number of octets that tell the length of the FPDU at @pos. */
+/* The number of octets that determine the length of the FPDU at @pos. */
 static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 {
 	return mpa_alt_format(format) ? mpa_alt_head_len(format, pos) :

@@ -120,7 +120,7 @@ static int __net_init mpa_policy_net_init(struct net *net)
 		INIT_LIST_HEAD(&policy->bucket[i].begun);
 	}
 
-	/* Older kernels look for an empty entry behind the last. */
+	/* Older kernels look for an empty entry after the last. */
 	table = kcalloc(ARRAY_SIZE(mpa_sysctls) + 1, sizeof(*table),
 			GFP_KERNEL);
 	if (!table)

@@ -203,7 +203,7 @@ static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
 	return off < fpdu->head ? 0 : off - fpdu->head;
 }
 
-/* The number of octets that tell the length of the FPDU at @pos. */
+/* The number of octets that determine the length of the FPDU at @pos. */
 static inline u32 mpa_fpdu_head_len(u32 pos, bool marked)
 {
 	return marked && !(pos % MPA_MARKER_INTERVAL) ? MPA_FPDU_HEAD_MAX :

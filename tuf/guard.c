@@ -8,7 +8,7 @@
  * pieces, none of which begins so. Others TCP may cut at the edge of a window
  * or when the path's MTU has decreased: a segment is checked when it leaves.
  * The first time layer 1 knows what it begins with. When it is sent again layer
- * 1 does not; then only what was found when FPDUs were built tells whether one
+ * 1 does not; then only what was found when FPDUs were built shows whether one
  * of them has the key. After close(2) nothing is checked.
  */
 

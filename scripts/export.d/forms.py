@@ -60,7 +60,7 @@ STANDALONE = {
     ],
     "mpa_ops.c": [(r" MPA_ADDR_LEN_(PARAM|ARG)\b", "")],
     "mpa_policy.c": [
-        (r"^\t/\* Older kernels look for an empty entry behind the last. \*/\n", ""),
+        (r"^\t/\* Older kernels look for an empty entry after the last. \*/\n", ""),
         (r"kcalloc\(ARRAY_SIZE\(mpa_sysctls\) \+ 1, sizeof",
          "kcalloc(ARRAY_SIZE(mpa_sysctls), sizeof"),
     ],
