@@ -34,15 +34,6 @@ ko=$bin/../${MPA_KERNEL-none}/samples/mpa_ddp/mpa_ddp.ko
 
 dir=$(mktemp -d)
 
-cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
-	hosts_down
-	rm -rf "$dir"
-}
 trap cleanup EXIT
 hosts_down
 hosts_up 1500

@@ -33,15 +33,6 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 dir=$(mktemp -d)
 
-cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
-	hosts_down
-	rm -rf "$dir"
-}
 trap cleanup EXIT
 hosts_down
 hosts_up 1500

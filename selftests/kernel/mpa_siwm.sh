@@ -28,11 +28,7 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 dir=$(mktemp -d)
 
 cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	jobs_end
 	rdma link delete siwa 2>/dev/null || true
 	rdma link delete siwb 2>/dev/null || true
 	hosts_down

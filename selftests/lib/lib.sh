@@ -137,6 +137,22 @@ hosts_down() {
 	ip netns del beta 2>/dev/null || true
 }
 
+# What runs in the background of this shell
+jobs_end() {
+	local pids
+
+	pids=$(jobs -p)
+	# shellcheck disable=SC2086 # one word a process
+	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+}
+
+# For "trap cleanup EXIT": the background, the hosts, and the folder $dir if there is one
+cleanup() {
+	jobs_end
+	hosts_down
+	[[ -z ${dir-} ]] || rm -rf "$dir"
+}
+
 # capture_start NETNS DEVICE PCAP FILTER: from when it returns, all that passes
 capture_start() {
 	local said line

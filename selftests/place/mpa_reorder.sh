@@ -30,14 +30,6 @@ command -v tc ip ethtool >/dev/null || skip_all "needs ethtool and iproute2"
 modprobe -q sch_netem || true
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
-cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
-	hosts_down
-}
 trap cleanup EXIT
 
 # counter NAME: of TCP in beta

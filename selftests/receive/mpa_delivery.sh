@@ -22,9 +22,6 @@ command -v ethtool ip tc >/dev/null ||
 	skip_all "needs ethtool and iproute2"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
-cleanup() {
-	hosts_down
-}
 trap cleanup EXIT
 hosts_down
 hosts_up 1500

@@ -21,11 +21,7 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 mem=$(sysctl -n net.ipv4.tcp_mem)
 
 cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	jobs_end
 	sysctl -qw net.ipv4.tcp_mem="$mem"
 	hosts_down
 }

@@ -53,11 +53,7 @@ modprobe -q sch_netem || true
 dir=$(mktemp -d)
 
 cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	jobs_end
 	path_down
 	rm -rf "$dir"
 }

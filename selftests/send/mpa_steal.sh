@@ -46,11 +46,7 @@ thief=${MPA_KO:+${MPA_KO%/*}/kmod/mpa_steal.ko}
 [[ $every -eq 0 || -e $thief ]] || skip_all "no mpa_steal.ko: kmod/build"
 
 cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	jobs_end
 	[[ ! -d /sys/module/mpa_steal ]] || rmmod mpa_steal
 }
 

@@ -21,11 +21,7 @@ event=$tracing/events/mpa/mpa_unaligned/enable
 [[ -e $event ]] || skip_all "a kernel without events"
 
 cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	jobs_end
 	echo 0 >$event
 	hosts_down
 }

@@ -21,15 +21,6 @@ modprobe -q sch_netem || true
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 dir=$(mktemp -d)
-cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
-	hosts_down
-	rm -rf "$dir"
-}
 trap cleanup EXIT
 
 # background FILE PATTERN COMMAND...: on beta, says PATTERN before this returns;

@@ -16,11 +16,7 @@ modprobe -q sch_netem || true
 work=$(mktemp -d)
 # shellcheck disable=SC2317 # a trap calls it
 cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
+	jobs_end
 	hosts_down
 	rm -rf "$work"
 }

@@ -27,15 +27,6 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 [[ $(/usr/bin/python3 -B "$judge" --help 2>&1) != *--tuf* ]] || judges=1
 
 dir=$(mktemp -d)
-cleanup() {
-	local pids
-
-	pids=$(jobs -p)
-	# shellcheck disable=SC2086 # one word a process
-	[[ -z $pids ]] || kill $pids 2>/dev/null || true
-	hosts_down
-	rm -rf "$dir"
-}
 trap cleanup EXIT
 
 # background COMMAND...: says its first line, which is "listening", before it returns;
