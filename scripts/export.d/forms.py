@@ -297,7 +297,7 @@ DOCUMENTS = {
     ],
     "internals.rst": [
         (r" CONTRIBUTING.md says how to\s+build and test it.", ""),
-        (r"^``scripts/floors.list`` assigns.*(\n.+)*\n\n", ""),
+        (r"^``scripts/layers.list`` assigns.*(\n.+)*\n\n", ""),
         (r"\. ``mpa_net.h``, ``mpa_pages.h``, ``compat.h``,\s+``mpa_delay.h``: for all layers",
          ". ``mpa_net.h``, ``mpa_pages.h``: for all layers"),
         (r"^``mpa_delay.c`` delays marked points, in a test build.(.*\n)+?.*``make export`` strips\.\n",
