@@ -22,7 +22,7 @@ tap_ok() {
 	fi
 }
 
-# tap_run NAME COMMAND...: what it prints is shown if it fails
+# tap_run NAME COMMAND...: shows COMMAND's output if it fails
 tap_run() {
 	local name=$1 seen rc=0
 
@@ -36,9 +36,9 @@ tap_end() {
 	[[ $tap_failed -eq 0 ]]
 }
 
-# tap_judge STATUS FILE: the status of a program that has ended with STATUS and said
-# what is in FILE. One that says that all is well, or that it was skipped, must have
-# said so of each test that it planned.
+# tap_judge STATUS FILE: the status of a program that ended with STATUS and printed
+# FILE. If it claims success, or that it was skipped, FILE must have a result for
+# each planned test.
 tap_judge() {
 	[[ $1 -eq 0 || $1 -eq 4 ]] || return "$1"
 	awk -v status="$1" '
@@ -68,7 +68,7 @@ mpa_loaded() {
 	[[ -d /sys/module/mpa ]]
 }
 
-# mpa_unused SECONDS [MODULE]: wait that long until nobody has the module, mpa
+# mpa_unused SECONDS [MODULE]: wait until nothing uses the module; mpa by default
 mpa_unused() {
 	local until=$((SECONDS + $1))
 
@@ -78,11 +78,11 @@ mpa_unused() {
 	done
 }
 
-# By the file that MPA_KO names, or as an installed module.
+# Load the file $MPA_KO, or the installed module.
 mpa_load() {
 	mpa_loaded && return
 	if [[ -n ${MPA_KO:-} ]]; then
-		# insmod does not look for what a module needs.
+		# insmod does not load what a module depends on.
 		modprobe -q libcrc32c || true
 		insmod "$MPA_KO"
 	else
@@ -101,16 +101,17 @@ hosts_up() {
 	modprobe -q veth || true
 	ip netns add alpha
 	ip netns add beta
-	# RDMA listens at a wildcard by the index of a device, in whatever namespace.
+	# RDMA listens on a wildcard address by the index of a device, in any
+	# namespace.
 	ip link add va index 11 netns alpha mtu "$1" type veth peer name vb \
 		index 12 netns beta mtu "$1"
 	for host in "alpha va 1" "beta vb 2"; do
 		# shellcheck disable=SC2086 # three words
 		set -- $host
-		# No duplicate address detection: the address is there at once.
+		# Without duplicate address detection the address is usable at once.
 		ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 \
 			"net.ipv6.conf.$2.accept_dad=0"
-		# What a wire would carry, not what TCP hands to the device.
+		# Capture what a wire would carry, not what TCP hands to the device.
 		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
 			>/dev/null
 		ip -n "$1" addr add "10.5.4.$3/24" dev "$2"
@@ -120,7 +121,7 @@ hosts_up() {
 	done
 }
 
-# Before the wire goes: a FIN that nobody acknowledges any more keeps the module.
+# Before the wire goes: an unacknowledged FIN keeps a reference on the module.
 connections_end() {
 	local tries host
 
@@ -137,7 +138,7 @@ hosts_down() {
 	ip netns del beta 2>/dev/null || true
 }
 
-# What runs in the background of this shell
+# End this shell's background jobs
 jobs_end() {
 	local pids
 
@@ -146,21 +147,22 @@ jobs_end() {
 	[[ -z $pids ]] || kill $pids 2>/dev/null || true
 }
 
-# For "trap cleanup EXIT": the background, the hosts, and the folder $dir if there is one
+# For "trap cleanup EXIT": ends the background jobs, removes the hosts and the
+# folder $dir, if set
 cleanup() {
 	jobs_end
 	hosts_down
 	[[ -z ${dir-} ]] || rm -rf "$dir"
 }
 
-# capture_start NETNS DEVICE PCAP FILTER: from when it returns, all that passes
+# capture_start NETNS DEVICE PCAP FILTER: capture all packets from its return on
 capture_start() {
 	local said line
 
 	capture_file=$3
 	said=$(mktemp -u)
 	mkfifo "$said"
-	# Debian's tcpdump would become a user who may not write here.
+	# Debian's tcpdump would switch to a user that may not write here.
 	ip netns exec "$1" tcpdump -Z root -i "$2" -U --immediate-mode \
 		-B 65536 -w "$3" "($4) or udp port 9" 2>"$said" &
 	capture_pid=$!
@@ -170,9 +172,9 @@ capture_start() {
 	      [[ $line = *"listening on"* ]]; do :; done
 }
 
-# Whether all that has passed is in the file.
+# Stop once all packets are in the file.
 capture_stop() {
-	# A datagram behind the last segment: once it is in the file, all is.
+	# A datagram after the last segment: once it is in the file, everything is.
 	ip netns exec alpha bash -c 'echo end-of-capture >/dev/udp/10.5.4.2/9'
 	LC_ALL=C grep -aqF -m 1 end-of-capture \
 		< <(exec tail --pid "$capture_pid" -c 65536 -f "$capture_file")
@@ -185,7 +187,7 @@ capture_stop() {
 	exec {capture_says}<&-
 }
 
-# capture NETNS DEVICE PCAP FILTER COMMAND...: COMMAND, and what passes then
+# capture NETNS DEVICE PCAP FILTER COMMAND...: run COMMAND and capture its packets
 capture() {
 	local rc=0
 

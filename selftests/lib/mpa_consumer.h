@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A user inside the kernel (kmod/mpa_upcalls.c), who does what a test says, and a
- * connection between him and a program.
+ * A user inside the kernel (kmod/mpa_upcalls.c) that follows a test's commands,
+ * and a connection between it and a program.
  */
 #ifndef _MPA_CONSUMER_H
 #define _MPA_CONSUMER_H
@@ -15,7 +15,7 @@
 
 /* ---- the user ---- */
 
-/* One upcall that he has told of. */
+/* One upcall, as the user reports it. */
 struct told {
 	struct upcall_event is;
 	u8 octets[MPA_ULPDU_MAX];
@@ -33,14 +33,14 @@ static inline int user_open(void)
 	return load_upcalls() ? -1 : open("/dev/mpa_upcalls", O_RDWR);
 }
 
-/* The next upcall, within so many milliseconds. */
+/* The next upcall, within @ms milliseconds. */
 static inline bool next_upcall(int user, struct told *told, int ms)
 {
 	return poll_for(user, POLLIN, ms) == POLLIN &&
 	       read(user, told, sizeof(*told)) >= (ssize_t)sizeof(told->is);
 }
 
-/* The next one of that kind; those of other kinds are passed over. */
+/* The next one of that kind; others are skipped. */
 static inline bool upcall_of(int user, enum upcall kind, struct told *told)
 {
 	while (next_upcall(user, told, 20000))
@@ -84,7 +84,7 @@ static inline int user_start(int user, int role, unsigned int flags)
 	return user_call(user, UPCALLS_START, &start);
 }
 
-/* Send a record that knows itself: a part of it as header, the rest as payload. */
+/* Send a self-checking record: part of it as header, the rest as payload. */
 static inline int user_send(int user, size_t len, size_t header, int memory, u64 *end)
 {
 	struct upcall_send send = {
@@ -106,7 +106,7 @@ FIXTURE(consumer)
 {
 	int user;
 	int fd[2];		/* the program's; the user's */
-	struct peer peer;	/* if the program does without MPA */
+	struct peer peer;	/* if the program has no MPA */
 	struct told *told;
 	u8 *buf;
 };
@@ -141,7 +141,7 @@ FIXTURE_TEARDOWN(consumer)
 	free(self->told);
 }
 
-/* The next ULPDU that the user is told of is a record that knows itself. */
+/* The next ULPDU that the user receives is a self-checking record. */
 static inline bool user_gets(struct _test_data_consumer *self, size_t len)
 {
 	return upcall_of(self->user, UPCALL_ULPDU, self->told) &&
@@ -178,7 +178,9 @@ static inline int both_direct(struct _test_data_consumer *self, unsigned int fla
 	       user_start(self->user, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
-/* The user connects to the program, by a socket that the kernel has made. */
+/*
+ * The user connects to the program, with a socket that the kernel has created.
+ */
 static inline int user_connects(struct _test_data_consumer *self)
 {
 	struct sockaddr_in addr = {
@@ -203,8 +205,8 @@ static inline int user_connects(struct _test_data_consumer *self)
 }
 
 /*
- * TCP's limit of memory, which a network namespace of one's own has not. Return: a file
- * descriptor; @usual: what the limit is.
+ * TCP's memory limit, which only the first network namespace has. Return: a
+ * file descriptor; @usual: the present limit.
  */
 static inline int tcp_mem_open(char *usual, size_t room)
 {
@@ -228,7 +230,7 @@ static inline int tcp_mem_put(int fd, const char *limit)
 	return pwrite(fd, limit, strlen(limit), 0) < 0 ? -1 : 0;
 }
 
-/* So that TCP's count of its memory, a coarse one, is above any limit. */
+/* Raise TCP's memory count, which is coarse, above any limit. */
 static inline int tcp_mem_hog(int hog[2])
 {
 	int large = 1 << 22;
@@ -241,7 +243,7 @@ static inline int tcp_mem_hog(int hog[2])
 	return 0;
 }
 
-/* The user in Full Operation, the program with octets of its own making. */
+/* The user is in Full Operation; the program sends hand-made octets. */
 static inline int direct_to_peer(struct _test_data_consumer *self, unsigned int flags)
 {
 	self->peer = (struct peer){

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Faults of everybody's, as debugfs has them.
- */
+/* Fault injection for all tasks, through debugfs. */
 #ifndef _MPA_DEBUGFS_H
 #define _MPA_DEBUGFS_H
 
@@ -27,7 +25,7 @@ static inline int debugfs_put(const char *dir, const char *name, const char *val
 	return ret;
 }
 
-/* Which allocations may fail, and that nobody writes a line for each. */
+/* Select the allocations that may fail, without a log line for each. */
 static inline int faults_set_up(const char *dir)
 {
 	return debugfs_put(dir, "verbose", "0") |
@@ -36,7 +34,7 @@ static inline int faults_set_up(const char *dir)
 	       debugfs_put(dir, "ignore-gfp-wait", "N");
 }
 
-/* After @space octets, the allocation of some task or softirq fails. */
+/* After @space octets, an allocation of any task or softirq fails. */
 static inline void slab_fault_arm(unsigned int space, bool atomic)
 {
 	char text[16];
@@ -62,7 +60,7 @@ static inline bool slab_fault_disarm(void)
 	return !atoi(text);
 }
 
-/* ---- faults of this thread's own ---- */
+/* ---- faults of this thread ---- */
 
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
 
@@ -77,7 +75,7 @@ static inline void fault_arm(unsigned int nth)
 		abort();
 }
 
-/* Whether the fault has come. Telling that copies, and so can be hit itself. */
+/* Whether the fault has happened. Reading it copies, so it can fail as well. */
 static inline bool fault_disarm(void)
 {
 	char text[16] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Generic netlink for tests: a socket, a request, the family "mpa". To be included
- * behind a harness; links with -lmnl.
+ * Generic netlink for tests: a socket, a request, the family "mpa". Include it
+ * after a harness; links with -lmnl.
  */
 #ifndef _MPA_GENL_H
 #define _MPA_GENL_H
@@ -10,7 +10,7 @@
 #include <linux/genetlink.h>
 #include <linux/mpa_netlink.h>
 
-/* By which netlink knows a socket. */
+/* The cookie of a socket. */
 static inline u64 cookie_of(int fd)
 {
 	socklen_t len = sizeof(u64);
@@ -32,7 +32,7 @@ static inline struct mnl_socket *netlink_open(int bus)
 }
 
 /**
- * struct family - what the controller says of a family
+ * struct family - a family, as the controller reports it
  * @id:		message type
  * @events:	its group of that name
  */
@@ -90,7 +90,7 @@ static inline struct nlmsghdr *genl_request(void *buf, u16 type, u8 cmd,
 	return nlh;
 }
 
-/* Of the network namespace that the test is in; zeros if there is none. */
+/* Of the test's network namespace; zeros if there is none. */
 static inline struct family mpa_family(void)
 {
 	struct mnl_socket *nl = netlink_open(NETLINK_GENERIC);

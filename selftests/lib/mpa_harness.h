@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* kselftest_harness.h, for machines that have other work to do as well. */
+/* kselftest_harness.h, for machines that do other work at the same time. */
 #ifndef _MPA_HARNESS_H
 #define _MPA_HARNESS_H
 
 #include "kselftest_harness.h"
 
-/* Seconds that a test may take which does not say. */
+/* Default timeout of a test, in seconds. */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	120
 

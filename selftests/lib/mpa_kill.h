@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * A connection is ended as "ss -K" does it. To be included behind mpa_test.h.
- */
+/* Ends a connection as "ss -K" does. Include it after mpa_test.h. */
 #ifndef _MPA_KILL_H
 #define _MPA_KILL_H
 
@@ -9,7 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 
-/* "ss -K" at the other end of a connection: 0, or a negative errno. */
+/* "ss -K" at the other end of a connection. Return: 0, or a negative errno. */
 static inline int kill_other_end(int fd)
 {
 	struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Modules that selftests/kmod/build makes for the guest's kernel. */
+/* Modules that selftests/kmod/build builds for the guest's kernel. */
 #ifndef _MPA_KMOD_H
 #define _MPA_KMOD_H
 
@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 /*
- * A command line about one of them: $MODULES is the folder of this kernel's, beside
- * that of this program. Return: as system(3); -1 if it is not known which kernel's.
+ * Run a command with such a module: $MODULES is the folder of this kernel's
+ * modules, next to this program's folder. Return: as system(3); -1 if the
+ * kernel is not known.
  */
 static inline int kmod_do(const char *line)
 {

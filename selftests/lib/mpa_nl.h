@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an administrator is told of connections: by the netlink family "mpa", by
- * inet_diag, by tracepoints. To be included behind mpa_test.h; links with -lmnl.
+ * What an administrator sees of connections: the netlink family "mpa",
+ * inet_diag, tracepoints. Include it after mpa_test.h; links with -lmnl.
  */
 #ifndef _MPA_NL_H
 #define _MPA_NL_H
@@ -31,9 +31,9 @@ struct nl {
 };
 
 /**
- * struct nl_told - what a message says: the attributes that are numbers
+ * struct nl_told - a message: the attributes that are numbers
  * @cmd:	its command
- * @has:	the attributes that are there, a bit for each
+ * @has:	the attributes present, a bit for each
  * @value:	by attribute; a flag has 1
  */
 struct nl_told {
@@ -86,7 +86,7 @@ static inline int nl_told_msg(const struct nlmsghdr *nlh, void *data)
 	return mnl_attr_parse(nlh, sizeof(*genl), nl_told_attr, told);
 }
 
-/* Send a request and look at what is answered: 0 or -1 with errno. */
+/* Send a request and read the answer: 0, or -1 with errno. */
 static inline int nl_ask(struct mnl_socket *sock, struct nlmsghdr *nlh,
 			 mnl_cb_t cb, void *data)
 {
@@ -105,14 +105,14 @@ static inline int nl_ask(struct mnl_socket *sock, struct nlmsghdr *nlh,
 	return ret < 0 ? -1 : 0;
 }
 
-/* A request that is acknowledged, so that all of the answer is waited for. */
+/* A request with NLM_F_ACK, so that all of the answer is waited for. */
 static inline struct nlmsghdr *nl_request(struct nl *nl, u8 *buf, u16 type,
 					  u8 cmd, u16 flags)
 {
 	return genl_request(buf, type, cmd, flags, ++nl->seq);
 }
 
-/* For the network namespace that the test is in. */
+/* For the test's network namespace. */
 static inline int nl_open(struct nl *nl)
 {
 	const struct family family = mpa_family();
@@ -132,7 +132,7 @@ static inline void nl_close(struct nl *nl)
 	nl->sock = NULL;
 }
 
-/* What conn-get says of a socket: 0 or -1 with errno. */
+/* Read a socket's attributes with conn-get: 0, or -1 with errno. */
 static inline int nl_conn_get(struct nl *nl, int fd, struct nl_told *told)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -144,10 +144,10 @@ static inline int nl_conn_get(struct nl *nl, int fd, struct nl_told *told)
 }
 
 /**
- * struct nl_search - a connection that is looked for in a dump
+ * struct nl_search - find a connection in a dump
  * @cookie:	its number
- * @found:	how often it is there
- * @told:	what is said of it
+ * @found:	how often the dump has it
+ * @told:	its attributes
  */
 struct nl_search {
 	u64 cookie;
@@ -168,7 +168,7 @@ static inline int nl_search_msg(const struct nlmsghdr *nlh, void *data)
 	return ret;
 }
 
-/* What a dump says of a socket, which has to be in it once: 0 or -1. */
+/* Read a socket's attributes from a dump, which must have it once: 0 or -1. */
 static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_told *told)
 {
 	struct nl_search search = { .cookie = cookie_of(fd), .told = told };
@@ -181,7 +181,7 @@ static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_told *told)
 	return search.found == 1 ? 0 : -1;
 }
 
-/* A connection's records come to this socket. */
+/* Deliver a connection's records to this socket. */
 static inline int nl_tap(struct nl *nl, int fd, u32 octets)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -193,7 +193,7 @@ static inline int nl_tap(struct nl *nl, int fd, u32 octets)
 	return nl_ask(nl->sock, nlh, NULL, NULL);
 }
 
-/* The namespace's events come to this socket. */
+/* Deliver the namespace's events to this socket. */
 static inline int nl_join(struct nl *nl)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -203,7 +203,7 @@ static inline int nl_join(struct nl *nl)
 		      NULL, NULL);
 }
 
-/* From now on; on a socket that requests nothing. */
+/* From now on, on a socket that sends no requests. */
 static inline int nl_listen(struct nl *nl, int group)
 {
 	return mnl_socket_setsockopt(nl->sock, NETLINK_ADD_MEMBERSHIP, &group,
@@ -211,8 +211,8 @@ static inline int nl_listen(struct nl *nl, int group)
 }
 
 /*
- * The next message of a group, within so many milliseconds: 0, or -1 with errno;
- * ENOBUFS: some are lost, ETIMEDOUT: none has come.
+ * The next message of a group, within @ms milliseconds: 0, or -1 with errno;
+ * ENOBUFS: messages were lost, ETIMEDOUT: there was none.
  */
 static inline int nl_next(struct nl *nl, struct nl_told *told, int ms)
 {
@@ -229,7 +229,7 @@ static inline int nl_next(struct nl *nl, struct nl_told *told, int ms)
 	return mnl_cb_run(buf, n, 0, 0, nl_told_msg, told) < 0 ? -1 : 0;
 }
 
-/* The next event of a kind that a socket has: 0 or -1. */
+/* The next event of that kind about a socket: 0 or -1. */
 static inline int nl_event(struct nl *nl, u64 cookie, u8 cmd,
 			   struct nl_told *told)
 {
@@ -284,7 +284,10 @@ static inline void diag_address(int fd, bool peer, __be16 *port, __be32 *addr)
 		       sizeof(struct in_addr));
 }
 
-/* What inet_diag says of a connection: 0; -1 with errno, ENOENT: not there. */
+/*
+ * What inet_diag reports of a connection: 0, or -1 with errno; ENOENT: not
+ * found.
+ */
 static inline int diag_get(int fd, struct nl_told *told)
 {
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_SOCK_DIAG);
@@ -295,7 +298,7 @@ static inline int diag_get(int fd, struct nl_told *told)
 	struct nlmsghdr *nlh;
 	int family = 0, err;
 
-	/* The guest loads no module by itself. */
+	/* The guest does not load modules by itself. */
 	if (system("modprobe -q tcp_diag") < 0)
 		return -1;
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
@@ -319,7 +322,7 @@ static inline int diag_get(int fd, struct nl_told *told)
 	return err;
 }
 
-/* ---- tracepoints: an instance of tracefs of the test's own ---- */
+/* ---- tracepoints, in a tracefs instance of the test ---- */
 
 #define TRACEFS		"/sys/kernel/tracing"
 
@@ -349,7 +352,7 @@ static inline void trace_close(struct trace *trace)
 	trace->dir[0] = 0;
 }
 
-/* Record one of the module's events. Return: false if there is no tracefs. */
+/* Record one of the module's events. Return: false without tracefs. */
 static inline bool trace_open(struct trace *trace, const char *event)
 {
 	char path[96];
@@ -375,8 +378,8 @@ static inline int trace_clear(const struct trace *trace)
 }
 
 /*
- * What the first event of a name says behind the local port of a socket. Return:
- * how many there are of that socket's.
+ * The first event of that name: its text after the socket's local port. Return:
+ * the number of events of that socket.
  */
 static inline int trace_find(const struct trace *trace, const char *event,
 			     int fd, char *says, size_t size)
@@ -389,7 +392,7 @@ static inline int trace_find(const struct trace *trace, const char *event,
 
 	diag_address(fd, false, &port, addr);
 	snprintf(local, sizeof(local), "]:%u peer=", ntohs(port));
-	/* Those that a listener has accepted have its port in common. */
+	/* Accepted sockets share the listener's port. */
 	diag_address(fd, true, &port, addr);
 	snprintf(remote, sizeof(remote), "]:%u ", ntohs(port));
 	snprintf(name, sizeof(name), " %s: ", event);

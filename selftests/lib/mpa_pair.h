@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection whose ends are started as a test says: one or both by mpa, or
- * one by hand. To be included behind mpa_harness.h.
+ * A connection whose ends are started as a test wants: one or both by mpa, or
+ * one by hand. Include it after mpa_harness.h.
  */
 #ifndef _MPA_PAIR_H
 #define _MPA_PAIR_H
@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(pair)
 	hang_up(self->fd[1]);
 }
 
-/* A new connection; MPA on those of its ends that are named. */
+/* A new connection, with MPA on the ends that are named. */
 static inline int fresh(struct _test_data_pair *self, bool first, bool second)
 {
 	hang_up(self->fd[0]);
@@ -49,7 +49,7 @@ static inline int fresh(struct _test_data_pair *self, bool first, bool second)
 	       (second && mpa_attach(self->fd[1])) ? -1 : 0;
 }
 
-/* Both ends speak MPA; what the initiator's MPA_START fails with, or 0. */
+/* Start both ends. Return: the errno of the initiator's MPA_START, or 0. */
 static inline int negotiate(struct _test_data_pair *self)
 {
 	if (fresh(self, true, true) ||
@@ -58,7 +58,7 @@ static inline int negotiate(struct _test_data_pair *self)
 	return mpa_start_as(self->fd[0], &self->start[0]) ? errno : 0;
 }
 
-/* fd[0] speaks MPA as initiator: the octets of its request, or -1. */
+/* Start fd[0] as initiator. Return: the length of its request, or -1. */
 static inline ssize_t ask(struct _test_data_pair *self)
 {
 	size_t len = FRAME_LEN + self->start[0].private_len;
@@ -85,7 +85,7 @@ static inline ssize_t ask_enhanced(struct _test_data_pair *self)
 	return ask(self);
 }
 
-/* The reply to it; then what startup has ended with. */
+/* Send the reply. Return: the result of startup. */
 static inline int answer(struct _test_data_pair *self, const u8 *frame,
 			 size_t len)
 {
@@ -96,7 +96,7 @@ static inline int answer(struct _test_data_pair *self, const u8 *frame,
 	return so_error(self->fd[0]);
 }
 
-/* fd[1] speaks MPA as responder, fd[0] sends it the request. */
+/* Start fd[1] as responder; fd[0] sends it the request. */
 static inline int request(struct _test_data_pair *self, const u8 *frame,
 			  size_t len)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A receiver with MPA_PLACE, and a stream of records whose segments a test sends
- * as it likes. To be included behind mpa_harness.h. Who defines PLACE_CONNECTS
- * before makes the connections, which is the fixture's setup; who defines
- * PLACE_FPDU says what FPDUs are.
+ * A receiver with MPA_PLACE, and a stream of records whose segments a test
+ * sends in any order. Include it after mpa_harness.h. A test that defines
+ * PLACE_CONNECTS before that creates the connections, the fixture's setup,
+ * itself; one that defines PLACE_FPDU builds the FPDUs.
  */
 #ifndef _MPA_PLACE_H
 #define _MPA_PLACE_H
@@ -14,7 +14,7 @@
 #define RECORDS_MAX	2000
 #define WINDOW_OPENED	(40 * 60000)	/* octets, by open_window() */
 
-/* The stream's next FPDU, with these octets. */
+/* Build the stream's next FPDU, with these octets. */
 #ifndef PLACE_FPDU
 #define PLACE_FPDU(self, octets, len, to) \
 	peer_fpdu(&(self)->peer, octets, len, to)
@@ -33,7 +33,10 @@ FIXTURE(place)
 	u8 *buf;
 };
 
-/* Room for all that a test sends: for connections made from now on. */
+/*
+ * A receive buffer for all that a test sends, for connections created from now
+ * on.
+ */
 static inline int allow_room(void)
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);
@@ -42,7 +45,7 @@ static inline int allow_room(void)
 	return write(rmem, room, strlen(room)) < 0 || close(rmem) ? -1 : 0;
 }
 
-/* A window that is open as far: it opens with what arrives. */
+/* Open the window that far: it grows with what arrives. */
 static inline int open_window(const int fd[2], u8 *buf)
 {
 	u32 i;
@@ -54,7 +57,7 @@ static inline int open_window(const int fd[2], u8 *buf)
 	return 0;
 }
 
-/* In front of the connection. */
+/* Before the connection exists. */
 static inline int place_prepare(struct _test_data_place *self)
 {
 	self->records = 0;
@@ -101,7 +104,7 @@ FIXTURE_TEARDOWN(place)
 	free(self->stream);
 }
 
-/* One more record in the stream, with these octets. */
+/* Append a record with these octets to the stream. */
 static inline void stream_add_octets(struct _test_data_place *self,
 				     const u8 *octets, u32 len)
 {
@@ -112,7 +115,7 @@ static inline void stream_add_octets(struct _test_data_place *self,
 	self->start[++self->records] = at;
 }
 
-/* One that knows itself. */
+/* Append a self-checking record. */
 static inline void stream_add(struct _test_data_place *self, u32 len)
 {
 	stream_add_octets(self, record_of(len), len);
@@ -130,7 +133,7 @@ static inline u32 stream_end(const struct _test_data_place *self)
 	return self->start[self->records];
 }
 
-/* Octets of the stream arrive, in segments of so many at most. */
+/* Octets of the stream arrive, in segments of @segment octets at most. */
 static inline int come_cut(struct _test_data_place *self, u32 from, u32 to,
 			   u32 segment)
 {
@@ -149,11 +152,11 @@ static inline int come(struct _test_data_place *self, u32 from, u32 to)
 	return come_cut(self, from, to, 16000);
 }
 
-/* FPDUs from one to in front of another one arrive. */
+/* The FPDUs from @first up to, not including, @end arrive. */
 #define COME(first, end) \
 	ASSERT_EQ(0, come(self, self->start[first], self->start[end]))
 
-/* What recvmsg has given is that record, with these octets. */
+/* recvmsg has returned that record, with these octets. */
 static inline bool is_record(const struct _test_data_place *self, ssize_t n,
 			     unsigned int record, const u8 *octets, bool placed)
 {
@@ -176,7 +179,7 @@ static inline bool is_record(const struct _test_data_place *self, ssize_t n,
 			 info->order == record);
 }
 
-/* The next recvmsg gives that record, out of order or in order. */
+/* The next recvmsg returns that record, out of order or in order. */
 static inline bool gives_octets(struct _test_data_place *self,
 				unsigned int record, const u8 *octets,
 				bool placed)
@@ -198,7 +201,7 @@ static inline bool gives(struct _test_data_place *self, unsigned int record,
 #define PLACED(record)	ASSERT_TRUE(gives(self, record, true))
 #define ORDERED(record)	ASSERT_TRUE(gives(self, record, false))
 
-/* Nothing more comes: poll says so, and recv. The work item has had its time. */
+/* Nothing more arrives: poll and recv agree. The work item has had its time. */
 #define NOTHING() do {							\
 	EXPECT_FALSE(poll_for(self->fd, POLLIN, 30));			\
 	EXPECT_EQ(0, inq(self->fd));					\

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA_PLACE, at random: a stream in segments that are cut anywhere, overlap, come
- * twice and in any order, and a reader that reads in every way there is. Each
- * record comes once, whole and in its place, and poll(2) is right. To be included
- * behind mpa_place.h.
+ * MPA_PLACE, at random: a stream in segments that are cut anywhere, overlap,
+ * come twice and in any order, and a reader that uses every way to read. Each
+ * record comes once, whole and in its place, and poll(2) is right. Include it
+ * after mpa_place.h.
  *
- * MPA_PLACE_SEEDS says how many runs.
+ * MPA_PLACE_SEEDS is the number of runs.
  */
 #ifndef _MPA_PLACE_ANY_H
 #define _MPA_PLACE_ANY_H
 
 #include <poll.h>
 
-/* Whether many segments are a whole FPDU. */
+/* Whether many segments are one whole FPDU. */
 #ifndef PLACE_WHOLE
 #define PLACE_WHOLE	false
 #endif
@@ -24,7 +24,7 @@
  * @self:	the connection
  * @random:	state of the random numbers
  * @base:	first record of this run
- * @before:	where the run before begins in the stream
+ * @before:	where the previous run begins in the stream
  * @got:	records that have come
  * @part:	octets of the record in order that have come
  * @order:	the record in order that comes next, or is missing
@@ -67,7 +67,7 @@ static inline bool any_fails(struct any *any, const char *what)
 	return false;
 }
 
-/* Records that came, the first as the control message says. */
+/* Account for the records received; the control message describes the first. */
 static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int flags)
 {
 	const struct _test_data_place *self = any->self;
@@ -118,7 +118,7 @@ static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int fl
 	return true;
 }
 
-/* One call. Return: false if there is nothing, or something is wrong. */
+/* One call. Return: false if nothing was there, or something was wrong. */
 static inline bool any_read(struct any *any)
 {
 	u32 len = any_up_to(any, 3) ? BUF : 1 + any_up_to(any, 3000);
@@ -132,8 +132,8 @@ static inline bool any_read(struct any *any)
 	if (n < 0 && errno != EAGAIN)
 		return any_fails(any, "error");
 	/*
-	 * One that does not fit waits. And the work item may have found a moment
-	 * ago what TCP has thrown away.
+	 * A record that does not fit waits. And the work item may just have
+	 * found data that TCP has dropped since.
 	 */
 	if (n < 0 && in && len == BUF && poll_for(self->fd, POLLIN, 0) &&
 	    recv(self->fd, self->buf, len, MSG_PEEK | MSG_DONTWAIT) < 0)
@@ -172,7 +172,9 @@ static inline int any_segment(struct any *any, u32 from, u32 to)
 	u32 n = 1 + any_up_to(any, max);
 	unsigned int i = any->base;
 
-	/* Mostly at the start of an FPDU, as a sender does who knows of them. */
+	/*
+	 * Mostly at the start of an FPDU, as an MPA sender cuts its segments.
+	 */
 	if (any_up_to(any, 3)) {
 		while (any->self->start[i + 1] <= at)
 			i++;
@@ -215,8 +217,8 @@ static inline bool any_run(struct any *any)
 		any_option(any);
 	}
 	/*
-	 * The rest in order. What came out of order in the run before TCP may
-	 * have thrown away since.
+	 * The rest in order. TCP may have dropped since what came out of order
+	 * in the previous run.
 	 */
 	for (rounds = 0; rounds < 100 && !any_all(any); rounds++) {
 		for (at = any->before; at < to; at += n) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a segment costs that comes out of order. To be included behind mpa_place.h.
- * Times are compared: not for a guest whose clock is that of a busy host.
+ * The cost of a segment that comes out of order. Include it after mpa_place.h.
+ * It compares times: not for a guest whose clock is that of a busy host.
  */
 #ifndef _MPA_PLACE_COST_H
 #define _MPA_PLACE_COST_H
@@ -17,7 +17,10 @@ static inline double now_us(void)
 	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
 }
 
-/* The work item runs on this processor, not beside the test. */
+/*
+ * Bind the work item to this processor, so that it does not run beside the
+ * test.
+ */
 static inline int one_workqueue(void)
 {
 	int fd = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY);
@@ -28,9 +31,8 @@ static inline int one_workqueue(void)
 }
 
 /*
- * Microseconds that a segment of an octet takes, with what the work item does for
- * it, and the time @rest that it is given for that; the least of some times, as
- * others want the processor as well.
+ * Microseconds for a segment of one octet and its work item, which gets the
+ * time @rest; the least of several, as other tasks use the processor too.
  */
 static inline double segment_us(struct _test_data_place *self, u32 off, u32 step,
 				unsigned int rest)
@@ -61,7 +63,7 @@ static inline double segment_us(struct _test_data_place *self, u32 off, u32 step
 	return least;
 }
 
-/* Twice as much may be noise. */
+/* A factor of two may be noise. */
 #define COSTS_THE_SAME(few, many)					\
 do {									\
 	double _few = (few), _many = (many);				\

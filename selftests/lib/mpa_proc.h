@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What /proc says: what TCP counts, and memory. */
+/* Reads /proc: TCP's counters, and memory. */
 #ifndef _MPA_PROC_H
 #define _MPA_PROC_H
 
@@ -30,7 +30,7 @@ static inline long tcp_counter(const char *name)
 	return value;
 }
 
-/* KiB of memory that nobody uses. */
+/* Free memory, in KiB. */
 static inline long free_kb(void)
 {
 	FILE *meminfo = fopen("/proc/meminfo", "r");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One recvmsg with its control messages; a receiver whose peer is made by hand.
- * To be included behind mpa_harness.h.
+ * One recvmsg with its control messages; a receiver with a hand-made peer.
+ * Include it after mpa_harness.h.
  */
 #ifndef _MPA_RECEIVE_H
 #define _MPA_RECEIVE_H
@@ -11,12 +11,12 @@
 #define LENGTHS		MPA_RECV_BATCH_MAX
 
 /**
- * struct got - what one recvmsg gave
+ * struct got - the result of one recvmsg
  * @msg_flags:	its flags
- * @has_info:	@info has come
+ * @has_info:	@info was received
  * @info:	control message MPA_RECVINFO
- * @info_len:	octets of it
- * @has_lengths: @length has come
+ * @info_len:	its length
+ * @has_lengths: @length was received
  * @n:		entries in @length
  * @length:	control message MPA_RECV_BATCH
  * @others:	control messages of another kind
@@ -59,7 +59,7 @@ static inline void got_control(struct got *got, struct msghdr *msg)
 	}
 }
 
-/* recvmsg with so many octets for control messages. */
+/* recvmsg with @room octets for control messages. */
 static inline ssize_t receive_with(int fd, void *buf, size_t len, int flags,
 				   struct got *got, size_t room)
 {
@@ -100,8 +100,8 @@ static inline int get_int(int fd, int option)
 }
 
 /*
- * Full Operation without startup frames: fd receives as the flags say, the peer
- * is told how to send.
+ * Full Operation without startup frames: fd receives as the flags say, and the
+ * hand-made peer sends to match.
  */
 static inline int receive_directly(int fd, struct peer *peer, int peer_fd,
 				   unsigned int flags)
@@ -112,7 +112,7 @@ static inline int receive_directly(int fd, struct peer *peer, int peer_fd,
 	return mpa_attach(fd) || mpa_start(fd, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
-/* Octets of the next FPDU, of a record that knows itself. */
+/* Octets of the next FPDU, with a self-checking record. */
 static inline size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 {
 	static u8 record[MPA_ULPDU_MAX];
@@ -170,7 +170,7 @@ FIXTURE_TEARDOWN(rx)
 	free(self->got);
 }
 
-/* Records from the peer, which are here when it returns. */
+/* The peer sends records; they have arrived when this returns. */
 #define SEND(...) do {							\
 	const size_t lens_[] = { __VA_ARGS__ };				\
 	unsigned int i_;						\

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A started connection over a wire of MTU 1500 in a network namespace of its
- * own, and a long row of octets that goes over it in whatever records. To be
- * included behind mpa_harness.h.
+ * own, and a long sequence of octets that it carries, cut into any records.
+ * Include it after mpa_harness.h.
  */
 #ifndef _MPA_SEND_H
 #define _MPA_SEND_H
@@ -17,7 +17,7 @@ FIXTURE(send)
 {
 	int fd[2];		/* initiator, responder */
 	u64 sent;		/* octets that a send has accepted */
-	u64 seen;		/* octets that came out at the other end */
+	u64 seen;		/* octets received at the other end */
 	u64 pos;		/* stream position of the FPDU read next */
 	u32 emss;		/* EMSS at the beginning */
 	bool marked;
@@ -50,7 +50,7 @@ static inline int option_put(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
 }
 
-/* Its value; what no option has if there is none. */
+/* The option's value, or one that no option has if there is none. */
 static inline int option_get(int fd, int level, int name)
 {
 	socklen_t len = sizeof(int);
@@ -72,7 +72,7 @@ struct connecting {
 	int rcvbuf;		/* of the other end */
 };
 
-/* Two ends of a TCP connection over loopback, made that way; 0 or -1. */
+/* Two ends of a TCP connection over loopback, with these options; 0 or -1. */
 static inline int tcp_pair_how(int family, int fd[2],
 			       const struct connecting *how)
 {
@@ -108,7 +108,7 @@ static inline int tcp_pair_how(int family, int fd[2],
 	return 0;
 }
 
-/* A new connection in Full Operation; octets counted from 0. */
+/* A new connection in Full Operation; octets are counted from 0. */
 static inline int reconnect(struct _test_data_send *self, int family,
 			    bool marked, const struct connecting *how)
 {
@@ -147,7 +147,7 @@ FIXTURE_TEARDOWN(send)
 	hang_up(self->fd[1]);
 }
 
-/* Send the next octets of the row: what send() has said. */
+/* Send the next octets of the sequence. Return: as send(). */
 static inline ssize_t put(struct _test_data_send *self, size_t len, int flags)
 {
 	ssize_t n = send(self->fd[0], stream_at(self->sent), len,
@@ -221,7 +221,7 @@ static inline u32 ulpdu_filling(u64 pos, u32 emss, bool marked)
 	return n;
 }
 
-/* Receive a record, the next octets of the row: its length, or -1. */
+/* Receive a record, the next octets of the sequence: its length, or -1. */
 static inline ssize_t take(struct _test_data_send *self, int flags)
 {
 	ssize_t n = recv(self->fd[1], self->buf, sizeof(self->buf), flags);
@@ -239,7 +239,7 @@ static inline ssize_t take(struct _test_data_send *self, int flags)
 	return n;
 }
 
-/* Records of these lengths come, and all that was sent is in them. */
+/* Records of these lengths arrive, and nothing is missing. */
 static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
 {
 	int i;
@@ -262,7 +262,7 @@ static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
 	EXPECT_TRUE(taken(self, want, ARRAY_SIZE(want)));		\
 } while (0)
 
-/* A send of @len octets comes out as ULPDUs of @n and a rest. */
+/* A send of @len octets arrives as ULPDUs of @n octets and a rest. */
 static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
 {
 	for (; len; len -= n) {
@@ -275,8 +275,8 @@ static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
 }
 
 /*
- * The same, and each fills a segment, the last one excepted. The first one may
- * fill the rest of a segment that waited, if that had room for 128 octets.
+ * The same, and each but the last fills a segment. The first one may fill the
+ * rest of a segment that waited, if that had space for 128 octets.
  */
 static inline bool taken_filling(struct _test_data_send *self, size_t len)
 {
@@ -298,7 +298,7 @@ static inline bool taken_filling(struct _test_data_send *self, size_t len)
 	return true;
 }
 
-/* No record is left, and nothing but what was accepted has come. */
+/* No record is left, and only what send() accepted has arrived. */
 #define EXPECT_NO_MORE() do {						\
 	EXPECT_EQ(self->sent, self->seen);				\
 	EXPECT_EQ(-1, take(self, MSG_DONTWAIT));			\
@@ -322,7 +322,7 @@ static inline u32 retransmissions(int fd)
 	return info.tcpi_total_retrans;
 }
 
-/* Data segments sent until everything is acknowledged. */
+/* The number of data segments sent, once everything is acknowledged. */
 static inline u64 segments(struct _test_data_send *self)
 {
 	struct mpa_info info;
@@ -333,7 +333,7 @@ static inline u64 segments(struct _test_data_send *self)
 	return info.tx_segs_aligned + info.tx_segs_unaligned;
 }
 
-/* Until now every one has begun with an FPDU. */
+/* Each so far began with an FPDU. */
 static inline bool all_aligned(struct _test_data_send *self)
 {
 	const struct mpa_info info = mpa_info(self->fd[0]);
@@ -346,7 +346,7 @@ static inline bool all_aligned(struct _test_data_send *self)
 	return false;
 }
 
-/* ---- somebody who reads meanwhile ---- */
+/* ---- a thread that reads ---- */
 
 struct reader {
 	pthread_t thread;
@@ -390,7 +390,9 @@ static inline int reader_start(struct reader *r, int fd)
 	return pthread_create(&r->thread, NULL, reader_run, r);
 }
 
-/* The sender has ended: all that it had accepted has come, then the end. */
+/*
+ * After the sender's end: all that it accepted arrives, then the end of stream.
+ */
 #define EXPECT_READER_HAS(r, octets) do {				\
 	shutdown(self->fd[0], SHUT_WR);					\
 	pthread_join((r)->thread, NULL);				\

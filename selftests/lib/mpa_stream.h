@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A long row of octets, to be sent in whatever records. */
+/* A long sequence of octets, cut into any records. */
 #ifndef _MPA_STREAM_H
 #define _MPA_STREAM_H
 
-/* Octet n of what is sent, whoever cuts it: a prime period, records do not. */
+/*
+ * Octet n of the stream, however it is cut. The period is a prime, so no record
+ * length divides it.
+ */
 #define STREAM_PERIOD	524287
 
 static u8 stream_row[2 * STREAM_PERIOD];
@@ -22,7 +25,7 @@ static void __attribute__((constructor(200))) stream_row_fill(void)
 	}
 }
 
-/* At least STREAM_PERIOD octets from @pos on. */
+/* At least STREAM_PERIOD octets from @pos. */
 static inline u8 *stream_at(u64 pos)
 {
 	return stream_row + pos % STREAM_PERIOD;

@@ -36,8 +36,9 @@
 #define FRAME_LEN	20	/* a startup frame without private data */
 
 /*
- * A record that tells its length, and in it each octet's place: a piece of one
- * long row of random octets, from where the length says.
+ * Self-checking records: a record of LEN octets is a piece of one long random
+ * sequence, from an offset that depends on LEN. So it shows its length, and
+ * each octet shows its position.
  */
 static u8 record_row[1 << 20];
 
@@ -138,7 +139,7 @@ static inline int mpa_start_as(int fd, const struct mpa_start *start)
 	return setsockopt(fd, SOL_MPA, MPA_START, start, sizeof(*start));
 }
 
-/* What the peer's startup frame said; all ones if there is none. */
+/* What the peer's startup frame said; all ones if there was none. */
 static inline struct mpa_peer mpa_peer(int fd)
 {
 	struct mpa_peer peer = {};
@@ -168,7 +169,7 @@ static inline int so_error(int fd)
 	return err;
 }
 
-/* Events at once, or those that come within the time. */
+/* Events now, or those that come within the time. */
 static inline int poll_for(int fd, int events, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -186,7 +187,7 @@ static inline void set_block(int fd)
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
-/* For a test that would hang when it fails. */
+/* A timeout, for a test that would hang when it fails. */
 static inline void patience(int fd, int seconds)
 {
 	struct timeval time = { .tv_sec = seconds };
@@ -211,9 +212,9 @@ static inline long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- a network namespace of the test's own: nobody else's sysctls ---- */
+/* ---- a network namespace, and so sysctls, of the test's own ---- */
 
-/* That of the network namespace that a socket is in. */
+/* Set the loopback device of the network namespace that the socket is in. */
 static inline int lo_set_of(int fd, bool up)
 {
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = up ? IFF_UP : 0 };
@@ -235,7 +236,7 @@ static inline int own_netns(void)
 	return unshare(CLONE_NEWNET) ? -1 : lo_set(true);
 }
 
-/* This process runs where it is now, so that what it sends stays in order. */
+/* Stay on this processor, so that what the process sends stays in order. */
 static inline int one_processor(void)
 {
 	cpu_set_t one;
@@ -246,8 +247,8 @@ static inline int one_processor(void)
 }
 
 /*
- * What a process on one processor has sent over loopback has been received, as
- * far as TCP is concerned: a datagram behind it has.
+ * Wait until TCP has received what a process on one processor has sent over
+ * loopback: once a datagram sent after it has arrived, it has, too.
  */
 static inline bool lo_delivered(void)
 {
@@ -333,7 +334,7 @@ static inline u64 received(int fd)
 	return info.tcpi_bytes_received;
 }
 
-/* Whether so many octets have arrived, in time. */
+/* Whether that many octets have arrived, in time. */
 static inline bool arrived(int fd, u32 octets)
 {
 	const long until = now_ms() + 20000;
@@ -344,8 +345,8 @@ static inline bool arrived(int fd, u32 octets)
 }
 
 /*
- * Whether a thread sleeps, within 20 s: with one call that it can sleep in, it is in
- * that. It has stored its number in *@tid.
+ * Whether a thread sleeps, within 20 s. It stores its number in *@tid and then
+ * makes the one call in which it can sleep.
  */
 static inline bool asleep(const pid_t *tid)
 {
@@ -375,7 +376,7 @@ static inline int inq(int fd)
 	return octets;
 }
 
-/* All octets, or as many as there are before the end; -1 on error. */
+/* Read @len octets, or up to the end of stream; -1 on error. */
 static inline ssize_t read_all(int fd, void *buf, size_t len)
 {
 	size_t done = 0;
@@ -408,7 +409,7 @@ static inline bool record_goes(int from, int to, size_t len)
 	       record_good(seen, len);
 }
 
-/* On a socket that is, or is again, ordinary. */
+/* On a socket that is, or again is, plain TCP. */
 static inline bool text_goes(int from, int to)
 {
 	char buf[8];
@@ -428,7 +429,7 @@ static inline int decide_as(int fd, int option, const void *reply, size_t len)
 	return setsockopt(fd, SOL_MPA, option, reply, len) ? errno : 0;
 }
 
-/* ---- the peer made by hand ---- */
+/* ---- the hand-made peer ---- */
 
 static inline size_t frame_put(u8 *frame, bool reply, u8 flags,
 			       u8 revision, u16 pd_length)
@@ -484,7 +485,7 @@ static inline int peer_send_record(struct peer *peer, size_t len)
 	return peer_send(peer, record, len);
 }
 
-/* The hand-made peer as initiator; fd is attached and started here. */
+/* The hand-made peer is the initiator; fd is attached and started here. */
 static inline int peer_initiates(struct peer *peer, int fd, bool want_markers,
 				 unsigned int flags)
 {
@@ -503,7 +504,7 @@ static inline int peer_initiates(struct peer *peer, int fd, bool want_markers,
 	return 0;
 }
 
-/* The hand-made peer as responder. */
+/* The hand-made peer is the responder. */
 static inline int peer_responds(struct peer *peer, int fd, bool want_markers,
 				unsigned int flags)
 {
@@ -549,7 +550,7 @@ static inline long module_refs(void)
 	return refs;
 }
 
-/* Sockets go in their own time; one that lingers in a minute at most. */
+/* Sockets close asynchronously; a lingering one takes a minute at most. */
 static inline bool module_unused(void)
 {
 	const long until = now_ms() + 90000;
@@ -559,7 +560,7 @@ static inline bool module_unused(void)
 	return !module_refs();
 }
 
-/* On one processor, what the kernel's workers do comes after what the test does. */
+/* On one processor, the kernel's workers run after the test. */
 static inline int real_time(bool on)
 {
 	const struct sched_param param = { .sched_priority = on ? 50 : 0 };
@@ -568,8 +569,8 @@ static inline int real_time(bool on)
 }
 
 /*
- * Load kmod/mpa_kernel_user.ko, as selftests/kmod/build makes it, with what it
- * shall do: true if that went well.
+ * Load kmod/mpa_kernel_user.ko, which selftests/kmod/build builds, with these
+ * parameters: true on success.
  */
 static inline bool kernel_user(const char *args)
 {

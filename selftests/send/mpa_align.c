@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One end of a connection that carries traffic of a kind, from the initiator
- * to the responder, for mpa_aligned.sh.
+ * One end of a connection with traffic of a certain kind, from the initiator to
+ * the responder, for mpa_aligned.sh.
  *
  *	mpa_align receive|send ADDRESS PORT [NAME=VALUE]...
  *
- * The receiver checks every octet and the records' ends where they are known.
- * The sender ends with a JSON object of what it has counted.
+ * The receiver checks every octet, and where records end if that is known. The
+ * sender finishes with a JSON object of its counters.
  */
 
 #include <netdb.h>
@@ -22,26 +22,26 @@
 
 static struct {
 	/* Both ends */
-	long octets;	/* to send, of each sender */
+	long octets;	/* that each sender sends */
 	long segment;	/* MPA_SEGMENT, -1: a send is a record */
 	long call;	/* octets of a send, 0: 1 to MULPDU at random */
-	long senders;	/* threads; more than one want segment=-1 */
+	long senders;	/* threads; more than one need segment=-1 */
 	/* The sender */
 	long more;	/* 1: MSG_MORE but for the last, 2: and MSG_EOR */
 	long batch;	/* messages of a sendmmsg */
-	long turns;	/* another MPA_SEGMENT after so many sends */
-	long wait;	/* until each send has been acknowledged */
+	long turns;	/* change MPA_SEGMENT after this number of sends */
+	long wait;	/* until each send is acknowledged */
 	long nodelay;
 	long packing;
 	long sndbuf;
-	long hook;	/* after each so many octets run the command, */
-	const char *run;	/* in which $N counts */
+	long hook;	/* after each such number of octets, run the command */
+	const char *run;	/* with $N, the count */
 	/* The receiver */
 	long markers;
 	long rcvbuf;
 	long pause;	/* microseconds after each 64 KiB */
-	long stop;	/* after so many octets, once: read nothing */
-	long stop_ms;	/* for so long */
+	long stop;	/* after this number of octets, once, stop reading */
+	long stop_ms;	/* for this time */
 } kind = {
 	.octets = 1000000, .segment = -1, .call = 65536, .senders = 1,
 	.nodelay = 1, .packing = 1,
@@ -81,7 +81,7 @@ static void option(int fd, int level, int name, int value)
 
 /* ---- sending ---- */
 
-/* 1 to MULPDU, the same row for every run. */
+/* 1 to MULPDU, the same sequence in every run. */
 static size_t some_length(u32 *x, size_t most)
 {
 	*x = *x * 1664525 + 1013904223;
@@ -106,7 +106,7 @@ static void wait_acked(int fd)
 		usleep(100);
 }
 
-/* Records that are sends say by their length what they hold. */
+/* A record that is one send has content that follows from its length. */
 static const u8 *octets_of(u64 at, size_t len)
 {
 	return kind.segment < 0 && !kind.more ? record_of(len) : stream_at(at);
@@ -170,7 +170,7 @@ static void *sender(void *arg)
 			more = 0;
 		if (send(fd, octets_of(at, len), len, MSG_NOSIGNAL | more) !=
 		    len)
-			fail("send of %zu behind %llu", len, (long long)at);
+			fail("send of %zu after %llu", len, (long long)at);
 		at += len;
 		if (kind.wait)
 			wait_acked(fd);
@@ -199,7 +199,7 @@ static void print_counters(int fd, const char *address)
 	COUNTER(tx_packets);
 	COUNTER(tx_segs_aligned);
 	COUNTER(tx_segs_unaligned);
-	/* Nobody else sends records here. */
+	/* No other process sends records here. */
 #define CAUSE(name, text) printf(", \"cut_" #name "\": %lld", statistic(text))
 	CAUSE(oversized, "MpaTxSegsOversized");
 	CAUSE(window, "MpaTxSegsWindow");
@@ -220,7 +220,7 @@ static void run_senders(int fd, const char *address)
 			fail("pthread_create");
 	for (i = 0; i < kind.senders; i++)
 		pthread_join(thread[i], NULL);
-	/* The peer's end comes behind all that it has read. */
+	/* The peer's end of stream comes after all data that it has read. */
 	shutdown(fd, SHUT_WR);
 	if (recv(fd, &octet, 1, 0))
 		fail("no end");
@@ -238,9 +238,9 @@ static bool is_cut_right(size_t len, u64 at, u64 all)
 {
 	if (kind.segment <= 0 || kind.turns)
 		return true;
-	if (kind.more)	/* No end but the last is known. */
+	if (kind.more)	/* Only the last end is known. */
 		return len == kind.segment || at + len == all;
-	/* A remainder stands at the end of each send. */
+	/* Each send ends with a remainder. */
 	return len == kind.segment || (at + len) % kind.call == 0 ||
 	       at + len == all;
 }
@@ -274,8 +274,8 @@ static void receiver(int fd)
 		}
 	}
 	if (n)
-		fail("recv behind %llu octets", (long long)at);
-	/* Random records may go a little beyond. */
+		fail("recv after %llu octets", (long long)at);
+	/* Random records may exceed it a little. */
 	if (at < kind.senders * kind.octets)
 		fail("only %llu octets have come", (long long)at);
 	printf("%llu records, %llu octets\n", (long long)records,

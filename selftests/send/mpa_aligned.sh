@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_aligned.sh [OPTION]... [CASE...]: does every segment begin with an FPDU?
-# Traffic of many kinds over a wire, good and bad, captured where it leaves,
-# before anything can be lost. The sender's counters, the capture and what is
-# asked for must agree.
+# mpa_aligned.sh [OPTION]... [CASE...]: does every segment begin with an FPDU? Many
+# kinds of traffic over a wire, good and bad, captured at the sender, before packets
+# can be lost. The sender's counters, the capture and the case's expectation must
+# agree.
 #
-# MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge
-# what the judge (tools/wire/judge) shall demand of it; it is judged here only
-# if that is not set.
+# MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge what
+# the judge (tools/wire/judge) has to demand of it. Without it the capture is judged
+# here.
 #
-# --long: ten times as much, as with MPA_LONG=1. --times=N: each case so often.
-# --no-capture: look at the counters only. --defaults: with what the kernel is
-# set to, tail loss probes as well; then segments may be misaligned, and the table
-# says how many.
+# --long: ten times as much, as with MPA_LONG=1. --times=N: run each case N times.
+# --no-capture: check the counters only. --defaults: with the kernel's default
+# settings, tail loss probes as well; then segments may be misaligned, and the table
+# has their number.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,7 +21,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../lib/lib.sh"
 bin=${MPA_BIN:-$here/..}
 judge=$here/../../tools/wire/judge
-port=6000	# of the first case
+port=6000	# before the first case's
 
 size=1000000
 times=1
@@ -49,7 +49,7 @@ command -v tcpdump ethtool ip tc >/dev/null ||
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 modprobe -q sch_netem || true
 
-# Packet by packet, a guest's memory is far quicker than the host's disk.
+# A guest's memory stores packets far faster than the host's disk.
 dir=$(mktemp -d)
 
 cleanup() {
@@ -58,7 +58,7 @@ cleanup() {
 	rm -rf "$dir"
 }
 
-# path_up: a router between the two, which loses packets if it is told to
+# path_up: a router between the two hosts, which loses packets on request
 #
 #   netns alpha              netns router                     netns beta
 #   10.5.3.1    va ------ ra  10.5.3.2  10.5.4.1  rb ------ vb  10.5.4.2
@@ -79,15 +79,15 @@ path_up() {
 		   "beta vb 4 2"; do
 		# shellcheck disable=SC2086 # four words
 		set -- $end
-		# Connections shall not learn from those before them.
-		# Hosts this near get long packets, and an emulated processor
-		# must not make them look far away.
+		# Connections must not use metrics of earlier ones. Hosts this near
+		# get long packets; an emulated processor must not make them look
+		# far away.
 		ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.accept_dad=0" \
 			net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
 			net.ipv4.tcp_no_metrics_save=1
 		[[ $defaults ]] || ip netns exec "$1" sysctl -qw \
 			net.ipv4.tcp_tso_rtt_log=20
-		# What a wire would carry, not what TCP hands to the device.
+		# Capture what a wire would carry, not what TCP hands to the device.
 		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
 			>/dev/null
 		ip -n "$1" -batch - <<-END
@@ -119,7 +119,7 @@ set_mtu() {
 	ip -n alpha link set va mtu "$1"
 }
 
-# On the way to beta, behind where alpha's segments are captured.
+# On the way to beta, after the point where alpha's segments are captured.
 path_netem=
 set_netem() {
 	[[ $path_netem != "$*" ]] || return 0
@@ -129,7 +129,7 @@ set_netem() {
 		"$@"
 }
 
-# transfer ADDRESS [NAME=VALUE]...: the counters go to the case's .json
+# transfer ADDRESS [NAME=VALUE]...: the counters are stored in the case's .json
 transfer() {
 	local address=$1 fd rc=0 server
 
@@ -151,7 +151,7 @@ declare -A n before
 all=0
 table=()
 
-# What the sender has printed, into n; segments in all
+# Read the sender's counters into n, and the total of segments into all
 counters() {
 	local key value
 
@@ -161,7 +161,7 @@ counters() {
 		[[ $key != tx_segs_* ]] || all=$((all + value))
 	done < <(grep -oE '"(tx|cut)_[a-z_]+": [0-9]+' "$dir/$case_name.json" |
 		tr -d '":')
-	# Of all connections until now.
+	# These count all connections so far.
 	for key in $causes; do
 		value=${n[cut_$key]}
 		n[cut_$key]=$((value - ${before[$key]:-0}))
@@ -169,7 +169,7 @@ counters() {
 	done
 }
 
-# tenths NUMBER: with a decimal point
+# tenths NUMBER: print a number of tenths with a decimal point
 tenths() {
 	echo "$(($1 / 10)).$(($1 % 10))"
 }
@@ -186,7 +186,7 @@ add_to_table() {
 		"$(tenths $((10 * all / n[tx_packets])))" "$line")")
 }
 
-# explained CAUSE...: misaligned segments have no causes but these
+# explained CAUSE...: misaligned segments have only these causes
 explained() {
 	local cause rc=0
 
@@ -213,7 +213,7 @@ want() {
 	return 1
 }
 
-# on NAME MTU [NETEM]...: the path of the next case, if that is wanted
+# on NAME MTU [NETEM]...: set the path of the next case, if it was selected
 on() {
 	case_name=$1
 	want "$1" || return 0
@@ -223,8 +223,8 @@ on() {
 	set_netem "$@"
 }
 
-# traffic ADDRESS CAUSES JUDGE [NAME=VALUE]...: run the case. CAUSES why
-# segments may be misaligned; JUDGE what the judge shall demand.
+# traffic ADDRESS CAUSES JUDGE [NAME=VALUE]...: run the case. CAUSES for which
+# segments may be misaligned; JUDGE is what the judge has to demand.
 traffic() {
 	local name=$case_name time
 
@@ -255,9 +255,9 @@ traffic_once() {
 	echo "$demands" >"$dir/$name.judge"
 }
 
-# window [OCTETS]: what beta's connections begin with. Without, far more than most
-# cases send: on a busy machine a reader and ACKs may be late, and a tail loss probe
-# is cut at the edge of a window that closes.
+# window [OCTETS]: the initial window of beta's connections. By default, far more
+# than most cases send: on a busy machine a reader and ACKs may be late, and a tail
+# loss probe is cut at the edge of a window that closes.
 window() {
 	local octets=${1:-$usual} most=6291456
 
@@ -265,13 +265,13 @@ window() {
 	ip netns exec beta sysctl -qw "net.ipv4.tcp_rmem=4096 $octets $most"
 }
 
-# loss_probes 0|3: whether alpha sends tail loss probes, which it does if left alone
+# loss_probes 0|3: whether alpha sends tail loss probes; 3 is the default
 loss_probes() {
 	[[ $defaults ]] ||
 		ip netns exec alpha sysctl -qw "net.ipv4.tcp_early_retrans=$1"
 }
 
-# few_misaligned NUMBER: of the last case, at most
+# few_misaligned NUMBER: the last case has at most this number
 few_misaligned() {
 	local misaligned
 
@@ -281,17 +281,17 @@ few_misaligned() {
 		"expected at most $1 misaligned segments, seen $misaligned"
 }
 
-# packets NUMBER [NAME=VALUE]...: without a capture, with TSO and a window that
-# need not grow, so many segments go to IP at a time. A busy machine may spoil
-# that once and more often.
+# packets NUMBER [NAME=VALUE]...: without a capture, with TSO and a window that need
+# not grow, so that many segments go to IP at a time. A busy machine may spoil that,
+# and more than once.
 packets() {
 	local least=$1 try seen=''
 
 	want "$case_name" || return 0
 	shift
 	window $((8 * size))
-	# What the reference must reach. Others say so as well where a guest
-	# has the machine to itself; beside others its receiver is late.
+	# What the reference kernel must reach. Others reach it when a guest has the
+	# machine to itself; otherwise its receiver is late.
 	[[ ${MPA_KERNEL:-6.1} = 6.1 ]] || least=$((least / 3))
 	ip netns exec alpha ethtool -K va tso on gso on >/dev/null
 	for try in 1 2 3 4 5; do
@@ -310,7 +310,7 @@ packets() {
 	tap_run "${case_name}_counters" explained
 }
 
-# What the judge says of a case
+# The judge's output for a case
 judged() {
 	local options
 
@@ -323,12 +323,12 @@ ipv4=10.5.4.2
 ipv6=fd05:44::2
 path_down
 path_up
-# libpcap never has room for more than the MTU of this moment.
+# libpcap allocates no more than the MTU at this moment.
 [[ ! $captured ]] || capture_start alpha va "$dir/aligned.pcap" \
 	"tcp portrange 6000-6999"
 
 
-# ---- bulk: every segment, in skbs of many ----
+# ---- bulk: every segment, many in an skb ----
 
 on bulk 1500
 traffic $ipv4 "" --aligned segment=0
@@ -340,7 +340,7 @@ on nagle 1500
 traffic $ipv4 "" --aligned segment=0 nodelay=0
 on small_send_buffer 1500
 traffic $ipv4 "" --aligned segment=0 sndbuf=1
-# Until the congestion window is wide packets are short: these are longer.
+# Until the congestion window is large packets are short: these tests are longer.
 on packets 1500
 packets 15 segment=0
 on packets_markers 1500
@@ -383,7 +383,7 @@ traffic $ipv6 "" --aligned call=0 more=2 markers=1
 on two_senders 1500
 traffic $ipv4 "" --aligned call=1000 senders=2 octets=$((size / 2))
 
-# ---- records that no segment holds ----
+# ---- records longer than a segment ----
 
 on oversized 1500
 traffic $ipv4 oversized "" call=20000
@@ -443,8 +443,8 @@ traffic $ipv4 "" --aligned segment=0 octets=$((2 * size))
 on bulk_9000_markers 9000
 traffic $ipv6 "" --aligned segment=0 octets=$((2 * size)) markers=1
 
-# Packets that TCP makes anew, to see whether longer ones arrive: their octets
-# are not where others' are. Counted as what they are.
+# Packets that TCP builds anew to probe for a larger MTU begin at other octets. They
+# are counted as what they are.
 if [[ ! $defaults ]]; then
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=2 \
 		net.ipv4.tcp_base_mss=701 net.ipv4.tcp_probe_interval=1
@@ -459,8 +459,8 @@ if [[ ! $defaults ]]; then
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=0
 fi
 
-# accurate_ecn on|off: options that come and go from packet to packet (RFC 9768);
-# fails on kernels that have none
+# accurate_ecn on|off: options that some packets have and others lack (RFC 9768);
+# fails on kernels without them
 accurate_ecn() {
 	local host ecn=2
 
@@ -471,7 +471,7 @@ accurate_ecn() {
 	done
 }
 
-# The first packets show how long they are: some more are on their way then.
+# The first packets show their length; by then more are on their way.
 if [[ ! $defaults ]] && accurate_ecn on; then
 	window 131072
 	on accurate_ecn 1500
@@ -491,10 +491,10 @@ mtus='case $((N % 2)) in
 esac'
 on pmtu_at_rest 9000
 traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
-# What is too long for the new route IP drops: counted, and not on the wire.
+# IP drops what is too long for the new route: counted, and not on the wire.
 on pmtu_of_the_route 9000
 uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
-# The last, as it costs the router its IPv6 address.
+# The last case, as it removes the router's IPv6 address.
 # shellcheck disable=SC2016
 mtus='case $((N % 2)) in
 	1) ip -n router link set rb mtu 576 ;;

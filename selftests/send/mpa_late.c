@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Nothing is sent later than plain TCP would send it: for each form of sending
- * and sizes around EMSS, the time from a call until the octets are at the other
- * end, with and without a delay on the way, with and without TCP_NODELAY.
+ * Nothing is sent later than by plain TCP: for each way to send and sizes
+ * around EMSS, the time from a call until the octets are at the other end, with
+ * and without a delay on the path, with and without TCP_NODELAY.
  *
- * Each row is printed with what TCP and MPA needed, in milliseconds (medians).
- * Octets behind the name of a call are those of a record; "m" is MSG_MORE, "e"
- * MSG_MORE | MSG_EOR, "n" MSG_DONTWAIT. "LATE" is what the tests fail for.
+ * Each row is printed with the time that TCP and MPA needed, in milliseconds
+ * (medians). The number after a call's name is the length of a record; "m" is
+ * MSG_MORE, "e" MSG_MORE | MSG_EOR, "n" MSG_DONTWAIT. A test fails for "LATE".
  */
 
 #include "mpa_late.h"
@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(late)
 
 /* Rows of many sizes. */
 static const struct bound sweep = { 1, 1, PATIENCE };
-/* Rows that something has been seen in. */
+/* Rows in which defects were found before. */
 static const struct bound thorough = { 1, 2, PATIENCE };
 
 #define EXPECT_IN_TIME(kind, rows, bound) do {				\
@@ -71,7 +71,7 @@ TEST_F(late, single_records)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* Each with each; far away fewer, as that takes its time. */
+/* Each size with each; fewer on the far path, where it takes long. */
 TEST_F(late, two_records_in_a_row)
 {
 	static const int sizes[] = { 64, 1000, MULPDU, 3000, 1, MULPDU + 1 };
@@ -89,7 +89,7 @@ TEST_F(late, two_records_in_a_row)
 	}
 }
 
-/* Of one size, so many that the MSS may be made to fit them. */
+/* Records of one size, enough for the MSS to be fitted to them. */
 TEST_F(late, equal_records_on_an_idle_connection)
 {
 	static const struct row rows[] = {
@@ -141,7 +141,7 @@ TEST_F(late, record_in_pieces)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* More follows, it is said, and nothing does. */
+/* MSG_MORE announces more, and nothing follows. */
 TEST_F(late, batch_left_open)
 {
 	static const struct row rows[] = {
@@ -164,7 +164,7 @@ TEST_F(late, batch_left_open)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* Asking TCP for something hands over what is there, and holds nothing back. */
+/* A request to TCP hands over what is queued, and nothing is delayed. */
 TEST_F(late, batch_left_open_and_asked_for)
 {
 	static const struct row rows[] = {
@@ -211,7 +211,7 @@ TEST_F(late, messages)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* MPA refuses the last one; it is called for the others alone by TCP. */
+/* MPA refuses the last one; TCP makes the call for the others alone. */
 TEST_F(late, messages_up_to_one_that_is_refused)
 {
 	static const struct row rows[] = {
@@ -253,7 +253,7 @@ TEST_F(late, cut_calls)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* The last record stays open: what is whole in front of it does not wait. */
+/* The last record stays open: complete ones before it do not wait. */
 TEST_F(late, cut_calls_left_open)
 {
 	static const struct row rows[] = {
@@ -335,7 +335,7 @@ TEST_F(late, corked)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* ---- much, through little ---- */
+/* ---- a lot of data through small buffers ---- */
 
 FIXTURE(little)
 {
@@ -361,7 +361,7 @@ FIXTURE_TEARDOWN(little)
 
 TEST_F(little, send_buffer)
 {
-	/* A CRC and a copy take their time in an emulated guest, and wakeups. */
+	/* CRCs, copies and wakeups take their time in an emulated guest. */
 	static const struct bound bound = { 6, 1, 20000 };
 	static const struct row rows[] = {
 		MEGABYTE(CUT_FILL, 0), MEGABYTE(1000, 0), MEGABYTE_FILE(0),
@@ -377,8 +377,8 @@ TEST_F(little, send_buffer)
 }
 
 /*
- * Records longer than what the receiver has room for, read by MPA. Far away all
- * the time is spent waiting for the window.
+ * Records longer than the receive buffer, read by MPA. On the far path all the
+ * time is spent waiting for the window.
  */
 static void receive_buffer(struct __test_metadata *_metadata,
 			   struct kind *kind, int rcvbuf)
@@ -434,7 +434,7 @@ static u32 peer_window(int fd)
 	return info.tcpi_snd_wnd;
 }
 
-/* The peer, who reads nothing, has room for less than a segment. */
+/* The peer, which does not read, has space for less than a segment. */
 static bool window_filled(struct conn *c)
 {
 	u32 window = 0;
@@ -452,7 +452,7 @@ static bool window_filled(struct conn *c)
 	return window >= 400 && window < EMSS;
 }
 
-/* Milliseconds until some of it has come. */
+/* Milliseconds until some of it has arrived. */
 static double probed_after(const struct row *row, bool mpa)
 {
 	const struct kind kind = { .silent = true, .rcvbuf = 10000 };
@@ -470,7 +470,7 @@ static double probed_after(const struct row *row, bool mpa)
 		}
 		before = received(c.fd[1]);
 		begin = now_ns();
-		/* The rest of what does not fit never comes. */
+		/* The rest of what does not fit never arrives. */
 		if (row_send(&c, row) || row->sndbuf) {
 			while (received(c.fd[1]) == before &&
 			       now_ns() - begin < PATIENCE * 1000000ull)
@@ -483,7 +483,7 @@ static double probed_after(const struct row *row, bool mpa)
 	return ms;
 }
 
-/* TCP puts into it what fits, when its timer says so. */
+/* When its timer expires TCP sends what fits into the window. */
 TEST_F(little, window_is_probed)
 {
 	static const struct row rows[] = {
@@ -541,7 +541,7 @@ FIXTURE_SETUP(shortage)
 				&large, sizeof(large)));
 	ASSERT_EQ(0, setsockopt(self->conn.fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
 				&large, sizeof(large)));
-	/* So that TCP's count of its memory, a coarse one, is above any limit */
+	/* Raise TCP's memory count, which is coarse, above any limit. */
 	while (send(self->hog.fd[0], stream_row, sizeof(stream_row),
 		    MSG_DONTWAIT) > 0)
 		;
@@ -554,15 +554,17 @@ FIXTURE_TEARDOWN(shortage)
 	conn_close(&self->conn);
 }
 
-/* Segments that do not start with an FPDU, and not because of the window. */
+/*
+ * Segments that do not start with an FPDU, for another reason than the window.
+ */
 static long long misaligned(void)
 {
 	return statistic("MpaTxSegsOversized") + statistic("MpaTxSegsOther");
 }
 
 /*
- * Records of which no two fit a segment: each begins one, also the one that TCP
- * had no memory for when the segment before it had to be ended.
+ * Records of which no two fit a segment: each begins one, including the one for
+ * which TCP had no memory when the segment before it had to be ended.
  */
 TEST_F(shortage, record_that_waited_for_memory_begins_a_segment)
 {

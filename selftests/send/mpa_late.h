@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How long octets take from a system call to the other end, for MPA and for
- * plain TCP that makes the same calls. Against what MPA sends, TCP sends as many
- * octets as the FPDUs are long.
+ * The time that octets take from a system call to the other end, for MPA and
+ * for plain TCP with the same calls. TCP sends the number of octets that MPA's
+ * FPDUs have.
  */
 #ifndef _MPA_LATE_H
 #define _MPA_LATE_H
@@ -19,14 +19,14 @@
 
 static bool virtual_time;
 
-/* Milliseconds that MPA may need beyond TCP, in an emulated guest. */
+/* Milliseconds that MPA may need in addition to TCP, in an emulated guest. */
 static int allowance = 20;
-/* In which MPA promises to send what nothing follows. */
+/* The time in which MPA promises to send the last record. */
 static int soon = 10;
 
 /*
- * In the debug kernel's virtual time nothing is late because the machine is
- * busy; but its timers run out once in 10 ms only.
+ * In the debug kernel's virtual time a busy machine makes nothing late, but
+ * timers expire only once in 10 ms.
  */
 static void __attribute__((constructor(302))) allowance_set(void)
 {
@@ -49,7 +49,7 @@ static void __attribute__((constructor(302))) allowance_set(void)
 enum how {
 	NOTHING,
 	SEND,		/* send(2) */
-	MESSAGE,	/* one of a sendmmsg(2), with those beside it */
+	MESSAGE,	/* one of a sendmmsg(2), with adjacent ones */
 	SENDFILE,
 	SPLICE,		/* from a pipe, at most 64 KiB */
 	CORK,		/* TCP_CORK to @len */
@@ -57,11 +57,11 @@ enum how {
 };
 
 /**
- * struct step - some calls alike
- * @how:	which
- * @len:	octets of each
+ * struct step - some calls of one kind
+ * @how:	the call
+ * @len:	octets in each
  * @flags:	of send(2)
- * @n:		how many, 0: one
+ * @n:		their number, 0: one
  */
 struct step {
 	enum how how;
@@ -84,20 +84,20 @@ struct step {
 
 enum against {
 	SAME,		/* TCP with the same calls */
-	BARE,		/* without MSG_MORE: all leaves at once */
+	BARE,		/* without MSG_MORE: everything leaves at once */
 	BARE_SOON,	/* and MPA may wait for more for a moment */
 };
 
 #define STEPS		6
 
 /**
- * struct row - calls, and what they are measured against
+ * struct row - calls, and what they are compared with
  * @step:	the calls
- * @against:	what else TCP does
+ * @against:	what TCP does
  * @cut:	MPA_SEGMENT, 0: off; CUT_FILL
- * @due:	octets that have to come, 0: all
- * @warm:	records in front of that, each on an idle connection,
- * @warm_len:	of so many octets
+ * @due:	octets that have to arrive, 0: all
+ * @warm:	records before that, each on an idle connection,
+ * @warm_len:	octets in each of them
  * @sndbuf:	SO_SNDBUF, if not 0
  */
 struct row {
@@ -112,7 +112,7 @@ struct row {
 
 #define CUT_FILL	-1
 
-/* A record longer than any: MPA refuses it, and what is behind it. */
+/* A record longer than the maximum: MPA refuses it and all after it. */
 static bool refused(const struct step *step)
 {
 	return step->how == MESSAGE && step->len > MPA_ULPDU_MAX;
@@ -128,7 +128,7 @@ static bool is_octets(const struct step *step)
 	return step->how >= SEND && step->how <= SPLICE && !refused(step);
 }
 
-/* What of a row's octets is due. */
+/* The number of a row's octets that have to arrive. */
 static size_t row_due(const struct row *row)
 {
 	const struct step *s;
@@ -141,8 +141,8 @@ static size_t row_due(const struct row *row)
 }
 
 /*
- * Octets that TCP sends for a call, so that these are as many as those of FPDUs;
- * @open: octets of a record that have been sent already.
+ * Octets that TCP sends for a call, so that it sends the same number as MPA in
+ * FPDUs; @open: octets of the open record that have been sent already.
  */
 static size_t tcp_len(const struct row *row, const struct step *step,
 		      size_t *open)
@@ -192,11 +192,11 @@ static bool send_all(int fd, size_t len, int flags)
 {
 	ssize_t n = send(fd, stream_row, len, flags | MSG_NOSIGNAL);
 
-	/* Without blocking TCP takes a part, and MPA all or nothing. */
+	/* A nonblocking send takes a part with TCP, all or nothing with MPA. */
 	return n == len;
 }
 
-/* With MSG_MORE: its last octets, but it is asked for more. */
+/* With MSG_MORE it sends the file's last octets, but asks for more. */
 static bool send_file(int fd, size_t len, int flags)
 {
 	size_t more = flags & MSG_MORE ? 4096 : 0;
@@ -222,7 +222,10 @@ static bool send_pipe(int fd, size_t len, int flags)
 	return good;
 }
 
-/* Messages up to one that is refused, or to the end: the step behind them. */
+/*
+ * Messages up to one that is refused, or to the end. Return: the step after
+ * them.
+ */
 static const struct step *send_messages(struct conn *c, const struct row *row,
 					const struct step *s)
 {
@@ -293,8 +296,8 @@ static bool row_send(struct conn *c, const struct row *row)
 }
 
 /*
- * Records of one length, each on an idle connection. Far away that would take
- * long: there only the last two are.
+ * Records of one length, each on an idle connection. On the far path that takes
+ * long: only the last two are sent there.
  */
 static bool row_warm(struct conn *c, const struct row *row, bool far)
 {
@@ -321,7 +324,7 @@ static bool row_warm(struct conn *c, const struct row *row, bool far)
 #define NEVER		(-1)
 #define FAILED		(-2)
 
-/* Milliseconds from the first call until all that is due has come. */
+/* Milliseconds from the first call until all that is due has arrived. */
 static double measure(const struct kind *kind, const struct row *row, bool mpa,
 		      int patience_ms)
 {
@@ -425,10 +428,10 @@ static void print_row(const struct kind *kind, const struct row *row,
 }
 
 /**
- * struct bound - how late MPA may be
- * @factor:	times as late as TCP, besides the allowance
- * @rounds:	in how many rounds; far away one is enough
- * @patience_ms: what has not come then never comes
+ * struct bound - the delay that MPA may have
+ * @factor:	times the delay of TCP, plus the allowance
+ * @rounds:	rounds in which it holds; one on the far path
+ * @patience_ms: after this time, it will never arrive
  */
 struct bound {
 	double factor;
@@ -447,9 +450,9 @@ static bool is_late(const struct bound *bound, const struct row *row,
 }
 
 /*
- * Measure TCP and MPA in turn. A machine that has other work to do may be late
- * at any time: then a row is good that is in time some times out of seven. What
- * waits for a timer or an ACK is late each time.
+ * Measure TCP and MPA in turn. A machine that does other work may be late at
+ * any time: a row is good if it is in time in some of seven rounds. What waits
+ * for a timer or an ACK is late in each round.
  */
 static bool row_good(const struct kind *base, const struct row *row,
 		     const struct bound *bound)
@@ -472,7 +475,7 @@ static bool row_good(const struct kind *base, const struct row *row,
 		}
 		if (tcp[n] < least)
 			least = tcp[n];
-		/* Of what takes TCP long the least is what it takes. */
+		/* If TCP takes long, its shortest time counts. */
 		good += !is_late(bound, row, bound->factor > 1 ? least : tcp[n],
 				 mpa[n]);
 	}
@@ -481,7 +484,7 @@ static bool row_good(const struct kind *base, const struct row *row,
 	return good == rounds;
 }
 
-/* How many rows of a table are late. */
+/* The number of late rows in a table. */
 static int rows_late(const struct kind *kind, const struct row *rows, int n,
 		     const struct bound *bound)
 {

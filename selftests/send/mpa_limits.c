@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending where it has an end: records of any number of pieces, a connection
- * that is gone, calls that were begun before MPA was.
+ * Limits of sending: records of any number of pieces, a connection that is
+ * gone, calls that began before MPA did.
  */
 
 #include <linux/userfaultfd.h>
@@ -14,7 +14,7 @@
 #include "mpa_harness.h"
 #include "mpa_pair.h"
 
-/* This option number was one that let the pages of a file be taken. */
+/* This option number used to allow taking the pages of a file. */
 #define OPTION_RESERVED		10
 
 static int option_put(int fd, int level, int name, int value)
@@ -33,7 +33,7 @@ static int option_get(int fd, int level, int name)
 
 /* ---- many pieces ---- */
 
-/* The same task sends on another connection: its memory is used in turn. */
+/* The task also sends on another connection: both use its page fragment. */
 struct other {
 	int fd[2];
 	u32 octets;
@@ -105,7 +105,9 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 		for (i = 0; i < ARRAY_SIZE(pieces); i++) {
 			size_t piece = pieces[i];
 
-			/* The shortest would take long to be as many. */
+			/*
+			 * With the shortest pieces that number would take long.
+			 */
 			EXPECT_TRUE(pieces_go(self, &other, piece,
 					      4000 * piece < MPA_ULPDU_MAX ?
 					      4000 * piece : MPA_ULPDU_MAX));
@@ -114,7 +116,7 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 	}
 }
 
-/* Each of the short ones is made where the task's memory is just then. */
+/* Each of the short ones is built where the task's page fragment is then. */
 TEST_F(pair, batch_of_any_number_of_records)
 {
 	struct other other;
@@ -135,7 +137,7 @@ TEST_F(pair, batch_of_any_number_of_records)
 	other_close(&other);
 }
 
-/* What fd[1] gets in records is what was put into fd[0]. */
+/* fd[1] receives, in records, what was sent to fd[0]. */
 static bool stream_arrives(int fd, const u8 *octets, size_t len)
 {
 	static u8 seen[MPA_ULPDU_MAX + 1];
@@ -204,7 +206,7 @@ TEST_F(pair, sendfile_at_an_odd_offset)
 	close(file);
 }
 
-/* ---- a call that waits meanwhile ---- */
+/* ---- a call that waits ---- */
 
 struct sender {
 	pthread_t thread;
@@ -237,7 +239,7 @@ static void *sender_run(void *arg)
 	return NULL;
 }
 
-/* Its octets would go on between those of FPDUs. */
+/* Its octets would continue between those of FPDUs. */
 TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 {
 	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
@@ -245,7 +247,7 @@ TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 	u8 *seen = malloc(1 << 17);
 
 	ASSERT_EQ(0, fresh(self, false, true));
-	/* So that it does wait. */
+	/* So that it waits. */
 	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 4096));
 	ASSERT_EQ(0, option_put(self->fd[1], SOL_SOCKET, SO_RCVBUF, 4096));
 	s.fd = self->fd[0];
@@ -302,7 +304,7 @@ TEST_F(pair, sendfile_begun_during_startup_has_markers)
 	close(s.file);
 }
 
-/* ---- after a startup that came to nothing ---- */
+/* ---- after a startup that failed ---- */
 
 static int connect_anew(struct _test_data_pair *self)
 {
@@ -345,8 +347,8 @@ TEST_F(pair, rejected_connects_anew)
 }
 
 /*
- * It has ended startup, and MPA with it: either the socket is good for no other
- * connection, or sending goes on that one.
+ * It has ended startup, and MPA with it: either the socket is usable for no
+ * other connection, or sending works on that one.
  */
 TEST_F(pair, shutdown_in_startup_ends_nothing_later)
 {
@@ -371,8 +373,8 @@ TEST_F(pair, shutdown_in_startup_ends_nothing_later)
 /* ---- each error once ---- */
 
 /*
- * Octets of a batch are held, then the peer resets the connection; then
- * something has them handed to TCP.
+ * A batch is queued, then the peer resets the connection; then something hands
+ * the batch to TCP.
  */
 enum hand_over { NOTHING, SIOCOUTQ_ASKED, OPTION_SET, SHUT_DOWN, WORK_ITEM };
 
@@ -399,7 +401,7 @@ static int reset_with_a_batch(struct _test_data_pair *self, enum hand_over how)
 		shutdown(self->fd[0], SHUT_WR);
 		return 0;
 	case WORK_ITEM:
-		/* It is due after 5 ms, and nobody sees it come. */
+		/* It is due after 5 ms, and nothing waits for it. */
 		poll(NULL, 0, 50);
 		return 0;
 	}
@@ -452,7 +454,7 @@ TEST_F(pair, reset_is_seen_by_recv)
 	}
 }
 
-/* Whoever has asked for the error: no FIN has come. */
+/* Even after SO_ERROR has been read: no FIN was received. */
 TEST_F(pair, reset_is_no_end_of_stream)
 {
 	char octet;
@@ -466,8 +468,8 @@ TEST_F(pair, reset_is_no_end_of_stream)
 }
 
 /*
- * The peer ends its half, and closes with an answer unread: a FIN, and later a RST.
- * Then what recv() and SO_ERROR return.
+ * The peer ends its half, and closes with an answer unread: a FIN, and later a
+ * RST. Then what recv() and SO_ERROR return.
  */
 static int end_then_reset(const int *fd, int said[4])
 {
@@ -506,7 +508,7 @@ TEST_F(pair, reset_after_the_end_of_the_stream_is_told_as_tcp_does)
 	EXPECT_EQ(EPIPE, plain[2]);
 }
 
-/* ---- the result of startup is one error, a reset behind it another ---- */
+/* ---- the result of startup is one error, a reset after it another ---- */
 
 /*
  * While a thread waits in MPA_START, the reply ends startup with an error, and
@@ -536,7 +538,7 @@ static int reset_behind_a_reply(struct _test_data_pair *self, const u8 *reply,
 	return poll_for(self->fd[0], 0, 20000) & POLLHUP ? 0 : -1;
 }
 
-/* The reset, by one of the calls that may be the first to tell. */
+/* The reset, from one of the calls that may report it first. */
 static int told_by(int fd, int call)
 {
 	char octet;
@@ -564,7 +566,7 @@ TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
 	self->start[0].ird = 8;
 	self->start[0].ord = 4;
 	for (rejected = 0; rejected < 2; rejected++) {
-		/* Its ORD is more than there is, or R is set. */
+		/* Its ORD is too large, or R is set. */
 		len = enhanced_frame(reply, true, rejected ? 0x60 : 0x40, 0, 4,
 				     rejected ? 4 : 9);
 		for (call = 0; call < 3; call++) {
@@ -581,7 +583,7 @@ TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
 	}
 }
 
-/* But each call that has waited for startup says what has become of it. */
+/* But each call that waited for startup returns its result. */
 TEST_F(pair, all_who_wait_are_told_of_a_shutdown_in_startup)
 {
 	struct sender s[4] = {};
@@ -610,7 +612,7 @@ TEST_F(pair, all_who_wait_are_told_of_a_shutdown_in_startup)
 	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd[0]).state);
 }
 
-/* ---- options whose values do not come ---- */
+/* ---- options whose values are not available ---- */
 
 #define CALLS		256	/* one too many for a count of one octet */
 
@@ -630,7 +632,10 @@ static void *corker_run(void *arg)
 	return NULL;
 }
 
-/* A page that comes when page_serve() brings it. Return: a userfaultfd, or -1 */
+/*
+ * A page that is not available before page_serve(). Return: a userfaultfd, or
+ * -1
+ */
 static int page_late(const int **page)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -652,7 +657,7 @@ static int page_late(const int **page)
 	return faults;
 }
 
-/* Whether so many tasks wait for it. */
+/* Whether @tasks tasks wait for it. */
 static bool page_awaited(int faults, unsigned int tasks)
 {
 	struct uffd_msg msg;
@@ -681,8 +686,9 @@ static int page_serve(int faults, const int *page, int value)
 }
 
 /*
- * While a program's options are set, MPA does not use them for itself, and so
- * does not take TCP_CORK back with which it keeps to the peer's window.
+ * While a program's options are being set, MPA does not set them for itself,
+ * and so does not take back the TCP_CORK with which it keeps within the peer's
+ * window.
  */
 TEST_F(pair, cork_is_kept_that_many_set_at_once)
 {
@@ -745,7 +751,7 @@ static void *asker_run(void *arg)
 	return NULL;
 }
 
-/* Needs two processors to find anything. */
+/* Only two processors can find a defect here. */
 TEST_F(pair, send_buffer_is_as_large_as_was_set)
 {
 	struct asker a = {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The send buffer is full, the peer slow, the program interrupted, and several
- * send at once: what was accepted arrives, in whole records, and nothing else.
+ * tasks send at once: what was accepted arrives, in whole records, and nothing
+ * else.
  */
 
 #include <signal.h>
@@ -22,7 +23,7 @@ static int fresh(struct _test_data_send *self,
 	return reconnect(self, variant->family, variant->marked, &how);
 }
 
-/* Take what is there: octets, or -1. */
+/* Receive what is there: octets, or -1. */
 static ssize_t take_some(struct _test_data_send *self, size_t most)
 {
 	u64 was = self->seen;
@@ -35,7 +36,7 @@ static ssize_t take_some(struct _test_data_send *self, size_t most)
 	return self->seen - was;
 }
 
-/* After EAGAIN: read until poll says that a send goes, within the time. */
+/* After EAGAIN: read until poll allows a send, within the time. */
 static bool make_room(struct _test_data_send *self)
 {
 	long end = now_ms() + 20000;
@@ -73,7 +74,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_takes_whole_records, 120)
 			}
 			ASSERT_LT(0, done);
 			partly += done < len;
-			/* The octets behind it are not in a record yet. */
+			/* The octets after it are not in a record yet. */
 			if (n && done < len)
 				ASSERT_EQ(0, done % n);
 		}
@@ -162,7 +163,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_carries_on_an_open_record, 120)
 	EXPECT_NO_MORE();
 }
 
-/* What EPOLLOUT says is true, and it comes when it should. */
+/* EPOLLOUT is true, and it comes when it should. */
 TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 {
 	static const struct {
@@ -184,12 +185,18 @@ TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 				       &event));
 		EXPECT_EQ(1, epoll_wait(epfd, &event, 1, 0));
 		for (k = 0; k < 30; k++) {
-			/* Level: whenever it says so a record goes. */
+			/*
+			 * Level-triggered: whenever it is set a record is
+			 * accepted.
+			 */
 			while (poll_for(self->fd[0], POLLOUT, 0)) {
 				ASSERT_LT(0, put(self, kinds[i].len,
 						 MSG_DONTWAIT));
 			}
-			/* Edge: after EAGAIN it tells once there is room. */
+			/*
+			 * Edge-triggered: after EAGAIN there is one event when
+			 * there is space.
+			 */
 			while (put(self, kinds[i].len, MSG_DONTWAIT) > 0)
 				;
 			EXPECT_EQ(EAGAIN, errno);
@@ -205,14 +212,14 @@ TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 	}
 }
 
-/* Of records of another length each time, for which the MSS would change. */
+/* Records of different lengths, for which the MSS would change. */
 TEST_F_TIMEOUT(send, epollout_waits_with_the_send, 120)
 {
 	static const int sizes[] = { 1000, 0, 600, 64 };
 	int k, waits = 0;
 
 	for (k = 0; k < 400; k++) {
-		/* Also to a peer that sends no more itself. */
+		/* Also to a peer that does not send any more records itself. */
 		if (k == 200)
 			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
 		ASSERT_EQ(0, segment(self, sizes[k % ARRAY_SIZE(sizes)]));
@@ -302,7 +309,7 @@ static void signals(bool on)
 	setitimer(ITIMER_REAL, &often, NULL);
 }
 
-/* In a process of its own, as the signals are for the sender. */
+/* In another process, as the signals are for the sender. */
 static pid_t reader_fork(struct _test_data_send *self, u64 *octets)
 {
 	struct reader reader = { .fd = self->fd[1] };
@@ -381,7 +388,7 @@ TEST_F_TIMEOUT(send, signals_leave_whole_records, 120)
 
 /* ---- several at once ---- */
 
-/* A record that says whose it is, and which: all its words do. */
+/* A record that names its sender and its number in each word. */
 struct stamp {
 	u16 who;
 	u16 which;
@@ -421,7 +428,7 @@ static void *writer_run(void *arg)
 	return NULL;
 }
 
-/* Records of each in order, and whole. */
+/* Each sender's records are in order, and whole. */
 static bool writers_read(int fd, struct writer *w, int n)
 {
 	static struct stamp stamps[MPA_ULPDU_MAX / sizeof(struct stamp)];
@@ -460,12 +467,12 @@ static const struct writers {
 	int segment;
 	struct writer each[4];
 } writers[] = {
-	/* By the send */
+	/* Each record is a send */
 	{ MPA_SEGMENT_OFF, { { .len = 9000, .a_send = 1, .records = 60 },
 			     { .len = 4, .a_send = 1, .records = 200 },
 			     { .len = 512, .a_send = 1, .records = 200 },
 			     { .len = 60000, .a_send = 1, .records = 20 } } },
-	/* Cut: a long send waits for room between its records. */
+	/* Cut: a long send waits for space between its records. */
 	{ 1000, { { .len = 1000, .a_send = 100, .records = 600 },
 		  { .len = 1000, .a_send = 1, .records = 200 },
 		  { .len = 1000, .a_send = 7, .records = 700 },
@@ -546,7 +553,7 @@ static void *blocked_run(void *arg)
 	return NULL;
 }
 
-/* A thread that sleeps in a send which the buffers do not hold. */
+/* A thread that sleeps in a send which the buffers cannot take. */
 static int blocked_start(struct blocked *b, int fd)
 {
 	int octets = 0, same = 0, last = -1;
@@ -555,7 +562,7 @@ static int blocked_start(struct blocked *b, int fd)
 	b->fd = fd;
 	if (pthread_create(&b->thread, NULL, blocked_run, b))
 		return -1;
-	/* Full: nothing more is taken for a while. */
+	/* Full: nothing was accepted for a while. */
 	while (!octets || same < 20) {
 		poll(NULL, 0, 2);
 		if (ioctl(fd, SIOCOUTQ, &octets))
@@ -566,7 +573,7 @@ static int blocked_start(struct blocked *b, int fd)
 	return 0;
 }
 
-/* The send has the file: the connection lives until it returns. */
+/* The send holds the file: the connection lives until it returns. */
 TEST_F_TIMEOUT(send, close_by_another_thread_cuts_no_record, 60)
 {
 	static const int sizes[] = { 0, 1000, 60000 };
@@ -600,7 +607,7 @@ TEST_F_TIMEOUT(send, shutdown_by_another_thread_cuts_no_record, 60)
 		ASSERT_EQ(0, blocked_start(&blocked, self->fd[0]));
 		ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 		pthread_join(blocked.thread, NULL);
-		/* What it had sent by then, as with TCP. */
+		/* What it had sent so far, as with TCP. */
 		ASSERT_LT(0, blocked.sent);
 		EXPECT_GT(STREAM_PERIOD, blocked.sent);
 		if (sizes[i])
@@ -628,7 +635,9 @@ TEST_F_TIMEOUT(send, reset_wakes_the_sender, 60)
 		EXPECT_GT(STREAM_PERIOD, blocked.sent);
 		if (blocked.sent < 0)
 			EXPECT_EQ(ECONNRESET, blocked.error);
-		/* The error is told once, by the next send at the latest. */
+		/*
+		 * The error is returned once, by the next send at the latest.
+		 */
 		if (blocked.sent > 0) {
 			EXPECT_EQ(-1, put(self, 10, 0));
 			EXPECT_EQ(ECONNRESET, errno);

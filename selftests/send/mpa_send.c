@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What becomes of a send: ULPDUs, segments, and when they go. */
+/* What a send becomes: ULPDUs, segments, and when they are sent. */
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -87,12 +87,14 @@ TEST_F(send, segment_cuts_a_send)
 	u64 ulpdus = 0;
 	int i;
 
-	/* The last ones make FPDUs about as long as a segment. */
+	/* The last sizes give FPDUs about as long as a segment. */
 	for (i = 0; i < ARRAY_SIZE(sizes) + 5; i++) {
 		const u32 n = i < ARRAY_SIZE(sizes) ? sizes[i] :
 			      self->emss - 6 - 4 * (i - ARRAY_SIZE(sizes));
 		ASSERT_EQ(0, segment(self, n));
-		/* One, one that is short, some, and some with a rest. */
+		/*
+		 * A full ULPDU, a short one, several, and several with a rest.
+		 */
 		ASSERT_EQ(n, put(self, n, 0));
 		ASSERT_TRUE(taken_cut(self, n, n));
 		ASSERT_EQ(9 * n, put(self, 9 * n, 0));
@@ -115,7 +117,7 @@ TEST_F(send, segment_cuts_a_send)
 	EXPECT_RECORDS(5000);
 }
 
-/* CRCs are of three at a time; those before the fault have theirs as well. */
+/* CRCs are computed three at a time; those before the fault are complete. */
 TEST_F(send, segment_cuts_up_to_a_fault)
 {
 	const u32 len = 300;
@@ -192,7 +194,7 @@ TEST_F(send, segment_0_fills_segments)
 	}
 }
 
-/* From one kind to another and back, in flight and at rest. */
+/* From one value to another and back, with data in flight and without. */
 TEST_F(send, segment_can_change_at_any_time)
 {
 	static const int sizes[] = {
@@ -213,14 +215,14 @@ TEST_F(send, segment_can_change_at_any_time)
 			ASSERT_TRUE(taken_cut(self, 2999, sizes[i] < 0 ?
 					      2999 : sizes[i]));
 		}
-		/* The MSS may be fitted to what is on its way. */
+		/* The MSS may be fitted to what is in flight. */
 		while (self->seen < end)
 			ASSERT_LT(0, take(self, 0));
 		ASSERT_EQ(end, self->seen);
 	}
 	EXPECT_NO_MORE();
 
-	/* At rest nothing of the others is left. */
+	/* Without data in flight, nothing is left of earlier records. */
 	ASSERT_TRUE(acked(self->fd[0]));
 	ASSERT_EQ(0, segment(self, 0));
 	ASSERT_EQ(20000, put(self, 20000, 0));
@@ -251,7 +253,7 @@ TEST_F(send, control_message_holds_for_one_send)
 	EXPECT_RECORDS(1000);
 	EXPECT_EQ(-1, option_get(self->fd[0], SOL_MPA, MPA_SEGMENT));
 
-	/* Over the option, and off. */
+	/* Above the limit, and off. */
 	ASSERT_EQ(0, segment(self, 400));
 	n = MPA_SEGMENT_OFF;
 	ASSERT_EQ(1000, put_with(self, 1000, MPA_SEGMENT, &n, sizeof(n)));
@@ -289,7 +291,7 @@ TEST_F(send, wrong_control_messages_send_nothing)
 		}
 		EXPECT_EQ(EINVAL, errno);
 	}
-	/* The other options are none for a single send. */
+	/* The other options cannot be set for a single send. */
 	for (i = 0; i < 12; i++) {
 		if (i == MPA_SEGMENT)
 			continue;
@@ -306,7 +308,7 @@ TEST_F(send, wrong_control_messages_send_nothing)
 
 TEST_F(send, msg_eor_ends_the_record)
 {
-	/* Means nothing without MSG_MORE. */
+	/* It has no meaning without MSG_MORE. */
 	ASSERT_EQ(300, put(self, 300, MSG_EOR));
 	EXPECT_RECORDS(300);
 
@@ -317,7 +319,7 @@ TEST_F(send, msg_eor_ends_the_record)
 	ASSERT_EQ(10, put(self, 10, MSG_EOR));
 	EXPECT_RECORDS(150, 70, 30);
 
-	/* The end comes with no octets. */
+	/* A call without octets ends the record. */
 	ASSERT_EQ(100, put(self, 100, MSG_MORE));
 	ASSERT_EQ(0, put(self, 0, MSG_MORE | MSG_EOR));
 	ASSERT_EQ(33, put(self, 33, 0));
@@ -328,7 +330,7 @@ TEST_F(send, msg_eor_ends_the_record)
 	EXPECT_EQ(6, mpa_info(self->fd[0]).tx_ulpdus);
 }
 
-/* "More records come soon": if none does the last one goes all the same. */
+/* "More records come soon": if none does, the last one is sent all the same. */
 TEST_F(send, msg_more_and_eor_is_a_record_that_goes)
 {
 	ASSERT_EQ(100, put(self, 100, MSG_MORE | MSG_EOR));
@@ -411,7 +413,7 @@ TEST_F(send, open_record_outlives_a_change_of_segment)
 	EXPECT_NO_MORE();
 }
 
-/* ---- segments: who shares one ---- */
+/* ---- segments: which records share one ---- */
 
 #define SMALL	64
 #define MANY	64	/* records of 64 octets fit 4 segments of 1440 */
@@ -422,10 +424,10 @@ static void put_single(struct _test_data_send *self)
 
 	for (i = 0; i < MANY; i++) {
 		put(self, SMALL, 0);
-		/* What has not left yet would be joined by the next one. */
+		/* The next record would join what has not left yet. */
 		while (unsent(self->fd[0]) > 0)
 			poll(NULL, 0, 1);
-		/* As many as the first congestion window has room for. */
+		/* The first congestion window has space for this number. */
 		if (i % 8 == 7)
 			acked(self->fd[0]);
 	}
@@ -509,7 +511,9 @@ TEST_F(send, small_records_share_segments)
 	int i, try;
 
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
-		/* TCP waits for 0.2 s; this process may have been away. */
+		/*
+		 * TCP waits for 0.2 s; this process may not have run in time.
+		 */
 		for (try = 0; try < tries; try++) {
 			u32 again = retransmissions(self->fd[0]);
 			u64 before = segments(self), after;
@@ -556,7 +560,7 @@ TEST_F(send, without_packing_none_shares_a_segment)
 	EXPECT_TRUE(all_aligned(self));
 }
 
-/* FPDUs of 1300 octets do not fit one behind the other: none is split. */
+/* No two FPDUs of 1300 octets fit a segment: none is split. */
 TEST_F(send, no_fpdu_is_split_to_fill_a_segment)
 {
 	struct mmsghdr msgs[2] = {};
@@ -578,7 +582,7 @@ TEST_F(send, no_fpdu_is_split_to_fill_a_segment)
 	EXPECT_LE(40, segments(self));
 }
 
-/* Bulk in which every segment begins with an FPDU, in skbs of many. */
+/* Bulk in which every segment begins with an FPDU, many in an skb. */
 TEST_F(send, bulk_is_aligned)
 {
 	static const int sizes[] = { 0, 1000, 1024, 64, 1400 };
@@ -599,7 +603,7 @@ TEST_F(send, bulk_is_aligned)
 		info = mpa_info(self->fd[0]);
 		/*
 		 * On a busy machine a loss probe may cut at the window's edge,
-		 * and a reader be away until TCP probes the window.
+		 * and a reader be late until TCP probes the window.
 		 */
 		EXPECT_EQ(0, statistic("MpaTxSegsOversized"));
 		EXPECT_EQ(0, statistic("MpaTxSegsOther"))
@@ -626,7 +630,7 @@ TEST_F(send, oversized_records_are_counted)
 	EXPECT_EQ(mpa_info(self->fd[0]).tx_segs_unaligned,
 		  statistic("MpaTxSegsOversized"));
 
-	/* The next one has a segment of its own again. */
+	/* The next one gets a segment of its own again. */
 	before = mpa_info(self->fd[0]).tx_segs_aligned;
 	ASSERT_EQ(1000, put(self, 1000, 0));
 	EXPECT_RECORDS(1000);
@@ -658,7 +662,7 @@ TEST_F(send, statistics_are_the_sum_of_the_sockets)
 	EXPECT_LT(0, a.tx_packets);
 	EXPECT_LT(0, b.tx_segs_unaligned);
 
-	/* They outlive the sockets, and nobody else sees them. */
+	/* They outlive the sockets, and other namespaces do not see them. */
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
 	EXPECT_EQ(a.tx_segs_aligned + b.tx_segs_aligned,
@@ -724,7 +728,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	EXPECT_EQ(-1, put(self, MPA_ULPDU_MAX, 0));
 	EXPECT_EQ(EMSGSIZE, errno);
 
-	/* An open one stays what it was. */
+	/* An open one keeps its length. */
 	ASSERT_EQ(most, put(self, most, MSG_MORE));
 	EXPECT_EQ(-1, put(self, 1, MSG_MORE));
 	EXPECT_EQ(EMSGSIZE, errno);
@@ -733,7 +737,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	ASSERT_EQ(0, put(self, 0, 0));
 	EXPECT_RECORDS(most);
 
-	/* What MPA_SEGMENT cuts counts by the piece. */
+	/* With MPA_SEGMENT each piece counts. */
 	ASSERT_EQ(0, segment(self, most));
 	ASSERT_EQ(3 * most + 5, put(self, 3 * most + 5, 0));
 	EXPECT_RECORDS(most, most, most, 5);
@@ -757,7 +761,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	EXPECT_RECORDS(most + 1);
 }
 
-/* The path shrinks: what fitted is refused, at once. */
+/* When the path MTU shrinks, what fitted before is refused, at once. */
 TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 {
 	int most = mulpdu(self);
@@ -770,7 +774,7 @@ TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 	EXPECT_EQ(most, put(self, most, 0));
 	EXPECT_RECORDS(most);
 
-	/* What has been accepted may end as it is. */
+	/* What has been accepted may be finished. */
 	EXPECT_EQ(most, put(self, most, MSG_MORE));
 	ASSERT_EQ(0, lo_mtu(1300));
 	EXPECT_EQ(0, put(self, 0, 0));
@@ -786,7 +790,7 @@ TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 	EXPECT_EQ(cork, option_get(self->fd[0], SOL_TCP, TCP_CORK));	\
 } while (0)
 
-/* The send buffer is filled as far as it goes, nobody reads. */
+/* Fill the send buffer; the peer does not read. */
 static void put_all(struct _test_data_send *self, size_t len)
 {
 	while (put(self, len, MSG_DONTWAIT) > 0)
@@ -807,7 +811,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 				       &how));
 		ASSERT_EQ(0, segment(self, sizes[i / 2]));
 		EXPECT_KNOBS(1, 0);
-		/* Far beyond the window, and while it opens little by little */
+		/* Far beyond the window, and while it opens in small steps */
 		put_all(self, 3001);
 		EXPECT_KNOBS(1, 0);
 		for (nodelay = 0; nodelay < 2; nodelay++) {
@@ -824,7 +828,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 				EXPECT_KNOBS(nodelay, cork);
 			}
 		}
-		/* To the end: what is short goes once the cork is out. */
+		/* To the end: what is short leaves once the cork is removed. */
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 0);
 		while (self->seen < self->sent)
 			ASSERT_LT(0, take(self, 0));
@@ -833,7 +837,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 	}
 }
 
-/* Octets held back in front of the cork go when it is pulled. */
+/* Octets held back before the cork leave when it is removed. */
 TEST_F(send, cork_holds_and_lets_go)
 {
 	bool held = false;
@@ -844,7 +848,9 @@ TEST_F(send, cork_holds_and_lets_go)
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 1);
 		ASSERT_EQ(100, put(self, 100, 0));
 		ASSERT_EQ(50, put(self, 50, 0));
-		/* TCP waits for 0.2 s; this process may have been away. */
+		/*
+		 * TCP waits for 0.2 s; this process may not have run in time.
+		 */
 		held |= unsent(self->fd[0]) >= 150;
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 0);
 		EXPECT_EQ(0, unsent(self->fd[0]));
@@ -853,7 +859,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_TRUE(held);
 	EXPECT_KNOBS(1, 0);
 
-	/* So does MSG_MORE, until a send without. */
+	/* MSG_MORE does the same, until a send without it. */
 	held = false;
 	for (i = 0; i < 20; i++) {
 		ASSERT_TRUE(acked(self->fd[0]));
@@ -866,7 +872,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_TRUE(held);
 	EXPECT_KNOBS(1, 0);
 
-	/* TCP_NODELAY pushes what it finds, as with TCP. */
+	/* TCP_NODELAY pushes what is queued, as with TCP. */
 	option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 0);
 	ASSERT_EQ(100, put(self, 100, MSG_MORE | MSG_EOR));
 	option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 1);
@@ -874,7 +880,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_RECORDS(100);
 }
 
-/* Nagle: records behind one that is not acknowledged wait and are packed. */
+/* Nagle: records after an unacknowledged one wait and are packed. */
 TEST_F(send, nagle_packs_whole_records)
 {
 	int i;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Batches of records: collected, and what of them goes out when, and how. */
+/*
+ * Batches of records: how they are collected, and when and how they are sent.
+ */
 
 #include <linux/net_tstamp.h>
 
@@ -9,7 +11,7 @@
 
 #define MANY	8
 
-/* Send so many records of the row with one call: how many it has taken. */
+/* Send @n records of the stream with one call. Return: the number accepted. */
 static int put_batch(struct _test_data_send *self, const size_t *len, int n,
 		     int flags)
 {
@@ -31,7 +33,7 @@ static int put_batch(struct _test_data_send *self, const size_t *len, int n,
 	return done;
 }
 
-/* Segments that have left until now. */
+/* Segments sent so far. */
 static u64 left(struct _test_data_send *self)
 {
 	const struct mpa_info info = mpa_info(self->fd[0]);
@@ -39,7 +41,7 @@ static u64 left(struct _test_data_send *self)
 	return info.tx_segs_aligned + info.tx_segs_unaligned;
 }
 
-/* MPA_INFO asks TCP for nothing, and so does not disturb. */
+/* MPA_INFO requests nothing of TCP, and so does not interfere. */
 TEST_F(send, segments_wait_for_the_end_of_a_batch)
 {
 	bool waited = false;
@@ -53,7 +55,10 @@ TEST_F(send, segments_wait_for_the_end_of_a_batch)
 		before = left(self);
 		for (k = 0; k < 4; k++)
 			ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
-		/* They go by themselves; this process may have been away. */
+		/*
+		 * They leave by themselves; this process may not have run in
+		 * time.
+		 */
 		waited |= left(self) == before;
 		ASSERT_EQ(1300, put(self, 1300, 0));
 		EXPECT_RECORDS(1300, 1300, 1300, 1300, 1300);
@@ -69,7 +74,7 @@ TEST_F(send, batch_that_does_not_end_goes_all_the_same)
 	int i;
 
 	for (i = 0; i < 5; i++) {
-		/* For the third one the kernel does not even come to MPA. */
+		/* The kernel does not call MPA for the third one. */
 		ASSERT_EQ(2, put_batch(self, len, 3, 0));
 		EXPECT_RECORDS(500, 500);
 		ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
@@ -86,7 +91,7 @@ TEST_F(send, batch_with_an_error_is_sent_up_to_it)
 
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(2, put_batch(self, too_long, 4, 0));
-		/* At once, as if the second one had been the last. */
+		/* At once, as if the second one were the last. */
 		EXPECT_EQ(0, unsent(self->fd[0]));
 		EXPECT_RECORDS(500, 400);
 		ASSERT_EQ(1, put_batch(self, too_long, 1, 0));
@@ -154,7 +159,7 @@ TEST_F(send, large_record_in_a_batch_is_not_cut)
 	EXPECT_READER_HAS(&reader, octets);
 }
 
-/* What is held is cut as it was laid out, or counted for what it is. */
+/* What is queued is cut as it was laid out, or counted as misaligned. */
 TEST_F(send, path_may_change_within_a_batch)
 {
 	int i, k;
@@ -172,15 +177,16 @@ TEST_F(send, path_may_change_within_a_batch)
 }
 
 /*
- * Ways in which a batch ends without an end. TCP sends a last segment that is
- * not full, and waits for more, only when its probe timer runs: after 200 ms.
+ * Ways in which a batch ends without a last message. TCP sends a last segment
+ * that is not full, and waits for more, only when its probe timer expires:
+ * after 200 ms.
  */
 enum way {
 	LONG_ONE, CUT_ONE, REFUSED_NEXT, SMALL_AND_SIOCOUTQ, LONG_AND_SIOCOUTQ,
 	SMALL_AND_NODELAY, LONG_AND_CORK, WAYS
 };
 
-/* Return: octets of records that are whole by then. */
+/* Return: octets of records that are complete by then. */
 static size_t end_without_an_end(struct _test_data_send *self, enum way way)
 {
 	const bool small = way == SMALL_AND_SIOCOUTQ ||
@@ -212,7 +218,7 @@ TEST_F(send, batch_without_an_end_goes_soon)
 		long best = 1000, began, took;
 		int i;
 
-		/* This process, or the other end, may be away for once. */
+		/* This process, or the other end, may not run in time once. */
 		for (i = 0; i < 10 && best > 100; i++) {
 			size_t whole, got = 0;
 			ssize_t n;
@@ -245,8 +251,8 @@ TEST_F(send, batch_without_an_end_goes_soon)
 }
 
 /*
- * An option has what TCP holds back looked at again: Nagle's last segment waits
- * for an ACK of the one before, which is delayed by 40 ms, and not for more.
+ * An option makes TCP look again at what it holds back: Nagle's last segment
+ * waits for an ACK of the one before, which is delayed by 40 ms, and no longer.
  */
 TEST_F(send, option_behind_a_batch_holds_nothing_back)
 {
@@ -285,7 +291,7 @@ static int said(int fd, int level, int type, const u64 *value, u32 len)
 	return send_with(fd, "x", 1, level, type, value, len) < 0 ? errno : 0;
 }
 
-/* Those of other levels are judged as TCP judges them. */
+/* TCP decides about those of other levels. */
 TEST_F(send, control_messages_of_other_levels)
 {
 	static const struct {

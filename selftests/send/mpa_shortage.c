@@ -63,7 +63,7 @@ FIXTURE_SETUP(shortage)
 		       sizeof(large)))
 		SKIP(_exit(255), "needs root");
 	ASSERT_EQ(0, mpa_started_pair(self->fd, 0, 0));
-	/* So that TCP's count of its memory, a coarse one, is above any limit */
+	/* Raise TCP's memory count, which is coarse, above any limit. */
 	while (send(self->hog[0], record_row, sizeof(record_row),
 		    MSG_DONTWAIT) > 0)
 		;
@@ -100,7 +100,7 @@ static bool fill_up(struct _test_data_shortage *self)
 	}
 }
 
-/* All that was accepted comes, and then the end. */
+/* All that was accepted arrives, and then the end of stream. */
 #define EXPECT_ALL_AND_THE_END() do {					\
 	unsigned int i_;						\
 									\
@@ -129,8 +129,8 @@ static u32 meminfo(int fd, int what)
 /* ---- startup frames ---- */
 
 /*
- * Octets of record_row that TCP takes until it has no memory: more than once, as
- * the peer's delayed acknowledgments give some back.
+ * Octets of record_row that TCP takes until it has no memory. In several
+ * attempts, as the peer's delayed acknowledgments free some.
  */
 static size_t plain_octets_taken(int fd)
 {
@@ -199,7 +199,7 @@ TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
 				sizeof(large)));
 	ASSERT_EQ(0, mpa_attach(fd[0]));
-	/* With nothing in its queues it would go on at the limit. */
+	/* With empty queues it would continue at the limit. */
 	ASSERT_NE(0, plain_octets_taken(fd[0]));
 	set_nonblock(fd[0]);
 	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
@@ -226,7 +226,7 @@ TEST_F(shortage, shutdown_needs_no_memory)
 	EXPECT_EQ(EPIPE, errno);
 	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
 	EXPECT_ALL_AND_THE_END();
-	/* The other half is as it was. */
+	/* The other direction still works. */
 	EXPECT_TRUE(record_goes(self->fd[1], self->fd[0], 77));
 }
 
@@ -303,7 +303,7 @@ TEST_F(shortage, record_goes_at_the_limit_where_nothing_else_is_queued)
 	}
 }
 
-/* As with TCP, whoever does not read to the end is not served to the end. */
+/* As with TCP: unread data cause a reset, and what was queued is lost. */
 TEST_F(shortage, unread_records_reset)
 {
 	ASSERT_TRUE(fill_up(self));
@@ -321,7 +321,9 @@ TEST_F(shortage, unread_records_reset)
 
 #define PIECE	4000	/* of one of MPA_ULPDU_MAX octets */
 
-/* Pieces from the Nth octet on are accepted until one is not: octets by then */
+/*
+ * Send pieces from octet N until one is refused. Return: octets accepted so far
+ */
 static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 {
 	while (at + PIECE < MPA_ULPDU_MAX &&
@@ -331,7 +333,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 	return at;
 }
 
-/* Its end, from the Nth octet on; and all of it has come. */
+/* The record's end, from octet N; then all of it has arrived. */
 #define EXPECT_ENDS_WELL(at) do {					\
 	const size_t at_ = at, left_ = MPA_ULPDU_MAX - at_;		\
 									\
@@ -342,7 +344,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 	EXPECT_TRUE(record_good(self->buf, MPA_ULPDU_MAX));		\
 } while (0)
 
-/* With nothing in TCP's queue nobody would give memory back, now or later. */
+/* With nothing in TCP's queue no ACK would free memory, now or later. */
 TEST_F(shortage, open_record_goes_on_where_nothing_else_is_queued)
 {
 	size_t at;
@@ -358,7 +360,7 @@ TEST_F(shortage, open_record_goes_on_where_nothing_else_is_queued)
 	EXPECT_ENDS_WELL(at);
 }
 
-/* How often poll says that there is room, and a send that there is none. */
+/* Number of times that poll reports space and a send finds none. */
 static int spins(struct _test_data_shortage *self)
 {
 	const long until = now_ms() + 200;
@@ -377,7 +379,7 @@ TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
 	int epoll = epoll_create1(0), n;
 	size_t at;
 
-	/* More than the peer takes, so that some is left in TCP's queue. */
+	/* More than the peer takes, so that TCP's queue is not empty. */
 	for (n = 0; n < 10; n++)
 		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000, 0));
 	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
@@ -387,7 +389,7 @@ TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
 	}
 	EXPECT_EQ(EAGAIN, errno);
 	n = spins(self);
-	/* Each time that the work item has looked, and been wrong. */
+	/* Each time that the work item has tried and failed. */
 	EXPECT_GE(10, n) {
 		TH_LOG("%d times POLLOUT and EAGAIN in 200 ms", n);
 	}
@@ -407,7 +409,7 @@ TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
 	close(epoll);
 }
 
-/* ---- who waits for room ---- */
+/* ---- waiting for send buffer space ---- */
 
 /*
  * TCP itself has room when poll says that there is none, and has little by the
@@ -445,8 +447,8 @@ TEST_F(shortage, poll_is_told_of_room_that_comes_after_the_memory)
 /* ---- a limit of a control group ---- */
 
 /*
- * Of the first kind, where sockets have a limit of their own. At memory.max of
- * the second kind the kernel kills the program that reads or sends.
+ * A memory cgroup of version 1, where sockets have a limit of their own. At
+ * memory.max of version 2 the kernel kills the program that reads or sends.
  */
 #define CGROUP		"/tmp/mpa-cgroup"
 #define RECORDS		400
@@ -464,7 +466,7 @@ static int cgroup_put(const char *group, const char *name, const char *text)
 	return text_put(path, text);
 }
 
-/* This process, and the memory of sockets that it makes from now on. */
+/* This process, and the memory of sockets that it creates from now on. */
 static int cgroup_enter(const char *group, const char *limit)
 {
 	char path[64], pid[16];
@@ -485,15 +487,15 @@ static long cgroup_number(const char *group, const char *file)
 	return text_get(path, text, sizeof(text)) > 0 ? atol(text) : -1;
 }
 
-/* How often the limit was met. */
+/* The number of times that the limit was reached. */
 static long cgroup_failed(const char *group)
 {
 	return cgroup_number(group, "failcnt");
 }
 
 /*
- * Its sockets have gone: else the kernel takes what they give back from another
- * counter, once groups of this kind have gone, and warns.
+ * Wait until its sockets are gone: otherwise the kernel subtracts their memory
+ * from another counter, once groups of this kind are removed, and warns.
  */
 static bool cgroup_idle(const char *group)
 {
@@ -541,7 +543,7 @@ static int cgroup_receives(int listener, unsigned int flags)
 	    mpa_start(fd, MPA_ROLE_RESPONDER, flags))
 		return 2;
 	for (i = 0; i < RECORDS; i++) {
-		/* Now and then what is sent has to wait. */
+		/* Sometimes what is sent has to wait. */
 		if (i % 50 == 0)
 			poll(NULL, 0, 50);
 		n = recv(fd, octets, sizeof(octets), 0);

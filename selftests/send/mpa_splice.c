@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Octets that no send(2) brings: sendfile, splice, vmsplice, io_uring. */
+/*
+ * Octets that do not come from send(2): sendfile, splice, vmsplice, io_uring.
+ */
 
 #include <linux/io_uring.h>
 #include <sys/mman.h>
@@ -11,7 +13,7 @@
 #include "mpa_harness.h"
 #include "mpa_send.h"
 
-/* A file whose octet n is that of the row. */
+/* A file whose octet n is octet n of the stream. */
 static int row_file(size_t len)
 {
 	int fd = memfd_create("row", 0);
@@ -27,7 +29,7 @@ static int row_file(size_t len)
 	return fd;
 }
 
-/* The next octets, from the file: how many have gone. */
+/* Send the next octets from the file. Return: their number. */
 static ssize_t put_file(struct _test_data_send *self, int file, size_t len)
 {
 	loff_t at = self->sent;
@@ -48,7 +50,7 @@ static ssize_t put_pipe(struct _test_data_send *self, int pipe, size_t len,
 	return n;
 }
 
-/* All that was sent, however it is cut; no record is above a segment. */
+/* All that was sent, however it is cut; no record exceeds a segment. */
 static bool taken_all(struct _test_data_send *self)
 {
 	while (self->seen < self->sent) {
@@ -89,9 +91,8 @@ TEST_F(send, sendfile_fills_segments)
 }
 
 /*
- * What makes checksums or cuts packets in software copies every octet of pages
- * that somebody may write to meanwhile. Ours are none, also those that a file
- * has been copied to.
+ * Code that computes checksums or splits packets in software copies all pages
+ * that may change meanwhile. Ours do not, also those that a file was copied to.
  */
 TEST_F(send, pages_of_our_own_are_nobody_elses)
 {
@@ -109,7 +110,7 @@ TEST_F(send, pages_of_our_own_are_nobody_elses)
 				       &how));
 		ASSERT_EQ(0, segment(self, i == 1 ? MPA_SEGMENT_OFF : 0));
 		set_nonblock(self->fd[0]);
-		/* Until the peer's window is closed, and beyond. */
+		/* Until the peer's window is closed, and longer. */
 		do {
 			loff_t at = 0;
 
@@ -146,7 +147,7 @@ TEST_F(send, sendfile_is_cut_as_segment_says)
 	close(file);
 }
 
-/* The file ends before the count: its last octets go as well. */
+/* The file ends before the count: its last octets are sent as well. */
 TEST_F(send, sendfile_beyond_the_end_of_the_file)
 {
 	static const size_t sizes[] = { 1, 100, 4096, 5000, 100001 };
@@ -167,7 +168,7 @@ TEST_F(send, sendfile_beyond_the_end_of_the_file)
 			}
 			EXPECT_EQ(0, put_file(self, file, 1 << 20));
 			EXPECT_NO_MORE();
-			/* Nothing is left open either. */
+			/* No record is left open. */
 			ASSERT_EQ(10, put(self, 10, 0));
 			EXPECT_RECORDS(10);
 			close(file);
@@ -175,7 +176,10 @@ TEST_F(send, sendfile_beyond_the_end_of_the_file)
 	}
 }
 
-/* A file of so many pages, of which one cannot be read; -1 if that cannot be. */
+/*
+ * A file of @pages pages, one of which cannot be read; -1 if that is
+ * impossible.
+ */
 static int broken_file(int pages, int broken)
 {
 	int file = row_file(4096 * pages);
@@ -184,7 +188,7 @@ static int broken_file(int pages, int broken)
 
 	if (file < 0)
 		return -1;
-	/* Who has such a page may be killed. */
+	/* The owner of such a page may be killed. */
 	pid = fork();
 	if (!pid) {
 		u8 *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -203,7 +207,7 @@ static int broken_file(int pages, int broken)
 	return -1;
 }
 
-/* More of it was announced, and never comes. */
+/* More of it was announced, and is never sent. */
 TEST_F(send, file_that_cannot_be_read_to_its_end)
 {
 	int file = broken_file(40, 20), off;
@@ -230,8 +234,8 @@ TEST_F(send, file_that_cannot_be_read_to_its_end)
 }
 
 /*
- * What fits a segment goes as one record, though it is above the formula's
- * MULPDU: also if it is only its end that was not known.
+ * What fits a segment is one record, even if it is longer than the formula's
+ * MULPDU: also if only its end was not known.
  */
 TEST_F(send, end_of_a_file_makes_no_record_too_long)
 {
@@ -250,7 +254,7 @@ TEST_F(send, end_of_a_file_makes_no_record_too_long)
 		file = row_file(10 + len);
 		ASSERT_LE(0, file);
 		ASSERT_EQ(len, put_file(self, file, 1 << 20));
-		/* It is not left open either. */
+		/* It is not left open. */
 		ASSERT_EQ(2, mpa_info(self->fd[0]).tx_ulpdus) {
 			TH_LOG("a file of %u octets", len);
 		}
@@ -281,7 +285,7 @@ TEST_F_TIMEOUT(send, sendfile_of_much, 120)
 		ASSERT_EQ(0, reader_start(&reader, self->fd[1]));
 		ASSERT_EQ(0, segment(self, kinds[i / 2]));
 		for (k = 0; k < 2; k++) {
-			/* More than once round, the row is periodic. */
+			/* More than one period of the stream. */
 			self->sent %= STREAM_PERIOD;
 			while (self->sent < STREAM_PERIOD) {
 				ASSERT_LT(0, put_file(self, file,
@@ -319,7 +323,7 @@ TEST_F_TIMEOUT(send, nonblocking_sendfile_loses_nothing, 120)
 				continue;
 			ASSERT_EQ(EAGAIN, errno);
 			full++;
-			/* All may be here, and not acknowledged yet. */
+			/* All may have arrived, and not be acknowledged yet. */
 			if (self->seen < self->sent) {
 				ASSERT_LT(0, take(self, 0));
 			} else {
@@ -335,7 +339,7 @@ TEST_F_TIMEOUT(send, nonblocking_sendfile_loses_nothing, 120)
 	close(file);
 }
 
-/* Whoever writes to the file afterwards does not change what has been sent. */
+/* Writing to the file later does not change what was sent. */
 TEST_F(send, pages_are_copied)
 {
 	const size_t len = 20000;
@@ -343,7 +347,7 @@ TEST_F(send, pages_are_copied)
 	int file = row_file(4 * len);
 
 	ASSERT_LE(0, file);
-	/* The responder looks at the first record by itself. */
+	/* The responder inspects the first record by itself. */
 	ASSERT_EQ(10, put(self, 10, 0));
 	EXPECT_RECORDS(10);
 	ASSERT_EQ(len, put_file(self, file, len));
@@ -407,7 +411,7 @@ TEST_F(send, splice_from_a_pipe)
 	}
 	EXPECT_NO_MORE();
 
-	/* More is asked for than there is. */
+	/* The call requests more than the pipe has. */
 	ASSERT_EQ(0, segment(self, 100));
 	ASSERT_EQ(250, write(ends[1], stream_at(self->sent), 250));
 	ASSERT_EQ(250, put_pipe(self, ends[0], 1000, 0));
@@ -468,7 +472,7 @@ TEST_F(send, vmsplice_copies_what_may_change)
 
 /* ---- a closed window ---- */
 
-/* Octets that TCP has in its queue, and which of its timers runs; or -1. */
+/* Octets in TCP's queue, and which of its timers runs; or -1. */
 static int queue_and_timer(int fd, int family, unsigned int *timer)
 {
 	const char *path = family == AF_INET ? "/proc/net/tcp" :
@@ -480,7 +484,7 @@ static int queue_and_timer(int fd, int family, unsigned int *timer)
 	char line[512];
 	int found = -1;
 
-	/* The port is at the same place in both families. */
+	/* The port is at the same offset in both families. */
 	getsockname(fd, (struct sockaddr *)&addr, &len);
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, " %*[^:]: %*[^:]:%x %*s %*s %x:%*x %x:", &port,
@@ -494,7 +498,9 @@ static int queue_and_timer(int fd, int family, unsigned int *timer)
 	return found;
 }
 
-/* Records are acknowledged until the peer has room for no segment any more. */
+/*
+ * Records are acknowledged until the peer's window is smaller than a segment.
+ */
 static bool close_window(struct _test_data_send *self)
 {
 	struct tcp_info info;
@@ -517,7 +523,7 @@ static bool close_window(struct _test_data_send *self)
 	return false;
 }
 
-/* If what opens the window is lost, nobody else would ask for it. */
+/* If the segment that opens the window is lost, nothing else would probe it. */
 TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 {
 	const struct connecting small = { .rcvbuf = 20000 };
@@ -533,7 +539,7 @@ TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 	ASSERT_EQ(60000, write(ends[1], stream_at(self->sent), 60000));
 	set_nonblock(self->fd[0]);
 	ASSERT_LT(1400, put_pipe(self, ends[0], 60000, SPLICE_F_MORE));
-	/* What ends a batch that has no end has its time. */
+	/* A batch without an end is sent after some time. */
 	until = now_ms() + 1000;
 	do
 		octets = queue_and_timer(self->fd[0], variant->family, &timer);
@@ -564,9 +570,9 @@ TEST_F(send, window_is_probed_at_once_for_octets_spliced_with_more)
 	set_nonblock(self->fd[0]);
 	ASSERT_LT(1400, put_pipe(self, ends[0], 8000, SPLICE_F_MORE));
 	/*
-	 * At once: what is held for the rest of a batch starts the timer as well
-	 * when it goes, but there need not be any. And so few that TCP does not
-	 * send for their number.
+	 * At once: what is queued for the rest of a batch starts the timer,
+	 * too, when it is sent, but there need not be any. And so few that TCP
+	 * does not send for their number.
 	 */
 	octets = queue_and_timer(self->fd[0], variant->family, &timer);
 	if (octets <= 0)
@@ -629,7 +635,10 @@ static struct io_uring_sqe *ring_next(struct ring *r, int op, int fd)
 	return &r->sqes[i];
 }
 
-/* All that is queued has been done: sum of the results, or the first error. */
+/*
+ * Wait for all that is queued. Return: the sum of the results, or the first
+ * error.
+ */
 static ssize_t ring_run(struct ring *r)
 {
 	struct io_uring_cqe *cqes = (void *)(r->rings + r->p.cq_off.cqes);
@@ -708,7 +717,7 @@ TEST_F_TIMEOUT(send, io_uring_waits_for_room, 120)
 		int flags;
 	} kinds[] = {
 		{ MPA_SEGMENT_OFF, 60000, 0 },
-		/* All of it, as with TCP; without, a part would do. */
+		/* All of it, as with TCP; without, a part would be enough. */
 		{ 1000, 200000, MSG_WAITALL }, { 0, 200000, MSG_WAITALL },
 	};
 	const struct connecting how = { .sndbuf = 20000, .rcvbuf = 20000 };

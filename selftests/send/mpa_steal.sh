@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_steal.sh [OPTION]... [CASE...]: the cases of mpa_aligned.sh with what the
-# kernel is set to, while processors are taken away from both ends at random
-# (kmod/mpa_steal.c) and busy loops run beside them. How many segments begin
-# with an FPDU after all, and in the worst run?
+# mpa_steal.sh [OPTION]... [CASE...]: the cases of mpa_aligned.sh with the kernel's
+# default settings, while processors are taken away from both ends at random
+# (kmod/mpa_steal.c) and busy loops run. What share of segments still begins with an
+# FPDU, and in the worst run?
 #
-# --runs=N: each case so often. --ms=N: a processor is gone for so long.
-# --every=N: milliseconds from one time to the next, on average; 0: never.
-# --busy=N: busy loops, one a processor if not given. --no-capture: look at the
-# counters only; with a capture MPA_WIRE_DIR keeps it, as mpa_aligned.sh says.
+# --runs=N: run each case N times. --ms=N: take a processor for N milliseconds.
+# --every=N: milliseconds between two times, on average; 0: never. --busy=N: busy
+# loops, by default one a processor. --no-capture: check the counters only; with a
+# capture MPA_WIRE_DIR keeps it, see mpa_aligned.sh.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/lib/lib.sh
 . "$here/../lib/lib.sh"
 
-# What is wanted, in thousandths of a per cent
+# What is required, in thousandths of a per cent
 wanted_all=99900
 wanted_run=99500
 
@@ -50,8 +50,8 @@ cleanup() {
 	[[ ! -d /sys/module/mpa_steal ]] || rmmod mpa_steal
 }
 
-# summary: of a table on standard input, each case; fails if less is aligned
-# than wanted
+# summary: print each case of a table on standard input; fails if less is aligned
+# than required
 summary() {
 	awk -v wanted_all=$wanted_all -v wanted_run=$wanted_run '
 	$1 != "#" || $3 !~ /^[0-9]+$/ || $4 !~ /^[0-9.]+$/ { next }
@@ -106,7 +106,7 @@ done
 [[ $every -eq 0 ]] || insmod "$thief" "ms=$ms" "every=$every"
 
 rc=0
-# It takes its time: show what is done.
+# It takes long: show the progress.
 said=$("$here/mpa_aligned.sh" "${options[@]}" "--times=$runs" "$@" |
 	tee /dev/stderr) || rc=$?
 tap_ok $rc traffic

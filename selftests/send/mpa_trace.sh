@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The event mpa:mpa_unaligned and /proc/net/mpa_stat: silent as long as each
-# segment starts with an FPDU; where not, both say how many do not, and why.
+# The event mpa:mpa_unaligned and /proc/net/mpa_stat: silent while each segment
+# starts with an FPDU; otherwise both report the number that do not, and the cause.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -30,13 +30,13 @@ hosts_down
 hosts_up 1500
 echo 1 >$event
 
-# counted NAME: of the sender's host
+# counted NAME: a counter of the sender's host
 counted() {
 	ip netns exec alpha awk -v name="$1" '$1 == name { print $2 }' \
 		/proc/net/mpa_stat
 }
 
-# told CAUSE: unaligned segments that events of this cause tell of
+# told CAUSE: the number of unaligned segments in events with this cause
 told() {
 	awk -v cause="cause=$1" '
 		$NF == cause {
@@ -46,7 +46,7 @@ told() {
 		END { print sum + 0 }' $tracing/trace
 }
 
-# transfer LENGTHS: from alpha to beta, and back
+# transfer LENGTHS: from alpha to beta and back
 transfer() {
 	local fd server rc=0
 
@@ -73,7 +73,7 @@ fits() {
 	[[ $(counted MpaTxSegsAligned) -gt 0 ]]
 }
 
-# Of each FPDU all segments but the first. What beta sends back is as large.
+# All segments of an FPDU but the first. Beta sends the same amount back.
 oversized() {
 	local before sum lines counters
 
@@ -82,7 +82,7 @@ oversized() {
 	counters=$(($(counted MpaTxSegsOversized) - before))
 	sum=$(told oversized)
 	lines=$(grep -c mpa_unaligned: $tracing/trace)
-	echo "counted $counters, the events of both ends tell of $sum"
+	echo "counted $counters, the events of both ends report $sum"
 	grep mpa_unaligned: $tracing/trace | head -n 5
 	[[ $counters -ge 60 && $sum -eq $((2 * counters)) && $lines -ge 20 ]] &&
 		! grep mpa_unaligned: $tracing/trace | grep -v "cause=oversized"

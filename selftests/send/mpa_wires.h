@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Two hosts in network namespaces of the program's own, two wires between them,
- * and connections whose receiver notes when so many octets have come. To be
- * included behind mpa_harness.h.
+ * and connections whose receiver notes when a given number of octets has
+ * arrived. Include it after mpa_harness.h.
  *
- * The receiver is a plain TCP socket whoever sends, unless a test says
+ * The receiver is a plain TCP socket for both senders, unless a test says
  * otherwise: it sees what is on the wire and when, and acknowledges in the same
- * way. As it has been told that it is in a conversation (TCP_QUICKACK 0), an ACK
- * that nothing calls for takes 40 ms.
+ * way. TCP_QUICKACK 0 tells it that the connection is interactive, so an ACK
+ * that nothing triggers takes 40 ms.
  */
 #ifndef _MPA_WIRES_H
 #define _MPA_WIRES_H
@@ -22,10 +22,10 @@
 /* ---- two hosts ---- */
 
 static int net_of[2] = { -1, -1 };	/* alpha's, beta's network namespace */
-static const char *lacking;		/* why nothing can be tested */
+static const char *lacking;		/* why the tests cannot run */
 static int tcp_mem = -1;		/* net.ipv4.tcp_mem */
 
-/* ip or tc with a line for each thing to do. */
+/* Run ip or tc with one command a line. */
 static int tell(const char *tool, const char *lines)
 {
 	char command[32];
@@ -39,7 +39,7 @@ static int tell(const char *tool, const char *lines)
 	return pclose(to) ? -1 : 0;
 }
 
-/* Connections shall not learn from those before them. */
+/* Connections must not use metrics of earlier ones. */
 static int forget_metrics(void)
 {
 	int fd = open("/proc/sys/net/ipv4/tcp_no_metrics_save", O_WRONLY), err;
@@ -99,8 +99,8 @@ static const char *hosts_up(void)
 }
 
 /*
- * Once for all tests, each of which is a process. The limits of TCP's memory are
- * everybody's, and seen in the first network namespace only.
+ * Once for all tests, each of which is a process. TCP's memory limits are
+ * global, and only the first network namespace has them.
  */
 static void __attribute__((constructor(300))) hosts_make(void)
 {
@@ -113,11 +113,11 @@ static void __attribute__((constructor(300))) hosts_make(void)
 /* ---- connections ---- */
 
 /**
- * struct kind - of a connection
+ * struct kind - a kind of connection
  * @far:	10 ms each way
  * @nagle:	without TCP_NODELAY
  * @records:	MPA at the other end as well
- * @silent:	nobody reads at the other end
+ * @silent:	the other end does not read
  * @sndbuf:	SO_SNDBUF, if not 0
  * @rcvbuf:	SO_RCVBUF, if not 0
  */
@@ -131,18 +131,18 @@ struct kind {
 };
 
 /**
- * struct conn - one in use
+ * struct conn - a connection
  * @mpa:	the sender speaks MPA
- * @fpdus:	and the receiver does not: it counts what is in FPDUs
+ * @fpdus:	and the receiver does not: it counts the content of FPDUs
  * @reading:	@thread runs
  * @fd:		sender, receiver
- * @said:	a pipe: nanoseconds at which @due octets had come
- * @octets:	that have come; of ULPDUs, when their FPDU is whole
- * @due:	that are waited for
- * @told:	@due of which that has been said
- * @have:	octets of the FPDU's length that have come
+ * @said:	a pipe: time in nanoseconds when @due octets had arrived
+ * @octets:	received; those of an ULPDU, once its FPDU is complete
+ * @due:	octets to wait for
+ * @told:	@due for which the time was written to @said
+ * @have:	octets received of the FPDU's length field
  * @len:	its length
- * @left:	octets of it that have not come
+ * @left:	octets of it not yet received
  * @thread:	the reader
  */
 struct conn {
@@ -173,7 +173,7 @@ static u32 fpdu_of(u32 ulpdu_len)
 	return (2 + ulpdu_len + 3) / 4 * 4 + 4;
 }
 
-/* Octets of the FPDUs of so many octets, cut at @segment. */
+/* Length of the FPDUs for @octets octets, cut at @segment. */
 static size_t framed(size_t octets, size_t segment)
 {
 	return octets / segment * fpdu_of(segment) +
@@ -291,7 +291,7 @@ static int conn_open(struct conn *c, const struct kind *kind, bool mpa)
 
 static void conn_close(struct conn *c)
 {
-	/* Wakes the reader up. */
+	/* Wake the reader. */
 	shutdown(c->fd[1], SHUT_RDWR);
 	if (c->reading)
 		pthread_join(c->thread, NULL);
@@ -301,13 +301,13 @@ static void conn_close(struct conn *c)
 	close(c->said[1]);
 }
 
-/* From now on so many octets more are waited for. */
+/* From now on wait for @octets more octets. */
 static void conn_expect(struct conn *c, size_t octets)
 {
 	__atomic_store_n(&c->due, c->due + octets, __ATOMIC_RELEASE);
 }
 
-/* When they had come; 0: they have not, in time. */
+/* The time when they had arrived; 0: not in time. */
 static u64 conn_came(struct conn *c, int ms)
 {
 	u64 when;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who may be in startup when net.mpa.startup_max have begun one already: the
- * newcomer, in the place of the one that has been silent for longest, of the
- * user that has most and of his port that has.
+ * Which connection may be in startup when there are net.mpa.startup_max
+ * already: the new one, in place of the one that has been silent for longest,
+ * of the user that has most of them and of the port that has most of that
+ * user's.
  */
 
 #include <pthread.h>
@@ -70,13 +71,19 @@ FIXTURE_TEARDOWN(gate)
 		close(self->listener[i]);
 }
 
-/* Who has been counted so far, at the least: those who are in, or had to go. */
+/*
+ * A lower bound of the connections counted so far: those in startup, and those
+ * that had to go.
+ */
 static long long counted(void)
 {
 	return statistics("MpaInStartup", "MpaStartupOusted");
 }
 
-/* One more at a port, that says so much of its request; its index, or -1. */
+/*
+ * Connect to a port and send @says octets of the request. Return: the
+ * connection's index, or -1.
+ */
 static int comes(struct _test_data_gate *self, int port, size_t says)
 {
 	const bool stays = says < FRAME_LEN && sysctl_get("startup_max");
@@ -94,7 +101,7 @@ static int comes(struct _test_data_gate *self, int port, size_t says)
 	child = accept(self->listener[port], NULL, NULL);
 	if (child < 0)
 		return -1;
-	/* In this order they are counted, if they are not refused. */
+	/* So that they are counted in this order, unless they are refused. */
 	while (stays && counted() == before && now_ms() < until &&
 	       mpa_info(child).state != MPA_STATE_FAILED)
 		poll(NULL, 0, 1);
@@ -104,7 +111,7 @@ static int comes(struct _test_data_gate *self, int port, size_t says)
 	return self->n++;
 }
 
-/* So many at a port; the index of the first, or -1. */
+/* Connect @n times to a port. Return: the index of the first, or -1. */
 static int come(struct _test_data_gate *self, int port, size_t says, int n)
 {
 	int first = self->n;
@@ -120,7 +127,7 @@ static bool waits(struct _test_data_gate *self, int i)
 	return mpa_info(self->child[i]).state == MPA_STATE_STARTUP;
 }
 
-/* It has had to go, and its client has been told. */
+/* It had to go, and its client has received an error. */
 static bool had_to_go(struct _test_data_gate *self, int i)
 {
 	char octet;
@@ -133,7 +140,7 @@ static bool had_to_go(struct _test_data_gate *self, int i)
 	       errno == ECONNRESET;
 }
 
-/* One that says all it has to is served. */
+/* A client that sends its whole request is served. */
 static bool served(struct _test_data_gate *self, int port)
 {
 	int i = comes(self, port, FRAME_LEN);
@@ -155,7 +162,7 @@ TEST_F(gate, oldest_silent_one_makes_room)
 
 		ASSERT_LE(0, last);
 		EXPECT_TRUE(had_to_go(self, i)) {
-			TH_LOG("number %d should have made room, number %d has come",
+			TH_LOG("number %d should have gone, number %d has come",
 			       i, last);
 		}
 		EXPECT_TRUE(waits(self, i + 1));
@@ -178,7 +185,7 @@ TEST_F(gate, strangers_bar_nobody)
 	}
 }
 
-/* A good client's request has its time. */
+/* A good client has time for its request. */
 TEST_F(gate, silent_ones_go_before_those_who_have_begun)
 {
 	int i;
@@ -197,7 +204,7 @@ TEST_F(gate, silent_ones_go_before_those_who_have_begun)
 	EXPECT_TRUE(waits(self, 1));
 }
 
-/* But not if these are most: one octet is cheap. */
+/* But not if those that have begun are more: one octet is cheap. */
 TEST_F(gate, who_is_silent_stays_where_most_have_begun)
 {
 	int i;
@@ -212,7 +219,7 @@ TEST_F(gate, who_is_silent_stays_where_most_have_begun)
 	EXPECT_TRUE(waits(self, 0));
 }
 
-/* Half a request is no way to stay. */
+/* Half a request does not protect a connection. */
 TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 {
 	int i;
@@ -226,7 +233,7 @@ TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 	EXPECT_TRUE(waits(self, MOST - 1));
 }
 
-/* Who has begun long ago is as good as silent, and older. */
+/* A request that began long ago and stopped counts as silence, and is older. */
 TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
 {
 	int i;
@@ -236,7 +243,7 @@ TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
 	/* Not in the same tick as the others. */
 	usleep(20000);
 	ASSERT_EQ(1, come(self, 0, 0, MOST - 1));
-	/* What counts is time itself. */
+	/* It depends on the time itself. */
 	EXPECT_EQ(0, poll_for(self->child[0], POLLIN, 2200));
 	i = comes(self, 0, 0);
 	ASSERT_EQ(MOST, i);
@@ -246,9 +253,9 @@ TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
 }
 
 /*
- * Two that are silent as well, at another port, stay there. Nobody knows which
- * ports are counted together, one in 32 is with that of the crowd: then they
- * pay like it. That those of a second port have to as well is rare.
+ * Two connections at another port, silent as well, stay. Which ports are
+ * counted together is not known: one in 32 shares the count of the crowd, and
+ * then its connections go, too. That a second port does so as well is rare.
  */
 TEST_F(gate, listener_with_most_pays)
 {
@@ -273,13 +280,13 @@ TEST_F(gate, listener_with_most_pays)
 	EXPECT_TRUE(served(self, 1));
 }
 
-/* accept(2) and MPA_START in the program, not in the kernel. */
+/* The program calls accept(2) and MPA_START, not the kernel. */
 TEST_F(gate, responder_started_by_hand_makes_room_as_well)
 {
 	int i, idle = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(self->addr[0]);
 
-	/* A listener that is only attached, in place of one that is started. */
+	/* A listener that is only attached replaces one that is started. */
 	close(self->listener[0]);
 	self->listener[0] = idle;
 	patience(idle, 20);
@@ -308,8 +315,8 @@ TEST_F(gate, responder_started_by_hand_makes_room_as_well)
 }
 
 /*
- * They wait because their program wants it: the limit is not for them, or one
- * user could have it all, for as long as he likes.
+ * They wait because their program chose to. The limit does not count them;
+ * otherwise one user could use it up for as long as it likes.
  */
 TEST_F(gate, initiators_bar_nobody)
 {
@@ -342,7 +349,9 @@ TEST_F(gate, initiators_bar_nobody)
 	}
 }
 
-/* Nobody asks these sockets anything: they are not in startup all the same. */
+/*
+ * Nothing reads the state of these sockets, and still they are not in startup.
+ */
 TEST_F(gate, who_has_been_reset_has_no_place)
 {
 	struct mpa_start start = {
@@ -387,7 +396,7 @@ TEST_F(gate, none_may_begin_if_the_administrator_wants_none)
 	EXPECT_TRUE(waits(self, 1));
 }
 
-/* Each newcomer takes two places, until there are no more than there may be. */
+/* Each new connection removes two, until the limit is kept. */
 TEST_F(gate, lowered_limit_is_reached)
 {
 	ASSERT_EQ(0, come(self, 0, 0, MOST));
@@ -413,7 +422,7 @@ static void *look_for_less(void *unused)
 	return NULL;
 }
 
-/* Who makes room and who takes it are counted at one time. */
+/* The one that goes and the one that comes are counted in one step. */
 TEST_F(gate, nobody_sees_a_place_between_two)
 {
 	pthread_t reader;
@@ -429,7 +438,7 @@ TEST_F(gate, nobody_sees_a_place_between_two)
 	EXPECT_EQ(MOST, least);
 }
 
-/* One that has had to go counts no more, nor when it is closed. */
+/* A connection that had to go is not counted again when it is closed. */
 TEST_F(gate, places_are_given_back_once)
 {
 	int i;
@@ -454,7 +463,7 @@ TEST_F(gate, places_are_given_back_once)
 #define OTHERS	8
 #define PUSHING	(4 * ROOM)
 
-/* One connection more, at a port of its own, with a responder that waits. */
+/* A connection at a port of its own, with a responder that waits. */
 static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 {
 	int err;
@@ -468,9 +477,10 @@ static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 }
 
 /*
- * At many ports one user has few at each, and none of them is silent: it is he
- * who pays all the same. Nobody knows which users fall together, one in eight
- * does with him: of eight others that more than six do will not be seen.
+ * A user at many ports has few connections at each, and none is silent: they go
+ * all the same. Which users are counted together is not known, one in eight
+ * shares the user's count: that more than six of eight others do is too rare to
+ * see.
  */
 TEST_F(gate, user_at_many_ports_bars_no_other_user)
 {
@@ -515,7 +525,7 @@ TEST_F(gate, user_at_many_ports_bars_no_other_user)
 
 #define ENDS	3
 
-/* Nobody is in startup any more; false if that takes too long. */
+/* No connection is left in startup; false if that takes too long. */
 static bool all_gone(struct _test_data_gate *self)
 {
 	const long until = now_ms() + 20000;
@@ -530,7 +540,7 @@ static bool all_gone(struct _test_data_gate *self)
 	return !statistic("MpaInStartup");
 }
 
-/* Of twice as many silent ones, at each port, as many stay as may. */
+/* Twice the limit connect and stay silent, at each port: the limit holds. */
 static bool limit_holds(struct _test_data_gate *self)
 {
 	int port, i;
@@ -612,7 +622,7 @@ TEST_F(gate, limit_holds_after_closes)
 	ASSERT_EQ(0, come(self, 0, 0, ENDS));
 	close(self->child[0]);
 	hang_up(self->child[1]);
-	/* And one that has been reset in the moment. */
+	/* And one that has just been reset. */
 	hang_up(self->client[2]);
 	close(self->child[2]);
 	for (i = 0; i < ENDS; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Floods of connections that begin a startup and do not end it: what is counted
- * and timed holds, and whoever means well gets in, at the latest afterwards.
+ * Floods of connections that begin a startup and do not finish it: the limit
+ * and the timeout hold, and a good client is served, at the latest afterwards.
  */
 
 #include <sys/resource.h>
@@ -83,7 +83,7 @@ static int child(struct _test_data_flood *self)
 	return fd;
 }
 
-/* The nth stops in front of octet n of its request, in turn. */
+/* Connection n stops after n octets of its request, modulo its length. */
 static bool flow(struct _test_data_flood *self, int n)
 {
 	u8 frame[USUAL_LEN] = {};
@@ -104,8 +104,8 @@ static bool flow(struct _test_data_flood *self, int n)
 }
 
 /*
- * What becomes of a client that says all it has to; made by hand, so that it
- * does not count itself.
+ * What happens to a client that sends its whole request; hand-made, so that its
+ * own end is not counted.
  */
 static int good_client(struct _test_data_flood *self)
 {
@@ -128,14 +128,14 @@ static int good_client(struct _test_data_flood *self)
 	return err;
 }
 
-/* Which of them have had to go is a matter of mpa_admission. */
+/* Which of them have to go is the subject of mpa_admission. */
 TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 {
 	int i, in = 0, out = 0;
 
 	ASSERT_EQ(0, mpa_start_as(self->listener, &self->start));
 	ASSERT_TRUE(flow(self, FLOOD)) TH_LOG("%m");
-	/* The last is counted in its own time. */
+	/* The last one is counted asynchronously. */
 	for (i = 0; i < 20000; i++) {
 		if (statistics("MpaInStartup", "MpaStartupOusted") == FLOOD)
 			break;
@@ -154,11 +154,14 @@ TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 		EXPECT_EQ(EUSERS, so_error(self->child[i]));
 		out += mpa_info(self->child[i]).state == MPA_STATE_FAILED;
 	}
-	/* The good one has taken a place, and given it back. */
+	/* The good client has taken a place and returned it. */
 	EXPECT_EQ(MOST - 1, in);
 	EXPECT_EQ(FLOOD - MOST + 1, out);
 
-	/* Who is served makes room, and who gives up. */
+	/*
+	 * Places are returned by clients that are served and by those that give
+	 * up.
+	 */
 	for (i = 0; i < FLOOD; i++) {
 		u8 frame[USUAL_LEN] = {};
 
@@ -185,20 +188,20 @@ TEST_F_TIMEOUT(flood, time_ends_it, 300)
 		u8 octet;
 
 		ASSERT_NE(0, POLLERR & poll_for(self->child[i], 0, 60000)) {
-			TH_LOG("stopped in front of octet %d", i % USUAL_LEN);
+			TH_LOG("stopped before octet %d", i % USUAL_LEN);
 		}
 		EXPECT_EQ(ETIMEDOUT, so_error(self->child[i]));
 		EXPECT_EQ(MPA_ERR_STARTUP, mpa_info(self->child[i]).error);
 		EXPECT_EQ(-1, recv(self->client[i], &octet, 1, 0));
 		EXPECT_EQ(ECONNRESET, errno);
 	}
-	/* Nobody counts any more, though nothing has been closed. */
+	/* None is counted, though no socket has been closed. */
 	EXPECT_EQ(0, statistic("MpaInStartup"));
 }
 
 /*
- * Those who wait for MPA_ACCEPT neither count nor are timed: the program has
- * been told, and holds each as an open file.
+ * Those that wait for MPA_ACCEPT are neither counted nor timed: the program has
+ * been notified, and has an open file for each.
  */
 TEST_F_TIMEOUT(flood, requests_that_wait_for_the_program_bar_nobody, 300)
 {
@@ -229,7 +232,7 @@ TEST_F_TIMEOUT(flood, requests_that_wait_for_the_program_bar_nobody, 300)
 	EXPECT_EQ(FRAME_LEN, read_all(fd, frame, FRAME_LEN));
 	hang_up(fd);
 	hang_up(c);
-	/* The oldest is as good as ever. */
+	/* The oldest still works. */
 	EXPECT_EQ(0, decide(self->child[0], MPA_ACCEPT));
 	EXPECT_EQ(FRAME_LEN, read_all(self->client[0], frame, FRAME_LEN));
 }

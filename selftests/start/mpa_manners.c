@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How startup behaves towards programs and peers that do not do the usual:
- * shutdown() before it is over, octets too early, replies of another kind, a
- * program that does not like the reply, signals.
+ * Startup with unusual programs and peers: shutdown() before it is over, octets
+ * too early, unexpected replies, a program that rejects the reply, signals.
  */
 
 #include <pthread.h>
@@ -16,13 +15,16 @@
 #include "mpa_harness.h"
 #include "mpa_pair.h"
 
-/* Startup that nobody ends takes longer than any test. */
+/* Longer than any test, for a startup that nothing ends. */
 #define FOR_EVER_MS	3000000
 
-/* What has to be seen at once, on a machine that has other work to do. */
+/*
+ * An upper bound for what happens at once, on a machine that has other work to
+ * do.
+ */
 #define AT_ONCE_MS	4000
 
-/* ---- a call that waits, in a thread of its own ---- */
+/* ---- a call that waits, in its own thread ---- */
 
 enum call {
 	CALL_START,
@@ -58,7 +60,7 @@ static int epoll_once(int fd, u32 events)
 		return -1;
 	event.events = 0;
 	ret = epoll_wait(epoll, &event, 1, -1);
-	/* What was true before the wait is not what is waited for. */
+	/* Skip the events that were true before the wait. */
 	while (events & EPOLLET && ret == 1 && !(event.events & ~EPOLLOUT))
 		ret = epoll_wait(epoll, &event, 1, -1);
 	close(epoll);
@@ -105,7 +107,7 @@ static bool waiter_begin(struct waiter *waiter)
 	       asleep(&waiter->tid);
 }
 
-/* How many ms until its call has come back; it need not, before all ends. */
+/* Milliseconds until its call returned; it may have to be ended. */
 static long waiter_end(struct waiter *waiter)
 {
 	const long begun = now_ms();
@@ -131,7 +133,7 @@ static const char * const where_names[] = {
 
 static const char * const how_names[] = { "SHUT_RD", "SHUT_WR", "SHUT_RDWR" };
 
-/* One that waits for ever, and the other end; -1 if that failed. */
+/* An end that waits for ever; -1 if that failed. */
 static int waits_at(struct _test_data_pair *self, enum where where,
 		    bool started)
 {
@@ -161,7 +163,7 @@ static int waits_at(struct _test_data_pair *self, enum where where,
 	return self->fd[1];
 }
 
-/* No patience of the socket's own, which would end a wait as well. */
+/* Without a timeout of the socket, which would end the wait as well. */
 static void no_patience(int fd)
 {
 	patience(fd, 0);
@@ -184,7 +186,7 @@ static void shutdown_wakes(struct __test_metadata *_metadata,
 	EXPECT_GT(AT_ONCE_MS, ms) {
 		TH_LOG("%s of %s sleeps on after %s", call_names[call],
 		       where_names[where], how_names[how]);
-		/* Let go of it. */
+		/* Release it. */
 		hang_up(self->fd[where == WHERE_INITIATOR]);
 		self->fd[where == WHERE_INITIATOR] = -1;
 	}
@@ -198,7 +200,7 @@ static void shutdown_wakes(struct __test_metadata *_metadata,
 			       where_names[where], how_names[how],
 			       strerror(waiter.err));
 		}
-		/* It is told once. */
+		/* The error is returned once. */
 		EXPECT_EQ(0, so_error(waiter.fd));
 	} else {
 		EXPECT_NE(0, POLLERR & waiter.ret);
@@ -266,7 +268,7 @@ TEST_F_TIMEOUT(pair, poll_and_recv_agree_after_shutdown, 300)
 	}
 }
 
-/* The other end is told at once, too. */
+/* The other end sees it at once, too. */
 TEST_F(pair, shutdown_ends_startup_for_the_peer)
 {
 	unsigned int where, how;
@@ -292,9 +294,9 @@ TEST_F(pair, shutdown_ends_startup_for_the_peer)
 	}
 }
 
-/* ---- octets too early: RFC 5044 section 7.1.2 rules 2 and 4 ---- */
+/* ---- early octets: RFC 5044 section 7.1.2 rules 2 and 4 ---- */
 
-/* The responder's end has failed as with any malformed request. */
+/* The responder's end has failed as after any malformed request. */
 static void is_malformed(struct __test_metadata *_metadata,
 			 struct _test_data_pair *self, const char *when)
 {
@@ -334,7 +336,7 @@ TEST_F(pair, octets_behind_a_request_are_malformed_whenever_they_come)
 	}
 }
 
-/* Whoever comes first, the work item or the program: no octet is taken. */
+/* No octet is consumed, whether the work item or the program comes first. */
 TEST_F(pair, early_octets_bar_both_answers)
 {
 	const int options[] = { MPA_ACCEPT, MPA_REJECT };
@@ -353,7 +355,7 @@ TEST_F(pair, early_octets_bar_both_answers)
 			ASSERT_EQ(0, write_all(self->fd[0], "early", 5));
 			ASSERT_TRUE(lo_delivered());
 			err = decide(self->fd[1], options[i]);
-			/* The one tells it, or the other has. */
+			/* Either the call returns it, or SO_ERROR does. */
 			if (err != ENOTCONN || so_error(self->fd[1]) != EPROTO)
 				EXPECT_EQ(EPROTO, err);
 			EXPECT_EQ(0, so_error(self->fd[1]));
@@ -399,7 +401,7 @@ TEST_F(pair, revision_0_fpdu_behind_the_reply_is_delivered)
 	}
 }
 
-/* Its initiator may be one that is not ready yet, as in RFC 5044. */
+/* Its initiator may not be ready yet, as in RFC 5044. */
 TEST_F(pair, revision_0_responder_waits_for_the_first_fpdu)
 {
 	u8 frame[FRAME_LEN];
@@ -414,7 +416,7 @@ TEST_F(pair, revision_0_responder_waits_for_the_first_fpdu)
 
 /* ---- replies ---- */
 
-/* Section 7.1.2 rule 3: R leaves TCP open, whatever else the reply says. */
+/* Section 7.1.2 rule 3: R leaves TCP open, whatever else is in the reply. */
 TEST_F(pair, rejection_of_another_kind_leaves_tcp_open)
 {
 	const struct { u8 revision; u32 flags; } ours[] = {
@@ -451,7 +453,7 @@ TEST_F(pair, rejection_of_another_kind_leaves_tcp_open)
 	}
 }
 
-/* RFC 6581 sections 1.1 and 9.2: what a DDP peer expects comes first. */
+/* RFC 6581 sections 1.1 and 9.2: what a DDP peer expects has priority. */
 TEST_F(pair, empty_fpdu_is_the_last_choice_of_an_initiator)
 {
 	const struct { u32 ours, theirs, chosen; } cases[] = {
@@ -481,9 +483,9 @@ TEST_F(pair, empty_fpdu_is_the_last_choice_of_an_initiator)
 }
 
 /*
- * Whoever names none has those of a DDP peer, and B for who has no other. Some
- * initiators take the first that the reply names, asked for or not: so it is
- * what both have, if that is anything.
+ * A responder that names no RTR gets those of a DDP peer, and B if the
+ * initiator has no other. Some initiators take the first one that the reply
+ * names, requested or not; so the reply names what both have, if there is any.
  */
 TEST_F(pair, responder_offers_what_the_initiator_has_asked_for)
 {
@@ -516,7 +518,7 @@ TEST_F(pair, responder_offers_what_the_initiator_has_asked_for)
 	}
 }
 
-/* Section 7.1.2 rule 3: private data that are not acceptable. */
+/* Section 7.1.2 rule 3: private data that the program does not accept. */
 TEST_F(pair, initiator_may_decide_on_the_reply)
 {
 	u8 frame[FRAME_LEN + 2];
@@ -539,7 +541,7 @@ TEST_F(pair, initiator_may_decide_on_the_reply)
 		EXPECT_EQ(EAGAIN, errno);
 		EXPECT_EQ(-1, send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
 		EXPECT_EQ(EAGAIN, errno);
-		/* There is no frame left to say more in. */
+		/* There is no frame left that could carry more. */
 		EXPECT_EQ(EINVAL, decide_as(fd, MPA_REJECT,
 					    &(struct mpa_reply){},
 					    sizeof(struct mpa_reply)));
@@ -556,7 +558,7 @@ TEST_F(pair, initiator_may_decide_on_the_reply)
 		EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(fd).state);
 		EXPECT_TRUE(text_goes(fd, self->fd[1]));
 		EXPECT_TRUE(text_goes(self->fd[1], fd));
-		/* And may be started once more. */
+		/* And it can be started again. */
 		self->start[1].flags = 0;
 		ASSERT_EQ(0, mpa_attach(self->fd[1]));
 		ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
@@ -565,7 +567,7 @@ TEST_F(pair, initiator_may_decide_on_the_reply)
 	}
 }
 
-/* The RTR indication waits for the decision; a bad reply asks for none. */
+/* The RTR indication waits for the decision; a bad reply needs none. */
 TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 {
 	struct waiter waiter = { .call = CALL_START };
@@ -591,13 +593,13 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 	EXPECT_EQ(B, mpa_info(self->fd[0]).rtr);
 	EXPECT_TRUE(MPA_INFO_MAY_SEND & mpa_info(self->fd[0]).flags);
 
-	/* R and a malformed frame are no matter of taste. */
+	/* A rejection or a malformed frame is not for the program to decide. */
 	ASSERT_LT(0, ask(self));
 	n = enhanced_frame(frame, true, 0x60, A | B, 0, 0);
 	EXPECT_EQ(ECONNREFUSED, answer(self, frame, n));
 	ASSERT_LT(0, ask(self));
 	EXPECT_EQ(EPROTO, answer(self, (const u8 *)"none", 4));
-	/* What comes before the decision is looked at after it. */
+	/* What arrives before the decision is inspected after it. */
 	ASSERT_LT(0, ask(self));
 	n = enhanced_frame(frame, true, 0x40, A | B, 0, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, n));
@@ -614,7 +616,7 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 
 static int answer_pipe[2];
 
-/* The reply comes while the program is in its signal handler. */
+/* The reply arrives while the program is in its signal handler. */
 static void on_signal(int sig)
 {
 	int fd = answer_pipe[1];
@@ -645,7 +647,7 @@ static void *reply_in_handler(void *arg)
 		return NULL;
 	frame_put(frame, true, replier->flags, 1, 0);
 	write_all(replier->fd, frame, FRAME_LEN);
-	/* Until startup is over: then poll says so. */
+	/* Until startup is over: then poll returns. */
 	poll_for(replier->watched, POLLOUT, 20000);
 	if (write(replier->handshake[1], &octet, 1) != 1)
 		abort();
@@ -695,7 +697,7 @@ TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 	}
 }
 
-/* A result that nobody has asked for is not lost by starting anew. */
+/* A result that was not read is not lost by starting again. */
 TEST_F(pair, rejection_is_told_before_a_new_start)
 {
 	u8 frame[FRAME_LEN];
@@ -731,7 +733,7 @@ TEST_F(pair, unknown_option_is_no_protocol_option)
 					 &value, &len));
 		EXPECT_EQ(ENOPROTOOPT, errno);
 	}
-	/* Nor those that can only be read, or written. */
+	/* Nor options that can only be read, or only be written. */
 	EXPECT_EQ(-1, setsockopt(self->fd[0], SOL_MPA, MPA_INFO, &value, len));
 	EXPECT_EQ(ENOPROTOOPT, errno);
 	EXPECT_EQ(-1, getsockopt(self->fd[0], SOL_MPA, MPA_START, &value,
@@ -790,7 +792,9 @@ static long group_slab(void)
 	return octets;
 }
 
-/* The same when it no longer changes: statistics lag behind, and RCU frees. */
+/*
+ * The same once it no longer changes: statistics are late, and RCU frees later.
+ */
 static long group_slab_at_rest(void)
 {
 	long last = -1, octets = group_slab();
@@ -807,7 +811,7 @@ static long group_slab_at_rest(void)
 
 #define ACCOUNTED	800
 
-/* What so many sockets that wait for listen(2) cost, or -1. */
+/* The memory of ACCOUNTED sockets that wait for listen(2), or -1. */
 static long cost_of_private_data(u16 private_len)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -830,7 +834,7 @@ static long cost_of_private_data(u16 private_len)
 	return after - before;
 }
 
-/* Parameters of MPA_START are charged to who has made them. */
+/* Parameters of MPA_START are charged to the program that passed them. */
 TEST_F(pair, private_data_is_on_the_programs_account)
 {
 	long none, most;
@@ -841,7 +845,7 @@ TEST_F(pair, private_data_is_on_the_programs_account)
 	most = cost_of_private_data(MPA_PRIVATE_DATA_MAX);
 	group_leave();
 	ASSERT_LE(0, none);
-	/* Half of it, as statistics lag behind. */
+	/* Half of it, as statistics are late. */
 	EXPECT_LT(none + ACCOUNTED * MPA_PRIVATE_DATA_MAX / 2, most) {
 		TH_LOG("%d sockets cost %ld octets, with private data %ld",
 		       ACCOUNTED, none, most);

@@ -145,7 +145,7 @@ TEST_F(pair, enhanced_request_octet_by_octet)
 	}
 }
 
-/* Section 9.1: what the responder sets and says. */
+/* Section 9.1: what the responder sets and sends. */
 TEST_F(pair, responder_limits_ord_and_leaves_to_the_user_what_is_the_users)
 {
 	const struct {
@@ -226,7 +226,7 @@ TEST_F(pair, ird_is_left_to_the_user_with_a_read_as_rtr)
 	}
 }
 
-/* Sections 9.1 and 8: what the initiator makes of the reply. */
+/* Sections 9.1 and 8: how the initiator handles the reply. */
 TEST_F(pair, initiator_limits_ord_and_fails_without_ird)
 {
 	const struct {
@@ -270,13 +270,13 @@ TEST_F(pair, initiator_limits_ord_and_fails_without_ird)
 		EXPECT_EQ(cases[i].has_ord, info.ord);
 		EXPECT_EQ(cases[i].peer_ird, mpa_peer(self->fd[0]).ird);
 		EXPECT_EQ(cases[i].peer_ord, mpa_peer(self->fd[0]).ord);
-		/* The layer above has its Terminate message to send. */
+		/* The upper layer still has its Terminate message to send. */
 		EXPECT_EQ(4, send(self->fd[0], "term", 4, MSG_NOSIGNAL));
 		EXPECT_EQ(12, recv(self->fd[1], self->buf, 100, 0));
 	}
 }
 
-/* A rejection shows what would have been needed (section 9.1). */
+/* A rejection shows the depths that would have been needed (section 9.1). */
 TEST_F(pair, enhanced_rejection_names_the_depths)
 {
 	const struct mpa_reply reply = {
@@ -389,13 +389,13 @@ static u32 rtr_options(unsigned int bits)
 	return (bits & 1 ? B : 0) | (bits & 2 ? C : 0) | (bits & 4 ? D : 0);
 }
 
-/* What a peer with DDP expects comes first. */
+/* What a peer with DDP expects has priority. */
 static u32 rtr_chosen(u32 both)
 {
 	return both & C ? C : both & D ? D : both & B;
 }
 
-/* What a responder with room for one Read names in its reply. */
+/* What a responder that can take one Read names in its reply. */
 static u32 rtr_offered(u32 ours, u32 theirs)
 {
 	ours = ours ? ours : theirs == B ? B : C | D;
@@ -464,7 +464,7 @@ TEST_F(pair, reply_without_peer_to_peer_model_has_no_rtr)
 	EXPECT_EQ(0, mpa_peer(self->fd[0]).control);
 }
 
-/* A reply with A to a request without: nobody has asked for an RTR. */
+/* A reply with A to a request without: no RTR was requested. */
 TEST_F(pair, client_server_model_has_no_rtr)
 {
 	u8 frame[FRAME_LEN + 4];
@@ -513,7 +513,7 @@ TEST_F(pair, responder_names_the_options_it_supports)
 		}
 		EXPECT_EQ(MPA_INFO_P2P,
 			  mpa_info(self->fd[1]).flags & MPA_INFO_P2P);
-		/* What both can do is what may open the connection. */
+		/* Only what both can do may open the connection. */
 		ASSERT_EQ(rtr_offered(ours, theirs) & theirs,
 			  mpa_info(self->fd[1]).rtr) {
 			TH_LOG("ours 0x%x, theirs 0x%x", ours, theirs);
@@ -539,7 +539,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 		EXPECT_EQ(chosen ? 0 : EOPNOTSUPP, negotiate(self));
 		EXPECT_EQ(chosen, mpa_info(self->fd[0]).rtr);
 		if (chosen == B) {
-			/* Nobody has read or written anything. */
+			/* No end has received or sent a record. */
 			EXPECT_EQ(POLLOUT, poll_for(self->fd[1], POLLOUT,
 						    20000));
 			EXPECT_EQ(0, poll_for(self->fd[1], POLLIN, 0));
@@ -553,7 +553,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 	}
 }
 
-/* The hand-made initiator's side of a peer-to-peer startup. */
+/* The hand-made initiator of a peer-to-peer startup. */
 static int p2p_request(struct _test_data_pair *self, struct peer *peer,
 		       u32 control, bool markers)
 {
@@ -610,7 +610,7 @@ TEST_F(pair, first_record_opens_as_well)
 	EXPECT_EQ(50, recv(self->fd[1], self->buf, 100, 0));
 	EXPECT_EQ(MPA_INFO_MAY_SEND,
 		  mpa_info(self->fd[1]).flags & MPA_INFO_MAY_SEND);
-	/* Later than that it is no RTR any more. */
+	/* After that it is no longer an RTR. */
 	ASSERT_EQ(0, peer_send(&peer, NULL, 0));
 	EXPECT_EQ(-1, recv(self->fd[1], self->buf, 100, 0));
 	EXPECT_EQ(EBADMSG, errno);
@@ -625,7 +625,7 @@ TEST_F(pair, bad_rtr_opens_nothing)
 		for (at = 0; at < (markers ? 12 : 8); at++) {
 			size_t n;
 
-			/* ULPDU_Length is another matter. */
+			/* But not ULPDU_Length. */
 			if (at / 2 == (markers ? 2 : 0))
 				continue;
 			ASSERT_EQ(0, p2p_request(self, &peer, A | B, markers));
@@ -677,7 +677,7 @@ TEST_F(pair, zero_length_fpdu_is_an_error_unless_agreed_on)
 		EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd[1]).error);
 	}
 
-	/* Nor has the initiator anything to be ready for. */
+	/* The initiator does not have to be ready for one either. */
 	self->start[0].revision = 2;
 	self->start[0].flags = MPA_START_ENHANCED | A | B;
 	self->start[1].revision = 2;
@@ -706,9 +706,10 @@ static const struct {
 	{ "permissive M=1", 1, MPA_START_PERMISSIVE | MPA_START_MARKERS },
 };
 
-/* Figures 15, 16 and 17: V, and M for the initiator's and the responder's
- * receiving side. What figure 16 has as N/A is an RDMAC initiator that meets
- * a permissive responder: its reply always has M=1.
+/*
+ * Figures 15, 16 and 17: V, and M for the receiving side of the initiator and
+ * of the responder. N/A in figure 16 is an RDMAC initiator that meets a
+ * permissive responder: its reply always has M=1.
  */
 static const char figures[][5][6] = {
 	{ "0 1/1", "close", "close", "0 1/1", "0 1/1" },
@@ -749,13 +750,14 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 			self->start[1].flags = rnics[j].flags;
 			err = negotiate(self);
 			if (err) {
-				/* The other end learns it from TCP. */
+				/* The other end learns of it from TCP. */
 				poll_for(self->fd[1], POLLOUT, 20000);
 				recv(self->fd[1], self->buf, 1, 0);
 				mpa_info(self->fd[0]);
 			}
 			for (end = 0; end < 2; end++) {
-				/* A responder that has answered is in Full
+				/*
+				 * A responder that has replied is in Full
 				 * Operation when the initiator closes.
 				 */
 				if (err && end && mpa_info(self->fd[1]).state ==
@@ -774,7 +776,7 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 	}
 }
 
-/* The same with a peer made by hand, and the octets of what it gets. */
+/* The same with a hand-made peer, octet for octet. */
 TEST_F(pair, initiator_meets_each_rnic_by_hand)
 {
 	u8 frame[FRAME_LEN];
@@ -788,7 +790,10 @@ TEST_F(pair, initiator_meets_each_rnic_by_hand)
 			char cell[8];
 			int err;
 
-			/* The permissive responder downgrades by itself. */
+			/*
+			 * The permissive responder downgrades without being
+			 * told to.
+			 */
 			if (!rnics[i].revision &&
 			    rnics[j].flags & MPA_START_PERMISSIVE) {
 				revision = 0;
@@ -843,7 +848,7 @@ TEST_F(pair, responder_meets_each_rnic_by_hand)
 			frame_put(frame, true, our_m ? 0xc0 : 0x40, revision,
 				  0);
 			EXPECT_EQ(0, memcmp(frame, self->buf, FRAME_LEN));
-			/* The one who closes there is the initiator. */
+			/* There it is the initiator that closes. */
 			if (figures[i][j][0] == 'c' && !rnics[j].revision)
 				continue;
 			cell_of(self->fd[1], 0, false, cell);
@@ -855,7 +860,7 @@ TEST_F(pair, responder_meets_each_rnic_by_hand)
 	}
 }
 
-/* Figure 14: our frames always have both, whatever else is asked for. */
+/* Figure 14: our frames always have both, whatever else is requested. */
 TEST_F(pair, revision_0_asks_for_markers_and_crcs)
 {
 	u8 frame[FRAME_LEN];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What other implementations count on, where the RFCs leave more than one way:
- * Linux's drivers for iWARP hardware (cxgb4, irdma) and siw.
+ * What other implementations rely on where the RFCs leave a choice: Linux's
+ * drivers for iWARP hardware (cxgb4, irdma) and siw.
  */
 
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include "mpa_pair.h"
 
 /*
- * RFC 6581 sections 9.1 and 9.2: a Read of no octets takes a place in the queue
- * of Reads. irdma and siw give up when one is named and there is no place.
+ * RFC 6581 sections 9.1 and 9.2: a Read of zero octets uses an entry of the
+ * Read queue. irdma and siw fail when one is named and there is no entry.
  */
 TEST_F(pair, responder_has_a_place_for_the_read_that_it_offers)
 {
@@ -69,7 +69,7 @@ TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
 		self->start[0].flags = MPA_START_ENHANCED | A | rows[i].ours;
 		self->start[0].ord = rows[i].ord;
 		ASSERT_LT(0, ask(self));
-		/* Its own queue has the place as well. */
+		/* It also has an entry for it in its own queue. */
 		ord = rows[i].ord ? rows[i].ord : 1;
 		enhanced_put(asked, A | rows[i].ours, 0, ord);
 		EXPECT_EQ(0, memcmp(asked, self->buf + FRAME_LEN, 4));
@@ -91,7 +91,7 @@ TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
 	}
 }
 
-/* "The responder MUST set its ORD at most to the initiator IRD": a number. */
+/* "The responder MUST set its ORD at most to the initiator IRD". */
 TEST_F(pair, responder_answers_a_number_with_a_number)
 {
 	u8 frame[FRAME_LEN + 4];
@@ -111,8 +111,8 @@ TEST_F(pair, responder_answers_a_number_with_a_number)
 }
 
 /*
- * RFC 5044 section 7.1.1: markers go where M asks for them, and nowhere else.
- * Appendix C has M set at revision 0; cxgb4 and siw do not always.
+ * RFC 5044 section 7.1.1: markers are sent where M requests them, and nowhere
+ * else. Appendix C has M set at revision 0; cxgb4 and siw do not always set it.
  */
 TEST_F(pair, markers_of_revision_0_follow_the_bits)
 {
@@ -125,7 +125,7 @@ TEST_F(pair, markers_of_revision_0_follow_the_bits)
 		int fd;
 
 		frame_put(frame, initiator, m ? 0xc0 : 0x40, 0, 0);
-		/* Revision 0 by name, or revision 1 that lets itself down. */
+		/* Revision 0 explicitly, or revision 1 that downgrades. */
 		self->start[0].revision = !direct;
 		self->start[0].flags = direct ? 0 : MPA_START_PERMISSIVE;
 		self->start[1].revision = self->start[0].revision;
@@ -134,7 +134,10 @@ TEST_F(pair, markers_of_revision_0_follow_the_bits)
 			ASSERT_EQ(FRAME_LEN, ask(self));
 			ASSERT_EQ(0, answer(self, frame, FRAME_LEN));
 			fd = self->fd[0];
-			/* Only who never asked for markers gets none. */
+			/*
+			 * Only an end that never requested markers receives
+			 * none.
+			 */
 			flags |= MPA_INFO_MAY_SEND |
 				 (direct || m ? MPA_INFO_RX_MARKERS : 0);
 		} else {
@@ -152,7 +155,7 @@ TEST_F(pair, markers_of_revision_0_follow_the_bits)
 	}
 }
 
-/* Figure 16's RDMAC responder looks at no more than it knows. */
+/* Figure 16's RDMAC responder inspects only what it knows. */
 TEST_F(pair, revision_0_responder_answers_later_ones)
 {
 	unsigned int revision;
@@ -170,7 +173,10 @@ TEST_F(pair, revision_0_responder_answers_later_ones)
 	}
 }
 
-/* Section 7.1.2 rule 3: what else the reply says, or lacks, does not matter. */
+/*
+ * Section 7.1.2 rule 3: the rest of the reply, or what is missing, does not
+ * matter.
+ */
 TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 {
 	unsigned int len, revision;
@@ -198,8 +204,8 @@ TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 }
 
 /*
- * Behind any other reply rule 4 wants none. siw as a responder does not wait
- * with what its program sends; other octets are no part of a frame.
+ * After any other reply rule 4 forbids them. As a responder siw does not delay
+ * what its program sends; other octets do not belong to a frame.
  */
 TEST_F(pair, octets_behind_the_reply_are_an_fpdu_or_malformed)
 {
@@ -238,7 +244,7 @@ TEST_F(pair, octets_behind_the_reply_are_an_fpdu_or_malformed)
 	}
 }
 
-/* TCP tells of the error of a reset a moment before it hangs up. */
+/* TCP reports the error of a reset a moment before POLLHUP. */
 static bool hung_up(int fd)
 {
 	long end = now_ms() + 20000;
@@ -254,7 +260,10 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 {
 	unsigned int i;
 
-	/* So that mostly nobody looks at the reply before the reset is here. */
+	/*
+	 * So that mostly nothing inspects the reply before the reset has
+	 * arrived.
+	 */
 	real_time(true);
 	for (i = 0; i < 60; i++) {
 		const bool behind = i % 3 == 1, wait = i % 3 == 2;
@@ -278,13 +287,16 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 		/* With unread octets, or without: an RST. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
-		/* The rejection is an error that poll() tells at once. */
+		/* The rejection is an error that poll() reports at once. */
 		for (left = 20000; left && !(POLLHUP & poll_for(self->fd[0], 0,
 								1)); left--)
 			usleep(1000);
 		ASSERT_NE(0, left);
 		err = so_error(self->fd[0]);
-		/* The one overtakes the other if nobody has asked between. */
+		/*
+		 * The reset replaces the rejection if nothing has read it in
+		 * between.
+		 */
 		EXPECT_TRUE(err == ECONNREFUSED || err == ECONNRESET) {
 			TH_LOG("case %u: %s", i, strerror(err));
 		}
@@ -302,7 +314,10 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 	}
 }
 
-/* What comes instead of a reply: its octets, and what startup ends with. */
+/*
+ * Something instead of a good reply. Return: its length; @err: the result of
+ * startup.
+ */
 static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 {
 	*err = EPROTO;
@@ -325,7 +340,7 @@ static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 	return FRAME_LEN;
 }
 
-/* Whoever is told first: errno. */
+/* The errno that the first caller gets. */
 static int first_told(int fd, unsigned int who)
 {
 	char octet;
@@ -336,13 +351,13 @@ static int first_told(int fd, unsigned int who)
 	case 1:
 		return send(fd, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
 	case 2:
-		/* Not told yet, and it has been taken note of. */
+		/* Not reported yet, but already noted. */
 		mpa_info(fd);
 	}
 	return so_error(fd);
 }
 
-/* A peer that does not go on may reset TCP as well, before anybody looks. */
+/* A peer that fails may also reset TCP, before anything inspects the reply. */
 TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 {
 	unsigned int i;
@@ -360,7 +375,7 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		n = other_reply(which, frame, &err, &code);
 		ASSERT_EQ(FRAME_LEN, ask(self));
 		ASSERT_EQ(0, write_all(self->fd[1], frame, n));
-		/* Behind a FIN a reset is EPIPE to TCP. */
+		/* TCP reports a reset after a FIN as EPIPE. */
 		if (fin)
 			shutdown(self->fd[1], SHUT_WR);
 		if (wait)
@@ -370,20 +385,20 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		ASSERT_EQ(true, hung_up(self->fd[0]));
 		seen = first_told(self->fd[0], who);
 		EXPECT_EQ(err, seen) {
-			TH_LOG("reply %u, told to %u, fin %d: %s", which, who,
+			TH_LOG("reply %u, seen by %u, fin %d: %s", which, who,
 			       fin, strerror(seen));
 		}
 		info = mpa_info(self->fd[0]);
 		EXPECT_EQ(MPA_STATE_FAILED, info.state);
 		EXPECT_EQ(code, info.error) {
-			TH_LOG("reply %u, told to %u", which, who);
+			TH_LOG("reply %u, seen by %u", which, who);
 		}
-		/* Once is enough. */
+		/* It is reported once. */
 		EXPECT_EQ(0, so_error(self->fd[0]));
 	}
 }
 
-/* SO_ERROR has told it before the work item has looked. */
+/* SO_ERROR returns it before the work item runs. */
 TEST_F(pair, startup_error_is_told_once)
 {
 	u8 frame[FRAME_LEN];
@@ -410,7 +425,7 @@ TEST_F(pair, startup_error_is_told_once)
 	}
 }
 
-/* Its startup begins when it is accepted; the peer has gone by then. */
+/* Its startup begins with accept(); the peer has gone by then. */
 TEST_F(pair, bad_request_and_a_reset_before_accept_is_a_bad_request)
 {
 	const struct mpa_start start = {
@@ -474,7 +489,10 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/* While MPA_START is interrupted the reply comes, and the reader is told. */
+/*
+ * While MPA_START is interrupted the reply arrives, and the reader gets the
+ * result.
+ */
 static void reject_meanwhile(int sig)
 {
 	u8 frame[FRAME_LEN];
@@ -488,7 +506,10 @@ static void reject_meanwhile(int sig)
 	pthread_join(reader.thread, NULL);
 }
 
-/* Reads the request, so that startup is under way, and has a reader wait. */
+/*
+ * Reads the request, so that startup is in progress, and starts a reader that
+ * waits.
+ */
 static void *interrupter_main(void *arg)
 {
 	pthread_t *starter = arg;
@@ -533,7 +554,7 @@ static void do_nothing(int sig)
 	(void)sig;
 }
 
-/* As after connect(2): the program polls, and SO_ERROR tells. */
+/* As after connect(2): the program polls, and SO_ERROR returns the result. */
 TEST_F(pair, interrupted_start_is_told_once)
 {
 	const struct sigaction action = { .sa_handler = do_nothing };
@@ -554,11 +575,11 @@ TEST_F(pair, interrupted_start_is_told_once)
 	set_nonblock(self->fd[0]);
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
 	EXPECT_EQ(EINPROGRESS, errno);
-	/* A request of its own. */
+	/* It sends a new request. */
 	EXPECT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
 }
 
-/* ---- an ordinary TCP socket again ---- */
+/* ---- plain TCP again ---- */
 
 TEST_F(pair, rejected_socket_is_not_corked)
 {
@@ -566,7 +587,7 @@ TEST_F(pair, rejected_socket_is_not_corked)
 	unsigned int i, soon = 0;
 	u8 frame[FRAME_LEN];
 
-	/* The request goes out behind more than the peer's window. */
+	/* The request is queued after more than the peer's window. */
 	hang_up(self->fd[0]);
 	hang_up(self->fd[1]);
 	ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
@@ -584,7 +605,7 @@ TEST_F(pair, rejected_socket_is_not_corked)
 					   sizeof(octets)));
 	ASSERT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
 	ASSERT_TRUE(acked(self->fd[0]));
-	/* What is corked goes after 200 ms, each time. */
+	/* Corked octets leave after 200 ms, each time. */
 	for (i = 0; i < 5; i++) {
 		ASSERT_EQ(5, send(self->fd[0], "plain", 5, 0));
 		soon += poll_for(self->fd[1], POLLIN, 150) == POLLIN;

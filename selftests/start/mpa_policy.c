@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is not left to the startup frames: what the user decides by hand,
- * direct start, and what the administrator of a namespace decides.
+ * What the startup frames do not decide: what a user decides by hand, direct
+ * start, and what the administrator of a network namespace decides.
  */
 
 #include <stddef.h>
@@ -40,7 +40,7 @@ TEST_F(pair, responder_decides_by_hand)
 	frame_put(frame, true, 0x40, 1, 2);
 	EXPECT_EQ(0, memcmp(reply, frame, FRAME_LEN));
 	EXPECT_EQ(0, memcmp(reply + FRAME_LEN, "me", 2));
-	/* Rule 4 holds for this responder as well. */
+	/* Rule 4 also holds for this responder. */
 	EXPECT_EQ(0, poll_for(self->fd[1], POLLIN | POLLOUT, 0));
 	EXPECT_EQ(0, mpa_info(self->fd[1]).flags & MPA_INFO_MAY_SEND);
 }
@@ -146,7 +146,7 @@ TEST_F(pair, decision_has_its_time)
 	for (i = 0; i < 2; i++) {
 		int option = options[i];
 
-		/* Not started; not by hand; not a responder. */
+		/* Not started; not manual; not a responder. */
 		ASSERT_EQ(0, fresh(self, true, true));
 		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
 		self->start[1].flags = 0;
@@ -182,7 +182,7 @@ TEST_F(pair, decision_has_its_time)
 	}
 }
 
-/* Records are not refused, only not possible yet. */
+/* Records are not refused; they have to wait. */
 TEST_F(pair, reader_and_writer_wait_for_the_decision)
 {
 	struct peer peer = {};
@@ -219,7 +219,7 @@ TEST_F(pair, reader_and_writer_wait_for_the_decision)
 	EXPECT_EQ(0, how);
 }
 
-/* The peer has done its part; how long the user takes is the user's matter. */
+/* The peer has done its part; the timeout does not limit the user. */
 TEST_F(pair, decision_may_take_longer_than_startup)
 {
 	u8 frame[FRAME_LEN];
@@ -273,7 +273,10 @@ TEST_F(pair, rejection_leaves_two_ordinary_sockets)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* Streaming data behind a rejection is the user's: mpa_manners has the rest. */
+/*
+ * Streaming data after a rejection belong to the user; mpa_manners has the
+ * rest.
+ */
 TEST_F(pair, data_behind_a_rejection_is_streaming_data)
 {
 	u8 frame[FRAME_LEN + 5], buf[8];
@@ -294,7 +297,7 @@ TEST_F(pair, data_behind_a_rejection_is_streaming_data)
 	EXPECT_EQ(0, memcmp(buf, "other", 5));
 }
 
-/* ---- what MPA_START does not take ---- */
+/* ---- what MPA_START refuses ---- */
 
 TEST_F(pair, start_that_makes_no_sense_is_refused)
 {
@@ -392,11 +395,11 @@ TEST_F(pair, direct_start_puts_nothing_on_the_wire)
 	};
 	struct peer peer = { .tx_markers = true };
 
-	/* Revision 0 has markers and CRCs, without a word. */
+	/* Revision 0 always has markers and CRCs. */
 	ASSERT_EQ(0, sysctl_put("crc_optional", 1));
 	ASSERT_EQ(0, fresh(self, true, false));
 	peer.fd = self->fd[1];
-	/* FPDUs may be there before. */
+	/* FPDUs may arrive before. */
 	ASSERT_EQ(0, peer_send_record(&peer, 700));
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
 	ASSERT_EQ(0, mpa_start_as(self->fd[0], &start));
@@ -413,7 +416,7 @@ TEST_F(pair, direct_start_puts_nothing_on_the_wire)
 	EXPECT_EQ(EISCONN, errno);
 }
 
-/* ---- section 7.1.1, C; section 4.4 (2a): the administrator's word ---- */
+/* ---- section 7.1.1, C; section 4.4 (2a): the administrator decides ---- */
 
 TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 {
@@ -441,7 +444,9 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
 			ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame,
 						      FRAME_LEN));
-			/* siw looks only at the reply for whether it is on. */
+			/*
+			 * siw decides by the reply alone whether CRCs are on.
+			 */
 			EXPECT_EQ(crc ? 0x40 : 0, frame[16]);
 			fd = self->fd[1];
 			peer.fd = self->fd[0];
@@ -473,7 +478,7 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 	}
 }
 
-/* Direct start asks nobody but the administrator. */
+/* Direct start depends on the administrator alone. */
 TEST_F(pair, direct_start_keeps_crcs_without_the_administrator)
 {
 	struct mpa_start start = {
@@ -498,12 +503,12 @@ static bool startups_are(int expected)
 
 /* ---- net.mpa.markers ---- */
 
-/* Which ends ask for markers: the initiator's bit is 1, the responder's 2. */
+/* Which ends request markers: bit 1 for the initiator, 2 for the responder. */
 static int asks(struct _test_data_pair *self)
 {
 	u32 flags = mpa_info(self->fd[0]).flags;
 
-	/* Both ends say the same of both directions. */
+	/* Both ends agree about both directions. */
 	if (!!(flags & MPA_INFO_TX_MARKERS) !=
 	    !!(mpa_info(self->fd[1]).flags & MPA_INFO_RX_MARKERS) ||
 	    !!(flags & MPA_INFO_RX_MARKERS) !=
@@ -518,7 +523,7 @@ TEST_F(pair, administrator_has_all_ask_for_markers)
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(0, asks(self));
 	ASSERT_EQ(0, sysctl_put("markers", 1));
-	/* A connection that is there stays as it is. */
+	/* An existing connection stays as it is. */
 	EXPECT_EQ(0, asks(self));
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(3, asks(self));
@@ -533,7 +538,7 @@ TEST_F(pair, administrator_has_all_ask_for_markers)
 	EXPECT_EQ(2, asks(self));
 }
 
-/* It holds from the next MPA_START on. */
+/* It applies from the next MPA_START on. */
 TEST_F(pair, markers_are_asked_for_by_who_starts_later)
 {
 	ASSERT_EQ(0, fresh(self, true, true));
@@ -548,7 +553,7 @@ TEST_F(pair, markers_are_asked_for_by_who_starts_later)
 	EXPECT_EQ(2, asks(self));
 }
 
-/* Without startup frames the peer cannot be asked. */
+/* Without startup frames the peer cannot be asked to send markers. */
 TEST_F(pair, direct_start_asks_nobody_for_markers)
 {
 	ASSERT_EQ(0, sysctl_put("markers", 1));
@@ -559,7 +564,7 @@ TEST_F(pair, direct_start_asks_nobody_for_markers)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* A listening socket that starts its children so; or -1. */
+/* A listening socket whose children start with these flags; or -1. */
 static int listener_of(unsigned int flags, struct sockaddr_in *addr)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -603,7 +608,7 @@ TEST_F(pair, listener_asks_for_markers_as_when_it_was_started)
 	ASSERT_EQ(0, sysctl_put("markers", 1));
 	listener[1] = listener_of(0, &after);
 	ASSERT_LE(0, listener[1]);
-	/* The client always asks. */
+	/* The client always requests markers. */
 	ASSERT_EQ(0, serve(self, listener[0], &before));
 	EXPECT_EQ(1, asks(self));
 	ASSERT_EQ(0, serve(self, listener[1], &after));
@@ -643,14 +648,16 @@ TEST_F(pair, administrator_allows_no_placing)
 	ASSERT_EQ(0, sysctl_put("place", 0));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));
 	EXPECT_EQ(0, places(self->fd[1]));
-	/* Who has it keeps it, as long as he wants. */
+	/* A socket that has it keeps it. */
 	EXPECT_EQ(1, places(self->fd[0]));
 	EXPECT_TRUE(records_go(self));
 	EXPECT_EQ(0, place(self->fd[1], 0));
 	EXPECT_EQ(0, place(self->fd[0], 0));
 	EXPECT_EQ(EPERM, place(self->fd[0], 1));
 	EXPECT_EQ(0, places(self->fd[0]));
-	/* Also where it would not be possible, and before Full Operation. */
+	/*
+	 * Also where placing would not be possible, and before Full Operation.
+	 */
 	self->start[1].flags = 0;
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));
@@ -675,7 +682,7 @@ TEST_F(pair, children_keep_a_listeners_placing)
 	ASSERT_EQ(0, serve(self, listener, &addr));
 	EXPECT_EQ(1, places(self->fd[1]));
 	EXPECT_TRUE(records_go(self));
-	/* One that asks now does not get it. */
+	/* A socket that requests it now does not get it. */
 	ASSERT_EQ(0, place(listener, 0));
 	EXPECT_EQ(EPERM, place(listener, 1));
 	ASSERT_EQ(0, serve(self, listener, &addr));
@@ -684,7 +691,7 @@ TEST_F(pair, children_keep_a_listeners_placing)
 	close(listener);
 }
 
-/* What the administrator has decided on markers makes placing possible. */
+/* Markers that the administrator enforces make placing possible. */
 TEST_F(pair, markers_of_the_administrator_do_for_placing)
 {
 	ASSERT_EQ(0, sysctl_put("markers", 1));
@@ -733,7 +740,10 @@ TEST_F(pair, startups_are_counted_while_they_last)
 	ASSERT_EQ(0, mpa_start_as(waits[0], &self->start[1]));
 	EXPECT_TRUE(startups_are(1));
 
-	/* Rejected, full, failed, waiting for its own user: no more. */
+	/*
+	 * Rejected, in Full Operation, failed, waiting for their user: none is
+	 * counted.
+	 */
 	self->start[1].flags = MPA_START_MANUAL;
 	frame_put(frame, false, 0x40, 1, 0);
 	ASSERT_EQ(0, write_all(waits[1], frame, FRAME_LEN));
@@ -760,7 +770,7 @@ TEST_F(pair, startups_are_counted_while_they_last)
 	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(waits[0]).state);
 }
 
-/* Kilobytes in slabs; contexts, requests and sockets are there. */
+/* Kilobytes in slabs, while contexts, requests and sockets exist. */
 static long slab_kb(void)
 {
 	FILE *f = fopen("/proc/meminfo", "r");
@@ -775,7 +785,7 @@ static long slab_kb(void)
 	return kb;
 }
 
-/* KASAN keeps what is freed for long; its kernel looks for leaks itself. */
+/* KASAN keeps freed memory for long; its kernel finds leaks itself. */
 static bool freed_memory_is_kept(void)
 {
 	FILE *f = fopen("/proc/kallsyms", "r");
@@ -791,7 +801,7 @@ static bool freed_memory_is_kept(void)
 
 #define HALF_OPEN	2000
 
-/* Connections to a listener that say nothing, or now and then too little. */
+/* Connect to a listener and send nothing, or sometimes too little. */
 static int half_open(int *fd, int count, const struct mpa_start *start)
 {
 	struct sockaddr_in addr = {
@@ -811,7 +821,10 @@ static int half_open(int *fd, int count, const struct mpa_start *start)
 		if (connect(fd[2 * i], (void *)&addr, len))
 			return -1;
 		fd[2 * i + 1] = accept(listener, NULL, NULL);
-		/* Before the timeout begins, which may end at once on a busy machine. */
+		/*
+		 * Before the timeout starts, which may end at once on a busy
+		 * machine.
+		 */
 		if (fd[2 * i + 1] < 0 || mpa_attach(fd[2 * i + 1]) ||
 		    (i % 8 == 0 &&
 		     write_all(fd[2 * i], frame, i / 8 % FRAME_LEN + 1)) ||
@@ -845,7 +858,7 @@ TEST_F_TIMEOUT(pair, ten_thousand_half_open_startups_leave_nothing, 200)
 		EXPECT_TRUE(startups_are(HALF_OPEN));
 		for (i = 0; i < 2 * HALF_OPEN; i++)
 			hang_up(fd[i]);
-		/* What the first batch leaves is what the kernel keeps. */
+		/* The rest of the first batch is what the kernel keeps. */
 		if (!batch)
 			before = slab_kb();
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Attaching, starting, options, startup frames, the end of the socket. */
+/* Attaching, starting, options, startup frames, closing. */
 
 #include <linux/net_tstamp.h>
 #include <signal.h>
@@ -123,7 +123,7 @@ TEST_F(tcp, wrong_start_is_refused)
 #undef REFUSED
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd).state);
 
-	/* And what a shorter or longer struct may look like. */
+	/* And a shorter or longer struct. */
 	big.more[15] = 0;
 	EXPECT_EQ(0, setsockopt(fd, SOL_MPA, MPA_START, &big, sizeof(big)));
 	ASSERT_EQ(0, mpa_attach(self->fd[1]));
@@ -131,7 +131,7 @@ TEST_F(tcp, wrong_start_is_refused)
 	EXPECT_EQ(0, setsockopt(self->fd[1], SOL_MPA, MPA_START, &start, least));
 }
 
-/* Programs in other languages put them together by hand. */
+/* Programs in other languages build them by hand. */
 TEST(structs_are_laid_out_as_documented)
 {
 	EXPECT_EQ(32, offsetof(struct mpa_start, private_data));
@@ -225,7 +225,7 @@ TEST_F(tcp, nonblocking_start_tells_by_poll)
 	EXPECT_EQ(-1, recv(self->fd[0], buf, sizeof(buf), 0));
 	EXPECT_EQ(EAGAIN, errno);
 
-	/* All but the last octet of a reply changes nothing. */
+	/* All but the last octet of a reply has no effect. */
 	frame_put(frame, true, 0x40, 1, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN - 1));
 	EXPECT_EQ(0, poll_for(self->fd[0], POLLIN | POLLOUT, 50));
@@ -235,7 +235,7 @@ TEST_F(tcp, nonblocking_start_tells_by_poll)
 	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
 }
 
-/* What is there for recvmsg() with MSG_ERRQUEUE has nothing to do with startup. */
+/* Messages for MSG_ERRQUEUE have nothing to do with startup. */
 TEST_F(tcp, error_queue_does_not_make_startup_writable)
 {
 	int stamps = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE |
@@ -296,7 +296,7 @@ TEST_F(tcp, responder_answers_by_itself)
 
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_RESPONDER, 0));
-	/* R and the reserved bits of a request are not looked at. */
+	/* R and the reserved bits of a request are ignored. */
 	frame_put(frame, false, 0x40 | 0x3f, 1, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN));
 	ASSERT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
@@ -341,7 +341,7 @@ TEST_F(tcp, private_data_goes_both_ways)
 	EXPECT_TRUE(record_good(peer.private_data, 77));
 }
 
-/* RFC 5044 section 7.1.2 rule 3: rejected, TCP stays open, MPA is left. */
+/* RFC 5044 section 7.1.2 rule 3: rejected; TCP stays open, without MPA. */
 TEST_F(tcp, rejected_socket_is_ordinary_tcp_again)
 {
 	u8 frame[FRAME_LEN + 2], buf[16];
@@ -388,7 +388,7 @@ TEST_F(tcp, blocking_start_returns_the_rejection)
 	waitpid(pid, NULL, 0);
 }
 
-/* Section 7.1.2 rules 2, 3 and 5: whoever is no MPA peer is shut out. */
+/* Section 7.1.2 rules 2, 3 and 5: a peer that does not speak MPA is refused. */
 TEST_F(tcp, stranger_is_shut_out)
 {
 	static const char * const strangers[] = {
@@ -407,7 +407,7 @@ TEST_F(tcp, stranger_is_shut_out)
 		ASSERT_EQ(0, write_all(fd[1], strangers[i],
 				       strlen(strangers[i])));
 		EXPECT_NE(0, POLLERR & poll_for(fd[0], POLLIN, 20000)) {
-			TH_LOG("stranger %u", i);
+			TH_LOG("peer %u", i);
 		}
 		EXPECT_EQ(-1, recv(fd[0], &c, 1, 0));
 		EXPECT_EQ(EPROTO, errno);
@@ -421,8 +421,8 @@ TEST_F(tcp, stranger_is_shut_out)
 }
 
 /*
- * Startup ends while somebody asks: with a request that is none, or with a
- * reply that says no. POLLIN for octets that are gone would be a half-truth.
+ * Startup ends during poll(): with an invalid request, or with a rejection.
+ * POLLIN for octets that have been consumed would be half the truth.
  */
 TEST_F(tcp, poll_tells_the_failure_with_the_octets)
 {
@@ -542,7 +542,7 @@ static void on_alarm(int sig)
 {
 }
 
-/* As connect(2): a call that a signal restarts goes on waiting. */
+/* As connect(2): a call that a signal restarts continues to wait. */
 TEST_F(tcp, blocking_start_goes_on_after_a_signal)
 {
 	struct itimerval timer = { .it_value.tv_usec = 20000 };
@@ -554,7 +554,7 @@ TEST_F(tcp, blocking_start_goes_on_after_a_signal)
 	if (!pid) {
 		u8 frame[FRAME_LEN];
 
-		/* Answers when the timer has long gone off. */
+		/* Returns long after the timer has expired. */
 		close(self->fd[0]);
 		read_all(self->fd[1], frame, FRAME_LEN);
 		while (ticks++ < 10)
@@ -572,7 +572,7 @@ TEST_F(tcp, blocking_start_goes_on_after_a_signal)
 	waitpid(pid, NULL, 0);
 }
 
-/* Octets behind MPA's back would be unframed and unverified. */
+/* Octets that bypass MPA would have no framing and no CRC. */
 TEST_F(tcp, detours_are_closed)
 {
 	struct sockaddr unspec = { .sa_family = AF_UNSPEC };
@@ -669,7 +669,7 @@ TEST_F(tcp, close_in_every_state)
 			case 2:
 				mpa_start(fd[0], MPA_ROLE_RESPONDER, 0);
 				break;
-			case 3: /* half a request */
+			case 3: /* half of a request */
 				mpa_start(fd[0], MPA_ROLE_RESPONDER, 0);
 				write_all(fd[1], frame, 10);
 				break;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Startup with a peer that does not do as RFC 5044 section 7.1 says, or that
- * is no MPA peer at all.
+ * Startup with a peer that violates RFC 5044 section 7.1, or that does not
+ * speak MPA at all.
  */
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
 
-#define PRIVATE_LEN	16	/* octets of private data in a usual frame */
+#define PRIVATE_LEN	16	/* octets of private data in most frames */
 #define USUAL_LEN	(FRAME_LEN + PRIVATE_LEN)
 #define PATIENCE	20	/* seconds: longer than any startup */
 
-/* What became of a startup. */
+/* The result of a startup. */
 struct outcome {
 	int err;	/* of recv() */
 	u8 state;
@@ -37,8 +37,8 @@ static bool shut_out(const struct outcome *seen, int err, u8 code)
 
 FIXTURE(startup)
 {
-	int fd;		/* speaks MPA */
-	int peer;	/* does not */
+	int fd;		/* has MPA */
+	int peer;	/* has not */
 	u8 frame[FRAME_LEN + 1024];
 	struct mpa_start start;
 };
@@ -169,7 +169,7 @@ TEST_F(startup, key_is_compared_to_its_last_bit)
 	}
 }
 
-/* Whoever talks nonsense is not waited for until the frame would be whole. */
+/* A frame with a wrong key is refused before it is complete. */
 TEST_F(startup, key_is_refused_at_its_first_wrong_octet)
 {
 	unsigned int at;
@@ -183,7 +183,7 @@ TEST_F(startup, key_is_refused_at_its_first_wrong_octet)
 	}
 }
 
-/* Section 7.1.2 rule 8: a request where a reply is due, or the reverse. */
+/* Section 7.1.2 rule 8: a request instead of a reply, or the reverse. */
 TEST_F(startup, frame_of_the_own_role_is_refused)
 {
 	frame_put(self->frame, !variant->initiator, 0x40, 1, PRIVATE_LEN);
@@ -193,7 +193,7 @@ TEST_F(startup, frame_of_the_own_role_is_refused)
 			meet(self, self->frame, 10), "as far as they differ");
 }
 
-/* Res: "not checked on reception"; R neither in a request. */
+/* Res: "not checked on reception"; nor is R in a request. */
 TEST_F(startup, reserved_bits_are_not_checked)
 {
 	unsigned int flags;
@@ -224,7 +224,7 @@ TEST_F(startup, revision_is_checked)
 	}
 }
 
-/* Not before the frame is whole is the revision known to be that of MPA. */
+/* Only a complete frame shows that its revision is one of MPA. */
 TEST_F(startup, too_long_private_data_is_refused_without_waiting_for_it)
 {
 	const u16 lengths[] = { 513, 514, 1024, 4096, 32768, 65535 };
@@ -250,7 +250,7 @@ TEST_F(startup, longest_private_data_is_accepted)
 	EXPECT_EQ(512, mpa_peer(self->fd).private_len);
 }
 
-/* PD_Length, and section 7.1.2 rule 9: less than what was sent. */
+/* PD_Length, and section 7.1.2 rule 9: less than what is sent. */
 TEST_F(startup, octets_behind_private_data_are_refused)
 {
 	const u16 lengths[] = { 0, 1, PRIVATE_LEN, 511, 512 };
@@ -268,7 +268,7 @@ TEST_F(startup, octets_behind_private_data_are_refused)
 	}
 }
 
-/* More than what was sent, and then the end. */
+/* More than what is sent, and then the end of stream. */
 TEST_F(startup, missing_private_data_is_refused)
 {
 	const u16 lengths[] = { 1, PRIVATE_LEN, 512 };
@@ -286,7 +286,7 @@ TEST_F(startup, missing_private_data_is_refused)
 	}
 }
 
-/* Rule 10: or nothing more at all. */
+/* Rule 10: or no more octets at all. */
 TEST_F(startup, missing_private_data_times_out)
 {
 	self->start.timeout_ms = 50;
@@ -296,7 +296,7 @@ TEST_F(startup, missing_private_data_times_out)
 
 /* ---- cut anywhere ---- */
 
-/* Section 8 code 4; nothing at all is just a lost connection, code 1. */
+/* Section 8 code 4; without any octet it is a lost connection, code 1. */
 TEST_F(startup, end_of_stream_at_every_octet)
 {
 	unsigned int at;
@@ -308,7 +308,7 @@ TEST_F(startup, end_of_stream_at_every_octet)
 		shutdown(self->peer, SHUT_WR);
 		EXPECT_SHUT_OUT(at ? EPROTO : ECONNRESET,
 				at ? MPA_ERR_STARTUP : MPA_ERR_TCP,
-				outcome_of(self), "FIN behind %u octets", at);
+				outcome_of(self), "FIN after %u octets", at);
 	}
 }
 
@@ -323,7 +323,7 @@ TEST_F(startup, reset_at_every_octet)
 			ASSERT_EQ(0, write_all(self->peer, self->frame, at));
 		end(&self->peer);
 		EXPECT_SHUT_OUT(ECONNRESET, MPA_ERR_TCP,
-				outcome_of(self), "RST behind %u octets", at);
+				outcome_of(self), "RST after %u octets", at);
 	}
 }
 
@@ -359,7 +359,7 @@ TEST_F(startup, octet_by_octet)
 			    mpa_peer(self->fd).private_data, PRIVATE_LEN));
 }
 
-/* What is wrong with a frame, if anything is. */
+/* What is wrong with a frame. */
 struct wrong {
 	const char *what;
 	u8 at, bits;		/* an octet of the frame, changed */
@@ -368,7 +368,7 @@ struct wrong {
 	size_t enough;		/* octets that show it */
 };
 
-/* Octets have come, or it is over already. */
+/* Octets have arrived, or startup is over already. */
 static bool goes_on(int fd, size_t octets)
 {
 	const long until = now_ms() + PATIENCE * 1000;
@@ -379,7 +379,7 @@ static bool goes_on(int fd, size_t octets)
 	return !poll_for(fd, POLLOUT, 0);
 }
 
-/* The octets come in steps, each when the last one has come. */
+/* The octets arrive in steps, each after the one before has been received. */
 static struct outcome meet_in_steps(struct _test_data_startup *self, size_t len,
 				    size_t first, size_t step)
 {
@@ -423,7 +423,7 @@ TEST_F_TIMEOUT(startup, malformed_frame_in_every_segmentation, 240)
 			  w->pd_length);
 		self->frame[w->at] ^= w->bits;
 		for (cut = 1; cut < w->len; cut++) {
-			/* Behind a whole frame it is what an FPDU may be. */
+			/* After a complete frame they may be an FPDU. */
 			if (w->enough == w->len && !w->bits &&
 			    cut >= FRAME_LEN + w->pd_length)
 				continue;
@@ -460,7 +460,7 @@ TEST_F(startup, silence_times_out)
 	EXPECT_LE(50, now_ms() - begun);
 }
 
-/* A socket's own timeout goes before the namespace's. */
+/* A socket's own timeout overrides that of the network namespace. */
 TEST_F(startup, own_timeout_may_be_longer)
 {
 	ASSERT_EQ(0, sysctl_put("startup_timeout_ms", 1));
@@ -499,10 +499,10 @@ TEST_F(startup, octets_that_drip_gain_no_time)
 	while (at < FRAME_LEN + 512 && !poll_for(self->fd, POLLOUT, 10));
 	EXPECT_LT(at, 500);
 	outcome = outcome_of(self);
-	/* The reset is told once, maybe to the last octet. */
+	/* The reset is reported once, maybe by the last octet. */
 	outcome.reset |= reset;
 	EXPECT_SHUT_OUT(ETIMEDOUT, MPA_ERR_STARTUP, outcome,
-			"behind %u octets", at);
+			"after %u octets", at);
 }
 
 TEST_F(startup, no_timeout_in_full_operation)
@@ -537,7 +537,7 @@ TEST_F(startup, failure_is_told_once_and_for_good)
 	EXPECT_EQ(ENOTCONN, errno);
 	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd).state);
 	EXPECT_EQ(MPA_ERR_STARTUP, mpa_info(self->fd).error);
-	/* Nothing of what the stranger said is shown as a peer's word. */
+	/* Nothing that this peer sent is shown as an MPA peer's. */
 	EXPECT_EQ(0xff, mpa_peer(self->fd).revision);
 }
 
@@ -558,7 +558,7 @@ TEST(blocking_initiator_gets_the_timeout_itself)
 	hang_up(fd[1]);
 }
 
-/* Section 7.1.2 rule 8, mpa against itself. */
+/* Section 7.1.2 rule 8, both ends mpa. */
 TEST(two_initiators_refuse_each_other)
 {
 	unsigned int i, refused = 0;
@@ -566,7 +566,7 @@ TEST(two_initiators_refuse_each_other)
 
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
-	/* So that the requests cross: nothing arrives before both are sent. */
+	/* So that the requests cross: none arrives before both are sent. */
 	ASSERT_EQ(0, lo_set(false));
 	for (i = 0; i < 2; i++) {
 		set_nonblock(fd[i]);
@@ -580,7 +580,7 @@ TEST(two_initiators_refuse_each_other)
 
 		EXPECT_NE(0, POLLERR & poll_for(fd[i], POLLOUT,
 						PATIENCE * 1000));
-		/* The other's reset may be faster than its request. */
+		/* The other end's reset may arrive before its request. */
 		err = so_error(fd[i]);
 		EXPECT_TRUE(err == EPROTO || err == ECONNRESET);
 		refused += err == EPROTO;
@@ -606,7 +606,7 @@ TEST(two_responders_time_out)
 		ASSERT_EQ(0, mpa_attach(fd[i]));
 		ASSERT_EQ(0, mpa_start_as(fd[i], &start));
 	}
-	/* Whose time is up first resets the other's connection. */
+	/* The first to time out resets the other's connection. */
 	for (i = 0; i < 2; i++) {
 		EXPECT_EQ(-1, recv(fd[i], &c, 1, 0));
 		EXPECT_TRUE(errno == ETIMEDOUT || errno == ECONNRESET);
@@ -629,7 +629,7 @@ static const struct {
 } strangers[] = {
 	/* 8.1: MPA that has been started too early */
 	STRANGER("the first marker", "\0\0\0\0"),
-	STRANGER("an FPDU behind its marker", "\0\0\0\0\0\2ab\0\0\0\0"),
+	STRANGER("an FPDU after its marker", "\0\0\0\0\0\2ab\0\0\0\0"),
 	STRANGER("an FPDU", "\0\2ab\x12\x34\x56\x78"),
 	/* 8.2.1 */
 	STRANGER("chargen", " !\"#$%&'()*+,-./0123456789:;<=>?@ABC\r\n"),
@@ -679,11 +679,11 @@ static const struct {
 	STRANGER("TLS client hello", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1"),
 	STRANGER("TLS alert", "\x15\x03\x01\x00\x02\x02\x28"),
 	STRANGER("SLP v2", "\2\1\0\0\x31\0\0\0"),
-	/* Of MPA's own kind, nearly. */
+	/* Almost MPA. */
 	STRANGER("the key in lower case", "mpa id req frame"),
 	STRANGER("another frame of MPA", "MPA ID Rtr Frame\x40\1\0\0"),
-	STRANGER("a key behind a marker", "\0\0\0\0MPA ID Req Frame"),
-	STRANGER("a key behind an empty line", "\r\nMPA ID Req Frame"),
+	STRANGER("a key after a marker", "\0\0\0\0MPA ID Req Frame"),
+	STRANGER("a key after an empty line", "\r\nMPA ID Req Frame"),
 };
 
 TEST_F(startup, strangers_are_shut_out)
@@ -697,7 +697,7 @@ TEST_F(startup, strangers_are_shut_out)
 				"%s", strangers[i].name);
 }
 
-/* Echo has nothing to say but our own request, discard nothing at all. */
+/* Echo returns our own request, discard returns nothing. */
 TEST_F(startup, echo_and_discard_are_shut_out)
 {
 	u8 request[FRAME_LEN];
@@ -711,7 +711,7 @@ TEST_F(startup, echo_and_discard_are_shut_out)
 			"discard");
 }
 
-/* A quote that ends with the connection, in one segment or more. */
+/* A quote, and then the end of the connection, in one segment or more. */
 TEST_F(startup, strangers_who_hang_up_are_shut_out)
 {
 	unsigned int i;
