@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is held for a socket counts for it, as what TCP holds does. */
+/* Memory that MPA uses for a socket is charged to it, as TCP's is. */
 
 #include <dirent.h>
 #include <linux/sock_diag.h>
@@ -26,7 +26,7 @@ static int option_put(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
 }
 
-/* Octets on one of the socket's accounts, or -1. */
+/* Octets charged to one of the socket's accounts, or -1. */
 static int meminfo(int fd, int account)
 {
 	u32 info[SK_MEMINFO_VARS] = {};
@@ -37,13 +37,13 @@ static int meminfo(int fd, int account)
 	return info[account];
 }
 
-/* Octets that count for the send buffer, or -1. */
+/* Octets charged to the send buffer, or -1. */
 static int queued(int fd)
 {
 	return meminfo(fd, SK_MEMINFO_WMEM_QUEUED);
 }
 
-/* Nothing counts any more, within the time. */
+/* Nothing is charged any longer, within the time. */
 static bool nothing_queued(int fd)
 {
 	const long until = now_ms() + 20000;
@@ -80,7 +80,7 @@ static long tcp_memory(void)
 
 TEST_F(pair, open_records_of_many_sockets)
 {
-	/* Each processor keeps some for itself. */
+	/* Each processor keeps some in reserve. */
 	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
 	const long all = (long)SOCKETS * OPEN;
 	long before, during, until;
@@ -96,7 +96,7 @@ TEST_F(pair, open_records_of_many_sockets)
 		ASSERT_EQ(OPEN, send(fd[i][0], record_row, OPEN, MSG_MORE));
 	}
 	during = tcp_memory();
-	/* What others had before may have gone meanwhile. */
+	/* Other sockets may have freed memory meanwhile. */
 	EXPECT_LE(all - slack, during)
 		TH_LOG("%d sockets hold %ld octets, TCP's memory went from %ld to %ld",
 		       SOCKETS, all, before, during);
@@ -123,7 +123,7 @@ TEST_F(pair, open_record_counts_for_the_send_buffer)
 		ASSERT_LE(at + 1000, queued(self->fd[0]));
 		ASSERT_GE(at + 1000 + 8192, queued(self->fd[0]));
 	}
-	/* What ends it does not count twice. */
+	/* The call that ends it is not charged twice. */
 	ASSERT_EQ(0, send(self->fd[0], NULL, 0, 0));
 	EXPECT_EQ(50000, recv(self->fd[1], seen, sizeof(seen), 0));
 	EXPECT_TRUE(record_good(seen, 50000));
@@ -153,7 +153,7 @@ TEST_F(pair, batch_counts_for_the_send_buffer)
 	int i;
 
 	ASSERT_EQ(0, negotiate(self));
-	/* Held, or TCP's already: it may take long to get here. */
+	/* Queued, or already TCP's: it may take long to arrive. */
 	for (i = 1; i <= 10; i++)
 		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000,
 				     MSG_MORE | MSG_EOR));
@@ -163,7 +163,7 @@ TEST_F(pair, batch_counts_for_the_send_buffer)
 	EXPECT_TRUE(nothing_queued(self->fd[0]));
 }
 
-/* With nothing more to be sent nobody would count again. */
+/* With nothing more to send, no later call would update the count. */
 TEST_F(pair, open_record_is_dropped_with_the_connection)
 {
 	int way;
@@ -208,7 +208,7 @@ FIXTURE(limit)
 
 FIXTURE_VARIANT(limit)
 {
-	bool queued;	/* TCP has octets already, behind a closed window */
+	bool queued;	/* TCP already has octets queued for a closed window */
 };
 
 FIXTURE_VARIANT_ADD(limit, idle) { false };
@@ -230,7 +230,7 @@ FIXTURE_SETUP(limit)
 	memset(self, 0, sizeof(*self));
 	ASSERT_LT(0, read(fd, self->usual, sizeof(self->usual) - 1));
 	close(fd);
-	/* So that TCP's count of its memory, a coarse one, is above any limit */
+	/* Raise TCP's memory count, which is coarse, above any limit. */
 	ASSERT_EQ(0, tcp_pair(AF_INET, self->hog));
 	if (option_put(self->hog[0], SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22))
 		SKIP(_exit(255), "needs root");
@@ -239,7 +239,7 @@ FIXTURE_SETUP(limit)
 		;
 	for (i = 0; i < SOCKETS; i++) {
 		ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd[i], 4096));
-		/* Or TCP shrinks it while memory is short. */
+		/* Otherwise TCP shrinks it while memory is short. */
 		ASSERT_EQ(0, option_put(self->fd[i][0], SOL_SOCKET,
 					SO_SNDBUFFORCE, 1 << 20));
 		ASSERT_EQ(0, mpa_attach(self->fd[i][0]));
@@ -263,10 +263,10 @@ FIXTURE_TEARDOWN(limit)
 	hang_up(self->hog[1]);
 }
 
-/* Nothing that a send has accepted is on nobody's account. */
+/* All that a send has accepted is charged. */
 TEST_F(limit, accepted_octets_count_where_memory_is_short)
 {
-	/* Each processor keeps some for itself. */
+	/* Each processor keeps some in reserve. */
 	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
 	long before = tcp_memory(), during, all = 0;
 	const long page = sysconf(_SC_PAGESIZE);
@@ -279,14 +279,14 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 			    MSG_DONTWAIT) == MPA_ULPDU_MAX)
 			all += MPA_ULPDU_MAX;
 		counted = queued(self->fd[i][0]);
-		/* What the peer acknowledges is not waiting any more. */
+		/* What the peer has acknowledged no longer waits. */
 		ASSERT_EQ(0, ioctl(self->fd[i][0], SIOCOUTQ, &octets));
 		EXPECT_LE(octets, counted) {
 			TH_LOG("socket %d holds %d octets, %d are counted", i,
 			       octets, counted);
 		}
 	}
-	/* It does take one while nothing else is queued. */
+	/* It accepts one record while nothing else is queued. */
 	EXPECT_LE(variant->queued ? 0 : SOCKETS * MPA_ULPDU_MAX, all);
 	during = tcp_memory();
 	EXPECT_LE(all - slack - 2 * SOCKETS * page, during - before) {
@@ -295,9 +295,9 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 	}
 }
 
-/* ---- and nobody waits for ever ---- */
+/* ---- and nothing waits for ever ---- */
 
-/* A record has no end before all of it is there. */
+/* A record has no end before all of it has been passed. */
 TEST_F(pair, open_record_may_be_larger_than_the_send_buffer)
 {
 	static u8 seen[MPA_ULPDU_MAX];
@@ -357,7 +357,7 @@ static bool groups_mount(void)
 	       !group_write("cgroup.subtree_control", "+memory");
 }
 
-/* A group of its own for this process; false if there are none. */
+/* Put this process into a group of its own; false if there are none. */
 static bool group_enter(void)
 {
 	if (!groups_mount())
@@ -367,14 +367,14 @@ static bool group_enter(void)
 }
 
 /*
- * A processor charges a group for 64 pages at a time, so memory.current is wrong
- * by as much. On one processor, so many contexts are four times that, at the
- * least that each has to cost, in octets.
+ * A processor charges a group for 64 pages at a time, so memory.current is
+ * wrong by that much. On one processor this number of contexts uses at least
+ * four times that, if each is charged CONTEXT_LEAST octets.
  */
 #define CONTEXTS	4000
 #define CONTEXT_LEAST	300
 
-/* A context is some hundred octets. */
+/* A context has some hundred octets. */
 TEST_F_TIMEOUT(pair, contexts_count_for_the_control_group, 300)
 {
 	const struct rlimit files = { CONTEXTS + 100, CONTEXTS + 100 };
@@ -399,7 +399,7 @@ TEST_F_TIMEOUT(pair, contexts_count_for_the_control_group, 300)
 		close(fd[i]);
 }
 
-/* Octets that the group has more when @fd are connected to a listener. */
+/* Octets charged to the group when @nr of @fd are connected to a listener. */
 static long children_cost(bool mpa, int *fd, int nr)
 {
 	const struct mpa_start responder = {
@@ -434,7 +434,7 @@ static long children_cost(bool mpa, int *fd, int nr)
 	return after - before;
 }
 
-/* Whoever accepts them. */
+/* Whichever task accepts them. */
 TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 {
 	const struct rlimit files = { 2 * CONTEXTS + 100, 2 * CONTEXTS + 100 };
@@ -445,7 +445,7 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 		SKIP(return, "no control groups for memory: %m");
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
 	ASSERT_EQ(0, one_processor());
-	/* The first time some caches grow. */
+	/* In the first round some caches grow. */
 	ASSERT_NE(-1, children_cost(false, fd, CONTEXTS));
 	plain = children_cost(false, fd, CONTEXTS);
 	mpa = children_cost(true, fd, CONTEXTS);
@@ -456,14 +456,14 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 		       plain, mpa);
 }
 
-/* ---- a group at its limit is nobody else's matter ---- */
+/* ---- a group at its limit does not affect others ---- */
 
 #define GROUPS		4
 #define IN_GROUP	200
 #define RESPONDERS	(GROUPS * IN_GROUP)
 #define PRIVATE		400
 
-/* Several groups in turn, as the kernel charges a group by the lot. */
+/* Several groups in turn, as the kernel charges a group in batches. */
 static int nth_group_write(int group, const char *file, const char *text)
 {
 	char path[64];
@@ -489,7 +489,7 @@ static int nth_group_remove(int group)
 	return rmdir(path);
 }
 
-/* This process opens them while it is in the groups, and leaves again. */
+/* This process opens them as a member of the groups, and leaves these again. */
 static int responders_of_groups(int fd[][2], bool place)
 {
 	const struct mpa_start start = {
@@ -510,7 +510,10 @@ static int responders_of_groups(int fd[][2], bool place)
 	return group_write("cgroup.procs", "0");
 }
 
-/* A thread of this machine: only kworkers allocate for the groups. */
+/*
+ * Whether a thread sleeps in an allocation; only kworkers allocate for the
+ * groups.
+ */
 static bool sleeps_for_a_group(const char *thread)
 {
 	char path[280], at[80] = "";
@@ -548,8 +551,8 @@ static long startup_takes(struct _test_data_pair *self)
 }
 
 /*
- * Whoever allocates for a group above memory.high is made to sleep, for up to
- * two seconds. One workqueue does the startups of all.
+ * A task that allocates for a group above memory.high has to sleep, for up to
+ * two seconds. One workqueue handles all startups.
  */
 static void groups_start(struct __test_metadata *_metadata,
 			 struct _test_data_pair *self, bool place)
@@ -578,7 +581,7 @@ static void groups_start(struct __test_metadata *_metadata,
 	during = startup_takes(self);
 	EXPECT_LE(0, during);
 	EXPECT_FALSE(somebody_sleeps_for_a_group());
-	/* There may be a queue, but nobody sleeps. */
+	/* There may be a queue, but no worker sleeps. */
 	EXPECT_GE(1000 + sending / 2, during) {
 		TH_LOG("startup takes %ld ms, %ld before the groups' requests that took %ld ms",
 		       during, usual, sending);
@@ -587,7 +590,7 @@ static void groups_start(struct __test_metadata *_metadata,
 		EXPECT_EQ(0, nth_group_write(i, "memory.high", "max"));
 	for (i = 0; i < RESPONDERS; i++) {
 		EXPECT_EQ(POLLIN, poll_for(fd[i][0], POLLIN, 20000));
-		/* The reply is on its way before Full Operation begins. */
+		/* The reply is sent before Full Operation begins. */
 		for (tries = 0; place && tries < 200; tries++) {
 			if (meminfo(fd[i][1], SK_MEMINFO_OPTMEM) >
 			    MPA_PLACE_MAX * 20)
@@ -607,7 +610,7 @@ TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
 	groups_start(_metadata, self, false);
 }
 
-/* As Full Operation begins, the work item makes room for what is out of order. */
+/* As Full Operation begins, the work item allocates memory for placing. */
 TEST_F_TIMEOUT(pair, group_at_its_limit_that_places_delays_nobody_else, 300)
 {
 	groups_start(_metadata, self, true);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults while MPA is attached and started, ends, or is inherited. */
+/*
+ * Faults while MPA is attached and started, while it ends, and when it is
+ * inherited.
+ */
 
 #include "mpa_faults.h"
 
@@ -15,7 +18,7 @@ TEST_F_TIMEOUT(faults, attach, 120)
 		self->hit = fault_disarm();
 		if (err) {
 			ASSERT_TRUE(no_memory_or_fault(err)) TH_LOG("%d", err);
-			/* "Nothing has changed." */
+			/* Nothing has changed. */
 			ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
 			ASSERT_EQ(0, mpa_attach(self->fd[0]));
 		}
@@ -27,7 +30,7 @@ TEST_F_TIMEOUT(faults, attach, 120)
 	EXPECT_WALKED();
 }
 
-/* Start fd[0], and the peer before or after; once more if it failed. */
+/* Start fd[0], and the peer before or after it; again if it failed. */
 static int start_under_fault(struct _test_data_faults *self,
 			     const struct mpa_start *start, int *err)
 {
@@ -204,9 +207,9 @@ TEST_F_TIMEOUT(faults, options, 120)
 	EXPECT_WALKED();
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
-/* What was accepted arrives, then the end of the stream. */
+/* What was accepted arrives, then the end of stream. */
 static void walk_end(struct __test_metadata *_metadata, struct _test_data_faults *self,
 		     bool closing)
 {
@@ -351,7 +354,10 @@ TEST_F_TIMEOUT(faults, start_a_listener, 120)
 	EXPECT_WALKED();
 }
 
-/* RFC 6581 section 5: no FPDU before the RTR indication, which lacks memory. */
+/*
+ * RFC 6581 section 5: no FPDU before the RTR indication, for which memory
+ * lacks.
+ */
 TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 {
 	const struct model_enhanced enhanced = { .a = true, .b = true };
@@ -399,13 +405,13 @@ TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 	EXPECT_WALKED();
 }
 
-/* ---- faults elsewhere: in softirq, and in the work item ---- */
+/* ---- faults in softirqs and in the work item ---- */
 
-/* Sizes of allocations that come before the one that fails, in this step. */
+/* The space for allocations before the one that fails grows by this. */
 #define SPACE_STEP	128
 #define SPACE_MAX	(24 * 1024)
 
-/* accept() fails, and closes the connection; or what it returns speaks MPA. */
+/* accept() fails, and closes the connection; or its socket speaks MPA. */
 TEST_F_TIMEOUT(faults, accept, 600)
 {
 	struct mpa_start start = {
@@ -440,7 +446,10 @@ TEST_F_TIMEOUT(faults, accept, 600)
 		}
 		ASSERT_TRUE(no_memory(err) || err == ENFILE) TH_LOG("%d", err);
 		without++;
-		/* What failed before TCP was asked has left it in the queue. */
+		/*
+		 * If it failed before TCP was called, the child is still in the
+		 * queue.
+		 */
 		if (poll_for(fd, POLLIN, 0) == POLLIN)
 			close(accept(fd, NULL, NULL));
 		ASSERT_EQ(0, recv(self->fd[0], self->buf, 1, 0));
@@ -452,7 +461,7 @@ TEST_F_TIMEOUT(faults, accept, 600)
 }
 
 /*
- * The work item of a responder that answers by itself, and then verifies, and
+ * The work item of a responder that replies by itself, and then verifies, and
  * the softirqs of both ends: any of their allocations.
  */
 TEST_F_TIMEOUT(faults, answer_and_receive, 600)
@@ -480,7 +489,10 @@ TEST_F_TIMEOUT(faults, answer_and_receive, 600)
 		err = mpa_start_as(self->fd[0], &start) ? errno : 0;
 		self->hit = slab_fault_disarm();
 		if (no_memory(err)) {
-			/* The call's own, which has done nothing. */
+			/*
+			 * One of the call's own allocations, and the call has
+			 * done nothing.
+			 */
 			ASSERT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
 			err = mpa_start_as(self->fd[0], &start) ? errno : 0;
 		}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Faults: each operation again and again, while one allocation or copy from or
- * to the program after the other fails, the first, the second, ..., until
- * there is none left to fail. Whatever failed: what was accepted arrives, once
- * and whole; an error is one that is documented; and a call that has failed
- * can be made again.
+ * Faults: each operation is repeated while one of its allocations or copies
+ * from or to the program fails, the first, the second, ..., until none is left
+ * to fail. Whatever failed: what was accepted arrives, once and whole; an error
+ * is a documented one; and a call that has failed can be repeated.
  *
- * That a fault leaves no memory behind is for the debug kernel to see.
+ * The debug kernel checks that a fault leaks no memory.
  */
 #ifndef _MPA_FAULTS_H
 #define _MPA_FAULTS_H
@@ -20,7 +19,7 @@
 #define BUF		(256 << 10)
 #define FILE_LEN	100000
 
-/* Faults in a row until an operation must have come to its end. */
+/* The number of faults after which an operation must have succeeded. */
 #define FAULTS_MAX	2000
 
 /* ---- the fixture ---- */
@@ -49,7 +48,7 @@ FIXTURE_SETUP(faults)
 	    faults_set_up("fail_page_alloc") ||
 	    debugfs_put("fail_page_alloc", "min-order", "0") ||
 	    debugfs_put("fail_page_alloc", "ignore-gfp-highmem", "N"))
-		/* With "return" the test itself would run all the same. */
+		/* With "return" the test itself would still run. */
 		SKIP(_exit(255), "this kernel has no fault injection");
 	debugfs_put("fail_usercopy", "verbose", "0");
 }
@@ -95,7 +94,7 @@ static inline bool next_started(struct _test_data_faults *self)
 	return true;
 }
 
-/* The walk has come to its end, and on the way was something to fail. */
+/* The walk has come to its end, and at least one allocation or copy failed. */
 #define EXPECT_WALKED() do {						\
 	EXPECT_FALSE(self->hit);					\
 	EXPECT_GT(self->nth, 1) TH_LOG("no fault came");		\
@@ -115,8 +114,8 @@ static inline bool records_go(struct _test_data_faults *self)
 }
 
 /*
- * A call after a fault is made again, and then succeeds: there is one fault
- * only. So a form sends all its octets, or 0.
+ * A call after a fault is repeated, and then succeeds: there is one fault only.
+ * So a way to send sends all its octets, or 0.
  */
 static inline bool again(struct _test_data_faults *self)
 {

@@ -58,7 +58,7 @@ static size_t send_cut(struct _test_data_faults *self, int fd, u8 *row)
 	return send_cut_to(self, fd, row, 1024, 65536);
 }
 
-/* Several in a run, and now and then one on two pages. */
+/* Several in a run, and sometimes one on two pages. */
 static size_t send_cut_long(struct _test_data_faults *self, int fd, u8 *row)
 {
 	return send_cut_to(self, fd, row, 6000, 120000);
@@ -106,8 +106,8 @@ static size_t send_file(struct _test_data_faults *self, int fd, u8 *row)
 }
 
 /*
- * Octets that come from fd in records until a record that is "the end", and
- * only that; in records no longer than @longest.
+ * Receive octets in records from fd, up to a record that is just "the end"; no
+ * record is longer than @longest.
  */
 static ssize_t read_to_the_end(int fd, u8 *buf, size_t *longest)
 {
@@ -132,13 +132,13 @@ static ssize_t read_to_the_end(int fd, u8 *buf, size_t *longest)
 	}
 }
 
-/* The send buffer is empty in the end, whatever has failed. */
+/* In the end the send buffer is empty, whatever has failed. */
 static bool all_acknowledged(int fd)
 {
 	long until = now_ms() + 20000;
 	int octets;
 
-	/* It does not keep virtual time from passing. */
+	/* It does not stop virtual time. */
 	do {
 		if (ioctl(fd, SIOCOUTQ, &octets))
 			return false;
@@ -213,7 +213,10 @@ TEST_F_TIMEOUT(faults, send_file, 300)
 
 /* ---- receiving ---- */
 
-/* One record for fd[1], in calls for @step octets; 0 if it is not as sent. */
+/*
+ * Receive one record at fd[1], in calls for @step octets; 0 if it is not as
+ * sent.
+ */
 static size_t receive(struct _test_data_faults *self, size_t len, size_t step, int how)
 {
 	size_t done = 0;
@@ -263,7 +266,7 @@ TEST_F_TIMEOUT(faults, receive_in_short_buffers, 300)
 	walk_receive(_metadata, self, 5000, 700);
 }
 
-/* The receive buffer has no room for it: it comes by way of a stash. */
+/* It exceeds the receive buffer, and so goes through a stash. */
 TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 {
 	u8 *record = self->buf + MPA_ULPDU_MAX;
@@ -279,7 +282,7 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 		patience(self->fd[0], 20);
 		patience(self->fd[1], 20);
 		ASSERT_EQ(0, mpa_started_pair(self->fd, flags(self), 0));
-		/* The reader, not the work item, meets most of it. */
+		/* Most of the faults hit the reader, not the work item. */
 		ASSERT_EQ(len, send(self->fd[0], record, len, 0));
 		fault_arm(self->nth);
 		got = receive(self, len, len, 0);
@@ -290,7 +293,7 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 	EXPECT_WALKED();
 }
 
-/* Return: how often recv() has lacked memory. */
+/* Return: the number of times that recv() had no memory. */
 static unsigned int walk_edges(struct __test_metadata *_metadata,
 			       struct _test_data_faults *self, size_t len)
 {
@@ -338,13 +341,15 @@ static unsigned int walk_edges(struct __test_metadata *_metadata,
 	return without;
 }
 
-/* Whoever waits for edges hears of it when there is memory again. */
+/* A task that waits for edges gets one when there is memory again. */
 TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
 {
 	unsigned int without;
 
 	record_fill(self->buf + MPA_ULPDU_MAX, 60000);
-	/* Or the work item would always be quicker, and take all octets. */
+	/*
+	 * Otherwise the work item would always be faster, and take all octets.
+	 */
 	ASSERT_EQ(0, real_time(true));
 	without = walk_edges(_metadata, self, 60000);
 	ASSERT_EQ(0, real_time(false));
@@ -352,7 +357,7 @@ TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
 	TH_LOG("%u times without memory", without);
 }
 
-/* As if somebody looked for memory: no pages are kept to be used again. */
+/* Shrink caches, as under memory pressure: no pages are kept for reuse. */
 static bool shrink(void)
 {
 	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
@@ -362,7 +367,7 @@ static bool shrink(void)
 	return done;
 }
 
-/* As above, for whoever waits to send; and poll agrees until then. */
+/* As above, for a task that waits to send; and poll agrees until then. */
 static void told_of_room(struct __test_metadata *_metadata,
 			 struct _test_data_faults *self, size_t len)
 {
@@ -435,7 +440,7 @@ TEST_F_TIMEOUT(faults, splice_from_the_socket, 300)
 			if (armed)
 				self->hit = fault_disarm();
 			armed = false;
-			/* A fault within splice(2) is told as EAGAIN. */
+			/* A fault within splice(2) is returned as EAGAIN. */
 			ASSERT_TRUE(n > 0 || (n < 0 && (errno == EAGAIN ||
 							again(self))))
 				TH_LOG("fault %u: %zd %m", self->nth, n);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an idle connection costs beyond plain TCP: slab memory of each end,
- * before and after thousands of them have been started. And what is kept for
- * all of them, and for how long.
+ * The memory that an idle connection uses beyond plain TCP's: slab memory of
+ * each end, before and after thousands of them are started. And what is kept
+ * for all of them, and for how long.
  */
 
 #include <sys/resource.h>
@@ -11,10 +11,10 @@
 #include "mpa_harness.h"
 #include "mpa_proc.h"
 
-/* What the allocator makes of the context: nothing else may be kept. */
+/* The allocator's size for the context: nothing else may stay allocated. */
 #define CONTEXT		512
 
-/* Octets in use in all slab caches; -1 where they cannot be seen. */
+/* Octets in use in all slab caches; -1 where they are not shown. */
 static double slab_octets(void)
 {
 	FILE *slabinfo = fopen("/proc/slabinfo", "r");
@@ -31,7 +31,7 @@ static double slab_octets(void)
 	return octets;
 }
 
-/* With KASAN and the like an object is larger than what was asked for. */
+/* With KASAN and similar checks an object is larger than requested. */
 static bool slabs_are_plain(void)
 {
 	unsigned long all, objects, slab_pages, size = 0;
@@ -106,7 +106,7 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 			ASSERT_EQ(0, mpa_start(fd[1], MPA_ROLE_DIRECT, 0));
 		}
 	}
-	/* What startup needed is freed some grace periods later. */
+	/* Memory used for startup is freed some grace periods later. */
 	do
 		each = (slab_octets() - before) / self->n / 2;
 	while (each > CONTEXT * 1.05 && slabs_are_plain() &&
@@ -121,9 +121,9 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 				self->fd[self->n / 2][1], 1000));
 }
 
-/* ---- pages that are used again ---- */
+/* ---- pages kept for reuse ---- */
 
-/* Of each processor. */
+/* On each processor. */
 #define KEPT_MAX	(128 * (sysconf(_SC_PAGESIZE) > 32768 ? \
 				sysconf(_SC_PAGESIZE) : 32768))
 
@@ -159,7 +159,7 @@ static bool much_goes(int from, int to)
 	return true;
 }
 
-/* As if somebody looked for memory. */
+/* Shrink caches, as under memory pressure. */
 static bool shrink(void)
 {
 	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
@@ -193,7 +193,7 @@ TEST_F(kept, memory_goes_at_once_when_it_is_short)
 	unsigned int tries = 20;
 	long begun;
 
-	/* It goes by itself after two seconds. */
+	/* They are freed after two seconds. */
 	do {
 		ASSERT_TRUE(much_goes(self->fd[0], self->fd[1]));
 		ASSERT_LT(0, kept());

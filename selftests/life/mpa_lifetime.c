@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who comes to a socket's operations, and how long the module has to stay:
+ * Which sockets get MPA's operations, and how long they need the module:
  * children of other listeners, users inside the kernel, sockets that something
- * holds longer than their file.
+ * references longer than their file.
  */
 
 #include <sys/epoll.h>
@@ -60,7 +60,7 @@ static int put_text(const char *path, const char *text)
 	return err;
 }
 
-/* One of a group that has the same port. */
+/* One of a group of listeners with the same port. */
 static int listener_of(struct _test_data_life *self, bool mpa, int protocol)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, protocol);
@@ -116,7 +116,7 @@ static bool served(int fd)
 	       !memcmp(reply, "MPA ID Rep Frame", 16);
 }
 
-/* A listener, and a client in its queue, which moves to the other one. */
+/* A listener, and a client in its queue, which moves to another one. */
 static int moved_to(struct _test_data_life *self, bool mpa, int protocol,
 		    int *client_fd)
 {
@@ -139,7 +139,7 @@ static int moved(struct _test_data_life *self, bool mpa, int *client_fd)
 	return moved_to(self, mpa, 0, client_fd);
 }
 
-/* ---- sockets that are not ours ---- */
+/* ---- sockets without MPA ---- */
 
 /* Three ways to end a listener. */
 static int listener_end(int fd, int how)
@@ -169,7 +169,7 @@ TEST_F(life, stranger_in_the_queue_of_a_listener_is_shut_down_with_it)
 	}
 }
 
-/* The listener that it comes from knows nothing of MPA. */
+/* The listener that it comes from does not have MPA. */
 TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -183,7 +183,7 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	epoll = epoll_create1(0);
 	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, c, &event));
 	ASSERT_EQ(0, ask_of(fd));
-	/* No call on the child comes first. */
+	/* No call on the child before that. */
 	EXPECT_TRUE(served(fd));
 	peer.fd = fd;
 	ASSERT_EQ(0, peer_send_record(&peer, 50));
@@ -196,7 +196,9 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	close(to);
 }
 
-/* It has come to a listener with MPA, and moves to one of TCP's or MPTCP's. */
+/*
+ * It has come to a listener with MPA, and moves to a listener of TCP or MPTCP.
+ */
 static void is_ordinary_tcp(struct __test_metadata *_metadata,
 			    struct _test_data_life *self, int protocol)
 {
@@ -205,7 +207,7 @@ static void is_ordinary_tcp(struct __test_metadata *_metadata,
 	ASSERT_TRUE(module_unused());
 	to = moved_to(self, false, protocol, &fd);
 	ASSERT_LE(0, to);
-	/* Nothing of the module is left in it. */
+	/* It has no pointer into the module. */
 	ASSERT_TRUE(module_unused());
 	c = child(to);
 	ASSERT_LE(0, c);
@@ -221,7 +223,7 @@ static void is_ordinary_tcp(struct __test_metadata *_metadata,
 	EXPECT_EQ(3, pending);
 	EXPECT_EQ(3, splice(c, NULL, pipe_fd[1], NULL, 3, 0));
 
-	/* And may be attached like any other. */
+	/* And MPA can be attached as to any other. */
 	ASSERT_EQ(0, mpa_attach(c));
 	ASSERT_EQ(0, mpa_start_as(c, &self->start));
 	ASSERT_EQ(0, ask_of(fd));
@@ -257,7 +259,10 @@ TEST_F(life, child_that_moves_to_a_listener_of_mptcp_is_tcp)
 	is_ordinary_tcp(_metadata, self, IPPROTO_MPTCP);
 }
 
-/* MPTCP gives it other operations once it is accepted; no worker runs before close. */
+/*
+ * MPTCP replaces its operations when it is accepted; no worker runs before
+ * close.
+ */
 TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 {
 	int fd, to, i;
@@ -281,8 +286,8 @@ TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 }
 
 /*
- * SMC that has fallen back gives the program a file of the TCP socket that it has
- * made and hooked.
+ * SMC that has fallen back gives the program a file of the TCP socket that it
+ * created and whose callbacks it replaced.
  */
 TEST_F(life, socket_that_smc_has_hooked_is_not_attached)
 {
@@ -307,8 +312,8 @@ TEST_F(life, socket_that_smc_has_hooked_is_not_attached)
 }
 
 /*
- * The same by a user inside the kernel: kernel_accept() gives the child the
- * operations of the listener that it has moved to.
+ * The same with a user inside the kernel: kernel_accept() gives the child the
+ * operations of the listener to which it has moved.
  */
 TEST_F(life, child_that_moves_is_attached_to_by_the_kernel)
 {
@@ -357,7 +362,7 @@ static int disconnect(int fd)
 	return connect(fd, &none, sizeof(none));
 }
 
-/* What has been a connection listens. */
+/* Listen on a socket that was a connection. */
 static int listen_anew(struct _test_data_life *self, int fd, bool start)
 {
 	socklen_t len = sizeof(self->addr);
@@ -369,7 +374,7 @@ static int listen_anew(struct _test_data_life *self, int fd, bool start)
 	       getsockname(fd, (void *)&self->addr, &len) ? -1 : 0;
 }
 
-/* A connection that came to nothing leaves nothing in the socket. */
+/* A connection that failed leaves nothing in the socket. */
 TEST_F(life, socket_that_was_rejected_may_listen)
 {
 	int fd[2], clients[4], i;
@@ -385,7 +390,7 @@ TEST_F(life, socket_that_was_rejected_may_listen)
 		ASSERT_LE(0, clients[i]);
 		ASSERT_EQ(0, write_all(clients[i], "M", 1));
 	}
-	/* Nothing is done for those that nobody accepts. */
+	/* Connections that are not accepted start nothing. */
 	usleep(100000);
 	close(fd[0]);
 	for (i = 0; i < 4; i++)
@@ -401,8 +406,8 @@ static int module_reload(void)
 }
 
 /*
- * A packet in a queue holds its socket, long after that was closed. Nothing of
- * it may point to the module. That nothing does, a kernel with KASAN tells.
+ * A packet in a queue holds its socket, long after that was closed. It must
+ * have no pointer into the module; a kernel with KASAN checks that.
  */
 TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 {
@@ -418,7 +423,7 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	ASSERT_LE(0, c);
 	ASSERT_EQ(0, system("modprobe -q sch_netem; "
 			    "tc qdisc add dev lo root netem delay 3s"));
-	/* Both send a reset: the one that was accepted and the other one. */
+	/* Both send a reset: the accepted one and the other one. */
 	hang_up(c);
 	close(to);
 	for (i = 0; i < 2; i++)
@@ -428,7 +433,7 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	usleep(5000000);
 }
 
-/* So does a handshake that is under way, of its listener. */
+/* So does a handshake that has not ended: it holds its listener. */
 TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 {
 	int fd, to;
@@ -444,13 +449,13 @@ TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 	close(to);
 	ASSERT_TRUE(module_unused());
 	ASSERT_EQ(0, module_reload());
-	/* Who looks at it: an administrator, and TCP's timer. */
+	/* Readers of its state: an administrator, and TCP's timer. */
 	EXPECT_EQ(0, system("ss -HK state syn-recv >/dev/null"));
 	usleep(5000000);
 	close(fd);
 }
 
-/* A listener whose handshakes end when octets come, for half a minute. */
+/* A listener whose handshakes end when octets arrive, within half a minute. */
 static int deferring_listener(struct _test_data_life *self, bool mpa)
 {
 	int fd = listener(self, mpa);
@@ -460,8 +465,8 @@ static int deferring_listener(struct _test_data_life *self, bool mpa)
 }
 
 /*
- * A handshake moves to another listener and keeps the operations that it has
- * from its first one. Whoever ends it looks into them.
+ * A handshake moves to another listener and keeps the operations of its first
+ * one, which are read when it ends.
  */
 TEST_F(life, handshakes_that_move_do_not_need_the_module)
 {
@@ -525,7 +530,7 @@ TEST_F(life, every_reference_is_given_back)
 			else
 				close(c);
 		} else if (i < 8) {
-			/* A child that nobody accepts, of its own kind. */
+			/* A child that is not accepted, of the same kind. */
 			hang_up(client(self));
 			shutdown(to, SHUT_RDWR);
 		}
@@ -547,7 +552,7 @@ TEST_F(life, kernel_accepts)
 	if (!getenv("MPA_KERNEL"))
 		SKIP(return, "needs kmod/mpa_kernel_user.ko");
 	ASSERT_TRUE(module_unused());
-	/* A child of a listener of ours. */
+	/* A child of a listener with MPA. */
 	to = listener(self, true);
 	fd = client(self);
 	snprintf(args, sizeof(args), "how=accept fd=%d", to);
@@ -557,7 +562,7 @@ TEST_F(life, kernel_accepts)
 	close(to);
 	EXPECT_TRUE(module_unused());
 
-	/* And one that is none of ours. */
+	/* And one without. */
 	self->addr.sin_port = 0;
 	to = moved(self, true, &fd);
 	ASSERT_LE(0, to);
@@ -577,7 +582,7 @@ static bool has_callbacks_of_tcp(int fd)
 	return kernel_user(args);
 }
 
-/* They are called without its lock, which ours rely on. */
+/* They are called without its lock, which MPA's callbacks rely on. */
 TEST_F(life, listener_keeps_the_callbacks_of_tcp)
 {
 	int fd, to, c;
@@ -601,14 +606,14 @@ TEST_F(life, listener_keeps_the_callbacks_of_tcp)
 	ASSERT_EQ(0, ask_of(fd));
 	ASSERT_TRUE(served(fd));
 	EXPECT_TRUE(has_callbacks_of_tcp(to));
-	/* A connection that MPA has been started on has others. */
+	/* A connection on which MPA was started has others. */
 	EXPECT_FALSE(has_callbacks_of_tcp(c));
 	close(c);
 	close(fd);
 	close(to);
 }
 
-/* Its callbacks go into another socket, or come back from there. */
+/* Its callbacks are copied to another socket, or back. */
 static bool with_callbacks(const char *how, int fd, int keeper)
 {
 	char args[64];
@@ -617,7 +622,7 @@ static bool with_callbacks(const char *how, int fd, int keeper)
 	return kernel_user(args);
 }
 
-/* Octets come for children that nobody has accepted, and then the end. */
+/* Octets and the end of stream arrive for children that were not accepted. */
 static bool silent_before_accept(struct _test_data_life *self)
 {
 	int fd[4], i, in;
@@ -664,7 +669,7 @@ TEST_F(life, start_over_callbacks_of_others_leaves_a_plain_socket)
 	close(keeper);
 }
 
-/* Whoever has put his own in the place of ours may put ours back. */
+/* A user that has replaced MPA's callbacks may restore them. */
 TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
 {
 	int fd[2], keeper, c, other;
@@ -699,7 +704,7 @@ TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
 	close(keeper);
 }
 
-/* Nobody could tell when. */
+/* There would be no way to know when. */
 TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
 {
 	int fd[2], keeper, c, other;
@@ -736,8 +741,8 @@ TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
 }
 
 /*
- * A user who lets a page fault under the locks of many sockets, and does not
- * serve it, stops none of the others.
+ * A user that lets page faults happen under the locks of many sockets, and does
+ * not serve them, delays no other socket.
  */
 TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 {
@@ -770,7 +775,7 @@ TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 			 HELD_FIRST, HELD);
 		_exit(!kernel_user(args));
 	}
-	/* All of them have timed out by now, and want their locks. */
+	/* All of them have timed out by now, and need their locks. */
 	usleep(3000000);
 	ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
 	began = now_ms();
@@ -786,7 +791,7 @@ TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 	EXPECT_TRUE(record_goes(fd[0], fd[1], 100));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	/* What was put off is done when the locks are free. */
+	/* Deferred work is done when the locks are free. */
 	for (i = 0; i < HELD; i++) {
 		EXPECT_NE(0, POLLERR & poll_for(HELD_FIRST + i, POLLIN, 20000));
 		EXPECT_EQ(ETIMEDOUT, so_error(HELD_FIRST + i));

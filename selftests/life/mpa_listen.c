@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Listening sockets, and what is accepted from them. */
+/* Listening sockets, and connections accepted from them. */
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -70,13 +70,13 @@ static int listener_start(struct _test_data_listener *self)
 	return listen(self->fd, 512);
 }
 
-/* It has got another port. */
+/* Move it to another port. */
 static int listener_moved(struct _test_data_listener *self)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 
-	/* The port is in the same place of both. */
+	/* The port is at the same offset in both families. */
 	if (getsockname(self->fd, (void *)&addr, &len))
 		return -1;
 	((struct sockaddr_in *)&self->addr)->sin_port =
@@ -94,7 +94,7 @@ static int client(struct _test_data_listener *self)
 	return fd;
 }
 
-/* One that sends the first octets of a request of 20 + 3. */
+/* A client that sends the first octets of a request of 20 + 3. */
 static int client_says(struct _test_data_listener *self, size_t len)
 {
 	u8 frame[FRAME_LEN + 3] = {};
@@ -177,12 +177,12 @@ TEST_F(listener, each_child_starts_by_itself)
 	}
 }
 
-/* Then no client is quicker. */
+/* So no client can be faster. */
 TEST_F(listener, start_before_listen)
 {
 	int fd, c, first;
 
-	/* What the fixture has bound is free when it is closed. */
+	/* The port that the fixture has bound is free when it is closed. */
 	close(self->fd);
 	first = socket(variant->family, SOCK_STREAM, 0);
 	ASSERT_EQ(0, mpa_attach(first));
@@ -235,7 +235,7 @@ TEST_F(listener, start_before_connect_is_forgotten)
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd).state);
 	ASSERT_EQ(0, mpa_start(fd, MPA_ROLE_INITIATOR, 0));
 	EXPECT_TRUE(record_goes(fd, c, 99));
-	/* And it is no listener when the connection has gone. */
+	/* And it does not listen when the connection has ended. */
 	hang_up(c);
 	EXPECT_NE(0, POLLHUP & poll_for(fd, 0, 20000));
 	EXPECT_EQ(-1, mpa_start_as(fd, &self->start));
@@ -249,7 +249,7 @@ TEST_F(listener, request_waits_for_accept)
 	ASSERT_EQ(0, listener_start(self));
 	fd = client_says(self, FRAME_LEN + 3);
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
-	/* Nobody has decided yet to speak with this one. */
+	/* The program has not decided yet about this one. */
 	EXPECT_EQ(0, poll_for(fd, POLLIN, 30));
 	c = child(self);
 	ASSERT_LE(0, c);
@@ -309,7 +309,7 @@ TEST_F(listener, children_of_an_attached_listener_are_idle)
 	close(fd);
 }
 
-/* What the listener has been told when accept() returns is what counts. */
+/* The listener's parameters at the time of accept() apply. */
 TEST_F(listener, listener_is_started_after_a_client_has_come)
 {
 	int fd, c;
@@ -325,7 +325,7 @@ TEST_F(listener, listener_is_started_after_a_client_has_come)
 	close(fd);
 }
 
-/* Its handshakes run without a lock: nothing of it may change under them. */
+/* Its handshakes run without a lock: none of its state may change meanwhile. */
 TEST_F(listener, socket_that_listens_is_not_attached)
 {
 	int fd, c;
@@ -402,7 +402,7 @@ TEST_F(listener, many_children_at_once)
 	}
 }
 
-/* Silent, half a request, a whole one, and one whose client has gone. */
+/* Silent, half of a request, a whole one, and one whose client has gone. */
 static void fill_queue(struct _test_data_listener *self, int fd[40])
 {
 	const size_t says[] = { 0, 11, FRAME_LEN + 3, 5 };
@@ -467,7 +467,7 @@ TEST_F(listener, child_reset_before_accept_has_failed)
 		ASSERT_LE(0, c);
 		EXPECT_EQ(-1, recv(c, self->buf, 1, 0));
 		EXPECT_EQ(ECONNRESET, errno) {
-			TH_LOG("behind %zu octets", says[i]);
+			TH_LOG("after %zu octets", says[i]);
 		}
 		EXPECT_EQ(MPA_STATE_FAILED, mpa_info(c).state);
 		EXPECT_EQ(MPA_ERR_TCP, mpa_info(c).error);
@@ -482,7 +482,7 @@ TEST_F(listener, child_whose_client_has_no_more_to_say_is_judged_at_accept)
 	};
 	unsigned int i;
 
-	/* Longer than the patience of a child's reader. */
+	/* Longer than the timeout of a child's reader. */
 	self->start.timeout_ms = 600000;
 	ASSERT_EQ(0, listener_start(self));
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -535,7 +535,7 @@ static bool has_address(int fd)
 	       ((struct sockaddr_in *)&addr)->sin_addr.s_addr != INADDR_ANY;
 }
 
-/* Startup may fail before accept(2) has asked for the peer's address. */
+/* Startup may fail before accept(2) reads the peer's address. */
 TEST_F(listener, stranger_is_accepted_with_its_address)
 {
 	int bad, fd, i;
@@ -551,8 +551,8 @@ TEST_F(listener, stranger_is_accepted_with_its_address)
 		ASSERT_EQ(0, write_all(bad, "GET / HTTP/1.0\r\n", 16));
 		fd = accept(self->fd, (void *)&addr, &len);
 		ASSERT_LE(0, fd)
-			TH_LOG("stranger %d: errno %d", i, errno);
-		/* The port is in the same place of both. */
+			TH_LOG("peer %d: errno %d", i, errno);
+		/* The port is at the same offset in both families. */
 		EXPECT_EQ(((struct sockaddr_in *)&own)->sin_port,
 			  ((struct sockaddr_in *)&addr)->sin_port);
 		EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
@@ -563,7 +563,10 @@ TEST_F(listener, stranger_is_accepted_with_its_address)
 	}
 }
 
-/* The time begins with accept(2): before that it is not the client's fault. */
+/*
+ * The timeout begins with accept(2): the client is not responsible for the time
+ * before.
+ */
 TEST_F(listener, timeout_of_children_begins_with_accept)
 {
 	int silent, fd, c;
@@ -598,7 +601,7 @@ TEST_F(listener, silent_child_makes_room_for_one_too_many)
 	fd[0] = client(self);
 	fd[1] = client(self);
 	c[0] = child(self);
-	/* It is counted by then. */
+	/* It has been counted by then. */
 	for (i = 0; statistic("MpaInStartup") < 1 && i < 20000; i++)
 		poll(NULL, 0, 1);
 	c[1] = child(self);
@@ -662,8 +665,8 @@ TEST_F(listener, several_processes_accept)
 }
 
 /*
- * Urgent octets are octets like all others, also before anybody has accepted
- * the child: each of these has TCP step over the one before.
+ * Urgent octets are octets like all others, also before the child is accepted:
+ * each of these makes TCP skip the one before.
  */
 TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 {
@@ -697,7 +700,7 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 			       before ? "behind" : "before",
 			       mpa_info(c).error, strerror(so_error(c)));
 		}
-		/* The user's option is as it was. */
+		/* The user's option is unchanged. */
 		EXPECT_EQ(0, getsockopt(c, SOL_SOCKET, SO_OOBINLINE, &at,
 					&len));
 		EXPECT_EQ(inlined, at);
@@ -706,9 +709,9 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 	}
 }
 
-#define SYN_RECV	3	/* as TCP_INFO says it */
+#define SYN_RECV	3	/* the value in TCP_INFO */
 
-/* A client that sends its request with its SYN, and goes on. */
+/* A client that sends its request with its SYN, and continues. */
 static int client_opens_fast(struct _test_data_listener *self)
 {
 	int fd = socket(self->addr.ss_family, SOCK_STREAM, 0);
@@ -720,12 +723,12 @@ static int client_opens_fast(struct _test_data_listener *self)
 		      (void *)&self->addr, self->len) == FRAME_LEN ? fd : -1;
 }
 
-/* It can be accepted for the octets in the SYN, read from and written to. */
+/* Octets in the SYN allow it to be accepted, read from and written to. */
 TEST_F(listener, child_starts_before_its_handshake_is_over)
 {
 	int fd, c, attached;
 
-	/* Without cookies, and for all that listen. */
+	/* Without cookies, and for all listeners. */
 	ASSERT_EQ(0, system("echo 1543 >/proc/sys/net/ipv4/tcp_fastopen"));
 	if (system("modprobe -q sch_netem; "
 		   "tc qdisc add dev lo root netem delay 400ms"))
@@ -770,7 +773,7 @@ static int oob_inline(int fd)
 	return on;
 }
 
-/* It is the listener's until the user sets it. */
+/* It follows the listener until the user sets it. */
 TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
 {
 	int fd, c, on, seen, wanted, i;
@@ -785,7 +788,7 @@ TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
 		wanted = !on;
 		ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_OOBINLINE,
 					&on, sizeof(on)));
-		/* Startup succeeds, or fails before it has begun. */
+		/* Startup succeeds, or fails before it begins. */
 		ASSERT_EQ(0, sysctl_put("startup_max", i < 2 ? 8 : 0));
 		fd = client_says(self, FRAME_LEN + 3);
 		ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
@@ -803,7 +806,7 @@ TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
 		EXPECT_EQ(i < 2 ? MPA_STATE_FULL : MPA_STATE_FAILED,
 			  mpa_info(c).state);
 		EXPECT_EQ(wanted, oob_inline(c)) {
-			TH_LOG("set right after accept, behind startup, case %d",
+			TH_LOG("set right after accept, after startup, case %d",
 			       i);
 		}
 		hang_up(fd);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Loading, unloading, and what the kernel keeps of sockets that are gone.
+# Loading, unloading, and what the kernel keeps of closed sockets.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -31,7 +31,7 @@ available() {
 }
 
 tap_run "ulp_is_announced" available
-# Sockets of dead processes are destroyed in their own time.
+# Sockets of dead processes are destroyed asynchronously.
 mpa_unused 60 || true
 [[ $(users) = 0 ]]
 tap_ok $? "no_socket_no_user" "refcnt $(users)"
@@ -40,8 +40,8 @@ lockstep() {
 	cat /sys/module/mpa/parameters/crc_lockstep
 }
 
-# Whether CRCs of three FPDUs are computed side by side: not where a processor
-# has no instruction, or the kernel something that is faster.
+# Whether CRCs of three FPDUs are computed in parallel: not where a processor lacks
+# the instruction, or the kernel has something faster.
 case "$(lockstep) $(grep -m 1 '^flags' /proc/cpuinfo) $(uname -m)" in
 N*" i686") tap_ok 0 "crcs_of_three_are_used # SKIP needs 64 bits" ;;
 N*" avx512vl "*) tap_ok 0 "crcs_of_three_are_used # SKIP AVX-512 is better" ;;
@@ -51,14 +51,14 @@ Y*" sse4_2 "*) tap_ok 0 "crcs_of_three_are_used" ;;
 *) tap_ok 0 "crcs_of_three_are_used # SKIP no crc32 instruction" ;;
 esac
 
-# A connection that stays up for as long as its ends are told to.
+# A connection that stays open until its ends are told to close it.
 fifo=$(mktemp -u)
 mkfifo "$fifo"
 "$bin/mpa_transfer" listen 127.0.0.1 $port 1 1-10,64768x1 >"$fifo" &
 exec 7<"$fifo"
 rm "$fifo"
 read -r -u 7 _
-# A peer that never answers keeps the initiator in startup.
+# A peer that never replies keeps the initiator in startup.
 "$bin/mpa_transfer" listen 127.0.0.1 $((port + 1)) 1 1-1 > >(cat >/dev/null) &
 mute=$!
 kill -STOP $mute

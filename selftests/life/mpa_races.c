@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races: many threads on one socket, ends that are killed, connections that
- * come and go by the thousand while the module is to be unloaded. What a
- * thread or a process may see is little: whole records, or an end.
+ * Races: many threads on one socket, ends that are killed, thousands of
+ * connections that come and go while the module is being unloaded. A thread or
+ * process may only see whole records, or an end.
  *
  * With MPA_LONG in the environment, many more rounds: 10 000 kills.
  */
@@ -20,7 +20,9 @@ static unsigned int rounds(unsigned int few, unsigned int many)
 	return getenv("MPA_LONG") ? many : few;
 }
 
-/* The same each time for each thread, apart from who comes first. */
+/*
+ * The same sequence for each thread each time; only the interleaving differs.
+ */
 static u32 dice(u32 *seed, u32 sides)
 {
 	*seed = *seed * 1664525 + 1013904223;
@@ -36,7 +38,7 @@ struct crowd {
 	unsigned long sent;	/* records, from fd[0] */
 	unsigned long got;	/* at fd[1] */
 	unsigned long bad;
-	unsigned long odd;	/* results that should not be */
+	unsigned long odd;	/* results that should not occur */
 	bool may_end;
 };
 
@@ -191,7 +193,7 @@ static void *meddler(void *arg)
 			getsockopt(fd, SOL_TCP, TCP_CORK, value, &len);
 			break;
 		case 9:
-			/* All of them are refused now. */
+			/* All connections are refused now. */
 			if (!mpa_start_as(fd, &start) ||
 			    !setsockopt(fd, SOL_MPA, MPA_ACCEPT, NULL, 0) ||
 			    !setsockopt(fd, SOL_MPA, MPA_REJECT, NULL, 0) ||
@@ -213,7 +215,7 @@ static void *meddler(void *arg)
 				   &(int){ 200 + dice(&me->seed, 1200) },
 				   sizeof(int));
 		}
-		/* Leave time for the others. */
+		/* Leave time for the other threads. */
 		if (!dice(&me->seed, 4))
 			poll(NULL, 0, 1);
 	}
@@ -263,7 +265,7 @@ FIXTURE_TEARDOWN(races)
 {
 }
 
-/* All that is accepted arrives, once and whole, whoever does what meanwhile. */
+/* All that is accepted arrives, once and whole, whatever other threads do. */
 TEST_F_TIMEOUT(races, calls_from_all_sides, 600)
 {
 	struct crowd *crowd = &self->crowd;
@@ -297,7 +299,7 @@ TEST_F_TIMEOUT(races, calls_from_all_sides, 600)
 	}
 }
 
-/* One end goes while its threads, and the other's, are inside of calls. */
+/* One end is closed while its threads, and the other's, are inside calls. */
 TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 {
 	struct crowd *crowd = &self->crowd;
@@ -327,7 +329,7 @@ TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 			close(crowd->fd[end]);
 			break;
 		}
-		/* A thread that waits holds the file that has been closed. */
+		/* A waiting thread holds the file that has been closed. */
 		poll(NULL, 0, dice(&seed, 3));
 		shutdown(crowd->fd[!end], SHUT_RDWR);
 		crowd->stop = true;
@@ -341,7 +343,7 @@ TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 
 /* ---- processes that are killed ---- */
 
-/* To the end: 0, or 1 if a record was not as sent. */
+/* Until the end: 0, or 1 if a record was not as sent. */
 static int exchange(int fd, u32 seed)
 {
 	static u8 octets[MPA_ULPDU_MAX], seen[MPA_ULPDU_MAX];
@@ -378,7 +380,7 @@ static pid_t exchanger(const int fd[2], int way, u32 seed)
 	if (pid)
 		return pid;
 	close(fd[!way]);
-	/* A peer that has been killed is no failure, nor a module that is away */
+	/* Neither a killed peer nor an unloaded module is a failure. */
 	if (mpa_attach(fd[way]))
 		_exit(errno == ENOTCONN || errno == ENOENT ? 0 : 2);
 	if (mpa_start_as(fd[way], &start))
@@ -387,7 +389,7 @@ static pid_t exchanger(const int fd[2], int way, u32 seed)
 	_exit(exchange(fd[way], seed));
 }
 
-/* Unload the module if nobody uses it; it is back in any case. */
+/* Unload the module if it is not used, and load it again in any case. */
 static void try_to_unload(struct crowd *crowd, int ko)
 {
 	if (!syscall(SYS_delete_module, "mpa", O_NONBLOCK)) {
@@ -439,7 +441,7 @@ TEST_F_TIMEOUT(races, kill_either_end, 3600)
 	close(ko);
 }
 
-/* ---- connections by the thousand ---- */
+/* ---- thousands of connections ---- */
 
 static int listen_at(struct sockaddr_in *addr, const struct mpa_start *start)
 {
@@ -457,7 +459,7 @@ static int listen_at(struct sockaddr_in *addr, const struct mpa_start *start)
 	return fd;
 }
 
-/* Nothing of a connection that has ended counts on. */
+/* Connections that have ended are no longer counted. */
 TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 {
 	struct mpa_start start = {
@@ -468,7 +470,9 @@ TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 	u32 seed = 3;
 	int listener;
 
-	/* The initiator, the responder, and some that are being closed. */
+	/*
+	 * The initiator, the responder, and some sockets that are being closed.
+	 */
 	ASSERT_EQ(0, sysctl_put("startup_max", 8));
 	listener = listen_at(&addr, &start);
 	ASSERT_LE(0, listener);
@@ -528,7 +532,7 @@ static int users(void)
 	return atoi(text);
 }
 
-/* The module goes while no socket has it, and not otherwise. */
+/* The module is unloaded while no socket uses it, and only then. */
 TEST_F_TIMEOUT(races, unload_meanwhile, 600)
 {
 	struct crowd *crowd = &self->crowd;
@@ -538,13 +542,13 @@ TEST_F_TIMEOUT(races, unload_meanwhile, 600)
 
 	if (!getenv("MPA_KO"))
 		SKIP(return, "MPA_KO does not name the module");
-	/* Sockets of tests before this one go in their own time. */
+	/* Sockets of earlier tests are destroyed asynchronously. */
 	while (users() && now_ms() < until)
 		poll(NULL, 0, 50);
 	EXPECT_EQ(0, users());
 	until = now_ms() + 100000;
 	pthread_create(&thread, NULL, unloader, crowd);
-	/* And until both have been seen, on a machine that is busy. */
+	/* And until both were seen, on a busy machine. */
 	for (i = 0; i < rounds(100, 2000) ||
 	     ((!__atomic_load_n(&crowd->got, __ATOMIC_RELAXED) ||
 	       !__atomic_load_n(&crowd->bad, __ATOMIC_RELAXED)) &&

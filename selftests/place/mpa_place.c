@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE: records behind a gap are handed out at once. RFC 5044 sections 3, 6,
+ * MPA_PLACE: records after a gap are delivered at once. RFC 5044 sections 3, 6,
  * 8 and appendix A.3.
  */
 
@@ -43,7 +43,7 @@ TEST_F(place, records_behind_a_lost_one_come_at_once)
 	EXPECT_EQ(stream_end(self), mpa_info(self->fd).rx_edge);
 }
 
-/* The lowest first, but in order before out of order. */
+/* The lowest first, but those in order before those out of order. */
 TEST_F(place, order_comes_first)
 {
 	stream_add_many(self, 1000, 8);
@@ -66,7 +66,7 @@ TEST_F(place, order_comes_first)
 	ORDERED(7);
 }
 
-/* A record that lies in segments of any length, at any octet. */
+/* A record in segments of any length, cut at any octet. */
 TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 {
 	unsigned int i;
@@ -77,7 +77,7 @@ TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 		stream_add_many(self, 700, 1);
 		stream_add_many(self, 600, 3);
 		at = self->start[i + 1];
-		/* Its marker is in it: 600 octets have one. */
+		/* It has a marker: in 600 octets there is one. */
 		ASSERT_EQ(0, come_cut(self, at, self->start[i + 3], cut));
 		ASSERT_TRUE(gives(self, i + 1, true)) {
 			TH_LOG("in steps of %u", cut);
@@ -90,7 +90,7 @@ TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 	}
 }
 
-/* A record whose FPDU ends so many octets behind where a marker belongs. */
+/* A record whose FPDU ends @behind octets after the place of a marker. */
 static void stream_add_up_to(struct _test_data_place *self, u32 behind)
 {
 	const struct peer peer = self->peer;
@@ -104,7 +104,7 @@ static void stream_add_up_to(struct _test_data_place *self, u32 behind)
 	self->records++;
 }
 
-/* Whatever the place of its first octet among markers. */
+/* For every distance of its first octet from a marker. */
 TEST_F_TIMEOUT(place, records_beside_markers, 300)
 {
 	unsigned int i;
@@ -118,7 +118,7 @@ TEST_F_TIMEOUT(place, records_beside_markers, 300)
 		stream_add_up_to(self, at);
 		stream_add(self, 1100);
 		stream_add(self, 510);
-		/* Markers are read before it is whole. */
+		/* Markers are read before it is complete. */
 		ASSERT_EQ(0, come(self, self->start[i + 1],
 				  self->start[i + 1] + 700));
 		ASSERT_EQ(0, come(self, self->start[i + 1] + 700,
@@ -141,7 +141,7 @@ TEST_F(place, short_records_before_the_first_marker_wait)
 	for (i = 1; i < 40; i++)
 		stream_add(self, 50 + i);
 	COME(1, 40);
-	/* The one that the first marker lies in. */
+	/* The one that contains the first marker. */
 	for (first = 1; self->start[first + 1] <= 512; first++)
 		;
 	ASSERT_LT(1, first);
@@ -177,7 +177,7 @@ TEST_F_TIMEOUT(place, large_records, 300)
 }
 
 /*
- * An FPDU whose only marker lies in two islands side by side, of which TCP has
+ * An FPDU whose only marker lies in two adjacent islands, of which TCP has
  * forgotten one (it remembers four).
  */
 TEST_F(place, marker_in_two_islands)
@@ -195,7 +195,7 @@ TEST_F(place, marker_in_two_islands)
 	usleep(20000);
 	ASSERT_EQ(0, come(self, self->start[at], marker + 2));
 	PLACED(at);
-	/* And with the new one behind. */
+	/* And with the new one after it. */
 	ASSERT_EQ(0, come(self, self->start[at + 1], marker + 512 + 1));
 	for (i = 6; i < 12; i++)
 		COME(at + 10 + 3 * i, at + 11 + 3 * i);
@@ -204,7 +204,7 @@ TEST_F(place, marker_in_two_islands)
 	PLACED(at + 1);
 }
 
-/* A search that stops at an FPDU's end goes on behind it. */
+/* A search that stops at an FPDU's end continues after it. */
 TEST_F_TIMEOUT(place, as_many_pieces_as_are_looked_at, 120)
 {
 	unsigned int pieces;
@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(place, as_many_pieces_as_are_looked_at, 120)
 	for (pieces = 120; pieces < 136; pieces++) {
 		base = self->records;
 		stream_add_many(self, 600, 2);
-		/* In so many pieces, and one without a marker. */
+		/* In that number of pieces, and one without a marker. */
 		stream_add(self, pieces - 6);
 		stream_add(self, 2);
 		COME(base + 1, base + 2);
@@ -233,7 +233,7 @@ TEST_F_TIMEOUT(place, as_many_pieces_as_are_looked_at, 120)
 	}
 }
 
-/* Nothing is looked for when the connection has ended. */
+/* After the connection has ended nothing is searched. */
 TEST_F(place, option_behind_a_reset)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
@@ -250,7 +250,7 @@ TEST_F(place, option_behind_a_reset)
 	EXPECT_EQ(ENOTCONN, errno);
 }
 
-/* A gap closes from behind, in segments of one octet. */
+/* A gap closes from its end, in segments of one octet. */
 TEST_F(place, gap_closes_from_behind)
 {
 	u32 at;
@@ -269,7 +269,7 @@ TEST_F(place, gap_closes_from_behind)
 	NOTHING();
 }
 
-/* The limit, and beyond: those wait for order, or until there is room. */
+/* The limit, and more: the others wait for order, or until an entry is free. */
 TEST_F_TIMEOUT(place, more_gaps_than_there_may_be, 300)
 {
 	const unsigned int n = MPA_PLACE_MAX + 50;
@@ -281,7 +281,7 @@ TEST_F_TIMEOUT(place, more_gaps_than_there_may_be, 300)
 	for (i = 0; i < MPA_PLACE_MAX; i++)
 		PLACED(2 * i + 1);
 	NOTHING();
-	/* Two are free again. */
+	/* Two entries are free again. */
 	COME(0, 1);
 	ORDERED(0);
 	PLACED(2 * MPA_PLACE_MAX + 1);
@@ -323,7 +323,7 @@ TEST_F(place, one_that_the_buffer_is_too_short_for_waits)
 	EXPECT_EQ(5, mpa_info(self->fd).rx_ulpdus);
 }
 
-/* So does one behind it, that the buffer was too short for as well. */
+/* So does one after it, for which the buffer was too short as well. */
 TEST_F(place, two_that_the_buffer_is_too_short_for_wait)
 {
 	stream_add(self, 600);
@@ -381,7 +381,7 @@ TEST_F(place, batch_of_what_is_side_by_side)
 	COME(0, 1);
 	COME(4, 5);
 	COME(6, 8);
-	/* In order: not beyond what was handed out. */
+	/* In order: not beyond what was delivered. */
 	ASSERT_EQ(1000, RECEIVE(BUF, 0));
 	EXPECT_BATCH(1000);
 	EXPECT_EQ(0, self->got->info.order);
@@ -400,7 +400,7 @@ TEST_F(place, batch_of_what_is_side_by_side)
 	NOTHING();
 }
 
-/* Each one that can be had gives an edge. */
+/* Each one that can be read causes an edge. */
 TEST_F(place, edge_triggered_readers)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -413,10 +413,13 @@ TEST_F(place, edge_triggered_readers)
 	for (i = 1; i < 8; i++) {
 		COME(i, i + 1);
 		ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
-		/* The first is left unread: each next one is an edge all the same. */
+		/*
+		 * The first is not read: each further one causes an edge all
+		 * the same.
+		 */
 		if (i > 1)
 			ASSERT_TRUE(gives(self, i - 1, true));
-		/* Marks of before. */
+		/* Edges from before. */
 		while (epoll_wait(epoll, &event, 1, 10) == 1)
 			;
 	}
@@ -469,7 +472,7 @@ TEST_F(place, option_needs_markers_and_crcs)
 	hang_up(other[1]);
 }
 
-/* Before Full Operation: where it is certain what will be received. */
+/* Before Full Operation: where what will be received is already certain. */
 TEST_F(place, option_before_full_operation)
 {
 	int fd[2];
@@ -487,7 +490,7 @@ TEST_F(place, option_before_full_operation)
 	hang_up(fd[1]);
 }
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
 TEST_F(place, bad_crc_decides_nothing)
 {
@@ -497,7 +500,7 @@ TEST_F(place, bad_crc_decides_nothing)
 	PLACED(2);
 	PLACED(3);
 	NOTHING();
-	/* Nor in another island behind. */
+	/* Nor in another island after it. */
 	COME(7, 8);
 	NOTHING();
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
@@ -509,7 +512,7 @@ TEST_F(place, bad_crc_decides_nothing)
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 }
 
-/* Whether what is behind it was found before it or comes later. */
+/* Whether what follows was found before or arrives later. */
 TEST_F(place, bad_crc_in_front_of_what_was_found)
 {
 	stream_add_many(self, 1000, 10);
@@ -526,7 +529,7 @@ TEST_F(place, bad_crc_in_front_of_what_was_found)
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
 }
 
-/* Octets of a ULPDU that are an FPDU with a good CRC, and a segment's. */
+/* Octets of a ULPDU that look like an FPDU with a good CRC, in one segment. */
 TEST_F(place, fpdu_in_a_record_is_none)
 {
 	struct peer inner = { .tx_markers = true, .tx_position = 1100 };
@@ -535,7 +538,7 @@ TEST_F(place, fpdu_in_a_record_is_none)
 
 	stream_add(self, 100);
 	record_fill(record, sizeof(record));
-	/* In front of it ULPDU_Length and two markers, in it none. */
+	/* ULPDU_Length and two markers are before it, none is in it. */
 	memcpy(record + at - self->start[1] - 2 - 2 * 4, fpdu, n);
 	stream_add_octets(self, record, sizeof(record));
 	stream_add(self, 700);
@@ -551,7 +554,7 @@ TEST_F(place, fpdu_in_a_record_is_none)
 	NOTHING();
 }
 
-/* A FIN in front of what was handed out. */
+/* A FIN before what was delivered. */
 TEST_F(place, end_of_stream_before_a_placed_record)
 {
 	stream_add_many(self, 1000, 3);
@@ -588,9 +591,8 @@ TEST_F(place, end_of_stream_out_of_order)
 }
 
 /*
- * Two FPDUs whose CRCs are good. The first ends 40 octets behind the second's
- * start, in front of its marker: the CRC of the first lies in the ULPDU of the
- * second.
+ * Two FPDUs with good CRCs. The first ends 40 octets after the second's start,
+ * before its marker: the CRC of the first is in the ULPDU of the second.
  */
 static void add_overlap(struct _test_data_place *self, u8 record[1000])
 {
@@ -606,7 +608,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 	memcpy(tail + 2, record, 34);
 	peer_fpdu(&peer, ulpdu, len, fpdu);
 	memcpy(record + 34, fpdu + 636, 4);
-	/* Behind the first no FPDU begins. */
+	/* No FPDU begins after the first. */
 	memset(record + 38, 0, 2);
 
 	memcpy(self->stream + from, fpdu, 600);
@@ -619,7 +621,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 
 #define UNTOUCHED	0xa5
 
-/* RFC 5044 section 8 code 3, and no octet has been shown. */
+/* RFC 5044 section 8 code 3, and no octet was shown. */
 #define DISAGREES() do {						\
 	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));			\
 	memset(self->buf, UNTOUCHED, 4000);				\
@@ -632,7 +634,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 	EXPECT_EQ(EBADMSG, errno);					\
 } while (0)
 
-/* What comes in order does not have a record where one was handed out. */
+/* The stream in order has no record where one was delivered. */
 TEST_F(place, order_disagrees)
 {
 	u8 record[1000];
@@ -660,7 +662,9 @@ TEST_F(place, order_disagrees_in_a_batch)
 	DISAGREES();
 }
 
-/* One that nobody has got does not count: order has its record there. */
+/*
+ * A record that was not delivered does not count: the stream in order decides.
+ */
 TEST_F(place, order_overlaps_an_unread_record)
 {
 	u8 record[1000];
@@ -674,7 +678,7 @@ TEST_F(place, order_overlaps_an_unread_record)
 	ASSERT_EQ(626, RECEIVE(BUF, 0));
 	EXPECT_EQ(MPA_RECVINFO_LAST, self->got->info.flags);
 	EXPECT_EQ(0, self->got->info.order);
-	/* What is behind it is none. */
+	/* There is none after it. */
 	ASSERT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(1, mpa_info(self->fd).rx_ulpdus);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a peer can make MPA_PLACE cost: segments of an octet, again and again, in
- * front of and behind much that waits. A segment more costs the same however much
- * that is, and when nothing comes nothing is done. Times are compared: not for a guest
- * whose clock is that of a busy host.
+ * The cost that a peer can cause with MPA_PLACE: segments of one octet, again
+ * and again, before and after many that wait. The cost of a further segment
+ * does not depend on their number, and when nothing arrives nothing is done.
+ * Times are compared: not for a guest whose clock is that of a busy host.
  */
 
 #include <poll.h>
@@ -20,7 +20,7 @@ FIXTURE_VARIANT(place)
 
 FIXTURE_VARIANT_ADD(place, ipv4) { };
 
-/* The first records, which come when others wait. */
+/* The first records, which arrive when others wait. */
 #define FIRST	20
 
 static void first_records(struct _test_data_place *self)
@@ -28,7 +28,7 @@ static void first_records(struct _test_data_place *self)
 	stream_add_many(self, 600, FIRST);
 }
 
-/* More records that wait, each with a gap in front. */
+/* More records that wait, each after a gap. */
 static int wait_in_gaps(struct _test_data_place *self, unsigned int runs)
 {
 	unsigned int i = self->records + 1;
@@ -40,7 +40,7 @@ static int wait_in_gaps(struct _test_data_place *self, unsigned int runs)
 	return 0;
 }
 
-/* ---- when nothing comes ---- */
+/* ---- when nothing arrives ---- */
 
 struct ticks {
 	unsigned long busy, idle;
@@ -59,7 +59,7 @@ static struct ticks processor_ticks(void)
 	return ticks;
 }
 
-/* For the time of most of a second. */
+/* For most of a second. */
 static bool at_rest(void)
 {
 	struct ticks from, to;
@@ -75,7 +75,7 @@ static bool at_rest(void)
 	return to.idle - from.idle > to.busy - from.busy;
 }
 
-/* A FIN without octets lies behind all records that wait. */
+/* A FIN without octets follows all records that wait. */
 static int fin_behind(struct _test_data_place *self, u32 off)
 {
 	return forge(&self->forger, off, self->stream, 0, TCP_FLAG_BITS_FIN,
@@ -88,7 +88,7 @@ do {									\
 	ASSERT_EQ(0, wait_in_gaps(self, runs));				\
 	ASSERT_EQ(0, fin_behind(self, stream_end(self)));		\
 	EXPECT_TRUE(at_rest());						\
-	/* And when something has come. */				\
+	/* And when something has arrived. */				\
 	ASSERT_EQ(0, come(self, 3, 4));					\
 	EXPECT_TRUE(at_rest());						\
 	PLACED(FIRST + 1);						\
@@ -118,7 +118,7 @@ TEST_F(place, fins_in_many_places)
 	PLACED(FIRST + 3);
 }
 
-/* What the user cannot get yet. */
+/* The error that the user cannot get yet. */
 TEST_F(place, a_fin_behind_an_error)
 {
 	first_records(self);
@@ -136,9 +136,9 @@ TEST_F(place, a_fin_behind_an_error)
 /* ---- one segment more ---- */
 
 /*
- * Of ten records five come, so that TCP forgets all blocks but four of these; then
- * they are in order. The next block is the only one that it knows of, with all
- * others in its queue, as if it had thrown some away.
+ * Five of ten records arrive, so that TCP forgets all blocks but four of these;
+ * then the gaps between them are filled. The next block is the only one that
+ * TCP knows, with all others in its queue, as if it had dropped some.
  */
 static int forget_blocks(struct _test_data_place *self, unsigned int first)
 {
@@ -165,8 +165,8 @@ TEST_F(place, the_same_octet_again_and_again)
 }
 
 /*
- * A record of which the first octets are there, and more of them, each in a
- * segment of its own, side by side or with gaps between.
+ * A record of which the first octets have arrived, and more of them, each in a
+ * segment of its own, contiguous or with gaps.
  */
 static int add_pieces(struct _test_data_place *self, u32 side, u32 gaps)
 {
@@ -197,7 +197,7 @@ TEST_F(place, an_octet_behind_many)
 					     13000, 2, 300));
 }
 
-/* Each could be what has been missing. */
+/* Each could be the missing one. */
 TEST_F(place, an_octet_more_side_by_side)
 {
 	double few = segment_us(self, add_pieces(self, 20, 20) + 621, 1, 300);

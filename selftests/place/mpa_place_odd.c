@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE where something is out of the ordinary: other connections, a peer
- * that sends octets again with other contents, urgent data, a reset, and calls
- * other than recvmsg.
+ * MPA_PLACE in unusual cases: other connections, a peer that sends octets again
+ * with other content, urgent data, a reset, and other calls than recvmsg.
  */
 
 #include <linux/sock_diag.h>
@@ -39,7 +38,7 @@ static int sack_off(void)
 	return write(fd, "0", 1) != 1 || close(fd) ? -1 : 0;
 }
 
-/* The first sequence number of a socket that will connect. */
+/* Set the first sequence number of a socket that will connect. */
 static int begin_with(int fd, u32 seq)
 {
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
@@ -88,7 +87,7 @@ static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 	      (variant->child && listen_to_place(listener)) ||
 	      listen(listener, 1) ||
 	      getsockname(listener, (struct sockaddr *)&addr, &len) ||
-	      /* A SYN has a number. */
+	      /* A SYN uses a sequence number. */
 	      (variant->wraps &&
 	       begin_with(fd[0], -(WINDOW_OPENED + variant->wraps) - 1)) ||
 	      connect(fd[0], (struct sockaddr *)&addr, len);
@@ -97,7 +96,7 @@ static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 	return fd[1] < 0 ? -1 : 0;
 }
 
-/* The request of an initiator who sends markers if he is asked. */
+/* The request of an initiator that sends markers if asked to. */
 static int startup_of_a_child(struct peer *peer, int peer_fd)
 {
 	u8 frame[FRAME_LEN];
@@ -175,8 +174,8 @@ TEST_F(place, gaps_open_and_close)
 }
 
 /*
- * TCP leaves segments in its queue that are covered by one which it has joined to
- * that in front of them. The marker lies behind them, in the same skb.
+ * TCP leaves segments in its queue that are covered by one that it has joined
+ * to the segment before them. The marker follows them, in the same skb.
  */
 TEST_F(place, segments_that_another_one_covers)
 {
@@ -193,11 +192,11 @@ TEST_F(place, segments_that_another_one_covers)
 		for (n = 0; n < pieces[j]; n++)
 			ASSERT_EQ(0, come(self, at + 260 + 4 * n,
 					  at + 262 + 4 * n));
-		/* The second one has room behind the first one's octets. */
+		/* The second one fits into the skb of the first. */
 		ASSERT_EQ(0, come(self, at, at + 250));
 		ASSERT_EQ(0, come(self, at + 250, at + 540));
 		ASSERT_EQ(0, come(self, at + 540, self->start[i + 1]));
-		/* Of many in one place not all are looked through. */
+		/* If there are many in one place, not all are inspected. */
 		if (pieces[j] < 8)
 			PLACED(i);
 		COME(first, i);
@@ -214,7 +213,7 @@ TEST_F(place, segments_that_another_one_covers)
 }
 
 /*
- * A piece of the record itself is covered: the skb that begins last in front of the
+ * A piece of the record itself is covered: the last skb that begins before the
  * record's octets has only some of them.
  */
 TEST_F(place, segment_covered_within_the_record)
@@ -231,7 +230,7 @@ TEST_F(place, segment_covered_within_the_record)
 		} while (at % 512 < 512 - 180 || at % 512 > 512 - 30);
 		ASSERT_EQ(0, come(self, at - 250, at - 100));
 		ASSERT_EQ(0, come(self, at - 20, at + pieces[j]));
-		/* The second one has room behind the first one's octets. */
+		/* The second one fits into the skb of the first. */
 		ASSERT_EQ(0, come(self, at - 100, self->start[i + 1]));
 		PLACED(i);
 		COME(i + 1, self->records);
@@ -247,8 +246,8 @@ TEST_F(place, segment_covered_within_the_record)
 }
 
 /*
- * There is no room to remember what is behind a record that does not fit into the
- * buffer. When there is, it is found once more, by markers that have been read.
+ * There is no entry free for what follows a record that does not fit into the
+ * buffer. When there is, it is found again, by markers that were read before.
  */
 TEST_F(place, no_room_behind_a_refused_record)
 {
@@ -258,7 +257,7 @@ TEST_F(place, no_room_behind_a_refused_record)
 	stream_add(self, 3000);
 	stream_add(self, 2000);
 	stream_add_many(self, 520, 2 * MPA_PLACE_MAX);
-	/* The second one's markers are read before it is whole. */
+	/* The second one's markers are read before it is complete. */
 	ASSERT_EQ(0, come(self, self->start[1], self->start[3] - 8));
 	usleep(20000);
 	ASSERT_EQ(0, come(self, self->start[3] - 8, self->start[4]));
@@ -266,7 +265,7 @@ TEST_F(place, no_room_behind_a_refused_record)
 	for (i = 0, n = 5; i < MPA_PLACE_MAX - 1; i++, n += 2)
 		COME(n, n + 1);
 	usleep(50000);
-	/* Neither does the next one. */
+	/* The next one does not fit either. */
 	ASSERT_EQ(520, RECEIVE(1500, MSG_DONTWAIT));
 	EXPECT_EQ(self->start[5], self->got->info.position);
 	for (i = 1; i < MPA_PLACE_MAX - 1; i++)
@@ -279,7 +278,7 @@ TEST_F(place, no_room_behind_a_refused_record)
 	NOTHING();
 }
 
-/* So many islands that TCP forgets those in front: it remembers four. */
+/* So many islands that TCP forgets the first ones: it remembers four. */
 static int come_apart(struct _test_data_place *self, unsigned int from)
 {
 	unsigned int i;
@@ -291,7 +290,10 @@ static int come_apart(struct _test_data_place *self, unsigned int from)
 	return 0;
 }
 
-/* A piece of a marker comes first and alone; then what is on each side of it. */
+/*
+ * A piece of a marker arrives first and alone; then what is before and after
+ * it.
+ */
 TEST_F(place, markers_in_three_islands)
 {
 	unsigned int at, piece, front;
@@ -321,7 +323,7 @@ TEST_F(place, markers_in_three_islands)
 	}
 }
 
-/* ---- octets that come again, and are others ---- */
+/* ---- octets that arrive again, with other content ---- */
 
 enum change {
 	OTHER_RECORD,
@@ -329,7 +331,7 @@ enum change {
 	NO_RECORD,
 };
 
-/* From now on the stream has this in the place of a record of 900 octets. */
+/* From now on the stream has this instead of a record of 900 octets. */
 static const u8 *change(struct _test_data_place *self, unsigned int record,
 			enum change what)
 {
@@ -356,7 +358,7 @@ static const u8 *change(struct _test_data_place *self, unsigned int record,
 	return other;
 }
 
-/* What the user has got stays, and is not looked at again. */
+/* What the user has read is not inspected again. */
 TEST_F(place, other_octets_behind_a_record_that_was_read)
 {
 	enum change what;
@@ -378,7 +380,7 @@ TEST_F(place, other_octets_behind_a_record_that_was_read)
 	}
 }
 
-/* It can be had out of order, and nobody has taken it. */
+/* It can be read out of order, and was not. */
 static bool found(struct _test_data_place *self, unsigned int record)
 {
 	return poll_for(self->fd, POLLIN, 5000) &&
@@ -388,13 +390,13 @@ static bool found(struct _test_data_place *self, unsigned int record)
 
 #define FOUND(record)	ASSERT_TRUE(found(self, record))
 
-/* With some octets beside it: TCP takes these for all of them. */
+/* With some adjacent octets: then TCP uses these. */
 static int come_over(struct _test_data_place *self, unsigned int record)
 {
 	return come(self, self->start[record] - 8, self->start[record + 1] + 8);
 }
 
-/* Each time that it is copied it is looked at. */
+/* It is verified each time that it is copied. */
 TEST_F(place, other_record_over_an_unread_one)
 {
 	const u8 *other;
@@ -452,8 +454,8 @@ TEST_F(place, bad_octets_over_an_unread_record)
 /* ---- memory ---- */
 
 /*
- * The record in order has no room in the receive buffer, and there is no memory to
- * take it out. One out of order needs none.
+ * The record in order exceeds the receive buffer, and there is no memory for a
+ * stash. A record out of order needs none.
  */
 TEST_F(place, no_memory_for_another_record)
 {
@@ -496,7 +498,7 @@ static int come_urgent(struct _test_data_place *self, unsigned int record,
 		     TCP_FLAG_BITS_URG, urgent) || !lo_delivered() ? -1 : 0;
 }
 
-/* An urgent octet is one like all others, wherever TCP is told that it is. */
+/* An urgent octet is an octet like all others, wherever TCP places the mark. */
 TEST_F(place, urgent_octets)
 {
 	static const u16 urgent[] = { 1, 2, 450, 915, 916, 917, 1000, 3000, 60000 };
@@ -513,7 +515,7 @@ TEST_F(place, urgent_octets)
 		ASSERT_EQ(0, come_urgent(self, i + 4, urgent[j]));
 		PLACED(i + 4);
 		ASSERT_EQ(0, come_urgent(self, i + 5, urgent[j]));
-		/* The next to come. */
+		/* The next one to arrive. */
 		ASSERT_EQ(0, forge(&self->forger, self->start[i + 1], NULL, 0,
 				   TCP_FLAG_BITS_URG, 1));
 		ASSERT_EQ(0, come_urgent(self, i + 1, urgent[j]));
@@ -542,7 +544,9 @@ static int come_reset(struct _test_data_place *self, u32 at)
 	EXPECT_EQ(error, errno);					\
 } while (0)
 
-/* As records in order do: what is here comes first, then the error, once. */
+/*
+ * As with records in order: first the records received, then the error, once.
+ */
 TEST_F(place, reset_behind_records)
 {
 	const int all = POLLIN | POLLERR | POLLHUP;
@@ -562,13 +566,15 @@ TEST_F(place, reset_behind_records)
 	EXPECT_EQ(all, poll_for(self->fd, POLLIN, 5000));
 	FAILS(ECONNRESET);
 	EXPECT_EQ(POLLIN | POLLHUP, poll_for(self->fd, POLLIN, 5000));
-	/* Nothing has said that the stream ends here. */
+	/* Nothing has shown that the stream ends here. */
 	FAILS(ENOTCONN);
 	FAILS(ENOTCONN);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_placed);
 }
 
-/* What nobody has looked at when the connection ends comes first, or never. */
+/*
+ * What was not inspected when the connection ends is delivered first, or never.
+ */
 TEST_F(place, reset_before_records_are_found)
 {
 	unsigned int i;
@@ -576,7 +582,7 @@ TEST_F(place, reset_before_records_are_found)
 	ssize_t n;
 
 	stream_add_many(self, 900, 3);
-	/* The work item has its time when the error has been told. */
+	/* The work item has run when the error is returned. */
 	ASSERT_EQ(0, real_time(true));
 	ASSERT_EQ(0, forge(&self->forger, self->start[1],
 			   self->stream + self->start[1],
@@ -587,7 +593,7 @@ TEST_F(place, reset_before_records_are_found)
 	for (i = 0, failed = false; i < 6; i++) {
 		n = RECEIVE(BUF, MSG_DONTWAIT);
 		EXPECT_FALSE(failed && n >= 0) {
-			TH_LOG("call %u: %zd octets behind the error", i, n);
+			TH_LOG("call %u: %zd octets after the error", i, n);
 		}
 		failed |= n < 0;
 		if (failed) {
@@ -684,7 +690,7 @@ TEST_F(place, recvmmsg_takes_both)
 	ORDERED(5);
 }
 
-/* A placed record is whole: nothing waits for more. */
+/* A placed record is complete: no call waits for more. */
 TEST_F(place, flags_and_buffers)
 {
 	struct iovec iov[3] = {
@@ -727,7 +733,7 @@ static u32 option_memory(int fd)
 	return info[SK_MEMINFO_OPTMEM];
 }
 
-/* To look through TCP's whole queue for each segment would be too dear. */
+/* Searching TCP's whole queue for each segment would be too expensive. */
 TEST(all_comes_in_order_where_the_peer_has_no_sack)
 {
 	const struct _fixture_variant_place variant = { .family = AF_INET };
@@ -746,7 +752,7 @@ TEST(all_comes_in_order_where_the_peer_has_no_sack)
 	stream_add_many(self, 900, 4);
 	COME(2, 4);
 	NOTHING();
-	/* This one is looked behind. */
+	/* The search continues after this one. */
 	COME(0, 1);
 	ORDERED(0);
 	NOTHING();
@@ -769,7 +775,10 @@ static unsigned long context_switches(void)
 	return n;
 }
 
-/* Nor does the work item run for records in order, as if something could be found. */
+/*
+ * Nor does the work item run for records in order, when there is nothing to
+ * find.
+ */
 TEST(work_item_rests_where_the_peer_has_no_sack)
 {
 	static u8 record[1000];
@@ -792,7 +801,10 @@ TEST(work_item_rests_where_the_peer_has_no_sack)
 	hang_up(fd[1]);
 }
 
-/* What is known of records out of order is memory of an option, and as limited. */
+/*
+ * The memory that describes records out of order is option memory, with its
+ * limit.
+ */
 TEST(option_memory_is_charged)
 {
 	int file, fd[2], err, everywhere = open(OPTMEM_MAX, O_RDWR);
@@ -803,7 +815,7 @@ TEST(option_memory_is_charged)
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
 	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], MPA_START_MARKERS));
 	file = open(OPTMEM_MAX, O_RDWR);
-	/* Older kernels have one for all. */
+	/* Older kernels have one for all namespaces. */
 	if (file < 0)
 		file = everywhere;
 	ASSERT_LT(0, read(file, usual, sizeof(usual) - 1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE, how soon: segments come cut anywhere, overlapping, twice and in any
- * order. After each, all that can be found is to be had, and an edge of epoll(7)
- * says so. What can be found: RFC 5044 section 6.
+ * MPA_PLACE, how soon: segments arrive cut anywhere, overlapping, twice and in
+ * any order. After each one, all records that can be found can be read, and
+ * epoll(7) has reported an edge. What can be found: RFC 5044 section 6.
  */
 
 #include <sys/epoll.h>
@@ -25,14 +25,14 @@ FIXTURE_VARIANT(place)
 
 /**
  * struct soon - one connection
- * @self:	with the receiver
+ * @self:	the test's data, with the receiver
  * @epoll:	waits for an edge
  * @random:	state of the random numbers
  * @base:	first record of this run
- * @here:	octets of the stream that have come
+ * @here:	octets of the stream that have arrived
  * @got:	records that have been read
  * @due:	records that can be found
- * @placed:	how many were read out of order
+ * @placed:	number read out of order
  */
 struct soon {
 	struct _test_data_place *self;
@@ -53,7 +53,7 @@ static u32 soon_up_to(struct soon *soon, u32 max)
 	return soon->random % (max + 1);
 }
 
-/* The first octet from there on that has not come, or the stream's end. */
+/* The first octet from there that has not arrived, or the stream's end. */
 static u32 soon_hole(const struct soon *soon, u32 from)
 {
 	const bool *hole = memchr(soon->here + from, false,
@@ -62,15 +62,15 @@ static u32 soon_hole(const struct soon *soon, u32 from)
 	return hole ? hole - soon->here : stream_end(soon->self);
 }
 
-/* A whole marker lies in the FPDU, or in front of its ULPDU_Length. */
+/* A complete marker lies in the FPDU, or before its ULPDU_Length. */
 static bool soon_marked(const struct _test_data_place *self, unsigned int i)
 {
 	return (self->start[i] + 511) / 512 * 512 + 4 <= self->start[i + 1];
 }
 
 /*
- * An FPDU that is here can be found in order; by a marker; or by the length of
- * the one in front, if that was found out of order.
+ * An FPDU that has arrived can be found in order, by a marker, or by the length
+ * of the one before it, if that was found out of order.
  */
 static void soon_judge(struct soon *soon)
 {
@@ -100,7 +100,7 @@ static unsigned int soon_missing(const struct soon *soon)
 	return i;
 }
 
-/* Read all there is. Return: whether each came once, and could be found. */
+/* Read all there is. Return: whether each arrived once, and could be found. */
 static bool soon_read(struct soon *soon)
 {
 	struct _test_data_place *self = soon->self;
@@ -123,7 +123,7 @@ static bool soon_read(struct soon *soon)
 	return errno == EAGAIN;
 }
 
-/* What is due comes with an edge. */
+/* What can be found causes an edge. */
 static bool soon_settles(struct soon *soon)
 {
 	const struct _test_data_place *self = soon->self;
@@ -154,7 +154,7 @@ static bool soon_segment(struct soon *soon, u32 from, u32 most, bool random)
 
 	if (random) {
 		at = from + soon_up_to(soon, end - from - 1);
-		/* Mostly at the start of an FPDU, and often all of one. */
+		/* Mostly from the start of an FPDU, and often a whole one. */
 		if (soon_up_to(soon, 2)) {
 			while (self->start[i + 1] <= at)
 				i++;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A receiver with MPA_PLACE, over a network that loses and reorders: what comes
- * out of order and what comes in order is together what was sent, each record
- * once, in its place, with what MPA_RECVINFO says of it.
+ * A receiver with MPA_PLACE, over a network that loses and reorders packets.
+ * What arrives out of order and in order is together what was sent: each record
+ * once, in its place, with the right MPA_RECVINFO.
  *
  *	mpa_reorder ADDRESS PORT SEED READER LEAST
  *
- * READER says how it reads, words joined by "+":
+ * READER is how it reads, words joined by "+":
  *	poll, edge	waits with poll(2), or epoll(7), edge-triggered
- *	batch, mmsg	takes several records with a call
- *	short, peek	often has a short buffer, looks before it reads
- *	slow		leaves the socket alone for some time
- *	toggle, shrink	sets MPA_PLACE, SO_RCVBUF under way
- * LEAST is how many records of a thousand have to come out of order.
+ *	batch, mmsg	receives several records in a call
+ *	short, peek	often has a short buffer, or peeks before it reads
+ *	slow		sometimes does not read for a while
+ *	toggle, shrink	changes MPA_PLACE, SO_RCVBUF during the transfer
+ * LEAST is the number of records, of a thousand, that have to arrive out of
+ * order.
  */
 
 #include <sys/epoll.h>
@@ -25,10 +26,10 @@
 #define FAR		(64 << 20)
 
 /**
- * struct got - what one recvmsg has given
+ * struct got - the result of one recvmsg
  * @buf:	octets
- * @n:		how many
- * @room:	for how many there was room
+ * @n:		their number
+ * @room:	size of the buffer
  * @eor:	MSG_EOR
  * @info:	control message MPA_RECVINFO
  * @nr:		entries in @length, 0: no such control message
@@ -52,11 +53,11 @@ static u64 seed;
 static int fd, ep;
 static bool placing = true;
 
-/* Where each record's FPDU begins; and whether the record has come. */
+/* Where each record's FPDU begins; and whether the record has arrived. */
 static u64 *position;
 static bool *came;
 static u64 known, room_known;
-/* The first that has not come, and what of it has. */
+/* The first record that is missing, and the number of its octets received. */
 static u64 missing;
 static u32 missing_read;
 static u64 told_edge;
@@ -93,7 +94,7 @@ static u64 position_of(u64 number)
 	return position[number];
 }
 
-/* Which record begins there: one must. */
+/* The record that begins there: one must. */
 static u64 number_at(u64 at)
 {
 	u64 low = 0, high;
@@ -147,11 +148,11 @@ static void judge_placed(const struct got *got, u64 number)
 
 	MUST(placing, got, number, "MPA_PLACE is off");
 	/*
-	 * What TCP has thrown away after it was read has to come once more: the
-	 * record behind it is out of order for TCP, though nothing is missing.
+	 * What TCP drops after it was read has to arrive again: the record
+	 * after it is out of order for TCP, though nothing is missing.
 	 */
 	MUST(number > missing || reader.shrink, got, number,
-	     "nothing is missing in front");
+	     "nothing is missing before it");
 	at_edge += number == missing;
 	MUST(!(info->valid & MPA_RECVINFO_VALID_ORDER), got, number, "order");
 	MUST(!info->offset, got, number, "in one piece");
@@ -172,7 +173,7 @@ static void judge_in_order(const struct got *got, u64 number)
 	MUST(info->offset == missing_read, got, number, "offset");
 	MUST(!!(info->flags & MPA_RECVINFO_LAST) == last, got, number, "last");
 	MUST(got->eor == last, got, number, "MSG_EOR");
-	/* What is read is behind what was read before. */
+	/* What is read comes after what was read before. */
 	MUST(info->edge >= info->position, got, number, "edge");
 }
 
@@ -185,7 +186,7 @@ static void judge_octets(const struct got *got, u64 number, const u8 *buf,
 	}
 }
 
-/* Record @number has come, or @n octets of it from @offset on. */
+/* Record @number was received, or @n octets of it from @offset. */
 static void note(const struct got *got, u64 number, u32 offset, u32 n)
 {
 	u32 len = record_len(seed, number);
@@ -210,9 +211,9 @@ static void judge_edge(const struct got *got, u64 number)
 {
 	const struct mpa_recvinfo *info = &got->info;
 
-	MUST(info->edge >= told_edge, got, number, "edge goes on");
+	MUST(info->edge >= told_edge, got, number, "edge advances");
 	MUST(info->edge <= position_of(missing), got, number,
-	     "in front of edge all has come");
+	     "all before edge was received");
 	told_edge = info->edge;
 	if (info->flags & MPA_RECVINFO_PLACED && info->edge < position[missing])
 		behind++;
@@ -330,7 +331,7 @@ static void set_int(int level, int option, int value)
 		fail("option %d of level %d", option, level);
 }
 
-/* Is it TCP that waits, or MPA? */
+/* Whether TCP waits, or MPA. */
 static void nothing_comes(void)
 {
 	int octets = inq(fd), events = poll_for(fd, POLLIN, 0);
@@ -346,7 +347,7 @@ static void nothing_comes(void)
 	fail("nothing comes");
 }
 
-/* Return: whether there was anything; false as well at the end. */
+/* Return: whether there was anything; also false at the end. */
 static bool read_once(int flags, bool *over)
 {
 	ssize_t n;
@@ -379,7 +380,7 @@ static int woken(int ms)
 	return epoll_wait(ep, &event, 1, ms);
 }
 
-/* Edge-triggered, so whoever is not told waits for ever. */
+/* Edge-triggered: without an event this waits for ever. */
 static void wait_edge(void)
 {
 	long end = now_ms() + PATIENCE * 1000;
@@ -474,7 +475,7 @@ int main(int argc, char **argv)
 	printf("%llu records, %llu octets, %llu calls\n",
 	       (unsigned long long)records, (unsigned long long)octets,
 	       (unsigned long long)calls);
-	printf("%llu placed, %llu at the edge, %llu with the edge behind\n",
+	printf("%llu placed, %llu at the edge, %llu with the edge after them\n",
 	       (unsigned long long)placed, (unsigned long long)at_edge,
 	       (unsigned long long)behind);
 	if (send(fd, &records, sizeof(records), MSG_NOSIGNAL) !=

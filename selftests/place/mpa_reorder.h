@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Records that both ends know from their number and from a seed. */
+/* Records that both ends compute from their number and a seed. */
 #ifndef _MPA_REORDER_H
 #define _MPA_REORDER_H
 
@@ -32,7 +32,7 @@ static inline u64 mixed(u64 x)
 	return x ^ x >> 31;
 }
 
-/* From 1 octet on; most fit a segment, few are the longest there are. */
+/* From 1 octet; most fit a segment, a few have the maximum. */
 static inline u32 record_len(u64 seed, u64 number)
 {
 	u64 r = mixed(seed * 0x9e3779b97f4a7c15ull + number), kind = r & 31;
@@ -56,7 +56,7 @@ static inline u8 *record_octets(u64 seed, u64 number)
 	return stream_at(mixed(seed + number * 31));
 }
 
-/* What is drawn at one end concerns nobody else. */
+/* Random numbers that one end alone uses. */
 static u64 drawn;
 
 static inline u32 draw(u32 below)
@@ -75,7 +75,7 @@ static inline struct addrinfo *address_of(const char *address, const char *port)
 	return info;
 }
 
-/* Says that it listens, so that nobody calls too early. */
+/* It prints that it listens, so that no peer connects too early. */
 static inline int tcp_accepted(const char *address, const char *port,
 			       int rcvbuf)
 {

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Records out of order (MPA_PLACE), over a network that loses, reorders and doubles
-# packets and changes its MTU, with receive buffers that make TCP throw away what it
-# has; from the kernel's own sender, from one that writes FPDUs to plain TCP, and
-# through a proxy that cuts the stream anew. What comes out of order and what comes
-# in order is together what was sent, each record once: mpa_reorder sees to that.
+# Records out of order (MPA_PLACE), over a network that loses, reorders and
+# duplicates packets and changes its MTU, with receive buffers that make TCP drop
+# what it has; from the kernel's own sender, from one that writes FPDUs to plain
+# TCP, and through a proxy that cuts the stream anew. mpa_reorder checks that what
+# arrives out of order and in order is together what was sent, each record once.
 #
-#   MPA_REORDER_TIMES		transfers, default 21: each way with each sender
-#   MPA_REORDER_SECONDS		go on that long, until one fails
-#   MPA_REORDER_EACH		milliseconds that records are sent for, default 1500
+#   MPA_REORDER_TIMES		transfers, default 21: each path with each sender
+#   MPA_REORDER_SECONDS		run for that time, until one fails
+#   MPA_REORDER_EACH		milliseconds of sending, default 1500
 #   MPA_REORDER_RATE		of the wire, default 8mbit
 #   MPA_REORDER_SEED		the first transfer's number, default 1
 set -euo pipefail
@@ -32,7 +32,7 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 trap cleanup EXIT
 
-# counter NAME: of TCP in beta
+# counter NAME: one of TCP's counters in beta
 counter() {
 	# shellcheck disable=SC2016 # for awk
 	ip netns exec beta awk -v name="$1" '
@@ -44,7 +44,7 @@ counter() {
 		}' /proc/net/netstat
 }
 
-# fresh_hosts LONG: whether TCP hands over several segments at a time
+# fresh_hosts LONG: LONG is whether TCP hands over several segments at a time
 fresh_hosts() {
 	local on=off
 
@@ -56,8 +56,8 @@ fresh_hosts() {
 	ip netns exec beta ethtool -K vb gro $on >/dev/null
 }
 
-# background COMMAND...: says its first line, which is "listening", before it returns;
-# then $said is where it goes on, $pid the process
+# background COMMAND...: returns once COMMAND has printed its first line,
+# "listening"; $said is a descriptor of its further output, $pid the process
 background() {
 	local line
 
@@ -68,7 +68,7 @@ background() {
 	done
 }
 
-# What goes from alpha may have another length every few milliseconds.
+# The MTU at alpha changes every few milliseconds.
 change_mtu() {
 	local sizes=(1500 900 1280 576 1499 1100) i=0
 
@@ -77,7 +77,7 @@ change_mtu() {
 	done
 }
 
-# transfer SENDER READER LEAST: prints what the ends say
+# transfer SENDER READER LEAST: prints the ends' output
 transfer() {
 	local to=10.5.4.2 at=$port how=$1 pids=() saids=() rc=0 one
 
@@ -95,7 +95,7 @@ transfer() {
 	timeout 300 ip netns exec alpha "$bin/mpa_reorder_peer" "$how" $to $at \
 		"$seed" "$each" || rc=1
 	for one in "${!pids[@]}"; do
-		# Who waits for somebody that has failed would wait for long.
+		# A process whose peer has failed would wait for long.
 		[[ $rc -eq 0 ]] || timeout 2 tail --pid "${pids[one]}" -f /dev/null ||
 			kill "${pids[one]}" 2>/dev/null || true
 		wait "${pids[one]}" || rc=1
@@ -107,8 +107,8 @@ transfer() {
 	return $rc
 }
 
-# The ways there are: a name; how many of 1000 records must come out of order; what
-# netem does to what goes to the receiver; how that reads besides.
+# The paths: a name; the number of 1000 records that must arrive out of order; what
+# netem does to packets to the receiver; further words for the reader.
 ways=(
 	"loss 20 loss 2%"
 	"reorder 100 reorder 80% 50%"
@@ -121,7 +121,7 @@ ways=(
 readers=(once poll edge+batch mmsg+short batch+slow edge+toggle poll+batch+peek
 	 edge+short+batch mmsg+edge batch+toggle edge edge+mmsg+peek+slow)
 
-# enough LEAST SEEN: so many of 1000 records came out of order
+# enough LEAST SEEN: SEEN of 1000 records arrived out of order
 enough() {
 	local records placed
 
@@ -130,7 +130,7 @@ enough() {
 	((placed * 1000 >= $1 * records))
 }
 
-# one SENDER READER WAY-OF-WAYS...: a transfer, and what has come of it
+# one SENDER READER WAY-OF-WAYS...: run a transfer, and print its result
 one() {
 	local sender=$1 reader=$2 name=$3 least=$4 begin rc=0 word netem=() mtu='' seen
 	local unordered
@@ -144,7 +144,7 @@ one() {
 	done
 	# The option may have been off whenever something was missing.
 	[[ $reader != *toggle* ]] || least=0
-	# And nothing is missing any more when a slow one comes back.
+	# And a slow reader may find nothing missing when it reads again.
 	[[ $reader != *slow* ]] || least=0
 	fresh_hosts $((seed % 2))
 	tc -n alpha qdisc add dev va root netem delay 10ms rate "$rate" limit 1000 \
@@ -154,7 +154,7 @@ one() {
 	begin=$SECONDS
 	seen=$(transfer "$sender" "$reader" 0 2>&1) || rc=$?
 	unordered=$(counter TCPOFOQueue)
-	# A short transfer may come in order, by chance.
+	# A short transfer may arrive in order, by chance.
 	[[ $rc -ne 0 || $unordered -lt 100 ]] || enough "$least" "$seen" || {
 		rc=1
 		seen+=$'\n'"fewer than $least of 1000 were placed"
@@ -167,8 +167,8 @@ one() {
 	[[ $rc -ne 0 ]] || echo "# seed $seed: ${seen//$'\n'/; }"
 }
 
-# Each way with each sender, and each time with another reader; number "seed" is
-# the same whichever was the first.
+# Each path with each sender, and each time with another reader. Number "seed" is
+# the same, whichever number was the first.
 senders=(kernel hand proxy)
 round=$((${#ways[@]} * ${#senders[@]}))
 while :; do

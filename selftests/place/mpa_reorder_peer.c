@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What stands opposite mpa_reorder: who sends it records for some time, and who
- * cuts a stream anew on its way.
+ * The peer of mpa_reorder: a sender of records, or a proxy that cuts a stream
+ * anew.
  *
  *	mpa_reorder_peer kernel ADDRESS PORT SEED MILLISECONDS
  *	mpa_reorder_peer hand ADDRESS PORT SEED MILLISECONDS
  *	mpa_reorder_peer proxy ADDRESS PORT SEED TO-ADDRESS TO-PORT
  *
- * "kernel" sends with the module, "hand" writes the model's octets to plain TCP.
- * Both end with the count of what they have sent, and compare it with the count
- * that comes back. They send 1000 octets a millisecond at most, in the mean.
+ * "kernel" sends with the module, "hand" writes the model's octets to plain
+ * TCP. Both finish by sending their count, and compare it with the count that
+ * the receiver returns. They send 1000 octets a millisecond at most, on
+ * average.
  */
 
 #include "mpa_reorder.h"
@@ -20,7 +21,7 @@ static u64 seed, number, octets;
 static u64 most;
 static long until;
 
-/* Everything was sent: the receiver answers how many records that were. */
+/* Everything was sent: the receiver answers with the number of records. */
 static void end_with(u64 counted)
 {
 	if (counted != number)
@@ -35,7 +36,7 @@ static void end_with(u64 counted)
 static void send_record(int fd)
 {
 	u32 len = record_len(seed, number);
-	/* More in a segment, now and then. */
+	/* Sometimes more records in a segment. */
 	int more = draw(4) ? 0 : MSG_MORE | MSG_EOR;
 	ssize_t n = send(fd, record_octets(seed, number), len,
 			 MSG_NOSIGNAL | more);
@@ -143,7 +144,7 @@ struct way {
 	u8 buf[20000];
 };
 
-/* What has been read goes on in pieces of other sizes. */
+/* Forward what was read in pieces of other sizes. */
 static void go_on(struct way *way)
 {
 	ssize_t n;

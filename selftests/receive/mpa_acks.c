@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Acknowledgements while a record is too long to be read yet: RFC 1122 section
+ * Acknowledgments while a record is too long to be read yet: RFC 1122 section
  * 4.2.3.2, "an ACK for at least every second segment".
  */
 
@@ -12,8 +12,8 @@
 #define CONNECTIONS	10
 
 /*
- * It is longer than the first congestion window: without an ACK the rest stays
- * at the sender until the receiver's timer for delayed ACKs runs out.
+ * It is longer than the first congestion window: without an ACK the sender
+ * keeps the rest until the receiver's timer for delayed ACKs expires.
  */
 TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 {
@@ -28,7 +28,7 @@ TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 		ASSERT_EQ(MPA_ULPDU_MAX, put(self, MPA_ULPDU_MAX, 0));
 		EXPECT_RECORDS(MPA_ULPDU_MAX);
 	}
-	/* A timer may run out all the same when the machine is busy. */
+	/* A timer may expire all the same on a busy machine. */
 	EXPECT_GT(CONNECTIONS / 2, tcp_counter("DelayedACKs") - before);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA_RECVINFO and MPA_RECV_BATCH: what comes with records, several a call. */
+/*
+ * MPA_RECVINFO and MPA_RECV_BATCH: control messages, several records in a call.
+ */
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -161,7 +163,7 @@ TEST_F(rx, batch_is_what_is_here)
 	EXPECT_EQ(6619, mpa_info(self->fd).rx_octets);
 }
 
-/* The record behind is not whole: it is not waited for. */
+/* The next record is not complete: the call does not wait for it. */
 TEST_F(rx, batch_ends_before_what_is_not_whole)
 {
 	size_t n;
@@ -180,7 +182,7 @@ TEST_F(rx, batch_ends_before_what_is_not_whole)
 	EXPECT_BATCH(900);
 }
 
-/* Every length of the buffer: whole records, or a part of the first. */
+/* Every length of the buffer: complete records, or a part of the first. */
 TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 {
 	static const size_t lens[] = { 5, 1, 30, 2, 8 };
@@ -202,7 +204,7 @@ TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 				sum += self->got->length[k];
 			ASSERT_EQ(n, sum);
 			if (offset || size < lens[i]) {
-				/* A part, alone. */
+				/* Only a part of the first. */
 				most = lens[i] - offset < size ?
 				       lens[i] - offset : size;
 				ASSERT_EQ(1, self->got->n);
@@ -218,7 +220,7 @@ TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 				for (k = 0; k < self->got->n; k++)
 					ASSERT_EQ(lens[i++],
 						  self->got->length[k]);
-				/* And no more had gone in. */
+				/* And no more of it was delivered. */
 				if (i < 5)
 					ASSERT_GT(n + lens[i], size);
 				ASSERT_EQ(MSG_EOR, self->got->msg_flags);
@@ -248,7 +250,9 @@ TEST_F(rx, batch_has_a_length_for_each_record)
 		EXPECT_EQ(MSG_EOR, self->got->msg_flags);
 		left -= room;
 	}
-	/* Where there is no room for one, no record is joined to another. */
+	/*
+	 * Without space for a control message, no record is joined to another.
+	 */
 	EXPECT_EQ(10, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(10, read(self->fd, self->buf, BUF));
 	EXPECT_EQ(10, receive_with(self->fd, self->buf, BUF, 0, self->got,
@@ -304,7 +308,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	n = next_fpdu(&self->peer, 300, self->fpdu);
 	if (crc)
 		self->fpdu[n - 10] ^= 1;
-	else	/* Without CRC only a length that cannot be is found. */
+	else	/* Without a CRC only an impossible length is detected. */
 		memset(self->fpdu, 0, 8);
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
 	SEND(400);
@@ -313,7 +317,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_BATCH(100, 200);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 	EXPECT_EQ(300, mpa_info(self->fd).rx_octets);
-	/* What is behind them is told at once. */
+	/* The error after them is reported at once. */
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 	EXPECT_EQ(0, inq(self->fd));
 	EXPECT_EQ(POLLIN, poll_for(self->fd, POLLIN, 0));
@@ -325,7 +329,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 }
 
-/* Section 8: a last message may say what was wrong. */
+/* Section 8: a last message may report what was wrong. */
 TEST_F(rx, close_behind_a_batch_before_a_bad_record_loses_nothing)
 {
 	const bool crc = !(variant->flags & MPA_START_NO_CRC);
@@ -358,13 +362,13 @@ TEST_F(rx, close_behind_a_batch_before_a_bad_record_loses_nothing)
 	EXPECT_LE(12, n);
 }
 
-/* Records in one piece, of one length each, are verified three at a time. */
+/* Contiguous records of one length are verified three at a time. */
 #define ALIKE		8
 #define ALIKE_LEN	300
 
 /*
- * ALIKE of them on a connection of its own; the FPDU @bad, and with @next the
- * one behind it, is wrong: by its CRC, or by a marker and a good CRC.
+ * Send ALIKE of them on a new connection. FPDU @bad, and with @next the one
+ * after it, is wrong: its CRC, or a marker with a good CRC.
  */
 static int send_alike(struct _test_data_rx *self, unsigned int flags, int bad,
 		      bool next, bool marker)
@@ -426,7 +430,7 @@ static void expect_alike(struct __test_metadata *_metadata,
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(code, mpa_info(self->fd).error);
 	EXPECT_EQ(good, mpa_info(self->fd).rx_ulpdus);
-	/* Nothing of what was not verified. */
+	/* No octet of what was not verified. */
 	for (i = good * ALIKE_LEN; i < ALIKE * ALIKE_LEN; i++)
 		EXPECT_EQ(0, self->buf[i]) break;
 }
@@ -463,7 +467,7 @@ TEST_F(rx, batch_of_equal_records_ends_before_a_bad_marker)
 	EXPECT_LE(ALIKE / 2, seen);
 }
 
-/* What a program has no room for stays, and so does what is behind the room. */
+/* What the program's buffer cannot take stays queued, and so does the rest. */
 TEST_F(rx, batch_of_equal_records_ends_with_the_room)
 {
 	int room, i;
@@ -524,7 +528,7 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
 	SEND(100, 200, 300);
 
-	/* The lengths: nothing is given up. */
+	/* A fault on the lengths: no record is lost. */
 	iov[0].iov_len = 1000;
 	msg.msg_iovlen = 1;
 	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ));
@@ -533,7 +537,9 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	EXPECT_EQ(0, mpa_info(self->fd).rx_ulpdus);
 	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ | PROT_WRITE));
 
-	/* The second record: the first one comes, then the error. */
+	/*
+	 * A fault on the second record: the first is delivered, then the error.
+	 */
 	iov[0].iov_len = 150;
 	msg.msg_iovlen = 2;
 	EXPECT_EQ(100, recvmsg(self->fd, &msg, 0));
@@ -546,7 +552,7 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	munmap(control, 4096);
 }
 
-/* Records are first in line still when the one behind them is bad. */
+/* Records stay queued also if the one after them is bad. */
 TEST_F(rx, batch_before_a_bad_record_that_cannot_be_written_stays)
 {
 	struct iovec iov = { self->buf, BUF };
@@ -594,7 +600,7 @@ static int file_put(const char *path, const char *text)
 	return err;
 }
 
-/* The nth allocation from now on fails; whether one has failed since. */
+/* Make the nth allocation from now on fail; whether one has failed since. */
 static bool failed(int fail_nth)
 {
 	char left[16] = "";
@@ -603,8 +609,8 @@ static bool failed(int fail_nth)
 }
 
 /*
- * Needs a kernel that injects faults: into the allocation of the lengths, and
- * into each copy from and to the program. Whatever comes, no octet is lost.
+ * Needs a kernel with fault injection: into the allocation of the lengths, and
+ * into each copy from and to the program. No octet is ever lost.
  */
 TEST_F(rx, batch_under_faults)
 {
@@ -616,7 +622,7 @@ TEST_F(rx, batch_under_faults)
 	if (fail_nth < 0 ||
 	    file_put("/sys/kernel/debug/failslab/ignore-gfp-wait", "N"))
 		SKIP(return, "no fault injection");
-	/* Nobody writes a line for each. */
+	/* Without a log line for each. */
 	file_put("/sys/kernel/debug/failslab/verbose", "0");
 	file_put("/sys/kernel/debug/fail_usercopy/verbose", "0");
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
@@ -647,18 +653,18 @@ TEST_F(rx, batch_under_faults)
 			if (calls == 1 && seen == 1)
 				alone++;
 		}
-		/* That may hit the fault, too. */
+		/* The fault may hit this write. */
 		while (write(fail_nth, "0", 1) < 0)
 			;
 	}
-	/* At least for want of memory for the lengths. */
+	/* At least when there was no memory for the lengths. */
 	EXPECT_LE(1, alone);
 	close(fail_nth);
 }
 
 /*
- * However the octets lie in segments, and segments in packets. What one task
- * sends lies side by side in memory as well, unless @between takes some of it.
+ * For any division of octets into segments, and of segments into packets. What
+ * one task sends is contiguous in memory, unless @between uses some of it.
  */
 static void batch_in_steps(struct __test_metadata *_metadata, struct _test_data_rx *self,
 			   size_t step, const int *between)

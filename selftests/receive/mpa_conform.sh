@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa conform against mpa.ko: its catalogue in both roles, and nothing fails. Nothing has
-# to come in a certain time.
+# Run the cases of mpa conform against mpa.ko in both roles; none may fail. No time
+# limits.
 #
-# mpa_conform.sh [OPTION...]: with these options in each run, "--only startup" for instance
+# mpa_conform.sh [OPTION...]: pass these options to each run, for instance "--only
+# startup"
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,7 +29,7 @@ trap cleanup EXIT
 ln -s "$here/../../tools/conform/conform" "$dir/mpa-conform"
 PATH=$dir:$PATH
 
-# judged ARGUMENT...: a run in which nothing fails; its cases are in the log
+# judged ARGUMENT...: a run in which no case fails; the log has its cases
 judged() {
 	local rc=0
 
@@ -39,7 +40,7 @@ judged() {
 	return 1
 }
 
-# responder OPTION...: of mpa listen, which echoes
+# responder OPTION...: mpa listen, which echoes
 responder() {
 	local rc=0
 
@@ -58,8 +59,8 @@ responder() {
 	return $rc
 }
 
-# initiator PORT OPTION...: of mpa connect, which is started for each case, opens the
-# connection with a record, and echoes
+# initiator PORT OPTION...: mpa connect, started for each case, which sends one
+# record first, and then echoes
 initiator() {
 	judged --listen "127.0.0.1:$1" --command "mpa connect --quiet --records length \
 		--timeout 2 ${*:2} --exec \"printf '\\0\\0\\0\\5first'; exec cat\" 127.0.0.1 $1"

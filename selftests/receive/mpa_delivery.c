@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * mpa_delivery [--long]: streams of FPDUs from network namespace alpha to beta,
- * however the path between them is, read in every way; always the same records.
- * mpa_delivery.sh makes the path.
+ * over any path between them, read in every way; always the same records.
+ * mpa_delivery.sh sets up the path.
  *
- * mpa_delivery --changed: the path changes octets, behind TCP's checksum.
+ * mpa_delivery --changed: the path changes octets, unseen by TCP's checksum.
  *
- * mpa_delivery --autotune: the receive buffer of a connection grows as that of a
+ * mpa_delivery --autotune: a connection's receive buffer grows as that of a
  * plain TCP connection.
  */
 
@@ -69,12 +69,12 @@ static const char * const reader_name[] = {
 };
 
 /**
- * struct delivery - one stream, sent and read in one way
- * @segment:	octets of each write, and so of each segment
+ * struct delivery - a stream, and how it is sent and read
+ * @segment:	octets in each write, and so in each segment
  * @reader:	how it is read
- * @buffer:	octets of the buffer
- * @markers:	the receiver wants markers; [1]: the sender, which changes
- *		nothing here but its request
+ * @buffer:	size of the buffer
+ * @markers:	the receiver requests markers; [1]: the sender does, which
+ *		changes only its request
  * @crc:	CRCs are on
  * @direct:	without startup frames
  */
@@ -111,7 +111,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* MPA at both ends; the sender's octets are made by hand all the same. */
+/* MPA at both ends, but the sender's octets are hand-made. */
 static int start(struct peer *peer, int fd, const struct delivery *d)
 {
 	unsigned int flags = d->markers[0] ? MPA_START_MARKERS : 0;
@@ -137,13 +137,13 @@ static ssize_t wait_and_read(int fd, int epfd, const struct delivery *d,
 		n = recvmsg(fd, msg, 0);
 		if (d->reader != EPOLL_EDGE || n >= 0 || errno != EAGAIN)
 			return n;
-		/* There must be an event for each record that comes now. */
+		/* There must be an event for each record that arrives now. */
 		if (epoll_wait(epfd, &event, 1, 120000) != 1)
 			return -1;
 	}
 }
 
-/* One part of a record: whether it is the right one, and the last. */
+/* One part of a record: whether it is correct, and the last. */
 static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 		 const size_t *len)
 {
@@ -157,7 +157,9 @@ static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 	return record_good(record, *len);
 }
 
-/* Read @count records, and the end: what was wrong, or NULL. */
+/*
+ * Read @count records, and the end of stream. Return: what was wrong, or NULL.
+ */
 static const char *read_records(int fd, const struct delivery *d,
 				const size_t *lens, size_t count)
 {
@@ -246,7 +248,7 @@ static int deliver(const struct delivery *d)
 	return wrong ? 1 : 0;
 }
 
-/* All ways there are, or each segment with each reader and buffer once. */
+/* All combinations, or each segment with each reader and buffer once. */
 static int deliver_all(bool every)
 {
 	static const size_t buffers[] = { 1, 1000, 65536, 1 << 20 };
@@ -277,7 +279,7 @@ static int deliver_all(bool every)
 	return failed ? 1 : 0;
 }
 
-/* ---- a path that changes octets of longer segments ---- */
+/* ---- a path that changes octets in longer segments ---- */
 
 static int changed(void)
 {
@@ -312,9 +314,9 @@ static int changed(void)
 	return i;
 }
 
-/* ---- the receive buffer grows as TCP's ---- */
+/* ---- the receive buffer grows as TCP's does ---- */
 
-/* The same sender for both: without markers, FPDUs of a record are all alike. */
+/* The same sender for both: without markers all FPDUs of a record are equal. */
 static void *send_bulk(void *arg)
 {
 	struct sender *s = arg;
@@ -362,7 +364,7 @@ static int autotune(void)
 	struct tcp_info plain, mpa;
 	int rcvbuf[2], tries;
 
-	/* The space of the last round trip is up to timing, in both. */
+	/* The space of the last round trip depends on timing, in both. */
 	for (tries = 0; tries < 5; tries++) {
 		plain = grown(false, &rcvbuf[0]);
 		mpa = grown(true, &rcvbuf[1]);

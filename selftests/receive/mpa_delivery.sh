@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_delivery.sh [--long]: the same records over any path. Packets are late,
-# lost, sent twice, out of order; single segments or large packets of GRO; read
-# by every kind of reader. --long: all combinations.
+# mpa_delivery.sh [--long]: the same records over any path. Packets are late, lost,
+# duplicated, reordered; single segments or large packets from GRO; read by every
+# kind of reader. --long: all combinations.
 #
 #   netns alpha, sends  10.5.4.1  va --- vb  10.5.4.2  netns beta, receives
 #
-# Then a path that changes octets, and one that is long and fat.
+# Then a path that changes octets, and one with a large bandwidth-delay product.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,13 +28,13 @@ hosts_up 1500
 ip netns exec beta sysctl -qw net.mpa.crc_optional=1
 modprobe -q sch_netem || true
 
-# offload WORD: segmentation in the sender's host and GRO in the receiver's
+# offload SEGMENTATION GRO: on or off, at the sender and at the receiver
 offload() {
 	ip netns exec alpha ethtool -K va tso "$1" gso "$1" gro "$2" >/dev/null
 	ip netns exec beta ethtool -K vb tso "$1" gso "$1" gro "$2" >/dev/null
 }
 
-# path NETEM-WORDS...: what happens to packets on their way to beta
+# path NETEM-WORDS...: how packets to beta are treated
 path() {
 	ip netns exec alpha tc qdisc del dev va root 2>/dev/null || true
 	[[ $# -eq 0 ]] ||
@@ -55,8 +55,8 @@ else
 	echo "ok $((++tap_n)) # SKIP no netem"
 fi
 
-# Of a packet that has no checksum yet, netem makes one before it changes a bit:
-# TCP sees that, and sends again.
+# If a packet has no checksum yet, netem computes it before it changes a bit: TCP
+# notices, and retransmits.
 if path corrupt 3%; then
 	tap_run "corrupted_and_sent_again_by_tcp" "$bin/mpa_delivery" "${long[@]}"
 else
@@ -64,8 +64,7 @@ else
 fi
 path
 
-# pedit does not. Such packets pass for good in the receiving host: nothing but
-# MPA's CRC sees it.
+# pedit does not. The receiving host accepts such packets: only MPA's CRC notices.
 modprobe -q act_pedit cls_u32 sch_ingress || true
 if ip netns exec alpha tc qdisc add dev va clsact &&
    ip netns exec alpha tc filter add dev va egress protocol ip u32 \

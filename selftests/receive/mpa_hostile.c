@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer made by hand: FPDUs octet by octet as RFC 5044 has them, and every
- * way to get one wrong.
+ * A hand-made peer: FPDUs octet by octet as in RFC 5044, and every way to get
+ * one wrong.
  */
 
 #include <sys/wait.h>
@@ -67,7 +67,7 @@ static size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 	return peer_fpdu(peer, record, len, fpdu);
 }
 
-/* The half connection has ended with the code, and only that half. */
+/* The receiving half has ended with the code, and only that half. */
 #define EXPECT_ENDED(code) do {						\
 	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));		\
 	EXPECT_EQ(EBADMSG, errno);					\
@@ -78,7 +78,7 @@ static size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 	EXPECT_EQ(EBADMSG, errno);					\
 } while (0)
 
-/* Section 8: "Once MPA delivers an error" nothing else, but TCP stays open. */
+/* Section 8: "Once MPA delivers an error" nothing more, but TCP stays open. */
 #define EXPECT_STILL_SENDS() do {					\
 	EXPECT_EQ(4, send(self->fd, "last", 4, MSG_NOSIGNAL));		\
 	EXPECT_LT(0, recv(self->peer.fd, self->buf, BUF, 0));		\
@@ -134,7 +134,7 @@ TEST_F(peer, rfc_5044_example_fpdus_arrive)
 	ASSERT_EQ(sizeof(ulpdu), recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(0, memcmp(self->buf, ulpdu, sizeof(ulpdu)));
 
-	/* Figure 6: the second FPDU of a stream, behind one of 492 octets. */
+	/* Figure 6: the second FPDU of a stream, after one of 492 octets. */
 	self->peer.tx_position = 0;
 	memset(fill, 0, sizeof(fill));
 	n = peer_fpdu(&self->peer, fill, sizeof(fill), self->fpdu);
@@ -176,15 +176,15 @@ TEST_F_TIMEOUT(peer, octet_by_octet, 120)
 }
 
 /*
- * Section 4.4. One bit wrong, wherever it is: not delivered. (In the length,
- * the peer's next octets are taken for the rest of the FPDU.)
+ * Section 4.4. One wrong bit, anywhere: not delivered. (If it is in the length,
+ * the peer's next octets are used as the rest of the FPDU.)
  */
 TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 {
 	const size_t record = 40;
 	unsigned int bit;
 
-	/* The responder's end is the same: it has a share of them. */
+	/* The responder's end is the same: it tests some of the bits. */
 	for (bit = 0; ; bit += variant->initiates ? 1 : 7) {
 		struct peer peer = {};
 		int fd[2];
@@ -201,7 +201,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			memset(self->fpdu + n, 0x5a, 66000);
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, n));
-			/* What is taken for the rest of it. */
+			/* Octets used as the rest of it. */
 			shutdown(peer.fd, SHUT_WR);
 			EXPECT_EQ(21, recv(fd[0], self->buf, BUF, 0));
 			EXPECT_EQ(-1, recv(fd[0], self->buf, BUF, 0)) {
@@ -218,7 +218,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 	}
 }
 
-/* The same, in two segments, wherever the first one ends. */
+/* The same, in two segments, with any first segment. */
 TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 {
 	const unsigned int flags = variant->to_us ? MPA_START_MARKERS : 0;
@@ -227,7 +227,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 	int aside[2];
 
 	ASSERT_EQ(0, tcp_pair(AF_INET, aside));
-	/* Two variants have half of the bits each. */
+	/* Each of two variants tests half of the bits. */
 	for (; bit < 8 * n; bit += 2) {
 		for (cut = 1; cut < n || n == 1; cut++) {
 			struct peer peer = { .tx_markers = variant->to_us };
@@ -241,7 +241,9 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, cut));
 			ASSERT_TRUE(arrived(fd[0], cut));
-			/* Or both parts would lie side by side in memory. */
+			/*
+			 * Otherwise both parts would be contiguous in memory.
+			 */
 			ASSERT_EQ(1, write(aside[0], "", 1));
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu + cut,
 					       n - cut));
@@ -289,7 +291,9 @@ TEST_F(peer, bad_crc_is_found_with_a_short_buffer)
 	EXPECT_EQ(EBADMSG, errno);
 }
 
-/* Section 7.1.2 rule 4: a bad first FPDU does not let the responder send. */
+/*
+ * Section 7.1.2 rule 4: a bad first FPDU does not allow the responder to send.
+ */
 TEST_F(peer, bad_first_fpdu_does_not_count)
 {
 	size_t n = next_fpdu(&self->peer, 30, self->fpdu);
@@ -304,7 +308,7 @@ TEST_F(peer, bad_first_fpdu_does_not_count)
 	EXPECT_ENDED(MPA_ERR_CRC);
 }
 
-/* Section 4.1: the pad's contents are only the CRC's business. */
+/* Section 4.1: only the CRC depends on the content of the pad. */
 TEST_F(peer, pad_of_any_octets)
 {
 	size_t n = next_fpdu(&self->peer, 5, self->fpdu);
@@ -374,7 +378,7 @@ TEST_F(peer, markers_missing)
 	EXPECT_EQ(EBADMSG, errno);
 }
 
-/* Both ends started directly: fd[0] receives from the peer. */
+/* Both ends in direct start: fd[0] receives from the peer. */
 static int direct_pair(int fd[2], struct peer *peer, unsigned int flags)
 {
 	*peer = (struct peer){ .tx_markers = flags & MPA_START_MARKERS };
@@ -384,7 +388,7 @@ static int direct_pair(int fd[2], struct peer *peer, unsigned int flags)
 	return mpa_start(fd[0], MPA_ROLE_DIRECT, flags);
 }
 
-/* Before the stream, behind the FPDU, anywhere but at its start. */
+/* Before the stream, after the FPDU, anywhere but at its start. */
 TEST_F(peer, marker_that_points_anywhere)
 {
 	static const u16 values[] = {
@@ -422,7 +426,7 @@ TEST_F(peer, marker_that_points_anywhere)
 	}
 }
 
-/* A marker in a wrong place, four octets or one to either side. */
+/* A marker in a wrong place, four octets or one too early or too late. */
 TEST_F(peer, marker_early_or_late)
 {
 	static const int shifts[] = { -4, -1, 1, 4 };
@@ -474,7 +478,7 @@ TEST_F(peer, markers_not_asked_for)
 	close(fd[1]);
 }
 
-/* Section 4.4: without CRC, a length or a marker is all that is looked at. */
+/* Section 4.4: without CRC, only lengths and markers are checked. */
 TEST_F(peer, wrong_octets_without_crc)
 {
 	struct peer peer;
@@ -622,7 +626,7 @@ TEST_F_TIMEOUT(peer, random_octets, 120)
 	}
 }
 
-/* A bit, an octet more, one less, or the end. */
+/* Change a bit, insert or remove an octet, or cut the stream. */
 static size_t mutate(u8 *stream, size_t len)
 {
 	size_t at = rand() % len;
@@ -649,7 +653,7 @@ static size_t mutate(u8 *stream, size_t len)
 
 /*
  * Whatever a stream has become, what is read is the beginning of what was sent.
- * With MPA_LONG in the environment 100 000 of them.
+ * 100 000 streams with MPA_LONG in the environment.
  */
 TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 {
@@ -688,7 +692,7 @@ TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 		}
 		ASSERT_EQ(0, at);
 		ASSERT_EQ(n ? EBADMSG : 0, n ? errno : 0);
-		/* A good end has its code as well. */
+		/* A good end of stream has a code, too. */
 		ASSERT_NE(MPA_ERR_NONE, mpa_info(fd[0]).error);
 		ASSERT_TRUE(n || mpa_info(fd[0]).error == MPA_ERR_TCP);
 		ASSERT_EQ(k, mpa_info(fd[0]).rx_ulpdus);

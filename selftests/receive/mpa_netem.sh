@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Records over a network that loses, doubles, reorders and damages packets,
-# that goes away and comes back, that swallows long packets, and with hardly
-# any memory for TCP. Both ends check every octet, and that none is missing.
+# Records over a network that loses, duplicates, reorders and damages packets, goes
+# down and up, and drops long packets, and with hardly any memory for TCP. Both ends
+# check every octet, and that none is missing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -30,12 +30,12 @@ trap cleanup EXIT
 fresh_hosts() {
 	hosts_down
 	hosts_up 1500
-	# Segments as TCP makes them: long ones as well.
+	# Segments as TCP builds them: long ones, too.
 	ip netns exec alpha ethtool -K va tso on gso on gro on >/dev/null
 	ip netns exec beta ethtool -K vb tso on gso on gro on >/dev/null
 }
 
-# transfer MARKERS: there and back; prints what the ends say
+# transfer MARKERS: from alpha to beta and back; prints the ends' output
 transfer() {
 	local rc=0 said=0 fd pid line
 
@@ -54,7 +54,7 @@ transfer() {
 	[[ $rc -eq 0 && $said -eq 0 ]]
 }
 
-# netem NAME WHAT...: both ways, without and with markers
+# netem NAME WHAT...: in both directions, without and with markers
 netem() {
 	local name=$1 host dev markers
 
@@ -77,8 +77,8 @@ connected() {
 		grep -q .
 }
 
-# Once there is a connection: connect(2) would fail, and is not MPA's. Over a
-# wire slow enough for it not to be over at once.
+# Once there is a connection: connect(2) would fail, which is not MPA's. Over a wire
+# so slow that the transfer still runs then.
 away_and_back() {
 	local pid rc=0 times=0
 
@@ -92,7 +92,7 @@ away_and_back() {
 			read -r host dev <<<"$dev"
 			ip -n "$host" link set "$dev" down
 			ip -n "$host" link set "$dev" up
-			# Not so often that nothing ever gets through.
+			# With pauses in which packets get through.
 			sleep 0.2
 		done
 		times=$((times + 1))
@@ -102,7 +102,7 @@ away_and_back() {
 	[[ $rc -eq 0 && $times -gt 0 ]]
 }
 
-# Beta says that it takes long segments, and its end of the wire drops them.
+# Beta announces a large MSS, and its end of the wire drops long packets.
 swallow_long_packets() {
 	fresh_hosts
 	ip -n alpha link set va mtu 3000
@@ -110,7 +110,7 @@ swallow_long_packets() {
 	ip -n beta route change 10.5.4.0/24 dev vb src 10.5.4.2 advmss 2900
 	ip netns exec alpha ethtool -K va tso off gso off >/dev/null
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=1
-	# Behind a queue: what is dropped at once TCP takes for its own crowd.
+	# Behind a queue: TCP takes what is dropped at once for local congestion.
 	tc -n alpha qdisc add dev va root netem delay 1ms
 }
 

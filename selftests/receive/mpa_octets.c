@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Octets that others read or mark, ends and errors that others wait for: the
- * stream is MPA's alone, and who has to know is told.
+ * Octets that other readers take or mark, and ends and errors that tasks wait
+ * for: the stream belongs to MPA alone, and whoever waits is notified.
  */
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static void send_patience(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
-/* ---- a recv() that is older than the attachment ---- */
+/* ---- a recv() that began before MPA was attached ---- */
 
 FIXTURE(older)
 {
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(older)
 	hang_up(self->fd[1]);
 }
 
-/* Nothing more is delivered, whatever else is here; sending goes on. */
+/* Nothing more is delivered, whatever has arrived; sending still works. */
 #define EXPECT_RECEIVING_IS_OVER() do {					\
 	int i_;								\
 									\
@@ -97,7 +97,7 @@ TEST_F(older, record_without_its_first_octets_is_not_delivered)
 	EXPECT_RECEIVING_IS_OVER();
 }
 
-/* It had been found good, before octets of it went elsewhere. */
+/* It was verified before another reader took octets of it. */
 TEST_F(older, verified_record_is_not_delivered_either)
 {
 	ssize_t n;
@@ -126,7 +126,7 @@ TEST_F(older, record_half_read_is_not_carried_on)
 	EXPECT_RECEIVING_IS_OVER();
 }
 
-/* The FIN is in the numbers of the stream as well, and is nobody's octet. */
+/* The FIN has a sequence number as well, but is no octet. */
 TEST_F(older, end_of_the_stream_may_be_read_by_both)
 {
 	shutdown(self->fd[1], SHUT_WR);
@@ -141,12 +141,12 @@ static void nothing(int signal)
 {
 }
 
-/* But an octet is none that the FIN could be mistaken for. */
+/* But an octet is not mistaken for a FIN. */
 TEST_F(older, octet_in_front_of_the_end_is_missed)
 {
 	ASSERT_EQ(0, write_all(self->fd[1], "\0", 1));
 	ASSERT_TRUE(arrived(self->fd[0], 1));
-	/* Nobody else wakes who waits: half a length is no record. */
+	/* Nothing else wakes the reader: half a length is no record. */
 	signal(SIGUSR1, nothing);
 	pthread_kill(self->thread, SIGUSR1);
 	pthread_join(self->thread, NULL);
@@ -174,8 +174,8 @@ static void *take_an_fpdu(void *arg)
 }
 
 /*
- * FPDUs may come before the program has decided on the reply. The stream begins
- * where the frame ends, and not where somebody else has read to meanwhile.
+ * FPDUs may arrive before the program has decided about the reply. The stream
+ * begins where the frame ends, not where another reader has read to.
  */
 TEST(record_read_by_another_before_the_decision_is_missed)
 {
@@ -246,7 +246,7 @@ TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 	size_t at = first + (self->peer.tx_markers ? 6 : 2);
 	size_t n = next_fpdu(&self->peer, len, self->fpdu);
 
-	/* The urgent octet is the next to be read. */
+	/* The urgent octet is the next one to be read. */
 	ASSERT_TRUE(send_urgent(self->peer.fd, self->fpdu, at + 1));
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at + 1,
 			       n - at - 1));
@@ -262,7 +262,7 @@ TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 	EXPECT_TRUE(record_good(self->buf, 77));
 }
 
-/* Before the first FPDU, and before MPA, it is no different. */
+/* It is the same before the first FPDU, and before MPA. */
 TEST_F(rx, urgent_mark_of_before_is_gone)
 {
 	struct peer peer;
@@ -309,7 +309,7 @@ TEST_F(rx, urgent_data_do_not_cost_the_fast_path)
 	EXPECT_LE(usual / 2, now);
 }
 
-/* ---- a first FPDU that is not good: who waits to send is told ---- */
+/* ---- a bad first FPDU: a task that waits to send is notified ---- */
 
 enum first {
 	BAD_CRC,
@@ -436,9 +436,9 @@ TEST_F(first, edge_for_sending_comes)
 	close(epfd);
 }
 
-/* ---- O_ASYNC: as poll would say ---- */
+/* ---- O_ASYNC: the same as poll ---- */
 
-/* From now on a signal tells of @fd. */
+/* From now on a signal reports events of @fd. */
 static int tells_by_signal(int fd)
 {
 	sigset_t set;
@@ -450,7 +450,7 @@ static int tells_by_signal(int fd)
 	       fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) ? -1 : 0;
 }
 
-/* The next one within @ms: its events, or 0. */
+/* The next signal within @ms: its events, or 0. */
 static long told_by_signal(int fd, unsigned int ms)
 {
 	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
@@ -509,7 +509,7 @@ TEST_F(rx, signal_comes_with_room_to_send)
 	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
 	ASSERT_EQ(1, recv(self->fd, self->buf, BUF, 0));
 	ASSERT_EQ(0, tells_by_signal(self->fd));
-	/* The peer's buffer takes some of it: then there is room once more. */
+	/* The peer's buffer takes some of it: then there is space once more. */
 	do {
 		while (send(self->fd, self->buf, 60000, MSG_NOSIGNAL) == 60000)
 			;
@@ -548,7 +548,7 @@ TEST_F(rx, info_tells_of_the_reset_before_it_is_read)
 
 #define BAD_LENGTH_LEN(peer)	((peer)->tx_markers ? 6 : 2)
 
-/* The first FPDU of all, of a length that there is not. */
+/* The first FPDU of all, with an impossible length. */
 static int send_bad_length(const struct peer *peer)
 {
 	const size_t len = BAD_LENGTH_LEN(peer);
@@ -556,7 +556,7 @@ static int send_bad_length(const struct peer *peer)
 	return write_all(peer->fd, "\0\0\0\0\xff\xff" + 6 - len, len);
 }
 
-/* What was wrong before the end came says more. */
+/* An error before the end of stream is the better information. */
 TEST_F(rx, info_keeps_the_code_of_a_bad_fpdu)
 {
 	ASSERT_EQ(0, send_bad_length(&self->peer));
@@ -575,9 +575,12 @@ TEST_F(rx, info_has_no_code_for_a_shutdown_of_our_own)
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
 }
 
-/* ---- section 8: behind a bad FPDU a last message may say what was wrong ---- */
+/* ---- section 8: after a bad FPDU a last message may report what was wrong ---- */
 
-/* Records of 1000 octets, as many as there is room for: octets of their FPDUs. */
+/*
+ * Fill the send buffer with records of 1000 octets. Return: octets of their
+ * FPDUs.
+ */
 static size_t fill_send_buffer(int fd)
 {
 	size_t sent = 0;
@@ -588,7 +591,7 @@ static size_t fill_send_buffer(int fd)
 	return sent;
 }
 
-/* What nobody can read any more is no unread data to TCP. */
+/* What can no longer be read is no unread data for TCP. */
 TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
 {
 	const int sndbuf = 30000;
@@ -607,7 +610,7 @@ TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
 		patience(fd[1], 20);
 		setsockopt(fd[1], SOL_SOCKET, SO_SNDBUF, &sndbuf,
 			   sizeof(sndbuf));
-		/* On one processor the work item comes after close(). */
+		/* On one processor the work item runs after close(). */
 		ASSERT_EQ(0, real_time(true));
 		ASSERT_EQ(0, send_bad_length(&peer));
 		if (before)
@@ -616,7 +619,10 @@ TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
 		EXPECT_EQ(EBADMSG, errno);
 		if (!before)
 			ASSERT_EQ(0, write_all(fd[0], record_row, 5000));
-		/* What comes behind close() is lost on TCP, too, and resets. */
+		/*
+		 * What arrives after close() is lost with TCP, too, and causes
+		 * a reset.
+		 */
 		ASSERT_TRUE(arrived(fd[1], BAD_LENGTH_LEN(&peer) + 5000));
 		sent = fill_send_buffer(fd[1]);
 		EXPECT_LT(0, sent);
@@ -634,7 +640,7 @@ TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
 	}
 }
 
-/* More than there is room for: else it would not come as far as its end. */
+/* More than the buffer takes: otherwise its end would not arrive. */
 TEST_F(rx, end_of_the_stream_comes_behind_a_bad_fpdu)
 {
 	struct timeval time = { .tv_sec = 20 };
@@ -656,7 +662,7 @@ TEST_F(rx, end_of_the_stream_comes_behind_a_bad_fpdu)
 	EXPECT_EQ(12, recv(self->peer.fd, self->buf, BUF, 0));
 }
 
-/* The peer may not know yet that it speaks MPA: see rule 4. */
+/* The peer may not know yet that MPA has started: see rule 4. */
 TEST(responder_that_does_not_read_waits_for_the_first_fpdu)
 {
 	struct peer peer = {};
@@ -682,7 +688,10 @@ TEST(responder_that_does_not_read_waits_for_the_first_fpdu)
 	hang_up(fd[1]);
 }
 
-/* The first FPDU is here, though nobody has looked at its end yet: see rule 4. */
+/*
+ * The first FPDU has arrived, though nothing has read up to its end: see rule
+ * 4.
+ */
 TEST(responder_may_send_though_the_stream_has_ended)
 {
 	const size_t len = 30000;
@@ -698,12 +707,12 @@ TEST(responder_may_send_though_the_stream_has_ended)
 	ASSERT_EQ(0, peer_initiates(&peer, fd[1], false, 0));
 	n = peer_fpdu(&peer, record_of(len), len, octets);
 	ASSERT_EQ(0, write_all(fd[0], octets, n - 300));
-	/* More than the receive buffer has is in the stash. */
+	/* What exceeds the receive buffer is in the stash. */
 	ASSERT_TRUE(acked(fd[0]));
 	ASSERT_EQ(-1, send(fd[1], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
 	ASSERT_EQ(EAGAIN, errno);
 	ASSERT_EQ(0, setsockopt(fd[0], SOL_TCP, TCP_CORK, &on, sizeof(on)));
-	/* On one processor the work item comes after send(). */
+	/* On one processor the work item runs after send(). */
 	ASSERT_EQ(0, real_time(true));
 	ASSERT_EQ(0, write_all(fd[0], octets + n - 300, 300));
 	ASSERT_EQ(0, shutdown(fd[0], SHUT_WR));

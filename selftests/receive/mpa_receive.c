@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receiving: every call that reads, wakeups, small buffers, ends and errors.
+ * Receiving: every call that reads, wakeups, small buffers, end of stream,
+ * errors.
  */
 
 #include <ctype.h>
@@ -90,7 +91,7 @@ TEST_F(rx, splice_to_a_file)
 	close(pipefd[1]);
 }
 
-/* A pipe takes nothing of a record that is not good. */
+/* A pipe receives nothing of a bad record. */
 TEST_F(rx, splice_of_a_bad_record)
 {
 	size_t n = next_fpdu(&self->peer, 3000, self->fpdu);
@@ -130,7 +131,7 @@ static int uring_open(struct uring *uring)
 	return uring->rings == MAP_FAILED || uring->sqe == MAP_FAILED ? -1 : 0;
 }
 
-/* One operation, to its end: what it returns. */
+/* One operation, to completion: its result. */
 static int uring_do(struct uring *uring, const struct io_uring_sqe *sqe)
 {
 	const struct io_cqring_offsets *cq = &uring->params.cq_off;
@@ -198,7 +199,7 @@ TEST_F(rx, io_uring_reads_records)
 	got_control(self->got, &msg);
 	EXPECT_BATCH(300, 400, 500);
 
-	/* One that has to wait. */
+	/* An operation that has to wait. */
 	sqe.opcode = IORING_OP_RECV;
 	sqe.addr = (uintptr_t)self->buf;
 	sqe.len = BUF;
@@ -230,7 +231,7 @@ TEST_F(rx, waitall_and_lowat_do_not_join_records)
 
 /* ---- poll and wakeups ---- */
 
-/* Until EAGAIN at each event: every record is read, whoever waits. */
+/* Until EAGAIN at each event: every record is read. */
 TEST_F_TIMEOUT(rx, epoll_edge_triggered_misses_no_record, 120)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -298,7 +299,9 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/* A reader sleeps until the record is whole, however many segments it takes. */
+/*
+ * A reader sleeps until the record is complete, however many segments it takes.
+ */
 TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 {
 	struct reader r = { .fd = self->fd, .records = 3, .len = 900 };
@@ -314,7 +317,7 @@ TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 		for (at = 0; at < n; at++) {
 			ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at,
 					       1));
-			/* Who has been woken may run. */
+			/* A task that was woken may run. */
 			ASSERT_TRUE(arrived(self->fd, start + at + 1));
 			if (at % 8 == 0)
 				usleep(1);
@@ -323,8 +326,9 @@ TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(r.good);
 	/*
-	 * Now and then it has to wait for the socket lock, or for memory. For
-	 * each segment it would be 900 a record, one in eight at least.
+	 * Sometimes it has to wait for the socket lock, or for memory. With a
+	 * wakeup for each segment it would be 900 a record, at least one in
+	 * eight of these.
 	 */
 	EXPECT_GE(20 * r.records, r.switches);
 }
@@ -348,7 +352,7 @@ TEST_F_TIMEOUT(rx, small_receive_buffer_wakes_the_reader_as_seldom, 120)
 		ASSERT_EQ(0, peer_send_record(&peer, MPA_ULPDU_MAX));
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(r.good);
-	/* The buffer holds some 1000 octets: 60 times it has to be emptied. */
+	/* The buffer takes some 1000 octets: it has to be emptied 60 times. */
 	EXPECT_GE(8 * r.records, r.switches);
 	/* And not when TCP probes the window, after 200 ms each time: 48 s. */
 	EXPECT_GE(24000, now_ms() - start);
@@ -357,8 +361,8 @@ TEST_F_TIMEOUT(rx, small_receive_buffer_wakes_the_reader_as_seldom, 120)
 }
 
 /*
- * An FPDU without a ULPDU (RFC 6581 section 9.2), and at once a record that the
- * buffer has no room for, with nobody in recv().
+ * An FPDU without a ULPDU (RFC 6581 section 9.2), and at once a record larger
+ * than the buffer, with no task in recv().
  */
 TEST_F(rx, large_record_behind_an_rtr_becomes_readable)
 {
@@ -397,8 +401,8 @@ TEST_F(rx, large_record_behind_an_rtr_becomes_readable)
 }
 
 /*
- * The window may end inside ULPDU_Length, wherever a segment has ended before:
- * an octet that does not tell a length must not keep the buffer occupied.
+ * The window may end inside ULPDU_Length, wherever a segment ended before: an
+ * octet that is only part of a length must not keep the buffer occupied.
  */
 TEST_F_TIMEOUT(rx, window_that_ends_in_a_length_opens_again, 120)
 {
@@ -419,14 +423,16 @@ TEST_F_TIMEOUT(rx, window_that_ends_in_a_length_opens_again, 120)
 		ASSERT_EQ(0, write_all(fd[0], self->fpdu + first, n - first));
 		for (i = 0; i < records; i++)
 			ASSERT_EQ(len, recv(fd[1], self->buf, BUF, 0))
-				TH_LOG("record %d behind a first segment of %zu octets: %m",
+				TH_LOG("record %d after a first segment of %zu octets: %m",
 				       i, first);
 		hang_up(fd[0]);
 		hang_up(fd[1]);
 	}
 }
 
-/* What all kernel threads for work of any processor have run, in 1/100 s. */
+/*
+ * The time that kernel threads for work on any processor have run, in 1/100 s.
+ */
 static long worker_ticks(void)
 {
 	DIR *proc = opendir("/proc");
@@ -455,8 +461,8 @@ static long worker_ticks(void)
 }
 
 /*
- * A FIN behind a part of an FPDU, in a window that is closed and stays so: there
- * is nothing to do for the work item then. One quiet span will do.
+ * A FIN after a part of an FPDU, in a window that stays closed: the work item
+ * has nothing to do. One quiet period is enough.
  */
 TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 {
@@ -467,9 +473,9 @@ TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 
 	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 4096));
 	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], variant->flags));
-	/* Not acknowledged, the octets and the FIN stay skbs of their own. */
+	/* Not acknowledged, the octets and the FIN stay separate skbs. */
 	setsockopt(fd[1], SOL_TCP, TCP_QUICKACK, &off, sizeof(off));
-	/* More than half of the window is taken. */
+	/* More than half of the window is used. */
 	n = next_fpdu(&peer, 1500, self->fpdu);
 	next_fpdu(&peer, 20000, self->fpdu + n);
 	ASSERT_EQ(0, write_all(fd[0], self->fpdu, n + 1000));
@@ -489,7 +495,7 @@ TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 	hang_up(fd[1]);
 }
 
-/* ---- ends and errors ---- */
+/* ---- end of stream and errors ---- */
 
 TEST_F(rx, fin_is_visible_while_records_wait)
 {
@@ -526,7 +532,7 @@ TEST_F(rx, batch_at_the_end_of_the_stream)
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
 }
 
-/* What the connection died of is told behind the records, not instead. */
+/* The connection's error is reported after the records, not instead of them. */
 TEST_F(rx, error_is_not_swallowed_by_records)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
@@ -539,7 +545,7 @@ TEST_F(rx, error_is_not_swallowed_by_records)
 	EXPECT_EQ(200, RECEIVE(BUF, 0));
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(ECONNRESET, errno);
-	/* No FIN has come: it is no end of the stream either. */
+	/* No FIN was received: it is not the end of the stream either. */
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(ENOTCONN, errno);
 }

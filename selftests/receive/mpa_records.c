@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records out and in: boundaries, flags, poll, small buffers, threads. */
+/*
+ * Sending and receiving records: boundaries, flags, poll, small buffers,
+ * threads.
+ */
 
 #include <pthread.h>
 #include <signal.h>
@@ -187,7 +190,7 @@ TEST_F(mpa, fault_leaves_nothing_behind)
 	EXPECT_EQ(9, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_TRUE(record_good(self->buf, 9));
 
-	/* An open record is what it was before the call that failed. */
+	/* An open record is what it was before the failed call. */
 	record_fill(self->record, 600);
 	EXPECT_EQ(550, send(self->fd[0], self->record, 550, MSG_MORE));
 	EXPECT_EQ(-1, sendmsg(self->fd[0], &msg, MSG_MORE));
@@ -197,7 +200,7 @@ TEST_F(mpa, fault_leaves_nothing_behind)
 	EXPECT_TRUE(record_good(self->buf, 600));
 }
 
-/* Pieces of a record, each of them behind a call that fails half-way. */
+/* Pieces of a record, each after a call that fails half-way. */
 TEST_F(mpa, faults_use_up_no_room)
 {
 	static const size_t lost[] = { 900, 5000 };
@@ -240,7 +243,7 @@ TEST_F(mpa, msg_more_carries_a_record_on)
 						 self->record + done, steps[i],
 						 MSG_MORE));
 		EXPECT_EQ(-1, recv(self->fd[1], self->buf, BUF, MSG_DONTWAIT));
-		/* The end comes with octets, or with none. */
+		/* With octets in the last call, or without. */
 		if (i % 2) {
 			ASSERT_EQ(len - done, send(self->fd[0],
 						   self->record + done,
@@ -269,7 +272,7 @@ TEST_F(mpa, open_record_that_grows_too_long_is_kept)
 	EXPECT_TRUE(record_good(self->buf, MPA_ULPDU_MAX));
 }
 
-/* Half a record never goes out, and is not counted as one. */
+/* Half a record is never sent, and not counted. */
 TEST_F(mpa, open_record_is_dropped_at_the_end)
 {
 	ASSERT_EQ(0, send_record(self->fd[0], self->record, 7));
@@ -305,7 +308,7 @@ TEST_F(mpa, responder_waits_for_the_first_fpdu)
 	waitpid(pid, NULL, 0);
 }
 
-/* Nothing is to be waited for where a send can only fail. */
+/* poll does not wait where a send can only fail. */
 TEST_F(mpa, poll_says_that_a_send_fails_after_shutdown)
 {
 	unsigned int end;
@@ -346,7 +349,7 @@ TEST_F(mpa, end_of_stream_between_records_is_0)
 	EXPECT_EQ(12, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
-	/* The other half is as it was. */
+	/* The other half still works. */
 	ASSERT_EQ(0, send_record(self->fd[1], self->record, 13));
 	EXPECT_EQ(13, recv(self->fd[0], self->buf, BUF, 0));
 }
@@ -391,7 +394,10 @@ TEST_F_TIMEOUT(mpa, timeouts_are_kept, 120)
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDTIMEO, &tv,
 				sizeof(tv)));
 	setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
-	/* Full for good: the receiver's buffer as well, all is acknowledged. */
+	/*
+	 * Until all buffers are full, the receiver's as well, and all is
+	 * acknowledged.
+	 */
 	do {
 		while (!send_record(self->fd[0], self->record, 5000))
 			sent++;
@@ -489,7 +495,7 @@ TEST_F_TIMEOUT(mpa, records_of_threads_do_not_mix, 120)
 	}
 }
 
-/* A file is cut into ULPDUs; splice takes octets of one at a time. */
+/* A file is cut into ULPDUs; splice reads one ULPDU at a time. */
 TEST_F_TIMEOUT(mpa, sendfile_and_splice, 120)
 {
 	char name[] = "/tmp/mpa-XXXXXX";
@@ -556,7 +562,7 @@ TEST_F_TIMEOUT(mpa, small_buffers_make_progress, 120)
 		_exit(0);
 	}
 	for (i = 0; i < 4; i++) {
-		/* By poll as well as by a blocking reader. */
+		/* With poll as well as with a blocking reader. */
 		if (i % 2)
 			ASSERT_EQ(POLLIN, poll_for(fd[1], POLLIN, 20000));
 		ASSERT_EQ(MPA_ULPDU_MAX - i, recv(fd[1], self->buf, BUF, 0));
@@ -568,7 +574,7 @@ TEST_F_TIMEOUT(mpa, small_buffers_make_progress, 120)
 	close(fd[1]);
 }
 
-/* As above, and the responder sends before it reads. */
+/* As above, but the responder sends before it reads. */
 TEST_F(mpa, first_fpdu_larger_than_the_buffer_is_validated)
 {
 	int fd[2], status;
@@ -639,7 +645,9 @@ TEST_F(mpa, batches)
 	}
 }
 
-/* No checker counts page references: 200 MB would be missed if all were kept. */
+/*
+ * No checker counts page references; but 200 MB would be missed if they leaked.
+ */
 TEST_F_TIMEOUT(mpa, pages_come_back, 120)
 {
 	long before;

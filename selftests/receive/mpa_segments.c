@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Segments as no sender of this kernel makes them: put on the wire by hand, so
- * that those in the receive queue overlap, end anywhere, and come in any order.
+ * Segments that no sender of this kernel sends: hand-made, so that those in the
+ * receive queue overlap, end anywhere, and come in any order.
  */
 
 #include <linux/ip.h>
@@ -15,7 +15,7 @@
 	ASSERT_EQ(0, forge(&forger, off, self->fpdu + (off), (end) - (off), 0, \
 			   0))
 
-/* A few records, in self->fpdu: how many octets they take. */
+/* A few records, in self->fpdu. Return: the number of octets. */
 static size_t stream_make(struct peer *peer, u8 *fpdu)
 {
 	static const size_t lens[] = { 9, 1, 700, 2, 300 };
@@ -39,12 +39,14 @@ static bool stream_comes(int fd, u8 *buf)
 	return true;
 }
 
-/* Loopback drops segments when net.core.netdev_max_backlog (1000) of them wait. */
+/*
+ * Loopback drops segments when net.core.netdev_max_backlog (1000) are waiting.
+ */
 #define STEPS_AT_ONCE	100
 
 /*
- * What lies in the queue twice counts once, and TCP takes what came first: here
- * the second copy of an octet is never the one that was sent.
+ * What is in the queue twice counts once, and TCP uses what came first: here
+ * the second copy of an octet is always wrong.
  */
 TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 {
@@ -60,7 +62,7 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 
 		len = stream_make(&self->peer, self->fpdu);
 		for (at = 0; at < len; at += step) {
-			/* Up to 100 octets back, wrong ones. */
+			/* Up to 100 octets back, with wrong content. */
 			size_t n = len - at < step ? len - at : step;
 			size_t back = at < 100 ? at : 100;
 
@@ -79,7 +81,7 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 	close(forger.raw);
 }
 
-/* Also in a batch, where the cursor goes over them. */
+/* Also in a batch, where the cursor passes over them. */
 TEST_F(rx, batch_over_segments_that_overlap)
 {
 	struct forger forger;
@@ -96,7 +98,7 @@ TEST_F(rx, batch_over_segments_that_overlap)
 	close(forger.raw);
 }
 
-/* The rest first, then the beginning: at every octet of the stream. */
+/* First the rest, then the beginning: split at every octet of the stream. */
 TEST_F_TIMEOUT(rx, segments_in_reverse_order, 120)
 {
 	struct forger forger;
@@ -140,12 +142,12 @@ TEST_F_TIMEOUT(rx, urgent_pointer_anywhere, 120)
 
 /* ---- two FINs ---- */
 
-#define END_LEN		5	/* so few that TCP puts them behind others */
+#define END_LEN		5	/* so few that TCP appends them to others */
 
 /*
- * Two segments that end with a FIN wait for the octets in front of @begin, and
- * TCP joins them: the first FIN then counts as an octet, that in front of the
- * last END_LEN, which never comes. Return: 0, or -1 if they cannot be sent.
+ * Two segments that end with a FIN wait for the octets before @begin, and TCP
+ * joins them: the first FIN then counts as an octet, the one before the last
+ * END_LEN, which never arrives. Return: 0, or -1 if they cannot be sent.
  */
 static int forge_two_fins(struct forger *forger, const u8 *octets, size_t begin,
 			  size_t len)
@@ -167,7 +169,7 @@ static int forge_two_fins(struct forger *forger, const u8 *octets, size_t begin,
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);		\
 } while (0)
 
-/* It is no octet of a record: that one is cut short, for every call. */
+/* It is no octet of a record: that record is cut short, in every call. */
 TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
 {
 	struct forger forger;
@@ -185,7 +187,7 @@ TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
 	close(forger.raw);
 }
 
-/* Those in front of it are read. */
+/* Those before it are read. */
 TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
 {
 	struct forger forger;
@@ -207,8 +209,8 @@ TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
 }
 
 /*
- * Private data that are not there: TCP counts so many FINs for them. What stood
- * in the memory for them before is nobody's to see.
+ * Private data that do not exist: TCP counts that many FINs instead of them.
+ * The previous content of their memory must not be shown.
  */
 TEST_F(rx, fins_are_no_private_data)
 {
@@ -242,7 +244,7 @@ TEST_F(rx, fins_are_no_private_data)
 	hang_up(fd[1]);
 }
 
-/* One that the receive buffer has no room for is taken out of it before. */
+/* A record larger than the receive buffer is taken out of it before. */
 TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
 {
 	struct forger forger;
@@ -258,7 +260,7 @@ TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
 	patience(self->fd, 20);
 	ASSERT_EQ(0, forger_open(&forger, fd[0], fd[1]));
 	next_fpdu(&peer, 30000, self->fpdu);
-	/* What the peer may send after that is less than a segment. */
+	/* After that the peer may send less than a segment. */
 	ASSERT_EQ(0, forge_two_fins(&forger, self->fpdu, 2500, 2600));
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
 	if (received(self->fd) <= 2600)

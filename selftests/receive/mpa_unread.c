@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What has arrived and nobody has read: verified before it is copied, copied
- * where there is room, and on the socket's account meanwhile.
+ * Received data that was not read: verified before it is copied, copied where
+ * there is space, and charged to the socket meanwhile.
  */
 
 #include <linux/sock_diag.h>
@@ -26,7 +26,7 @@ static size_t touched(const u8 *buf, size_t len)
 	return n;
 }
 
-/* In pieces: what a task sends elsewhere meanwhile lies in between. */
+/* In pieces: what a task sends elsewhere lies between them in memory. */
 static int send_in_pieces(int fd, const u8 *octets, size_t len, int other)
 {
 	size_t at, n;
@@ -82,7 +82,7 @@ TEST_F(rx, octets_of_a_bad_record_behind_a_batch_are_not_shown)
 	hang_up(other[1]);
 }
 
-/* The same for a record that the receive buffer has no room for. */
+/* The same for a record larger than the receive buffer. */
 TEST_F(rx, octets_of_a_large_bad_record_are_not_shown)
 {
 	struct peer peer;
@@ -105,7 +105,7 @@ TEST_F(rx, octets_of_a_large_bad_record_are_not_shown)
 	hang_up(fd[1]);
 }
 
-/* Good ones in pieces come as before, around the markers, part by part. */
+/* Good records in pieces arrive as before, around the markers, part by part. */
 TEST_F(rx, record_in_pieces_is_read_part_by_part)
 {
 	size_t n = next_fpdu(&self->peer, 5000, self->fpdu), at;
@@ -147,8 +147,8 @@ static ssize_t receive_iov(struct _test_data_rx *self, struct iovec *iov,
 }
 
 /*
- * The last of them ends with the last octet of a record that lies in two, and
- * there are more records: nothing is looked for behind the last.
+ * The last buffer ends with a record that is in two skbs, and there are more
+ * records: nothing is inspected after the last one.
  */
 TEST_F(rx, batch_fills_the_last_buffer_exactly)
 {
@@ -195,7 +195,7 @@ TEST_F(rx, no_buffer_at_all_takes_nothing)
 
 /* ---- SO_BUSY_POLL ---- */
 
-/* In a network namespace of its own, and there at 192.0.2.2: takes a connection. */
+/* In a network namespace of its own, at 192.0.2.2: accepts a connection. */
 static int peer_over_veth(int to_parent, int from_parent)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
@@ -214,7 +214,7 @@ static int peer_over_veth(int to_parent, int from_parent)
 	return accept(listener, NULL, NULL);
 }
 
-/* Says nothing, and goes when the connection goes. */
+/* Sends nothing, and exits when the connection ends. */
 static void silent_peer(int to_parent, int from_parent)
 {
 	int fd = peer_over_veth(to_parent, from_parent);
@@ -223,7 +223,7 @@ static void silent_peer(int to_parent, int from_parent)
 	_exit(recv(fd, &octet, 1, 0) ? 3 : 0);
 }
 
-/* The second of three records is lost, and not sent again before it has an ACK. */
+/* The second of three records is lost, and not sent again before an ACK. */
 static void losing_peer(int to_parent, int from_parent)
 {
 	int fd = peer_over_veth(to_parent, from_parent), on = 1;
@@ -256,8 +256,7 @@ static long thread_ms(void)
 }
 
 /*
- * A connection over a device whose packets come by NAPI, or -1. What is sent takes
- * some milliseconds.
+ * A connection over a device with NAPI, or -1. Packets take some milliseconds.
  */
 static int connect_over_veth(pid_t peer, int to_peer, int from_peer, int ms)
 {
@@ -284,7 +283,9 @@ failed:
 	return -1;
 }
 
-/* Of the second that it waits, recv() polls the device's queue for a part. */
+/*
+ * During the second that it waits, recv() polls the device's queue for a while.
+ */
 TEST(busy_poll_is_heeded)
 {
 	int to[2], from[2], fd, usec = 400000;
@@ -293,7 +294,7 @@ TEST(busy_poll_is_heeded)
 	char octet;
 	pid_t pid;
 
-	/* PREEMPT_RT has none. */
+	/* PREEMPT_RT does not have it. */
 	if (access("/proc/sys/net/core/busy_poll", F_OK))
 		SKIP(return, "no busy polling");
 	ASSERT_EQ(0, own_netns());
@@ -335,7 +336,7 @@ TEST(busy_poll_ends_with_a_placed_record)
 	struct got got;
 	pid_t pid;
 
-	/* PREEMPT_RT has none. */
+	/* PREEMPT_RT does not have it. */
 	if (access("/proc/sys/net/core/busy_poll", F_OK))
 		SKIP(return, "no busy polling");
 	ASSERT_EQ(0, own_netns());
@@ -370,7 +371,7 @@ TEST(busy_poll_ends_with_a_placed_record)
 #define TCP_MEM		"/proc/sys/net/ipv4/tcp_mem"
 #define HOLDERS		128
 
-/* Pages that TCP has on its account, all network namespaces together. */
+/* Pages charged to TCP, in all network namespaces. */
 static long tcp_pages(void)
 {
 	FILE *file = fopen("/proc/net/sockstat", "r");
@@ -439,7 +440,7 @@ FIXTURE_TEARDOWN(account)
 	free(self->fpdu);
 }
 
-/* One more receiver: fd[i][1], with a hand-made peer at fd[i][0]. */
+/* Another receiver: fd[i][1], with a hand-made peer at fd[i][0]. */
 static int one_more(struct _test_data_account *self, int rcvbuf,
 		    struct peer *peer)
 {
@@ -452,7 +453,7 @@ static int one_more(struct _test_data_account *self, int rcvbuf,
 	return receive_directly(fd[1], peer, fd[0], 0);
 }
 
-/* So much that TCP's count of its memory, a coarse one, is above any limit. */
+/* Raise TCP's memory count, which is coarse, above any limit. */
 static int hog_memory(struct _test_data_account *self)
 {
 	int large = 1 << 22;
@@ -468,9 +469,9 @@ static int hog_memory(struct _test_data_account *self)
 }
 
 /*
- * Of each record 60000 octets are here, for which its receive buffer has no
- * room: 15 pages each that sockstat must show, with an error of some 256 pages
- * a processor.
+ * 60000 octets of each record have arrived, more than its receive buffer takes:
+ * sockstat must show 15 pages for each, with an error of some 256 pages a
+ * processor.
  */
 TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 {
@@ -487,7 +488,7 @@ TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 		ASSERT_TRUE(arrived(self->fd[i][1], 60000));
 	held = tcp_pages();
 	EXPECT_LE(HOLDERS * 15 - 800, held - before);
-	/* Some are read, some are closed as they are. */
+	/* Some are read, some are closed unread. */
 	for (i = 0; i < HOLDERS / 2; i++) {
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu + 60000,
 				       MPA_ULPDU_MAX + 8 - 60000));
@@ -504,7 +505,7 @@ TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 	EXPECT_GE(800, after - before);
 }
 
-/* TCP drops nothing yet, and the buffer has room. */
+/* TCP drops nothing yet, and the buffer has space. */
 TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 {
 	struct peer peer;
@@ -514,7 +515,7 @@ TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 	ASSERT_EQ(0, hog_memory(self));
 	ASSERT_EQ(0, one_more(self, 0, &peer));
 	ASSERT_EQ(0, tcp_mem("1 1 1000000"));
-	/* It takes somebody who wants memory for TCP to notice. */
+	/* TCP notices only when another socket needs memory. */
 	ASSERT_EQ(0, write_all(self->hog[1], record_row, 65536));
 	n = next_fpdu(&peer, 20000, self->fpdu);
 	ASSERT_EQ(0, write_all(self->fd[0][0], self->fpdu, 1000));
@@ -532,8 +533,8 @@ TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 }
 
 /*
- * TCP takes a segment at its limit only while its queue is empty: that must
- * not keep a record from becoming whole.
+ * At its limit TCP accepts a segment only while its queue is empty: a record
+ * must become complete nevertheless.
  */
 TEST_F(account, record_becomes_whole_at_the_limit_of_memory)
 {
@@ -547,7 +548,7 @@ TEST_F(account, record_becomes_whole_at_the_limit_of_memory)
 		n = next_fpdu(&peer, 40000, self->fpdu);
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu, 20000));
 		ASSERT_TRUE(arrived(self->fd[i][1], 20000));
-		/* The sender's share is there before. */
+		/* The sender's memory was allocated before. */
 		setsockopt(self->fd[i][0], SOL_TCP, TCP_CORK, &on, sizeof(on));
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu + 20000,
 				       n - 20000));

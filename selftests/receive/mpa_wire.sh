@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Records of every length over a wire, each combination of markers, IPv4 and
-# IPv6: identical at the other end, and captured for an independent verdict
-# (tools/wire/judge: Wireshark's, and one of its own).
+# Records of every length over a wire, with each combination of markers, IPv4 and
+# IPv6: the receiver gets identical records, and the capture is judged independently
+# (tools/wire/judge: by Wireshark, and by a checker of its own).
 #
-# MPA_WIRE_DIR keeps the captures; they are judged here only if it is not set
-# and tshark is at hand, as dissecting is slow in an emulated guest.
+# MPA_WIRE_DIR keeps the captures. Without it they are judged here if tshark is
+# installed; dissecting is slow in an emulated guest.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,7 +22,7 @@ command -v tcpdump ethtool ip >/dev/null ||
 	skip_all "needs tcpdump, ethtool and iproute2"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
-# Packet by packet, a guest's memory is far quicker than the host's disk.
+# A guest's memory stores packets far faster than the host's disk.
 dir=$(mktemp -d)
 
 trap cleanup EXIT
