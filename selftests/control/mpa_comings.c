@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections come and go by the hundred a second while they are dumped, and
- * while there are listeners for events, quick ones and one that does not read.
+ * Hundreds of connections a second come and go while they are dumped, and while
+ * there are listeners for events, fast ones and one that does not read.
  */
 
 #include <dirent.h>
@@ -15,12 +15,12 @@
 
 /**
  * struct traffic - a thread whose connections come and go
- * @ip:		where
- * @away:	in a network namespace of its own, with some that stay
- * @pairs:	how many, 0: until @stop
- * @stop:	is to end
+ * @ip:		the address
+ * @away:	in a network namespace of its own, with some connections that stay
+ * @pairs:	their number, 0: until @stop
+ * @stop:	the thread has to end
  * @done:	pairs that have come and gone
- * @failed:	something has not worked
+ * @failed:	something failed
  */
 struct traffic {
 	const char *ip;
@@ -39,7 +39,7 @@ static bool traffic_goes_on(const struct traffic *traffic)
 						 __ATOMIC_RELAXED);
 }
 
-/* Every other one ends with RST, the rest with FIN and then that. */
+/* Every other connection ends with RST, the rest with FIN and then RST. */
 static bool come_and_go(struct traffic *traffic, int listener,
 			const struct sockaddr_in *addr)
 {
@@ -89,7 +89,7 @@ static void traffic_begin(struct traffic *traffic, unsigned int n)
 			       traffic + i);
 }
 
-/* How many pairs there were, or -1. */
+/* Return: the number of pairs, or -1. */
 static int traffic_end(struct traffic *traffic, unsigned int n)
 {
 	bool failed = false;
@@ -138,7 +138,7 @@ FIXTURE_SETUP(some)
 	ASSERT_EQ(0, crowd_gather(&self->crowd, many(600, 100)));
 }
 
-/* All that they had comes back. */
+/* All their memory is freed. */
 FIXTURE_TEARDOWN(some)
 {
 	long until = now_ms() + 20000;
@@ -200,14 +200,14 @@ TEST_F(some, dump_while_they_come_and_go)
 /* ---- events ---- */
 
 /**
- * struct listener - who listens for events
+ * struct listener - a listener for events
  * @nl:		its socket
- * @events:	that have come
+ * @events:	received
  * @last:	number of the last one
- * @gap:	events that are missing between others
+ * @gap:	events missing between others
  * @started:	events of that kind
  * @closed:	likewise
- * @overrun:	how often it was told that it has lost some
+ * @overrun:	number of reports that events were lost
  * @bad:	what was wrong with a message, or NULL
  */
 struct listener {
@@ -221,7 +221,7 @@ struct listener {
 	const char *bad;
 };
 
-/* Asks for the events of its namespace. */
+/* Request the events of its namespace. */
 static int listener_joins(struct mnl_socket *nl)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -235,7 +235,7 @@ static int listener_joins(struct mnl_socket *nl)
 	return n < 0 ? -1 : mnl_cb_run(buf, n, 1, 0, NULL, NULL);
 }
 
-/* @group: 0: ask for them; @rcvbuf: octets of memory that its events may take */
+/* @group: 0: request them; @rcvbuf: octets of memory that its events may use */
 static int listener_begin(struct listener *listener, u32 group, int rcvbuf)
 {
 	int fd;
@@ -274,7 +274,7 @@ static int listener_hears(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* What has come. */
+/* Read what has arrived. */
 static void listener_reads(struct listener *listener)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -289,7 +289,7 @@ static void listener_reads(struct listener *listener)
 	} while (n > 0 || (n < 0 && errno == ENOBUFS));
 }
 
-/* Until it has heard of so many ends of connections, in time. */
+/* Wait until it has received @closed ends of connections, in time. */
 static void listener_waits(struct listener *listener, unsigned int closed)
 {
 	const long until = now_ms() + 20000;
@@ -300,7 +300,7 @@ static void listener_waits(struct listener *listener, unsigned int closed)
 		 poll_for(mnl_socket_get_fd(listener->nl), POLLIN, 1000) >= 0);
 }
 
-/* Until it has heard of this event, or it is missing for too long. */
+/* Wait until it has received this event, or it is missing for too long. */
 static void listener_waits_for(struct listener *listener, u32 number)
 {
 	const long until = now_ms() + 20000;
@@ -316,7 +316,7 @@ static void listener_end(struct listener *listener)
 	mnl_socket_close(listener->nl);
 }
 
-/* Those of all pairs that have come and gone. */
+/* The events of all pairs that came and went. */
 #define EXPECT_ALL(who, pairs)						\
 do {									\
 	const struct listener *listener_ = (who);			\
@@ -352,9 +352,9 @@ TEST_F(some, events_of_all_that_come_and_go)
 }
 
 /*
- * Events wait in a queue, which has a limit of 1024, until a work item sends them. Each
- * socket has one when it starts and one when it is closed, and the second of each pair
- * one for its reset: 1000 in all.
+ * Events wait in a queue, which has a limit of 1024, until a work item sends
+ * them. Each socket has one when it starts and one when it is closed, and the
+ * second socket of each pair one for its reset: 1000 in all.
  */
 #define IN_THE_QUEUE	400
 
@@ -372,7 +372,7 @@ TEST_F(some, none_is_lost_when_many_close_at_once)
 	listener_end(&listener);
 }
 
-/* A listener that has its socket filter drop all but the ends of connections. */
+/* A listener whose socket filter drops everything but the ends of connections. */
 static int listener_filters(const struct listener *listener)
 {
 	struct sock_filter code[] = {
@@ -387,7 +387,10 @@ static int listener_filters(const struct listener *listener)
 			  SO_ATTACH_FILTER, &filter, sizeof(filter));
 }
 
-/* Nobody has got those that it drops; others that wait then are sent all the same. */
+/*
+ * What its filter drops is not sent to it; other waiting events are sent
+ * nevertheless.
+ */
 TEST_F(some, listener_with_a_filter_hears_the_others)
 {
 	const unsigned int pairs = many(300, 50);
@@ -408,7 +411,7 @@ TEST_F(some, listener_with_a_filter_hears_the_others)
 	listener_end(&listener);
 }
 
-/* What the socket itself has counted. */
+/* The number of losses that the socket itself has counted. */
 static u32 listener_lost(const struct listener *listener)
 {
 	u32 info[SK_MEMINFO_VARS] = {};
@@ -419,7 +422,7 @@ static u32 listener_lost(const struct listener *listener)
 	return info[SK_MEMINFO_DROPS];
 }
 
-/* The crowd has traffic. */
+/* Send on all connections of the crowd. */
 static bool crowd_talks(const struct crowd *crowd)
 {
 	unsigned int i;
@@ -431,8 +434,8 @@ static bool crowd_talks(const struct crowd *crowd)
 }
 
 /*
- * It is told once that events are lost; how many, by the number of the next one
- * that comes when it has read again. Nobody else notices.
+ * It is notified once that events are lost; the number of the next event that
+ * it reads shows how many. Others are not affected.
  */
 TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
 {
@@ -452,14 +455,14 @@ TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
 	ASSERT_EQ(2 * pairs, traffic_end(traffic, ARRAY_SIZE(traffic)));
 	EXPECT_ALL(&quick, 2 * pairs);
 
-	/* What there was room for. */
+	/* What its buffer took. */
 	listener_reads(&slow);
 	EXPECT_EQ(NULL, slow.bad);
 	EXPECT_EQ(1, slow.overrun);
 	EXPECT_LT(0, slow.events);
 	EXPECT_EQ(slow.events, slow.last);
 
-	/* And again all. */
+	/* And all of them again. */
 	traffic_begin(&one, 1);
 	ASSERT_EQ(1, traffic_end(&one, 1));
 	listener_waits(&quick, 4 * pairs + 2);
@@ -479,7 +482,7 @@ static bool all_counted(const struct listener *listener)
 	return listener_lost(listener) == statistic("MpaEventsLost");
 }
 
-/* NETLINK_BROADCAST_ERROR: the sender is to be told, too, and counts it. */
+/* NETLINK_BROADCAST_ERROR: the sender is notified as well, and counts it. */
 TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 {
 	const unsigned int pairs = many(300, 50);
@@ -495,7 +498,7 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 	ASSERT_EQ(pairs, traffic_end(&traffic, 1));
 	listener_waits(&quick, 2 * pairs);
 	EXPECT_LT(0, listener_lost(&slow));
-	/* The last one may be on its way to the other listener. */
+	/* The last one may still be on its way to the other listener. */
 	for (i = 0; i < 1000 && !all_counted(&slow); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	EXPECT_EQ(listener_lost(&slow), statistic("MpaEventsLost"));
@@ -508,10 +511,10 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 #define STRANGERS	4
 
 /**
- * struct delays - how long after the end of connections it has been heard of
+ * struct delays - delays from the end of a connection to its event
  * @median:	in us
  * @worst:	in us
- * @kworkers:	what kernel threads of that name have run meanwhile, in ms
+ * @kworkers:	time that kernel threads of that name ran meanwhile, in ms
  * @lost:	events
  */
 struct delays {
@@ -522,8 +525,8 @@ struct delays {
 };
 
 /*
- * A user in namespaces of its own: some listen, and none of them reads, while connections
- * come and go. It gets what others leave of the processor.
+ * A user in namespaces of its own: its listeners do not read, while connections
+ * come and go. It gets the processor time that others leave.
  */
 static void stranger(u32 group, unsigned int n, int ready)
 {
@@ -532,7 +535,7 @@ static void stranger(u32 group, unsigned int n, int ready)
 	const struct sched_param param = {};
 	struct listener listener;
 
-	/* Else it would have the processor half of the time. */
+	/* Otherwise it would get half of the processor time. */
 	if (setrlimit(RLIMIT_NOFILE, &files) || unshare(CLONE_NEWUSER) ||
 	    own_netns() || sched_setscheduler(0, SCHED_IDLE, &param))
 		_exit(1);
@@ -585,7 +588,7 @@ static int by_size(const void *a, const void *b)
 	return (*left > *right) - (*left < *right);
 }
 
-/* @group: 0: the listener asks for events */
+/* @group: 0: the listener requests events */
 static int delays_measure(struct delays *delays, u32 group)
 {
 	const unsigned int n = many(400, 50);
@@ -623,7 +626,10 @@ static int delays_measure(struct delays *delays, u32 group)
 	return 0;
 }
 
-/* Beside users with so many listeners each; one asks for events, one is in the group. */
+/*
+ * With users that have this number of listeners each; one requests events, one
+ * is in the group.
+ */
 static int delays_beside(struct delays *delays, u32 group, unsigned int n)
 {
 	pid_t pid[STRANGERS];
@@ -656,18 +662,21 @@ TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
 
 	ASSERT_EQ(0, delays_beside(alone, self->group, 0));
 	ASSERT_EQ(0, delays_beside(beside, self->group, many(1200, 100)));
-	/* Those in the group may be: netlink walks past all listeners for each event. */
+	/*
+	 * The group may lose events: netlink passes all its listeners for each
+	 * event.
+	 */
 	EXPECT_EQ(0, beside[0].lost);
 }
 
 /* ---- names ---- */
 
 /**
- * struct strangers - connections whose startup fails, with a thread that makes them
+ * struct strangers - connections whose startup fails, and the thread that opens them
  * @listener:	starts MPA with them
  * @addr:	its address
- * @stop:	are to end
- * @made:	how many have connected
+ * @stop:	the threads have to end
+ * @made:	number of connections
  * @thread:	connects
  * @server:	accepts
  */
@@ -716,7 +725,7 @@ static void *strangers_server(void *data)
 	return NULL;
 }
 
-/* Starts MPA with those who connect. */
+/* Start MPA on those that connect. */
 static int strangers_listen(struct strangers *strangers)
 {
 	strangers->listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -750,10 +759,10 @@ static void strangers_end(struct strangers *strangers)
 }
 
 /**
- * struct nameless - what dumps have said of connections
- * @seen:	of how many
- * @addresses:	how many were without one of the addresses
- * @ports:	how many without one of the ports
+ * struct nameless - connections as dumps show them
+ * @seen:	number of connections seen
+ * @addresses:	number without one of the addresses
+ * @ports:	number without one of the ports
  */
 struct nameless {
 	unsigned int seen;
@@ -781,7 +790,7 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 	return MNL_CB_OK;
 }
 
-/* Counts for some seconds; 0, or -1 and errno. */
+/* Dump for some seconds; 0, or -1 and errno. */
 static int nameless_look(struct nameless *nameless)
 {
 	const long until = now_ms() + 8000;

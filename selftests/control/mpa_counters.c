@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /proc/net/mpa_stat: each line moves by what was done, all others stay. A network
+ * /proc/net/mpa_stat: each action changes its lines, and no others. A network
  * namespace begins with zeros, and each test has one.
  */
 
@@ -15,7 +15,7 @@
 #include "mpa_place.h"
 #include "mpa_nl.h"
 
-/* Both ends of a pair are closed; the second has heard that the first is gone. */
+/* Close both ends of a pair; the second has received the end of the first. */
 static void part(struct _test_data_pair *self)
 {
 	hang_up(self->fd[0]);
@@ -32,13 +32,13 @@ TEST_F(pair, connections_by_role)
 {
 	EXPECT_COUNTS({ "MpaInitiators", 0 });
 	ASSERT_EQ(0, negotiate(self));
-	/* The responder's work item may not have run. */
+	/* The responder's work item may not have run yet. */
 	EXPECT_COUNTS_SOON({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
 			   { "MpaCurrInitiators", 1 },
 			   { "MpaCurrResponders", 1 });
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
-	/* The other end has been reset. */
+	/* The other end was reset. */
 	EXPECT_COUNTS_SOON({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
 			   { "MpaCurrResponders", 1 }, { "MpaLost", 1 });
 	part(self);
@@ -54,7 +54,7 @@ TEST_F(pair, connections_by_role)
 	close(self->fd[0]);
 	self->fd[0] = -1;
 	ASSERT_EQ(0, recv(self->fd[1], self->buf, 1, 0));
-	/* An orderly end is none that is counted. */
+	/* An orderly end is not counted. */
 	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
 		      { "MpaLost", 1 }, { "MpaDirect", 2 },
 		      { "MpaCurrDirect", 1 });
@@ -64,7 +64,7 @@ TEST_F(pair, connections_by_role)
 		      { "MpaLost", 1 }, { "MpaDirect", 2 });
 }
 
-/* One that waits for its peer is none yet. */
+/* One that waits for its peer is not counted yet. */
 TEST_F(pair, startups_under_way)
 {
 	ASSERT_LT(0, ask(self));
@@ -166,7 +166,7 @@ TEST_F(pair, none_may_begin)
 	EXPECT_COUNTS({ "MpaRefusedLimit", 1 });
 }
 
-/* A child of a listening socket cannot be told by MPA_START. */
+/* A child of a listening socket cannot return it from MPA_START. */
 TEST_F(pair, no_child_may_begin)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -199,7 +199,7 @@ TEST_F(pair, shut_down_in_startup)
 
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
 
-/* One allocation of a call fails: the so many-th. Return: false if there is none. */
+/* Make the nth allocation of a call fail. Return: false if there is none. */
 static bool with_fault(int fail_nth, int nth, void (*call)(struct _test_data_pair *self),
 		       struct _test_data_pair *self)
 {
@@ -210,7 +210,7 @@ static bool with_fault(int fail_nth, int nth, void (*call)(struct _test_data_pai
 		abort();
 	call(self);
 	memset(text, 0, sizeof(text));
-	/* These can be hit as well. */
+	/* The fault may hit these calls, too. */
 	len = pread(fail_nth, text, sizeof(text) - 1, 0);
 	if (pwrite(fail_nth, "0", 1, 0) != 1 &&
 	    pwrite(fail_nth, "0", 1, 0) != 1)
@@ -242,7 +242,7 @@ TEST_F(pair, given_up_here)
 		faults = with_fault(fail_nth, ++nth, accept_it, self);
 		failed += mpa_info(self->fd[1]).state == MPA_STATE_FAILED;
 		full += mpa_info(self->fd[1]).state == MPA_STATE_FULL;
-		/* The responder first: it is not lost then. */
+		/* The responder first: its connection is not lost then. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
 	}
@@ -256,7 +256,7 @@ static void start_it(struct _test_data_pair *self)
 	mpa_start_as(self->fd[0], &self->start[0]);
 }
 
-/* Nor for the request; but what MPA_START asks for is known by then. */
+/* Nor for the request; but the parameters of MPA_START are known by then. */
 TEST_F(pair, request_that_cannot_be_made)
 {
 	int fail_nth = open(FAIL_NTH, O_RDWR), nth = 0;
@@ -312,7 +312,7 @@ TEST_F(pair, peer_offers_another_rtr)
 
 /* ---- records ---- */
 
-/* Markers among FPDUs of these lengths, by the model. */
+/* The number of markers among FPDUs of these lengths, by the model. */
 static long long markers_of(const size_t *lens, unsigned int n)
 {
 	static struct model_octet octets[80000];
@@ -331,7 +331,7 @@ static long long markers_of(const size_t *lens, unsigned int n)
 	return markers;
 }
 
-/* One way with markers, the other one without. */
+/* One direction with markers, the other one without. */
 TEST_F(pair, records_of_both_ends)
 {
 	const size_t lens[] = { 1000, 1, 511, 3000, 2 };
@@ -357,13 +357,13 @@ TEST_F(pair, records_of_both_ends)
 		      { "MpaTxSegsOther", 0 },
 		      { "MpaRxFpdus", 6 }, { "MpaRxOctets", octets + 700 },
 		      { "MpaRxMarkers", markers });
-	/* As the sockets count. */
+	/* The sockets count the same. */
 	EXPECT_EQ(ARRAY_SIZE(lens), mpa_info(self->fd[0]).tx_ulpdus);
 	EXPECT_EQ(octets, mpa_info(self->fd[1]).rx_octets);
 	EXPECT_EQ(markers, mpa_info(self->fd[1]).rx_markers);
 }
 
-/* Many at a time: made by one call, and read by one. */
+/* Many at a time: sent by one call, and read by one. */
 TEST_F(pair, batches)
 {
 	const size_t all = 20 * 1000;
@@ -392,7 +392,7 @@ TEST_F(pair, batches)
 		      { "MpaRxMarkers", markers_of(lens, 20) });
 }
 
-/* A ULPDU that is read in pieces is one, when its last octet has been read. */
+/* A ULPDU that is read in pieces counts once, when its last octet is read. */
 TEST_F(pair, record_in_pieces)
 {
 	ASSERT_EQ(0, negotiate(self));
@@ -409,7 +409,7 @@ TEST_F(pair, record_in_pieces)
 		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 1000 });
 }
 
-/* The FPDU that RFC 6581 wants first has no ULPDU. */
+/* The first FPDU of RFC 6581 has no ULPDU. */
 TEST_F(pair, rtr_is_no_record)
 {
 	self->start[0].revision = 2;
@@ -436,7 +436,7 @@ static int mtu_set(int mtu)
 	return err;
 }
 
-/* One end, and a peer made by hand. */
+/* One end, and a hand-made peer. */
 #define EXPECT_DIRECT(...)						\
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 }, __VA_ARGS__)
 
@@ -454,7 +454,7 @@ TEST_F(pair, oversized_record)
 		      { "MpaTxSegsWindow", 0 }, { "MpaTxSegsOther", 0 });
 }
 
-/* The peer's window ends within a record, and is probed with a part of that. */
+/* The peer's window ends within a record, and is probed with part of it. */
 TEST_F(pair, record_cut_at_the_window)
 {
 	int scaling = open("/proc/sys/net/ipv4/tcp_window_scaling", O_WRONLY);
@@ -466,7 +466,7 @@ TEST_F(pair, record_cut_at_the_window)
 	close(scaling);
 	ASSERT_EQ(0, fresh(self, true, false));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
-	/* A window may shrink with a segment behind the last. */
+	/* A window may shrink with the segment after the last one. */
 	ASSERT_EQ(0, write_all(self->fd[1], "", 1));
 	ASSERT_TRUE(arrived(self->fd[0], 1));
 	ASSERT_EQ(0, forger_open(&forger, self->fd[1], self->fd[0]));
@@ -491,7 +491,7 @@ static int deafen(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
 }
 
-/* Records share a segment that is to be sent when the path has become narrow. */
+/* Records share a segment that is due when the path MTU has dropped. */
 TEST_F(pair, path_that_becomes_narrow)
 {
 	u32 octets = 0, fpdus = 0;
@@ -503,7 +503,7 @@ TEST_F(pair, path_that_becomes_narrow)
 	ASSERT_EQ(0, fresh(self, true, false));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
 	ASSERT_EQ(0, deafen(self->fd[1]));
-	/* TCP sends ten segments without having heard of the first. */
+	/* TCP sends ten segments before it knows that the first was refused. */
 	for (i = 0; i < 50; i++) {
 		u32 len = 100 + 7 * i;
 
@@ -525,7 +525,7 @@ TEST_F(pair, path_that_becomes_narrow)
 		      { "MpaTxSegsOversized", 0 }, { "MpaTxSegsWindow", 0 });
 }
 
-/* ---- what goes wrong with records ---- */
+/* ---- errors of records ---- */
 
 TEST_F(pair, records_that_are_wrong)
 {
@@ -574,7 +574,7 @@ TEST_F(pair, records_that_are_wrong)
 	}
 }
 
-/* Not by the program either, who is told of it. */
+/* Nor by the program, which gets an error. */
 TEST_F(consumer, octets_of_somebody_else)
 {
 	if (variant->flags)
@@ -586,13 +586,13 @@ TEST_F(consumer, octets_of_somebody_else)
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_STRANGER, NULL));
 	EXPECT_EQ(EPIPE, user_send(self->user, 200, 0, MEMORY_KVEC, NULL));
 	EXPECT_EQ(EPIPE, user_send(self->user, 200, 0, MEMORY_KVEC, NULL));
-	/* A user inside the kernel is told by receiving no more. */
+	/* For a user inside the kernel the stream just ends. */
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 },
 		      { "MpaTxFpdus", 2 }, { "MpaTxOctets", 300 },
 		      { "MpaTxFailed", 1 }, { "MpaRxFailedLocal", 1 });
 }
 
-/* ---- connections that are lost ---- */
+/* ---- lost connections ---- */
 
 TEST_F(pair, reset)
 {
@@ -607,7 +607,7 @@ TEST_F(pair, reset)
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaLost", 1 });
 }
 
-/* The peer does not hear what is sent any more. */
+/* The peer no longer receives what is sent. */
 TEST_F(pair, time_runs_out)
 {
 	int ms = 50;
@@ -624,7 +624,7 @@ TEST_F(pair, time_runs_out)
 		      { "MpaTimedOut", 1 });
 }
 
-/* ---- what a small buffer costs ---- */
+/* ---- small buffers ---- */
 
 TEST_F(pair, record_larger_than_the_buffer)
 {
@@ -691,7 +691,7 @@ TEST_F(place, placed)
 		      { "MpaRxPlaced", 2 });
 }
 
-/* TCP throws away one run of records that nobody has read, for what is earlier. */
+/* TCP drops one run of unread records to accept earlier data. */
 TEST_F(place, pruned)
 {
 	int small = 1;
@@ -706,9 +706,9 @@ TEST_F(place, pruned)
 			   { "MpaRxPruned", 1 });
 }
 
-/* ---- messages that a listener has no room for ---- */
+/* ---- messages that exceed a listener's buffer ---- */
 
-/* A listener with as little room as can be, that wants losses to be known, or not. */
+/* A listener with the smallest buffer, that wants losses to be counted, or not. */
 static int listen_narrowly(struct nl *nl, bool known)
 {
 	int one = 1, fd;
@@ -723,10 +723,10 @@ static int listen_narrowly(struct nl *nl, bool known)
 }
 
 /**
- * struct heard - what a listener has got
- * @messages:	how many
+ * struct heard - what a listener has received
+ * @messages:	their number
  * @last:	number of the last one
- * @told:	by ENOBUFS that some are lost
+ * @told:	ENOBUFS has reported losses
  */
 struct heard {
 	unsigned int messages;
@@ -754,8 +754,8 @@ static struct heard hear(struct nl *nl, unsigned int number)
 #define NR_EVENTS	40
 
 /*
- * @all hears all of them, behind those who have joined later. Return: how many events
- * there have been.
+ * @all receives all of them, after those that have joined later. Return: the
+ * number of events.
  */
 static int many_events(struct nl *all)
 {
@@ -796,7 +796,7 @@ TEST_F(pair, lost_events)
 	nl_close(&all);
 }
 
-/* Netlink tells only senders whose listeners want that; these see it by the gap. */
+/* Netlink notifies senders only if a listener wants that; these see the gap. */
 TEST_F(pair, events_lost_without_a_count)
 {
 	struct heard heard, next;
@@ -850,7 +850,7 @@ TEST_F(pair, lost_records)
 
 /* ---- all of them ---- */
 
-/* Behind all other tests: no line is there that none of them has seen move. */
+/* After all other tests: each line has changed in one of them. */
 FIXTURE(last)
 {
 };
@@ -879,11 +879,11 @@ TEST_F(last, no_line_is_untested)
 	ASSERT_LT(0, lines);
 	ASSERT_GT(LINES, lines);
 	for (i = 0; i < lines; i++) {
-		/* It takes a fault that not all kernels can inject. */
+		/* Only some kernels can inject the necessary fault. */
 		if (access(FAIL_NTH, F_OK) &&
 		    !strcmp(counts[i].name, "MpaRefusedLocal"))
 			continue;
-		/* mpa_tuf, mpa_tuf_cuts and mpa_tuf_contain see to these. */
+		/* mpa_tuf, mpa_tuf_cuts and mpa_tuf_contain test these. */
 		if (strstr(counts[i].name, "Tuf"))
 			continue;
 		EXPECT_TRUE(seen[i])

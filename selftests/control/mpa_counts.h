@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All lines of /proc/net/mpa_stat at once, in a network namespace that began with
- * zeros. To be included behind mpa_harness.h.
+ * All lines of /proc/net/mpa_stat at once, in a network namespace that began
+ * with zeros. Include it after mpa_harness.h.
  */
 #ifndef _MPA_COUNTS_H
 #define _MPA_COUNTS_H
@@ -22,7 +22,7 @@ struct count {
 	long long n;
 };
 
-/* All of them: how many, or -1. */
+/* Read them all. Return: their number, or -1. */
 static inline int counts_read(struct count counts[LINES])
 {
 	FILE *file = fopen("/proc/net/mpa_stat", "r");
@@ -36,7 +36,7 @@ static inline int counts_read(struct count counts[LINES])
 	return file ? i : -1;
 }
 
-/* ---- which lines have been seen to move, by all tests ---- */
+/* ---- the lines that have changed, in all tests ---- */
 
 static bool *seen;
 
@@ -48,7 +48,7 @@ static void __attribute__((constructor)) seen_make(void)
 
 /* ---- what is expected ---- */
 
-/* What a test about something else says nothing of. */
+/* Lines that tests of other subjects do not expect. */
 static inline bool aside(const char *name)
 {
 	return !strncmp(name, "MpaTxPackets", 12) ||
@@ -64,7 +64,7 @@ static inline const struct count *count_of(const struct count *counts, int n,
 	return NULL;
 }
 
-/* Compare: all that is not expected is zero. Return: what differs, or "". */
+/* All that is not expected must be zero. Return: the differences, or "". */
 static inline const char *differs(const struct count *want, int n)
 {
 	struct count counts[LINES];

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sockets in many states, for mpa_ss.sh to look at. Prints a line for each,
+ * Sockets in many states, for mpa_ss.sh to inspect. Prints a line for each,
  *
  *	NAME LOCAL-PORT REMOTE-PORT
  *
- * with "*" for the port that a listener has not, and "ready". They stay until standard input ends.
+ * with "*" for the port that a listener lacks, and "ready". They stay until
+ * standard input ends.
  */
 
 #include <linux/tuf.h>
@@ -61,7 +62,7 @@ static void idle(void)
 	tell("idle", port_of(fd[0]), port_of(fd[1]));
 }
 
-/* The responder gets records out of order; it has got two, and sent one. */
+/* The responder receives records out of order; it has read two, and sent one. */
 static void full(void)
 {
 	int fd[2], one = 1;
@@ -76,7 +77,7 @@ static void full(void)
 	tell("responder", port_of(fd[1]), port_of(fd[0]));
 }
 
-/* The FPDU behind a good one has a CRC that does not match. */
+/* The FPDU after a good one has a CRC that does not match. */
 static void failed(void)
 {
 	u8 record[100], fpdu[200];
@@ -97,7 +98,7 @@ static void failed(void)
 	tell("failed", port_of(fd[1]), port_of(fd[0]));
 }
 
-/* A listener that starts what it accepts, and a child whose peer is silent. */
+/* A listener that starts its children, and a child whose peer is silent. */
 static void listening(void)
 {
 	struct mpa_start start = {
@@ -121,7 +122,7 @@ static void listening(void)
 	tell("child", port_of(listener), port_of(fd));
 }
 
-/* A socket of TUF: each direction of one end is framed in another way. */
+/* A socket of TUF: the directions of one end are framed in different ways. */
 static void tuf(void)
 {
 	struct tuf_framing rx = { .mode = TUF_MARKERS };
@@ -136,7 +137,7 @@ static void tuf(void)
 	tell("tuf", port_of(fd[0]), port_of(fd[1]));
 }
 
-/* Closed with records that the peer has no room for. */
+/* Closed with records for which the peer has no space. */
 static void closing(void)
 {
 	static char record[60000];

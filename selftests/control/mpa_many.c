@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ten thousand connections: what it costs to have them dumped by netlink, beside
- * inet_diag, which "ss -ti" asks, and whom that holds up.
+ * Ten thousand connections: the cost of a netlink dump of them, compared with
+ * inet_diag, which "ss -ti" uses, and the delay that it causes.
  *
- * Times are asserted in a guest whose clock counts instructions (vm/run --icount):
- * a nanosecond is one of them, and each run shows the same. In another emulated
- * guest a processor is away for milliseconds whenever the host has other work,
- * so no stall of one can be seen there. What the counting guest cannot show is
- * how processors contend: it has one. But who holds a lock there, be it asleep or
- * not, keeps the other as long as it would keep one on another processor. Nor
- * does it show memory that is slow.
+ * Times are asserted in a guest whose clock counts instructions (vm/run
+ * --icount): a nanosecond is one instruction, and each run has the same result.
+ * In another emulated guest a processor may stop for milliseconds whenever the
+ * host has other work, so such a delay could not be seen there. What the
+ * counting guest cannot show is contention between processors: it has one. But
+ * a task that holds a lock there, asleep or not, delays the other one as long
+ * as it would on another processor. Nor does it show slow memory.
  */
 
 #include "mpa_test.h"
@@ -61,7 +61,7 @@ static u64 middle(u64 *times)
 	return times[RUNS / 2];
 }
 
-/* The reader's memory of them; when it is looked at, that takes time. */
+/* The reader's copies of both; reading them takes time. */
 static int both_weigh(struct dump *a, struct dump *b)
 {
 	int err;
@@ -89,8 +89,8 @@ static double per(u64 a, u64 b)
 }
 
 /*
- * Without CAP_NET_ADMIN inet_diag says nothing of what is above TCP, so this is
- * that of plain TCP. It is shown only.
+ * Without CAP_NET_ADMIN inet_diag reports nothing above TCP, so this is the
+ * cost of plain TCP. It is only printed.
  */
 static int bare_diag(struct dump *diag, u64 mpa_ns, size_t mpa_octets)
 {
@@ -154,7 +154,7 @@ TEST_F(many, dump_of_ten_thousand)
 		EXPECT_GE(diag_ns[RUNS / 2] * 3 / 2, mpa_ns[RUNS / 2]);
 }
 
-/* ns for a look-up of a cookie that nobody has, the shortest of many; or 0. */
+/* ns for a look-up of an unknown cookie, the shortest of many; or 0. */
 static u64 look_up_takes(struct mnl_socket *nl)
 {
 	char buf[128];
@@ -177,8 +177,8 @@ static u64 look_up_takes(struct mnl_socket *nl)
 }
 
 /*
- * Any user may send thousands of them at once, and generic netlink serves nobody else
- * until all have been answered.
+ * Any user may send thousands of them at once, and generic netlink serves no
+ * other request until all have been answered.
  */
 TEST_F(many, look_up_takes_no_longer_beside_many)
 {
@@ -194,17 +194,17 @@ TEST_F(many, look_up_takes_no_longer_beside_many)
 	EXPECT_GT(alone * 4 + 100000, beside);
 }
 
-/* ---- whom it holds up ---- */
+/* ---- the delay for others ---- */
 
 #define TRIES		5
 #define PERIOD		250000		/* ns from one round to the next */
 #define STALL_MAX	1000000		/* ns */
 
 /**
- * struct load - a thread that dumps all the time
- * @dump:	what, or NULL: it does nothing
- * @stop:	is to end
- * @dumps:	how often it has dumped
+ * struct load - a thread that dumps continuously
+ * @dump:	its dump, or NULL: it does nothing
+ * @stop:	the thread has to end
+ * @dumps:	number of complete dumps
  * @failed:	a dump has failed
  */
 struct load {
@@ -230,8 +230,8 @@ static void *load_thread(void *data)
 }
 
 /*
- * A record there and one back: ns from when that was due, so with the time until
- * this thread may run.
+ * A record to the peer and one back: ns from when that was due, and so
+ * including the time until this thread may run.
  */
 static u64 round_takes(const int fd[2], u64 due)
 {
@@ -244,9 +244,9 @@ static u64 round_takes(const int fd[2], u64 due)
 }
 
 /**
- * struct stalls - how long rounds took
+ * struct stalls - duration of rounds
  * @ns:		each
- * @n:		how many
+ * @n:		their number
  * @worst:	the longest of each try
  */
 struct stalls {
@@ -255,7 +255,7 @@ struct stalls {
 	u64 worst[TRIES];
 };
 
-/* Until a whole dump has been made meanwhile, or @rounds. */
+/* Until one dump was completed meanwhile, or @rounds. */
 static bool try_goes_on(const struct load *load, unsigned int i,
 			unsigned int dumps, unsigned int rounds)
 {
@@ -265,7 +265,7 @@ static bool try_goes_on(const struct load *load, unsigned int i,
 	       !load->failed;
 }
 
-/* How many rounds there were. */
+/* Return: the number of rounds. */
 static unsigned int try_rounds(const int fd[2], const struct load *load,
 			       unsigned int rounds, struct stalls *stalls,
 			       u64 *worst)
@@ -289,7 +289,7 @@ static unsigned int try_rounds(const int fd[2], const struct load *load,
 	return i;
 }
 
-/* The same, or 0 if a dump has failed. */
+/* The same, or 0 if a dump failed. */
 static unsigned int try_load(const int fd[2], struct dump *dump,
 			     unsigned int rounds, struct stalls *stalls, int i)
 {
@@ -316,9 +316,9 @@ static void stalls_show(const char *who, struct stalls *stalls)
 }
 
 /*
- * Both ends are of one thread, which sleeps between the rounds and runs before
- * all others. What it waits for, then, is a lock, or that the kernel gives up the
- * processor; a dump does when an answer of 32 KiB is full.
+ * One thread has both ends; it sleeps between the rounds and has priority over
+ * all others. So it waits only for a lock, or until the kernel yields the
+ * processor; a dump does that when an answer of 32 KiB is full.
  */
 TEST_F(many, dump_stalls_nobody)
 {
@@ -330,7 +330,7 @@ TEST_F(many, dump_stalls_nobody)
 	if (!clock_counts())
 		SKIP(return, "needs a clock that counts instructions");
 	ASSERT_EQ(0, crowd_gather(&self->crowd, MOST));
-	/* Some pair, so that a dump comes by it in the middle. */
+	/* A pair that is in the middle of a dump. */
 	fd = self->crowd.fd + MOST / 2;
 	for (i = 0; i < TRIES; i++) {
 		rounds = try_load(fd, &self->mpa, 0, &mpa, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Many connections, and what netlink says of them: dumps, whole and of a message's
- * form. To be included behind mpa_harness.h.
+ * Many connections and their netlink dumps: complete, and with well-formed
+ * messages. Include it after mpa_harness.h.
  */
 #ifndef _MPA_MANY_H
 #define _MPA_MANY_H
@@ -13,7 +13,10 @@
 
 #include "mpa_genl.h"
 
-/* A kernel that checks itself takes ten times as long, and shows no times. */
+/*
+ * A kernel with debugging checks takes ten times as long; its times mean
+ * nothing.
+ */
 static inline bool slow_kernel(void)
 {
 	const char *kernel = getenv("MPA_KERNEL") ?: "";
@@ -36,7 +39,7 @@ static inline u64 now_ns(void)
 
 /* ---- connections ---- */
 
-/* A listener of which pairs are made; @addr is where it listens. */
+/* A listener for pairs; @addr is its address. */
 static inline int listener_open(struct sockaddr_in *addr, const char *ip)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -82,8 +85,8 @@ static inline void sort(u64 *numbers, size_t n)
 }
 
 /**
- * struct crowd - connections that are there all the time
- * @n:		how many sockets, two of each
+ * struct crowd - connections that stay
+ * @n:		number of sockets, two for each
  * @fd:		the sockets
  * @cookie:	their cookies, in order
  */
@@ -130,7 +133,10 @@ static inline void crowd_leaves(struct crowd *crowd)
 
 /* ---- netlink ---- */
 
-/* What the kernel puts into one answer at most, if it is read with as much. */
+/*
+ * The most that the kernel puts into one answer, if the reader's buffer allows
+ * it.
+ */
 #define ANSWER_MAX	32768
 
 static inline struct nlmsghdr *ask_mpa(void *buf)
@@ -151,7 +157,7 @@ static inline struct nlmsghdr *ask_diag(void *buf)
 	req = mnl_nlmsg_put_extra_header(nlh, sizeof(*req));
 	req->sdiag_family = AF_INET;
 	req->sdiag_protocol = IPPROTO_TCP;
-	/* All but those that listen, are closed, or closing: SS_CONN. */
+	/* All but listening, closed and closing sockets: SS_CONN. */
 	req->idiag_states = 0xfff & ~(1 << 10 | 1 << 7 | 1 << 6 | 1 << 3);
 	req->idiag_ext = 1 << (INET_DIAG_INFO - 1) |
 			 1 << (INET_DIAG_VEGASINFO - 1) |
@@ -161,14 +167,14 @@ static inline struct nlmsghdr *ask_diag(void *buf)
 
 /**
  * struct dump - a dump
- * @nl:		where it is asked for
- * @request:	the question
+ * @nl:		the socket that requests it
+ * @request:	the request
  * @each:	called with each message, and this
- * @messages:	that have come
- * @octets:	of them, with those of the end
- * @largest:	octets of the largest answer, which the kernel has in one skb
- * @memory:	octets of memory that were kept for the reader, at most; if @weigh
- * @ns:		how long it took
+ * @messages:	received
+ * @octets:	their octets, with the final message
+ * @largest:	octets in the largest answer, which is one skb
+ * @memory:	largest memory that was charged for the reader; if @weigh
+ * @ns:		duration
  */
 struct dump {
 	struct mnl_socket *nl;
@@ -228,7 +234,7 @@ static inline void dump_weigh(struct dump *dump)
 		dump->memory = memory;
 }
 
-/* All of it; 0, or -1 and errno. */
+/* Run the dump to its end; 0, or -1 and errno. */
 static inline int dump_run(struct dump *dump)
 {
 	const unsigned int port = mnl_socket_get_portid(dump->nl);
@@ -258,12 +264,12 @@ static inline int dump_run(struct dump *dump)
 	return ret;
 }
 
-/* ---- what a message about a connection has to be ---- */
+/* ---- the form of a message about a connection ---- */
 
 #define U32	sizeof(u32)
 #define U64	sizeof(u64)
 
-/* Octets of each attribute; those of IPv6 and of other cases do not come here. */
+/* Length of each attribute; those of IPv6 and of other cases do not occur here. */
 static const struct {
 	u8 len;
 	bool always;
@@ -301,9 +307,9 @@ static const struct {
 };
 
 /**
- * struct conn - what a message says
+ * struct conn - a parsed message
  * @attr:	its attributes
- * @left:	octets that have not been seen
+ * @left:	octets not parsed
  * @bad:	what is wrong with it, or NULL
  */
 struct conn {
@@ -359,7 +365,7 @@ static inline void conn_read(struct conn *conn, const struct nlmsghdr *nlh)
 	conn->left = mnl_nlmsg_get_payload_len(nlh) - sizeof(struct genlmsghdr);
 	mnl_attr_parse(nlh, sizeof(struct genlmsghdr), conn_attr, conn);
 	if (!conn->bad && conn->left)
-		conn->bad = "octets behind the attributes";
+		conn->bad = "octets after the attributes";
 	for (i = 0; i <= MPA_A_CONN_MAX && !conn->bad; i++)
 		if (rules[i].always && !conn->attr[i])
 			conn->bad = "an attribute is missing";
@@ -374,9 +380,9 @@ static inline u8 command(const struct nlmsghdr *nlh)
 
 /**
  * struct roll - the cookies in a dump
- * @cookie:	them
- * @n:		how many
- * @most:	how many there is room for
+ * @cookie:	the cookies
+ * @n:		their number
+ * @most:	size of @cookie
  * @bad:	what was wrong with a message, or NULL
  */
 struct roll {
@@ -426,7 +432,7 @@ static inline unsigned int roll_twice(const struct roll *roll)
 	return twice;
 }
 
-/* Those that are there all the time, and not in the dump. */
+/* Number of connections that stay and are not in the dump. */
 static inline unsigned int roll_missing(const struct roll *roll,
 					const struct crowd *crowd)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA and what else a socket can be told, or be used with. */
+/* MPA together with other options and uses of a socket. */
 
 #include <linux/bpf.h>
 #include <linux/io_uring.h>
@@ -41,7 +41,7 @@ static int listen_at(int family, struct sockaddr_storage *addr, int reuseport)
 	return fd;
 }
 
-/* ---- others that hook a socket ---- */
+/* ---- other users of a socket's callbacks ---- */
 
 static int sockmap_new(void)
 {
@@ -76,7 +76,7 @@ TEST_F(pair, sockmap)
 	EXPECT_EQ(EINVAL, sockmap_do(BPF_MAP_UPDATE_ELEM, map, self->fd[0]));
 	EXPECT_TRUE(records_go(self));
 
-	/* The other way round. */
+	/* In the other order. */
 	ASSERT_EQ(0, fresh(self, false, true));
 	ASSERT_EQ(0, sockmap_do(BPF_MAP_UPDATE_ELEM, map, self->fd[0]));
 	EXPECT_EQ(-1, mpa_attach(self->fd[0]));
@@ -116,7 +116,7 @@ TEST_F(pair, mptcp)
 	close(fd);
 }
 
-/* ---- options that would go behind MPA's back ---- */
+/* ---- options that would bypass MPA ---- */
 
 TEST_F(pair, repair)
 {
@@ -184,7 +184,7 @@ TEST_F(pair, disconnect)
 	EXPECT_EQ(EOPNOTSUPP, errno);
 	EXPECT_TRUE(records_go(self));
 
-	/* Attached only, the socket is TCP's, and stays attached. */
+	/* When MPA is only attached, the socket is TCP's, and stays attached. */
 	ASSERT_EQ(0, fresh(self, true, true));
 	EXPECT_EQ(0, connect(self->fd[0], &none, sizeof(none)));
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
@@ -234,14 +234,14 @@ static int write_sysctl(const char *path, const char *value)
 	return ret;
 }
 
-/* A request may come with the SYN. */
+/* A request may arrive with the SYN. */
 TEST_F(pair, fast_open)
 {
 	struct sockaddr_storage addr = {};
 	u8 frame[FRAME_LEN];
 	int listener;
 
-	/* Without cookies, and for all that listen. */
+	/* Without cookies, and for all listeners. */
 	ASSERT_EQ(0, write_sysctl("/proc/sys/net/ipv4/tcp_fastopen", "1543"));
 	listener = listen_at(AF_INET, &addr, 0);
 	ASSERT_LE(0, listener);
@@ -265,7 +265,7 @@ TEST_F(pair, fast_open)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* Each child starts as the listening socket it comes from says. */
+/* Each child starts with the parameters of the listening socket it comes from. */
 TEST_F(pair, reuseport)
 {
 	struct sockaddr_storage addr = {};
@@ -310,7 +310,7 @@ TEST_F(pair, reuseport)
 	self->fd[1] = -1;
 }
 
-/* ---- one socket in several hands ---- */
+/* ---- one socket shared by several users ---- */
 
 static int fd_pass(int over, int fd)
 {
@@ -340,7 +340,7 @@ TEST_F(pair, dup_and_pass_on)
 	pid_t pid;
 
 	ASSERT_EQ(0, negotiate(self));
-	/* A record begun by one descriptor, ended by the other. */
+	/* A record begun through one descriptor, ended through the other. */
 	other = dup(self->fd[0]);
 	record_fill(self->buf, 1000);
 	ASSERT_EQ(400, send(self->fd[0], self->buf, 400, MSG_MORE));
@@ -350,7 +350,7 @@ TEST_F(pair, dup_and_pass_on)
 	ASSERT_EQ(1000, recv(self->fd[1], self->buf, sizeof(self->buf), 0));
 	EXPECT_TRUE(record_good(self->buf, 1000));
 
-	/* To another process, while nobody here holds it. */
+	/* To another process, while this process has closed it. */
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, unix_fd));
 	record_fill(self->buf, 500);
 	ASSERT_EQ(500, send(self->fd[0], self->buf, 500, 0));
@@ -389,7 +389,7 @@ static void *read_plainly(void *arg)
 	return NULL;
 }
 
-/* A call of TCP's own takes octets as they come: it and MPA do not mix. */
+/* A call that is inside TCP takes octets as they arrive: MPA cannot start then. */
 TEST_F(pair, start_while_another_thread_reads)
 {
 	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
@@ -413,7 +413,7 @@ TEST_F(pair, start_while_another_thread_reads)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* ---- io_uring, with nothing but the kernel's header ---- */
+/* ---- io_uring, with the kernel's header alone ---- */
 
 struct ring {
 	int fd;
@@ -461,7 +461,7 @@ static int ring_submit(struct ring *ring, int op, int fd, const void *addr,
 	return syscall(SYS_io_uring_enter, ring->fd, 1, 0, 0, NULL, 0);
 }
 
-/* The result of whatever is done next. */
+/* The result of the next operation that completes. */
 static int ring_result(struct ring *ring, u64 *id)
 {
 	u32 head = *ring->cq_head;
@@ -486,7 +486,7 @@ TEST_F(pair, io_uring)
 		SKIP(return, "no io_uring: %m");
 	ASSERT_EQ(0, negotiate(self));
 
-	/* A recv that waits is cancelled, and has taken nothing. */
+	/* A waiting recv is cancelled, and has consumed nothing. */
 	for (i = 0; i < 50; i++) {
 		size_t len = 10 + i;
 

@@ -34,7 +34,7 @@ REQUEST, MULTI, ACK, DUMP = 0x1, 0x2, 0x4, 0x300
 NESTED, NET_BYTEORDER = 0x8000, 0x4000
 CTRL, CTRL_GETFAMILY, CTRL_NAME, CTRL_ID, CTRL_GROUPS = 16, 3, 2, 1, 7
 FORMATS = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
-# What a request has to be answered with.
+# The expected answer to a request.
 GOOD, BAD, ANY = "success", "an error", "an answer"
 
 
@@ -122,13 +122,13 @@ class Kernel:
         try:
             self.sock.send(octets)
         except OSError as error:
-            # There has to be something to send.
+            # There may be nothing to send.
             if octets or error.errno != errno.ENODATA:
                 raise
         found, dumping = [], False
         while True:
             try:
-                # A dump goes on while it is received.
+                # A dump continues while it is received.
                 got = self.sock.recv(1 << 17, 0 if dumping else socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return found
@@ -136,7 +136,7 @@ class Kernel:
             while at < len(got):
                 length, kind, flags, seq, _ = struct.unpack_from("IHHII", got, at)
                 found.append((kind, seq, got[at + 16:at + length]))
-                # What the kernel sends by itself has the number 0.
+                # Messages that the kernel sends unasked have number 0.
                 if seq:
                     dumping = bool(flags & MULTI) and kind != NLMSG_DONE
                 at += length + 3 & ~3
@@ -177,7 +177,7 @@ class Fuzz:
             self.ears.setsockopt(SOL_NETLINK, ADD_MEMBERSHIP, group)
         self.policy = self.get_policy()
 
-    # ---- what is good ----
+    # ---- good requests ----
 
     def command(self, name, octets=b"", flags=REQUEST | ACK):
         return self.kernel.ask(self.kernel.family, self.spec.ops[name]["number"],
@@ -238,7 +238,7 @@ class Fuzz:
         self.listen()
 
     def listen(self):
-        """What the groups say is to be had, and no more."""
+        """Exactly the operations that the groups allow."""
         while True:
             try:
                 self.ears.recv(1 << 17, socket.MSG_DONTWAIT)
@@ -248,7 +248,7 @@ class Fuzz:
                 if error.errno != errno.ENOBUFS:
                     raise
 
-    # ---- what is not ----
+    # ---- bad requests ----
 
     def payload(self, n):
         return self.chance.randbytes(n)
@@ -336,7 +336,7 @@ class Fuzz:
         for op in self.spec.requests:
             for make in self.mistakes(op):
                 for what, octets, answer in make():
-                    # Alone, or behind what is good.
+                    # Alone, or after good attributes.
                     if self.chance.random() < 0.5:
                         octets = b"".join(self.good_attrs(op)) + octets
                     self.request(f"{op['name']}, {what}", answer,
@@ -412,7 +412,7 @@ class Fuzz:
             what, bad, answer = self.mistake(op)
             at = chance.randint(0, len(octets))
             if "behind the end" in what or "length of" in what:
-                # These could take in what follows.
+                # These could include what follows.
                 at = len(octets)
             octets.insert(at, bad)
         elif kind == 3:
@@ -424,7 +424,7 @@ class Fuzz:
             for _ in range(chance.randint(1, 4)):
                 octets[chance.randrange(len(octets))] ^= 1 << chance.randrange(8)
         if kind == 5:
-            # Two in one: the first one's answer is not looked at.
+            # Two in one: the first one's answer is not checked.
             first = self.genl(op["number"], self.payload(chance.choice([0, 4, 20])))
             first += bytes(-len(first) % 4)
             octets = first + self.genl(op["number"], bytes(octets))

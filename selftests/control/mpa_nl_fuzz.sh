@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_nl_fuzz.sh [--seed N] [--time SECONDS]: requests to the netlink family "mpa"
-# that are not as they should be; see mpa_nl_fuzz.py.
+# mpa_nl_fuzz.sh [--seed N] [--time SECONDS]: malformed requests to the netlink
+# family "mpa"; see mpa_nl_fuzz.py.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -9,7 +9,7 @@ UINTS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
 
 def expected_attr(attr):
-    """One of the specification, as getpolicy should tell it."""
+    """An operation of the specification, as getpolicy should report it."""
     checks = attr.yaml.get("checks", {})
     if attr.type in UINTS:
         return {
@@ -37,14 +37,14 @@ def expected_policy(op):
 def expected_flags(op):
     flags = {f"cmd-cap-{mode}" for mode in ("do", "dump") if mode in op}
     if "admin-perm" in op.get("flags", []):
-        # The schema of 6.12 has no word for it, see the specification.
+        # The schema of 6.12 cannot express it, see the specification.
         flags.add("uns-admin-perm")
     return flags
 
 
 def seen_policies(nlctrl, name):
     """({operation: {mode: policy's number}}, {number: {number: attribute}})"""
-    # In 6.12's nlctrl.yaml these two have each other's numbers.
+    # In 6.12's nlctrl.yaml the numbers of these two are swapped.
     attrs = nlctrl.attr_sets["policy-attrs"]
     attrs.attrs_by_val[11], attrs.attrs_by_val[12] = attrs["pad"], attrs["mask"]
     ops, policies = {}, {}
@@ -64,7 +64,7 @@ def requests(family):
 
 
 def differences(family, nlctrl):
-    """A line for each, and how many attributes have been compared."""
+    """A line for each, and the number of attributes compared."""
     lines, compared = [], 0
 
     def compare(what, expected, seen):

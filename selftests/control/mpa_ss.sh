@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What ss shows of sockets that MPA is attached to: the one of this machine, and
-# the one that MPA_SS names, which tools/iproute2/build has made. Without MPA_SS
-# the tests of that are skipped.
+# What ss shows of sockets with MPA: the installed ss, and the one that MPA_SS
+# names, which tools/iproute2/build has built. Without MPA_SS the tests of that one
+# are skipped.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,7 +28,7 @@ trap cleanup EXIT
 stock=$(command -v ss)
 patched=
 if [[ -n ${MPA_SS:-} ]]; then
-	# Also for a user who cannot look into root's cache.
+	# Also for a user that may not read root's cache.
 	chmod 755 "$work"
 	install -m 755 "$MPA_SS" "$work/ss"
 	patched=$work/ss
@@ -49,12 +49,11 @@ done
 	exit 1
 }
 
-# What each ss has said of each socket, as root and as an ordinary user: for
-# stock, patched, nobody_stock and nobody_patched in line["WHO NAME"], with single
-# blanks
+# What each ss printed for each socket, as root and as an ordinary user: for stock,
+# patched, nobody_stock and nobody_patched in line["WHO NAME"], with single blanks
 declare -A line=()
 
-# look WHO COMMAND...: it must end with 0, say nothing else, and show each socket
+# look WHO COMMAND...: it must return 0, print nothing else, and show each socket
 look() {
 	local who=$1 name words ends
 
@@ -98,7 +97,7 @@ has() {
 	done
 }
 
-# lacks WHO NAME PATTERN...: no word of the line is like that
+# lacks WHO NAME PATTERN...: no word of the line matches
 lacks() {
 	local seen=${line["$1 $2"]} pattern
 
@@ -111,8 +110,8 @@ lacks() {
 	done
 }
 
-# tcp_words WHO NAME PATTERN...: what TCP says in the line, of these words, but for
-# what grows by itself
+# tcp_words WHO NAME PATTERN...: TCP's words in the line that match, but for those
+# that grow by themselves
 tcp_words() {
 	local word pattern words
 
@@ -126,7 +125,7 @@ tcp_words() {
 	done
 }
 
-# same_words WHO NAME WHO NAME PATTERN...: both have the same of these words
+# same_words WHO NAME WHO NAME PATTERN...: both lines have the same of these words
 same_words() {
 	local first second
 
@@ -148,7 +147,7 @@ patched_run() {
 	tap_run "$@"
 }
 
-# looked NAME WHO COMMAND...: not in a shell of its own, as tap_run would
+# looked NAME WHO COMMAND...: not in a subshell, as tap_run would
 looked() {
 	local rc=0
 
@@ -170,7 +169,7 @@ if [[ -n $patched ]]; then
 		"${nobody[@]}" "$patched"
 fi
 
-# ---- this machine's ss ----
+# ---- the installed ss ----
 
 stock_names_it() {
 	local each
@@ -184,14 +183,14 @@ stock_names_it() {
 	lacks stock plain 'tcp-ulp*'
 }
 
-# What depends on the path, and neither on time nor on what has been sent
+# What depends on the path, but neither on time nor on the octets sent
 path=(cubic reno ts sack 'wscale:*' 'pmtu:*' 'advmss:*')
 
 tap_run "stock_ss_names_the_ulp_only" stock_names_it
 tap_run "stock_ss_shows_tcp_as_without_mpa" \
 	same_words stock initiator stock plain "${path[@]}"
 
-# ---- the one that knows MPA ----
+# ---- the ss that knows MPA ----
 
 agreed() {
 	has patched initiator tcp-ulp-mpa role:initiator state:full rev:1 \
@@ -212,7 +211,7 @@ sizes() {
 	return 1
 }
 
-# The FPDU in front of the wrong one has 2 + 100 + 2 + 4 octets.
+# The FPDU before the bad one has 2 + 100 + 2 + 4 octets.
 error() {
 	has patched failed tcp-ulp-mpa role:responder state:full crc:rx,tx \
 		rx_ulpdus:1 error:crc errno:74 pos:108 &&
@@ -246,7 +245,7 @@ patched_run "ss_shows_an_error_and_where" error
 patched_run "ss_shows_who_is_not_started" not_started
 patched_run "ss_shows_how_tuf_frames" tuf
 patched_run "ss_shows_a_listener" has patched listener LISTEN
-# What MPA knew of it is gone with the program's end.
+# MPA's state is gone when the program has ended.
 patched_run "ss_shows_who_is_closing" \
 	has patched closing FIN-WAIT-1 tcp-ulp-mpa
 patched_run "ss_shows_tcp_as_the_stock_one" without
@@ -270,7 +269,8 @@ attr() {
 	echo "$(le 2 $len)$(le 2 "$1")$hex"
 }
 
-# shown ATTRIBUTES: what ss makes of a socket with these MPA_A_CONN_*, in hexadecimal
+# shown ATTRIBUTES: what ss prints for a socket with these MPA_A_CONN_*, in
+# hexadecimal
 shown() {
 	local msg
 
@@ -316,13 +316,14 @@ odd() {
 
 patched_run "ss_takes_odd_attributes" odd
 
-# ---- who is no administrator ----
+# ---- an ordinary user ----
 
-# Since 6.15 the kernel shows everybody what an ULP says.
+# Since 6.15 the kernel shows a ULP's attributes to every user.
 all_may=$(printf '%s\n' 6.15 "$(uname -r)" | sort -V | head -n 1)
 [[ $all_may = 6.15 ]] || all_may=
 
-# seen_by_nobody WHO [WORD...]: of the responder
+# seen_by_nobody WHO [WORD...]: the words of the responder that an ordinary user
+# sees
 seen_by_nobody() {
 	local each
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taps while netlink sockets are closed and their ports bound again by others: netlink
- * lets go of a port before it says that its socket is closed. It polls for the port, so
- * it needs a clock that goes on while programs run: not virtual time.
+ * Taps while netlink sockets are closed and others bind their ports again:
+ * netlink frees a port before it notifies that its socket is closed. The test
+ * polls for the port, so it needs a clock that runs while programs do: not
+ * virtual time.
  */
 
 #include <fcntl.h>
@@ -19,15 +20,15 @@
 
 #define PORT	4242
 #define NOBODY	65534
-#define MS	4000		/* so long */
+#define MS	4000		/* duration of the test */
 
 /**
- * struct shared - what the processes tell each other
- * @stop:	come to an end
- * @closed:	how often the first reader was closed
- * @bound:	how often the other one had its port
- * @got:	records that the other one got
- * @bad:	a call has failed that should not
+ * struct shared - state shared by the processes
+ * @stop:	the processes have to end
+ * @closed:	number of times that the first reader was closed
+ * @bound:	number of times that the other one got its port
+ * @got:	records that the other one received
+ * @bad:	an unexpected failure
  */
 struct shared {
 	bool stop;
@@ -37,7 +38,7 @@ struct shared {
 	unsigned int bad;
 };
 
-/* ---- without the module: before others, which leave connections ---- */
+/* ---- without the module: before other tests, which leave connections ---- */
 
 static void *joins(void *stop)
 {
@@ -51,7 +52,10 @@ static void *joins(void *stop)
 	return NULL;
 }
 
-/* Those that have joined hold no module; what is left of them is for the debug kernel. */
+/*
+ * Sockets that have joined need no module; the debug kernel checks what is left
+ * of them.
+ */
 FIXTURE(joined)
 {
 	int ko;
@@ -80,7 +84,7 @@ TEST_F_TIMEOUT(joined, module_goes_and_comes, 300)
 	unsigned int i;
 
 	for (i = 0; i < 10; i++) {
-		/* For what earlier programs have left, too. */
+		/* Also wait for what earlier programs have left. */
 		const long until = now_ms() + (i ? 20000 : 120000);
 		struct nl nl;
 		int err;
@@ -136,7 +140,7 @@ static bool stopped(const struct shared *shared)
 	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
 }
 
-/* A socket with the port, as soon as nobody has it; NULL when it is time to stop. */
+/* A socket with the port, as soon as it is free; NULL when the test ends. */
 static struct mnl_socket *port_bind(const struct shared *shared)
 {
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_GENERIC);
@@ -156,14 +160,17 @@ static void pause_some(unsigned int n)
 	nanosleep(&some, NULL);
 }
 
-/* Has a tap on a connection, and is closed, again and again. */
+/* Open a tap on a connection, and close it, again and again. */
 static int reader_comes_and_goes(const struct nl *nl, int fd,
 				 struct shared *shared)
 {
 	struct nl own = *nl;
 
 	while ((own.sock = port_bind(shared))) {
-		/* That of the one before has not ended; so many records came at once. */
+		/*
+		 * The previous tap has not ended; that many records arrived at
+		 * once.
+		 */
 		if (nl_tap(&own, fd, 1000) && errno != EBUSY &&
 		    errno != ENOBUFS)
 			shared->bad++;
@@ -174,7 +181,7 @@ static int reader_comes_and_goes(const struct nl *nl, int fd,
 	return 0;
 }
 
-/* Binds the same port without any right, and looks what comes. */
+/* Bind the same port without privileges, and see what arrives. */
 static int stranger_waits(const struct nl *nl, struct shared *shared)
 {
 	struct mnl_socket *sock;
@@ -240,7 +247,7 @@ TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
 		own.sock = port_bind(self->shared);
 		ASSERT_EQ(0, nl_tap(&own, self->other[0], 10));
 		set++;
-		/* Until whoever was closed before is gone for good. */
+		/* Until the previous reader is completely gone. */
 		poll(NULL, 0, 3);
 		ASSERT_EQ(2, send(self->other[0], "ab", 2, 0));
 		silent += nl_next(&own, &told, 0) != 0;
@@ -255,9 +262,9 @@ TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
 	EXPECT_EQ(0, silent);
 }
 
-/* ---- a reader who does not read ---- */
+/* ---- a tap's reader that does not read ---- */
 
-/* Records on a connection, without anybody reading the tap. */
+/* Records on a connection, while the tap is not read. */
 static int records_go(const int fd[2], int n)
 {
 	static u8 record[1000], sink[1000];
@@ -269,7 +276,7 @@ static int records_go(const int fd[2], int n)
 	return 0;
 }
 
-/* Read all. Return: how often ENOBUFS has come. */
+/* Read everything. Return: the number of ENOBUFS. */
 static int reader_reads(const struct nl *nl)
 {
 	const int fd = mnl_socket_get_fd(nl->sock);
@@ -284,7 +291,7 @@ static int reader_reads(const struct nl *nl)
 	return told;
 }
 
-/* One reader of two taps is told of each loss. */
+/* One reader of two taps is notified of each loss. */
 TEST_F(taps, each_row_of_lost_records_is_told)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);
@@ -300,13 +307,13 @@ TEST_F(taps, each_row_of_lost_records_is_told)
 	ASSERT_EQ(0, records_go(self->fd, 1));
 	ASSERT_EQ(0, records_go(self->other, 1));
 	EXPECT_EQ(0, reader_reads(&self->nl));
-	/* Nothing was read between that of the other tap and these. */
+	/* Nothing was read between the record of the other tap and these. */
 	ASSERT_EQ(0, records_go(self->other, 1));
 	ASSERT_EQ(0, records_go(self->fd, 40));
 	EXPECT_EQ(1, reader_reads(&self->nl));
 }
 
-/* What the reader's own socket filter drops is not lost. */
+/* What the reader's own socket filter drops does not count as lost. */
 TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -325,7 +332,7 @@ TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 
 /* ---- events ---- */
 
-/* Two connections end; @nl has heard of each end once, in order, and of nothing else. */
+/* Two connections end; @nl receives each end once, in order, and nothing else. */
 static int ends_heard(struct _test_data_taps *self, struct nl *nl)
 {
 	u64 cookie[2] = { cookie_of(self->fd[0]), cookie_of(self->other[0]) };
@@ -347,12 +354,12 @@ static int ends_heard(struct _test_data_taps *self, struct nl *nl)
 TEST_F(taps, events_come_to_who_has_joined)
 {
 	ASSERT_EQ(0, nl_join(&self->nl));
-	/* Once more is no more. */
+	/* Joining again changes nothing. */
 	EXPECT_EQ(0, nl_join(&self->nl));
 	EXPECT_EQ(0, ends_heard(self, &self->nl));
 }
 
-/* The connections are of the other namespace. */
+/* The connections are in the other namespace. */
 TEST_F(taps, events_of_the_own_namespace_only)
 {
 	struct nl_told told = {};
@@ -368,7 +375,7 @@ TEST_F(taps, events_of_the_own_namespace_only)
 	nl_close(&nl);
 }
 
-/* Without the group, whose listeners a user can have as many as there is memory for. */
+/* Without the group, in which a user can have any number of listeners. */
 TEST_F(taps, events_in_a_user_namespace_come_to_who_has_joined)
 {
 	struct nl_told told = {};
@@ -412,7 +419,7 @@ TEST_F(taps, those_who_join_have_a_limit)
 		nl_close(nl + i);
 }
 
-/* It learns so once, and sees by the numbers how many. */
+/* It is notified once, and the numbers show how many were lost. */
 TEST_F(taps, events_lost_are_told_and_counted)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Something is wrong with what a peer has sent, or with what has become of it on
- * its way: the event, the counter, the tracepoint, inet_diag, conn-get and MPA_INFO
- * say the same of it. And a connection that is lost is told of once, however fast
- * its program is.
+ * An error in what a peer has sent, or in what the path has changed: the event,
+ * the counter, the tracepoint, inet_diag, conn-get and MPA_INFO all report the
+ * same. And a lost connection is reported once, however fast its program is.
  */
 
 #include <pthread.h>
@@ -15,23 +14,26 @@
 #include "mpa_nl.h"
 #include "mpa_pair.h"
 
-/* Who makes the FPDUs: a peer made by hand, or mpa, and a path changes them. */
+/*
+ * The sender of the FPDUs: a hand-made peer, or mpa with a path that changes
+ * them.
+ */
 enum maker {
 	BY_PEER,
 	BY_PATH,
 };
 
 /**
- * struct wrong - one thing that is wrong with an FPDU
- * @what:	for who reads of a failure
- * @field:	enum model_field: the octet to change is one of this field
- * @nth:	which of the field's
- * @flip:	bits of it that change
- * @sealed:	the CRC is that of what it has become
- * @cut:	the stream ends in front of that octet
+ * struct wrong - an error of an FPDU
+ * @what:	its description
+ * @field:	enum model_field: the field with the octet to change
+ * @nth:	the octet's index in the field
+ * @flip:	bits to change in it
+ * @sealed:	the CRC matches the changed FPDU
+ * @cut:	the stream ends before that octet
  * @marked:	it needs markers
- * @code:	what is told
- * @counter:	what is counted
+ * @code:	the reported code
+ * @counter:	the counter
  */
 static const struct wrong {
 	const char *what;
@@ -52,7 +54,7 @@ static const struct wrong {
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	{ "a bit of the padding", MODEL_PAD, 0, 0x02,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
-	/* 1001 octets become 1000: the FPDU is as long. */
+	/* 1001 octets become 1000: the FPDU has the same length. */
 	{ "a bit of ULPDU_Length", MODEL_LENGTH, 1, 0x01,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	/* 0x03e9 becomes 0xffe9. */
@@ -60,7 +62,7 @@ static const struct wrong {
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	{ "a bit of FPDUPTR", MODEL_MARKER, 3, 0x04, .marked = true,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
-	{ "an FPDUPTR that is wrong, and no CRC tells", MODEL_MARKER, 3, 0x04,
+	{ "an FPDUPTR that is wrong, not covered by the CRC", MODEL_MARKER, 3, 0x04,
 	  .sealed = true, .marked = true,
 	  .code = MPA_ERR_MARKER, .counter = "MpaRxBadMarker" },
 	/* Section 4.3: ignored, but for the CRC. */
@@ -74,13 +76,13 @@ static const struct wrong {
 	  .code = MPA_ERR_TCP, .counter = "MpaRxIncomplete" },
 };
 
-/* How the tracepoint calls it. */
+/* Their names in the tracepoint. */
 static const char *const code_names[] = {
 	[MPA_ERR_TCP] = "tcp", [MPA_ERR_CRC] = "crc",
 	[MPA_ERR_MARKER] = "marker",
 };
 
-/* Counters of what goes wrong: one of them moves, by one. */
+/* Counters of errors: one of them is incremented, once. */
 static const char *const failures[] = {
 	"MpaRefusedByPeer", "MpaRefusedByUser", "MpaRefusedMalformed",
 	"MpaRefusedTimeout", "MpaRefusedLost", "MpaRefusedOusted",
@@ -95,11 +97,11 @@ static const char *const failures[] = {
 FIXTURE(told)
 {
 	int fd;			/* the receiver */
-	int from;			/* mpa's end in front of the path, or -1 */
+	int from;			/* mpa's end before the path, or -1 */
 	int path_in;			/* the path's end there, or -1 */
-	struct peer peer;		/* how FPDUs look; its fd: the last hop */
-	struct nl nl;			/* to ask */
-	struct nl events;		/* to listen */
+	struct peer peer;		/* how FPDUs are built; its fd: the last hop */
+	struct nl nl;			/* for requests */
+	struct nl events;		/* for events */
 	struct trace trace;
 	bool traces;
 	long long before[ARRAY_SIZE(failures)];
@@ -154,7 +156,7 @@ FIXTURE_TEARDOWN(told)
 	trace_close(&self->trace);
 }
 
-/* A startup frame passes the path. */
+/* Forward a startup frame over the path. */
 static int pass_frame(int in, int out)
 {
 	u8 frame[FRAME_LEN];
@@ -163,7 +165,7 @@ static int pass_frame(int in, int out)
 	       write_all(out, frame, FRAME_LEN) : -1;
 }
 
-/* The receiver is the responder; so its stream begins behind a frame. */
+/* The receiver is the responder; so its stream begins after a frame. */
 static int meet(struct _test_data_told *self, int family, enum maker maker,
 		bool marked)
 {
@@ -196,7 +198,7 @@ static int meet(struct _test_data_told *self, int family, enum maker maker,
 	return poll_for(in[0], POLLOUT, 20000) == POLLOUT ? 0 : -1;
 }
 
-/* The octets of the next FPDU, as they come to the last hop; 0 on failure. */
+/* The octets of the next FPDU, as they reach the last hop; 0 on failure. */
 static size_t next_octets(struct _test_data_told *self, size_t len)
 {
 	static u8 record[4096];
@@ -213,7 +215,7 @@ static size_t next_octets(struct _test_data_told *self, size_t len)
 	return n;
 }
 
-/* Some that are good; of many lengths, so that the next one begins anywhere. */
+/* Some good ones, of many lengths, so that the next one begins anywhere. */
 static bool good_ones_go(struct _test_data_told *self, unsigned int row)
 {
 	size_t lens[] = { 1, 511, 1300 + 4 * row, 20 + row, 2000 }, n;
@@ -229,7 +231,7 @@ static bool good_ones_go(struct _test_data_told *self, unsigned int row)
 	return true;
 }
 
-/* Which octet of an FPDU that is one; or -1. */
+/* The index in an FPDU of the octet to change; or -1. */
 static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
 {
 	static struct model_octet octets[4096];
@@ -247,7 +249,10 @@ static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
 	return -1;
 }
 
-/* An FPDU with that wrong comes to the receiver: its stream position, or -1. */
+/*
+ * An FPDU with that error reaches the receiver. Return: its stream position, or
+ * -1.
+ */
 static long long wrong_one_goes(struct _test_data_told *self, const struct wrong *wrong)
 {
 	u64 position = self->peer.tx_position;
@@ -266,7 +271,7 @@ static long long wrong_one_goes(struct _test_data_told *self, const struct wrong
 	return position;
 }
 
-/* As one line, so that whatever differs is seen. */
+/* As one line, which shows every difference. */
 static const char *said(const struct nl_told *told)
 {
 	static char text[128];
@@ -359,8 +364,8 @@ TEST_F(told, all_tell_the_same)
 /* ---- connections that end ---- */
 
 /*
- * The events of a socket, until the one of its close() has come: how many are of
- * that kind, or -1. @first: the first of them; @closed: that of close().
+ * The events of a socket, up to that of its close(). Return: the number of that
+ * kind, or -1. @first: the first of them; @closed: that of close().
  */
 static int events_of(struct nl *events, u64 cookie, u8 cmd,
 		     struct nl_told *first, struct nl_told *closed)
@@ -388,7 +393,7 @@ static u64 close_one(int *fd)
 	return cookie;
 }
 
-/* The program sees the end of a startup, and does not look why. */
+/* The program sees that startup ended, and does not read the reason. */
 TEST_F(pair, reset_in_startup_is_told_before_close)
 {
 	struct nl_told told, closed;
@@ -414,7 +419,7 @@ TEST_F(pair, reset_in_startup_is_told_before_close)
 	nl_close(&events);
 }
 
-/* A frame that rejects, in front of the reset, is not lost with it. */
+/* A rejection before the reset is not lost with it. */
 TEST_F(pair, rejection_and_reset_are_told_before_close)
 {
 	struct nl_told told, closed;
@@ -441,7 +446,7 @@ TEST_F(pair, rejection_and_reset_are_told_before_close)
 	nl_close(&events);
 }
 
-/* The program has fetched the error before the work item runs. */
+/* The program reads the error before the work item runs. */
 TEST_F(pair, errno_in_startup_is_the_program_s)
 {
 	const char *const aborted = "code=1 errno=103 position=-1";
@@ -458,7 +463,7 @@ TEST_F(pair, errno_in_startup_is_the_program_s)
 		ASSERT_EQ(ECONNABORTED, so_error(self->fd[1]));
 		ASSERT_EQ(0, nl_event(&events, cookie_of(self->fd[1]),
 				      MPA_CMD_REFUSED_NTF, &told));
-		ASSERT_STREQ(aborted, said(&told)) TH_LOG("the %d. startup", i);
+		ASSERT_STREQ(aborted, said(&told)) TH_LOG("startup %d", i);
 		ASSERT_EQ(0, nl_conn_get(&nl, self->fd[1], &told));
 		ASSERT_STREQ(aborted, said(&told));
 		EXPECT_EQ(0, so_error(self->fd[1]));
@@ -471,7 +476,7 @@ TEST_F(pair, errno_in_startup_is_the_program_s)
 	nl_close(&nl);
 }
 
-/* Another thread, which gets the error as soon as it is there. */
+/* Another thread, which reads the error as soon as it is there. */
 static void *fetch_error(void *arg)
 {
 	const long until = now_ms() + 20000;
@@ -504,7 +509,7 @@ TEST_F(pair, loss_is_told_whoever_has_its_error)
 				       MPA_CMD_FAILED_NTF, &told, &closed))
 			TH_LOG("the %d. connection", i);
 		EXPECT_EQ(MPA_ERR_TCP, told.value[MPA_A_CONN_ERROR]);
-		/* If TCP had lost it already, that is not known any more. */
+		/* If TCP had lost it already, the cause is no longer known. */
 		if (told.value[MPA_A_CONN_ERRNO] != ECONNABORTED)
 			EXPECT_EQ(ECONNRESET, told.value[MPA_A_CONN_ERRNO]);
 	}
@@ -512,7 +517,7 @@ TEST_F(pair, loss_is_told_whoever_has_its_error)
 	nl_close(&events);
 }
 
-/* What programs shut down: which end, and what of it. Then both are closed. */
+/* What programs shut down: which end, and which half. Then both are closed. */
 static const char *const orderly[] = {
 	"0w 1w", "1w 0b", "0b 1b", "0r 1w 0w", "1w 0r 0w 0b",
 };
@@ -533,7 +538,7 @@ TEST_F(pair, orderly_end_is_no_loss)
 	ASSERT_EQ(0, nl_open(&nl));
 	ASSERT_EQ(0, nl_open(&events));
 	ASSERT_EQ(0, nl_listen(&events, events.events));
-	/* Without a record that nobody reads, and with one. */
+	/* Without an unread record, and with one. */
 	for (i = 0; i < 2 * ARRAY_SIZE(orderly); i++) {
 		ASSERT_EQ(0, fresh(self, true, true));
 		ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
@@ -548,7 +553,7 @@ TEST_F(pair, orderly_end_is_no_loss)
 			ASSERT_TRUE(tcp_closed(self->fd[j]))
 				TH_LOG("%s, end %d: %d", orderly[i / 2], j,
 				       tcp_state(self->fd[j]));
-			/* Who polls is woken once more, in this state. */
+			/* A polling task is woken again, in this state. */
 			EXPECT_EQ(-1, shutdown(self->fd[j], SHUT_RDWR));
 			EXPECT_EQ(0, so_error(self->fd[j]));
 			ASSERT_EQ(0, nl_conn_get(&nl, self->fd[j], &told));
@@ -565,7 +570,10 @@ TEST_F(pair, orderly_end_is_no_loss)
 	nl_close(&nl);
 }
 
-/* The error waits for SO_ERROR when both ends close in good order: it is no loss. */
+/*
+ * The error waits for SO_ERROR when both ends close in an orderly way: nothing
+ * is lost.
+ */
 TEST_F(pair, peer_wants_more_depth_and_both_close)
 {
 	const long until = now_ms() + 20000;
@@ -586,11 +594,11 @@ TEST_F(pair, peer_wants_more_depth_and_both_close)
 		      { "MpaDepthRefused", 1 });
 }
 
-/* One loss, of which the reader learns as well that a record has been cut. */
+/* One loss; the reader also sees that a record was cut. */
 TEST_F(pair, reset_within_a_record_is_told_once)
 {
 	const char *const reset = "code=1 errno=104 position=-1";
-	/* Behind that, what MPA_INFO has too: where receiving has ended. */
+	/* After that, MPA_INFO has it, too: where receiving ended. */
 	const char *const cut = "code=1 errno=104 position=0";
 	struct nl_told told, closed;
 	struct peer peer = {};
@@ -627,7 +635,7 @@ TEST_F(pair, reset_within_a_record_is_told_once)
 	nl_close(&nl);
 }
 
-/* What MPA_START has refused was not started. */
+/* A start that MPA_START refused leaves no trace. */
 TEST_F(pair, refused_start_leaves_no_role)
 {
 	struct nl_told told;
@@ -645,7 +653,7 @@ TEST_F(pair, refused_start_leaves_no_role)
 	nl_close(&nl);
 }
 
-/* What an earlier start has come to stays. */
+/* The result of an earlier start stays. */
 TEST_F(pair, refused_start_leaves_a_rejection)
 {
 	struct mpa_peer peer;

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The tracepoints, by trace-cmd, perf and bpftrace: the examples of
-# Documentation/networking/mpa/administration.rst, as they stand there, while two
-# hosts exchange records, or a peer sends a bad one. They do that instead of the
-# examples' "sleep 10".
+# The tracepoints, with trace-cmd, perf and bpftrace: runs the examples of
+# Documentation/networking/mpa/administration.rst while two hosts exchange records,
+# or a peer sends a bad one. The exchange replaces the examples' "sleep 10".
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,8 +17,8 @@ list=1-200,1400x20,5000x4
 records=224
 octets=68100
 
-# One end of a connection whose initiator gets a good FPDU of 1008 octets, and then
-# one whose CRC does not match. Its peer speaks plain TCP.
+# One end of a connection whose initiator receives a good FPDU of 1008 octets, and
+# then one whose CRC does not match. Its peer uses plain TCP.
 bad_end='
 import socket, struct, sys
 
@@ -59,8 +58,8 @@ def initiator(to):
 {"listen": peer, "connect": initiator}[sys.argv[1]]((sys.argv[2], int(sys.argv[3])))
 '
 
-# between WORD...: a server as beta and a client as alpha; END in the words is "listen"
-# for one of them, "connect" for the other
+# between WORD...: run a server in beta and a client in alpha; END among the words
+# is "listen" for one of them, "connect" for the other
 between() {
 	local fd server rc=0
 
@@ -75,7 +74,7 @@ between() {
 }
 
 case ${1:-} in
-# The initiator asks for markers as well: they do not show in octets.
+# The initiator requests markers as well: they are not in the number of octets.
 exchange) between "$bin/mpa_transfer" END 10.5.4.2 $port 1 $list; exit ;;
 bad) between python3 -c "$bad_end" END 10.5.4.2 $port; exit ;;
 esac
@@ -89,7 +88,7 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 [[ -d $tracing/events ]] || mount -t tracefs tracefs $tracing 2>/dev/null ||
 	skip_all "no tracefs"
 [[ -e $tracing/events/mpa ]] || skip_all "a kernel without tracepoints"
-# bpftrace looks for them there.
+# bpftrace looks for them here.
 [[ -d /sys/kernel/debug/tracing ]] ||
 	mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null ||
 	skip_all "no debugfs"
@@ -102,7 +101,7 @@ trap cleanup EXIT
 hosts_down
 hosts_up 1500
 
-# example NAME: the commands behind the comment ".. example: NAME"
+# example NAME: the commands after the comment ".. example: NAME"
 example() {
 	awk -v name="$1" '
 		$0 == ".. example: " name { on = 1; next }
@@ -111,7 +110,8 @@ example() {
 		on { sub(/^  /, ""); print }' "$manual" | grep -v '^::$'
 }
 
-# shown EXAMPLE exchange|bad: what it shows meanwhile
+# shown EXAMPLE exchange|bad: run the example during the exchange and show its
+# output
 shown() {
 	local text
 
@@ -120,7 +120,7 @@ shown() {
 		echo "administration.rst has no example $1, or one without sleep 10"
 		return 1
 	}
-	# bpftrace starts no scripts.
+	# bpftrace does not start scripts.
 	text=${text//\/usr\/bin\/sleep 10//usr/bin/bash $here/mpa_tracing.sh $2}
 	text=${text//sleep 10/$here/mpa_tracing.sh $2}
 	seen=$(timeout 180 bash -euc "$text" 2>&1) || {
@@ -130,7 +130,7 @@ shown() {
 	}
 }
 
-# has N REGEX: lines of what was shown
+# has N REGEX: N lines of the output match
 has() {
 	local n
 
@@ -141,7 +141,7 @@ has() {
 	return 1
 }
 
-# octets_are N REGEX: the sum of octets in lines with it
+# octets_are N REGEX: the octets in matching lines add up to N
 octets_are() {
 	local sum
 
@@ -155,7 +155,7 @@ octets_are() {
 	return 1
 }
 
-# The octets that both ends have sent and received, as lines tell of them.
+# The octets that both ends have sent and received, as the lines show them.
 all_octets() {
 	local at
 
@@ -218,7 +218,7 @@ tap_run "trace_cmd_shows_all_that_happens" trace_cmd_all
 tap_run "trace_cmd_shows_startup_and_errors_only" trace_cmd_startup
 tap_run "perf_counts_runs" perf_counts
 tap_run "perf_shows_each_run" perf_octets
-# Emulated, it takes up to 40 seconds each time.
+# In an emulated guest it takes up to 40 seconds each time.
 if [[ ${MPA_KERNEL:-6.1} = 6.1 ]]; then
 	tap_run "bpftrace_sums_up_octets" bpftrace_octets
 	tap_run "bpftrace_tells_of_bad_records" bpftrace_error

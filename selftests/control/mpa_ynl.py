@@ -19,7 +19,7 @@ import mpa_ynl_examples  # noqa: F401
 
 def run(function):
     """What failed, and what it wants to be skipped for."""
-    # Also for what hangs.
+    # Also for tests that hang.
     signal.alarm(120)
     try:
         return None, function()

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The netlink family "mpa" as its specification says, seen by the kernel's own
-# client for such specifications: scripts/ynl, whose directory is MPA_YNL.
+# The netlink family "mpa" and its specification, through the kernel's own client
+# for such specifications: scripts/ynl, whose directory is MPA_YNL.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -123,8 +123,8 @@ def the_owner_is_told():
 
 
 class Meddler:
-    """A socket that has something done before each answer is received, for a while:
-    a dump may go on for as long as there is more to tell."""
+    """A socket that calls @meddle before it receives an answer, for a while: a dump may
+    continue for as long as there is more to report."""
 
     def __init__(self, sock, meddle):
         self.sock, self.meddle, self.n = sock, meddle, 0

@@ -43,12 +43,12 @@ def events_come_in_the_order_of_their_numbers():
         for sock_cookie in cookies:
             event(listener, "closed-ntf", sock_cookie)
     numbers = [message["msg"]["event"] for message in listener.async_msg_queue]
-    # Else nobody could tell that one is missing.
+    # Otherwise a missing one would not be noticed.
     expect(list(range(numbers[0], numbers[0] + 80)), numbers, "numbers")
 
 
 def refusal(reason, function, *args):
-    """What is told of the socket that this returns, whose startup has failed."""
+    """The events of the socket that this returns, whose startup has failed."""
     listener = listen("events")
     socks = function(*args)
     told = event(listener, "refused-ntf", ends.cookie(socks[0]))
@@ -136,7 +136,7 @@ def refusal_for_want_of_room_is_told():
         refusal("limit", limited)
         sysctl("startup-max", 1)
         held = []
-        # The second takes the place of the first.
+        # The second one replaces the first.
         expect(errno.EUSERS, refusal("ousted", lambda: held.extend(
             [silent(), silent()]) or held[0]).get("errno"))
     finally:
@@ -218,7 +218,7 @@ def command_line_client_hears_events():
         cli_command("--no-schema", "--subscribe", "events", "--sleep", "3"),
         stdout=subprocess.PIPE, text=True)
     try:
-        # Not while it sleeps: it would have to be for long enough.
+        # Not while it sleeps: it would have to sleep long enough.
         ends.wait_for(lambda: in_a_group(client.pid))
         client.send_signal(signal.SIGSTOP)
         a, b = ends.pair()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests for mpa_ynl.py: the programs of administration.rst, as they stand there but for
-a cookie and a small buffer. They go on when they have lost something."""
+a cookie and a small buffer. They continue after a loss."""
 
 import os
 import re
@@ -37,8 +37,8 @@ def gap(numbers):
 
 
 def goes_on(program, number, happen):
-    """Run it, stop it while too much happens, and see it tell of what comes later. What
-    it has said to stderr."""
+    """Run it, stop it while too much happens, and check that it reports what comes later.
+    Return its stderr."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(["/usr/bin/python3", "-B", "-c", program, CLI, SPEC],
                                    stdout=out, stderr=err)

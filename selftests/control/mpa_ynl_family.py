@@ -18,7 +18,7 @@ import traceback
 
 import yaml
 
-# The parser in C: in an emulated machine the other one takes seconds.
+# The parser in C: in an emulated machine the Python one takes seconds.
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 YNL, SPEC = sys.argv[1:3]
@@ -175,5 +175,5 @@ def become_nobody():
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    # Else what is in /proc/self belongs to root.
+    # Otherwise /proc/self belongs to root.
     libc.prctl(4, 1, 0, 0, 0)

@@ -46,7 +46,7 @@ def tap_shows_records_both_ways():
     seen = records(listener, len(expected))
     for record in seen:
         record.pop("pad", None)
-        # Of a record that is sent nothing is to be said.
+        # A record that is sent has no verdict.
         expect("none", record.pop("verdict", "none"))
     expect(expected, seen)
 
@@ -73,7 +73,7 @@ def tap_that_is_set_again_goes_on():
     for n, octets in enumerate((3, 4), 1):
         tap(listener, ends.cookie(a), octets)
         ends.transfer(a, b, 5, 6)
-        # The client asks no more with a message left.
+        # The client does not read again while it has a message left.
         records(listener, 2 * n)
     expect([(1, 3), (2, 3), (3, 4), (4, 4)],
            [(record["seq"], len(record["data"])) for record in records(listener, 4)])
@@ -145,7 +145,7 @@ def taps_have_a_limit():
         tap((reader, other)[n & 1], ends.cookie(sock), 0)
     extack = refused(errno.ENOSPC, tap, reader, ends.cookie(socks[256]), 0)
     assert "namespace" in extack.get("msg", ""), f"seen {extack}"
-    # Those that are there may be set again.
+    # Existing taps may be set again.
     tap(reader, ends.cookie(socks[0]), 1)
 
     def elsewhere():
@@ -158,7 +158,7 @@ def taps_have_a_limit():
 
     in_child(elsewhere)
 
-    # Room comes back by each way that a tap ends.
+    # Each way that a tap ends makes an entry free.
     do("tap-clear", cookie=ends.cookie(socks[1]))
     tap(reader, ends.cookie(socks[256]), 0)
     refused(errno.ENOSPC, tap, reader, ends.cookie(socks[257]), 0)
@@ -181,7 +181,7 @@ def tap_or_no_room(client, sock_cookie):
 
 @test
 def tap_goes_to_nobody_else():
-    """Who had joined all groups before the module was there gets nothing either."""
+    """A socket that joined all groups before the module was loaded gets nothing either."""
     a, b = ends.pair()
     reader, other = mpa(), mpa()
     for group in range(1, 64):

@@ -53,7 +53,7 @@ def fin_inside_an_fpdu(tun):
 
 
 def fin_between_fpdus(tun):
-    """Section 7.2: a half connection ends; the other one goes on."""
+    """Section 7.2: a half connection ends; the other one continues."""
     peer, sock = initiator(tun)
     peer.send(fpdu(b"last"), flags="F")
     equal(b"last", receive(sock))
@@ -65,7 +65,7 @@ def fin_between_fpdus(tun):
 
 
 def reset_in_full_operation(tun):
-    """Section 8, code 1; told once, then ENOTCONN and EPIPE."""
+    """Section 8, code 1; reported once, then ENOTCONN and EPIPE."""
     peer, sock = initiator(tun)
     peer.send(flags="R")
     fails(errno.ECONNRESET, receive, sock)

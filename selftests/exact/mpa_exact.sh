@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Which segment leaves, with which octets, at which moment, seen by a peer whose TCP
-# does only what a script says: the cases beside this file.
+# Which segment is sent, with which octets, and when, seen by a peer whose TCP does
+# only what a script says: the cases in this folder.
 #
-# mpa_exact.sh [WORD...]: all cases, or those whose names have one of these words
+# mpa_exact.sh [WORD...]: all cases, or those whose names contain one of these words
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -47,7 +47,7 @@ def responder(tun, **options):
 def full(peer, sock):
     wait_for(lambda: info(sock)["state"] == FULL, PATIENCE)
     peer.from_here()
-    # The window as it is now, so that the next ACK may be a duplicate.
+    # Announce the present window, so that the next ACK may be a duplicate.
     peer.ack()
     return sock
 
@@ -55,7 +55,7 @@ def full(peer, sock):
 # ---- octets ----
 
 def record(length, first=1):
-    """A record of that length; first tells it from others."""
+    """A record of that length; @first distinguishes it from others."""
     return bytes((first + i) % 251 for i in range(length))
 
 

@@ -193,7 +193,7 @@ def closed_window_without_packing(tun):
 
 
 def probe_of_a_small_window(tun):
-    """The probe has what fits. Behind the rest a segment begins: section 5.1."""
+    """The probe has what fits. After the rest a segment begins: section 5.1."""
     peer, sock = initiator(tun, window=500, rto=0.2)
     sock.send(record(1000))
     peer.expect(fpdu(record(1000))[:500])
@@ -314,7 +314,7 @@ def example_of_figure_5(tun):
 
 
 def example_of_figure_6(tun):
-    """Section 4.4: behind an FPDU of 492 octets, with a marker inside."""
+    """Section 4.4: after an FPDU of 492 octets, with a marker inside."""
     peer, sock = initiator(tun, markers=True)
     sock.send(bytes(482))
     peer.expect(marked(bytes(482)))
@@ -335,7 +335,7 @@ def markers_and_segments(tun):
     stream = marked(*records)
     for at in 0, 1460, 2920:
         peer.expect(stream[at:at + 1460])
-    # Behind the first marker begins the first FPDU.
+    # The first FPDU begins after the first marker.
     for at, begin in ((512, 4), (1024, 4), (1536, 1460), (2048, 1460), (2560, 1460),
                       (3072, 2920), (3584, 2920), (4096, 2920)):
         equal(at - begin, int.from_bytes(stream[at:at + 4], "big"))

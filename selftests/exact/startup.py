@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Startup, RFC 5044 section 7.1. reference.rst, "How startup ends", has what a
-program is told."""
+program is notified."""
 
 import errno
 

@@ -3,7 +3,7 @@
 device, for connections of this machine's own TCP. It answers no segment, and it
 acknowledges nothing but what send() and ack() say.
 
-Sequence numbers count from 0 in both directions: the first octet behind the SYN, or
+Sequence numbers count from 0 in both directions: the first octet after the SYN, or
 from_here(). Windows are in octets.
 
 What is expected is the next segment. Passed over are those without octets and flags
@@ -124,7 +124,7 @@ def options_of(octets):
 
 
 class Tun:
-    """The device, and who is behind it."""
+    """The device, and the peer at its other end."""
 
     def __init__(self):
         self.fd = os.open("/dev/net/tun", os.O_RDWR)
@@ -134,7 +134,7 @@ class Tun:
         for version in IPv4, IPv6:
             self.ip("address", "add", version.here, "dev", "exact")
             self.route(version.all, RTO_MIN)
-        # No probe of a lost tail. What a path has been like is not kept.
+        # Without tail loss probes; metrics of a path are not kept.
         for name, value in ("tcp_early_retrans", "0"), ("tcp_no_metrics_save", "1"):
             with open("/proc/sys/net/ipv4/" + name, "w", encoding="ascii") as file:
                 file.write(value)
@@ -154,7 +154,7 @@ class Tun:
         return self.peers[-1]
 
     def hang_up(self):
-        """Leave nothing behind."""
+        """Clean up."""
         for peer in self.peers:
             peer.close()
         self.peers.clear()
@@ -176,8 +176,8 @@ class Peer:
         if sack:
             self.offer += bytes((NOP, NOP, SACK_OK, 2))
         self.stamps, self.stamp = timestamps, 0
-        # Where each direction begins; this end's numbers soon wrap. What was sent,
-        # seen and acknowledged counts from there.
+        # The initial sequence numbers; this end's soon wrap. Octets sent, seen and
+        # acknowledged count from there.
         self.mine, self.theirs = 0xFFFFFFF0, 0
         self.sent = self.seen = self.acked = 0
         self.past = []
@@ -232,7 +232,7 @@ class Peer:
     # ---- what this end sends ----
 
     def send(self, octets=b"", seq=None, flags="", ack=None, window=None, sack=()):
-        """A segment: what is next, acknowledging all that was seen, if not told."""
+        """A segment: by default the next octets, acknowledging all that was seen."""
         seq = self.sent if seq is None else seq
         ack = self.seen if ack is None else ack
         self.acked = max(self.acked, ack)
@@ -274,7 +274,7 @@ class Peer:
     # ---- what the other end sends ----
 
     def expect(self, octets=b"", seq=None, flags="", ack=None, again=False):
-        """The next segment is this one: behind what was seen, if not told.
+        """The next segment is this one: by default after what was seen.
         again: it repeats what was seen, and was not acknowledged."""
         wanted = Segment(self.seen if seq is None else seq,
                          sum(FLAGS[name] for name in flags), octets, ack)
@@ -320,7 +320,7 @@ class Peer:
         """The next segment of this connection, or None."""
         while select.select([self.tun.fd], [], [], max(0, until - time.monotonic()))[0]:
             packet = os.read(self.tun.fd, 65536)
-            # There is IPv6's own as well, and what is left of other connections.
+            # Skip IPv6's own packets, and those of other connections.
             protocol, *path, octets = self.ip.parsed(packet)
             if protocol != socket.IPPROTO_TCP or path != [*reversed(self.path)]:
                 continue

@@ -178,9 +178,7 @@ static inline int both_direct(struct _test_data_consumer *self, unsigned int fla
 	       user_start(self->user, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
-/*
- * The user connects to the program, with a socket that the kernel has created.
- */
+/* The user connects to the program, with a socket that the kernel has created. */
 static inline int user_connects(struct _test_data_consumer *self)
 {
 	struct sockaddr_in addr = {

@@ -172,9 +172,7 @@ static inline int any_segment(struct any *any, u32 from, u32 to)
 	u32 n = 1 + any_up_to(any, max);
 	unsigned int i = any->base;
 
-	/*
-	 * Mostly at the start of an FPDU, as an MPA sender cuts its segments.
-	 */
+	/* Mostly at the start of an FPDU, as an MPA sender cuts its segments. */
 	if (any_up_to(any, 3)) {
 		while (any->self->start[i + 1] <= at)
 			i++;

@@ -390,9 +390,7 @@ static inline int reader_start(struct reader *r, int fd)
 	return pthread_create(&r->thread, NULL, reader_run, r);
 }
 
-/*
- * After the sender's end: all that it accepted arrives, then the end of stream.
- */
+/* After the sender's end: all that it accepted arrives, then the end of stream. */
 #define EXPECT_READER_HAS(r, octets) do {				\
 	shutdown(self->fd[0], SHUT_WR);					\
 	pthread_join((r)->thread, NULL);				\

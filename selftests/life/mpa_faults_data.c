@@ -347,9 +347,7 @@ TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
 	unsigned int without;
 
 	record_fill(self->buf + MPA_ULPDU_MAX, 60000);
-	/*
-	 * Otherwise the work item would always be faster, and take all octets.
-	 */
+	/* Otherwise the work item would always be faster, and take all octets. */
 	ASSERT_EQ(0, real_time(true));
 	without = walk_edges(_metadata, self, 60000);
 	ASSERT_EQ(0, real_time(false));

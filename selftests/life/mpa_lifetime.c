@@ -196,9 +196,7 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	close(to);
 }
 
-/*
- * It has come to a listener with MPA, and moves to a listener of TCP or MPTCP.
- */
+/* It has come to a listener with MPA, and moves to a listener of TCP or MPTCP. */
 static void is_ordinary_tcp(struct __test_metadata *_metadata,
 			    struct _test_data_life *self, int protocol)
 {

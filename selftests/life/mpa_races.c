@@ -20,9 +20,7 @@ static unsigned int rounds(unsigned int few, unsigned int many)
 	return getenv("MPA_LONG") ? many : few;
 }
 
-/*
- * The same sequence for each thread each time; only the interleaving differs.
- */
+/* The same sequence for each thread each time; only the interleaving differs. */
 static u32 dice(u32 *seed, u32 sides)
 {
 	*seed = *seed * 1664525 + 1013904223;
@@ -470,9 +468,7 @@ TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 	u32 seed = 3;
 	int listener;
 
-	/*
-	 * The initiator, the responder, and some sockets that are being closed.
-	 */
+	/* The initiator, the responder, and some sockets that are being closed. */
 	ASSERT_EQ(0, sysctl_put("startup_max", 8));
 	listener = listen_at(&addr, &start);
 	ASSERT_LE(0, listener);

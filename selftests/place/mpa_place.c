@@ -662,9 +662,7 @@ TEST_F(place, order_disagrees_in_a_batch)
 	DISAGREES();
 }
 
-/*
- * A record that was not delivered does not count: the stream in order decides.
- */
+/* A record that was not delivered does not count: the stream in order decides. */
 TEST_F(place, order_overlaps_an_unread_record)
 {
 	u8 record[1000];

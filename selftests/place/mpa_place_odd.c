@@ -544,9 +544,7 @@ static int come_reset(struct _test_data_place *self, u32 at)
 	EXPECT_EQ(error, errno);					\
 } while (0)
 
-/*
- * As with records in order: first the records received, then the error, once.
- */
+/* As with records in order: first the records received, then the error, once. */
 TEST_F(place, reset_behind_records)
 {
 	const int all = POLLIN | POLLERR | POLLHUP;
@@ -572,9 +570,7 @@ TEST_F(place, reset_behind_records)
 	EXPECT_EQ(2, mpa_info(self->fd).rx_placed);
 }
 
-/*
- * What was not inspected when the connection ends is delivered first, or never.
- */
+/* What was not inspected when the connection ends is delivered first, or never. */
 TEST_F(place, reset_before_records_are_found)
 {
 	unsigned int i;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * MPA_RECVINFO and MPA_RECV_BATCH: control messages, several records in a call.
- */
+/* MPA_RECVINFO and MPA_RECV_BATCH: control messages, several records in a call. */
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -250,9 +248,7 @@ TEST_F(rx, batch_has_a_length_for_each_record)
 		EXPECT_EQ(MSG_EOR, self->got->msg_flags);
 		left -= room;
 	}
-	/*
-	 * Without space for a control message, no record is joined to another.
-	 */
+	/* Without space for a control message, no record is joined to another. */
 	EXPECT_EQ(10, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(10, read(self->fd, self->buf, BUF));
 	EXPECT_EQ(10, receive_with(self->fd, self->buf, BUF, 0, self->got,
@@ -537,9 +533,7 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	EXPECT_EQ(0, mpa_info(self->fd).rx_ulpdus);
 	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ | PROT_WRITE));
 
-	/*
-	 * A fault on the second record: the first is delivered, then the error.
-	 */
+	/* A fault on the second record: the first is delivered, then the error. */
 	iov[0].iov_len = 150;
 	msg.msg_iovlen = 2;
 	EXPECT_EQ(100, recvmsg(self->fd, &msg, 0));

@@ -157,9 +157,7 @@ static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 	return record_good(record, *len);
 }
 
-/*
- * Read @count records, and the end of stream. Return: what was wrong, or NULL.
- */
+/* Read @count records, and the end of stream. Return: what was wrong, or NULL. */
 static const char *read_records(int fd, const struct delivery *d,
 				const size_t *lens, size_t count)
 {

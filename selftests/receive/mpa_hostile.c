@@ -241,9 +241,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, cut));
 			ASSERT_TRUE(arrived(fd[0], cut));
-			/*
-			 * Otherwise both parts would be contiguous in memory.
-			 */
+			/* Otherwise both parts would be contiguous in memory. */
 			ASSERT_EQ(1, write(aside[0], "", 1));
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu + cut,
 					       n - cut));
@@ -291,9 +289,7 @@ TEST_F(peer, bad_crc_is_found_with_a_short_buffer)
 	EXPECT_EQ(EBADMSG, errno);
 }
 
-/*
- * Section 7.1.2 rule 4: a bad first FPDU does not allow the responder to send.
- */
+/* Section 7.1.2 rule 4: a bad first FPDU does not allow the responder to send. */
 TEST_F(peer, bad_first_fpdu_does_not_count)
 {
 	size_t n = next_fpdu(&self->peer, 30, self->fpdu);

@@ -299,9 +299,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/*
- * A reader sleeps until the record is complete, however many segments it takes.
- */
+/* A reader sleeps until the record is complete, however many segments it takes. */
 TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 {
 	struct reader r = { .fd = self->fd, .records = 3, .len = 900 };
@@ -430,9 +428,7 @@ TEST_F_TIMEOUT(rx, window_that_ends_in_a_length_opens_again, 120)
 	}
 }
 
-/*
- * The time that kernel threads for work on any processor have run, in 1/100 s.
- */
+/* The time that kernel threads for work on any processor have run, in 1/100 s. */
 static long worker_ticks(void)
 {
 	DIR *proc = opendir("/proc");

@@ -645,9 +645,7 @@ TEST_F(mpa, batches)
 	}
 }
 
-/*
- * No checker counts page references; but 200 MB would be missed if they leaked.
- */
+/* No checker counts page references; but 200 MB would be missed if they leaked. */
 TEST_F_TIMEOUT(mpa, pages_come_back, 120)
 {
 	long before;

@@ -39,9 +39,7 @@ static bool stream_comes(int fd, u8 *buf)
 	return true;
 }
 
-/*
- * Loopback drops segments when net.core.netdev_max_backlog (1000) are waiting.
- */
+/* Loopback drops segments when net.core.netdev_max_backlog (1000) are waiting. */
 #define STEPS_AT_ONCE	100
 
 /*

@@ -255,9 +255,7 @@ static long thread_ms(void)
 	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 }
 
-/*
- * A connection over a device with NAPI, or -1. Packets take some milliseconds.
- */
+/* A connection over a device with NAPI, or -1. Packets take some milliseconds. */
 static int connect_over_veth(pid_t peer, int to_peer, int from_peer, int ms)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
@@ -283,9 +281,7 @@ failed:
 	return -1;
 }
 
-/*
- * During the second that it waits, recv() polls the device's queue for a while.
- */
+/* During the second that it waits, recv() polls the device's queue for a while. */
 TEST(busy_poll_is_heeded)
 {
 	int to[2], from[2], fd, usec = 400000;

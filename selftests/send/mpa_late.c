@@ -554,9 +554,7 @@ FIXTURE_TEARDOWN(shortage)
 	conn_close(&self->conn);
 }
 
-/*
- * Segments that do not start with an FPDU, for another reason than the window.
- */
+/* Segments that do not start with an FPDU, for another reason than the window. */
 static long long misaligned(void)
 {
 	return statistic("MpaTxSegsOversized") + statistic("MpaTxSegsOther");

@@ -105,9 +105,7 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 		for (i = 0; i < ARRAY_SIZE(pieces); i++) {
 			size_t piece = pieces[i];
 
-			/*
-			 * With the shortest pieces that number would take long.
-			 */
+			/* With the shortest pieces that number would take long. */
 			EXPECT_TRUE(pieces_go(self, &other, piece,
 					      4000 * piece < MPA_ULPDU_MAX ?
 					      4000 * piece : MPA_ULPDU_MAX));

@@ -635,9 +635,7 @@ TEST_F_TIMEOUT(send, reset_wakes_the_sender, 60)
 		EXPECT_GT(STREAM_PERIOD, blocked.sent);
 		if (blocked.sent < 0)
 			EXPECT_EQ(ECONNRESET, blocked.error);
-		/*
-		 * The error is returned once, by the next send at the latest.
-		 */
+		/* The error is returned once, by the next send at the latest. */
 		if (blocked.sent > 0) {
 			EXPECT_EQ(-1, put(self, 10, 0));
 			EXPECT_EQ(ECONNRESET, errno);

@@ -92,9 +92,7 @@ TEST_F(send, segment_cuts_a_send)
 		const u32 n = i < ARRAY_SIZE(sizes) ? sizes[i] :
 			      self->emss - 6 - 4 * (i - ARRAY_SIZE(sizes));
 		ASSERT_EQ(0, segment(self, n));
-		/*
-		 * A full ULPDU, a short one, several, and several with a rest.
-		 */
+		/* A full ULPDU, a short one, several, and several with a rest. */
 		ASSERT_EQ(n, put(self, n, 0));
 		ASSERT_TRUE(taken_cut(self, n, n));
 		ASSERT_EQ(9 * n, put(self, 9 * n, 0));
@@ -511,9 +509,7 @@ TEST_F(send, small_records_share_segments)
 	int i, try;
 
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
-		/*
-		 * TCP waits for 0.2 s; this process may not have run in time.
-		 */
+		/* TCP waits for 0.2 s; this process may not have run in time. */
 		for (try = 0; try < tries; try++) {
 			u32 again = retransmissions(self->fd[0]);
 			u64 before = segments(self), after;
@@ -848,9 +844,7 @@ TEST_F(send, cork_holds_and_lets_go)
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 1);
 		ASSERT_EQ(100, put(self, 100, 0));
 		ASSERT_EQ(50, put(self, 50, 0));
-		/*
-		 * TCP waits for 0.2 s; this process may not have run in time.
-		 */
+		/* TCP waits for 0.2 s; this process may not have run in time. */
 		held |= unsent(self->fd[0]) >= 150;
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 0);
 		EXPECT_EQ(0, unsent(self->fd[0]));

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Batches of records: how they are collected, and when and how they are sent.
- */
+/* Batches of records: how they are collected, and when and how they are sent. */
 
 #include <linux/net_tstamp.h>
 

@@ -321,9 +321,7 @@ TEST_F(shortage, unread_records_reset)
 
 #define PIECE	4000	/* of one of MPA_ULPDU_MAX octets */
 
-/*
- * Send pieces from octet N until one is refused. Return: octets accepted so far
- */
+/* Send pieces from octet N until one is refused. Return: octets accepted so far */
 static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 {
 	while (at + PIECE < MPA_ULPDU_MAX &&

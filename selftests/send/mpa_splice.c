@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Octets that do not come from send(2): sendfile, splice, vmsplice, io_uring.
- */
+/* Octets that do not come from send(2): sendfile, splice, vmsplice, io_uring. */
 
 #include <linux/io_uring.h>
 #include <sys/mman.h>
@@ -498,9 +496,7 @@ static int queue_and_timer(int fd, int family, unsigned int *timer)
 	return found;
 }
 
-/*
- * Records are acknowledged until the peer's window is smaller than a segment.
- */
+/* Records are acknowledged until the peer's window is smaller than a segment. */
 static bool close_window(struct _test_data_send *self)
 {
 	struct tcp_info info;

@@ -349,9 +349,7 @@ TEST_F(gate, initiators_bar_nobody)
 	}
 }
 
-/*
- * Nothing reads the state of these sockets, and still they are not in startup.
- */
+/* Nothing reads the state of these sockets, and still they are not in startup. */
 TEST_F(gate, who_has_been_reset_has_no_place)
 {
 	struct mpa_start start = {

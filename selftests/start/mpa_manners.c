@@ -792,9 +792,7 @@ static long group_slab(void)
 	return octets;
 }
 
-/*
- * The same once it no longer changes: statistics are late, and RCU frees later.
- */
+/* The same once it no longer changes: statistics are late, and RCU frees later. */
 static long group_slab_at_rest(void)
 {
 	long last = -1, octets = group_slab();

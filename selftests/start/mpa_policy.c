@@ -444,9 +444,7 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
 			ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame,
 						      FRAME_LEN));
-			/*
-			 * siw decides by the reply alone whether CRCs are on.
-			 */
+			/* siw decides by the reply alone whether CRCs are on. */
 			EXPECT_EQ(crc ? 0x40 : 0, frame[16]);
 			fd = self->fd[1];
 			peer.fd = self->fd[0];
@@ -655,9 +653,7 @@ TEST_F(pair, administrator_allows_no_placing)
 	EXPECT_EQ(0, place(self->fd[0], 0));
 	EXPECT_EQ(EPERM, place(self->fd[0], 1));
 	EXPECT_EQ(0, places(self->fd[0]));
-	/*
-	 * Also where placing would not be possible, and before Full Operation.
-	 */
+	/* Also where placing would not be possible, and before Full Operation. */
 	self->start[1].flags = 0;
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));

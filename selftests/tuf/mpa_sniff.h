@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The segments that a connection sends over loopback, as a device would get them:
- * a packet socket in the test's own network namespace. To be included behind
+ * The segments that a connection sends over loopback, as a device would get
+ * them: a packet socket in the test's own network namespace. Include it after
  * mpa_test.h.
  */
 #ifndef _MPA_SNIFF_H
@@ -11,13 +11,13 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 
-#define SNIFF_HEAD	20	/* octets of a segment that are kept */
+#define SNIFF_HEAD	20	/* octets of a segment to keep */
 
 /**
  * struct sniffed - a data segment
- * @at:		octets of the stream in front of it, since sniff_open()
+ * @at:		octets of the stream before it, since sniff_open()
  * @len:	octets in it
- * @head:	the first of them
+ * @head:	its first octets
  */
 struct sniffed {
 	u32 at;
@@ -26,7 +26,7 @@ struct sniffed {
 };
 
 /**
- * struct sniffer - listens for one direction of a connection
+ * struct sniffer - captures one direction of a connection
  * @fd:		packet socket
  * @port:	the sender's port
  * @seq:	sequence number of its next octet when it was opened
@@ -37,7 +37,7 @@ struct sniffer {
 	u32 seq;
 };
 
-/* TCP itself, and not the device, cuts what it sends into segments. */
+/* TCP itself, not the device, cuts data into segments. */
 static inline int lo_cuts_nothing(void)
 {
 	static const u32 offloads[] = { ETHTOOL_STSO, ETHTOOL_SGSO };
@@ -54,7 +54,7 @@ static inline int lo_cuts_nothing(void)
 	return err;
 }
 
-/* What @sender sends from now on; nothing that it has sent is on its way. */
+/* Capture what @sender sends from now on; nothing of it is in flight. */
 static inline int sniff_open(struct sniffer *sniffer, int sender)
 {
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP, room = 64 << 20;
@@ -78,7 +78,7 @@ static inline int sniff_open(struct sniffer *sniffer, int sender)
 	return setsockopt(sender, SOL_TCP, TCP_REPAIR, &off, sizeof(off));
 }
 
-/* The next data segment that has left; false: none has. */
+/* The next data segment sent; false: none was. */
 static inline bool sniff(struct sniffer *sniffer, struct sniffed *seen)
 {
 	struct sockaddr_ll from;

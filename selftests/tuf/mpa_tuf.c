@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The options of "tuf": what they take, what they tell, and their errors. */
+/* The options of "tuf": what they accept, what they return, and their errors. */
 
 #include "mpa_harness.h"
 #include "mpa_tuf.h"
 #include "mpa_nl.h"
 
-/* Octets of struct tuf_framing that a program passes at the least. */
+/* The least octets of struct tuf_framing that a program may pass. */
 #define FRAMING_MIN	(offsetof(struct tuf_framing, flags) + sizeof(u32))
 
 static const int ways[] = { TUF_TX, TUF_RX };
 
-/* A struct, and what it is refused with. */
+/* A struct, and the errno with which it is refused. */
 #define EXPECT_REFUSED(error, fd, option, ...) do {			\
 	EXPECT_EQ(error, tuf_set(fd, option,				\
 				 (struct tuf_framing){ __VA_ARGS__ }));	\
@@ -113,7 +113,7 @@ TEST_F(tuf, options_of_tuf_are_none_of_mpa)
 	hang_up(fd[1]);
 }
 
-/* "ENOTCONN": before, and behind a reset. */
+/* "ENOTCONN": before the connection, and after a reset. */
 TEST_F(tuf, socket_has_to_be_connected)
 {
 	int fd = socket(variant->family, SOCK_STREAM, 0), i;
@@ -131,7 +131,7 @@ TEST_F(tuf, socket_has_to_be_connected)
 			       .mode = variant->mode);
 }
 
-/* In SYN_SENT: what was framed was another connection. */
+/* In SYN_SENT: what was framed belonged to another connection. */
 TEST_F(tuf, socket_that_connects_is_not_connected)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
@@ -324,7 +324,7 @@ TEST_F(tuf, made_key_is_read_once)
 	struct tuf_way way = self->way;
 	int i;
 
-	/* In front of the start, behind it, and of another start. */
+	/* Before the start, after it, and of another start. */
 	for (i = 0; i < 3; i++) {
 		if (i == 0)
 			ASSERT_EQ(0, tuf_key(self->fd[0], key[i]));
@@ -395,7 +395,7 @@ TEST_F(tuf, other_key_for_receiving)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* For what has arrived and is unread as well. */
+/* It also applies to what has arrived and was not read. */
 TEST_F(tuf, other_key_for_what_is_unread)
 {
 	struct tuf_way other = self->way;
@@ -416,7 +416,7 @@ TEST_F(tuf, other_key_for_what_is_unread)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* It is larger than the receive buffer, and in memory of MPA's own. */
+/* It exceeds the receive buffer, and is in MPA's stash. */
 TEST_F(tuf, other_key_for_what_is_in_the_stash)
 {
 	struct call peek = {
@@ -446,7 +446,7 @@ TEST_F(tuf, other_key_for_what_is_in_the_stash)
 	}
 }
 
-/* A read of no octets takes nothing. */
+/* A read of no octets consumes nothing. */
 TEST_F(tuf, other_key_behind_a_read_of_nothing)
 {
 	struct tuf_way other = self->way;
@@ -461,7 +461,7 @@ TEST_F(tuf, other_key_behind_a_read_of_nothing)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Receiving has failed: what was in the stash is thrown away, and what comes as well. */
+/* Receiving has failed: the stash is dropped, and so is what arrives later. */
 TEST_F(tuf, other_key_behind_a_wrong_marker)
 {
 	struct call call = { .fd = self->fd[1], .buf = self->buf, .len = BUF };
@@ -539,7 +539,7 @@ TEST_F(tuf, wrong_key_is_delivered_and_counted)
 	EXPECT_EQ(way.position, tuf_info(self->fd[1]).rx_edge);
 }
 
-/* Without a key there is no wrong one. */
+/* Without a key none is wrong. */
 TEST_F(tuf, no_key_is_tested_if_none_was_given)
 {
 	struct tuf_way way = self->way;
@@ -585,7 +585,7 @@ TEST_F(tuf, no_switching_while_a_record_is_read_in_part)
 	EXPECT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 }
 
-/* Neither off nor on, but the other direction. */
+/* This direction can be switched neither off nor on, but the other can. */
 TEST_F(tuf, no_switching_while_a_call_reads)
 {
 	struct call call = { .buf = self->buf, .len = BUF };
@@ -610,7 +610,7 @@ TEST_F(tuf, no_switching_while_a_call_reads)
 	EXPECT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 }
 
-/* Octets of sends of 3000, all of them. */
+/* Read sends of 3000 octets, all of them. */
 static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 {
 	size_t n;
@@ -624,7 +624,10 @@ static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 	return true;
 }
 
-/* A send that waits for room; until then the buffers of both have been filled. */
+/*
+ * A send that waits for space; before it the buffers of both ends have been
+ * filled.
+ */
 static void sending_waits(struct __test_metadata *_metadata,
 			  struct _test_data_tuf *self, bool framed)
 {
@@ -645,11 +648,11 @@ static void sending_waits(struct __test_metadata *_metadata,
 
 		while ((n = send(self->fd[0], self->octets, 3000,
 				 MSG_DONTWAIT)) > 0)
-			/* A part of it, where a send is no record. */
+			/* A part of it, if a send is not a record. */
 			sent += n;
 		ASSERT_EQ(EAGAIN, errno);
 	} while (poll_for(self->fd[0], POLLOUT, 300));
-	/* What TCP has to send again makes room late: then one more fits. */
+	/* Retransmissions free space late: then one more fits. */
 	while (!call_start(&call)) {
 		ASSERT_EQ(3000, call_end(&call));
 		sent += 3000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sockets with TUF, and its FPDUs made by hand: a peer that is a plain TCP socket
- * writes or reads what draft-ietf-tsvwg-tcp-ulp-frame says, octet by octet. To be
- * included behind mpa_harness.h.
+ * Sockets with TUF, and hand-made FPDUs: a peer that is a plain TCP socket
+ * writes or reads the octets of draft-ietf-tsvwg-tcp-ulp-frame. Include it
+ * after mpa_harness.h.
  */
 #ifndef _MPA_TUF_TEST_H
 #define _MPA_TUF_TEST_H
@@ -13,7 +13,7 @@
 #include "mpa_receive.h"
 #include "mpa_stream.h"
 
-#define TUF_ROOM	66000	/* octets: no FPDU is longer */
+#define TUF_ROOM	66000	/* octets of the longest FPDU */
 
 /**
  * struct tuf_way - how a direction of a connection is framed
@@ -34,8 +34,8 @@ struct tuf_way {
 /* ---- the model ---- */
 
 /*
- * The next FPDU: Length, Key and ULPDUs, and wherever a marker is due, a marker.
- * Return: octets of it, which are in @to.
+ * The next FPDU: Length, Key and ULPDUs, and a marker wherever one is due.
+ * Return: its length; it is in @to.
  */
 static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 			      u8 *to)
@@ -60,7 +60,7 @@ static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 					       ulpdus[i - TUF_HEADER_LEN];
 		way->position++;
 	}
-	/* The next one's header: behind the marker that it begins with. */
+	/* The next one's header: after the marker that it begins with. */
 	next = n;
 	if (marked && way->position % way->period == 0)
 		next += 4;
@@ -75,7 +75,7 @@ static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 	return n;
 }
 
-/* The longest ULPDU there is: an FPDU has 65536 octets at most, markers and all. */
+/* The longest ULPDU: an FPDU has at most 65536 octets, including markers. */
 static inline size_t tuf_longest(const struct tuf_way *way)
 {
 	static u8 fpdu[TUF_ROOM];
@@ -91,7 +91,7 @@ static inline size_t tuf_longest(const struct tuf_way *way)
 	return len - 1;
 }
 
-/* One of a record that knows itself. */
+/* An FPDU with a self-checking record. */
 static inline size_t tuf_record(struct tuf_way *way, size_t len, u8 *to)
 {
 	return tuf_fpdu(way, record_of(len), len, to);
@@ -104,7 +104,7 @@ static inline int tuf_attach(int fd)
 	return setsockopt(fd, SOL_TCP, TCP_ULP, "tuf", sizeof("tuf")) ? errno : 0;
 }
 
-/* TUF_TX or TUF_RX, with so many octets of a struct: 0, or errno. */
+/* TUF_TX or TUF_RX, with @len octets of a struct: 0, or errno. */
 static inline int tuf_set_len(int fd, int option, const void *framing,
 			      size_t len)
 {
@@ -116,7 +116,7 @@ static inline int tuf_set(int fd, int option, struct tuf_framing framing)
 	return tuf_set_len(fd, option, &framing, sizeof(framing));
 }
 
-/* Start with the key of the direction; its positions begin anew. */
+/* Start with the direction's key; its positions begin at 0. */
 static inline int tuf_start_flags(int fd, int option, struct tuf_way *way,
 				  u32 flags)
 {
@@ -143,7 +143,7 @@ static inline int tuf_stop(int fd, int option)
 	return tuf_set(fd, option, (struct tuf_framing){ .mode = TUF_OFF });
 }
 
-/* What getsockopt says; all ones if it fails. */
+/* What getsockopt returns; all ones if it fails. */
 static inline struct tuf_framing tuf_get(int fd, int option)
 {
 	struct tuf_framing framing = {};
@@ -191,17 +191,17 @@ static inline struct tuf_info tuf_info(int fd)
 	return info;
 }
 
-/* ---- a call of another thread, that is waited for ---- */
+/* ---- a call in another thread ---- */
 
 /**
- * struct call - recv or send by a thread of its own
+ * struct call - recv or send in its own thread
  * @fd:		socket
  * @buf:	octets
- * @len:	how many
+ * @len:	their number
  * @sends:	it is send
  * @flags:	of the call
  * @tid:	the thread's number
- * @result:	what the call has returned
+ * @result:	result of the call
  * @error:	errno, if that is -1
  */
 struct call {
@@ -309,7 +309,7 @@ FIXTURE_TEARDOWN(tuf)
 #define START_BY_HAND()							\
 	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way))
 
-/* An FPDU by hand. */
+/* A hand-made FPDU. */
 static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 {
 	static u8 fpdu[TUF_ROOM + 2100];
@@ -318,7 +318,7 @@ static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 	return write_all(fd, fpdu, n);
 }
 
-/* A record that knows itself is the next one. */
+/* The next record is a self-checking one. */
 static inline bool record_comes(int fd, u8 *buf, size_t len)
 {
 	ssize_t n = recv(fd, buf, BUF, 0);

@@ -3,9 +3,9 @@
 #
 # TUF between two hosts: the module and a peer in Python that was written from the
 # draft (mpa_tuf_peer.py), in every mode, on and off again, over a network that
-# loses and reorders, through a proxy that cuts the stream anew, and with FPDUs that
-# have to be cut. Each record comes once, and right; what has passed is judged by
-# tools/wire/judge.
+# loses and reorders packets, through a proxy that cuts the stream anew, and with
+# FPDUs that have to be cut. Each record arrives once, and correct; tools/wire/judge
+# judges the captures.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -29,8 +29,8 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 dir=$(mktemp -d)
 trap cleanup EXIT
 
-# background COMMAND...: says its first line, which is "listening", before it returns;
-# then $said is where it goes on, $pid the process
+# background COMMAND...: returns once COMMAND has printed its first line,
+# "listening"; $said is a descriptor of its further output, $pid the process
 background() {
 	local line
 
@@ -48,9 +48,9 @@ peer() {
 	echo ip netns exec "$host" /usr/bin/python3 -B "$here/mpa_tuf_peer.py" "$@"
 }
 
-# transfer ADDRESS CONNECTS ACCEPTS PLAN-OF-FIRST PLAN-OF-SECOND OPTION...
-# "kernel" or "hand" connect from alpha to beta; with "proxy" behind either, through
-# one. What they say goes into $dir/said, too.
+# transfer ADDRESS CONNECTS ACCEPTS PLAN-OF-FIRST PLAN-OF-SECOND OPTION...: "kernel"
+# or "hand" connects from alpha to beta; with "+proxy" after CONNECTS, through a
+# proxy. Their output is in $dir/said as well.
 transfer() {
 	local to=$1 at=$port first=${2%+*} second=$3 plans=("$4" "$5") rc=0 one
 	local pids=() saids=() words
@@ -72,7 +72,7 @@ transfer() {
 	timeout 200 $(peer alpha connect "$to" $at "$first" $seed "${plans[0]}" \
 		"${words[@]}") 2>&1 | tee "$dir/said" || rc=1
 	for one in "${!pids[@]}"; do
-		# Who waits for somebody that has failed would wait for long.
+		# A process whose peer has failed would wait for long.
 		[[ $rc -eq 0 ]] || timeout 2 tail --pid "${pids[one]}" -f /dev/null ||
 			kill "${pids[one]}" 2>/dev/null || true
 		wait "${pids[one]}" || rc=1
@@ -84,8 +84,8 @@ transfer() {
 	return $rc
 }
 
-# What goes from alpha may have another length every few milliseconds. tcpdump has
-# room for packets as long as they may be when it begins.
+# The MTU at alpha changes every few milliseconds. tcpdump's buffer is for packets
+# of the MTU at its start.
 change_mtu() {
 	local sizes=(1500 900 1280 576 1499 1100) i=0
 
@@ -94,7 +94,7 @@ change_mtu() {
 	done
 }
 
-# captured HOST DEVICE TRANSFER...: what passes is in $dir/pcap
+# captured HOST DEVICE TRANSFER...: the packets are in $dir/pcap
 captured() {
 	local rc=0
 
@@ -102,13 +102,14 @@ captured() {
 	[[ -z $changes ]] || { change_mtu & changes=$!; }
 	transfer "${@:3}" || rc=$?
 	[[ -z $changes ]] || { kill "$changes"; wait "$changes" || true; } 2>/dev/null
-	# What ends the capture must not be lost.
+	# The datagram that ends the capture must not be lost.
 	tc -n alpha qdisc del dev va root 2>/dev/null || true
 	capture_stop || rc=1
 	return $rc
 }
 
-# judged NAME OPTION...: the capture, with the framing that the receivers have told
+# judged NAME OPTION...: judge the capture, with the framing that the receivers
+# printed
 judged() {
 	local name=$1 line tuf=()
 
@@ -124,7 +125,7 @@ judged() {
 	fi
 }
 
-# said_at_least NUMBER WORD: that many "WORD", of one end at the least
+# said_at_least NUMBER WORD: one end has printed "NUMBER WORD", or a larger number
 said_at_least() {
 	sed -n "s/.* \([0-9]*\) $2.*/\1/p" "$dir/said" |
 		awk -v least="$1" '$1 >= least { n++ } END { exit !n }'
@@ -153,7 +154,7 @@ done <<-END
 	ipv6 fd05:44::2 kernel kernel 0
 END
 
-# ---- a network that loses and reorders ----
+# ---- a network that loses and reorders packets ----
 
 while read -r name first second delay netem; do
 	hosts_down
@@ -166,8 +167,8 @@ while read -r name first second delay netem; do
 	seen=$(captured beta vb 10.5.4.2 "$first" "$second" \
 		align,markers:512,plain,align align,markers:256 place=1 \
 		records=300 2>&1) || rc=$?
-	# Ends that have the module read some out of order: each has to run while
-	# something is missing, on a busy machine too.
+	# Ends with the module read some records out of order: each has to run while
+	# something is missing, also on a busy machine.
 	if [[ $rc -eq 0 && $first-$second = kernel-kernel ]] &&
 	   ! said_at_least 1 placed; then
 		rc=1
@@ -202,7 +203,7 @@ done
 
 # ---- FPDUs that are cut ----
 
-# cut_fpdus NAME LEAST OPTION...: so many pieces of FPDUs have to be seen
+# cut_fpdus NAME LEAST OPTION...: at least LEAST pieces of FPDUs must occur
 cut_fpdus() {
 	local name=$1 least=$2 rc=0 seen
 
@@ -224,8 +225,8 @@ cut_fpdus() {
 hosts_down
 hosts_up 1500
 cut_fpdus cut_by_mss 1 evil=1448 oversize=9000 records=150
-# Where a window or the path cuts depends on when that is: mpa_tuf_cuts sees to it for
-# certain.
+# Where a window or the path cuts depends on timing; mpa_tuf_cuts tests it
+# deterministically.
 cut_fpdus cut_by_a_small_window 0 evil=1448 rcvbuf=3000 slow=20 records=100
 tc -n alpha qdisc add dev va root netem delay 2ms loss 2%
 tc -n beta qdisc add dev vb root netem delay 2ms

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs and TCP's segments with TUF_ALIGN: each FPDU begins a segment and, if it
- * fits, is the segment; how ULPDUs are packed; what a small EMSS changes.
+ * FPDUs and TCP's segments with TUF_ALIGN: each FPDU begins a segment and, if
+ * it fits, fills it; how ULPDUs are packed; the effects of a smaller EMSS.
  */
 
 #include "mpa_harness.h"
@@ -13,7 +13,7 @@ FIXTURE_VARIANT_ADD(tx, ipv6) { AF_INET6, TUF_ALIGN, 0 };
 
 /* ---- segments ---- */
 
-/* The next segment, of those that are not sent again, is those octets. */
+/* The next segment that is not a retransmission has these octets. */
 static bool segment_is(struct sniffer *sniffer, u32 at, u32 len)
 {
 	struct sniffed seen;
@@ -88,7 +88,7 @@ TEST_F(tx, each_send_is_a_segment_without_a_header)
 	sends_are_segments(_metadata, self);
 }
 
-/* All that a segment holds, in one of them. */
+/* The most that a segment takes, in one of them. */
 TEST_F(tx, longest_ulpdu_is_a_full_segment)
 {
 	const size_t most = mulpdu(self);
@@ -171,7 +171,7 @@ TEST_F(tx, packing_ends_where_the_segment_does)
 	EXPECT_EQ(4, tuf_info(self->fd[0]).tx_ulpdus);
 }
 
-/* Nagle: what waits for an ACK is packed, and whole ULPDUs only. */
+/* Nagle: what waits for an ACK is packed, but only whole ULPDUs. */
 TEST_F(tx, nagle_packs_whole_ulpdus)
 {
 	u64 at = 0;

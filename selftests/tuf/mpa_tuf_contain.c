@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE with TUF_ALIGN: a segment behind a gap that is one FPDU exactly, by its
- * Length and Key, comes at once, and nothing else does. The containment test of
- * draft-ietf-tsvwg-tcp-ulp-frame-01.
+ * MPA_PLACE with TUF_ALIGN: a segment after a gap that is exactly one FPDU, by
+ * its Length and Key, is delivered at once, and nothing else is. The
+ * containment test of draft-ietf-tsvwg-tcp-ulp-frame-01.
  */
 
 #include "mpa_harness.h"
@@ -57,7 +57,7 @@ TEST_F(place, contained_segment_behind_a_gap_comes_at_once)
 	EXPECT_EQ(stream_end(self), info.rx_edge);
 }
 
-/* Of any length that a segment has. */
+/* Of any length that a segment may have. */
 TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 {
 	static const u32 lens[] = { 1, 2, 7, 8, 9, 100, 1440, 4000, 15992 };
@@ -77,12 +77,12 @@ TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 	}
 }
 
-/* As when TCP has cut it first; and what is the same is not tested twice. */
+/* As when TCP has cut it first; and the same octets are not tested twice. */
 TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 {
 	stream_add_many(self, 500, 5);
 	ASSERT_EQ(0, come(self, self->start[1], self->start[1] + 1));
-	/* The work item does it for the first one. */
+	/* The work item tests the first one. */
 	while (tuf_info(self->fd).rx_tested < 1)
 		poll(NULL, 0, 10);
 	ASSERT_EQ(0, come(self, self->start[1], self->start[1] + 100));
@@ -93,7 +93,7 @@ TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 	NOTHING();
 	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
 	ASSERT_EQ(0, come(self, self->start[3], self->start[3] + 100));
-	/* Nor is it when others have come behind it. */
+	/* Nor is it when others have arrived after it. */
 	ASSERT_EQ(0, come(self, self->start[3] + 100, self->start[4]));
 	NOTHING();
 	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
@@ -104,7 +104,7 @@ TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 	EXPECT_EQ(1, tuf_info(self->fd).rx_placed);
 }
 
-/* Nothing is placed, and everything comes in order. */
+/* Nothing is placed, and everything is delivered in order. */
 TEST_F(place, no_key_places_nothing)
 {
 	ASSERT_EQ(0, tuf_stop(self->fd, TUF_RX));
@@ -130,8 +130,8 @@ TEST_F(place, no_key_places_nothing)
 }
 
 /*
- * A key holds for what is there as well, though TCP has joined it; and what was found
- * with it is not lost when it is given again.
+ * A key also applies to what has arrived, though TCP has joined it; and what
+ * was found with it is not lost when the same key is set again.
  */
 TEST_F(place, key_is_given_again_or_late)
 {
@@ -139,7 +139,7 @@ TEST_F(place, key_is_given_again_or_late)
 
 	for (i = 0; i < 2; i++) {
 		stream_add(self, 500);
-		/* So small that the skb has room for both. */
+		/* So small that both fit one skb. */
 		stream_add_many(self, 30, 2);
 		ASSERT_EQ(0, start_receiving(self, i));
 		COME(3 * i + 1, 3 * i + 2);
@@ -154,7 +154,7 @@ TEST_F(place, key_is_given_again_or_late)
 	}
 }
 
-/* TCP has joined the segments of each. */
+/* TCP has joined the segments of each island. */
 TEST_F(place, same_key_keeps_each_island)
 {
 	u32 i;
@@ -164,7 +164,7 @@ TEST_F(place, same_key_keeps_each_island)
 		COME(i, i + 1);
 		COME(i + 1, i + 2);
 	}
-	/* The first segment of each is tested, what is side by side with it is not. */
+	/* The first segment of each is tested, what is adjacent to it is not. */
 	while (tuf_info(self->fd).rx_contained < 3)
 		poll(NULL, 0, 10);
 	ASSERT_EQ(0, start_receiving(self, false));
@@ -220,7 +220,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 	stream_add_many(self, 500, 8);
 	COME(1, 3);
 	NOTHING();
-	/* Nor one behind octets of another one. */
+	/* Nor one after octets of another one. */
 	ASSERT_EQ(0, come(self, self->start[4] + 100, self->start[6]));
 	NOTHING();
 	COME(0, 1);
@@ -230,7 +230,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
 }
 
-/* Where it ends the next one begins. */
+/* The next one begins where it ends. */
 TEST_F(place, fpdus_behind_a_contained_one_are_placed_by_length)
 {
 	unsigned int i;
@@ -246,7 +246,7 @@ TEST_F(place, fpdus_behind_a_contained_one_are_placed_by_length)
 	COME(3, 5);
 	PLACED(3);
 	PLACED(4);
-	/* One of them is not yet whole. */
+	/* One of them is not complete yet. */
 	ASSERT_EQ(0, come(self, self->start[5], self->start[6] + 10));
 	PLACED(5);
 	NOTHING();
@@ -267,7 +267,7 @@ TEST_F(place, fpdus_behind_a_contained_one_are_placed_by_length)
 	PLACED(10);
 }
 
-/* Octets of such a one that came before it wait for it. */
+/* Octets of the next one that arrived before it wait for it. */
 TEST_F(place, contained_one_in_front_of_an_island)
 {
 	stream_add_many(self, 700, 6);
@@ -303,7 +303,7 @@ TEST_F(place, pieces_of_an_oversized_fpdu_are_not_placed)
 	EXPECT_EQ(1, tuf_info(self->fd).rx_placed);
 }
 
-/* 8 octets with a Length of 0 and the key are no FPDU. */
+/* 8 octets with a Length of 0 and the key are not an FPDU. */
 TEST_F(place, length_of_0_is_not_placed)
 {
 	stream_add(self, 100);
@@ -320,8 +320,8 @@ TEST_F(place, length_of_0_is_not_placed)
 }
 
 /*
- * What TCP has copied together for lack of room is not a segment, though it has an
- * FPDU's length and begins with the key.
+ * What TCP has collapsed into one skb to save memory is not a segment, even if
+ * it has an FPDU's length and begins with the key.
  */
 TEST_F(place, collapsed_segments_are_no_segment)
 {
@@ -337,7 +337,7 @@ TEST_F(place, collapsed_segments_are_no_segment)
 	ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &n, sizeof(n)));
 	at = TUF_HEADER_LEN + front;
 	ASSERT_EQ(0, come_cut(self, at, at + piece, 100));
-	/* Islands of a few octets each, for which there is no room. */
+	/* Islands of a few octets each, for which there is no memory. */
 	for (n = 0; n < 20; n++)
 		ASSERT_EQ(0, come(self, at + piece + 100 + 20 * n,
 				  at + piece + 110 + 20 * n));
@@ -357,7 +357,7 @@ TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
 
 	while (!(tuf_info(self->fd).flags & TUF_INFO_RESEGMENTED)) {
 		ASSERT_LT(now_ms(), until);
-		/* Positions go on, numbers of records begin anew. */
+		/* Positions continue, the numbers of records start again. */
 		at = stream_end(self);
 		ASSERT_LT(at, 4 * BUF - 20000);
 		self->records = 0;
@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
 	EXPECT_LT(20, tuf_info(self->fd).rx_tested);
 	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
 	EXPECT_EQ(1, tuf_count("MpaTufResegmented"));
-	/* Right it stays, in order. */
+	/* Delivery stays correct, in order. */
 	at = stream_end(self);
 	self->records = 0;
 	self->start[0] = at;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What TUF costs others: a segment that a peer sends, when it may have filled FPDUs
- * with markers; and memory that is kept for a program that sends nothing any more.
+ * The cost of TUF for others: processing of a segment from a peer that may have
+ * filled FPDUs with markers; and memory that is kept for a program that no
+ * longer sends.
  */
 
 #include <poll.h>
@@ -15,8 +16,8 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 128, true };
 
 /*
- * Of an FPDU with markers that all lead to the next one so many octets, in segments
- * of 128, the last first: TCP joins none. Where they end; or 0.
+ * Octets of an FPDU with markers that all lead to the next one, in segments of
+ * 128, the last first: TCP joins none. Return: where they end; or 0.
  */
 static u32 add_markers(struct _test_data_place *self, u32 octets)
 {
@@ -70,7 +71,7 @@ FIXTURE_TEARDOWN(idle)
 	}
 }
 
-/* Each sends some, and all of it is read, which is @more octets than that. */
+/* Each sends some, and the peer reads all of it, @more octets with the framing. */
 static int each_sends(struct _test_data_idle *self, ssize_t more)
 {
 	static u8 seen[16008];
@@ -85,14 +86,14 @@ static int each_sends(struct _test_data_idle *self, ssize_t more)
 	return 0;
 }
 
-/* The last page that was sent from, one of 32 KiB, is not kept for the next FPDU. */
+/* The last page used for sending, of 32 KiB, is not kept for the next FPDU. */
 TEST_F_TIMEOUT(idle, no_page_is_kept_for_each, 120)
 {
 	struct tuf_way way = { .mode = TUF_ALIGN };
 	long kb, until;
 	int i;
 
-	/* What TCP's own sends keep, and the kernel's debugging. */
+	/* What TCP's own sends keep, and the kernel's debugging uses. */
 	ASSERT_EQ(0, each_sends(self, 0));
 	kb = free_kb();
 	for (i = 0; i < IDLE; i++) {

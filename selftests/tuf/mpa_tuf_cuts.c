@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs that are cut: no piece passes the containment test, which would have a
- * receiver take it for an FPDU. The ULPDUs are made of what a piece would have to
+ * FPDUs that are cut: no piece passes the containment test; a receiver would
+ * take it for an FPDU. The ULPDUs are filled with what a piece would have to
  * begin with, [Length][Key], wherever it may begin.
  */
 
@@ -13,20 +13,20 @@
 #define FPDUS_MAX	4000
 
 /*
- * With this key octets that are all 5 pass in a segment of SAME_LEN octets,
- * wherever that begins.
+ * With this key a segment of SAME_LEN octets that are all 5 passes, wherever it
+ * begins.
  */
 #define SAME		5
 #define SAME_LEN	(SAME * 257 + TUF_HEADER_LEN)
 
 FIXTURE(cuts)
 {
-	int fd[2];		/* fd[1] is plain */
+	int fd[2];		/* fd[1] is plain TCP */
 	struct tuf_way way;
 	struct sniffer sniffer;
 	unsigned int fpdus;
 	u32 start[FPDUS_MAX + 1];
-	u8 *stream;		/* what has to come */
+	u8 *stream;		/* what has to arrive */
 	u8 *seen;
 	u8 *ulpdu;
 	u32 pieces;		/* segments that did not begin with an FPDU */
@@ -73,7 +73,7 @@ static int cuts_connect(struct _test_data_cuts *self,
 	       set_int(self->fd[0], MPA_OVERSIZE, 1) ? -1 : 0;
 }
 
-/* self->ulpdu is sent: 0, or errno. */
+/* Send self->ulpdu: 0, or errno. */
 static int cuts_send(struct _test_data_cuts *self, size_t len, int flags)
 {
 	u32 at = self->start[self->fpdus];
@@ -103,7 +103,7 @@ static bool cuts_read(struct _test_data_cuts *self, u32 to)
 	return true;
 }
 
-/* A receiver that has only this segment takes it for an FPDU. */
+/* A receiver that has only this segment would take it for an FPDU. */
 static bool passes(const struct _test_data_cuts *self,
 		   const struct sniffed *seen)
 {
@@ -113,7 +113,7 @@ static bool passes(const struct _test_data_cuts *self,
 	       !memcmp(seen->head + 2, self->way.key, TUF_KEY_LEN);
 }
 
-/* All segments that were sent: those that pass are FPDUs. */
+/* Of all segments sent, only FPDUs pass. */
 static bool none_passes(struct _test_data_cuts *self)
 {
 	struct sniffed seen;
@@ -123,7 +123,7 @@ static bool none_passes(struct _test_data_cuts *self)
 	while (sniff(&self->sniffer, &seen)) {
 		bool whole;
 
-		/* One that is sent again lies further in front. */
+		/* A retransmission is at an earlier position. */
 		while (i && self->start[i] > seen.at)
 			i--;
 		while (i < self->fpdus && self->start[i] < seen.at)
@@ -140,7 +140,7 @@ static bool none_passes(struct _test_data_cuts *self)
 	return good;
 }
 
-/* By MSS: each piece behind the first one would pass. */
+/* Cut by the MSS: each piece after the first one would pass. */
 TEST_F_TIMEOUT(cuts, oversized_fpdus, 120)
 {
 	const struct connecting how = { .maxseg = SAME_LEN + 12 };
@@ -166,7 +166,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus, 120)
 	EXPECT_LT(100, self->pieces);
 }
 
-/* In bulk: what waits is put into segments later. */
+/* In bulk: queued data are put into segments later. */
 TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 {
 	const struct connecting how = {
@@ -191,7 +191,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 	EXPECT_LT(50, self->pieces);
 }
 
-/* FPDUs that TCP has not sent yet when something ends. */
+/* FPDUs that TCP has not sent yet when the framing ends. */
 static void waiting_when(struct __test_metadata *_metadata,
 			 struct _test_data_cuts *self, bool stop, bool end,
 			 bool hangs_up)
@@ -247,7 +247,7 @@ TEST_F_TIMEOUT(cuts, waiting_at_the_stop_and_close, 120)
 	waiting_when(_metadata, self, true, false, true);
 }
 
-/* The key is among their octets, but no piece of one passes. */
+/* They contain the key, but no piece of one passes. */
 TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
 {
 	const struct connecting how = {
@@ -266,7 +266,7 @@ TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
 	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
 	whole = tuf_info(self->fd[0]).tx_segs_contained;
 	ASSERT_GE(20, whole);
-	/* What is behind them looks like an FPDU, and is none of TUF's. */
+	/* The data after them look like an FPDU, but are not framed. */
 	plain = self->start[40];
 	i = tuf_fpdu(&self->way, self->ulpdu, 100, self->stream + plain);
 	ASSERT_EQ(i, send(self->fd[0], self->stream + plain, i, 0));
@@ -300,7 +300,10 @@ TEST_F_TIMEOUT(cuts, no_new_start_while_the_key_is_on_its_way, 120)
 	EXPECT_TRUE(none_passes(self));
 }
 
-/* One that has, wherever that EMSS has its cuts, what lets the piece there pass. */
+/*
+ * At each place where that EMSS cuts, the ULPDU has what lets the piece there
+ * pass.
+ */
 static void ulpdu_for_cuts(struct _test_data_cuts *self, u32 len, u32 emss)
 {
 	u32 all = TUF_HEADER_LEN + len, at, n;
@@ -346,8 +349,8 @@ TEST_F_TIMEOUT(cuts, path_mtu_that_drops, 120)
 }
 
 /*
- * A window that is smaller than a segment: where it cuts is not known, but each
- * eighth place for a cut has what lets the rest of the FPDU pass.
+ * A window smaller than a segment: where it cuts is not known, but every eighth
+ * place for a cut has what lets the rest of the FPDU pass.
  */
 TEST_F_TIMEOUT(cuts, small_window, 120)
 {
@@ -364,7 +367,7 @@ TEST_F_TIMEOUT(cuts, small_window, 120)
 		ASSERT_GT(65536, len);
 		memset(self->ulpdu, SAME, len);
 		for (at = phase; at + 8 < len; at += 8) {
-			/* The rest, from @at on, is len - at octets. */
+			/* The rest, from @at, is len - at octets. */
 			self->ulpdu[at] = (len - at - 8) >> 8;
 			self->ulpdu[at + 1] = len - at - 8;
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE with TUF_MARKERS: a marker behind a gap tells where the next FPDU begins,
- * which comes at once, and so do those behind it.
+ * MPA_PLACE with TUF_MARKERS: a marker after a gap shows where the next FPDU
+ * begins; that one is delivered at once, and so are those after it.
  */
 
 #include "mpa_harness.h"
@@ -10,7 +10,7 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 512, false };
 FIXTURE_VARIANT_ADD(place, ipv6_keyless) { AF_INET6, TUF_MARKERS, 512, true };
 
-/* The first FPDU whose place a marker at @marker tells. */
+/* The first FPDU whose position a marker at @marker shows. */
 static unsigned int told_by(const struct _test_data_place *self, u32 marker)
 {
 	unsigned int i = 0;
@@ -32,11 +32,11 @@ TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 		next = told_by(self, marker);
 		begin = marker - before;
 		end = self->start[next + 1];
-		/* Further, but not as far as the next marker. */
+		/* Longer, but not up to the next marker. */
 		ASSERT_LE(end, marker + 512);
 		ASSERT_EQ(0, come(self, begin, end));
 		ASSERT_TRUE(gives(self, next, true)) {
-			TH_LOG("%d octets in front of the marker", before);
+			TH_LOG("%d octets before the marker", before);
 		}
 		NOTHING();
 		/* The rest of these. */
@@ -46,7 +46,7 @@ TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 			ASSERT_EQ(190, recv(self->fd, self->buf, BUF, 0));
 		EXPECT_EQ(stream_end(self), tuf_info(self->fd).rx_edge);
 		marker = (stream_end(self) / 512 + 1) * 512;
-		/* So that the octets in front of it are of this round. */
+		/* So that the octets before it belong to this round. */
 		if (marker < stream_end(self) + 300)
 			marker += 512;
 	}
@@ -72,7 +72,7 @@ TEST_F(place, marker_split_between_segments)
 				ASSERT_EQ(0, come(self, marker - 50,
 						  marker + split));
 			ASSERT_TRUE(gives(self, next, true)) {
-				TH_LOG("behind %d octets of it, order %d",
+				TH_LOG("after %d octets of it, order %d",
 				       split, order);
 			}
 			NOTHING();
@@ -115,7 +115,7 @@ TEST_F(place, marker_that_points_behind_the_next_one)
 	stream_add(self, 1024 - 112 - 8 - 4);
 	ASSERT_EQ(1024, stream_end(self));
 	stream_add_many(self, 100, 2);
-	/* From the marker at 512 on. */
+	/* From the marker at 512. */
 	ASSERT_EQ(0, come(self, 500, self->start[3]));
 	PLACED(2);
 	NOTHING();
@@ -153,8 +153,8 @@ TEST_F(place, fpdus_behind_one_that_a_marker_tells)
 }
 
 /*
- * Octets that came before the marker, and are no longer in TCP's SACK blocks: behind a
- * gap, or side by side with what the marker lies in.
+ * Octets that arrived before the marker, and are no longer in TCP's SACK
+ * blocks: after a gap, or contiguous with the segment that has the marker.
  */
 TEST_F(place, marker_tells_of_what_came_before_it)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF over devices that do otherwise than loopback: one that takes no scattered
- * octets, one that refuses a packet, one that has put segments together without
- * saying how many.
+ * TUF over devices that differ from loopback: one without scatter-gather, one
+ * that refuses a packet, one that has joined segments without reporting their
+ * number.
  */
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static const u8 key_of_tests[] = TUF_KEY_OF_TESTS;
 
 /* ---- a device without scatter-gather ---- */
 
-/* For a shell; $far is a network namespace. */
+/* Shell commands; $far is a network namespace. */
 static const char *const veth_up[] = {
 	"modprobe -q veth",
 	"ip link add va type veth peer name vb netns $far",
@@ -64,7 +64,10 @@ static int sign(int fd, u32 peer)
 	return setsockopt(fd, SOL_TCP, TCP_MD5SIG, &md5, sizeof(md5));
 }
 
-/* Signed, as otherwise TCP does GSO whatever the device can: 0, or -1. */
+/*
+ * With signatures, as otherwise TCP uses GSO whatever the device can do: 0, or
+ * -1.
+ */
 static int copied_connect(struct _test_data_copied *self)
 {
 	const u32 near = 0x0a090001, far = 0x0a090002;
@@ -116,7 +119,7 @@ FIXTURE_TEARDOWN(copied)
 	close(self->far);
 }
 
-/* What has been written of a Length cannot be written anew where TCP has copied. */
+/* A Length that was written cannot be changed where TCP has copied it. */
 TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 {
 	int i, n, len = 0;
@@ -130,7 +133,7 @@ TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 	for (; len < 900; len += n) {
 		n = recv(self->fd[1], self->buf + len, TUF_ROOM - len, 0);
 		ASSERT_LT(0, n) {
-			TH_LOG("behind %d octets: %s", len, strerror(errno));
+			TH_LOG("after %d octets: %s", len, strerror(errno));
 		}
 		ASSERT_EQ(0, n % 100);
 	}
@@ -138,7 +141,7 @@ TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* TCP-MD5: and one that has to be cut arrives. */
+/* TCP-MD5: an FPDU that has to be cut arrives as well. */
 TEST_F(copied, signed_segments_are_counted)
 {
 	u32 emss;
@@ -149,7 +152,7 @@ TEST_F(copied, signed_segments_are_counted)
 		ASSERT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100 + i));
 	EXPECT_EQ(50, tuf_info(self->fd[0]).tx_segs_contained);
 	EXPECT_EQ(50, tuf_info(self->fd[0]).tx_segs_aligned);
-	/* Of two segments, the second of which would pass. */
+	/* In two segments, the second of which would pass. */
 	emss = tuf_info(self->fd[0]).emss;
 	memset(self->buf, 0, sizeof(self->buf));
 	self->buf[emss - 8] = 500 >> 8;
@@ -162,7 +165,7 @@ TEST_F(copied, signed_segments_are_counted)
 
 /* ---- a device that refuses ---- */
 
-/* TCP has it in its queue as if it had not been sent; others may have seen it. */
+/* TCP keeps it queued as not sent; others may have seen it. */
 TEST_F(tuf, fpdu_that_was_refused_stays_as_it_was)
 {
 	static u8 stream[400];
@@ -181,7 +184,7 @@ TEST_F(tuf, fpdu_that_was_refused_stays_as_it_was)
 	ASSERT_EQ(100, send(self->fd[0], record_row + 105, 100, 0));
 	ASSERT_EQ(0, system("tc qdisc del dev lo root"));
 	len = tuf_fpdu(&way, record_row, 5, stream);
-	/* By itself, whatever comes behind it. */
+	/* As a separate FPDU, whatever follows it. */
 	len += tuf_fpdu(&way, record_row + 5, 100, stream + len);
 	len += tuf_fpdu(&way, record_row + 105, 100, stream + len);
 	ASSERT_EQ(len, read_all(self->fd[1], self->buf, len));
@@ -192,7 +195,7 @@ TEST_F(tuf, fpdu_that_was_refused_stays_as_it_was)
 /* ---- a virtio device ---- */
 
 /*
- * Of a packet with gso_size the driver does not say in how many segments it came
+ * The driver does not report the number of segments in a packet with gso_size
  * (gso_segs is 0). The peer is a program at the other end of a tun device.
  */
 FIXTURE(virtual)
@@ -226,8 +229,8 @@ static u32 sum_of(const u8 *octets, size_t len)
 #define IP_HEAD		20
 
 /*
- * From the peer: a segment, or a packet of several of @gso octets each. Checksums are
- * not complete, which the header says.
+ * From the peer: a segment, or a packet of several with @gso octets each. Its
+ * checksum is not complete, as the header says.
  */
 static int virtual_send(struct _test_data_virtual *self, u8 flags, u32 seq,
 			const u8 *octets, size_t len, u16 gso)
@@ -283,7 +286,10 @@ static int virtual_up(struct _test_data_virtual *self)
 	       system("ip addr add 10.8.0.1/24 dev tunx && ip link set tunx up");
 }
 
-/* The SYN with an ACK: its sequence number is what the peer acknowledges. */
+/*
+ * Wait for the SYN with an ACK: its sequence number is what the peer
+ * acknowledges.
+ */
 static int virtual_syn_ack(struct _test_data_virtual *self)
 {
 	static u8 packet[70000];
@@ -360,7 +366,10 @@ TEST_F(virtual, segments_of_an_fpdu_each_are_placed)
 	EXPECT_EQ(3, tuf_info(self->fd).rx_contained);
 }
 
-/* Three segments of an FPDU, that together are as long as they say. */
+/*
+ * Three segments of an FPDU that together have the length of their first
+ * octets.
+ */
 TEST_F(virtual, segments_that_look_like_an_fpdu_are_not_placed)
 {
 	static u8 ulpdu[2092], stream[2100];

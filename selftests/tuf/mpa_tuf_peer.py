@@ -4,19 +4,19 @@
 
   mpa_tuf_peer.py accept|connect ADDRESS PORT kernel|hand SEED PLAN [NAME=VALUE]...
 
-PLAN is what this end sends, "align,plain,markers:512": one phase behind another,
-each told to the peer by a line of plain TCP in front of it. "kernel" has the module
+PLAN is what this end sends, "align,plain,markers:512": one phase after another,
+each announced to the peer by a line of plain TCP before it. "kernel" has the module
 frame and unframe, "hand" does so here, from draft-ietf-tsvwg-tcp-ulp-frame alone,
 on a plain TCP socket. Both check that each record of the peer comes once, and right.
 
   records=N      in each phase, default 300
   packing=0      one ULPDU an FPDU
   place=1        kernel: MPA_PLACE
-  oversize=N     kernel: MPA_OVERSIZE, and records of up to so many octets
+  oversize=N     kernel: MPA_OVERSIZE, and records of up to N octets
   evil=EMSS      records made of [Length][Key], as a piece of a cut FPDU would have
                  to begin with to be taken for an FPDU, where segments have EMSS
   rcvbuf=N       SO_RCVBUF
-  slow=N         milliseconds in front of each hundredth record that is read
+  slow=N         milliseconds before each hundredth record is read
 
 It ends with a line for each phase that it has received: "judge" and what
 tools/wire/judge wants to know of it."""
@@ -54,10 +54,10 @@ options = {"records": 300, "packing": 1, "place": 0, "oversize": 0, "evil": 0,
 
 
 class Failed(Exception):
-    """What is not as it should be."""
+    """An error of the peer or the module."""
 
 
-# ---- records, which both ends know ----
+# ---- records that both ends can compute ----
 
 
 class Records:
@@ -86,7 +86,7 @@ class Records:
         return bytes(octets[RECORD.size:length])
 
     def parse(self, octets, seen):
-        """Whole records, side by side: those in @seen have not come before."""
+        """Whole, contiguous records: those in @seen have not arrived before."""
         at = 0
         while at < len(octets):
             number, length = RECORD.unpack_from(octets, at)
@@ -132,7 +132,7 @@ def fpdu(mode, period, key, position, ulpdus):
         run = period - (position + len(octets)) % period
         octets += left[:run]
         left = left[run:]
-    # Where the next one's header is: behind the marker that is due there.
+    # Where the next one's header is: after the marker that is due there.
     following = len(octets)
     if (position + following) % period == 0:
         following += 4
@@ -151,7 +151,7 @@ class HandReader:
         self.period = period
         self.key = key
         self.position = 0
-        self.markers = []  # where each ends, and what it says
+        self.markers = []  # where each ends, and its value
 
     def take(self, n):
         octets = b""
@@ -190,7 +190,7 @@ class HandReader:
 
 
 class Stream:
-    """Plain octets of a socket, and how many there were."""
+    """Plain octets of a socket, and their number."""
 
     def __init__(self, sock):
         self.sock = sock
@@ -267,7 +267,7 @@ class Sender:
     def by_kernel(self, mode, period, records):
         if mode == "plain":
             return self.by_hand(mode, period, b"", records)
-        # Not before octets with an earlier key among them have been acknowledged.
+        # Not before octets that contain an earlier key have been acknowledged.
         while options["evil"] and outq(self.sock):
             time.sleep(0.005)
         set_framing(self.sock, TUF_TX, mode, period)
@@ -284,10 +284,10 @@ class Sender:
                     raise Failed(f"record {number} was sent in part")
                 number += 1
             except OSError as error:
-                # EMSS has become smaller since.
+                # EMSS has shrunk since.
                 if options["oversize"] or error.errno != errno.EMSGSIZE:
                     raise
-        # What waits behind MSG_MORE goes without another one.
+        # What waits after MSG_MORE is sent without another call.
         set_framing(self.sock, TUF_TX, "plain")
 
     def by_hand(self, mode, period, key, records):
@@ -303,7 +303,7 @@ class Sender:
             if mode in FRAMED:
                 octets = fpdu(mode, period, key, position, ulpdus)
             position += len(octets)
-            # In pieces that have nothing to do with FPDUs, now and then.
+            # Sometimes in pieces that have nothing to do with FPDUs.
             while octets and draw.random() < 0.3:
                 cut = draw.randint(1, len(octets))
                 self.sock.sendall(octets[:cut])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA_PLACE on "tuf", whichever way an FPDU behind a gap has been found. */
+/* MPA_PLACE on "tuf", however an FPDU after a gap was found. */
 
 #include "mpa_harness.h"
 #include "mpa_tuf_place.h"
@@ -9,7 +9,7 @@ FIXTURE_VARIANT_ADD(place, align_ipv6) { AF_INET6, TUF_ALIGN, 0, false };
 FIXTURE_VARIANT_ADD(place, markers) { AF_INET, TUF_MARKERS, 512, false };
 FIXTURE_VARIANT_ADD(place, markers_keyless) { AF_INET6, TUF_MARKERS, 512, true };
 
-/* Octets that come again, and with others around them. */
+/* Octets that arrive again, together with others. */
 TEST_F(place, nothing_comes_twice)
 {
 	stream_add(self, 500);
@@ -75,7 +75,7 @@ TEST_F(place, batch_of_placed_records)
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
 	COME(1, 2);
 	COME(2, 4);
-	/* As many as have been found, in a batch. */
+	/* All that were found, in a batch. */
 	for (n = 0; n < 3; n += self->got->n) {
 		ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
 		ASSERT_LT(0, RECEIVE(BUF, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA_PLACE on "tuf": a receiver, and a stream of FPDUs whose segments a test sends
- * as it likes. To be included behind mpa_harness.h; who does so adds the variants.
+ * MPA_PLACE on "tuf": a receiver, and a stream of FPDUs whose segments a test
+ * sends in any order. Include it after mpa_harness.h, and add the variants.
  */
 #ifndef _MPA_TUF_PLACE_H
 #define _MPA_TUF_PLACE_H
@@ -57,7 +57,10 @@ FIXTURE_SETUP(place)
 	ASSERT_EQ(0, place_begin(self));
 }
 
-/* The gap closes, and all records come in order that have not come yet. */
+/*
+ * The gap is closed, and all records that were not delivered yet arrive in
+ * order.
+ */
 #define IN_ORDER(first, end) do {					\
 	unsigned int i_;						\
 									\

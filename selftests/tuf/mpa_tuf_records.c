@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records over TUF: boundaries, flags, control messages, and what is invalid. */
+/* Records over TUF: boundaries, flags, control messages, and errors. */
 
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -55,14 +55,14 @@ TEST_F(tuf, one_send_is_one_recv)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).error_position);
 }
 
-/* Also of lengths that no sender of this kernel sends. */
+/* Also lengths that no sender of this kernel uses. */
 TEST_F_TIMEOUT(tuf, every_length_by_hand, 120)
 {
 	size_t len, longest = 0;
 
 	START_BY_HAND();
 	for (len = 1; ; len += len < 300 ? 1 : 13) {
-		/* Behind the others comes the longest one. */
+		/* The longest one comes after the others. */
 		if (len > 2100) {
 			longest = variant->mode == TUF_ALIGN ?
 				  TUF_LENGTH_MAX : tuf_longest(&self->way);
@@ -254,7 +254,7 @@ TEST_F(tuf, splice_takes_octets_of_one_record)
 	close(pipes[1]);
 }
 
-/* A file is a stream, whatever the records are. */
+/* A file is a stream, without regard to records. */
 TEST_F(tuf, sendfile_arrives)
 {
 	const size_t len = 200001;
@@ -326,7 +326,7 @@ TEST_F(tuf, msg_more_and_eor_ends_a_record)
 	EXPECT_EQ(3, tuf_info(self->fd[0]).tx_fpdus);
 }
 
-/* Packing (-01): ULPDUs of an FPDU are one record for the receiver. */
+/* Packing (-01): ULPDUs in one FPDU are one record for the receiver. */
 TEST_F(tuf, packed_ulpdus_have_no_boundary)
 {
 	const bool packs = variant->mode == TUF_ALIGN;
@@ -342,7 +342,7 @@ TEST_F(tuf, packed_ulpdus_have_no_boundary)
 		EXPECT_TRUE(record_good(self->buf + 100, 200));
 		EXPECT_TRUE(record_good(self->buf + 300, 300));
 	} else {
-		/* Nothing of the sort has to do with markers. */
+		/* With markers there is no packing. */
 		EXPECT_RECORD(100);
 		EXPECT_RECORD(200);
 		EXPECT_RECORD(300);
@@ -351,7 +351,7 @@ TEST_F(tuf, packed_ulpdus_have_no_boundary)
 	EXPECT_EQ(packs ? 1 : 3, tuf_info(self->fd[0]).tx_fpdus);
 	EXPECT_EQ(600, tuf_info(self->fd[0]).tx_octets);
 	EXPECT_EQ(packs ? 1 : 3, tuf_info(self->fd[1]).rx_fpdus);
-	/* One by itself is not held back. */
+	/* A single one is not delayed. */
 	PUT(50, 0);
 	EXPECT_RECORD(50);
 }
@@ -469,7 +469,7 @@ TEST_F(tuf, timeouts_are_kept)
 	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100));
 }
 
-/* ---- what is invalid ---- */
+/* ---- invalid FPDUs ---- */
 
 #define INVALID(code, at) do {						\
 	ASSERT_NE(0, poll_for(self->fd[1], POLLIN, 20000));		\
@@ -496,7 +496,7 @@ TEST_F(tuf, length_of_0_is_an_error)
 	ASSERT_EQ(0, write_all(self->fd[0], self->octets, n));
 	EXPECT_RECORD(100);
 	INVALID(MPA_ERR_CRC, at);
-	/* The other direction goes on. */
+	/* The other direction continues. */
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
@@ -516,7 +516,10 @@ TEST_F(tuf, wrong_marker_is_an_error)
 		patience(self->fd[1], 20);
 		ASSERT_EQ(0, tuf_attach(self->fd[1]));
 		START_BY_HAND();
-		/* That of the stream's start, or the next one, in the second. */
+		/*
+		 * The marker of the stream's start, or the next one, in the
+		 * second FPDU.
+		 */
 		first = tuf_record(&self->way, 50, self->octets);
 		n = first + tuf_record(&self->way, 2 * marker,
 				       self->octets + first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What "tuf" sends in every mode: the octets are the model's, and no ULPDU is longer
- * than it may be.
+ * What "tuf" sends in every mode: the octets are equal to the model's, and no
+ * ULPDU exceeds the limit.
  */
 
 #include "mpa_harness.h"
@@ -40,10 +40,10 @@ TEST_F_TIMEOUT(tx, octets_are_the_models, 300)
 			  tuf_info(self->fd[0]).tx_fpdus);
 }
 
-/* A marker at each octet of the header, and in front of and behind the last one. */
+/* A marker at each octet of the header, and before and after the last one. */
 TEST_F_TIMEOUT(tx, marker_anywhere_in_an_fpdu, 300)
 {
-	/* In other modes the same lengths. */
+	/* The same lengths in other modes. */
 	const u32 period = MARKED ? self->way.period : 128;
 	u32 distance, more;
 
@@ -52,7 +52,7 @@ TEST_F_TIMEOUT(tx, marker_anywhere_in_an_fpdu, 300)
 			u32 phase = self->way.position % period;
 			u32 want = period - distance;
 
-			/* The header of the next one lies at @want. */
+			/* The header of the next one is at @want. */
 			while (want < phase + 20)
 				want += period;
 			if (want - phase > 8 + 1 + 4)
@@ -87,7 +87,7 @@ TEST_F(tx, mulpdu_is_what_a_segment_holds)
 		EXPECT_EQ(info.emss, info.mulpdu);
 		break;
 	default:
-		/* 2^16 - 8 - 4 x (markers), which is no matter of segments. */
+		/* 2^16 - 8 - 4 x (markers), which does not depend on segments. */
 		EXPECT_EQ(tuf_longest(&at_start), info.mulpdu);
 	}
 }
@@ -116,7 +116,7 @@ TEST_F_TIMEOUT(tx, oversized_ulpdus_are_cut, 120)
 	TOO_LONG(most + 1);
 }
 
-/* A plain reader that takes everything until the end. */
+/* A plain reader that reads everything to the end. */
 struct drain {
 	pthread_t thread;
 	int fd;
@@ -136,7 +136,7 @@ static void *drain_run(void *arg)
 
 #define BULK	(2 << 20)
 
-/* In bulk as well, whatever the lengths and however TCP sends them. */
+/* In bulk as well, for all lengths and however TCP sends them. */
 TEST_F_TIMEOUT(tx, bulk_is_the_models_and_contained, 300)
 {
 	struct drain drain = { .fd = self->fd[1] };
@@ -177,10 +177,10 @@ TEST_F_TIMEOUT(tx, bulk_is_the_models_and_contained, 300)
 	free(all);
 }
 
-/* The path shrinks and grows: what is refused goes by it at once. */
+/* The path MTU drops and rises: limits follow it at once. */
 TEST_F(tx, mulpdu_follows_the_path)
 {
-	/* With markers FPDUs have nothing to do with segments. */
+	/* With markers FPDUs do not depend on segments. */
 	const int less = MARKED ? 0 : 200;
 	const int most = mulpdu(self);
 
@@ -211,7 +211,7 @@ TEST_F(tx, change_of_emss_is_told_once)
 		ASSERT_TRUE(goes(self, 101));
 		EXPECT_EQ(MARKED ? most : most - 200, mulpdu(self));
 		ASSERT_TRUE(goes(self, 102));
-		/* Read in front of the send: nothing to be told. */
+		/* Read before the send: nothing to report. */
 		ASSERT_EQ(0, lo_mtu(1500));
 		EXPECT_EQ(most, mulpdu(self));
 		ASSERT_TRUE(goes(self, 103));

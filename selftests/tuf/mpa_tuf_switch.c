@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF on and off, one direction at a time: what is in front of framed octets, what
- * is behind them, and the other direction are plain TCP.
+ * TUF on and off, one direction at a time: the octets before and after the
+ * framed ones, and the other direction, are plain TCP.
  */
 
 #include <sys/epoll.h>
@@ -28,7 +28,7 @@ static bool plain_comes(int fd)
 
 /* ---- framed octets among others ---- */
 
-/* All of it has arrived before the receiver has said anything. */
+/* All of it has arrived before the receiver has set anything. */
 TEST_F(tuf, framing_begins_among_unread_octets)
 {
 	size_t total = 0;
@@ -64,7 +64,7 @@ TEST_F(tuf, framing_begins_among_unread_octets)
 	EXPECT_TRUE(plain_comes(self->fd[1]));
 }
 
-/* Both ends have ended, but not all that has come has been read. */
+/* Both directions have ended, but not all data have been read. */
 TEST_F(tuf, framing_begins_behind_both_ends)
 {
 	size_t n;
@@ -86,8 +86,9 @@ TEST_F(tuf, framing_begins_behind_both_ends)
 }
 
 /*
- * MPA_RECV_BATCH: a call asks for the records that it gets, not for what is behind them.
- * Octets that cannot be an FPDU, an FPDU with another key, the beginning of one.
+ * MPA_RECV_BATCH: a call depends on the records that it returns, not on what
+ * follows. Octets that cannot be an FPDU, an FPDU with another key, the
+ * beginning of one.
  */
 TEST_F(tuf, batch_leaves_plain_octets_alone)
 {
@@ -116,7 +117,7 @@ TEST_F(tuf, batch_leaves_plain_octets_alone)
 	}
 }
 
-/* Each start is position 0: what is on the wire is seen by a plain socket. */
+/* Each start is position 0: a plain socket sees the octets on the wire. */
 TEST_F(tuf, each_start_begins_anew)
 {
 	size_t len;
@@ -144,7 +145,7 @@ TEST_F(tuf, each_start_begins_anew)
 	EXPECT_TRUE(plain_comes(self->fd[1]));
 }
 
-/* Many times, with the ends at different places. */
+/* Many times, ending at different places. */
 TEST_F(tuf, on_and_off_again)
 {
 	int i;
@@ -181,14 +182,14 @@ TEST_F(tuf, directions_differ)
 	}
 	EXPECT_EQ(0, tuf_info(self->fd[0]).rx_wrong_key);
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
-	/* One ends, the other goes on. */
+	/* One ends, the other continues. */
 	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
 	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 	EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
 	EXPECT_TRUE(tuf_goes(self->fd[1], self->fd[0], 1234));
 }
 
-/* ---- what is received while only sending is framed ---- */
+/* ---- received data while only sending is framed ---- */
 
 TEST_F(tuf, plain_receiver_is_tcps)
 {
@@ -209,7 +210,7 @@ TEST_F(tuf, plain_receiver_is_tcps)
 	EXPECT_EQ(7, recv(self->fd[0], self->buf, 7, 0));
 	EXPECT_EQ(0, memcmp(self->buf, PLAIN, 7));
 	EXPECT_EQ(2 * PLAIN_LEN - 7, inq(self->fd[0]));
-	/* Octets, no records. */
+	/* Octets, not records. */
 	ASSERT_EQ(PLAIN_LEN, receive(self->fd[0], self->buf, PLAIN_LEN, 0,
 				     self->got));
 	EXPECT_EQ(0, self->got->msg_flags & MSG_EOR);
@@ -231,7 +232,7 @@ TEST_F(tuf, plain_receiver_is_tcps)
 	close(pipes[1]);
 }
 
-/* And what is sent while only receiving is framed. */
+/* And data sent while only receiving is framed. */
 TEST_F(tuf, plain_sender_is_tcps)
 {
 	int pipes[2];
@@ -294,7 +295,7 @@ TEST_F(tuf, fork_and_dup_share_the_framing)
 	EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
 }
 
-/* The first that has come back. */
+/* The first call that has returned. */
 static struct call *call_first(struct call *calls, int nr)
 {
 	const long until = now_ms() + 20000;
@@ -307,7 +308,7 @@ static struct call *call_first(struct call *calls, int nr)
 	return NULL;
 }
 
-/* Two readers: the one that goes on waiting has asked for the next record. */
+/* Two readers: the one that still waits has requested the next record. */
 TEST_F(tuf, reader_beside_another_gets_a_record_larger_than_the_buffer)
 {
 	static u8 bufs[2][TUF_ROOM];
@@ -347,7 +348,7 @@ TEST_F(tuf, close_sends_what_was_accepted)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 }
 
-/* Off, with framed octets that have not been sent, and closed. */
+/* Off, with framed octets that were not sent yet, and closed. */
 TEST_F(tuf, stop_sends_what_was_accepted)
 {
 	int i;
@@ -377,7 +378,7 @@ TEST_F(tuf, open_ulpdu_is_dropped_at_the_end)
 	EXPECT_EQ(EPIPE, errno);
 }
 
-/* MPA_SEGMENT: an FPDU that is full ends its ULPDU, MSG_MORE or not. */
+/* MPA_SEGMENT: a full FPDU ends its ULPDU, with or without MSG_MORE. */
 TEST_F(tuf, ulpdu_of_full_fpdus_is_not_open)
 {
 	START();
@@ -402,14 +403,14 @@ TEST_F(tuf, end_between_fpdus_is_0)
 	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 12));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
-	/* "TCP connection closed", as for MPA; no FPDU is to blame. */
+	/* "TCP connection closed", as with MPA; it is not the error of an FPDU. */
 	EXPECT_EQ(MPA_ERR_TCP, tuf_info(self->fd[1]).error);
 	EXPECT_EQ(0, tuf_info(self->fd[1]).error_position);
-	/* The other half is as it was. */
+	/* The other direction still works. */
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
-/* Wherever it is cut: in the header, in a marker, in front of the last octet. */
+/* Wherever it is cut: in the header, in a marker, before the last octet. */
 TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 {
 	size_t first, n, cut;
@@ -429,7 +430,7 @@ TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 		ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 		ASSERT_TRUE(record_comes(self->fd[1], self->buf, 115));
 		ASSERT_EQ(-1, recv(self->fd[1], self->buf, BUF, 0)) {
-			TH_LOG("behind %zu octets of it", cut);
+			TH_LOG("after %zu octets of it", cut);
 		}
 		EXPECT_EQ(EBADMSG, errno);
 		EXPECT_EQ(MPA_ERR_TCP, tuf_info(self->fd[1]).error);
@@ -438,7 +439,7 @@ TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 	}
 }
 
-/* A reset tells both directions. */
+/* A reset is reported for both directions. */
 TEST_F(tuf, reset_is_told)
 {
 	START();

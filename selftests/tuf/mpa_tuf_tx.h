@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What "tuf" sends, seen by a plain TCP socket, over a wire of MTU 1500 in a network
- * namespace of its own. To be included behind mpa_harness.h; who does so adds the
+ * What "tuf" sends, seen by a plain TCP socket, over a wire of MTU 1500 in a
+ * network namespace of its own. Include it after mpa_harness.h, and add the
  * variants.
  */
 #ifndef _MPA_TUF_TX_H
@@ -10,10 +10,10 @@
 #include "mpa_tuf.h"
 #include "mpa_send.h"
 
-/* ULPDUs are octets of the long row. */
+/* ULPDUs have octets of the long sequence. */
 FIXTURE(tx)
 {
-	int fd[2];		/* fd[1] is plain */
+	int fd[2];		/* fd[1] is plain TCP */
 	struct tuf_way way;
 	u64 sent;		/* octets of ULPDUs */
 	u8 *fpdu;
@@ -27,7 +27,7 @@ FIXTURE_VARIANT(tx)
 	u32 period;
 };
 
-/* A new connection, framed, each send an FPDU of its own. */
+/* A new framed connection, each send in an FPDU of its own. */
 static inline int tx_connect(struct _test_data_tx *self, int family,
 			     const struct connecting *how, u32 flags)
 {
@@ -79,7 +79,7 @@ static inline ssize_t tx_put(struct _test_data_tx *self, size_t len, int flags)
 	return n;
 }
 
-/* An FPDU of so many of the octets from @at on comes out of the plain socket. */
+/* The plain socket receives an FPDU with @n octets of the sequence, from @at. */
 static inline bool fpdu_comes(struct _test_data_tx *self, u64 at, size_t len)
 {
 	size_t n = tuf_fpdu(&self->way, stream_at(at), len, self->fpdu), i;
