@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: what a user inside the kernel sends and receives, how he starts,
- * and what goes wrong.
+ * include/net/mpa.h: how a user inside the kernel starts, sends and receives,
+ * and the errors it gets.
  */
 
 #include <sys/wait.h>
@@ -87,8 +87,8 @@ TEST_F(consumer, refuses_what_is_no_ulpdu)
 }
 
 /*
- * Whole, or not at all; and it is told when there is room, which may be as soon as
- * the peer's TCP has acknowledged more of what is on its way.
+ * Whole, or not at all; and it is notified when there is space, which may be as
+ * soon as the peer's TCP has acknowledged more of what is in flight.
  */
 TEST_F(consumer, full_buffer)
 {
@@ -102,7 +102,7 @@ TEST_F(consumer, full_buffer)
 		       !user_send(self->user, 10000, 100, MEMORY_KVEC, NULL))
 			sent++;
 		EXPECT_EQ(EAGAIN, errno);
-		/* Told of room, and there was none? */
+		/* Was it notified of space, and there was none? */
 		ASSERT_LT(before, sent);
 		more = !no_upcall(self->user, UPCALL_WRITABLE);
 	} while (more && sent < 10000);
@@ -132,7 +132,7 @@ TEST_F(consumer, puts_off)
 		ASSERT_TRUE(user_gets(self, 100 * i));
 		EXPECT_EQ(i - 1, self->told->is.order);
 	}
-	/* What has not been put off is not brought by it. */
+	/* Without a deferred ULPDU it has no effect. */
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_RESUME, NULL));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_ULPDU));
 }
@@ -148,7 +148,7 @@ TEST_F(consumer, resumes_before_it_puts_off)
 		ASSERT_TRUE(record_goes_in(self, 100 * i));
 }
 
-/* The user has no room: TCP's window closes; nothing is lost. */
+/* The user cannot accept a ULPDU: TCP's window closes; nothing is lost. */
 TEST_F(consumer, has_no_room)
 {
 	const unsigned int n = 200;
@@ -296,7 +296,7 @@ TEST_F(consumer, is_rejected)
 
 	ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
-	/* The second time is told as the first was. */
+	/* The result is reported the same way the second time. */
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(EINPROGRESS, user_start(self->user,
 						  MPA_ROLE_INITIATOR, 0));
@@ -334,7 +334,7 @@ TEST_F(consumer, peer_leaves_in_startup)
 	EXPECT_EQ(-ECONNRESET, self->told->is.err);
 }
 
-/* As connect(2) waits. */
+/* Wait as connect(2) does. */
 TEST_F(consumer, waits_for_the_reply)
 {
 	struct mpa_start start = {
@@ -349,7 +349,7 @@ TEST_F(consumer, waits_for_the_reply)
 	EXPECT_TRUE(record_goes_out(self, 100));
 }
 
-/* ---- what goes wrong ---- */
+/* ---- errors ---- */
 
 TEST_F(consumer, bad_crc)
 {
@@ -365,7 +365,7 @@ TEST_F(consumer, bad_crc)
 	EXPECT_EQ(-EBADMSG, self->told->is.err);
 	EXPECT_EQ(MPA_ERR_CRC, self->told->is.value);
 	EXPECT_EQ(first, self->told->is.position);
-	/* Section 8: sending goes on. */
+	/* Section 8: sending continues. */
 	EXPECT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 	EXPECT_LT(100, recv(self->fd[0], self->buf, BUF, 0));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
@@ -377,7 +377,7 @@ TEST_F(consumer, bad_crc)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_CLOSED));
 }
 
-/* The CRC is good; in one piece with a good one. */
+/* The CRC is good; in one skb with a good FPDU. */
 TEST_F(consumer, bad_marker)
 {
 	size_t first, len;
@@ -386,7 +386,7 @@ TEST_F(consumer, bad_marker)
 	if (!variant->flags)
 		SKIP(return, "needs markers");
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
-	/* The first FPDU lets nobody send that could not. */
+	/* A bad first FPDU does not allow the responder to send. */
 	ASSERT_EQ(0, write_all(self->fd[0], self->buf,
 			       next_fpdu(&self->peer, 50, self->buf)));
 	EXPECT_TRUE(user_gets(self, 50));
@@ -433,7 +433,7 @@ TEST_F(consumer, reset)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_CLOSED));
 }
 
-/* Behind what has been put off. */
+/* After what has been deferred. */
 TEST_F(consumer, end_behind_what_is_put_off)
 {
 	struct upcall_how how = { .put_off = 1 };
@@ -465,7 +465,7 @@ TEST_F(consumer, can_make_nothing_of_it)
 	EXPECT_TRUE(record_goes_out(self, 100));
 }
 
-/* In softirq, and when what was put off comes again, in a work item. */
+/* In softirq, and in a work item when a deferred ULPDU is delivered again. */
 TEST_F(consumer, calls_back)
 {
 	struct upcall_how how = { .call_back = 1, .put_off = 1 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa_sock_send_cut(): octets in ULPDUs that fill segments, each with a header. */
+/* mpa_sock_send_cut(): data in ULPDUs that fill segments, each with a header. */
 
 #include "mpa_consumer.h"
 #include "mpa_send.h"
@@ -17,7 +17,10 @@ static void fill(void)
 		octets[i] = i * 2654435761U >> 24;
 }
 
-/* Octets from @at on. Return: errno; @sent: how many of them, @end: see there. */
+/*
+ * Send octets from @at. Return: errno; @sent: the number accepted, @end: the
+ * upcall's end.
+ */
 static int cut(int user, u32 at, u32 len, u32 header, u32 flags, u32 *sent,
 	       u64 *end)
 {
@@ -34,8 +37,8 @@ static int cut(int user, u32 at, u32 len, u32 header, u32 flags, u32 *sent,
 }
 
 /*
- * The next ULPDU has a header, and octets from @at on: of a call that was given
- * those from @base on. Return: how many, or 0; @last: as its header has it.
+ * The next ULPDU has a header, and octets from @at, of a call that was given
+ * those from @base. Return: their number, or 0; @last: the header's flag.
  */
 static u32 next_cut(struct _test_data_consumer *self, u32 base, u32 at, u32 header,
 		    bool *last)
@@ -68,7 +71,7 @@ static int begin(struct _test_data_consumer *self, unsigned int flags, int mtu)
 	return lo_mtu(mtu) || both_direct(self, flags) ? -1 : 0;
 }
 
-/* All but the last one fill a segment; with markers to the last four octets. */
+/* All but the last one fill a segment; with markers up to four octets less. */
 TEST_F(consumer, ulpdus_fill_segments)
 {
 	u32 sent, at = 0, n, less = variant->flags ? 4 : 0;
@@ -132,7 +135,7 @@ TEST_F(consumer, cuts_any_length)
 	}
 }
 
-/* A full buffer takes some, in whole ULPDUs; the rest goes on from there. */
+/* A full buffer takes some of it, in whole ULPDUs; the next call continues there. */
 TEST_F(consumer, full_buffer_takes_a_part)
 {
 	u32 sent, base = 0, at = 0, n, calls = 0, calls_base[200];
@@ -159,7 +162,7 @@ TEST_F(consumer, full_buffer_takes_a_part)
 	EXPECT_EQ(base, at);
 }
 
-/* Small send buffers: until -EAGAIN, then when it is told that there is room. */
+/* Small send buffers: until -EAGAIN, then again when space is reported. */
 TEST_F(consumer, goes_on_when_there_is_room)
 {
 	u32 sent, base = 0, at = 0, n, from = 0;
@@ -188,7 +191,7 @@ TEST_F(consumer, goes_on_when_there_is_room)
 	}
 }
 
-/* In any order with single ULPDUs. */
+/* Mixed with single ULPDUs. */
 TEST_F(consumer, cut_and_single_ulpdus)
 {
 	u32 sent, at, n, i;

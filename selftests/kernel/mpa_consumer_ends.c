@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: what ends a stream and what does not, who is told; and how much
- * is told at a time.
+ * include/net/mpa.h: what ends a stream and what does not, who is notified, and
+ * the number of upcalls in a row.
  */
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "mpa_forge.h"
 #include "mpa_nl.h"
 
-/* ---- what is no end ---- */
+/* ---- what does not end a stream ---- */
 
 TEST_F(consumer, local_shutdown_of_receiving_is_no_end)
 {
@@ -28,7 +28,7 @@ TEST_F(consumer, local_shutdown_of_receiving_is_no_end)
 	EXPECT_TRUE(upcall_of(self->user, UPCALL_CLOSED, self->told));
 }
 
-/* An ICMP message about the connection that a forger speaks for. */
+/* An ICMP message about the connection whose peer the forger imitates. */
 static int host_unreachable(const struct forger *forger)
 {
 	struct {
@@ -62,7 +62,7 @@ static int host_unreachable(const struct forger *forger)
 	return sent == sizeof(message) ? 0 : -1;
 }
 
-/* With IP_RECVERR the socket has an error, and goes on. */
+/* With IP_RECVERR the socket has an error, and continues. */
 TEST_F(consumer, error_that_the_connection_survives)
 {
 	struct forger forger;
@@ -73,7 +73,7 @@ TEST_F(consumer, error_that_the_connection_survives)
 	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_IP, IP_RECVERR, &on,
 				sizeof(on)));
 	ASSERT_EQ(0, host_unreachable(&forger));
-	/* Before anything else calls the user. */
+	/* Before any other upcall. */
 	EXPECT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 	ASSERT_EQ(0, write_all(self->fd[0], self->buf,
 			       next_fpdu(&self->peer, 100, self->buf)));
@@ -85,7 +85,7 @@ TEST_F(consumer, error_that_the_connection_survives)
 	close(forger.raw);
 }
 
-/* ---- what is one ---- */
+/* ---- what ends a stream ---- */
 
 /* The user still sends, and would wait for ACKs for ever. */
 TEST_F(consumer, reset_behind_the_peer_s_end)
@@ -96,13 +96,13 @@ TEST_F(consumer, reset_behind_the_peer_s_end)
 	ASSERT_EQ(0, user_send(self->user, 10000, 0, MEMORY_KVEC, NULL));
 	hang_up(self->fd[0]);
 	ASSERT_TRUE(upcall_of(self->user, UPCALL_FAILED, self->told));
-	/* As TCP has it behind a FIN. */
+	/* As TCP reports it after a FIN. */
 	EXPECT_EQ(-EPIPE, self->told->is.err);
 	EXPECT_EQ(MPA_ERR_TCP, self->told->is.value);
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
-/* He waits for room, of which there will be none: then he is to try again, and fails. */
+/* It waits for space, and there will be none: it is told to try again, and fails. */
 TEST_F(consumer, program_ends_sending_while_there_is_no_room)
 {
 	int small = 20000, err;
@@ -121,7 +121,7 @@ TEST_F(consumer, program_ends_sending_while_there_is_no_room)
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
-/* Both have ended: nothing is lost. */
+/* Both directions have ended: nothing is lost. */
 TEST_F(consumer, end_of_both_is_no_failure)
 {
 	ASSERT_EQ(0, both_direct(self, variant->flags));
@@ -132,7 +132,7 @@ TEST_F(consumer, end_of_both_is_no_failure)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
 }
 
-/* What the peer gets from then on is no stream of FPDUs. */
+/* What the peer receives from then on is not a stream of FPDUs. */
 TEST_F(consumer, somebody_else_has_sent)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
@@ -144,7 +144,7 @@ TEST_F(consumer, somebody_else_has_sent)
 	EXPECT_EQ(MPA_ERR_LOCAL, self->told->is.value);
 }
 
-/* Also where nothing is received any more: ACKs do not come. */
+/* Also when nothing is received any longer: ACKs do not arrive. */
 TEST_F(consumer, somebody_else_has_sent_behind_the_end)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
@@ -158,7 +158,7 @@ TEST_F(consumer, somebody_else_has_sent_behind_the_end)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
 }
 
-/* A program gets the error first: the user would wait for ACKs for ever. */
+/* A program reads the error first: the user would wait for ACKs for ever. */
 TEST_F(consumer, lost_and_the_error_read_by_a_program)
 {
 	struct upcall_how how = { .put_off = 1 };
@@ -179,7 +179,7 @@ TEST_F(consumer, lost_and_the_error_read_by_a_program)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_CLOSED));
 }
 
-/* ---- a program that has the socket as well ---- */
+/* ---- a program with the same socket ---- */
 
 TEST_F(consumer, open_ulpdu_of_a_program)
 {
@@ -207,7 +207,7 @@ static void *reads(void *arg)
 	return NULL;
 }
 
-/* It sleeps while the user has put off what it gets then. */
+/* It sleeps while the user has deferred the ULPDU that it reads then. */
 TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 {
 	struct upcall_how how = { .put_off = 1 };
@@ -226,15 +226,15 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 	began = now_ms();
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	/* When its time is over it looks by itself. */
+	/* When its timeout expires it looks without being woken. */
 	EXPECT_GT(10000, now_ms() - began);
 	EXPECT_EQ(100, reader.got);
 	EXPECT_TRUE(record_good(reader.buf, 100));
 }
 
-/* ---- what an administrator is told of the end ---- */
+/* ---- events of the end ---- */
 
-/* It is a socket of the kernel's until the last. */
+/* It is the kernel's own socket to the end. */
 TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
 {
 	struct nl_told started, closed;
@@ -254,7 +254,7 @@ TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
 	nl_close(&events);
 }
 
-/* He has detached; who releases it is a program. */
+/* It has detached; a program releases the socket. */
 TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
 {
 	struct nl_told told;
@@ -273,11 +273,11 @@ TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
 	nl_close(&events);
 }
 
-/* ---- how much at a time ---- */
+/* ---- upcalls in a row ---- */
 
 /*
- * The shortest FPDUs that there are, thousands in one segment: a peer must not keep
- * a processor in softirq. The edge is told when a round is over.
+ * The shortest FPDUs, thousands in one segment: a peer must not keep a
+ * processor in softirq. The edge is reported when a round is over.
  */
 TEST_F(consumer, thousands_of_ulpdus_come_in_rounds)
 {

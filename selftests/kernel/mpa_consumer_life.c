@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: attaching and detaching, also under traffic, and ULPDUs out of
- * order.
+ * include/net/mpa.h: attaching and detaching, also under traffic, and ULPDUs
+ * out of order.
  */
 
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ TEST_F(consumer, attaches_to_what_it_may)
 	EXPECT_TRUE(record_goes_in(self, 100));
 }
 
-/* What is left is for who comes next: another user, or the program. */
+/* What is left goes to the next reader: another user, or the program. */
 TEST_F(consumer, another_goes_on)
 {
 	int other = user_open(), mine = self->user;
@@ -57,7 +57,7 @@ TEST_F(consumer, another_goes_on)
 	close(self->user == mine ? other : mine);
 }
 
-/* Without detaching: that is the end of the upcalls too. */
+/* Without detaching: this ends the upcalls, too. */
 TEST_F(consumer, releases_the_socket)
 {
 	ASSERT_EQ(0, both_direct(self, variant->flags));
@@ -78,8 +78,8 @@ TEST_F(consumer, module_stays_while_attached)
 }
 
 /*
- * TCP has no memory for what was accepted, so that mpa keeps the socket when it is
- * released, while everybody else leaves its network namespace.
+ * TCP has no memory for what was accepted, so that mpa keeps the socket when it
+ * is released, while all others leave its network namespace.
  */
 TEST_F(consumer, released_without_memory_for_tcp)
 {
@@ -116,7 +116,7 @@ TEST_F(consumer, released_without_memory_for_tcp)
 	self->fd[1] = -1;
 }
 
-/* The segment with the last ULPDU is lost, and the FIN: TCP sends them again. */
+/* The segment with the last ULPDU is lost, and the FIN: TCP retransmits them. */
 TEST_F(consumer, released_while_segments_are_lost)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -133,7 +133,7 @@ TEST_F(consumer, released_while_segments_are_lost)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* Before MPA is started: the FIN is sent again as well. */
+/* Before MPA is started: the FIN is retransmitted as well. */
 TEST_F(consumer, released_while_the_fin_is_lost)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -159,8 +159,8 @@ TEST_F(consumer, connects)
 }
 
 /*
- * A child of a listening socket that has MPA, startup and all. @watched: the user has
- * his own callback there. Return: whether all went well.
+ * Accept a child of a listening socket with MPA, and start it. @watched: the
+ * user has its own callback there. Return: whether it worked.
  */
 static bool user_accepts(struct _test_data_consumer *self, unsigned int flags,
 			 bool watched)
@@ -235,7 +235,7 @@ static int user_port(struct _test_data_consumer *self)
 	return user_call(self->user, UPCALLS_LISTEN, &port) ? -1 : port;
 }
 
-/* A listening socket of the kernel's own has a connection, to be accepted. */
+/* A listening socket of the kernel gets a connection that can be accepted. */
 static int comes_to(struct _test_data_consumer *self, int port)
 {
 	struct sockaddr_in addr = {
@@ -263,7 +263,7 @@ TEST_F(consumer, accepts_from_the_kernel_s_own_socket)
 	EXPECT_TRUE(upcall_of(self->user, UPCALL_STATE, self->told));
 	EXPECT_TRUE(record_goes_in(self, 100));
 	EXPECT_TRUE(record_goes_out(self, 100));
-	/* A delayed ACK of the peer's would have the FIN sent again. */
+	/* A delayed ACK of the peer would cause the FIN to be retransmitted. */
 	usleep(300000);
 	ASSERT_EQ(0, lo_set(false));
 	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
@@ -272,7 +272,7 @@ TEST_F(consumer, accepts_from_the_kernel_s_own_socket)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* What fails is accepting: the connection is closed, and the next one served. */
+/* Accepting fails: the connection is closed, and the next one is served. */
 TEST_F(consumer, accepts_without_memory)
 {
 	int his = -1, port = user_port(self), err;
@@ -288,7 +288,10 @@ TEST_F(consumer, accepts_without_memory)
 		if (!fault_disarm())
 			break;
 		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%u: %d", nth, err);
-		/* What failed before TCP was asked has left it in the queue. */
+		/*
+		 * If it failed before TCP was called, the child is still in the
+		 * queue.
+		 */
 		if (err)
 			user_call(self->user, UPCALLS_ACCEPT, &(int){ -2 });
 		user_call(self->user, UPCALLS_RELEASE, NULL);
@@ -301,7 +304,7 @@ TEST_F(consumer, accepts_without_memory)
 
 /* ---- out of order ---- */
 
-/* A stream of records, whose segments arrive as the test says. */
+/* A stream of records whose segments arrive in the order that the test chooses. */
 struct stream {
 	struct forger forger;
 	u8 *octets;
@@ -331,7 +334,7 @@ static int come(struct stream *stream, unsigned int first, unsigned int end)
 		     stream->start[end] - at, 0, 0);
 }
 
-/* Records out of order, and nothing else. */
+/* Deliver records out of order, and nothing else. */
 static bool user_places(struct _test_data_consumer *self,
 			const struct stream *stream, unsigned int first,
 			unsigned int end)
@@ -377,8 +380,8 @@ TEST_F(consumer, ulpdus_out_of_order)
 }
 
 /*
- * The FIN comes with those behind the gap. When that closes TCP tells of it while
- * they are in its queue still.
+ * The FIN comes with the records after the gap. When that closes, TCP reports
+ * the FIN while they are still in its queue.
  */
 TEST_F(consumer, end_behind_those_out_of_order)
 {
@@ -407,7 +410,7 @@ TEST_F(consumer, end_behind_those_out_of_order)
 	close(stream.forger.raw);
 }
 
-/* In order, then. */
+/* They are delivered in order then. */
 TEST_F(consumer, refuses_those_out_of_order)
 {
 	struct upcall_how how = { .refuse = 1 };
@@ -432,7 +435,7 @@ TEST_F(consumer, refuses_those_out_of_order)
 
 /* ---- under traffic ---- */
 
-/* Both ends send; the user's comes and goes. */
+/* Both ends send; the user attaches and detaches. */
 TEST_F(consumer, attach_and_detach_under_traffic)
 {
 	const unsigned int cycles = 1000;
@@ -460,7 +463,7 @@ TEST_F(consumer, attach_and_detach_under_traffic)
 		}
 		user_send(self->user, 100, 0, MEMORY_KVEC, NULL);
 		ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
-		/* What he was told of stays his. */
+		/* What it has received stays valid. */
 		ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	}
 	EXPECT_LT(cycles, next);

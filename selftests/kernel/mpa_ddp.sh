@@ -6,12 +6,12 @@
 #   netns alpha, client                netns beta, server
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# Much memory, with losses; its octets are those that were sent, and without markers
-# none, with them many were in their place before those in front of them had come.
-# Then rping by mpa_rping, kernel against user space.
+# Transfers a large memory region, with losses; the octets must be equal. Without
+# markers none, with markers many must have been placed before earlier ones arrived.
+# Then rping with mpa_rping, kernel against user space.
 #
-#   MPA_RDMA_OCTETS   how many, 64 MiB if not set, and not a debug kernel
-#   MPA_RDMA_LOSS     of segments, in percent, 1 if not set
+#   MPA_RDMA_OCTETS   their number, default 64 MiB, less on a debug kernel
+#   MPA_RDMA_LOSS     percentage of lost segments, default 1
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,18 +38,18 @@ trap cleanup EXIT
 hosts_down
 hosts_up 1500
 
-# network LOSS: a millisecond there and a millisecond back
+# network LOSS: a delay of a millisecond each way
 network() {
 	tc -n alpha qdisc replace dev va root netem delay 1ms limit 4000 loss "$1%"
 	tc -n beta qdisc replace dev vb root netem delay 1ms limit 4000
 }
 
-# between CLIENT SERVER: each is a command; both end well. The server says
+# between CLIENT SERVER: two commands; both must succeed. The server prints
 # "listening" first.
 between() {
 	local rc=0
 
-	# Nothing of the server before: it has said "listening", too.
+	# Remove the previous server's output: it contains "listening", too.
 	: >"$dir/server"
 	# shellcheck disable=SC2086 # words
 	timeout 900 ip netns exec beta $2 >"$dir/server" 2>&1 &
@@ -73,13 +73,13 @@ memory() {
 	between "$bin/mpa_rdma -c $at $2" "$bin/mpa_rdma -s $at $3"
 }
 
-# How many octets the last server has placed out of order.
+# The number of octets that the last server has placed out of order.
 placed() {
 	sed -n 's/.* tagged, \([0-9]*\) placed .*/\1/p' "$dir/server"
 }
 
-# With one segment of a hundred missing, and one millisecond until the next one
-# fills that gap, some must be.
+# With one segment of a hundred lost, and one millisecond until the next one fills
+# that gap, some must be.
 placed_many() {
 	memory "$1" "$2" "$3" || return
 	[[ $(placed) -gt $((octets / 100)) ]] || {
@@ -104,7 +104,7 @@ rounds() {
 		"$bin/mpa_rping -s $at $2 -C 30"
 }
 
-# figures NAME COMMAND...: as a test, and the server's figures
+# figures NAME COMMAND...: as a test, and print the server's figures
 figures() {
 	tap_run "$@"
 	sed -n "s/^[0-9].* octets, /# $1: &/p" "$dir/server"

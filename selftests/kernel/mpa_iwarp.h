@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * An iWARP end in user space: RDMAP (RFC 5040) and DDP (RFC 5041) over a socket
- * of mpa. One send is one DDP segment, which is one ULPDU. Or, with the same calls,
- * the one in the kernel, samples/mpa_ddp.
+ * with mpa. One send is one DDP segment, which is one ULPDU. Or, with the same
+ * calls, the end in the kernel, samples/mpa_ddp.
  *
- * One thread, one call at a time: a call sends what it has to, or receives until
- * what it waits for is there, and answers what the peer asks for meanwhile. Two
- * ends that both send more than TCP takes, and do not receive, wait for ever.
+ * One thread, one call at a time: a call sends, or receives until what it waits
+ * for has arrived, and answers the peer's requests meanwhile. Two ends that
+ * both send more than TCP takes, and do not receive, wait for ever.
  */
 #ifndef _MPA_IWARP_H
 #define _MPA_IWARP_H
@@ -17,7 +17,7 @@
 
 #include "samples/mpa_ddp/wire.h"
 
-/* What the peer may do with a buffer. One with neither is for Read Responses. */
+/* Access for the peer. A buffer with neither is for Read Responses. */
 #define IW_REMOTE_READ		1
 #define IW_REMOTE_WRITE		2
 
@@ -25,16 +25,16 @@
 #define ARRAY_SIZE(x)		(sizeof(x) / sizeof((x)[0]))
 #endif
 
-#define IW_DEPTH		16	/* Sends expected, Reads under way */
+#define IW_DEPTH		16	/* Sends expected, outstanding Reads */
 
 /**
  * struct iw_buffer - a tagged buffer
  * @octets:	its memory; NULL: not registered
- * @length:	how many
+ * @length:	their number
  * @stag:	its name
  * @base:	tagged offset of the first octet
  * @access:	IW_REMOTE_*
- * @end:	whose stream may use it
+ * @end:	the end whose stream may use it
  */
 struct iw_buffer {
 	u8 *octets;
@@ -46,11 +46,11 @@ struct iw_buffer {
 };
 
 /**
- * struct iw_message - an untagged buffer, and the Send that has come into it
+ * struct iw_message - an untagged buffer, and the Send received in it
  * @octets:	its memory
- * @room:	how many
+ * @room:	its size
  * @length:	of the message
- * @opcode:	which kind of Send it is
+ * @opcode:	the kind of Send
  * @stag:	its name, for the kernel's end
  */
 struct iw_message {
@@ -65,7 +65,7 @@ struct iw_message {
  * struct iw_read - an RDMA Read that waits for its response
  * @sink:	STag of the response
  * @to:		tagged offset of its next octet
- * @left:	octets to come
+ * @left:	octets outstanding
  */
 struct iw_read {
 	u32 sink;
@@ -74,9 +74,9 @@ struct iw_read {
 };
 
 /**
- * struct iw_arrival - how far a queue of untagged messages has arrived
- * @msn:	number of the message that is next, or under way
- * @mo:		octets of it that have come
+ * struct iw_arrival - progress of a queue of untagged messages
+ * @msn:	number of the next message, or of the one being received
+ * @mo:		octets received of it
  * @opcode:	its opcode, once @mo is not 0
  */
 struct iw_arrival {
@@ -89,27 +89,27 @@ struct iw_arrival {
  * struct iw_end - one end of a stream
  * @fd:		socket in Full Operation
  * @dev:	the kernel's end, or -1
- * @posted_done: the kernel's end has done what was posted last
+ * @posted_done: the kernel's end has completed the last post
  * @agreed:	@ird and @ord are known: at the responder with the first segment
- * @ird:	Reads that the peer may have under way
- * @ord:	Reads that this end may have under way
+ * @ird:	Reads that the peer may have outstanding
+ * @ord:	Reads that this end may have outstanding
  * @sent:	enum rdmap_error that this end has sent a Terminate with, or -1
  * @received:	the same of the peer
  * @closed:	the peer has ended the stream, with or without a Terminate
  * @sends:	for Sends: a ring
- * @posted:	how many were ever posted
- * @arrived:	how many have got their message
- * @taken:	how many of those iw_receive() has returned
+ * @posted:	number posted so far
+ * @arrived:	number filled with a message
+ * @taken:	number of those that iw_receive() has returned
  * @reads:	this end's Reads: a ring
- * @asked:	how many were ever sent
- * @answered:	how many of those are complete
+ * @asked:	number sent so far
+ * @answered:	number of those completed
  * @served:	the peer's Reads that were answered
  * @written:	the peer's RDMA Writes that are complete
- * @segments:	have come, and were good
- * @in:		by enum rdmap_queue: what arrives
+ * @segments:	number of good segments received
+ * @in:		by enum rdmap_queue: state of what arrives
  * @msn:	by enum rdmap_queue: number of the message sent next
- * @request:	where a Read Request comes together
- * @terminate:	where a Terminate comes together
+ * @request:	buffer in which a Read Request is reassembled
+ * @terminate:	buffer in which a Terminate is reassembled
  */
 struct iw_end {
 	int fd;
@@ -139,52 +139,52 @@ struct iw_end {
 
 /* ---- mpa_iwarp.c: all calls return 0, or -1 once the stream is over ---- */
 
-/* A fresh one, of user space or of the kernel. iw_free() ends it at once. */
+/* A new end, in user space or in the kernel. iw_free() ends it at once. */
 int iw_open(struct iw_end *end, bool kernel);
 void iw_free(struct iw_end *end);
 
-/* A TCP connection; the server says "listening" when it does. Or -1. */
+/* A TCP connection; the server prints "listening" when it does. Or -1. */
 int iw_connect(const char *address, const char *port, bool server);
 
 /* Start a connected socket; a failure other than a Terminate is in errno. */
 int iw_start(struct iw_end *end, int fd, const struct mpa_start *start);
 
-/* Name memory to the peer; NULL if there are too many. */
+/* Register memory for the peer; NULL if there are too many. */
 struct iw_buffer *iw_register(const struct iw_end *end, void *octets, u32 length,
 			      u64 base, u8 access);
 void iw_unregister(struct iw_buffer *buffer);
 struct iw_buffer *iw_find(u32 stag);
 
-/* A buffer for a Send, behind those posted before. */
+/* A buffer for a Send, after those posted before. */
 void iw_post(struct iw_end *end, void *octets, u32 room);
 
-/* @opcode: one of the Sends; @invalidate: for those that do. */
+/* @opcode: one of the Sends; @invalidate: for those with Invalidate. */
 int iw_send(struct iw_end *end, u8 opcode, u32 invalidate, const void *octets,
 	    u32 length);
 int iw_write(struct iw_end *end, u32 stag, u64 to, const void *octets, u32 length);
-/* Comes back when the request has gone. */
+/* Returns when the request has been sent. */
 int iw_read(struct iw_end *end, const struct iw_buffer *sink, u32 offset, u32 stag,
 	    u64 to, u32 length);
-/* Until no Read is under way. */
+/* Wait until no Read is outstanding. */
 int iw_read_all(struct iw_end *end);
-/* Until so many segments have come since the start. */
+/* Wait until @segments segments have arrived since the start. */
 int iw_take(struct iw_end *end, u32 segments);
 /* The next Send; its buffer is free again. */
 int iw_receive(struct iw_end *end, struct iw_message *message);
 
-/* Tell the peer of an error, in this segment of its or in none, and send no more. */
+/* Send a Terminate for an error, in this segment or in none, and send nothing more. */
 void iw_terminate(struct iw_end *end, int error, const u8 *segment, u32 length);
-/* No more to send; wait until the peer has ended as well, and close. */
+/* End sending; wait until the peer has ended as well, and close. */
 int iw_close(struct iw_end *end);
 
-/* For mpa_iwarp_rx.c: what the startup frames say, and a tagged message. */
+/* For mpa_iwarp_rx.c: the result of the startup frames, and a tagged message. */
 int iw_agreed(struct iw_end *end);
 int iw_send_tagged(struct iw_end *end, u8 opcode, u32 stag, u64 to,
 		   const void *octets, u32 length);
 
 /* ---- mpa_iwarp_rx.c ---- */
 
-/* Receive a segment and do what it asks for. */
+/* Receive a segment and process it. */
 int iw_progress(struct iw_end *end);
 
 /* ---- mpa_iwarp_dev.c: the same with the end in the kernel ---- */
@@ -200,7 +200,7 @@ int iw_dev_send(struct iw_end *end, u8 opcode, u32 remote_stag, u64 remote_to,
 int iw_dev_read(struct iw_end *end, const struct iw_buffer *sink, u32 offset,
 		u32 stag, u64 to, u32 length);
 int iw_dev_take(struct iw_end *end, u32 segments);
-/* What the kernel tells next, instead of iw_dev_progress(). */
+/* The kernel's next report, instead of iw_dev_progress(). */
 struct ddp_done;
 int iw_dev_next(struct iw_end *end, struct ddp_done *done);
 int iw_dev_progress(struct iw_end *end);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an iWARP end (mpa_iwarp.h) answers to a peer that does not keep to DDP or
- * RDMAP: the Terminate that RFC 5040 section 4.8 and RFC 5041 section 7.2 name for
- * it, with the headers that were wrong; then the stream is over.
+ * What an iWARP end (mpa_iwarp.h) answers to a peer that violates DDP or RDMAP:
+ * the Terminate that RFC 5040 section 4.8 and RFC 5041 section 7.2 name for it,
+ * with the wrong headers; then the stream ends.
  */
 
 #include "mpa_test.h"
@@ -21,7 +21,7 @@ enum which { BOTH, READ_ONLY, WRITE_ONLY, STRANGE, LOCAL, BUFFERS, NONE };
 
 FIXTURE(iwarp)
 {
-	struct iw_end bad;	/* initiator, whose segments the test makes */
+	struct iw_end bad;	/* initiator, whose segments the test builds */
 	struct iw_end good;
 	struct iw_end stranger;	/* of another stream */
 	bool kernel;
@@ -80,7 +80,7 @@ FIXTURE_TEARDOWN(iwarp)
 	drop(&self->stranger);
 }
 
-/* Both ends as they were in the beginning. */
+/* Open both ends again. */
 static bool reopened(self_t *self)
 {
 	int i;
@@ -132,7 +132,7 @@ static u32 stag_of(self_t *self, enum which which)
 	return which < BUFFERS ? self->buffer[which]->stag : 0xdeadbeef;
 }
 
-/* The segment to be sent: a header, and @length octets behind it. */
+/* The segment to send: a header, and @length octets after it. */
 static void tagged(self_t *self, u8 opcode, u32 stag, u64 to, u32 length)
 {
 	struct ddp_tagged header = {
@@ -177,7 +177,7 @@ static bool goes(self_t *self)
 	return !write_all(self->bad.fd, self->segment, self->length);
 }
 
-/* Whether the Terminate has the headers of the segment, if it shall have any. */
+/* Whether the Terminate contains the segment's headers, if it should. */
 static bool shows_segment(self_t *self, u8 headers)
 {
 	const struct rdmap_terminate *terminate = (void *)self->bad.terminate;
@@ -194,8 +194,8 @@ static bool shows_segment(self_t *self, u8 headers)
 }
 
 /*
- * The segment is answered with a Terminate, and nothing comes behind it. What the
- * answer was, or -1.
+ * The segment is answered with a Terminate, and nothing follows it. Return: the
+ * answer, or -1.
  */
 static int answer(self_t *self, u8 headers)
 {
@@ -211,7 +211,7 @@ static int answer(self_t *self, u8 headers)
 	else if (!shows_segment(self, headers))
 		what = "the Terminate has not the segment's headers";
 	else if (self->good.sent != self->bad.received)
-		what = "another Terminate has come than was told";
+		what = "the Terminate differs from the one reported";
 	else if (recv(self->bad.fd, &octet, 1, 0))
 		what = "the stream does not end";
 	else
@@ -271,7 +271,7 @@ TEST_F(iwarp, stags_beside_a_valid_one)
 		ASSERT_TRUE(fresh(self));
 		tagged(self, RDMAP_WRITE, stag_of(self, BOTH) ^ 1U << bit, BASE,
 		       1);
-		/* Not the one of another buffer by chance. */
+		/* Not the STag of another buffer by chance. */
 		if (iw_find(stag_of(self, BOTH) ^ 1U << bit))
 			continue;
 		EXPECT_EQ(DDP_ERR_STAG, answer(self, WHOLE));
@@ -287,7 +287,7 @@ TEST_F(iwarp, edges_of_a_buffer_are_in_it)
 	ASSERT_TRUE(goes(self));
 	tagged(self, RDMAP_WRITE, stag_of(self, WRITE_ONLY), BASE, LENGTH);
 	ASSERT_TRUE(goes(self));
-	/* Of an empty one STag and TO count for nothing (RFC 5041 section 5.2). */
+	/* If it is empty, STag and TO are ignored (RFC 5041 section 5.2). */
 	tagged(self, RDMAP_WRITE, stag_of(self, NONE), ~0ULL, 0);
 	ASSERT_TRUE(goes(self));
 	untagged(self, RDMAP_SEND_SE, RDMAP_QUEUE_SEND, 1, 0, ROOM);
@@ -341,7 +341,7 @@ TEST_F(iwarp, reserved_bits_are_not_looked_at)
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, 1);
 	self->segment[0] |= 0x3c;
 	self->segment[1] |= 0x30;
-	/* It is no Send that invalidates: the STag is one as before. */
+	/* This Send does not invalidate: the STag stays valid. */
 	header->invalidate = htonl(stag_of(self, BOTH));
 	ASSERT_TRUE(goes(self));
 	EXPECT_EQ(0, iw_receive(&self->good, &message));
@@ -351,7 +351,7 @@ TEST_F(iwarp, reserved_bits_are_not_looked_at)
 	EXPECT_EQ(1, self->good.written);
 }
 
-/* Every opcode in every place where it does not belong. */
+/* Every opcode in every place where it is not allowed. */
 TEST_F(iwarp, opcodes)
 {
 	unsigned int opcode, queue;
@@ -368,7 +368,7 @@ TEST_F(iwarp, opcodes)
 		}
 		if (opcode == RDMAP_WRITE)
 			continue;
-		/* A Read Response that nobody has asked for as well. */
+		/* And a Read Response that was not requested. */
 		ASSERT_TRUE(fresh(self));
 		tagged(self, opcode, stag_of(self, BOTH), BASE, 4);
 		EXPECT_EQ(RDMAP_ERR_OPCODE, answer(self, WHOLE)) {
@@ -431,7 +431,7 @@ TEST_F(iwarp, sends_beyond_the_posted_buffers)
 	EXPECT_EQ(DDP_ERR_MSN, answer(self, WHOLE));
 }
 
-/* A Send in two segments, of which the second is wrong. */
+/* A Send in two segments, the second of which is wrong. */
 TEST_F(iwarp, second_segments)
 {
 	const struct { u8 opcode; u32 msn, mo, len; int error; } rows[] = {
@@ -482,13 +482,13 @@ TEST_F(iwarp, invalidation)
 	header->invalidate = htonl(stag_of(self, STRANGE));
 	EXPECT_EQ(RDMAP_ERR_INVALIDATE, answer(self, WHOLE));
 
-	/* The peer was never given this one. */
+	/* The peer was never given this STag. */
 	ASSERT_TRUE(fresh(self));
 	untagged(self, RDMAP_SEND_INVALIDATE, RDMAP_QUEUE_SEND, 1, 0, 1);
 	header->invalidate = htonl(stag_of(self, LOCAL));
 	EXPECT_EQ(RDMAP_ERR_INVALIDATE, answer(self, WHOLE));
 
-	/* What has been invalidated is an STag no more. */
+	/* What has been invalidated is no longer an STag. */
 	ASSERT_TRUE(fresh(self));
 	untagged(self, RDMAP_SEND_INVALIDATE, RDMAP_QUEUE_SEND, 1, 0, 1);
 	header->invalidate = htonl(stag_of(self, BOTH));
@@ -536,7 +536,7 @@ TEST_F(iwarp, read_requests_of_a_wrong_length)
 	}
 }
 
-/* A Read Request may come in any number of segments, as any message. */
+/* A Read Request may arrive in any number of segments, as any message. */
 TEST_F(iwarp, read_requests_in_pieces)
 {
 	struct rdmap_read_request read;
@@ -569,7 +569,7 @@ TEST_F(iwarp, reads_that_were_not_negotiated)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, answer(self, WHOLE));
 }
 
-/* RFC 6581 section 9.2: it is MPA's, and the layer above does not see it. */
+/* RFC 6581 section 9.2: it belongs to MPA; the upper layer does not see it. */
 TEST_F(iwarp, opens_with_an_empty_fpdu)
 {
 	struct iw_message message;
@@ -599,7 +599,7 @@ TEST_F(iwarp, empty_reads_of_anything)
 		  recv(self->bad.fd, seen, sizeof(seen), 0));
 }
 
-/* The good end has asked for 100 octets. */
+/* The good end has requested 100 octets. */
 TEST_F(iwarp, read_responses_that_were_not_asked_for)
 {
 	const struct { enum which which; int to; u32 len; int error; } rows[] = {
@@ -673,7 +673,7 @@ TEST_F(iwarp, terminates_that_are_too_short)
 	}
 }
 
-/* RFC 5040 section 5.4: nothing is answered, and nothing sent any more. */
+/* RFC 5040 section 5.4: nothing is answered, and nothing sent any longer. */
 TEST_F(iwarp, a_terminate_ends_the_stream)
 {
 	u8 octet;
@@ -688,7 +688,7 @@ TEST_F(iwarp, a_terminate_ends_the_stream)
 	EXPECT_EQ(0, recv(self->bad.fd, &octet, 1, 0));
 }
 
-/* ---- a peer made by hand, below MPA ---- */
+/* ---- a hand-made peer, below MPA ---- */
 
 static bool by_hand(self_t *self, struct peer *peer)
 {
@@ -725,7 +725,7 @@ TEST_F(iwarp, headers_octet_by_octet)
 	EXPECT_EQ(ROOM, message.length);
 }
 
-/* RFC 5044 section 8: the layer above tells the peer what MPA has found. */
+/* RFC 5044 section 8: the upper layer reports MPA's errors to the peer. */
 TEST_F(iwarp, errors_of_mpa_are_told)
 {
 	struct iw_message message;
@@ -735,7 +735,7 @@ TEST_F(iwarp, errors_of_mpa_are_told)
 
 	ASSERT_TRUE(by_hand(self, &peer));
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, ROOM);
-	/* The first one has to be good, or a responder may send nothing. */
+	/* The first one has to be good, or a responder may not send. */
 	ASSERT_EQ(0, peer_send(&peer, self->segment, self->length));
 	ASSERT_EQ(0, iw_receive(&self->good, &message));
 	n = peer_fpdu(&peer, self->segment, self->length, fpdu);

@@ -13,8 +13,8 @@
 #include "mpa_kmod.h"
 #include "samples/mpa_ddp/mpa_ddp.h"
 
-#define PATIENCE	100	/* seconds without anything */
-#define POSTED		0x100	/* ids that are no buffer's */
+#define PATIENCE	100	/* seconds without a report */
+#define POSTED		0x100	/* ids that do not belong to a buffer */
 
 int iw_dev_open(struct iw_end *end)
 {
@@ -38,7 +38,7 @@ static void look(struct iw_end *end)
 	end->ord = info.ord;
 }
 
-/* A Send has come, or a buffer comes back without one. */
+/* A Send has arrived, or a buffer is returned without one. */
 static void take_message(struct iw_end *end, const struct ddp_done *done)
 {
 	struct iw_message *message = &end->sends[done->id % IW_DEPTH];
@@ -88,12 +88,12 @@ static bool over(const struct iw_end *end)
 	return end->closed || end->sent >= 0 || end->received >= 0;
 }
 
-/* The next thing that the kernel tells, within so many milliseconds. */
+/* The kernel's next report, within @ms milliseconds. */
 static int read_done(struct iw_end *end, struct ddp_done *done, int ms)
 {
 	struct pollfd tells = { .fd = end->dev, .events = POLLIN };
 
-	/* There mostly is something. */
+	/* Mostly there is one. */
 	if (read(end->dev, done, sizeof(*done)) == sizeof(*done))
 		return 0;
 	if (poll(&tells, 1, ms) == 1 &&
@@ -122,7 +122,7 @@ int iw_dev_progress(struct iw_end *end)
 {
 	bool agreed;
 
-	/* A start is none. */
+	/* Skip the report of the start. */
 	do {
 		agreed = end->agreed;
 		if (over(end) || next(end, PATIENCE * 1000) || over(end))
@@ -189,7 +189,7 @@ int iw_dev_post(struct iw_end *end, u32 id, struct iw_message *message)
 	return ioctl(end->dev, DDP_POST, &post);
 }
 
-/* Until it has gone: what it is sent from is the caller's again. */
+/* Wait until it has been sent: then the caller may reuse the memory. */
 static int send_and_wait(struct iw_end *end, struct ddp_post *post)
 {
 	end->posted_done = false;

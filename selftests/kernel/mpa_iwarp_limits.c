@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The iWARP end in the kernel (samples/mpa_ddp) and those who use it: what it tells
- * is not lost, what it holds has a limit, and nobody waits for a stranger.
+ * The iWARP end in the kernel (samples/mpa_ddp) and its users: no report is
+ * lost, what it holds has a limit, and a user does not wait for other users.
  */
 
 #include <linux/userfaultfd.h>
@@ -21,7 +21,7 @@
 
 #define MEMORY		(4 << 20)
 #define PAGE		4096
-#define STRANGERS	280	/* more than a workqueue works on at once */
+#define STRANGERS	280	/* more than a workqueue runs at once */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
@@ -86,7 +86,7 @@ static u32 registered(int dev, const void *octets, u32 length, u32 access)
 	return ioctl(dev, DDP_REGISTER, &region) ? 0 : region.stag;
 }
 
-/* The next thing of a kind that is told, within so many milliseconds. */
+/* The next report of that kind, within @ms milliseconds. */
 static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 {
 	while (poll_for(dev, POLLIN, ms) == POLLIN &&
@@ -96,7 +96,7 @@ static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 	return false;
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 TEST_F(limits, an_event_stays_behind_a_bad_address)
 {
@@ -117,14 +117,14 @@ TEST_F(limits, events_in_front_of_a_bad_address)
 	struct ddp_post post = { .opcode = RDMAP_SEND };
 	struct ddp_done *done;
 
-	/* There is room for one of them. */
+	/* There is space for one of them. */
 	done = (void *)(self->memory + PAGE - sizeof(*done));
 	ASSERT_EQ(0, munmap(self->memory + PAGE, PAGE));
 	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
 	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, done, 5000));
 	for (post.id = 0; post.id < 3; post.id++)
 		ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &post));
-	/* Three FPDUs: all have gone. */
+	/* Three FPDUs: all have been sent. */
 	ASSERT_EQ(72, read_all(self->fd[0], self->memory, 72));
 	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 5000));
 	EXPECT_EQ(sizeof(*done), read(self->dev[1], done, 3 * sizeof(*done)));
@@ -135,7 +135,7 @@ TEST_F(limits, events_in_front_of_a_bad_address)
 	}
 }
 
-/* One wake-up for all that has not been read: a program may have many that wait. */
+/* One wakeup for all that was not read: there may be many. */
 TEST_F(limits, who_waits_is_woken_once_for_many)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -148,7 +148,7 @@ TEST_F(limits, who_waits_is_woken_once_for_many)
 	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, &done, 5000));
 	epoll = epoll_create1(0);
 	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->dev[1], &event));
-	/* The first one is told, and not read. */
+	/* The first one is reported, and not read. */
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &send));
 	ASSERT_EQ(24, read_all(self->fd[0], self->memory, 24));
 	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
@@ -162,7 +162,7 @@ TEST_F(limits, who_waits_is_woken_once_for_many)
 	close(epoll);
 }
 
-/* ---- what is held ---- */
+/* ---- what an end holds ---- */
 
 TEST_F(limits, regions_have_a_limit)
 {
@@ -174,13 +174,16 @@ TEST_F(limits, regions_have_a_limit)
 	}
 	EXPECT_EQ(0, registered(self->dev[0], self->memory, 1, 0));
 	EXPECT_EQ(ENOSPC, errno);
-	/* Of each end its own. */
+	/* Each end has regions of its own. */
 	EXPECT_NE(0, registered(self->dev[1], self->memory, 1, 0));
 	ASSERT_EQ(0, ioctl(self->dev[0], DDP_DEREGISTER, &stag));
 	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
 }
 
-/* As an ordinary user, who may lock so much; in a child. Return: an end, or -1. */
+/*
+ * As an ordinary user that may lock @locked octets; in a child. Return: an end,
+ * or -1.
+ */
 static int users_end(rlim_t locked)
 {
 	const struct rlimit limit = { .rlim_cur = locked, .rlim_max = locked };
@@ -192,9 +195,9 @@ static int users_end(rlim_t locked)
 }
 
 /*
- * A program that registers so much, and has gone when this returns. A child of it
- * has the end, until nobody has the other end of a pipe any more.
- * Return: 0, or the errno of registering.
+ * A program that registers @length octets, and has exited when this returns. A
+ * child of it keeps the end until the other end of a pipe is closed. Return: 0,
+ * or the errno of registering.
  */
 static int generation(self_t *self, u32 length, const int pipe[2])
 {
@@ -202,7 +205,7 @@ static int generation(self_t *self, u32 length, const int pipe[2])
 	pid_t pid;
 	u8 octet;
 
-	/* Else it might be of huge pages. */
+	/* Without this it might use huge pages. */
 	madvise(self->memory, MEMORY, MADV_NOHUGEPAGE);
 	pid = fork();
 	if (!pid) {
@@ -227,9 +230,9 @@ TEST_F(limits, regions_count_for_the_user)
 
 	ASSERT_EQ(0, pipe(child));
 	ASSERT_EQ(0, generation(self, 10 * PAGE, child));
-	/* Together with those of a program that has gone. */
+	/* Together with those of a program that has exited. */
 	EXPECT_EQ(ENOMEM, generation(self, 10 * PAGE, child));
-	/* They count until the end has been closed by the last one. */
+	/* They are charged until the last user has closed the end. */
 	close(child[1]);
 	ASSERT_EQ(0, pipe(child));
 	while (generation(self, 10 * PAGE, child))
@@ -237,7 +240,10 @@ TEST_F(limits, regions_count_for_the_user)
 	close(child[1]);
 }
 
-/* A program that registers, and leaves a socket that lingers with all that it has sent. */
+/*
+ * A program that registers memory, and leaves a lingering socket with all that
+ * it has sent.
+ */
 static int lingering_generation(self_t *self, u32 length)
 {
 	const struct linger linger = { .l_onoff = 1, .l_linger = 1000 };
@@ -261,7 +267,7 @@ static int lingering_generation(self_t *self, u32 length)
 		return -1;
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	/* Whoever closes the last one waits: the end, if it has not been left before. */
+	/* The last user that closes it waits here, unless the end was left before. */
 	close(self->fd[1]);
 	self->fd[1] = -1;
 	return kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid ? -1 : 0;
@@ -273,7 +279,7 @@ TEST_F(limits, regions_do_not_linger_with_the_socket)
 
 	close(self->dev[0]);
 	close(self->dev[1]);
-	/* What others had registered goes soon. */
+	/* What others had registered is freed soon. */
 	while ((rc = lingering_generation(self, 10 * PAGE)) == ENOMEM &&
 	       tries++ < 50)
 		usleep(100000);
@@ -336,7 +342,7 @@ TEST_F(limits, a_huge_page_counts_as_a_whole)
 	EXPECT_EQ(0, huge_octet(size, size * 2));
 }
 
-/* ---- strangers ---- */
+/* ---- other users ---- */
 
 struct holder {
 	int fd;
@@ -344,7 +350,7 @@ struct holder {
 	u8 *page;
 };
 
-/* Copies from a page that does not come, with the socket locked. */
+/* Copies from a page that is not available, with the socket locked. */
 static void *hold_socket(void *arg)
 {
 	const struct holder *holder = arg;
@@ -353,7 +359,7 @@ static void *hold_socket(void *arg)
 	return NULL;
 }
 
-/* Faults in the memory wait; or -1. */
+/* Page faults in this memory wait. Return: a userfaultfd, or -1. */
 static int absent(u8 *memory, size_t len)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -368,7 +374,7 @@ static int absent(u8 *memory, size_t len)
 	       ioctl(fd, UFFDIO_REGISTER, &range) ? -1 : fd;
 }
 
-/* An end has something to send, and its socket is locked by the program. */
+/* An end with something to send, whose socket is locked by the program. */
 static bool held(struct holder *holder, int faults)
 {
 	struct ddp_post post = { .opcode = RDMAP_SEND };
@@ -406,7 +412,7 @@ TEST_F(limits, locked_sockets_of_strangers)
 	for (i = 0; i < STRANGERS; i++) {
 		holders[i].page = self->memory + i * PAGE;
 		ASSERT_TRUE(held(&holders[i], faults)) {
-			TH_LOG("stranger %d", i);
+			TH_LOG("holder %d", i);
 		}
 	}
 	for (i = 0; i < 2; i++)
@@ -414,7 +420,7 @@ TEST_F(limits, locked_sockets_of_strangers)
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
 	ASSERT_EQ(0, ioctl(self->dev[0], DDP_POST, &post));
 	EXPECT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
-	/* The faults go on. */
+	/* The faults continue. */
 	close(faults);
 }
 
@@ -431,7 +437,7 @@ static int unload(void)
 	return kmod_do("rmmod mpa_ddp 2>/dev/null");
 }
 
-/* The last one who has the end may be a stranger, or the kernel's own thread. */
+/* The last user of an end may be another task, or the kernel's own thread. */
 TEST_F(limits, closing_does_not_wait_for_the_socket)
 {
 	int faults, tries = 0;
@@ -451,7 +457,7 @@ TEST_F(limits, closing_does_not_wait_for_the_socket)
 	until.tv_sec += 5;
 	ASSERT_EQ(0, pthread_create(&closer, NULL, close_end, &holder));
 	EXPECT_EQ(0, pthread_timedjoin_np(closer, NULL, &until));
-	/* Its code is needed yet. */
+	/* Its code is still needed. */
 	EXPECT_NE(0, unload());
 	close(faults);
 	while (unload())
@@ -460,7 +466,7 @@ TEST_F(limits, closing_does_not_wait_for_the_socket)
 
 /* ---- the peer's Reads ---- */
 
-/* A peer made by hand asks for so much from the start of a region. */
+/* A hand-made peer requests @length octets from the start of a region. */
 static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
 {
 	struct ddp_untagged header = {
@@ -477,7 +483,7 @@ static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
 	return !peer_send(&self->peer, ulpdu, sizeof(ulpdu));
 }
 
-/* What the next message of an end is, behind segments of one that goes on. */
+/* The kind of the end's next message, after segments of one that continues. */
 static int next_message(self_t *self)
 {
 	static u8 fpdu[MPA_ULPDU_MAX + 8];
@@ -495,14 +501,14 @@ static int next_message(self_t *self)
 	return fpdu[3] & RDMAP_OPCODE_MASK;
 }
 
-/* All that the end sends, to the end of the stream. */
+/* Read all that the end sends, up to the end of stream. */
 static void drain(self_t *self)
 {
 	while (recv(self->fd[0], self->memory, PAGE, 0) > 0)
 		;
 }
 
-/* A peer that always has Reads under way. */
+/* A peer that always has Reads outstanding. */
 TEST_F(limits, sends_among_the_peers_reads)
 {
 	struct ddp_post send = { .opcode = RDMAP_SEND };
@@ -543,7 +549,7 @@ TEST_F(limits, a_read_that_is_being_answered_is_under_way)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, done.error);
 }
 
-/* As many as are allowed, each asked for as soon as one has been answered. */
+/* As many as allowed, each requested as soon as one has been answered. */
 TEST_F(limits, reads_one_behind_the_other)
 {
 	u32 stag, msn, i;
@@ -571,7 +577,7 @@ TEST_F(limits, a_response_that_breaks_off)
 	ASSERT_TRUE(asks(self, 1, stag, MEMORY));
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_DEREGISTER, &stag));
-	/* Room for more of it, which is gone. */
+	/* Space for more of it, which is gone. */
 	drain(self);
 	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
 	EXPECT_EQ(RDMAP_ERR_LOCAL, done.error);
@@ -579,9 +585,9 @@ TEST_F(limits, a_response_that_breaks_off)
 	EXPECT_EQ(0, info.reads);
 }
 
-/* ---- a Terminate that does not go ---- */
+/* ---- a Terminate that cannot be sent ---- */
 
-/* Much waits to be sent, and nothing is under way: the peer takes no more. */
+/* Much is queued, and nothing is in flight: the peer takes no more. */
 static bool is_full(int fd)
 {
 	int queued = 0, unsent = 0;
@@ -591,7 +597,7 @@ static bool is_full(int fd)
 	       queued == unsent && unsent > 100000;
 }
 
-/* The peer asks for more than TCP takes, reads nothing, and makes a mistake. */
+/* The peer requests more than TCP takes, reads nothing, and makes a mistake. */
 static bool window_is_closed(self_t *self)
 {
 	struct ddp_post buffer = { .opcode = DDP_RECEIVE };
@@ -608,7 +614,10 @@ static bool window_is_closed(self_t *self)
 	while (!is_full(self->fd[1]))
 		if (tries++ > 5000 || usleep(1000))
 			return false;
-	/* TCP has more than it may, so that a Terminate has no room either. */
+	/*
+	 * TCP's send buffer is more than full, so that a Terminate does not fit
+	 * either.
+	 */
 	if (setsockopt(self->fd[1], SOL_SOCKET, SO_SNDBUF, &one, sizeof(one)))
 		return false;
 	return !ioctl(self->dev[1], DDP_POST, &buffer) &&
@@ -629,7 +638,7 @@ TEST_F(limits, a_terminate_that_does_not_go)
 		posts += done.status == -ECANCELED;
 	}
 	EXPECT_EQ(2, posts);
-	/* The peer has its time. */
+	/* The peer has time to read. */
 	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 20000));
 	ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));
 	EXPECT_EQ(DDP_ENDED, done.what);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the iWARP end in the kernel (samples/mpa_ddp) tells of posts, in which order,
- * and of the end of the stream; and what an end that is closed leaves to the program.
- * The peer is made by hand, or is another end.
+ * The order in which the iWARP end in the kernel (samples/mpa_ddp) reports
+ * posts and the end of the stream; and what a closed end leaves to the program.
+ * The peer is hand-made, or another end.
  */
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 #include "samples/mpa_ddp/wire.h"
 
 #define MEMORY		(8 << 20)
-#define READ_SINK	100	/* octets that each Read asks for */
+#define READ_SINK	100	/* octets that each Read requests */
 #define ROOM		100	/* for a Send */
 
 FIXTURE(posts)
@@ -24,7 +24,7 @@ FIXTURE(posts)
 	int dev[2];
 	struct peer peer;
 	u8 *memory;
-	u32 stag;		/* all of it, of dev[1] */
+	u32 stag;		/* for all of it, of dev[1] */
 };
 
 /* Two sockets, and two ends that have no socket yet. */
@@ -83,7 +83,7 @@ static bool starts(int dev, int fd, const struct mpa_start *start)
 	return !ioctl(dev, DDP_ATTACH, &fd) && !ioctl(dev, DDP_START, start);
 }
 
-/* In Full Operation at once, with a peer made by hand. */
+/* In Full Operation at once, with a hand-made peer. */
 static bool direct(self_t *self)
 {
 	const struct mpa_start start = {
@@ -93,7 +93,10 @@ static bool direct(self_t *self)
 	return starts(self->dev[1], self->fd[1], &start);
 }
 
-/* Both ends in the kernel, the initiator is dev[1]; as many Reads each way. */
+/*
+ * Both ends in the kernel, the initiator is dev[1]; the same number of Reads
+ * each way.
+ */
 static bool negotiated(self_t *self, u32 reads, u32 flags)
 {
 	const struct mpa_start responder = {
@@ -119,7 +122,7 @@ static bool posts(self_t *self, u64 id, u32 opcode, u32 length)
 	return !ioctl(self->dev[1], DDP_POST, &post);
 }
 
-/* What an end tells next, or nothing within so many milliseconds. */
+/* The next report of an end, if there is one within @ms milliseconds. */
 static bool tells(int dev, struct ddp_done *done, int ms)
 {
 	return poll_for(dev, POLLIN, ms) == POLLIN &&
@@ -134,7 +137,7 @@ static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 	return false;
 }
 
-/* The next post that is told of is this one. */
+/* The next post that is reported is this one. */
 static bool done_next(self_t *self, u64 id, int status)
 {
 	struct ddp_done done = {};
@@ -148,7 +151,7 @@ static bool done_next(self_t *self, u64 id, int status)
 	return false;
 }
 
-/* What the stream ends with, or 1. */
+/* The status with which the stream ends, or 1. */
 static int ends_with(self_t *self)
 {
 	struct ddp_done done;
@@ -182,7 +185,7 @@ static bool peer_tagged(self_t *self, u8 opcode, u8 ddp, u32 length)
 	return !peer_send(&self->peer, ulpdu, sizeof(header) + length);
 }
 
-/* The end has sent so much more, Read Requests and empty Sends. */
+/* The end has sent that many more Read Requests and empty Sends. */
 static bool peer_gets(self_t *self, u32 requests, u32 sends)
 {
 	size_t len = requests * 52 + sends * 24;
@@ -191,9 +194,9 @@ static bool peer_gets(self_t *self, u32 requests, u32 sends)
 	return read_all(self->fd[0], seen, len) == len;
 }
 
-/* ---- what the peer gets ---- */
+/* ---- what the peer receives ---- */
 
-/* RFC 5040 section 4.1: zero for an STag, but of those that invalidate one. */
+/* RFC 5040 section 4.1: the STag is zero, except in Sends that invalidate one. */
 TEST_F(posts, untagged_headers_field_by_field)
 {
 	static const struct { u8 opcode, stag, queue, msn; u32 len; } rows[] = {
@@ -236,11 +239,11 @@ TEST_F(posts, sends_behind_a_read)
 	ASSERT_TRUE(posts(self, 2, RDMAP_READ_REQUEST, READ_SINK));
 	ASSERT_TRUE(posts(self, 3, RDMAP_SEND, 0));
 	ASSERT_TRUE(posts(self, 4, RDMAP_SEND, 0));
-	/* All have gone, and the Read is not done. */
+	/* All have been sent, and the Read is not done. */
 	ASSERT_TRUE(peer_gets(self, 1, 3));
 	EXPECT_TRUE(done_next(self, 1, 0));
 	EXPECT_FALSE(tells(self->dev[1], &done, 200)) {
-		TH_LOG("post %llu is told", (unsigned long long)done.id);
+		TH_LOG("post %llu is reported", (unsigned long long)done.id);
 	}
 	ASSERT_TRUE(peer_tagged(self, RDMAP_READ_RESPONSE, DDP_LAST, READ_SINK));
 	EXPECT_TRUE(done_next(self, 2, 0));
@@ -248,7 +251,7 @@ TEST_F(posts, sends_behind_a_read)
 	EXPECT_TRUE(done_next(self, 4, 0));
 }
 
-/* Some have gone, one is done, others wait: more Reads than are allowed at once. */
+/* Some were sent, one is done, others wait: more Reads than are allowed at once. */
 TEST_F(posts, cancelled_in_their_order)
 {
 	u32 id;
@@ -266,9 +269,9 @@ TEST_F(posts, cancelled_in_their_order)
 	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
-/* ---- how many Reads ---- */
+/* ---- the number of Reads ---- */
 
-/* The one that opens the stream is one of those that may be under way. */
+/* The Read that opens the stream counts as outstanding. */
 TEST_F(posts, reads_behind_the_one_that_opens_the_stream)
 {
 	struct ddp_region region = {
@@ -316,7 +319,7 @@ TEST_F(posts, reads_where_none_is_allowed)
 	EXPECT_TRUE(done_next(self, 4, -EOPNOTSUPP));
 }
 
-/* ---- how the stream ends ---- */
+/* ---- end of the stream ---- */
 
 TEST_F(posts, the_peer_ends_the_stream_when_all_is_done)
 {
@@ -337,13 +340,13 @@ TEST_F(posts, the_peer_ends_the_stream_when_all_is_done)
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	ASSERT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
 	EXPECT_EQ(0, done.status);
-	/* A buffer for what never comes is nothing that could be completed. */
+	/* A buffer without a message is cancelled, not completed. */
 	ASSERT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
 	EXPECT_EQ(-ECANCELED, done.status);
 	EXPECT_EQ(0, ends_with(self));
 }
 
-/* The buffer is no longer registered: nothing can be put there. */
+/* The buffer is no longer registered: nothing can be placed there. */
 TEST_F(posts, a_send_to_a_region_that_is_gone)
 {
 	struct ddp_done done;
@@ -362,7 +365,7 @@ TEST_F(posts, the_peer_ends_the_stream_in_a_send)
 {
 	u32 length;
 
-	/* Also behind a first segment that has no octets. */
+	/* Also after a first segment without octets. */
 	for (length = 0; length < 2; length++) {
 		closed(self);
 		ASSERT_TRUE(opened(self));
@@ -393,7 +396,7 @@ TEST_F(posts, the_peer_ends_the_stream_without_a_response)
 	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
-/* A Send that is more than TCP takes. */
+/* A Send longer than what TCP takes. */
 TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
 {
 	ASSERT_TRUE(direct(self));
@@ -404,7 +407,7 @@ TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
 	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
-/* RFC 5044 section 7.1.2: a responder sends nothing until a good FPDU has come. */
+/* RFC 5044 section 7.1.2: a responder sends nothing before a good FPDU. */
 TEST_F(posts, no_terminate_behind_a_bad_first_fpdu)
 {
 	const struct mpa_start start = {
@@ -431,7 +434,7 @@ TEST_F(posts, no_terminate_behind_a_bad_first_fpdu)
 
 /* ---- what is left to the program ---- */
 
-/* Whether no end of the stream is behind what comes. */
+/* Whether no end of stream follows what arrives. */
 static bool goes_on(self_t *self)
 {
 	while (poll_for(self->fd[0], POLLIN, 20) == POLLIN)
@@ -440,7 +443,7 @@ static bool goes_on(self_t *self)
 	return true;
 }
 
-/* An end is closed while it sends; the socket is still the program's. */
+/* An end is closed while it sends; the program still owns the socket. */
 TEST_F(posts, closing_an_end_does_not_shut_the_socket)
 {
 	int status, tries;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Reads of the iWARP end in the kernel (samples/mpa_ddp), when segments of their
- * responses come in any order: each is credited to its Read, and a Read is told as done
- * only when all of its octets have come.
+ * RDMA Reads of the iWARP end in the kernel (samples/mpa_ddp), with the
+ * segments of their responses in any order: each is credited to its Read, and a
+ * Read is reported as done only when all of its octets have arrived.
  */
 
 #include "mpa_test.h"
@@ -26,7 +26,7 @@ FIXTURE(reads)
 	struct peer peer;
 	struct forger forger;
 	u8 *stream;		/* what the peer sends */
-	u32 n;			/* segments of it */
+	u32 n;			/* its segments */
 	u32 at[SEGMENTS + 1];	/* where each begins */
 	u32 error;		/* of a Terminate that was sent */
 	u8 *memory;
@@ -71,7 +71,7 @@ static void close_end(struct _test_data_reads *self)
 FIXTURE_SETUP(reads)
 {
 	ASSERT_EQ(0, own_netns());
-	/* What is forged has been received when the call comes back. */
+	/* Forged segments have been received when the call returns. */
 	ASSERT_EQ(0, one_processor());
 	if (access("/dev/mpa_ddp", F_OK))
 		ASSERT_EQ(0, kmod_do("insmod $MODULES/samples/mpa_ddp/mpa_ddp.ko"));
@@ -89,7 +89,7 @@ FIXTURE_TEARDOWN(reads)
 
 #define self_t struct _test_data_reads
 
-/* A Read of so many octets, to a place in the memory; its request has gone. */
+/* Post a Read of @length octets to a place in memory; its request has been sent. */
 static bool post(self_t *self, u64 to, u32 length)
 {
 	struct ddp_post post = {
@@ -99,7 +99,7 @@ static bool post(self_t *self, u64 to, u32 length)
 	u8 request[REQUEST];
 	int on = 1;
 
-	/* The last one waits until who has sent it lets go of the socket. */
+	/* The last one waits until its sender has unlocked the socket. */
 	return !ioctl(self->dev, DDP_POST, &post) &&
 	       read_all(self->fd[0], request, REQUEST) == REQUEST &&
 	       !ioctl(self->dev, DDP_PLACE, &on);
@@ -137,7 +137,7 @@ static bool arrive(self_t *self, const u32 *order, u32 n)
 	return true;
 }
 
-/* How many Reads are told as done, in their order, until nothing more is told. */
+/* The number of Reads reported as done, in their order, until no report follows. */
 static int done(self_t *self, int ms)
 {
 	struct ddp_done done;
@@ -163,7 +163,7 @@ static bool holds(self_t *self, u32 from, u32 to, u8 octet)
 	return true;
 }
 
-/* Octets that went to memory out of order. */
+/* Octets placed out of order. */
 static u64 placed(self_t *self)
 {
 	struct ddp_info info = {};
@@ -172,7 +172,7 @@ static u64 placed(self_t *self)
 	return info.placed;
 }
 
-/* So many are, at once or when the work item has looked. */
+/* That many are, at once or when the work item has run. */
 static bool places(self_t *self, u64 octets)
 {
 	long until = now_ms() + 20000;
@@ -259,7 +259,7 @@ TEST_F(reads, octets_that_came_twice)
 	EXPECT_EQ(DDP_ERR_BOUNDS, self->error);
 }
 
-/* More pieces of a response than there is room to remember. */
+/* More pieces of a response than can be remembered. */
 TEST_F(reads, every_other_segment_first)
 {
 	u32 i;
@@ -283,7 +283,10 @@ TEST_F(reads, every_other_segment_first)
 #define READS		8
 #define SINK		6000
 
-/* Reads of chance lengths, some empty; @apart: their sinks, 0: all the same one. */
+/*
+ * Reads of random lengths, some empty; @apart: distance of their sinks, 0: the
+ * same one.
+ */
 static bool many_reads(self_t *self, u32 apart, u32 lengths[READS])
 {
 	u32 r, left, to, k;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The iWARP end: what is received. First what DDP checks (RFC 5041 section 7.1),
- * then what RDMAP does (RFC 5040 section 7.2), then the octets are placed.
+ * The iWARP end: receiving. First DDP's checks (RFC 5041 section 7.1), then
+ * RDMAP's (RFC 5040 section 7.2), then the octets are placed.
  */
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "mpa_iwarp.h"
 
-/* A segment that has been received. */
+/* A received segment. */
 struct segment {
 	const u8 *octets;
 	u32 length;
@@ -27,7 +27,7 @@ static bool is_last(const struct segment *segment)
 	return control_of(segment)->ddp & DDP_LAST;
 }
 
-/* Octets @to and on, @length of them, within a buffer: 0, or what is wrong. */
+/* Octets from @to, @length of them, within a buffer: 0, or the error. */
 static int check_range(const struct iw_buffer *buffer, u64 to, u64 length, int wraps,
 		       int bounds)
 {
@@ -50,7 +50,7 @@ static int check_tagged(const struct iw_end *end, const struct segment *segment,
 		return DDP_ERR_STAG;
 	if (buffer->end != end)
 		return DDP_ERR_STREAM;
-	/* There is no code for access: the STag is none for this. */
+	/* There is no code for access: the STag is invalid for this. */
 	if (opcode == RDMAP_WRITE && !(buffer->access & IW_REMOTE_WRITE))
 		return DDP_ERR_STAG;
 	return check_range(buffer, __be64_to_cpu(header->to),
@@ -64,7 +64,7 @@ static int check_rdmap(const struct segment *segment)
 	return 0;
 }
 
-/* It must be what the Read has asked for (RFC 5040 section 5.2.2). */
+/* It must match the Read's request (RFC 5040 section 5.2.2). */
 static int take_response(struct iw_end *end, const struct segment *segment)
 {
 	const struct ddp_tagged *header = (const void *)segment->octets;
@@ -115,7 +115,7 @@ static int take_tagged(struct iw_end *end, const struct segment *segment)
 	return error;
 }
 
-/* Where the message of a queue comes together; NULL: nowhere. */
+/* The buffer in which a queue's message is reassembled; NULL: none. */
 static u8 *room_of(struct iw_end *end, u32 queue, u32 *room)
 {
 	struct iw_message *message = &end->sends[end->arrived % IW_DEPTH];
@@ -179,7 +179,7 @@ static int take_request(struct iw_end *end, u32 message_len)
 
 	if (message_len != sizeof(*request))
 		return RDMAP_ERR_UNSPECIFIED;
-	/* Of an empty one neither STag nor offset may be checked. */
+	/* If it is empty, neither STag nor offset may be checked. */
 	if (length) {
 		source = iw_find(__be32_to_cpu(request->source_stag));
 		error = check_source(end, source, to, length);
@@ -204,7 +204,7 @@ static int take_terminate(struct iw_end *end, u32 length)
 	return 0;
 }
 
-/* The STag ends with a Send that says so (RFC 5040 section 5.3). */
+/* A Send with Invalidate ends the STag (RFC 5040 section 5.3). */
 static int take_send(struct iw_end *end, const struct segment *segment, u32 length)
 {
 	const struct ddp_untagged *header = (const void *)segment->octets;
@@ -259,7 +259,7 @@ static int take_untagged(struct iw_end *end, const struct segment *segment)
 	}
 }
 
-/* 0, or the error that the peer has to be told of. */
+/* Return: 0, or the error to report to the peer. */
 static int take_segment(struct iw_end *end, struct segment *segment)
 {
 	const struct ddp_control *control = control_of(segment);
@@ -280,7 +280,7 @@ static int take_segment(struct iw_end *end, struct segment *segment)
 	return tagged ? take_tagged(end, segment) : take_untagged(end, segment);
 }
 
-/* Nothing more comes: because of an error of MPA's, which the peer is told? */
+/* The stream has ended. If the reason is an error of MPA, report it to the peer. */
 static void stream_ends(struct iw_end *end)
 {
 	struct mpa_info info = {};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Much memory from a client to a server, between two of the kernel's iWARP ends
- * (samples/mpa_ddp): by RDMA Writes of the client's, RDMA Reads of the server's, or
- * Sends. The server compares, and prints how many octets went to memory while others
- * in front of them were missing, and how long it took.
+ * Transfer a large memory region between two of the kernel's iWARP ends
+ * (samples/mpa_ddp): by RDMA Writes of the client, RDMA Reads of the server, or
+ * Sends. The server compares, and prints the number of octets placed while
+ * earlier ones were missing, and the time.
  */
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define BASE	0x123456789000	/* tagged offset of the first octet */
 #define DEPTH	16		/* posts at once */
 
-/* What each end says of its memory. */
+/* What each end sends about its memory. */
 struct rdma_info {
 	__be64 to;
 	__be32 stag;
@@ -56,7 +56,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Octet n of the memory: no two pieces are alike. */
+/* Octet n of the memory: no two pieces are equal. */
 static u8 octet(u32 n)
 {
 	return (n * 2654435761U) >> 24 ^ n >> 16;
@@ -91,7 +91,7 @@ static double seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-/* ---- small Sends, one way and the other ---- */
+/* ---- small Sends, in both directions ---- */
 
 static void tell(void)
 {
@@ -102,10 +102,10 @@ static void tell(void)
 		fail("Send");
 }
 
-/* Buffers for those of the peer, who may send as soon as this end has started. */
+/* Buffers for those of the peer, which may send as soon as this end has started. */
 static void listen_for_all(void)
 {
-	/* Those that pieces of the memory go to come behind the first one. */
+	/* Buffers for pieces of the memory are posted after the first one. */
 	u32 n = options.server && options.mode == SEND ? 1 : 2;
 
 	while (n--)
@@ -127,7 +127,7 @@ static void hear(void)
 
 /* ---- the memory ---- */
 
-/* Post a piece, and wait for one if there are too many. */
+/* Post a piece, and wait for one if there are too many outstanding. */
 static void post_piece(u32 opcode, u32 i, u32 *under_way)
 {
 	u32 off = i * options.chunk;
@@ -192,7 +192,7 @@ static void client(void)
 	hear();
 }
 
-/* Sends, each into a piece of the memory: buffers for all of them in front. */
+/* Sends, each into a piece of the memory: first post buffers for all of them. */
 static void receive(void)
 {
 	u32 pieces = (options.size + options.chunk - 1) / options.chunk;

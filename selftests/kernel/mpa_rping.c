@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rping of Debian's rdmacm-utils over mpa: either end, against itself or against
- * rping on an RDMA device. Each round the client names a buffer, which the server
- * reads; then a second one, which the server writes the same to. The client
- * compares.
+ * rping of Debian's rdmacm-utils over mpa: either end, against itself or
+ * against rping on an RDMA device. In each round the client names a buffer,
+ * which the server reads; then a second one, to which the server writes the
+ * same. The client compares.
  */
 
 #include <errno.h>
@@ -15,11 +15,11 @@
 
 #include "mpa_iwarp.h"
 
-#define MOST		1048576	/* octets of a round */
+#define MOST		1048576	/* octets in a round */
 #define CLIENT_BASE	0x7fff12345001	/* not where the buffers really are */
 #define EXCHANGE	16		/* what rdma_client and rdma_server send */
 
-/* What rping sends with each Send. */
+/* The content of each of rping's Sends. */
 struct rping_info {
 	__be64 to;
 	__be32 stag;
@@ -67,7 +67,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Any length about as likely to have ten bits as twenty; the edges first. */
+/* Random lengths, of ten bits about as likely as of twenty; the limits first. */
 static u32 size_of(unsigned long round)
 {
 	u64 random = (options.seed + round) * 0x9e3779b97f4a7c15;
@@ -83,7 +83,7 @@ static u32 size_of(unsigned long round)
 	return options.least + (random >> 8) % (span >> random % bits) + 1;
 }
 
-/* What rping fills its buffer with. */
+/* The content with which rping fills its buffer. */
 static void fill(u8 *buf, u32 size, unsigned long round)
 {
 	int used = snprintf((char *)buf, size, "rdma-ping-%lu: ", round);
@@ -203,7 +203,7 @@ static void server(void)
 	}
 }
 
-/* One Send each way, as rdma_client and rdma_server have it. */
+/* One Send each way, as in rdma_client and rdma_server. */
 static void exchange(void)
 {
 	struct iw_message message;
@@ -233,7 +233,7 @@ static int connected(void)
 	return fd;
 }
 
-/* The peer has rejected: TCP is an ordinary stream again. */
+/* The peer has rejected: the connection is plain TCP again. */
 static int was_refused(int fd)
 {
 	struct mpa_info info = {};
@@ -346,7 +346,7 @@ static bool start_option(int opt)
 	return true;
 }
 
-/* What is done then. */
+/* What to do after the start. */
 static bool other_option(int opt)
 {
 	if (opt == 's' || opt == 'c')
@@ -395,7 +395,7 @@ int main(int argc, char **argv)
 
 	parse(argc, argv);
 	start->role = options.server ? MPA_ROLE_RESPONDER : MPA_ROLE_INITIATOR;
-	/* A responder only names the RTR indications that it has. */
+	/* A responder names only the RTR indications that it has. */
 	if (options.server)
 		start->flags &= ~(MPA_START_ENHANCED | MPA_START_P2P);
 	if (start->revision < 2) {

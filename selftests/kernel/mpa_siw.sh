@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Two iWARP ends over mpa (mpa_rping), in user space and in the kernel
-# (samples/mpa_ddp), against Linux's own, siw, with the programs of rdmacm-utils; and
-# the first against itself, where siw has nothing to offer: markers.
+# (samples/mpa_ddp), against Linux's own, siw, with the programs of rdmacm-utils;
+# and the first against itself with markers, which siw does not have.
 #
 #   netns alpha                          netns beta
 #   mpa_rping, mpa                       rping, siw
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# Only on 6.1, for which scripts/siw builds siw: MPA_SIW says where. MPA_SIW_ROUNDS:
-# how many rounds of mixed sizes each way, 300 if not set. MPA_WIRE_DIR keeps the
-# captures, and beside the one of bad input what this end's Terminates were.
+# Only on 6.1, for which scripts/siw builds siw; MPA_SIW is its path.
+# MPA_SIW_ROUNDS: the number of rounds with mixed sizes each way, default 300.
+# MPA_WIRE_DIR keeps the captures, and next to the one of bad input the expected
+# Terminates.
 #
 # Siw has once sent an FPDU whose CRC covered its payload twice, on a busy machine:
-# then this end's Terminate is 2002, and the capture shows the same.
+# then this end's Terminate is 2002, and the capture shows the error.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -37,7 +38,7 @@ trap cleanup EXIT
 hosts_down
 hosts_up 1500
 
-# use_siw WHICH: siw or siw-p2p. No connection may be left: that would hang.
+# use_siw WHICH: siw or siw-p2p. Without open connections, or it would hang.
 use_siw() {
 	if [[ -d /sys/module/siw ]]; then
 		ip netns exec beta rdma link delete siwb
@@ -52,7 +53,7 @@ listens() {
 	ip netns exec "$1" ss -Hltn "sport = :$port" | grep -q .
 }
 
-# within SECONDS COMMAND...: it succeeds
+# within SECONDS COMMAND...: wait until it succeeds
 within() {
 	local until=$((SECONDS + $1))
 
@@ -66,7 +67,7 @@ listens_not() {
 	! listens "$1"
 }
 
-# serve HOST COMMAND...: until it listens on $port, as nobody does before
+# serve HOST COMMAND...: start it and wait until it listens on $port, a free port
 serve() {
 	within 10 listens_not "$1" || {
 		echo "somebody listens on port $port: a server that cannot be ended?"
@@ -84,20 +85,21 @@ server_gone() {
 	! kill -0 "$server" 2>/dev/null
 }
 
-# The server's status, when its client has ended. A server that is still there a
-# minute later is ended, with timeout's status, and what it waits in is shown.
+# Wait for the server after its client has ended, and return its status. If it is
+# still there after a minute, show where it waits, end it and return timeout's
+# status.
 server_ended() {
 	local task
 
 	within 60 server_gone || {
-		echo "the server is still there 60 s behind its client"
+		echo "the server is still there 60 s after its client ended"
 		for task in alpha beta; do
 			ip netns exec "$task" ss -tanpe
 		done
 		for task in $(ip netns pids alpha) $(ip netns pids beta); do
 			tail -v -n +1 /proc/"$task"/{comm,task/*/stack}
 		done
-		# Timeout passes it on, and SIGKILL 5 s later.
+		# timeout forwards the signal, and sends SIGKILL 5 s later.
 		kill "$server"
 		within 10 server_gone
 		return 124
@@ -110,8 +112,9 @@ bad_end() {
 	[[ $1 =~ ^(124|134|137|139|143)$ ]]
 }
 
-# client PATTERN HOST COMMAND...: to that server. Both end, and end well if $fails is
-# not set, and the pattern is in what either says.
+# client PATTERN HOST COMMAND...: run a client of that server. Both must end,
+# without an error unless $fails is set, and the output of one must match the
+# pattern.
 client() {
 	local rc=0 said=0
 
@@ -130,9 +133,10 @@ client() {
 }
 
 # Siw's responder sends its reply before it listens for FPDUs (siw_accept()), and is
-# not told again of one that comes between: it waits for another, which on a busy
-# machine may be seen once in some hundred connections. When this end has given
-# up, rping gets its disconnect event, but often not the completion that it waits for.
+# not notified again of one that arrives in between: it waits for another. On a busy
+# machine this happens about once in some hundred connections. When this end has
+# given up, rping gets its disconnect event, but often not the completion that it
+# waits for.
 siw_has_missed_it() {
 	grep -qE '(round 0: no Send|neither): Resource temporarily unavailable' \
 		"$dir/client"
@@ -232,7 +236,7 @@ ordinary() {
 	crc_optional 0
 	tap_run crc_if_no_crc_is_not_allowed to_siw "crc 11" "-C 3 --no-crc"
 
-	# Siw makes of these what its reply says, behind "peer".
+	# Siw derives from these what its reply says, shown after "peer".
 	tap_run ird_and_ord_as_asked to_siw "ird 1 ord 1 peer 1 1 " "-C 3"
 	tap_run ird_above_ord to_siw "ird 5 ord 3 peer 3 5 " \
 		"-C 3 --ird 5 --ord 3"
@@ -254,9 +258,9 @@ ordinary() {
 		"beta rdma_client -s 10.5.4.1 -p $port"
 }
 
-# A zero-length FPDU is left out: siw would take it for a Send's header; and what
-# comes of a Terminate while siw's responder waits for its indication is a BUG() in
-# the kernel's iw_cm.
+# Without a zero-length FPDU: siw would take it for a Send's header; and a Terminate
+# while siw's responder waits for its indication leads to a BUG() in the kernel's
+# iw_cm.
 peer_to_peer() {
 	tap_run kernel_s_client_opens_with_write to_siw "rtr 80 .* p2p 1" \
 		"-C 3 --rtr write --kernel"
@@ -280,7 +284,7 @@ peer_to_peer() {
 	use_siw siw
 }
 
-# Siw has no markers. Its reply says nothing but no.
+# Siw has no markers. Its reply is a rejection without a reason.
 refused_once() {
 	local rc=0
 
@@ -305,9 +309,9 @@ refusals() {
 		"RDMA_CM_EVENT_REJECTED, error -111" "-C 1 --markers" "-C 1"
 }
 
-# mistake NAME TERMINATE: by this end; siw tells of it. It has a Terminate's first two
-# fields the wrong way round on a machine whose lowest octet is first: layer and
-# type, so that either is good here.
+# mistake NAME TERMINATE: a mistake of this end; siw prints the Terminate. On a
+# little-endian machine siw swaps the first two fields, layer and type, so either
+# order is accepted.
 mistake() {
 	local fails=1
 
@@ -316,7 +320,7 @@ mistake() {
 		"alpha $bin/mpa_siw_bad 10.5.4.2 $port $1"
 }
 
-# lie NAME TERMINATE: siw is made to ask for what this end refuses.
+# lie NAME TERMINATE: siw is made to request what this end refuses.
 lie() {
 	local fails=1
 
@@ -341,7 +345,7 @@ bad() {
 	done
 }
 
-# Markers are for this end alone.
+# Only this end has markers.
 ours() {
 	local row client server crc kind mixed="-S 1-1048576 --mixed"
 
@@ -349,7 +353,7 @@ ours() {
 		read -r client server crc <<<"$row"
 		crc_optional $((1 - crc))
 		kind=$([[ $crc -eq 1 ]] || echo --no-crc)
-		# What the client sends is as the server wants it.
+		# The client sends what the server requests.
 		tap_run "ours_markers_$client${server}_crc_$crc" to_self \
 			"client: .* crc $crc$crc markers $server$client " \
 			"$kind $([[ $server -eq 0 ]] || echo --markers)" \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One mistake to rping's server, and the Terminate that comes of it. Either this
- * end sends what no peer may send; or it names a buffer that is not what it says,
- * so that the server asks for what this end has to refuse.
+ * One mistake to rping's server, and the Terminate that follows. Either this
+ * end sends what no peer may send; or it describes a buffer wrongly, so that
+ * the server requests what this end has to refuse.
  *
  *	mpa_siw_bad ADDRESS PORT MISTAKE
  *
@@ -21,7 +21,7 @@
 #define SIZE	64
 #define NO_STAG	0xdeadbe00
 
-/* What an untagged segment is made of, and how much of it is sent. */
+/* The header of an untagged segment, and the number of its octets to send. */
 struct segment {
 	u8 ddp;
 	u8 rdmap;
@@ -63,7 +63,7 @@ static void read_nothing(struct iw_end *end)
 	iw_read(end, iw_register(end, sink, SIZE, 0, 0), 0, NO_STAG, 0, 1);
 }
 
-/* It answers a Read that nobody has asked for. */
+/* Answer a Read that was not requested. */
 static void answer_nobody(struct iw_end *end)
 {
 	iw_send_tagged(end, RDMAP_READ_RESPONSE, NO_STAG, 0, octets, 1);
@@ -90,7 +90,7 @@ static void name_closed_source(struct iw_end *end)
 	name_buffer(end, buffer->stag, 0x1000, SIZE);
 }
 
-/* The server reads a good one, and is to write to this. */
+/* The server reads a good buffer, and then has to write to this one. */
 static void name_sink(struct iw_end *end, u8 access, u32 size)
 {
 	struct iw_buffer *source, *buffer;
