@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * In front of the real one, this lets a test program run chosen tests only, by
- * the names that TAP prints, by the last parts of these, or by patterns:
+ * Included before the real one, this lets a test program run chosen tests only,
+ * by the names that TAP prints, by the last parts of these, or by patterns:
  *
  *	mpa_start tcp.ipv6.attach_only_once attach_only_once 'tcp.ipv4.*'
  *
- * Without names it runs all. With MPA_FIRST in its environment it ends with the
- * first one that fails. With MPA_SHARE=K/N it runs each test in a share of its
- * fixture's variants, but in one at least; the shares 0/N to N-1/N together have
- * every test in every variant.
+ * Without names it runs all. With MPA_FIRST in its environment it stops after
+ * the first test that fails. With MPA_SHARE=K/N it runs each test in a share of
+ * its fixture's variants, but in one at least; the shares 0/N to N-1/N together
+ * have every test in every variant.
  */
 #ifndef _MPA_CHOSEN_H
 #define _MPA_CHOSEN_H
@@ -29,7 +29,7 @@ static bool is_chosen(char **patterns, const char *name)
 	return false;
 }
 
-/* Is variant V of VARIANTS in the share for the test that is the Tth of a fixture? */
+/* Whether variant V of VARIANTS is in the share, for test T of a fixture. */
 static bool is_shared(unsigned int v, unsigned int variants, unsigned int t)
 {
 	const char *share = getenv("MPA_SHARE");
@@ -42,7 +42,7 @@ static bool is_shared(unsigned int v, unsigned int variants, unsigned int t)
 	return v % n == (k + t) % n;
 }
 
-/* With NULL for patterns: say what all are called. */
+/* With NULL for patterns: print all names. */
 static void run_each(char **patterns, unsigned int *run, unsigned int *failed)
 {
 	static struct __fixture_variant_metadata none = { .name = "" };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records that come before those in front of them: the peer has yet to send them,
- * and sends them all, but segments made by hand have brought their octets already.
+ * Records that arrive before earlier ones: the peer still has to send them, and
+ * sends them all, but hand-made segments have brought their octets already.
  */
 
 #include "mpa.h"
@@ -19,10 +19,10 @@ static u32 ahead_add(struct world *w, u8 *fpdu, bool whole)
 }
 
 /*
- * Some records behind what is still to go, without the octets in front. With a
- * @bad one among them nothing behind it is found. The peer's TCP must send what is
- * in front in one go: it has no use for a segment that acknowledges octets which it
- * has not sent yet.
+ * Some records after what is still to be sent, without the octets before them.
+ * If one of them is @bad, nothing after it is found. The peer's TCP must then
+ * send what comes before in one go: it ignores a segment that acknowledges
+ * octets which it has not sent yet.
  */
 static int op_ahead(struct world *w, long bad)
 {
@@ -47,7 +47,7 @@ static int op_ahead(struct world *w, long bad)
 	w->rest_left += n;
 	err = forge_ahead(w, from + AHEAD_MISSING, fpdus + AHEAD_MISSING,
 			  n - AHEAD_MISSING);
-	/* TCP has no room for it, or the connection is over. */
+	/* TCP's buffer is full, or the connection has ended. */
 	for (i = first; err && i < w->ahead_nr; i++)
 		w->ahead[i].here = false;
 	return err;
@@ -60,9 +60,9 @@ const struct op ahead_ops[] = {
 
 const int ahead_ops_nr = ARRAY_SIZE(ahead_ops);
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
-/* One that came without saying where from: each has a length of its own. */
+/* A record that arrived without a position: each has a length of its own. */
 bool ahead_is(struct world *w, const u8 *buf, u32 n, u64 *position)
 {
 	u32 i;

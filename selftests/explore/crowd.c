@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What takes many sockets: memory that nobody pays for, strangers that take
- * all places, users that hold their locks, and sockets that outlive the module.
+ * Operations with many sockets: memory that is not charged, silent clients that
+ * use all places, users that hold their locks, and sockets that outlive the
+ * module.
  */
 
 #include <sys/resource.h>
@@ -12,10 +13,10 @@
 #define CROWD		150
 #define OPEN_LEN	60000
 #define STASHED_LEN	30000
-#define MEM_SLACK	(520 * 4096)	/* what each processor may keep aside */
+#define MEM_SLACK	(520 * 4096)	/* what each processor may keep in reserve */
 #define SILENT		8
 #define OTHERS		3
-#define HELD		600		/* more than a workqueue lets run at once */
+#define HELD		600		/* more than a workqueue runs at once */
 #define HELD_FIRST	3000
 
 /* Octets that the kernel counts as TCP's. */
@@ -75,7 +76,7 @@ static void judge_mem(long before, long held, const char *what)
 		violated("%ld octets in %s, TCP counts %ld", held, what, now);
 }
 
-/* Records that are put together with MSG_MORE. */
+/* Records that are built with MSG_MORE. */
 static int op_crowd_open(struct world *w, long arg)
 {
 	long before = tcp_mem(), held = 0;
@@ -96,7 +97,7 @@ static int op_crowd_open(struct world *w, long arg)
 	return 0;
 }
 
-/* Long FPDUs that small receive buffers have no room for. */
+/* Long FPDUs that exceed small receive buffers. */
 static int op_crowd_stash(struct world *w, long arg)
 {
 	long before = tcp_mem(), held = 0;
@@ -117,7 +118,7 @@ static int op_crowd_stash(struct world *w, long arg)
 		left = 0;
 		ioctl(pairs[i].raw, SIOCOUTQ, &left);
 		held += sent[i] - left;
-		/* That is in the peer's send queue, and on its account. */
+		/* These are in the peer's send queue, and charged to it. */
 		before += left;
 	}
 	judge_mem(before, held, "stashes");
@@ -125,7 +126,7 @@ static int op_crowd_stash(struct world *w, long arg)
 	return 0;
 }
 
-/* Somebody who is accepted: his socket, ours in @to. */
+/* Connect a client; @to is the accepted socket. */
 static int accepted(int l, struct sockaddr_in *addr, int *to)
 {
 	int raw = raw_connect(addr);
@@ -135,7 +136,7 @@ static int accepted(int l, struct sockaddr_in *addr, int *to)
 	return raw;
 }
 
-/* Whether he is served when he asks. */
+/* Whether a client is served when it sends its request. */
 static bool served(int raw, int to)
 {
 	u8 frame[FRAME_LEN];
@@ -156,10 +157,10 @@ static bool served(int raw, int to)
 }
 
 /*
- * As many silent clients as may be in startup, and one that speaks: who has come
- * after them, or before them to another listener. A port in 32 counts as the
- * port of the silent ones: so there are some other listeners, and who came to one
- * of them has to be served.
+ * The maximum number of silent clients in startup, and a client that sends its
+ * request: it connects after them, or before them to another listener. One port
+ * in 32 is counted with the port of the silent ones: so there are several other
+ * listeners, and the client of one of them has to be served.
  */
 static int op_crowd_silent(struct world *w, long other)
 {
@@ -183,7 +184,7 @@ static int op_crowd_silent(struct world *w, long other)
 	for (i = 0; i < nr; i++)
 		good |= served(raw[i], to[i]);
 	if (!good)
-		violated("strangers that are silent keep others out");
+		violated("silent clients keep others out");
 	for (i = 0; i < 2 * SILENT; i++) {
 		hang_up(silent[i][0]);
 		hang_up(silent[i][1]);
@@ -209,7 +210,7 @@ static void *hold_locks(void *arg)
 	return NULL;
 }
 
-/* Users whose pages never come: their locks stay held. */
+/* Users whose page faults are never served: their locks stay held. */
 static int op_crowd_locks(struct world *w, long arg)
 {
 	struct rlimit files = { 2 * HELD_FIRST, 2 * HELD_FIRST };
@@ -237,11 +238,11 @@ static int op_crowd_locks(struct world *w, long arg)
 		mpa_start_as(pairs[i].s, &start);
 	if (pthread_create(&thread, NULL, hold_locks, &err))
 		return -1;
-	/* They have timed out by now, and all want their locks. */
+	/* They have timed out by now, and all need their locks. */
 	settle(1500);
 	raw = accepted(l, &addr, &to);
 	if (!served(raw, to))
-		violated("a user who holds his locks stops another's startup");
+		violated("a user that holds its locks stops another's startup");
 	pthread_join(thread, NULL);
 	if (err != ECANCELED)
 		violated("locks were not held: %s", strerror(err));
@@ -270,7 +271,7 @@ static int module_again(void)
 	return err;
 }
 
-/* Packets on the wire keep sockets that are closed long since. */
+/* Packets on the wire hold sockets that were closed long ago. */
 static int op_crowd_wire(struct world *w, long accepted)
 {
 	struct sockaddr_in addr = {};
@@ -305,7 +306,7 @@ static int op_crowd_wire(struct world *w, long accepted)
 	return err;
 }
 
-/* All is closed: the module can go, and come back. */
+/* Everything is closed: the module can be unloaded, and loaded again. */
 static int op_crowd_module(struct world *w, long arg)
 {
 	int err;

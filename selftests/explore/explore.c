@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa_explore, mpa_explore_tuf: every sequence of operations up to a length, from every start
- * state, in a guest with one processor and virtual time.
+ * mpa_explore, mpa_explore_tuf: every sequence of operations up to a length,
+ * from every start state, in a guest with one processor and virtual time.
  *
  *	mpa_explore [OPTION]...		explore
  *	mpa_explore "start=full; peer.rst; poll; recv"...	these sequences
  *
- * A sequence whose first part could not be done, or whose first operation was
- * refused and so has changed nothing, says what a shorter one has said.
+ * A sequence whose first part is impossible, or whose first operation was
+ * refused and so changed nothing, has the same result as a shorter one.
  */
 
 #include <errno.h>
@@ -36,8 +36,8 @@ struct row {
 
 static struct row *rows;
 static int most = 3;
-static unsigned long share = 1;	/* one of so many of the longest */
-static unsigned long pairs = 1;	/* one of so many of those of two */
+static unsigned long share = 1;	/* run one of that many of the longest */
+static unsigned long pairs = 1;	/* run one of that many of length two */
 static unsigned long seed = 1;
 static bool verbose, all;
 static bool only[64], some, first;
@@ -56,7 +56,7 @@ static void say_sequence(const struct sequence *s, char *text, size_t room)
 		n += snprintf(text + n, room - n, "; %s", ops[s->op[i]]->name);
 }
 
-/* Without what differs from time to time: numbers. */
+/* Without numbers, which differ from time to time. */
 static void judge_kernel(void)
 {
 	char text[200], plain[200];
@@ -72,7 +72,7 @@ static void judge_kernel(void)
 	violated("the kernel says %s", plain);
 }
 
-/* For a call that ought not to sleep: the world cannot be ended then. */
+/* For a call that must not sleep: the world cannot be ended then. */
 static char current_text[300];
 static unsigned long current_nr;
 
@@ -96,7 +96,7 @@ static void *watch_dog(void *arg)
 	return NULL;
 }
 
-/* First operations, and first two, that lead nowhere. */
+/* First operations, and first two, that cannot be done. */
 static bool unreached[64], dead1[64][OPS_MAX], dead2[64][OPS_MAX][OPS_MAX];
 
 enum result { RAN, IMPOSSIBLE, INERT };
@@ -275,7 +275,7 @@ static bool in_sequences(const struct sequence *s, int nr)
 	       (s->len == 1 || !(ops[nr]->flags & OP_ALONE));
 }
 
-/* All that begin in that way say nothing new: count them. */
+/* All that begin in this way have the same result: count them. */
 static bool explored(struct sequence *s, int depth)
 {
 	struct row *row = rows + s->start;
@@ -314,7 +314,7 @@ static void explore(struct sequence *s, int depth)
 	}
 }
 
-/* The short ones first, from wherever. */
+/* The short ones first, from every start state. */
 static void explore_all(void)
 {
 	struct sequence s;

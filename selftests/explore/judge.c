@@ -3,31 +3,31 @@
  * What must hold, whatever was done:
  * - octets delivered are those of the records that the peer has framed, each record
  *   whole and verified, in order or, if it came ahead, out of order;
- * - an end of the stream is one, and an error reaches the user once;
- * - what poll() says, recv() and send() find, and whoever waits learns it:
+ * - an end of the stream is a real one, and an error reaches the user once;
+ * - recv() and send() agree with poll(), and whoever waits is woken:
  *   in epoll, edge-triggered, and in a blocked call;
  * - what send() accepted is at the peer, framed, and nothing else is;
- * - a good connection goes on.
- * What is MPA's or TUF's own of this is in mpa_judge.c or tuf_judge.c.
+ * - a good connection continues.
+ * mpa_judge.c and tuf_judge.c have what is special to MPA or TUF.
  */
 
 #include WORLD_H
 
 #define EVENTS	(POLLIN | POLLOUT | POLLRDHUP | POLLPRI)
 
-/* ---- told ---- */
+/* ---- errors ---- */
 
 void judge_told(struct world *w, int err, const char *by)
 {
 	if (!err || err != w->due)
 		return;
 	if (w->told++ && !may_repeat(by))
-		violated("%s was told by %s and again by %s", strerror(err),
+		violated("%s was returned by %s and again by %s", strerror(err),
 			 w->teller, by);
 	w->teller = by;
 }
 
-/* Somebody is told of an error, if nobody was. */
+/* An error must be reported, if it was not yet. */
 void judge_due(struct world *w)
 {
 	int tries, n = 1;
@@ -35,7 +35,7 @@ void judge_due(struct world *w)
 	if (!w->due || w->told || w->due_maybe || w->s < 0)
 		return;
 	if (!(mask_of(w) & POLLERR))
-		violated("%s is not told: no POLLERR", strerror(w->due));
+		violated("%s is not reported: no POLLERR", strerror(w->due));
 	for (tries = 0; tries < 40 && n > 0 && !w->told; tries++)
 		n = take(w, 4096, 0);
 	if (!w->told)
@@ -44,7 +44,7 @@ void judge_due(struct world *w)
 		violated("%s reached nobody", strerror(w->due));
 }
 
-/* ---- woken ---- */
+/* ---- wakeups ---- */
 
 int mask_of(const struct world *w)
 {
@@ -63,7 +63,7 @@ static u32 woken_by(const struct world *w, int ep)
 	return came;
 }
 
-/* What poll() says and did not say before must have woken epoll. */
+/* A new event in poll() must have woken epoll. */
 void judge_edge(struct world *w, bool woken)
 {
 	const u32 out = POLLOUT, both = POLLERR | POLLHUP;
@@ -76,10 +76,10 @@ void judge_edge(struct world *w, bool woken)
 	in_came = woken_by(w, w->ep);
 	out_came = woken_by(w, w->ep_out);
 	if (woken && new & ~out & ~in_came)
-		violated("poll() says 0x%x, before 0x%x, and who reads was not woken",
+		violated("poll() says 0x%x, before 0x%x, and the reader was not woken",
 			 mask, w->mask);
 	if (woken && new & (out | both) & ~out_came)
-		violated("poll() says 0x%x, before 0x%x, and who writes was not woken",
+		violated("poll() says 0x%x, before 0x%x, and the writer was not woken",
 			 mask, w->mask);
 	w->mask = mask;
 	if (rx_framed(w) && mask & POLLPRI)
@@ -102,7 +102,7 @@ static u32 job_needs(const struct world *w, const struct job *job)
 	}
 }
 
-/* A blocked call must not sleep where it would not have begun to. */
+/* A blocked call must not sleep if it would not block when called now. */
 void judge_job(struct world *w)
 {
 	static const char * const names[] = {
@@ -144,7 +144,7 @@ const char *verdict_name(enum verdict verdict)
 	return names[verdict];
 }
 
-/* The record that comes next in order, into @w->cur. */
+/* The next record in order, into @w->cur. */
 enum verdict next_record(struct world *w)
 {
 	enum verdict verdict;
@@ -161,7 +161,7 @@ enum verdict next_record(struct world *w)
 	return verdict;
 }
 
-/* What MPA_RECVINFO says of that one. */
+/* Check what MPA_RECVINFO says of that one. */
 void judge_ordered(struct world *w, const struct mpa_recvinfo *info)
 {
 	if (w->fuzzy || w->stolen || next_record(w) != WHOLE)
@@ -185,7 +185,7 @@ static void record_read(struct world *w)
 	w->rx_fpdus++;
 }
 
-/* Octets of records that were delivered. @buf is NULL if nobody saw them. */
+/* Octets of records that were delivered. @buf is NULL if their content is unknown. */
 void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 {
 	enum verdict verdict;
@@ -195,7 +195,7 @@ void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 		return;
 	verdict = next_record(w);
 	if (w->failed)
-		violated("a record was delivered behind EBADMSG");
+		violated("a record was delivered after EBADMSG");
 	if (verdict != WHOLE) {
 		violated("a record was delivered where the stream has %s",
 			 verdict_name(verdict));
@@ -221,7 +221,7 @@ void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 		record_read(w);
 }
 
-/* recv() has said 0. */
+/* recv() has returned 0. */
 void judge_zero(struct world *w, enum verdict verdict)
 {
 	if (w->shut & 1)
@@ -232,12 +232,12 @@ void judge_zero(struct world *w, enum verdict verdict)
 		violated("the end was taken for a good one: the stream has %s",
 			 verdict_name(verdict));
 	else if (ahead_beyond(w) && !w->fuzzy)
-		violated("a good end in front of what was placed");
+		violated("a good end before what was placed");
 }
 
 /* ---- records that came ahead ---- */
 
-/* The one behind so many octets of @wrote. */
+/* The record after @at octets of @wrote. */
 struct ahead *ahead_at(struct world *w, u32 at)
 {
 	u32 i;
@@ -248,7 +248,7 @@ struct ahead *ahead_at(struct world *w, u32 at)
 	return NULL;
 }
 
-/* What was placed is not there any more, whatever comes in its place. */
+/* Skip what was placed, whatever its octets are now. */
 void pass_placed(struct world *w)
 {
 	struct ahead *ahead = ahead_at(w, w->rx_at);
@@ -260,7 +260,7 @@ void pass_placed(struct world *w)
 	}
 }
 
-/* The stream ends in front of what was handed out. */
+/* The stream ends before what was delivered. */
 bool ahead_beyond(const struct world *w)
 {
 	u32 i;
@@ -277,7 +277,7 @@ static bool ready(const struct world *w, const struct ahead *ahead)
 	       !ahead->waits && ahead->at >= w->wrote_len;
 }
 
-/* poll() has told of a record that the buffer has no room for. */
+/* poll() has reported a record that is too long for the buffer. */
 bool ahead_too_long(const struct world *w, u32 room)
 {
 	u32 i;
@@ -288,7 +288,7 @@ bool ahead_too_long(const struct world *w, u32 room)
 	return false;
 }
 
-/* A record that came out of order, or what of it was shown. */
+/* A record that was delivered out of order, or the part of it that was peeked. */
 void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how)
 {
 	struct ahead *ahead = ahead_at(w, w->rx_begin + position);
@@ -314,7 +314,7 @@ void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how)
 	w->rx_octets += ahead->len;
 }
 
-/* recv() had nothing for so many octets: what is here is too long for it. */
+/* recv() had nothing for @room octets: what has arrived is too long for that. */
 void judge_nothing_placed(struct world *w, u32 room, bool looked)
 {
 	u32 i;
@@ -333,7 +333,7 @@ void judge_nothing_placed(struct world *w, u32 room, bool looked)
 	}
 }
 
-/* ---- a good connection goes on ---- */
+/* ---- a good connection continues ---- */
 
 bool alive(const struct world *w)
 {
@@ -341,7 +341,7 @@ bool alive(const struct world *w)
 	       !w->due && !busy(w, JOB_ANY);
 }
 
-/* And what comes when there is room for it. */
+/* Read everything, also what arrives once there is space for it. */
 void take_all(struct world *w)
 {
 	int n, quiet = 0, tries;
@@ -362,8 +362,8 @@ void take_all(struct world *w)
 }
 
 /*
- * Octets that were no FPDU are one all the same: what they say is its length.
- * When so much has come it is found to be bad, and until then nothing is said.
+ * Octets that are not an FPDU are parsed as one nevertheless: they contain a
+ * length. When that many have arrived it is found to be bad, and not before.
  */
 void fill_up(struct world *w, int tries)
 {
@@ -383,7 +383,7 @@ void fill_up(struct world *w, int tries)
 	take_all(w);
 }
 
-/* What the peer has read leaves room, at once or a little later. */
+/* What the peer has read frees space, at once or a little later. */
 void room_comes(struct world *w)
 {
 	int ms;
@@ -394,10 +394,10 @@ void room_comes(struct world *w)
 		settle(ms);
 		peer_read(w);
 	}
-	violated("no POLLOUT, and nobody will make room");
+	violated("no POLLOUT, and no space will come");
 }
 
-/* All that was accepted comes, at once or when a timer of TCP's is over. */
+/* All that was accepted arrives, at once or when a timer of TCP expires. */
 void all_comes(struct world *w)
 {
 	int ms;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What an administrator does to a socket: "ss -K". */
+/* An administrator kills a socket: "ss -K". */
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is done to listening sockets. */
+/* Operations on listening sockets. */
 
 #include <sys/syscall.h>
 
@@ -89,7 +89,7 @@ static int op_l_poll(struct world *w, long arg)
 	return 0;
 }
 
-/* Another client, or the first one; its request comes along. */
+/* Another client, or the first one, with its request. */
 static int op_l_connect(struct world *w, long arg)
 {
 	struct sockaddr_in addr = {};
@@ -108,7 +108,10 @@ static int op_l_connect(struct world *w, long arg)
 	frame_put(frame, false, 0x40, 1, 0);
 	if (w->raw >= 0) {
 		w->extra = fd;
-		/* Of two at one port, who accepts it has not that one's octets. */
+		/*
+		 * Of two listeners at one port, the one that accepts it may not
+		 * have those octets.
+		 */
 		w->fuzzy |= w->o >= 0;
 		return write_all(fd, frame, sizeof(frame));
 	}
@@ -116,7 +119,7 @@ static int op_l_connect(struct world *w, long arg)
 	return peer_say(w, frame, sizeof(frame), 0);
 }
 
-/* What the kernel's own servers do. */
+/* As the kernel's own servers do. */
 static int op_l_kaccept(struct world *w, long other)
 {
 	const char *path = getenv("MPA_KERNEL_USER");

@@ -7,12 +7,12 @@
 
 #define SEGS_MAX	64
 #define STARTUP_MS	200	/* the startup timeout */
-#define LATE_MS		300	/* until what was sent is at the peer */
-#define QUIET_MS	100	/* in which nothing comes, the first time */
+#define LATE_MS		300	/* until sent data are at the peer */
+#define QUIET_MS	100	/* without anything arriving, the first time */
 #define QUIET_MOST(w)	((w)->squeezed ? 9 : 4)
-#define FLOOD		0x55	/* what a long send of TCP's own consists of */
+#define FLOOD		0x55	/* content of a long send of plain TCP */
 
-/* What a part of the stream from the socket to its peer consists of. */
+/* The kinds of parts in the stream from the socket to its peer. */
 enum seg_kind { SEG_PLAIN, SEG_FLOOD, SEG_FRAME, SEG_RECORDS };
 
 struct seg {
@@ -21,20 +21,20 @@ struct seg {
 };
 
 /**
- * struct world - a connection, and what is known of it
+ * struct world - a connection, and the model's knowledge of it
  * @attached:	@s has the ULP
- * @state:	enum mpa_state, as seen last; -1: not attached
+ * @state:	enum mpa_state, the last one seen; -1: not attached
  * @role:	of the last MPA_START that was accepted
  * @old:	MPA was started with revision 0
- * @connects:	connect() has yet to say that it has done so
- * @racing:	the model knows nothing, as operations are done at once
- * @flood:	@job is a long send of TCP's own
+ * @connects:	connect() has not yet returned success
+ * @racing:	the model knows nothing, as operations run in parallel
+ * @flood:	@job is a long send of plain TCP
  * @flood_from:	octets acked before it
- * @flood_most:	octets of it that TCP had when MPA began
+ * @flood_most:	its octets that TCP had when MPA began
  * @plain_got:	octets of @wrote that were read before MPA, or between
  * @begin:	where the peer's startup frame begins, or the first FPDU
- * @info_markers: which direction has markers: MPA_INFO_*
- * @segs:	what @sent consists of
+ * @info_markers: directions with markers: MPA_INFO_*
+ * @segs:	the parts of @sent
  */
 struct world {
 	bool attached;
@@ -71,7 +71,7 @@ bool ahead_is(struct world *w, const u8 *buf, u32 n, u64 *position);
 /* kill.c */
 int op_kill(struct world *w, long arg);
 
-/* ---- what is MPA's own, for the files that TUF has as well ---- */
+/* ---- specific to MPA, for files shared with TUF ---- */
 
 static inline bool rx_framed(const struct world *w)
 {
@@ -89,7 +89,7 @@ static inline bool job_framed(const struct world *w, enum job_kind kind)
 	return started(w);
 }
 
-/* A request has come: poll() tells of it, recv() does not. */
+/* A request has arrived: poll() reports it, recv() does not. */
 static inline bool asked(const struct world *w)
 {
 	return w->state == MPA_STATE_REQUESTED;
@@ -106,7 +106,7 @@ static inline void refresh(struct world *w)
 		judge_state(w);
 }
 
-/* recv() may go on saying so: 0 would be an end of the stream. */
+/* recv() may return it again: 0 would be an end of stream. */
 #define may_repeat(by)		(!strcmp(by, "recv"))
 
 static inline bool all_read(const struct world *w)
@@ -132,7 +132,7 @@ static inline void world_clear(struct world *w)
 
 #define judge_joined(w)		judge_job(w)
 
-/* Segments are not looked at, nor is there anything to put back. */
+/* Segments are not inspected, and there is nothing to restore. */
 #define pair_attach(w)		0
 #define said(w, n)		((void)(n))
 #define wire_read(w)		((void)(w))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must hold of MPA besides what judge.c has: startup has an end, and records begin
- * where the peer's startup frame ends.
+ * What must hold for MPA in addition to judge.c: startup ends, and records
+ * begin where the peer's startup frame ends.
  */
 
 #include "mpa.h"
@@ -30,7 +30,7 @@ static void became_full(struct world *w, const struct mpa_info *info)
 		if (!len && !w->fuzzy)
 			violated("Full Operation without a frame");
 	}
-	/* What goes out has markers where the peer's frame asked for them. */
+	/* Sent data have markers where the peer's frame requested them. */
 	if (len) {
 		w->info_markers &= ~(u64)MPA_INFO_TX_MARKERS;
 		if (w->wrote[w->begin + 16] & 0x80)
@@ -48,7 +48,7 @@ static void became_plain(struct world *w)
 	w->plain_got = w->begin + len;
 }
 
-/* Only where it may have changed: asking might change it. */
+/* Only if it may have changed: reading it might change it. */
 void judge_state(struct world *w)
 {
 	struct mpa_info info = {};
@@ -72,7 +72,7 @@ void judge_state(struct world *w)
 		became_plain(w);
 }
 
-/* ---- received ---- */
+/* ---- receiving ---- */
 
 enum verdict receive(struct world *w, const u8 *octets, u32 count)
 {
@@ -117,7 +117,7 @@ void judge_plain(struct world *w, const u8 *buf, ssize_t n)
 	w->plain_got += n;
 }
 
-/* A receive that is not one of records. */
+/* A receive without records. */
 void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 {
 	if (n < 0)
@@ -133,7 +133,7 @@ void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 static void judge_bad(struct world *w, enum verdict verdict)
 {
 	w->failed = true;
-	/* TCP takes nothing after a shutdown of both halves, and resets. */
+	/* TCP accepts nothing after a shutdown of both halves, and resets. */
 	if (w->fuzzy || w->stolen || w->shut == 3 || w->ended)
 		return;
 	if (verdict == WHOLE)
@@ -155,7 +155,7 @@ static void judge_again(struct world *w, enum verdict verdict)
 		violated("EAGAIN at the end of the stream");
 }
 
-/* A receive in Full Operation that gave no octets. */
+/* A receive in Full Operation that returned no octets. */
 void judge_end(struct world *w, ssize_t n, int err)
 {
 	enum verdict verdict = next_record(w);
@@ -185,7 +185,7 @@ static void job_received(struct world *w, struct job *job)
 			w->plain_got += job->ret > 0 ? job->ret : 0;
 		if (job->ret < 0)
 			judge_told(w, job->err, "a blocked recv");
-		/* What it has taken MPA must miss. */
+		/* MPA must miss what it has taken. */
 		judge_state(w);
 		if (job->ret > 0 && w->state > MPA_STATE_IDLE &&
 		    w->state != MPA_STATE_REJECTED)
@@ -249,7 +249,7 @@ void job_over(struct world *w, struct job *job)
 	}
 }
 
-/* ---- sent ---- */
+/* ---- sending ---- */
 
 void note_sent(struct world *w, enum seg_kind kind, u32 len)
 {
@@ -265,7 +265,7 @@ void note_sent(struct world *w, enum seg_kind kind, u32 len)
 	w->sent_len += len;
 }
 
-/* Records of @len octets in all. Return: octets of them that were there. */
+/* Records of @len octets in total. Return: the octets of them found. */
 static u32 judge_records(struct model_receiver *rx,
 			 const u8 *sent, u32 len)
 {
@@ -302,10 +302,10 @@ static void judge_flood(struct world *w, struct model_receiver *rx)
 		n++;
 	}
 	if (w->flood_most && n > w->flood_most - 1)
-		violated("a send() of TCP's own goes on behind MPA_START");
+		violated("a send() of plain TCP continues after MPA_START");
 }
 
-/* @all: the connection is a good one, so nothing may be missing. */
+/* @all: the connection is good, so nothing may be missing. */
 u32 judge_sent(struct world *w, bool all)
 {
 	struct model_receiver rx = {
@@ -370,7 +370,7 @@ static bool established(struct world *w)
 	return info.tcpi_state == 1;
 }
 
-/* All that has come is delivered, or refused, and nothing is left of it. */
+/* All that was received is delivered, or refused, and nothing of it is left. */
 static void judge_stream(struct world *w)
 {
 	enum verdict verdict;
@@ -433,7 +433,7 @@ static void plain_goes_on(struct world *w)
 	all_comes(w);
 }
 
-/* Startup that has to be over, if not because of time. */
+/* Startup has to be over, but not because of its timeout. */
 static void judge_startup(struct world *w)
 {
 	u32 len = frame_at(w->wrote + w->begin, w->wrote_len - w->begin, true);
@@ -443,15 +443,15 @@ static void judge_startup(struct world *w)
 	if (w->state == MPA_STATE_REQUESTED && !w->fuzzy && !w->stolen &&
 	    !w->shut && w->role == MPA_ROLE_RESPONDER && len &&
 	    w->wrote_len - w->begin > len)
-		violated("octets behind a request are not too early");
+		violated("early octets after a request were accepted");
 }
 
-/* The connection goes on if it is good, and ends if it is not. */
+/* A good connection continues, and a bad one ends. */
 void judge_last(struct world *w)
 {
 	int n = 1, tries;
 
-	/* What is kept for a batch goes out by then. */
+	/* A batch that is kept back is sent by then. */
 	settle(w->kept ? 60 : 1);
 	judge_job(w);
 	if (w->s < 0) {

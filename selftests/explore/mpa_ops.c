@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a user does to a socket. */
+/* A user's operations on a socket. */
 
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -8,7 +8,7 @@
 
 /* ---- receive ---- */
 
-/* As many buffers as records of op_many() fill exactly. */
+/* Buffers that records of op_many() fill exactly. */
 static int op_recv_vec(struct world *w, long len)
 {
 	static u8 buf[16 * 64];
@@ -32,7 +32,7 @@ static int op_recv_oob(struct world *w, long arg)
 	return n < 0 ? -errno : n;
 }
 
-/* There is nothing in the error queue. */
+/* The error queue is empty. */
 static int op_recv_err(struct world *w, long arg)
 {
 	ssize_t n;
@@ -61,7 +61,7 @@ static int op_splice_out(struct world *w, long arg)
 	set_block(w->s);
 	if (n > 0 && read(ends[0], buf, n) == n) {
 		if (w->state == MPA_STATE_FULL) {
-			/* Of a batch the lengths are not told. */
+			/* The lengths in a batch are not reported. */
 			if (w->batch)
 				w->fuzzy = true;
 			judge_unsaid(w, buf, n);
@@ -157,7 +157,7 @@ static int op_send_cut(struct world *w, long segment)
 	return n < 0 ? -errno : n;
 }
 
-/* Small pieces of one record, and between them what another socket sends. */
+/* Small pieces of one record, and in between sends on another socket. */
 static int op_pieces(struct world *w, long pieces)
 {
 	int n = 0;
@@ -236,7 +236,7 @@ static int op_job(struct world *w, long kind)
 	return err;
 }
 
-/* Octets that TCP has been given to send. */
+/* Octets that TCP was given to send. */
 static u64 octets_taken(struct world *w)
 {
 	struct tcp_info info = {};
@@ -318,7 +318,7 @@ static int op_start_manual(struct world *w, long arg)
 	return start_as(w, MPA_ROLE_RESPONDER, 1, MPA_START_MANUAL);
 }
 
-/* As before there was an RFC. */
+/* As before the RFC. */
 static int op_start_old(struct world *w, long role)
 {
 	int err = start_as(w, role, 0, 0);
@@ -359,7 +359,7 @@ static int op_shutdown(struct world *w, long how)
 static int op_close(struct world *w, long arg)
 {
 	(void)arg;
-	/* Nobody else would end the connection that a call waits for. */
+	/* Nothing else would end the connection that a call waits for. */
 	if (busy(w, JOB_ANY) && w->raw < 0)
 		shutdown(w->s, SHUT_RDWR);
 	close(w->s);
@@ -393,7 +393,7 @@ static int op_disconnect(struct world *w, long arg)
 	return 0;
 }
 
-/* To a peer that knows nothing of the last connection. */
+/* To a peer that does not know the previous connection. */
 static int connect_anew(struct world *w)
 {
 	struct sockaddr_in addr = {};
@@ -467,13 +467,13 @@ static int op_connect(struct world *w, long arg)
 	return -arg;
 }
 
-/* Both in one. */
+/* Both at once. */
 static int op_renew(struct world *w, long arg)
 {
 	return op_disconnect(w, arg) ?: connect_anew(w);
 }
 
-/* ---- options and questions ---- */
+/* ---- options and queries ---- */
 
 const struct sockopt options[] = {
 	{ SOL_MPA, MPA_RECVINFO, 1 }, { SOL_MPA, MPA_RECV_BATCH, 1 },
@@ -493,7 +493,7 @@ static void note_place(struct world *w, bool on)
 	    !(w->info_markers & MPA_INFO_RX_MARKERS))
 		violated("MPA_PLACE is on without markers");
 	w->place = on;
-	/* From now on each record says where it comes from. */
+	/* From now on each record has its position. */
 	if (!setsockopt(w->s, SOL_MPA, MPA_RECVINFO, &(int){ 1 }, sizeof(int)))
 		w->tells = true;
 }

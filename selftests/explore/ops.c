@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a user does to a socket, whatever its ULP is. */
+/* A user's operations on a socket, for both ULPs. */
 
 #include <sys/sendfile.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- receive ---- */
 
-/* What is said of where octets come from; NULL if nothing is. */
+/* The position of octets in MPA_RECVINFO; NULL without it. */
 static const struct mpa_recvinfo *info_of(struct msghdr *msg)
 {
 	struct cmsghdr *cmsg;
@@ -19,7 +19,7 @@ static const struct mpa_recvinfo *info_of(struct msghdr *msg)
 	return NULL;
 }
 
-/* Records of a batch, each behind the other; the first one at @position. */
+/* The records of a batch, one after another; the first one at @position. */
 static void judge_batch(struct world *w, struct msghdr *msg, u64 position,
 			bool placed, const u8 *buf, u32 n)
 {
@@ -134,7 +134,7 @@ int op_recv_room(struct world *w, long room)
 
 /* ---- send ---- */
 
-/* What is sent next. */
+/* Choose what is sent next. */
 void fill(struct world *w, u32 len)
 {
 	u32 i;

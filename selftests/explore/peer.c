@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The peer made by hand: what it sends is noted, what it gets is kept. */
+/* The hand-made peer: what it sends is recorded, what it receives is kept. */
 
 #include WORLD_H
 #include "mpa_forge.h"
@@ -8,7 +8,7 @@ enum { ESTABLISHED = 1, CLOSE_WAIT = 8 };	/* tcpi_state */
 
 static u8 fpdus[80000];
 
-/* What is sent next lies elsewhere in memory. */
+/* So that what is sent next is not contiguous in memory. */
 void elsewhere(void)
 {
 	static int other[2] = { -1, -1 };
@@ -50,13 +50,13 @@ static int say_rest_as(struct world *w, int flags)
 	return w->rest_left ? -EAGAIN : 0;
 }
 
-/* What was begun goes first. */
+/* First the rest of what was begun. */
 int say_rest(struct world *w)
 {
 	return say_rest_as(w, 0);
 }
 
-/* For what is sent in part. */
+/* A buffer for what is sent in part. */
 u8 *rest_room(struct world *w, u32 room)
 {
 	if (!w->rest_left)
@@ -116,7 +116,7 @@ int peer_many(struct world *w, u32 nr, u32 len, u32 more)
 	return peer_say(w, fpdus, n, 0);
 }
 
-/* The first octets of one, or, if some have been sent, the others. */
+/* The first octets of an FPDU, or the rest of one that was begun. */
 int op_half(struct world *w, long len)
 {
 	u32 n, first;
@@ -149,7 +149,7 @@ static struct tcp_info info_of(const struct world *w)
 	return info;
 }
 
-/* From the peer, @off octets behind what it has sent: all that TCP has room for. */
+/* From the peer, @off octets after what it has sent: as much as TCP accepts. */
 int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 {
 	u32 before = info_of(w).tcpi_rcv_ooopack;
@@ -158,7 +158,7 @@ int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 
 	if (forger_open(&forger, w->raw, w->s))
 		err = -errno;
-	/* The peer's own segments say how much it takes. */
+	/* The window that the peer's own segments announce. */
 	forger.window = 1000;
 	if (!err && forge(&forger, off, octets, len, 0, 0))
 		err = -errno;
@@ -167,7 +167,7 @@ int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 	return err ?: info_of(w).tcpi_rcv_ooopack == before ? -ENOBUFS : 0;
 }
 
-/* ---- ends ---- */
+/* ---- closing ---- */
 
 int op_fin(struct world *w, long arg)
 {
@@ -188,7 +188,7 @@ int op_rst(struct world *w, long arg)
 	state = info_of(w).tcpi_state;
 	hang_up(w->raw);
 	w->raw = -1;
-	/* tcp_reset(); in other states nobody may have to be told any more. */
+	/* tcp_reset(); in other states there may be nobody left to notify. */
 	if (!w->ended && !w->due && state) {
 		w->due = state == CLOSE_WAIT ? EPIPE : ECONNRESET;
 		w->due_maybe = state != ESTABLISHED;

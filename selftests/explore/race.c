@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa_race: two operations at once, or three, on the same sockets: one waits at
- * a marked point of the module (mpa_delay.h) while the others are done.
+ * mpa_race: two or three operations at once on the same sockets: one waits at a
+ * marked point of the module (mpa_delay.h) while the others run.
  *
- *	mpa_race [OPTION]...				as many as time allows
+ *	mpa_race [OPTION]...				for the given time
  *	mpa_race "start=full; close@close.left | rmmod"...	these
  *
- * Which points an operation passes is seen when it is done alone, so that only
- * delays are tried that come to pass. Judged by the kernel's checkers, by the
- * time that calls take, and by what is left in the end.
+ * The points that an operation passes are recorded when it runs alone, so that
+ * only possible delays are tried. The kernel's checkers judge, and the time
+ * that calls take, and what is left at the end.
  */
 
 #include <signal.h>
@@ -34,7 +34,7 @@ static unsigned long seed = 1, races, limit = 1000;
 static bool verbose;
 static const char *module;
 
-/* ---- the module comes and goes ---- */
+/* ---- loading and unloading the module ---- */
 
 static int op_rmmod(struct world *w, long arg)
 {
@@ -44,7 +44,7 @@ static int op_rmmod(struct world *w, long arg)
 	(void)arg;
 	if (syscall(SYS_delete_module, "mpa", O_NONBLOCK))
 		return -errno;
-	/* Whoever waits in its text comes back to nothing. */
+	/* A task that waits in its text would return to unmapped memory. */
 	settle(2 * DELAY_MS);
 	fd = open(module, O_RDONLY | O_CLOEXEC);
 	err = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
@@ -171,7 +171,7 @@ static bool runners_wait(const struct race *race)
 	       (race->second < 0 || runner_wait(&runners[1]));
 }
 
-/* While calls run side by side the model knows nothing. */
+/* While calls run in parallel the model knows nothing. */
 static void race_run(const struct race *race)
 {
 	const struct op *first = any_op(race->first);
@@ -203,7 +203,7 @@ static void race_run(const struct race *race)
 			race_op(any_op(race->third));
 	}
 	if (!runners_wait(race)) {
-		/* Another may have made the descriptor block meanwhile. */
+		/* Another call may have made the descriptor blocking. */
 		if (world.s >= 0)
 			shutdown(world.s, SHUT_RDWR);
 		if (!runners_wait(race)) {
@@ -250,7 +250,7 @@ static int random_op(const struct start *start)
 	return nr;
 }
 
-/* An operation, each point that it passes, and others meanwhile. */
+/* An operation with a delay at each point that it passes, and others meanwhile. */
 static int race_some(void)
 {
 	struct race race = { .start = dice(starts_nr - 1), .second = -1,
@@ -260,7 +260,7 @@ static int race_some(void)
 	int i, nr, failed = 0;
 
 	race.first = random_op(start);
-	/* Closing is where most ends. */
+	/* Closing is where most paths end. */
 	if (!start->listens && !dice(4))
 		race.first = op_nr("close");
 	say_race(&race, text, sizeof(text));
@@ -272,7 +272,7 @@ static int race_some(void)
 		strcpy(race.point, points[i]);
 		race.second = random_op(start);
 		race.third = dice(3) ? random_op(start) : ops_nr;
-		/* And where that ends, the module may go. */
+		/* And after that the module may be unloaded. */
 		if (!strncmp(points[i], "close.", 6) && dice(2))
 			race.third = ops_nr;
 		say_race(&race, text, sizeof(text));

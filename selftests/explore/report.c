@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the worlds share: what was violated, what the kernel says, names. */
+/* Shared by the worlds: violations, the kernel's log, names. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ void violated(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Softirqs and the work item have their turn; virtual time costs nothing. */
+/* Let softirqs and the work item run; virtual time costs nothing. */
 void settle(int ms)
 {
 	poll(NULL, 0, ms);
@@ -68,7 +68,7 @@ void kmsg_open(void)
 	lseek(kmsg, 0, SEEK_END);
 }
 
-/* In the kernel's log, which is what is left of a guest that dies. */
+/* In the kernel's log, which is all that is left of a guest that dies. */
 void announce(unsigned long nr, const char *text)
 {
 	char line[300];
@@ -85,7 +85,7 @@ static const char * const complaints[] = {
 	"scheduling while atomic", "sleeping function",
 };
 
-/* What the kernel has to say since the last time, in its own words. */
+/* The kernel's messages since the last call. */
 bool complained(char *text, size_t room)
 {
 	char line[1024], *at;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What runs sequences (explore.c) knows of what they are made of. A program is
- * explore.c with the world of one ULP: world.c and others, and mpa.c or tuf.c and others.
+ * What explore.c, which runs sequences, knows of their parts. A program is
+ * explore.c with the world of one ULP: world.c and others, and mpa.c or tuf.c
+ * and others.
  */
 #ifndef _EXPLORE_SEQUENCE_H
 #define _EXPLORE_SEQUENCE_H
@@ -20,15 +21,15 @@ struct world;
 enum actor { ACTOR_S, ACTOR_PEER, ACTOR_L, ACTOR_O, ACTOR_CROWD,
 	     ACTOR_ANY };
 
-#define OP_LOOKS	1	/* it only looks */
-#define OP_ALONE	2	/* takes long: in no sequence with others */
+#define OP_LOOKS	1	/* it changes nothing */
+#define OP_ALONE	2	/* takes long: never combined with others */
 
 /**
  * struct op - an operation
- * @name:	in a sequence
- * @actor:	who does it: it must be there
+ * @name:	its name in a sequence
+ * @actor:	who does it; must exist
  * @flags:	OP_*
- * @fn:		does it; returns a negative errno, or how far it came
+ * @fn:		does it; returns a negative errno, or its progress
  * @arg:	for @fn
  */
 struct op {
@@ -40,12 +41,12 @@ struct op {
 };
 
 /**
- * struct start - a state to begin with
- * @name:	in a sequence
- * @listens:	there is a listening socket of its own
- * @make:	makes it; 0, or what has failed; NULL: there is nobody but a crowd
+ * struct start - a start state
+ * @name:	its name in a sequence
+ * @listens:	it has its own listening socket
+ * @make:	sets it up; 0, or an error; NULL: only for operations of the crowd
  * @arg:	for @make
- * @rare:	there may be no way to it
+ * @rare:	it may be unreachable
  */
 struct start {
 	const char *name;
@@ -55,7 +56,7 @@ struct start {
 	bool rare;
 };
 
-extern const struct op *ops[OPS_MAX];	/* of all */
+extern const struct op *ops[OPS_MAX];	/* all operations */
 extern int ops_nr;
 extern const struct start starts[];
 extern const int starts_nr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A connection of TUF: made in one of the start states, judged at its end. */
+/* A connection of TUF: set up in one of the start states, judged at its end. */
 
 #include "tuf.h"
 
@@ -59,7 +59,7 @@ static int by_way_full(struct world *w, long names)
 {
 	u8 octet;
 
-	/* A full buffer is only emptied for a call that asks for a record. */
+	/* A full buffer is emptied only for a call that needs a record. */
 	return by_way_small(w, (long)"rx.align") ?:
 	       recv(w->s, &octet, 1, MSG_DONTWAIT) >= 0 ? -1 :
 	       way(w, (const char *)names);
@@ -155,10 +155,10 @@ static void judge_end_of_stream(struct world *w)
 		violated("the stream has ended, and recv() does not say so");
 }
 
-/* The connection goes on if it is good, and ends if it is not. */
+/* A good connection continues, and a bad one ends. */
 void judge_last(struct world *w)
 {
-	/* What is kept for a batch goes out by then. */
+	/* A batch that is kept back is sent by then. */
 	settle(w->kept ? 60 : 1);
 	judge_edge(w, true);
 	peer_read(w);
@@ -171,7 +171,7 @@ void judge_last(struct world *w)
 		judge_good(w);
 	} else {
 		judge_end_of_stream(w);
-		/* A user who has shut down or closed has lost nothing. */
+		/* shutdown(2) and close(2) lose nothing. */
 		if (!w->ended && w->raw >= 0 && !busy(w, JOB_SEND))
 			all_comes(w);
 		else

@@ -10,17 +10,17 @@
 #define SPANS_MAX	24
 #define SEGMENTS_MAX	4096
 #define PERIOD		128
-#define LATE_MS		2000	/* until what was sent is at the peer */
-#define QUIET_MS	4	/* in which nothing comes, the first time */
+#define LATE_MS		2000	/* until sent data are at the peer */
+#define QUIET_MS	4	/* without anything arriving, the first time */
 #define QUIET_MOST(w)	8
 
-/* What is known of an octet that was sent. */
+/* Properties of an octet that was sent. */
 #define MARK_END	1	/* a ULPDU ends with it */
-#define MARK_CUT	2	/* maybe */
+#define MARK_CUT	2	/* a ULPDU may end with it */
 #define MARK_ALONE	4	/* it begins an FPDU: packing was off */
 #define MARK_SEGMENT	8	/* it begins a segment: TUF_SEGMENTS */
 
-/* And of one that has come to the peer. */
+/* And of one that the peer has received. */
 #define WIRE_PLAIN	0
 #define WIRE_BEGIN	1	/* an FPDU begins with it, or framing has ended */
 #define WIRE_INSIDE	2
@@ -41,27 +41,27 @@ struct span {
 	u32 from;
 };
 
-/* A segment that has left the socket that is tested. */
+/* A segment that the tested socket has sent. */
 struct segment {
 	u32 at;
 	u32 len;
-	bool again;		/* it, or a part of it, had left before */
-	bool closed;		/* the socket was */
+	bool again;		/* it, or a part of it, is a retransmission */
+	bool closed;		/* the socket was closed */
 };
 
 /**
- * struct world - a connection, and what is known of it
- * @mtu:	that of lo was changed
- * @was_closed:	@s was
- * @spans:	how what was sent is framed; the last one is that of now
- * @key_told:	the key that will be sent, or is, cannot be read (any more)
+ * struct world - a connection, and the model's knowledge of it
+ * @mtu:	the MTU of lo was changed
+ * @was_closed:	@s was closed
+ * @spans:	the framing of what was sent; the last one is the present one
+ * @key_told:	the present or next key for sending cannot be read, or no longer
  * @next_known:	@next_key was read
- * @known:	MULPDU as it was read last, or told
+ * @known:	MULPDU as it was last read or reported
  * @rx_mode:	enum tuf_mode
- * @rx_key:	what TUF_RX has said, if @rx_keyed
- * @left:	octets that have left, as @segments
- * @mark:	what octets of @sent are
- * @wire:	what octets of @got are
+ * @rx_key:	the key set with TUF_RX, if @rx_keyed
+ * @left:	octets sent, as @segments
+ * @mark:	properties of the octets of @sent
+ * @wire:	properties of the octets of @got
  */
 struct world {
 	bool mtu, was_closed;
@@ -123,7 +123,7 @@ int wire_open(void);
 void wire_read(struct world *w);
 void judge_wire(struct world *w);
 
-/* ---- what is TUF's own, for the files that MPA has as well ---- */
+/* ---- specific to TUF, for files shared with MPA ---- */
 
 static inline bool rx_framed(const struct world *w)
 {
@@ -135,7 +135,7 @@ static inline bool job_framed(const struct world *w, enum job_kind kind)
 	return kind == JOB_RECV ? w->rx_mode : span_now(w)->mode;
 }
 
-/* A full buffer is only emptied for a call that asks for a record. */
+/* A full buffer is emptied only for a call that needs a record. */
 static inline bool poll_unsure(const struct world *w)
 {
 	return w->squeezed;
@@ -152,7 +152,7 @@ static inline void world_clear(struct world *w)
 	w->nspans = 1;
 }
 
-/* There is no startup, and no error is told twice. */
+/* There is no startup, and no error is reported twice. */
 #define asked(w)		((void)(w), false)
 #define may_repeat(by)		((void)(by), false)
 #define refresh(w)		((void)(w))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must hold of TUF besides what judge.c has. Each errno is one that linux/tuf.h and
- * Documentation/networking/mpa/tuf.rst name.
+ * What must hold for TUF in addition to judge.c. Each errno is one that
+ * linux/tuf.h and Documentation/networking/mpa/tuf.rst name.
  */
 
 #include "tuf.h"
@@ -15,7 +15,7 @@ void judge_plain(struct world *w, const u8 *buf, u32 n, int how)
 		w->rx_at += n;
 }
 
-/* ---- ends ---- */
+/* ---- end of stream ---- */
 
 static void judge_nothing_plain(struct world *w, ssize_t n, int err)
 {
@@ -37,7 +37,7 @@ static void judge_again(struct world *w, enum verdict verdict)
 	else if (verdict == WHOLE && !(w->squeezed && w->cur_len > 4000))
 		violated("a record that is here is not delivered");
 	else if (verdict == BAD)
-		violated("an FPDU that is not valid is not told");
+		violated("an invalid FPDU is not reported");
 	else if (w->fin && !w->rest_left)
 		violated("EAGAIN at the end of the stream");
 }
@@ -57,7 +57,7 @@ static void judge_bad(struct world *w, enum verdict verdict)
 		violated("EBADMSG, and nothing is wrong");
 }
 
-/* TCP says how much of the buffer it has dropped. */
+/* TCP reports how much of the buffer it has dropped. */
 void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 {
 	if (n > 0)
@@ -66,7 +66,7 @@ void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 		judge_end(w, n, err);
 }
 
-/* A receive that gave no octets. */
+/* A receive that returned no octets. */
 void judge_end(struct world *w, ssize_t n, int err)
 {
 	enum verdict verdict;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TUF's octets: made for what the peer sends, and taken apart as it receives them. */
+/* TUF's octets: built for what the peer sends, and parsed as it receives them. */
 
 #include "tuf.h"
 #include "../unit/tuf_model.h"
@@ -11,7 +11,7 @@ static u32 rx_period(const struct world *w)
 	return w->rx_mode == TUF_MARKERS ? w->rx_period : 0;
 }
 
-/* Octets of an FPDU, in one piece as it is on the wire. */
+/* Octets of an FPDU, contiguous, as on the wire. */
 u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
 	     const u8 *key, u8 *fpdu)
 {
@@ -29,8 +29,8 @@ u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
 }
 
 /*
- * Of an FPDU of which a part is here, whether a marker is wrong already: nobody has to
- * say so before the rest has come, but may.
+ * Whether a marker in the received part of an FPDU is already wrong: it may be
+ * reported before the rest has arrived, but need not be.
  */
 static bool marked_wrongly(const struct tuf_model_framing *framing,
 			   const struct model_receiver *from, u32 len)
@@ -51,7 +51,7 @@ static bool marked_wrongly(const struct tuf_model_framing *framing,
 	return false;
 }
 
-/* The FPDU that comes next: its ULPDUs to @to. @from is behind it if it is whole. */
+/* The next FPDU: its ULPDUs to @to. @from is advanced past it if it is whole. */
 static enum verdict take_fpdu(struct tuf_model_framing *framing,
 			      struct model_receiver *from, u8 *to, u32 *len)
 {
@@ -85,9 +85,9 @@ enum verdict receive(struct world *w, const u8 *octets, u32 count)
 	return verdict;
 }
 
-/* ---- sent ---- */
+/* ---- sending ---- */
 
-/* Whole ULPDUs, and none that has to begin an FPDU of its own. */
+/* Whole ULPDUs, and none that has to begin its own FPDU. */
 static void judge_packed(const struct world *w, u32 at, u32 len)
 {
 	u32 i;
@@ -99,7 +99,7 @@ static void judge_packed(const struct world *w, u32 at, u32 len)
 			violated("a ULPDU was packed, and packing is off");
 }
 
-/* One FPDU that was sent, of octets from @at on. */
+/* One FPDU that was sent, with octets from @at. */
 static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 		       const u8 *ulpdu, u32 len, const u8 *key)
 {
@@ -115,7 +115,7 @@ static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 		judge_packed(w, at, len);
 }
 
-/* FPDUs of octets @at to @to. Return: octets of them that have come. */
+/* FPDUs of octets @at to @to. Return: octets of them that have arrived. */
 static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 		       u32 *got)
 {
@@ -153,7 +153,7 @@ static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 	return at - first;
 }
 
-/* The same of octets that have no header. */
+/* The same for octets without a header. */
 static u32 judge_bare(struct world *w, const struct span *span, u32 at, u32 to,
 		      u32 *got)
 {
@@ -172,8 +172,8 @@ static u32 judge_bare(struct world *w, const struct span *span, u32 at, u32 to,
 }
 
 /*
- * @all: the connection is a good one, so nothing may be missing.
- * Return: octets that are missing.
+ * @all: the connection is good, so nothing may be missing. Return: octets that
+ * are missing.
  */
 u32 judge_sent(struct world *w, bool all)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the peer sends of TUF. */
+/* What a peer with TUF sends. */
 
 #include "tuf.h"
 
@@ -14,7 +14,7 @@ bool all_here(const struct world *w)
 	       (!ioctl(w->raw, SIOCOUTQ, &unacked) && unacked <= w->fin);
 }
 
-/* TCP takes nothing after a shutdown of both halves, and resets. */
+/* TCP accepts nothing after a shutdown of both halves, and resets. */
 void said(struct world *w, u32 n)
 {
 	if (w->shut != 3 || !n || w->ended)
@@ -55,7 +55,7 @@ static int op_many(struct world *w, long len)
 	return peer_many(w, 12, len, 1);
 }
 
-/* Its ULPDU has an FPDU in it. */
+/* Its ULPDU contains an FPDU. */
 static int op_inner(struct world *w, long len)
 {
 	u8 ulpdu[400];
@@ -68,7 +68,7 @@ static int op_inner(struct world *w, long len)
 	return peer_say(w, fpdus, n, 0);
 }
 
-/* A marker that says something else, or no marker: some octet in the middle. */
+/* A wrong marker, or without markers some octet in the middle. */
 static int op_marker(struct world *w, long len)
 {
 	u32 at = w->wrote_len + w->rest_left - w->rx_begin;
@@ -107,8 +107,9 @@ static u32 ahead_add(struct world *w, u32 behind, u8 *fpdu, long how)
 }
 
 /*
- * Some FPDUs behind what is still to go. Of TUF_ALIGN each is a segment, without the
- * first one, or, with @how, from the middle of the first on, or with another key.
+ * Some FPDUs after what is still to be sent. With TUF_ALIGN each is a segment,
+ * without the first one, or, with @how, from the middle of the first, or with
+ * another key.
  */
 static int op_ahead(struct world *w, long how)
 {
@@ -131,10 +132,10 @@ static int op_ahead(struct world *w, long how)
 		off += w->ahead[first + i].octets;
 	}
 	w->rest_left += n;
-	/* TCP has no room for it. */
+	/* TCP's buffer is full. */
 	for (i = first; err && i < w->ahead_nr; i++)
 		w->ahead[i].maybe = true;
-	/* Some wait for order as well behind a gap that is not tested (any more). */
+	/* Some also wait for order after a gap that is not tested, or no longer. */
 	return 0;
 }
 

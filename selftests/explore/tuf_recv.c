@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a user receives. */
+/* A user's operations for receiving. */
 
 #include <sys/mman.h>
 
 #include "tuf.h"
 
-/* The buffer cannot be written, from the octet @good on. */
+/* The buffer cannot be written from octet @good. */
 static int op_fault(struct world *w, long good)
 {
 	static u8 *pages;
@@ -20,7 +20,7 @@ static int op_fault(struct world *w, long good)
 		return -EINVAL;
 	n = recv(w->s, pages + 4096 - good, 1000, MSG_DONTWAIT);
 	if (n > good)
-		violated("recv() has written behind a page");
+		violated("recv() has written beyond a page");
 	else if (n > 0)
 		judge_octets(w, pages + 4096 - good, n, false, HOW_NO_EOR);
 	else if (!n || errno != EFAULT)
@@ -33,7 +33,7 @@ static int op_blocked(struct world *w, long arg)
 	int mask = poll_for(w->s, POLLIN | POLLHUP | POLLERR, 0);
 
 	(void)arg;
-	/* It is to sleep. */
+	/* So that it sleeps. */
 	if (mask || w->batch || w->place)
 		return -EINVAL;
 	return job_begin(w, JOB_RECV, w->s, NULL, 0);
@@ -55,7 +55,7 @@ static int op_inq(struct world *w, long arg)
 		is = w->wrote_len - w->rx_at;
 	else
 		is = verdict == WHOLE ? w->cur_len - w->cur_read : 0;
-	/* Of one that is not valid it may say what the header says. */
+	/* For an invalid one it may return the header's length. */
 	if (is != n && verdict != BAD && verdict != BAD_PART && !w->failed && !w->squeezed)
 		violated("%d octets are here, SIOCINQ says %d", is, n);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a user sends. */
+/* A user's operations for sending. */
 
 #include <sys/mman.h>
 
@@ -16,7 +16,7 @@ struct tuf_info info_now(const struct world *w)
 
 /* ---- what is accepted ---- */
 
-/* A ULPDU ends behind all that was accepted. */
+/* A ULPDU ends after all that was accepted. */
 static void ulpdu_ends(struct world *w)
 {
 	const struct span *span = span_now(w);
@@ -50,7 +50,7 @@ void gave(struct world *w, ssize_t n, int err, int how)
 		ulpdu_ends(w);
 }
 
-/* The longest ULPDU that is taken, and how many octets more might be. */
+/* The longest ULPDU that is accepted, and the number of octets more that might be. */
 static u32 longest(const struct world *w, const struct tuf_info *info, u32 *more)
 {
 	u8 mode = info->tx_mode;
@@ -116,7 +116,7 @@ static void gave_nothing(struct world *w, int err, bool message)
 	gave(w, -1, err, 0);
 }
 
-/* Octets that are in @w->sent already. */
+/* Send octets that are in @w->sent already. */
 static int offer(struct world *w, u32 len, int how)
 {
 	int mask = poll_for(w->s, POLLOUT, 0), err;
@@ -156,7 +156,7 @@ int give(struct world *w, u32 len, int how)
 
 /* ---- operations ---- */
 
-/* Several that may share an FPDU. */
+/* Several ULPDUs that may share an FPDU. */
 static int op_burst(struct world *w, long nr)
 {
 	int n = 0;
@@ -166,7 +166,7 @@ static int op_burst(struct world *w, long nr)
 	return n < 0 ? n : give(w, 50, 0);
 }
 
-/* Octets of which each eighth looks like a header, of a segment that is full. */
+/* Octets that look like a header at every eighth place, for a full segment. */
 static int op_looks(struct world *w, long len)
 {
 	struct tuf_info info = info_now(w);
@@ -184,7 +184,7 @@ static int op_looks(struct world *w, long len)
 	return offer(w, len, 0);
 }
 
-/* How many ULPDUs the octets from @at on are is the module's. */
+/* The module decides into how many ULPDUs the octets from @at are cut. */
 static void cut_anywhere(struct world *w, u32 at)
 {
 	u32 i;
@@ -195,7 +195,7 @@ static void cut_anywhere(struct world *w, u32 at)
 	w->ulpdus = info_now(w).tx_ulpdus;
 }
 
-/* One send that becomes many ULPDUs. */
+/* One send that is cut into many ULPDUs. */
 static int op_segment(struct world *w, long segment)
 {
 	u32 open = w->open, from = w->sent_len;
@@ -216,7 +216,7 @@ static int op_segment(struct world *w, long segment)
 	return n < 0 ? -err : n;
 }
 
-/* The octets cannot be read from the second half on. */
+/* The second half of the octets cannot be read. */
 static int op_fault(struct world *w, long len)
 {
 	static u8 *pages;
@@ -268,7 +268,7 @@ static int op_sendfile(struct world *w, long len)
 	return n < 0 ? -err : n;
 }
 
-/* A call that waits for room. */
+/* A call that waits for space. */
 static int op_blocked(struct world *w, long len)
 {
 	int n = 0, tries;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a user sets, asks and ends. */
+/* A user's options, queries and ways to close. */
 
 #include "tuf.h"
 
 /* ---- TUF_TX, TUF_RX ---- */
 
-/* Errnos, as a set. */
+/* Errnos as a set. */
 #define MAY(err)	(1ull << ((err) & 63))
 #define MAY_NOT_CONN	(MAY(ENOTCONN) | MAY(EPIPE))
 
@@ -137,7 +137,7 @@ static void rx_set(struct world *w, const struct setting *setting)
 	w->rx_keyed = setting->key;
 	if (setting->key)
 		memcpy(w->rx_key, setting->key, TUF_KEY_LEN);
-	/* Whether it is found depends on when it is looked for. */
+	/* Whether it is found depends on when the search runs. */
 	for (i = 0; i < w->ahead_nr; i++)
 		w->ahead[i].maybe = true;
 	if (w->rx_mode)
@@ -208,7 +208,7 @@ static int op_key(struct world *w, long room)
 	return 0;
 }
 
-/* What is told is what was set. */
+/* What is returned is what was set. */
 static int op_get(struct world *w, long option)
 {
 	u8 is = option == TUF_TX ? span_now(w)->mode : w->rx_mode;
@@ -218,7 +218,7 @@ static int op_get(struct world *w, long option)
 	if (getsockopt(w->s, SOL_MPA, option, &framing, &len))
 		violated("getsockopt of a mode fails: %s", strerror(errno));
 	else if (framing.mode != is)
-		violated("mode %u is told, and is %u", framing.mode, is);
+		violated("mode %u is returned, and is %u", framing.mode, is);
 	return 0;
 }
 
@@ -238,7 +238,7 @@ static int op_place(struct world *w, long on)
 	if (err)
 		return err;
 	w->place = on;
-	/* Without it nobody could tell whose octets are returned. */
+	/* Without it the model could not know the position of octets. */
 	w->tells |= on;
 	return set(w, SOL_MPA, MPA_RECVINFO, w->tells);
 }
@@ -275,7 +275,7 @@ static int op_mulpdu(struct world *w, long arg)
 	return 0;
 }
 
-/* Of MPA's startup, which has nothing to do with TUF. */
+/* MPA's startup, which does not apply to TUF. */
 static int op_start(struct world *w, long arg)
 {
 	(void)arg;
@@ -298,7 +298,7 @@ static int op_again(struct world *w, long arg)
 
 /* ---- TCP's options ---- */
 
-/* Nagle's algorithm has something to wait for: the peer acknowledges late. */
+/* Nagle's algorithm has to wait: the peer acknowledges late. */
 static int op_delay(struct world *w, long nr)
 {
 	if (w->raw >= 0)
@@ -309,7 +309,7 @@ static int op_delay(struct world *w, long nr)
 
 static int op_mtu(struct world *w, long mtu)
 {
-	/* What is forged needs the octets in front of it to come in one go. */
+	/* Forged segments need the octets before them to arrive in one go. */
 	if (w->ahead_nr)
 		return -EINVAL;
 	w->mtu = true;
@@ -349,7 +349,7 @@ static int op_info(struct world *w, long arg)
 	return 0;
 }
 
-/* ---- ends ---- */
+/* ---- closing ---- */
 
 static void drop_open(struct world *w)
 {
@@ -374,7 +374,7 @@ static int op_close(struct world *w, long arg)
 	(void)arg;
 	if (w->job)
 		return -EBUSY;
-	/* What is unread makes it a reset. */
+	/* Unread data make it a reset. */
 	pass_placed(w);
 	if (w->rx_at < w->wrote_len || w->rest_left || w->ahead_nr)
 		w->ended = true;
@@ -403,7 +403,7 @@ static int op_disconnect(struct world *w, long arg)
 		return -err;
 	w->ended = true;
 	w->wrote_len = w->rx_at;
-	/* TCP tells of its own reset. */
+	/* TCP reports its own reset. */
 	w->due = w->due ?: ECONNRESET;
 	w->due_maybe = true;
 	return 0;

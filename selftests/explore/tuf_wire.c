@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What leaves the socket that is tested, segment by segment: each FPDU begins one, what
- * follows behind the end of framing as well, and no piece of an FPDU can be taken for
- * another.
+ * What the tested socket sends, segment by segment: each FPDU begins one, so
+ * does what follows the end of framing, and no piece of an FPDU can be taken
+ * for an FPDU.
  */
 
 #include <linux/filter.h>
@@ -16,7 +16,7 @@
 
 static int tap;
 
-/* Only what comes from the port that all sockets that are tested have. */
+/* Capture only packets from the port of all tested sockets. */
 int wire_open(void)
 {
 	struct sock_filter code[] = {
@@ -34,7 +34,7 @@ int wire_open(void)
 		.sll_ifindex = if_nametoindex("lo"),
 	};
 
-	/* Silent until it has the filter. */
+	/* It captures nothing before it has the filter. */
 	tap = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
 	if (tap < 0 ||
 	    setsockopt(tap, SOL_SOCKET, SO_ATTACH_FILTER, &filter,
@@ -78,7 +78,7 @@ static void packet_seen(struct world *w, u16 peer, const u8 *packet,
 	const u8 *ip = packet + ETH_HLEN, *tcp = ip + IP_LEN;
 	u32 total = be16(ip + 2), seq = be32(tcp + 4), len, n, at;
 
-	/* Of an earlier connection, some of it still. */
+	/* A segment of an earlier connection. */
 	if (ip[0] != 0x45 || be16(tcp + 2) != peer)
 		return;
 	if (tcp[13] & 2) {
@@ -122,7 +122,7 @@ void wire_read(struct world *w)
 	}
 }
 
-/* A header stands at the segment's beginning that says its length. */
+/* A header at the beginning of the segment has its length. */
 static bool looks_whole(const struct world *w, const struct segment *segment)
 {
 	const u8 *p = w->got + segment->at;
@@ -139,8 +139,8 @@ static bool looks_whole(const struct world *w, const struct segment *segment)
 }
 
 /*
- * Behind judge_sent(), which tells where FPDUs are. Windows are open, and loopback's
- * segments have room for each FPDU, unless somebody has seen to it that they have not.
+ * After judge_sent(), which finds the FPDUs. Windows are open, and each FPDU
+ * fits a segment of loopback, unless an operation has changed that.
  */
 void judge_wire(struct world *w)
 {
@@ -155,7 +155,7 @@ void judge_wire(struct world *w)
 			continue;
 		for (at = segment->at + 1; at < end && !segment->again; at++)
 			if (w->wire[at] == WIRE_BEGIN)
-				violated("octet %u of %u of a segment begins an FPDU, or is behind",
+				violated("octet %u of %u of a segment begins an FPDU, or is after",
 					 at - segment->at, segment->len);
 		if (w->wire[segment->at] == WIRE_INSIDE && room && !segment->again)
 			violated("an FPDU is cut that fits a segment");

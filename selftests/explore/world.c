@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A connection and its thread: made in one of the start states, and ended. */
+/* A connection and its thread: set up in one of the start states, and ended. */
 
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
 #include WORLD_H
 
-/* How long a call may sleep when its connection has ended, in virtual time. */
+/* The time that a call may sleep when its connection has ended, in virtual time. */
 #define BOUND_MS	30000
 
 static int common, epoll_in, epoll_out;
@@ -78,7 +78,7 @@ static struct job_thread *job_make(void)
 	return pthread_create(&id, NULL, job_main, thread) ? NULL : thread;
 }
 
-/* The call is under way when this returns. */
+/* The call is in progress when this returns. */
 int job_begin(struct world *w, enum job_kind kind, int fd, const u8 *octets,
 	      u32 len)
 {
@@ -100,7 +100,7 @@ int job_begin(struct world *w, enum job_kind kind, int fd, const u8 *octets,
 	return 0;
 }
 
-/* Whether it has come to its end, in time. */
+/* Whether it has returned, in time. */
 bool job_wait(struct world *w, int ms)
 {
 	int step;
@@ -113,14 +113,14 @@ bool job_wait(struct world *w, int ms)
 	return w->job->done;
 }
 
-/* A call is under way. */
+/* Whether a call is in progress. */
 bool busy(const struct world *w, enum job_kind kind)
 {
 	return w->job && !w->job->noted &&
 	       (kind == JOB_ANY || w->job->kind == kind);
 }
 
-/* Where whoever sleeps is, and the connections that there are. */
+/* Print where the task sleeps, and the connections. */
 static void say_who_sleeps(const struct job *job)
 {
 	char command[100];
@@ -181,7 +181,7 @@ int raw_connect(struct sockaddr_in *addr)
 	return fd;
 }
 
-/* From here on each wakeup counts, for who reads and for who writes. */
+/* From here on wakeups are counted, for the reader and for the writer. */
 void watch(struct world *w)
 {
 	struct epoll_event in = {
@@ -201,8 +201,8 @@ void watch(struct world *w)
 }
 
 /*
- * The other end of a connection to the common listener. In front of it there may
- * be one of an earlier connection, whose makers gave up.
+ * The other end of a connection to the common listener. An earlier connection
+ * may be queued before it, whose setup was given up.
  */
 int common_accept(int fd)
 {
@@ -240,7 +240,7 @@ int pair_make(struct world *w, int rcvbuf)
 
 /* ---- operations ---- */
 
-/* Whether there is anybody who could do it. */
+/* Whether the start state has the actor of the operation. */
 bool op_suits(const struct start *start, const struct op *op)
 {
 	if (!start->make || op->actor == ACTOR_CROWD)
@@ -264,7 +264,7 @@ bool op_can(const struct world *w, const struct op *op)
 	}
 }
 
-/* One operation, what comes of it, and who learns of that. */
+/* One operation, its result, and its notifications. */
 int step(struct world *w, const struct op *op)
 {
 	int ret = op->fn(w, op->arg);
@@ -278,7 +278,7 @@ int step(struct world *w, const struct op *op)
 	return ret;
 }
 
-/* A state is where some operations lead to, all of which must succeed. */
+/* A start state is reached by some operations, all of which must succeed. */
 int way(struct world *w, const char *names)
 {
 	char text[200], *name, *rest = text;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the explorers of MPA and of TUF have in common: a connection of which one end is
- * tested, and the other is plain TCP, whose octets a model makes and checks. WORLD_H is
- * the header of one of them, with its struct world: see build.
+ * Common to the explorers of MPA and TUF: a connection with one tested end; the
+ * other is plain TCP, whose octets a model builds and checks. WORLD_H is the
+ * header of one of the explorers, with its struct world: see build.
  */
 #ifndef _EXPLORE_WORLD_H
 #define _EXPLORE_WORLD_H
@@ -14,17 +14,17 @@
 #include "sequence.h"
 
 #define STREAM_MAX	(768 << 10)
-#define AHEAD		5	/* records at a time that come ahead */
+#define AHEAD		5	/* records at a time that arrive ahead */
 #define AHEAD_LEN	700
-#define AHEAD_MISSING	300	/* octets in front of them that do not come yet */
+#define AHEAD_MISSING	300	/* octets before them that do not arrive yet */
 #define AHEAD_MAX	40
-#define HOW_NO_EOR	0x40000000	/* nobody has seen MSG_EOR */
+#define HOW_NO_EOR	0x40000000	/* MSG_EOR was not seen */
 
 #define USER(name, flags, fn, arg)	{ name, ACTOR_S, flags, fn, arg }
 #define PEER(name, fn, arg)		{ "peer." name, ACTOR_PEER, 0, fn, arg }
 #define WAY(name, ops)			{ name, false, by_way, (long)(ops) }
 
-/* One call in a thread of its own. */
+/* A call in its own thread. */
 enum job_kind { JOB_ANY, JOB_RECV, JOB_SEND, JOB_START, JOB_SENDFILE, JOB_ACCEPT };
 
 struct job {
@@ -40,19 +40,19 @@ struct job {
 	u8 buf[4096];
 };
 
-/* An option that is set; those of either program are options[]. */
+/* An option to set; each program has its own in options[]. */
 struct sockopt {
 	int level, name, value;
 };
 
 /**
- * struct ahead - an FPDU whose octets came before those in front of it
- * @at:		octets of @wrote that will be in front of it
- * @len:	octets of ULPDUs; each has another number of them
+ * struct ahead - an FPDU that arrived ahead of earlier octets
+ * @at:		octets of @wrote that will be before it
+ * @len:	octets of ULPDUs, different for each
  * @octets:	of the FPDU
- * @here:	it can be found, and if not @maybe will be
+ * @here:	it can be found; @maybe: it may be
  * @taken:	it was delivered out of order
- * @waits:	for order, as a buffer was too short for it
+ * @waits:	it waits for order, as a buffer was too short
  */
 struct ahead {
 	u32 at;
@@ -64,43 +64,43 @@ struct ahead {
 	bool waits;
 };
 
-/* What the stream has where a record is to be. */
+/* What the stream has at the next record's position. */
 enum verdict { NOTHING, PART, BAD_PART, WHOLE, BAD, BAD_LENGTH, BAD_CRC, BAD_MARKER };
 
 /**
- * struct connection - a connection, and what is known of it
- * @s:		the socket that is tested, -1: none (yet, or any more)
- * @raw:	the peer made by hand, or -1
+ * struct connection - a connection, and the model's knowledge of it
+ * @s:		the tested socket, -1: none (yet, or no longer)
+ * @raw:	the hand-made peer, or -1
  * @extra:	another client of @l, or -1
  * @l:		the listening socket, -1: a listener that all worlds share
  * @o:		another one on the same port
- * @ep:		epoll on @s, edge-triggered, for who reads; @ep_out: for who writes
- * @mask:	what poll said last
+ * @ep:		epoll on @s, edge-triggered, for the reader; @ep_out: for the writer
+ * @mask:	the last result of poll
  * @job:	a blocked call
- * @squeezed:	the receive buffer is small: TCP may throw away what it has
- * @fuzzy:	the model does not know which octets were taken
- * @stolen:	some were, by a call of TCP's own, behind the start
+ * @squeezed:	the receive buffer is small: TCP may drop what it has
+ * @fuzzy:	the model does not know which octets were consumed
+ * @stolen:	a call of plain TCP has consumed some after the start
  * @fin:	@raw has sent a FIN
  * @ended:	the connection was reset, killed or disconnected
  * @shut:	local shutdown: bits 1 (read), 2 (write)
- * @due:	an errno that has to be told, once
- * @due_maybe:	it need not be
- * @told:	times that it was, last by @teller
+ * @due:	an errno that has to be reported, once
+ * @due_maybe:	it need not be reported
+ * @told:	number of reports, the last by @teller
  * @batch:	MPA_RECV_BATCH is on
  * @place:	MPA_PLACE is on
  * @tells:	MPA_RECVINFO is on
- * @kept:	a record may be held for a batch
+ * @kept:	a record may be kept back for a batch
  * @failed:	receiving has ended with EBADMSG
  * @sent_len:	octets that send() has accepted
- * @open:	the last of them that are in an open record
+ * @open:	those at the end that are in an open record
  * @got_len:	octets that the peer has received
  * @wrote_len:	octets from the peer
- * @rest_left:	octets that it has yet to send, at @rest_at, maybe forged already
- * @rx_begin:	octets of @wrote in front of the first FPDU
- * @rx_at:	and of those that were read
- * @framed:	records in front of that, those that were placed among them
- * @rx_fpdus:	records that were delivered, of @rx_octets
- * @cur:	the record that is being read, of @cur_len, of which @cur_read were
+ * @rest_left:	octets that it still has to send, at @rest_at, maybe forged already
+ * @rx_begin:	octets of @wrote before the first FPDU
+ * @rx_at:	octets of @wrote that were read
+ * @framed:	records before that, including placed ones
+ * @rx_fpdus:	delivered records, with @rx_octets octets
+ * @cur:	the present record, of @cur_len octets, @cur_read of them read
  * @cur_at:	stream position of its FPDU, of @cur_wire octets
  * @ahead:	records that came out of order
  */
@@ -200,7 +200,7 @@ int op_rst(struct world *w, long arg);
 int op_read(struct world *w, long arg);
 
 /*
- * Of MPA, or of TUF. WORLD_H has others that are short:
+ * For MPA or for TUF. WORLD_H has other, short ones:
  * @rx_framed(): records are received
  * @job_framed(): the direction of a call is framed
  * @refresh(): looks at what may have changed by itself

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One execution of the socket fuzzer: the life of a connection, with a peer made
- * by hand that speaks MPA, nearly MPA, or nonsense.
+ * One execution of the socket fuzzer: the life of a connection, with a
+ * hand-made peer that speaks MPA, almost MPA, or nonsense.
  *
  * An input is a little program: how the socket is started, then what both ends
- * do. It is made for a guest with one processor and virtual time, where the work
- * item has had its turn when a sleeper wakes, and waiting costs nothing.
+ * do. It runs in a guest with one processor and virtual time, where the work
+ * item has run when a sleeper wakes, and waiting costs nothing.
  *
  * What must hold, judged by the model (unit/model.c) from the octets sent:
- * - Full Operation begins only behind a frame that is one;
- * - the startup phase has an end;
+ * - Full Operation begins only after a valid frame;
+ * - the startup phase ends;
  * - what recv() delivers are the records in the stream, each whole and
  *   verified, none twice; and all of them, up to the first bad FPDU;
- * - the stream's end is told as it is: 0 between FPDUs, EBADMSG otherwise;
+ * - the stream's end is reported correctly: 0 between FPDUs, EBADMSG otherwise;
  * - what send() accepted is in FPDUs at the peer, in order, nothing else is.
  */
 
@@ -25,15 +25,15 @@
 
 #define STREAM_MAX	(48 << 10)
 #define SENT_MAX	(48 << 10)
-#define STARTUP_MS_MAX	12000	/* it times out before */
-#define TUF_FIRST	0xe0	/* inputs that begin with it, or more, are TUF's */
+#define STARTUP_MS_MAX	12000	/* it times out before that */
+#define TUF_FIRST	0xe0	/* inputs that begin with this or a higher value are TUF's */
 #define PIECES_MAX	16	/* that octets are cut into at a time */
 
 unsigned long fulls, records;
 
 /* ---- connections ---- */
 
-/* Kept for all of them, without and with small receive buffers. */
+/* Shared by all executions, with normal and with small receive buffers. */
 static int listeners[2];
 static struct sockaddr_in listener_addrs[2];
 
@@ -77,7 +77,7 @@ static int pair_open(int fd[2], bool small)
 
 /* ---- one execution ---- */
 
-/* The work item is not seen by KCOV: how things end tells of it. */
+/* KCOV does not see the work item: the way that things end stands for it. */
 static void ending(u32 what, int value, const struct mpa_info *info)
 {
 	u32 value16 = value & 0xffff;
@@ -90,18 +90,18 @@ struct run {
 	const u8 *octets;
 	u32 left;
 	int fd;			/* of the socket that is tested */
-	int raw;		/* of the peer made by hand */
+	int raw;		/* of the hand-made peer */
 	struct mpa_start start;
 	struct mpa_info info;	/* once in Full Operation */
 	bool full;
 	bool peer_ended;
 	bool reset;
 	bool batch;
-	bool told;		/* what the negotiation of RFC 6581 came to */
+	bool told;		/* the result of RFC 6581's negotiation was reported */
 	struct peer peer;
 	u8 stream[STREAM_MAX];	/* that the peer has sent */
 	u32 stream_len;
-	u32 written;		/* so much of it, to TCP */
+	u32 written;		/* octets of it written to TCP */
 	u8 got[STREAM_MAX];	/* records received */
 	u32 got_len;
 	u16 got_ends[STREAM_MAX / 4];
@@ -110,7 +110,7 @@ struct run {
 	u32 sent_len;
 	u16 sent_ends[SENT_MAX];
 	u32 sent_nr;
-	int last;		/* what recv() has ended with: errno, or 0 */
+	int last;		/* the last result of recv(): errno, or 0 */
 	bool over;
 };
 
@@ -137,7 +137,7 @@ static u32 take(u32 octets)
 	return value;
 }
 
-/* The work item's turn. */
+/* Let the work item run. */
 static void settle(void)
 {
 	poll(NULL, 0, 1);
@@ -153,7 +153,7 @@ static void look(void)
 	run.full = true;
 }
 
-/* Octets of the peer: into the stream, then to TCP in pieces. */
+/* Octets from the peer: append them to the stream, then write them to TCP in pieces. */
 static void peer_say(const u8 *octets, u32 len)
 {
 	if (run.peer_ended || len > STREAM_MAX - run.stream_len)
@@ -173,7 +173,7 @@ static void peer_write(u32 piece)
 			n = piece;
 		if (send(run.raw, run.stream + run.written, n,
 			 MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
-			/* It has been reset, or does not read. */
+			/* The peer was reset, or the socket does not read. */
 			run.stream_len = run.written;
 			run.peer_ended = true;
 			return;
@@ -283,7 +283,7 @@ static void we_send(void)
 		violated("an empty record was accepted");
 }
 
-/* Where the records of a batch end, but for the last. */
+/* The ends of a batch's records, but for the last. */
 static void note_lengths(struct msghdr *msg, u32 octets)
 {
 	struct cmsghdr *cmsg;
@@ -305,7 +305,7 @@ static void note_lengths(struct msghdr *msg, u32 octets)
 	}
 }
 
-/* Octets of one record, or a batch; false when there are none. */
+/* Receive octets of one record, or a batch; false when there are none. */
 static bool we_receive(u32 room, int how)
 {
 	struct iovec iov = { run.got + run.got_len, room };
@@ -468,7 +468,7 @@ static void judge_frame(const u8 *octets, u32 len, bool reply, u32 *frame_len)
 		*frame_len = FRAME_LEN + frame.pd_length;
 }
 
-/* What was received, against what had been sent. */
+/* Compare what was received with what was sent. */
 static void judge_received(void)
 {
 	struct model_receiver model = {
@@ -523,7 +523,7 @@ static void judge_received(void)
 		violated("a good end was taken for a bad one");
 }
 
-/* What the peer gets, against what was accepted. */
+/* Compare what the peer received with what was accepted. */
 static void judge_sent(void)
 {
 	bool rtr = run.info.role == MPA_ROLE_INITIATOR &&
@@ -604,13 +604,16 @@ static bool in_startup(void)
 	return mpa_info(run.fd).state == MPA_STATE_STARTUP;
 }
 
-/* Whether an input is for a socket of TUF: its first octet, which is not used up else. */
+/*
+ * Whether an input is for a socket of TUF, by its first octet, which is used up
+ * only then.
+ */
 static bool is_tuf(const struct input *input)
 {
 	return input->len > 1 && input->octets[0] >= TUF_FIRST;
 }
 
-/* NULL, or what did not hold. */
+/* Return: NULL, or the invariant that was violated. */
 const char *execute(const struct input *input)
 {
 	bool small;

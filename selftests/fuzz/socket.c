@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * socket RUNS SEED CORPUS NEW [FILE...]: fuzz one end of a connection, with a
- * peer made by hand at the other (execution.c). RUNS times, or for 0 until there
- * is a file NEW/stop.
+ * hand-made peer at the other (execution.c). RUNS times, or for 0 until the
+ * file NEW/stop exists.
  *
- * Inputs of CORPUS, and those that reach new code of the module (KCOV) or end in
- * a new way, are changed again and again; the latter go to NEW. With FILEs only
- * these are run. SEED and the number of an execution name an input for good.
+ * Inputs of CORPUS, and those that reach new code of the module (KCOV) or end
+ * in a new way, are changed again and again; the latter are stored in NEW. With
+ * FILEs only these are run. SEED and the number of an execution identify its
+ * input.
  */
 
 #include <dirent.h>
@@ -116,7 +117,7 @@ static void change(struct input *input)
 			input->octets[at] = dice(256);
 			break;
 		case 2:
-			/* A step, most often. */
+			/* Mostly a step. */
 			n = 1 + dice(6);
 			if (input->len + n > INPUT_MAX)
 				break;
@@ -232,7 +233,7 @@ static bool file_exists(const char *dir, const char *name)
 	return !access(path, F_OK);
 }
 
-/* How far it has come, for whoever waits outside. */
+/* Write the progress for a process outside. */
 static void result_write(const char *dir, unsigned long nr)
 {
 	FILE *file = file_in(dir, "result");
@@ -265,8 +266,9 @@ static int run_files(int nr, char **files)
 }
 
 /*
- * The corpus first, then changes of what is worth it. With MPA_FUZZ_CURRENT each
- * input goes to NEW/current0 before it runs, for one that the kernel hangs in.
+ * First the corpus, then changes of promising inputs. With MPA_FUZZ_CURRENT
+ * each input is stored in NEW/current0 before it runs, in case the kernel hangs
+ * in it.
  */
 static int fuzz(unsigned long runs, const char *dir)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One execution of the socket fuzzer with a socket of TUF: both directions are framed
- * and unframed as the input says, and the peer is plain TCP.
+ * One execution of the socket fuzzer with a socket of TUF: the input starts and
+ * ends framing in both directions, and the peer is plain TCP.
  *
  * What must hold, judged by the model (unit/tuf_model.c) from the octets sent:
  * - what recv() delivers are plain octets of the stream, or records in it, in order,
  *   each once; and all of them, up to the first FPDU that is not valid;
- * - the stream's end is told as it is: 0 behind a whole FPDU, EBADMSG otherwise;
+ * - the stream's end is reported correctly: 0 after a whole FPDU, EBADMSG otherwise;
  * - what send() accepted is at the peer, in order and framed as it was then, each
  *   ULPDU in one FPDU, and nothing else is.
  */
@@ -74,7 +74,7 @@ static u32 take(u32 octets)
 	return value;
 }
 
-/* How a call has ended tells of the softirqs, which KCOV does not see. */
+/* The way that a call ends stands for the softirqs, which KCOV does not see. */
 static void ending(u32 what, int err)
 {
 	ended_as(1 + (0xful << 32 | what << 24 | run.rx_mode << 20 |
@@ -92,7 +92,7 @@ static void peer_write(const u8 *octets, u32 len, u32 piece)
 	for (; len; len -= n, octets += n) {
 		n = piece && piece < len ? piece : len;
 		if (send(run.raw, octets, n, MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
-			/* It has been reset, or there is no room. */
+			/* It was reset, or there is no space. */
 			hang_up(run.raw);
 			run.raw = -1;
 			run.peer_ended = true;
@@ -101,7 +101,7 @@ static void peer_write(const u8 *octets, u32 len, u32 piece)
 		}
 		memcpy(run.stream + run.stream_len, octets, n);
 		run.stream_len += n;
-		/* Not all of it in small ones. */
+		/* Not all of it in small pieces. */
 		piece = piece > 64 ? 0 : piece * 2;
 	}
 }
@@ -129,7 +129,7 @@ static void peer_frames(u32 len, u32 damage, u32 piece)
 
 /* ---- receiving ---- */
 
-/* The record that comes next, and where it ends. */
+/* The next record, and its end. */
 static enum model_verdict next_record(u8 *ulpdu, size_t *len, u32 *end)
 {
 	struct tuf_model_framing framing = { .period = run.rx_period };
@@ -197,7 +197,7 @@ static void judge_ended(int err)
 		violated("a good end was taken for a bad one");
 }
 
-/* Octets of one record, or plain ones; false when there are none. */
+/* Receive octets of one record, or plain ones; false when there are none. */
 static bool we_receive(u32 room, int how)
 {
 	static u8 buf[4096];
@@ -234,7 +234,7 @@ static void we_send(u32 kind, u32 len)
 		return;
 	for (i = 0; i < len; i++)
 		run.sent[run.sent_len + i] = (run.sent_len + i) * 7 + 1;
-	/* Something that looks like a header. */
+	/* Octets that look like a header. */
 	if (kind & 8 && len >= TUF_HEADER_LEN)
 		memcpy(run.sent + run.sent_len + len - TUF_KEY_LEN, key_tx,
 		       TUF_KEY_LEN);
@@ -288,7 +288,7 @@ static u32 judge_span(const struct span *span, u32 at, u32 to,
 	return at;
 }
 
-/* What the peer gets, against what was accepted. */
+/* Compare what the peer received with what was accepted. */
 static void judge_sent(void)
 {
 	static u8 octets[4 * STREAM_MAX];
@@ -367,7 +367,7 @@ static void set_tx(u8 mode, u32 kind)
 	run.nspans++;
 }
 
-/* Any octets as an option, but for those that change a mode. */
+/* Any octets as an option, except where that changes a mode. */
 static void set_any(void)
 {
 	static const int names[] = {
@@ -386,7 +386,7 @@ static void set_any(void)
 	if (kind & 0x40)
 		setsockopt(run.fd, SOL_TCP, value ? TCP_CORK : TCP_NODELAY,
 			   &(int){ kind >> 5 & 1 }, sizeof(int));
-	/* A place for what comes out of order, of which nothing does. */
+	/* MPA_PLACE, though nothing arrives out of order. */
 	if (kind & 0x20)
 		setsockopt(run.fd, SOL_MPA, MPA_PLACE, &value, sizeof(value));
 }
@@ -460,7 +460,7 @@ static void step(void)
 	}
 }
 
-/* NULL, or what did not hold. */
+/* Return: NULL, or the invariant that was violated. */
 const char *execute_tuf(const u8 *octets, u32 len, int raw, int fd)
 {
 	memset(&run, 0, offsetof(struct tuf_run, stream));

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user inside the kernel does with sockets of the process that loads
- * this module. It does so while it is loaded, and does not stay: loading fails
+ * Actions of a user inside the kernel on sockets of the process that loads this
+ * module. They are done while it is loaded, and it does not stay: loading fails
  * with ECANCELED when all went well.
  *
  *   how=accept fd=N		kernel_accept() on a listening socket, and close
- *				what it returns
- *   how=callbacks fd=N		see that a socket has TCP's callbacks
- *   how=save fd=N other=M	give a socket TCP's callbacks, and keep those it
- *				has had in another, that nobody uses
- *   how=take fd=N		give it callbacks that are nobody else's
- *   how=restore fd=N other=M	give it back what how=save has kept
- *   how=hold fd=N count=C ms=M	hold the locks of C sockets for so long, as a
- *				system call does whose page does not come
- *   how=own fd=N		see that it has pages to send, and that TCP is
- *				told of each that nobody else writes to it
+ *				its result
+ *   how=callbacks fd=N		check that a socket has TCP's callbacks
+ *   how=save fd=N other=M	give a socket TCP's callbacks, and keep its
+ *				previous ones in another, unused one
+ *   how=take fd=N		give it callbacks that no other code uses
+ *   how=restore fd=N other=M	restore what how=save has kept
+ *   how=hold fd=N count=C ms=M	hold the locks of C sockets for M ms, as a
+ *				system call does whose page fault waits
+ *   how=own fd=N		check that it has pages to send, and that TCP
+ *				knows of each that only it writes to it
  */
 
 #include <linux/delay.h>
@@ -52,7 +52,7 @@ static int __init accept_one(struct socket *listener)
 	return err;
 }
 
-/* They are those of a new socket. */
+/* Compare them with those of a new socket. */
 static int __init see_callbacks(const struct sock *sk)
 {
 	struct socket *fresh;
@@ -80,7 +80,7 @@ static void __init copy_callbacks(struct sock *to, const struct sock *from)
 	release_sock(to);
 }
 
-/* The first socket's go to the second, and a new one's to the first. */
+/* The first socket's move to the second, and a new one's to the first. */
 static int __init move_callbacks(struct sock *from, struct sock *to)
 {
 	struct socket *fresh;
@@ -110,7 +110,7 @@ static int __init save_callbacks(struct sock *sk, bool restore)
 	return err;
 }
 
-/* One that is in the kernel itself, as this module does not stay. */
+/* A function in the kernel itself, as this module does not stay. */
 static int __init take_callbacks(struct sock *sk)
 {
 	lock_sock(sk);
@@ -121,7 +121,7 @@ static int __init take_callbacks(struct sock *sk)
 	return 0;
 }
 
-/* Without lockdep, which knows of no task that holds hundreds of locks. */
+/* Without lockdep, which supports no task that holds hundreds of locks. */
 static void __init hold_begin(struct sock *sk)
 {
 	lock_sock(sk);
@@ -137,7 +137,7 @@ static void __init hold_end(struct sock *sk)
 	sk->sk_lock.owned = 0;
 	spin_unlock_bh(&sk->sk_lock.slock);
 	wake_up(&sk->sk_lock.wq);
-	/* What release_sock() does besides. */
+	/* The rest of release_sock(). */
 	lock_sock(sk);
 	release_sock(sk);
 }

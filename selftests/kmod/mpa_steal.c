@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processors that are taken away: each for @ms milliseconds at a time, on
- * average every @every milliseconds, at random. Interrupts are off meanwhile,
- * so that nothing runs there, neither softirq nor timers: what a host does to
- * a virtual processor that it has no time for.
+ * Takes processors away: each for @ms milliseconds at a time, on average every
+ * @every milliseconds, at random. Interrupts are off meanwhile, so that nothing
+ * runs there, neither softirqs nor timers. A host does the same to a virtual
+ * processor when it is busy.
  */
 
 #include <linux/cpumask.h>

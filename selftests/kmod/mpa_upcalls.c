@@ -20,27 +20,27 @@
 
 #include "mpa_upcalls.h"
 
-/* Octets of events that wait to be read: then ULPDUs are put off. */
+/* Octets of unread events, after which ULPDUs are deferred. */
 #define ROOM		SZ_1M
-#define SPARE		65536		/* for events that cannot be */
+#define SPARE		65536		/* for events that cannot be deferred */
 
 /**
  * struct consumer - an open file
  * @call:	one call at a time
  * @sock:	the socket, or NULL
  * @file:	its file, if it is a program's
- * @listener:	a listening socket of the kernel's own, or NULL
+ * @listener:	the kernel's own listening socket, or NULL
  * @watched:	file of a listening socket whose sk_data_ready is this module's
- * @data_ready:	what that was before
+ * @data_ready:	its previous value
  * @how:	what upcalls do
- * @ulpdus:	how many have come, with those that were put off
- * @put_off:	the last one has been
- * @full:	there was no room for one
- * @lock:	of what is below
+ * @ulpdus:	number received, including deferred ones
+ * @put_off:	the last one was deferred
+ * @full:	one did not fit the ring
+ * @lock:	protects the fields below
  * @wait:	for events
  * @ring:	ROOM octets of events
- * @head:	where they begin
- * @used:	how many octets there are
+ * @head:	where they begin in @ring
+ * @used:	their length
  */
 struct consumer {
 	struct mutex call;		/* one at a time */
@@ -78,7 +78,7 @@ static int put(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Return: false if there is no room. */
+/* Return: false if it does not fit. */
 static bool tell(struct consumer *user, const struct upcall_event *event,
 		 const struct mpa_ulpdu *ulpdu)
 {
@@ -136,7 +136,7 @@ static ssize_t upcalls_read(struct file *file, char __user *to, size_t len,
 	full = user->full;
 	user->full = false;
 	spin_unlock_bh(&user->lock);
-	/* Not while another thread lets go of the socket. */
+	/* Not while another thread releases the socket. */
 	mutex_lock(&user->call);
 	if (full && user->sock)
 		mpa_sock_resume(user->sock);
@@ -391,7 +391,7 @@ static int listens(struct consumer *user)
 		return err;
 	}
 	sk = user->listener->sk;
-	/* The socket itself holds none, and a program may be killed. */
+	/* The socket itself has no reference, and a program may be killed. */
 	get_net(sock_net(sk));
 	err = begin_listening(user);
 	if (err) {
@@ -421,7 +421,7 @@ static int accept_and_attach(struct consumer *user, int fd)
 	return attach(user);
 }
 
-/* ---- a listening socket whose user has his own callback there ---- */
+/* ---- a listening socket with the user's own callback ---- */
 
 static struct consumer *watcher;
 
@@ -571,7 +571,7 @@ static void write_header(const struct mpa_headers *headers, void *to, u32 off,
 	memcpy(to, &header, min_t(u32, sizeof(header), headers->len));
 }
 
-/* @octets are of vmalloc(). */
+/* @octets come from vmalloc(). */
 static int send_cut(struct consumer *user, struct upcall_send *send, u8 *octets)
 {
 	u32 n = DIV_ROUND_UP(send->len, PAGE_SIZE), i;
@@ -620,7 +620,7 @@ static int do_cut(struct consumer *user, void __user *arg)
 	return copy_to_user(arg, &send, sizeof(send)) ? -EFAULT : 0;
 }
 
-/* Somebody else gives TCP an octet. */
+/* Another user gives TCP an octet. */
 static int do_stranger(struct consumer *user)
 {
 	struct kvec octet = { .iov_base = "x", .iov_len = 1 };
@@ -686,7 +686,7 @@ static int with_socket(struct consumer *user, unsigned int cmd, void __user *arg
 			let_go(user);
 		return err;
 	case UPCALLS_RELEASE:
-		/* A program has the socket as well. */
+		/* A program has the socket, too. */
 		if (user->file)
 			mpa_sock_detach(user->sock);
 		let_go(user);

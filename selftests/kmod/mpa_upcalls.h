@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * /dev/mpa_upcalls: a user inside the kernel who does what a program says, and
- * tells it of his upcalls. An open file is one user, of one socket.
+ * /dev/mpa_upcalls: a user inside the kernel that follows a program's commands,
+ * and reports its upcalls to it. An open file is one user, of one socket.
  */
 #ifndef _MPA_UPCALLS_H
 #define _MPA_UPCALLS_H
@@ -28,7 +28,7 @@ enum upcall {
 	UPCALL_CONNECTION,	/* a watched socket has one */
 };
 
-/* read(2) returns one of these, and the octets behind it. */
+/* read(2) returns one of these, and the octets after it. */
 struct upcall_event {
 	__u32 upcall;		/* enum upcall */
 	__s32 err;		/* of failed and state; result */
@@ -38,17 +38,17 @@ struct upcall_event {
 	__u32 len;
 };
 
-/* What the upcalls do besides telling. */
+/* What the upcalls do besides reporting. */
 struct upcall_how {
-	__u32 put_off;		/* every so many-th ULPDU, once: -EAGAIN */
-	__u32 fail_at;		/* the so many-th ULPDU: -EPROTO; 0: none */
+	__u32 put_off;		/* -EAGAIN, once, for every ULPDU whose number it divides */
+	__u32 fail_at;		/* number of the ULPDU that gets -EPROTO; 0: none */
 	__u32 refuse;		/* ULPDUs out of order */
 	__u32 resume_early;	/* mpa_sock_resume() in the upcall */
 	__u32 call_back;	/* mpa_sock_send(), mpa_sock_detach() in it */
-	__u32 sleeps;		/* milliseconds, which none may */
+	__u32 sleeps;		/* milliseconds; upcalls must not */
 };
 
-/* What headers of UPCALLS_CUT begin with; the rest is 0x5a. */
+/* The beginning of headers in UPCALLS_CUT; the rest is 0x5a. */
 struct upcall_header {
 	__u32 off;
 	__u32 len;
@@ -68,12 +68,12 @@ struct upcall_send {
 	__u32 len;
 	__u32 flags;
 	__u32 memory;		/* enum upcall_memory, of the payload */
-	__u64 end;		/* set */
+	__u64 end;		/* set on return */
 };
 
 #define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
 #define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
-/* Of a listening socket; -1: of its own; -2: of that, without waiting. */
+/* A listening socket; -1: its own; -2: its own, without waiting. */
 #define UPCALLS_ACCEPT	_IOW('m', 3, int)
 #define UPCALLS_DETACH	_IO('m', 4)
 #define UPCALLS_START	_IOW('m', 5, struct mpa_start)
@@ -89,9 +89,12 @@ struct upcall_send {
 #define UPCALLS_RELEASE	_IO('m', 15)		/* the socket, attached */
 #define UPCALLS_SHUT	_IO('m', 16)		/* the socket, for sending */
 #define UPCALLS_WATCH	_IOW('m', 17, int)	/* a listening socket */
-/* mpa_sock_send_cut(): header_len is that of headers, len is set to what was sent */
+/*
+ * mpa_sock_send_cut(): header_len is that of the headers, len is set to the
+ * octets sent
+ */
 #define UPCALLS_CUT	_IOWR('m', 18, struct upcall_send)
-#define UPCALLS_STRANGER _IO('m', 19)		/* an octet, past mpa */
-#define UPCALLS_LISTEN	_IOR('m', 20, __u16)	/* a listening socket of his, its port */
+#define UPCALLS_STRANGER _IO('m', 19)		/* an octet that bypasses mpa */
+#define UPCALLS_LISTEN	_IOR('m', 20, __u16)	/* its own listening socket's port */
 
 #endif /* _MPA_UPCALLS_H */

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The programs in examples/, as a user runs them: what they print and what they
-# write is compared. MPA_EXAMPLES_CONNECTIONS is how many epoll opens.
+# The programs in examples/, as a user runs them: their output and files are
+# compared. MPA_EXAMPLES_CONNECTIONS is the number of connections that epoll opens.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -31,7 +31,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# server_start COMMAND...: in beta, until it listens; what it says is in $dir/server
+# server_start COMMAND...: in beta, until it listens; its output is in $dir/server
 server_start() {
 	: >"$dir/server"
 	"${in_beta[@]}" stdbuf -oL "$@" >"$dir/server" 2>&1 &
@@ -39,7 +39,7 @@ server_start() {
 	server_says '^listening$' | sed 's/^/# /'
 }
 
-# server_says WORDS [TIMES]: wait until it has; once, if not told
+# server_says WORDS [TIMES]: wait until it has printed them, once by default
 server_says() {
 	local end=$((SECONDS + 120))
 
@@ -118,7 +118,7 @@ server_stop
 
 # ---- rpc ----
 
-# overtakes COUNT: all answers are right; some came in front of lost ones
+# overtakes COUNT: all answers are right; some arrived before lost ones
 overtakes() {
 	local said
 
@@ -187,7 +187,7 @@ server_stop
 few_files=(sh -c 'ulimit -n "$1"; shift; exec "$@"' sh)
 
 # Its server may have 8 files open, 3 of them connections; 6 clients stay until it
-# has said so. It does not try all the time.
+# has reported that. It does not try continuously.
 others_wait_for_files() {
 	local n pids=() hold
 
@@ -209,7 +209,7 @@ others_wait_for_files() {
 	[[ $(grep -c "Too many open files" "$dir/server") -lt 100 ]]
 }
 
-# A server that has no connection at all, for want of files, tries again by itself.
+# A server without any connection, for lack of files, tries again by itself.
 tries_again() {
 	local client rc=0
 

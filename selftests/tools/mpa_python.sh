@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The Python package python/mpa: with itself, with C programs and with peers made
-# by hand; and the programs of their documentation.
+# The Python package python/mpa: with itself, with C programs and with hand-made
+# peers; and the programs of its documentation.
 #
 # mpa_python.sh [NAME...]: all tests, or those whose names contain one of these
 set -euo pipefail
@@ -19,7 +19,7 @@ modprobe -q sch_netem || true
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 export MPA_BIN=${MPA_BIN:-$here/..}
-# A loopback device of its own, which a test makes lose packets.
+# Its own loopback device, on which a test drops packets.
 # shellcheck disable=SC2016 # for the inner shell
 exec unshare -n sh -c 'ip link set lo up && exec /usr/bin/python3 -B "$@"' sh \
 	"$here/mpa_python.py" "$@"

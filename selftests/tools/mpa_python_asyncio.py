@@ -11,7 +11,7 @@ import mpa
 from mpa_ends import fpdu, frame, take
 from mpa_python_test import WAIT, Case, Task, pattern
 
-SHORT = 0.2         # seconds of a timeout that is to come
+SHORT = 0.2         # seconds of a timeout that is expected
 CONNECTIONS = 200
 RECORDS = 20
 
@@ -194,7 +194,7 @@ class Asyncio(Case):
                         sent += 1
                         await writer.drain()
                 filling = asyncio.create_task(fill())
-                # It comes to a stop by itself, with a bounded queue.
+                # It stops by itself, with a bounded queue.
                 while not writer.waiting > mpa.WAITING_HIGH:
                     await asyncio.sleep(0)
                 stopped = sent

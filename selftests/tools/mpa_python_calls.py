@@ -15,13 +15,13 @@ from mpa import _abi
 from mpa_ends import fpdu, frame, take
 from mpa_python_test import BIN, TOP, WAIT, Case, Task, pattern, reset
 
-SHORT = 0.2     # seconds of a timeout that is to come
+SHORT = 0.2     # seconds of a timeout that is expected
 
 
 class Startup(Case):
     def test_other_threads_run_during_startup(self):
         listener = self.server()
-        # This thread answers: it must run while the other one waits.
+        # This thread answers: it has to run while the other one waits.
         client = Task(mpa.connect, listener.address, timeout=20)
         self.assertTrue(select.select([listener], [], [], WAIT)[0])
         responder = self.opened(listener.accept())
@@ -68,7 +68,7 @@ class Startup(Case):
             responder.wait_request()
         self.assertEqual(errno.EINVAL, seen.exception.errno)
         peer.sendall(frame(False))
-        take(peer, 20)                  # the request has come
+        take(peer, 20)                  # the request has arrived
         with self.assertRaisesRegex(mpa.MpaError, "wait_request: only with"):
             responder.wait_request()
         self.assertEqual(1, responder.peer().revision)
@@ -329,12 +329,12 @@ class Sending(Case):
 
     def test_many_records_leave_in_few_packets(self):
         first, second = self.talking_pair()
-        # Of different lengths, and not so many that TCP itself would have them wait.
+        # Of different lengths, and few enough for TCP itself not to delay them.
         records = [pattern(n, 20 + n) for n in range(8)]
         before = first.info().tx_packets
         first.send_many(records)
         self.assertEqual(records, [second.recv() for _ in records])
-        # A batch may end early, when the processor is late: not with each record.
+        # A batch may end early, when the processor is late, but not at each record.
         self.assertLess(first.info().tx_packets - before, len(records))
 
     def test_error_among_many_tells_how_many_were_sent(self):
@@ -513,7 +513,7 @@ class Receiving(Case):
                           mpa.Record(bytes(50), 108, 1, 108, False, 50)], records)
 
     def test_records_out_of_order_are_placed(self):
-        # In order not to slow the other tests, for this one only.
+        # So as not to slow the other tests, for this one only.
         for command in ("ip link set lo mtu 1500",
                         "ethtool -K lo tso off gso off gro off",
                         "tc qdisc add dev lo root netem delay 4ms loss 4% limit 2000"):
@@ -635,7 +635,7 @@ class AsSockets(Case):
         room = bytearray(mpa.ULPDU_MAX)
         self.assertEqual(5, second.recv_into(room))
         self.assertEqual(b"hello", room[:5])
-        self.assertEqual(2, second.recv_into(memoryview(room)[:2]))     # goes on
+        self.assertEqual(2, second.recv_into(memoryview(room)[:2]))     # continues
         self.assertEqual(1, second.recv_into(room, 2))
         self.assertEqual(b"cbllo", room[:5])
         self.assertEqual(4, second.recv_into(room))
@@ -684,7 +684,7 @@ class Others(Case):
         self.assertIn("253 records", self.said(program))
 
     def test_c_program_as_responder(self):
-        # Its records come from the other C program, which makes the same ones.
+        # Its records come from the other C program, which builds the same ones.
         listener = self.server()
         self.program(BIN + "/mpa_transfer", "connect", "127.0.0.1",
                      str(listener.address[1]), "0", "1-100,50000x3")

@@ -4,7 +4,7 @@ mpa_python.sh.
 
 A code block of Python with a name is a file, NAME.py. A literal block with lines
 "$ COMMAND" is a session: what the commands print is compared. A command with "&"
-is a server: it goes on, and what it prints is not looked at.
+is a server: it continues, and its output is not checked.
 """
 
 import os
@@ -55,7 +55,7 @@ def sessions(lines):
 
 
 def listeners():
-    """How many sockets listen here."""
+    """The number of listening sockets."""
     return sum(line.split()[3] == "0A" for version in ("tcp", "tcp6")
                for line in pathlib.Path(f"/proc/self/net/{version}").read_text("ascii")
                .splitlines()[1:])

@@ -30,7 +30,7 @@ OCTETS = random.Random(1).randbytes(1 << 16) * 64
 
 
 def pattern(number, length):
-    """Octets that tell records apart."""
+    """Octets that distinguish records."""
     at = number * 37 % (1 << 16)
     return OCTETS[at:at + length]
 
@@ -84,7 +84,7 @@ class Case(unittest.TestCase):
         return initiator, responder
 
     def talking_pair(self, **options):
-        """A pair whose responder may send: it has got the first record."""
+        """A pair whose responder may send: it has received the first record."""
         first, second = self.pair(**options)
         first.send(b"first")
         self.assertEqual(b"first", second.recv())

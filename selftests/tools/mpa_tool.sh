@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The command mpa: listen, connect and ping between two hosts, its manual pages and
-# what bash completes. MPA_TOOL is the command.
+# bash completion. MPA_TOOL is the command.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,7 +38,7 @@ lines_both_ways() {
 		says "$work/client.err" '4 records with 15 octets sent, 3 with 20 received'
 }
 
-# The client sends its first record only when the server has said that it waits.
+# The client sends its first record only when the server reports that it waits.
 responder_waits() {
 	local line used alpha
 
@@ -52,7 +52,7 @@ responder_waits() {
 		kill -0 "$server" || return
 		read -r -t 0.05 <> <(:) || true
 	done
-	# It waits in poll(): its processor time stands still.
+	# It waits in poll(): its processor time does not grow.
 	used=$(cut -d ' ' -f 14,15 "/proc/$server/stat")
 	read -r -t 0.5 <> <(:) || true
 	expect "processor time while it waits" "$used" \
@@ -105,7 +105,7 @@ stream_both_ways() {
 	served 0 && cmp "$work/in" "$work/client.out"
 }
 
-# A reader that does not read holds up the sender, and nothing is lost.
+# A reader that does not read blocks the sender, and nothing is lost.
 slow_reader() {
 	head -c 8000000 /dev/urandom >"$work/in"
 	rm -f "$work/slow"
@@ -129,8 +129,8 @@ roles_and_depths() {
 		expect "what alpha has got" "from beta" "$(<"$work/client.out")"
 }
 
-# A connection that the peer has ended cannot be started any more: alpha ends when it
-# has got something.
+# A connection that the peer has closed can no longer be started: alpha closes when
+# it has received something.
 no_startup() {
 	local alpha
 
@@ -206,7 +206,7 @@ empty_file() {
 	served 0 && cmp "$work/empty" "$work/folder/empty"
 }
 
-# Under loss, placed: the record behind a lost segment is written at once.
+# Under loss, with placing: the record after a lost segment is written at once.
 file_under_loss() {
 	local host dev
 
@@ -258,7 +258,7 @@ hostile_names() {
 		expect "the file outside" precious "$(<"$work/precious")" || return
 		[[ ! -e /etc/mpa ]] || return
 	done
-	# So that this is known to work with a good name.
+	# So that it is known to work with a good name.
 	serve --receive "$work/folder" </dev/null || return
 	{
 		file_head good 4 1
@@ -268,7 +268,7 @@ hostile_names() {
 	served 0 && left good
 }
 
-# hostile_file PATTERN: what comes on standard input is not taken for a file
+# hostile_file PATTERN: standard input is not accepted as a file
 hostile_file() {
 	folder
 	cat >"$work/in"
@@ -297,7 +297,7 @@ hostile_files() {
 	record hello 5 | hostile_file '--send'
 }
 
-# The temporary file goes if a signal ends the receiver.
+# The temporary file is removed if a signal ends the receiver.
 interrupted_receiver_leaves_nothing() {
 	local sender
 
@@ -335,11 +335,11 @@ command_that_reads_nothing_ends() {
 	rm -f "$work/open"
 	mkfifo "$work/open"
 	serve --exec 'exec <&-; echo bye' </dev/null || return
-	# In this order, as who inherits the writing end keeps it open
+	# In this order, as a process that inherits the writing end keeps it open
 	client 0 <"$work/open" &
 	exec 9>"$work/open"
 	echo hello >&9
-	# Though the client goes on
+	# Though the client continues
 	served 0 || return
 	kill -0 $! || return
 	exec 9>&-
@@ -347,17 +347,17 @@ command_that_reads_nothing_ends() {
 	expect "what came" bye "$(<"$work/client.out")"
 }
 
-# One that writes for ever does not keep mpa.
+# A child that writes for ever does not keep mpa.
 writer_ends_with_its_connection() {
 	serve --exec yes </dev/null || return
-	# It leaves with records unread.
+	# It exits with unread records.
 	ip netns exec alpha "$mpa" connect 10.5.4.2 "$port" <<<hello 2>/dev/null |
 		head -n 1 >/dev/null || true
 	served 7
 }
 
-# Nor one that does nothing, with more waiting for it than a pipe holds: the connection
-# is reset while nothing is wanted of it.
+# Nor does one that is idle, with more waiting for it than a pipe takes: the
+# connection is reset while nothing is read from it.
 idler_ends_with_its_connection() {
 	serve --exec "${1:-exec sleep 1000}" </dev/null || return
 	ip netns exec alpha env PYTHONPATH="$here/../../python" python3 -c "
@@ -374,7 +374,7 @@ s.close()" || return
 	served 7
 }
 
-# Nor one that does not take a hint.
+# Nor does one that ignores the signal.
 stubborn_ends_with_its_connection() {
 	idler_ends_with_its_connection "trap '' TERM; while :; do sleep 1; done"
 }
@@ -391,8 +391,8 @@ end_with_peer() {
 		expect "what beta got" hello "$(<"$work/server.out")"
 }
 
-# Three clients at once, each of which has its echo before any ends.
-# As with "mpa listen --fork | head": nothing more is received that nobody gets.
+# Three clients at once, each of which has its echo before any ends. As with "mpa
+# listen --fork | head": nothing more is received once the reader is gone.
 fork_ends_with_its_reader() {
 	rm -f "$work/pipe"
 	mkfifo "$work/pipe"
@@ -402,7 +402,8 @@ fork_ends_with_its_reader() {
 	served 1 && says "$work/server.err" 'who reads it has gone'
 }
 
-# Each connection that is told of ends, also if it was not started.
+# Each connection that is reported is also reported as ended, even if it was not
+# started.
 json_of_refused() {
 	serve --json --reject 'not today' </dev/null || return
 	client 4 --json </dev/null || return
@@ -453,7 +454,7 @@ fork_side_by_side() {
 	served 0
 }
 
-# What is not MPA, and who ends at once, does not end a server.
+# A peer that does not speak MPA, or that closes at once, does not end a server.
 keep_goes_on() {
 	serve --keep --count 3 --exec cat </dev/null || return
 	ip netns exec alpha python3 -c "
@@ -472,7 +473,7 @@ socket.create_connection(('10.5.4.2', $port)).close()" || return
 	served 0
 }
 
-# ---- what fails ----
+# ---- failures ----
 
 refused() {
 	serve --reject 'closed until Monday' </dev/null || return
@@ -497,7 +498,8 @@ nobody_listens() {
 	client 3 </dev/null && says "$work/client.err" 'nobody listens there'
 }
 
-# direct OCTETS: to a server without startup, whose end of sending shows that it has begun
+# direct OCTETS: to a server without startup, which ends its sending to show that it
+# has begun
 direct() {
 	serve --role direct </dev/null || return
 	ip netns exec alpha python3 -c "
@@ -528,8 +530,8 @@ s.close()" || return
 	client 7 <<<"x" && says "$work/client.err" 'connection is lost'
 }
 
-# bad_end STATUS OCTETS [OPTION...]: a client that ends like that, as its peer sends OCTETS,
-# resets the connection: to the peer this is no good end.
+# bad_end STATUS OCTETS [OPTION...]: a client with this exit status, whose peer
+# sends OCTETS, resets the connection: for the peer this is not an orderly end.
 bad_end() {
 	plain "s = l.accept()[0]
 s.recv(20)
@@ -551,7 +553,7 @@ bad_ends() {
 	{ record good 4; printf '\0\0'; } | bad_end 1 "b''" --records length
 }
 
-# What was agreed on of the peer-to-peer model, and what the frames said of it
+# The result of the peer-to-peer model, and what the frames said of it
 peer_to_peer() {
 	serve --verbose --p2p=fpdu,write --ird 2 </dev/null || return
 	client 0 --json --p2p=write --ord 1 --private-data hello </dev/null || return
@@ -637,7 +639,7 @@ ping_tells() {
 	stop
 }
 
-# A peer of revision 1 that refuses markers is found, with all that it has refused.
+# A peer of revision 1 that refuses markers is found, with all that it refused.
 ping_tries_without() {
 	plain "
 while True:
@@ -675,8 +677,8 @@ while True:
 	stop
 }
 
-# A peer that takes connections and says nothing: all tries together take their time,
-# and each is named.
+# A peer that accepts connections and does not answer: all attempts together take a
+# bounded time, and each is named.
 ping_bounds_silence() {
 	local began
 
@@ -696,7 +698,7 @@ while True:
 	stop
 }
 
-# ping_is_interrupted PATTERN SUMMARY [OPTION...]: once it has said that
+# ping_is_interrupted PATTERN SUMMARY [OPTION...]: once it has printed PATTERN
 ping_is_interrupted() {
 	local pid rc=0
 
@@ -724,7 +726,7 @@ ping_says_what_it_has_measured() {
 
 commands=(listen connect ping show monitor policy "perf server" "perf client")
 
-# options COMMAND...: as --help lists them
+# options COMMAND...: those that --help lists
 options() {
 	"$mpa" "$@" --help | awk '/^ +-/ {
 		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
@@ -755,7 +757,7 @@ pages_name_all_options() {
 	return $missing
 }
 
-# What a page lists as an option has to be one of the command, or of one of perf's two.
+# An option that a page lists must be one of the command, or of one of perf's two.
 pages_name_no_other_options() {
 	local command each man=$here/../../tools/mpa/man known wrong=0
 
@@ -778,7 +780,7 @@ pages_name_no_other_options() {
 	return $wrong
 }
 
-# completed WORD...: what is offered for the last one
+# completed WORD...: the completions offered for the last word
 completed() {
 	# shellcheck disable=SC2016 # for the shell that completes
 	bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mpa

@@ -110,14 +110,14 @@ def enhanced(name):
 
 
 def silent(name, timeout_ms=LONG_MS):
-    """A responder whose peer says nothing."""
+    """A responder whose peer sends nothing."""
     both = connected(name)
     ends.start(both[1], ends.RESPONDER, 0, int(timeout_ms))
     return told(*both)
 
 
 def unanswered(name):
-    """An initiator whose peer says nothing."""
+    """An initiator whose peer sends nothing."""
     both = connected(name)
     ends.start(both[0], ends.INITIATOR, 0, LONG_MS)
     return told(*both)
@@ -178,7 +178,7 @@ def tuf(name):
 
 
 def take(sock, n):
-    """So many octets of a TCP socket, and no more."""
+    """Exactly @n octets of a TCP socket."""
     octets = b""
     while len(octets) < n:
         more = sock.recv(n - len(octets))
@@ -239,7 +239,7 @@ def flipped(name, number):
     return told(socks[f"{name}.a"], responder)
 
 
-# ---- what is done with them ----
+# ---- actions ----
 
 
 def send(name, *records):
@@ -273,7 +273,7 @@ def fill(name, length):
 
 
 def many(names, count, length):
-    """So many records through A,B, each read before the next."""
+    """Send records through A,B, each read before the next."""
     source, to = names.split(",")
     for _ in range(int(count)):
         ends.transfer(socks[source], socks[to], int(length))
@@ -281,7 +281,7 @@ def many(names, count, length):
 
 
 def again(name, count):
-    """So many connections that come and go."""
+    """Open and close connections."""
     for _ in range(int(count)):
         pair(name)
         close(f"{name}.a", f"{name}.b")
@@ -312,7 +312,7 @@ def main():
         name, *words = line.split()
         try:
             print(commands[name](*words), flush=True)
-        except Exception as error:  # the test shows it
+        except Exception as error:  # shown by the test
             print(f"failed: {line.strip()}: {error!r}", flush=True)
 
 

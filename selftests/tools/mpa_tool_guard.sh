@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The commands "mpa listen" and "mpa connect" with peers that are silent, hostile or
-# mistaken, and with files and folders that are not as they should be. MPA_TOOL is the
-# command.
+# mistaken, and with bad files and folders. MPA_TOOL is the command.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/tools/tool.sh
 . "$here/tool.sh"
 
-# until_says FILE PATTERN: what the server says there, before long
+# until_says FILE PATTERN: wait until the server has printed it
 until_says() {
 	local end=$((SECONDS + patience))
 
@@ -36,7 +35,7 @@ sys.stdin.read()" <"$work/stranger" &
 
 # ---- silent peers ----
 
-# Who connects and says nothing has a place only for the time of startup.
+# A client that connects and sends nothing has a place only until startup times out.
 silent_startup() {
 	serve --fork --max 1 --count 2 --timeout 3 --exec cat </dev/null || return
 	stranger || return
@@ -46,7 +45,7 @@ silent_startup() {
 	served 5 && expect "the echo" "my turn" "$(<"$work/client.out")"
 }
 
-# That all places are taken is said once, and an idle connection gives its place up.
+# A full server reports that once, and an idle connection gives up its place.
 full_is_told() {
 	local open
 
@@ -66,7 +65,7 @@ full_is_told() {
 			"$(grep -c 'all 1 places are taken, a connection waits' "$work/server.err")"
 }
 
-# For longer than --idle, all in all
+# Longer in total than --idle
 records_keep_it() {
 	local open i
 
@@ -98,7 +97,7 @@ idle_transfers() {
 	served 9 || return
 	exec 9>&-
 	wait $! && left && says "$work/client.err" 'does not take it: no record' || return
-	# A receiver that has no answer
+	# A receiver that does not answer
 	plain "
 import select
 s = l.accept()[0]
@@ -114,8 +113,8 @@ p.poll()" || return
 
 # ---- several processes ----
 
-# Lines of processes side by side stay whole, also those of messages. Nobody reads the
-# pipe before all of them want to write.
+# Lines from parallel processes stay whole, and so do messages. The pipe is not read
+# before all of them have something to write.
 lines_stay_whole() {
 	local i n pids=() line reader
 
@@ -144,7 +143,7 @@ lines_stay_whole() {
 			"$(grep -o 'mpa listen: ' "$work/server.err" | wc -l)"
 }
 
-# ---- who has failed ----
+# ---- which end has failed ----
 
 peers_have_names() {
 	local name='^mpa (listen|connect): 10\.5\.4\.[12]:[0-9]+: '
@@ -157,7 +156,7 @@ s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 s.close()" || return
 	client 7 <<<"x" || return
 	says "$work/client.err" "${name}the connection is lost" || return
-	# Reset while the server looks elsewhere
+	# Reset while the server waits elsewhere
 	serve --timeout 5 </dev/null || return
 	kill -STOP "$server"
 	ip netns exec alpha python3 -c "
@@ -189,7 +188,7 @@ json_without_connection() {
 
 # ---- octets for a terminal ----
 
-# U+009B is CSI in one character, U+202E turns the text around.
+# U+009B is CSI in one character, U+202E reverses the text.
 private_data_is_text() {
 	printf 'Gr\303\274\303\237e\n\302\2331m\342\200\256x' >"$work/private"
 	serve --verbose --json </dev/null || return
@@ -205,7 +204,7 @@ private_data_is_text() {
 		says "$work/server.out" '"private_data_hex":"ff1b"'
 }
 
-# on_terminal FILE OPTION...: what "mpa connect" writes to a terminal
+# on_terminal FILE OPTION...: the output of "mpa connect" on a terminal
 on_terminal() {
 	"${limit[@]}" ip netns exec alpha python3 - "$@" <<-END
 		import os, pty, sys
@@ -274,7 +273,7 @@ changing() {
 	server_out=$work/pipe serve --receive - </dev/null || return
 	client 1 --send "$work/changing" &
 	sender=$!
-	# Until TCP is full, as nobody reads the pipe
+	# Until TCP is full, as the pipe is not read
 	until [[ $(ip netns exec alpha ss -Htn "dport = :$port" | awk '{ print $3 }') -gt 100000 ]]; do
 		kill -0 "$sender" || return
 		read -r -t 0.05 <> <(:) || true
@@ -295,7 +294,7 @@ file_changes() {
 	says "$work/client.err" 'and now has more'
 }
 
-# Sizes of 0 in /proc do not say how much can be read.
+# A size of 0 in /proc does not show how much can be read.
 file_of_proc() {
 	folder
 	serve --receive "$work/folder" </dev/null || return
@@ -314,8 +313,8 @@ sizes_are_compared() {
 	served 8 && left && says "$work/server.err" 'announced 2 octets at first, 1 at the end'
 }
 
-# damaging TO PLACE: port becomes that of a path to port TO of beta, on which the client's
-# octet of that number is changed
+# damaging TO PLACE: sets port to that of a path to port TO of beta, which changes
+# the client's octet number PLACE
 damaging() {
 	plain "
 import contextlib, threading
@@ -338,7 +337,8 @@ with contextlib.suppress(OSError):
 c.shutdown(socket.SHUT_WR)"
 }
 
-# The answer comes though the connection is reset behind it, also if the sender is busy.
+# The answer arrives though the connection is reset after it, also if the sender is
+# busy.
 damaged_file() {
 	local receiver size
 
@@ -358,7 +358,7 @@ damaged_file() {
 	done
 }
 
-# fails PATTERN COMMAND OPTION...: before anything else, as nobody listens there
+# fails PATTERN COMMAND OPTION...: before anything else, as no server listens there
 fails() {
 	local rc=0
 
@@ -394,7 +394,7 @@ disk_is_full() {
 		says "$work/server.err" 'No space left'
 }
 
-# Lines and files do not go together: both ends say so.
+# Lines and files do not mix: both ends report it.
 lines_and_files() {
 	folder
 	serve </dev/null || return
@@ -420,7 +420,7 @@ unknown_answer() {
 	says "$work/client.err" 'answer 9 is not known here'
 }
 
-# The last word lies behind another one, and nothing can be sent any more.
+# The last word follows another one, and nothing can be sent any longer.
 answer_behind_another() {
 	rm -f "$work/open"
 	mkfifo "$work/open"

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """For mpa_tool_perf.sh: checks what "mpa perf client --json" has printed, and plays
-servers that are none, or that do not tell the truth.
+servers that are not mpa perf, or that report false figures.
 
   check DIR          the files NAME.json of the functions below, in TAP's terms
-  serve WHAT PORT    one connection of control, or of a stranger; says "listening"
+  serve WHAT PORT    one control connection, or another; says "listening"
   hello PORT TEXT    send a hello of any text to a server, print the answer
   hold PORT          send a hello that begins a visit, say "held", and be silent
   junk PORT          send a server what it cannot use, in many ways
@@ -42,7 +42,7 @@ def put(sock, message):
     sock.sendall(struct.pack(">I", len(text)) + text)
 
 
-# ---- what a run says of itself ----
+# ---- the results of a run ----
 
 COUNT = {"octets", "records", "measured_octets", "measured_records", "seconds"}
 SIDE = {"sent": COUNT, "received": COUNT,
@@ -294,7 +294,7 @@ def junk(port):
                     b"\0\0\0\21{\"test\":\"stream\"}"):
         answer = b""
         while not answer.startswith(hello("MPA-PERF 1 OK")):
-            # The one before may not be gone yet.
+            # The previous one may not be closed yet.
             sock = connect(port)
             sock.sendall(hello("MPA-PERF 1 CONTROL"))
             answer = receive(sock, HELLO)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa perf between two hosts: each test in each direction, what it says as JSON, what
-# it ends with, and a server that strangers and clients that die do not harm.
+# mpa perf between two hosts: each test in each direction, its JSON output, its exit
+# status, and a server that survives unknown clients and clients that die.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,8 +23,8 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 dir=$(mktemp -d)
 trap cleanup EXIT
 
-# background FILE PATTERN COMMAND...: on beta, says PATTERN before this returns;
-# then $pid is the process
+# background FILE PATTERN COMMAND...: on beta; returns once COMMAND has printed
+# PATTERN, with the process in $pid
 background() {
 	local file=$1 pattern=$2
 
@@ -42,7 +42,7 @@ client() {
 	timeout 150 ip netns exec alpha "$mpa" perf client "$@"
 }
 
-# ends STATUS WORDS COMMAND...: ends with that, and says these words on the way
+# ends STATUS WORDS COMMAND...: has this exit status, and prints these words
 ends() {
 	local status=$1 words=$2 said rc=0
 
@@ -54,7 +54,7 @@ ends() {
 	return 1
 }
 
-# run NAME OPTION...: a test whose JSON is looked at in the end
+# run NAME OPTION...: a test whose JSON is checked at the end
 run() {
 	local rc=0
 
@@ -84,7 +84,7 @@ run markers -n 64K --markers --test rate --size 1000
 run responder -n 64K --role responder --reverse
 run direct -n 64K --role direct --bidir
 
-# ---- what both administrators decide, and a network that loses ----
+# ---- what both administrators decide, and a network with losses ----
 
 run crc_stays -n 64K --no-crc
 ip netns exec alpha sysctl -qw net.mpa.crc_optional=1
@@ -103,7 +103,7 @@ tap_run "comparison_says_what_it_cannot_tell" ends 0 "Both ends are one machine"
 tap_run "what_was_not_reached_is_said" ends 0 "--time was over before" \
 	client -n 1T -t 0.05 "10.5.4.2:$port"
 
-# ---- strangers, and who dies ----
+# ---- unknown clients, and clients that die ----
 
 tap_run "server_outlives_junk" timeout 150 ip netns exec alpha "${python[@]}" junk $port
 tap_run "another_version_is_told_so" ends 0 "use the same mpa" \
@@ -141,7 +141,7 @@ kill_client() {
 	not_busy
 }
 
-# Who says hello and no more has the server only for a while.
+# A client that sends hello and nothing else occupies the server only for a while.
 hold_server() {
 	local rc=0 holder
 
@@ -172,14 +172,14 @@ interrupt_client() {
 
 tap_run "server_outlives_a_killed_client" kill_client
 tap_run "a_silent_client_does_not_hold_the_server" hold_server
-# A process in the background does not take SIGINT, unless it is told to.
+# A process in the background does not receive SIGINT, unless it is sent explicitly.
 set -m
 tap_run "interrupted_test_has_results" interrupt_client
 set +m
 
 # ---- exit statuses ----
 
-# against WHAT STATUS WORDS OPTION...: a server that is not as it should be
+# against WHAT STATUS WORDS OPTION...: with a bad server
 against() {
 	local what=$1 status=$2 words=$3 rc=0
 

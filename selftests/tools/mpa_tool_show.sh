@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa show, mpa monitor, mpa policy: connections between the hosts alpha and beta, made
-# by mpa_tool_ends.py, of which each command has to say what they are.
+# mpa show, mpa monitor, mpa policy: connections between the hosts alpha and beta,
+# opened by mpa_tool_ends.py; each command has to show their states.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -39,7 +39,7 @@ mkfifo "$work/commands"
 exec 7< <(exec /usr/bin/python3 -B "$here/mpa_tool_ends.py" <"$work/commands" 2>&1)
 exec 8>"$work/commands"
 
-# ends COMMAND...: what it answers is in $answer
+# ends COMMAND...: its reply is in $answer
 ends() {
 	echo "$*" >&8
 	read -r -t 150 -u 7 answer
@@ -105,7 +105,7 @@ lacks() {
 	done
 }
 
-# ends_with STATUS PATTERN COMMAND...: that is the exit status, and what it says
+# ends_with STATUS PATTERN COMMAND...: has this exit status, and matching output
 ends_with() {
 	local rc=0 seen
 
@@ -117,7 +117,7 @@ ends_with() {
 	has "$seen" "$2"
 }
 
-# json TEXT EXPRESSION: of what the JSON is, "it", this must be true
+# json TEXT EXPRESSION: with the parsed JSON as "it" this must be true
 json() {
 	/usr/bin/python3 -c '
 import json, sys
@@ -126,7 +126,7 @@ it = json.loads(text)
 sys.exit(0 if eval(expression) else f"expected {expression} of {text}")' "$1" "$2"
 }
 
-# lines FILE PATTERN [NUMBER]: waits until so many lines are like that
+# lines FILE PATTERN [NUMBER]: wait until that number of lines match, one by default
 lines() {
 	local until=$((SECONDS + 100))
 
@@ -140,7 +140,7 @@ lines() {
 	done
 }
 
-# watch NAME HOST ARGUMENT...: mpa monitor, once it is subscribed; it writes
+# watch NAME HOST ARGUMENT...: mpa monitor, once it has subscribed; its output is in
 # $work/NAME.out and .err, its process is ${watcher[NAME]}
 declare -A watcher=()
 watch() {
@@ -152,14 +152,14 @@ watch() {
 	lines "$work/$1.err" watching
 }
 
-# unwatch NAME: stop it, and say what it has printed
+# unwatch NAME: stop it, and print its output
 unwatch() {
 	kill "${watcher[$1]}"
 	wait "${watcher[$1]}" || true
 	cat "$work/$1.out"
 }
 
-# Also for a user who cannot look into this folder.
+# Also for a user that may not read this folder.
 chmod 755 "$work"
 install -m 755 "$tool" "$work/mpa"
 
@@ -224,7 +224,7 @@ tuf_is_shown() {
 		[[ $(on beta show --tuf -H | wc -l) -eq 1 && $(on beta show -H tuf) = "$(on beta show -H --tuf)" ]]
 }
 
-# shown WORDS NAME...: these and no others of beta, by cookie
+# shown WORDS NAME...: exactly these of beta, by cookie
 shown() {
 	local each expected=()
 
@@ -351,7 +351,7 @@ counters_are_shown_in_words() {
 	seen=$(on beta show stat)
 	has "$seen" "^ *[1-9][0-9]* +MpaRxFpdus +records received" \
 		"^ *1 +MpaRefusedMalformed +startups with a malformed frame" || return
-	# None without words, and no zero in front of another number.
+	# No number without words, and no zero before another number.
 	lacks "$seen" "^ *[0-9]+ +Mpa[A-Za-z]+$" "^ *0 " || return
 	seen=$(on beta show stat --all)
 	lacks "$seen" "^ *[0-9]+ +Mpa[A-Za-z]+$" || return
@@ -372,8 +372,8 @@ tap_run "counters_are_json" counters_are_json
 
 # ---- monitor ----
 
-# A path that changes a bit of the record of number 2: what is in front of it are two
-# FPDUs of 2 + 100 + 2 + 4 octets.
+# A path that changes a bit of record number 2: two FPDUs of 2 + 100 + 2 + 4 octets
+# come before it.
 path_changes_a_bit() {
 	made flipped flipped 2
 	ends send flipped.a 100 100 100 100
@@ -391,7 +391,7 @@ path_changes_a_bit() {
 			"it['error'] == 'crc' and it['errno'] == 74 and it['error-position'] == 216 and it['cookie'] == ${cookie[flipped.b]} and it['time'] > 0"
 }
 
-# Not in a shell of its own, as tap_run would: it makes connections.
+# Not in a subshell, as tap_run would: it opens connections.
 run_here() {
 	local rc=0
 
@@ -450,7 +450,7 @@ monitor_filters_and_counts() {
 		lacks "$(<"$work/filtered.out")" started " tuf " &&
 		has "$(<"$work/filtered.out")" "closed .*cookie ${cookie[first.b]}:" "closed .*cookie ${cookie[second.b]}:" || return
 	! wait "${watcher[limited]}" || {
-		echo "expected another exit status than 0 of who has seen too few"
+		echo "expected another exit status than 0 of a reader that has seen too few"
 		return 1
 	}
 }
@@ -461,7 +461,7 @@ events_that_are_lost_are_told() {
 	ends again many 40
 	kill -CONT "$(pgrep -P "${watcher[slow]}")"
 	lines "$work/slow.out" "events were lost" || return
-	# It goes on.
+	# It continues.
 	made after pair
 	lines "$work/slow.out" "started .*cookie ${cookie[after.b]}:" &&
 		lines "$work/slow.out" "events were lost: [0-9]+$" || return
@@ -496,7 +496,7 @@ records_are_shown() {
 		lacks "$(<"$work/tap.out")" "^    0040 "
 }
 
-# Whose tap it was is told no more; another one may set it.
+# The owner of the tap is no longer reported; another process may set one.
 tap_ends_with_a_signal() {
 	[[ $(unwatch tap | wc -l) -gt 0 ]] || return
 	watch next beta --json --octets 3 --records port "${port[one.b]}" --count 1
@@ -516,7 +516,7 @@ bad_record_is_shown() {
 	ends read bad.b 2
 	lines "$work/bad.out" "received position 108, 100 octets, BAD: crc" &&
 		lines "$work/bad.out" "failed .*at stream position 108" || return
-	# With the connection it is over.
+	# It ends with the connection.
 	ends close bad.b
 	lines "$work/bad.out" "closed +responder" || return
 	wait "${watcher[bad]}"
@@ -540,7 +540,7 @@ records_that_are_lost_are_told() {
 	ends many one.a,one.b 60 500
 	kill -CONT "$(pgrep -P "${watcher[lossy]}")"
 	lines "$work/lossy.out" "received position" || return
-	# The one behind the gap shows how many, once there is room for it.
+	# The one after the gap shows the number, once there is space for it.
 	until grep -q "records were lost: [0-9]" "$work/lossy.out"; do
 		[[ $SECONDS -lt $until ]] || return
 		ends many one.a,one.b 1 10
@@ -589,7 +589,7 @@ output_that_fails_is_told() {
 	! wait "$watcher" && has "$(<"$work/full.err")" "standard output: No space left"
 }
 
-# full_output HOST COMMAND...: mpa there, whose output has no room
+# full_output HOST COMMAND...: mpa there, with its output on a full device
 full_output() {
 	on "$@" >/dev/full
 }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # For the tests of "mpa listen" and "mpa connect" between two hosts: both ends, and
-# what they say, in $work. "here" is this folder, which has lib.sh; MPA_TOOL is the
+# their output, in $work. "here" is this folder, which has lib.sh; MPA_TOOL is the
 # command.
 mpa=${MPA_TOOL:-$here/../../build/tools/mpa}
 
@@ -24,14 +24,14 @@ trap cleanup EXIT
 
 # ---- both ends ----
 
-# Seconds for what should come soon: a guest that gets little time of a processor takes
-# long to begin Python.
+# Seconds for what should happen soon: a guest that gets little processor time takes
+# long to start Python.
 patience=150
 limit=(timeout --foreground "$patience")
 
-# serve [OPTION...]: "mpa listen" on beta, what it says in $work/server.*; sets port,
-# server, its process. Standard input is the function's; server_out is another place
-# for what it writes.
+# serve [OPTION...]: "mpa listen" on beta, with its output in $work/server.*; sets
+# port, and server, its process. Standard input is the function's; server_out is
+# another file for its output.
 serve() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
@@ -45,7 +45,7 @@ serve() {
 	}
 }
 
-# served STATUS: the server has ended like that, before long
+# served STATUS: the server ends soon, with this status
 served() {
 	local rc=0
 
@@ -61,13 +61,13 @@ served() {
 	}
 }
 
-# stop: the server, whatever it does at the moment
+# stop: the server, whatever it is doing
 stop() {
 	kill -TERM "$server"
 	wait "$server" || true
 }
 
-# client STATUS [OPTION...]: "mpa connect" on alpha ends like that
+# client STATUS [OPTION...]: "mpa connect" on alpha ends with this status
 client() {
 	local rc=0
 
@@ -96,7 +96,7 @@ says() {
 	}
 }
 
-# be LEN NUMBER: for printf, in octal: so many octets, the highest first
+# be LEN NUMBER: in octal for printf: LEN octets, the most significant first
 be() {
 	local i
 
@@ -105,7 +105,7 @@ be() {
 	done
 }
 
-# record TEXT-FOR-PRINTF OCTETS: with its length in front
+# record TEXT-FOR-PRINTF OCTETS: with its length before it
 record() {
 	# shellcheck disable=SC2059 # octets
 	printf "$(be 4 "$2")$1"
@@ -126,13 +126,13 @@ $1" &
 
 # ---- files ----
 
-# folder: an empty one for what is received
+# folder: an empty folder for received files
 folder() {
 	rm -rf "$work/folder"
 	mkdir "$work/folder"
 }
 
-# left NAME...: these are in the folder, and nothing else
+# left NAME...: the folder contains exactly these
 left() {
 	expect "what is in the folder" "$*" "$(find "$work/folder" -mindepth 1 -printf '%P\n' | sort | xargs)"
 }
@@ -147,9 +147,9 @@ file_tail() {
 	record "\\377mpatail$(be 8 "$1")${2//??/\\x&}" 48
 }
 
-# ---- what is wrong ----
+# ---- usage errors ----
 
-# usage WORDS...: end with 2, and say something
+# usage WORDS...: ends with 2, and prints something
 usage() {
 	local rc=0
 

@@ -17,9 +17,9 @@ static const enum mpa_field fields[] = {
 };
 
 /**
- * compare_begin() - begin a stream in its middle
- * @ops:	of its framing
- * @position:	octets since framing began; beyond 32 bits to make the floor wrap
+ * compare_begin() - begin a stream at some position
+ * @ops:	those of its framing
+ * @position:	octets since framing began; beyond 32 bits to make positions wrap
  * @format:	how it is framed
  */
 void compare_begin(const struct compare_ops *ops, u64 position,
@@ -46,7 +46,7 @@ static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position, u32 len,
 	EXPECT_EQ(count, fpdu->len, "octets of the FPDU");
 	EXPECT_EQ(model->markers, fpdu->markers, "markers");
 	EXPECT_EQ(count && octets->field == MODEL_MARKER ? 4 : 0, fpdu->head,
-		  "octets in front of the header");
+		  "octets before the header");
 	if (head)
 		EXPECT_EQ(head, mpa_framing_head_len(&framed, position),
 			  "octets to learn the length");
@@ -59,7 +59,7 @@ static void compare_fpdu(const struct mpa_fpdu *fpdu, u64 position, u32 len,
 /**
  * compare_append() - append an FPDU to the stream
  * @ulpdu:	its ULPDU
- * @len:	octets of it, as many as the framing allows
+ * @len:	its length, up to the framing's limit
  *
  * Return: where the model put it.
  */
@@ -82,7 +82,7 @@ const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
 	return &model;
 }
 
-/* At each offset, not only where the floor says that runs begin. */
+/* At each offset, not only where runs begin. */
 static void compare_runs(const struct mpa_fpdu *fpdu,
 			 const struct model_octet *octets)
 {
@@ -116,7 +116,7 @@ static void compare_runs(const struct mpa_fpdu *fpdu,
 }
 
 /**
- * compare_send() - append an FPDU to the stream, and look at each octet
+ * compare_send() - append an FPDU to the stream, and compare each octet
  * @ulpdu:	its ULPDU
  * @len:	as in compare_append()
  *
@@ -142,8 +142,8 @@ const struct model_octet *compare_stream(size_t *count)
 }
 
 /**
- * compare_stream_octets() - the same, as it goes on the wire
- * @octets:	room for them
+ * compare_stream_octets() - the same, as octets on the wire
+ * @octets:	buffer for them
  */
 void compare_stream_octets(u8 *octets)
 {
@@ -152,14 +152,14 @@ void compare_stream_octets(u8 *octets)
 }
 
 /**
- * compare_receive_as() - let both receive a stream, right or wrong
- * @ops:	of its framing
+ * compare_receive_as() - let both receive a stream, valid or not
+ * @ops:	those of its framing
  * @position:	of its first octet
  * @format:	how it is framed
  * @octets:	the stream
- * @count:	how many those are
+ * @count:	its length
  *
- * Return: how many FPDUs came through.
+ * Return: the number of good FPDUs.
  */
 u32 compare_receive_as(const struct compare_ops *ops, u64 position,
 		       const struct mpa_format *format, const u8 *octets,
@@ -189,16 +189,16 @@ u32 compare_receive_as(const struct compare_ops *ops, u64 position,
 
 		should = ops->receive(&model, expected, &expected_len);
 		verdict = engine_receive(&engine, seen, &len);
-		/* Both enumerations go in the same order. */
+		/* Both enumerations have the same order. */
 		EXPECT_EQ((u32)should, (u32)verdict, "verdict on FPDU %u", nth);
 		if (should != MODEL_GOOD)
 			return nth;
 		EXPECT_EQ(expected_len, len, "octets of ULPDU %u", nth);
 		EXPECT_OCTETS(expected, seen, len, "ULPDU %u", nth);
 		EXPECT_EQ(model.count, engine.count,
-			  "octets left behind FPDU %u", nth);
+			  "octets left after FPDU %u", nth);
 		EXPECT_EQ((u32)model.position, engine.pos,
-			  "position behind FPDU %u", nth);
+			  "position after FPDU %u", nth);
 	}
 }
 
@@ -244,10 +244,10 @@ u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 }
 
 /**
- * compare_startup() - let both look at what may be a startup frame
- * @frame:	what came in
- * @len:	how many octets that are
- * @kind:	what is due
+ * compare_startup() - let both parse what may be a startup frame
+ * @frame:	received octets
+ * @len:	their number
+ * @kind:	the expected kind
  */
 void compare_startup(const u8 *frame, u32 len, enum mpa_frame_kind kind)
 {
@@ -278,7 +278,7 @@ void compare_startup(const u8 *frame, u32 len, enum mpa_frame_kind kind)
 }
 
 /**
- * compare_enhanced() - let both look at enhanced data, and make it anew
+ * compare_enhanced() - let both parse enhanced data, and build it again
  * @octets:	four
  */
 void compare_enhanced(const u8 *octets)
@@ -305,12 +305,12 @@ void compare_enhanced(const u8 *octets)
 }
 
 /**
- * compare_layout() - let both lay out an FPDU, and look at two of its octets
+ * compare_layout() - let both lay out an FPDU, and compare two of its octets
  * @position:	where it starts
  * @markers:	markers are enabled
  * @len:	octets of ULPDU, up to 65535
- * @off:	any number: which octet of the FPDU
- * @nth:	any number: which octet of the ULPDU
+ * @off:	any number: selects an octet of the FPDU
+ * @nth:	any number: selects an octet of the ULPDU
  */
 void compare_layout(u64 position, bool markers, u32 len, u32 off, u32 nth)
 {
@@ -368,10 +368,10 @@ static u32 model_fpdu_len(u64 position, bool markers, u32 len)
 }
 
 /**
- * compare_fill() - whether what fills a place in the stream does
- * @position:	of the place
+ * compare_fill() - whether mpa_fpdu_fill() fills a place in the stream
+ * @position:	position of the place
  * @markers:	markers are enabled
- * @room:	octets that it has
+ * @room:	its size
  */
 void compare_fill(u64 position, bool markers, u32 room)
 {
@@ -388,7 +388,7 @@ void compare_fill(u64 position, bool markers, u32 room)
 }
 
 /**
- * compare_mulpdu() - whether MULPDU is as section 4.5 reckons it, and fits
+ * compare_mulpdu() - whether MULPDU is that of section 4.5, and fits
  * @position:	where an FPDU starts
  * @markers:	markers are enabled
  * @emss:	octets of a segment

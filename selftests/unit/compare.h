@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The floor against the model. Whatever differs ends the test. */
+/* The protocol layer against the model. Any difference ends the test. */
 #ifndef _UNIT_COMPARE_H
 #define _UNIT_COMPARE_H
 
 #include "engine.h"
 #include "model.h"
 
-/* FPDUs that a stream may have here, and the octets of the longest of them. */
+/* FPDUs that a stream may have here, and the length of the longest of them. */
 #define COMPARE_FPDUS		8
 #define COMPARE_OCTETS		(COMPARE_FPDUS * MPA_ANY_FPDU_MAX)
 
 /**
- * struct compare_ops - the model of a framing, and what the floor has of it alone
+ * struct compare_ops - the model of a framing, and the functions of that framing alone
  * @send:	append an FPDU to the model's stream
- * @receive:	take an FPDU from it
- * @check:	make an FPDU, and see that it has these octets
+ * @receive:	receive an FPDU from it
+ * @check:	build an FPDU, and check that it has these octets
  * @engine:	receives it
  */
 struct compare_ops {

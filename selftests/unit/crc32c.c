@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Stands in for the kernel's crc32c(). */
+/* Replaces the kernel's crc32c(). */
 
 #include <linux/crc32c.h>
 

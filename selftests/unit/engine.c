@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Uses the floor as the module's engines do: run by run. */
+/* Uses the protocol layer as the module's engines do: run by run. */
 
 #include "compat.h"
 #include "engine.h"
 #include "unit.h"
 
 /*
- * Everything of an octet's field, wherever in it the octet lies: so that a run
- * may begin in the middle of a field.
+ * All of an octet's field, wherever the octet is in it: so a run may begin in
+ * the middle of a field.
  */
 static void fill_run(const struct mpa_fpdu *fpdu, const struct mpa_field_span *run,
 		     const u8 *ulpdu, u32 crc, u8 *out)
@@ -53,7 +53,7 @@ struct copier {
 	u32 calls;
 };
 
-/* Not more often than allowed, as from a user's memory that ends. */
+/* No more often than allowed, as from a user's memory that ends. */
 static bool copy_in(void *arg, u8 *to, u32 len)
 {
 	struct copier *copier = arg;
@@ -79,7 +79,7 @@ static bool copy_out(void *arg, const u8 *from, u32 len)
 	return true;
 }
 
-/* The same FPDU made in one go. */
+/* The same FPDU built in one step. */
 static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 			  const u8 *octets)
 {
@@ -107,12 +107,12 @@ static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 }
 
 /**
- * engine_send() - make an FPDU, run by run
+ * engine_send() - build an FPDU, run by run
  * @pos:	stream position where it starts
  * @marked:	with markers
  * @ulpdu:	its ULPDU
- * @len:	octets of it
- * @out:	where the FPDU goes
+ * @len:	its length
+ * @out:	buffer for the FPDU
  *
  * Return: its length.
  */
@@ -135,12 +135,12 @@ u32 engine_send(u32 pos, bool marked, const u8 *ulpdu, u32 len, u8 *out)
 }
 
 /**
- * engine_send_octets() - make an FPDU, asking anew for every octet
+ * engine_send_octets() - build an FPDU, with a new request for every octet
  * @pos:	stream position where it starts
  * @marked:	with markers
  * @ulpdu:	its ULPDU
- * @len:	octets of it
- * @out:	where the FPDU goes
+ * @len:	its length
+ * @out:	buffer for the FPDU
  *
  * Return: its length.
  */
@@ -171,7 +171,7 @@ static int copy_octets(void *to, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Pieces of all sizes from one octet on, others for each FPDU. */
+/* Pieces of all sizes, beginning at an octet, different for each FPDU. */
 u32 engine_piece(u32 off, u32 len, u32 pos)
 {
 	u32 n = 1 + (off * 2654435761U + pos * 40503) / 8 %
@@ -180,7 +180,7 @@ u32 engine_piece(u32 off, u32 len, u32 pos)
 	return min(n, len - off);
 }
 
-/* Octets of the ULPDU from @first to @last; how many. */
+/* Octets of the ULPDU from @first to @last. Return: their number. */
 static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 		u32 last, u8 *ulpdu)
 {
@@ -197,7 +197,7 @@ static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 	return to - ulpdu;
 }
 
-/* A part of the ULPDU, as for who reads it with a short buffer. */
+/* A part of the ULPDU, as for a reader with a short buffer. */
 static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
@@ -211,7 +211,7 @@ static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 		  "the %u octets at %u of the ULPDU", end - first, first);
 }
 
-/* The ULPDU of an FPDU that lies in one piece. */
+/* The ULPDU of a contiguous FPDU. */
 static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
@@ -228,7 +228,7 @@ static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 	EXPECT_EQ(fpdu->ulpdu_len, done, "octets of all runs");
 }
 
-/* The same by the function that goes through them. */
+/* The same with the function that iterates over the runs. */
 static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
 			   const u8 *ulpdu)
 {
@@ -247,7 +247,7 @@ static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
 		  "a copy that fails");
 }
 
-/* What is said of an FPDU from its first octets, however many are here. */
+/* What the first octets of an FPDU show, for any number of them. */
 static void check_parse(const struct mpa_fpdu *fpdu, const u8 *octets)
 {
 	bool good = fpdu->ulpdu_len;
@@ -316,10 +316,10 @@ static enum engine_verdict verify(const struct engine_receiver *receiver,
 }
 
 /**
- * engine_receive() - take one FPDU, as the module does it: see mpa_read_head()
- * @receiver:	moved behind it if it is good
- * @ulpdu:	room for 65535 octets
- * @len:	how many were filled in
+ * engine_receive() - receive one FPDU, as the module does: see mpa_read_head()
+ * @receiver:	advanced past it if it is good
+ * @ulpdu:	buffer of 65535 octets
+ * @len:	number of octets filled in
  */
 enum engine_verdict engine_receive(struct engine_receiver *receiver, u8 *ulpdu,
 				   u32 *len)

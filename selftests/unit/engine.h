@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A sender and a receiver over flat buffers, built on the protocol floor. */
+/* A sender and a receiver over flat buffers, built on the protocol layer. */
 #ifndef _UNIT_ENGINE_H
 #define _UNIT_ENGINE_H
 
@@ -22,10 +22,10 @@ struct engine_receiver {
 };
 
 /**
- * struct engine_ops - what receives a framing alone
+ * struct engine_ops - the functions for receiving one framing
  * @length:	reads the length of an FPDU's ULPDU from its @head octets; false if no
  *		FPDU has it
- * @good:	looks once more at a good one
+ * @good:	checks a good one again
  */
 struct engine_ops {
 	bool (*length)(const struct engine_receiver *receiver, u32 head,

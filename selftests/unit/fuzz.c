@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How a fuzz target says what is wrong: then abort(), and libFuzzer goes on. */
+/* How a fuzz target reports an error: then abort(), and libFuzzer continues. */
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the libFuzzer targets of the protocol floor share. Each has some ten
- * thousand executions a second and more: nothing is allocated or printed
- * unless something is wrong.
+ * Shared by the libFuzzer targets of the protocol layer. Each runs ten thousand
+ * inputs a second or more: nothing is allocated or printed unless there is an
+ * error.
  */
 #ifndef _UNIT_FUZZ_H
 #define _UNIT_FUZZ_H
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
-/* The input, taken from its front; zeros when it is used up. */
+/* The input, consumed from its start; zeros when it is used up. */
 struct fuzz_input {
 	const u8 *data;
 	size_t size;
@@ -31,7 +31,7 @@ static inline u64 fuzz_take(struct fuzz_input *in, int octets)
 	return value;
 }
 
-/* Where an FPDU may start, often close in front of the 32 bits' wrap. */
+/* Where an FPDU may start, often shortly before positions wrap at 32 bits. */
 static inline u64 fuzz_position(struct fuzz_input *in)
 {
 	u64 position = fuzz_take(in, 5);
@@ -41,7 +41,7 @@ static inline u64 fuzz_position(struct fuzz_input *in)
 	return position & ~3ULL;
 }
 
-/* What is under way, said when something is wrong: a format for two numbers. */
+/* The present operation, printed with an error: a format for two numbers. */
 void fuzz_note(const char *what, u64 a, u64 b);
 
 #endif /* _UNIT_FUZZ_H */

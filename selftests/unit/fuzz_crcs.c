@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* FPDUs of one length, one behind the other: CRCs put, damaged and compared. */
+/* Contiguous FPDUs of one length: CRCs written, damaged and compared. */
 
 #include "compat.h"
 #include "fuzz.h"
@@ -9,7 +9,7 @@
 #define LEN_MAX		0x3fc
 #define ROOM		(FPDUS_MAX * LEN_MAX + 8)
 
-/* A run ends where this does, so that a step past it is seen. */
+/* A run ends at its end, so that access beyond it is detected. */
 static u8 arena[ROOM];
 
 static bool good(const u8 *fpdu, u32 len)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The arithmetic of markers and layouts, against counting octet by octet. */
+/* The arithmetic of markers and layouts, compared with counting octet by octet. */
 
 #include "compare.h"
 #include "fuzz.h"
@@ -35,7 +35,7 @@ static void fill(struct fuzz_input *in)
 
 	markers = fuzz_take(in, 1) & 3;
 	room = take_length(in);
-	fuzz_note("%llu octets of room at 0x%llx", room, position);
+	fuzz_note("%llu octets of space at 0x%llx", room, position);
 	compare_fill(position, markers, room);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the fuzz targets of streams share; a header, so that it guides the fuzzer. */
+/* Shared by the fuzz targets of streams; a header, so that it guides the fuzzer. */
 #ifndef _UNIT_FUZZ_STREAM_H
 #define _UNIT_FUZZ_STREAM_H
 
@@ -10,7 +10,7 @@
 #define ULPDU_LEN_MAX	0x7ff
 #define STREAM_MAX	(FPDUS_MAX * (ULPDU_LEN_MAX + 128))
 
-/* A stream ends where this does, so that a step past it is seen. */
+/* A stream ends at its end, so that access beyond it is detected. */
 static u8 arena[STREAM_MAX];
 
 static inline const u8 *ulpdu_octets(u32 from)
@@ -30,7 +30,7 @@ static inline u32 fuzz_fpdus(u32 flags)
 	return 1 + (flags >> 4) % FPDUS_MAX;
 }
 
-/* What the model has sent, cut and damaged as the rest of the input says. */
+/* The model's stream, cut and damaged as the rest of the input says. */
 static inline u8 *fuzz_stream(struct fuzz_input *in, u32 flags, size_t *count,
 			      bool *damaged)
 {

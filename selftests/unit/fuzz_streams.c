@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Streams of FPDUs, whole, damaged and raw: floor and model agree. */
+/* Streams of FPDUs, whole, damaged and raw: code and model agree. */
 
 #include "fuzz_stream.h"
 
-/* Mostly shorter than from one marker to the next. */
+/* Mostly shorter than the interval of markers. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TUF: streams whole, damaged and raw, sizes and keys: floor and model agree. */
+/* TUF: streams whole, damaged and raw, sizes and keys: code and model agree. */
 
 #include "fuzz_stream.h"
 #include "tuf_compare.h"
@@ -17,7 +17,7 @@ static struct mpa_format take_format(struct fuzz_input *in)
 	return format;
 }
 
-/* Often close in front of the 32 bits' wrap, where a marker is due as well. */
+/* Often shortly before positions wrap at 32 bits, where a marker is due as well. */
 static u64 take_position(struct fuzz_input *in)
 {
 	u32 kind = fuzz_take(in, 1);
@@ -29,7 +29,7 @@ static u64 take_position(struct fuzz_input *in)
 	return fuzz_take(in, 5);
 }
 
-/* Mostly shorter than from one marker to the next. */
+/* Mostly shorter than the interval of markers. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 1);
@@ -101,13 +101,13 @@ static void sizes(struct fuzz_input *in)
 		room &= 0x3ff;
 	if (kind & 1)
 		format.framing = MPA_FRAMING_SEGMENTS;
-	fuzz_note("%llu octets of room at 0x%llx", room, position);
+	fuzz_note("%llu octets of space at 0x%llx", room, position);
 	tuf_compare_room(position, &format, room);
 	if (kind == 0x10 || format.framing != MPA_FRAMING_POINTERS)
 		tuf_compare_mulpdu(&format, room);
 }
 
-/* Letters of two bits, so that a key is there now and then. */
+/* Letters of two bits, so that a key occurs sometimes. */
 static void keys(struct fuzz_input *in)
 {
 	u8 key[TUF_KEY_LEN], octets[4 * 64], *from;

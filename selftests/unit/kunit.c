@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Runs the tests of the protocol floor in the kernel, under KUnit. */
+/* Runs the tests of the protocol layer in the kernel, under KUnit. */
 
 #include <kunit/test.h>
 #include <linux/sched.h>
 #include "mpa_framing.h"
 #include "unit.h"
 
-/* A hundredth of what user space does: KASAN, and no time. */
+/* A hundredth of the number in user space: KASAN is slow. */
 #define MODEL_STREAMS	500
 
 u64 unit_seed = 5044;
 u32 unit_streams = MODEL_STREAMS;
 
-/* KUnit runs one after the other. */
+/* KUnit runs one test after the other. */
 static struct kunit *running;
 static char context[256];
 
@@ -37,7 +37,7 @@ static const char *file_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Where the test stands, in front of what it says. */
+/* The place in the test, before the message. */
 #define FAIL(file, line, format, ...)					\
 	KUNIT_FAIL(running, "%s%s%s:%d: " format, context,		\
 		   context[0] ? ": " : "", file_name(file), line,	\
@@ -83,7 +83,7 @@ static int begin(struct kunit *test)
 {
 	/* Some kernels run tests before the module's own start. */
 	mpa_crc3_init();
-	/* As if there had been a socket of TUF. */
+	/* As if there were a socket of TUF. */
 	static_branch_enable(&mpa_alt_used);
 	running = test;
 	context[0] = '\0';
@@ -109,7 +109,7 @@ static const void *next_test(const struct unit_test *table, const void *last,
 	return test;
 }
 
-/* Newer kernels hand over the test as well. */
+/* Newer kernels pass the test as well. */
 #ifdef MPA_HAVE_KUNIT_PARAM_TEST
 #define TEST_PARAM	struct kunit *test,
 #else

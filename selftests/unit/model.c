@@ -7,8 +7,8 @@
 /*
  * RFC 3720 section 12.1: a division by the polynomial. Each octet enters with
  * its least significant bit first; the remainder starts as all ones, and its
- * complement leaves in the same order of bits: the coefficient of x^31 is the
- * least significant bit of the CRC's first octet.
+ * complement is the CRC, in the same order of bits: the coefficient of x^31 is
+ * the least significant bit of the CRC's first octet.
  */
 #define DIVISION_START	0xffffffffU
 
@@ -25,9 +25,9 @@ static u32 divide_by_hand(u32 remainder, u8 octet)
 }
 
 /*
- * The same with eight bits at a time, for streams. What a bit of the octet
- * does, and what the same bit of the remainder does that it is added to, are
- * one: so a step by hand for each value of the eight is enough to know.
+ * The same with eight bits at a time, for streams. A bit of the octet and the
+ * bit of the remainder to which it is added have the same effect: so a table of
+ * a bitwise step for each value of the eight is enough.
  */
 static u32 divide(u32 remainder, u8 octet)
 {
@@ -66,7 +66,7 @@ void model_crc(const u8 *octets, size_t count, u8 crc[4])
 	divide_end(remainder, crc);
 }
 
-/* An FPDU on its way out. */
+/* An FPDU being sent. */
 struct outgoing {
 	struct model_sender *sender;
 	struct model_fpdu *fpdu;
@@ -136,7 +136,7 @@ void model_send(struct model_sender *sender, const u8 *ulpdu, size_t len,
 	while ((2 + len + pad) % 4 != 0)
 		write_next(&out, 0, MODEL_PAD, pad++);
 
-	/* One that follows the pad counts into this FPDU's CRC. */
+	/* A marker that follows the pad belongs to this FPDU's CRC. */
 	write_marker_if_due(&out);
 	divide_end(out.remainder, crc);
 	for (int i = 0; i < 4; i++)
@@ -156,7 +156,7 @@ void model_layout(struct model_layout *layout)
 	while ((layout->position + layout->to_marker) % 512 != 0)
 		layout->to_marker++;
 
-	/* "at" counts the octets that are no markers. */
+	/* "at" counts the octets that are not markers. */
 	for (u32 at = 0; at < pad_end + 4; at++) {
 		enum model_field field;
 		u32 nth;
@@ -214,7 +214,7 @@ void model_layout(struct model_layout *layout)
 	layout->ulpdu_off = ulpdu_off;
 }
 
-/* An FPDU on its way in. */
+/* An FPDU being received. */
 struct incoming {
 	struct model_receiver *receiver;
 	u32 remainder;
@@ -330,7 +330,7 @@ enum model_startup model_startup(const u8 *octets, size_t count,
 	frame->pd_length = octets[18] * 256 + octets[19];
 	if (frame->pd_length > 512)
 		return MODEL_STARTUP_BAD_LENGTH;
-	/* S promises four octets. What rejects is not looked at that closely. */
+	/* S promises four octets. A rejection is not checked that closely. */
 	if (frame->s && frame->pd_length < 4) {
 		if (!frame->r)
 			return MODEL_STARTUP_BAD_LENGTH;
@@ -339,7 +339,7 @@ enum model_startup model_startup(const u8 *octets, size_t count,
 	return MODEL_STARTUP_GOOD;
 }
 
-/* Bits as section 9 of RFC 6581 draws them: bit 0 is the most significant. */
+/* Bits as section 9 of RFC 6581 numbers them: bit 0 is the most significant. */
 static bool drawn_bit(const u8 *octets, int bit)
 {
 	return octets[bit / 8] >> (7 - bit % 8) & 1;

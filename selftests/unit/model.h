@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA read off RFCs 5044 and 6581 and done the slowest way there is, one octet
- * after the other. It shares nothing with the code under test but the names of
- * the types: where the two disagree, one has misread the standard.
+ * MPA, implemented from RFCs 5044 and 6581 in the slowest way, octet by octet.
+ * It shares nothing with the code under test but the names of types: where the
+ * two differ, one has misread the standard.
  *
- * Positions count octets from SeqStart in 64 bits, so nothing here ever wraps.
+ * Positions count octets from SeqStart in 64 bits, so they never wrap.
  */
 #ifndef _UNIT_MODEL_H
 #define _UNIT_MODEL_H
@@ -21,9 +21,9 @@ enum model_field {
 
 /**
  * struct model_octet - one octet of a stream
- * @value:	what goes on the wire
+ * @value:	the value on the wire
  * @field:	enum model_field
- * @nth:	which octet of its field it is, markers not counted in the others
+ * @nth:	index of the octet in its field; markers do not count for other fields
  */
 struct model_octet {
 	u8 value;
@@ -35,8 +35,8 @@ struct model_octet {
  * struct model_sender - turns ULPDUs into a stream
  * @position:	of the next octet
  * @markers:	markers are enabled
- * @octets:	what was sent so far; the caller provides the room
- * @count:	how many those are
+ * @octets:	octets sent so far; the caller provides the buffer
+ * @count:	their number
  */
 struct model_sender {
 	u64 position;
@@ -46,9 +46,9 @@ struct model_sender {
 };
 
 /**
- * struct model_fpdu - what model_send() did
+ * struct model_fpdu - the result of model_send()
  * @begin:	index of the FPDU's first octet, maybe that of a marker
- * @end:	index behind its last octet
+ * @end:	index after its last octet
  * @markers:	markers among them
  */
 struct model_fpdu {
@@ -58,21 +58,21 @@ struct model_fpdu {
 };
 
 /**
- * struct model_layout - where the octets of an FPDU lie, whatever their values
+ * struct model_layout - where the octets of an FPDU are, without their values
  * @position:	of its first octet
  * @markers:	markers are enabled
  * @len:	octets of ULPDU
- * @off:	the octet of the FPDU that is asked for
- * @nth:	the octet of the ULPDU that is asked for, @len for its end
+ * @off:	the requested octet of the FPDU
+ * @nth:	the requested octet of the ULPDU, @len for its end
  * @octets:	of the FPDU
  * @nr_markers:	markers among them
- * @head:	octets in front of ULPDU_Length
- * @to_marker:	octets from @position to where the next marker begins
+ * @head:	octets before ULPDU_Length
+ * @to_marker:	octets from @position to the next marker
  * @field:	enum model_field at @off
- * @field_nth:	which octet of its field it is
- * @run:	octets of the field from there on that lie side by side
+ * @field_nth:	its index in the field
+ * @run:	contiguous octets of the field from there
  * @fpduptr:	of the marker that begins at @off
- * @ulpdu_off:	offset of @nth; for @len, that behind the ULPDU's last octet
+ * @ulpdu_off:	offset of @nth; for @len, the one after the ULPDU's last octet
  */
 struct model_layout {
 	u64 position;
@@ -96,8 +96,8 @@ struct model_layout {
  * @position:	of the next octet
  * @markers:	markers are enabled
  * @crc:	CRCs are checked
- * @octets:	what was received
- * @count:	how many octets are left
+ * @octets:	received octets
+ * @count:	number of octets left
  */
 struct model_receiver {
 	u64 position;
@@ -129,7 +129,7 @@ struct model_frame {
 	unsigned int pd_length;
 };
 
-/* RFC 6581 section 9: the control flags by their letters. */
+/* RFC 6581 section 9: the control flags, named by their letters. */
 struct model_enhanced {
 	bool a, b, c, d;
 	unsigned int ird;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What tests with random streams share. */
+/* Shared by tests with random streams. */
 #ifndef _UNIT_RANDOM_H
 #define _UNIT_RANDOM_H
 
@@ -10,7 +10,7 @@
 static u8 pool[2 * 65536];
 static u64 state;
 
-/* splitmix64: good with any seed, so that neighbouring seeds do. */
+/* splitmix64: good with any seed, also with consecutive ones. */
 static inline u64 random64(void)
 {
 	u64 z = state += 0x9e3779b97f4a7c15ULL;
@@ -30,7 +30,7 @@ static inline u32 one_from(u32 least, u32 most)
 	return least + below(most - least + 1);
 }
 
-/* The same whatever the seed, so that one stream can be run again alone. */
+/* The same for every seed, so that a single stream can be run again. */
 static inline void fill_pool(void)
 {
 	state = 0;
@@ -51,7 +51,7 @@ static inline void begin_stream(const char *test, u32 nth)
 	unit_context("unit --seed %llu --streams 1 %s", state, test);
 }
 
-/* An octet of a marker or a ULPDU_Length if there is one soon, else any. */
+/* An octet of a marker or a ULPDU_Length if there is one near, otherwise any. */
 static inline size_t vulnerable(const struct model_octet *stream, size_t count)
 {
 	size_t at = below(count);
@@ -64,7 +64,7 @@ static inline size_t vulnerable(const struct model_octet *stream, size_t count)
 	return at;
 }
 
-/* What the model has sent, with some octets changed, or without its end. */
+/* The model's stream, with some octets changed, or without its end. */
 static inline size_t damaged_stream(u8 *octets)
 {
 	const struct model_octet *stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* FILE...: a fuzz target on these inputs, without libFuzzer. */
+/* FILE...: run a fuzz target on these inputs, without libFuzzer. */
 
 #include <stdio.h>
 #include <stdlib.h>

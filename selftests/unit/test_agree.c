@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What two startup frames agree on: RFC 5044 appendix C, RFC 6581 section 9. */
+/* The result of two startup frames: RFC 5044 appendix C, RFC 6581 section 9. */
 
 #include "unit.h"
 
@@ -26,19 +26,19 @@ static void revision_is_one_that_both_speak(void)
 		{ MPA_ROLE_RESPONDER, 1, 2, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 2, 1, 1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, 0 },
-		/* Revision 0 only with who permits it. */
+		/* Revision 0 only with an end that permits it. */
 		{ MPA_ROLE_INITIATOR, 1, 0, -1, 0, 0 },
 		{ MPA_ROLE_INITIATOR, 1, 0, 0, MPA_START_PERMISSIVE, 0 },
 		{ MPA_ROLE_RESPONDER, 1, 0, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 2, 0, 0, MPA_START_PERMISSIVE, 0 },
-		/* Who speaks it himself takes no other as initiator. */
+		/* An initiator of revision 0 accepts no other. */
 		{ MPA_ROLE_INITIATOR, 0, 0, 0, 0, 0 },
 		{ MPA_ROLE_INITIATOR, 0, 1, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 1, 0, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 2, 0, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 3, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 2, -1, 0, MPA_PEER_ENHANCED },
-		/* Enhanced is answered enhanced, and by nobody else. */
+		/* An enhanced frame is answered by an enhanced one, and by no other. */
 		{ MPA_ROLE_INITIATOR, 2, 2, 2,
 		  MPA_START_ENHANCED, MPA_PEER_ENHANCED },
 		{ MPA_ROLE_INITIATOR, 2, 1, -1,
@@ -46,7 +46,7 @@ static void revision_is_one_that_both_speak(void)
 		{ MPA_ROLE_INITIATOR, 2, 2, -1, MPA_START_ENHANCED, 0 },
 		{ MPA_ROLE_INITIATOR, 2, 2, -1, 0, MPA_PEER_ENHANCED },
 		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, MPA_PEER_ENHANCED },
-		/* A rejection is one whatever else it says. */
+		/* A rejection stays one whatever else it contains. */
 		{ MPA_ROLE_INITIATOR, 2, 1, 2,
 		  MPA_START_ENHANCED, MPA_PEER_REJECTED },
 		{ MPA_ROLE_INITIATOR, 1, 0, 1, 0, MPA_PEER_REJECTED },
@@ -99,16 +99,16 @@ static void reply_offers_what_the_request_names(void)
 		u16 ird;
 		u32 control;
 	} rows[] = {
-		/* Without P2P nothing is said of RTR. */
+		/* Without P2P there is no RTR. */
 		{ WRITES, WRITES, 1, 0 },
 		{ WRITES | READS, P2P | WRITES | READS, 1, P2P | WRITES | READS },
 		{ WRITES, P2P | WRITES | READS, 1, P2P | WRITES },
-		/* None named: Write and Read; the FPDU if nothing else. */
+		/* None named: Write and Read; the FPDU if there is nothing else. */
 		{ 0, P2P | WRITES | FPDU, 1, P2P | WRITES },
 		{ 0, P2P | FPDU, 1, P2P | FPDU },
-		/* Nothing in common: what we would take. */
+		/* Nothing in common: what this end would accept. */
 		{ FPDU, P2P | WRITES, 1, P2P | FPDU },
-		/* No room for a Read, unless there is nothing else. */
+		/* No Read without IRD or ORD, unless there is nothing else. */
 		{ WRITES | READS, P2P | WRITES | READS, 0, P2P | WRITES },
 		{ READS, P2P | READS, 0, P2P | READS },
 	};

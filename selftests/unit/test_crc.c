@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CRCs of three buffers at a time, and of FPDUs one behind the other. */
+/* CRCs of three buffers at a time, and of contiguous FPDUs. */
 
 #include "compat.h"
 #include "model.h"
@@ -18,7 +18,7 @@ static void fill(u32 state)
 	}
 }
 
-/* As model_crc() has it, of octets that are in no FPDU. */
+/* As model_crc(), for octets outside an FPDU. */
 static u32 model(const u8 *from, u32 len)
 {
 	u8 crc[4];
@@ -68,7 +68,7 @@ static void crc3_is_the_models_at_every_address(void)
 			    octets + 400 + i / 64 % 8, lens[i / 512]);
 }
 
-/* A register that has seen octets before, another one for each. */
+/* A register that continues after earlier octets, different for each buffer. */
 static void crc3_goes_on_from_the_octets_before(void)
 {
 	const u8 *b = octets + 1000, *c = octets + 2000;
@@ -86,7 +86,7 @@ static void crc3_goes_on_from_the_octets_before(void)
 	}
 }
 
-/* ---- ways to be wrong that the check before use has to find ---- */
+/* ---- errors that the check before use has to find ---- */
 
 static u32 wrong_way;
 
@@ -110,13 +110,13 @@ static void wrong(u32 crc[3], const u8 *a, const u8 *b, const u8 *c, size_t len)
 	case 4:
 		most = round_down(len, 8);
 		break;
-	case 5:		/* and only where 64 octets are done at a time */
+	case 5:		/* and only where 64 octets are processed at a time */
 		most = len >= 64 ? round_down(len, 64) : len;
 		break;
 	case 6:		/* one octet too many, at one length */
 		most = len == 63 ? len + 1 : len;
 		break;
-	case 7:		/* a multiple of what is done at a time */
+	case 7:		/* a multiple of the octets processed at a time */
 		most = len == 128 ? len - 8 : len;
 		break;
 	case 8:		/* long ones cut */
@@ -154,13 +154,13 @@ static void crc3_that_differs_is_refused(void)
 	EXPECT_EQ(true, mpa_crc3_agrees(mpa_crc32c_3), "the function itself");
 }
 
-/* ---- FPDUs one behind the other ---- */
+/* ---- contiguous FPDUs ---- */
 
 static const u32 run_lens[] = {
 	8, 12, 72, 76, 128, 512, 1444, 1448, MPA_CRC3_MAX, MPA_CRC3_MAX + 4,
 };
 
-/* As many, of each length; what is behind the last stays as it is. */
+/* The same number, of each length; what follows the last one is unchanged. */
 static void crc_run_is_put_as_one_by_one(void)
 {
 	u8 crc[4], before[MPA_CRC_LEN];
@@ -183,7 +183,7 @@ static void crc_run_is_put_as_one_by_one(void)
 			}
 			EXPECT_OCTETS(before, octets + (nr + 1) * len -
 				      MPA_CRC_LEN, MPA_CRC_LEN,
-				      "FPDU behind %u of %u octets", nr, len);
+				      "FPDU after %u of %u octets", nr, len);
 		}
 	}
 }
@@ -216,7 +216,7 @@ static void crc_run_ends_before_the_first_bad_fpdu(void)
 	}
 }
 
-/* Two are wrong: the first of them counts. */
+/* Two are wrong: the run ends before the first. */
 static void crc_run_ends_before_the_first_of_two(void)
 {
 	const u32 len = 1448;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Places where an off-by-one would hide, each worked out by hand. */
+/* Likely places for an off-by-one error, each calculated by hand. */
 
 #include "engine.h"
 #include "unit.h"
@@ -59,7 +59,7 @@ static void no_fpdu_is_longer_than_mpa_fpdu_max(void)
 	}
 }
 
-/* Receivers lay out what a ULPDU_Length says before they turn it down. */
+/* Receivers lay out any ULPDU_Length before they refuse it. */
 static void layout_of_65535_octets_is_sound(void)
 {
 	struct mpa_field_span run;
@@ -124,16 +124,16 @@ static void marker_behind_the_crc_is_not_counted(void)
 static void each_marker_leads_to_its_fpdu(void)
 {
 	EXPECT_EQ(1000, mpa_marker_fpdu(1024, 24), "FPDU of a marker at 1024");
-	EXPECT_EQ(1024, mpa_marker_fpdu(1024, 0), "marker in front of an FPDU");
-	EXPECT_EQ(512, mpa_marker_fpdu(1024, 508), "FPDU behind a marker at 512");
-	EXPECT_EQ(520, mpa_marker_fpdu(1024, 504), "FPDU 8 octets behind it");
+	EXPECT_EQ(1024, mpa_marker_fpdu(1024, 0), "marker before an FPDU");
+	EXPECT_EQ(512, mpa_marker_fpdu(1024, 508), "FPDU after a marker at 512");
+	EXPECT_EQ(520, mpa_marker_fpdu(1024, 504), "FPDU 8 octets after it");
 	EXPECT_EQ((u32)-8, mpa_marker_fpdu(512, 520), "FPDU across the wrap");
 
 	for (u32 pos = -1024; pos != 1024; pos += 4) {
 		struct mpa_fpdu fpdu;
 		u32 off;
 
-		/* A marker there would be the FPDU's: none begins behind it. */
+		/* A marker there would belong to the FPDU: none begins after it. */
 		if (pos % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
 			continue;
 		mpa_fpdu_init(&fpdu, pos, 1300, true);
@@ -141,7 +141,7 @@ static void each_marker_leads_to_its_fpdu(void)
 		     off += MPA_MARKER_INTERVAL)
 			EXPECT_EQ(pos, mpa_marker_fpdu(pos + off,
 						       mpa_fpdu_ptr(&fpdu, off)),
-				  "FPDU of the marker %u octets behind %u", off,
+				  "FPDU of the marker %u octets after %u", off,
 				  pos);
 	}
 }
@@ -190,7 +190,7 @@ static void marker_between_ulpdu_and_crc_without_pad(void)
 	EXPECT_EQ(12, mpa_fpdu_offset(&fpdu, 10), "offset of the end");
 }
 
-/* Right behind ULPDU_Length's word: the ULPDU is cut after two octets. */
+/* Right after ULPDU_Length's word: the ULPDU is cut after two octets. */
 static void marker_cuts_the_ulpdu(void)
 {
 	struct mpa_fpdu fpdu;
@@ -257,7 +257,7 @@ static void markers_go_on_across_the_wrap(void)
 	}
 	expect_run(&fpdu, 512, MPA_FIELD_ULPDU, 506, 508);
 
-	/* The last octets before the wrap, and the first behind it. */
+	/* The last octets before the wrap, and the first after it. */
 	mpa_fpdu_init(&fpdu, 0xfffffff8, 2, true);
 	expect_fpdu(&fpdu, 8, 0, 0);
 	mpa_fpdu_init(&fpdu, 0, 2, true);
@@ -303,7 +303,7 @@ static void length_is_behind_a_leading_marker(void)
 	EXPECT_EQ(6, mpa_fpdu_head_len(0, true), "head at 0");
 	EXPECT_EQ(6, mpa_fpdu_head_len(0xfffffe00, true), "head before a wrap");
 	EXPECT_EQ(6, MPA_FPDU_HEAD_MAX, "MPA_FPDU_HEAD_MAX");
-	EXPECT_EQ(0x1234, mpa_ulpdu_length(head, 6), "length behind a marker");
+	EXPECT_EQ(0x1234, mpa_ulpdu_length(head, 6), "length after a marker");
 	EXPECT_EQ(0x1234, mpa_ulpdu_length(head + 4, 2), "length at once");
 }
 
@@ -333,7 +333,7 @@ static void marker_is_read_without_reserved_and_low_bits(void)
 			marker[2] = value >> 8;
 			marker[3] = value;
 			EXPECT_EQ(value & 0xfffc, mpa_marker_get(marker),
-				  "FPDUPTR 0x%04x behind %02x%02x", value,
+				  "FPDUPTR 0x%04x after %02x%02x", value,
 				  marker[0], marker[1]);
 		}
 	}
@@ -374,7 +374,7 @@ static void marker_count_follows_each_octet(void)
 	}
 }
 
-/* RFC 5044 section 8: with a valid CRC it is the marker that is wrong. */
+/* RFC 5044 section 8: with a valid CRC the marker is the error. */
 static void wrong_fpduptr_is_told_behind_a_valid_crc(void)
 {
 	static u8 ulpdu[MPA_ULPDU_MAX];
@@ -417,7 +417,7 @@ static int copy_one_run(void *to, const u8 *data, u32 len)
 	return 0;
 }
 
-/* As when the user's memory is not there. */
+/* As when the user's memory is not accessible. */
 static void walk_ends_where_copying_fails(void)
 {
 	static u8 ulpdu[1200], octets[1400];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What mpa_framing.h offers: of MPA what RFC 5044's functions say, of TUF TUF's. */
+/* mpa_framing.h: for MPA the same as RFC 5044's functions, for TUF as TUF's. */
 
 #include "engine.h"
 #include "tuf/layout.h"
@@ -125,7 +125,7 @@ static void framing_of_mpa_has_the_same_sizes(void)
 	}
 }
 
-/* Reserved octets and low bits do not count, which TUF's do. */
+/* Reserved octets and low bits do not matter, unlike TUF's. */
 static void framing_of_mpa_checks_fpduptr(void)
 {
 	static u8 ulpdu[1200], octets[1400];
@@ -152,7 +152,7 @@ static void framing_of_mpa_checks_fpduptr(void)
 	}
 }
 
-/* By the functions of either, and by TUF's. */
+/* With the functions of both, and with TUF's. */
 static void expect_same_runs(const struct mpa_fpdu *fpdu)
 {
 	struct mpa_field_span expected, seen;

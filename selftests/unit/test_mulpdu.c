@@ -63,7 +63,7 @@ static void mulpdu_stays_in_its_bounds(void)
 		  "MULPDU at EMSS 65535, markers");
 }
 
-/* Wherever the FPDU starts; not where the lower bound overrides the formula. */
+/* For any start of the FPDU; not where the lower bound overrides the formula. */
 static void mulpdu_fits_a_segment_at_every_phase(void)
 {
 	struct mpa_fpdu fpdu;
@@ -101,7 +101,7 @@ static void mulpdu_without_markers_wastes_no_room(void)
 	}
 }
 
-/* Section 4.5: "the dynamic MULPDU", with markers where they really are. */
+/* Section 4.5: "the dynamic MULPDU", with the actual markers. */
 static void fill_leaves_no_room(u32 room, bool marked)
 {
 	struct mpa_fpdu fpdu;
@@ -142,14 +142,14 @@ static void fill_is_four_short_of_a_last_marker(void)
 
 	/* The marker at 1024 would be the last four of 1028 octets. */
 	mpa_fpdu_init(&fpdu, 0, mpa_fpdu_fill(0, 1028, true), true);
-	EXPECT_EQ(1024, fpdu.len, "FPDU in front of a marker");
+	EXPECT_EQ(1024, fpdu.len, "FPDU before a marker");
 	mpa_fpdu_init(&fpdu, 0, mpa_fpdu_fill(0, 1032, true), true);
 	EXPECT_EQ(1032, fpdu.len, "FPDU around a marker");
 	EXPECT_EQ(0, mpa_fpdu_fill(0, 11, true), "ULPDU that fits 11 octets");
 	EXPECT_EQ(2, mpa_fpdu_fill(0, 12, true), "ULPDU that fits 12 octets");
 }
 
-/* In one step what mpa_fpdu_fill() and mpa_fpdu_init() do in two. */
+/* mpa_fpdu_fill() and mpa_fpdu_init() in one step. */
 static void marked_fpdu_fills_its_place(void)
 {
 	struct mpa_fpdu fpdu, same;

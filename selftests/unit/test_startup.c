@@ -24,7 +24,7 @@ static const char *const names[] = { "request", "reply" };
 
 static const enum mpa_frame_kind kinds[] = { MPA_REQUEST, MPA_REPLY };
 
-/* In a block of just that size, so that reading past it is seen. */
+/* In a buffer of exactly that size, so that reading past it is detected. */
 static enum mpa_frame_verdict parse_exactly(const u8 *frame, u32 len,
 					    enum mpa_frame_kind kind,
 					      struct mpa_frame *startup)
@@ -85,7 +85,7 @@ static void startup_put_leaves_private_data_alone(void)
 	memset(frame, 0x5a, sizeof(frame));
 	mpa_frame_put(frame, MPA_REQUEST, &startup);
 	EXPECT_OCTETS(behind, frame + MPA_FRAME_LEN, sizeof(behind),
-		      "octets behind the fixed part");
+		      "octets after the fixed part");
 }
 
 static void round_trip(enum mpa_frame_kind kind,
@@ -136,7 +136,7 @@ static void startup_asks_for_more_while_all_is_right(void)
 	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 i = 0; i < ARRAY_SIZE(kinds); i++) {
-		/* A PD_Length that is too long, but not there yet. */
+		/* A PD_Length that is too long, and not complete yet. */
 		make_frame(frame, kinds[i], C, 1, 0xffff);
 		for (u32 len = 0; len < MPA_FRAME_LEN; len++) {
 			EXPECT_EQ(MPA_FRAME_MORE,
@@ -146,7 +146,7 @@ static void startup_asks_for_more_while_all_is_right(void)
 	}
 }
 
-/* Whatever value, whichever octet, however much has come in. */
+/* Any wrong value, of any octet, with any number of octets received. */
 static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 {
 	struct mpa_frame startup;
@@ -192,7 +192,7 @@ static void startup_tells_the_frame_of_its_own_role(void)
 				  "verdict on %u octets where a %s is due",
 				  len, names[k]);
 		}
-		/* Begins as our own does, but is neither. */
+		/* It begins as our own does, but is neither. */
 		for (u32 at = differs + 1; at < MPA_KEY_LEN; at++) {
 			make_frame(frame, kinds[!k], C, 1, 0);
 			frame[at] ^= 0x20;
@@ -280,7 +280,7 @@ static void startup_reads_no_private_data(void)
 	static u8 frame[MPA_FRAME_MAX];
 	struct mpa_frame startup;
 
-	/* The octets counted are there, but need not lie behind the frame. */
+	/* The counted octets have arrived, but need not follow the frame in memory. */
 	make_frame(frame, MPA_REPLY, M | C, 1, 512);
 	for (u32 len = MPA_FRAME_LEN; len <= MPA_FRAME_MAX; len++) {
 		u8 *fixed = kmalloc(MPA_FRAME_LEN, GFP_KERNEL);
@@ -338,7 +338,7 @@ static void startup_ignores_reserved_bits_of_revision_2(void)
 	}
 }
 
-/* S promises enhanced data: four octets of private data at least. */
+/* S promises enhanced data: at least four octets of private data. */
 static void startup_with_s_has_four_octets_of_private_data(void)
 {
 	static const u8 revisions[] = { 0, 1, 2, 3, 255 };
@@ -359,7 +359,7 @@ static void startup_with_s_has_four_octets_of_private_data(void)
 							kinds[k], &startup),
 					  "verdict on a %s of revision %u with S and PD_Length %u",
 					  names[k], revisions[i], len);
-				/* A rejection without them is one all the same. */
+				/* A rejection without them is still a rejection. */
 				make_frame(frame, MPA_REPLY, S | R,
 					   revisions[i], len);
 				EXPECT_EQ(len > 512 ? MPA_FRAME_BAD_LEN :
@@ -412,7 +412,7 @@ static void enhanced_data_looks_as_in_section9(void)
 		EXPECT_OCTETS(cases[i].octets, octets, MPA_ENHANCED_LEN,
 			      "case %u", i);
 		EXPECT_EQ(0x5a, octets[MPA_ENHANCED_LEN],
-			  "the octet behind it");
+			  "the octet after it");
 		mpa_enhanced_get(cases[i].octets, &seen);
 		EXPECT_EQ(cases[i].enhanced.ird, seen.ird, "IRD, case %u", i);
 		EXPECT_EQ(cases[i].enhanced.ord, seen.ord, "ORD, case %u", i);

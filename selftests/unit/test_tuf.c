@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* FPDUs of TUF, each worked out by hand: where an off-by-one would hide. */
+/* FPDUs of TUF, each calculated by hand: likely places for an off-by-one error. */
 
 #include "tuf/layout.h"
 #include "unit.h"
@@ -28,7 +28,7 @@ static struct mpa_fpdu lay_out(u32 pos, u32 ulpdu_len, struct mpa_format format)
 {
 	struct mpa_fpdu fpdu;
 
-	/* Nothing is left of what was there. */
+	/* Nothing of the previous content is left. */
 	memset(&fpdu, 0xff, sizeof(fpdu));
 	mpa_alt_init(&fpdu, pos, ulpdu_len, &format);
 	EXPECT_EQ(pos, fpdu.pos, "pos");
@@ -45,7 +45,7 @@ static void expect_fpdu(const struct mpa_fpdu *fpdu, u32 len, u32 markers,
 {
 	EXPECT_EQ(len, fpdu->len, "octets of the FPDU");
 	EXPECT_EQ(markers, fpdu->markers, "markers");
-	EXPECT_EQ(head, fpdu->head, "octets in front of the header");
+	EXPECT_EQ(head, fpdu->head, "octets before the header");
 }
 
 static void expect_run(const struct mpa_fpdu *fpdu, u32 off,
@@ -90,7 +90,7 @@ static void put_fpdu(const struct mpa_fpdu *fpdu, const char *ulpdu, u8 *to)
 	}
 }
 
-/* Its first octets, as many as hold a header and a marker. */
+/* Its first octets: the header and one marker. */
 static void put_fpdu_head(const struct mpa_fpdu *fpdu, u8 *head)
 {
 	struct mpa_field_span run;
@@ -148,14 +148,14 @@ static void tuf_stream_begins_with_a_marker_of_zero(void)
 {
 	expect_octets(marked(128), 0, "hi",
 		      "00000000 0002c1c2c3c4c5c6 6869");
-	/* There is one in front of each FPDU that begins where one is due. */
+	/* There is one before each FPDU that begins where one is due. */
 	expect_octets(marked(128), 384, "hi",
 		      "00000000 0002c1c2c3c4c5c6 6869");
 	expect_octets(marked(2048), 384, "hi",
 		      "0002c1c2c3c4c5c6 6869");
 }
 
-/* In front of each of its octets but the first, as that is a stream's begin. */
+/* Before each of its octets but the first, as that is the stream's start. */
 static void tuf_marker_cuts_a_header_at_any_place(void)
 {
 	const struct mpa_format format = marked(256);
@@ -230,7 +230,7 @@ static void tuf_marker_cuts_a_ulpdu(void)
 {
 	struct mpa_fpdu fpdu = lay_out(100, 200, marked(128));
 
-	/* 8 of header and 20 before the marker at 128, 124, 56 behind another. */
+	/* 8 of header and 20 before the marker at 128, 124, 56 after another. */
 	expect_fpdu(&fpdu, 8 + 200 + 2 * 4, 2, 0);
 	expect_run(&fpdu, 0, MPA_FIELD_LENGTH, 0, 8);
 	expect_run(&fpdu, 8, MPA_FIELD_ULPDU, 0, 20);
@@ -289,7 +289,7 @@ static void tuf_marker_counts_the_one_behind_its_fpdu(void)
 
 	expect_fpdu(&fpdu, 136, 1, 0);
 	expect_marker(&fpdu, 8, 128);
-	/* A peer may as well count up to it, and nothing else. */
+	/* A peer may also count up to it, but nothing else. */
 	for (u32 next = 0; next < 65536; next++) {
 		u8 field[] = { next >> 8, next, next >> 8, next };
 		bool good = next == 124 || next == 128;
@@ -309,7 +309,7 @@ static void tuf_marker_counts_the_one_behind_its_fpdu(void)
 		EXPECT_EQ(next == 123, mpa_alt_marker_good(&fpdu, 8, field),
 			  "marker of %u", next);
 	}
-	/* In front of its header it is 0, though one follows. */
+	/* Before its header it is 0, though one follows. */
 	fpdu = lay_out(128, 116, marked(128));
 	expect_fpdu(&fpdu, 128, 1, 4);
 	expect_marker(&fpdu, 0, 0);
@@ -319,7 +319,7 @@ static void tuf_marker_counts_the_one_behind_its_fpdu(void)
 		  "first marker that leads to the next header");
 }
 
-/* Split over two segments, one of the copies may be lost: they have to be the same. */
+/* Its copies may be in two segments, and be damaged separately: they must be equal. */
 static void tuf_marker_of_two_copies_that_differ_is_bad(void)
 {
 	struct mpa_fpdu fpdu = lay_out(100, 200, marked(128));
@@ -349,22 +349,22 @@ static void tuf_marker_leads_to_its_fpdu(void)
 	EXPECT_EQ(0, leads_to(&format, 0, "\0\0\0\0"),
 		  "FPDU of the first marker");
 	EXPECT_EQ(4096, leads_to(&format, 4096, "\0\0\0\0"),
-		  "FPDU behind a marker");
+		  "FPDU after a marker");
 	EXPECT_EQ(2053, leads_to(&format, 2048, "\0\1\0\1"),
-		  "FPDU one octet behind a marker");
+		  "FPDU one octet after a marker");
 	EXPECT_EQ(2048 + 4 + 0x1234,
 		  leads_to(&format, 2048, "\x12\x34\x12\x34"),
 		  "FPDU further on");
 	EXPECT_EQ(2048 + 4 + 65535,
 		  leads_to(&format, 2048, "\xff\xff\xff\xff"),
 		  "FPDU as far as there may be one");
-	/* 2044 octets up to the next marker, 2048 up to what is behind it. */
+	/* 2044 octets up to the next marker, 2048 up to what follows it. */
 	EXPECT_EQ(4095, leads_to(&format, 2048, "\x7\xfb\x7\xfb"),
-		  "FPDU in front of a marker");
+		  "FPDU before a marker");
 	EXPECT_EQ(4096, leads_to(&format, 2048, "\x7\xfc\x7\xfc"),
 		  "FPDU by the marker that it begins with");
 	EXPECT_EQ(4096, leads_to(&format, 2048, "\x8\0\x8\0"),
-		  "FPDU behind that");
+		  "FPDU after that");
 	EXPECT_EQ(4101, leads_to(&format, 2048, "\x8\1\x8\1"),
 		  "FPDU an octet further");
 	EXPECT_EQ(0, leads_to(&format, -2048, "\x8\0\x8\0"),
@@ -374,7 +374,7 @@ static void tuf_marker_leads_to_its_fpdu(void)
 		  "FPDU across the wrap");
 }
 
-/* Half of an FPDU is at the end of the 32 bits, half at their begin. */
+/* Half of an FPDU is before the wrap at 32 bits, half after it. */
 static void tuf_positions_wrap(void)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(periods); i++) {
@@ -388,7 +388,7 @@ static void tuf_positions_wrap(void)
 		EXPECT_EQ(9, mpa_alt_offset(&fpdu, 1), "offset of octet 1");
 		EXPECT_EQ(14, mpa_alt_offset(&fpdu, 2), "offset of octet 2");
 
-		/* Up to the wrap, and from there on. */
+		/* Up to the wrap, and from there. */
 		fpdu = lay_out(-10, 2, marked(periods[i]));
 		expect_fpdu(&fpdu, 10, 0, 0);
 		fpdu = lay_out(-periods[i], periods[i] - 12, marked(periods[i]));
@@ -406,7 +406,7 @@ static void tuf_markers_are_a_period_apart(void)
 
 		unit_context("period %u", period);
 		EXPECT_EQ(period, mpa_format_interval(&format), "interval");
-		/* As long as may be: it ends where the next marker is due. */
+		/* The longest one: it ends where the next marker is due. */
 		fpdu = lay_out(0, 65536 - 4 * nr - 8, format);
 		expect_fpdu(&fpdu, 65536, nr, 4);
 		expect_marker(&fpdu, 0, 0);
@@ -430,7 +430,7 @@ static void tuf_markers_are_a_period_apart(void)
 	}
 }
 
-/* What a peer may say, before it is found to be too much. */
+/* What a peer may send, before it is found to be too long. */
 static void tuf_layout_of_65535_octets_is_sound(void)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(periods); i++) {
@@ -669,7 +669,7 @@ static void tuf_mulpdu_is_emss_without_a_header(void)
 	}
 }
 
-/* Wherever an FPDU starts, and whatever segments are like. */
+/* For any start of an FPDU, and any segments. */
 static void tuf_mulpdu_with_markers_fits_everywhere(void)
 {
 	static const u32 mulpdus[] = {
@@ -704,7 +704,7 @@ static void tuf_emergency_lets_512_octets_pass(void)
 	EXPECT_EQ(504, mpa_tuf_limit(&aligned, 512), "with an EMSS of 512");
 	EXPECT_EQ(512, mpa_tuf_limit(&aligned, 520), "with an EMSS of 520");
 	EXPECT_EQ(1452, mpa_tuf_limit(&aligned, 1460), "with one of 1460");
-	/* It is of PDU alignment mode. */
+	/* It belongs to PDU alignment mode. */
 	EXPECT_EQ(511, mpa_tuf_limit(&bare, 511), "without headers, 511");
 	EXPECT_EQ(128, mpa_tuf_limit(&bare, 100), "without headers, 100");
 }
@@ -713,21 +713,21 @@ static void tuf_room_leaves_out_a_last_marker(void)
 {
 	const struct mpa_format format = marked(128);
 
-	/* 28 octets in front of the marker at 128. */
+	/* 28 octets before the marker at 128. */
 	EXPECT_EQ(20, mpa_alt_room(&format, 100, 28), "up to the marker");
 	for (u32 room = 29; room <= 32; room++)
 		EXPECT_EQ(20, mpa_alt_room(&format, 100, room),
 			  "up to octet %u of the marker", room - 28);
-	EXPECT_EQ(21, mpa_alt_room(&format, 100, 33), "an octet behind it");
-	EXPECT_EQ(144, mpa_alt_room(&format, 100, 160), "behind two");
+	EXPECT_EQ(21, mpa_alt_room(&format, 100, 33), "an octet after it");
+	EXPECT_EQ(144, mpa_alt_room(&format, 100, 160), "after two");
 	EXPECT_EQ(145, mpa_alt_room(&format, 100, 161), "and an octet");
 	/* A marker, a header and an octet. */
-	EXPECT_EQ(0, mpa_alt_room(&format, 0, 0), "no room");
-	EXPECT_EQ(0, mpa_alt_room(&format, 0, 12), "room for a header");
-	EXPECT_EQ(1, mpa_alt_room(&format, 0, 13), "room for an octet");
-	EXPECT_EQ(0, mpa_alt_room(&aligned, 0, 8), "room for a header");
-	EXPECT_EQ(1, mpa_alt_room(&aligned, 0, 9), "room for an octet");
-	EXPECT_EQ(65528, mpa_alt_room(&aligned, 0, (u32)-1), "any room");
+	EXPECT_EQ(0, mpa_alt_room(&format, 0, 0), "no space");
+	EXPECT_EQ(0, mpa_alt_room(&format, 0, 12), "space for a header");
+	EXPECT_EQ(1, mpa_alt_room(&format, 0, 13), "space for an octet");
+	EXPECT_EQ(0, mpa_alt_room(&aligned, 0, 8), "space for a header");
+	EXPECT_EQ(1, mpa_alt_room(&aligned, 0, 9), "space for an octet");
+	EXPECT_EQ(65528, mpa_alt_room(&aligned, 0, (u32)-1), "any space");
 }
 
 /* ---- keys ---- */
@@ -748,17 +748,17 @@ static void tuf_key_is_found(void)
 	EXPECT_EQ(false, finds("abcdef", "abcdef", 5), "all but an octet");
 	EXPECT_EQ(false, finds("abcdef", "bcdefa", 6), "another one");
 	EXPECT_EQ(false, finds("abcdef", "", 0), "nothing");
-	EXPECT_EQ(true, finds("abcdef", "abcdeabcdef", 11), "key behind most");
+	EXPECT_EQ(true, finds("abcdef", "abcdeabcdef", 11), "key after most of it");
 	EXPECT_EQ(false, finds("abcdef", "abcdeabcdef", 10), "cut key");
-	/* What it begins with is where it may go on. */
+	/* Its first octets occur again where the search may continue. */
 	EXPECT_EQ(true, finds("ababab", "abaabbababab", 12), "repeated key");
-	EXPECT_EQ(true, finds("ababab", "aababab", 7), "key behind an a");
-	EXPECT_EQ(true, finds("ababab", "bababab", 7), "key behind a b");
+	EXPECT_EQ(true, finds("ababab", "aababab", 7), "key after an a");
+	EXPECT_EQ(true, finds("ababab", "bababab", 7), "key after a b");
 	EXPECT_EQ(false, finds("ababab", "babababaabab", 6), "babab, a");
 	EXPECT_EQ(true, finds("aaaaaa", "aaaaabaaaaaa", 12), "the same octet");
 	EXPECT_EQ(false, finds("aaaaaa", "aaaaabaaaaab", 12), "five and five");
-	EXPECT_EQ(true, finds("aaaaab", "aaaaaaaab", 9), "b behind many a");
-	EXPECT_EQ(true, finds("baaaaa", "bbbbaaaaa", 9), "many b in front");
+	EXPECT_EQ(true, finds("aaaaab", "aaaaaaaab", 9), "b after many a");
+	EXPECT_EQ(true, finds("baaaaa", "bbbbaaaaa", 9), "many b before it");
 	EXPECT_EQ(true, finds("abcabc", "abcababcabc", 11), "two of three");
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Streams of TUF, random and of all shapes: the floor against the model. */
+/* Streams of TUF, random and systematic: the protocol layer against the model. */
 
 #include "random.h"
 #include "tuf_compare.h"
 
-/* Each period, and without: the number of a framing is any. */
+/* Each period, and none; any number selects a framing. */
 static struct mpa_format numbered_format(u32 nth)
 {
 	struct mpa_format format = { .framing = MPA_FRAMING_KEYED };
@@ -17,7 +17,7 @@ static struct mpa_format numbered_format(u32 nth)
 	return format;
 }
 
-/* About as far apart as something may happen. */
+/* The typical distance of events in the stream. */
 static u32 step_of(const struct mpa_format *format)
 {
 	return format->framing == MPA_FRAMING_POINTERS ?
@@ -38,10 +38,10 @@ static u64 random_position(u32 interval)
 	case 1:
 		return below(2 * interval);
 	case 2:
-		/* Wraps within the stream or soon after. */
+		/* The position wraps within the stream or soon after. */
 		return (1ULL << 32) - one_from(1, 3000);
 	case 3:
-		/* A marker is due about there. */
+		/* A marker is due near there. */
 		return (u64)interval * below(1 << 20) + 32 * interval - 12 +
 		       below(24);
 	default:
@@ -66,7 +66,7 @@ static u32 random_length(u32 interval)
 	case 2:
 		return one_from(500, 520);
 	case 3:
-		/* Ends about where a marker is due. */
+		/* It ends near a place where a marker is due. */
 		return min_t(u32, interval, 2048) * one_from(1, 3) - one_from(1, 24);
 	case 4:
 		return one_from(1, 1500);
@@ -75,7 +75,7 @@ static u32 random_length(u32 interval)
 	}
 }
 
-/* No longer than what an FPDU with markers has room for, from there on. */
+/* No longer than what fits an FPDU with markers, from there. */
 static u32 that_fits(u64 position, const struct mpa_format *format, u32 len)
 {
 	struct tuf_model_framing framing = { 0 };
@@ -146,7 +146,7 @@ static void tuf_model_and_floor_agree_on_damaged_streams(void)
 	}
 }
 
-/* Around each place where a marker may fall, from one octet to three periods. */
+/* Around each place where a marker may be, from one octet to three periods. */
 static void tuf_model_and_floor_agree_on_every_phase(void)
 {
 	struct mpa_format format = { .framing = MPA_FRAMING_POINTERS };
@@ -172,7 +172,7 @@ static void tuf_model_and_floor_agree_on_every_phase(void)
 	}
 }
 
-/* Without a header, too: nobody reads those. */
+/* Also without a header: no receiver parses those. */
 static void tuf_model_and_floor_send_the_same_segments(void)
 {
 	const struct mpa_format format = { .framing = MPA_FRAMING_SEGMENTS };
@@ -232,7 +232,7 @@ static void tuf_mulpdu_is_as_the_drafts_reckon_it(void)
 	}
 }
 
-/* At each place of octets of any length, beside what the key begins with. */
+/* At each place in octets of any length, next to the first octets of the key. */
 static void tuf_key_is_found_at_every_place(void)
 {
 	static const char *const keys[] = {
@@ -262,7 +262,7 @@ static void tuf_key_is_found_at_every_place(void)
 	}
 }
 
-/* Few letters, so that there are keys, and beginnings of keys. */
+/* Few letters, so that keys and beginnings of keys occur. */
 static void tuf_key_is_found_among_random_octets(void)
 {
 	u8 octets[200], key[TUF_KEY_LEN];

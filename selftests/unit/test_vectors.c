@@ -189,7 +189,7 @@ static void vector_culley_figure6(void)
 	check_vector(&culley_figure6);
 }
 
-/* Figure 6 follows an FPDU of 492 octets: 482 of ULPDU behind a marker. */
+/* Figure 6 follows an FPDU of 492 octets: 482 of ULPDU after a marker. */
 static void vector_rfc5044_figure6_predecessor(void)
 {
 	struct mpa_fpdu fpdu;
@@ -199,7 +199,7 @@ static void vector_rfc5044_figure6_predecessor(void)
 	EXPECT_EQ(1, fpdu.markers, "markers in the first FPDU");
 }
 
-/* Its CRC is not printed; all the rest is. */
+/* Its CRC is not printed, but everything else is. */
 static void vector_rfc5044_figure4(void)
 {
 	static const u8 figure[] = {

@@ -5,7 +5,7 @@
 #include "tuf_compare.h"
 #include "unit.h"
 
-/* How the stream is framed that is sent or received. */
+/* The framing of the stream that is sent or received. */
 static struct tuf_model_framing framing;
 static struct mpa_format framed;
 static u8 key_seen[TUF_KEY_LEN];
@@ -68,7 +68,7 @@ static void make_fpdu(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 	}
 }
 
-/* A marker, and what is made of it when it has come in. */
+/* A marker, and how it is parsed when received. */
 static void check_marker(const struct mpa_fpdu *fpdu, u32 off)
 {
 	u32 pos = fpdu->pos + off, end = fpdu->pos + fpdu->len, target;
@@ -188,7 +188,7 @@ void tuf_compare_begin(u64 position, const struct mpa_format *format,
  * @position:	of its first octet
  * @format:	how it is framed
  * @octets:	the stream
- * @count:	how many those are
+ * @count:	its length
  */
 u32 tuf_compare_receive(u64 position, const struct mpa_format *format,
 			const u8 *octets, size_t count)
@@ -201,10 +201,10 @@ u32 tuf_compare_receive(u64 position, const struct mpa_format *format,
 /* ---- sizes and keys ---- */
 
 /**
- * tuf_compare_room() - whether the largest FPDU for a place in the stream is that
- * @position:	of the place
+ * tuf_compare_room() - whether the largest FPDU for a place in the stream is right
+ * @position:	position of the place
  * @format:	how the direction is framed
- * @room:	octets that it has
+ * @room:	its size
  */
 void tuf_compare_room(u64 position, const struct mpa_format *format, u32 room)
 {
@@ -216,7 +216,7 @@ void tuf_compare_room(u64 position, const struct mpa_format *format, u32 room)
 }
 
 /**
- * tuf_compare_mulpdu() - whether MULPDU, and what is accepted, are the drafts'
+ * tuf_compare_mulpdu() - whether MULPDU and the accepted lengths are the drafts'
  * @format:	how the direction is framed
  * @emss:	octets of a segment
  */
@@ -225,7 +225,7 @@ void tuf_compare_mulpdu(const struct mpa_format *format, u32 emss)
 	struct tuf_model_framing framing = model_framing(format);
 	u32 expected, limit;
 
-	/* With markers segments do not matter. */
+	/* With markers segments have no effect. */
 	expected = tuf_model_room(&framing, 0, framing.period ? 65536 : emss);
 	if (expected < 128)
 		expected = 128;
@@ -239,10 +239,10 @@ void tuf_compare_mulpdu(const struct mpa_format *format, u32 emss)
 }
 
 /**
- * tuf_compare_finds() - let both look for a key
+ * tuf_compare_finds() - let both search for a key
  * @key:	the key
  * @octets:	where it may be
- * @count:	how many those are
+ * @count:	their number
  */
 void tuf_compare_finds(const u8 *key, const u8 *octets, u32 count)
 {

@@ -29,10 +29,10 @@ size_t tuf_model_octets(const struct tuf_model_framing *framing, u64 position,
 }
 
 /**
- * tuf_model_room() - octets of ULPDUs that an FPDU has room for, tried out
+ * tuf_model_room() - octets of ULPDUs that fit an FPDU, found by trying
  * @framing:	how the direction is framed
  * @position:	where it starts
- * @room:	octets that it may have
+ * @room:	its largest size
  *
  * -00: a PDU has up to 2^16 - 8 octets, less 4 for each marker.
  */
@@ -65,7 +65,7 @@ static void write_octet(struct model_sender *sender, u8 value,
 	sender->position++;
 }
 
-/* What a marker says is not known before the FPDU has ended. */
+/* The value of a marker is not known before the FPDU has ended. */
 static void write_next(const struct tuf_model_framing *framing,
 		       struct model_sender *sender, struct model_fpdu *fpdu,
 		       u8 value, enum model_field field, size_t nth)
@@ -93,7 +93,7 @@ static void fill_markers(const struct tuf_model_framing *framing,
 
 		if (marker->field != MODEL_MARKER || marker->nth != 0)
 			continue;
-		/* In front of the header, that is the next one. */
+		/* Before the header, that is the next one. */
 		if (i == fpdu->begin)
 			offset = 0;
 		marker[0].value = offset / 256;
@@ -108,7 +108,7 @@ static void fill_markers(const struct tuf_model_framing *framing,
  * @framing:	how the direction is framed
  * @sender:	the stream
  * @ulpdu:	what is in it
- * @len:	how many octets
+ * @len:	their number
  * @fpdu:	filled in
  */
 void tuf_model_send(const struct tuf_model_framing *framing,
@@ -154,8 +154,8 @@ static bool read_next(const struct tuf_model_framing *framing,
 }
 
 /*
- * One in front of the header holds 0. Another one leads to the header of the next
- * FPDU; if a marker comes first, it may lead to that one as well.
+ * A marker before the header is 0. Others lead to the header of the next FPDU;
+ * if that begins with a marker, they may lead to the marker as well.
  */
 static bool marker_good(const struct tuf_model_framing *framing, u64 begin,
 			u64 position, u64 end, const u8 *octets)
@@ -184,11 +184,11 @@ static bool markers_good(const struct tuf_model_framing *framing, u64 begin,
 }
 
 /**
- * tuf_model_receive() - take an FPDU from the stream
+ * tuf_model_receive() - receive an FPDU from the stream
  * @framing:	how the direction is framed; the key is set to that of the FPDU
  * @receiver:	the stream
- * @ulpdu:	room for 65535 octets
- * @len:	set to how many were filled in
+ * @ulpdu:	buffer of 65535 octets
+ * @len:	set to the number of octets filled in
  */
 enum model_verdict tuf_model_receive(struct tuf_model_framing *framing,
 				     struct model_receiver *receiver,
@@ -219,10 +219,10 @@ enum model_verdict tuf_model_receive(struct tuf_model_framing *framing,
 }
 
 /**
- * tuf_model_finds() - whether a key is somewhere among octets
+ * tuf_model_finds() - whether octets contain a key
  * @key:	the key
  * @octets:	the octets
- * @count:	how many
+ * @count:	their number
  */
 bool tuf_model_finds(const u8 key[6], const u8 *octets, size_t count)
 {

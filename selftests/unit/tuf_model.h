@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TUF read off its drafts (draft-ietf-tsvwg-tcp-ulp-frame-01, the markers of -00) and
- * done as model.h does MPA: one octet after the other, with nothing in common with the
- * code under test.
+ * TUF, implemented from its drafts (draft-ietf-tsvwg-tcp-ulp-frame-01, the
+ * markers of -00) in the same way as model.h does MPA: octet by octet, with
+ * nothing in common with the code under test.
  *
- * Positions count octets since framing began in 64 bits, so nothing here ever wraps.
+ * Positions count octets since framing began in 64 bits, so they never wrap.
  */
 #ifndef _UNIT_TUF_MODEL_H
 #define _UNIT_TUF_MODEL_H
@@ -13,7 +13,7 @@
 
 /**
  * struct tuf_model_framing - what the two ends have agreed on
- * @period:	octets from one marker to the next; 0: there are none
+ * @period:	octets from one marker to the next; 0: no markers
  * @bare:	ULPDUs have no header (TUF_SEND_TCP)
  * @key:	of the direction
  */
@@ -24,8 +24,8 @@ struct tuf_model_framing {
 };
 
 /*
- * Senders, receivers and verdicts are those of model.h; their markers and crc are
- * MPA's alone. MODEL_LENGTH is all of the header.
+ * Senders, receivers and verdicts are those of model.h; their markers and crc
+ * are for MPA alone. MODEL_LENGTH is the whole header.
  */
 size_t tuf_model_octets(const struct tuf_model_framing *framing, u64 position,
 			size_t len);

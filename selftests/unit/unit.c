@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs the tests of the protocol floor:
+ * Runs the tests of the protocol layer:
  *
  *	unit [--first] [--seed N] [--streams N] [NAME...]
  *
  * --first stops at the first test that fails. The random tests are the same
- * each time; --seed makes others of them, --streams more or fewer.
+ * each time; --seed changes them, --streams changes their number.
  */
 
 #include <errno.h>

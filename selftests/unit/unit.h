@@ -30,7 +30,7 @@ extern const struct unit_test agree_tests[];
 extern const struct unit_test tuf_model_tests[];
 extern const struct unit_test model_tests[];
 
-/* What the random tests are run with: see unit.c. */
+/* Options of the random tests: see unit.c. */
 extern u64 unit_seed;
 extern u32 unit_streams;
 
@@ -41,10 +41,10 @@ void __noreturn __printf(6, 7)
 unit_octets_differ(const char *file, int line, const u8 *expected,
 		   const u8 *seen, size_t len, const char *what, ...);
 
-/* Said together with whatever goes wrong from here on; NULL for nothing. */
+/* Printed together with any error from here on; NULL for nothing. */
 void __printf(1, 2) unit_context(const char *what, ...);
 
-/* Shown while a long test goes on. */
+/* Shown during a long test. */
 void unit_progress(u32 done, u32 all);
 
 #define EXPECT_EQ(expected, seen, ...) do {				\

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the protocol floor takes from the kernel's header of this name. */
+/* What the protocol layer uses of the kernel's header of this name. */
 #ifndef _UNIT_LINUX_KERNEL_H
 #define _UNIT_LINUX_KERNEL_H
 
