@@ -2,13 +2,13 @@
 /*
  * First process of the guest, alone in its initramfs with a few modules.
  *
- * Makes the host's file system the root (read-only below, what the guest
- * writes is in memory), runs one command with its output on two virtio ports,
- * and says on a third how it ended. C rather than a shell script because the
- * command's arguments may hold any octet, and because its last output must
- * have reached the host before the power goes.
+ * Mounts the host's file system as root (read-only; what the guest writes is in
+ * memory), runs one command with its output on two virtio ports, and reports on
+ * a third how it ended. C rather than a shell script because the command's
+ * arguments may contain any octet, and because its last output must have
+ * reached the host before the power goes off.
  *
- * What "run" puts beside it: modules (names, in order), args and env
+ * "run" puts these files beside it: modules (names, in order), args and env
  * (NUL-terminated strings), cwd, base (the host's directory that is the root, if
  * not its own root), binds (pairs of source and target, NUL terminated), rw
  * (directories to mount writable from the tags rw0, rw1, ...),
@@ -48,7 +48,7 @@ static int status_port = -1;
 
 static void drain(int port)
 {
-	/* Writable means that the host has taken what was written before. */
+	/* Writable means that the host has received what was written before. */
 	struct pollfd p = { .fd = port, .events = POLLOUT };
 
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
@@ -66,7 +66,7 @@ static void leave(const char *fmt, ...)
 		drain(status_port);
 	}
 	sync();
-	/* QEMU runs with -no-reboot: this is the quickest way off. */
+	/* QEMU runs with -no-reboot: this is the fastest way to end it. */
 	reboot(RB_AUTOBOOT);
 	_exit(1);
 }
@@ -123,8 +123,9 @@ static void load_modules(void)
 }
 
 /*
- * The host announces its ports some time after the driver is there. Theirs is the
- * number of the device in the order in which devices came, which on s390x is any.
+ * The host announces its ports some time after the driver is loaded. Their
+ * number is that of the device in the order of discovery, which differs on
+ * s390x.
  */
 static int open_port(const char *format, int flags)
 {
@@ -184,7 +185,10 @@ static void enter_root(void)
 	chmod("/root/run/lock", 01777);
 
 	for (i = 0; i + 1 < binds.n; i += 2) {
-		/* From the lower root: /run and the like are new up here. */
+		/*
+		 * From the lower root: /run and similar ones are new in the
+		 * upper one.
+		 */
 		snprintf(source, sizeof(source), "/lower%s", binds.v[i]);
 		snprintf(path, sizeof(path), "/root%s", binds.v[i + 1]);
 		must_mount(source, path, NULL, MS_BIND, NULL);
@@ -206,7 +210,7 @@ static void set_up_system(void)
 		const char *path;
 		const char *text;
 	} settings[] = {
-		/* A guest that hangs is to say where. */
+		/* A guest that hangs has to report where. */
 		{ "/proc/sys/kernel/hung_task_timeout_secs", "60" },
 		{ "/proc/sys/kernel/hung_task_warnings", "-1" },
 		{ "/proc/sys/kernel/printk_ratelimit", "0" },
@@ -243,7 +247,7 @@ static pid_t spawn(const struct list *args, const struct list *env,
 	return -1;
 }
 
-/* Moves what can be moved now; never waits. */
+/* Move what can be moved now; never wait. */
 static void pump(struct relay *r)
 {
 	ssize_t n;
@@ -287,8 +291,8 @@ static int reap(pid_t command, int *status)
 }
 
 /*
- * What a background process keeps open does not keep the guest up: the end
- * of the command is the end, after all that is in the pipes by then.
+ * A background process that keeps a pipe open does not keep the guest up: when
+ * the command ends the guest ends, after all that is in the pipes by then.
  */
 static int wait_and_relay(pid_t command, int children, struct relay *relays,
 			  int n)
@@ -396,8 +400,8 @@ int main(void)
 	dprintf(status_port, "exit %d\n", status);
 
 	/*
-	 * Sockets that the command left behind are closed while somebody
-	 * still watches for what the kernel has to say to it.
+	 * Sockets that the command left behind are closed while the kernel's
+	 * messages are still watched.
 	 */
 	kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the first processes of both kinds of guests share, init.c and
+ * Shared by the first processes of both kinds of guests, init.c and
  * debug/init.c.
  */
 #ifndef _MPA_VM_INIT_H
@@ -24,7 +24,7 @@ struct list {
 	size_t n;
 };
 
-/* Says so, with errno, and ends the guest. */
+/* Print the error, with errno, and end the guest. */
 static void die(const char *fmt, ...);
 
 static char *slurp(const char *path, size_t *len)
@@ -43,7 +43,7 @@ static char *slurp(const char *path, size_t *len)
 	return data;
 }
 
-/* NUL-terminated strings, and a NULL behind them. */
+/* NUL-terminated strings, as a list that ends with NULL. */
 static struct list read_list(const char *path)
 {
 	struct list list = { .v = calloc(1, sizeof(char *)) };
@@ -64,7 +64,7 @@ static void try_mount(const char *type, const char *where)
 	mount(type, where, type, 0, NULL);
 }
 
-/* What a kernel does not have is not there. */
+/* File systems that a kernel lacks are skipped. */
 static void mount_common(void)
 {
 	try_mount("devpts", "/dev/pts");
@@ -94,7 +94,7 @@ static void loopback_up(void)
 	close(fd);
 }
 
-/* In the command's own process. */
+/* In the command's process. */
 static void run_command(const struct list *args, const struct list *env,
 			const char *cwd)
 {
@@ -109,7 +109,7 @@ static void run_command(const struct list *args, const struct list *env,
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-/* As a shell has it. */
+/* As in a shell. */
 static int exit_status(int status)
 {
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -11,7 +11,7 @@ struct pair {
 	uint64_t ns;
 };
 
-/* Both clocks at one moment: of some tries, the one nobody came between. */
+/* Read both clocks at one moment: the best of several attempts. */
 static struct pair now(void)
 {
 	struct pair pair = { 0, 0 };

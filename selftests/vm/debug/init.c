@@ -2,9 +2,9 @@
 /*
  * First process of the debug kernel.
  *
- * Makes the host's files the root (what is written stays in memory), runs one
- * command with its output on two serial lines, lets kmemleak look for what is
- * left behind, and leaves how it ended in a file of the host.
+ * Mounts the host's files as root (what is written stays in memory), runs one
+ * command with its output on two serial lines, lets kmemleak look for leaks,
+ * and stores the result in a file on the host.
  *
  * run puts into the host's directory $mpa_work: args and environment
  * (NUL-terminated strings), cwd, modules (the kernel's own), rw (directories
@@ -30,7 +30,7 @@ struct relay {
 	pthread_t thread;
 };
 
-/* Into the kernel's log, which run reads. */
+/* Write to the kernel's log, which run reads. */
 static void say(const char *fmt, ...)
 {
 	char text[600];
@@ -95,7 +95,7 @@ static void enter_root(const char *work)
 	struct list rw, modules;
 	size_t i;
 
-	/* The host's root is mounted read-only: /run is there to begin with. */
+	/* The host's root is mounted read-only, and /run exists there. */
 	must_mount("tmpfs", "/run", "tmpfs", 0, "size=75%");
 	must_mount("lower", "/run/lower", "hostfs", MS_RDONLY, "/");
 	mkdir("/run/upper", 0755);
@@ -111,7 +111,7 @@ static void enter_root(const char *work)
 	mkdir("run/lock", 0755);
 	chmod("run/lock", 01777);
 	must_mount("work", "run/mpa", "hostfs", 0, work);
-	/* UML answers a reboot by starting over. */
+	/* UML restarts on a reboot. */
 	if (open("run/mpa/booted", O_CREAT | O_EXCL | O_CLOEXEC, 0644) < 0)
 		die("the command has rebooted");
 
@@ -213,9 +213,9 @@ static double uptime(void)
 }
 
 /*
- * kmemleak sums an object up in one scan, and reports it in a later one if
- * the sum is still the same and the object a second old. A third scan looks
- * again at what the second found.
+ * kmemleak computes an object's checksum in one scan, and reports it in a later
+ * one if the sum is unchanged and the object a second old. A third scan checks
+ * again what the second found.
  */
 static void find_leaks(double start)
 {
@@ -272,7 +272,7 @@ int main(void)
 	} while (pid != command);
 	say("ends with %d", status);
 
-	/* Who is left would keep its sockets, and the pipes, open. */
+	/* Remaining processes would keep their sockets, and the pipes, open. */
 	kill(-1, SIGKILL);
 	while (wait(NULL) > 0)
 		;

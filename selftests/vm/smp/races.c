@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Everything at once on two processors: on both ends of a connection two
- * threads send, two receive and one looks and sets options, until the
- * connection ends in one of several ways under their hands. What arrives must
- * be right; what the kernel thinks of it, run tells.
+ * Everything at once on two processors: at both ends of a connection two
+ * threads send, two receive and one reads and sets options, until the
+ * connection ends in one of several ways meanwhile. What arrives must be right;
+ * run reports the kernel's complaints.
  *
  *	races SECONDS
  */
@@ -20,10 +20,10 @@
 /* How a connection ends. */
 enum ending {
 	SHUT_WRITE,	/* all that was sent arrives */
-	SHUT_BOTH,	/* while everybody is at it */
+	SHUT_BOTH,	/* while all threads use it */
 	CLOSED,		/* one end, with records unread */
 	RESET,		/* one end, at once */
-	STARTUP,	/* somewhere in startup */
+	STARTUP,	/* at some point in startup */
 	ENDINGS
 };
 
@@ -170,7 +170,7 @@ static void run_for(int ms)
 	poll(NULL, 0, ms);
 }
 
-/* Both ends are closed while frames and work items are on their way. */
+/* Both ends are closed while frames and work items are in progress. */
 static void abandon_startup(unsigned int n)
 {
 	int fd[2], i;
@@ -231,7 +231,7 @@ static void run_round(unsigned int n, unsigned long *records)
 			join(&ends[i], 0, 1);
 			shutdown(fd[i], SHUT_WR);
 		}
-		/* To the end of what was sent. */
+		/* Up to the end of what was sent. */
 		for (i = 0; i < 2; i++) {
 			join(&ends[i], 2, 3);
 			set(&ends[i].stop);
@@ -253,7 +253,7 @@ static void run_round(unsigned int n, unsigned long *records)
 			setsockopt(fd[0], SOL_SOCKET, SO_LINGER,
 				   &(struct linger){ .l_onoff = 1 },
 				   sizeof(struct linger));
-		/* The last system call that uses it closes it. */
+		/* The last system call that uses the file closes it. */
 		set(&ends[0].stop);
 		set(&ends[0].stop_sending);
 		join(&ends[0], 0, 4);

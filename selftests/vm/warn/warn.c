@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that gives the kernel something to complain about, to see that
- * the guest's watcher hears it.
+ * A module that makes the kernel complain, to check that the guest's watcher
+ * notices.
  */
 #include <linux/delay.h>
 #include <linux/module.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does on purpose what the debug kernel is there to catch, one thing a boot:
- * insmod trip.ko what=NAME
+ * Commits the errors that the debug kernel has to catch, one a boot: insmod
+ * trip.ko what=NAME
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -25,7 +25,7 @@ static int seconds = 300;
 module_param(seconds, int, 0);
 MODULE_PARM_DESC(seconds, "how long hung_task hangs");
 
-/* Compilers see through what is not hidden from them. */
+/* Hides values from the compiler, which would see through the errors. */
 static volatile int one = 1, big = 40, sink;
 
 static void nothing(void)
@@ -249,7 +249,7 @@ static int run_for_ever(void *unused)
 	return 0;
 }
 
-/* Nothing keeps the module while this runs. */
+/* Nothing holds a reference on the module while this runs. */
 static void outlive(void)
 {
 	kthread_run(run_for_ever, NULL, "outlive");
@@ -261,7 +261,7 @@ static int raise_flag(void *flag)
 	return 0;
 }
 
-/* No fault: complains where a busy task keeps its processor from others. */
+/* Not an error: complains if a busy task keeps its processor from others. */
 static void preempted(void)
 {
 	unsigned long end = jiffies + 10 * HZ;
