@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# bash completes "mpa ...": from this file in a folder of bash-completion, where it is
-# called mpa, or with ". completion.bash". Commands and options are those that mpa
-# itself names.
+# bash completion for "mpa ...": install this file as "mpa" in a folder of
+# bash-completion, or load it with ". completion.bash". Commands and options come
+# from mpa itself.
 
 _mpa_commands() {
 	"$1" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'
 }
 
-# PROGRAM COMMAND...: its options, as argp lists them: a short one, a long one, or both
+# PROGRAM COMMAND...: its options, as argp lists them: short, long, or both
 _mpa_options() {
 	"$@" --help 2>/dev/null | awk '/^ +-/ {
 		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
@@ -25,8 +25,8 @@ _mpa_takes_value() {
 		grep -qE -- "^ +(-., )?$1=|^ +$1, --[a-z0-9-]+="
 }
 
-# COMMAND OPTION: its fixed values; FILE means names of files, a comma in front that
-# several may be given
+# COMMAND OPTION: its fixed values; FILE stands for names of files, a comma at the
+# beginning for a list of values
 _mpa_values() {
 	case "$1 $2" in
 	"listen --records" | "listen -R" | "connect --records" | "connect -R")
@@ -43,7 +43,7 @@ _mpa_values() {
 	esac
 }
 
-# COMMAND WORD-BEFORE: what may stand there that is no option
+# COMMAND WORD-BEFORE: the words, other than options, that may follow
 _mpa_words() {
 	case "$1 $2" in
 	"show state" | "monitor state")
@@ -69,7 +69,7 @@ _mpa_reply() {
 	done
 }
 
-# WORD VALUES: those that fit
+# WORD VALUES: those that match
 _mpa_offer() {
 	local word=$1 values=$2 front=
 
@@ -102,7 +102,7 @@ _mpa() {
 	if [[ ${command[0]} = perf && $COMP_CWORD -gt 2 ]]; then
 		command+=("${COMP_WORDS[2]}")
 	fi
-	# --option=value comes as three words, as "=" is in COMP_WORDBREAKS.
+	# --option=value arrives as three words, as "=" is in COMP_WORDBREAKS.
 	if [[ $word = = ]]; then
 		word=
 		equals=1

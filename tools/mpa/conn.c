@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A connection out of netlink attributes: names, text, JSON. */
+/* A connection from netlink attributes: names, text, JSON. */
 #include "tool.h"
 #include "conn.h"
 
@@ -11,7 +11,7 @@
 
 #define NAMES(...)	.names = (const char *const[]){ __VA_ARGS__, NULL }
 
-/* An IPv4 address stands behind so many octets of an IPv6 address. */
+/* Offset of an IPv4 address that is mapped into an IPv6 address. */
 #define MAPPED_AT	12
 
 enum kind {
@@ -72,7 +72,7 @@ static const struct conn_attr {
 	[MPA_A_CONN_ERRNO] = { "errno", KIND_NUMBER },
 	[MPA_A_CONN_ERROR_POSITION] = { "error-position", KIND_NUMBER },
 	[MPA_A_CONN_EVENT] = { "event", KIND_NUMBER },
-	/* These two begin with 1. */
+	/* The names of these two begin with number 1. */
 	[MPA_A_CONN_REFUSAL] = { "refusal", KIND_ENUM,
 		NAMES("none", "by-peer", "by-user", "malformed", "timeout", "lost",
 		      "ousted", "limit", "given-up", "local") },
@@ -92,7 +92,7 @@ const char *conn_attr_name(unsigned int attr)
 	return attr <= MPA_A_CONN_MAX ? attrs[attr].name : NULL;
 }
 
-/* Of a value of an attribute that has names; NULL if this one has none. */
+/* The name of an attribute's value; NULL if it has none. */
 const char *conn_name_of(unsigned int attr, __u64 value)
 {
 	const char *const *names = attrs[attr].names;
@@ -103,7 +103,7 @@ const char *conn_name_of(unsigned int attr, __u64 value)
 	return NULL;
 }
 
-/* The other way; -1 if there is no such name. */
+/* The reverse; -1 if there is no such name. */
 int conn_value_named(unsigned int attr, const char *name)
 {
 	const char *const *names = attrs[attr].names;
@@ -114,7 +114,7 @@ int conn_value_named(unsigned int attr, const char *name)
 	return -1;
 }
 
-/* All names that an attribute may have, for a message; the caller frees it. */
+/* All names of an attribute's values, for a message; the caller frees it. */
 char *conn_names(unsigned int attr)
 {
 	const char *const *names = attrs[attr].names;
@@ -129,7 +129,7 @@ char *conn_names(unsigned int attr)
 	return need_memory(text);
 }
 
-/* ---- out of a message ---- */
+/* ---- from a message ---- */
 
 static void parse_address(struct conn *conn, unsigned int type, const struct nlattr *attr)
 {
@@ -165,7 +165,7 @@ static int parse_attr(const struct nlattr *attr, void *data)
 	const unsigned int type = mnl_attr_get_type(attr);
 	struct conn *conn = data;
 
-	/* What a newer module says besides is left out. */
+	/* Attributes that only a newer module has are skipped. */
 	if (type > MPA_A_CONN_MAX || attrs[type].kind == KIND_NONE)
 		return MNL_CB_OK;
 	conn->has |= UINT64_C(1) << type;
@@ -213,7 +213,7 @@ static int conns_add(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Those of the namespace, instead of what @conns had. */
+/* Read the connections of the namespace; they replace those in @conns. */
 void conn_dump(struct nl *nl, struct conns *conns)
 {
 	if (nl_dump(nl, MPA_CMD_CONN_GET, conns_begin, conns_add, conns))
@@ -238,7 +238,7 @@ static void address_text(const struct in6_addr *address, char *text)
 		inet_ntop(AF_INET6, address, text, INET6_ADDRSTRLEN);
 }
 
-/* ADDRESS:PORT, with "*" for a port that it has not; the caller frees it. */
+/* ADDRESS:PORT, with "*" for a missing port; the caller frees it. */
 char *conn_end(const struct conn *conn, bool remote)
 {
 	const unsigned int attr = remote ? MPA_A_CONN_REMOTE_PORT : MPA_A_CONN_LOCAL_PORT;
@@ -273,7 +273,7 @@ static void flags_text(FILE *out, unsigned int attr, __u64 flags)
 	}
 }
 
-/* The value of an attribute that is there, by its name if it has one. */
+/* The value of an attribute that is present, by its name if it has one. */
 char *conn_attr_text(const struct conn *conn, unsigned int attr)
 {
 	const __u64 value = conn_value(conn, attr);
@@ -310,7 +310,7 @@ char *conn_attr_text(const struct conn *conn, unsigned int attr)
 	return need_memory(text);
 }
 
-/* ---- as JSON, with the values as a client of the specification has them ---- */
+/* ---- as JSON, with the values as in the specification ---- */
 
 static json_t *flags_json(unsigned int attr, __u64 flags)
 {
@@ -330,7 +330,7 @@ static json_t *attr_json(const struct conn *conn, unsigned int attr)
 	char address[INET6_ADDRSTRLEN], *text;
 	json_t *it;
 
-	/* Its name says which of the two: 10.0.0.1 is ::ffff:10.0.0.1 here. */
+	/* The name tells IPv4 and IPv6 apart: 10.0.0.1 is ::ffff:10.0.0.1 here. */
 	if (attr == MPA_A_CONN_LOCAL_ADDR6 || attr == MPA_A_CONN_REMOTE_ADDR6)
 		return json_string(inet_ntop(AF_INET6, attr == MPA_A_CONN_LOCAL_ADDR6 ?
 					     &conn->local : &conn->remote, address,

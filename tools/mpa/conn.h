@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection as the kernel tells of it (MPA_A_CONN_*), filters for connections, and
- * what is said of one.
+ * A connection as the kernel reports it (MPA_A_CONN_*), filters for
+ * connections, and their description in words.
  */
 #ifndef _MPA_TOOL_CONN_H
 #define _MPA_TOOL_CONN_H
@@ -15,11 +15,11 @@
 
 /**
  * struct conn - a connection
- * @has:	the attributes that are there, a bit for each: MPA_A_CONN_MAX is below 64
+ * @has:	the attributes present, a bit for each: MPA_A_CONN_MAX is below 64
  * @value:	those that are numbers, by attribute; a flag has 1
  * @local:	its address; one of IPv4 is mapped into IPv6
  * @remote:	its peer's
- * @listens:	TCP says that it is a listening socket
+ * @listens:	according to TCP it is a listening socket
  */
 struct conn {
 	__u64 has;
@@ -29,7 +29,7 @@ struct conn {
 	bool listens;
 };
 
-/* Connections, as a dump has them. */
+/* The connections in a dump. */
 struct conns {
 	struct conn *list;
 	size_t n;
@@ -41,7 +41,7 @@ static inline bool conn_has(const struct conn *conn, unsigned int attr)
 	return conn->has >> attr & 1;
 }
 
-/* 0 where there is none */
+/* 0 if it is absent */
 static inline __u64 conn_value(const struct conn *conn, unsigned int attr)
 {
 	return conn->value[attr];
@@ -86,7 +86,7 @@ struct filter {
 	uint16_t port;
 	struct filter_end {
 		struct in6_addr address;
-		unsigned int bits;	/* of the address that count; 0: any */
+		unsigned int bits;	/* of the address that are compared; 0: any */
 		uint16_t port;		/* 0: any */
 	} local, remote;
 	bool has_cookie;

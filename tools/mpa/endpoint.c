@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ends of a TCP connection: their names, and how one comes about. */
+/* Ends of a TCP connection: their names, and connecting them. */
 #include "tool.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ void endpoint_parse(struct endpoint *to, const char *text)
 		die(STATUS_USAGE, "%s: the port is missing", text);
 }
 
-/* The same from one word, or from two: HOST PORT. */
+/* The same from one word or two: HOST PORT. */
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 {
 	if (argc == 2 && strchr(argv[1], ':'))
@@ -49,7 +49,7 @@ void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 		endpoint_parse(to, argv[0]);
 }
 
-/* The same from what is left of a command's arguments. */
+/* The same from the remaining arguments of a command. */
 void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
 {
 	int count = state->argc - state->next;
@@ -59,7 +59,7 @@ void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
 	endpoint_parse_words(to, count, state->argv + state->next);
 }
 
-/* getaddrinfo() takes a number modulo 65536. */
+/* getaddrinfo() accepts a number modulo 65536. */
 static void check_port(const char *port)
 {
 	unsigned long number;
@@ -90,8 +90,8 @@ static struct addrinfo *resolve(const struct endpoint *to, int family, int flags
 }
 
 /*
- * Tries each address of the host. Returns a socket, which has MPA if @mpa says so,
- * or a negative errno; *began is when the last of the calls of connect() began.
+ * Try each address of the host. Returns a socket, which has MPA if @mpa is set,
+ * or a negative errno; *began is the time of the last call of connect().
  */
 int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespec *began)
 {
@@ -102,7 +102,7 @@ int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespe
 		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			die(STATUS_LOCAL, "socket: %m");
-		/* Later it is not possible any more if the peer ends at once. */
+		/* Later it would fail if the peer closes at once. */
 		if (mpa)
 			start_attach(fd);
 		clock_gettime(CLOCK_MONOTONIC, began);
@@ -134,13 +134,13 @@ int endpoint_connect(const struct endpoint *to, int family)
 	return connect_or_die(to, family, false);
 }
 
-/* A connection that MPA can be started on, and the peer's name. */
+/* A connection on which MPA can be started, and the peer's name. */
 int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 {
 	int fd = connect_or_die(to, family, true);
 
 	*name = endpoint_of(fd, true);
-	/* It has none any more once the peer has reset it. */
+	/* It has no name any longer once the peer has reset it. */
 	if (!strcmp(*name, UNKNOWN) &&
 	    asprintf(name, "%s:%s", to->host ?: "localhost", to->port) < 0)
 		need_memory(NULL);
@@ -148,8 +148,8 @@ int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 }
 
 /*
- * A socket that is bound, for any IPv4 and IPv6 address if no host is given; with
- * a backlog of 0 it does not listen yet.
+ * A bound socket, for any IPv4 and IPv6 address if no host is given; with a
+ * backlog of 0 it does not listen yet.
  */
 int endpoint_listen(const struct endpoint *at, int family, int backlog)
 {
@@ -175,7 +175,7 @@ int endpoint_listen(const struct endpoint *at, int family, int backlog)
 	}
 	if (fd < 0)
 		die(STATUS_LOCAL, "cannot listen on %s port %s: %m%s", at->host ?: "any address",
-		    at->port, errno == EADDRINUSE ? " (who does: ss -tlnp)" : "");
+		    at->port, errno == EADDRINUSE ? " (by which process: ss -tlnp)" : "");
 	freeaddrinfo(list);
 	return fd;
 }

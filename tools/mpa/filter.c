@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which connections are meant: words behind the options of show and monitor. */
+/* Filters of connections: the words after the options of show and monitor. */
 #include "tool.h"
 #include "conn.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ADDRESS_BITS	128
-#define MAPPED_BITS	96	/* in front of an IPv4 address that is mapped into IPv6 */
+#define MAPPED_BITS	96	/* before an IPv4 address that is mapped into IPv6 */
 
 static __u64 number_of(const char *text, __u64 most, const char *what)
 {
@@ -44,7 +44,10 @@ static unsigned int name_set(const char *text, unsigned int attr)
 	return set;
 }
 
-/* An address of IPv4 or IPv6: where its own bits begin; -1 if it is none. */
+/*
+ * Parse an address of IPv4 or IPv6. Return: where its own bits begin; -1 if it
+ * is none.
+ */
 static int address(struct in6_addr *to, const char *text)
 {
 	struct in_addr four;
@@ -104,7 +107,7 @@ static uint32_t user_of(const char *text)
 	return entry->pw_uid;
 }
 
-/* Words that have another one behind them. */
+/* Words that are followed by another one. */
 enum word {
 	WORD_STATE,
 	WORD_ROLE,
@@ -157,7 +160,7 @@ static void with_value(struct filter *filter, enum word word, const char *value)
 	}
 }
 
-/* Ends the program if it is wrong. */
+/* Ends the program on an error. */
 void filter_parse(struct filter *filter, int argc, char **argv)
 {
 	*filter = (struct filter){};
@@ -201,7 +204,7 @@ static bool lets_value(unsigned int set, __u64 value)
 	return !set || (value < sizeof(set) * CHAR_BIT && set >> value & 1);
 }
 
-/* Whether this one is meant. */
+/* Whether a connection passes the filter. */
 bool filter_lets(const struct filter *filter, const struct conn *conn)
 {
 	const uint16_t remote = conn_value(conn, MPA_A_CONN_REMOTE_PORT);

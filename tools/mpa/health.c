@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How a connection fares, in words: only what the kernel tells. mpa-show(1) explains
- * each of them.
+ * The state of a connection in words, from what the kernel reports. mpa-show(1)
+ * explains each of them.
  */
 #include "tool.h"
 #include "conn.h"
@@ -34,7 +34,7 @@ static char *words_end(struct words *words)
 	return need_memory(words->text);
 }
 
-/* Behind what was said before. */
+/* After earlier words, with a separator. */
 static FILE *also(const struct words *words)
 {
 	if (ftell(words->out))
@@ -64,7 +64,7 @@ const char *health_refusal(unsigned int refusal)
 		[MPA_REFUSAL_MALFORMED] = "does the peer speak MPA, the other role, this revision?",
 		[MPA_REFUSAL_TIMEOUT] = "the peer's startup frame has not come in time",
 		[MPA_REFUSAL_LOST] = "the TCP connection has ended during startup",
-		[MPA_REFUSAL_OUSTED] = "it had to make room for another (mpa policy: startup-max)",
+		[MPA_REFUSAL_OUSTED] = "it gave up its place to another (mpa policy: startup-max)",
 		[MPA_REFUSAL_LIMIT] = "startup-max of mpa policy is 0",
 		[MPA_REFUSAL_GIVEN_UP] = "its own program has given startup up by shutdown",
 		[MPA_REFUSAL_LOCAL] = "given up here, for lack of memory or the like",
@@ -88,9 +88,9 @@ const char *health_cause(unsigned int cause)
 	}
 }
 
-/* ---- what has failed ---- */
+/* ---- failures ---- */
 
-/* It has ended in good order: code 1 of RFC 5044 section 8 without an errno. */
+/* It was closed in an orderly way: code 1 of RFC 5044 section 8 without an errno. */
 static bool peer_has_closed(const struct conn *conn)
 {
 	return state_of(conn) == MPA_STATE_FULL &&
@@ -105,7 +105,7 @@ bool health_has_failed(const struct conn *conn)
 	return conn_value(conn, MPA_A_CONN_ERROR) && !peer_has_closed(conn);
 }
 
-/* Why startup has come to nothing, by its errno; conn-get has no more. */
+/* Why startup has failed, by its errno; conn-get has nothing more. */
 static const struct {
 	int err;
 	const char *why;
@@ -176,7 +176,7 @@ static void local_words(FILE *out, const struct conn *conn)
 		fprintf(out, ": %s (%s)", strerror(err), health_errno(err));
 }
 
-/* Of Full Operation. */
+/* A failure in Full Operation. */
 static void full_words(FILE *out, const struct conn *conn)
 {
 	const unsigned int code = conn_value(conn, MPA_A_CONN_ERROR);
@@ -229,7 +229,7 @@ char *health_failure(const struct conn *conn)
 	return words_end(&words);
 }
 
-/* ---- how it fares ---- */
+/* ---- its state ---- */
 
 static void say_idle(FILE *out, const struct conn *conn)
 {
@@ -240,7 +240,7 @@ static void say_idle(FILE *out, const struct conn *conn)
 		fputs(conn->listens ? "listens" : "attached, not connected", out);
 }
 
-/* What it is waiting for, or that all is well. */
+/* What it is waiting for, or that it is in order. */
 static void say_state(FILE *out, const struct conn *conn)
 {
 	const bool initiator = conn_value(conn, MPA_A_CONN_ROLE) == MPA_ROLE_INITIATOR;
@@ -309,7 +309,7 @@ static void say_held(struct words *words, const struct conn *conn)
 		fprintf(also(words), "%llu octets of a long record held", rx);
 }
 
-/* In a line; the caller frees it. */
+/* As one line; the caller frees it. */
 char *health_of(const struct conn *conn)
 {
 	char *failure = health_failure(conn);
@@ -327,7 +327,7 @@ char *health_of(const struct conn *conn)
 	return words_end(&words);
 }
 
-/* ---- what both ends have agreed on ---- */
+/* ---- the negotiated parameters ---- */
 
 static const char *agreed_ways(__u64 flags, __u64 tx, __u64 rx)
 {
@@ -349,7 +349,7 @@ static char *agreed_tuf(const struct conn *conn)
 	return text;
 }
 
-/* "" if there is nothing yet; the caller frees it. */
+/* "" if there are none yet; the caller frees it. */
 char *health_agreed(const struct conn *conn)
 {
 	const __u64 flags = conn_value(conn, MPA_A_CONN_FLAGS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records from the peer: as many as are there with a call (MPA_RECV_BATCH). */
+/* Records from the peer, several in a call (MPA_RECV_BATCH). */
 #include "relay.h"
 
 #include <errno.h>
@@ -39,7 +39,10 @@ static void read_control(struct inbound *in, struct msghdr *msg)
 	}
 }
 
-/* Returns octets, 0 at the end of the stream, or a negative errno. Does not block. */
+/*
+ * Returns the number of octets, 0 at the end of stream, or a negative errno.
+ * Does not block.
+ */
 ssize_t inbound_receive(struct inbound *in, int fd)
 {
 	union {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* With --json: what happens, records among it, a JSON object a line, on stdout. */
+/* With --json: events and records, one JSON object a line, on stdout. */
 #include "relay.h"
 
 #include <errno.h>
@@ -11,7 +11,10 @@
 /* A line; the caller frees it. Takes @object. */
 static char *line_of(json_t *object)
 {
-	/* ASCII: a terminal may get this, and characters of the peer steer it otherwise. */
+	/*
+	 * ASCII: a terminal may get this, and other characters of the peer
+	 * could control it.
+	 */
 	char *text = json_dumps(need_memory(object), JSON_COMPACT | JSON_ENSURE_ASCII), *line;
 
 	if (asprintf(&line, "%s\n", (char *)need_memory(text)) < 0)
@@ -41,7 +44,7 @@ char *event_line(const char *name, const char *peer, json_t *fields)
 	return line_of(object);
 }
 
-/* The same, to standard output at once. */
+/* The same, written to standard output at once. */
 void event(const char *name, const char *peer, json_t *fields)
 {
 	char *line = event_line(name, peer, fields);
@@ -57,7 +60,7 @@ void event(const char *name, const char *peer, json_t *fields)
 	free(line);
 }
 
-/* Octets as text if they are UTF-8, else in hexadecimal, as NAME_hex. */
+/* Octets as text if they are UTF-8, otherwise in hexadecimal, as NAME_hex. */
 static void set_octets(json_t *object, const char *name, const void *octets, size_t len)
 {
 	json_t *text = json_stringn(octets, len);
@@ -89,7 +92,7 @@ static json_t *rtr_json(unsigned int flags)
 	return list;
 }
 
-/* What the peer's frame said. */
+/* The content of the peer's frame. */
 void event_frame(json_t *object, const struct mpa_peer *peer)
 {
 	json_t *frame = json_pack("{s:i, s:b, s:b, s:b, s:b}", "revision", peer->revision,
@@ -109,7 +112,7 @@ void event_frame(json_t *object, const struct mpa_peer *peer)
 		set_octets(object, "private_data", peer->private_data, peer->private_len);
 }
 
-/* What both ends have agreed on. */
+/* The negotiated parameters. */
 json_t *event_agreed(int fd)
 {
 	static const char *const roles[] = { "none", "initiator", "responder", "direct" };

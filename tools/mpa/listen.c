@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define BACKLOG		128
-#define MAX_DEFAULT	64	/* processes side by side */
+#define MAX_DEFAULT	64	/* parallel processes */
 #define MAX_MOST	4096
 #define SHORTAGE_MS	100	/* until accept() is asked again */
 
@@ -37,9 +37,9 @@ struct options {
 
 static const struct argp_option options[] = {
 	{ "keep", 'k', NULL, 0, "one connection after the other, not only one", 0 },
-	{ "fork", 'f', NULL, 0, "connections side by side, each in a process of its own", 0 },
-	{ "max", KEY_MAX, "N", 0, "with --fork: so many at a time (64)", 0 },
-	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after so many", 0 },
+	{ "fork", 'f', NULL, 0, "parallel connections, each in its own process", 0 },
+	{ "max", KEY_MAX, "N", 0, "with --fork: at most N at a time (64)", 0 },
+	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after N connections", 0 },
 	{ "port-file", KEY_PORT_FILE, "FILE", 0, "write the port there, once it is open", 0 },
 	{ "reject", KEY_REJECT, "TEXT", 0, "refuse, with this private data", 0 },
 	{}
@@ -146,7 +146,7 @@ static bool accept_one(struct session *session, int listener)
 
 	session->fd = accept4(listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
 	if (session->fd >= 0) {
-		/* Later it has no name if the peer has reset it. */
+		/* Later it would have no name if the peer has reset it. */
 		session->peer = endpoint_name(&address);
 		return true;
 	}
@@ -167,7 +167,7 @@ static bool accept_one(struct session *session, int listener)
 	die(STATUS_LOCAL, "accept: %m");
 }
 
-/* One after the other; the last status that is not 0 is kept. */
+/* One after another; the last status other than 0 is kept. */
 static int serve(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long count = opt->keep ? opt->count : 1, done;
@@ -191,7 +191,7 @@ static void on_child(int number)
 	(void)number;
 }
 
-/* Returns how many processes are left; those that failed have said why. */
+/* Returns the number of processes left; those that failed have reported why. */
 static unsigned long reap(unsigned long running, int options, int *kept)
 {
 	int status;
@@ -206,7 +206,7 @@ static unsigned long reap(unsigned long running, int options, int *kept)
 	return running;
 }
 
-/* Returns whether there is a process more. */
+/* Returns whether another process was started. */
 static bool fork_session(struct session *session, int listener, const sigset_t *unblocked)
 {
 	pid_t pid = fork();
@@ -228,14 +228,14 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 	exit(session_run(session, MPA_ROLE_RESPONDER));
 }
 
-/* What is said once: who connects now is not served before another one ends. */
+/* Reported once: new connections are not served before another one ends. */
 static void tell_full(const struct options *opt)
 {
 	complain("all %lu places are taken, a connection waits: --max has more, --idle frees them",
 		 opt->max);
 }
 
-/* The signals that come only while the process waits; returns those of before. */
+/* Block signals except while the process waits; returns the previous set. */
 static sigset_t block_signals(void)
 {
 	static const int numbers[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP };
@@ -250,13 +250,13 @@ static sigset_t block_signals(void)
 	return old;
 }
 
-/* Whose reader's end is seen before a record is lost: that of records */
+/* The reader's end must be noticed before a record is lost: that of records */
 static int watched_output(const struct session_options *opt)
 {
 	return opt->exec || opt->send || opt->receive ? -1 : STDOUT_FILENO;
 }
 
-/* Side by side. */
+/* In parallel. */
 static int serve_forked(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long running = 0, done = 0;
@@ -316,9 +316,12 @@ int listen_main(int argc, char **argv)
 
 	session_defaults(&opt.session);
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
-	/* Processes side by side cannot share an input. */
+	/* Parallel processes cannot share an input. */
 	session_open(&session, &opt.session, &input, opt.fork ? -1 : STDIN_FILENO);
-	/* Connections have the ULP from their first moment: a quick end is no error. */
+	/*
+	 * Connections have the ULP from their first moment: closing quickly is
+	 * no error.
+	 */
 	listener = endpoint_listen(&opt.at, opt.session.start.family, 0);
 	start_attach(listener);
 	if (listen(listener, BACKLOG))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which sockets listen: that is TCP's to say, in /proc/net/tcp. */
+/* Which sockets listen, from TCP's /proc/net/tcp. */
 #include "tool.h"
 #include "conn.h"
 
@@ -30,7 +30,7 @@ static void listeners_read(struct conns *conns, const char *path)
 		if (sscanf(line, " %*s %*s %*s %x %*s %*s %*s %*s %*s %llu", &state,
 			   &inode) != 2)
 			continue;
-		/* They come first. */
+		/* Listening sockets come first. */
 		if (state != STATE_LISTEN)
 			break;
 		listener_seen(conns, inode);
@@ -38,7 +38,7 @@ static void listeners_read(struct conns *conns, const char *path)
 	fclose(file);
 }
 
-/* Looks only if there is one that could be. */
+/* Reads the file only if one of them could be a listener. */
 void conns_listeners(struct conns *conns)
 {
 	bool any = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa: records over TCP from a shell. Which command is meant. */
+/* mpa: records over TCP from a shell. Finds the command. */
 #include "tool.h"
 
 #include <fcntl.h>
@@ -15,7 +15,10 @@
 
 const char *argp_program_version = "mpa " MPA_VERSION;
 
-/* A program by itself, as it runs where there is no mpa: Python, of the package mpa-wire. */
+/*
+ * A program of its own, which also runs where mpa is not installed: Python,
+ * from the package mpa-wire.
+ */
 static int conform_main(int argc, char **argv)
 {
 	(void)argc;
@@ -60,7 +63,7 @@ int main(int argc, char **argv)
 	static char name[64];
 
 	open_standard();
-	/* As in a shell's pipe a reader that has gone is an error to be told. */
+	/* A reader of a pipe that has gone is reported as an error. */
 	signal(SIGPIPE, SIG_IGN);
 	argp_err_exit_status = STATUS_USAGE;
 	if (argc >= 3 && !strcmp(argv[1], "help")) {
@@ -86,7 +89,7 @@ int main(int argc, char **argv)
 		say_command = each->name;
 		snprintf(name, sizeof(name), "mpa %s", each->name);
 		argv[1] = name;
-		/* There it is no argument of an option, or hardly. */
+		/* In this place it is hardly ever the argument of an option. */
 		if (argc > 2 && !strcmp(argv[argc - 1], "-h"))
 			argv[argc - 1] = need_memory(strdup("--help"));
 		return each->main(argc - 1, argv + 1);

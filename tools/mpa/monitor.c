@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa monitor": events of connections, or their records, as they come. */
+/* "mpa monitor": events of connections, or their records, as they happen. */
 #include "tool.h"
 #include "monitor.h"
 
@@ -37,25 +37,25 @@ struct monitor {
 	struct taps taps;
 	struct conns conns;
 	uint32_t number;	/* of the last event; 0: none yet */
-	bool over;		/* the connection that was meant has gone */
+	bool over;		/* the selected connection has gone */
 };
 
-/* A signal has come. */
+/* A signal has arrived. */
 static bool stopped;
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "a line of JSON for each", 0 },
-	{ "count", 'c', "N", 0, "end after so many events, or records", 0 },
+	{ "count", 'c', "N", 0, "end after N events, or records", 0 },
 	{ "timeout", 't', "SECONDS", 0, "end after so long", 0 },
 	{ "event", 'e', "NAME[,NAME]...", 0,
 	  "only these: started, refused, failed, mulpdu, unaligned, closed", 0 },
 	{ "records", 'r', NULL, 0,
 	  "the records of the connections that FILTER means; of one, by its cookie, until it is closed",
 	  0 },
-	{ "octets", KEY_OCTETS, "N", 0, "of each record as many; default is 64", 0 },
+	{ "octets", KEY_OCTETS, "N", 0, "octets shown of each record; default is 64", 0 },
 	{ "hex", KEY_HEX, NULL, 0, "all octets in hexadecimal, also those of text", 0 },
 	{ "buffer", KEY_BUFFER, "OCTETS", 0,
-	  "room for what comes faster than it is read; default is 4194304", 0 },
+	  "buffer for what arrives faster than it is read; default is 4194304", 0 },
 	{}
 };
 
@@ -143,7 +143,7 @@ static const struct argp argp = {
 
 /* ---- records ---- */
 
-/* A connection that records may come of. */
+/* A connection that may send or receive records. */
 static bool may_have_records(const struct conn *conn)
 {
 	const __u64 state = conn_value(conn, MPA_A_CONN_STATE);
@@ -169,7 +169,7 @@ static void tap(struct monitor *monitor, const struct conn *conn)
 		 nl_why(&monitor->taps.nl));
 }
 
-/* Those that are there; and those that were, and of which no event has come. */
+/* Connections that exist, and those that existed and have had no event. */
 static void tap_all(struct monitor *monitor)
 {
 	struct taps *taps = &monitor->taps;
@@ -201,7 +201,7 @@ static void begin_records(struct monitor *monitor)
 		note("no connection is like that yet: waiting for one to start");
 }
 
-/* What an event says of a connection whose records are shown, or may be. */
+/* An event of a connection whose records are or may be shown. */
 static void records_event(struct monitor *monitor, uint8_t cmd, const struct conn *conn)
 {
 	const __u64 cookie = conn_value(conn, MPA_A_CONN_COOKIE);
@@ -210,13 +210,13 @@ static void records_event(struct monitor *monitor, uint8_t cmd, const struct con
 		tap(monitor, conn);
 	if (!taps_find(&monitor->taps, cookie))
 		return;
-	/* They were before it. */
+	/* They were sent before it. */
 	taps_take(&monitor->taps);
 	if (output_enough(&monitor->output))
 		return;
 	if (cmd == MPA_CMD_FAILED_NTF || cmd == MPA_CMD_CLOSED_NTF) {
 		output_event(&monitor->output, cmd, conn);
-		/* Records are what is counted. */
+		/* Only records are counted. */
 		monitor->output.done--;
 	}
 	if (cmd != MPA_CMD_CLOSED_NTF)
@@ -249,7 +249,7 @@ static int event_come(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* All that are there. */
+/* Read all events that have arrived. */
 static void take_events(struct monitor *monitor)
 {
 	int ret;
@@ -277,10 +277,10 @@ static void begin_events(struct monitor *monitor)
 	if (monitor->events.error.err == EPERM)
 		die(STATUS_LOCAL,
 		    "only root may (CAP_NET_ADMIN in the network namespace): sudo mpa monitor");
-	die(STATUS_LOCAL, "events cannot be had: %s", nl_why(&monitor->events));
+	die(STATUS_LOCAL, "no events: %s", nl_why(&monitor->events));
 }
 
-/* ---- until it is over ---- */
+/* ---- the main loop ---- */
 
 static void stop(int signal)
 {
@@ -288,7 +288,7 @@ static void stop(int signal)
 	__atomic_store_n(&stopped, true, __ATOMIC_RELAXED);
 }
 
-/* Signals come only while the program waits: none is overlooked. */
+/* Signals arrive only while the program waits: none is missed. */
 static void catch_signals(sigset_t *before)
 {
 	struct sigaction action = { .sa_handler = stop };
@@ -312,7 +312,7 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / NS_IN_S;
 }
 
-/* Whether to go on. */
+/* Whether to continue. */
 static bool wait_for_more(struct monitor *monitor, const sigset_t *signals)
 {
 	struct pollfd polled[2] = {

@@ -9,15 +9,15 @@
 
 #include "conn.h"
 
-/* Octets of each record that are shown, unless told otherwise. */
+/* Octets shown of each record by default. */
 #define MONITOR_OCTETS	64
 
 /**
  * struct output - how lines are printed
  * @json:	as JSON
  * @hex:	octets of records as a hex dump, also if they are text
- * @count:	how many lines are wanted; 0: no limit
- * @done:	so many were printed that count
+ * @count:	number of lines to print; 0: no limit
+ * @done:	number of lines printed that count
  */
 struct output {
 	bool json;
@@ -44,7 +44,7 @@ const char *event_name(uint8_t cmd);
  * struct tap - a connection whose records are shown
  * @cookie:	its number
  * @seq:	of the last record
- * @begun:	directions of which a record has come, a bit for each
+ * @begun:	directions that have had a record, a bit for each
  * @ends:	local and remote end
  */
 struct tap {
@@ -57,12 +57,12 @@ struct tap {
 /**
  * struct taps - all of them
  * @output:	where records are printed
- * @nl:		the socket that they come to
- * @octets:	of each record as many at most
- * @lost:	the kernel says that some are lost, and no gap has shown it yet
+ * @nl:		the socket that receives them
+ * @octets:	largest number shown of each record
+ * @lost:	the kernel has reported a loss, and no gap has shown it yet
  * @list:	the connections
- * @n:		how many
- * @room:	for so many
+ * @n:		their number
+ * @room:	allocated entries
  */
 struct taps {
 	struct output *output;

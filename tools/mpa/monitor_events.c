@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What "mpa monitor" prints of events: a line each, for people or as JSON. */
+/* What "mpa monitor" prints of events: one line each, as text or JSON. */
 #include "tool.h"
 #include "monitor.h"
 
@@ -20,13 +20,13 @@ static const char *const names[MPA_CMD_MAX + 1] = {
 	[MPA_CMD_CLOSED_NTF] = "closed",
 };
 
-/* NULL if it is not an event that is known. */
+/* NULL if the event is unknown. */
 const char *event_name(uint8_t cmd)
 {
 	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;
 }
 
-/* In front of a line. */
+/* The beginning of a line. */
 void output_time(void)
 {
 	struct timespec now;
@@ -55,7 +55,7 @@ void output_json(const char *name, json_t *it)
 	json_decref(it);
 }
 
-/* "events" or "records"; 0: it is not known how many */
+/* "events" or "records"; 0: the number is not known */
 void output_lost(const struct output *output, const char *what, __u64 n)
 {
 	json_t *it;
@@ -76,7 +76,7 @@ void output_lost(const struct output *output, const char *what, __u64 n)
 
 /* ---- an event ---- */
 
-/* By the names and numbers that the documents have. */
+/* With the names and numbers of the documents. */
 static void print_error(const struct conn *conn)
 {
 	const int err = conn_value(conn, MPA_A_CONN_ERRNO);

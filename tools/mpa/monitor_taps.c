@@ -13,11 +13,11 @@
 #define DUMP_WIDTH	16
 
 /**
- * struct record - what a tap says of one
- * @has:	the attributes that are there, a bit for each
+ * struct record - a record in a tap's message
+ * @has:	the attributes present, a bit for each
  * @value:	those that are numbers
  * @data:	its first octets
- * @len:	how many
+ * @len:	their number
  */
 struct record {
 	uint32_t has;
@@ -103,7 +103,7 @@ static const char *verdict_of(const struct record *record)
 	       conn_name_of(MPA_A_CONN_ERROR, verdict) ?: "unknown error";
 }
 
-/* Time, connection, direction: the front of a line. */
+/* The beginning of a line: time, connection, direction. */
 static void print_front(const struct taps *taps, const struct tap *tap,
 			const struct record *record)
 {
@@ -134,7 +134,7 @@ static void print_record(const struct taps *taps, const struct tap *tap,
 	print_octets(taps->output, record);
 }
 
-/* ---- as JSON: data are hexadecimal, as a client of the specification has them ---- */
+/* ---- as JSON: data are hexadecimal, as in the specification ---- */
 
 static json_t *hex_json(const struct record *record)
 {
@@ -180,15 +180,15 @@ static void record_json(const struct record *record)
 	output_json("record-ntf", it);
 }
 
-/* ---- records that come ---- */
+/* ---- incoming records ---- */
 
-/* A tap begins later than its connection: what was in front of its first record. */
+/* A tap starts later than its connection: print what came before its first record. */
 static void tell_begin(const struct taps *taps, struct tap *tap, const struct record *record)
 {
 	const unsigned int direction = record->value[MPA_A_TAP_DIRECTION];
 	const __u64 position = record->value[MPA_A_TAP_POSITION];
 
-	/* What is in front of one that is behind a gap may still come. */
+	/* What precedes a record after a gap may still arrive. */
 	if (tap->begun >> direction & 1 || record_has(record, MPA_A_TAP_PLACED))
 		return;
 	tap->begun |= 1U << direction;
@@ -233,7 +233,7 @@ static int record_come(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* All that are there. */
+/* Read all that have arrived. */
 void taps_take(struct taps *taps)
 {
 	int ret;
@@ -244,7 +244,7 @@ void taps_take(struct taps *taps)
 			return;
 		if (ret < 0 && errno != ENOBUFS)
 			die(STATUS_LOCAL, "cannot read records: %m");
-		/* Where it was the number of the next one says. */
+		/* The number of the next record shows where it was. */
 		taps->lost |= ret < 0;
 	}
 }
@@ -277,7 +277,7 @@ static int taps_ask(struct taps *taps, uint8_t cmd, __u64 cookie)
 	return nl_ask(&taps->nl, nlh, record_come, taps);
 }
 
-/* False if that is not possible: taps->nl.error says why. */
+/* False on failure: taps->nl.error has the reason. */
 bool taps_add(struct taps *taps, const struct conn *conn)
 {
 	char *local = conn_end(conn, false), *remote = conn_end(conn, true);
@@ -288,7 +288,7 @@ bool taps_add(struct taps *taps, const struct conn *conn)
 		taps->list = need_memory(realloc(taps->list,
 						 taps->room * sizeof(*taps->list)));
 	}
-	/* Before it is asked for: the first records may come in front of the answer. */
+	/* Before the request: the first records may arrive before the answer. */
 	tap = &taps->list[taps->n++];
 	*tap = (struct tap){ .cookie = conn_value(conn, MPA_A_CONN_COOKIE) };
 	if (asprintf(&tap->ends, "%s -> %s", local, remote) < 0)
@@ -302,7 +302,7 @@ bool taps_add(struct taps *taps, const struct conn *conn)
 	return false;
 }
 
-/* It is over: the last of its records have come. */
+/* It has ended: the last of its records have arrived. */
 void taps_gone(struct taps *taps, __u64 cookie)
 {
 	struct tap *tap = taps_find(taps, cookie);
@@ -316,7 +316,7 @@ void taps_gone(struct taps *taps, __u64 cookie)
 	*tap = taps->list[--taps->n];
 }
 
-/* No more records: those that come meanwhile are not shown. */
+/* No more records: those that arrive meanwhile are not shown. */
 void taps_close(struct taps *taps)
 {
 	if (taps->lost)
@@ -324,7 +324,7 @@ void taps_close(struct taps *taps)
 	while (taps->n) {
 		struct tap tap = taps->list[--taps->n];
 
-		/* What has gone by itself needs no end. */
+		/* A tap that has ended by itself need not be closed. */
 		taps_ask(taps, MPA_CMD_TAP_CLEAR, tap.cookie);
 		free(tap.ends);
 	}

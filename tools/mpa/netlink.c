@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink: the family "mpa" of the network namespace that the program runs in
+ * Generic netlink: the family "mpa" of the program's network namespace
  * (Documentation/netlink/specs/mpa.yaml).
  */
 #include "tool.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dump that changes have come between is done again so many times. */
+/* A dump that changes have interrupted is repeated at most this number of times. */
 #define NL_TRIES	16
 
-/* ---- what the kernel says of an error ---- */
+/* ---- the kernel's error messages ---- */
 
 static int range_attr(const struct nlattr *attr, void *data)
 {
@@ -33,7 +33,7 @@ static int range_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* The attribute of the request that begins at @offset. */
+/* The type of the request's attribute at @offset. */
 static unsigned int attr_at(const struct nlmsghdr *request, uint32_t offset)
 {
 	if (offset + sizeof(struct nlattr) > request->nlmsg_len)
@@ -88,7 +88,7 @@ static int answer_error(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_ERROR;
 }
 
-/* The end of a dump tells of an error as well. */
+/* The end of a dump may report an error as well. */
 static int answer_done(const struct nlmsghdr *nlh, void *data)
 {
 	const int *err = mnl_nlmsg_get_payload(nlh);
@@ -107,7 +107,7 @@ static int answer_message(const struct nlmsghdr *nlh, void *data)
 	return answer->each ? answer->each(nlh, answer->data) : MNL_CB_OK;
 }
 
-/* In words: what the kernel has said, or what its errno means. */
+/* In words: the kernel's message, or the meaning of its errno. */
 const char *nl_why(const struct nl *nl)
 {
 	if (nl->error.err == EPERM)
@@ -139,8 +139,9 @@ struct nlmsghdr *nl_request(struct nl *nl, void *buf, uint8_t cmd, uint16_t flag
 }
 
 /*
- * Sends a request, and hands each message that comes to @each until it is answered:
- * records of a tap that come meanwhile, too. Returns 0, or -1 with errno and nl->error.
+ * Send a request, and pass each message to @each until it is answered,
+ * including records of a tap that arrive meanwhile. Returns 0, or -1 with errno
+ * and nl->error.
  */
 int nl_ask(struct nl *nl, struct nlmsghdr *nlh, nl_message_t each, void *data)
 {
@@ -179,13 +180,13 @@ static void nl_connect(struct nl *nl)
 	nl->sock = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
 	if (!nl->sock || mnl_socket_bind(nl->sock, 0, MNL_SOCKET_AUTOPID))
 		die(STATUS_LOCAL, "cannot open a netlink socket: %m");
-	/* Without it there are no words, but all else is the same. */
+	/* Without it there are no messages in words; everything else is the same. */
 	mnl_socket_setsockopt(nl->sock, NETLINK_EXT_ACK, &on, sizeof(on));
 }
 
 /*
- * All that is there, each to @each. What has changed while it was dumped so that the
- * kernel says so is dumped again, from @begin on.
+ * Pass everything in a dump to @each. If the kernel reports that changes have
+ * interrupted it, dump again, starting with @begin.
  */
 int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, void *data)
 {
@@ -197,7 +198,7 @@ int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, voi
 		ret = nl_ask(nl, nl_request(nl, buf, cmd, NLM_F_DUMP), each, data);
 		if (!ret || nl->error.err != EINTR)
 			break;
-		/* What is left of the dump goes with the socket. */
+		/* The rest of the dump is closed with the socket. */
 		mnl_socket_close(nl->sock);
 		nl_connect(nl);
 	}
@@ -217,7 +218,7 @@ static int family_seen(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Ends the program if mpa is not there. */
+/* Ends the program if mpa is not loaded. */
 void nl_open(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];
@@ -247,7 +248,10 @@ int nl_fd(const struct nl *nl)
 	return mnl_socket_get_fd(nl->sock);
 }
 
-/* Room for what comes while nobody reads; root of the machine may have any. */
+/*
+ * Buffer for unread messages; root of the initial user namespace may exceed the
+ * limit.
+ */
 int nl_buffer(struct nl *nl, int octets)
 {
 	if (!setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof(octets)))
@@ -255,7 +259,7 @@ int nl_buffer(struct nl *nl, int octets)
 	return setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets));
 }
 
-/* Events come to this socket from now on: 0, or -1 with errno. */
+/* From now on this socket receives events: 0, or -1 with errno. */
 int nl_listen(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];
@@ -264,8 +268,8 @@ int nl_listen(struct nl *nl)
 }
 
 /*
- * What has come by itself, if something has: 1 if @each had it, 0 if nothing is there,
- * -1 with errno, of which ENOBUFS says that some are lost.
+ * Take a message that was sent unasked: 1 if @each got it, 0 if there is none,
+ * -1 with errno; ENOBUFS means that some are lost.
  */
 int nl_take(struct nl *nl, nl_message_t each, void *data)
 {

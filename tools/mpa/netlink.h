@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The netlink family "mpa": requests, dumps, and what the kernel says of errors. */
+/* The netlink family "mpa": requests, dumps, and the kernel's error messages. */
 #ifndef _MPA_TOOL_NETLINK_H
 #define _MPA_TOOL_NETLINK_H
 
@@ -9,16 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Room for a request, and for the longest message that comes: a record of a tap. */
+/* Buffers for a request, and for the longest message: a record of a tap. */
 #define NL_REQUEST_SIZE		256
 #define NL_MESSAGE_SIZE		(128 * 1024)
 
 /**
  * struct nl_error - why the kernel has refused a request
  * @err:	errno, positive
- * @text:	what it has said in words; "" if nothing
- * @attr:	the attribute that is wrong; 0 if it has named none
- * @has_range:	it has said which values are allowed
+ * @text:	its message; "" if none
+ * @attr:	the wrong attribute; 0 if it has named none
+ * @has_range:	it has named the allowed values
  * @min:	the least of these
  * @max:	the highest
  */
@@ -36,7 +36,7 @@ struct nl_error {
  * @sock:	libmnl's
  * @family:	number of the family "mpa"
  * @seq:	of the last request
- * @message:	what has come, NL_MESSAGE_SIZE octets
+ * @message:	received messages, NL_MESSAGE_SIZE octets
  * @error:	of the last request that has failed
  */
 struct nl {
@@ -47,7 +47,7 @@ struct nl {
 	struct nl_error error;
 };
 
-/* What is done with each message, and with a dump that begins, maybe again. */
+/* Functions called with each message, and when a dump begins, or begins again. */
 typedef int (*nl_message_t)(const struct nlmsghdr *nlh, void *data);
 typedef void (*nl_begin_t)(void *data);
 

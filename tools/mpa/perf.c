@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa perf: measures, beside plain TCP if wanted. The options. */
+/* mpa perf: measures, also compared with plain TCP. The options. */
 #include "perf.h"
 
 #include <errno.h>
@@ -43,10 +43,10 @@ static const struct argp_option client_options[] = {
 	{ "segment", KEY_SEGMENT, "N", 0,
 	  "cut calls into records: fill (as segments are long) or of N octets; off", 0 },
 	{ "batch", 'b', "N", 0, "records of a call that sends or receives", 0 },
-	{ "connections", 'c', "N", 0, "so many at a time (default 1)", 0 },
+	{ "connections", 'c', "N", 0, "N at a time (default 1)", 0 },
 	{ "time", 't', "SECONDS", 0, "how long (default 10; with --compare 2 for each run)", 0 },
-	{ "octets", 'n', "N", 0, "end after so many octets, of all connections", 0 },
-	{ "warmup", 'w', "SECONDS", 0, "in front of that, not counted", 0 },
+	{ "octets", 'n', "N", 0, "end after N octets, of all connections", 0 },
+	{ "warmup", 'w', "SECONDS", 0, "before that, not counted", 0 },
 	{ "verify", KEY_VERIFY, NULL, 0, "compare each octet with what was sent", 0 },
 	{ "nodelay", KEY_NODELAY, NULL, 0, "TCP_NODELAY (latency has it always)", 0 },
 	{ "tcp", KEY_TCP, NULL, 0, "plain TCP, not MPA", 0 },
@@ -59,7 +59,7 @@ static const struct argp_option client_options[] = {
 	{}
 };
 
-/* What the options have not said yet is negative. */
+/* Values that no option has set are negative. */
 struct client_input {
 	struct perf_client client;
 	struct start_options start;
@@ -85,7 +85,7 @@ static double seconds_of(struct argp_state *state, const char *text)
 	return seconds;
 }
 
-/* A number with K, M or G behind it, which are powers of 1024. */
+/* A number followed by K, M or G, which are powers of 1024. */
 static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t least,
 			  uint64_t most)
 {
@@ -104,7 +104,7 @@ static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t l
 		end += !!unit;
 	}
 	if (errno || *end || end == text || *text == '-' || value < least || value > most)
-		argp_error(state, "%s: expected %llu to %llu, or with K, M, G behind it", text,
+		argp_error(state, "%s: expected %llu to %llu, or with K, M or G", text,
 			   (unsigned long long)least, (unsigned long long)most);
 	return value;
 }
@@ -127,7 +127,7 @@ static int test_of(struct argp_state *state, const char *text)
 	return PERF_STREAM;
 }
 
-/* What has not been said depends on the test. */
+/* Defaults depend on the test. */
 static void finish(struct argp_state *state, struct client_input *input)
 {
 	struct perf_params *params = &input->client.params;

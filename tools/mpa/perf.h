@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of "mpa perf" share: the parameters of a test, the control
- * protocol, the connections that are measured, and what each end has counted.
+ * Shared by the files of "mpa perf": the parameters of a test, the control
+ * protocol, the measured connections, and the counters of each end.
  */
 #ifndef _MPA_PERF_H
 #define _MPA_PERF_H
@@ -22,12 +22,12 @@ enum {
 	PERF_VERSION = 1,		/* of the control protocol */
 	PERF_HELLO = 128,		/* octets of a hello, and of its answer */
 	PERF_TOKEN = 16,		/* digits that name a run */
-	PERF_PATIENCE_MS = 10000,	/* for a peer's next step, but in a run */
-	PERF_STUCK_S = 30,		/* a run without an octet ends */
+	PERF_PATIENCE_MS = 10000,	/* for a peer's next step, except in a run */
+	PERF_STUCK_S = 30,		/* after which a run without an octet ends */
 	PERF_CONNECTIONS_MAX = 1000,
 	PERF_SIZE_MAX = 4 << 20,
 	PERF_SECONDS_MAX = 86400,
-	PERF_NOTHING = 64,		/* exit status of a session without a run */
+	PERF_NOTHING = 64,		/* exit status of a session that ran no test */
 	PERF_CALL = 65536,		/* of a stream that is cut */
 	PERF_PATTERN = 65521,		/* octets, after which the pattern begins again */
 };
@@ -41,19 +41,19 @@ enum perf_test {
 /**
  * struct perf_params - what is measured, and how
  * @test:	 enum perf_test
- * @mpa:	 MPA, else plain TCP
+ * @mpa:	 MPA, otherwise plain TCP
  * @to_server:	 records go to the server
  * @to_client:	 records go to the client
  * @verify:	 each octet is compared with what was sent
  * @nodelay:	 TCP_NODELAY
- * @connections: how many at a time
+ * @connections: their number
  * @size:	 octets of a record, or of a call that is cut into records
  * @segment:	 for MPA_SEGMENT
  * @batch:	 records of a call of sendmmsg(2), and of a recvmsg(2)
- * @octets:	 sending ends after so many; 0: no limit
- * @seconds:	 sending ends after so many; 0: no limit
- * @warmup:	 seconds in front of that, which do not count
- * @start:	 how the client starts MPA; the server does what suits it
+ * @octets:	 octets after which sending ends; 0: no limit
+ * @seconds:	 seconds after which sending ends; 0: no limit
+ * @warmup:	 seconds before that, which do not count
+ * @start:	 how the client starts MPA; the server does the corresponding
  */
 struct perf_params {
 	int test;
@@ -108,13 +108,13 @@ double perf_histogram_mean(const struct perf_histogram *histogram);
 double perf_histogram_deviation(const struct perf_histogram *histogram);
 json_t *perf_histogram_pack(const struct perf_histogram *histogram);
 
-/* perf_side.c: what one end has counted */
+/* perf_side.c: the counters of one end */
 struct perf_count {
-	uint64_t octets;		/* all, with those of the warm-up */
+	uint64_t octets;		/* total, including the warm-up */
 	uint64_t records;
 	uint64_t measured_octets;
 	uint64_t measured_records;
-	double seconds;			/* in which the measured ones came or went */
+	double seconds;			/* duration of the measured ones */
 };
 
 struct perf_side {
@@ -122,7 +122,7 @@ struct perf_side {
 	struct perf_count received;
 	double cpu_user;
 	double cpu_system;
-	double cpu_seconds;		/* the time that this is of */
+	double cpu_seconds;		/* duration in which they were used */
 	uint64_t tcp_retransmitted;
 	uint64_t tcp_rtt_us;
 	uint64_t tcp_mss;
@@ -138,18 +138,18 @@ json_t *perf_side_pack(const struct perf_side *side, bool mpa);
 bool perf_side_unpack(struct perf_side *side, json_t *from);
 void perf_side_machine(struct perf_side *side);
 
-/* perf_flow.c: a connection that is measured */
+/* perf_flow.c: a measured connection */
 struct perf_run;
 
 struct perf_flow {
 	struct perf_run *run;
 	int fd;
-	unsigned int events;		/* that epoll is to tell */
-	bool shut;			/* nothing more is sent */
-	bool ended;			/* the peer sends nothing more */
+	unsigned int events;		/* that epoll reports */
+	bool shut;			/* sending has ended */
+	bool ended;			/* the peer's sending has ended */
 	uint64_t tx_octets;
-	uint64_t tx_limit;		/* up to here may be sent now */
-	uint64_t tx_final;		/* and never more than this */
+	uint64_t tx_limit;		/* may be sent now */
+	uint64_t tx_final;		/* total to send */
 	uint64_t tx_base;		/* MPA's count of records before the run */
 	uint64_t rx_octets;
 	uint64_t rx_records;
@@ -183,10 +183,10 @@ struct perf_run {
 	struct perf_flow *flow;
 	int control;
 	int epoll;
-	char *pattern;			/* what is sent, and is to come */
+	char *pattern;			/* content of what is sent and received */
 	char *buf;
 	size_t buf_len;
-	char *cmsg;			/* room for control messages */
+	char *cmsg;			/* buffer for control messages */
 	size_t cmsg_len;
 	struct perf_histogram *times;
 	struct perf_histogram *interval_times;
@@ -196,7 +196,7 @@ struct perf_run {
 	uint64_t last_tx;
 	uint64_t last_rx;
 	uint64_t over;
-	bool warm;			/* what happens now counts */
+	bool warm;			/* the warm-up is over */
 	bool stopping;
 	bool interrupted;
 	struct perf_sums base;
@@ -210,7 +210,7 @@ struct perf_run {
 	void (*tick)(struct perf_run *run, double from, double to,
 		     const struct perf_sums *now);
 	void *tick_data;
-	json_t *peer;			/* the peer's results, if they are here */
+	json_t *peer;			/* the peer's results, if received */
 };
 
 extern atomic_bool perf_interrupted;	/* by a signal */
@@ -243,7 +243,7 @@ struct perf_client {
 	bool json;
 };
 
-/* A run of the client, with what both ends have counted */
+/* A run of the client, with the counters of both ends */
 struct perf_round {
 	const struct perf_client *client_options;
 	bool mpa;
@@ -252,7 +252,7 @@ struct perf_round {
 	struct perf_side server;
 	struct perf_histogram *times;
 	json_t *intervals;
-	double metric;			/* what --compare compares */
+	double metric;			/* the value that --compare compares */
 };
 
 int perf_client(struct perf_client *client);

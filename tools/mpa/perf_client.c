@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The client: asks the server for runs, opens their connections, compares what both
- * have counted.
+ * The client: requests runs from the server, opens their connections, compares
+ * the counters of both ends.
  */
 #include "perf.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000 };	/* of a server whose connections have failed */
+enum { LAST_WORDS_MS = 1000 };	/* for a server's message after its connections have failed */
 
 static void on_interrupt(int signal)
 {
@@ -20,7 +20,7 @@ static void on_interrupt(int signal)
 	perf_interrupted = true;
 }
 
-/* What has gone wrong, for --json as well; returns the exit status. */
+/* Report an error, with --json as well; returns the exit status. */
 static int failed(const struct perf_client *client, enum status status, const char *why)
 {
 	json_t *object;
@@ -35,7 +35,7 @@ static int failed(const struct perf_client *client, enum status status, const ch
 	return status;
 }
 
-/* The server may have said why before its connections were gone. */
+/* The server may have reported the reason before its connections were gone. */
 static void add_last_words(int control, enum status *status, char **why)
 {
 	json_t *message, *error;
@@ -99,7 +99,7 @@ static enum status open_flow(struct perf_run *run, const struct endpoint *to, co
 	return status;
 }
 
-/* All connections of the run, to the address that the control connection has. */
+/* Open all connections of the run, to the address of the control connection. */
 static enum status open_flows(struct perf_run *run, const char *token, char **why)
 {
 	char *address = endpoint_of(run->control, true);
@@ -120,7 +120,7 @@ static enum status open_flows(struct perf_run *run, const char *token, char **wh
 	return status;
 }
 
-/* The clock of who receives must run before the other end sends. */
+/* The receiver's clock must run before the other end sends. */
 static enum status go(struct perf_run *run, char **why)
 {
 	json_t *going = NULL;
@@ -138,7 +138,7 @@ static enum status go(struct perf_run *run, char **why)
 	return status;
 }
 
-/* Records of plain TCP are only octets divided. */
+/* Records of plain TCP are only octets, divided. */
 static bool same(const struct perf_count *sent, const struct perf_count *received, bool mpa)
 {
 	return sent->octets == received->octets && (!mpa || sent->records == received->records);
@@ -204,7 +204,7 @@ static void tick(struct perf_run *run, double from, double to, const struct perf
 				     run->interval_times);
 }
 
-/* Both ends exchange what they have counted. */
+/* Both ends exchange their counters. */
 static enum status exchange(struct perf_run *run, struct perf_round *round, char **why)
 {
 	json_t *results = json_incref(run->peer);
@@ -214,7 +214,7 @@ static enum status exchange(struct perf_run *run, struct perf_round *round, char
 	if (!perf_control_send(run->control,
 			       json_pack("{s:o}", "results",
 					 perf_side_pack(&round->client, round->mpa)))) {
-		*why = perf_text("the server has gone before it has told its results");
+		*why = perf_text("the server has gone before it sent its results");
 		status = STATUS_LOST;
 	}
 	if (status == STATUS_OK && !results)
@@ -296,7 +296,7 @@ static void show(const struct perf_client *client, const char *peer,
 	}
 }
 
-/* A + B + A + B ..., so that what changes with time changes both. */
+/* A + B + A + B ..., so that changes over time affect both. */
 static int measure_all(const struct perf_client *client, int control, const char *peer)
 {
 	unsigned int n = client->compare ? 2 * client->rounds : 1, i;
@@ -316,7 +316,7 @@ static int measure_all(const struct perf_client *client, int control, const char
 	}
 	if (i < n || rounds[i - 1].interrupted)
 		status = STATUS_INTERRUPTED;
-	/* A round that was cut short compares with nothing. */
+	/* A round that was interrupted cannot be compared. */
 	if (client->compare && i && rounds[i - 1].interrupted)
 		i--;
 	show(client, peer, rounds, i, status);
@@ -327,7 +327,7 @@ static int measure_all(const struct perf_client *client, int control, const char
 
 int perf_client(struct perf_client *client)
 {
-	/* Only what waits in a run is cut short; a second SIGINT ends the program. */
+	/* Only a waiting run is interrupted; a second SIGINT ends the program. */
 	struct sigaction action = {
 		.sa_handler = on_interrupt,
 		.sa_flags = SA_RESETHAND | SA_RESTART,
@@ -339,7 +339,7 @@ int perf_client(struct perf_client *client)
 	if (client->params.mpa || client->compare) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		/* Whether the kernel has MPA, before the server is bothered. */
+		/* Check that the kernel has MPA, before contacting the server. */
 		start_attach(fd);
 		close(fd);
 	}

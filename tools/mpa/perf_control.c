@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The control protocol. Each connection begins in plain TCP with a hello of a fixed
- * length, a line of text filled up with blanks, and its answer:
+ * The control protocol. Each connection begins in plain TCP with a hello of a
+ * fixed length, a line of text padded with blanks, and its answer:
  *
  *	MPA-PERF 1 CONTROL		a client begins
  *	MPA-PERF 1 DATA TOKEN INDEX	a connection of the run that the token names
  *	MPA-PERF 1 OK
  *	MPA-PERF 1 NO why, in words
  *
- * The first number is the version of all that follows. Behind it a control
+ * The first number is the version of all that follows. After it a control
  * connection has messages: 4 octets of length, big-endian, and a JSON object. A
- * connection for data starts MPA, or stays as it is if plain TCP is measured.
+ * data connection starts MPA, or stays plain TCP if that is measured.
  */
 #include "perf.h"
 
@@ -50,7 +50,7 @@ char *perf_text(const char *format, ...)
 	return text;
 }
 
-/* Waits for octets, or room for them: 0, or a negative errno. */
+/* Waits for octets, or for space: 0, or a negative errno. */
 static int wait_for(int fd, short events, uint64_t until)
 {
 	struct pollfd poll_for = { .fd = fd, .events = events };
@@ -63,7 +63,7 @@ static int wait_for(int fd, short events, uint64_t until)
 	return 0;
 }
 
-/* All of it within the time: 0, a negative errno, -ENODATA at the end of the stream. */
+/* All of it within the time: 0, a negative errno, -ENODATA at the end of stream. */
 static int receive_all(int fd, void *to, size_t len, int timeout_ms)
 {
 	uint64_t until = perf_now() + timeout_ms * NS_PER_MS;
@@ -131,7 +131,7 @@ void perf_hello_make(char *hello, const char *format, ...)
 	va_end(args);
 }
 
-/* Whether that can be the beginning of a hello. */
+/* Whether it can be the beginning of a hello. */
 bool perf_hello_may_be(const char *hello, size_t have)
 {
 	return !memcmp(hello, magic, have < strlen(magic) ? have : strlen(magic));
@@ -157,7 +157,7 @@ static enum status not_perf(const char *octets, size_t len, char **why)
 	return STATUS_STARTUP;
 }
 
-/* What is in a whole answer. */
+/* Parse a complete answer. */
 static enum status judge_answer(char *answer, char **why)
 {
 	size_t len = PERF_HELLO;
@@ -184,8 +184,8 @@ static enum status judge_answer(char *answer, char **why)
 }
 
 /*
- * The answer to a hello. One who speaks something else is told from it by its
- * first octets, as it may never send as many as there should be.
+ * The answer to a hello. A peer that speaks something else is recognized by its
+ * first octets, as it may never send the full length.
  */
 enum status perf_hello_answer(int fd, char **why)
 {

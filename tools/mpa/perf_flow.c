@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A connection that is measured: how MPA is started on it, and how octets go out
- * and come in. Octet N of a direction is octet N modulo PATTERN of one pattern, so
+ * A measured connection: how MPA is started on it, and how octets are sent and
+ * received. Octet N of a direction is octet N modulo PATTERN of one pattern, so
  * that octets can be compared wherever records and calls begin.
  */
 #include "perf.h"
@@ -15,7 +15,7 @@
 #include <sys/time.h>
 
 enum {
-	BURST = 16,		/* calls, before other connections have their turn */
+	BURST = 16,		/* calls, before other connections are served */
 	WORD = 4,		/* FPDUs are multiples of it */
 	HEADER = 2,
 	CRC = 4,
@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * The initiator sends it as the first record, as the responder may not send before
- * (RFC 5044 section 7.1.2 rule 4). It counts nowhere.
+ * The initiator sends it as the first record, as the responder may not send
+ * before (RFC 5044 section 7.1.2 rule 4). It is not counted.
  */
 static const char opening[] = "mpa-perf opening";
 
@@ -89,7 +89,7 @@ static enum status start_framing(struct perf_flow *flow, char **why)
 	return start_mpa(flow->fd, &start, role, why);
 }
 
-/* The opening record, in the direction that it has: 0, or a negative errno. */
+/* The opening record, in its direction: 0, or a negative errno. */
 static int exchange_opening(struct perf_flow *flow)
 {
 	static const struct timeval patience = { .tv_sec = PERF_PATIENCE_MS / 1000 };
@@ -114,7 +114,7 @@ static int exchange_opening(struct perf_flow *flow)
 	return memcmp(seen, opening, len) ? -EBADMSG : 0;
 }
 
-/* From a connection of TCP, whose hello is over, to one on which a run can begin. */
+/* Turn a TCP connection, after its hello, into one for a run. */
 enum status perf_flow_start(struct perf_flow *flow, char **why)
 {
 	const struct perf_params *params = params_of(flow);
@@ -149,7 +149,7 @@ static enum status flow_lost(struct perf_flow *flow, int err, char **why)
 	return STATUS_LOST;
 }
 
-/* How many octets of the stream a record takes, without markers. */
+/* Octets of the stream for a record, without markers. */
 static uint64_t fpdu_of(unsigned int size)
 {
 	return (HEADER + size + WORD - 1) / WORD * WORD + CRC;
@@ -160,7 +160,7 @@ static uint64_t without_markers(uint64_t position)
 	return position - (position + MARKER_EVERY - 1) / MARKER_EVERY * MARKER;
 }
 
-/* Which record begins there: all are of one size. UINT64_MAX: none does. */
+/* The number of the record that begins there: all have one size. UINT64_MAX: none. */
 static uint64_t record_at(const struct perf_flow *flow, uint64_t position)
 {
 	uint64_t octets = without_markers(position) - without_markers(flow->rx_base);
@@ -169,7 +169,7 @@ static uint64_t record_at(const struct perf_flow *flow, uint64_t position)
 	return octets % fpdu ? UINT64_MAX : octets / fpdu;
 }
 
-/* A number that says little of the next one's (splitmix64). */
+/* A hash (splitmix64), so that consecutive numbers are unrelated. */
 static uint64_t mixed(uint64_t value)
 {
 	value += 0x9e3779b97f4a7c15;
@@ -178,7 +178,7 @@ static uint64_t mixed(uint64_t value)
 	return value ^ (value >> 31);
 }
 
-/* What a call of recvmsg() has said. */
+/* The result of a recvmsg(). */
 struct came {
 	size_t octets;
 	unsigned int records;
@@ -278,7 +278,7 @@ enum status perf_flow_receive(struct perf_flow *flow, char **why)
 	return STATUS_OK;
 }
 
-/* A call of sendmmsg() for as many records as may be sent: octets, or -1. */
+/* A call of sendmmsg() for all records that may be sent: octets, or -1. */
 static ssize_t send_batch(struct perf_flow *flow, unsigned int records)
 {
 	static struct mmsghdr msg[MPA_RECV_BATCH_MAX];
@@ -301,7 +301,7 @@ static ssize_t send_batch(struct perf_flow *flow, unsigned int records)
 	return n < 0 ? n : sent;
 }
 
-/* A call that sends; plain TCP may have left a rest of a record. */
+/* A call that sends; with plain TCP a rest of a record may be left. */
 static ssize_t send_some(struct perf_flow *flow)
 {
 	const struct perf_params *params = params_of(flow);
@@ -332,7 +332,7 @@ enum status perf_flow_send(struct perf_flow *flow, char **why)
 	return STATUS_OK;
 }
 
-/* Records that came out of order: whether each has come once. */
+/* Whether each of the records received out of order arrived once. */
 bool perf_flow_has_all(const struct perf_flow *flow)
 {
 	uint64_t sum = 0;
@@ -344,7 +344,7 @@ bool perf_flow_has_all(const struct perf_flow *flow)
 	return sum == flow->rx_mixed;
 }
 
-/* Records sent. Plain TCP knows none: so many would be as long as --size. */
+/* Records sent. Plain TCP has none: the number that --size would give. */
 uint64_t perf_flow_sent(const struct perf_flow *flow)
 {
 	const struct perf_params *params = params_of(flow);

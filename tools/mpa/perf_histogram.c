@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A log-linear histogram, as HdrHistogram's: each power of two is divided into
- * buckets of one width, so that a value is known to one part in 128. The least, the
- * greatest, the mean and the number of values are exact.
+ * buckets of one width, so that values are accurate to one part in 128. The
+ * least, the greatest, the mean and the number of values are exact.
  */
 #include "perf.h"
 
@@ -12,7 +12,7 @@
 
 enum {
 	SUB_BITS = 7,
-	SUB = 1 << SUB_BITS,		/* buckets of a power of two */
+	SUB = 1 << SUB_BITS,		/* buckets in a power of two */
 	VALUE_BITS = 64,
 	BUCKETS = (VALUE_BITS - SUB_BITS + 1) * SUB,
 };
@@ -92,7 +92,7 @@ uint64_t perf_histogram_count(const struct perf_histogram *histogram)
 	return histogram->count;
 }
 
-/* A value that @percent of all values are not above. */
+/* A value that @percent of all values do not exceed. */
 uint64_t perf_histogram_at(const struct perf_histogram *histogram, double percent)
 {
 	uint64_t rank = ceil(percent / 100 * histogram->count), seen = 0, top;
@@ -133,7 +133,7 @@ double perf_histogram_deviation(const struct perf_histogram *histogram)
 	return variance > 0 ? sqrt((double)variance) : 0;
 }
 
-/* [[microseconds up to which, values], ...] of the buckets that have any */
+/* [[upper limit in microseconds, values], ...] of the buckets that have any */
 json_t *perf_histogram_pack(const struct perf_histogram *histogram)
 {
 	json_t *list = need_memory(json_array());

@@ -8,7 +8,7 @@
 
 #define BITS_PER_OCTET	8
 
-enum { FORMAT = 1 };		/* of what is printed */
+enum { FORMAT = 1 };		/* version of the output */
 
 /* A number divided by seconds; null if there are none. */
 static json_t *per_second(double number, double seconds)
@@ -55,7 +55,7 @@ json_t *perf_json_interval(double from, double to, const struct perf_sums *sums,
 	return object;
 }
 
-/* One direction: what has gone and come. */
+/* One direction: what was sent and received. */
 static json_t *direction(const struct perf_count *sent, const struct perf_count *received)
 {
 	return need_memory(json_pack("{s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o}",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The parameters of a test: as JSON, whether they are good, what each end starts with. */
+/* The parameters of a test: as JSON, their validity, how each end starts. */
 #include "perf.h"
 
 #include <netinet/in.h>
 #include <string.h>
 
-/* Flags that a client may ask for; the others are not for this command. */
+/* Flags that a client may set; the others are not for this command. */
 enum {
 	FLAGS = MPA_START_MARKERS | MPA_START_NO_CRC | MPA_START_PERMISSIVE |
 		MPA_START_ENHANCED | MPA_START_P2P | MPA_START_RTR |
@@ -41,7 +41,7 @@ json_t *perf_params_pack(const struct perf_params *params)
 	return object;
 }
 
-/* How MPA is to be started; whether a number is out of its bounds. */
+/* How MPA is to be started; whether a number is out of range. */
 static bool start_unpack(struct start_options *options, json_t *from)
 {
 	struct mpa_start *start = &options->start;
@@ -65,7 +65,10 @@ static bool start_unpack(struct start_options *options, json_t *from)
 	return true;
 }
 
-/* As perf_params_pack() has made them: NULL, or what is wrong, which the caller frees. */
+/*
+ * Parse what perf_params_pack() has built: NULL, or an error, which the caller
+ * frees.
+ */
 char *perf_params_unpack(struct perf_params *params, json_t *from)
 {
 	json_int_t connections, size, batch, octets;
@@ -102,7 +105,7 @@ char *perf_params_unpack(struct perf_params *params, json_t *from)
 	return test ? perf_text("%s", test) : NULL;
 }
 
-/* What does not go together; NULL: all is well. */
+/* A combination that is not possible; NULL: none. */
 const char *perf_params_wrong(const struct perf_params *params)
 {
 	if (!params->to_server && !params->to_client)
@@ -124,7 +127,7 @@ const char *perf_params_wrong(const struct perf_params *params)
 	return NULL;
 }
 
-/* Which part an end plays. */
+/* The role of an end. */
 enum mpa_role perf_params_role(const struct perf_params *params, bool server)
 {
 	if (params->start.role == MPA_ROLE_DIRECT)
@@ -134,8 +137,8 @@ enum mpa_role perf_params_role(const struct perf_params *params, bool server)
 }
 
 /*
- * How an end starts. The server does as the client: what is asked for holds in both
- * directions, but for the flags that only one role has.
+ * How an end starts. The server does the same as the client: parameters apply
+ * in both directions, except flags that only one role has.
  */
 void perf_params_start(const struct perf_params *params, bool server,
 		       struct start_options *start)
@@ -143,12 +146,12 @@ void perf_params_start(const struct perf_params *params, bool server,
 	unsigned int flags = params->start.start.flags;
 	struct mpa_start *mine = &start->start;
 
-	/* Who receives out of order has to get markers. */
+	/* Receiving out of order needs markers. */
 	if (params->start.place)
 		flags |= MPA_START_TX_MARKERS;
 	*start = params->start;
 	start->role = perf_params_role(params, server);
-	/* These are set once MPA has been started, where an error can be told. */
+	/* These are set once MPA has started, where an error can be reported. */
 	start->place = false;
 	start->segment = MPA_SEGMENT_OFF;
 	start->quick = false;

@@ -12,7 +12,7 @@
 #define US_PER_S	1e6
 #define SHORTEST	0.0001	/* seconds, below which a rate means nothing */
 
-/* Four digits, or all in front of the point. The caller frees it. */
+/* Four digits, or all before the point. The caller frees it. */
 static char *digits(double value)
 {
 	int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
@@ -219,7 +219,7 @@ static void report_mpa(const struct perf_params *params, const struct perf_round
 		puts("CRCs are on all the same: --no-crc needs net.mpa.crc_optional=1, both ends");
 }
 
-/* What was asked for, and did not happen. */
+/* What was requested and did not happen. */
 static void report_missing(const struct perf_params *params, const struct perf_round *round)
 {
 	uint64_t sent = params->to_server ? round->client.sent.measured_octets :
@@ -257,7 +257,7 @@ void perf_report_round(const struct perf_client *client, const struct perf_round
 		report_mpa(params, round);
 }
 
-/* What is compared, in its unit. */
+/* The compared value, in its unit. */
 static char *metric(const struct perf_params *params, double value)
 {
 	char *number, *text;
@@ -328,7 +328,7 @@ static void spread_line(const struct perf_client *client, const char *name,
 static const char one_machine[] =
 	"Both ends are one machine: they share its processors and caches, and nothing was on\n"
 	"a wire. What is left of the ratio on two machines, with a network card's offloads\n"
-	"between them, this cannot tell.";
+	"between them, this does not show.";
 
 static const char two_machines[] =
 	"Whether the network, the client or the server has set the limit this cannot tell.\n"
@@ -340,7 +340,7 @@ static const char virtual_machine[] =
 	"an instruction costs there, the CRC's if it is emulated, is not what it costs on\n"
 	"hardware.";
 
-/* What the ratio does not tell, here. */
+/* What the ratio does not show in this case. */
 static void caution(const struct perf_round *round)
 {
 	const struct perf_side *client = &round->client, *server = &round->server;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A run: all connections at a time, by epoll, until each has been shut down in both
- * directions. Who only receives shuts its direction down when it has read the end of
- * the other one, so that the sender knows then that all has been read.
+ * A run: all connections at a time, with epoll, until each has been shut down
+ * in both directions. An end that only receives shuts its direction down when
+ * it has read the end of the other one, so that the sender knows that all has
+ * been read.
  */
 #include "perf.h"
 
@@ -18,7 +19,7 @@
 enum {
 	EVENTS = 64,
 	BUF_MAX = 1 << 20,
-	LOOK_MS = 1000,			/* whether there is progress */
+	LOOK_MS = 1000,			/* interval of checks for progress */
 };
 
 atomic_bool perf_interrupted;
@@ -44,7 +45,7 @@ static void fill_pattern(struct perf_run *run, size_t len)
 		run->pattern[PERF_PATTERN + i] = run->pattern[i];
 }
 
-/* What a call receives: of plain TCP as many octets as a call sends. */
+/* Buffer of a call that receives: with plain TCP as large as a call that sends. */
 static size_t buffer_of(const struct perf_params *params)
 {
 	size_t len = params->size;
@@ -130,7 +131,7 @@ static void take_answer(struct perf_run *run, struct perf_flow *flow)
 	}
 }
 
-/* Whether it has nothing more to send. */
+/* Whether it has sent everything. */
 static bool has_sent(const struct perf_run *run, const struct perf_flow *flow)
 {
 	if (run->sends)
@@ -140,7 +141,7 @@ static bool has_sent(const struct perf_run *run, const struct perf_flow *flow)
 	return flow->ended && flow->tx_octets == flow->tx_limit;
 }
 
-/* Tells epoll what the connection waits for. */
+/* Set the events for which the connection waits. */
 static enum status wait_for(struct perf_run *run, struct perf_flow *flow, char **why)
 {
 	unsigned int events = (flow->ended ? 0 : EPOLLIN) |
@@ -159,7 +160,7 @@ static enum status wait_for(struct perf_run *run, struct perf_flow *flow, char *
 	return STATUS_LOCAL;
 }
 
-/* Sends what may be sent, and ends the direction if that was all. */
+/* Send what may be sent, and end the direction if that was all. */
 static enum status advance(struct perf_run *run, struct perf_flow *flow, char **why)
 {
 	uint64_t before = flow->tx_octets;
@@ -219,7 +220,7 @@ static enum status stop(struct perf_run *run, char **why)
 	return status;
 }
 
-/* A message while the run lasts: the peer stops, has failed, or is done. */
+/* A message during the run: the peer stops, has failed, or has finished. */
 static enum status control_event(struct perf_run *run, char **why)
 {
 	json_t *message = perf_control_receive(run->control, PERF_PATIENCE_MS, why), *value;
@@ -313,7 +314,7 @@ static uint64_t interval_end(const struct perf_run *run)
 	       run->interval_from + (uint64_t)(run->interval * NS_PER_S) : UINT64_MAX;
 }
 
-/* What has to be done by the clock. */
+/* Actions that are due at this time. */
 static enum status by_the_clock(struct perf_run *run, char **why)
 {
 	uint64_t now = perf_now();
@@ -386,7 +387,10 @@ static bool is_over(const struct perf_run *run)
 	return true;
 }
 
-/* Until all is sent and received; the flows are started, and the clock runs (@begun). */
+/*
+ * Until all is sent and received; the flows are started, and the clock runs
+ * (@begun).
+ */
 enum status perf_run(struct perf_run *run, char **why)
 {
 	struct epoll_event event[EVENTS];
@@ -447,7 +451,7 @@ static void add_mpa(struct mpa_info *to, const struct mpa_info *from)
 	to->rx_placed += from->rx_placed;
 }
 
-/* What the kernel says of a connection. */
+/* The kernel's data about a connection. */
 static void add_connection(struct perf_side *side, const struct perf_flow *flow)
 {
 	char congestion[16] = "?";
@@ -481,7 +485,7 @@ static void count(struct perf_count *to, uint64_t octets, uint64_t records, uint
 	to->seconds = to->measured_octets ? (double)ns / NS_PER_S : 0;
 }
 
-/* What this end has counted. */
+/* The counters of this end. */
 void perf_run_side(const struct perf_run *run, struct perf_side *side)
 {
 	const struct perf_sums *base = &run->base;

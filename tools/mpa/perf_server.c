@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server: accepts, reads hellos, has a process for the test under way. A
- * stranger on the port costs a descriptor for some seconds, and is not answered
- * unless it has begun like an mpa perf.
+ * The server: accepts, reads hellos, has a process for the current test.
+ * Another client on the port costs a descriptor for some seconds, and is not
+ * answered unless it has begun like an mpa perf.
  */
 #include "perf.h"
 
@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-	NEWCOMERS = 64,		/* whose hello is not here yet */
-	HELLO_MS = 5000,	/* for it to come */
+	NEWCOMERS = 64,		/* connections whose hello is not complete */
+	HELLO_MS = 5000,	/* its timeout */
 	BACKLOG = 128,
 };
 
@@ -34,8 +34,8 @@ struct newcomer {
 struct server {
 	const struct perf_server *options;
 	int listener;
-	pid_t child;		/* which has the test under way; 0: none */
-	int channel;		/* to it */
+	pid_t child;		/* process of the current test; 0: none */
+	int channel;		/* channel to it */
 	char *busy_with;
 	int status;		/* of the last test */
 	bool over;
@@ -75,7 +75,7 @@ static void refuse(int fd, const char *why)
 	char hello[PERF_HELLO];
 
 	perf_hello_make(hello, "NO %s", why);
-	/* As much as there is room for: nobody waits for a stranger. */
+	/* As much as fits: the server does not wait for any client. */
 	if (send(fd, hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 	shutdown(fd, SHUT_WR);
@@ -104,7 +104,7 @@ static void hand_over(struct server *server, struct newcomer *newcomer)
 		refuse(newcomer->fd, "no run has that token");
 }
 
-/* What the process of a test inherits and has no use for. */
+/* Close what a test's process inherits and does not need. */
 static void forget(struct server *server, int but)
 {
 	close(server->listener);
@@ -151,7 +151,7 @@ static void begin_test(struct server *server, struct newcomer *newcomer)
 	server->busy_with = endpoint_of(newcomer->fd, true);
 }
 
-/* A hello that is whole. */
+/* A complete hello. */
 static void serve(struct server *server, struct newcomer *newcomer)
 {
 	char token[PERF_TOKEN + 1], why[PERF_HELLO];
@@ -175,7 +175,7 @@ static void serve(struct server *server, struct newcomer *newcomer)
 	}
 }
 
-/* Whether it stays: its hello is not whole yet, and has begun well. */
+/* Whether to keep it: its hello is not complete yet, and has begun well. */
 static bool read_hello(struct server *server, struct newcomer *newcomer)
 {
 	ssize_t n = recv(newcomer->fd, newcomer->hello + newcomer->have,
@@ -192,7 +192,7 @@ static bool read_hello(struct server *server, struct newcomer *newcomer)
 	return false;
 }
 
-/* The test under way may be over. */
+/* The current test may have ended. */
 static void reap(struct server *server)
 {
 	int status;
@@ -220,7 +220,7 @@ static void wait_for_events(struct server *server, const sigset_t *waiting)
 		};
 	if (ppoll(poll_for, n + 1, n ? &second : NULL, waiting) < 0)
 		return;
-	/* From the last one, as one that goes has its place taken by the last one. */
+	/* From the last one, as the last one replaces one that is removed. */
 	for (unsigned int i = n; i-- > 0;)
 		if (poll_for[i + 1].revents ?
 		    !read_hello(server, &server->newcomer[i]) :
@@ -230,7 +230,7 @@ static void wait_for_events(struct server *server, const sigset_t *waiting)
 		welcome(server);
 }
 
-/* Whether the kernel has MPA, before somebody asks for it. */
+/* Check that the kernel has MPA, before a client needs it. */
 static void look_for_mpa(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -248,7 +248,7 @@ int perf_server(const struct perf_server *options)
 
 	look_for_mpa();
 	server.listener = endpoint_listen(&options->at, options->family, BACKLOG);
-	/* One that has gone again keeps nobody waiting. */
+	/* A connection that is gone again must not block accept(). */
 	fcntl(server.listener, F_SETFL, O_NONBLOCK);
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server's side of a test, in a process of its own, so that whatever ends it
- * ends nothing else. The connections for data come from the server's process.
+ * The server's side of a test, in its own process, so that its failure ends
+ * nothing else. The server's process passes the data connections.
  */
 #include "perf.h"
 
@@ -39,8 +39,8 @@ static int receive_connection(int channel, char *hello)
 }
 
 /*
- * The run's next connection: those of strangers, with another token, are refused.
- * A negative value, and why, if the client has gone.
+ * The run's next connection: those with another token are refused. A negative
+ * value, and why, if the client has gone.
  */
 static int next_connection(int control, int channel, const char *token, unsigned int index,
 			   char **why)
@@ -68,7 +68,7 @@ static int next_connection(int control, int channel, const char *token, unsigned
 		if (fd < 0)
 			break;
 		if (!memcmp(hello, want, PERF_HELLO)) {
-			/* Startup is waited for. */
+			/* Startup blocks. */
 			fcntl(fd, F_SETFL, 0);
 			return fd;
 		}
@@ -129,7 +129,7 @@ static void say_run(const struct perf_run *run, const struct perf_side *side, bo
 	fflush(stdout);
 }
 
-/* The client's next message, which has this in it; it may be here already. */
+/* The client's next message, which has @what; it may have been received already. */
 static enum status await(struct perf_run *run, const char *what, char **why)
 {
 	json_t *message = perf_control_receive(run->control, PERF_PATIENCE_MS, why);
@@ -166,7 +166,7 @@ static enum status run_it(struct perf_run *run, int channel, bool json, const ch
 	if (status == STATUS_OK)
 		status = await(run, "go", why);
 	if (status == STATUS_OK) {
-		/* The clock of who receives must run before the other end sends. */
+		/* The receiver's clock must run before the other end sends. */
 		run->begun = perf_now();
 		if (!perf_control_send(run->control, json_pack("{s:b}", "going", 1)))
 			status = STATUS_LOST;
@@ -185,7 +185,7 @@ static enum status run_it(struct perf_run *run, int channel, bool json, const ch
 	return STATUS_OK;
 }
 
-/* Tells the client what has gone wrong, too. */
+/* Reports the error to the client, too. */
 static enum status failed(int control, enum status status, const char *peer, const char *why)
 {
 	complain("%s: %s", peer, why);
@@ -193,7 +193,7 @@ static enum status failed(int control, enum status status, const char *peer, con
 	return status;
 }
 
-/* Runs, until the client has had enough. */
+/* Runs, until the client closes. */
 int perf_session(int control, int channel, bool json)
 {
 	char *peer = endpoint_of(control, true), *why = NULL;

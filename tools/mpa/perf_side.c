@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What one end has counted: as JSON, which is how the server's comes to the client. */
+/* The counters of one end: as JSON, in which form the client gets the server's. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -94,7 +94,7 @@ static void pack_fields(json_t *object, const struct field *list, const struct p
 	}
 }
 
-/* The aligned ones of all segments that were sent, in percent. */
+/* The aligned ones among all segments sent, in percent. */
 static json_t *aligned(const struct mpa_info *mpa)
 {
 	uint64_t all = mpa->tx_segs_aligned + mpa->tx_segs_unaligned;
@@ -156,7 +156,7 @@ static bool unpack_fields(struct perf_side *side, const struct field *list, json
 	return true;
 }
 
-/* A string of the peer's, as what can be shown. */
+/* A string from the peer, made printable. */
 static char *unpack_text(json_t *from, const char *group, const char *name)
 {
 	json_t *value = json_object_get(json_object_get(from, group), name);
@@ -178,7 +178,7 @@ bool perf_side_unpack(struct perf_side *side, json_t *from)
 	return true;
 }
 
-/* The word that the file has, or whose line begins like that. */
+/* Whether the file has the word, or a line beginning with @front. */
 static bool file_has(const char *path, const char *front, const char *word)
 {
 	FILE *file = fopen(path, "re");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa ping: whether a host speaks MPA, which kind, and how far it is. What it does
- * not accept is tried without: markers, then revision 2.
+ * mpa ping: whether a host speaks MPA, in which variant, and its distance. What
+ * it refuses is left out in the next attempt: markers, then revision 2.
  */
 #include "relay.h"
 
@@ -20,10 +20,10 @@
 #define TRIES_MOST	4
 #define COUNT_MOST	1000000
 #define TIMEOUT_FILE	"/proc/sys/net/mpa/startup_timeout_ms"
-#define TIMEOUT_MS	10000		/* if that cannot be read */
-#define AGAIN_US	100000		/* a signal that came too early comes again */
+#define TIMEOUT_MS	10000		/* if the policy cannot be read */
+#define AGAIN_US	100000		/* a signal that came too early is repeated */
 #define INTERVAL	1.0		/* seconds */
-#define DEPTH		1		/* IRD and ORD that are offered */
+#define DEPTH		1		/* IRD and ORD to offer */
 #define ECHO_SIZE	64
 #define MS		1000.0
 #define US_IN_MS	1000
@@ -48,7 +48,7 @@ struct options {
 };
 
 static const struct argp_option options[] = {
-	{ "count", 'c', "N", 0, "so many connections (1)", 0 },
+	{ "count", 'c', "N", 0, "number of connections (1)", 0 },
 	{ "interval", 'i', "SECONDS", 0, "between them (1)", 0 },
 	{ "echo", KEY_ECHO, NULL, 0, "send a record and wait until it comes back", 0 },
 	{ "size", KEY_SIZE, "OCTETS", 0, "of that record (64)", 0 },
@@ -120,7 +120,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* One connection: what was asked for, and what has come of it. */
+/* One connection: what was requested, and the result. */
 struct try {
 	int revision;
 	bool markers;
@@ -130,11 +130,11 @@ struct try {
 	double mpa_ms;
 	double echo_ms;		/* negative: none */
 	double rtt_ms;		/* TCP's own measurement */
-	bool has_peer;		/* a frame of the peer has come: */
+	bool has_peer;		/* a frame of the peer was received: */
 	struct mpa_peer peer;
 };
 
-/* What is asked for, one after the other, as far as the options leave it open. */
+/* The attempts, one after another, as far as the options leave a choice. */
 static int plan(const struct options *opt, struct try *tries)
 {
 	const struct mpa_start *start = &opt->start.start;
@@ -156,7 +156,7 @@ static int plan(const struct options *opt, struct try *tries)
 	return n;
 }
 
-/* ---- what cuts a connection short: SIGINT, and the time ---- */
+/* ---- interrupting a connection: SIGINT, and the time ---- */
 
 static bool interrupted;
 
@@ -176,7 +176,7 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* Calls that wait end with EINTR; a second SIGINT ends the program. */
+/* Waiting calls end with EINTR; a second SIGINT ends the program. */
 static void catch_signals(void)
 {
 	struct sigaction interrupt = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND };
@@ -196,7 +196,7 @@ static void set_alarm(unsigned int ms)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* What the policy gives a startup. */
+/* The policy's timeout of startup. */
 static unsigned int policy_timeout(void)
 {
 	FILE *file = fopen(TIMEOUT_FILE, "re");
@@ -261,7 +261,7 @@ static void read_rtt(struct try *try, int fd)
 		try->rtt_ms = info.tcpi_rtt / 1000.0;
 }
 
-/* TCP's part, within @ms: a socket, or a negative errno. */
+/* Connect within @ms: a socket, or a negative errno. */
 static int connect_within(const struct options *opt, unsigned int ms, struct timespec *began)
 {
 	int fd;
@@ -272,7 +272,7 @@ static int connect_within(const struct options *opt, unsigned int ms, struct tim
 	return fd == -EINTR ? -ETIMEDOUT : fd;
 }
 
-/* What this try asks for, to be over within @ms. */
+/* The parameters of this attempt, which has @ms. */
 static void ask(const struct options *opt, const struct try *try, struct start_options *start,
 		unsigned int ms)
 {
@@ -289,8 +289,8 @@ static void ask(const struct options *opt, const struct try *try, struct start_o
 }
 
 /*
- * All of it within @ms, of which startup has its share of what TCP leaves. Returns a
- * socket if the peer has accepted, else -1.
+ * All of it within @ms, of which startup has a share of what TCP leaves.
+ * Returns a socket if the peer has accepted, otherwise -1.
  */
 static int attempt(const struct options *opt, struct try *try, unsigned int ms, int shares)
 {
@@ -314,7 +314,7 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 	}
 	try->tcp_ms = since(&began);
 	share = (ms - try->tcp_ms) / shares;
-	/* 0 would be the policy's time. */
+	/* 0 would be the policy's timeout. */
 	ask(opt, try, &start, share > 1 ? share : 1);
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	try->status = start_mpa(fd, &start, MPA_ROLE_INITIATOR, &try->why);
@@ -330,7 +330,7 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 	return fd;
 }
 
-/* ---- what is said of it ---- */
+/* ---- output ---- */
 
 static void tell_json(const struct options *opt, const struct try *try, int fd)
 {
@@ -356,7 +356,7 @@ static void tell_json(const struct options *opt, const struct try *try, int fd)
 	event("ping", NULL, object);
 }
 
-/* The agreement; of its revision nothing if it is the one that was asked for. */
+/* The negotiated parameters; without the revision if it is the requested one. */
 static void tell_agreed(const struct try *try, const struct mpa_info *info)
 {
 	char *text = start_agreed(info), *rest = strchr(text, ' ');
@@ -386,7 +386,7 @@ static void tell_frame(const struct options *opt, const struct try *try)
 	free(text);
 }
 
-/* What the peer has said in startup. */
+/* What the peer has sent in startup. */
 static void tell_peer(const struct options *opt, const struct try *try, int fd)
 {
 	struct mpa_info info;
@@ -412,7 +412,7 @@ static bool tells(const struct options *opt)
 	return !opt->json && !say_quiet;
 }
 
-/* Before it is tried; @number is 0 for what is tried first. */
+/* Before the attempt; @number is 0 for the first one. */
 static void tell_try(const struct options *opt, const struct try *try, unsigned long number)
 {
 	if (!tells(opt))
@@ -451,7 +451,7 @@ static void tell(const struct options *opt, const struct try *try, unsigned long
 	fflush(stdout);
 }
 
-/* ---- all of them ---- */
+/* ---- all connections ---- */
 
 static void wait_interval(double seconds)
 {
@@ -539,7 +539,7 @@ static void summary(const struct options *opt, struct results *results)
 }
 
 /*
- * The way that was accepted, again and again, each within the time. Returns the last
+ * Repeat the attempt that was accepted, each within the time. Returns the last
  * failure.
  */
 static enum status repeat(const struct options *opt, struct try *try, struct results *results)
@@ -567,8 +567,8 @@ static enum status repeat(const struct options *opt, struct try *try, struct res
 }
 
 /*
- * One after the other until one is accepted, all within the time. A refusal tells more
- * than what does not speak MPA, or not that revision.
+ * One after another until one is accepted, all within the time. A refusal shows
+ * more than a peer that does not speak MPA, or not that revision.
  */
 static enum status find(const struct options *opt, struct results *results)
 {
@@ -599,7 +599,7 @@ static enum status find(const struct options *opt, struct results *results)
 	return kept;
 }
 
-/* Ends the program, before it says anything, where nothing can be tried. */
+/* Ends the program before any output if no attempt is possible. */
 static void check(const struct options *opt)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa policy": what the administrator of a network namespace has decided. */
+/* "mpa policy": the settings of a network namespace's administrator. */
 #include "tool.h"
 #include "netlink.h"
 
@@ -17,7 +17,7 @@ static const struct value {
 	const char *name;
 	uint32_t min;
 	uint32_t max;
-	uint32_t usual;		/* what a namespace begins with */
+	uint32_t usual;		/* default of a namespace */
 	const char *no;		/* what 0 means */
 	const char *yes;	/* what another value means */
 } values[MPA_A_POLICY_MAX + 1] = {
@@ -28,7 +28,7 @@ static const struct value {
 		"milliseconds that a startup may take, unless the program says another time" },
 	[MPA_A_POLICY_STARTUP_MAX] = { "startup-max", 0, UINT32_MAX, 4096,
 		"no responder may start",
-		"responders in startup at a time; beyond, one has to make room for the next" },
+		"responders in startup at a time; beyond that, a new one replaces another" },
 	[MPA_A_POLICY_MARKERS] = { "markers", 0, 1, 0,
 		"programs decide whether they ask their peers for markers",
 		"all ask their peers for markers, from their next start on" },
@@ -99,7 +99,7 @@ static unsigned int attr_named(const char *name, size_t len)
 	    (int)len, name);
 }
 
-/* NAME=VALUE; the kernel says whether the value is in range. */
+/* NAME=VALUE; the kernel checks the range of the value. */
 static void word_parse(struct policy *policy, const char *word)
 {
 	const char *equals = strchr(word, '=');
@@ -119,7 +119,7 @@ static void word_parse(struct policy *policy, const char *word)
 	policy->value[attr] = value;
 }
 
-/* What the kernel has said, and which values it allows. */
+/* The kernel's message, and the values that it allows. */
 static void __attribute__((noreturn)) refused(const struct nl *nl)
 {
 	const struct nl_error *error = &nl->error;
@@ -171,7 +171,7 @@ static void get(struct nl *nl, struct policy *policy)
 
 	policy->has = 0;
 	if (nl_ask(nl, nl_request(nl, buf, MPA_CMD_POLICY_GET, 0), policy_seen, policy))
-		die(STATUS_LOCAL, "the kernel does not tell its policy: %s", nl_why(nl));
+		die(STATUS_LOCAL, "the kernel did not return its policy: %s", nl_why(nl));
 }
 
 static void print_value(const struct value *value, uint32_t is)

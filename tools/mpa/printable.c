@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a peer sends, for a terminal. */
+/* What a peer sends, made printable for a terminal. */
 #include "tool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Characters that steer a terminal, or turn the order of those beside them */
+/* Characters that control a terminal, or change the order of text */
 static const struct {
 	uint32_t from;
 	uint32_t to;
@@ -23,14 +23,14 @@ static bool is_unsafe(uint32_t code)
 	return false;
 }
 
-/* How long a character is that begins with this octet, in UTF-8; 0: none does. */
+/* Length of the UTF-8 character that begins with this octet; 0: none does. */
 static size_t character_len(unsigned char first)
 {
 	return first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 :
 	       first < 0xf8 ? 4 : 0;
 }
 
-/* How long the character is that begins here; 0: it is none. */
+/* Length of the character that begins here; 0: there is none. */
 static size_t character(const unsigned char *from, size_t len, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -68,15 +68,15 @@ bool is_utf8(const void *octets, size_t len)
 	return are_characters(octets, len, false);
 }
 
-/* Whether a terminal may have these octets as they are. */
+/* Whether these octets may be written to a terminal unchanged. */
 bool is_printable(const void *octets, size_t len)
 {
 	return are_characters(octets, len, true);
 }
 
 /*
- * Octets of a peer for a terminal: text in UTF-8 as it is, all else, and a backslash,
- * as \xHH; what is in @keep stays. The caller frees it.
+ * Octets of a peer for a terminal: text in UTF-8 unchanged, everything else,
+ * and a backslash, as \xHH; what is in @keep is unchanged. The caller frees it.
  */
 char *printable_but(const void *octets, size_t len, const char *keep)
 {

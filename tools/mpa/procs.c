@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which process has which socket, by /proc/PID/fd, as ss does it. */
+/* Processes of sockets, from /proc/PID/fd, as ss finds them. */
 #include "tool.h"
 #include "show.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The name of a program, without what a terminal would take for a command. */
+/* The name of a program, without what a terminal would interpret. */
 static void name_of(int pid, char *name, size_t size)
 {
 	char path[64], octets[32], *text;
@@ -99,7 +99,7 @@ void procs_read(struct procs *procs)
 		qsort(procs->list, procs->n, sizeof(*procs->list), by_inode);
 }
 
-/* The first of those that have a socket; NULL if none is known. */
+/* The first process that has a socket; NULL if none is known. */
 static const struct proc *first(const struct procs *procs, __u64 inode)
 {
 	size_t low = 0, high = procs->n;

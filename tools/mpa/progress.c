@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How far a transfer is: a line of a terminal. */
+/* Progress of a transfer: a line on a terminal. */
 #include "relay.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ void progress_show(struct progress *progress, uint64_t done)
 	free(amount);
 }
 
-/* Takes the line away. */
+/* Removes the line. */
 void progress_end(struct progress *progress)
 {
 	if (progress->on)

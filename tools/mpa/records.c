@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records as they are read from a descriptor and written to one: lines, records
- * with their lengths in front, a stream.
+ * Records that are read from a descriptor and written to one: lines, records
+ * preceded by their lengths, or a stream.
  */
 #include "relay.h"
 
@@ -18,7 +18,7 @@
 #define SOURCE_ROOM	(4 * 65536)	/* more than the longest record needs */
 #define LENGTH_OCTETS	4
 
-/* The input is not as it should be: text in *error, and no records any more. */
+/* The input is invalid: text in *error, and no more records. */
 static void wrong(struct source *from, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -54,7 +54,7 @@ bool source_has_room(const struct source *from)
 	return from->end - from->start < SOURCE_ROOM;
 }
 
-/* One read(). It does not block if poll() has said so. */
+/* One read(). It does not block if poll() has reported input. */
 void source_read(struct source *from)
 {
 	ssize_t n;
@@ -68,7 +68,7 @@ void source_read(struct source *from)
 	if (n < 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return;
-		/* A terminal whose other end is gone says so. */
+		/* A terminal whose other end is gone returns EIO. */
 		if (errno != EIO)
 			wrong(from, "the input cannot be read: %m");
 		n = 0;
@@ -77,7 +77,7 @@ void source_read(struct source *from)
 	from->eof = !n;
 }
 
-/* Returns whether there is a whole line at @at, or the input's last one. */
+/* Returns whether there is a complete line at @at, or the input's last one. */
 static bool next_line(struct source *from, size_t at, struct record *record)
 {
 	const char *line = from->buf + at;
@@ -108,7 +108,7 @@ static bool next_length(struct source *from, size_t at, struct record *record)
 		len = (size_t)octets[0] << 24 | octets[1] << 16 | octets[2] << 8 | octets[3];
 		if (!len || len > MPA_ULPDU_MAX) {
 			wrong(from,
-			      "record %llu of the input has length %zu; 1 to %d octets are possible (4 octets of length, the highest first, are in front of each record)",
+			      "record %llu of the input has length %zu; 1 to %d octets are possible (each record is preceded by its length: 4 octets, the highest first)",
 			      from->count + 1, len, MPA_ULPDU_MAX);
 			return false;
 		}
@@ -130,8 +130,8 @@ static bool next_piece(struct source *from, size_t at, struct record *record)
 }
 
 /*
- * The whole records that have been read and not sent, at most so many. They stay
- * until source_sent(). What is in front of something wrong comes first.
+ * The complete records that were read and not sent, at most @n. They stay until
+ * source_sent(). Records before an error come first.
  */
 size_t source_records(struct source *from, struct record *list, size_t most)
 {
@@ -145,7 +145,7 @@ size_t source_records(struct source *from, struct record *list, size_t most)
 
 	for (n = 0; n < most && next[from->form](from, at, &list[n]); n++) {
 		at = list[n].end;
-		/* For what is said of the next one. */
+		/* For a message about the next one. */
 		from->count++;
 	}
 	from->count = count;
@@ -159,9 +159,9 @@ void source_sent(struct source *from, size_t end, size_t records)
 }
 
 /*
- * A descriptor that others have as well must not become non-blocking for them. A
- * pipe is opened anew for that; where that is not possible POLLOUT promises that
- * PIPE_BUF octets do not block.
+ * A descriptor that other processes share must not become non-blocking for
+ * them. A pipe is opened again for that; if that is not possible POLLOUT
+ * promises that PIPE_BUF octets do not block.
  */
 void sink_open(struct sink *to, int fd, enum form form)
 {
@@ -187,7 +187,7 @@ void sink_open(struct sink *to, int fd, enum form form)
 	to->reopened = true;
 }
 
-/* It is standard output, of other processes as well (mpa listen --fork). */
+/* Standard output, which other processes may share (mpa listen --fork). */
 void sink_output(struct sink *to, bool raw)
 {
 	struct stat st;
@@ -221,7 +221,7 @@ void sink_put(struct sink *to, const void *octets, size_t len)
 	to->end += len;
 }
 
-/* A line of a terminal, which the peer must not steer. */
+/* A line on a terminal, which the peer must not control. */
 static void sink_escaped(struct sink *to, const char *octets, size_t len)
 {
 	char *text = printable_but(octets, octets[len - 1] == '\n' ? len - 1 : len, "\t\\");
@@ -231,7 +231,7 @@ static void sink_escaped(struct sink *to, const char *octets, size_t len)
 	free(text);
 }
 
-/* A record in the form that was chosen. */
+/* A record in the selected form. */
 void sink_record(struct sink *to, const char *octets, size_t len)
 {
 	unsigned char length[LENGTH_OCTETS] = { len >> 24, len >> 16, len >> 8, len };
@@ -248,8 +248,8 @@ void sink_record(struct sink *to, const char *octets, size_t len)
 }
 
 /*
- * How much goes with the next write(). A pipe takes up to PIPE_BUF octets as a whole:
- * lines of others come before or behind them.
+ * Octets for the next write(). A pipe takes up to PIPE_BUF octets as a whole:
+ * lines of other processes come before or after them.
  */
 static size_t sink_next(const struct sink *to)
 {
@@ -277,7 +277,7 @@ int sink_flush(struct sink *to)
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : errno;
 		to->start += n;
-		/* The next one might block: poll() knows. */
+		/* The next one might block: poll() decides. */
 		if (to->most != SIZE_MAX)
 			break;
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Both directions of a connection at once: records from a descriptor to the peer,
- * and from the peer to another one. Each direction is read only as fast as it can be
- * written.
+ * Both directions of a connection at once: records from a descriptor to the
+ * peer, and from the peer to another descriptor. Each direction is read only as
+ * fast as it can be written.
  */
 #include "relay.h"
 
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEND_RECORDS	64		/* with a call */
-#define SINK_HIGH	(1024 * 1024)	/* octets: nothing is received until it is less */
+#define SEND_RECORDS	64		/* in a call */
+#define SINK_HIGH	(1024 * 1024)	/* octets: above this, nothing is received */
 #define LINGER		1.0		/* seconds for the peer, once a command has ended */
 
 struct relay {
@@ -29,12 +29,12 @@ struct relay {
 	bool blocked;		/* the socket takes no more */
 	bool tx_done;
 	bool rx_done;
-	bool hung_up;		/* the connection is over, and that has been seen */
-	double until;		/* 0: no end to waiting for the peer */
+	bool hung_up;		/* the connection has ended, and that was noticed */
+	double until;		/* 0: wait for the peer without limit */
 	int status;		/* how the connection has ended */
 };
 
-/* Behind the records that have not been written yet, which are lines as well. */
+/* After the records that were not written yet, which are lines as well. */
 static void tell_error(struct relay *r, enum status result, const char *why)
 {
 	json_t *fields = json_pack("{s:s, s:i}", "error", why, "status", result);
@@ -58,12 +58,12 @@ static void fail(struct relay *r, enum status result, const char *why)
 			tell_error(r, result, why);
 	}
 	r->tx_done = true;
-	/* Nobody takes what a command still writes: let it know. */
+	/* No one reads what a command still writes: close its pipe. */
 	if (r->has_child && r->child.out >= 0) {
 		close(r->child.out);
 		r->child.out = -1;
 	}
-	/* What has arrived is still there, unless it is not wanted any more. */
+	/* What has arrived is still there, unless it is no longer needed. */
 	if (result != STATUS_LOST)
 		r->rx_done = true;
 }
@@ -126,7 +126,7 @@ static ssize_t send_list(struct relay *r, struct record *list, size_t n)
 	return sent;
 }
 
-/* Sends what has been read. */
+/* Send what was read. */
 static void send_some(struct relay *r)
 {
 	struct record list[SEND_RECORDS];
@@ -158,7 +158,7 @@ static void send_some(struct relay *r)
 	}
 }
 
-/* Who types lines does not want those of mpa's own protocol. */
+/* Whether a user who types lines gets records of mpa's own protocol. */
 static bool is_transfer(struct relay *r)
 {
 	const char *why = transfer_hint(r->in.buf, r->in.length[0]);
@@ -213,7 +213,7 @@ static void sink_gone(struct relay *r, int err)
 	r->to.broken = true;
 	r->to.start = 0;
 	r->to.end = 0;
-	/* A command need not read what it gets. */
+	/* A command need not read its input. */
 	if (!r->has_child) {
 		errno = err;
 		complain("standard output: %m");
@@ -243,8 +243,8 @@ static bool sink_waits(const struct relay *r)
 }
 
 /*
- * A command that neither writes nor reads has ended: so does the connection, soon. And
- * so does a command whose connection has failed.
+ * A command that neither writes nor reads has ended: so does the connection,
+ * soon. And so does a command whose connection has failed.
  */
 static int patience(struct relay *r)
 {
@@ -264,7 +264,7 @@ static int patience(struct relay *r)
 	return left * 1000 + 1;
 }
 
-/* Of two times in ms, of which a negative one has no end */
+/* The smaller of two times in ms, of which a negative one has no end */
 static int sooner(int a, int b)
 {
 	return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -282,7 +282,10 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	bool lookout = r->has_child && !r->status && !r->hung_up;
 	bool over = r->tx_done && r->rx_done;
 
-	/* A descriptor of which nothing is wanted must not wake: it would do so for ever. */
+	/*
+	 * A descriptor that is not needed must not wake poll(): it would do so
+	 * for ever.
+	 */
 	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
 	fds[POLL_SOCKET] = (struct pollfd){ events || lookout ? r->fd : -1, events, 0 };
 	fds[POLL_TO] = (struct pollfd){ watch && !r->to.broken ? r->to.fd : -1,
@@ -295,7 +298,7 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	}
 }
 
-/* The socket woke, although nothing was wanted of it. */
+/* The socket woke poll(), although it was not needed. */
 static void hung_up(struct relay *r, short ready)
 {
 	socklen_t len = sizeof(int);
@@ -335,9 +338,9 @@ static void turn(struct relay *r)
 }
 
 /*
- * A close() alone would be a good end to the peer, if nothing is left to be read. A lost
- * connection needs no more; a transfer, as of STATUS_DIFFERS, takes no end for a good one,
- * and then says what to do.
+ * A close() alone would be an orderly end for the peer, if nothing is left to
+ * be read. A lost connection needs no more; a transfer, as with STATUS_DIFFERS,
+ * does not treat it as success, and then reports what to do.
  */
 static void end_badly(struct relay *r)
 {
@@ -347,7 +350,10 @@ static void end_badly(struct relay *r)
 		setsockopt(r->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }
 
-/* A client sees no difference between a command that is done and one that has crashed. */
+/*
+ * A client sees no difference between a command that has finished and one that
+ * crashed.
+ */
 static void tell_command(const struct session *session, int status)
 {
 	const char *name = status > SHELL_SIGNALLED ? strsignal(status - SHELL_SIGNALLED) : NULL;
@@ -358,7 +364,10 @@ static void tell_command(const struct session *session, int status)
 		note("%s: the command has ended with status %d", session->peer, status);
 }
 
-/* Returns the exit status: that of a command if there is one and all else is well. */
+/*
+ * Returns the exit status: that of a command if there is one and there was no
+ * other error.
+ */
 int relay(struct session *session)
 {
 	const struct session_options *opt = session->opt;
@@ -381,7 +390,7 @@ int relay(struct session *session)
 	sink_open(&r.to, r.has_child ? r.child.in : STDOUT_FILENO, opt->form);
 	if (!r.has_child)
 		sink_output(&r.to, opt->raw);
-	/* What an earlier connection has left of the input */
+	/* The rest of the input after an earlier connection */
 	send_some(&r);
 	while (!r.tx_done || !r.rx_done || sink_waits(&r))
 		turn(&r);

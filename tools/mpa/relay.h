@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What "mpa listen", "mpa connect" and partly "mpa ping" are made of: a session is
+ * Shared by "mpa listen", "mpa connect" and partly "mpa ping": a session is
  * what is done with one connection, from its startup to its end.
  */
 #ifndef _MPA_RELAY_H
@@ -13,10 +13,10 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* How records look where they are read from and written to. */
+/* The form of records where they are read and written. */
 enum form {
 	FORM_LINES,		/* a line is a record */
-	FORM_LENGTH,		/* 4 octets of length in front of each */
+	FORM_LENGTH,		/* 4 octets of length before each */
 	FORM_STREAM,		/* no boundaries: cut to fill segments */
 };
 
@@ -25,15 +25,15 @@ struct session_options {
 	struct start_options start;
 	enum form form;
 	const char *send;	/* a file to send */
-	const char *receive;	/* where a file goes to */
-	const char *exec;	/* a command that has the records */
-	unsigned int idle_ms;	/* without a record, then the connection ends; 0: never */
+	const char *receive;	/* where to store a file */
+	const char *exec;	/* a command that gets the records */
+	unsigned int idle_ms;	/* after which a connection without a record ends; 0: never */
 	bool force;		/* overwrite */
-	bool raw;		/* a terminal gets records as they are */
+	bool raw;		/* a terminal gets records unchanged */
 	bool json;
 	bool verbose;
-	bool no_shutdown;	/* nothing is told when the input ends */
-	bool end_with_peer;	/* the rest of the input does not matter then */
+	bool no_shutdown;	/* the end of the input is not sent */
+	bool end_with_peer;	/* end when the peer has */
 };
 
 struct source;
@@ -45,8 +45,8 @@ struct session {
 	int fd;
 	char *peer;		/* session_run() frees it */
 	char *local;
-	double active;		/* when a record went, or came */
-	bool wait_told;		/* that a responder waits: once is enough */
+	double active;		/* when the last record was sent or received */
+	bool wait_told;		/* reported that a responder waits */
 };
 
 #define REVISION_UNSET	255	/* mpa_start.revision, until options have said */
@@ -75,17 +75,17 @@ char *event_record(const char *peer, const char *octets, size_t len,
 struct record {
 	const char *octets;
 	size_t len;
-	size_t end;		/* where the next one begins in the buffer */
+	size_t end;		/* start of the next one in the buffer */
 };
 
 struct source {
 	int fd;
 	enum form form;
 	char *buf;
-	size_t start;		/* of what has not been sent */
+	size_t start;		/* of what was not sent */
 	size_t end;
 	bool eof;
-	char *error;		/* why nothing more comes */
+	char *error;		/* why no more records follow */
 	unsigned long long count; /* records sent */
 };
 
@@ -104,11 +104,11 @@ struct sink {
 	size_t end;
 	size_t room;
 	size_t most;		/* octets of a write that does not block */
-	bool shared;		/* others write there as well: lines stay whole */
-	bool escape;		/* it is a terminal: no controls */
+	bool shared;		/* other processes write there as well: lines stay whole */
+	bool escape;		/* it is a terminal: escape control characters */
 	bool is_socket;
 	bool reopened;
-	bool broken;		/* nobody reads there any more */
+	bool broken;		/* the reader has gone */
 };
 
 void sink_open(struct sink *to, int fd, enum form form);
@@ -118,7 +118,7 @@ void sink_put(struct sink *to, const void *octets, size_t len);
 void sink_record(struct sink *to, const char *octets, size_t len);
 int sink_flush(struct sink *to);
 
-/* inbound.c: several records with a call */
+/* inbound.c: several records in a call */
 #define INBOUND_RECORDS	256
 
 struct inbound {
@@ -143,8 +143,8 @@ void transfer_receive_check(const struct session_options *opt);
 int transfer_receive(struct session *session);
 const char *transfer_hint(const char *octets, size_t len);
 
-/* spawn.c: a command, and what is to be done when this program ends */
-#define SHELL_SIGNALLED	128	/* what a shell adds to the number of a signal */
+/* spawn.c: a command, and cleaning up when this program ends */
+#define SHELL_SIGNALLED	128	/* added by a shell to the number of a signal */
 
 struct child {
 	pid_t pid;

@@ -14,8 +14,8 @@ bool say_quiet;
 void (*say_last)(enum status status, const char *text);
 
 /*
- * One write(): several processes, as those of "mpa listen --fork", say something at
- * once. Returns the text without its front; the caller frees it.
+ * One write(): several processes, as those of "mpa listen --fork", may print at
+ * once. Returns the text without its prefix; the caller frees it.
  */
 static char *say(const char *format, va_list args)
 {
@@ -27,13 +27,13 @@ static char *say(const char *format, va_list args)
 	len = asprintf(&line, "mpa%s%s: %s\n", say_command ? " " : "", say_command ?: "", text);
 	if (len < 0)
 		abort();
-	/* Nowhere to tell it if that fails */
+	/* A failure could not be reported */
 	len = write(STDERR_FILENO, line, len);
 	free(line);
 	return text;
 }
 
-/* What is good to know. */
+/* Information. */
 void note(const char *format, ...)
 {
 	va_list args;
@@ -45,7 +45,7 @@ void note(const char *format, ...)
 	va_end(args);
 }
 
-/* What is wrong, and what to do about it. */
+/* An error, and what to do about it. */
 void complain(const char *format, ...)
 {
 	va_list args;
@@ -64,14 +64,14 @@ void die(enum status status, const char *format, ...)
 	va_start(args, format);
 	text = say(format, args);
 	va_end(args);
-	/* It may end up here itself. */
+	/* It may call this function itself. */
 	say_last = NULL;
 	if (last)
 		last(status, text);
 	exit(status);
 }
 
-/* All that was printed has to be written. */
+/* All output must have been written. */
 void say_flush(void)
 {
 	if (fflush(stdout) || ferror(stdout))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One connection: its startup, what is done with it, what is said of it. */
+/* One connection: its startup, its records, messages about it. */
 #include "relay.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum {
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "Records:", 1 },
 	{ "records", 'R', "FORM", 0,
-	  "lines (default); length: 4 octets of length in front of each; stream: no boundaries",
+	  "lines (default); length: 4 octets of length before each; stream: no boundaries",
 	  0 },
 	{ "exec", KEY_EXEC, "COMMAND", 0,
 	  "a shell's command has the records as its input and output", 0 },
@@ -32,7 +32,7 @@ static const struct argp_option options[] = {
 	{ "receive", KEY_RECEIVE, "FILE|DIR", 0, "receive a file; - is standard output", 0 },
 	{ "force", KEY_FORCE, NULL, 0, "overwrite a file that is there", 0 },
 	{ "no-shutdown", KEY_NO_SHUTDOWN, NULL, 0,
-	  "do not tell the peer that the input has ended", 0 },
+	  "do not signal the end of the input to the peer", 0 },
 	{ "end-with-peer", KEY_END_WITH_PEER, NULL, 0,
 	  "end when the peer has, whatever is left of the input", 0 },
 	{ "idle", KEY_IDLE, "SECONDS", 0,
@@ -56,7 +56,7 @@ static enum form form(struct argp_state *state, const char *text)
 	return FORM_LINES;
 }
 
-/* Whether the options go together. */
+/* Whether the options can be combined. */
 static void check(struct argp_state *state, struct session_options *opt)
 {
 	bool out = opt->receive && !strcmp(opt->receive, "-");
@@ -84,7 +84,7 @@ static void tell_last(enum status status, const char *text)
 	event("error", NULL, json_pack("{s:s?, s:i}", "error", text, "status", status));
 }
 
-/* What a key without an argument turns on; NULL: it is another one. */
+/* The switch for a key without an argument; NULL: it is another one. */
 static bool *switch_of(struct session_options *opt, int key)
 {
 	switch (key) {
@@ -157,7 +157,7 @@ void session_defaults(struct session_options *opt)
 	opt->start.start.revision = REVISION_UNSET;
 }
 
-/* What can go wrong before there is a connection does so here. */
+/* What can fail before there is a connection fails here. */
 void session_open(struct session *session, struct session_options *opt, struct source *input,
 		  int fd)
 {
@@ -172,15 +172,15 @@ void session_open(struct session *session, struct session_options *opt, struct s
 	*session = (struct session){ .opt = opt, .input = input };
 }
 
-/* In which role: what the options say, or what the command wants. */
+/* The role: from the options, or the command's. */
 static enum mpa_role role_of(const struct start_options *opt, enum mpa_role role)
 {
 	return opt->role ? (enum mpa_role)opt->role : role;
 }
 
 /*
- * Without --revision a responder serves all that it can: with 2 it does requests of
- * revision 1 as well, but has less room for private data.
+ * Without --revision a responder serves all that it can: with 2 it also accepts
+ * requests of revision 1, but has less space for private data.
  */
 static void default_revision(struct start_options *opt, enum mpa_role role)
 {
@@ -191,7 +191,7 @@ static void default_revision(struct start_options *opt, enum mpa_role role)
 				      opt->start.private_len <= most ? 2 : 1;
 }
 
-/* What the peer's frame said, if one has come. */
+/* Print the peer's frame, if one was received. */
 static void tell_frame(const struct session *session)
 {
 	struct mpa_peer peer;
@@ -246,7 +246,7 @@ static void tell_end(const struct session *session, int status, bool started)
 				"placed", (json_int_t)info.rx_placed));
 }
 
-/* Says, once, that a responder has to wait (RFC 5044 section 7.1.2 rule 4). */
+/* Report, once, that a responder has to wait (RFC 5044 section 7.1.2 rule 4). */
 void session_waits(struct session *session)
 {
 	struct mpa_info info;
@@ -260,14 +260,14 @@ void session_waits(struct session *session)
 		     session->peer);
 }
 
-/* A record has gone, or come. */
+/* A record was sent or received. */
 void session_active(struct session *session)
 {
 	if (session->opt->idle_ms)
 		session->active = now();
 }
 
-/* For poll(): how long the connection may still be without a record, in ms. */
+/* For poll(): the time that the connection may still be without a record, in ms. */
 int session_left(const struct session *session)
 {
 	double left;
@@ -319,8 +319,8 @@ static int use(struct session *session)
 }
 
 /*
- * From startup to close(); the socket has the ULP, and the peer a name. Returns the
- * exit status.
+ * From startup to close(); the socket has the ULP, and the peer a name. Returns
+ * the exit status.
  */
 int session_run(struct session *session, enum mpa_role role)
 {

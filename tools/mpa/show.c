@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa show": the connections of the network namespace, and how they fare. */
+/* "mpa show": the connections of the network namespace, and their state. */
 #include "tool.h"
 #include "conn.h"
 #include "show.h"
@@ -19,23 +19,23 @@ struct show {
 	bool processes;
 	bool tuf;
 	struct rounds rounds;
-	int words;		/* argv[] from there on are filters */
+	int words;		/* index in argv[] from which filters follow */
 	struct filter filter;
 	struct nl nl;
 	struct conns now;
-	struct conns before;	/* the round before */
+	struct conns before;	/* the previous round */
 	struct procs procs;
 };
 
 static const struct argp_option options[] = {
-	{ "verbose", 'v', NULL, 0, "all that the kernel tells of each, one a line", 0 },
+	{ "verbose", 'v', NULL, 0, "all that the kernel reports of each, one a line", 0 },
 	{ "json", 'j', NULL, 0, "as JSON, with the names of the specification", 0 },
 	{ "watch", 'w', "SECONDS", 0, "again and again, with rates per second", 0 },
-	{ "count", 'c', "N", 0, "with --watch: so many times", 0 },
+	{ "count", 'c', "N", 0, "with --watch: number of times", 0 },
 	{ "processes", 'p', NULL, 0, "which processes have the socket (sudo: those of others)",
 	  0 },
 	{ "no-header", 'H', NULL, 0, "no line with the names of the columns", 0 },
-	{ "summary", 's', NULL, 0, "how many there are, by state and role", 0 },
+	{ "summary", 's', NULL, 0, "numbers of connections, by state and role", 0 },
 	{ "all", 'a', NULL, 0, "of stat: counters that are 0 as well", 0 },
 	{ "tuf", KEY_TUF, NULL, 0, "only sockets of TUF", 0 },
 	{}
@@ -156,7 +156,7 @@ static void print_json(const struct show *show)
 	rounds_json(&show->rounds, list);
 }
 
-/* ---- all of each ---- */
+/* ---- all attributes ---- */
 
 #define NAME_WIDTH	18
 
@@ -385,7 +385,7 @@ static void print_summary(const struct show *show)
 	free(groups.list);
 }
 
-/* ---- what is to be done ---- */
+/* ---- options ---- */
 
 static void show_round(struct show *show)
 {

@@ -15,11 +15,11 @@
 /**
  * struct table - rows of text; the last column may be long
  * @heads:	names of the columns
- * @columns:	how many there are
+ * @columns:	their number
  * @right:	columns that are aligned to the right, a bit for each
  * @cells:	row by row
- * @rows:	how many there are
- * @room:	for so many
+ * @rows:	their number
+ * @room:	allocated rows
  */
 struct table {
 	const char *heads[TABLE_COLUMNS];
@@ -44,10 +44,10 @@ struct proc {
 };
 
 /**
- * struct procs - which process has which socket
+ * struct procs - processes of sockets
  * @list:	by inode
- * @n:		how many
- * @room:	for so many
+ * @n:		their number
+ * @room:	allocated entries
  * @hidden:	there are processes that this user may not look into
  */
 struct procs {
@@ -64,11 +64,11 @@ json_t *procs_json(const struct procs *procs, __u64 inode);
 /* show_stat.c */
 
 /**
- * struct rounds - once, or again and again
+ * struct rounds - once, or repeatedly
  * @every:	seconds; 0: once
- * @count:	so many times; 0: without end
- * @done:	so many were
- * @before:	when the last one was, in seconds
+ * @count:	number of rounds; 0: no limit
+ * @done:	rounds done
+ * @before:	time of the last one, in seconds
  * @since:	seconds since; 0 in the first one
  */
 struct rounds {
@@ -87,7 +87,7 @@ void rounds_json(const struct rounds *rounds, json_t *it);
  * struct show_options - how connections and counters are shown
  * @json:	as JSON
  * @no_header:	no names of columns
- * @all:	counters that are 0 as well
+ * @all:	also counters that are 0
  */
 struct show_options {
 	bool json;

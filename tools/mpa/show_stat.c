@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa show stat": the counters of /proc/net/mpa_stat in words; and rounds of --watch. */
+/*
+ * "mpa show stat": the counters of /proc/net/mpa_stat in words; and the rounds
+ * of --watch.
+ */
 #include "tool.h"
 #include "show.h"
 
@@ -23,7 +26,7 @@ static double seconds_now(clockid_t clock)
 	return now.tv_sec + now.tv_nsec / NS_IN_S;
 }
 
-/* Waits for the next one; false if there is none. */
+/* Wait for the next one; false if there is none. */
 bool rounds_next(struct rounds *rounds)
 {
 	double now = seconds_now(CLOCK_MONOTONIC), wait = rounds->before + rounds->every - now;
@@ -44,7 +47,7 @@ bool rounds_next(struct rounds *rounds)
 	return true;
 }
 
-/* In front of a table: when it is. */
+/* The time, before a table. */
 void rounds_head(const struct rounds *rounds)
 {
 	const time_t now = time(NULL);
@@ -79,7 +82,7 @@ void rounds_json(const struct rounds *rounds, json_t *it)
 
 /* ---- counters ---- */
 
-/* What is said of each; gauges go up and down. */
+/* The words for each counter; gauges go up and down. */
 static const struct counter_words {
 	const char *name;
 	const char *words;
@@ -98,7 +101,7 @@ static const struct counter_words {
 	{ "MpaRefusedMalformed", "startups with a malformed frame of the peer", false },
 	{ "MpaRefusedTimeout", "startups whose peer has sent no frame in time", false },
 	{ "MpaRefusedLost", "startups during which TCP has ended", false },
-	{ "MpaRefusedOusted", "startups that had to make room for another (startup-max)", false },
+	{ "MpaRefusedOusted", "startups that gave up their place to another (startup-max)", false },
 	{ "MpaRefusedLimit", "startups refused, as startup-max is 0", false },
 	{ "MpaRefusedGivenUp", "startups that shutdown has ended", false },
 	{ "MpaRefusedLocal", "startups given up here: memory, or nothing could be sent", false },
@@ -121,7 +124,7 @@ static const struct counter_words {
 	{ "MpaDepthRefused", "connections without an agreement on IRD and ORD", false },
 	{ "MpaRtrRefused", "connections without an agreement on RTR", false },
 	{ "MpaRxPlaced", "records read behind a gap (placing)", false },
-	{ "MpaRxPruned", "times that TCP threw away records behind a gap", false },
+	{ "MpaRxPruned", "times that TCP dropped records after a gap", false },
 	{ "MpaRxStashed", "records longer than the receive buffer, taken in pieces", false },
 	{ "MpaLost", "connections that TCP has lost", false },
 	{ "MpaTimedOut", "connections whose peer has not answered TCP for too long", false },
@@ -130,7 +133,7 @@ static const struct counter_words {
 	{ "MpaTufResegmented", "connections of TUF whose stream is cut anew on the way", false },
 	{ "MpaTufTrimmed", "segments of TUF sent an octet shorter", false },
 	{ "MpaInStartup", "responders in startup now", true },
-	{ "MpaStartupOusted", "responders that had to make room for another", false },
+	{ "MpaStartupOusted", "responders that gave up their place to another", false },
 	{ "MpaMemKept", "octets kept to be sent from again, of the whole machine", true },
 	{}
 };
@@ -166,7 +169,7 @@ static bool has_rate(const struct counter *counter, const struct rounds *rounds)
 	       counter->value >= counter->before;
 }
 
-/* What was there before is remembered by its place, which does not change. */
+/* Earlier values are found by their position, which does not change. */
 static void counters_read(struct counters *counters)
 {
 	FILE *file = fopen(STAT_FILE, "re");
@@ -231,7 +234,7 @@ static void counter_row(struct table *table, const struct counter *counter,
 	*cell = need_memory(strdup(words->words ?: ""));
 }
 
-/* Those that are not zero, and behind them the others if all are wanted. */
+/* Those that are not zero, followed by the others if all are wanted. */
 static void counters_table(const struct counters *counters, const struct rounds *rounds,
 			   const struct show_options *options)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A command that has the records of a connection (--exec); and what is to be done
- * when a signal or an error ends this program: processes end, a file that is not
- * complete goes.
+ * A command that gets the records of a connection (--exec); and cleaning up
+ * when a signal or an error ends this program: processes end, an incomplete
+ * file is removed.
  */
 #include "relay.h"
 
@@ -53,7 +53,7 @@ void tidy_signals(void)
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		/* Who has started us in the background may not want SIGINT seen. */
+		/* A process that was started in the background may ignore SIGINT. */
 		sigaction(numbers[i], NULL, &old);
 		if (old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
@@ -61,7 +61,7 @@ void tidy_signals(void)
 	atexit(on_exit_too);
 }
 
-/* A file that goes when this program ends; NULL: none any more. */
+/* A file that is removed when this program ends; NULL: none any longer. */
 void tidy_file(const char *path)
 {
 	tidy.file = path;
@@ -87,13 +87,13 @@ void tidy_pid(pid_t pid, bool there)
 		tidy.pids++;
 }
 
-/* They are another process's. */
+/* They belong to another process. */
 void tidy_no_pids(void)
 {
 	tidy.pids = 0;
 }
 
-/* Whether a signal is a good end: nothing is under way that it cuts off. */
+/* Whether a signal is an orderly end: it interrupts nothing. */
 void tidy_ends_well(bool well)
 {
 	tidy.ends_well = well;
@@ -144,9 +144,9 @@ void child_start(struct child *child, const char *command, const struct session 
 }
 
 /*
- * Waits for its end; if its connection has @failed, not for long: it gets SIGTERM
- * after a second, SIGKILL some seconds later. Returns its exit status, as a shell
- * does.
+ * Wait for its end; if its connection has @failed, not for long: it gets
+ * SIGTERM after a second, SIGKILL some seconds later. Returns its exit status,
+ * as a shell does.
  */
 int child_end(struct child *child, bool failed)
 {

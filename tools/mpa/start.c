@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How MPA is started on a connection: the options that the commands share, and what
- * is said when it does not come about (RFC 5044 section 7.1, RFC 6581).
+ * How MPA is started on a connection: the options that the commands share, and
+ * the messages when startup fails (RFC 5044 section 7.1, RFC 6581).
  */
 #include "tool.h"
 
@@ -43,7 +43,7 @@ static const struct argp_option options[] = {
 	{ "ord", KEY_ORD, "N", 0, "outbound RDMA Reads, to be negotiated (revision 2)", 0 },
 	{ "p2p", KEY_P2P, "RTR", OPTION_ARG_OPTIONAL,
 	  "peer-to-peer model (revision 2); RTR is a list of fpdu (default), write, read", 0 },
-	{ "permissive", KEY_PERMISSIVE, NULL, 0, "speak revision 0 with who does", 0 },
+	{ "permissive", KEY_PERMISSIVE, NULL, 0, "speak revision 0 with peers that do", 0 },
 	{ "tx-markers", KEY_TX_MARKERS, NULL, 0, "role direct: send markers", 0 },
 	{ "tx-no-crc", KEY_TX_NO_CRC, NULL, 0, "role direct: send no CRCs", 0 },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "for startup; default is the policy's", 0 },
@@ -122,7 +122,7 @@ static int parse_role(struct argp_state *state, const char *text)
 	return 0;
 }
 
-/* A time of the user's, in ms. */
+/* A time given by the user, in ms. */
 unsigned int start_seconds(struct argp_state *state, const char *option, const char *text)
 {
 	double seconds;
@@ -135,7 +135,7 @@ unsigned int start_seconds(struct argp_state *state, const char *option, const c
 	return seconds * 1000;
 }
 
-/* What a key without an argument means for mpa_start.flags; 0: nothing. */
+/* The bit in mpa_start.flags for a key without an argument; 0: none. */
 static unsigned int flag_of(int key)
 {
 	switch (key) {
@@ -213,7 +213,7 @@ void start_defaults(struct start_options *opt)
 	};
 }
 
-/* Puts the ULP on a socket; ends the program if that is not possible. */
+/* Put the ULP on a socket; ends the program if that fails. */
 void start_attach(int fd)
 {
 	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
@@ -270,7 +270,7 @@ const char *start_rtr(unsigned int flags)
 	return names[(flags & MPA_START_RTR) / MPA_START_RTR_FPDU];
 }
 
-/* What the peer's frame said beside private data, in a line. The caller frees it. */
+/* The peer's frame without private data, in a line. The caller frees it. */
 char *start_frame(const struct mpa_peer *peer)
 {
 	const unsigned int flags = peer->flags, control = peer->control;
@@ -292,7 +292,7 @@ char *start_frame(const struct mpa_peer *peer)
 	return text;
 }
 
-/* What both ends have agreed on, in a line. The caller frees it. */
+/* The negotiated parameters, in a line. The caller frees it. */
 char *start_agreed(const struct mpa_info *info)
 {
 	static const char *const crcs[] = { "no CRCs", "CRCs sent", "CRCs received", "CRCs" };
@@ -330,7 +330,7 @@ static char *why_refused(int fd, const struct start_options *opt)
 	return text;
 }
 
-/* errnos with which startup ends, and what to say of them */
+/* errnos with which startup ends, and their messages */
 static const struct {
 	int err;
 	enum status status;
@@ -378,7 +378,7 @@ static char *why_startup(int fd, int err, const struct start_options *opt, enum 
 	return text;
 }
 
-/* A responder looks at the request, and answers it: returns 0 or an errno. */
+/* A responder inspects the request, and answers it: returns 0 or an errno. */
 static int answer(int fd, const struct start_options *opt)
 {
 	struct pollfd poll_for = { .fd = fd, .events = POLLIN };
@@ -402,10 +402,10 @@ static int answer(int fd, const struct start_options *opt)
 }
 
 /*
- * Starts MPA in @role, unless the options name another one, on a socket that has
- * the ULP, and waits until that is over. STATUS_OK is Full Operation, or a request
- * that was rejected as the options say; otherwise *why says, as text that the caller
- * frees, what has happened and what to do.
+ * Start MPA in @role, unless the options name another one, on a socket that has
+ * the ULP, and wait for the result. STATUS_OK is Full Operation, or a request
+ * that was rejected as the options say; otherwise *why is text, freed by the
+ * caller, about what has happened and what to do.
  */
 enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role role, char **why)
 {
@@ -416,7 +416,7 @@ enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role rol
 	*why = NULL;
 	start.role = opt->role ? opt->role : (int)role;
 	if (start.role == MPA_ROLE_RESPONDER) {
-		/* It answers what it is asked for. */
+		/* It answers what is requested. */
 		start.flags &= ~(MPA_START_ENHANCED | MPA_START_P2P);
 		start.flags |= MPA_START_MANUAL;
 	}
@@ -424,7 +424,7 @@ enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role rol
 		start_set(fd, MPA_SEGMENT, opt->segment, "MPA_SEGMENT");
 	if (opt->quick)
 		setsockopt(fd, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
-	/* Records may come out of order only where markers have been asked for. */
+	/* Records may arrive out of order only where markers were requested. */
 	if (setsockopt(fd, SOL_MPA, MPA_START, &start, sizeof(start)) ||
 	    (opt->place && setsockopt(fd, SOL_MPA, MPA_PLACE, &on, sizeof(on))))
 		err = errno;
@@ -443,8 +443,8 @@ static const char *const codes[] = {
 };
 
 /*
- * What an errno of send() or recv() in Full Operation means; *why is text that the
- * caller frees.
+ * The meaning of an errno of send() or recv() in Full Operation; *why is text
+ * that the caller frees.
  */
 enum status start_error(int fd, int err, char **why)
 {

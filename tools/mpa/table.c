@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A table on a terminal: a column that does not fit begins a line of its own, and the
+ * A table on a terminal: a column that does not fit begins a new line, and the
  * last one, if it is long, is folded between words.
  */
 #include "tool.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define GAP		2	/* between columns */
-#define INDENT		4	/* of a line that goes on */
+#define INDENT		4	/* of a continued line */
 #define LEAST_WIDTH	20
 
 void table_column(struct table *table, const char *head, bool right)
@@ -42,7 +42,7 @@ void table_free(struct table *table)
 	*table = (struct table){};
 }
 
-/* Of the terminal, or what COLUMNS says; without end in a file or a pipe. */
+/* The terminal's width, or COLUMNS; no limit in a file or a pipe. */
 static int terminal_width(void)
 {
 	const char *columns = getenv("COLUMNS");
@@ -63,7 +63,7 @@ struct layout {
 	int width;
 	int column[TABLE_COLUMNS];
 	int at;			/* columns in the line so far */
-	int blanks;		/* to come in front of the next cell of the line */
+	int blanks;		/* before the next cell of the line */
 };
 
 static int longer(int width, const char *text)
@@ -80,7 +80,7 @@ static void new_line(struct layout *layout)
 	layout->blanks = INDENT;
 }
 
-/* The last cell, over as many lines as it takes. */
+/* The last cell, over as many lines as necessary. */
 static void print_folded(struct layout *layout, const char *text)
 {
 	while (*text) {

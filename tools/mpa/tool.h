@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the commands of mpa(1) share: messages and exit statuses, ends of a TCP
- * connection, how MPA is started on it and what is said if that fails.
+ * Shared by the commands of mpa(1): messages and exit statuses, ends of a TCP
+ * connection, starting MPA and the messages if that fails.
  */
 #ifndef _MPA_TOOL_H
 #define _MPA_TOOL_H
@@ -17,18 +17,18 @@
 /* Exit statuses, as in mpa(1). Scripts rely on them. */
 enum status {
 	STATUS_OK,
-	STATUS_LOCAL,		/* something here: a file, memory, no module */
+	STATUS_LOCAL,		/* a local error: a file, memory, no module */
 	STATUS_USAGE,		/* a wrong option or argument */
 	STATUS_CONNECT,		/* there is no TCP connection */
 	STATUS_REFUSED,		/* the peer speaks MPA, and has refused, or disagrees */
 	STATUS_STARTUP,		/* the peer does not speak MPA, or not in time */
 	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
 	STATUS_LOST,		/* the connection was lost in Full Operation */
-	STATUS_DIFFERS,		/* what has arrived is not what was sent */
-	STATUS_IDLE,		/* no record for longer than the user wants */
+	STATUS_DIFFERS,		/* what was received differs from what was sent */
+	STATUS_IDLE,		/* no record for longer than the user allows */
 };
 
-/* A run that SIGINT has cut short, once it has said what it has measured */
+/* A run interrupted by SIGINT, after it has printed its results */
 #define STATUS_INTERRUPTED	130
 
 /* A command: its name, what it does in a line, and its main(). */
@@ -46,10 +46,10 @@ int show_main(int argc, char **argv);
 int monitor_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 
-/* say.c: messages go to standard error, behind "mpa COMMAND: ". */
-extern const char *say_command;		/* for the front of a message */
+/* say.c: messages go to standard error, after "mpa COMMAND: ". */
+extern const char *say_command;		/* for the beginning of a message */
 extern bool say_quiet;			/* only errors */
-/* Is told of an error that ends the program, beside the user. */
+/* Called with an error that ends the program, in addition to the message. */
 extern void (*say_last)(enum status status, const char *text);
 
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -59,7 +59,7 @@ void die(enum status status, const char *format, ...)
 void *need_memory(void *memory);
 void say_flush(void);			/* standard output */
 
-/* printable.c: octets of a peer */
+/* printable.c: octets from a peer */
 bool is_utf8(const void *octets, size_t len);
 bool is_printable(const void *octets, size_t len);
 char *printable_but(const void *octets, size_t len, const char *keep);
@@ -84,9 +84,9 @@ char *endpoint_of(int fd, bool peer);
 /* start.c */
 struct start_options {
 	struct mpa_start start;
-	int role;		/* MPA_ROLE_UNSPEC: what the command wants */
+	int role;		/* MPA_ROLE_UNSPEC: the command's default */
 	bool place;
-	int family;		/* AF_UNSPEC, or what -4 and -6 say */
+	int family;		/* AF_UNSPEC, or set by -4 and -6 */
 	int segment;		/* for MPA_SEGMENT */
 	bool quick;		/* TCP_NODELAY */
 	const char *reject;	/* responder: refuse, with this private data */
@@ -108,7 +108,7 @@ char *start_agreed(const struct mpa_info *info);
 char *start_frame(const struct mpa_peer *peer);
 enum status start_error(int fd, int err, char **why);
 
-/* Private data of a frame, as text if it is UTF-8, else in hexadecimal. */
+/* Private data of a frame, as text if it is UTF-8, otherwise in hexadecimal. */
 char *start_private(const struct mpa_peer *peer);
 
 #endif /* _MPA_TOOL_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What both ends of a file's transfer need. */
+/* Shared by both ends of a file's transfer. */
 #include "transfer.h"
 
 #include <errno.h>
@@ -12,15 +12,15 @@
 #include <sys/ioctl.h>
 
 #define DRAIN_SECONDS	5.0
-#define LOOK_MS		10	/* between looks at what has no event */
+#define LOOK_MS		10	/* between checks without an event */
 
-/* Whether a record has this tag and is as long as its struct at the least. */
+/* Whether a record has this tag and is at least as long as its struct. */
 bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
 {
 	return len >= least && !memcmp(octets, tag, TRANSFER_PLACE);
 }
 
-/* For who expects other records: what to do about these. NULL: they are not ours. */
+/* A hint for an end that expects other records. NULL: these are not a transfer's. */
 const char *transfer_hint(const char *octets, size_t len)
 {
 	if (transfer_is(octets, len, TRANSFER_WANT, TRANSFER_PLACE) ||
@@ -32,8 +32,8 @@ const char *transfer_hint(const char *octets, size_t len)
 }
 
 /*
- * Until the socket is ready, or --idle says that this takes too long. Returns what
- * poll() has found, or a negative errno: -ETIME is --idle's.
+ * Wait until the socket is ready, or --idle expires. Returns poll()'s events,
+ * or a negative errno: -ETIME is --idle's.
  */
 int transfer_wait(struct session *session, short events)
 {
@@ -45,7 +45,7 @@ int transfer_wait(struct session *session, short events)
 	return n ? fds.revents : -ETIME;
 }
 
-/* Sends a record, waits if there is no room. Returns 0 or an errno. */
+/* Send a record, wait if there is no space. Returns 0 or an errno. */
 int transfer_put_one(struct session *session, const void *octets, size_t len)
 {
 	int ready;
@@ -62,7 +62,7 @@ int transfer_put_one(struct session *session, const void *octets, size_t len)
 	return 0;
 }
 
-/* Until the peer's TCP has all that was sent: it stays there if the connection is reset. */
+/* Wait until the peer's TCP has all that was sent: it stays there after a reset. */
 static void wait_arrived(int fd, double until)
 {
 	int left = 0;
@@ -72,9 +72,9 @@ static void wait_arrived(int fd, double until)
 }
 
 /*
- * Takes what the peer still sends, until it ends: a close() with unread records
- * would reset the connection, and the answer could be lost. Behind a record that is
- * damaged nothing can be taken.
+ * Read what the peer still sends, up to its end: a close() with unread records
+ * would reset the connection, and the answer could be lost. After a damaged
+ * record nothing can be read.
  */
 void transfer_drain(struct session *session)
 {
@@ -105,7 +105,7 @@ char *transfer_hex(const uint8_t *digest)
 	return text;
 }
 
-/* Says what is wrong; returns the status. */
+/* Report an error; returns the status. */
 int transfer_fail(struct session *session, enum status status, const char *format, ...)
 {
 	va_list args;

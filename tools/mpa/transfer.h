@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The records of a file's transfer (mpa-connect(1), PROTOCOL). Each begins with 8
- * octets: those of a data record are the place in the file; of all others the first
- * is 0xff, which no place has. Numbers have their highest octet first.
+ * The records of a file's transfer (mpa-connect(1), PROTOCOL). Each begins with
+ * 8 octets: in a data record the position in the file; in all others the first
+ * is 0xff, which no position has. Numbers have their highest octet first.
  */
 #ifndef _MPA_TRANSFER_H
 #define _MPA_TRANSFER_H
@@ -13,8 +13,8 @@
 #define TRANSFER_NAME_MAX	255
 #define TRANSFER_TEXT_MAX	255
 #define TRANSFER_SIZE_UNKNOWN	UINT64_MAX
-#define TRANSFER_PLACE		8	/* octets in front of a data record's */
-#define TRANSFER_CONTROL	0xff	/* first octet of a record that has no data */
+#define TRANSFER_PLACE		8	/* octets before a data record's content */
+#define TRANSFER_CONTROL	0xff	/* first octet of a record without data */
 
 #define TRANSFER_HEAD		"\377mpahead"
 #define TRANSFER_TAIL		"\377mpatail"

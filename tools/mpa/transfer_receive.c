@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A file from records: the receiver's end (transfer.h). Records may come in any
- * order: each is written where it belongs, into a file that gets its name at the end.
+ * Receive a file from records (transfer.h). Records may arrive in any order:
+ * each is written to its position, in a file that gets its name at the end.
  */
 #include "transfer.h"
 
@@ -26,7 +26,7 @@ struct download {
 	struct sha256_ctx sha;
 	struct progress progress;
 	struct transfer_tail tail;
-	char *folder;		/* where the file goes to */
+	char *folder;		/* folder for the file */
 	char *target;		/* its path; NULL: not known yet */
 	char *temporary;
 	int file;
@@ -34,7 +34,7 @@ struct download {
 	bool have_head;
 	bool have_tail;
 	uint64_t size;		/* the head's */
-	uint64_t top;		/* end of the data that reaches farthest */
+	uint64_t top;		/* highest end of data received */
 	uint64_t received;
 	uint64_t hashed;	/* octets from the start that are in @sha */
 	uint64_t records;
@@ -43,7 +43,7 @@ struct download {
 	int status;
 };
 
-/* The transfer is over, and not well; the text goes to the sender as well. */
+/* The transfer has failed; the text is also sent to the sender. */
 static int over(struct download *down, enum transfer_result result, enum status status,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -65,7 +65,7 @@ static int over(struct download *down, enum transfer_result result, enum status 
 	return -1;
 }
 
-/* A name from the peer is a name in our folder, and fit for a terminal, or nothing. */
+/* A name from the peer must be a name in our folder, and printable on a terminal. */
 static bool name_good(const char *name, size_t len)
 {
 	return len && len <= TRANSFER_NAME_MAX && *name != '.' && !memchr(name, '/', len) &&
@@ -124,7 +124,7 @@ static int take_tail(struct download *down, const char *octets)
 	return 0;
 }
 
-/* Data side by side, which have been collected for a call. */
+/* Contiguous data, collected for one call. */
 struct run {
 	struct iovec iov[INBOUND_RECORDS];
 	int n;
@@ -207,7 +207,10 @@ static bool complete(const struct download *down)
 	       down->received >= be64toh(down->tail.size);
 }
 
-/* The connection does not go on, with this errno; if the peer is there it is told why. */
+/*
+ * The connection failed with this errno; if the peer is still there it gets the
+ * reason.
+ */
 static int broken(struct download *down, int err)
 {
 	enum status status;
@@ -262,7 +265,7 @@ static void receive_all(struct download *down)
 	}
 }
 
-/* What did not come in order is read again. */
+/* What did not arrive in order is read again. */
 static int hash_rest(struct download *down, uint64_t size)
 {
 	char *buf = need_memory(malloc(HASH_ROOM));
@@ -317,7 +320,7 @@ static int finish(struct download *down)
 	} else {
 		err = renameat2(AT_FDCWD, down->temporary, AT_FDCWD, down->target,
 				RENAME_NOREPLACE);
-		/* Not all file systems have it. */
+		/* Not all file systems support it. */
 		if (err && errno == EINVAL) {
 			err = link(down->temporary, down->target);
 			if (!err)
@@ -376,8 +379,8 @@ static void tell(struct download *down, const uint8_t *digest)
 }
 
 /*
- * What --receive says: a folder, and the file's path if it does not have the sender's
- * name. The caller frees both.
+ * Parse the argument of --receive: a folder, and the file's path if it does not
+ * have the sender's name. The caller frees both.
  */
 static void place_of(const char *where, char **folder, char **target)
 {
@@ -415,7 +418,7 @@ void transfer_receive_check(const struct session_options *opt)
 	free(target);
 }
 
-/* Where the file goes to, and what it is called until it is complete. */
+/* The folder of the file, and its name until it is complete. */
 static int prepare(struct download *down)
 {
 	const char *where = down->session->opt->receive;
@@ -451,7 +454,7 @@ static void release(struct download *down)
 	inbound_close(&down->in);
 }
 
-/* Returns the exit status: whether the file is here as it was sent. */
+/* Returns the exit status: whether the received file is complete and correct. */
 int transfer_receive(struct session *session)
 {
 	struct download down = { .session = session, .file = -1 };
@@ -463,7 +466,7 @@ int transfer_receive(struct session *session)
 	inbound_open(&down.in, session->fd, true);
 	progress_begin(&down.progress, session->opt->receive, 0);
 	start_info(session->fd, &info);
-	/* A responder may not send before it has got something. */
+	/* A responder may not send before it has received a record. */
 	if (info.flags & MPA_INFO_MAY_SEND)
 		err = transfer_put_one(session, TRANSFER_WANT, TRANSFER_PLACE);
 	if (err)

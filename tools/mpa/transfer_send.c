@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A file as records: the sender's end (transfer.h). */
+/* Send a file as records (transfer.h). */
 #include "transfer.h"
 
 #include <endian.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define BATCH_RECORDS	64
-#define BATCH_OCTETS	(256 * 1024)	/* of a call, about */
+#define BATCH_OCTETS	(256 * 1024)	/* about, in a call */
 
 struct upload {
 	struct session *session;
@@ -25,7 +25,7 @@ struct upload {
 	const char *name;
 	int file;
 	uint64_t size;
-	bool grown;		/* there is more than that */
+	bool grown;		/* the file has more than that */
 	uint64_t sent;
 	uint64_t records;
 	uint64_t place[BATCH_RECORDS];
@@ -35,7 +35,7 @@ struct upload {
 	size_t room;		/* octets of data, allocated */
 	bool answered;
 	struct transfer_done answer;
-	char *text;		/* what the receiver says beside */
+	char *text;		/* the receiver's text */
 	int status;		/* of this program */
 };
 
@@ -52,8 +52,8 @@ static int wrong(struct upload *up, enum status result, const char *what)
 }
 
 /*
- * What the receiver says: returns 1 if that is not its last word, 0 if there is nothing
- * now, -1 if nothing is to come.
+ * Read the receiver's messages: returns 1 if that is not its last one, 0 if
+ * there is none now, -1 if none will follow.
  */
 static int take(struct upload *up)
 {
@@ -78,7 +78,7 @@ static int take(struct upload *up)
 	return -1;
 }
 
-/* The same of all that is there: 0, or -1 if nothing is to come. */
+/* The same for all that are there: 0, or -1 if none will follow. */
 static int take_all(struct upload *up)
 {
 	int more;
@@ -89,7 +89,7 @@ static int take_all(struct upload *up)
 	return more;
 }
 
-/* Sends records, and hears what the receiver says meanwhile. */
+/* Send records, and read the receiver's messages meanwhile. */
 static int put(struct upload *up, struct mmsghdr *msgs, int n)
 {
 	int done = 0, sent, err, ready;
@@ -111,7 +111,7 @@ static int put(struct upload *up, struct mmsghdr *msgs, int n)
 			if (!(ready & ~POLLOUT))
 				continue;
 		}
-		/* An answer tells more than that nothing can be sent any more. */
+		/* An answer says more than that nothing can be sent any longer. */
 		if (err != EINTR && take_all(up))
 			return -1;
 		if (err != EAGAIN && err != EINTR)
@@ -143,7 +143,7 @@ static int put_head(struct upload *up)
 	return put_one(up, octets, sizeof(head) + strlen(up->name));
 }
 
-/* Returns how many octets have been read: fewer than asked for only at the end. */
+/* Returns the number of octets read: fewer than requested only at the end. */
 static ssize_t fill(struct upload *up, size_t len)
 {
 	size_t done = 0;
@@ -162,7 +162,7 @@ static ssize_t fill(struct upload *up, size_t len)
 	return done;
 }
 
-/* How long a record's data may be for it to fill a segment: that may change. */
+/* The length of data with which a record fills a segment: it may change. */
 static size_t record_room(const struct upload *up)
 {
 	socklen_t len = sizeof(int);
@@ -178,7 +178,7 @@ static int read_error(struct upload *up)
 	return -1;
 }
 
-/* All that was announced has been sent: returns 0, or -1 if something is wrong. */
+/* All that was announced has been sent: returns 0, or -1 on an error. */
 static int see_end(struct upload *up)
 {
 	ssize_t len = fill(up, 1);
@@ -187,7 +187,7 @@ static int see_end(struct upload *up)
 	return len < 0 ? read_error(up) : 0;
 }
 
-/* Returns 1 if there is more, 0 at the end, -1 if something is wrong. */
+/* Returns 1 if there is more, 0 at the end, -1 on an error. */
 static int put_data(struct upload *up)
 {
 	size_t each = record_room(up), want, at = 0;
@@ -237,7 +237,7 @@ static int put_tail(struct upload *up, uint8_t *digest)
 	return put_one(up, &tail, sizeof(tail));
 }
 
-/* Whether there was as much as the head has announced. */
+/* Whether there was as much data as the head has announced. */
 static bool has_changed(struct upload *up)
 {
 	if (up->size == TRANSFER_SIZE_UNKNOWN || (up->sent == up->size && !up->grown))
@@ -262,7 +262,7 @@ static void hear(struct upload *up)
 	}
 }
 
-/* What the receiver's answer means. */
+/* Interpret the receiver's answer. */
 static int judge(struct upload *up, const uint8_t *digest)
 {
 	uint32_t result = be32toh(up->answer.result);
@@ -318,7 +318,7 @@ static int send_file(struct upload *up)
 	if (more >= 0) {
 		bool changed = has_changed(up);
 
-		/* There is an answer also to what ends too early. */
+		/* The receiver also answers what ends too early. */
 		if (changed || !put_tail(up, digest)) {
 			complete = !changed;
 			shutdown(up->session->fd, SHUT_WR);
@@ -347,7 +347,7 @@ void transfer_send_check(const struct session_options *opt)
 		    opt->send, opt->send);
 }
 
-/* Returns the exit status: whether the receiver has the file as it is here. */
+/* Returns the exit status: whether the receiver has an identical file. */
 int transfer_send(struct session *session)
 {
 	struct upload up = { .session = session, .path = session->opt->send };
@@ -360,7 +360,7 @@ int transfer_send(struct session *session)
 	up.file = input ? STDIN_FILENO : open(up.path, O_RDONLY | O_CLOEXEC);
 	if (up.file < 0 || fstat(up.file, &st))
 		return transfer_fail(session, STATUS_LOCAL, "%s: %m", up.path);
-	/* Those of /proc have 0 octets, whatever can be read. */
+	/* Files of /proc have a size of 0, whatever can be read. */
 	up.size = S_ISREG(st.st_mode) && !input && st.st_size ? (uint64_t)st.st_size :
 								TRANSFER_SIZE_UNKNOWN;
 	sha256_init(&up.sha);
