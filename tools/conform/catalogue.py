@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The list of cases. A case is a function below @case: its docstring says what is
-done and, after "Expected:", what must be seen. What it returns is told as what was
-seen. To add one, write it at the end of its group: numbers stay."""
+"""The list of cases. A case is a function below @case: its docstring describes the
+action and, after "Expected:", the result. It returns what was seen. To add one,
+write it at the end of its group: numbers stay."""
 from peer import INITIATOR, RESPONDER
 
 MUST, SHOULD, INFO = "MUST", "SHOULD", "informative"

@@ -40,7 +40,7 @@ def _(p):
     Expected: the tested end's ULP learns of it, and closes as well."""
     p.start().echo(FIRST)
     p.fin()
-    # What a source has sent until then comes first.
+    # First comes what a source has sent so far.
     for _ in range(1000):
         if not p.wait(1, p.options.timeout):
             break

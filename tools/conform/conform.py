@@ -45,7 +45,7 @@ class World:
         if not process:
             return None
         try:
-            # What has closed its connections may be about to.
+            # A command that has closed its connections may be about to exit.
             status = process.wait(self.options.quiet)
         except subprocess.TimeoutExpired:
             status = 0
@@ -54,7 +54,7 @@ class World:
         except ProcessLookupError:
             pass
         process.wait()
-        # The second one is what a shell says of its own command.
+        # The second one is a shell's status for its command.
         return -status if status < 0 else status - 128 if status > 128 else None
 
     def open(self):
@@ -115,7 +115,7 @@ def play(case, world):
 
 
 def run(cases, world, tell):
-    """All cases; tell(result) is called after each."""
+    """Run all cases; calls tell(result) after each."""
     results, mute = [], 0
     for case in cases:
         if mute >= GIVEN_UP:
@@ -217,5 +217,5 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # A pager was closed: Python shall not complain again at exit.
+        # The pager was closed: Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,10 +16,10 @@ sys.path.append(os.path.join(HERE, os.pardir, "wire"))
 from synth import REPLY, REQUEST, C, M, R, S, crc32c, startup
 
 RESPONDER, INITIATOR = "responder", "initiator"
-# The switches: name; which case of the catalogue finds it first; "markers" or
-# "enhanced", if the end has to ask for that.
+# The switches: name; the case of the catalogue that finds it first; "markers" or
+# "enhanced", if the end has to request that.
 SWITCHES = {}
-# What an end may do: nothing is found.
+# What an end may do: no case finds a defect.
 CHOICES = {"revision-1-only": (RESPONDER, ()), "revision-0-closes": (RESPONDER, ()),
            "complains": (RESPONDER, ()), "never-peer-to-peer": (INITIATOR, ("enhanced",))}
 
@@ -164,7 +164,7 @@ class Connection:
         self.rx_pos = self.tx_pos = 0
         self.reads = 0
         self.held = None
-        self.owed = 0       # octets of an FPDU that was delivered before they came
+        self.owed = 0       # octets of an FPDU that was delivered before they arrived
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def has(self, *names):
@@ -409,7 +409,7 @@ class Connection:
                 length = struct.unpack(">H", body[-4:-2])[0]
                 if length > 64768 or not length and not (self.empty and not self.rx_pos):
                     raise Ended("length")
-                left = 2 + length + 3 & ~3     # with the CRC, without what is here
+                left = 2 + length + 3 & ~3     # with the CRC, without the octets already received
                 if self.has("not-whole"):
                     left, self.owed, self.crc = left - 4, 4, False
             else:
@@ -563,7 +563,7 @@ class Connection:
             pass
 
     patience = 10   # seconds for startup
-    stay = 60       # how long what never closes is kept
+    stay = 60       # time for which a connection that is never closed is kept
 
 
 class End:
@@ -593,7 +593,7 @@ class End:
         while not self.stopped:
             try:
                 connection = self.known(self.listener.accept()[0])
-            except OSError:     # it has been reset already, or nobody listens any longer
+            except OSError:     # it has been reset already, or the listener is gone
                 continue
             if connection.has("dies-of-a-reset"):
                 try:

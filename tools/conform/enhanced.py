@@ -303,7 +303,7 @@ def _(p):
 @case("a plain reply to an enhanced request", "RFC 6581, 10", INITIATOR, INFO)
 def _(p):
     """Reply to an enhanced request with one of revision 1.
-    Expected: not what an enhanced responder may do; the connection ends, or goes on
+    Expected: not what an enhanced responder may do; the connection ends, or continues
     without."""
     asked(p)
     p.reply()
@@ -324,7 +324,7 @@ def _(p):
 @case("an enhanced reply to a plain request", "RFC 6581, 10", INITIATOR, INFO)
 def _(p):
     """Reply to a request of revision 1 with an enhanced one of revision 2.
-    Expected: not what a responder may do; the connection is closed, or goes on."""
+    Expected: not what a responder may do; the connection is closed, or continues."""
     if p.take_frame().revision > 1:
         raise Skip("its request is of revision 2")
     p.reply(C | S, depths(4, 4), 2)

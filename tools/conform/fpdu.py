@@ -12,7 +12,7 @@ case = group("fpdu", checks=())
 @case("the first octets are an FPDU", "RFC 5044, 7.1.2 rule 7")
 def _(p):
     """Start without markers; a responder gets an FPDU.
-    Expected: an FPDU with a ULPDU_Length from 1 to 64768, and so many octets."""
+    Expected: an FPDU with a ULPDU_Length from 1 to 64768, and that number of octets."""
     p.start()
     if p.role == RESPONDER:
         p.sends()
@@ -299,7 +299,7 @@ case = group("length")
 
 for _length in (64769, 65535):
     @case(f"ULPDU_Length {_length}", "RFC 5044, 3", level=INFO,
-          text=f"""Send an FPDU with ULPDU_Length {_length}, so many octets and a good
+          text=f"""Send an FPDU with ULPDU_Length {_length}, that number of octets and a good
           CRC. Expected: delivered, or not; RFC 5044 has no code for it.""")
     def _(p, length=_length):
         p.start().echo(FIRST)

@@ -29,14 +29,14 @@ def _(p):
 @case("the first FPDU follows it", "RFC 5044, 4.3; 4.4")
 def _(p):
     """Start with M = 1, and send a ULPDU.
-    Expected: after the marker its FPDU, whose CRC has the marker in it."""
+    Expected: after the marker its FPDU, whose CRC covers the marker."""
     p.start(M | C).echo(FIRST)
 
 
 @case("a marker every 512 octets", "RFC 5044, 4.3")
 def _(p):
     """Start with M = 1, and send 20 ULPDUs of 100 octets.
-    Expected: in what comes every 512th octet begins a marker, whose FPDUPTR is the
+    Expected: every 512 octets of the stream a marker begins, whose FPDUPTR is the
     distance to ULPDU_Length of the FPDU that it is in."""
     p.start(M | C).echo(*(p.octets(100) for _ in range(20)))
 
@@ -49,8 +49,8 @@ def _(p):
 
 
 # A first FPDU with its marker ends at 512 if the ULPDU has 502 octets. Where this
-# end is the responder, the tested end has sent one before: what counts is that each
-# place is met by one of the lengths.
+# end is the responder, the tested end has sent one before: each place must be met
+# by one of the lengths.
 for _sizes, _what in (((502, 8), "between two FPDUs"),
                       ((506, 8), "between ULPDU and CRC"),
                       ((505, 8), "between pad and CRC"),
@@ -90,7 +90,7 @@ def _(p):
     p.start(M | C).echo(*(p.octets(200) for _ in range(20)))
 
 
-# ---- what the tested end receives, if it asks for markers ----
+# ---- what the tested end receives, if it requests markers ----
 
 def asked(p):
     p.start()
@@ -155,7 +155,7 @@ def _(p):
 
 @case("markers that nobody has asked for", "RFC 5044, 7.1.1 M")
 def _(p):
-    """To an end with M = 0 send an FPDU with a marker in front.
+    """To an end with M = 0 send an FPDU with a marker before it.
     Expected: it is not delivered."""
     p.start()
     if p.tx.markers:

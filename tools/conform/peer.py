@@ -14,7 +14,7 @@ from rfc5044 import REPLY, REQUEST
 
 M, C, R, S = synth.M, synth.C, synth.R, synth.S
 RESPONDER, INITIATOR = "responder", "initiator"     # roles of the tested end
-FIRST = b"Conforming"       # what is sent where any ULPDU will do: no pad
+FIRST = b"Conforming"       # sent where any ULPDU is fine: no pad
 
 
 class Fail(Exception):
@@ -64,7 +64,7 @@ class Peer:
         self.got, self.sent = bytearray(), bytearray()
         self.log = []           # (who, octets or what happened)
         self.at = 0
-        self.end = None         # how the tested end's direction has ended
+        self.end = None         # how the tested end's direction ended
         self.sent_fin = False
         self.frame = None       # its startup frame
         self.checks = ("pad", "crc", "markers")
@@ -134,7 +134,7 @@ class Peer:
         return None
 
     def wait(self, count, seconds):
-        """Until so many octets are there; returns whether they are."""
+        """Wait for @count octets; returns whether they have arrived."""
         until = time.monotonic() + seconds
         while len(self.got) - self.at < count and not self.end:
             if not readable(self, until - time.monotonic()):

@@ -18,7 +18,7 @@ import rfc5044
 
 COLOURS = {"pass": "32", "fail": "31;1", "warn": "33", "info": "36", "skip": "2"}
 FPDUS = 4           # shown of a direction
-OCTETS = 512        # shown of what is neither startup frame nor FPDU
+OCTETS = 512        # shown of what is neither a startup frame nor an FPDU
 
 
 class Result:

@@ -39,24 +39,24 @@ def idle(each):
     try:
         key = frozenset((each.sock.getsockname(), each.sock.getpeername()))
     except OSError:
-        return False    # it has been reset, which is to be read
+        return False    # it has been reset, which has to be read
     there = ends[-1].connections.get(key)
     if not there or not there.waiting or there.consumed != len(each.sent) or \
             each.sent_fin and not there.eof:
         return False
     try:
-        # Has all that it has sent arrived?
+        # Whether all that it has sent has arrived
         return not struct.unpack("i", fcntl.ioctl(there.sock, termios.TIOCOUTQ, bytes(4)))[0]
     except (OSError, ValueError):
         return False    # it has just been closed
 
 
 def first_found(role, broken=(), mode=()):
-    """(the first case that fails, or SHOULD not be, what it saw, how many ran)"""
+    """(the first case that fails, or SHOULD not be, what it saw, number of cases run)"""
     kind = {word: True for word in mode if word not in ("sink", "source")}
     kind["ulpdus"] = ([word for word in mode if word not in kind] + ["echo"])[0]
     words = ["--peer", kind["ulpdus"]]
-    # Without those that wait for a time to pass
+    # Without those that wait for a timeout
     for group in dict.fromkeys(case.group for case in catalogue.cases):
         words += ["--only", group] if group != "time" else []
     listening = ["--listen", "127.0.0.1:0"]
@@ -91,7 +91,7 @@ def first_found(role, broken=(), mode=()):
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 CONFORM = (sys.executable, "-B", os.path.join(HERE, "conform.py"))
-# Takes a connection, and dies of the first octets
+# Accepts a connection, and crashes at the first octets
 CRASHES = """import os, resource, socket, sys
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -99,7 +99,7 @@ listener.accept()[0].recv(1)
 os.abort()"""
 
 
-# What is waited for comes
+# What is waited for arrives
 PATIENT = ("--timeout", str(HANGS), "--quiet", str(HANGS), "--patience", str(HANGS))
 
 

@@ -45,7 +45,7 @@ def _(p):
 @case("PD_Length is that of the private data", "RFC 5044, 7.1.1 PD_Length")
 def _(p):
     """Take the tested end's frame, with as many octets as PD_Length says.
-    Expected: PD_Length is 512 at most, and so many octets come."""
+    Expected: PD_Length is 512 at most, and that number of octets arrives."""
     if p.role == RESPONDER:
         p.request()
     frame = p.take_frame()
@@ -206,7 +206,7 @@ def _(p):
     p.goes_on()
 
 
-# ---- what is not checked, what fits ----
+# ---- what is not checked, what is accepted ----
 
 for _bit, _what in ((R, "R"), (0x08, "bit 4"), (0x04, "bit 5"), (0x02, "bit 6"),
                     (0x01, "bit 7"), (0x0F, "each of bits 4 to 7")):
@@ -232,7 +232,7 @@ for _size in (1, 256, 257, 511, 512):
     @case(f"{octets(_size)} of private data", "RFC 5044, 7.1.1 PD_Length; 7.1.2 rule 9",
           text=f"""Send a startup frame with {octets(_size)} of private data. Expected:
           it is accepted, whatever it says; a ULP that does not want it rejects it in a
-          Reply Frame, and is told as such.""")
+          Reply Frame, and is reported as such.""")
     def _(p, size=_size):
         private = p.octets(size)
         if p.role == RESPONDER:
@@ -257,7 +257,7 @@ def _(p):
     return p.end or "the connection stays open"
 
 
-# ---- what is malformed ----
+# ---- malformed frames ----
 
 def malformed(p, octets, fin=False):
     """It waits for a frame, and gets that."""
@@ -291,7 +291,7 @@ for _what, _change in (
 
 for _length in (513, 1024, 65535):
     @case(f"PD_Length {_length}", "RFC 5044, 7.1.1 PD_Length; 7.1.2 rule 9",
-          text=f"""Send a startup frame with PD_Length {_length}, and so many octets.
+          text=f"""Send a startup frame with PD_Length {_length}, and that number of octets.
           Expected: the connection is closed, and nothing sent.""")
     def _(p, length=_length):
         key = REQUEST if p.role == RESPONDER else REPLY

@@ -49,7 +49,7 @@ def _(p):
 @case("a reply of revision 0", "RFC 5044, C.2.2; C.2.5", INITIATOR, INFO)
 def _(p):
     """Reply with revision 0, M and C, to a request of revision 1.
-    Expected: a permissive initiator goes on with markers, another one closes."""
+    Expected: a permissive initiator continues with markers, another one closes."""
     p.take_frame()
     p.reply(M | C, revision=0)
     p.operate(M | C)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What the demo's scripts share. COLOUR=1 colours.
+# Shared by the demo's scripts. COLOUR=1 prints in colour.
 
 if [[ -n ${COLOUR:-} ]]; then
 	bold=$'\e[1m' green=$'\e[32;1m' grey=$'\e[90m' plain=$'\e[0m'

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * placing - how long records take from send to recv
+ * placing - measure the time of records from send to recv
  *
  *	placing receive ADDRESS PORT FILE [place]
  *	placing send ADDRESS PORT COUNT INTERVAL_US LOSE
  *
- * The sender sends a record each INTERVAL_US, with the time in it. The packet of
- * one record of LOSE has a TOS of LOST_TOS, for somebody on the way to lose it; TCP
- * sends it again with another.
+ * The sender sends a record each INTERVAL_US, with the time in it. The packet
+ * of one record in LOSE has a TOS of LOST_TOS, so that the path can drop it;
+ * TCP retransmits it with another TOS.
  *
  * The receiver writes a line to FILE for each: its number, when it was sent, in
- * milliseconds since the first one, how many milliseconds it took, and whether it
- * came out of order. Both read the same clock, so they run on the same kernel.
+ * milliseconds since the first one, the time it took in milliseconds, and
+ * whether it arrived out of order. Both read the same clock, so they run on the
+ * same kernel.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -34,7 +35,7 @@
 #define NSEC_PER_USEC	1000
 #define NSEC_PER_MSEC	1e6
 
-/* A record is one of these, and zeros. */
+/* A record is one of these, followed by zeros. */
 struct stamp {
 	uint64_t number;
 	int64_t sent;
@@ -111,7 +112,7 @@ static int answer(const char *address, const char *port)
 	return fd;
 }
 
-/* The receiver asks for markers: without them nothing is found behind a gap. */
+/* The receiver requests markers: without them nothing is found after a gap. */
 static void start(int fd, enum mpa_role role)
 {
 	struct mpa_start how = {
@@ -149,7 +150,7 @@ static void send_records(int fd, uint64_t count, int64_t interval, uint64_t lose
 			    strerror(errno));
 		set_tos(fd, 0);
 	}
-	/* Until the receiver has it all. */
+	/* Until the receiver has everything. */
 	if (shutdown(fd, SHUT_WR) || recv(fd, record, sizeof(record), 0))
 		die("the receiver has not ended as it should");
 }

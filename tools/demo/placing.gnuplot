@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# The delay of each record, beside when it was sent. The variables terminal_is,
-# build and svg come from the command line.
+# The delay of each record against the time when it was sent. The variables
+# terminal_is, build and svg come from the command line.
 set xlabel "sent at, in seconds"
 set ylabel "ms from send to recv"
 set yrange [0:*]

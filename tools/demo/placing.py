@@ -2,7 +2,7 @@
 """placing.py IN-ORDER PLACED: what the two measurements say, in sentences."""
 import sys
 
-# A record is late that takes so much longer than the fastest.
+# A record is late if it takes this much longer than the fastest.
 LATE_MS = 2
 
 
@@ -14,7 +14,7 @@ def read(path):
 
 
 def rank(values, share):
-    """The value that so many of all are not above."""
+    """The value that this share of all does not exceed."""
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
@@ -34,7 +34,7 @@ def main():
         print(f"  {name}: {late} of {len(rows)} records took over "
               f"{fastest + LATE_MS:.0f} ms")
         print(sentence("all", [time for _, time, _ in rows]))
-        print(sentence("those behind a lost record",
+        print(sentence("those after a lost record",
                        [time for number, time, _ in rows if number in behind]))
 
 

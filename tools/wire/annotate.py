@@ -212,7 +212,7 @@ def main():
         print(f"annotate: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # A pager was closed: Python shall not complain again at exit.
+        # The pager was closed: Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -7,8 +7,8 @@ import tempfile
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
-# Octets of link header before the EtherType, by link type of pcap; the offset
-# of the EtherType itself. None: there is no EtherType, IP follows at once.
+# Octets of link header before the EtherType, by link type of pcap. None: there is
+# no EtherType, IP follows at once.
 LINKS = {1: 12, 113: 14, 276: 0, 12: None, 14: None, 101: None,
          228: None, 229: None}
 LINK_LEN = {1: 14, 113: 16, 276: 20, 12: 0, 14: 0, 101: 0, 228: 0, 229: 0}
@@ -68,8 +68,8 @@ class Segment:
     def __init__(self, number, src, dst, seq, flags, payload, cut):
         self.number, self.src, self.dst = number, src, dst
         self.seq, self.flags, self.payload = seq, flags, payload
-        self.cut = cut      # octets that the capture did not keep
-        self.off = None     # place in the stream, once that is known
+        self.cut = cut      # octets that the capture does not contain
+        self.off = None     # position in the stream, once that is known
 
 
 def _segment(number, link, packet, cut):
@@ -113,7 +113,7 @@ def _segment(number, link, packet, cut):
         end = at + 40 + total
     else:
         return None
-    # Super-segments of more than 64 KiB say 0, or have a jumbo option.
+    # Super-segments of more than 64 KiB have a length of 0, or a jumbo option.
     if total == 0:
         end = len(packet)
     if len(packet) < start + 20:
@@ -133,13 +133,13 @@ class Half:
         self.segments = []
         self.isn = None
         self.stream = b""       # octets from the first one on, without holes
-        self.holes = 0          # octets missing inside of what was captured
-        self.behind = 0         # octets captured behind the first hole
+        self.holes = 0          # octets missing inside the captured range
+        self.behind = 0         # octets captured after the first hole
         self.again = 0          # octets seen more than once
         self.problems = []
 
     def first_behind(self, end):
-        """The number of the first packet with the octet in front of end."""
+        """The number of the first packet with the octet before end."""
         return min((s.number for s in self.segments if s.off is not None
                     and s.off + len(s.payload) >= end), default=math.inf)
 
@@ -150,7 +150,7 @@ class Half:
         base = data[0].seq if self.isn is None else (self.isn + 1) % 2**32
         edge = 0
         for segment in data:
-            # Sequence numbers wrap: take the reading nearest to the edge.
+            # Sequence numbers wrap: use the value nearest to the edge.
             delta = (segment.seq + bool(segment.flags & SYN) - base - edge) \
                 % 2**32
             if delta >= 2**31:
@@ -218,7 +218,7 @@ def read(path):
         connection = current.get(key)
         if connection and segment.flags & SYN and \
                 connection.half(segment).isn not in (None, segment.seq):
-            connection = None       # the addresses are used anew
+            connection = None       # the addresses are reused
         if connection is None:
             connection = current[key] = Connection(segment)
             connections.append(connection)

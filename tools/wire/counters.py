@@ -3,7 +3,7 @@
 import json
 
 # What is compared: its name, its key in a direction's report, and the sender's
-# counters that together must be the same.
+# counters whose sum must be equal.
 SEGMENTS = (
     ("aligned segments", "segments_begin_fpdu", ("tx_segs_aligned",)),
     ("data segments", "segments", ("tx_segs_aligned", "tx_segs_unaligned")))
@@ -12,7 +12,7 @@ TUF_MARKERS = (("FPDUs", "fpdus", ("tx_fpdus",)),
                ("markers", "markers", ("tx_markers",)))
 TUF_ALIGN = TUF_MARKERS + SEGMENTS + (
     ("contained segments", "segments_contained", ("tx_segs_contained",)),)
-# By the mode that a direction's report tells; MPA's has none.
+# By the mode in a direction's report; MPA's has none.
 ROWS = {None: MPA, "markers": TUF_MARKERS, "align": TUF_ALIGN}
 
 
@@ -24,7 +24,7 @@ def differences(way, said):
     for what, key, names in ROWS[way.get("mode")]:
         value = sum(said[name] for name in names)
         seen = way[key]
-        # What is sent again is not counted again.
+        # Retransmissions are not counted again.
         if key.startswith("segments"):
             seen -= way[key.replace("segments", "segments_again")]
         if seen != value:

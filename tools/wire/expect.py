@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What --tuf tells of a direction. No octet of TUF says that it is TUF: whoever
-made the capture has to know."""
+"""The description of a direction with --tuf. No octet of TUF shows that it is TUF:
+whoever made the capture has to know."""
 import argparse
 import ipaddress
 import re
@@ -13,19 +13,19 @@ Framing of one direction of TUF, as often as there are such:
   --tuf from=ENDPOINT,to=ENDPOINT,mode=align|markers[,key=HEX][,start=N]
         [,end=N][,period=N]
 
-  from, to  who sends and who receives; one of the two is enough. ENDPOINT is
+  from, to  sender and receiver; one of the two is enough. ENDPOINT is
             ADDRESS:PORT, ADDRESS or :PORT; an IPv6 ADDRESS with a port stands
             in brackets
   mode      align: FPDUs in segments of their own. markers: FPDUs with markers
   key       the 6 octets of Key, as 12 hexadecimal digits. Without it all FPDUs
             must have the key of the first
-  start     octets of plain TCP in front of framing, counted from the first
+  start     octets of plain TCP before framing, counted from the first
             octet of payload of the direction (default: 0)
   end       where framing ends, counted in the same way (default: it does not)
   period    of markers, in octets (default: 2048)
 
-A direction whose framing begins anew has a --tuf for each time. What no --tuf
-speaks of is taken for plain TCP.
+A direction whose framing starts several times has a --tuf for each time. What no
+--tuf describes is taken for plain TCP.
 """
 
 

@@ -73,7 +73,7 @@ class Direction:
         starts = [fpdu.at for fpdu in self.fpdus]
         begins = set(starts)
         count = aligned = again = again_aligned = edge = 0
-        shared = []     # FPDUs that begin in each segment, the first time
+        shared = []     # FPDUs that begin in each segment, when first sent
         for s in self.half.segments:
             if s.off is None or s.off < self.start:
                 continue
@@ -181,7 +181,7 @@ class Connection:
                                  "without a ULPDU (RFC 6581 section 9.2)")
 
     def check_startup(self):
-        """Section 7.1.2: a reply answers a request, FPDUs come behind the reply."""
+        """Section 7.1.2: a reply answers a request, FPDUs come after the reply."""
         ours, theirs = self.halves
         if ours.holes or theirs.holes:
             return
@@ -234,7 +234,7 @@ class Connection:
                     "revision": str(frame.revision),
                     "private": str(frame.private_len)}
             for key, value in want.items():
-                # Lengths have their unit behind them.
+                # Lengths are followed by their unit.
                 got = seen.seen.get(key, "nothing").split()[0]
                 if got != value:
                     self.problems.append(f"{frame.kind} Frame: tshark sees "
@@ -284,7 +284,7 @@ def unjudged(tcp):
     """What is said of a TCP connection without startup frames."""
     sent = [half for half in tcp.halves if any(
         s.payload for s in half.segments)]
-    # What came in front of the first octets may have been a startup frame.
+    # The octets before the first ones may have been a startup frame.
     begun = all(half.isn is not None and half.stream for half in sent)
     return {"from": capture.name(tcp.halves[0].src),
             "to": capture.name(tcp.halves[0].dst),
@@ -367,7 +367,7 @@ def frame_text(frame):
     text = (f"Rev {frame['revision']}, {', '.join(said)}, "
             f"{frame['private_length']} octets of private data")
     if frame["stream_octet"]:
-        text += f", behind {frame['stream_octet']} octets of plain TCP"
+        text += f", after {frame['stream_octet']} octets of plain TCP"
     return text
 
 

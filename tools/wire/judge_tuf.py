@@ -8,7 +8,7 @@ import expect
 import output
 import tuf
 
-# A direction's sums that the last line of a report shows.
+# The sums of a direction in the last line of a report.
 SUMS = ("fpdus", "markers", "markers_wrong", "segments_accidental",
         "octets_unexplained")
 
@@ -25,8 +25,8 @@ class Framed:
         self.found = tuf.parse(self.octets, framing.period)
         if self.key is None and self.found.fpdus:
             self.key = self.found.fpdus[0].key
-        # Length of each FPDU by its place in the stream. Of one that is cut off
-        # only the place counts: no segment can be all of it.
+        # Length of each FPDU by its position in the stream. Of one that is cut off
+        # only the position matters: no segment can contain all of it.
         self.lens = {self.start + f.pos: f.len for f in self.found.fpdus}
         self.edge = self.stop - self.found.left
         if self.found.cut_off and not self.wrong_key(self.found.tail):
@@ -61,10 +61,10 @@ class Framed:
                    f"{tuf.FPDU_MAX} are the most")
 
     def judge_end(self, cut_ok):
-        """Framing ends behind a whole FPDU, where it was said to end."""
+        """Framing ends after a whole FPDU, where --tuf has its end."""
         end = self.framing.end
         short = end is not None and self.stop < end
-        # Where framing was switched off nobody was killed.
+        # Where framing was switched off no process was killed.
         excused = cut_ok and (end is None or short)
         if self.found.left and not (excused and self.found.cut_off):
             self.problems.append(
@@ -108,7 +108,7 @@ class Framed:
             names + tuple(n.replace("segments", "segments_again")
                           for n in names)
             + ("segments_accidental", "fpdus_inside_segments"), 0)
-        pieces = set()      # FPDUs of which a segment has a part only
+        pieces = set()      # FPDUs of which a segment has only a part
         edge = 0
         for s in self.captured():
             end = s.off + len(s.payload)
@@ -156,7 +156,7 @@ class Framed:
             "ulpdu_octets": sum(f.ulpdu_len for f in self.found.fpdus),
             "longest": max((f.len for f in self.found.fpdus), default=0),
             "markers": sum(len(f.markers) for f in self.found.fpdus),
-            # A marker with two wrong copies is one.
+            # A marker with two wrong copies counts once.
             "markers_wrong": len({w[0] for f in self.found.fpdus
                                   for w in f.wrong_markers}),
             "octets_unexplained": self.found.left + self.half.behind,

@@ -3,9 +3,9 @@
 -- MPA (RFC 5044, RFC 6581) and TUF for Wireshark and tshark, from 4.0 on:
 -- startup frames, FPDUs, markers, CRCs. See README, "Wireshark and tshark".
 --
--- A postdissector: it sees every TCP segment, whatever Wireshark itself takes
--- it for, and puts the stream together itself, in the order of the sequence
--- numbers, each direction apart.
+-- A postdissector: it sees every TCP segment, whatever protocol Wireshark has
+-- chosen for it, and reassembles each direction of the stream itself, by sequence
+-- numbers.
 
 local REQUEST, REPLY = "MPA ID Req Frame", "MPA ID Rep Frame"
 local KEY_LEN, STARTUP_LEN, PRIVATE_MAX = 16, 20, 512
@@ -13,14 +13,13 @@ local M, C, R, S = 0x80, 0x40, 0x20, 0x10
 local MPA_PERIOD, MARKER_LEN, CRC_LEN = 512, 4, 4
 local ULPDU_MAX = 64768
 local TUF_HEADER, TUF_PERIOD = 8, 2048
--- Waiting for the other end's startup frame ends after so many octets.
+-- After this number of octets the wait for the other end's startup frame ends.
 local WAIT_MAX = 1024 * 1024
 
 -- ---- CRC32c ----
 
--- Sixteen octets at a time, with a table for each of their places. Lua 5.2
--- has no operators on bits, and Lua 5.4 no bit32: the same text is made for
--- either.
+-- Sixteen octets at a time, with a table for each of their positions. Lua 5.2 has
+-- no bit operators, and Lua 5.4 no bit32: the same text is generated for either.
 local function make_crc32c()
 	local modern = not bit32
 	local function xor(terms)
@@ -204,7 +203,7 @@ mpax.prefs.check_crc = Pref.bool("Check CRCs", true, "Takes most of the time")
 mpax.prefs.columns = Pref.bool("Write the columns", true,
 	"Protocol and Info say what is in a segment")
 
--- ---- framings told by the preference ----
+-- ---- framings set by the preference ----
 
 local framings = {}
 
@@ -305,9 +304,8 @@ end
 
 -- ---- where octets and markers of an FPDU are ----
 
--- Octets that "plain" octets and the markers among them take, from position
--- pos on. A marker in front of the first octet is counted, one behind the last
--- is not.
+-- Octets that "plain" octets and the markers among them take, from position pos. A
+-- marker before the first octet is counted, one after the last is not.
 local function with_markers(pos, plain, period)
 	if not period then
 		return plain
@@ -320,8 +318,8 @@ local function with_markers(pos, plain, period)
 		(math.floor((plain - room - 1) / (period - MARKER_LEN)) + 1)
 end
 
--- Calls found(kind, offset, length) for what FPDU octets from pos on consist
--- of: parts is a list of {kind, octets}, kind is "marker" for markers.
+-- Calls found(kind, offset, length) for the parts of FPDU octets from pos: parts is
+-- a list of {kind, octets}, kind is "marker" for markers.
 local function walk(pos, parts, period, found)
 	local off = 0
 	for _, part in ipairs(parts) do
@@ -342,7 +340,7 @@ local function walk(pos, parts, period, found)
 	end
 end
 
--- The first octets of text from index first on, without markers.
+-- The first octets of text from index first, without markers.
 local function header(text, first, pos, len, period)
 	local got = {}
 	walk(pos, { { "header", len } }, period, function(kind, off, size)
@@ -364,8 +362,8 @@ end
 
 -- ---- packets ----
 
--- Fields that other dissectors have read are not there in the first of two
--- passes. So the headers are read here, found by the addresses that are known.
+-- Fields of other dissectors are not available in the first of two passes. So the
+-- headers are parsed here; known addresses show where they begin.
 
 local address_octets = {}
 
@@ -397,8 +395,8 @@ local function octets_of(address)
 	return known
 end
 
--- The index of TCP's header, and the octets from there to the end of the IP
--- packet (nil: it does not say), where an IP header begins at an index.
+-- The index of TCP's header, and the octets from there to the end of the IP packet
+-- (nil: not known), for an IP header that begins at an index.
 local function ipv4_payload(head, first)
 	local version, _, total = head:byte(first), nil, number(head, first + 2)
 	if math.floor(version / 16) ~= 4 or head:byte(first + 9) ~= 6 or
@@ -481,8 +479,8 @@ local function new_way(conn, own)
 		 need = 1, offset = 0, early = {}, count = 0, counted = true }
 end
 
--- The direction of a segment. Addresses and ports that are used again, with a
--- SYN of another number, are another connection.
+-- The direction of a segment. Reused addresses and ports, with a SYN of another
+-- number, are another connection.
 local function way_of(pinfo, src, dst, seg)
 	local name = src .. " " .. pinfo.src_port
 	local other = dst .. " " .. pinfo.dst_port
@@ -506,7 +504,7 @@ local function way_of(pinfo, src, dst, seg)
 	return conn[n]
 end
 
--- A sequence number as offset in the stream: the one nearest to what comes next.
+-- A sequence number as offset in the stream: the one nearest to the next octet.
 local function unwrap(way, seq)
 	local delta = (seq - way.base - way.offset) % 4294967296
 	if delta >= 2147483648 then
@@ -536,9 +534,8 @@ local function consume(way, len)
 	way.need = 1
 end
 
--- Octets in the stream's order. source is the record of the segment that they
--- are from, rec that of the segment that is looked at now; at is their offset in
--- the payload.
+-- Octets in the stream's order. source is the record of the segment that they are
+-- from, rec that of the present segment; at is their offset in the payload.
 local function feed(way, data, source, rec, at)
 	local framed = way.state == "fpdus"
 	if framed and at == 0 then
@@ -565,7 +562,7 @@ local function feed(way, data, source, rec, at)
 	end
 end
 
--- Segments that came before their turn, as far as it is their turn now.
+-- Segments that came early, as far as they are in order now.
 local function feed_early(way, rec)
 	while way.early[1] and way.early[1].offset <= way.offset do
 		local seg = table.remove(way.early, 1)
@@ -585,7 +582,8 @@ local function keep_early(way, offset, data, rec)
 	rec.early = true
 end
 
--- What the other end has acknowledged and the capture does not have will not come.
+-- What the other end has acknowledged and the capture does not have will not
+-- follow.
 local function skip_missing(way, rec)
 	local first = way.early[1]
 	if not first or not way.acked or way.acked <= way.offset then
@@ -602,16 +600,16 @@ local function skip_missing(way, rec)
 		way.conn.lost = true
 		way.state = way.state == "fpdus" and "lost" or "blind"
 		way.counted = false
-		fail(rec, "missing", ("%d octets in front of this segment or of one" ..
-			" before it were not captured"):format(missing))
+		fail(rec, "missing", ("%d octets before this segment or before one" ..
+			" ahead of it were not captured"):format(missing))
 	end
 	feed_early(way, rec)
 end
 
--- ---- startup, FPDUs: what the octets say ----
+-- ---- startup, FPDUs: parsing ----
 
 -- Whether all of len octets at the buffer's offset off are in the payload of the
--- segment that is looked at.
+-- present segment.
 local function inside(way, rec, off, len)
 	return way.at and way.at + off >= 0 and way.at + off + len <= rec.len
 end
@@ -686,7 +684,7 @@ function steps.plain(way, rec)
 	local reply = text:find(REPLY, 1, true)
 	local at = math.min(request or math.huge, reply or math.huge)
 	if at == math.huge then
-		-- The key could have begun.
+		-- It could be the beginning of the key.
 		if way.have >= KEY_LEN then
 			consume(way, way.have - KEY_LEN + 1)
 		end
@@ -735,9 +733,9 @@ function steps.blind(way)
 	return false
 end
 
--- The (octets, ULPDU_Length, whether the key is right) of the FPDU at offset off
--- of text, which is at pos in the stream; (octets that are needed) if there are
--- too few; (nil, what is wrong).
+-- The (octets, ULPDU_Length, whether the key is right) of the FPDU at offset off of
+-- text, which is at pos in the stream; (octets that are needed) if there are too
+-- few; (nil, the error).
 local function measure(mode, pos, text, off)
 	local tuf = mode.kind == "tuf"
 	local said_len = tuf and TUF_HEADER or 2
@@ -780,8 +778,8 @@ local function verdict(mode, text, off, size)
 	return crc_of(text, off + 1, size) and "g" or "b"
 end
 
--- What the marker at offset off of an FPDU must say. head: offset of the header;
--- following: of the next one.
+-- The value that the marker at offset off of an FPDU must have. head: offset of the
+-- header; following: of the next one.
 local function expected(mode, off, head, following)
 	if off < head then
 		return 0
@@ -798,8 +796,8 @@ local function edges(mode, pos, size)
 	return head, following
 end
 
--- How many markers of the FPDU at offset first are wrong. A marker inside TUF's
--- header belongs to what is behind it.
+-- Number of wrong markers in the FPDU at offset first. A marker inside TUF's header
+-- belongs to what follows it.
 local function wrong_markers(mode, pos, text, first, size)
 	if not mode.period then
 		return 0
@@ -832,8 +830,8 @@ local function end_parts(way, rec)
 	way.parts = {}
 end
 
--- A run is FPDUs one behind the other that are displayed with a segment. Those
--- inside its payload are found there again, of others the octets are kept.
+-- A run is contiguous FPDUs that are displayed with a segment. Those inside its
+-- payload are found there again, of others the octets are kept.
 local function close_run(way, text, run, off)
 	if not run then
 		return
@@ -864,8 +862,8 @@ local function add_fpdu(way, rec, text, off, size, run)
 	return run
 end
 
--- Whether octets in front of the CRC are not zero. One of them may be a marker's:
--- the tree looks closer.
+-- Whether octets before the CRC are not zero. One of them may be a marker's: the
+-- tree checks that.
 local function odd_pad(mode, text, off, size, length)
 	local pad = -(2 + length) % 4
 	local last = off + size - CRC_LEN
@@ -915,8 +913,8 @@ function steps.fpdus(way, rec)
 	return stop ~= nil
 end
 
--- Behind octets that are missing, or that were no FPDU: one that begins where a
--- segment does, or where a marker says so, and whose CRC or key is right.
+-- After missing octets, or octets that were not an FPDU: find one that begins where
+-- a segment does, or where a marker points, and whose CRC or key is right.
 local function found_again(way, text, off)
 	if off < 0 or off >= #text then
 		return false
@@ -1027,7 +1025,7 @@ local function first_look(tvb, pinfo)
 	return rec.used and rec or nil
 end
 
--- ---- what is displayed ----
+-- ---- display ----
 
 local function big(n)
 	return UInt64.new(n % 4294967296, math.floor(n / 4294967296))
@@ -1154,8 +1152,8 @@ local function parts_of(mode, length)
 		 { "crc", CRC_LEN } }
 end
 
--- Length, Key, ULPDU, pad and markers of an FPDU. Returns how many markers there
--- are, and how many wrong ones.
+-- Length, Key, ULPDU, pad and markers of an FPDU. Returns the number of markers,
+-- and of wrong ones.
 local function show_parts(item, mode, pos, length, range, text)
 	local head, following = edges(mode, pos, #text)
 	local markers, wrong, length_shown = 0, 0, false
@@ -1324,8 +1322,8 @@ local function show_columns(pinfo, kind, text)
 	end
 end
 
--- Whether a filter or a column asks for a field. That takes long to find out, and
--- stays so until the packets are read again from the first one on.
+-- Whether a filter or a column uses a field. That takes long to find out, and stays
+-- so until the packets are read again from the first one.
 local asked, asked_at = false, math.huge
 
 local function fields_asked(number_now, root)
@@ -1339,7 +1337,7 @@ local function fields_asked(number_now, root)
 	return asked
 end
 
--- A tree that is neither displayed nor filtered is left out, but for what is wrong.
+-- A tree that is neither displayed nor filtered is left out, except for errors.
 local function tree_wanted(rec, pinfo, root)
 	return fields_asked(pinfo.number, root) or root.visible or rec.odd or
 		rec.bad + rec.wrong > 0 or #rec.notes > 0 or rec.starts == false or

@@ -4,8 +4,8 @@ import sys
 import time
 
 SHOWN = 5       # problems printed of each direction
-HEAD = 4        # octets of payload shown before a run is elided
-MARKERS = 3     # markers shown of an FPDU before the rest is elided
+HEAD = 4        # octets of payload shown before a repetition is left out
+MARKERS = 3     # markers of an FPDU shown before the rest is left out
 
 COLOURS = {"marker": "33", "length": "36", "crc": "32", "key": "32",
            "wrong": "31;1", "pad": "35", "segment": "1", "title": "1"}
@@ -60,7 +60,7 @@ class Segments:
         self.begins = {}
         end = -1
         for segment in sorted(data, key=lambda s: (s.off, s.number)):
-            # What only repeats octets, or part of them, begins nothing new.
+            # What only repeats octets, or part of them, starts nothing new.
             if segment.off + len(segment.payload) > end:
                 self.begins[segment.off] = segment
                 end = segment.off + len(segment.payload)

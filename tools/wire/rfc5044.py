@@ -28,7 +28,7 @@ class Startup:
 
     def problems(self):
         found = []
-        # RFC 6581 gives the first of the reserved bits a meaning (S).
+        # RFC 6581 defines the first of the reserved bits (S).
         reserved = RESERVED if self.revision < 2 else RESERVED >> 1
         if self.flags & reserved:
             found.append(f"reserved bits 0x{self.flags & reserved:02x} set")

@@ -37,7 +37,7 @@ def problems(request, reply, rejected):
                          "private data (section 6)")
         if mine and not mine.a and mine.rtr():
             found.append(f"{frame.kind} Frame: B, C or D without A (9.2)")
-    # What a refusal says of itself is another offer.
+    # A rejection's own values are another offer.
     if rejected:
         return found
     if asked(request) != asked(reply):

@@ -25,7 +25,7 @@ cases = []
 
 
 def case(text, finds=None, **options):
-    """A capture that the function builds; finds: what must be told of it."""
+    """A capture that the function builds; finds: what must be reported."""
     def add(function):
         cases.append((text, function, finds, options))
         return function
@@ -47,7 +47,7 @@ def talk(pcap, ulpdus, request=M | C, reply=M | C, size=None, **kind):
     tcp.close()
 
 
-# ---- what is good ----
+# ---- good captures ----
 
 @case("examples_of_rfc5044_figures_5_and_6")
 def _(pcap):
@@ -289,11 +289,11 @@ def _(pcap):
     seqs = [tcp.segment(0, part) for part in octets]
     for n in 3, 4, 8:
         tcp.segment(0, octets[n], seq=seqs[n])
-    # Two of them in one.
+    # Two segments joined into one.
     tcp.segment(0, octets[5] + octets[6], seq=seqs[5])
 
 
-# ---- what is bad ----
+# ---- bad captures ----
 
 def fault(name, ulpdu=1400, kind=M | C, before=2, after=2):
     def build(pcap):
@@ -385,7 +385,7 @@ for _what, _ulpdus in (("the_responders_first", ((0, b""), (1, b""))),
 case("empty_fpdu_that_was_not_agreed", "cannot be")(
     lambda pcap: enhanced(pcap, b"\xc0\1\0\1", b"\x80\1\x40\1", ((0, b""),)))
 
-# Smallest first: each breaks one rule of RFC 6581 that the others keep.
+# The smallest first: each breaks one rule of RFC 6581 that the others keep.
 for _what, _finds, _request, _reply in (
         ("s_with_less_than_4_octets", "S is set, with less than 4", b"x", b"\0\1\0\1"),
         ("s_with_less_than_4_octets_in_the_reply", "S is set, with less than 4",
@@ -621,7 +621,7 @@ def check(path, finds, options):
     if report["good"] or finds not in text:
         return False, f"expected: BAD, and \"{finds}\"\n{text}"
     if finds == "wrong CRC":
-        # Both judges must say so of every FPDU that tshark can judge.
+        # Both judges must agree about every FPDU that tshark can judge.
         for way in report["connections"][0]["directions"]:
             saw = way["tshark"]
             if way["crc_bad"] != saw["crc_bad"] and not saw["left_out"]:
@@ -763,7 +763,7 @@ def commands(tap, folder):
 
 
 def main():
-    # Wireshark cannot read FPDUs whose markers are not agreed yet.
+    # Wireshark cannot read FPDUs before markers are agreed.
     read = [c for c in cases if c[0] != "fpdu_between_request_and_reply"]
     tap = Tap(len(cases) + 24 + len(selftest_tuf.cases)
               + selftest_tuf_commands.COUNT + selftest_lua.count(read))

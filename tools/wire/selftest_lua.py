@@ -17,7 +17,7 @@ from synth_tuf import fpdu, with_markers
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "mpa.lua")
 
-# What is asked of tshark, of each frame; several values have a "|" between.
+# The fields requested of tshark for each frame; "|" separates several values.
 FIELDS = ["frame.number", "ip.src", "ipv6.src", "tcp.srcport", "tcp.stream",
           "mpax.fpdu.position", "mpax.fpdu.size", "mpax.fpdu.length",
           "mpax.crc.status", "mpax.crc.good",
@@ -58,7 +58,7 @@ def tshark(path, *options):
     """tshark's frames with mpa.lua, as [{field: [value...]}]."""
     ran = subprocess.run(
         ["tshark", "-n", "-r", path, "-X", f"lua_script:{SCRIPT}",
-         # A record may look like anything: nobody else shall guess.
+         # A record may look like anything: no other dissector may guess.
          "--disable-protocol", "ALL", *[
              word for name in ("eth", "ethertype", "ip", "ipv6", "tcp", "mpax")
              for word in ("--enable-protocol", name)],
@@ -73,13 +73,13 @@ def tshark(path, *options):
                        for name, value in zip(FIELDS, values)})
     errors = [line for line in ran.stderr.splitlines()
               if line and "could be dangerous" not in line
-              # Wireshark's own, of records that look like RPC.
+              # Wireshark's own error, about records that look like RPC.
               and "Dissector bug, protocol RPCoRDMA" not in line]
     return frames, errors
 
 
 class Read:
-    """What mpa.lua has read of one direction, one frame behind the other."""
+    """What mpa.lua has read of one direction, frame by frame."""
 
     def __init__(self):
         self.frames = []
@@ -110,8 +110,8 @@ def directions(frames):
 
 
 def differences(pairs, prefix):
-    """What is not the same of (name, mpa.lua's, expected); prefix: mpa.lua may
-    have more, as it finds FPDUs again behind what is missing."""
+    """The differences in (name, mpa.lua's, expected); prefix: mpa.lua may have more, as
+    it finds FPDUs again after a gap."""
     for name, got, want in pairs:
         seen = got[:len(want)] if prefix else got
         if seen != want:
@@ -270,7 +270,7 @@ def compare_tuf(read, half, told):
                f"must be {len(wrong)}")
 
 
-# ---- captures of its own ----
+# ---- its own captures ----
 
 own = []
 
@@ -356,7 +356,7 @@ def check_lost(tap, folder):
 
 
 def check_direct(tap, folder):
-    """MPA without startup frames, told by the preference."""
+    """MPA without startup frames, set by the preference."""
     path = os.path.join(folder, "direct.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -379,7 +379,7 @@ def check_direct(tap, folder):
 
 
 def check_filters(tap, folder):
-    """Filters that README names find what they shall."""
+    """Filters that README names find what they should."""
     path = os.path.join(folder, "filters.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -446,7 +446,7 @@ def run(tap, folder, cases):
     tap.result(not errors, "mpa.lua: no complaint",
                "\n".join(errors)[:2000])
     ways = directions(frames)
-    # tshark numbers connections as they come, and so does capture.py.
+    # tshark numbers connections in their order, and so does capture.py.
     connections = list(enumerate(capture.read(path)))
     for name, number, texts in todo:
         problems = []
@@ -463,8 +463,8 @@ def run(tap, folder, cases):
         tap.result(not problems, f"mpa.lua: {name}",
                    "\n".join(problems[:8]))
     again, errors = tshark(path, "-2", *told)
-    # The first pass cannot know what comes: where the FPDU ends that a segment
-    # has a part of, what the other end answers, what is behind a gap.
+    # The first pass does not know what follows: where a partly received FPDU ends,
+    # what the other end answers, what comes after a gap.
     for frame in frames + again:
         for field in FIELDS:
             if field.startswith(("mpax.part", "mpax.segment", "mpax.conn",

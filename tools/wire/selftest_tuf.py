@@ -20,7 +20,7 @@ cases = []
 
 
 def case(text, finds=None, tuf=(TOLD,), counts=None, **options):
-    """A capture that the function builds; finds: what must be told of it;
+    """A capture that the function builds; finds: what must be reported;
     counts: what its first direction's report must have."""
     def add(function):
         cases.append((text, function, finds, tuf, counts or {}, options))
@@ -55,7 +55,7 @@ def trap(at, size, length=2000):
     return bytes(octets)
 
 
-# ---- what is good: align ----
+# ---- good captures: align ----
 
 @case("an_fpdu_a_segment", aligned=True, contained=True, starts=True,
       counts={"segments": 30, "segments_contained": 30, "fpdus": 30,
@@ -147,7 +147,7 @@ def _(pcap):
 def _(pcap):
     tcp, _ = talk(pcap, many(1))
     octets = trap(500, 700)
-    # The piece that would pass is an octet shorter.
+    # The piece that would pass is one octet shorter.
     cut(tcp, octets, 500, 1199, 1206)
 
 
@@ -188,7 +188,7 @@ def _(pcap):
     tcp.send(0, b"".join(many(2, high=300)), 1)
 
 
-# ---- what is bad: align ----
+# ---- bad captures: align ----
 
 for _name, _by in ("short", -1), ("long", 1):
     @case(f"length_too_{_name}", "must be 0a0b0c0d0e0f")
@@ -407,8 +407,8 @@ def _(pcap):
 
 # ---- markers ----
 
-# Written by hand: the second FPDU has a marker inside its header, the third ends
-# where one is due, the fourth has one in front and ends where another is due.
+# Built by hand: the second FPDU has a marker inside its header, the third ends
+# where one is due, the fourth has one before it and ends where another is due.
 BY_HAND = (bytes.fromhex("00000000 0070 0a0b0c0d0e0f") + b"a" * 112
            + bytes.fromhex("0003 0a0b 00070007 0c0d0e0f") + b"bbb"
            + bytes.fromhex("006d 0a0b0c0d0e0f") + b"c" * 109
@@ -487,7 +487,7 @@ def _(pcap):
 
 
 # A first FPDU so long that the second's header has a marker before its octet
-# _place; 0: the first ends where a marker is due, 8: it is behind the header.
+# _place; 0: the first ends where a marker is due, 8: it is after the header.
 for _place in range(9):
     def two(place):
         return [fpdu(KEY, bytes(116 - place)), fpdu(KEY, rnd.randbytes(40))]

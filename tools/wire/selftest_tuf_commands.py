@@ -8,7 +8,7 @@ from selftest_tuf import BY_HAND, KEY, MARKED, TOLD, cut, many, marked, talk, \
 from synth import Pcap
 from synth_tuf import fpdu
 
-# What is wrong with what is told, and what must be said of it.
+# A wrong --tuf, and what must be reported about it.
 USAGE = (
     (("--tuf", "mode=align"), "which direction"),
     (("--tuf", "from=:7"), "mode= is missing"),

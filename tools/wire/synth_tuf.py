@@ -27,7 +27,7 @@ def with_markers(fpdus, period, wrong=None):
             if n == 0:
                 heads.append(len(out))
             out.append(octet)
-    # The next header, had there been one more.
+    # The next header, if there were one more.
     heads.append(len(out) + (4 if len(out) % period == 0 else 0))
     for place in places:
         while heads[0] < place + 4:

@@ -17,13 +17,13 @@ class Fpdu:
                  "wrong_markers")
 
     def __init__(self, pos):
-        self.pos = pos          # the marker in front is the FPDU's
+        self.pos = pos          # the marker before it belongs to the FPDU
         self.head = pos         # of Length's first octet
         self.ulpdu_len = 0
-        self.key = b""          # less than all of it where all ends
+        self.key = b""          # incomplete where the octets end
         self.len = 0
         self.markers = []       # position, first copy, second copy
-        self.wrong_markers = []     # position, which copy, it says, must say
+        self.wrong_markers = []     # position, which copy, its value, its right value
 
 
 class Reader:
@@ -64,10 +64,10 @@ class Parse:
 
     def __init__(self):
         self.fpdus = []
-        self.left = 0           # octets behind the last whole FPDU
-        self.why = ""           # why they are no FPDU
+        self.left = 0           # octets after the last whole FPDU
+        self.why = ""           # why they are not FPDUs
         self.tail = None        # what should have been an FPDU
-        self.cut_off = False    # it could become one
+        self.cut_off = False    # it could be the beginning of one
 
 
 def _judge_markers(fpdu, reader):

@@ -11,8 +11,8 @@ import struct
 import subprocess
 import tempfile
 
-BASE = 4096         # sequence number of SeqStart in what tshark gets
-PORTS = (61, 62)    # nobody's
+BASE = 4096         # sequence number of SeqStart in the file for tshark
+PORTS = (61, 62)    # not assigned to another protocol
 
 
 class WiresharkError(Exception):
@@ -75,12 +75,13 @@ def write(writer, direction, end, request, reply, stream, fpdus, marked):
     if not fpdus:
         return
     if not marked:
-        # The dissector expects markers both ways as soon as either side asks.
+        # The dissector expects markers in both directions as soon as either side
+        # requests them.
         request, reply = clear_m(request), clear_m(reply)
-    # An FPDU that has markers and ends where the next one begins: the
-    # dissector takes that one for this FPDU's too and gives up. Told that the
-    # stream began four octets earlier it counts right, and judges the CRC; not
-    # so when the FPDU also begins with a marker.
+    # If an FPDU with markers ends where the next one begins, the dissector counts
+    # that one for this FPDU as well, and gives up. If the stream begins four octets
+    # earlier it counts correctly, and judges the CRC, unless the FPDU also begins
+    # with a marker.
     main, edge = [], []
     for fpdu in fpdus:
         if fpdu.ulpdu_len == 0:
@@ -97,7 +98,7 @@ def write(writer, direction, end, request, reply, stream, fpdus, marked):
         number = writer.conversation()
         writer.startup(number, request, reply)
         if chosen[0].pos:
-            # Only says where the stream begins; any small FPDU does.
+            # It only shows where the stream begins; any small FPDU does that.
             writer.segment(number, end, BASE, struct.pack(">IHHI", 0, 1, 0, 0))
         for fpdu in chosen:
             writer.segment(number, end, BASE - shift + fpdu.pos,
@@ -113,7 +114,7 @@ class Startup:
         self.seen = {}
 
 
-# What of tshark's lines is looked at: "label: value".
+# The lines of tshark that are read: "label: value".
 FIELDS = {"ULPDU length": "length", "FPDU back pointer": "marker",
           "CRC check": "crc", "ID Req frame": "key", "ID Rep frame": "key",
           "Marker flag": "M", "CRC flag": "C",
@@ -149,10 +150,10 @@ def _count(what, seen):
 def run(path, frames, progress):
     """Has tshark dissect a capture and counts into frames' directions."""
     with tempfile.TemporaryDirectory() as home:
-        # Preferences of the user's must not change the verdict.
+        # A user's preferences must not change the verdict.
         env = dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, LC_ALL="C")
         command = ["tshark", "-n", "-r", path,
-                   # A record may look like anything: nobody else shall guess.
+                   # A record may look like anything: no other dissector may guess.
                    "--disable-protocol", "ALL",
                    "--enable-protocol", "ip", "--enable-protocol", "tcp",
                    "--enable-protocol", "iwarp_mpa",
@@ -192,7 +193,7 @@ def _read(lines, frames, progress):
             progress(number)
             continue
         label, _, value = line.partition(": ")
-        # Bits of an octet come as "1... .... = Marker flag: True".
+        # Bits of an octet are printed as "1... .... = Marker flag: True".
         field = FIELDS.get(label.strip().rpartition(" = ")[2])
         if field:
             seen.setdefault(field, []).append(value.rstrip())
