@@ -4,10 +4,11 @@
  *
  *	echo server 4242 &
  *	echo client localhost 4242 hello "a second record"
- *	echo client localhost 4242 <FILE		each line is a record: none is empty
+ *	echo client localhost 4242 <FILE		each line, none of them empty, is a record
  *
- * Shows: one send() is one record, one recv() returns one; the end of the stream;
- * what to say when it ends otherwise. The server has a process for each connection.
+ * Shows: one send() is one record, one recv() returns one; the end of the
+ * stream; what to print when it ends otherwise. The server has a process for
+ * each connection.
  */
 #include <errno.h>
 #include <signal.h>
@@ -78,7 +79,7 @@ static int ask(int fd, const char *record)
 	return 0;
 }
 
-/* Records are words of the command line, or lines without their ends. */
+/* Records are arguments, or lines without their newlines. */
 static int client(const char *host, const char *port, char **words)
 {
 	int fd = ends_connect(host, port, 0), status = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What every program with MPA begins with: connect, attach and start; or attach,
- * start and listen. The examples share it; copy what you need.
+ * The beginning of every program with MPA: connect, attach and start; or
+ * attach, start and listen. The examples share it; copy what you need.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -29,7 +29,7 @@ static int dial(const char *host, const char *port)
 	for (to = all; to; to = to->ai_next) {
 		fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
 		if (fd < 0)
-			continue;	/* no IPv6 here, say */
+			continue;	/* for instance without IPv6 */
 		if (!connect(fd, to->ai_addr, to->ai_addrlen))
 			break;
 		close(fd);
@@ -72,7 +72,8 @@ int ends_connect(const char *host, const char *port, unsigned int flags)
  * @port: a number
  * @flags: MPA_START_*
  *
- * What is accepted starts by itself: its first recv() waits for the request.
+ * Accepted connections start by themselves: the first recv() waits for the
+ * request.
  *
  * Return: a listening socket, or -1 with errno.
  */
@@ -80,7 +81,7 @@ int ends_listen(const char *port, unsigned int flags)
 {
 	struct mpa_start start = {
 		.role = MPA_ROLE_RESPONDER,
-		.revision = 2,		/* and 1, as the initiator likes */
+		.revision = 2,		/* and 1, as the initiator chooses */
 		.flags = flags,
 	};
 	struct sockaddr_in6 at = {
@@ -92,7 +93,7 @@ int ends_listen(const char *port, unsigned int flags)
 	fd = socket(AF_INET6, SOCK_STREAM, 0);
 	if (fd < 0)
 		return -1;
-	/* Before listen(): a quick client would come to plain TCP. */
+	/* Before listen(): otherwise a fast client would get plain TCP. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
 	    setsockopt(fd, SOL_TCP, TCP_NODELAY, &one, sizeof(one)) ||
 	    bind(fd, (struct sockaddr *)&at, sizeof(at)) ||
@@ -107,7 +108,7 @@ int ends_listen(const char *port, unsigned int flags)
 	return fd;
 }
 
-/* One that is gone already does not end the server: the next one is waited for. */
+/* A connection that is gone already does not end the server: wait for the next one. */
 int ends_accept(int listener)
 {
 	int fd;

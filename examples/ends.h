@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* How connections of the examples come about. */
+/* Setting up connections, for the examples. */
 #ifndef EXAMPLES_ENDS_H
 #define EXAMPLES_ENDS_H
 
@@ -11,7 +11,7 @@ int ends_connect(const char *host, const char *port, unsigned int flags);
 int ends_listen(const char *port, unsigned int flags);
 int ends_accept(int listener);
 
-/* Why nothing more is received: the code of RFC 5044 section 8 */
+/* Why receiving has ended: the code of RFC 5044 section 8 */
 unsigned int ends_code(int fd);
 
 #endif

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Many connections in one thread: a server, and a client that makes them.
+ * Many connections in one thread: a server, and a client that opens them.
  *
  *	ulimit -n 20000
  *	epoll server 4242 &
  *	epoll load localhost 4242 10000 3	connections, records on each
  *
- * Shows: a listening socket whose connections start by themselves; startup by hand
- * on non-blocking sockets (MPA_START, EINPROGRESS, EPOLLOUT, SO_ERROR); a record
- * that the socket does not take now is kept until EPOLLOUT. A connection that is
- * idle has no memory in the server but its place in a table.
+ * Shows: a listening socket whose connections start by themselves; startup by
+ * hand on non-blocking sockets (MPA_START, EINPROGRESS, EPOLLOUT, SO_ERROR); a
+ * record that the socket does not accept now is kept until EPOLLOUT. An idle
+ * connection needs no memory in the server but its entry in a table.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ enum {
 
 static char buf[MPA_ULPDU_MAX];
 
-/* File descriptors are below what it returns. */
+/* File descriptors are below the limit that it returns. */
 static rlim_t raise_limit(void)
 {
 	struct rlimit limit;
@@ -56,7 +56,7 @@ static int watch(int epoll, int how, int fd, unsigned int events)
 
 /* ---- the server ---- */
 
-/* A record that waits for room in the socket, by file descriptor. */
+/* A record that waits for space in the socket, by file descriptor. */
 struct waiting {
 	size_t len;
 	char record[];
@@ -64,7 +64,7 @@ struct waiting {
 
 static struct waiting **waiting;
 
-/* Not looked at while no more files may be open, or -1. */
+/* Not in epoll while no more files can be opened, or -1. */
 static int paused = -1;
 
 static void resume(int epoll)
@@ -78,11 +78,11 @@ static void hang_up(int epoll, int fd)
 {
 	free(waiting[fd]);
 	waiting[fd] = NULL;
-	close(fd);		/* epoll forgets it, too */
+	close(fd);		/* also removes it from epoll */
 	resume(epoll);
 }
 
-/* Keep a record, and read no other before it is gone. */
+/* Keep a record, and read no other before it was sent. */
 static void keep(int epoll, int fd, size_t len)
 {
 	struct waiting *kept = malloc(sizeof(*kept) + len);
@@ -127,7 +127,7 @@ static void send_kept(int epoll, int fd)
 	watch(epoll, EPOLL_CTL_MOD, fd, EPOLLIN);
 }
 
-/* Startup goes on by itself; EPOLLIN comes with the first record, or its failure. */
+/* Startup needs no calls; EPOLLIN comes with the first record, or on failure. */
 static void take_all(int epoll, int listener)
 {
 	int fd;
@@ -156,7 +156,7 @@ static int serve(const char *port)
 	}
 	while ((n = epoll_wait(epoll, events, EVENTS, paused < 0 ? -1 : PAUSE_MS)) >= 0 ||
 	       errno == EINTR) {
-		/* Others than this server's connections may have had the files. */
+		/* Others than this server's connections may use the files. */
 		if (!n)
 			resume(epoll);
 		while (n-- > 0) {
@@ -176,7 +176,7 @@ static int serve(const char *port)
 
 /* ---- the client ---- */
 
-/* Where a connection of the client stands, by file descriptor. */
+/* The stage of a client's connection, by file descriptor. */
 enum stage { CONNECTING, STARTING, OPEN };
 
 struct load {
@@ -259,7 +259,7 @@ static int step(struct load *load, int fd)
 
 	if (load->stage[fd] == OPEN)
 		return answer(load, fd);
-	/* What connect(), or MPA_START, has ended with. */
+	/* The result of connect() or MPA_START. */
 	getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
 	if (err) {
 		errno = err;
@@ -268,7 +268,7 @@ static int step(struct load *load, int fd)
 	return load->stage[fd] == CONNECTING ? start(load, fd) : started(load, fd);
 }
 
-/* All are open at the end: none is closed before the last answer. */
+/* All are open at the end: none is closed before the last answer arrives. */
 static int run(struct load *load)
 {
 	struct epoll_event events[EVENTS];

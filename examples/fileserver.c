@@ -5,10 +5,10 @@
  *	fileserver serve 4242 DIRECTORY &
  *	fileserver get localhost 4242 NAME >COPY
  *
- * Shows: sendfile() with MPA_SEGMENT 0, which cuts what is sent into records that
- * fill TCP's segments. A request is a record with the name. The answer is a record
- * with the length, or an errno, then the octets of the file in records of any
- * length, each checked by its CRC before it is returned.
+ * Shows: sendfile() with MPA_SEGMENT 0, which cuts the file into records that
+ * fill TCP's segments. A request is a record with the name. The answer is a
+ * record with the length, or an errno, then the octets of the file in records
+ * of any length, each checked by its CRC before it is returned.
  */
 #include <endian.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ static int failed(const char *what, int fd)
 	return 1;
 }
 
-/* A regular file of the directory itself, or -1. */
+/* A regular file in the directory itself, or -1. */
 static int open_file(int directory, const char *name, struct stat *stat)
 {
 	int file;
@@ -71,7 +71,10 @@ static int send_file(int fd, int directory, const char *name)
 		header.error = htobe32(errno);
 	else
 		header.length = htobe64(stat.st_size);
-	/* Not longer than a segment, so this is one record with MPA_SEGMENT, too. */
+	/*
+	 * It is shorter than a segment, so this is one record, also with
+	 * MPA_SEGMENT.
+	 */
 	if (send(fd, &header, sizeof(header), MSG_NOSIGNAL) < 0) {
 		if (file >= 0)
 			close(file);
@@ -82,7 +85,7 @@ static int send_file(int fd, int directory, const char *name)
 
 		if (n > 0)
 			continue;
-		if (!n)			/* the file has become shorter */
+		if (!n)			/* the file has shrunk */
 			errno = EIO;
 		close(file);
 		return -1;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Requests and answers, many under way at a time, which a lost segment does not
- * hold up: it delays only the records that are in it.
+ * Requests and answers, many outstanding at a time, which a lost segment does
+ * not block: it delays only the records that it contains.
  *
  *	rpc server 4242 &
  *	rpc client localhost 4242 10000
  *
- * Shows: markers and MPA_PLACE at both ends, so that each record is returned as soon
- * as it is whole; MPA_RECVINFO, which tells those that came early; an id in each
- * record, by which the client matches answers in whatever order they come. It
- * prints how many requests and answers have overtaken lost ones. To lose some:
+ * Shows: markers and MPA_PLACE at both ends, so that each record is returned as
+ * soon as it is complete; MPA_RECVINFO, which shows the records that came
+ * early; an id in each record, by which the client matches answers in any
+ * order. It prints the number of requests and answers that have overtaken lost
+ * ones. To lose some:
  *
  *	tc qdisc add dev lo root netem delay 5ms loss 2%
  */
@@ -26,7 +27,7 @@
 
 enum {
 	PAYLOAD = 1000,
-	WINDOW = 64,			/* requests under way at a time */
+	WINDOW = 64,			/* requests outstanding at a time */
 };
 
 struct message {
@@ -44,7 +45,7 @@ static int failed(const char *what, int fd)
 	return 1;
 }
 
-/* Of a listening socket it is for all that it accepts. */
+/* On a listening socket it applies to all that it accepts. */
 static int place(int fd)
 {
 	int one = 1;
@@ -53,10 +54,10 @@ static int place(int fd)
 	       setsockopt(fd, SOL_MPA, MPA_RECVINFO, &one, sizeof(one));
 }
 
-/* As recv(); whether the record has come early, in front of a lost one */
+/* As recv(); sets whether the record came early, before a lost one */
 static ssize_t recv_placed(int fd, struct message *message, bool *early)
 {
-	/* A __u64 is aligned as a control message has to be. */
+	/* A __u64 has the alignment of a control message. */
 	__u64 control[CMSG_SPACE(sizeof(struct mpa_recvinfo)) / sizeof(__u64)];
 	struct iovec iov = { message, sizeof(*message) };
 	struct msghdr msg = {
@@ -68,7 +69,7 @@ static ssize_t recv_placed(int fd, struct message *message, bool *early)
 	ssize_t len = recvmsg(fd, &msg, 0);
 	struct mpa_recvinfo info = { 0 };
 
-	/* The only one that has been asked for. */
+	/* The only one that was requested. */
 	if (len > 0 && CMSG_FIRSTHDR(&msg))
 		memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(info));
 	*early = info.flags & MPA_RECVINFO_PLACED;
@@ -84,7 +85,7 @@ static unsigned int sum(const unsigned char *octets)
 	return total;
 }
 
-/* Each request is answered as it comes: the order does not matter. */
+/* Each request is answered when it arrives: the order does not matter. */
 static int answer(int fd)
 {
 	unsigned int requests = 0, early = 0;
@@ -127,7 +128,7 @@ static int serve(const char *port)
 	return 1;
 }
 
-/* A request whose answer is not that of its neighbours. */
+/* A request whose answer differs from that of its neighbours. */
 static int request(int fd, unsigned int id)
 {
 	struct message message = { .id = id };
@@ -137,7 +138,7 @@ static int request(int fd, unsigned int id)
 	return send(fd, &message, sizeof(message), MSG_NOSIGNAL) < 0;
 }
 
-/* What the answer to request() has to be. */
+/* The right answer to request(). */
 static unsigned int expected(unsigned int id)
 {
 	return id % 256 * (PAYLOAD / 2) + (id & 255) + (id >> 8 & 255) +

@@ -7,7 +7,8 @@
  *
  * Shows: one accept for all connections (multishot), and receive and send of
  * io_uring, which are recv() and send(): one record each. A receive has no
- * MSG_WAITALL, which would have io_uring join records. Needs Linux 5.19, liburing.
+ * MSG_WAITALL, with which io_uring would join records. Needs Linux 5.19,
+ * liburing.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -20,14 +21,14 @@
 
 enum { ENTRIES = 256 };
 
-/* A connection; one operation is under way at a time. */
+/* A connection; one operation is outstanding at a time. */
 struct connection {
 	int fd;
 	bool sending;
 	char record[MPA_ULPDU_MAX];
 };
 
-/* A place in the queue; what is in there goes first if it is full. */
+/* An entry in the queue; submits its content first if it is full. */
 static struct io_uring_sqe *next_entry(struct io_uring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -39,7 +40,7 @@ static struct io_uring_sqe *next_entry(struct io_uring *ring)
 	return sqe;
 }
 
-/* Its completions are those that have no connection. */
+/* Its completions have no connection. */
 static void accept_all(struct io_uring *ring, int listener)
 {
 	struct io_uring_sqe *sqe = next_entry(ring);
@@ -49,9 +50,9 @@ static void accept_all(struct io_uring *ring, int listener)
 }
 
 /*
- * A multishot operation may end; it is made anew. If it has failed, as without files
- * or memory, it would do so again at once: a timeout, whose completion has no
- * connection either, goes before.
+ * A multishot operation may end, and is then started again. If it has failed,
+ * as without files or memory, it would fail again at once: so wait for a
+ * timeout first, whose completion has no connection either.
  */
 static void accept_again(struct io_uring *ring, int listener, int result)
 {

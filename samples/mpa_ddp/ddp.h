@@ -2,14 +2,14 @@
 /*
  * An iWARP end inside the kernel: RDMAP (RFC 5040) over DDP (RFC 5041) over mpa.
  *
- *	ddp_dev.c	the device that programs drive it by
+ *	ddp_dev.c	the device for programs
  *	ddp_mr.c	regions: memory that has an STag
  *	ddp_rx.c	upcalls of mpa: check a segment, place its octets
  *	ddp_read.c	the same for responses to RDMA Reads
  *	ddp_tx.c	a work item: cut messages into segments, and send them
  *
- * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (upcalls are
- * under it, mpa_sock_*() take it), ddp_end.lock.
+ * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (held in
+ * upcalls, taken by mpa_sock_*()), ddp_end.lock.
  */
 #ifndef _DDP_H
 #define _DDP_H
@@ -32,21 +32,21 @@
 /**
  * struct ddp_mr - a region
  * @list:	in ddp_end.regions
- * @end:	whose stream may use it
+ * @end:	the end whose stream may use it
  * @rcu:	frees it
- * @users:	those who use it just now, and one for the registration
- * @unused:	there are none
+ * @users:	present users, and one for the registration
+ * @unused:	completed when there are none
  * @base:	tagged offset of its first octet
  * @length:	octets
- * @first:	where in its first page it begins
+ * @first:	offset in its first page
  * @stag:	its name
  * @access:	DDP_REMOTE_*
- * @invalid:	the peer has ended it, by a Send with Invalidate
+ * @invalid:	the peer has invalidated it, by a Send with Invalidate
  * @nr:		pages
- * @pinned:	how many of @pages there are already
- * @pages:	they are pinned
- * @vec:	the same pages, as iterators have them
- * @account:	what counts for the user that has registered it
+ * @pinned:	number of @pages pinned so far
+ * @pages:	the pinned pages
+ * @vec:	the same pages, for iterators
+ * @account:	what is charged to the user that registered it
  */
 struct ddp_mr {
 	struct list_head list;
@@ -70,29 +70,29 @@ struct ddp_mr {
 /**
  * struct ddp_range - octets of an RDMA Read's response
  * @from:	the first one
- * @to:		behind the last one
+ * @to:		after the last one
  */
 struct ddp_range {
 	u32 from;
 	u32 to;
 };
 
-/* Of a response, with octets missing in front of each. */
+/* The most ranges of a response, each after missing octets. */
 #define DDP_RANGES	8
 
 /**
- * struct ddp_item - something that was posted; later, what has become of it
+ * struct ddp_item - something that was posted; later, its result
  * @list:	in struct ddp_end's @posts, @receives or @done
  * @todo:	in struct ddp_end's @unsent or @reads
  * @post:	what was posted
- * @done:	what is told
- * @finished:	one of @posts that waits for others in front of it to be told
- * @silent:	nothing is told
- * @ends:	of an RDMA Read: its last segment has come, out of order
- * @nr:		of an RDMA Read: how many @ranges there are
- * @next:	of an RDMA Read: all in front of this octet have come, this has not
- * @end_at:	the stream position of what @ends tells of
- * @ranges:	octets behind @next that have come; no two of them adjoin
+ * @done:	the report
+ * @finished:	one of @posts that waits until earlier ones are reported
+ * @silent:	there is no report
+ * @ends:	of an RDMA Read: its last segment was received, out of order
+ * @nr:		of an RDMA Read: number of @ranges
+ * @next:	of an RDMA Read: all octets before this one were received, this was not
+ * @end_at:	stream position of that last segment
+ * @ranges:	octets received after @next; no two ranges adjoin
  */
 struct ddp_item {
 	struct list_head list;
@@ -109,11 +109,11 @@ struct ddp_item {
 };
 
 /**
- * struct ddp_arrival - how far the messages of a queue have come
- * @msn:	number of the one that is next, or under way
- * @mo:		octets of it that have come
- * @opcode:	its opcode, once it is under way
- * @begun:	it is under way: segments have come, and the last one has not
+ * struct ddp_arrival - progress of a queue's messages
+ * @msn:	number of the next message, or of the one being received
+ * @mo:		octets received of it
+ * @opcode:	its opcode, once it has begun
+ * @begun:	it has begun: segments were received, the last one was not
  */
 struct ddp_arrival {
 	u32 msn;
@@ -126,10 +126,10 @@ struct ddp_arrival {
  * struct ddp_message - a message that is being sent
  * @opcode:	enum rdmap_opcode
  * @active:	there is one
- * @answered:	a response whose last segment goes, or has gone
+ * @answered:	a response whose last segment is being sent, or was
  * @length:	octets
- * @sent:	octets of it that have been
- * @stag:	region that they are in, if not in @octets
+ * @sent:	octets of it that were sent
+ * @stag:	their region, if not in @octets
  * @to:		tagged offset there
  * @remote_stag: as in struct ddp_post
  * @remote_to:	as in struct ddp_post
@@ -153,14 +153,14 @@ struct ddp_message {
 };
 
 /**
- * struct ddp_segment - a segment that has come
- * @ulpdu:	where it is
+ * struct ddp_segment - a received segment
+ * @ulpdu:	its ULPDU
  * @control:	the first two octets
  * @tagged:	the header, if it is a tagged one
  * @untagged:	the header, if it is not
- * @header_len:	octets of it
- * @length:	octets behind it
- * @ordered:	nothing is missing in front of it
+ * @header_len:	length of the header
+ * @length:	octets after it
+ * @ordered:	nothing before it is missing
  */
 struct ddp_segment {
 	const struct mpa_ulpdu *ulpdu;
@@ -188,49 +188,49 @@ enum ddp_event {
 
 /**
  * struct ddp_end - one end of a stream: an open file, and until @free is done
- * @dead:	the file has been closed: nothing is done any more
+ * @dead:	the file was closed: nothing more is done
  * @leave:	work item in @queue: leaves @sock
- * @free:	work item behind it, in a queue that is not @queue: frees all
+ * @free:	work item after it, in another queue than @queue: frees everything
  * @call:	one ioctl at a time
- * @sock:	the program's socket, attached to; or NULL
- * @regions:	under @call
- * @nr_regions:	how many, under @call
+ * @sock:	the program's socket, attached; or NULL
+ * @regions:	protected by @call
+ * @nr_regions:	their number, protected by @call
  *
- * @lock:	of the next ones
+ * @lock:	protects the next ones
  * @wait:	for @done
- * @posts:	what was posted and is not told, in this order, but for @receives
- * @unsent:	those of @posts, and @rtr, that are to be sent, in this order
+ * @posts:	posted and not reported, in this order, without @receives
+ * @unsent:	those of @posts, and @rtr, still to be sent, in this order
  * @reads:	those that are RDMA Reads and have no response yet, oldest first
  * @receives:	buffers for Sends, in this order
- * @done:	to be read
- * @items:	in all of them, and not one of @event
+ * @done:	reports to be read
+ * @items:	number in all of them, without @event
  * @requests:	RDMA Reads of the peer's: a ring
- * @asked:	how many there ever were
- * @answered:	how many of those have a response whose last segment goes
+ * @asked:	number received so far
+ * @answered:	number of those whose response's last segment was handed to mpa
  * @started:	Full Operation
- * @over:	nothing is received and nothing but @terminate is sent any more
- * @status:	what @over came from
- * @terminate_len: octets of @terminate that are to be sent; 0: none
- * @event:	of those things that happen once
+ * @over:	nothing more is received, and only @terminate is sent
+ * @status:	reason of @over
+ * @terminate_len: octets of @terminate to send; 0: none
+ * @event:	items for reports that occur once
  * @rtr:	an item for the RDMA Read that opens a stream (RFC 6581 section 9)
  * @info:	counters
  *
  * @queue:	for @tx, @late and @leave, one at a time
- * @tx:		work item: sends, and when it is over cancels what was posted
- * @late:	work item: gives a Terminate up
+ * @tx:		work item: sends, and at the end cancels what was posted
+ * @late:	work item: gives up sending a Terminate
  * @msg:	@tx alone
  * @msn:	of the next message, by queue: @tx alone
  * @responded:	the message before the next one is a response: @tx alone
- * @cancelled:	@tx alone: so has been what was posted
- * @finished:	@tx alone: nothing is sent any more, and that has been told
+ * @cancelled:	@tx alone: what was posted was cancelled
+ * @finished:	@tx alone: nothing more is sent, and that was reported
  *
  * @in:		by queue: socket lock
  * @write_at:	stream position of the last segment of an RDMA Write: socket lock
- * @writing:	that does not end the RDMA Write: socket lock
- * @buffer:	the first of @receives, where a Send comes together: socket lock
- * @ended:	how many of @reads have @ends: socket lock
- * @request:	where a Read Request comes together: socket lock
- * @terminated:	where a Terminate comes together: socket lock
+ * @writing:	that segment does not end the RDMA Write: socket lock
+ * @buffer:	the first of @receives, in which a Send is reassembled: socket lock
+ * @ended:	number of @reads with @ends: socket lock
+ * @request:	buffer to reassemble a Read Request: socket lock
+ * @terminated:	buffer to reassemble a Terminate: socket lock
  * @terminate:	written once, under @lock
  */
 struct ddp_end {
@@ -243,7 +243,7 @@ struct ddp_end {
 	struct list_head regions;
 	u32 nr_regions;
 
-	spinlock_t lock;		/* of the next ones */
+	spinlock_t lock;		/* protects the next ones */
 	wait_queue_head_t wait;
 	struct list_head posts;
 	struct list_head unsent;

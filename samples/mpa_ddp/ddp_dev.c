@@ -12,10 +12,10 @@
 
 #include "ddp.h"
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 /**
- * ddp_done() - an item is for the program
+ * ddp_done() - queue an item for the program
  * @end:	the end
  * @item:	the item, in no list
  * @status:	0 or a negative errno
@@ -28,7 +28,7 @@ void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
 
 	item->done.status = status;
 	list_add_tail(&item->list, &end->done);
-	/* Nobody waits while there is something. To wake many takes long. */
+	/* A reader waits only if there is nothing. Waking many takes long. */
 	if (first)
 		wake_up_interruptible(&end->wait);
 }
@@ -39,8 +39,9 @@ void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
  * @item:	the item, neither in @end->unsent nor in @end->reads
  * @status:	0 or a negative errno
  *
- * They are told in the order in which they were posted (RFC 5040 section 5.5, 15):
- * a Send that has gone waits for the response to an RDMA Read in front of it.
+ * They are reported in the order in which they were posted (RFC 5040 section
+ * 5.5, 15): a Send that was sent waits for the response to an earlier RDMA
+ * Read.
  *
  * Context: any, @end->lock held.
  */
@@ -60,10 +61,10 @@ void ddp_post_done(struct ddp_end *end, struct ddp_item *item, int status)
 }
 
 /**
- * ddp_happened() - something that happens once has happened
+ * ddp_happened() - report something that happens once
  * @end:	the end
- * @event:	what it is for this file
- * @what:	what it is for the program
+ * @event:	its index in @end->event
+ * @what:	the report's kind
  * @error:	enum rdmap_error, or 0
  * @status:	0 or a negative errno
  *
@@ -86,7 +87,7 @@ static bool ddp_is_event(const struct ddp_end *end, const struct ddp_item *item)
 	return item >= end->event && item < end->event + DDP_EVENTS;
 }
 
-/* Take the first one off the list. Return: it, or NULL. */
+/* Take the first report off the list. Return: it, or NULL. */
 static struct ddp_item *ddp_next_done(struct ddp_end *end)
 {
 	struct ddp_item *item;
@@ -99,7 +100,7 @@ static struct ddp_item *ddp_next_done(struct ddp_end *end)
 	return item;
 }
 
-/* The program has it. */
+/* The program has read it. */
 static void ddp_told(struct ddp_end *end, struct ddp_item *item)
 {
 	if (ddp_is_event(end, item))
@@ -110,7 +111,7 @@ static void ddp_told(struct ddp_end *end, struct ddp_item *item)
 	kfree(item);
 }
 
-/* The program has not got it: it is the first one again. */
+/* The program could not read it: put it back as the first one. */
 static void ddp_untold(struct ddp_end *end, struct ddp_item *item)
 {
 	spin_lock_bh(&end->lock);
@@ -161,7 +162,7 @@ static __poll_t ddp_poll(struct file *file, poll_table *wait)
 	return list_empty(&end->done) ? 0 : EPOLLIN | EPOLLRDNORM;
 }
 
-/* ---- calls ---- */
+/* ---- ioctls ---- */
 
 static int ddp_attach(struct ddp_end *end, int __user *arg)
 {
@@ -175,7 +176,7 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 	sock = sockfd_lookup(fd, &err);
 	if (!sock)
 		return err;
-	/* Upcalls need it. */
+	/* Upcalls use it. */
 	end->sock = sock;
 	err = mpa_sock_attach(sock, &ddp_upcalls, end, GFP_KERNEL_ACCOUNT);
 	if (err) {
@@ -185,7 +186,7 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 	return err;
 }
 
-/* An initiator's is awaited like a responder's: DDP_STARTED tells. */
+/* The result of both roles is reported by DDP_STARTED. */
 static int ddp_start(struct ddp_end *end, void __user *arg)
 {
 	struct mpa_start *start;
@@ -234,7 +235,7 @@ static int ddp_deregister(struct ddp_end *end, u32 __user *arg)
 	return ddp_mr_deregister(end, stag);
 }
 
-/* Whether it is in a region of this end, as it has to be when it is done. */
+/* Whether it is in a region of this end, which is checked again when it is executed. */
 static bool ddp_post_holds(struct ddp_end *end, const struct ddp_post *post)
 {
 	struct ddp_mr *mr;
@@ -270,8 +271,8 @@ static int ddp_queue(struct ddp_end *end, struct ddp_item *item)
 }
 
 /*
- * -EPIPE: the stream is over. -EAGAIN: DDP_POSTS_MAX are there: read first.
- * -EFAULT: not in a region.
+ * -EPIPE: the stream has ended. -EAGAIN: there are DDP_POSTS_MAX already: read
+ * first. -EFAULT: not in a region.
  */
 static int ddp_post(struct ddp_end *end, void __user *arg)
 {
@@ -287,7 +288,7 @@ static int ddp_post(struct ddp_end *end, void __user *arg)
 	switch (item->post.opcode) {
 	case RDMAP_SEND:
 	case RDMAP_SEND_SE:
-		/* Else the peer would get it: RFC 5040 section 4.1. */
+		/* Otherwise the peer would receive it: RFC 5040 section 4.1. */
 		item->post.remote_stag = 0;
 		fallthrough;
 	case RDMAP_SEND_INVALIDATE:
@@ -359,9 +360,9 @@ static long ddp_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	return err;
 }
 
-/* ---- from opening to freeing ---- */
+/* ---- opening and freeing ---- */
 
-/* For ddp_end.free. */
+/* The queue of ddp_end.free. */
 static struct workqueue_struct *ddp_frees;
 
 static void ddp_free_items(const struct ddp_end *end, struct list_head *list)
@@ -377,7 +378,7 @@ static void ddp_free(struct work_struct *work)
 {
 	struct ddp_end *end = container_of(work, struct ddp_end, free);
 
-	/* There are no upcalls any more. */
+	/* There are no upcalls any longer. */
 	ddp_tx_close(end);
 	ddp_mr_deregister_all(end);
 	ddp_free_items(end, &end->posts);
@@ -389,9 +390,9 @@ static void ddp_free(struct work_struct *work)
 }
 
 /*
- * Takes the lock of the socket, and who has the socket may hold that for long; closing
- * it may take as long as SO_LINGER says, and fput() would have the kernel's only work
- * item for that wait.
+ * Takes the lock of the socket, which its owner may hold for long; closing the
+ * socket may take as long as SO_LINGER says, and fput() would block the
+ * kernel's only work item for that time.
  */
 static void ddp_leave(struct work_struct *work)
 {
@@ -399,7 +400,7 @@ static void ddp_leave(struct work_struct *work)
 
 	if (end->sock) {
 		mpa_sock_detach(end->sock);
-		/* Nobody uses them any more; closing may take long. */
+		/* They are not used any longer; closing may take long. */
 		ddp_mr_deregister_all(end);
 		__fput_sync(end->sock->file);
 	}
@@ -437,8 +438,8 @@ static int ddp_open(struct inode *inode, struct file *file)
 }
 
 /*
- * The file may have been passed on: whoever has it last, be it a stranger or the
- * kernel, does not wait for the socket of the one who has attached it.
+ * The file may have been passed on: its last user, another program or the
+ * kernel, must not wait for the socket of the program that attached it.
  */
 static int ddp_release(struct inode *inode, struct file *file)
 {

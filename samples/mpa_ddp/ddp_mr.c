@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Regions. An STag is an index in the upper 24 bits and a random key in the lower
- * 8 (RFC 5042 section 7.3: one that is made up should not fit).
+ * Regions. An STag is an index in the upper 24 bits and a random key in the
+ * lower 8 (RFC 5042 section 7.3: a guessed one should not be valid).
  *
- * A region is looked up for each segment and let go of behind it, so that taking
- * it away has to wait for no more than that.
+ * A region is looked up for each segment and released after it, so that
+ * deregistering has to wait for no more than that.
  */
 
 #include <linux/mm.h>
@@ -17,15 +17,15 @@
 
 #define DDP_STAG_KEY_BITS	8
 
-/* Pages that are pinned with one call: others want the processor, too. */
+/* Pages pinned in one call: other tasks need the processor, too. */
 #define DDP_MR_BATCH		512
 
-/* Of all streams, as an STag may be another stream's. */
+/* For all streams, as an STag may belong to another stream. */
 static DEFINE_XARRAY_FLAGS(ddp_regions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 
 /*
- * Count the pages from @i on. A huge page stays as a whole while any of it is pinned,
- * so that it counts as a whole.
+ * Charge the pages from @i. A huge page stays as a whole while any part of it
+ * is pinned, so it is charged as a whole.
  */
 static int ddp_mr_account(struct ddp_mr *mr, u32 i)
 {
@@ -42,7 +42,7 @@ static int ddp_mr_account(struct ddp_mr *mr, u32 i)
 	return mm_account_pinned_pages(&mr->account, octets) ? -ENOMEM : 0;
 }
 
-/* Pin the program's pages, and what to find them by. */
+/* Pin the program's pages, and build the vector for iterators. */
 static int ddp_mr_pin(struct ddp_mr *mr, unsigned long addr)
 {
 	int n, err;
@@ -107,7 +107,7 @@ static int ddp_mr_name(struct ddp_mr *mr)
 	return 0;
 }
 
-/* Return: a region that has no pages and no name yet; NULL if there is no memory. */
+/* Return: a region without pages and STag; NULL if there is no memory. */
 static struct ddp_mr *ddp_mr_new(struct ddp_end *end,
 				 const struct ddp_region *region)
 {
@@ -142,12 +142,12 @@ static bool ddp_mr_valid(const struct ddp_region *region)
 }
 
 /**
- * ddp_mr_register() - give memory of the calling program a name
- * @end:	whose stream may use it
- * @region:	what, and @region->stag is set
+ * ddp_mr_register() - register memory of the calling program
+ * @end:	the end whose stream may use it
+ * @region:	the memory; @region->stag is set
  *
  * Context: process, @end->call held.
- * Return: 0, or a negative errno as mpa_ddp.h says of DDP_REGISTER.
+ * Return: 0, or a negative errno, see DDP_REGISTER in mpa_ddp.h.
  */
 int ddp_mr_register(struct ddp_end *end, struct ddp_region *region)
 {
@@ -183,12 +183,12 @@ static void ddp_mr_end(struct ddp_mr *mr)
 }
 
 /**
- * ddp_mr_deregister() - take the name away
- * @end:	whose region it is
- * @stag:	its name
+ * ddp_mr_deregister() - deregister memory
+ * @end:	the owner of the region
+ * @stag:	its STag
  *
- * Context: process, @end->call held; waits for those who use it just now.
- * Return: 0: no octet of the memory is touched any more; -ENOENT.
+ * Context: process, @end->call held; waits for present users.
+ * Return: 0: the memory is no longer accessed; -ENOENT.
  */
 int ddp_mr_deregister(struct ddp_end *end, u32 stag)
 {
@@ -205,7 +205,7 @@ int ddp_mr_deregister(struct ddp_end *end, u32 stag)
 
 /**
  * ddp_mr_deregister_all() - the same for all regions
- * @end:	whose
+ * @end:	their owner
  *
  * Context: process.
  */
@@ -218,11 +218,11 @@ void ddp_mr_deregister_all(struct ddp_end *end)
 }
 
 /**
- * ddp_mr_get() - the region that has a name
- * @stag:	the name
+ * ddp_mr_get() - find the region of an STag
+ * @stag:	the STag
  *
  * Context: any.
- * Return: it, for ddp_mr_put(); NULL if there is none.
+ * Return: the region, for ddp_mr_put(); NULL if there is none.
  */
 struct ddp_mr *ddp_mr_get(u32 stag)
 {
@@ -238,7 +238,7 @@ struct ddp_mr *ddp_mr_get(u32 stag)
 }
 
 /**
- * ddp_mr_put() - it is not used any more
+ * ddp_mr_put() - release a region
  * @mr:		region; or NULL
  */
 void ddp_mr_put(struct ddp_mr *mr)
@@ -248,10 +248,10 @@ void ddp_mr_put(struct ddp_mr *mr)
 }
 
 /**
- * ddp_mr_holds() - octets are within a region
+ * ddp_mr_holds() - whether octets are within a region
  * @mr:		region
  * @to:		tagged offset of the first one
- * @length:	how many
+ * @length:	their number
  */
 bool ddp_mr_holds(const struct ddp_mr *mr, u64 to, u64 length)
 {
@@ -260,14 +260,14 @@ bool ddp_mr_holds(const struct ddp_mr *mr, u64 to, u64 length)
 }
 
 /**
- * ddp_mr_get_own() - the region of this end that octets are in
+ * ddp_mr_get_own() - find a region of this end that contains octets
  * @end:	this end
- * @stag:	its name
+ * @stag:	its STag
  * @to:		tagged offset of the first one
- * @length:	how many
+ * @length:	their number
  *
  * Context: any.
- * Return: it, for ddp_mr_put(); NULL if they are not in one.
+ * Return: the region, for ddp_mr_put(); NULL if they are not in one.
  */
 struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length)
 {
@@ -282,11 +282,11 @@ struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length)
 
 /**
  * ddp_mr_iter() - an iterator over octets of a region
- * @mr:		region; it holds them
+ * @mr:		region that contains them
  * @direction:	ITER_SOURCE or ITER_DEST
  * @to:		tagged offset of the first one
- * @length:	how many
- * @iter:	set
+ * @length:	their number
+ * @iter:	the iterator, initialized here
  */
 void ddp_mr_iter(const struct ddp_mr *mr, unsigned int direction, u64 to,
 		 u32 length, struct iov_iter *iter)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Responses to the RDMA Reads of this end: which Read a segment answers, and when all
- * of a response has come.
+ * Responses to the RDMA Reads of this end: which Read a segment answers, and
+ * when all of a response was received.
  */
 
 #include "ddp.h"
@@ -14,7 +14,7 @@ static struct ddp_range ddp_range_of(const struct ddp_item *read,
 	return (struct ddp_range){ .from = from, .to = from + segment->length };
 }
 
-/* Return: whether none of these octets has come. */
+/* Return: whether none of these octets was received. */
 static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
 {
 	u32 i;
@@ -26,7 +26,7 @@ static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
 	return octets.from >= read->next;
 }
 
-/* Return: whether there is room to remember that these octets have come. */
+/* Return: whether there is space to record that these octets were received. */
 static bool ddp_read_remembers(const struct ddp_item *read,
 			       struct ddp_range octets)
 {
@@ -41,7 +41,7 @@ static bool ddp_read_remembers(const struct ddp_item *read,
 	return false;
 }
 
-/* These octets have come. There is room to remember it. */
+/* Record that these octets were received. There is space for it. */
 static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
 {
 	struct ddp_range *range;
@@ -66,9 +66,9 @@ static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
 }
 
 /*
- * Octets of a segment are some of an RDMA Read's response that have not come: in
- * order the next of them, as responses come in the order of their octets.
- * Return: 0, or what is wrong.
+ * The octets of a segment must be some of an RDMA Read's response that were not
+ * received: in order the next of them, as responses arrive in the order of
+ * their octets. Return: 0, or the error.
  */
 static int ddp_check_response(const struct ddp_item *read,
 			      const struct ddp_segment *segment)
@@ -96,8 +96,8 @@ static int ddp_check_response(const struct ddp_item *read,
 }
 
 /*
- * The RDMA Read that a segment out of order answers: the only one that lacks these
- * octets. An empty segment could answer any.
+ * The RDMA Read that a segment out of order answers: the only one that lacks
+ * these octets. An empty segment could answer any of them.
  */
 static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 					    const struct ddp_segment *segment)
@@ -108,7 +108,7 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 	if (!segment->length)
 		return NULL;
 	list_for_each_entry(read, &end->reads, todo) {
-		/* It and those in front of it have ended before. */
+		/* It and the ones before it have ended earlier in the stream. */
 		if (read->ends && position > read->end_at) {
 			found = NULL;
 			continue;
@@ -118,7 +118,7 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 				return NULL;
 			found = read;
 		}
-		/* Those behind it begin later. */
+		/* Later ones begin after that. */
 		if (read->ends)
 			break;
 	}
@@ -141,11 +141,11 @@ static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
  * @segment:	the segment; its region is checked
  * @mr:		that region; NULL if there are no octets
  *
- * A Read that was added between finding, placing and counting could be taken for the
- * one that was found, so that all of it is done under one lock.
+ * A Read that is added between finding, placing and counting could be taken for
+ * the one that was found, so all of it is done under one lock.
  *
  * Context: socket lock held.
- * Return: 0, or what is wrong.
+ * Return: 0, or the error.
  */
 int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
 		      const struct ddp_mr *mr)
@@ -154,7 +154,7 @@ int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
 	int error;
 
 	spin_lock_bh(&end->lock);
-	/* In order it is the oldest. */
+	/* A segment in order belongs to the oldest Read. */
 	read = segment->ordered ?
 	       list_first_entry_or_null(&end->reads, struct ddp_item, todo) :
 	       ddp_find_read_early(end, segment);
@@ -179,14 +179,14 @@ unlock:
 }
 
 /**
- * ddp_pass() - all in front of a stream position has come
+ * ddp_pass() - everything before a stream position was received
  * @end:	the end
  * @position:	the position
  *
- * So have RDMA Reads whose last segment was out of order.
+ * That completes RDMA Reads whose last segment was out of order.
  *
  * Context: socket lock held.
- * Return: 0, or what is wrong.
+ * Return: 0, or the error.
  */
 int ddp_pass(struct ddp_end *end, u64 position)
 {

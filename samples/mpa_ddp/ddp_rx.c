@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What mpa tells, and above all the segments that have come: first what DDP checks
- * (RFC 5041 section 7.1), then what RDMAP does (RFC 5040 section 7.2), then the
- * octets are placed.
+ * Upcalls from mpa, above all for received segments: first DDP's checks (RFC
+ * 5041 section 7.1), then RDMAP's (RFC 5040 section 7.2), then the octets are
+ * placed.
  *
- * A tagged segment is placed as soon as it has come, if mpa may have it out of
- * order (RFC 5041 section 5.3); one that has anything wrong is put off, and found
- * out when it comes in order. Untagged ones are all put off: in order only one
- * message of a queue can be next.
+ * A tagged segment is placed as soon as it is received, if mpa allows placing
+ * out of order (RFC 5041 section 5.3); one with any error is deferred, and
+ * reported when it arrives in order. Untagged ones are all deferred: only in
+ * order can a queue's next message be known.
  */
 
 #include <linux/module.h>
@@ -20,13 +20,13 @@ static bool ddp_is_tagged(const struct ddp_segment *segment)
 	return segment->control.ddp & DDP_TAGGED;
 }
 
-/* Return: 0, or the error that the peer has to be told of. */
+/* Return: 0, or the error to report to the peer. */
 static int ddp_read_header(struct ddp_segment *segment)
 {
 	const struct mpa_ulpdu *ulpdu = segment->ulpdu;
 	u32 len;
 
-	/* One read, as if it had the longer header: most of the cost is the call. */
+	/* One read, as for the longer header: most of the cost is the call. */
 	if (ulpdu->len < sizeof(segment->control) ||
 	    mpa_ulpdu_read(ulpdu, 0, &segment->untagged,
 			   min_t(u32, ulpdu->len, sizeof(segment->untagged))))
@@ -48,9 +48,9 @@ static int ddp_check_version(const struct ddp_segment *segment)
 	       0 : RDMAP_ERR_VERSION;
 }
 
-/* ---- telling the peer of an error ---- */
+/* ---- reporting an error to the peer ---- */
 
-/* Which headers go with one: RFC 5040 section 4.8, figure 10. */
+/* The headers to send with it: RFC 5040 section 4.8, figure 10. */
 static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 {
 	u8 headers = RDMAP_TERM_LENGTH | RDMAP_TERM_DDP;
@@ -64,8 +64,8 @@ static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 }
 
 /*
- * The stream is over; tell the peer why. @segment: what was wrong, or NULL.
- * Context: socket lock held.
+ * The stream ends; report the reason to the peer. @segment: the one with the
+ * error, or NULL. Context: socket lock held.
  */
 static void ddp_terminate(struct ddp_end *end, int error,
 			  const struct ddp_segment *segment)
@@ -100,7 +100,7 @@ static void ddp_terminate(struct ddp_end *end, int error,
 	ddp_tx_soon(end);
 }
 
-/* It is over, and nothing is to be told to the peer. */
+/* The stream ends, and nothing is reported to the peer. */
 static void ddp_over(struct ddp_end *end, int status)
 {
 	spin_lock_bh(&end->lock);
@@ -115,8 +115,8 @@ static void ddp_over(struct ddp_end *end, int status)
 /* ---- placing tagged segments ---- */
 
 /*
- * The region of a tagged segment that is not empty (RFC 5041 section 7.1).
- * Return: 0, or what is wrong.
+ * Find the region of a tagged segment that is not empty (RFC 5041 section 7.1).
+ * Return: 0, or the error.
  */
 static int ddp_check_tagged(struct ddp_end *end,
 			    const struct ddp_segment *segment,
@@ -130,7 +130,7 @@ static int ddp_check_tagged(struct ddp_end *end,
 		return DDP_ERR_STAG;
 	if ((*mr)->end != end)
 		return DDP_ERR_STREAM;
-	/* There is no code for access: the STag is none for this. */
+	/* There is no code for access: the STag is invalid for this. */
 	if (opcode == RDMAP_WRITE && !((*mr)->access & DDP_REMOTE_WRITE))
 		return DDP_ERR_STAG;
 	if (to + segment->length < to)
@@ -139,13 +139,13 @@ static int ddp_check_tagged(struct ddp_end *end,
 }
 
 /**
- * ddp_place_tagged() - octets of a tagged segment go to memory
+ * ddp_place_tagged() - write the octets of a tagged segment to memory
  * @end:	the end
  * @segment:	the segment; checked
  * @mr:		the region; NULL if there are no octets
  *
  * Context: socket lock held.
- * Return: 0, or what is wrong.
+ * Return: 0, or the error.
  */
 int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
 		     const struct ddp_mr *mr)
@@ -167,7 +167,7 @@ int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
 
 /* ---- tagged segments ---- */
 
-/* It has been placed, in order or not. */
+/* It was placed, in order or not. */
 static void ddp_count_write(struct ddp_end *end,
 			    const struct ddp_segment *segment)
 {
@@ -185,7 +185,7 @@ static int ddp_take_tagged(struct ddp_end *end,
 	struct ddp_mr *mr = NULL;
 	int error = 0;
 
-	/* Of an empty one STag and TO count for nothing (section 5.2). */
+	/* If it is empty, STag and TO are ignored (section 5.2). */
 	if (segment->length)
 		error = ddp_check_tagged(end, segment, &mr);
 	error = error ?: ddp_check_version(segment);
@@ -211,9 +211,9 @@ put:
 /* ---- untagged segments ---- */
 
 /**
- * struct ddp_room - where the message of a queue comes together
- * @length:	octets
- * @octets:	there; or in a buffer that was posted
+ * struct ddp_room - the buffer in which a queue's message is reassembled
+ * @length:	its size
+ * @octets:	its memory, unless it is a buffer that was posted
  * @buffer:	that buffer
  */
 struct ddp_room {
@@ -222,7 +222,7 @@ struct ddp_room {
 	struct ddp_item *buffer;
 };
 
-/* For the Send that begins. It stays the first one until that is complete. */
+/* For the Send that begins. It stays the first one until the Send is complete. */
 static void ddp_choose_buffer(struct ddp_end *end)
 {
 	spin_lock_bh(&end->lock);
@@ -231,7 +231,7 @@ static void ddp_choose_buffer(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* Return: whether there is any. */
+/* Return: whether there is one. */
 static bool ddp_find_room(struct ddp_end *end, u32 queue, struct ddp_room *room)
 {
 	switch (queue) {
@@ -253,7 +253,7 @@ static bool ddp_find_room(struct ddp_end *end, u32 queue, struct ddp_room *room)
 	}
 }
 
-/* RFC 5041 section 7.1. Return: 0, or what is wrong. */
+/* RFC 5041 section 7.1. Return: 0, or the error. */
 static int ddp_check_untagged(struct ddp_end *end,
 			      const struct ddp_segment *segment, u32 queue,
 			      struct ddp_room *room)
@@ -299,7 +299,10 @@ static int ddp_place_untagged(struct ddp_end *end,
 	return err ? DDP_ERR_LOCAL : 0;
 }
 
-/* What an RDMA Read Request asks for (RFC 5040 section 7.2), if not for nothing. */
+/*
+ * Check the source of an RDMA Read Request (RFC 5040 section 7.2), unless it is
+ * empty.
+ */
 static int ddp_check_source(struct ddp_end *end,
 			    const struct rdmap_read_request *request)
 {
@@ -354,7 +357,7 @@ static int ddp_take_terminate(struct ddp_end *end, u32 length)
 	ddp_happened(end, DDP_EVENT_TERMINATE, DDP_TERMINATE_RECEIVED,
 		     terminate->layer_type << 8 | terminate->code, 0);
 	spin_unlock_bh(&end->lock);
-	/* RFC 5040 section 5.4: nothing is sent any more. */
+	/* RFC 5040 section 5.4: nothing more is sent. */
 	ddp_over(end, -ECONNABORTED);
 	return 0;
 }
@@ -367,8 +370,9 @@ static int ddp_take_send(struct ddp_end *end, const struct ddp_segment *segment,
 	u32 stag = 0;
 
 	/*
-	 * The STag ends with the message (RFC 5040 section 5.3): one that the peer may
-	 * use. A region for local use is not associated with the stream.
+	 * The STag ends with the message (RFC 5040 section 5.3): it must be one
+	 * that the peer may use. A region for local use is not associated with
+	 * the stream.
 	 */
 	if (opcode == RDMAP_SEND_INVALIDATE ||
 	    opcode == RDMAP_SEND_SE_INVALIDATE) {
@@ -437,7 +441,7 @@ static int ddp_on_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 	struct ddp_end *end = priv;
 	int error;
 
-	/* It is for who attaches next. */
+	/* It is for the next user that attaches. */
 	if (READ_ONCE(end->dead))
 		return -EAGAIN;
 	if (end->over)
@@ -480,7 +484,7 @@ static void ddp_on_writable(void *priv)
 	ddp_tx_soon(priv);
 }
 
-/* The initiator opens the stream with what startup has agreed on. */
+/* The initiator opens the stream with the indication that startup has negotiated. */
 static bool ddp_opens_with_read(const struct mpa_info *info)
 {
 	return info->flags & MPA_INFO_P2P &&
@@ -528,13 +532,13 @@ static void ddp_on_state(void *priv, enum mpa_state state, int err)
 
 	if (state == MPA_STATE_REQUESTED)
 		return;
-	/* With an error nothing but a Terminate may be sent. */
+	/* With an error only a Terminate may be sent. */
 	if (state == MPA_STATE_FULL && !err)
 		ddp_on_full(end);
 	spin_lock_bh(&end->lock);
 	ddp_happened(end, DDP_EVENT_STARTED, DDP_STARTED, 0, err);
 	spin_unlock_bh(&end->lock);
-	/* RFC 6581 section 8: these two leave the stream to send that. */
+	/* RFC 6581 section 8: these two leave the stream able to send a Terminate. */
 	if (state != MPA_STATE_FULL)
 		ddp_over(end, err ?: -ECONNREFUSED);
 	else if (err)
@@ -548,7 +552,7 @@ static void ddp_on_failed(void *priv, int err, enum mpa_error code, u64 position
 {
 	struct ddp_end *end = priv;
 
-	/* RFC 5044 section 8: the layer above tells the peer. */
+	/* RFC 5044 section 8: the upper layer reports it to the peer. */
 	if (code == MPA_ERR_CRC || code == MPA_ERR_MARKER)
 		ddp_terminate(end, RDMAP_ERROR(2, 0, code), NULL);
 	else

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending. mpa_sock_send() may sleep and is not for upcalls, so that one work item
- * for each end sends: what was posted, answers to the peer's RDMA Reads, a
- * Terminate. It comes back when there is no room; the upcall @writable queues it
- * again.
+ * Sending. mpa_sock_send() may sleep and must not be called in upcalls, so each
+ * end has a work item that sends: what was posted, responses to the peer's RDMA
+ * Reads, a Terminate. It returns when there is no space; the upcall @writable
+ * queues it again.
  */
 
 #include <linux/net.h>
@@ -12,13 +12,13 @@
 
 #include "ddp.h"
 
-/* Octets that are sent with one call: nobody else gets the socket meanwhile. */
+/* Octets sent in one call: no other task gets the socket meanwhile. */
 #define DDP_TX_CALL	65536
 
-/* A Terminate that has found no room for so long is given up. */
+/* A Terminate that finds no space for this time is given up. */
 #define DDP_TX_PATIENCE	(5 * HZ)
 
-/* ---- what is next ---- */
+/* ---- the next message ---- */
 
 static void ddp_tx_begin(struct ddp_end *end, u8 opcode, u32 length)
 {
@@ -34,7 +34,7 @@ static void ddp_tx_begin_terminate(struct ddp_end *end)
 }
 
 /*
- * What the peer has asked for. Return: false if there is nothing. Context:
+ * Begin the peer's next request. Return: false if there is none. Context:
  * @end->lock held.
  */
 static bool ddp_tx_begin_response(struct ddp_end *end)
@@ -69,8 +69,8 @@ static void ddp_tx_begin_request(struct ddp_end *end,
 }
 
 /*
- * As many RDMA Reads of this end are under way as the peer allows. The one that opens
- * the stream is one of them: the peer counts it too.
+ * Whether this end has as many outstanding RDMA Reads as the peer allows. The
+ * one that opens the stream counts: the peer counts it, too.
  */
 static bool ddp_tx_reads_full(const struct ddp_end *end)
 {
@@ -83,8 +83,8 @@ static bool ddp_tx_reads_full(const struct ddp_end *end)
 }
 
 /*
- * The first one that is to be sent, or NULL. Where the peer allows no RDMA Reads, those
- * in front of it never can be. Context: @end->lock held.
+ * The first one to be sent, or NULL. Where the peer allows no RDMA Reads, those
+ * before it can never be sent. Context: @end->lock held.
  */
 static struct ddp_item *ddp_tx_first_unsent(struct ddp_end *end)
 {
@@ -102,8 +102,8 @@ static struct ddp_item *ddp_tx_first_unsent(struct ddp_end *end)
 }
 
 /*
- * What the program has asked for. Return: false if there is nothing, or if it has to
- * wait for a response. Context: @end->lock held.
+ * Begin the program's next request. Return: false if there is none, or if it
+ * has to wait for a response. Context: @end->lock held.
  */
 static bool ddp_tx_begin_post(struct ddp_end *end)
 {
@@ -139,8 +139,9 @@ static void ddp_tx_cancel_message(struct ddp_end *end)
 }
 
 /*
- * In turn: a peer that always has an RDMA Read under way must not keep the program
- * from sending. Return: whether there is anything. Context: @end->lock held.
+ * Alternate: a peer that always has an outstanding RDMA Read must not keep the
+ * program from sending. Return: whether there is anything to send. Context:
+ * @end->lock held.
  */
 static bool ddp_tx_begin_next(struct ddp_end *end)
 {
@@ -155,9 +156,9 @@ static bool ddp_tx_begin_next(struct ddp_end *end)
 }
 
 /*
- * Choose the next message, if there is none under way. Return: whether there is.
- * @over: none will be but a Terminate. What is set just behind this queues the work
- * item again.
+ * Choose the next message, unless there is a present one. Return: whether there
+ * is one. @over: only a Terminate may follow. What is set right after this
+ * queues the work item again.
  */
 static bool ddp_tx_choose(struct ddp_end *end, bool *over)
 {
@@ -192,7 +193,7 @@ static bool ddp_tx_tagged(const struct ddp_message *msg)
 	return rdmap_queue_of(msg->opcode) == RDMAP_QUEUES;
 }
 
-/* The header of the next @len octets behind @off that have been sent. */
+/* The header of the next @len octets after the @off octets already sent. */
 static void ddp_tx_header(const struct ddp_end *end, u32 off, bool last,
 			  union ddp_header *header)
 {
@@ -223,8 +224,8 @@ static u32 ddp_tx_header_len(const struct ddp_message *msg)
 }
 
 /*
- * The last segment of a response goes. The peer may ask for more as soon as it has
- * that, which is before the call that sends it is over.
+ * The last segment of a response is being sent. The peer may request more as
+ * soon as it has that, which may be before the call that sends it returns.
  */
 static void ddp_tx_answered(struct ddp_end *end)
 {
@@ -238,7 +239,7 @@ static void ddp_tx_answered(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* The message has been sent, or has broken off: @status. */
+/* The message was sent, or was aborted: @status. */
 static void ddp_tx_end(struct ddp_end *end, int status)
 {
 	const struct rdmap_terminate *terminate = (void *)end->terminate;
@@ -260,7 +261,7 @@ static void ddp_tx_end(struct ddp_end *end, int status)
 	memset(msg, 0, sizeof(*msg));
 }
 
-/* The region is gone while a message is sent from it: so is the stream. */
+/* The region was deregistered while a message was sent from it: the stream ends. */
 static void ddp_tx_broken(struct ddp_end *end)
 {
 	struct rdmap_terminate *terminate = (void *)end->terminate;
@@ -278,10 +279,10 @@ static void ddp_tx_broken(struct ddp_end *end)
 }
 
 /**
- * struct ddp_headers - headers of the segments that octets of a region are cut into
+ * struct ddp_headers - headers of the segments into which a region's octets are cut
  * @headers:	for mpa
- * @end:	whose message it is
- * @last:	behind the octets of the call none of the message are
+ * @end:	the end that sends the message
+ * @last:	the call has the last octets of the message
  */
 struct ddp_headers {
 	struct mpa_headers headers;
@@ -302,8 +303,9 @@ static void ddp_tx_write_header(const struct mpa_headers *headers, void *to,
 }
 
 /*
- * Octets of a region, in segments that mpa makes as long as TCP's are (RFC 5041
- * section 5.2). Return: how many, or what mpa_sock_send_cut() has.
+ * Send octets of a region, in segments that mpa cuts to the length of TCP's
+ * (RFC 5041 section 5.2). Return: their number, or an error of
+ * mpa_sock_send_cut().
  */
 static int ddp_tx_region(struct ddp_end *end, u32 left)
 {
@@ -331,7 +333,7 @@ static int ddp_tx_region(struct ddp_end *end, u32 left)
 	return sent;
 }
 
-/* A message that is a header alone, or short. Return: as ddp_tx_region(). */
+/* A message that is short, or only a header. Return: as ddp_tx_region(). */
 static int ddp_tx_short(struct ddp_end *end)
 {
 	struct ddp_message *msg = &end->msg;
@@ -350,7 +352,7 @@ static int ddp_tx_short(struct ddp_end *end)
 	return mpa_sock_send(end->sock, &head, &iter, 0, NULL) ?: msg->length;
 }
 
-/* Return: 0, or what mpa_sock_send() has. */
+/* Return: 0, or an error of mpa_sock_send(). */
 static int ddp_tx_next(struct ddp_end *end)
 {
 	struct ddp_message *msg = &end->msg;
@@ -371,7 +373,7 @@ static int ddp_tx_next(struct ddp_end *end)
 	return 0;
 }
 
-/* ---- the end ---- */
+/* ---- the end of the stream ---- */
 
 static void ddp_tx_cancel_posts(struct ddp_end *end, struct list_head *list)
 {
@@ -394,9 +396,9 @@ static void ddp_tx_cancel_receives(struct ddp_end *end)
 }
 
 /*
- * The peer has closed the stream while something was to be completed, of its own or of
- * this end (RFC 5040 section 2.4: graceful termination). Buffers that no Send has come
- * to are nothing of that kind. Context: @end->lock held, no upcalls.
+ * The peer has closed the stream while something was incomplete, of its own or
+ * of this end (RFC 5040 section 2.4: graceful termination). Buffers that
+ * received no Send do not count. Context: @end->lock held, no upcalls.
  */
 static bool ddp_tx_breaks_off(const struct ddp_end *end)
 {
@@ -409,16 +411,16 @@ static bool ddp_tx_breaks_off(const struct ddp_end *end)
 	       !list_empty(&end->posts);
 }
 
-/* It is over: nothing of what was posted is done. */
+/* The stream has ended: nothing that is still posted will be done. */
 static void ddp_tx_cancel_all(struct ddp_end *end)
 {
 	if (end->cancelled)
 		return;
 	end->cancelled = true;
 	/*
-	 * An upcall may be placing a Send in one of @receives, under the socket lock
-	 * and not @end->lock. @over is set: those that begin now do nothing. This
-	 * waits for the one that had begun before.
+	 * An upcall may be placing a Send in one of @receives, under the socket
+	 * lock and not @end->lock. @over is set: upcalls that begin now do
+	 * nothing. This waits for one that began before.
 	 */
 	lock_sock(end->sock->sk);
 	release_sock(end->sock->sk);
@@ -431,14 +433,14 @@ static void ddp_tx_cancel_all(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* There is no room for the Terminate. Nobody but the peer is kept waiting for it. */
+/* There is no space for the Terminate. Only the peer has to wait for it. */
 static void ddp_tx_await(struct ddp_end *end)
 {
 	ddp_tx_cancel_all(end);
 	queue_delayed_work(end->queue, &end->late, DDP_TX_PATIENCE);
 }
 
-/* No more is sent. */
+/* Nothing more is sent. */
 static void ddp_tx_finish(struct ddp_end *end)
 {
 	if (end->finished)
@@ -452,7 +454,7 @@ static void ddp_tx_finish(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* Sending has failed. What ended the stream before that counts more. */
+/* Sending has failed. An earlier reason for the end has precedence. */
 static void ddp_tx_fail(struct ddp_end *end, int err)
 {
 	spin_lock_bh(&end->lock);
@@ -463,7 +465,7 @@ static void ddp_tx_fail(struct ddp_end *end, int err)
 	spin_unlock_bh(&end->lock);
 }
 
-/* Send what there is room for. */
+/* Send as much as there is space for. */
 static void ddp_tx_work(struct work_struct *work)
 {
 	struct ddp_end *end = container_of(work, struct ddp_end, tx);
@@ -490,7 +492,7 @@ static void ddp_tx_work(struct work_struct *work)
 		ddp_tx_finish(end);
 }
 
-/* The peer has not read, and is not told. */
+/* The peer does not read, and gets no Terminate. */
 static void ddp_tx_late(struct work_struct *work)
 {
 	struct ddp_end *end = container_of(to_delayed_work(work),
@@ -501,7 +503,7 @@ static void ddp_tx_late(struct work_struct *work)
 }
 
 /**
- * ddp_tx_open() - what a new end needs for sending
+ * ddp_tx_open() - set up a new end for sending
  * @end:	the end
  *
  * Context: process.
@@ -510,9 +512,9 @@ static void ddp_tx_late(struct work_struct *work)
 int ddp_tx_open(struct ddp_end *end)
 {
 	/*
-	 * One for each end: the work item takes the socket lock, and who has the
-	 * socket may hold that for long. Not WQ_MEM_RECLAIM, which would have a
-	 * thread wait for each end; the work item allocates memory itself.
+	 * One for each end: the work item takes the socket lock, which the
+	 * socket's owner may hold for long. Not WQ_MEM_RECLAIM, which would
+	 * reserve a thread for each end; the work item itself allocates memory.
 	 */
 	end->queue = alloc_ordered_workqueue("mpa_ddp", 0);
 	if (!end->queue)
@@ -523,7 +525,7 @@ int ddp_tx_open(struct ddp_end *end)
 }
 
 /**
- * ddp_tx_close() - the end is not there any more for upcalls, which queue work
+ * ddp_tx_close() - no upcall queues work for the end any longer
  * @end:	the end
  *
  * Context: process.

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * /dev/mpa_ddp: RDMA over a TCP connection of a program's. An open file is one
- * end of a stream.
+ * /dev/mpa_ddp: RDMA over a program's TCP connection. An open file is one end
+ * of a stream.
  *
- * DDP_ATTACH, DDP_START, then DDP_POST as often as wanted; read(2) returns what
- * has become of it, one struct ddp_done after the other, and poll(2) says when
- * there is one. The program keeps its file descriptor of the socket: with
- * shutdown(2) on it the stream ends in an orderly way.
+ * DDP_ATTACH, DDP_START, then DDP_POST as often as needed; read(2) returns the
+ * results, one struct ddp_done after another, and poll(2) reports when there is
+ * one. The program keeps its file descriptor of the socket: shutdown(2) on it
+ * ends the stream in an orderly way.
  *
- * close(2) does not wait: an RDMA Write that is just being placed may still go to memory
- * behind it, and regions count until the socket has been left, which takes as long as
- * the program holds that up. DDP_DEREGISTER waits.
+ * close(2) does not wait: an RDMA Write that is being placed may still write to
+ * memory after it, and regions stay charged until the socket has been left,
+ * which takes as long as the program delays that. DDP_DEREGISTER waits.
  */
 #ifndef _MPA_DDP_H
 #define _MPA_DDP_H
@@ -25,23 +25,23 @@
 
 #define DDP_REGION_MAX		0x40000000	/* octets of a region */
 #define DDP_REGIONS_MAX		1024		/* of an end */
-#define DDP_POSTS_MAX		1024		/* posted, and not read */
+#define DDP_POSTS_MAX		1024		/* posted, and the result not read */
 #define DDP_READS_MAX		64		/* IRD and ORD */
 
 /*
- * ddp_region.access: what the peer may do. With neither it is for local use, and not
- * for the peer to invalidate.
+ * ddp_region.access: what the peer may do. With neither it is for local use,
+ * and the peer may not invalidate it.
  */
 #define DDP_REMOTE_READ		0x1
 #define DDP_REMOTE_WRITE	0x2
 
 /**
- * struct ddp_region - memory that has a name
- * @addr:	where the program has it; it has to be writable
+ * struct ddp_region - registered memory
+ * @addr:	its address in the program; must be writable
  * @base:	tagged offset of the first octet
  * @length:	octets, at most DDP_REGION_MAX
  * @access:	DDP_REMOTE_*
- * @stag:	its name: set by DDP_REGISTER
+ * @stag:	its STag: set by DDP_REGISTER
  * @reserved:	0
  */
 struct ddp_region {
@@ -53,19 +53,19 @@ struct ddp_region {
 	__u32 reserved;
 };
 
-/* ddp_post.opcode: one of enum rdmap_opcode, or a buffer for a Send of the peer's */
+/* ddp_post.opcode: one of enum rdmap_opcode, or a buffer for a Send from the peer */
 #define DDP_RECEIVE		0x100
 
 /**
- * struct ddp_post - something to be done
+ * struct ddp_post - a request
  * @id:		the program's; comes back in struct ddp_done
  * @opcode:	RDMAP_SEND and its kinds, RDMAP_WRITE, RDMAP_READ_REQUEST or DDP_RECEIVE
  * @length:	octets
- * @stag:	region of this end that they are in or go to; not looked at if @length
+ * @stag:	region of this end as source or destination; ignored if @length
  *		is 0
  * @to:		tagged offset of the first one there
  * @remote_stag: region of the peer's; for a Send with Invalidate, the one to
- *		invalidate; not looked at for other Sends
+ *		invalidate; ignored for other Sends
  * @remote_to:	tagged offset there
  */
 struct ddp_post {
@@ -79,19 +79,19 @@ struct ddp_post {
 };
 
 /**
- * enum ddp_what - what a struct ddp_done tells
+ * enum ddp_what - the kinds of struct ddp_done
  * @DDP_STARTED:	startup is over: @status
- * @DDP_POSTED:		a post has been done, or cannot be: @id, @opcode, @status. In
- *			the order of the posts: one behind an RDMA Read when that is done
+ * @DDP_POSTED:		a post is done, or cannot be: @id, @opcode, @status. In the
+ *			order of the posts: a post waits for earlier RDMA Reads
  * @DDP_RECEIVED:	a buffer has a Send, or never will: @id, @opcode, @length,
  *			@stag, @status. Buffers have an order of their own
- * @DDP_TERMINATE_SENT:	the peer has made a mistake, and is told: @error. It does not
- *			come if the peer reads so little that there is no room
- * @DDP_TERMINATE_RECEIVED: the other way round: @error
- * @DDP_ENDED:		the stream is over: @status; nothing comes behind this. 0: the
- *			peer has closed it, and all has been done; -ECONNRESET: the
- *			peer has closed it in the middle of a message, or with posts of
- *			this end or RDMA Reads of its own that are not done
+ * @DDP_TERMINATE_SENT:	the peer has made a mistake, and gets a Terminate: @error. Not
+ *			reported if the peer reads so little that there is no space
+ * @DDP_TERMINATE_RECEIVED: a Terminate from the peer: @error
+ * @DDP_ENDED:		the stream has ended: @status; the last report. 0: the peer
+ *			has closed it, and everything was done; -ECONNRESET: the peer
+ *			has closed it in the middle of a message, or with incomplete
+ *			posts of this end or RDMA Reads of its own
  */
 enum ddp_what {
 	DDP_STARTED = 1,
@@ -107,7 +107,7 @@ enum ddp_what {
  * @id:		of the post
  * @what:	enum ddp_what
  * @status:	0, or a negative errno; -ECANCELED: the stream was over first;
- *		-EOPNOTSUPP: an RDMA Read, of which the peer allows none
+ *		-EOPNOTSUPP: an RDMA Read, but the peer allows none
  * @opcode:	enum rdmap_opcode
  * @length:	octets
  * @stag:	region of this end that has been invalidated, or 0
@@ -124,15 +124,15 @@ struct ddp_done {
 };
 
 /**
- * struct ddp_info - how far it is
- * @segments:	that have come in order
- * @writes:	last segments of RDMA Writes of the peer's that have come, in order or
- *		not: of one that was out of order others may be missing
- * @reads:	RDMA Reads of the peer's that have been answered to their end
- * @placed:	octets that went to memory while octets in front of them were missing
- * @tagged:	octets that went to memory by tagged segments, those included
- * @ird:	RDMA Reads that the peer may have under way
- * @ord:	RDMA Reads that this end may have under way
+ * struct ddp_info - statistics
+ * @segments:	received in order
+ * @writes:	last segments of the peer's RDMA Writes received, in order or not: if
+ *		it was out of order, others may be missing
+ * @reads:	completely answered RDMA Reads of the peer
+ * @placed:	octets written to memory while earlier octets were missing
+ * @tagged:	octets written to memory by tagged segments, including these
+ * @ird:	RDMA Reads that the peer may have outstanding
+ * @ord:	RDMA Reads that this end may have outstanding
  */
 struct ddp_info {
 	__u64 segments;
@@ -146,23 +146,23 @@ struct ddp_info {
 
 /*
  * DDP_ATTACH: EISCONN if the file has a socket already; EBUSY while another file has it,
- * also for a moment behind the close(2) of that; else as mpa_sock_attach().
- * DDP_START: EINVAL for an IRD of more than DDP_READS_MAX; else as MPA_START. It does
- * not wait: DDP_STARTED tells. DDP_PLACE: as MPA_PLACE.
+ * also for a moment after the close(2) of that; otherwise as mpa_sock_attach().
+ * DDP_START: EINVAL for an IRD of more than DDP_READS_MAX; otherwise as MPA_START. It
+ * does not wait: DDP_STARTED reports the result. DDP_PLACE: as MPA_PLACE.
  * DDP_REGISTER: EINVAL, EFAULT; ENOMEM, also for more than RLIMIT_MEMLOCK; ENOSPC:
- * DDP_REGIONS_MAX are there; EBUSY if all STags are in use.
- * RLIMIT_MEMLOCK is that of the calling program; without CAP_IPC_LOCK all that its user
- * has registered counts, of all programs of his, until it is deregistered. Each region
- * counts all of its pages, those of others as well, huge ones as a whole, and two more
- * for each 512.
- * DDP_DEREGISTER: ENOENT; behind it no octet is touched.
- * DDP_POST: EINVAL for an opcode that there is not; EFAULT: not within a region of
- * this end; EAGAIN: DDP_POSTS_MAX are there, read first; EPIPE: the stream is over.
+ * there are DDP_REGIONS_MAX already; EBUSY if all STags are in use.
+ * RLIMIT_MEMLOCK is that of the calling program; without CAP_IPC_LOCK everything that
+ * its user has registered, in all programs, is charged until it is deregistered. Each
+ * region is charged for all of its pages, shared ones as well, huge ones as a whole,
+ * and two more for each 512.
+ * DDP_DEREGISTER: ENOENT; after it the memory is not accessed.
+ * DDP_POST: EINVAL for an unknown opcode; EFAULT: not within a region of this end;
+ * EAGAIN: there are DDP_POSTS_MAX already, read first; EPIPE: the stream has ended.
  * Without a socket DDP_START and DDP_PLACE fail with ENOTCONN.
  */
 #define DDP_ATTACH	_IOW('D', 1, int)		/* a connected socket */
 #define DDP_START	_IOW('D', 2, struct mpa_start)
-#define DDP_PLACE	_IOW('D', 3, int)		/* whether */
+#define DDP_PLACE	_IOW('D', 3, int)		/* on or off */
 #define DDP_REGISTER	_IOWR('D', 4, struct ddp_region)
 #define DDP_DEREGISTER	_IOW('D', 5, __u32)		/* an STag */
 #define DDP_POST	_IOW('D', 6, struct ddp_post)

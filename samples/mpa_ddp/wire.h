@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * DDP (RFC 5041) and RDMAP (RFC 5040) on the wire: what a ULPDU of MPA holds. For
- * the kernel and for user space.
+ * DDP (RFC 5041) and RDMAP (RFC 5040) on the wire: the content of a ULPDU of
+ * MPA. For the kernel and for user space.
  *
  *	tagged segment:		ddp_tagged, payload
  *	untagged segment:	ddp_untagged, payload
@@ -53,7 +53,7 @@ enum rdmap_opcode {
  * @RDMAP_QUEUE_SEND:		Sends of all kinds
  * @RDMAP_QUEUE_READ:		RDMA Read Requests
  * @RDMAP_QUEUE_TERMINATE:	Terminates
- * @RDMAP_QUEUES:		how many there are
+ * @RDMAP_QUEUES:		their number
  */
 enum rdmap_queue {
 	RDMAP_QUEUE_SEND,
@@ -63,7 +63,7 @@ enum rdmap_queue {
 };
 
 /**
- * struct ddp_control - what every DDP header begins with
+ * struct ddp_control - the beginning of every DDP header
  * @ddp:	DDP_TAGGED, DDP_LAST, the version of DDP (RFC 5041 section 4.1)
  * @rdmap:	the version of RDMAP, enum rdmap_opcode (RFC 5040 section 4.1)
  */
@@ -75,8 +75,8 @@ struct ddp_control {
 /**
  * struct ddp_tagged - header of a tagged segment (RFC 5041 section 4.2)
  * @control:	DDP_TAGGED is set
- * @stag:	whose buffer the payload goes to
- * @to:		where in that buffer
+ * @stag:	STag of the destination
+ * @to:		tagged offset of the destination
  */
 struct ddp_tagged {
 	struct ddp_control control;
@@ -90,7 +90,7 @@ struct ddp_tagged {
  * @invalidate:	the STag that a Send with Invalidate ends (RFC 5040 section 4.1)
  * @queue:	enum rdmap_queue
  * @msn:	number of the message in its queue; the first has 1
- * @mo:		octets of the message in front of this payload
+ * @mo:		octets of the message before this payload
  */
 struct ddp_untagged {
 	struct ddp_control control;
@@ -107,7 +107,7 @@ struct ddp_untagged {
  * @sink_to:		its tagged offset
  * @size:		octets wanted
  * @source_stag:	buffer to read from
- * @source_to:		where in that buffer
+ * @source_to:		tagged offset in it
  */
 struct rdmap_read_request {
 	__be32 sink_stag;
@@ -123,12 +123,12 @@ struct rdmap_read_request {
 #define RDMAP_TERM_READ		0x20	/* R: the rdmap_read_request as well */
 
 /**
- * struct rdmap_terminate - begin of a Terminate's payload (RFC 5040 section 4.8)
+ * struct rdmap_terminate - beginning of a Terminate's payload (RFC 5040 section 4.8)
  * @layer_type:	layer in the upper half, error type in the lower
  * @code:	error code
  * @headers:	RDMAP_TERM_*
  * @reserved:	zero
- * @length:	of the DDP segment that the error was found in; only there if
+ * @length:	of the DDP segment with the error; only present if
  *		@headers is not zero
  *
  * The headers of that segment follow.
@@ -141,33 +141,33 @@ struct rdmap_terminate {
 	__be16 length;
 } __attribute__((packed));
 
-/* Octets of a Terminate that has no headers. */
+/* Length of a Terminate without headers. */
 #define RDMAP_TERM_SHORT	4
 
-/* A Terminate with the longest headers that there are. */
+/* Length of a Terminate with the longest headers. */
 #define RDMAP_TERM_MAX		(sizeof(struct rdmap_terminate) + \
 				 sizeof(struct ddp_untagged) + \
 				 sizeof(struct rdmap_read_request))
 
-/* An error as it stands in a Terminate: layer, type, code. */
+/* An error as encoded in a Terminate: layer, type, code. */
 #define RDMAP_ERROR(layer, type, code)	((layer) << 12 | (type) << 8 | (code))
 
 /**
- * enum rdmap_error - errors that a Terminate tells
+ * enum rdmap_error - errors in a Terminate
  * @RDMAP_ERR_LOCAL:		RDMAP, local catastrophic error
- * @RDMAP_ERR_STAG:		a Read Request's source STag is none
- * @RDMAP_ERR_BOUNDS:		what it asks for is not within that buffer
- * @RDMAP_ERR_ACCESS:		that buffer is not to be read
- * @RDMAP_ERR_STREAM:		that buffer is another stream's
+ * @RDMAP_ERR_STAG:		a Read Request's source STag is invalid
+ * @RDMAP_ERR_BOUNDS:		the source is not within that buffer
+ * @RDMAP_ERR_ACCESS:		that buffer may not be read
+ * @RDMAP_ERR_STREAM:		that buffer belongs to another stream
  * @RDMAP_ERR_WRAP:		its offset and size exceed 64 bits
- * @RDMAP_ERR_INVALIDATE:	the STag is not this stream's to invalidate
+ * @RDMAP_ERR_INVALIDATE:	this stream may not invalidate the STag
  * @RDMAP_ERR_VERSION:		invalid version of RDMAP
  * @RDMAP_ERR_OPCODE:		unexpected opcode
  * @RDMAP_ERR_UNSPECIFIED:	any other
  * @DDP_ERR_LOCAL:		DDP, local catastrophic error
- * @DDP_ERR_STAG:		tagged: the STag is none
+ * @DDP_ERR_STAG:		tagged: the STag is invalid
  * @DDP_ERR_BOUNDS:		tagged: not within the buffer
- * @DDP_ERR_STREAM:		tagged: the buffer is another stream's
+ * @DDP_ERR_STREAM:		tagged: the buffer belongs to another stream
  * @DDP_ERR_WRAP:		tagged: offset and length exceed 64 bits
  * @DDP_ERR_TAGGED_VERSION:	tagged: invalid version of DDP
  * @DDP_ERR_QUEUE:		untagged: no such queue
@@ -182,8 +182,8 @@ struct rdmap_terminate {
  * @MPA_TERM_RTR:		MPA: no RTR indication in common
  *
  * RFC 5040 section 4.8 (figure 9), RFC 5041 section 7.2, RFC 5044 section 8,
- * RFC 6581 section 8. Functions return 0 for no error, so that none can return
- * RDMAP_ERR_LOCAL, which is 0: DDP_ERR_LOCAL stands for it there.
+ * RFC 6581 section 8. Functions return 0 for no error, so they cannot return
+ * RDMAP_ERR_LOCAL, which is 0: DDP_ERR_LOCAL replaces it there.
  */
 enum rdmap_error {
 	RDMAP_ERR_LOCAL		= RDMAP_ERROR(0, 0, 0x00),
@@ -232,10 +232,10 @@ static inline struct ddp_control ddp_control_of(__u8 ddp, __u8 opcode)
 }
 
 /**
- * rdmap_opcode_of - what a segment belongs to
+ * rdmap_opcode_of - the opcode of a segment's message
  * @control:	its first two octets
  *
- * Return: enum rdmap_opcode, or one of those that are reserved.
+ * Return: enum rdmap_opcode, or a reserved value.
  */
 static inline __u8 rdmap_opcode_of(const struct ddp_control *control)
 {
@@ -243,7 +243,7 @@ static inline __u8 rdmap_opcode_of(const struct ddp_control *control)
 }
 
 /**
- * rdmap_version_of - the version of RDMAP that a segment has
+ * rdmap_version_of - a segment's version of RDMAP
  * @control:	its first two octets
  *
  * Return: the version.
@@ -254,10 +254,10 @@ static inline __u8 rdmap_version_of(const struct ddp_control *control)
 }
 
 /**
- * ddp_header_len - octets of a segment's DDP header
+ * ddp_header_len - length of a segment's DDP header
  * @control:	its first two octets
  *
- * Return: how many.
+ * Return: the length.
  */
 static inline __u32 ddp_header_len(const struct ddp_control *control)
 {
@@ -266,7 +266,7 @@ static inline __u32 ddp_header_len(const struct ddp_control *control)
 }
 
 /**
- * rdmap_queue_of - the queue that an untagged message belongs on
+ * rdmap_queue_of - the queue of an untagged message
  * @opcode:	enum rdmap_opcode
  *
  * Return: enum rdmap_queue, or RDMAP_QUEUES if the message is not an untagged one
