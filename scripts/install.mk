@@ -8,7 +8,7 @@ linux_headers := include/uapi/linux/mpa.h include/uapi/linux/mpa_netlink.h \
 		 include/uapi/linux/tuf.h
 completion := $(wildcard tools/mpa/completion.bash)
 python := $(wildcard python/mpa/*.py python/mpa/py.typed)
-# The judge and what it needs; not its tests.
+# The judge and its modules, without its tests.
 wire := tools/wire/judge tools/wire/annotate \
 	$(filter-out tools/wire/selftest% tools/wire/synth_%,$(wildcard tools/wire/*.py))
 wire_commands := judge annotate
@@ -22,10 +22,10 @@ share_dir = $(DESTDIR)$(PREFIX)/share/mpa
 wire_dir = $(share_dir)/wire
 conform_dir = $(share_dir)/conform
 headers_dir = $(DESTDIR)$(PREFIX)/include/linux
-# For other kernel modules: include/net/mpa.h, and what that includes.
+# For other kernel modules: include/net/mpa.h, and its includes.
 kernel_include = $(DESTDIR)$(PREFIX)/src/mpa/include
 
-# The first folder below PREFIX in which Python looks for modules.
+# The first folder below PREFIX that is in Python's path.
 PYTHON_DIR ?= $(shell python3 -c 'import site, sys; prefix = sys.argv[1]; \
 	print(next((d for d in site.getsitepackages() if d.startswith(prefix + "/lib")), \
 		   prefix + "/lib/python3/dist-packages"))' $(PREFIX) 2>/dev/null)
@@ -46,7 +46,7 @@ install-headers:
 
 install-tools: tools install-command install-python install-wire
 
-# What "make tools" has built.
+# The results of "make tools".
 install-command:
 	install -d $(bin_dir)
 	install -m 755 $(TOOLS)/mpa $(bin_dir)
@@ -59,7 +59,8 @@ install-command:
 install-python:
 	$(if $(python),install -D -m 644 -t $(python_dir)/mpa $(python))
 
-# mpa-judge, mpa-annotate, and mpa-conform, which reads octets with what they do
+# mpa-judge, mpa-annotate, and mpa-conform, which parses octets with the same
+# modules
 install-wire: $(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1
 	install -d $(bin_dir) $(wire_dir) $(conform_dir) $(man_dir)
 	install -m 644 $(filter %.py,$(conform)) $(conform_dir)
@@ -80,7 +81,7 @@ $(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1:
 	rst2man --strict $< $@.new
 	mv $@.new $@
 
-# Folders that others may use go only when they are empty.
+# Folders that others may use are removed only if they are empty.
 uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \

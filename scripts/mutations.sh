@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154
 #
-# The mutations, for those who make them: selftests/mutations has a file for each,
-# with lines of a word, a tab and the rest:
+# The mutations, for the scripts that apply them: selftests/mutations has a file for
+# each, with lines of a word, a tab and the rest:
 #
 #   what	the mistake, in a few words
-#   kernel	debug, or another one that vm/run knows; host for user space
+#   kernel	debug, or another kernel of vm/run; host for user space
 #   suite	a test program and its tests; kunit; unit, in user space; "prove" is
-#		left to explore/prove, which puts back all that are called known_*
-#   caught	grep -E pattern of what must be seen for it to count; with unit
-#		any test that fails will do
+#		left to explore/prove, which applies all that are called known_*
+#   caught	grep -E pattern that the output must match; with unit
+#		any failing test is enough
 #   change	FILE<tab>sed -E command that changes it in one place; several
 #   shown	for explore/prove: a sequence or a race that shows it
-#   unseen	for explore/prove: why no sequence of calls can show it
+#   unseen	for explore/prove: the reason why no sequence of calls can show it
 #
 # $top is the project's folder.
 
 mutations=$top/selftests/mutations
 
-# What a script ends with when the mutations and the code do not match.
+# A script's exit status when the mutations and the code do not match.
 mutations_misfit=3
 
 # mutation_names [PATTERN]: of all mutations, in order
@@ -26,7 +26,8 @@ mutation_names() {
 	find "$mutations" -type f -name "${1:-*}" -printf '%f\n' | LC_ALL=C sort
 }
 
-# value MUTATION WORD: what is said there; for "none", the code as it is, nothing
+# value MUTATION WORD: the rest of the line with that word; nothing for "none", the
+# code as it is
 value() {
 	[[ $1 = none ]] || sed -n "s/^$2\t//p" "$mutations/$1"
 }
@@ -42,9 +43,9 @@ mutation_sources() {
 	)
 }
 
-# mutation_fits MUTATION [ORIGINAL]: whether it says all it has to, and each change
-# alters one place of the sources in ORIGINAL, or of those of the project; if not,
-# say what does not fit. In $mutated is what the files are then: by their names.
+# mutation_fits MUTATION [ORIGINAL]: whether it has all necessary lines, and each
+# change alters one place of the sources in ORIGINAL, or of the project's; if not,
+# print what does not fit. $mutated has the changed files, by name.
 mutation_fits() {
 	local word file sed places before misfits=0
 
@@ -64,7 +65,7 @@ mutation_fits() {
 			misfits=1
 			continue
 		}
-		# A dot, so that no newline at the end is lost.
+		# A dot, so that a newline at the end is kept.
 		before=${mutated[$file]-$(cat "${2:-$top}/$file" && echo .)}
 		mutated[$file]=$(printf %s "${before%.}" | sed -E -e "$sed" && echo .) || {
 			echo "mutations/$1: no command of sed -E: $sed" >&2
