@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many connections, all ends in one process: what an idle one holds, and what
- * a request and its answer cost when there are so many.
+ * Many connections, all ends in one process: the memory of an idle one, and the
+ * cost of a request and its answer with this number of connections.
  */
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@
 #define ROUND_TRIPS	4000
 
 /**
- * struct memory - what the kernel holds, in octets
+ * struct memory - memory that the kernel uses, in octets
  * @slab:	objects in its caches
  * @pages:	all pages that are not free
  */
@@ -34,7 +34,7 @@ struct memory {
 	double pages;
 };
 
-/* Files are opened once: what opening them takes would be counted. */
+/* Files are opened once: memory for opening them would be counted. */
 static int slabinfo = -1;
 static int shrink[1024];
 static size_t nr_shrink;
@@ -73,7 +73,7 @@ static void open_slabs(void)
 	}
 }
 
-/* A cache counts what was freed on a processor as used, until it shrinks. */
+/* A cache counts objects freed on a processor as used, until it shrinks. */
 static double slab_octets(void)
 {
 	unsigned long objects, size;
@@ -111,7 +111,7 @@ static double free_octets(void)
 
 static struct memory memory(void)
 {
-	/* What is freed by RCU is collected for seconds. */
+	/* What RCU frees is collected for seconds. */
 	const struct timespec while_freed = { .tv_sec = 15 };
 	struct memory memory;
 
@@ -144,7 +144,7 @@ static void start(int fd, int role)
 {
 	struct mpa_start start = { .role = role, .revision = 1 };
 
-	/* No longer than it need be: what it holds is counted. */
+	/* No longer than necessary: its memory is counted. */
 	if (setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")) ||
 	    setsockopt(fd, SOL_MPA, MPA_START, &start, 16))
 		fail("MPA_START");
@@ -193,11 +193,11 @@ static double now(void)
 
 /**
  * struct many - connections
- * @plan:	what is to be measured
+ * @plan:	the measurement
  * @fd:		their ends
- * @from:	the socket that accepts them
+ * @from:	the listening socket
  * @at:		its address
- * @events:	watches the accepted ends
+ * @events:	epoll on the accepted ends
  */
 struct many {
 	const struct plan *plan;
@@ -257,7 +257,7 @@ static void print_memory(const char *name, const struct memory *from,
 	       (to->pages - from->pages) / sockets);
 }
 
-/* An octet more or less is one of many, but of one connection it is much. */
+/* A few octets more do not matter for many connections, but do for one. */
 static void measure_memory(struct many *many, bool last)
 {
 	uint64_t sockets = 2 * many->plan->count;
@@ -270,7 +270,7 @@ static void measure_memory(struct many *many, bool last)
 	watched = memory();
 	requests(many, many->plan->count);
 	used = memory();
-	/* What epoll holds is not theirs. */
+	/* Epoll's memory does not belong to them. */
 	used.slab -= watched.slab - idle.slab;
 	used.pages -= watched.pages - idle.pages;
 	printf("{");
@@ -292,11 +292,11 @@ void connections(const struct plan *plan)
 
 	many.fd = calloc(plan->count, sizeof(*many.fd));
 	if (!many.fd || setrlimit(RLIMIT_NOFILE, &limit))
-		fail("so many sockets");
+		fail("this number of sockets");
 	many.from = listener(&many.at);
 	many.events = epoll_create1(0);
 	memory();
-	/* What the first ones bring for all. */
+	/* The first ones also allocate what all share. */
 	open_all(&many);
 	watch_all(&many);
 	requests(&many, plan->count);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send and RDMA Write over mpa, by samples/mpa_ddp: what rdma.c does over siw.
+ * RDMA Send and RDMA Write over mpa, with samples/mpa_ddp: the same as rdma.c
+ * over siw.
  */
 
 #include <errno.h>
@@ -18,12 +19,12 @@
 #include "samples/mpa_ddp/wire.h"
 #include "traffic.h"
 
-#define WINDOW		128	/* messages that may be under way */
-#define GRANT		32	/* received before they are granted anew */
+#define WINDOW		128	/* messages that may be outstanding */
+#define GRANT		32	/* received before they are granted again */
 #define QUEUE		256
-#define WRITES		16	/* that one notice tells of */
+#define WRITES		16	/* that one notice reports */
 
-/* What a message of this length says. */
+/* The meaning of a message of this length. */
 #define GRANT_LEN	1
 #define NOTICE_LEN	2
 
@@ -31,13 +32,13 @@ struct ddp {
 	int dev;
 	uint8_t *room;			/* WINDOW + 16 receive buffers */
 	size_t each;
-	size_t into;			/* where in @room Writes go */
+	size_t into;			/* offset in @room for Writes */
 	uint32_t data, in;		/* STags */
 	uint64_t posted, completed;	/* requests to send */
 	unsigned int credit;		/* messages that may be sent */
 	unsigned int owed;		/* messages to grant */
 	uint64_t arrived;		/* octets */
-	uint32_t peer;			/* where Writes go */
+	uint32_t peer;			/* STag for Writes */
 	bool writes;
 };
 
@@ -198,7 +199,7 @@ static bool reap(struct end *end)
 	return true;
 }
 
-/* Sleep until something has happened, and see to it. */
+/* Sleep until something has happened, and handle it. */
 static void progress(struct end *end)
 {
 	if (reap(end))

@@ -3,10 +3,10 @@
  * hot.so: a plugin of QEMU that counts where the guest executes instructions.
  * -plugin hot.so,out=FILE,none=ADDR,both=ADDR,send=ADDR,recv=ADDR
  *
- * Each block of translated code counts how often it is executed. When the guest
- * executes one of the addresses, which are empty functions of traffic, what has
- * been counted since the last one goes to that one's account; at the end lines
- * of "account address octets instructions" are written.
+ * Each block of translated code counts its executions. When the guest executes
+ * one of the addresses, which are empty functions of traffic, the counts since
+ * the last one go to that one's account; at the end, lines "account address
+ * octets instructions" are written.
  *
  * Debian does not ship QEMU's header; the prototypes are those of its version 1.
  */
@@ -50,15 +50,15 @@ static const char *const names[ACCOUNTS] = { "none", "both", "send", "recv" };
 static uint64_t address[ACCOUNTS];
 
 /**
- * struct block - some instructions in a row
+ * struct block - consecutive instructions
  * @at:		address of the first
- * @insns:	how many
- * @octets:	of code
+ * @insns:	their number
+ * @octets:	length of the code
  * @count:	instructions executed since @seen was written
- * @seen:	what @count was at the last mark
+ * @seen:	@count at the last mark
  * @total:	for each account
  *
- * A block that is translated again, as QEMU does at will, is found again.
+ * A block that QEMU translates again, as it does at will, is found again.
  */
 struct block {
 	uint64_t at;

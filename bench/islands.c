@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a segment out of order costs, with so many islands in TCP's queue: segments
- * made by hand over loopback, where sending one is all of its receiving.
+ * The cost of a segment out of order, by the number of islands in TCP's queue:
+ * hand-made segments over loopback, where sending one includes receiving it.
  */
 
 #include "../selftests/lib/mpa_test.h"
@@ -9,11 +9,11 @@
 
 #include "traffic.h"
 
-#define SEGMENTS	512	/* behind the last island */
+#define SEGMENTS	512	/* after the last island */
 #define MEASURED	64	/* of these, first and last */
 #define RECORD		1400
 
-/* A buffer, and a window that is open as far: it opens with what arrives. */
+/* A large buffer, and a window that is as open: it grows with what arrives. */
 static void open_wide(int fd[2])
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY), i;
@@ -38,7 +38,7 @@ static double clock_now(void)
 	return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-/* One after the other, a record each. Return: nanoseconds. */
+/* One after the other, one record each. Return: nanoseconds. */
 static double segments(struct forger *forger, const u8 *stream, const u32 *start,
 		       u32 from, u32 nr, u32 step)
 {
@@ -53,7 +53,7 @@ static double segments(struct forger *forger, const u8 *stream, const u32 *start
 	return clock_now() - began;
 }
 
-/* Return: records that the receiver gets now. */
+/* Return: the number of records that the receiver gets now. */
 static u32 received_now(int fd)
 {
 	static u8 octets[2 * RECORD];
@@ -89,7 +89,7 @@ static void measure(const struct plan *plan)
 		fail("MPA");
 	set_int(fd[1], SOL_MPA, MPA_PLACE, plan->place);
 
-	/* Records 1, 3, 5 and so on; then what comes behind the last of them. */
+	/* Records 1, 3, 5 and so on; then what follows the last of them. */
 	segments(&forger, stream, start, 1, islands, 2);
 	nanosleep(&moment, NULL);
 	i = 2 * islands;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records at a steady rate over a wire that loses packets: how long each lies in
+ * Records at a steady rate over a wire that loses packets: how long each is in
  * the receiver's kernel until the receiver gets it.
  *
- * When its octets arrive is seen at the receiver's device, by libpcap, which puts
- * them down in memory; they are looked at when all is over. A record has arrived
- * when its last octet has for the first time. Both clocks are the kernel's
- * CLOCK_REALTIME, which nobody sets here.
+ * libpcap shows when its octets arrive at the receiver's device, and stores
+ * them in memory; they are evaluated at the end. A record has arrived when its
+ * last octet arrives for the first time. Both clocks are the kernel's
+ * CLOCK_REALTIME, which is not adjusted here.
  */
 
 #include <arpa/inet.h>
@@ -25,17 +25,17 @@
 
 #include "traffic.h"
 
-/* Sent behind those that count, so that whatever holds octets back lets go. */
+/* Sent after those that count, so that nothing delays the last octets. */
 #define MORE_RECORDS	16
 
 #define SNAP		128
 #define ETHERNET	14
 
 /**
- * struct record - one of those that count
+ * struct record - a record that counts
  * @due:	when it was to be sent, in nanoseconds
- * @arrived:	when the last of its octets had come
- * @handed:	when the receiver had got it
+ * @arrived:	when the last of its octets arrived
+ * @handed:	when the receiver got it
  * @pos:	of its FPDU in the stream
  * @placed:	out of order, as MPA_RECVINFO says
  */
@@ -48,7 +48,7 @@ struct record {
 };
 
 /**
- * struct packet - what the device has received
+ * struct packet - a packet received by the device
  * @at:		when
  * @seq:	of the first octet; of SCTP, the record's number
  * @len:	octets of the stream
@@ -60,11 +60,11 @@ struct packet {
 };
 
 /**
- * struct capture - all that the device has received
- * @pcap:	of libpcap
- * @packet:	each
- * @nr:		so many
- * @room:	in @packet
+ * struct capture - all packets received by the device
+ * @pcap:	libpcap's handle
+ * @packet:	the packets
+ * @nr:		their number
+ * @room:	allocated entries in @packet
  */
 struct capture {
 	pcap_t *pcap;
@@ -83,7 +83,7 @@ static uint64_t real_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-/* Before there are two processes: both write what they know. */
+/* Before there are two processes: both write to it. */
 void late_prepare(const struct plan *plan)
 {
 	errno = EINVAL;
@@ -122,7 +122,7 @@ void late_send(struct end *end, struct result *to)
 	hear(end);
 }
 
-/* ---- what arrives ---- */
+/* ---- arriving packets ---- */
 
 static void capture_begin(struct capture *capture)
 {
@@ -185,7 +185,7 @@ static void capture_packet(uint8_t *user, const struct pcap_pkthdr *head,
 	struct capture *capture = (struct capture *)user;
 	const uint8_t *end = octets + head->caplen;
 	struct packet packet = {
-		/* tv_usec: nanoseconds, as was asked for */
+		/* tv_usec: nanoseconds, as requested */
 		.at = head->ts.tv_sec * 1000000000ULL + head->ts.tv_usec,
 	};
 	struct tcphdr tcp;
@@ -221,7 +221,7 @@ static void capture_end(struct capture *capture)
 	pcap_close(capture->pcap);
 }
 
-/* ---- when each record had arrived ---- */
+/* ---- arrival of each record ---- */
 
 static void arrived_sctp(const struct capture *capture, uint64_t count)
 {
@@ -234,7 +234,7 @@ static void arrived_sctp(const struct capture *capture, uint64_t count)
 	}
 }
 
-/* Of each octet, which packet was the first that had it. */
+/* For each octet, the first packet that contained it. */
 static uint32_t *first_packets(const struct capture *capture, uint32_t *len)
 {
 	uint32_t base = capture->nr ? capture->packet[0].seq : 0, *first, i, n;
@@ -316,7 +316,7 @@ void late_recv(struct end *end, struct result *to)
 	if (!plan->way->protocol)
 		set_int(end->fd, SOL_MPA, MPA_RECVINFO, 1);
 	capture_begin(&capture);
-	/* Nothing comes from a file of the host while it counts. */
+	/* No page is read from a file of the host during the measurement. */
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	tell(end, 0);
 	for (left = plan->count; left;) {
@@ -349,7 +349,7 @@ void late_recv(struct end *end, struct result *to)
 	tell(end, 0);
 }
 
-/* The last one's end is not known. A letter each: p placed, l lost, b both. */
+/* The last one's end is not known. One letter each: p placed, l lost, b both. */
 void late_print(const struct plan *plan)
 {
 	uint64_t i, last = plan->count - 1, soonest = UINT64_MAX;
@@ -357,7 +357,7 @@ void late_print(const struct plan *plan)
 
 	if (!kind)
 		fail("memory");
-	/* Lost: one that was sent later has arrived before. */
+	/* Lost: one that was sent later has arrived earlier. */
 	for (i = last; i--;) {
 		bool lost = record[i].arrived > soonest;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records with a CRC over TCP as a library in user space would do it: a length
- * of two octets, the octets, their CRC32c. The processor's instruction for
- * CRC32c, one writev for all records of a call, reads into a large buffer, and
- * records are used where they lie in it.
+ * Records with a CRC over TCP as a library in user space would implement them:
+ * a length of two octets, the octets, their CRC32c. The processor's instruction
+ * for CRC32c, one writev for all records of a call, reads into a large buffer,
+ * and records are used where they are in it.
  */
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct record {
 	uint8_t tail[TAIL];
 };
 
-/* What has been read: octets from @first to @last of @octets are unused. */
+/* Received data: octets from @first to @last of @octets are not used yet. */
 struct library {
 	struct record record[BATCH_MAX];
 	struct iovec iov[3 * BATCH_MAX];
@@ -123,7 +123,7 @@ static void library_send(struct end *end)
 	writev_whole(end->fd, lib->iov, 3 * nr);
 }
 
-/* The record that comes first, if it is whole: its length, or 0. */
+/* The first record, if it is complete: its length, or 0. */
 static size_t library_next(struct library *lib, const uint8_t **octets)
 {
 	const uint8_t *head = lib->octets + lib->first;
@@ -157,7 +157,7 @@ static size_t library_recv(struct end *end)
 			lib->first = 0;
 			lib->last = 0;
 		}
-		/* A record begun must have room for its rest. */
+		/* There must be space for the rest of a record that has begun. */
 		if (lib->first && ROOM - lib->first < HEAD + 65535 + TAIL) {
 			memmove(lib->octets, lib->octets + lib->first,
 				lib->last - lib->first);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Places that hot.so sees the guest pass. In a file of their own, so that they
- * are called and not part of their callers; and each unlike the others, of
- * which the compiler would otherwise make one.
+ * Places that hot.so sees the guest pass. In a separate file, so that they are
+ * called and are not part of their callers; and each differs from the others,
+ * as the compiler would otherwise merge them.
  */
 
 #include "traffic.h"

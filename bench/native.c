@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What making and verifying FPDUs costs on this processor, beside memcpy, in
- * GB/s of the records in them: the protocol floor in user space, in the loops
- * that mpa_tx_make.c and mpa_rx.c have around it. Here caches exist, and a CRC
+ * The cost of building and verifying FPDUs on this processor, compared with
+ * memcpy, in GB/s of the records in them: the protocol layer in user space, in
+ * the loops of mpa_tx_make.c and mpa_rx.c. Here there are caches, and a CRC
  * instruction waits for the one before, which a count of instructions does not
- * show. "One" is a single chain: crc32c() has three as well, or AVX-512, from 512
- * octets on, at the price of an entry to the FPU.
+ * show. "One" is a single chain: crc32c() has three as well, or AVX-512, from
+ * 512 octets, at the price of an entry to the FPU.
  *
  *	native [OCTETS OF AN FPDU...]
  */
@@ -19,7 +19,7 @@
 
 #include "mpa_proto.h"
 
-/* Octets of FPDUs for a call, and the time that is measured at once. */
+/* Octets of FPDUs for a call, and the time measured at once. */
 #define CALL		65536
 #define TIME		0.002
 #define TIMES		100
@@ -28,7 +28,7 @@ static u8 user[CALL] __aligned(4096);
 static u8 wire[CALL + 64] __aligned(4096);
 static u8 *const fpdus = wire + 6;	/* ULPDUs begin at a multiple of 8 */
 static u32 len, nr, octets;
-/* Where each begins: as positions go on, but where no FPDU fills its place. */
+/* Where each begins: consecutive positions, but where no FPDU fills its place. */
 static u32 pos[CALL / 8 + 1];
 
 #ifdef __x86_64__
@@ -208,7 +208,7 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* The best of many: what else runs there only takes away. */
+/* The best of many: other load only slows it down. */
 static double measure(void (*what)(void))
 {
 	double best = 0;
@@ -228,7 +228,7 @@ static double measure(void (*what)(void))
 	return best;
 }
 
-/* @first makes what @what needs. */
+/* @first prepares what @what needs. */
 static void row(const char *name, void (*first)(void), void (*what)(void))
 {
 	double one, three;
@@ -275,7 +275,7 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < CALL; i++)
 		user[i] = i * 167 + i / 256;
-	printf("CRCs of FPDUs one after the other, and three side by side\n");
+	printf("CRCs of FPDUs one after the other, and three in parallel\n");
 	for (i = 1; i < argc; i++) {
 		len = strtoul(argv[i], NULL, 0);
 		if (len % 4 || len < 8 || len > CALL) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send and RDMA Write, over whatever device is at the address: siw. A
- * message must find a receive buffer, so each end counts what it may send.
+ * RDMA Send and RDMA Write, over the device at the address: siw. A message must
+ * find a receive buffer, so each end counts what it may send.
  */
 
 #include <arpa/inet.h>
@@ -15,12 +15,12 @@
 
 #include "traffic.h"
 
-#define WINDOW		128	/* messages that may be under way */
-#define GRANT		32	/* received before they are granted anew */
+#define WINDOW		128	/* messages that may be outstanding */
+#define GRANT		32	/* received before they are granted again */
 #define QUEUE		256
-#define WRITES		16	/* that one notice tells of */
+#define WRITES		16	/* that one notice reports */
 
-/* What a message of this length says. */
+/* The meaning of a message of this length. */
 #define GRANT_LEN	1
 #define NOTICE_LEN	2
 
@@ -31,12 +31,12 @@ struct rdma {
 	struct ibv_mr *data, *in;
 	uint8_t *room;			/* WINDOW + 16 receive buffers */
 	size_t each;
-	size_t into;			/* where in @room Writes go */
+	size_t into;			/* offset in @room for Writes */
 	uint64_t posted, completed;	/* requests to send */
 	unsigned int credit;		/* messages that may be sent */
 	unsigned int owed;		/* messages to grant */
 	uint64_t arrived;		/* octets */
-	uint64_t peer;			/* where Writes go */
+	uint64_t peer;			/* address for Writes */
 	uint32_t peer_key;
 	bool writes;
 };
@@ -175,7 +175,7 @@ static void post_send(struct rdma *rdma, enum ibv_wr_opcode opcode,
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = ++rdma->posted, .sg_list = &sge, .num_sge = 1,
 		.opcode = opcode,
-		/* Each tells of those before it as well. */
+		/* Each also completes those before it. */
 		.send_flags = rdma->posted % 16 ? 0 : IBV_SEND_SIGNALED,
 		.wr.rdma = { .remote_addr = to, .rkey = rdma->peer_key },
 	};
@@ -231,7 +231,7 @@ static bool reap(struct end *end)
 	return n > 0;
 }
 
-/* Sleep until something has happened, and see to it. */
+/* Sleep until something has happened, and handle it. */
 static void progress(struct end *end)
 {
 	struct rdma *rdma = end->priv;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A proxy in front of the sender, which cuts the stream anew: it always keeps some
- * octets back until more come, so that no segment begins where the sender's did.
+ * A proxy for the sender, which cuts the stream anew: it always keeps some
+ * octets back until more arrive, so that no segment begins where the sender's
+ * did.
  */
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static void give(int fd, const uint8_t *octets, size_t len)
 	}
 }
 
-/* What is no longer than what it keeps, as the frames of startup, it hands on. */
+/* What is no longer than what it keeps back, as startup frames, is forwarded. */
 static void pass_on(int from, int to)
 {
 	struct pollfd ready[] = { { from, POLLIN, 0 }, { to, POLLIN, 0 } };
@@ -57,7 +58,7 @@ static void pass_on(int from, int to)
 	}
 }
 
-/* Connect a socket with an address, through the proxy. */
+/* Connect a socket to an address, through the proxy. */
 int relay(int fd, const struct sockaddr_in *to)
 {
 	struct sockaddr_in at = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP, TLS of the kernel, SCTP: octets as the socket takes and gives them. */
+/* TCP, the kernel's TLS, SCTP: octets as the socket takes and returns them. */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -67,7 +67,7 @@ static void send_messages(struct end *end)
 	}
 }
 
-/* A head of 16 octets, and a body. */
+/* A header of 16 octets, and a body. */
 static void send_more(struct end *end)
 {
 	send_whole(end->fd, end->data, 16, MSG_MORE);
@@ -126,7 +126,7 @@ static void ktls_start(struct end *end)
 		fail("TCP_ULP tls");
 	ktls_keys(end->fd, TLS_TX, end->sender ? 10 : 20);
 	ktls_keys(end->fd, TLS_RX, end->sender ? 20 : 10);
-	/* Nobody sends encrypted octets to an end without keys. */
+	/* Encrypted octets must not be sent to an end without keys. */
 	tell(end, 0);
 	hear(end);
 }

@@ -5,7 +5,7 @@ import bisect
 import re
 import subprocess
 
-# By module, else the first pattern that matches.
+# By module, otherwise the first pattern that matches.
 MODULES = {
     "mpa": "framing (mpa)",
     "tls": "tls", "sctp": "sctp", "siw": "siw",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * traffic: carry octets from host alpha to host beta in one way, and measure
- * what it takes. Prints a line of JSON.
+ * traffic: send octets from host alpha to host beta in one way, and measure the
+ * cost. Prints a line of JSON.
  *
- * To be run where the clock counts instructions; then a nanosecond is one.
- * Nothing here waits by looking again and again, which would be counted.
+ * To be run where the clock counts instructions; then a nanosecond is one
+ * instruction. Nothing here polls, which would be counted.
  */
 
 #include <arpa/inet.h>
@@ -71,7 +71,7 @@ void set_int(int fd, int level, int option, int value)
 		fail("setsockopt");
 }
 
-/* Octets that are received are those of a call, again and again. */
+/* Received octets are a repetition of one call's. */
 void check(struct end *end, const uint8_t *octets, size_t len)
 {
 	size_t from = end->pos % end->len;
@@ -111,7 +111,7 @@ static struct sockaddr_in address(bool sender, int port)
 	};
 }
 
-/* To the port that the receiver tells. */
+/* To the port that the receiver reports. */
 int dial(const struct end *end, int fd)
 {
 	struct sockaddr_in to = address(false, hear(end));
@@ -164,7 +164,7 @@ static void begin(struct end *end, const struct plan *plan, bool sender,
 	end->buf = malloc(plan->read + 4096);
 	if (!end->data || !end->buf)
 		fail("memory");
-	/* Pages that have not been written are all the same one. */
+	/* Pages that were never written are all the same page. */
 	memset(end->buf, 1, plan->read);
 	for (i = 0; i < end->len; i++)
 		end->data[i] = i * 2654435761U >> 24;
@@ -210,7 +210,7 @@ static uint64_t send_octets(struct end *end, uint64_t octets)
 	return calls;
 }
 
-/* Until so many more have come. */
+/* Until @octets more have arrived. */
 static void recv_octets(struct end *end, uint64_t octets)
 {
 	uint64_t until = end->pos + octets;
@@ -223,7 +223,7 @@ static void recv_octets(struct end *end, uint64_t octets)
 	}
 }
 
-/* As many as whole calls have. */
+/* Rounded to whole calls. */
 static uint64_t rounded(const struct end *end, uint64_t octets)
 {
 	return (octets + end->len - 1) / end->len * end->len;
@@ -276,12 +276,12 @@ static void bulk_recv(struct end *end, struct result *to)
 	tell(end, 0);
 }
 
-/* ---- apart: one end after the other, so that they can be told apart ---- */
+/* ---- apart: one end after the other, to measure each ---- */
 
 #define BURSTS		8
 #define WARM_BURSTS	6
 
-/* Not counted. TCP is left to itself: it may wait for a delayed ACK. */
+/* Not counted. TCP is left alone: it may wait for a delayed ACK. */
 static bool wait_sent(const struct end *end)
 {
 	const struct timespec moment = { .tv_nsec = 100000 };
@@ -349,7 +349,7 @@ static void stalled_send(struct end *end, struct result *to)
 	hear(end);
 	start = now();
 	for (i = 0; i < calls; i++) {
-		/* The last tenth is measured, of few the last half. */
+		/* The last tenth is measured; if they are few, the last half. */
 		if (i == calls - tenth)
 			start = now();
 		end->plan->way->send(end);
@@ -372,7 +372,7 @@ static void stalled_recv(struct end *end, struct result *to)
 	tell(end, 0);
 }
 
-/* ---- rr: one asks, the other answers ---- */
+/* ---- rr: request and response ---- */
 
 static void rr_ask(struct end *end, struct result *to)
 {
@@ -512,7 +512,7 @@ static const char usage[] =
 "         stalled     nobody receives, until --octets are queued\n"
 "         rr          --count requests and answers\n"
 "         connections --count idle ones, and round trips over them\n"
-"         islands     segments behind --count islands out of order\n"
+"         islands     segments after --count islands out of order\n"
 "         late        --count records, --rate a second: how long each waits\n"
 "  --size N           octets of a sending call, or of each record of it\n"
 "  --batch N          records of a call (sendmmsg; library: writev)\n"

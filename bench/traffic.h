@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of the measuring program share: what is asked for, the two
- * ends of a connection, and the ways to carry octets between them.
+ * Shared by the parts of the measuring program: the measurement, the two ends
+ * of a connection, and the ways to send octets between them.
  */
 #ifndef _BENCH_TRAFFIC_H
 #define _BENCH_TRAFFIC_H
@@ -26,19 +26,19 @@ enum form {
 };
 
 /**
- * struct plan - what is to be measured
- * @way:	by which way octets go
+ * struct plan - a measurement
+ * @way:	the way octets are sent
  * @mode:	see usage
  * @send:	how the sender sends
  * @recv:	how the receiver receives
  * @size:	octets of a sending call, or of one record of it
  * @batch:	records of a sending call, with FORM_MMSG
- * @least:	not 0: these are of so many octets to @size
+ * @least:	not 0: their lengths are from this to @size
  * @packing:	MPA_PACKING
  * @read:	octets of the receiver's buffer
  * @segment:	MPA_SEGMENT
  * @markers:	0: none, 1: towards the receiver, 2: both ways
- * @no_crc:	MPA without CRC
+ * @no_crc:	MPA without CRCs
  * @place:	MPA_PLACE
  * @unordered:	SCTP: messages need no order
  * @relay:	through a proxy that cuts the stream anew
@@ -73,18 +73,18 @@ struct plan {
 
 /**
  * struct end - an end of a connection
- * @plan:	what is to be measured
- * @sender:	this one sends in bulk, or asks
+ * @plan:	the measurement
+ * @sender:	this one sends in bulk, or sends requests
  * @fd:		its socket
- * @file:	what sendfile() sends
+ * @file:	file for sendfile()
  * @data:	octets of a sending call
- * @len:	so many
- * @buf:	received into
+ * @len:	their number
+ * @buf:	receive buffer
  * @pos:	octets received
- * @records:	records received; octets are none
- * @checking:	compare what is received
- * @form:	how it receives, if not as it was told
- * @priv:	of the way
+ * @records:	records received; 0 for plain octets
+ * @checking:	compare received octets
+ * @form:	how it receives, if not as requested
+ * @priv:	private data of the way
  */
 struct end {
 	const struct plan *plan;
@@ -102,15 +102,15 @@ struct end {
 };
 
 /**
- * struct result - of one measurement
- * @ns:		it took
+ * struct result - the result of one measurement
+ * @ns:		duration
  * @tx_ns:	the sender's part, or its processor time
  * @rx_ns:	the receiver's
- * @octets:	carried
+ * @octets:	octets sent
  * @tx_calls:	sending calls
  * @records:	received, or receiving calls
  * @waited:	times that the sender had to wait until all was sent
- * @form:	how they were received, if not as asked for
+ * @form:	how they were received, if not as requested
  */
 struct result {
 	uint64_t ns;
@@ -124,13 +124,13 @@ struct result {
 };
 
 /**
- * struct way - how octets go from one end to the other
- * @name:	of it
+ * struct way - a way to send octets from one end to the other
+ * @name:	its name
  * @protocol:	of the socket, 0 for TCP
- * @open:	instead of making a connection with a socket
- * @start:	a connection is here, make it this way's
- * @send:	one call's worth; never less
- * @recv:	at least one octet; how many, 0 at the end
+ * @open:	instead of connecting a socket
+ * @start:	set up a connection for this way
+ * @send:	send the octets of one call; never less
+ * @recv:	receive at least one octet; returns their number, 0 at the end
  */
 struct way {
 	const char *name;
@@ -145,7 +145,7 @@ extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
 extern const struct way way_ddp_send, way_ddp_write;
 extern const struct way way_rdma_send, way_rdma_write;
 
-/* Octets of record @i of a sending call: any number, but always the same. */
+/* Octets of record @i of a sending call: varying, but always the same. */
 static inline size_t record_len(const struct plan *plan, size_t i)
 {
 	uint32_t any = (i + 1) * 2654435761U;
@@ -163,13 +163,13 @@ void enter(bool sender);
 int dial(const struct end *end, int fd);
 void set_int(int fd, int level, int option, int value);
 
-/* marks.c: between these a profile is taken */
+/* marks.c: the beginning and end of profiles */
 void mark_none(void);
 void mark_both(void);
 void mark_send(void);
 void mark_recv(void);
 
-/* stream.c: what the ways over sockets share */
+/* stream.c: shared by the ways over sockets */
 void stream_send(struct end *end);
 size_t stream_recv(struct end *end);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel's best CRC32c of so many octets costs: the nanoseconds that
- * crc32c() takes for each of 1000 pieces of "size" octets, which lie behind one
- * another in 64 KiB, are in the parameter "ns" once the module is loaded.
+ * The cost of the kernel's best CRC32c: the nanoseconds that crc32c() takes for
+ * each of 1000 pieces of "size" octets, which are contiguous in 64 KiB, are in
+ * the parameter "ns" once the module is loaded.
  */
 
 #include <linux/crc32c.h>
