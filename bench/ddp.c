@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send and RDMA Write over mpa, with samples/mpa_ddp: the same as rdma.c
- * over siw.
+ * RDMA Send and RDMA Write over mpa, with samples/mpa_ddp: the same as rdma.c over siw.
  */
 
 #include <errno.h>

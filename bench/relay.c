@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A proxy for the sender, which cuts the stream anew: it always keeps some
- * octets back until more arrive, so that no segment begins where the sender's
- * did.
+ * A proxy for the sender, which cuts the stream anew: it always keeps some octets back
+ * until more arrive, so that no segment begins where the sender's did.
  */
 
 #include <errno.h>

@@ -6,9 +6,8 @@
  *	echo client localhost 4242 hello "a second record"
  *	echo client localhost 4242 <FILE		each line, none of them empty, is a record
  *
- * Shows: one send() is one record, one recv() returns one; the end of the
- * stream; what to print when it ends otherwise. The server has a process for
- * each connection.
+ * Shows: one send() is one record, one recv() returns one; the end of the stream; what to
+ * print when it ends otherwise. The server has a process for each connection.
  */
 #include <errno.h>
 #include <signal.h>

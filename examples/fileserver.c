@@ -71,10 +71,7 @@ static int send_file(int fd, int directory, const char *name)
 		header.error = htobe32(errno);
 	else
 		header.length = htobe64(stat.st_size);
-	/*
-	 * It is shorter than a segment, so this is one record, also with
-	 * MPA_SEGMENT.
-	 */
+	/* It is shorter than a segment, so this is one record, also with MPA_SEGMENT. */
 	if (send(fd, &header, sizeof(header), MSG_NOSIGNAL) < 0) {
 		if (file >= 0)
 			close(file);

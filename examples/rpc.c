@@ -6,11 +6,10 @@
  *	rpc server 4242 &
  *	rpc client localhost 4242 10000
  *
- * Shows: markers and MPA_PLACE at both ends, so that each record is returned as
- * soon as it is complete; MPA_RECVINFO, which shows the records that came
- * early; an id in each record, by which the client matches answers in any
- * order. It prints the number of requests and answers that have overtaken lost
- * ones. To lose some:
+ * Shows: markers and MPA_PLACE at both ends, so that each record is returned as soon as
+ * it is complete; MPA_RECVINFO, which shows the records that came early; an id in each
+ * record, by which the client matches answers in any order. It prints the number of
+ * requests and answers that have overtaken lost ones. To lose some:
  *
  *	tc qdisc add dev lo root netem delay 5ms loss 2%
  */

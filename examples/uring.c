@@ -7,8 +7,7 @@
  *
  * Shows: one accept for all connections (multishot), and receive and send of
  * io_uring, which are recv() and send(): one record each. A receive has no
- * MSG_WAITALL, with which io_uring would join records. Needs Linux 5.19,
- * liburing.
+ * MSG_WAITALL, with which io_uring would join records. Needs Linux 5.19, liburing.
  */
 #include <errno.h>
 #include <liburing.h>

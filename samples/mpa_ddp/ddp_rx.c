@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Upcalls from mpa, above all for received segments: first DDP's checks (RFC
- * 5041 section 7.1), then RDMAP's (RFC 5040 section 7.2), then the octets are
- * placed.
+ * Upcalls from mpa, above all for received segments: first DDP's checks (RFC 5041 section
+ * 7.1), then RDMAP's (RFC 5040 section 7.2), then the octets are placed.
  *
  * A tagged segment is placed as soon as it is received, if mpa allows placing
  * out of order (RFC 5041 section 5.3); one with any error is deferred, and
@@ -299,10 +298,7 @@ static int ddp_place_untagged(struct ddp_end *end,
 	return err ? DDP_ERR_LOCAL : 0;
 }
 
-/*
- * Check the source of an RDMA Read Request (RFC 5040 section 7.2), unless it is
- * empty.
- */
+/* Check the source of an RDMA Read Request (RFC 5040 section 7.2), unless it is empty. */
 static int ddp_check_source(struct ddp_end *end,
 			    const struct rdmap_read_request *request)
 {
@@ -370,9 +366,8 @@ static int ddp_take_send(struct ddp_end *end, const struct ddp_segment *segment,
 	u32 stag = 0;
 
 	/*
-	 * The STag ends with the message (RFC 5040 section 5.3): it must be one
-	 * that the peer may use. A region for local use is not associated with
-	 * the stream.
+	 * The STag ends with the message (RFC 5040 section 5.3): it must be one that the
+	 * peer may use. A region for local use is not associated with the stream.
 	 */
 	if (opcode == RDMAP_SEND_INVALIDATE ||
 	    opcode == RDMAP_SEND_SE_INVALIDATE) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending. mpa_sock_send() may sleep and must not be called in upcalls, so each
- * end has a work item that sends: what was posted, responses to the peer's RDMA
- * Reads, a Terminate. It returns when there is no space; the upcall @writable
- * queues it again.
+ * Sending. mpa_sock_send() may sleep and must not be called in upcalls, so each end has a
+ * work item that sends: what was posted, responses to the peer's RDMA Reads, a Terminate.
+ * It returns when there is no space; the upcall @writable queues it again.
  */
 
 #include <linux/net.h>
@@ -303,9 +302,8 @@ static void ddp_tx_write_header(const struct mpa_headers *headers, void *to,
 }
 
 /*
- * Send octets of a region, in segments that mpa cuts to the length of TCP's
- * (RFC 5041 section 5.2). Return: their number, or an error of
- * mpa_sock_send_cut().
+ * Send octets of a region, in segments that mpa cuts to the length of TCP's (RFC 5041
+ * section 5.2). Return: their number, or an error of mpa_sock_send_cut().
  */
 static int ddp_tx_region(struct ddp_end *end, u32 left)
 {

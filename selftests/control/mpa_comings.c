@@ -387,10 +387,7 @@ static int listener_filters(const struct listener *listener)
 			  SO_ATTACH_FILTER, &filter, sizeof(filter));
 }
 
-/*
- * What its filter drops is not sent to it; other waiting events are sent
- * nevertheless.
- */
+/* What its filter drops is not sent to it; other waiting events are sent nevertheless. */
 TEST_F(some, listener_with_a_filter_hears_the_others)
 {
 	const unsigned int pairs = many(300, 50);
@@ -662,10 +659,7 @@ TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
 
 	ASSERT_EQ(0, delays_beside(alone, self->group, 0));
 	ASSERT_EQ(0, delays_beside(beside, self->group, many(1200, 100)));
-	/*
-	 * The group may lose events: netlink passes all its listeners for each
-	 * event.
-	 */
+	/* The group may lose events: netlink passes all its listeners for each event. */
 	EXPECT_EQ(0, beside[0].lost);
 }
 

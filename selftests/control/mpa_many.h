@@ -13,10 +13,7 @@
 
 #include "mpa_genl.h"
 
-/*
- * A kernel with debugging checks takes ten times as long; its times mean
- * nothing.
- */
+/* A kernel with debugging checks takes ten times as long; its times mean nothing. */
 static inline bool slow_kernel(void)
 {
 	const char *kernel = getenv("MPA_KERNEL") ?: "";
@@ -133,10 +130,7 @@ static inline void crowd_leaves(struct crowd *crowd)
 
 /* ---- netlink ---- */
 
-/*
- * The most that the kernel puts into one answer, if the reader's buffer allows
- * it.
- */
+/* The most that the kernel puts into one answer, if the reader's buffer allows it. */
 #define ANSWER_MAX	32768
 
 static inline struct nlmsghdr *ask_mpa(void *buf)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taps while netlink sockets are closed and others bind their ports again:
- * netlink frees a port before it notifies that its socket is closed. The test
- * polls for the port, so it needs a clock that runs while programs do: not
- * virtual time.
+ * Taps while netlink sockets are closed and others bind their ports again: netlink frees
+ * a port before it notifies that its socket is closed. The test polls for the port, so it
+ * needs a clock that runs while programs do: not virtual time.
  */
 
 #include <fcntl.h>
@@ -53,8 +52,7 @@ static void *joins(void *stop)
 }
 
 /*
- * Sockets that have joined need no module; the debug kernel checks what is left
- * of them.
+ * Sockets that have joined need no module; the debug kernel checks what is left of them.
  */
 FIXTURE(joined)
 {
@@ -167,10 +165,7 @@ static int reader_comes_and_goes(const struct nl *nl, int fd,
 	struct nl own = *nl;
 
 	while ((own.sock = port_bind(shared))) {
-		/*
-		 * The previous tap has not ended; that many records arrived at
-		 * once.
-		 */
+		/* The previous tap has not ended; that many records arrived at once. */
 		if (nl_tap(&own, fd, 1000) && errno != EBUSY &&
 		    errno != ENOBUFS)
 			shared->bad++;

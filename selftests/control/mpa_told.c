@@ -14,10 +14,7 @@
 #include "mpa_nl.h"
 #include "mpa_pair.h"
 
-/*
- * The sender of the FPDUs: a hand-made peer, or mpa with a path that changes
- * them.
- */
+/* The sender of the FPDUs: a hand-made peer, or mpa with a path that changes them. */
 enum maker {
 	BY_PEER,
 	BY_PATH,
@@ -571,8 +568,7 @@ TEST_F(pair, orderly_end_is_no_loss)
 }
 
 /*
- * The error waits for SO_ERROR when both ends close in an orderly way: nothing
- * is lost.
+ * The error waits for SO_ERROR when both ends close in an orderly way: nothing is lost.
  */
 TEST_F(pair, peer_wants_more_depth_and_both_close)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Operations with many sockets: memory that is not charged, silent clients that
- * use all places, users that hold their locks, and sockets that outlive the
- * module.
+ * Operations with many sockets: memory that is not charged, silent clients that use all
+ * places, users that hold their locks, and sockets that outlive the module.
  */
 
 #include <sys/resource.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What explore.c, which runs sequences, knows of their parts. A program is
- * explore.c with the world of one ULP: world.c and others, and mpa.c or tuf.c
- * and others.
+ * What explore.c, which runs sequences, knows of their parts. A program is explore.c with
+ * the world of one ULP: world.c and others, and mpa.c or tuf.c and others.
  */
 #ifndef _EXPLORE_SEQUENCE_H
 #define _EXPLORE_SEQUENCE_H

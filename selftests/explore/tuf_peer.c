@@ -107,9 +107,8 @@ static u32 ahead_add(struct world *w, u32 behind, u8 *fpdu, long how)
 }
 
 /*
- * Some FPDUs after what is still to be sent. With TUF_ALIGN each is a segment,
- * without the first one, or, with @how, from the middle of the first, or with
- * another key.
+ * Some FPDUs after what is still to be sent. With TUF_ALIGN each is a segment, without
+ * the first one, or, with @how, from the middle of the first, or with another key.
  */
 static int op_ahead(struct world *w, long how)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tested socket sends, segment by segment: each FPDU begins one, so
- * does what follows the end of framing, and no piece of an FPDU can be taken
- * for an FPDU.
+ * What the tested socket sends, segment by segment: each FPDU begins one, so does what
+ * follows the end of framing, and no piece of an FPDU can be taken for an FPDU.
  */
 
 #include <linux/filter.h>

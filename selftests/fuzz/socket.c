@@ -4,10 +4,9 @@
  * hand-made peer at the other (execution.c). RUNS times, or for 0 until the
  * file NEW/stop exists.
  *
- * Inputs of CORPUS, and those that reach new code of the module (KCOV) or end
- * in a new way, are changed again and again; the latter are stored in NEW. With
- * FILEs only these are run. SEED and the number of an execution identify its
- * input.
+ * Inputs of CORPUS, and those that reach new code of the module (KCOV) or end in a new
+ * way, are changed again and again; the latter are stored in NEW. With FILEs only these
+ * are run. SEED and the number of an execution identify its input.
  */
 
 #include <dirent.h>
@@ -266,9 +265,8 @@ static int run_files(int nr, char **files)
 }
 
 /*
- * First the corpus, then changes of promising inputs. With MPA_FUZZ_CURRENT
- * each input is stored in NEW/current0 before it runs, in case the kernel hangs
- * in it.
+ * First the corpus, then changes of promising inputs. With MPA_FUZZ_CURRENT each input is
+ * stored in NEW/current0 before it runs, in case the kernel hangs in it.
  */
 static int fuzz(unsigned long runs, const char *dir)
 {

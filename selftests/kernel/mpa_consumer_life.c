@@ -288,10 +288,7 @@ TEST_F(consumer, accepts_without_memory)
 		if (!fault_disarm())
 			break;
 		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%u: %d", nth, err);
-		/*
-		 * If it failed before TCP was called, the child is still in the
-		 * queue.
-		 */
+		/* If it failed before TCP was called, the child is still in the queue. */
 		if (err)
 			user_call(self->user, UPCALLS_ACCEPT, &(int){ -2 });
 		user_call(self->user, UPCALLS_RELEASE, NULL);

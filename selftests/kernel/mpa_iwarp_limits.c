@@ -180,10 +180,7 @@ TEST_F(limits, regions_have_a_limit)
 	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
 }
 
-/*
- * As an ordinary user that may lock @locked octets; in a child. Return: an end,
- * or -1.
- */
+/* As an ordinary user that may lock @locked octets; in a child. Return: an end, or -1. */
 static int users_end(rlim_t locked)
 {
 	const struct rlimit limit = { .rlim_cur = locked, .rlim_max = locked };
@@ -615,8 +612,7 @@ static bool window_is_closed(self_t *self)
 		if (tries++ > 5000 || usleep(1000))
 			return false;
 	/*
-	 * TCP's send buffer is more than full, so that a Terminate does not fit
-	 * either.
+	 * TCP's send buffer is more than full, so that a Terminate does not fit either.
 	 */
 	if (setsockopt(self->fd[1], SOL_SOCKET, SO_SNDBUF, &one, sizeof(one)))
 		return false;

@@ -93,10 +93,7 @@ static bool direct(self_t *self)
 	return starts(self->dev[1], self->fd[1], &start);
 }
 
-/*
- * Both ends in the kernel, the initiator is dev[1]; the same number of Reads
- * each way.
- */
+/* Both ends in the kernel, the initiator is dev[1]; the same number of Reads each way. */
 static bool negotiated(self_t *self, u32 reads, u32 flags)
 {
 	const struct mpa_start responder = {

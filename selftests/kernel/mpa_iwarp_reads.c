@@ -284,8 +284,7 @@ TEST_F(reads, every_other_segment_first)
 #define SINK		6000
 
 /*
- * Reads of random lengths, some empty; @apart: distance of their sinks, 0: the
- * same one.
+ * Reads of random lengths, some empty; @apart: distance of their sinks, 0: the same one.
  */
 static bool many_reads(self_t *self, u32 apart, u32 lengths[READS])
 {

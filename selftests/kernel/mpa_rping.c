@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rping of Debian's rdmacm-utils over mpa: either end, against itself or
- * against rping on an RDMA device. In each round the client names a buffer,
- * which the server reads; then a second one, to which the server writes the
- * same. The client compares.
+ * rping of Debian's rdmacm-utils over mpa: either end, against itself or against rping on
+ * an RDMA device. In each round the client names a buffer, which the server reads; then a
+ * second one, to which the server writes the same. The client compares.
  */
 
 #include <errno.h>

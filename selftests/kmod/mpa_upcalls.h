@@ -90,8 +90,7 @@ struct upcall_send {
 #define UPCALLS_SHUT	_IO('m', 16)		/* the socket, for sending */
 #define UPCALLS_WATCH	_IOW('m', 17, int)	/* a listening socket */
 /*
- * mpa_sock_send_cut(): header_len is that of the headers, len is set to the
- * octets sent
+ * mpa_sock_send_cut(): header_len is that of the headers, len is set to the octets sent
  */
 #define UPCALLS_CUT	_IOWR('m', 18, struct upcall_send)
 #define UPCALLS_STRANGER _IO('m', 19)		/* an octet that bypasses mpa */

@@ -98,8 +98,7 @@ static inline int forger_address(struct forger *forger, int peer_fd, int fd)
 static inline int forger_open(struct forger *forger, int peer_fd, int fd)
 {
 	/*
-	 * It receives nothing. TCP does not coalesce segments that someone else
-	 * shares.
+	 * It receives nothing. TCP does not coalesce segments that someone else shares.
 	 */
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog deaf = { .len = 1, .filter = &drop };

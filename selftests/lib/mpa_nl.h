@@ -284,10 +284,7 @@ static inline void diag_address(int fd, bool peer, __be16 *port, __be32 *addr)
 		       sizeof(struct in_addr));
 }
 
-/*
- * What inet_diag reports of a connection: 0, or -1 with errno; ENOENT: not
- * found.
- */
+/* What inet_diag reports of a connection: 0, or -1 with errno; ENOENT: not found. */
 static inline int diag_get(int fd, struct nl_told *told)
 {
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_SOCK_DIAG);

@@ -33,10 +33,7 @@ FIXTURE(place)
 	u8 *buf;
 };
 
-/*
- * A receive buffer for all that a test sends, for connections created from now
- * on.
- */
+/* A receive buffer for all that a test sends, for connections created from now on. */
 static inline int allow_room(void)
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA_PLACE, at random: a stream in segments that are cut anywhere, overlap,
- * come twice and in any order, and a reader that uses every way to read. Each
- * record comes once, whole and in its place, and poll(2) is right. Include it
- * after mpa_place.h.
+ * MPA_PLACE, at random: a stream in segments that are cut anywhere, overlap, come twice
+ * and in any order, and a reader that uses every way to read. Each record comes once,
+ * whole and in its place, and poll(2) is right. Include it after mpa_place.h.
  *
  * MPA_PLACE_SEEDS is the number of runs.
  */

@@ -17,10 +17,7 @@ static inline double now_us(void)
 	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
 }
 
-/*
- * Bind the work item to this processor, so that it does not run beside the
- * test.
- */
+/* Bind the work item to this processor, so that it does not run beside the test. */
 static inline int one_workqueue(void)
 {
 	int fd = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY);

@@ -510,10 +510,7 @@ static int responders_of_groups(int fd[][2], bool place)
 	return group_write("cgroup.procs", "0");
 }
 
-/*
- * Whether a thread sleeps in an allocation; only kworkers allocate for the
- * groups.
- */
+/* Whether a thread sleeps in an allocation; only kworkers allocate for the groups. */
 static bool sleeps_for_a_group(const char *thread)
 {
 	char path[280], at[80] = "";

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Faults while MPA is attached and started, while it ends, and when it is
- * inherited.
- */
+/* Faults while MPA is attached and started, while it ends, and when it is inherited. */
 
 #include "mpa_faults.h"
 
@@ -354,10 +351,7 @@ TEST_F_TIMEOUT(faults, start_a_listener, 120)
 	EXPECT_WALKED();
 }
 
-/*
- * RFC 6581 section 5: no FPDU before the RTR indication, for which memory
- * lacks.
- */
+/* RFC 6581 section 5: no FPDU before the RTR indication, for which memory lacks. */
 TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 {
 	const struct model_enhanced enhanced = { .a = true, .b = true };
@@ -446,10 +440,7 @@ TEST_F_TIMEOUT(faults, accept, 600)
 		}
 		ASSERT_TRUE(no_memory(err) || err == ENFILE) TH_LOG("%d", err);
 		without++;
-		/*
-		 * If it failed before TCP was called, the child is still in the
-		 * queue.
-		 */
+		/* If it failed before TCP was called, the child is still in the queue. */
 		if (poll_for(fd, POLLIN, 0) == POLLIN)
 			close(accept(fd, NULL, NULL));
 		ASSERT_EQ(0, recv(self->fd[0], self->buf, 1, 0));

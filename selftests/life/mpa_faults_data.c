@@ -213,10 +213,7 @@ TEST_F_TIMEOUT(faults, send_file, 300)
 
 /* ---- receiving ---- */
 
-/*
- * Receive one record at fd[1], in calls for @step octets; 0 if it is not as
- * sent.
- */
+/* Receive one record at fd[1], in calls for @step octets; 0 if it is not as sent. */
 static size_t receive(struct _test_data_faults *self, size_t len, size_t step, int how)
 {
 	size_t done = 0;

@@ -257,10 +257,7 @@ TEST_F(life, child_that_moves_to_a_listener_of_mptcp_is_tcp)
 	is_ordinary_tcp(_metadata, self, IPPROTO_MPTCP);
 }
 
-/*
- * MPTCP replaces its operations when it is accepted; no worker runs before
- * close.
- */
+/* MPTCP replaces its operations when it is accepted; no worker runs before close. */
 TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 {
 	int fd, to, i;

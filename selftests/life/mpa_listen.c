@@ -564,8 +564,7 @@ TEST_F(listener, stranger_is_accepted_with_its_address)
 }
 
 /*
- * The timeout begins with accept(2): the client is not responsible for the time
- * before.
+ * The timeout begins with accept(2): the client is not responsible for the time before.
  */
 TEST_F(listener, timeout_of_children_begins_with_accept)
 {

@@ -413,10 +413,7 @@ TEST_F(place, edge_triggered_readers)
 	for (i = 1; i < 8; i++) {
 		COME(i, i + 1);
 		ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
-		/*
-		 * The first is not read: each further one causes an edge all
-		 * the same.
-		 */
+		/* The first is not read: each further one causes an edge all the same. */
 		if (i > 1)
 			ASSERT_TRUE(gives(self, i - 1, true));
 		/* Edges from before. */

@@ -290,10 +290,7 @@ static int come_apart(struct _test_data_place *self, unsigned int from)
 	return 0;
 }
 
-/*
- * A piece of a marker arrives first and alone; then what is before and after
- * it.
- */
+/* A piece of a marker arrives first and alone; then what is before and after it. */
 TEST_F(place, markers_in_three_islands)
 {
 	unsigned int at, piece, front;
@@ -771,10 +768,7 @@ static unsigned long context_switches(void)
 	return n;
 }
 
-/*
- * Nor does the work item run for records in order, when there is nothing to
- * find.
- */
+/* Nor does the work item run for records in order, when there is nothing to find. */
 TEST(work_item_rests_where_the_peer_has_no_sack)
 {
 	static u8 record[1000];
@@ -797,10 +791,7 @@ TEST(work_item_rests_where_the_peer_has_no_sack)
 	hang_up(fd[1]);
 }
 
-/*
- * The memory that describes records out of order is option memory, with its
- * limit.
- */
+/* The memory that describes records out of order is option memory, with its limit. */
 TEST(option_memory_is_charged)
 {
 	int file, fd[2], err, everywhere = open(OPTMEM_MAX, O_RDWR);

@@ -12,8 +12,7 @@
  *	short, peek	often has a short buffer, or peeks before it reads
  *	slow		sometimes does not read for a while
  *	toggle, shrink	changes MPA_PLACE, SO_RCVBUF during the transfer
- * LEAST is the number of records, of a thousand, that have to arrive out of
- * order.
+ * LEAST is the number of records, of a thousand, that have to arrive out of order.
  */
 
 #include <sys/epoll.h>

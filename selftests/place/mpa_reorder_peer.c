@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The peer of mpa_reorder: a sender of records, or a proxy that cuts a stream
- * anew.
+ * The peer of mpa_reorder: a sender of records, or a proxy that cuts a stream anew.
  *
  *	mpa_reorder_peer kernel ADDRESS PORT SEED MILLISECONDS
  *	mpa_reorder_peer hand ADDRESS PORT SEED MILLISECONDS
  *	mpa_reorder_peer proxy ADDRESS PORT SEED TO-ADDRESS TO-PORT
  *
- * "kernel" sends with the module, "hand" writes the model's octets to plain
- * TCP. Both finish by sending their count, and compare it with the count that
- * the receiver returns. They send 1000 octets a millisecond at most, on
- * average.
+ * "kernel" sends with the module, "hand" writes the model's octets to plain TCP. Both
+ * finish by sending their count, and compare it with the count that the receiver returns.
+ * They send 1000 octets a millisecond at most, on average.
  */
 
 #include "mpa_reorder.h"

@@ -577,10 +577,7 @@ TEST_F(rx, info_has_no_code_for_a_shutdown_of_our_own)
 
 /* ---- section 8: after a bad FPDU a last message may report what was wrong ---- */
 
-/*
- * Fill the send buffer with records of 1000 octets. Return: octets of their
- * FPDUs.
- */
+/* Fill the send buffer with records of 1000 octets. Return: octets of their FPDUs. */
 static size_t fill_send_buffer(int fd)
 {
 	size_t sent = 0;
@@ -620,8 +617,7 @@ TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
 		if (!before)
 			ASSERT_EQ(0, write_all(fd[0], record_row, 5000));
 		/*
-		 * What arrives after close() is lost with TCP, too, and causes
-		 * a reset.
+		 * What arrives after close() is lost with TCP, too, and causes a reset.
 		 */
 		ASSERT_TRUE(arrived(fd[1], BAD_LENGTH_LEN(&peer) + 5000));
 		sent = fill_send_buffer(fd[1]);
@@ -688,10 +684,7 @@ TEST(responder_that_does_not_read_waits_for_the_first_fpdu)
 	hang_up(fd[1]);
 }
 
-/*
- * The first FPDU has arrived, though nothing has read up to its end: see rule
- * 4.
- */
+/* The first FPDU has arrived, though nothing has read up to its end: see rule 4. */
 TEST(responder_may_send_though_the_stream_has_ended)
 {
 	const size_t len = 30000;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Receiving: every call that reads, wakeups, small buffers, end of stream,
- * errors.
- */
+/* Receiving: every call that reads, wakeups, small buffers, end of stream, errors. */
 
 #include <ctype.h>
 #include <dirent.h>
@@ -324,9 +321,8 @@ TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(r.good);
 	/*
-	 * Sometimes it has to wait for the socket lock, or for memory. With a
-	 * wakeup for each segment it would be 900 a record, at least one in
-	 * eight of these.
+	 * Sometimes it has to wait for the socket lock, or for memory. With a wakeup for
+	 * each segment it would be 900 a record, at least one in eight of these.
 	 */
 	EXPECT_GE(20 * r.records, r.switches);
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Sending and receiving records: boundaries, flags, poll, small buffers,
- * threads.
- */
+/* Sending and receiving records: boundaries, flags, poll, small buffers, threads. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -394,10 +391,7 @@ TEST_F_TIMEOUT(mpa, timeouts_are_kept, 120)
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDTIMEO, &tv,
 				sizeof(tv)));
 	setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
-	/*
-	 * Until all buffers are full, the receiver's as well, and all is
-	 * acknowledged.
-	 */
+	/* Until all buffers are full, the receiver's as well, and all is acknowledged. */
 	do {
 		while (!send_record(self->fd[0], self->record, 5000))
 			sent++;

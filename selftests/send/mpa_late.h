@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The time that octets take from a system call to the other end, for MPA and
- * for plain TCP with the same calls. TCP sends the number of octets that MPA's
- * FPDUs have.
+ * The time that octets take from a system call to the other end, for MPA and for plain
+ * TCP with the same calls. TCP sends the number of octets that MPA's FPDUs have.
  */
 #ifndef _MPA_LATE_H
 #define _MPA_LATE_H
@@ -222,10 +221,7 @@ static bool send_pipe(int fd, size_t len, int flags)
 	return good;
 }
 
-/*
- * Messages up to one that is refused, or to the end. Return: the step after
- * them.
- */
+/* Messages up to one that is refused, or to the end. Return: the step after them. */
 static const struct step *send_messages(struct conn *c, const struct row *row,
 					const struct step *s)
 {

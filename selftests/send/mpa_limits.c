@@ -684,9 +684,8 @@ static int page_serve(int faults, const int *page, int value)
 }
 
 /*
- * While a program's options are being set, MPA does not set them for itself,
- * and so does not take back the TCP_CORK with which it keeps within the peer's
- * window.
+ * While a program's options are being set, MPA does not set them for itself, and so does
+ * not take back the TCP_CORK with which it keeps within the peer's window.
  */
 TEST_F(pair, cork_is_kept_that_many_set_at_once)
 {

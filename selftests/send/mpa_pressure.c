@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The send buffer is full, the peer slow, the program interrupted, and several
- * tasks send at once: what was accepted arrives, in whole records, and nothing
- * else.
+ * tasks send at once: what was accepted arrives, in whole records, and nothing else.
  */
 
 #include <signal.h>
@@ -185,10 +184,7 @@ TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 				       &event));
 		EXPECT_EQ(1, epoll_wait(epfd, &event, 1, 0));
 		for (k = 0; k < 30; k++) {
-			/*
-			 * Level-triggered: whenever it is set a record is
-			 * accepted.
-			 */
+			/* Level-triggered: whenever it is set a record is accepted. */
 			while (poll_for(self->fd[0], POLLOUT, 0)) {
 				ASSERT_LT(0, put(self, kinds[i].len,
 						 MSG_DONTWAIT));

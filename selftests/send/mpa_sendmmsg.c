@@ -53,10 +53,7 @@ TEST_F(send, segments_wait_for_the_end_of_a_batch)
 		before = left(self);
 		for (k = 0; k < 4; k++)
 			ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
-		/*
-		 * They leave by themselves; this process may not have run in
-		 * time.
-		 */
+		/* They leave by themselves; this process may not have run in time. */
 		waited |= left(self) == before;
 		ASSERT_EQ(1300, put(self, 1300, 0));
 		EXPECT_RECORDS(1300, 1300, 1300, 1300, 1300);
@@ -175,9 +172,8 @@ TEST_F(send, path_may_change_within_a_batch)
 }
 
 /*
- * Ways in which a batch ends without a last message. TCP sends a last segment
- * that is not full, and waits for more, only when its probe timer expires:
- * after 200 ms.
+ * Ways in which a batch ends without a last message. TCP sends a last segment that is not
+ * full, and waits for more, only when its probe timer expires: after 200 ms.
  */
 enum way {
 	LONG_ONE, CUT_ONE, REFUSED_NEXT, SMALL_AND_SIOCOUTQ, LONG_AND_SIOCOUTQ,

@@ -174,10 +174,7 @@ TEST_F(send, sendfile_beyond_the_end_of_the_file)
 	}
 }
 
-/*
- * A file of @pages pages, one of which cannot be read; -1 if that is
- * impossible.
- */
+/* A file of @pages pages, one of which cannot be read; -1 if that is impossible. */
 static int broken_file(int pages, int broken)
 {
 	int file = row_file(4096 * pages);
@@ -631,10 +628,7 @@ static struct io_uring_sqe *ring_next(struct ring *r, int op, int fd)
 	return &r->sqes[i];
 }
 
-/*
- * Wait for all that is queued. Return: the sum of the results, or the first
- * error.
- */
+/* Wait for all that is queued. Return: the sum of the results, or the first error. */
 static ssize_t ring_run(struct ring *r)
 {
 	struct io_uring_cqe *cqes = (void *)(r->rings + r->p.cq_off.cqes);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which connection may be in startup when there are net.mpa.startup_max
- * already: the new one, in place of the one that has been silent for longest,
- * of the user that has most of them and of the port that has most of that
- * user's.
+ * Which connection may be in startup when there are net.mpa.startup_max already: the new
+ * one, in place of the one that has been silent for longest, of the user that has most of
+ * them and of the port that has most of that user's.
  */
 
 #include <pthread.h>
@@ -475,10 +474,9 @@ static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 }
 
 /*
- * A user at many ports has few connections at each, and none is silent: they go
- * all the same. Which users are counted together is not known, one in eight
- * shares the user's count: that more than six of eight others do is too rare to
- * see.
+ * A user at many ports has few connections at each, and none is silent: they go all the
+ * same. Which users are counted together is not known, one in eight shares the user's
+ * count: that more than six of eight others do is too rare to see.
  */
 TEST_F(gate, user_at_many_ports_bars_no_other_user)
 {

@@ -158,10 +158,7 @@ TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 	EXPECT_EQ(MOST - 1, in);
 	EXPECT_EQ(FLOOD - MOST + 1, out);
 
-	/*
-	 * Places are returned by clients that are served and by those that give
-	 * up.
-	 */
+	/* Places are returned by clients that are served and by those that give up. */
 	for (i = 0; i < FLOOD; i++) {
 		u8 frame[USUAL_LEN] = {};
 

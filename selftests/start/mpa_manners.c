@@ -18,10 +18,7 @@
 /* Longer than any test, for a startup that nothing ends. */
 #define FOR_EVER_MS	3000000
 
-/*
- * An upper bound for what happens at once, on a machine that has other work to
- * do.
- */
+/* An upper bound for what happens at once, on a machine that has other work to do. */
 #define AT_ONCE_MS	4000
 
 /* ---- a call that waits, in its own thread ---- */

@@ -134,10 +134,7 @@ TEST_F(pair, markers_of_revision_0_follow_the_bits)
 			ASSERT_EQ(FRAME_LEN, ask(self));
 			ASSERT_EQ(0, answer(self, frame, FRAME_LEN));
 			fd = self->fd[0];
-			/*
-			 * Only an end that never requested markers receives
-			 * none.
-			 */
+			/* Only an end that never requested markers receives none. */
 			flags |= MPA_INFO_MAY_SEND |
 				 (direct || m ? MPA_INFO_RX_MARKERS : 0);
 		} else {
@@ -173,10 +170,7 @@ TEST_F(pair, revision_0_responder_answers_later_ones)
 	}
 }
 
-/*
- * Section 7.1.2 rule 3: the rest of the reply, or what is missing, does not
- * matter.
- */
+/* Section 7.1.2 rule 3: the rest of the reply, or what is missing, does not matter. */
 TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 {
 	unsigned int len, revision;
@@ -260,10 +254,7 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 {
 	unsigned int i;
 
-	/*
-	 * So that mostly nothing inspects the reply before the reset has
-	 * arrived.
-	 */
+	/* So that mostly nothing inspects the reply before the reset has arrived. */
 	real_time(true);
 	for (i = 0; i < 60; i++) {
 		const bool behind = i % 3 == 1, wait = i % 3 == 2;
@@ -293,10 +284,7 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 			usleep(1000);
 		ASSERT_NE(0, left);
 		err = so_error(self->fd[0]);
-		/*
-		 * The reset replaces the rejection if nothing has read it in
-		 * between.
-		 */
+		/* The reset replaces the rejection if nothing has read it in between. */
 		EXPECT_TRUE(err == ECONNREFUSED || err == ECONNRESET) {
 			TH_LOG("case %u: %s", i, strerror(err));
 		}
@@ -314,10 +302,7 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 	}
 }
 
-/*
- * Something instead of a good reply. Return: its length; @err: the result of
- * startup.
- */
+/* Something instead of a good reply. Return: its length; @err: the result of startup. */
 static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 {
 	*err = EPROTO;
@@ -489,10 +474,7 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/*
- * While MPA_START is interrupted the reply arrives, and the reader gets the
- * result.
- */
+/* While MPA_START is interrupted the reply arrives, and the reader gets the result. */
 static void reject_meanwhile(int sig)
 {
 	u8 frame[FRAME_LEN];
@@ -506,10 +488,7 @@ static void reject_meanwhile(int sig)
 	pthread_join(reader.thread, NULL);
 }
 
-/*
- * Reads the request, so that startup is in progress, and starts a reader that
- * waits.
- */
+/* Reads the request, so that startup is in progress, and starts a reader that waits. */
 static void *interrupter_main(void *arg)
 {
 	pthread_t *starter = arg;

@@ -273,10 +273,7 @@ TEST_F(pair, rejection_leaves_two_ordinary_sockets)
 	EXPECT_TRUE(records_go(self));
 }
 
-/*
- * Streaming data after a rejection belong to the user; mpa_manners has the
- * rest.
- */
+/* Streaming data after a rejection belong to the user; mpa_manners has the rest. */
 TEST_F(pair, data_behind_a_rejection_is_streaming_data)
 {
 	u8 frame[FRAME_LEN + 5], buf[8];
@@ -737,8 +734,7 @@ TEST_F(pair, startups_are_counted_while_they_last)
 	EXPECT_TRUE(startups_are(1));
 
 	/*
-	 * Rejected, in Full Operation, failed, waiting for their user: none is
-	 * counted.
+	 * Rejected, in Full Operation, failed, waiting for their user: none is counted.
 	 */
 	self->start[1].flags = MPA_START_MANUAL;
 	frame_put(frame, false, 0x40, 1, 0);
@@ -817,10 +813,7 @@ static int half_open(int *fd, int count, const struct mpa_start *start)
 		if (connect(fd[2 * i], (void *)&addr, len))
 			return -1;
 		fd[2 * i + 1] = accept(listener, NULL, NULL);
-		/*
-		 * Before the timeout starts, which may end at once on a busy
-		 * machine.
-		 */
+		/* Before the timeout starts, which may end at once on a busy machine. */
 		if (fd[2 * i + 1] < 0 || mpa_attach(fd[2 * i + 1]) ||
 		    (i % 8 == 0 &&
 		     write_all(fd[2 * i], frame, i / 8 % FRAME_LEN + 1)) ||

@@ -624,10 +624,7 @@ static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 	return true;
 }
 
-/*
- * A send that waits for space; before it the buffers of both ends have been
- * filled.
- */
+/* A send that waits for space; before it the buffers of both ends have been filled. */
 static void sending_waits(struct __test_metadata *_metadata,
 			  struct _test_data_tuf *self, bool framed)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sockets with TUF, and hand-made FPDUs: a peer that is a plain TCP socket
- * writes or reads the octets of draft-ietf-tsvwg-tcp-ulp-frame. Include it
- * after mpa_harness.h.
+ * Sockets with TUF, and hand-made FPDUs: a peer that is a plain TCP socket writes or
+ * reads the octets of draft-ietf-tsvwg-tcp-ulp-frame. Include it after mpa_harness.h.
  */
 #ifndef _MPA_TUF_TEST_H
 #define _MPA_TUF_TEST_H

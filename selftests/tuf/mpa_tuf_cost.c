@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of TUF for others: processing of a segment from a peer that may have
- * filled FPDUs with markers; and memory that is kept for a program that no
- * longer sends.
+ * The cost of TUF for others: processing of a segment from a peer that may have filled
+ * FPDUs with markers; and memory that is kept for a program that no longer sends.
  */
 
 #include <poll.h>

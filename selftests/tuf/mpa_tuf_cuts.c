@@ -13,8 +13,7 @@
 #define FPDUS_MAX	4000
 
 /*
- * With this key a segment of SAME_LEN octets that are all 5 passes, wherever it
- * begins.
+ * With this key a segment of SAME_LEN octets that are all 5 passes, wherever it begins.
  */
 #define SAME		5
 #define SAME_LEN	(SAME * 257 + TUF_HEADER_LEN)
@@ -300,10 +299,7 @@ TEST_F_TIMEOUT(cuts, no_new_start_while_the_key_is_on_its_way, 120)
 	EXPECT_TRUE(none_passes(self));
 }
 
-/*
- * At each place where that EMSS cuts, the ULPDU has what lets the piece there
- * pass.
- */
+/* At each place where that EMSS cuts, the ULPDU has what lets the piece there pass. */
 static void ulpdu_for_cuts(struct _test_data_cuts *self, u32 len, u32 emss)
 {
 	u32 all = TUF_HEADER_LEN + len, at, n;

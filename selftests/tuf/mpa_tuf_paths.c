@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF over devices that differ from loopback: one without scatter-gather, one
- * that refuses a packet, one that has joined segments without reporting their
- * number.
+ * TUF over devices that differ from loopback: one without scatter-gather, one that
+ * refuses a packet, one that has joined segments without reporting their number.
  */
 
 #include <fcntl.h>
@@ -286,10 +285,7 @@ static int virtual_up(struct _test_data_virtual *self)
 	       system("ip addr add 10.8.0.1/24 dev tunx && ip link set tunx up");
 }
 
-/*
- * Wait for the SYN with an ACK: its sequence number is what the peer
- * acknowledges.
- */
+/* Wait for the SYN with an ACK: its sequence number is what the peer acknowledges. */
 static int virtual_syn_ack(struct _test_data_virtual *self)
 {
 	static u8 packet[70000];
@@ -366,10 +362,7 @@ TEST_F(virtual, segments_of_an_fpdu_each_are_placed)
 	EXPECT_EQ(3, tuf_info(self->fd).rx_contained);
 }
 
-/*
- * Three segments of an FPDU that together have the length of their first
- * octets.
- */
+/* Three segments of an FPDU that together have the length of their first octets. */
 TEST_F(virtual, segments_that_look_like_an_fpdu_are_not_placed)
 {
 	static u8 ulpdu[2092], stream[2100];

@@ -57,10 +57,7 @@ FIXTURE_SETUP(place)
 	ASSERT_EQ(0, place_begin(self));
 }
 
-/*
- * The gap is closed, and all records that were not delivered yet arrive in
- * order.
- */
+/* The gap is closed, and all records that were not delivered yet arrive in order. */
 #define IN_ORDER(first, end) do {					\
 	unsigned int i_;						\
 									\

@@ -517,8 +517,7 @@ TEST_F(tuf, wrong_marker_is_an_error)
 		ASSERT_EQ(0, tuf_attach(self->fd[1]));
 		START_BY_HAND();
 		/*
-		 * The marker of the stream's start, or the next one, in the
-		 * second FPDU.
+		 * The marker of the stream's start, or the next one, in the second FPDU.
 		 */
 		first = tuf_record(&self->way, 50, self->octets);
 		n = first + tuf_record(&self->way, 2 * marker,

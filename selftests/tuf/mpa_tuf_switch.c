@@ -87,8 +87,7 @@ TEST_F(tuf, framing_begins_behind_both_ends)
 
 /*
  * MPA_RECV_BATCH: a call depends on the records that it returns, not on what
- * follows. Octets that cannot be an FPDU, an FPDU with another key, the
- * beginning of one.
+ * follows. Octets that cannot be an FPDU, an FPDU with another key, the beginning of one.
  */
 TEST_F(tuf, batch_leaves_plain_octets_alone)
 {

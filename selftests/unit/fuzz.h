@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the libFuzzer targets of the protocol layer. Each runs ten thousand
- * inputs a second or more: nothing is allocated or printed unless there is an
- * error.
+ * Shared by the libFuzzer targets of the protocol layer. Each runs ten thousand inputs a
+ * second or more: nothing is allocated or printed unless there is an error.
  */
 #ifndef _UNIT_FUZZ_H
 #define _UNIT_FUZZ_H

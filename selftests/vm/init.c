@@ -123,9 +123,8 @@ static void load_modules(void)
 }
 
 /*
- * The host announces its ports some time after the driver is loaded. Their
- * number is that of the device in the order of discovery, which differs on
- * s390x.
+ * The host announces its ports some time after the driver is loaded. Their number is that
+ * of the device in the order of discovery, which differs on s390x.
  */
 static int open_port(const char *format, int flags)
 {
@@ -185,10 +184,7 @@ static void enter_root(void)
 	chmod("/root/run/lock", 01777);
 
 	for (i = 0; i + 1 < binds.n; i += 2) {
-		/*
-		 * From the lower root: /run and similar ones are new in the
-		 * upper one.
-		 */
+		/* From the lower root: /run and similar ones are new in the upper one. */
 		snprintf(source, sizeof(source), "/lower%s", binds.v[i]);
 		snprintf(path, sizeof(path), "/root%s", binds.v[i + 1]);
 		must_mount(source, path, NULL, MS_BIND, NULL);

@@ -10,9 +10,8 @@
  * TCP retransmits it with another TOS.
  *
  * The receiver writes a line to FILE for each: its number, when it was sent, in
- * milliseconds since the first one, the time it took in milliseconds, and
- * whether it arrived out of order. Both read the same clock, so they run on the
- * same kernel.
+ * milliseconds since the first one, the time it took in milliseconds, and whether it
+ * arrived out of order. Both read the same clock, so they run on the same kernel.
  */
 #include <errno.h>
 #include <netdb.h>

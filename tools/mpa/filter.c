@@ -45,8 +45,7 @@ static unsigned int name_set(const char *text, unsigned int attr)
 }
 
 /*
- * Parse an address of IPv4 or IPv6. Return: where its own bits begin; -1 if it
- * is none.
+ * Parse an address of IPv4 or IPv6. Return: where its own bits begin; -1 if it is none.
  */
 static int address(struct in6_addr *to, const char *text)
 {

@@ -319,8 +319,7 @@ int listen_main(int argc, char **argv)
 	/* Parallel processes cannot share an input. */
 	session_open(&session, &opt.session, &input, opt.fork ? -1 : STDIN_FILENO);
 	/*
-	 * Connections have the ULP from their first moment: closing quickly is
-	 * no error.
+	 * Connections have the ULP from their first moment: closing quickly is no error.
 	 */
 	listener = endpoint_listen(&opt.at, opt.session.start.family, 0);
 	start_attach(listener);

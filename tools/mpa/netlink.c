@@ -139,9 +139,8 @@ struct nlmsghdr *nl_request(struct nl *nl, void *buf, uint8_t cmd, uint16_t flag
 }
 
 /*
- * Send a request, and pass each message to @each until it is answered,
- * including records of a tap that arrive meanwhile. Returns 0, or -1 with errno
- * and nl->error.
+ * Send a request, and pass each message to @each until it is answered, including records
+ * of a tap that arrive meanwhile. Returns 0, or -1 with errno and nl->error.
  */
 int nl_ask(struct nl *nl, struct nlmsghdr *nlh, nl_message_t each, void *data)
 {
@@ -248,10 +247,7 @@ int nl_fd(const struct nl *nl)
 	return mnl_socket_get_fd(nl->sock);
 }
 
-/*
- * Buffer for unread messages; root of the initial user namespace may exceed the
- * limit.
- */
+/* Buffer for unread messages; root of the initial user namespace may exceed the limit. */
 int nl_buffer(struct nl *nl, int octets)
 {
 	if (!setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof(octets)))

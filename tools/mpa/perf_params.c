@@ -65,10 +65,7 @@ static bool start_unpack(struct start_options *options, json_t *from)
 	return true;
 }
 
-/*
- * Parse what perf_params_pack() has built: NULL, or an error, which the caller
- * frees.
- */
+/* Parse what perf_params_pack() has built: NULL, or an error, which the caller frees. */
 char *perf_params_unpack(struct perf_params *params, json_t *from)
 {
 	json_int_t connections, size, batch, octets;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A run: all connections at a time, with epoll, until each has been shut down
- * in both directions. An end that only receives shuts its direction down when
- * it has read the end of the other one, so that the sender knows that all has
- * been read.
+ * A run: all connections at a time, with epoll, until each has been shut down in both
+ * directions. An end that only receives shuts its direction down when it has read the end
+ * of the other one, so that the sender knows that all has been read.
  */
 #include "perf.h"
 
@@ -387,10 +386,7 @@ static bool is_over(const struct perf_run *run)
 	return true;
 }
 
-/*
- * Until all is sent and received; the flows are started, and the clock runs
- * (@begun).
- */
+/* Until all is sent and received; the flows are started, and the clock runs (@begun). */
 enum status perf_run(struct perf_run *run, char **why)
 {
 	struct epoll_event event[EVENTS];

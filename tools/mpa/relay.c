@@ -283,8 +283,7 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	bool over = r->tx_done && r->rx_done;
 
 	/*
-	 * A descriptor that is not needed must not wake poll(): it would do so
-	 * for ever.
+	 * A descriptor that is not needed must not wake poll(): it would do so for ever.
 	 */
 	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
 	fds[POLL_SOCKET] = (struct pollfd){ events || lookout ? r->fd : -1, events, 0 };
@@ -351,8 +350,7 @@ static void end_badly(struct relay *r)
 }
 
 /*
- * A client sees no difference between a command that has finished and one that
- * crashed.
+ * A client sees no difference between a command that has finished and one that crashed.
  */
 static void tell_command(const struct session *session, int status)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A command that gets the records of a connection (--exec); and cleaning up
- * when a signal or an error ends this program: processes end, an incomplete
- * file is removed.
+ * A command that gets the records of a connection (--exec); and cleaning up when a signal
+ * or an error ends this program: processes end, an incomplete file is removed.
  */
 #include "relay.h"
 
@@ -144,9 +143,8 @@ void child_start(struct child *child, const char *command, const struct session 
 }
 
 /*
- * Wait for its end; if its connection has @failed, not for long: it gets
- * SIGTERM after a second, SIGKILL some seconds later. Returns its exit status,
- * as a shell does.
+ * Wait for its end; if its connection has @failed, not for long: it gets SIGTERM after a
+ * second, SIGKILL some seconds later. Returns its exit status, as a shell does.
  */
 int child_end(struct child *child, bool failed)
 {

@@ -208,8 +208,7 @@ static bool complete(const struct download *down)
 }
 
 /*
- * The connection failed with this errno; if the peer is still there it gets the
- * reason.
+ * The connection failed with this errno; if the peer is still there it gets the reason.
  */
 static int broken(struct download *down, int err)
 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Everything at once on two processors: at both ends of a connection two
- * threads send, two receive and one reads and sets options, until the
- * connection ends in one of several ways meanwhile. What arrives must be right;
- * run reports the kernel's complaints.
+ * Everything at once on two processors: at both ends of a connection two threads send,
+ * two receive and one reads and sets options, until the connection ends in one of several
+ * ways meanwhile. What arrives must be right; run reports the kernel's complaints.
  *
  *	races SECONDS
  */
