@@ -439,7 +439,8 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	u64 position;
 	u32 have;
 
-	if (rx->cur.state != MPA_RECORD_NEW || rx->cur.stash || rx->place ||
+	/* Its length may be known already, from when it arrived: read again. */
+	if (mpa_record_verified(&rx->cur) || rx->cur.stash || rx->place ||
 	    mpa_alt_format(&rx->format) || mpa_tapped(ctx) ||
 	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
 		return MPA_RX_NONE;
