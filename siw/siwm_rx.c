@@ -8,7 +8,6 @@
  */
 
 #include <linux/highmem.h>
-#include <linux/uio.h>
 
 #include "siw.h"
 #include "siw_cm.h"
@@ -16,18 +15,6 @@
 #include "siw_verbs.h"
 
 /* ---- to memory ---- */
-
-static int siwm_rx_copy(struct siw_rx_stream *srx, struct iov_iter *to, int len)
-{
-	int rv = mpa_ulpdu_copy(srx->ulpdu, srx->skb_offset, len, to);
-
-	if (rv)
-		return rv;
-	srx->skb_offset += len;
-	srx->skb_copied += len;
-	srx->skb_new -= len;
-	return len;
-}
 
 /**
  * siw_rx_kva() - copy payload to the kernel's memory
@@ -39,11 +26,14 @@ static int siwm_rx_copy(struct siw_rx_stream *srx, struct iov_iter *to, int len)
  */
 int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len)
 {
-	struct kvec vec = { .iov_base = kva, .iov_len = len };
-	struct iov_iter to;
+	int rv = mpa_ulpdu_read(srx->ulpdu, srx->skb_offset, kva, len);
 
-	iov_iter_kvec(&to, ITER_DEST, &vec, 1, len);
-	return siwm_rx_copy(srx, &to, len);
+	if (rv)
+		return rv;
+	srx->skb_offset += len;
+	srx->skb_copied += len;
+	srx->skb_new -= len;
+	return len;
 }
 
 /**
@@ -52,32 +42,26 @@ int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len)
  * @umem:	the memory
  * @addr:	where to, as the program sees it
  * @len:	how much
+ *
+ * Page by page: an iterator for all of them costs twice as much as what it saves.
  */
 int siw_rx_umem(struct siw_rx_stream *srx, struct siw_umem *umem, u64 addr,
 		int len)
 {
-	int done, n, size, piece;
-	/* A segment and its neighbours: one copy as a rule. */
-	struct bio_vec vec[8];
-	struct iov_iter to;
+	int done, piece, rv;
 	struct page *page;
+	void *kva;
 
-	for (done = 0; done < len; done += size) {
-		size = 0;
-		for (n = 0; n < ARRAY_SIZE(vec) && done + size < len; n++) {
-			page = siw_get_upage(umem, addr);
-			if (!page)
-				return -EFAULT;
-			piece = min_t(int, len - done - size,
-				      PAGE_SIZE - offset_in_page(addr));
-			bvec_set_page(&vec[n], page, piece, offset_in_page(addr));
-			addr += piece;
-			size += piece;
-		}
-		iov_iter_bvec(&to, ITER_DEST, vec, n, size);
-		n = siwm_rx_copy(srx, &to, size);
-		if (n < 0)
-			return n;
+	for (done = 0; done < len; done += piece, addr += piece) {
+		page = siw_get_upage(umem, addr);
+		if (!page)
+			return -EFAULT;
+		piece = min_t(int, len - done, PAGE_SIZE - offset_in_page(addr));
+		kva = kmap_local_page(page);
+		rv = siw_rx_kva(srx, kva + offset_in_page(addr), piece);
+		kunmap_local(kva);
+		if (rv < 0)
+			return rv;
 	}
 	return len;
 }

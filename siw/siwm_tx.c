@@ -24,6 +24,12 @@
 /* Calls of mpa for one queue pair in a row, before others get their turn. */
 #define SIWM_BURST		64
 
+/*
+ * A ULPDU that is not cut on any path (RFC 5044 section 4.5), so that a simpler call of
+ * mpa does.
+ */
+#define SIWM_SHORT		128
+
 static struct workqueue_struct *siwm_tx_wq;
 
 /* ---- headers ---- */
@@ -188,6 +194,14 @@ static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,
 
 /* ---- a work request ---- */
 
+/* The next Read Response */
+static bool siwm_tx_response_waits(const struct siw_qp *qp)
+{
+	u32 size = qp->attrs.irq_size;
+
+	return size && READ_ONCE(qp->irq[qp->irq_get % size].flags) & SIW_WQE_VALID;
+}
+
 /*
  * Something follows at once, so that segments can be shared. Not where what is next
  * may have to wait: for a Read that it is fenced by, or for room to keep its own.
@@ -196,9 +210,19 @@ static bool siwm_tx_more(struct siw_qp *qp)
 {
 	const struct siw_sqe *sqe = sq_get_next(qp);
 
-	if (!sqe || sqe->flags & SIW_WQE_READ_FENCE)
+	if (!sqe)
+		return siwm_tx_response_waits(qp);
+	if (sqe->flags & SIW_WQE_READ_FENCE)
 		return false;
-	return sqe->opcode == SIW_OP_WRITE || sqe->opcode == SIW_OP_SEND;
+	switch (sqe->opcode) {
+	case SIW_OP_WRITE:
+	case SIW_OP_SEND:
+		return true;
+	case SIW_OP_READ:
+		return qp->attrs.orq_size && orq_get_free(qp);
+	default:
+		return false;
+	}
 }
 
 static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
@@ -256,6 +280,8 @@ static int siwm_tx_some(struct siw_qp *qp, struct siw_wqe *wqe)
 	n = siwm_tx_gather(qp, wqe, &payload);
 	if (n < 0)
 		return n;
+	if (header.iov_len + wqe->bytes <= SIWM_SHORT)
+		return mpa_sock_send(qp->attrs.sk, &header, &payload, more, NULL);
 	at.whole = wqe->processed + n == wqe->bytes;
 	n = mpa_sock_send_cut(qp->attrs.sk, &at.headers, &payload,
 			      at.whole ? more : MPA_SEND_MORE, NULL);
