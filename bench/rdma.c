@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send and RDMA Write, over the device at the address: siw. A message must
- * find a receive buffer, so each end counts what it may send.
+ * RDMA Send, RDMA Write and RDMA Read, over whatever device is at the address: siw.
+ * A message must find a receive buffer, so each end counts what it may send. With
+ * --send mmsg a call's work requests are handed over together.
  */
 
 #include <arpa/inet.h>
@@ -18,7 +19,8 @@
 #define WINDOW		128	/* messages that may be outstanding */
 #define GRANT		32	/* received before they are granted again */
 #define QUEUE		256
-#define WRITES		16	/* that one notice reports */
+#define WRITES		16	/* or Reads, that one notice tells of */
+#define READS		16	/* that may be under way */
 
 /* The meaning of a message of this length. */
 #define GRANT_LEN	1
@@ -33,12 +35,17 @@ struct rdma {
 	size_t each;
 	size_t into;			/* offset in @room for Writes */
 	uint64_t posted, completed;	/* requests to send */
+	struct ibv_send_wr list[WRITES + 1];	/* not handed over yet */
+	struct ibv_sge listed[WRITES + 1];
+	unsigned int waiting;		/* in it */
 	unsigned int credit;		/* messages that may be sent */
 	unsigned int owed;		/* messages to grant */
 	uint64_t arrived;		/* octets */
-	uint64_t peer;			/* address for Writes */
+	uint64_t peer;			/* where Writes go, Reads come from */
 	uint32_t peer_key;
-	bool writes;
+	unsigned int ready;		/* notices of what can be read */
+	unsigned int reading;		/* batches of Reads under way */
+	bool writes, reads;
 };
 
 static void wait_for(struct rdma_event_channel *events,
@@ -83,8 +90,9 @@ static void make_queues(struct end *end, struct rdma *rdma)
 	};
 	size_t i, len;
 
-	rdma->writes = end->plan->way == &way_rdma_write;
-	rdma->each = rdma->writes ? 64 : end->len;
+	rdma->reads = end->plan->way == &way_rdma_read;
+	rdma->writes = end->plan->way == &way_rdma_write || rdma->reads;
+	rdma->each = rdma->writes ? 64 : end->plan->size;
 	rdma->into = (WINDOW + 16) * rdma->each;
 	len = rdma->into + (rdma->writes ? end->len : 0);
 	rdma->room = malloc(len);
@@ -101,7 +109,8 @@ static void make_queues(struct end *end, struct rdma *rdma)
 	attr.recv_cq = rdma->cq;
 	if (!rdma->cq || rdma_create_qp(rdma->id, NULL, &attr))
 		fail("rdma_create_qp");
-	rdma->data = ibv_reg_mr(rdma->id->pd, end->data, end->len, 0);
+	rdma->data = ibv_reg_mr(rdma->id->pd, end->data, end->len,
+				IBV_ACCESS_REMOTE_READ);
 	rdma->in = ibv_reg_mr(rdma->id->pd, rdma->room, len,
 			      IBV_ACCESS_LOCAL_WRITE |
 			      IBV_ACCESS_REMOTE_WRITE);
@@ -127,7 +136,10 @@ static void rdma_open(struct end *end)
 {
 	struct rdma_event_channel *events = rdma_create_event_channel();
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
-	struct rdma_conn_param param = { .retry_count = 7 };
+	struct rdma_conn_param param = {
+		.retry_count = 7, .initiator_depth = READS,
+		.responder_resources = READS,
+	};
 	struct rdma *rdma = calloc(1, sizeof(*rdma));
 	struct rdma_cm_id *id;
 
@@ -159,29 +171,60 @@ static void rdma_open(struct end *end)
 			fail("rdma_accept");
 	}
 	wait_for(events, RDMA_CM_EVENT_ESTABLISHED, NULL);
-	tell(end, (uintptr_t)rdma->room + rdma->into);
-	tell(end, rdma->in->rkey);
+	tell(end, rdma->reads ? (uintptr_t)end->data :
+				(uintptr_t)rdma->room + rdma->into);
+	tell(end, rdma->reads ? rdma->data->rkey : rdma->in->rkey);
 	rdma->peer = hear(end);
 	rdma->peer_key = hear(end);
 }
 
-static void post_send(struct rdma *rdma, enum ibv_wr_opcode opcode,
-		      const void *octets, size_t len, uint64_t to)
+static void hand_over(struct rdma *rdma)
 {
-	struct ibv_sge sge = {
+	struct ibv_send_wr *bad;
+
+	if (rdma->waiting && ibv_post_send(rdma->id->qp, rdma->list, &bad))
+		fail("ibv_post_send");
+	rdma->waiting = 0;
+}
+
+/*
+ * At once, unless the call's requests are to be handed over together. @tell: of its
+ * completion, and so of those before it.
+ */
+static void post_send(struct end *end, enum ibv_wr_opcode opcode, const void *octets,
+		      size_t len, uint64_t to, bool tell)
+{
+	struct rdma *rdma = end->priv;
+	struct ibv_send_wr *wr = &rdma->list[rdma->waiting];
+	struct ibv_sge *sge = &rdma->listed[rdma->waiting];
+	bool read = opcode == IBV_WR_RDMA_READ;
+
+	*sge = (struct ibv_sge) {
 		.addr = (uintptr_t)octets, .length = len,
-		.lkey = rdma->data->lkey,
+		.lkey = read ? rdma->in->lkey : rdma->data->lkey,
 	};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = ++rdma->posted, .sg_list = &sge, .num_sge = 1,
+	*wr = (struct ibv_send_wr) {
+		.wr_id = ++rdma->posted, .sg_list = sge, .num_sge = 1,
 		.opcode = opcode,
-		/* Each also completes those before it. */
-		.send_flags = rdma->posted % 16 ? 0 : IBV_SEND_SIGNALED,
+		.send_flags = tell ? IBV_SEND_SIGNALED : 0,
 		.wr.rdma = { .remote_addr = to, .rkey = rdma->peer_key },
 	};
+	if (rdma->waiting)
+		wr[-1].next = wr;
+	rdma->waiting++;
+	if (end->plan->send != FORM_MMSG || rdma->waiting == ARRAY_SIZE(rdma->list))
+		hand_over(rdma);
+}
 
-	if (ibv_post_send(rdma->id->qp, &wr, &bad))
-		fail("ibv_post_send");
+static void grant(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+
+	if (++rdma->owed < GRANT)
+		return;
+	rdma->owed = 0;
+	post_send(end, IBV_WR_SEND, end->data, GRANT_LEN, 0, true);
+	hand_over(rdma);
 }
 
 static void received(struct end *end, const struct ibv_wc *wc)
@@ -196,6 +239,11 @@ static void received(struct end *end, const struct ibv_wc *wc)
 		return;
 	}
 	octets = rdma->room + wc->wr_id * rdma->each;
+	if (len == NOTICE_LEN && rdma->reads) {
+		rdma->ready++;
+		post_recv(rdma, wc->wr_id);
+		return;
+	}
 	if (len == NOTICE_LEN) {
 		octets = rdma->room + rdma->into;
 		len = end->len;
@@ -206,10 +254,19 @@ static void received(struct end *end, const struct ibv_wc *wc)
 	check(end, octets, len);
 	post_recv(rdma, wc->wr_id);
 	rdma->arrived += len;
-	if (++rdma->owed == GRANT) {
-		rdma->owed = 0;
-		post_send(rdma, IBV_WR_SEND, end->data, GRANT_LEN, 0);
-	}
+	grant(end);
+}
+
+/* The last of a batch */
+static void has_read(struct end *end)
+{
+	struct rdma *rdma = end->priv;
+
+	check(end, rdma->room + rdma->into, end->len);
+	end->records += WRITES;
+	rdma->arrived += end->len;
+	rdma->reading--;
+	grant(end);
 }
 
 static bool reap(struct end *end)
@@ -223,10 +280,15 @@ static bool reap(struct end *end)
 			errno = EIO;
 			fail(ibv_wc_status_str(wc[i].status));
 		}
-		if (wc[i].opcode == IBV_WC_RECV)
+		if (wc[i].opcode == IBV_WC_RECV) {
 			received(end, &wc[i]);
-		else
+			continue;
+		}
+		/* siw reports a Send after a Read before that. */
+		if (wc[i].wr_id > rdma->completed)
 			rdma->completed = wc[i].wr_id;
+		if (wc[i].opcode == IBV_WC_RDMA_READ)
+			has_read(end);
 	}
 	return n > 0;
 }
@@ -255,24 +317,32 @@ static void wait_queue(struct end *end)
 {
 	struct rdma *rdma = end->priv;
 
-	while (rdma->posted - rdma->completed >= QUEUE - 32)
+	while (rdma->posted - rdma->completed >= QUEUE - 32) {
+		hand_over(rdma);
 		progress(end);
+	}
 }
 
-static void send_message(struct end *end, size_t len)
+static void send_message(struct end *end, const void *octets, size_t len)
 {
 	struct rdma *rdma = end->priv;
 
-	while (!rdma->credit)
+	while (!rdma->credit) {
+		hand_over(rdma);
 		progress(end);
+	}
 	wait_queue(end);
 	rdma->credit--;
-	post_send(rdma, IBV_WR_SEND, end->data, len, 0);
+	post_send(end, IBV_WR_SEND, octets, len, 0, rdma->posted % 16 == 15);
 }
 
 static void rdma_send(struct end *end)
 {
-	send_message(end, end->len);
+	size_t size = end->plan->size, i;
+
+	for (i = 0; i < end->plan->batch; i++)
+		send_message(end, end->data + i * size, size);
+	hand_over(end->priv);
 }
 
 static void rdma_write(struct end *end)
@@ -282,10 +352,31 @@ static void rdma_write(struct end *end)
 
 	for (i = 0; i < WRITES; i++) {
 		wait_queue(end);
-		post_send(rdma, IBV_WR_RDMA_WRITE, end->data + i * size, size,
-			  rdma->peer + i * size);
+		post_send(end, IBV_WR_RDMA_WRITE, end->data + i * size, size,
+			  rdma->peer + i * size, rdma->posted % 16 == 15);
 	}
-	send_message(end, NOTICE_LEN);
+	send_message(end, end->data, NOTICE_LEN);
+	hand_over(rdma);
+}
+
+/* It may be read, by the receiver. */
+static void rdma_offer(struct end *end)
+{
+	send_message(end, end->data, NOTICE_LEN);
+	hand_over(end->priv);
+}
+
+static void fetch(struct end *end)
+{
+	size_t size = end->plan->size, i;
+	struct rdma *rdma = end->priv;
+
+	for (i = 0; i < WRITES; i++)
+		post_send(end, IBV_WR_RDMA_READ, rdma->room + rdma->into + i * size,
+			  size, rdma->peer + i * size, i == WRITES - 1);
+	hand_over(rdma);
+	rdma->ready--;
+	rdma->reading++;
 }
 
 static size_t rdma_recv(struct end *end)
@@ -293,8 +384,12 @@ static size_t rdma_recv(struct end *end)
 	struct rdma *rdma = end->priv;
 	size_t n;
 
-	while (!rdma->arrived)
+	while (!rdma->arrived) {
+		/* Two batches, so that there is always something under way */
+		while (rdma->ready && rdma->reading < 2)
+			fetch(end);
 		progress(end);
+	}
 	n = rdma->arrived;
 	rdma->arrived = 0;
 	return n;
@@ -312,5 +407,13 @@ const struct way way_rdma_write = {
 	.name = "rdma-write",
 	.open = rdma_open,
 	.send = rdma_write,
+	.recv = rdma_recv,
+};
+
+/* To be used with a batch of WRITES. */
+const struct way way_rdma_read = {
+	.name = "rdma-read",
+	.open = rdma_open,
+	.send = rdma_offer,
 	.recv = rdma_recv,
 };

@@ -32,7 +32,7 @@ static int talk[2];
 
 static const struct way *const ways[] = {
 #ifdef WITH_RDMA
-	&way_rdma_send, &way_rdma_write,
+	&way_rdma_send, &way_rdma_write, &way_rdma_read,
 #else
 	&way_tcp, &way_ktls, &way_sctp, &way_library, &way_mpa,
 	&way_ddp_send, &way_ddp_write,

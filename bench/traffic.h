@@ -143,7 +143,7 @@ struct way {
 
 extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
 extern const struct way way_ddp_send, way_ddp_write;
-extern const struct way way_rdma_send, way_rdma_write;
+extern const struct way way_rdma_send, way_rdma_write, way_rdma_read;
 
 /* Octets of record @i of a sending call: varying, but always the same. */
 static inline size_t record_len(const struct plan *plan, size_t i)
