@@ -55,10 +55,12 @@ identifier f = { siw_csum_update, siw_csum_combine, siw_crc_skb,
 	siw_send_terminate,
 	siw_rx_umem, siw_rx_kva, siw_rx_pbl, siw_proc_terminate,
 	siw_get_trailer, siw_get_hdr, siw_tcp_rx_data,
-	siw_get_pblpage, siw_try_1seg, siw_qp_prepare_tx, siw_tx_ctrl,
+	siw_get_pblpage, siw_get_page, siw_sendmsg,
+	siw_try_1seg, siw_qp_prepare_tx, siw_tx_ctrl,
 	siw_tcp_sendpages, siw_0copy_tx, siw_unmap_pages, siw_tx_hdt,
 	siw_update_tcpseg, siw_prepare_fpdu, siw_qp_sq_proc_tx,
-	siw_sq_resume, siw_stop_tx_thread, siw_run_sq, siw_sq_start,
+	siw_sq_resume, siw_stop_tx_thread, siw_stop_tx_threads,
+	siw_update_skb_rcvd, siw_run_sq, siw_sq_start,
 	siw_create_tx_threads, siw_init_cpulist, siw_destroy_cpulist,
 	siw_get_tx_cpu, siw_put_tx_cpu, siw_netdev_down,
 	siw_device_goes_down };
@@ -171,7 +173,10 @@ declarer name MODULE_ALIAS_RDMA_LINK;
 -	goto out_error;
 
 @@ @@
--siw_destroy_cpulist();
+-siw_destroy_cpulist(...);
+
+@@ @@
+-siw_stop_tx_threads();
 
 @@ @@
 -siw_crypto_shash = crypto_alloc_shash(...);

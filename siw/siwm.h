@@ -47,7 +47,7 @@ void siwm_sq_init(struct siw_qp *qp);
 void siwm_sq_process(struct siw_qp *qp);
 int siw_qp_sq_proc_tx(struct siw_qp *qp, struct siw_wqe *wqe);
 int siw_sq_start(struct siw_qp *qp);
-void siw_send_terminate(struct siw_qp *qp);
+void siwm_send_terminate(struct siw_qp *qp, struct socket *sock);
 int siwm_tx_init(void);
 void siwm_tx_exit(void);
 

@@ -60,6 +60,7 @@
 #include <linux/slab.h>
 #include <net/sock.h>
 
+#include "compat.h"
 #include "siw.h"
 #include "siw_cm.h"
 
@@ -102,7 +103,11 @@ static void siwm_cep_free(struct kref *ref)
 
 	spin_lock_bh(&sdev->lock);
 	list_del(&cep->devq);
-	/* Under the lock: when it is given back the device may go. */
+	/*
+	 * Under the lock: siwm_none_left() takes it, so that the device goes only after it
+	 * has been given back. Whoever gets a lock may free it at once: also with
+	 * PREEMPT_RT, where the unlock's last access is before the next owner's first.
+	 */
 	wake_up_all(&siwm_gone);
 	spin_unlock_bh(&sdev->lock);
 	kfree(cep);
@@ -238,8 +243,9 @@ static void siwm_terminate(struct siw_cep *cep)
 	down_write(&qp->state_lock);
 	qp->rx_stream.rx_suspend = true;
 	qp->tx_ctx.tx_suspend = true;
-	if (qp->cep == cep)
-		siw_send_terminate(qp);
+	/* None: the program has destroyed it already, on hearing of the error. */
+	if (!qp->cep || qp->cep == cep)
+		siwm_send_terminate(qp, cep->sock);
 	up_write(&qp->state_lock);
 }
 
@@ -259,7 +265,7 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 		mpa_sock_detach(cep->sock);
 	if (qp)
 		siw_qp_llp_close(qp);
-	if (del_timer_sync(&cep->silent))
+	if (timer_delete_sync(&cep->silent))
 		siw_cep_put(cep);
 	if (cep->sock)
 		sock_release(cep->sock);

@@ -13,6 +13,7 @@
 #include <net/ipv6.h>
 #include <net/sock.h>
 
+#include "compat.h"
 #include "siw.h"
 #include "siw_cm.h"
 
@@ -322,7 +323,7 @@ end:
 /* The peer's RTR indication, or the first ULPDU of another kind, has come. */
 void siwm_first(struct siw_cep *cep)
 {
-	if (del_timer_sync(&cep->silent))
+	if (timer_delete_sync(&cep->silent))
 		siw_cep_put(cep);
 	if (cep->state != SIWM_AWAIT_RTR)
 		return;
@@ -540,12 +541,16 @@ static int siwm_start_responders(struct siw_cep *cep)
  */
 static int siwm_bind_device(struct siw_cep *cep)
 {
-	const struct net_device *netdev = cep->sdev->netdev;
+	struct net_device *netdev = ib_device_get_netdev(&cep->sdev->base_dev, 1);
 	struct sock *sk = cep->sock->sk;
+	int rv = -ENODEV;
 
-	if (!net_eq(dev_net(netdev), sock_net(sk)))
-		return -ENODEV;
-	return sock_bindtoindex(sk, netdev->ifindex, true);
+	if (!netdev)
+		return rv;
+	if (net_eq(dev_net(netdev), sock_net(sk)))
+		rv = sock_bindtoindex(sk, netdev->ifindex, true);
+	dev_put(netdev);
+	return rv;
 }
 
 static bool siwm_is_any(const struct sockaddr_storage *addr)

@@ -455,15 +455,16 @@ static int siwm_terminate_about(struct siw_qp *qp, struct siwm_terminate *term,
 }
 
 /**
- * siw_send_terminate() - send the Terminate of siw_init_terminate(), if there is one
+ * siwm_send_terminate() - send the Terminate of siw_init_terminate(), if there is one
  * @qp:		the queue pair; nothing else is sent from here on
+ * @sock:	its socket
  *
  * At any FPDU's end, also within a message. If there is no room now, the peer does not
  * read, and would not read this either.
  *
  * Context: process, state lock written, so that nothing is sent or received.
  */
-void siw_send_terminate(struct siw_qp *qp)
+void siwm_send_terminate(struct siw_qp *qp, struct socket *sock)
 {
 	struct siwm_terminate *term;
 	struct kvec vec;
@@ -485,7 +486,7 @@ void siw_send_terminate(struct siw_qp *qp)
 	term->control = cpu_to_be32(control);
 	vec.iov_base = (u8 *)term + MPA_HDR_SIZE;
 	vec.iov_len = offsetof(struct siwm_terminate, about) - MPA_HDR_SIZE + len;
-	rv = mpa_sock_send(qp->cep->sock, &vec, NULL, 0, NULL);
+	rv = mpa_sock_send(sock, &vec, NULL, 0, NULL);
 	siw_dbg_qp(qp, "sent Terminate %04x: %d\n", control >> 16, rv);
 	kfree(term);
 }
