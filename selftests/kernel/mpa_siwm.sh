@@ -8,21 +8,24 @@
 #   siwm                                 siwm; siw; siw that asks for peer-to-peer
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# Only on 6.1, for which scripts/siw builds siw: MPA_SIW says where. MPA_WIRE_DIR keeps
-# the captures.
+# scripts/siw builds siw for 6.1 only: MPA_SIW says where. On other kernels both ends are
+# siwm. MPA_WIRE_DIR keeps the captures. MPA_SIWM_FULL: also what takes minutes, block
+# devices and file systems among them.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/lib/lib.sh
 . "$here/../lib/lib.sh"
+bin=${MPA_BIN:-$here/..}
 siw=${MPA_SIW:-$here/../../build/siw}
 siwm=${MPA_KO%/*}/siw/siw-mpa.ko
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
 command -v rping ib_write_bw rdma tcpdump ethtool ss >/dev/null ||
 	skip_all "needs rdmacm-utils, perftest, iproute2, tcpdump and ethtool"
-[[ -e $siwm ]] || skip_all "needs make siw KERNEL=6.1"
-[[ -e $siw/siw/siw.ko ]] || skip_all "needs siw: scripts/siw build/siw siw siw-p2p"
+[[ -e $siwm ]] || skip_all "needs make siw"
+[[ ${MPA_KERNEL-} != 6.1 || -e $siw/siw/siw.ko ]] ||
+	skip_all "needs siw: scripts/siw build/siw siw siw-p2p"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 dir=$(mktemp -d)
@@ -83,13 +86,19 @@ both() {
 }
 
 # The device of each host, and its address
-declare -A dev=([alpha]=siwa [beta]=siwb) address=([alpha]=10.5.4.1 [beta]=10.5.4.2)
+declare -A dev=([alpha]=siwa [beta]=siwb) address=([alpha]=10.5.4.1 [beta]=10.5.4.2) \
+	address6=([alpha]=fd05:44::1 [beta]=fd05:44::2)
 
 # run NAME SERVERS-HOST CLIENTS-HOST
 run() {
 	local to=${address[$2]} server client
 
 	case $1 in
+	rping_6_*)
+		to=${address6[$2]}
+		both 7174 "$2 rping -s -a $to -C 10 -S ${1##*_}" \
+			"$3 rping -c -a $to -C 10 -S ${1##*_} -V"
+		;;
 	rping_*)
 		both 7174 "$2 rping -s -a $to -C 10 -S ${1#*_}" \
 			"$3 rping -c -a $to -C 10 -S ${1#*_} -V"
@@ -99,6 +108,11 @@ run() {
 		server="$1 -R -d ${dev[$2]} -s 65536 -n 100"
 		client="$1 -R -d ${dev[$3]} -s 65536 -n 100"
 		both 18515 "$2 $server" "$3 $client $to"
+		;;
+	ib_*_bw_8)
+		# Queue pairs, both ways
+		server="${1%_*} -R -q 8 -b -s 16384 -n 100 -d"
+		both 18515 "$2 $server ${dev[$2]}" "$3 $server ${dev[$3]} $to"
 		;;
 	ib_*_lat)
 		both 18515 "$2 $1 -R -d ${dev[$2]} -n 200" \
@@ -180,9 +194,238 @@ link_is_deleted_under_rping() {
 	ip netns exec alpha rdma link add siwa type siwm netdev va
 }
 
+# connections_come_and_go TIMES: 25 at once, with traffic on each
+connections_come_and_go() {
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		both 7471 "beta ucmatose -c 25 -C 5 -S 2000 -b 10.5.4.2" \
+			"alpha ucmatose -c 25 -C 5 -S 2000 -b 10.5.4.1 -s 10.5.4.2" || return
+	done
+}
+
+# told ANSWER COMMAND...: to rping's server, which does not survive it
+told() {
+	local server said
+
+	within 30 listens_not beta 7174 || return
+	ip netns exec beta timeout 120 rping -s -a 10.5.4.2 -S 64 >"$dir/server" 2>&1 &
+	server=$!
+	within 30 listens beta 7174 || return
+	said=$(ip netns exec alpha timeout 90 "${@:2}" 2>&1) || true
+	kill $server 2>/dev/null || true
+	wait $server || true
+	echo "$said"
+	[[ $said = *"$1" ]]
+}
+
+# RFC 5040 section 4.8, RFC 5041 section 7: layer, type and code of each Terminate
+mistakes() {
+	local row
+
+	[[ -x $bin/mpa_siw_bad ]] || return 0
+	for row in "ddp_version 1206" "rdmap_version 0205" "opcode 0206" \
+		"queue 1201" "msn 1203" "mo 1204" "long 1202" "short 2003" \
+		"write 1100" "read 0100" "response 1000"; do
+		tap_run "peer_is_told_${row% *}" told "received ${row#* }" \
+			"$bin/mpa_siw_bad" 10.5.4.2 7174 "${row% *}"
+	done
+	for row in "source 0100" "short_source 0101" "closed_source 0102" \
+		"short_sink 1101" "closed_sink 1100"; do
+		tap_run "asks_for_${row% *}" told "sent ${row#* }" \
+			"$bin/mpa_siw_bad" 10.5.4.2 7174 "${row% *}"
+	done
+}
+
+# A peer that speaks MPA by hand. "private N": with so much private data. "crc": a good
+# FPDU, then one whose CRC is 0.
+raw_is() {
+	cat >"$dir/raw" <<-'END'
+		import socket, struct, sys
+
+		def crc32c(octets):
+		    crc = 0xffffffff
+		    for octet in octets:
+		        crc ^= octet
+		        for _ in range(8):
+		            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+		    return crc ^ 0xffffffff
+
+		def get(n):
+		    octets = sock.recv(n, socket.MSG_WAITALL)
+		    if len(octets) < n:
+		        sys.exit("the connection has ended")
+		    return octets
+
+		def fpdu(ulpdu):
+		    octets = struct.pack(">H", len(ulpdu)) + ulpdu
+		    return octets + bytes(-len(octets) % 4)
+
+		sock = socket.create_connection(("10.5.4.2", 7174))
+		# RFC 6581 section 9: IRD and ORD first
+		private = struct.pack(">HH", 1, 1)
+		if sys.argv[1] == "private":
+		    private += bytes(int(sys.argv[2]))
+		sock.sendall(b"MPA ID Req Frame" +
+		             struct.pack(">BBH", 0x50, 2, len(private)) + private)
+		get(16)
+		flags, revision, length = struct.unpack(">BBH", get(4))
+		get(length)
+		if flags & 0x20:
+		    sys.exit("it has rejected")
+		if sys.argv[1] == "private":
+		    sys.exit("it has accepted")
+		# A Write of nothing, then a Send.
+		good = fpdu(struct.pack(">BBIQ", 0xc1, 0x40, 0, 0))
+		sock.sendall(good + struct.pack("<I", crc32c(good)))
+		bad = fpdu(struct.pack(">BB4xIII16x", 0x41, 0x43, 0, 1, 0))
+		sock.sendall(bad + bytes(4))
+		terminate = get(struct.unpack(">H", get(2))[0])
+		print("terminate %04x" % struct.unpack_from(">H", terminate, 18))
+	END
+}
+
+# markers BOOLEAN: what connections that begin from now on ask for
+markers() {
+	echo "$1" >/sys/module/siw_mpa/parameters/markers
+}
+
+# Siw has none.
+markers_are_refused() {
+	local rc=0
+
+	markers Y
+	run rping_64 beta alpha >"$dir/refused" 2>&1 || rc=$?
+	markers N
+	cat "$dir/refused"
+	[[ $rc -ne 0 ]] && grep -q 'RDMA_CM_EVENT_REJECTED, error -111' "$dir/refused"
+}
+
+# lossy COMMAND...: one packet of a hundred is lost, round trip 20 ms
+lossy() {
+	local rc=0
+
+	modprobe -q sch_netem
+	tc -n alpha qdisc add dev va root netem delay 10ms loss 1%
+	tc -n beta qdisc add dev vb root netem delay 10ms
+	"$@" || rc=$?
+	tc -n alpha qdisc del dev va root
+	tc -n beta qdisc del dev vb root
+	return $rc
+}
+
+# The kernel's own users of RDMA know the first network namespace only.
+kernel_host_up() {
+	ip link add dum0 type dummy
+	ip addr add 10.5.9.1/24 dev dum0
+	ip link set dum0 up
+	rdma link add siwd type siwm netdev dum0
+}
+
+kernel_host_down() {
+	rdma link delete siwd
+	ip link delete dum0
+}
+
+nvme_over_rdma() {
+	local target=/sys/kernel/config/nvmet disk
+
+	modprobe -a nvmet nvmet-rdma nvme-rdma && modprobe brd rd_nr=1 rd_size=65536 ||
+		return
+	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+	mkdir "$target/subsystems/siwm" "$target/ports/1"
+	echo 1 >"$target/subsystems/siwm/attr_allow_any_host"
+	mkdir "$target/subsystems/siwm/namespaces/1"
+	echo /dev/ram0 >"$target/subsystems/siwm/namespaces/1/device_path"
+	echo 1 >"$target/subsystems/siwm/namespaces/1/enable"
+	echo rdma >"$target/ports/1/addr_trtype"
+	echo ipv4 >"$target/ports/1/addr_adrfam"
+	echo 10.5.9.1 >"$target/ports/1/addr_traddr"
+	echo 4420 >"$target/ports/1/addr_trsvcid"
+	ln -s "$target/subsystems/siwm" "$target/ports/1/subsystems/siwm"
+	nvme connect -t rdma -a 10.5.9.1 -s 4420 -n siwm -i 1 || return
+	within 30 test -b /dev/nvme0n1 || return
+	disk=/dev/nvme0n1
+	head -c 16M /dev/urandom >"$dir/octets"
+	dd if="$dir/octets" of="$disk" bs=1M oflag=direct &&
+		dd if="$disk" bs=1M count=16 iflag=direct | cmp - "$dir/octets" &&
+		cmp -n 16777216 /dev/ram0 "$dir/octets" &&
+		fio --name=siwm --filename="$disk" --direct=1 --rw=randrw --bsrange=512-128k \
+			--size=32M --io_size=16M --ioengine=libaio --iodepth=16 --verify=crc32c \
+			--verify_fatal=1 &&
+		nvme disconnect -n siwm
+}
+
+nvme_down() {
+	local target=/sys/kernel/config/nvmet
+
+	rm -f "$target/ports/1/subsystems/siwm"
+	rmdir "$target/ports/1" "$target/subsystems/siwm/namespaces/1" \
+		"$target/subsystems/siwm" 2>/dev/null || true
+	modprobe -r nvme-rdma nvmet-rdma || true
+}
+
+nfs_over_rdma() {
+	modprobe -a sunrpc nfsd nfs nfsv4 rpcrdma || return
+	mkdir -p "$dir/export" "$dir/mnt"
+	mount -t tmpfs none "$dir/export"
+	mount -t tmpfs none /var/lib/nfs
+	mkdir -p /var/lib/nfs/{v4recovery,rpc_pipefs}
+	touch /var/lib/nfs/{etab,rmtab}
+	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+	rpc.mountd -F -N 2 -N 3 >/dev/null 2>&1 &
+	echo $! >"$dir/mountd"
+	exportfs -o rw,no_root_squash,insecure,fsid=0,no_subtree_check "*:$dir/export"
+	echo "-2 -3 +4 +4.1 +4.2" >/proc/fs/nfsd/versions
+	echo 1 >/proc/fs/nfsd/threads
+	echo "rdma 20049" >/proc/fs/nfsd/portlist
+	echo 2 >/proc/fs/nfsd/nfsv4gracetime
+	echo 2 >/proc/fs/nfsd/threads
+	echo Y >/proc/fs/nfsd/v4_end_grace
+	mount.nfs -o vers=4.1,proto=rdma,port=20049,sec=sys 10.5.9.1:/ "$dir/mnt" || return
+	head -c 16M /dev/urandom >"$dir/octets"
+	cp "$dir/octets" "$dir/mnt/file" && sync "$dir/mnt/file" &&
+		cmp "$dir/octets" "$dir/export/file" &&
+		echo 3 >/proc/sys/vm/drop_caches && cmp "$dir/octets" "$dir/mnt/file"
+}
+
+nfs_down() {
+	umount -l "$dir/mnt" "$dir/export" 2>/dev/null || true
+	echo 0 >/proc/fs/nfsd/threads || true
+	[[ ! -e $dir/mountd ]] || kill "$(<"$dir/mountd")" || true
+}
+
+long() {
+	local name=with_markers
+
+	modprobe -a rdma_cm rdma_ucm
+	markers Y
+	runs $name beta alpha "${all[@]}"
+	markers N
+	tap_run 1000_connections_come_and_go connections_come_and_go 40
+	kernel_host_up
+	tap_run nvme_over_rdma nvme_over_rdma
+	nvme_down
+	tap_run nfs_over_rdma nfs_over_rdma
+	nfs_down
+	tap_run kernel_host_down kernel_host_down
+}
+
 unloads() {
 	ip netns exec alpha rdma link delete siwa &&
 		within 10 rmmod siw_mpa
+}
+
+with_siw() {
+	beta_is siw siw
+	captured siwm-siw runs siw_s_server beta alpha "${judged[@]}"
+	runs siw_s_server beta alpha "${all[@]}" "${server_first[@]}"
+	tap_run siw_refuses_markers markers_are_refused
+	captured siw-siwm runs siw_s_client alpha beta "${judged[@]}"
+	runs siw_s_client alpha beta "${all[@]}"
+	tap_run server_first_is_refused server_first_is_refused
+	beta_is siw siw-p2p
+	runs siw_s_client_peer_to_peer alpha beta "${server_first[@]}"
 }
 
 all=(rdma_server ib_send_bw ib_read_bw ib_send_lat rstream)
@@ -198,17 +441,21 @@ ip netns exec alpha rdma link add siwa type siwm netdev va
 beta_is siwm
 captured siwm runs both_ends beta alpha "${judged[@]}"
 runs both_ends beta alpha "${all[@]}" "${server_first[@]}"
+runs both_ends beta alpha rping_6_4097 ib_write_bw_8
+mistakes
+raw_is
+tap_run peer_is_told_crc told "terminate 2002" python3 "$dir/raw" crc
+tap_run private_data_of_255 told "it has accepted" python3 "$dir/raw" private 255
+tap_run private_data_of_256_is_rejected told "it has rejected" python3 "$dir/raw" \
+	private 256
+tap_run connections_come_and_go connections_come_and_go 1
+markers Y
+captured siwm-markers runs with_markers beta alpha rping_4097 ib_write_bw ib_read_bw
+markers N
+tap_run packets_are_lost lossy run rping_65000 beta alpha
 tap_run link_is_deleted_under_rping link_is_deleted_under_rping
-
-beta_is siw siw
-captured siwm-siw runs siw_s_server beta alpha "${judged[@]}"
-runs siw_s_server beta alpha "${all[@]}" "${server_first[@]}"
-captured siw-siwm runs siw_s_client alpha beta "${judged[@]}"
-runs siw_s_client alpha beta "${all[@]}"
-tap_run server_first_is_refused server_first_is_refused
-
-beta_is siw siw-p2p
-runs siw_s_client_peer_to_peer alpha beta "${server_first[@]}"
+[[ -z ${MPA_SIWM_FULL-} ]] || long
+[[ ! -e $siw/siw/siw.ko || ${MPA_KERNEL-} != 6.1 ]] || with_siw
 ip netns exec beta rdma link delete siwb
 tap_run unloads unloads
 tap_end
