@@ -24,7 +24,6 @@ struct siw_qp;
  * @SIWM_AWAIT_REQUEST:	responder: accepted by TCP, no MPA Request Frame yet
  * @SIWM_REQUESTED:	iw_cm knows of the request, and is to decide
  * @SIWM_AWAIT_REPLY:	initiator: the MPA Request Frame is out
- * @SIWM_AWAIT_RTR:	responder: accepted, the peer's RTR indication is awaited
  * @SIWM_RDMA:		iw_cm knows that the connection is established
  * @SIWM_CLOSED:	the socket has gone, iw_cm knows
  */
@@ -34,7 +33,6 @@ enum siwm_state {
 	SIWM_AWAIT_REQUEST,
 	SIWM_REQUESTED,
 	SIWM_AWAIT_REPLY,
-	SIWM_AWAIT_RTR,
 	SIWM_RDMA,
 	SIWM_CLOSED,
 };
@@ -49,7 +47,7 @@ enum siwm_event {
 	SIWM_EV_FULL,		/* Full Operation, with startup_err */
 	SIWM_EV_FIRST,		/* a responder has got the first ULPDU */
 	SIWM_EV_RESUME,		/* a ULPDU was put off, as the QP's lock was taken */
-	SIWM_EV_SILENT,		/* no first ULPDU, and something to send */
+	SIWM_EV_SILENT,		/* no decision or first ULPDU in time */
 	SIWM_EV_CLOSED,		/* the peer has ended the stream */
 	SIWM_EV_DROP,		/* startup or the connection is over, or has to be */
 };
@@ -79,6 +77,7 @@ enum siwm_flag {
  * @events:	enum siwm_event
  * @flags:	enum siwm_flag
  * @silent:	when it runs out, SIWM_EV_SILENT
+ * @request:	a responder's number in iw_cm's calls, or 0
  * @startup_err: as the state upcall has told it
  */
 struct siw_cep {
@@ -100,6 +99,7 @@ struct siw_cep {
 	unsigned long events;
 	unsigned long flags;
 	struct timer_list silent;
+	u32 request;
 	int startup_err;
 };
 
@@ -123,12 +123,19 @@ void siwm_accept_children(struct siw_cep *cep);
 void siwm_requested(struct siw_cep *cep);
 void siwm_replied(struct siw_cep *cep);
 void siwm_rejected(struct siw_cep *cep);
-void siwm_first(struct siw_cep *cep);
 
 void siw_cep_get(struct siw_cep *cep);
 void siw_cep_put(struct siw_cep *cep);
 void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event);
 void siwm_cep_cannot_send(struct siw_cep *cep);
+void siwm_cep_watch(struct siw_cep *cep, unsigned long delay);
+void siwm_cep_unwatch(struct siw_cep *cep);
+int siwm_cep_number(struct siw_cep *cep);
+struct siw_cep *siwm_cep_numbered(const struct iw_cm_id *id);
+
+/* How long a responder waits for the initiator's first FPDU, and for iw_cm */
+#define SIWM_SILENT		(10 * HZ)
+#define SIWM_UNDECIDED		(60 * HZ)
 
 void siwm_cm_drop_all(struct siw_device *sdev);
 void siwm_cm_close_all(struct siw_device *sdev);

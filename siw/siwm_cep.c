@@ -12,9 +12,10 @@
  *				siw_destroy_qp() and the change to the error state
  *				put it
  *	a queued work item	and a running timer
- *	iw_cm			from IW_CM_EVENT_CONNECT_REQUEST to siw_accept() or
- *				siw_reject()
  *	a child			of its listening endpoint
+ *
+ * iw_cm has none, as it may drop IW_CM_EVENT_CONNECT_REQUEST: it knows a responder by a
+ * number, which siwm_cep_end() takes back.
  *
  * The endpoint has a reference to its queue pair, to iw_cm's cm_id, and so indirectly
  * to its device: siwm_cm_close_all() waits for the last endpoint before that goes.
@@ -64,12 +65,11 @@
 #include "siw.h"
 #include "siw_cm.h"
 
-/* How long a responder's Send waits for the initiator's first FPDU */
-#define SIWM_SILENT		(10 * HZ)
-
 static struct workqueue_struct *siwm_cm_wq;
 /* siwm_cm_close_all() waits for endpoints to go. */
 static DECLARE_WAIT_QUEUE_HEAD(siwm_gone);
+/* Responders' endpoints by number */
+static DEFINE_XARRAY_ALLOC1(siwm_requests);
 
 /* ---- endpoints ---- */
 
@@ -138,12 +138,48 @@ void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event)
 		siw_cep_put(cep);
 }
 
+/* Give a responder a number for iw_cm. Return: 0 or a negative errno. */
+int siwm_cep_number(struct siw_cep *cep)
+{
+	return xa_alloc(&siwm_requests, &cep->request, cep, xa_limit_31b,
+			GFP_KERNEL);
+}
+
+/* Return: the endpoint that iw_cm means, with a reference, or NULL. */
+struct siw_cep *siwm_cep_numbered(const struct iw_cm_id *id)
+{
+	struct siw_cep *cep;
+
+	xa_lock(&siwm_requests);
+	cep = xa_load(&siwm_requests, (unsigned long)id->provider_data);
+	if (cep)
+		siw_cep_get(cep);
+	xa_unlock(&siwm_requests);
+	return cep;
+}
+
 static void siwm_silent(struct timer_list *timer)
 {
 	struct siw_cep *cep = container_of(timer, struct siw_cep, silent);
 
 	siwm_cep_tell(cep, SIWM_EV_SILENT);
 	siw_cep_put(cep);
+}
+
+/* SIWM_EV_SILENT after @delay jiffies. cep->lock is held, or the state lock read. */
+void siwm_cep_watch(struct siw_cep *cep, unsigned long delay)
+{
+	siw_cep_get(cep);
+	if (mod_timer(&cep->silent, jiffies + delay))
+		siw_cep_put(cep);
+}
+
+/* It is no longer to come. cep->lock is held. */
+void siwm_cep_unwatch(struct siw_cep *cep)
+{
+	if (timer_delete_sync(&cep->silent))
+		siw_cep_put(cep);
+	clear_bit(SIWM_EV_SILENT, &cep->events);
 }
 
 /**
@@ -162,11 +198,8 @@ void siwm_cep_cannot_send(struct siw_cep *cep)
 	    test_bit(SIWM_GOT_FIRST, &cep->flags))
 		return;
 	/* From the first attempt on: "writable" may come, and lead to others. */
-	if (timer_pending(&cep->silent))
-		return;
-	siw_cep_get(cep);
-	if (mod_timer(&cep->silent, jiffies + SIWM_SILENT))
-		siw_cep_put(cep);
+	if (!timer_pending(&cep->silent))
+		siwm_cep_watch(cep, SIWM_SILENT);
 }
 
 /* ---- events for iw_cm ---- */
@@ -195,7 +228,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 	struct iw_cm_event event = { .event = type, .status = status };
 
 	if (type == IW_CM_EVENT_CONNECT_REQUEST) {
-		event.provider_data = cep;
+		event.provider_data = (void *)(unsigned long)cep->request;
 		/* What the peer has, which is the other way round here. */
 		event.ird = cep->ord;
 		event.ord = cep->ird;
@@ -221,10 +254,6 @@ static void siwm_tell_end(struct siw_cep *cep, enum siwm_state was, int status)
 	switch (was) {
 	case SIWM_AWAIT_REPLY:
 		siwm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, status ?: -ECONNRESET);
-		break;
-	case SIWM_AWAIT_RTR:
-		siwm_tell(cep, IW_CM_EVENT_ESTABLISHED, status ?: -ECONNRESET);
-		siwm_tell(cep, IW_CM_EVENT_CLOSE, 0);
 		break;
 	case SIWM_RDMA:
 		if (test_bit(SIWM_EV_CLOSED, &cep->events))
@@ -257,6 +286,8 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 	if (was == SIWM_CLOSED)
 		return;
 	cep->state = SIWM_CLOSED;
+	if (cep->request)
+		xa_erase(&siwm_requests, cep->request);
 	if (qp)
 		siwm_terminate(cep);
 	if (cep->cm_id)
@@ -265,8 +296,7 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 		mpa_sock_detach(cep->sock);
 	if (qp)
 		siw_qp_llp_close(qp);
-	if (timer_delete_sync(&cep->silent))
-		siw_cep_put(cep);
+	siwm_cep_unwatch(cep);
 	if (cep->sock)
 		sock_release(cep->sock);
 	cep->sock = NULL;
@@ -457,6 +487,11 @@ static void siwm_was_silent(struct siw_cep *cep)
 {
 	if (test_bit(SIWM_GOT_FIRST, &cep->flags) || cep->state == SIWM_CLOSED)
 		return;
+	if (cep->state == SIWM_REQUESTED) {
+		mpa_sock_reject(cep->sock, NULL);
+		siwm_cep_end(cep, -ETIMEDOUT);
+		return;
+	}
 	ibdev_warn_ratelimited(&cep->sdev->base_dev,
 			       "QP %u: the peer has sent nothing, so that this end may not (RFC 5044 section 7.1.2 rule 4): it should ask for the peer-to-peer model\n",
 			       cep->qp ? qp_id(cep->qp) : 0);
@@ -486,7 +521,7 @@ static void siwm_cep_events(struct siw_cep *cep)
 	    cep->state == SIWM_AWAIT_REPLY)
 		siwm_replied(cep);
 	if (test_and_clear_bit(SIWM_EV_FIRST, &cep->events))
-		siwm_first(cep);
+		siwm_cep_unwatch(cep);
 	if (test_and_clear_bit(SIWM_EV_RESUME, &cep->events))
 		siwm_resume(cep);
 	if (test_and_clear_bit(SIWM_EV_SILENT, &cep->events))

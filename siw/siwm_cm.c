@@ -124,8 +124,10 @@ void siwm_replied(struct siw_cep *cep)
 		if (rv)
 			goto end;
 	}
+	rv = siwm_tell_frame(cep, cep->cm_id, IW_CM_EVENT_CONNECT_REPLY, 0, peer);
+	if (rv)
+		goto end;
 	cep->state = SIWM_RDMA;
-	siwm_tell_frame(cep, cep->cm_id, IW_CM_EVENT_CONNECT_REPLY, 0, peer);
 	kfree(peer);
 	/* ULPDUs may have come before RTS. */
 	mpa_sock_resume(cep->sock);
@@ -143,8 +145,10 @@ void siwm_rejected(struct siw_cep *cep)
 
 	if (peer && mpa_sock_peer(cep->sock, peer))
 		peer->private_len = 0;
-	siwm_tell_frame(cep, cep->cm_id, IW_CM_EVENT_CONNECT_REPLY, -ECONNREFUSED,
-			peer);
+	/* Without memory for the private data, without it. */
+	if (siwm_tell_frame(cep, cep->cm_id, IW_CM_EVENT_CONNECT_REPLY,
+			    -ECONNREFUSED, peer))
+		siwm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, -ECONNREFUSED);
 	kfree(peer);
 	/* That was the end for iw_cm. */
 	cep->state = SIWM_NEW;
@@ -303,32 +307,22 @@ void siwm_requested(struct siw_cep *cep)
 		rv = mpa_sock_reject(cep->sock, NULL) ?: -EMSGSIZE;
 		goto end;
 	}
+	rv = siwm_cep_number(cep);
+	if (rv)
+		goto end;
 	siwm_peer_depths(cep, peer);
 	cep->state = SIWM_REQUESTED;
-	/* iw_cm's, until it decides. */
-	siw_cep_get(cep);
+	/* iw_cm drops the event if the listening endpoint goes before it looks. */
+	siwm_cep_watch(cep, SIWM_UNDECIDED);
 	mutex_lock_nested(&listener->lock, SINGLE_DEPTH_NESTING);
 	rv = !listener->cm_id ? -ECONNREFUSED :
 	     siwm_tell_frame(cep, listener->cm_id, IW_CM_EVENT_CONNECT_REQUEST, 0,
 			     peer);
 	mutex_unlock(&listener->lock);
-	if (rv)
-		siw_cep_put(cep);
 end:
 	kfree(peer);
 	if (rv)
 		siwm_cep_end(cep, rv);
-}
-
-/* The peer's RTR indication, or the first ULPDU of another kind, has come. */
-void siwm_first(struct siw_cep *cep)
-{
-	if (timer_delete_sync(&cep->silent))
-		siw_cep_put(cep);
-	if (cep->state != SIWM_AWAIT_RTR)
-		return;
-	cep->state = SIWM_RDMA;
-	siwm_tell(cep, IW_CM_EVENT_ESTABLISHED, 0);
 }
 
 /* IRD and ORD of the reply. A peer that wants more Reads than the program gets them. */
@@ -391,51 +385,54 @@ static int siwm_do_accept(struct siw_cep *cep, struct iw_cm_id *id,
 
 /**
  * siw_accept() - accept a request
- * @id:		iw_cm's; its provider_data is the endpoint
+ * @id:		iw_cm's; its provider_data is the endpoint's number
  * @params:	queue pair, private data, IRD and ORD
  *
- * Return: 0: IW_CM_EVENT_ESTABLISHED has come, or will: with the peer-to-peer model when
- * the RTR indication is here (RFC 6581 section 9)
+ * iw_cm is not to wait for a peer's RTR indication (RFC 6581 section 9): until
+ * IW_CM_EVENT_ESTABLISHED the program can neither destroy @id nor decide once more
+ * without harm to iw_cm. MPA sends nothing before the indication is here.
+ *
+ * Return: 0, and IW_CM_EVENT_ESTABLISHED has come
  */
 int siw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 {
-	struct siw_cep *cep = id->provider_data;
-	struct mpa_info info;
+	struct siw_cep *cep = siwm_cep_numbered(id);
 	int rv = -ECONNRESET;
 
+	if (!cep)
+		return rv;
 	mutex_lock(&cep->lock);
 	if (cep->state != SIWM_REQUESTED)
 		goto out;
-	rv = siwm_do_accept(cep, id, params) ?: mpa_sock_info(cep->sock, &info);
+	siwm_cep_unwatch(cep);
+	rv = siwm_do_accept(cep, id, params);
 	if (rv) {
 		siwm_cep_end(cep, rv);
 		goto out;
 	}
 	id->add_ref(id);
 	cep->cm_id = id;
-	cep->state = SIWM_AWAIT_RTR;
-	if (!(info.flags & MPA_INFO_P2P)) {
-		cep->state = SIWM_RDMA;
-		siwm_tell(cep, IW_CM_EVENT_ESTABLISHED, 0);
-	}
+	cep->state = SIWM_RDMA;
+	siwm_tell(cep, IW_CM_EVENT_ESTABLISHED, 0);
 out:
 	mutex_unlock(&cep->lock);
-	/* iw_cm's */
 	siw_cep_put(cep);
 	return rv;
 }
 
 /**
  * siw_reject() - reject a request
- * @id:		iw_cm's; its provider_data is the endpoint
+ * @id:		iw_cm's; its provider_data is the endpoint's number
  * @data:	private data
  * @len:	how much
  */
 int siw_reject(struct iw_cm_id *id, const void *data, u8 len)
 {
-	struct siw_cep *cep = id->provider_data;
+	struct siw_cep *cep = siwm_cep_numbered(id);
 	int rv = -ECONNRESET;
 
+	if (!cep)
+		return rv;
 	mutex_lock(&cep->lock);
 	if (cep->state == SIWM_REQUESTED) {
 		/* What it would get if accepted is of no use to the peer. */

@@ -19,11 +19,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=${MPA_BIN:-$here/..}
 siw=${MPA_SIW:-$here/../../build/siw}
 siwm=${MPA_KO%/*}/siw/siw-mpa.ko
+cm=${siwm%/*}/mpa_siwm_cm
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
 command -v rping ib_write_bw rdma tcpdump ethtool ss >/dev/null ||
 	skip_all "needs rdmacm-utils, perftest, iproute2, tcpdump and ethtool"
 [[ -e $siwm ]] || skip_all "needs make siw"
+[[ -e $cm ]] || skip_all "needs mpa_siwm_cm: scripts/check siwm"
 [[ ${MPA_KERNEL-} != 6.1 || -e $siw/siw/siw.ko ]] ||
 	skip_all "needs siw: scripts/siw build/siw siw siw-p2p"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
@@ -411,6 +413,17 @@ long() {
 	tap_run kernel_host_down kernel_host_down
 }
 
+# odd_peer HOW...: the program's server is at beta
+odd_peer() {
+	timeout 120 ip netns exec beta "$cm" 10.5.4.2 "$@"
+}
+
+# iw_cm drops requests that it has not looked at: no endpoint stays for ever.
+link_is_deleted_after_dropped_requests() {
+	odd_peer drop 60 && timeout 30 ip netns exec beta rdma link delete siwb || return
+	ip netns exec beta rdma link add siwb type siwm netdev vb
+}
+
 unloads() {
 	ip netns exec alpha rdma link delete siwa &&
 		within 10 rmmod siw_mpa
@@ -454,6 +467,8 @@ captured siwm-markers runs with_markers beta alpha rping_4097 ib_write_bw ib_rea
 markers N
 tap_run packets_are_lost lossy run rping_65000 beta alpha
 tap_run link_is_deleted_under_rping link_is_deleted_under_rping
+tap_run link_is_deleted_after_dropped_requests link_is_deleted_after_dropped_requests
+tap_run peer_without_rtr_can_be_left odd_peer silent
 [[ -z ${MPA_SIWM_FULL-} ]] || long
 [[ ! -e $siw/siw/siw.ko || ${MPA_KERNEL-} != 6.1 ]] || with_siw
 ip netns exec beta rdma link delete siwb
