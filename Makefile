@@ -29,7 +29,7 @@ BUILD := build/$(KERNEL)
 kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
 endif
 
-.PHONY: all module siw tools html deb check check-full test demo shell unit \
+.PHONY: all module siw tools html deb dist check check-full test demo shell unit \
 	fuzz bench bench-native profile export clean help FORCE
 
 all: module
@@ -45,6 +45,7 @@ help:
 	@echo '                      make uninstall takes all away'
 	@echo 'make siw KERNEL=6.1   siw, the kernel'"'"'s iWARP, on mpa: build/6.1/siw/siw-mpa.ko'
 	@echo 'make deb              Debian packages, in build/deb'
+	@echo 'make dist             the sources as an archive, in build/dist'
 	@echo 'make demo [FILE=...]  records and a file from host to host, the wire, loss and placing'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
 	@echo 'make check-full       the same, and what takes long'
@@ -107,6 +108,9 @@ html:
 
 deb:
 	@scripts/deb
+
+dist:
+	@scripts/dist
 
 siw:
 	@siw/build $(or $(KERNEL),6.1) $(if $(W),W=$(W)) $(if $(C),C=$(C))

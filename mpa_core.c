@@ -281,7 +281,7 @@ module_exit(mpa_module_exit);
 MODULE_AUTHOR("The mpa developers");
 MODULE_DESCRIPTION("Marker PDU Aligned framing for TCP (RFC 5044)");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION("1.0.0");
 MODULE_ALIAS_TCP_ULP("mpa");
 MODULE_ALIAS_TCP_ULP("tuf");
 MODULE_SOFTDEP("pre: crc32c");

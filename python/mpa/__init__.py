@@ -46,7 +46,7 @@ from ._sockets import Connection, Listener, Records, connect, create_server
 from ._start import attach, finish, start, start_nowait
 from ._tuf import TufConnection
 
-__version__ = "0.1"
+__version__ = "1.0.0"
 
 __all__ = [
     # connections
