@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # "make install" and "make uninstall"; Documentation/networking/mpa/install.rst
 
-.PHONY: install install-module install-headers install-tools install-command \
+.PHONY: install install-module install-headers install-pages install-tools install-command \
 	install-python install-wire uninstall command
 
 linux_headers := include/uapi/linux/mpa.h include/uapi/linux/mpa_netlink.h \
 		 include/uapi/linux/tuf.h
+pages := $(patsubst Documentation/man/%.rst,%,$(wildcard Documentation/man/*.7.rst))
 completion := $(wildcard tools/mpa/completion.bash)
 python := $(wildcard python/mpa/*.py python/mpa/py.typed)
 # The judge and its modules, without its tests.
@@ -17,6 +18,7 @@ conform := tools/conform/conform \
 
 bin_dir = $(DESTDIR)$(PREFIX)/bin
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1
+man7_dir = $(DESTDIR)$(PREFIX)/share/man/man7
 completion_dir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 share_dir = $(DESTDIR)$(PREFIX)/share/mpa
 wire_dir = $(share_dir)/wire
@@ -31,7 +33,7 @@ PYTHON_DIR ?= $(shell python3 -c 'import site, sys; prefix = sys.argv[1]; \
 		   prefix + "/lib/python3/dist-packages"))' $(PREFIX) 2>/dev/null)
 python_dir = $(DESTDIR)$(or $(PYTHON_DIR),$(PREFIX)/lib/python3/dist-packages)
 
-install: install-module install-headers install-tools
+install: install-module install-headers install-tools install-pages
 
 install-module: module
 	$(kbuild) $(kbuild_args) CONFIG_MODULE_SIG_ALL= \
@@ -43,6 +45,10 @@ install-headers:
 	install -m 644 $(linux_headers) $(headers_dir)
 	install -m 644 include/net/mpa.h $(kernel_include)/net
 	install -m 644 include/uapi/linux/mpa.h $(kernel_include)/uapi/linux
+
+# mpa(7) and tuf(7), for programmers
+install-pages: $(addprefix $(TOOLS)/,$(pages))
+	install -D -m 644 -t $(man7_dir) $^
 
 install-tools: tools install-command install-python install-wire
 
@@ -76,6 +82,11 @@ install-wire: $(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1
 
 $(TOOLS)/mpa-judge.1: tools/wire/mpa-judge.rst
 $(TOOLS)/mpa-conform.1: tools/conform/mpa-conform.rst
+$(TOOLS)/%.7: Documentation/man/%.7.rst
+	mkdir -p $(@D)
+	rst2man --strict $< $@.new
+	mv $@.new $@
+
 $(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1:
 	mkdir -p $(@D)
 	rst2man --strict $< $@.new
@@ -87,11 +98,12 @@ uninstall:
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
 	      $(share_dir)/mpa.lua $(addprefix $(wire_dir)/,$(notdir $(wire))) \
 	      $(addprefix $(conform_dir)/,$(notdir $(conform))) \
-	      $(addprefix $(bin_dir)/mpa-,$(wire_commands) conform) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 $(completion_dir)/mpa \
+	      $(addprefix $(bin_dir)/mpa-,$(wire_commands) conform) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 \
+	      $(addprefix $(man7_dir)/,$(pages)) $(completion_dir)/mpa \
 	      $(addprefix $(python_dir)/mpa/,$(notdir $(python))) \
 	      $(patsubst python/mpa/%.py,$(python_dir)/mpa/__pycache__/%.*.pyc,$(filter %.py,$(python))) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
-	for dir in $(wire_dir) $(conform_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
+	for dir in $(man7_dir) $(wire_dir) $(conform_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
 		   $(python_dir)/mpa/__pycache__ $(python_dir)/mpa \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \

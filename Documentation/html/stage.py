@@ -10,6 +10,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ("*.md", "Documentation/*.rst", "Documentation/*.md",
+             "Documentation/man/*.rst",
              "Documentation/networking/mpa/*.rst", "tools/mpa/man/*.rst", "samples/*/*.rst")
 BESIDE = ("Documentation/*.svg", "Documentation/networking/mpa/*.svg",
           "Documentation/networking/mpa/*.c", "Documentation/networking/mpa/*.py",
