@@ -6,8 +6,8 @@
  *	echo client localhost 4242 hello "a second record"
  *	echo client localhost 4242 <FILE		each line, none of them empty, is a record
  *
- * Shows: one send() is one record, one recv() returns one; the end of the stream; what to
- * print when it ends otherwise. The server has a process for each connection.
+ * Shows mpa_socket.h: one send is one record, one receive returns one; the end of the stream;
+ * what to say when it ends otherwise. The server has a process for each connection.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,12 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include <mpa_socket.h>
 
 static int failed(const char *what, int fd)
 {
-	fprintf(stderr, "echo: %s: %s, MPA error code %u\n", what,
-		strerror(errno), ends_code(fd));
+	fprintf(stderr, "echo: %s: %s\n", what, mpa_socket_strerror(fd, errno));
 	return 1;
 }
 
@@ -32,22 +31,23 @@ static int echo(int fd)
 	ssize_t len;
 
 	/* The first recv() waits for the end of startup as well. */
-	while ((len = recv(fd, record, sizeof(record), 0)) > 0)
-		if (send(fd, record, len, MSG_NOSIGNAL) < 0)
+	while ((len = mpa_socket_receive(fd, record, sizeof(record), NULL)) > 0)
+		if (mpa_socket_send(fd, record, len) < 0)
 			return failed("send", fd);
 	return len ? failed("recv", fd) : 0;
 }
 
 static int serve(const char *port)
 {
-	int listener = ends_listen(port, 0), fd;
+	int listener = mpa_socket_listen(NULL, port, 0), fd;
 
-	if (listener < 0) {
-		perror("echo: listening");
-		return 1;
-	}
+	if (listener < 0)
+		return failed("listening", -1);
+
+	puts("listening");
+	fflush(stdout);
 	signal(SIGCHLD, SIG_IGN);
-	while ((fd = ends_accept(listener)) >= 0) {
+	while ((fd = mpa_socket_accept(listener)) >= 0) {
 		if (!fork())
 			exit(echo(fd));
 		close(fd);
@@ -65,9 +65,9 @@ static int ask(int fd, const char *record)
 		fprintf(stderr, "echo: a record has at least one octet, this one is empty\n");
 		return 1;
 	}
-	if (send(fd, record, strlen(record), MSG_NOSIGNAL) < 0)
+	if (mpa_socket_send(fd, record, strlen(record)) < 0)
 		return failed("send", fd);
-	len = recv(fd, answer, sizeof(answer), 0);
+	len = mpa_socket_receive(fd, answer, sizeof(answer), NULL);
 	if (len < 0)
 		return failed("recv", fd);
 	if (!len) {
@@ -81,13 +81,12 @@ static int ask(int fd, const char *record)
 /* Records are arguments, or lines without their newlines. */
 static int client(const char *host, const char *port, char **words)
 {
-	int fd = ends_connect(host, port, 0), status = 0;
+	int fd = mpa_socket_connect(host, port, 0, 10000), status = 0;
 	char line[MPA_ULPDU_MAX + 2];
 
-	if (fd < 0) {
-		perror("echo: connecting");
-		return 1;
-	}
+	if (fd < 0)
+		return failed("connecting", -1);
+
 	for (; *words && !status; words++) {
 		status = ask(fd, *words);
 		if (!words[1])

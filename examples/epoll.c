@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include <mpa_socket.h>
 
 enum {
 	EVENTS = 256,
@@ -144,7 +144,7 @@ static void take_all(int epoll, int listener)
 
 static int serve(const char *port)
 {
-	int listener = ends_listen(port, 0), epoll = epoll_create1(0), n;
+	int listener = mpa_socket_listen(NULL, port, 0), epoll = epoll_create1(0), n;
 	struct epoll_event events[EVENTS];
 
 	waiting = calloc(raise_limit(), sizeof(*waiting));
@@ -154,6 +154,8 @@ static int serve(const char *port)
 		perror("epoll: listening");
 		return 1;
 	}
+	puts("listening");
+	fflush(stdout);
 	while ((n = epoll_wait(epoll, events, EVENTS, paused < 0 ? -1 : PAUSE_MS)) >= 0 ||
 	       errno == EINTR) {
 		/* Others than this server's connections may use the files. */

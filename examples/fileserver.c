@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include <mpa_socket.h>
 
 enum { NAME_LEN = 255 };
 
@@ -35,8 +35,7 @@ struct header {
 
 static int failed(const char *what, int fd)
 {
-	fprintf(stderr, "fileserver: %s: %s, MPA error code %u\n", what,
-		strerror(errno), ends_code(fd));
+	fprintf(stderr, "fileserver: %s: %s\n", what, mpa_socket_strerror(fd, errno));
 	return 1;
 }
 
@@ -114,15 +113,17 @@ static int serve(const char *port, const char *path)
 		perror(path);
 		return 1;
 	}
-	listener = ends_listen(port, 0);
+	listener = mpa_socket_listen(NULL, port, 0);
 	if (listener < 0 ||
 	    setsockopt(listener, SOL_MPA, MPA_SEGMENT, &segment, sizeof(segment))) {
 		perror("fileserver: listening");
 		return 1;
 	}
+	puts("listening");
+	fflush(stdout);
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);	/* sendfile() has no MSG_NOSIGNAL */
-	while ((fd = ends_accept(listener)) >= 0) {
+	while ((fd = mpa_socket_accept(listener)) >= 0) {
 		if (!fork())
 			exit(serve_one(fd, directory));
 		close(fd);
@@ -154,7 +155,7 @@ static long long ask(int fd, const char *name)
 
 static int get(const char *host, const char *port, const char *name)
 {
-	int fd = ends_connect(host, port, 0);
+	int fd = mpa_socket_connect(host, port, 0, 10000);
 	char record[MPA_ULPDU_MAX];
 	long long left;
 

@@ -16,13 +16,14 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include <mpa_socket.h>
 
 enum {
 	PAYLOAD = 1000,
@@ -39,38 +40,22 @@ struct message {
 
 static int failed(const char *what, int fd)
 {
-	fprintf(stderr, "rpc: %s: %s, MPA error code %u\n", what,
-		strerror(errno), ends_code(fd));
+	fprintf(stderr, "rpc: %s: %s\n", what, mpa_socket_strerror(fd, errno));
 	return 1;
 }
 
 /* On a listening socket it applies to all that it accepts. */
 static int place(int fd)
 {
-	int one = 1;
-
-	return setsockopt(fd, SOL_MPA, MPA_PLACE, &one, sizeof(one)) ||
-	       setsockopt(fd, SOL_MPA, MPA_RECVINFO, &one, sizeof(one));
+	return mpa_socket_set(fd, MPA_PLACE, 1) || mpa_socket_set(fd, MPA_RECVINFO, 1);
 }
 
-/* As recv(); sets whether the record came early, before a lost one */
+/* Whether the record has come early, in front of a lost one */
 static ssize_t recv_placed(int fd, struct message *message, bool *early)
 {
-	/* A __u64 has the alignment of a control message. */
-	__u64 control[CMSG_SPACE(sizeof(struct mpa_recvinfo)) / sizeof(__u64)];
-	struct iovec iov = { message, sizeof(*message) };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t len = recvmsg(fd, &msg, 0);
-	struct mpa_recvinfo info = { 0 };
+	struct mpa_recvinfo info;
+	ssize_t len = mpa_socket_receive(fd, message, sizeof(*message), &info);
 
-	/* The only one that was requested. */
-	if (len > 0 && CMSG_FIRSTHDR(&msg))
-		memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(info));
 	*early = info.flags & MPA_RECVINFO_PLACED;
 	return len;
 }
@@ -111,14 +96,16 @@ static int answer(int fd)
 
 static int serve(const char *port)
 {
-	int listener = ends_listen(port, MPA_START_MARKERS), fd;
+	int listener = mpa_socket_listen(NULL, port, MPA_START_MARKERS), fd;
 
 	if (listener < 0 || place(listener)) {
 		perror("rpc: listening");
 		return 1;
 	}
+	puts("listening");
+	fflush(stdout);
 	signal(SIGCHLD, SIG_IGN);
-	while ((fd = ends_accept(listener)) >= 0) {
+	while ((fd = mpa_socket_accept(listener)) >= 0) {
 		if (!fork())
 			exit(answer(fd));
 		close(fd);
@@ -191,7 +178,7 @@ static int ask(int fd, unsigned int count)
 
 static int client(const char *host, const char *port, unsigned int count)
 {
-	int fd = ends_connect(host, port, MPA_START_MARKERS);
+	int fd = mpa_socket_connect(host, port, MPA_START_MARKERS, 10000);
 
 	if (fd < 0 || place(fd)) {
 		perror("rpc: connecting");

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include <mpa_socket.h>
 
 enum { ENTRIES = 256 };
 
@@ -106,8 +106,8 @@ static void done(struct io_uring *ring, struct connection *conn, int result)
 		answer(ring, conn, result);
 	} else {
 		if (result)
-			fprintf(stderr, "uring: %s, MPA error code %u\n",
-				strerror(-result), ends_code(conn->fd));
+			fprintf(stderr, "uring: %s\n",
+				mpa_socket_strerror(conn->fd, -result));
 		close(conn->fd);
 		free(conn);
 	}
@@ -154,11 +154,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "uring: no io_uring here: %s\n", strerror(-rc));
 		return 4;
 	}
-	listener = ends_listen(argv[1], 0);
+	listener = mpa_socket_listen(NULL, argv[1], 0);
 	if (listener < 0) {
 		perror("uring: listening");
 		return 1;
 	}
+	puts("listening");
+	fflush(stdout);
 	rc = serve(&ring, listener);
 	fprintf(stderr, "uring: %s\n", strerror(-rc));
 	return 1;

@@ -23,8 +23,11 @@ completion_dir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 share_dir = $(DESTDIR)$(PREFIX)/share/mpa
 wire_dir = $(share_dir)/wire
 conform_dir = $(share_dir)/conform
-headers_dir = $(DESTDIR)$(PREFIX)/include/linux
-# For other kernel modules: include/net/mpa.h, and its includes.
+include_dir = $(DESTDIR)$(PREFIX)/include
+headers_dir = $(include_dir)/linux
+# Found by pkg-config wherever libraries are
+pkgconfig_dir = $(DESTDIR)$(PREFIX)/share/pkgconfig
+# For other kernel modules: include/net/mpa.h, and what that includes.
 kernel_include = $(DESTDIR)$(PREFIX)/src/mpa/include
 
 # The first folder below PREFIX that is in Python's path.
@@ -43,6 +46,10 @@ install-module: module
 install-headers:
 	install -d $(headers_dir) $(kernel_include)/net $(kernel_include)/uapi/linux
 	install -m 644 $(linux_headers) $(headers_dir)
+	install -m 644 libmpa/mpa_socket.h $(include_dir)
+	install -d $(pkgconfig_dir)
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|'"$$(scripts/version)"'|' libmpa/mpa.pc.in \
+		>$(pkgconfig_dir)/mpa.pc
 	install -m 644 include/net/mpa.h $(kernel_include)/net
 	install -m 644 include/uapi/linux/mpa.h $(kernel_include)/uapi/linux
 
@@ -96,6 +103,7 @@ $(TOOLS)/mpa-judge.1 $(TOOLS)/mpa-conform.1:
 uninstall:
 	rm -f $(foreach dir,extra updates,$(wildcard $(placed)/$(dir)/mpa.ko*)) \
 	      $(addprefix $(headers_dir)/,$(notdir $(linux_headers))) \
+	      $(include_dir)/mpa_socket.h $(pkgconfig_dir)/mpa.pc \
 	      $(share_dir)/mpa.lua $(addprefix $(wire_dir)/,$(notdir $(wire))) \
 	      $(addprefix $(conform_dir)/,$(notdir $(conform))) \
 	      $(addprefix $(bin_dir)/mpa-,$(wire_commands) conform) $(bin_dir)/mpa $(man_dir)/mpa.1 $(man_dir)/mpa-*.1 \
@@ -103,7 +111,7 @@ uninstall:
 	      $(addprefix $(python_dir)/mpa/,$(notdir $(python))) \
 	      $(patsubst python/mpa/%.py,$(python_dir)/mpa/__pycache__/%.*.pyc,$(filter %.py,$(python))) \
 	      $(kernel_include)/net/mpa.h $(kernel_include)/uapi/linux/mpa.h
-	for dir in $(man7_dir) $(wire_dir) $(conform_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
+	for dir in $(pkgconfig_dir) $(man7_dir) $(wire_dir) $(conform_dir) $(share_dir) $(placed)/extra $(placed)/updates $(headers_dir) \
 		   $(python_dir)/mpa/__pycache__ $(python_dir)/mpa \
 		   $(addprefix $(kernel_include),/net /uapi/linux /uapi /) \
 		   $(dir $(kernel_include)); do \
