@@ -112,6 +112,24 @@ hosts_up 1500
 server_start "$examples/echo" server 4242
 tap_run echo_sends_records_back words_come_back
 tap_run echo_sends_lines_back lines_come_back
+# Go's end with C's, both ways round
+go_speaks_with_c() {
+	same $'hello\na second record' "$("${in_alpha[@]}" "$examples/echo-go" client \
+		$server:4242 hello "a second record" 2>&1)" || return
+	server_stop
+	server_start "$examples/echo-go" server 4242
+	words_come_back
+	server_stop
+	server_start "$examples/echo" server 4242
+}
+
+if [[ -x $examples/echo-go ]]; then
+	rc=0
+	go_speaks_with_c >"$dir/go" 2>&1 || rc=$?
+	tap_ok $rc echo_in_go_speaks_with_c "$(<"$dir/go")"
+else
+	tap_ok 0 "echo_in_go_speaks_with_c # SKIP no golang-go when it was built"
+fi
 tap_run echo_tells_that_nobody_listens server_is_not_there
 tap_run echo_tells_of_an_empty_line empty_line_is_told
 server_stop
