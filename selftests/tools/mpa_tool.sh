@@ -604,6 +604,106 @@ usage_errors() {
 		says "$work/client.err" '^mpa ping: 3 x:1: expected HOST:PORT or HOST PORT$'
 }
 
+# The forms of an address, with which each command finds the server
+addresses_have_many_forms() {
+	local each
+
+	serve --keep --exec cat </dev/null || return
+	for each in "10.5.4.2:$port" "10.5.4.2 $port" "[10.5.4.2] $port" "-p $port 10.5.4.2" \
+		    "--port $port 10.5.4.2" "10.5.4.2 -p $port"; do
+		# shellcheck disable=SC2086 # words
+		expect "what $each answers" x "$(echo x | "${limit[@]}" ip netns exec alpha \
+			"$mpa" connect -q $each)" || return
+		# shellcheck disable=SC2086 # words
+		"${limit[@]}" ip netns exec alpha "$mpa" ping -q -W 50 $each || return
+	done
+	stop
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	ip netns exec beta "$mpa" listen --port-file "$work/port" --exec cat -p 0 fd05:44::2 \
+		>/dev/null 2>"$work/server.err" &
+	server=$!
+	read -r -t "$patience" port <>"$work/port" || return
+	expect "what IPv6 answers" x "$(echo x | "${limit[@]}" ip netns exec alpha \
+		"$mpa" connect -q -p "$port" fd05:44::2)" && served 0 || return
+	usage connect "fd05:44::2:$port" && says "$work/client.err" "-p $port fd05:44::2\$" &&
+		usage connect -p "$port" 10.5.4.2 "$port"
+}
+
+# activated KIND NUMBER COMMAND...: with a socket of beta as systemd passes it, and so many
+# in LISTEN_FDS; sets port, server. KIND is no or yes, as Accept=, or gone: one that
+# listens, to which somebody has come and gone.
+activated() {
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	ip netns exec beta timeout "$patience" python3 -c "
+import os, socket, sys
+listener = socket.create_server(('10.5.4.2', 0))
+sock = listener
+open('$work/port', 'w').write('%d\n' % listener.getsockname()[1])
+if sys.argv[1] == 'yes':
+    sock = listener.accept()[0]
+if sys.argv[1] == 'gone':
+    socket.create_connection(listener.getsockname()).close()
+os.dup2(sock.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
+os.execvp(sys.argv[3], sys.argv[3:])" "$@" </dev/null >"$work/server.out" 2>"$work/server.err" &
+	server=$!
+	read -r -t "$patience" port <>"$work/port"
+}
+
+systemd_passes_a_socket() {
+	local each
+
+	activated no 1 "$mpa" listen --fork --count 2 --exec 'cat; env >&2' || return
+	for each in x y; do
+		client 0 <<<"$each" || return
+		expect "the echo" "$each" "$(<"$work/client.out")" || return
+	done
+	served 0 && says "$work/server.err" '^MPA_PEER=' || return
+	! grep LISTEN_ "$work/server.err" || return
+	activated yes 1 "$mpa" listen --exec cat || return
+	client 0 <<<one || return
+	expect "the echo" one "$(<"$work/client.out")" && served 0 || return
+	activated no 2 "$mpa" listen --exec cat && served 2 &&
+		says "$work/server.err" 'has passed 2 sockets, one is expected'
+}
+
+# One who has ended before accept() is said and passed over.
+activated_outlives_a_quick_end() {
+	activated gone 1 "$mpa" listen --keep --count 1 --exec cat || return
+	client 0 <<<x || return
+	expect "the echo" x "$(<"$work/client.out")" && served 0 &&
+		says "$work/server.err" 'has ended before it was accepted'
+}
+
+# What Documentation/containers.rst says: a user without privileges, in a user and a network
+# namespace of his own, once the module is loaded
+in_container() {
+	ip link set lo up
+	"$1" listen --keep --exec cat --port-file "$2/port" -p 0 127.0.0.1 &
+	read -r -t "$3" port <>"$2/port" || return
+	echo "$(echo hello | "$1" connect -q -p "$port" 127.0.0.1)"
+	"$1" policy startup-max=7 startup-max
+	"$1" show -H state listening | wc -l
+	kill %1
+}
+
+containers_need_no_privilege() {
+	mkdir -p "$work/container"
+	install -m 755 "$mpa" "$work/container/mpa"
+	rm -f "$work/container/port"
+	mkfifo "$work/container/port"
+	chown -R 65534:65534 "$work/container"
+	chmod 711 "$work"
+	expect "what it says" "hello 7 1" "$(timeout "$patience" setpriv --reuid 65534 \
+		--regid 65534 --clear-groups unshare --user --map-root-user --net \
+		bash -c "$(declare -f in_container); in_container \"\$@\"" - \
+		"$work/container/mpa" "$work/container" "$patience" 2>"$work/client.err" | xargs)" &&
+		expect "what holds outside" 4096 "$("$mpa" policy startup-max)"
+}
+
 # getaddrinfo() takes them modulo 65536.
 ports_are_numbers() {
 	local each
@@ -694,7 +794,7 @@ while True:
 		return 1
 	}
 	expect "the tries" 4 "$(grep -c '\.\.\. no, .*in time' "$work/client.out")" || return
-	ping_is_interrupted revision '^0 connections, 0 good$' || return
+	ping_is_interrupted revision '^0 connections, 0 good, 0 % lost$' || return
 	stop
 }
 
@@ -717,7 +817,7 @@ ping_is_interrupted() {
 ping_says_what_it_has_measured() {
 	serve --keep </dev/null || return
 	ping_is_interrupted 'connection 2' \
-		'^[0-9]+ connections, [0-9]+ good; min/avg/max in ms: TCP [0-9./]+ MPA [0-9./]+$' \
+		'^[0-9]+ connections, [0-9]+ good, 0 % lost; min/avg/max/mdev in ms: TCP [0-9./]+ MPA [0-9./]+$' \
 		--count 1000 --interval 0.1 || return
 	stop
 }
@@ -729,7 +829,7 @@ commands=(listen connect ping show monitor policy "perf server" "perf client")
 # options COMMAND...: those that --help lists
 options() {
 	"$mpa" "$@" --help | awk '/^ +-/ {
-		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
+		for (i = 1; i <= NF && $i ~ /^-/; i++) {
 			sub(/[,=[].*/, "", $i)
 			print $i
 		}
@@ -804,8 +904,9 @@ completion() {
 		expect "roles" "direct" "$(completed monitor role d)" &&
 		expect "events" "started,failed" "$(completed monitor --event started,f)" &&
 		expect "tests" "latency rate stream" "$(completed perf client --test '')" &&
-		expect "ends" "client server" "$(completed perf '')" &&
-		expect "values" "startup-max= startup-timeout-ms=" "$(completed policy st)" &&
+		expect "ends" "-c -s client server" "$(completed perf '')" &&
+		expect "tests" "latency rate stream" "$(completed perf -c --test '')" &&
+		expect "values" "startup-max startup-max= startup-timeout-ms startup-timeout-ms=" "$(completed policy st)" &&
 		expect "a number" "" "$(completed show --count '')" || return
 	# shellcheck disable=SC2086 # words
 	for command in "${commands[@]}"; do
@@ -840,6 +941,10 @@ tap_run "a_command_that_writes_ends_with_its_connection" writer_ends_with_its_co
 tap_run "a_command_that_idles_ends_with_its_connection" idler_ends_with_its_connection
 tap_run "a_command_that_stays_ends_with_its_connection" stubborn_ends_with_its_connection
 tap_run "a_port_is_a_number_up_to_65535" ports_are_numbers
+tap_run "an_address_has_many_forms" addresses_have_many_forms
+tap_run "containers_need_no_privilege" containers_need_no_privilege
+tap_run "systemd_passes_a_socket" systemd_passes_a_socket
+tap_run "a_passed_socket_outlives_a_quick_end" activated_outlives_a_quick_end
 tap_run "a_command_that_reads_nothing_ends" command_that_reads_nothing_ends
 tap_run "a_client_ends_with_its_peer" end_with_peer
 tap_run "fork_serves_side_by_side" fork_side_by_side

@@ -208,6 +208,26 @@ one() {
 	wait $pid && grep -q "received 1024 octets" "$dir/one.out"
 }
 
+# As somebody types it who knows iperf3
+letters_of_iperf3() {
+	background "$dir/iperf" "serving on" "$mpa" perf -s -1 -J -6 fd05:44::2 \
+		-p 5201 || return
+	ends 0 "" timeout 150 ip netns exec alpha "$mpa" perf -n 64K -P 3 -O 0 -l 512 \
+		-c fd05:44::2 -J -N -R -6 >"$dir/iperf.json" || return
+	wait $pid && grep -q '"event": *"run"' "$dir/iperf.out" || return
+	background "$dir/iperf2" "serving on" "$mpa" perf --server --one-off || return
+	timeout 150 ip netns exec alpha "$mpa" perf -c 10.5.4.2 -J -t 0.05 -P 2 -l 512 \
+		>"$dir/iperf.json" || return
+	wait $pid && /usr/bin/python3 -c '
+import json, sys
+it = json.load(open(sys.argv[1]))["parameters"]
+assert it["connections"] == 2 and it["size"] == 512 and it["seconds"] == 0.05, it
+' "$dir/iperf.json" || return
+	ends 2 "-s or -c HOST, once" "$mpa" perf -c x -s 64 || return
+	ends 2 "the host is missing" "$mpa" perf -c
+}
+
+tap_run "letters_of_iperf3" letters_of_iperf3
 tap_run "server_for_one_ends" one
 kill $server
 wait $server || true

@@ -246,6 +246,8 @@ summary_counts() {
 filters() {
 	shown "state startup" silent.b &&
 		shown "state startup,requested" silent.b requested.b &&
+		shown "state listening" listener.b &&
+		shown "state listening,startup" silent.b listener.b &&
 		shown "role responder state idle,startup" silent.b &&
 		shown "port ${port[one.a]}" one.b &&
 		shown "port ${port[one.b]}" one.b &&
@@ -312,20 +314,56 @@ processes_are_shown() {
 }
 
 watching_tells_rates() {
-	local seen=$work/rates pid
+	local seen=$work/rates pid n
 
-	on beta show --json --watch 0.5 --count 3 "${cookie[one.b]}" >"$seen" &
+	on beta show --json --watch 0.5 "${cookie[one.b]}" >"$seen" &
 	pid=$!
 	lines "$seen" connections || return
 	ends many one.a,one.b 20 500
-	wait "$pid"
-	json "[$(paste -sd, "$seen")]" "len(it) == 3 and 'rates' not in it[0]['connections'][0] and it[1]['seconds'] > 0.4 and abs(sum(r['connections'][0]['rates']['rx-ulpdus'] * r['seconds'] for r in it[1:]) - 20) < 0.001 and abs(sum(r['connections'][0]['rates']['rx-octets'] * r['seconds'] for r in it[1:]) - 10000) < 0.001" &&
+	# Whole lines, the last of them of a time when all had come
+	n=$(($(wc -l <"$seen") + 2))
+	lines "$seen" connections $((n + 1)) || return
+	kill "$pid"
+	wait "$pid" || true
+	[[ $(on beta show --json --watch 0.01 --count 3 | wc -l) -eq 3 ]] || return
+	json "[$(head -n "$n" "$seen" | paste -sd,)]" "len(it) == $n and 'rates' not in it[0]['connections'][0] and it[1]['seconds'] > 0.4 and abs(sum(r['connections'][0]['rates']['rx-ulpdus'] * r['seconds'] for r in it[1:]) - 20) < 0.001 and abs(sum(r['connections'][0]['rates']['rx-octets'] * r['seconds'] for r in it[1:]) - 10000) < 0.001" &&
 		has "$(on beta show --watch 0.1 --count 2)" "READ/s" "^[0-9-]+ [0-9:]+$"
 }
 
 anybody_may_look() {
 	has "$(as_nobody beta show)" "10.5.4.2:${port[one.b]}" &&
 		has "$(as_nobody beta policy)" "startup-max"
+}
+
+# on_terminal COMMAND...: what mpa writes to one, on beta
+on_terminal() {
+	TERM=xterm script -qec "ip netns exec beta $(printf '%q ' "$tool" "$@")" /dev/null
+}
+
+colours_are_for_terminals() {
+	local red=$'\e\\[31m'
+
+	has "$(on_terminal show failed)" "${red}.*malformed" &&
+		lacks "$(on_terminal show -H "cookie" "${cookie[one.b]}")" "$red" &&
+		lacks "$(NO_COLOR=1 on_terminal show failed)" $'\e\\[' &&
+		lacks "$(on beta show failed)" $'\e\\['
+}
+
+# It ends as ss does, without a word.
+a_reader_may_go() {
+	local each said status
+
+	mkfifo "$work/gone"
+	exec 5<>"$work/gone" 6>"$work/gone" 5<&-
+	for each in "show -v" "show stat --all" policy "show --watch 0.01"; do
+		status=0
+		# shellcheck disable=SC2086 # words
+		said=$(ip netns exec beta "$tool" $each 2>&1 >&6) || status=$?
+		[[ ! $said && $status -eq 141 ]] || {
+			echo "mpa $each: expected nothing and 141, seen \"$said\" and $status"
+			return 1
+		}
+	done
 }
 
 tap_run "both_ends_are_shown_alike" both_ends_are_shown_alike
@@ -340,6 +378,8 @@ tap_run "json_has_all_of_it" json_has_all_of_it
 tap_run "verbose_has_a_line_for_each" verbose_has_a_line_for_each
 tap_run "lines_fit_the_terminal" lines_fit_the_terminal
 tap_run "processes_are_shown" processes_are_shown
+tap_run "colours_are_for_terminals" colours_are_for_terminals
+tap_run "a_reader_may_go" a_reader_may_go
 tap_run "watching_tells_rates" watching_tells_rates
 tap_run "anybody_may_look" anybody_may_look
 
@@ -367,6 +407,55 @@ counters_are_json() {
 			"'rates' not in it[0] and it[1]['rates']['MpaRxFpdus'] >= 0 and 'MpaInStartup' not in it[1]['rates']"
 }
 
+# What Prometheus reads: each counter once, with the value that the kernel has, and a type
+metrics_are_those_of_the_kernel() {
+	ip netns exec beta cat /proc/net/mpa_stat >"$work/stat"
+	on beta show --openmetrics >"$work/metrics" || return
+	/usr/bin/python3 - "$work" <<-'END2' || return
+	import re, sys
+	lines = open(sys.argv[1] + "/metrics").read().split("\n")
+	assert lines[-2:] == ["# EOF", ""], lines[-3:]
+	types, seen = {}, {}
+	for line in lines[:-2]:
+	    if line.startswith("# TYPE "):
+	        name, kind = line.split()[2:]
+	        assert name not in types and kind in ("counter", "gauge"), line
+	        types[name] = kind
+	    elif line.startswith("# HELP "):
+	        assert line.split()[2] == name and len(line.split()) > 3, line
+	    else:
+	        what, labels, value = re.fullmatch(r"([a-z0-9_]+)(\{.*\})? ([0-9]+)", line).groups()
+	        assert what == name + ("_total" if types[name] == "counter" else ""), line
+	        seen[what, labels] = int(value)
+	for line in open(sys.argv[1] + "/stat"):
+	    name, value = line.split()
+	    name = re.sub(r"(?<=.)([A-Z])", r"_\1", name).lower()
+	    name += "_total" if types[name] == "counter" else ""
+	    # Others are counted while this is read.
+	    assert seen[name, None] >= int(value) or types[name[:-6]] != "counter", line
+	assert seen["mpa_rx_fpdus_total", None] > 0 and types["mpa_mem_kept"] == "gauge"
+	assert seen["mpa_connections", '{state="listening",role="-"}'] == 1
+	assert seen["mpa_connections", '{state="failed",role="responder"}'] == 2
+	END2
+	has "$(on beta show --openmetrics state full)" 'mpa_connections\{state="full",role="tuf"\} 1$' &&
+		lacks "$(on beta show --openmetrics state full)" 'state="failed"' &&
+		as_nobody beta show --openmetrics >/dev/null &&
+		ends_with 2 "asks again" on beta show --openmetrics --watch 1
+}
+
+# The example of alerts asks for nothing that is not there.
+alerts_are_of_metrics() {
+	local each n=0
+
+	for each in $(grep -oE '\bmpa_[a-z_]+' "$here/../../tools/monitoring/mpa-alerts.yml" | sort -u); do
+		n=$((n + 1))
+		has "$(<"$work/metrics")" "^$each [0-9]" || return
+	done
+	[[ $n -ge 8 ]]
+}
+
+tap_run "metrics_are_those_of_the_kernel" metrics_are_those_of_the_kernel
+tap_run "alerts_are_of_metrics" alerts_are_of_metrics
 tap_run "counters_are_shown_in_words" counters_are_shown_in_words
 tap_run "counters_are_json" counters_are_json
 
@@ -594,6 +683,19 @@ full_output() {
 	on "$@" >/dev/full
 }
 
+events_have_a_date() {
+	local date='[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}'
+
+	watch short beta -ts
+	watch long beta -t
+	made dated pair
+	lines "$work/short.out" "^\[$date\] started +responder .*cookie ${cookie[dated.b]}:" &&
+		lines "$work/long.out" "^started +responder .*cookie ${cookie[dated.b]}:" &&
+		lines "$work/long.out" "^Timestamp: [A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [0-9]{4} [0-9]+ usec$" &&
+		unwatch short >/dev/null && unwatch long >/dev/null
+}
+
+run_here "events_have_a_date" events_have_a_date
 run_here "mapped_addresses_have_their_form" mapped_addresses_have_their_form
 run_here "output_that_fails_is_told" output_that_fails_is_told
 run_here "records_are_shown" records_are_shown
@@ -613,6 +715,10 @@ policy_is_shown_and_set() {
 			"^crc-optional +1 +\(default: 0\) connections do without CRCs if" \
 			"^startup-max +12 +\(default: 4096\) " "^place +1 +programs" &&
 		[[ $(ip netns exec beta sysctl -n net.mpa.startup_max) = 12 ]] &&
+		[[ $(on beta policy startup-max) = 12 ]] &&
+		[[ $(on beta policy startup-max=13 net.mpa.startup_max) = 13 ]] &&
+		json "$(on beta policy --json place startup-max)" \
+			"it == {'startup-max': 13, 'place': 1}" &&
 		json "$(on beta policy --json crc-optional=0 net.mpa.startup_max=4096)" \
 			"it == json.loads('$defaults')"
 }
@@ -632,7 +738,10 @@ completed_words_are_good() {
 	for each in $(_mpa_words show role | tr -d ,); do
 		ends_with 0 "" on beta show role "$each" || return
 	done
-	for each in $(_mpa_words policy policy); do
+	for each in $(_mpa_words policy policy | tr ' ' '\n' | grep -v '='); do
+		ends_with 0 "^[0-9]+\$" on beta policy "$each" || return
+	done
+	for each in $(_mpa_words policy policy | tr ' ' '\n' | grep '='); do
 		ends_with 2 "$each.*is a number" on beta policy "${each}x" || return
 	done
 }

@@ -23,5 +23,5 @@ if (terminal_is eq "svg") {
 	plot build."/in-order.tsv" using ($2/1000):3 title "in order" \
 		with points pt "o", \
 	     build."/placed.tsv" using ($2/1000):3 title "with MPA_PLACE" \
-		with points pt "."
+		with points pt "+"
 }

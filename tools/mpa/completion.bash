@@ -12,7 +12,7 @@ _mpa_commands() {
 # PROGRAM COMMAND...: its options, as argp lists them: short, long, or both
 _mpa_options() {
 	"$@" --help 2>/dev/null | awk '/^ +-/ {
-		for (i = 1; i <= 2 && $i ~ /^-/; i++) {
+		for (i = 1; i <= NF && $i ~ /^-/; i++) {
 			sub(/[,=[].*/, "", $i)
 			print $i
 		}
@@ -22,7 +22,7 @@ _mpa_options() {
 # OPTION PROGRAM COMMAND...: whether the next word is its value
 _mpa_takes_value() {
 	"${@:2}" --help 2>/dev/null |
-		grep -qE -- "^ +(-., )?$1=|^ +$1, --[a-z0-9-]+="
+		grep -qE -- "^ +(-[^ ]+, )*$1(, -[^ =]+)*="
 }
 
 # COMMAND OPTION: its fixed values; FILE stands for names of files, a comma at the
@@ -47,15 +47,16 @@ _mpa_values() {
 _mpa_words() {
 	case "$1 $2" in
 	"show state" | "monitor state")
-		echo , idle startup requested full rejected failed ;;
+		echo , idle startup requested full rejected failed listening ;;
 	"show role" | "monitor role") echo , initiator responder direct unspec ;;
 	"show user" | "monitor user") compgen -u ;;
 	*" port" | *" local" | *" remote" | *" cookie") ;;
 	"show show") echo stat state role port local remote cookie user failed tuf ;;
 	"show "* | "monitor "*) echo state role port local remote cookie user failed tuf ;;
 	"policy "*)
-		echo crc-optional= startup-timeout-ms= startup-max= markers= place= ;;
-	"perf perf") echo server client ;;
+		echo crc-optional= startup-timeout-ms= startup-max= markers= place= \
+			crc-optional startup-timeout-ms startup-max markers place ;;
+	"perf perf") echo server client -s -c ;;
 	"connect "* | "ping "* | "perf client "*) compgen -A hostname ;;
 	esac
 }
@@ -101,6 +102,8 @@ _mpa() {
 	fi
 	if [[ ${command[0]} = perf && $COMP_CWORD -gt 2 ]]; then
 		command+=("${COMP_WORDS[2]}")
+		[[ ${command[1]} != -c ]] || command[1]=client
+		[[ ${command[1]} != -s ]] || command[1]=server
 	fi
 	# --option=value arrives as three words, as "=" is in COMP_WORDBREAKS.
 	if [[ $word = = ]]; then

@@ -81,6 +81,7 @@ const char *health_errno(int err);
 /* filter.c */
 struct filter {
 	unsigned int states;		/* bits; 0: any */
+	bool listening;			/* beside these states */
 	unsigned int roles;
 	bool has_port;
 	uint16_t port;
@@ -99,7 +100,8 @@ struct filter {
 
 #define FILTER_DOC \
 	"A FILTER is one of\n" \
-	"  state NAME[,NAME]...   idle, startup, requested, full, rejected, failed\n" \
+	"  state NAME[,NAME]...   idle, startup, requested, full, rejected, failed;\n" \
+	"                         listening\n" \
 	"  role NAME[,NAME]...    initiator, responder, direct, unspec\n" \
 	"  port N                 at either end\n" \
 	"  local ADDRESS[/BITS][:PORT], remote ...\n" \

@@ -9,14 +9,21 @@ struct options {
 	struct endpoint to;
 };
 
+static const struct argp_option options[] = {
+	ENDPOINT_PORT,
+	{}
+};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *opt = state->input;
 
-	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &opt->session;
+		break;
+	case 'p':
+		opt->to.port = arg;
 		break;
 	case ARGP_KEY_ARGS:
 		endpoint_parse_rest(&opt->to, state);
@@ -43,7 +50,7 @@ int connect_main(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &session_argp, 0, NULL, 0 }, {} };
 	static const struct argp argp = {
-		NULL, parse, "HOST:PORT\nHOST PORT", doc, children, NULL, NULL
+		options, parse, "HOST:PORT\nHOST PORT\n-p PORT HOST", doc, children, NULL, NULL
 	};
 	struct options opt = {};
 	struct session session;

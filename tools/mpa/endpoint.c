@@ -29,8 +29,9 @@ void endpoint_parse(struct endpoint *to, const char *text)
 	} else if (colon) {
 		*colon = 0;
 		if (strchr(copy, ':'))
-			die(STATUS_USAGE, "%s: put an IPv6 address into brackets: [%s]:%s",
-			    text, copy, colon + 1);
+			die(STATUS_USAGE,
+			    "%s: put an IPv6 address into brackets: [%s]:%s, or name the port apart: -p %s %s",
+			    text, copy, colon + 1, colon + 1, copy);
 		to->host = *copy ? copy : NULL;
 		to->port = colon + 1;
 	}
@@ -38,13 +39,30 @@ void endpoint_parse(struct endpoint *to, const char *text)
 		die(STATUS_USAGE, "%s: the port is missing", text);
 }
 
-/* The same from one word or two: HOST PORT. */
+/* An address alone, which may be in brackets */
+static const char *host_of(const char *text)
+{
+	const size_t len = strlen(text);
+
+	if (*text != '[' || text[len - 1] != ']')
+		return text;
+	return need_memory(strndup(text + 1, len - 2));
+}
+
+/* The same from one word, or from two: HOST PORT; or from the host alone, with --port. */
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 {
+	if (to->port) {
+		if (argc > 1)
+			die(STATUS_USAGE, "%s %s: with --port only the host is expected", argv[0],
+			    argv[1]);
+		to->host = argc ? host_of(argv[0]) : NULL;
+		return;
+	}
 	if (argc == 2 && strchr(argv[1], ':'))
 		die(STATUS_USAGE, "%s %s: expected HOST:PORT or HOST PORT", argv[0], argv[1]);
 	if (argc == 2)
-		*to = (struct endpoint){ .host = argv[0], .port = argv[1] };
+		*to = (struct endpoint){ .host = host_of(argv[0]), .port = argv[1] };
 	else
 		endpoint_parse(to, argv[0]);
 }

@@ -26,8 +26,11 @@ static __u64 number_of(const char *text, __u64 most, const char *what)
 	return value;
 }
 
-/* NAME[,NAME]..., as a set of bits */
-static unsigned int name_set(const char *text, unsigned int attr)
+/*
+ * NAME[,NAME]..., as a set of bits; "listening" is what show says of sockets of which the
+ * kernel says idle.
+ */
+static unsigned int name_set(const char *text, unsigned int attr, bool *listening)
 {
 	char *copy = need_memory(strdup(text)), *rest = copy, *each;
 	unsigned int set = 0;
@@ -35,9 +38,14 @@ static unsigned int name_set(const char *text, unsigned int attr)
 	while ((each = strsep(&rest, ","))) {
 		const int value = conn_value_named(attr, each);
 
+		if (listening && !strcmp(each, "listening")) {
+			*listening = true;
+			continue;
+		}
 		if (value < 0)
-			die(STATUS_USAGE, "there is no %s \"%s\", but %s",
-			    conn_attr_name(attr), each, conn_names(attr));
+			die(STATUS_USAGE, "there is no %s \"%s\", but %s%s",
+			    conn_attr_name(attr), each, conn_names(attr),
+			    listening ? ", listening" : "");
 		set |= 1U << value;
 	}
 	free(copy);
@@ -134,10 +142,10 @@ static void with_value(struct filter *filter, enum word word, const char *value)
 {
 	switch (word) {
 	case WORD_STATE:
-		filter->states |= name_set(value, MPA_A_CONN_STATE);
+		filter->states |= name_set(value, MPA_A_CONN_STATE, &filter->listening);
 		break;
 	case WORD_ROLE:
-		filter->roles |= name_set(value, MPA_A_CONN_ROLE);
+		filter->roles |= name_set(value, MPA_A_CONN_ROLE, NULL);
 		break;
 	case WORD_PORT:
 		filter->port = number_of(value, UINT16_MAX, "a port");
@@ -203,13 +211,20 @@ static bool lets_value(unsigned int set, __u64 value)
 	return !set || (value < sizeof(set) * CHAR_BIT && set >> value & 1);
 }
 
-/* Whether a connection passes the filter. */
+static bool lets_state(const struct filter *filter, const struct conn *conn)
+{
+	if (filter->listening && (conn->listens || !filter->states))
+		return conn->listens;
+	return lets_value(filter->states, conn_value(conn, MPA_A_CONN_STATE));
+}
+
+/* Whether this one is meant. */
 bool filter_lets(const struct filter *filter, const struct conn *conn)
 {
 	const uint16_t remote = conn_value(conn, MPA_A_CONN_REMOTE_PORT);
 	const uint16_t local = conn_value(conn, MPA_A_CONN_LOCAL_PORT);
 
-	return lets_value(filter->states, conn_value(conn, MPA_A_CONN_STATE)) &&
+	return lets_state(filter, conn) &&
 	       lets_value(filter->roles, conn_value(conn, MPA_A_CONN_ROLE)) &&
 	       (!filter->has_port || filter->port == local || filter->port == remote) &&
 	       lets_end(&filter->local, &conn->local, local) &&

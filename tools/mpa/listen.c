@@ -17,6 +17,7 @@
 #define MAX_DEFAULT	64	/* parallel processes */
 #define MAX_MOST	4096
 #define SHORTAGE_MS	100	/* until accept() is asked again */
+#define ACTIVATED_FD	3	/* the first one that systemd passes: sd_listen_fds(3) */
 
 enum {
 	KEY_REJECT = 0x300,
@@ -37,13 +38,25 @@ struct options {
 
 static const struct argp_option options[] = {
 	{ "keep", 'k', NULL, 0, "one connection after the other, not only one", 0 },
-	{ "fork", 'f', NULL, 0, "parallel connections, each in its own process", 0 },
-	{ "max", KEY_MAX, "N", 0, "with --fork: at most N at a time (64)", 0 },
-	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after N connections", 0 },
+	{ "fork", 'f', NULL, 0, "connections side by side, each in a process of its own", 0 },
+	{ "max", KEY_MAX, "N", 0, "with --fork: so many at a time (64)", 0 },
+	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after so many", 0 },
+	ENDPOINT_PORT,
 	{ "port-file", KEY_PORT_FILE, "FILE", 0, "write the port there, once it is open", 0 },
 	{ "reject", KEY_REJECT, "TEXT", 0, "refuse, with this private data", 0 },
 	{}
 };
+
+/* The socket is not ours, but systemd's. */
+static bool passed;
+
+/* Whether systemd, or who does as it does, has passed sockets to this very process. */
+static bool activated(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
+
+	return pid && fds && strtoul(pid, NULL, 10) == (unsigned long)getpid() && atoi(fds) > 0;
+}
 
 static unsigned long parse_number(struct argp_state *state, const char *option, const char *text,
 				  unsigned long most)
@@ -105,11 +118,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_REJECT:
 		opt->session.start.reject = arg;
 		break;
+	case 'p':
+		opt->at.port = arg;
+		break;
 	case ARGP_KEY_ARGS:
 		endpoint_parse_rest(&opt->at, state);
 		break;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "on which port? For example: mpa listen 4242; 0: any free one");
+		if (!opt->at.port && !activated())
+			argp_error(state,
+				   "on which port? For example: mpa listen 4242; 0: any free one");
 		break;
 	case ARGP_KEY_SUCCESS:
 		check(state, opt);
@@ -145,6 +163,11 @@ static bool accept_one(struct session *session, int listener)
 	socklen_t len = sizeof(address);
 
 	session->fd = accept4(listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
+	/* One that listens by systemd's doing has no ULP; who has ended already is too late. */
+	if (session->fd >= 0 && passed && !start_attached(session->fd)) {
+		close(session->fd);
+		return false;
+	}
 	if (session->fd >= 0) {
 		/* Later it would have no name if the peer has reset it. */
 		session->peer = endpoint_name(&address);
@@ -167,7 +190,17 @@ static bool accept_one(struct session *session, int listener)
 	die(STATUS_LOCAL, "accept: %m");
 }
 
-/* One after another; the last status other than 0 is kept. */
+/* A connection that systemd has accepted. */
+static int run_activated(struct session *session, int fd)
+{
+	if (!start_attached(fd))
+		return STATUS_CONNECT;
+	session->fd = fd;
+	session->peer = endpoint_of(fd, true);
+	return session_run(session, MPA_ROLE_RESPONDER);
+}
+
+/* One after the other; the last status that is not 0 is kept. */
 static int serve(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long count = opt->keep ? opt->count : 1, done;
@@ -293,6 +326,32 @@ static int serve_forked(const struct options *opt, struct session *session, int 
 	return kept;
 }
 
+/*
+ * The socket that systemd has passed: one that listens (Accept=no), or a connection
+ * (Accept=yes), which is the only one then, and told by a false return.
+ */
+static bool take_activated(const struct options *opt, int *fd)
+{
+	socklen_t len = sizeof(int);
+	int listens = 0;
+
+	if (atoi(getenv("LISTEN_FDS")) != 1)
+		die(STATUS_USAGE, "systemd has passed %s sockets, one is expected",
+		    getenv("LISTEN_FDS"));
+	/* Not for a command of --exec */
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	*fd = ACTIVATED_FD;
+	passed = true;
+	fcntl(*fd, F_SETFD, FD_CLOEXEC);
+	if (getsockopt(*fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len))
+		die(STATUS_LOCAL, "what systemd has passed is no socket: %m");
+	if (!listens && (opt->keep || opt->fork))
+		die(STATUS_USAGE, "with Accept=yes there is one connection: no --keep, no --fork");
+	return listens;
+}
+
 static const char doc[] =
 	"Waits for a connection and exchanges records of MPA with it: each line of\n"
 	"standard input becomes a record, each record that comes a line of\n"
@@ -318,13 +377,16 @@ int listen_main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	/* Parallel processes cannot share an input. */
 	session_open(&session, &opt.session, &input, opt.fork ? -1 : STDIN_FILENO);
-	/*
-	 * Connections have the ULP from their first moment: closing quickly is no error.
-	 */
-	listener = endpoint_listen(&opt.at, opt.session.start.family, 0);
-	start_attach(listener);
-	if (listen(listener, BACKLOG))
-		die(STATUS_LOCAL, "listen: %m");
+	/* Connections have the ULP from their first moment: a quick end is no error. */
+	if (!opt.at.port) {
+		if (!take_activated(&opt, &listener))
+			return run_activated(&session, listener);
+	} else {
+		listener = endpoint_listen(&opt.at, opt.session.start.family, 0);
+		start_attach(listener);
+		if (listen(listener, BACKLOG))
+			die(STATUS_LOCAL, "listen: %m");
+	}
 	tidy_ends_well(opt.keep || opt.fork);
 	tell_port(&opt, listener);
 	return opt.fork ? serve_forked(&opt, &session, listener) :

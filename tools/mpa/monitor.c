@@ -20,6 +20,7 @@ enum {
 	KEY_OCTETS = 0x100,
 	KEY_HEX,
 	KEY_BUFFER,
+	KEY_TIMEOUT,
 };
 
 struct monitor {
@@ -45,8 +46,10 @@ static bool stopped;
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "a line of JSON for each", 0 },
-	{ "count", 'c', "N", 0, "end after N events, or records", 0 },
-	{ "timeout", 't', "SECONDS", 0, "end after so long", 0 },
+	{ "count", 'c', "N", 0, "end after so many events, or records", 0 },
+	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "end after so long", 0 },
+	{ "timestamp", 't', NULL, 0, "in front of each event a line with date and time", 0 },
+	{ "tshort", 's', NULL, 0, "date and time in the line of the event; also as -ts", 0 },
 	{ "event", 'e', "NAME[,NAME]...", 0,
 	  "only these: started, refused, failed, mulpdu, unaligned, closed", 0 },
 	{ "records", 'r', NULL, 0,
@@ -107,6 +110,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		monitor->output.count = number_of(state, arg, 1, ULONG_MAX, "--count");
 		break;
 	case 't':
+		if (monitor->output.stamp == STAMP_CLOCK)
+			monitor->output.stamp = STAMP_LINE;
+		break;
+	case 's':
+		monitor->output.stamp = STAMP_SHORT;
+		break;
+	case KEY_TIMEOUT:
 		monitor->timeout = strtod(arg, &end);
 		if (*end || !(monitor->timeout > 0 && monitor->timeout <= TIMEOUT_MAX))
 			argp_error(state, "%s: --timeout takes seconds", arg);

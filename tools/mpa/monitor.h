@@ -12,14 +12,23 @@
 /* Octets shown of each record by default. */
 #define MONITOR_OCTETS	64
 
+/* How the time is printed */
+enum stamp {
+	STAMP_CLOCK,		/* of the day */
+	STAMP_LINE,		/* a line in front of each */
+	STAMP_SHORT,		/* with the date */
+};
+
 /**
  * struct output - how lines are printed
+ * @stamp:	with which time, unless as JSON
  * @json:	as JSON
  * @hex:	octets of records as a hex dump, also if they are text
  * @count:	number of lines to print; 0: no limit
  * @done:	number of lines printed that count
  */
 struct output {
+	enum stamp stamp;
 	bool json;
 	bool hex;
 	unsigned long count;
@@ -32,7 +41,7 @@ static inline bool output_enough(const struct output *output)
 }
 
 /* monitor_events.c */
-void output_time(void);
+void output_time(const struct output *output);
 void output_json(const char *name, json_t *it);
 void output_lost(const struct output *output, const char *what, __u64 n);
 void output_event(struct output *output, uint8_t cmd, const struct conn *conn);

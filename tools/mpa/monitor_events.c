@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define NS_IN_MS	1000000
+#define NS_IN_US	1000
 #define NS_IN_S		1e9
 
 static const char *const names[MPA_CMD_MAX + 1] = {
@@ -20,23 +21,44 @@ static const char *const names[MPA_CMD_MAX + 1] = {
 	[MPA_CMD_CLOSED_NTF] = "closed",
 };
 
-/* NULL if the event is unknown. */
+static const char *event_colour(uint8_t cmd)
+{
+	switch (cmd) {
+	case MPA_CMD_REFUSED_NTF:
+	case MPA_CMD_FAILED_NTF:
+		return colour(COLOUR_BAD);
+	case MPA_CMD_UNALIGNED_NTF:
+		return colour(COLOUR_ODD);
+	case MPA_CMD_STARTED_NTF:
+		return colour(COLOUR_GOOD);
+	default:
+		return colour(COLOUR_NONE);
+	}
+}
+
+/* NULL if it is not an event that is known. */
 const char *event_name(uint8_t cmd)
 {
 	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;
 }
 
-/* The beginning of a line. */
-void output_time(void)
+/* In front of a line; with a date as "ip monitor" has it. */
+void output_time(const struct output *output)
 {
+	static const char *const formats[] = { "%T", "%a %b %e %T %Y", "%FT%T" };
 	struct timespec now;
 	struct tm local;
-	char text[16];
+	char text[32];
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	localtime_r(&now.tv_sec, &local);
-	strftime(text, sizeof(text), "%T", &local);
-	printf("%s.%03ld ", text, now.tv_nsec / NS_IN_MS);
+	strftime(text, sizeof(text), formats[output->stamp], &local);
+	if (output->stamp == STAMP_LINE)
+		printf("Timestamp: %s %ld usec\n", text, now.tv_nsec / NS_IN_US);
+	else if (output->stamp == STAMP_SHORT)
+		printf("[%s.%06ld] ", text, now.tv_nsec / NS_IN_US);
+	else
+		printf("%s.%03ld ", text, now.tv_nsec / NS_IN_MS);
 }
 
 /* A line; takes @it over. */
@@ -67,7 +89,7 @@ void output_lost(const struct output *output, const char *what, __u64 n)
 		output_json("lost", it);
 		return;
 	}
-	output_time();
+	output_time(output);
 	if (n)
 		printf("%s were lost: %llu\n", what, n);
 	else
@@ -186,9 +208,9 @@ void output_event(struct output *output, uint8_t cmd, const struct conn *conn)
 	remote = conn_end(conn, true);
 	role = conn_is_tuf(conn) ? need_memory(strdup("tuf")) :
 				   conn_attr_text(conn, MPA_A_CONN_ROLE);
-	output_time();
-	printf("%-9s %s %s -> %s cookie %llu: ", event_name(cmd), role, local, remote,
-	       conn_value(conn, MPA_A_CONN_COOKIE));
+	output_time(output);
+	printf("%s%-9s%s %s %s -> %s cookie %llu: ", event_colour(cmd), event_name(cmd),
+	       colour(COLOUR_NONE), role, local, remote, conn_value(conn, MPA_A_CONN_COOKIE));
 	print_words(cmd, conn);
 	putchar('\n');
 	free(local);

@@ -109,7 +109,7 @@ static void print_front(const struct taps *taps, const struct tap *tap,
 {
 	const bool received = record->value[MPA_A_TAP_DIRECTION] == MPA_DIRECTION_RX;
 
-	output_time();
+	output_time(taps->output);
 	if (taps->n > 1)
 		printf("%s: ", tap->ends);
 	fputs(received ? "received " : "sent ", stdout);

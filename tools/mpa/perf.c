@@ -2,6 +2,7 @@
 /* mpa perf: measures, also compared with plain TCP. The options. */
 #include "perf.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 
 #define DEFAULT_SECONDS		10
 #define DEFAULT_COMPARE_SECONDS	2
+
+#define PERF_PORT		"5201"	/* iperf3's */
 
 enum {
 	DEFAULT_ROUNDS = 5,
@@ -29,8 +32,6 @@ enum {
 	KEY_COMPARE,
 	KEY_ROUNDS,
 	KEY_TCP,
-	KEY_JSON,
-	KEY_ONE,
 };
 
 static const struct argp_option client_options[] = {
@@ -40,21 +41,26 @@ static const struct argp_option client_options[] = {
 	{ "reverse", 'R', NULL, 0, "the server sends", 0 },
 	{ "bidir", KEY_BIDIR, NULL, 0, "both send", 0 },
 	{ "size", 's', "OCTETS", 0, "of a record, or of a call with --segment", 0 },
+	{ "length", 'l', NULL, OPTION_ALIAS, NULL, 0 },
 	{ "segment", KEY_SEGMENT, "N", 0,
 	  "cut calls into records: fill (as segments are long) or of N octets; off", 0 },
 	{ "batch", 'b', "N", 0, "records of a call that sends or receives", 0 },
-	{ "connections", 'c', "N", 0, "N at a time (default 1)", 0 },
+	{ "parallel", 'P', "N", 0, "so many connections at a time (default 1)", 0 },
+	{ "connections", 'c', NULL, OPTION_ALIAS, NULL, 0 },
 	{ "time", 't', "SECONDS", 0, "how long (default 10; with --compare 2 for each run)", 0 },
-	{ "octets", 'n', "N", 0, "end after N octets, of all connections", 0 },
-	{ "warmup", 'w', "SECONDS", 0, "before that, not counted", 0 },
+	{ "octets", 'n', "N", 0, "end after so many octets, of all connections", 0 },
+	{ "omit", 'O', "SECONDS", 0, "in front of that, not counted", 0 },
+	{ "warmup", 'w', NULL, OPTION_ALIAS, NULL, 0 },
 	{ "verify", KEY_VERIFY, NULL, 0, "compare each octet with what was sent", 0 },
-	{ "nodelay", KEY_NODELAY, NULL, 0, "TCP_NODELAY (latency has it always)", 0 },
+	{ "no-delay", 'N', NULL, 0, "TCP_NODELAY (latency has it always)", 0 },
+	{ "nodelay", KEY_NODELAY, NULL, OPTION_ALIAS, NULL, 0 },
+	ENDPOINT_PORT,
 	{ "tcp", KEY_TCP, NULL, 0, "plain TCP, not MPA", 0 },
 	{ "compare", KEY_COMPARE, NULL, 0, "MPA and plain TCP, in turns", 0 },
 	{ "rounds", KEY_ROUNDS, "N", 0, "of each, with --compare (default 5)", 0 },
 	{ NULL, 0, NULL, 0, "What is shown:", 2 },
 	{ "interval", 'i', "SECONDS", 0, "a line all the time (on a terminal: 1)", 0 },
-	{ "json", KEY_JSON, NULL, 0, "everything, as JSON", 0 },
+	{ "json", 'J', NULL, 0, "everything, as JSON", 0 },
 	{ "quiet", 'q', NULL, 0, "only the figures", 0 },
 	{}
 };
@@ -171,6 +177,7 @@ static error_t parse_amount(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 's':
+	case 'l':
 		input->size = octets_of(state, arg, 1, PERF_SIZE_MAX);
 		break;
 	case KEY_SEGMENT:
@@ -180,6 +187,7 @@ static error_t parse_amount(int key, char *arg, struct argp_state *state)
 		input->batch = octets_of(state, arg, 1, MPA_RECV_BATCH_MAX);
 		break;
 	case 'c':
+	case 'P':
 		params->connections = octets_of(state, arg, 1, PERF_CONNECTIONS_MAX);
 		break;
 	case 't':
@@ -189,6 +197,7 @@ static error_t parse_amount(int key, char *arg, struct argp_state *state)
 		params->octets = octets_of(state, arg, 1, INT64_MAX);
 		break;
 	case 'w':
+	case 'O':
 		params->warmup = seconds_of(state, arg);
 		break;
 	case 'i':
@@ -221,6 +230,7 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 	case KEY_VERIFY:
 		params->verify = true;
 		break;
+	case 'N':
 	case KEY_NODELAY:
 		params->nodelay = true;
 		break;
@@ -230,7 +240,7 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 	case KEY_COMPARE:
 		input->client.compare = true;
 		break;
-	case KEY_JSON:
+	case 'J':
 		input->client.json = true;
 		break;
 	case 'q':
@@ -242,6 +252,20 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
+/* A word without a port is a host, or, as a number can be none, a port of this one. */
+static void server_parse(struct endpoint *to, const struct argp_state *state)
+{
+	const int count = state->argc - state->next;
+	char **words = state->argv + state->next;
+	struct in6_addr address;
+
+	if (!to->port && count == 1 && words[0][strspn(words[0], "0123456789")] &&
+	    (!strchr(words[0], ':') || inet_pton(AF_INET6, words[0], &address) == 1 ||
+	     words[0][strlen(words[0]) - 1] == ']'))
+		to->port = PERF_PORT;
+	endpoint_parse_words(to, count, words);
+}
+
 static error_t parse_client(int key, char *arg, struct argp_state *state)
 {
 	struct client_input *input = state->input;
@@ -250,14 +274,16 @@ static error_t parse_client(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &input->start;
 		break;
+	case 'p':
+		input->client.to.port = arg;
+		break;
 	case ARGP_KEY_ARGS:
 		if (state->argc - state->next > 2)
 			argp_usage(state);
-		endpoint_parse_words(&input->client.to, state->argc - state->next,
-				     state->argv + state->next);
+		server_parse(&input->client.to, state);
 		break;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "where is the server? HOST:PORT");
+		argp_error(state, "where is the server? HOST, or HOST:PORT");
 		break;
 	case ARGP_KEY_SUCCESS:
 		finish(state, input);
@@ -272,7 +298,7 @@ static int client_main(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &start_argp, 0, NULL, 0 }, {} };
 	static const struct argp argp = {
-		client_options, parse_client, "HOST:PORT\nHOST PORT",
+		client_options, parse_client, "HOST:PORT\nHOST PORT\nHOST",
 		"Measures between here and an \"mpa perf server\". How MPA is started holds for both ends.",
 		children, NULL, NULL,
 	};
@@ -292,8 +318,11 @@ static int client_main(int argc, char **argv)
 }
 
 static const struct argp_option server_options[] = {
-	{ "one", KEY_ONE, NULL, 0, "end after the tests of one client", 0 },
-	{ "json", KEY_JSON, NULL, 0, "a line of JSON for each run", 0 },
+	{ "one-off", '1', NULL, 0, "end after the tests of one client", 0 },
+	{ "one", '1', NULL, OPTION_ALIAS, NULL, 0 },
+	{ "port", 'p', "PORT", 0,
+	  "default " PERF_PORT "; then the only argument is an address", 0 },
+	{ "json", 'J', NULL, 0, "a line of JSON for each run", 0 },
 	{ "quiet", 'q', NULL, 0, "only errors", 0 },
 	{ NULL, '4', NULL, 0, "IPv4 only", 0 },
 	{ NULL, '6', NULL, 0, "IPv6 only", 0 },
@@ -304,12 +333,14 @@ static error_t parse_server(int key, char *arg, struct argp_state *state)
 {
 	struct perf_server *server = state->input;
 
-	(void)arg;
 	switch (key) {
-	case KEY_ONE:
+	case '1':
 		server->one = true;
 		break;
-	case KEY_JSON:
+	case 'p':
+		server->at.port = arg;
+		break;
+	case 'J':
 		server->json = true;
 		break;
 	case 'q':
@@ -322,12 +353,10 @@ static error_t parse_server(int key, char *arg, struct argp_state *state)
 		server->family = AF_INET6;
 		break;
 	case ARGP_KEY_ARGS:
-		if (state->argc - state->next > 1)
-			argp_usage(state);
-		endpoint_parse(&server->at, state->argv[state->next]);
+		endpoint_parse_rest(&server->at, state);
 		break;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "on which port?");
+	case ARGP_KEY_SUCCESS:
+		server->at.port = server->at.port ?: PERF_PORT;
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -338,7 +367,7 @@ static error_t parse_server(int key, char *arg, struct argp_state *state)
 static int server_main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		server_options, parse_server, "[ADDRESS:]PORT",
+		server_options, parse_server, "[[ADDRESS:]PORT]",
 		"Serves tests of \"mpa perf client\", one client at a time, until it is stopped.",
 		NULL, NULL, NULL,
 	};
@@ -359,24 +388,66 @@ static void raise_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/*
+ * As iperf3: -s is the server, -c HOST the client. The word goes, and the host comes last,
+ * where it is an argument. 0: neither is there.
+ */
+static int role_of(int *argc, char **argv)
+{
+	int role = 0, to = 1;
+	char *host = NULL;
+
+	for (int i = 1; i < *argc; i++) {
+		const bool client = !strcmp(argv[i], "-c") || !strcmp(argv[i], "--client");
+
+		if (!client && strcmp(argv[i], "-s") && strcmp(argv[i], "--server")) {
+			argv[to++] = argv[i];
+			continue;
+		}
+		if (role)
+			die(STATUS_USAGE,
+			    "-s or -c HOST, once; octets of a record are -l, connections -P");
+		role = client ? 'c' : 's';
+		if (client)
+			host = argv[++i];
+		if (client && !host)
+			die(STATUS_USAGE, "-c: the host is missing");
+	}
+	if (host)
+		argv[to++] = host;
+	argv[to] = NULL;
+	*argc = to;
+	return role;
+}
+
 int perf_main(int argc, char **argv)
 {
+	int role = 0;
+
 	raise_limit();
-	if (argc >= 2 && !strcmp(argv[1], "server")) {
-		argv[1] = need_memory(strdup("mpa perf server"));
-		say_command = "perf server";
-		return server_main(argc - 1, argv + 1);
+	if (argc >= 2 && (!strcmp(argv[1], "server") || !strcmp(argv[1], "client"))) {
+		role = *argv[1];
+		argc--;
+		argv++;
+	} else {
+		role = role_of(&argc, argv);
 	}
-	if (argc >= 2 && !strcmp(argv[1], "client")) {
-		argv[1] = need_memory(strdup("mpa perf client"));
+	if (role == 's') {
+		argv[0] = need_memory(strdup("mpa perf server"));
+		say_command = "perf server";
+		return server_main(argc, argv);
+	}
+	if (role == 'c') {
+		argv[0] = need_memory(strdup("mpa perf client"));
 		say_command = "perf client";
-		return client_main(argc - 1, argv + 1);
+		return client_main(argc, argv);
 	}
 	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-?"))) {
-		puts("usage: mpa perf server [OPTION]... [ADDRESS:]PORT\n"
-		     "       mpa perf client [OPTION]... HOST:PORT\n\n"
+		puts("usage: mpa perf server [OPTION]... [[ADDRESS:]PORT]\n"
+		     "       mpa perf client [OPTION]... HOST[:PORT]\n"
+		     "   or: mpa perf -s [OPTION]..., mpa perf -c HOST [OPTION]..., as iperf3\n\n"
 		     "\"mpa perf client --help\" has the tests, mpa-perf(1) more.");
 		return STATUS_OK;
 	}
-	die(STATUS_USAGE, "server or client? See mpa perf --help");
+	die(STATUS_USAGE, "server or client, -s or -c HOST? See mpa perf --help");
 }

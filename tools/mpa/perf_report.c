@@ -338,7 +338,7 @@ static const char two_machines[] =
 static const char virtual_machine[] =
 	"There is a virtual machine: its processors may be taken away at any time, and what\n"
 	"an instruction costs there, the CRC's if it is emulated, is not what it costs on\n"
-	"hardware.";
+	"hardware. README's ratios are of instructions that were counted instead.";
 
 /* What the ratio does not show in this case. */
 static void caution(const struct perf_round *round)

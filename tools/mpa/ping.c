@@ -6,6 +6,7 @@
 #include "relay.h"
 
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -52,6 +53,8 @@ static const struct argp_option options[] = {
 	{ "interval", 'i', "SECONDS", 0, "between them (1)", 0 },
 	{ "echo", KEY_ECHO, NULL, 0, "send a record and wait until it comes back", 0 },
 	{ "size", KEY_SIZE, "OCTETS", 0, "of that record (64)", 0 },
+	ENDPOINT_PORT,
+	{ NULL, 'W', "SECONDS", 0, "at most, as --timeout", 0 },
 	{ "json", KEY_JSON, NULL, 0, "results as JSON, one a line", 0 },
 	{ "quiet", 'q', NULL, 0, "only the exit status, and errors", 0 },
 	{ "verbose", 'v', NULL, 0, "more of what the peer has said", 0 },
@@ -98,6 +101,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case 'v':
 		opt->verbose = true;
+		break;
+	case 'p':
+		opt->to.port = arg;
+		break;
+	case 'W':
+		opt->start.start.timeout_ms = start_seconds(state, "-W", arg);
 		break;
 	case ARGP_KEY_ARG:
 		if (opt->given == 2)
@@ -503,26 +512,33 @@ static void count(struct results *results, const struct try *try)
 static void summary_of(const struct options *opt, struct series *series, json_t *object)
 {
 	double least = series->ms[0], most = series->ms[series->n - 1], mean = 0, median;
+	double square = 0, deviation;
 
 	median = (series->ms[(series->n - 1) / 2] + series->ms[series->n / 2]) / 2;
 	for (size_t i = 0; i < series->n; i++)
 		mean += series->ms[i] / series->n;
+	for (size_t i = 0; i < series->n; i++)
+		square += (series->ms[i] - mean) * (series->ms[i] - mean) / series->n;
+	deviation = sqrt(square);
 	json_object_set_new(object, series->name,
-			    json_pack("{s:f, s:f, s:f, s:f}", "min_ms", least, "mean_ms", mean,
-				      "median_ms", median, "max_ms", most));
+			    json_pack("{s:f, s:f, s:f, s:f, s:f}", "min_ms", least, "mean_ms",
+				      mean, "median_ms", median, "max_ms", most, "deviation_ms",
+				      deviation));
 	if (tells(opt))
-		printf(" %s %.2f/%.2f/%.2f", series->name, least, mean, most);
+		printf(" %s %.2f/%.2f/%.2f/%.2f", series->name, least, mean, most, deviation);
 }
 
 static void summary(const struct options *opt, struct results *results)
 {
-	json_t *object = json_pack("{s:I, s:I}", "connections", (json_int_t)results->tried,
-				   "good", (json_int_t)results->good);
+	const double lost = results->tried ?
+			    100.0 * (results->tried - results->good) / results->tried : 0;
+	json_t *object = json_pack("{s:I, s:I, s:f}", "connections", (json_int_t)results->tried,
+				   "good", (json_int_t)results->good, "lost_percent", lost);
 
 	if (tells(opt))
-		printf("%lu connection%s, %lu good%s", results->tried,
-		       results->tried == 1 ? "" : "s", results->good,
-		       results->good ? "; min/avg/max in ms:" : "");
+		printf("%lu connection%s, %lu good, %.3g %% lost%s", results->tried,
+		       results->tried == 1 ? "" : "s", results->good, lost,
+		       results->good ? "; min/avg/max/mdev in ms:" : "");
 	for (struct series *each = results->all; each < results->all + SERIES; each++) {
 		if (!each->n)
 			continue;
@@ -648,7 +664,7 @@ int ping_main(int argc, char **argv)
 	static const struct argp_child children[] = { { &start_argp, 0, NULL, 0 }, {} };
 	struct options opt = { .count = 1, .size = ECHO_SIZE, .interval = INTERVAL };
 	static const struct argp argp = {
-		options, parse, "HOST:PORT\nHOST PORT", doc, children, NULL, NULL
+		options, parse, "HOST:PORT\nHOST PORT\n-p PORT HOST", doc, children, NULL, NULL
 	};
 
 	start_defaults(&opt.start);

@@ -40,6 +40,7 @@ static const struct value {
 struct policy {
 	bool json;
 	int words;
+	uint32_t wanted;	/* those that are to be shown, a bit for each; 0: all */
 	uint32_t has;
 	uint32_t value[MPA_A_POLICY_MAX + 1];
 };
@@ -68,8 +69,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	options, parse, "[NAME=VALUE]...",
-	"What programs may do in this network namespace.\vThe values are crc-optional, startup-timeout-ms, startup-max, markers and place; mpa-policy(1) says more.",
+	options, parse, "[NAME|NAME=VALUE]...",
+	"What programs may do in this network namespace; of one NAME its value alone.\vThe values are crc-optional, startup-timeout-ms, startup-max, markers and place; mpa-policy(1) says more.",
 	NULL, NULL, NULL,
 };
 
@@ -99,7 +100,7 @@ static unsigned int attr_named(const char *name, size_t len)
 	    (int)len, name);
 }
 
-/* NAME=VALUE; the kernel checks the range of the value. */
+/* NAME, or NAME=VALUE; the kernel says whether the value is in range. */
 static void word_parse(struct policy *policy, const char *word)
 {
 	const char *equals = strchr(word, '=');
@@ -107,8 +108,10 @@ static void word_parse(struct policy *policy, const char *word)
 	unsigned int attr;
 	char *end;
 
-	if (!equals)
-		die(STATUS_USAGE, "%s: expected NAME=VALUE", word);
+	if (!equals) {
+		policy->wanted |= 1U << attr_named(word, strlen(word));
+		return;
+	}
 	attr = attr_named(word, equals - word);
 	errno = 0;
 	value = strtoul(equals + 1, &end, 0);
@@ -184,14 +187,18 @@ static void print_value(const struct value *value, uint32_t is)
 
 static void print(const struct policy *policy)
 {
+	const uint32_t shown = policy->wanted ? policy->has & policy->wanted : policy->has;
+	const bool one = policy->wanted && !(policy->wanted & (policy->wanted - 1));
 	json_t *object = need_memory(json_object());
 
 	for (unsigned int attr = 1; attr <= MPA_A_POLICY_MAX; attr++) {
-		if (!(policy->has >> attr & 1))
+		if (!(shown >> attr & 1))
 			continue;
 		json_object_set_new(object, values[attr].name,
 				    json_integer(policy->value[attr]));
-		if (!policy->json)
+		if (!policy->json && one)
+			printf("%u\n", policy->value[attr]);
+		else if (!policy->json)
 			print_value(&values[attr], policy->value[attr]);
 	}
 	if (policy->json) {

@@ -2,6 +2,8 @@
 /* Messages for the user. */
 #include "tool.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,10 +73,33 @@ void die(enum status status, const char *format, ...)
 	exit(status);
 }
 
-/* All output must have been written. */
+/*
+ * Escape sequences for what is printed to a terminal; https://no-color.org. Decided once:
+ * nothing else than a terminal's start and end changes it.
+ */
+const char *colour(enum colour which)
+{
+	static const char *const codes[] = {
+		"\033[m", "\033[31m", "\033[33m", "\033[32m", "\033[1m",
+	};
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+	static int wanted = -1;
+
+	if (wanted < 0)
+		wanted = !(no && *no) && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb");
+	return wanted ? codes[which] : "";
+}
+
+/* All that was printed has to be written; to a reader that has gone, as "head", none is. */
 void say_flush(void)
 {
-	if (fflush(stdout) || ferror(stdout))
+	const bool failed = fflush(stdout) || ferror(stdout);
+
+	if (failed && errno == EPIPE) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
+	if (failed)
 		die(STATUS_LOCAL, "standard output: %m");
 }
 

@@ -10,6 +10,7 @@
 
 enum {
 	KEY_TUF = 0x100,
+	KEY_OPENMETRICS,
 };
 
 struct show {
@@ -37,6 +38,8 @@ static const struct argp_option options[] = {
 	{ "no-header", 'H', NULL, 0, "no line with the names of the columns", 0 },
 	{ "summary", 's', NULL, 0, "numbers of connections, by state and role", 0 },
 	{ "all", 'a', NULL, 0, "of stat: counters that are 0 as well", 0 },
+	{ "openmetrics", KEY_OPENMETRICS, NULL, 0,
+	  "counters, and how many connections there are, for Prometheus", 0 },
 	{ "tuf", KEY_TUF, NULL, 0, "only sockets of TUF", 0 },
 	{}
 };
@@ -74,6 +77,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case 'a':
 		show->options.all = true;
+		break;
+	case KEY_OPENMETRICS:
+		show->options.openmetrics = true;
 		break;
 	case KEY_TUF:
 		show->tuf = true;
@@ -259,6 +265,8 @@ static void row(const struct show *show, struct table *table, const struct conn 
 			  need_memory(strdup("kernel")) :
 			  procs_text(&show->procs, conn_value(conn, MPA_A_CONN_INODE));
 	*cell = health_of(conn);
+	if (health_has_failed(conn))
+		table_colour(table, COLOUR_BAD);
 }
 
 static void print_table(const struct show *show)
@@ -365,6 +373,16 @@ static void groups_table(const struct show *show, const struct groups *groups)
 	table_free(&table);
 }
 
+static void groups_metrics(const struct groups *groups)
+{
+	puts("# TYPE mpa_connections gauge\n"
+	     "# HELP mpa_connections sockets of MPA and TUF now");
+	for (size_t i = 0; i < groups->n; i++)
+		printf("mpa_connections{state=\"%s\",role=\"%s\"} %lu\n", groups->list[i].state,
+		       groups->list[i].role, groups->list[i].n);
+	puts("# EOF");
+}
+
 static void print_summary(const struct show *show)
 {
 	struct groups groups = {};
@@ -372,7 +390,9 @@ static void print_summary(const struct show *show)
 	groups_count(show, &groups);
 	if (groups.n)
 		qsort(groups.list, groups.n, sizeof(*groups.list), compare);
-	if (show->options.json)
+	if (show->options.openmetrics)
+		groups_metrics(&groups);
+	else if (show->options.json)
 		rounds_json(&show->rounds, show->rounds.every > 0 ?
 			    json_pack("{s:o}", "summary", groups_json(&groups)) :
 			    groups_json(&groups));
@@ -400,7 +420,9 @@ static void show_round(struct show *show)
 		if (show->procs.hidden && show->rounds.done == 1)
 			note("processes of other users are not shown: sudo mpa show -p");
 	}
-	if (show->summary)
+	if (show->options.openmetrics)
+		show_stat_metrics();
+	if (show->summary || show->options.openmetrics)
 		print_summary(show);
 	else if (show->options.json)
 		print_json(show);
@@ -417,7 +439,9 @@ int show_main(int argc, char **argv)
 
 	show.words = argc;
 	argp_parse(&argp, argc, argv, 0, NULL, &show);
-	if (show.words < argc && !strcmp(argv[show.words], "stat")) {
+	if (show.options.openmetrics && show.rounds.every > 0)
+		die(STATUS_USAGE, "--openmetrics is for once: who collects asks again");
+	if (show.words < argc && !strcmp(argv[show.words], "stat") && !show.options.openmetrics) {
 		if (show.words < argc - 1)
 			die(STATUS_USAGE, "%s: behind stat nothing is expected",
 			    argv[show.words + 1]);

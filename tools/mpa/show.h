@@ -18,20 +18,23 @@
  * @columns:	their number
  * @right:	columns that are aligned to the right, a bit for each
  * @cells:	row by row
- * @rows:	their number
- * @room:	allocated rows
+ * @colours:	of the last column of each row
+ * @rows:	how many there are
+ * @room:	for so many
  */
 struct table {
 	const char *heads[TABLE_COLUMNS];
 	unsigned int columns;
 	unsigned int right;
 	char **cells;
+	unsigned char *colours;
 	size_t rows;
 	size_t room;
 };
 
 void table_column(struct table *table, const char *head, bool right);
 char **table_row(struct table *table);
+void table_colour(struct table *table, int colour);
 void table_print(const struct table *table, bool header);
 void table_free(struct table *table);
 char *table_rate(double rate);
@@ -86,15 +89,18 @@ void rounds_json(const struct rounds *rounds, json_t *it);
 /**
  * struct show_options - how connections and counters are shown
  * @json:	as JSON
+ * @openmetrics: for Prometheus
  * @no_header:	no names of columns
  * @all:	also counters that are 0
  */
 struct show_options {
 	bool json;
+	bool openmetrics;
 	bool no_header;
 	bool all;
 };
 
+void show_stat_metrics(void);
 void show_stat(struct rounds *rounds, const struct show_options *options);
 
 #endif /* _MPA_TOOL_SHOW_H */

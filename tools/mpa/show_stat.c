@@ -6,6 +6,7 @@
 #include "tool.h"
 #include "show.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +210,37 @@ static void counters_json(const struct counters *counters, const struct rounds *
 	}
 	json_decref(rates);
 	rounds_json(rounds, it);
+}
+
+/* ---- OpenMetrics ---- */
+
+/* MpaTxFpdus is mpa_tx_fpdus: an underline where a capital follows a small letter. */
+static void metric_name(char *to, const char *from)
+{
+	for (const char *each = from; *each; each++) {
+		if (each > from && isupper(*each))
+			*to++ = '_';
+		*to++ = tolower(*each);
+	}
+	*to = 0;
+}
+
+/* All counters, as they are read once. */
+void show_stat_metrics(void)
+{
+	static struct counters counters;
+	char name[2 * sizeof(counters.list->name)];
+
+	counters_read(&counters);
+	for (size_t i = 0; i < counters.n; i++) {
+		const struct counter_words *words = words_of(&counters.list[i]);
+
+		metric_name(name, counters.list[i].name);
+		printf("# TYPE %s %s\n", name, words->gauge ? "gauge" : "counter");
+		if (words->words)
+			printf("# HELP %s %s\n", name, words->words);
+		printf("%s%s %llu\n", name, words->gauge ? "" : "_total", counters.list[i].value);
+	}
 }
 
 static char *number_text(__u64 number)

@@ -224,6 +224,17 @@ void start_attach(int fd)
 	die(STATUS_LOCAL, "cannot put MPA on the connection: %m");
 }
 
+/* The same for a connection that may have ended: whether it has the ULP now. */
+bool start_attached(int fd)
+{
+	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
+		return true;
+	if (errno != ENOTCONN)
+		start_attach(fd);
+	note("a connection has ended before it was accepted");
+	return false;
+}
+
 /* An option of level SOL_MPA that is an int. */
 void start_set(int fd, int option, int value, const char *name)
 {

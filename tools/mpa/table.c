@@ -30,8 +30,16 @@ char **table_row(struct table *table)
 		table->room = table->room * 2 + 16;
 		table->cells = need_memory(realloc(table->cells, table->room *
 						   table->columns * sizeof(*table->cells)));
+		table->colours = need_memory(realloc(table->colours, table->room));
 	}
+	table->colours[table->rows] = COLOUR_NONE;
 	return table->cells + table->rows++ * table->columns;
+}
+
+/* Of the last column of the last row */
+void table_colour(struct table *table, int colour)
+{
+	table->colours[table->rows - 1] = colour;
 }
 
 void table_free(struct table *table)
@@ -39,6 +47,7 @@ void table_free(struct table *table)
 	for (size_t i = 0; i < table->rows * table->columns; i++)
 		free(table->cells[i]);
 	free(table->cells);
+	free(table->colours);
 	*table = (struct table){};
 }
 
@@ -112,7 +121,7 @@ static void print_cell(struct layout *layout, const char *text, int width, bool 
 }
 
 static void print_row(const struct table *table, struct layout *layout,
-		      const char *const *cells)
+		      const char *const *cells, int last_colour)
 {
 	const unsigned int last = table->columns - 1;
 
@@ -122,7 +131,11 @@ static void print_row(const struct table *table, struct layout *layout,
 		print_cell(layout, cells[i], layout->column[i], table->right >> i & 1);
 	if (layout->at > INDENT && layout->at + longer(0, cells[last]) > layout->width)
 		new_line(layout);
+	if (last_colour != COLOUR_NONE)
+		fputs(colour(last_colour), stdout);
 	print_folded(layout, cells[last]);
+	if (last_colour != COLOUR_NONE)
+		fputs(colour(COLOUR_NONE), stdout);
 	putchar('\n');
 }
 
@@ -136,11 +149,15 @@ void table_print(const struct table *table, bool header)
 			layout.column[i] = longer(layout.column[i],
 						  table->cells[row * table->columns + i]);
 	}
-	if (header)
-		print_row(table, &layout, table->heads);
+	if (header) {
+		fputs(colour(COLOUR_HEAD), stdout);
+		print_row(table, &layout, table->heads, COLOUR_NONE);
+		fputs(colour(COLOUR_NONE), stdout);
+	}
 	for (size_t row = 0; row < table->rows; row++)
 		print_row(table, &layout,
-			  (const char *const *)table->cells + row * table->columns);
+			  (const char *const *)table->cells + row * table->columns,
+			  table->colours[row]);
 }
 
 /* A number per second, short; the caller frees it. */

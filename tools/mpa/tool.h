@@ -46,8 +46,19 @@ int show_main(int argc, char **argv);
 int monitor_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 
-/* say.c: messages go to standard error, after "mpa COMMAND: ". */
-extern const char *say_command;		/* for the beginning of a message */
+/* say.c: colours, of what is printed to a terminal; "" elsewhere, or with NO_COLOR */
+enum colour {
+	COLOUR_NONE,		/* back to the usual one */
+	COLOUR_BAD,
+	COLOUR_ODD,
+	COLOUR_GOOD,
+	COLOUR_HEAD,
+};
+
+const char *colour(enum colour which);
+
+/* messages go to standard error, behind "mpa COMMAND: ". */
+extern const char *say_command;		/* for the front of a message */
 extern bool say_quiet;			/* only errors */
 /* Called with an error that ends the program, in addition to the message. */
 extern void (*say_last)(enum status status, const char *text);
@@ -68,8 +79,11 @@ char *printable(const void *octets, size_t len);
 /* endpoint.c */
 struct endpoint {
 	const char *host;	/* NULL: any address */
-	const char *port;
+	const char *port;	/* what --port has said before there are words */
 };
+
+#define ENDPOINT_PORT \
+	{ "port", 'p', "PORT", 0, "the port; then the only argument is the host", 0 }
 
 void endpoint_parse(struct endpoint *to, const char *text);
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv);
@@ -98,6 +112,7 @@ extern const struct argp start_argp;	/* a child: its input is start_options */
 
 void start_defaults(struct start_options *options);
 void start_attach(int fd);
+bool start_attached(int fd);
 void start_set(int fd, int option, int value, const char *name);
 enum status start_mpa(int fd, const struct start_options *options,
 		      enum mpa_role role, char **why);

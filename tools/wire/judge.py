@@ -395,7 +395,7 @@ def show_direction(way, who, tshark):
     if tshark and saw["crc_only"] + saw["left_out"]:
         print(f"    {saw['crc_only'] + saw['left_out']} FPDUs end where the "
               f"next marker begins, or are empty: of these tshark\n    judges "
-              f"the CRC of {saw['crc_only']}, and no marker (README, limits)")
+              f"the CRC of {saw['crc_only']}, and no marker; our own parser does")
     text = (f"{way['segments']} segments, "
             f"{way['segments_begin_fpdu']} begin with an FPDU")
     print(f"    {way['ulpdu_octets']} octets of ULPDU in {text}")
