@@ -214,6 +214,36 @@ bpftrace_error() {
 		has 1 code
 }
 
+# script NAME: tools/bpftrace/NAME.bt meanwhile
+script() {
+	seen=$(timeout 180 bpftrace -c "/usr/bin/bash $here/mpa_tracing.sh exchange" \
+		"$here/../../tools/bpftrace/$1.bt" 2>&1) || {
+		echo "$1.bt ended with $?:"
+		echo "$seen"
+		return 1
+	}
+}
+
+# The initiator sends first, and then receives; after the responder has sent nothing comes.
+bpftrace_latency() {
+	script mpa-latency || return
+	has 1 "^@us\[[0-9]+\]: *$" && has 0 "^@us\[5044\]" && has 0 "^@sent" &&
+		has 1 '^\[[0-9]+[KM]?, [0-9]+[KM]?\) +1 \|@+\|$'
+}
+
+# Records of 5000 octets take four segments, three of which begin inside of them.
+bpftrace_unaligned() {
+	script mpa-unaligned || return
+	has 1 "^@segments\[5044, [0-9]+, 1\]: [1-9][0-9]*$" &&
+		has 1 "^@segments\[[0-9]+, 5044, 1\]: [1-9][0-9]*$"
+}
+
+bpftrace_short() {
+	script mpa-short || return
+	has 2 "^@calls\[mpa_transfer, [0-9]+\]: 200$" &&
+		has 2 "^@octets\[mpa_transfer, [0-9]+\]: *$"
+}
+
 tap_run "trace_cmd_shows_all_that_happens" trace_cmd_all
 tap_run "trace_cmd_shows_startup_and_errors_only" trace_cmd_startup
 tap_run "perf_counts_runs" perf_counts
@@ -222,5 +252,8 @@ tap_run "perf_shows_each_run" perf_octets
 if [[ ${MPA_KERNEL:-6.1} = 6.1 ]]; then
 	tap_run "bpftrace_sums_up_octets" bpftrace_octets
 	tap_run "bpftrace_tells_of_bad_records" bpftrace_error
+	tap_run "mpa_latency_has_a_histogram_of_each_port" bpftrace_latency
+	tap_run "mpa_unaligned_counts_by_cause" bpftrace_unaligned
+	tap_run "mpa_short_names_the_programs" bpftrace_short
 fi
 tap_end
