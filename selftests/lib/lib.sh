@@ -108,17 +108,24 @@ hosts_up() {
 	for host in "alpha va 1" "beta vb 2"; do
 		# shellcheck disable=SC2086 # three words
 		set -- $host
-		# Without duplicate address detection the address is usable at once.
-		ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 \
-			"net.ipv6.conf.$2.accept_dad=0"
 		# Capture what a wire would carry, not what TCP hands to the device.
 		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
 			>/dev/null
-		ip -n "$1" addr add "10.5.4.$3/24" dev "$2"
-		ip -n "$1" addr add "fd05:44::$3/64" dev "$2" nodad
-		ip -n "$1" link set "$2" up
-		ip -n "$1" link set lo up
+		host_up "$@"
 	done
+}
+
+# host_up NETNS DEVICE N: the Nth of the two has the device that is there
+host_up() {
+	# No duplicate address detection: the address is there at once.
+	ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 \
+		"net.ipv6.conf.$2.accept_dad=0"
+	ip -n "$1" -batch - <<-END
+		addr add 10.5.4.$3/24 dev $2
+		addr add fd05:44::$3/64 dev $2 nodad
+		link set $2 up
+		link set lo up
+	END
 }
 
 # Before the wire goes: an unacknowledged FIN keeps a reference on the module.

@@ -6,9 +6,9 @@
 # can be lost. The sender's counters, the capture and the case's expectation must
 # agree.
 #
-# MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge what
-# the judge (tools/wire/judge) has to demand of it. Without it the capture is judged
-# here.
+# MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge
+# the arguments of the judge (tools/wire/judge); it is judged here only if that is
+# not set.
 #
 # --long: ten times as much, as with MPA_LONG=1. --times=N: run each case N times.
 # --no-capture: check the counters only. --defaults: with the kernel's default
@@ -252,7 +252,7 @@ traffic_once() {
 	tap_run "${name}_counters" explained $allowed
 	demands+=" --no-tshark --port $port"
 	[[ -n ${uncounted:-} ]] || demands+=" --counters $name.json"
-	echo "$demands" >"$dir/$name.judge"
+	echo "$demands aligned.pcap" >"$dir/$name.judge"
 }
 
 # window [OCTETS]: the initial window of beta's connections. By default, far more
@@ -315,7 +315,7 @@ judged() {
 	local options
 
 	read -r -a options <"$dir/$1.judge"
-	(cd "$dir" && "$judge" "${options[@]}" aligned.pcap)
+	(cd "$dir" && "$judge" "${options[@]}")
 }
 
 trap cleanup EXIT
