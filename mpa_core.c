@@ -98,6 +98,10 @@ static struct tcp_ulp_ops mpa_ulp_ops __read_mostly = {
 	.clone	= mpa_clone,
 	.get_info = mpa_ulp_info,
 	.get_info_size = mpa_ulp_info_size,
+#ifdef MPA_HAVE_ULP_HOOKS
+	.ofo	= mpa_tcp_ofo,
+	.xmit	= mpa_tcp_xmit,
+#endif
 };
 
 static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
@@ -106,6 +110,10 @@ static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 	.init	= mpa_alt_attach,
 	.get_info = mpa_ulp_info,
 	.get_info_size = mpa_ulp_info_size,
+#ifdef MPA_HAVE_ULP_HOOKS
+	.ofo	= mpa_tcp_ofo,
+	.xmit	= mpa_tcp_xmit,
+#endif
 };
 
 /* A child inherits the options of its listener, and how to start. */

@@ -113,6 +113,7 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 	sock_set_flag(sk, SOCK_LINGER);
 }
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /*
  * TCP's disconnect(), after which both addresses stay, as after a reset by the
  * peer: accept(2) may be about to ask for the peer's, and would fail with
@@ -171,9 +172,11 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 	smp_rmb(); /* with mpa_tcp_disconnect() */
 	return port ?: READ_ONCE(tcp->kept_port);
 }
+#endif
 
 /* ---- the lock, and waiting ---- */
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Take the socket lock, for the work item, unless a user has it: it may hold
  * the lock until a page of its memory comes. Then @put_off is set, and
@@ -200,6 +203,7 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 		tcp->worker = true;
 	return true;
 }
+#endif
 
 /* Release the lock that mpa_tcp_try_lock() has taken. Process context. */
 void mpa_tcp_unlock(struct sock *sk)

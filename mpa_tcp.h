@@ -17,6 +17,7 @@
 #include <linux/tcp.h>
 #include <net/inet_connection_sock.h>
 #include <net/sock.h>
+#include <net/tcp.h>
 #ifdef MPA_HAVE_HOTDATA_FRAGS
 #include <net/hotdata.h>
 #endif
@@ -24,6 +25,14 @@
 #include "compat.h"
 #include "mpa_net.h"
 #include "mpa_framing.h"
+
+#ifndef MPA_HAVE_ULP_HOOKS
+/*
+ * There are two implementations. A stock kernel has no hooks for what mpa
+ * needs, so that it writes fields of TCP. Where TCP has those of
+ * scripts/export.d/hooks, mpa_tcp_hooks.c uses them instead.
+ */
+#endif
 
 struct mpa_ctx;
 struct tcphdr;
@@ -152,7 +161,13 @@ struct mpa_tcp {
 	u32			ooo_seen;	/* rcv_ooopack at the last look */
 	bool			ooo_minded;	/* track segments out of order */
 	bool			worker;		/* the work item has the lock */
+#ifdef MPA_HAVE_ULP_HOOKS
+	bool			watched;	/* inspect packets that leave */
+	u32			ooo_gap;	/* rcv_nxt when one last arrived */
+	struct mpa_fit		*fit;		/* of mpa_tcp_fit() */
+#else
 	__be16			kept_port;	/* see mpa_tcp_disconnect() */
+#endif
 };
 
 /*
@@ -170,7 +185,9 @@ struct mpa_fit {
 	u32	emss;		/* the EMSS that results */
 	u32	end;		/* seq. after what another MSS would cut elsewhere */
 	u16	less;		/* octets by which we have lowered the MSS */
+#ifndef MPA_HAVE_ULP_HOOKS
 	u16	ext_hdr_len;	/* icsk_ext_hdr_len as we left it */
+#endif
 };
 
 /* What TCP does with octets that it is given. */
@@ -366,6 +383,7 @@ static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 }
 
 /* mpa_tcp_ooo.c */
+extern void (*mpa_ooo_arrived)(struct sock *sk);
 void mpa_tcp_ooo_init(void (*arrived)(struct sock *sk));
 void mpa_tcp_ooo_mind(struct sock *sk, bool on);
 bool mpa_tcp_ooo_ask(struct sock *sk);
@@ -394,6 +412,7 @@ void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 u32 mpa_tcp_emss(struct sock *sk);
 void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
 u32 mpa_tcp_path_mss(const struct sock *sk);
+u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp);
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp);
 u32 mpa_tcp_emss_now(const struct sock *sk);
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);
@@ -424,6 +443,18 @@ void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut),
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format);
 void mpa_tcp_watch_plain(struct sock *sk);
 void mpa_tcp_unwatch(struct sock *sk);
+#ifdef MPA_HAVE_ULP_HOOKS
+bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb);
+
+/* mpa_tcp_hooks.c */
+void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq);
+void mpa_tcp_keep_whole(struct sock *sk, bool on);
+#else
+/* mpa_tcp_send() sees to it. */
+static inline void mpa_tcp_keep_whole(struct sock *sk, bool on)
+{
+}
+#endif
 
 /*
  * The next @len octets, or NULL if they are not contiguous, or not in memory

@@ -13,6 +13,7 @@
 
 #include "mpa_tcp.h"
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Reserve memory for octets that have been accepted, by truesize: beyond any
  * limit, as __sk_mem_schedule() does for full buffers. As in softirq, a control
@@ -32,6 +33,7 @@ void mpa_tcp_force(struct sock *sk, int size)
 	}
 	local_bh_enable();
 }
+#endif
 
 /*
  * Whether a call may bring @octets more, which are reserved then. At TCP's

@@ -26,7 +26,7 @@
 
 #include "mpa_tcp.h"
 
-static void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
+void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
 /*
  * Set the function to call when something is out of order on a socket that
@@ -43,6 +43,7 @@ static bool mpa_ooo_empty(const struct sock *sk)
 	return RB_EMPTY_ROOT(&tcp_sk(sk)->out_of_order_queue);
 }
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Track segments out of order. The caller searches old ones. Process context.
  */
@@ -75,6 +76,7 @@ void mpa_tcp_ooo_acked(struct sock *sk)
 	    mpa_tcp_ooo_ask(sk))
 		mpa_ooo_arrived(sk);
 }
+#endif
 
 /* Whether something has arrived out of order since the last call. */
 bool mpa_tcp_ooo_new(struct sock *sk)

@@ -20,6 +20,14 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
+/* EMSS, before TCP rounds it down to a multiple of a unit; a hint as well. */
+u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp)
+{
+	return READ_ONCE(tcp_sk(sk)->mss_cache) -
+	       mpa_tcp_sack_len(tcp_sk(sk)) - READ_ONCE(tcp->watch.options);
+}
+
+#ifndef MPA_HAVE_ULP_HOOKS
 /* EMSS without SACK blocks. */
 u32 mpa_tcp_path_mss(const struct sock *sk)
 {
@@ -29,14 +37,14 @@ u32 mpa_tcp_path_mss(const struct sock *sk)
 /* EMSS, the effective maximum segment size; a hint without the lock. */
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
 {
-	return READ_ONCE(tcp_sk(sk)->mss_cache) -
-	       mpa_tcp_sack_len(tcp_sk(sk)) - READ_ONCE(tcp->watch.options);
+	return mpa_tcp_emss_full(sk, tcp);
 }
 
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
 	return mpa_tcp_emss_of(sk, mpa_tcp(sk));
 }
+#endif
 
 /*
  * Octets of options of a packet with payload, beyond SACK and the usual ones.
@@ -65,6 +73,7 @@ u32 mpa_tcp_emss(struct sock *sk)
 	return mpa_tcp_emss_now(sk);
 }
 
+#ifndef MPA_HAVE_ULP_HOOKS
 static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -114,6 +123,7 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 	}
 	fit->emss = mpa_tcp_emss(sk);
 }
+#endif
 
 /* Octets that TCP has not sent. */
 u32 mpa_tcp_unsent(const struct sock *sk)
@@ -162,6 +172,7 @@ bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 	return false;
 }
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /* The next octets begin an skb, and with it a segment. */
 void mpa_tcp_end_segment(struct sock *sk)
 {
@@ -323,6 +334,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	if (!test_and_set_bit(TCP_TSQ_DEFERRED, &sk->sk_tsq_flags))
 		sock_hold(sk);
 }
+#endif
 
 /* There is room in the send buffer, or in the last packet, which TCP fills. */
 bool mpa_tcp_writable(struct sock *sk)
@@ -384,6 +396,7 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 	return max_t(u32, min_t(u32, segs, sk->sk_gso_max_segs), 1) * emss;
 }
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Octets to give to TCP in one call. A call that fills an skb and continues
  * sends it whether corked or not, and so would cut it at the window's edge.
@@ -402,11 +415,12 @@ static u32 mpa_tcp_call_max(struct sock *sk)
 		mpa_tcp_end_segment(sk);
 	return goal;
 }
+#endif
 
-/* Fragments that an skb may need: newer kernels use one for each page. */
+/* Fragments that an skb may need: some kernels use one for each page. */
 u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 {
-#ifdef MPA_HAVE_SENDPAGE
+#if defined(MPA_HAVE_SENDPAGE) || defined(MPA_HAVE_ULP_HOOKS)
 	return out->nr;
 #else
 	u32 frags = 0, i;
@@ -426,15 +440,21 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 	frags += mpa_tcp_frags(out) + 1;
 	if (frags >= max)
 		return 0;
-#ifdef MPA_HAVE_SENDPAGE
+#if defined(MPA_HAVE_SENDPAGE) || defined(MPA_HAVE_ULP_HOOKS)
 	return U32_MAX;
 #else
 	return (max - frags) * PAGE_SIZE;
 #endif
 }
 
+#ifndef MPA_HAVE_ULP_HOOKS
+/* mpa_tcp_send_accepted() does without. */
+#define MSG_COMMITTED	0
+#endif
+
 /* The pages no longer change: a checksum needs no copy of them. */
-#define MPA_SEND_FLAGS	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
+#define MPA_SEND_FLAGS	(MSG_COMMITTED | MSG_DONTWAIT | \
+			 MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
  * Give TCP pages by reference. @push applies if these @n octets are the last.
@@ -481,8 +501,6 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 			    enum mpa_push push)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-
 	while (out->sent < out->len) {
 		u32 n = out->len - out->sent;
 		int ret;
@@ -495,8 +513,10 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 		}
 		if (out->split > out->sent)
 			n = min(n, out->split - out->sent);
-		if (after(tp->write_seq + n, tcp_wnd_end(tp)))
+#ifndef MPA_HAVE_ULP_HOOKS
+		if (after(tcp_sk(sk)->write_seq + n, tcp_wnd_end(tcp_sk(sk))))
 			n = min(n, mpa_tcp_call_max(sk));
+#endif
 		ret = mpa_tcp_send_some(sk, out, n,
 					out->sent + n == out->len ?
 					push : MPA_PUSH_FULL);
@@ -507,6 +527,40 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 	return 0;
 }
 
+/* The connection still takes octets. */
+static bool mpa_tcp_takes(const struct sock *sk)
+{
+	return (1 << sk->sk_state) &
+	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
+}
+
+/* Upper bound of what the octets take in skbs, by truesize. */
+static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
+{
+	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
+		   mpa_tcp_frags(out) / mpa_skb_frags_max() + 3;
+
+	return out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER);
+}
+
+#ifdef MPA_HAVE_ULP_HOOKS
+static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
+				 struct mpa_window *window,
+				 enum mpa_push *push)
+{
+	int err = mpa_tcp_send_all(sk, out, *push);
+	u32 sent;
+
+	while (err == -EAGAIN) {
+		sent = out->sent;
+		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out));
+		err = mpa_tcp_send_all(sk, out, *push);
+		if (out->sent == sent)
+			break;
+	}
+	return err;
+}
+#else
 /*
  * TCP refuses octets while an error waits for its user, and clears it. These
  * octets have been accepted before: an error that does not end the connection
@@ -528,22 +582,6 @@ static int mpa_tcp_restore_error(struct sock *sk, int aside, int err)
 	if (aside && !cmpxchg(&sk->sk_err, 0, aside))
 		sk_error_report(sk);
 	return err;
-}
-
-/* The connection still takes octets. */
-static bool mpa_tcp_takes(const struct sock *sk)
-{
-	return (1 << sk->sk_state) &
-	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
-}
-
-/* Upper bound of what the octets take in skbs, by truesize. */
-static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
-{
-	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
-		   mpa_tcp_frags(out) / mpa_skb_frags_max() + 3;
-
-	return out->len + skbs * SKB_TRUESIZE(MAX_TCP_HEADER);
 }
 
 /* Whether they may not fit: one FPDU may be longer than the send buffer. */
@@ -610,6 +648,25 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
 	return push;
 }
 
+static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
+				 struct mpa_window *window,
+				 enum mpa_push *push)
+{
+	int aside, shut, err;
+
+	*push = mpa_tcp_mind_window(sk, out, window, *push);
+	aside = mpa_tcp_set_error_aside(sk);
+	/* Called by shutdown(2), which has set it: TCP would take nothing. */
+	shut = sk->sk_shutdown & SEND_SHUTDOWN;
+	if (shut)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
+	err = mpa_tcp_send_unbounded(sk, out, *push);
+	if (shut)
+		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
+	return mpa_tcp_restore_error(sk, aside, err);
+}
+#endif
+
 /**
  * mpa_tcp_send() - hand octets to TCP, without waiting
  * @sk:		socket
@@ -630,7 +687,7 @@ static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
 {
-	int aside, shut, err;
+	int err;
 
 	if (!mpa_tcp_takes(sk))
 		return -EPIPE;
@@ -638,17 +695,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 	/* TCP would sleep, or call the OOM killer, at a control group's limit. */
 	if (mpa_in_work_item(sk))
 		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out) + PAGE_SIZE);
-	push = mpa_tcp_mind_window(sk, out, window, push);
-
-	aside = mpa_tcp_set_error_aside(sk);
-	/* Called by shutdown(2), which has set it: TCP would take nothing. */
-	shut = sk->sk_shutdown & SEND_SHUTDOWN;
-	if (shut)
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
-	err = mpa_tcp_send_unbounded(sk, out, push);
-	if (shut)
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
-	err = mpa_tcp_restore_error(sk, aside, err);
+	err = mpa_tcp_send_accepted(sk, out, window, &push);
 	window->pushed = push == MPA_PUSH_ALL && !err;
 	/* What was reserved too much would admit the next call. */
 	if (tcp_under_memory_pressure(sk))

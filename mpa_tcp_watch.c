@@ -13,6 +13,7 @@
 
 #include <trace/events/mpa.h>
 
+#ifndef MPA_HAVE_ULP_HOOKS
 /* icsk_af_ops with a queue_xmit that inspects packets. */
 struct mpa_xmit {
 	const struct inet_connection_sock_af_ops *base;	/* TCP's own operations */
@@ -22,6 +23,7 @@ struct mpa_xmit {
 /* IPv4, IPv6, IPv4 mapped into IPv6. */
 static struct mpa_xmit mpa_xmits[3];
 static DEFINE_MUTEX(mpa_xmits_lock);
+#endif
 
 static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
 
@@ -295,20 +297,18 @@ static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 	watch->options_seen = options;
 }
 
-/* Context: socket lock held, maybe in softirq. */
-static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
-			      struct flowi *fl)
+/*
+ * A packet leaves. Return: false if it must not. Context: socket lock held,
+ * maybe in softirq.
+ */
+static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
 {
-	const struct mpa_xmit *xmit =
-		container_of(inet_csk(sk)->icsk_af_ops, struct mpa_xmit, ops);
 	const struct tcphdr *th = (const struct tcphdr *)skb->data;
 	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 	struct mpa_watch *watch = &tcp->watch;
 	u32 leaves = len;
 
-	if (unlikely(!tcp))
-		goto out;
 	if (len && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
 		    watch->options_seen))
 		mpa_watch_options(sk, watch, th);
@@ -318,9 +318,43 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq) &&
 	    mpa_watch_counts(watch))
 		mpa_watch_packet(sk, watch, skb, seq, len);
+	return likely(leaves == len) || mpa_watch_trim(skb, leaves);
+}
+
+#ifdef MPA_HAVE_ULP_HOOKS
+/* For tcp_ulp_ops.xmit. */
+bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb)
+{
+	const struct mpa_tcp *tcp = mpa_tcp(sk);
+
+	return !tcp || !tcp->watched || mpa_watch_xmit(sk, skb);
+}
+
+/* Inspect what leaves. Process context. */
+static void mpa_watch_hook(struct sock *sk)
+{
+	mpa_tcp(sk)->watched = true;
+}
+
+/* Undo mpa_tcp_watch(). Process context. */
+void mpa_tcp_unwatch(struct sock *sk)
+{
+	mpa_tcp(sk)->watched = false;
+}
+#else
+/* Context: socket lock held, maybe in softirq. */
+static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
+			      struct flowi *fl)
+{
+	const struct mpa_xmit *xmit =
+		container_of(inet_csk(sk)->icsk_af_ops, struct mpa_xmit, ops);
+	const struct mpa_tcp *tcp = mpa_tcp(sk);
+
+	if (unlikely(!tcp))
+		goto out;
 	if (unlikely(tcp->ooo_minded))
 		mpa_tcp_ooo_acked(sk);
-	if (unlikely(leaves < len) && !mpa_watch_trim(skb, leaves)) {
+	if (!mpa_watch_xmit(sk, skb)) {
 		kfree_skb(skb);
 		return NET_XMIT_DROP;
 	}
@@ -358,6 +392,18 @@ static void mpa_watch_hook(struct sock *sk)
 		pr_warn_once("sockets of a kind whose segments are not counted\n");
 }
 
+/* Undo mpa_tcp_watch(). Process context. */
+void mpa_tcp_unwatch(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
+		WRITE_ONCE(icsk->icsk_af_ops,
+			   container_of(icsk->icsk_af_ops, struct mpa_xmit,
+					ops)->base);
+}
+#endif
+
 /*
  * Inspect segments when they leave; the next octet that TCP is given is the
  * first of an FPDU. Process context.
@@ -376,6 +422,7 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 	watch->framing = format->framing;
 	watch->guarded |= mpa_format_contained(format);
 	mpa_watch_hook(sk);
+	mpa_tcp_keep_whole(sk, true);
 }
 
 /*
@@ -391,15 +438,5 @@ void mpa_tcp_watch_plain(struct sock *sk)
 		watch->end = tcp_sk(sk)->write_seq;
 	watch->framing = MPA_FRAMING_OFF;
 	mpa_watch_hook(sk);
-}
-
-/* Undo mpa_tcp_watch(). Process context. */
-void mpa_tcp_unwatch(struct sock *sk)
-{
-	struct inet_connection_sock *icsk = inet_csk(sk);
-
-	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
-		WRITE_ONCE(icsk->icsk_af_ops,
-			   container_of(icsk->icsk_af_ops, struct mpa_xmit,
-					ops)->base);
+	mpa_tcp_keep_whole(sk, false);
 }
