@@ -302,6 +302,8 @@ DOCUMENTS = {
          ". ``mpa_net.h``, ``mpa_pages.h``: for all layers"),
         (r"^``mpa_delay.c`` delays marked points, in a test build.(.*\n)+?.*``make export`` strips\.\n",
          ""),
+        (r"^A module can only call what TCP exports, so mpa changes(.*\n)+?\n",
+         "What a module for kernels without these hooks does, and what is used here:\n\n"),
         (r"^How it is tested\n=+\n(.|\n)*?(?=^[^\n]+\n(=|-){5,}\n|\Z)",
          "How it is tested\n================\n\nKUnit tests of layer 0 are in "
          "net/mpa/tests, tests of sockets in\ntools/testing/selftests/net/mpa.\n\n"),
