@@ -80,7 +80,7 @@ void mpa_tcp_ooo_mind(struct sock *sk, bool on)
 	tcp->ooo_gap = tcp_sk(sk)->rcv_nxt - 1;
 }
 
-/* TCP tells of each segment. */
+/* TCP reports each segment. */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
 	return false;

@@ -339,7 +339,7 @@ static inline ssize_t mpa_socket_receive(int fd, void *buf, size_t size, struct 
  * mpa_socket_error() - why nothing more is received
  * @fd:		the socket
  *
- * Return: MPA_ERR_*; MPA_ERR_TCP after an orderly end as well; MPA_ERR_NONE if it goes on,
+ * Return: MPA_ERR_*; MPA_ERR_TCP after an orderly end as well; MPA_ERR_NONE if it continues,
  * or is no socket of MPA.
  */
 static inline unsigned int mpa_socket_error(int fd)

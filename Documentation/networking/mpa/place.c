@@ -37,8 +37,8 @@ int main(int argc, char **argv)
 			memcpy(disk + record.number * BLOCK, record.block, BLOCK);
 		if (info.flags & MPA_RECVINFO_PLACED)
 			printf("block %u early\n", record.number);
-		else /* nothing in front of it is missing: blocks up to here are there */
-			printf("block %u, all in front of octet %llu\n", record.number,
+		else /* nothing before it is missing: all blocks up to here have arrived */
+			printf("block %u, all before octet %llu\n", record.number,
 			       (unsigned long long)info.edge);
 	}
 	return n ? perror("place: recvmsg"), 1 : puts("all blocks are there") < 0;
