@@ -126,8 +126,9 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	bool accepted = ctx->tx.seq_known;
-	int err = mpa_tx_to_tcp(ctx, push);
+	int err;
 
+	err = mpa_tx_to_tcp(ctx, push);
 	if (err == -ENOBUFS && (accepted || ctx->tx.out->sent)) {
 		mpa_fail_sending(ctx, ENOBUFS);
 		err = -EPIPE;

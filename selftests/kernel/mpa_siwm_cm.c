@@ -59,8 +59,8 @@ static int peer(void)
 static int drop(int rounds)
 {
 	struct rdma_event_channel *events;
-	struct rdma_cm_id *id;
 	int fd[PEERS], i, round;
+	struct rdma_cm_id *id;
 
 	for (round = 0; round < rounds; round++) {
 		id = server(&events);
@@ -96,12 +96,12 @@ static int silent(void)
 	struct rdma_conn_param param = {
 		.responder_resources = 1, .initiator_depth = 1,
 	};
+	struct rdma_event_channel *events;
 	struct ibv_qp_init_attr qp = {
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 4, .max_recv_wr = 4,
 			 .max_send_sge = 1, .max_recv_sge = 1 },
 	};
-	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 	char reply[FRAME];
 	int fd;
