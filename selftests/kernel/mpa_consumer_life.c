@@ -77,45 +77,6 @@ TEST_F(consumer, module_stays_while_attached)
 	EXPECT_TRUE(record_goes_in(self, 100));
 }
 
-/*
- * TCP has no memory for what was accepted, so that mpa keeps the socket when it
- * is released, while all others leave its network namespace.
- */
-TEST_F(consumer, released_without_memory_for_tcp)
-{
-	int hog[2], small = 4096, first_netns, tcp_mem, i;
-	char usual[64];
-
-	ASSERT_EQ(0, user_connects(self));
-	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_RCVBUF, &small,
-				sizeof(small)));
-	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_DIRECT, 0));
-	/* So that TCP gives up soon. */
-	ASSERT_EQ(0, system("echo 2 >/proc/sys/net/ipv4/tcp_retries2"));
-	ASSERT_EQ(0, system("echo 2 >/proc/sys/net/ipv4/tcp_orphan_retries"));
-	first_netns = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_EQ(0, own_netns());
-	ASSERT_EQ(0, tcp_mem_hog(hog));
-	tcp_mem = tcp_mem_open(usual, sizeof(usual));
-	for (i = 0; i < 4; i++)
-		ASSERT_EQ(0, user_send(self->user, 9000, 0, MEMORY_KVEC, NULL));
-	ASSERT_EQ(0, tcp_mem_put(tcp_mem, "1 1 1"));
-	EXPECT_EQ(0, user_send(self->user, 9000, 0, MEMORY_KVEC, NULL));
-	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
-	/* No ACK comes, and TCP's timers run. */
-	EXPECT_EQ(0, lo_set_of(first_netns, false));
-	hang_up(self->fd[0]);
-	hang_up(self->fd[1]);
-	close(first_netns);
-	sleep(3);
-	ASSERT_EQ(0, tcp_mem_put(tcp_mem, usual));
-	close(tcp_mem);
-	hang_up(hog[0]);
-	hang_up(hog[1]);
-	self->fd[0] = -1;
-	self->fd[1] = -1;
-}
-
 /* The segment with the last ULPDU is lost, and the FIN: TCP retransmits them. */
 TEST_F(consumer, released_while_segments_are_lost)
 {

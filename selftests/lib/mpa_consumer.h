@@ -202,45 +202,6 @@ static inline int user_connects(struct _test_data_consumer *self)
 	return self->fd[0] < 0 ? -1 : 0;
 }
 
-/*
- * TCP's memory limit, which only the first network namespace has. Return: a
- * file descriptor; @usual: the present limit.
- */
-static inline int tcp_mem_open(char *usual, size_t room)
-{
-	int own = open("/proc/self/ns/net", O_RDONLY), fd = -1;
-	int first = open("/proc/1/ns/net", O_RDONLY);
-	ssize_t got = 0;
-
-	if (!setns(first, CLONE_NEWNET)) {
-		fd = open("/proc/sys/net/ipv4/tcp_mem", O_RDWR);
-		got = pread(fd, usual, room - 1, 0);
-		setns(own, CLONE_NEWNET);
-	}
-	usual[got > 0 ? got : 0] = 0;
-	close(first);
-	close(own);
-	return fd;
-}
-
-static inline int tcp_mem_put(int fd, const char *limit)
-{
-	return pwrite(fd, limit, strlen(limit), 0) < 0 ? -1 : 0;
-}
-
-/* Raise TCP's memory count, which is coarse, above any limit. */
-static inline int tcp_mem_hog(int hog[2])
-{
-	int large = 1 << 22;
-
-	if (tcp_pair(AF_INET, hog) ||
-	    setsockopt(hog[0], SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof(large)))
-		return -1;
-	while (send(hog[0], record_row, sizeof(record_row), MSG_DONTWAIT) > 0)
-		;
-	return 0;
-}
-
 /* The user is in Full Operation; the program sends hand-made octets. */
 static inline int direct_to_peer(struct _test_data_consumer *self, unsigned int flags)
 {
