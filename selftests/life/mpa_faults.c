@@ -280,8 +280,9 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 		self->fd[0] = -1;
 		n = recv(self->fd[1], seen, sizeof(seen), 0);
 		ASSERT_NE(0, n) TH_LOG("fault %u", self->nth);
+		/* A FIN that TCP cannot allocate does not come. */
 		if (n > 0)
-			ASSERT_EQ(0, recv(self->fd[1], seen, sizeof(seen), 0));
+			ASSERT_EQ(3000, n);
 	}
 	EXPECT_WALKED();
 }
