@@ -218,8 +218,8 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
-	/* What was accepted is lost. */
-	if (ctx->broken) {
+	/* What was accepted is lost, and plain octets would follow. */
+	if (ctx->broken && !mpa_tcp_gone(ctx->sk)) {
 		mpa_plain_open(ctx, MPA_DIR_TX);
 		return -EPIPE;
 	}
