@@ -138,11 +138,17 @@ void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event)
 		siw_cep_put(cep);
 }
 
-/* Give a responder a number for iw_cm. Return: 0 or a negative errno. */
+/*
+ * Give a responder a number for iw_cm. It is not used again soon: a late decision must
+ * not hit the next request. Return: 0 or a negative errno.
+ */
 int siwm_cep_number(struct siw_cep *cep)
 {
-	return xa_alloc(&siwm_requests, &cep->request, cep, xa_limit_31b,
-			GFP_KERNEL);
+	static u32 next;
+	int rv = xa_alloc_cyclic(&siwm_requests, &cep->request, cep, xa_limit_31b,
+				 &next, GFP_KERNEL);
+
+	return min(rv, 0);
 }
 
 /* Return: the endpoint that iw_cm means, with a reference, or NULL. */
@@ -286,6 +292,7 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 	if (was == SIWM_CLOSED)
 		return;
 	cep->state = SIWM_CLOSED;
+	/* No decision can begin any longer. */
 	if (cep->request)
 		xa_erase(&siwm_requests, cep->request);
 	if (qp)
