@@ -157,6 +157,9 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EBUSY;
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);
+	/* The next connection has not failed. */
+	WRITE_ONCE(ctx->broken, 0);
+	WRITE_ONCE(ctx->lost, false);
 	return ctx->table->base->disconnect(sk, flags);
 }
 

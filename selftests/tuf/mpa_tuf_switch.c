@@ -452,4 +452,36 @@ TEST_F(tuf, reset_is_told)
 	EXPECT_EQ(EPIPE, errno);
 }
 
+/* The loss is the connection's, not the socket's. */
+TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
+{
+	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int listener, fd;
+
+	START();
+	ASSERT_EQ(0, getsockname(self->fd[1], (struct sockaddr *)&addr, &len));
+	((struct sockaddr_in *)&addr)->sin_port = 0;
+	listener = socket(addr.ss_family, SOCK_STREAM, 0);
+	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100));
+	hang_up(self->fd[0]);
+	self->fd[0] = -1;
+	ASSERT_NE(0, POLLERR & poll_for(self->fd[1], POLLERR, 20000));
+	ASSERT_EQ(ECONNRESET, so_error(self->fd[1]));
+	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_TX));
+	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
+	ASSERT_EQ(0, connect(self->fd[1], &nobody, sizeof(nobody)));
+	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&addr, len));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&addr, &len));
+	ASSERT_EQ(0, connect(self->fd[1], (struct sockaddr *)&addr, len));
+	fd = accept(listener, NULL, NULL);
+	patience(fd, 10);
+	ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
+	EXPECT_EQ(0, recv(fd, self->buf, BUF, 0));
+	close(listener);
+	hang_up(fd);
+}
+
 TEST_HARNESS_MAIN
