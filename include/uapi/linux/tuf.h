@@ -93,7 +93,7 @@ enum tuf_mode {
  *		socket
  * EISCONN	the direction is on; for receiving, in another mode
  * ENOTCONN	the socket is not connected
- * EPIPE	the direction has ended
+ * EPIPE	the direction has ended; TUF_OFF: accepted records could not be sent
  * EBADMSG	TUF_OFF after receiving has ended with this errno
  * EINVAL	an unknown value
  *
