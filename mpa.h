@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The connection: the context that layers 2 and 3 share, its locks and its
- * lifetime. Layer 2 includes this file; mpa_face.h adds what layer 3 needs.
+ * lifetime. Layer 2 includes this file; mpa_sock.h adds what layer 3 needs.
  *
  * Words
  * -----
@@ -104,7 +104,7 @@ struct mpa_consumer {
 	bool			lost;		/* knows that it cannot send */
 	u8			state;		/* last state reported */
 	s32			budget;		/* left in this run */
-	int			broken;		/* errno not reported yet */
+	int			pending_error;	/* errno not reported yet */
 	u32			mulpdu;		/* last reported; also: */
 	u64			edge;
 	u64			acked;
@@ -130,12 +130,12 @@ struct mpa_ctx {
 	 * The work item found the lock taken: release_cb queues it again. Written
 	 * with the spinlock of the socket lock held.
 	 */
-	bool			put_off;
+	bool			work_deferred;
 	/* A signal interrupted MPA_START before it had a result. */
 	bool			restarts : 1;
 	/* A call that waited has returned the errno of startup. */
-	bool			told : 1;
-	bool			have_peer : 1; /* @peer is valid */
+	bool			err_returned : 1;
+	bool			peer_valid : 1; /* @peer is valid */
 	bool			enhanced; /* IRD and ORD were negotiated */
 	/* TCP was lost while receiving continued, and this was reported. */
 	bool			lost;
@@ -149,7 +149,7 @@ struct mpa_ctx {
 	 * mpa_plain_close(). Written without the lock.
 	 */
 	atomic_t		plain[2];
-	s16			broken;	/* errno of sending or TCP, or 0 */
+	s16			send_error;	/* errno of sending or TCP, or 0 */
 	s16			startup_error; /* poll: of startup, or 0 */
 	u16			ird;	/* agreed on, as what follows */
 	u16			ord;
@@ -289,7 +289,7 @@ static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
 }
 
 /* Octets received from the start of the current FPDU, also if taken already. */
-static inline u32 mpa_rx_have(const struct mpa_ctx *ctx)
+static inline u32 mpa_rx_available(const struct mpa_ctx *ctx)
 {
 	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
 
@@ -417,15 +417,15 @@ void mpa_wake_all(struct mpa_ctx *ctx);
 
 /* ---- counting ---- */
 
-static inline void mpa_count_made(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
-				  u32 markers)
+static inline void mpa_count_built(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
+				   u32 markers)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
 	tx->ulpdus += ulpdus;
 	tx->octets += octets;
 	tx->markers += markers;
-	mpa_stat_made(ctx->tcp.mib, ulpdus, octets, markers);
+	mpa_stat_built(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
 /* @ulpdus: the number that the user has got completely */
@@ -466,16 +466,16 @@ int mpa_alt_show(struct sk_buff *skb, const struct mpa_ctx *ctx);
 /* Several ULPDUs in an FPDU */
 u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss);
 void mpa_pack_forget(struct mpa_ctx *ctx);
-void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_pack_given(struct mpa_ctx *ctx);
 bool mpa_pack_extends(const struct mpa_ctx *ctx);
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 
 /* Segments that leave, and segments received out of order */
-bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
-		      enum mpa_begins begins, bool fixed);
-void mpa_contain_see(struct mpa_ctx *ctx);
+bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
+		       enum mpa_begins begins, bool fixed);
+void mpa_contain_note(struct mpa_ctx *ctx);
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos);
 bool mpa_contain_possible(const struct mpa_ctx *ctx);
 

@@ -16,7 +16,7 @@
 #include <linux/uio.h>
 #include <net/mpa.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* In an upcall of this socket, which runs under the socket lock. */
 static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
@@ -54,8 +54,8 @@ static __always_inline int mpa_consumer_lock(struct socket *sock,
 }
 
 /* As mpa_consumer_lock(), for a user that has attached. */
-static __always_inline int mpa_consumer_lock_his(struct socket *sock,
-						 struct mpa_ctx **ctx)
+static __always_inline int mpa_consumer_lock_attached(struct socket *sock,
+						      struct mpa_ctx **ctx)
 {
 	int err = mpa_consumer_lock(sock, ctx);
 
@@ -66,7 +66,7 @@ static __always_inline int mpa_consumer_lock_his(struct socket *sock,
 }
 
 /* The same for a function that takes the lock itself. */
-static __always_inline int mpa_consumer_may(struct socket *sock)
+static __always_inline int mpa_consumer_check(struct socket *sock)
 {
 	struct mpa_ctx *ctx;
 	int err;
@@ -171,7 +171,7 @@ int mpa_sock_detach(struct socket *sock)
 	struct mpa_ctx *ctx;
 	int err;
 
-	err = mpa_consumer_lock_his(sock, &ctx);
+	err = mpa_consumer_lock_attached(sock, &ctx);
 	if (err)
 		return err;
 	mpa_upcall_leave(ctx);
@@ -201,7 +201,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_detach);
 int mpa_sock_start(struct socket *sock, const struct mpa_start *start,
 		   bool wait)
 {
-	int err = mpa_consumer_may(sock);
+	int err = mpa_consumer_check(sock);
 
 	return err ?: mpa_control_start(sock->sk, start, MPA_PRIVATE_DATA_MAX,
 					!wait);
@@ -219,7 +219,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_start);
  */
 int mpa_sock_accept(struct socket *sock, const struct mpa_reply *reply)
 {
-	int err = mpa_consumer_may(sock);
+	int err = mpa_consumer_check(sock);
 
 	return err ?: mpa_control_decide(sock->sk, reply, MPA_PRIVATE_DATA_MAX,
 					 false);
@@ -235,7 +235,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_accept);
  */
 int mpa_sock_reject(struct socket *sock, const struct mpa_reply *reply)
 {
-	int err = mpa_consumer_may(sock);
+	int err = mpa_consumer_check(sock);
 
 	return err ?: mpa_control_decide(sock->sk, reply, MPA_PRIVATE_DATA_MAX,
 					 true);
@@ -265,7 +265,7 @@ int mpa_sock_peer(struct socket *sock, struct mpa_peer *peer)
 
 	if (ctx)
 		return mpa_control_peer_fill(ctx, peer);
-	err = mpa_consumer_may(sock);
+	err = mpa_consumer_check(sock);
 	return err ?: mpa_control_peer(sock->sk, peer);
 }
 EXPORT_SYMBOL_GPL(mpa_sock_peer);
@@ -287,7 +287,7 @@ int mpa_sock_info(struct socket *sock, struct mpa_info *info)
 		mpa_control_info_fill(ctx, info);
 		return 0;
 	}
-	err = mpa_consumer_may(sock);
+	err = mpa_consumer_check(sock);
 	if (!err)
 		mpa_control_info(sock->sk, info);
 	return err;
@@ -303,7 +303,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_info);
  */
 int mpa_sock_place(struct socket *sock, bool on)
 {
-	int err = mpa_consumer_may(sock);
+	int err = mpa_consumer_check(sock);
 
 	return err ?: mpa_control_place(sock->sk, on);
 }
@@ -355,7 +355,7 @@ int mpa_sock_send(struct socket *sock, const struct kvec *header,
 
 	if (flags & ~MPA_SEND_MORE)
 		return -EINVAL;
-	err = mpa_consumer_lock_his(sock, &ctx);
+	err = mpa_consumer_lock_attached(sock, &ctx);
 	if (err)
 		return err;
 	err = mpa_sendmsg_record(ctx, header, payload, flags & MPA_SEND_MORE);
@@ -393,7 +393,7 @@ int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 
 	if (flags & ~MPA_SEND_MORE || headers->len > MPA_HEADER_MAX)
 		return -EINVAL;
-	err = mpa_consumer_lock_his(sock, &ctx);
+	err = mpa_consumer_lock_attached(sock, &ctx);
 	if (err)
 		return err;
 	err = mpa_sendmsg_cut(ctx, headers, payload, flags & MPA_SEND_MORE);

@@ -15,7 +15,7 @@
 #include <linux/uio.h>
 #include <net/mpa.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* ---- ULPDUs ---- */
 
@@ -24,8 +24,8 @@
  * costs nothing.
  */
 static __always_inline int
-mpa_ulpdu_show_side(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
-		    int (*show)(void *arg, const u8 *data, u32 len), void *arg)
+mpa_ulpdu_show_contiguous(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
+			  int (*show)(void *arg, const u8 *data, u32 len), void *arg)
 {
 	const struct mpa_fpdu *fpdu = ulpdu->fpdu;
 	u32 at, span;
@@ -94,7 +94,7 @@ int mpa_ulpdu_walk(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 	if (!len)
 		return 0;
 	return ulpdu->data ?
-	       mpa_ulpdu_show_side(ulpdu, off, len, show, arg) :
+	       mpa_ulpdu_show_contiguous(ulpdu, off, len, show, arg) :
 	       mpa_ulpdu_show(ulpdu, off, len, show, arg);
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_walk);
@@ -125,7 +125,7 @@ int mpa_ulpdu_read(const struct mpa_ulpdu *ulpdu, u32 off, void *to, u32 len)
 	if (!len)
 		return 0;
 	return ulpdu->data ?
-	       mpa_ulpdu_show_side(ulpdu, off, len, mpa_ulpdu_to_memory, &to) :
+	       mpa_ulpdu_show_contiguous(ulpdu, off, len, mpa_ulpdu_to_memory, &to) :
 	       mpa_ulpdu_show(ulpdu, off, len, mpa_ulpdu_to_memory, &to);
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_read);
@@ -154,7 +154,7 @@ int mpa_ulpdu_copy(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 	if (!len)
 		return 0;
 	return ulpdu->data ?
-	       mpa_ulpdu_show_side(ulpdu, off, len, mpa_ulpdu_to_iter, to) :
+	       mpa_ulpdu_show_contiguous(ulpdu, off, len, mpa_ulpdu_to_iter, to) :
 	       mpa_ulpdu_show(ulpdu, off, len, mpa_ulpdu_to_iter, to);
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
@@ -268,7 +268,7 @@ static void mpa_upcall_placed(struct mpa_ctx *ctx)
 		return;
 	from.at = &at;
 	if (mpa_read_fpdu(&from, &fpdu, true, NULL, 0, &code) || code) {
-		mpa_place_gone(ctx);
+		mpa_place_changed(ctx);
 		return;
 	}
 	ulpdu.position = mpa_rx_position(&ctx->rx, fpdu.pos);
@@ -314,12 +314,12 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 
 	if (user->lost)
 		return;
-	if (user->broken) {
+	if (user->pending_error) {
 		user->lost = true;
-		mpa_upcall_failed(ctx, user->broken, MPA_ERR_LOCAL);
+		mpa_upcall_failed(ctx, user->pending_error, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
 		   /* The state at that time: this may be called later. */
-		   (ctx->broken || !mpa_ended_well(ctx))) {
+		   (ctx->send_error || !mpa_ended_cleanly(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
 	}
@@ -347,7 +347,7 @@ static void mpa_upcall_end(struct mpa_ctx *ctx)
 	struct mpa_consumer *user = ctx->consumer;
 
 	if (ctx->rx.error && !user->ended) {
-		if (ctx->rx.error == user->broken)
+		if (ctx->rx.error == user->pending_error)
 			user->lost = true;
 		mpa_upcall_failed(ctx, ctx->rx.error, ctx->code);
 	}
@@ -364,7 +364,7 @@ static bool mpa_upcall_ulpdus(struct mpa_ctx *ctx)
 
 	user->budget = MPA_UPCALL_BUDGET;
 	while (user->budget > 0) {
-		taken = mpa_rx_take_side(ctx, mpa_upcall_take);
+		taken = mpa_rx_take_contiguous(ctx, mpa_upcall_take);
 		if (taken == MPA_RX_NOT_TAKEN)
 			return true;
 		if (taken != MPA_RX_NONE)
@@ -454,7 +454,7 @@ static void mpa_upcall_writable(struct mpa_ctx *ctx)
 	struct mpa_consumer *user = ctx->consumer;
 
 	if (!user->wants_room ||
-	    !(mpa_tcp_roomy(ctx->sk) || mpa_upcall_may_not_send(ctx)))
+	    !(mpa_tcp_writable_now(ctx->sk) || mpa_upcall_may_not_send(ctx)))
 		return;
 	user->wants_room = false;
 	if (user->upcalls->writable)

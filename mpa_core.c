@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 #include "mpa_net.h"
 #include "mpa_pages.h"
 
@@ -213,7 +213,7 @@ static int __init mpa_module_init(void)
 
 	mpa_hook_init(&mpa_ops_overrides, mpa_accept);
 	mpa_tcp_ooo_init(mpa_search_arrived);
-	mpa_tcp_watch_init(mpa_report_unaligned, mpa_guard_leaves);
+	mpa_tcp_watch_init(mpa_report_unaligned, mpa_guard_segment);
 
 	err = mpa_work_init();
 	if (err)

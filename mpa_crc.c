@@ -41,7 +41,7 @@ void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr)
 {
 	u32 crc_at = len - MPA_CRC_LEN, crc[3];
 
-	if (mpa_crc_together(len) == 3) {
+	if (mpa_crc_parallel(len) == 3) {
 		for (; nr >= 3; nr -= 3, fpdus += 3 * len) {
 			mpa_crc_three(crc, fpdus, len);
 			mpa_crc_put(crc[0], fpdus + crc_at);
@@ -62,7 +62,7 @@ u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 {
 	u32 crc_at = len - MPA_CRC_LEN, crc[3], done = 0;
 
-	if (mpa_crc_together(len) == 3) {
+	if (mpa_crc_parallel(len) == 3) {
 		for (; nr - done >= 3; done += 3, fpdus += 3 * len) {
 			mpa_crc_three(crc, fpdus, len);
 			if (!mpa_crc_match(crc[0], fpdus + crc_at))

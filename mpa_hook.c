@@ -26,7 +26,7 @@
 #include <net/inet_common.h>
 #include <net/tcp.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 static LIST_HEAD(mpa_tables);
 static DEFINE_MUTEX(mpa_tables_lock);
@@ -142,7 +142,7 @@ void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
  * octets out of the receive queue, and SMC hands the program a file of its TCP
  * socket when it falls back.
  */
-static bool mpa_hook_others_data(const struct sock *sk)
+static bool mpa_hook_user_data_used(const struct sock *sk)
 {
 	return sk->sk_user_data &&
 	       (!sk->sk_kern_sock || sk->sk_socket->file ||
@@ -202,7 +202,7 @@ int mpa_hook_callbacks(struct mpa_ctx *ctx)
 	write_lock_bh(&sk->sk_callback_lock);
 	if (sk->sk_data_ready == mpa_overrides->data_ready)
 		goto out;
-	if (mpa_hook_others_data(sk) ||
+	if (mpa_hook_user_data_used(sk) ||
 	    sk->sk_data_ready != ctx->table->wake.data_ready ||
 	    sk->sk_write_space != ctx->table->wake.write_space ||
 	    sk->sk_state_change != ctx->table->state_change) {
@@ -219,8 +219,8 @@ out:
 
 /* ---- tables, attaching and detaching ---- */
 
-static struct mpa_table *mpa_table_make(struct sock *sk,
-					const struct proto_ops *base_ops)
+static struct mpa_table *mpa_table_build(struct sock *sk,
+					 const struct proto_ops *base_ops)
 {
 	struct mpa_table *table = kzalloc(sizeof(*table), GFP_KERNEL);
 
@@ -261,7 +261,7 @@ static struct mpa_table *mpa_table_get(struct sock *sk,
 		    table->state_change == sk->sk_state_change)
 			goto found;
 	}
-	table = mpa_table_make(sk, base_ops);
+	table = mpa_table_build(sk, base_ops);
 found:
 	mutex_unlock(&mpa_tables_lock);
 	return table;
@@ -294,7 +294,7 @@ int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 	mpa_delay(MPA_POINT_ATTACH);
 
 	write_lock_bh(&sk->sk_callback_lock);
-	if (mpa_hook_others_data(sk)) {
+	if (mpa_hook_user_data_used(sk)) {
 		err = -EBUSY;
 		goto out;
 	}

@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 #include <net/sock.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* ---- attaching ---- */
 
@@ -149,7 +149,7 @@ void mpa_work(struct work_struct *work)
 
 	mpa_delay(MPA_POINT_WORK_BEGIN);
 	/* A user may hold it for long, and one workqueue serves all sockets. */
-	if (!mpa_tcp_try_lock(sk, &ctx->put_off))
+	if (!mpa_tcp_try_lock(sk, &ctx->work_deferred))
 		return;
 	mpa_delay(MPA_POINT_WORK_LOCKED);
 	/* Charge allocations to the socket's control group. */

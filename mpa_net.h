@@ -36,11 +36,11 @@ enum mpa_admitted {
  * struct mpa_admission - a connection's place among those in startup
  * @list:	with others of its kind at its port, the oldest first
  * @sk:		its socket; NULL: never admitted
- * @notify:	called after @ousted is set, with the lock of mpa_policy.c held
+ * @notify:	called after @evicted is set, with the lock of mpa_policy.c held
  * @since:	jiffies when it became what @as says
  * @as:		enum mpa_admitted
  * @bucket:	which of mpa_policy.c's buckets it counts in
- * @ousted:	evicted: another connection has its place
+ * @evicted:	another connection has its place
  *
  * Its lock is in mpa_policy.c.
  */
@@ -51,7 +51,7 @@ struct mpa_admission {
 	unsigned long		since;
 	u8			as;
 	u8			bucket;
-	bool			ousted;
+	bool			evicted;
 };
 
 /**
@@ -85,10 +85,10 @@ unsigned long mpa_policy_timeout(const struct sock *sk);
 bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 			      bool initiator,
 			      void (*notify)(struct sock *sk));
-void mpa_policy_heard(struct mpa_admission *admission);
+void mpa_policy_request_begun(struct mpa_admission *admission);
 void mpa_policy_leave_startup(struct mpa_admission *admission);
 void mpa_policy_startups(const struct net *net, unsigned int *now,
-			 unsigned long *ousted);
+			 unsigned long *evicted);
 
 /* ---- counters: mpa_stat.c ---- */
 
@@ -182,8 +182,8 @@ static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 }
 
 /* Count FPDUs to send. @octets: of their ULPDUs. */
-static inline void mpa_stat_made(struct mpa_mib __percpu *mib, u32 fpdus,
-				 u32 octets, u32 markers)
+static inline void mpa_stat_built(struct mpa_mib __percpu *mib, u32 fpdus,
+				  u32 octets, u32 markers)
 {
 	SNMP_ADD_STATS(mib, MPA_MIB_TX_FPDUS, fpdus);
 	SNMP_ADD_STATS(mib, MPA_MIB_TX_OCTETS, octets);

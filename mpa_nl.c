@@ -11,7 +11,7 @@
 #include <net/genetlink.h>
 #include <uapi/linux/mpa_netlink.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 static struct genl_family mpa_netlink_family;
 

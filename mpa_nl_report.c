@@ -56,7 +56,7 @@ static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 /* The peer, and not a local program, has rejected the request. */
 static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
 {
-	return ctx->role == MPA_ROLE_INITIATOR && ctx->have_peer &&
+	return ctx->role == MPA_ROLE_INITIATOR && ctx->peer_valid &&
 	       ctx->peer.flags & MPA_PEER_REJECTED;
 }
 
@@ -140,9 +140,9 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 /* Sending has failed with @err, a negative errno. Context: process. */
 void mpa_report_sending(struct mpa_ctx *ctx, int err)
 {
-	if (ctx->broken)
+	if (ctx->send_error)
 		return;
-	WRITE_ONCE(ctx->broken, err);
+	WRITE_ONCE(ctx->send_error, err);
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TX_FAILED);
 	trace_mpa_error(ctx->sk, MPA_ERR_LOCAL, err, 0);
 	mpa_report_debug(ctx->sk, "nothing more can be sent", err,
@@ -166,9 +166,9 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 /* The TCP connection is lost with @err, not orderly, in MPA_STATE_FULL. */
 void mpa_report_lost(struct mpa_ctx *ctx, int err)
 {
-	if (ctx->broken)
+	if (ctx->send_error)
 		return;
-	WRITE_ONCE(ctx->broken, err);
+	WRITE_ONCE(ctx->send_error, err);
 	WRITE_ONCE(ctx->lost,
 		   !ctx->rx.error && !mpa_tcp_peer_ended(ctx->sk));
 	SNMP_INC_STATS(ctx->tcp.mib, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
@@ -276,9 +276,9 @@ static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
 	return 0;
 }
 
-static struct sk_buff *mpa_event_make(const struct mpa_ctx *ctx,
-				      const struct mpa_event *event,
-				      struct nlattr **number)
+static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx,
+				       const struct mpa_event *event,
+				       struct nlattr **number)
 {
 	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE,
 					  GFP_ATOMIC | __GFP_ACCOUNT);
@@ -335,7 +335,7 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 
 	/* Charge it to the connection's memory group while it is queued. */
 	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
-	skb = mpa_event_make(ctx, event, &number);
+	skb = mpa_event_build(ctx, event, &number);
 	set_active_memcg(old);
 	if (!mpa_event_queue(mpa_events(sock_net(ctx->sk)), skb, number))
 		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);

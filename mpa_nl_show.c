@@ -184,15 +184,15 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 			     struct mpa_failure *failure)
 {
 	int rx_error = READ_ONCE(ctx->rx.error);
-	int broken = READ_ONCE(ctx->broken);
+	int err = READ_ONCE(ctx->send_error);
 
 	failure->code = mpa_show_code(ctx);
 	failure->rx = rx_error;
 	/* The cause is the loss, not the incomplete FPDU that it has left. */
 	if (READ_ONCE(ctx->lost) && failure->code == MPA_ERR_TCP)
 		rx_error = 0;
-	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: broken;
-	if (!failure->code && broken)
+	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: err;
+	if (!failure->code && err)
 		failure->code = MPA_ERR_LOCAL;
 }
 

@@ -429,8 +429,8 @@ void mpa_tap_event(const struct net *net, struct sk_buff *skb)
 }
 
 /* Copy octets of the ULPDU of an FPDU in the buffer, without markers. */
-static void mpa_tap_copy_made(struct mpa_tap_record *record,
-			      const struct mpa_fpdu *fpdu)
+static void mpa_tap_copy_built(struct mpa_tap_record *record,
+			       const struct mpa_fpdu *fpdu)
 {
 	const struct mpa_txbuf *out = record->ctx->tx.out;
 	u32 at = out->len - fpdu->len, off = 0, left = record->octets;
@@ -469,7 +469,7 @@ void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	rcu_read_lock();
 	skb = mpa_tap_begin(&record);
 	if (skb) {
-		mpa_tap_copy_made(&record, fpdu);
+		mpa_tap_copy_built(&record, fpdu);
 		genlmsg_end(skb, record.head);
 		mpa_tap_send(record.tap, skb);
 	}

@@ -10,7 +10,7 @@
 
 #include <asm/ioctls.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* ---- operations of the protocol ---- */
 
@@ -132,7 +132,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
 	/* Without them it would be a clean end: close(2) sends a reset. */
-	if (!ctx->broken)
+	if (!ctx->send_error)
 		ctx->table->base->shutdown(sk, how);
 }
 
@@ -158,7 +158,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);
 	/* The next connection has not failed. */
-	WRITE_ONCE(ctx->broken, 0);
+	WRITE_ONCE(ctx->send_error, 0);
 	WRITE_ONCE(ctx->lost, false);
 	return ctx->table->base->disconnect(sk, flags);
 }
@@ -169,8 +169,8 @@ static void mpa_op_release_cb(struct sock *sk)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	mpa_table(sk)->base->release_cb(sk);
-	if (ctx && ctx->put_off) {
-		ctx->put_off = false;
+	if (ctx && ctx->work_deferred) {
+		ctx->work_deferred = false;
 		mpa_schedule_work(ctx, 0);
 	}
 }
@@ -331,7 +331,7 @@ static void mpa_data_ready(struct sock *sk)
 	switch (ctx->state) {
 	case MPA_STATE_STARTUP:
 		mpa_tcp_forget_urgent(sk);
-		mpa_startup_heard(ctx);
+		mpa_startup_request_begun(ctx);
 		mpa_schedule_work(ctx, 0);
 		break;
 	case MPA_STATE_REQUESTED:
@@ -367,7 +367,7 @@ static void mpa_write_space(struct sock *sk)
 
 	if (!ctx)
 		return;
-	if (ctx->rx.place && mpa_search_look(ctx))
+	if (ctx->rx.place && mpa_search_newest(ctx))
 		mpa_rx_update(ctx);
 	mpa_tcp_write_space(sk, mpa_tx_open(&ctx->tx) ? ctx->tx.out : NULL,
 			    ctx->wake->write_space);
@@ -379,10 +379,10 @@ static void mpa_write_space(struct sock *sk)
  * The TCP connection has ended in Full Operation. It is lost even if another
  * thread's SO_ERROR has cleared the error already.
  */
-static void mpa_tell_loss(struct mpa_ctx *ctx)
+static void mpa_check_loss(struct mpa_ctx *ctx)
 {
 	/* The socket may have an error that the connection survived. */
-	if (!mpa_ended_well(ctx))
+	if (!mpa_ended_cleanly(ctx))
 		mpa_report_lost(ctx, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET));
 }
 
@@ -398,9 +398,9 @@ static void mpa_state_change(struct sock *sk)
 	if (!ctx)
 		return;
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
-		mpa_startup_reset_came(ctx);
+		mpa_startup_got_reset(ctx);
 	if (ctx->state == MPA_STATE_FULL && mpa_tcp_gone(sk))
-		mpa_tell_loss(ctx);
+		mpa_check_loss(ctx);
 	ctx->table->state_change(sk);
 	if (unlikely(ctx->consumer))
 		mpa_upcall(ctx);

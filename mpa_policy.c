@@ -47,8 +47,8 @@ struct mpa_bucket {
  *		socket locks held, and no socket lock is taken with it held
  * @initiators:	initiators in startup
  * @responders:	responders in startup
- * @ousted:	responders evicted so far
- * @of_user:	the number of responders, by user
+ * @evicted:	responders evicted so far
+ * @per_user:	the number of responders, by user
  * @bucket:	and for each user by local port
  * @header:	of the sysctls
  */
@@ -58,8 +58,8 @@ struct mpa_policy {
 	spinlock_t lock; /* for what follows */
 	unsigned int initiators;
 	unsigned int responders;
-	unsigned long ousted;
-	unsigned int of_user[MPA_BUCKET_USERS];
+	unsigned long evicted;
+	unsigned int per_user[MPA_BUCKET_USERS];
 	struct mpa_bucket bucket[MPA_BUCKETS];
 	struct ctl_table_header *header;
 };
@@ -232,7 +232,7 @@ static void mpa_policy_leave(struct mpa_policy *policy,
 		mpa_bucket(policy, admission)->n--;
 		if (admission->as == MPA_ADMITTED_BEGUN)
 			mpa_bucket(policy, admission)->n_begun--;
-		policy->of_user[admission->bucket / MPA_BUCKET_PORTS]--;
+		policy->per_user[admission->bucket / MPA_BUCKET_PORTS]--;
 		policy->responders--;
 	}
 	WRITE_ONCE(admission->as, MPA_ADMITTED_NOT);
@@ -266,14 +266,14 @@ static struct mpa_admission *mpa_bucket_oldest(struct mpa_bucket *bucket)
  * user's port with most of them. Its work item does the rest. There is nothing
  * to wait for: a context calls mpa_policy_leave_startup() before it ends.
  */
-static void mpa_policy_oust(struct mpa_policy *policy)
+static void mpa_policy_evict(struct mpa_policy *policy)
 {
 	struct mpa_bucket *ports, *bucket;
 	struct mpa_admission *oldest;
 	unsigned int i, user = 0;
 
 	for (i = 1; i < MPA_BUCKET_USERS; i++)
-		if (policy->of_user[i] > policy->of_user[user])
+		if (policy->per_user[i] > policy->per_user[user])
 			user = i;
 	ports = &policy->bucket[user * MPA_BUCKET_PORTS];
 	bucket = ports;
@@ -284,8 +284,8 @@ static void mpa_policy_oust(struct mpa_policy *policy)
 	if (!oldest)
 		return;
 	mpa_policy_leave(policy, oldest);
-	policy->ousted++;
-	WRITE_ONCE(oldest->ousted, true);
+	policy->evicted++;
+	WRITE_ONCE(oldest->evicted, true);
 	oldest->notify(oldest->sk);
 }
 
@@ -296,7 +296,7 @@ static bool mpa_policy_enter(struct mpa_policy *policy,
 	struct mpa_bucket *bucket;
 	unsigned int i;
 
-	admission->ousted = false;
+	admission->evicted = false;
 	if (initiator) {
 		policy->initiators++;
 		admission->as = MPA_ADMITTED_INITIATOR;
@@ -306,11 +306,11 @@ static bool mpa_policy_enter(struct mpa_policy *policy,
 		return false;
 	/* Evict two for one until a lowered limit is met. */
 	for (i = 0; i < 2 && policy->responders >= most; i++)
-		mpa_policy_oust(policy);
+		mpa_policy_evict(policy);
 	admission->bucket = mpa_bucket_of(policy, admission->sk);
 	bucket = mpa_bucket(policy, admission);
 	bucket->n++;
-	policy->of_user[admission->bucket / MPA_BUCKET_PORTS]++;
+	policy->per_user[admission->bucket / MPA_BUCKET_PORTS]++;
 	policy->responders++;
 	admission->as = MPA_ADMITTED_SILENT;
 	admission->since = jiffies;
@@ -350,7 +350,7 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 }
 
 /* Octets have arrived during startup. Context: any, socket lock held. */
-void mpa_policy_heard(struct mpa_admission *admission)
+void mpa_policy_request_begun(struct mpa_admission *admission)
 {
 	struct mpa_policy *policy;
 
@@ -391,12 +391,12 @@ void mpa_policy_leave_startup(struct mpa_admission *admission)
  * one moment: a connection that is evicted is in one of them. Context: process.
  */
 void mpa_policy_startups(const struct net *net, unsigned int *now,
-			 unsigned long *ousted)
+			 unsigned long *evicted)
 {
 	struct mpa_policy *policy = mpa_policy(net);
 
 	spin_lock_bh(&policy->lock);
 	*now = policy->initiators + policy->responders;
-	*ousted = policy->ousted;
+	*evicted = policy->evicted;
 	spin_unlock_bh(&policy->lock);
 }

@@ -75,7 +75,7 @@ bool mpa_crc3_init(void);
  * How many FPDUs of @len octets are best passed at once to mpa_crc_put_many()
  * and mpa_crc_match_many(), which take any number: 3 or 1.
  */
-static inline u32 mpa_crc_together(u32 len)
+static inline u32 mpa_crc_parallel(u32 len)
 {
 	return mpa_crc3_on && len <= MPA_CRC3_MAX ? 3 : 1;
 }

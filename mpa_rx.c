@@ -159,9 +159,9 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 }
 
 /* Another framing: before a call asks for a record, octets may be TCP's own. */
-static inline bool mpa_rx_unasked(const struct mpa_ctx *ctx)
+static inline bool mpa_rx_unrequested(const struct mpa_ctx *ctx)
 {
-	return mpa_alt(ctx) && !ctx->rx.asked;
+	return mpa_alt(ctx) && !ctx->rx.requested;
 }
 
 static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
@@ -182,8 +182,8 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 		cur->state = MPA_RECORD_KNOWN;
 		break;
 	case MPA_HEAD_BAD:
-		rx->unasked = mpa_rx_unasked(ctx);
-		if (rx->unasked)
+		rx->unrequested = mpa_rx_unrequested(ctx);
+		if (rx->unrequested)
 			break;
 		if (mpa_tapped(ctx))
 			__mpa_tap_bad_length(ctx);
@@ -202,7 +202,7 @@ static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 
 	if (mpa_record_verified(cur))
 		return true;
-	rx->unasked = false;
+	rx->unrequested = false;
 	if (cur->state == MPA_RECORD_NEW && have)
 		mpa_rx_read_head(ctx, have);
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
@@ -211,7 +211,7 @@ static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 /* Whether all of the current FPDU is in the queue, in the stash, or in both. */
 bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
-	return mpa_rx_in_place(ctx) && mpa_rx_complete_in(ctx, mpa_rx_have(ctx));
+	return mpa_rx_in_place(ctx) && mpa_rx_complete_in(ctx, mpa_rx_available(ctx));
 }
 
 /*
@@ -225,7 +225,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	const struct mpa_rx *rx = &ctx->rx;
 	const struct mpa_record *cur = &rx->cur;
 
-	if (mpa_record_verified(cur) || rx->error || rx->unasked)
+	if (mpa_record_verified(cur) || rx->error || rx->unrequested)
 		return false;
 	/*
 	 * An skb stays in the queue until its last octet is taken. And a reader
@@ -266,7 +266,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		goto out;
 	if (mpa_rx_skip(rx) && mpa_tcp_inq(ctx->sk))
 		mpa_schedule_work(ctx, 0);
-	have = mpa_rx_have(ctx);
+	have = mpa_rx_available(ctx);
 	if (!have)
 		goto out;
 	complete = mpa_rx_complete_in(ctx, have);
@@ -275,15 +275,15 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	    (!cur->stash || cur->taken == cur->fpdu.len))
 		mpa_rx_verify(ctx);
 
-	if (!complete && mpa_rx_unasked(ctx) &&
+	if (!complete && mpa_rx_unrequested(ctx) &&
 	    mpa_rx_needs_work(ctx, false)) {
-		rx->unasked = true;
+		rx->unrequested = true;
 	} else if (mpa_rx_needs_work(ctx, complete)) {
 		mpa_schedule_work(ctx, rx->no_memory ? MPA_RETRY_DELAY : 0);
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, complete || rx->error || rx->unasked ||
+	WRITE_ONCE(rx->ready, complete || rx->error || rx->unrequested ||
 		   mpa_rx_placed(ctx) ||
 		   mpa_tcp_input_ended(ctx->sk));
 }
@@ -379,7 +379,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	cur->taken = 0;
 	cur->read = 0;
 	cur->state = MPA_RECORD_NEW;
-	rx->asked = false;
+	rx->requested = false;
 	if (unlikely(rx->place)) {
 		mpa_place_pass(ctx);
 		mpa_rx_take_skip(ctx);
@@ -419,7 +419,7 @@ static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 }
 
 /**
- * mpa_rx_take_side() - verify and offer the next records that are contiguous
+ * mpa_rx_take_contiguous() - verify and offer the next records that are contiguous
  * @ctx:	the context, in MPA_STATE_FULL
  * @take:	called with each
  *
@@ -429,7 +429,7 @@ static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
  *
  * Return: the last value of @take.
  */
-enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
+enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 {
 	enum mpa_rx_taken last = MPA_RX_NONE;
 	struct mpa_rx *rx = &ctx->rx;
@@ -444,7 +444,7 @@ enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 	    mpa_alt_format(&rx->format) || mpa_tapped(ctx) ||
 	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
 		return MPA_RX_NONE;
-	have = mpa_rx_have(ctx);
+	have = mpa_rx_available(ctx);
 	if (!have)
 		return MPA_RX_NONE;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(rx, &rx->cur));
@@ -510,12 +510,12 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	if (!mpa_rx_in_place(ctx))
 		return false;
 	mpa_rx_take_skip(ctx);
-	have = mpa_rx_have(ctx);
+	have = mpa_rx_available(ctx);
 	if (!have)
 		return false;
 	complete = mpa_rx_complete_in(ctx, have);
 	if (!mpa_rx_needs_work(ctx, complete) ||
-	    (!complete && mpa_rx_unasked(ctx)))
+	    (!complete && mpa_rx_unrequested(ctx)))
 		return complete;
 	if (!complete || rx->cur.stash) {
 		err = mpa_rx_take_octets(ctx);
@@ -588,7 +588,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	/* The local user has shut down receiving: an ordinary end. */
 	if (!peer_ended && !gone)
 		return 0;
-	if (!mpa_rx_have(ctx)) {
+	if (!mpa_rx_available(ctx)) {
 		if (!peer_ended)
 			return -ENOTCONN;
 		/* What was delivered out of order is part of the stream. */

@@ -54,7 +54,7 @@ struct mpa_run {
 	u32	records : 31;	/* that the user has received */
 	u32	waits : 1;	/* the FPDU at @end waits for order */
 	u16	held;		/* at least this many octets at @end were contiguous */
-	u8	looked;		/* markers from @end on not to be read again */
+	u8	scanned;	/* markers from @end on not to be read again */
 };
 
 /**
@@ -104,10 +104,10 @@ struct mpa_place {
  * @batch:	MPA_RECV_BATCH is on
  * @want_place:	turn MPA_PLACE on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
- * @asked:	a call has asked for the current record
- * @unasked:	another framing: the next octets are no FPDU, or an FPDU that has to
- *		leave TCP's queue before it is complete; no call has asked for
- *		it, and they may be TCP's own
+ * @requested:	a call has requested the current record
+ * @unrequested:	another framing: the next octets are no FPDU, or an FPDU that
+ *		has to leave TCP's queue before it is complete; no call has
+ *		requested it, and they may be TCP's own
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP had no memory for a segment of the current FPDU
  * @no_memory:	nor had the stash: the work item tries again later
@@ -130,8 +130,8 @@ struct mpa_rx {
 	bool			batch;
 	bool			want_place;
 	bool			ready;
-	bool			asked;
-	bool			unasked;
+	bool			requested;
+	bool			unrequested;
 	bool			rtr : 1;
 	bool			starved : 1;
 	bool			no_memory : 1;
@@ -243,7 +243,7 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 bool mpa_rx_complete(struct mpa_ctx *ctx);
 bool mpa_rx_deliverable(struct mpa_ctx *ctx);
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);
-enum mpa_rx_taken mpa_rx_take_side(struct mpa_ctx *ctx, mpa_rx_take_fn take);
+enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn take);
 int mpa_rx_make_room(struct mpa_ctx *ctx);
 int mpa_rx_end(struct mpa_ctx *ctx);
 void mpa_rx_update(struct mpa_ctx *ctx);
@@ -257,20 +257,20 @@ void mpa_rx_free(struct mpa_ctx *ctx);
 
 /* mpa_rx_place.c */
 void mpa_search_arrived(struct sock *sk);
-bool mpa_search_look(struct mpa_ctx *ctx);
+bool mpa_search_newest(struct mpa_ctx *ctx);
 void mpa_search_walk(struct mpa_ctx *ctx);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
-void mpa_place_look_again(struct mpa_ctx *ctx, bool forget);
+void mpa_place_search_again(struct mpa_ctx *ctx, bool forget);
 void mpa_place_clear(struct mpa_ctx *ctx);
 void mpa_place_free(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu);
-void mpa_place_gone(struct mpa_ctx *ctx);
+void mpa_place_changed(struct mpa_ctx *ctx);
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		       const struct mpa_rx_more *more);
-u32 mpa_place_behind(const struct mpa_place *place);
+u32 mpa_place_deliverable(const struct mpa_place *place);
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
 void mpa_place_pass(struct mpa_ctx *ctx);
 

@@ -57,7 +57,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 }
 
 /* Add a run without an FPDU. Return: false if there is no room. */
-static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looked)
+static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scanned)
 {
 	struct mpa_run *run = place->run + i;
 
@@ -67,7 +67,7 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 looke
 	}
 	memmove(run + 1, run, (place->nr - i) * sizeof(*run));
 	*run = (struct mpa_run){
-		.start = start, .placed = start, .end = start, .looked = looked,
+		.start = start, .placed = start, .end = start, .scanned = scanned,
 	};
 	place->nr++;
 	if (place->low >= i)
@@ -89,7 +89,7 @@ static bool mpa_place_merge(struct mpa_place *place, u32 i)
 	}
 	run->end = next->end;
 	run->held = next->held;
-	run->looked = next->looked;
+	run->scanned = next->scanned;
 	run->records += next->records;
 	run->waits = next->waits;
 	mpa_place_remove(place, i + 1, 1);
@@ -115,14 +115,14 @@ static void mpa_place_cut(struct mpa_run *run, u32 end)
 {
 	run->end = end;
 	run->held = 0;
-	run->looked = 0;
+	run->scanned = 0;
 }
 
 static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 {
 	run->end += fpdu->len;
 	run->held -= min_t(u32, run->held, fpdu->len);
-	run->looked -= min_t(u32, run->looked, fpdu->markers);
+	run->scanned -= min_t(u32, run->scanned, fpdu->markers);
 }
 
 /* ---- what TCP has done in the meantime ---- */
@@ -191,8 +191,8 @@ static void mpa_place_check(struct mpa_ctx *ctx)
 		u32 n = run->end - run->placed, all = U32_MAX;
 
 		if (mpa_place_unread(run, ordered) &&
-		    mpa_tcp_ooo_side(ctx->sk, ctx->rx.seq + run->placed, n,
-				     &all) < n)
+		    mpa_tcp_ooo_contiguous(ctx->sk, ctx->rx.seq + run->placed, n,
+					   &all) < n)
 			mpa_place_pruned(ctx, run);
 	}
 }
@@ -271,7 +271,7 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 
 /*
  * Get the first undelivered record out of order; mpa_place_ready(). Return:
- * false if TCP no longer has it: mpa_place_gone() was called.
+ * false if TCP no longer has it: mpa_place_changed() was called.
  */
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu)
@@ -286,12 +286,12 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	    fpdu->len <= run->end - run->placed &&
 	    !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key))
 		return true;
-	mpa_place_gone(ctx);
+	mpa_place_changed(ctx);
 	return false;
 }
 
 /* What mpa_place_first() has found is not what was verified. */
-void mpa_place_gone(struct mpa_ctx *ctx)
+void mpa_place_changed(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
 	struct mpa_run *run = place->run + place->low;
@@ -317,7 +317,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
 	/* Without room, it is found by its markers when there is room. */
-	if (mpa_place_insert(place, place->low + 1, next, all.looked)) {
+	if (mpa_place_insert(place, place->low + 1, next, all.scanned)) {
 		run[1].end = all.end;
 		run[1].held = all.held;
 		run[1].waits = all.waits;
@@ -354,7 +354,7 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 }
 
 /* Octets of contiguous records that can be delivered: mpa_place_ready(). */
-u32 mpa_place_behind(const struct mpa_place *place)
+u32 mpa_place_deliverable(const struct mpa_place *place)
 {
 	const struct mpa_run *run = place->run + place->low;
 
@@ -402,7 +402,7 @@ static void mpa_place_end(struct mpa_place *place)
  * RFC 5044 section 6 requires markers and CRCs. Framing with keys has the
  * containment test instead; the key may be set later.
  */
-static bool mpa_place_suits(const struct mpa_format *format)
+static bool mpa_place_supported(const struct mpa_format *format)
 {
 	if (mpa_alt_format(format))
 		return mpa_format_contained(format) ||
@@ -414,7 +414,7 @@ static bool mpa_place_suits(const struct mpa_format *format)
  * Search all that is out of order. @forget: what was found and not delivered
  * may be none. Process context.
  */
-void mpa_place_look_again(struct mpa_ctx *ctx, bool forget)
+void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 {
 	if (forget) {
 		mpa_place_end(ctx->rx.place);
@@ -437,7 +437,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 {
 	struct mpa_rx *rx = &ctx->rx;
 
-	if (on && !mpa_place_suits(&rx->format))
+	if (on && !mpa_place_supported(&rx->format))
 		return -EINVAL;
 	if (on && !rx->place) {
 		struct mpa_place *place;
@@ -457,9 +457,9 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 		rx->place->tail = mpa_place_ordered(ctx);
 	else
 		mpa_place_end(rx->place);
-	mpa_tcp_ooo_mind(ctx->sk, on && mpa_tcp_has_sack(ctx->sk));
+	mpa_tcp_ooo_track(ctx->sk, on && mpa_tcp_has_sack(ctx->sk));
 	if (on)
-		mpa_place_look_again(ctx, false);
+		mpa_place_search_again(ctx, false);
 	return 0;
 }
 
@@ -486,7 +486,7 @@ void mpa_place_free(struct mpa_ctx *ctx)
 
 	if (!place)
 		return;
-	mpa_tcp_ooo_mind(ctx->sk, false);
+	mpa_tcp_ooo_track(ctx->sk, false);
 	/* As sock_kfree_s(); but mpa_show_conn() may be reading it. */
 	WRITE_ONCE(ctx->rx.place, NULL);
 	atomic_sub(sizeof(*place), &ctx->sk->sk_omem_alloc);
@@ -533,7 +533,7 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 /*
  * Octets are not there, or not readable. Return: whether run->held was wrong.
  */
-static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
+static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 {
 	if (!run->held)
 		return false;
@@ -542,9 +542,9 @@ static bool mpa_search_thrown(struct mpa_place *place, struct mpa_run *run)
 	return true;
 }
 
-/* Verify a run's next FPDU, in @side octets. Return: whether it is good. */
+/* Verify a run's next FPDU, in @avail octets. Return: whether it is good. */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
-			      struct mpa_rx_source *from, u32 side)
+			      struct mpa_rx_source *from, u32 avail)
 {
 	struct mpa_place *place = search->ctx->rx.place;
 	const struct mpa_rx *rx = &search->ctx->rx;
@@ -552,13 +552,13 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	struct mpa_fpdu fpdu;
 	enum mpa_error code;
 
-	switch (mpa_read_head(from, 0, side, run->end, rx, false, &fpdu)) {
+	switch (mpa_read_head(from, 0, avail, run->end, rx, false, &fpdu)) {
 	case MPA_HEAD_MORE:
 		/* The search was limited: the work item continues. */
-		if (side >= search->octets)
+		if (avail >= search->octets)
 			place->again = true;
-		else if (side >= MPA_FPDU_HEAD_MAX)
-			mpa_search_thrown(place, run);
+		else if (avail >= MPA_FPDU_HEAD_MAX)
+			mpa_search_dropped(place, run);
 		return false;
 	case MPA_HEAD_BAD:
 		mpa_place_stop(place, run->end);
@@ -574,12 +574,12 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	/* The work item verifies it. */
 	if (fpdu.len > search->octets)
 		place->again = true;
-	if (fpdu.len > search->octets || fpdu.len > side)
+	if (fpdu.len > search->octets || fpdu.len > avail)
 		return false;
 	search->octets -= fpdu.len;
 	if (mpa_read_fpdu(from, &fpdu, rx->format.crc, NULL, 0, &code) ||
 	    code) {
-		if (code != MPA_ERR_TCP || !mpa_search_thrown(place, run))
+		if (code != MPA_ERR_TCP || !mpa_search_dropped(place, run))
 			mpa_place_stop(place, run->end);
 		return false;
 	}
@@ -601,19 +601,19 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
  * that sends one octet in each segment would make each segment cost a walk of
  * all.
  */
-static u32 mpa_search_side(struct mpa_search *search, struct mpa_run *run,
-			   const struct mpa_cursor *at)
+static u32 mpa_search_contiguous(struct mpa_search *search, struct mpa_run *run,
+				 const struct mpa_cursor *at)
 {
-	u32 held = min_t(u32, run->held, search->octets), side;
+	u32 held = min_t(u32, run->held, search->octets), avail;
 
 	if (!held)
-		side = mpa_tcp_ooo_behind(at, search->octets, &search->skbs);
+		avail = mpa_tcp_ooo_contiguous_at(at, search->octets, &search->skbs);
 	else
-		side = held + mpa_tcp_ooo_side(search->ctx->sk, at->seq + held,
-					       search->octets - held,
-					       &search->skbs);
-	run->held = clamp_t(u32, side, run->held, U16_MAX);
-	return side;
+		avail = held + mpa_tcp_ooo_contiguous(search->ctx->sk, at->seq + held,
+						      search->octets - held,
+						      &search->skbs);
+	run->held = clamp_t(u32, avail, run->held, U16_MAX);
+	return avail;
 }
 
 static void mpa_search_extend(struct mpa_search *search, u32 i)
@@ -623,7 +623,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	struct sock *sk = search->ctx->sk;
 	struct mpa_cursor at;
 	struct mpa_rx_source from = { .at = &at };
-	u32 side, end;
+	u32 avail, end;
 
 	do {
 		if (run->waits || mpa_search_touches(place, i) ||
@@ -631,11 +631,11 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
 		mpa_cursor_begin(&at, sk, search->ctx->rx.seq + run->end);
-		side = mpa_search_side(search, run, &at);
-		for (end = run->end; side; end = run->end) {
-			if (!mpa_search_verify(search, i, &from, side))
+		avail = mpa_search_contiguous(search, run, &at);
+		for (end = run->end; avail; end = run->end) {
+			if (!mpa_search_verify(search, i, &from, avail))
 				return;
-			side -= run->end - end;
+			avail -= run->end - end;
 			search->found = true;
 			place->low = min(place->low, i);
 			if (mpa_place_merge(place, i))
@@ -643,7 +643,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 			if (mpa_search_touches(place, i))
 				return;
 		}
-	} while (side);
+	} while (avail);
 }
 
 /* The marker at @pos, after @before runs, points to where no FPDU can begin. */
@@ -697,13 +697,13 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	u32 first = known + (-known & (interval - 1));
 	u8 marker[MPA_MARKER_LEN];
 	struct mpa_cursor at;
-	u8 looked;
+	u8 scanned;
 
 	pos += -pos & (interval - 1);
 	if (mpa_pos_before(pos, first))
 		pos = first;
-	if (run && (pos - first) / interval < run->looked)
-		pos = first + run->looked * interval;
+	if (run && (pos - first) / interval < run->scanned)
+		pos = first + run->scanned * interval;
 	if (mpa_pos_before(limit, pos + MPA_MARKER_LEN))
 		return limit;
 	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
@@ -719,17 +719,17 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			if (start != known)
 				return limit;
 			if (run)
-				run->looked = min_t(u32, U8_MAX,
-						    (pos - first) / interval + 1);
+				run->scanned = min_t(u32, U8_MAX,
+						     (pos - first) / interval + 1);
 			continue;
 		}
 		if (mpa_search_disagrees(search, before, pos, known, start)) {
 			mpa_place_stop(place, pos);
 			return limit;
 		}
-		looked = mpa_format_forward(&rx->format) ? 0 :
-			 (pos - start) / interval + 1;
-		if (!mpa_place_insert(place, before, start, looked))
+		scanned = mpa_format_forward(&rx->format) ? 0 :
+			  (pos - start) / interval + 1;
+		if (!mpa_place_insert(place, before, start, scanned))
 			return limit;
 		/* It may begin after all that is searched. */
 		mpa_search_extend(search, before);
@@ -791,7 +791,7 @@ static void mpa_search_scan(struct mpa_search *search,
 	}
 }
 
-static void mpa_search_tell(const struct mpa_search *search)
+static void mpa_search_finish(const struct mpa_search *search)
 {
 	struct mpa_ctx *ctx = search->ctx;
 
@@ -807,7 +807,7 @@ static void mpa_search_tell(const struct mpa_search *search)
 }
 
 /* Without SACK each segment would cost a walk of the whole queue. */
-static bool mpa_search_on(const struct mpa_ctx *ctx)
+static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
 	       (!mpa_alt(ctx) || mpa_contain_possible(ctx)) &&
@@ -820,7 +820,7 @@ static bool mpa_search_on(const struct mpa_ctx *ctx)
  * due: records that were found can no longer be delivered, as TCP has dropped
  * them or there is an error before them.
  */
-bool mpa_search_look(struct mpa_ctx *ctx)
+bool mpa_search_newest(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
 		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
@@ -830,7 +830,7 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 	struct mpa_island island;
 	u32 stop;
 
-	if (!mpa_search_on(ctx) || !mpa_tcp_ooo_new(ctx->sk))
+	if (!mpa_search_enabled(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return false;
 	stopped = ctx->rx.place->stops;
 	stop = ctx->rx.place->stop;
@@ -847,12 +847,12 @@ bool mpa_search_look(struct mpa_ctx *ctx)
 	} else {
 		ctx->rx.place->again = true;
 	}
-	mpa_search_tell(&search);
+	mpa_search_finish(&search);
 	return lost || ctx->rx.place->stops != stopped ||
 	       ctx->rx.place->stop != stop;
 }
 
-/* Search what mpa_search_look() has left. Process context. */
+/* Search what mpa_search_newest() has left. Process context. */
 void mpa_search_walk(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
@@ -865,7 +865,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 		return;
 	/* Where nothing can be found it would stay set. */
 	ctx->rx.place->again = false;
-	if (!mpa_search_on(ctx))
+	if (!mpa_search_enabled(ctx))
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
 	mpa_place_trim(ctx, NULL);
@@ -877,7 +877,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 		mpa_search_scan(&search, &island);
 		cond_resched();
 	}
-	mpa_search_tell(&search);
+	mpa_search_finish(&search);
 }
 
 /* Something has arrived out of order. */
@@ -888,8 +888,8 @@ void mpa_search_arrived(struct sock *sk)
 	/* Even if the key is not known yet. */
 	if (ctx->rx.place && ctx->rx.place->on &&
 	    mpa_format_contained(&ctx->rx.format))
-		mpa_contain_see(ctx);
-	if (!mpa_search_on(ctx))
+		mpa_contain_note(ctx);
+	if (!mpa_search_enabled(ctx))
 		return;
 	ctx->rx.place->again = true;
 	mpa_schedule_work(ctx, 0);

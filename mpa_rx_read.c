@@ -381,7 +381,7 @@ int mpa_read_ulpdu(const struct mpa_rx_source *from,
 /* ---- many FPDUs at a time ---- */
 
 /* Contiguous FPDUs, and where their ULPDUs go. */
-struct mpa_read_side {
+struct mpa_read_span {
 	const u8	*data;		/* the first FPDU */
 	const u8	*end;		/* the octet after the last one */
 	void __user	*to;		/* where its ULPDU goes */
@@ -392,19 +392,19 @@ struct mpa_read_side {
 
 /* Lay out the first FPDU, and those of its length that are verified with it. */
 static __always_inline u32
-mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked,
+mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked,
 		 struct mpa_fpdu *fpdu)
 {
-	const u8 *data = side->data;
+	const u8 *data = span->data;
 	u32 nr;
 
-	if (!max || !mpa_fpdu_parse(fpdu, data, side->end - data, pos, marked))
+	if (!max || !mpa_fpdu_parse(fpdu, data, span->end - data, pos, marked))
 		return 0;
-	max = min(max, mpa_crc_together(fpdu->len));
+	max = min(max, mpa_crc_parallel(fpdu->len));
 	for (nr = 1; nr < max; nr++) {
 		data += fpdu->len;
 		pos += fpdu->len;
-		if (!mpa_fpdu_parse(fpdu + nr, data, side->end - data, pos,
+		if (!mpa_fpdu_parse(fpdu + nr, data, span->end - data, pos,
 				    marked) || fpdu[nr].len != fpdu->len)
 			break;
 	}
@@ -422,8 +422,8 @@ mpa_read_lay_out(const struct mpa_read_side *side, u32 max, u32 pos, bool marked
 u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 		  struct mpa_fpdu *fpdu)
 {
-	struct mpa_read_side side = { .data = data, .end = data + have };
-	u32 n = mpa_read_lay_out(&side, MPA_READ_GOOD_MAX, pos,
+	struct mpa_read_span span = { .data = data, .end = data + have };
+	u32 n = mpa_read_lay_out(&span, MPA_READ_GOOD_MAX, pos,
 				 rx->format.marked, fpdu), i;
 
 	if (rx->format.crc && n)
@@ -435,30 +435,30 @@ u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 }
 
 /* FPDUs with markers, the first at @pos. Return: the number. */
-static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
+static u32 mpa_read_marked(struct mpa_read_span *span, u32 pos, bool crc,
 			   u32 *markers)
 {
 	struct mpa_fpdu some[MPA_READ_GOOD_MAX], *fpdu;
 	u32 nr = 0, n, good;
 
 	do {
-		n = mpa_read_lay_out(side, side->max - nr, pos, true, some);
+		n = mpa_read_lay_out(span, span->max - nr, pos, true, some);
 		good = n;
 		if (crc && n)
-			good = mpa_crc_match_many(side->data, some->len, n);
+			good = mpa_crc_match_many(span->data, some->len, n);
 		for (fpdu = some; fpdu < some + good; fpdu++) {
-			struct mpa_read_user user = { .to = side->to };
+			struct mpa_read_user user = { .to = span->to };
 			u32 ulpdu_len = fpdu->ulpdu_len;
 
-			if (ulpdu_len > side->room ||
-			    !mpa_fpdu_markers_good(fpdu, side->data) ||
-			    !mpa_fpdu_read(fpdu, side->data, ulpdu_len,
+			if (ulpdu_len > span->room ||
+			    !mpa_fpdu_markers_good(fpdu, span->data) ||
+			    !mpa_fpdu_read(fpdu, span->data, ulpdu_len,
 					       mpa_read_to_user, &user))
 				return nr;
-			side->lengths[nr++] = ulpdu_len;
-			side->to = user.to;
-			side->room -= ulpdu_len;
-			side->data += fpdu->len;
+			span->lengths[nr++] = ulpdu_len;
+			span->to = user.to;
+			span->room -= ulpdu_len;
+			span->data += fpdu->len;
 			*markers += fpdu->markers;
 			pos += fpdu->len;
 		}
@@ -468,13 +468,13 @@ static u32 mpa_read_marked(struct mpa_read_side *side, u32 pos, bool crc,
 
 /* Count equal FPDUs without markers, to verify together; read lengths once. */
 static __always_inline u32
-mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u32 max)
+mpa_read_count_equal(const struct mpa_read_span *span, u32 ulpdu_len, u32 len, u32 max)
 {
-	const u8 *data = side->data;
+	const u8 *data = span->data;
 	u32 nr;
 
-	max = min(max, mpa_crc_together(len));
-	if (side->end - data < max * len || side->room < max * ulpdu_len)
+	max = min(max, mpa_crc_parallel(len));
+	if (span->end - data < max * len || span->room < max * ulpdu_len)
 		return 1;
 	for (nr = 1; nr < max; nr++) {
 		data += len;
@@ -485,11 +485,11 @@ mpa_read_count_equal(const struct mpa_read_side *side, u32 ulpdu_len, u32 len, u
 }
 
 /* mpa_read_marked() without markers, with less arithmetic. */
-static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
+static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
 {
 	u32 nr = 0, ulpdu_len, len, n, good, i;
 	/* A copy, which the compiler can keep in registers. */
-	struct mpa_read_side at = *side;
+	struct mpa_read_span at = *span;
 
 	do {
 		if (nr == at.max || at.end - at.data < MPA_LENGTH_LEN)
@@ -511,8 +511,8 @@ static u32 mpa_read_plain(struct mpa_read_side *side, bool crc)
 			at.data += len;
 		}
 	} while (i == n);
-	side->data = at.data;
-	side->room = at.room;
+	span->data = at.data;
+	span->room = at.room;
 	return nr;
 }
 
@@ -536,7 +536,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
 		  u32 max, struct mpa_rx_more *more)
 {
-	struct mpa_read_side side = { .lengths = lengths, .max = max };
+	struct mpa_read_span span = { .lengths = lengths, .max = max };
 	const u8 *data;
 	size_t room;
 	u32 nr;
@@ -545,24 +545,24 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		return 0;
 	/* All of it, or the part that is contiguous. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
-	side.to = mpa_iter_span(to, &room);
-	if (!data || !side.to)
+	span.to = mpa_iter_span(to, &room);
+	if (!data || !span.to)
 		return 0;
-	side.data = data;
+	span.data = data;
 	room = min(room, octets);
-	side.room = room;
-	side.end = data + min(have, at->left);
+	span.room = room;
+	span.end = data + min(have, at->left);
 
 	if (rx->format.marked)
-		nr = mpa_read_marked(&side, pos, rx->format.crc, &more->markers);
+		nr = mpa_read_marked(&span, pos, rx->format.crc, &more->markers);
 	else
-		nr = mpa_read_plain(&side, rx->format.crc);
+		nr = mpa_read_plain(&span, rx->format.crc);
 	if (!nr)
 		return 0;
-	mpa_cursor_pass(at, side.data - data);
-	mpa_iter_skip(to, room - side.room);
+	mpa_cursor_pass(at, span.data - data);
+	mpa_iter_skip(to, room - span.room);
 	more->ulpdus += nr;
-	more->octets += room - side.room;
-	more->len += side.data - data;
+	more->octets += room - span.room;
+	more->len += span.data - data;
 	return nr;
 }

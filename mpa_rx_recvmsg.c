@@ -5,7 +5,7 @@
 #include <linux/socket.h>
 #include <linux/uio.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* Room for 1 length, then 64, then all. */
 #define MPA_BATCH_GROWTH	64
@@ -52,7 +52,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			continue;
 		}
 		/* Another call may have taken what this one waited for. */
-		ctx->rx.asked = true;
+		ctx->rx.requested = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
 			       ctx->state == MPA_STATE_REJECTED &&
@@ -314,7 +314,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 			    &code);
 	if (err || code) {
 		if (!err)
-			mpa_place_gone(ctx);
+			mpa_place_changed(ctx);
 		*again = !err;
 		return err;
 	}
@@ -325,7 +325,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 	if (mpa_recvmsg_batches(ctx, flags) && whole && !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
 		mpa_batch_fill(ctx, &batch, &from,
-			       mpa_place_behind(rx->place) - fpdu.len, to,
+			       mpa_place_deliverable(rx->place) - fpdu.len, to,
 			       len - fpdu.ulpdu_len);
 	}
 	/* A bad FPDU after them is found again when they have gone. */

@@ -8,7 +8,7 @@
 #include <linux/tcp.h>
 #include <linux/uaccess.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* Octets of private data that a struct of @len octets has room for. */
 static size_t mpa_private_room(unsigned int len, size_t offset)
@@ -658,7 +658,7 @@ int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer)
 	struct mpa_enhanced enhanced;
 
 	memset(peer, 0, sizeof(*peer));
-	if (!ctx->have_peer)
+	if (!ctx->peer_valid)
 		return -ENODATA;
 	peer->revision = ctx->peer.revision;
 	peer->flags = ctx->peer.flags;

@@ -16,7 +16,7 @@ static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
 {
 	mpa_schedule_work(ctx, delay);
 	/* mpa_schedule_work_of() may have been called just before. */
-	if (READ_ONCE(ctx->params->admission.ousted))
+	if (READ_ONCE(ctx->params->admission.evicted))
 		mpa_schedule_work(ctx, 0);
 }
 
@@ -65,7 +65,7 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 			return mpa_startup_malformed(ctx);
 		return mpa_fail_startup(ctx, -ECONNRESET, MPA_ERR_TCP);
 	}
-	if (READ_ONCE(ctx->params->admission.ousted))
+	if (READ_ONCE(ctx->params->admission.evicted))
 		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
@@ -118,7 +118,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 		 */
 		if (err) {
 			ctx->control = 0;
-			mpa_startup_tell(ctx, err);
+			mpa_startup_report(ctx, err);
 		}
 	}
 	mpa_startup_full(ctx);
@@ -199,7 +199,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 /* No memory for the private data: try again until the deadline. */
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
-	if (READ_ONCE(ctx->params->admission.ousted))
+	if (READ_ONCE(ctx->params->admission.evicted))
 		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_fail_startup(ctx, -ENOMEM, MPA_ERR_LOCAL);
@@ -304,11 +304,11 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	mpa_tx_reset(ctx);
 	kfree(ctx->peer_private);
 	ctx->peer_private = NULL;
-	ctx->have_peer = false;
+	ctx->peer_valid = false;
 	WRITE_ONCE(ctx->code, MPA_ERR_NONE);
 	WRITE_ONCE(ctx->startup_error, 0);
 	ctx->restarts = false;
-	ctx->told = false;
+	ctx->err_returned = false;
 	ctx->role = params->offer.role;
 	ctx->revision = params->offer.revision;
 	ctx->enhanced = false;
@@ -331,7 +331,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
-	mpa_startup_heard(ctx);
+	mpa_startup_request_begun(ctx);
 	mpa_startup_schedule(ctx, timeout);
 }
 
@@ -410,7 +410,7 @@ static int mpa_startup_result(struct mpa_ctx *ctx)
 {
 	if (ctx->startup_error) {
 		mpa_tcp_replace_error(ctx->sk, -ctx->startup_error, 0);
-		ctx->told = true;
+		ctx->err_returned = true;
 	}
 	return ctx->startup_error;
 }
@@ -444,7 +444,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 		return 1;
 	ctx->restarts = false;
 	/* Another waiting thread has got the errno: return it here too. */
-	if (restarted && ctx->told)
+	if (restarted && ctx->err_returned)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
 	if (err || ctx->state == MPA_STATE_FULL ||

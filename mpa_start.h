@@ -46,11 +46,11 @@ void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params);
 void mpa_startup_enter(struct mpa_ctx *ctx, u8 state);
 void mpa_startup_done(struct mpa_ctx *ctx, u8 state);
 int mpa_startup_malformed(struct mpa_ctx *ctx);
-void mpa_startup_tell(struct mpa_ctx *ctx, int err);
+void mpa_startup_report(struct mpa_ctx *ctx, int err);
 void mpa_startup_rejected(struct mpa_ctx *ctx);
 void mpa_startup_abort(struct mpa_ctx *ctx, int err);
 bool mpa_startup_shutdown(struct mpa_ctx *ctx);
-void mpa_startup_reset_came(struct mpa_ctx *ctx);
+void mpa_startup_got_reset(struct mpa_ctx *ctx);
 void mpa_startup_notice_reset(struct mpa_ctx *ctx);
 int mpa_startup_send(struct mpa_ctx *ctx, enum mpa_frame_kind kind, u8 flags,
 		     const struct mpa_enhanced *enhanced, const u8 *private,
@@ -61,7 +61,7 @@ enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
 					      struct mpa_frame *frame);
 int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
-void mpa_startup_heard(struct mpa_ctx *ctx);
+void mpa_startup_request_begun(struct mpa_ctx *ctx);
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
 #endif /* _MPA_START_H */

@@ -163,7 +163,7 @@ int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 	kfree(ctx->peer_private);
 	ctx->peer_private = private;
 	ctx->peer = *frame;
-	ctx->have_peer = true;
+	ctx->peer_valid = true;
 	trace_mpa_startup_frame(ctx->sk, false,
 				ctx->role == MPA_ROLE_INITIATOR, frame->flags,
 				frame->revision, len);
@@ -250,10 +250,10 @@ void mpa_startup_uncount(struct mpa_ctx *ctx)
 }
 
 /* Octets have arrived during startup. Context: any, socket lock held. */
-void mpa_startup_heard(struct mpa_ctx *ctx)
+void mpa_startup_request_begun(struct mpa_ctx *ctx)
 {
 	if (mpa_tcp_inq(ctx->sk))
-		mpa_policy_heard(&ctx->params->admission);
+		mpa_policy_request_begun(&ctx->params->admission);
 }
 
 /* ---- the end ---- */
@@ -291,7 +291,7 @@ int mpa_startup_malformed(struct mpa_ctx *ctx)
 }
 
 /* Keep a negative errno for SO_ERROR, or for MPA_START itself. */
-void mpa_startup_tell(struct mpa_ctx *ctx, int err)
+void mpa_startup_report(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->startup_error, err);
 	mpa_tcp_set_error(ctx->sk, -err);
@@ -300,11 +300,11 @@ void mpa_startup_tell(struct mpa_ctx *ctx, int err)
 /* The peer's reply rejects the request. */
 void mpa_startup_rejected(struct mpa_ctx *ctx)
 {
-	/* If it is gone, mpa_startup_reset_came() has set the error. */
+	/* If it is gone, mpa_startup_got_reset() has set the error. */
 	if (mpa_tcp_gone(ctx->sk))
 		WRITE_ONCE(ctx->startup_error, -ECONNREFUSED);
 	else
-		mpa_startup_tell(ctx, -ECONNREFUSED);
+		mpa_startup_report(ctx, -ECONNREFUSED);
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	/* Octets after the reply belong to the user. */
 	mpa_wake_reader(ctx);
@@ -327,14 +327,14 @@ void mpa_startup_abort(struct mpa_ctx *ctx, int err)
 }
 
 /* Replace the error of a reset, which is EPIPE if a FIN came first. */
-static void mpa_startup_say_why(struct sock *sk, int err)
+static void mpa_startup_replace_error(struct sock *sk, int err)
 {
 	if (mpa_tcp_replace_error(sk, ECONNRESET, err) == EPIPE)
 		mpa_tcp_replace_error(sk, EPIPE, err);
 }
 
 /**
- * mpa_startup_reset_came() - the TCP connection has just ended during startup
+ * mpa_startup_got_reset() - the TCP connection has just ended during startup
  * @ctx:	the context
  *
  * The error has not been reported yet. What the peer sent before its reset says
@@ -343,16 +343,16 @@ static void mpa_startup_say_why(struct sock *sk, int err)
  *
  * Context: softirq or process, socket lock held.
  */
-void mpa_startup_reset_came(struct mpa_ctx *ctx)
+void mpa_startup_got_reset(struct mpa_ctx *ctx)
 {
 	struct mpa_params *params = ctx->params;
 	struct mpa_frame frame;
 	u32 len = mpa_startup_rejection(ctx, &frame);
 
 	if (len && len == mpa_tcp_inq(ctx->sk))
-		mpa_startup_say_why(ctx->sk, ECONNREFUSED);
+		mpa_startup_replace_error(ctx->sk, ECONNREFUSED);
 	else if (mpa_startup_bad(ctx))
-		mpa_startup_say_why(ctx->sk, EPROTO);
+		mpa_startup_replace_error(ctx->sk, EPROTO);
 	/* SO_ERROR may clear it before the work item reports it. */
 	if (!params->reset)
 		params->reset = mpa_tcp_error(ctx->sk);
@@ -379,9 +379,9 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 		return;
 	}
 	bad = mpa_startup_bad(ctx);
-	/* mpa_startup_reset_came() has not run if this was before accept(2). */
+	/* mpa_startup_got_reset() has not run if this was before accept(2). */
 	if (bad)
-		mpa_startup_say_why(sk, EPROTO);
+		mpa_startup_replace_error(sk, EPROTO);
 	err = -(ctx->params->reset ?: mpa_tcp_error(sk));
 	if (bad && (!err || err == -EPROTO))
 		mpa_startup_malformed(ctx);

@@ -88,14 +88,14 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 	struct net *net = seq->private;
 	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
 	unsigned int i, in_startup;
-	unsigned long ousted;
+	unsigned long evicted;
 
 	for (i = 0; i < ARRAY_SIZE(mpa_mib_list); i++)
 		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_list[i].name,
 			   mpa_stat_sum(stat, mpa_mib_list[i].entry));
-	mpa_policy_startups(net, &in_startup, &ousted);
+	mpa_policy_startups(net, &in_startup, &evicted);
 	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup", in_startup);
-	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", ousted);
+	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", evicted);
 	/* For the whole system, as TCP's "mem" in /proc/net/sockstat. */
 	seq_printf(seq, "%-32s\t%lu\n", "MpaMemKept", mpa_pages_held());
 	return 0;

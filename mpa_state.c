@@ -141,7 +141,7 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 	/* A user inside the kernel does not look for errors of the socket. */
 	if (!ctx->consumer)
 		return;
-	ctx->consumer->broken = -err;
+	ctx->consumer->pending_error = -err;
 	if (!ctx->rx.error)
 		mpa_fail_receiving(ctx, -err, MPA_ERR_LOCAL);
 	mpa_wake_all(ctx);
@@ -160,7 +160,7 @@ static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
 	case -ETIMEDOUT:
 		return MPA_REFUSAL_TIMEOUT;
 	case -EUSERS:
-		return READ_ONCE(params->admission.ousted) ?
+		return READ_ONCE(params->admission.evicted) ?
 		       MPA_REFUSAL_OUSTED : MPA_REFUSAL_LIMIT;
 	case -ECONNABORTED:
 		return MPA_REFUSAL_GIVEN_UP;

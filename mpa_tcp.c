@@ -179,11 +179,11 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Take the socket lock, for the work item, unless a user has it: it may hold
- * the lock until a page of its memory comes. Then @put_off is set, and
+ * the lock until a page of its memory comes. Then @deferred is set, and
  * release_cb does the work. Process context. Return: whether the lock was
  * taken; mpa_tcp_unlock() releases it.
  */
-bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
+bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
 	struct mpa_tcp *tcp;
 	bool owned;
@@ -191,7 +191,7 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
 	spin_lock_bh(&sk->sk_lock.slock);
 	owned = sk->sk_lock.owned;
 	if (owned)
-		*put_off = true;
+		*deferred = true;
 	else
 		sk->sk_lock.owned = 1;
 	spin_unlock_bh(&sk->sk_lock.slock);
@@ -213,7 +213,7 @@ void mpa_tcp_unlock(struct sock *sk)
 	if (tcp)
 		tcp->worker = false;
 	/* Memory for the backlog, which release_sock() processes. */
-	mpa_tcp_set_aside(sk, READ_ONCE(sk->sk_backlog.len));
+	mpa_tcp_reserve_rx(sk, READ_ONCE(sk->sk_backlog.len));
 	release_sock(sk);
 }
 

@@ -159,7 +159,7 @@ struct mpa_tcp {
 	struct mpa_mib __percpu	*mib;		/* counters of its namespace */
 	struct mpa_watch	watch;		/* segments that are aligned */
 	u32			ooo_seen;	/* rcv_ooopack at the last look */
-	bool			ooo_minded;	/* track segments out of order */
+	bool			ooo_tracked;	/* track segments out of order */
 	bool			worker;		/* the work item has the lock */
 #ifdef MPA_HAVE_ULP_HOOKS
 	bool			watched;	/* inspect packets that leave */
@@ -203,7 +203,7 @@ struct mpa_window {
 	bool	more;	/* the user has said that more follows */
 	bool	pushed;	/* TCP has been asked to send what it has */
 	u32	since;	/* sequence number where the call or the batch begins */
-	u32	lent;	/* tasks in TCP's option calls: they see the user's */
+	u32	borrowed;	/* tasks in TCP's option calls: they see the user's */
 };
 
 /*
@@ -245,8 +245,8 @@ enum mpa_begins {
  * Return: whether it must leave without it, as a receiver could take it for an
  * FPDU that it is not.
  */
-typedef bool (*mpa_leaves_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
-			      enum mpa_begins begins, bool fixed);
+typedef bool (*mpa_guard_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
+			     enum mpa_begins begins, bool fixed);
 
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
@@ -331,7 +331,7 @@ void mpa_tcp_fail(struct sock *sk, int err);
 void mpa_tcp_reset_on_close(struct sock *sk);
 void mpa_tcp_abort(struct sock *sk, int err);
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
-bool mpa_tcp_try_lock(struct sock *sk, bool *put_off);
+bool mpa_tcp_try_lock(struct sock *sk, bool *deferred);
 void mpa_tcp_unlock(struct sock *sk);
 void mpa_tcp_wake_writers(struct sock *sk);
 int mpa_tcp_wait(struct sock *sk, long *timeo,
@@ -385,7 +385,7 @@ static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 /* mpa_tcp_ooo.c */
 extern void (*mpa_ooo_arrived)(struct sock *sk);
 void mpa_tcp_ooo_init(void (*arrived)(struct sock *sk));
-void mpa_tcp_ooo_mind(struct sock *sk, bool on);
+void mpa_tcp_ooo_track(struct sock *sk, bool on);
 bool mpa_tcp_ooo_ask(struct sock *sk);
 void mpa_tcp_ooo_acked(struct sock *sk);
 bool mpa_tcp_ooo_new(struct sock *sk);
@@ -394,17 +394,17 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 u32 mpa_tcp_ooo_end(const struct sock *sk);
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island);
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
-u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max);
-u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max);
+u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max);
+u32 mpa_tcp_ooo_contiguous_at(const struct mpa_cursor *at, u32 enough, u32 *max);
 
 /* mpa_tcp_mem.c */
 void mpa_tcp_force(struct sock *sk, int size);
-bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets);
+bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets);
 void mpa_tcp_unreserve(struct sock *sk);
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets);
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out);
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out);
-void mpa_tcp_set_aside(struct sock *sk, int size);
+void mpa_tcp_reserve_rx(struct sock *sk, int size);
 void mpa_tcp_charge_pages(struct sock *sk, u32 size);
 void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 
@@ -427,7 +427,7 @@ void mpa_tcp_end_segment(struct sock *sk);
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
 bool mpa_tcp_writable(struct sock *sk);
-bool mpa_tcp_roomy(const struct sock *sk);
+bool mpa_tcp_writable_now(const struct sock *sk);
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
@@ -439,7 +439,7 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags);
 
 /* mpa_tcp_watch.c */
 void mpa_tcp_watch_init(void (*unaligned)(struct sock *sk, enum mpa_cut cut),
-			mpa_leaves_fn leaves);
+			mpa_guard_fn guard);
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format);
 void mpa_tcp_watch_plain(struct sock *sk);
 void mpa_tcp_unwatch(struct sock *sk);

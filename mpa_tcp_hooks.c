@@ -35,20 +35,20 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 
 /*
  * Take the socket lock, for the work item, unless a user has it: it may hold
- * the lock until a page of its memory comes. Then @put_off is set, and
+ * the lock until a page of its memory comes. Then @deferred is set, and
  * release_cb does the work. Process context. Return: whether the lock was
  * taken; mpa_tcp_unlock() releases it.
  */
-bool mpa_tcp_try_lock(struct sock *sk, bool *put_off)
+bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
 	struct mpa_tcp *tcp;
 
 	if (!trylock_sock(sk)) {
-		*put_off = true;
+		*deferred = true;
 		/* The user may have released it before it could see that. */
 		if (!trylock_sock(sk))
 			return false;
-		*put_off = false;
+		*deferred = false;
 	}
 	tcp = mpa_tcp(sk);
 	if (tcp)
@@ -71,11 +71,11 @@ void mpa_tcp_force(struct sock *sk, int size)
 /*
  * Track segments out of order. The caller searches old ones. Process context.
  */
-void mpa_tcp_ooo_mind(struct sock *sk, bool on)
+void mpa_tcp_ooo_track(struct sock *sk, bool on)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 
-	tcp->ooo_minded = on;
+	tcp->ooo_tracked = on;
 	tcp->ooo_seen = tcp_sk(sk)->rcv_ooopack;
 	tcp->ooo_gap = tcp_sk(sk)->rcv_nxt - 1;
 }
@@ -95,7 +95,7 @@ void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq)
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 	u32 gap = tcp_sk(sk)->rcv_nxt;
 
-	if (!tcp || !tcp->ooo_minded)
+	if (!tcp || !tcp->ooo_tracked)
 		return;
 	if (tcp->ooo_gap != gap) {
 		tcp->ooo_gap = gap;

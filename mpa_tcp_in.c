@@ -310,15 +310,15 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
 	struct sk_buff *skb, *begun = mpa_ooo_begun(sk, seq), *found = NULL;
-	u32 behind, most = 0;
+	u32 reach, most = 0;
 	int i;
 
 	if (!begun)
 		return skb_rb_first(&tcp_sk(sk)->out_of_order_queue);
 	for (i = 0, skb = begun; skb && i < MPA_OOO_COVERED; i++) {
-		behind = TCP_SKB_CB(skb)->seq + skb->len - seq;
-		if ((s32)behind > (s32)most) {
-			most = behind;
+		reach = TCP_SKB_CB(skb)->seq + skb->len - seq;
+		if ((s32)reach > (s32)most) {
+			most = reach;
 			found = skb;
 		}
 		skb = skb_rb_prev(skb);
@@ -396,7 +396,7 @@ static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 }
 
 /* The number of contiguous octets at @off of the piece; enough for @len. */
-static u32 mpa_piece_side(const struct mpa_cursor *at, u32 off, u32 len)
+static u32 mpa_piece_contiguous(const struct mpa_cursor *at, u32 off, u32 len)
 {
 	const struct skb_shared_info *info = skb_shinfo(at->part);
 	u32 left = mpa_piece_len(at) - off;
@@ -442,7 +442,7 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 			return false;
 		at->data = skb_frag_address(frag) + off;
 	}
-	at->left = mpa_piece_side(at, off, len);
+	at->left = mpa_piece_contiguous(at, off, len);
 	return at->left >= len;
 }
 

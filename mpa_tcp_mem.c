@@ -41,7 +41,7 @@ void mpa_tcp_force(struct sock *sk, int size)
  * queues: nobody else would return memory for it. TCP does so, too. It also lets
  * a socket fill its send buffer beyond the limit, which would be a record here.
  */
-bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
+bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 {
 	if (sk->sk_wmem_queued != out->charged &&
 	    sk_memory_allocated(sk) > sk_prot_mem_limits(sk, 2))
@@ -49,7 +49,7 @@ bool mpa_tcp_admits(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 	return sk_wmem_schedule(sk, octets) || sk->sk_wmem_queued == out->charged;
 }
 
-/* Return what mpa_tcp_admits() has reserved and nothing was charged to. */
+/* Return what mpa_tcp_reserve() has reserved and nothing was charged to. */
 void mpa_tcp_unreserve(struct sock *sk)
 {
 	sk_mem_reclaim(sk);
@@ -65,7 +65,7 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 
 	if (more <= 0)
 		return 0;
-	if (!mpa_tcp_admits(sk, out, more))
+	if (!mpa_tcp_reserve(sk, out, more))
 		return -ENOBUFS;
 	mpa_tcp_force(sk, more);
 	sk_wmem_queued_add(sk, more);
@@ -99,7 +99,7 @@ void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
  * Reserve memory for octets that arrive, by truesize, as softirq does: without
  * waiting for a control group's limit.
  */
-void mpa_tcp_set_aside(struct sock *sk, int size)
+void mpa_tcp_reserve_rx(struct sock *sk, int size)
 {
 	int more = size - sk->sk_forward_alloc;
 
@@ -118,7 +118,7 @@ void mpa_tcp_set_aside(struct sock *sk, int size)
  */
 void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 {
-	mpa_tcp_set_aside(sk, size);
+	mpa_tcp_reserve_rx(sk, size);
 	sk_mem_charge(sk, size);
 }
 

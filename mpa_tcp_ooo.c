@@ -30,7 +30,7 @@ void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
 /*
  * Set the function to call when something is out of order on a socket that
- * mpa_tcp_ooo_mind() tracks: with the socket lock held, maybe in softirq, and
+ * mpa_tcp_ooo_track() tracks: with the socket lock held, maybe in softirq, and
  * in the middle of anything, so that it may only queue work. At module init.
  */
 void __init mpa_tcp_ooo_init(void (*arrived)(struct sock *sk))
@@ -47,11 +47,11 @@ static bool mpa_ooo_empty(const struct sock *sk)
 /*
  * Track segments out of order. The caller searches old ones. Process context.
  */
-void mpa_tcp_ooo_mind(struct sock *sk, bool on)
+void mpa_tcp_ooo_track(struct sock *sk, bool on)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
 
-	tcp->ooo_minded = on;
+	tcp->ooo_tracked = on;
 	tcp->ooo_seen = tcp_sk(sk)->rcv_ooopack;
 	mpa_tcp_ooo_ask(sk);
 }
@@ -62,7 +62,7 @@ void mpa_tcp_ooo_mind(struct sock *sk, bool on)
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
-	return mpa_tcp(sk)->ooo_minded && !mpa_ooo_empty(sk) && sk->sk_socket &&
+	return mpa_tcp(sk)->ooo_tracked && !mpa_ooo_empty(sk) && sk->sk_socket &&
 	       !test_and_set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 }
 
@@ -140,7 +140,7 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 }
 
 /* The number of contiguous octets that end before @seq, up to @enough. */
-static u32 mpa_ooo_in_front(struct sock *sk, u32 seq, u32 enough)
+static u32 mpa_ooo_before(struct sock *sk, u32 seq, u32 enough)
 {
 	const struct sk_buff *skb;
 	u32 n = 0;
@@ -178,9 +178,9 @@ bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;
 	island->alone = tp->rx_opt.num_sacks == 1;
-	island->start -= mpa_ooo_in_front(sk, island->start, edge);
+	island->start -= mpa_ooo_before(sk, island->start, edge);
 	island->end += min(edge,
-			   mpa_tcp_ooo_side(sk, island->end, edge, &max));
+			   mpa_tcp_ooo_contiguous(sk, island->end, edge, &max));
 	return true;
 }
 
@@ -216,21 +216,21 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 }
 
 /**
- * mpa_tcp_ooo_side() - count contiguous octets out of order
+ * mpa_tcp_ooo_contiguous() - count contiguous octets out of order
  * @sk:		socket
  * @seq:	sequence number of the first
  * @enough:	stop at this number of octets
  * @max:	skbs to inspect, which may hold one octet each; reduced
  *		by those inspected
  */
-u32 mpa_tcp_ooo_side(struct sock *sk, u32 seq, u32 enough, u32 *max)
+u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {
 	return mpa_ooo_follow(mpa_ooo_find(sk, seq), seq, seq + enough, max) -
 	       seq;
 }
 
-/* mpa_tcp_ooo_side() from where a cursor begins, after mpa_tcp_rcv_nxt(). */
-u32 mpa_tcp_ooo_behind(const struct mpa_cursor *at, u32 enough, u32 *max)
+/* mpa_tcp_ooo_contiguous() from where a cursor begins, after mpa_tcp_rcv_nxt(). */
+u32 mpa_tcp_ooo_contiguous_at(const struct mpa_cursor *at, u32 enough, u32 *max)
 {
 	return mpa_ooo_follow(at->skb, at->seq, at->seq + enough, max) -
 	       at->seq;

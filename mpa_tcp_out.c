@@ -272,7 +272,7 @@ static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
 		mpa_tcp_uncork(sk, window);
 		return;
 	}
-	if (window->lent || (!window->corked && tp->nonagle & TCP_NAGLE_CORK))
+	if (window->borrowed || (!window->corked && tp->nonagle & TCP_NAGLE_CORK))
 		return;
 	window->corked = true;
 	tp->nonagle |= TCP_NAGLE_CORK;
@@ -359,7 +359,7 @@ bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 }
 
 /* Much of the send buffer is free: writers may be woken. */
-bool mpa_tcp_roomy(const struct sock *sk)
+bool mpa_tcp_writable_now(const struct sock *sk)
 {
 	return sk_stream_is_writeable(sk);
 }
@@ -528,7 +528,7 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 }
 
 /* The connection still takes octets. */
-static bool mpa_tcp_takes(const struct sock *sk)
+static bool mpa_tcp_can_send(const struct sock *sk)
 {
 	return (1 << sk->sk_state) &
 	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
@@ -566,20 +566,20 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
  * octets have been accepted before: an error that does not end the connection
  * (IP_RECVERR) must not keep them back, and must not be lost.
  */
-static int mpa_tcp_set_error_aside(struct sock *sk)
+static int mpa_tcp_save_error(struct sock *sk)
 {
 	return sk->sk_err ? xchg(&sk->sk_err, 0) : 0;
 }
 
 /* Return: -EPIPE instead of the error that TCP has taken. */
-static int mpa_tcp_restore_error(struct sock *sk, int aside, int err)
+static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 {
 	if (err && err != -EAGAIN && mpa_tcp_gone(sk)) {
 		if (err != -EPIPE)
-			aside = -err;
+			saved = -err;
 		err = -EPIPE;
 	}
-	if (aside && !cmpxchg(&sk->sk_err, 0, aside))
+	if (saved && !cmpxchg(&sk->sk_err, 0, saved))
 		sk_error_report(sk);
 	return err;
 }
@@ -628,17 +628,17 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
  * At the window's edge TCP is corked, and mpa_tcp_push() follows: what TCP
  * sends meanwhile because of ACKs must not be cut there.
  */
-static enum mpa_push mpa_tcp_mind_window(struct sock *sk,
-					 const struct mpa_txbuf *out,
-					 struct mpa_window *window,
-					 enum mpa_push push)
+static enum mpa_push mpa_tcp_cork_at_window(struct sock *sk,
+					    const struct mpa_txbuf *out,
+					    struct mpa_window *window,
+					    enum mpa_push push)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (after(tp->write_seq + out->len - out->sent, tcp_wnd_end(tp))) {
 		if (push == MPA_PUSH_ALL)
 			push = MPA_PUSH_FULL;
-		if (!window->lent && !(tp->nonagle & TCP_NAGLE_CORK)) {
+		if (!window->borrowed && !(tp->nonagle & TCP_NAGLE_CORK)) {
 			tp->nonagle |= TCP_NAGLE_CORK;
 			window->corked = true;
 		}
@@ -652,10 +652,10 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 				 struct mpa_window *window,
 				 enum mpa_push *push)
 {
-	int aside, shut, err;
+	int saved, shut, err;
 
-	*push = mpa_tcp_mind_window(sk, out, window, *push);
-	aside = mpa_tcp_set_error_aside(sk);
+	*push = mpa_tcp_cork_at_window(sk, out, window, *push);
+	saved = mpa_tcp_save_error(sk);
 	/* Called by shutdown(2), which has set it: TCP would take nothing. */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
 	if (shut)
@@ -663,7 +663,7 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 	err = mpa_tcp_send_unbounded(sk, out, *push);
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
-	return mpa_tcp_restore_error(sk, aside, err);
+	return mpa_tcp_restore_error(sk, saved, err);
 }
 #endif
 
@@ -689,7 +689,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 {
 	int err;
 
-	if (!mpa_tcp_takes(sk))
+	if (!mpa_tcp_can_send(sk))
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
 	/* TCP would sleep, or call the OOM killer, at a control group's limit. */

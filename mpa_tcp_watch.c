@@ -25,9 +25,9 @@ static struct mpa_xmit mpa_xmits[3];
 static DEFINE_MUTEX(mpa_xmits_lock);
 #endif
 
-static void (*mpa_watch_told)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
+static void (*mpa_watch_report)(struct sock *sk, enum mpa_cut cut) __ro_after_init;
 
-static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
+static mpa_guard_fn mpa_watch_guard __ro_after_init;
 
 /*
  * Set the callbacks, at module init. Both are called with the socket lock held,
@@ -36,10 +36,10 @@ static mpa_leaves_fn mpa_watch_leaves __ro_after_init;
  */
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 						 enum mpa_cut cut),
-			       mpa_leaves_fn leaves)
+			       mpa_guard_fn guard)
 {
-	mpa_watch_told = unaligned;
-	mpa_watch_leaves = leaves;
+	mpa_watch_report = unaligned;
+	mpa_watch_guard = guard;
 }
 
 /* The payload of a packet, read from its start. */
@@ -176,7 +176,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
 
 	if (unlikely(aligned < all && !watch->unaligned))
-		mpa_watch_told(sk, cut);
+		mpa_watch_report(sk, cut);
 	watch->packets++;
 	watch->aligned += aligned;
 	watch->unaligned += all - aligned;
@@ -256,7 +256,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		begins = mpa_watch_begins(&at, &lengths, seq + off);
 		for (i = 0; i < MPA_ANY_HEAD_LEN; i++)
 			head[i] = mpa_payload_octet(&heads, off + i);
-		if (mpa_watch_leaves(sk, head, seq + off, n, begins, fixed))
+		if (mpa_watch_guard(sk, head, seq + off, n, begins, fixed))
 			return off + n - 1;
 	}
 	return len;
@@ -352,7 +352,7 @@ static int mpa_tcp_queue_xmit(struct sock *sk, struct sk_buff *skb,
 
 	if (unlikely(!tcp))
 		goto out;
-	if (unlikely(tcp->ooo_minded))
+	if (unlikely(tcp->ooo_tracked))
 		mpa_tcp_ooo_acked(sk);
 	if (!mpa_watch_xmit(sk, skb)) {
 		kfree_skb(skb);

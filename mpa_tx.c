@@ -24,7 +24,7 @@
 /* ---- startup, and before the first record ---- */
 
 /* Allocate the buffer if there is none. Return: 0, or -ENOBUFS. */
-int mpa_tx_make_out(struct mpa_ctx *ctx)
+int mpa_tx_alloc_out(struct mpa_ctx *ctx)
 {
 	struct mpa_txbuf *out;
 
@@ -64,7 +64,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 	int err = -ENOBUFS;
 	u8 *p;
 
-	if (mpa_tx_make_out(ctx))
+	if (mpa_tx_alloc_out(ctx))
 		return err;
 	/* Contiguous, in an skb of its own: TCP takes all of it or nothing. */
 	p = mpa_txbuf_span(ctx, page, len);
@@ -92,8 +92,8 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	struct mpa_fpdu fpdu;
 
 	mpa_framing_init(&fpdu, ctx->tx.pos, 0, &ctx->tx.format);
-	if (mpa_tx_make_out(ctx) ||
-	    mpa_make_append(ctx, &fpdu, NULL, 0, true)) {
+	if (mpa_tx_alloc_out(ctx) ||
+	    mpa_build_append(ctx, &fpdu, NULL, 0, true)) {
 		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 		return;
 	}
@@ -249,19 +249,19 @@ static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
 	u16 mss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
 
-	if (likely(ctx->tx.mss_told == mss))
+	if (likely(ctx->tx.mss_reported == mss))
 		return;
-	if (ctx->tx.mss_told)
+	if (ctx->tx.mss_reported)
 		mpa_report_mulpdu(ctx);
-	ctx->tx.mss_told = mss;
+	ctx->tx.mss_reported = mss;
 }
 
 /* Find where the next FPDU goes: after queued ones, or after TCP's last. */
-static void mpa_tx_begin_make(struct mpa_ctx *ctx, const struct mpa_tx_call *call)
+static void mpa_tx_begin_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call)
 {
 	u32 emss;
 
-	if (mpa_tx_held(&ctx->tx))
+	if (mpa_tx_queued(&ctx->tx))
 		return;
 	emss = mpa_tcp_emss(ctx->sk);
 	mpa_tx_note_path(ctx);
@@ -281,8 +281,8 @@ static u32 mpa_tx_frags(u32 len)
 }
 
 /* FPDUs whose length divides a segment's need no decision each. */
-static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
-			      struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
+static void mpa_tx_build_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
+			       struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
 			 u32 budget)
 {
 	struct mpa_txbuf *out = ctx->tx.out;
@@ -301,9 +301,9 @@ static void mpa_tx_make_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	do {
 		n = min_t(size_t, call->size - call->done, MPA_HANDOVER_MAX);
 		/* The last one may go beyond the budget. */
-		n = mpa_make_equal(ctx, len, fpdu->ulpdu_len, call, n,
-				   min(budget - out->len + len - 1,
-				       mpa_tcp_frag_room(out, slot->frags)));
+		n = mpa_build_equal(ctx, len, fpdu->ulpdu_len, call, n,
+				    min(budget - out->len + len - 1,
+					mpa_tcp_frag_room(out, slot->frags)));
 		call->done += n;
 	} while (n && call->done < call->size && out->len < budget);
 	slot->used = (slot->used + out->len - begin) % slot->emss;
@@ -381,8 +381,8 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
  * negative errno.
  */
 static __always_inline int
-mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
-		struct mpa_fpdu *fpdu, size_t *n, bool *ends)
+mpa_tx_build_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
+		 struct mpa_fpdu *fpdu, size_t *n, bool *ends)
 {
 	struct iov_iter *from = &call->msg->msg_iter;
 	u32 head = mpa_tx_header_len(call);
@@ -401,18 +401,18 @@ mpa_tx_make_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	if (!mpa_tx_find_slot(tx, fpdu, *ends))
 		return 0;
 	if (head)
-		mpa_make_header(ctx, call, *n);
-	err = mpa_make_append(ctx, fpdu, from, head + *n, *ends);
+		mpa_build_header(ctx, call, *n);
+	err = mpa_build_append(ctx, fpdu, from, head + *n, *ends);
 	if (err)
 		return err;
 	tx->slot.used = (tx->slot.used + fpdu->len) % tx->slot.emss;
 	if (mpa_alt(ctx) && *ends)
-		mpa_pack_made(ctx, fpdu);
+		mpa_pack_built(ctx, fpdu);
 	return 1;
 }
 
 /* Build FPDUs for TCP to take at once, of about @budget octets. */
-static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
+static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
 {
 	struct mpa_slot *slot = &ctx->tx.slot;
 	struct mpa_txbuf *out = ctx->tx.out;
@@ -422,7 +422,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 	int ret;
 
 	do {
-		ret = mpa_tx_make_one(ctx, call, &fpdu, &n, &ends);
+		ret = mpa_tx_build_one(ctx, call, &fpdu, &n, &ends);
 		if (ret <= 0)
 			return ret;
 		call->done += n;
@@ -430,7 +430,7 @@ static int mpa_tx_make(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget
 		if (mpa_alt(ctx) && call->segment > 0 && n > call->segment)
 			ctx->tx.ulpdus += (n - 1) / call->segment;
 		if (ends)
-			mpa_tx_make_equal(ctx, call, slot, &fpdu, budget);
+			mpa_tx_build_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;
 		/* A short last FPDU joins those before it. */
 	} while (ends && n && (out->len < budget || n < fpdu.ulpdu_len) &&
@@ -450,7 +450,7 @@ static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 }
 
 /**
- * mpa_tx_make_and_send() - build FPDUs and hand them to TCP
+ * mpa_tx_build_and_send() - build FPDUs and hand them to TCP
  * @ctx:	the context, with a buffer
  * @call:	what is to be sent; @call->done is updated
  *
@@ -460,28 +460,28 @@ static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
  * Return: 0 if the call has made progress, -ENOBUFS, -EMSGSIZE, -EFAULT, or the
  * error of the connection.
  */
-int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
+int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 {
 	struct mpa_txbuf *out = ctx->tx.out;
 	enum mpa_push push = MPA_PUSH_FULL;
 	u32 budget;
 	int err;
 
-	mpa_tx_begin_make(ctx, call);
+	mpa_tx_begin_build(ctx, call);
 	/* A second packet would be short. As in TCP, exceed sk_sndbuf. */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
-	if (!mpa_tcp_admits(ctx->sk, out, mpa_tx_need(call, budget)))
+	if (!mpa_tcp_reserve(ctx->sk, out, mpa_tx_need(call, budget)))
 		return -ENOBUFS;
-	err = mpa_tx_make(ctx, call, budget);
+	err = mpa_tx_build(ctx, call, budget);
 	if (err)
 		mpa_tcp_unreserve(ctx->sk);
 	if (!out->len || mpa_tx_open(&ctx->tx))
 		return err;
 	if (!err && call->more && call->done == call->size &&
-	    out->len < budget && mpa_tx_may_hold(&ctx->tx) &&
+	    out->len < budget && mpa_tx_may_queue(&ctx->tx) &&
 	    !mpa_pack_extends(ctx) &&
 	    !mpa_tcp_charge(ctx->sk, out, mpa_txbuf_memory(out))) {
-		mpa_tx_hold(ctx);
+		mpa_tx_queue_batch(ctx);
 		return 0;
 	}
 	/* Send what is complete; the next call fails with the error again. */
@@ -511,7 +511,7 @@ void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss)
 	lock_sock(ctx->sk);
 	mpa_tx_end_batch(ctx, true);
 	mpa_tcp_uncork(ctx->sk, &tx->window);
-	tx->window.lent++;
+	tx->window.borrowed++;
 	if (mss)
 		mpa_tcp_unfit(ctx->sk, &tx->fit);
 	release_sock(ctx->sk);
@@ -521,7 +521,7 @@ void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss)
 void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 {
 	lock_sock(ctx->sk);
-	ctx->tx.window.lent--;
+	ctx->tx.window.borrowed--;
 	if (ctx->state == MPA_STATE_FULL && mpa_format_on(&ctx->tx.format))
 		mpa_tx_end_call(ctx, ctx->tx.window.more);
 	release_sock(ctx->sk);
@@ -566,7 +566,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	mpa_tx_waits(tx, MPA_WAIT_NOT);
+	mpa_tx_set_wait(tx, MPA_WAIT_NOT);
 	tx->ulpdu_len = 0;
 	mpa_tx_drop_out(ctx);
 	if (mpa_alt(ctx))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Layer 2: sending. mpa_tx.c decides how octets are cut into FPDUs. These are
- * built in a buffer (mpa_tx_make.c, mpa_tx_buf.c), laid out such that segments
+ * built in a buffer (mpa_tx_build.c, mpa_tx_buf.c), laid out such that segments
  * start with them, and handed to TCP at once or later (mpa_tx_queue.c).
  *
  * Unless its comment has a "Context:", a function that takes a context is
@@ -61,8 +61,8 @@ struct mpa_tx {
 	int			segment;	/* user: MPA_SEGMENT */
 	u32			seq;		/* after what we gave TCP */
 	u32			pos;		/* of the next or open FPDU */
-	u16			laps;		/* of @pos, beyond 32 bits */
-	u16			mss_told;	/* last path MSS reported */
+	u16			pos_high;	/* of @pos, beyond 32 bits */
+	u16			mss_reported;	/* last path MSS reported */
 	u32			ulpdu_len;	/* octets of the open ULPDU */
 	u32			largest;	/* of the FPDUs in @out */
 	u32			same_len;	/* octets of the last FPDU */
@@ -103,12 +103,12 @@ static inline bool mpa_tx_open(const struct mpa_tx *tx)
 	return READ_ONCE(tx->wait) == MPA_WAIT_ULPDU;
 }
 
-static inline bool mpa_tx_held(const struct mpa_tx *tx)
+static inline bool mpa_tx_queued(const struct mpa_tx *tx)
 {
 	return READ_ONCE(tx->wait) == MPA_WAIT_BATCH;
 }
 
-static inline void mpa_tx_waits(struct mpa_tx *tx, enum mpa_tx_wait wait)
+static inline void mpa_tx_set_wait(struct mpa_tx *tx, enum mpa_tx_wait wait)
 {
 	WRITE_ONCE(tx->wait, wait);
 }
@@ -116,7 +116,7 @@ static inline void mpa_tx_waits(struct mpa_tx *tx, enum mpa_tx_wait wait)
 /* FPDUs wait for more of a batch, here or in TCP. */
 static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
 {
-	return tx->window.more || mpa_tx_held(tx);
+	return tx->window.more || mpa_tx_queued(tx);
 }
 
 /* Whether an FPDU of @len octets fits into the segment, or starts one. */
@@ -133,7 +133,7 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 /* The stream position of the next FPDU, in 64 bits. */
 static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
 {
-	return (u64)tx->laps << 32 | tx->pos;
+	return (u64)tx->pos_high << 32 | tx->pos;
 }
 
 /* The same, if it is less than 2^32 octets after stream position @near. */
@@ -143,13 +143,13 @@ static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 }
 
 /* mpa_tx.c */
-int mpa_tx_make_out(struct mpa_ctx *ctx);
+int mpa_tx_alloc_out(struct mpa_ctx *ctx);
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len);
 void mpa_tx_rtr(struct mpa_ctx *ctx);
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss);
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx);
 u32 mpa_tx_acked(const struct mpa_ctx *ctx);
-int mpa_tx_make_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call);
+int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call);
 void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss);
 void mpa_tx_reapply_options(struct mpa_ctx *ctx);
 void mpa_tx_reset(struct mpa_ctx *ctx);
@@ -157,13 +157,13 @@ void mpa_tx_begin(struct mpa_ctx *ctx);
 void mpa_tx_drop(struct mpa_ctx *ctx);
 void mpa_tx_free(struct mpa_ctx *ctx);
 
-/* mpa_tx_make.c */
-int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    struct iov_iter *from, u32 n, bool last);
-void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n);
-int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
-u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
-		   struct mpa_tx_call *call, u32 octets, u32 max);
+/* mpa_tx_build.c */
+int mpa_build_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		     struct iov_iter *from, u32 n, bool last);
+void mpa_build_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n);
+int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
+u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
+		    struct mpa_tx_call *call, u32 octets, u32 max);
 
 /* mpa_tx_buf.c */
 void mpa_txbuf_reset(struct mpa_txbuf *out);
@@ -184,9 +184,9 @@ void mpa_align_break(struct mpa_tx *tx);
 void mpa_tx_drop_out(struct mpa_ctx *ctx);
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push);
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push);
-bool mpa_tx_may_hold(const struct mpa_tx *tx);
-void mpa_tx_hold(struct mpa_ctx *ctx);
-int mpa_tx_flush_held(struct mpa_ctx *ctx, enum mpa_push push);
+bool mpa_tx_may_queue(const struct mpa_tx *tx);
+void mpa_tx_queue_batch(struct mpa_ctx *ctx);
+int mpa_tx_flush_queued(struct mpa_ctx *ctx, enum mpa_push push);
 void mpa_tx_retry(struct mpa_ctx *ctx);
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more);
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more);

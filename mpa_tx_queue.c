@@ -75,7 +75,7 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 /* ---- handing over ---- */
 
 /* Jiffies that FPDUs of a batch wait for the rest of it. */
-#define MPA_HOLD_MAX		(HZ / 200 + 1)
+#define MPA_QUEUE_MAX		(HZ / 200 + 1)
 
 /**
  * mpa_tx_drop_out() - drop the buffer's octets, which TCP has not got
@@ -159,40 +159,40 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 
 	mpa_align_given(ctx);
 	tx->largest = 0;
-	mpa_tx_waits(tx, MPA_WAIT_NOT);
+	mpa_tx_set_wait(tx, MPA_WAIT_NOT);
 	if (tx->slot.end)
 		tx->out->split = 0;
 	return mpa_tx_hand_over(ctx, push);
 }
 
 /**
- * mpa_tx_may_hold() - the FPDUs that have been built can wait for more
+ * mpa_tx_may_queue() - the FPDUs that have been built can wait for more
  * @tx:	sending
  *
  * TCP sends full segments at once, and each time it is called. So FPDUs of a
  * batch are collected first, if they begin a segment: they stay aligned
  * whatever TCP sends meanwhile.
  */
-bool mpa_tx_may_hold(const struct mpa_tx *tx)
+bool mpa_tx_may_queue(const struct mpa_tx *tx)
 {
 	return tx->largest <= tx->slot.emss && !tx->slot.begun;
 }
 
-/* Let the FPDUs wait for more of a batch, if mpa_tx_may_hold(). */
-void mpa_tx_hold(struct mpa_ctx *ctx)
+/* Let the FPDUs wait for more of a batch, if mpa_tx_may_queue(). */
+void mpa_tx_queue_batch(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
 	if (tx->slot.end)
 		mpa_tcp_end_segment(ctx->sk);
-	mpa_tx_waits(tx, MPA_WAIT_BATCH);
-	mpa_schedule_work(ctx, MPA_HOLD_MAX);
+	mpa_tx_set_wait(tx, MPA_WAIT_BATCH);
+	mpa_schedule_work(ctx, MPA_QUEUE_MAX);
 }
 
 /* Hand the FPDUs of a batch that wait to TCP. Return: as mpa_tx_flush(). */
-int mpa_tx_flush_held(struct mpa_ctx *ctx, enum mpa_push push)
+int mpa_tx_flush_queued(struct mpa_ctx *ctx, enum mpa_push push)
 {
-	return mpa_tx_held(&ctx->tx) ? mpa_tx_flush(ctx, push) : 0;
+	return mpa_tx_queued(&ctx->tx) ? mpa_tx_flush(ctx, push) : 0;
 }
 
 /**
@@ -204,7 +204,7 @@ void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, more);
 	if (ctx->tx.window.more)
-		mpa_schedule_work(ctx, MPA_HOLD_MAX);
+		mpa_schedule_work(ctx, MPA_QUEUE_MAX);
 }
 
 /**
@@ -216,6 +216,6 @@ void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
 {
 	if (!mpa_tx_in_batch(&ctx->tx))
 		return;
-	if (!mpa_tx_flush_held(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
+	if (!mpa_tx_flush_queued(ctx, more ? MPA_PUSH_FULL : MPA_PUSH_ALL))
 		mpa_tx_end_call(ctx, more);
 }

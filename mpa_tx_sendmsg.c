@@ -5,7 +5,7 @@
 #include <linux/socket.h>
 #include <linux/uio.h>
 
-#include "mpa_face.h"
+#include "mpa_sock.h"
 
 /* ---- waiting ---- */
 
@@ -31,7 +31,7 @@ static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 
 static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 {
-	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
+	mpa_tx_flush_queued(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	return mpa_tcp_wait(ctx->sk, timeo, mpa_sendmsg_room, ctx);
 }
@@ -52,7 +52,7 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 		mpa_tcp_want_writable(ctx->sk);
 		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	}
-	mpa_tx_flush_held(ctx, MPA_PUSH_FULL);
+	mpa_tx_flush_queued(ctx, MPA_PUSH_FULL);
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	err = mpa_tcp_wait(ctx->sk, &left, mpa_sendmsg_over, ctx);
 	if (!err)
@@ -104,7 +104,7 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 		} else if (!mpa_tcp_writable(sk)) {
 			err = mpa_sendmsg_wait_room(ctx, timeo);
 		} else {
-			if (!mpa_tx_make_out(ctx))
+			if (!mpa_tx_alloc_out(ctx))
 				return 0;
 			err = mpa_sendmsg_wait_memory(ctx, timeo);
 		}
@@ -146,7 +146,7 @@ static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 			err = -EMSGSIZE;
 			break;
 		}
-		err = mpa_tx_make_and_send(ctx, call);
+		err = mpa_tx_build_and_send(ctx, call);
 		if (err == -ENOBUFS)
 			err = mpa_sendmsg_wait_memory(ctx, &call->timeo);
 		else if (!err && call->done == call->size)
@@ -383,7 +383,7 @@ void mpa_sendmsg_finish(struct mpa_ctx *ctx)
 
 	WRITE_ONCE(tx->ended, true);
 	if (mpa_tx_open(tx)) {
-		mpa_tx_waits(tx, MPA_WAIT_NOT);
+		mpa_tx_set_wait(tx, MPA_WAIT_NOT);
 		tx->ulpdu_len = 0;
 		mpa_tx_drop_out(ctx);
 	}

@@ -2,7 +2,7 @@
 /*
  * The cost of building and verifying FPDUs on this processor, compared with
  * memcpy, in GB/s of the records in them: the protocol layer in user space, in
- * the loops of mpa_tx_make.c and mpa_rx.c. Here there are caches, and a CRC
+ * the loops of mpa_tx_build.c and mpa_rx.c. Here there are caches, and a CRC
  * instruction waits for the one before, which a count of instructions does not
  * show. "One" is a single chain: crc32c() has three as well, or AVX-512, from
  * 512 octets, at the price of an entry to the FPU.
@@ -77,10 +77,10 @@ static void crcs(void)
 		abort();
 }
 
-/* As mpa_make_plain(). */
+/* As mpa_build_plain(). */
 static void make(void)
 {
-	u32 together = mpa_crc_together(len), open = 0, i;
+	u32 together = mpa_crc_parallel(len), open = 0, i;
 	const u8 *from = user;
 	u8 *p = fpdus;
 
@@ -100,7 +100,7 @@ static void make(void)
 /* As mpa_read_plain(). */
 static void verify(void)
 {
-	u32 together = mpa_crc_together(len), some, i, j;
+	u32 together = mpa_crc_parallel(len), some, i, j;
 	const u8 *p = fpdus;
 	u8 *to = user;
 
@@ -141,10 +141,10 @@ static void put_marked(const struct mpa_fpdu *fpdu, u8 *p, const u8 **from)
 		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
 }
 
-/* As mpa_make_marked(). */
+/* As mpa_build_marked(). */
 static void make_marked(void)
 {
-	u32 together = mpa_crc_together(len), open = 0, i;
+	u32 together = mpa_crc_parallel(len), open = 0, i;
 	const u8 *from = user;
 	struct mpa_fpdu fpdu;
 	u8 *p = fpdus;
@@ -180,7 +180,7 @@ static void get_marked(const struct mpa_fpdu *fpdu, const u8 *p, u8 **to)
 /* As mpa_read_marked(). */
 static void verify_marked(void)
 {
-	u32 together = mpa_crc_together(len), some, i, j;
+	u32 together = mpa_crc_parallel(len), some, i, j;
 	const u8 *p = fpdus;
 	u8 *to = user;
 

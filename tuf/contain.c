@@ -98,7 +98,7 @@ static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 }
 
 /* The length of each segment is known. */
-static bool mpa_contain_clear(const struct mpa_segments *segments)
+static bool mpa_contain_lengths_known(const struct mpa_segments *segments)
 {
 	return segments->nr == 1 || segments->each;
 }
@@ -108,7 +108,7 @@ static bool mpa_contain_clear(const struct mpa_segments *segments)
  * follow are merged with them. In any context, inside TCP's receive path: it
  * changes nothing.
  */
-void mpa_contain_see(struct mpa_ctx *ctx)
+void mpa_contain_note(struct mpa_ctx *ctx)
 {
 	struct mpa_contain *contain = &mpa_tuf(ctx)->contain;
 	struct mpa_segments segments;
@@ -116,7 +116,7 @@ void mpa_contain_see(struct mpa_ctx *ctx)
 
 	if (!mpa_tcp_ooo_newest(ctx->sk, 0, &island) ||
 	    !mpa_tcp_ooo_segments(ctx->sk, island.start, &segments) ||
-	    !mpa_contain_clear(&segments))
+	    !mpa_contain_lengths_known(&segments))
 		return;
 	contain->seen = true;
 	contain->seen_pos = island.start - ctx->rx.seq;
@@ -175,7 +175,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	if (ctx->rx.place->full ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
-	if (!mpa_contain_clear(&segments)) {
+	if (!mpa_contain_lengths_known(&segments)) {
 		if (!contain->seen || contain->seen_pos != pos)
 			return false;
 		segments = contain->seen_segments;

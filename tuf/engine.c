@@ -54,7 +54,7 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	u32 mulpdu = mpa_alt_mulpdu(&ctx->tx.format, emss);
 	struct mpa_tuf *tuf = mpa_tuf(ctx);
 
-	if (!tuf->tell_emss || tuf->mulpdu == mulpdu || call->done ||
+	if (!tuf->report_emss || tuf->mulpdu == mulpdu || call->done ||
 	    mpa_tx_open(&ctx->tx))
 		return false;
 	tuf->mulpdu = mulpdu;

@@ -117,7 +117,7 @@ static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
  * An FPDU has been built, the last one in the buffer. Context: process, socket
  * lock held.
  */
-void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	struct mpa_tuf *tuf = mpa_tuf(ctx);
 	struct mpa_guard *guard = &tuf->guard;
@@ -160,8 +160,8 @@ void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
  * has; @begins: what layer 1 knows of how it begins. Context: socket lock held,
  * maybe in softirq.
  */
-bool mpa_guard_leaves(struct sock *sk, const u8 *head, u32 seq, u32 len,
-		      enum mpa_begins begins, bool fixed)
+bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
+		       enum mpa_begins begins, bool fixed)
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
 

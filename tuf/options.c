@@ -14,7 +14,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "../mpa_face.h"
+#include "../mpa_sock.h"
 #include "tuf.h"
 
 /*
@@ -132,13 +132,13 @@ static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 /* ---- sending ---- */
 
 /* Generate the key of the framing that comes next. */
-static void mpa_tufopt_make_key(struct mpa_tuf *tuf)
+static void mpa_tufopt_generate_key(struct mpa_tuf *tuf)
 {
 	if (tuf->key_known)
 		return;
 	get_random_bytes(tuf->next_key, sizeof(tuf->next_key));
 	tuf->key_known = true;
-	tuf->key_told = false;
+	tuf->key_returned = false;
 }
 
 static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
@@ -148,9 +148,9 @@ static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
 	if (tuf->key_given) {
 		memcpy(tuf->next_key, framing->key, TUF_KEY_LEN);
 		tuf->key_known = true;
-		tuf->key_told = true;
+		tuf->key_returned = true;
 	}
-	mpa_tufopt_make_key(tuf);
+	mpa_tufopt_generate_key(tuf);
 	mpa_tuf_set_key(&tuf->key, tuf->next_key);
 }
 
@@ -160,7 +160,7 @@ static void mpa_tufopt_rebegin_tx(struct mpa_ctx *ctx, const struct mpa_format *
 
 	tx->format = *format;
 	tx->pos = 0;
-	tx->laps = 0;
+	tx->pos_high = 0;
 	tx->same = 0;
 	mpa_tx_begin(ctx);
 }
@@ -201,7 +201,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	mpa_tufopt_rebegin_tx(ctx, format);
 	memset(&tuf->pack, 0, sizeof(tuf->pack));
 	memset(&tuf->guard, 0, sizeof(tuf->guard));
-	tuf->tell_emss = framing->flags & TUF_TELL_EMSS;
+	tuf->report_emss = framing->flags & TUF_TELL_EMSS;
 	mpa_alt_mulpdu_read(ctx);
 	mpa_tufopt_set_state(ctx);
 	mpa_plain_open(ctx, MPA_DIR_TX);
@@ -219,7 +219,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
 	/* What was accepted is lost, and plain octets would follow. */
-	if (ctx->broken && !mpa_tcp_gone(ctx->sk)) {
+	if (ctx->send_error && !mpa_tcp_gone(ctx->sk)) {
 		mpa_plain_open(ctx, MPA_DIR_TX);
 		return -EPIPE;
 	}
@@ -272,7 +272,7 @@ static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 		return;
 	mpa_rx_begin_source(ctx, &at, &from);
 	/* The length is read once, even if its sender still writes to it. */
-	if (mpa_read_head(&from, cur->taken, mpa_rx_have(ctx), cur->pos,
+	if (mpa_read_head(&from, cur->taken, mpa_rx_available(ctx), cur->pos,
 			  &ctx->rx, false, &fpdu) == MPA_HEAD_GOOD)
 		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
@@ -286,7 +286,7 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 	if (changed)
 		mpa_tufopt_compare_key(ctx);
 	if (ctx->rx.place && ctx->rx.place->on)
-		mpa_place_look_again(ctx, changed);
+		mpa_place_search_again(ctx, changed);
 	mpa_rx_update(ctx);
 }
 
@@ -301,8 +301,8 @@ static void mpa_tufopt_leave_rx(struct mpa_ctx *ctx)
 	mpa_place_clear(ctx);
 	memset(&rx->cur, 0, sizeof(rx->cur));
 	WRITE_ONCE(rx->ready, false);
-	rx->asked = false;
-	rx->unasked = false;
+	rx->requested = false;
+	rx->unrequested = false;
 	rx->starved = false;
 	rx->no_memory = false;
 }
@@ -410,7 +410,7 @@ static int mpa_tufopt_get(struct sock *sk, u8 dir, char __user *val, int __user 
 		framing.flags |= TUF_KEY_GIVEN;
 	if (dir == MPA_DIR_TX && mpa_format_on(format))
 		framing.flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
-				 (tuf->tell_emss ? TUF_TELL_EMSS : 0);
+				 (tuf->report_emss ? TUF_TELL_EMSS : 0);
 	release_sock(sk);
 	return mpa_put_value(&framing, sizeof(framing), val, len);
 }
@@ -427,12 +427,12 @@ static int mpa_tufopt_key(struct sock *sk, char __user *val, int __user *len)
 	if (room < (int)sizeof(key))
 		return -EINVAL;
 	lock_sock(sk);
-	mpa_tufopt_make_key(tuf);
-	if (tuf->key_told)
+	mpa_tufopt_generate_key(tuf);
+	if (tuf->key_returned)
 		err = -ENODATA;
 	else
 		memcpy(key, tuf->next_key, sizeof(key));
-	tuf->key_told = true;
+	tuf->key_returned = true;
 	release_sock(sk);
 	if (err)
 		return err;
@@ -441,7 +441,7 @@ static int mpa_tufopt_key(struct sock *sk, char __user *val, int __user *len)
 	memzero_explicit(key, sizeof(key));
 	if (err) {
 		lock_sock(sk);
-		tuf->key_told = false;
+		tuf->key_returned = false;
 		release_sock(sk);
 	}
 	return err;

@@ -41,12 +41,12 @@ static void mpa_pack_note(struct mpa_ctx *ctx, u32 len)
 }
 
 /* An FPDU has been built, the last one in the buffer. */
-void mpa_pack_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
+void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->tx_fpdus++;
 	if (!mpa_format_contained(&ctx->tx.format))
 		return;
-	mpa_guard_made(ctx, fpdu);
+	mpa_guard_built(ctx, fpdu);
 	mpa_pack_note(ctx, fpdu->len);
 }
 
@@ -109,7 +109,7 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	u16 length;
 	int err;
 
-	err = mpa_make_more(ctx, from, n);
+	err = mpa_build_more(ctx, from, n);
 	if (err)
 		return err;
 	pack->extends |= extends;

@@ -79,9 +79,9 @@ struct mpa_contain {
  * struct mpa_tuf - a socket of TUF
  * @ctx:	the context
  * @key_known:	@next_key is that of the next framing, or of this one
- * @key_told:	the user has read or set it
+ * @key_returned:	the user has read or set it
  * @key_given:	the user has set it
- * @tell_emss:	a send fails once when MULPDU has changed
+ * @report_emss:	a send fails once when MULPDU has changed
  * @mulpdu:	the one that the user knows
  * @next_key:	of what will be sent, or is
  * @key:	of what is sent, or was
@@ -94,9 +94,9 @@ struct mpa_contain {
 struct mpa_tuf {
 	struct mpa_ctx		ctx;
 	bool			key_known;
-	bool			key_told;
+	bool			key_returned;
 	bool			key_given;
-	bool			tell_emss;
+	bool			report_emss;
 	u32			mulpdu;
 	u8			next_key[TUF_KEY_LEN];
 	struct mpa_tuf_key	key;
@@ -132,7 +132,7 @@ static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
 }
 
 bool mpa_guard_idle(struct mpa_ctx *ctx);
-void mpa_guard_made(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
+void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n);
 
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);

@@ -118,10 +118,10 @@ WITHOUT = {
             (r"\tmpa_netlink_exit\(\);\nno_netlink:\n", ""),
             (r"\tmpa_netlink_exit\(\);\n", ""),
         ],
-        "mpa_face.h": [(r"^/\* mpa_nl.c \*/\n(.+\n)+\n", "")],
+        "mpa_sock.h": [(r"^/\* mpa_nl.c \*/\n(.+\n)+\n", "")],
     },
     "trace": {
-        "mpa_tx_make.c": [
+        "mpa_tx_build.c": [
             (r"^\t" + TRACE, ""),
             (r"^\tu64 position = mpa_tx_position_now\(tx\);\n", ""),
         ],

@@ -40,11 +40,11 @@ static void check_three(const u8 *a, const u8 *b, const u8 *c, u32 len)
 static void crc3_is_used_where_the_processor_has_it(void)
 {
 	EXPECT_EQ(mpa_has_crc32(), mpa_crc3_on, "in use");
-	EXPECT_EQ(mpa_crc3_on ? 3 : 1, mpa_crc_together(1448),
+	EXPECT_EQ(mpa_crc3_on ? 3 : 1, mpa_crc_parallel(1448),
 		  "FPDUs of an Ethernet frame at a time");
-	EXPECT_EQ(mpa_crc3_on ? 3 : 1, mpa_crc_together(MPA_CRC3_MAX),
+	EXPECT_EQ(mpa_crc3_on ? 3 : 1, mpa_crc_parallel(MPA_CRC3_MAX),
 		  "the longest at a time");
-	EXPECT_EQ(1, mpa_crc_together(MPA_CRC3_MAX + 1),
+	EXPECT_EQ(1, mpa_crc_parallel(MPA_CRC3_MAX + 1),
 		  "longer ones at a time");
 }
 

@@ -14,7 +14,7 @@
  * Where octets of a ULPDU come from: @header, then @user if they are contiguous
  * there, or else @iter. @off is their offset in the call, if known.
  */
-struct mpa_make_source {
+struct mpa_build_source {
 	struct kvec header;
 	const void __user *user;
 	struct iov_iter *iter;
@@ -37,9 +37,9 @@ mpa_copy_from_iter(u8 *to, u32 n, struct iov_iter *from)
 	return false;
 }
 
-static __always_inline bool mpa_make_get(void *arg, u8 *to, u32 n)
+static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 {
-	struct mpa_make_source *from = arg;
+	struct mpa_build_source *from = arg;
 
 	if (!from->user)
 		return mpa_copy_from_iter(to, n, from->iter);
@@ -50,30 +50,30 @@ static __always_inline bool mpa_make_get(void *arg, u8 *to, u32 n)
 }
 
 /* The same, after octets of the header. */
-static bool mpa_make_get_headed(void *arg, u8 *to, u32 n)
+static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 {
-	struct mpa_make_source *from = arg;
+	struct mpa_build_source *from = arg;
 	struct kvec *header = &from->header;
 	u32 got;
 
 	if (!header->iov_len)
-		return mpa_make_get(from, to, n);
+		return mpa_build_get(from, to, n);
 	got = min_t(size_t, n, header->iov_len);
 	memcpy(to, header->iov_base, got);
 	header->iov_base += got;
 	header->iov_len -= got;
-	return n == got || mpa_make_get(from, to + got, n - got);
+	return n == got || mpa_build_get(from, to + got, n - got);
 }
 
 /* Write the header of the ULPDU with the next @n octets of the call. */
-static void mpa_make_put_header(const struct mpa_tx_call *call, u8 *header,
-				size_t off, u32 n)
+static void mpa_build_put_header(const struct mpa_tx_call *call, u8 *header,
+				 size_t off, u32 n)
 {
 	call->headers->write(call->headers, header, off, n, off + n == call->size);
 }
 
 /* CRC fields of @nr contiguous FPDUs of @len octets. */
-static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
+static void mpa_build_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
 	if (tx->format.crc) {
 		mpa_crc_put_many(p, len, nr);
@@ -86,8 +86,8 @@ static void mpa_make_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 
 /* An FPDU of another framing, in contiguous memory. */
 static noinline int
-mpa_make_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-	     u8 *p, struct mpa_make_source *from)
+mpa_build_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+	      u8 *p, struct mpa_build_source *from)
 {
 	struct mpa_field_span run;
 	u32 off;
@@ -96,7 +96,7 @@ mpa_make_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		mpa_fpdu_field_at(fpdu, off, &run);
 		if (run.field != MPA_FIELD_ULPDU)
 			mpa_alt_put(ctx, fpdu, &run, p + off, run.len);
-		else if (!mpa_make_get_headed(from, p + off, run.len))
+		else if (!mpa_build_get_headed(from, p + off, run.len))
 			return -EFAULT;
 	}
 	return 0;
@@ -104,19 +104,19 @@ mpa_make_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 /* An FPDU without its CRC, in contiguous memory: the usual case. */
 static __always_inline int
-mpa_make_linear(const struct mpa_fpdu *fpdu, u8 *p,
-		struct mpa_make_source *from)
+mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
+		 struct mpa_build_source *from)
 {
 	bool made = likely(!from->header.iov_len) ?
-		    mpa_fpdu_write(fpdu, p, mpa_make_get, from) :
-		    mpa_fpdu_write(fpdu, p, mpa_make_get_headed, from);
+		    mpa_fpdu_write(fpdu, p, mpa_build_get, from) :
+		    mpa_fpdu_write(fpdu, p, mpa_build_get_headed, from);
 
 	return made ? 0 : -EFAULT;
 }
 
 /* Continue the FPDU that begins at octet @at, up to its octet @end. */
-static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			 u32 at, u32 end, struct mpa_make_source *from)
+static int mpa_build_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			  u32 at, u32 end, struct mpa_build_source *from)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_txbuf *out = tx->out;
@@ -143,7 +143,7 @@ static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			put_unaligned_be16(fpdu->ulpdu_len, p);
 			break;
 		case MPA_FIELD_ULPDU:
-			if (!mpa_make_get_headed(from, p, n))
+			if (!mpa_build_get_headed(from, p, n))
 				return -EFAULT;
 			break;
 		case MPA_FIELD_PAD:
@@ -162,8 +162,8 @@ static int mpa_make_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return 0;
 }
 
-static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			 u32 at, struct mpa_make_source *from, bool last)
+static int mpa_build_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			  u32 at, struct mpa_build_source *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_txbuf *out = tx->out;
@@ -172,8 +172,8 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	err = mpa_txbuf_reserve(ctx, fpdu->len - (out->len - at));
 	if (err)
 		return err;
-	err = mpa_make_fill(ctx, fpdu, at,
-			    mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
+	err = mpa_build_fill(ctx, fpdu, at,
+			     mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
 	if (err || !last)
 		return err;
 	if (mpa_alt_fpdu(fpdu)) {
@@ -185,12 +185,12 @@ static int mpa_make_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		put_unaligned_be16(fpdu->ulpdu_len,
 				   page_address(out->frag[0].bv_page) +
 				   out->frag[0].bv_offset + fpdu->head);
-	return mpa_make_fill(ctx, fpdu, at, fpdu->len, NULL);
+	return mpa_build_fill(ctx, fpdu, at, fpdu->len, NULL);
 }
 
 static noinline int
-mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		struct mpa_make_source *from, bool last)
+mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		 struct mpa_build_source *from, bool last)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	u32 at = mpa_tx_open(tx) ? 0 : tx->out->len;
@@ -198,7 +198,7 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	int err;
 
 	mpa_txbuf_mark(tx->out, &mark);
-	err = mpa_make_copy(ctx, fpdu, at, from, last);
+	err = mpa_build_copy(ctx, fpdu, at, from, last);
 	/* Finished FPDUs are charged when TCP takes them. */
 	if (!err && !last)
 		err = mpa_tcp_charge(ctx->sk, tx->out,
@@ -208,11 +208,11 @@ mpa_make_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return err;
 }
 
-static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			   struct iov_iter *from, u32 n, bool last)
+static int mpa_build_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			    struct iov_iter *from, u32 n, bool last)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct mpa_make_source source;
+	struct mpa_build_source source;
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 	u8 *p;
@@ -227,51 +227,51 @@ static int mpa_make_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	if (last && !mpa_tx_open(tx))
 		p = mpa_txbuf_span(ctx, page, fpdu->len);
 	if (!p)
-		return mpa_make_pieces(ctx, fpdu, &source, last);
+		return mpa_build_pieces(ctx, fpdu, &source, last);
 	n -= source.header.iov_len;
 	if (n)
 		source.user = mpa_iter_user(from, n);
 	err = mpa_alt_fpdu(fpdu) ?
-	      mpa_make_alt(ctx, fpdu, p, &source) :
-	      mpa_make_linear(fpdu, p, &source);
+	      mpa_build_alt(ctx, fpdu, p, &source) :
+	      mpa_build_linear(fpdu, p, &source);
 	if (err)
 		return err;
 	if (!mpa_alt_fpdu(fpdu))
-		mpa_make_seal(tx, p, fpdu->len, 1);
+		mpa_build_seal(tx, p, fpdu->len, 1);
 	err = mpa_txbuf_commit(ctx, page, fpdu->len);
 	if (!err && source.user)
 		mpa_iter_skip(from, n);
 	return err;
 }
 
-static void mpa_make_count(struct mpa_tx *tx, u32 len, u32 nr)
+static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 {
 	tx->pos += nr * len;
-	tx->laps += tx->pos < nr * len;
+	tx->pos_high += tx->pos < nr * len;
 	tx->largest = max(tx->largest, len);
 	tx->same = len == tx->same_len ? tx->same + nr : nr;
 	tx->same_len = len;
 }
 
 /**
- * mpa_make_header() - write the header of the next ULPDU, if each has one
+ * mpa_build_header() - write the header of the next ULPDU, if each has one
  * @ctx:	the context
  * @call:	the call
  * @n:		octets of the call that go into the ULPDU
  *
- * Call mpa_make_append() next.
+ * Call mpa_build_append() next.
  */
-void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
+void mpa_build_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
 {
 	struct mpa_consumer *user = ctx->consumer;
 
-	mpa_make_put_header(call, user->head, call->done, n);
+	mpa_build_put_header(call, user->head, call->done, n);
 	user->header.iov_base = user->head;
 	user->header.iov_len = call->headers->len;
 }
 
 /**
- * mpa_make_append() - add octets to the ULPDU being built
+ * mpa_build_append() - add octets to the ULPDU being built
  * @ctx:	the context
  * @fpdu:	its FPDU, as if these octets were the last ones
  * @from:	the octets
@@ -283,15 +283,15 @@ void mpa_make_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
  *
  * Return: 0; or -ENOBUFS or -EFAULT with everything, and @from, as before.
  */
-int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		    struct iov_iter *from, u32 n, bool last)
+int mpa_build_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+		     struct iov_iter *from, u32 n, bool last)
 {
 	size_t left = from ? iov_iter_count(from) : 0;
 	struct mpa_tx *tx = &ctx->tx;
 	u64 position;
 	int err;
 
-	err = mpa_make_octets(ctx, fpdu, from, n, last);
+	err = mpa_build_octets(ctx, fpdu, from, n, last);
 	if (err) {
 		if (from)
 			iov_iter_revert(from, left - iov_iter_count(from));
@@ -299,23 +299,23 @@ int mpa_make_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	}
 	tx->ulpdu_len = fpdu->ulpdu_len;
 	if (!last) {
-		mpa_tx_waits(tx, MPA_WAIT_ULPDU);
+		mpa_tx_set_wait(tx, MPA_WAIT_ULPDU);
 		return 0;
 	}
 	if (mpa_tx_open(tx))
-		mpa_tx_waits(tx, MPA_WAIT_NOT);
+		mpa_tx_set_wait(tx, MPA_WAIT_NOT);
 
 	position = mpa_tx_position_now(tx);
-	mpa_make_count(tx, fpdu->len, 1);
+	mpa_build_count(tx, fpdu->len, 1);
 	tx->ulpdu_len = 0;
-	mpa_count_made(ctx, !!fpdu->ulpdu_len, fpdu->ulpdu_len, fpdu->markers);
+	mpa_count_built(ctx, !!fpdu->ulpdu_len, fpdu->ulpdu_len, fpdu->markers);
 	trace_mpa_tx(ctx->sk, position, 1, fpdu->ulpdu_len, fpdu->markers);
 	if (mpa_tapped(ctx))
 		__mpa_tap_sent(ctx, fpdu, position);
 	return 0;
 }
 
-static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
+static int mpa_build_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
 	struct mpa_txbuf *out = ctx->tx.out;
 	int err = mpa_txbuf_reserve(ctx, n);
@@ -334,7 +334,7 @@ static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 
 }
 
 /**
- * mpa_make_more() - add octets of a whole ULPDU to the last FPDU
+ * mpa_build_more() - add octets of a whole ULPDU to the last FPDU
  * @ctx:	the context; no ULPDU is open
  * @from:	the octets
  * @n:		how many
@@ -343,7 +343,7 @@ static int mpa_make_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 
  *
  * Return: 0; or -ENOBUFS or -EFAULT with everything, and @from, as before.
  */
-int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
+int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	u64 position = mpa_tx_position_now(tx);
@@ -352,18 +352,18 @@ int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	int err;
 
 	mpa_txbuf_mark(tx->out, &mark);
-	err = mpa_make_more_octets(ctx, from, n);
+	err = mpa_build_more_octets(ctx, from, n);
 	if (err) {
 		mpa_txbuf_rewind(tx->out, &mark);
 		iov_iter_revert(from, left - iov_iter_count(from));
 		return err;
 	}
 	tx->pos += n;
-	tx->laps += tx->pos < n;
+	tx->pos_high += tx->pos < n;
 	/* A ULPDU, but no FPDU. */
 	tx->ulpdus++;
 	tx->octets += n;
-	mpa_stat_made(ctx->tcp.mib, 0, n, 0);
+	mpa_stat_built(ctx->tcp.mib, 0, n, 0);
 	trace_mpa_tx(ctx->sk, position, 1, n, 0);
 	return 0;
 }
@@ -375,34 +375,34 @@ int mpa_make_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
  * meanwhile.
  * Return: the number of FPDUs.
  */
-static u32 mpa_make_plain(const struct mpa_tx *tx, u8 *p, u32 len,
-			  struct mpa_make_source *from, u32 head, u32 n, u32 max)
+static u32 mpa_build_plain(const struct mpa_tx *tx, u8 *p, u32 len,
+			   struct mpa_build_source *from, u32 head, u32 n, u32 max)
 {
-	u32 together = mpa_crc_together(len), open = 0, nr;
+	u32 parallel = mpa_crc_parallel(len), open = 0, nr;
 
 	for (nr = 0; nr < max; nr++) {
 		mpa_fpdu_put_plain(p, len, head + n);
 		if (head)
-			mpa_make_put_header(from->call, p + MPA_LENGTH_LEN,
-					    from->off + nr * n, n);
-		if (!mpa_make_get(from, p + MPA_LENGTH_LEN + head, n))
+			mpa_build_put_header(from->call, p + MPA_LENGTH_LEN,
+					     from->off + nr * n, n);
+		if (!mpa_build_get(from, p + MPA_LENGTH_LEN + head, n))
 			break;
 		p += len;
-		if (++open < together)
+		if (++open < parallel)
 			continue;
-		mpa_make_seal(tx, p - open * len, len, open);
+		mpa_build_seal(tx, p - open * len, len, open);
 		open = 0;
 	}
-	mpa_make_seal(tx, p - open * len, len, open);
+	mpa_build_seal(tx, p - open * len, len, open);
 	return nr;
 }
 
 /* The same for FPDUs of one length with markers; counts those in @markers. */
-static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
-			   struct mpa_make_source *from, u32 head, u32 *octets,
-			   u32 *markers, u32 max)
+static u32 mpa_build_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
+			    struct mpa_build_source *from, u32 head, u32 *octets,
+			    u32 *markers, u32 max)
 {
-	u32 together = mpa_crc_together(len), open = 0, nr;
+	u32 parallel = mpa_crc_parallel(len), open = 0, nr;
 	struct mpa_tx *tx = &ctx->tx;
 	u32 left = *octets, pos = tx->pos, n;
 	struct mpa_fpdu fpdu;
@@ -416,27 +416,27 @@ static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 		if (head) {
 			from->header.iov_base = ctx->consumer->head;
 			from->header.iov_len = head;
-			mpa_make_put_header(from->call, ctx->consumer->head,
-					    from->off + *octets - left, n);
+			mpa_build_put_header(from->call, ctx->consumer->head,
+					     from->off + *octets - left, n);
 		}
-		if (mpa_make_linear(&fpdu, p, from))
+		if (mpa_build_linear(&fpdu, p, from))
 			break;
 		*markers += fpdu.markers;
 		left -= n;
 		pos += len;
 		p += len;
-		if (++open < together)
+		if (++open < parallel)
 			continue;
-		mpa_make_seal(tx, p - open * len, len, open);
+		mpa_build_seal(tx, p - open * len, len, open);
 		open = 0;
 	}
-	mpa_make_seal(tx, p - open * len, len, open);
+	mpa_build_seal(tx, p - open * len, len, open);
 	*octets -= left;
 	return nr;
 }
 
 /**
- * mpa_make_equal() - build FPDUs of the same length as the one before
+ * mpa_build_equal() - build FPDUs of the same length as the one before
  * @ctx:	the context; no ULPDU is open
  * @len:	octets of each FPDU
  * @ulpdu_len:	octets of each ULPDU; with markers it is what fills the FPDU
@@ -445,18 +445,18 @@ static u32 mpa_make_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
  * @max:	octets of FPDUs, at most
  *
  * The fast path, for contiguous octets and contiguous FPDUs only. All others,
- * and errors, are left to mpa_make_append().
+ * and errors, are left to mpa_build_append().
  *
  * Return: octets of the call that are in FPDUs now.
  */
-u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
-		   struct mpa_tx_call *call, u32 octets, u32 max)
+u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
+		    struct mpa_tx_call *call, u32 octets, u32 max)
 {
 	u32 head = call->headers ? call->headers->len : 0, markers = 0, nr;
 	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct iov_iter *from = &call->msg->msg_iter;
 	size_t run, left = iov_iter_count(from);
-	struct mpa_make_source source = {
+	struct mpa_build_source source = {
 		.iter = from, .call = call, .off = call->done,
 	};
 	struct mpa_tx *tx = &ctx->tx;
@@ -475,12 +475,12 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	max = min_t(u32, max, page->size - page->offset) / len;
 
 	if (tx->format.marked) {
-		nr = mpa_make_marked(ctx, p, len, &source, head, &octets,
-				     &markers, max);
+		nr = mpa_build_marked(ctx, p, len, &source, head, &octets,
+				      &markers, max);
 	} else {
 		ulpdu_len -= head;
-		nr = mpa_make_plain(tx, p, len, &source, head, ulpdu_len,
-				    min(octets / ulpdu_len, max));
+		nr = mpa_build_plain(tx, p, len, &source, head, ulpdu_len,
+				     min(octets / ulpdu_len, max));
 		octets = nr * ulpdu_len;
 	}
 	if (!nr || mpa_txbuf_commit(ctx, page, nr * len))
@@ -491,8 +491,8 @@ u32 mpa_make_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		iov_iter_revert(from, left - octets - iov_iter_count(from));
 	if (!octets)
 		return 0;
-	mpa_make_count(tx, len, nr);
-	mpa_count_made(ctx, nr, octets + nr * head, markers);
+	mpa_build_count(tx, len, nr);
+	mpa_count_built(ctx, nr, octets + nr * head, markers);
 	trace_mpa_tx(ctx->sk, position, nr, octets + nr * head, markers);
 	return octets;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Layer 3, the socket interface: system calls, callbacks, the module itself. */
-#ifndef _MPA_FACE_H
-#define _MPA_FACE_H
+#ifndef _MPA_SOCK_H
+#define _MPA_SOCK_H
 
 #include <linux/sockptr.h>
 #include <linux/uaccess.h>
@@ -98,7 +98,7 @@ static inline void mpa_call_end(struct mpa_ctx *ctx, u8 dir, bool framed)
 }
 
 /* Both ends have ended the stream, and each has received all octets. */
-static inline bool mpa_ended_well(const struct mpa_ctx *ctx)
+static inline bool mpa_ended_cleanly(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
 	       ctx->tx.ended;
@@ -183,4 +183,4 @@ bool mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
 int mpa_netlink_init(void);
 void mpa_netlink_exit(void);
 
-#endif /* _MPA_FACE_H */
+#endif /* _MPA_SOCK_H */
