@@ -364,6 +364,8 @@ gone() {
 	local seen rc=0
 
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_retries2=3
+	# The receiver's FIN is never acknowledged, and its socket holds the module.
+	ip netns exec beta sysctl -qw net.ipv4.tcp_orphan_retries=1
 	port=$((port + 1))
 	seen=$(stream 10.5.4.2 segment=0 sndbuf=65536 hook=$((octets / 2)) \
 		run="${BASH_SOURCE[0]} --event driver \$N" 2>&1) && rc=1
