@@ -22,7 +22,7 @@ class Startup(Case):
     def test_other_threads_run_during_startup(self):
         listener = self.server()
         # This thread answers: it has to run while the other one waits.
-        client = Task(mpa.connect, listener.address, timeout=20)
+        client = Task(mpa.connect, listener.address, timeout=WAIT)
         self.assertTrue(select.select([listener], [], [], WAIT)[0])
         responder = self.opened(listener.accept())
         self.opened(client.result()).send(b"hello")

@@ -22,7 +22,7 @@ sys.path[:0] = [MODULES, str(HERE.parent / "lib")]
 import mpa  # noqa: E402
 from mpa_ends import frame, take  # noqa: E402
 
-TEST_SECONDS = 120      # an emulated processor is slow
+TEST_SECONDS = 600      # an emulated processor is slow
 WAIT = 150
 
 
