@@ -311,9 +311,9 @@ DOCUMENTS = {
          "net/mpa/tests, tests of sockets in\ntools/testing/selftests/net/mpa.\n\n"),
     ],
     "administration.rst": [
-        (r"\(of 6.12; later in pyynl below it; needs python3-yaml\). ``scripts/ynl`` "
-         r"fetches it, and says\nwhere it is. In the folder of mpa's sources::",
-         "(needs python3-yaml)::"),
+        (r"tools/net/ynl \(6.12\) or\s+tools/net/ynl/pyynl \(later\); it needs python3-yaml. "
+         r"``scripts/ynl``\s+fetches it, and prints where it is. In the folder of\s+mpa's sources::",
+         "tools/net/ynl/pyynl; it needs python3-yaml::"),
         (r"ynl=\$\(scripts/ynl\)/tools/net/ynl/cli.py", "ynl=tools/net/ynl/pyynl/cli.py"),
     ],
     "driver.rst": [
