@@ -101,8 +101,8 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	if (mpa_tcp_listening(sk))
 		ctx->table->base->disconnect(sk, 0);
 	mpa_rx_discard(ctx);
-	/* With octets unread, a FIN would be wrong: reset. */
-	if (ctx->rx.cur.stash)
+	/* With octets unread, or accepted octets lost, a FIN would be wrong. */
+	if (ctx->rx.cur.stash || ctx->send_error)
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
 	mpa_rx_free(ctx);

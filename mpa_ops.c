@@ -157,9 +157,11 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EBUSY;
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);
-	/* The next connection has not failed. */
+	/* All of this is the connection's, not the socket's. */
 	WRITE_ONCE(ctx->send_error, 0);
 	WRITE_ONCE(ctx->lost, false);
+	mpa_tx_reset(ctx);
+	mpa_tcp_unwatch(sk);
 	return ctx->table->base->disconnect(sk, flags);
 }
 

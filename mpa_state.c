@@ -136,7 +136,6 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->tx.ended, true);
 	mpa_report_sending(ctx, -err);
-	mpa_tcp_reset_on_close(ctx->sk);
 	mpa_tcp_fail(ctx->sk, err);
 	/* A user inside the kernel does not look for errors of the socket. */
 	if (!ctx->consumer)

@@ -321,6 +321,14 @@ static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
 	return likely(leaves == len) || mpa_watch_trim(skb, leaves);
 }
 
+/* Nothing that was framed is sent again. */
+static void mpa_watch_forget(struct mpa_watch *watch)
+{
+	watch->guarded = false;
+	WRITE_ONCE(watch->options, 0);
+	watch->options_seen = 0;
+}
+
 #ifdef MPA_HAVE_ULP_HOOKS
 /* For tcp_ulp_ops.xmit. */
 bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb)
@@ -340,6 +348,7 @@ static void mpa_watch_hook(struct sock *sk)
 void mpa_tcp_unwatch(struct sock *sk)
 {
 	mpa_tcp(sk)->watched = false;
+	mpa_watch_forget(&mpa_tcp(sk)->watch);
 }
 #else
 /* Context: socket lock held, maybe in softirq. */
@@ -401,6 +410,7 @@ void mpa_tcp_unwatch(struct sock *sk)
 		WRITE_ONCE(icsk->icsk_af_ops,
 			   container_of(icsk->icsk_af_ops, struct mpa_xmit,
 					ops)->base);
+	mpa_watch_forget(&mpa_tcp(sk)->watch);
 }
 #endif
 

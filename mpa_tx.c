@@ -530,7 +530,7 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 /* ---- begin and end ---- */
 
 /**
- * mpa_tx_reset() - startup begins: drop all state of an earlier one
+ * mpa_tx_reset() - drop all state of an earlier startup or connection
  * @ctx:	the context
  *
  * The socket may have been shut down and connected anew since.

@@ -452,18 +452,38 @@ TEST_F(tuf, reset_is_told)
 	EXPECT_EQ(EPIPE, errno);
 }
 
-/* The loss is the connection's, not the socket's. */
-TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
+/* ---- another connection of the same socket ---- */
+
+/* The socket is closed, and is connected to a plain one at its own address. */
+static int connect_anew(int fd)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
-	int listener, fd;
+	int listener, peer = -1;
 
-	START();
-	ASSERT_EQ(0, getsockname(self->fd[1], (struct sockaddr *)&addr, &len));
+	if (getsockname(fd, (struct sockaddr *)&addr, &len))
+		return -1;
 	((struct sockaddr_in *)&addr)->sin_port = 0;
 	listener = socket(addr.ss_family, SOCK_STREAM, 0);
+	if (!connect(fd, &nobody, sizeof(nobody)) &&
+	    !bind(listener, (struct sockaddr *)&addr, len) &&
+	    !listen(listener, 1) &&
+	    !getsockname(listener, (struct sockaddr *)&addr, &len) &&
+	    !connect(fd, (struct sockaddr *)&addr, len))
+		peer = accept(listener, NULL, NULL);
+	close(listener);
+	if (peer >= 0)
+		patience(peer, 10);
+	return peer;
+}
+
+/* The loss is the connection's, not the socket's. */
+TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
+{
+	int peer;
+
+	START();
 	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100));
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
@@ -471,17 +491,60 @@ TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
 	ASSERT_EQ(ECONNRESET, so_error(self->fd[1]));
 	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_TX));
 	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
-	ASSERT_EQ(0, connect(self->fd[1], &nobody, sizeof(nobody)));
-	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&addr, len));
-	ASSERT_EQ(0, listen(listener, 1));
-	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&addr, &len));
-	ASSERT_EQ(0, connect(self->fd[1], (struct sockaddr *)&addr, len));
-	fd = accept(listener, NULL, NULL);
-	patience(fd, 10);
+	peer = connect_anew(self->fd[1]);
+	ASSERT_LE(0, peer);
 	ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
-	EXPECT_EQ(0, recv(fd, self->buf, BUF, 0));
-	close(listener);
-	hang_up(fd);
+	EXPECT_EQ(0, recv(peer, self->buf, BUF, 0));
+	hang_up(peer);
+}
+
+/* The first connection has ended in both directions, and sends plain octets. */
+static bool ended(int fd, int peer)
+{
+	char octet;
+
+	return !shutdown(fd, SHUT_WR) && !recv(peer, &octet, 1, 0) &&
+	       !shutdown(peer, SHUT_WR) && !recv(fd, &octet, 1, 0) &&
+	       tcp_closed(peer) && !tuf_stop(fd, TUF_TX);
+}
+
+/* Its segments are not searched for FPDUs of the first one. */
+TEST_F(tuf, plain_octets_after_a_framed_connection)
+{
+	int peer;
+
+	START();
+	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100));
+	ASSERT_TRUE(ended(self->fd[0], self->fd[1]));
+	peer = connect_anew(self->fd[0]);
+	ASSERT_LE(0, peer);
+	ASSERT_EQ(50000, send(self->fd[0], record_row, 50000, 0));
+	EXPECT_EQ(50000, read_all(peer, self->buf, 50000));
+	EXPECT_EQ(0, memcmp(self->buf, record_row, 50000));
+	hang_up(peer);
+}
+
+/* That the first one's sending has ended makes no full buffer writable. */
+TEST_F(tuf, full_buffer_after_a_framed_connection)
+{
+	struct tuf_way way = self->way;
+	int peer;
+
+	START();
+	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100));
+	ASSERT_TRUE(ended(self->fd[0], self->fd[1]));
+	peer = connect_anew(self->fd[0]);
+	ASSERT_LE(0, peer);
+	ASSERT_EQ(0, tuf_start(self->fd[0], TUF_RX, &way));
+	do {
+		while (send(self->fd[0], record_row, 50000, MSG_DONTWAIT) > 0)
+			;
+		ASSERT_EQ(EAGAIN, errno);
+		/* TCP's buffers grow while the peer's does. */
+	} while (poll_for(self->fd[0], POLLOUT, 300) == POLLOUT &&
+		 send(self->fd[0], record_row, 1, MSG_DONTWAIT) == 1);
+	EXPECT_EQ(0, poll_for(self->fd[0], POLLOUT, 0));
+	hang_up(peer);
 }
 
 TEST_HARNESS_MAIN
