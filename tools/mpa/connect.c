@@ -58,6 +58,8 @@ int connect_main(int argc, char **argv)
 
 	session_defaults(&opt.session);
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
+	if (opt.session.fault)
+		run_conform("connect", argc, argv);
 	session_open(&session, &opt.session, &input, STDIN_FILENO);
 	session.fd = endpoint_connect_mpa(&opt.to, opt.session.start.family, &session.peer);
 	return session_run(&session, MPA_ROLE_INITIATOR);

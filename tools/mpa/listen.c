@@ -375,6 +375,8 @@ int listen_main(int argc, char **argv)
 
 	session_defaults(&opt.session);
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
+	if (opt.session.fault)
+		run_conform("listen", argc, argv);
 	/* Parallel processes cannot share an input. */
 	session_open(&session, &opt.session, &input, opt.fork ? -1 : STDIN_FILENO);
 	/* Connections have the ULP from their first moment: a quick end is no error. */

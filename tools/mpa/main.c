@@ -19,11 +19,22 @@ const char *argp_program_version = "mpa " MPA_VERSION;
  * A program of its own, which also runs where mpa is not installed: Python,
  * from the package mpa-wire.
  */
+void run_conform(const char *command, int argc, char **argv)
+{
+	char **words = need_memory(calloc(argc + 2, sizeof(*words)));
+	size_t n = 0;
+
+	words[n++] = "mpa-conform";
+	if (command)
+		words[n++] = (char *)command;
+	memcpy(words + n, argv + 1, argc * sizeof(*argv));
+	execvp(words[0], words);
+	die(STATUS_LOCAL, "mpa-conform: %m; Debian's package mpa-wire has it");
+}
+
 static int conform_main(int argc, char **argv)
 {
-	(void)argc;
-	execvp("mpa-conform", argv);
-	die(STATUS_LOCAL, "mpa-conform: %m; Debian's package mpa-wire has it");
+	run_conform(NULL, argc, argv);
 }
 
 static const struct command commands[] = {

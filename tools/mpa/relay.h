@@ -34,6 +34,7 @@ struct session_options {
 	bool verbose;
 	bool no_shutdown;	/* the end of the input is not sent */
 	bool end_with_peer;	/* end when the peer has */
+	bool fault;		/* mpa-conform has this connection, with the same options */
 };
 
 struct source;

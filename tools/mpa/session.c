@@ -19,6 +19,7 @@ enum {
 	KEY_JSON,
 	KEY_NO_SHUTDOWN,
 	KEY_END_WITH_PEER,
+	KEY_FAULT,
 };
 
 static const struct argp_option options[] = {
@@ -38,6 +39,8 @@ static const struct argp_option options[] = {
 	{ "idle", KEY_IDLE, "SECONDS", 0,
 	  "end a connection without a record in either direction for so long", 0 },
 	{ "raw", KEY_RAW, NULL, 0, "a terminal gets control characters as they come", 0 },
+	{ "fault", KEY_FAULT, "WHAT[@N]", 0,
+	  "in user space: send an error, such as crc@3 in the third record", 0 },
 	{ NULL, 0, NULL, 0, "What is said:", 2 },
 	{ "json", KEY_JSON, NULL, 0, "on standard output: events and records, one a line", 0 },
 	{ "quiet", 'q', NULL, 0, "only errors", 0 },
@@ -84,7 +87,7 @@ static void tell_last(enum status status, const char *text)
 	event("error", NULL, json_pack("{s:s?, s:i}", "error", text, "status", status));
 }
 
-/* The switch for a key without an argument; NULL: it is another one. */
+/* The switch for a key; NULL: it is another one. */
 static bool *switch_of(struct session_options *opt, int key)
 {
 	switch (key) {
@@ -98,6 +101,8 @@ static bool *switch_of(struct session_options *opt, int key)
 		return &opt->no_shutdown;
 	case KEY_END_WITH_PEER:
 		return &opt->end_with_peer;
+	case KEY_FAULT:
+		return &opt->fault;
 	}
 	return NULL;
 }

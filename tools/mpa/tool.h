@@ -46,6 +46,9 @@ int show_main(int argc, char **argv);
 int monitor_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 
+/* main.c: the program mpa-conform, with the arguments after argv[0] */
+void run_conform(const char *command, int argc, char **argv) __attribute__((noreturn));
+
 /* say.c: colours, of what is printed to a terminal; "" elsewhere, or with NO_COLOR */
 enum colour {
 	COLOUR_NONE,		/* back to the usual one */
