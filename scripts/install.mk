@@ -14,7 +14,7 @@ wire := tools/wire/judge tools/wire/annotate \
 	$(filter-out tools/wire/selftest% tools/wire/synth_%,$(wildcard tools/wire/*.py))
 wire_commands := judge annotate
 conform := tools/conform/conform \
-	$(filter-out tools/conform/selftest% tools/conform/end.py,$(wildcard tools/conform/*.py))
+	$(filter-out tools/conform/selftest% tools/conform/end%,$(wildcard tools/conform/*.py))
 
 bin_dir = $(DESTDIR)$(PREFIX)/bin
 man_dir = $(DESTDIR)$(PREFIX)/share/man/man1

@@ -66,6 +66,12 @@ initiator() {
 		--timeout 2 ${*:2} --exec \"printf '\\0\\0\\0\\5first'; exec cat\" 127.0.0.1 $1"
 }
 
+# ddp_responder PORT OPTION...: mpa_rping's server, started for each case
+ddp_responder() {
+	judged --peer ddp --only ddp "127.0.0.1:$1" \
+		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -s -a 127.0.0.1 -p $*"
+}
+
 # run NAME COMMAND...
 run() {
 	local rc=0
@@ -83,4 +89,7 @@ run initiator_with_markers_conforms initiator 4302 --markers
 options=("${options[@]:0:4}" "$@" --only enhanced --only rdmac)
 run permissive_responder_conforms responder --permissive
 run enhanced_initiator_conforms initiator 4303 --revision 2 --ird 4 --ord 4 --p2p=fpdu
+options=("${options[@]:0:4}" "$@")
+run ddp_responder_conforms ddp_responder 4304
+run ddp_responder_with_markers_conforms ddp_responder 4305 --markers
 tap_end

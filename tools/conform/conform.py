@@ -16,7 +16,8 @@ import catalogue
 import peer
 import report
 # In the order in which they run
-import startup, fpdu, markers, closing, enhanced, strangers, ask  # noqa # pylint: disable=C0410,W0611
+import startup, fpdu, markers, closing, enhanced  # noqa # pylint: disable=C0410,W0611
+import strangers, ddp, ask  # noqa # pylint: disable=C0410,W0611
 
 GIVEN_UP = 3        # cases in a row without an octet or a connection
 
@@ -91,6 +92,7 @@ def play(case, world):
         peers.append(peer.Peer(world.open(), world.role, world.options,
                                f"{world.options.seed} {case.name}"))
         peers[-1].again, peers[-1].checks = again, case.checks
+        peers[-1].ddp = case.group == "ddp"
         return peers[-1]
 
     began = time.monotonic()
@@ -112,6 +114,10 @@ def play(case, world):
         result.seen += f"; the tested end was ended by {signal.Signals(died).name}"
     result.seconds = time.monotonic() - began
     return result
+
+
+def applies(case, world):
+    return world.role in case.roles and (case.group != "ddp" or world.options.peer == "ddp")
 
 
 def run(cases, world, tell):
@@ -149,8 +155,8 @@ def arguments():
         help="where the tested end listens: a responder")
     add("--listen", type=place, metavar="[HOST:]PORT",
         help="where the tested end connects to, once for each case: an initiator")
-    add("--peer", choices=("echo", "sink", "source"), default="echo",
-        help="what the tested end does with ULPDUs (echo)")
+    add("--peer", choices=("echo", "sink", "source", "ddp"), default="echo",
+        help="what the tested end does with ULPDUs (echo); ddp: it serves rping")
     add("--command", metavar="COMMAND", help="start the tested end by this, for each case")
     add("--only", action="append", metavar="GROUP", help="only these; or cases by name")
     add("--first", action="store_true", help="end with the first failure")
@@ -198,7 +204,7 @@ def main():
     except OSError as error:
         print(f"mpa conform: {error}", file=sys.stderr)
         return 2
-    cases = [case for case in catalogue.chosen(options.only) if world.role in case.roles]
+    cases = [case for case in catalogue.chosen(options.only) if applies(case, world)]
     told = report.Tap(len(cases)) if options.tap else report.Terminal()
     results = run(cases, world, told.tell)
     told.end(results)

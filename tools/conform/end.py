@@ -123,6 +123,40 @@ switches(RESPONDER, """
     one-rtr enhanced.31
     rtr-delivered enhanced.32
     revision-0-without-m rdmac.2
+    sends-ddp-version-2 ddp.1 ddp
+    msn-from-zero ddp.1 ddp
+    swaps-sink-and-source ddp.2 ddp
+    response-not-awaited ddp.3 ddp
+    one-msn-for-all ddp.4 ddp
+    last-not-awaited ddp.5 ddp
+    writes-without-last ddp.6 ddp
+    sends-msn-stays ddp.7 ddp
+    reads-msn-stays ddp.8 ddp
+    segments-are-messages ddp.9 ddp
+    checks-reserved-of-ddp ddp.10 ddp
+    checks-stag-of-empty ddp.11 ddp
+    checks-empty-reads ddp.12 ddp
+    any-ddp-version ddp.13 ddp
+    swaps-layer-and-type ddp.13 ddp
+    any-tagged-version ddp.16 ddp
+    queue-unchecked ddp.17 ddp
+    msn-unchecked ddp.18 ddp
+    mo-unchecked ddp.21 ddp
+    too-long-is-cut ddp.22 ddp
+    write-anywhere ddp.23 ddp
+    any-rdmap-version ddp.24 ddp
+    any-opcode ddp.26 ddp
+    opcode-on-any-queue ddp.28 ddp
+    reads-anything ddp.31 ddp
+    response-unasked ddp.32 ddp
+    response-anywhere ddp.33 ddp
+    response-to-any-stag ddp.36 ddp
+    no-terminate-for-mpa ddp.37 ddp
+    terminate-on-queue-0 ddp.39 ddp
+    terminate-reserved ddp.40 ddp
+    terminate-without-header ddp.41 ddp
+    goes-on-after-a-terminate ddp.42 ddp
+    answers-a-terminate ddp.43 ddp
     """)
 switches(INITIATOR, """
     key-of-request startup.4
@@ -439,7 +473,7 @@ class Connection:
                 self.send(self.make(b"wrong CRC"))
             if self.has("goes-on-after-an-error"):
                 raise ValueError
-            raise Ended("crc")
+            raise Ended("marker" if seen == want else "crc")
         if self.has("checks-pad") and any(body[2 + length:-4]):
             raise Ended("pad")
 
@@ -571,6 +605,10 @@ class End:
 
     def __init__(self, role, at, broken=(), markers=False, enhanced=False, ulpdus="echo"):
         self.kind = role, frozenset(broken), markers, enhanced, ulpdus
+        self.connection = Connection
+        if ulpdus == "ddp":
+            import end_ddp  # pylint: disable=import-outside-toplevel,cyclic-import
+            self.connection = end_ddp.DdpConnection
         self.connections = {}       # by both addresses
         self.role, self.stopped = role, False
         if role == RESPONDER:
@@ -585,7 +623,7 @@ class End:
         return self
 
     def known(self, sock):
-        connection = Connection(sock, *self.kind)
+        connection = self.connection(sock, *self.kind)
         self.connections[frozenset((sock.getsockname(), sock.getpeername()))] = connection
         return connection
 
@@ -615,7 +653,7 @@ class End:
 def main():
     parser = argparse.ArgumentParser(
         prog="end", description="An MPA end in user space; for trying mpa conform.")
-    parser.add_argument("--peer", choices=("echo", "sink", "source"), default="echo",
+    parser.add_argument("--peer", choices=("echo", "sink", "source", "ddp"), default="echo",
                         help="what it does with ULPDUs")
     parser.add_argument("--connect", action="store_true", help="be the initiator")
     parser.add_argument("--markers", action="store_true", help="ask for markers")

@@ -72,6 +72,7 @@ class Peer:
         self.marked = self.crc = False
         self.tx = synth.Sender(False)
         self.empty = False      # may its first ULPDU be empty, as an RTR?
+        self.ddp = False        # the case sends DDP segments
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     # ---- octets ----
@@ -251,6 +252,8 @@ class Peer:
 
     def fpdu(self, ulpdu, *wrong):
         """The octets of the next FPDU; wrong: faults that synth.Sender knows."""
+        if self.options.peer == "ddp" and not self.ddp:
+            raise Skip("sends ULPDUs that are no DDP segments")
         return self.tx.fpdu(ulpdu, wrong)
 
     def put(self, *ulpdus):

@@ -53,7 +53,7 @@ def idle(each):
 
 def first_found(role, broken=(), mode=()):
     """(the first case that fails, or SHOULD not be, what it saw, number of cases run)"""
-    kind = {word: True for word in mode if word not in ("sink", "source")}
+    kind = {word: True for word in mode if word not in ("sink", "source", "ddp")}
     kind["ulpdus"] = ([word for word in mode if word not in kind] + ["echo"])[0]
     words = ["--peer", kind["ulpdus"]]
     # Without those that wait for a timeout
@@ -73,7 +73,7 @@ def first_found(role, broken=(), mode=()):
     count = 0
     try:
         for case in catalogue.chosen(options.only):
-            if role not in case.roles:
+            if not conform.applies(case, world):
                 continue
             result = conform.play(case, world)
             count += result.status != "skip"
@@ -183,8 +183,10 @@ def main():
     tests = [(f"a good {role}{''.join(', ' + word for word in mode)}: nothing is found",
               None, (role, (), mode))
              for role in (RESPONDER, INITIATOR)
-             for mode in ((), ("markers",), ("enhanced",), ("sink",), ("source",))
-             if role == INITIATOR or "enhanced" not in mode]
+             for mode in ((), ("markers",), ("enhanced",), ("sink",), ("source",), ("ddp",),
+                          ("ddp", "markers"))
+             if role == INITIATOR or "enhanced" not in mode
+             if role == RESPONDER or "ddp" not in mode]
     tests += [(f"{name}: nothing is found", None, (role, (name,), mode))
               for name, (role, mode) in CHOICES.items()]
     tests += [(f"{name}: found by {case}", case, (role, (name,), mode))

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: GPL-2.0
+"""DDP and RDMAP (RFC 5041, RFC 5040) as far as MPA carries them: --peer ddp. The tested end
+serves rping: a Send names a buffer of ours, which it reads, and then one that it writes to."""
+import struct
+
+import peer
+import rfc5044
+from catalogue import INFO, MUST, RESPONDER, SHOULD, group
+from peer import C, M, S, Fail, depths, shown
+
+WRITE, READ, RESPONSE, SEND, TERMINATE = 0, 1, 2, 3, 7      # RFC 5040, figure 4
+TAGGED, LAST, DV, RV = 0x80, 0x40, 1, 0x40
+SOURCE, SINK, NO_STAG = 0x5100, 0x5200, 0xdeadbe00
+BASE, SIZE = 0x500000001000, 64
+DATA = b"rdma-ping-0: conform".ljust(SIZE - 1, b"x") + b"\0"
+QUEUE = {SEND: 0, READ: 1, TERMINATE: 2}
+REMOTE_READ = struct.Struct(">IQIIQ")       # a Read Request after its DDP header
+
+in_group = group("ddp")
+
+
+def case(title, reference, level=MUST, text=None):
+    """All cases are for a responder."""
+    return in_group(title, reference, RESPONDER, level, text)
+
+
+# ---- segments ----
+
+def untagged(opcode, payload=b"", msn=1, queue=None, mo=0, ddp=LAST | DV, rdmap=RV, stag=0):
+    return struct.pack(">BBIIII", ddp, rdmap | opcode, stag,
+                       QUEUE.get(opcode, 0) if queue is None else queue, msn, mo) + payload
+
+
+def tagged(opcode, stag, to, payload=b"", ddp=TAGGED | LAST | DV, rdmap=RV):
+    return struct.pack(">BBIQ", ddp, rdmap | opcode, stag, to) + payload
+
+
+def advert(stag=SOURCE, to=BASE, size=SIZE):
+    """The ULPDU of rping: address, key and length of a buffer."""
+    return struct.pack(">QII", to, stag, size)
+
+
+class Segment:
+    """A DDP segment that came."""
+
+    def __init__(self, octets):
+        self.octets = octets
+        self.tagged = bool(octets[:1] and octets[0] & TAGGED)
+        size = 14 if self.tagged else 18
+        if len(octets) < size:
+            raise Fail(f"a ULPDU of {len(octets)} octets has no DDP header: {shown(octets)}")
+        self.ddp, self.rdmap = octets[:2]
+        self.opcode, self.last = self.rdmap & 0xF, bool(self.ddp & LAST)
+        if self.tagged:
+            self.stag, self.to = struct.unpack(">IQ", octets[2:14])
+        else:
+            self.stag, self.queue, self.msn, self.mo = struct.unpack(">IIII", octets[2:18])
+        self.payload = octets[size:]
+
+
+def begin(p):
+    """Full Operation, with one RDMA Read each way: siw serves none without RFC 6581. A
+    responder may not speak before the first FPDU."""
+    p.start(C | S, depths(1, 1), 2)
+    p.still_there("no FPDU was sent")
+
+
+def take(p, opcode, what):
+    """The next segment, which must be of that kind."""
+    segment = Segment(p.ulpdu())
+    if segment.opcode == TERMINATE and not segment.tagged and opcode != TERMINATE:
+        raise Fail(f"{what} was due, and a Terminate came: {reason(segment)}")
+    if segment.opcode != opcode:
+        raise Fail(f"{what} was due, and opcode {segment.opcode} came: {shown(segment.octets)}")
+    return segment
+
+
+def is_asked(p, stag=SOURCE):
+    """After a first Send: the Read Request, its header apart."""
+    begin(p)
+    p.put(untagged(SEND, advert(stag)))
+    segment = take(p, READ, "an RDMA Read Request")
+    if len(segment.payload) != REMOTE_READ.size:
+        raise Fail(f"an RDMA Read Request with {len(segment.payload)} octets after the DDP "
+                   f"header, expected {REMOTE_READ.size}")
+    return segment, REMOTE_READ.unpack(segment.payload)
+
+
+def until_written(p):
+    """The whole of rping's round, up to the second Send of the tested end: its segments."""
+    _, (sink, to, size, _, _) = is_asked(p)
+    p.put(tagged(RESPONSE, sink, to, DATA[:size]))
+    take(p, SEND, "a Send after the RDMA Read")
+    p.put(untagged(SEND, advert(SINK), 2))
+    segments = []
+    while not segments or segments[-1].opcode == WRITE:
+        segments.append(Segment(p.ulpdu()))
+    return segments
+
+
+def equal(rows):
+    for what, seen, want in rows:
+        if seen != want:
+            raise Fail(f"{what}: expected {want:#x}, seen {seen:#x}")
+
+
+def untagged_header(segment, opcode, msn):
+    equal((("octet 0, T L Rsvd DV", segment.ddp, LAST | DV),
+           ("octet 1, RV Rsv Opcode", segment.rdmap, RV | opcode),
+           ("Invalidate STag", segment.stag, 0), ("QN", segment.queue, QUEUE[opcode]),
+           ("MSN", segment.msn, msn), ("MO", segment.mo, 0)))
+
+
+# ---- Terminates ----
+
+LAYERS = {0: "RDMAP", 1: "DDP", 2: "MPA"}
+
+
+def control(segment):
+    """(layer, error type, error code, header bits, reserved) of a Terminate"""
+    if len(segment.payload) < 4:
+        raise Fail(f"a Terminate of {len(segment.payload)} octets")
+    value = struct.unpack(">I", segment.payload[:4])[0]
+    return value >> 28, value >> 24 & 15, value >> 16 & 255, value >> 13 & 7, value & 0x1FFF
+
+
+def reason(segment):
+    layer, kind, code, _, _ = control(segment)
+    return f"layer {layer} ({LAYERS.get(layer, '?')}), error type {kind}, code {code:#04x}"
+
+
+def terminated(p, *allowed):
+    """A Terminate comes with one of these (layer, type, code); None: any."""
+    def fits(seen):
+        return any(all(a is None or a == b for a, b in zip(want, seen)) for want in allowed)
+
+    segment = take(p, TERMINATE, "a Terminate")
+    layer, kind, code = seen = control(segment)[:3]
+    if not fits(seen):
+        raise Fail(reason(segment) + "; layer and type are in each other's place"
+                   * fits((kind, layer, code)))
+    return segment
+
+
+def wrong(title, reference, expected, make, *others):
+    """A case: a first segment that is wrong, and its Terminate; others: by an end that
+    looks at something else first."""
+    @case(title, reference + "; RFC 5040, 4.8; 7.1",
+          text=f"""Start, and send as the first DDP segment: {title}. Expected: a Terminate with
+          layer {expected[0]}, error type {expected[1]}, error code {expected[2]}"""
+          + "".join("; or {}, {}, {}".format(*other) for other in others) + ".")
+    def _(p):
+        begin(p)
+        p.put(make())
+        return reason(terminated(p, expected, *others))
+
+
+# ---- the good ----
+
+@case("a Send is taken, and a Read Request follows", "RFC 5041, 4.3; RFC 5040, 4.1; 5.2.1")
+def _(p):
+    """Start, and send an RDMAP Send as rping does, with address, key and length of a buffer.
+    Expected: an RDMA Read Request: T 0, L 1, DV 1, RV 1, reserved bits 0, queue 1, MSN 1, MO 0,
+    Invalidate STag 0."""
+    segment, _ = is_asked(p)
+    untagged_header(segment, READ, 1)
+
+
+@case("the RDMA Read Request names the buffer", "RFC 5040, 4.4")
+def _(p):
+    """The same.
+    Expected: source STag and offset are those that were sent, the size is not larger."""
+    _, (_, _, size, stag, to) = is_asked(p)
+    equal((("Data Source STag", stag, SOURCE), ("Data Source Tagged Offset", to, BASE)))
+    if not 0 < size <= SIZE:
+        raise Fail(f"RDMA Read Message Size: expected 1 to {SIZE}, seen {size}")
+    return f"{size} octets"
+
+
+@case("nothing follows before the RDMA Read Response", "RFC 5040, 5.2.2; 5.5")
+def _(p):
+    """The same, without an answer to the Read.
+    Expected: no segment, and the connection stays."""
+    is_asked(p)
+    p.still_there("the RDMA Read was not answered")
+
+
+@case("a Read Response completes the Read", "RFC 5040, 5.2.2; RFC 5041, 5.3")
+def _(p):
+    """Answer the Read.
+    Expected: a Send, the first one on queue 0: MSN 1."""
+    _, (sink, to, size, _, _) = is_asked(p)
+    p.put(tagged(RESPONSE, sink, to, DATA[:size]))
+    untagged_header(take(p, SEND, "a Send after the RDMA Read"), SEND, 1)
+
+
+@case("a Read Response in three segments", "RFC 5041, 5.2; RFC 5040, 5.2.2")
+def _(p):
+    """Answer the Read in three segments of which the last has L.
+    Expected: no Send before the last one, then a Send."""
+    _, (sink, to, size, _, _) = is_asked(p)
+    for first, end in ((0, 9), (9, 10)):
+        p.put(tagged(RESPONSE, sink, to + first, DATA[first:end], TAGGED | DV))
+    p.still_there("the last segment of the Read Response was not sent")
+    p.put(tagged(RESPONSE, sink, to + 10, DATA[10:size]))
+    take(p, SEND, "a Send after the RDMA Read")
+
+
+@case("RDMA Writes fill the buffer", "RFC 5041, 4.2; 5.2; RFC 5040, 5.1")
+def _(p):
+    """Answer the Read, and send a second Send, which names a sink.
+    Expected: RDMA Writes to that STag, one after the other from its offset on, within it, with
+    what was read, L in the last one alone; then a Send."""
+    *writes, last = until_written(p)
+    if last.opcode != SEND or not writes:
+        raise Fail(f"{len(writes)} RDMA Writes, then opcode {last.opcode}")
+    to, octets = BASE, b""
+    for segment in writes:
+        equal((("T", segment.tagged, True), ("octet 0, T L Rsvd DV", segment.ddp & ~LAST,
+                                             TAGGED | DV),
+               ("octet 1, RV Rsv Opcode", segment.rdmap, RV | WRITE),
+               ("STag", segment.stag, SINK), ("Tagged Offset", segment.to, to),
+               ("L", segment.last, segment is writes[-1])))
+        to, octets = to + len(segment.payload), octets + segment.payload
+    if not octets or not DATA.startswith(octets):
+        raise Fail(f"expected the octets that were read, seen {shown(octets)}")
+    return f"{len(octets)} octets in {len(writes)} segments"
+
+
+@case("its second Send has the next MSN", "RFC 5041, 4.3")
+def _(p):
+    """The same.
+    Expected: MSN 2 on queue 0."""
+    untagged_header(until_written(p)[-1], SEND, 2)
+
+
+@case("its second Read Request has the next MSN", "RFC 5041, 4.3")
+def _(p):
+    """The same, and a third Send for the next round.
+    Expected: an RDMA Read Request, MSN 2 on queue 1."""
+    until_written(p)
+    p.put(untagged(SEND, advert(), 3))
+    untagged_header(take(p, READ, "an RDMA Read Request"), READ, 2)
+
+
+@case("a Send in two segments", "RFC 5041, 4.3; 5.2; 5.4")
+def _(p):
+    """Send 7 octets of the first Send, without L; then the rest, MO 7.
+    Expected: no segment before the second one, then an RDMA Read Request."""
+    begin(p)
+    p.put(untagged(SEND, advert()[:7], ddp=DV))
+    p.still_there("a part of a Send was sent")
+    p.put(untagged(SEND, advert()[7:], mo=7))
+    take(p, READ, "an RDMA Read Request")
+
+
+@case("reserved bits are not checked", "RFC 5041, 4.1; RFC 5040, 4.1")
+def _(p):
+    """Send the first Send with all reserved bits of the DDP and RDMAP control octets, and with
+    an Invalidate STag, which a Send does not have.
+    Expected: an RDMA Read Request."""
+    begin(p)
+    p.put(untagged(SEND, advert(), ddp=LAST | DV | 0x3C, rdmap=RV | 0x30, stag=NO_STAG))
+    take(p, READ, "an RDMA Read Request")
+
+
+@case("an empty RDMA Write to any STag", "RFC 5041, 5.2")
+def _(p):
+    """Send an RDMA Write without octets to an STag that does not exist, then the Send.
+    Expected: an RDMA Read Request: STag and offset are not checked."""
+    begin(p)
+    p.put(tagged(WRITE, NO_STAG, BASE), untagged(SEND, advert()))
+    take(p, READ, "an RDMA Read Request")
+
+
+@case("an empty RDMA Read of any STag", "RFC 5040, 5.2.1")
+def _(p):
+    """Request zero octets of an STag that does not exist.
+    Expected: an RDMA Read Response without octets, to the STag and offset requested."""
+    begin(p)
+    p.put(untagged(READ, REMOTE_READ.pack(SINK, BASE, 0, NO_STAG, 7)))
+    segment = take(p, RESPONSE, "an RDMA Read Response")
+    equal((("octet 0, T L Rsvd DV", segment.ddp, TAGGED | LAST | DV),
+           ("STag", segment.stag, SINK), ("Tagged Offset", segment.to, BASE),
+           ("octets", len(segment.payload), 0)))
+
+
+# ---- the wrong: DDP ----
+
+for _version in (0, 2, 3):
+    wrong(f"an untagged one of DDP version {_version}", "RFC 5041, 4.1; 7.2", (1, 2, 6),
+          lambda version=_version: untagged(SEND, advert(), ddp=LAST | version))
+wrong("a tagged one of DDP version 2", "RFC 5041, 4.1; 7.2", (1, 1, 4),
+      lambda: tagged(WRITE, NO_STAG, BASE, b"x", ddp=TAGGED | LAST | 2))
+wrong("queue number 3", "RFC 5041, 7.1; 7.2", (1, 2, 1),
+      lambda: untagged(SEND, advert(), queue=3))
+for _msn in (0, 2, 0xFFFFFFFF):
+    wrong(f"MSN {_msn} instead of 1", "RFC 5041, 4.3; 7.1; 7.2", (1, 2, 3),
+          lambda msn=_msn: untagged(SEND, advert(), msn))
+wrong("MO 1 in the first segment of a message", "RFC 5041, 4.3; 7.1; 7.2", (1, 2, 4),
+      lambda: untagged(SEND, advert(), mo=1))
+wrong("a Send of 1000 octets, more than rping has room for", "RFC 5041, 7.1; 7.2", (1, 2, 5),
+      lambda: untagged(SEND, bytes(1000)))
+wrong("an RDMA Write to an STag that does not exist", "RFC 5041, 4.2; 7.1; 7.2", (1, 1, 0),
+      lambda: tagged(WRITE, NO_STAG, BASE, b"x"))
+
+# ---- RDMAP ----
+
+for _version in (2, 3):
+    wrong(f"RDMAP version {_version}", "RFC 5040, 4.1; 7.2", (0, 2, 5),
+          lambda version=_version: untagged(SEND, advert(), rdmap=version << 6))
+for _opcode in (8, 15):
+    wrong(f"opcode {_opcode}, which is none of RFC 5040", "RFC 5040, 4.1; 7.2", (0, 2, 6),
+          lambda opcode=_opcode: untagged(opcode, advert()))
+wrong("a Send on queue 1", "RFC 5040, 4.1; 7.2", (0, 2, 6),
+      lambda: untagged(SEND, advert(), queue=1), (1, 2, 1))
+wrong("an RDMA Read Request on queue 0", "RFC 5040, 4.1; 7.2", (0, 2, 6),
+      lambda: untagged(READ, REMOTE_READ.pack(SINK, BASE, 0, NO_STAG, 0), queue=0),
+      (1, 2, 1), (1, 2, 5))
+wrong("a tagged Send", "RFC 5040, 4.1; 7.2", (0, 2, 6),
+      lambda: tagged(SEND, NO_STAG, BASE))
+wrong("an RDMA Read Request for an STag that does not exist", "RFC 5040, 5.2.1; 7.2",
+      (0, 1, 0), lambda: untagged(READ, REMOTE_READ.pack(SINK, BASE, 1, NO_STAG, BASE)))
+
+
+@case("a Read Response that was not requested", "RFC 5040, 5.2.2; 7.2")
+def _(p):
+    """Send a tagged Read Response as the first DDP segment.
+    Expected: a Terminate: RDMAP, unexpected opcode; or DDP, invalid STag."""
+    begin(p)
+    p.put(tagged(RESPONSE, NO_STAG, BASE, b"x"))
+    return reason(terminated(p, (0, 2, 6), (1, 1, 0)))
+
+
+for _what, _want, _act in (
+        ("below its buffer", (1, 1, 1), lambda s, t, n: tagged(RESPONSE, s, (t - 1) % 2**64,
+                                                             bytes(n))),
+        ("beyond its buffer", (1, 1, 1), lambda s, t, n: tagged(RESPONSE, s, t + n, b"x")),
+        ("that is too long", (1, 1, 1), lambda s, t, n: tagged(RESPONSE, s, t, bytes(n + 1))),
+        ("to another STag", (1, 1, 0), lambda s, t, n: tagged(RESPONSE, s ^ 0xFFFFFF00, t,
+                                                              DATA[:n]))):
+    @case(f"a Read Response {_what}", "RFC 5041, 7.1; 7.2; RFC 5040, 7.1",
+          text=f"""Answer the Read Request with a Read Response {_what}. Expected: a Terminate
+          of layer {_want[0]}, error type {_want[1]}, error code {_want[2]}; or for TO wrap, 1, 1, 3, where its
+          buffer begins at 0; or of RDMAP.""")
+    def _(p, want=_want, act=_act):
+        _, (sink, to, size, _, _) = is_asked(p)
+        p.put(act(sink, to, size))
+        return reason(terminated(p, want, (1, 1, 3), (0, None, None)))
+
+
+# ---- MPA ----
+
+@case("a wrong CRC is in the Terminate", "RFC 5044, 8 code 2; RFC 5040, 4.8; 7.1")
+def _(p):
+    """Have the tested end send its Read Request; then send an FPDU with a wrong CRC.
+    Expected: a Terminate of layer 2, error type 0, error code 2."""
+    _, (sink, to, size, _, _) = is_asked(p)
+    if not p.crc:
+        raise peer.Skip("there are no CRCs")
+    p.send(p.fpdu(tagged(RESPONSE, sink, to, DATA[:size]), "crc"))
+    return reason(terminated(p, (2, 0, 2)))
+
+
+@case("a wrong marker is in the Terminate", "RFC 5044, 8 code 3; RFC 5040, 4.8; 7.1")
+def _(p):
+    """The same, with wrong FPDUPTRs in a long FPDU, if the tested end wants markers.
+    Expected: a Terminate of layer 2, error type 0, error code 3."""
+    is_asked(p)
+    if not p.frame.flags & M:
+        raise peer.Skip("its frame has M = 0: it gets no markers")
+    p.send(p.fpdu(untagged(SEND, bytes(rfc5044.INTERVAL)), "marker"))
+    return reason(terminated(p, (2, 0, 3)))
+
+
+# ---- Terminate ----
+
+def after_queue_3(p):
+    begin(p)
+    bad = untagged(SEND, advert(), queue=3)
+    p.put(bad)
+    return bad, take(p, TERMINATE, "a Terminate")
+
+
+@case("the Terminate's DDP header", "RFC 5040, 4.1; 5.4; RFC 5041, 4.3")
+def _(p):
+    """Send a segment for queue 3.
+    Expected: a Terminate on queue 2, MSN 1, MO 0, L 1, reserved bits 0."""
+    untagged_header(after_queue_3(p)[1], TERMINATE, 1)
+
+
+@case("the Terminate's reserved bits", "RFC 5040, 4.8")
+def _(p):
+    """The same.
+    Expected: the 13 reserved bits are zero."""
+    equal((("Reserved", control(after_queue_3(p)[1])[4], 0),))
+
+
+@case("the Terminate has the segment's header", "RFC 5040, 4.8, figure 10", SHOULD)
+def _(p):
+    """The same.
+    Expected: M and D are 1, R is 0; length and DDP header of the segment that was wrong."""
+    bad, segment = after_queue_3(p)
+    equal((("HdrCt", control(segment)[3], 6),))
+    if segment.payload[4:] != struct.pack(">H", len(bad)) + bad[:18]:
+        raise Fail(f"seen {shown(segment.payload[4:])}")
+
+
+@case("nothing follows a Terminate", "RFC 5040, 5.4; 6.2.1")
+def _(p):
+    """The same, and a good Send after it.
+    Expected: no segment; the connection may end."""
+    after_queue_3(p)
+    p.put(untagged(SEND, advert()))
+    p.nothing("it has sent a Terminate")
+    return p.end or "the connection stays open"
+
+
+@case("a Terminate ends the stream", "RFC 5040, 5.4; 6.2.1")
+def _(p):
+    """Have the tested end send its Read Request; send a Terminate.
+    Expected: the connection ends, and no Terminate comes."""
+    is_asked(p)
+    p.put(untagged(TERMINATE, struct.pack(">I", 0x0207 << 16)))
+    return p.closed("a Terminate was sent")
+
+
+@case("a segment shorter than its header", "RFC 5041, 4.4", INFO)
+def _(p):
+    """Send 17 octets of an untagged header.
+    Expected: a Terminate, or the connection ends; there is no code for it."""
+    begin(p)
+    p.put(untagged(SEND)[:17])
+    if p.wait(1, p.options.timeout):
+        return reason(take(p, TERMINATE, "a Terminate"))
+    return p.end or "the connection stays open"
+
+
+@case("it serves the next connection", "none")
+def _(p):
+    """After all these, a round of rping.
+    Expected: the tested end reads, writes and sends."""
+    until_written(p)
