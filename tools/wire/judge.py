@@ -51,14 +51,14 @@ class Direction:
             where = f"FPDU {n} at {fpdu.pos}"
             if self.crc and not fpdu.crc_good:
                 self.crc_bad += 1
-                self.problems.append(f"{where}: wrong CRC")
+                self.problems.append(f"{where}: wrong CRC (RFC 5044 section 4.4)")
             for off, reserved, ptr, want in fpdu.wrong_markers:
                 self.problems.append(
                     f"{where}: marker at {fpdu.pos + off} says {ptr}"
                     + (f", reserved {reserved:#06x}" if reserved else "")
-                    + f", must say {want}")
+                    + f", must say {want} (RFC 5044 section 4.3)")
             if fpdu.wrong_pad and not any_pad:
-                self.problems.append(f"{where}: pad is not zero")
+                self.problems.append(f"{where}: pad is not zero (RFC 5044 section 4.1)")
         if self.unexplained:
             text = (f"{self.unexplained} octets at "
                     f"{len(self.stream) - self.start - self.unexplained} are "
@@ -159,7 +159,7 @@ class Connection:
         if self.reply.revision != self.request.revision:
             self.problems.append(
                 f"Rev {self.request.revision} in the Request Frame, "
-                f"{self.reply.revision} in the Reply Frame")
+                f"{self.reply.revision} in the Reply Frame (RFC 5044 section 7.1.1)")
         if not (self.request.whole and self.reply.whole):
             return
         self.problems += rfc6581.problems(self.request, self.reply, self.rejected)
@@ -188,11 +188,11 @@ class Connection:
         request, reply = self.request, self.reply
         if theirs.first_behind(reply.at + 1) < ours.first_behind(request.end):
             self.problems.append("the Reply Frame begins before the Request Frame "
-                                 "has ended (7.1.2)")
+                                 "has ended (RFC 5044 section 7.1.2)")
         if not self.rejected and \
                 ours.first_behind(request.end + 1) < theirs.first_behind(reply.end):
             self.problems.append("the initiator's FPDUs begin before the Reply Frame "
-                                 "has ended (7.1.2)")
+                                 "has ended (RFC 5044 section 7.1.2)")
 
     def check_turn(self):
         """Section 7.1.2 rule 4: the responder waits for the first FPDU."""
@@ -204,7 +204,7 @@ class Connection:
                 ours.fpdus[0].at + ours.fpdus[0].len):
             theirs.problems.append(
                 f"FPDUs from packet {first} on, before the initiator's "
-                "first (7.1.2 rule 4)")
+                "first (RFC 5044 section 7.1.2 rule 4)")
 
     def write(self, writer):
         request = self.request.octets

@@ -12,6 +12,7 @@ local KEY_LEN, STARTUP_LEN, PRIVATE_MAX = 16, 20, 512
 local M, C, R, S = 0x80, 0x40, 0x20, 0x10
 local MPA_PERIOD, MARKER_LEN, CRC_LEN = 512, 4, 4
 local ULPDU_MAX = 64768
+local ANY = 0x3FFF	-- IRD, ORD: left to the programs
 local TUF_HEADER, TUF_PERIOD = 8, 2048
 -- After this number of octets the wait for the other end's startup frame ends.
 local WAIT_MAX = 1024 * 1024
@@ -177,13 +178,13 @@ end
 
 note("crc", "Wrong CRC", "CHECKSUM", "ERROR")
 note("marker", "Wrong marker", "PROTOCOL", "ERROR")
-note("pad", "Padding is not zero", "PROTOCOL", "WARN")
+note("pad", "Padding is not zero (RFC 5044 section 4.1)", "PROTOCOL", "WARN")
 note("length", "A length that cannot be", "PROTOCOL", "ERROR")
 note("key", "Wrong key", "PROTOCOL", "ERROR")
 note("startup", "Startup frame that cannot be", "PROTOCOL", "ERROR")
-note("turn", "Responder sends before the initiator's first FPDU", "SEQUENCE", "ERROR")
+note("turn", "Sent before its turn", "SEQUENCE", "ERROR")
 note("cut", "Stream ends inside an FPDU", "SEQUENCE", "WARN")
-note("starts", "Segment does not start with an FPDU", "SEQUENCE", "NOTE")
+note("starts", "Segment does not start with an FPDU (RFC 5044 section 5.1)", "SEQUENCE", "NOTE")
 note("missing", "Octets were not captured", "SEQUENCE", "WARN")
 note("blind", "FPDUs cannot be found", "UNDECODED", "WARN")
 
@@ -614,22 +615,105 @@ local function inside(way, rec, off, len)
 	return way.at and way.at + off >= 0 and way.at + off + len <= rec.len
 end
 
-local function decide(conn)
+-- RFC 6581: may the initiator's first FPDU be without ULPDU, as an RTR? And must it?
+local function empty_first(request, reply)
+	local mine, theirs = request.enhanced, reply.enhanced
+	local may = mine and theirs and mine.a and theirs.a and theirs.b
+	return may, may and mine.b and not (mine.c and theirs.c or mine.d and theirs.d)
+end
+
+local function asked_for(frame)
+	return frame.rev >= 2 and is_set(frame.flags, S)
+end
+
+-- What RFC 6581 forbids in a frame, and in a reply to that request. The judge
+-- (rfc6581.py) says the same, in the same words.
+local function enhanced_problems(request, reply, rejected)
+	local found = {}
+	local function add(text, section, ...)
+		found[#found + 1] = (text .. " (RFC 6581 section " .. section .. ")"):format(...)
+	end
+	for _, frame in ipairs({ request, reply }) do
+		local e = frame.enhanced
+		if asked_for(frame) and not e then
+			add("%s Frame: S is set, with less than 4 octets of private data", "6",
+			    frame.name)
+		elseif e and not e.a and (e.b or e.c or e.d) then
+			add("%s Frame: B, C or D without A", "9.2", frame.name)
+		end
+	end
+	if rejected then
+		return found
+	end
+	if asked_for(request) ~= asked_for(reply) then
+		add("%s reply to a request that is not", "10",
+		    asked_for(request) and "a plain" or "an enhanced")
+	end
+	local mine, theirs = request.enhanced, reply.enhanced
+	if not mine or not theirs then
+		return found
+	end
+	if mine.a ~= theirs.a then
+		add("A is %d in the Request Frame, %d in the Reply Frame", "9.2",
+		    mine.a and 1 or 0, theirs.a and 1 or 0)
+	end
+	if theirs.a and not (theirs.b or theirs.c or theirs.d) then
+		add("Reply Frame: A without an RTR", "9.2")
+	end
+	if mine.ird == ANY and theirs.ord ~= ANY then
+		add("the responder's ORD is %#x where the initiator's IRD is 0x3fff", "9.1",
+		    theirs.ord)
+	end
+	if mine.ord == ANY and theirs.ird ~= ANY then
+		add("the responder's IRD is %#x where the initiator's ORD is 0x3fff", "9.1",
+		    theirs.ird)
+	end
+	if mine.ird ~= ANY and theirs.ord ~= ANY and theirs.ord > mine.ird then
+		add("the responder's ORD %d is over the initiator's IRD %d", "9.1", theirs.ord,
+		    mine.ird)
+	end
+	return found
+end
+
+-- Both frames are there, the later one in this segment.
+local function judge_startup(conn, rec, last)
+	local request, reply = conn.request, conn.reply
+	for _, text in ipairs(enhanced_problems(request, reply, conn.rejected)) do
+		fail(rec, "startup", text)
+	end
+	if reply.rev ~= request.rev then
+		fail(rec, "startup", ("Rev %d in the Request Frame, %d in the Reply Frame " ..
+			"(RFC 5044 section 7.1.1)"):format(request.rev, reply.rev))
+	end
+	if conn.lost then
+		return
+	end
+	if reply.begun < request.frame then
+		fail(rec, "turn", "the Reply Frame begins before the Request Frame has ended " ..
+			"(RFC 5044 section 7.1.2)")
+	end
+	if last == reply and not conn.rejected and request.way.have > 0 then
+		fail(rec, "turn", "the initiator's FPDUs begin before the Reply Frame has " ..
+			"ended (RFC 5044 section 7.1.2)")
+	end
+end
+
+local function decide(conn, rec, last)
 	local request, reply = conn.request, conn.reply
 	if not request or not reply then
 		return false
 	end
+	conn.rejected = is_set(reply.flags, R)
+	judge_startup(conn, rec, last)
 	for n, frame in ipairs({ request, reply }) do
 		local way, other = frame.way, n == 1 and reply or request
 		way.pos, way.parts = 0, {}
-		-- An FPDU without ULPDU is an RTR of RFC 6581.
-		way.mode = { kind = "mpa", empty = request.rev >= 2,
+		way.mode = { kind = "mpa", empty = n == 1 and empty_first(request, reply) and "first",
 			     period = is_set(other.flags, M) and MPA_PERIOD or nil,
 			     crc = is_set(request.flags, C) or is_set(reply.flags, C) }
 		way.state = "fpdus"
 		way.responder = n == 2
 	end
-	conn.rejected = is_set(reply.flags, R)
 	if conn.rejected then
 		request.way.state, reply.way.state = "plain", "plain"
 	end
@@ -637,7 +721,9 @@ local function decide(conn)
 end
 
 local function startup_frame(way, rec, text, at)
-	local frame = { way = way, frame = rec.frame, flags = text:byte(17),
+	-- Without octets in front it is known in which segment the frame began.
+	local begun = way.offset == way.have and way.first_frame or rec.frame
+	local frame = { way = way, frame = rec.frame, begun = begun, flags = text:byte(17),
 			rev = text:byte(18), pd_length = number(text, 19) }
 	local conn = way.conn
 	if frame.rev >= 2 and is_set(frame.flags, S) and #text >= STARTUP_LEN + 4 then
@@ -657,7 +743,7 @@ local function startup_frame(way, rec, text, at)
 		end
 	end
 	way.state = "wait"
-	return decide(conn)
+	return decide(conn, rec, frame)
 end
 
 local steps = {}
@@ -674,7 +760,7 @@ function steps.plain(way, rec)
 		end
 		table.remove(way.framings, 1)
 		way.mode = { kind = told.kind, period = told.period, key = told.key,
-			     crc = told.crc ~= "off", empty = true }
+			     crc = told.crc ~= "off", empty = "any" }
 		way.limit = told["end"] and told["end"] - told.start
 		way.pos, way.parts, way.state = 0, {}, "fpdus"
 		way.first_frame = way.first_frame or rec.frame
@@ -753,8 +839,9 @@ local function measure(mode, pos, text, off)
 		return with_markers(pos, TUF_HEADER + length, mode.period), length,
 			said:sub(3) == mode.key
 	end
-	if length > ULPDU_MAX or length == 0 and not mode.empty then
-		return nil, ("ULPDU_Length %d cannot be"):format(length)
+	if length > ULPDU_MAX or length == 0 and
+	   not (mode.empty == "any" or mode.empty and pos == 0) then
+		return nil, ("ULPDU_Length %d cannot be (RFC 5044 section 3)"):format(length)
 	end
 	local pad = -(2 + length) % 4
 	return with_markers(pos, 2 + length + pad + CRC_LEN, mode.period), length, true
@@ -820,6 +907,20 @@ local function check_turn(way, rec)
 	   other.state == "fpdus" and not way.conn.lost then
 		fail(rec, "turn", "The responder has sent an FPDU before the " ..
 			"initiator's first (RFC 5044 section 7.1.2 rule 4)")
+	end
+end
+
+-- RFC 6581: an RTR without ULPDU, where it is the only one agreed on
+local function check_rtr(way, rec, length)
+	local conn = way.conn
+	if way.count > 0 or not way.counted or length == 0 or way.responder or
+	   not conn.request or not conn.reply then
+		return
+	end
+	local _, must = empty_first(conn.request, conn.reply)
+	if must then
+		fail(rec, "turn", "the first FPDU is not the RTR that was agreed on, one " ..
+			"without a ULPDU (RFC 6581 section 9.2)")
 	end
 end
 
@@ -892,6 +993,7 @@ function steps.fpdus(way, rec)
 			break
 		end
 		check_turn(way, rec)
+		check_rtr(way, rec, length)
 		run = add_fpdu(way, rec, text, off, size, run)
 		rec.odd = rec.odd or not key_good or odd_pad(way.mode, text, off, size, length)
 		rec.fpdus, rec.octets = rec.fpdus + 1, rec.octets + length
@@ -1051,10 +1153,10 @@ local function startup_problems(frame)
 	local found = {}
 	local reserved = frame.flags % (frame.rev < 2 and 0x20 or 0x10)
 	if reserved ~= 0 then
-		found[#found + 1] = ("reserved bits 0x%02x are set"):format(reserved)
+		found[#found + 1] = ("reserved bits 0x%02x set"):format(reserved)
 	end
 	if frame.name == "Request" and is_set(frame.flags, R) then
-		found[#found + 1] = "R is set in a Request Frame"
+		found[#found + 1] = "R set in a Request Frame"
 	end
 	if frame.pd_length > PRIVATE_MAX then
 		found[#found + 1] = ("PD_Length %d is over 512"):format(frame.pd_length)
@@ -1062,8 +1164,8 @@ local function startup_problems(frame)
 	if frame.rev > 2 then
 		found[#found + 1] = ("Rev %d is none that exists"):format(frame.rev)
 	end
-	if frame.rev == 2 and is_set(frame.flags, S) and frame.pd_length < 4 then
-		found[#found + 1] = "S is set, and there is no IRD and ORD"
+	for n, text in ipairs(found) do
+		found[n] = ("%s Frame: %s (RFC 5044 section 7.1.1)"):format(frame.name, text)
 	end
 	return found
 end
@@ -1118,8 +1220,9 @@ local function show_marker(tree, mode, range, position, want)
 	generated(item, good and "marker.good" or "marker.wrong", range(), true)
 	if not good then
 		item:add_proto_expert_info(ef.marker,
-			("Marker at %d says 0x%04x %d, must say %d %d"):format(position, first,
-				second, tuf and want or 0, want))
+			("Marker at %d says 0x%04x %d, must say %d %d%s"):format(position, first,
+				second, tuf and want or 0, want,
+				tuf and "" or " (RFC 5044 section 4.3)"))
 	end
 	return good
 end
@@ -1139,7 +1242,7 @@ local function show_crc(tree, range, text, mark)
 		generated(item, "crc.bad", octets_range, true)
 		generated(item, "crc.computed", octets_range, computed)
 		item:add_proto_expert_info(ef.crc,
-			("Wrong CRC, must be 0x%08x"):format(computed))
+			("Wrong CRC, must be 0x%08x (RFC 5044 section 4.4)"):format(computed))
 	end
 	return status
 end

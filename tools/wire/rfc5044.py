@@ -40,7 +40,7 @@ class Startup:
             found.append(f"Rev {self.revision} is none that exists")
         if not self.whole:
             found.append("its private data is cut short")
-        return [f"{self.kind} Frame: {text}" for text in found]
+        return [f"{self.kind} Frame: {text} (RFC 5044 section 7.1.1)" for text in found]
 
 
 def find_startup(stream, key):

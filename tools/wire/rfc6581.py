@@ -34,32 +34,32 @@ def problems(request, reply, rejected):
         mine = data(frame)
         if asked(frame) and not mine:
             found.append(f"{frame.kind} Frame: S is set, with less than 4 octets of "
-                         "private data (section 6)")
+                         "private data (RFC 6581 section 6)")
         if mine and not mine.a and mine.rtr():
-            found.append(f"{frame.kind} Frame: B, C or D without A (9.2)")
+            found.append(f"{frame.kind} Frame: B, C or D without A (RFC 6581 section 9.2)")
     # A rejection's own values are another offer.
     if rejected:
         return found
     if asked(request) != asked(reply):
         kind = "a plain" if asked(request) else "an enhanced"
-        found.append(f"{kind} reply to a request that is not (section 10)")
+        found.append(f"{kind} reply to a request that is not (RFC 6581 section 10)")
     theirs, mine = data(request), data(reply)
     if not theirs or not mine:
         return found
     if theirs.a != mine.a:
         found.append(f"A is {theirs.a:d} in the Request Frame, {mine.a:d} in the "
-                     "Reply Frame (9.2)")
+                     "Reply Frame (RFC 6581 section 9.2)")
     if mine.a and not mine.rtr():
-        found.append("Reply Frame: A without an RTR (9.2)")
+        found.append("Reply Frame: A without an RTR (RFC 6581 section 9.2)")
     if theirs.ird == ANY and mine.ord != ANY:
         found.append(f"the responder's ORD is {mine.ord:#x} where the initiator's IRD "
-                     "is 0x3fff (9.1)")
+                     "is 0x3fff (RFC 6581 section 9.1)")
     if theirs.ord == ANY and mine.ird != ANY:
         found.append(f"the responder's IRD is {mine.ird:#x} where the initiator's ORD "
-                     "is 0x3fff (9.1)")
+                     "is 0x3fff (RFC 6581 section 9.1)")
     if ANY not in (theirs.ird, mine.ord) and mine.ord > theirs.ird:
         found.append(f"the responder's ORD {mine.ord} is over the initiator's IRD "
-                     f"{theirs.ird} (9.1)")
+                     f"{theirs.ird} (RFC 6581 section 9.1)")
     return found
 
 
