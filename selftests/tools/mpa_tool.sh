@@ -630,6 +630,22 @@ addresses_have_many_forms() {
 		usage connect -p "$port" 10.5.4.2 "$port"
 }
 
+# In place of "ip netns exec": the name, and a path
+a_namespace_is_chosen() {
+	rm -f "$work/port"
+	mkfifo "$work/port"
+	"$mpa" -N beta listen --port-file "$work/port" --exec cat 10.5.4.2 0 \
+		>/dev/null 2>"$work/server.err" &
+	server=$!
+	read -r -t "$patience" port <>"$work/port" &&
+		expect "what listens" listening "$("$mpa" --netns beta show -H port "$port" |
+			grep -o listening)" &&
+		expect "what listens here" "" "$("$mpa" show -H port "$port")" &&
+		expect "the answer" x "$(echo x | "${limit[@]}" "$mpa" -N /run/netns/alpha \
+			connect -q 10.5.4.2 "$port")" && served 0 &&
+		usage -N nosuch show && says "$work/client.err" "/run/netns/nosuch: No such file"
+}
+
 # activated KIND NUMBER COMMAND...: with a socket of beta as systemd passes it, and so many
 # in LISTEN_FDS; sets port, server. KIND is no or yes, as Accept=, or gone: one that
 # listens, to which somebody has come and gone.
@@ -907,6 +923,8 @@ completion() {
 		expect "ends" "-c -s client server" "$(completed perf '')" &&
 		expect "tests" "latency rate stream" "$(completed perf -c --test '')" &&
 		expect "values" "startup-max startup-max= startup-timeout-ms startup-timeout-ms=" "$(completed policy st)" &&
+		expect "a namespace" "alpha" "$(completed -N al)" &&
+		expect "states" "full" "$(completed -N alpha show state fu)" &&
 		expect "a number" "" "$(completed show --count '')" || return
 	# shellcheck disable=SC2086 # words
 	for command in "${commands[@]}"; do
@@ -942,6 +960,7 @@ tap_run "a_command_that_idles_ends_with_its_connection" idler_ends_with_its_conn
 tap_run "a_command_that_stays_ends_with_its_connection" stubborn_ends_with_its_connection
 tap_run "a_port_is_a_number_up_to_65535" ports_are_numbers
 tap_run "an_address_has_many_forms" addresses_have_many_forms
+tap_run "a_namespace_is_chosen" a_namespace_is_chosen
 tap_run "containers_need_no_privilege" containers_need_no_privilege
 tap_run "systemd_passes_a_socket" systemd_passes_a_socket
 tap_run "a_passed_socket_outlives_a_quick_end" activated_outlives_a_quick_end

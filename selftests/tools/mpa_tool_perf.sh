@@ -224,10 +224,29 @@ it = json.load(open(sys.argv[1]))["parameters"]
 assert it["connections"] == 2 and it["size"] == 512 and it["seconds"] == 0.05, it
 ' "$dir/iperf.json" || return
 	ends 2 "-s or -c HOST, once" "$mpa" perf -c x -s 64 || return
+	ends 2 "expected 8 to" "$mpa" perf -c x --fq-rate 7 || return
 	ends 2 "the host is missing" "$mpa" perf -c
 }
 
+# In reverse, so that the server sends. TCP does not pace its first ten segments; the other
+# 18000 octets take 1.8 s at 80 kbit/s.
+tcp_is_set() {
+	client -J -n 32K -l 512 --segment off --reverse -C reno --window 64K --fq-rate 80K \
+		"10.5.4.2:$port" >"$dir/set.json" || return
+	/usr/bin/python3 -c '
+import json, sys
+it = json.load(open(sys.argv[1]))
+said, run = it["parameters"], it["rounds"][0]
+assert (said["congestion"], said["window"], said["pacing"]) == ("reno", 65536, 80000), said
+for end in "client", "server":
+    assert run[end]["tcp"]["congestion_control"] == "reno", run[end]["tcp"]
+assert run["client"]["received"]["seconds"] > 1, run["client"]
+' "$dir/set.json" || return
+	ends 1 "is not loaded there" client -n 1K -C nosuch --reverse "10.5.4.2:$port"
+}
+
 tap_run "letters_of_iperf3" letters_of_iperf3
+tap_run "tcp_is_set_at_both_ends" tcp_is_set
 tap_run "server_for_one_ends" one
 kill $server
 wait $server || true

@@ -92,8 +92,17 @@ _mpa() {
 	local program=${COMP_WORDS[0]} command=("${COMP_WORDS[1]}") equals=
 
 	COMPREPLY=()
+	if [[ ${command[0]} = -N || ${command[0]} = --netns ]] && [[ $COMP_CWORD -ge 2 ]]; then
+		if [[ $COMP_CWORD -eq 2 ]]; then
+			_mpa_offer "$word" "$(ip netns list 2>/dev/null | sed 's/ .*//')"
+			return
+		fi
+		local COMP_WORDS=("$program" "${COMP_WORDS[@]:3}") COMP_CWORD=$((COMP_CWORD - 2))
+		_mpa
+		return
+	fi
 	if [[ $COMP_CWORD -eq 1 ]]; then
-		_mpa_offer "$word" "$(_mpa_commands "$program") help --help --version"
+		_mpa_offer "$word" "$(_mpa_commands "$program") help --help --version --netns"
 		return
 	fi
 	if [[ ${command[0]} = help ]]; then

@@ -3,6 +3,7 @@
 #include "tool.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static const struct command commands[] = {
 
 static void print_usage(FILE *to)
 {
-	fputs("usage: mpa COMMAND [OPTION]... [ARGUMENT]...\n\n", to);
+	fputs("usage: mpa [-N NETNS] COMMAND [OPTION]... [ARGUMENT]...\n\n", to);
 	for (const struct command *each = commands; each->name; each++)
 		fprintf(to, "  %-9s %s\n", each->name, each->what);
 	fputs("\n\"mpa COMMAND --help\" has its options, mpa(1) more.\n", to);
@@ -69,6 +70,23 @@ static void open_standard(void)
 		close(fd);
 }
 
+/* As "ip netns" has named it, or the path of one, such as /proc/PID/ns/net. */
+static void enter_netns(const char *netns)
+{
+	char *path = NULL;
+	int fd;
+
+	if (asprintf(&path, "%s%s", strchr(netns, '/') ? "" : "/run/netns/", netns) < 0)
+		need_memory(NULL);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die(STATUS_USAGE, "-N %s: %s: %m", netns, path);
+	if (setns(fd, CLONE_NEWNET))
+		die(STATUS_LOCAL, "-N %s: cannot enter it: %m", netns);
+	close(fd);
+	free(path);
+}
+
 int main(int argc, char **argv)
 {
 	static char name[64];
@@ -77,6 +95,11 @@ int main(int argc, char **argv)
 	/* A reader of a pipe that has gone is reported as an error. */
 	signal(SIGPIPE, SIG_IGN);
 	argp_err_exit_status = STATUS_USAGE;
+	if (argc >= 3 && (!strcmp(argv[1], "-N") || !strcmp(argv[1], "--netns"))) {
+		enter_netns(argv[2]);
+		argc -= 2;
+		argv += 2;
+	}
 	if (argc >= 3 && !strcmp(argv[1], "help")) {
 		argv[1] = argv[2];
 		argv[2] = need_memory(strdup("--help"));

@@ -32,6 +32,8 @@ enum {
 	KEY_COMPARE,
 	KEY_ROUNDS,
 	KEY_TCP,
+	KEY_WINDOW,
+	KEY_FQ_RATE,
 };
 
 static const struct argp_option client_options[] = {
@@ -54,6 +56,9 @@ static const struct argp_option client_options[] = {
 	{ "verify", KEY_VERIFY, NULL, 0, "compare each octet with what was sent", 0 },
 	{ "no-delay", 'N', NULL, 0, "TCP_NODELAY (latency has it always)", 0 },
 	{ "nodelay", KEY_NODELAY, NULL, OPTION_ALIAS, NULL, 0 },
+	{ "congestion", 'C', "NAME", 0, "TCP's congestion control", 0 },
+	{ "window", KEY_WINDOW, "OCTETS", 0, "the sockets' buffers", 0 },
+	{ "fq-rate", KEY_FQ_RATE, "BITS", 0, "a second, of each connection, at most", 0 },
 	ENDPOINT_PORT,
 	{ "tcp", KEY_TCP, NULL, 0, "plain TCP, not MPA", 0 },
 	{ "compare", KEY_COMPARE, NULL, 0, "MPA and plain TCP, in turns", 0 },
@@ -91,9 +96,9 @@ static double seconds_of(struct argp_state *state, const char *text)
 	return seconds;
 }
 
-/* A number followed by K, M or G, which are powers of 1024. */
-static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t least,
-			  uint64_t most)
+/* A number followed by K, M or G, which are powers of @unit_is. */
+static uint64_t number_of(struct argp_state *state, const char *text, unsigned int unit_is,
+			  uint64_t least, uint64_t most)
 {
 	static const char units[] = "KMGT";
 	unsigned long long value;
@@ -105,7 +110,7 @@ static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t l
 	if (end != text && *end && !end[1]) {
 		unit = strchr(units, *end == 'k' ? 'K' : *end);
 		for (const char *each = units; unit && each <= unit; each++)
-			if (__builtin_mul_overflow(value, 1024ULL, &value))
+			if (__builtin_mul_overflow(value, unit_is, &value))
 				errno = ERANGE;
 		end += !!unit;
 	}
@@ -113,6 +118,18 @@ static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t l
 		argp_error(state, "%s: expected %llu to %llu, or with K, M or G", text,
 			   (unsigned long long)least, (unsigned long long)most);
 	return value;
+}
+
+static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t least,
+			  uint64_t most)
+{
+	return number_of(state, text, 1024, least, most);
+}
+
+/* As iperf3 counts them */
+static uint64_t bits_of(struct argp_state *state, const char *text)
+{
+	return number_of(state, text, 1000, 8, INT64_MAX);
 }
 
 static int segment_of(struct argp_state *state, const char *text)
@@ -203,6 +220,12 @@ static error_t parse_amount(int key, char *arg, struct argp_state *state)
 	case 'i':
 		input->interval = seconds_of(state, arg);
 		break;
+	case KEY_WINDOW:
+		params->window = octets_of(state, arg, 1, PERF_WINDOW_MAX);
+		break;
+	case KEY_FQ_RATE:
+		params->pacing = bits_of(state, arg);
+		break;
 	case KEY_ROUNDS:
 		input->client.rounds = octets_of(state, arg, 1, ROUNDS_MAX);
 		break;
@@ -220,6 +243,11 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_TEST:
 		params->test = test_of(state, arg);
+		break;
+	case 'C':
+		if (!*arg || strlen(arg) >= PERF_CONGESTION)
+			argp_error(state, "%s: no congestion control has such a name", arg);
+		strcpy(params->congestion, arg);
 		break;
 	case 'R':
 		input->reverse = true;

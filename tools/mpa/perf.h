@@ -26,6 +26,8 @@ enum {
 	PERF_STUCK_S = 30,		/* after which a run without an octet ends */
 	PERF_CONNECTIONS_MAX = 1000,
 	PERF_SIZE_MAX = 4 << 20,
+	PERF_WINDOW_MAX = 1 << 30,
+	PERF_CONGESTION = 16,		/* the kernel's TCP_CA_NAME_MAX */
 	PERF_SECONDS_MAX = 86400,
 	PERF_NOTHING = 64,		/* exit status of a session that ran no test */
 	PERF_CALL = 65536,		/* of a stream that is cut */
@@ -53,6 +55,9 @@ enum perf_test {
  * @octets:	 octets after which sending ends; 0: no limit
  * @seconds:	 seconds after which sending ends; 0: no limit
  * @warmup:	 seconds before that, which do not count
+ * @congestion:	 name of the congestion control; empty: the system's
+ * @window:	 octets of the socket's buffers; 0: the system's
+ * @pacing:	 bits a second and connection that are sent at most; 0: no limit
  * @start:	 how the client starts MPA; the server does the corresponding
  */
 struct perf_params {
@@ -69,6 +74,9 @@ struct perf_params {
 	uint64_t octets;
 	double seconds;
 	double warmup;
+	char congestion[PERF_CONGESTION];
+	unsigned int window;
+	uint64_t pacing;
 	struct start_options start;
 };
 

@@ -54,12 +54,53 @@ static bool set_option(int fd, int level, int option, int value, const char *nam
 	return false;
 }
 
+/* A client must not make a server's kernel load a module. */
+static bool is_available(const char *congestion)
+{
+	char name[PERF_CONGESTION];
+	bool found = false;
+	FILE *file;
+
+	file = fopen("/proc/sys/net/ipv4/tcp_available_congestion_control", "re");
+	while (file && !found && fscanf(file, "%15s", name) == 1)
+		found = !strcmp(name, congestion);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* What iperf3 can set as well */
+static bool set_tcp(struct perf_flow *flow, char **why)
+{
+	const struct perf_params *params = params_of(flow);
+	const uint64_t rate = params->pacing / 8;
+	const char *name = params->congestion;
+
+	if (*name && flow->run->server && !is_available(name)) {
+		*why = perf_text("congestion control %s is not loaded there", name);
+		return false;
+	}
+	if (*name && setsockopt(flow->fd, SOL_TCP, TCP_CONGESTION, name, strlen(name))) {
+		*why = perf_text("congestion control %s: %s", name, strerror(errno));
+		return false;
+	}
+	if (rate && setsockopt(flow->fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate))) {
+		*why = perf_text("SO_MAX_PACING_RATE: %s", strerror(errno));
+		return false;
+	}
+	return !params->window ||
+	       (set_option(flow->fd, SOL_SOCKET, SO_SNDBUF, params->window, "SO_SNDBUF", why) &&
+		set_option(flow->fd, SOL_SOCKET, SO_RCVBUF, params->window, "SO_RCVBUF", why));
+}
+
 static bool set_options(struct perf_flow *flow, char **why)
 {
 	const struct perf_params *params = params_of(flow);
 	bool place = params->start.place && receives(flow->run);
 	int fd = flow->fd;
 
+	if (!set_tcp(flow, why))
+		return false;
 	if ((params->nodelay || params->test == PERF_LATENCY) &&
 	    !set_option(fd, SOL_TCP, TCP_NODELAY, 1, "TCP_NODELAY", why))
 		return false;

@@ -26,7 +26,8 @@ static json_t *start_pack(const struct start_options *options)
 
 json_t *perf_params_pack(const struct perf_params *params)
 {
-	static const char format[] = "{s:s,s:s,s:b,s:b,s:b,s:b,s:I,s:I,s:i,s:I,s:I,s:f,s:f}";
+	static const char format[] =
+		"{s:s,s:s,s:b,s:b,s:b,s:b,s:I,s:I,s:i,s:I,s:I,s:f,s:f,s:s,s:I,s:I}";
 	json_t *object = json_pack(format, "test", perf_tests[params->test],
 				   "framing", params->mpa ? "mpa" : "tcp",
 				   "to_server", params->to_server, "to_client", params->to_client,
@@ -35,7 +36,10 @@ json_t *perf_params_pack(const struct perf_params *params)
 				   "size", (json_int_t)params->size, "segment", params->segment,
 				   "batch", (json_int_t)params->batch,
 				   "octets", (json_int_t)params->octets,
-				   "seconds", params->seconds, "warmup", params->warmup);
+				   "seconds", params->seconds, "warmup", params->warmup,
+				   "congestion", params->congestion,
+				   "window", (json_int_t)params->window,
+				   "pacing", (json_int_t)params->pacing);
 
 	json_object_set_new(need_memory(object), "start", start_pack(&params->start));
 	return object;
@@ -68,20 +72,21 @@ static bool start_unpack(struct start_options *options, json_t *from)
 /* Parse what perf_params_pack() has built: NULL, or an error, which the caller frees. */
 char *perf_params_unpack(struct perf_params *params, json_t *from)
 {
-	json_int_t connections, size, batch, octets;
-	const char *test, *framing;
+	json_int_t connections, size, batch, octets, window = 0, pacing = 0;
+	const char *test, *framing, *congestion = "";
 	json_error_t error;
 	json_t *start;
 
 	memset(params, 0, sizeof(*params));
 	if (json_unpack_ex(from, &error, 0,
-			   "{s:s, s:s, s:b, s:b, s:b, s:b, s:I, s:I, s:i, s:I, s:I, s:F, s:F, s:o}",
+			   "{s:s, s:s, s:b, s:b, s:b, s:b, s:I, s:I, s:i, s:I, s:I, s:F, s:F, s:o, s?s, s?I, s?I}",
 			   "test", &test, "framing", &framing, "to_server", &params->to_server,
 			   "to_client", &params->to_client, "verify", &params->verify,
 			   "nodelay", &params->nodelay, "connections", &connections,
 			   "size", &size, "segment", &params->segment, "batch", &batch,
 			   "octets", &octets, "seconds", &params->seconds,
-			   "warmup", &params->warmup, "start", &start))
+			   "warmup", &params->warmup, "start", &start,
+			   "congestion", &congestion, "window", &window, "pacing", &pacing))
 		return perf_text("the parameters: %s", error.text);
 	params->test = -1;
 	for (int i = PERF_STREAM; i <= PERF_LATENCY; i++)
@@ -92,12 +97,16 @@ char *perf_params_unpack(struct perf_params *params, json_t *from)
 		return perf_text("the parameters: a test or framing that is not known here");
 	if (connections < 1 || connections > PERF_CONNECTIONS_MAX ||
 	    size < 1 || size > PERF_SIZE_MAX || batch < 1 || batch > MPA_RECV_BATCH_MAX ||
-	    octets < 0 || !start_unpack(&params->start, start))
+	    octets < 0 || window < 0 || window > PERF_WINDOW_MAX || pacing < 0 ||
+	    strlen(congestion) >= PERF_CONGESTION || !start_unpack(&params->start, start))
 		return perf_text("the parameters: a number is out of bounds");
 	params->connections = connections;
 	params->size = size;
 	params->batch = batch;
 	params->octets = octets;
+	params->window = window;
+	params->pacing = pacing;
+	strcpy(params->congestion, congestion);
 	test = perf_params_wrong(params);
 	return test ? perf_text("%s", test) : NULL;
 }

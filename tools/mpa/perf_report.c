@@ -369,7 +369,7 @@ void perf_report_compare(const struct perf_client *client, const struct perf_rou
 		printf("Plain TCP has no records: there they are octets divided by the size.\n");
 	spread_line(client, "MPA:", &mpa);
 	spread_line(client, "plain TCP:", &tcp);
-	printf("ratio of the medians, MPA to plain TCP: %.3f (%s is better)%s\n",
+	printf("ratio of the medians, MPA to plain TCP: %.3f, by the clock (%s is better)%s\n",
 	       mpa.median / tcp.median, params->test == PERF_LATENCY ? "less" : "more",
 	       mpa.least <= tcp.most && tcp.least <= mpa.most ?
 	       "; the rounds of both overlap, it may be chance" : "");
