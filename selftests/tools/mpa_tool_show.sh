@@ -443,19 +443,35 @@ metrics_are_those_of_the_kernel() {
 		ends_with 2 "asks again" on beta show --openmetrics --watch 1
 }
 
-# The example of alerts asks for nothing that is not there.
-alerts_are_of_metrics() {
+# asks_for_metrics FILE LEAST: the example asks for so many, and nothing that is not there.
+asks_for_metrics() {
 	local each n=0
 
-	for each in $(grep -oE '\bmpa_[a-z_]+' "$here/../../tools/monitoring/mpa-alerts.yml" | sort -u); do
+	for each in $(grep -oE '\bmpa_[a-z_]+' "$here/../../tools/monitoring/$1" | sort -u); do
 		n=$((n + 1))
 		has "$(<"$work/metrics")" "^$each [0-9]" || return
 	done
-	[[ $n -ge 8 ]]
+	[[ $n -ge $2 ]]
+}
+
+# As Grafana reads it; panels do not cover each other.
+board_is_whole() {
+	python3 - "$here/../../tools/monitoring/mpa-grafana.json" <<-'END2' || return
+	import json, sys
+	panels = json.load(open(sys.argv[1]))["panels"]
+	cells = [(x, y) for p in (panel["gridPos"] for panel in panels)
+	         for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])]
+	assert len(set(cells)) == len(cells) and max(cells)[0] < 24
+	assert len({panel["id"] for panel in panels}) == len(panels)
+	for panel in panels:
+	    assert all(t["expr"] and t["legendFormat"] for t in panel["targets"]), panel["title"]
+	END2
+	asks_for_metrics mpa-grafana.json 20
 }
 
 tap_run "metrics_are_those_of_the_kernel" metrics_are_those_of_the_kernel
-tap_run "alerts_are_of_metrics" alerts_are_of_metrics
+tap_run "alerts_are_of_metrics" asks_for_metrics mpa-alerts.yml 8
+tap_run "board_is_of_metrics" board_is_whole
 tap_run "counters_are_shown_in_words" counters_are_shown_in_words
 tap_run "counters_are_json" counters_are_json
 
