@@ -2,6 +2,7 @@
 """What sphinx is told by "make html"; see build."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,11 @@ project = "mpa"
 release = subprocess.check_output(pathlib.Path(__file__).parents[2] / "scripts/version",
                                   text=True).strip()
 copyright = "the authors of mpa; GPL-2.0"
-extensions = ["myst_parser", "links"]
+extensions = ["myst_parser", "sphinx_copybutton", "links"]
+
+# What is copied is what is typed.
+copybutton_prompt_text = r"[a-z]*\$ |[a-z]+# "
+copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"mpa {release}"
 html_static_path = ["look"]
@@ -41,3 +46,19 @@ html_theme_options = {
         "color-brand-content": "#7fb8ea",
     },
 }
+
+
+def dark_as_the_system(app, exception):
+    """Debian's furo has lost its rules for a system that is dark: its own for a reader who
+    has chosen dark hold then as well."""
+    styles = pathlib.Path(app.outdir) / "_static" / "styles" / "furo.css"
+    if exception or not styles.exists() or "prefers-color-scheme" in styles.read_text():
+        return
+    rules = re.search(r'body\[data-theme="dark"\] \{(.*?)\}', styles.read_text(), re.S)
+    with styles.open("a") as file:
+        file.write("@media not print { @media (prefers-color-scheme: dark) {\n"
+                   f'body:not([data-theme="light"]) {{{rules[1]}}}\n}} }}\n')
+
+
+def setup(app):
+    app.connect("build-finished", dark_as_the_system)
