@@ -8,14 +8,17 @@ set yrange [0:*]
 set key outside top center horizontal
 set xrange [0:4]
 if (terminal_is eq "svg") {
-	set terminal svg size 900,420 background "white"
+	set terminal svg size 900,320 font "sans-serif,14" background "white"
 	set output svg
 	set title "Records of 1000 octets, one each 2 ms, path of 20 ms, one of 230 lost"
 	set grid ytics
-	plot build."/in-order.tsv" using ($2/1000):3 title "in order" \
-		with points pt 7 ps 0.35 lc rgb "#c0392b", \
-	     build."/placed.tsv" using ($2/1000):3 title "with MPA\\_PLACE" \
-		with points pt 7 ps 0.35 lc rgb "#2471a3"
+	set xrange [0:2]
+	# Records that were placed are in the order in which they came.
+	by_time = "< sort -n -k 2 ".build
+	plot by_time."/in-order.tsv" using ($2/1000):3 title "in order" \
+		with filledcurves y=20 lc rgb "#e57368", \
+	     by_time."/placed.tsv" using ($2/1000):3 title "with MPA\\_PLACE" \
+		with lines lw 2 lc rgb "#2471a3"
 } else {
 	if (colours eq "ansi") { set terminal dumb size 78,20 ansi } else { set terminal dumb size 78,20 mono }
 	set ylabel "ms"
@@ -23,5 +26,5 @@ if (terminal_is eq "svg") {
 	plot build."/in-order.tsv" using ($2/1000):3 title "in order" \
 		with points pt "o", \
 	     build."/placed.tsv" using ($2/1000):3 title "with MPA_PLACE" \
-		with points pt "+"
+		with points pt "*"
 }
