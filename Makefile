@@ -29,7 +29,7 @@ BUILD := build/$(KERNEL)
 kbuild = selftests/vm/kbuild $(KERNEL) $(CURDIR)/$(BUILD)
 endif
 
-.PHONY: all module siw tools html deb dist check check-full test demo shell unit \
+.PHONY: all module siw tools html deb rpm dist check check-full test demo shell unit \
 	fuzz bench bench-native profile export clean help FORCE
 
 all: module
@@ -45,6 +45,7 @@ help:
 	@echo '                      make uninstall takes all away'
 	@echo 'make siw KERNEL=6.1   siw, the kernel'"'"'s iWARP, on mpa: build/6.1/siw/siw-mpa.ko'
 	@echo 'make deb              Debian packages, in build/deb'
+	@echo 'make rpm              RPM packages, in build/rpm'
 	@echo 'make dist             the sources as an archive, in build/dist'
 	@echo 'make demo [FILE=...]  records and a file from host to host, the wire, loss and placing'
 	@echo 'make check            everything that must pass; SUITES="unit style": only those'
@@ -108,6 +109,9 @@ html:
 
 deb:
 	@scripts/deb
+
+rpm:
+	@scripts/rpm
 
 dist:
 	@scripts/dist
