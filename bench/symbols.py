@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What hot.so has counted, by function and by what functions are for."""
+"""The counts of hot.so, by function and by the purpose of functions."""
 
 import bisect
 import re
@@ -20,11 +20,11 @@ GROUPS = [
     ("CRC", r"crc32|crypto_shash|shash_|chksum"),
     ("encryption", r"crypto|aead|scatterwalk|^aes|gcm|^sg_"),
     ("copies from and to the user", r"copy_user_generic|rep_movs|^memcpy"),
-    ("checks and wrappers of these copies",
+    ("checks and wrappers of user copies",
      r"_copy_(from|to)_(user|iter)|copy(in|out)|copy_page_(from|to)|iov_iter"
      r"|check_object|check_heap|check_stack|check_page_span|is_vmalloc"
      r"|virt_addr|skb_copy_datagram|simple_copy|__phys_addr|access_ok"),
-    ("pages: making, zeroing, giving back",
+    ("pages: allocating, zeroing, freeing",
      r"clear_page|alloc_pages|free_pages|get_page|page_frag|rmqueue|memset"
      r"|free_unref|put_page|prep_new_page|free_pcp|__free_page|page_alloc"
      r"|kernel_init_pages|folio|zone_|post_alloc|page_ref|memcg|mod_node"
@@ -48,7 +48,7 @@ GROUPS = [
      r"|napi|net_rx|__qdisc|nf_|neigh|dst_|fib_|loopback|eth_|bpf|xmit|udp"
      r"|gso|gro|validate_|bictcp|cubic|__ip|sendmsg|recvmsg|softirq|dql"
      r"|process_backlog"),
-    ("locks, interrupts off and on",
+    ("locks, switching interrupts",
      r"lock|bh_(en|dis)able|mutex|atomic|refcount|irq"),
 ]
 
