@@ -9,7 +9,7 @@ KDIR ?= /lib/modules/$(RELEASE)/build
 KERNEL ?=
 
 # Where "make install" puts what is not the module, and below what: the module goes
-# to lib/modules below INSTALL_MOD_PATH, which is DESTDIR if not told.
+# to lib/modules below INSTALL_MOD_PATH, which is DESTDIR by default.
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL_MOD_PATH ?= $(DESTDIR)
@@ -56,7 +56,7 @@ help:
 	@echo 'make shell            a shell in a guest that has the module at hand'
 	@echo 'make unit             layer 0, the protocol, in user space'
 	@echo 'make fuzz TIME=60     fuzz the protocol, and a socket in the debug kernel,'
-	@echo '                      for so many seconds each; or RUNS=1000000 executions;'
+	@echo '                      for that many seconds each; or RUNS=1000000 executions;'
 	@echo '                      TARGETS="frames markers crcs streams tuf socket", SEED=1, JOBS=2'
 	@echo 'make bench            measure, beside other ways; Documentation/performance.rst'
 	@echo 'make bench-native     the protocol on this processor, compared with memcpy, in GB/s'

@@ -19,7 +19,7 @@
 #define WINDOW		128	/* messages that may be outstanding */
 #define GRANT		32	/* received before they are granted again */
 #define QUEUE		256
-#define WRITES		16	/* or Reads, that one notice tells of */
+#define WRITES		16	/* or Reads, that one notice reports */
 #define READS		16	/* that may be under way */
 
 /* The meaning of a message of this length. */

@@ -50,7 +50,7 @@ static int place(int fd)
 	return mpa_socket_set(fd, MPA_PLACE, 1) || mpa_socket_set(fd, MPA_RECVINFO, 1);
 }
 
-/* Whether the record has come early, in front of a lost one */
+/* Whether the record has come early, ahead of a lost one */
 static ssize_t recv_placed(int fd, struct message *message, bool *early)
 {
 	struct mpa_recvinfo info;

@@ -78,7 +78,7 @@ enum siwm_flag {
  * @flags:	enum siwm_flag
  * @silent:	when it runs out, SIWM_EV_SILENT
  * @request:	a responder's number in iw_cm's calls, or 0
- * @startup_err: as the state upcall has told it
+ * @startup_err: as the state upcall has reported it
  */
 struct siw_cep {
 	struct kref ref;

@@ -162,7 +162,7 @@ static int siwm_tx_piece(struct bio_vec *vec, struct siw_mem *mem, u64 addr,
 }
 
 /*
- * The next octets of the message, as many as siwm_sq.vec has room for. Return: how
+ * The next octets of the message, what siwm_sq.vec has room for. Return: how
  * many, or -EFAULT.
  */
 static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What sphinx is told by "make html"; see build."""
+"""The configuration of sphinx for "make html"; see build."""
 
 import pathlib
 import re

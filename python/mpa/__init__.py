@@ -24,7 +24,7 @@ With asyncio there are streams whose items are records:
         await server.serve_forever()
 
 Timeouts are those of sockets: settimeout(None) waits, 0 never does and raises
-BlockingIOError, anything else raises Timeout after so many seconds. Every error is
+BlockingIOError, anything else raises Timeout after that many seconds. Every error is
 an OSError with its errno. Threads may share a connection: records stay whole.
 
 Needs Linux with the module mpa, and Python 3.9 or later.

@@ -105,10 +105,10 @@ class Peer:
 class Record:
     """A record and where it lies in the peer's stream: struct mpa_recvinfo."""
     data: bytes
-    position: int           # octets of the stream in front of it, framing included
-    order: Optional[int]    # records in front of it; None: not known behind a gap
-    edge: int               # everything in front of this position has been returned
-    placed: bool            # octets in front of it are still missing
+    position: int           # octets of the stream before it, framing included
+    order: Optional[int]    # records before it; None: not known after a gap
+    edge: int               # everything before this position has been returned
+    placed: bool            # octets before it are still missing
     length: int
 
 

@@ -180,7 +180,7 @@ class RecordWriter:
             raise self._error
 
     def write_eof(self) -> None:
-        """End sending once all is sent; receiving goes on."""
+        """End sending once all is sent; receiving continues."""
         self._eof = True
         if not self._waits:
             self._flush()
@@ -217,7 +217,7 @@ class RecordWriter:
         try:
             while self._queue:
                 record = self._queue[0]
-                # Those behind it are a batch with it.
+                # Those after it are a batch with it.
                 sent = stream.conn.send_some(
                     record, MORE_FOLLOW if len(self._queue) > 1 else 0)
                 self._octets -= sent
@@ -351,7 +351,7 @@ class Server:
         return () if self._closed.done() else (self._listener.sock,)
 
     def close(self) -> None:
-        """Listen no longer; connections go on."""
+        """Listen no longer; connections stay open."""
         if not self._closed.done():
             self._loop.remove_reader(self._listener)
             self._listener.close()

@@ -60,7 +60,7 @@ class Damaged(MpaError):
     """Nothing more is received: a record is not good, or the stream ends inside one.
 
     code is a Code, position where in the stream it begins. What has been received
-    before is good. Sending still works, so the peer can be told why.
+    before is good. Sending still works, so the reason can be sent to the peer.
     """
     code = int(Code.NONE)
     position = 0

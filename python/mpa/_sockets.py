@@ -66,7 +66,7 @@ class Records:
                       "True or False, not {value}")
     oversize = _Option(MPA_OVERSIZE, "oversize: records may be longer than mulpdu",
                        "True or False, not {value}")
-    segment = _Option(MPA_SEGMENT, "segment: a send is cut into records of so many "
+    segment = _Option(MPA_SEGMENT, "segment: a send is cut into records of that many "
                       "octets; SEGMENT_FILL: that fill segments; SEGMENT_OFF",
                       "1 to {longest} octets, SEGMENT_FILL or SEGMENT_OFF, not {value}")
     place = _Option(MPA_PLACE, "place: records may come out of order, see recv_info(); "
@@ -121,7 +121,7 @@ class Records:
         return self.sock.gettimeout()
 
     def shutdown(self, how: int = socket.SHUT_WR) -> None:
-        """End a direction, sending if not told: the peer's recv() returns None."""
+        """End a direction, sending by default: the peer's recv() returns None."""
         self.sock.shutdown(how)
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class Records:
     def recv_into(self, buffer: Union[bytearray, memoryview], nbytes: int = 0) -> int:
         """Receive into a buffer; returns how many octets, 0 at the end of the stream.
 
-        A record that is longer than the buffer, or than nbytes, goes on in the next
+        A record that is longer than the buffer, or than nbytes, continues in the next
         call. ULPDU_MAX octets have room for any.
         """
         try:
@@ -245,7 +245,7 @@ class Records:
         raise MpaError(errno.ENOMSG, "recv_info: the option was taken back")
 
     def recv_batch(self, most: int = 64) -> List[bytes]:
-        """As many whole records as are here, at most so many; [] at the end.
+        """As many whole records as are here, at most that many; [] at the end.
 
         Waits for the first only. All together have at most 256 KiB.
         """
@@ -279,7 +279,7 @@ class Records:
 
 
 def _pair(address: Tuple[Any, ...]) -> Tuple[str, int]:
-    """Host and port; the addresses of IPv6's sockets have more behind."""
+    """Host and port; the addresses of IPv6's sockets have more fields."""
     if not isinstance(address, (tuple, list)) or len(address) < 2:
         raise TypeError(f"address is a pair (host, port), not {address!r}")
     return address[0], address[1]
@@ -328,10 +328,10 @@ class Connection(Records):
     def wait_request(self) -> Peer:
         """With manual: wait for the peer's frame, and return what it says.
 
-        Without manual nothing tells of the frame: peer() has it once it has come.
+        Without manual nothing reports the frame: peer() has it once it has come.
         """
         check(self._manual is not False, "wait_request: only with the startup option "
-               "manual=True; without it use peer() behind the first recv()")
+               "manual=True; without it use peer() after the first recv()")
         timeout = self.gettimeout()
         peer = self.peer()
         if not peer:
@@ -400,7 +400,7 @@ class Listener:
         return self.sock.fileno()
 
     def settimeout(self, seconds: Optional[float]) -> None:
-        """Of accept(); connections have none until they are told."""
+        """Of accept(); connections have none until it is set."""
         self.sock.settimeout(seconds)
 
     def accept(self) -> Connection:
@@ -416,7 +416,7 @@ class Listener:
         return conn
 
     def close(self) -> None:
-        """Listen no longer; connections go on."""
+        """Listen no longer; connections stay open."""
         self.sock.close()
 
 

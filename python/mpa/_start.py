@@ -61,7 +61,7 @@ def _pack_start(role: int, private: bytes, *, markers: bool = False, crc: bool =
 
 
 def start_request(role: int, private: bytes, options: Dict[str, Any]) -> bytes:
-    """What MPA_START takes. Options that cannot be are told here, without a socket."""
+    """What MPA_START takes. Invalid options are refused here, without a socket."""
     known = _pack_start.__kwdefaults__
     for name in options:
         if name not in known:
@@ -131,7 +131,7 @@ def start(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
         return
     waits = sock.gettimeout()
     if waits == 0:
-        raise BlockingIOError(errno.EINPROGRESS, "startup goes on: poll for POLLOUT, "
+        raise BlockingIOError(errno.EINPROGRESS, "startup continues: poll for POLLOUT, "
                               "then finish()")
     events = select.POLLOUT | (select.POLLIN if is_manual(options) else 0)
     wait(sock, events, waits, "startup")

@@ -58,7 +58,7 @@ class TufConnection(Records):
     def exchange_keys(self) -> None:
         """Frame both directions, if the peer does the same at this place.
 
-        Each end sends its key in plain TCP; behind it everything is framed.
+        Each end sends its key in plain TCP; after it everything is framed.
         """
         self.sock.sendall(self.key())
         self.frame_tx()

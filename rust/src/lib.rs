@@ -137,9 +137,9 @@ pub struct Peer {
 pub struct Record {
     pub octets: Vec<u8>,
     pub position: u64,
-    /// How many are in front of it; none if octets there are missing
+    /// The number of those before it; none if octets there are missing
     pub order: Option<u64>,
-    /// Octets in front of it have not arrived: see [`Connection::set_place`].
+    /// Octets before it have not arrived: see [`Connection::set_place`].
     pub placed: bool,
 }
 
@@ -234,7 +234,7 @@ impl Connection {
         self.set(sys::MPA_OVERSIZE, i32::from(on))
     }
 
-    /// Whether records are received in front of which others are missing.
+    /// Whether records are received before which others are missing.
     pub fn set_place(&self, on: bool) -> Result<()> {
         self.set(sys::MPA_PLACE, i32::from(on))
     }
@@ -318,7 +318,7 @@ impl Listener {
         Listener::bind_with(address, &Start::default())
     }
 
-    /// On the first of the addresses that can be had
+    /// On the first of the addresses that is available
     pub fn bind_with<A: ToSocketAddrs>(address: A, how: &Start) -> Result<Listener> {
         let raw = how.raw(Role::Responder)?;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);

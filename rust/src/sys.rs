@@ -266,7 +266,7 @@ pub fn receive(fd: RawFd, octets: &mut [u8], info: &mut RecvInfo) -> io::Result<
         controllen: size_of::<Control>(),
         flags: 0,
     };
-    // Safe: all that is pointed to outlives the call, with the lengths that are told.
+    // Safe: all that is pointed to outlives the call, with the lengths that are given.
     let len = unsafe { recvmsg(fd, &mut msg, 0) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     if msg.controllen > 0 && control.level == SOL_MPA && control.kind == MPA_RECVINFO {

@@ -139,7 +139,7 @@ fn a_silent_peer_takes_as_long_as_the_caller_says() {
     assert!(matches!(error, Error::Timeout(_)), "{error:?}");
 }
 
-/// A peer that sends what it is told to, behind a good reply
+/// A peer that sends the given octets, after a good reply
 fn peer(octets: &'static [u8]) -> Connection {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -157,7 +157,7 @@ fn peer(octets: &'static [u8]) -> Connection {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_reported() {
     match peer(b"\x00\x02ab\x00\x00\x00\x00").recv() {
         Err(Error::Damaged(_, Code::Crc)) => (),
         other => panic!("{other:?}"),
@@ -170,7 +170,7 @@ fn damage_is_told() {
 }
 
 #[test]
-fn what_is_not_mpa_is_told() {
+fn what_is_not_mpa_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     let ssh = thread::spawn(move || {

@@ -101,7 +101,7 @@ static struct ddp_item *ddp_next_done(struct ddp_end *end)
 }
 
 /* The program has read it. */
-static void ddp_told(struct ddp_end *end, struct ddp_item *item)
+static void ddp_reported(struct ddp_end *end, struct ddp_item *item)
 {
 	if (ddp_is_event(end, item))
 		return;
@@ -112,7 +112,7 @@ static void ddp_told(struct ddp_end *end, struct ddp_item *item)
 }
 
 /* The program could not read it: put it back as the first one. */
-static void ddp_untold(struct ddp_end *end, struct ddp_item *item)
+static void ddp_unreported(struct ddp_end *end, struct ddp_item *item)
 {
 	spin_lock_bh(&end->lock);
 	list_add(&item->list, &end->done);
@@ -135,10 +135,10 @@ static ssize_t ddp_read(struct file *file, char __user *to, size_t len,
 		if (item) {
 			if (copy_to_user(to + n, &item->done,
 					 sizeof(item->done))) {
-				ddp_untold(end, item);
+				ddp_unreported(end, item);
 				return n ?: -EFAULT;
 			}
-			ddp_told(end, item);
+			ddp_reported(end, item);
 			n += sizeof(item->done);
 			continue;
 		}

@@ -21,7 +21,7 @@ def edit(where, text, *edits):
     for pattern, replacement in edits:
         text, n = re.subn(pattern, replacement, text, flags=re.M)
         if not n:
-            sys.exit(f"series: {where} has no {pattern!r} any more: "
+            sys.exit(f"series: {where} no longer has {pattern!r}: "
                      "bring scripts/export.d/forms.py up to date")
     return text
 
@@ -159,7 +159,7 @@ def without(part, name, text):
 def makefile(kbuild, objects, tests):
     """net/mpa/Makefile with those of the objects that are there."""
     lines = ["# SPDX-License-Identifier: GPL-2.0", "", "obj-$(CONFIG_MPA) += mpa.o", "",
-             "# From the face down: a file calls those of its own floor and below."]
+             "# From the top layer down: a file calls those of its own layer and below."]
     begun, known = False, set()
     for line in kbuild.split("\n"):
         found = re.match(r"mpa-y \+?:?= (.*\.o)$", line)
@@ -179,7 +179,7 @@ def makefile(kbuild, objects, tests):
     while not lines[-1]:
         lines.pop()
     if tests:
-        lines += ["", "# The tests of the lowest floor are a part of it.",
+        lines += ["", "# The tests of the lowest layer are a part of it.",
                   "mpa-$(CONFIG_MPA_KUNIT_TEST) += \\"]
         lines += [f"\t{each} \\" for each in tests[:-1]] + [f"\t{tests[-1]}"]
     return "\n".join(lines) + "\n"

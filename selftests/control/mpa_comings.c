@@ -32,7 +32,7 @@ struct traffic {
 	pthread_t thread;
 };
 
-static bool traffic_goes_on(const struct traffic *traffic)
+static bool traffic_continues(const struct traffic *traffic)
 {
 	return traffic->pairs ? traffic->done < traffic->pairs :
 				!__atomic_load_n(&traffic->stop,
@@ -66,7 +66,7 @@ static void *traffic_thread(void *data)
 	listener = listener_open(&addr, traffic->ip);
 	if (traffic->away && full_pair(stay, listener, &addr))
 		traffic->failed = true;
-	while (!traffic->failed && traffic_goes_on(traffic)) {
+	while (!traffic->failed && traffic_continues(traffic)) {
 		if (!come_and_go(traffic, listener, &addr))
 			traffic->failed = true;
 		else
@@ -525,7 +525,7 @@ struct delays {
  * A user in namespaces of its own: its listeners do not read, while connections
  * come and go. It gets the processor time that others leave.
  */
-static void stranger(u32 group, unsigned int n, int ready)
+static void other_listener(u32 group, unsigned int n, int ready)
 {
 	struct traffic traffic = { .ip = "127.0.0.1" };
 	const struct rlimit files = { 4096, 4096 };
@@ -638,7 +638,7 @@ static int delays_beside(struct delays *delays, u32 group, unsigned int n)
 	for (i = 0; i < STRANGERS; i++) {
 		pid[i] = fork();
 		if (!pid[i])
-			stranger(group, n, ready[1]);
+			other_listener(group, n, ready[1]);
 	}
 	close(ready[1]);
 	for (err = 0, i = 0; i < STRANGERS; i++)
@@ -666,7 +666,7 @@ TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
 /* ---- names ---- */
 
 /**
- * struct strangers - connections whose startup fails, and the thread that opens them
+ * struct bad_peers - connections whose startup fails, and the thread that opens them
  * @listener:	starts MPA with them
  * @addr:	its address
  * @stop:	the threads have to end
@@ -674,7 +674,7 @@ TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
  * @thread:	connects
  * @server:	accepts
  */
-struct strangers {
+struct bad_peers {
 	int listener;
 	struct sockaddr_in addr;
 	bool stop;
@@ -683,34 +683,34 @@ struct strangers {
 	pthread_t server;
 };
 
-static bool stopped(const struct strangers *strangers)
+static bool stopped(const struct bad_peers *bad_peers)
 {
-	return __atomic_load_n(&strangers->stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&bad_peers->stop, __ATOMIC_RELAXED);
 }
 
-static void *strangers_thread(void *data)
+static void *bad_peers_thread(void *data)
 {
-	struct strangers *strangers = data;
-	const struct sockaddr_in *addr = &strangers->addr;
+	struct bad_peers *bad_peers = data;
+	const struct sockaddr_in *addr = &bad_peers->addr;
 
-	while (!stopped(strangers)) {
+	while (!stopped(bad_peers)) {
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 		if (!connect(fd, (const void *)addr, sizeof(*addr))) {
 			write_all(fd, "GET / HTTP/1.0\r\n\r\n  ", 20);
-			__atomic_add_fetch(&strangers->made, 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&bad_peers->made, 1, __ATOMIC_RELAXED);
 		}
 		hang_up(fd);
 	}
 	return NULL;
 }
 
-static void *strangers_server(void *data)
+static void *bad_peers_server(void *data)
 {
-	struct strangers *strangers = data;
+	struct bad_peers *bad_peers = data;
 
-	while (!stopped(strangers)) {
-		int fd = accept(strangers->listener, NULL, NULL);
+	while (!stopped(bad_peers)) {
+		int fd = accept(bad_peers->listener, NULL, NULL);
 
 		/* Its startup fails meanwhile. */
 		if (fd >= 0 && poll_for(fd, POLLIN, 100) >= 0)
@@ -720,36 +720,36 @@ static void *strangers_server(void *data)
 }
 
 /* Start MPA on those that connect. */
-static int strangers_listen(struct strangers *strangers)
+static int bad_peers_listen(struct bad_peers *bad_peers)
 {
-	strangers->listener = socket(AF_INET, SOCK_STREAM, 0);
-	strangers->addr.sin_family = AF_INET;
-	strangers->addr.sin_port = 0;
-	patience(strangers->listener, 1);
-	return bind(strangers->listener, (void *)&strangers->addr,
-		    sizeof(strangers->addr)) ||
-	       getsockname(strangers->listener, (void *)&strangers->addr,
-			   &(socklen_t){ sizeof(strangers->addr) }) ||
-	       mpa_attach(strangers->listener) ||
-	       mpa_start(strangers->listener, MPA_ROLE_RESPONDER, 0) ||
-	       listen(strangers->listener, 64) ? -1 : 0;
+	bad_peers->listener = socket(AF_INET, SOCK_STREAM, 0);
+	bad_peers->addr.sin_family = AF_INET;
+	bad_peers->addr.sin_port = 0;
+	patience(bad_peers->listener, 1);
+	return bind(bad_peers->listener, (void *)&bad_peers->addr,
+		    sizeof(bad_peers->addr)) ||
+	       getsockname(bad_peers->listener, (void *)&bad_peers->addr,
+			   &(socklen_t){ sizeof(bad_peers->addr) }) ||
+	       mpa_attach(bad_peers->listener) ||
+	       mpa_start(bad_peers->listener, MPA_ROLE_RESPONDER, 0) ||
+	       listen(bad_peers->listener, 64) ? -1 : 0;
 }
 
-static int strangers_begin(struct strangers *strangers)
+static int bad_peers_begin(struct bad_peers *bad_peers)
 {
-	return strangers_listen(strangers) ||
-	       pthread_create(&strangers->thread, NULL, strangers_thread,
-			      strangers) ||
-	       pthread_create(&strangers->server, NULL, strangers_server,
-			      strangers) ? -1 : 0;
+	return bad_peers_listen(bad_peers) ||
+	       pthread_create(&bad_peers->thread, NULL, bad_peers_thread,
+			      bad_peers) ||
+	       pthread_create(&bad_peers->server, NULL, bad_peers_server,
+			      bad_peers) ? -1 : 0;
 }
 
-static void strangers_end(struct strangers *strangers)
+static void bad_peers_end(struct bad_peers *bad_peers)
 {
-	__atomic_store_n(&strangers->stop, true, __ATOMIC_RELAXED);
-	pthread_join(strangers->thread, NULL);
-	pthread_join(strangers->server, NULL);
-	close(strangers->listener);
+	__atomic_store_n(&bad_peers->stop, true, __ATOMIC_RELAXED);
+	pthread_join(bad_peers->thread, NULL);
+	pthread_join(bad_peers->server, NULL);
+	close(bad_peers->listener);
 }
 
 /**
@@ -805,14 +805,14 @@ static int nameless_look(struct nameless *nameless)
 /* disconnect() clears the peer's port. */
 TEST(who_comes_and_fails_has_a_name)
 {
-	struct strangers strangers = {};
+	struct bad_peers bad_peers = {};
 	struct nameless nameless = {};
 
 	ASSERT_EQ(0, own_netns());
-	ASSERT_EQ(0, strangers_begin(&strangers));
+	ASSERT_EQ(0, bad_peers_begin(&bad_peers));
 	EXPECT_EQ(0, nameless_look(&nameless));
-	strangers_end(&strangers);
-	TH_LOG("%u connections, %u seen", strangers.made, nameless.seen);
+	bad_peers_end(&bad_peers);
+	TH_LOG("%u connections, %u seen", bad_peers.made, nameless.seen);
 	EXPECT_LT(0, nameless.seen);
 	EXPECT_EQ(0, nameless.addresses);
 	EXPECT_EQ(0, nameless.ports);

@@ -723,32 +723,32 @@ static int listen_narrowly(struct nl *nl, bool known)
 }
 
 /**
- * struct heard - what a listener has received
+ * struct received - what a listener has received
  * @messages:	their number
  * @last:	number of the last one
  * @told:	ENOBUFS has reported losses
  */
-struct heard {
+struct received {
 	unsigned int messages;
 	u64 last;
 	bool told;
 };
 
-static struct heard hear(struct nl *nl, unsigned int number)
+static struct received receive_all(struct nl *nl, unsigned int number)
 {
-	struct heard heard = {};
-	struct nl_told told;
+	struct received received = {};
+	struct nl_reported told;
 
 	while (!nl_next(nl, &told, 0) || errno == ENOBUFS) {
 		if (errno == ENOBUFS) {
-			heard.told = true;
+			received.told = true;
 			errno = 0;
 			continue;
 		}
-		heard.messages++;
-		heard.last = told.value[number];
+		received.messages++;
+		received.last = told.value[number];
 	}
-	return heard;
+	return received;
 }
 
 #define NR_EVENTS	40
@@ -759,7 +759,7 @@ static struct heard hear(struct nl *nl, unsigned int number)
  */
 static int many_events(struct nl *all)
 {
-	struct nl_told told = {};
+	struct nl_reported told = {};
 	int fd[2], i;
 
 	for (i = 0; i < NR_EVENTS / 2; i++) {
@@ -777,7 +777,7 @@ static int many_events(struct nl *all)
 
 TEST_F(pair, lost_events)
 {
-	struct heard heard;
+	struct received received;
 	struct nl all, nl;
 
 	ASSERT_EQ(0, nl_open(&all));
@@ -786,12 +786,12 @@ TEST_F(pair, lost_events)
 	ASSERT_EQ(0, nl_listen(&nl, nl.events));
 	ASSERT_EQ(NR_EVENTS, many_events(&all));
 	errno = 0;
-	heard = hear(&nl, MPA_A_CONN_EVENT);
-	EXPECT_TRUE(heard.told);
-	EXPECT_LT(0, heard.messages);
-	EXPECT_GT(NR_EVENTS, heard.messages);
+	received = receive_all(&nl, MPA_A_CONN_EVENT);
+	EXPECT_TRUE(received.told);
+	EXPECT_LT(0, received.messages);
+	EXPECT_GT(NR_EVENTS, received.messages);
 	EXPECT_COUNTS_SOON({ "MpaDirect", NR_EVENTS / 2 },
-			   { "MpaEventsLost", NR_EVENTS - heard.messages });
+			   { "MpaEventsLost", NR_EVENTS - received.messages });
 	nl_close(&nl);
 	nl_close(&all);
 }
@@ -799,8 +799,8 @@ TEST_F(pair, lost_events)
 /* Netlink notifies senders only if a listener wants that; these see the gap. */
 TEST_F(pair, events_lost_without_a_count)
 {
-	struct heard heard, next;
-	struct nl_told told;
+	struct received received, next;
+	struct nl_reported told;
 	struct nl all, nl;
 
 	ASSERT_EQ(0, nl_open(&all));
@@ -809,16 +809,16 @@ TEST_F(pair, events_lost_without_a_count)
 	ASSERT_EQ(0, nl_listen(&nl, nl.events));
 	ASSERT_EQ(NR_EVENTS, many_events(&all));
 	errno = 0;
-	heard = hear(&nl, MPA_A_CONN_EVENT);
-	EXPECT_TRUE(heard.told);
-	EXPECT_EQ(heard.messages, heard.last);
-	EXPECT_GT(NR_EVENTS, heard.messages);
+	received = receive_all(&nl, MPA_A_CONN_EVENT);
+	EXPECT_TRUE(received.told);
+	EXPECT_EQ(received.messages, received.last);
+	EXPECT_GT(NR_EVENTS, received.messages);
 	EXPECT_COUNTS({ "MpaDirect", NR_EVENTS / 2 });
 	ASSERT_EQ(0, fresh(self, true, false));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
 	ASSERT_EQ(0, nl_next(&all, &told, 20000));
 	errno = 0;
-	next = hear(&nl, MPA_A_CONN_EVENT);
+	next = receive_all(&nl, MPA_A_CONN_EVENT);
 	EXPECT_EQ(1, next.messages);
 	EXPECT_EQ(NR_EVENTS + 1, next.last);
 	nl_close(&nl);
@@ -827,7 +827,7 @@ TEST_F(pair, events_lost_without_a_count)
 
 TEST_F(pair, lost_records)
 {
-	struct heard heard;
+	struct received received;
 	unsigned int i;
 	struct nl nl;
 
@@ -838,13 +838,13 @@ TEST_F(pair, lost_records)
 	for (i = 0; i < 20; i++)
 		ASSERT_EQ(1000, send(self->fd[0], record_row, 1000, 0));
 	errno = 0;
-	heard = hear(&nl, MPA_A_TAP_SEQ);
-	EXPECT_TRUE(heard.told);
-	EXPECT_LT(0, heard.messages);
-	EXPECT_GT(20, heard.messages);
+	received = receive_all(&nl, MPA_A_TAP_SEQ);
+	EXPECT_TRUE(received.told);
+	EXPECT_LT(0, received.messages);
+	EXPECT_GT(20, received.messages);
 	EXPECT_DIRECT({ "MpaTxFpdus", 20 },
 		      { "MpaTxOctets", 20000 },
-		      { "MpaRecordsLost", 20 - heard.messages });
+		      { "MpaRecordsLost", 20 - received.messages });
 	nl_close(&nl);
 }
 

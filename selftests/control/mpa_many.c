@@ -256,8 +256,8 @@ struct stalls {
 };
 
 /* Until one dump was completed meanwhile, or @rounds. */
-static bool try_goes_on(const struct load *load, unsigned int i,
-			unsigned int dumps, unsigned int rounds)
+static bool try_continues(const struct load *load, unsigned int i,
+			  unsigned int dumps, unsigned int rounds)
 {
 	if (!load->dump)
 		return i < rounds;
@@ -276,7 +276,7 @@ static unsigned int try_rounds(const int fd[2], const struct load *load,
 	unsigned int i;
 
 	*worst = 0;
-	for (i = 0; try_goes_on(load, i, dumps, rounds); i++) {
+	for (i = 0; try_continues(load, i, dumps, rounds); i++) {
 		due += PERIOD;
 		if (due < now_ns())
 			due = now_ns() + PERIOD;

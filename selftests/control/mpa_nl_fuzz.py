@@ -276,7 +276,7 @@ class Fuzz:
             number | NESTED, attr(number | NESTED, attr(number, good)))), BAD
         yield f"{name}: byte order flag", attr(number | NET_BYTEORDER, good), ANY
         yield f"{name}: both flags", attr(number | NESTED | NET_BYTEORDER, good), BAD
-        yield f"{name}: length behind the end", attr(number, good, 4 + size + 4), BAD
+        yield f"{name}: length past the end", attr(number, good, 4 + size + 4), BAD
         yield f"{name}: length of 65535", attr(number, good, 65535), BAD
         for n in range(4):
             yield f"{name}: length of {n}", attr(number, good, n), BAD
@@ -296,7 +296,7 @@ class Fuzz:
             for size in 0, 1, 4, 8:
                 yield f"attribute {number}", attr(number, self.payload(size)), BAD
         for n in 1, 2, 3:
-            yield f"{n} octets behind the end", self.payload(n), BAD
+            yield f"{n} octets past the end", self.payload(n), BAD
 
     def mistakes(self, op):
         """The functions that make them."""
@@ -411,7 +411,7 @@ class Fuzz:
             # Somewhere among good ones.
             what, bad, answer = self.mistake(op)
             at = chance.randint(0, len(octets))
-            if "behind the end" in what or "length of" in what:
+            if "past the end" in what or "length of" in what:
                 # These could include what follows.
                 at = len(octets)
             octets.insert(at, bad)

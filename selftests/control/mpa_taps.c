@@ -177,7 +177,7 @@ static int reader_comes_and_goes(const struct nl *nl, int fd,
 }
 
 /* Bind the same port without privileges, and see what arrives. */
-static int stranger_waits(const struct nl *nl, struct shared *shared)
+static int other_namespace_waits(const struct nl *nl, struct shared *shared)
 {
 	struct mnl_socket *sock;
 	u8 buf[8192];
@@ -216,7 +216,7 @@ TEST_F(taps, who_binds_the_port_of_a_reader_gets_no_records)
 		_exit(reader_comes_and_goes(&self->nl, self->fd[0],
 					    self->shared));
 	if (!fork())
-		_exit(stranger_waits(&self->nl, self->shared));
+		_exit(other_namespace_waits(&self->nl, self->shared));
 	while (now_ms() < until) {
 		ASSERT_EQ(1000, send(self->fd[0], record, 1000, 0));
 		ASSERT_EQ(1000, recv(self->fd[1], sink, 1000, 0));
@@ -233,7 +233,7 @@ TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
 	unsigned int set = 0, silent = 0;
 	const long until = now_ms() + MS;
 	struct nl own = self->nl;
-	struct nl_told told;
+	struct nl_reported told;
 
 	if (!fork())
 		_exit(reader_comes_and_goes(&self->nl, self->fd[0],
@@ -287,7 +287,7 @@ static int reader_reads(const struct nl *nl)
 }
 
 /* One reader of two taps is notified of each loss. */
-TEST_F(taps, each_row_of_lost_records_is_told)
+TEST_F(taps, each_row_of_lost_records_is_reported)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);
 	int room = 8192;
@@ -328,10 +328,10 @@ TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 /* ---- events ---- */
 
 /* Two connections end; @nl receives each end once, in order, and nothing else. */
-static int ends_heard(struct _test_data_taps *self, struct nl *nl)
+static int ends_received(struct _test_data_taps *self, struct nl *nl)
 {
 	u64 cookie[2] = { cookie_of(self->fd[0]), cookie_of(self->other[0]) };
-	struct nl_told told = {};
+	struct nl_reported told = {};
 	unsigned int i;
 	u64 last = 0;
 
@@ -351,20 +351,20 @@ TEST_F(taps, events_come_to_who_has_joined)
 	ASSERT_EQ(0, nl_join(&self->nl));
 	/* Joining again changes nothing. */
 	EXPECT_EQ(0, nl_join(&self->nl));
-	EXPECT_EQ(0, ends_heard(self, &self->nl));
+	EXPECT_EQ(0, ends_received(self, &self->nl));
 }
 
 /* The connections are in the other namespace. */
 TEST_F(taps, events_of_the_own_namespace_only)
 {
-	struct nl_told told = {};
+	struct nl_reported told = {};
 	struct nl nl;
 
 	ASSERT_EQ(0, nl_join(&self->nl));
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, nl_open(&nl));
 	ASSERT_EQ(0, nl_join(&nl));
-	EXPECT_EQ(0, ends_heard(self, &self->nl));
+	EXPECT_EQ(0, ends_received(self, &self->nl));
 	EXPECT_EQ(-1, nl_next(&nl, &told, 0));
 	EXPECT_EQ(ETIMEDOUT, errno);
 	nl_close(&nl);
@@ -373,7 +373,7 @@ TEST_F(taps, events_of_the_own_namespace_only)
 /* Without the group, in which a user can have any number of listeners. */
 TEST_F(taps, events_in_a_user_namespace_come_to_who_has_joined)
 {
-	struct nl_told told = {};
+	struct nl_reported told = {};
 	struct nl group, joined;
 	int fd[2];
 	u64 end;
@@ -409,13 +409,13 @@ TEST_F(taps, those_who_join_have_a_limit)
 	EXPECT_EQ(ENOSPC, errno);
 	nl_close(nl);
 	EXPECT_EQ(0, nl_join(nl + 16));
-	EXPECT_EQ(0, ends_heard(self, nl + 16));
+	EXPECT_EQ(0, ends_received(self, nl + 16));
 	for (i = 1; i < ARRAY_SIZE(nl); i++)
 		nl_close(nl + i);
 }
 
 /* It is notified once, and the numbers show how many were lost. */
-TEST_F(taps, events_lost_are_told_and_counted)
+TEST_F(taps, events_lost_are_reported_and_counted)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);
 	const int before = statistic("MpaEventsLost");
@@ -433,7 +433,7 @@ TEST_F(taps, events_lost_are_told_and_counted)
 	EXPECT_LT(before, statistic("MpaEventsLost"));
 	EXPECT_EQ(1, reader_reads(&self->nl));
 	EXPECT_EQ(0, reader_reads(&self->nl));
-	EXPECT_EQ(0, ends_heard(self, &self->nl));
+	EXPECT_EQ(0, ends_received(self, &self->nl));
 }
 
 TEST_HARNESS_MAIN

@@ -251,7 +251,7 @@ tap_run "perf_shows_each_run" perf_octets
 # In an emulated guest it takes up to 40 seconds each time.
 if [[ ${MPA_KERNEL:-6.1} = 6.1 ]]; then
 	tap_run "bpftrace_sums_up_octets" bpftrace_octets
-	tap_run "bpftrace_tells_of_bad_records" bpftrace_error
+	tap_run "bpftrace_reports_bad_records" bpftrace_error
 	tap_run "mpa_latency_has_a_histogram_of_each_port" bpftrace_latency
 	tap_run "mpa_unaligned_counts_by_cause" bpftrace_unaligned
 	tap_run "mpa_short_names_the_programs" bpftrace_short

@@ -33,7 +33,7 @@ def without_nothing(conn):
             if name != "pad" and (name not in nothing or value != nothing[name])}
 
 
-def both_ends_are_told(family):
+def both_ends_report_it(family):
     a, b = ends.pair(family, initiator=ends.MARKERS)
     ends.transfer(a, b, 5, 100, 1400)
     ends.transfer(b, a, 7, 4000)
@@ -44,8 +44,8 @@ def both_ends_are_told(family):
         for name in sorted(expected.keys() | seen.keys()):
             expect(expected.get(name), seen.get(name), f"{role}, {name}:")
     seen = conns[ends.cookie(a)]
-    told = [seen[name] for name in ("tx-ulpdus", "tx-octets", "rx-ulpdus", "rx-octets")]
-    expect([3, 1505, 2, 4007], told, "ULPDUs and octets")
+    reported = [seen[name] for name in ("tx-ulpdus", "tx-octets", "rx-ulpdus", "rx-octets")]
+    expect([3, 1505, 2, 4007], reported, "ULPDUs and octets")
     expect({"rx-markers", "tx-crc", "rx-crc", "may-send"}, seen["flags"])
     assert seen["rx-markers"] >= 8, f"expected markers, seen {seen}"
     expect(0, seen["tx-markers"])
@@ -53,12 +53,12 @@ def both_ends_are_told(family):
 
 @test
 def dump_has_both_ends_over_ipv4():
-    both_ends_are_told(socket.AF_INET)
+    both_ends_report_it(socket.AF_INET)
 
 
 @test
 def dump_has_both_ends_over_ipv6():
-    both_ends_are_told(socket.AF_INET6)
+    both_ends_report_it(socket.AF_INET6)
 
 
 @test
@@ -99,7 +99,7 @@ def no_cookie_is_einval():
 
 
 @test
-def a_socket_that_is_not_started_is_told():
+def a_socket_that_is_not_started_is_reported():
     a, b = ends.tcp_pair()
     ends.attach(a)
     conns = dump()
@@ -111,7 +111,7 @@ def a_socket_that_is_not_started_is_told():
 
 
 @test
-def the_owner_is_told():
+def the_owner_is_notified():
     os.setegid(NOBODY)
     os.seteuid(NOBODY)
     try:
@@ -173,15 +173,16 @@ def frame(sock, option, mode):
 def a_socket_of_tuf_says_how_each_direction_is_framed():
     a, b = ends.tcp_pair()
     a.setsockopt(socket.IPPROTO_TCP, ends.TCP_ULP, b"tuf\0")
-    told = do("conn-get", cookie=ends.cookie(a))
-    expect(("off", "off", "idle"), (told["tuf-tx"], told["tuf-rx"], told["state"]))
+    reported = do("conn-get", cookie=ends.cookie(a))
+    expect(("off", "off", "idle"), (reported["tuf-tx"], reported["tuf-rx"], reported["state"]))
     frame(a, TUF_TX, TUF_ALIGN)
     frame(a, TUF_RX, TUF_MARKERS)
     a.send(b"record")
-    told = do("conn-get", cookie=ends.cookie(a))
-    expect(("align", "markers", "full"), (told["tuf-tx"], told["tuf-rx"], told["state"]))
-    expect((1, 6, 1), (told["tx-ulpdus"], told["tx-octets"], told["tx-segs-aligned"]))
-    assert "flags" not in told, f"MPA_INFO_* of a socket of TUF: {told}"
-    assert "resegmented" not in told, f"nothing was received: {told}"
+    reported = do("conn-get", cookie=ends.cookie(a))
+    expect(("align", "markers", "full"),
+           (reported["tuf-tx"], reported["tuf-rx"], reported["state"]))
+    expect((1, 6, 1), (reported["tx-ulpdus"], reported["tx-octets"], reported["tx-segs-aligned"]))
+    assert "flags" not in reported, f"MPA_INFO_* of a socket of TUF: {reported}"
+    assert "resegmented" not in reported, f"nothing was received: {reported}"
     a.close()
     b.close()

@@ -14,22 +14,22 @@ from mpa_ynl_family import (
 
 
 @test
-def started_and_closed_are_told():
+def started_and_closed_are_reported():
     listener = listen("events")
     a, b = ends.pair()
     cookies = [ends.cookie(sock) for sock in (a, b)]
     for sock, role in (a, "initiator"), (b, "responder"):
-        told = event(listener, "started-ntf", ends.cookie(sock))
-        expect([role, "full", 1], [told[name] for name in ("role", "state", "revision")])
-        expect(sock.getsockname()[1], told["local-port"])
-        expect(sock.getpeername()[1], told["remote-port"])
-        expect(0, told["tx-ulpdus"])
+        reported = event(listener, "started-ntf", ends.cookie(sock))
+        expect([role, "full", 1], [reported[name] for name in ("role", "state", "revision")])
+        expect(sock.getsockname()[1], reported["local-port"])
+        expect(sock.getpeername()[1], reported["remote-port"])
+        expect(0, reported["tx-ulpdus"])
     ends.transfer(a, b, 5, 6)
     b.close()
     a.close()
-    told = [event(listener, "closed-ntf", cookie) for cookie in cookies]
-    expect([2, 0], [conn["tx-ulpdus"] for conn in told])
-    expect([0, 11], [conn["rx-octets"] for conn in told])
+    reported = [event(listener, "closed-ntf", cookie) for cookie in cookies]
+    expect([2, 0], [conn["tx-ulpdus"] for conn in reported])
+    expect([0, 11], [conn["rx-octets"] for conn in reported])
 
 
 @test
@@ -51,13 +51,13 @@ def refusal(reason, function, *args):
     """The events of the socket that this returns, whose startup has failed."""
     listener = listen("events")
     socks = function(*args)
-    told = event(listener, "refused-ntf", ends.cookie(socks[0]))
-    expect(reason, told["refusal"])
+    reported = event(listener, "refused-ntf", ends.cookie(socks[0]))
+    expect(reason, reported["refusal"])
     started = [message for message in listener.async_msg_queue
                if message["name"] == "started-ntf"
-               and message["msg"]["cookie"] == told["cookie"]]
+               and message["msg"]["cookie"] == reported["cookie"]]
     expect([], started)
-    return told
+    return reported
 
 
 def rejected_by_peer():
@@ -108,28 +108,28 @@ def limited():
 
 
 @test
-def refusal_by_the_peer_is_told():
+def refusal_by_the_peer_is_reported():
     expect("rejected", refusal("by-peer", rejected_by_peer)["state"])
 
 
 @test
-def refusal_by_the_user_is_told():
+def refusal_by_the_user_is_reported():
     expect("rejected", refusal("by-user", rejected_by_user)["state"])
 
 
 @test
-def refusal_for_other_reasons_is_told():
+def refusal_for_other_reasons_is_reported():
     for reason, function, args, number in (
             ("malformed", malformed, (), errno.EPROTO),
             ("timeout", silent, (20,), errno.ETIMEDOUT),
             ("lost", lost, (), errno.ECONNRESET),
             ("given-up", given_up, (), errno.ECONNABORTED)):
-        told = refusal(reason, function, *args)
-        expect(number, told.get("errno"), f"{reason}, errno:")
+        reported = refusal(reason, function, *args)
+        expect(number, reported.get("errno"), f"{reason}, errno:")
 
 
 @test
-def refusal_for_want_of_room_is_told():
+def refusal_for_want_of_room_is_reported():
     before = sysctl("startup-max")
     try:
         sysctl("startup-max", 0)
@@ -151,42 +151,42 @@ def failing(octets):
 
 
 @test
-def bad_crc_is_told_with_its_place():
+def bad_crc_is_reported_with_its_place():
     listener = listen("events")
     peer, responder = failing(ends.fpdu(b"first") + ends.fpdu(b"second!", False))
     expect(b"first", ends.receive(responder))
     refused(errno.EBADMSG, ends.receive, responder)
-    for told in (event(listener, "failed-ntf", ends.cookie(responder)),
-                 do("conn-get", cookie=ends.cookie(responder))):
+    for reported in (event(listener, "failed-ntf", ends.cookie(responder)),
+                     do("conn-get", cookie=ends.cookie(responder))):
         expect(["crc", errno.EBADMSG, ends.fpdu_length(5)],
-               [told.get(name) for name in ("error", "errno", "error-position")])
+               [reported.get(name) for name in ("error", "errno", "error-position")])
 
 
 @test
-def end_inside_an_fpdu_is_told():
+def end_inside_an_fpdu_is_reported():
     listener = listen("events")
     peer, responder = failing(ends.fpdu(b"first") + ends.fpdu(b"second")[:6])
     expect(b"first", ends.receive(responder))
     peer.close()
     refused(errno.EBADMSG, ends.receive, responder)
-    told = event(listener, "failed-ntf", ends.cookie(responder))
-    expect("tcp", told["error"])
-    told = do("conn-get", cookie=ends.cookie(responder))
-    expect(["tcp", ends.fpdu_length(5)], [told["error"], told.get("error-position")])
+    reported = event(listener, "failed-ntf", ends.cookie(responder))
+    expect("tcp", reported["error"])
+    reported = do("conn-get", cookie=ends.cookie(responder))
+    expect(["tcp", ends.fpdu_length(5)], [reported["error"], reported.get("error-position")])
 
 
 @test
-def reset_is_told():
+def reset_is_reported():
     listener = listen("events")
     peer, responder = ends.by_hand()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()
-    told = event(listener, "failed-ntf", ends.cookie(responder))
-    expect(["tcp", errno.ECONNRESET], [told.get(name) for name in ("error", "errno")])
+    reported = event(listener, "failed-ntf", ends.cookie(responder))
+    expect(["tcp", errno.ECONNRESET], [reported.get(name) for name in ("error", "errno")])
 
 
 @test
-def mulpdu_and_the_first_unaligned_segment_are_told():
+def mulpdu_and_the_first_unaligned_segment_are_reported():
     a, b = ends.pair()
     ends.transfer(a, b, 5)
     listener = listen("events")
@@ -195,13 +195,13 @@ def mulpdu_and_the_first_unaligned_segment_are_told():
     subprocess.run(["ip", "link", "set", "lo", "mtu", "1500"], check=True)
     try:
         ends.transfer(a, b, 6)
-        told = event(listener, "mulpdu-ntf", sock_cookie)
-        expect(ends.info(a)["mulpdu"], told["mulpdu"])
-        expect(ends.info(a)["emss"], told["emss"])
-        assert told["mulpdu"] < 1500 < before, f"seen {before}, {told}"
+        reported = event(listener, "mulpdu-ntf", sock_cookie)
+        expect(ends.info(a)["mulpdu"], reported["mulpdu"])
+        expect(ends.info(a)["emss"], reported["emss"])
+        assert reported["mulpdu"] < 1500 < before, f"seen {before}, {reported}"
         ends.transfer(a, b, 1000, 5000, 5000)
-        told = event(listener, "unaligned-ntf", sock_cookie)
-        expect("oversized", told["cause"])
+        reported = event(listener, "unaligned-ntf", sock_cookie)
+        expect("oversized", reported["cause"])
     finally:
         subprocess.run(["ip", "link", "set", "lo", "mtu", "65536"], check=True)
     a.close()
@@ -229,10 +229,10 @@ def command_line_client_hears_events():
     finally:
         client.send_signal(signal.SIGCONT)
         said = client.communicate()[0]
-    heard = {(message["name"], message["msg"]["cookie"]) for message in json.loads(said)}
+    received = {(message["name"], message["msg"]["cookie"]) for message in json.loads(said)}
     for name in "started-ntf", "closed-ntf":
         for cookie in cookies:
-            assert (name, cookie) in heard, f"expected {name} of {cookie}, seen {heard}"
+            assert (name, cookie) in received, f"expected {name} of {cookie}, seen {received}"
 
 
 def in_a_group(pid):

@@ -66,7 +66,7 @@ def goes_on(program, number, happen):
 
 
 @test
-def example_of_events_goes_on_after_a_loss():
+def example_of_events_continues_after_a_loss():
     def happen():
         for sock in ends.pair():
             sock.close()
@@ -76,7 +76,7 @@ def example_of_events_goes_on_after_a_loss():
 
 
 @test
-def example_of_a_tap_goes_on_after_a_loss():
+def example_of_a_tap_continues_after_a_loss():
     a, b = ends.pair()
     program = example(("4 << 20", "4096"),
                       ('mpa.ntf_subscribe("events")', found(r"^  (mpa\.do\(.tap-set[^\n]*)$")),

@@ -67,7 +67,7 @@ def tap_of_no_octets_shows_no_data():
 
 
 @test
-def tap_that_is_set_again_goes_on():
+def tap_that_is_set_again_continues():
     a, b = ends.pair()
     listener = mpa()
     for n, octets in enumerate((3, 4), 1):

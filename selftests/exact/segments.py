@@ -15,8 +15,8 @@ from tun import IPv6
 def more_then_a_plain_send(tun):
     """send.rst, "Records in pieces": nothing leaves before the record ends."""
     peer, sock = initiator(tun)
-    sock.send(b"he", MORE)
-    sock.send(b"llo", MORE)
+    sock.send(b"hel", MORE)
+    sock.send(b"lo", MORE)
     peer.expect_nothing()
     sock.send(b"!")
     peer.expect(fpdu(b"hello!"))

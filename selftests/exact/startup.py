@@ -32,7 +32,7 @@ def request_in_single_octets(tun):
     peer.expect(b"MPA ID Rep Frame" + bytes((0x40, 1, 0, 0)), ack=20)
 
 
-def octets_behind_a_request(tun):
+def octets_after_a_request(tun):
     """7.1.2 rule 3: an initiator waits for the reply; reference.rst: EPROTO, reset."""
     peer = tun.peer()
     sock = peer.connect()
@@ -43,7 +43,7 @@ def octets_behind_a_request(tun):
     equal((FAILED, ERR_STARTUP), state_of(sock))
 
 
-def fpdu_behind_a_reply(tun):
+def fpdu_after_a_reply(tun):
     """start.rst, "Revisions": an FPDU in the reply's segment is delivered."""
     peer = tun.peer()
     sock = peer.accept()

@@ -17,7 +17,7 @@
 
 /* ---- errors ---- */
 
-void judge_told(struct world *w, int err, const char *by)
+void judge_reported(struct world *w, int err, const char *by)
 {
 	if (!err || err != w->due)
 		return;
@@ -39,7 +39,7 @@ void judge_due(struct world *w)
 	for (tries = 0; tries < 40 && n > 0 && !w->told; tries++)
 		n = take(w, 4096, 0);
 	if (!w->told)
-		judge_told(w, so_error(w->s), "SO_ERROR");
+		judge_reported(w, so_error(w->s), "SO_ERROR");
 	if (!w->told)
 		violated("%s reached nobody", strerror(w->due));
 }

@@ -121,7 +121,7 @@ void judge_plain(struct world *w, const u8 *buf, ssize_t n)
 void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 {
 	if (n < 0)
-		judge_told(w, err, "recv");
+		judge_reported(w, err, "recv");
 	else if (n && started(w))
 		violated("octets were delivered in state %d", w->state);
 	else if (!(how & (MSG_PEEK | MSG_OOB | MSG_TRUNC)))
@@ -167,7 +167,7 @@ void judge_end(struct world *w, ssize_t n, int err)
 	} else {
 		if (err == EAGAIN)
 			judge_again(w, verdict);
-		judge_told(w, err, "recv");
+		judge_reported(w, err, "recv");
 	}
 }
 
@@ -184,7 +184,7 @@ static void job_received(struct world *w, struct job *job)
 		else if (w->begin >= w->plain_got)
 			w->plain_got += job->ret > 0 ? job->ret : 0;
 		if (job->ret < 0)
-			judge_told(w, job->err, "a blocked recv");
+			judge_reported(w, job->err, "a blocked recv");
 		/* MPA must miss what it has taken. */
 		judge_state(w);
 		if (job->ret > 0 && w->state > MPA_STATE_IDLE &&
@@ -195,7 +195,7 @@ static void job_received(struct world *w, struct job *job)
 	judge_state(w);
 	if (w->state != MPA_STATE_FULL) {
 		if (job->ret < 0)
-			judge_told(w, job->err, "recv");
+			judge_reported(w, job->err, "recv");
 		else if (job->ret > 0)
 			judge_plain(w, job->buf, job->ret);
 		return;
@@ -209,7 +209,7 @@ static void job_received(struct world *w, struct job *job)
 static void job_sent(struct world *w, struct job *job, u8 octet)
 {
 	if (job->ret < 0) {
-		judge_told(w, job->err, "a blocked send");
+		judge_reported(w, job->err, "a blocked send");
 		return;
 	}
 	if (job->ret > STREAM_MAX - w->sent_len || w->flood)
@@ -234,7 +234,7 @@ void job_over(struct world *w, struct job *job)
 		break;
 	case JOB_START:
 		if (job->ret < 0)
-			judge_told(w, job->err, "MPA_START");
+			judge_reported(w, job->err, "MPA_START");
 		break;
 	case JOB_ACCEPT:
 		if (job->ret >= 0 && w->s < 0) {
@@ -388,7 +388,7 @@ static void judge_stream(struct world *w)
 			 verdict_name(verdict));
 }
 
-static void full_goes_on(struct world *w)
+static void full_continues(struct world *w)
 {
 	bool may_send = w->role != MPA_ROLE_RESPONDER;
 	int n;
@@ -414,7 +414,7 @@ static void full_goes_on(struct world *w)
 	all_comes(w);
 }
 
-static void plain_goes_on(struct world *w)
+static void plain_continues(struct world *w)
 {
 	int n;
 
@@ -475,9 +475,9 @@ void judge_last(struct world *w)
 		return;
 	if (alive(w) && established(w)) {
 		if (w->state == MPA_STATE_FULL)
-			full_goes_on(w);
+			full_continues(w);
 		else if (w->state <= 0 || w->state == MPA_STATE_REJECTED)
-			plain_goes_on(w);
+			plain_continues(w);
 		return;
 	}
 	if (w->state != MPA_STATE_FULL)

@@ -69,7 +69,7 @@ static int op_splice_out(struct world *w, long arg)
 			judge_plain(w, buf, n);
 		}
 	} else if (n < 0) {
-		judge_told(w, err, "recv");
+		judge_reported(w, err, "recv");
 	}
 	close(ends[0]);
 	close(ends[1]);
@@ -84,7 +84,7 @@ static void gave(struct world *w, ssize_t n, int how)
 	bool records = w->state == MPA_STATE_FULL;
 
 	if (n < 0) {
-		judge_told(w, errno, "send");
+		judge_reported(w, errno, "send");
 		return;
 	}
 	note_sent(w, records ? SEG_RECORDS : SEG_PLAIN, n);
@@ -128,7 +128,7 @@ static int op_send_nothing(struct world *w, long arg)
 	if (!n)
 		w->open = 0;
 	else
-		judge_told(w, errno, "send");
+		judge_reported(w, errno, "send");
 	return n < 0 ? -errno : n;
 }
 
@@ -292,7 +292,7 @@ static int start_as(struct world *w, u8 role, u8 revision, u32 flags)
 	if (role == MPA_ROLE_INITIATOR)
 		set_block(w->s);
 	if (err && err != -EINPROGRESS) {
-		judge_told(w, -err, "MPA_START");
+		judge_reported(w, -err, "MPA_START");
 		return err;
 	}
 	if (before != MPA_STATE_IDLE && before != MPA_STATE_REJECTED) {
@@ -463,7 +463,7 @@ static int op_connect(struct world *w, long arg)
 		violated("a connection was made twice");
 	w->connects = false;
 	set_block(w->s);
-	judge_told(w, arg, "connect");
+	judge_reported(w, arg, "connect");
 	return -arg;
 }
 
@@ -533,7 +533,7 @@ static int op_so_error(struct world *w, long arg)
 	int err = so_error(w->s);
 
 	(void)arg;
-	judge_told(w, err, "SO_ERROR");
+	judge_reported(w, err, "SO_ERROR");
 	return err;
 }
 

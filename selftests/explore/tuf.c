@@ -93,7 +93,7 @@ const int starts_nr = ARRAY_SIZE(starts);
 
 /* ---- the end ---- */
 
-static void receiving_goes_on(struct world *w)
+static void receiving_continues(struct world *w)
 {
 	enum verdict verdict;
 
@@ -119,7 +119,7 @@ static void receiving_goes_on(struct world *w)
 		violated("the stream is not valid, and recv() does not say so");
 }
 
-static void sending_goes_on(struct world *w)
+static void sending_continues(struct world *w)
 {
 	int n;
 
@@ -135,9 +135,9 @@ static void sending_goes_on(struct world *w)
 static void judge_good(struct world *w)
 {
 	judge_info(w);
-	receiving_goes_on(w);
+	receiving_continues(w);
 	if (!violation[0])
-		sending_goes_on(w);
+		sending_continues(w);
 	if (!violation[0])
 		judge_info(w);
 }

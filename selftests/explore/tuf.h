@@ -54,7 +54,7 @@ struct segment {
  * @mtu:	the MTU of lo was changed
  * @was_closed:	@s was closed
  * @spans:	the framing of what was sent; the last one is the present one
- * @key_told:	the present or next key for sending cannot be read, or no longer
+ * @key_reported:	the present or next key for sending cannot be read, or no longer
  * @next_known:	@next_key was read
  * @known:	MULPDU as it was last read or reported
  * @rx_mode:	enum tuf_mode
@@ -67,9 +67,9 @@ struct world {
 	bool mtu, was_closed;
 	struct span spans[SPANS_MAX];
 	u32 nspans;
-	bool key_told, next_known;
+	bool key_reported, next_known;
 	u8 next_key[TUF_KEY_LEN];
-	bool packing_off, oversize, tells_emss;
+	bool packing_off, oversize, reports_emss;
 	u32 known;
 	u64 ulpdus, tx_octets;
 	u8 rx_mode;

@@ -72,7 +72,7 @@ void judge_end(struct world *w, ssize_t n, int err)
 	enum verdict verdict;
 
 	if (n < 0)
-		judge_told(w, err, "recv");
+		judge_reported(w, err, "recv");
 	if (w->rx_mode == TUF_OFF) {
 		judge_nothing_plain(w, n, err);
 		return;

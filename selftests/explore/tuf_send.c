@@ -36,7 +36,7 @@ static void ulpdu_ends(struct world *w)
 void gave(struct world *w, ssize_t n, int err, int how)
 {
 	if (n < 0) {
-		judge_told(w, err, "send");
+		judge_reported(w, err, "send");
 		return;
 	}
 	if (n)
@@ -77,7 +77,7 @@ static void judge_length(struct world *w, const struct tuf_info *info, u32 len,
 		return;
 	most = longest(w, info, &more);
 	if (n < 0 && err == EMSGSIZE) {
-		if (w->tells_emss && w->known != info->mulpdu)
+		if (w->reports_emss && w->known != info->mulpdu)
 			w->known = info->mulpdu;
 		else if (total && total <= most)
 			violated("a ULPDU of %u octets is EMSGSIZE, %u are good",

@@ -109,16 +109,16 @@ static void tx_set(struct world *w, const struct setting *setting)
 	if (!setting->mode) {
 		if (old->mode == TUF_SEGMENTS)
 			return;
-		w->key_told = false;
+		w->key_reported = false;
 		w->next_known = false;
 		return;
 	}
-	w->tells_emss = setting->flags & TUF_TELL_EMSS;
+	w->reports_emss = setting->flags & TUF_TELL_EMSS;
 	w->known = info_now(w).mulpdu;
 	if (setting->mode == TUF_SEGMENTS)
 		return;
 	if (setting->key) {
-		w->key_told = true;
+		w->key_reported = true;
 		memcpy(w->next_key, setting->key, TUF_KEY_LEN);
 	}
 	new->keyed = setting->key || w->next_known;
@@ -182,7 +182,7 @@ static int op_framing(struct world *w, long arg)
 
 static int op_key(struct world *w, long room)
 {
-	int err = 0, is = room < TUF_KEY_LEN ? EINVAL : w->key_told ? ENODATA : 0;
+	int err = 0, is = room < TUF_KEY_LEN ? EINVAL : w->key_reported ? ENODATA : 0;
 	struct span *span = span_now(w);
 	u8 key[TUF_KEY_LEN] = "";
 	socklen_t len = room;
@@ -196,7 +196,7 @@ static int op_key(struct world *w, long room)
 		return -err;
 	if (len != TUF_KEY_LEN)
 		violated("a key of %u octets", len);
-	w->key_told = true;
+	w->key_reported = true;
 	w->next_known = true;
 	memcpy(w->next_key, key, sizeof(key));
 	if (span->mode != TUF_ALIGN && span->mode != TUF_MARKERS)
@@ -425,7 +425,7 @@ static int op_so_error(struct world *w, long arg)
 	(void)arg;
 	if (err && err != w->due)
 		violated("SO_ERROR is %s", strerror(err));
-	judge_told(w, err, "SO_ERROR");
+	judge_reported(w, err, "SO_ERROR");
 	return -err;
 }
 
@@ -433,7 +433,7 @@ const struct op tuf_set_ops[] = {
 	USER("tx.off", 0, op_framing, 0),
 	USER("tx.align", 0, op_framing, 1),
 	USER("tx.align.own", 0, op_framing, 2),
-	USER("tx.tell", 0, op_framing, 3),
+	USER("tx.emss", 0, op_framing, 3),
 	USER("tx.markers", 0, op_framing, 4),
 	USER("tx.segments", 0, op_framing, 5),
 	USER("tx.bad", 0, op_framing, 6),

@@ -148,7 +148,7 @@ int by_way_small(struct world *w, long names);
 int connections_begin(void);
 
 /* judge.c */
-void judge_told(struct world *w, int err, const char *by);
+void judge_reported(struct world *w, int err, const char *by);
 void judge_due(struct world *w);
 int mask_of(const struct world *w);
 void judge_edge(struct world *w, bool woken);

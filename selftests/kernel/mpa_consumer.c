@@ -434,7 +434,7 @@ TEST_F(consumer, reset)
 }
 
 /* After what has been deferred. */
-TEST_F(consumer, end_behind_what_is_put_off)
+TEST_F(consumer, end_after_what_is_put_off)
 {
 	struct upcall_how how = { .put_off = 1 };
 

@@ -163,7 +163,7 @@ TEST_F(consumer, full_buffer_takes_a_part)
 }
 
 /* Small send buffers: until -EAGAIN, then again when space is reported. */
-TEST_F(consumer, goes_on_when_there_is_room)
+TEST_F(consumer, continues_when_there_is_room)
 {
 	u32 sent, base = 0, at = 0, n, from = 0;
 	int small = 20000, err;

@@ -88,7 +88,7 @@ TEST_F(consumer, error_that_the_connection_survives)
 /* ---- what ends a stream ---- */
 
 /* The user still sends, and would wait for ACKs for ever. */
-TEST_F(consumer, reset_behind_the_peer_s_end)
+TEST_F(consumer, reset_after_the_peer_s_end)
 {
 	ASSERT_EQ(0, both_direct(self, variant->flags));
 	shutdown(self->fd[0], SHUT_WR);
@@ -102,7 +102,7 @@ TEST_F(consumer, reset_behind_the_peer_s_end)
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
-/* It waits for space, and there will be none: it is told to try again, and fails. */
+/* It waits for space, and there will be none: it is woken to try again, and fails. */
 TEST_F(consumer, program_ends_sending_while_there_is_no_room)
 {
 	int small = 20000, err;
@@ -145,7 +145,7 @@ TEST_F(consumer, somebody_else_has_sent)
 }
 
 /* Also when nothing is received any longer: ACKs do not arrive. */
-TEST_F(consumer, somebody_else_has_sent_behind_the_end)
+TEST_F(consumer, somebody_else_has_sent_after_the_end)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
 	ASSERT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
@@ -237,7 +237,7 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 /* It is the kernel's own socket to the end. */
 TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
 {
-	struct nl_told started, closed;
+	struct nl_reported started, closed;
 	struct nl events;
 
 	ASSERT_EQ(0, nl_open(&events));
@@ -257,7 +257,7 @@ TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
 /* It has detached; a program releases the socket. */
 TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
 {
-	struct nl_told told;
+	struct nl_reported told;
 	struct nl events;
 	u64 cookie;
 

@@ -34,7 +34,7 @@ TEST_F(consumer, attaches_to_what_it_may)
 }
 
 /* What is left goes to the next reader: another user, or the program. */
-TEST_F(consumer, another_goes_on)
+TEST_F(consumer, another_continues)
 {
 	int other = user_open(), mine = self->user;
 	unsigned int i;
@@ -341,7 +341,7 @@ TEST_F(consumer, ulpdus_out_of_order)
  * The FIN comes with the records after the gap. When that closes, TCP reports
  * the FIN while they are still in its queue.
  */
-TEST_F(consumer, end_behind_those_out_of_order)
+TEST_F(consumer, end_after_those_out_of_order)
 {
 	struct stream stream = {};
 	u32 at;

@@ -726,7 +726,7 @@ TEST_F(iwarp, headers_octet_by_octet)
 }
 
 /* RFC 5044 section 8: the upper layer reports MPA's errors to the peer. */
-TEST_F(iwarp, errors_of_mpa_are_told)
+TEST_F(iwarp, errors_of_mpa_are_reported)
 {
 	struct iw_message message;
 	struct peer peer;

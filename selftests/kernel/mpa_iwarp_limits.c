@@ -98,7 +98,7 @@ static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 
 /* ---- reports ---- */
 
-TEST_F(limits, an_event_stays_behind_a_bad_address)
+TEST_F(limits, an_event_stays_after_a_bad_address)
 {
 	void *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ddp_done done;
@@ -112,7 +112,7 @@ TEST_F(limits, an_event_stays_behind_a_bad_address)
 	EXPECT_EQ(DDP_STARTED, done.what);
 }
 
-TEST_F(limits, events_in_front_of_a_bad_address)
+TEST_F(limits, events_before_a_bad_address)
 {
 	struct ddp_post post = { .opcode = RDMAP_SEND };
 	struct ddp_done *done;
@@ -394,7 +394,7 @@ static bool held(struct holder *holder, int faults)
 	       !ioctl(holder->dev, DDP_POST, &post);
 }
 
-TEST_F(limits, locked_sockets_of_strangers)
+TEST_F(limits, locked_sockets_of_others)
 {
 	struct ddp_post buffer = { .opcode = DDP_RECEIVE };
 	struct ddp_post post = { .opcode = RDMAP_SEND };
@@ -546,8 +546,8 @@ TEST_F(limits, a_read_that_is_being_answered_is_under_way)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, done.error);
 }
 
-/* As many as allowed, each requested as soon as one has been answered. */
-TEST_F(limits, reads_one_behind_the_other)
+/* The maximum number, each requested as soon as one has been answered. */
+TEST_F(limits, reads_one_after_the_other)
 {
 	u32 stag, msn, i;
 

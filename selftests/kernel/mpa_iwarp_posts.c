@@ -226,7 +226,7 @@ TEST_F(posts, untagged_headers_field_by_field)
 
 /* ---- the order of posts: RFC 5040 section 5.5, 15 ---- */
 
-TEST_F(posts, sends_behind_a_read)
+TEST_F(posts, sends_after_a_read)
 {
 	struct ddp_done done;
 
@@ -269,7 +269,7 @@ TEST_F(posts, cancelled_in_their_order)
 /* ---- the number of Reads ---- */
 
 /* The Read that opens the stream counts as outstanding. */
-TEST_F(posts, reads_behind_the_one_that_opens_the_stream)
+TEST_F(posts, reads_after_the_one_that_opens_the_stream)
 {
 	struct ddp_region region = {
 		.addr = (unsigned long)self->memory, .length = READ_SINK,
@@ -405,7 +405,7 @@ TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
 }
 
 /* RFC 5044 section 7.1.2: a responder sends nothing before a good FPDU. */
-TEST_F(posts, no_terminate_behind_a_bad_first_fpdu)
+TEST_F(posts, no_terminate_after_a_bad_first_fpdu)
 {
 	const struct mpa_start start = {
 		.role = MPA_ROLE_RESPONDER, .revision = 1,

@@ -218,7 +218,7 @@ TEST_F(reads, segments_backwards)
 	EXPECT_TRUE(holds(self, 2000, 3000, 'b'));
 }
 
-TEST_F(reads, middle_segment_behind_the_last_one)
+TEST_F(reads, middle_segment_after_the_last_one)
 {
 	static const u32 order[] = { 0, 3, 4 };
 

@@ -336,7 +336,7 @@ bad() {
 		"queue 1201" "msn 1203" "mo 1204" "long 1202" "short 2003" \
 		"write 1100" "read 0100" "response 1000"; do
 		# shellcheck disable=SC2086 # two words
-		tap_run "siw_is_told_${row% *}" mistake $row
+		tap_run "siw_gets_terminate_of_${row% *}" mistake $row
 	done
 	for row in "source 0100" "short_source 0101" "closed_source 0102" \
 		"short_sink 1101" "closed_sink 1100"; do

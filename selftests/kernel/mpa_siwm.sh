@@ -132,7 +132,7 @@ run() {
 }
 
 # Siw's responder sends its reply before it listens for FPDUs (siw_accept()), and is
-# not told again of one that comes between, which is the RTR indication here. Once more.
+# not notified again of one that comes between, which is the RTR indication here. Once more.
 run_again() {
 	run "$@" && return
 	echo "once more"
@@ -206,8 +206,8 @@ connections_come_and_go() {
 	done
 }
 
-# told ANSWER COMMAND...: to rping's server, which does not survive it
-told() {
+# answered ANSWER COMMAND...: to rping's server, which does not survive it
+answered() {
 	local server said
 
 	within 30 listens_not beta 7174 || return
@@ -229,12 +229,12 @@ mistakes() {
 	for row in "ddp_version 1206" "rdmap_version 0205" "opcode 0206" \
 		"queue 1201" "msn 1203" "mo 1204" "long 1202" "short 2003" \
 		"write 1100" "read 0100" "response 1000"; do
-		tap_run "peer_is_told_${row% *}" told "received ${row#* }" \
+		tap_run "peer_gets_terminate_of_${row% *}" answered "received ${row#* }" \
 			"$bin/mpa_siw_bad" 10.5.4.2 7174 "${row% *}"
 	done
 	for row in "source 0100" "short_source 0101" "closed_source 0102" \
 		"short_sink 1101" "closed_sink 1100"; do
-		tap_run "asks_for_${row% *}" told "sent ${row#* }" \
+		tap_run "asks_for_${row% *}" answered "sent ${row#* }" \
 			"$bin/mpa_siw_bad" 10.5.4.2 7174 "${row% *}"
 	done
 }
@@ -418,7 +418,7 @@ odd_peer() {
 	timeout 120 ip netns exec beta "$cm" 10.5.4.2 "$@"
 }
 
-# iw_cm drops requests that it has not looked at: no endpoint stays for ever.
+# iw_cm drops requests that it has not processed: no endpoint stays for ever.
 link_is_deleted_after_dropped_requests() {
 	odd_peer drop 60 && timeout 30 ip netns exec beta rdma link delete siwb || return
 	ip netns exec beta rdma link add siwb type siwm netdev vb
@@ -457,9 +457,9 @@ runs both_ends beta alpha "${all[@]}" "${server_first[@]}"
 runs both_ends beta alpha rping_6_4097 ib_write_bw_8
 mistakes
 raw_is
-tap_run peer_is_told_crc told "terminate 2002" python3 "$dir/raw" crc
-tap_run private_data_of_255 told "it has accepted" python3 "$dir/raw" private 255
-tap_run private_data_of_256_is_rejected told "it has rejected" python3 "$dir/raw" \
+tap_run crc_is_reported_to_the_peer answered "terminate 2002" python3 "$dir/raw" crc
+tap_run private_data_of_255 answered "it has accepted" python3 "$dir/raw" private 255
+tap_run private_data_of_256_is_rejected answered "it has rejected" python3 "$dir/raw" \
 	private 256
 tap_run connections_come_and_go connections_come_and_go 1
 markers Y

@@ -140,7 +140,7 @@ def fpdu(record, good=True):
 
 
 def take(sock, n):
-    """So many octets of a TCP socket."""
+    """That many octets of a TCP socket."""
     octets = b""
     while len(octets) < n:
         more = receive(sock)

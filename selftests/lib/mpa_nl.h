@@ -31,26 +31,26 @@ struct nl {
 };
 
 /**
- * struct nl_told - a message: the attributes that are numbers
+ * struct nl_reported - a message: the attributes that are numbers
  * @cmd:	its command
  * @has:	the attributes present, a bit for each
  * @value:	by attribute; a flag has 1
  */
-struct nl_told {
+struct nl_reported {
 	u8 cmd;
 	u64 has;
 	u64 value[64];
 };
 
-static inline bool nl_has(const struct nl_told *told, unsigned int attr)
+static inline bool nl_has(const struct nl_reported *told, unsigned int attr)
 {
 	return told->has >> attr & 1;
 }
 
-static inline int nl_told_attr(const struct nlattr *attr, void *data)
+static inline int nl_reported_attr(const struct nlattr *attr, void *data)
 {
 	unsigned int type = mnl_attr_get_type(attr);
-	struct nl_told *told = data;
+	struct nl_reported *told = data;
 	u64 value;
 
 	switch (mnl_attr_get_payload_len(attr)) {
@@ -76,14 +76,14 @@ static inline int nl_told_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-static inline int nl_told_msg(const struct nlmsghdr *nlh, void *data)
+static inline int nl_reported_msg(const struct nlmsghdr *nlh, void *data)
 {
 	const struct genlmsghdr *genl = mnl_nlmsg_get_payload(nlh);
-	struct nl_told *told = data;
+	struct nl_reported *told = data;
 
 	memset(told, 0, sizeof(*told));
 	told->cmd = genl->cmd;
-	return mnl_attr_parse(nlh, sizeof(*genl), nl_told_attr, told);
+	return mnl_attr_parse(nlh, sizeof(*genl), nl_reported_attr, told);
 }
 
 /* Send a request and read the answer: 0, or -1 with errno. */
@@ -133,14 +133,14 @@ static inline void nl_close(struct nl *nl)
 }
 
 /* Read a socket's attributes with conn-get: 0, or -1 with errno. */
-static inline int nl_conn_get(struct nl *nl, int fd, struct nl_told *told)
+static inline int nl_conn_get(struct nl *nl, int fd, struct nl_reported *told)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
 	struct nlmsghdr *nlh;
 
 	nlh = nl_request(nl, buf, nl->family, MPA_CMD_CONN_GET, NLM_F_ACK);
 	mnl_attr_put_u64(nlh, MPA_A_CONN_COOKIE, cookie_of(fd));
-	return nl_ask(nl->sock, nlh, nl_told_msg, told);
+	return nl_ask(nl->sock, nlh, nl_reported_msg, told);
 }
 
 /**
@@ -152,14 +152,14 @@ static inline int nl_conn_get(struct nl *nl, int fd, struct nl_told *told)
 struct nl_search {
 	u64 cookie;
 	unsigned int found;
-	struct nl_told *told;
+	struct nl_reported *told;
 };
 
 static inline int nl_search_msg(const struct nlmsghdr *nlh, void *data)
 {
 	struct nl_search *search = data;
-	struct nl_told told;
-	int ret = nl_told_msg(nlh, &told);
+	struct nl_reported told;
+	int ret = nl_reported_msg(nlh, &told);
 
 	if (ret > 0 && told.value[MPA_A_CONN_COOKIE] == search->cookie) {
 		search->found++;
@@ -169,7 +169,7 @@ static inline int nl_search_msg(const struct nlmsghdr *nlh, void *data)
 }
 
 /* Read a socket's attributes from a dump, which must have it once: 0 or -1. */
-static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_told *told)
+static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_reported *told)
 {
 	struct nl_search search = { .cookie = cookie_of(fd), .told = told };
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -214,7 +214,7 @@ static inline int nl_listen(struct nl *nl, int group)
  * The next message of a group, within @ms milliseconds: 0, or -1 with errno;
  * ENOBUFS: messages were lost, ETIMEDOUT: there was none.
  */
-static inline int nl_next(struct nl *nl, struct nl_told *told, int ms)
+static inline int nl_next(struct nl *nl, struct nl_reported *told, int ms)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
 	int n;
@@ -226,12 +226,12 @@ static inline int nl_next(struct nl *nl, struct nl_told *told, int ms)
 	n = mnl_socket_recvfrom(nl->sock, buf, sizeof(buf));
 	if (n < 0)
 		return -1;
-	return mnl_cb_run(buf, n, 0, 0, nl_told_msg, told) < 0 ? -1 : 0;
+	return mnl_cb_run(buf, n, 0, 0, nl_reported_msg, told) < 0 ? -1 : 0;
 }
 
 /* The next event of that kind about a socket: 0 or -1. */
 static inline int nl_event(struct nl *nl, u64 cookie, u8 cmd,
-			   struct nl_told *told)
+			   struct nl_reported *told)
 {
 	const long until = now_ms() + 20000;
 
@@ -250,7 +250,7 @@ static inline int nl_event(struct nl *nl, u64 cookie, u8 cmd,
 static inline int diag_ulp(const struct nlattr *attr, void *data)
 {
 	if (mnl_attr_get_type(attr) == MPA_INET_ULP_INFO)
-		mnl_attr_parse_nested(attr, nl_told_attr, data);
+		mnl_attr_parse_nested(attr, nl_reported_attr, data);
 	return MNL_CB_OK;
 }
 
@@ -285,7 +285,7 @@ static inline void diag_address(int fd, bool peer, __be16 *port, __be32 *addr)
 }
 
 /* What inet_diag reports of a connection: 0, or -1 with errno; ENOENT: not found. */
-static inline int diag_get(int fd, struct nl_told *told)
+static inline int diag_get(int fd, struct nl_reported *told)
 {
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_SOCK_DIAG);
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];

@@ -80,7 +80,7 @@ static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int fl
 		return any_fails(any, "no record begins there");
 	for (j = any->base; j < self->records && self->start[j] < info->edge; j++)
 		if (!any->got[j])
-			return any_fails(any, "something in front of the edge is missing");
+			return any_fails(any, "something before the edge is missing");
 	if (!placed && (info->valid != MPA_RECVINFO_VALID_ORDER ||
 			info->order != i || info->edge != info->position))
 		return any_fails(any, "order or edge");

@@ -363,8 +363,8 @@ static bool shrink(void)
 }
 
 /* As above, for a task that waits to send; and poll agrees until then. */
-static void told_of_room(struct __test_metadata *_metadata,
-			 struct _test_data_faults *self, size_t len)
+static void room_reported(struct __test_metadata *_metadata,
+			  struct _test_data_faults *self, size_t len)
 {
 	unsigned int without = 0;
 	bool spun = false;
@@ -405,12 +405,12 @@ static void told_of_room(struct __test_metadata *_metadata,
 
 TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory_to_send, 300)
 {
-	told_of_room(_metadata, self, 3000);
+	room_reported(_metadata, self, 3000);
 }
 
 TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory_to_send_much, 300)
 {
-	told_of_room(_metadata, self, MPA_ULPDU_MAX);
+	room_reported(_metadata, self, MPA_ULPDU_MAX);
 }
 
 TEST_F_TIMEOUT(faults, splice_from_the_socket, 300)

@@ -151,7 +151,7 @@ static int listener_end(int fd, int how)
 	return how == 1 ? connect(fd, &none, sizeof(none)) : 0;
 }
 
-TEST_F(life, stranger_in_the_queue_of_a_listener_is_shut_down_with_it)
+TEST_F(life, plain_child_in_the_queue_of_a_listener_is_shut_down_with_it)
 {
 	int fd, to, how;
 

@@ -503,7 +503,7 @@ TEST_F(listener, child_whose_client_has_no_more_to_say_is_judged_at_accept)
 	}
 }
 
-TEST_F(listener, stranger_harms_no_sibling)
+TEST_F(listener, failed_startup_harms_no_sibling)
 {
 	int good, bad, c[2];
 
@@ -536,7 +536,7 @@ static bool has_address(int fd)
 }
 
 /* Startup may fail before accept(2) reads the peer's address. */
-TEST_F(listener, stranger_is_accepted_with_its_address)
+TEST_F(listener, plain_child_is_accepted_with_its_address)
 {
 	int bad, fd, i;
 
@@ -696,7 +696,7 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 		EXPECT_TRUE(served(fd));
 		EXPECT_EQ(MPA_STATE_FULL, mpa_info(c).state) {
 			TH_LOG("accepted %s them: error %u, %s",
-			       before ? "behind" : "before",
+			       before ? "after" : "before",
 			       mpa_info(c).error, strerror(so_error(c)));
 		}
 		/* The user's option is unchanged. */

@@ -51,7 +51,7 @@ Y*" sse4_2 "*) tap_ok 0 "crcs_of_three_are_used" ;;
 *) tap_ok 0 "crcs_of_three_are_used # SKIP no crc32 instruction" ;;
 esac
 
-# A connection that stays open until its ends are told to close it.
+# A connection that stays open until its ends are asked to close it.
 fifo=$(mktemp -u)
 mkfifo "$fifo"
 "$bin/mpa_transfer" listen 127.0.0.1 $port 1 1-10,64768x1 >"$fifo" &

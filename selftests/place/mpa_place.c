@@ -10,7 +10,7 @@
 #include "mpa_harness.h"
 #include "mpa_place.h"
 
-TEST_F(place, records_behind_a_lost_one_come_at_once)
+TEST_F(place, records_after_a_lost_one_come_at_once)
 {
 	unsigned int i;
 
@@ -205,7 +205,7 @@ TEST_F(place, marker_in_two_islands)
 }
 
 /* A search that stops at an FPDU's end continues after it. */
-TEST_F_TIMEOUT(place, as_many_pieces_as_are_looked_at, 120)
+TEST_F_TIMEOUT(place, maximum_of_pieces_inspected, 120)
 {
 	unsigned int pieces;
 	u32 base, at;
@@ -234,7 +234,7 @@ TEST_F_TIMEOUT(place, as_many_pieces_as_are_looked_at, 120)
 }
 
 /* After the connection has ended nothing is searched. */
-TEST_F(place, option_behind_a_reset)
+TEST_F(place, option_after_a_reset)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
 	stream_add_many(self, 1000, 4);
@@ -251,7 +251,7 @@ TEST_F(place, option_behind_a_reset)
 }
 
 /* A gap closes from its end, in segments of one octet. */
-TEST_F(place, gap_closes_from_behind)
+TEST_F(place, gap_closes_from_its_end)
 {
 	u32 at;
 
@@ -365,7 +365,7 @@ TEST_F(place, peek_and_trunc)
 	NOTHING();
 }
 
-TEST_F(place, batch_of_what_is_side_by_side)
+TEST_F(place, batch_of_contiguous_records)
 {
 	stream_add_many(self, 1000, 12);
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
@@ -510,7 +510,7 @@ TEST_F(place, bad_crc_decides_nothing)
 }
 
 /* Whether what follows was found before or arrives later. */
-TEST_F(place, bad_crc_in_front_of_what_was_found)
+TEST_F(place, bad_crc_before_what_was_found)
 {
 	stream_add_many(self, 1000, 10);
 	self->stream[self->start[4] + 100] ^= 1;

@@ -76,7 +76,7 @@ static bool at_rest(void)
 }
 
 /* A FIN without octets follows all records that wait. */
-static int fin_behind(struct _test_data_place *self, u32 off)
+static int fin_after(struct _test_data_place *self, u32 off)
 {
 	return forge(&self->forger, off, self->stream, 0, TCP_FLAG_BITS_FIN,
 		     0) || !lo_delivered() ? -1 : 0;
@@ -86,7 +86,7 @@ static int fin_behind(struct _test_data_place *self, u32 off)
 do {									\
 	first_records(self);						\
 	ASSERT_EQ(0, wait_in_gaps(self, runs));				\
-	ASSERT_EQ(0, fin_behind(self, stream_end(self)));		\
+	ASSERT_EQ(0, fin_after(self, stream_end(self)));		\
 	EXPECT_TRUE(at_rest());						\
 	/* And when something has arrived. */				\
 	ASSERT_EQ(0, come(self, 3, 4));					\
@@ -100,7 +100,7 @@ TEST_F(place, a_fin_out_of_order_is_looked_at_once)
 	AT_REST_BEHIND_A_FIN(129);
 }
 
-TEST_F(place, a_fin_behind_as_many_gaps_as_may_be)
+TEST_F(place, a_fin_after_the_maximum_of_gaps)
 {
 	AT_REST_BEHIND_A_FIN(MPA_PLACE_MAX - 1);
 }
@@ -112,14 +112,14 @@ TEST_F(place, fins_in_many_places)
 	first_records(self);
 	ASSERT_EQ(0, wait_in_gaps(self, 200));
 	for (i = 0; i < 20; i++)
-		ASSERT_EQ(0, fin_behind(self, stream_end(self) + 10 * i));
+		ASSERT_EQ(0, fin_after(self, stream_end(self) + 10 * i));
 	EXPECT_TRUE(at_rest());
 	PLACED(FIRST + 1);
 	PLACED(FIRST + 3);
 }
 
 /* The error that the user cannot get yet. */
-TEST_F(place, a_fin_behind_an_error)
+TEST_F(place, a_fin_after_an_error)
 {
 	first_records(self);
 	ASSERT_EQ(0, wait_in_gaps(self, 390));
@@ -127,7 +127,7 @@ TEST_F(place, a_fin_behind_an_error)
 	COME(FIRST - 2, FIRST - 1);
 	poll(NULL, 0, 100);
 	NOTHING();
-	ASSERT_EQ(0, fin_behind(self, stream_end(self)));
+	ASSERT_EQ(0, fin_after(self, stream_end(self)));
 	EXPECT_TRUE(at_rest());
 	ASSERT_EQ(0, come(self, 3, 4));
 	EXPECT_TRUE(at_rest());
@@ -189,7 +189,7 @@ static int add_pieces(struct _test_data_place *self, u32 side, u32 gaps)
 	return start;
 }
 
-TEST_F(place, an_octet_behind_many)
+TEST_F(place, an_octet_after_many)
 {
 	double few = segment_us(self, add_pieces(self, 20, 20) + 9040, 2, 300);
 
@@ -198,7 +198,7 @@ TEST_F(place, an_octet_behind_many)
 }
 
 /* Each could be the missing one. */
-TEST_F(place, an_octet_more_side_by_side)
+TEST_F(place, an_octet_more_contiguous)
 {
 	double few = segment_us(self, add_pieces(self, 20, 20) + 621, 1, 300);
 

@@ -249,7 +249,7 @@ TEST_F(place, segment_covered_within_the_record)
  * There is no entry free for what follows a record that does not fit into the
  * buffer. When there is, it is found again, by markers that were read before.
  */
-TEST_F(place, no_room_behind_a_refused_record)
+TEST_F(place, no_room_after_a_refused_record)
 {
 	u32 i, n;
 
@@ -278,7 +278,7 @@ TEST_F(place, no_room_behind_a_refused_record)
 	NOTHING();
 }
 
-/* So many islands that TCP forgets the first ones: it remembers four. */
+/* More islands than TCP remembers, which is four: it forgets the first ones. */
 static int come_apart(struct _test_data_place *self, unsigned int from)
 {
 	unsigned int i;
@@ -356,7 +356,7 @@ static const u8 *change(struct _test_data_place *self, unsigned int record,
 }
 
 /* What the user has read is not inspected again. */
-TEST_F(place, other_octets_behind_a_record_that_was_read)
+TEST_F(place, other_octets_after_a_record_that_was_read)
 {
 	enum change what;
 	unsigned int i;
@@ -542,7 +542,7 @@ static int come_reset(struct _test_data_place *self, u32 at)
 } while (0)
 
 /* As with records in order: first the records received, then the error, once. */
-TEST_F(place, reset_behind_records)
+TEST_F(place, reset_after_records)
 {
 	const int all = POLLIN | POLLERR | POLLHUP;
 
@@ -596,7 +596,7 @@ TEST_F(place, reset_before_records_are_found)
 	}
 }
 
-TEST_F(place, reset_that_another_call_tells)
+TEST_F(place, reset_that_another_call_reports)
 {
 	stream_add_many(self, 900, 3);
 	COME(1, 3);

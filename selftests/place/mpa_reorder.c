@@ -59,7 +59,7 @@ static u64 known, room_known;
 /* The first record that is missing, and the number of its octets received. */
 static u64 missing;
 static u32 missing_read;
-static u64 told_edge;
+static u64 reported_edge;
 static u64 records, octets, placed, behind, at_edge, calls;
 
 static void know_next(void)
@@ -210,10 +210,10 @@ static void judge_edge(const struct got *got, u64 number)
 {
 	const struct mpa_recvinfo *info = &got->info;
 
-	MUST(info->edge >= told_edge, got, number, "edge advances");
+	MUST(info->edge >= reported_edge, got, number, "edge advances");
 	MUST(info->edge <= position_of(missing), got, number,
 	     "all before edge was received");
-	told_edge = info->edge;
+	reported_edge = info->edge;
 	if (info->flags & MPA_RECVINFO_PLACED && info->edge < position[missing])
 		behind++;
 }
@@ -386,7 +386,7 @@ static void wait_edge(void)
 
 	while (!woken(200)) {
 		if (poll_for(fd, POLLIN, 0) & POLLIN && !woken(20))
-			fail("poll() says POLLIN, epoll was not told");
+			fail("poll() says POLLIN, epoll was not notified");
 		if (now_ms() >= end)
 			nothing_comes();
 	}

@@ -84,7 +84,7 @@ TEST_F(rx, control_messages_come_only_if_asked_for)
 	EXPECT_FALSE(self->got->has_info);
 }
 
-TEST_F(rx, control_buffer_too_short_is_told)
+TEST_F(rx, control_buffer_too_short_is_reported)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECVINFO, 1));
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
@@ -326,7 +326,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 }
 
 /* Section 8: a last message may report what was wrong. */
-TEST_F(rx, close_behind_a_batch_before_a_bad_record_loses_nothing)
+TEST_F(rx, close_after_a_batch_before_a_bad_record_loses_nothing)
 {
 	const bool crc = !(variant->flags & MPA_START_NO_CRC);
 	size_t n;

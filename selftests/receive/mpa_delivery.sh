@@ -70,7 +70,7 @@ if ip netns exec alpha tc qdisc add dev va clsact &&
    ip netns exec alpha tc filter add dev va egress protocol ip u32 \
 	match ip protocol 6 0xff action pedit munge offset 1000 u32 set \
 	0x5a5a5a5a; then
-	tap_run "changed_behind_tcps_checksum" "$bin/mpa_delivery" --changed
+	tap_run "changed_past_tcps_checksum" "$bin/mpa_delivery" --changed
 	ip netns exec alpha tc qdisc del dev va clsact
 else
 	echo "ok $((++tap_n)) # SKIP no pedit"

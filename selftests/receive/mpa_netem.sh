@@ -110,7 +110,7 @@ swallow_long_packets() {
 	ip -n beta route change 10.5.4.0/24 dev vb src 10.5.4.2 advmss 2900
 	ip netns exec alpha ethtool -K va tso off gso off >/dev/null
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=1
-	# Behind a queue: TCP takes what is dropped at once for local congestion.
+	# After a queue: TCP takes what is dropped at once for local congestion.
 	tc -n alpha qdisc add dev va root netem delay 1ms
 }
 

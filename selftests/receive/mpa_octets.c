@@ -142,7 +142,7 @@ static void nothing(int signal)
 }
 
 /* But an octet is not mistaken for a FIN. */
-TEST_F(older, octet_in_front_of_the_end_is_missed)
+TEST_F(older, octet_before_the_end_is_missed)
 {
 	ASSERT_EQ(0, write_all(self->fd[1], "\0", 1));
 	ASSERT_TRUE(arrived(self->fd[0], 1));
@@ -404,7 +404,7 @@ static void *poll_to_send(void *arg)
 	return NULL;
 }
 
-TEST_F(first, sender_that_waits_is_told)
+TEST_F(first, waiting_sender_gets_the_error)
 {
 	pthread_create(&self->thread, NULL, send_a_record, self);
 	ASSERT_TRUE(asleep(&self->tid));
@@ -439,7 +439,7 @@ TEST_F(first, edge_for_sending_comes)
 /* ---- O_ASYNC: the same as poll ---- */
 
 /* From now on a signal reports events of @fd. */
-static int tells_by_signal(int fd)
+static int reports_by_signal(int fd)
 {
 	sigset_t set;
 
@@ -451,7 +451,7 @@ static int tells_by_signal(int fd)
 }
 
 /* The next signal within @ms: its events, or 0. */
-static long told_by_signal(int fd, unsigned int ms)
+static long reported_by_signal(int fd, unsigned int ms)
 {
 	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
 	siginfo_t info;
@@ -468,22 +468,22 @@ TEST_F(rx, signal_comes_with_each_whole_record)
 {
 	size_t n = next_fpdu(&self->peer, 3000, self->fpdu);
 
-	ASSERT_EQ(0, tells_by_signal(self->fd));
+	ASSERT_EQ(0, reports_by_signal(self->fd));
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n / 2));
-	EXPECT_EQ(0, told_by_signal(self->fd, 100));
+	EXPECT_EQ(0, reported_by_signal(self->fd, 100));
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + n / 2, n - n / 2));
-	EXPECT_NE(0, POLLIN & told_by_signal(self->fd, 20000));
+	EXPECT_NE(0, POLLIN & reported_by_signal(self->fd, 20000));
 	EXPECT_EQ(3000, recv(self->fd, self->buf, BUF, 0));
 	SEND(10);
-	EXPECT_NE(0, POLLIN & told_by_signal(self->fd, 20000));
+	EXPECT_NE(0, POLLIN & reported_by_signal(self->fd, 20000));
 	EXPECT_EQ(10, recv(self->fd, self->buf, BUF, 0));
 }
 
 TEST_F(rx, signal_comes_with_the_end)
 {
-	ASSERT_EQ(0, tells_by_signal(self->fd));
+	ASSERT_EQ(0, reports_by_signal(self->fd));
 	shutdown(self->peer.fd, SHUT_WR);
-	EXPECT_NE(0, POLLIN & told_by_signal(self->fd, 20000));
+	EXPECT_NE(0, POLLIN & reported_by_signal(self->fd, 20000));
 	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
 }
 
@@ -494,9 +494,9 @@ TEST_F(rx, signal_comes_with_an_error)
 	self->fpdu[n / 2] ^= 1;
 	if (variant->flags & MPA_START_NO_CRC)
 		SKIP(return, "no CRC is looked at");
-	ASSERT_EQ(0, tells_by_signal(self->fd));
+	ASSERT_EQ(0, reports_by_signal(self->fd));
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
-	EXPECT_NE(0, (POLLIN | POLLERR) & told_by_signal(self->fd, 20000));
+	EXPECT_NE(0, (POLLIN | POLLERR) & reported_by_signal(self->fd, 20000));
 	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 }
@@ -508,24 +508,24 @@ TEST_F(rx, signal_comes_with_room_to_send)
 
 	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
 	ASSERT_EQ(1, recv(self->fd, self->buf, BUF, 0));
-	ASSERT_EQ(0, tells_by_signal(self->fd));
+	ASSERT_EQ(0, reports_by_signal(self->fd));
 	/* The peer's buffer takes some of it: then there is space once more. */
 	do {
 		while (send(self->fd, self->buf, 60000, MSG_NOSIGNAL) == 60000)
 			;
 		ASSERT_EQ(EAGAIN, errno);
-	} while (told_by_signal(self->fd, 100));
+	} while (reported_by_signal(self->fd, 100));
 	for (i = 0; i < 400 && !told; i++) {
 		while (recv(self->peer.fd, self->buf, BUF, MSG_DONTWAIT) > 0)
 			;
-		told = told_by_signal(self->fd, 50);
+		told = reported_by_signal(self->fd, 50);
 	}
 	EXPECT_NE(0, POLLOUT & told);
 }
 
 /* ---- code 1 of RFC 5044 section 8: "RST received, or FIN received" ---- */
 
-TEST_F(rx, info_tells_of_the_fin_before_it_is_read)
+TEST_F(rx, info_reports_the_fin_before_it_is_read)
 {
 	SEND(10);
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
@@ -537,7 +537,7 @@ TEST_F(rx, info_tells_of_the_fin_before_it_is_read)
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
 }
 
-TEST_F(rx, info_tells_of_the_reset_before_it_is_read)
+TEST_F(rx, info_reports_the_reset_before_it_is_read)
 {
 	SEND(10);
 	hang_up(self->peer.fd);
@@ -589,7 +589,7 @@ static size_t fill_send_buffer(int fd)
 }
 
 /* What can no longer be read is no unread data for TCP. */
-TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
+TEST_F(rx, close_after_a_bad_fpdu_loses_nothing_that_was_sent)
 {
 	const int sndbuf = 30000;
 	size_t sent, seen;
@@ -637,7 +637,7 @@ TEST_F(rx, close_behind_a_bad_fpdu_loses_nothing_that_was_sent)
 }
 
 /* More than the buffer takes: otherwise its end would not arrive. */
-TEST_F(rx, end_of_the_stream_comes_behind_a_bad_fpdu)
+TEST_F(rx, end_of_the_stream_follows_a_bad_fpdu)
 {
 	struct timeval time = { .tv_sec = 20 };
 	int i;

@@ -42,7 +42,7 @@ TEST_F(rx, recvmmsg_takes_a_record_for_each_message)
 	EXPECT_EQ(13, msgs[0].msg_len);
 }
 
-TEST_F(rx, readv_fills_one_buffer_behind_the_other)
+TEST_F(rx, readv_fills_one_buffer_after_the_other)
 {
 	struct iovec iov[3] = {
 		{ self->buf, 1 }, { self->buf + 1, 600 }, { self->buf + 601, 9 },
@@ -358,7 +358,7 @@ TEST_F_TIMEOUT(rx, small_receive_buffer_wakes_the_reader_as_seldom, 120)
  * An FPDU without a ULPDU (RFC 6581 section 9.2), and at once a record larger
  * than the buffer, with no task in recv().
  */
-TEST_F(rx, large_record_behind_an_rtr_becomes_readable)
+TEST_F(rx, large_record_after_an_rtr_becomes_readable)
 {
 	static const u8 depths[4] = { 0xc0, 1, 0, 1 };	/* A, B */
 	struct mpa_start start = {
@@ -564,7 +564,7 @@ TEST_F(rx, records_arrive_on_a_half_closed_connection)
 	EXPECT_EQ(0, recv(self->fd, self->buf, BUF, 0));
 }
 
-TEST_F(rx, reader_that_waits_is_told_the_end)
+TEST_F(rx, waiting_reader_gets_the_end)
 {
 	struct reader r = { .fd = self->fd, .records = 1, .len = 0 };
 	pthread_t thread;

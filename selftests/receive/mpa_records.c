@@ -174,7 +174,7 @@ TEST_F(mpa, record_of_a_wrong_length_is_not_sent)
 	EXPECT_EQ(3, recv(self->fd[1], self->buf, BUF, 0));
 }
 
-TEST_F(mpa, fault_leaves_nothing_behind)
+TEST_F(mpa, fault_leaks_nothing)
 {
 	struct iovec iov[2] = { { self->record, 3000 }, { (void *)8, 100 } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };

@@ -58,7 +58,7 @@ TEST_F(rx, octets_of_a_bad_record_in_pieces_are_not_shown)
 	hang_up(other[1]);
 }
 
-TEST_F(rx, octets_of_a_bad_record_behind_a_batch_are_not_shown)
+TEST_F(rx, octets_of_a_bad_record_after_a_batch_are_not_shown)
 {
 	int other[2];
 	size_t n;

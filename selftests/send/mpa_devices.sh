@@ -272,7 +272,7 @@ placed() {
 	tap_ok $rc "${wire}_$1" "$seen"
 }
 
-# lossy on|off: behind where QEMU captures
+# lossy on|off: after the point where QEMU captures
 lossy() {
 	if [[ $1 = on ]]; then
 		ip -n beta link add ifb0 type ifb
@@ -309,7 +309,7 @@ joins() {
 		grep -qE '^(large-receive-offload|rx-gro-hw): on'
 }
 
-# router_up: beta becomes one, with gamma behind it
+# router_up: beta becomes one, between alpha and gamma
 router_up() {
 	# Not before: a router has no LRO.
 	ip netns exec beta sysctl -qw net.ipv4.ip_forward=1

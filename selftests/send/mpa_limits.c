@@ -488,7 +488,7 @@ static int end_then_reset(const int *fd, int said[4])
 	return 0;
 }
 
-TEST_F(pair, reset_after_the_end_of_the_stream_is_told_as_tcp_does)
+TEST_F(pair, reset_after_the_end_of_the_stream_is_reported_as_tcp_does)
 {
 	int plain[4], mpa[4];
 	unsigned int i;
@@ -512,8 +512,8 @@ TEST_F(pair, reset_after_the_end_of_the_stream_is_told_as_tcp_does)
  * While a thread waits in MPA_START, the reply ends startup with an error, and
  * the peer resets the connection before the thread runs again.
  */
-static int reset_behind_a_reply(struct _test_data_pair *self, const u8 *reply,
-				size_t len, struct sender *s)
+static int reset_after_a_reply(struct _test_data_pair *self, const u8 *reply,
+			       size_t len, struct sender *s)
 {
 	size_t request = FRAME_LEN +
 			 (self->start[0].flags & MPA_START_ENHANCED ? 4 : 0);
@@ -551,7 +551,7 @@ static int told_by(int fd, int call)
 	}
 }
 
-TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
+TEST_F(pair, reset_after_a_reply_that_fails_startup_is_reported_once)
 {
 	u8 reply[FRAME_LEN + 4];
 	struct sender s = {};
@@ -568,8 +568,8 @@ TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
 		len = enhanced_frame(reply, true, rejected ? 0x60 : 0x40, 0, 4,
 				     rejected ? 4 : 9);
 		for (call = 0; call < 3; call++) {
-			ASSERT_EQ(0, reset_behind_a_reply(self, reply, len,
-							  &s)) {
+			ASSERT_EQ(0, reset_after_a_reply(self, reply, len,
+							 &s)) {
 				TH_LOG("%m");
 			}
 			EXPECT_EQ(rejected ? ECONNREFUSED : ENOBUFS, s.done);
@@ -582,7 +582,7 @@ TEST_F(pair, reset_behind_a_reply_that_fails_startup_is_told_once)
 }
 
 /* But each call that waited for startup returns its result. */
-TEST_F(pair, all_who_wait_are_told_of_a_shutdown_in_startup)
+TEST_F(pair, all_waiters_are_woken_by_a_shutdown_in_startup)
 {
 	struct sender s[4] = {};
 	unsigned int i;

@@ -215,7 +215,7 @@ TEST_F_TIMEOUT(send, epollout_waits_with_the_send, 120)
 	int k, waits = 0;
 
 	for (k = 0; k < 400; k++) {
-		/* Also to a peer that does not send any more records itself. */
+		/* Also to a peer that no longer sends records itself. */
 		if (k == 200)
 			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
 		ASSERT_EQ(0, segment(self, sizes[k % ARRAY_SIZE(sizes)]));

@@ -112,7 +112,7 @@ TEST_F(send, batch_is_sent_before_the_end)
 	EXPECT_EQ(0, take(self, 0));
 }
 
-TEST_F(send, record_may_be_open_behind_a_batch)
+TEST_F(send, record_may_be_open_after_a_batch)
 {
 	const size_t len[] = { 100, 200, 300 };
 
@@ -248,7 +248,7 @@ TEST_F(send, batch_without_an_end_goes_soon)
  * An option makes TCP look again at what it holds back: Nagle's last segment
  * waits for an ACK of the one before, which is delayed by 40 ms, and no longer.
  */
-TEST_F(send, option_behind_a_batch_holds_nothing_back)
+TEST_F(send, option_after_a_batch_holds_nothing_back)
 {
 	const size_t lens[] = { 200, 200 };
 	bool held_back = false;

@@ -343,7 +343,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 } while (0)
 
 /* With nothing in TCP's queue no ACK would free memory, now or later. */
-TEST_F(shortage, open_record_goes_on_where_nothing_else_is_queued)
+TEST_F(shortage, open_record_continues_where_nothing_else_is_queued)
 {
 	size_t at;
 
@@ -371,7 +371,7 @@ static int spins(struct _test_data_shortage *self)
 	return n;
 }
 
-TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
+TEST_F(shortage, send_without_memory_is_reported_when_there_is_some)
 {
 	struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
 	int epoll = epoll_create1(0), n;
@@ -414,7 +414,7 @@ TEST_F(shortage, send_without_memory_is_told_when_there_is_some)
  * time that there is memory. Whoever waits has to learn of it, as TCP does not
  * know of the wait.
  */
-TEST_F(shortage, poll_is_told_of_room_that_comes_after_the_memory)
+TEST_F(shortage, poll_reports_room_that_comes_after_the_memory)
 {
 	struct epoll_event event = { .events = EPOLLOUT };
 	int epoll = epoll_create1(0), sndbuf;
@@ -554,7 +554,7 @@ static int cgroup_receives(int listener, unsigned int flags)
 	return recv(fd, octets, 1, 0) ? 5 : 0;
 }
 
-TEST(records_go_on_at_the_limit_of_a_cgroup)
+TEST(records_continue_at_the_limit_of_a_cgroup)
 {
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET,

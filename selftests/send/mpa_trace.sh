@@ -36,8 +36,8 @@ counted() {
 		/proc/net/mpa_stat
 }
 
-# told CAUSE: the number of unaligned segments in events with this cause
-told() {
+# unaligned_by CAUSE: the number of unaligned segments in events with this cause
+unaligned_by() {
 	awk -v cause="cause=$1" '
 		$NF == cause {
 			sub(/.* unaligned=/, "")
@@ -80,7 +80,7 @@ oversized() {
 	before=$(counted MpaTxSegsOversized)
 	transfer 5000x20 || return
 	counters=$(($(counted MpaTxSegsOversized) - before))
-	sum=$(told oversized)
+	sum=$(unaligned_by oversized)
 	lines=$(grep -c mpa_unaligned: $tracing/trace)
 	echo "counted $counters, the events of both ends report $sum"
 	grep mpa_unaligned: $tracing/trace | head -n 5
@@ -89,5 +89,5 @@ oversized() {
 }
 
 tap_run "silent_while_all_fits" fits
-tap_run "oversized_records_are_told" oversized
+tap_run "oversized_records_are_reported" oversized
 tap_end

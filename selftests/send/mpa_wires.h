@@ -6,7 +6,7 @@
  *
  * The receiver is a plain TCP socket for both senders, unless a test says
  * otherwise: it sees what is on the wire and when, and acknowledges in the same
- * way. TCP_QUICKACK 0 tells it that the connection is interactive, so an ACK
+ * way. TCP_QUICKACK 0 sets that the connection is interactive, so an ACK
  * that nothing triggers takes 40 ms.
  */
 #ifndef _MPA_WIRES_H

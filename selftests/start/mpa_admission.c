@@ -171,7 +171,7 @@ TEST_F(gate, oldest_silent_one_makes_room)
 	EXPECT_EQ(5, statistic("MpaStartupOusted"));
 }
 
-TEST_F(gate, strangers_bar_nobody)
+TEST_F(gate, failed_startups_block_nobody)
 {
 	int i;
 
@@ -233,7 +233,7 @@ TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 }
 
 /* A request that began long ago and stopped counts as silence, and is older. */
-TEST_F(gate, request_that_does_not_go_on_counts_as_silence)
+TEST_F(gate, request_that_stops_counts_as_silence)
 {
 	int i;
 

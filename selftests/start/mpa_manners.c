@@ -312,7 +312,7 @@ static void is_malformed(struct __test_metadata *_metadata,
 	EXPECT_EQ(ECONNRESET, errno);
 }
 
-TEST_F(pair, octets_behind_a_request_are_malformed_whenever_they_come)
+TEST_F(pair, octets_after_a_request_are_malformed_whenever_they_come)
 {
 	u8 frame[FRAME_LEN + 5];
 	unsigned int revision;
@@ -367,7 +367,7 @@ TEST_F(pair, early_octets_bar_both_answers)
 /* ---- revision 0: draft-culley-iwarp-mpa-01 section 8.1 ---- */
 
 /* The reply and an FPDU, in one segment and in two. */
-TEST_F(pair, revision_0_fpdu_behind_the_reply_is_delivered)
+TEST_F(pair, revision_0_fpdu_after_the_reply_is_delivered)
 {
 	unsigned int i;
 
@@ -695,7 +695,7 @@ TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 }
 
 /* A result that was not read is not lost by starting again. */
-TEST_F(pair, rejection_is_told_before_a_new_start)
+TEST_F(pair, rejection_is_reported_before_a_new_start)
 {
 	u8 frame[FRAME_LEN];
 

@@ -790,7 +790,7 @@ TEST_F(pair, initiator_meets_each_rnic_by_hand)
 			char cell[8];
 			int err;
 
-			/* The permissive responder downgrades without being told to. */
+			/* The permissive responder downgrades without being asked to. */
 			if (!rnics[i].revision &&
 			    rnics[j].flags & MPA_START_PERMISSIVE) {
 				revision = 0;

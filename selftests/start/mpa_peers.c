@@ -201,7 +201,7 @@ TEST_F(pair, rejection_without_depths_leaves_tcp_open)
  * After any other reply rule 4 forbids them. As a responder siw does not delay
  * what its program sends; other octets do not belong to a frame.
  */
-TEST_F(pair, octets_behind_the_reply_are_an_fpdu_or_malformed)
+TEST_F(pair, octets_after_the_reply_are_an_fpdu_or_malformed)
 {
 	unsigned int i;
 
@@ -326,7 +326,7 @@ static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 }
 
 /* The errno that the first caller gets. */
-static int first_told(int fd, unsigned int who)
+static int first_reported(int fd, unsigned int who)
 {
 	char octet;
 
@@ -368,7 +368,7 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
 		ASSERT_EQ(true, hung_up(self->fd[0]));
-		seen = first_told(self->fd[0], who);
+		seen = first_reported(self->fd[0], who);
 		EXPECT_EQ(err, seen) {
 			TH_LOG("reply %u, seen by %u, fin %d: %s", which, who,
 			       fin, strerror(seen));
@@ -384,7 +384,7 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 }
 
 /* SO_ERROR returns it before the work item runs. */
-TEST_F(pair, startup_error_is_told_once)
+TEST_F(pair, startup_error_is_reported_once)
 {
 	u8 frame[FRAME_LEN];
 	unsigned int which;
@@ -504,7 +504,7 @@ static void *interrupter_main(void *arg)
 	return NULL;
 }
 
-TEST_F(pair, restarted_start_has_the_result_that_a_reader_was_told)
+TEST_F(pair, restarted_start_has_the_result_that_a_reader_got)
 {
 	struct sigaction action = {
 		.sa_handler = reject_meanwhile, .sa_flags = SA_RESTART,
@@ -534,7 +534,7 @@ static void do_nothing(int sig)
 }
 
 /* As after connect(2): the program polls, and SO_ERROR returns the result. */
-TEST_F(pair, interrupted_start_is_told_once)
+TEST_F(pair, interrupted_start_is_reported_once)
 {
 	const struct sigaction action = { .sa_handler = do_nothing };
 	const struct itimerval soon = { .it_value.tv_usec = 200000 };

@@ -274,7 +274,7 @@ TEST_F(pair, rejection_leaves_two_ordinary_sockets)
 }
 
 /* Streaming data after a rejection belong to the user; mpa_manners has the rest. */
-TEST_F(pair, data_behind_a_rejection_is_streaming_data)
+TEST_F(pair, data_after_a_rejection_is_streaming_data)
 {
 	u8 frame[FRAME_LEN + 5], buf[8];
 

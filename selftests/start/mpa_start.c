@@ -209,7 +209,7 @@ TEST_F(tcp, initiator_does_not_swallow_streaming_data)
 	EXPECT_EQ(5, recv(self->fd[0], buf, sizeof(buf), 0));
 }
 
-TEST_F(tcp, nonblocking_start_tells_by_poll)
+TEST_F(tcp, nonblocking_start_reports_by_poll)
 {
 	u8 frame[FRAME_LEN];
 	char buf[4];
@@ -389,7 +389,7 @@ TEST_F(tcp, blocking_start_returns_the_rejection)
 }
 
 /* Section 7.1.2 rules 2, 3 and 5: a peer that does not speak MPA is refused. */
-TEST_F(tcp, stranger_is_shut_out)
+TEST_F(tcp, other_protocol_is_refused)
 {
 	static const char * const strangers[] = {
 		"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01", "MPA ID Rep Frame",
@@ -424,7 +424,7 @@ TEST_F(tcp, stranger_is_shut_out)
  * Startup ends during poll(): with an invalid request, or with a rejection.
  * POLLIN for octets that have been consumed would be half the truth.
  */
-TEST_F(tcp, poll_tells_the_failure_with_the_octets)
+TEST_F(tcp, poll_reports_the_failure_with_the_octets)
 {
 	u8 frame[FRAME_LEN];
 	unsigned int i;
@@ -543,7 +543,7 @@ static void on_alarm(int sig)
 }
 
 /* As connect(2): a call that a signal restarts continues to wait. */
-TEST_F(tcp, blocking_start_goes_on_after_a_signal)
+TEST_F(tcp, blocking_start_continues_after_a_signal)
 {
 	struct itimerval timer = { .it_value.tv_usec = 20000 };
 	struct sigaction act = { .sa_handler = on_alarm,

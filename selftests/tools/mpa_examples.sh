@@ -100,7 +100,7 @@ server_is_not_there() {
 	same "1 echo: connecting: nobody listens there, or the peer has rejected the request" "$rc $said"
 }
 
-empty_line_is_told() {
+empty_line_is_reported() {
 	local said rc=0
 
 	said=$("${in_alpha[@]}" "$examples/echo" client $server 4242 <<<"" 2>&1) || rc=$?
@@ -130,8 +130,8 @@ if [[ -x $examples/echo-go ]]; then
 else
 	tap_ok 0 "echo_in_go_speaks_with_c # SKIP no golang-go when it was built"
 fi
-tap_run echo_tells_that_nobody_listens server_is_not_there
-tap_run echo_tells_of_an_empty_line empty_line_is_told
+tap_run echo_reports_that_nobody_listens server_is_not_there
+tap_run echo_reports_an_empty_line empty_line_is_reported
 server_stop
 
 # ---- rpc ----
@@ -193,7 +193,7 @@ ln -s ../secret "$dir/files/link"
 server_start "$examples/fileserver" serve 4242 "$dir/files"
 tap_run fileserver_sends_a_file file_comes large
 tap_run fileserver_sends_an_empty_file file_comes empty
-tap_run fileserver_tells_what_there_is_not not_given nothing \
+tap_run fileserver_reports_what_there_is_not not_given nothing \
 	"No such file or directory"
 tap_run fileserver_stays_in_its_directory not_given ../secret "Permission denied"
 tap_run fileserver_follows_no_link not_given link "Too many levels of symbolic links"
@@ -260,7 +260,7 @@ elif server_start "$examples/uring" 4242; then
 	tap_run uring_sends_lines_back uring_serves
 	server_stop
 	server_start "${few_files[@]}" 8 "$examples/uring" 4242
-	tap_run uring_goes_on_when_files_are_free_again others_wait_for_files
+	tap_run uring_continues_when_files_are_free_again others_wait_for_files
 elif grep -q "no io_uring" "$dir/server"; then
 	tap_ok 0 "uring_sends_lines_back # SKIP $(<"$dir/server")"
 else
@@ -277,7 +277,7 @@ many_at_once() {
 }
 
 server_start "${few_files[@]}" 8 "$examples/epoll" server 4242
-tap_run epoll_goes_on_when_files_are_free_again others_wait_for_files
+tap_run epoll_continues_when_files_are_free_again others_wait_for_files
 server_stop
 server_start "${few_files[@]}" 5 "$examples/epoll" server 4242
 tap_run epoll_tries_again_without_connections tries_again

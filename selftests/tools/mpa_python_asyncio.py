@@ -252,7 +252,7 @@ class Asyncio(Case):
                 self.assertEqual([], await reader.read_batch())
         self.run_async(main)
 
-    def test_long_record_is_told_and_the_connection_goes_on(self):
+    def test_long_record_is_reported_and_the_connection_continues(self):
         async def main():
             async with self.served(echo) as (reader, writer):
                 for record in bytes(mpa.ULPDU_MAX + 1), b"":
@@ -261,8 +261,8 @@ class Asyncio(Case):
                 for record in "text", "", [1, 2]:
                     with self.assertRaisesRegex(TypeError, "bytes-like object is required"):
                         writer.write(record)
-                writer.write(b"goes on")
-                self.assertEqual(b"goes on", await reader.read())
+                writer.write(b"continues")
+                self.assertEqual(b"continues", await reader.read())
                 self.small_buffer(writer)
                 writer.connection.segment = mpa.SEGMENT_FILL
                 octets = pattern(1, 2000000)
@@ -323,7 +323,7 @@ class Asyncio(Case):
             writer.close()
         self.run_async(main)
 
-    def test_lost_connection_is_told_to_the_writer(self):
+    def test_lost_connection_is_reported_to_the_writer(self):
         async def leave(reader, writer):
             await reader.read()
             writer.abort()
@@ -373,7 +373,7 @@ class Asyncio(Case):
                 await mpa.open_connection(*address)
         self.run_async(main)
 
-    def test_stranger_does_not_stop_a_server(self):
+    def test_failed_startup_does_not_stop_a_server(self):
         async def main():
             async with await mpa.start_server(echo, "127.0.0.1", 0) as server:
                 with socket.create_connection(server.address) as stranger, \
@@ -388,7 +388,7 @@ class Asyncio(Case):
                 writer.close()
         self.run_async(main)
 
-    def test_client_that_leaves_is_told_in_a_line(self):
+    def test_client_that_leaves_is_reported_in_a_line(self):
         async def main():
             async with await mpa.start_server(silence, "127.0.0.1", 0) as server:
                 _, writer = await mpa.open_connection(*server.address)
@@ -439,7 +439,7 @@ class Asyncio(Case):
                 await mpa.open_connection(*address)
         self.run_async(main)
 
-    def test_options_are_told_before_connecting(self):
+    def test_options_are_reported_before_connecting(self):
         listener = self.plain_listener()
         listener.setblocking(False)
 
@@ -452,7 +452,7 @@ class Asyncio(Case):
                     listener.accept()
         self.run_async(main)
 
-    def test_manual_is_told_where_it_goes(self):
+    def test_manual_is_checked_where_it_goes(self):
         async def main():
             with self.assertRaises(ValueError):
                 await mpa.open_connection("127.0.0.1", 1, manual=True)

@@ -118,7 +118,7 @@ class Startup(Case):
         self.assertEqual(errno.ECONNREFUSED, seen.exception.errno)
         self.assertEqual(mpa.State.REJECTED, responder.info().state)
 
-    def test_refusal_is_told_in_printable_text(self):
+    def test_refusal_is_reported_in_printable_text(self):
         listener = self.server(manual=True)
         for private, text in (("größer".encode(), ", and says: größer"),
                               (b"a\nb", ", and says: 610a62"),
@@ -189,7 +189,7 @@ class Startup(Case):
         self.assertEqual(errno.ENOENT, seen.exception.errno)
         self.assertIn("modprobe", str(seen.exception))
 
-    def assert_told_before_connecting(self, error, text, **options):
+    def assert_refused_before_connecting(self, error, text, **options):
         listener = self.plain_listener()
         listener.setblocking(False)
         with self.assertRaisesRegex(error, text):
@@ -197,12 +197,12 @@ class Startup(Case):
         with self.assertRaises(BlockingIOError):
             listener.accept()
 
-    def test_long_private_data_are_told(self):
+    def test_long_private_data_are_reported(self):
         text = r"private: at most 512 octets \(508 with revision 2\), not "
-        self.assert_told_before_connecting(mpa.MpaError, text + "513",
-                                           private=b"x" * 513)
-        self.assert_told_before_connecting(mpa.MpaError, text + "509",
-                                           private=b"x" * 509, revision=2, ird=1)
+        self.assert_refused_before_connecting(mpa.MpaError, text + "513",
+                                              private=b"x" * 513)
+        self.assert_refused_before_connecting(mpa.MpaError, text + "509",
+                                              private=b"x" * 509, revision=2, ird=1)
         with self.assertRaisesRegex(mpa.MpaError, text + "509"):
             mpa.create_server(("127.0.0.1", 0), private=b"x" * 509)
         for options in {"private": b"x" * 512}, {"private": b"x" * 508, "revision": 2,
@@ -213,7 +213,7 @@ class Startup(Case):
                 second.accept_request(b"x" * 513)
             first.close()
 
-    def test_options_that_cannot_be_are_told_before_connecting(self):
+    def test_options_that_cannot_be_are_reported_before_connecting(self):
         for error, text, options in (
                 (TypeError, "^there is no option nosuch; .* are markers, crc", {"nosuch": 1}),
                 (TypeError, "bytes-like object is required", {"private": "text"}),
@@ -221,7 +221,7 @@ class Startup(Case):
                 (mpa.MpaError, "ord: 0 to 16383, not 16384", {"revision": 2,
                                                               "ord": 16384}),
                 (mpa.MpaError, "revision: 0, 1 or 2, not 3", {"revision": 3})):
-            self.assert_told_before_connecting(error, text, **options)
+            self.assert_refused_before_connecting(error, text, **options)
             with self.assertRaisesRegex(error, text):
                 mpa.create_server(("127.0.0.1", 0), **{"revision": 1, **options})
 
@@ -236,7 +236,7 @@ class Startup(Case):
         self.opened(listener.accept())
         self.opened(client.result())
 
-    def test_depths_without_revision_2_are_told(self):
+    def test_depths_without_revision_2_are_reported(self):
         address = self.plain_listener().getsockname()
         for options in {"ird": 1}, {"ord": 1}, {"p2p": mpa.Start.RTR_FPDU}:
             with self.assertRaisesRegex(mpa.MpaError, "need revision=2"):
@@ -289,7 +289,7 @@ class Sending(Case):
             self.assertEqual(pattern(n, length), second.recv())
             self.assertEqual(pattern(n + 1, length), first.recv())
 
-    def test_long_and_empty_records_are_told(self):
+    def test_long_and_empty_records_are_reported(self):
         first, second = self.talking_pair()
         for record in bytes(mpa.ULPDU_MAX + 1), b"":
             with self.assertRaises(mpa.LongRecord) as seen:
@@ -301,8 +301,8 @@ class Sending(Case):
             first.send(bytes(first.mulpdu + 1))
         with self.assertRaises(mpa.LongRecord):
             first.send_many([bytes(first.mulpdu + 1)] * 2)
-        first.send(b"goes on")
-        self.assertEqual(b"goes on", second.recv())
+        first.send(b"continues")
+        self.assertEqual(b"continues", second.recv())
 
     def test_responder_may_not_send_first(self):
         first, second = self.pair()
@@ -337,7 +337,7 @@ class Sending(Case):
         # A batch may end early, when the processor is late, but not at each record.
         self.assertLess(first.info().tx_packets - before, len(records))
 
-    def test_error_among_many_tells_how_many_were_sent(self):
+    def test_error_among_many_says_how_many_were_sent(self):
         first, second = self.talking_pair()
         with self.assertRaises(mpa.LongRecord) as seen:
             first.send_many([b"a", b"b", b"cc", bytes(70000), b"d"])
@@ -371,8 +371,8 @@ class Sending(Case):
                 first.send_many(given)
             self.assertEqual(len(expected), seen.exception.sent)
             self.assertEqual(expected, [second.recv() for _ in expected])
-        first.send(b"goes on")
-        self.assertEqual(b"goes on", second.recv())
+        first.send(b"continues")
+        self.assertEqual(b"continues", second.recv())
 
     def test_lengths_are_octets(self):
         first, second = self.talking_pair()
@@ -380,7 +380,7 @@ class Sending(Case):
         self.assertEqual([array.array("H", [1, 2]).tobytes()] * 2,
                          [second.recv() for _ in range(2)])
 
-    def test_values_that_cannot_be_are_told(self):
+    def test_values_that_cannot_be_are_reported(self):
         first, _ = self.pair()
         for name, value, text in (
                 ("segment", 70000, "^segment: 1 to 64768 octets, SEGMENT_FILL or "
@@ -498,7 +498,7 @@ class Receiving(Case):
         second.recv_info()
         self.assertEqual([b"c"], second.recv_batch())
 
-    def test_batch_with_info_has_as_many(self):
+    def test_batch_with_info_has_the_same_number(self):
         first, second = self.talking_pair()
         first.send_many([b"one", b"two", b"three", b"four"])
         self.assertEqual(b"one", second.recv_info().data)
@@ -551,7 +551,7 @@ class Receiving(Case):
         self.assertEqual(b"hello", conn.recv_info().data)
         self.assertEqual(1, conn.place)
 
-    def test_damaged_record_tells_code_and_position(self):
+    def test_damaged_record_shows_code_and_position(self):
         peer, conn = self.by_hand()
         peer.sendall(fpdu(bytes(100)) + fpdu(b"bad", good=False) + fpdu(b"good"))
         self.assertEqual(bytes(100), conn.recv())
@@ -584,7 +584,7 @@ class Receiving(Case):
         self.assertEqual(errno.ECONNRESET, seen.exception.errno)
         self.assertIsInstance(seen.exception, ConnectionError)
 
-    def test_reset_behind_the_end_is_no_error_of_recv(self):
+    def test_reset_after_the_end_is_no_error_of_recv(self):
         peer, conn = self.by_hand()
         peer.shutdown(socket.SHUT_WR)
         reset(peer)
@@ -593,7 +593,7 @@ class Receiving(Case):
             conn.send(b"x")
         self.assertEqual(errno.EPIPE, seen.exception.errno)
 
-    def test_peer_is_told_when_the_connection_is_gone(self):
+    def test_peer_learns_that_the_connection_is_gone(self):
         peer, conn = self.by_hand()
         address = peer.getsockname()
         self.assertEqual(f"<Connection fd={conn.fileno()}, peer={address}>", repr(conn))

@@ -138,7 +138,7 @@ TEST_F(helper, enhanced_is_revision_two)
 	EXPECT_EQ(2, mpa_info(self->fd).revision);
 }
 
-TEST_F(helper, a_length_that_cannot_be_is_told)
+TEST_F(helper, a_length_that_cannot_be_is_reported)
 {
 	ASSERT_EQ(0, both(self, variant->host, 0));
 	ASSERT_EQ(-1, mpa_socket_send(self->fd, "", 0));
@@ -182,7 +182,7 @@ TEST(a_silent_peer_takes_as_long_as_the_caller_says)
 }
 
 /* Octets of FPDUs from a peer that is made by hand */
-TEST(what_is_wrong_is_told_in_words)
+TEST(what_is_wrong_is_reported_in_words)
 {
 	struct peer peer = {};
 	u8 fpdu[64], buf[64];

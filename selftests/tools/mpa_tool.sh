@@ -284,7 +284,7 @@ hostile_files() {
 	{ file_head f 1 1; record "$(be 8 0)y" 9; file_tail 1 "$sum"; } |
 		hostile_file 'SHA-256 differs' || return
 	{ file_head f 1 1; record "$(be 8 1)x" 9; } |
-		hostile_file "behind the file's end" || return
+		hostile_file "after the file's end" || return
 	{ file_head f 1 1; record "$(be 8 -2)x" 9; } |
 		hostile_file 'is no file' || return
 	{ file_head f 1 2; record "$(be 8 0)xx" 10; record "$(be 8 0)x" 9
@@ -419,7 +419,7 @@ json_of_refused() {
 	END
 }
 
-fork_side_by_side() {
+fork_in_parallel() {
 	local i line pids=() zombies
 
 	serve --fork --count 3 --exec cat </dev/null || return
@@ -455,7 +455,7 @@ fork_side_by_side() {
 }
 
 # A peer that does not speak MPA, or that closes at once, does not end a server.
-keep_goes_on() {
+keep_continues() {
 	serve --keep --count 3 --exec cat </dev/null || return
 	ip netns exec alpha python3 -c "
 import socket
@@ -646,7 +646,7 @@ a_namespace_is_chosen() {
 		usage -N nosuch show && says "$work/client.err" "/run/netns/nosuch: No such file"
 }
 
-# activated KIND NUMBER COMMAND...: with a socket of beta as systemd passes it, and so many
+# activated KIND NUMBER COMMAND...: with a socket of beta as systemd passes it, and that many
 # in LISTEN_FDS; sets port, server. KIND is no or yes, as Accept=, or gone: one that
 # listens, to which somebody has come and gone.
 activated() {
@@ -695,7 +695,7 @@ activated_outlives_a_quick_end() {
 }
 
 # What Documentation/containers.rst says: a user without privileges, in a user and a network
-# namespace of his own, once the module is loaded
+# namespace of its own, once the module is loaded
 in_container() {
 	ip link set lo up
 	"$1" listen --keep --exec cat --port-file "$2/port" -p 0 127.0.0.1 &
@@ -732,7 +732,7 @@ ports_are_numbers() {
 
 # ---- ping ----
 
-ping_tells() {
+ping_reports() {
 	serve --keep --exec cat --private-data 'welcome' </dev/null || return
 	ping 0 || return
 	says "$work/client.out" '^revision 2 with markers \.\.\. accepted \(markers received, CRCs, MULPDU [0-9]+\), TCP [0-9.]+ ms, MPA [0-9.]+ ms$' &&
@@ -966,20 +966,20 @@ tap_run "systemd_passes_a_socket" systemd_passes_a_socket
 tap_run "a_passed_socket_outlives_a_quick_end" activated_outlives_a_quick_end
 tap_run "a_command_that_reads_nothing_ends" command_that_reads_nothing_ends
 tap_run "a_client_ends_with_its_peer" end_with_peer
-tap_run "fork_serves_side_by_side" fork_side_by_side
+tap_run "fork_serves_in_parallel" fork_in_parallel
 tap_run "fork_ends_with_its_reader" fork_ends_with_its_reader
-tap_run "json_tells_of_each_end" json_of_refused
-tap_run "keep_goes_on_after_a_failure" keep_goes_on
+tap_run "json_reports_each_end" json_of_refused
+tap_run "keep_continues_after_a_failure" keep_continues
 tap_run "a_refusal_ends_with_4" refused
 tap_run "what_is_not_mpa_ends_with_5" not_mpa
 tap_run "nobody_there_ends_with_3" nobody_listens
 tap_run "damage_ends_with_6" damaged
 tap_run "a_lost_connection_ends_with_7" lost
 tap_run "a_bad_end_resets_the_connection" bad_ends
-tap_run "peer_to_peer_is_told_and_disagreement_ends_with_4" peer_to_peer
+tap_run "peer_to_peer_is_reported_and_disagreement_ends_with_4" peer_to_peer
 tap_run "help_has_a_short_option" short_help
 tap_run "wrong_usage_ends_with_2" usage_errors
-tap_run "ping_tells_what_was_agreed_on" ping_tells
+tap_run "ping_reports_what_was_agreed_on" ping_reports
 tap_run "ping_tries_without" ping_tries_without
 tap_run "ping_says_why_not" ping_fails
 tap_run "ping_bounds_the_time_of_a_silent_peer" ping_bounds_silence

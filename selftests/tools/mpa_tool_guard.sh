@@ -22,15 +22,15 @@ until_says() {
 	says "$1" "$2"
 }
 
-# stranger: a TCP connection from alpha, open as long as descriptor 9
-stranger() {
-	rm -f "$work/stranger"
-	mkfifo "$work/stranger"
+# silent_peer: a TCP connection from alpha, open as long as descriptor 9
+silent_peer() {
+	rm -f "$work/silent_peer"
+	mkfifo "$work/silent_peer"
 	ip netns exec alpha timeout "$patience" python3 -c "
 import socket, sys
 s = socket.create_connection(('10.5.4.2', $port))
-sys.stdin.read()" <"$work/stranger" &
-	exec 9>"$work/stranger"
+sys.stdin.read()" <"$work/silent_peer" &
+	exec 9>"$work/silent_peer"
 }
 
 # ---- silent peers ----
@@ -38,7 +38,7 @@ sys.stdin.read()" <"$work/stranger" &
 # A client that connects and sends nothing has a place only until startup times out.
 silent_startup() {
 	serve --fork --max 1 --count 2 --timeout 3 --exec cat </dev/null || return
-	stranger || return
+	silent_peer || return
 	until_says "$work/server.err" 'has not come in time' || return
 	client 0 <<<"my turn" || return
 	exec 9>&-
@@ -46,7 +46,7 @@ silent_startup() {
 }
 
 # A full server reports that once, and an idle connection gives up its place.
-full_is_told() {
+full_is_reported() {
 	local open
 
 	serve --fork --max 1 --count 3 --idle 8 --verbose --exec cat </dev/null || return
@@ -61,7 +61,7 @@ full_is_told() {
 	exec {open}>&-
 	served 9 || return
 	says "$work/server.err" '10\.5\.4\.1:[0-9]+: no record in either direction for 8 seconds' &&
-		expect "how often it is told" 1 \
+		expect "how often it is reported" 1 \
 			"$(grep -c 'all 1 places are taken, a connection waits' "$work/server.err")"
 }
 
@@ -421,7 +421,7 @@ unknown_answer() {
 }
 
 # The last word follows another one, and nothing can be sent any longer.
-answer_behind_another() {
+answer_after_another() {
 	rm -f "$work/open"
 	mkfifo "$work/open"
 	serve --records length --exec "{
@@ -438,12 +438,12 @@ answer_behind_another() {
 
 hosts_up 1500
 tap_run "a_silent_peer_has_no_place_for_ever" silent_startup
-tap_run "full_is_told_and_idle_frees" full_is_told
+tap_run "full_is_reported_and_idle_frees" full_is_reported
 tap_run "records_keep_a_connection" records_keep_it
 tap_run "idle_transfers_end" idle_transfers
 tap_run "lines_of_several_stay_whole" lines_stay_whole
 tap_run "peers_have_names" peers_have_names
-tap_run "json_tells_of_no_connection" json_without_connection
+tap_run "json_reports_no_connection" json_without_connection
 tap_run "private_data_is_text" private_data_is_text
 tap_run "terminals_are_not_steered" terminals_are_not_steered
 tap_run "names_that_steer_are_refused" hostile_names
@@ -451,9 +451,9 @@ tap_run "a_file_that_changes" file_changes
 tap_run "a_file_of_proc" file_of_proc
 tap_run "both_sizes_are_compared" sizes_are_compared
 tap_run "what_is_wrong_is_said_before" checked_before
-tap_run "a_full_disk_is_told" disk_is_full
-tap_run "a_damaged_file_is_told_of_at_both_ends" damaged_file
+tap_run "a_full_disk_is_reported" disk_is_full
+tap_run "a_damaged_file_is_reported_at_both_ends" damaged_file
 tap_run "lines_and_files_do_not_go_together" lines_and_files
 tap_run "an_unknown_answer_is_an_error" unknown_answer
-tap_run "an_answer_behind_another_is_heard" answer_behind_another
+tap_run "an_answer_after_another_is_read" answer_after_another
 tap_end

@@ -98,7 +98,7 @@ tc -n alpha qdisc del dev va root
 
 tap_run "text_says_what_was_measured" ends 0 "and all received" \
 	client -n 64K "10.5.4.2:$port"
-tap_run "comparison_says_what_it_cannot_tell" ends 0 "Both ends are one machine" \
+tap_run "comparison_says_what_it_cannot_measure" ends 0 "Both ends are one machine" \
 	client --compare --rounds 1 -t 0.05 "10.5.4.2:$port"
 tap_run "what_was_not_reached_is_said" ends 0 "--time was over before" \
 	client -n 1T -t 0.05 "10.5.4.2:$port"
@@ -106,7 +106,7 @@ tap_run "what_was_not_reached_is_said" ends 0 "--time was over before" \
 # ---- unknown clients, and clients that die ----
 
 tap_run "server_outlives_junk" timeout 150 ip netns exec alpha "${python[@]}" junk $port
-tap_run "another_version_is_told_so" ends 0 "use the same mpa" \
+tap_run "another_version_is_reported" ends 0 "use the same mpa" \
 	ip netns exec alpha "${python[@]}" hello $port "MPA-PERF 99 CONTROL"
 
 # under_way: the server has a test with a connection of MPA

@@ -313,7 +313,7 @@ processes_are_shown() {
 		ends_with 0 "processes of other users are not shown" as_nobody beta show -p
 }
 
-watching_tells_rates() {
+watching_shows_rates() {
 	local seen=$work/rates pid n
 
 	on beta show --json --watch 0.5 "${cookie[one.b]}" >"$seen" &
@@ -380,7 +380,7 @@ tap_run "lines_fit_the_terminal" lines_fit_the_terminal
 tap_run "processes_are_shown" processes_are_shown
 tap_run "colours_are_for_terminals" colours_are_for_terminals
 tap_run "a_reader_may_go" a_reader_may_go
-tap_run "watching_tells_rates" watching_tells_rates
+tap_run "watching_shows_rates" watching_shows_rates
 tap_run "anybody_may_look" anybody_may_look
 
 # ---- show stat ----
@@ -504,7 +504,7 @@ run_here() {
 	tap_ok $rc "$1" "$(<"$work/seen")"
 }
 
-events_are_told() {
+events_are_reported() {
 	made short pair
 	ends send short.a hello
 	ends read short.b
@@ -526,7 +526,7 @@ refusals_say_why() {
 		lines "$work/beta.out" "refused +responder .*cookie ${cookie[timeout.b]}: timeout: .*ETIMEDOUT, 110"
 }
 
-path_that_becomes_narrow_is_told() {
+path_that_becomes_narrow_is_reported() {
 	made narrow pair
 	ends many narrow.a,narrow.b 1 100
 	ip -n alpha link set va mtu 1400
@@ -560,7 +560,7 @@ monitor_filters_and_counts() {
 	}
 }
 
-events_that_are_lost_are_told() {
+events_that_are_lost_are_reported() {
 	watch slow beta --buffer 1
 	kill -STOP "$(pgrep -P "${watcher[slow]}")"
 	ends again many 40
@@ -574,12 +574,12 @@ events_that_are_lost_are_told() {
 	ends close after.a after.b
 }
 
-run_here "path_that_changes_a_bit_is_told_with_its_place" path_changes_a_bit
-run_here "events_are_told" events_are_told
+run_here "path_that_changes_a_bit_is_reported_with_its_place" path_changes_a_bit
+run_here "events_are_reported" events_are_reported
 run_here "refusals_say_why" refusals_say_why
-run_here "path_that_becomes_narrow_is_told" path_that_becomes_narrow_is_told
+run_here "path_that_becomes_narrow_is_reported" path_that_becomes_narrow_is_reported
 run_here "monitor_filters_and_counts" monitor_filters_and_counts
-run_here "events_that_are_lost_are_told" events_that_are_lost_are_told
+run_here "events_that_are_lost_are_reported" events_that_are_lost_are_reported
 
 # ---- records ----
 
@@ -637,7 +637,7 @@ taps_wait_for_connections() {
 	unwatch later >/dev/null
 }
 
-records_that_are_lost_are_told() {
+records_that_are_lost_are_reported() {
 	local until=$((SECONDS + 100))
 
 	watch lossy beta --buffer 1 --records "${cookie[one.b]}"
@@ -679,7 +679,7 @@ mapped_addresses_have_their_form() {
 	wait "$alpha" && lines "$work/mapped" "the end"
 }
 
-output_that_fails_is_told() {
+output_that_fails_is_reported() {
 	local command watcher
 
 	for command in show "show --watch 0.01" "show stat --watch 0.01" policy; do
@@ -713,12 +713,12 @@ events_have_a_date() {
 
 run_here "events_have_a_date" events_have_a_date
 run_here "mapped_addresses_have_their_form" mapped_addresses_have_their_form
-run_here "output_that_fails_is_told" output_that_fails_is_told
+run_here "output_that_fails_is_reported" output_that_fails_is_reported
 run_here "records_are_shown" records_are_shown
 run_here "tap_ends_with_a_signal" tap_ends_with_a_signal
 run_here "bad_record_is_shown" bad_record_is_shown
 run_here "taps_wait_for_connections" taps_wait_for_connections
-run_here "records_that_are_lost_are_told" records_that_are_lost_are_told
+run_here "records_that_are_lost_are_reported" records_that_are_lost_are_reported
 tap_run "no_such_connection" no_such_connection
 
 # ---- policy ----
@@ -770,7 +770,7 @@ policy_out_of_range_is_refused() {
 		json "$(on beta policy --json)" "it['markers'] == 0"
 }
 
-who_may_not_is_told() {
+who_may_not_gets_an_error() {
 	ends_with 1 "sudo" as_nobody beta policy markers=1 &&
 		ends_with 1 "sudo mpa monitor" as_nobody beta monitor &&
 		ends_with 1 "sudo mpa monitor" as_nobody beta monitor --records "${cookie[one.b]}"
@@ -779,7 +779,7 @@ who_may_not_is_told() {
 tap_run "policy_is_shown_and_set" policy_is_shown_and_set
 tap_run "completed_words_are_good" completed_words_are_good
 tap_run "policy_out_of_range_is_refused" policy_out_of_range_is_refused
-tap_run "who_may_not_is_told" who_may_not_is_told
+tap_run "who_may_not_gets_an_error" who_may_not_gets_an_error
 
 # ---- without the module ----
 

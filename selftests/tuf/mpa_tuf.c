@@ -247,7 +247,7 @@ TEST_F(tuf, period_is_a_power_of_two)
 	}
 }
 
-/* "getsockopt() tells mode, period and flags; no key" */
+/* "getsockopt() reports mode, period and flags; no key" */
 TEST_F(tuf, framing_can_be_read)
 {
 	struct tuf_framing framing, none = {};
@@ -447,7 +447,7 @@ TEST_F(tuf, other_key_for_what_is_in_the_stash)
 }
 
 /* A read of no octets consumes nothing. */
-TEST_F(tuf, other_key_behind_a_read_of_nothing)
+TEST_F(tuf, other_key_after_a_read_of_nothing)
 {
 	struct tuf_way other = self->way;
 
@@ -462,7 +462,7 @@ TEST_F(tuf, other_key_behind_a_read_of_nothing)
 }
 
 /* Receiving has failed: the stash is dropped, and so is what arrives later. */
-TEST_F(tuf, other_key_behind_a_wrong_marker)
+TEST_F(tuf, other_key_after_a_wrong_marker)
 {
 	struct call call = { .fd = self->fd[1], .buf = self->buf, .len = BUF };
 	struct tuf_way other = self->way;
@@ -672,8 +672,8 @@ TEST_F(tuf, no_stop_while_a_call_sends)
 	sending_waits(_metadata, self, true);
 }
 
-/* "EPIPE behind the end" */
-TEST_F(tuf, no_start_behind_the_end)
+/* "EPIPE after the end" */
+TEST_F(tuf, no_start_after_the_end)
 {
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	EXPECT_REFUSED(EPIPE, self->fd[0], TUF_TX, .mode = variant->mode);

@@ -20,7 +20,7 @@ static void stream_add_wrong(struct _test_data_place *self, u32 len)
 	stream_way.key[4] ^= 0x40;
 }
 
-TEST_F(place, contained_segment_behind_a_gap_comes_at_once)
+TEST_F(place, contained_segment_after_a_gap_comes_at_once)
 {
 	struct tuf_info info;
 	unsigned int i;
@@ -231,7 +231,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 }
 
 /* The next one begins where it ends. */
-TEST_F(place, fpdus_behind_a_contained_one_are_placed_by_length)
+TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 {
 	unsigned int i;
 
@@ -268,7 +268,7 @@ TEST_F(place, fpdus_behind_a_contained_one_are_placed_by_length)
 }
 
 /* Octets of the next one that arrived before it wait for it. */
-TEST_F(place, contained_one_in_front_of_an_island)
+TEST_F(place, contained_one_before_an_island)
 {
 	stream_add_many(self, 700, 6);
 	ASSERT_EQ(0, come(self, self->start[3], self->start[5]));

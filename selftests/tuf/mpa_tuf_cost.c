@@ -32,7 +32,7 @@ static u32 add_markers(struct _test_data_place *self, u32 octets)
 	return start + octets;
 }
 
-TEST_F(place, an_octet_behind_many_markers)
+TEST_F(place, an_octet_after_many_markers)
 {
 	double few = segment_us(self, add_markers(self, 10 * 128), 1, 0);
 

@@ -108,7 +108,7 @@ TEST_F(place, fpdu_that_begins_with_a_marker)
 }
 
 /* And one that ends where it is due, whose marker counts it. */
-TEST_F(place, marker_that_points_behind_the_next_one)
+TEST_F(place, marker_that_points_after_the_next_one)
 {
 	stream_add(self, 100);
 	/* The marker at 512 lies in this one; at 1024 it has ended. */
@@ -126,7 +126,7 @@ TEST_F(place, marker_that_points_behind_the_next_one)
 	NOTHING();
 }
 
-TEST_F(place, fpdus_behind_one_that_a_marker_tells)
+TEST_F(place, fpdus_after_one_that_a_marker_gives)
 {
 	unsigned int i, next;
 
@@ -156,7 +156,7 @@ TEST_F(place, fpdus_behind_one_that_a_marker_tells)
  * Octets that arrived before the marker, and are no longer in TCP's SACK
  * blocks: after a gap, or contiguous with the segment that has the marker.
  */
-TEST_F(place, marker_tells_of_what_came_before_it)
+TEST_F(place, marker_gives_what_came_before_it)
 {
 	unsigned int next, i;
 	u32 marker = 512, at;

@@ -341,7 +341,7 @@ class Receiver:
                 self.tell(mode, period, key, begin)
             number += 1
         if self.sock.recv(1):
-            raise Failed("octets behind the end")
+            raise Failed("octets after the end")
 
     def tell(self, mode, period, key, begin):
         more = f",period={period}" if mode == "markers" else ""
@@ -377,7 +377,7 @@ class Receiver:
         while len(seen) < count:
             octets, control, _, _ = self.sock.recvmsg(70000, 200)
             if not octets:
-                raise Failed(f"the end behind {len(seen)} of {count} records")
+                raise Failed(f"the end after {len(seen)} of {count} records")
             records.parse(octets, seen)
             (flags,) = struct.unpack_from("=I", control[0][2], 32)
             self.placed += bool(flags & PLACED)

@@ -402,7 +402,7 @@ TEST_F(tuf, record_of_a_wrong_length_is_not_sent)
 	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 3));
 }
 
-TEST_F(tuf, fault_leaves_nothing_behind)
+TEST_F(tuf, fault_leaks_nothing)
 {
 	struct iovec iov[2] = { { self->octets, 3000 }, { (void *)8, 100 } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };

@@ -195,7 +195,7 @@ TEST_F(tx, mulpdu_follows_the_path)
 }
 
 /* "a send fails with EMSGSIZE, once, when MULPDU has changed since it was read" */
-TEST_F(tx, change_of_emss_is_told_once)
+TEST_F(tx, change_of_emss_is_reported_once)
 {
 	const struct connecting usual = {};
 	int most, times;
@@ -218,7 +218,7 @@ TEST_F(tx, change_of_emss_is_told_once)
 	}
 }
 
-TEST_F(tx, change_of_emss_is_not_told_unasked)
+TEST_F(tx, change_of_emss_is_not_reported_unrequested)
 {
 	ASSERT_TRUE(goes(self, 100));
 	ASSERT_EQ(0, lo_mtu(1300));

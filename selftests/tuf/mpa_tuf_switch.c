@@ -65,7 +65,7 @@ TEST_F(tuf, framing_begins_among_unread_octets)
 }
 
 /* Both directions have ended, but not all data have been read. */
-TEST_F(tuf, framing_begins_behind_both_ends)
+TEST_F(tuf, framing_begins_after_both_ends)
 {
 	size_t n;
 
@@ -439,7 +439,7 @@ TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 }
 
 /* A reset is reported for both directions. */
-TEST_F(tuf, reset_is_told)
+TEST_F(tuf, reset_is_reported)
 {
 	START();
 	EXPECT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100));

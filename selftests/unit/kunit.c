@@ -152,7 +152,7 @@ static struct kunit_case cases[] = {
 };
 
 static struct kunit_suite suite = {
-	.name = "mpa_floor",
+	.name = "mpa_layer0",
 	.init = begin,
 	.test_cases = cases,
 };

@@ -69,7 +69,7 @@ static void crc3_is_the_models_at_every_address(void)
 }
 
 /* A register that continues after earlier octets, different for each buffer. */
-static void crc3_goes_on_from_the_octets_before(void)
+static void crc3_continues_from_the_octets_before(void)
 {
 	const u8 *b = octets + 1000, *c = octets + 2000;
 	u32 crc[3];
@@ -240,7 +240,7 @@ const struct unit_test crc_tests[] = {
 	UNIT_TEST(crc3_is_used_where_the_processor_has_it),
 	UNIT_TEST(crc3_is_the_models_at_every_length),
 	UNIT_TEST(crc3_is_the_models_at_every_address),
-	UNIT_TEST(crc3_goes_on_from_the_octets_before),
+	UNIT_TEST(crc3_continues_from_the_octets_before),
 	UNIT_TEST(crc3_that_differs_is_refused),
 	UNIT_TEST(crc_run_is_put_as_one_by_one),
 	UNIT_TEST(crc_run_ends_before_the_first_bad_fpdu),

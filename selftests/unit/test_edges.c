@@ -106,7 +106,7 @@ static void marker_between_fpdus_belongs_to_the_next(void)
 	EXPECT_OCTETS(crc, octets + 8, 4, "CRC over the marker as well");
 }
 
-static void marker_behind_the_crc_is_not_counted(void)
+static void marker_after_the_crc_is_not_counted(void)
 {
 	struct mpa_fpdu fpdu;
 
@@ -242,7 +242,7 @@ static void small_fpdus_share_an_interval(void)
 	EXPECT_EQ(536, pos, "octets of 33 FPDUs");
 }
 
-static void markers_go_on_across_the_wrap(void)
+static void markers_continue_across_the_wrap(void)
 {
 	struct mpa_fpdu fpdu;
 
@@ -294,7 +294,7 @@ static void unmarked_streams_have_no_markers(void)
 	}
 }
 
-static void length_is_behind_a_leading_marker(void)
+static void length_is_after_a_leading_marker(void)
 {
 	static const u8 head[] = { 0xff, 0xff, 0xff, 0xff, 0x12, 0x34 };
 
@@ -375,7 +375,7 @@ static void marker_count_follows_each_octet(void)
 }
 
 /* RFC 5044 section 8: with a valid CRC the marker is the error. */
-static void wrong_fpduptr_is_told_behind_a_valid_crc(void)
+static void wrong_fpduptr_is_reported_after_a_valid_crc(void)
 {
 	static u8 ulpdu[MPA_ULPDU_MAX];
 	u8 octets[20];
@@ -440,22 +440,22 @@ const struct unit_test edge_tests[] = {
 	UNIT_TEST(no_fpdu_is_longer_than_mpa_fpdu_max),
 	UNIT_TEST(layout_of_65535_octets_is_sound),
 	UNIT_TEST(marker_between_fpdus_belongs_to_the_next),
-	UNIT_TEST(marker_behind_the_crc_is_not_counted),
+	UNIT_TEST(marker_after_the_crc_is_not_counted),
 	UNIT_TEST(each_marker_leads_to_its_fpdu),
 	UNIT_TEST(positions_are_compared_across_the_wrap),
 	UNIT_TEST(marker_between_pad_and_crc_is_in_the_crc),
 	UNIT_TEST(marker_between_ulpdu_and_crc_without_pad),
 	UNIT_TEST(marker_cuts_the_ulpdu),
 	UNIT_TEST(small_fpdus_share_an_interval),
-	UNIT_TEST(markers_go_on_across_the_wrap),
+	UNIT_TEST(markers_continue_across_the_wrap),
 	UNIT_TEST(pad_makes_a_multiple_of_four),
 	UNIT_TEST(unmarked_streams_have_no_markers),
-	UNIT_TEST(length_is_behind_a_leading_marker),
+	UNIT_TEST(length_is_after_a_leading_marker),
 	UNIT_TEST(marker_is_written_with_its_reserved_half_zero),
 	UNIT_TEST(marker_is_read_without_reserved_and_low_bits),
 	UNIT_TEST(marker_distance_counts_down),
 	UNIT_TEST(marker_count_follows_each_octet),
-	UNIT_TEST(wrong_fpduptr_is_told_behind_a_valid_crc),
+	UNIT_TEST(wrong_fpduptr_is_reported_after_a_valid_crc),
 	UNIT_TEST(walk_ends_where_copying_fails),
 	{ }
 };

@@ -30,7 +30,7 @@ static void expect_format(const char *name, const struct mpa_format *format,
 		  "markers");
 }
 
-static void formats_are_told_apart(void)
+static void formats_are_distinguished(void)
 {
 	expect_format("MPA", &plain, "oas");
 	expect_format("MPA with markers", &marked, "oasm");
@@ -209,7 +209,7 @@ static void framing_of_tuf_is_laid_out_by_its_functions(void)
 }
 
 const struct unit_test framing_tests[] = {
-	UNIT_TEST(formats_are_told_apart),
+	UNIT_TEST(formats_are_distinguished),
 	UNIT_TEST(modes_are_the_user_s),
 	UNIT_TEST(intervals_are_known),
 	UNIT_TEST(framing_of_mpa_is_laid_out_as_ever),

@@ -166,7 +166,7 @@ static void one_stream(void)
 					 count), "ULPDUs received");
 }
 
-static void model_and_floor_make_the_same_streams(void)
+static void model_and_layer_0_make_the_same_streams(void)
 {
 	fill_pool();
 	for (u32 i = 0; i < unit_streams; i++) {
@@ -192,7 +192,7 @@ static void one_damaged_stream(void)
 	compare_receive(position, markers, crc, octets, count);
 }
 
-static void model_and_floor_agree_on_damaged_streams(void)
+static void model_and_layer_0_agree_on_damaged_streams(void)
 {
 	fill_pool();
 	for (u32 i = 0; i < unit_streams; i++) {
@@ -201,7 +201,7 @@ static void model_and_floor_agree_on_damaged_streams(void)
 	}
 }
 
-static void model_and_floor_agree_on_startup_frames(void)
+static void model_and_layer_0_agree_on_startup_frames(void)
 {
 	static const char *const keys[] = {
 		"MPA ID Req Frame", "MPA ID Rep Frame",
@@ -224,7 +224,7 @@ static void model_and_floor_agree_on_startup_frames(void)
 	}
 }
 
-static void model_and_floor_agree_on_enhanced_data(void)
+static void model_and_layer_0_agree_on_enhanced_data(void)
 {
 	u8 octets[MPA_ENHANCED_LEN];
 
@@ -257,9 +257,9 @@ const struct unit_test model_tests[] = {
 	UNIT_TEST(model_knows_the_vectors),
 	UNIT_TEST(model_divides_alike_by_hand_and_by_table),
 	UNIT_TEST(model_counts_as_it_sends),
-	UNIT_TEST(model_and_floor_agree_on_startup_frames),
-	UNIT_TEST(model_and_floor_agree_on_enhanced_data),
-	UNIT_TEST(model_and_floor_agree_on_damaged_streams),
-	UNIT_TEST(model_and_floor_make_the_same_streams),
+	UNIT_TEST(model_and_layer_0_agree_on_startup_frames),
+	UNIT_TEST(model_and_layer_0_agree_on_enhanced_data),
+	UNIT_TEST(model_and_layer_0_agree_on_damaged_streams),
+	UNIT_TEST(model_and_layer_0_make_the_same_streams),
 	{ }
 };

@@ -147,7 +147,7 @@ static void startup_asks_for_more_while_all_is_right(void)
 }
 
 /* Any wrong value, of any octet, with any number of octets received. */
-static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
+static void startup_reports_a_wrong_key_at_its_first_wrong_octet(void)
 {
 	struct mpa_frame startup;
 	u8 frame[MPA_FRAME_LEN];
@@ -177,7 +177,7 @@ static void startup_tells_a_wrong_key_at_its_first_wrong_octet(void)
 	}
 }
 
-static void startup_tells_the_frame_of_its_own_role(void)
+static void startup_reports_the_frame_of_its_own_role(void)
 {
 	struct mpa_frame startup;
 	u8 frame[MPA_FRAME_LEN];
@@ -450,8 +450,8 @@ const struct unit_test startup_tests[] = {
 	UNIT_TEST(startup_put_leaves_private_data_alone),
 	UNIT_TEST(startup_frames_survive_the_round_trip),
 	UNIT_TEST(startup_asks_for_more_while_all_is_right),
-	UNIT_TEST(startup_tells_a_wrong_key_at_its_first_wrong_octet),
-	UNIT_TEST(startup_tells_the_frame_of_its_own_role),
+	UNIT_TEST(startup_reports_a_wrong_key_at_its_first_wrong_octet),
+	UNIT_TEST(startup_reports_the_frame_of_its_own_role),
 	UNIT_TEST(startup_limits_private_data_to_512_octets),
 	UNIT_TEST(startup_ignores_reserved_bits),
 	UNIT_TEST(startup_ignores_r_in_a_request),

@@ -248,7 +248,7 @@ static void tuf_marker_cuts_a_ulpdu(void)
 	EXPECT_EQ(216, mpa_alt_offset(&fpdu, 200), "offset of the end");
 }
 
-static void tuf_marker_in_front_of_the_last_octet(void)
+static void tuf_marker_before_the_last_octet(void)
 {
 	struct mpa_fpdu fpdu = lay_out(100, 21, marked(128));
 
@@ -261,7 +261,7 @@ static void tuf_marker_in_front_of_the_last_octet(void)
 	EXPECT_EQ(33, mpa_alt_offset(&fpdu, 21), "offset of the end");
 }
 
-static void tuf_marker_behind_the_last_octet_is_the_next_ones(void)
+static void tuf_marker_after_the_last_octet_is_the_next_ones(void)
 {
 	struct mpa_fpdu fpdu = lay_out(100, 20, marked(128));
 
@@ -282,7 +282,7 @@ static u32 leads_to(const struct mpa_format *format, u32 pos, const char *field)
 }
 
 /* From 120 to 256, where the next FPDU begins with a marker. */
-static void tuf_marker_counts_the_one_behind_its_fpdu(void)
+static void tuf_marker_counts_the_one_after_its_fpdu(void)
 {
 	struct mpa_fpdu fpdu = lay_out(120, 124, marked(128));
 	const struct mpa_format format = marked(128);
@@ -769,9 +769,9 @@ const struct unit_test tuf_tests[] = {
 	UNIT_TEST(tuf_segments_have_no_header),
 	UNIT_TEST(tuf_aligned_fpdu_has_no_markers),
 	UNIT_TEST(tuf_marker_cuts_a_ulpdu),
-	UNIT_TEST(tuf_marker_in_front_of_the_last_octet),
-	UNIT_TEST(tuf_marker_behind_the_last_octet_is_the_next_ones),
-	UNIT_TEST(tuf_marker_counts_the_one_behind_its_fpdu),
+	UNIT_TEST(tuf_marker_before_the_last_octet),
+	UNIT_TEST(tuf_marker_after_the_last_octet_is_the_next_ones),
+	UNIT_TEST(tuf_marker_counts_the_one_after_its_fpdu),
 	UNIT_TEST(tuf_marker_of_two_copies_that_differ_is_bad),
 	UNIT_TEST(tuf_marker_leads_to_its_fpdu),
 	UNIT_TEST(tuf_positions_wrap),

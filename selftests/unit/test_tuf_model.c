@@ -109,7 +109,7 @@ static u32 random_fpdus(u64 *position, struct mpa_format *format, bool looked_at
 	return fpdus;
 }
 
-static void tuf_model_and_floor_make_the_same_streams(void)
+static void tuf_model_and_layer_0_make_the_same_streams(void)
 {
 	static u8 octets[COMPARE_OCTETS];
 
@@ -129,7 +129,7 @@ static void tuf_model_and_floor_make_the_same_streams(void)
 	}
 }
 
-static void tuf_model_and_floor_agree_on_damaged_streams(void)
+static void tuf_model_and_layer_0_agree_on_damaged_streams(void)
 {
 	static u8 octets[COMPARE_OCTETS];
 
@@ -147,7 +147,7 @@ static void tuf_model_and_floor_agree_on_damaged_streams(void)
 }
 
 /* Around each place where a marker may be, from one octet to three periods. */
-static void tuf_model_and_floor_agree_on_every_phase(void)
+static void tuf_model_and_layer_0_agree_on_every_phase(void)
 {
 	struct mpa_format format = { .framing = MPA_FRAMING_POINTERS };
 	static const u8 key[TUF_KEY_LEN] = { 10, 11, 12, 13, 14, 15 };
@@ -173,7 +173,7 @@ static void tuf_model_and_floor_agree_on_every_phase(void)
 }
 
 /* Also without a header: no receiver parses those. */
-static void tuf_model_and_floor_send_the_same_segments(void)
+static void tuf_model_and_layer_0_send_the_same_segments(void)
 {
 	const struct mpa_format format = { .framing = MPA_FRAMING_SEGMENTS };
 
@@ -284,11 +284,11 @@ static void tuf_key_is_found_among_random_octets(void)
 const struct unit_test tuf_model_tests[] = {
 	UNIT_TEST(tuf_key_is_found_at_every_place),
 	UNIT_TEST(tuf_key_is_found_among_random_octets),
-	UNIT_TEST(tuf_model_and_floor_send_the_same_segments),
-	UNIT_TEST(tuf_model_and_floor_agree_on_every_phase),
+	UNIT_TEST(tuf_model_and_layer_0_send_the_same_segments),
+	UNIT_TEST(tuf_model_and_layer_0_agree_on_every_phase),
 	UNIT_TEST(tuf_mulpdu_is_as_the_drafts_reckon_it),
 	UNIT_TEST(tuf_room_is_the_largest_that_fits),
-	UNIT_TEST(tuf_model_and_floor_agree_on_damaged_streams),
-	UNIT_TEST(tuf_model_and_floor_make_the_same_streams),
+	UNIT_TEST(tuf_model_and_layer_0_agree_on_damaged_streams),
+	UNIT_TEST(tuf_model_and_layer_0_make_the_same_streams),
 	{ }
 };

@@ -396,7 +396,7 @@ int main(void)
 	dprintf(status_port, "exit %d\n", status);
 
 	/*
-	 * Sockets that the command left behind are closed while the kernel's
+	 * Sockets that the command has not closed are closed while the kernel's
 	 * messages are still watched.
 	 */
 	kill(-1, SIGKILL);

@@ -38,9 +38,9 @@ struct options {
 
 static const struct argp_option options[] = {
 	{ "keep", 'k', NULL, 0, "one connection after the other, not only one", 0 },
-	{ "fork", 'f', NULL, 0, "connections side by side, each in a process of its own", 0 },
-	{ "max", KEY_MAX, "N", 0, "with --fork: so many at a time (64)", 0 },
-	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after so many", 0 },
+	{ "fork", 'f', NULL, 0, "connections in parallel, each in a process of its own", 0 },
+	{ "max", KEY_MAX, "N", 0, "with --fork: at most N at a time (64)", 0 },
+	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after N", 0 },
 	ENDPOINT_PORT,
 	{ "port-file", KEY_PORT_FILE, "FILE", 0, "write the port there, once it is open", 0 },
 	{ "reject", KEY_REJECT, "TEXT", 0, "refuse, with this private data", 0 },
@@ -328,7 +328,7 @@ static int serve_forked(const struct options *opt, struct session *session, int 
 
 /*
  * The socket that systemd has passed: one that listens (Accept=no), or a connection
- * (Accept=yes), which is the only one then, and told by a false return.
+ * (Accept=yes), which is the only one then, and reported by a false return.
  */
 static bool take_activated(const struct options *opt, int *fd)
 {

@@ -46,9 +46,9 @@ static bool stopped;
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "a line of JSON for each", 0 },
-	{ "count", 'c', "N", 0, "end after so many events, or records", 0 },
+	{ "count", 'c', "N", 0, "end after N events, or records", 0 },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "end after so long", 0 },
-	{ "timestamp", 't', NULL, 0, "in front of each event a line with date and time", 0 },
+	{ "timestamp", 't', NULL, 0, "before each event a line with date and time", 0 },
 	{ "tshort", 's', NULL, 0, "date and time in the line of the event; also as -ts", 0 },
 	{ "event", 'e', "NAME[,NAME]...", 0,
 	  "only these: started, refused, failed, mulpdu, unaligned, closed", 0 },

@@ -15,7 +15,7 @@
 /* How the time is printed */
 enum stamp {
 	STAMP_CLOCK,		/* of the day */
-	STAMP_LINE,		/* a line in front of each */
+	STAMP_LINE,		/* a line before each */
 	STAMP_SHORT,		/* with the date */
 };
 

@@ -42,7 +42,7 @@ const char *event_name(uint8_t cmd)
 	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;
 }
 
-/* In front of a line; with a date as "ip monitor" has it. */
+/* Before a line; with a date as "ip monitor" has it. */
 void output_time(const struct output *output)
 {
 	static const char *const formats[] = { "%T", "%a %b %e %T %Y", "%FT%T" };

@@ -60,7 +60,7 @@ enum colour {
 
 const char *colour(enum colour which);
 
-/* messages go to standard error, behind "mpa COMMAND: ". */
+/* messages go to standard error, after "mpa COMMAND: ". */
 extern const char *say_command;		/* for the front of a message */
 extern bool say_quiet;			/* only errors */
 /* Called with an error that ends the program, in addition to the message. */

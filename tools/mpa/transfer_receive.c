@@ -168,7 +168,7 @@ static int take_data(struct download *down, struct run *run, const char *octets,
 	len -= TRANSFER_PLACE;
 	if (!len || len > limit || place > limit - len)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "there are octets behind the file's end");
+			    "there are octets after the file's end");
 	if (down->out && place != down->hashed)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
 			    "the file's octets do not come in order");

@@ -186,7 +186,7 @@ class Half:
         self.stream = bytes(out)
         if self.holes:
             self.problems.append(
-                f"{self.holes} octets are missing behind stream octet "
+                f"{self.holes} octets are missing after stream octet "
                 f"{len(out)}: capture again with tcpdump -s 0 -B 65536")
 
 

@@ -49,7 +49,7 @@ class Framing:
                 raise ValueError(f"\"{word}\" is not known; there are from=, "
                                  "to=, mode=, key=, start=, end=, period=")
             if name in told:
-                raise ValueError(f"{name} is told twice")
+                raise ValueError(f"{name} is given twice")
             told.add(name)
             getattr(self, f"take_{name}")(value)
         self.check(told)
@@ -60,7 +60,7 @@ class Framing:
         if not self.mode:
             raise ValueError("mode= is missing: align or markers")
         if self.end is not None and self.end <= self.start:
-            raise ValueError(f"end={self.end} is not behind "
+            raise ValueError(f"end={self.end} is not after "
                              f"start={self.start}")
         if self.mode == "markers":
             self.period = self.period or tuf.PERIOD_DEFAULT

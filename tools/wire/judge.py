@@ -468,7 +468,7 @@ def arguments():
         description="Verdict on captures of MPA connections: Wireshark's and "
         "an octet-exact one\nof its own. With --tuf: on TUF, of its own. Exit "
         "status: 0 all is good and\nsomething was there, 1 not so, 2 cannot "
-        "tell: the begin of a connection is not\nin the capture, or the file "
+        "say: the begin of a connection is not\nin the capture, or the file "
         "cannot be read.", epilog=expect.HELP)
     parser.add_argument("file", nargs="+", metavar="FILE.pcap")
     parser.add_argument("--json", action="store_true",

@@ -52,7 +52,7 @@ class Framed:
         """Yields what is wrong with one FPDU."""
         if self.wrong_key(fpdu):
             yield f"Key {fpdu.key.hex()}, must be {self.key.hex()}" + (
-                ", or the Length in front of it is wrong" if fpdu.pos else "")
+                ", or the Length before it is wrong" if fpdu.pos else "")
         for at, which, said, want in fpdu.wrong_markers:
             yield (f"marker at {at}: its {which} copy says {said}, must say "
                    f"{want}")

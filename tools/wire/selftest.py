@@ -358,7 +358,7 @@ def _(pcap):
     tcp.segment(0, ways[0].fpdu(b"whole") + b"\0")
 
 
-@case("octets_behind_the_last_fpdu", "not explained")
+@case("octets_after_the_last_fpdu", "not explained")
 def _(pcap):
     tcp = Connection(pcap)
     ways = tcp.start()
@@ -417,7 +417,7 @@ case("enhanced_reply_to_a_plain_request", "an enhanced reply")(
     lambda pcap: enhanced(pcap, b"", flags=(M | C, M | C | S)))
 
 
-@case("reply_in_front_of_the_request", "before the Request Frame")
+@case("reply_before_the_request", "before the Request Frame")
 def _(pcap):
     tcp = Connection(pcap)
     tcp.segment(1, startup(REPLY, M | C))
@@ -433,7 +433,7 @@ def _(pcap):
     tcp.segment(1, startup(REPLY, M | C))
 
 
-@case("hole_in_the_stream", "are missing behind stream octet")
+@case("hole_in_the_stream", "are missing after stream octet")
 def _(pcap):
     tcp = Connection(pcap)
     ways = tcp.start()

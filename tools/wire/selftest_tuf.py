@@ -86,12 +86,12 @@ def _(pcap):
         tcp.send(0, fpdu(KEY, rnd.randbytes(length)))
 
 
-@case("key_not_told", tuf=("from=:40000,mode=align",))
+@case("key_not_stated", tuf=("from=:40000,mode=align",))
 def _(pcap):
     talk(pcap, many(5))
 
 
-@case("plain_tcp_in_front_and_behind", contained=True,
+@case("plain_tcp_before_and_after", contained=True,
       tuf=(TOLD + ",start=7,end=27", BACK + ",start=4"),
       counts={"segments": 2, "framed_octets": 20})
 def _(pcap):
@@ -224,12 +224,12 @@ def _(pcap):
          + [fpdu(KEY[:5] + b"\x0e", bytes(100))] + many(2))
 
 
-@case("another_key_than_told", "FPDU 1 at 0: Key f0e0d0c0b0a0")
+@case("another_key_than_stated", "FPDU 1 at 0: Key f0e0d0c0b0a0")
 def _(pcap):
     talk(pcap, many(3, OTHER))
 
 
-@case("key_not_told_and_not_the_same", "FPDU 2 at 28: Key f0e0d0c0b0a0",
+@case("key_not_stated_and_not_the_same", "FPDU 2 at 28: Key f0e0d0c0b0a0",
       tuf=("from=10.0.0.1,mode=align",))
 def _(pcap):
     talk(pcap, [fpdu(KEY, bytes(20)), fpdu(OTHER, bytes(20))])
@@ -341,7 +341,7 @@ def _(pcap):
     talk(pcap, [fpdu(KEY, bytes(30))] + [fpdu(KEY, bytes(30)) + b"plain"])
 
 
-@case("octets_behind_the_last_fpdu", "3 octets at 38 are not explained")
+@case("octets_after_the_last_fpdu", "3 octets at 38 are not explained")
 def _(pcap):
     talk(pcap, [fpdu(KEY, bytes(30)), b"end"])
 
@@ -357,7 +357,7 @@ def _(pcap):
     talk(pcap, [fpdu(KEY, bytes(30))] * 2 + [b"plain"])
 
 
-@case("framing_ends_later_than_told", "BAD", tuf=(TOLD + ",end=77",))
+@case("framing_ends_later_than_stated", "BAD", tuf=(TOLD + ",end=77",))
 def _(pcap):
     talk(pcap, [fpdu(KEY, bytes(30))] * 2 + [b"plain"])
 
@@ -368,7 +368,7 @@ def _(pcap):
     talk(pcap, [fpdu(KEY, bytes(30))] * 2)
 
 
-@case("framing_begins_later_than_told", "BAD", tuf=(TOLD + ",start=4",))
+@case("framing_begins_later_than_stated", "BAD", tuf=(TOLD + ",start=4",))
 def _(pcap):
     talk(pcap, [b"plain"] + many(2))
 
@@ -391,7 +391,7 @@ def _(pcap):
     talk(pcap, many(2))
 
 
-@case("hole_in_the_stream", "are missing behind stream octet")
+@case("hole_in_the_stream", "are missing after stream octet")
 def _(pcap):
     tcp, _ = talk(pcap, many(2))
     tcp.seq[0] += 100
@@ -463,7 +463,7 @@ def _(pcap):
            + [fpdu(KEY, bytes(65537 - 8 - 4 * 16))], 4096)
 
 
-@case("markers_behind_plain_tcp_and_before_it",
+@case("markers_after_plain_tcp_and_before_it",
       tuf=(MARKED + ",start=5,end=149",))
 def _(pcap):
     marked(pcap, [fpdu(KEY, bytes(128))], front=b"plain", behind=b"again")
@@ -548,7 +548,7 @@ def _(pcap):
     marked(pcap, [fpdu(KEY, bytes(300), 299), fpdu(KEY, bytes(300))])
 
 
-@case("marker_with_no_fpdu_behind_it", "4 octets at 128 are not explained",
+@case("marker_with_no_fpdu_after_it", "4 octets at 128 are not explained",
       tuf=(MARKED,))
 def _(pcap):
     marked(pcap, [fpdu(KEY, bytes(116))], behind=bytes(4))

@@ -15,11 +15,11 @@ USAGE = (
     (("--tuf", "from=:7,mode=both"), "neither align nor markers"),
     (("--tuf", "from=,mode=align"), "neither address nor port"),
     (("--tuf", "from=[fd00::1,mode=align"), "is no [ADDRESS]:PORT"),
-    (("--tuf", "from=:7,from=:8,mode=align"), "told twice"),
+    (("--tuf", "from=:7,from=:8,mode=align"), "given twice"),
     (("--tuf", "from=:7,mode=align,keys=1"), "is not known"),
     (("--tuf", "from=:7,mode=align,key=0a0b"), "12 hexadecimal digits"),
     (("--tuf", "from=:7,mode=align,start=-1"), "no number of octets"),
-    (("--tuf", "from=:7,mode=align,start=9,end=9"), "is not behind"),
+    (("--tuf", "from=:7,mode=align,start=9,end=9"), "is not after"),
     (("--tuf", "from=:7,mode=align,period=512"), "goes with mode=markers"),
     (("--tuf", "from=:7,mode=markers,period=64"), "no power of two"),
     (("--tuf", "from=:7,mode=markers,period=384"), "no power of two"),
@@ -66,7 +66,7 @@ def judged(tap, command, path):
                "tuf: json", ran.stdout)
     ran = command("annotate", "--fpdus", "9", "--tuf", TOLD, path)
     tap.result("packet 8, 700 octets: passes for an FPDU, WRONG" in ran.stdout,
-               "tuf: annotate tells what passes for an FPDU",
+               "tuf: annotate reports what passes for an FPDU",
                ran.stdout + ran.stderr)
     for arguments, finds in USAGE:
         ran = command("judge", *arguments, path)

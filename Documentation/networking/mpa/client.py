@@ -13,7 +13,7 @@ MPA_START, MPA_INFO, MPA_PEER = 1, 2, 3
 MPA_ROLE_INITIATOR = 1
 MPA_ULPDU_MAX = 64768
 
-# The 32 octets in front of private_data.
+# The 32 octets before private_data.
 MPA_START_HEAD = struct.Struct("=BBHIHHI16x")
 MPA_PEER_HEAD = struct.Struct("=BBHHHI20x")
 

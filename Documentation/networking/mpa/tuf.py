@@ -37,7 +37,7 @@ def receive_framed(sock):
 
 
 def send_framed(sock):
-    """From here on a send() is an FPDU, with the key that was told."""
+    """From here on a send() is an FPDU, with the key that was reported."""
     sock.setsockopt(SOL_MPA, TUF_TX, framing(TUF_ALIGN))
 
 
@@ -62,7 +62,7 @@ def ask(sock, records):
     for record in records:
         sock.send(record.encode())                  # one ULPDU
         print(sock.recv(TUF_LENGTH_MAX).decode())   # one FPDU
-    # Framing ends behind a whole record: what is sent now would be plain TCP.
+    # Framing ends after a whole record: what is sent now would be plain TCP.
     sock.setsockopt(SOL_MPA, TUF_TX, framing(TUF_OFF))
 
 

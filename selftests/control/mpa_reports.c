@@ -91,7 +91,7 @@ static const char *const failures[] = {
 
 #define BAD_LEN	1001
 
-FIXTURE(told)
+FIXTURE(reported)
 {
 	int fd;			/* the receiver */
 	int from;			/* mpa's end before the path, or -1 */
@@ -106,19 +106,19 @@ FIXTURE(told)
 	u8 buf[4096];
 };
 
-FIXTURE_VARIANT(told)
+FIXTURE_VARIANT(reported)
 {
 	enum maker maker;
 	bool marked;
 	int family;
 };
 
-FIXTURE_VARIANT_ADD(told, peer) { BY_PEER, false, AF_INET };
-FIXTURE_VARIANT_ADD(told, peer_marked) { BY_PEER, true, AF_INET6 };
-FIXTURE_VARIANT_ADD(told, path) { BY_PATH, false, AF_INET6 };
-FIXTURE_VARIANT_ADD(told, path_marked) { BY_PATH, true, AF_INET };
+FIXTURE_VARIANT_ADD(reported, peer) { BY_PEER, false, AF_INET };
+FIXTURE_VARIANT_ADD(reported, peer_marked) { BY_PEER, true, AF_INET6 };
+FIXTURE_VARIANT_ADD(reported, path) { BY_PATH, false, AF_INET6 };
+FIXTURE_VARIANT_ADD(reported, path_marked) { BY_PATH, true, AF_INET };
 
-FIXTURE_SETUP(told)
+FIXTURE_SETUP(reported)
 {
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, nl_open(&self->nl));
@@ -133,7 +133,7 @@ FIXTURE_SETUP(told)
 	self->peer.fd = -1;
 }
 
-static void part(struct _test_data_told *self)
+static void part(struct _test_data_reported *self)
 {
 	hang_up(self->fd);
 	hang_up(self->from);
@@ -145,7 +145,7 @@ static void part(struct _test_data_told *self)
 	self->peer.fd = -1;
 }
 
-FIXTURE_TEARDOWN(told)
+FIXTURE_TEARDOWN(reported)
 {
 	part(self);
 	nl_close(&self->nl);
@@ -163,7 +163,7 @@ static int pass_frame(int in, int out)
 }
 
 /* The receiver is the responder; so its stream begins after a frame. */
-static int meet(struct _test_data_told *self, int family, enum maker maker,
+static int meet(struct _test_data_reported *self, int family, enum maker maker,
 		bool marked)
 {
 	unsigned int flags = marked ? MPA_START_MARKERS : 0;
@@ -196,7 +196,7 @@ static int meet(struct _test_data_told *self, int family, enum maker maker,
 }
 
 /* The octets of the next FPDU, as they reach the last hop; 0 on failure. */
-static size_t next_octets(struct _test_data_told *self, size_t len)
+static size_t next_octets(struct _test_data_reported *self, size_t len)
 {
 	static u8 record[4096];
 	size_t n;
@@ -213,7 +213,7 @@ static size_t next_octets(struct _test_data_told *self, size_t len)
 }
 
 /* Some good ones, of many lengths, so that the next one begins anywhere. */
-static bool good_ones_go(struct _test_data_told *self, unsigned int row)
+static bool good_ones_go(struct _test_data_reported *self, unsigned int row)
 {
 	size_t lens[] = { 1, 511, 1300 + 4 * row, 20 + row, 2000 }, n;
 	unsigned int i;
@@ -250,7 +250,7 @@ static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
  * An FPDU with that error reaches the receiver. Return: its stream position, or
  * -1.
  */
-static long long wrong_one_goes(struct _test_data_told *self, const struct wrong *wrong)
+static long long wrong_one_goes(struct _test_data_reported *self, const struct wrong *wrong)
 {
 	u64 position = self->peer.tx_position;
 	int at = octet_of(&self->peer, position, wrong->field, wrong->nth);
@@ -269,7 +269,7 @@ static long long wrong_one_goes(struct _test_data_told *self, const struct wrong
 }
 
 /* As one line, which shows every difference. */
-static const char *said(const struct nl_told *told)
+static const char *said(const struct nl_reported *told)
 {
 	static char text[128];
 
@@ -283,12 +283,12 @@ static const char *said(const struct nl_told *told)
 	return text;
 }
 
-TEST_F(told, all_tell_the_same)
+TEST_F(reported, all_report_the_same)
 {
 	char wanted[128], traced[128], says[512];
 	const struct wrong *wrong;
+	struct nl_reported told;
 	struct mpa_info info;
-	struct nl_told told;
 	unsigned int row, i;
 	long long position;
 
@@ -365,7 +365,7 @@ TEST_F(told, all_tell_the_same)
  * kind, or -1. @first: the first of them; @closed: that of close().
  */
 static int events_of(struct nl *events, u64 cookie, u8 cmd,
-		     struct nl_told *first, struct nl_told *closed)
+		     struct nl_reported *first, struct nl_reported *closed)
 {
 	int found = 0;
 
@@ -391,9 +391,9 @@ static u64 close_one(int *fd)
 }
 
 /* The program sees that startup ended, and does not read the reason. */
-TEST_F(pair, reset_in_startup_is_told_before_close)
+TEST_F(pair, reset_in_startup_is_reported_before_close)
 {
-	struct nl_told told, closed;
+	struct nl_reported told, closed;
 	struct nl events;
 	int i;
 
@@ -417,9 +417,9 @@ TEST_F(pair, reset_in_startup_is_told_before_close)
 }
 
 /* A rejection before the reset is not lost with it. */
-TEST_F(pair, rejection_and_reset_are_told_before_close)
+TEST_F(pair, rejection_and_reset_are_reported_before_close)
 {
-	struct nl_told told, closed;
+	struct nl_reported told, closed;
 	u8 reply[FRAME_LEN];
 	struct nl events;
 	int i;
@@ -447,7 +447,7 @@ TEST_F(pair, rejection_and_reset_are_told_before_close)
 TEST_F(pair, errno_in_startup_is_the_program_s)
 {
 	const char *const aborted = "code=1 errno=103 position=-1";
-	struct nl_told told, closed;
+	struct nl_reported told, closed;
 	struct nl nl, events;
 	int i;
 
@@ -484,9 +484,9 @@ static void *fetch_error(void *arg)
 	return (void *)err;
 }
 
-TEST_F(pair, loss_is_told_whoever_has_its_error)
+TEST_F(pair, loss_is_reported_whoever_has_its_error)
 {
-	struct nl_told told, closed;
+	struct nl_reported told, closed;
 	pthread_t thread;
 	struct nl events;
 	void *got;
@@ -528,7 +528,7 @@ static void shut_down(const int *fd, const char *ends)
 
 TEST_F(pair, orderly_end_is_no_loss)
 {
-	struct nl_told told, closed;
+	struct nl_reported told, closed;
 	struct nl nl, events;
 	unsigned int i, j;
 
@@ -591,12 +591,12 @@ TEST_F(pair, peer_wants_more_depth_and_both_close)
 }
 
 /* One loss; the reader also sees that a record was cut. */
-TEST_F(pair, reset_within_a_record_is_told_once)
+TEST_F(pair, reset_within_a_record_is_reported_once)
 {
 	const char *const reset = "code=1 errno=104 position=-1";
 	/* After that, MPA_INFO has it, too: where receiving ended. */
 	const char *const cut = "code=1 errno=104 position=0";
-	struct nl_told told, closed;
+	struct nl_reported told, closed;
 	struct peer peer = {};
 	struct nl nl, events;
 	int i;
@@ -634,7 +634,7 @@ TEST_F(pair, reset_within_a_record_is_told_once)
 /* A start that MPA_START refused leaves no trace. */
 TEST_F(pair, refused_start_leaves_no_role)
 {
-	struct nl_told told;
+	struct nl_reported told;
 	struct nl nl;
 
 	ASSERT_EQ(0, nl_open(&nl));

@@ -251,7 +251,7 @@ TEST_F(startup, longest_private_data_is_accepted)
 }
 
 /* PD_Length, and section 7.1.2 rule 9: less than what is sent. */
-TEST_F(startup, octets_behind_private_data_are_refused)
+TEST_F(startup, octets_after_private_data_are_refused)
 {
 	const u16 lengths[] = { 0, 1, PRIVATE_LEN, 511, 512 };
 	unsigned int i, more;
@@ -520,7 +520,7 @@ TEST_F(startup, no_timeout_in_full_operation)
 
 /* ---- what a failed startup leaves ---- */
 
-TEST_F(startup, failure_is_told_once_and_for_good)
+TEST_F(startup, failure_is_reported_once_and_for_good)
 {
 	int value = 0;
 
@@ -686,7 +686,7 @@ static const struct {
 	STRANGER("a key after an empty line", "\r\nMPA ID Req Frame"),
 };
 
-TEST_F(startup, strangers_are_shut_out)
+TEST_F(startup, other_protocols_are_refused)
 {
 	unsigned int i;
 
@@ -712,7 +712,7 @@ TEST_F(startup, echo_and_discard_are_shut_out)
 }
 
 /* A quote, and then the end of the connection, in one segment or more. */
-TEST_F(startup, strangers_who_hang_up_are_shut_out)
+TEST_F(startup, other_protocols_that_hang_up_are_refused)
 {
 	unsigned int i;
 
