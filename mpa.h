@@ -5,58 +5,58 @@
  *
  * Words
  * -----
- * record	a ULPDU for the user; its FPDU on the wire
- * position	octets from the start of a direction's first FPDU
+ * record	a ULPDU and its FPDU
+ * position	stream position: octets from the start of a direction's first
+ *		FPDU
  * span		contiguous octets in memory
- * slot		where in a segment the next FPDU goes
- * batch	FPDUs of several calls that leave together
+ * slot		the place of the next FPDU in a segment
+ * batch	FPDUs of several calls that are sent together
  * queued	FPDUs of a batch that wait for the rest of it
- * placed	records that the user gets out of order: octets before them are
- *		missing
+ * placed	records delivered out of order: octets before them are missing
  * run		contiguous FPDUs after a gap
  * stash	pages with the first octets of an FPDU that is too long for the
  *		receive buffer
- * passthrough	a call of TCP's own operation, on a socket that MPA is attached
- *		to and has not started on, or in a direction that is not framed
+ * passthrough	a call of TCP's own operation, on a socket with MPA attached but
+ *		not started, or in a direction that is not framed
  *
  * Locks
  * -----
  * The socket lock protects struct mpa_ctx: process context takes it with
- * lock_sock(), TCP's softirq side and the backlog call sk_data_ready with it
- * held. The exceptions are marked "poll": they are written under the lock with
- * WRITE_ONCE() and read without it. In layer 2, a function whose comment has no
+ * lock_sock(); TCP's softirq side and the backlog call sk_data_ready with it
+ * held. Fields marked "poll" are written under the lock with WRITE_ONCE(), and
+ * may be read without it. In layer 2, a function whose comment has no
  * "Context:" and that changes a context is called in process context with the
  * socket lock held.
  *
- * No pointer into a TCP queue is kept when the lock is dropped. Waiting drops
- * it, and so does handing data to TCP, which may process the backlog. Only
- * stream positions and lengths are kept.
+ * Pointers into a TCP queue are not valid after the lock was dropped. Waiting
+ * drops it, and so does passing data to TCP, which may process the backlog.
+ * Keep stream positions and lengths instead.
  *
  * Lifetime
  * --------
  * mpa_init() allocates the context under the socket lock and publishes it in
  * icsk_ulp_data together with the replaced operations. Callbacks are replaced
- * when MPA starts, so a listening socket, on which they are called without its
- * lock, keeps its own. mpa_close() restores all of them under the lock; then,
- * without the lock, it stops the work item and calls TCP's own close. Only then
- * is the context freed, after a grace period. A system call holds a reference
- * to the file, and close runs when the last reference is dropped, so close
- * never races with system calls. It can run concurrently with the work item
- * (stopped with cancel_delayed_work_sync(); @closing keeps it from being
- * queued again) and with softirqs (they see either our sk_data_ready and
- * the context, or TCP's own: both change under the lock that softirqs hold).
+ * when MPA starts. A listening socket keeps its own, as TCP calls them without
+ * its lock. mpa_close() restores all of them under the lock; then, without the
+ * lock, it stops the work item and calls TCP's own close. Afterwards the
+ * context is freed, after a grace period. A system call holds a reference to
+ * the file, and close runs when the last reference is dropped, so close never
+ * races with system calls. It can run concurrently with the work item (stopped
+ * with cancel_delayed_work_sync(); @closing keeps it from being queued again)
+ * and with softirqs (they see either our sk_data_ready and the context, or
+ * TCP's sk_data_ready and none: both change under the lock that softirqs hold).
  *
- * The work item takes the socket lock only if it is free. A user may hold it
- * for any time, by letting a page fault under it, and one workqueue serves all
- * sockets. If the lock is taken, mpa_op_release_cb() queues the work item again
- * when it is released.
+ * The work item takes the socket lock only if it is free, as one workqueue
+ * serves all sockets, and a page fault in a user's call may hold the lock for
+ * any time. If the lock is taken, mpa_op_release_cb() queues the work item
+ * again on release.
  *
  * A socket is attached before it listens. Its children are plain TCP sockets
  * (mpa_clone() ensures that) until accept(2) returns one from a listener that
  * has MPA: mpa_accept() attaches it, and startup begins with the listener's
  * parameters.
  *
- * mpa_hook.c lists the references to the module, and when they are dropped.
+ * mpa_hook.c describes the references to the module.
  */
 #ifndef _MPA_H
 #define _MPA_H
@@ -82,41 +82,43 @@ struct mpa_table;
 /* Jiffies between a failed allocation and the next try. */
 #define MPA_RETRY_DELAY		(HZ / 20 + 1)
 
-/* How a user is woken: data, an end or an error to read; room to send. */
+/*
+ * How to wake a user: for data, an end or an error to read; for room to send.
+ */
 struct mpa_wake {
 	void (*data_ready)(struct sock *sk);
 	void (*write_space)(struct sock *sk);
 };
 
-/* A user inside the kernel. The socket lock protects it. */
+/* A kernel user. Protected by the socket lock. */
 struct mpa_consumer {
 	const struct mpa_upcalls *upcalls;
 	void			*priv;		/* their first argument */
-	/* The task that runs them; read without the lock. */
+	/* The task that runs upcalls; read without the lock. */
 	struct task_struct	*upcalled;
-	struct kvec		header;		/* before the iterator's */
-	u8			head[MPA_HEADER_MAX]; /* or generated */
-	int			resume;		/* requested; without the lock */
-	bool			again;		/* report more after this */
+	struct kvec		header;		/* precedes the payload */
+	u8			head[MPA_HEADER_MAX]; /* copied or generated */
+	int			resume;		/* requested; set without the lock */
+	bool			again;		/* report again after this run */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */
-	bool			ended;		/* failed, closed called */
-	bool			lost;		/* knows that it cannot send */
+	bool			ended;		/* ->failed or ->closed was called */
+	bool			lost;		/* the end of sending was reported */
 	u8			state;		/* last state reported */
 	s32			budget;		/* left in this run */
 	int			pending_error;	/* errno not reported yet */
-	u32			mulpdu;		/* last reported; also: */
+	u32			mulpdu;		/* last reported, as what follows */
 	u64			edge;
 	u64			acked;
 	u64			sent;
 	struct rcu_head		rcu;
 };
 
-/* What MPA knows of a socket */
+/* MPA's state of a socket */
 struct mpa_ctx {
 	struct mpa_tcp		tcp;	/* must be first: see mpa_tcp() */
 	struct sock		*sk;
-	struct mpa_table	*table;	/* operations, old and new */
+	struct mpa_table	*table;	/* operations, TCP's and ours */
 	const struct mpa_wake	*wake;	/* @table's or @consumer's */
 
 	u8			state;	/* poll: see mpa_set_state() */
@@ -124,51 +126,57 @@ struct mpa_ctx {
 	u8			revision;
 	u8			code;	/* enum mpa_error for MPA_INFO */
 	bool			closing; /* the work item is not queued again */
-	bool			want_crc; /* C in the startup frame sent */
+	bool			want_crc; /* C was set in our startup frame */
 	bool			may_send; /* poll: 7.1.2 rule 4 is met */
 	/*
-	 * The work item found the lock taken: release_cb queues it again. Written
-	 * with the spinlock of the socket lock held.
+	 * The work item found the lock taken: release_cb queues it again.
+	 * Written with sk_lock.slock held.
 	 */
 	bool			work_deferred;
 	/* A signal interrupted MPA_START before it had a result. */
 	bool			restarts : 1;
-	/* A call that waited has returned the errno of startup. */
+	/* A waiting call has returned the errno of startup. */
 	bool			err_returned : 1;
 	bool			peer_valid : 1; /* @peer is valid */
 	bool			enhanced; /* IRD and ORD were negotiated */
-	/* TCP was lost while receiving continued, and this was reported. */
+	/* TCP was lost while receiving continued, and that was reported. */
 	bool			lost;
-	/* A kernel user has closed it: events still say so. */
+	/* Was closed by a kernel user; for later events. */
 	bool			was_kernel;
 	bool			tapped;	/* by a monitor; under mpa_taps.lock */
 	bool			listed;	/* in mpa_nl_show.c */
 	/*
-	 * Of each direction, passthrough calls under way, and our own if the
+	 * For each direction: passthrough calls in progress, and our own if the
 	 * direction can be switched off; -1: none may begin, see
 	 * mpa_plain_close(). Written without the lock.
 	 */
 	atomic_t		plain[2];
 	s16			send_error;	/* errno of sending or TCP, or 0 */
 	s16			startup_error; /* poll: of startup, or 0 */
-	u16			ird;	/* agreed on, as what follows */
+	u16			ird;	/* negotiated, as what follows */
 	u16			ord;
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
 	struct mpa_frame	peer;	/* the peer's startup frame */
-	/* Jiffies when startup must be over. */
+	/* Startup's deadline in jiffies. */
 	unsigned long		deadline;
-	/* Freed when startup is over; a listener's are for its children. */
+	/*
+	 * Freed when startup is over, but a listener's are kept for its
+	 * children.
+	 */
 	struct mpa_params	*params;
 	u8			*peer_private; /* enhanced data included */
 
-	/* Or NULL. Written under the lock, read under RCU as well. */
+	/*
+	 * NULL without a kernel user. Written under the lock, also read under
+	 * RCU.
+	 */
 	struct mpa_consumer	*consumer;
 
 	struct mpa_tx		tx;
 	struct mpa_rx		rx;
 
 	union {
-		struct delayed_work	work;	/* what softirq must not do */
+		struct delayed_work	work;	/* does what softirq cannot do */
 		struct rcu_head		rcu;	/* once @work has ended */
 	};
 };
@@ -180,11 +188,14 @@ static_assert(!offsetof(struct mpa_ctx, tcp));
  * @sk:	socket
  *
  * Context: socket lock held, or inside a system call on the socket.
- * Return: NULL for a socket that MPA is not attached to, or no longer.
+ * Return: NULL if MPA is not, or no longer, attached.
  */
 static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 {
-	/* Our caller was read without the lock: see mpa_hook_attach(). */
+	/*
+	 * The operation that called us was read without the lock: see
+	 * mpa_hook_attach().
+	 */
 	smp_rmb();
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
@@ -195,20 +206,20 @@ static inline bool mpa_alt(const struct mpa_ctx *ctx)
 	return mpa_alt_format(&ctx->tx.format);
 }
 
-/* No ULPDU is longer, at any stream position. */
+/* The longest ULPDU at any stream position. */
 static inline int mpa_ulpdu_max(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) ? MPA_ALT_ULPDU_MAX : MPA_ULPDU_MAX;
 }
 
-/* For poll: the errno and octets that led to the state are visible with it. */
+/* For poll: makes the errno and octets that led to the state visible. */
 static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
 {
 	/* Pairs with mpa_set_state(). */
 	return smp_load_acquire(&ctx->state);
 }
 
-/* The startup phase is not over: there are no records yet. */
+/* In the startup phase: there are no records yet. */
 static inline bool mpa_starting(const struct mpa_ctx *ctx)
 {
 	u8 state = READ_ONCE(ctx->state);
@@ -216,7 +227,7 @@ static inline bool mpa_starting(const struct mpa_ctx *ctx)
 	return state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED;
 }
 
-/* Octets on the wire are no longer the user's own: frames or FPDUs. */
+/* The stream consists of startup frames or FPDUs, not of the user's octets. */
 static inline bool mpa_started(const struct mpa_ctx *ctx)
 {
 	switch (READ_ONCE(ctx->state)) {
@@ -236,10 +247,10 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 /**
  * mpa_framed() - whether a direction is framed, or being started
  * @ctx:	the context
- * @dirs:	MPA_DIR_*; another framing than MPA's has each by itself
+ * @dirs:	MPA_DIR_*; TUF frames each separately
  *
  * Context: any; without the socket lock it is a hint.
- * Return: true if it holds for one of them.
+ * Return: true if one of them is.
  */
 static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
 {
@@ -259,7 +270,7 @@ static inline atomic_t *mpa_plain(struct mpa_ctx *ctx, u8 dir)
 /**
  * mpa_plain_open() - let passthrough calls begin again
  * @ctx:	the context
- * @dirs:	MPA_DIR_*; a direction that is already open stays as it is
+ * @dirs:	MPA_DIR_*; no effect on one that is already open
  *
  * Context: any, socket lock held.
  */
@@ -276,7 +287,7 @@ static inline void mpa_plain_open(struct mpa_ctx *ctx, u8 dirs)
  * @ctx:	the context
  * @dirs:	MPA_DIR_* that are about to be framed
  *
- * Return: 0, or -EBUSY while such a call is under way.
+ * Return: 0, or -EBUSY while such a call is in progress.
  */
 static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
 {
@@ -288,7 +299,9 @@ static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
 	return -EBUSY;
 }
 
-/* Octets received from the start of the current FPDU, also if taken already. */
+/*
+ * Octets received from the start of the current FPDU on, those taken included.
+ */
 static inline u32 mpa_rx_available(const struct mpa_ctx *ctx)
 {
 	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
@@ -301,11 +314,11 @@ static inline u32 mpa_rx_available(const struct mpa_ctx *ctx)
 /* ---- mpa_nl_show.c ---- */
 
 /**
- * mpa_ctx_rcu() - the context of a socket, without its lock
- * @sk:	socket that has or had ours
+ * mpa_ctx_rcu() - the context of a socket whose lock is not held
+ * @sk:	socket on which MPA is or was attached
  *
  * Context: under RCU.
- * Return: NULL if there is none, or no longer.
+ * Return: NULL if MPA is no longer attached.
  */
 static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
 {
@@ -326,10 +339,10 @@ void mpa_conns_put(struct mpa_ctx *ctx);
 struct mpa_failure {
 	int	err;	/* negative errno */
 	u8	code;	/* enum mpa_error */
-	bool	rx;	/* receiving has ended: there is a position */
+	bool	rx;	/* receiving has ended; report its position */
 };
 
-/* The number that SO_COOKIE returns and ss -e shows. */
+/* The cookie, as SO_COOKIE returns and ss -e shows it. */
 static inline u64 mpa_show_cookie(struct sock *sk)
 {
 	u32 cookie[2];
@@ -354,7 +367,7 @@ size_t mpa_show_ulp_size(const struct sock *sk);
 /* An event for netlink */
 struct mpa_event {
 	u8	cmd;	/* MPA_CMD_*_NTF */
-	u16	attr;	/* only this kind of event has it; or 0 */
+	u16	attr;	/* the attribute only this event has; or 0 */
 	u32	value;	/* of @attr */
 	const struct mpa_failure *failure; /* NULL: the connection's own */
 };
@@ -379,7 +392,7 @@ void mpa_report_closed(const struct mpa_ctx *ctx);
 
 DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 
-/* A monitor gets each record of the connection: none may take a fast path. */
+/* A monitor receives each record of the connection: do not use a fast path. */
 static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 {
 	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tapped);
@@ -428,7 +441,7 @@ static inline void mpa_count_built(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 	mpa_stat_built(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
-/* @ulpdus: the number that the user has got completely */
+/* @ulpdus: the number of ULPDUs delivered completely */
 static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 				   u32 markers)
 {
@@ -437,7 +450,7 @@ static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 	rx->markers += markers;
 }
 
-/* The same, and for the namespace. */
+/* The same, also for the namespace. */
 static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 				      u32 octets, u32 markers)
 {
@@ -445,13 +458,13 @@ static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 	mpa_stat_received(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
-/* There is a record out of order for the user. */
+/* A record can be delivered out of order. */
 static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
 {
 	return unlikely(ctx->rx.place) && mpa_place_ready(ctx);
 }
 
-/* ---- another framing than RFC 5044's ---- */
+/* ---- TUF ---- */
 
 void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		 const struct mpa_field_span *run, u8 *p, u32 n);
@@ -463,7 +476,7 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 int mpa_alt_show(struct sk_buff *skb, const struct mpa_ctx *ctx);
 
-/* Several ULPDUs in an FPDU */
+/* Several ULPDUs in one FPDU */
 u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss);
 void mpa_pack_forget(struct mpa_ctx *ctx);
 void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
@@ -472,7 +485,7 @@ bool mpa_pack_extends(const struct mpa_ctx *ctx);
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 
-/* Segments that leave, and segments received out of order */
+/* Segments to be sent, and segments received out of order */
 bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		       enum mpa_begins begins, bool fixed);
 void mpa_contain_note(struct mpa_ctx *ctx);

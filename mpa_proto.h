@@ -5,8 +5,8 @@
  *
  * A stream position counts octets of one direction of the TCP stream from
  * SeqStart, where its first FPDU (with its leading marker) begins: RFC 5044
- * section 4.3. Positions are u32 and wrap as sequence numbers do; since 512
- * divides 2^32, marker arithmetic holds across the wrap.
+ * section 4.3. Positions are u32 and wrap as sequence numbers do; as 512
+ * divides 2^32, marker arithmetic works across the wrap.
  */
 #ifndef _MPA_PROTO_H
 #define _MPA_PROTO_H
@@ -24,14 +24,14 @@
 #define MPA_CRC_LEN		4
 #define MPA_FPDU_OVERHEAD	(MPA_LENGTH_LEN + MPA_CRC_LEN)
 
-/* Most octets from the start of an FPDU to the end of its ULPDU_Length. */
+/* Maximum length from the start of an FPDU to the end of its ULPDU_Length. */
 #define MPA_FPDU_HEAD_MAX	(MPA_MARKER_LEN + MPA_LENGTH_LEN)
 
 /* The longest FPDU: 64768 octets of ULPDU, two of pad, 128 markers. */
 #define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
 				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
 
-/* The limits of any framing (mpa_framing.h) that the engine can carry. */
+/* The limits of all framings (mpa_framing.h) that the engine supports. */
 #define MPA_ANY_HEAD_LEN	8
 #define MPA_ANY_HEAD_MAX	(MPA_ANY_HEAD_LEN + MPA_MARKER_LEN)
 #define MPA_ANY_FPDU_MAX	(MPA_ANY_HEAD_LEN + 65535)
@@ -54,8 +54,8 @@ void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr);
 u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
 
 /*
- * Above this many octets crc32c() of one FPDU is as fast, and three FPDUs do
- * not fit in a first-level cache.
+ * For longer FPDUs crc32c() of a single one is as fast, and three do not fit in
+ * a first-level cache.
  */
 #define MPA_CRC3_MAX		4096
 
@@ -72,8 +72,8 @@ bool mpa_crc3_agrees(mpa_crc3_fn fn);
 bool mpa_crc3_init(void);
 
 /*
- * How many FPDUs of @len octets are best passed at once to mpa_crc_put_many()
- * and mpa_crc_match_many(), which take any number: 3 or 1.
+ * The best number of FPDUs of @len octets to pass at once to mpa_crc_put_many()
+ * and mpa_crc_match_many(), which accept any number.
  */
 static inline u32 mpa_crc_parallel(u32 len)
 {
@@ -98,8 +98,8 @@ static inline void mpa_marker_put(u8 *field, u16 fpduptr)
 }
 
 /*
- * The FPDUPTR of a marker as received. Section 4.2: the reserved half is
- * ignored and the two low bits count as zero.
+ * The FPDUPTR of a received marker. Section 4.2: ignore the reserved half, and
+ * treat the two low bits as zero.
  */
 static inline u16 mpa_marker_get(const u8 *field)
 {
@@ -111,10 +111,10 @@ static inline u16 mpa_marker_get(const u8 *field)
 /**
  * enum mpa_framing - how FPDUs are delimited
  * @MPA_FRAMING_MPA: RFC 5044
- * @MPA_FRAMING_OFF: not at all: plain TCP on a socket of another framing
- * @MPA_FRAMING_KEYED: a header with a key, one FPDU a segment
- * @MPA_FRAMING_POINTERS: the same header, and markers that point forward
- * @MPA_FRAMING_SEGMENTS: no header, one FPDU a segment
+ * @MPA_FRAMING_OFF: not framed: plain TCP on a TUF socket
+ * @MPA_FRAMING_KEYED: TUF: a header with a key, one FPDU a segment
+ * @MPA_FRAMING_POINTERS: TUF: the same header, and markers that point forward
+ * @MPA_FRAMING_SEGMENTS: TUF: no header, one FPDU a segment
  */
 enum mpa_framing {
 	MPA_FRAMING_MPA,
@@ -125,7 +125,7 @@ enum mpa_framing {
 };
 
 /**
- * struct mpa_format - how a direction is framed, from when framing begins
+ * struct mpa_format - how a direction is framed, once framing begins
  * @framing:	enum mpa_framing
  * @period:	not MPA: log2 of the octets from one marker to the next
  * @marked:	MPA only: markers are in use
@@ -141,20 +141,20 @@ struct mpa_format {
 /* ---- FPDUs: mpa_fpdu.c, RFC 5044 sections 4.1 and 4.5 ---- */
 
 /**
- * struct mpa_fpdu - where one FPDU lies, and how long it is
+ * struct mpa_fpdu - position and layout of one FPDU
  * @pos:	stream position of its first octet: a leading marker, or
  *		ULPDU_Length
  * @ulpdu_len:	octets of ULPDU
  * @head:	offset of ULPDU_Length from @pos: 4 after a leading marker, or 0
  * @len:	octets of the whole FPDU, markers and CRC included
- * @markers:	the number of markers among them
+ * @markers:	the number of its markers
  * @marked:	MPA only: this direction of the stream carries markers
  * @framing:	enum mpa_framing
  * @period:	as in struct mpa_format
  * @wrong_key:	its key is not the direction's
  *
- * Offsets ("off" below) count octets from @pos. The CRC covers everything but
- * the last four octets, the CRC field.
+ * Offsets ("off" below) count octets from @pos. The CRC covers all octets
+ * except the last four, the CRC field.
  */
 struct mpa_fpdu {
 	u32 pos;
@@ -177,7 +177,7 @@ enum mpa_field {
 };
 
 /**
- * struct mpa_field_span - contiguous octets of an FPDU that belong to one field
+ * struct mpa_field_span - contiguous octets of one field of an FPDU
  * @field:	the field
  * @off:	offset of the first octet from the start of the FPDU
  * @len:	the number of octets until another field begins
@@ -222,7 +222,9 @@ static inline u32 mpa_fpdu_plain_len(u32 ulpdu_len)
 	return round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
 }
 
-/* Lay out an FPDU. @pos is a multiple of 4, @ulpdu_len at most 65535. */
+/*
+ * Compute an FPDU's layout. @pos is a multiple of 4, @ulpdu_len at most 65535.
+ */
 static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 				 bool marked)
 {
@@ -246,19 +248,19 @@ static inline bool mpa_ulpdu_len_good(u32 ulpdu_len)
 }
 
 /*
- * Write all of an FPDU of @len octets without markers but its ULPDU and CRC.
- * The ULPDU has to be written afterwards.
+ * Write the header and pad of an FPDU of @len octets without markers. Its ULPDU
+ * and CRC have to be written afterwards.
  */
 static inline void mpa_fpdu_put_plain(u8 *fpdu, u32 len, u32 ulpdu_len)
 {
-	/* The pad, and some octets that the ULPDU or the CRC overwrites. */
+	/* The pad, and octets that the ULPDU or the CRC overwrites. */
 	put_unaligned_le32(0, fpdu + len - 2 * MPA_CRC_LEN);
 	put_unaligned_be16(ulpdu_len, fpdu);
 }
 
 /*
- * The offset where the ULPDU begins. @span is set to the number of its octets
- * before the first marker. After a marker MPA_MARKER_GAP octets are contiguous.
+ * Return: the offset of the ULPDU. @span is set to the number of its octets
+ * before the first marker. MPA_MARKER_GAP octets follow each marker.
  */
 static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 {
@@ -271,9 +273,9 @@ static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 }
 
 /*
- * Write an FPDU, contiguous, except for its CRC. @copy writes the next @len
- * octets of the ULPDU to @to; false ends the walk, and is returned. Inlined, so
- * that calling @copy costs nothing.
+ * Write a contiguous FPDU except for its CRC. @copy writes the next @len octets
+ * of the ULPDU to @to; if it returns false, so does this function, at once.
+ * Inlined to avoid indirect calls of @copy.
  */
 static __always_inline bool
 mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
@@ -307,8 +309,8 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 }
 
 /*
- * Read the first @n octets of the ULPDU of a contiguous FPDU. @copy takes the
- * next @len of them; false ends the walk, and is returned. Inlined as
+ * Read the first @n octets of a contiguous FPDU's ULPDU. @copy takes the next
+ * @len of them; if it returns false, so does this function, at once. Inlined as
  * mpa_fpdu_write().
  */
 static __always_inline bool
@@ -328,7 +330,7 @@ mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
 }
 
 /*
- * Lay out the FPDU that starts at @pos. @data: @have octets from there on.
+ * Compute the layout of the FPDU at @pos. @data: @have octets from @pos on.
  * Return: false if it is incomplete, or its length is not valid.
  */
 static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
@@ -346,13 +348,13 @@ static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
 }
 
 /**
- * struct mpa_verify - one walk over the octets of an FPDU
+ * struct mpa_verify - state of verifying an FPDU piece by piece
  * @fpdu:	the FPDU
  * @off:	offset of the next octet in it
- * @crc_end:	octets of it that the CRC covers, 0 if it is not checked
+ * @crc_end:	number of octets that the CRC covers, 0 if it is not checked
  * @crc:	CRC so far
- * @bad_marker:	a marker points elsewhere
- * @field:	a marker or CRC field, which may arrive in pieces
+ * @bad_marker:	a marker does not point to the FPDU's start
+ * @field:	a marker or CRC field, which may be split between pieces
  */
 struct mpa_verify {
 	const struct mpa_fpdu *fpdu;
@@ -364,10 +366,10 @@ struct mpa_verify {
 };
 
 /**
- * struct mpa_pick - one walk for octets of an FPDU's ULPDU
+ * struct mpa_pick - state of reading the ULPDU of an FPDU piece by piece
  * @fpdu:	the FPDU
  * @off:	offset of the next octet in it
- * @copy:	called with each run of octets of the ULPDU; nonzero ends it
+ * @copy:	called for each span of the ULPDU; nonzero ends the walk
  * @to:		for @copy
  */
 struct mpa_pick {
@@ -412,11 +414,12 @@ struct mpa_frame {
 
 /**
  * enum mpa_frame_verdict - what mpa_frame_parse() found
- * @MPA_FRAME_MORE: well-formed so far, octets are missing
+ * @MPA_FRAME_MORE: incomplete, well-formed so far
  * @MPA_FRAME_OK: the fixed part is complete and well-formed
  * @MPA_FRAME_BAD_KEY: not an MPA peer
  * @MPA_FRAME_SAME_KEY: both ends play the same role (section 7.1.2 rule 8)
- * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for what S announces
+ * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for the data that S
+ *		announces
  */
 enum mpa_frame_verdict {
 	MPA_FRAME_MORE,

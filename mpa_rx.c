@@ -6,10 +6,10 @@
  * only the length of the current FPDU is read, to know whether it is complete;
  * the reader (mpa_rx_recvmsg.c) verifies it and then copies its ULPDU.
  *
- * Octets do not change between the two passes, with one exception: over
- * loopback they may lie in pages of the sender (sendfile(2), vmsplice(2)) that
- * somebody writes to. The length is read once and bounds both passes; what the
- * sender puts in place of verified octets it could have framed as well.
+ * Over loopback octets may change between these two passes: they may be in the
+ * sender's pages (sendfile(2), vmsplice(2)) and be written to. This is
+ * harmless: the length is read once and bounds both passes, and the sender
+ * could have sent the new octets in a valid FPDU.
  */
 
 #include <trace/events/mpa.h>
@@ -17,8 +17,8 @@
 #include "mpa.h"
 
 /*
- * Check that only MPA has read from the receive queue. A call of TCP's own that
- * began before the attachment may take octets when it is woken; what is left is
+ * Check that only MPA has read from the receive queue. A plain TCP call that
+ * began before MPA was attached may take octets when it is woken; the rest is
  * no stream of FPDUs.
  */
 static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
@@ -34,7 +34,7 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 	return false;
 }
 
-/* Consuming the last octets consumes the FIN, which has a sequence number. */
+/* With the last octets TCP consumes the FIN, which has a sequence number. */
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
@@ -59,8 +59,8 @@ static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 }
 
 /*
- * Find the current record's octets; @from is valid until the lock is dropped,
- * or octets are consumed.
+ * Find the current record's octets. @from is valid until the lock is dropped or
+ * octets are consumed.
  */
 void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			 struct mpa_rx_source *from)
@@ -85,7 +85,7 @@ static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 }
 
 /*
- * The current record extends into one that was delivered because of a marker.
+ * The current record overlaps one already delivered, which a marker pointed to.
  */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
@@ -99,7 +99,7 @@ static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 	mpa_fail_receiving(ctx, -EBADMSG, code);
 }
 
-/* Find out whether the FPDU has an error before that one. */
+/* Prefer an error of the FPDU itself to that disagreement. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   const struct mpa_rx_source *from)
 {
@@ -112,16 +112,16 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 
 /**
  * mpa_rx_read() - verify the current record if necessary, then copy octets
- * @ctx:	the context; mpa_rx_complete()
+ * @ctx:	the context; mpa_rx_complete() has returned true
  * @from:	from mpa_rx_begin_source(); moved to the record's end if the
  *		record was not verified before
  * @to:		where octets of its ULPDU go, or NULL
- * @n:		the number, from the first that the user has not received
+ * @n:		their number, from the first not delivered yet on
  *
- * If it is not valid, the half connection ends (RFC 5044 section 8).
+ * If the FPDU is not valid, the half connection ends (RFC 5044 section 8).
  *
  * Context: process, unless @to is NULL.
- * Return: 0, -EBADMSG, or -EFAULT. After an error @to is where it was.
+ * Return: 0, or -EBADMSG or -EFAULT with @to unchanged.
  */
 int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 		struct iov_iter *to, u32 n)
@@ -158,7 +158,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 	mpa_rx_read(ctx, &from, NULL, 0);
 }
 
-/* Another framing: before a call asks for a record, octets may be TCP's own. */
+/* With TUF octets may be plain TCP's until a call requests a record. */
 static inline bool mpa_rx_unrequested(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && !ctx->rx.requested;
@@ -168,9 +168,7 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	struct mpa_record *cur = &rx->cur;
-	/*
-	 * RFC 6581 section 9.2: only the first one, if the ends agreed on it.
-	 */
+	/* RFC 6581 section 9.2: only the first FPDU, if negotiated. */
 	bool may_be_empty = rx->rtr && !ctx->may_send;
 	struct mpa_rx_source from;
 	struct mpa_cursor at;
@@ -208,17 +206,17 @@ static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
 }
 
-/* Whether all of the current FPDU is in the queue, in the stash, or in both. */
+/* Whether all octets of the current FPDU are in the queue or the stash. */
 bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
 	return mpa_rx_in_place(ctx) && mpa_rx_complete_in(ctx, mpa_rx_available(ctx));
 }
 
 /*
- * Whether the work item has to take the current FPDU out of a receive buffer
- * that is too small for it, or for which TCP has no memory; take the rest of
- * one that is in the stash; or verify it there. A lack of memory elsewhere is
- * no reason to take it out.
+ * Whether the work item has to move the current FPDU to the stash, as the
+ * receive buffer is too small or TCP has no memory for it; move the rest of an
+ * FPDU partly stashed; or verify it there. A lack of memory elsewhere does not
+ * count.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
@@ -228,8 +226,8 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	if (mpa_record_verified(cur) || rx->error || rx->unrequested)
 		return false;
 	/*
-	 * An skb stays in the queue until its last octet is taken. And a reader
-	 * of plain TCP would have begun to take what is here.
+	 * An skb keeps its memory until its last octet is taken. A plain TCP
+	 * reader would not wait for more octets either.
 	 */
 	if (!complete)
 		return mpa_tcp_window_closed(ctx->sk) ||
@@ -243,8 +241,9 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 }
 
 /*
- * The current record can be verified and delivered: it is complete, in the
- * queue or in the stash. The work item takes an FPDU without a ULPDU.
+ * Whether the current record can be verified and delivered: it is complete, all
+ * in the queue or all in the stash. The work item consumes an FPDU without a
+ * ULPDU.
  */
 bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 {
@@ -252,7 +251,7 @@ bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 	       ctx->rx.cur.fpdu.ulpdu_len;
 }
 
-/* See what has arrived, or what is left: set rx.ready. */
+/* Set rx.ready after octets have arrived or were read. */
 void mpa_rx_update(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
@@ -289,9 +288,9 @@ out:
 }
 
 /*
- * TCP reports that something has arrived, or that it had no memory for a
- * segment. At that limit it takes one only into an empty queue: the current
- * FPDU has to leave it.
+ * TCP reports new octets, or that it had no memory for a segment. Without
+ * memory it accepts a segment only if its queue is empty: move the current FPDU
+ * to the stash.
  */
 void mpa_rx_arrived(struct mpa_ctx *ctx)
 {
@@ -322,7 +321,7 @@ void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
 	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
-	/* If that fails all records come in order. */
+	/* If this fails all records are delivered in order. */
 	if (ctx->rx.want_place && mpa_place_set(ctx, true))
 		WRITE_ONCE(ctx->rx.want_place, false);
 }
@@ -336,7 +335,7 @@ static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_rx_advance() - octets have gone to the user
+ * mpa_rx_advance() - consume octets that were delivered
  * @ctx:	the context
  * @n:		octets of the current ULPDU
  * @more:	ULPDUs after it, or NULL
@@ -352,7 +351,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	more = more ?: &none;
 	cur->read += n;
 	all = cur->read == cur->fpdu.ulpdu_len;
-	/* A read of no octets does not take its header. */
+	/* A read of 0 octets does not consume the FPDU's header. */
 	if (!n && !all)
 		return;
 	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
@@ -386,7 +385,10 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 }
 
-/* Contiguous FPDUs from @data on; @sum is set to what was taken. */
+/*
+ * Offer contiguous FPDUs from @data on. @sum is set to the totals of those
+ * taken.
+ */
 static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 			     mpa_rx_take_fn take, enum mpa_rx_taken *last,
 			     struct mpa_rx_more *sum)
@@ -419,13 +421,14 @@ static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 }
 
 /**
- * mpa_rx_take_contiguous() - verify and offer the next records that are contiguous
+ * mpa_rx_take_contiguous() - verify and offer the next records in contiguous
+ * memory
  * @ctx:	the context, in MPA_STATE_FULL
- * @take:	called with each
+ * @take:	called for each
  *
- * Several are verified together. Everything else, errors included, is left to
- * mpa_rx_deliverable() and mpa_rx_read(). Octets are consumed at the end: @take
- * sees TCP's queue unchanged.
+ * Several are verified together. All other records, bad ones included, are left
+ * to mpa_rx_deliverable() and mpa_rx_read(). Octets are consumed at the end:
+ * TCP's queue does not change while @take is called.
  *
  * Return: the last value of @take.
  */
@@ -439,7 +442,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	u64 position;
 	u32 have;
 
-	/* Its length may be known already, from when it arrived: read again. */
+	/* If its length was read on arrival, it is read again. */
 	if (mpa_record_verified(&rx->cur) || rx->cur.stash || rx->place ||
 	    mpa_alt_format(&rx->format) || mpa_tapped(ctx) ||
 	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
@@ -448,7 +451,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	if (!have)
 		return MPA_RX_NONE;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(rx, &rx->cur));
-	/* All of it, or the part that is contiguous. */
+	/* All octets, or those in contiguous memory. */
 	data = mpa_cursor_data(&at, have) ?: mpa_cursor_data(&at, 1);
 	if (!data)
 		return MPA_RX_NONE;
@@ -465,7 +468,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	return last;
 }
 
-/* RFC 6581 section 9.2: the FPDU without a ULPDU is not delivered. */
+/* RFC 6581 section 9.2: consume the FPDU without a ULPDU. */
 static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 {
 	mpa_rx_verify(ctx);
@@ -482,7 +485,7 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 	struct mpa_cursor at;
 	int err;
 
-	/* With the length unknown, less than a head is here. */
+	/* If the length is not known, less than a header has arrived. */
 	if (cur->state != MPA_RECORD_NEW)
 		n = min(n, cur->fpdu.len - cur->taken);
 
@@ -496,9 +499,9 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 }
 
 /*
- * Move the current FPDU to the stash, if it cannot become complete in the
- * receive buffer. Process context. Return: as mpa_rx_complete(); -ENOMEM, and
- * it is tried again later; or -EBADMSG.
+ * Move the current FPDU to the stash if it cannot become complete in the
+ * receive buffer. Process context. Return: as mpa_rx_complete(); -ENOMEM, the
+ * work item retries; or -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
@@ -539,10 +542,10 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 }
 
 /*
- * Drop what follows an error, or has been delivered. In a full queue it would
- * keep the peer's FIN out, and have TCP reset the connection on close(2), with
- * all that is still unsent: section 8 allows a last message that says what was
- * wrong. Process context.
+ * Drop octets after an error, or already delivered. Left in a full queue, they
+ * would keep the peer's FIN out, and make TCP reset the connection on close(2).
+ * That would drop unsent octets, such as the last message about the error that
+ * section 8 allows. Process context.
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
@@ -556,14 +559,17 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }
 
-/* Do what mpa_rx_update() left. Process context. Return: 0 or an errno. */
+/*
+ * Do what mpa_rx_update() has left to the work item. Process context. Return: 0
+ * or an errno.
+ */
 int mpa_rx_drain(struct mpa_ctx *ctx)
 {
 	bool was_ready = ctx->rx.ready;
 	int err;
 
 	err = mpa_rx_make_room(ctx);
-	/* Not earlier: a call of TCP's own may still want the octets. */
+	/* Only now: a plain TCP call may still read the octets. */
 	if (mpa_tcp_window_closed(ctx->sk))
 		mpa_rx_discard(ctx);
 	if (err < 0)
@@ -575,9 +581,9 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 }
 
 /*
- * The stream has ended: was it between two FPDUs? Return: 0 if it was; -EBADMSG
- * (RFC 5044 section 8 code 1); or -ENOTCONN if the peer has not ended it, and
- * another call has got the connection's error.
+ * Check whether the stream has ended between two FPDUs. Return: 0 if so;
+ * -EBADMSG (RFC 5044 section 8 code 1) if not; or -ENOTCONN if there was no FIN
+ * and another call has returned the connection's error.
  */
 int mpa_rx_end(struct mpa_ctx *ctx)
 {
@@ -585,13 +591,13 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	bool gone = mpa_tcp_gone(ctx->sk);
 
 	mpa_rx_take_skip(ctx);
-	/* The local user has shut down receiving: an ordinary end. */
+	/* The local user has shut down receiving: an orderly end. */
 	if (!peer_ended && !gone)
 		return 0;
 	if (!mpa_rx_available(ctx)) {
 		if (!peer_ended)
 			return -ENOTCONN;
-		/* What was delivered out of order is part of the stream. */
+		/* Octets before a record delivered out of order are missing. */
 		if (!mpa_rx_skip(&ctx->rx) && !mpa_rx_ahead(&ctx->rx))
 			return 0;
 	}
@@ -600,8 +606,8 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 }
 
 /*
- * Free what receiving has allocated, before TCP returns the socket's charge.
- * The socket lock is held, or nobody else knows the socket.
+ * Free the receive state's memory before TCP uncharges the socket. Socket lock
+ * held, or no one else can reach the socket.
  */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {

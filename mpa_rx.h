@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Layer 2: receiving. mpa_rx_read.c reads and verifies FPDUs in TCP's queue,
- * and keeps the octets of one that does not fit into the receive buffer.
- * mpa_rx.c knows which FPDU is the current one, and ends the half connection at
- * a bad one. mpa_rx_place.c knows the FPDUs that can be delivered out of order.
+ * and stores one that does not fit into the receive buffer. mpa_rx.c tracks the
+ * current FPDU, and ends the half connection at a bad one. mpa_rx_place.c finds
+ * and delivers FPDUs out of order.
  *
  * All functions are called with the socket lock held, in process context or in
  * softirq, unless they say otherwise.
@@ -21,7 +21,7 @@ struct mpa_ctx;
 
 #define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE)
 
-/* Maximum of FPDUs whose CRCs are checked together. */
+/* Maximum number of FPDUs whose CRCs are checked together. */
 #define MPA_READ_GOOD_MAX	3
 
 /* The first octets of an FPDU that is too large for TCP's receive buffer. */
@@ -31,8 +31,8 @@ struct mpa_stash {
 
 /* What is known of a record. */
 enum mpa_record_state {
-	MPA_RECORD_NEW,		/* only where it begins */
-	MPA_RECORD_KNOWN,	/* its ULPDU_Length, and so where it ends */
+	MPA_RECORD_NEW,		/* only its start is known */
+	MPA_RECORD_KNOWN,	/* its ULPDU_Length is known, and so its end */
 	MPA_RECORD_VERIFIED	/* its CRC and its markers are good */
 };
 
@@ -41,45 +41,44 @@ struct mpa_record {
 	u64			pos;	/* stream position of its first octet */
 	struct mpa_fpdu		fpdu;	/* its layout, from MPA_RECORD_KNOWN on */
 	enum mpa_record_state	state;
-	u32			taken;	/* octets of it that have left TCP's queue */
+	u32			taken;	/* its octets that were removed from TCP's queue */
 	u32			read;	/* octets of its ULPDU that were delivered */
 	struct mpa_stash	*stash;	/* if not NULL, its first @taken octets */
 };
 
-/* Contiguous FPDUs, found after a gap, by stream positions. */
+/* Contiguous FPDUs after a gap, as stream positions. */
 struct mpa_run {
 	u32	start;		/* of the first FPDU */
-	u32	placed;		/* the user has received those before */
-	u32	end;		/* those before are verified; an FPDU begins here */
-	u32	records : 31;	/* that the user has received */
-	u32	waits : 1;	/* the FPDU at @end waits for order */
-	u16	held;		/* at least this many octets at @end were contiguous */
-	u8	scanned;	/* markers from @end on not to be read again */
+	u32	placed;		/* end of what the user has received */
+	u32	end;		/* end of the verified FPDUs; the next one begins here */
+	u32	records : 31;	/* number received by the user */
+	u32	waits : 1;	/* the FPDU at @end is delivered in order only */
+	u16	held;		/* at least this many octets follow @end without a gap */
+	u8	scanned;	/* number of markers after @end already read */
 };
 
 /**
  * struct mpa_place - FPDUs out of order: RFC 5044 section 6
  * @on:		MPA_PLACE is on
- * @again:	some of what has arrived has not been searched
+ * @again:	not all that has arrived has been searched
  * @full:	FPDUs were left out, as @run was full
  * @stops:	@stop is valid
  * @stop:	stream position of an error: nothing from there on is delivered
- *		before order gets there
- * @skip:	octets in TCP's receive queue, before the current record, that
- *		the user has received
- * @ahead:	records after the current one that the user has received
- * @tail:	stream position after all that was out of order at the last
- *		look, a FIN included: if the octet before it is gone, TCP has
- *		dropped some
+ *		out of order
+ * @skip:	octets in TCP's receive queue before the current record, already
+ *		received by the user
+ * @ahead:	records after the current one already received by the user
+ * @tail:	end of TCP's out-of-order queue at the last search, a FIN
+ *		included: if the octet before it is gone, TCP has pruned the
+ *		queue
  * @nr:		entries of @run in use, sorted by position
- * @low:	no entry before this one has a record for the user
+ * @low:	the first entry that may have a record for the user
  * @total:	counter for MPA_INFO
  * @rcu:	for freeing
- * @run:	what is known
+ * @run:	the runs
  *
- * Only stream positions: octets are looked up in TCP's queue each time, and
- * verified again when they are delivered, as TCP may have dropped them and
- * received others.
+ * This holds stream positions only: octets are looked up in TCP's queue each
+ * time, and verified again on delivery, as TCP may have replaced them.
  */
 struct mpa_place {
 	bool		on;
@@ -98,31 +97,30 @@ struct mpa_place {
 };
 
 /**
- * struct mpa_rx - receiving
+ * struct mpa_rx - receive state
  * @format:	how FPDUs are framed; for MPA, with markers if we asked for them
  * @info:	MPA_RECVINFO is on
  * @batch:	MPA_RECV_BATCH is on
  * @want_place:	turn MPA_PLACE on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @requested:	a call has requested the current record
- * @unrequested:	another framing: the next octets are no FPDU, or an FPDU that
- *		has to leave TCP's queue before it is complete; no call has
- *		requested it, and they may be TCP's own
+ * @unrequested:	TUF, before a call requests a record: the next octets,
+ *			which may be plain TCP's, are no FPDU, or one that must
+ *			be removed from TCP's queue before it is complete
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP had no memory for a segment of the current FPDU
- * @no_memory:	nor had the stash: the work item tries again later
+ * @no_memory:	no memory for the stash either; the work item retries
  * @error:	poll: negative errno that ended this half connection, or 0
  * @seq:	TCP's sequence number of stream position 0
  * @end:	rcv_nxt at TCP's last notification
- * @cur:	the record that is read next, or in part
+ * @cur:	the record that is read next, or partly read
  * @place:	records after a gap; NULL if MPA_PLACE has never been on
- * @ulpdus:	counter for MPA_INFO; the current ULPDU's order
+ * @ulpdus:	counter for MPA_INFO; also the order of @cur
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  *
- * TCP's copied_seq is always that of @cur.pos plus @cur.taken less
- * @place->skip. If it is not, somebody else has read, and the half connection
- * ends.
+ * TCP's copied_seq is always @seq + @cur.pos + @cur.taken - @place->skip. If
+ * not, a reader has bypassed MPA, and the half connection ends.
  */
 struct mpa_rx {
 	struct mpa_format	format;
@@ -146,8 +144,8 @@ struct mpa_rx {
 };
 
 /*
- * Where an FPDU is: @at is at its first octet not in @stash, which may be NULL.
- * If it is to be verified or copied, @stash has all of it or nothing.
+ * Where an FPDU is: first in @stash, unless that is NULL, then from @at on. To
+ * verify or copy it, @stash must have all of it or nothing.
  */
 struct mpa_rx_source {
 	const struct mpa_stash	*stash;
@@ -157,7 +155,7 @@ struct mpa_rx_source {
 /* Whole ULPDUs after the current one. */
 struct mpa_rx_more {
 	u32 ulpdus;	/* their number */
-	u32 octets;	/* octets of them */
+	u32 octets;	/* their octets */
 	u32 markers;	/* markers of their FPDUs */
 	u32 len;	/* octets of their FPDUs */
 };
@@ -167,14 +165,14 @@ static inline bool mpa_record_verified(const struct mpa_record *record)
 	return record->state == MPA_RECORD_VERIFIED;
 }
 
-/* Sequence number of its first octet that is still in TCP's queue. */
+/* Sequence number of the record's first octet in TCP's queue. */
 static inline u32 mpa_record_seq(const struct mpa_rx *rx,
 				 const struct mpa_record *record)
 {
 	return rx->seq + (u32)record->pos + record->taken;
 }
 
-/* 64 bits of a stream position that is not before the current record. */
+/* Extend a stream position, not before the current record, to 64 bits. */
 static inline u64 mpa_rx_position(const struct mpa_rx *rx, u32 pos)
 {
 	return rx->cur.pos + (u32)(pos - (u32)rx->cur.pos);
@@ -192,7 +190,7 @@ static inline u32 mpa_rx_ahead(const struct mpa_rx *rx)
 	return unlikely(rx->place) ? rx->place->ahead : 0;
 }
 
-/* What an FPDU's first octets say. */
+/* Result of reading an FPDU's header. */
 enum mpa_head {
 	MPA_HEAD_MORE,	/* its ULPDU_Length has not arrived */
 	MPA_HEAD_GOOD,	/* its ULPDU_Length is valid */
@@ -225,12 +223,12 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 /* What happened to a record that was offered. */
 enum mpa_rx_taken {
 	MPA_RX_NONE,		/* there was none */
-	MPA_RX_MORE,		/* it was taken */
-	MPA_RX_ENOUGH,		/* taken, and the consumer wants no more now */
+	MPA_RX_MORE,		/* it was taken; offer the next */
+	MPA_RX_ENOUGH,		/* it was taken; offer no more now */
 	MPA_RX_NOT_TAKEN	/* it is still the current record */
 };
 
-/* Takes the current record, which is verified; @data: its contiguous octets. */
+/* Takes the current record, which is verified. @data: the FPDU, contiguous. */
 typedef enum mpa_rx_taken (*mpa_rx_take_fn)(struct mpa_ctx *ctx,
 					    const struct mpa_fpdu *fpdu,
 					    const u8 *data);
@@ -275,7 +273,8 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
 void mpa_place_pass(struct mpa_ctx *ctx);
 
 /*
- * How many of @len octets from @pos on come before what the user has received.
+ * Of @len octets from @pos on, how many precede the first one already
+ * delivered.
  */
 static inline u32 mpa_rx_gap(const struct mpa_rx *rx, u32 pos, u32 len)
 {

@@ -2,16 +2,16 @@
 /*
  * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
  *
- * While octets are missing, those after the gap lie in TCP's queue of what is
- * out of order, in contiguous islands. What is found there is kept as runs of
- * stream positions (struct mpa_run), sorted.
+ * While octets are missing, those after the gap are in TCP's out-of-order
+ * queue, in contiguous islands. The FPDUs found there are recorded as sorted
+ * runs of stream positions (struct mpa_run).
  *
- * Records in order are delivered first. When order reaches a run, the octets of
- * it that the user has received are consumed unread, and the current record is
- * the one after them.
+ * Records in order are delivered first. When the gap before a run is filled,
+ * its delivered octets are consumed without being read, and the record after
+ * them becomes the current one.
  *
- * Section 8 is about order alone: an FPDU that is bad here ends nothing. It and
- * all after it wait until order gets there.
+ * Section 8 applies to octets in order only: a bad FPDU here does not end the
+ * half connection. It and all octets after it are delivered in order only.
  */
 
 #include <trace/events/mpa.h>
@@ -22,13 +22,13 @@ static_assert(sizeof(struct mpa_place) <= 2 * 4096);
 
 /* ---- runs ---- */
 
-/* Everything before this stream position has arrived. */
+/* Return: the stream position before which all octets have arrived. */
 static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
 }
 
-/* The number of runs that begin at a stream position or before it. */
+/* Return: the number of runs that begin at or before a stream position. */
 static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
 {
 	u32 low = 0, high = place->nr, mid;
@@ -47,7 +47,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 {
 	struct mpa_run *run = place->run + i;
 
-	/* There is room now for what was left out. */
+	/* There is room now for FPDUs left out before. */
 	place->again |= place->full;
 	place->full = false;
 	place->nr -= nr;
@@ -75,7 +75,7 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scann
 	return true;
 }
 
-/* Join two runs that touch, if what was delivered is then at the start. */
+/* Join adjacent runs, if all delivered records are then at the start. */
 static bool mpa_place_merge(struct mpa_place *place, u32 i)
 {
 	struct mpa_run *run = place->run + i, *next = run + 1;
@@ -104,13 +104,13 @@ static void mpa_place_stop(struct mpa_place *place, u32 pos)
 	place->stops = true;
 }
 
-/* There is an error at a stream position or before it. */
+/* There is an error at or before a stream position. */
 static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 {
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* End a run here, and forget what was known after it. */
+/* End a run at @end, and forget what was found after it. */
 static void mpa_place_cut(struct mpa_run *run, u32 end)
 {
 	run->end = end;
@@ -125,9 +125,9 @@ static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 	run->scanned -= min_t(u32, run->scanned, fpdu->markers);
 }
 
-/* ---- what TCP has done in the meantime ---- */
+/* ---- changes in TCP's queues ---- */
 
-/* It has records that were not delivered, and that are not in order. */
+/* The run has records that are neither delivered nor in order. */
 static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
 {
 	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
@@ -140,11 +140,10 @@ static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
 }
 
 /*
- * Forget records that TCP has dropped before they were delivered; they are
- * found again if they come again. TCP drops from the end: what comes before an
- * octet that is still there is there as well. So this inspects one octet, and
- * one more for each run that is gone.
- * Return: whether there were any.
+ * Forget records that TCP has pruned before they were delivered; they are found
+ * again if they arrive again. TCP prunes from the end: if an octet is still
+ * queued, so are those before it. So this inspects one octet, and one more for
+ * each pruned run. Return: whether there were any.
  */
 static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
@@ -178,8 +177,8 @@ static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
 }
 
 /*
- * As mpa_place_lost(), if it is not known what has come since: look for all
- * octets of records that were not delivered.
+ * As mpa_place_lost(), if octets may have arrived since: look up all octets of
+ * undelivered records.
  */
 static void mpa_place_check(struct mpa_ctx *ctx)
 {
@@ -197,7 +196,7 @@ static void mpa_place_check(struct mpa_ctx *ctx)
 	}
 }
 
-/* Drop records that are in order now. Return: whether others are lost. */
+/* Drop records that are in order now. Return: whether others were pruned. */
 static bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -219,9 +218,9 @@ static bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
 	return lost;
 }
 
-/* ---- order gets there ---- */
+/* ---- the gap is filled ---- */
 
-/* The current record has changed: pass over what the user has received. */
+/* The current record has changed: advance over records already delivered. */
 void mpa_place_pass(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -235,7 +234,7 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 			break;
 		if (run->start != (u32)cur->pos)
 			continue;
-		/* An FPDU begins here: the current one. */
+		/* The run's first FPDU is the current one. */
 		if (run->placed == run->start)
 			break;
 		octets = run->placed - run->start;
@@ -253,10 +252,10 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 		mpa_schedule_work(ctx, 0);
 }
 
-/* ---- handing out ---- */
+/* ---- delivery ---- */
 
 /*
- * Whether there is a record out of order for the user. MPA_PLACE has been on.
+ * Whether a record can be delivered out of order. MPA_PLACE must have been on.
  */
 bool mpa_place_ready(struct mpa_ctx *ctx)
 {
@@ -270,8 +269,9 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 }
 
 /*
- * Get the first undelivered record out of order; mpa_place_ready(). Return:
- * false if TCP no longer has it: mpa_place_changed() was called.
+ * Get the first undelivered record out of order, after mpa_place_ready() has
+ * returned true. Return: false if TCP no longer has it; this calls
+ * mpa_place_changed().
  */
 bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu)
@@ -290,7 +290,7 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 	return false;
 }
 
-/* What mpa_place_first() has found is not what was verified. */
+/* The octets at mpa_place_first() have changed since they were verified. */
 void mpa_place_changed(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -302,7 +302,8 @@ void mpa_place_changed(struct mpa_ctx *ctx)
 }
 
 /*
- * The user's buffer is too short for a record: it waits, those after it do not.
+ * The user's buffer is too short for a record: deliver it in order, but not
+ * those after it.
  */
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -313,10 +314,10 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 
 	mpa_place_cut(run, run->placed);
 	run->waits = true;
-	/* The next run may begin there. */
+	/* The next run may begin at @next. */
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	/* Without room, it is found by its markers when there is room. */
+	/* If all entries are in use, a marker will find it later. */
 	if (mpa_place_insert(place, place->low + 1, next, all.scanned)) {
 		run[1].end = all.end;
 		run[1].held = all.held;
@@ -324,7 +325,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	}
 }
 
-/* Records out of order have gone to the user: @fpdu, and @more after it. */
+/* Records were delivered out of order: @fpdu, and @more after it. */
 void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		       const struct mpa_rx_more *more)
 {
@@ -346,14 +347,14 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
-	/* The octets before it were dropped, and have come again. */
+	/* The octets before it were pruned, and have arrived again. */
 	if (place->run->start == (u32)ctx->rx.cur.pos)
 		mpa_place_pass(ctx);
 	else if (place->again)
 		mpa_schedule_work(ctx, 0);
 }
 
-/* Octets of contiguous records that can be delivered: mpa_place_ready(). */
+/* Octets of contiguous records that can be delivered, if mpa_place_ready(). */
 u32 mpa_place_deliverable(const struct mpa_place *place)
 {
 	const struct mpa_run *run = place->run + place->low;
@@ -361,7 +362,7 @@ u32 mpa_place_deliverable(const struct mpa_place *place)
 	return run->end - run->placed;
 }
 
-/* How many of @len octets from @pos on come before any delivered record. */
+/* Of @len octets from @pos on, how many precede the first delivered record. */
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 {
 	const struct mpa_run *run;
@@ -377,7 +378,9 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 
 /* ---- the option ---- */
 
-/* Deliver nothing more out of order, and nothing twice. */
+/*
+ * Deliver no more out of order, but remember what was, to not deliver it twice.
+ */
 static void mpa_place_end(struct mpa_place *place)
 {
 	u32 i = 0;
@@ -399,7 +402,7 @@ static void mpa_place_end(struct mpa_place *place)
 }
 
 /*
- * RFC 5044 section 6 requires markers and CRCs. Framing with keys has the
+ * RFC 5044 section 6 requires markers and CRCs. TUF with keys has the
  * containment test instead; the key may be set later.
  */
 static bool mpa_place_supported(const struct mpa_format *format)
@@ -411,8 +414,8 @@ static bool mpa_place_supported(const struct mpa_format *format)
 }
 
 /*
- * Search all that is out of order. @forget: what was found and not delivered
- * may be none. Process context.
+ * Search the whole out-of-order queue. @forget: undelivered records found
+ * before may not be valid. Process context.
  */
 void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 {
@@ -427,10 +430,10 @@ void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 /**
  * mpa_place_set() - turn MPA_PLACE on or off
  * @ctx:	the context, in MPA_STATE_FULL
- * @on:		whether records are placed from now on
+ * @on:		whether to deliver records out of order from now on
  *
  * Context: process.
- * Return: 0; -EINVAL without markers, or without CRCs; -ENOBUFS: no memory, or
+ * Return: 0; -EINVAL without markers or CRCs; -ENOBUFS without memory, or if
  * net.core.optmem_max is reached.
  */
 int mpa_place_set(struct mpa_ctx *ctx, bool on)
@@ -464,9 +467,9 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 }
 
 /*
- * Stream positions begin again at 0; order has reached all that was delivered
- * out of order. The memory is kept: the user may switch framing on and off
- * often. Process context.
+ * Stream positions restart at 0; all records delivered out of order are in
+ * order now. Keep the memory: the user may switch framing on and off often.
+ * Process context.
  */
 void mpa_place_clear(struct mpa_ctx *ctx)
 {
@@ -479,7 +482,7 @@ void mpa_place_clear(struct mpa_ctx *ctx)
 	place->low = 0;
 }
 
-/* The socket lock is held, or nobody else knows the socket. */
+/* Socket lock held, or no one else can reach the socket. */
 void mpa_place_free(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -487,7 +490,7 @@ void mpa_place_free(struct mpa_ctx *ctx)
 	if (!place)
 		return;
 	mpa_tcp_ooo_track(ctx->sk, false);
-	/* As sock_kfree_s(); but mpa_show_conn() may be reading it. */
+	/* Like sock_kfree_s(), but mpa_show_conn() may be reading it. */
 	WRITE_ONCE(ctx->rx.place, NULL);
 	atomic_sub(sizeof(*place), &ctx->sk->sk_omem_alloc);
 	kfree_rcu(place, rcu);
@@ -497,21 +500,23 @@ void mpa_place_free(struct mpa_ctx *ctx)
  * ---- finding ----
  *
  * After a gap an FPDU is found in one of two ways (section 6): by a marker,
- * whose place in the stream is known and which points to the FPDU's start; or
- * by the ULPDU_Length of the FPDU before it, if that one's CRC is good. Nothing
- * else is tried: the first octet after a gap may begin an FPDU, or be one of a
- * ULPDU that looks like one.
+ * whose position in the stream is known and which points to the FPDU's start;
+ * or by the ULPDU_Length of the FPDU before it, if that FPDU's CRC is good. No
+ * other way is safe: the first octets after a gap may be within a ULPDU and
+ * look like an FPDU.
  *
- * For a segment, only what is contiguous with it is searched, and only what was
- * not searched before: from the end of the run before it, then the markers
- * after that.
+ * After a segment arrives, only octets contiguous with it are searched, and
+ * only those not searched before: from the end of the run before it, then the
+ * markers after that run.
  */
 
-/* Octets to verify at a time: in softirq, and in the work item. */
+/* Maximum of octets to verify at a time, in softirq and in the work item. */
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
-/* skbs to inspect in softirq. A peer can make them one octet long. */
+/*
+ * Maximum of skbs to inspect in softirq. A peer can make them one octet long.
+ */
 #define MPA_PLACE_SKBS_SOFTIRQ		128
 
 /* One search for FPDUs out of order. */
@@ -519,10 +524,10 @@ struct mpa_search {
 	struct mpa_ctx *ctx;
 	u32 octets;	/* that may still be verified */
 	u32 skbs;	/* that may still be inspected */
-	bool found;	/* there are records to deliver */
+	bool found;	/* records to deliver were found */
 };
 
-/* The FPDU at the end of a run ends before the next run starts, or there. */
+/* The FPDU after a run ends at or before the start of the next run. */
 static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 {
 	const struct mpa_run *run = place->run + i;
@@ -530,9 +535,7 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 	return i + 1 == place->nr || len <= run[1].start - run->end;
 }
 
-/*
- * Octets are not there, or not readable. Return: whether run->held was wrong.
- */
+/* Octets are missing or not readable. Return: whether run->held was wrong. */
 static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 {
 	if (!run->held)
@@ -542,7 +545,10 @@ static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 	return true;
 }
 
-/* Verify a run's next FPDU, in @avail octets. Return: whether it is good. */
+/*
+ * Verify a run's next FPDU, in @avail contiguous octets. Return: whether it is
+ * good.
+ */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
 			      struct mpa_rx_source *from, u32 avail)
 {
@@ -554,7 +560,9 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 
 	switch (mpa_read_head(from, 0, avail, run->end, rx, false, &fpdu)) {
 	case MPA_HEAD_MORE:
-		/* The search was limited: the work item continues. */
+		/*
+		 * This search has reached its limit: the work item continues.
+		 */
 		if (avail >= search->octets)
 			place->again = true;
 		else if (avail >= MPA_FPDU_HEAD_MAX)
@@ -566,12 +574,12 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* An FPDU with another key is not trusted. */
+	/* Do not trust an FPDU with a wrong key. */
 	if (!mpa_search_fits(place, i, fpdu.len) || fpdu.wrong_key) {
 		mpa_place_stop(place, run->end);
 		return false;
 	}
-	/* The work item verifies it. */
+	/* Leave it to the work item. */
 	if (fpdu.len > search->octets)
 		place->again = true;
 	if (fpdu.len > search->octets || fpdu.len > avail)
@@ -587,7 +595,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	return true;
 }
 
-/* The next run begins where this one ends; they cannot be joined yet. */
+/* The next run begins where this one ends, but they cannot be joined yet. */
 static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 {
 	const struct mpa_run *run = place->run + i;
@@ -596,10 +604,9 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 }
 
 /*
- * The number of contiguous octets at the end of a run, where the cursor is.
- * Octets that were there at the last search are not inspected again: a peer
- * that sends one octet in each segment would make each segment cost a walk of
- * all.
+ * Return: the number of contiguous octets after a run, where the cursor is.
+ * Octets counted at the last search are not inspected again: otherwise each
+ * segment of a peer that sends single octets would cost a walk of all.
  */
 static u32 mpa_search_contiguous(struct mpa_search *search, struct mpa_run *run,
 				 const struct mpa_cursor *at)
@@ -646,7 +653,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	} while (avail);
 }
 
-/* The marker at @pos, after @before runs, points to where no FPDU can begin. */
+/* The marker at @pos, after @before runs, points to where no FPDU can start. */
 static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 				 u32 pos, u32 known, u32 start)
 {
@@ -660,7 +667,7 @@ static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 }
 
 /*
- * An FPDU is known to begin at @start. Markers may point to the next run.
+ * An FPDU is known to start at @start. TUF's markers may point to the next run.
  */
 static bool mpa_search_known(const struct mpa_search *search, u32 before,
 			     u32 known, u32 start)
@@ -683,7 +690,7 @@ static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
 
 /*
  * Read the markers from @pos to @limit, after @before runs. One that points to
- * an FPDU that is not known starts a run. Return: where to continue.
+ * an unknown FPDU starts a run. Return: where to continue.
  */
 static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			      u32 limit)
@@ -715,7 +722,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {
-			/* All from here on point to the next run as well. */
+			/* All later markers point to the next run as well. */
 			if (start != known)
 				return limit;
 			if (run)
@@ -731,7 +738,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			  (pos - start) / interval + 1;
 		if (!mpa_place_insert(place, before, start, scanned))
 			return limit;
-		/* It may begin after all that is searched. */
+		/* The run may begin after all octets searched. */
 		mpa_search_extend(search, before);
 		return pos + MPA_MARKER_LEN;
 	}
@@ -739,7 +746,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * Framing with a key: some of these contiguous octets are new. They begin with a
+ * TUF with a key: some of these contiguous octets are new. They begin with a
  * segment, which may be a whole FPDU, or may follow one.
  */
 static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
@@ -751,8 +758,8 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 		mpa_search_extend(search, i - 1);
 	i = mpa_place_find(place, pos);
 	/*
-	 * If a run ends before @pos, nothing is known there. Before the current
-	 * record are octets that the user has received and TCP has dropped.
+	 * Test only if no run reaches @pos. Octets before the current record
+	 * were delivered, pruned and received again.
 	 */
 	if (!mpa_pos_before(pos, search->ctx->rx.cur.pos) &&
 	    (!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
@@ -760,13 +767,13 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 	    mpa_contain_test(search->ctx, pos) &&
 	    mpa_place_insert(place, i, pos, 0))
 		i++;
-	/* And those that were islands of their own before. */
+	/* Extend runs of islands that were separate before. */
 	for (i -= !!i; i < place->nr &&
 	     mpa_pos_before(place->run[i].start, end); i++)
 		mpa_search_extend(search, i);
 }
 
-/* Contiguous octets, some of which are new. */
+/* Search contiguous octets, some of which are new. */
 static void mpa_search_scan(struct mpa_search *search,
 			    const struct mpa_island *island)
 {
@@ -806,7 +813,10 @@ static void mpa_search_finish(const struct mpa_search *search)
 	mpa_wake_reader(ctx);
 }
 
-/* Without SACK each segment would cost a walk of the whole queue. */
+/*
+ * SACK is required: without it each segment would cost a walk of the whole
+ * queue.
+ */
 static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 {
 	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
@@ -816,9 +826,9 @@ static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 }
 
 /*
- * Search what has just arrived out of order. Return: whether mpa_rx_update() is
- * due: records that were found can no longer be delivered, as TCP has dropped
- * them or there is an error before them.
+ * Search octets that have just arrived out of order. Return: whether to call
+ * mpa_rx_update(): records found before can no longer be delivered, as TCP has
+ * pruned them or an error precedes them.
  */
 bool mpa_search_newest(struct mpa_ctx *ctx)
 {
@@ -834,12 +844,13 @@ bool mpa_search_newest(struct mpa_ctx *ctx)
 		return false;
 	stopped = ctx->rx.place->stops;
 	stop = ctx->rx.place->stop;
-	/* A marker may lie in two SACK blocks. */
+	/* A marker may be split between two SACK blocks. */
 	known = mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island);
 	lost = mpa_place_trim(ctx, known ? &island : NULL);
 	if (known) {
 		/*
-		 * For it TCP may have dropped others, and got the last again.
+		 * To queue it, TCP may have pruned others; the last octet may
+		 * have arrived again.
 		 */
 		if (island.alone && mpa_place_lost(ctx, &island))
 			lost = true;
@@ -863,7 +874,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 
 	if (!ctx->rx.place || !ctx->rx.place->again)
 		return;
-	/* Where nothing can be found it would stay set. */
+	/* Clear it even if the search is off. */
 	ctx->rx.place->again = false;
 	if (!mpa_search_enabled(ctx))
 		return;
@@ -880,7 +891,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 	mpa_search_finish(&search);
 }
 
-/* Something has arrived out of order. */
+/* Octets have arrived out of order. */
 void mpa_search_arrived(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);

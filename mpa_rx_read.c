@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reading FPDUs in TCP's queue, RFC 5044 section 6: heads, CRCs, markers and
- * ULPDUs. These functions report what is wrong with an FPDU; the callers act on
+ * Reading FPDUs in TCP's queue, RFC 5044 section 6: headers, CRCs, markers,
+ * ULPDUs. These functions return what is wrong with an FPDU; the callers handle
  * it.
  */
 
@@ -13,10 +13,10 @@
 #include "mpa_pages.h"
 
 /*
- * ---- an FPDU that does not fit into TCP's receive buffer ----
+ * ---- the stash: an FPDU that does not fit into TCP's receive buffer ----
  *
- * Its pages are filled piece by piece, so that the peer can continue to send.
- * They are charged to the socket, and so to its memory control group.
+ * Its pages are filled as octets arrive, which lets the peer continue to send.
+ * They are charged to the socket and to its memory control group.
  */
 
 struct mpa_stash_filling {
@@ -57,14 +57,16 @@ static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
 }
 
 /**
- * mpa_stash_fill() - copy octets from TCP's receive queue, and leave them there
+ * mpa_stash_fill() - copy octets from TCP's receive queue without consuming
+ * them
  * @stash:	allocated if it is NULL
  * @at:		where they are
  * @off:	offset of the first of them in the FPDU
  * @len:	octets to copy, all of which have arrived
  * @filled:	set to the number copied
  *
- * Context: process. Return: 0 or -ENOMEM.
+ * Context: process.
+ * Return: 0 or -ENOMEM.
  */
 int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
 		   u32 len, u32 *filled)
@@ -85,7 +87,7 @@ int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
 	return err;
 }
 
-/* Show octets of an FPDU to a function, as mpa_cursor_walk() does. */
+/* Call @fn for octets of an FPDU, as mpa_cursor_walk() does. */
 static int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
 			  mpa_walk_fn fn, void *arg)
 {
@@ -148,7 +150,7 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 	return mpa_read_to_iter(to, data, len) ? 0 : -EFAULT;
 }
 
-/* Show octets of an FPDU from @off on, which is where @from->at is. */
+/* Call @fn for octets of an FPDU from @off on, where @from->at is. */
 static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 			 mpa_walk_fn fn, void *arg)
 {
@@ -157,7 +159,10 @@ static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 	return mpa_cursor_walk(from->at, len, fn, arg);
 }
 
-/* Copy octets of a ULPDU up to @end, from @pick->off on, where @from->at is. */
+/*
+ * Copy a ULPDU's octets before @end, from FPDU offset @pick->off (@from->at)
+ * on.
+ */
 static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick,
 			 u32 end, struct iov_iter *to)
 {
@@ -173,7 +178,7 @@ static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick
 	return err;
 }
 
-/* Another framing: copy around its markers. */
+/* TUF: skip its markers. */
 static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
 				      const u8 *data, struct iov_iter *to, u32 n)
 {
@@ -190,7 +195,7 @@ static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
 	return err;
 }
 
-/* Copy the first @n octets of the ULPDU of an FPDU in one piece. */
+/* Copy the first @n octets of a contiguous FPDU's ULPDU. */
 static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				struct iov_iter *to, u32 n)
 {
@@ -232,7 +237,7 @@ mpa_read_pieces(const struct mpa_rx_source *from,
 		mpa_cursor_skip(&again, pick.off);
 		err = mpa_read_pick(&ulpdu, &pick, n, to);
 	}
-	/* Two FINs: one counts as an octet that is not there. */
+	/* A FIN was counted as an octet, or octets are in device memory. */
 	if (err == -ENODATA) {
 		*code = MPA_ERR_TCP;
 		err = 0;
@@ -242,8 +247,8 @@ mpa_read_pieces(const struct mpa_rx_source *from,
 
 /**
  * mpa_read_fpdu() - verify an FPDU, then copy octets of its ULPDU
- * @from:	where all of it is; @from->at is moved to its end, if it is not
- *		in the stash
+ * @from:	where the whole FPDU is; unless stashed, @from->at is moved to
+ *		its end
  * @fpdu:	its layout
  * @crc:	CRCs are checked
  * @to:		where octets go, or NULL
@@ -252,8 +257,8 @@ mpa_read_pieces(const struct mpa_rx_source *from,
  *		is returned
  *
  * Context: process, unless @to is NULL.
- * Return: 0, or -EFAULT, and @to is where it was. If the FPDU is not valid no
- * octet is copied.
+ * Return: 0, or -EFAULT with @to unchanged. If the FPDU is not valid no octet
+ * is copied.
  */
 int mpa_read_fpdu(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 		  bool crc, struct iov_iter *to, u32 n, enum mpa_error *code)
@@ -280,9 +285,7 @@ static int mpa_read_copy_head(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/*
- * Copy a head that is not contiguous; @stashed octets of it are in the stash.
- */
+/* Copy a header that is not contiguous. @stashed: its octets in the stash. */
 static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 					  u8 *head, u32 stashed, u32 len)
 {
@@ -295,7 +298,7 @@ static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
 	return !mpa_cursor_walk(&here, len - stashed, mpa_read_copy_head, &head);
 }
 
-/* Read a marker. Return: whether it is there. */
+/* Read a marker. Return: whether it was read. */
 bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 {
 	const u8 *data = mpa_cursor_data(at, MPA_MARKER_LEN);
@@ -308,13 +311,13 @@ bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
 }
 
 /**
- * mpa_read_head() - read the length of an FPDU and lay it out
+ * mpa_read_head() - read an FPDU's length, and compute its layout
  * @from:	where it is
- * @stashed:	octets of it in the stash; @from->at is after those
- * @have:	octets from its first on, in the stash and in the queue
+ * @stashed:	its octets in the stash; @from->at is after those
+ * @have:	octets from its start on, in stash and queue
  * @pos:	its stream position
  * @rx:		receiving
- * @may_be_empty: it may be the FPDU without a ULPDU of RFC 6581
+ * @may_be_empty: it may be RFC 6581's FPDU without a ULPDU
  * @fpdu:	filled in for MPA_HEAD_GOOD
  */
 enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
@@ -344,8 +347,8 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 }
 
 /*
- * Show octets of a verified ULPDU, @n from @first on; @from->at is after @taken
- * octets of the FPDU. A value other than 0 of @show ends the walk. Return: 0,
+ * Call @show for @n octets of a verified ULPDU, from @first on; @from->at is
+ * after @taken octets of the FPDU. Nonzero from @show ends the walk. Return: 0,
  * what @show returned, or -ENODATA if octets cannot be read.
  */
 int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
@@ -363,8 +366,8 @@ int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * Copy octets of a verified ULPDU, as mpa_read_show() shows them. Process
- * context. Return: 0, or -EFAULT, and @to is where it was.
+ * Copy octets of a verified ULPDU; arguments as for mpa_read_show(). Process
+ * context. Return: 0, or an errno with @to unchanged.
  */
 int mpa_read_ulpdu(const struct mpa_rx_source *from,
 		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
@@ -384,13 +387,13 @@ int mpa_read_ulpdu(const struct mpa_rx_source *from,
 struct mpa_read_span {
 	const u8	*data;		/* the first FPDU */
 	const u8	*end;		/* the octet after the last one */
-	void __user	*to;		/* where its ULPDU goes */
-	size_t		room;		/* octets of room there */
-	u32		*lengths;	/* where the length of its ULPDU goes */
-	u32		max;		/* maximum of FPDUs */
+	void __user	*to;		/* destination of its ULPDU */
+	size_t		room;		/* octets that fit there */
+	u32		*lengths;	/* destination of its ULPDU's length */
+	u32		max;		/* maximum number of FPDUs */
 };
 
-/* Lay out the first FPDU, and those of its length that are verified with it. */
+/* Parse the first FPDU, and those of equal length to verify with it. */
 static __always_inline u32
 mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked,
 		 struct mpa_fpdu *fpdu)
@@ -412,7 +415,7 @@ mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked
 }
 
 /**
- * mpa_read_good() - count the next FPDUs that are contiguous and good
+ * mpa_read_good() - count the next good FPDUs in contiguous memory
  * @rx:		receiving
  * @data:	the first of them, at stream position @pos
  * @have:	contiguous octets there
@@ -434,7 +437,7 @@ u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 	return i;
 }
 
-/* FPDUs with markers, the first at @pos. Return: the number. */
+/* Read FPDUs with markers, from @pos on. Return: their number. */
 static u32 mpa_read_marked(struct mpa_read_span *span, u32 pos, bool crc,
 			   u32 *markers)
 {
@@ -466,7 +469,7 @@ static u32 mpa_read_marked(struct mpa_read_span *span, u32 pos, bool crc,
 	return nr;
 }
 
-/* Count equal FPDUs without markers, to verify together; read lengths once. */
+/* Count FPDUs of equal length, without markers, to verify together. */
 static __always_inline u32
 mpa_read_count_equal(const struct mpa_read_span *span, u32 ulpdu_len, u32 len, u32 max)
 {
@@ -484,11 +487,11 @@ mpa_read_count_equal(const struct mpa_read_span *span, u32 ulpdu_len, u32 len, u
 	return nr;
 }
 
-/* mpa_read_marked() without markers, with less arithmetic. */
+/* As mpa_read_marked(), for FPDUs without markers. */
 static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
 {
 	u32 nr = 0, ulpdu_len, len, n, good, i;
-	/* A copy, which the compiler can keep in registers. */
+	/* A copy that the compiler can keep in registers. */
 	struct mpa_read_span at = *span;
 
 	do {
@@ -517,20 +520,21 @@ static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
 }
 
 /**
- * mpa_read_many() - verify FPDUs and copy their ULPDUs, while both are
- *		contiguous
+ * mpa_read_many() - verify FPDUs in contiguous memory, and copy their ULPDUs to
+ * a contiguous buffer
  * @rx:		receiving
  * @at:		where the first begins; moved to the end of the last
  * @pos:	its stream position
- * @have:	octets that are contiguous in the stream from there on
+ * @have:	octets in TCP's queue from there on, without a gap
  * @to:		where the ULPDUs go
  * @octets:	room for them
  * @lengths:	set to the length of each ULPDU
- * @max:	maximum of FPDUs
- * @more:	counts them
+ * @max:	maximum number of FPDUs
+ * @more:	their totals are added
  *
- * What is bad or framed otherwise is for mpa_read_head() and mpa_read_fpdu().
- * Context: process. Return: the number.
+ * Stops at a bad FPDU and does not read TUF: mpa_read_fpdu() handles both.
+ * Context: process.
+ * Return: the number.
  */
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
@@ -543,7 +547,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 
 	if (mpa_alt_format(&rx->format))
 		return 0;
-	/* All of it, or the part that is contiguous. */
+	/* All octets, or those in contiguous memory. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
 	span.to = mpa_iter_span(to, &room);
 	if (!data || !span.to)

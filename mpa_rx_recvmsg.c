@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* recvmsg: wait for a record, deliver one or a batch, control messages. */
+/*
+ * recvmsg: wait for a record, deliver one or a batch, write control messages.
+ */
 
 #include <linux/slab.h>
 #include <linux/socket.h>
@@ -7,7 +9,7 @@
 
 #include "mpa_sock.h"
 
-/* Room for 1 length, then 64, then all. */
+/* Room for 1 length, then 64, then batch->max. */
 #define MPA_BATCH_GROWTH	64
 
 /* Which record is read next. */
@@ -27,7 +29,7 @@ struct mpa_batch {
 	u32 first;			/* length of the first, or of a part */
 	u32 nr;				/* the number of ULPDUs */
 	u32 room;			/* entries of @lengths */
-	u32 max;			/* lengths that fit the control buffer */
+	u32 max;			/* number of lengths that fit in the control buffer */
 	struct mpa_rx_more more;	/* those after the first */
 	enum mpa_error code;		/* of a bad FPDU after them */
 };
@@ -51,7 +53,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
-		/* Another call may have taken what this one waited for. */
+		/* Another call that took a record has cleared this. */
 		ctx->rx.requested = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
@@ -68,7 +70,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return ctx->rx.error;
 		if (mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
-		/* As in TCP: an error after the FIN is not the stream's. */
+		/* As in TCP, ignore an error after the FIN. */
 		err = mpa_tcp_peer_ended(sk) ? 0 : sock_error(sk);
 		if (err)
 			return err;
@@ -84,7 +86,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 
 /* ---- several records at a time ---- */
 
-/* Return: the number of lengths that the control buffer has room for. */
+/* Return: the number of lengths that fit in the control buffer. */
 static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 {
 	size_t taken = CMSG_LEN(0);
@@ -99,7 +101,7 @@ static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 		     MPA_RECV_BATCH_MAX);
 }
 
-/* Allocate more lengths. If that fails the next call reads the rest. */
+/* Allocate more lengths. If this fails the next call reads the rest. */
 static bool mpa_batch_grow(struct mpa_batch *batch)
 {
 	u32 room = min(batch->max, batch->room * MPA_BATCH_GROWTH);
@@ -119,7 +121,10 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 	return true;
 }
 
-/* Lay out the batch's next FPDU. Return: whether it is complete and fits. */
+/*
+ * Read the header of the batch's next FPDU. Return: whether it is complete and
+ * fits.
+ */
 static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from, u32 have,
 			   size_t room, struct mpa_fpdu *fpdu)
@@ -135,7 +140,7 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* With a wrong key: they may be TCP's own octets. */
+	/* With a wrong key it may be plain TCP's octets. */
 	return fpdu->len <= have && fpdu->ulpdu_len <= room &&
 	       !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key);
 }
@@ -143,7 +148,7 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 /*
  * Add complete FPDUs after the first one, in @have octets, while their ULPDUs
  * fit into the @len octets left in @to. Stop before one that is not valid, or
- * whose octets cannot be copied.
+ * that cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   const struct mpa_rx_source *from, u32 have,
@@ -223,7 +228,7 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 	return err;
 }
 
-/* Others may follow the first record: nothing is peeked at or dropped. */
+/* More records may be added: neither MSG_PEEK nor MSG_TRUNC is set. */
 static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 {
 	return ctx->rx.batch && !(flags & (MSG_PEEK | MSG_TRUNC));
@@ -254,7 +259,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 
 	if (flags & MSG_PEEK && flags & MSG_TRUNC)
 		batch.first = left;
-	/* Not if this is the rest of a ULPDU, or one in the stash. */
+	/* No batch after the rest of a ULPDU, or after one in the stash. */
 	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken &&
 	    !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
@@ -263,13 +268,14 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 			       len - n);
 	}
 
-	/* First, so that nothing is consumed if it fails. */
+	/* Write control messages first: if this fails, nothing is consumed. */
 	err = mpa_recvmsg_control(rx, msg, &batch, n == left);
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
 	/*
-	 * If it failed, all are read again, and the bad FPDU with them. Where
-	 * framing can be switched off, no call has asked for the bad one.
+	 * If that failed, all are read again, the bad FPDU included. With TUF
+	 * the bad FPDU may be plain TCP's octets, which no call has requested
+	 * as a record.
 	 */
 	if (!err && batch.code && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
@@ -279,8 +285,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 }
 
 /*
- * Copy whole ULPDUs out of order. Return: octets, or a negative errno; @again
- * is set if none fits.
+ * Copy ULPDUs out of order. Return: octets, or a negative errno. @again: none
+ * was copied, retry.
  */
 static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			     int flags, bool *again)
@@ -328,7 +334,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 			       mpa_place_deliverable(rx->place) - fpdu.len, to,
 			       len - fpdu.ulpdu_len);
 	}
-	/* A bad FPDU after them is found again when they have gone. */
+	/* A bad FPDU after them is found again by the next call. */
 	err = mpa_recvmsg_control(rx, msg, &batch, whole);
 	if (!err && whole && !(flags & MSG_PEEK))
 		mpa_place_advance(ctx, &fpdu, &batch.more);
@@ -362,19 +368,20 @@ static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t le
  * mpa_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
  *		whole ones
  * @ctx:	the context
- * @msg:	where they go; MSG_EOR is set with the last of a ULPDU
- * @len:	octets wanted; the rest of a ULPDU stays for the next call. Out
- *		of order (MPA_PLACE) a ULPDU is read whole, or waits for order
+ * @msg:	where they go; MSG_EOR is set with a ULPDU's last octet
+ * @len:	octets wanted; the rest of a ULPDU stays for the next call. A
+ *		ULPDU out of order (MPA_PLACE) that does not fit is delivered in
+ *		order
  * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: drop octets instead of
  *		copying them, or with MSG_PEEK, return the number left of the
- *		ULPDU; MSG_WAITALL has no effect, as a ULPDU is always complete
+ *		ULPDU. MSG_WAITALL has no effect, as a ULPDU is always complete
  *
  * Context: process, socket lock not held.
  * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is
  * not valid or not complete (MPA_INFO has the code), -EAGAIN, -EINTR,
  * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN (also when the connection is gone
- * without an end and another call has got its error), -EOPNOTSUPP for a flag
- * without meaning here, or the error of the connection.
+ * without a FIN and another call has returned its error), -EOPNOTSUPP for
+ * MSG_OOB, or the error of the connection.
  */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		int flags)
@@ -398,12 +405,12 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 }
 
 /**
- * mpa_recvmsg_inq() - for SIOCINQ
+ * mpa_recvmsg_inq() - the result of SIOCINQ
  * @ctx:	the context
  *
  * Context: process, socket lock not held.
- * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it has not
- * arrived.
+ * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it is
+ * incomplete; on an unframed direction, TCP's.
  */
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 {

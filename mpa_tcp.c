@@ -9,7 +9,8 @@
 /* ---- state ---- */
 
 /*
- * Octets can be read and written, with TCP_FASTOPEN before the handshake ends.
+ * Octets can be read and written; with TCP_FASTOPEN even before the handshake
+ * ends.
  */
 bool mpa_tcp_connected(const struct sock *sk)
 {
@@ -17,7 +18,8 @@ bool mpa_tcp_connected(const struct sock *sk)
 }
 
 /*
- * Sequence numbers of both directions are known; it may be closing, or closed.
+ * Sequence numbers of both directions are known. The connection may be closing
+ * or closed.
  */
 bool mpa_tcp_synchronized(const struct sock *sk)
 {
@@ -39,9 +41,9 @@ bool mpa_tcp_may_listen(const struct sock *sk)
 }
 
 /*
- * MPA can be started, now or once the socket listens or is connected. Not on a
- * listening one: handshakes create children of it without its lock, while TCP
- * installs the ULP's operations only after it has been attached.
+ * MPA can be started, now or once the socket listens or is connected. MPA
+ * cannot be attached to a listening socket: handshakes create children without
+ * its lock, while TCP installs the ULP's operations only after attaching it.
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
@@ -50,21 +52,21 @@ bool mpa_tcp_may_attach(const struct sock *sk)
 
 /*
  * Handshakes may still be creating children of a socket that no longer listens,
- * in softirq and without its lock. Every listener has the flag, and keeps it;
- * its children do not. Process context.
+ * in softirq and without its lock. Every listener gets and keeps the flag; its
+ * children do not have it. Process context.
  */
 bool mpa_tcp_has_listened(const struct sock *sk)
 {
 	return sk->sk_state != TCP_LISTEN && sock_flag(sk, SOCK_RCU_FREE);
 }
 
-/* TCP_REPAIR is on: octets given to TCP are not sent. */
+/* TCP_REPAIR is on: octets passed to TCP are not sent. */
 bool mpa_tcp_repaired(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;
 }
 
-/* A call of TCP's own waits to send more, counted by MPA or not. */
+/* A plain TCP call waits to send more, counted by MPA or not. */
 bool mpa_tcp_sending(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_write_pending);
@@ -84,29 +86,29 @@ bool mpa_tcp_peer_left(const struct sock *sk)
 
 /* ---- errors and the end ---- */
 
-/* Leave a (positive) error for the user; the caller wakes. */
+/* Set a pending (positive) error; the caller wakes the user. */
 void mpa_tcp_set_error(struct sock *sk, int err)
 {
 	WRITE_ONCE(sk->sk_err, err);
 }
 
 /*
- * Replace @old (positive) by @err if the user has not fetched it; return what
- * was there.
+ * Replace the pending error @old (positive) by @err, unless the user has
+ * fetched it. Return: the error before.
  */
 int mpa_tcp_replace_error(struct sock *sk, int old, int err)
 {
 	return cmpxchg(&sk->sk_err, old, err);
 }
 
-/* Leave a (positive) error for the user, and wake. Process context. */
+/* Set a pending (positive) error, and wake the user. Process context. */
 void mpa_tcp_fail(struct sock *sk, int err)
 {
 	mpa_tcp_set_error(sk, err);
 	sk_error_report(sk);
 }
 
-/* Let close(2) send RST, as for unread data. Process context. */
+/* Make close(2) send a RST, as with unread data. Process context. */
 void mpa_tcp_reset_on_close(struct sock *sk)
 {
 	WRITE_ONCE(sk->sk_lingertime, 0);
@@ -115,13 +117,12 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * TCP's disconnect(), after which both addresses stay, as after a reset by the
- * peer: accept(2) may be about to ask for the peer's, and would fail with
- * ECONNABORTED without its port; and reports name the connection as before.
- * disconnect() clears the peer's port, which mpa_tcp_peer_port() returns
- * meanwhile. It leaves an address that the user has bound; the own one must not
- * change even for a moment, as the socket is hashed by it. Return: what
- * disconnect() returns.
+ * TCP's disconnect(), but both addresses stay, as after a reset by the peer:
+ * accept(2) may be about to read the peer's, and would fail with ECONNABORTED
+ * without its port; and reports still identify the connection. disconnect()
+ * clears the peer's port, which mpa_tcp_peer_port() returns meanwhile. It does
+ * not clear a bound local address: the socket is hashed by it, so it must not
+ * change even for a moment. Return: as disconnect().
  */
 static int mpa_tcp_disconnect(struct sock *sk, int flags)
 {
@@ -140,9 +141,9 @@ static int mpa_tcp_disconnect(struct sock *sk, int flags)
 }
 
 /*
- * Reset the connection at once. Not tcp_abort(), which takes the lock and so
- * may wait for a user's page fault. Both addresses stay: see
- * mpa_tcp_disconnect(). Process context.
+ * Reset the connection at once. tcp_abort() would take the lock, and so might
+ * wait for a user's page fault. Both addresses stay: see mpa_tcp_disconnect().
+ * Process context.
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
@@ -153,8 +154,8 @@ void mpa_tcp_abort(struct sock *sk, int err)
 	mpa_tcp_disconnect(sk, 0);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*
-	 * disconnect() leaves ECONNRESET where it sends a reset. An error that
-	 * the user has fetched is not reported again.
+	 * disconnect() sets ECONNRESET if it sends a reset. An error that the
+	 * user has fetched is not reported again.
 	 */
 	old = (1 << state) & (TCPF_CLOSING | TCPF_LAST_ACK) ? sk->sk_err :
 							      ECONNRESET;
@@ -163,7 +164,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
 }
 
 /*
- * The peer's port, or 0; right also during mpa_tcp_disconnect(). Any context.
+ * The peer's port, or 0; valid even during mpa_tcp_disconnect(). Any context.
  */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
@@ -178,10 +179,10 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Take the socket lock, for the work item, unless a user has it: it may hold
- * the lock until a page of its memory comes. Then @deferred is set, and
- * release_cb does the work. Process context. Return: whether the lock was
- * taken; mpa_tcp_unlock() releases it.
+ * Take the socket lock for the work item, unless a user holds it, maybe until a
+ * page fault is served. In that case set @deferred: release_cb queues the work
+ * item. Process context. Return: whether the lock was taken; mpa_tcp_unlock()
+ * releases it.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
@@ -212,15 +213,15 @@ void mpa_tcp_unlock(struct sock *sk)
 
 	if (tcp)
 		tcp->worker = false;
-	/* Memory for the backlog, which release_sock() processes. */
+	/* Reserve memory for the backlog, which release_sock() processes. */
 	mpa_tcp_reserve_rx(sk, READ_ONCE(sk->sk_backlog.len));
 	release_sock(sk);
 }
 
 /*
- * A reason not to send is gone. sk_write_space() wakes only if much of the send
- * buffer is free. A task that polled while there was another reason has to poll
- * again: only then does TCP know that somebody waits for room.
+ * Wake writers: sending is possible again. sk_write_space() wakes only if much
+ * of the send buffer is free. A task that polled for another reason has to poll
+ * again: only then does TCP know that it waits for room.
  */
 void mpa_tcp_wake_writers(struct sock *sk)
 {
@@ -239,15 +240,15 @@ void mpa_tcp_wake_writers(struct sock *sk)
 }
 
 /**
- * mpa_tcp_wait() - sleep until something becomes true
+ * mpa_tcp_wait() - sleep until a condition holds
  * @sk:		socket
  * @timeo:	jiffies left; updated
- * @done:	the condition; must only read what may be read without the lock,
- *		and must be true when the connection is in error
+ * @done:	the condition; must read only what may be read without the lock,
+ *		and must be true if the connection has an error
  * @ctx:	for @done
  *
- * Context: process, socket lock held; it is dropped meanwhile, so what the
- * caller knew before may have changed.
+ * Context: process, socket lock held; it is dropped meanwhile, so the
+ * connection may have changed.
  * Return: 0, -EAGAIN on a timeout, -EINTR or -ERESTARTSYS on a signal.
  */
 int mpa_tcp_wait(struct sock *sk, long *timeo,
@@ -268,7 +269,7 @@ int mpa_tcp_wait(struct sock *sk, long *timeo,
 			ret = sock_intr_errno(*timeo);
 			break;
 		}
-		/* If mpa_tcp_abort() ends it, done() is true as well. */
+		/* If mpa_tcp_abort() ends the wait, done() is true as well. */
 		sk_wait_event(sk, timeo, done(ctx), &wait);
 	}
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 1: what the files mpa_tcp*.c do with TCP, for the layers above. No
- * other file reads or writes TCP's state of a connection. (mpa_hook.c and
- * mpa_core.c write the pointers to operations and to the ULP.)
+ * Layer 1: the interface of mpa_tcp*.c, for the layers above. No other file
+ * reads or writes the TCP state of a connection. (mpa_hook.c and mpa_core.c
+ * write the pointers to operations and to the ULP.)
  *
  * All functions are called with the socket lock held, in process context or in
- * softirq, unless they say otherwise. "Hint": also without the lock; the answer
- * may then be out of date.
+ * softirq, unless they say otherwise. "Hint": may be called without the lock,
+ * but the result may then be out of date.
  */
 #ifndef _MPA_TCP_H
 #define _MPA_TCP_H
@@ -29,8 +29,8 @@
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
  * There are two implementations. A stock kernel has no hooks for what mpa
- * needs, so that it writes fields of TCP. Where TCP has those of
- * scripts/export.d/hooks, mpa_tcp_hooks.c uses them instead.
+ * needs, so mpa writes TCP's fields. On a kernel with the hooks of
+ * scripts/export.d/hooks, mpa_tcp_hooks.c uses these instead.
  */
 #endif
 
@@ -38,7 +38,8 @@ struct mpa_ctx;
 struct tcphdr;
 
 /*
- * For the longest FPDU: pages but for their last octets, and three short ones.
+ * For the longest FPDU: pages without their last octets, and three short
+ * fragments.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 
@@ -51,29 +52,30 @@ static inline u32 mpa_skb_frags_max(void)
 #endif
 }
 
-/* Fragments of FPDUs that are handed to TCP together, to share an skb. */
+/* Maximum number of fragments passed to TCP together, to share an skb. */
 #define MPA_SKB_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
 
 #define MPA_SPLIT_NOT		U32_MAX
 
 /**
- * struct mpa_txbuf - octets on their way to TCP
- * @frag:	where they are; each entry holds a page reference
+ * struct mpa_txbuf - octets to be passed to TCP
+ * @frag:	the octets; each entry holds a page reference
  * @nr:		entries of @frag in use
- * @room:	octets that @frag has room for
+ * @room:	capacity of @frag in octets
  * @len:	octets filled in
  * @sent:	octets that TCP has taken
- * @split:	the octet that has to begin a segment, or MPA_SPLIT_NOT
+ * @split:	offset of the octet that has to begin a segment, or
+ *		MPA_SPLIT_NOT
  * @piece:	returns the length of that segment, after which another begins;
  *		or NULL
  * @cur:	entry of @frag where octet @len goes
  * @cur_off:	offset in that entry
- * @own:	the page of an open ULPDU alone, if it has one
+ * @own:	the page used by an open ULPDU only, if any
  * @charged:	octets charged to the socket
  * @rcu:	for freeing
  *
  * For MPA, @room and the length of each fragment are multiples of 4, so that no
- * marker and no CRC field crosses the end of a fragment.
+ * marker or CRC field crosses the end of a fragment.
  */
 struct mpa_txbuf {
 	struct bio_vec	frag[MPA_TX_FRAGS];
@@ -92,24 +94,23 @@ struct mpa_txbuf {
 
 /* The last skb of TCP's send queue. If not @open, the rest is not valid. */
 struct mpa_tail {
-	bool	open;	/* unsent, and takes the next octets */
+	bool	open;	/* it is unsent, and the next octets are appended to it */
 	u32	len;	/* octets */
 	u32	frags;	/* fragments */
 };
 
 /**
  * struct mpa_watch - which segments start with an FPDU
- * @seq:	sequence number of the next octet that is sent for the first
- *		time
- * @fpdu:	that of the first FPDU that begins there or later, or whose
- *		length is not known yet
- * @end:	that of the octet after the last FPDU, once framing is off
+ * @seq:	sequence number of the next octet to be sent for the first time
+ * @fpdu:	sequence number of the first FPDU that begins at @seq or later,
+ *		or whose length is not known yet
+ * @end:	sequence number after the last FPDU, once framing is off
  * @pos:	stream position of @fpdu
  * @len:	octets of the FPDU before @fpdu
- * @options:	octets of TCP options that the last two packets had, beyond
- *		those that all have and SACK blocks: AccECN, BPF
- * @options_seen: those of the last packet; a DSACK among them
- * @high:	first octet of ULPDU_Length, if a packet has ended after it
+ * @options:	octets of occasional TCP options other than SACK in the last two
+ *		packets: AccECN, BPF
+ * @options_seen: the same of the last packet; a DSACK included
+ * @high:	first octet of ULPDU_Length, if a packet ended after it
  * @framing:	enum mpa_framing
  * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
  * @marked:	MPA only: FPDUs carry markers
@@ -136,34 +137,34 @@ struct mpa_watch {
 	u64	unaligned;
 };
 
-/* Contiguous octets out of order, by sequence numbers. */
+/* Contiguous out-of-order octets, as sequence numbers. */
 struct mpa_island {
 	u32	start;
 	u32	end;	/* after the last */
-	bool	alone;	/* TCP knows of no others */
+	bool	alone;	/* TCP has recorded no other block */
 };
 
-/* Segments that TCP keeps together. */
+/* The segments in one skb. */
 struct mpa_segments {
 	u32	nr;	/* their number, 0: not known */
-	u32	octets;	/* octets of them */
-	u32	each;	/* octets of each but the last one, 0: not known */
+	u32	octets;	/* their octets */
+	u32	each;	/* octets of each except the last, 0: not known */
 };
 
 /*
- * This layer's state of a socket. The first member of struct mpa_ctx, so that
- * it is found by the socket.
+ * This layer's state of a socket. It is the first member of struct mpa_ctx, so
+ * that mpa_tcp() finds it.
  */
 struct mpa_tcp {
 	struct proto		*base;		/* TCP's own operations */
 	struct mpa_mib __percpu	*mib;		/* counters of its namespace */
-	struct mpa_watch	watch;		/* segments that are aligned */
-	u32			ooo_seen;	/* rcv_ooopack at the last look */
+	struct mpa_watch	watch;		/* see struct mpa_watch */
+	u32			ooo_seen;	/* rcv_ooopack when last read */
 	bool			ooo_tracked;	/* track segments out of order */
 	bool			worker;		/* the work item has the lock */
 #ifdef MPA_HAVE_ULP_HOOKS
-	bool			watched;	/* inspect packets that leave */
-	u32			ooo_gap;	/* rcv_nxt when one last arrived */
+	bool			watched;	/* inspect packets that are sent */
+	u32			ooo_gap;	/* rcv_nxt when the last one arrived */
 	struct mpa_fit		*fit;		/* of mpa_tcp_fit() */
 #else
 	__be16			kept_port;	/* see mpa_tcp_disconnect() */
@@ -171,46 +172,45 @@ struct mpa_tcp {
 };
 
 /*
- * NULL if MPA is not, or no longer, attached. Also without the lock, inside a
- * system call on the socket.
+ * Return: NULL if MPA is not, or no longer, attached. Context: also without the
+ * lock, inside a system call on the socket.
  */
 static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 {
 	return (__force struct mpa_tcp *)inet_csk(sk)->icsk_ulp_data;
 }
 
-/* The MSS, rounded down to a multiple of the FPDUs' length. */
+/* An MSS rounded down to a multiple of the FPDUs' length. */
 struct mpa_fit {
-	u32	unit;		/* that length, in octets */
-	u32	emss;		/* the EMSS that results */
-	u32	end;		/* seq. after what another MSS would cut elsewhere */
+	u32	unit;		/* the FPDUs' length, in octets */
+	u32	emss;		/* the resulting EMSS */
+	u32	end;		/* end of the octets that a new MSS would cut differently */
 	u16	less;		/* octets by which we have lowered the MSS */
 #ifndef MPA_HAVE_ULP_HOOKS
 	u16	ext_hdr_len;	/* icsk_ext_hdr_len as we left it */
 #endif
 };
 
-/* What TCP does with octets that it is given. */
+/* What TCP does with octets passed to it. */
 enum mpa_push {
-	MPA_PUSH_NOT,	/* it keeps them, if it can; mpa_tcp_push() follows */
+	MPA_PUSH_NOT,	/* it holds them if it can; mpa_tcp_push() follows */
 	MPA_PUSH_FULL,	/* it sends full segments */
 	MPA_PUSH_ALL	/* it sends all it has */
 };
 
 /* The edge of the peer's window. */
 struct mpa_window {
-	bool	corked;	/* TCP is corked for it, or for @more */
-	bool	more;	/* the user has said that more follows */
-	bool	pushed;	/* TCP has been asked to send what it has */
+	bool	corked;	/* TCP is corked because of the window or @more */
+	bool	more;	/* the user has announced more */
+	bool	pushed;	/* TCP must send all it has */
 	u32	since;	/* sequence number where the call or the batch begins */
-	u32	borrowed;	/* tasks in TCP's option calls: they see the user's */
+	u32	borrowed;	/* tasks in TCP's option calls, which see the user's cork */
 };
 
 /*
- * Whether mpa's work item runs this, not that of a user inside the kernel. A
- * lack of memory then can neither be reported to a caller nor be a reason to
- * kill one. One workqueue serves all sockets: it must not sleep because a
- * control group is at its limit.
+ * Whether this runs in mpa's work item, not in a kernel user's. If so, there is
+ * no caller to return -ENOMEM to, nor to kill for it. One workqueue serves all
+ * sockets: it must not sleep because a control group is at its limit.
  */
 static inline bool mpa_in_work_item(const struct sock *sk)
 {
@@ -240,10 +240,10 @@ enum mpa_begins {
 };
 
 /*
- * Framing with keys: a segment leaves. @head: its first octets, as long as a
- * header. @fixed: it is signed, and cannot leave without its last octet.
- * Return: whether it must leave without it, as a receiver could take it for an
- * FPDU that it is not.
+ * TUF with keys: called for each segment to be sent. @head: its first octets,
+ * enough for a header. @fixed: it is signed, and cannot be shortened.
+ * Return: whether to send it without its last octet, as a receiver could
+ * mistake it for an FPDU.
  */
 typedef bool (*mpa_guard_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 			     enum mpa_begins begins, bool fixed);
@@ -251,12 +251,12 @@ typedef bool (*mpa_guard_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
 /*
- * A position in one of TCP's queues of what has arrived. With it, passing over
- * a queue costs the same in one walk and in many.
+ * A position in TCP's receive queue or out-of-order queue. It makes many short
+ * walks over a queue cost no more than a single one.
  */
 struct mpa_cursor {
 	struct sock	*sk;
-	bool		ordered;	/* the receive queue, or that out of order */
+	bool		ordered;	/* receive queue, not out-of-order queue */
 	struct sk_buff	*skb;		/* of the last lookup; never after @seq */
 	struct sk_buff	*part;		/* @skb, or one of its fragment list */
 	u32		seq;		/* of the next octet */
@@ -278,7 +278,7 @@ static inline bool mpa_tcp_input_ended(const struct sock *sk)
 	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
 }
 
-/* The error that waits for its user: positive errno, or 0. Hint. */
+/* The pending socket error: positive errno, or 0. Hint. */
 static inline int mpa_tcp_error(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_err);
@@ -296,19 +296,19 @@ static inline u32 mpa_tcp_copied_seq(const struct sock *sk)
 	return tcp_sk(sk)->copied_seq;
 }
 
-/* Sequence number after all that has arrived in order. */
+/* Sequence number after the last octet received in order. */
 static inline u32 mpa_tcp_rcv_nxt(const struct sock *sk)
 {
 	return tcp_sk(sk)->rcv_nxt;
 }
 
-/* TCP keeps blocks of what arrives out of order (RFC 2018). */
+/* TCP records blocks of out-of-order octets (RFC 2018). */
 static inline bool mpa_tcp_has_sack(const struct sock *sk)
 {
 	return tcp_is_sack(tcp_sk(sk));
 }
 
-/* Sequence number of the next octet given to TCP. */
+/* Sequence number of the next octet passed to TCP. */
 static inline u32 mpa_tcp_write_seq(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq;
@@ -362,7 +362,7 @@ u32 mpa_tcp_consume(struct sock *sk, u32 len);
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
 bool mpa_ooo_holds(struct sock *sk, u32 seq);
 
-/* Unread octets in order, urgent ones as well: all are MPA's stream. */
+/* Unread octets in order. Urgent ones count: they are part of MPA's stream. */
 static inline u32 mpa_tcp_inq(const struct sock *sk)
 {
 	u32 octets = tcp_sk(sk)->rcv_nxt - tcp_sk(sk)->copied_seq;
@@ -370,9 +370,7 @@ static inline u32 mpa_tcp_inq(const struct sock *sk)
 	return octets && sock_flag(sk, SOCK_DONE) ? mpa_tcp_inq_done(sk) : octets;
 }
 
-/*
- * Only MPA has read, up to @seq; or a FIN as well, after which nothing follows.
- */
+/* Whether only MPA has read, up to @seq, or to the FIN directly after it. */
 static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 {
 	u32 at = mpa_tcp_copied_seq(sk);
@@ -450,7 +448,7 @@ bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb);
 void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq);
 void mpa_tcp_keep_whole(struct sock *sk, bool on);
 #else
-/* mpa_tcp_send() sees to it. */
+/* mpa_tcp_send() does this. */
 static inline void mpa_tcp_keep_whole(struct sock *sk, bool on)
 {
 }
@@ -465,7 +463,7 @@ static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 	return at->left >= len || mpa_cursor_map(at, len) ? at->data : NULL;
 }
 
-/* Pass over octets that mpa_cursor_data() has found. */
+/* Advance over octets that mpa_cursor_data() has returned. */
 static inline void mpa_cursor_pass(struct mpa_cursor *at, u32 len)
 {
 	at->seq += len;

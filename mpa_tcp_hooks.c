@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What TCP does for an upper-layer protocol: the end of a connection, memory,
- * segments out of order, the MSS, where segments end, and when they leave.
+ * TCP's hooks for an upper-layer protocol: the end of a connection, memory,
+ * segments out of order, the MSS, where segments end, and when they are sent.
  */
 
 #include "mpa_tcp.h"
@@ -15,10 +15,7 @@
 
 /* ---- the end, and the lock ---- */
 
-/*
- * Reset the connection at once. What has arrived no longer counts. Process
- * context.
- */
+/* Reset the connection at once, and drop unread octets. Process context. */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
 	if (sk->sk_state == TCP_CLOSE)
@@ -34,10 +31,10 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 }
 
 /*
- * Take the socket lock, for the work item, unless a user has it: it may hold
- * the lock until a page of its memory comes. Then @deferred is set, and
- * release_cb does the work. Process context. Return: whether the lock was
- * taken; mpa_tcp_unlock() releases it.
+ * Take the socket lock for the work item, unless a user holds it, maybe until a
+ * page fault is served. In that case set @deferred: release_cb queues the work
+ * item. Process context. Return: whether the lock was taken; mpa_tcp_unlock()
+ * releases it.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
@@ -45,7 +42,10 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 
 	if (!trylock_sock(sk)) {
 		*deferred = true;
-		/* The user may have released it before it could see that. */
+		/*
+		 * The user may have released the lock before it could read
+		 * @deferred.
+		 */
 		if (!trylock_sock(sk))
 			return false;
 		*deferred = false;
@@ -58,7 +58,7 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 
 /* ---- memory ---- */
 
-/* Reserve memory for octets that have been accepted, by truesize. */
+/* Reserve memory for accepted octets. @size: their truesize. */
 void mpa_tcp_force(struct sock *sk, int size)
 {
 	local_bh_disable();
@@ -68,9 +68,7 @@ void mpa_tcp_force(struct sock *sk, int size)
 
 /* ---- out of order ---- */
 
-/*
- * Track segments out of order. The caller searches old ones. Process context.
- */
+/* Track new out-of-order segments if @on, not those queued. Process context. */
 void mpa_tcp_ooo_track(struct sock *sk, bool on)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -80,15 +78,15 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 	tcp->ooo_gap = tcp_sk(sk)->rcv_nxt - 1;
 }
 
-/* TCP reports each segment. */
+/* Not needed: TCP reports each segment. */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
 	return false;
 }
 
 /*
- * For tcp_ulp_ops.ofo. Let the work item search what follows a new gap; further
- * segments are searched one by one, by the socket's sk_write_space.
+ * For tcp_ulp_ops.ofo. The work item searches the first segment after a new
+ * gap; the socket's sk_write_space searches each further one at once.
  */
 void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq)
 {
@@ -107,7 +105,7 @@ void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq)
 
 /* ---- EMSS ---- */
 
-/* EMSS, the effective maximum segment size; a hint without the lock. */
+/* EMSS, the effective maximum segment size. Hint. */
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	u32 emss = mpa_tcp_emss_full(sk, tcp), unit = tcp_sk(sk)->mss_unit;
@@ -134,13 +132,13 @@ u32 mpa_tcp_path_mss(const struct sock *sk)
 	       (tcp->fit ? tcp->fit->less : 0);
 }
 
-/* TCP does not cut within a segment at the window's edge. Process context. */
+/* @on: TCP does not cut a segment at the window's edge. Process context. */
 void mpa_tcp_keep_whole(struct sock *sk, bool on)
 {
 	tcp_set_mss_unit(sk, on);
 }
 
-/* Let the MSS be TCP's own. Process context. */
+/* Undo mpa_tcp_fit(). Process context. */
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 {
 	if (fit->unit)
@@ -151,13 +149,14 @@ void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 
 /**
  * mpa_tcp_fit() - round the MSS down to a multiple of the FPDUs' length
- * @sk:		socket; TCP has nothing that it would cut elsewhere then
+ * @sk:		socket; TCP must have no octets that it would then cut
+ *		differently
  * @fit:	how far the MSS has been lowered
- * @unit:	octets; 4 if the FPDUs have no size in common
+ * @unit:	the FPDUs' length; 4 if they differ in length
  *
- * TCP cuts an skb at multiples of the MSS. FPDUs of one size share an skb, and
- * so TSO, only if these are multiples of that size. The number of segments
- * stays the same, as no FPDU is cut.
+ * TCP cuts an skb at multiples of the MSS. FPDUs of one length can share an
+ * skb, and so use TSO, only if the MSS is a multiple of that length. The number
+ * of segments stays the same, as no FPDU is cut.
  *
  * Context: process, socket lock held.
  */
@@ -172,15 +171,15 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 
 /* ---- segments ---- */
 
-/* The next octets begin an skb, and with it a segment. */
+/* Make the next octets start an skb, and with it a segment. */
 void mpa_tcp_end_segment(struct sock *sk)
 {
 	tcp_write_collapse_fence(sk);
 }
 
 /*
- * Have a segment begin @len octets after @seq, the end of the first unsent skb,
- * which is just being sent. Without memory nothing is done.
+ * Make a segment start @len octets after @seq, the end of the first unsent skb,
+ * which is just being sent. No effect without memory.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -197,7 +196,7 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 		TCP_SKB_CB(skb)->eor = 1;
 }
 
-/* Nothing is corked. */
+/* No effect: nothing is corked. */
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 {
 }
@@ -206,8 +205,8 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
  * mpa_tcp_push() - let TCP send
  * @sk:		socket
  * @window:	the peer's window
- * @more:	more follows soon: a segment that is not full waits for it, as
- *		with MSG_MORE
+ * @more:	more follows soon: hold a segment that is not full, as with
+ *		MSG_MORE
  *
  * Context: process.
  */
@@ -218,8 +217,9 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 
 	window->more = more && tcp_send_head(sk);
 	/*
-	 * Nagle's algorithm is for small calls. The last octets of a longer
-	 * call, or of a batch, need not wait for the segments before them.
+	 * Nagle's algorithm applies to small calls only: do not delay the last
+	 * octets of a longer call, or of a batch, until the segments before
+	 * them are acknowledged.
 	 */
 	nodelay = skb && !more && !tcp_sk(sk)->nonagle &&
 		  before(window->since, TCP_SKB_CB(skb)->seq);

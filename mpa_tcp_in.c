@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP's internals, the receiving half: walking over TCP's queues, consuming. */
+/*
+ * TCP's internals, the receiving half: walking over TCP's queues, consuming
+ * octets.
+ */
 
 #include <linux/highmem.h>
 #include <linux/tcp.h>
@@ -8,9 +11,12 @@
 
 #include "mpa_tcp.h"
 
-/* ---- what has arrived ---- */
+/* ---- received octets ---- */
 
-/* When a FIN has come, which has a sequence number; an skb may hold several. */
+/*
+ * mpa_tcp_inq() after a FIN, which has a sequence number; an skb may contain
+ * several.
+ */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -24,7 +30,7 @@ u32 mpa_tcp_inq_done(const struct sock *sk)
 	return (s32)octets > 0 ? octets : 0;
 }
 
-/* No segment that arrives is longer. Also without the lock. */
+/* Maximum length of received segments. Also without the lock. */
 u32 mpa_tcp_advmss(const struct sock *sk)
 {
 	return tcp_sk(sk)->advmss;
@@ -38,8 +44,8 @@ unsigned long mpa_tcp_rtt(const struct sock *sk)
 
 /*
  * The receive buffer is full: the peer cannot send until octets are consumed.
- * This is what tcp_epollin_ready() checks, but for a shortage of memory
- * elsewhere; to TCP a FIN is something to consume as well.
+ * This is the check of tcp_epollin_ready(), without that for a lack of memory
+ * elsewhere; and a FIN does not count as an octet to consume.
  */
 bool mpa_tcp_window_closed(const struct sock *sk)
 {
@@ -61,7 +67,7 @@ bool mpa_tcp_window_short(const struct sock *sk)
 
 /*
  * Undo SO_RCVLOWAT: any octet may complete a record. Also without the lock, if
- * nobody else knows the socket.
+ * no one else can reach the socket.
  */
 void mpa_tcp_any_octet_counts(struct sock *sk)
 {
@@ -69,11 +75,10 @@ void mpa_tcp_any_octet_counts(struct sock *sk)
 }
 
 /*
- * Treat urgent octets like all others. Otherwise TCP reports POLLPRI, stays off
- * its fast path, and skips an urgent octet that is the next to be read when
- * another one comes: tcp_check_urg(). It calls sk_data_ready before that can
- * happen.
- * Return: whether there were any.
+ * Treat urgent octets like all others. Otherwise TCP reports POLLPRI, does not
+ * use its fast path, and skips an unread urgent octet at copied_seq when
+ * another one arrives: tcp_check_urg(). TCP calls sk_data_ready before that can
+ * happen. Return: whether there were any.
  */
 bool mpa_tcp_forget_urgent(struct sock *sk)
 {
@@ -87,10 +92,10 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
 }
 
 /*
- * Have TCP leave urgent octets in the stream, as with SO_OOBINLINE, for a child
- * that nobody has accepted, with TCP's own callbacks. Nobody can ask for the
- * option before accept(2), and mpa_tcp_skip_urgent() comes earlier. In softirq;
- * nobody else knows the socket.
+ * Make TCP leave urgent octets in the stream, as with SO_OOBINLINE, for a child
+ * not yet accepted, with TCP's own callbacks. No user can read or set the
+ * option before accept(2), and mpa_tcp_skip_urgent() is called earlier. In
+ * softirq; no one else can reach the socket.
  */
 void mpa_tcp_keep_urgent(struct sock *sk)
 {
@@ -135,9 +140,9 @@ static noinline void mpa_busy_poll(struct sock *sk, bool nonblock,
 #endif
 
 /*
- * Poll the device's queue before sleeping (SO_BUSY_POLL), with @nonblock once,
- * until @done or, as TCP does, until octets are in order. Process context,
- * socket lock not held.
+ * Poll the device's queue before sleeping (SO_BUSY_POLL), only once if
+ * @nonblock, until @done or, as in TCP, until octets have arrived in order.
+ * Process context, socket lock not held.
  */
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 		       bool (*done)(const struct mpa_ctx *ctx),
@@ -150,15 +155,15 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 }
 
 /*
- * Acknowledge what has arrived and cannot be read yet. TCP relies on a reader,
- * whose reads send the ACKs: an FPDU longer than the peer's congestion window
- * would wait for the delayed-ACK timer.
+ * Acknowledge octets that have arrived but cannot be read yet. TCP relies on
+ * reads to send ACKs: an FPDU longer than the peer's congestion window would
+ * wait for the delayed-ACK timer.
  */
 void mpa_tcp_acknowledge(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	/* RFC 1122 section 4.2.3.2: every second segment. */
+	/* RFC 1122 section 4.2.3.2: at least every second segment. */
 	if (inet_csk_ack_scheduled(sk) &&
 	    tp->rcv_nxt - tp->rcv_wup > inet_csk(sk)->icsk_ack.rcv_mss)
 		__tcp_send_ack(sk, tp->rcv_nxt, 0);
@@ -167,10 +172,10 @@ void mpa_tcp_acknowledge(struct sock *sk)
 /* ---- the octets in a queue ---- */
 
 /*
- * The octets of an skb lie in pieces: its linear part, its fragments, then the
- * same for each skb in its fragment list. One of those that has a fragment list
- * itself (reassembled IP fragments may) counts as one piece, and is walked from
- * its start each time.
+ * An skb's octets are in several pieces: its linear part, its fragments, then
+ * the same for each skb in its fragment list. If an skb in that list has a
+ * fragment list itself (reassembled IP fragments may), it counts as one piece,
+ * and is walked from its start each time.
  */
 static inline bool mpa_piece_nests(const struct mpa_cursor *at)
 {
@@ -189,7 +194,7 @@ static __always_inline u32 mpa_piece_len(const struct mpa_cursor *at)
 	return mpa_piece_nests(at) ? at->part->len : skb_headlen(at->part);
 }
 
-/* Move to the piece that holds octet @off of at->skb; never backward. */
+/* Move forward to the piece with octet @off of at->skb. */
 static bool mpa_piece_seek(struct mpa_cursor *at, u32 off)
 {
 	while (at->part) {
@@ -239,7 +244,7 @@ static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
 	return 0;
 }
 
-/* Show octets of at->skb from @off on, which is not before the cursor. */
+/* Call @fn for octets of at->skb from @off on, at or after the cursor. */
 static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 			       mpa_walk_fn fn, void *arg)
 {
@@ -273,10 +278,10 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/* skbs to inspect for one that is not covered by another. */
+/* Maximum of skbs to inspect for one that is not covered by another. */
 #define MPA_OOO_COVERED	8
 
-/* The last skb out of order that begins at @seq or before it, or NULL. */
+/* The last out-of-order skb that begins at or before @seq, or NULL. */
 static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 {
 	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;
@@ -295,17 +300,17 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 }
 
 /**
- * mpa_ooo_find() - find the skb out of order that holds an octet and the most
- *		after it, or the next one
+ * mpa_ooo_find() - find the out-of-order skb with an octet and the most octets
+ * after it, or the next skb
  * @sk:		socket
  * @seq:	sequence number of the octet
  *
- * The queue is sorted by where skbs begin. Where they end does not ascend: when
- * TCP has joined a segment to an skb, it leaves those that this now covers. A
- * peer can make their number large, so only MPA_OOO_COVERED are inspected. The
- * skb and those after it hold all there is.
+ * The queue is sorted by the start of skbs, but not by their end: when TCP has
+ * coalesced a segment with an skb, it keeps the skbs that this one now covers.
+ * A peer can make their number large, so only MPA_OOO_COVERED are inspected.
+ * The skb found and those after it have all queued octets from @seq on.
  *
- * Return: NULL if no skb begins after @seq either.
+ * Return: the skb; NULL if there is none, nor one that begins after @seq.
  */
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
@@ -326,7 +331,7 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 	return found ?: skb_rb_next(begun);
 }
 
-/* Whether an octet, or a FIN, is out of order. */
+/* Whether an octet, or a FIN, is in the out-of-order queue. */
 bool mpa_ooo_holds(struct sock *sk, u32 seq)
 {
 	struct sk_buff *skb = mpa_ooo_begun(sk, seq);
@@ -348,16 +353,16 @@ static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)
 }
 
 /**
- * mpa_cursor_begin() - set a cursor in a queue of what has arrived
+ * mpa_cursor_begin() - set a cursor in the receive or out-of-order queue
  * @at:		filled in; valid until the lock is dropped, or octets are
  *		consumed
  * @sk:		socket
- * @seq:	sequence number of the cursor's octet, which nobody has read: in
+ * @seq:	sequence number of the cursor's octet, which must be unread: in
  *		the receive queue if it is before mpa_tcp_rcv_nxt(), else out of
  *		order
  *
- * In the receive queue the cost does not depend on @seq: the queue is walked
- * when octets are asked for. Out of order it is found in the tree.
+ * This does not walk the receive queue: looking up octets does. In the
+ * out-of-order queue @seq is found in the tree.
  */
 void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 {
@@ -386,7 +391,7 @@ void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
 	at->left = 0;
 }
 
-/* Newer kernels make a fragment of each 4 KiB of a larger page. */
+/* Newer kernels may store each 4 KiB of a larger page as a fragment. */
 static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 {
 	return skb_frag_address(next) ==
@@ -395,7 +400,9 @@ static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 	       page_folio(skb_frag_page(frag));
 }
 
-/* The number of contiguous octets at @off of the piece; enough for @len. */
+/*
+ * Count the contiguous octets from @off of the piece on, until there are @len.
+ */
 static u32 mpa_piece_contiguous(const struct mpa_cursor *at, u32 off, u32 len)
 {
 	const struct skb_shared_info *info = skb_shinfo(at->part);
@@ -411,8 +418,8 @@ static u32 mpa_piece_contiguous(const struct mpa_cursor *at, u32 off, u32 len)
 }
 
 /*
- * Look up the contiguous octets at a cursor, for mpa_cursor_data(). Mostly
- * these are many FPDUs, as TCP joins what came from one page. Return: whether
+ * Look up the contiguous octets at a cursor, for mpa_cursor_data(). Usually
+ * these are many FPDUs, as TCP coalesces fragments of one page. Return: whether
  * there are @len octets.
  */
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
@@ -447,18 +454,17 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 }
 
 /**
- * mpa_cursor_walk() - show octets of a queue to a function
- * @at:		where from; moved to their end
- * @len:	octets to show, which have arrived
+ * mpa_cursor_walk() - call a function for octets of a queue
+ * @at:		where they start; moved to their end
+ * @len:	number of octets, all of which have arrived
  * @fn:		called for each contiguous piece, in order; it may sleep if the
- *		caller may, but not drop the lock; a value other than 0 ends the
- *		walk
+ *		caller may, but must not drop the lock; nonzero ends the walk
  * @arg:	for @fn
  *
- * Segments in the queue may overlap, so positions are sequence numbers.
+ * Skbs in the queue may overlap, so positions are sequence numbers.
  *
- * Return: 0, or what @fn returned, or -ENODATA if octets are not there, or
- * cannot be read. After an error @at is not valid.
+ * Return: 0, what @fn returned, or -ENODATA if octets are missing or cannot be
+ * read. After an error @at is not valid.
  */
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 {
@@ -468,7 +474,7 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 		int err;
 		u32 n;
 
-		/* A gap: what is missing has not arrived. */
+		/* A gap: these octets have not arrived. */
 		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
 			break;
 		if (skip >= at->skb->len) {
@@ -486,8 +492,9 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 }
 
 /*
- * Remove octets, up to mpa_tcp_inq(), from the receive queue; open the window.
- * Return: sequence numbers that they had, one more with the FIN.
+ * Remove octets, at most mpa_tcp_inq(), from the receive queue, and open the
+ * window. Return: the number of sequence numbers consumed, one more with the
+ * FIN.
  */
 u32 mpa_tcp_consume(struct sock *sk, u32 len)
 {

@@ -15,9 +15,10 @@
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Reserve memory for octets that have been accepted, by truesize: beyond any
- * limit, as __sk_mem_schedule() does for full buffers. As in softirq, a control
- * group at its limit neither makes this sleep nor calls the OOM killer.
+ * Reserve memory for accepted octets even beyond any limit, as
+ * __sk_mem_schedule() does for full buffers. @size: their truesize. As in
+ * softirq, a control group at its limit neither makes this sleep nor calls the
+ * OOM killer.
  */
 void mpa_tcp_force(struct sock *sk, int size)
 {
@@ -36,10 +37,10 @@ void mpa_tcp_force(struct sock *sk, int size)
 #endif
 
 /*
- * Whether a call may bring @octets more, which are reserved then. At TCP's
- * limit, or the control group's, a socket continues if it has nothing in TCP's
- * queues: nobody else would return memory for it. TCP does so, too. It also lets
- * a socket fill its send buffer beyond the limit, which would be a record here.
+ * Reserve memory for @octets more of a call. At TCP's or the control group's
+ * limit this succeeds only if TCP's queues are empty, as no ACK would free
+ * memory for the socket. TCP does the same. It also lets a socket fill its send
+ * buffer beyond the limit, which here would be a whole record.
  */
 bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 {
@@ -49,15 +50,15 @@ bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 	return sk_wmem_schedule(sk, octets) || sk->sk_wmem_queued == out->charged;
 }
 
-/* Return what mpa_tcp_reserve() has reserved and nothing was charged to. */
+/* Return memory that mpa_tcp_reserve() has reserved and that is not charged. */
 void mpa_tcp_unreserve(struct sock *sk)
 {
 	sk_mem_reclaim(sk);
 }
 
 /*
- * Charge @octets, not fewer than now, to the socket as TCP charges its own.
- * Return: 0; or -ENOBUFS without memory, and the charge is unchanged.
+ * Raise the charge of the buffer to @octets, as TCP charges its own. Return: 0;
+ * or -ENOBUFS without memory, with the charge unchanged.
  */
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 {
@@ -74,7 +75,7 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 	return 0;
 }
 
-/* Uncharge octets. The socket lock is held, or nobody else knows the socket. */
+/* Uncharge octets. Socket lock held, or no one else can reach the socket. */
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 {
 	if (!out->charged)
@@ -85,8 +86,8 @@ void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 }
 
 /*
- * Pass octets to TCP, which charges them itself and finds their charge
- * reserved.
+ * Turn the charge into a reservation, before TCP gets the octets and charges
+ * them itself.
  */
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 {
@@ -96,8 +97,8 @@ void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 }
 
 /*
- * Reserve memory for octets that arrive, by truesize, as softirq does: without
- * waiting for a control group's limit.
+ * Reserve memory for arriving octets, as softirq does: at a control group's
+ * limit, do not wait. @size: their truesize.
  */
 void mpa_tcp_reserve_rx(struct sock *sk, int size)
 {
@@ -111,10 +112,10 @@ void mpa_tcp_reserve_rx(struct sock *sk, int size)
 }
 
 /*
- * Charge memory to a socket, for octets that leave the receive queue, which
- * uncharges theirs. So it is done at TCP's limit as well, as TCP does for what
- * an empty queue waits for: sk_forward_alloc then drops below zero, and the
- * next segment's charge makes up for that.
+ * Charge memory for octets moved out of the receive queue, which then uncharges
+ * its own. So exceed TCP's limit, as TCP does for a segment if its queue is
+ * empty: sk_forward_alloc then drops below zero, and the next segment's charge
+ * compensates for that.
  */
 void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 {

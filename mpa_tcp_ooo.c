@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's internals: what has arrived out of order; how it is noticed, and where
- * it is.
+ * TCP's internals: the out-of-order queue; how new segments are noticed and
+ * found.
  *
- * TCP calls nobody when it puts a segment into its out-of-order queue. Two
- * places see each of them, soon and with the socket lock held:
+ * TCP calls no hook when it queues a segment out of order. Two other calls
+ * notice each one soon, with the socket lock held:
  *
- * - the ACK for the first one, which TCP sends at once, on its way to IP:
- *   mpa_tcp_ooo_acked(). It comes in the middle of other work, so it only
- *   queues the work item, and asks for
- * - sk_write_space, which TCP calls after each segment that is not in order,
- *   while a user waits for room to send: SOCK_NOSPACE, which is set for this
- *   purpose as long as the queue is not empty. A task that polls for room with
- *   EPOLLET is woken by each such segment, if there is room.
+ * - mpa_tcp_ooo_acked(), when TCP passes the ACK for the first one to IP, at
+ *   once. It interrupts other work, so it only queues the work item and sets
+ *   SOCK_NOSPACE.
+ * - sk_write_space, which TCP calls after each out-of-order segment while
+ *   SOCK_NOSPACE is set. It is kept set as long as the queue is not empty. So
+ *   an EPOLLET waiter for EPOLLOUT is woken by each such segment, if there is
+ *   room.
  *
- * If there was no memory for that ACK, TCP sends it TCP_DELACK_MAX later, and
- * the first segment is seen then, or when another one arrives.
+ * Without memory for that ACK, TCP sends it TCP_DELACK_MAX later, and the first
+ * segment is noticed then, or when another one arrives.
  *
- * While a user holds the socket, segments wait in the backlog; they get here
- * when the lock is released.
+ * While a user holds the socket lock, segments wait in the backlog until it is
+ * released.
  */
 
 #include <linux/tcp.h>
@@ -29,9 +29,9 @@
 void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
 /*
- * Set the function to call when something is out of order on a socket that
- * mpa_tcp_ooo_track() tracks: with the socket lock held, maybe in softirq, and
- * in the middle of anything, so that it may only queue work. At module init.
+ * Set the function to call when octets arrive out of order on a socket that
+ * mpa_tcp_ooo_track() tracks. It is called with the socket lock held, maybe in
+ * softirq, and may only queue work. At module init.
  */
 void __init mpa_tcp_ooo_init(void (*arrived)(struct sock *sk))
 {
@@ -44,9 +44,7 @@ static bool mpa_ooo_empty(const struct sock *sk)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/*
- * Track segments out of order. The caller searches old ones. Process context.
- */
+/* Track new out-of-order segments if @on, not those queued. Process context. */
 void mpa_tcp_ooo_track(struct sock *sk, bool on)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -57,8 +55,8 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 }
 
 /*
- * Have sk_write_space called after each segment, while something is out of
- * order: sk_write_space asks again. Return: false if that was asked before.
+ * Make TCP call sk_write_space after the next out-of-order segment; that calls
+ * this again. Return: whether this set SOCK_NOSPACE.
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
@@ -67,8 +65,8 @@ bool mpa_tcp_ooo_ask(struct sock *sk)
 }
 
 /*
- * A packet leaves: has something arrived out of order? TCP also sends an ACK
- * while it queues a segment, when it has no room for another SACK block.
+ * Called for each packet passed to IP, to notice new segments. TCP may call it
+ * while it queues a segment: it sends an ACK if all SACK blocks are in use.
  */
 void mpa_tcp_ooo_acked(struct sock *sk)
 {
@@ -78,7 +76,7 @@ void mpa_tcp_ooo_acked(struct sock *sk)
 }
 #endif
 
-/* Whether something has arrived out of order since the last call. */
+/* Whether segments have arrived out of order since the last call. */
 bool mpa_tcp_ooo_new(struct sock *sk)
 {
 	u32 arrived = tcp_sk(sk)->rcv_ooopack;
@@ -90,16 +88,16 @@ bool mpa_tcp_ooo_new(struct sock *sk)
 	return !mpa_ooo_empty(sk);
 }
 
-/* A FIN has a sequence number, but is no octet. */
+/* The end of an skb's octets. Unlike end_seq, it does not count a FIN. */
 static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
 {
 	return TCP_SKB_CB(skb)->seq + skb->len;
 }
 
 /*
- * Sequence number after all that is out of order, or mpa_tcp_rcv_nxt(). For
- * lack of room TCP drops from there. As long as it has not, mpa_ooo_holds() the
- * one before, be it an octet's or a FIN's.
+ * The end of the out-of-order queue, or mpa_tcp_rcv_nxt(). TCP prunes the queue
+ * from there. Until then mpa_ooo_holds() is true for the sequence number
+ * before, an octet's or a FIN's.
  */
 u32 mpa_tcp_ooo_end(const struct sock *sk)
 {
@@ -110,10 +108,9 @@ u32 mpa_tcp_ooo_end(const struct sock *sk)
 }
 
 /*
- * Get the segments, as far as TCP keeps them together, in which octets out of
- * order came. TCP may have cut octets off, and the driver may have joined
- * segments: the numbers are theirs. Return: false if no segment is known to
- * begin at @seq.
+ * Get the segments of the out-of-order skb that begins at @seq, as they are
+ * after trimming by TCP and merging by the driver (GRO). Return: false if no
+ * segment is known to begin at @seq.
  */
 bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 			  struct mpa_segments *segments)
@@ -124,22 +121,24 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	if (!skb || TCP_SKB_CB(skb)->seq != seq)
 		return false;
 	shinfo = skb_shinfo(skb);
-	/* Without room for headers, TCP has allocated it: tcp_collapse(). */
+	/*
+	 * No headroom: it is from tcp_collapse(), and its segments are unknown.
+	 */
 	segments->nr = skb_headroom(skb) ? max_t(u32, shinfo->gso_segs, 1) : 0;
 	segments->octets = skb->len;
 	segments->each = 0;
 	if (!shinfo->gso_size || !segments->nr)
 		return true;
-	/* From the other side of a virtual machine: nobody has counted. */
+	/* From virtio, gso_segs may not be set (SKB_GSO_DODGY). */
 	if (!shinfo->gso_segs)
 		segments->nr = DIV_ROUND_UP(skb->len, shinfo->gso_size);
-	/* Rarely equal if other segments were joined to it. */
+	/* After coalescing these rarely agree. */
 	if (DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
 		segments->each = shinfo->gso_size;
 	return true;
 }
 
-/* The number of contiguous octets that end before @seq, up to @enough. */
+/* Count contiguous octets directly before @seq, up to @enough. */
 static u32 mpa_ooo_before(struct sock *sk, u32 seq, u32 enough)
 {
 	const struct sk_buff *skb;
@@ -155,16 +154,15 @@ static u32 mpa_ooo_before(struct sock *sk, u32 seq, u32 enough)
 }
 
 /**
- * mpa_tcp_ooo_newest() - find the contiguous octets that include the newest of
- *		those out of order
+ * mpa_tcp_ooo_newest() - find the contiguous out-of-order octets that include
+ * the newest
  * @sk:		socket
- * @edge:	octets before the newest and after them to include, if they are
- *		there
+ * @edge:	number of octets to include on either side of these, if present
  * @island:	filled in
  *
- * The first SACK block, RFC 2018 section 4. More may be before and after it, of
- * blocks that TCP has forgotten, as it remembers four. When TCP drops octets it
- * forgets all others. The cost does not depend on the queue.
+ * This is the first SACK block, RFC 2018 section 4. Octets of forgotten blocks
+ * may adjoin it, as TCP remembers four. Pruning makes TCP forget all other
+ * blocks. The cost does not grow with the queue.
  *
  * Return: false if TCP has forgotten all blocks.
  */
@@ -185,8 +183,8 @@ bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 }
 
 /*
- * The end of the contiguous octets from @skb on, if it holds that at @seq.
- * Stops at @far, and after @max skbs, which is reduced by those inspected.
+ * The end of the contiguous octets from @seq on, in @skb and those after it; or
+ * @seq. Stops at @far or after @max skbs; each one inspected decrements @max.
  */
 static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 {
@@ -198,8 +196,8 @@ static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 }
 
 /*
- * Find the first contiguous octets out of order, all of them, that end after
- * @seq. Return: false if there are none.
+ * Find the first out-of-order island, in full, that ends after @seq. Return:
+ * false if there are none.
  */
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 {
@@ -218,10 +216,10 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 /**
  * mpa_tcp_ooo_contiguous() - count contiguous octets out of order
  * @sk:		socket
- * @seq:	sequence number of the first
+ * @seq:	sequence number of the first octet
  * @enough:	stop at this number of octets
- * @max:	skbs to inspect, which may hold one octet each; reduced
- *		by those inspected
+ * @max:	maximum of skbs to inspect, as each may have one octet only;
+ *		decremented for each
  */
 u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {
@@ -229,7 +227,7 @@ u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max)
 	       seq;
 }
 
-/* mpa_tcp_ooo_contiguous() from where a cursor begins, after mpa_tcp_rcv_nxt(). */
+/* mpa_tcp_ooo_contiguous() from an out-of-order cursor on. */
 u32 mpa_tcp_ooo_contiguous_at(const struct mpa_cursor *at, u32 enough, u32 *max)
 {
 	return mpa_ooo_follow(at->skb, at->seq, at->seq + enough, max) -

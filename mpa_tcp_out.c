@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP's internals, the sending half: EMSS, handing octets over, segments. */
+/* TCP's internals, the sending half: EMSS, passing octets to TCP, segments. */
 
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
 #include "mpa_tcp.h"
 
-/* Octets that the SACK blocks due to the peer take from each segment. */
+/* Octets of each segment that the SACK blocks due to the peer occupy. */
 static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 {
 	u32 room = MAX_TCP_OPTION_SPACE + sizeof(struct tcphdr) -
@@ -20,7 +20,7 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
-/* EMSS, before TCP rounds it down to a multiple of a unit; a hint as well. */
+/* EMSS, before TCP rounds it down to a multiple of a unit. Hint. */
 u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	return READ_ONCE(tcp_sk(sk)->mss_cache) -
@@ -34,7 +34,7 @@ u32 mpa_tcp_path_mss(const struct sock *sk)
 	return tcp_sk(sk)->mss_cache - mpa_tcp(sk)->watch.options;
 }
 
-/* EMSS, the effective maximum segment size; a hint without the lock. */
+/* EMSS, the effective maximum segment size. Hint. */
 u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	return mpa_tcp_emss_full(sk, tcp);
@@ -46,22 +46,20 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 }
 #endif
 
-/*
- * Octets of options of a packet with payload, beyond SACK and the usual ones.
- */
+/* Octets of a data packet's options other than SACK and the usual ones. */
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 {
 	return max_t(int, __tcp_hdrlen(th) - tcp_sk(sk)->tcp_header_len -
 			  mpa_tcp_sack_len(tcp_sk(sk)), 0);
 }
 
-/* EMSS, with a path MTU that has just changed. Process context. */
+/* EMSS, after checking for a changed path MTU. Process context. */
 u32 mpa_tcp_emss(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct dst_entry *dst;
 
-	/* Look up a changed route now, not when segments leave. */
+	/* Look up a changed route now, not when segments are sent. */
 	icsk->icsk_af_ops->rebuild_header(sk);
 	dst = __sk_dst_get(sk);
 	if (dst) {
@@ -78,7 +76,7 @@ static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 
-	/* If setting IPv6 options has overwritten our part, it is gone. */
+	/* Skip this if setting IPv6 options has overwritten our part. */
 	if (fit->less && icsk->icsk_ext_hdr_len == fit->ext_hdr_len)
 		icsk->icsk_ext_hdr_len -= fit->less;
 	icsk->icsk_ext_hdr_len += less;
@@ -87,7 +85,7 @@ static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
 	icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
-/* Let the MSS be TCP's own. Process context. */
+/* Undo mpa_tcp_fit(). Process context. */
 void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 {
 	if (fit->less)
@@ -97,13 +95,14 @@ void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
 
 /**
  * mpa_tcp_fit() - round the MSS down to a multiple of the FPDUs' length
- * @sk:		socket; TCP has nothing that it would cut elsewhere then
+ * @sk:		socket; TCP must have no octets that it would then cut
+ *		differently
  * @fit:	how far the MSS has been lowered
- * @unit:	octets; 4 if the FPDUs have no size in common
+ * @unit:	the FPDUs' length; 4 if they differ in length
  *
- * TCP cuts an skb at multiples of the MSS. FPDUs of one size share an skb, and
- * so TSO, only if these are multiples of that size. The number of segments
- * stays the same, as no FPDU is cut.
+ * TCP cuts an skb at multiples of the MSS. FPDUs of one length can share an
+ * skb, and so use TSO, only if the MSS is a multiple of that length. The number
+ * of segments stays the same, as no FPDU is cut.
  *
  * Context: process, socket lock held.
  */
@@ -117,7 +116,10 @@ void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
 	less = emss % (unit <= emss ? unit : 4);
 	if (less) {
 		mpa_tcp_lower_mss(sk, fit, less);
-		/* Something else bounds the MSS, as half a small window. */
+		/*
+		 * Another limit applies to the MSS, such as half a small
+		 * window.
+		 */
 		if (mpa_tcp_emss(sk) != emss - less)
 			mpa_tcp_lower_mss(sk, fit, 0);
 	}
@@ -137,7 +139,7 @@ u32 mpa_tcp_unacked(const struct sock *sk)
 	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_una;
 }
 
-/* See what TCP has not sent yet. */
+/* Get the state of the send queue's last skb. */
 void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
 {
 	const struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -150,8 +152,8 @@ void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
 }
 
 /*
- * The last @len octets that TCP has not sent are in our memory, at @data. On a
- * route whose device takes no fragments TCP has copied them.
+ * Whether the last @len octets in TCP's queue are in our memory, at @data. For
+ * a device without fragment support TCP has copied them.
  */
 bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 {
@@ -173,7 +175,7 @@ bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* The next octets begin an skb, and with it a segment. */
+/* Make the next octets start an skb, and with it a segment. */
 void mpa_tcp_end_segment(struct sock *sk)
 {
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -182,7 +184,7 @@ void mpa_tcp_end_segment(struct sock *sk)
 		TCP_SKB_CB(skb)->eor = 1;
 }
 
-/* A timestamp is requested for one octet: keep it with that octet. */
+/* A timestamp is requested for an octet: keep the request with its skb. */
 static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
 {
 	struct skb_shared_info *from = skb_shinfo(skb), *to = skb_shinfo(rest);
@@ -228,7 +230,7 @@ static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 	TCP_SKB_CB(skb)->tcp_flags &= ~(TCPHDR_FIN | TCPHDR_PSH);
 	skb_split(skb, rest, len);
 	mpa_tcp_split_tstamp(skb, rest);
-	/* TCP counts their segments when they leave. */
+	/* TCP counts their segments when it sends them. */
 	tcp_skb_pcount_set(skb, 0);
 	tcp_skb_pcount_set(rest, 0);
 	__skb_header_release(rest);
@@ -236,9 +238,9 @@ static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 }
 
 /*
- * Have a segment begin @len octets after @seq, the end of the first unsent skb,
- * which is just being sent. This is tso_fragment(), for the skb after it.
- * Without memory, or if the octets lie elsewhere, nothing is done.
+ * Make a segment start @len octets after @seq, the end of the first unsent skb,
+ * which is just being sent. This does what tso_fragment() does, for the skb
+ * after it. No effect without memory, or if that skb does not fit.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -255,13 +257,13 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 }
 
 /*
- * TCP cuts at the edge of the peer's window as well. Under TCP_CORK it cuts
- * there only at multiples of the MSS; the "push" flag lets a last short skb go,
- * which corking would hold back. Cork only as long as needed: a corked queue
- * costs a segment for each short end. Without "push", corking keeps a segment
- * open for more; MSG_MORE alone is forgotten with the next ACK.
+ * TCP also cuts at the edge of the peer's window. Under TCP_CORK it cuts there
+ * only at multiples of the MSS; the "push" flag makes it send a last short skb,
+ * which corking would hold. Cork only as long as needed: a corked queue costs a
+ * segment for each short end. Without "push", corking holds a segment that is
+ * not full; MSG_MORE alone is forgotten with the next ACK.
  *
- * For a user who has corked the socket TCP does the same.
+ * If the user has corked the socket, TCP does the same.
  */
 static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
 {
@@ -299,7 +301,7 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
  * mpa_tcp_push() - let TCP send when the lock is released
  * @sk:		socket
  * @window:	the peer's window
- * @more:	more follows soon: a segment that is not full waits for it
+ * @more:	more follows soon: hold a segment that is not full
  *
  * Context: process.
  */
@@ -310,9 +312,9 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 
 	window->more = more && tcp_send_head(sk);
 	/*
-	 * Nagle's algorithm is for small calls. The last octets of a longer
-	 * call, or of a batch, need not wait for the segments before them. TCP
-	 * forgets the flag with the next skb.
+	 * Nagle's algorithm applies to small calls only: do not delay the last
+	 * octets of a longer call, or of a batch, until the segments before
+	 * them are acknowledged. TCP clears the flag with the next skb.
 	 */
 	if (skb && !more && !tp->nonagle &&
 	    before(window->since, TCP_SKB_CB(skb)->seq)) {
@@ -324,7 +326,10 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		return;
 	}
 	mpa_tcp_cork(sk, window);
-	/* If TCP was not asked to send, nothing else arms the window probe. */
+	/*
+	 * TCP has not been called to send, so nothing else arms the window
+	 * probe.
+	 */
 	if (tcp_send_head(sk))
 		tcp_check_probe_timer(sk);
 	if (!skb || more)
@@ -336,7 +341,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 }
 #endif
 
-/* There is room in the send buffer, or in the last packet, which TCP fills. */
+/* There is room in the send buffer, or in TCP's last packet. */
 bool mpa_tcp_writable(struct sock *sk)
 {
 	const struct sk_buff *skb;
@@ -364,7 +369,10 @@ bool mpa_tcp_writable_now(const struct sock *sk)
 	return sk_stream_is_writeable(sk);
 }
 
-/* There is room, or sk_write_space will be called. Process context. Hint. */
+/*
+ * Whether there is room; if not, sk_write_space will be called. Process
+ * context. Hint.
+ */
 bool mpa_tcp_want_writable(struct sock *sk)
 {
 	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
@@ -374,7 +382,7 @@ bool mpa_tcp_want_writable(struct sock *sk)
 }
 
 /*
- * TCP's own sk_write_space, while the octets of @open (or NULL) do not count.
+ * Call TCP's sk_write_space without counting the octets of @open (may be NULL).
  */
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk))
@@ -386,7 +394,7 @@ void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 	sk_wmem_queued_add(sk, charged);
 }
 
-/* Octets of full segments that leave as one packet (TSO). */
+/* Octets of full segments that TCP sends as one packet (TSO). */
 u32 mpa_tcp_packet_max(struct sock *sk)
 {
 	u32 emss = mpa_tcp_emss_now(sk);
@@ -398,8 +406,8 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Octets to give to TCP in one call. A call that fills an skb and continues
- * sends it whether corked or not, and so would cut it at the window's edge.
+ * Maximum of octets to pass to TCP in one call. A call that fills an skb and
+ * continues sends it even if corked, and so would cut it at the window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
@@ -448,16 +456,17 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* mpa_tcp_send_accepted() does without. */
+/* mpa_tcp_send_accepted() does not need it. */
 #define MSG_COMMITTED	0
 #endif
 
-/* The pages no longer change: a checksum needs no copy of them. */
+/* The pages no longer change: no copy is needed for a checksum. */
 #define MPA_SEND_FLAGS	(MSG_COMMITTED | MSG_DONTWAIT | \
 			 MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
- * Give TCP pages by reference. @push applies if these @n octets are the last.
+ * Pass pages to TCP by reference. @push applies if these @n octets are the
+ * last.
  */
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
@@ -470,7 +479,7 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 	while (skip >= frag->bv_len)
 		skip -= frag++->bv_len;
 	left = frag->bv_len - skip;
-	/* A packet leaves at once, and wakes the peer's reader once. */
+	/* Send whole packets, so that each wakes the peer's reader once. */
 	if (left > tcp_sk(sk)->mss_cache)
 		left = min(left, mpa_tcp_call_max(sk));
 	if (left < n || push != MPA_PUSH_ALL)
@@ -527,14 +536,14 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 	return 0;
 }
 
-/* The connection still takes octets. */
+/* The connection still accepts octets. */
 static bool mpa_tcp_can_send(const struct sock *sk)
 {
 	return (1 << sk->sk_state) &
 	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
 }
 
-/* Upper bound of what the octets take in skbs, by truesize. */
+/* Upper bound of the truesize of the octets' skbs. */
 static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
@@ -562,16 +571,19 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 }
 #else
 /*
- * TCP refuses octets while an error waits for its user, and clears it. These
- * octets have been accepted before: an error that does not end the connection
- * (IP_RECVERR) must not keep them back, and must not be lost.
+ * TCP refuses octets while an error is pending, and clears it. These octets
+ * were accepted before: an error that does not end the connection (IP_RECVERR)
+ * must neither block them nor be lost.
  */
 static int mpa_tcp_save_error(struct sock *sk)
 {
 	return sk->sk_err ? xchg(&sk->sk_err, 0) : 0;
 }
 
-/* Return: -EPIPE instead of the error that TCP has taken. */
+/*
+ * Restore the pending error. Return: -EPIPE instead of an error that TCP has
+ * cleared.
+ */
 static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 {
 	if (err && err != -EAGAIN && mpa_tcp_gone(sk)) {
@@ -584,7 +596,9 @@ static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 	return err;
 }
 
-/* Whether they may not fit: one FPDU may be longer than the send buffer. */
+/*
+ * Whether the octets may not fit: one FPDU may be longer than the send buffer.
+ */
 static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
 	return sk->sk_sndbuf - sk->sk_wmem_queued <=
@@ -593,8 +607,8 @@ static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 }
 
 /*
- * Give TCP all. These octets have been accepted: beyond the send buffer's bounds
- * and the limits of memory, if necessary.
+ * Pass all octets to TCP. They were accepted before: exceed the send buffer and
+ * the limits of memory if necessary.
  */
 static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 				  enum mpa_push push)
@@ -618,15 +632,15 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 		err = mpa_tcp_send_all(sk, out, push);
 	} while (err == -EAGAIN && out->sent != sent);
 	WRITE_ONCE(tp->notsent_lowat, lowat);
-	/* Under memory pressure TCP shrinks it for good. */
+	/* Keep a smaller value: TCP lowers it under memory pressure. */
 	if (sk->sk_sndbuf > sndbuf)
 		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
 	return err;
 }
 
 /*
- * At the window's edge TCP is corked, and mpa_tcp_push() follows: what TCP
- * sends meanwhile because of ACKs must not be cut there.
+ * Beyond the window's edge, cork TCP until mpa_tcp_push(): what it sends
+ * meanwhile on ACKs must not be cut at that edge.
  */
 static enum mpa_push mpa_tcp_cork_at_window(struct sock *sk,
 					    const struct mpa_txbuf *out,
@@ -656,7 +670,10 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 
 	*push = mpa_tcp_cork_at_window(sk, out, window, *push);
 	saved = mpa_tcp_save_error(sk);
-	/* Called by shutdown(2), which has set it: TCP would take nothing. */
+	/*
+	 * shutdown(2) has set it before calling this: TCP would accept no
+	 * octets.
+	 */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
@@ -668,21 +685,21 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 #endif
 
 /**
- * mpa_tcp_send() - hand octets to TCP, without waiting
+ * mpa_tcp_send() - pass octets to TCP, without waiting
  * @sk:		socket
- * @out:	the octets; @out->sent is what TCP has taken, which then counts
- *		as its own
+ * @out:	the octets; @out->sent counts those that TCP has taken and
+ *		charged
  * @window:	the peer's window
  * @push:	what TCP does with them
  *
- * Where they might not fit, the send buffer's bounds and the limits of memory
- * are lifted during the call: the caller checks both before it begins an FPDU.
- * The error that the connection is in is left to its user.
+ * If they might not fit, this call ignores the send buffer's size and the
+ * limits of memory: the caller checks both before it starts an FPDU. A pending
+ * error of the connection is kept for its user.
  *
  * Context: process, socket lock held. TCP may process the backlog meanwhile, so
  * the receive queue can change.
- * Return: 0 when TCP has taken everything, -EPIPE when the connection takes
- * nothing more, or -ENOBUFS without memory for an skb.
+ * Return: 0 if TCP has taken all octets, -EPIPE if the connection accepts no
+ * more, or -ENOBUFS without memory for an skb.
  */
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
@@ -692,12 +709,12 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 	if (!mpa_tcp_can_send(sk))
 		return -EPIPE;
 	mpa_tcp_pass_charge(sk, out);
-	/* TCP would sleep, or call the OOM killer, at a control group's limit. */
+	/* At a control group's limit TCP would sleep or call the OOM killer. */
 	if (mpa_in_work_item(sk))
 		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out) + PAGE_SIZE);
 	err = mpa_tcp_send_accepted(sk, out, window, &push);
 	window->pushed = push == MPA_PUSH_ALL && !err;
-	/* What was reserved too much would admit the next call. */
+	/* Release the excess, which would admit the next call. */
 	if (tcp_under_memory_pressure(sk))
 		mpa_tcp_unreserve(sk);
 	return err == -EAGAIN ? -ENOBUFS : err;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * TCP's internals: which segments start with an FPDU. Each packet is inspected
- * when TCP hands it to IP for the first time. Lengths of FPDUs are read from
- * its octets, so that what is counted is what leaves.
+ * when TCP passes it to IP for the first time. FPDU lengths are read from its
+ * octets, so that the counters reflect what is sent.
  */
 
 #include <linux/mutex.h>
@@ -20,7 +20,7 @@ struct mpa_xmit {
 	struct inet_connection_sock_af_ops ops;		/* a copy with our queue_xmit */
 };
 
-/* IPv4, IPv6, IPv4 mapped into IPv6. */
+/* For IPv4, IPv6, and IPv4 mapped into IPv6. */
 static struct mpa_xmit mpa_xmits[3];
 static DEFINE_MUTEX(mpa_xmits_lock);
 #endif
@@ -32,7 +32,7 @@ static mpa_guard_fn mpa_watch_guard __ro_after_init;
 /*
  * Set the callbacks, at module init. Both are called with the socket lock held,
  * maybe in softirq: @unaligned for the first segment of a connection that is
- * not aligned, @leaves for each segment where framing is guarded.
+ * not aligned, @leaves for each segment once FPDUs with a key were sent.
  */
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 						 enum mpa_cut cut),
@@ -46,11 +46,11 @@ void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 struct mpa_payload {
 	const struct sk_buff *skb;
 	u32 seq;		/* sequence number of its first octet */
-	u32 end;		/* that after its last one */
-	const u8 *piece;	/* contiguous octets of it */
+	u32 end;		/* sequence number after its last one */
+	const u8 *piece;	/* current contiguous octets */
 	u32 from;		/* offset of the first of them in the payload */
-	u32 to;			/* that after the last one */
-	u32 frag;		/* fragment of @skb that comes next */
+	u32 to;			/* offset after the last one */
+	u32 frag;		/* next fragment of @skb */
 };
 
 static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
@@ -66,7 +66,10 @@ static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
 	return payload->piece[off - payload->from];
 }
 
-/* ULPDU_Length at @off; false, and its first octet is kept, if it is cut. */
+/*
+ * Read ULPDU_Length at @off. Return: false if it is cut; its first octet is
+ * stored.
+ */
 static bool mpa_watch_length(struct mpa_watch *watch,
 			     struct mpa_payload *payload, s32 off, u32 *len)
 {
@@ -81,13 +84,14 @@ static bool mpa_watch_length(struct mpa_watch *watch,
 }
 
 /*
- * Pass over an FPDU. Return: false if the packet ends before it has a length.
+ * Advance over an FPDU. Return: false if the packet ends before its length is
+ * complete.
  */
 static __always_inline bool
 mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 {
 	const bool marked = watch->marked;
-	/* Negative if the packet before has ended within the length. */
+	/* Negative if the previous packet has ended within the length. */
 	s32 off = watch->fpdu - payload->seq;
 	struct mpa_fpdu fpdu;
 	u32 len;
@@ -97,7 +101,7 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 		if (off >= (s32)(payload->end - payload->seq))
 			return false;
 	}
-	/* Nearly always both octets lie in the current piece. */
+	/* Nearly always both octets are in the current piece. */
 	if (off >= (s32)payload->from && off + 1 < (s32)payload->to)
 		len = get_unaligned_be16(payload->piece + off - payload->from);
 	else if (!mpa_watch_length(watch, payload, off, &len))
@@ -116,14 +120,14 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	return true;
 }
 
-/* A packet has ended within an FPDU: why? */
+/* Find out why a packet ends within an FPDU. */
 static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 					   const struct mpa_watch *watch,
 					   u32 end)
 {
 	const struct inet_connection_sock *icsk = inet_csk(sk);
 
-	/* As long as its length is not known it is taken for one that fits. */
+	/* While its length is not known, assume that the FPDU fits. */
 	if (watch->cut == MPA_CUT_OVERSIZED ||
 	    (after(watch->fpdu, end) && watch->len > mpa_tcp_emss_now(sk)))
 		return MPA_CUT_OVERSIZED;
@@ -145,7 +149,10 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	enum mpa_cut cut = watch->cut;
 
 	payload.piece = skb->data + skb_headlen(skb) - payload.to;
-	/* IP may have refused the packet before, and TCP has added to it. */
+	/*
+	 * IP may have dropped the packet before, and TCP has added octets to
+	 * it.
+	 */
 	while (before(start, watch->seq))
 		start += seg;
 	all = before(start, payload.end) ?
@@ -171,7 +178,9 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 				    watch->fpdu - payload.end,
 				    cut ?: watch->cut);
 
-	/* Make the rest of that FPDU a segment, so that the next is aligned. */
+	/*
+	 * Send the rest of that FPDU as a segment, so that the next is aligned.
+	 */
 	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload.end))
 		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
 
@@ -183,7 +192,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, all - aligned, cut);
 }
 
-/* Segments are to begin with FPDUs, and their lengths can be read. */
+/* Segments should start with FPDUs, and these have a length field. */
 static bool mpa_watch_counts(const struct mpa_watch *watch)
 {
 	return !mpa_alt_exists() || watch->framing == MPA_FRAMING_MPA ||
@@ -191,13 +200,15 @@ static bool mpa_watch_counts(const struct mpa_watch *watch)
 	       before(watch->seq, watch->end);
 }
 
-/* ---- framing with a key: segments that a receiver could take for an FPDU ---- */
+/*
+ * ---- TUF with a key: segments that a receiver could mistake for an FPDU ----
+ */
 
 /* How a segment begins. @at: a copy of the watch. */
 static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 					struct mpa_payload *payload, u32 start)
 {
-	/* The segment's first octet has been sent before, or is not framed. */
+	/* The segment's first octet was sent before, or is not framed. */
 	if (!mpa_watch_counts(at) || before(start, at->seq))
 		return MPA_BEGINS_UNKNOWN;
 	while (before(at->fpdu, start))
@@ -209,7 +220,7 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 /* RFC 5925; the kernel has a name for it since 6.7. */
 #define MPA_TCPOPT_AO	29
 
-/* A signature covers all octets, and cannot be computed again here. */
+/* A signature covers all octets, and cannot be recomputed here. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
 	const u8 *end = (const u8 *)th + __tcp_hdrlen(th);
@@ -227,7 +238,9 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 	return false;
 }
 
-/* Inspect the segments of a packet. Return: octets of it that may leave. */
+/*
+ * Inspect the segments of a packet. Return: the number of its octets to send.
+ */
 static noinline u32
 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		   const struct sk_buff *skb, u32 seq, u32 len)
@@ -242,10 +255,10 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	enum mpa_begins begins;
 	bool fixed;
 
-	/* Device memory cannot be read; FPDUs are not there. */
+	/* Device memory cannot be read, but contains no FPDUs. */
 	if (!skb_frags_readable(skb))
 		return len;
-	/* It could not be sent an octet shorter. */
+	/* Such a packet cannot be sent an octet shorter. */
 	fixed = skb->ip_summed != CHECKSUM_PARTIAL ||
 		mpa_watch_signed((const struct tcphdr *)skb->data);
 	heads.piece = skb->data + skb_headlen(skb) - heads.to;
@@ -263,8 +276,8 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 }
 
 /*
- * Let a packet leave with its first @len octets only. For TCP the rest, a FIN
- * as well, is lost on its way. Return: false without memory: it must not leave.
+ * Trim a packet to its first @len octets. TCP handles the rest, even a FIN, as
+ * lost on the path. Return: false without memory: do not send it.
  */
 static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 {
@@ -276,7 +289,7 @@ static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 		return false;
 	th = (struct tcphdr *)skb->data;
 	th->fin = 0;
-	/* What it has of the checksum is that of the pseudo header. */
+	/* @check has only the checksum of the pseudo header. */
 	inet_proto_csum_replace4(&th->check, skb, htonl(old_len), htonl(new_len),
 				 true);
 	shinfo = skb_shinfo(skb);
@@ -298,8 +311,8 @@ static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 }
 
 /*
- * A packet leaves. Return: false if it must not. Context: socket lock held,
- * maybe in softirq.
+ * Inspect a packet to be sent. Return: false if it must not be sent. Context:
+ * socket lock held, maybe in softirq.
  */
 static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
 {
@@ -338,7 +351,7 @@ bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb)
 	return !tcp || !tcp->watched || mpa_watch_xmit(sk, skb);
 }
 
-/* Inspect what leaves. Process context. */
+/* Start to inspect packets. Process context. */
 static void mpa_watch_hook(struct sock *sk)
 {
 	mpa_tcp(sk)->watched = true;
@@ -377,7 +390,7 @@ static void mpa_watch_hook(struct sock *sk)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_xmit *xmit;
 
-	/* Framing may have been on before. */
+	/* It is installed already if framing was on before. */
 	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
 		return;
 	mutex_lock(&mpa_xmits_lock);
@@ -389,9 +402,7 @@ static void mpa_watch_hook(struct sock *sk)
 			xmit->base = icsk->icsk_af_ops;
 		}
 		if (xmit->base == icsk->icsk_af_ops) {
-			/*
-			 * Readers without a lock must find the table complete.
-			 */
+			/* Lockless readers must find the table complete. */
 			smp_store_release(&icsk->icsk_af_ops, &xmit->ops);
 			break;
 		}
@@ -415,8 +426,8 @@ void mpa_tcp_unwatch(struct sock *sk)
 #endif
 
 /*
- * Inspect segments when they leave; the next octet that TCP is given is the
- * first of an FPDU. Process context.
+ * Inspect segments when they are sent. The next octet passed to TCP starts an
+ * FPDU. Process context.
  */
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 {
@@ -436,9 +447,8 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 }
 
 /*
- * What TCP is given from here on is not framed. What was framed is still
- * inspected when it leaves, also when it is sent again, and ACKs are noticed.
- * Process context.
+ * Octets passed to TCP from now on are not framed. Framed octets are still
+ * inspected when sent, even again, and ACKs are noticed. Process context.
  */
 void mpa_tcp_watch_plain(struct sock *sk)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How the octets of a system call are cut into FPDUs, and which of these go to
- * TCP at once. mpa_tx_sendmsg.c has how a system call waits.
+ * How the octets of a call are divided into FPDUs, and which of these TCP gets
+ * at once. mpa_tx_sendmsg.c waits for room and memory.
  *
  * An FPDU is complete before TCP gets its first octet, and the socket lock is
- * held all the time: after a fault, a signal or a failed allocation nothing of
- * it is on the wire, and records of several threads never mix. With MSG_MORE an
- * FPDU is built in several calls; the socket then keeps only this one between
- * them. Of a batch it keeps complete FPDUs, and no open one.
+ * held throughout: after a fault, a signal or a failed allocation none of its
+ * octets are on the wire, and records of several threads never mix. With
+ * MSG_MORE an FPDU is built in several calls; the socket then keeps only this
+ * open FPDU between them. For a batch it keeps only complete FPDUs.
  */
 
 #include <linux/slab.h>
@@ -15,10 +15,10 @@
 
 #include "mpa.h"
 
-/* Octets handed to TCP at once, unless one FPDU is larger. */
+/* Maximum of octets passed to TCP at once, unless one FPDU is larger. */
 #define MPA_HANDOVER_MAX	65536
 
-/* FPDUs of one length after which more of it are expected. */
+/* Number of FPDUs of one length after which more are expected. */
 #define MPA_SAME_MIN		16
 
 /* ---- startup, and before the first record ---- */
@@ -55,7 +55,7 @@ static void mpa_tx_free_out(struct mpa_tx *tx)
  * @frame:	its octets
  * @len:	how many
  *
- * Return: 0, or a negative errno and nothing of it was sent.
+ * Return: 0, or a negative errno if none of it was sent.
  */
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 {
@@ -66,7 +66,9 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 
 	if (mpa_tx_alloc_out(ctx))
 		return err;
-	/* Contiguous, in an skb of its own: TCP takes all of it or nothing. */
+	/*
+	 * Contiguous and in a separate skb, so TCP takes all of it or nothing.
+	 */
 	p = mpa_txbuf_span(ctx, page, len);
 	if (p) {
 		memcpy(p, frame, len);
@@ -84,8 +86,8 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
  * mpa_tx_rtr() - send the zero-length FPDU of RFC 6581 section 9.2
  * @ctx:	the context, with @ctx->tx.rtr_due set
  *
- * It has to precede all others: the user may send afterwards. Without memory
- * the work item tries again.
+ * It has to be the first FPDU: the user may send only after it. Without memory
+ * the work item retries.
  */
 void mpa_tx_rtr(struct mpa_ctx *ctx)
 {
@@ -106,7 +108,7 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	mpa_open_sending(ctx);
 }
 
-/* ---- cutting ---- */
+/* ---- dividing octets into FPDUs ---- */
 
 static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
 {
@@ -121,7 +123,7 @@ static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
  * @ctx:	the context
  * @emss:	set to EMSS if not NULL
  *
- * Both are for the time when the peer has acknowledged what TCP has.
+ * Both values apply once the peer has acknowledged all that TCP has sent.
  */
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 {
@@ -132,7 +134,10 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 	return mpa_framing_mulpdu(&ctx->tx.format, full);
 }
 
-/* The same if the path has not changed. Context: any, socket lock held. */
+/*
+ * The same, without checking whether the path has changed. Context: any, socket
+ * lock held.
+ */
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 {
 	return mpa_framing_mulpdu(&ctx->tx.format,
@@ -159,7 +164,7 @@ static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
 	return call->headers ? call->headers->len : 0;
 }
 
-/* Length of the next ULPDU of a call that is cut into several. */
+/* Length of the next ULPDU of a call that sends several. */
 static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			 const struct mpa_slot *slot)
 {
@@ -177,7 +182,7 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 	return max_t(u32, fill, MPA_MULPDU_MIN);
 }
 
-/* The length of this call's FPDUs, or of the longest of them. */
+/* The length of the longest of this call's FPDUs. */
 static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 			    const struct mpa_tx_call *call, u32 emss)
 {
@@ -192,7 +197,7 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 	return mpa_tx_fpdu_len(tx, min_t(size_t, left, MPA_ULPDU_MAX));
 }
 
-/* The MSS is to be a multiple of this, for the FPDUs of this call. */
+/* Return: the unit to which the MSS should be rounded for this call's FPDUs. */
 static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 emss)
 {
@@ -208,7 +213,10 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 		return 4;
 	if (full > MPA_FPDU_MAX)
 		return len;
-	/* Many FPDUs of one length, in this call or unsent in TCP's queue. */
+	/*
+	 * There are many FPDUs of one length, in this call or unsent in TCP's
+	 * queue.
+	 */
 	if (call->segment > 0 &&
 	    call->size - call->done >= 2 * (size_t)call->segment)
 		return len;
@@ -220,9 +228,9 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 
 /*
  * Round the MSS to the length of the FPDUs, unless TCP has unsent octets that
- * this would cut differently: packets of several segments, or segments longer
- * than the new MSS. Then try again later. Until then each segment is an skb of
- * its own, and an FPDU longer than the MSS is cut.
+ * it would then cut differently: packets of several segments, or segments
+ * longer than the new MSS. In that case a later call retries. Until then each
+ * segment is a separate skb, and an FPDU longer than the MSS is cut.
  */
 static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 *emss)
@@ -256,7 +264,7 @@ static void mpa_tx_note_path(struct mpa_ctx *ctx)
 	ctx->tx.mss_reported = mss;
 }
 
-/* Find where the next FPDU goes: after queued ones, or after TCP's last. */
+/* Find the place of the next FPDU: after queued ones, or after TCP's last. */
 static void mpa_tx_begin_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call)
 {
 	u32 emss;
@@ -280,7 +288,9 @@ static u32 mpa_tx_frags(u32 len)
 	return len / PAGE_SIZE + 2;
 }
 
-/* FPDUs whose length divides a segment's need no decision each. */
+/*
+ * Fast path for FPDUs whose length divides a segment's: no decision for each.
+ */
 static void mpa_tx_build_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 			       struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
 			 u32 budget)
@@ -300,7 +310,7 @@ static void mpa_tx_build_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 		return;
 	do {
 		n = min_t(size_t, call->size - call->done, MPA_HANDOVER_MAX);
-		/* The last one may go beyond the budget. */
+		/* The last one may exceed the budget. */
 		n = mpa_build_equal(ctx, len, fpdu->ulpdu_len, call, n,
 				    min(budget - out->len + len - 1,
 					mpa_tcp_frag_room(out, slot->frags)));
@@ -309,7 +319,7 @@ static void mpa_tx_build_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	slot->used = (slot->used + out->len - begin) % slot->emss;
 }
 
-/* Octets of the call for its next ULPDU; @ends: the last of them ends it. */
+/* Octets of the call for its next ULPDU. @ends: the last one ends the ULPDU. */
 static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			  const struct mpa_slot *slot, bool *ends)
 {
@@ -322,7 +332,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 		return n;
 	target = mpa_tx_target(tx, call, slot) - mpa_tx_header_len(call);
 	target -= min(target, tx->ulpdu_len);
-	/* An FPDU of several ULPDUs takes only complete ones. */
+	/* An FPDU of several ULPDUs contains only complete ones. */
 	if (n < target && target > call->segment && call->segment &&
 	    !call->ends && n >= call->segment)
 		target = n - n % call->segment;
@@ -334,7 +344,7 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 
 /*
  * Choose where an FPDU goes so that segments start with one.
- * Return: false if the FPDUs built so far have to be handed to TCP first.
+ * Return: false if the FPDUs built so far have to be passed to TCP first.
  */
 static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			     bool ends)
@@ -351,7 +361,7 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 			return false;
 		mpa_align_break(tx);
 	}
-	/* An skb that has all its fragments ends there, aligned or not. */
+	/* An skb without a free fragment ends, aligned or not. */
 	if (mpa_tcp_frags(out) + slot->frags + mpa_tx_frags(fpdu->len) >
 	    MPA_SKB_FRAGS) {
 		if (made)
@@ -362,7 +372,7 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	return true;
 }
 
-/* The FPDU fits no segment, and the user has ruled that out. */
+/* The FPDU is longer than a segment, which the user has not allowed. */
 static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			     const struct mpa_fpdu *fpdu)
 {
@@ -375,10 +385,9 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 
 /*
  * Build one FPDU, or add to the last one. Sets @n to the number of octets taken
- * from the call, @ends to whether a ULPDU ends there, @fpdu to the new FPDU, of
- * length 0 if there is none.
- * Return: 1, 0 if the FPDUs built so far have to be handed to TCP first, or a
- * negative errno.
+ * from the call, @ends to whether they end a ULPDU, @fpdu to the new FPDU, of
+ * length 0 if there is none. Return: 1; 0 if the FPDUs built so far have to be
+ * passed to TCP first; or a negative errno.
  */
 static __always_inline int
 mpa_tx_build_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
@@ -411,7 +420,7 @@ mpa_tx_build_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	return 1;
 }
 
-/* Build FPDUs for TCP to take at once, of about @budget octets. */
+/* Build FPDUs of about @budget octets to pass to TCP at once. */
 static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
 {
 	struct mpa_slot *slot = &ctx->tx.slot;
@@ -426,19 +435,19 @@ static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budge
 		if (ret <= 0)
 			return ret;
 		call->done += n;
-		/* The second and later ULPDUs of an FPDU. */
+		/* Count the second and later ULPDUs of an FPDU. */
 		if (mpa_alt(ctx) && call->segment > 0 && n > call->segment)
 			ctx->tx.ulpdus += (n - 1) / call->segment;
 		if (ends)
 			mpa_tx_build_equal(ctx, call, slot, &fpdu, budget);
 		n = call->size - call->done;
-		/* A short last FPDU joins those before it. */
+		/* Add a short last FPDU, even beyond the budget. */
 	} while (ends && n && (out->len < budget || n < fpdu.ulpdu_len) &&
 		 fpdu.len <= slot->emss);
 	return 0;
 }
 
-/* Octets of the call that are taken next, if about @budget are. */
+/* Octets of the call that are taken next, about @budget. */
 static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 {
 	size_t left = call->size - call->done;
@@ -450,12 +459,12 @@ static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 }
 
 /**
- * mpa_tx_build_and_send() - build FPDUs and hand them to TCP
+ * mpa_tx_build_and_send() - build FPDUs and pass them to TCP
  * @ctx:	the context, with a buffer
- * @call:	what is to be sent; @call->done is updated
+ * @call:	what to send; @call->done is updated
  *
- * Every segment starts with an FPDU. Those of a batch may be queued until
- * more of it comes.
+ * Segments start with an FPDU, except within one longer than a segment. FPDUs
+ * of a batch may be queued until more of it follow.
  *
  * Return: 0 if the call has made progress, -ENOBUFS, -EMSGSIZE, -EFAULT, or the
  * error of the connection.
@@ -468,7 +477,10 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	int err;
 
 	mpa_tx_begin_build(ctx, call);
-	/* A second packet would be short. As in TCP, exceed sk_sndbuf. */
+	/*
+	 * Limit a call to one packet, as a second would be short. As in TCP,
+	 * exceed sk_sndbuf.
+	 */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
 	if (!mpa_tcp_reserve(ctx->sk, out, mpa_tx_need(call, budget)))
 		return -ENOBUFS;
@@ -484,7 +496,10 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		mpa_tx_queue_batch(ctx);
 		return 0;
 	}
-	/* Send what is complete; the next call fails with the error again. */
+	/*
+	 * Send complete FPDUs even after an error, which the next call returns
+	 * again.
+	 */
 	if (call->done == call->size && !call->more)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
@@ -500,7 +515,7 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 /**
  * mpa_tx_restore_options() - restore TCP's options to the user's values
  * @ctx:	the context
- * @mss:	the MSS as well
+ * @mss:	restore the MSS, too
  *
  * Context: process, socket lock not held.
  */
@@ -533,9 +548,9 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
  * mpa_tx_reset() - drop all state of an earlier startup or connection
  * @ctx:	the context
  *
- * The socket may have been shut down and connected anew since.
+ * The socket may have been disconnected and connected again since.
  *
- * Context: process, socket lock held; or nobody else knows @ctx.
+ * Context: process, socket lock held; or no one else can reach @ctx.
  */
 void mpa_tx_reset(struct mpa_ctx *ctx)
 {
@@ -555,12 +570,12 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_drop() - drop octets that TCP has not got
+ * mpa_tx_drop() - drop octets not yet passed to TCP
  * @ctx:	the context
  *
  * They are charged to the socket: call this before TCP destroys it.
  *
- * Context: process, socket lock held; or nobody else knows @ctx.
+ * Context: process, socket lock held; or no one else can reach @ctx.
  */
 void mpa_tx_drop(struct mpa_ctx *ctx)
 {
@@ -573,7 +588,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 		mpa_pack_forget(ctx);
 }
 
-/* Free what sending has allocated. Nothing else uses @ctx any longer. */
+/* Free the send state's memory. No one else can reach @ctx. */
 void mpa_tx_free(struct mpa_ctx *ctx)
 {
 	if (ctx->tx.out)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 2: sending. mpa_tx.c decides how octets are cut into FPDUs. These are
- * built in a buffer (mpa_tx_build.c, mpa_tx_buf.c), laid out such that segments
- * start with them, and handed to TCP at once or later (mpa_tx_queue.c).
+ * Layer 2: sending. mpa_tx.c divides octets into FPDUs. These are built in a
+ * buffer (mpa_tx_build.c, mpa_tx_buf.c), laid out such that segments start with
+ * them, and passed to TCP at once or later (mpa_tx_queue.c).
  *
  * Unless its comment has a "Context:", a function that takes a context is
  * called in process context with the socket lock held.
@@ -23,14 +23,14 @@ struct msghdr;
 /* Where the next FPDU goes. Lengths are in octets. */
 struct mpa_slot {
 	u32	emss;	/* of a segment */
-	u32	packet;	/* of full segments that leave as one packet */
-	u32	begun;	/* in the last segment of TCP's queue, at first */
+	u32	packet;	/* of full segments that TCP sends as one packet */
+	u32	begun;	/* initially in the last segment of TCP's queue */
 	u32	used;	/* in the last FPDU's segment; 0: start one */
-	u32	frags;	/* fragments of that skb */
+	u32	frags;	/* fragments of that segment's skb */
 	bool	end;	/* TCP must start a segment with the next FPDU */
 };
 
-/* How far struct mpa_txbuf was filled: its members of the same name */
+/* Fill level of struct mpa_txbuf: its members of the same name */
 struct mpa_txbuf_mark {
 	u32	nr;
 	u32	last;	/* octets of its last fragment */
@@ -41,59 +41,61 @@ struct mpa_txbuf_mark {
 	struct page_frag own;
 };
 
-/* What octets that TCP has not got wait for */
+/* What octets not yet passed to TCP wait for */
 enum mpa_tx_wait {
-	MPA_WAIT_NOT,		/* there are none */
+	MPA_WAIT_NOT,		/* there are no such octets */
 	MPA_WAIT_ULPDU,		/* the rest of a ULPDU sent with MSG_MORE */
-	MPA_WAIT_BATCH		/* more of a batch; the work item ends that */
+	MPA_WAIT_BATCH		/* more of a batch; the work item ends this wait */
 };
 
-/* Sending; "user" marks what a socket option sets */
+/* Send state; "user" marks what a socket option sets */
 struct mpa_tx {
 	struct mpa_format	format;
 	u8			wait;		/* poll: enum mpa_tx_wait */
 	bool			ended;		/* poll: no more will be sent */
 	bool			packing;	/* user: FPDUs share segments */
-	bool			oversize;	/* user: more than MULPDU */
+	bool			oversize;	/* user: ULPDUs may exceed MULPDU */
 	bool			seq_known : 1;	/* @seq is valid */
 	bool			rtr_due : 1;	/* see mpa_tx_rtr() */
 	bool			starved;	/* poll: no memory for a call */
 	int			segment;	/* user: MPA_SEGMENT */
-	u32			seq;		/* after what we gave TCP */
+	u32			seq;		/* after the octets passed to TCP */
 	u32			pos;		/* of the next or open FPDU */
-	u16			pos_high;	/* of @pos, beyond 32 bits */
+	u16			pos_high;	/* upper bits of the position */
 	u16			mss_reported;	/* last path MSS reported */
 	u32			ulpdu_len;	/* octets of the open ULPDU */
 	u32			largest;	/* of the FPDUs in @out */
 	u32			same_len;	/* octets of the last FPDU */
-	u32			same;		/* FPDUs in a row with it */
+	u32			same;		/* consecutive FPDUs of @same_len */
 	u32			tail_used;	/* of TCP's last segment */
-	/* FPDUs that TCP has not got; allocated with the first of them. */
+	/* FPDUs not yet passed to TCP; allocated for the first one. */
 	struct mpa_txbuf	*out;
 	struct mpa_slot		slot;		/* of those in @out */
 	struct mpa_fit		fit;
 	struct mpa_window	window;
-	/* EMSS that TCP's queue is laid out for; 0: its last FPDU is larger. */
+	/*
+	 * EMSS for which TCP's queue is laid out; 0: its last FPDU is larger.
+	 */
 	u32			tail_emss;
 	u64			ulpdus;		/* counters for MPA_INFO */
 	u64			octets;
 	u64			markers;
 };
 
-/* What one system call sends */
+/* The state of one send call */
 struct mpa_tx_call {
 	struct msghdr	*msg;
 	size_t		size;
-	size_t		done;		/* octets of @size that are in FPDUs */
+	size_t		done;		/* octets of @size already in FPDUs */
 	int		segment;	/* of a ULPDU, or MPA_SEGMENT_* */
 	/*
-	 * With MPA_SEGMENT_FILL: writes a header for each ULPDU, whose octets
-	 * do not count above; or NULL.
+	 * With MPA_SEGMENT_FILL: writes a header for each ULPDU, not counted in
+	 * @size and @done; or NULL.
 	 */
 	const struct mpa_headers *headers;
 	bool		ends;		/* its last octet ends a ULPDU */
 	bool		more;		/* more ULPDUs follow soon */
-	bool		keep;		/* TCP may keep them until then */
+	bool		keep;		/* TCP may hold its octets until then */
 	long		timeo;		/* jiffies left */
 };
 
@@ -113,7 +115,7 @@ static inline void mpa_tx_set_wait(struct mpa_tx *tx, enum mpa_tx_wait wait)
 	WRITE_ONCE(tx->wait, wait);
 }
 
-/* FPDUs wait for more of a batch, here or in TCP. */
+/* FPDUs wait for more of a batch, in @out or in TCP. */
 static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
 {
 	return tx->window.more || mpa_tx_queued(tx);
@@ -130,13 +132,13 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	       len <= slot->emss - slot->used;
 }
 
-/* The stream position of the next FPDU, in 64 bits. */
+/* The 64-bit stream position of the next FPDU. */
 static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
 {
 	return (u64)tx->pos_high << 32 | tx->pos;
 }
 
-/* The same, if it is less than 2^32 octets after stream position @near. */
+/* The same, given a position @near less than 2^32 octets before it. */
 static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 {
 	return near + (u32)(tx->pos - (u32)near);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Octets on their way to TCP: page fragments, and how they are filled. */
+/* The buffer of octets for TCP: page fragments, and how they are filled. */
 
 #include <linux/mm.h>
 
 #include "mpa.h"
 #include "mpa_pages.h"
 
-/* Drop all octets, which are no longer charged to the socket. */
+/* Drop all octets. The caller has uncharged them. */
 void mpa_txbuf_reset(struct mpa_txbuf *out)
 {
 	while (out->nr)
@@ -23,7 +23,7 @@ void mpa_txbuf_reset(struct mpa_txbuf *out)
 	out->cur_off = 0;
 }
 
-/* Remember the end of the octets, for mpa_txbuf_rewind(). */
+/* Save the fill level, for mpa_txbuf_rewind(). */
 void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark)
 {
 	mark->nr = out->nr;
@@ -47,7 +47,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 	out->cur = mark->cur;
 	out->cur_off = mark->cur_off;
 
-	/* The next octets follow what is left. */
+	/* The next octets follow the remaining ones. */
 	if (out->own.page == mark->own.page) {
 		out->own.offset = mark->own.offset;
 	} else if (out->nr && out->frag[out->nr - 1].bv_page == mark->own.page) {
@@ -59,7 +59,7 @@ void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark)
 	}
 }
 
-/* Reserve @n more octets, of the current page. */
+/* Reserve @n more octets of the current page. */
 static __always_inline int
 mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 {
@@ -82,9 +82,9 @@ mpa_txbuf_grow(struct mpa_txbuf *out, struct page_frag *page, u32 n)
 }
 
 /*
- * Align the destination of copies, which are ULPDUs while FPDUs are multiples
- * of 4 octets: a ULPDU, or the part of it after a marker, begins at a multiple
- * of 8, or of 4 if the page is in use already.
+ * Align the destination of ULPDU copies (FPDUs themselves are multiples of 4
+ * octets): a ULPDU, or its part after a marker, begins at a multiple of 8, or
+ * of 4 if the page is in use already.
  */
 static __always_inline u32
 mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
@@ -92,17 +92,17 @@ mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;
 
-	/* Others have any length, and must be contiguous. */
+	/* TUF's FPDUs have any length, and must be contiguous. */
 	if (mpa_alt_format(&tx->format))
 		return page->offset;
 	return page->offset + (want - page->offset) % unit;
 }
 
 /*
- * The page for the next octets: the task's page fragment, if the last octets
- * end where its free part begins. Otherwise an open ULPDU would need a fragment
- * for each piece, so it gets single pages of its own: the whole page is
- * charged.
+ * The page for the next octets: the task's page fragment, if its free part
+ * directly follows the last octets. Otherwise an open ULPDU would need a
+ * fragment for each piece. So it gets separate pages, which are charged in
+ * full.
  */
 static struct page_frag *mpa_txbuf_page(struct mpa_ctx *ctx)
 {
@@ -140,10 +140,10 @@ static bool mpa_txbuf_refill(struct mpa_ctx *ctx, struct page_frag *page)
 /**
  * mpa_txbuf_reserve() - reserve room for more octets
  * @ctx:	the context
- * @len:	how many; MPA's total is rounded up to a multiple of 4
+ * @len:	their number; for MPA the total is rounded up to a multiple of 4
  *
- * Return: 0, -ENOBUFS without memory, or -EMSGSIZE when they are more than an
- * FPDU has.
+ * Return: 0, -ENOBUFS without memory, or -EMSGSIZE if they need too many
+ * fragments.
  */
 int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 {
@@ -161,7 +161,7 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 		if (!mpa_txbuf_refill(ctx, page))
 			return -ENOBUFS;
 		page->offset = mpa_txbuf_start(&ctx->tx, page);
-		/* Multiples of 4: no field of an FPDU is split. */
+		/* Multiples of 4, so that no marker or CRC field is split. */
 		n = min_t(u32, len - out->room,
 			  round_down(page->size - page->offset, 4));
 		err = mpa_txbuf_grow(out, page, n);
@@ -173,11 +173,12 @@ int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len)
 
 /**
  * mpa_txbuf_span() - find contiguous memory for octets
- * @ctx:	the context; all that is reserved has been filled
+ * @ctx:	the context; all reserved octets must have been filled
  * @page:	the task's page fragment
  * @len:	octets; mpa_txbuf_commit() adds them
  *
- * Return: where to put them, or NULL: not without waste, or without memory.
+ * Return: where to write them, or NULL if that would waste memory, or without
+ * memory.
  */
 u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 {
@@ -202,12 +203,12 @@ static void mpa_txbuf_filled(struct mpa_txbuf *out)
 }
 
 /**
- * mpa_txbuf_commit() - add the octets written to mpa_txbuf_span()
+ * mpa_txbuf_commit() - add the octets written at mpa_txbuf_span()
  * @ctx:	the context
- * @page:	as there
- * @len:	as there
+ * @page:	as for mpa_txbuf_span()
+ * @len:	as for mpa_txbuf_span()
  *
- * Context: process, socket lock held all the time since.
+ * Context: process, socket lock held since mpa_txbuf_span().
  * Return: 0 or -EMSGSIZE.
  */
 int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
@@ -219,7 +220,7 @@ int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 	return err;
 }
 
-/* Where octet @at is. @run: the number of contiguous octets from there on */
+/* Find octet @at. @run: the number of contiguous octets from it on */
 const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 {
 	const struct bio_vec *frag = out->frag;
@@ -230,7 +231,10 @@ const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 	return page_address(frag->bv_page) + frag->bv_offset + at;
 }
 
-/* Where the next octet goes. @run: the number of octets reserved there */
+/*
+ * Find where to write next. @run: the number of contiguous octets reserved
+ * there
+ */
 u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *run)
 {
 	struct bio_vec *frag = out->frag + out->cur;
@@ -243,14 +247,14 @@ u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *run)
 	return page_address(frag->bv_page) + frag->bv_offset + out->cur_off;
 }
 
-/* @n octets have been written at the tail. */
+/* Add @n octets written at the tail. */
 void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n)
 {
 	out->len += n;
 	out->cur_off += n;
 }
 
-/* Memory to charge. Of a shared page only the part in use, as TCP counts. */
+/* Memory to charge. Of a shared page only the part in use counts, as in TCP. */
 u32 mpa_txbuf_memory(const struct mpa_txbuf *out)
 {
 	u32 held = out->room;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Building FPDUs: each octet of a ULPDU is copied once, to its place between
+ * Building FPDUs: each octet of a ULPDU is copied once, to its position between
  * header, markers and trailer. RFC 5044 section 4.
  */
 
@@ -11,8 +11,8 @@
 #include "mpa_pages.h"
 
 /*
- * Where octets of a ULPDU come from: @header, then @user if they are contiguous
- * there, or else @iter. @off is their offset in the call, if known.
+ * Source of a ULPDU's octets: @header, then @user if contiguous user memory,
+ * else @iter. @off: their offset in the call, if known.
  */
 struct mpa_build_source {
 	struct kvec header;
@@ -23,7 +23,7 @@ struct mpa_build_source {
 };
 
 /*
- * Skips the object size check of copy_from_iter(), a tenth of the cost of a
+ * Skip the object size check of copy_from_iter(), a tenth of the cost of a
  * copy: mpa_txbuf_span() and mpa_txbuf_tail() return memory of known size.
  */
 static __always_inline bool
@@ -49,7 +49,7 @@ static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 	return true;
 }
 
-/* The same, after octets of the header. */
+/* The same, preceded by octets of the header. */
 static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 {
 	struct mpa_build_source *from = arg;
@@ -65,14 +65,14 @@ static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 	return n == got || mpa_build_get(from, to + got, n - got);
 }
 
-/* Write the header of the ULPDU with the next @n octets of the call. */
+/* Write the header of a ULPDU of @n octets of the call. */
 static void mpa_build_put_header(const struct mpa_tx_call *call, u8 *header,
 				 size_t off, u32 n)
 {
 	call->headers->write(call->headers, header, off, n, off + n == call->size);
 }
 
-/* CRC fields of @nr contiguous FPDUs of @len octets. */
+/* Write the CRC fields of @nr contiguous FPDUs of @len octets. */
 static void mpa_build_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 {
 	if (tx->format.crc) {
@@ -84,7 +84,7 @@ static void mpa_build_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 		put_unaligned(0, (u32 *)(p + len) - 1);
 }
 
-/* An FPDU of another framing, in contiguous memory. */
+/* Build a TUF FPDU in contiguous memory. */
 static noinline int
 mpa_build_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	      u8 *p, struct mpa_build_source *from)
@@ -102,7 +102,7 @@ mpa_build_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return 0;
 }
 
-/* An FPDU without its CRC, in contiguous memory: the usual case. */
+/* Build an FPDU, except for its CRC, in contiguous memory: the usual case. */
 static __always_inline int
 mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
 		 struct mpa_build_source *from)
@@ -114,7 +114,10 @@ mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
 	return made ? 0 : -EFAULT;
 }
 
-/* Continue the FPDU that begins at octet @at, up to its octet @end. */
+/*
+ * Continue the FPDU that starts at octet @at of the buffer, up to its offset
+ * @end.
+ */
 static int mpa_build_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			  u32 at, u32 end, struct mpa_build_source *from)
 {
@@ -199,7 +202,7 @@ mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 	mpa_txbuf_mark(tx->out, &mark);
 	err = mpa_build_copy(ctx, fpdu, at, from, last);
-	/* Finished FPDUs are charged when TCP takes them. */
+	/* Complete FPDUs are charged when passed to TCP. */
 	if (!err && !last)
 		err = mpa_tcp_charge(ctx->sk, tx->out,
 				     mpa_txbuf_memory(tx->out));
@@ -254,10 +257,10 @@ static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 }
 
 /**
- * mpa_build_header() - write the header of the next ULPDU, if each has one
+ * mpa_build_header() - generate the header of the next ULPDU
  * @ctx:	the context
- * @call:	the call
- * @n:		octets of the call that go into the ULPDU
+ * @call:	the call, with headers
+ * @n:		octets of the call in this ULPDU
  *
  * Call mpa_build_append() next.
  */
@@ -276,12 +279,12 @@ void mpa_build_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n
  * @fpdu:	its FPDU, as if these octets were the last ones
  * @from:	the octets
  * @n:		how many
- * @last:	they are: finish the FPDU
+ * @last:	these are the ULPDU's last octets: finish the FPDU
  *
- * The length of a ULPDU is not known before its last octet, but of what
- * precedes its end only the ULPDU_Length field depends on it.
+ * The length of a ULPDU is not known before its last octet. Of the octets
+ * before its end, only the ULPDU_Length field depends on it.
  *
- * Return: 0; or -ENOBUFS or -EFAULT with everything, and @from, as before.
+ * Return: 0; or -ENOBUFS or -EFAULT with the buffer and @from unchanged.
  */
 int mpa_build_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		     struct iov_iter *from, u32 n, bool last)
@@ -341,7 +344,7 @@ static int mpa_build_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32
  *
  * The caller writes the FPDU's Length.
  *
- * Return: 0; or -ENOBUFS or -EFAULT with everything, and @from, as before.
+ * Return: 0; or -ENOBUFS or -EFAULT with the buffer and @from unchanged.
  */
 int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
@@ -360,7 +363,7 @@ int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	}
 	tx->pos += n;
 	tx->pos_high += tx->pos < n;
-	/* A ULPDU, but no FPDU. */
+	/* Count a ULPDU, but no FPDU. */
 	tx->ulpdus++;
 	tx->octets += n;
 	mpa_stat_built(ctx->tcp.mib, 0, n, 0);
@@ -369,11 +372,10 @@ int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 }
 
 /*
- * FPDUs without markers, contiguous, each with a header of @head octets and @n
- * octets after it. CRCs are computed of a few FPDUs at a time, while these are
- * in the L1 cache, and over the copy: a user may write to the original
- * meanwhile.
- * Return: the number of FPDUs.
+ * Build contiguous FPDUs without markers, each with a header of @head octets
+ * and @n octets after it. CRCs are computed for a few FPDUs at a time, while
+ * these are in the L1 cache, and over the copy, as a user may write to the
+ * original meanwhile. Return: the number of FPDUs.
  */
 static u32 mpa_build_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 			   struct mpa_build_source *from, u32 head, u32 n, u32 max)
@@ -397,7 +399,10 @@ static u32 mpa_build_plain(const struct mpa_tx *tx, u8 *p, u32 len,
 	return nr;
 }
 
-/* The same for FPDUs of one length with markers; counts those in @markers. */
+/*
+ * The same for FPDUs of one length with markers. Adds the number of markers to
+ * @markers.
+ */
 static u32 mpa_build_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
 			    struct mpa_build_source *from, u32 head, u32 *octets,
 			    u32 *markers, u32 max)
@@ -439,15 +444,15 @@ static u32 mpa_build_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
  * mpa_build_equal() - build FPDUs of the same length as the one before
  * @ctx:	the context; no ULPDU is open
  * @len:	octets of each FPDU
- * @ulpdu_len:	octets of each ULPDU; with markers it is what fills the FPDU
+ * @ulpdu_len:	octets of each ULPDU; not used with markers
  * @call:	the call
- * @octets:	of it, the maximum to take
- * @max:	octets of FPDUs, at most
+ * @octets:	maximum of octets to take from the call
+ * @max:	maximum of octets of FPDUs to build
  *
- * The fast path, for contiguous octets and contiguous FPDUs only. All others,
- * and errors, are left to mpa_build_append().
+ * The fast path, for contiguous octets and contiguous FPDUs only. Other cases
+ * and errors are left to mpa_build_append().
  *
- * Return: octets of the call that are in FPDUs now.
+ * Return: octets taken from the call.
  */
 u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 		    struct mpa_tx_call *call, u32 octets, u32 max)
@@ -463,7 +468,7 @@ u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	u64 position = mpa_tx_position_now(tx);
 	u8 *p;
 
-	/* A monitor gets each FPDU. */
+	/* A monitor receives each FPDU separately. */
 	if (mpa_tapped(ctx))
 		return 0;
 	/* NULL for kernel memory: then @run is all octets. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where segments start, and when FPDUs go to TCP: RFC 5044 sections 4.3 to 5.1.
+ * Where segments start, and when FPDUs are passed to TCP: RFC 5044 sections 4.3
+ * to 5.1.
  *
- * TCP cuts its queue into segments of EMSS octets, counted from the beginning
- * of an skb. So it is enough to know how the tail of the queue is laid out: an
- * FPDU that fits there follows, and any other starts a new skb.
+ * TCP cuts its queue into segments of EMSS octets, counted from the start of an
+ * skb. So only the layout of the queue's tail matters: an FPDU that fits there
+ * is appended, any other starts a new skb.
  */
 
 #include "mpa.h"
@@ -33,7 +34,8 @@ static void mpa_align_read_tail(struct mpa_ctx *ctx)
  * @ctx:	the context
  * @emss:	from mpa_tcp_emss()
  *
- * The result is valid while the socket lock is held and TCP gets no octets.
+ * The result is valid until the socket lock is dropped or octets are passed to
+ * TCP.
  */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 {
@@ -44,7 +46,7 @@ void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 	slot->begun = slot->used;
 }
 
-/* End the last segment of TCP's queue: the next FPDU starts one. */
+/* End the last segment of TCP's queue: the next FPDU starts another. */
 void mpa_align_break(struct mpa_tx *tx)
 {
 	struct mpa_slot *slot = &tx->slot;
@@ -55,7 +57,7 @@ void mpa_align_break(struct mpa_tx *tx)
 	slot->frags = 0;
 }
 
-/* Record the layout of what TCP gets now. */
+/* Record the layout of the octets passed to TCP now. */
 static void mpa_align_given(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
@@ -63,7 +65,7 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 	bool oversize = tx->largest > slot->emss;
 	u32 len = tx->out->len;
 
-	/* A new skb starts after an FPDU larger than a segment. */
+	/* Start a new skb after an FPDU larger than a segment. */
 	tx->tail_emss = oversize ? 0 : slot->emss;
 	tx->tail_used = slot->used;
 	if (oversize)
@@ -72,16 +74,16 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 		tx->fit.end = tx->seq + len - slot->used;
 }
 
-/* ---- handing over ---- */
+/* ---- passing octets to TCP ---- */
 
-/* Jiffies that FPDUs of a batch wait for the rest of it. */
+/* Jiffies for which FPDUs of a batch wait for the rest of it. */
 #define MPA_QUEUE_MAX		(HZ / 200 + 1)
 
 /**
- * mpa_tx_drop_out() - drop the buffer's octets, which TCP has not got
+ * mpa_tx_drop_out() - drop the buffer's octets, not yet passed to TCP
  * @ctx:	the context
  *
- * Context: process, socket lock held; or nobody else knows @ctx.
+ * Context: process, socket lock held; or no one else can reach @ctx.
  */
 void mpa_tx_drop_out(struct mpa_ctx *ctx)
 {
@@ -100,8 +102,8 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 	int err;
 
 	/*
-	 * Something else has written to TCP since. The peer takes that for
-	 * FPDUs, and nothing sent later can fix it.
+	 * A task bypassing MPA has written to TCP since. The peer reads these
+	 * octets as FPDUs, and nothing sent later can fix that.
 	 */
 	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
 		mpa_fail_sending(ctx, EPROTO);
@@ -114,14 +116,14 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
 }
 
 /**
- * mpa_tx_hand_over() - hand octets to TCP
+ * mpa_tx_hand_over() - pass octets to TCP
  * @ctx:	the context
  * @push:	what TCP does with them
  *
- * An error of the connection is not taken away: the user finds it.
+ * An error of the connection is left pending for the user.
  *
- * Return: 0; -EPIPE when the connection is gone, or fails; or -ENOBUFS and
- * nothing of a startup frame was sent.
+ * Return: 0; -EPIPE when the connection is gone or fails; or -ENOBUFS if none
+ * of a startup frame was sent.
  */
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
@@ -137,7 +139,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	return err;
 }
 
-/* Wake writers that failed without memory: there may be some again. */
+/* Wake writers that failed without memory: there may be free memory. */
 void mpa_tx_retry(struct mpa_ctx *ctx)
 {
 	if (!ctx->tx.starved)
@@ -147,7 +149,7 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_tx_flush() - hand complete FPDUs to TCP
+ * mpa_tx_flush() - pass complete FPDUs to TCP
  * @ctx:	the context
  * @push:	what TCP does with them
  *
@@ -166,12 +168,12 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 }
 
 /**
- * mpa_tx_may_queue() - the FPDUs that have been built can wait for more
- * @tx:	sending
+ * mpa_tx_may_queue() - whether the FPDUs built so far can wait for more
+ * @tx:	send state
  *
- * TCP sends full segments at once, and each time it is called. So FPDUs of a
- * batch are collected first, if they begin a segment: they stay aligned
- * whatever TCP sends meanwhile.
+ * TCP sends full segments at once, on each call. So FPDUs of a batch are
+ * collected first, if they start a segment: they stay aligned whatever TCP
+ * sends meanwhile.
  */
 bool mpa_tx_may_queue(const struct mpa_tx *tx)
 {
@@ -189,7 +191,7 @@ void mpa_tx_queue_batch(struct mpa_ctx *ctx)
 	mpa_schedule_work(ctx, MPA_QUEUE_MAX);
 }
 
-/* Hand the FPDUs of a batch that wait to TCP. Return: as mpa_tx_flush(). */
+/* Pass the waiting FPDUs of a batch to TCP. Return: as mpa_tx_flush(). */
 int mpa_tx_flush_queued(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	return mpa_tx_queued(&ctx->tx) ? mpa_tx_flush(ctx, push) : 0;
@@ -198,7 +200,8 @@ int mpa_tx_flush_queued(struct mpa_ctx *ctx, enum mpa_push push)
 /**
  * mpa_tx_end_call() - let TCP send what it has
  * @ctx:	the context
- * @more:	a last segment that is not full waits for more octets
+ * @more:	TCP holds a last segment that is not full until more octets
+ *		follow
  */
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {

@@ -22,7 +22,7 @@ static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
-/* An open ULPDU, even of another thread, may be continued without room. */
+/* An open ULPDU, even another thread's, may be continued without room. */
 static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_want_writable(ctx->sk) || mpa_tx_open(&ctx->tx) ||
@@ -37,9 +37,9 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 }
 
 /*
- * Wait a little for memory. Nothing reports when there is some again, and the
- * socket's own octets may be all that fill its send buffer.
- * Return: 0 to try again, or why not to wait.
+ * Wait a short time for memory. Nothing reports free memory: the send buffer
+ * may be full of octets not yet passed to TCP, so that no ACK frees it. Return:
+ * 0 to retry, or an errno.
  */
 static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 {
@@ -66,8 +66,8 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 
 /*
  * Section 7.1.2 rule 4: a responder sends nothing before it has received an
- * FPDU. That may be here, and the end of the stream after it, but not verified
- * yet.
+ * FPDU. The FPDU may be in TCP's queue, even with a FIN after it, but not
+ * verified yet.
  */
 static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 {
@@ -75,7 +75,7 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 
 	if (err || ctx->may_send)
 		return err;
-	/* A reader gets the error that this may find. */
+	/* An error found here is returned to a reader. */
 	if (mpa_rx_drain(ctx) == -ENOMEM)
 		return mpa_sendmsg_wait_memory(ctx, timeo);
 	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
@@ -123,14 +123,14 @@ mpa_sendmsg_too_long(const struct mpa_tx *tx, const struct mpa_tx_call *call)
 			    tx->ulpdu_len;
 }
 
-/* Inlined for short records of sendmsg(2). */
+/* Inlined for speed with short records. */
 static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 					      struct mpa_tx_call *call)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
-	/* Zero octets may end an open ULPDU, but are not one. */
+	/* A call of 0 octets may end an open ULPDU, but cannot be a ULPDU. */
 	if (!call->size && !(mpa_tx_open(tx) && call->ends))
 		return -EMSGSIZE;
 
@@ -165,7 +165,7 @@ static int mpa_sendmsg_control(struct sock *sk, struct msghdr *msg, int *segment
 
 	if (!msg->msg_controllen)
 		return 0;
-	/* Those of SOL_SOCKET are checked as in TCP, and ignored. */
+	/* Messages of SOL_SOCKET are checked as in TCP, then ignored. */
 	sockcm_init(&cookie, sk);
 	if (sock_cmsg_send(sk, msg, &cookie))
 		return -EINVAL;
@@ -237,15 +237,15 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
  * @ctx:	the context
  * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
  *		with MSG_EOR, more ULPDUs
- * @size:	how many
+ * @size:	their number
  *
  * Context: process, socket lock not held.
- * Return: @size; with MPA_SEGMENT, how many went into ULPDUs; -EMSGSIZE for a
- * ULPDU of 0 or more than 64768 octets, or more than MULPDU if MPA_OVERSIZE is
- * off; -EAGAIN, -EINTR, -ERESTARTSYS, -EPIPE, -EFAULT, -EINVAL for a control
- * message that is not valid, -EOPNOTSUPP for a flag without a meaning here, or
- * the error of the connection. After an error nothing of @msg has been or will
- * be sent, unless it is the connection's.
+ * Return: @size; with MPA_SEGMENT, the number of octets accepted; -EMSGSIZE for
+ * a ULPDU of 0 or more than 64768 octets, or more than MULPDU if MPA_OVERSIZE
+ * is off; -EAGAIN, -EINTR, -ERESTARTSYS, -EPIPE, -EFAULT, -EINVAL for a control
+ * message that is not valid, -EOPNOTSUPP for an unsupported flag, or the error
+ * of the connection. After an error other than the connection's no octet of
+ * @msg is or will be sent.
  */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 {
@@ -290,16 +290,16 @@ static int mpa_sendmsg_begun(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_sendmsg_record() - send one ULPDU of a user inside the kernel
+ * mpa_sendmsg_record() - send one ULPDU of a kernel user
  * @ctx:	the context
  * @header:	its first octets, or NULL
- * @payload:	those after them, or NULL
+ * @payload:	the octets after these, or NULL
  * @more:	more ULPDUs follow soon
  *
  * Does not wait for room.
  *
- * Return: 0 if all of it is sent, or if nothing is: -EAGAIN, -EMSGSIZE,
- * -EFAULT, -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
+ * Return: 0 if all is sent; otherwise nothing is: -EAGAIN, -EMSGSIZE, -EFAULT,
+ * -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
  */
 int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
 		       struct iov_iter *payload, bool more)
@@ -338,13 +338,13 @@ int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
 /**
  * mpa_sendmsg_cut() - send octets of a kernel user in ULPDUs that fill segments
  * @ctx:	the context
- * @headers:	writes a header for each
+ * @headers:	writes the ULPDUs' headers
  * @payload:	the octets; advanced
  * @more:	more ULPDUs follow soon
  *
  * Does not wait for room.
  *
- * Return: octets that are sent, or as mpa_sendmsg_record() if none is.
+ * Return: the number of octets sent, or an errno of mpa_sendmsg_record() if 0.
  */
 int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 		    struct iov_iter *payload, bool more)
@@ -360,7 +360,7 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 	err = mpa_sendmsg_begun(ctx);
 	if (err)
 		return err;
-	/* The result is an int; and the lock is held all the time. */
+	/* Limit the result, an int, and the time for which the lock is held. */
 	if (call.size > MPA_CUT_MAX)
 		return -EMSGSIZE;
 	err = mpa_sendmsg_call(ctx, &call);
@@ -373,9 +373,8 @@ int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
 /* ---- the end ---- */
 
 /*
- * No more will be sent: give TCP all that was accepted. A ULPDU that MSG_MORE
- * has left open is dropped: it never becomes one. Process context, socket lock
- * held.
+ * End sending: pass all complete FPDUs to TCP. A ULPDU that MSG_MORE has left
+ * open is dropped. Process context, socket lock held.
  */
 void mpa_sendmsg_finish(struct mpa_ctx *ctx)
 {

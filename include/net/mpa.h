@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Marker PDU Aligned framing (RFC 5044) for users inside the kernel: an iWARP
- * driver, or any protocol that needs records over TCP.
+ * Marker PDU Aligned framing (RFC 5044) for kernel users: an iWARP driver, or any
+ * protocol that needs records over TCP.
  *
  * The user opens a TCP connection with the kernel's own calls (sock_create_kern(),
  * kernel_connect(), kernel_accept()), attaches to it, and starts MPA:
@@ -10,36 +10,32 @@
  *	mpa_sock_start(sock, &start, true);
  *	mpa_sock_send(sock, &header, &payload, 0, NULL);
  *
- * Received ULPDUs are delivered by upcalls. Stream positions count octets of
- * FPDUs, framing included, from the start of the first one in a direction, as in
- * struct mpa_recvinfo.
+ * Received ULPDUs are delivered by upcalls. A stream position counts octets from the
+ * start of a direction's first FPDU, framing included, as in struct mpa_recvinfo.
  *
  * Context
  * -------
- * Functions take the socket lock and may sleep: call them in process context,
- * without the lock. In an upcall of the same socket, or in softirq, they warn and
- * fail with -EDEADLK. Do not call them in an upcall of another socket either: they
- * would sleep under a lock, and nothing checks that. Do not release or shut down a
- * socket in an upcall.
- * The exceptions are mpa_sock_resume(), for any context; mpa_sock_info() and
- * mpa_sock_peer(), which upcalls may call as well; and mpa_ulpdu_*(), which only
- * upcalls may call.
+ * Functions take the socket lock and may sleep: call them in process context, without
+ * the lock. In an upcall of the same socket, or in softirq, they warn and fail with
+ * -EDEADLK. Do not call them in an upcall of another socket either: they would sleep
+ * under its lock, which is not checked. Do not release or shut down a socket in an
+ * upcall. Exceptions: mpa_sock_resume() may be called in any context; mpa_sock_info()
+ * and mpa_sock_peer() also in upcalls; mpa_ulpdu_*() only in upcalls.
  *
  * The upcalls of a socket are serialized. They run with its lock held, often in
- * softirq, and do not sleep. Leave sending, and what takes long, to a work item.
+ * softirq, and must not sleep. Defer sending and long operations to a work item.
  *
  * Lifetime
  * --------
  * The user owns the struct socket and releases it. Upcalls may run from
- * mpa_sock_attach() until mpa_sock_detach() or sock_release() returns; none runs
- * afterwards. Until then MPA holds a reference to the module of the upcalls.
+ * mpa_sock_attach() until mpa_sock_detach() or sock_release() returns. Until then MPA
+ * holds a reference to the upcalls' module.
  *
  * When MPA is attached, the socket's callbacks (sk_data_ready and so on) have to be
- * TCP's own, and the user does not change them afterwards. sk_user_data of a socket
- * that the kernel created (sock_create_kern()) is the user's.
- * A listening socket is different: MPA does not change its callbacks, and the user
- * sets its own after attaching. Its children have TCP's sk_data_ready,
- * sk_write_space and sk_state_change.
+ * TCP's own, and the user must not change them afterwards. sk_user_data of a kernel
+ * socket (sock_create_kern()) is free for the user. A listening socket is different:
+ * MPA does not change its callbacks, and the user sets them after attaching. Its
+ * children have TCP's sk_data_ready, sk_write_space and sk_state_change.
  */
 #ifndef _NET_MPA_H
 #define _NET_MPA_H
@@ -60,8 +56,8 @@ struct mpa_fpdu;
  * @order:	the number of ULPDUs before it; not valid out of order
  * @len:	its length in octets
  *
- * A view: the octets are in TCP's receive queue, between markers, in any number of
- * pieces. It is valid until the upcall returns.
+ * The octets stay in TCP's receive queue, between markers, in any number of pieces. The
+ * struct is valid until the upcall returns.
  */
 struct mpa_ulpdu {
 	u64	position;
@@ -77,49 +73,48 @@ struct mpa_ulpdu {
 };
 
 /**
- * struct mpa_upcalls - upcalls to a user inside the kernel
- * @owner:	their module, which MPA holds while they can run. NULL if the module
- *		detaches from all sockets in its exit function: with a reference
- *		held, that would never be called
+ * struct mpa_upcalls - upcalls to a kernel user
+ * @owner:	their module, referenced while they can run. NULL if the module's exit
+ *		function detaches from all sockets: a reference would keep the module
+ *		from being unloaded
  * @ulpdu:	the next ULPDU in order. Return 0: taken. -EAGAIN: deferred; it is
- *		delivered again after mpa_sock_resume(), and nothing else before
- *		it; TCP's window closes meanwhile. Another negative errno: the
- *		ULPDU makes no sense to the user; receiving ends, and @failed
- *		reports the errno
- * @place:	a ULPDU out of order: octets before it are missing. Return 0:
- *		taken, it is not delivered again; -EAGAIN: deliver it in order.
- *		May be NULL. Only with mpa_sock_place()
- * @edge:	everything before this stream position has been taken. Called after
- *		one or several @ulpdu, also if @place took those that follow. May be
- *		NULL
- * @acked:	the peer has acknowledged everything sent before this stream
- *		position: mpa_sock_send() returns the one after a ULPDU. It may be
- *		called before mpa_sock_send() returns, and is not called once the
- *		sending half has been shut down. May be NULL
- * @writable:	mpa_sock_send() or mpa_sock_send_cut() has returned -EAGAIN: try
- *		again. May be NULL
- * @mulpdu:	MULPDU has changed: called when a segment arrives, or after a send.
+ *		delivered again after mpa_sock_resume(), and no other before it; TCP's
+ *		window closes meanwhile. Another negative errno: the ULPDU is invalid
+ *		for the user; receiving ends, and @failed reports the errno
+ * @place:	a ULPDU out of order: octets before it are missing. Return 0: taken, it
+ *		is not delivered again; -EAGAIN: deliver it in order. Called only after
+ *		mpa_sock_place(). May be NULL
+ * @edge:	everything before this stream position has been taken. Called after one
+ *		or more calls of @ulpdu; counts ULPDUs after them that @place has taken.
  *		May be NULL
+ * @acked:	the peer has acknowledged everything sent before this stream
+ *		position: mpa_sock_send() returns a ULPDU's end. May be called before
+ *		mpa_sock_send() returns, but not after the sending half has been shut
+ *		down. May be NULL
+ * @writable:	retry mpa_sock_send() or mpa_sock_send_cut() that has returned -EAGAIN.
+ *		May be NULL
+ * @mulpdu:	MULPDU has changed. Called when a segment arrives, or after a send. May
+ *		be NULL
  * @state:	startup has reached MPA_STATE_REQUESTED, MPA_STATE_FULL,
- *		MPA_STATE_REJECTED or MPA_STATE_FAILED, with 0 or the errno that
- *		ended it. In MPA_STATE_FULL an errno is one of RFC 6581 section 9:
- *		the user sends its Terminate message and closes. May be NULL
+ *		MPA_STATE_REJECTED or MPA_STATE_FAILED, with 0 or startup's errno. An
+ *		errno with MPA_STATE_FULL is an error of RFC 6581 section 9: the user
+ *		sends a Terminate message and closes. May be NULL
  * @failed:	receiving has ended (RFC 5044 section 8). After -EBADMSG with
- *		MPA_ERR_CRC or MPA_ERR_MARKER, @position is that of the bad FPDU,
- *		and the user can still send, to report it to the peer; a responder
- *		whose first FPDU was bad cannot. The same after an errno that
- *		@ulpdu returned. Called once, and @closed is not called then. It is
- *		called once more, after either, if sending ends: with MPA_ERR_TCP
- *		and the connection's errno when the connection is lost (-ENOTCONN
- *		if a program has fetched that errno); with MPA_ERR_LOCAL and
- *		-EPROTO if somebody else has sent on the socket, or -ENOBUFS
- *		without memory. Not called while a ULPDU is deferred. May be NULL
- * @closed:	the peer has ended the stream after a complete FPDU; the user can
- *		still send. Called once, and not after @failed. Not called while a
- *		ULPDU is deferred. May be NULL
+ *		MPA_ERR_CRC or MPA_ERR_MARKER, or an errno that @ulpdu returned,
+ *		@position is that of the bad FPDU, and the user can still send, to
+ *		report it to the peer; except a responder whose first FPDU was bad.
+ *		Called once, instead of @closed. Called once more, after either, if
+ *		sending ends: with MPA_ERR_TCP and the connection's errno when the
+ *		connection is lost (-ENOTCONN if a program has fetched that errno); with
+ *		MPA_ERR_LOCAL and -EPROTO if a task has sent on the socket bypassing
+ *		MPA, or -ENOBUFS without memory. Not called while a ULPDU is deferred.
+ *		May be NULL
+ * @closed:	the peer has ended the stream after a complete FPDU; the user can still
+ *		send. Called once, but not after @failed. Not called while a ULPDU is
+ *		deferred. May be NULL
  *
- * Context: socket lock held, softirq or process, under rcu_read_lock(): they do not
- * sleep. The first argument is that of mpa_sock_attach().
+ * Context: socket lock held, softirq or process, under rcu_read_lock(): must not sleep.
+ * @priv is that of mpa_sock_attach().
  */
 struct mpa_upcalls {
 	struct module *owner;
@@ -145,12 +140,12 @@ struct mpa_upcalls {
 /**
  * struct mpa_headers - headers of the ULPDUs that mpa_sock_send_cut() builds
  * @len:	octets of each, up to MPA_HEADER_MAX
- * @write:	writes one header to @to, which may have any alignment. It precedes
- *		@len octets, at least one, of those that the call was given, from
- *		@off on; @last: these are the last of them
+ * @write:	writes the header of one ULPDU to @to, which may have any alignment. The
+ *		ULPDU's payload is the next @len octets, at least one, at offset @off of
+ *		the call's payload; @last: it is the call's last ULPDU
  *
- * Context: @write runs in the call, with the socket lock held: it does not sleep. It
- * may be called again for the same octets, with another @len.
+ * Context: @write runs in the call with the socket lock held, and must not sleep. It
+ * may be called again for the same @off, with another @len.
  */
 struct mpa_headers {
 	u32 len;
