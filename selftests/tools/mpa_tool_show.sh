@@ -443,7 +443,7 @@ metrics_are_those_of_the_kernel() {
 		ends_with 2 "asks again" on beta show --openmetrics --watch 1
 }
 
-# asks_for_metrics FILE LEAST: the example asks for so many, and nothing that is not there.
+# asks_for_metrics FILE LEAST: the example asks for that many, and nothing that is not there.
 asks_for_metrics() {
 	local each n=0
 
