@@ -68,7 +68,8 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 		return 0;
 	if (!mpa_tcp_reserve(sk, out, more))
 		return -ENOBUFS;
-	mpa_tcp_force(sk, more);
+	if (sk->sk_forward_alloc < more)
+		mpa_tcp_force(sk, more);
 	sk_wmem_queued_add(sk, more);
 	sk_mem_charge(sk, more);
 	out->charged += more;
