@@ -210,8 +210,8 @@ static int siwm_socket(struct iw_cm_id *id, struct socket **sock)
 	return rv;
 }
 
-/* Connect, as siw does, in the caller's context. */
-static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
+static int siwm_connect_from(struct siw_cep *cep, struct iw_cm_id *id,
+			     struct sockaddr_storage *local)
 {
 	int rv = siwm_socket(id, &cep->sock);
 
@@ -219,10 +219,26 @@ static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
 		cep->sock = NULL;
 		return rv;
 	}
-	rv = kernel_bind(cep->sock, (void *)&id->local_addr,
-			 siwm_addr_len(&id->local_addr));
+	rv = kernel_bind(cep->sock, (void *)local, siwm_addr_len(local));
 	return rv ?: kernel_connect(cep->sock, (void *)&id->remote_addr,
 				    siwm_addr_len(&id->remote_addr), 0);
+}
+
+/*
+ * Connect, as siw does, in the caller's context. rdma_cm has chosen the local port
+ * without asking TCP: if a socket of TCP has it, any other port does.
+ */
+static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
+{
+	struct sockaddr_storage local = id->local_addr;
+	int rv = siwm_connect_from(cep, id, &local);
+
+	if (rv != -EADDRINUSE && rv != -EADDRNOTAVAIL)
+		return rv;
+	sock_release(cep->sock);
+	/* sin6_port is at the same place. */
+	((struct sockaddr_in *)&local)->sin_port = 0;
+	return siwm_connect_from(cep, id, &local);
 }
 
 /**

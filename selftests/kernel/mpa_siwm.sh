@@ -206,6 +206,26 @@ connections_come_and_go() {
 	done
 }
 
+# rdma_cm chooses a local port without asking TCP, which other programs' sockets have.
+local_ports_are_taken() {
+	local range=/proc/sys/net/ipv4/ip_local_port_range said holder rc=0 before
+
+	before=$(ip netns exec alpha cat $range)
+	ip netns exec alpha sysctl -qw net.ipv4.ip_local_port_range="40000 40015"
+	exec {said}> >(exec ip netns exec alpha python3 -c '
+import socket, sys
+held = [socket.create_server(("10.5.4.1", port)) for port in range(40000, 40012)]
+sys.stdin.read()')
+	holder=$!
+	within 30 listens alpha 40011 &&
+		run rping_64 beta alpha && run rping_64 beta alpha &&
+		run rping_64 beta alpha || rc=1
+	exec {said}>&-
+	wait $holder || true
+	ip netns exec alpha sysctl -qw net.ipv4.ip_local_port_range="$before"
+	return $rc
+}
+
 # answered ANSWER COMMAND...: to rping's server, which does not survive it
 answered() {
 	local server said
@@ -462,6 +482,7 @@ tap_run private_data_of_255 answered "it has accepted" python3 "$dir/raw" privat
 tap_run private_data_of_256_is_rejected answered "it has rejected" python3 "$dir/raw" \
 	private 256
 tap_run connections_come_and_go connections_come_and_go 1
+tap_run local_ports_are_taken local_ports_are_taken
 markers Y
 captured siwm-markers runs with_markers beta alpha rping_4097 ib_write_bw ib_read_bw
 markers N
