@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What kernels before the newest lack: Kbuild looks in their headers. */
+/* What older kernels lack: Kbuild greps their headers. */
 #ifndef _SIWM_COMPAT_H
 #define _SIWM_COMPAT_H
 
@@ -8,7 +8,7 @@
 #include "siw.h"
 
 #ifndef SIWM_HAVE_GET_NETDEV
-/* Not exported; siw has it at hand. */
+/* Not exported; siw stores the net_device. */
 #define ib_device_get_netdev(dev, port) siwm_get_netdev(to_siw_dev(dev))
 static inline struct net_device *siwm_get_netdev(struct siw_device *sdev)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Connections of siwm. It has the name of siw's header, in whose place it is: siw's
- * other files include it.
+ * Connections of siwm. This file replaces siw's header of the same name, which siw's other
+ * files include.
  */
 #ifndef _SIW_CM_H
 #define _SIW_CM_H
@@ -18,14 +18,14 @@ struct siw_device;
 struct siw_qp;
 
 /**
- * enum siwm_state - where an endpoint stands
- * @SIWM_NEW:		being made
+ * enum siwm_state - state of an endpoint
+ * @SIWM_NEW:		not in use yet, or being closed without an event for iw_cm
  * @SIWM_LISTENING:	a listening socket
  * @SIWM_AWAIT_REQUEST:	responder: accepted by TCP, no MPA Request Frame yet
- * @SIWM_REQUESTED:	iw_cm knows of the request, and is to decide
- * @SIWM_AWAIT_REPLY:	initiator: the MPA Request Frame is out
- * @SIWM_RDMA:		iw_cm knows that the connection is established
- * @SIWM_CLOSED:	the socket has gone, iw_cm knows
+ * @SIWM_REQUESTED:	the request was reported to iw_cm, which has to decide
+ * @SIWM_AWAIT_REPLY:	initiator: the MPA Request Frame has been sent
+ * @SIWM_RDMA:		the connection was reported to iw_cm as established
+ * @SIWM_CLOSED:	siwm_cep_end() has been called
  */
 enum siwm_state {
 	SIWM_NEW,
@@ -37,16 +37,16 @@ enum siwm_state {
 	SIWM_CLOSED,
 };
 
-/* All that struct iw_cm_event has room for */
+/* Maximum private data in struct iw_cm_event */
 #define SIWM_PRIVATE_MAX	U8_MAX
 
-/* Bits of siw_cep.events: what its work item is to look at. */
+/* Bits of siw_cep.events, which the work item handles */
 enum siwm_event {
 	SIWM_EV_INCOMING,	/* the listening socket has children */
-	SIWM_EV_REQUEST,	/* an MPA Request Frame is here */
+	SIWM_EV_REQUEST,	/* an MPA Request Frame has arrived */
 	SIWM_EV_FULL,		/* Full Operation, with startup_err */
-	SIWM_EV_FIRST,		/* a responder has got the first ULPDU */
-	SIWM_EV_RESUME,		/* a ULPDU was put off, as the QP's lock was taken */
+	SIWM_EV_FIRST,		/* a responder has received the first ULPDU */
+	SIWM_EV_RESUME,		/* a ULPDU was put off, as the state lock was held */
 	SIWM_EV_SILENT,		/* no decision or first ULPDU in time */
 	SIWM_EV_CLOSED,		/* the peer has ended the stream */
 	SIWM_EV_DROP,		/* startup or the connection is over, or has to be */
@@ -55,28 +55,28 @@ enum siwm_event {
 /* Bits of siw_cep.flags: set once */
 enum siwm_flag {
 	SIWM_RESPONDER,
-	SIWM_GOT_FIRST,		/* a ULPDU has come */
-	SIWM_DROPPED,		/* siwm_cm_drop_all() has seen it */
+	SIWM_GOT_FIRST,		/* a ULPDU has arrived */
+	SIWM_DROPPED,		/* siwm_cm_drop_all() has dropped the endpoint */
 };
 
 /**
- * struct siw_cep - an endpoint; siwm_cep.c says who holds what
+ * struct siw_cep - an endpoint; siwm_cep.c lists references and locks
  * @ref:	references
  * @sdev:	the device
  * @devq:	in @sdev->cep_list
- * @lock:	for what follows, up to @listener
+ * @lock:	protects the following members, up to @listener
  * @state:	enum siwm_state
  * @cm_id:	iw_cm's, with a reference
  * @sock:	the socket
  * @qp:		the queue pair, with a reference; upcalls read it
- * @listener:	where a responder's connection came from, with a reference
+ * @listener:	a responder's listening endpoint, with a reference
  * @ird:	inbound RDMA Read queue depth, of the peer while SIWM_REQUESTED
  * @ord:	outbound
- * @enhanced:	the request has those two
+ * @enhanced:	the request has IRD and ORD
  * @work:	siwm_cep_work(): all that is done outside of iw_cm's calls
  * @events:	enum siwm_event
  * @flags:	enum siwm_flag
- * @silent:	when it runs out, SIWM_EV_SILENT
+ * @silent:	timer; raises SIWM_EV_SILENT
  * @request:	a responder's number in iw_cm's calls, or 0
  * @startup_err: as the state upcall has reported it
  */
@@ -109,7 +109,7 @@ int siw_reject(struct iw_cm_id *id, const void *data, u8 len);
 int siw_create_listen(struct iw_cm_id *id, int backlog);
 int siw_destroy_listen(struct iw_cm_id *id);
 
-/* What siwm_cep.c has of use to siwm_cm.c, and the other way round */
+/* Shared by siwm_cep.c and siwm_cm.c */
 extern const struct mpa_upcalls siwm_upcalls;
 
 struct siw_cep *siwm_cep_new(struct siw_device *sdev);

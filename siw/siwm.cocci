@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-// What is changed of siw when siwm is built: siw/build. Rules that find nothing are
-// of another kernel.
+// Changes to siw's files when siwm is built: siw/build. Rules without a match are for
+// other kernels.
 
-// ---- headers: what the framing of before needed goes, siwm's is there ----
+// ---- headers: replace what siw's framing needed ----
 
 @@ @@
  #include "iwarp.h"
@@ -16,7 +16,7 @@
  	...
  };
 
-// Written under different locks, as bits beside each other must not be.
+// Bool instead of adjacent bitfields, as they are written under different locks.
 @@ @@
  struct siw_rx_stream {
  	...
@@ -77,7 +77,7 @@ type T;
 -static
  T f(...) { ... }
 
-// ---- CRCs, sockets' callbacks and threads: mpa's, and a workqueue's ----
+// ---- remove CRCs, socket callbacks and threads: mpa and a workqueue replace them ----
 
 @@
 symbol attrs, qp, sdev, rv, nr_cpu, cpu, base_dev;
@@ -95,7 +95,7 @@ expression e;
 
 // ---- the end of a connection ----
 
-// Also while it is being made.
+// The connection may end while it is being set up, too.
 @@ @@
  siw_qp_nextstate_from_idle(...)
  {
@@ -108,8 +108,8 @@ expression e;
  ...>
  }
 
-// Pristine siw, if it is loaded too, finds the same devices by their driver's number.
-// It sees no queue pair in them.
+// If pristine siw is loaded too, it finds the same devices by their driver's number, but
+// no queue pairs in them.
 @@ @@
 -list_add_tail(&qp->devq, &sdev->qp_list);
 
@@ -148,7 +148,7 @@ declarer name MODULE_ALIAS_RDMA_LINK;
 +	.disassociate_ucontext = siwm_disassociate_ucontext,
  };
 
-// Another module's, with the same number
+// Leave alone another module's device with the same number
 @@ @@
  siw_netdev_event(...)
  {

@@ -7,8 +7,8 @@
  * siwm_tx.c	from a work request to DDP segments; Terminate
  * siwm_rx.c	from a ULPDU to memory
  *
- * The rest is siw's own, of the kernel that this is built for, changed by siwm.cocci
- * when it is built: verbs, memory, queues, the checks of DDP and RDMAP.
+ * The rest are siw's own files, of the kernel that siwm is built for, changed by
+ * siwm.cocci during the build: verbs, memory, queues, the checks of DDP and RDMAP.
  */
 #ifndef _SIWM_H
 #define _SIWM_H
@@ -27,14 +27,14 @@ struct siw_rx_stream;
 struct siw_umem;
 struct siw_wqe;
 
-/* Pieces of memory that one mpa_sock_send_cut() is given: 64 KiB and more. */
+/* Maximum number of pieces of memory for a mpa_sock_send_cut(): at least 64 KiB in pages. */
 #define SIWM_PIECES		32
 
 /**
- * struct siwm_sq - what sending needs beside struct siw_iwarp_tx
- * @lock:	who works on the current work request; taken with the state lock read
+ * struct siwm_sq - state for sending, in addition to struct siw_iwarp_tx
+ * @lock:	for the current work request; taken with the state lock held for reading
  * @work:	siwm_sq_work()
- * @vec:	what is handed to mpa
+ * @vec:	memory to send, for mpa
  */
 struct siwm_sq {
 	struct mutex lock;		/* the current work request */
@@ -60,7 +60,7 @@ int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len);
 int siw_rx_pbl(struct siw_rx_stream *srx, int *pbl_idx, struct siw_mem *mem,
 	       u64 addr, int len);
 
-/* siw's, static there */
+/* siw's functions, static in siw */
 int siw_check_sgl_tx(struct ib_pd *pd, struct siw_wqe *wqe,
 		     enum ib_access_flags perms);
 int siw_rdmap_complete(struct siw_qp *qp, int error);

@@ -4,57 +4,61 @@
  *
  * Who holds what
  * --------------
- * An endpoint, struct siw_cep, is one socket. Its references:
+ * An endpoint, struct siw_cep, has one socket. References to it are held by:
  *
- *	its being open		from siwm_cep_new() to siwm_cep_end(), which is the
- *				only one to release the socket
+ *	the open endpoint	from siwm_cep_new() to siwm_cep_end(); only the latter
+ *				releases the socket
  *	qp->cep			under qp->state_lock; siw_qp_llp_close(),
  *				siw_destroy_qp() and the change to the error state
  *				put it
- *	a queued work item	and a running timer
- *	a child			of its listening endpoint
+ *	each queued work item
+ *	each running timer
+ *	each child, to its listening endpoint
  *
- * iw_cm has none, as it may drop IW_CM_EVENT_CONNECT_REQUEST: it knows a responder by a
- * number, which siwm_cep_end() takes back.
+ * iw_cm has no reference, as it may drop IW_CM_EVENT_CONNECT_REQUEST: it knows a
+ * responder by a number, which siwm_cep_end() invalidates.
  *
- * The endpoint has a reference to its queue pair, to iw_cm's cm_id, and so indirectly
- * to its device: siwm_cm_close_all() waits for the last endpoint before that goes.
+ * The endpoint has references to its queue pair and to iw_cm's cm_id, and so to its
+ * device: siwm_cm_close_all() waits for the last endpoint before the device is freed.
  *
  * Locks, the outer ones first:
  *
- *	cep->lock		iw_cm's calls and the work item. A child's, then that
- *				of its listening endpoint
- *	qp->state_lock		written to change the state and to flush the queues,
- *				read to send and to receive
+ *	cep->lock		for iw_cm's calls and the work item. A child's, then its
+ *				listener's; siwm_cep_new() takes a new child's under
+ *				its listener's
+ *	qp->state_lock		for writing to change the state and to flush the queues,
+ *				for reading to send and to receive
  *	qp->sq.lock		see siwm_tx.c
- *	the socket lock		mpa's calls; upcalls are under it, in softirq mostly
+ *	the socket lock		for mpa's calls; held in upcalls, mostly in softirq
  *	queue locks		siw's spinlocks
  *
- * So an upcall may not wait for any of the first three. It tries the state lock; if it
- * does not get that, it puts the ULPDU off, and the work item, which can wait for the
- * lock, resumes. All else that an upcall wants is an event for the work item. So is
- * siw_qp_cm_drop(), whoever calls it: cep->lock is never taken under the state lock.
+ * So an upcall must not wait for any of the first three. It tries the state lock; if it
+ * does not get the lock, it puts the ULPDU off, and the work item, which can wait for
+ * the lock, resumes. An upcall leaves all else to the work item, as an event.
+ * siw_qp_cm_drop() does so too, in any context: cep->lock is never taken under the
+ * state lock.
  *
  * The end, always in siwm_cep_end(), in the work item or in a call of iw_cm's:
  *
- *	state lock written: the Terminate, if there is one. Nobody sends or receives,
- *	and "suspended" is what they find afterwards
- *	iw_cm gets its events
- *	mpa_sock_detach(): no upcall is under way, and none comes; sends that are about
- *	to begin get -ENOTCONN
- *	siw_qp_llp_close(), which waits for the state lock: no send is under way, the
- *	queue pair forgets the socket, its queues are flushed
- *	sock_release(): FIN after the Terminate and all that was sent
- *	cm_id and queue pair are put
+ *	state lock held for writing: send the Terminate, if there is one, and set
+ *	rx_suspend and tx_suspend, so that nothing is sent or received afterwards
+ *	report the end to iw_cm
+ *	mpa_sock_detach(): no upcall is running any longer, and none will run; sends
+ *	that are about to begin get -ENOTCONN
+ *	siw_qp_llp_close() waits for the state lock, so that no send is running; it
+ *	clears the queue pair's socket and flushes its queues
+ *	sock_release(): TCP sends a FIN after the Terminate and all other data
+ *	put cm_id and queue pair
  *
- * - A queue pair that is destroyed while octets arrive: siw_destroy_qp() changes the
- *   state, which drops the connection, and waits for the last reference outside of
- *   the lock. It is the endpoint's, put above.
- * - The peer closes: "closed" comes after the last ULPDU, then the end. Both at once:
- *   the first event is the end, the second one finds SIWM_CLOSED.
- * - A link is deleted under connections: programs lose their contexts
- *   (disassociate_ucontext), so that their queue pairs are destroyed; endpoints that
- *   have none yet, as they wait for a request, are ended by siwm_cm_close_all().
+ * - A queue pair is destroyed while octets arrive: siw_destroy_qp() changes the state,
+ *   which drops the connection, and then waits, without the lock, for the endpoint to
+ *   put its reference, as above.
+ * - The peer closes: the "closed" upcall follows the last ULPDU, then comes the end. If
+ *   both ends close at once, the first event causes the end, the second one finds
+ *   SIWM_CLOSED.
+ * - A link is deleted while connections exist: programs lose their contexts
+ *   (disassociate_ucontext), which destroys their queue pairs; siwm_cm_close_all()
+ *   ends endpoints that have no queue pair yet.
  */
 
 #include <linux/net.h>
@@ -66,7 +70,7 @@
 #include "siw_cm.h"
 
 static struct workqueue_struct *siwm_cm_wq;
-/* siwm_cm_close_all() waits for endpoints to go. */
+/* siwm_cm_close_all() waits here until all endpoints are freed. */
 static DECLARE_WAIT_QUEUE_HEAD(siwm_gone);
 /* Responders' endpoints by number */
 static DEFINE_XARRAY_ALLOC1(siwm_requests);
@@ -76,7 +80,7 @@ static DEFINE_XARRAY_ALLOC1(siwm_requests);
 static void siwm_cep_work(struct work_struct *work);
 static void siwm_silent(struct timer_list *timer);
 
-/* Return: a new one, locked, or NULL */
+/* Return: a new endpoint, locked, or NULL. */
 struct siw_cep *siwm_cep_new(struct siw_device *sdev)
 {
 	struct siw_cep *cep = kzalloc(sizeof(*cep), GFP_KERNEL);
@@ -85,7 +89,10 @@ struct siw_cep *siwm_cep_new(struct siw_device *sdev)
 		return NULL;
 	kref_init(&cep->ref);
 	mutex_init(&cep->lock);
-	/* siwm_cm_drop_all() may find it. A child is made under its listener's lock. */
+	/*
+	 * Locked, as siwm_cm_drop_all() may find it. A child is allocated under its
+	 * listener's lock.
+	 */
 	mutex_lock_nested(&cep->lock, SINGLE_DEPTH_NESTING);
 	INIT_WORK(&cep->work, siwm_cep_work);
 	timer_setup(&cep->silent, siwm_silent, 0);
@@ -104,9 +111,9 @@ static void siwm_cep_free(struct kref *ref)
 	spin_lock_bh(&sdev->lock);
 	list_del(&cep->devq);
 	/*
-	 * Under the lock: siwm_none_left() takes it, so that the device goes only after it
-	 * has been given back. Whoever gets a lock may free it at once: also with
-	 * PREEMPT_RT, where the unlock's last access is before the next owner's first.
+	 * With the lock held: siwm_none_left() takes it, so the device is freed only after
+	 * this unlock. The next owner of a spinlock may free it, also with PREEMPT_RT: the
+	 * unlock does not touch it once the next owner has it.
 	 */
 	wake_up_all(&siwm_gone);
 	spin_unlock_bh(&sdev->lock);
@@ -124,9 +131,9 @@ void siw_cep_put(struct siw_cep *cep)
 }
 
 /**
- * siwm_cep_tell() - have the work item look
+ * siwm_cep_tell() - queue an event for the work item
  * @cep:	the endpoint
- * @event:	at what
+ * @event:	the event
  *
  * Context: any.
  */
@@ -139,8 +146,8 @@ void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event)
 }
 
 /*
- * Give a responder a number for iw_cm. It is not used again soon: a late decision must
- * not hit the next request. Return: 0 or a negative errno.
+ * Give a responder a number for iw_cm. Numbers are not reused soon: a late decision must
+ * not apply to another request. Return: 0 or a negative errno.
  */
 int siwm_cep_number(struct siw_cep *cep)
 {
@@ -151,7 +158,7 @@ int siwm_cep_number(struct siw_cep *cep)
 	return min(rv, 0);
 }
 
-/* Return: the endpoint that iw_cm means, with a reference, or NULL. */
+/* Return: the endpoint with the number in @id, with a reference, or NULL. */
 struct siw_cep *siwm_cep_numbered(const struct iw_cm_id *id)
 {
 	struct siw_cep *cep;
@@ -172,7 +179,7 @@ static void siwm_silent(struct timer_list *timer)
 	siw_cep_put(cep);
 }
 
-/* SIWM_EV_SILENT after @delay jiffies. cep->lock is held, or the state lock read. */
+/* Raise SIWM_EV_SILENT after @delay jiffies. Hold cep->lock, or the state lock for reading. */
 void siwm_cep_watch(struct siw_cep *cep, unsigned long delay)
 {
 	siw_cep_get(cep);
@@ -180,7 +187,7 @@ void siwm_cep_watch(struct siw_cep *cep, unsigned long delay)
 		siw_cep_put(cep);
 }
 
-/* It is no longer to come. cep->lock is held. */
+/* Cancel SIWM_EV_SILENT. cep->lock is held. */
 void siwm_cep_unwatch(struct siw_cep *cep)
 {
 	if (timer_delete_sync(&cep->silent))
@@ -189,21 +196,21 @@ void siwm_cep_unwatch(struct siw_cep *cep)
 }
 
 /**
- * siwm_cep_cannot_send() - mpa has said -EAGAIN
+ * siwm_cep_cannot_send() - a send has returned -EAGAIN
  * @cep:	the endpoint
  *
- * A responder that has got no FPDU may send none (RFC 5044 section 7.1.2 rule 4). If
- * neither end ever sends, as the program is one whose server begins and the peer has not
- * asked for the peer-to-peer model, both would wait for ever.
+ * A responder must not send an FPDU before it has received one (RFC 5044 section 7.1.2
+ * rule 4). If the server is to send first, and the peer has not asked for the
+ * peer-to-peer model, both ends would wait for ever.
  *
- * Context: process, state lock read.
+ * Context: process, state lock held for reading.
  */
 void siwm_cep_cannot_send(struct siw_cep *cep)
 {
 	if (!test_bit(SIWM_RESPONDER, &cep->flags) ||
 	    test_bit(SIWM_GOT_FIRST, &cep->flags))
 		return;
-	/* From the first attempt on: "writable" may come, and lead to others. */
+	/* Time runs from the first attempt: the writable upcall may cause more attempts. */
 	if (!timer_pending(&cep->silent))
 		siwm_cep_watch(cep, SIWM_SILENT);
 }
@@ -227,7 +234,7 @@ void siwm_tell(struct siw_cep *cep, enum iw_cm_event_type type, int status)
 	siwm_event(cep->cm_id, &event);
 }
 
-/* With addresses, and what the peer's frame has said. */
+/* As siwm_tell(), with addresses and the private data of @peer. */
 int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 		    enum iw_cm_event_type type, int status, struct mpa_peer *peer)
 {
@@ -235,7 +242,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 	if (type == IW_CM_EVENT_CONNECT_REQUEST) {
 		event.provider_data = (void *)(unsigned long)cep->request;
-		/* What the peer has, which is the other way round here. */
+		/* The peer's IRD and ORD: its IRD is our ORD. */
 		event.ird = cep->ord;
 		event.ord = cep->ird;
 	} else {
@@ -254,7 +261,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 /* ---- the end ---- */
 
-/* The events that iw_cm expects in its state: others are a BUG() there. */
+/* Report what iw_cm expects in its state: it has a BUG() for any other event. */
 static void siwm_tell_end(struct siw_cep *cep, enum siwm_state was, int status)
 {
 	switch (was) {
@@ -278,7 +285,7 @@ static void siwm_terminate(struct siw_cep *cep)
 	down_write(&qp->state_lock);
 	qp->rx_stream.rx_suspend = true;
 	qp->tx_ctx.tx_suspend = true;
-	/* None: the program has destroyed it already, on hearing of the error. */
+	/* qp->cep is NULL if the program has destroyed the queue pair on seeing the error. */
 	if (!qp->cep || qp->cep == cep)
 		siwm_send_terminate(qp, cep->sock);
 	up_write(&qp->state_lock);
@@ -292,7 +299,7 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 	if (was == SIWM_CLOSED)
 		return;
 	cep->state = SIWM_CLOSED;
-	/* No decision can begin any longer. */
+	/* From here on iw_cm can neither accept nor reject the request. */
 	if (cep->request)
 		xa_erase(&siwm_requests, cep->request);
 	if (qp)
@@ -316,16 +323,16 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 	if (cep->listener)
 		siw_cep_put(cep->listener);
 	cep->listener = NULL;
-	/* The reference for being open. The caller holds another one. */
+	/* The open endpoint's reference. The caller holds another one. */
 	siw_cep_put(cep);
 }
 
 /**
- * siw_qp_cm_drop() - the connection is to end
+ * siw_qp_cm_drop() - end the connection
  * @qp:		the queue pair
- * @schedule:	siw's: whether it is not to be done at once; it never is
+ * @schedule:	an argument of siw's, ignored: the work item always does it
  *
- * Context: any, state lock read or written.
+ * Context: any, state lock held for reading or writing.
  */
 void siw_qp_cm_drop(struct siw_qp *qp, int schedule)
 {
@@ -336,10 +343,10 @@ void siw_qp_cm_drop(struct siw_qp *qp, int schedule)
 }
 
 /**
- * siwm_cm_drop_all() - all connections of a device are to end
+ * siwm_cm_drop_all() - have the work items end all connections of a device
  * @sdev:	the device
  *
- * Context: any that is not an interrupt.
+ * Context: any but hard interrupt.
  */
 void siwm_cm_drop_all(struct siw_device *sdev)
 {
@@ -375,8 +382,8 @@ static bool siwm_none_left(struct siw_device *sdev)
 }
 
 /**
- * siwm_cm_close_all() - end all connections of a device that is about to go
- * @sdev:	the device, whose listening endpoints have gone
+ * siwm_cm_close_all() - end all connections of a device that is about to be removed
+ * @sdev:	the device, without listening endpoints
  *
  * Context: process.
  */
@@ -394,7 +401,7 @@ static int siwm_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 	struct siw_qp *qp = READ_ONCE(cep->qp);
 	int rv = 0;
 
-	/* Startup is further than the work item, which resumes. */
+	/* The work item has not set cep->qp yet: it resumes later. */
 	if (!qp)
 		return -EAGAIN;
 	if (!down_read_trylock(&qp->state_lock)) {
@@ -410,7 +417,7 @@ static int siwm_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 		    test_bit(SIWM_RESPONDER, &cep->flags))
 			siwm_cep_tell(cep, SIWM_EV_FIRST);
 	}
-	/* Otherwise it comes too late, and is dropped. */
+	/* In other states the ULPDU is too late, and is dropped. */
 	up_read(&qp->state_lock);
 	return rv;
 }
@@ -470,7 +477,7 @@ static void siwm_closed(void *priv)
 }
 
 const struct mpa_upcalls siwm_upcalls = {
-	/* No owner: siwm_cm_close_all() detaches from all before the module goes. */
+	/* No owner: siwm_cm_close_all() detaches from all sockets before module exit. */
 	.ulpdu		= siwm_ulpdu,
 	.writable	= siwm_writable,
 	.state		= siwm_state,
@@ -484,7 +491,7 @@ static void siwm_resume(struct siw_cep *cep)
 {
 	if (!cep->qp || cep->state == SIWM_CLOSED)
 		return;
-	/* Whoever had it has given it back. */
+	/* Wait for the writer that siwm_ulpdu() met. */
 	down_read(&cep->qp->state_lock);
 	up_read(&cep->qp->state_lock);
 	mpa_sock_resume(cep->sock);
@@ -500,7 +507,7 @@ static void siwm_was_silent(struct siw_cep *cep)
 		return;
 	}
 	ibdev_warn_ratelimited(&cep->sdev->base_dev,
-			       "QP %u: the peer has sent nothing, so that this end may not (RFC 5044 section 7.1.2 rule 4): it should ask for the peer-to-peer model\n",
+			       "QP %u: this end must not send before the peer does (RFC 5044 section 7.1.2 rule 4), and the peer has sent nothing: it should ask for the peer-to-peer model\n",
 			       cep->qp ? qp_id(cep->qp) : 0);
 	siwm_cep_end(cep, -ETIMEDOUT);
 }
@@ -508,7 +515,7 @@ static void siwm_was_silent(struct siw_cep *cep)
 /* Startup or the connection is over. */
 static void siwm_dropped(struct siw_cep *cep)
 {
-	/* siw_destroy_listen() ends that, as iw_cm has it. */
+	/* iw_cm owns a listening endpoint: only siw_destroy_listen() ends it. */
 	if (cep->state == SIWM_LISTENING)
 		return;
 	if (cep->state == SIWM_AWAIT_REPLY && cep->startup_err == -ECONNREFUSED)
@@ -533,7 +540,7 @@ static void siwm_cep_events(struct siw_cep *cep)
 		siwm_resume(cep);
 	if (test_and_clear_bit(SIWM_EV_SILENT, &cep->events))
 		siwm_was_silent(cep);
-	/* Left set: siwm_tell_end() looks. */
+	/* Not cleared: siwm_tell_end() tests it. */
 	if (test_bit(SIWM_EV_CLOSED, &cep->events))
 		siwm_cep_end(cep, -ECONNRESET);
 	if (test_and_clear_bit(SIWM_EV_DROP, &cep->events))
@@ -551,11 +558,11 @@ static void siwm_cep_work(struct work_struct *work)
 }
 
 /**
- * siwm_disassociate_ucontext() - a program loses its device, as that is about to go
+ * siwm_disassociate_ucontext() - a device is about to be removed from a program
  * @ctx:	the program's context
  *
- * Nothing: what it has mapped are pages of queues, which its mappings keep. That this
- * is there lets the link be deleted before the program has closed it.
+ * Does nothing: the program has mapped only pages of queues, which its mappings keep.
+ * The callback must exist, so that the link can be deleted while the program has it open.
  */
 void siwm_disassociate_ucontext(struct ib_ucontext *ctx)
 {
@@ -571,7 +578,7 @@ int siw_cm_init(void)
 	return siwm_cm_wq ? 0 : -ENOMEM;
 }
 
-/* Also where siw_cm_init() has failed, or was not called. */
+/* May be called if siw_cm_init() has failed, or was not called. */
 void siw_cm_exit(void)
 {
 	if (siwm_cm_wq)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections: what iw_cm calls, on sockets with MPA (RFC 5044 section 7, RFC 6581).
- * siwm_cep.c says who holds what.
+ * Connections: the functions that iw_cm calls, on sockets with MPA (RFC 5044 section 7,
+ * RFC 6581). For references and locks see siwm_cep.c.
  */
 
 #include <linux/in.h>
@@ -26,13 +26,13 @@ static bool siwm_markers;
 module_param_named(markers, siwm_markers, bool, 0644);
 MODULE_PARM_DESC(markers, "ask for markers in what is received");
 
-/* For the whole request, as siw has it, and for the reply */
+/* Timeouts for the whole request, as in siw, and for the reply */
 #define SIWM_REQUEST_MS		5000
 #define SIWM_REPLY_MS		10000
 
-/* ---- what both ends do ---- */
+/* ---- both ends ---- */
 
-/* Queue pair and endpoint have each other. @qp: with a reference, which is taken. */
+/* Join queue pair and endpoint. The caller's reference to @qp is passed on or put. */
 static int siwm_join(struct siw_cep *cep, struct siw_qp *qp)
 {
 	int rv = 0;
@@ -76,8 +76,8 @@ static int siwm_to_rts(struct siw_cep *cep)
 /* ---- the initiator ---- */
 
 /*
- * RFC 6581 section 9: a negotiation that came to nothing ends with a Terminate, in Full
- * Operation.
+ * RFC 6581 section 9: if negotiation has failed, the initiator sends a Terminate, in
+ * Full Operation.
  */
 static void siwm_no_agreement(struct siw_cep *cep)
 {
@@ -88,7 +88,7 @@ static void siwm_no_agreement(struct siw_cep *cep)
 	siwm_cep_end(cep, -EINVAL);
 }
 
-/* Full Operation as initiator: the reply is here. */
+/* The initiator has received the reply, and is in Full Operation. */
 void siwm_replied(struct siw_cep *cep)
 {
 	enum mpa_v2_ctrl rtr = MPA_V2_RDMA_NO_RTR;
@@ -129,7 +129,7 @@ void siwm_replied(struct siw_cep *cep)
 		goto end;
 	cep->state = SIWM_RDMA;
 	kfree(peer);
-	/* ULPDUs may have come before RTS. */
+	/* siwm_ulpdu() may have put ULPDUs off before RTS. */
 	mpa_sock_resume(cep->sock);
 	return;
 
@@ -138,19 +138,19 @@ end:
 	siwm_cep_end(cep, rv);
 }
 
-/* The reply was a rejection: its private data is for the program. */
+/* The reply was a rejection: pass its private data to the program. */
 void siwm_rejected(struct siw_cep *cep)
 {
 	struct mpa_peer *peer = kzalloc(sizeof(*peer), GFP_KERNEL);
 
 	if (peer && mpa_sock_peer(cep->sock, peer))
 		peer->private_len = 0;
-	/* Without memory for the private data, without it. */
+	/* If there is no memory for the private data, report the rejection without it. */
 	if (siwm_tell_frame(cep, cep->cm_id, IW_CM_EVENT_CONNECT_REPLY,
 			    -ECONNREFUSED, peer))
 		siwm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, -ECONNREFUSED);
 	kfree(peer);
-	/* That was the end for iw_cm. */
+	/* iw_cm expects no other event. */
 	cep->state = SIWM_NEW;
 	siwm_cep_end(cep, 0);
 }
@@ -188,7 +188,7 @@ static size_t siwm_addr_len(const struct sockaddr_storage *addr)
 					    sizeof(struct sockaddr_in6);
 }
 
-/* A socket as all here are: in the caller's network namespace, which it keeps. */
+/* Create a socket in the caller's network namespace; the socket keeps a reference to it. */
 static int siwm_socket(struct iw_cm_id *id, struct socket **sock)
 {
 	int family = id->local_addr.ss_family;
@@ -200,7 +200,7 @@ static int siwm_socket(struct iw_cm_id *id, struct socket **sock)
 	if (rv)
 		return rv;
 	sock_set_reuseaddr((*sock)->sk);
-	/* Requests and answers: Nagle's algorithm would hold them up. */
+	/* Nagle's algorithm would delay requests and responses. */
 	tcp_sock_set_nodelay((*sock)->sk);
 	if (id->afonly && family == AF_INET6)
 		rv = ip6_sock_set_v6only((*sock)->sk);
@@ -246,7 +246,7 @@ static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
  * @id:		iw_cm's
  * @params:	queue pair, private data, IRD and ORD
  *
- * Return: 0: IW_CM_EVENT_CONNECT_REPLY will come
+ * Return: 0: IW_CM_EVENT_CONNECT_REPLY follows; or a negative errno
  */
 int siw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 {
@@ -262,7 +262,7 @@ int siw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 	cep = siwm_cep_new(sdev);
 	if (!cep)
 		return -ENOMEM;
-	/* For this function */
+	/* This function's reference */
 	siw_cep_get(cep);
 	cep->ird = params->ird;
 	cep->ord = params->ord;
@@ -295,8 +295,8 @@ end:
 /* ---- the responder ---- */
 
 /*
- * IRD and ORD of a request are the other way round here. Those that MPA is not to
- * negotiate (RFC 6581 section 9.1) are more than a device has.
+ * The peer's IRD limits our ORD, and the other way round. The value for "do not
+ * negotiate" (RFC 6581 section 9.1) exceeds any device's maximum.
  */
 static void siwm_peer_depths(struct siw_cep *cep, const struct mpa_peer *peer)
 {
@@ -305,7 +305,7 @@ static void siwm_peer_depths(struct siw_cep *cep, const struct mpa_peer *peer)
 	cep->ird = min_t(u32, peer->ord, cep->sdev->attrs.max_ird);
 }
 
-/* The request is here: iw_cm has to decide, if anybody listens still. */
+/* The request has arrived: iw_cm has to decide, if there is still a listener. */
 void siwm_requested(struct siw_cep *cep)
 {
 	struct siw_cep *listener = cep->listener;
@@ -328,7 +328,7 @@ void siwm_requested(struct siw_cep *cep)
 		goto end;
 	siwm_peer_depths(cep, peer);
 	cep->state = SIWM_REQUESTED;
-	/* iw_cm drops the event if the listening endpoint goes before it looks. */
+	/* iw_cm drops the event if the listener is destroyed before it handles the event. */
 	siwm_cep_watch(cep, SIWM_UNDECIDED);
 	mutex_lock_nested(&listener->lock, SINGLE_DEPTH_NESTING);
 	rv = !listener->cm_id ? -ECONNREFUSED :
@@ -341,7 +341,7 @@ end:
 		siwm_cep_end(cep, rv);
 }
 
-/* IRD and ORD of the reply. A peer that wants more Reads than the program gets them. */
+/* IRD and ORD of the reply. If the peer asks for more Reads than the program, it gets them. */
 static int siwm_depths(struct siw_cep *cep, const struct iw_cm_conn_param *params)
 {
 	if (params->ord > cep->sdev->attrs.max_ord ||
@@ -377,7 +377,7 @@ static int siwm_send_reply(struct siw_cep *cep, const void *data, u32 len,
 	return rv;
 }
 
-/* The queue pair is in RTS before the reply is out: an FPDU may follow at once. */
+/* Set the queue pair to RTS before the reply is sent: the peer may send an FPDU at once. */
 static int siwm_do_accept(struct siw_cep *cep, struct iw_cm_id *id,
 			  struct iw_cm_conn_param *params)
 {
@@ -404,11 +404,11 @@ static int siwm_do_accept(struct siw_cep *cep, struct iw_cm_id *id,
  * @id:		iw_cm's; its provider_data is the endpoint's number
  * @params:	queue pair, private data, IRD and ORD
  *
- * iw_cm is not to wait for a peer's RTR indication (RFC 6581 section 9): until
- * IW_CM_EVENT_ESTABLISHED the program can neither destroy @id nor decide once more
- * without harm to iw_cm. MPA sends nothing before the indication is here.
+ * iw_cm must not wait for a peer's RTR indication (RFC 6581 section 9): before
+ * IW_CM_EVENT_ESTABLISHED the program can neither destroy @id nor decide again
+ * without harm to iw_cm. MPA sends nothing before the indication has arrived.
  *
- * Return: 0, and IW_CM_EVENT_ESTABLISHED has come
+ * Return: 0 once IW_CM_EVENT_ESTABLISHED was reported, or a negative errno
  */
 int siw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 {
@@ -440,7 +440,7 @@ out:
  * siw_reject() - reject a request
  * @id:		iw_cm's; its provider_data is the endpoint's number
  * @data:	private data
- * @len:	how much
+ * @len:	its length
  */
 int siw_reject(struct iw_cm_id *id, const void *data, u8 len)
 {
@@ -451,7 +451,7 @@ int siw_reject(struct iw_cm_id *id, const void *data, u8 len)
 		return rv;
 	mutex_lock(&cep->lock);
 	if (cep->state == SIWM_REQUESTED) {
-		/* What it would get if accepted is of no use to the peer. */
+		/* IRD and ORD are of no use to a rejected peer. */
 		cep->ird = 0;
 		cep->ord = 0;
 		rv = siwm_send_reply(cep, data, len, mpa_sock_reject);
@@ -464,7 +464,7 @@ int siw_reject(struct iw_cm_id *id, const void *data, u8 len)
 
 /* ---- listening ---- */
 
-/* TCP has a child for the accept queue. Context: softirq. */
+/* sk_data_ready of a listener: TCP has a new child. Context: softirq. */
 static void siwm_incoming(struct sock *sk)
 {
 	struct siw_cep *cep;
@@ -477,8 +477,8 @@ static void siwm_incoming(struct sock *sk)
 }
 
 /*
- * The endpoint is for siwm_incoming(), not for children. TCP wakes nobody else: no
- * program has this socket.
+ * sk_user_data is for siwm_incoming(), and not inherited by children. The original
+ * callback is not called: no program waits for this socket.
  */
 static void siwm_hook(struct sock *sk, struct siw_cep *cep)
 {
@@ -493,7 +493,7 @@ static void siwm_hook(struct sock *sk, struct siw_cep *cep)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
-/* A connection that TCP has accepted, with MPA already: startup begins now. */
+/* Begin startup of an accepted connection, which has inherited MPA from the listener. */
 static void siwm_child(struct siw_cep *listener, struct socket *sock)
 {
 	struct siw_cep *cep = siwm_cep_new(listener->sdev);
@@ -523,7 +523,7 @@ void siwm_accept_children(struct siw_cep *cep)
 		return;
 	while (!(rv = kernel_accept(cep->sock, &sock, O_NONBLOCK)))
 		siwm_child(cep, sock);
-	/* Of a child that has gone, or has no MPA, or no memory: the next one, soon. */
+	/* One child has failed (closed, without MPA, no memory): try the next one later. */
 	if (rv != -EAGAIN && rv != -EINVAL)
 		siwm_cep_tell(cep, SIWM_EV_INCOMING);
 }
@@ -549,8 +549,8 @@ static int siwm_start_responders(struct siw_cep *cep)
 }
 
 /*
- * At the wildcard each device has a socket of its own, and rdma_cm goes through all: also
- * through those of other network namespaces, where the caller could not be reached.
+ * For the wildcard address rdma_cm calls siw_create_listen() for each device: bind the
+ * socket to it. Fail for devices of other network namespaces: the socket is not in theirs.
  */
 static int siwm_bind_device(struct siw_cep *cep)
 {
@@ -574,7 +574,7 @@ static bool siwm_is_any(const struct sockaddr_storage *addr)
 	return ipv6_addr_any(&((struct sockaddr_in6 *)addr)->sin6_addr);
 }
 
-/* Bound and listening, and each child will have MPA. */
+/* Bind and listen; each child will have MPA. */
 static int siwm_listen(struct siw_cep *cep, struct iw_cm_id *id, int backlog)
 {
 	int rv = siwm_socket(id, &cep->sock);
@@ -595,12 +595,12 @@ static int siwm_listen(struct siw_cep *cep, struct iw_cm_id *id, int backlog)
 	     siwm_start_responders(cep);
 	if (rv)
 		return rv;
-	/* Not before it is started: mpa would take it for a hooked socket. */
+	/* After mpa_sock_start(), which refuses sockets with sk_user_data. */
 	siwm_hook(cep->sock->sk, cep);
 	return kernel_listen(cep->sock, backlog);
 }
 
-/* No child is reported from here on. */
+/* End a listening endpoint: no child is reported any longer. */
 static void siwm_unlisten(struct siw_cep *cep)
 {
 	if (cep->sock)
@@ -637,10 +637,10 @@ int siw_create_listen(struct iw_cm_id *id, int backlog)
 }
 
 /**
- * siw_destroy_listen() - listen no more
+ * siw_destroy_listen() - stop listening
  * @id:		iw_cm's
  *
- * Requests that are still on their way are rejected.
+ * Connections whose requests arrive later are ended.
  */
 int siw_destroy_listen(struct iw_cm_id *id)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receiving: a ULPDU is a DDP segment (RFC 5041 section 4), whole and verified. Its
- * header is read and checked here, siw's functions for each RDMAP message check it
- * against what is expected, and call back for its payload to be copied.
+ * Receiving: a ULPDU is a DDP segment (RFC 5041 section 4), whole and verified. This file
+ * reads and checks its header. siw's functions for each RDMAP message compare the header
+ * with what is expected, and call back to copy the payload.
  *
- * All of it is in the ulpdu upcall: socket lock, often softirq, state lock read.
+ * All of it runs in the ulpdu upcall, often in softirq: socket lock held, state lock held
+ * for reading.
  */
 
 #include <linux/highmem.h>
@@ -14,15 +15,15 @@
 #include "siw_mem.h"
 #include "siw_verbs.h"
 
-/* ---- to memory ---- */
+/* ---- copying to memory ---- */
 
 /**
- * siw_rx_kva() - copy payload to the kernel's memory
+ * siw_rx_kva() - copy payload to kernel memory
  * @srx:	the stream
- * @kva:	where to
- * @len:	how much
+ * @kva:	the destination
+ * @len:	octets to copy
  *
- * Return: @len, or a negative errno; so the next two.
+ * Return: @len, or a negative errno; likewise for the next two functions.
  */
 int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len)
 {
@@ -40,10 +41,10 @@ int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len)
  * siw_rx_umem() - copy payload to a program's registered memory
  * @srx:	the stream
  * @umem:	the memory
- * @addr:	where to, as the program sees it
- * @len:	how much
+ * @addr:	the destination in the program's address space
+ * @len:	octets to copy
  *
- * Page by page: an iterator for all of them costs twice as much as what it saves.
+ * Copy page by page: an iterator over all pages costs twice as much as it saves.
  */
 int siw_rx_umem(struct siw_rx_stream *srx, struct siw_umem *umem, u64 addr,
 		int len)
@@ -69,10 +70,10 @@ int siw_rx_umem(struct siw_rx_stream *srx, struct siw_umem *umem, u64 addr,
 /**
  * siw_rx_pbl() - copy payload to a kernel user's registered memory
  * @srx:	the stream
- * @pbl_idx:	which of its buffers was the last
+ * @pbl_idx:	index of the last buffer used
  * @mem:	the memory
- * @addr:	where to
- * @len:	how much
+ * @addr:	the destination
+ * @len:	octets to copy
  */
 int siw_rx_pbl(struct siw_rx_stream *srx, int *pbl_idx, struct siw_mem *mem,
 	       u64 addr, int len)
@@ -111,8 +112,8 @@ static int siwm_rx_bad_version(struct siw_qp *qp, const struct iwarp_ctrl *ctrl)
 }
 
 /*
- * What siw does not look at: a Read Request is one segment of its queue (RFC 5040
- * section 4.4). Sends are siw_send_check_ntoh()'s.
+ * siw does not check that a Read Request is one segment with the right queue number (RFC
+ * 5040 section 4.4). It checks Sends, in siw_send_check_ntoh().
  */
 static int siwm_rx_check_read(struct siw_qp *qp)
 {
@@ -137,7 +138,7 @@ static int siwm_rx_header(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 	u32 len;
 	int rv;
 
-	/* The longest header, and perhaps a bit of payload. */
+	/* Read enough for the longest header; this may include payload. */
 	len = min_t(u32, ulpdu->len, sizeof(srx->hdr) - MPA_HDR_SIZE);
 	rv = mpa_ulpdu_read(ulpdu, 0, (u8 *)&srx->hdr + MPA_HDR_SIZE, len);
 	if (rv)
@@ -153,7 +154,7 @@ static int siwm_rx_header(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 				   RDMAP_ETYPE_REMOTE_OPERATION,
 				   RDMAP_ECODE_VERSION);
 	opcode = __rdmap_get_opcode(ctrl);
-	/* RFC 5040 section 4.3: whether a message is tagged follows from its opcode. */
+	/* RFC 5040 section 4.3: the opcode determines whether a message is tagged. */
 	if (opcode > RDMAP_TERMINATE ||
 	    (ctrl->ddp_rdmap_ctrl ^ iwarp_pktinfo[opcode].ctrl.ddp_rdmap_ctrl) &
 	    DDP_FLAG_TAGGED)
@@ -167,7 +168,8 @@ static int siwm_rx_header(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 }
 
 /*
- * Which message it belongs to: one tagged and one untagged may be under way at a time.
+ * Find the message of a segment: one tagged and one untagged message may be incomplete at
+ * a time.
  */
 static int siwm_rx_message(struct siw_qp *qp)
 {
@@ -182,7 +184,7 @@ static int siwm_rx_message(struct siw_qp *qp)
 	if (frx->first_ddp_seg) {
 		frx->prev_rdmap_op = opcode;
 	} else if (frx->prev_rdmap_op != opcode) {
-		/* The one that is not complete is what siw_rdmap_complete() ends. */
+		/* siw_rdmap_complete() has to end the incomplete message. */
 		set_rx_fpdu_context(qp, frx->prev_rdmap_op);
 		__rdmap_set_opcode(ctrl, frx->prev_rdmap_op);
 		return siwm_rx_bad(qp, TERM_ERROR_LAYER_RDMAP,
@@ -194,7 +196,7 @@ static int siwm_rx_message(struct siw_qp *qp)
 }
 
 /**
- * siw_proc_terminate() - the peer has found an error, and sends no more
+ * siw_proc_terminate() - handle a Terminate: the peer has found an error
  * @qp:		the queue pair
  *
  * Return: -ECONNRESET
@@ -213,12 +215,12 @@ int siw_proc_terminate(struct siw_qp *qp)
 }
 
 /**
- * siwm_rx_ulpdu() - take a ULPDU
+ * siwm_rx_ulpdu() - receive a ULPDU
  * @qp:		the queue pair, in RTS
  * @ulpdu:	the ULPDU
  *
- * Context: upcall, state lock read.
- * Return: 0, or a negative errno, with which the stream is over; never -EAGAIN.
+ * Context: upcall, state lock held for reading.
+ * Return: 0, or a negative errno, which ends the stream; never -EAGAIN.
  */
 int siwm_rx_ulpdu(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 {
@@ -256,7 +258,7 @@ int siwm_rx_ulpdu(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 	goto drop;
 
 bad:
-	/* What was under way has failed. */
+	/* The current message has failed. */
 	if (qp->rx_fpdu &&
 	    (srx->state != SIW_GET_HDR || qp->rx_fpdu->more_ddp_segs))
 		siw_rdmap_complete(qp, rv);

@@ -3,13 +3,13 @@
  * Sending: the DDP segments of a work request (RFC 5040 section 4, RFC 5041 section
  * 4), and the Terminate.
  *
- * Who may send: siw_post_send() of a program, in the caller's context, and a work item
- * of the queue pair, for all that is sent later: after "writable", for Read Responses,
- * for kernel users. Both can be there at once, so siwm_sq.lock decides which of them
- * has the current work request; the other one then finds it done, or continues with the
- * next. The lock is taken with the queue pair's state lock read, which keeps the
- * socket and the queues there; the socket lock comes last. A completion follows as
- * soon as mpa has copied the last octet.
+ * siw_post_send() of a program sends in the caller's context. A work item of the queue
+ * pair sends all else: after the writable upcall, Read Responses, and for kernel users.
+ * Both may run at once, so siwm_sq.lock protects the current work request; whoever gets
+ * the lock second finds it done, or continues with the next one. The lock is taken with
+ * the queue pair's state lock held for reading, so that the socket and the queues stay;
+ * the socket lock is taken last. A work request completes as soon as mpa has copied its
+ * last octet.
  */
 
 #include <linux/highmem.h>
@@ -21,12 +21,12 @@
 #include "siw_mem.h"
 #include "siw_verbs.h"
 
-/* Calls of mpa for one queue pair in a row, before others get their turn. */
+/* Calls of mpa for one queue pair in a row, before other queue pairs get their turn. */
 #define SIWM_BURST		64
 
 /*
- * A ULPDU that is not cut on any path (RFC 5044 section 4.5), so that a simpler call of
- * mpa does.
+ * A ULPDU of this length fits a segment on any path (RFC 5044 section 4.5), so a simpler
+ * call of mpa is sufficient.
  */
 #define SIWM_SHORT		128
 
@@ -34,7 +34,7 @@ static struct workqueue_struct *siwm_tx_wq;
 
 /* ---- headers ---- */
 
-/* The opcode that a work request has on the wire; negative: none. */
+/* Return: the RDMAP opcode of a work request, or a negative errno. */
 static int siwm_tx_opcode(const struct siw_wqe *wqe)
 {
 	bool solicited = wqe->sqe.flags & SIW_WQE_SOLICITED;
@@ -57,8 +57,8 @@ static int siwm_tx_opcode(const struct siw_wqe *wqe)
 }
 
 /*
- * The header of a message, as that of its first and only segment has it. What is sent
- * of it begins after the ULPDU's length.
+ * Fill in the header of a message, as if it were a single segment. The ULPDU length, at
+ * its start, is not sent.
  */
 static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
 {
@@ -97,11 +97,11 @@ static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
 }
 
 /**
- * struct siwm_headers - for mpa_sock_send_cut()
+ * struct siwm_headers - headers for mpa_sock_send_cut()
  * @headers:	mpa's part
  * @tx:		has the message's header
- * @done:	octets of the message before this call's
- * @whole:	the call has the message's last octet
+ * @done:	octets of the message sent by earlier calls
+ * @whole:	this call has the message's last octet
  */
 struct siwm_headers {
 	struct mpa_headers headers;
@@ -130,7 +130,8 @@ static void siwm_write_header(const struct mpa_headers *headers, void *to, u32 o
 /* ---- memory ---- */
 
 /*
- * The piece of memory at @addr of @mem, at most @len octets. Return: how many, or -EFAULT.
+ * Set @vec to the memory at @addr of @mem, at most @len octets. Return: its length, or
+ * -EFAULT.
  */
 static int siwm_tx_piece(struct bio_vec *vec, struct siw_mem *mem, u64 addr,
 			 u32 len)
@@ -162,8 +163,8 @@ static int siwm_tx_piece(struct bio_vec *vec, struct siw_mem *mem, u64 addr,
 }
 
 /*
- * The next octets of the message, what siwm_sq.vec has room for. Return: how
- * many, or -EFAULT.
+ * Set @to to the next octets of the message, as many as siwm_sq.vec has room for. Return:
+ * their number, or -EFAULT.
  */
 static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,
 			  struct iov_iter *to)
@@ -194,7 +195,7 @@ static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,
 
 /* ---- a work request ---- */
 
-/* The next Read Response */
+/* Whether a Read Response is to be sent. */
 static bool siwm_tx_response_waits(const struct siw_qp *qp)
 {
 	u32 size = qp->attrs.irq_size;
@@ -203,8 +204,8 @@ static bool siwm_tx_response_waits(const struct siw_qp *qp)
 }
 
 /*
- * Something follows at once, so that segments can be shared. Not where what is next
- * may have to wait: for a Read that it is fenced by, or for room to keep its own.
+ * Whether a work request follows at once, so that both can share a segment. False if the
+ * next one may have to wait: for Reads that it is fenced by, or for an entry of the ORQ.
  */
 static bool siwm_tx_more(struct siw_qp *qp)
 {
@@ -229,7 +230,7 @@ static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
 {
 	int rv = 0;
 
-	/* A Read Response's memory is the peer's choice. */
+	/* The peer's Read Request has selected the memory: one piece. */
 	if (tx_type(wqe) == SIW_OP_READ_RESPONSE)
 		wqe->sqe.num_sge = 1;
 	if (tx_type(wqe) == SIW_OP_READ || tx_type(wqe) == SIW_OP_READ_LOCAL_INV) {
@@ -237,7 +238,7 @@ static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
 	} else if (wqe->sqe.flags & SIW_WQE_INLINE) {
 		if (wqe->sqe.sge[0].length > SIW_MAX_INLINE)
 			return -EINVAL;
-		/* A program has no say in where that is. */
+		/* Ignore the program's address of inline data. */
 		wqe->sqe.sge[0].laddr = (uintptr_t)&wqe->sqe.sge[1];
 		wqe->sqe.num_sge = 1;
 		wqe->bytes = wqe->sqe.sge[0].length;
@@ -257,7 +258,10 @@ static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
 	return 0;
 }
 
-/* One call of mpa. Return: 0: the message is out; -EINPROGRESS: a part of it. */
+/*
+ * Call mpa once. Return: 0: the whole message has been sent; -EINPROGRESS: a part of it;
+ * or another negative errno.
+ */
 static int siwm_tx_some(struct siw_qp *qp, struct siw_wqe *wqe)
 {
 	unsigned int more = siwm_tx_more(qp) ? MPA_SEND_MORE : 0;
@@ -291,10 +295,10 @@ static int siwm_tx_some(struct siw_qp *qp, struct siw_wqe *wqe)
 	return wqe->processed == wqe->bytes ? 0 : -EINPROGRESS;
 }
 
-/* RFC 5040 section 4.8: the Terminate to the peer if this end cannot do it. */
+/* RFC 5040 section 4.8: prepare the Terminate if a work request has failed. */
 static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
 {
-	/* siw_check_sgl_tx() has an enum siw_access_state, negative. */
+	/* @err is from siw_check_sgl_tx(): a negative enum siw_access_state. */
 	if (tx_type(wqe) == SIW_OP_READ_RESPONSE && wqe->wr_status == SIW_WR_QUEUED)
 		siw_init_terminate(qp, TERM_ERROR_LAYER_RDMAP,
 				   RDMAP_ETYPE_REMOTE_PROTECTION,
@@ -310,9 +314,9 @@ static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
  * @qp:		the queue pair
  * @wqe:	its tx_wqe()
  *
- * Context: process, state lock read, siwm_sq.lock.
- * Return: 0: all of it has been copied; -EAGAIN: "writable" comes; -EINPROGRESS:
- * others first; another errno: it has failed.
+ * Context: process, state lock held for reading, siwm_sq.lock held.
+ * Return: 0: all of it has been copied; -EAGAIN: wait for the writable upcall;
+ * -EINPROGRESS: give way to other queue pairs; another errno: it has failed.
  */
 int siw_qp_sq_proc_tx(struct siw_qp *qp, struct siw_wqe *wqe)
 {
@@ -342,19 +346,19 @@ int siw_qp_sq_proc_tx(struct siw_qp *qp, struct siw_wqe *wqe)
 	return rv;
 }
 
-/* ---- who works on the send queue ---- */
+/* ---- the send queue ---- */
 
 /**
- * siwm_sq_process() - work on the send queue, if there is something to do
+ * siwm_sq_process() - work on the send queue, if it is not empty
  * @qp:		the queue pair, in RTS
  *
- * Context: process, state lock read.
+ * Context: process, state lock held for reading.
  */
 void siwm_sq_process(struct siw_qp *qp)
 {
 	mutex_lock(&qp->sq.lock);
 	qp->tx_ctx.burst = SIWM_BURST;
-	/* One that a fence holds is started when that falls. */
+	/* A fenced work request is started once the Reads before it are complete. */
 	if (tx_wqe(qp)->wr_status != SIW_WR_IDLE &&
 	    !READ_ONCE(qp->tx_ctx.orq_fence) &&
 	    siw_qp_sq_process(qp) < 0 && !qp->tx_ctx.tx_suspend)
@@ -400,7 +404,7 @@ int siw_sq_start(struct siw_qp *qp)
 struct siwm_terminate {
 	struct iwarp_ctrl_untagged hdr;
 	__be32 control;
-	/* The DDP Segment Length is where a header of siw's has the ULPDU's length. */
+	/* The DDP Segment Length takes the place of the ULPDU length in siw's headers. */
 	union iwarp_hdr about;
 } __packed;
 
@@ -408,7 +412,7 @@ struct siwm_terminate {
 #define SIWM_TERM_DDP		BIT(14)
 #define SIWM_TERM_READ		BIT(13)
 
-/* The Read Request that a response has failed for, as it came. */
+/* Rebuild the Read Request whose response has failed. */
 static void siwm_terminated_read(const struct siw_wqe *wqe,
 				 struct iwarp_rdma_rreq *rreq)
 {
@@ -416,7 +420,7 @@ static void siwm_terminated_read(const struct siw_wqe *wqe,
 
 	rreq->ctrl = iwarp_pktinfo[RDMAP_RDMA_READ_REQ].ctrl;
 	rreq->ddp_qn = cpu_to_be32(RDMAP_UNTAGGED_QN_RDMA_READ);
-	/* siw_init_rresp() has kept it there. */
+	/* siw_init_rresp() has stored the MSN there. */
 	rreq->ddp_msn = cpu_to_be32(sge[1].length);
 	rreq->sink_stag = cpu_to_be32(wqe->sqe.rkey);
 	rreq->sink_to = cpu_to_be64(wqe->sqe.raddr);
@@ -425,7 +429,7 @@ static void siwm_terminated_read(const struct siw_wqe *wqe,
 	rreq->source_to = cpu_to_be64(sge->laddr);
 }
 
-/* Which headers go with it: figure 10. Return: how many octets of @term->about. */
+/* Add the headers of figure 10. Return: the number of octets used of @term->about. */
 static int siwm_terminate_about(struct siw_qp *qp, struct siwm_terminate *term,
 				u32 *control)
 {
@@ -459,10 +463,10 @@ static int siwm_terminate_about(struct siw_qp *qp, struct siwm_terminate *term,
  * @qp:		the queue pair; nothing else is sent from here on
  * @sock:	its socket
  *
- * At any FPDU's end, also within a message. If there is no room now, the peer does not
- * read, and would not read this either.
+ * The Terminate follows any FPDU, even within a message. If the send buffer is full, it is
+ * dropped: the peer does not read.
  *
- * Context: process, state lock written, so that nothing is sent or received.
+ * Context: process, state lock held for writing, so that nothing is sent or received.
  */
 void siwm_send_terminate(struct siw_qp *qp, struct socket *sock)
 {
