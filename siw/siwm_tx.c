@@ -163,7 +163,7 @@ static int siwm_tx_piece(struct bio_vec *vec, struct siw_mem *mem, u64 addr,
 }
 
 /*
- * Set @to to the next octets of the message, as many as siwm_sq.vec has room for. Return:
+ * Set @to to the next octets of the message, up to SIWM_PIECES pieces. Return:
  * their number, or -EFAULT.
  */
 static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,

@@ -5,18 +5,18 @@
  * octets before it are missing. Only the beginning of a segment is tested. All
  * functions are called with the socket lock held.
  *
- * TCP and the driver merge segments. What remains is where contiguous octets
- * begin, the number of segments that the first of them arrived in, and, if the
- * driver (GRO) merged them, their length. If TCP merged them, it is known only
- * if it was looked at before.
+ * TCP and GRO merge segments. Afterwards only this is known: where contiguous
+ * octets begin, the number of segments that the first of them arrived in, and,
+ * if GRO merged them, their length. If TCP merged them, the length is known only
+ * if mpa_contain_note() was called before.
  *
  * If almost no segment passes, a middlebox changes the segmentation of the
- * stream: then the test is given up.
+ * stream. Then no further segments are tested.
  */
 
 #include "tuf.h"
 
-/* Larger groups of merged segments fail, and wait for order. */
+/* A larger number of merged segments fails the test: they are delivered in order. */
 #define MPA_CONTAIN_SEGMENTS	128
 
 /*
@@ -29,8 +29,8 @@
 #define MPA_CONTAIN_RTTS	16
 
 /*
- * Begin anew with another key, or none. The segmentation that was seen does not
- * depend on it. Context: process. Return: whether the key is another one.
+ * Restart the test with @key, or without one (NULL). @seen stays valid: it does
+ * not depend on the key. Context: process. Return: whether the key has changed.
  */
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -50,8 +50,8 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 }
 
 /*
- * A direction begins, or ends. @key: of what will be received, or NULL.
- * Context: process.
+ * Framing of received data begins or ends. @key: the peer's, or NULL. Context:
+ * process.
  */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -60,9 +60,9 @@ void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 }
 
 /*
- * Records can be found out of order: with markers always; with the test if
- * there is a key, it is not given up, and segments are large enough for most
- * FPDUs.
+ * Whether records can be found out of order. With markers: always. With the
+ * test: if there is a key, the test is not given up, and segments are large
+ * enough for most FPDUs.
  */
 bool mpa_contain_possible(const struct mpa_ctx *ctx)
 {
@@ -74,7 +74,7 @@ bool mpa_contain_possible(const struct mpa_ctx *ctx)
 	       mpa_tcp_advmss(ctx->sk) >= MPA_MULPDU_MIN + TUF_HEADER_LEN;
 }
 
-/* Count, and decide whether to give up. */
+/* Count the result, and decide whether to give the test up. */
 static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 {
 	unsigned long least = mpa_tcp_rtt(ctx->sk) * MPA_CONTAIN_RTTS;
@@ -97,16 +97,16 @@ static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 	}
 }
 
-/* The length of each segment is known. */
+/* Whether the length of each segment is known. */
 static bool mpa_contain_lengths_known(const struct mpa_segments *segments)
 {
 	return segments->nr == 1 || segments->each;
 }
 
 /*
- * Octets have arrived out of order: remember their segments, before others that
- * follow are merged with them. In any context, inside TCP's receive path: it
- * changes nothing.
+ * Octets have arrived out of order: record their segments before TCP merges
+ * later ones with them. Context: any, within TCP's receive path, so nothing of
+ * TCP's is changed.
  */
 void mpa_contain_note(struct mpa_ctx *ctx)
 {
@@ -123,7 +123,7 @@ void mpa_contain_note(struct mpa_ctx *ctx)
 	contain->seen_segments = segments;
 }
 
-/* Whether the segments that an island begins with are an FPDU each. */
+/* Whether each of the first segments of an island is an FPDU. */
 static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
 {
@@ -160,9 +160,9 @@ static bool mpa_contain_failed(const struct mpa_contain *contain, u64 what)
 }
 
 /*
- * Whether octets out of order begin with FPDUs; @pos: of the first octet after
- * a gap. The segment or segments that they begin with are tested once, unless
- * too many fail. Context: any; mpa_contain_possible().
+ * Whether the octets after a gap, from stream position @pos on, begin with
+ * FPDUs. Their first segments are tested only once, unless too many other tests
+ * have failed since. Context: any; mpa_contain_possible() is true.
  */
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 {
@@ -171,7 +171,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	bool passed;
 	u64 what;
 
-	/* It could not be recorded if it passed. */
+	/* There is no entry left to record a success. */
 	if (ctx->rx.place->full ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
@@ -181,8 +181,8 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 		segments = contain->seen_segments;
 	}
 	/*
-	 * A longer segment may have replaced it; one merged after it does not
-	 * count.
+	 * Test again if a longer segment has replaced a single one, but not if
+	 * another one was merged with it.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	if (mpa_contain_failed(contain, what))

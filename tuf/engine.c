@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF's part in building and reading FPDUs. MPA's engine calls it with the
- * socket lock held, except for mpa_alt_show().
+ * The functions that MPA's engine calls to build and read TUF's FPDUs. The
+ * socket lock is held, except for mpa_alt_show().
  */
 
 #include <net/netlink.h>
@@ -24,7 +24,7 @@ void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * All of an FPDU is in the buffer: write its length into its header and its
+ * The buffer contains a complete FPDU: write its length into its header and its
  * markers. Context: process.
  */
 void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
@@ -45,8 +45,8 @@ void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * The first call since MULPDU has changed, if the user wants to know. SACK
- * blocks that come and go are not a change.
+ * Whether this is the first call since MULPDU has changed, if the user has set
+ * TUF_TELL_EMSS. SACK blocks do not change MULPDU.
  */
 static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			    u32 emss)
@@ -62,9 +62,9 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 }
 
 /*
- * A ULPDU has to be refused: it fits no segment, which the user has not
- * allowed, or no FPDU at all; or the user has to learn that MULPDU has changed.
- * Context: process.
+ * Whether to refuse a ULPDU with EMSGSIZE: it does not fit a segment, and the
+ * user has not allowed that, or it fits no FPDU; or MULPDU has changed, and the
+ * user has asked for this report. Context: process.
  */
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu)
@@ -83,9 +83,9 @@ bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 }
 
 /*
- * Read a header, of mpa_alt_head_len() octets, and lay the FPDU out. In order a
- * wrong key does not matter: the stream is right. Return: MPA_HEAD_GOOD or
- * MPA_HEAD_BAD.
+ * Read a header of mpa_alt_head_len() octets, and compute the FPDU's layout. A
+ * wrong key is no error for FPDUs received in order: their position is certain.
+ * Return: MPA_HEAD_GOOD or MPA_HEAD_BAD.
  */
 enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 			   struct mpa_fpdu *fpdu)
@@ -99,13 +99,13 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 	mpa_alt_init(fpdu, pos, len, &rx->format);
 	fpdu->wrong_key = contain->keyed &&
 			memcmp(key, contain->key, TUF_KEY_LEN);
-	/* A marker cannot point past a longer FPDU. */
+	/* With markers FPDUs are limited: a marker must be able to point to the next one. */
 	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
 		return MPA_HEAD_BAD;
 	return MPA_HEAD_GOOD;
 }
 
-/* The user has received the record. Context: process. */
+/* The user has received the record: count a wrong key. Context: process. */
 void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->wrong_key += fpdu->wrong_key;

@@ -3,20 +3,20 @@
  * A piece of an FPDU that TCP has cut must not pass the containment test of a
  * receiver (draft-ietf-tsvwg-tcp-ulp-frame-01).
  *
- * It would if it began with a length that is its own, and the key. An FPDU that
- * is larger than a segment and has the key among its octets is handed to TCP in
- * pieces, none of which begins so. Others TCP may cut at the edge of a window
- * or when the path's MTU has decreased: a segment is checked when it leaves.
- * The first time layer 1 knows what it begins with. When it is sent again layer
- * 1 does not; then only what was found when FPDUs were built shows whether one
- * of them has the key. After close(2) nothing is checked.
+ * A piece would pass if it began with its own length and the key. An FPDU that
+ * is larger than a segment and contains the key is handed to TCP in pieces, none
+ * of which begins so. TCP may cut other FPDUs at the edge of a window or when the
+ * path MTU decreases, so each segment is checked when it is sent. On first
+ * transmission mpa_tcp_watch.c knows whether it begins with an FPDU. On
+ * retransmission it does not, and @found decides: whether an FPDU contained the
+ * key when it was built. After close(2) nothing is checked.
  */
 
 #include "tuf.h"
 
 /*
- * Search octets, and the seam to those searched before, the last of which
- * @guard keeps.
+ * Search octets for the key, also across the boundary to the previous ones, whose
+ * last octets @guard keeps.
  */
 static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *key,
 			     const u8 *data, u32 len)
@@ -49,8 +49,8 @@ static bool mpa_guard_search_out(struct mpa_tuf *tuf, u32 len)
 }
 
 /*
- * Search the octets before a header together with it, except for the last octet
- * of its own key.
+ * Search across the start of an FPDU: the octets before it, and its header
+ * without the last octet, as the whole header contains the key.
  */
 static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 {
@@ -66,8 +66,8 @@ static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 }
 
 /*
- * No octets with a key among them can leave any longer. Context: process,
- * socket lock held.
+ * Whether TCP can no longer send, or send again, octets that contain the key.
+ * Context: process, socket lock held.
  */
 bool mpa_guard_idle(struct mpa_ctx *ctx)
 {
@@ -86,7 +86,7 @@ static bool mpa_guard_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
 	       !memcmp(head + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN);
 }
 
-/* There is a key before the end of the buffer. */
+/* Note that the octets up to the end of the buffer contain the key. */
 static void mpa_guard_found(struct mpa_tuf *tuf)
 {
 	const struct mpa_tx *tx = &tuf->ctx.tx;
@@ -96,8 +96,8 @@ static void mpa_guard_found(struct mpa_tuf *tuf)
 }
 
 /*
- * The length of the next piece of an FPDU that is larger than a segment: for
- * struct mpa_txbuf.
+ * mpa_txbuf.piece: the length of the next piece of an FPDU that is larger than a
+ * segment.
  */
 static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
 {
@@ -128,21 +128,21 @@ void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	guard->nr_before = guard->nr_tail;
 	guard->nr_tail = 0;
 	found = mpa_guard_search_front(tuf, fpdu->ulpdu_len);
-	/* Start after the first octet of its own key. */
+	/* Start with the second octet of its header's key. */
 	found |= mpa_guard_search_out(tuf, fpdu->len - TUF_LENGTH_LEN - 1);
 	if (likely(!found))
 		return;
 	mpa_guard_found(tuf);
 	if (fpdu->len <= ctx->tx.slot.emss)
 		return;
-	/* The buffer holds this FPDU alone; TCP would cut it anywhere. */
+	/* The buffer holds only this FPDU, which TCP would cut at any octet. */
 	ctx->tx.out->piece = mpa_guard_piece;
 	ctx->tx.out->split = 0;
 }
 
 /*
- * A ULPDU of @n octets, the last in the buffer, has been added to the last
- * FPDU. Context: process, socket lock held.
+ * A ULPDU has been added to the last FPDU: the last @n octets in the buffer.
+ * Context: process, socket lock held.
  */
 void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 {
@@ -155,10 +155,10 @@ void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 }
 
 /*
- * Whether a segment that leaves would pass for an FPDU without being one, and
- * can leave an octet shorter (not @fixed). @head: as many octets as a header
- * has; @begins: what layer 1 knows of how it begins. Context: socket lock held,
- * maybe in softirq.
+ * Whether to send a segment without its last octet, as a receiver would mistake
+ * it for an FPDU; never if @fixed. @head: its first TUF_HEADER_LEN octets;
+ * @begins: how it begins, as far as known. Context: socket lock held, maybe in
+ * softirq.
  */
 bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		       enum mpa_begins begins, bool fixed)

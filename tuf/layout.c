@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The layout of TUF's FPDUs: draft-ietf-tsvwg-tcp-ulp-frame-01, and the markers
- * of -00. A header and the octets after it: no pad, no CRC, and a length that
- * is a multiple of nothing, so that a marker may begin at any octet.
+ * of -00. An FPDU is a header and the octets after it, without pad and CRC. Its
+ * length need not be a multiple of 4, so a marker may begin at any of its octets.
  */
 
 #include "../compat.h"
@@ -30,7 +30,7 @@ u32 mpa_tuf_distance(u32 pos, u32 period)
 	return -pos & (period - 1);
 }
 
-/* Markers before the octet at @at, where octets of markers do not count. */
+/* Markers before the octet at offset @at; @at does not count octets of markers. */
 static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), first;
@@ -62,7 +62,7 @@ void mpa_alt_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
 }
 
-/* mpa_fpdu_field_at(); MPA_FIELD_LENGTH is the whole header. */
+/* As mpa_fpdu_field_at(), for TUF. MPA_FIELD_LENGTH is the whole header. */
 void mpa_alt_field_at(const struct mpa_fpdu *fpdu, u32 off,
 		      struct mpa_field_span *run)
 {
@@ -119,8 +119,8 @@ void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 }
 
 /*
- * The pointer in the marker at @off: octets from its end to the next FPDU. If
- * that begins with a marker, to the end of that marker.
+ * The pointer in the marker at @off: octets from the marker's end to the next
+ * FPDU, or to the end of a marker that the next FPDU begins with.
  */
 static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 {
@@ -135,8 +135,8 @@ static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 }
 
 /*
- * Write @n octets, after the first @skip, of the marker at @off. The FPDU has
- * its final length.
+ * Write @n octets, after the first @skip, of the marker at @off. The FPDU's
+ * length must be final.
  */
 void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 			u32 n)
@@ -150,9 +150,9 @@ void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 }
 
 /*
- * Whether both copies in the marker at @off are right. If the next FPDU begins
- * with a marker, a peer may count up to it, and not past it: -00 can be read
- * either way.
+ * Whether both copies of the pointer in the marker at @off are right. If the next
+ * FPDU begins with a marker, the pointer may also be to that marker's start: -00
+ * can be read either way.
  */
 bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 {
@@ -187,7 +187,7 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 	first = period ? mpa_tuf_distance(pos, period) : room;
 	if (room > first) {
 		markers = DIV_ROUND_UP(room - first, period);
-		/* A marker with no octet after it is the next FPDU's. */
+		/* A marker at the end of the room belongs to the next FPDU. */
 		if (room - first - (markers - 1) * period <= MPA_MARKER_LEN)
 			room = first + --markers * period;
 		room -= markers * MPA_MARKER_LEN;
@@ -195,7 +195,7 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 	return room <= header ? 0 : min_t(u32, room - header, TUF_ULPDU_MAX);
 }
 
-/* With markers FPDUs need not fit a segment: the largest one anywhere. */
+/* Return: MULPDU. With markers FPDUs need not fit a segment: the maximum at any position. */
 u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 {
 	if (format->framing == MPA_FRAMING_POINTERS)
@@ -216,7 +216,7 @@ u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 	return emss < TUF_EMERGENCY ? max_t(u32, mulpdu, TUF_EMERGENCY) : mulpdu;
 }
 
-/* The number of octets that hold a header; a marker may be among them. */
+/* The number of octets to read for a header, with a marker in it if there is one. */
 u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
@@ -247,9 +247,9 @@ u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 }
 
 /*
- * The stream position of the FPDU that a marker points to, or @pos - 1 if its
- * two copies differ. A marker right before the header is the FPDU's first
- * octet; a peer may count up to that, and not past it.
+ * The stream position of the FPDU that the marker at @pos points to, or @pos - 1
+ * if the marker's two copies differ. If the FPDU begins with a marker, a peer may
+ * point to the start or the end of that marker.
  */
 u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field)
@@ -265,8 +265,8 @@ u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 }
 
 /*
- * Whether octets after a header contain the key: Horspool's search. If not, no
- * piece of them can pass for an FPDU, however it is cut.
+ * Whether octets contain the key: Horspool's search. If not, no piece of them can
+ * be mistaken for an FPDU.
  */
 bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
 {

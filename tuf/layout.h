@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 0: TUF's header and search for its key, in addition to mpa_framing.h.
+ * Protocol (layer 0): TUF's header and the search for its key, in addition to
+ * mpa_framing.h.
  */
 #ifndef _MPA_TUF_LAYOUT_H
 #define _MPA_TUF_LAYOUT_H
@@ -9,7 +10,7 @@
 
 #include <uapi/linux/tuf.h>
 
-/* The Length field, the longest FPDU, and a header with a marker in it. */
+/* Lengths: of the Length field, the longest FPDU, and a header that contains a marker. */
 #define TUF_LENGTH_LEN		2
 #define MPA_TUF_FPDU_MAX	65536
 #define MPA_TUF_HEAD_MAX	(TUF_HEADER_LEN + MPA_MARKER_LEN)
@@ -17,15 +18,14 @@
 /**
  * struct mpa_tuf_key - a key to search for
  * @key:	the key
- * @skip:	by octet: how far the search advances if the octet does not
- *		match
+ * @skip:	for each octet value: how far the search advances
  */
 struct mpa_tuf_key {
 	u8 key[TUF_KEY_LEN];
 	u8 skip[256];
 };
 
-/* The user's enum tuf_mode. */
+/* Return: the mode as an enum tuf_mode of user space. */
 static inline u8 mpa_format_mode(const struct mpa_format *format)
 {
 	BUILD_BUG_ON(TUF_HEADER_LEN != MPA_ANY_HEAD_LEN);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * TUF's options: framing on and off for each direction, keys, and TUF_INFO. The
- * drafts leave it to the programs to agree on that, and on where in the stream
- * framing begins.
+ * programs have to agree on the options, and on where in the stream framing
+ * begins: the drafts do not define that.
  *
- * A direction that is not framed is plain TCP. All calls that send or receive
- * are counted, TCP's and ours (mpa_call_begin()): a direction is not switched
- * while one of them may wait.
+ * A direction without framing is plain TCP. All calls that send or receive are
+ * counted, with or without framing (mpa_call_begin()): a direction is not
+ * switched while one of them may sleep.
  */
 
 #include <linux/log2.h>
@@ -18,8 +18,8 @@
 #include "tuf.h"
 
 /*
- * The first socket of TUF enables the key for good: switching it with each
- * socket would cost everybody.
+ * The first TUF socket enables the static key for good: switching it for each
+ * socket would slow down the whole machine.
  */
 static void mpa_tuf_use(void)
 {
@@ -34,9 +34,9 @@ static void mpa_tuf_use(void)
 }
 
 /*
- * tcp_ulp_ops.init of TUF. A listener's children have no startup to inherit.
- * Context: process, socket lock held. Return: 0, -ENOTCONN, -ENOMEM, or as
- * mpa_attach().
+ * tcp_ulp_ops.init of TUF. Not for listeners, as TUF has no startup that children
+ * could inherit. Context: process, socket lock held. Return: 0, -ENOTCONN,
+ * -ENOMEM, or as mpa_attach().
  */
 int mpa_alt_attach(struct sock *sk)
 {
@@ -55,7 +55,7 @@ int mpa_alt_attach(struct sock *sk)
 	mpa_ctx_setup(ctx, sk);
 	ctx->tx.format.framing = MPA_FRAMING_OFF;
 	ctx->rx.format.framing = MPA_FRAMING_OFF;
-	/* Appendix A of -01: EMSGSIZE, unless it is switched off. */
+	/* Appendix A of -01: EMSGSIZE for large ULPDUs, unless the user switches that off. */
 	ctx->tx.oversize = false;
 	WRITE_ONCE(ctx->may_send, true);
 	err = mpa_attach(ctx, sk->sk_socket->ops);
@@ -103,7 +103,7 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 	return 0;
 }
 
-/* Full Operation for the other layers. */
+/* Set the state for the other layers: Full Operation while a direction is framed. */
 static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 {
 	bool on = mpa_format_on(&ctx->tx.format) ||
@@ -131,7 +131,7 @@ static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 
 /* ---- sending ---- */
 
-/* Generate the key of the framing that comes next. */
+/* Generate the key of the next framing, unless it exists already. */
 static void mpa_tufopt_generate_key(struct mpa_tuf *tuf)
 {
 	if (tuf->key_known)
@@ -165,12 +165,12 @@ static void mpa_tufopt_rebegin_tx(struct mpa_ctx *ctx, const struct mpa_format *
 	mpa_tx_begin(ctx);
 }
 
-/* From here on plain TCP is sent. The buffer is empty. */
+/* End framing of sent data: plain TCP from here on. The buffer is empty. */
 static void mpa_tufopt_leave_tx(struct mpa_ctx *ctx)
 {
 	mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
 	mpa_tcp_unfit(ctx->sk, &ctx->tx.fit);
-	/* The last FPDU stays a segment of its own. */
+	/* TCP must not add plain octets to the last FPDU's segment. */
 	mpa_tcp_end_segment(ctx->sk);
 	mpa_tcp_watch_plain(ctx->sk);
 }
@@ -189,7 +189,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
-	/* What was framed before is still checked with its key. */
+	/* Segments of an earlier framing are still checked for its key. */
 	if (mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx, MPA_DIR_TX);
@@ -218,7 +218,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
-	/* What was accepted is lost, and plain octets would follow. */
+	/* Accepted octets are lost: plain octets must not follow. */
 	if (ctx->send_error && !mpa_tcp_gone(ctx->sk)) {
 		mpa_plain_open(ctx, MPA_DIR_TX);
 		return -EPIPE;
@@ -231,17 +231,17 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	tx->format.framing = MPA_FRAMING_OFF;
 	mpa_plain_open(ctx, MPA_DIR_TX);
 	tuf->key_given = false;
-	/* A task that waits for memory waits for plain TCP's from here on. */
+	/* From here on tasks that wait for memory wait as in plain TCP. */
 	WRITE_ONCE(tx->starved, false);
 	mpa_tufopt_set_state(ctx);
 	mpa_wake_writers(ctx);
 	return 0;
 }
 
-/* The user learns MULPDU. Context: process, socket lock held. */
+/* MULPDU is reported to the user: remember it. Context: process, socket lock held. */
 void mpa_alt_mulpdu_read(struct mpa_ctx *ctx)
 {
-	/* TCP may not have noticed a change of the path. */
+	/* TCP may not have noticed a new path MTU yet. */
 	mpa_tcp_emss(ctx->sk);
 	mpa_tuf(ctx)->mulpdu =
 		mpa_framing_mulpdu(&ctx->tx.format,
@@ -256,9 +256,8 @@ static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
 }
 
 /*
- * Whether the current record has the key that is expected now. A record that
- * the user has begun to read keeps the result for the old key: its header is
- * gone.
+ * Compare the current record's key with the new one. If the user has read a part
+ * of the record, its header is gone: keep the result for the old key.
  */
 static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 {
@@ -271,13 +270,13 @@ static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 	    (cur->taken && !cur->stash))
 		return;
 	mpa_rx_begin_source(ctx, &at, &from);
-	/* The length is read once, even if its sender still writes to it. */
+	/* Set only wrong_key: the length must stay, even if the sender still writes to it. */
 	if (mpa_read_head(&from, cur->taken, mpa_rx_available(ctx), cur->pos,
 			  &ctx->rx, false, &fpdu) == MPA_HEAD_GOOD)
 		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
 
-/* Another key, or the same: the test starts anew. */
+/* Set the key, even if it is the same: this restarts the containment test. */
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
 {
@@ -291,8 +290,8 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 }
 
 /*
- * From here on plain TCP is received. The user has read whole records only, and
- * in order.
+ * End framing of received data: plain TCP from here on. The user has read only
+ * whole records, in order.
  */
 static void mpa_tufopt_leave_rx(struct mpa_ctx *ctx)
 {
@@ -323,7 +322,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	}
 	if (!mpa_tcp_synchronized(ctx->sk))
 		return -ENOTCONN;
-	/* What has arrived can still be read. */
+	/* Octets that have arrived can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
 		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;
 	err = mpa_tufopt_may_begin(ctx, MPA_DIR_RX);
@@ -394,7 +393,7 @@ static int mpa_tufopt_set(struct sock *sk, u8 dir, sockptr_t val, unsigned int l
 	return err;
 }
 
-/* Without a key. */
+/* Get TUF_TX or TUF_RX, without the key. */
 static int mpa_tufopt_get(struct sock *sk, u8 dir, char __user *val, int __user *len)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -501,7 +500,7 @@ static int mpa_tufopt_info(struct sock *sk, char __user *val, int __user *len)
  * @sk:		socket
  * @name:	option
  * @val:	its value
- * @len:	octets of it
+ * @len:	its length
  * @err:	set to 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN,
  *		-EPIPE, or the error that has ended receiving
  *

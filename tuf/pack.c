@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ULPDUs are packed into FPDUs. All functions are called in process context
- * with the socket lock held.
+ * Packing several ULPDUs into an FPDU. All functions are called in process
+ * context with the socket lock held.
  *
- * An FPDU takes more ULPDUs as long as TCP has not sent it and they fit its
- * segment. It may be in the buffer, or the last one in TCP's queue: its Length
- * is in one of our pages, and is rewritten. Octets that belong to an FPDU which
- * TCP has are handed over before the socket lock is released, as TCP may send
- * it then. If TCP has no memory for them it may send the FPDU with its new
- * Length, and the rest in a segment after it.
+ * ULPDUs can be added to an FPDU as long as TCP has not sent it and they fit its
+ * segment. The FPDU may be in the buffer, or the last one in TCP's queue: its
+ * Length field is in one of our pages, and is rewritten. If TCP has the FPDU, the
+ * new octets are passed to TCP before the socket lock is released, as TCP may
+ * then send the FPDU. If TCP has no memory for them, it may send the FPDU with
+ * its new Length, and the rest in a later segment.
  */
 
 #include <linux/uio.h>
 
 #include "tuf.h"
 
-/* The last FPDU takes no more. Also called when @ctx is not yet published. */
+/* Add no more ULPDUs to the last FPDU. @ctx need not be published yet. */
 void mpa_pack_forget(struct mpa_ctx *ctx)
 {
 	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
@@ -51,8 +51,9 @@ void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * The last FPDU is in the buffer, or TCP has neither sent nor copied it. If TCP
- * has tried to send it and IP has refused, it has been seen with its Length.
+ * Whether the last FPDU is in the buffer, or TCP has neither sent nor copied it.
+ * If TCP has passed it to IP, even if IP has refused it, its Length may have been
+ * seen.
  */
 static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 {
@@ -63,21 +64,21 @@ static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 		mpa_tcp_tail_holds(ctx->sk, pack->length, pack->len));
 }
 
-/* The octets of whole ULPDUs, of @ulpdu_len each, that share an FPDU. */
+/* The total length of the ULPDUs, of @ulpdu_len octets each, that share an FPDU. */
 u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 {
 	u32 room;
 
 	if (!mpa_format_contained(&tx->format) || !tx->packing || tx->ulpdu_len)
 		return ulpdu_len;
-	/* In the last FPDU, if it has room: mpa_pack_fits(). */
+	/* The last FPDU may have room for some: mpa_pack_fits(). */
 	room = tx->slot.used ? emss - tx->slot.used : 0;
 	if (room < ulpdu_len)
 		room = mpa_framing_fill(&tx->format, tx->pos, emss);
 	return max(room - room % ulpdu_len, ulpdu_len);
 }
 
-/* The last FPDU takes a ULPDU of @n octets. Since mpa_align_begin(). */
+/* Whether a ULPDU of @n octets fits the last FPDU. Valid after mpa_align_begin(). */
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 {
 	const struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
@@ -92,12 +93,12 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 
 /**
  * mpa_pack_add() - add a ULPDU to the last FPDU
- * @ctx:	the context; mpa_pack_fits()
+ * @ctx:	the context; mpa_pack_fits() is true
  * @from:	its octets
  * @n:		their number
  *
- * If TCP has that FPDU, it must get these octets before the socket lock is
- * released.
+ * If TCP has that FPDU, these octets must be passed to TCP before the socket lock
+ * is released.
  *
  * Return: 0; -ENOBUFS or -EFAULT, with nothing changed.
  */
@@ -127,13 +128,13 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	return 0;
 }
 
-/* TCP has been handed all of the buffer, or has failed to take it. */
+/* All of the buffer was passed to TCP, or that has failed. */
 void mpa_pack_given(struct mpa_ctx *ctx)
 {
 	mpa_tuf(ctx)->pack.extends = false;
 }
 
-/* The octets in the buffer must not stay there. */
+/* Whether octets in the buffer must be passed to TCP before the lock is released. */
 bool mpa_pack_extends(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && mpa_tuf_const(ctx)->pack.extends;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 2: a socket of TUF, which uses MPA's engine and context. The engine
- * calls TUF by the functions in mpa_framing.h and at the end of mpa.h. pack.c
- * puts ULPDUs into FPDUs; guard.c prevents that a piece of an FPDU passes for
- * one; contain.c tests what has arrived out of order; engine.c has the rest.
- * options.c is layer 3.
+ * Engine (layer 2): the context of a TUF socket, which uses MPA's engine. The
+ * engine calls TUF by the functions in mpa_framing.h and at the end of mpa.h.
+ * pack.c packs ULPDUs into FPDUs; guard.c prevents receivers from mistaking a
+ * piece of an FPDU for one; contain.c has the containment test; engine.c has the
+ * rest. options.c is part of the socket interface (layer 3).
  */
 #ifndef _MPA_TUF_H
 #define _MPA_TUF_H
@@ -14,9 +14,9 @@
 
 /**
  * struct mpa_pack - the last FPDU that was built
- * @length:	its Length field: in a page that the buffer holds, or TCP while
- *		it has the FPDU; NULL: it takes no more ULPDUs
- * @len:	its octets
+ * @length:	its Length field: in a page held by the buffer, or by TCP while
+ *		TCP has the FPDU; NULL: no more ULPDUs can be added
+ * @len:	its length, in octets
  * @extends:	octets in the buffer belong to an FPDU that TCP has
  */
 struct mpa_pack {
@@ -26,12 +26,12 @@ struct mpa_pack {
 };
 
 /**
- * struct mpa_guard - keys among the octets of FPDUs that were built
+ * struct mpa_guard - whether FPDUs that were built contain the key
  * @before:	the last octets before the last FPDU
  * @nr_before:	their number
- * @tail:	its last octets
+ * @tail:	the last octets of the last FPDU
  * @nr_tail:	their number
- * @found:	an FPDU has the key among its octets, and may still be sent
+ * @found:	an FPDU that TCP may still send contains the key
  * @found_end:	sequence number after the last such FPDU
  */
 struct mpa_guard {
@@ -43,20 +43,20 @@ struct mpa_guard {
 	u32		found_end;
 };
 
-/* The number of failed islands that are remembered, and not tested again. */
+/* The number of failed tests that are remembered, so as not to repeat them. */
 #define MPA_CONTAIN_FAILED	16
 
 /**
  * struct mpa_contain - the containment test
  * @keyed:	@key is valid
- * @given_up:	for long almost no segment has passed
- * @key:	of what is received
- * @failed:	what has failed lately: stream position, and in the upper half
- *		the octets of the segment, if it was one
+ * @given_up:	almost no segment has passed for some time
+ * @key:	the peer's key
+ * @failed:	recent failures: stream position, and in the upper half the
+ *		length of the segment, if it was a single one
  * @next:	the next entry of @failed to replace, modulo their number
  * @seen:	@seen_pos and @seen_segments are valid
- * @seen_pos:	stream position where an island began when it was new
- * @seen_segments: its segments then
+ * @seen_pos:	stream position of the newest island
+ * @seen_segments: its segments, before TCP merged others with them
  * @since:	jiffies when @tests and @passes were 0
  * @tests:	segments tested since
  * @passes:	segments passed since
@@ -76,15 +76,15 @@ struct mpa_contain {
 };
 
 /**
- * struct mpa_tuf - a socket of TUF
- * @ctx:	the context
- * @key_known:	@next_key is that of the next framing, or of this one
+ * struct mpa_tuf - context of a TUF socket
+ * @ctx:	the part for MPA's engine
+ * @key_known:	@next_key is the key of the next framing, or of this one
  * @key_returned:	the user has read or set it
  * @key_given:	the user has set it
  * @report_emss:	a send fails once when MULPDU has changed
- * @mulpdu:	the one that the user knows
- * @next_key:	of what will be sent, or is
- * @key:	of what is sent, or was
+ * @mulpdu:	MULPDU as last reported to the user
+ * @next_key:	key of the next framing to be sent, or of this one
+ * @key:	key of the framing that is sent, or was
  * @pack:	sending
  * @guard:	sending
  * @contain:	receiving
@@ -112,10 +112,10 @@ struct mpa_tuf {
 	u64			wrong_key;
 };
 
-/* mpa_ctx_free() frees it by its context. */
+/* mpa_ctx_free() frees it by the address of @ctx. */
 static_assert(!offsetof(struct mpa_tuf, ctx));
 
-/* @ctx is of TUF: mpa_alt(). */
+/* @ctx must be a TUF socket's: mpa_alt(). */
 static inline struct mpa_tuf *mpa_tuf(struct mpa_ctx *ctx)
 {
 	return container_of(ctx, struct mpa_tuf, ctx);
