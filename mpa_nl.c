@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The generic netlink family "mpa": Documentation/netlink/specs/mpa.yaml. Its
- * uapi header is generated from that; a test compares the policies here with
- * it.
+ * uapi header is generated from mpa.yaml; a test compares the policies here with
+ * mpa.yaml.
  *
- * Nothing here takes a socket's lock, or delays others that take it.
+ * This file takes no socket's lock, and does not delay others that take it.
  */
 
 #include <linux/mutex.h>
@@ -46,7 +46,7 @@ static struct mpa_ctx *mpa_netlink_find(struct genl_info *info, int attr)
 	if (ctx)
 		return ctx;
 	NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[attr],
-			    "no socket of this namespace that MPA is attached to has this cookie");
+			    "no socket with MPA in this network namespace has this cookie");
 	return ERR_PTR(-ENOENT);
 }
 
@@ -83,7 +83,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 	struct mpa_ctx *ctx;
 	int err = 0;
 
-	/* Skip most connections that are added later, so that the dump ends. */
+	/* Skip most connections that are added during the dump, so that it ends. */
 	if (!cookie)
 		cb->args[1] = mpa_conns_last(net);
 	rcu_read_lock();
@@ -143,7 +143,7 @@ static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
 	return genlmsg_reply(reply, info);
 }
 
-/* The policy has checked that all are in range. */
+/* mpa_policy_set_policy has checked the ranges. */
 static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 {
 	unsigned int i;
@@ -169,7 +169,7 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 
 	if (GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
 		return -EINVAL;
-	/* Here, as this may sleep. */
+	/* Not under RCU, as this may sleep. */
 	static_branch_enable(&mpa_tap_used);
 	rcu_read_lock();
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
@@ -185,7 +185,7 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 			       "another socket has a tap on this connection");
 	else if (err == -ENOSPC)
 		NL_SET_ERR_MSG(info->extack,
-			       "this namespace has as many taps as it may");
+			       "too many taps in this network namespace");
 	return err;
 }
 
@@ -212,7 +212,7 @@ static int mpa_netlink_event_join(struct sk_buff *skb, struct genl_info *info)
 
 	if (err == -ENOSPC)
 		NL_SET_ERR_MSG(info->extack,
-			       "this namespace has as many taps as it may");
+			       "too many event listeners or taps in this network namespace");
 	return err;
 }
 
@@ -309,7 +309,7 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 	.n_mcgrps	= ARRAY_SIZE(mpa_netlink_groups),
 };
 
-/* Last at module init: requests arrive from now on. */
+/* Called last at module init, as requests may arrive from here on. */
 int __init mpa_netlink_init(void)
 {
 	int err = mpa_event_init(&mpa_netlink_family);
@@ -332,8 +332,8 @@ no_tap:
 }
 
 /*
- * Queued events need the family and the taps. At module exit, with no
- * connection left.
+ * At module exit, with no connection left. Events go first: queued ones need the
+ * family and the taps.
  */
 void mpa_netlink_exit(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of connections: counted, traced, sent by netlink (below), and logged
- * if an administrator has enabled it (dynamic debug). Every function of the
- * first half is called with the socket lock held, in any context.
+ * Events of connections are counted, traced, sent by netlink (second half), and
+ * logged if an administrator has enabled that (dynamic debug). Every function of
+ * the first half is called with the socket lock held, in any context.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -53,14 +53,14 @@ static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			    position);
 }
 
-/* The peer, and not a local program, has rejected the request. */
+/* Whether the peer has rejected the request, and not a local program. */
 static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
 {
 	return ctx->role == MPA_ROLE_INITIATOR && ctx->peer_valid &&
 	       ctx->peer.flags & MPA_PEER_REJECTED;
 }
 
-/* The counter: of the role, or of TUF. */
+/* Index of the counter of the role, or of TUF. */
 static u32 mpa_report_kind(const struct mpa_ctx *ctx)
 {
 	return (mpa_alt(ctx) ? MPA_MIB_KINDS : ctx->role) - 1;
@@ -105,8 +105,8 @@ void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err
 		[MPA_REFUSAL_MALFORMED] = "its startup frame is malformed",
 		[MPA_REFUSAL_TIMEOUT] = "its startup frame has not come in time",
 		[MPA_REFUSAL_LOST] = "the connection has ended during startup",
-		[MPA_REFUSAL_OUSTED] = "made room for another startup",
-		[MPA_REFUSAL_LIMIT] = "no responder may be in startup",
+		[MPA_REFUSAL_OUSTED] = "evicted: too many responders in startup",
+		[MPA_REFUSAL_LIMIT] = "net.mpa.startup_max is 0",
 		[MPA_REFUSAL_GIVEN_UP] = "startup was given up by shutdown(2)",
 		[MPA_REFUSAL_LOCAL] = "startup was given up",
 	};
@@ -127,7 +127,7 @@ void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
 {
 	u64 position = ctx->rx.cur.pos;
 
-	/* The FPDU was cut by a loss that has been reported. */
+	/* The loss of the connection has cut the FPDU, and was reported already. */
 	if (ctx->lost && code == MPA_ERR_TCP)
 		return;
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + code - 1);
@@ -158,12 +158,12 @@ void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
 {
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + ctx->code - 1);
 	trace_mpa_error(ctx->sk, ctx->code, err, 0);
-	mpa_report_debug(ctx->sk, "IRD, ORD or RTR do not suit", err, ctx->code,
+	mpa_report_debug(ctx->sk, "no agreement on IRD, ORD or RTR", err, ctx->code,
 			 0);
 	mpa_report_failed(ctx, err, ctx->code, false);
 }
 
-/* The TCP connection is lost with @err, not orderly, in MPA_STATE_FULL. */
+/* The TCP connection has failed with @err in MPA_STATE_FULL. */
 void mpa_report_lost(struct mpa_ctx *ctx, int err)
 {
 	if (ctx->send_error)
@@ -184,7 +184,7 @@ void mpa_report_mulpdu(const struct mpa_ctx *ctx)
 	mpa_report_event(ctx, MPA_CMD_MULPDU_NTF);
 }
 
-/* The first segment that does not start with an FPDU. */
+/* The connection's first segment that does not start with an FPDU was sent. */
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 {
 	const struct mpa_event event = {
@@ -215,29 +215,29 @@ void mpa_report_closed(const struct mpa_ctx *ctx)
 /*
  * ---- events to netlink listeners ----
  *
- * An event is built where it happens, and sent from there to the sockets that
- * have asked for those of its namespace (mpa_nl_tap.c), which are few.
+ * An event is built where it happens, and sent from there to the few sockets that
+ * have requested the events of its namespace (mpa_nl_tap.c).
  *
- * A work item of the namespace sends it to the multicast group as well: netlink
- * walks all listeners of the machine for each event, and no connection waits for
- * that. Whoever can create a user namespace can have a thousand listeners there,
- * and any number of events: only namespaces of the initial user namespace send
- * to the group.
+ * A work item of the namespace sends the event to the multicast group as well:
+ * netlink walks all listeners of the machine for each event, and connections must
+ * not wait for that. A user who can create user namespaces can have a thousand
+ * listeners there, and any number of events. So only namespaces of the initial
+ * user namespace send to the group.
  */
 
-/* Some forty numbers and two addresses. */
+/* Octets for some forty numbers and two addresses. */
 #define MPA_EVENT_SIZE		640
 
 /* Limit of a namespace's queue. */
 #define MPA_EVENTS_MAX		1024
 
-/* Limit of namespaces that send at the same time. */
+/* Maximum number of namespaces that send at the same time. */
 #define MPA_EVENTS_AT_ONCE	4
 
 /**
- * struct mpa_events - of one network namespace
+ * struct mpa_events - events of one network namespace
  * @net:	the namespace
- * @queue:	events not yet sent; its lock is for all that follows
+ * @queue:	events not yet sent; its lock protects all following members
  * @number:	of the last event
  * @closed:	the namespace or the module exits: no more are queued
  * @work:	sends them
@@ -290,7 +290,7 @@ static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx,
 	return skb;
 }
 
-/* The group has members in some namespace: netlink does not know which. */
+/* Whether the group has members in any namespace: netlink does not know in which. */
 static bool mpa_event_has_group(struct net *net)
 {
 	return net->user_ns == &init_user_ns &&
@@ -298,9 +298,10 @@ static bool mpa_event_has_group(struct net *net)
 }
 
 /*
- * Events are sent in the order of their numbers. @skb: NULL without memory: the
- * event takes a number nevertheless, so that the gap shows. Return: false if
- * the event is lost to the group, or to all.
+ * Send an event to the taps, and queue it for the group, in the order of numbers.
+ * @skb: NULL if there was no memory; the event takes a number nevertheless, so
+ * that listeners see the gap. Return: false if the event is lost for the group,
+ * or for all.
  */
 static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 			    struct nlattr *number)
@@ -308,7 +309,7 @@ static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
 	struct sk_buff_head *queue = &events->queue;
 	bool sent = skb;
 
-	/* Readers' socket filters run here: not with interrupts off. */
+	/* Interrupts stay on, as readers' socket filters run here. */
 	spin_lock_bh(&queue->lock);
 	events->number++;
 	if (skb) {
@@ -333,7 +334,7 @@ static noinline void mpa_event_send(const struct mpa_ctx *ctx,
 	struct nlattr *number;
 	struct sk_buff *skb;
 
-	/* Charge it to the connection's memory group while it is queued. */
+	/* Charge the event to the connection's memory cgroup while it is queued. */
 	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 	skb = mpa_event_build(ctx, event, &number);
 	set_active_memcg(old);
@@ -368,7 +369,7 @@ static void mpa_event_send_next(struct mpa_events *events)
 		SNMP_INC_STATS(mpa_stat_mib(events->net), MPA_MIB_EVENTS_LOST);
 }
 
-/* Take turns: a namespace with many events must not block others. */
+/* Send one event and requeue: a namespace with many events must not block others. */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_events *events = container_of(work, struct mpa_events, work);
@@ -392,7 +393,7 @@ static int __net_init mpa_event_net_init(struct net *net)
 	return 0;
 }
 
-/* Send queued events, and no more: in-kernel users may close sockets later. */
+/* Send queued events and accept no more, as in-kernel users may close sockets later. */
 static void __net_exit mpa_event_net_exit(struct net *net)
 {
 	struct mpa_events *events = mpa_events(net);
@@ -411,7 +412,7 @@ static struct pernet_operations mpa_event_net_ops = {
 	.size	= sizeof(struct mpa_events),
 };
 
-/* Before there is a connection. Return: 0 or a negative errno. */
+/* At module init, before any connection exists. Return: 0 or a negative errno. */
 int __init mpa_event_init(const struct genl_family *family)
 {
 	int err;
@@ -427,7 +428,7 @@ int __init mpa_event_init(const struct genl_family *family)
 	return err;
 }
 
-/* At module exit, with no connection left: the queued events are sent. */
+/* At module exit, with no connection left. Queued events are sent. */
 void mpa_event_exit(void)
 {
 	unregister_pernet_subsys(&mpa_event_net_ops);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A connection as netlink attributes: of the family "mpa"
- * (Documentation/netlink/specs/mpa.yaml), and for inet_diag, which ss uses.
+ * A connection as netlink attributes, for the family "mpa"
+ * (Documentation/netlink/specs/mpa.yaml) and for inet_diag, which ss uses.
  *
- * Nothing here takes the socket lock, which a user may hold for long: numbers
- * are read one by one, and may change meanwhile.
+ * This file does not take the socket lock, which a user may hold for long:
+ * numbers are read one by one, and may change meanwhile.
  */
 
 #include <linux/cred.h>
@@ -62,7 +62,7 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
 }
 
 /*
- * MPA_INFO_*, as they are or will be in Full Operation. Context: under RCU, or
+ * Return: MPA_INFO_* flags, also before Full Operation. Context: under RCU, or
  * socket lock held.
  */
 u32 mpa_show_flags(const struct mpa_ctx *ctx)
@@ -89,8 +89,8 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
 /*
  * The error code for MPA_INFO. RFC 5044 section 8 code 1 is "TCP connection
  * closed, terminated, or lost. This includes lost by timeout, too many retries,
- * RST received, or FIN received": it applies as soon as that has happened,
- * unless there is another code. Context: under RCU, or socket lock held.
+ * RST received, or FIN received". It is reported from then on, unless there is
+ * another code. Context: under RCU, or socket lock held.
  */
 u8 mpa_show_code(const struct mpa_ctx *ctx)
 {
@@ -179,7 +179,7 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
 }
 
-/* The error that the connection is in, if any. */
+/* Get the connection's error, if any. */
 static void mpa_show_failure(const struct mpa_ctx *ctx,
 			     struct mpa_failure *failure)
 {
@@ -188,7 +188,7 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 
 	failure->code = mpa_show_code(ctx);
 	failure->rx = rx_error;
-	/* The cause is the loss, not the incomplete FPDU that it has left. */
+	/* Report the loss of the connection, not the FPDU that it has cut. */
 	if (READ_ONCE(ctx->lost) && failure->code == MPA_ERR_TCP)
 		rx_error = 0;
 	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: err;
@@ -218,8 +218,8 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 /*
  * Put the attributes of a connection, for a reader in @user_ns. @failure: the
- * error to report; NULL: the one that it is in. Context: under RCU, or socket
- * lock held. Return: 0 or -EMSGSIZE.
+ * error to report; NULL: the connection's current one. Context: under RCU, or
+ * socket lock held. Return: 0 or -EMSGSIZE.
  */
 int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 		  struct user_namespace *user_ns,
@@ -266,7 +266,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* tcp_ulp_ops.get_info_size: the most that mpa_show_ulp() needs. */
+/* tcp_ulp_ops.get_info_size: the maximum that mpa_show_ulp() needs. */
 size_t mpa_show_ulp_size(const struct sock *sk)
 {
 	/* The nest, two flags, at most ten numbers of 32 bits and twelve of 64. */
@@ -277,16 +277,16 @@ size_t mpa_show_ulp_size(const struct sock *sk)
 /*
  * ---- the connections of a network namespace ----
  *
- * All contexts, by their sockets' cookies: a walk continues where it was while
- * others are added and removed.
+ * All contexts are in an xarray, by their sockets' cookies, so that a walk can
+ * continue while contexts are added and removed.
  *
  * A context is listed from before it is attached until it is detached, or its
- * socket is destroyed. RCU alone protects it and its socket; what is read
- * without the socket lock may be changing.
+ * socket is destroyed. Only RCU protects it and its socket; values read without
+ * the socket lock may be changing.
  */
 
 /**
- * struct mpa_conns - of one network namespace
+ * struct mpa_conns - connections of one network namespace
  * @all:	contexts, by cookie
  * @last:	the largest cookie so far; written with the lock of @all
  */
@@ -329,16 +329,16 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
 	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all,
 		    mpa_show_cookie(ctx->sk));
 	/*
-	 * From here on no tap is set: mpa_tap_set() checks it under the lock
-	 * that mpa_tap_clear() takes.
+	 * From here on no tap can be set: mpa_tap_set() checks @listed under the
+	 * lock that mpa_tap_clear() takes.
 	 */
 	WRITE_ONCE(ctx->listed, false);
 	mpa_tap_clear(ctx);
 }
 
 /*
- * The largest cookie so far. Cookies grow, except for some thousands on each
- * processor: a walk up to this one ends, whatever is added meanwhile.
+ * The largest cookie so far. New cookies are larger, except for a few thousand on
+ * each processor: so a walk up to this one ends, even if contexts are added.
  */
 unsigned long mpa_conns_last(const struct net *net)
 {
@@ -347,7 +347,8 @@ unsigned long mpa_conns_last(const struct net *net)
 
 /*
  * Take a reference to the socket of a context. The memory of a freed socket may
- * already be another's. Return: whether it is the context's, and held.
+ * have been reused for another socket. Return: whether the reference was taken,
+ * and the socket is still the context's.
  */
 static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 {
@@ -360,9 +361,9 @@ static bool mpa_conns_hold(const struct mpa_ctx *ctx)
 }
 
 /*
- * The next context after @cookie, which it moves on, up to @last; 0 begins.
- * Context: process, under RCU, which is released for a moment. Return: the
- * context, to be released with mpa_conns_put(), or NULL at the end.
+ * Find the next context after @cookie, 0 at the beginning, up to @last. @cookie is
+ * set to its cookie. Context: process, under RCU, which is released and taken
+ * again. Return: the context, to be released with mpa_conns_put(), or NULL.
  */
 struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 			       unsigned long last)
@@ -371,8 +372,8 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 	struct mpa_ctx *ctx;
 
 	/*
-	 * Where RCU is preemptible and tasks are not, cond_resched_rcu() is
-	 * empty.
+	 * Not cond_resched_rcu(), which is empty if RCU is preemptible, even if
+	 * the kernel is not.
 	 */
 	rcu_read_unlock();
 	cond_resched();
@@ -420,7 +421,7 @@ static int __net_init mpa_conns_net_init(struct net *net)
 
 /*
  * In-kernel users that were loaded before this module may close their sockets
- * in a later exit of their own. These are not counted any longer.
+ * later, in their own exit. These sockets must not use the namespace's counters.
  */
 static void __net_exit mpa_conns_net_exit(struct net *net)
 {

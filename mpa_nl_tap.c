@@ -3,22 +3,22 @@
  * Taps: a netlink socket requests the events of its network namespace, or the
  * records of a connection with their first octets.
  *
- * Records are for debugging: each is then handled alone, on the slow path. A
- * sent record is shown when its FPDU has been built, a received one when it has
- * been verified or found bad, one out of order when it is delivered to the
- * user.
+ * Taps on records are for debugging: each record is then processed alone, on the
+ * slow path. A message is sent for a sent record when its FPDU has been built,
+ * for a received record when it has been verified or found bad, and for a record
+ * out of order when it is delivered to the user.
  *
- * No multicast group: any user may join the number of a group that does not
- * exist yet, and stays in it when the module is loaded. No netlink_unicast() to
- * the reader's port: netlink assigns that to others before it notifies that the
- * reader is closed, and it has no call that sends to a socket.
+ * Not a multicast group: any user may join the number of a group that does not
+ * exist yet, and is still a member when the module is loaded. Not
+ * netlink_unicast() to the reader's port: netlink may give the port to another
+ * socket before its notifier reports that the reader is closed.
  *
- * A tap is in a list of its namespace, and ends with its connection or with the
- * netlink socket. What ends it removes it, under the list's lock; it is freed
- * after a grace period, as is the netlink socket, after netlink's notifier:
- * what is found under RCU is valid. Each record, and each netlink socket that
- * is closed in the namespace, searches the list: it has a limit. The connection
- * waits while an event is sent to each tap of events: these have a lower limit.
+ * A tap is in a list of its namespace until its connection or netlink socket is
+ * closed. That removes the tap, under the list's lock. It is freed after a grace
+ * period, as is the netlink socket, after netlink's notifier: so taps found under
+ * RCU are valid. The list has a limit, as it is searched for each record, and for
+ * each netlink socket that is closed in the namespace. Taps of events have a lower
+ * limit, as the connection waits while an event is sent to each of them.
  */
 
 #include <linux/netlink.h>
@@ -44,14 +44,14 @@
  * @list:	in mpa_taps.list
  * @ctx:	the connection's context; NULL: events of the namespace
  * @reader:	the monitor's netlink socket
- * @portid:	its port; may be another socket's too, while this one is being
- *		closed
- * @octets:	limit of octets shown of a record; written without the socket
- *		lock
- * @seq:	records so far; belongs to the connection's socket lock, as does
+ * @portid:	its port; another socket may get the same one while this socket is
+ *		being closed
+ * @octets:	maximum number of octets copied from a record; written without the
+ *		socket lock
+ * @seq:	records so far; protected by the connection's socket lock, as is
  *		@lost
- * @lost:	the last one was lost, and the reader notified; for events it
- *		belongs to the lock of their queue
+ * @lost:	the last message was lost, and the reader notified; for events
+ *		protected by the lock of the queue of events
  * @rcu:	for freeing
  */
 struct mpa_tap {
@@ -66,20 +66,20 @@ struct mpa_tap {
 };
 
 /**
- * struct mpa_taps - of one network namespace
+ * struct mpa_taps - taps of one network namespace
  * @lock:	for @list, @n and mpa_ctx.tapped of the namespace's connections
  * @list:	all of them
  * @n:		at most MPA_TAPS_MAX
- * @events:	the number for events; read without @lock
+ * @events:	number of taps for events; read without @lock
  */
 struct mpa_taps {
-	spinlock_t		lock; /* for what follows */
+	spinlock_t		lock; /* for all following members */
 	struct list_head	list;
 	unsigned int		n;
 	unsigned int		events;
 };
 
-/* On since the first tap: checks for taps cost nothing before. */
+/* Enabled with the first tap: until then checks for taps cost nothing. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
 static const struct genl_family *mpa_tap_family __ro_after_init;
@@ -90,7 +90,7 @@ static struct mpa_taps *mpa_taps(const struct net *net)
 	return net_generic(net, mpa_taps_id);
 }
 
-/* Context: under RCU, or mpa_taps.lock held. Return: NULL if it has none. */
+/* Context: under RCU, or mpa_taps.lock held. Return: the context's tap, or NULL. */
 static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 {
 	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
@@ -116,15 +116,15 @@ static void mpa_tap_end(struct mpa_taps *taps, struct mpa_tap *tap)
 }
 
 /**
- * mpa_tap_set() - show a connection's records from now on
- * @ctx:	the context; a walk has found it, and RCU has been held since
- * @reader:	the netlink socket that they go to
+ * mpa_tap_set() - send a connection's records to a netlink socket from now on
+ * @ctx:	the context, found under the same RCU read lock
+ * @reader:	the netlink socket
  * @portid:	its port
- * @octets:	limit of octets shown of a record
+ * @octets:	maximum number of octets to copy from a record
  *
  * Context: under RCU; mpa_tap_used is on.
- * Return: 0; -EBUSY: another socket has a tap on it; -ENOSPC: there are
- * MPA_TAPS_MAX in its namespace; -ENOMEM; or -ENOENT: the connection has just
+ * Return: 0; -EBUSY: another socket has a tap on the connection; -ENOSPC: the
+ * namespace has MPA_TAPS_MAX taps; -ENOMEM; or -ENOENT: the connection has just
  * been closed.
  */
 int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets)
@@ -163,8 +163,8 @@ int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets
 
 /*
  * Send events to @reader, at @portid, from now on. Context: process. Return: 0,
- * also if it receives them already; -ENOSPC: there are MPA_TAPS_EVENTS_MAX, or
- * MPA_TAPS_MAX of all; -ENOMEM.
+ * also if it receives them already; -ENOSPC: there are MPA_TAPS_EVENTS_MAX taps
+ * for events, or MPA_TAPS_MAX taps; -ENOMEM.
  */
 int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
 {
@@ -194,15 +194,15 @@ out:
 	return err;
 }
 
-/* A socket receives the events of a namespace. Context: any. */
+/* Whether there is a tap for the events of a namespace. Context: any. */
 bool mpa_tap_has_events(const struct net *net)
 {
 	return READ_ONCE(mpa_taps(net)->events);
 }
 
 /*
- * End the tap of a connection. Context: any, under RCU; or the context can no
- * longer be found.
+ * End the tap of a connection. Context: any. The caller holds RCU, or has removed
+ * the context from the list of connections.
  */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
@@ -211,7 +211,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 
 	if (!static_branch_unlikely(&mpa_tap_used))
 		return;
-	/* Not without the lock: a tap may just be added. */
+	/* @tapped is tested under the lock, as another task may be adding a tap. */
 	spin_lock_bh(&taps->lock);
 	tap = ctx->tapped ? mpa_tap_of(ctx) : NULL;
 	if (tap)
@@ -219,7 +219,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 	spin_unlock_bh(&taps->lock);
 }
 
-/* A netlink socket is closed, and thus SOCK_DEAD. Context: process. */
+/* Netlink's notifier: a netlink socket was closed, and has SOCK_DEAD. Context: process. */
 static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 			    void *arg)
 {
@@ -253,8 +253,8 @@ static int __net_init mpa_tap_net_init(struct net *net)
 }
 
 /*
- * Sockets that receive records hold the namespace, and their connections the
- * module; those that receive events do not hold the module.
+ * Connections with a tap hold a reference to the module, but taps for events may
+ * be left at module exit.
  */
 static void __net_exit mpa_tap_net_exit(struct net *net)
 {
@@ -295,17 +295,17 @@ void mpa_tap_exit(void)
 /* ---- a record ---- */
 
 /**
- * struct mpa_tap_record - one message
+ * struct mpa_tap_record - a message about one record
  * @ctx:	the connection's context
  * @tap:	its tap
  * @head:	the message's header
  * @direction:	enum mpa_direction
  * @verdict:	enum mpa_error
- * @placed:	out of order
+ * @placed:	the record is delivered out of order
  * @position:	stream position of its FPDU
  * @len:	octets of the ULPDU; 0: not known
- * @octets:	the number of octets to copy
- * @to:		where the next one goes
+ * @octets:	octets of the ULPDU to copy
+ * @to:		destination of the next octet
  */
 struct mpa_tap_record {
 	struct mpa_ctx		*ctx;
@@ -357,7 +357,7 @@ static bool mpa_tap_full(const struct sock *reader)
 	       READ_ONCE(reader->sk_rcvbuf);
 }
 
-/* The reader loses a message; ENOBUFS reports the first one in a row. */
+/* The reader loses a message. The first loss in a row is reported as ENOBUFS. */
 static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 {
 	nlmsg_free(skb);
@@ -371,8 +371,8 @@ static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 }
 
 /*
- * Begin a message. Context: under RCU, connection's socket lock held. Return:
- * NULL if there is none to send.
+ * Begin a message. Context: under RCU, connection's socket lock held. Return: the
+ * message, or NULL if none is to be sent.
  */
 static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 {
@@ -385,7 +385,7 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	record->tap = tap;
 	tap->seq++;
 	record->octets = min(record->len, READ_ONCE(tap->octets));
-	/* Copy nothing for a reader that does not read. */
+	/* If the reader's buffer is full, do not copy anything. */
 	if (mpa_tap_full(tap->reader)) {
 		atomic_inc(&tap->reader->sk_drops);
 		mpa_tap_lost(tap, NULL);
@@ -399,7 +399,7 @@ static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
 	return NULL;
 }
 
-/* If the reader has just been closed, netlink purges its queue. */
+/* A reader that has just been closed is no problem: netlink purges its queue later. */
 static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 {
 	int err = skb ? sock_queue_rcv_skb(tap->reader, skb) : -ENOMEM;
@@ -414,8 +414,8 @@ static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 }
 
 /*
- * Send an event to all that requested those of its namespace. Context: any,
- * lock of the queue of events held.
+ * Send an event to all sockets that have requested its namespace's events.
+ * Context: any, lock of the queue of events held.
  */
 void mpa_tap_event(const struct net *net, struct sk_buff *skb)
 {
@@ -510,10 +510,10 @@ out:
 /**
  * __mpa_tap_received() - the current record has been verified, or found bad
  * @ctx:	the context; mpa_tapped()
- * @from:	where it is
+ * @from:	source of its octets
  * @fpdu:	its layout
  * @taken:	octets of it before @from->at
- * @verdict:	MPA_ERR_NONE, or what is wrong with it
+ * @verdict:	MPA_ERR_NONE, or its error
  *
  * Context: any, socket lock held.
  */

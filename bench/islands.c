@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The cost of a segment out of order, by the number of islands in TCP's queue:
- * hand-made segments over loopback, where sending one includes receiving it.
+ * forged segments over loopback, where sending one includes receiving it.
  */
 
 #include "../selftests/lib/mpa_test.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hundreds of connections a second come and go while they are dumped, and while
- * there are listeners for events, fast ones and one that does not read.
+ * Hundreds of connections a second are opened and closed, during dumps, and with
+ * event listeners: fast ones, and one that does not read.
  */
 
 #include <dirent.h>
@@ -14,12 +14,12 @@
 #include "mpa_many.h"
 
 /**
- * struct traffic - a thread whose connections come and go
+ * struct traffic - a thread that opens and closes pairs of connections
  * @ip:		the address
- * @away:	in a network namespace of its own, with some connections that stay
- * @pairs:	their number, 0: until @stop
+ * @away:	in a network namespace of its own, where one pair stays open
+ * @pairs:	number of pairs; 0: until @stop
  * @stop:	the thread has to end
- * @done:	pairs that have come and gone
+ * @done:	pairs opened and closed so far
  * @failed:	something failed
  */
 struct traffic {
@@ -39,7 +39,7 @@ static bool traffic_continues(const struct traffic *traffic)
 						 __ATOMIC_RELAXED);
 }
 
-/* Every other connection ends with RST, the rest with FIN and then RST. */
+/* Every second connection ends with RST, the others with FIN and then RST. */
 static bool come_and_go(struct traffic *traffic, int listener,
 			const struct sockaddr_in *addr)
 {
@@ -138,7 +138,7 @@ FIXTURE_SETUP(some)
 	ASSERT_EQ(0, crowd_gather(&self->crowd, many(600, 100)));
 }
 
-/* All their memory is freed. */
+/* Check that the memory of all connections is freed. */
 FIXTURE_TEARDOWN(some)
 {
 	long until = now_ms() + 20000;
@@ -204,9 +204,9 @@ TEST_F(some, dump_while_they_come_and_go)
  * @nl:		its socket
  * @events:	received
  * @last:	number of the last one
- * @gap:	events missing between others
- * @started:	events of that kind
- * @closed:	likewise
+ * @gap:	events missing, by their numbers
+ * @started:	number of MPA_CMD_STARTED_NTF
+ * @closed:	number of MPA_CMD_CLOSED_NTF
  * @overrun:	number of reports that events were lost
  * @bad:	what was wrong with a message, or NULL
  */
@@ -221,7 +221,7 @@ struct listener {
 	const char *bad;
 };
 
-/* Request the events of its namespace. */
+/* Request the events of the socket's namespace. */
 static int listener_joins(struct mnl_socket *nl)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -235,7 +235,7 @@ static int listener_joins(struct mnl_socket *nl)
 	return n < 0 ? -1 : mnl_cb_run(buf, n, 1, 0, NULL, NULL);
 }
 
-/* @group: 0: request them; @rcvbuf: octets of memory that its events may use */
+/* @group: 0: request the events instead; @rcvbuf: limit of memory for queued events */
 static int listener_begin(struct listener *listener, u32 group, int rcvbuf)
 {
 	int fd;
@@ -289,7 +289,7 @@ static void listener_reads(struct listener *listener)
 	} while (n > 0 || (n < 0 && errno == ENOBUFS));
 }
 
-/* Wait until it has received @closed ends of connections, in time. */
+/* Wait until the listener has received the end of @closed connections, at most 20 s. */
 static void listener_waits(struct listener *listener, unsigned int closed)
 {
 	const long until = now_ms() + 20000;
@@ -300,7 +300,7 @@ static void listener_waits(struct listener *listener, unsigned int closed)
 		 poll_for(mnl_socket_get_fd(listener->nl), POLLIN, 1000) >= 0);
 }
 
-/* Wait until it has received this event, or it is missing for too long. */
+/* Wait until the listener has received event @number, at most 20 s. */
 static void listener_waits_for(struct listener *listener, u32 number)
 {
 	const long until = now_ms() + 20000;
@@ -316,7 +316,7 @@ static void listener_end(struct listener *listener)
 	mnl_socket_close(listener->nl);
 }
 
-/* The events of all pairs that came and went. */
+/* The listener has received all events of these pairs. */
 #define EXPECT_ALL(who, pairs)						\
 do {									\
 	const struct listener *listener_ = (who);			\
@@ -352,9 +352,9 @@ TEST_F(some, events_of_all_that_come_and_go)
 }
 
 /*
- * Events wait in a queue, which has a limit of 1024, until a work item sends
- * them. Each socket has one when it starts and one when it is closed, and the
- * second socket of each pair one for its reset: 1000 in all.
+ * Events wait in a queue, with a limit of 1024, until a work item sends them. Each
+ * socket causes an event when it starts and one when it is closed, and the second
+ * socket of each pair one for its reset: 1000 in all.
  */
 #define IN_THE_QUEUE	400
 
@@ -372,7 +372,7 @@ TEST_F(some, none_is_lost_when_many_close_at_once)
 	listener_end(&listener);
 }
 
-/* A listener whose socket filter drops everything but the ends of connections. */
+/* Set a socket filter that drops all events but the ends of connections. */
 static int listener_filters(const struct listener *listener)
 {
 	struct sock_filter code[] = {
@@ -387,7 +387,7 @@ static int listener_filters(const struct listener *listener)
 			  SO_ATTACH_FILTER, &filter, sizeof(filter));
 }
 
-/* What its filter drops is not sent to it; other waiting events are sent nevertheless. */
+/* An event that the filter drops does not prevent later events from being sent. */
 TEST_F(some, listener_with_a_filter_hears_the_others)
 {
 	const unsigned int pairs = many(300, 50);
@@ -431,8 +431,8 @@ static bool crowd_talks(const struct crowd *crowd)
 }
 
 /*
- * It is notified once that events are lost; the number of the next event that
- * it reads shows how many. Others are not affected.
+ * The listener gets ENOBUFS once when events are lost; the number of the next
+ * event shows how many. Other listeners and connections are not affected.
  */
 TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
 {
@@ -452,14 +452,14 @@ TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
 	ASSERT_EQ(2 * pairs, traffic_end(traffic, ARRAY_SIZE(traffic)));
 	EXPECT_ALL(&quick, 2 * pairs);
 
-	/* What its buffer took. */
+	/* The events that its buffer had room for. */
 	listener_reads(&slow);
 	EXPECT_EQ(NULL, slow.bad);
 	EXPECT_EQ(1, slow.overrun);
 	EXPECT_LT(0, slow.events);
 	EXPECT_EQ(slow.events, slow.last);
 
-	/* And all of them again. */
+	/* Now there is room: it receives all later events. */
 	traffic_begin(&one, 1);
 	ASSERT_EQ(1, traffic_end(&one, 1));
 	listener_waits(&quick, 4 * pairs + 2);
@@ -479,7 +479,7 @@ static bool all_counted(const struct listener *listener)
 	return listener_lost(listener) == statistic("MpaEventsLost");
 }
 
-/* NETLINK_BROADCAST_ERROR: the sender is notified as well, and counts it. */
+/* With NETLINK_BROADCAST_ERROR mpa learns of the loss as well, and counts it. */
 TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 {
 	const unsigned int pairs = many(300, 50);
@@ -495,7 +495,7 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 	ASSERT_EQ(pairs, traffic_end(&traffic, 1));
 	listener_waits(&quick, 2 * pairs);
 	EXPECT_LT(0, listener_lost(&slow));
-	/* The last one may still be on its way to the other listener. */
+	/* The work item may not have counted the last event yet. */
 	for (i = 0; i < 1000 && !all_counted(&slow); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	EXPECT_EQ(listener_lost(&slow), statistic("MpaEventsLost"));
@@ -511,8 +511,8 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
  * struct delays - delays from the end of a connection to its event
  * @median:	in us
  * @worst:	in us
- * @kworkers:	time that kernel threads of that name ran meanwhile, in ms
- * @lost:	events
+ * @kworkers:	processor time of all kworker threads meanwhile, in ms
+ * @lost:	number of events lost
  */
 struct delays {
 	long median;
@@ -523,7 +523,7 @@ struct delays {
 
 /*
  * A user in namespaces of its own: its listeners do not read, while connections
- * come and go. It gets the processor time that others leave.
+ * are opened and closed. It runs at idle priority.
  */
 static void other_listener(u32 group, unsigned int n, int ready)
 {
@@ -532,7 +532,7 @@ static void other_listener(u32 group, unsigned int n, int ready)
 	const struct sched_param param = {};
 	struct listener listener;
 
-	/* Otherwise it would get half of the processor time. */
+	/* Without SCHED_IDLE it would get half of the processor time. */
 	if (setrlimit(RLIMIT_NOFILE, &files) || unshare(CLONE_NEWUSER) ||
 	    own_netns() || sched_setscheduler(0, SCHED_IDLE, &param))
 		_exit(1);
@@ -545,7 +545,7 @@ static void other_listener(u32 group, unsigned int n, int ready)
 	_exit(1);
 }
 
-/* Nanoseconds that they have run. */
+/* Return: processor time of all kworker threads so far, in ns. */
 static u64 kworkers_run(void)
 {
 	DIR *proc = opendir("/proc");
@@ -585,7 +585,7 @@ static int by_size(const void *a, const void *b)
 	return (*left > *right) - (*left < *right);
 }
 
-/* @group: 0: the listener requests events */
+/* Measure the delays of a listener in @group; 0: of one that requests events. */
 static int delays_measure(struct delays *delays, u32 group)
 {
 	const unsigned int n = many(400, 50);
@@ -624,8 +624,8 @@ static int delays_measure(struct delays *delays, u32 group)
 }
 
 /*
- * With users that have this number of listeners each; one requests events, one
- * is in the group.
+ * Measure while other users have @n listeners each: first a listener
+ * that requests events, then one in the group.
  */
 static int delays_beside(struct delays *delays, u32 group, unsigned int n)
 {
@@ -659,18 +659,18 @@ TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
 
 	ASSERT_EQ(0, delays_beside(alone, self->group, 0));
 	ASSERT_EQ(0, delays_beside(beside, self->group, many(1200, 100)));
-	/* The group may lose events: netlink passes all its listeners for each event. */
+	/* The group may lose events: netlink walks all listeners for each event. */
 	EXPECT_EQ(0, beside[0].lost);
 }
 
 /* ---- names ---- */
 
 /**
- * struct bad_peers - connections whose startup fails, and the thread that opens them
- * @listener:	starts MPA with them
+ * struct bad_peers - connections whose startup fails, and the threads for them
+ * @listener:	listening socket, with MPA
  * @addr:	its address
  * @stop:	the threads have to end
- * @made:	number of connections
+ * @made:	number of connections opened
  * @thread:	connects
  * @server:	accepts
  */
@@ -712,14 +712,14 @@ static void *bad_peers_server(void *data)
 	while (!stopped(bad_peers)) {
 		int fd = accept(bad_peers->listener, NULL, NULL);
 
-		/* Its startup fails meanwhile. */
+		/* Startup fails within this time. */
 		if (fd >= 0 && poll_for(fd, POLLIN, 100) >= 0)
 			close(fd);
 	}
 	return NULL;
 }
 
-/* Start MPA on those that connect. */
+/* Listen; MPA is started on the connections. */
 static int bad_peers_listen(struct bad_peers *bad_peers)
 {
 	bad_peers->listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -772,7 +772,7 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 	mnl_attr_for_each(each, nlh, sizeof(struct genlmsghdr))
 		if (mnl_attr_get_type(each) <= MPA_A_CONN_MAX)
 			attr[mnl_attr_get_type(each)] = each;
-	/* A listener */
+	/* Skip listeners. */
 	if (mnl_attr_get_u32(attr[MPA_A_CONN_STATE]) == MPA_STATE_IDLE)
 		return MNL_CB_OK;
 	nameless->seen++;
@@ -802,7 +802,7 @@ static int nameless_look(struct nameless *nameless)
 	return err;
 }
 
-/* disconnect() clears the peer's port. */
+/* TCP's disconnect() clears the peer's port: dumps must still show it. */
 TEST(who_comes_and_fails_has_a_name)
 {
 	struct bad_peers bad_peers = {};

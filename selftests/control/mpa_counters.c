@@ -436,7 +436,7 @@ static int mtu_set(int mtu)
 	return err;
 }
 
-/* One end, and a hand-made peer. */
+/* One end, and a simulated peer. */
 #define EXPECT_DIRECT(...)						\
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 }, __VA_ARGS__)
 

@@ -14,7 +14,7 @@
 #include "mpa_nl.h"
 #include "mpa_pair.h"
 
-/* The sender of the FPDUs: a hand-made peer, or mpa with a path that changes them. */
+/* The sender of the FPDUs: a simulated peer, or mpa with a path that changes them. */
 enum maker {
 	BY_PEER,
 	BY_PATH,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Records that arrive before earlier ones: the peer still has to send them, and
- * sends them all, but hand-made segments have brought their octets already.
+ * sends them all, but forged segments have brought their octets already.
  */
 
 #include "mpa.h"

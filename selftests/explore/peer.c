@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The hand-made peer: what it sends is recorded, what it receives is kept. */
+/* The simulated peer: what it sends is recorded, what it receives is kept. */
 
 #include WORLD_H
 #include "mpa_forge.h"

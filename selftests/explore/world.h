@@ -70,7 +70,7 @@ enum verdict { NOTHING, PART, BAD_PART, WHOLE, BAD, BAD_LENGTH, BAD_CRC, BAD_MAR
 /**
  * struct connection - a connection, and the model's knowledge of it
  * @s:		the tested socket, -1: none (yet, or no longer)
- * @raw:	the hand-made peer, or -1
+ * @raw:	the simulated peer, or -1
  * @extra:	another client of @l, or -1
  * @l:		the listening socket, -1: a listener that all worlds share
  * @o:		another one on the same port

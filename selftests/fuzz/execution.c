@@ -90,7 +90,7 @@ struct run {
 	const u8 *octets;
 	u32 left;
 	int fd;			/* of the socket that is tested */
-	int raw;		/* of the hand-made peer */
+	int raw;		/* of the simulated peer */
 	struct mpa_start start;
 	struct mpa_info info;	/* once in Full Operation */
 	bool full;

@@ -688,7 +688,7 @@ TEST_F(iwarp, a_terminate_ends_the_stream)
 	EXPECT_EQ(0, recv(self->bad.fd, &octet, 1, 0));
 }
 
-/* ---- a hand-made peer, below MPA ---- */
+/* ---- a simulated peer, below MPA ---- */
 
 static bool by_hand(self_t *self, struct peer *peer)
 {

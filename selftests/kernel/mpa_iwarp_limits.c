@@ -463,7 +463,7 @@ TEST_F(limits, closing_does_not_wait_for_the_socket)
 
 /* ---- the peer's Reads ---- */
 
-/* A hand-made peer requests @length octets from the start of a region. */
+/* A simulated peer requests @length octets from the start of a region. */
 static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
 {
 	struct ddp_untagged header = {

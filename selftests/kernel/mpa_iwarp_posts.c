@@ -83,7 +83,7 @@ static bool starts(int dev, int fd, const struct mpa_start *start)
 	return !ioctl(dev, DDP_ATTACH, &fd) && !ioctl(dev, DDP_START, start);
 }
 
-/* In Full Operation at once, with a hand-made peer. */
+/* In Full Operation at once, with a simulated peer. */
 static bool direct(self_t *self)
 {
 	const struct mpa_start start = {

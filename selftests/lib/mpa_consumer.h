@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A user inside the kernel (kmod/mpa_upcalls.c) that follows a test's commands,
- * and a connection between it and a program.
+ * An in-kernel consumer (kmod/mpa_upcalls.c), here called the user, which follows a
+ * test's commands, and a connection between it and a program.
  */
 #ifndef _MPA_CONSUMER_H
 #define _MPA_CONSUMER_H
@@ -40,7 +40,7 @@ static inline bool next_upcall(int user, struct told *told, int ms)
 	       read(user, told, sizeof(*told)) >= (ssize_t)sizeof(told->is);
 }
 
-/* The next one of that kind; others are skipped. */
+/* Read the next upcall of that kind, and skip others. */
 static inline bool upcall_of(int user, enum upcall kind, struct told *told)
 {
 	while (next_upcall(user, told, 20000))
@@ -49,7 +49,7 @@ static inline bool upcall_of(int user, enum upcall kind, struct told *told)
 	return false;
 }
 
-/* None comes for a while. */
+/* Whether there is no upcall of that kind for 300 ms. */
 static inline bool no_upcall(int user, enum upcall kind)
 {
 	static struct told told;
@@ -106,7 +106,7 @@ FIXTURE(consumer)
 {
 	int user;
 	int fd[2];		/* the program's; the user's */
-	struct peer peer;	/* if the program has no MPA */
+	struct peer peer;	/* if the program uses plain TCP */
 	struct told *told;
 	u8 *buf;
 };
@@ -167,7 +167,7 @@ static inline bool record_goes_out(struct _test_data_consumer *self, size_t len)
 	       program_gets(self, len);
 }
 
-/* Both in Full Operation, without startup frames. */
+/* Start both ends in Full Operation, without startup frames. */
 static inline int both_direct(struct _test_data_consumer *self, unsigned int flags)
 {
 	if (flags & MPA_START_MARKERS)
@@ -178,7 +178,7 @@ static inline int both_direct(struct _test_data_consumer *self, unsigned int fla
 	       user_start(self->user, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
-/* The user connects to the program, with a socket that the kernel has created. */
+/* Have the user connect to the program, with a socket that the kernel has created. */
 static inline int user_connects(struct _test_data_consumer *self)
 {
 	struct sockaddr_in addr = {
@@ -202,7 +202,7 @@ static inline int user_connects(struct _test_data_consumer *self)
 	return self->fd[0] < 0 ? -1 : 0;
 }
 
-/* The user is in Full Operation; the program sends hand-made octets. */
+/* Start the user in Full Operation; the program writes FPDUs with plain TCP. */
 static inline int direct_to_peer(struct _test_data_consumer *self, unsigned int flags)
 {
 	self->peer = (struct peer){

@@ -25,7 +25,7 @@ static inline int debugfs_put(const char *dir, const char *name, const char *val
 	return ret;
 }
 
-/* Select the allocations that may fail, without a log line for each. */
+/* Select the allocations that can fail, and do not log each fault. */
 static inline int faults_set_up(const char *dir)
 {
 	return debugfs_put(dir, "verbose", "0") |
@@ -34,7 +34,7 @@ static inline int faults_set_up(const char *dir)
 	       debugfs_put(dir, "ignore-gfp-wait", "N");
 }
 
-/* After @space octets, an allocation of any task or softirq fails. */
+/* Have an allocation of any task or softirq fail, after @space octets. */
 static inline void slab_fault_arm(unsigned int space, bool atomic)
 {
 	char text[16];
@@ -75,7 +75,7 @@ static inline void fault_arm(unsigned int nth)
 		abort();
 }
 
-/* Whether the fault has happened. Reading it copies, so it can fail as well. */
+/* Whether the fault has happened. This read copies to the user, so it can fail as well. */
 static inline bool fault_disarm(void)
 {
 	char text[16] = "";

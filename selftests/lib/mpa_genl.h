@@ -34,7 +34,7 @@ static inline struct mnl_socket *netlink_open(int bus)
 /**
  * struct family - a family, as the controller reports it
  * @id:		message type
- * @events:	its group of that name
+ * @events:	number of its multicast group "events"
  */
 struct family {
 	u16 id;
@@ -90,7 +90,7 @@ static inline struct nlmsghdr *genl_request(void *buf, u16 type, u8 cmd,
 	return nlh;
 }
 
-/* Of the test's network namespace; zeros if there is none. */
+/* Find the family in the test's network namespace. Return: zeros if there is none. */
 static inline struct family mpa_family(void)
 {
 	struct mnl_socket *nl = netlink_open(NETLINK_GENERIC);

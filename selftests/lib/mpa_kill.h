@@ -7,7 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 
-/* "ss -K" at the other end of a connection. Return: 0, or a negative errno. */
+/* Destroy the other end of a connection, as "ss -K" does. Return: 0 or a negative errno. */
 static inline int kill_other_end(int fd)
 {
 	struct {

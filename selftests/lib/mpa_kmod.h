@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * Run a command with such a module: $MODULES is the folder of this kernel's modules, next
- * to this program's folder. Return: as system(3); -1 if the kernel is not known.
+ * Run a shell command. $MODULES is the folder of this kernel's modules, next to this
+ * program's folder. Return: as system(3); -1 if the kernel is not known.
  */
 static inline int kmod_do(const char *line)
 {

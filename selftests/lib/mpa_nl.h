@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an administrator sees of connections: the netlink family "mpa",
- * inet_diag, tracepoints. Include it after mpa_test.h; links with -lmnl.
+ * Ways to show connections: the netlink family "mpa", inet_diag, tracepoints.
+ * Include it after mpa_test.h; links with -lmnl.
  */
 #ifndef _MPA_NL_H
 #define _MPA_NL_H
@@ -31,10 +31,10 @@ struct nl {
 };
 
 /**
- * struct nl_reported - a message: the attributes that are numbers
- * @cmd:	its command
+ * struct nl_reported - the numeric attributes of a message
+ * @cmd:	the message's command
  * @has:	the attributes present, a bit for each
- * @value:	by attribute; a flag has 1
+ * @value:	their values; 1 for a flag
  */
 struct nl_reported {
 	u8 cmd;
@@ -86,7 +86,7 @@ static inline int nl_reported_msg(const struct nlmsghdr *nlh, void *data)
 	return mnl_attr_parse(nlh, sizeof(*genl), nl_reported_attr, told);
 }
 
-/* Send a request and read the answer: 0, or -1 with errno. */
+/* Send a request and read the reply. Return: 0, or -1 with errno. */
 static inline int nl_ask(struct mnl_socket *sock, struct nlmsghdr *nlh,
 			 mnl_cb_t cb, void *data)
 {
@@ -105,14 +105,14 @@ static inline int nl_ask(struct mnl_socket *sock, struct nlmsghdr *nlh,
 	return ret < 0 ? -1 : 0;
 }
 
-/* A request with NLM_F_ACK, so that all of the answer is waited for. */
+/* Prepare a request. With NLM_F_ACK nl_ask() reads the whole reply. */
 static inline struct nlmsghdr *nl_request(struct nl *nl, u8 *buf, u16 type,
 					  u8 cmd, u16 flags)
 {
 	return genl_request(buf, type, cmd, flags, ++nl->seq);
 }
 
-/* For the test's network namespace. */
+/* Open a socket in the test's network namespace. */
 static inline int nl_open(struct nl *nl)
 {
 	const struct family family = mpa_family();
@@ -132,7 +132,7 @@ static inline void nl_close(struct nl *nl)
 	nl->sock = NULL;
 }
 
-/* Read a socket's attributes with conn-get: 0, or -1 with errno. */
+/* Read a socket's attributes with conn-get. Return: 0, or -1 with errno. */
 static inline int nl_conn_get(struct nl *nl, int fd, struct nl_reported *told)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -144,9 +144,9 @@ static inline int nl_conn_get(struct nl *nl, int fd, struct nl_reported *told)
 }
 
 /**
- * struct nl_search - find a connection in a dump
- * @cookie:	its number
- * @found:	how often the dump has it
+ * struct nl_search - search for a connection in a dump
+ * @cookie:	its cookie
+ * @found:	number of times that the dump has it
  * @told:	its attributes
  */
 struct nl_search {
@@ -168,7 +168,7 @@ static inline int nl_search_msg(const struct nlmsghdr *nlh, void *data)
 	return ret;
 }
 
-/* Read a socket's attributes from a dump, which must have it once: 0 or -1. */
+/* Read a socket's attributes from a dump. Return: 0, or -1 if it is not there just once. */
 static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_reported *told)
 {
 	struct nl_search search = { .cookie = cookie_of(fd), .told = told };
@@ -203,7 +203,7 @@ static inline int nl_join(struct nl *nl)
 		      NULL, NULL);
 }
 
-/* From now on, on a socket that sends no requests. */
+/* Join a multicast group. The socket must not send requests afterwards. */
 static inline int nl_listen(struct nl *nl, int group)
 {
 	return mnl_socket_setsockopt(nl->sock, NETLINK_ADD_MEMBERSHIP, &group,
@@ -211,7 +211,7 @@ static inline int nl_listen(struct nl *nl, int group)
 }
 
 /*
- * The next message of a group, within @ms milliseconds: 0, or -1 with errno;
+ * Read the next message, within @ms milliseconds. Return: 0, or -1 with errno;
  * ENOBUFS: messages were lost, ETIMEDOUT: there was none.
  */
 static inline int nl_next(struct nl *nl, struct nl_reported *told, int ms)
@@ -229,7 +229,7 @@ static inline int nl_next(struct nl *nl, struct nl_reported *told, int ms)
 	return mnl_cb_run(buf, n, 0, 0, nl_reported_msg, told) < 0 ? -1 : 0;
 }
 
-/* The next event of that kind about a socket: 0 or -1. */
+/* Read a socket's next event @cmd, and skip others. Return: 0 or -1. */
 static inline int nl_event(struct nl *nl, u64 cookie, u8 cmd,
 			   struct nl_reported *told)
 {
@@ -284,7 +284,7 @@ static inline void diag_address(int fd, bool peer, __be16 *port, __be32 *addr)
 		       sizeof(struct in_addr));
 }
 
-/* What inet_diag reports of a connection: 0, or -1 with errno; ENOENT: not found. */
+/* Read a socket's attributes with inet_diag. Return: 0, or -1 with errno; ENOENT: not found. */
 static inline int diag_get(int fd, struct nl_reported *told)
 {
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_SOCK_DIAG);
@@ -295,7 +295,7 @@ static inline int diag_get(int fd, struct nl_reported *told)
 	struct nlmsghdr *nlh;
 	int family = 0, err;
 
-	/* The guest does not load modules by itself. */
+	/* The guest does not load modules on demand. */
 	if (system("modprobe -q tcp_diag") < 0)
 		return -1;
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
@@ -375,8 +375,8 @@ static inline int trace_clear(const struct trace *trace)
 }
 
 /*
- * The first event of that name: its text after the socket's local port. Return:
- * the number of events of that socket.
+ * Count a socket's trace events of that name. @says: the text of the first one after the
+ * local port. Return: their number.
  */
 static inline int trace_find(const struct trace *trace, const char *event,
 			     int fd, char *says, size_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection whose ends are started as a test wants: one or both by mpa, or
- * one by hand. Include it after mpa_harness.h.
+ * A connection with one or both ends started by mpa; the test itself can write and
+ * read the other end's frames. Include it after mpa_harness.h.
  */
 #ifndef _MPA_PAIR_H
 #define _MPA_PAIR_H
@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(pair)
 	hang_up(self->fd[1]);
 }
 
-/* A new connection, with MPA on the ends that are named. */
+/* Open a new connection; @first and @second: attach MPA to this end. */
 static inline int fresh(struct _test_data_pair *self, bool first, bool second)
 {
 	hang_up(self->fd[0]);
@@ -75,7 +75,7 @@ static inline ssize_t ask(struct _test_data_pair *self)
 	return read_all(self->fd[1], self->buf, len);
 }
 
-/* The same with IRD 8 and ORD 4. */
+/* As ask(), with IRD 8 and ORD 4. */
 static inline ssize_t ask_enhanced(struct _test_data_pair *self)
 {
 	self->start[0].revision = 2;
@@ -124,7 +124,7 @@ static inline size_t enhanced_frame(u8 *frame, bool reply, u8 flags,
 	return FRAME_LEN + enhanced_put(frame + FRAME_LEN, control, ird, ord);
 }
 
-/* The initiator goes first. */
+/* Exchange records; the initiator sends first. */
 static inline bool records_go(struct _test_data_pair *self)
 {
 	return record_goes(self->fd[0], self->fd[1], 1000) &&

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A receiver with MPA_PLACE, and a stream of records whose segments a test
- * sends in any order. Include it after mpa_harness.h. A test that defines
- * PLACE_CONNECTS before that creates the connections, the fixture's setup,
- * itself; one that defines PLACE_FPDU builds the FPDUs.
+ * A receiver with MPA_PLACE, and a stream of records whose segments a test sends in
+ * any order. Include it after mpa_harness.h. A test that defines PLACE_CONNECTS before
+ * this has its own FIXTURE_SETUP; one that defines PLACE_FPDU builds the FPDUs itself.
  */
 #ifndef _MPA_PLACE_H
 #define _MPA_PLACE_H
@@ -14,7 +13,7 @@
 #define RECORDS_MAX	2000
 #define WINDOW_OPENED	(40 * 60000)	/* octets, by open_window() */
 
-/* Build the stream's next FPDU, with these octets. */
+/* Build the stream's next FPDU, with these octets as ULPDU. */
 #ifndef PLACE_FPDU
 #define PLACE_FPDU(self, octets, len, to) \
 	peer_fpdu(&(self)->peer, octets, len, to)
@@ -27,13 +26,13 @@ FIXTURE(place)
 	struct forger forger;
 	struct got *got;
 	unsigned int records;
-	u32 start[RECORDS_MAX + 1];	/* of each FPDU in the stream */
-	u32 len[RECORDS_MAX];		/* of each record */
+	u32 start[RECORDS_MAX + 1];	/* stream position of each FPDU */
+	u32 len[RECORDS_MAX];		/* length of each record */
 	u8 *stream;
 	u8 *buf;
 };
 
-/* A receive buffer for all that a test sends, for connections created from now on. */
+/* Set the receive buffer of later connections: room for all that a test sends. */
 static inline int allow_room(void)
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);
@@ -42,7 +41,7 @@ static inline int allow_room(void)
 	return write(rmem, room, strlen(room)) < 0 || close(rmem) ? -1 : 0;
 }
 
-/* Open the window that far: it grows with what arrives. */
+/* Open the window to WINDOW_OPENED octets: it grows with the octets received. */
 static inline int open_window(const int fd[2], u8 *buf)
 {
 	u32 i;
@@ -54,7 +53,7 @@ static inline int open_window(const int fd[2], u8 *buf)
 	return 0;
 }
 
-/* Before the connection exists. */
+/* Called before the connection is opened. */
 static inline int place_prepare(struct _test_data_place *self)
 {
 	self->records = 0;
@@ -65,7 +64,7 @@ static inline int place_prepare(struct _test_data_place *self)
 	return own_netns() || one_processor() || allow_room() ? -1 : 0;
 }
 
-/* The receiver is in Full Operation. */
+/* Called when the receiver is in Full Operation. */
 static inline int place_begin(struct _test_data_place *self)
 {
 	patience(self->fd, 20);
@@ -130,7 +129,7 @@ static inline u32 stream_end(const struct _test_data_place *self)
 	return self->start[self->records];
 }
 
-/* Octets of the stream arrive, in segments of @segment octets at most. */
+/* Send octets of the stream, in segments of at most @segment octets. */
 static inline int come_cut(struct _test_data_place *self, u32 from, u32 to,
 			   u32 segment)
 {
@@ -149,11 +148,11 @@ static inline int come(struct _test_data_place *self, u32 from, u32 to)
 	return come_cut(self, from, to, 16000);
 }
 
-/* The FPDUs from @first up to, not including, @end arrive. */
+/* Send the FPDUs from @first up to, but not including, @end. */
 #define COME(first, end) \
 	ASSERT_EQ(0, come(self, self->start[first], self->start[end]))
 
-/* recvmsg has returned that record, with these octets. */
+/* Whether recvmsg has returned that record, with these octets. */
 static inline bool is_record(const struct _test_data_place *self, ssize_t n,
 			     unsigned int record, const u8 *octets, bool placed)
 {
@@ -176,7 +175,7 @@ static inline bool is_record(const struct _test_data_place *self, ssize_t n,
 			 info->order == record);
 }
 
-/* The next recvmsg returns that record, out of order or in order. */
+/* Whether the next recvmsg returns that record, out of order (@placed) or in order. */
 static inline bool gives_octets(struct _test_data_place *self,
 				unsigned int record, const u8 *octets,
 				bool placed)
@@ -198,7 +197,7 @@ static inline bool gives(struct _test_data_place *self, unsigned int record,
 #define PLACED(record)	ASSERT_TRUE(gives(self, record, true))
 #define ORDERED(record)	ASSERT_TRUE(gives(self, record, false))
 
-/* Nothing more arrives: poll and recv agree. The work item has had its time. */
+/* No record is ready: poll and recv agree. Poll waits for the work item. */
 #define NOTHING() do {							\
 	EXPECT_FALSE(poll_for(self->fd, POLLIN, 30));			\
 	EXPECT_EQ(0, inq(self->fd));					\

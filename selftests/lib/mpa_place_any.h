@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA_PLACE, at random: a stream in segments that are cut anywhere, overlap, come twice
- * and in any order, and a reader that uses every way to read. Each record comes once,
- * whole and in its place, and poll(2) is right. Include it after mpa_place.h.
+ * MPA_PLACE, at random: segments of a stream are cut anywhere, overlap, and arrive in any
+ * order and repeatedly; the reader uses every way to read. Each record must be received
+ * once, whole and with its position, and poll(2) must be right. Include it after mpa_place.h.
  *
  * MPA_PLACE_SEEDS is the number of runs.
  */
@@ -11,7 +11,7 @@
 
 #include <poll.h>
 
-/* Whether many segments are one whole FPDU. */
+/* Whether many segments are to consist of one whole FPDU. */
 #ifndef PLACE_WHOLE
 #define PLACE_WHOLE	false
 #endif
@@ -23,11 +23,10 @@
  * @self:	the connection
  * @random:	state of the random numbers
  * @base:	first record of this run
- * @before:	where the previous run begins in the stream
- * @got:	records that have come
- * @part:	octets of the record in order that have come
- * @order:	the record in order that comes next, or is missing
- * @placed:	records that came out of order
+ * @before:	stream position of the previous run
+ * @got:	records received
+ * @part:	octets received of the next record in order
+ * @placed:	number of records received out of order
  * @failed:	what was wrong
  */
 struct any {
@@ -66,7 +65,7 @@ static inline bool any_fails(struct any *any, const char *what)
 	return false;
 }
 
-/* Account for the records received; the control message describes the first. */
+/* Check and note the records received; the control message describes the first one. */
 static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int flags)
 {
 	const struct _test_data_place *self = any->self;
@@ -117,7 +116,7 @@ static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int fl
 	return true;
 }
 
-/* One call. Return: false if nothing was there, or something was wrong. */
+/* Call recvmsg once. Return: false if nothing was there, or something was wrong. */
 static inline bool any_read(struct any *any)
 {
 	u32 len = any_up_to(any, 3) ? BUF : 1 + any_up_to(any, 3000);
@@ -131,8 +130,8 @@ static inline bool any_read(struct any *any)
 	if (n < 0 && errno != EAGAIN)
 		return any_fails(any, "error");
 	/*
-	 * A record that does not fit waits. And the work item may just have
-	 * found data that TCP has dropped since.
+	 * A record that does not fit @len stays unread. And TCP may have dropped
+	 * data that the work item has found.
 	 */
 	if (n < 0 && in && len == BUF && poll_for(self->fd, POLLIN, 0) &&
 	    recv(self->fd, self->buf, len, MSG_PEEK | MSG_DONTWAIT) < 0)
@@ -171,7 +170,7 @@ static inline int any_segment(struct any *any, u32 from, u32 to)
 	u32 n = 1 + any_up_to(any, max);
 	unsigned int i = any->base;
 
-	/* Mostly at the start of an FPDU, as an MPA sender cuts its segments. */
+	/* Begin mostly at the start of an FPDU, as segments of an MPA sender do. */
 	if (any_up_to(any, 3)) {
 		while (any->self->start[i + 1] <= at)
 			i++;
@@ -214,8 +213,8 @@ static inline bool any_run(struct any *any)
 		any_option(any);
 	}
 	/*
-	 * The rest in order. TCP may have dropped since what came out of order
-	 * in the previous run.
+	 * Send the rest in order, with the previous run: TCP may have dropped octets
+	 * of it that arrived out of order.
 	 */
 	for (rounds = 0; rounds < 100 && !any_all(any); rounds++) {
 		for (at = any->before; at < to; at += n) {

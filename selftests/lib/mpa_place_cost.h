@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The cost of a segment that comes out of order. Include it after mpa_place.h.
- * It compares times: not for a guest whose clock is that of a busy host.
+ * The cost of a segment that arrives out of order. Include it after mpa_place.h.
+ * It compares times, so do not use it in a guest on a busy host.
  */
 #ifndef _MPA_PLACE_COST_H
 #define _MPA_PLACE_COST_H
@@ -17,7 +17,7 @@ static inline double now_us(void)
 	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
 }
 
-/* Bind the work item to this processor, so that it does not run beside the test. */
+/* Bind the work item to this processor, so that it does not run in parallel to the test. */
 static inline int one_workqueue(void)
 {
 	int fd = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY);
@@ -28,8 +28,8 @@ static inline int one_workqueue(void)
 }
 
 /*
- * Microseconds for a segment of one octet and its work item, which gets the
- * time @rest; the least of several, as other tasks use the processor too.
+ * Return: microseconds for a segment of one octet and its work item, for which the
+ * test sleeps @rest us; the minimum of several, as other tasks use the processor too.
  */
 static inline double segment_us(struct _test_data_place *self, u32 off, u32 step,
 				unsigned int rest)
@@ -49,7 +49,7 @@ static inline double segment_us(struct _test_data_place *self, u32 off, u32 step
 				usleep(rest);
 			else
 				sched_yield();
-			/* If it runs, this waits for the lock. */
+			/* If the work item runs, this waits for its lock. */
 			if (set_int(self->fd, MPA_RECVINFO, 1))
 				return -1;
 		}

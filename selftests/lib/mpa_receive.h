@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One recvmsg with its control messages; a receiver with a hand-made peer.
+ * One recvmsg with its control messages; a receiver with a simulated peer.
  * Include it after mpa_harness.h.
  */
 #ifndef _MPA_RECEIVE_H
@@ -19,7 +19,7 @@
  * @has_lengths: @length was received
  * @n:		entries in @length
  * @length:	control message MPA_RECV_BATCH
- * @others:	control messages of another kind
+ * @others:	number of other control messages
  */
 struct got {
 	int msg_flags;
@@ -100,8 +100,8 @@ static inline int get_int(int fd, int option)
 }
 
 /*
- * Full Operation without startup frames: fd receives as the flags say, and the
- * hand-made peer sends to match.
+ * Start Full Operation without startup frames: @fd receives according to @flags,
+ * and the simulated peer sends accordingly.
  */
 static inline int receive_directly(int fd, struct peer *peer, int peer_fd,
 				   unsigned int flags)
@@ -112,7 +112,7 @@ static inline int receive_directly(int fd, struct peer *peer, int peer_fd,
 	return mpa_attach(fd) || mpa_start(fd, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
-/* Octets of the next FPDU, with a self-checking record. */
+/* Build the peer's next FPDU, with a self-checking record. Return: its length. */
 static inline size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 {
 	static u8 record[MPA_ULPDU_MAX];
@@ -170,7 +170,7 @@ FIXTURE_TEARDOWN(rx)
 	free(self->got);
 }
 
-/* The peer sends records; they have arrived when this returns. */
+/* Have the peer send records, and wait until they have arrived. */
 #define SEND(...) do {							\
 	const size_t lens_[] = { __VA_ARGS__ };				\
 	unsigned int i_;						\
@@ -183,7 +183,7 @@ FIXTURE_TEARDOWN(rx)
 #define RECEIVE(len, flags) \
 	receive(self->fd, self->buf, len, flags, self->got)
 
-/* A batch of these records, and nothing else. */
+/* The last call has returned a batch of these records, and nothing else. */
 #define EXPECT_BATCH(...) do {						\
 	const size_t lens_[] = { __VA_ARGS__ };				\
 	unsigned int i_;						\

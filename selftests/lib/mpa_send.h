@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A started connection over a wire of MTU 1500 in a network namespace of its
- * own, and a long sequence of octets that it carries, cut into any records.
- * Include it after mpa_harness.h.
+ * A connection in Full Operation over loopback with MTU 1500, in a network
+ * namespace of its own, which carries a long sequence of octets, cut into records
+ * of any length. Include it after mpa_harness.h.
  */
 #ifndef _MPA_SEND_H
 #define _MPA_SEND_H
@@ -18,7 +18,7 @@ FIXTURE(send)
 	int fd[2];		/* initiator, responder */
 	u64 sent;		/* octets that a send has accepted */
 	u64 seen;		/* octets received at the other end */
-	u64 pos;		/* stream position of the FPDU read next */
+	u64 pos;		/* stream position of the next FPDU to read */
 	u32 emss;		/* EMSS at the beginning */
 	bool marked;
 	u8 buf[MPA_ULPDU_MAX + 1];
@@ -50,7 +50,7 @@ static inline int option_put(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
 }
 
-/* The option's value, or one that no option has if there is none. */
+/* Return: the option's value, or -12345, which no option has, if that fails. */
 static inline int option_get(int fd, int level, int name)
 {
 	socklen_t len = sizeof(int);
@@ -72,7 +72,7 @@ struct connecting {
 	int rcvbuf;		/* of the other end */
 };
 
-/* Two ends of a TCP connection over loopback, with these options; 0 or -1. */
+/* Open a TCP connection over loopback, with these options. Return: 0 or -1. */
 static inline int tcp_pair_how(int family, int fd[2],
 			       const struct connecting *how)
 {
@@ -108,7 +108,7 @@ static inline int tcp_pair_how(int family, int fd[2],
 	return 0;
 }
 
-/* A new connection in Full Operation; octets are counted from 0. */
+/* Open a new connection in Full Operation; octets are counted from 0 again. */
 static inline int reconnect(struct _test_data_send *self, int family,
 			    bool marked, const struct connecting *how)
 {
@@ -211,7 +211,7 @@ static inline u32 fpdu_len(u64 pos, u32 ulpdu_len, bool marked)
 	return off;
 }
 
-/* The longest ULPDU whose FPDU, at @pos, is of at most @emss octets. */
+/* The length of the longest ULPDU whose FPDU, at @pos, has at most @emss octets. */
 static inline u32 ulpdu_filling(u64 pos, u32 emss, bool marked)
 {
 	u32 n = emss - 6;
@@ -221,7 +221,7 @@ static inline u32 ulpdu_filling(u64 pos, u32 emss, bool marked)
 	return n;
 }
 
-/* Receive a record, the next octets of the sequence: its length, or -1. */
+/* Receive a record, the next octets of the sequence. Return: its length, or -1. */
 static inline ssize_t take(struct _test_data_send *self, int flags)
 {
 	ssize_t n = recv(self->fd[1], self->buf, sizeof(self->buf), flags);
@@ -239,7 +239,7 @@ static inline ssize_t take(struct _test_data_send *self, int flags)
 	return n;
 }
 
-/* Records of these lengths arrive, and nothing is missing. */
+/* Whether records of these lengths arrive, and nothing is missing. */
 static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
 {
 	int i;
@@ -262,7 +262,7 @@ static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
 	EXPECT_TRUE(taken(self, want, ARRAY_SIZE(want)));		\
 } while (0)
 
-/* A send of @len octets arrives as ULPDUs of @n octets and a rest. */
+/* Whether a send of @len octets arrives as ULPDUs of @n octets and a rest. */
 static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
 {
 	for (; len; len -= n) {
@@ -275,8 +275,8 @@ static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
 }
 
 /*
- * The same, and each but the last fills a segment. The first one may fill the
- * rest of a segment that waited, if that had space for 128 octets.
+ * Whether a send of @len octets arrives as ULPDUs that fill segments, and a rest.
+ * The first one may fill the rest of an unsent segment that had room for 128 octets.
  */
 static inline bool taken_filling(struct _test_data_send *self, size_t len)
 {
@@ -333,7 +333,7 @@ static inline u64 segments(struct _test_data_send *self)
 	return info.tx_segs_aligned + info.tx_segs_unaligned;
 }
 
-/* Each so far began with an FPDU. */
+/* Whether each segment so far began with an FPDU. */
 static inline bool all_aligned(struct _test_data_send *self)
 {
 	const struct mpa_info info = mpa_info(self->fd[0]);
@@ -351,11 +351,11 @@ static inline bool all_aligned(struct _test_data_send *self)
 struct reader {
 	pthread_t thread;
 	int fd;
-	u64 seen;		/* octets, in order and right */
+	u64 seen;		/* octets received, in order and right */
 	u32 records;
 	u32 shortest;
 	u32 longest;
-	int error;		/* errno it ended with; 0: end of stream */
+	int error;		/* errno of the last recv(); 0: end of stream */
 };
 
 static inline void *reader_run(void *arg)
@@ -390,7 +390,7 @@ static inline int reader_start(struct reader *r, int fd)
 	return pthread_create(&r->thread, NULL, reader_run, r);
 }
 
-/* After the sender's end: all that it accepted arrives, then the end of stream. */
+/* Shut the sender down: all accepted octets arrive, then the end of stream. */
 #define EXPECT_READER_HAS(r, octets) do {				\
 	shutdown(self->fd[0], SHUT_WR);					\
 	pthread_join((r)->thread, NULL);				\

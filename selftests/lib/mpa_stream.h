@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A long sequence of octets, cut into any records. */
+/* A long sequence of octets, to be cut into records of any length. */
 #ifndef _MPA_STREAM_H
 #define _MPA_STREAM_H
 
 /*
- * Octet n of the stream, however it is cut. The period is a prime, so no record
- * length divides it.
+ * Octet n of the stream does not depend on how the stream is cut. The period is a
+ * prime, so it is not a multiple of a record's length.
  */
 #define STREAM_PERIOD	524287
 
@@ -25,7 +25,7 @@ static void __attribute__((constructor(200))) stream_row_fill(void)
 	}
 }
 
-/* At least STREAM_PERIOD octets from @pos. */
+/* Return: at least STREAM_PERIOD octets of the stream from @pos on. */
 static inline u8 *stream_at(u64 pos)
 {
 	return stream_row + pos % STREAM_PERIOD;

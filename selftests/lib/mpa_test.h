@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests share: connections, and a peer made by hand that speaks MPA
- * with octets from the model (unit/model.c), not from the code under test.
+ * Common parts of the tests: connections, and a simulated peer. That is a plain TCP
+ * socket to which a test writes MPA's octets. They are from the model (unit/model.c),
+ * not from the code under test.
  */
 #ifndef _MPA_TEST_H
 #define _MPA_TEST_H
@@ -37,12 +38,11 @@
 
 /*
  * Self-checking records: a record of LEN octets is a piece of one long random
- * sequence, from an offset that depends on LEN. So it shows its length, and
- * each octet shows its position.
+ * sequence, from an offset that depends on LEN. So a wrong length or octet is found.
  */
 static u8 record_row[1 << 20];
 
-/* Before main(), as several threads read it. */
+/* Filled before main(), as several threads read it. */
 static void __attribute__((constructor)) record_row_fill(void)
 {
 	u32 x = 1;
@@ -69,7 +69,7 @@ static inline bool record_good(const u8 *record, size_t len)
 	return !memcmp(record, record_of(len), len);
 }
 
-/* Two ends of a TCP connection over loopback; 0 or -1. */
+/* Open a TCP connection over loopback. Return: 0 or -1. */
 static inline int tcp_pair_buf(int family, int fd[2], int rcvbuf)
 {
 	struct sockaddr_storage addr = { .ss_family = family };
@@ -86,7 +86,7 @@ static inline int tcp_pair_buf(int family, int fd[2], int rcvbuf)
 	fd[0] = socket(family, SOCK_STREAM, 0);
 	if (listener < 0 || fd[0] < 0)
 		return -1;
-	/* Inherited by the accepted end. */
+	/* The accepted socket inherits this. */
 	if (rcvbuf)
 		setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &rcvbuf,
 			   sizeof(rcvbuf));
@@ -123,7 +123,7 @@ static inline int mpa_start(int fd, int role, unsigned int flags)
 	return setsockopt(fd, SOL_MPA, MPA_START, &start, sizeof(start));
 }
 
-/* Both ends in Full Operation: fd[0] the initiator, fd[1] the responder. */
+/* Start both ends: fd[0] as initiator, fd[1] as responder. */
 static inline int mpa_started_pair(int fd[2], unsigned int initiator_flags,
 				   unsigned int responder_flags)
 {
@@ -139,7 +139,7 @@ static inline int mpa_start_as(int fd, const struct mpa_start *start)
 	return setsockopt(fd, SOL_MPA, MPA_START, start, sizeof(*start));
 }
 
-/* What the peer's startup frame said; all ones if there was none. */
+/* Return: the contents of the peer's startup frame; all ones if there was none. */
 static inline struct mpa_peer mpa_peer(int fd)
 {
 	struct mpa_peer peer = {};
@@ -169,7 +169,7 @@ static inline int so_error(int fd)
 	return err;
 }
 
-/* Events now, or those that come within the time. */
+/* Poll for at most @ms milliseconds. Return: the events, or -1. */
 static inline int poll_for(int fd, int events, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -187,7 +187,7 @@ static inline void set_block(int fd)
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
-/* A timeout, for a test that would hang when it fails. */
+/* Set a receive timeout, so that a failing test does not hang. */
 static inline void patience(int fd, int seconds)
 {
 	struct timeval time = { .tv_sec = seconds };
@@ -195,7 +195,7 @@ static inline void patience(int fd, int seconds)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
 }
 
-/* Close with RST, or without FIN and TIME_WAIT at least. */
+/* Close with RST, or at least without TIME_WAIT. */
 static inline void hang_up(int fd)
 {
 	struct linger reset = { .l_onoff = 1 };
@@ -236,7 +236,7 @@ static inline int own_netns(void)
 	return unshare(CLONE_NEWNET) ? -1 : lo_set(true);
 }
 
-/* Stay on this processor, so that what the process sends stays in order. */
+/* Stay on this processor, so that packets of this process stay in order. */
 static inline int one_processor(void)
 {
 	cpu_set_t one;
@@ -247,8 +247,8 @@ static inline int one_processor(void)
 }
 
 /*
- * Wait until TCP has received what a process on one processor has sent over
- * loopback: once a datagram sent after it has arrived, it has, too.
+ * Wait until TCP has received all segments that this process has sent over loopback.
+ * On one processor packets stay in order: wait for a datagram sent after them.
  */
 static inline bool lo_delivered(void)
 {
@@ -324,7 +324,7 @@ static inline long long statistic(const char *name)
 	return statistics(name, "");
 }
 
-/* Octets that TCP has received, of data and of startup. */
+/* Return: the octets that TCP has received, startup frames included. */
 static inline u64 received(int fd)
 {
 	struct tcp_info info = {};
@@ -334,7 +334,7 @@ static inline u64 received(int fd)
 	return info.tcpi_bytes_received;
 }
 
-/* Whether that many octets have arrived, in time. */
+/* Whether TCP has received @octets octets, within 20 s. */
 static inline bool arrived(int fd, u32 octets)
 {
 	const long until = now_ms() + 20000;
@@ -345,8 +345,8 @@ static inline bool arrived(int fd, u32 octets)
 }
 
 /*
- * Whether a thread sleeps, within 20 s. It stores its number in *@tid and then
- * makes the one call in which it can sleep.
+ * Whether a thread sleeps, within 20 s. The thread stores its number in *@tid and
+ * then makes the only call in which it can sleep.
  */
 static inline bool asleep(const pid_t *tid)
 {
@@ -398,7 +398,7 @@ static inline int write_all(int fd, const void *buf, size_t len)
 	return send(fd, buf, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
 }
 
-/* A record arrives as it was sent. */
+/* Whether a record arrives as it was sent. */
 static inline bool record_goes(int from, int to, size_t len)
 {
 	u8 record[4096], seen[4096];
@@ -409,7 +409,7 @@ static inline bool record_goes(int from, int to, size_t len)
 	       record_good(seen, len);
 }
 
-/* On a socket that is, or again is, plain TCP. */
+/* Whether octets arrive between sockets with plain TCP. */
 static inline bool text_goes(int from, int to)
 {
 	char buf[8];
@@ -429,7 +429,7 @@ static inline int decide_as(int fd, int option, const void *reply, size_t len)
 	return setsockopt(fd, SOL_MPA, option, reply, len) ? errno : 0;
 }
 
-/* ---- the hand-made peer ---- */
+/* ---- the simulated peer ---- */
 
 static inline size_t frame_put(u8 *frame, bool reply, u8 flags,
 			       u8 revision, u16 pd_length)
@@ -449,7 +449,7 @@ struct peer {
 	u64 tx_position;
 };
 
-/* Octets of the next FPDU that this peer sends. */
+/* Build the next FPDU of this peer. Return: its length. */
 static inline size_t peer_fpdu(struct peer *peer, const u8 *ulpdu,
 			       size_t len, u8 *fpdu)
 {
@@ -485,7 +485,7 @@ static inline int peer_send_record(struct peer *peer, size_t len)
 	return peer_send(peer, record, len);
 }
 
-/* The hand-made peer is the initiator; fd is attached and started here. */
+/* Start up with the simulated peer as initiator; MPA is attached to @fd here. */
 static inline int peer_initiates(struct peer *peer, int fd, bool want_markers,
 				 unsigned int flags)
 {
@@ -504,7 +504,7 @@ static inline int peer_initiates(struct peer *peer, int fd, bool want_markers,
 	return 0;
 }
 
-/* The hand-made peer is the responder. */
+/* Start up with the simulated peer as responder; MPA is attached to @fd here. */
 static inline int peer_responds(struct peer *peer, int fd, bool want_markers,
 				unsigned int flags)
 {
@@ -527,7 +527,7 @@ static inline int peer_responds(struct peer *peer, int fd, bool want_markers,
 	return poll_for(fd, POLLOUT, 20000) == POLLOUT && !so_error(fd) ? 0 : -1;
 }
 
-/* Everything has been acknowledged, within the time. */
+/* Whether everything has been acknowledged, within 20 s. */
 static inline bool acked(int fd)
 {
 	long end = now_ms() + 20000;
@@ -550,7 +550,7 @@ static inline long module_refs(void)
 	return refs;
 }
 
-/* Sockets close asynchronously; a lingering one takes a minute at most. */
+/* Sockets close asynchronously; one that lingers takes at most a minute. */
 static inline bool module_unused(void)
 {
 	const long until = now_ms() + 90000;
@@ -560,7 +560,7 @@ static inline bool module_unused(void)
 	return !module_refs();
 }
 
-/* On one processor, the kernel's workers run after the test. */
+/* Run with real-time priority: on one processor, kworkers then run only when the test sleeps. */
 static inline int real_time(bool on)
 {
 	const struct sched_param param = { .sched_priority = on ? 50 : 0 };
@@ -570,7 +570,7 @@ static inline int real_time(bool on)
 
 /*
  * Load kmod/mpa_kernel_user.ko, which selftests/kmod/build builds, with these
- * parameters: true on success.
+ * parameters. Return: true on success.
  */
 static inline bool kernel_user(const char *args)
 {
@@ -593,7 +593,7 @@ static inline u8 tcp_state(int fd)
 	return info.tcpi_state;
 }
 
-/* In time. */
+/* Whether TCP's state is CLOSE, within 20 s. */
 static inline bool tcp_closed(int fd)
 {
 	const long until = now_ms() + 20000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A hand-made peer: FPDUs octet by octet as in RFC 5044, and every way to get one wrong.
+ * A simulated peer: FPDUs octet by octet as in RFC 5044, and every way to get one wrong.
  */
 
 #include <sys/wait.h>

@@ -436,7 +436,7 @@ FIXTURE_TEARDOWN(account)
 	free(self->fpdu);
 }
 
-/* Another receiver: fd[i][1], with a hand-made peer at fd[i][0]. */
+/* Another receiver: fd[i][1], with a simulated peer at fd[i][0]. */
 static int one_more(struct _test_data_account *self, int rcvbuf,
 		    struct peer *peer)
 {

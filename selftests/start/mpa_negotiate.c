@@ -776,7 +776,7 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 	}
 }
 
-/* The same with a hand-made peer, octet for octet. */
+/* The same with a simulated peer, octet for octet. */
 TEST_F(pair, initiator_meets_each_rnic_by_hand)
 {
 	u8 frame[FRAME_LEN];
