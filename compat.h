@@ -180,9 +180,9 @@ void mpa_compat_exit(void);
 #endif
 
 /*
- * TCP takes pages with MSG_SPLICE_PAGES. Where it does not, it ignores the
- * flag, so its presence proves nothing: older kernels have
- * tcp_sendpage_locked(), and splice(2) and sendfile(2) call .sendpage.
+ * Newer TCP takes pages with MSG_SPLICE_PAGES. Older TCP ignores the flag, even
+ * if it is defined: there tcp_sendpage_locked() takes pages, and splice(2) and
+ * sendfile(2) call .sendpage.
  */
 #if defined(MPA_HAVE_SENDPAGE) && !defined(MSG_SPLICE_PAGES)
 #define MSG_SPLICE_PAGES 0x8000000

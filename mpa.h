@@ -361,7 +361,7 @@ size_t mpa_show_ulp_size(const struct sock *sk);
 
 /* ---- mpa_nl_report.c ---- */
 
-/* Index of the multicast group among the netlink family's own. */
+/* Index of the multicast group in the netlink family's .mcgrps */
 #define MPA_NLGRP_EVENTS	0
 
 /* An event for netlink */

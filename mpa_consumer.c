@@ -45,7 +45,7 @@ static __always_inline int mpa_consumer_lock(struct socket *sock,
 		return -ENOTCONN;
 	*ctx = mpa_ctx(sk);
 	if (!in_task() || mpa_consumer_upcalled(*ctx)) {
-		pr_warn_ratelimited("called from an upcall, which must not be, by %pS\n",
+		pr_warn_ratelimited("must not be called in an upcall or interrupt: caller %pS\n",
 				    __builtin_return_address(0));
 		return -EDEADLK;
 	}
@@ -82,7 +82,7 @@ static __always_inline int mpa_consumer_check(struct socket *sock)
 static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
 {
 	user->edge = ctx->rx.cur.pos;
-	/* The unacknowledged octets may be the startup frame's: less than 0. */
+	/* If octets of the startup frame are unacknowledged, @acked is below 0: it wraps. */
 	user->acked = (u64)ctx->tx.pos - (u32)(ctx->tx.pos - mpa_tx_acked(ctx));
 	user->sent = ctx->tx.pos;
 	WRITE_ONCE(ctx->consumer, user);
@@ -191,7 +191,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_detach);
  * @sock:	the socket
  * @start:	the parameters
  * @wait:	an initiator waits for the reply, for at most SO_SNDTIMEO;
- *		otherwise @state of struct mpa_upcalls reports the end
+ *		otherwise @state of struct mpa_upcalls reports the result
  *
  * With MPA_ROLE_DIRECT startup has been done elsewhere: Full Operation begins
  * with the next octet.
@@ -209,8 +209,7 @@ int mpa_sock_start(struct socket *sock, const struct mpa_start *start,
 EXPORT_SYMBOL_GPL(mpa_sock_start);
 
 /**
- * mpa_sock_accept() - with MPA_START_MANUAL: accept the peer's request, or
- *                     reply
+ * mpa_sock_accept() - with MPA_START_MANUAL: accept the peer's request or reply
  * @sock:	the socket, in MPA_STATE_REQUESTED
  * @reply:	private data, IRD and ORD of a responder; NULL: those of
  *		mpa_sock_start()
@@ -321,7 +320,7 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 		*end = user->sent;
 	if (err == -EAGAIN)
 		user->wants_room = true;
-	/* sk_write_space reports ACKs, as it does room. */
+	/* sk_write_space reports ACKs as well as room. */
 	if (user->wants_room || user->upcalls->acked)
 		mpa_tcp_want_writable(ctx->sk);
 	if (mpa_tx_mulpdu_now(ctx) != user->mulpdu)
@@ -381,8 +380,8 @@ EXPORT_SYMBOL_GPL(mpa_sock_send);
  *
  * Context: as mpa_sock_send().
  * Return: the number of octets of @payload that were sent, in whole ULPDUs.
- * Sending the rest returns its errno, mostly -EAGAIN, as this does if nothing
- * was sent. -EMSGSIZE for 0 octets or more than MPA_CUT_MAX; -EINVAL for a
+ * The next call, for the rest, returns the errno, mostly -EAGAIN; so does this
+ * call if nothing was sent. -EMSGSIZE for 0 octets or more than MPA_CUT_MAX; -EINVAL for a
  * header longer than MPA_HEADER_MAX, or an unknown flag; or as mpa_sock_send().
  */
 int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
@@ -419,7 +418,7 @@ void mpa_sock_resume(struct socket *sock)
 	rcu_read_lock();
 	user = READ_ONCE(mpa_ctx(sock->sk)->consumer);
 	if (user) {
-		/* Before queueing: mpa_schedule_work() reads it after that. */
+		/* Before queueing: the work item reads @resume. */
 		smp_store_mb(user->resume, true);
 		mpa_schedule_work_of(sock->sk);
 	}

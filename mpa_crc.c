@@ -94,7 +94,7 @@ bool mpa_crc3_on __read_mostly;
 
 #ifdef __x86_64__
 
-/* At any address. Shows the compiler all octets that are read. */
+/* Unaligned operand of asm(): tells the compiler which octets are read. */
 struct mpa_crc3_quad {
 	u8 octets[8];
 };
@@ -132,8 +132,8 @@ mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
 }
 
 /*
- * crc32c() of three buffers of @len octets each. The processor must have the
- * instruction: mpa_crc3_init().
+ * crc32c() of three buffers of @len octets each. mpa_crc3_init() has checked that
+ * the processor has the instruction.
  */
 void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 		  size_t len)
@@ -181,7 +181,7 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 
 #endif /* __x86_64__ */
 
-/* What is checked: all lengths up to the first, some up to the second. */
+/* Lengths to check: all up to MPA_CRC3_LENGTHS, some up to MPA_CRC3_LONGEST. */
 #define MPA_CRC3_LENGTHS	200
 #define MPA_CRC3_LONGEST	1496
 
@@ -225,8 +225,8 @@ bool mpa_crc3_agrees(mpa_crc3_fn fn)
 }
 
 /*
- * Whether the processor has an instruction for CRC32c, and crc32c() nothing
- * better: newer kernels use AVX-512, twice as fast for a segment.
+ * Whether the processor has a CRC32c instruction and crc32c() uses nothing faster:
+ * newer kernels use AVX-512, twice as fast for a segment.
  */
 bool mpa_has_crc32(void)
 {
@@ -247,9 +247,8 @@ bool mpa_has_crc32(void)
 }
 
 /*
- * Compute three CRCs at a time where that is faster, at module load or in a
- * test. Return: false if the results differ from crc32c(), which then stays in
- * use.
+ * At module load or in a test: decide whether to compute three CRCs at a time.
+ * Return: false if the results differ from crc32c(), which then stays in use.
  */
 bool mpa_crc3_init(void)
 {

@@ -13,7 +13,7 @@ static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 	       DIV_ROUND_UP(off - first, MPA_MARKER_INTERVAL) : 0;
 }
 
-/* Find the field at @off of an FPDU, which is below @fpdu->len. */
+/* Find the field at offset @off of an FPDU; @off < @fpdu->len. */
 void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run)
 {
 	u32 ulpdu_end = MPA_LENGTH_LEN + fpdu->ulpdu_len;
@@ -62,8 +62,9 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 }
 
 /*
- * The offset in the FPDU of octet @ulpdu_off of its ULPDU, after a marker right
- * before that octet. For @fpdu->ulpdu_len: of the ULPDU's end, before a marker.
+ * The offset in the FPDU of octet @ulpdu_off of its ULPDU, past a marker directly
+ * before it. If @ulpdu_off is the ULPDU's length: the offset of its end, not past
+ * a marker there.
  */
 u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 {
@@ -95,8 +96,8 @@ u32 mpa_mulpdu(u32 emss, bool marked)
 /*
  * The largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does.
  * Section 4.5 leaves the exact size to an implementation. This one counts the
- * markers at their real places, and leaves at most 3 octets. A marker on the
- * last four octets of @room belongs to the next FPDU: they stay unused.
+ * markers at their real places, and leaves at most 3 octets unused, or 7 if a
+ * marker falls on the last four: it belongs to the next FPDU.
  */
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 {
@@ -114,7 +115,7 @@ u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 }
 
 /*
- * Lay out an FPDU with markers of just @len octets, a multiple of 4 up to
+ * Lay out a marked FPDU of exactly @len octets, a multiple of 4 up to
  * MPA_FPDU_MAX: mpa_fpdu_fill() and mpa_fpdu_init() in one step. Return: false
  * if no FPDU has that length there.
  */

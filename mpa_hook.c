@@ -3,7 +3,7 @@
  * Replacing the operations and callbacks of a socket, and restoring them.
  *
  * The module's text and the tables must stay as long as anything points to
- * them. These hold a reference to the module, which is dropped
+ * them. Each such pointer holds a reference to the module, which is dropped
  * - for icsk_ulp_ops by TCP, when it destroys the connection
  *   (tcp_cleanup_ulp());
  * - for sock->ops, as proto_ops.owner, by __sock_release(), after mpa_close()
@@ -50,7 +50,7 @@ void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept)
 
 /*
  * TCP also calls the operations of one socket for another one, which may not
- * have ours: inet_child_forget() a listener's for a child, and with
+ * have ours: inet_child_forget() calls a listener's for a child, and with
  * net.ipv4.tcp_migrate_req a child may come from another listener.
  */
 static bool mpa_proto_ours(const struct proto *proto)
@@ -97,7 +97,7 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 		passes = mpa_plain_begin(ctx, dirs);
 		release_sock(ctx->sk);
 	}
-	/* Another framing does not exclude these calls while it is on. */
+	/* TUF's counter excludes these calls only during a switch: check the direction. */
 	if (passes && mpa_alt(ctx) && mpa_framed(ctx, dirs)) {
 		mpa_passthrough_end(ctx, dirs);
 		return false;
@@ -106,8 +106,8 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 }
 
 /**
- * mpa_alt_call_begin() - mpa_call_begin() if each direction is switched by
- * itself
+ * mpa_alt_call_begin() - mpa_call_begin() for TUF, which switches each direction
+ * separately
  * @ctx:	the context
  * @dir:	MPA_DIR_TX or MPA_DIR_RX
  *
@@ -116,7 +116,7 @@ bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir)
 {
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	/* It is being switched now, with the lock held. */
+	/* The direction is being switched, with the lock held: wait for that. */
 	while (!mpa_plain_begin(ctx, dir)) {
 		lock_sock(ctx->sk);
 		release_sock(ctx->sk);
@@ -137,10 +137,10 @@ void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
 /* ---- callbacks ---- */
 
 /*
- * sk_user_data belongs to what has hooked the socket, or may. On a kernel
- * socket this is the user that wants MPA, with two exceptions: a psock takes
- * octets out of the receive queue, and SMC hands the program a file of its TCP
- * socket when it falls back.
+ * sk_user_data belongs to whatever has hooked the socket, or may hook it. On a
+ * kernel socket this is the user that starts MPA, with two exceptions: a psock
+ * takes octets out of the receive queue, and SMC gives the program a file of its
+ * TCP socket when it falls back.
  */
 static bool mpa_hook_user_data_used(const struct sock *sk)
 {
@@ -273,8 +273,8 @@ found:
  * @ops:	TCP's own operations of its struct socket
  *
  * The socket's system calls call us from now on. A struct socket that is being
- * accepted has the listener's operations, which are ours, and a reference; or
- * kernel_accept() is about to set both.
+ * accepted has the listener's operations, which are ours, and a reference to our
+ * module; or kernel_accept() is about to set both.
  *
  * Context: process, socket lock held.
  * Return: 0, -ENOMEM, or -EBUSY when something else has hooked the socket.
@@ -340,7 +340,7 @@ void mpa_hook_detach(struct mpa_ctx *ctx)
  * mpa_hook_clone() - restore TCP's own operations in a child
  * @child:	a fresh copy of its listener
  *
- * A listener that is closing may have its own back already.
+ * If the listener is closing, it may have TCP's operations back already.
  *
  * Context: softirq, the child is locked and nobody else knows it.
  */

@@ -347,7 +347,7 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
-	/* The octets before it were pruned, and have arrived again. */
+	/* The octets before the run were pruned, and have arrived again. */
 	if (place->run->start == (u32)ctx->rx.cur.pos)
 		mpa_place_pass(ctx);
 	else if (place->again)

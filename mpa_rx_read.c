@@ -150,7 +150,7 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 	return mpa_read_to_iter(to, data, len) ? 0 : -EFAULT;
 }
 
-/* Call @fn for octets of an FPDU from @off on, where @from->at is. */
+/* Call @fn for octets of an FPDU from @off on; @from->at must be there. */
 static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 			 mpa_walk_fn fn, void *arg)
 {
@@ -160,8 +160,8 @@ static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
 }
 
 /*
- * Copy a ULPDU's octets before @end, from FPDU offset @pick->off (@from->at)
- * on.
+ * Copy a ULPDU up to its octet @end, from FPDU offset @pick->off on, where
+ * @from->at is.
  */
 static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick,
 			 u32 end, struct iov_iter *to)
@@ -316,7 +316,7 @@ bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
  * @stashed:	its octets in the stash; @from->at is after those
  * @have:	octets from its start on, in stash and queue
  * @pos:	its stream position
- * @rx:		receiving
+ * @rx:		state of the receiver
  * @may_be_empty: it may be RFC 6581's FPDU without a ULPDU
  * @fpdu:	filled in for MPA_HEAD_GOOD
  */
@@ -386,7 +386,7 @@ int mpa_read_ulpdu(const struct mpa_rx_source *from,
 /* Contiguous FPDUs, and where their ULPDUs go. */
 struct mpa_read_span {
 	const u8	*data;		/* the first FPDU */
-	const u8	*end;		/* the octet after the last one */
+	const u8	*end;		/* of the contiguous octets; the last FPDU may be cut */
 	void __user	*to;		/* destination of its ULPDU */
 	size_t		room;		/* octets that fit there */
 	u32		*lengths;	/* destination of its ULPDU's length */
@@ -416,7 +416,7 @@ mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked
 
 /**
  * mpa_read_good() - count the next good FPDUs in contiguous memory
- * @rx:		receiving
+ * @rx:		state of the receiver
  * @data:	the first of them, at stream position @pos
  * @have:	contiguous octets there
  * @pos:	stream position
@@ -522,19 +522,19 @@ static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
 /**
  * mpa_read_many() - verify FPDUs in contiguous memory, and copy their ULPDUs to
  * a contiguous buffer
- * @rx:		receiving
- * @at:		where the first begins; moved to the end of the last
+ * @rx:		state of the receiver
+ * @at:		start of the first FPDU; moved to the end of the last
  * @pos:	its stream position
  * @have:	octets in TCP's queue from there on, without a gap
- * @to:		where the ULPDUs go
- * @octets:	room for them
+ * @to:		destination of the ULPDUs
+ * @octets:	room there
  * @lengths:	set to the length of each ULPDU
  * @max:	maximum number of FPDUs
- * @more:	their totals are added
+ * @more:	incremented by their totals
  *
  * Stops at a bad FPDU and does not read TUF: mpa_read_fpdu() handles both.
  * Context: process.
- * Return: the number.
+ * Return: the number of FPDUs read.
  */
 u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
@@ -547,7 +547,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 
 	if (mpa_alt_format(&rx->format))
 		return 0;
-	/* All octets, or those in contiguous memory. */
+	/* All octets if they are contiguous, otherwise only the first piece. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
 	span.to = mpa_iter_span(to, &room);
 	if (!data || !span.to)

@@ -9,7 +9,7 @@
 
 #include "mpa_sock.h"
 
-/* Room for 1 length, then 64, then batch->max. */
+/* Growth factor of @lengths: 1 entry, then 64, then @max. */
 #define MPA_BATCH_GROWTH	64
 
 /* Which record is read next. */
@@ -26,7 +26,7 @@ struct mpa_batch {
 	u32 read;			/* octets of its ULPDU delivered before */
 	bool placed;			/* it is out of order */
 	u32 *lengths;			/* of ULPDUs: &@first, or allocated */
-	u32 first;			/* length of the first, or of a part */
+	u32 first;			/* octets returned of the first ULPDU */
 	u32 nr;				/* the number of ULPDUs */
 	u32 room;			/* entries of @lengths */
 	u32 max;			/* number of lengths that fit in the control buffer */
@@ -53,7 +53,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
-		/* Another call that took a record has cleared this. */
+		/* In each round: another call may have taken a record, which clears it. */
 		ctx->rx.requested = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
@@ -140,7 +140,7 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* With a wrong key it may be plain TCP's octets. */
+	/* With a wrong TUF key these may be octets without framing. */
 	return fpdu->len <= have && fpdu->ulpdu_len <= room &&
 	       !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key);
 }
@@ -259,7 +259,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 
 	if (flags & MSG_PEEK && flags & MSG_TRUNC)
 		batch.first = left;
-	/* No batch after the rest of a ULPDU, or after one in the stash. */
+	/* No batch if octets of this ULPDU were read before, or are in the stash (@taken). */
 	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken &&
 	    !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
@@ -273,9 +273,9 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	if (!err && !(flags & MSG_PEEK))
 		mpa_rx_advance(ctx, n, &batch.more);
 	/*
-	 * If that failed, all are read again, the bad FPDU included. With TUF
-	 * the bad FPDU may be plain TCP's octets, which no call has requested
-	 * as a record.
+	 * If that failed, the next call reads all again, the bad FPDU included.
+	 * With TUF it may be octets without framing: no error until a call
+	 * requests them as a record.
 	 */
 	if (!err && batch.code && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
@@ -285,8 +285,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 }
 
 /*
- * Copy ULPDUs out of order. Return: octets, or a negative errno. @again: none
- * was copied, retry.
+ * Copy ULPDUs that follow a gap. Return: octets, or a negative errno. @again is
+ * set if none was copied, and the caller must retry.
  */
 static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			     int flags, bool *again)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Layer 3, the socket interface: system calls, callbacks, the module itself. */
+/* The socket interface (layer 3): system calls, callbacks, the module itself. */
 #ifndef _MPA_SOCK_H
 #define _MPA_SOCK_H
 

@@ -358,9 +358,8 @@ static void mpa_startup_direct(struct mpa_ctx *ctx)
 }
 
 /**
- * mpa_startup_for_children() - it is not the socket itself that is to start,
- * but
- *			     those that it will accept
+ * mpa_startup_for_children() - whether the accepted sockets are to start, not @sk
+ * itself
  * @sk:		socket
  * @params:	what the user asked for
  */
@@ -497,8 +496,8 @@ static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
  * @nonblock:	do not wait for the result of a request that is under way
  *
  * Context: process, socket lock held; waiting drops it.
- * Return: 1 if it may: call mpa_startup_begin(), or for a socket that listens
- * or will, mpa_startup_set_params(). Otherwise the result of an earlier
+ * Return: 1 if it may: call mpa_startup_begin(), or mpa_startup_set_params() for
+ * a listener, even a future one. Otherwise the result of an earlier
  * MPA_START, as connect(2) returns it after a signal; or -EISCONN, -EALREADY,
  * -ENOTCONN, -EBUSY, -EINVAL.
  */

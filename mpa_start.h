@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 2: the startup phase. mpa_start.c has the states; mpa_start_io.c sends
- * and receives the frames, and ends the phase.
+ * Engine (layer 2): the startup phase. mpa_start.c has the states; mpa_start_io.c
+ * sends and receives the frames, and ends the phase.
  *
  * Unless its comment has a "Context:", a function is called in process context
  * with the socket lock held.
@@ -21,7 +21,7 @@ struct mpa_ctx;
 struct mpa_params {
 	struct mpa_offer	offer;
 	u16			private_len;	/* octets of @private */
-	u8			reset;		/* errno of TCP, or 0 */
+	u8			reset;		/* sk_err when TCP ended, or 0 */
 	unsigned long		timeout;	/* jiffies; 0: default */
 	struct mpa_admission	admission;	/* while it is in startup */
 	u8			private[] __counted_by(private_len);

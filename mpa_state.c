@@ -75,8 +75,8 @@ void mpa_schedule_work_of(struct sock *sk)
  * @ctx:	the context
  * @state:	the state
  *
- * If poll(2) reports less in the state that is left, the caller wakes the user
- * afterwards.
+ * If poll(2) reports more in the new state than in the old one, the caller wakes
+ * the user afterwards.
  *
  * Context: any, socket lock held; or nobody else knows @ctx.
  */
@@ -84,10 +84,10 @@ void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 {
 	u8 old = ctx->state;
 
-	/* Report the end of this startup, even if it is the state before it. */
+	/* A new startup: report its result even if that is the state reported last. */
 	if (ctx->consumer && state == MPA_STATE_STARTUP)
 		ctx->consumer->state = state;
-	/* Pairs with mpa_poll_state(): what led here is visible with it. */
+	/* Pairs with mpa_poll_state(): a reader of the state sees all that was written before. */
 	smp_store_release(&ctx->state, state);
 	if (!mpa_started(ctx))
 		mpa_plain_open(ctx, MPA_DIR_BOTH);
@@ -174,12 +174,12 @@ static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
  * @err:	negative errno
  * @code:	for MPA_INFO
  *
- * Unless TCP is gone already, mpa_startup_abort() has to be called with the
- * result; mpa_startup_progress() returns it as well. The state does not change
- * before that: whoever sees it change finds sk_err set.
+ * Unless TCP is gone already, the caller passes the result to mpa_startup_abort(),
+ * or returns it to a caller that does, as mpa_startup_progress() does. The state
+ * does not change before that, so sk_err is set when it changes.
  *
  * Context: any, socket lock held.
- * Return: the errno that startup has failed with first.
+ * Return: the errno of the first failure of this startup.
  */
 int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {

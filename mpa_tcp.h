@@ -236,12 +236,12 @@ static inline gfp_t mpa_gfp(const struct sock *sk)
 enum mpa_begins {
 	MPA_BEGINS_FPDU,	/* with an FPDU */
 	MPA_BEGINS_ELSEWHERE,	/* within one */
-	MPA_BEGINS_UNKNOWN	/* either: it is sent again */
+	MPA_BEGINS_UNKNOWN	/* not known, as it is a retransmission */
 };
 
 /*
- * TUF with keys: called for each segment to be sent. @head: its first octets,
- * enough for a header. @fixed: it is signed, and cannot be shortened.
+ * TUF with keys: called for each segment to be sent. @head: its first
+ * MPA_ANY_HEAD_LEN octets. @fixed: it cannot be shortened.
  * Return: whether to send it without its last octet, as a receiver could
  * mistake it for an FPDU.
  */
@@ -302,7 +302,7 @@ static inline u32 mpa_tcp_rcv_nxt(const struct sock *sk)
 	return tcp_sk(sk)->rcv_nxt;
 }
 
-/* TCP records blocks of out-of-order octets (RFC 2018). */
+/* SACK is in use: TCP records blocks of out-of-order octets (RFC 2018). */
 static inline bool mpa_tcp_has_sack(const struct sock *sk)
 {
 	return tcp_is_sack(tcp_sk(sk));

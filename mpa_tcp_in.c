@@ -14,8 +14,8 @@
 /* ---- received octets ---- */
 
 /*
- * mpa_tcp_inq() after a FIN, which has a sequence number; an skb may contain
- * several.
+ * mpa_tcp_inq() once a FIN has arrived. FINs take sequence numbers; an skb may
+ * contain several FINs.
  */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
@@ -44,8 +44,8 @@ unsigned long mpa_tcp_rtt(const struct sock *sk)
 
 /*
  * The receive buffer is full: the peer cannot send until octets are consumed.
- * This is the check of tcp_epollin_ready(), without that for a lack of memory
- * elsewhere; and a FIN does not count as an octet to consume.
+ * Like tcp_epollin_ready(), but without its test for memory pressure; and a FIN
+ * does not count as an octet.
  */
 bool mpa_tcp_window_closed(const struct sock *sk)
 {
@@ -92,10 +92,9 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
 }
 
 /*
- * Make TCP leave urgent octets in the stream, as with SO_OOBINLINE, for a child
- * not yet accepted, with TCP's own callbacks. No user can read or set the
- * option before accept(2), and mpa_tcp_skip_urgent() is called earlier. In
- * softirq; no one else can reach the socket.
+ * Set SO_OOBINLINE for a child that is not yet accepted and still has TCP's
+ * callbacks. No user sees this: accept(2) calls mpa_tcp_skip_urgent() before it
+ * returns. In softirq; no one else can reach the socket.
  */
 void mpa_tcp_keep_urgent(struct sock *sk)
 {
@@ -244,7 +243,7 @@ static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
 	return 0;
 }
 
-/* Call @fn for octets of at->skb from @off on, at or after the cursor. */
+/* Call @fn for @len octets of at->skb from @off on; @off must not be before the cursor. */
 static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 			       mpa_walk_fn fn, void *arg)
 {
@@ -278,7 +277,7 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/* Maximum of skbs to inspect for one that is not covered by another. */
+/* Maximum number of skbs to inspect, as some may be covered by others. */
 #define MPA_OOO_COVERED	8
 
 /* The last out-of-order skb that begins at or before @seq, or NULL. */
@@ -300,8 +299,8 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 }
 
 /**
- * mpa_ooo_find() - find the out-of-order skb with an octet and the most octets
- * after it, or the next skb
+ * mpa_ooo_find() - of the out-of-order skbs with an octet find the one that ends
+ * last, or the next skb
  * @sk:		socket
  * @seq:	sequence number of the octet
  *
@@ -391,7 +390,7 @@ void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
 	at->left = 0;
 }
 
-/* Newer kernels may store each 4 KiB of a larger page as a fragment. */
+/* Whether two fragments are contiguous: a large folio may be split into one for each 4 KiB. */
 static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 {
 	return skb_frag_address(next) ==

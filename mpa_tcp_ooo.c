@@ -76,7 +76,7 @@ void mpa_tcp_ooo_acked(struct sock *sk)
 }
 #endif
 
-/* Whether segments have arrived out of order since the last call. */
+/* Whether segments have arrived out of order since the last call, and some are queued. */
 bool mpa_tcp_ooo_new(struct sock *sk)
 {
 	u32 arrived = tcp_sk(sk)->rcv_ooopack;

@@ -32,7 +32,7 @@ static mpa_guard_fn mpa_watch_guard __ro_after_init;
 /*
  * Set the callbacks, at module init. Both are called with the socket lock held,
  * maybe in softirq: @unaligned for the first segment of a connection that is
- * not aligned, @leaves for each segment once FPDUs with a key were sent.
+ * not aligned, @guard for each segment once FPDUs with a key were sent.
  */
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 						 enum mpa_cut cut),
@@ -258,7 +258,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	/* Device memory cannot be read, but contains no FPDUs. */
 	if (!skb_frags_readable(skb))
 		return len;
-	/* Such a packet cannot be sent an octet shorter. */
+	/* If it is signed, or its checksum was computed already, it cannot be shortened. */
 	fixed = skb->ip_summed != CHECKSUM_PARTIAL ||
 		mpa_watch_signed((const struct tcphdr *)skb->data);
 	heads.piece = skb->data + skb_headlen(skb) - heads.to;

@@ -49,7 +49,7 @@ static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 	return true;
 }
 
-/* The same, preceded by octets of the header. */
+/* mpa_build_get(), preceded by what is left of the header. */
 static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 {
 	struct mpa_build_source *from = arg;
@@ -278,11 +278,11 @@ void mpa_build_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n
  * @ctx:	the context
  * @fpdu:	its FPDU, as if these octets were the last ones
  * @from:	the octets
- * @n:		how many
+ * @n:		their number
  * @last:	these are the ULPDU's last octets: finish the FPDU
  *
- * The length of a ULPDU is not known before its last octet. Of the octets
- * before its end, only the ULPDU_Length field depends on it.
+ * The length of a ULPDU is known only with its last octet. Of the FPDU up to
+ * there, only ULPDU_Length depends on it.
  *
  * Return: 0; or -ENOBUFS or -EFAULT with the buffer and @from unchanged.
  */
@@ -337,10 +337,10 @@ static int mpa_build_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32
 }
 
 /**
- * mpa_build_more() - add octets of a whole ULPDU to the last FPDU
+ * mpa_build_more() - add a whole ULPDU's octets to the last FPDU (only for TUF)
  * @ctx:	the context; no ULPDU is open
  * @from:	the octets
- * @n:		how many
+ * @n:		their number
  *
  * The caller writes the FPDU's Length.
  *
@@ -446,8 +446,8 @@ static u32 mpa_build_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
  * @len:	octets of each FPDU
  * @ulpdu_len:	octets of each ULPDU; not used with markers
  * @call:	the call
- * @octets:	maximum of octets to take from the call
- * @max:	maximum of octets of FPDUs to build
+ * @octets:	maximum number of octets to take from the call
+ * @max:	maximum total length of the FPDUs, in octets
  *
  * The fast path, for contiguous octets and contiguous FPDUs only. Other cases
  * and errors are left to mpa_build_append().
@@ -471,7 +471,7 @@ u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
 	/* A monitor receives each FPDU separately. */
 	if (mpa_tapped(ctx))
 		return 0;
-	/* NULL for kernel memory: then @run is all octets. */
+	/* NULL for kernel memory: then @run is the length of @from. */
 	source.user = mpa_iter_span(from, &run);
 	p = run ? mpa_txbuf_span(ctx, page, len) : NULL;
 	if (!p)

@@ -22,7 +22,7 @@ static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
-/* An open ULPDU, even another thread's, may be continued without room. */
+/* A ULPDU begun with MSG_MORE, even by another thread, may continue in a full send buffer. */
 static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_want_writable(ctx->sk) || mpa_tx_open(&ctx->tx) ||

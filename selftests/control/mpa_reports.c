@@ -14,7 +14,7 @@
 #include "mpa_nl.h"
 #include "mpa_pair.h"
 
-/* The sender of the FPDUs: a simulated peer, or mpa with a path that changes them. */
+/* The FPDUs are sent by a simulated peer, or by mpa over a path that changes them. */
 enum maker {
 	BY_PEER,
 	BY_PATH,
@@ -361,8 +361,8 @@ TEST_F(reported, all_report_the_same)
 /* ---- connections that end ---- */
 
 /*
- * The events of a socket, up to that of its close(). Return: the number of that
- * kind, or -1. @first: the first of them; @closed: that of close().
+ * Read a socket's events up to that of its close(). Return: the number of events
+ * @cmd, or -1. @first: set to the first of them; @closed: set to that of close().
  */
 static int events_of(struct nl *events, u64 cookie, u8 cmd,
 		     struct nl_reported *first, struct nl_reported *closed)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records that arrive before earlier ones: the peer still has to send them, and
- * sends them all, but forged segments have brought their octets already.
+ * Records that arrive before earlier ones, in forged segments. The peer's TCP
+ * sends the same octets later.
  */
 
 #include "mpa.h"
@@ -19,10 +19,10 @@ static u32 ahead_add(struct world *w, u8 *fpdu, bool whole)
 }
 
 /*
- * Some records after what is still to be sent, without the octets before them.
- * If one of them is @bad, nothing after it is found. The peer's TCP must then
- * send what comes before in one go: it ignores a segment that acknowledges
- * octets which it has not sent yet.
+ * Forge segments with some records, after octets that are still to be sent. If one
+ * of the records is @bad, nothing after it is found. The peer's TCP must then send
+ * the octets before them at once: it ignores a segment that acknowledges octets
+ * that it has not sent yet.
  */
 static int op_ahead(struct world *w, long bad)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * One execution of the socket fuzzer: the life of a connection, with a
- * hand-made peer that speaks MPA, almost MPA, or nonsense.
+ * simulated peer that sends MPA, almost MPA, or nonsense.
  *
  * An input is a little program: how the socket is started, then what both ends
  * do. It runs in a guest with one processor and virtual time, where the work
@@ -90,7 +90,7 @@ struct run {
 	const u8 *octets;
 	u32 left;
 	int fd;			/* of the socket that is tested */
-	int raw;		/* of the simulated peer */
+	int raw;		/* socket of the simulated peer */
 	struct mpa_start start;
 	struct mpa_info info;	/* once in Full Operation */
 	bool full;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * socket RUNS SEED CORPUS NEW [FILE...]: fuzz one end of a connection, with a
- * hand-made peer at the other (execution.c). RUNS times, or for 0 until the
+ * simulated peer at the other (execution.c). RUNS times, or for 0 until the
  * file NEW/stop exists.
  *
  * Inputs of CORPUS, and those that reach new code of the module (KCOV) or end in a new

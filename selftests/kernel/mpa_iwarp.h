@@ -143,7 +143,7 @@ struct iw_end {
 int iw_open(struct iw_end *end, bool kernel);
 void iw_free(struct iw_end *end);
 
-/* A TCP connection; the server prints "listening" when it does. Or -1. */
+/* Open a TCP connection; a server prints "listening" first. Return: fd or -1. */
 int iw_connect(const char *address, const char *port, bool server);
 
 /* Start a connected socket; a failure other than a Terminate is in errno. */

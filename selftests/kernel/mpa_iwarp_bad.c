@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an iWARP end (mpa_iwarp.h) answers to a peer that violates DDP or RDMAP:
- * the Terminate that RFC 5040 section 4.8 and RFC 5041 section 7.2 name for it,
- * with the wrong headers; then the stream ends.
+ * A peer violates DDP or RDMAP. The iWARP end (mpa_iwarp.h) sends the Terminate
+ * that RFC 5040 section 4.8 and RFC 5041 section 7.2 name for the error, with a copy
+ * of the offending headers; then the stream ends.
  */
 
 #include "mpa_test.h"

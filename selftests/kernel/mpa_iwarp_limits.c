@@ -238,8 +238,8 @@ TEST_F(limits, regions_count_for_the_user)
 }
 
 /*
- * A program that registers memory, and leaves a lingering socket with all that
- * it has sent.
+ * A process that registers memory, and exits with unsent data in a socket that
+ * lingers.
  */
 static int lingering_generation(self_t *self, u32 length)
 {
@@ -546,7 +546,7 @@ TEST_F(limits, a_read_that_is_being_answered_is_under_way)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, done.error);
 }
 
-/* The maximum number, each requested as soon as one has been answered. */
+/* DDP_READS_MAX Reads outstanding: each response is followed by a new request. */
 TEST_F(limits, reads_one_after_the_other)
 {
 	u32 stag, msn, i;

@@ -2,7 +2,7 @@
 /*
  * The order in which the iWARP end in the kernel (samples/mpa_ddp) reports
  * posts and the end of the stream; and what a closed end leaves to the program.
- * The peer is hand-made, or another end.
+ * The peer is simulated, or another end.
  */
 
 #include <sys/mman.h>
@@ -83,7 +83,7 @@ static bool starts(int dev, int fd, const struct mpa_start *start)
 	return !ioctl(dev, DDP_ATTACH, &fd) && !ioctl(dev, DDP_START, start);
 }
 
-/* In Full Operation at once, with a simulated peer. */
+/* Start directly in Full Operation; the test itself writes the peer's octets. */
 static bool direct(self_t *self)
 {
 	const struct mpa_start start = {

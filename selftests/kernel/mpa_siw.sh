@@ -14,8 +14,8 @@
 # MPA_WIRE_DIR keeps the captures, and next to the one of bad input the expected
 # Terminates.
 #
-# Siw has once sent an FPDU whose CRC covered its payload twice, on a busy machine:
-# then this end's Terminate is 2002, and the capture shows the error.
+# On a busy machine siw once sent an FPDU whose CRC covered its payload twice. If that
+# happens, this end sends Terminate 2002, and the capture shows the error.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

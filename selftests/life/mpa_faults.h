@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Faults: each operation is repeated while one of its allocations or copies
- * from or to the program fails, the first, the second, ..., until none is left
- * to fail. Whatever failed: what was accepted arrives, once and whole; an error
- * is a documented one; and a call that has failed can be repeated.
+ * Faults: each operation is repeated with its first allocation or user copy
+ * failing, then its second, and so on, until none is left to fail. In all cases
+ * accepted octets must arrive, once and whole; errors must be documented; and a
+ * failed call can be repeated.
  *
  * The debug kernel checks that a fault leaks no memory.
  */

@@ -418,7 +418,7 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	ASSERT_LE(0, c);
 	ASSERT_EQ(0, system("modprobe -q sch_netem; "
 			    "tc qdisc add dev lo root netem delay 3s"));
-	/* Both send a reset: the accepted one and the other one. */
+	/* Both connections are reset, the accepted one and the one in the accept queue. */
 	hang_up(c);
 	close(to);
 	for (i = 0; i < 2; i++)
@@ -770,7 +770,7 @@ TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 			 HELD_FIRST, HELD);
 		_exit(!kernel_user(args));
 	}
-	/* All of them have timed out by now, and need their locks. */
+	/* All startups have timed out by now; ending them needs the socket locks. */
 	usleep(3000000);
 	ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
 	began = now_ms();

@@ -722,7 +722,7 @@ static int client_opens_fast(struct _test_data_listener *self)
 		      (void *)&self->addr, self->len) == FRAME_LEN ? fd : -1;
 }
 
-/* Octets in the SYN allow it to be accepted, read from and written to. */
+/* With octets in its SYN (TCP Fast Open) a child can be accepted, read from and written to. */
 TEST_F(listener, child_starts_before_its_handshake_is_over)
 {
 	int fd, c, attached;

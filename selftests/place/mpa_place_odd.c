@@ -196,7 +196,7 @@ TEST_F(place, segments_that_another_one_covers)
 		ASSERT_EQ(0, come(self, at, at + 250));
 		ASSERT_EQ(0, come(self, at + 250, at + 540));
 		ASSERT_EQ(0, come(self, at + 540, self->start[i + 1]));
-		/* If there are many in one place, not all are inspected. */
+		/* Of many covered segments in one place, not all are inspected. */
 		if (pieces[j] < 8)
 			PLACED(i);
 		COME(first, i);

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Records out of order (MPA_PLACE), over a network that loses, reorders and
-# duplicates packets and changes its MTU, with receive buffers that make TCP drop
-# what it has; from the kernel's own sender, from one that writes FPDUs to plain
-# TCP, and through a proxy that cuts the stream anew. mpa_reorder checks that what
-# arrives out of order and in order is together what was sent, each record once.
+# duplicates packets and changes its MTU, with receive buffers so small that TCP drops
+# queued octets. The sender is the kernel's own, or writes FPDUs to plain TCP; or a
+# proxy changes the segmentation. mpa_reorder checks that each record sent is received
+# exactly once, in order or out of order.
 #
 #   MPA_REORDER_TIMES		transfers, default 21: each path with each sender
 #   MPA_REORDER_SECONDS		run for that time, until one fails

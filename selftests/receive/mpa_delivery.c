@@ -111,7 +111,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* MPA at both ends, but the sender's octets are hand-made. */
+/* MPA at both ends, but a plain TCP socket writes the sender's octets. */
 static int start(struct peer *peer, int fd, const struct delivery *d)
 {
 	unsigned int flags = d->markers[0] ? MPA_START_MARKERS : 0;

@@ -79,7 +79,7 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 	close(forger.raw);
 }
 
-/* Also in a batch, where the cursor passes over them. */
+/* Overlapping segments read as a batch: mpa_cursor passes over them. */
 TEST_F(rx, batch_over_segments_that_overlap)
 {
 	struct forger forger;
@@ -167,7 +167,7 @@ static int forge_two_fins(struct forger *forger, const u8 *octets, size_t begin,
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);		\
 } while (0)
 
-/* It is no octet of a record: that record is cut short, in every call. */
+/* A FIN is no octet of a record: that record is cut short, in every call. */
 TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
 {
 	struct forger forger;
@@ -185,7 +185,7 @@ TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
 	close(forger.raw);
 }
 
-/* Those before it are read. */
+/* The records before it are read. */
 TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
 {
 	struct forger forger;
@@ -258,7 +258,7 @@ TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
 	patience(self->fd, 20);
 	ASSERT_EQ(0, forger_open(&forger, fd[0], fd[1]));
 	next_fpdu(&peer, 30000, self->fpdu);
-	/* After that the peer may send less than a segment. */
+	/* Then the window is smaller than a segment: the buffer counts as full. */
 	ASSERT_EQ(0, forge_two_fins(&forger, self->fpdu, 2500, 2600));
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
 	if (received(self->fd) <= 2600)

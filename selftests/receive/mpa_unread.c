@@ -465,8 +465,8 @@ static int hog_memory(struct _test_data_account *self)
 }
 
 /*
- * 60000 octets of each record have arrived, more than its receive buffer takes: sockstat
- * must show 15 pages for each, with an error of some 256 pages a processor.
+ * On each socket 60000 octets of a record have arrived, more than the receive buffer takes:
+ * sockstat must show 15 pages for each, give or take some 256 pages per processor.
  */
 TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 {

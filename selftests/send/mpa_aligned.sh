@@ -347,7 +347,7 @@ on nagle 1500
 traffic $ipv4 "" --aligned segment=0 nodelay=0
 on small_send_buffer 1500
 traffic $ipv4 "" --aligned segment=0 sndbuf=1
-# Until the congestion window is large packets are short: these tests are longer.
+# These tests are longer, as packets are short until the congestion window is large.
 on packets 1500
 packets 15 segment=0
 on packets_markers 1500
@@ -499,7 +499,7 @@ mtus='case $((N % 2)) in
 esac'
 on pmtu_at_rest 9000
 traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
-# IP drops what is too long for the new route: counted, and not on the wire.
+# IP drops segments too long for the new route: counted by mpa, not captured.
 on pmtu_of_the_route 9000
 uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
 # The last case, as it removes the router's IPv6 address.

@@ -39,7 +39,7 @@ static u64 left(struct _test_data_send *self)
 	return info.tx_segs_aligned + info.tx_segs_unaligned;
 }
 
-/* MPA_INFO requests nothing of TCP, and so does not interfere. */
+/* left() uses MPA_INFO, which does not make TCP send anything. */
 TEST_F(send, segments_wait_for_the_end_of_a_batch)
 {
 	bool waited = false;

@@ -132,12 +132,12 @@ struct kind {
 
 /**
  * struct conn - a connection
- * @mpa:	the sender speaks MPA
- * @fpdus:	and the receiver does not: it counts the content of FPDUs
+ * @mpa:	the sender uses MPA
+ * @fpdus:	the receiver does not, and parses FPDUs itself
  * @reading:	@thread runs
  * @fd:		sender, receiver
  * @said:	a pipe: time in nanoseconds when @due octets had arrived
- * @octets:	received; those of an ULPDU, once its FPDU is complete
+ * @octets:	received; with @fpdus, those of complete FPDUs' ULPDUs
  * @due:	octets to wait for
  * @told:	@due for which the time was written to @said
  * @have:	octets received of the FPDU's length field

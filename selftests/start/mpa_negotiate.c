@@ -553,7 +553,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 	}
 }
 
-/* The hand-made initiator of a peer-to-peer startup. */
+/* The simulated initiator of a peer-to-peer startup. */
 static int p2p_request(struct _test_data_pair *self, struct peer *peer,
 		       u32 control, bool markers)
 {

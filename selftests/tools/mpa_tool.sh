@@ -444,7 +444,7 @@ fork_in_parallel() {
 	serve --fork --exec cat </dev/null || return
 	client 0 <<<one || return
 	client 0 <<<two || return
-	# The first one has ended before the second connection came.
+	# The first child had ended before the second connection came.
 	zombies=$(pgrep -c -r Z -P "$server" || true)
 	[[ $zombies -le 1 ]] || {
 		echo "expected children to be reaped, seen $zombies zombies"

@@ -358,7 +358,7 @@ damaged_file() {
 	done
 }
 
-# fails PATTERN COMMAND OPTION...: before anything else, as no server listens there
+# fails PATTERN COMMAND OPTION...: it fails before it connects, with PATTERN (no server listens)
 fails() {
 	local rc=0
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sockets with TUF, and hand-made FPDUs: a peer that is a plain TCP socket writes or
+ * Sockets with TUF, and FPDUs built by the test: a plain TCP socket as peer writes or
  * reads the octets of draft-ietf-tsvwg-tcp-ulp-frame. Include it after mpa_harness.h.
  */
 #ifndef _MPA_TUF_TEST_H
@@ -197,7 +197,7 @@ static inline struct tuf_info tuf_info(int fd)
  * @fd:		socket
  * @buf:	octets
  * @len:	their number
- * @sends:	it is send
+ * @sends:	true: send, false: recv
  * @flags:	of the call
  * @tid:	the thread's number
  * @result:	result of the call
@@ -308,7 +308,7 @@ FIXTURE_TEARDOWN(tuf)
 #define START_BY_HAND()							\
 	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way))
 
-/* A hand-made FPDU. */
+/* Build an FPDU. */
 static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 {
 	static u8 fpdu[TUF_ROOM + 2100];

@@ -13,7 +13,8 @@
 #define FPDUS_MAX	4000
 
 /*
- * With this key a segment of SAME_LEN octets that are all 5 passes, wherever it begins.
+ * With this key a segment of SAME_LEN octets, each of them 5, passes the containment
+ * test, wherever it begins.
  */
 #define SAME		5
 #define SAME_LEN	(SAME * 257 + TUF_HEADER_LEN)

@@ -153,8 +153,8 @@ TEST_F(place, fpdus_after_one_that_a_marker_gives)
 }
 
 /*
- * Octets that arrived before the marker, and are no longer in TCP's SACK
- * blocks: after a gap, or contiguous with the segment that has the marker.
+ * Octets that arrived before the marker, and are no longer in TCP's SACK blocks.
+ * They follow the segment with the marker after a gap, or directly.
  */
 TEST_F(place, marker_gives_what_came_before_it)
 {

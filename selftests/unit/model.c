@@ -25,9 +25,9 @@ static u32 divide_by_hand(u32 remainder, u8 octet)
 }
 
 /*
- * The same with eight bits at a time, for streams. A bit of the octet and the
- * bit of the remainder to which it is added have the same effect: so a table of
- * a bitwise step for each value of the eight is enough.
+ * The same, eight bits at a time, for streams. The bits of the octet are added to
+ * the top bits of the remainder, and act like them: a table of divide_by_hand()
+ * for each value of these eight bits is enough.
  */
 static u32 divide(u32 remainder, u8 octet)
 {

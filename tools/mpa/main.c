@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	static char name[64];
 
 	open_standard();
-	/* A reader of a pipe that has gone is reported as an error. */
+	/* If the reader of a pipe has exited, write(2) fails, and does not kill this process. */
 	signal(SIGPIPE, SIG_IGN);
 	argp_err_exit_status = STATUS_USAGE;
 	if (argc >= 3 && (!strcmp(argv[1], "-N") || !strcmp(argv[1], "--netns"))) {

@@ -165,7 +165,7 @@ static int plan(const struct options *opt, struct try *tries)
 	return n;
 }
 
-/* ---- interrupting a connection: SIGINT, and the time ---- */
+/* ---- interrupting a connection: SIGINT and SIGALRM ---- */
 
 static bool interrupted;
 

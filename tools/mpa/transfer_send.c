@@ -237,13 +237,13 @@ static int put_tail(struct upload *up, uint8_t *digest)
 	return put_one(up, &tail, sizeof(tail));
 }
 
-/* Whether there was as much data as the head has announced. */
+/* Whether there was less or more data than the head has announced. */
 static bool has_changed(struct upload *up)
 {
 	if (up->size == TRANSFER_SIZE_UNKNOWN || (up->sent == up->size && !up->grown))
 		return false;
 	up->status = transfer_fail(up->session, STATUS_LOCAL,
-				   "%s: has changed while it was sent: it had %llu octets, and now has %s (of a file that grows, --send - <FILE sends what is there)",
+				   "%s: has changed while it was sent: it had %llu octets, and now has %s (if a file grows, use --send - <FILE)",
 				   up->path, (unsigned long long)up->size,
 				   up->grown ? "more" : "fewer");
 	return true;
