@@ -94,7 +94,7 @@ bool mpa_crc3_on __read_mostly;
 
 #ifdef __x86_64__
 
-/* Unaligned operand of asm(): tells the compiler which octets are read. */
+/* Unaligned operand of asm(): shows the compiler which octets are read. */
 struct mpa_crc3_quad {
 	u8 octets[8];
 };
