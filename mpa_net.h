@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 0: what belongs to a network namespace: sysctls, the connections in
+ * Common (layer 0): state of a network namespace: sysctls, the connections in
  * startup and counters.
  */
 #ifndef _MPA_NET_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Layer 0: memory: recycled pages, and the buffers of programs. */
+/* Common (layer 0): recycled pages, and the buffers of programs. */
 #ifndef _MPA_PAGES_H
 #define _MPA_PAGES_H
 

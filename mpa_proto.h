@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 0: the protocol as pure functions on octets and offsets. No sockets, no
+ * Protocol (layer 0): pure functions on octets and offsets. No sockets, no
  * locks, no allocation: any context. The same files build in user space.
  *
  * A stream position counts octets of one direction of the TCP stream from

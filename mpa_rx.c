@@ -18,8 +18,8 @@
 
 /*
  * Check that only MPA has read from the receive queue. A plain TCP call that
- * began before MPA was attached may take octets when it is woken; the rest is
- * no stream of FPDUs.
+ * began before MPA was attached may take octets when it is woken; then the rest
+ * is not a stream of FPDUs.
  */
 static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
@@ -34,7 +34,7 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 	return false;
 }
 
-/* With the last octets TCP consumes the FIN, which has a sequence number. */
+/* With the last octets also consume the FIN's sequence number in TCP. */
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
@@ -99,7 +99,7 @@ static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 	mpa_fail_receiving(ctx, -EBADMSG, code);
 }
 
-/* Prefer an error of the FPDU itself to that disagreement. */
+/* Report an error of the FPDU itself in preference to such an overlap. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   const struct mpa_rx_source *from)
 {
@@ -115,8 +115,8 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
  * @ctx:	the context; mpa_rx_complete() has returned true
  * @from:	from mpa_rx_begin_source(); moved to the record's end if the
  *		record was not verified before
- * @to:		where octets of its ULPDU go, or NULL
- * @n:		their number, from the first not delivered yet on
+ * @to:		destination of octets of its ULPDU, or NULL
+ * @n:		their number, from the first octet not delivered yet
  *
  * If the FPDU is not valid, the half connection ends (RFC 5044 section 8).
  *
@@ -215,8 +215,7 @@ bool mpa_rx_complete(struct mpa_ctx *ctx)
 /*
  * Whether the work item has to move the current FPDU to the stash, as the
  * receive buffer is too small or TCP has no memory for it; move the rest of an
- * FPDU partly stashed; or verify it there. A lack of memory elsewhere does not
- * count.
+ * FPDU partly stashed; or verify it there. Memory pressure alone is no reason.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
@@ -451,7 +450,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	if (!have)
 		return MPA_RX_NONE;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(rx, &rx->cur));
-	/* All octets, or those in contiguous memory. */
+	/* All octets if they are contiguous, otherwise only the first piece. */
 	data = mpa_cursor_data(&at, have) ?: mpa_cursor_data(&at, 1);
 	if (!data)
 		return MPA_RX_NONE;
@@ -569,7 +568,7 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 	int err;
 
 	err = mpa_rx_make_room(ctx);
-	/* Only now: a plain TCP call may still read the octets. */
+	/* Not earlier: a plain TCP call may still read the octets. */
 	if (mpa_tcp_window_closed(ctx->sk))
 		mpa_rx_discard(ctx);
 	if (err < 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 2: receiving. mpa_rx_read.c reads and verifies FPDUs in TCP's queue,
- * and stores one that does not fit into the receive buffer. mpa_rx.c tracks the
- * current FPDU, and ends the half connection at a bad one. mpa_rx_place.c finds
- * and delivers FPDUs out of order.
+ * Engine (layer 2): receiving. mpa_rx_read.c reads and verifies FPDUs in TCP's
+ * queue, and stores an FPDU that does not fit into the receive buffer. mpa_rx.c
+ * tracks the current FPDU, and ends the half connection at a bad one.
+ * mpa_rx_place.c finds and delivers FPDUs out of order.
  *
  * All functions are called with the socket lock held, in process context or in
  * softirq, unless they say otherwise.
@@ -49,7 +49,7 @@ struct mpa_record {
 /* Contiguous FPDUs after a gap, as stream positions. */
 struct mpa_run {
 	u32	start;		/* of the first FPDU */
-	u32	placed;		/* end of what the user has received */
+	u32	placed;		/* end of the FPDUs that the user has received */
 	u32	end;		/* end of the verified FPDUs; the next one begins here */
 	u32	records : 31;	/* number received by the user */
 	u32	waits : 1;	/* the FPDU at @end is delivered in order only */
@@ -60,7 +60,7 @@ struct mpa_run {
 /**
  * struct mpa_place - FPDUs out of order: RFC 5044 section 6
  * @on:		MPA_PLACE is on
- * @again:	not all that has arrived has been searched
+ * @again:	some of the octets have not been searched
  * @full:	FPDUs were left out, as @run was full
  * @stops:	@stop is valid
  * @stop:	stream position of an error: nothing from there on is delivered
@@ -104,16 +104,16 @@ struct mpa_place {
  * @want_place:	turn MPA_PLACE on when Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @requested:	a call has requested the current record
- * @unrequested:	TUF, before a call requests a record: the next octets,
- *			which may be plain TCP's, are no FPDU, or one that must
- *			be removed from TCP's queue before it is complete
+ * @unrequested:	TUF, before a call requests a record: the next octets are not
+ *			an FPDU, and may be without framing; or they are one that
+ *			must be removed from TCP's queue before it is complete
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP had no memory for a segment of the current FPDU
  * @no_memory:	no memory for the stash either; the work item retries
  * @error:	poll: negative errno that ended this half connection, or 0
  * @seq:	TCP's sequence number of stream position 0
  * @end:	rcv_nxt at TCP's last notification
- * @cur:	the record that is read next, or partly read
+ * @cur:	the next record to read; may have been read in part
  * @place:	records after a gap; NULL if MPA_PLACE has never been on
  * @ulpdus:	counter for MPA_INFO; also the order of @cur
  * @octets:	counter for MPA_INFO

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 1: the interface of mpa_tcp*.c, for the layers above. No other file
+ * TCP glue (layer 1): the interface of mpa_tcp*.c, for the layers above. No other file
  * reads or writes the TCP state of a connection. (mpa_hook.c and mpa_core.c
  * write the pointers to operations and to the ULP.)
  *

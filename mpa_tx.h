@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 2: sending. mpa_tx.c divides octets into FPDUs. These are built in a
- * buffer (mpa_tx_build.c, mpa_tx_buf.c), laid out such that segments start with
- * them, and passed to TCP at once or later (mpa_tx_queue.c).
+ * Engine (layer 2): sending. mpa_tx.c divides octets into FPDUs. These are built
+ * in a buffer (mpa_tx_build.c, mpa_tx_buf.c), laid out such that segments start
+ * with them, and passed to TCP at once or later (mpa_tx_queue.c).
  *
  * Unless its comment has a "Context:", a function that takes a context is
  * called in process context with the socket lock held.
@@ -95,7 +95,7 @@ struct mpa_tx_call {
 	const struct mpa_headers *headers;
 	bool		ends;		/* its last octet ends a ULPDU */
 	bool		more;		/* more ULPDUs follow soon */
-	bool		keep;		/* TCP may hold its octets until then */
+	bool		keep;		/* TCP may hold the octets until these follow */
 	long		timeo;		/* jiffies left */
 };
 

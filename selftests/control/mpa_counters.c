@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /proc/net/mpa_stat: each action changes its lines, and no others. A network
- * namespace begins with zeros, and each test has one.
+ * /proc/net/mpa_stat: each action changes the right lines, and no others. Each test
+ * has a new network namespace, where all counters are zero.
  */
 
 #include <sys/ioctl.h>
@@ -64,7 +64,7 @@ TEST_F(pair, connections_by_role)
 		      { "MpaLost", 1 }, { "MpaDirect", 2 });
 }
 
-/* One that waits for its peer is not counted yet. */
+/* A startup that waits for its peer is not counted yet. */
 TEST_F(pair, startups_under_way)
 {
 	ASSERT_LT(0, ask(self));
@@ -166,7 +166,7 @@ TEST_F(pair, none_may_begin)
 	EXPECT_COUNTS({ "MpaRefusedLimit", 1 });
 }
 
-/* A child of a listening socket cannot return it from MPA_START. */
+/* A refused startup of a listener's child is counted: no MPA_START could return the error. */
 TEST_F(pair, no_child_may_begin)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -242,7 +242,7 @@ TEST_F(pair, given_up_here)
 		faults = with_fault(fail_nth, ++nth, accept_it, self);
 		failed += mpa_info(self->fd[1]).state == MPA_STATE_FAILED;
 		full += mpa_info(self->fd[1]).state == MPA_STATE_FULL;
-		/* The responder first: its connection is not lost then. */
+		/* Close the responder first, so that its connection is not counted as lost. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
 	}
@@ -256,7 +256,7 @@ static void start_it(struct _test_data_pair *self)
 	mpa_start_as(self->fd[0], &self->start[0]);
 }
 
-/* Nor for the request; but the parameters of MPA_START are known by then. */
+/* There is no memory for the request, after MPA_START's parameters were stored. */
 TEST_F(pair, request_that_cannot_be_made)
 {
 	int fail_nth = open(FAIL_NTH, O_RDWR), nth = 0;
@@ -357,13 +357,13 @@ TEST_F(pair, records_of_both_ends)
 		      { "MpaTxSegsOther", 0 },
 		      { "MpaRxFpdus", 6 }, { "MpaRxOctets", octets + 700 },
 		      { "MpaRxMarkers", markers });
-	/* The sockets count the same. */
+	/* The sockets' own counters agree. */
 	EXPECT_EQ(ARRAY_SIZE(lens), mpa_info(self->fd[0]).tx_ulpdus);
 	EXPECT_EQ(octets, mpa_info(self->fd[1]).rx_octets);
 	EXPECT_EQ(markers, mpa_info(self->fd[1]).rx_markers);
 }
 
-/* Many at a time: sent by one call, and read by one. */
+/* Many records are sent by one call, and read by one. */
 TEST_F(pair, batches)
 {
 	const size_t all = 20 * 1000;
@@ -409,7 +409,7 @@ TEST_F(pair, record_in_pieces)
 		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 1000 });
 }
 
-/* The first FPDU of RFC 6581 has no ULPDU. */
+/* RFC 6581's first FPDU has no ULPDU, and is not counted as a record. */
 TEST_F(pair, rtr_is_no_record)
 {
 	self->start[0].revision = 2;
@@ -454,7 +454,7 @@ TEST_F(pair, oversized_record)
 		      { "MpaTxSegsWindow", 0 }, { "MpaTxSegsOther", 0 });
 }
 
-/* The peer's window ends within a record, and is probed with part of it. */
+/* The peer's window ends within a record, so a window probe contains a part of it. */
 TEST_F(pair, record_cut_at_the_window)
 {
 	int scaling = open("/proc/sys/net/ipv4/tcp_window_scaling", O_WRONLY);
@@ -466,7 +466,7 @@ TEST_F(pair, record_cut_at_the_window)
 	close(scaling);
 	ASSERT_EQ(0, fresh(self, true, false));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
-	/* A window may shrink with the segment after the last one. */
+	/* The window may shrink only with a later segment. */
 	ASSERT_EQ(0, write_all(self->fd[1], "", 1));
 	ASSERT_TRUE(arrived(self->fd[0], 1));
 	ASSERT_EQ(0, forger_open(&forger, self->fd[1], self->fd[0]));
@@ -482,7 +482,7 @@ TEST_F(pair, record_cut_at_the_window)
 	close(forger.raw);
 }
 
-/* From now on nothing reaches a socket. */
+/* Drop all packets to a socket from now on. */
 static int deafen(int fd)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -491,7 +491,7 @@ static int deafen(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
 }
 
-/* Records share a segment that is due when the path MTU has dropped. */
+/* The path MTU drops before a segment with several records is sent. */
 TEST_F(pair, path_that_becomes_narrow)
 {
 	u32 octets = 0, fpdus = 0;
@@ -564,7 +564,7 @@ TEST_F(pair, records_that_are_wrong)
 			EXPECT_EQ(-1, recv(self->fd[1], fpdu, sizeof(fpdu), 0));
 			EXPECT_EQ(EBADMSG, errno);
 		}
-		/* Not lost: it is the receiver that resets. */
+		/* Not counted as lost: the receiver itself resets. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
 		want[0].n++;
@@ -574,7 +574,7 @@ TEST_F(pair, records_that_are_wrong)
 	}
 }
 
-/* Nor by the program, which gets an error. */
+/* An octet that bypasses MPA: receiving ends, sending fails. */
 TEST_F(consumer, octets_of_somebody_else)
 {
 	if (variant->flags)
@@ -708,7 +708,7 @@ TEST_F(place, pruned)
 
 /* ---- messages that exceed a listener's buffer ---- */
 
-/* A listener with the smallest buffer, that wants losses to be counted, or not. */
+/* A listener with the smallest buffer; @known: losses are reported to mpa. */
 static int listen_narrowly(struct nl *nl, bool known)
 {
 	int one = 1, fd;
@@ -754,8 +754,8 @@ static struct received receive_all(struct nl *nl, unsigned int number)
 #define NR_EVENTS	40
 
 /*
- * @all receives all of them, after those that have joined later. Return: the
- * number of events.
+ * Cause many events. @all receives all of them, after the listeners that have joined
+ * later. Return: the number of events.
  */
 static int many_events(struct nl *all)
 {
@@ -796,7 +796,7 @@ TEST_F(pair, lost_events)
 	nl_close(&all);
 }
 
-/* Netlink notifies senders only if a listener wants that; these see the gap. */
+/* Netlink reports losses to mpa only if a listener asks for that; listeners see the gap. */
 TEST_F(pair, events_lost_without_a_count)
 {
 	struct received received, next;
@@ -850,7 +850,7 @@ TEST_F(pair, lost_records)
 
 /* ---- all of them ---- */
 
-/* After all other tests: each line has changed in one of them. */
+/* Runs after all other tests: each line must have changed in one of them. */
 FIXTURE(last)
 {
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All lines of /proc/net/mpa_stat at once, in a network namespace that began
- * with zeros. Include it after mpa_harness.h.
+ * All lines of /proc/net/mpa_stat, in a new network namespace, where they were zero.
+ * Include it after mpa_harness.h.
  */
 #ifndef _MPA_COUNTS_H
 #define _MPA_COUNTS_H
@@ -48,7 +48,7 @@ static void __attribute__((constructor)) seen_make(void)
 
 /* ---- what is expected ---- */
 
-/* Lines that tests of other subjects do not expect. */
+/* Whether to ignore a line, as it is not about the test's subject. */
 static inline bool aside(const char *name)
 {
 	return !strncmp(name, "MpaTxPackets", 12) ||
@@ -64,7 +64,7 @@ static inline const struct count *count_of(const struct count *counts, int n,
 	return NULL;
 }
 
-/* All that is not expected must be zero. Return: the differences, or "". */
+/* Compare all lines: those not in @want must be zero. Return: the differences, or "". */
 static inline const char *differs(const struct count *want, int n)
 {
 	struct count counts[LINES];
@@ -92,7 +92,7 @@ static inline const char *differs(const struct count *want, int n)
 	return text;
 }
 
-/* It may take a moment until they are right. */
+/* As differs(), but wait until there are no differences. */
 static inline const char *differs_soon(const struct count *want, int n)
 {
 	const long until = now_ms() + 5000;

@@ -4,8 +4,8 @@
  *
  *	NAME LOCAL-PORT REMOTE-PORT
  *
- * with "*" for the port that a listener lacks, and "ready". They stay until
- * standard input ends.
+ * with "*" for the remote port of a listener, and then "ready". The sockets stay open
+ * until standard input ends.
  */
 
 #include <linux/tuf.h>
@@ -52,7 +52,7 @@ static void plain(void)
 	tell("plain", port_of(fd[0]), port_of(fd[1]));
 }
 
-/* Attached at one end, and not started. */
+/* MPA is attached to one end, and not started. */
 static void idle(void)
 {
 	int fd[2];
@@ -122,7 +122,7 @@ static void listening(void)
 	tell("child", port_of(listener), port_of(fd));
 }
 
-/* A socket of TUF: the directions of one end are framed in different ways. */
+/* A TUF socket whose two directions are framed in different ways. */
 static void tuf(void)
 {
 	struct tuf_framing rx = { .mode = TUF_MARKERS };
@@ -137,7 +137,7 @@ static void tuf(void)
 	tell("tuf", port_of(fd[0]), port_of(fd[1]));
 }
 
-/* Closed with records for which the peer has no space. */
+/* A socket that was closed with records that the peer has no room for. */
 static void closing(void)
 {
 	static char record[60000];

@@ -5,11 +5,11 @@
  *
  * Times are asserted in a guest whose clock counts instructions (vm/run
  * --icount): a nanosecond is one instruction, and each run has the same result.
- * In another emulated guest a processor may stop for milliseconds whenever the
- * host has other work, so such a delay could not be seen there. What the
- * counting guest cannot show is contention between processors: it has one. But
- * a task that holds a lock there, asleep or not, delays the other one as long
- * as it would on another processor. Nor does it show slow memory.
+ * In other emulated guests a processor may stop for milliseconds whenever the host
+ * has other work, which would hide such a delay. The counting guest has only one
+ * processor, so it does not show contention between processors; but a task that
+ * holds a lock delays the other one as long as it would on another processor. It
+ * does not show slow memory either.
  */
 
 #include "mpa_test.h"
@@ -61,7 +61,7 @@ static u64 middle(u64 *times)
 	return times[RUNS / 2];
 }
 
-/* The reader's copies of both; reading them takes time. */
+/* Weigh the reader's copies of both dumps; reading the memory takes time. */
 static int both_weigh(struct dump *a, struct dump *b)
 {
 	int err;
@@ -177,7 +177,7 @@ static u64 look_up_takes(struct mnl_socket *nl)
 }
 
 /*
- * Any user may send thousands of them at once, and generic netlink serves no
+ * Any user may send thousands of requests at once, and generic netlink serves no
  * other request until all have been answered.
  */
 TEST_F(many, look_up_takes_no_longer_beside_many)
@@ -230,8 +230,8 @@ static void *load_thread(void *data)
 }
 
 /*
- * A record to the peer and one back: ns from when that was due, and so
- * including the time until this thread may run.
+ * Send a record to the peer and one back. Return: ns from the time when that was due,
+ * so including the delay until this thread may run.
  */
 static u64 round_takes(const int fd[2], u64 due)
 {
@@ -245,9 +245,9 @@ static u64 round_takes(const int fd[2], u64 due)
 
 /**
  * struct stalls - duration of rounds
- * @ns:		each
+ * @ns:		duration of each round
  * @n:		their number
- * @worst:	the longest of each try
+ * @worst:	the longest round of each try
  */
 struct stalls {
 	u64 ns[100000];
@@ -255,7 +255,7 @@ struct stalls {
 	u64 worst[TRIES];
 };
 
-/* Until one dump was completed meanwhile, or @rounds. */
+/* Continue until a dump was completed meanwhile; without a load for @rounds rounds. */
 static bool try_continues(const struct load *load, unsigned int i,
 			  unsigned int dumps, unsigned int rounds)
 {
@@ -289,7 +289,7 @@ static unsigned int try_rounds(const int fd[2], const struct load *load,
 	return i;
 }
 
-/* The same, or 0 if a dump failed. */
+/* As try_rounds(), during dumps. Return: 0 if a dump failed. */
 static unsigned int try_load(const int fd[2], struct dump *dump,
 			     unsigned int rounds, struct stalls *stalls, int i)
 {
@@ -330,7 +330,7 @@ TEST_F(many, dump_stalls_nobody)
 	if (!clock_counts())
 		SKIP(return, "needs a clock that counts instructions");
 	ASSERT_EQ(0, crowd_gather(&self->crowd, MOST));
-	/* A pair that is in the middle of a dump. */
+	/* Use a pair in the middle of the dump. */
 	fd = self->crowd.fd + MOST / 2;
 	for (i = 0; i < TRIES; i++) {
 		rounds = try_load(fd, &self->mpa, 0, &mpa, i);

@@ -36,7 +36,7 @@ static inline u64 now_ns(void)
 
 /* ---- connections ---- */
 
-/* A listener for pairs; @addr is its address. */
+/* Open a listener for full_pair(); @addr is set to its address. */
 static inline int listener_open(struct sockaddr_in *addr, const char *ip)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -50,7 +50,7 @@ static inline int listener_open(struct sockaddr_in *addr, const char *ip)
 	return fd;
 }
 
-/* Both ends at the listener's address, in Full Operation. */
+/* Open a connection to the listener, with both ends in Full Operation. */
 static inline int full_pair(int fd[2], int listener,
 			    const struct sockaddr_in *addr)
 {
@@ -130,7 +130,7 @@ static inline void crowd_leaves(struct crowd *crowd)
 
 /* ---- netlink ---- */
 
-/* The most that the kernel puts into one answer, if the reader's buffer allows it. */
+/* Maximum octets that the kernel puts into one reply, if the reader's buffer allows it. */
 #define ANSWER_MAX	32768
 
 static inline struct nlmsghdr *ask_mpa(void *buf)
@@ -139,7 +139,7 @@ static inline struct nlmsghdr *ask_mpa(void *buf)
 			    1);
 }
 
-/* As "ss -ti" does. */
+/* Build the request of "ss -ti". */
 static inline struct nlmsghdr *ask_diag(void *buf)
 {
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -163,11 +163,11 @@ static inline struct nlmsghdr *ask_diag(void *buf)
  * struct dump - a dump
  * @nl:		the socket that requests it
  * @request:	the request
- * @each:	called with each message, and this
- * @messages:	received
- * @octets:	their octets, with the final message
- * @largest:	octets in the largest answer, which is one skb
- * @memory:	largest memory that was charged for the reader; if @weigh
+ * @each:	called for each message
+ * @messages:	number of messages received
+ * @octets:	their octets, including the final message
+ * @largest:	octets of the largest reply, which is one skb
+ * @memory:	maximum memory that was charged to the reader, if @weigh
  * @ns:		duration
  */
 struct dump {
@@ -263,7 +263,7 @@ static inline int dump_run(struct dump *dump)
 #define U32	sizeof(u32)
 #define U64	sizeof(u64)
 
-/* Length of each attribute; those of IPv6 and of other cases do not occur here. */
+/* Length of each attribute that can occur here: none of IPv6, or of other cases. */
 static const struct {
 	u8 len;
 	bool always;
@@ -304,7 +304,7 @@ static const struct {
  * struct conn - a parsed message
  * @attr:	its attributes
  * @left:	octets not parsed
- * @bad:	what is wrong with it, or NULL
+ * @bad:	error in the message, or NULL
  */
 struct conn {
 	const struct nlattr *attr[MPA_A_CONN_MAX + 1];
@@ -426,7 +426,7 @@ static inline unsigned int roll_twice(const struct roll *roll)
 	return twice;
 }
 
-/* Number of connections that stay and are not in the dump. */
+/* Number of the crowd's connections that are missing in the dump. */
 static inline unsigned int roll_missing(const struct roll *roll,
 					const struct crowd *crowd)
 {

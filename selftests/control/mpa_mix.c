@@ -184,7 +184,7 @@ TEST_F(pair, disconnect)
 	EXPECT_EQ(EOPNOTSUPP, errno);
 	EXPECT_TRUE(records_go(self));
 
-	/* When MPA is only attached, the socket is TCP's, and stays attached. */
+	/* A socket with MPA attached, but not started, stays plain TCP. */
 	ASSERT_EQ(0, fresh(self, true, true));
 	EXPECT_EQ(0, connect(self->fd[0], &none, sizeof(none)));
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
@@ -340,7 +340,7 @@ TEST_F(pair, dup_and_pass_on)
 	pid_t pid;
 
 	ASSERT_EQ(0, negotiate(self));
-	/* A record begun through one descriptor, ended through the other. */
+	/* Begin a record through one descriptor, end it through the other. */
 	other = dup(self->fd[0]);
 	record_fill(self->buf, 1000);
 	ASSERT_EQ(400, send(self->fd[0], self->buf, 400, MSG_MORE));
@@ -350,7 +350,7 @@ TEST_F(pair, dup_and_pass_on)
 	ASSERT_EQ(1000, recv(self->fd[1], self->buf, sizeof(self->buf), 0));
 	EXPECT_TRUE(record_good(self->buf, 1000));
 
-	/* To another process, while this process has closed it. */
+	/* Pass it to another process, and close it here. */
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, unix_fd));
 	record_fill(self->buf, 500);
 	ASSERT_EQ(500, send(self->fd[0], self->buf, 500, 0));
@@ -461,7 +461,7 @@ static int ring_submit(struct ring *ring, int op, int fd, const void *addr,
 	return syscall(SYS_io_uring_enter, ring->fd, 1, 0, 0, NULL, 0);
 }
 
-/* The result of the next operation that completes. */
+/* Wait for the next completion. Return: the operation's result. */
 static int ring_result(struct ring *ring, u64 *id)
 {
 	u32 head = *ring->cq_head;
@@ -486,7 +486,7 @@ TEST_F(pair, io_uring)
 		SKIP(return, "no io_uring: %m");
 	ASSERT_EQ(0, negotiate(self));
 
-	/* A waiting recv is cancelled, and has consumed nothing. */
+	/* Cancel a waiting recv: it must not have consumed anything. */
 	for (i = 0; i < 50; i++) {
 		size_t len = 10 + i;
 

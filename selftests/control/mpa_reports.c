@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An error in what a peer has sent, or in what the path has changed: the event,
- * the counter, the tracepoint, inet_diag, conn-get and MPA_INFO all report the
- * same. And a lost connection is reported once, however fast its program is.
+ * An FPDU is bad, as sent by the peer or changed by the path: the event, the counter,
+ * the tracepoint, inet_diag, conn-get and MPA_INFO all report the same error. And a
+ * lost connection is reported once, even if its program reads the error first.
  */
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ enum maker {
  * @field:	enum model_field: the field with the octet to change
  * @nth:	the octet's index in the field
  * @flip:	bits to change in it
- * @sealed:	the CRC matches the changed FPDU
+ * @sealed:	compute the CRC of the changed FPDU
  * @cut:	the stream ends before that octet
  * @marked:	it needs markers
  * @code:	the reported code
@@ -62,7 +62,7 @@ static const struct wrong {
 	{ "an FPDUPTR that is wrong, not covered by the CRC", MODEL_MARKER, 3, 0x04,
 	  .sealed = true, .marked = true,
 	  .code = MPA_ERR_MARKER, .counter = "MpaRxBadMarker" },
-	/* Section 4.3: ignored, but for the CRC. */
+	/* Section 4.3: ignored, but covered by the CRC. */
 	{ "a reserved bit of a marker", MODEL_MARKER, 0, 0x40, .marked = true,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	{ "the end of the stream within a ULPDU", MODEL_ULPDU, 500, .cut = true,
@@ -73,7 +73,7 @@ static const struct wrong {
 	  .code = MPA_ERR_TCP, .counter = "MpaRxIncomplete" },
 };
 
-/* Their names in the tracepoint. */
+/* Names of the error codes in the tracepoint. */
 static const char *const code_names[] = {
 	[MPA_ERR_TCP] = "tcp", [MPA_ERR_CRC] = "crc",
 	[MPA_ERR_MARKER] = "marker",
@@ -95,8 +95,8 @@ FIXTURE(reported)
 {
 	int fd;			/* the receiver */
 	int from;			/* mpa's end before the path, or -1 */
-	int path_in;			/* the path's end there, or -1 */
-	struct peer peer;		/* how FPDUs are built; its fd: the last hop */
+	int path_in;			/* the path's end of that connection, or -1 */
+	struct peer peer;		/* builds FPDUs; its fd is the last hop */
 	struct nl nl;			/* for requests */
 	struct nl events;		/* for events */
 	struct trace trace;
@@ -162,7 +162,7 @@ static int pass_frame(int in, int out)
 	       write_all(out, frame, FRAME_LEN) : -1;
 }
 
-/* The receiver is the responder; so its stream begins after a frame. */
+/* Start up; the receiver is the responder, so its stream begins after a frame. */
 static int meet(struct _test_data_reported *self, int family, enum maker maker,
 		bool marked)
 {
@@ -195,7 +195,7 @@ static int meet(struct _test_data_reported *self, int family, enum maker maker,
 	return poll_for(in[0], POLLOUT, 20000) == POLLOUT ? 0 : -1;
 }
 
-/* The octets of the next FPDU, as they reach the last hop; 0 on failure. */
+/* Get the next FPDU, as it reaches the last hop. Return: its length, or 0 on failure. */
 static size_t next_octets(struct _test_data_reported *self, size_t len)
 {
 	static u8 record[4096];
@@ -212,7 +212,7 @@ static size_t next_octets(struct _test_data_reported *self, size_t len)
 	return n;
 }
 
-/* Some good ones, of many lengths, so that the next one begins anywhere. */
+/* Transfer good FPDUs of different lengths, so that the next one may begin anywhere. */
 static bool good_ones_go(struct _test_data_reported *self, unsigned int row)
 {
 	size_t lens[] = { 1, 511, 1300 + 4 * row, 20 + row, 2000 }, n;
@@ -247,7 +247,7 @@ static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
 }
 
 /*
- * An FPDU with that error reaches the receiver. Return: its stream position, or
+ * Have an FPDU with that error reach the receiver. Return: its stream position, or
  * -1.
  */
 static long long wrong_one_goes(struct _test_data_reported *self, const struct wrong *wrong)
@@ -268,7 +268,7 @@ static long long wrong_one_goes(struct _test_data_reported *self, const struct w
 	return position;
 }
 
-/* As one line, which shows every difference. */
+/* Return: the message as one line of text, for comparison. */
 static const char *said(const struct nl_reported *told)
 {
 	static char text[128];
@@ -390,7 +390,7 @@ static u64 close_one(int *fd)
 	return cookie;
 }
 
-/* The program sees that startup ended, and does not read the reason. */
+/* The program sees the end of startup, but does not read the error. */
 TEST_F(pair, reset_in_startup_is_reported_before_close)
 {
 	struct nl_reported told, closed;
@@ -416,7 +416,7 @@ TEST_F(pair, reset_in_startup_is_reported_before_close)
 	nl_close(&events);
 }
 
-/* A rejection before the reset is not lost with it. */
+/* A rejection before a reset is reported nevertheless. */
 TEST_F(pair, rejection_and_reset_are_reported_before_close)
 {
 	struct nl_reported told, closed;
@@ -432,7 +432,7 @@ TEST_F(pair, rejection_and_reset_are_reported_before_close)
 		ASSERT_EQ(0, write_all(self->fd[1], reply, FRAME_LEN));
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
-		/* Of the frame, or of the reset. */
+		/* Events of the frame, or of the reset. */
 		ASSERT_TRUE(poll_for(self->fd[0], 0, 20000));
 		ASSERT_EQ(1, events_of(&events, close_one(&self->fd[0]),
 				       MPA_CMD_REFUSED_NTF, &told, &closed))
@@ -473,7 +473,7 @@ TEST_F(pair, errno_in_startup_is_the_program_s)
 	nl_close(&nl);
 }
 
-/* Another thread, which reads the error as soon as it is there. */
+/* A thread that reads the error as soon as it is set. */
 static void *fetch_error(void *arg)
 {
 	const long until = now_ms() + 20000;
@@ -506,7 +506,7 @@ TEST_F(pair, loss_is_reported_whoever_has_its_error)
 				       MPA_CMD_FAILED_NTF, &told, &closed))
 			TH_LOG("the %d. connection", i);
 		EXPECT_EQ(MPA_ERR_TCP, told.value[MPA_A_CONN_ERROR]);
-		/* If TCP had lost it already, the cause is no longer known. */
+		/* If TCP was reset before, the cause is no longer known. */
 		if (told.value[MPA_A_CONN_ERRNO] != ECONNABORTED)
 			EXPECT_EQ(ECONNRESET, told.value[MPA_A_CONN_ERRNO]);
 	}
@@ -514,7 +514,7 @@ TEST_F(pair, loss_is_reported_whoever_has_its_error)
 	nl_close(&events);
 }
 
-/* What programs shut down: which end, and which half. Then both are closed. */
+/* Orderly ends: which end shuts down which half. Then both ends are closed. */
 static const char *const orderly[] = {
 	"0w 1w", "1w 0b", "0b 1b", "0r 1w 0w", "1w 0r 0w 0b",
 };
@@ -550,7 +550,7 @@ TEST_F(pair, orderly_end_is_no_loss)
 			ASSERT_TRUE(tcp_closed(self->fd[j]))
 				TH_LOG("%s, end %d: %d", orderly[i / 2], j,
 				       tcp_state(self->fd[j]));
-			/* A polling task is woken again, in this state. */
+			/* A second shutdown() wakes a polling task again. */
 			EXPECT_EQ(-1, shutdown(self->fd[j], SHUT_RDWR));
 			EXPECT_EQ(0, so_error(self->fd[j]));
 			ASSERT_EQ(0, nl_conn_get(&nl, self->fd[j], &told));
@@ -568,7 +568,8 @@ TEST_F(pair, orderly_end_is_no_loss)
 }
 
 /*
- * The error waits for SO_ERROR when both ends close in an orderly way: nothing is lost.
+ * Both ends close in an orderly way while an error waits for SO_ERROR: no loss is
+ * reported.
  */
 TEST_F(pair, peer_wants_more_depth_and_both_close)
 {
@@ -590,11 +591,11 @@ TEST_F(pair, peer_wants_more_depth_and_both_close)
 		      { "MpaDepthRefused", 1 });
 }
 
-/* One loss; the reader also sees that a record was cut. */
+/* The loss is reported once, although the reader also finds a record cut. */
 TEST_F(pair, reset_within_a_record_is_reported_once)
 {
 	const char *const reset = "code=1 errno=104 position=-1";
-	/* After that, MPA_INFO has it, too: where receiving ended. */
+	/* Afterwards MPA_INFO also has the position where receiving ended. */
 	const char *const cut = "code=1 errno=104 position=0";
 	struct nl_reported told, closed;
 	struct peer peer = {};
@@ -631,7 +632,7 @@ TEST_F(pair, reset_within_a_record_is_reported_once)
 	nl_close(&nl);
 }
 
-/* A start that MPA_START refused leaves no trace. */
+/* A refused MPA_START does not change the role. */
 TEST_F(pair, refused_start_leaves_no_role)
 {
 	struct nl_reported told;
@@ -649,7 +650,7 @@ TEST_F(pair, refused_start_leaves_no_role)
 	nl_close(&nl);
 }
 
-/* The result of an earlier start stays. */
+/* A refused MPA_START does not change the result of an earlier startup. */
 TEST_F(pair, refused_start_leaves_a_rejection)
 {
 	struct mpa_peer peer;

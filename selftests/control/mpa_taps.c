@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taps while netlink sockets are closed and others bind their ports again: netlink frees
- * a port before it notifies that its socket is closed. The test polls for the port, so it
- * needs a clock that runs while programs do: not virtual time.
+ * Taps while netlink sockets are closed and others bind the same ports: netlink frees a
+ * port before its notifier reports that the socket is closed. The test polls for the
+ * port, so it must not run in virtual time, where the clock stands still meanwhile.
  */
 
 #include <fcntl.h>
@@ -25,8 +25,8 @@
  * struct shared - state shared by the processes
  * @stop:	the processes have to end
  * @closed:	number of times that the first reader was closed
- * @bound:	number of times that the other one got its port
- * @got:	records that the other one received
+ * @bound:	number of times that the other process got the same port
+ * @got:	records that the other process received
  * @bad:	an unexpected failure
  */
 struct shared {
@@ -52,7 +52,7 @@ static void *joins(void *stop)
 }
 
 /*
- * Sockets that have joined need no module; the debug kernel checks what is left of them.
+ * Sockets that have joined do not hold the module; the debug kernel finds leaked memory.
  */
 FIXTURE(joined)
 {
@@ -82,7 +82,7 @@ TEST_F_TIMEOUT(joined, module_goes_and_comes, 300)
 	unsigned int i;
 
 	for (i = 0; i < 10; i++) {
-		/* Also wait for what earlier programs have left. */
+		/* Also wait for sockets of earlier programs. */
 		const long until = now_ms() + (i ? 20000 : 120000);
 		struct nl nl;
 		int err;
@@ -138,7 +138,7 @@ static bool stopped(const struct shared *shared)
 	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
 }
 
-/* A socket with the port, as soon as it is free; NULL when the test ends. */
+/* Bind a socket to the port as soon as it is free. Return: NULL when the test ends. */
 static struct mnl_socket *port_bind(const struct shared *shared)
 {
 	struct mnl_socket *sock = mnl_socket_open(NETLINK_GENERIC);
@@ -150,7 +150,7 @@ static struct mnl_socket *port_bind(const struct shared *shared)
 	return NULL;
 }
 
-/* A pause of a different length each time. */
+/* Pause; the length depends on @n. */
 static void pause_some(unsigned int n)
 {
 	struct timespec some = { .tv_nsec = n * 7919 % 300 * 1000 };
@@ -158,14 +158,14 @@ static void pause_some(unsigned int n)
 	nanosleep(&some, NULL);
 }
 
-/* Open a tap on a connection, and close it, again and again. */
+/* Repeatedly open and close a tap on a connection. */
 static int reader_comes_and_goes(const struct nl *nl, int fd,
 				 struct shared *shared)
 {
 	struct nl own = *nl;
 
 	while ((own.sock = port_bind(shared))) {
-		/* The previous tap has not ended; that many records arrived at once. */
+		/* EBUSY: the previous tap still exists. ENOBUFS: too many records at once. */
 		if (nl_tap(&own, fd, 1000) && errno != EBUSY &&
 		    errno != ENOBUFS)
 			shared->bad++;
@@ -176,7 +176,7 @@ static int reader_comes_and_goes(const struct nl *nl, int fd,
 	return 0;
 }
 
-/* Bind the same port without privileges, and see what arrives. */
+/* Without privileges bind the same port, and count the records that arrive. */
 static int other_namespace_waits(const struct nl *nl, struct shared *shared)
 {
 	struct mnl_socket *sock;
@@ -242,7 +242,7 @@ TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
 		own.sock = port_bind(self->shared);
 		ASSERT_EQ(0, nl_tap(&own, self->other[0], 10));
 		set++;
-		/* Until the previous reader is completely gone. */
+		/* Wait until the previous reader is freed. */
 		poll(NULL, 0, 3);
 		ASSERT_EQ(2, send(self->other[0], "ab", 2, 0));
 		silent += nl_next(&own, &told, 0) != 0;
@@ -259,7 +259,7 @@ TEST_F(taps, closing_a_reader_ends_no_tap_of_who_has_bound_its_port)
 
 /* ---- a tap's reader that does not read ---- */
 
-/* Records on a connection, while the tap is not read. */
+/* Transfer records on a connection, without reading the tap. */
 static int records_go(const int fd[2], int n)
 {
 	static u8 record[1000], sink[1000];
@@ -286,7 +286,7 @@ static int reader_reads(const struct nl *nl)
 	return told;
 }
 
-/* One reader of two taps is notified of each loss. */
+/* A reader with two taps gets ENOBUFS for each row of lost records. */
 TEST_F(taps, each_row_of_lost_records_is_reported)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);
@@ -302,13 +302,13 @@ TEST_F(taps, each_row_of_lost_records_is_reported)
 	ASSERT_EQ(0, records_go(self->fd, 1));
 	ASSERT_EQ(0, records_go(self->other, 1));
 	EXPECT_EQ(0, reader_reads(&self->nl));
-	/* Nothing was read between the record of the other tap and these. */
+	/* The reader has read nothing between the other tap's record and these. */
 	ASSERT_EQ(0, records_go(self->other, 1));
 	ASSERT_EQ(0, records_go(self->fd, 40));
 	EXPECT_EQ(1, reader_reads(&self->nl));
 }
 
-/* What the reader's own socket filter drops does not count as lost. */
+/* Records that the reader's socket filter drops do not count as lost. */
 TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -370,7 +370,7 @@ TEST_F(taps, events_of_the_own_namespace_only)
 	nl_close(&nl);
 }
 
-/* Without the group, in which a user can have any number of listeners. */
+/* Events of a user namespace are sent to sockets that have joined, but not to the group. */
 TEST_F(taps, events_in_a_user_namespace_come_to_who_has_joined)
 {
 	struct nl_reported told = {};
@@ -414,7 +414,7 @@ TEST_F(taps, those_who_join_have_a_limit)
 		nl_close(nl + i);
 }
 
-/* It is notified once, and the numbers show how many were lost. */
+/* The listener gets ENOBUFS once, and the events' numbers show how many were lost. */
 TEST_F(taps, events_lost_are_reported_and_counted)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);
