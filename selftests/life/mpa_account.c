@@ -43,7 +43,7 @@ static int queued(int fd)
 	return meminfo(fd, SK_MEMINFO_WMEM_QUEUED);
 }
 
-/* Nothing is charged any longer, within the time. */
+/* Whether all charged memory is released within the timeout. */
 static bool nothing_queued(int fd)
 {
 	const long until = now_ms() + 20000;
@@ -123,14 +123,14 @@ TEST_F(pair, open_record_counts_for_the_send_buffer)
 		ASSERT_LE(at + 1000, queued(self->fd[0]));
 		ASSERT_GE(at + 1000 + 8192, queued(self->fd[0]));
 	}
-	/* The call that ends it is not charged twice. */
+	/* The call that ends the record must not charge it again. */
 	ASSERT_EQ(0, send(self->fd[0], NULL, 0, 0));
 	EXPECT_EQ(50000, recv(self->fd[1], seen, sizeof(seen), 0));
 	EXPECT_TRUE(record_good(seen, 50000));
 	EXPECT_TRUE(nothing_queued(self->fd[0]));
 }
 
-/* Memory is reserved before the octets are taken. */
+/* Memory is reserved before octets are copied: a failed copy must release it. */
 TEST_F(pair, failed_send_reserves_nothing)
 {
 	ASSERT_EQ(0, negotiate(self));
@@ -153,7 +153,7 @@ TEST_F(pair, batch_counts_for_the_send_buffer)
 	int i;
 
 	ASSERT_EQ(0, negotiate(self));
-	/* Queued, or already TCP's: it may take long to arrive. */
+	/* In MPA's buffer, or already passed to TCP: it may take long to arrive. */
 	for (i = 1; i <= 10; i++)
 		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000,
 				     MSG_MORE | MSG_EOR));
@@ -163,7 +163,7 @@ TEST_F(pair, batch_counts_for_the_send_buffer)
 	EXPECT_TRUE(nothing_queued(self->fd[0]));
 }
 
-/* With nothing more to send, no later call would update the count. */
+/* Nothing more is sent, so no later call would update the count. */
 TEST_F(pair, open_record_is_dropped_with_the_connection)
 {
 	int way;
@@ -230,7 +230,7 @@ FIXTURE_SETUP(limit)
 	memset(self, 0, sizeof(*self));
 	ASSERT_LT(0, read(fd, self->usual, sizeof(self->usual) - 1));
 	close(fd);
-	/* Raise TCP's memory count, which is coarse, above any limit. */
+	/* Raise TCP's coarse memory count above any limit. */
 	ASSERT_EQ(0, tcp_pair(AF_INET, self->hog));
 	if (option_put(self->hog[0], SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22))
 		SKIP(_exit(255), "needs root");
@@ -263,7 +263,7 @@ FIXTURE_TEARDOWN(limit)
 	hang_up(self->hog[1]);
 }
 
-/* All that a send has accepted is charged. */
+/* All octets that a send has accepted are charged. */
 TEST_F(limit, accepted_octets_count_where_memory_is_short)
 {
 	/* Each processor keeps some in reserve. */
@@ -279,14 +279,14 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 			    MSG_DONTWAIT) == MPA_ULPDU_MAX)
 			all += MPA_ULPDU_MAX;
 		counted = queued(self->fd[i][0]);
-		/* What the peer has acknowledged no longer waits. */
+		/* Octets that the peer has acknowledged are no longer charged. */
 		ASSERT_EQ(0, ioctl(self->fd[i][0], SIOCOUTQ, &octets));
 		EXPECT_LE(octets, counted) {
 			TH_LOG("socket %d holds %d octets, %d are counted", i,
 			       octets, counted);
 		}
 	}
-	/* It accepts one record while nothing else is queued. */
+	/* A socket accepts one record if nothing else is queued. */
 	EXPECT_LE(variant->queued ? 0 : SOCKETS * MPA_ULPDU_MAX, all);
 	during = tcp_memory();
 	EXPECT_LE(all - slack - 2 * SOCKETS * page, during - before) {
@@ -297,7 +297,7 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 
 /* ---- and nothing waits for ever ---- */
 
-/* A record has no end before all of it has been passed. */
+/* A record begun with MSG_MORE may exceed the send buffer, or it could never end. */
 TEST_F(pair, open_record_may_be_larger_than_the_send_buffer)
 {
 	static u8 seen[MPA_ULPDU_MAX];
@@ -357,7 +357,7 @@ static bool groups_mount(void)
 	       !group_write("cgroup.subtree_control", "+memory");
 }
 
-/* Put this process into a group of its own; false if there are none. */
+/* Put this process into a cgroup of its own. Return: false if there are no cgroups. */
 static bool group_enter(void)
 {
 	if (!groups_mount())
@@ -367,9 +367,9 @@ static bool group_enter(void)
 }
 
 /*
- * A processor charges a group for 64 pages at a time, so memory.current is
- * wrong by that much. On one processor this number of contexts uses at least
- * four times that, if each is charged CONTEXT_LEAST octets.
+ * A processor charges a cgroup for 64 pages at a time, so memory.current may be wrong
+ * by 64 pages. On one processor this number of contexts uses at least four times that,
+ * if CONTEXT_LEAST octets are charged for each.
  */
 #define CONTEXTS	4000
 #define CONTEXT_LEAST	300
@@ -434,7 +434,7 @@ static long children_cost(bool mpa, int *fd, int nr)
 	return after - before;
 }
 
-/* Whichever task accepts them. */
+/* A child is charged to its own cgroup, not to that of the task that accepts it. */
 TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 {
 	const struct rlimit files = { 2 * CONTEXTS + 100, 2 * CONTEXTS + 100 };
@@ -463,7 +463,7 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 #define RESPONDERS	(GROUPS * IN_GROUP)
 #define PRIVATE		400
 
-/* Several groups in turn, as the kernel charges a group in batches. */
+/* Several cgroups in turn, as the kernel charges each in batches. */
 static int nth_group_write(int group, const char *file, const char *text)
 {
 	char path[64];
@@ -489,7 +489,7 @@ static int nth_group_remove(int group)
 	return rmdir(path);
 }
 
-/* This process opens them as a member of the groups, and leaves these again. */
+/* Open responders as a member of each cgroup, and leave the cgroups again. */
 static int responders_of_groups(int fd[][2], bool place)
 {
 	const struct mpa_start start = {
@@ -548,8 +548,8 @@ static long startup_takes(struct _test_data_pair *self)
 }
 
 /*
- * A task that allocates for a group above memory.high has to sleep, for up to
- * two seconds. One workqueue handles all startups.
+ * A task that allocates for a cgroup above memory.high has to sleep for up to two
+ * seconds. One workqueue handles all startups, so its workers must not sleep so.
  */
 static void groups_start(struct __test_metadata *_metadata,
 			 struct _test_data_pair *self, bool place)
@@ -578,7 +578,7 @@ static void groups_start(struct __test_metadata *_metadata,
 	during = startup_takes(self);
 	EXPECT_LE(0, during);
 	EXPECT_FALSE(somebody_sleeps_for_a_group());
-	/* There may be a queue, but no worker sleeps. */
+	/* Work may be queued, but no worker sleeps. */
 	EXPECT_GE(1000 + sending / 2, during) {
 		TH_LOG("startup takes %ld ms, %ld before the groups' requests that took %ld ms",
 		       during, usual, sending);

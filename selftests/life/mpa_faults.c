@@ -27,7 +27,7 @@ TEST_F_TIMEOUT(faults, attach, 120)
 	EXPECT_WALKED();
 }
 
-/* Start fd[0], and the peer before or after it; again if it failed. */
+/* Start fd[0], and the peer before or after it; start again after a failure. */
 static int start_under_fault(struct _test_data_faults *self,
 			     const struct mpa_start *start, int *err)
 {
@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(faults, options, 120)
 
 /* ---- closing ---- */
 
-/* What was accepted arrives, then the end of stream. */
+/* Accepted octets arrive, then the end of stream. */
 static void walk_end(struct __test_metadata *_metadata, struct _test_data_faults *self,
 		     bool closing)
 {
@@ -251,8 +251,8 @@ TEST_F_TIMEOUT(faults, send_and_close, 300)
 }
 
 /*
- * A batch waits, and TCP gets no memory for an skb: the peer must not take the end
- * of the stream for a clean one.
+ * A batch is queued, and TCP gets no memory for an skb: the peer must not see an orderly
+ * end of stream.
  */
 static void walk_batch_end(struct __test_metadata *_metadata,
 			   struct _test_data_faults *self, bool closing)
@@ -263,7 +263,7 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 	ssize_t n;
 
 	while (next_started(self)) {
-		/* Beyond it nothing is tried twice. */
+		/* With a full send buffer no allocation is tried twice. */
 		ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF,
 					&small, sizeof(small)));
 		ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], 100));
@@ -276,7 +276,7 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 		else
 			close(self->fd[0]);
 		self->hit = fault_disarm();
-		/* That close(2) resets the connection is not the user's option. */
+		/* close(2) resets the connection, although SO_LINGER does not request that. */
 		if (!closing) {
 			ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_LINGER,
 						&linger, sizeof(linger)));
@@ -285,7 +285,7 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 		self->fd[0] = -1;
 		n = recv(self->fd[1], seen, sizeof(seen), 0);
 		ASSERT_NE(0, n) TH_LOG("fault %u", self->nth);
-		/* A FIN that TCP cannot allocate does not come. */
+		/* TCP sends no FIN if it cannot allocate it. */
 		if (n > 0)
 			ASSERT_EQ(3000, n);
 	}
@@ -357,7 +357,7 @@ TEST_F_TIMEOUT(faults, start_a_listener, 120)
 	EXPECT_WALKED();
 }
 
-/* RFC 6581 section 5: no FPDU before the RTR indication, for which memory lacks. */
+/* No memory for the RTR indication: no other FPDU may precede it (RFC 6581 section 5). */
 TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 {
 	const struct model_enhanced enhanced = { .a = true, .b = true };
@@ -389,7 +389,7 @@ TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%d", err);
 		if (err)
 			ASSERT_EQ(0, decide(self->fd[0], MPA_ACCEPT));
-		/* The peer does not wait, as it should. */
+		/* The peer sends early: it should wait for the RTR indication. */
 		n = peer_fpdu(&peer, (const u8 *)"early", 5, octets);
 		ASSERT_EQ(0, write_all(self->fd[1], octets, n));
 		ASSERT_NE(0, poll_for(self->fd[0], POLLIN, 20000));
@@ -407,11 +407,11 @@ TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 
 /* ---- faults in softirqs and in the work item ---- */
 
-/* The space for allocations before the one that fails grows by this. */
+/* Step of the space for allocations before the failing one. */
 #define SPACE_STEP	128
 #define SPACE_MAX	(24 * 1024)
 
-/* accept() fails, and closes the connection; or its socket speaks MPA. */
+/* accept() fails and closes the connection, or its socket has MPA. */
 TEST_F_TIMEOUT(faults, accept, 600)
 {
 	struct mpa_start start = {
@@ -453,13 +453,13 @@ TEST_F_TIMEOUT(faults, accept, 600)
 	} while (self->hit);
 	close(fd);
 	EXPECT_WALKED();
-	/* The context, and the copy of the parameters. */
+	/* At least two allocations: the context, and the copy of the parameters. */
 	EXPECT_LE(2, without);
 }
 
 /*
- * The work item of a responder that replies by itself, and then verifies, and
- * the softirqs of both ends: any of their allocations.
+ * Faults in the work item of a responder, which replies and then verifies, and in the
+ * softirqs of both ends.
  */
 TEST_F_TIMEOUT(faults, answer_and_receive, 600)
 {
@@ -487,8 +487,8 @@ TEST_F_TIMEOUT(faults, answer_and_receive, 600)
 		self->hit = slab_fault_disarm();
 		if (no_memory(err)) {
 			/*
-			 * One of the call's own allocations, and the call has
-			 * done nothing.
+			 * One of the call's own allocations has failed: no
+			 * effect.
 			 */
 			ASSERT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
 			err = mpa_start_as(self->fd[0], &start) ? errno : 0;

@@ -48,7 +48,7 @@ FIXTURE_SETUP(faults)
 	    faults_set_up("fail_page_alloc") ||
 	    debugfs_put("fail_page_alloc", "min-order", "0") ||
 	    debugfs_put("fail_page_alloc", "ignore-gfp-highmem", "N"))
-		/* With "return" the test itself would still run. */
+		/* Not "return": the test itself would still run. */
 		SKIP(_exit(255), "this kernel has no fault injection");
 	debugfs_put("fail_usercopy", "verbose", "0");
 }
@@ -62,7 +62,7 @@ FIXTURE_TEARDOWN(faults)
 	close(fail_nth_fd);
 }
 
-/* A new connection, and the next fault. */
+/* Open a new connection, and prepare the next fault. */
 static inline bool next(struct _test_data_faults *self)
 {
 	if (self->nth && !self->hit)
@@ -79,7 +79,7 @@ static inline bool next(struct _test_data_faults *self)
 	return true;
 }
 
-/* Every other connection has markers. */
+/* Every second connection has markers. */
 static inline unsigned int flags(const struct _test_data_faults *self)
 {
 	return self->nth & 2 ? MPA_START_MARKERS : 0;
@@ -94,7 +94,7 @@ static inline bool next_started(struct _test_data_faults *self)
 	return true;
 }
 
-/* The walk has come to its end, and at least one allocation or copy failed. */
+/* The walk has reached its end, and at least one allocation or copy has failed. */
 #define EXPECT_WALKED() do {						\
 	EXPECT_FALSE(self->hit);					\
 	EXPECT_GT(self->nth, 1) TH_LOG("no fault came");		\
@@ -114,8 +114,8 @@ static inline bool records_go(struct _test_data_faults *self)
 }
 
 /*
- * A call after a fault is repeated, and then succeeds: there is one fault only.
- * So a way to send sends all its octets, or 0.
+ * Repeat a call after a fault: it succeeds, as there is only one fault. So a function
+ * that sends either sends all its octets or returns 0.
  */
 static inline bool again(struct _test_data_faults *self)
 {

@@ -58,7 +58,7 @@ static size_t send_cut(struct _test_data_faults *self, int fd, u8 *row)
 	return send_cut_to(self, fd, row, 1024, 65536);
 }
 
-/* Several in a run, and sometimes one on two pages. */
+/* Several FPDUs in a run; sometimes one is on two pages. */
 static size_t send_cut_long(struct _test_data_faults *self, int fd, u8 *row)
 {
 	return send_cut_to(self, fd, row, 6000, 120000);
@@ -106,8 +106,8 @@ static size_t send_file(struct _test_data_faults *self, int fd, u8 *row)
 }
 
 /*
- * Receive octets in records from fd, up to a record that is just "the end"; no
- * record is longer than @longest.
+ * Receive octets in records from @fd, up to a record "the end"; @longest is set to the
+ * length of the longest record.
  */
 static ssize_t read_to_the_end(int fd, u8 *buf, size_t *longest)
 {
@@ -132,13 +132,13 @@ static ssize_t read_to_the_end(int fd, u8 *buf, size_t *longest)
 	}
 }
 
-/* In the end the send buffer is empty, whatever has failed. */
+/* Whether the send buffer becomes empty, after any fault. */
 static bool all_acknowledged(int fd)
 {
 	long until = now_ms() + 20000;
 	int octets;
 
-	/* It does not stop virtual time. */
+	/* Sleep in each round, so that virtual time advances. */
 	do {
 		if (ioctl(fd, SIOCOUTQ, &octets))
 			return false;
@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(faults, send_file, 300)
 
 /* ---- receiving ---- */
 
-/* Receive one record at fd[1], in calls for @step octets; 0 if it is not as sent. */
+/* Receive a record at fd[1], in calls for @step octets. Return: 0 if it is not as sent. */
 static size_t receive(struct _test_data_faults *self, size_t len, size_t step, int how)
 {
 	size_t done = 0;
@@ -263,7 +263,7 @@ TEST_F_TIMEOUT(faults, receive_in_short_buffers, 300)
 	walk_receive(_metadata, self, 5000, 700);
 }
 
-/* It exceeds the receive buffer, and so goes through a stash. */
+/* The record exceeds the receive buffer, so it is moved to a stash. */
 TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 {
 	u8 *record = self->buf + MPA_ULPDU_MAX;
@@ -279,7 +279,7 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 		patience(self->fd[0], 20);
 		patience(self->fd[1], 20);
 		ASSERT_EQ(0, mpa_started_pair(self->fd, flags(self), 0));
-		/* Most of the faults hit the reader, not the work item. */
+		/* Most faults affect the reader, not the work item. */
 		ASSERT_EQ(len, send(self->fd[0], record, len, 0));
 		fault_arm(self->nth);
 		got = receive(self, len, len, 0);
@@ -338,13 +338,13 @@ static unsigned int walk_edges(struct __test_metadata *_metadata,
 	return without;
 }
 
-/* A task that waits for edges gets one when there is memory again. */
+/* A task in edge-triggered epoll gets an event when there is memory again. */
 TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
 {
 	unsigned int without;
 
 	record_fill(self->buf + MPA_ULPDU_MAX, 60000);
-	/* Otherwise the work item would always be faster, and take all octets. */
+	/* Without priority the work item would always be faster, and take all octets. */
 	ASSERT_EQ(0, real_time(true));
 	without = walk_edges(_metadata, self, 60000);
 	ASSERT_EQ(0, real_time(false));
@@ -362,7 +362,7 @@ static bool shrink(void)
 	return done;
 }
 
-/* As above, for a task that waits to send; and poll agrees until then. */
+/* As above, for a task that waits to send; poll(2) reports no room until then. */
 static void room_reported(struct __test_metadata *_metadata,
 			  struct _test_data_faults *self, size_t len)
 {
@@ -389,7 +389,7 @@ static void room_reported(struct __test_metadata *_metadata,
 				TH_LOG("fault %u: no edge", self->nth);
 			}
 		}
-		/* Or one that is known already, before anything has begun. */
+		/* Repeat the send after EAGAIN, or an error before it took any octet. */
 		if (n < 0)
 			n = send(self->fd[0], record_row, len, MSG_NOSIGNAL);
 		ASSERT_EQ(len, n) TH_LOG("fault %u: %m", self->nth);

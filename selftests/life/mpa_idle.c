@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The memory that an idle connection uses beyond plain TCP's: slab memory of
- * each end, before and after thousands of them are started. And what is kept
- * for all of them, and for how long.
+ * The memory that an idle connection uses in addition to plain TCP's: slab memory of
+ * each end, before and after thousands of connections are started. And the memory that
+ * is kept for reuse, and for how long.
  */
 
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 /* The allocator's size for the context: nothing else may stay allocated. */
 #define CONTEXT		512
 
-/* Octets in use in all slab caches; -1 where they are not shown. */
+/* Octets in use in all slab caches; -1 if the kernel does not show them. */
 static double slab_octets(void)
 {
 	FILE *slabinfo = fopen("/proc/slabinfo", "r");
@@ -116,14 +116,14 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 	       self->n, each, kb * 1024 / self->n / 2);
 	if (slabs_are_plain())
 		EXPECT_GE(CONTEXT * 1.05, each);
-	/* And they still work. */
+	/* The connections still work. */
 	EXPECT_TRUE(record_goes(self->fd[self->n / 2][0],
 				self->fd[self->n / 2][1], 1000));
 }
 
 /* ---- pages kept for reuse ---- */
 
-/* On each processor. */
+/* Maximum number of pages kept, on each processor. */
 #define KEPT_MAX	(128 * (sysconf(_SC_PAGESIZE) > 32768 ? \
 				sysconf(_SC_PAGESIZE) : 32768))
 
@@ -193,7 +193,7 @@ TEST_F(kept, memory_goes_at_once_when_it_is_short)
 	unsigned int tries = 20;
 	long begun;
 
-	/* They are freed after two seconds. */
+	/* Kept pages are freed after two seconds. */
 	do {
 		ASSERT_TRUE(much_goes(self->fd[0], self->fd[1]));
 		ASSERT_LT(0, kept());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which sockets get MPA's operations, and how long they need the module:
- * children of other listeners, users inside the kernel, sockets that something
- * references longer than their file.
+ * Which sockets get MPA's operations, and how long they need the module: children
+ * of other listeners, users inside the kernel, sockets that are referenced after
+ * their file is closed.
  */
 
 #include <sys/epoll.h>
@@ -60,7 +60,7 @@ static int put_text(const char *path, const char *text)
 	return err;
 }
 
-/* One of a group of listeners with the same port. */
+/* Open one of a group of listeners with the same port. */
 static int listener_of(struct _test_data_life *self, bool mpa, int protocol)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, protocol);
@@ -116,7 +116,7 @@ static bool served(int fd)
 	       !memcmp(reply, "MPA ID Rep Frame", 16);
 }
 
-/* A listener, and a client in its queue, which moves to another one. */
+/* Open a listener with a client in its queue, which moves to another listener. */
 static int moved_to(struct _test_data_life *self, bool mpa, int protocol,
 		    int *client_fd)
 {
@@ -169,7 +169,7 @@ TEST_F(life, plain_child_in_the_queue_of_a_listener_is_shut_down_with_it)
 	}
 }
 
-/* The listener that it comes from does not have MPA. */
+/* A child moves from a listener without MPA to one with MPA. */
 TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -183,7 +183,7 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	epoll = epoll_create1(0);
 	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, c, &event));
 	ASSERT_EQ(0, ask_of(fd));
-	/* No call on the child before that. */
+	/* The first call on the child. */
 	EXPECT_TRUE(served(fd));
 	peer.fd = fd;
 	ASSERT_EQ(0, peer_send_record(&peer, 50));
@@ -196,7 +196,7 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	close(to);
 }
 
-/* It has come to a listener with MPA, and moves to a listener of TCP or MPTCP. */
+/* A child moves from a listener with MPA to a listener of TCP or MPTCP. */
 static void is_ordinary_tcp(struct __test_metadata *_metadata,
 			    struct _test_data_life *self, int protocol)
 {
@@ -205,7 +205,7 @@ static void is_ordinary_tcp(struct __test_metadata *_metadata,
 	ASSERT_TRUE(module_unused());
 	to = moved_to(self, false, protocol, &fd);
 	ASSERT_LE(0, to);
-	/* It has no pointer into the module. */
+	/* The child has no pointer into the module. */
 	ASSERT_TRUE(module_unused());
 	c = child(to);
 	ASSERT_LE(0, c);
@@ -221,7 +221,7 @@ static void is_ordinary_tcp(struct __test_metadata *_metadata,
 	EXPECT_EQ(3, pending);
 	EXPECT_EQ(3, splice(c, NULL, pipe_fd[1], NULL, 3, 0));
 
-	/* And MPA can be attached as to any other. */
+	/* MPA can be attached to it as to any other socket. */
 	ASSERT_EQ(0, mpa_attach(c));
 	ASSERT_EQ(0, mpa_start_as(c, &self->start));
 	ASSERT_EQ(0, ask_of(fd));
@@ -257,7 +257,7 @@ TEST_F(life, child_that_moves_to_a_listener_of_mptcp_is_tcp)
 	is_ordinary_tcp(_metadata, self, IPPROTO_MPTCP);
 }
 
-/* MPTCP replaces its operations when it is accepted; no worker runs before close. */
+/* MPTCP replaces a child's operations on accept(2); no worker runs before close(2). */
 TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 {
 	int fd, to, i;
@@ -281,8 +281,8 @@ TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 }
 
 /*
- * SMC that has fallen back gives the program a file of the TCP socket that it
- * created and whose callbacks it replaced.
+ * If SMC falls back to TCP, it gives the program a file of its TCP socket, whose
+ * callbacks it has replaced.
  */
 TEST_F(life, socket_that_smc_has_hooked_is_not_attached)
 {
@@ -332,7 +332,7 @@ TEST_F(life, child_that_moves_is_attached_to_by_the_kernel)
 	EXPECT_EQ(0, system("rmmod mpa_upcalls"));
 }
 
-/* A socket whose request has been rejected, and its peer; 0 or -1. */
+/* Open a connection whose request is rejected. Return: 0 or -1. */
 static int rejected_pair(int fd[2])
 {
 	u8 frame[FRAME_LEN];
@@ -369,7 +369,7 @@ static int listen_anew(struct _test_data_life *self, int fd, bool start)
 	       getsockname(fd, (void *)&self->addr, &len) ? -1 : 0;
 }
 
-/* A connection that failed leaves nothing in the socket. */
+/* A failed connection leaves no state in the socket. */
 TEST_F(life, socket_that_was_rejected_may_listen)
 {
 	int fd[2], clients[4], i;
@@ -385,7 +385,7 @@ TEST_F(life, socket_that_was_rejected_may_listen)
 		ASSERT_LE(0, clients[i]);
 		ASSERT_EQ(0, write_all(clients[i], "M", 1));
 	}
-	/* Connections that are not accepted start nothing. */
+	/* Startup does not begin before accept(2). */
 	usleep(100000);
 	close(fd[0]);
 	for (i = 0; i < 4; i++)
@@ -401,8 +401,8 @@ static int module_reload(void)
 }
 
 /*
- * A packet in a queue holds its socket, long after that was closed. It must
- * have no pointer into the module; a kernel with KASAN checks that.
+ * A queued packet holds its socket, long after that was closed. The socket must not
+ * have a pointer into the module; a kernel with KASAN checks that.
  */
 TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 {
@@ -428,7 +428,7 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	usleep(5000000);
 }
 
-/* So does a handshake that has not ended: it holds its listener. */
+/* A handshake that has not ended holds its listener. */
 TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 {
 	int fd, to;
@@ -444,13 +444,13 @@ TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 	close(to);
 	ASSERT_TRUE(module_unused());
 	ASSERT_EQ(0, module_reload());
-	/* Readers of its state: an administrator, and TCP's timer. */
+	/* An administrator and TCP's timer read its state. */
 	EXPECT_EQ(0, system("ss -HK state syn-recv >/dev/null"));
 	usleep(5000000);
 	close(fd);
 }
 
-/* A listener whose handshakes end when octets arrive, within half a minute. */
+/* A listener with TCP_DEFER_ACCEPT: handshakes end when octets arrive, within 30 s. */
 static int deferring_listener(struct _test_data_life *self, bool mpa)
 {
 	int fd = listener(self, mpa);
@@ -460,8 +460,8 @@ static int deferring_listener(struct _test_data_life *self, bool mpa)
 }
 
 /*
- * A handshake moves to another listener and keeps the operations of its first
- * one, which are read when it ends.
+ * A handshake moves to another listener, but keeps the operations of the first one,
+ * which TCP reads when the handshake ends.
  */
 TEST_F(life, handshakes_that_move_do_not_need_the_module)
 {
@@ -525,7 +525,7 @@ TEST_F(life, every_reference_is_given_back)
 			else
 				close(c);
 		} else if (i < 8) {
-			/* A child that is not accepted, of the same kind. */
+			/* A child of the same kind that is not accepted. */
 			hang_up(client(self));
 			shutdown(to, SHUT_RDWR);
 		}
@@ -557,7 +557,7 @@ TEST_F(life, kernel_accepts)
 	close(to);
 	EXPECT_TRUE(module_unused());
 
-	/* And one without. */
+	/* A child of a listener without MPA. */
 	self->addr.sin_port = 0;
 	to = moved(self, true, &fd);
 	ASSERT_LE(0, to);
@@ -577,7 +577,7 @@ static bool has_callbacks_of_tcp(int fd)
 	return kernel_user(args);
 }
 
-/* They are called without its lock, which MPA's callbacks rely on. */
+/* A listener's callbacks are called without its lock, which MPA's callbacks need. */
 TEST_F(life, listener_keeps_the_callbacks_of_tcp)
 {
 	int fd, to, c;
@@ -608,7 +608,7 @@ TEST_F(life, listener_keeps_the_callbacks_of_tcp)
 	close(to);
 }
 
-/* Its callbacks are copied to another socket, or back. */
+/* Copy a socket's callbacks to another socket, or back. */
 static bool with_callbacks(const char *how, int fd, int keeper)
 {
 	char args[64];
@@ -699,7 +699,7 @@ TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
 	close(keeper);
 }
 
-/* There would be no way to know when. */
+/* Children do not inherit MPA's callbacks that a user has put back into their listener. */
 TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
 {
 	int fd[2], keeper, c, other;
@@ -736,8 +736,8 @@ TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
 }
 
 /*
- * A user that lets page faults happen under the locks of many sockets, and does
- * not serve them, delays no other socket.
+ * A user who causes page faults under the locks of many sockets, and does not serve
+ * them, must not delay other sockets.
  */
 TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 {

@@ -70,7 +70,7 @@ static int listener_start(struct _test_data_listener *self)
 	return listen(self->fd, 512);
 }
 
-/* Move it to another port. */
+/* Move the listener to another port. */
 static int listener_moved(struct _test_data_listener *self)
 {
 	struct sockaddr_storage addr;
@@ -94,7 +94,7 @@ static int client(struct _test_data_listener *self)
 	return fd;
 }
 
-/* A client that sends the first octets of a request of 20 + 3. */
+/* A client that sends the first @len octets of a request of 20 + 3 octets. */
 static int client_says(struct _test_data_listener *self, size_t len)
 {
 	u8 frame[FRAME_LEN + 3] = {};
@@ -112,7 +112,7 @@ static int child(struct _test_data_listener *self)
 	return fd;
 }
 
-/* The child of a client that has sent its request and gets this reply. */
+/* Whether the client, which has sent its request, receives the reply. */
 static bool served(int client_fd)
 {
 	u8 reply[FRAME_LEN];
@@ -166,7 +166,7 @@ TEST_F(listener, each_child_starts_by_itself)
 		EXPECT_TRUE(record_good(self->buf, 600 + i));
 		EXPECT_EQ(1, mpa_info(children[i]).rx_ulpdus);
 	}
-	/* They need neither their listener nor each other. */
+	/* Children need neither their listener nor each other. */
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < 8; i++) {
@@ -177,12 +177,12 @@ TEST_F(listener, each_child_starts_by_itself)
 	}
 }
 
-/* So no client can be faster. */
+/* MPA_START before listen(2), so that no client can connect earlier. */
 TEST_F(listener, start_before_listen)
 {
 	int fd, c, first;
 
-	/* The port that the fixture has bound is free when it is closed. */
+	/* The fixture's port is free when its socket is closed. */
 	close(self->fd);
 	first = socket(variant->family, SOCK_STREAM, 0);
 	ASSERT_EQ(0, mpa_attach(first));
@@ -216,7 +216,7 @@ TEST_F(listener, start_before_listen)
 	close(c);
 }
 
-/* Nor is it bound to listen. */
+/* After MPA_START the socket may connect instead of listen. */
 TEST_F(listener, start_before_connect_is_forgotten)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
@@ -235,7 +235,7 @@ TEST_F(listener, start_before_connect_is_forgotten)
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd).state);
 	ASSERT_EQ(0, mpa_start(fd, MPA_ROLE_INITIATOR, 0));
 	EXPECT_TRUE(record_goes(fd, c, 99));
-	/* And it does not listen when the connection has ended. */
+	/* It does not listen when the connection has ended. */
 	hang_up(c);
 	EXPECT_NE(0, POLLHUP & poll_for(fd, 0, 20000));
 	EXPECT_EQ(-1, mpa_start_as(fd, &self->start));
@@ -249,7 +249,7 @@ TEST_F(listener, request_waits_for_accept)
 	ASSERT_EQ(0, listener_start(self));
 	fd = client_says(self, FRAME_LEN + 3);
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
-	/* The program has not decided yet about this one. */
+	/* No reply before accept(2). */
 	EXPECT_EQ(0, poll_for(fd, POLLIN, 30));
 	c = child(self);
 	ASSERT_LE(0, c);
@@ -325,7 +325,7 @@ TEST_F(listener, listener_is_started_after_a_client_has_come)
 	close(fd);
 }
 
-/* Its handshakes run without a lock: none of its state may change meanwhile. */
+/* A listener's handshakes run without its lock, so its state must not change meanwhile. */
 TEST_F(listener, socket_that_listens_is_not_attached)
 {
 	int fd, c;
@@ -338,7 +338,7 @@ TEST_F(listener, socket_that_listens_is_not_attached)
 	ASSERT_LE(0, c);
 	EXPECT_TRUE(text_goes(fd, c));
 
-	/* But what it accepts can be. */
+	/* MPA can be attached to its children. */
 	ASSERT_EQ(0, mpa_attach(c));
 	EXPECT_EQ(0, mpa_start_as(c, &self->start));
 	ASSERT_EQ(0, mpa_attach(fd));
@@ -402,7 +402,7 @@ TEST_F(listener, many_children_at_once)
 	}
 }
 
-/* Silent, half of a request, a whole one, and one whose client has gone. */
+/* Clients that are silent, have sent half a request or a whole one, or have closed. */
 static void fill_queue(struct _test_data_listener *self, int fd[40])
 {
 	const size_t says[] = { 0, 11, FRAME_LEN + 3, 5 };
@@ -482,7 +482,7 @@ TEST_F(listener, child_whose_client_has_no_more_to_say_is_judged_at_accept)
 	};
 	unsigned int i;
 
-	/* Longer than the timeout of a child's reader. */
+	/* Longer than the receive timeout of a child. */
 	self->start.timeout_ms = 600000;
 	ASSERT_EQ(0, listener_start(self));
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -600,7 +600,7 @@ TEST_F(listener, silent_child_makes_room_for_one_too_many)
 	fd[0] = client(self);
 	fd[1] = client(self);
 	c[0] = child(self);
-	/* It has been counted by then. */
+	/* Wait until the child is counted. */
 	for (i = 0; statistic("MpaInStartup") < 1 && i < 20000; i++)
 		poll(NULL, 0, 1);
 	c[1] = child(self);
@@ -631,7 +631,7 @@ static void serve(int listener, int count)
 		n = recv(fd, buf, sizeof(buf), 0);
 		if (n <= 0 || send(fd, buf, n, MSG_NOSIGNAL) != n)
 			_exit(2);
-		/* Until the client has read it and gone. */
+		/* Wait until the client has read the reply and closed. */
 		recv(fd, buf, 1, 0);
 		close(fd);
 	}
@@ -664,8 +664,8 @@ TEST_F(listener, several_processes_accept)
 }
 
 /*
- * Urgent octets are octets like all others, also before the child is accepted:
- * each of these makes TCP skip the one before.
+ * Urgent octets are part of the stream, even before the child is accepted. Without
+ * SO_OOBINLINE TCP would skip each of these octets when the next one arrives.
  */
 TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 {
@@ -772,7 +772,7 @@ static int oob_inline(int fd)
 	return on;
 }
 
-/* It follows the listener until the user sets it. */
+/* A child inherits SO_OOBINLINE from the listener; then only the user sets it. */
 TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
 {
 	int fd, c, on, seen, wanted, i;
@@ -818,7 +818,7 @@ static void *accepts(void *listener)
 	return (void *)(long)accept(*(int *)listener, NULL, NULL);
 }
 
-/* While one thread accepts, another makes the listener an initiator. */
+/* While one thread accepts, another one turns the listener into an initiator. */
 TEST(child_of_a_listener_that_connects_is_not_started_like_it)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET }, to = at;

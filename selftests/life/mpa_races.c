@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Races: many threads on one socket, ends that are killed, thousands of
- * connections that come and go while the module is being unloaded. A thread or
- * process may only see whole records, or an end.
+ * connections that are opened and closed while the module is being unloaded. A thread
+ * or process may only see whole records, or an end.
  *
  * With MPA_LONG in the environment, many more rounds: 10 000 kills.
  */
@@ -20,7 +20,7 @@ static unsigned int rounds(unsigned int few, unsigned int many)
 	return getenv("MPA_LONG") ? many : few;
 }
 
-/* The same sequence for each thread each time; only the interleaving differs. */
+/* Each thread gets the same sequence in each run; only the interleaving differs. */
 static u32 dice(u32 *seed, u32 sides)
 {
 	*seed = *seed * 1664525 + 1013904223;
@@ -60,7 +60,7 @@ static bool the_end(const struct crowd *crowd)
 				  errno == EBADMSG || errno == ENOTSOCK);
 }
 
-/* One send that becomes @n records of @len octets. */
+/* Send @n records of @len octets with one call. */
 static ssize_t send_cut(int fd, const u8 *octets, size_t len, int n, int how)
 {
 	struct iovec iov = { (void *)octets, len * n };
@@ -263,7 +263,7 @@ FIXTURE_TEARDOWN(races)
 {
 }
 
-/* All that is accepted arrives, once and whole, whatever other threads do. */
+/* All accepted octets arrive, once and whole, whatever other threads do. */
 TEST_F_TIMEOUT(races, calls_from_all_sides, 600)
 {
 	struct crowd *crowd = &self->crowd;
@@ -341,7 +341,7 @@ TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 
 /* ---- processes that are killed ---- */
 
-/* Until the end: 0, or 1 if a record was not as sent. */
+/* Exchange records until the end. Return: 0, or 1 if a record was not as sent. */
 static int exchange(int fd, u32 seed)
 {
 	static u8 octets[MPA_ULPDU_MAX], seen[MPA_ULPDU_MAX];
@@ -468,7 +468,7 @@ TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 	u32 seed = 3;
 	int listener;
 
-	/* The initiator, the responder, and some sockets that are being closed. */
+	/* Allow an initiator, a responder, and some sockets that are being closed. */
 	ASSERT_EQ(0, sysctl_put("startup_max", 8));
 	listener = listen_at(&addr, &start);
 	ASSERT_LE(0, listener);
@@ -544,7 +544,7 @@ TEST_F_TIMEOUT(races, unload_meanwhile, 600)
 	EXPECT_EQ(0, users());
 	until = now_ms() + 100000;
 	pthread_create(&thread, NULL, unloader, crowd);
-	/* And until both were seen, on a busy machine. */
+	/* On a busy machine, also continue until both were seen. */
 	for (i = 0; i < rounds(100, 2000) ||
 	     ((!__atomic_load_n(&crowd->got, __ATOMIC_RELAXED) ||
 	       !__atomic_load_n(&crowd->bad, __ATOMIC_RELAXED)) &&
