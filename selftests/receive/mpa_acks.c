@@ -28,7 +28,7 @@ TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 		ASSERT_EQ(MPA_ULPDU_MAX, put(self, MPA_ULPDU_MAX, 0));
 		EXPECT_RECORDS(MPA_ULPDU_MAX);
 	}
-	/* A timer may expire all the same on a busy machine. */
+	/* On a busy machine a timer may expire nevertheless. */
 	EXPECT_GT(CONNECTIONS / 2, tcp_counter("DelayedACKs") - before);
 }
 

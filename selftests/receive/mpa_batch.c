@@ -161,7 +161,7 @@ TEST_F(rx, batch_is_what_is_here)
 	EXPECT_EQ(6619, mpa_info(self->fd).rx_octets);
 }
 
-/* The next record is not complete: the call does not wait for it. */
+/* The call does not wait for the next record, which is incomplete. */
 TEST_F(rx, batch_ends_before_what_is_not_whole)
 {
 	size_t n;
@@ -202,7 +202,7 @@ TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 				sum += self->got->length[k];
 			ASSERT_EQ(n, sum);
 			if (offset || size < lens[i]) {
-				/* Only a part of the first. */
+				/* Only a part of the first record fits. */
 				most = lens[i] - offset < size ?
 				       lens[i] - offset : size;
 				ASSERT_EQ(1, self->got->n);
@@ -218,7 +218,7 @@ TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 				for (k = 0; k < self->got->n; k++)
 					ASSERT_EQ(lens[i++],
 						  self->got->length[k]);
-				/* And no more of it was delivered. */
+				/* No more octets of it were delivered. */
 				if (i < 5)
 					ASSERT_GT(n + lens[i], size);
 				ASSERT_EQ(MSG_EOR, self->got->msg_flags);
@@ -313,7 +313,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_BATCH(100, 200);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 	EXPECT_EQ(300, mpa_info(self->fd).rx_octets);
-	/* The error after them is reported at once. */
+	/* The error after the records is reported at once. */
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 	EXPECT_EQ(0, inq(self->fd));
 	EXPECT_EQ(POLLIN, poll_for(self->fd, POLLIN, 0));
@@ -339,7 +339,7 @@ TEST_F(rx, close_after_a_batch_before_a_bad_record_loses_nothing)
 	else
 		memset(self->fpdu, 0, 8);
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
-	/* All of it has arrived. */
+	/* All octets have arrived. */
 	ASSERT_EQ(true, acked(self->peer.fd));
 	EXPECT_EQ(300, RECEIVE(BUF, 0));
 	EXPECT_EQ(3, send(self->fd, "bye", 3, 0));
@@ -426,7 +426,7 @@ static void expect_alike(struct __test_metadata *_metadata,
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(code, mpa_info(self->fd).error);
 	EXPECT_EQ(good, mpa_info(self->fd).rx_ulpdus);
-	/* No octet of what was not verified. */
+	/* No octet of an unverified record was delivered. */
 	for (i = good * ALIKE_LEN; i < ALIKE * ALIKE_LEN; i++)
 		EXPECT_EQ(0, self->buf[i]) break;
 }
@@ -463,7 +463,7 @@ TEST_F(rx, batch_of_equal_records_ends_before_a_bad_marker)
 	EXPECT_LE(ALIKE / 2, seen);
 }
 
-/* What the program's buffer cannot take stays queued, and so does the rest. */
+/* A record that the buffer has no room for stays queued, and so do all later ones. */
 TEST_F(rx, batch_of_equal_records_ends_with_the_room)
 {
 	int room, i;
@@ -484,7 +484,7 @@ TEST_F(rx, batch_of_equal_records_ends_with_the_room)
 	}
 }
 
-/* The same where a program's memory ends. */
+/* As above, at the end of the program's mapped memory. */
 TEST_F(rx, batch_of_equal_records_ends_with_the_memory)
 {
 	int room;
@@ -546,7 +546,7 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	munmap(control, 4096);
 }
 
-/* Records stay queued also if the one after them is bad. */
+/* Records stay queued even if the next record is bad. */
 TEST_F(rx, batch_before_a_bad_record_that_cannot_be_written_stays)
 {
 	struct iovec iov = { self->buf, BUF };
@@ -594,7 +594,7 @@ static int file_put(const char *path, const char *text)
 	return err;
 }
 
-/* Make the nth allocation from now on fail; whether one has failed since. */
+/* Whether a fault has happened since the last call; then have the nth next operation fail. */
 static bool failed(int fail_nth)
 {
 	char left[16] = "";
@@ -616,7 +616,7 @@ TEST_F(rx, batch_under_faults)
 	if (fail_nth < 0 ||
 	    file_put("/sys/kernel/debug/failslab/ignore-gfp-wait", "N"))
 		SKIP(return, "no fault injection");
-	/* Without a log line for each. */
+	/* Do not log each fault. */
 	file_put("/sys/kernel/debug/failslab/verbose", "0");
 	file_put("/sys/kernel/debug/fail_usercopy/verbose", "0");
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
@@ -651,7 +651,7 @@ TEST_F(rx, batch_under_faults)
 		while (write(fail_nth, "0", 1) < 0)
 			;
 	}
-	/* At least when there was no memory for the lengths. */
+	/* This happens at least without memory for the lengths. */
 	EXPECT_LE(1, alone);
 	close(fail_nth);
 }

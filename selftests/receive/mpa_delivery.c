@@ -143,7 +143,7 @@ static ssize_t wait_and_read(int fd, int epfd, const struct delivery *d,
 	}
 }
 
-/* One part of a record: whether it is correct, and the last. */
+/* Add a part of a record, maybe the last. Return: whether it is correct. */
 static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 		 const size_t *len)
 {
@@ -157,7 +157,7 @@ static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 	return record_good(record, *len);
 }
 
-/* Read @count records, and the end of stream. Return: what was wrong, or NULL. */
+/* Read @count records, and the end of stream. Return: an error message, or NULL. */
 static const char *read_records(int fd, const struct delivery *d,
 				const size_t *lens, size_t count)
 {
@@ -246,7 +246,7 @@ static int deliver(const struct delivery *d)
 	return wrong ? 1 : 0;
 }
 
-/* All combinations, or each segment with each reader and buffer once. */
+/* Test all combinations, or each segment size with each reader and buffer once. */
 static int deliver_all(bool every)
 {
 	static const size_t buffers[] = { 1, 1000, 65536, 1 << 20 };
@@ -314,7 +314,7 @@ static int changed(void)
 
 /* ---- the receive buffer grows as TCP's does ---- */
 
-/* The same sender for both: without markers all FPDUs of a record are equal. */
+/* Sender for TCP and MPA: without markers all FPDUs of equal records have the same length. */
 static void *send_bulk(void *arg)
 {
 	struct sender *s = arg;
@@ -341,7 +341,7 @@ static struct tcp_info grown(bool mpa, int *rcvbuf)
 	peer.fd = fd[0];
 	s.fd = fd[0];
 	s.len = peer_fpdu(&peer, record, sizeof(record), fpdu);
-	/* No CRC: an emulated processor would be the bottleneck. */
+	/* Without CRC, which would be the bottleneck on an emulated processor. */
 	if (mpa && (mpa_attach(fd[1]) ||
 		    mpa_start(fd[1], MPA_ROLE_DIRECT, MPA_START_NO_CRC)))
 		die("start");
@@ -362,7 +362,7 @@ static int autotune(void)
 	struct tcp_info plain, mpa;
 	int rcvbuf[2], tries;
 
-	/* The space of the last round trip depends on timing, in both. */
+	/* The octets of the last round trip depend on timing, with TCP and MPA. */
 	for (tries = 0; tries < 5; tries++) {
 		plain = grown(false, &rcvbuf[0]);
 		mpa = grown(true, &rcvbuf[1]);

@@ -66,7 +66,7 @@ static size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 	return peer_fpdu(peer, record, len, fpdu);
 }
 
-/* The receiving half has ended with the code, and only that half. */
+/* Only the receiving half has ended, with this code. */
 #define EXPECT_ENDED(code) do {						\
 	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));		\
 	EXPECT_EQ(EBADMSG, errno);					\
@@ -200,7 +200,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			memset(self->fpdu + n, 0x5a, 66000);
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, n));
-			/* Octets used as the rest of it. */
+			/* These octets are used as the rest of the FPDU. */
 			shutdown(peer.fd, SHUT_WR);
 			EXPECT_EQ(21, recv(fd[0], self->buf, BUF, 0));
 			EXPECT_EQ(-1, recv(fd[0], self->buf, BUF, 0)) {
@@ -217,7 +217,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 	}
 }
 
-/* The same, in two segments, with any first segment. */
+/* As above, in two segments, with a first segment of any length. */
 TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 {
 	const unsigned int flags = variant->to_us ? MPA_START_MARKERS : 0;
@@ -240,7 +240,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, cut));
 			ASSERT_TRUE(arrived(fd[0], cut));
-			/* Otherwise both parts would be contiguous in memory. */
+			/* Without this both parts would be contiguous in memory. */
 			ASSERT_EQ(1, write(aside[0], "", 1));
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu + cut,
 					       n - cut));
@@ -373,7 +373,7 @@ TEST_F(peer, markers_missing)
 	EXPECT_EQ(EBADMSG, errno);
 }
 
-/* Both ends in direct start: fd[0] receives from the peer. */
+/* Start with MPA_ROLE_DIRECT; fd[0] receives from the peer. */
 static int direct_pair(int fd[2], struct peer *peer, unsigned int flags)
 {
 	*peer = (struct peer){ .tx_markers = flags & MPA_START_MARKERS };
@@ -383,7 +383,7 @@ static int direct_pair(int fd[2], struct peer *peer, unsigned int flags)
 	return mpa_start(fd[0], MPA_ROLE_DIRECT, flags);
 }
 
-/* Before the stream, after the FPDU, anywhere but at its start. */
+/* The marker points before the stream, after the FPDU, or into it, but not to its start. */
 TEST_F(peer, marker_that_points_anywhere)
 {
 	static const u16 values[] = {
@@ -687,7 +687,7 @@ TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 		}
 		ASSERT_EQ(0, at);
 		ASSERT_EQ(n ? EBADMSG : 0, n ? errno : 0);
-		/* A good end of stream has a code, too. */
+		/* An orderly end of stream has a code, too. */
 		ASSERT_NE(MPA_ERR_NONE, mpa_info(fd[0]).error);
 		ASSERT_TRUE(n || mpa_info(fd[0]).error == MPA_ERR_TCP);
 		ASSERT_EQ(k, mpa_info(fd[0]).rx_ulpdus);

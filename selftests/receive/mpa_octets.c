@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(older)
 	hang_up(self->fd[1]);
 }
 
-/* Nothing more is delivered, whatever has arrived; sending still works. */
+/* Nothing more is delivered, even if octets have arrived; sending still works. */
 #define EXPECT_RECEIVING_IS_OVER() do {					\
 	int i_;								\
 									\
@@ -97,7 +97,7 @@ TEST_F(older, record_without_its_first_octets_is_not_delivered)
 	EXPECT_RECEIVING_IS_OVER();
 }
 
-/* It was verified before another reader took octets of it. */
+/* The record was verified before another reader took octets of it. */
 TEST_F(older, verified_record_is_not_delivered_either)
 {
 	ssize_t n;
@@ -141,7 +141,7 @@ static void nothing(int signal)
 {
 }
 
-/* But an octet is not mistaken for a FIN. */
+/* A missing octet is not mistaken for a FIN. */
 TEST_F(older, octet_before_the_end_is_missed)
 {
 	ASSERT_EQ(0, write_all(self->fd[1], "\0", 1));
@@ -201,7 +201,7 @@ TEST(record_read_by_another_before_the_decision_is_missed)
 	ASSERT_EQ(EINPROGRESS, errno);
 	ASSERT_EQ(FRAME_LEN, read_all(answered[1], octets, FRAME_LEN));
 	n = frame_put(octets, true, 0xc0, 0, 0);
-	/* Of 20 octets each, the first with a marker. */
+	/* FPDUs of 20 octets each, the first with a marker. */
 	n += peer_fpdu(&peer, (const u8 *)"first one", 9, octets + n);
 	ASSERT_EQ(FRAME_LEN + 20, n);
 	for (i = 0; i < 3; i++)
@@ -262,7 +262,7 @@ TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 	EXPECT_TRUE(record_good(self->buf, 77));
 }
 
-/* It is the same before the first FPDU, and before MPA. */
+/* An urgent octet may precede the first FPDU, or MPA itself. */
 TEST_F(rx, urgent_mark_of_before_is_gone)
 {
 	struct peer peer;
@@ -438,7 +438,7 @@ TEST_F(first, edge_for_sending_comes)
 
 /* ---- O_ASYNC: the same as poll ---- */
 
-/* From now on a signal reports events of @fd. */
+/* Have a signal report events of @fd from now on. */
 static int reports_by_signal(int fd)
 {
 	sigset_t set;
@@ -509,7 +509,7 @@ TEST_F(rx, signal_comes_with_room_to_send)
 	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
 	ASSERT_EQ(1, recv(self->fd, self->buf, BUF, 0));
 	ASSERT_EQ(0, reports_by_signal(self->fd));
-	/* The peer's buffer takes some of it: then there is space once more. */
+	/* The peer's buffer takes some octets: then there is room again. */
 	do {
 		while (send(self->fd, self->buf, 60000, MSG_NOSIGNAL) == 60000)
 			;
@@ -548,7 +548,7 @@ TEST_F(rx, info_reports_the_reset_before_it_is_read)
 
 #define BAD_LENGTH_LEN(peer)	((peer)->tx_markers ? 6 : 2)
 
-/* The first FPDU of all, with an impossible length. */
+/* Send the stream's first FPDU with an invalid length. */
 static int send_bad_length(const struct peer *peer)
 {
 	const size_t len = BAD_LENGTH_LEN(peer);
@@ -556,7 +556,7 @@ static int send_bad_length(const struct peer *peer)
 	return write_all(peer->fd, "\0\0\0\0\xff\xff" + 6 - len, len);
 }
 
-/* An error before the end of stream is the better information. */
+/* The code of a bad FPDU is kept: it says more than the later end of stream. */
 TEST_F(rx, info_keeps_the_code_of_a_bad_fpdu)
 {
 	ASSERT_EQ(0, send_bad_length(&self->peer));
@@ -588,7 +588,7 @@ static size_t fill_send_buffer(int fd)
 	return sent;
 }
 
-/* What can no longer be read is no unread data for TCP. */
+/* Octets that can no longer be read must not make TCP reset the connection on close(2). */
 TEST_F(rx, close_after_a_bad_fpdu_loses_nothing_that_was_sent)
 {
 	const int sndbuf = 30000;
@@ -636,7 +636,7 @@ TEST_F(rx, close_after_a_bad_fpdu_loses_nothing_that_was_sent)
 	}
 }
 
-/* More than the buffer takes: otherwise its end would not arrive. */
+/* The octets exceed the buffer, so they must be dropped for the FIN to arrive. */
 TEST_F(rx, end_of_the_stream_follows_a_bad_fpdu)
 {
 	struct timeval time = { .tv_sec = 20 };
@@ -700,7 +700,7 @@ TEST(responder_may_send_though_the_stream_has_ended)
 	ASSERT_EQ(0, peer_initiates(&peer, fd[1], false, 0));
 	n = peer_fpdu(&peer, record_of(len), len, octets);
 	ASSERT_EQ(0, write_all(fd[0], octets, n - 300));
-	/* What exceeds the receive buffer is in the stash. */
+	/* The octets that exceed the receive buffer are in the stash. */
 	ASSERT_TRUE(acked(fd[0]));
 	ASSERT_EQ(-1, send(fd[1], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
 	ASSERT_EQ(EAGAIN, errno);

@@ -88,7 +88,7 @@ TEST_F(rx, splice_to_a_file)
 	close(pipefd[1]);
 }
 
-/* A pipe receives nothing of a bad record. */
+/* A pipe receives no octet of a bad record. */
 TEST_F(rx, splice_of_a_bad_record)
 {
 	size_t n = next_fpdu(&self->peer, 3000, self->fpdu);
@@ -128,7 +128,7 @@ static int uring_open(struct uring *uring)
 	return uring->rings == MAP_FAILED || uring->sqe == MAP_FAILED ? -1 : 0;
 }
 
-/* One operation, to completion: its result. */
+/* Submit an operation, and wait for it. Return: its result. */
 static int uring_do(struct uring *uring, const struct io_uring_sqe *sqe)
 {
 	const struct io_cqring_offsets *cq = &uring->params.cq_off;
@@ -348,7 +348,7 @@ TEST_F_TIMEOUT(rx, small_receive_buffer_wakes_the_reader_as_seldom, 120)
 	EXPECT_TRUE(r.good);
 	/* The buffer takes some 1000 octets: it has to be emptied 60 times. */
 	EXPECT_GE(8 * r.records, r.switches);
-	/* And not when TCP probes the window, after 200 ms each time: 48 s. */
+	/* It did not wait for TCP's window probes, of 200 ms each: that would take 48 s. */
 	EXPECT_GE(24000, now_ms() - start);
 	hang_up(fd[0]);
 	hang_up(fd[1]);
@@ -465,7 +465,7 @@ TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 
 	ASSERT_EQ(0, tcp_pair_buf(AF_INET, fd, 4096));
 	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], variant->flags));
-	/* Not acknowledged, the octets and the FIN stay separate skbs. */
+	/* Without an ACK the octets and the FIN stay in separate skbs. */
 	setsockopt(fd[1], SOL_TCP, TCP_QUICKACK, &off, sizeof(off));
 	/* More than half of the window is used. */
 	n = next_fpdu(&peer, 1500, self->fpdu);
@@ -524,7 +524,7 @@ TEST_F(rx, batch_at_the_end_of_the_stream)
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
 }
 
-/* The connection's error is reported after the records, not instead of them. */
+/* Records before the connection's error are delivered first. */
 TEST_F(rx, error_is_not_swallowed_by_records)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
@@ -537,7 +537,7 @@ TEST_F(rx, error_is_not_swallowed_by_records)
 	EXPECT_EQ(200, RECEIVE(BUF, 0));
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(ECONNRESET, errno);
-	/* No FIN was received: it is not the end of the stream either. */
+	/* No FIN was received, so this is not the end of the stream. */
 	EXPECT_EQ(-1, RECEIVE(BUF, 0));
 	EXPECT_EQ(ENOTCONN, errno);
 }

@@ -187,7 +187,7 @@ TEST_F(mpa, fault_leaks_nothing)
 	EXPECT_EQ(9, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_TRUE(record_good(self->buf, 9));
 
-	/* An open record is what it was before the failed call. */
+	/* A failed call does not change an open record. */
 	record_fill(self->record, 600);
 	EXPECT_EQ(550, send(self->fd[0], self->record, 550, MSG_MORE));
 	EXPECT_EQ(-1, sendmsg(self->fd[0], &msg, MSG_MORE));
@@ -240,7 +240,7 @@ TEST_F(mpa, msg_more_carries_a_record_on)
 						 self->record + done, steps[i],
 						 MSG_MORE));
 		EXPECT_EQ(-1, recv(self->fd[1], self->buf, BUF, MSG_DONTWAIT));
-		/* With octets in the last call, or without. */
+		/* The last call has octets, or none. */
 		if (i % 2) {
 			ASSERT_EQ(len - done, send(self->fd[0],
 						   self->record + done,
@@ -293,7 +293,7 @@ TEST_F(mpa, responder_waits_for_the_first_fpdu)
 	EXPECT_EQ(EAGAIN, errno);
 	fcntl(self->fd[1], F_SETFL, 0);
 
-	/* It sends without having read: MPA itself validates the FPDU. */
+	/* The responder sends without a read: MPA itself verifies the FPDU. */
 	pid = fork();
 	if (!pid)
 		_exit(send(self->fd[1], "answer", 6, 0) == 6 ? 0 : 1);
@@ -305,7 +305,7 @@ TEST_F(mpa, responder_waits_for_the_first_fpdu)
 	waitpid(pid, NULL, 0);
 }
 
-/* poll does not wait where a send can only fail. */
+/* poll(2) does not wait if a send would fail. */
 TEST_F(mpa, poll_says_that_a_send_fails_after_shutdown)
 {
 	unsigned int end;
@@ -364,7 +364,7 @@ TEST_F(mpa, close_sends_what_was_accepted)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 }
 
-/* Its octets are not TCP's yet; shutdown(2) comes before its timer. */
+/* The batch is still in MPA's buffer; shutdown(2) must pass it to TCP, before the timer. */
 TEST_F(mpa, shutdown_sends_a_batch_that_waits)
 {
 	size_t len;
@@ -391,7 +391,7 @@ TEST_F_TIMEOUT(mpa, timeouts_are_kept, 120)
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDTIMEO, &tv,
 				sizeof(tv)));
 	setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
-	/* Until all buffers are full, the receiver's as well, and all is acknowledged. */
+	/* Repeat until all buffers are full, the receiver's too, and all octets are acknowledged. */
 	do {
 		while (!send_record(self->fd[0], self->record, 5000))
 			sent++;
@@ -556,7 +556,7 @@ TEST_F_TIMEOUT(mpa, small_buffers_make_progress, 120)
 		_exit(0);
 	}
 	for (i = 0; i < 4; i++) {
-		/* With poll as well as with a blocking reader. */
+		/* Read after poll(2), or with a blocking call. */
 		if (i % 2)
 			ASSERT_EQ(POLLIN, poll_for(fd[1], POLLIN, 20000));
 		ASSERT_EQ(MPA_ULPDU_MAX - i, recv(fd[1], self->buf, BUF, 0));
@@ -639,7 +639,7 @@ TEST_F(mpa, batches)
 	}
 }
 
-/* No checker counts page references; but 200 MB would be missed if they leaked. */
+/* No tool of the kernel counts page references, but a leak of 200 MB would be visible. */
 TEST_F_TIMEOUT(mpa, pages_come_back, 120)
 {
 	long before;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Segments that no sender of this kernel sends: hand-made, so that those in the
+ * Forged segments, as no sender of this kernel sends them: those in the
  * receive queue overlap, end anywhere, and come in any order.
  */
 
@@ -15,7 +15,7 @@
 	ASSERT_EQ(0, forge(&forger, off, self->fpdu + (off), (end) - (off), 0, \
 			   0))
 
-/* A few records, in self->fpdu. Return: the number of octets. */
+/* Build a few records in @fpdu. Return: the number of octets. */
 static size_t stream_make(struct peer *peer, u8 *fpdu)
 {
 	static const size_t lens[] = { 9, 1, 700, 2, 300 };
@@ -60,7 +60,7 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 
 		len = stream_make(&self->peer, self->fpdu);
 		for (at = 0; at < len; at += step) {
-			/* Up to 100 octets back, with wrong content. */
+			/* Begin up to 100 octets earlier, with wrong content. */
 			size_t n = len - at < step ? len - at : step;
 			size_t back = at < 100 ? at : 100;
 
@@ -96,7 +96,7 @@ TEST_F(rx, batch_over_segments_that_overlap)
 	close(forger.raw);
 }
 
-/* First the rest, then the beginning: split at every octet of the stream. */
+/* The stream is split at every octet; the second part arrives first. */
 TEST_F_TIMEOUT(rx, segments_in_reverse_order, 120)
 {
 	struct forger forger;
@@ -242,7 +242,7 @@ TEST_F(rx, fins_are_no_private_data)
 	hang_up(fd[1]);
 }
 
-/* A record larger than the receive buffer is taken out of it before. */
+/* A record larger than the receive buffer is moved to the stash before. */
 TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
 {
 	struct forger forger;

@@ -26,7 +26,7 @@ static size_t touched(const u8 *buf, size_t len)
 	return n;
 }
 
-/* In pieces: what a task sends elsewhere lies between them in memory. */
+/* Send pieces that are not contiguous in memory: the task also sends on another socket. */
 static int send_in_pieces(int fd, const u8 *octets, size_t len, int other)
 {
 	size_t at, n;
@@ -82,7 +82,7 @@ TEST_F(rx, octets_of_a_bad_record_after_a_batch_are_not_shown)
 	hang_up(other[1]);
 }
 
-/* The same for a record larger than the receive buffer. */
+/* As above, for a record larger than the receive buffer. */
 TEST_F(rx, octets_of_a_large_bad_record_are_not_shown)
 {
 	struct peer peer;
@@ -105,7 +105,7 @@ TEST_F(rx, octets_of_a_large_bad_record_are_not_shown)
 	hang_up(fd[1]);
 }
 
-/* Good records in pieces arrive as before, around the markers, part by part. */
+/* Good records that are in pieces are read part by part, without the markers. */
 TEST_F(rx, record_in_pieces_is_read_part_by_part)
 {
 	size_t n = next_fpdu(&self->peer, 5000, self->fpdu), at;
@@ -223,7 +223,7 @@ static void silent_peer(int to_parent, int from_parent)
 	_exit(recv(fd, &octet, 1, 0) ? 3 : 0);
 }
 
-/* The second of three records is lost, and not sent again before an ACK. */
+/* The second of three records is lost, and not retransmitted before an ACK. */
 static void losing_peer(int to_parent, int from_parent)
 {
 	int fd = peer_over_veth(to_parent, from_parent), on = 1;
@@ -255,7 +255,7 @@ static long thread_ms(void)
 	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 }
 
-/* A connection over a device with NAPI, or -1. Packets take some milliseconds. */
+/* Open a connection over a device with NAPI and a delay of @ms. Return: the socket, or -1. */
 static int connect_over_veth(pid_t peer, int to_peer, int from_peer, int ms)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
@@ -281,7 +281,7 @@ failed:
 	return -1;
 }
 
-/* During the second that it waits, recv() polls the device's queue for a while. */
+/* recv() waits for a second, and polls the device's queue for a part of it. */
 TEST(busy_poll_is_heeded)
 {
 	int to[2], from[2], fd, usec = 400000;
@@ -436,7 +436,7 @@ FIXTURE_TEARDOWN(account)
 	free(self->fpdu);
 }
 
-/* Another receiver: fd[i][1], with a simulated peer at fd[i][0]. */
+/* Open another connection: receiver fd[i][1], simulated peer fd[i][0]. */
 static int one_more(struct _test_data_account *self, int rcvbuf,
 		    struct peer *peer)
 {
@@ -449,7 +449,7 @@ static int one_more(struct _test_data_account *self, int rcvbuf,
 	return receive_directly(fd[1], peer, fd[0], 0);
 }
 
-/* Raise TCP's memory count, which is coarse, above any limit. */
+/* Raise TCP's coarse memory count above any limit. */
 static int hog_memory(struct _test_data_account *self)
 {
 	int large = 1 << 22;
@@ -483,7 +483,7 @@ TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 		ASSERT_TRUE(arrived(self->fd[i][1], 60000));
 	held = tcp_pages();
 	EXPECT_LE(HOLDERS * 15 - 800, held - before);
-	/* Some are read, some are closed unread. */
+	/* Some records are read, some sockets are closed with unread ones. */
 	for (i = 0; i < HOLDERS / 2; i++) {
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu + 60000,
 				       MPA_ULPDU_MAX + 8 - 60000));
@@ -500,7 +500,7 @@ TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 	EXPECT_GE(800, after - before);
 }
 
-/* TCP drops nothing yet, and the buffer has space. */
+/* TCP drops nothing yet, and the buffer has room: no stash is needed. */
 TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 {
 	struct peer peer;
@@ -510,7 +510,7 @@ TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 	ASSERT_EQ(0, hog_memory(self));
 	ASSERT_EQ(0, one_more(self, 0, &peer));
 	ASSERT_EQ(0, tcp_mem("1 1 1000000"));
-	/* TCP notices only when another socket needs memory. */
+	/* TCP notices memory pressure only when another socket needs memory. */
 	ASSERT_EQ(0, write_all(self->hog[1], record_row, 65536));
 	n = next_fpdu(&peer, 20000, self->fpdu);
 	ASSERT_EQ(0, write_all(self->fd[0][0], self->fpdu, 1000));
@@ -543,7 +543,7 @@ TEST_F(account, record_becomes_whole_at_the_limit_of_memory)
 		n = next_fpdu(&peer, 40000, self->fpdu);
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu, 20000));
 		ASSERT_TRUE(arrived(self->fd[i][1], 20000));
-		/* The sender's memory was allocated before. */
+		/* Allocate the sender's memory before the limit is set. */
 		setsockopt(self->fd[i][0], SOL_TCP, TCP_CORK, &on, sizeof(on));
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu + 20000,
 				       n - 20000));

@@ -81,7 +81,7 @@ static void option(int fd, int level, int name, int value)
 
 /* ---- sending ---- */
 
-/* 1 to MULPDU, the same sequence in every run. */
+/* Lengths from 1 to MULPDU, the same sequence in every run. */
 static size_t some_length(u32 *x, size_t most)
 {
 	*x = *x * 1664525 + 1013904223;
@@ -106,7 +106,7 @@ static void wait_acked(int fd)
 		usleep(100);
 }
 
-/* A record that is one send has content that follows from its length. */
+/* If a send is a record, the content depends only on its length. */
 static const u8 *octets_of(u64 at, size_t len)
 {
 	return kind.segment < 0 && !kind.more ? record_of(len) : stream_at(at);
@@ -199,7 +199,7 @@ static void print_counters(int fd, const char *address)
 	COUNTER(tx_packets);
 	COUNTER(tx_segs_aligned);
 	COUNTER(tx_segs_unaligned);
-	/* No other process sends records here. */
+	/* No other process sends records in this network namespace. */
 #define CAUSE(name, text) printf(", \"cut_" #name "\": %lld", statistic(text))
 	CAUSE(oversized, "MpaTxSegsOversized");
 	CAUSE(window, "MpaTxSegsWindow");
@@ -222,7 +222,7 @@ static void run_senders(int fd, const char *address)
 		pthread_join(thread[i], NULL);
 	/* At shutdown(2) TCP cuts what is left at the window's edge. */
 	acked(fd);
-	/* The peer's end of stream comes after all data that it has read. */
+	/* The peer ends its stream when it has read all data. */
 	shutdown(fd, SHUT_WR);
 	if (recv(fd, &octet, 1, 0))
 		fail("no end");
@@ -240,7 +240,7 @@ static bool is_cut_right(size_t len, u64 at, u64 all)
 {
 	if (kind.segment <= 0 || kind.turns)
 		return true;
-	if (kind.more)	/* Only the last end is known. */
+	if (kind.more)	/* Only the end of the last record is known. */
 		return len == kind.segment || at + len == all;
 	/* Each send ends with a remainder. */
 	return len == kind.segment || (at + len) % kind.call == 0 ||
@@ -277,7 +277,7 @@ static void receiver(int fd)
 	}
 	if (n)
 		fail("recv after %llu octets", (long long)at);
-	/* Random records may exceed it a little. */
+	/* Random records may exceed this a little. */
 	if (at < kind.senders * kind.octets)
 		fail("only %llu octets have come", (long long)at);
 	printf("%llu records, %llu octets\n", (long long)records,

@@ -40,9 +40,9 @@ FIXTURE_TEARDOWN(late)
 {
 }
 
-/* Rows of many sizes. */
+/* For rows of many sizes. */
 static const struct bound sweep = { 1, 1, PATIENCE };
-/* Rows in which defects were found before. */
+/* For rows in which defects were found before. */
 static const struct bound thorough = { 1, 2, PATIENCE };
 
 #define EXPECT_IN_TIME(kind, rows, bound) do {				\
@@ -71,7 +71,7 @@ TEST_F(late, single_records)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* Each size with each; fewer on the far path, where it takes long. */
+/* Each size is combined with each; fewer on the far path, where that takes long. */
 TEST_F(late, two_records_in_a_row)
 {
 	static const int sizes[] = { 64, 1000, MULPDU, 3000, 1, MULPDU + 1 };
@@ -141,7 +141,7 @@ TEST_F(late, record_in_pieces)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* MSG_MORE announces more, and nothing follows. */
+/* MSG_MORE announces more records, but none follows. */
 TEST_F(late, batch_left_open)
 {
 	static const struct row rows[] = {
@@ -164,7 +164,7 @@ TEST_F(late, batch_left_open)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* A request to TCP hands over what is queued, and nothing is delayed. */
+/* SIOCOUTQ passes queued octets to TCP, which does not delay them. */
 TEST_F(late, batch_left_open_and_asked_for)
 {
 	static const struct row rows[] = {
@@ -211,7 +211,7 @@ TEST_F(late, messages)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* MPA refuses the last one; TCP makes the call for the others alone. */
+/* MPA refuses the last message; with TCP the call has only the others. */
 TEST_F(late, messages_up_to_one_that_is_refused)
 {
 	static const struct row rows[] = {
@@ -253,7 +253,7 @@ TEST_F(late, cut_calls)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* The last record stays open: complete ones before it do not wait. */
+/* The last record stays open: complete records before it are not delayed. */
 TEST_F(late, cut_calls_left_open)
 {
 	static const struct row rows[] = {
@@ -353,7 +353,7 @@ FIXTURE_TEARDOWN(little)
 {
 }
 
-/* The kernel doubles it. */
+/* The kernel doubles the value. */
 #define MEGABYTE(cutting, sndbuf_)					\
 	{ { SN(65536, 15) }, .cut = cutting, .sndbuf = (sndbuf_) / 2 }
 #define MEGABYTE_FILE(sndbuf_)						\
@@ -434,7 +434,7 @@ static u32 peer_window(int fd)
 	return info.tcpi_snd_wnd;
 }
 
-/* The peer, which does not read, has space for less than a segment. */
+/* Fill the window of the peer, which does not read, but for less than a segment. */
 static bool window_filled(struct conn *c)
 {
 	u32 window = 0;
@@ -452,7 +452,7 @@ static bool window_filled(struct conn *c)
 	return window >= 400 && window < EMSS;
 }
 
-/* Milliseconds until some of it has arrived. */
+/* Milliseconds until octets of the row have arrived. */
 static double probed_after(const struct row *row, bool mpa)
 {
 	const struct kind kind = { .silent = true, .rcvbuf = 10000 };
@@ -470,7 +470,7 @@ static double probed_after(const struct row *row, bool mpa)
 		}
 		before = received(c.fd[1]);
 		begin = now_ns();
-		/* The rest of what does not fit never arrives. */
+		/* Octets that the window has no room for never arrive. */
 		if (row_send(&c, row) || row->sndbuf) {
 			while (received(c.fd[1]) == before &&
 			       now_ns() - begin < PATIENCE * 1000000ull)
@@ -483,7 +483,7 @@ static double probed_after(const struct row *row, bool mpa)
 	return ms;
 }
 
-/* When its timer expires TCP sends what fits into the window. */
+/* When its timer expires, TCP sends the octets that fit the window. */
 TEST_F(little, window_is_probed)
 {
 	static const struct row rows[] = {
@@ -541,7 +541,7 @@ FIXTURE_SETUP(shortage)
 				&large, sizeof(large)));
 	ASSERT_EQ(0, setsockopt(self->conn.fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
 				&large, sizeof(large)));
-	/* Raise TCP's memory count, which is coarse, above any limit. */
+	/* Raise TCP's coarse memory count above any limit. */
 	while (send(self->hog.fd[0], stream_row, sizeof(stream_row),
 		    MSG_DONTWAIT) > 0)
 		;

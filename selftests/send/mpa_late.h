@@ -83,7 +83,7 @@ struct step {
 
 enum against {
 	SAME,		/* TCP with the same calls */
-	BARE,		/* without MSG_MORE: everything leaves at once */
+	BARE,		/* TCP without MSG_MORE: sends everything at once */
 	BARE_SOON,	/* and MPA may wait for more for a moment */
 };
 
@@ -127,7 +127,7 @@ static bool is_octets(const struct step *step)
 	return step->how >= SEND && step->how <= SPLICE && !refused(step);
 }
 
-/* The number of a row's octets that have to arrive. */
+/* Return: the number of octets of a row that have to arrive. */
 static size_t row_due(const struct row *row)
 {
 	const struct step *s;
@@ -191,11 +191,11 @@ static bool send_all(int fd, size_t len, int flags)
 {
 	ssize_t n = send(fd, stream_row, len, flags | MSG_NOSIGNAL);
 
-	/* A nonblocking send takes a part with TCP, all or nothing with MPA. */
+	/* A nonblocking send of TCP may accept a part; one of MPA, all or nothing. */
 	return n == len;
 }
 
-/* With MSG_MORE it sends the file's last octets, but asks for more. */
+/* With MSG_MORE: send the file's last octets, but request more than it has. */
 static bool send_file(int fd, size_t len, int flags)
 {
 	size_t more = flags & MSG_MORE ? 4096 : 0;
@@ -221,7 +221,7 @@ static bool send_pipe(int fd, size_t len, int flags)
 	return good;
 }
 
-/* Messages up to one that is refused, or to the end. Return: the step after them. */
+/* Send messages up to a refused one, or to the end. Return: the step after them. */
 static const struct step *send_messages(struct conn *c, const struct row *row,
 					const struct step *s)
 {
@@ -320,7 +320,7 @@ static bool row_warm(struct conn *c, const struct row *row, bool far)
 #define NEVER		(-1)
 #define FAILED		(-2)
 
-/* Milliseconds from the first call until all that is due has arrived. */
+/* Milliseconds from the first call until row_due() octets have arrived. */
 static double measure(const struct kind *kind, const struct row *row, bool mpa,
 		      int patience_ms)
 {
@@ -471,7 +471,7 @@ static bool row_good(const struct kind *base, const struct row *row,
 		}
 		if (tcp[n] < least)
 			least = tcp[n];
-		/* If TCP takes long, its shortest time counts. */
+		/* If TCP takes long, compare with its shortest time. */
 		good += !is_late(bound, row, bound->factor > 1 ? least : tcp[n],
 				 mpa[n]);
 	}

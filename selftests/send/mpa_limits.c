@@ -62,7 +62,7 @@ static void other_close(struct other *other)
 	hang_up(other->fd[1]);
 }
 
-/* A record of @len octets in pieces of @piece: it arrives as one. */
+/* Whether a record of @len octets, sent in pieces of @piece octets, arrives as one record. */
 static bool pieces_go(struct _test_data_pair *self, struct other *other,
 		      size_t piece, size_t len)
 {
@@ -105,7 +105,7 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 		for (i = 0; i < ARRAY_SIZE(pieces); i++) {
 			size_t piece = pieces[i];
 
-			/* With the shortest pieces that number would take long. */
+			/* With the shortest pieces this many would take long. */
 			EXPECT_TRUE(pieces_go(self, &other, piece,
 					      4000 * piece < MPA_ULPDU_MAX ?
 					      4000 * piece : MPA_ULPDU_MAX));
@@ -114,7 +114,7 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 	}
 }
 
-/* Each of the short ones is built where the task's page fragment is then. */
+/* Each short record is built at the current position of the task's page fragment. */
 TEST_F(pair, batch_of_any_number_of_records)
 {
 	struct other other;
@@ -237,7 +237,7 @@ static void *sender_run(void *arg)
 	return NULL;
 }
 
-/* Its octets would continue between those of FPDUs. */
+/* The send's octets would be mixed with FPDUs, so MPA must not start. */
 TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 {
 	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
@@ -245,7 +245,7 @@ TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 	u8 *seen = malloc(1 << 17);
 
 	ASSERT_EQ(0, fresh(self, false, true));
-	/* So that it waits. */
+	/* A small buffer, so that the send waits. */
 	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 4096));
 	ASSERT_EQ(0, option_put(self->fd[1], SOL_SOCKET, SO_RCVBUF, 4096));
 	s.fd = self->fd[0];
@@ -268,7 +268,7 @@ TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 	free(seen);
 }
 
-/* Markers are agreed on while the call waits. */
+/* Markers are negotiated while the call waits. */
 TEST_F(pair, sendfile_begun_during_startup_has_markers)
 {
 	struct peer peer = { .tx_markers = false };
@@ -399,7 +399,7 @@ static int reset_with_a_batch(struct _test_data_pair *self, enum hand_over how)
 		shutdown(self->fd[0], SHUT_WR);
 		return 0;
 	case WORK_ITEM:
-		/* It is due after 5 ms, and nothing waits for it. */
+		/* The work item passes it to TCP after 5 ms. */
 		poll(NULL, 0, 50);
 		return 0;
 	}
@@ -452,7 +452,7 @@ TEST_F(pair, reset_is_seen_by_recv)
 	}
 }
 
-/* Even after SO_ERROR has been read: no FIN was received. */
+/* No FIN was received: recv() fails, even after SO_ERROR has been read. */
 TEST_F(pair, reset_is_no_end_of_stream)
 {
 	char octet;
@@ -536,7 +536,7 @@ static int reset_after_a_reply(struct _test_data_pair *self, const u8 *reply,
 	return poll_for(self->fd[0], 0, 20000) & POLLHUP ? 0 : -1;
 }
 
-/* The reset, from one of the calls that may report it first. */
+/* Return: the error of a reset, from the call that reports it first. */
 static int told_by(int fd, int call)
 {
 	char octet;
@@ -564,7 +564,7 @@ TEST_F(pair, reset_after_a_reply_that_fails_startup_is_reported_once)
 	self->start[0].ird = 8;
 	self->start[0].ord = 4;
 	for (rejected = 0; rejected < 2; rejected++) {
-		/* Its ORD is too large, or R is set. */
+		/* The reply's ORD is too large, or R is set. */
 		len = enhanced_frame(reply, true, rejected ? 0x60 : 0x40, 0, 4,
 				     rejected ? 4 : 9);
 		for (call = 0; call < 3; call++) {
@@ -581,7 +581,7 @@ TEST_F(pair, reset_after_a_reply_that_fails_startup_is_reported_once)
 	}
 }
 
-/* But each call that waited for startup returns its result. */
+/* Each call that waited for startup returns its result. */
 TEST_F(pair, all_waiters_are_woken_by_a_shutdown_in_startup)
 {
 	struct sender s[4] = {};
@@ -655,7 +655,7 @@ static int page_late(const int **page)
 	return faults;
 }
 
-/* Whether @tasks tasks wait for it. */
+/* Whether @tasks tasks wait for the page. */
 static bool page_awaited(int faults, unsigned int tasks)
 {
 	struct uffd_msg msg;

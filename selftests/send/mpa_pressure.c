@@ -73,7 +73,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_takes_whole_records, 120)
 			}
 			ASSERT_LT(0, done);
 			partly += done < len;
-			/* The octets after it are not in a record yet. */
+			/* The octets after the last record are not in a record yet. */
 			if (n && done < len)
 				ASSERT_EQ(0, done % n);
 		}
@@ -85,7 +85,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_takes_whole_records, 120)
 	EXPECT_LT(0, partly);
 }
 
-/* One record may begin below the mark and end above it, and one more packet. */
+/* A record may begin below the mark and end above it; one more packet is allowed. */
 TEST_F(send, notsent_lowat_bounds_what_waits)
 {
 	static const u32 sizes[] = { 100, 1000, 3000, 20000 };
@@ -139,7 +139,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_is_all_or_nothing, 120)
 	EXPECT_LT(0, full);
 }
 
-/* MSG_MORE with MPA_SEGMENT: what is not a whole ULPDU stays open. */
+/* MSG_MORE with MPA_SEGMENT: an incomplete ULPDU stays open. */
 TEST_F_TIMEOUT(send, nonblocking_send_carries_on_an_open_record, 120)
 {
 	int k, full = 0;
@@ -162,7 +162,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_carries_on_an_open_record, 120)
 	EXPECT_NO_MORE();
 }
 
-/* EPOLLOUT is true, and it comes when it should. */
+/* EPOLLOUT is reported if, and only if, a record is accepted. */
 TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 {
 	static const struct {
@@ -215,7 +215,7 @@ TEST_F_TIMEOUT(send, epollout_waits_with_the_send, 120)
 	int k, waits = 0;
 
 	for (k = 0; k < 400; k++) {
-		/* Also to a peer that no longer sends records itself. */
+		/* The peer may have ended its own half. */
 		if (k == 200)
 			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
 		ASSERT_EQ(0, segment(self, sizes[k % ARRAY_SIZE(sizes)]));
@@ -274,7 +274,7 @@ TEST_F_TIMEOUT(send, send_timeout_returns_what_was_accepted, 120)
 		ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDTIMEO,
 					&time, sizeof(time)));
 		ASSERT_EQ(0, segment(self, sizes[i]));
-		/* The receive buffer fills as well: more than the first. */
+		/* The receive buffer fills as well, so this sends more than the first call. */
 		n = put(self, 300000, 0);
 		EXPECT_LT(0, n);
 		EXPECT_GT(300000, n);
@@ -305,7 +305,7 @@ static void signals(bool on)
 	setitimer(ITIMER_REAL, &often, NULL);
 }
 
-/* In another process, as the signals are for the sender. */
+/* Read in another process, as the signals are for the sender. */
 static pid_t reader_fork(struct _test_data_send *self, u64 *octets)
 {
 	struct reader reader = { .fd = self->fd[1] };
@@ -468,7 +468,7 @@ static const struct writers {
 			     { .len = 4, .a_send = 1, .records = 200 },
 			     { .len = 512, .a_send = 1, .records = 200 },
 			     { .len = 60000, .a_send = 1, .records = 20 } } },
-	/* Cut: a long send waits for space between its records. */
+	/* MPA_SEGMENT: a long send waits for room between its records. */
 	{ 1000, { { .len = 1000, .a_send = 100, .records = 600 },
 		  { .len = 1000, .a_send = 1, .records = 200 },
 		  { .len = 1000, .a_send = 7, .records = 700 },
@@ -549,7 +549,7 @@ static void *blocked_run(void *arg)
 	return NULL;
 }
 
-/* A thread that sleeps in a send which the buffers cannot take. */
+/* Start a thread that sleeps in a send, as the buffers are full. */
 static int blocked_start(struct blocked *b, int fd)
 {
 	int octets = 0, same = 0, last = -1;
@@ -558,7 +558,7 @@ static int blocked_start(struct blocked *b, int fd)
 	b->fd = fd;
 	if (pthread_create(&b->thread, NULL, blocked_run, b))
 		return -1;
-	/* Full: nothing was accepted for a while. */
+	/* Wait until the buffers are full: nothing was accepted for a while. */
 	while (!octets || same < 20) {
 		poll(NULL, 0, 2);
 		if (ioctl(fd, SIOCOUTQ, &octets))
@@ -603,7 +603,7 @@ TEST_F_TIMEOUT(send, shutdown_by_another_thread_cuts_no_record, 60)
 		ASSERT_EQ(0, blocked_start(&blocked, self->fd[0]));
 		ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 		pthread_join(blocked.thread, NULL);
-		/* What it had sent so far, as with TCP. */
+		/* It returns the octets sent so far, as with TCP. */
 		ASSERT_LT(0, blocked.sent);
 		EXPECT_GT(STREAM_PERIOD, blocked.sent);
 		if (sizes[i])
