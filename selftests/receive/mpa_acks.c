@@ -12,8 +12,8 @@
 #define CONNECTIONS	10
 
 /*
- * It is longer than the first congestion window: without an ACK the sender
- * keeps the rest until the receiver's timer for delayed ACKs expires.
+ * The record is longer than the first congestion window: without an ACK the sender
+ * could not send the rest until the receiver's timer for delayed ACKs expires.
  */
 TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 {

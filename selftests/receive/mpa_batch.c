@@ -363,8 +363,8 @@ TEST_F(rx, close_after_a_batch_before_a_bad_record_loses_nothing)
 #define ALIKE_LEN	300
 
 /*
- * Send ALIKE of them on a new connection. FPDU @bad, and with @next the one
- * after it, is wrong: its CRC, or a marker with a good CRC.
+ * Send ALIKE such records on a new connection. FPDU @bad, and with @next the FPDU after
+ * it, has a bad CRC, or a bad marker with a good CRC.
  */
 static int send_alike(struct _test_data_rx *self, unsigned int flags, int bad,
 		      bool next, bool marker)
@@ -603,8 +603,8 @@ static bool failed(int fail_nth)
 }
 
 /*
- * Needs a kernel with fault injection: into the allocation of the lengths, and
- * into each copy from and to the program. No octet is ever lost.
+ * On a kernel with fault injection: the allocation of the lengths fails, and each
+ * copy from and to the program. No octet is ever lost.
  */
 TEST_F(rx, batch_under_faults)
 {
@@ -657,8 +657,8 @@ TEST_F(rx, batch_under_faults)
 }
 
 /*
- * For any division of octets into segments, and of segments into packets. What
- * one task sends is contiguous in memory, unless @between uses some of it.
+ * Divide octets into segments, and segments into packets, in any way. The octets that
+ * a task sends are contiguous in memory, unless it sends on @between, too.
  */
 static void batch_in_steps(struct __test_metadata *_metadata, struct _test_data_rx *self,
 			   size_t step, const int *between)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * mpa_delivery [--long]: streams of FPDUs from network namespace alpha to beta,
- * over any path between them, read in every way; always the same records.
+ * over any path between them, read in every way: the same records must arrive.
  * mpa_delivery.sh sets up the path.
  *
  * mpa_delivery --changed: the path changes octets, unseen by TCP's checksum.
@@ -71,7 +71,7 @@ static const char * const reader_name[] = {
 /**
  * struct delivery - a stream, and how it is sent and read
  * @segment:	octets in each write, and so in each segment
- * @reader:	how it is read
+ * @reader:	how records are read
  * @buffer:	size of the buffer
  * @markers:	the receiver requests markers; [1]: the sender does, which
  *		changes only its request

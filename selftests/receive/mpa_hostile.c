@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A simulated peer: FPDUs octet by octet as in RFC 5044, and every way to get one wrong.
+ * FPDUs from a simulated peer, octet by octet as in RFC 5044, and with every kind of error.
  */
 
 #include <sys/wait.h>
@@ -175,8 +175,8 @@ TEST_F_TIMEOUT(peer, octet_by_octet, 120)
 }
 
 /*
- * Section 4.4. One wrong bit, anywhere: not delivered. (If it is in the length,
- * the peer's next octets are used as the rest of the FPDU.)
+ * Section 4.4: an FPDU with one wrong bit is not delivered. (If the bit is in the
+ * length, the peer's next octets are used as the rest of the FPDU.)
  */
 TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 {
@@ -647,8 +647,8 @@ static size_t mutate(u8 *stream, size_t len)
 }
 
 /*
- * Whatever a stream has become, what is read is the beginning of what was sent.
- * 100 000 streams with MPA_LONG in the environment.
+ * Of a damaged stream only records as sent are read, from the first one on. 100 000
+ * streams with MPA_LONG in the environment.
  */
 TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 {

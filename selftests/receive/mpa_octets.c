@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Octets that other readers take or mark, and ends and errors that tasks wait
- * for: the stream belongs to MPA alone, and whoever waits is notified.
+ * Other readers take octets, or there are urgent ones: only MPA may read the stream.
+ * And all tasks that wait are notified of ends and errors.
  */
 
 #include <pthread.h>
@@ -174,8 +174,8 @@ static void *take_an_fpdu(void *arg)
 }
 
 /*
- * FPDUs may arrive before the program has decided about the reply. The stream
- * begins where the frame ends, not where another reader has read to.
+ * FPDUs may arrive before the program has accepted the reply. The stream begins at the
+ * end of the frame, even if another reader has read beyond it.
  */
 TEST(record_read_by_another_before_the_decision_is_missed)
 {

@@ -355,8 +355,8 @@ TEST_F_TIMEOUT(rx, small_receive_buffer_wakes_the_reader_as_seldom, 120)
 }
 
 /*
- * An FPDU without a ULPDU (RFC 6581 section 9.2), and at once a record larger
- * than the buffer, with no task in recv().
+ * An FPDU without a ULPDU (RFC 6581 section 9.2) is followed by a record larger than
+ * the buffer, while no task is in recv().
  */
 TEST_F(rx, large_record_after_an_rtr_becomes_readable)
 {
@@ -395,8 +395,8 @@ TEST_F(rx, large_record_after_an_rtr_becomes_readable)
 }
 
 /*
- * The window may end inside ULPDU_Length, wherever a segment ended before: an
- * octet that is only part of a length must not keep the buffer occupied.
+ * The window may end inside ULPDU_Length: a single octet of a length must not keep
+ * the buffer occupied.
  */
 TEST_F_TIMEOUT(rx, window_that_ends_in_a_length_opens_again, 120)
 {
@@ -453,8 +453,8 @@ static long worker_ticks(void)
 }
 
 /*
- * A FIN after a part of an FPDU, in a window that stays closed: the work item
- * has nothing to do. One quiet period is enough.
+ * A FIN follows a part of an FPDU, and the window stays closed: the work item must not
+ * run again and again. One period without its running is sufficient.
  */
 TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 {

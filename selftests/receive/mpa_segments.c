@@ -43,8 +43,8 @@ static bool stream_comes(int fd, u8 *buf)
 #define STEPS_AT_ONCE	100
 
 /*
- * What is in the queue twice counts once, and TCP uses what came first: here
- * the second copy of an octet is always wrong.
+ * TCP uses the first of two copies of an octet in its queue: here the second copy is
+ * always wrong.
  */
 TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 {
@@ -207,8 +207,8 @@ TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
 }
 
 /*
- * Private data that do not exist: TCP counts that many FINs instead of them.
- * The previous content of their memory must not be shown.
+ * The frame announces private data, but TCP counts FINs in place of their octets. The
+ * previous content of the memory must not be shown.
  */
 TEST_F(rx, fins_are_no_private_data)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Received data that was not read: verified before it is copied, copied where
- * there is space, and charged to the socket meanwhile.
+ * Received data that was not read is verified before it is copied, copied as far as
+ * there is room, and charged to the socket until then.
  */
 
 #include <linux/sock_diag.h>
@@ -147,8 +147,8 @@ static ssize_t receive_iov(struct _test_data_rx *self, struct iovec *iov,
 }
 
 /*
- * The last buffer ends with a record that is in two skbs, and there are more
- * records: nothing is inspected after the last one.
+ * A record in two skbs fills the last buffer, and more records follow: the call does
+ * not inspect those.
  */
 TEST_F(rx, batch_fills_the_last_buffer_exactly)
 {

@@ -5,8 +5,8 @@
  *
  *	mpa_align receive|send ADDRESS PORT [NAME=VALUE]...
  *
- * The receiver checks every octet, and where records end if that is known. The
- * sender finishes with a JSON object of its counters.
+ * The receiver checks every octet, and the ends of records if they are known. At the
+ * end the sender prints its counters as a JSON object.
  */
 
 #include <netdb.h>

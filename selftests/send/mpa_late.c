@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Nothing is sent later than by plain TCP: for each way to send and sizes
- * around EMSS, the time from a call until the octets are at the other end, with
- * and without a delay on the path, with and without TCP_NODELAY.
+ * MPA does not send later than plain TCP. For each way to send and sizes around EMSS
+ * this measures the time from a call until the octets have arrived at the other end,
+ * with and without a delay on the path, with and without TCP_NODELAY.
  *
  * Each row is printed with the time that TCP and MPA needed, in milliseconds
  * (medians). The number after a call's name is the length of a record; "m" is
@@ -561,8 +561,8 @@ static long long misaligned(void)
 }
 
 /*
- * Records of which no two fit a segment: each begins one, including the one for
- * which TCP had no memory when the segment before it had to be ended.
+ * No two records fit a segment, so each begins one. That includes a record for which
+ * TCP had no memory when the previous segment had to be ended.
  */
 TEST_F(shortage, record_that_waited_for_memory_begins_a_segment)
 {

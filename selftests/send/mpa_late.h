@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The time that octets take from a system call to the other end, for MPA and for plain
- * TCP with the same calls. TCP sends the number of octets that MPA's FPDUs have.
+ * TCP with the same calls. TCP sends as many octets as MPA sends in FPDUs.
  */
 #ifndef _MPA_LATE_H
 #define _MPA_LATE_H
@@ -24,8 +24,8 @@ static int allowance = 20;
 static int soon = 10;
 
 /*
- * In the debug kernel's virtual time a busy machine makes nothing late, but
- * timers expire only once in 10 ms.
+ * In the debug kernel's virtual time a busy machine causes no delays, but timers
+ * expire only once in 10 ms.
  */
 static void __attribute__((constructor(302))) allowance_set(void)
 {
@@ -95,7 +95,7 @@ enum against {
  * @against:	what TCP does
  * @cut:	MPA_SEGMENT, 0: off; CUT_FILL
  * @due:	octets that have to arrive, 0: all
- * @warm:	records before that, each on an idle connection,
+ * @warm:	records sent before, each on an idle connection
  * @warm_len:	octets in each of them
  * @sndbuf:	SO_SNDBUF, if not 0
  */
@@ -292,8 +292,8 @@ static bool row_send(struct conn *c, const struct row *row)
 }
 
 /*
- * Records of one length, each on an idle connection. On the far path that takes
- * long: only the last two are sent there.
+ * Send records of one length, each on an idle connection; on the far path, where that
+ * takes long, only two.
  */
 static bool row_warm(struct conn *c, const struct row *row, bool far)
 {
@@ -446,9 +446,9 @@ static bool is_late(const struct bound *bound, const struct row *row,
 }
 
 /*
- * Measure TCP and MPA in turn. A machine that does other work may be late at
- * any time: a row is good if it is in time in some of seven rounds. What waits
- * for a timer or an ACK is late in each round.
+ * Measure TCP and MPA in turn. As a busy machine may be late at any time, a row is good
+ * if it is in time in some of seven rounds. A send that waits for a timer or an ACK is
+ * late in each round.
  */
 static bool row_good(const struct kind *base, const struct row *row,
 		     const struct bound *bound)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Limits of sending: records of any number of pieces, a connection that is
- * gone, calls that began before MPA did.
+ * Limits of sending: records of any number of pieces, closed connections, and calls
+ * that began before MPA started.
  */
 
 #include <linux/userfaultfd.h>
@@ -345,8 +345,8 @@ TEST_F(pair, rejected_connects_anew)
 }
 
 /*
- * It has ended startup, and MPA with it: either the socket is usable for no
- * other connection, or sending works on that one.
+ * shutdown(2) has ended startup, and MPA with it: the socket cannot be used for another
+ * connection, or sending works on that connection.
  */
 TEST_F(pair, shutdown_in_startup_ends_nothing_later)
 {
@@ -371,8 +371,8 @@ TEST_F(pair, shutdown_in_startup_ends_nothing_later)
 /* ---- each error once ---- */
 
 /*
- * A batch is queued, then the peer resets the connection; then something hands
- * the batch to TCP.
+ * A batch is queued, and the peer resets the connection; then a call or the work item
+ * passes the batch to TCP.
  */
 enum hand_over { NOTHING, SIOCOUTQ_ASKED, OPTION_SET, SHUT_DOWN, WORK_ITEM };
 
@@ -466,8 +466,8 @@ TEST_F(pair, reset_is_no_end_of_stream)
 }
 
 /*
- * The peer ends its half, and closes with an answer unread: a FIN, and later a
- * RST. Then what recv() and SO_ERROR return.
+ * The peer sends a FIN, and later a RST, as it closes with unread octets. @said: set to
+ * the results of recv() and SO_ERROR.
  */
 static int end_then_reset(const int *fd, int said[4])
 {
@@ -684,8 +684,8 @@ static int page_serve(int faults, const int *page, int value)
 }
 
 /*
- * While a program's options are being set, MPA does not set them for itself, and so does
- * not take back the TCP_CORK with which it keeps within the peer's window.
+ * MPA does not change options of TCP while a program sets them, so it does not remove
+ * the TCP_CORK that it has set to keep within the peer's window.
  */
 TEST_F(pair, cork_is_kept_that_many_set_at_once)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The send buffer is full, the peer slow, the program interrupted, and several
- * tasks send at once: what was accepted arrives, in whole records, and nothing else.
+ * The send buffer is full, the peer slow, the program interrupted, and several tasks
+ * send at once: only accepted octets arrive, in whole records.
  */
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a send becomes: ULPDUs, segments, and when they are sent. */
+/* Which ULPDUs and segments a send becomes, and when they are sent. */
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -22,7 +22,7 @@ TEST_F(send, options_are_what_was_set)
 {
 	int i, fd[2];
 
-	/* Before the start, and they hold after it. */
+	/* Options set before MPA_START remain valid. */
 	ASSERT_EQ(0, tcp_pair(variant->family, fd));
 	for (i = 0; i < ARRAY_SIZE(options); i++)
 		EXPECT_EQ(-12345, option_get(fd[0], SOL_MPA, options[i].name));
@@ -87,7 +87,7 @@ TEST_F(send, segment_cuts_a_send)
 	u64 ulpdus = 0;
 	int i;
 
-	/* The last sizes give FPDUs about as long as a segment. */
+	/* With the last sizes FPDUs are about as long as a segment. */
 	for (i = 0; i < ARRAY_SIZE(sizes) + 5; i++) {
 		const u32 n = i < ARRAY_SIZE(sizes) ? sizes[i] :
 			      self->emss - 6 - 4 * (i - ARRAY_SIZE(sizes));
@@ -115,7 +115,7 @@ TEST_F(send, segment_cuts_a_send)
 	EXPECT_RECORDS(5000);
 }
 
-/* CRCs are computed three at a time; those before the fault are complete. */
+/* CRCs are computed three at a time; the records before the fault are sent. */
 TEST_F(send, segment_cuts_up_to_a_fault)
 {
 	const u32 len = 300;
@@ -141,7 +141,7 @@ TEST_F(send, segment_cuts_up_to_a_fault)
 	EXPECT_NO_MORE();
 }
 
-/* Longer than any ULPDU, and than the buffers. */
+/* The send is longer than any ULPDU, and than the buffers. */
 TEST_F_TIMEOUT(send, a_long_send_is_cut, 120)
 {
 	static const int sizes[] = { 0, 1000, 65, MPA_ULPDU_MAX };
@@ -192,7 +192,7 @@ TEST_F(send, segment_0_fills_segments)
 	}
 }
 
-/* From one value to another and back, with data in flight and without. */
+/* MPA_SEGMENT is changed and changed back, with and without data in flight. */
 TEST_F(send, segment_can_change_at_any_time)
 {
 	static const int sizes[] = {
@@ -213,14 +213,14 @@ TEST_F(send, segment_can_change_at_any_time)
 			ASSERT_TRUE(taken_cut(self, 2999, sizes[i] < 0 ?
 					      2999 : sizes[i]));
 		}
-		/* The MSS may be fitted to what is in flight. */
+		/* The MSS may still be adjusted to the records in flight. */
 		while (self->seen < end)
 			ASSERT_LT(0, take(self, 0));
 		ASSERT_EQ(end, self->seen);
 	}
 	EXPECT_NO_MORE();
 
-	/* Without data in flight, nothing is left of earlier records. */
+	/* Without data in flight, earlier records have no effect. */
 	ASSERT_TRUE(acked(self->fd[0]));
 	ASSERT_EQ(0, segment(self, 0));
 	ASSERT_EQ(20000, put(self, 20000, 0));
@@ -251,7 +251,7 @@ TEST_F(send, control_message_holds_for_one_send)
 	EXPECT_RECORDS(1000);
 	EXPECT_EQ(-1, option_get(self->fd[0], SOL_MPA, MPA_SEGMENT));
 
-	/* Above the limit, and off. */
+	/* Values above the limit, and 0. */
 	ASSERT_EQ(0, segment(self, 400));
 	n = MPA_SEGMENT_OFF;
 	ASSERT_EQ(1000, put_with(self, 1000, MPA_SEGMENT, &n, sizeof(n)));
@@ -306,7 +306,7 @@ TEST_F(send, wrong_control_messages_send_nothing)
 
 TEST_F(send, msg_eor_ends_the_record)
 {
-	/* It has no meaning without MSG_MORE. */
+	/* MSG_EOR has no effect without MSG_MORE. */
 	ASSERT_EQ(300, put(self, 300, MSG_EOR));
 	EXPECT_RECORDS(300);
 
@@ -328,7 +328,7 @@ TEST_F(send, msg_eor_ends_the_record)
 	EXPECT_EQ(6, mpa_info(self->fd[0]).tx_ulpdus);
 }
 
-/* "More records come soon": if none does, the last one is sent all the same. */
+/* "More records come soon": if none comes, the last one is sent nevertheless. */
 TEST_F(send, msg_more_and_eor_is_a_record_that_goes)
 {
 	ASSERT_EQ(100, put(self, 100, MSG_MORE | MSG_EOR));
@@ -353,7 +353,7 @@ TEST_F(send, msg_more_fills_up_the_remainder)
 	ASSERT_EQ(90, put(self, 90, 0));
 	EXPECT_RECORDS(100, 100, 100, 70);
 
-	/* No octet is left over: nothing is open. */
+	/* The octets are a multiple of the ULPDU length, so no record is open. */
 	ASSERT_EQ(250, put(self, 250, MSG_MORE));
 	ASSERT_EQ(50, put(self, 50, MSG_MORE));
 	EXPECT_EQ(-1, put(self, 0, 0));
@@ -361,7 +361,7 @@ TEST_F(send, msg_more_fills_up_the_remainder)
 	ASSERT_EQ(10, put(self, 10, 0));
 	EXPECT_RECORDS(100, 100, 100, 10);
 
-	/* Ended by MSG_EOR, by no octets, and by a single octet. */
+	/* A record ended by MSG_EOR, by a call without octets, or by a single octet. */
 	ASSERT_EQ(250, put(self, 250, MSG_MORE | MSG_EOR));
 	ASSERT_EQ(120, put(self, 120, MSG_MORE));
 	ASSERT_EQ(0, put(self, 0, 0));
@@ -395,7 +395,7 @@ TEST_F(send, remainder_is_dropped_at_the_end)
 	EXPECT_EQ(0, take(self, 0));
 }
 
-/* An open ULPDU that was begun in another way: octets in order, none lost. */
+/* MPA_SEGMENT changes while a ULPDU is open: all octets arrive in order. */
 TEST_F(send, open_record_outlives_a_change_of_segment)
 {
 	static const int sizes[] = { 100, 40, 0, MPA_SEGMENT_OFF, 1000, 10, 0 };
@@ -422,10 +422,10 @@ static void put_single(struct _test_data_send *self)
 
 	for (i = 0; i < MANY; i++) {
 		put(self, SMALL, 0);
-		/* The next record would join what has not left yet. */
+		/* Wait, as the next record would be packed with unsent ones. */
 		while (unsent(self->fd[0]) > 0)
 			poll(NULL, 0, 1);
-		/* The first congestion window has space for this number. */
+		/* The first congestion window has room for this number. */
 		if (i % 8 == 7)
 			acked(self->fd[0]);
 	}
@@ -493,7 +493,7 @@ static void put_corked(struct _test_data_send *self)
 static const struct {
 	const char *name;
 	void (*put)(struct _test_data_send *self);
-	bool waits;	/* so that others can join */
+	bool waits;	/* so that other records can be packed with it */
 } ways[] = {
 	{ "single sends", put_single, false },
 	{ "MSG_MORE | MSG_EOR", put_with_more, true },
@@ -578,7 +578,7 @@ TEST_F(send, no_fpdu_is_split_to_fill_a_segment)
 	EXPECT_LE(40, segments(self));
 }
 
-/* Bulk in which every segment begins with an FPDU, many in an skb. */
+/* Bulk data: every segment begins with an FPDU; an skb has many segments. */
 TEST_F(send, bulk_is_aligned)
 {
 	static const int sizes[] = { 0, 1000, 1024, 64, 1400 };
@@ -619,14 +619,14 @@ TEST_F(send, oversized_records_are_counted)
 	EXPECT_EQ(before, mpa_info(self->fd[0]).tx_segs_aligned);
 	ASSERT_EQ(10000, put(self, 10000, 0));
 	EXPECT_RECORDS(10000);
-	/* The first of them begins with the FPDU. */
+	/* The first of these segments begins with the FPDU. */
 	EXPECT_LE(7, segments(self) - before);
 	EXPECT_EQ(before + 1, mpa_info(self->fd[0]).tx_segs_aligned);
 	EXPECT_LE(6, mpa_info(self->fd[0]).tx_segs_unaligned);
 	EXPECT_EQ(mpa_info(self->fd[0]).tx_segs_unaligned,
 		  statistic("MpaTxSegsOversized"));
 
-	/* The next one gets a segment of its own again. */
+	/* The next FPDU gets a segment of its own again. */
 	before = mpa_info(self->fd[0]).tx_segs_aligned;
 	ASSERT_EQ(1000, put(self, 1000, 0));
 	EXPECT_RECORDS(1000);
@@ -658,7 +658,7 @@ TEST_F(send, statistics_are_the_sum_of_the_sockets)
 	EXPECT_LT(0, a.tx_packets);
 	EXPECT_LT(0, b.tx_segs_unaligned);
 
-	/* They outlive the sockets, and other namespaces do not see them. */
+	/* The counters outlive the sockets, and are not visible in other namespaces. */
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
 	EXPECT_EQ(a.tx_segs_aligned + b.tx_segs_aligned,
@@ -698,7 +698,7 @@ TEST_F(send, mulpdu_follows_the_path_at_once)
 			TH_LOG("MTU %d", mtus[i]);
 		}
 		EXPECT_EQ(emss, mpa_info(self->fd[0]).emss);
-		/* And so do the ULPDUs. */
+		/* The ULPDUs do so as well. */
 		self->emss = emss;
 		ASSERT_EQ(0, segment(self, MPA_SEGMENT_FILL));
 		ASSERT_EQ(20000, put(self, 20000, 0));
@@ -724,7 +724,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	EXPECT_EQ(-1, put(self, MPA_ULPDU_MAX, 0));
 	EXPECT_EQ(EMSGSIZE, errno);
 
-	/* An open one keeps its length. */
+	/* The limit of an open ULPDU does not change. */
 	ASSERT_EQ(most, put(self, most, MSG_MORE));
 	EXPECT_EQ(-1, put(self, 1, MSG_MORE));
 	EXPECT_EQ(EMSGSIZE, errno);
@@ -733,7 +733,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	ASSERT_EQ(0, put(self, 0, 0));
 	EXPECT_RECORDS(most);
 
-	/* With MPA_SEGMENT each piece counts. */
+	/* With MPA_SEGMENT the limit is for each ULPDU. */
 	ASSERT_EQ(0, segment(self, most));
 	ASSERT_EQ(3 * most + 5, put(self, 3 * most + 5, 0));
 	EXPECT_RECORDS(most, most, most, 5);
@@ -757,7 +757,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	EXPECT_RECORDS(most + 1);
 }
 
-/* When the path MTU shrinks, what fitted before is refused, at once. */
+/* When the path MTU shrinks, ULPDUs that fitted before are refused at once. */
 TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 {
 	int most = mulpdu(self);
@@ -770,7 +770,7 @@ TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 	EXPECT_EQ(most, put(self, most, 0));
 	EXPECT_RECORDS(most);
 
-	/* What has been accepted may be finished. */
+	/* A ULPDU that was begun may be finished. */
 	EXPECT_EQ(most, put(self, most, MSG_MORE));
 	ASSERT_EQ(0, lo_mtu(1300));
 	EXPECT_EQ(0, put(self, 0, 0));
@@ -807,7 +807,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 				       &how));
 		ASSERT_EQ(0, segment(self, sizes[i / 2]));
 		EXPECT_KNOBS(1, 0);
-		/* Far beyond the window, and while it opens in small steps */
+		/* Send more than the window; then it opens in small steps. */
 		put_all(self, 3001);
 		EXPECT_KNOBS(1, 0);
 		for (nodelay = 0; nodelay < 2; nodelay++) {
@@ -824,7 +824,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 				EXPECT_KNOBS(nodelay, cork);
 			}
 		}
-		/* To the end: what is short leaves once the cork is removed. */
+		/* Read to the end: short segments are sent once the cork is removed. */
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 0);
 		while (self->seen < self->sent)
 			ASSERT_LT(0, take(self, 0));
@@ -833,7 +833,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 	}
 }
 
-/* Octets held back before the cork leave when it is removed. */
+/* Octets held back before the cork is set are sent when it is removed. */
 TEST_F(send, cork_holds_and_lets_go)
 {
 	bool held = false;
@@ -866,7 +866,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_TRUE(held);
 	EXPECT_KNOBS(1, 0);
 
-	/* TCP_NODELAY pushes what is queued, as with TCP. */
+	/* TCP_NODELAY sends queued octets, as with TCP. */
 	option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 0);
 	ASSERT_EQ(100, put(self, 100, MSG_MORE | MSG_EOR));
 	option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 1);
@@ -874,7 +874,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_RECORDS(100);
 }
 
-/* Nagle: records after an unacknowledged one wait and are packed. */
+/* Nagle's algorithm: records after an unacknowledged one are delayed and packed. */
 TEST_F(send, nagle_packs_whole_records)
 {
 	int i;

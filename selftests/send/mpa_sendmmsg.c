@@ -45,7 +45,7 @@ TEST_F(send, segments_wait_for_the_end_of_a_batch)
 	bool waited = false;
 	int i, k;
 
-	/* Once the MSS fits; with markers each record has its own length. */
+	/* After the MSS was adjusted to the records; with markers their FPDUs differ in length. */
 	for (i = 0; i < 40; i++) {
 		u64 before;
 
@@ -53,7 +53,7 @@ TEST_F(send, segments_wait_for_the_end_of_a_batch)
 		before = left(self);
 		for (k = 0; k < 4; k++)
 			ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
-		/* They leave by themselves; this process may not have run in time. */
+		/* They are sent after a while even so; this process may not have run in time. */
 		waited |= left(self) == before;
 		ASSERT_EQ(1300, put(self, 1300, 0));
 		EXPECT_RECORDS(1300, 1300, 1300, 1300, 1300);
@@ -86,7 +86,7 @@ TEST_F(send, batch_with_an_error_is_sent_up_to_it)
 
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(2, put_batch(self, too_long, 4, 0));
-		/* At once, as if the second one were the last. */
+		/* They are sent at once, as if the second one were the last. */
 		EXPECT_EQ(0, unsent(self->fd[0]));
 		EXPECT_RECORDS(500, 400);
 		ASSERT_EQ(1, put_batch(self, too_long, 1, 0));
@@ -128,7 +128,7 @@ TEST_F(send, record_may_be_open_after_a_batch)
 	EXPECT_TRUE(all_aligned(self));
 }
 
-/* The MSS fits 64 octets, and so is a little smaller than the last record. */
+/* The MSS was adjusted to records of 64 octets, so it is a little smaller than the last one. */
 TEST_F(send, large_record_in_a_batch_is_not_cut)
 {
 	u32 most = ulpdu_filling(self->pos, self->emss, self->marked);
@@ -142,7 +142,7 @@ TEST_F(send, large_record_in_a_batch_is_not_cut)
 			ASSERT_EQ(64, put(self, 64, MSG_MORE | MSG_EOR));
 		ASSERT_EQ(64, put(self, 64, 0));
 		ASSERT_TRUE(acked(self->fd[0]));
-		/* These fill segments of 1440 octets. */
+		/* These records fill segments of 1440 octets. */
 		for (k = 0; k < 20; k++)
 			ASSERT_EQ(64, put(self, 64, MSG_MORE | MSG_EOR));
 		ASSERT_EQ(most - 4, put(self, most - 4, MSG_MORE | MSG_EOR));
@@ -154,7 +154,7 @@ TEST_F(send, large_record_in_a_batch_is_not_cut)
 	EXPECT_READER_HAS(&reader, octets);
 }
 
-/* What is queued is cut as it was laid out, or counted as misaligned. */
+/* Queued FPDUs are cut as laid out, or the segments are counted as misaligned. */
 TEST_F(send, path_may_change_within_a_batch)
 {
 	int i, k;
@@ -172,15 +172,15 @@ TEST_F(send, path_may_change_within_a_batch)
 }
 
 /*
- * Ways in which a batch ends without a last message. TCP sends a last segment that is not
- * full, and waits for more, only when its probe timer expires: after 200 ms.
+ * Ways in which a batch ends without a last message. If TCP expects more, it sends a last
+ * segment that is not full only when its probe timer expires, after 200 ms.
  */
 enum way {
 	LONG_ONE, CUT_ONE, REFUSED_NEXT, SMALL_AND_SIOCOUTQ, LONG_AND_SIOCOUTQ,
 	SMALL_AND_NODELAY, LONG_AND_CORK, WAYS
 };
 
-/* Return: octets of records that are complete by then. */
+/* End a batch in this way. Return: octets of its complete records. */
 static size_t end_without_an_end(struct _test_data_send *self, enum way way)
 {
 	const bool small = way == SMALL_AND_SIOCOUTQ ||
@@ -212,7 +212,7 @@ TEST_F(send, batch_without_an_end_goes_soon)
 		long best = 1000, began, took;
 		int i;
 
-		/* This process, or the other end, may not run in time once. */
+		/* Several tries, as this process or the other end may not run in time. */
 		for (i = 0; i < 10 && best > 100; i++) {
 			size_t whole, got = 0;
 			ssize_t n;
@@ -245,8 +245,8 @@ TEST_F(send, batch_without_an_end_goes_soon)
 }
 
 /*
- * An option makes TCP look again at what it holds back: Nagle's last segment
- * waits for an ACK of the one before, which is delayed by 40 ms, and no longer.
+ * Setting an option makes TCP send held back octets. With Nagle's algorithm the last
+ * segment waits for the ACK of the previous one, which is delayed by 40 ms, no longer.
  */
 TEST_F(send, option_after_a_batch_holds_nothing_back)
 {
@@ -285,7 +285,7 @@ static int said(int fd, int level, int type, const u64 *value, u32 len)
 	return send_with(fd, "x", 1, level, type, value, len) < 0 ? errno : 0;
 }
 
-/* TCP decides about those of other levels. */
+/* TCP handles control messages of other levels. */
 TEST_F(send, control_messages_of_other_levels)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP has no memory, or little: a send accepts a record whole or not at all, and
- * what it has accepted arrives.
+ * TCP has no memory, or little: a send accepts a record completely or not at all, and
+ * accepted records arrive.
  */
 
 #include <linux/sock_diag.h>
@@ -84,8 +84,8 @@ static size_t nth_len(unsigned int i)
 }
 
 /*
- * Records are accepted until TCP has no memory. The peer does not read; what it
- * acknowledges all the same gives back less than a record needs.
+ * Send records until TCP has no memory. The peer does not read; its ACKs free less
+ * memory than a record needs.
  */
 static bool fill_up(struct _test_data_shortage *self)
 {
@@ -100,7 +100,7 @@ static bool fill_up(struct _test_data_shortage *self)
 	}
 }
 
-/* All that was accepted arrives, and then the end of stream. */
+/* All accepted octets arrive, and then the end of stream. */
 #define EXPECT_ALL_AND_THE_END() do {					\
 	unsigned int i_;						\
 									\
@@ -129,8 +129,8 @@ static u32 meminfo(int fd, int what)
 /* ---- startup frames ---- */
 
 /*
- * Octets of record_row that TCP takes until it has no memory. In several
- * attempts, as the peer's delayed acknowledgments free some.
+ * Send octets of record_row with plain TCP until it has no memory, in several attempts,
+ * as the peer's delayed ACKs free some. Return: their number.
  */
 static size_t plain_octets_taken(int fd)
 {
@@ -174,7 +174,7 @@ TEST_F(shortage, startup_needs_no_memory)
 	set_nonblock(fd[0]);
 	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
 	ASSERT_EQ(EINPROGRESS, errno);
-	/* For the peer to receive it. */
+	/* So that the peer can receive. */
 	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
 	seen = calloc(1, len + sizeof(frame));
 	EXPECT_EQ(len + sizeof(frame), read_all(fd[1], seen, len + sizeof(frame)));
@@ -186,7 +186,7 @@ TEST_F(shortage, startup_needs_no_memory)
 	hang_up(fd[1]);
 }
 
-/* A request that has not left holds no memory until close(2). */
+/* The memory of an unsent request is freed before close(2). */
 TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 {
 	const int large = 1000000;
@@ -199,7 +199,7 @@ TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
 				sizeof(large)));
 	ASSERT_EQ(0, mpa_attach(fd[0]));
-	/* With empty queues it would continue at the limit. */
+	/* Fill its queue, as with an empty one it would continue at the limit. */
 	ASSERT_NE(0, plain_octets_taken(fd[0]));
 	set_nonblock(fd[0]);
 	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
@@ -213,11 +213,11 @@ TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 	hang_up(fd[1]);
 }
 
-/* shutdown(2) neither waits nor gives anything up. */
+/* shutdown(2) neither waits nor drops octets. */
 TEST_F(shortage, shutdown_needs_no_memory)
 {
 	ASSERT_TRUE(fill_up(self));
-	/* What the peer acknowledges gives memory back for one or two. */
+	/* The peer's ACKs free memory for one or two records. */
 	EXPECT_GE(SMALL + 2, self->accepted);
 	EXPECT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	EXPECT_EQ(0, shutdown(self->fd[0], SHUT_WR));
@@ -231,8 +231,8 @@ TEST_F(shortage, shutdown_needs_no_memory)
 }
 
 /*
- * The window takes less than a record at a time. An octet more of send buffer, and
- * TCP would let the socket fill it: with a record.
+ * The window opens by less than a record at a time. With one octet more of send buffer
+ * TCP would let the socket fill it, with a whole record.
  */
 TEST_F(shortage, raised_buffer_takes_no_more_at_the_limit)
 {
@@ -264,7 +264,7 @@ TEST_F(shortage, close_at_the_limit_resets_as_tcp_does)
 	while (recv(self->fd[1], self->buf, sizeof(self->buf), 0) > 0)
 		;
 	EXPECT_EQ(ECONNRESET, errno);
-	/* TCP's own: only its octets have filled the hog. */
+	/* The limit of plain TCP: only its octets have filled the hog. */
 	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
 	close(self->hog[0]);
 	self->hog[0] = -1;
@@ -275,8 +275,8 @@ TEST_F(shortage, close_at_the_limit_resets_as_tcp_does)
 }
 
 /*
- * One record is accepted at the limit, where nothing else is queued: nobody
- * else would give memory back. It leaves at once.
+ * At the limit one record is accepted if nothing else is queued, as no ACK would free
+ * memory. It is sent at once.
  */
 TEST_F(shortage, record_goes_at_the_limit_where_nothing_else_is_queued)
 {
@@ -303,7 +303,7 @@ TEST_F(shortage, record_goes_at_the_limit_where_nothing_else_is_queued)
 	}
 }
 
-/* As with TCP: unread data cause a reset, and what was queued is lost. */
+/* As with TCP, unread data cause a reset, and queued octets are lost. */
 TEST_F(shortage, unread_records_reset)
 {
 	ASSERT_TRUE(fill_up(self));
@@ -319,9 +319,9 @@ TEST_F(shortage, unread_records_reset)
 
 /* ---- records that MSG_MORE leaves open ---- */
 
-#define PIECE	4000	/* of one of MPA_ULPDU_MAX octets */
+#define PIECE	4000	/* octets; of a record of MPA_ULPDU_MAX */
 
-/* Send pieces from octet N until one is refused. Return: octets accepted so far */
+/* Send pieces from octet @at on until one is refused. Return: octets accepted so far. */
 static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 {
 	while (at + PIECE < MPA_ULPDU_MAX &&
@@ -331,7 +331,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 	return at;
 }
 
-/* The record's end, from octet N; then all of it has arrived. */
+/* Send the rest of the record, from octet @at on: it arrives whole. */
 #define EXPECT_ENDS_WELL(at) do {					\
 	const size_t at_ = at, left_ = MPA_ULPDU_MAX - at_;		\
 									\
@@ -342,7 +342,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 	EXPECT_TRUE(record_good(self->buf, MPA_ULPDU_MAX));		\
 } while (0)
 
-/* With nothing in TCP's queue no ACK would free memory, now or later. */
+/* If TCP's queue is empty, no ACK will free memory, so an open record must continue. */
 TEST_F(shortage, open_record_continues_where_nothing_else_is_queued)
 {
 	size_t at;
@@ -358,7 +358,7 @@ TEST_F(shortage, open_record_continues_where_nothing_else_is_queued)
 	EXPECT_ENDS_WELL(at);
 }
 
-/* Number of times that poll reports space and a send finds none. */
+/* Number of times that poll reports room but a send fails. */
 static int spins(struct _test_data_shortage *self)
 {
 	const long until = now_ms() + 200;
@@ -377,7 +377,7 @@ TEST_F(shortage, send_without_memory_is_reported_when_there_is_some)
 	int epoll = epoll_create1(0), n;
 	size_t at;
 
-	/* More than the peer takes, so that TCP's queue is not empty. */
+	/* Send more than the peer takes, so that TCP's queue is not empty. */
 	for (n = 0; n < 10; n++)
 		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000, 0));
 	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
@@ -387,7 +387,7 @@ TEST_F(shortage, send_without_memory_is_reported_when_there_is_some)
 	}
 	EXPECT_EQ(EAGAIN, errno);
 	n = spins(self);
-	/* Each time that the work item has tried and failed. */
+	/* This may happen each time that the work item has tried and failed. */
 	EXPECT_GE(10, n) {
 		TH_LOG("%d times POLLOUT and EAGAIN in 200 ms", n);
 	}
@@ -410,9 +410,9 @@ TEST_F(shortage, send_without_memory_is_reported_when_there_is_some)
 /* ---- waiting for send buffer space ---- */
 
 /*
- * TCP itself has room when poll says that there is none, and has little by the
- * time that there is memory. Whoever waits has to learn of it, as TCP does not
- * know of the wait.
+ * TCP has room while poll reports none, as memory is short, and has little room by the
+ * time that there is memory. MPA has to wake the waiting task, as TCP does not know
+ * that it waits.
  */
 TEST_F(shortage, poll_reports_room_that_comes_after_the_memory)
 {
@@ -431,7 +431,7 @@ TEST_F(shortage, poll_reports_room_that_comes_after_the_memory)
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
 				&sndbuf, sizeof(sndbuf)));
 	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
-	/* The work item has looked meanwhile. */
+	/* The work item has run meanwhile. */
 	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 200));
 	for (i = 0; i < self->accepted; i++)
 		ASSERT_EQ(nth_len(i), recv(self->fd[1], self->buf,
@@ -464,7 +464,7 @@ static int cgroup_put(const char *group, const char *name, const char *text)
 	return text_put(path, text);
 }
 
-/* This process, and the memory of sockets that it creates from now on. */
+/* Put this process into a cgroup, and so the memory of sockets that it creates later. */
 static int cgroup_enter(const char *group, const char *limit)
 {
 	char path[64], pid[16];
@@ -492,8 +492,8 @@ static long cgroup_failed(const char *group)
 }
 
 /*
- * Wait until its sockets are gone: otherwise the kernel subtracts their memory
- * from another counter, once groups of this kind are removed, and warns.
+ * Wait until the cgroup's sockets are freed. Otherwise the kernel would subtract their
+ * memory from another counter, once cgroups of this kind are removed, and warn.
  */
 static bool cgroup_idle(const char *group)
 {
@@ -541,7 +541,7 @@ static int cgroup_receives(int listener, unsigned int flags)
 	    mpa_start(fd, MPA_ROLE_RESPONDER, flags))
 		return 2;
 	for (i = 0; i < RECORDS; i++) {
-		/* Sometimes what is sent has to wait. */
+		/* Let octets wait sometimes. */
 		if (i % 50 == 0)
 			poll(NULL, 0, 50);
 		n = recv(fd, octets, sizeof(octets), 0);

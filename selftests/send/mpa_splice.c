@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Octets that do not come from send(2): sendfile, splice, vmsplice, io_uring. */
+/* Sending without send(2): sendfile, splice, vmsplice, io_uring. */
 
 #include <linux/io_uring.h>
 #include <sys/mman.h>
@@ -48,7 +48,7 @@ static ssize_t put_pipe(struct _test_data_send *self, int pipe, size_t len,
 	return n;
 }
 
-/* All that was sent, however it is cut; no record exceeds a segment. */
+/* Receive all octets sent, cut in any way; no record exceeds a segment. */
 static bool taken_all(struct _test_data_send *self)
 {
 	while (self->seen < self->sent) {
@@ -89,8 +89,8 @@ TEST_F(send, sendfile_fills_segments)
 }
 
 /*
- * Code that computes checksums or splits packets in software copies all pages
- * that may change meanwhile. Ours do not, also those that a file was copied to.
+ * Code that computes checksums or splits packets in software copies all pages that may
+ * change meanwhile. MPA's pages do not change, so they must not be copied.
  */
 TEST_F(send, pages_of_our_own_are_nobody_elses)
 {
@@ -108,7 +108,7 @@ TEST_F(send, pages_of_our_own_are_nobody_elses)
 				       &how));
 		ASSERT_EQ(0, segment(self, i == 1 ? MPA_SEGMENT_OFF : 0));
 		set_nonblock(self->fd[0]);
-		/* Until the peer's window is closed, and longer. */
+		/* Send until the peer's window is closed, and longer. */
 		do {
 			loff_t at = 0;
 
@@ -202,7 +202,7 @@ static int broken_file(int pages, int broken)
 	return -1;
 }
 
-/* More of it was announced, and is never sent. */
+/* The rest of the file, announced by MSG_MORE, is never sent. */
 TEST_F(send, file_that_cannot_be_read_to_its_end)
 {
 	int file = broken_file(40, 20), off;
@@ -229,8 +229,8 @@ TEST_F(send, file_that_cannot_be_read_to_its_end)
 }
 
 /*
- * What fits a segment is one record, even if it is longer than the formula's
- * MULPDU: also if only its end was not known.
+ * Octets that fit a segment become one record, even if it is longer than MULPDU by the
+ * formula, and even if its end was not known.
  */
 TEST_F(send, end_of_a_file_makes_no_record_too_long)
 {
@@ -249,7 +249,7 @@ TEST_F(send, end_of_a_file_makes_no_record_too_long)
 		file = row_file(10 + len);
 		ASSERT_LE(0, file);
 		ASSERT_EQ(len, put_file(self, file, 1 << 20));
-		/* It is not left open. */
+		/* The record is not left open. */
 		ASSERT_EQ(2, mpa_info(self->fd[0]).tx_ulpdus) {
 			TH_LOG("a file of %u octets", len);
 		}
@@ -261,7 +261,7 @@ TEST_F(send, end_of_a_file_makes_no_record_too_long)
 	} while (len++ < full);
 }
 
-/* Longer than the buffers, and than what is read from the file at a time. */
+/* The file is longer than the buffers, and than the kernel's reads of it. */
 TEST_F_TIMEOUT(send, sendfile_of_much, 120)
 {
 	static const int kinds[] = { MPA_SEGMENT_OFF, 1000, MPA_ULPDU_MAX };
@@ -318,7 +318,7 @@ TEST_F_TIMEOUT(send, nonblocking_sendfile_loses_nothing, 120)
 				continue;
 			ASSERT_EQ(EAGAIN, errno);
 			full++;
-			/* All may have arrived, and not be acknowledged yet. */
+			/* All octets may have arrived, but not been acknowledged yet. */
 			if (self->seen < self->sent) {
 				ASSERT_LT(0, take(self, 0));
 			} else {
@@ -342,7 +342,7 @@ TEST_F(send, pages_are_copied)
 	int file = row_file(4 * len);
 
 	ASSERT_LE(0, file);
-	/* The responder inspects the first record by itself. */
+	/* The responder verifies the first record without a read. */
 	ASSERT_EQ(10, put(self, 10, 0));
 	EXPECT_RECORDS(10);
 	ASSERT_EQ(len, put_file(self, file, len));
@@ -381,7 +381,7 @@ TEST_F(send, splice_from_a_pipe)
 
 	ASSERT_EQ(0, pipe(ends));
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		/* In pieces that do not fill the pipe's pages. */
+		/* Send pieces that do not fill the pipe's pages. */
 		size_t len = sizes[i], n;
 
 		if (len == 5000) {
@@ -516,7 +516,7 @@ static bool close_window(struct _test_data_send *self)
 	return false;
 }
 
-/* If the segment that opens the window is lost, nothing else would probe it. */
+/* If the ACK that opens the window is lost, only a probe finds that it has opened. */
 TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 {
 	const struct connecting small = { .rcvbuf = 20000 };
@@ -563,9 +563,9 @@ TEST_F(send, window_is_probed_at_once_for_octets_spliced_with_more)
 	set_nonblock(self->fd[0]);
 	ASSERT_LT(1400, put_pipe(self, ends[0], 8000, SPLICE_F_MORE));
 	/*
-	 * At once: what is queued for the rest of a batch starts the timer,
-	 * too, when it is sent, but there need not be any. And so few that TCP
-	 * does not send for their number.
+	 * Check at once, as the rest of a batch would start the timer, too, when
+	 * it is sent; but there need not be a rest. The octets are so few that TCP
+	 * does not send them because of their number.
 	 */
 	octets = queue_and_timer(self->fd[0], variant->family, &timer);
 	if (octets <= 0)
@@ -707,7 +707,7 @@ TEST_F_TIMEOUT(send, io_uring_waits_for_room, 120)
 		int flags;
 	} kinds[] = {
 		{ MPA_SEGMENT_OFF, 60000, 0 },
-		/* All of it, as with TCP; without, a part would be enough. */
+		/* MSG_WAITALL: all octets, as with TCP; otherwise a part is sufficient. */
 		{ 1000, 200000, MSG_WAITALL }, { 0, 200000, MSG_WAITALL },
 	};
 	const struct connecting how = { .sndbuf = 20000, .rcvbuf = 20000 };

@@ -4,10 +4,9 @@
  * and connections whose receiver notes when a given number of octets has
  * arrived. Include it after mpa_harness.h.
  *
- * The receiver is a plain TCP socket for both senders, unless a test says
- * otherwise: it sees what is on the wire and when, and acknowledges in the same
- * way. TCP_QUICKACK 0 sets that the connection is interactive, so an ACK
- * that nothing triggers takes 40 ms.
+ * Unless a test says otherwise, the receiver is a plain TCP socket for both senders: it
+ * shows what is on the wire and when, and acknowledges both in the same way.
+ * TCP_QUICKACK 0 makes the connection interactive, so an ACK is delayed by up to 40 ms.
  */
 #ifndef _MPA_WIRES_H
 #define _MPA_WIRES_H
@@ -22,10 +21,10 @@
 /* ---- two hosts ---- */
 
 static int net_of[2] = { -1, -1 };	/* alpha's, beta's network namespace */
-static const char *lacking;		/* why the tests cannot run */
+static const char *lacking;		/* reason why the tests cannot run */
 static int tcp_mem = -1;		/* net.ipv4.tcp_mem */
 
-/* Run ip or tc with one command a line. */
+/* Run ip or tc with a batch, one command a line. */
 static int tell(const char *tool, const char *lines)
 {
 	char command[32];
@@ -99,8 +98,8 @@ static const char *hosts_up(void)
 }
 
 /*
- * Once for all tests, each of which is a process. TCP's memory limits are
- * global, and only the first network namespace has them.
+ * Run once for all tests, which are processes. TCP's memory limits are global, and only
+ * the first network namespace has them.
  */
 static void __attribute__((constructor(300))) hosts_make(void)
 {
@@ -301,13 +300,13 @@ static void conn_close(struct conn *c)
 	close(c->said[1]);
 }
 
-/* From now on wait for @octets more octets. */
+/* Set the number of octets to wait for: @octets more. */
 static void conn_expect(struct conn *c, size_t octets)
 {
 	__atomic_store_n(&c->due, c->due + octets, __ATOMIC_RELEASE);
 }
 
-/* The time when they had arrived; 0: not in time. */
+/* Return: the time when conn_expect()'s octets had arrived; 0: not within @ms. */
 static u64 conn_came(struct conn *c, int ms)
 {
 	u64 when;
