@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which connection may be in startup when there are net.mpa.startup_max already: the new
- * one, in place of the one that has been silent for longest, of the user that has most of
- * them and of the port that has most of that user's.
+ * If net.mpa.startup_max connections are in startup, a new one evicts another: of the user
+ * with most of them, and of that user's port with most, the one silent for longest.
  */
 
 #include <pthread.h>
@@ -71,8 +70,8 @@ FIXTURE_TEARDOWN(gate)
 }
 
 /*
- * A lower bound of the connections counted so far: those in startup, and those
- * that had to go.
+ * A lower bound of the connections counted so far: those in startup and the evicted
+ * ones.
  */
 static long long counted(void)
 {
@@ -100,7 +99,7 @@ static int comes(struct _test_data_gate *self, int port, size_t says)
 	child = accept(self->listener[port], NULL, NULL);
 	if (child < 0)
 		return -1;
-	/* So that they are counted in this order, unless they are refused. */
+	/* Wait, so that connections are counted in this order; refused ones are not counted. */
 	while (stays && counted() == before && now_ms() < until &&
 	       mpa_info(child).state != MPA_STATE_FAILED)
 		poll(NULL, 0, 1);
@@ -126,7 +125,7 @@ static bool waits(struct _test_data_gate *self, int i)
 	return mpa_info(self->child[i]).state == MPA_STATE_STARTUP;
 }
 
-/* It had to go, and its client has received an error. */
+/* Whether the connection was evicted, and its client has received an error. */
 static bool had_to_go(struct _test_data_gate *self, int i)
 {
 	char octet;
@@ -139,7 +138,7 @@ static bool had_to_go(struct _test_data_gate *self, int i)
 	       errno == ECONNRESET;
 }
 
-/* A client that sends its whole request is served. */
+/* Whether a client that sends its whole request is served. */
 static bool served(struct _test_data_gate *self, int port)
 {
 	int i = comes(self, port, FRAME_LEN);
@@ -184,7 +183,7 @@ TEST_F(gate, failed_startups_block_nobody)
 	}
 }
 
-/* A good client has time for its request. */
+/* Silent connections are evicted first, so a good client has time for its request. */
 TEST_F(gate, silent_ones_go_before_those_who_have_begun)
 {
 	int i;
@@ -203,7 +202,7 @@ TEST_F(gate, silent_ones_go_before_those_who_have_begun)
 	EXPECT_TRUE(waits(self, 1));
 }
 
-/* But not if those that have begun are more: one octet is cheap. */
+/* Not if more requests have begun than not: sending one octet is cheap. */
 TEST_F(gate, who_is_silent_stays_where_most_have_begun)
 {
 	int i;
@@ -239,10 +238,10 @@ TEST_F(gate, request_that_stops_counts_as_silence)
 
 	ASSERT_EQ(0, come(self, 0, 1, 1));
 	ASSERT_TRUE(arrived(self->child[0], 1));
-	/* Not in the same tick as the others. */
+	/* Begin in a later tick than the others. */
 	usleep(20000);
 	ASSERT_EQ(1, come(self, 0, 0, MOST - 1));
-	/* It depends on the time itself. */
+	/* The rule depends on real time: more than two seconds. */
 	EXPECT_EQ(0, poll_for(self->child[0], POLLIN, 2200));
 	i = comes(self, 0, 0);
 	ASSERT_EQ(MOST, i);
@@ -252,9 +251,9 @@ TEST_F(gate, request_that_stops_counts_as_silence)
 }
 
 /*
- * Two connections at another port, silent as well, stay. Which ports are
- * counted together is not known: one in 32 shares the count of the crowd, and
- * then its connections go, too. That a second port does so as well is rare.
+ * Two silent connections at another port are not evicted. Ports are hashed: one in 32
+ * shares the crowd's bucket, and then its connections are evicted, too. It is rare that
+ * a second port does so as well.
  */
 TEST_F(gate, listener_with_most_pays)
 {
@@ -314,8 +313,8 @@ TEST_F(gate, responder_started_by_hand_makes_room_as_well)
 }
 
 /*
- * They wait because their program chose to. The limit does not count them;
- * otherwise one user could use it up for as long as it likes.
+ * Initiators wait because their program wants that. The limit does not count them, or
+ * one user could use it up for any time.
  */
 TEST_F(gate, initiators_bar_nobody)
 {
@@ -348,7 +347,7 @@ TEST_F(gate, initiators_bar_nobody)
 	}
 }
 
-/* Nothing reads the state of these sockets, and still they are not in startup. */
+/* Reset sockets are not in startup, even if nothing reads their state. */
 TEST_F(gate, who_has_been_reset_has_no_place)
 {
 	struct mpa_start start = {
@@ -393,7 +392,7 @@ TEST_F(gate, none_may_begin_if_the_administrator_wants_none)
 	EXPECT_TRUE(waits(self, 1));
 }
 
-/* Each new connection removes two, until the limit is kept. */
+/* Each new connection evicts two, until the lowered limit is reached. */
 TEST_F(gate, lowered_limit_is_reached)
 {
 	ASSERT_EQ(0, come(self, 0, 0, MOST));
@@ -419,7 +418,7 @@ static void *look_for_less(void *unused)
 	return NULL;
 }
 
-/* The one that goes and the one that comes are counted in one step. */
+/* The evicted connection and the new one are counted in one step. */
 TEST_F(gate, nobody_sees_a_place_between_two)
 {
 	pthread_t reader;
@@ -435,7 +434,7 @@ TEST_F(gate, nobody_sees_a_place_between_two)
 	EXPECT_EQ(MOST, least);
 }
 
-/* A connection that had to go is not counted again when it is closed. */
+/* An evicted connection is not subtracted again when it is closed. */
 TEST_F(gate, places_are_given_back_once)
 {
 	int i;
@@ -460,7 +459,7 @@ TEST_F(gate, places_are_given_back_once)
 #define OTHERS	8
 #define PUSHING	(4 * ROOM)
 
-/* A connection at a port of its own, with a responder that waits. */
+/* Open a connection at a port of its own, with a responder that waits. */
 static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 {
 	int err;
@@ -474,9 +473,9 @@ static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 }
 
 /*
- * A user at many ports has few connections at each, and none is silent: they go all the
- * same. Which users are counted together is not known, one in eight shares the user's
- * count: that more than six of eight others do is too rare to see.
+ * A user has few connections at each of many ports, and none is silent: they are evicted
+ * nevertheless. Users are hashed: one in eight shares the user's bucket. It is too rare
+ * that more than six of eight others do.
  */
 TEST_F(gate, user_at_many_ports_bars_no_other_user)
 {
@@ -521,7 +520,7 @@ TEST_F(gate, user_at_many_ports_bars_no_other_user)
 
 #define ENDS	3
 
-/* No connection is left in startup; false if that takes too long. */
+/* Wait until no connection is in startup. Return: false if that takes too long. */
 static bool all_gone(struct _test_data_gate *self)
 {
 	const long until = now_ms() + 20000;
@@ -536,7 +535,7 @@ static bool all_gone(struct _test_data_gate *self)
 	return !statistic("MpaInStartup");
 }
 
-/* Twice the limit connect and stay silent, at each port: the limit holds. */
+/* Whether the limit holds while twice as many silent clients connect to each port. */
 static bool limit_holds(struct _test_data_gate *self)
 {
 	int port, i;
@@ -618,7 +617,7 @@ TEST_F(gate, limit_holds_after_closes)
 	ASSERT_EQ(0, come(self, 0, 0, ENDS));
 	close(self->child[0]);
 	hang_up(self->child[1]);
-	/* And one that has just been reset. */
+	/* One of them has just been reset. */
 	hang_up(self->client[2]);
 	close(self->child[2]);
 	for (i = 0; i < ENDS; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Startup with a peer that violates RFC 5044 section 7.1, or that does not
- * speak MPA at all.
+ * Startup with a peer that violates RFC 5044 section 7.1, or that does not use
+ * MPA.
  */
 
 #include "mpa_test.h"
@@ -77,7 +77,7 @@ FIXTURE_TEARDOWN(startup)
 	end(&self->peer);
 }
 
-/* A new connection that waits for the peer's frame; 0 or -1. */
+/* Open a connection that waits for the peer's frame. Return: 0 or -1. */
 static int begin(struct _test_data_startup *self)
 {
 	u8 request[FRAME_LEN];
@@ -224,7 +224,7 @@ TEST_F(startup, revision_is_checked)
 	}
 }
 
-/* Only a complete frame shows that its revision is one of MPA. */
+/* Too long private data is refused without waiting for the complete frame. */
 TEST_F(startup, too_long_private_data_is_refused_without_waiting_for_it)
 {
 	const u16 lengths[] = { 513, 514, 1024, 4096, 32768, 65535 };
@@ -250,7 +250,7 @@ TEST_F(startup, longest_private_data_is_accepted)
 	EXPECT_EQ(512, mpa_peer(self->fd).private_len);
 }
 
-/* PD_Length, and section 7.1.2 rule 9: less than what is sent. */
+/* PD_Length, and section 7.1.2 rule 9: less than the octets sent. */
 TEST_F(startup, octets_after_private_data_are_refused)
 {
 	const u16 lengths[] = { 0, 1, PRIVATE_LEN, 511, 512 };
@@ -268,7 +268,7 @@ TEST_F(startup, octets_after_private_data_are_refused)
 	}
 }
 
-/* More than what is sent, and then the end of stream. */
+/* PD_Length is more than the octets sent; then the stream ends. */
 TEST_F(startup, missing_private_data_is_refused)
 {
 	const u16 lengths[] = { 1, PRIVATE_LEN, 512 };
@@ -286,7 +286,7 @@ TEST_F(startup, missing_private_data_is_refused)
 	}
 }
 
-/* Rule 10: or no more octets at all. */
+/* Rule 10: PD_Length is more than the octets sent, and nothing follows. */
 TEST_F(startup, missing_private_data_times_out)
 {
 	self->start.timeout_ms = 50;
@@ -296,7 +296,7 @@ TEST_F(startup, missing_private_data_times_out)
 
 /* ---- cut anywhere ---- */
 
-/* Section 8 code 4; without any octet it is a lost connection, code 1. */
+/* Section 8 code 4; if no octet has arrived, the connection is lost: code 1. */
 TEST_F(startup, end_of_stream_at_every_octet)
 {
 	unsigned int at;
@@ -359,16 +359,16 @@ TEST_F(startup, octet_by_octet)
 			    mpa_peer(self->fd).private_data, PRIVATE_LEN));
 }
 
-/* What is wrong with a frame. */
+/* An error in a frame. */
 struct wrong {
 	const char *what;
 	u8 at, bits;		/* an octet of the frame, changed */
 	u16 pd_length;
 	size_t len;		/* octets sent */
-	size_t enough;		/* octets that show it */
+	size_t enough;		/* octets that are sufficient to find the error */
 };
 
-/* Octets have arrived, or startup is over already. */
+/* Wait until the octets have arrived, or startup is over. Return: whether it continues. */
 static bool goes_on(int fd, size_t octets)
 {
 	const long until = now_ms() + PATIENCE * 1000;
@@ -379,7 +379,7 @@ static bool goes_on(int fd, size_t octets)
 	return !poll_for(fd, POLLOUT, 0);
 }
 
-/* The octets arrive in steps, each after the one before has been received. */
+/* Send the octets in steps, each one after the previous one has been received. */
 static struct outcome meet_in_steps(struct _test_data_startup *self, size_t len,
 				    size_t first, size_t step)
 {
@@ -539,7 +539,7 @@ TEST_F(startup, failure_is_reported_once_and_for_good)
 	EXPECT_EQ(ENOTCONN, errno);
 	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd).state);
 	EXPECT_EQ(MPA_ERR_STARTUP, mpa_info(self->fd).error);
-	/* Nothing that this peer sent is shown as an MPA peer's. */
+	/* MPA_PEER shows nothing that this peer has sent. */
 	EXPECT_EQ(0xff, mpa_peer(self->fd).revision);
 }
 
@@ -568,7 +568,7 @@ TEST(two_initiators_refuse_each_other)
 
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
-	/* So that the requests cross: none arrives before both are sent. */
+	/* Let the requests cross: none arrives before both are sent. */
 	ASSERT_EQ(0, lo_set(false));
 	for (i = 0; i < 2; i++) {
 		set_nonblock(fd[i]);
@@ -608,7 +608,7 @@ TEST(two_responders_time_out)
 		ASSERT_EQ(0, mpa_attach(fd[i]));
 		ASSERT_EQ(0, mpa_start_as(fd[i], &start));
 	}
-	/* The first to time out resets the other's connection. */
+	/* The end that times out first resets the connection. */
 	for (i = 0; i < 2; i++) {
 		EXPECT_EQ(-1, recv(fd[i], &c, 1, 0));
 		EXPECT_TRUE(errno == ETIMEDOUT || errno == ECONNRESET);
@@ -713,7 +713,7 @@ TEST_F(startup, echo_and_discard_are_shut_out)
 			"discard");
 }
 
-/* A quote, and then the end of the connection, in one segment or more. */
+/* The peer sends a quote, and closes the connection, in one segment or more. */
 TEST_F(startup, other_protocols_that_hang_up_are_refused)
 {
 	unsigned int i;

@@ -104,8 +104,8 @@ static bool flow(struct _test_data_flood *self, int n)
 }
 
 /*
- * What happens to a client that sends its whole request; hand-made, so that its
- * own end is not counted.
+ * Return: the result of a client that sends its whole request. It uses plain TCP, so that
+ * its end is not counted.
  */
 static int good_client(struct _test_data_flood *self)
 {
@@ -128,7 +128,7 @@ static int good_client(struct _test_data_flood *self)
 	return err;
 }
 
-/* Which of them have to go is the subject of mpa_admission. */
+/* The limit holds. mpa_admission tests which connections are evicted. */
 TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 {
 	int i, in = 0, out = 0;
@@ -154,11 +154,11 @@ TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 		EXPECT_EQ(EUSERS, so_error(self->child[i]));
 		out += mpa_info(self->child[i]).state == MPA_STATE_FAILED;
 	}
-	/* The good client has taken a place and returned it. */
+	/* The good client was in startup, and no longer is. */
 	EXPECT_EQ(MOST - 1, in);
 	EXPECT_EQ(FLOOD - MOST + 1, out);
 
-	/* Places are returned by clients that are served and by those that give up. */
+	/* Clients that are served, and clients that give up, are no longer counted. */
 	for (i = 0; i < FLOOD; i++) {
 		u8 frame[USUAL_LEN] = {};
 
@@ -192,13 +192,13 @@ TEST_F_TIMEOUT(flood, time_ends_it, 300)
 		EXPECT_EQ(-1, recv(self->client[i], &octet, 1, 0));
 		EXPECT_EQ(ECONNRESET, errno);
 	}
-	/* None is counted, though no socket has been closed. */
+	/* No connection is counted, although no socket has been closed. */
 	EXPECT_EQ(0, statistic("MpaInStartup"));
 }
 
 /*
- * Those that wait for MPA_ACCEPT are neither counted nor timed: the program has
- * been notified, and has an open file for each.
+ * Requests that wait for MPA_ACCEPT are not counted, and have no timeout: the program
+ * was notified, and has an open file for each.
  */
 TEST_F_TIMEOUT(flood, requests_that_wait_for_the_program_bar_nobody, 300)
 {

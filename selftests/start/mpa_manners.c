@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Startup with unusual programs and peers: shutdown() before it is over, octets
- * too early, unexpected replies, a program that rejects the reply, signals.
+ * Startup with unusual programs and peers: shutdown() during startup, early octets,
+ * unexpected replies, a program that rejects the reply, signals.
  */
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 /* Longer than any test, for a startup that nothing ends. */
 #define FOR_EVER_MS	3000000
 
-/* An upper bound for what happens at once, on a machine that has other work to do. */
+/* An upper bound for calls that return at once, on a busy machine. */
 #define AT_ONCE_MS	4000
 
 /* ---- a call that waits, in its own thread ---- */
@@ -104,7 +104,7 @@ static bool waiter_begin(struct waiter *waiter)
 	       asleep(&waiter->tid);
 }
 
-/* Milliseconds until its call returned; it may have to be ended. */
+/* Return: milliseconds until the waiter's call returned; end it if it does not. */
 static long waiter_end(struct waiter *waiter)
 {
 	const long begun = now_ms();
@@ -130,7 +130,7 @@ static const char * const where_names[] = {
 
 static const char * const how_names[] = { "SHUT_RD", "SHUT_WR", "SHUT_RDWR" };
 
-/* An end that waits for ever; -1 if that failed. */
+/* Have an end wait for ever. Return: -1 on failure. */
 static int waits_at(struct _test_data_pair *self, enum where where,
 		    bool started)
 {
@@ -160,7 +160,7 @@ static int waits_at(struct _test_data_pair *self, enum where where,
 	return self->fd[1];
 }
 
-/* Without a timeout of the socket, which would end the wait as well. */
+/* Remove the socket's timeout, which would end the wait as well. */
 static void no_patience(int fd)
 {
 	patience(fd, 0);
@@ -183,7 +183,7 @@ static void shutdown_wakes(struct __test_metadata *_metadata,
 	EXPECT_GT(AT_ONCE_MS, ms) {
 		TH_LOG("%s of %s sleeps on after %s", call_names[call],
 		       where_names[where], how_names[how]);
-		/* Release it. */
+		/* Release the waiting call. */
 		hang_up(self->fd[where == WHERE_INITIATOR]);
 		self->fd[where == WHERE_INITIATOR] = -1;
 	}
@@ -236,7 +236,7 @@ TEST_F_TIMEOUT(pair, shutdown_wakes_whoever_waits_with_a_request, 300)
 	shutdown_wakes_all(_metadata, self, WHERE_REQUESTED);
 }
 
-/* A loop that reads when poll says so, and waits when recv does. */
+/* poll(2) and recv() agree, so an event loop does not spin. */
 TEST_F_TIMEOUT(pair, poll_and_recv_agree_after_shutdown, 300)
 {
 	unsigned int where, how;
@@ -265,7 +265,7 @@ TEST_F_TIMEOUT(pair, poll_and_recv_agree_after_shutdown, 300)
 	}
 }
 
-/* The other end sees it at once, too. */
+/* The other end's startup fails at once, too. */
 TEST_F(pair, shutdown_ends_startup_for_the_peer)
 {
 	unsigned int where, how;
@@ -293,7 +293,7 @@ TEST_F(pair, shutdown_ends_startup_for_the_peer)
 
 /* ---- early octets: RFC 5044 section 7.1.2 rules 2 and 4 ---- */
 
-/* The responder's end has failed as after any malformed request. */
+/* Check that the responder has failed, as after any malformed request. */
 static void is_malformed(struct __test_metadata *_metadata,
 			 struct _test_data_pair *self, const char *when)
 {
@@ -398,7 +398,7 @@ TEST_F(pair, revision_0_fpdu_after_the_reply_is_delivered)
 	}
 }
 
-/* Its initiator may not be ready yet, as in RFC 5044. */
+/* As in RFC 5044, the initiator may not be ready yet. */
 TEST_F(pair, revision_0_responder_waits_for_the_first_fpdu)
 {
 	u8 frame[FRAME_LEN];
@@ -480,9 +480,9 @@ TEST_F(pair, empty_fpdu_is_the_last_choice_of_an_initiator)
 }
 
 /*
- * A responder that names no RTR gets those of a DDP peer, and B if the
- * initiator has no other. Some initiators take the first one that the reply
- * names, requested or not; so the reply names what both have, if there is any.
+ * The reply of a responder whose program names no RTR has those of a DDP peer, and B if
+ * the initiator has no other. Some initiators use the first RTR in the reply, even if
+ * they have not requested it; so the reply has only common ones, if there are any.
  */
 TEST_F(pair, responder_offers_what_the_initiator_has_asked_for)
 {
@@ -555,7 +555,7 @@ TEST_F(pair, initiator_may_decide_on_the_reply)
 		EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(fd).state);
 		EXPECT_TRUE(text_goes(fd, self->fd[1]));
 		EXPECT_TRUE(text_goes(self->fd[1], fd));
-		/* And it can be started again. */
+		/* MPA can be started again. */
 		self->start[1].flags = 0;
 		ASSERT_EQ(0, mpa_attach(self->fd[1]));
 		ASSERT_EQ(0, mpa_start_as(self->fd[1], &self->start[1]));
@@ -596,7 +596,7 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 	EXPECT_EQ(ECONNREFUSED, answer(self, frame, n));
 	ASSERT_LT(0, ask(self));
 	EXPECT_EQ(EPROTO, answer(self, (const u8 *)"none", 4));
-	/* What arrives before the decision is inspected after it. */
+	/* Octets that arrive before the decision are inspected after it. */
 	ASSERT_LT(0, ask(self));
 	n = enhanced_frame(frame, true, 0x40, A | B, 0, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, n));
@@ -644,14 +644,14 @@ static void *reply_in_handler(void *arg)
 		return NULL;
 	frame_put(frame, true, replier->flags, 1, 0);
 	write_all(replier->fd, frame, FRAME_LEN);
-	/* Until startup is over: then poll returns. */
+	/* poll(2) returns when startup is over. */
 	poll_for(replier->watched, POLLOUT, 20000);
 	if (write(replier->handshake[1], &octet, 1) != 1)
 		abort();
 	return NULL;
 }
 
-/* As connect(2) does when it is restarted. */
+/* As connect(2), MPA_START returns the result when it is restarted. */
 TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 {
 	struct sigaction act = { .sa_handler = on_signal,
@@ -694,7 +694,7 @@ TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 	}
 }
 
-/* A result that was not read is not lost by starting again. */
+/* Starting again returns a result that was not read yet. */
 TEST_F(pair, rejection_is_reported_before_a_new_start)
 {
 	u8 frame[FRAME_LEN];
@@ -730,7 +730,7 @@ TEST_F(pair, unknown_option_is_no_protocol_option)
 					 &value, &len));
 		EXPECT_EQ(ENOPROTOOPT, errno);
 	}
-	/* Nor options that can only be read, or only be written. */
+	/* Options that can only be read, or only be written. */
 	EXPECT_EQ(-1, setsockopt(self->fd[0], SOL_MPA, MPA_INFO, &value, len));
 	EXPECT_EQ(ENOPROTOOPT, errno);
 	EXPECT_EQ(-1, getsockopt(self->fd[0], SOL_MPA, MPA_START, &value,
@@ -756,7 +756,7 @@ static int group_put(const char *name, const char *value)
 	return err;
 }
 
-/* A memory control group for this process. */
+/* Put this process into a memory cgroup. */
 static int group_enter(void)
 {
 	mkdir(GROUP, 0700);
@@ -774,7 +774,7 @@ static void group_leave(void)
 	umount(GROUP);
 }
 
-/* Octets of slab that are charged to the group, or -1. */
+/* Octets of slab memory charged to the cgroup, or -1. */
 static long group_slab(void)
 {
 	FILE *file = fopen(GROUP "/mpa/memory.stat", "r");
@@ -789,7 +789,7 @@ static long group_slab(void)
 	return octets;
 }
 
-/* The same once it no longer changes: statistics are late, and RCU frees later. */
+/* group_slab() once it no longer changes: statistics and RCU's frees are late. */
 static long group_slab_at_rest(void)
 {
 	long last = -1, octets = group_slab();
@@ -840,7 +840,7 @@ TEST_F(pair, private_data_is_on_the_programs_account)
 	most = cost_of_private_data(MPA_PRIVATE_DATA_MAX);
 	group_leave();
 	ASSERT_LE(0, none);
-	/* Half of it, as statistics are late. */
+	/* Expect half of it, as statistics are late. */
 	EXPECT_LT(none + ACCOUNTED * MPA_PRIVATE_DATA_MAX / 2, most) {
 		TH_LOG("%d sockets cost %ld octets, with private data %ld",
 		       ACCOUNTED, none, most);

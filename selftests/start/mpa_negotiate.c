@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the two ends agree on in startup frames: private data, the revisions
- * 1, 2 and 0, and who sends first.
+ * Negotiation in startup frames: private data, the revisions 1, 2 and 0, and which
+ * end sends first.
  */
 
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ TEST_F(pair, delayed_startup_follows_streaming_data)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* The request may be there before the responder is started. */
+/* The request may arrive before the responder is started. */
 TEST_F(pair, request_before_the_responder_starts)
 {
 	ASSERT_EQ(0, fresh(self, true, true));
@@ -102,7 +102,7 @@ TEST_F(pair, responder_is_silent_until_an_fpdu_is_valid)
 			EXPECT_EQ(EAGAIN, errno);
 			continue;
 		}
-		/* Rule 7: the marker 0x00000000 is first. */
+		/* Rule 7: the stream begins with the marker 0x00000000. */
 		ASSERT_EQ(16, read_all(self->fd[0], self->buf, 16));
 		EXPECT_EQ(0, memcmp(self->buf, "\0\0\0\0\0\4word", 10));
 	}
@@ -145,7 +145,7 @@ TEST_F(pair, enhanced_request_octet_by_octet)
 	}
 }
 
-/* Section 9.1: what the responder sets and sends. */
+/* Section 9.1: IRD and ORD that the responder uses and sends. */
 TEST_F(pair, responder_limits_ord_and_leaves_to_the_user_what_is_the_users)
 {
 	const struct {
@@ -207,7 +207,7 @@ TEST_F(pair, responder_limits_ord_and_leaves_to_the_user_what_is_the_users)
 	}
 }
 
-/* Section 9.1: 0x3fff leaves IRD unchanged, though the reply names Read alone. */
+/* Section 9.1: 0x3fff leaves IRD unchanged, even if the reply has only Read as RTR. */
 TEST_F(pair, ird_is_left_to_the_user_with_a_read_as_rtr)
 {
 	static const u16 depth[2] = { 4, 0x3fff };
@@ -389,13 +389,13 @@ static u32 rtr_options(unsigned int bits)
 	return (bits & 1 ? B : 0) | (bits & 2 ? C : 0) | (bits & 4 ? D : 0);
 }
 
-/* What a peer with DDP expects has priority. */
+/* The RTR that a DDP peer expects has priority. */
 static u32 rtr_chosen(u32 both)
 {
 	return both & C ? C : both & D ? D : both & B;
 }
 
-/* What a responder that can take one Read names in its reply. */
+/* The RTRs in the reply of a responder with an IRD of 1. */
 static u32 rtr_offered(u32 ours, u32 theirs)
 {
 	ours = ours ? ours : theirs == B ? B : C | D;
@@ -441,7 +441,7 @@ TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
 			EXPECT_EQ(0, memcmp(expected, self->buf, n));
 		}
 		EXPECT_EQ(-1, recv(self->fd[1], self->buf, 1, MSG_DONTWAIT));
-		/* And the first record, or the Terminate message. */
+		/* The first record, or the Terminate message, is sent. */
 		ASSERT_EQ(2, send(self->fd[0], "ok", 2, MSG_NOSIGNAL));
 		n = peer_fpdu(&sender, (const u8 *)"ok", 2, expected);
 		ASSERT_EQ(n, read_all(self->fd[1], self->buf, n));
@@ -513,7 +513,7 @@ TEST_F(pair, responder_names_the_options_it_supports)
 		}
 		EXPECT_EQ(MPA_INFO_P2P,
 			  mpa_info(self->fd[1]).flags & MPA_INFO_P2P);
-		/* Only what both can do may open the connection. */
+		/* Only an RTR that both ends support may open the connection. */
 		ASSERT_EQ(rtr_offered(ours, theirs) & theirs,
 			  mpa_info(self->fd[1]).rtr) {
 			TH_LOG("ours 0x%x, theirs 0x%x", ours, theirs);
@@ -600,7 +600,7 @@ TEST_F(pair, rtr_fpdu_is_consumed_in_pieces_and_with_what_follows)
 	}
 }
 
-/* An initiator may begin with a record all the same (section 9.2). */
+/* An initiator may begin with a record even so (section 9.2). */
 TEST_F(pair, first_record_opens_as_well)
 {
 	struct peer peer;
@@ -610,7 +610,7 @@ TEST_F(pair, first_record_opens_as_well)
 	EXPECT_EQ(50, recv(self->fd[1], self->buf, 100, 0));
 	EXPECT_EQ(MPA_INFO_MAY_SEND,
 		  mpa_info(self->fd[1]).flags & MPA_INFO_MAY_SEND);
-	/* After that it is no longer an RTR. */
+	/* A later FPDU without a ULPDU is not an RTR. */
 	ASSERT_EQ(0, peer_send(&peer, NULL, 0));
 	EXPECT_EQ(-1, recv(self->fd[1], self->buf, 100, 0));
 	EXPECT_EQ(EBADMSG, errno);
@@ -625,7 +625,7 @@ TEST_F(pair, bad_rtr_opens_nothing)
 		for (at = 0; at < (markers ? 12 : 8); at++) {
 			size_t n;
 
-			/* But not ULPDU_Length. */
+			/* Do not change ULPDU_Length. */
 			if (at / 2 == (markers ? 2 : 0))
 				continue;
 			ASSERT_EQ(0, p2p_request(self, &peer, A | B, markers));
@@ -659,7 +659,7 @@ TEST_F(pair, zero_length_fpdu_is_an_error_unless_agreed_on)
 		if (i < ARRAY_SIZE(controls)) {
 			ASSERT_EQ(0, p2p_request(self, &peer, controls[i], 0));
 		} else if (i == ARRAY_SIZE(controls)) {
-			/* One RTR is enough. */
+			/* Only one RTR is allowed. */
 			ASSERT_EQ(0, p2p_request(self, &peer, A | B, false));
 			ASSERT_EQ(0, peer_send(&peer, NULL, 0));
 		} else {
@@ -677,7 +677,7 @@ TEST_F(pair, zero_length_fpdu_is_an_error_unless_agreed_on)
 		EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd[1]).error);
 	}
 
-	/* The initiator does not have to be ready for one either. */
+	/* The initiator does not expect one either. */
 	self->start[0].revision = 2;
 	self->start[0].flags = MPA_START_ENHANCED | A | B;
 	self->start[1].revision = 2;
@@ -750,7 +750,7 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 			self->start[1].flags = rnics[j].flags;
 			err = negotiate(self);
 			if (err) {
-				/* The other end learns of it from TCP. */
+				/* TCP reports the end to the other end. */
 				poll_for(self->fd[1], POLLOUT, 20000);
 				recv(self->fd[1], self->buf, 1, 0);
 				mpa_info(self->fd[0]);
@@ -776,7 +776,7 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 	}
 }
 
-/* The same with a simulated peer, octet for octet. */
+/* As above, with a simulated peer: every octet is checked. */
 TEST_F(pair, initiator_meets_each_rnic_by_hand)
 {
 	u8 frame[FRAME_LEN];
@@ -845,7 +845,7 @@ TEST_F(pair, responder_meets_each_rnic_by_hand)
 			frame_put(frame, true, our_m ? 0xc0 : 0x40, revision,
 				  0);
 			EXPECT_EQ(0, memcmp(frame, self->buf, FRAME_LEN));
-			/* There it is the initiator that closes. */
+			/* In this case the initiator closes the connection. */
 			if (figures[i][j][0] == 'c' && !rnics[j].revision)
 				continue;
 			cell_of(self->fd[1], 0, false, cell);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What other implementations rely on where the RFCs leave a choice: Linux's
+ * Choices that the RFCs leave, and on which other implementations rely: Linux's
  * drivers for iWARP hardware (cxgb4, irdma) and siw.
  */
 
@@ -13,8 +13,8 @@
 #include "mpa_pair.h"
 
 /*
- * RFC 6581 sections 9.1 and 9.2: a Read of zero octets uses an entry of the
- * Read queue. irdma and siw fail when one is named and there is no entry.
+ * RFC 6581 sections 9.1 and 9.2: a Read of zero octets uses an entry of the Read queue.
+ * irdma and siw fail if the reply has Read as RTR and an IRD of 0.
  */
 TEST_F(pair, responder_has_a_place_for_the_read_that_it_offers)
 {
@@ -69,7 +69,7 @@ TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
 		self->start[0].flags = MPA_START_ENHANCED | A | rows[i].ours;
 		self->start[0].ord = rows[i].ord;
 		ASSERT_LT(0, ask(self));
-		/* It also has an entry for it in its own queue. */
+		/* The initiator also has an entry for it in its own queue. */
 		ord = rows[i].ord ? rows[i].ord : 1;
 		enhanced_put(asked, A | rows[i].ours, 0, ord);
 		EXPECT_EQ(0, memcmp(asked, self->buf + FRAME_LEN, 4));
@@ -111,8 +111,8 @@ TEST_F(pair, responder_answers_a_number_with_a_number)
 }
 
 /*
- * RFC 5044 section 7.1.1: markers are sent where M requests them, and nowhere
- * else. Appendix C has M set at revision 0; cxgb4 and siw do not always set it.
+ * RFC 5044 section 7.1.1: markers are sent only if M requests them. In appendix C
+ * revision 0 has M set; cxgb4 and siw do not always set it.
  */
 TEST_F(pair, markers_of_revision_0_follow_the_bits)
 {
@@ -198,8 +198,8 @@ TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 }
 
 /*
- * After any other reply rule 4 forbids them. As a responder siw does not delay
- * what its program sends; other octets do not belong to a frame.
+ * FPDUs may follow a good reply: as a responder siw does not delay its program's data.
+ * After any other reply rule 4 forbids octets, and they do not belong to the frame.
  */
 TEST_F(pair, octets_after_the_reply_are_an_fpdu_or_malformed)
 {
@@ -216,7 +216,7 @@ TEST_F(pair, octets_after_the_reply_are_an_fpdu_or_malformed)
 		ASSERT_EQ(FRAME_LEN, ask(self));
 		n = frame_put(frame, true, 0x40, 1, 0);
 		len = peer_fpdu(&peer, (const u8 *)"first", 5, frame + n);
-		/* Good, with a bad CRC, not whole. */
+		/* A good FPDU, one with a bad CRC, and an incomplete one. */
 		if (i / 4 == 1)
 			frame[n + len - 1] ^= 1;
 		if (i / 4 == 2)
@@ -254,7 +254,7 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 {
 	unsigned int i;
 
-	/* So that mostly nothing inspects the reply before the reset has arrived. */
+	/* With priority, so that mostly nothing inspects the reply before the reset arrives. */
 	real_time(true);
 	for (i = 0; i < 60; i++) {
 		const bool behind = i % 3 == 1, wait = i % 3 == 2;
@@ -275,7 +275,7 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 				       FRAME_LEN + (behind ? 8 : 4)));
 		if (wait)
 			ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
-		/* With unread octets, or without: an RST. */
+		/* Close with an RST, with unread octets or without. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
 		/* The rejection is an error that poll() reports at once. */
@@ -302,7 +302,7 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 	}
 }
 
-/* Something instead of a good reply. Return: its length; @err: the result of startup. */
+/* Build octets in place of a good reply. Return: their length; @err: the result of startup. */
 static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 {
 	*err = EPROTO;
@@ -317,7 +317,7 @@ static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 		memcpy(frame, "HTTP/1.1", 8);
 		return 8;
 	case 4:
-		/* It might have become one. */
+		/* The octets may be the beginning of a reply. */
 		*err = ECONNRESET;
 		*code = MPA_ERR_TCP;
 		return 10;
@@ -325,7 +325,7 @@ static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 	return FRAME_LEN;
 }
 
-/* The errno that the first caller gets. */
+/* Return: the errno that the first caller gets; @who: which call is first. */
 static int first_reported(int fd, unsigned int who)
 {
 	char octet;
@@ -336,7 +336,7 @@ static int first_reported(int fd, unsigned int who)
 	case 1:
 		return send(fd, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
 	case 2:
-		/* Not reported yet, but already noted. */
+		/* MPA_INFO notes the error without reporting it. */
 		mpa_info(fd);
 	}
 	return so_error(fd);
@@ -378,12 +378,12 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		EXPECT_EQ(code, info.error) {
 			TH_LOG("reply %u, seen by %u", which, who);
 		}
-		/* It is reported once. */
+		/* The error is reported once. */
 		EXPECT_EQ(0, so_error(self->fd[0]));
 	}
 }
 
-/* SO_ERROR returns it before the work item runs. */
+/* SO_ERROR returns the error before the work item runs. */
 TEST_F(pair, startup_error_is_reported_once)
 {
 	u8 frame[FRAME_LEN];
@@ -410,7 +410,7 @@ TEST_F(pair, startup_error_is_reported_once)
 	}
 }
 
-/* Its startup begins with accept(); the peer has gone by then. */
+/* Startup begins with accept(2); the peer has reset the connection before. */
 TEST_F(pair, bad_request_and_a_reset_before_accept_is_a_bad_request)
 {
 	const struct mpa_start start = {
@@ -524,7 +524,7 @@ TEST_F(pair, restarted_start_has_the_result_that_a_reader_got)
 	pthread_join(interrupter, NULL);
 	EXPECT_EQ(ECONNREFUSED, reader.error);
 	EXPECT_EQ(MPA_STATE_REJECTED, mpa_info(self->fd[0]).state);
-	/* Not a second request. */
+	/* No second request was sent. */
 	EXPECT_EQ(-1, recv(self->fd[1], &octet, 1, MSG_DONTWAIT));
 }
 
@@ -554,7 +554,7 @@ TEST_F(pair, interrupted_start_is_reported_once)
 	set_nonblock(self->fd[0]);
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
 	EXPECT_EQ(EINPROGRESS, errno);
-	/* It sends a new request. */
+	/* MPA_START sends a new request. */
 	EXPECT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
 }
 

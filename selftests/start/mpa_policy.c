@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the startup frames do not decide: what a user decides by hand, direct
- * start, and what the administrator of a network namespace decides.
+ * Startup is not only negotiated by frames: decisions of the user (MPA_START_MANUAL),
+ * direct start, and the policy of a network namespace's administrator.
  */
 
 #include <stddef.h>
@@ -146,7 +146,7 @@ TEST_F(pair, decision_has_its_time)
 	for (i = 0; i < 2; i++) {
 		int option = options[i];
 
-		/* Not started; not manual; not a responder. */
+		/* MPA is not started, or not manual, or not a responder. */
 		ASSERT_EQ(0, fresh(self, true, true));
 		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
 		self->start[1].flags = 0;
@@ -156,7 +156,7 @@ TEST_F(pair, decision_has_its_time)
 		EXPECT_EQ(EINVAL, decide(self->fd[0], option));
 		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
 
-		/* Too early, in time, twice. */
+		/* Decide too early, in time, and twice. */
 		self->start[1].flags = MPA_START_MANUAL;
 		ASSERT_EQ(0, request(self, frame, FRAME_LEN - 1));
 		EXPECT_EQ(EAGAIN, decide(self->fd[1], option));
@@ -169,7 +169,7 @@ TEST_F(pair, decision_has_its_time)
 		EXPECT_EQ(EINVAL, decide(self->fd[1], MPA_ACCEPT));
 		EXPECT_EQ(EINVAL, decide(self->fd[1], MPA_REJECT));
 
-		/* Too late. */
+		/* Decide too late. */
 		ASSERT_EQ(0, request(self, frame, FRAME_LEN));
 		ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
 		hang_up(self->fd[0]);
@@ -182,7 +182,7 @@ TEST_F(pair, decision_has_its_time)
 	}
 }
 
-/* Records are not refused; they have to wait. */
+/* Calls for records do not fail before the decision, but wait. */
 TEST_F(pair, reader_and_writer_wait_for_the_decision)
 {
 	struct peer peer = {};
@@ -219,7 +219,7 @@ TEST_F(pair, reader_and_writer_wait_for_the_decision)
 	EXPECT_EQ(0, how);
 }
 
-/* The peer has done its part; the timeout does not limit the user. */
+/* The timeout is for the peer, and does not limit the user's decision. */
 TEST_F(pair, decision_may_take_longer_than_startup)
 {
 	u8 frame[FRAME_LEN];
@@ -396,7 +396,7 @@ TEST_F(pair, direct_start_puts_nothing_on_the_wire)
 	ASSERT_EQ(0, sysctl_put("crc_optional", 1));
 	ASSERT_EQ(0, fresh(self, true, false));
 	peer.fd = self->fd[1];
-	/* FPDUs may arrive before. */
+	/* FPDUs may arrive before direct start. */
 	ASSERT_EQ(0, peer_send_record(&peer, 700));
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 20000));
 	ASSERT_EQ(0, mpa_start_as(self->fd[0], &start));
@@ -455,7 +455,7 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 		ASSERT_EQ(12, peer_fpdu(&peer, (const u8 *)"first", 5, good));
 		ASSERT_EQ(0, write_all(peer.fd, good, 12));
 		ASSERT_EQ(5, recv(fd, seen, sizeof(seen), 0));
-		/* What we send. */
+		/* The FPDU that mpa sends. */
 		ASSERT_EQ(5, send(fd, "first", 5, MSG_NOSIGNAL));
 		ASSERT_EQ(12, read_all(peer.fd, seen, 12));
 		EXPECT_EQ(0, memcmp(seen, good, 8));
@@ -490,7 +490,7 @@ TEST_F(pair, direct_start_keeps_crcs_without_the_administrator)
 
 /* ---- what the administrator of a namespace decides ---- */
 
-/* Connections counted as being in startup. */
+/* Whether this many connections are counted as in startup. */
 static bool startups_are(int expected)
 {
 	return statistic("MpaInStartup") == expected;
@@ -533,7 +533,7 @@ TEST_F(pair, administrator_has_all_ask_for_markers)
 	EXPECT_EQ(2, asks(self));
 }
 
-/* It applies from the next MPA_START on. */
+/* The sysctl applies from the next MPA_START on. */
 TEST_F(pair, markers_are_asked_for_by_who_starts_later)
 {
 	ASSERT_EQ(0, fresh(self, true, true));
@@ -559,7 +559,7 @@ TEST_F(pair, direct_start_asks_nobody_for_markers)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* A listening socket whose children start with these flags; or -1. */
+/* Open a listening socket whose children start with these flags. Return: the socket, or -1. */
 static int listener_of(unsigned int flags, struct sockaddr_in *addr)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -576,7 +576,7 @@ static int listener_of(unsigned int flags, struct sockaddr_in *addr)
 	return fd;
 }
 
-/* A client and a child of the listener, both in Full Operation: 0 or -1. */
+/* Start a client and a child of the listener. Return: 0 or -1. */
 static int serve(struct _test_data_pair *self, int listener,
 		 const struct sockaddr_in *addr)
 {
@@ -643,14 +643,14 @@ TEST_F(pair, administrator_allows_no_placing)
 	ASSERT_EQ(0, sysctl_put("place", 0));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));
 	EXPECT_EQ(0, places(self->fd[1]));
-	/* A socket that has it keeps it. */
+	/* A socket with MPA_PLACE keeps it. */
 	EXPECT_EQ(1, places(self->fd[0]));
 	EXPECT_TRUE(records_go(self));
 	EXPECT_EQ(0, place(self->fd[1], 0));
 	EXPECT_EQ(0, place(self->fd[0], 0));
 	EXPECT_EQ(EPERM, place(self->fd[0], 1));
 	EXPECT_EQ(0, places(self->fd[0]));
-	/* Also where placing would not be possible, and before Full Operation. */
+	/* The same error without markers, and before Full Operation. */
 	self->start[1].flags = 0;
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));
@@ -675,7 +675,7 @@ TEST_F(pair, children_keep_a_listeners_placing)
 	ASSERT_EQ(0, serve(self, listener, &addr));
 	EXPECT_EQ(1, places(self->fd[1]));
 	EXPECT_TRUE(records_go(self));
-	/* A socket that requests it now does not get it. */
+	/* MPA_PLACE can no longer be set. */
 	ASSERT_EQ(0, place(listener, 0));
 	EXPECT_EQ(EPERM, place(listener, 1));
 	ASSERT_EQ(0, serve(self, listener, &addr));
@@ -684,7 +684,7 @@ TEST_F(pair, children_keep_a_listeners_placing)
 	close(listener);
 }
 
-/* Markers that the administrator enforces make placing possible. */
+/* With markers enforced by the administrator MPA_PLACE is possible. */
 TEST_F(pair, markers_of_the_administrator_do_for_placing)
 {
 	ASSERT_EQ(0, sysctl_put("markers", 1));
@@ -734,7 +734,8 @@ TEST_F(pair, startups_are_counted_while_they_last)
 	EXPECT_TRUE(startups_are(1));
 
 	/*
-	 * Rejected, in Full Operation, failed, waiting for their user: none is counted.
+	 * Sockets that are rejected, in Full Operation, failed, or wait for their user are
+	 * not counted.
 	 */
 	self->start[1].flags = MPA_START_MANUAL;
 	frame_put(frame, false, 0x40, 1, 0);
@@ -777,7 +778,7 @@ static long slab_kb(void)
 	return kb;
 }
 
-/* KASAN keeps freed memory for long; its kernel finds leaks itself. */
+/* KASAN keeps freed memory for long; that kernel finds leaks itself. */
 static bool freed_memory_is_kept(void)
 {
 	FILE *f = fopen("/proc/kallsyms", "r");
@@ -824,7 +825,7 @@ static int half_open(int *fd, int count, const struct mpa_start *start)
 	return 0;
 }
 
-/* Section 7.1.2 rule 10 is about them. */
+/* Section 7.1.2 rule 10 */
 TEST_F_TIMEOUT(pair, ten_thousand_half_open_startups_leave_nothing, 200)
 {
 	struct rlimit files = { 2 * HALF_OPEN + 64, 2 * HALF_OPEN + 64 };
@@ -847,7 +848,7 @@ TEST_F_TIMEOUT(pair, ten_thousand_half_open_startups_leave_nothing, 200)
 		EXPECT_TRUE(startups_are(HALF_OPEN));
 		for (i = 0; i < 2 * HALF_OPEN; i++)
 			hang_up(fd[i]);
-		/* The rest of the first batch is what the kernel keeps. */
+		/* After the first batch the kernel keeps some memory. */
 		if (!batch)
 			before = slab_kb();
 	}

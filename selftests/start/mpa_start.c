@@ -123,7 +123,7 @@ TEST_F(tcp, wrong_start_is_refused)
 #undef REFUSED
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd).state);
 
-	/* And a shorter or longer struct. */
+	/* The struct may be shorter or longer. */
 	big.more[15] = 0;
 	EXPECT_EQ(0, setsockopt(fd, SOL_MPA, MPA_START, &big, sizeof(big)));
 	ASSERT_EQ(0, mpa_attach(self->fd[1]));
@@ -131,7 +131,7 @@ TEST_F(tcp, wrong_start_is_refused)
 	EXPECT_EQ(0, setsockopt(self->fd[1], SOL_MPA, MPA_START, &start, least));
 }
 
-/* Programs in other languages build them by hand. */
+/* Programs in other languages build these structs octet by octet. */
 TEST(structs_are_laid_out_as_documented)
 {
 	EXPECT_EQ(32, offsetof(struct mpa_start, private_data));
@@ -225,7 +225,7 @@ TEST_F(tcp, nonblocking_start_reports_by_poll)
 	EXPECT_EQ(-1, recv(self->fd[0], buf, sizeof(buf), 0));
 	EXPECT_EQ(EAGAIN, errno);
 
-	/* All but the last octet of a reply has no effect. */
+	/* A reply without its last octet has no effect. */
 	frame_put(frame, true, 0x40, 1, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN - 1));
 	EXPECT_EQ(0, poll_for(self->fd[0], POLLIN | POLLOUT, 50));
@@ -235,7 +235,7 @@ TEST_F(tcp, nonblocking_start_reports_by_poll)
 	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
 }
 
-/* Messages for MSG_ERRQUEUE have nothing to do with startup. */
+/* Messages for MSG_ERRQUEUE do not affect startup. */
 TEST_F(tcp, error_queue_does_not_make_startup_writable)
 {
 	int stamps = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE |
@@ -246,7 +246,7 @@ TEST_F(tcp, error_queue_does_not_make_startup_writable)
 				&stamps, sizeof(stamps)));
 	ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
 	ASSERT_EQ(POLLERR, poll_for(self->fd[0], 0, 20000));
-	/* Not for the request. */
+	/* No message for the request. */
 	stamps = 0;
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_TIMESTAMPING,
 				&stamps, sizeof(stamps)));
@@ -421,8 +421,8 @@ TEST_F(tcp, other_protocol_is_refused)
 }
 
 /*
- * Startup ends during poll(): with an invalid request, or with a rejection.
- * POLLIN for octets that have been consumed would be half the truth.
+ * Startup ends during poll(2), by an invalid request or a rejection. poll(2) must report
+ * the failure, not only POLLIN for the octets, which are consumed.
  */
 TEST_F(tcp, poll_reports_the_failure_with_the_octets)
 {
@@ -542,7 +542,7 @@ static void on_alarm(int sig)
 {
 }
 
-/* As connect(2): a call that a signal restarts continues to wait. */
+/* As connect(2), MPA_START continues to wait when it is restarted after a signal. */
 TEST_F(tcp, blocking_start_continues_after_a_signal)
 {
 	struct itimerval timer = { .it_value.tv_usec = 20000 };
@@ -554,7 +554,7 @@ TEST_F(tcp, blocking_start_continues_after_a_signal)
 	if (!pid) {
 		u8 frame[FRAME_LEN];
 
-		/* Returns long after the timer has expired. */
+		/* The call returns long after the timer has expired. */
 		close(self->fd[0]);
 		read_all(self->fd[1], frame, FRAME_LEN);
 		while (ticks++ < 10)
