@@ -60,7 +60,7 @@ TEST_F(consumer, sends_what_it_is_given)
 			}
 		}
 	}
-	/* All of it is acknowledged. */
+	/* Wait until all octets are acknowledged. */
 	do {
 		ASSERT_TRUE(upcall_of(self->user, UPCALL_ACKED, self->told));
 	} while (self->told->is.position < end);
@@ -87,8 +87,8 @@ TEST_F(consumer, refuses_what_is_no_ulpdu)
 }
 
 /*
- * Whole, or not at all; and it is notified when there is space, which may be as
- * soon as the peer's TCP has acknowledged more of what is in flight.
+ * A ULPDU is accepted whole or not at all. The user is notified when there is room,
+ * which may be as soon as the peer's TCP has acknowledged octets in flight.
  */
 TEST_F(consumer, full_buffer)
 {
@@ -132,7 +132,7 @@ TEST_F(consumer, puts_off)
 		ASSERT_TRUE(user_gets(self, 100 * i));
 		EXPECT_EQ(i - 1, self->told->is.order);
 	}
-	/* Without a deferred ULPDU it has no effect. */
+	/* Without a deferred ULPDU mpa_sock_resume() has no effect. */
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_RESUME, NULL));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_ULPDU));
 }
@@ -171,7 +171,7 @@ TEST_F(consumer, has_no_room)
 	EXPECT_EQ(0, status);
 }
 
-/* Longer than the receive buffer: the work item takes it out piece by piece. */
+/* A record exceeds the receive buffer: the work item moves it out piece by piece. */
 TEST_F(consumer, small_receive_buffer)
 {
 	unsigned int i;
@@ -296,7 +296,7 @@ TEST_F(consumer, is_rejected)
 
 	ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
-	/* The result is reported the same way the second time. */
+	/* The result is reported for a second startup, too. */
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(EINPROGRESS, user_start(self->user,
 						  MPA_ROLE_INITIATOR, 0));
@@ -334,7 +334,7 @@ TEST_F(consumer, peer_leaves_in_startup)
 	EXPECT_EQ(-ECONNRESET, self->told->is.err);
 }
 
-/* Wait as connect(2) does. */
+/* mpa_sock_start() waits for the reply, as connect(2) does. */
 TEST_F(consumer, waits_for_the_reply)
 {
 	struct mpa_start start = {
@@ -369,7 +369,7 @@ TEST_F(consumer, bad_crc)
 	EXPECT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 	EXPECT_LT(100, recv(self->fd[0], self->buf, BUF, 0));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
-	/* Until the connection is lost. */
+	/* Sending continues until the connection is lost. */
 	hang_up(self->fd[0]);
 	ASSERT_TRUE(upcall_of(self->user, UPCALL_FAILED, self->told));
 	EXPECT_EQ(-ECONNRESET, self->told->is.err);
@@ -377,7 +377,7 @@ TEST_F(consumer, bad_crc)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_CLOSED));
 }
 
-/* The CRC is good; in one skb with a good FPDU. */
+/* A bad marker with a good CRC, in one skb with a good FPDU. */
 TEST_F(consumer, bad_marker)
 {
 	size_t first, len;
@@ -433,7 +433,7 @@ TEST_F(consumer, reset)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_CLOSED));
 }
 
-/* After what has been deferred. */
+/* The end is reported after deferred ULPDUs. */
 TEST_F(consumer, end_after_what_is_put_off)
 {
 	struct upcall_how how = { .put_off = 1 };
@@ -465,7 +465,7 @@ TEST_F(consumer, can_make_nothing_of_it)
 	EXPECT_TRUE(record_goes_out(self, 100));
 }
 
-/* In softirq, and in a work item when a deferred ULPDU is delivered again. */
+/* Calls in upcalls: in softirq, and in a work item for a deferred ULPDU. */
 TEST_F(consumer, calls_back)
 {
 	struct upcall_how how = { .call_back = 1, .put_off = 1 };

@@ -37,8 +37,8 @@ static int cut(int user, u32 at, u32 len, u32 header, u32 flags, u32 *sent,
 }
 
 /*
- * The next ULPDU has a header, and octets from @at, of a call that was given
- * those from @base. Return: their number, or 0; @last: the header's flag.
+ * Check the next ULPDU: a header, and octets from @at on, of a call with octets from
+ * @base on. Return: their number, or 0; @last: the header's flag.
  */
 static u32 next_cut(struct _test_data_consumer *self, u32 base, u32 at, u32 header,
 		    bool *last)
@@ -101,7 +101,7 @@ TEST_F(consumer, ulpdus_fill_segments)
 	EXPECT_EQ(end, self->told->is.position);
 }
 
-/* Any length, with the longest header, the shortest, and none. */
+/* Payload of any length, with the longest header, the shortest, and none. */
 TEST_F(consumer, cuts_any_length)
 {
 	static const u32 headers[] = { HEADER, 64, 12 };
@@ -135,7 +135,7 @@ TEST_F(consumer, cuts_any_length)
 	}
 }
 
-/* A full buffer takes some of it, in whole ULPDUs; the next call continues there. */
+/* A full buffer takes a part, in whole ULPDUs; the next call continues there. */
 TEST_F(consumer, full_buffer_takes_a_part)
 {
 	u32 sent, base = 0, at = 0, n, calls = 0, calls_base[200];
@@ -162,7 +162,7 @@ TEST_F(consumer, full_buffer_takes_a_part)
 	EXPECT_EQ(base, at);
 }
 
-/* Small send buffers: until -EAGAIN, then again when space is reported. */
+/* With a small send buffer send until -EAGAIN, and continue when room is reported. */
 TEST_F(consumer, continues_when_there_is_room)
 {
 	u32 sent, base = 0, at = 0, n, from = 0;
@@ -191,7 +191,7 @@ TEST_F(consumer, continues_when_there_is_room)
 	}
 }
 
-/* Mixed with single ULPDUs. */
+/* mpa_sock_send_cut() and mpa_sock_send() are mixed. */
 TEST_F(consumer, cut_and_single_ulpdus)
 {
 	u32 sent, at, n, i;

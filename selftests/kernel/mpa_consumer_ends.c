@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: what ends a stream and what does not, who is notified, and
+ * include/net/mpa.h: which events end a stream, which upcalls report the end, and
  * the number of upcalls in a row.
  */
 
@@ -28,7 +28,7 @@ TEST_F(consumer, local_shutdown_of_receiving_is_no_end)
 	EXPECT_TRUE(upcall_of(self->user, UPCALL_CLOSED, self->told));
 }
 
-/* An ICMP message about the connection whose peer the forger imitates. */
+/* Send an ICMP message about the forger's connection. */
 static int host_unreachable(const struct forger *forger)
 {
 	struct {
@@ -73,7 +73,7 @@ TEST_F(consumer, error_that_the_connection_survives)
 	ASSERT_EQ(0, setsockopt(self->fd[1], SOL_IP, IP_RECVERR, &on,
 				sizeof(on)));
 	ASSERT_EQ(0, host_unreachable(&forger));
-	/* Before any other upcall. */
+	/* The error is reported before any other upcall. */
 	EXPECT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 	ASSERT_EQ(0, write_all(self->fd[0], self->buf,
 			       next_fpdu(&self->peer, 100, self->buf)));
@@ -96,13 +96,13 @@ TEST_F(consumer, reset_after_the_peer_s_end)
 	ASSERT_EQ(0, user_send(self->user, 10000, 0, MEMORY_KVEC, NULL));
 	hang_up(self->fd[0]);
 	ASSERT_TRUE(upcall_of(self->user, UPCALL_FAILED, self->told));
-	/* As TCP reports it after a FIN. */
+	/* TCP reports a reset after a FIN as EPIPE. */
 	EXPECT_EQ(-EPIPE, self->told->is.err);
 	EXPECT_EQ(MPA_ERR_TCP, self->told->is.value);
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
-/* It waits for space, and there will be none: it is woken to try again, and fails. */
+/* There will be no room for the waiting user: it is woken, tries again, and fails. */
 TEST_F(consumer, program_ends_sending_while_there_is_no_room)
 {
 	int small = 20000, err;
@@ -132,7 +132,7 @@ TEST_F(consumer, end_of_both_is_no_failure)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
 }
 
-/* What the peer receives from then on is not a stream of FPDUs. */
+/* After an octet that bypasses MPA, the peer receives no valid stream of FPDUs. */
 TEST_F(consumer, somebody_else_has_sent)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
@@ -144,7 +144,7 @@ TEST_F(consumer, somebody_else_has_sent)
 	EXPECT_EQ(MPA_ERR_LOCAL, self->told->is.value);
 }
 
-/* Also when nothing is received any longer: ACKs do not arrive. */
+/* The same after the end of receiving, when no more ACKs are processed. */
 TEST_F(consumer, somebody_else_has_sent_after_the_end)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
@@ -207,7 +207,7 @@ static void *reads(void *arg)
 	return NULL;
 }
 
-/* It sleeps while the user has deferred the ULPDU that it reads then. */
+/* A program sleeps while the user has deferred a ULPDU; then it reads that ULPDU. */
 TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 {
 	struct upcall_how how = { .put_off = 1 };
@@ -226,7 +226,7 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 	began = now_ms();
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	/* When its timeout expires it looks without being woken. */
+	/* It was woken: its timeout has not expired. */
 	EXPECT_GT(10000, now_ms() - began);
 	EXPECT_EQ(100, reader.got);
 	EXPECT_TRUE(record_good(reader.buf, 100));
@@ -234,7 +234,7 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 
 /* ---- events of the end ---- */
 
-/* It is the kernel's own socket to the end. */
+/* The user releases its own socket. */
 TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
 {
 	struct nl_reported started, closed;
@@ -254,7 +254,7 @@ TEST_F(consumer, event_of_release_says_that_the_user_is_inside_the_kernel)
 	nl_close(&events);
 }
 
-/* It has detached; a program releases the socket. */
+/* The user has detached; a program closes the socket. */
 TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
 {
 	struct nl_reported told;
@@ -276,8 +276,8 @@ TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
 /* ---- upcalls in a row ---- */
 
 /*
- * The shortest FPDUs, thousands in one segment: a peer must not keep a
- * processor in softirq. The edge is reported when a round is over.
+ * Thousands of the shortest FPDUs arrive in one segment: a peer must not keep a
+ * processor in softirq. The edge is reported at the end of each round.
  */
 TEST_F(consumer, thousands_of_ulpdus_come_in_rounds)
 {

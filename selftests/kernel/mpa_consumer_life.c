@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: attaching and detaching, also under traffic, and ULPDUs
- * out of order.
+ * include/net/mpa.h: attaching and detaching, even during traffic, and ULPDUs out
+ * of order.
  */
 
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ TEST_F(consumer, attaches_to_what_it_may)
 	EXPECT_TRUE(record_goes_in(self, 100));
 }
 
-/* What is left goes to the next reader: another user, or the program. */
+/* The next reader, another user or the program, receives the remaining records. */
 TEST_F(consumer, another_continues)
 {
 	int other = user_open(), mine = self->user;
@@ -57,7 +57,7 @@ TEST_F(consumer, another_continues)
 	close(self->user == mine ? other : mine);
 }
 
-/* Without detaching: this ends the upcalls, too. */
+/* Releasing the socket without detaching ends the upcalls, too. */
 TEST_F(consumer, releases_the_socket)
 {
 	ASSERT_EQ(0, both_direct(self, variant->flags));
@@ -94,7 +94,7 @@ TEST_F(consumer, released_while_segments_are_lost)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* Before MPA is started: the FIN is retransmitted as well. */
+/* The same before MPA is started: the FIN is retransmitted. */
 TEST_F(consumer, released_while_the_fin_is_lost)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -105,7 +105,7 @@ TEST_F(consumer, released_while_the_fin_is_lost)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* With sk_user_data. */
+/* The user has set sk_user_data. */
 TEST_F(consumer, connects)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -196,7 +196,7 @@ static int user_port(struct _test_data_consumer *self)
 	return user_call(self->user, UPCALLS_LISTEN, &port) ? -1 : port;
 }
 
-/* A listening socket of the kernel gets a connection that can be accepted. */
+/* Connect to a listening socket of the kernel, and wait until that can be accepted. */
 static int comes_to(struct _test_data_consumer *self, int port)
 {
 	struct sockaddr_in addr = {
@@ -292,7 +292,7 @@ static int come(struct stream *stream, unsigned int first, unsigned int end)
 		     stream->start[end] - at, 0, 0);
 }
 
-/* Deliver records out of order, and nothing else. */
+/* Deliver records out of order to the user; no other upcall occurs. */
 static bool user_places(struct _test_data_consumer *self,
 			const struct stream *stream, unsigned int first,
 			unsigned int end)
@@ -338,8 +338,8 @@ TEST_F(consumer, ulpdus_out_of_order)
 }
 
 /*
- * The FIN comes with the records after the gap. When that closes, TCP reports
- * the FIN while they are still in its queue.
+ * The FIN arrives with the records after the gap. When the gap is filled, TCP reports
+ * the FIN while the records are still in its queue.
  */
 TEST_F(consumer, end_after_those_out_of_order)
 {
@@ -368,7 +368,7 @@ TEST_F(consumer, end_after_those_out_of_order)
 	close(stream.forger.raw);
 }
 
-/* They are delivered in order then. */
+/* Refused records are delivered in order later. */
 TEST_F(consumer, refuses_those_out_of_order)
 {
 	struct upcall_how how = { .refuse = 1 };
@@ -421,7 +421,7 @@ TEST_F(consumer, attach_and_detach_under_traffic)
 		}
 		user_send(self->user, 100, 0, MEMORY_KVEC, NULL);
 		ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
-		/* What it has received stays valid. */
+		/* The records that it has received stay valid. */
 		ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	}
 	EXPECT_LT(cycles, next);

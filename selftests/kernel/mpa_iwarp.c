@@ -20,7 +20,7 @@
 #define TCP_ULP		31
 #endif
 
-/* For all streams of the process, as an STag may belong to another stream. */
+/* Buffers of all streams of the process, as an STag may belong to another stream. */
 static struct iw_buffer buffers[64];
 
 struct iw_buffer *iw_find(u32 stag)
@@ -36,7 +36,7 @@ struct iw_buffer *iw_find(u32 stag)
 struct iw_buffer *iw_register(const struct iw_end *end, void *octets, u32 length,
 			      u64 base, u8 access)
 {
-	/* Not from zero, and none is used twice. */
+	/* STags do not begin at zero, and none is used twice. */
 	static u32 last = 0x4d504100;
 	u32 stag;
 	size_t i;
@@ -111,7 +111,7 @@ static bool over(const struct iw_end *end)
 	return end->sent >= 0 || end->received >= 0 || end->closed;
 }
 
-/* Cut into segments no longer than MULPDU (RFC 5041 section 5.2). */
+/* Send a message, cut into segments not longer than MULPDU (RFC 5041 section 5.2). */
 int iw_send_tagged(struct iw_end *end, u8 opcode, u32 stag, u64 to,
 		   const void *octets, u32 length)
 {

@@ -4,9 +4,9 @@
  * with mpa. One send is one DDP segment, which is one ULPDU. Or, with the same
  * calls, the end in the kernel, samples/mpa_ddp.
  *
- * One thread, one call at a time: a call sends, or receives until what it waits
- * for has arrived, and answers the peer's requests meanwhile. Two ends that
- * both send more than TCP takes, and do not receive, wait for ever.
+ * Use an end from one thread only. A call sends, or receives until the message that it
+ * waits for has arrived, and answers the peer's requests meanwhile. Two ends that both
+ * send more than TCP takes, and do not receive, wait for ever.
  */
 #ifndef _MPA_IWARP_H
 #define _MPA_IWARP_H
@@ -17,7 +17,7 @@
 
 #include "samples/mpa_ddp/wire.h"
 
-/* Access for the peer. A buffer with neither is for Read Responses. */
+/* The peer's access rights. A buffer with neither is for Read Responses. */
 #define IW_REMOTE_READ		1
 #define IW_REMOTE_WRITE		2
 
@@ -139,7 +139,7 @@ struct iw_end {
 
 /* ---- mpa_iwarp.c: all calls return 0, or -1 once the stream is over ---- */
 
-/* A new end, in user space or in the kernel. iw_free() ends it at once. */
+/* Open an end, in user space or in the kernel. iw_free() ends it at once. */
 int iw_open(struct iw_end *end, bool kernel);
 void iw_free(struct iw_end *end);
 
@@ -149,30 +149,30 @@ int iw_connect(const char *address, const char *port, bool server);
 /* Start a connected socket; a failure other than a Terminate is in errno. */
 int iw_start(struct iw_end *end, int fd, const struct mpa_start *start);
 
-/* Register memory for the peer; NULL if there are too many. */
+/* Register memory for the peer. Return: NULL if there are too many buffers. */
 struct iw_buffer *iw_register(const struct iw_end *end, void *octets, u32 length,
 			      u64 base, u8 access);
 void iw_unregister(struct iw_buffer *buffer);
 struct iw_buffer *iw_find(u32 stag);
 
-/* A buffer for a Send, after those posted before. */
+/* Post a buffer for a Send, after those posted before. */
 void iw_post(struct iw_end *end, void *octets, u32 room);
 
-/* @opcode: one of the Sends; @invalidate: for those with Invalidate. */
+/* Send a message. @opcode: one of the Sends; @invalidate: STag for those with Invalidate. */
 int iw_send(struct iw_end *end, u8 opcode, u32 invalidate, const void *octets,
 	    u32 length);
 int iw_write(struct iw_end *end, u32 stag, u64 to, const void *octets, u32 length);
-/* Returns when the request has been sent. */
+/* Start an RDMA Read. Returns when the request has been sent. */
 int iw_read(struct iw_end *end, const struct iw_buffer *sink, u32 offset, u32 stag,
 	    u64 to, u32 length);
 /* Wait until no Read is outstanding. */
 int iw_read_all(struct iw_end *end);
 /* Wait until @segments segments have arrived since the start. */
 int iw_take(struct iw_end *end, u32 segments);
-/* The next Send; its buffer is free again. */
+/* Return the next Send; its buffer is free again. */
 int iw_receive(struct iw_end *end, struct iw_message *message);
 
-/* Send a Terminate for an error, in this segment or in none, and send nothing more. */
+/* Send a Terminate for an error, about this segment or none, and send nothing more. */
 void iw_terminate(struct iw_end *end, int error, const u8 *segment, u32 length);
 /* End sending; wait until the peer has ended as well, and close. */
 int iw_close(struct iw_end *end);
@@ -200,7 +200,7 @@ int iw_dev_send(struct iw_end *end, u8 opcode, u32 remote_stag, u64 remote_to,
 int iw_dev_read(struct iw_end *end, const struct iw_buffer *sink, u32 offset,
 		u32 stag, u64 to, u32 length);
 int iw_dev_take(struct iw_end *end, u32 segments);
-/* The kernel's next report, instead of iw_dev_progress(). */
+/* Read the kernel's next report; use this instead of iw_dev_progress(). */
 struct ddp_done;
 int iw_dev_next(struct iw_end *end, struct ddp_done *done);
 int iw_dev_progress(struct iw_end *end);

@@ -114,7 +114,7 @@ static bool registered(self_t *self)
 	return true;
 }
 
-/* A new stream; the good end has a buffer for one Send. */
+/* Begin a new stream; the good end has a buffer for one Send. */
 static bool fresh(self_t *self)
 {
 	int fd[2];
@@ -132,7 +132,7 @@ static u32 stag_of(self_t *self, enum which which)
 	return which < BUFFERS ? self->buffer[which]->stag : 0xdeadbeef;
 }
 
-/* The segment to send: a header, and @length octets after it. */
+/* Build the segment to send: a header, and @length octets after it. */
 static void tagged(self_t *self, u8 opcode, u32 stag, u64 to, u32 length)
 {
 	struct ddp_tagged header = {
@@ -177,7 +177,7 @@ static bool goes(self_t *self)
 	return !write_all(self->bad.fd, self->segment, self->length);
 }
 
-/* Whether the Terminate contains the segment's headers, if it should. */
+/* Whether the Terminate has the segment's headers, if it must have them. */
 static bool shows_segment(self_t *self, u8 headers)
 {
 	const struct rdmap_terminate *terminate = (void *)self->bad.terminate;
@@ -194,8 +194,8 @@ static bool shows_segment(self_t *self, u8 headers)
 }
 
 /*
- * The segment is answered with a Terminate, and nothing follows it. Return: the
- * answer, or -1.
+ * Send the segment; the end must reply with a Terminate, and nothing after it. Return:
+ * the Terminate's code, or -1.
  */
 static int answer(self_t *self, u8 headers)
 {
@@ -221,7 +221,7 @@ static int answer(self_t *self, u8 headers)
 	return -1;
 }
 
-/* No octet of any buffer has changed. */
+/* Whether no octet of any buffer has changed. */
 static bool untouched(self_t *self)
 {
 	int i, k;
@@ -271,7 +271,7 @@ TEST_F(iwarp, stags_beside_a_valid_one)
 		ASSERT_TRUE(fresh(self));
 		tagged(self, RDMAP_WRITE, stag_of(self, BOTH) ^ 1U << bit, BASE,
 		       1);
-		/* Not the STag of another buffer by chance. */
+		/* Skip the STag of another buffer. */
 		if (iw_find(stag_of(self, BOTH) ^ 1U << bit))
 			continue;
 		EXPECT_EQ(DDP_ERR_STAG, answer(self, WHOLE));
@@ -351,7 +351,7 @@ TEST_F(iwarp, reserved_bits_are_not_looked_at)
 	EXPECT_EQ(1, self->good.written);
 }
 
-/* Every opcode in every place where it is not allowed. */
+/* Every opcode is sent wherever it is not allowed. */
 TEST_F(iwarp, opcodes)
 {
 	unsigned int opcode, queue;
@@ -368,7 +368,7 @@ TEST_F(iwarp, opcodes)
 		}
 		if (opcode == RDMAP_WRITE)
 			continue;
-		/* And a Read Response that was not requested. */
+		/* A Read Response that was not requested. */
 		ASSERT_TRUE(fresh(self));
 		tagged(self, opcode, stag_of(self, BOTH), BASE, 4);
 		EXPECT_EQ(RDMAP_ERR_OPCODE, answer(self, WHOLE)) {
@@ -422,7 +422,7 @@ TEST_F(iwarp, sends_beyond_the_posted_buffers)
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 2, 0, 1);
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, answer(self, WHOLE));
 
-	/* The same number again */
+	/* The same message number again */
 	ASSERT_TRUE(fresh(self));
 	iw_post(&self->good, self->room, ROOM);
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, 1);
@@ -460,7 +460,7 @@ TEST_F(iwarp, second_segments)
 			TH_LOG("row %u", i);
 		}
 	}
-	/* The right one */
+	/* The right segment */
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 32, ROOM - 32);
 	ASSERT_TRUE(goes(self));
 	ASSERT_EQ(0, iw_receive(&self->good, &message));
@@ -488,7 +488,7 @@ TEST_F(iwarp, invalidation)
 	header->invalidate = htonl(stag_of(self, LOCAL));
 	EXPECT_EQ(RDMAP_ERR_INVALIDATE, answer(self, WHOLE));
 
-	/* What has been invalidated is no longer an STag. */
+	/* An invalidated STag is no longer valid. */
 	ASSERT_TRUE(fresh(self));
 	untagged(self, RDMAP_SEND_INVALIDATE, RDMAP_QUEUE_SEND, 1, 0, 1);
 	header->invalidate = htonl(stag_of(self, BOTH));
@@ -569,7 +569,7 @@ TEST_F(iwarp, reads_that_were_not_negotiated)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, answer(self, WHOLE));
 }
 
-/* RFC 6581 section 9.2: it belongs to MPA; the upper layer does not see it. */
+/* RFC 6581 section 9.2: MPA handles an FPDU without a ULPDU; the upper layer does not see it. */
 TEST_F(iwarp, opens_with_an_empty_fpdu)
 {
 	struct iw_message message;
@@ -735,7 +735,7 @@ TEST_F(iwarp, errors_of_mpa_are_reported)
 
 	ASSERT_TRUE(by_hand(self, &peer));
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, ROOM);
-	/* The first one has to be good, or a responder may not send. */
+	/* The first FPDU has to be good, or the responder must not send. */
 	ASSERT_EQ(0, peer_send(&peer, self->segment, self->length));
 	ASSERT_EQ(0, iw_receive(&self->good, &message));
 	n = peer_fpdu(&peer, self->segment, self->length, fpdu);

@@ -88,12 +88,12 @@ static bool over(const struct iw_end *end)
 	return end->closed || end->sent >= 0 || end->received >= 0;
 }
 
-/* The kernel's next report, within @ms milliseconds. */
+/* Read the kernel's next report, within @ms milliseconds. */
 static int read_done(struct iw_end *end, struct ddp_done *done, int ms)
 {
 	struct pollfd tells = { .fd = end->dev, .events = POLLIN };
 
-	/* Mostly there is one. */
+	/* Read first, as there is mostly a report. */
 	if (read(end->dev, done, sizeof(*done)) == sizeof(*done))
 		return 0;
 	if (poll(&tells, 1, ms) == 1 &&
@@ -189,7 +189,7 @@ int iw_dev_post(struct iw_end *end, u32 id, struct iw_message *message)
 	return ioctl(end->dev, DDP_POST, &post);
 }
 
-/* Wait until it has been sent: then the caller may reuse the memory. */
+/* Post a send, and wait until it is done: then the caller may reuse the memory. */
 static int send_and_wait(struct iw_end *end, struct ddp_post *post)
 {
 	end->posted_done = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The iWARP end in the kernel (samples/mpa_ddp) and its users: no report is
- * lost, what it holds has a limit, and a user does not wait for other users.
+ * The iWARP end in the kernel (samples/mpa_ddp) and its users: no report is lost, its
+ * memory is limited, and users do not wait for each other.
  */
 
 #include <linux/userfaultfd.h>
@@ -86,7 +86,7 @@ static u32 registered(int dev, const void *octets, u32 length, u32 access)
 	return ioctl(dev, DDP_REGISTER, &region) ? 0 : region.stag;
 }
 
-/* The next report of that kind, within @ms milliseconds. */
+/* Read the next report of that kind, within @ms milliseconds. */
 static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 {
 	while (poll_for(dev, POLLIN, ms) == POLLIN &&
@@ -117,7 +117,7 @@ TEST_F(limits, events_before_a_bad_address)
 	struct ddp_post post = { .opcode = RDMAP_SEND };
 	struct ddp_done *done;
 
-	/* There is space for one of them. */
+	/* There is room for one report. */
 	done = (void *)(self->memory + PAGE - sizeof(*done));
 	ASSERT_EQ(0, munmap(self->memory + PAGE, PAGE));
 	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
@@ -135,7 +135,7 @@ TEST_F(limits, events_before_a_bad_address)
 	}
 }
 
-/* One wakeup for all that was not read: there may be many. */
+/* Many unread reports cause only one wakeup. */
 TEST_F(limits, who_waits_is_woken_once_for_many)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -148,13 +148,13 @@ TEST_F(limits, who_waits_is_woken_once_for_many)
 	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, &done, 5000));
 	epoll = epoll_create1(0);
 	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->dev[1], &event));
-	/* The first one is reported, and not read. */
+	/* The first post is reported; the report is not read. */
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &send));
 	ASSERT_EQ(24, read_all(self->fd[0], self->memory, 24));
 	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
-	/* All of them are cancelled. */
+	/* All posts are cancelled. */
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	ASSERT_EQ(0, recv(self->fd[0], self->memory, PAGE, 0));
 	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 200));
@@ -180,7 +180,7 @@ TEST_F(limits, regions_have_a_limit)
 	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
 }
 
-/* As an ordinary user that may lock @locked octets; in a child. Return: an end, or -1. */
+/* In a child: open an end as an ordinary user who may lock @locked octets. Return: it, or -1. */
 static int users_end(rlim_t locked)
 {
 	const struct rlimit limit = { .rlim_cur = locked, .rlim_max = locked };
@@ -192,9 +192,8 @@ static int users_end(rlim_t locked)
 }
 
 /*
- * A program that registers @length octets, and has exited when this returns. A
- * child of it keeps the end until the other end of a pipe is closed. Return: 0,
- * or the errno of registering.
+ * Run a program that registers @length octets and exits. A child of it keeps the end open
+ * until the other end of a pipe is closed. Return: 0, or the errno of registering.
  */
 static int generation(self_t *self, u32 length, const int pipe[2])
 {
@@ -227,9 +226,9 @@ TEST_F(limits, regions_count_for_the_user)
 
 	ASSERT_EQ(0, pipe(child));
 	ASSERT_EQ(0, generation(self, 10 * PAGE, child));
-	/* Together with those of a program that has exited. */
+	/* Too many, together with the octets of a program that has exited. */
 	EXPECT_EQ(ENOMEM, generation(self, 10 * PAGE, child));
-	/* They are charged until the last user has closed the end. */
+	/* Octets are charged until the last user has closed the end. */
 	close(child[1]);
 	ASSERT_EQ(0, pipe(child));
 	while (generation(self, 10 * PAGE, child))
@@ -276,7 +275,7 @@ TEST_F(limits, regions_do_not_linger_with_the_socket)
 
 	close(self->dev[0]);
 	close(self->dev[1]);
-	/* What others had registered is freed soon. */
+	/* The memory of earlier processes is freed soon. */
 	while ((rc = lingering_generation(self, 10 * PAGE)) == ENOMEM &&
 	       tries++ < 50)
 		usleep(100000);
@@ -287,12 +286,12 @@ TEST_F(limits, regions_do_not_linger_with_the_socket)
 		usleep(100000);
 	EXPECT_EQ(0, rc);
 	close(child[1]);
-	/* A reset, which ends that. */
+	/* A reset ends the lingering. */
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
 }
 
-/* 0: there is none. It is 1 MiB on s390x, and 4 MiB on i386. */
+/* Return: the size of a huge page: 1 MiB on s390x, 4 MiB on i386; 0: there are none. */
 static size_t huge_page(void)
 {
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "r");
@@ -327,7 +326,7 @@ static int huge_octet(size_t size, rlim_t locked)
 	       (signed char)WEXITSTATUS(status) : -2;
 }
 
-/* It is pinned as a whole, and stays when the program unmaps the rest. */
+/* A huge page is pinned as a whole, even if the program unmaps most of it. */
 TEST_F(limits, a_huge_page_counts_as_a_whole)
 {
 	const size_t size = huge_page();
@@ -356,7 +355,7 @@ static void *hold_socket(void *arg)
 	return NULL;
 }
 
-/* Page faults in this memory wait. Return: a userfaultfd, or -1. */
+/* Have page faults in this memory wait. Return: a userfaultfd, or -1. */
 static int absent(u8 *memory, size_t len)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -417,7 +416,7 @@ TEST_F(limits, locked_sockets_of_others)
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
 	ASSERT_EQ(0, ioctl(self->dev[0], DDP_POST, &post));
 	EXPECT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
-	/* The faults continue. */
+	/* The waiting faults continue. */
 	close(faults);
 }
 
@@ -454,7 +453,7 @@ TEST_F(limits, closing_does_not_wait_for_the_socket)
 	until.tv_sec += 5;
 	ASSERT_EQ(0, pthread_create(&closer, NULL, close_end, &holder));
 	EXPECT_EQ(0, pthread_timedjoin_np(closer, NULL, &until));
-	/* Its code is still needed. */
+	/* The module's code is still needed. */
 	EXPECT_NE(0, unload());
 	close(faults);
 	while (unload())
@@ -480,7 +479,7 @@ static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
 	return !peer_send(&self->peer, ulpdu, sizeof(ulpdu));
 }
 
-/* The kind of the end's next message, after segments of one that continues. */
+/* Return: the opcode of the end's next message; skip segments of the current one. */
 static int next_message(self_t *self)
 {
 	static u8 fpdu[MPA_ULPDU_MAX + 8];
@@ -498,7 +497,7 @@ static int next_message(self_t *self)
 	return fpdu[3] & RDMAP_OPCODE_MASK;
 }
 
-/* Read all that the end sends, up to the end of stream. */
+/* Read all octets that the end sends, up to the end of stream. */
 static void drain(self_t *self)
 {
 	while (recv(self->fd[0], self->memory, PAGE, 0) > 0)
@@ -574,7 +573,7 @@ TEST_F(limits, a_response_that_breaks_off)
 	ASSERT_TRUE(asks(self, 1, stag, MEMORY));
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_DEREGISTER, &stag));
-	/* Space for more of it, which is gone. */
+	/* Make room for more of the response, whose memory is gone. */
 	drain(self);
 	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
 	EXPECT_EQ(RDMAP_ERR_LOCAL, done.error);
@@ -584,7 +583,7 @@ TEST_F(limits, a_response_that_breaks_off)
 
 /* ---- a Terminate that cannot be sent ---- */
 
-/* Much is queued, and nothing is in flight: the peer takes no more. */
+/* Whether the peer takes no more: octets are queued, and none is in flight. */
 static bool is_full(int fd)
 {
 	int queued = 0, unsent = 0;
@@ -626,7 +625,7 @@ TEST_F(limits, a_terminate_that_does_not_go)
 	u32 posts = 0;
 
 	ASSERT_TRUE(window_is_closed(self));
-	/* What was posted does not wait for it. */
+	/* Posts complete without waiting for the peer. */
 	while (posts < 2 && poll_for(self->dev[1], POLLIN, 2000) == POLLIN) {
 		ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));
 		EXPECT_NE(DDP_TERMINATE_SENT, done.what);

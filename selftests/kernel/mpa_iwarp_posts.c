@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The order in which the iWARP end in the kernel (samples/mpa_ddp) reports
- * posts and the end of the stream; and what a closed end leaves to the program.
+ * posts and the end of the stream; and what remains for the program after closing.
  * The peer is simulated, or another end.
  */
 
@@ -24,10 +24,10 @@ FIXTURE(posts)
 	int dev[2];
 	struct peer peer;
 	u8 *memory;
-	u32 stag;		/* for all of it, of dev[1] */
+	u32 stag;		/* for all memory, of dev[1] */
 };
 
-/* Two sockets, and two ends that have no socket yet. */
+/* Open two sockets, and two ends that have no socket yet. */
 static bool opened(struct _test_data_posts *self)
 {
 	struct ddp_region region = {
@@ -93,7 +93,7 @@ static bool direct(self_t *self)
 	return starts(self->dev[1], self->fd[1], &start);
 }
 
-/* Both ends in the kernel, the initiator is dev[1]; the same number of Reads each way. */
+/* Start both ends in the kernel; dev[1] is the initiator; @reads: IRD and ORD of both. */
 static bool negotiated(self_t *self, u32 reads, u32 flags)
 {
 	const struct mpa_start responder = {
@@ -119,7 +119,7 @@ static bool posts(self_t *self, u64 id, u32 opcode, u32 length)
 	return !ioctl(self->dev[1], DDP_POST, &post);
 }
 
-/* The next report of an end, if there is one within @ms milliseconds. */
+/* Read the next report of an end, if there is one within @ms milliseconds. */
 static bool tells(int dev, struct ddp_done *done, int ms)
 {
 	return poll_for(dev, POLLIN, ms) == POLLIN &&
@@ -134,7 +134,7 @@ static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 	return false;
 }
 
-/* The next post that is reported is this one. */
+/* Whether the next post reported is this one. */
 static bool done_next(self_t *self, u64 id, int status)
 {
 	struct ddp_done done = {};
@@ -148,7 +148,7 @@ static bool done_next(self_t *self, u64 id, int status)
 	return false;
 }
 
-/* The status with which the stream ends, or 1. */
+/* Return: the status with which the stream ends, or 1. */
 static int ends_with(self_t *self)
 {
 	struct ddp_done done;
@@ -182,7 +182,7 @@ static bool peer_tagged(self_t *self, u8 opcode, u8 ddp, u32 length)
 	return !peer_send(&self->peer, ulpdu, sizeof(header) + length);
 }
 
-/* The end has sent that many more Read Requests and empty Sends. */
+/* Whether the peer receives this number of Read Requests and empty Sends. */
 static bool peer_gets(self_t *self, u32 requests, u32 sends)
 {
 	size_t len = requests * 52 + sends * 24;
@@ -236,7 +236,7 @@ TEST_F(posts, sends_after_a_read)
 	ASSERT_TRUE(posts(self, 2, RDMAP_READ_REQUEST, READ_SINK));
 	ASSERT_TRUE(posts(self, 3, RDMAP_SEND, 0));
 	ASSERT_TRUE(posts(self, 4, RDMAP_SEND, 0));
-	/* All have been sent, and the Read is not done. */
+	/* All posts have been sent, but the Read is not done. */
 	ASSERT_TRUE(peer_gets(self, 1, 3));
 	EXPECT_TRUE(done_next(self, 1, 0));
 	EXPECT_FALSE(tells(self->dev[1], &done, 200)) {
@@ -248,7 +248,7 @@ TEST_F(posts, sends_after_a_read)
 	EXPECT_TRUE(done_next(self, 4, 0));
 }
 
-/* Some were sent, one is done, others wait: more Reads than are allowed at once. */
+/* More Reads than may be outstanding: some were sent, one is done, others wait. */
 TEST_F(posts, cancelled_in_their_order)
 {
 	u32 id;
@@ -362,7 +362,7 @@ TEST_F(posts, the_peer_ends_the_stream_in_a_send)
 {
 	u32 length;
 
-	/* Also after a first segment without octets. */
+	/* The first segment may have no octets. */
 	for (length = 0; length < 2; length++) {
 		closed(self);
 		ASSERT_TRUE(opened(self));
@@ -393,7 +393,7 @@ TEST_F(posts, the_peer_ends_the_stream_without_a_response)
 	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
-/* A Send longer than what TCP takes. */
+/* A Send that TCP does not take completely. */
 TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
 {
 	ASSERT_TRUE(direct(self));
@@ -431,7 +431,7 @@ TEST_F(posts, no_terminate_after_a_bad_first_fpdu)
 
 /* ---- what is left to the program ---- */
 
-/* Whether no end of stream follows what arrives. */
+/* Whether the stream has not ended after the octets received. */
 static bool goes_on(self_t *self)
 {
 	while (poll_for(self->fd[0], POLLIN, 20) == POLLIN)

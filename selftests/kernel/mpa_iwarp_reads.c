@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * RDMA Reads of the iWARP end in the kernel (samples/mpa_ddp), with the
- * segments of their responses in any order: each is credited to its Read, and a
- * Read is reported as done only when all of its octets have arrived.
+ * segments of their responses in any order: each segment is counted for its Read, and
+ * a Read is reported as done only when all of its octets have arrived.
  */
 
 #include "mpa_test.h"
@@ -25,7 +25,7 @@ FIXTURE(reads)
 	u64 posted;
 	struct peer peer;
 	struct forger forger;
-	u8 *stream;		/* what the peer sends */
+	u8 *stream;		/* octets that the peer sends */
 	u32 n;			/* its segments */
 	u32 at[SEGMENTS + 1];	/* where each begins */
 	u32 error;		/* of a Terminate that was sent */
@@ -89,7 +89,7 @@ FIXTURE_TEARDOWN(reads)
 
 #define self_t struct _test_data_reads
 
-/* Post a Read of @length octets to a place in memory; its request has been sent. */
+/* Post a Read of @length octets to @to; its request has been sent on return. */
 static bool post(self_t *self, u64 to, u32 length)
 {
 	struct ddp_post post = {
@@ -99,13 +99,13 @@ static bool post(self_t *self, u64 to, u32 length)
 	u8 request[REQUEST];
 	int on = 1;
 
-	/* The last one waits until its sender has unlocked the socket. */
+	/* The last call waits until the sender has unlocked the socket. */
 	return !ioctl(self->dev, DDP_POST, &post) &&
 	       read_all(self->fd[0], request, REQUEST) == REQUEST &&
 	       !ioctl(self->dev, DDP_PLACE, &on);
 }
 
-/* The next segment of the peer's stream. */
+/* Append a segment to the peer's stream. */
 static void segment(self_t *self, u64 to, u32 length, u8 octet, bool last)
 {
 	struct ddp_tagged header = {
@@ -163,7 +163,7 @@ static bool holds(self_t *self, u32 from, u32 to, u8 octet)
 	return true;
 }
 
-/* Octets placed out of order. */
+/* Return: the number of octets placed out of order. */
 static u64 placed(self_t *self)
 {
 	struct ddp_info info = {};
@@ -172,7 +172,7 @@ static u64 placed(self_t *self)
 	return info.placed;
 }
 
-/* That many are, at once or when the work item has run. */
+/* Whether that many octets are placed, at once or when the work item has run. */
 static bool places(self_t *self, u64 octets)
 {
 	long until = now_ms() + 20000;
@@ -182,7 +182,7 @@ static bool places(self_t *self, u64 octets)
 	return placed(self) == octets;
 }
 
-/* Two Reads: of 1500 octets in three segments, of 1000 in two. */
+/* Post two Reads: of 1500 octets in three segments, and of 1000 octets in two. */
 static bool two_reads(self_t *self, u64 second)
 {
 	u32 i;
@@ -259,7 +259,7 @@ TEST_F(reads, octets_that_came_twice)
 	EXPECT_EQ(DDP_ERR_BOUNDS, self->error);
 }
 
-/* More pieces of a response than can be remembered. */
+/* A response in more pieces than the end can record. */
 TEST_F(reads, every_other_segment_first)
 {
 	u32 i;
@@ -307,7 +307,7 @@ static bool many_reads(self_t *self, u32 apart, u32 lengths[READS])
 	return true;
 }
 
-/* Near to their order, or far from it. */
+/* Shuffle: each entry is swapped with one less than @reach entries after it. */
 static void shuffle(u32 *order, u32 n, u32 reach)
 {
 	u32 i, j, was;

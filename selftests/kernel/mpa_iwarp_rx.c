@@ -27,7 +27,7 @@ static bool is_last(const struct segment *segment)
 	return control_of(segment)->ddp & DDP_LAST;
 }
 
-/* Octets from @to, @length of them, within a buffer: 0, or the error. */
+/* Whether @length octets from @to on are within a buffer. Return: 0, or the error. */
 static int check_range(const struct iw_buffer *buffer, u64 to, u64 length, int wraps,
 		       int bounds)
 {

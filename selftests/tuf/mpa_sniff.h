@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The segments that a connection sends over loopback, as a device would get
- * them: a packet socket in the test's own network namespace. Include it after
+ * Capture the segments that a connection sends over loopback, as a device would get
+ * them, with a packet socket in the test's own network namespace. Include it after
  * mpa_test.h.
  */
 #ifndef _MPA_SNIFF_H
@@ -37,7 +37,7 @@ struct sniffer {
 	u32 seq;
 };
 
-/* TCP itself, not the device, cuts data into segments. */
+/* Disable segmentation offload of lo, so that TCP itself cuts data into segments. */
 static inline int lo_cuts_nothing(void)
 {
 	static const u32 offloads[] = { ETHTOOL_STSO, ETHTOOL_SGSO };
@@ -54,7 +54,7 @@ static inline int lo_cuts_nothing(void)
 	return err;
 }
 
-/* Capture what @sender sends from now on; nothing of it is in flight. */
+/* Capture what @sender sends from now on; it must not have data in flight. */
 static inline int sniff_open(struct sniffer *sniffer, int sender)
 {
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP, room = 64 << 20;
@@ -78,7 +78,7 @@ static inline int sniff_open(struct sniffer *sniffer, int sender)
 	return setsockopt(sender, SOL_TCP, TCP_REPAIR, &off, sizeof(off));
 }
 
-/* The next data segment sent; false: none was. */
+/* Get the next data segment sent. Return: false if there is none. */
 static inline bool sniff(struct sniffer *sniffer, struct sniffed *seen)
 {
 	struct sockaddr_ll from;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The options of "tuf": what they accept, what they return, and their errors. */
+/* The options of "tuf": their values and errors. */
 
 #include "mpa_harness.h"
 #include "mpa_tuf.h"
 #include "mpa_nl.h"
 
-/* The least octets of struct tuf_framing that a program may pass. */
+/* Minimum length of a struct tuf_framing. */
 #define FRAMING_MIN	(offsetof(struct tuf_framing, flags) + sizeof(u32))
 
 static const int ways[] = { TUF_TX, TUF_RX };
 
-/* A struct, and the errno with which it is refused. */
+/* The struct is refused with this errno. */
 #define EXPECT_REFUSED(error, fd, option, ...) do {			\
 	EXPECT_EQ(error, tuf_set(fd, option,				\
 				 (struct tuf_framing){ __VA_ARGS__ }));	\
@@ -22,7 +22,7 @@ static int tuf_on(int fd, int option, u8 mode)
 	return tuf_set(fd, option, (struct tuf_framing){ .mode = mode });
 }
 
-/* TUF's option: 0 or errno. */
+/* Read an option of TUF. Return: 0 or errno. */
 static int get_error(int fd, int option)
 {
 	u8 value[256];
@@ -131,7 +131,7 @@ TEST_F(tuf, socket_has_to_be_connected)
 			       .mode = variant->mode);
 }
 
-/* In SYN_SENT: what was framed belonged to another connection. */
+/* A socket in SYN_SENT; the framing was of an earlier connection. */
 TEST_F(tuf, socket_that_connects_is_not_connected)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
@@ -324,7 +324,7 @@ TEST_F(tuf, made_key_is_read_once)
 	struct tuf_way way = self->way;
 	int i;
 
-	/* Before the start, after it, and of another start. */
+	/* Read the key before TUF_TX, after it, and of another TUF_TX. */
 	for (i = 0; i < 3; i++) {
 		if (i == 0)
 			ASSERT_EQ(0, tuf_key(self->fd[0], key[i]));
@@ -395,7 +395,7 @@ TEST_F(tuf, other_key_for_receiving)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* It also applies to what has arrived and was not read. */
+/* Another key also applies to unread octets. */
 TEST_F(tuf, other_key_for_what_is_unread)
 {
 	struct tuf_way other = self->way;
@@ -416,7 +416,7 @@ TEST_F(tuf, other_key_for_what_is_unread)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* It exceeds the receive buffer, and is in MPA's stash. */
+/* The record exceeds the receive buffer, and is in MPA's stash. */
 TEST_F(tuf, other_key_for_what_is_in_the_stash)
 {
 	struct call peek = {
@@ -461,7 +461,7 @@ TEST_F(tuf, other_key_after_a_read_of_nothing)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Receiving has failed: the stash is dropped, and so is what arrives later. */
+/* Receiving has failed: the stash is dropped, and so are later octets. */
 TEST_F(tuf, other_key_after_a_wrong_marker)
 {
 	struct call call = { .fd = self->fd[1], .buf = self->buf, .len = BUF };
@@ -539,7 +539,7 @@ TEST_F(tuf, wrong_key_is_delivered_and_counted)
 	EXPECT_EQ(way.position, tuf_info(self->fd[1]).rx_edge);
 }
 
-/* Without a key none is wrong. */
+/* If no key is set, no key is wrong. */
 TEST_F(tuf, no_key_is_tested_if_none_was_given)
 {
 	struct tuf_way way = self->way;
@@ -585,7 +585,7 @@ TEST_F(tuf, no_switching_while_a_record_is_read_in_part)
 	EXPECT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 }
 
-/* This direction can be switched neither off nor on, but the other can. */
+/* The call's direction cannot be switched off or on, but the other one can. */
 TEST_F(tuf, no_switching_while_a_call_reads)
 {
 	struct call call = { .buf = self->buf, .len = BUF };
@@ -610,7 +610,7 @@ TEST_F(tuf, no_switching_while_a_call_reads)
 	EXPECT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 }
 
-/* Read sends of 3000 octets, all of them. */
+/* Whether all sends of 3000 octets are read. */
 static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 {
 	size_t n;
@@ -624,7 +624,7 @@ static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 	return true;
 }
 
-/* A send that waits for space; before it the buffers of both ends have been filled. */
+/* Fill the buffers of both ends, so that a send waits for room. */
 static void sending_waits(struct __test_metadata *_metadata,
 			  struct _test_data_tuf *self, bool framed)
 {
@@ -645,11 +645,11 @@ static void sending_waits(struct __test_metadata *_metadata,
 
 		while ((n = send(self->fd[0], self->octets, 3000,
 				 MSG_DONTWAIT)) > 0)
-			/* A part of it, if a send is not a record. */
+			/* Without framing a send may accept a part. */
 			sent += n;
 		ASSERT_EQ(EAGAIN, errno);
 	} while (poll_for(self->fd[0], POLLOUT, 300));
-	/* Retransmissions free space late: then one more fits. */
+	/* Retransmissions may free room late, for one more send. */
 	while (!call_start(&call)) {
 		ASSERT_EQ(3000, call_end(&call));
 		sent += 3000;

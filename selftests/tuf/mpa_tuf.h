@@ -59,7 +59,7 @@ static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 					       ulpdus[i - TUF_HEADER_LEN];
 		way->position++;
 	}
-	/* The next one's header: after the marker that it begins with. */
+	/* A pointer is to the next FPDU's header, after a marker that it begins with. */
 	next = n;
 	if (marked && way->position % way->period == 0)
 		next += 4;
@@ -90,7 +90,7 @@ static inline size_t tuf_longest(const struct tuf_way *way)
 	return len - 1;
 }
 
-/* An FPDU with a self-checking record. */
+/* Build an FPDU with a self-checking record. */
 static inline size_t tuf_record(struct tuf_way *way, size_t len, u8 *to)
 {
 	return tuf_fpdu(way, record_of(len), len, to);
@@ -103,7 +103,7 @@ static inline int tuf_attach(int fd)
 	return setsockopt(fd, SOL_TCP, TCP_ULP, "tuf", sizeof("tuf")) ? errno : 0;
 }
 
-/* TUF_TX or TUF_RX, with @len octets of a struct: 0, or errno. */
+/* Set TUF_TX or TUF_RX, with @len octets of a struct. Return: 0 or errno. */
 static inline int tuf_set_len(int fd, int option, const void *framing,
 			      size_t len)
 {
@@ -142,7 +142,7 @@ static inline int tuf_stop(int fd, int option)
 	return tuf_set(fd, option, (struct tuf_framing){ .mode = TUF_OFF });
 }
 
-/* What getsockopt returns; all ones if it fails. */
+/* Return: the value that getsockopt returns; all ones if it fails. */
 static inline struct tuf_framing tuf_get(int fd, int option)
 {
 	struct tuf_framing framing = {};
@@ -154,7 +154,7 @@ static inline struct tuf_framing tuf_get(int fd, int option)
 	return framing;
 }
 
-/* TUF_TX_KEY: 0, or errno. */
+/* Read TUF_TX_KEY. Return: 0 or errno. */
 static inline int tuf_key(int fd, u8 *key)
 {
 	socklen_t len = TUF_KEY_LEN;
@@ -227,7 +227,7 @@ static inline void *call_run(void *arg)
 	return NULL;
 }
 
-/* It has begun, and waits. */
+/* Start the call in a thread. Return: whether it waits. */
 static inline bool call_start(struct call *call)
 {
 	call->tid = 0;
@@ -235,7 +235,7 @@ static inline bool call_start(struct call *call)
 	       asleep(&call->tid);
 }
 
-/* Its result; -1 with errno. */
+/* Wait for the call. Return: its result; -1 with errno. */
 static inline ssize_t call_end(struct call *call)
 {
 	pthread_join(call->thread, NULL);
@@ -266,7 +266,7 @@ FIXTURE_VARIANT_ADD(tuf, ipv6_align) { AF_INET6, TUF_ALIGN, 0 };
 FIXTURE_VARIANT_ADD(tuf, ipv4_markers) { AF_INET, TUF_MARKERS, 128 };
 FIXTURE_VARIANT_ADD(tuf, ipv6_markers) { AF_INET6, TUF_MARKERS, 2048 };
 
-/* Attached, and plain TCP so far. */
+/* TUF is attached to both ends; no direction is framed yet. */
 FIXTURE_SETUP(tuf)
 {
 	const u8 key[] = TUF_KEY_OF_TESTS;
@@ -296,7 +296,7 @@ FIXTURE_TEARDOWN(tuf)
 	free(self->octets);
 }
 
-/* Framed from fd[0] to fd[1]; there a send is a record. */
+/* Start framing from fd[0] to fd[1]; a send is a record. */
 #define START() do {							\
 	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way));	\
 	ASSERT_EQ(0, tuf_start(self->fd[0], TUF_TX, &self->way));	\
@@ -304,7 +304,7 @@ FIXTURE_TEARDOWN(tuf)
 	ASSERT_EQ(0, set_int(self->fd[0], MPA_OVERSIZE, 1));		\
 } while (0)
 
-/* Only fd[1] frames: what fd[0] sends is made by hand. */
+/* Start framing at fd[1] only: the test builds the FPDUs that fd[0] writes. */
 #define START_BY_HAND()							\
 	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way))
 
@@ -317,7 +317,7 @@ static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 	return write_all(fd, fpdu, n);
 }
 
-/* The next record is a self-checking one. */
+/* Whether the next record is a self-checking one of @len octets. */
 static inline bool record_comes(int fd, u8 *buf, size_t len)
 {
 	ssize_t n = recv(fd, buf, BUF, 0);
@@ -329,7 +329,7 @@ static inline bool record_comes(int fd, u8 *buf, size_t len)
 	return false;
 }
 
-/* A record arrives as it was sent. */
+/* Whether a record arrives as it was sent. */
 static inline bool tuf_goes(int from, int to, size_t len)
 {
 	u8 *seen = malloc(TUF_ROOM);

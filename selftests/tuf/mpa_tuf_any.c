@@ -36,7 +36,7 @@ TEST_F_TIMEOUT(place, each_comes_once, 600)
 	any_test(_metadata, self, variant->seed);
 }
 
-/* TCP drops what exceeds its buffer, and receives it again. */
+/* TCP drops octets that exceed its buffer, and receives them again. */
 TEST_F_TIMEOUT(place, each_comes_once_with_little_room, 600)
 {
 	int rcvbuf = 8192;

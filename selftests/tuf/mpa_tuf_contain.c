@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE with TUF_ALIGN: a segment after a gap that is exactly one FPDU, by
- * its Length and Key, is delivered at once, and nothing else is. The
- * containment test of draft-ietf-tsvwg-tcp-ulp-frame-01.
+ * MPA_PLACE with TUF_ALIGN, the containment test of
+ * draft-ietf-tsvwg-tcp-ulp-frame-01: only a segment after a gap that is exactly one
+ * FPDU, by its Length and Key, is delivered at once.
  */
 
 #include "mpa_harness.h"
@@ -12,7 +12,7 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_ALIGN, 0, false };
 FIXTURE_VARIANT_ADD(place, ipv6) { AF_INET6, TUF_ALIGN, 0, false };
 
-/* A record whose FPDU has another key. */
+/* Append a record whose FPDU has another key. */
 static void stream_add_wrong(struct _test_data_place *self, u32 len)
 {
 	stream_way.key[4] ^= 0x40;
@@ -57,7 +57,7 @@ TEST_F(place, contained_segment_after_a_gap_comes_at_once)
 	EXPECT_EQ(stream_end(self), info.rx_edge);
 }
 
-/* Of any length that a segment may have. */
+/* Segments of any possible length. */
 TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 {
 	static const u32 lens[] = { 1, 2, 7, 8, 9, 100, 1440, 4000, 15992 };
@@ -77,12 +77,12 @@ TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 	}
 }
 
-/* As when TCP has cut it first; and the same octets are not tested twice. */
+/* A piece of the segment arrives first; the same octets are not tested twice. */
 TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 {
 	stream_add_many(self, 500, 5);
 	ASSERT_EQ(0, come(self, self->start[1], self->start[1] + 1));
-	/* The work item tests the first one. */
+	/* Wait until the work item has tested the first segment. */
 	while (tuf_info(self->fd).rx_tested < 1)
 		poll(NULL, 0, 10);
 	ASSERT_EQ(0, come(self, self->start[1], self->start[1] + 100));
@@ -93,7 +93,7 @@ TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 	NOTHING();
 	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
 	ASSERT_EQ(0, come(self, self->start[3], self->start[3] + 100));
-	/* Nor is it when others have arrived after it. */
+	/* It is not tested again when others have arrived after it. */
 	ASSERT_EQ(0, come(self, self->start[3] + 100, self->start[4]));
 	NOTHING();
 	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
@@ -119,7 +119,7 @@ TEST_F(place, no_key_places_nothing)
 	IN_ORDER(2, 5);
 	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
 	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
-	/* Once the key is known. */
+	/* Set the key. */
 	stream_add_many(self, 1400, 5);
 	ASSERT_EQ(0, start_receiving(self, false));
 	COME(6, 7);
@@ -130,8 +130,8 @@ TEST_F(place, no_key_places_nothing)
 }
 
 /*
- * A key also applies to what has arrived, though TCP has joined it; and what
- * was found with it is not lost when the same key is set again.
+ * A key also applies to segments that have arrived, even if TCP has joined them; and
+ * records found with it are kept when the same key is set again.
  */
 TEST_F(place, key_is_given_again_or_late)
 {
@@ -139,7 +139,7 @@ TEST_F(place, key_is_given_again_or_late)
 
 	for (i = 0; i < 2; i++) {
 		stream_add(self, 500);
-		/* So small that both fit one skb. */
+		/* The records are so small that both fit one skb. */
 		stream_add_many(self, 30, 2);
 		ASSERT_EQ(0, start_receiving(self, i));
 		COME(3 * i + 1, 3 * i + 2);
@@ -164,7 +164,7 @@ TEST_F(place, same_key_keeps_each_island)
 		COME(i, i + 1);
 		COME(i + 1, i + 2);
 	}
-	/* The first segment of each is tested, what is adjacent to it is not. */
+	/* The first segment of each island is tested, the adjacent ones are not. */
 	while (tuf_info(self->fd).rx_contained < 3)
 		poll(NULL, 0, 10);
 	ASSERT_EQ(0, start_receiving(self, false));
@@ -220,7 +220,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 	stream_add_many(self, 500, 8);
 	COME(1, 3);
 	NOTHING();
-	/* Nor one after octets of another one. */
+	/* An FPDU after octets of another one is not placed either. */
 	ASSERT_EQ(0, come(self, self->start[4] + 100, self->start[6]));
 	NOTHING();
 	COME(0, 1);
@@ -230,7 +230,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
 }
 
-/* The next one begins where it ends. */
+/* FPDUs after a contained one are found by its Length. */
 TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 {
 	unsigned int i;
@@ -238,7 +238,7 @@ TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 	stream_add_many(self, 700, 9);
 	COME(1, 2);
 	PLACED(1);
-	/* In pieces, and two in a segment. */
+	/* FPDUs in pieces, and two in a segment. */
 	ASSERT_EQ(0, come_cut(self, self->start[2], self->start[3] - 1, 100));
 	NOTHING();
 	ASSERT_EQ(0, come(self, self->start[3] - 1, self->start[3]));
@@ -246,7 +246,7 @@ TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 	COME(3, 5);
 	PLACED(3);
 	PLACED(4);
-	/* One of them is not complete yet. */
+	/* One FPDU is not complete yet. */
 	ASSERT_EQ(0, come(self, self->start[5], self->start[6] + 10));
 	PLACED(5);
 	NOTHING();
@@ -267,7 +267,7 @@ TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 	PLACED(10);
 }
 
-/* Octets of the next one that arrived before it wait for it. */
+/* Octets of later FPDUs that arrived before are delivered with it. */
 TEST_F(place, contained_one_before_an_island)
 {
 	stream_add_many(self, 700, 6);
@@ -284,7 +284,7 @@ TEST_F(place, contained_one_before_an_island)
 	NOTHING();
 }
 
-/* An oversized FPDU in segments: none of them is one. */
+/* No segment of an oversized FPDU is an FPDU. */
 TEST_F(place, pieces_of_an_oversized_fpdu_are_not_placed)
 {
 	stream_add(self, 100);
@@ -320,8 +320,8 @@ TEST_F(place, length_of_0_is_not_placed)
 }
 
 /*
- * What TCP has collapsed into one skb to save memory is not a segment, even if
- * it has an FPDU's length and begins with the key.
+ * Segments that TCP has collapsed into one skb to save memory are not a single segment,
+ * even if the skb has an FPDU's length and begins with its header.
  */
 TEST_F(place, collapsed_segments_are_no_segment)
 {
@@ -369,7 +369,7 @@ TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
 			ASSERT_EQ(1000, recv(self->fd, self->buf, BUF, 0));
 		ASSERT_TRUE(record_good(self->buf, 1000));
 	}
-	/* A sustained run. */
+	/* Enough segments were tested. */
 	EXPECT_LT(20, tuf_info(self->fd).rx_tested);
 	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
 	EXPECT_EQ(1, tuf_count("MpaTufResegmented"));

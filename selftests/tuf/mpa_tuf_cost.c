@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of TUF for others: processing of a segment from a peer that may have filled
- * FPDUs with markers; and memory that is kept for a program that no longer sends.
+ * The cost of TUF for other users: processing a segment from a peer that may have filled
+ * FPDUs with markers; and memory kept for a program that no longer sends.
  */
 
 #include <poll.h>
@@ -15,8 +15,8 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 128, true };
 
 /*
- * Octets of an FPDU with markers that all lead to the next one, in segments of
- * 128, the last first: TCP joins none. Return: where they end; or 0.
+ * Send octets of an FPDU with markers, each of which points to the next one, in segments
+ * of 128, the last one first, so that TCP joins none. Return: their end; or 0.
  */
 static u32 add_markers(struct _test_data_place *self, u32 octets)
 {
@@ -70,7 +70,7 @@ FIXTURE_TEARDOWN(idle)
 	}
 }
 
-/* Each sends some, and the peer reads all of it, @more octets with the framing. */
+/* Each socket sends octets, and the peer reads all of them; @more: octets of framing. */
 static int each_sends(struct _test_data_idle *self, ssize_t more)
 {
 	static u8 seen[16008];
@@ -92,7 +92,7 @@ TEST_F_TIMEOUT(idle, no_page_is_kept_for_each, 120)
 	long kb, until;
 	int i;
 
-	/* What TCP's own sends keep, and the kernel's debugging uses. */
+	/* First allocate the memory that TCP's own sends keep, and that debugging uses. */
 	ASSERT_EQ(0, each_sends(self, 0));
 	kb = free_kb();
 	for (i = 0; i < IDLE; i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs that are cut: no piece passes the containment test; a receiver would
- * take it for an FPDU. The ULPDUs are filled with what a piece would have to
- * begin with, [Length][Key], wherever it may begin.
+ * FPDUs that are cut: no piece may pass the containment test, as a receiver would
+ * mistake it for an FPDU. The ULPDUs are filled with [Length][Key] wherever a piece
+ * may begin.
  */
 
 #include "mpa_harness.h"
@@ -26,7 +26,7 @@ FIXTURE(cuts)
 	struct sniffer sniffer;
 	unsigned int fpdus;
 	u32 start[FPDUS_MAX + 1];
-	u8 *stream;		/* what has to arrive */
+	u8 *stream;		/* octets that have to arrive */
 	u8 *seen;
 	u8 *ulpdu;
 	u32 pieces;		/* segments that did not begin with an FPDU */
@@ -103,7 +103,7 @@ static bool cuts_read(struct _test_data_cuts *self, u32 to)
 	return true;
 }
 
-/* A receiver that has only this segment would take it for an FPDU. */
+/* Whether a receiver that has only this segment would mistake it for an FPDU. */
 static bool passes(const struct _test_data_cuts *self,
 		   const struct sniffed *seen)
 {
@@ -113,7 +113,7 @@ static bool passes(const struct _test_data_cuts *self,
 	       !memcmp(seen->head + 2, self->way.key, TUF_KEY_LEN);
 }
 
-/* Of all segments sent, only FPDUs pass. */
+/* Whether, of all segments sent, only FPDUs pass. */
 static bool none_passes(struct _test_data_cuts *self)
 {
 	struct sniffed seen;
@@ -140,7 +140,7 @@ static bool none_passes(struct _test_data_cuts *self)
 	return good;
 }
 
-/* Cut by the MSS: each piece after the first one would pass. */
+/* FPDUs are cut at the MSS: each piece but the first would pass. */
 TEST_F_TIMEOUT(cuts, oversized_fpdus, 120)
 {
 	const struct connecting how = { .maxseg = SAME_LEN + 12 };
@@ -166,7 +166,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus, 120)
 	EXPECT_LT(100, self->pieces);
 }
 
-/* In bulk: queued data are put into segments later. */
+/* Bulk data, which TCP puts into segments later. */
 TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 {
 	const struct connecting how = {
@@ -178,7 +178,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 	ASSERT_EQ(SAME_LEN, tuf_info(self->fd[0]).emss);
 	memset(self->ulpdu, SAME, BUF);
 	while (self->start[self->fpdus] < 200000) {
-		/* Far beyond the window. */
+		/* Send far more than the window. */
 		while (self->start[self->fpdus] < self->read + 50000) {
 			ASSERT_EQ(0, cuts_send(self, len, 0));
 			len = 1400 + (len * 7 + 1) % 9000;
@@ -191,7 +191,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 	EXPECT_LT(50, self->pieces);
 }
 
-/* FPDUs that TCP has not sent yet when the framing ends. */
+/* TCP has not sent all FPDUs when framing ends. */
 static void waiting_when(struct __test_metadata *_metadata,
 			 struct _test_data_cuts *self, bool stop, bool end,
 			 bool hangs_up)
@@ -247,7 +247,7 @@ TEST_F_TIMEOUT(cuts, waiting_at_the_stop_and_close, 120)
 	waiting_when(_metadata, self, true, false, true);
 }
 
-/* They contain the key, but no piece of one passes. */
+/* FPDUs that contain the key wait when framing ends: no piece of one passes. */
 TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
 {
 	const struct connecting how = {
@@ -275,7 +275,7 @@ TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
 	info = tuf_info(self->fd[0]);
 	EXPECT_EQ(40, info.tx_segs_aligned);
 	EXPECT_GE(40, info.tx_segs_contained);
-	/* The window's edge cuts some. */
+	/* Some are cut at the edge of the window. */
 	EXPECT_LT(whole + 10, info.tx_segs_contained);
 }
 
@@ -300,7 +300,7 @@ TEST_F_TIMEOUT(cuts, no_new_start_while_the_key_is_on_its_way, 120)
 	EXPECT_TRUE(none_passes(self));
 }
 
-/* At each place where that EMSS cuts, the ULPDU has what lets the piece there pass. */
+/* Build a ULPDU that has a length and the key wherever that EMSS would cut it. */
 static void ulpdu_for_cuts(struct _test_data_cuts *self, u32 len, u32 emss)
 {
 	u32 all = TUF_HEADER_LEN + len, at, n;
@@ -313,7 +313,7 @@ static void ulpdu_for_cuts(struct _test_data_cuts *self, u32 len, u32 emss)
 	}
 }
 
-/* FPDUs that were made for longer segments. */
+/* The path MTU drops after FPDUs were built for longer segments. */
 TEST_F_TIMEOUT(cuts, path_mtu_that_drops, 120)
 {
 	static const int mtus[] = { SAME_LEN + 52, 1300, 800, 576 };
@@ -346,8 +346,8 @@ TEST_F_TIMEOUT(cuts, path_mtu_that_drops, 120)
 }
 
 /*
- * A window smaller than a segment: where it cuts is not known, but every eighth
- * place for a cut has what lets the rest of the FPDU pass.
+ * A window smaller than a segment cuts at an unknown place; at every eighth possible
+ * place the ULPDU has octets with which the rest of the FPDU would pass.
  */
 TEST_F_TIMEOUT(cuts, small_window, 120)
 {
@@ -380,7 +380,7 @@ TEST_F_TIMEOUT(cuts, small_window, 120)
 	       tuf_info(self->fd[0]).tx_trimmed);
 }
 
-/* ULPDUs of 512 octets where segments are shorter (-00, emergency mode). */
+/* ULPDUs of 512 octets, but shorter segments (-00, emergency mode). */
 TEST_F_TIMEOUT(cuts, emergency, 120)
 {
 	static const int emss[] = { 88, 128, 200, 259, 260, 261, 400, 511 };

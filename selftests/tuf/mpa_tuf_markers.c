@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE with TUF_MARKERS: a marker after a gap shows where the next FPDU
- * begins; that one is delivered at once, and so are those after it.
+ * MPA_PLACE with TUF_MARKERS: a marker after a gap points to the next FPDU, which is
+ * delivered at once, and so are those after it.
  */
 
 #include "mpa_harness.h"
@@ -10,7 +10,7 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 512, false };
 FIXTURE_VARIANT_ADD(place, ipv6_keyless) { AF_INET6, TUF_MARKERS, 512, true };
 
-/* The first FPDU whose position a marker at @marker shows. */
+/* Return: the FPDU that the marker at @marker points to. */
 static unsigned int told_by(const struct _test_data_place *self, u32 marker)
 {
 	unsigned int i = 0;
@@ -20,7 +20,7 @@ static unsigned int told_by(const struct _test_data_place *self, u32 marker)
 	return i;
 }
 
-/* Where an island begins, relative to its only marker. */
+/* An island begins at different distances from its only marker. */
 TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 {
 	u32 marker = 512, begin, end;
@@ -32,7 +32,7 @@ TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 		next = told_by(self, marker);
 		begin = marker - before;
 		end = self->start[next + 1];
-		/* Longer, but not up to the next marker. */
+		/* The island must not extend to the next marker. */
 		ASSERT_LE(end, marker + 512);
 		ASSERT_EQ(0, come(self, begin, end));
 		ASSERT_TRUE(gives(self, next, true)) {
@@ -46,13 +46,13 @@ TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 			ASSERT_EQ(190, recv(self->fd, self->buf, BUF, 0));
 		EXPECT_EQ(stream_end(self), tuf_info(self->fd).rx_edge);
 		marker = (stream_end(self) / 512 + 1) * 512;
-		/* So that the octets before it belong to this round. */
+		/* The octets before the marker must belong to this round. */
 		if (marker < stream_end(self) + 300)
 			marker += 512;
 	}
 }
 
-/* "a marker split over two segments", whichever comes first. */
+/* "a marker split over two segments", which arrive in either order. */
 TEST_F(place, marker_split_between_segments)
 {
 	u32 marker = 512, end;
@@ -88,7 +88,7 @@ TEST_F(place, marker_split_between_segments)
 	}
 }
 
-/* A marker of 0: the FPDU begins with it. */
+/* A marker with the value 0: the FPDU begins with it. */
 TEST_F(place, fpdu_that_begins_with_a_marker)
 {
 	/* 4 + 8 + 500 */
@@ -107,15 +107,15 @@ TEST_F(place, fpdu_that_begins_with_a_marker)
 	NOTHING();
 }
 
-/* And one that ends where it is due, whose marker counts it. */
+/* An FPDU ends where a marker is due; its own marker counts that marker. */
 TEST_F(place, marker_that_points_after_the_next_one)
 {
 	stream_add(self, 100);
-	/* The marker at 512 lies in this one; at 1024 it has ended. */
+	/* The marker at 512 is in this FPDU, which ends at 1024. */
 	stream_add(self, 1024 - 112 - 8 - 4);
 	ASSERT_EQ(1024, stream_end(self));
 	stream_add_many(self, 100, 2);
-	/* From the marker at 512. */
+	/* Include the marker at 512. */
 	ASSERT_EQ(0, come(self, 500, self->start[3]));
 	PLACED(2);
 	NOTHING();

@@ -64,8 +64,8 @@ static int sign(int fd, u32 peer)
 }
 
 /*
- * With signatures, as otherwise TCP uses GSO whatever the device can do: 0, or
- * -1.
+ * Connect with TCP-MD5, as otherwise TCP uses GSO even if the device does not support
+ * it. Return: 0 or -1.
  */
 static int copied_connect(struct _test_data_copied *self)
 {
@@ -118,7 +118,7 @@ FIXTURE_TEARDOWN(copied)
 	close(self->far);
 }
 
-/* A Length that was written cannot be changed where TCP has copied it. */
+/* TCP copies octets here, so a Length cannot be changed later: no packing. */
 TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 {
 	int i, n, len = 0;
@@ -140,7 +140,7 @@ TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* TCP-MD5: an FPDU that has to be cut arrives as well. */
+/* With TCP-MD5 an FPDU that has to be cut arrives as well. */
 TEST_F(copied, signed_segments_are_counted)
 {
 	u32 emss;
@@ -151,7 +151,7 @@ TEST_F(copied, signed_segments_are_counted)
 		ASSERT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100 + i));
 	EXPECT_EQ(50, tuf_info(self->fd[0]).tx_segs_contained);
 	EXPECT_EQ(50, tuf_info(self->fd[0]).tx_segs_aligned);
-	/* In two segments, the second of which would pass. */
+	/* The FPDU needs two segments, the second of which would pass. */
 	emss = tuf_info(self->fd[0]).emss;
 	memset(self->buf, 0, sizeof(self->buf));
 	self->buf[emss - 8] = 500 >> 8;
@@ -164,7 +164,7 @@ TEST_F(copied, signed_segments_are_counted)
 
 /* ---- a device that refuses ---- */
 
-/* TCP keeps it queued as not sent; others may have seen it. */
+/* IP refuses an FPDU: TCP keeps it as unsent, but others may have seen it. */
 TEST_F(tuf, fpdu_that_was_refused_stays_as_it_was)
 {
 	static u8 stream[400];
@@ -183,7 +183,7 @@ TEST_F(tuf, fpdu_that_was_refused_stays_as_it_was)
 	ASSERT_EQ(100, send(self->fd[0], record_row + 105, 100, 0));
 	ASSERT_EQ(0, system("tc qdisc del dev lo root"));
 	len = tuf_fpdu(&way, record_row, 5, stream);
-	/* As a separate FPDU, whatever follows it. */
+	/* The next ULPDU is in a separate FPDU. */
 	len += tuf_fpdu(&way, record_row + 5, 100, stream + len);
 	len += tuf_fpdu(&way, record_row + 105, 100, stream + len);
 	ASSERT_EQ(len, read_all(self->fd[1], self->buf, len));
@@ -228,8 +228,8 @@ static u32 sum_of(const u8 *octets, size_t len)
 #define IP_HEAD		20
 
 /*
- * From the peer: a segment, or a packet of several with @gso octets each. Its
- * checksum is not complete, as the header says.
+ * Send from the peer: a segment, or a packet of several with @gso octets each. The
+ * header reports that its checksum is not complete.
  */
 static int virtual_send(struct _test_data_virtual *self, u8 flags, u32 seq,
 			const u8 *octets, size_t len, u16 gso)
@@ -285,7 +285,7 @@ static int virtual_up(struct _test_data_virtual *self)
 	       system("ip addr add 10.8.0.1/24 dev tunx && ip link set tunx up");
 }
 
-/* Wait for the SYN with an ACK: its sequence number is what the peer acknowledges. */
+/* Wait for the SYN-ACK, for its sequence number. */
 static int virtual_syn_ack(struct _test_data_virtual *self)
 {
 	static u8 packet[70000];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA_PLACE on "tuf", however an FPDU after a gap was found. */
+/* MPA_PLACE on "tuf", with both ways to find an FPDU after a gap. */
 
 #include "mpa_harness.h"
 #include "mpa_tuf_place.h"
@@ -75,7 +75,7 @@ TEST_F(place, batch_of_placed_records)
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
 	COME(1, 2);
 	COME(2, 4);
-	/* All that were found, in a batch. */
+	/* All records found are returned in batches. */
 	for (n = 0; n < 3; n += self->got->n) {
 		ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
 		ASSERT_LT(0, RECEIVE(BUF, 0));

@@ -8,7 +8,7 @@
 
 #include "mpa_tuf.h"
 
-/* Before the fixture itself. */
+/* The variant must be declared before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	int family;

@@ -17,7 +17,7 @@
 #define PUT(len, flags) \
 	ASSERT_EQ(len, send(self->fd[0], record_of(len), len, flags))
 
-/* The next record is that one. */
+/* The next record is the self-checking one of this length. */
 #define EXPECT_RECORD(len) do {						\
 	EXPECT_EQ(len, RECV(BUF, 0));					\
 	EXPECT_TRUE(record_good(self->buf, len));			\
@@ -55,7 +55,7 @@ TEST_F(tuf, one_send_is_one_recv)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).error_position);
 }
 
-/* Also lengths that no sender of this kernel uses. */
+/* All lengths, even those that no sender of this kernel uses. */
 TEST_F_TIMEOUT(tuf, every_length_by_hand, 120)
 {
 	size_t len, longest = 0;
@@ -78,7 +78,7 @@ TEST_F_TIMEOUT(tuf, every_length_by_hand, 120)
 	}
 }
 
-/* The stream in pieces of any size. */
+/* The stream arrives in pieces of any size. */
 TEST_F_TIMEOUT(tuf, stream_cut_anywhere, 120)
 {
 	static const size_t lens[] = { 9, 1, 700, 2, 300, 103 };
@@ -351,7 +351,7 @@ TEST_F(tuf, packed_ulpdus_have_no_boundary)
 	EXPECT_EQ(packs ? 1 : 3, tuf_info(self->fd[0]).tx_fpdus);
 	EXPECT_EQ(600, tuf_info(self->fd[0]).tx_octets);
 	EXPECT_EQ(packs ? 1 : 3, tuf_info(self->fd[1]).rx_fpdus);
-	/* A single one is not delayed. */
+	/* A single ULPDU is not delayed. */
 	PUT(50, 0);
 	EXPECT_RECORD(50);
 }
@@ -500,7 +500,7 @@ TEST_F(tuf, length_of_0_is_an_error)
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
-/* Each octet of a marker. */
+/* A wrong bit in each octet of a marker. */
 TEST_F(tuf, wrong_marker_is_an_error)
 {
 	const size_t marker = variant->period ?: 512;

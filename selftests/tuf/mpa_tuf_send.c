@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What "tuf" sends in every mode: the octets are equal to the model's, and no
- * ULPDU exceeds the limit.
+ * Sending with "tuf" in every mode: the octets are equal to the model's, and no ULPDU
+ * exceeds the limit.
  */
 
 #include "mpa_harness.h"
@@ -43,7 +43,7 @@ TEST_F_TIMEOUT(tx, octets_are_the_models, 300)
 /* A marker at each octet of the header, and before and after the last one. */
 TEST_F_TIMEOUT(tx, marker_anywhere_in_an_fpdu, 300)
 {
-	/* The same lengths in other modes. */
+	/* Use the same lengths in other modes. */
 	const u32 period = MARKED ? self->way.period : 128;
 	u32 distance, more;
 
@@ -116,7 +116,7 @@ TEST_F_TIMEOUT(tx, oversized_ulpdus_are_cut, 120)
 	TOO_LONG(most + 1);
 }
 
-/* A plain reader that reads everything to the end. */
+/* A thread that reads the plain TCP stream to its end. */
 struct drain {
 	pthread_t thread;
 	int fd;
@@ -136,7 +136,7 @@ static void *drain_run(void *arg)
 
 #define BULK	(2 << 20)
 
-/* In bulk as well, for all lengths and however TCP sends them. */
+/* Bulk data of all lengths. */
 TEST_F_TIMEOUT(tx, bulk_is_the_models_and_contained, 300)
 {
 	struct drain drain = { .fd = self->fd[1] };
@@ -211,7 +211,7 @@ TEST_F(tx, change_of_emss_is_reported_once)
 		ASSERT_TRUE(goes(self, 101));
 		EXPECT_EQ(MARKED ? most : most - 200, mulpdu(self));
 		ASSERT_TRUE(goes(self, 102));
-		/* Read before the send: nothing to report. */
+		/* MULPDU was read before the send: nothing to report. */
 		ASSERT_EQ(0, lo_mtu(1500));
 		EXPECT_EQ(most, mulpdu(self));
 		ASSERT_TRUE(goes(self, 103));

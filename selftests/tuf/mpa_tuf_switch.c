@@ -28,7 +28,7 @@ static bool plain_comes(int fd)
 
 /* ---- framed octets among others ---- */
 
-/* All of it has arrived before the receiver has set anything. */
+/* All octets have arrived before the receiver sets TUF_RX. */
 TEST_F(tuf, framing_begins_among_unread_octets)
 {
 	size_t total = 0;
@@ -86,8 +86,8 @@ TEST_F(tuf, framing_begins_after_both_ends)
 }
 
 /*
- * MPA_RECV_BATCH: a call depends on the records that it returns, not on what
- * follows. Octets that cannot be an FPDU, an FPDU with another key, the beginning of one.
+ * MPA_RECV_BATCH: octets after the returned records do not affect a call: octets that
+ * cannot be an FPDU, an FPDU with another key, the beginning of an FPDU.
  */
 TEST_F(tuf, batch_leaves_plain_octets_alone)
 {
@@ -116,7 +116,7 @@ TEST_F(tuf, batch_leaves_plain_octets_alone)
 	}
 }
 
-/* Each start is position 0: a plain socket sees the octets on the wire. */
+/* Each TUF_TX begins at position 0: a plain socket receives the octets on the wire. */
 TEST_F(tuf, each_start_begins_anew)
 {
 	size_t len;
@@ -144,7 +144,7 @@ TEST_F(tuf, each_start_begins_anew)
 	EXPECT_TRUE(plain_comes(self->fd[1]));
 }
 
-/* Many times, ending at different places. */
+/* Framing is switched many times, at different offsets. */
 TEST_F(tuf, on_and_off_again)
 {
 	int i;
@@ -162,7 +162,7 @@ TEST_F(tuf, on_and_off_again)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Each direction in a mode of its own. */
+/* Each direction has a different mode. */
 TEST_F(tuf, directions_differ)
 {
 	struct tuf_way back = {
@@ -181,7 +181,7 @@ TEST_F(tuf, directions_differ)
 	}
 	EXPECT_EQ(0, tuf_info(self->fd[0]).rx_wrong_key);
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
-	/* One ends, the other continues. */
+	/* Framing of one direction ends, the other continues. */
 	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
 	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 	EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
@@ -209,7 +209,7 @@ TEST_F(tuf, plain_receiver_is_tcps)
 	EXPECT_EQ(7, recv(self->fd[0], self->buf, 7, 0));
 	EXPECT_EQ(0, memcmp(self->buf, PLAIN, 7));
 	EXPECT_EQ(2 * PLAIN_LEN - 7, inq(self->fd[0]));
-	/* Octets, not records. */
+	/* Octets are received, not records. */
 	ASSERT_EQ(PLAIN_LEN, receive(self->fd[0], self->buf, PLAIN_LEN, 0,
 				     self->got));
 	EXPECT_EQ(0, self->got->msg_flags & MSG_EOR);
@@ -231,7 +231,7 @@ TEST_F(tuf, plain_receiver_is_tcps)
 	close(pipes[1]);
 }
 
-/* And data sent while only receiving is framed. */
+/* Only receiving is framed: sending is plain TCP. */
 TEST_F(tuf, plain_sender_is_tcps)
 {
 	int pipes[2];
@@ -251,7 +251,7 @@ TEST_F(tuf, plain_sender_is_tcps)
 	close(pipes[1]);
 }
 
-/* A reader that waits when the other direction begins and ends. */
+/* A reader waits while framing of the other direction begins and ends. */
 TEST_F(tuf, waiting_reader_sees_nothing_of_the_other_direction)
 {
 	struct call call = { .fd = self->fd[0], .buf = self->buf, .len = BUF };
@@ -294,7 +294,7 @@ TEST_F(tuf, fork_and_dup_share_the_framing)
 	EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
 }
 
-/* The first call that has returned. */
+/* Return: the first call that has returned. */
 static struct call *call_first(struct call *calls, int nr)
 {
 	const long until = now_ms() + 20000;
@@ -307,7 +307,7 @@ static struct call *call_first(struct call *calls, int nr)
 	return NULL;
 }
 
-/* Two readers: the one that still waits has requested the next record. */
+/* Of two readers the one that still waits has requested the next record. */
 TEST_F(tuf, reader_beside_another_gets_a_record_larger_than_the_buffer)
 {
 	static u8 bufs[2][TUF_ROOM];
@@ -347,7 +347,7 @@ TEST_F(tuf, close_sends_what_was_accepted)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 }
 
-/* Off, with framed octets that were not sent yet, and closed. */
+/* Framing is switched off, and the socket closed, with unsent framed octets. */
 TEST_F(tuf, stop_sends_what_was_accepted)
 {
 	int i;
@@ -409,7 +409,7 @@ TEST_F(tuf, end_between_fpdus_is_0)
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
-/* Wherever it is cut: in the header, in a marker, before the last octet. */
+/* The stream ends in the header, in a marker, or before the last octet. */
 TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 {
 	size_t first, n, cut;
@@ -454,7 +454,7 @@ TEST_F(tuf, reset_is_reported)
 
 /* ---- another connection of the same socket ---- */
 
-/* The socket is closed, and is connected to a plain one at its own address. */
+/* Disconnect the socket, and connect it to a plain one at its own address. */
 static int connect_anew(int fd)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
@@ -478,7 +478,7 @@ static int connect_anew(int fd)
 	return peer;
 }
 
-/* The loss is the connection's, not the socket's. */
+/* The loss of a connection does not affect a later one of the socket. */
 TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
 {
 	int peer;
@@ -498,7 +498,7 @@ TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
 	hang_up(peer);
 }
 
-/* The first connection has ended in both directions, and sends plain octets. */
+/* End the first connection in both directions, and switch framing off. */
 static bool ended(int fd, int peer)
 {
 	char octet;
@@ -508,7 +508,7 @@ static bool ended(int fd, int peer)
 	       tcp_closed(peer) && !tuf_stop(fd, TUF_TX);
 }
 
-/* Its segments are not searched for FPDUs of the first one. */
+/* Segments of the second connection are not searched for FPDUs of the first one. */
 TEST_F(tuf, plain_octets_after_a_framed_connection)
 {
 	int peer;
@@ -524,7 +524,7 @@ TEST_F(tuf, plain_octets_after_a_framed_connection)
 	hang_up(peer);
 }
 
-/* That the first one's sending has ended makes no full buffer writable. */
+/* The first connection's end of sending must not make a full buffer writable. */
 TEST_F(tuf, full_buffer_after_a_framed_connection)
 {
 	struct tuf_way way = self->way;
@@ -540,7 +540,7 @@ TEST_F(tuf, full_buffer_after_a_framed_connection)
 		while (send(self->fd[0], record_row, 50000, MSG_DONTWAIT) > 0)
 			;
 		ASSERT_EQ(EAGAIN, errno);
-		/* TCP's buffers grow while the peer's does. */
+		/* TCP's send buffer grows with the peer's receive buffer. */
 	} while (poll_for(self->fd[0], POLLOUT, 300) == POLLOUT &&
 		 send(self->fd[0], record_row, 1, MSG_DONTWAIT) == 1);
 	EXPECT_EQ(0, poll_for(self->fd[0], POLLOUT, 0));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What "tuf" sends, seen by a plain TCP socket, over a wire of MTU 1500 in a
- * network namespace of its own. Include it after mpa_harness.h, and add the
- * variants.
+ * Octets that "tuf" sends over loopback with MTU 1500, in a network namespace of its own,
+ * to a plain TCP socket. Include it after mpa_harness.h, and add the variants.
  */
 #ifndef _MPA_TUF_TX_H
 #define _MPA_TUF_TX_H
@@ -27,7 +26,7 @@ FIXTURE_VARIANT(tx)
 	u32 period;
 };
 
-/* A new framed connection, each send in an FPDU of its own. */
+/* Open a new framed connection; each send is an FPDU. */
 static inline int tx_connect(struct _test_data_tx *self, int family,
 			     const struct connecting *how, u32 flags)
 {
@@ -79,7 +78,7 @@ static inline ssize_t tx_put(struct _test_data_tx *self, size_t len, int flags)
 	return n;
 }
 
-/* The plain socket receives an FPDU with @n octets of the sequence, from @at. */
+/* Whether the plain socket receives an FPDU with @len octets of the sequence, from @at. */
 static inline bool fpdu_comes(struct _test_data_tx *self, u64 at, size_t len)
 {
 	size_t n = tuf_fpdu(&self->way, stream_at(at), len, self->fpdu), i;
@@ -99,7 +98,7 @@ static inline bool fpdu_comes(struct _test_data_tx *self, u64 at, size_t len)
 	return false;
 }
 
-/* One send is one FPDU. */
+/* Whether a send arrives as one FPDU. */
 static inline bool goes(struct _test_data_tx *self, size_t len)
 {
 	ssize_t n = tx_put(self, len, 0);
