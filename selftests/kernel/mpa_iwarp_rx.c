@@ -142,7 +142,7 @@ static int check_untagged(struct iw_end *end, const struct segment *segment,
 
 	if (queue >= RDMAP_QUEUES)
 		return DDP_ERR_QUEUE;
-	/* Segments come in order, so only one message can be next. */
+	/* Segments are received in order, so only one message can be next. */
 	if (__be32_to_cpu(header->msn) != end->in[queue].msn)
 		return DDP_ERR_MSN;
 	*into = room_of(end, queue, &room);
@@ -214,7 +214,7 @@ static int take_send(struct iw_end *end, const struct segment *segment, u32 leng
 		struct iw_buffer *buffer =
 			iw_find(__be32_to_cpu(header->invalidate));
 
-		/* Nor one that the peer may not use. */
+		/* The STag must be one that the peer may use. */
 		if (!buffer || buffer->end != end || !buffer->access)
 			return RDMAP_ERR_INVALIDATE;
 		iw_unregister(buffer);
@@ -238,7 +238,7 @@ static int take_untagged(struct iw_end *end, const struct segment *segment)
 	if (error)
 		return error;
 	in = &end->in[queue];
-	/* The same in all segments of a message. */
+	/* All segments of a message have the same opcode. */
 	if (rdmap_queue_of(opcode) != queue || (in->mo && opcode != in->opcode))
 		return RDMAP_ERR_OPCODE;
 	memcpy(into + in->mo, segment->payload, segment->payload_len);

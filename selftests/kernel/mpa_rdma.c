@@ -22,7 +22,7 @@
 #define BASE	0x123456789000	/* tagged offset of the first octet */
 #define DEPTH	16		/* posts at once */
 
-/* What each end sends about its memory. */
+/* The description of its memory that each end sends. */
 struct rdma_info {
 	__be64 to;
 	__be32 stag;
@@ -56,7 +56,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Octet n of the memory: no two pieces are equal. */
+/* Return: octet @n of the memory. No two pieces are equal. */
 static u8 octet(u32 n)
 {
 	return (n * 2654435761U) >> 24 ^ n >> 16;
@@ -102,7 +102,7 @@ static void tell(void)
 		fail("Send");
 }
 
-/* Buffers for those of the peer, which may send as soon as this end has started. */
+/* Post buffers for the peer's Sends, which may arrive as soon as this end has started. */
 static void listen_for_all(void)
 {
 	/* Buffers for pieces of the memory are posted after the first one. */
@@ -162,7 +162,7 @@ static void await_piece(u32 *under_way)
 		--*under_way;
 }
 
-/* All of the memory, piece by piece. */
+/* Transfer all of the memory, piece by piece. */
 static void move(u32 opcode)
 {
 	u32 pieces = (options.size + options.chunk - 1) / options.chunk;
@@ -188,11 +188,11 @@ static void client(void)
 	} else if (options.mode == SEND) {
 		move(RDMAP_SEND);
 	}
-	/* The server has compared. */
+	/* Wait until the server has compared. */
 	hear();
 }
 
-/* Sends, each into a piece of the memory: first post buffers for all of them. */
+/* Receive Sends, each into a piece of the memory; first post buffers for all of them. */
 static void receive(void)
 {
 	u32 pieces = (options.size + options.chunk - 1) / options.chunk;

@@ -15,7 +15,7 @@
 #include "mpa_iwarp.h"
 
 #define MOST		1048576	/* octets in a round */
-#define CLIENT_BASE	0x7fff12345001	/* not where the buffers really are */
+#define CLIENT_BASE	0x7fff12345001	/* differs from the buffers' real addresses */
 #define EXCHANGE	16		/* what rdma_client and rdma_server send */
 
 /* The content of each of rping's Sends. */
@@ -150,7 +150,7 @@ static void client(void)
 	}
 }
 
-/* The client's buffer, into @source */
+/* Read the client's buffer into @source. */
 static u32 server_reads(struct iw_buffer *buffer)
 {
 	struct rping_info info = receive_info();
@@ -179,7 +179,7 @@ static void server(void)
 	struct rping_info info;
 	u32 size;
 
-	/* Until the client closes. */
+	/* Continue until the client closes. */
 	for (rounds = 0;; rounds++) {
 		while (end.taken == end.arrived && !iw_progress(&end))
 			;
@@ -232,7 +232,7 @@ static int connected(void)
 	return fd;
 }
 
-/* The peer has rejected: the connection is plain TCP again. */
+/* The peer has rejected the request: the connection is plain TCP again. */
 static int was_refused(int fd)
 {
 	struct mpa_info info = {};

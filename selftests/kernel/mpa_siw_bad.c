@@ -63,7 +63,7 @@ static void read_nothing(struct iw_end *end)
 	iw_read(end, iw_register(end, sink, SIZE, 0, 0), 0, NO_STAG, 0, 1);
 }
 
-/* Answer a Read that was not requested. */
+/* Send a Read Response that was not requested. */
 static void answer_nobody(struct iw_end *end)
 {
 	iw_send_tagged(end, RDMAP_READ_RESPONSE, NO_STAG, 0, octets, 1);
@@ -90,7 +90,7 @@ static void name_closed_source(struct iw_end *end)
 	name_buffer(end, buffer->stag, 0x1000, SIZE);
 }
 
-/* The server reads a good buffer, and then has to write to this one. */
+/* Let the server read a good buffer; then it has to write to this one. */
 static void name_sink(struct iw_end *end, u8 access, u32 size)
 {
 	struct iw_buffer *source, *buffer;

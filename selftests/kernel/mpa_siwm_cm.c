@@ -41,7 +41,7 @@ static struct rdma_cm_id *server(struct rdma_event_channel **events)
 	*events = rdma_create_event_channel();
 	check(!*events, "rdma_create_event_channel");
 	check(rdma_create_id(*events, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
-	/* What listened there before may not be gone. */
+	/* The previous listener may not be closed yet. */
 	while (rdma_bind_addr(id, (struct sockaddr *)&addr))
 		usleep(10000);
 	check(rdma_listen(id, 64), "rdma_listen");

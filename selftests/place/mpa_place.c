@@ -43,7 +43,7 @@ TEST_F(place, records_after_a_lost_one_come_at_once)
 	EXPECT_EQ(stream_end(self), mpa_info(self->fd).rx_edge);
 }
 
-/* The lowest first, but those in order before those out of order. */
+/* Records in order are returned first, then those out of order, the lowest first. */
 TEST_F(place, order_comes_first)
 {
 	stream_add_many(self, 1000, 8);
@@ -66,7 +66,7 @@ TEST_F(place, order_comes_first)
 	ORDERED(7);
 }
 
-/* A record in segments of any length, cut at any octet. */
+/* A record arrives in segments of any length, cut at any octet. */
 TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 {
 	unsigned int i;
@@ -77,7 +77,7 @@ TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 		stream_add_many(self, 700, 1);
 		stream_add_many(self, 600, 3);
 		at = self->start[i + 1];
-		/* It has a marker: in 600 octets there is one. */
+		/* A record of 600 octets contains a marker. */
 		ASSERT_EQ(0, come_cut(self, at, self->start[i + 3], cut));
 		ASSERT_TRUE(gives(self, i + 1, true)) {
 			TH_LOG("in steps of %u", cut);
@@ -90,7 +90,7 @@ TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 	}
 }
 
-/* A record whose FPDU ends @behind octets after the place of a marker. */
+/* Append a record whose FPDU ends @behind octets after the place of a marker. */
 static void stream_add_up_to(struct _test_data_place *self, u32 behind)
 {
 	const struct peer peer = self->peer;
@@ -104,7 +104,7 @@ static void stream_add_up_to(struct _test_data_place *self, u32 behind)
 	self->records++;
 }
 
-/* For every distance of its first octet from a marker. */
+/* A record's first octet is at every distance from a marker. */
 TEST_F_TIMEOUT(place, records_beside_markers, 300)
 {
 	unsigned int i;
@@ -118,7 +118,7 @@ TEST_F_TIMEOUT(place, records_beside_markers, 300)
 		stream_add_up_to(self, at);
 		stream_add(self, 1100);
 		stream_add(self, 510);
-		/* Markers are read before it is complete. */
+		/* Markers are read before the record is complete. */
 		ASSERT_EQ(0, come(self, self->start[i + 1],
 				  self->start[i + 1] + 700));
 		ASSERT_EQ(0, come(self, self->start[i + 1] + 700,
@@ -132,7 +132,7 @@ TEST_F_TIMEOUT(place, records_beside_markers, 300)
 	}
 }
 
-/* RFC 5044 section 6: no marker says where they begin. */
+/* RFC 5044 section 6: no marker points to records before the first marker. */
 TEST_F(place, short_records_before_the_first_marker_wait)
 {
 	unsigned int i, first;
@@ -141,7 +141,7 @@ TEST_F(place, short_records_before_the_first_marker_wait)
 	for (i = 1; i < 40; i++)
 		stream_add(self, 50 + i);
 	COME(1, 40);
-	/* The one that contains the first marker. */
+	/* Find the record that contains the first marker. */
 	for (first = 1; self->start[first + 1] <= 512; first++)
 		;
 	ASSERT_LT(1, first);
@@ -161,7 +161,7 @@ TEST_F_TIMEOUT(place, large_records, 300)
 	stream_add(self, 64768);
 	stream_add(self, 3000);
 	stream_add(self, 64000);
-	/* Their middle is missing. */
+	/* The middle of the records is missing. */
 	ASSERT_EQ(0, come(self, 0, 20000));
 	ASSERT_EQ(0, come(self, 22000, self->start[1] + 30000));
 	ASSERT_EQ(0, come(self, self->start[1] + 31000, stream_end(self)));
@@ -195,7 +195,7 @@ TEST_F(place, marker_in_two_islands)
 	usleep(20000);
 	ASSERT_EQ(0, come(self, self->start[at], marker + 2));
 	PLACED(at);
-	/* And with the new one after it. */
+	/* The same with a new island after it. */
 	ASSERT_EQ(0, come(self, self->start[at + 1], marker + 512 + 1));
 	for (i = 6; i < 12; i++)
 		COME(at + 10 + 3 * i, at + 11 + 3 * i);
@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(place, maximum_of_pieces_inspected, 120)
 	for (pieces = 120; pieces < 136; pieces++) {
 		base = self->records;
 		stream_add_many(self, 600, 2);
-		/* In that number of pieces, and one without a marker. */
+		/* One record in that number of pieces, and one without a marker. */
 		stream_add(self, pieces - 6);
 		stream_add(self, 2);
 		COME(base + 1, base + 2);
@@ -250,7 +250,7 @@ TEST_F(place, option_after_a_reset)
 	EXPECT_EQ(ENOTCONN, errno);
 }
 
-/* A gap closes from its end, in segments of one octet. */
+/* A gap is filled from its end, in segments of one octet. */
 TEST_F(place, gap_closes_from_its_end)
 {
 	u32 at;
@@ -269,7 +269,7 @@ TEST_F(place, gap_closes_from_its_end)
 	NOTHING();
 }
 
-/* The limit, and more: the others wait for order, or until an entry is free. */
+/* More gaps than the limit: further records wait for order, or for a free entry. */
 TEST_F_TIMEOUT(place, more_gaps_than_there_may_be, 300)
 {
 	const unsigned int n = MPA_PLACE_MAX + 50;
@@ -305,7 +305,7 @@ TEST_F(place, one_that_the_buffer_is_too_short_for_waits)
 	COME(1, 4);
 	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
 	ASSERT_EQ(1000, inq(self->fd));
-	/* Only the one of 200 octets fits. */
+	/* Only the record of 200 octets fits. */
 	ASSERT_EQ(200, receive(self->fd, self->buf, 300, 0, self->got));
 	EXPECT_EQ(self->start[2], self->got->info.position);
 	PLACED(3);
@@ -323,7 +323,7 @@ TEST_F(place, one_that_the_buffer_is_too_short_for_waits)
 	EXPECT_EQ(5, mpa_info(self->fd).rx_ulpdus);
 }
 
-/* So does one after it, for which the buffer was too short as well. */
+/* Two records wait, for both of which the buffer was too short. */
 TEST_F(place, two_that_the_buffer_is_too_short_for_wait)
 {
 	stream_add(self, 600);
@@ -381,7 +381,7 @@ TEST_F(place, batch_of_contiguous_records)
 	COME(0, 1);
 	COME(4, 5);
 	COME(6, 8);
-	/* In order: not beyond what was delivered. */
+	/* A batch in order ends before a delivered record. */
 	ASSERT_EQ(1000, RECEIVE(BUF, 0));
 	EXPECT_BATCH(1000);
 	EXPECT_EQ(0, self->got->info.order);
@@ -393,14 +393,14 @@ TEST_F(place, batch_of_contiguous_records)
 	NOTHING();
 	COME(9, 12);
 	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));
-	/* Two fit. */
+	/* Two records fit. */
 	ASSERT_EQ(2000, RECEIVE(2500, 0));
 	EXPECT_BATCH(1000, 1000);
 	ASSERT_EQ(1000, RECEIVE(2500, 0));
 	NOTHING();
 }
 
-/* Each one that can be read causes an edge. */
+/* Each record that can be read causes an edge. */
 TEST_F(place, edge_triggered_readers)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -413,10 +413,10 @@ TEST_F(place, edge_triggered_readers)
 	for (i = 1; i < 8; i++) {
 		COME(i, i + 1);
 		ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
-		/* The first is not read: each further one causes an edge all the same. */
+		/* The first record is not read: each further one causes an edge nevertheless. */
 		if (i > 1)
 			ASSERT_TRUE(gives(self, i - 1, true));
-		/* Edges from before. */
+		/* Skip earlier edges. */
 		while (epoll_wait(epoll, &event, 1, 10) == 1)
 			;
 	}
@@ -469,7 +469,7 @@ TEST_F(place, option_needs_markers_and_crcs)
 	hang_up(other[1]);
 }
 
-/* Before Full Operation: where what will be received is already certain. */
+/* MPA_PLACE before Full Operation, once it is certain that markers will be received. */
 TEST_F(place, option_before_full_operation)
 {
 	int fd[2];
@@ -497,7 +497,7 @@ TEST_F(place, bad_crc_decides_nothing)
 	PLACED(2);
 	PLACED(3);
 	NOTHING();
-	/* Nor in another island after it. */
+	/* A record in another island after it is not found either. */
 	COME(7, 8);
 	NOTHING();
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
@@ -509,7 +509,7 @@ TEST_F(place, bad_crc_decides_nothing)
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 }
 
-/* Whether what follows was found before or arrives later. */
+/* Records after a bad FPDU were found before, or arrive later. */
 TEST_F(place, bad_crc_before_what_was_found)
 {
 	stream_add_many(self, 1000, 10);
@@ -526,7 +526,7 @@ TEST_F(place, bad_crc_before_what_was_found)
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
 }
 
-/* Octets of a ULPDU that look like an FPDU with a good CRC, in one segment. */
+/* A segment has octets of a ULPDU that look like an FPDU with a good CRC. */
 TEST_F(place, fpdu_in_a_record_is_none)
 {
 	struct peer inner = { .tx_markers = true, .tx_position = 1100 };
@@ -551,7 +551,7 @@ TEST_F(place, fpdu_in_a_record_is_none)
 	NOTHING();
 }
 
-/* A FIN before what was delivered. */
+/* The FIN precedes a delivered record. */
 TEST_F(place, end_of_stream_before_a_placed_record)
 {
 	stream_add_many(self, 1000, 3);
@@ -618,7 +618,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 
 #define UNTOUCHED	0xa5
 
-/* RFC 5044 section 8 code 3, and no octet was shown. */
+/* Receiving fails with RFC 5044 section 8 code 3; no octet is delivered. */
 #define DISAGREES() do {						\
 	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));			\
 	memset(self->buf, UNTOUCHED, 4000);				\
@@ -631,7 +631,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 	EXPECT_EQ(EBADMSG, errno);					\
 } while (0)
 
-/* The stream in order has no record where one was delivered. */
+/* In order no record begins where one was delivered out of order. */
 TEST_F(place, order_disagrees)
 {
 	u8 record[1000];
@@ -659,7 +659,7 @@ TEST_F(place, order_disagrees_in_a_batch)
 	DISAGREES();
 }
 
-/* A record that was not delivered does not count: the stream in order decides. */
+/* An undelivered record out of order has no effect: the stream in order decides. */
 TEST_F(place, order_overlaps_an_unread_record)
 {
 	u8 record[1000];
@@ -673,7 +673,7 @@ TEST_F(place, order_overlaps_an_unread_record)
 	ASSERT_EQ(626, RECEIVE(BUF, 0));
 	EXPECT_EQ(MPA_RECVINFO_LAST, self->got->info.flags);
 	EXPECT_EQ(0, self->got->info.order);
-	/* There is none after it. */
+	/* No record follows. */
 	ASSERT_EQ(-1, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(EBADMSG, errno);
 	EXPECT_EQ(1, mpa_info(self->fd).rx_ulpdus);

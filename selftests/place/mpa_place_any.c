@@ -3,7 +3,7 @@
 
 #include "mpa_harness.h"
 
-/* Before the fixture itself. */
+/* The variant must be declared before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	unsigned int seed;
@@ -26,7 +26,7 @@ TEST_F_TIMEOUT(place, each_comes_once, 600)
 	any_test(_metadata, self, variant->seed);
 }
 
-/* TCP drops what exceeds its buffer, and receives it again. */
+/* TCP drops octets that exceed its buffer, and receives them again. */
 TEST_F_TIMEOUT(place, each_comes_once_with_little_room, 600)
 {
 	int rcvbuf = 8192;

@@ -20,7 +20,7 @@ FIXTURE_VARIANT(place)
 
 FIXTURE_VARIANT_ADD(place, ipv4) { };
 
-/* The first records, which arrive when others wait. */
+/* Number of first records; they arrive when others wait. */
 #define FIRST	20
 
 static void first_records(struct _test_data_place *self)
@@ -28,7 +28,7 @@ static void first_records(struct _test_data_place *self)
 	stream_add_many(self, 600, FIRST);
 }
 
-/* More records that wait, each after a gap. */
+/* Append records that wait, each after a gap. */
 static int wait_in_gaps(struct _test_data_place *self, unsigned int runs)
 {
 	unsigned int i = self->records + 1;
@@ -59,7 +59,7 @@ static struct ticks processor_ticks(void)
 	return ticks;
 }
 
-/* For most of a second. */
+/* Whether the machine is idle for most of a second. */
 static bool at_rest(void)
 {
 	struct ticks from, to;
@@ -118,7 +118,7 @@ TEST_F(place, fins_in_many_places)
 	PLACED(FIRST + 3);
 }
 
-/* The error that the user cannot get yet. */
+/* A FIN follows an error that cannot be reported yet. */
 TEST_F(place, a_fin_after_an_error)
 {
 	first_records(self);
@@ -184,7 +184,7 @@ static int add_pieces(struct _test_data_place *self, u32 side, u32 gaps)
 			return -1;
 	if (come(self, start, start + 601))
 		return -1;
-	/* The work item may have much to do once. */
+	/* Let the work item finish. */
 	poll(NULL, 0, 300);
 	return start;
 }

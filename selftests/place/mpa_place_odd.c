@@ -11,7 +11,7 @@
 #include "mpa_harness.h"
 #include "mpa_debugfs.h"
 
-/* Before the fixture itself. */
+/* The variant must be declared before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	int family;
@@ -75,7 +75,7 @@ static socklen_t loopback(const struct _fixture_variant_place *variant,
 	return sizeof(*addr);
 }
 
-/* fd[0] is the peer's end. */
+/* Connect; fd[0] is the peer's end. */
 static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 {
 	int listener = socket(variant->family, SOCK_STREAM, 0), err;
@@ -96,7 +96,7 @@ static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 	return fd[1] < 0 ? -1 : 0;
 }
 
-/* The request of an initiator that sends markers if asked to. */
+/* Start up a child: the simulated peer is an initiator that sends markers if requested. */
 static int startup_of_a_child(struct peer *peer, int peer_fd)
 {
 	u8 frame[FRAME_LEN];
@@ -257,7 +257,7 @@ TEST_F(place, no_room_after_a_refused_record)
 	stream_add(self, 3000);
 	stream_add(self, 2000);
 	stream_add_many(self, 520, 2 * MPA_PLACE_MAX);
-	/* The second one's markers are read before it is complete. */
+	/* The markers of the second record are read before it is complete. */
 	ASSERT_EQ(0, come(self, self->start[1], self->start[3] - 8));
 	usleep(20000);
 	ASSERT_EQ(0, come(self, self->start[3] - 8, self->start[4]));
@@ -265,7 +265,7 @@ TEST_F(place, no_room_after_a_refused_record)
 	for (i = 0, n = 5; i < MPA_PLACE_MAX - 1; i++, n += 2)
 		COME(n, n + 1);
 	usleep(50000);
-	/* The next one does not fit either. */
+	/* The next record does not fit either. */
 	ASSERT_EQ(520, RECEIVE(1500, MSG_DONTWAIT));
 	EXPECT_EQ(self->start[5], self->got->info.position);
 	for (i = 1; i < MPA_PLACE_MAX - 1; i++)
@@ -278,7 +278,7 @@ TEST_F(place, no_room_after_a_refused_record)
 	NOTHING();
 }
 
-/* More islands than TCP remembers, which is four: it forgets the first ones. */
+/* Send more islands than the four that TCP records: it forgets the first ones. */
 static int come_apart(struct _test_data_place *self, unsigned int from)
 {
 	unsigned int i;
@@ -290,7 +290,7 @@ static int come_apart(struct _test_data_place *self, unsigned int from)
 	return 0;
 }
 
-/* A piece of a marker arrives first and alone; then what is before and after it. */
+/* A piece of a marker arrives first, then the octets before and after it. */
 TEST_F(place, markers_in_three_islands)
 {
 	unsigned int at, piece, front;
@@ -328,7 +328,7 @@ enum change {
 	NO_RECORD,
 };
 
-/* From now on the stream has this instead of a record of 900 octets. */
+/* Replace a record of 900 octets in the stream. */
 static const u8 *change(struct _test_data_place *self, unsigned int record,
 			enum change what)
 {
@@ -355,7 +355,7 @@ static const u8 *change(struct _test_data_place *self, unsigned int record,
 	return other;
 }
 
-/* What the user has read is not inspected again. */
+/* Records that the user has read are not inspected again. */
 TEST_F(place, other_octets_after_a_record_that_was_read)
 {
 	enum change what;
@@ -377,7 +377,7 @@ TEST_F(place, other_octets_after_a_record_that_was_read)
 	}
 }
 
-/* It can be read out of order, and was not. */
+/* Whether the record can be read out of order; it is not read. */
 static bool found(struct _test_data_place *self, unsigned int record)
 {
 	return poll_for(self->fd, POLLIN, 5000) &&
@@ -387,13 +387,13 @@ static bool found(struct _test_data_place *self, unsigned int record)
 
 #define FOUND(record)	ASSERT_TRUE(found(self, record))
 
-/* With some adjacent octets: then TCP uses these. */
+/* Send the record again with adjacent octets: then TCP uses the new octets. */
 static int come_over(struct _test_data_place *self, unsigned int record)
 {
 	return come(self, self->start[record] - 8, self->start[record + 1] + 8);
 }
 
-/* It is verified each time that it is copied. */
+/* A record is verified each time that it is copied. */
 TEST_F(place, other_record_over_an_unread_one)
 {
 	const u8 *other;
@@ -495,7 +495,7 @@ static int come_urgent(struct _test_data_place *self, unsigned int record,
 		     TCP_FLAG_BITS_URG, urgent) || !lo_delivered() ? -1 : 0;
 }
 
-/* An urgent octet is an octet like all others, wherever TCP places the mark. */
+/* Urgent octets are part of the stream, wherever TCP places the mark. */
 TEST_F(place, urgent_octets)
 {
 	static const u16 urgent[] = { 1, 2, 450, 915, 916, 917, 1000, 3000, 60000 };
@@ -504,7 +504,7 @@ TEST_F(place, urgent_octets)
 	for (j = 0; j < ARRAY_SIZE(urgent); j++) {
 		i = self->records;
 		stream_add_many(self, 900, 7);
-		/* The next one to be read, then one out of order. */
+		/* An urgent octet in the next record to read, then in one out of order. */
 		ASSERT_EQ(0, come_urgent(self, i, 1));
 		ASSERT_EQ(0, come_urgent(self, i + 2, urgent[j]));
 		ORDERED(i);
@@ -512,7 +512,7 @@ TEST_F(place, urgent_octets)
 		ASSERT_EQ(0, come_urgent(self, i + 4, urgent[j]));
 		PLACED(i + 4);
 		ASSERT_EQ(0, come_urgent(self, i + 5, urgent[j]));
-		/* The next one to arrive. */
+		/* The next octet to arrive is urgent. */
 		ASSERT_EQ(0, forge(&self->forger, self->start[i + 1], NULL, 0,
 				   TCP_FLAG_BITS_URG, 1));
 		ASSERT_EQ(0, come_urgent(self, i + 1, urgent[j]));
@@ -561,13 +561,13 @@ TEST_F(place, reset_after_records)
 	EXPECT_EQ(all, poll_for(self->fd, POLLIN, 5000));
 	FAILS(ECONNRESET);
 	EXPECT_EQ(POLLIN | POLLHUP, poll_for(self->fd, POLLIN, 5000));
-	/* Nothing has shown that the stream ends here. */
+	/* No FIN was received, so this is not the end of the stream. */
 	FAILS(ENOTCONN);
 	FAILS(ENOTCONN);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_placed);
 }
 
-/* What was not inspected when the connection ends is delivered first, or never. */
+/* Octets not searched before a reset: records are delivered before the error, or never. */
 TEST_F(place, reset_before_records_are_found)
 {
 	unsigned int i;
@@ -636,7 +636,7 @@ TEST_F(place, splice_takes_placed_records)
 	ASSERT_EQ(900, splice(self->fd, NULL, pipes[1], NULL, 60000, 0));
 	ASSERT_EQ(900, read(pipes[0], self->buf, BUF));
 	EXPECT_TRUE(record_good(self->buf, 900));
-	/* One that does not fit waits for order. */
+	/* A record that does not fit is delivered in order. */
 	set_nonblock(self->fd);
 	EXPECT_EQ(-1, splice(self->fd, NULL, pipes[1], NULL, 100, 0));
 	EXPECT_EQ(EAGAIN, errno);
@@ -768,7 +768,7 @@ static unsigned long context_switches(void)
 	return n;
 }
 
-/* Nor does the work item run for records in order, when there is nothing to find. */
+/* The work item does not run for records in order either, as there is nothing to find. */
 TEST(work_item_rests_where_the_peer_has_no_sack)
 {
 	static u8 record[1000];
@@ -802,7 +802,7 @@ TEST(option_memory_is_charged)
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
 	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], MPA_START_MARKERS));
 	file = open(OPTMEM_MAX, O_RDWR);
-	/* Older kernels have one for all namespaces. */
+	/* Older kernels have one limit for all namespaces. */
 	if (file < 0)
 		file = everywhere;
 	ASSERT_LT(0, read(file, usual, sizeof(usual) - 1));

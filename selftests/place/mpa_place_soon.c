@@ -9,7 +9,7 @@
 
 #include "mpa_harness.h"
 
-/* Before the fixture itself. */
+/* The variant must be declared before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	unsigned int seed;
@@ -53,7 +53,7 @@ static u32 soon_up_to(struct soon *soon, u32 max)
 	return soon->random % (max + 1);
 }
 
-/* The first octet from there that has not arrived, or the stream's end. */
+/* Return: the first missing octet from @from on, or the stream's end. */
 static u32 soon_hole(const struct soon *soon, u32 from)
 {
 	const bool *hole = memchr(soon->here + from, false,
@@ -62,7 +62,7 @@ static u32 soon_hole(const struct soon *soon, u32 from)
 	return hole ? hole - soon->here : stream_end(soon->self);
 }
 
-/* A complete marker lies in the FPDU, or before its ULPDU_Length. */
+/* Whether a complete marker is in the FPDU, or before its ULPDU_Length. */
 static bool soon_marked(const struct _test_data_place *self, unsigned int i)
 {
 	return (self->start[i] + 511) / 512 * 512 + 4 <= self->start[i + 1];
@@ -100,7 +100,7 @@ static unsigned int soon_missing(const struct soon *soon)
 	return i;
 }
 
-/* Read all there is. Return: whether each arrived once, and could be found. */
+/* Read all records. Return: whether each arrived once, and could be found. */
 static bool soon_read(struct soon *soon)
 {
 	struct _test_data_place *self = soon->self;
@@ -123,7 +123,7 @@ static bool soon_read(struct soon *soon)
 	return errno == EAGAIN;
 }
 
-/* What can be found causes an edge. */
+/* Whether records that can be found cause an edge, and are read. */
 static bool soon_settles(struct soon *soon)
 {
 	const struct _test_data_place *self = soon->self;
@@ -154,7 +154,7 @@ static bool soon_segment(struct soon *soon, u32 from, u32 most, bool random)
 
 	if (random) {
 		at = from + soon_up_to(soon, end - from - 1);
-		/* Mostly from the start of an FPDU, and often a whole one. */
+		/* Begin mostly at the start of an FPDU, and often send a whole one. */
 		if (soon_up_to(soon, 2)) {
 			while (self->start[i + 1] <= at)
 				i++;
@@ -186,7 +186,7 @@ static bool soon_run(struct soon *soon)
 	for (i = 0; soon_hole(soon, from) < stream_end(self); i++) {
 		if (!soon_segment(soon, from, most, i < SEGMENTS))
 			return false;
-		/* Several at a time, too. */
+		/* Sometimes send several segments before reading. */
 		if (soon_up_to(soon, 3) && !soon_settles(soon))
 			return false;
 	}

@@ -52,7 +52,7 @@ static u64 seed;
 static int fd, ep;
 static bool placing = true;
 
-/* Where each record's FPDU begins; and whether the record has arrived. */
+/* Stream position of each record's FPDU; and whether the record has arrived. */
 static u64 *position;
 static bool *came;
 static u64 known, room_known;
@@ -93,7 +93,7 @@ static u64 position_of(u64 number)
 	return position[number];
 }
 
-/* The record that begins there: one must. */
+/* Return: the number of the record that begins at @at; one must. */
 static u64 number_at(u64 at)
 {
 	u64 low = 0, high;
@@ -172,7 +172,7 @@ static void judge_in_order(const struct got *got, u64 number)
 	MUST(info->offset == missing_read, got, number, "offset");
 	MUST(!!(info->flags & MPA_RECVINFO_LAST) == last, got, number, "last");
 	MUST(got->eor == last, got, number, "MSG_EOR");
-	/* What is read comes after what was read before. */
+	/* The edge is not before the position. */
 	MUST(info->edge >= info->position, got, number, "edge");
 }
 
@@ -185,7 +185,7 @@ static void judge_octets(const struct got *got, u64 number, const u8 *buf,
 	}
 }
 
-/* Record @number was received, or @n octets of it from @offset. */
+/* Note that record @number was received, or @n octets of it from @offset on. */
 static void note(const struct got *got, u64 number, u32 offset, u32 n)
 {
 	u32 len = record_len(seed, number);
@@ -330,7 +330,7 @@ static void set_int(int level, int option, int value)
 		fail("option %d of level %d", option, level);
 }
 
-/* Whether TCP waits, or MPA. */
+/* Nothing arrives: print whether TCP or MPA waits. */
 static void nothing_comes(void)
 {
 	int octets = inq(fd), events = poll_for(fd, POLLIN, 0);
@@ -346,7 +346,7 @@ static void nothing_comes(void)
 	fail("nothing comes");
 }
 
-/* Return: whether there was anything; also false at the end. */
+/* Return: whether anything was read; false at the end. */
 static bool read_once(int flags, bool *over)
 {
 	ssize_t n;

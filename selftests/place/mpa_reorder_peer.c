@@ -19,7 +19,7 @@ static u64 seed, number, octets;
 static u64 most;
 static long until;
 
-/* Everything was sent: the receiver answers with the number of records. */
+/* All records were sent: compare their number with the receiver's reply. */
 static void end_with(u64 counted)
 {
 	if (counted != number)
@@ -34,7 +34,7 @@ static void end_with(u64 counted)
 static void send_record(int fd)
 {
 	u32 len = record_len(seed, number);
-	/* Sometimes more records in a segment. */
+	/* Sometimes put more records into a segment. */
 	int more = draw(4) ? 0 : MSG_MORE | MSG_EOR;
 	ssize_t n = send(fd, record_octets(seed, number), len,
 			 MSG_NOSIGNAL | more);
@@ -62,7 +62,7 @@ static void by_kernel(int fd)
 
 /* ---- by hand ---- */
 
-/* In pieces of any size, each of which may become a segment. */
+/* Write pieces of any size, each of which may become a segment. */
 static void write_cut(int fd, const u8 *buf, size_t len)
 {
 	while (len) {
@@ -142,7 +142,7 @@ struct way {
 	u8 buf[20000];
 };
 
-/* Forward what was read in pieces of other sizes. */
+/* Forward octets in pieces of other sizes. */
 static void go_on(struct way *way)
 {
 	ssize_t n;
