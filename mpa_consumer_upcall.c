@@ -52,7 +52,7 @@ mpa_ulpdu_show_contiguous(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 	return show(arg, ulpdu->data + at, len);
 }
 
-/* The same for any FPDU. */
+/* As above, for any FPDU. */
 static int mpa_ulpdu_show(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			  int (*show)(void *arg, const u8 *data, u32 len),
 			  void *arg)
@@ -174,7 +174,7 @@ static bool mpa_upcall_paused(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
 
-	/* Before the user's ULPDUs are offered again, for a later request. */
+	/* Clear @resume before ULPDUs are offered again, so that a later request is kept. */
 	if (READ_ONCE(user->resume) && xchg(&user->resume, false))
 		user->paused = false;
 	return user->paused;
@@ -318,7 +318,7 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 		user->lost = true;
 		mpa_upcall_failed(ctx, user->pending_error, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
-		   /* The state at that time: this may be called later. */
+		   /* The state when TCP ended: this may be called later. */
 		   (ctx->send_error || !mpa_ended_cleanly(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
@@ -387,7 +387,7 @@ static void mpa_upcall_receive(struct mpa_ctx *ctx)
 	if (!mpa_upcall_paused(ctx) && !mpa_upcall_ulpdus(ctx))
 		mpa_schedule_work(ctx, 0);
 	mpa_upcall_edge(ctx);
-	/* After what is deferred or incomplete. */
+	/* Report the end after deferred and incomplete ULPDUs. */
 	if (!mpa_upcall_paused(ctx) && !mpa_rx_complete(ctx))
 		mpa_upcall_end(ctx);
 	/* Is there something to read, or left for the work item? */
@@ -443,7 +443,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 		user->upcalls->mulpdu(user->priv, mulpdu);
 }
 
-/* A retry fails, but returns the reason. */
+/* Whether a send would fail: the retry then returns the reason. */
 static bool mpa_upcall_may_not_send(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.ended;

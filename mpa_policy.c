@@ -40,10 +40,10 @@ struct mpa_bucket {
 };
 
 /**
- * struct mpa_policy - of one network namespace
+ * struct mpa_policy - policy of one network namespace
  * @value:	the sysctls
  * @seed:	makes it unpredictable who shares a bucket
- * @lock:	for what follows and each struct mpa_admission; taken with
+ * @lock:	for all following members and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
  * @initiators:	initiators in startup
  * @responders:	responders in startup
@@ -55,7 +55,7 @@ struct mpa_bucket {
 struct mpa_policy {
 	unsigned int value[MPA_POLICY_VALUES];
 	u32 seed;
-	spinlock_t lock; /* for what follows */
+	spinlock_t lock; /* for all following members */
 	unsigned int initiators;
 	unsigned int responders;
 	unsigned long evicted;
@@ -169,7 +169,7 @@ u32 mpa_policy_get(const struct net *net, enum mpa_policy_value value)
 	return READ_ONCE(mpa_policy(net)->value[value]);
 }
 
-/* @n has been found to be in range. */
+/* Set a value; the caller has checked the range of @n. */
 void mpa_policy_set(const struct net *net, enum mpa_policy_value value, u32 n)
 {
 	WRITE_ONCE(mpa_policy(net)->value[value], n);
@@ -181,13 +181,13 @@ bool mpa_policy_crc_optional(const struct sock *sk)
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_CRC_OPTIONAL);
 }
 
-/* All sockets ask their peers for markers. */
+/* Whether all sockets request markers from their peers. */
 bool mpa_policy_markers(const struct sock *sk)
 {
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_MARKERS);
 }
 
-/* Records may be delivered out of order. */
+/* Whether records may be delivered out of order. */
 bool mpa_policy_place(const struct sock *sk)
 {
 	return mpa_policy_get(sock_net(sk), MPA_POLICY_PLACE);
@@ -354,7 +354,7 @@ void mpa_policy_request_begun(struct mpa_admission *admission)
 {
 	struct mpa_policy *policy;
 
-	/* It may have been evicted; then it stays out. */
+	/* An evicted connection must not be added again. */
 	if (READ_ONCE(admission->as) != MPA_ADMITTED_SILENT)
 		return;
 	policy = mpa_policy(sock_net(admission->sk));

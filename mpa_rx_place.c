@@ -104,7 +104,7 @@ static void mpa_place_stop(struct mpa_place *place, u32 pos)
 	place->stops = true;
 }
 
-/* There is an error at or before a stream position. */
+/* Whether there is an error at or before a stream position. */
 static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 {
 	return place->stops && !mpa_pos_before(pos, place->stop);
@@ -127,7 +127,7 @@ static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 
 /* ---- changes in TCP's queues ---- */
 
-/* The run has records that are neither delivered nor in order. */
+/* Whether the run has records that are neither delivered nor in order. */
 static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
 {
 	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
@@ -379,7 +379,8 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 /* ---- the option ---- */
 
 /*
- * Deliver no more out of order, but remember what was, to not deliver it twice.
+ * Deliver no more records out of order, but remember the delivered ones, so as not to
+ * deliver them twice.
  */
 static void mpa_place_end(struct mpa_place *place)
 {
@@ -510,12 +511,12 @@ void mpa_place_free(struct mpa_ctx *ctx)
  * markers after that run.
  */
 
-/* Maximum of octets to verify at a time, in softirq and in the work item. */
+/* Maximum number of octets to verify at a time, in softirq and in the work item. */
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
 /*
- * Maximum of skbs to inspect in softirq. A peer can make them one octet long.
+ * Maximum number of skbs to inspect in softirq. A peer can make them one octet long.
  */
 #define MPA_PLACE_SKBS_SOFTIRQ		128
 
@@ -527,7 +528,7 @@ struct mpa_search {
 	bool found;	/* records to deliver were found */
 };
 
-/* The FPDU after a run ends at or before the start of the next run. */
+/* Whether the FPDU after a run ends at or before the start of the next run. */
 static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 {
 	const struct mpa_run *run = place->run + i;
@@ -579,7 +580,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 		mpa_place_stop(place, run->end);
 		return false;
 	}
-	/* Leave it to the work item. */
+	/* Leave the FPDU to the work item. */
 	if (fpdu.len > search->octets)
 		place->again = true;
 	if (fpdu.len > search->octets || fpdu.len > avail)
@@ -595,7 +596,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	return true;
 }
 
-/* The next run begins where this one ends, but they cannot be joined yet. */
+/* Whether the next run begins where this one ends: they cannot be joined yet. */
 static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 {
 	const struct mpa_run *run = place->run + i;
@@ -653,7 +654,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	} while (avail);
 }
 
-/* The marker at @pos, after @before runs, points to where no FPDU can start. */
+/* Whether the marker at @pos, after @before runs, points to where no FPDU can start. */
 static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 				 u32 pos, u32 known, u32 start)
 {
@@ -667,7 +668,7 @@ static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 }
 
 /*
- * An FPDU is known to start at @start. TUF's markers may point to the next run.
+ * Whether an FPDU is known to start at @start. TUF's markers may point to the next run.
  */
 static bool mpa_search_known(const struct mpa_search *search, u32 before,
 			     u32 known, u32 start)

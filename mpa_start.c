@@ -75,7 +75,7 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* Take over the reply's depths and flags. Return: 0, or why it fails. */
+/* Apply the reply's IRD, ORD and flags. Return: 0, or the errno of a failed negotiation. */
 static int mpa_startup_enhance(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
@@ -145,7 +145,7 @@ static int mpa_startup_got_reply(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* Answer the request, with private data and depths of @reply. */
+/* Reply to the request, with private data, IRD and ORD of @reply. */
 static int mpa_startup_answer(struct mpa_ctx *ctx,
 			      const struct mpa_params *reply, bool reject)
 {
@@ -173,11 +173,11 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 	}
 	if (is_enhanced) {
 		ctx->enhanced = true;
-		/* RFC 6581 section 9.1: 0x3fff leaves it unchanged. */
+		/* RFC 6581 section 9.1: 0x3fff leaves IRD unchanged. */
 		ctx->ird = peer.ord == MPA_DEPTH_BY_USER ? reply->offer.ird :
 			   enhanced.ird;
 		ctx->ord = mpa_agree_limit(reply->offer.ord, peer.ird);
-		/* The first FPDU shows which one the initiator has chosen. */
+		/* The first FPDU shows which RTR the initiator has chosen. */
 		ctx->control = enhanced.control &
 			       (peer.control | MPA_START_P2P);
 	}
@@ -234,7 +234,7 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
 {
 	if (ctx->role == MPA_ROLE_RESPONDER)
 		return true;
-	/* After a rejection they belong to the user's protocol. */
+	/* After a rejection octets belong to the user's protocol. */
 	if (flags & MPA_PEER_REJECTED)
 		return false;
 	/* draft-culley-iwarp-mpa-01 section 8.1 has no rule 4. */
@@ -392,7 +392,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
-	/* Unread octets that came before any request are not MPA's. */
+	/* Unread octets that arrived before any request are not MPA's. */
 	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
 	return 0;
@@ -442,7 +442,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
-	/* Another waiting thread has got the errno: return it here too. */
+	/* Another waiting thread has returned the errno: return it here, too. */
 	if (restarted && ctx->err_returned)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
@@ -452,7 +452,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	return 1;
 }
 
-/* Return: false if there are too many. */
+/* Count the connection as in startup. Return: false if there are too many. */
 static bool mpa_startup_count(struct mpa_ctx *ctx)
 {
 	struct mpa_params *params = ctx->params;
@@ -536,7 +536,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	u8 before = ctx->role;
 
 	mpa_startup_set_params(ctx, params);
-	/* If this one may not begin, an earlier MPA_START's result stays. */
+	/* If this startup may not begin, the result of an earlier MPA_START stays. */
 	if (params->offer.role != MPA_ROLE_DIRECT && !mpa_startup_count(ctx))
 		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
 					     -EUSERS);
@@ -586,7 +586,7 @@ static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
 }
 
 /**
- * mpa_startup_decide() - accept or reject a request or a reply by hand
+ * mpa_startup_decide() - accept or reject a request or a reply (MPA_START_MANUAL)
  * @ctx:	the context
  * @reply:	private data and depths, or NULL for those of MPA_START
  * @reject:	reject
@@ -643,7 +643,7 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 	if (err)
 		return err;
 	mpa_startup_notice_reset(ctx);
-	/* A call that did not have to wait leaves it to SO_ERROR. */
+	/* A call that did not have to wait leaves the error to SO_ERROR. */
 	return waits ? mpa_startup_result(ctx) : 0;
 }
 

@@ -118,7 +118,7 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 }
 
 /**
- * mpa_startup_peek_frame() - parse what has arrived of the peer's frame
+ * mpa_startup_peek_frame() - parse the octets received of the peer's frame
  * @ctx:	the context
  * @frame:	filled in for MPA_FRAME_OK; private data may be missing yet
  *
@@ -220,7 +220,7 @@ static u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame)
 	return mpa_tcp_inq(ctx->sk) < len ? 0 : len;
 }
 
-/* What has arrived is not an acceptable startup frame. */
+/* Whether the octets received are not an acceptable startup frame. */
 static bool mpa_startup_bad(struct mpa_ctx *ctx)
 {
 	struct mpa_frame frame;
@@ -300,7 +300,7 @@ void mpa_startup_report(struct mpa_ctx *ctx, int err)
 /* The peer's reply rejects the request. */
 void mpa_startup_rejected(struct mpa_ctx *ctx)
 {
-	/* If it is gone, mpa_startup_got_reset() has set the error. */
+	/* If the connection is gone, mpa_startup_got_reset() has set the error. */
 	if (mpa_tcp_gone(ctx->sk))
 		WRITE_ONCE(ctx->startup_error, -ECONNREFUSED);
 	else
@@ -353,7 +353,7 @@ void mpa_startup_got_reset(struct mpa_ctx *ctx)
 		mpa_startup_replace_error(ctx->sk, ECONNREFUSED);
 	else if (mpa_startup_bad(ctx))
 		mpa_startup_replace_error(ctx->sk, EPROTO);
-	/* SO_ERROR may clear it before the work item reports it. */
+	/* SO_ERROR may clear the error before the work item reports it. */
 	if (!params->reset)
 		params->reset = mpa_tcp_error(ctx->sk);
 	mpa_schedule_work(ctx, 0);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What ss shows of sockets with MPA: the installed ss, and the one that MPA_SS
+# How ss shows sockets with MPA: the installed ss, and the one that MPA_SS
 # names, which tools/iproute2/build has built. Without MPA_SS the tests of that one
 # are skipped.
 set -euo pipefail
@@ -183,7 +183,7 @@ stock_names_it() {
 	lacks stock plain 'tcp-ulp*'
 }
 
-# What depends on the path, but neither on time nor on the octets sent
+# Words that depend on the path, but not on time or on the octets sent
 path=(cubic reno ts sack 'wscale:*' 'pmtu:*' 'advmss:*')
 
 tap_run "stock_ss_names_the_ulp_only" stock_names_it
@@ -286,7 +286,7 @@ shown() {
 	TCPDIAG_FILE=$work/msg "$patched" -tieHOn | sed 's/.* tcp-ulp-mpa/mpa/; s/ *$//'
 }
 
-# as_shown ATTRIBUTES WORDS
+# as_shown ATTRIBUTES WORDS: ss must print these words for the attributes
 as_shown() {
 	local seen
 

@@ -88,7 +88,7 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 [[ -d $tracing/events ]] || mount -t tracefs tracefs $tracing 2>/dev/null ||
 	skip_all "no tracefs"
 [[ -e $tracing/events/mpa ]] || skip_all "a kernel without tracepoints"
-# bpftrace looks for them here.
+# bpftrace searches for tracepoints here.
 [[ -d /sys/kernel/debug/tracing ]] ||
 	mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null ||
 	skip_all "no debugfs"
@@ -214,7 +214,7 @@ bpftrace_error() {
 		has 1 code
 }
 
-# script NAME: tools/bpftrace/NAME.bt meanwhile
+# script NAME: run tools/bpftrace/NAME.bt during the exchange
 script() {
 	seen=$(timeout 180 bpftrace -c "/usr/bin/bash $here/mpa_tracing.sh exchange" \
 		"$here/../../tools/bpftrace/$1.bt" 2>&1) || {
@@ -224,7 +224,7 @@ script() {
 	}
 }
 
-# The initiator sends first, and then receives; after the responder has sent nothing comes.
+# The initiator sends first, and then receives; nothing arrives after the responder's octets.
 bpftrace_latency() {
 	script mpa-latency || return
 	has 1 "^@us\[[0-9]+\]: *$" && has 0 "^@us\[5044\]" && has 0 "^@sent" &&

@@ -34,7 +34,7 @@ offload() {
 	ip netns exec beta ethtool -K vb tso "$1" gso "$1" gro "$2" >/dev/null
 }
 
-# path NETEM-WORDS...: how packets to beta are treated
+# path NETEM-WORDS...: set the netem of packets to beta
 path() {
 	ip netns exec alpha tc qdisc del dev va root 2>/dev/null || true
 	[[ $# -eq 0 ]] ||

@@ -92,7 +92,7 @@ away_and_back() {
 			read -r host dev <<<"$dev"
 			ip -n "$host" link set "$dev" down
 			ip -n "$host" link set "$dev" up
-			# With pauses in which packets get through.
+			# Pause, so that packets get through.
 			sleep 0.2
 		done
 		times=$((times + 1))

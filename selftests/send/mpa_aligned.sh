@@ -161,7 +161,7 @@ counters() {
 		[[ $key != tx_segs_* ]] || all=$((all + value))
 	done < <(grep -oE '"(tx|cut)_[a-z_]+": [0-9]+' "$dir/$case_name.json" |
 		tr -d '":')
-	# These count all connections so far.
+	# These counters are of all connections so far.
 	for key in $causes; do
 		value=${n[cut_$key]}
 		n[cut_$key]=$((value - ${before[$key]:-0}))
@@ -441,7 +441,7 @@ traffic $ipv4 "" --aligned segment=0 pause=2000
 
 # ---- other MTUs ----
 
-# An MSS that is no multiple of 4.
+# An MSS that is not a multiple of 4.
 on bulk_1499 1499
 traffic $ipv4 "" --aligned segment=0
 on bulk_1499_markers 1499
@@ -479,7 +479,7 @@ accurate_ecn() {
 	done
 }
 
-# The first packets show their length; by then more are on their way.
+# The first packets show their length; by then more packets are in flight.
 if [[ ! $defaults ]] && accurate_ecn on; then
 	window 131072
 	on accurate_ecn 1500

@@ -61,7 +61,7 @@ ends_up() {
 		"net.ipv4.tcp_rmem=4096 $((8 * octets)) $((8 * octets))"
 }
 
-# wait_for NETNS DEVICE FILE VALUE: until that is what the device says
+# wait_for NETNS DEVICE FILE VALUE: wait until the device reports the value
 wait_for() {
 	# shellcheck disable=SC2016 # another shell's
 	ip netns exec "$1" sh -c \
@@ -69,7 +69,7 @@ wait_for() {
 		sh "${@:2}"
 }
 
-# ---- what happens under way: in alpha, as the sender's hook ----
+# ---- events during a transfer: in alpha, as the sender's hook ----
 
 # until_missed: TCP has noticed that what was sent since the device went does not
 # arrive, or that there is no way for it
@@ -83,7 +83,7 @@ until_missed() {
 	done
 }
 
-# slowly: so that something is under way when the hook runs
+# slowly: delay packets, so that some are in flight when the hook runs
 slowly() {
 	tc -n alpha qdisc replace dev va root netem rate 1mbit limit 1000
 	tc -n beta qdisc replace dev vb root netem rate 1mbit limit 1000
@@ -156,7 +156,7 @@ read -r -a wires <<<"${MPA_WIRES:-}"
 [[ ${#wires[@]} -gt 0 ]] || skip_all "needs a guest with wires: vm/run --wire"
 command -v ethtool ip tc >/dev/null || skip_all "needs ethtool and iproute2"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
-# Nobody else does in a guest.
+# A guest does not load modules on demand.
 modprobe -qa sch_netem ifb act_mirred cls_matchall || true
 sort -u /sys/bus/{pci,virtio}/devices/*/modalias | xargs -n 1 modprobe -q || true
 
@@ -175,7 +175,7 @@ cleanup() {
 trap cleanup EXIT
 MPA_WORK=$(mktemp -d)
 export MPA_WORK
-# What is sent between two hooks has to fit.
+# The send buffer must have room for all octets between two hooks.
 sysctl -qw net.core.wmem_max=$((2 * octets))
 
 # ends RECEIVER SENDER: both programs, by what they say; the first says "listening"
@@ -199,7 +199,7 @@ ends() {
 
 port=6000
 
-# judged JUDGE: the orders of the judge for the last connection
+# judged JUDGE: write the judge's arguments for the last connection
 judged() {
 	[[ ! -e $dir/$wire.pcap ]] ||
 		echo "$1 --no-tshark --port $port $wire.pcap" >"$dir/$case_name.judge"
@@ -260,7 +260,7 @@ several_a_packet() {
 		"expected fewer packets than segments, seen $packets and $segments"
 }
 
-# placed NAME: a receiver with MPA_PLACE, of whose packets some are lost
+# placed NAME: a receiver with MPA_PLACE; some of its packets are lost
 placed() {
 	local seen rc=0
 
@@ -287,13 +287,13 @@ lossy() {
 	fi
 }
 
-# features: what both devices have on that can be turned off
+# features: print the features that are on in both devices, and can be turned off
 features() {
 	ethtool=(ip netns exec alpha ethtool -k va)
 	"${ethtool[@]}" | sed -n 's/: on$//p' | xargs
 }
 
-# without FEATURE...: both devices, where they have it
+# without FEATURE...: turn these features off in both devices, if they have them
 without() {
 	local feature
 
@@ -303,15 +303,15 @@ without() {
 	done
 }
 
-# joins: does beta's device join segments, by LRO?
+# joins: whether beta's device joins segments, by LRO
 joins() {
 	ip netns exec beta ethtool -k vb |
 		grep -qE '^(large-receive-offload|rx-gro-hw): on'
 }
 
-# router_up: beta becomes one, between alpha and gamma
+# router_up: make beta a router between alpha and gamma
 router_up() {
-	# Not before: a router has no LRO.
+	# Not earlier, as a router has no LRO.
 	ip netns exec beta sysctl -qw net.ipv4.ip_forward=1
 	ip netns add gamma
 	ip link add vg netns beta mtu 1500 type veth peer name vr netns gamma mtu 1500
@@ -324,7 +324,7 @@ router_up() {
 	ip -n alpha route add 10.5.9.0/24 via 10.5.4.2
 }
 
-# offloads NAME COUNTED: what depends on what is left to the devices
+# offloads NAME COUNTED: the tests that depend on offloads
 offloads() {
 	local name=$1 counted=$2
 
@@ -340,7 +340,7 @@ offloads() {
 	lossy off
 }
 
-# bind: the device that has lost its driver, if one has
+# bind: bind the device that has lost its driver, if there is one
 bind() {
 	[[ ! -e $MPA_WORK/device ]] ||
 		cat "$MPA_WORK/device" >"$(<"$MPA_WORK/driver")/bind" || true

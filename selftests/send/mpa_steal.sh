@@ -16,7 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/lib/lib.sh
 . "$here/../lib/lib.sh"
 
-# What is required, in thousandths of a per cent
+# The required share of aligned segments, in thousandths of a per cent
 wanted_all=99900
 wanted_run=99500
 
