@@ -116,7 +116,7 @@ static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 #endif
 };
 
-/* A child inherits the options of its listener, and how to start. */
+/* A child inherits its listener's options and startup parameters. */
 static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 		       struct mpa_params **params)
 {
@@ -131,7 +131,7 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	ctx->rx.batch = listener->rx.batch;
 	ctx->rx.want_place = listener->rx.want_place;
 	theirs = listener->params;
-	/* If it no longer listens, and connects, they are its own. */
+	/* If the listener now is a connection, the parameters are its own. */
 	if (theirs && listener->state == MPA_STATE_IDLE) {
 		*params = kmemdup(theirs, struct_size(theirs, private,
 						      theirs->private_len),

@@ -58,7 +58,7 @@ static bool mpa_proto_ours(const struct proto *proto)
 	return proto->close == mpa_overrides->close;
 }
 
-/* The socket has our operations. */
+/* Whether the socket has our operations. */
 bool mpa_hook_ours(const struct sock *sk)
 {
 	return mpa_proto_ours(READ_ONCE(sk->sk_prot));
@@ -84,7 +84,7 @@ static bool mpa_plain_begin(struct mpa_ctx *ctx, u8 dirs)
 	return false;
 }
 
-/* The rest of mpa_passthrough_begin(), if nothing was framed just now. */
+/* Slow path of mpa_passthrough_begin(), if no direction was framed just now. */
 bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
 {
 	bool passes;
@@ -186,8 +186,8 @@ int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
  * mpa_hook_callbacks() - replace the callbacks of a socket
  * @ctx:	its context
  *
- * Only where MPA starts: they rely on the socket lock, which TCP holds for
- * connections and not for listening sockets. They stay until mpa_hook_detach(),
+ * Only if MPA starts: our callbacks rely on the socket lock, which TCP holds for
+ * connections, but not for listening sockets. They stay until mpa_hook_detach(),
  * or until the socket is disconnected.
  *
  * Context: process, socket lock held.
@@ -318,7 +318,7 @@ out:
  * mpa_hook_detach() - restore the operations of a socket
  * @ctx:	its context
  *
- * Those of its struct socket stay: it is being released.
+ * The operations of its struct socket stay: it is being released.
  *
  * Context: process, socket lock held, no system call but close(2) under way.
  */

@@ -26,7 +26,7 @@ void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 /**
  * mpa_attach() - attach a context to its socket
  * @ctx:	the context
- * @ops:	what the struct socket has, or will have
+ * @ops:	operations that the struct socket has, or will have
  *
  * Context: process, socket lock held.
  * Return: 0, -ENOMEM, or -EBUSY if something else has hooked the socket.
@@ -52,7 +52,7 @@ static void mpa_ctx_free(struct mpa_ctx *ctx)
 /**
  * mpa_start() - begin startup, or keep the parameters for accepted sockets
  * @ctx:	the context
- * @params:	what is asked for; taken over
+ * @params:	parameters of MPA_START; taken over
  * @nonblock:	do not wait for the peer
  *
  * Context: process, socket lock held; it is dropped while waiting.
@@ -148,7 +148,7 @@ void mpa_work(struct work_struct *work)
 	struct mem_cgroup *old;
 
 	mpa_delay(MPA_POINT_WORK_BEGIN);
-	/* A user may hold it for long, and one workqueue serves all sockets. */
+	/* A user may hold the lock for long, and one workqueue serves all sockets. */
 	if (!mpa_tcp_try_lock(sk, &ctx->work_deferred))
 		return;
 	mpa_delay(MPA_POINT_WORK_LOCKED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What each operation and callback of an attached socket does: TCP's own, until
+ * The operations and callbacks of an attached socket: they call TCP's own, until
  * MPA is started on it.
  */
 
@@ -81,7 +81,7 @@ static void mpa_op_splice_eof(struct socket *sock)
 }
 #endif
 
-/* Whether MPA has the answer; if not, ask TCP. */
+/* Whether MPA can answer an ioctl; if not, TCP does. */
 static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -93,7 +93,7 @@ static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 		return true;
 	}
 
-	/* TCP's own answer is right when it has all octets. */
+	/* TCP's answer is right once all octets have been passed to TCP. */
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
 	release_sock(sk);
@@ -131,7 +131,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	/* The FIN must follow the octets that have been accepted. */
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
-	/* Without them it would be a clean end: close(2) sends a reset. */
+	/* Octets are lost: do not send a FIN, as that would be a clean end; close(2) sends a RST. */
 	if (!ctx->send_error)
 		ctx->table->base->shutdown(sk, how);
 }
@@ -157,7 +157,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EBUSY;
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);
-	/* All of this is the connection's, not the socket's. */
+	/* All of this state belongs to the connection, not to the socket. */
 	WRITE_ONCE(ctx->send_error, 0);
 	WRITE_ONCE(ctx->lost, false);
 	mpa_tx_reset(ctx);
@@ -215,7 +215,7 @@ static __poll_t mpa_poll_records(const struct mpa_ctx *ctx, __poll_t mask)
 {
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 
-	/* There is no urgent data, though TCP may not know yet. */
+	/* MPA treats urgent data like all other, but TCP may not know yet. */
 	mask &= ~EPOLLPRI;
 	if (READ_ONCE(ctx->rx.ready))
 		return mask | in;
@@ -338,7 +338,7 @@ static void mpa_data_ready(struct sock *sk)
 		break;
 	case MPA_STATE_REQUESTED:
 		mpa_tcp_forget_urgent(sk);
-		/* Octets are too early now: the work item checks. */
+		/* Octets may be an error in this state: the work item checks. */
 		mpa_schedule_work(ctx, 0);
 		mpa_wake_reader(ctx);
 		break;

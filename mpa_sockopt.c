@@ -191,7 +191,7 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 	struct proto *base = ctx->table->base;
 	int err;
 
-	/* It would take unverified octets out of the queue. */
+	/* This option would take unverified octets out of the queue. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
 		if (!mpa_passthrough_begin(ctx, MPA_DIR_RX))
 			return -EOPNOTSUPP;
@@ -362,7 +362,7 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 }
 
 /*
- * ---- starting, deciding by hand, reporting ----
+ * ---- MPA_START, MPA_ACCEPT and MPA_REJECT, reporting ----
  *
  * For socket options and for users inside the kernel, whose structs are in
  * kernel memory.
@@ -551,7 +551,7 @@ int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 	return err;
 }
 
-/* MPA_PLACE needs markers and CRCs, now or once started. */
+/* Whether MPA_PLACE is possible: it needs markers and CRCs, now or once started. */
 static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;

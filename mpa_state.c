@@ -123,12 +123,12 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
 	mpa_report_receiving(ctx, code);
 	/* See mpa_rx_discard(). */
 	mpa_schedule_work(ctx, 0);
-	/* For readers, and for a sender that waits for the first FPDU. */
+	/* Wake readers, and a sender that waits for the first FPDU. */
 	mpa_wake_all(ctx);
 }
 
 /**
- * mpa_fail_sending() - end sending, as what was sent is wrong
+ * mpa_fail_sending() - end sending, as the octets sent are wrong
  * @ctx:	the context
  * @err:	positive errno for the user; close(2) resets the connection
  */
@@ -137,7 +137,7 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 	WRITE_ONCE(ctx->tx.ended, true);
 	mpa_report_sending(ctx, -err);
 	mpa_tcp_fail(ctx->sk, err);
-	/* A user inside the kernel does not look for errors of the socket. */
+	/* A user inside the kernel does not read errors of the socket. */
 	if (!ctx->consumer)
 		return;
 	ctx->consumer->pending_error = -err;

@@ -33,7 +33,7 @@ bool mpa_tcp_listening(const struct sock *sk)
 	return sk->sk_state == TCP_LISTEN;
 }
 
-/* The socket is bound and has never been connected. Process context. */
+/* Whether the socket is bound and has never been connected. Process context. */
 bool mpa_tcp_may_listen(const struct sock *sk)
 {
 	return sk->sk_state == TCP_CLOSE && inet_sk(sk)->inet_num &&
@@ -60,25 +60,25 @@ bool mpa_tcp_has_listened(const struct sock *sk)
 	return sk->sk_state != TCP_LISTEN && sock_flag(sk, SOCK_RCU_FREE);
 }
 
-/* TCP_REPAIR is on: octets passed to TCP are not sent. */
+/* Whether TCP_REPAIR is on: octets passed to TCP are not sent. */
 bool mpa_tcp_repaired(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;
 }
 
-/* A plain TCP call waits to send more, counted by MPA or not. */
+/* Whether a plain TCP call waits to send more, counted by MPA or not. */
 bool mpa_tcp_sending(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_write_pending);
 }
 
-/* The peer has closed its half; a local shutdown(2) does not count. Hint. */
+/* Whether the peer has closed its half; a local shutdown(2) does not count. Hint. */
 bool mpa_tcp_peer_ended(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_DONE);
 }
 
-/* The peer has closed its half, or the connection is gone. Hint. */
+/* Whether the peer has closed its half, or the connection is gone. Hint. */
 bool mpa_tcp_peer_left(const struct sock *sk)
 {
 	return mpa_tcp_peer_ended(sk) || mpa_tcp_gone(sk);

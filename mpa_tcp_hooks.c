@@ -132,7 +132,7 @@ u32 mpa_tcp_path_mss(const struct sock *sk)
 	       (tcp->fit ? tcp->fit->less : 0);
 }
 
-/* @on: TCP does not cut a segment at the window's edge. Process context. */
+/* Set whether TCP must not cut a segment at the window's edge. Process context. */
 void mpa_tcp_keep_whole(struct sock *sk, bool on)
 {
 	tcp_set_mss_unit(sk, on);

@@ -43,7 +43,7 @@ unsigned long mpa_tcp_rtt(const struct sock *sk)
 }
 
 /*
- * The receive buffer is full: the peer cannot send until octets are consumed.
+ * Whether the receive buffer is full: the peer cannot send until octets are consumed.
  * Like tcp_epollin_ready(), but without its test for memory pressure; and a FIN
  * does not count as an octet.
  */
@@ -57,7 +57,7 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 		inet_csk(sk)->icsk_ack.rcv_mss);
 }
 
-/* The receive queue has used up half of the receive window. */
+/* Whether the receive queue has used up half of the receive window. */
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));

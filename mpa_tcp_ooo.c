@@ -218,7 +218,7 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
  * @sk:		socket
  * @seq:	sequence number of the first octet
  * @enough:	stop at this number of octets
- * @max:	maximum of skbs to inspect, as each may have one octet only;
+ * @max:	maximum number of skbs to inspect, as each may have only one octet;
  *		decremented for each
  */
 u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max)

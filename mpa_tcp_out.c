@@ -341,7 +341,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 }
 #endif
 
-/* There is room in the send buffer, or in TCP's last packet. */
+/* Whether there is room in the send buffer, or in TCP's last packet. */
 bool mpa_tcp_writable(struct sock *sk)
 {
 	const struct sk_buff *skb;
@@ -356,14 +356,14 @@ bool mpa_tcp_writable(struct sock *sk)
 	       skb->len < mpa_tcp_packet_max(sk);
 }
 
-/* The user has corked TCP, and it has something to send. */
+/* Whether the user has corked TCP, and TCP has octets to send. */
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 {
 	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK && !window->corked &&
 	       tcp_send_head(sk);
 }
 
-/* Much of the send buffer is free: writers may be woken. */
+/* Whether much of the send buffer is free: writers may be woken. */
 bool mpa_tcp_writable_now(const struct sock *sk)
 {
 	return sk_stream_is_writeable(sk);
@@ -406,7 +406,7 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Maximum of octets to pass to TCP in one call. A call that fills an skb and
+ * Maximum number of octets to pass to TCP in one call. A call that fills an skb and
  * continues sends it even if corked, and so would cut it at the window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)

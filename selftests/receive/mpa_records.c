@@ -391,7 +391,7 @@ TEST_F_TIMEOUT(mpa, timeouts_are_kept, 120)
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDTIMEO, &tv,
 				sizeof(tv)));
 	setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
-	/* Repeat until all buffers are full, the receiver's too, and all octets are acknowledged. */
+	/* Repeat until all buffers are full, the receiver's too, and everything is acknowledged. */
 	do {
 		while (!send_record(self->fd[0], self->record, 5000))
 			sent++;

@@ -352,7 +352,7 @@ static const struct {
 	{ ETIMEDOUT, STATUS_STARTUP,
 	  "the peer's frame has not come in time: does it speak MPA, in the other role?" },
 	{ ECONNRESET, STATUS_STARTUP,
-	  "the peer closed the connection during startup: it may not support MPA or the requested options" },
+	  "the peer closed during startup: it may not support MPA or the options" },
 	{ EPIPE, STATUS_STARTUP, "the peer has closed the connection during startup" },
 	{ ENOTCONN, STATUS_STARTUP, "the peer has closed the connection before startup" },
 	{ EPERM, STATUS_LOCAL,
