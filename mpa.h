@@ -200,7 +200,7 @@ static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
 
-/* The socket's framing is not RFC 5044's. */
+/* Whether the socket's framing is not RFC 5044's, but TUF's. */
 static inline bool mpa_alt(const struct mpa_ctx *ctx)
 {
 	return mpa_alt_format(&ctx->tx.format);
@@ -219,7 +219,7 @@ static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
 	return smp_load_acquire(&ctx->state);
 }
 
-/* In the startup phase: there are no records yet. */
+/* Whether the connection is in the startup phase: there are no records yet. */
 static inline bool mpa_starting(const struct mpa_ctx *ctx)
 {
 	u8 state = READ_ONCE(ctx->state);
@@ -227,7 +227,7 @@ static inline bool mpa_starting(const struct mpa_ctx *ctx)
 	return state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED;
 }
 
-/* The stream consists of startup frames or FPDUs, not of the user's octets. */
+/* Whether the stream consists of startup frames or FPDUs, not of the user's octets. */
 static inline bool mpa_started(const struct mpa_ctx *ctx)
 {
 	switch (READ_ONCE(ctx->state)) {
@@ -450,7 +450,7 @@ static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 	rx->markers += markers;
 }
 
-/* The same, also for the namespace. */
+/* As mpa_count_taken(), also for the namespace. */
 static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 				      u32 octets, u32 markers)
 {
@@ -458,7 +458,7 @@ static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 	mpa_stat_received(ctx->tcp.mib, ulpdus, octets, markers);
 }
 
-/* A record can be delivered out of order. */
+/* Whether a record can be delivered out of order. */
 static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
 {
 	return unlikely(ctx->rx.place) && mpa_place_ready(ctx);

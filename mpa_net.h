@@ -37,7 +37,7 @@ enum mpa_admitted {
  * @list:	with others of its kind at its port, the oldest first
  * @sk:		its socket; NULL: never admitted
  * @notify:	called after @evicted is set, with the lock of mpa_policy.c held
- * @since:	jiffies when it became what @as says
+ * @since:	jiffies when @as was set
  * @as:		enum mpa_admitted
  * @bucket:	which of mpa_policy.c's buckets it counts in
  * @evicted:	another connection has its place
@@ -154,7 +154,7 @@ struct mpa_stat {
 
 extern unsigned int mpa_stat_id;
 
-/* For connections whose namespace is gone. */
+/* Counters of connections whose namespace is gone. */
 DECLARE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
 
 int mpa_stat_init(void);
@@ -171,7 +171,7 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 	return stat->mib;
 }
 
-/* Count segments of a packet handed to IP. @cut: why some are unaligned. */
+/* Count segments of a packet passed to IP. @cut: why some are unaligned. */
 static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 				 u32 unaligned, enum mpa_cut cut)
 {

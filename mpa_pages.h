@@ -56,7 +56,7 @@ static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 	return iov->iov_base + iter->iov_offset;
 }
 
-/* The same if the next @n octets are contiguous, else NULL. */
+/* As mpa_iter_span() if the next @n octets are contiguous, else NULL. */
 static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
 {
 	size_t span;

@@ -15,7 +15,7 @@
 
 #include "mpa.h"
 
-/* Maximum of octets passed to TCP at once, unless one FPDU is larger. */
+/* Maximum number of octets passed to TCP at once, unless one FPDU is larger. */
 #define MPA_HANDOVER_MAX	65536
 
 /* Number of FPDUs of one length after which more are expected. */
@@ -77,7 +77,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 		      mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 		mpa_tcp_push(ctx->sk, &tx->window, false);
 	}
-	/* Not needed before the first record. */
+	/* The buffer is not needed again before the first record. */
 	mpa_tx_free_out(tx);
 	return err;
 }
@@ -135,7 +135,7 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 }
 
 /*
- * The same, without checking whether the path has changed. Context: any, socket
+ * As mpa_tx_mulpdu(), without checking for a new path. Context: any, socket
  * lock held.
  */
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
@@ -372,7 +372,7 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
 	return true;
 }
 
-/* The FPDU is longer than a segment, which the user has not allowed. */
+/* Whether the FPDU is longer than a segment, and the user has not allowed that. */
 static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			     const struct mpa_fpdu *fpdu)
 {

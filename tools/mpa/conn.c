@@ -103,7 +103,7 @@ const char *conn_name_of(unsigned int attr, __u64 value)
 	return NULL;
 }
 
-/* The reverse; -1 if there is no such name. */
+/* The value with this name; -1 if there is none. */
 int conn_value_named(unsigned int attr, const char *name)
 {
 	const char *const *names = attrs[attr].names;

@@ -16,7 +16,7 @@
 /**
  * struct conn - a connection
  * @has:	the attributes present, a bit for each: MPA_A_CONN_MAX is below 64
- * @value:	those that are numbers, by attribute; a flag has 1
+ * @value:	values of numeric attributes; 1 for a flag
  * @local:	its address; one of IPv4 is mapped into IPv6
  * @remote:	its peer's
  * @listens:	according to TCP it is a listening socket
@@ -41,13 +41,13 @@ static inline bool conn_has(const struct conn *conn, unsigned int attr)
 	return conn->has >> attr & 1;
 }
 
-/* 0 if it is absent */
+/* The value of an attribute; 0 if it is absent */
 static inline __u64 conn_value(const struct conn *conn, unsigned int attr)
 {
 	return conn->value[attr];
 }
 
-/* Its socket has no peer: it listens, or is not connected. */
+/* Whether its socket has no peer: it listens, or is not connected. */
 static inline bool conn_is_alone(const struct conn *conn)
 {
 	return !conn_value(conn, MPA_A_CONN_REMOTE_PORT);

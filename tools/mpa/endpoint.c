@@ -49,7 +49,7 @@ static const char *host_of(const char *text)
 	return need_memory(strndup(text + 1, len - 2));
 }
 
-/* The same from one word, or from two: HOST PORT; or from the host alone, with --port. */
+/* Parse an end from one word, or from two: HOST PORT; or from the host alone, with --port. */
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 {
 	if (to->port) {
@@ -67,7 +67,7 @@ void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 		endpoint_parse(to, argv[0]);
 }
 
-/* The same from the remaining arguments of a command. */
+/* Parse an end from the remaining arguments of a command. */
 void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
 {
 	int count = state->argc - state->next;
@@ -120,7 +120,7 @@ int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespe
 		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			die(STATUS_LOCAL, "socket: %m");
-		/* Later it would fail if the peer closes at once. */
+		/* Attach now: later this would fail if the peer closes at once. */
 		if (mpa)
 			start_attach(fd);
 		clock_gettime(CLOCK_MONOTONIC, began);
@@ -158,7 +158,7 @@ int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 	int fd = connect_or_die(to, family, true);
 
 	*name = endpoint_of(fd, true);
-	/* It has no name any longer once the peer has reset it. */
+	/* A connection that the peer has reset no longer has the peer's name. */
 	if (!strcmp(*name, UNKNOWN) &&
 	    asprintf(name, "%s:%s", to->host ?: "localhost", to->port) < 0)
 		need_memory(NULL);

@@ -218,7 +218,7 @@ static bool lets_state(const struct filter *filter, const struct conn *conn)
 	return lets_value(filter->states, conn_value(conn, MPA_A_CONN_STATE));
 }
 
-/* Whether this one is meant. */
+/* Whether the connection matches. */
 bool filter_lets(const struct filter *filter, const struct conn *conn)
 {
 	const uint16_t remote = conn_value(conn, MPA_A_CONN_REMOTE_PORT);

@@ -34,7 +34,7 @@ static char *words_end(struct words *words)
 	return need_memory(words->text);
 }
 
-/* After earlier words, with a separator. */
+/* Append to earlier words, with a separator. */
 static FILE *also(const struct words *words)
 {
 	if (ftell(words->out))
@@ -90,7 +90,7 @@ const char *health_cause(unsigned int cause)
 
 /* ---- failures ---- */
 
-/* It was closed in an orderly way: code 1 of RFC 5044 section 8 without an errno. */
+/* Whether the peer has closed in an orderly way: code 1 of RFC 5044 section 8 without an errno. */
 static bool peer_has_closed(const struct conn *conn)
 {
 	return state_of(conn) == MPA_STATE_FULL &&
@@ -105,7 +105,7 @@ bool health_has_failed(const struct conn *conn)
 	return conn_value(conn, MPA_A_CONN_ERROR) && !peer_has_closed(conn);
 }
 
-/* Why startup has failed, by its errno; conn-get has nothing more. */
+/* Why startup has failed, by its errno; conn-get reports no more. */
 static const struct {
 	int err;
 	const char *why;
@@ -240,7 +240,7 @@ static void say_idle(FILE *out, const struct conn *conn)
 		fputs(conn->listens ? "listens" : "attached, not connected", out);
 }
 
-/* What it is waiting for, or that it is in order. */
+/* Print what the connection waits for, or that it is in order. */
 static void say_state(FILE *out, const struct conn *conn)
 {
 	const bool initiator = conn_value(conn, MPA_A_CONN_ROLE) == MPA_ROLE_INITIATOR;
@@ -309,7 +309,7 @@ static void say_held(struct words *words, const struct conn *conn)
 		fprintf(also(words), "%llu octets of a long record held", rx);
 }
 
-/* As one line; the caller frees it. */
+/* The state as one line; the caller frees it. */
 char *health_of(const struct conn *conn)
 {
 	char *failure = health_failure(conn);

@@ -44,7 +44,7 @@ char *event_line(const char *name, const char *peer, json_t *fields)
 	return line_of(object);
 }
 
-/* The same, written to standard output at once. */
+/* Write an event's line to standard output at once. */
 void event(const char *name, const char *peer, json_t *fields)
 {
 	char *line = event_line(name, peer, fields);

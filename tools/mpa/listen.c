@@ -47,10 +47,10 @@ static const struct argp_option options[] = {
 	{}
 };
 
-/* The socket is not ours, but systemd's. */
+/* The listening socket was passed by systemd. */
 static bool passed;
 
-/* Whether systemd, or who does as it does, has passed sockets to this very process. */
+/* Whether systemd, or a program with its protocol, has passed sockets to this process. */
 static bool activated(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
@@ -156,7 +156,7 @@ static void tell_port(const struct options *opt, int fd)
 	free(name);
 }
 
-/* Returns whether there is a connection. */
+/* Accept a connection. Returns whether there is one. */
 static bool accept_one(struct session *session, int listener)
 {
 	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
@@ -200,7 +200,7 @@ static int run_activated(struct session *session, int fd)
 	return session_run(session, MPA_ROLE_RESPONDER);
 }
 
-/* One after the other; the last status that is not 0 is kept. */
+/* Serve one connection after the other. Returns the last status that is not 0. */
 static int serve(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long count = opt->keep ? opt->count : 1, done;
@@ -261,7 +261,7 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 	exit(session_run(session, MPA_ROLE_RESPONDER));
 }
 
-/* Reported once: new connections are not served before another one ends. */
+/* Report once that new connections are not served before another one ends. */
 static void tell_full(const struct options *opt)
 {
 	complain("all %lu places are taken, a connection waits: --max has more, --idle frees them",
@@ -289,7 +289,7 @@ static int watched_output(const struct session_options *opt)
 	return opt->exec || opt->send || opt->receive ? -1 : STDOUT_FILENO;
 }
 
-/* In parallel. */
+/* Serve connections in parallel. */
 static int serve_forked(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long running = 0, done = 0;

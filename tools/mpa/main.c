@@ -58,7 +58,7 @@ static void print_usage(FILE *to)
 	fputs("\n\"mpa COMMAND --help\" has its options, mpa(1) more.\n", to);
 }
 
-/* A connection must not become standard input because that was closed. */
+/* If standard input was closed, open it, so that a connection does not take its place. */
 static void open_standard(void)
 {
 	int fd;
@@ -70,7 +70,7 @@ static void open_standard(void)
 		close(fd);
 }
 
-/* As "ip netns" has named it, or the path of one, such as /proc/PID/ns/net. */
+/* @netns: a name of "ip netns", or a path, such as /proc/PID/ns/net. */
 static void enter_netns(const char *netns)
 {
 	char *path = NULL;
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 		say_command = each->name;
 		snprintf(name, sizeof(name), "mpa %s", each->name);
 		argv[1] = name;
-		/* In this place it is hardly ever the argument of an option. */
+		/* As the last word, -h is hardly ever the argument of an option. */
 		if (argc > 2 && !strcmp(argv[argc - 1], "-h"))
 			argv[argc - 1] = need_memory(strdup("--help"));
 		return each->main(argc - 1, argv + 1);

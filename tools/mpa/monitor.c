@@ -179,7 +179,7 @@ static void tap(struct monitor *monitor, const struct conn *conn)
 		 nl_why(&monitor->taps.nl));
 }
 
-/* Connections that exist, and those that existed and have had no event. */
+/* Tap existing connections, and remove those that are gone without an event. */
 static void tap_all(struct monitor *monitor)
 {
 	struct taps *taps = &monitor->taps;
@@ -220,7 +220,7 @@ static void records_event(struct monitor *monitor, uint8_t cmd, const struct con
 		tap(monitor, conn);
 	if (!taps_find(&monitor->taps, cookie))
 		return;
-	/* They were sent before it. */
+	/* The kernel has sent these records before the event. */
 	taps_take(&monitor->taps);
 	if (output_enough(&monitor->output))
 		return;
@@ -298,7 +298,7 @@ static void stop(int signal)
 	__atomic_store_n(&stopped, true, __ATOMIC_RELAXED);
 }
 
-/* Signals arrive only while the program waits: none is missed. */
+/* Let signals arrive only while the program waits, so that none is missed. */
 static void catch_signals(sigset_t *before)
 {
 	struct sigaction action = { .sa_handler = stop };

@@ -21,7 +21,7 @@ enum stamp {
 
 /**
  * struct output - how lines are printed
- * @stamp:	with which time, unless as JSON
+ * @stamp:	the kind of time stamp, unless as JSON
  * @json:	as JSON
  * @hex:	octets of records as a hex dump, also if they are text
  * @count:	number of lines to print; 0: no limit
@@ -64,7 +64,7 @@ struct tap {
 };
 
 /**
- * struct taps - all of them
+ * struct taps - all taps
  * @output:	where records are printed
  * @nl:		the socket that receives them
  * @octets:	largest number shown of each record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What "mpa monitor" prints of events: one line each, as text or JSON. */
+/* Output of "mpa monitor" for events: one line each, as text or JSON. */
 #include "tool.h"
 #include "monitor.h"
 
@@ -36,7 +36,7 @@ static const char *event_colour(uint8_t cmd)
 	}
 }
 
-/* NULL if it is not an event that is known. */
+/* The event's name; NULL if it is not known. */
 const char *event_name(uint8_t cmd)
 {
 	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;

@@ -182,13 +182,13 @@ static void record_json(const struct record *record)
 
 /* ---- incoming records ---- */
 
-/* A tap starts later than its connection: print what came before its first record. */
+/* A tap starts later than its connection: print the octets before its first record. */
 static void tell_begin(const struct taps *taps, struct tap *tap, const struct record *record)
 {
 	const unsigned int direction = record->value[MPA_A_TAP_DIRECTION];
 	const __u64 position = record->value[MPA_A_TAP_POSITION];
 
-	/* What precedes a record after a gap may still arrive. */
+	/* Octets before a record out of order may still arrive. */
 	if (tap->begun >> direction & 1 || record_has(record, MPA_A_TAP_PLACED))
 		return;
 	tap->begun |= 1U << direction;
@@ -233,7 +233,7 @@ static int record_come(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Read all that have arrived. */
+/* Read all records that have arrived. */
 void taps_take(struct taps *taps)
 {
 	int ret;
@@ -316,7 +316,7 @@ void taps_gone(struct taps *taps, __u64 cookie)
 	*tap = taps->list[--taps->n];
 }
 
-/* No more records: those that arrive meanwhile are not shown. */
+/* Close all taps; records that arrive meanwhile are not printed. */
 void taps_close(struct taps *taps)
 {
 	if (taps->lost)

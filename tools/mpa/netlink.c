@@ -179,7 +179,7 @@ static void nl_connect(struct nl *nl)
 	nl->sock = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
 	if (!nl->sock || mnl_socket_bind(nl->sock, 0, MNL_SOCKET_AUTOPID))
 		die(STATUS_LOCAL, "cannot open a netlink socket: %m");
-	/* Without it there are no messages in words; everything else is the same. */
+	/* Without this option there are only errnos, no messages. */
 	mnl_socket_setsockopt(nl->sock, NETLINK_EXT_ACK, &on, sizeof(on));
 }
 
@@ -255,7 +255,7 @@ int nl_buffer(struct nl *nl, int octets)
 	return setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets));
 }
 
-/* From now on this socket receives events: 0, or -1 with errno. */
+/* Have this socket receive events. Returns 0, or -1 with errno. */
 int nl_listen(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];

@@ -17,10 +17,10 @@
  * struct nl_error - why the kernel has refused a request
  * @err:	errno, positive
  * @text:	its message; "" if none
- * @attr:	the wrong attribute; 0 if it has named none
- * @has_range:	it has named the allowed values
- * @min:	the least of these
- * @max:	the highest
+ * @attr:	the wrong attribute; 0 if the kernel has named none
+ * @has_range:	the kernel has named the allowed values
+ * @min:	the lowest allowed value
+ * @max:	the highest allowed value
  */
 struct nl_error {
 	int err;

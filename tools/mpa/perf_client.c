@@ -53,7 +53,7 @@ static void add_last_words(int control, enum status *status, char **why)
 	json_decref(message);
 }
 
-/* The server's next message, which must have @what in it. */
+/* Wait for the server's next message, which must have @what in it. */
 static enum status await(int control, const char *what, json_t **value, char **why)
 {
 	json_t *message = perf_control_receive(control, PERF_PATIENCE_MS, why), *error;
