@@ -62,7 +62,7 @@ const int ahead_ops_nr = ARRAY_SIZE(ahead_ops);
 
 /* ---- results ---- */
 
-/* A record that arrived without a position: each has a length of its own. */
+/* Find a record that was received without a position, by its length, which is unique. */
 bool ahead_is(struct world *w, const u8 *buf, u32 n, u64 *position)
 {
 	u32 i;

@@ -117,7 +117,7 @@ static int op_crowd_stash(struct world *w, long arg)
 		left = 0;
 		ioctl(pairs[i].raw, SIOCOUTQ, &left);
 		held += sent[i] - left;
-		/* These are in the peer's send queue, and charged to it. */
+		/* These octets are in the peer's send queue, and charged to the peer. */
 		before += left;
 	}
 	judge_mem(before, held, "stashes");
@@ -237,7 +237,7 @@ static int op_crowd_locks(struct world *w, long arg)
 		mpa_start_as(pairs[i].s, &start);
 	if (pthread_create(&thread, NULL, hold_locks, &err))
 		return -1;
-	/* They have timed out by now, and all need their locks. */
+	/* All startups have timed out by now; ending them needs the socket locks. */
 	settle(1500);
 	raw = accepted(l, &addr, &to);
 	if (!served(raw, to))
@@ -270,7 +270,7 @@ static int module_again(void)
 	return err;
 }
 
-/* Packets on the wire hold sockets that were closed long ago. */
+/* Packets in flight hold sockets that were closed long ago. */
 static int op_crowd_wire(struct world *w, long accepted)
 {
 	struct sockaddr_in addr = {};

@@ -36,8 +36,8 @@ struct row {
 
 static struct row *rows;
 static int most = 3;
-static unsigned long share = 1;	/* run one of that many of the longest */
-static unsigned long pairs = 1;	/* run one of that many of length two */
+static unsigned long share = 1;	/* run one in this number of the longest sequences */
+static unsigned long pairs = 1;	/* run one in this number of the sequences of length two */
 static unsigned long seed = 1;
 static bool verbose, all;
 static bool only[64], some, first;
@@ -56,7 +56,7 @@ static void say_sequence(const struct sequence *s, char *text, size_t room)
 		n += snprintf(text + n, room - n, "; %s", ops[s->op[i]]->name);
 }
 
-/* Without numbers, which differ from time to time. */
+/* Report the kernel's complaints without numbers, which differ from run to run. */
 static void judge_kernel(void)
 {
 	char text[200], plain[200];
@@ -72,7 +72,7 @@ static void judge_kernel(void)
 	violated("the kernel says %s", plain);
 }
 
-/* For a call that must not sleep: the world cannot be ended then. */
+/* The current sequence, to report a call that sleeps when it must not. */
 static char current_text[300];
 static unsigned long current_nr;
 
@@ -96,7 +96,7 @@ static void *watch_dog(void *arg)
 	return NULL;
 }
 
-/* First operations, and first two, that cannot be done. */
+/* Start states, first operations, and first two operations that are impossible. */
 static bool unreached[64], dead1[64][OPS_MAX], dead2[64][OPS_MAX][OPS_MAX];
 
 enum result { RAN, IMPOSSIBLE, INERT };
@@ -180,7 +180,7 @@ static bool is_part(const char *text, const char *of)
 {
 	char copy[300], *word, *rest = copy;
 
-	/* All its words, in this order. */
+	/* The name must have all these words, in this order. */
 	snprintf(copy, sizeof(copy), "%s", text);
 	while ((word = strsep(&rest, "; "))) {
 		size_t n = strlen(word);
@@ -275,7 +275,7 @@ static bool in_sequences(const struct sequence *s, int nr)
 	       (s->len == 1 || !(ops[nr]->flags & OP_ALONE));
 }
 
-/* All that begin in this way have the same result: count them. */
+/* Count the sequences that begin in this way: all have the same result. */
 static bool explored(struct sequence *s, int depth)
 {
 	struct row *row = rows + s->start;
@@ -314,7 +314,7 @@ static void explore(struct sequence *s, int depth)
 	}
 }
 
-/* The short ones first, from every start state. */
+/* Explore from every start state, short sequences first. */
 static void explore_all(void)
 {
 	struct sequence s;

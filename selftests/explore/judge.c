@@ -27,7 +27,7 @@ void judge_reported(struct world *w, int err, const char *by)
 	w->teller = by;
 }
 
-/* An error must be reported, if it was not yet. */
+/* An error must be reported, unless it already was. */
 void judge_due(struct world *w)
 {
 	int tries, n = 1;
@@ -161,7 +161,7 @@ enum verdict next_record(struct world *w)
 	return verdict;
 }
 
-/* Check what MPA_RECVINFO says of that one. */
+/* Check MPA_RECVINFO of the record in order. */
 void judge_ordered(struct world *w, const struct mpa_recvinfo *info)
 {
 	if (w->fuzzy || w->stolen || next_record(w) != WHOLE)
@@ -248,7 +248,7 @@ struct ahead *ahead_at(struct world *w, u32 at)
 	return NULL;
 }
 
-/* Skip what was placed, whatever its octets are now. */
+/* Skip records delivered out of order, even if their octets have changed. */
 void pass_placed(struct world *w)
 {
 	struct ahead *ahead = ahead_at(w, w->rx_at);
@@ -260,7 +260,7 @@ void pass_placed(struct world *w)
 	}
 }
 
-/* The stream ends before what was delivered. */
+/* Whether the stream ends before a delivered record. */
 bool ahead_beyond(const struct world *w)
 {
 	u32 i;
@@ -277,7 +277,7 @@ static bool ready(const struct world *w, const struct ahead *ahead)
 	       !ahead->waits && ahead->at >= w->wrote_len;
 }
 
-/* poll() has reported a record that is too long for the buffer. */
+/* Whether poll() may have reported a record that is too long for the buffer. */
 bool ahead_too_long(const struct world *w, u32 room)
 {
 	u32 i;
@@ -314,7 +314,7 @@ void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how)
 	w->rx_octets += ahead->len;
 }
 
-/* recv() had nothing for @room octets: what has arrived is too long for that. */
+/* recv() returned nothing for @room octets: all complete records must be longer. */
 void judge_nothing_placed(struct world *w, u32 room, bool looked)
 {
 	u32 i;
@@ -341,7 +341,7 @@ bool alive(const struct world *w)
 	       !w->due && !busy(w, JOB_ANY);
 }
 
-/* Read everything, also what arrives once there is space for it. */
+/* Read all octets, even those that arrive once there is room. */
 void take_all(struct world *w)
 {
 	int n, quiet = 0, tries;
@@ -383,7 +383,7 @@ void fill_up(struct world *w, int tries)
 	take_all(w);
 }
 
-/* What the peer has read frees space, at once or a little later. */
+/* Octets that the peer has read free room, at once or a little later. */
 void room_comes(struct world *w)
 {
 	int ms;
@@ -397,7 +397,7 @@ void room_comes(struct world *w)
 	violated("no POLLOUT, and no space will come");
 }
 
-/* All that was accepted arrives, at once or when a timer of TCP expires. */
+/* All accepted octets arrive, at once or when a timer of TCP expires. */
 void all_comes(struct world *w)
 {
 	int ms;

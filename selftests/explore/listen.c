@@ -119,7 +119,7 @@ static int op_l_connect(struct world *w, long arg)
 	return peer_say(w, frame, sizeof(frame), 0);
 }
 
-/* As the kernel's own servers do. */
+/* kernel_accept(), as the kernel's own servers call it. */
 static int op_l_kaccept(struct world *w, long other)
 {
 	const char *path = getenv("MPA_KERNEL_USER");

@@ -91,7 +91,7 @@ static int with_child(struct world *w, bool attach, bool other, int flags)
 	w->raw = raw_connect(&addr);
 	if (w->raw < 0)
 		return -1;
-	/* After it, so that the child belongs to the first one. */
+	/* Open the other listener later, so that the child belongs to the first one. */
 	if (other && (listen_as(&fd, !attach, flags, &addr) ||
 		      listen(fd, 8)))
 		return -1;

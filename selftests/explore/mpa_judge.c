@@ -48,7 +48,7 @@ static void became_plain(struct world *w)
 	w->plain_got = w->begin + len;
 }
 
-/* Only if it may have changed: reading it might change it. */
+/* Read the state only if it may have changed, as reading might change it. */
 void judge_state(struct world *w)
 {
 	struct mpa_info info = {};
@@ -185,7 +185,7 @@ static void job_received(struct world *w, struct job *job)
 			w->plain_got += job->ret > 0 ? job->ret : 0;
 		if (job->ret < 0)
 			judge_reported(w, job->err, "a blocked recv");
-		/* MPA must miss what it has taken. */
+		/* MPA must notice that octets are missing. */
 		judge_state(w);
 		if (job->ret > 0 && w->state > MPA_STATE_IDLE &&
 		    w->state != MPA_STATE_REJECTED)
@@ -370,7 +370,7 @@ static bool established(struct world *w)
 	return info.tcpi_state == 1;
 }
 
-/* All that was received is delivered, or refused, and nothing of it is left. */
+/* All received octets are delivered or refused, and none is left. */
 static void judge_stream(struct world *w)
 {
 	enum verdict verdict;
@@ -451,7 +451,7 @@ void judge_last(struct world *w)
 {
 	int n = 1, tries;
 
-	/* A batch that is kept back is sent by then. */
+	/* By then a queued batch has been sent. */
 	settle(w->kept ? 60 : 1);
 	judge_job(w);
 	if (w->s < 0) {

@@ -117,7 +117,7 @@ int give(struct world *w, u32 len, int how)
 	return n < 0 ? -err : n;
 }
 
-/* The rest of a record, without octets of its own. */
+/* End a record without further octets. */
 static int op_send_nothing(struct world *w, long arg)
 {
 	ssize_t n;
@@ -157,7 +157,7 @@ static int op_send_cut(struct world *w, long segment)
 	return n < 0 ? -errno : n;
 }
 
-/* Small pieces of one record, and in between sends on another socket. */
+/* Send small pieces of one record, and send on another socket between them. */
 static int op_pieces(struct world *w, long pieces)
 {
 	int n = 0;
@@ -180,7 +180,7 @@ static int op_sendfile(struct world *w, long at)
 	return n < 0 ? -errno : n;
 }
 
-/* Pages of a few octets each, from a pipe. */
+/* splice(2) from a pipe whose pages have a few octets each. */
 static int op_splice_in(struct world *w, long size)
 {
 	int ends[2], i, flags = SPLICE_F_NONBLOCK;
@@ -236,7 +236,7 @@ static int op_job(struct world *w, long kind)
 	return err;
 }
 
-/* Octets that TCP was given to send. */
+/* Octets that were passed to TCP to send. */
 static u64 octets_taken(struct world *w)
 {
 	struct tcp_info info = {};
@@ -318,7 +318,7 @@ static int op_start_manual(struct world *w, long arg)
 	return start_as(w, MPA_ROLE_RESPONDER, 1, MPA_START_MANUAL);
 }
 
-/* As before the RFC. */
+/* MPA_START with revision 0. */
 static int op_start_old(struct world *w, long role)
 {
 	int err = start_as(w, role, 0, 0);
@@ -393,7 +393,7 @@ static int op_disconnect(struct world *w, long arg)
 	return 0;
 }
 
-/* To a peer that does not know the previous connection. */
+/* Connect to a peer that does not know the previous connection. */
 static int connect_anew(struct world *w)
 {
 	struct sockaddr_in addr = {};
@@ -467,7 +467,7 @@ static int op_connect(struct world *w, long arg)
 	return -arg;
 }
 
-/* Both at once. */
+/* Disconnect and connect again. */
 static int op_renew(struct world *w, long arg)
 {
 	return op_disconnect(w, arg) ?: connect_anew(w);

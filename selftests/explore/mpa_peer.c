@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a peer with MPA sends: startup frames, and bad FPDUs. */
+/* Octets that a peer with MPA sends: startup frames, and bad FPDUs. */
 
 #include "mpa.h"
 
@@ -7,7 +7,7 @@
 
 static int say_frame(struct world *w, const u8 *frame)
 {
-	/* Only one of them is valid. */
+	/* Only one of these frames is valid. */
 	if (w->state < 0 ||
 	    (w->wrote_len == w->begin && w->state != MPA_STATE_FULL))
 		w->peer.tx_position = 0;
@@ -63,7 +63,7 @@ static int op_damaged(struct world *w, long where)
 	u32 n;
 
 	if (w->rest_left) {
-		/* An error in the CRC of the one that was begun. */
+		/* Change the CRC of the FPDU that was begun. */
 		w->rest[w->rest_at + w->rest_left - 1] ^= 1;
 		return say_rest(w);
 	}
@@ -95,7 +95,7 @@ static int op_reply_old(struct world *w, long len)
 	return err;
 }
 
-/* A good FPDU, but its last octet is urgent. */
+/* Send a good FPDU whose last octet is urgent. */
 static int op_urgent(struct world *w, long len)
 {
 	static u8 fpdu[4096];
@@ -108,7 +108,7 @@ static int op_urgent(struct world *w, long len)
 	return peer_say(w, fpdu, n, MSG_OOB);
 }
 
-/* Its first octet is urgent, and before that is read, the last one. */
+/* Its first octet is urgent; before that is read, the last octet becomes urgent. */
 static int op_urgent_twice(struct world *w, long len)
 {
 	static u8 fpdu[4096];

@@ -134,7 +134,7 @@ int op_recv_room(struct world *w, long room)
 
 /* ---- send ---- */
 
-/* Choose what is sent next. */
+/* Choose the octets to send next. */
 void fill(struct world *w, u32 len)
 {
 	u32 i;
@@ -169,7 +169,7 @@ int op_option(struct world *w, long nr)
 	return 0;
 }
 
-/* A large one that becomes many records. */
+/* One large send that becomes many records. */
 ssize_t send_cut(struct world *w, u32 len, int segment)
 {
 	struct iovec iov = { w->sent + w->sent_len, len };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The simulated peer: what it sends is recorded, what it receives is kept. */
+/* The simulated peer: the octets that it sends and receives are recorded. */
 
 #include WORLD_H
 #include "mpa_forge.h"
@@ -8,7 +8,7 @@ enum { ESTABLISHED = 1, CLOSE_WAIT = 8 };	/* tcpi_state */
 
 static u8 fpdus[80000];
 
-/* So that what is sent next is not contiguous in memory. */
+/* Send elsewhere, so that the next octets are not contiguous in memory. */
 void elsewhere(void)
 {
 	static int other[2] = { -1, -1 };
@@ -50,13 +50,13 @@ static int say_rest_as(struct world *w, int flags)
 	return w->rest_left ? -EAGAIN : 0;
 }
 
-/* First the rest of what was begun. */
+/* First send the rest of an FPDU that was begun. */
 int say_rest(struct world *w)
 {
 	return say_rest_as(w, 0);
 }
 
-/* A buffer for what is sent in part. */
+/* A buffer for an FPDU that is sent in parts. */
 u8 *rest_room(struct world *w, u32 room)
 {
 	if (!w->rest_left)
@@ -149,7 +149,7 @@ static struct tcp_info info_of(const struct world *w)
 	return info;
 }
 
-/* From the peer, @off octets after what it has sent: as much as TCP accepts. */
+/* Forge a segment @off octets after the octets sent: as much as TCP accepts. */
 int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 {
 	u32 before = info_of(w).tcpi_rcv_ooopack;

@@ -23,7 +23,7 @@
 
 struct race {
 	int start;
-	int first;		/* the one that waits */
+	int first;		/* the operation that waits */
 	char point[20];
 	int second;		/* -1: none */
 	int third;
@@ -260,7 +260,7 @@ static int race_some(void)
 	int i, nr, failed = 0;
 
 	race.first = random_op(start);
-	/* Closing is where most paths end. */
+	/* Most paths end with closing. */
 	if (!start->listens && !dice(4))
 		race.first = op_nr("close");
 	say_race(&race, text, sizeof(text));
@@ -272,7 +272,7 @@ static int race_some(void)
 		strcpy(race.point, points[i]);
 		race.second = random_op(start);
 		race.third = dice(3) ? random_op(start) : ops_nr;
-		/* And after that the module may be unloaded. */
+		/* After that the module may be unloaded. */
 		if (!strncmp(points[i], "close.", 6) && dice(2))
 			race.third = ops_nr;
 		say_race(&race, text, sizeof(text));

@@ -68,7 +68,7 @@ void kmsg_open(void)
 	lseek(kmsg, 0, SEEK_END);
 }
 
-/* In the kernel's log, which is all that is left of a guest that dies. */
+/* Write to the kernel's log, which remains if the guest dies. */
 void announce(unsigned long nr, const char *text)
 {
 	char line[300];

@@ -26,7 +26,7 @@ enum actor { ACTOR_S, ACTOR_PEER, ACTOR_L, ACTOR_O, ACTOR_CROWD,
 /**
  * struct op - an operation
  * @name:	its name in a sequence
- * @actor:	who does it; must exist
+ * @actor:	the socket or task that does it; must exist
  * @flags:	OP_*
  * @fn:		does it; returns a negative errno, or its progress
  * @arg:	for @fn

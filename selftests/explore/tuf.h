@@ -20,7 +20,7 @@
 #define MARK_ALONE	4	/* it begins an FPDU: packing was off */
 #define MARK_SEGMENT	8	/* it begins a segment: TUF_SEGMENTS */
 
-/* And of one that the peer has received. */
+/* Properties of an octet that the peer has received. */
 #define WIRE_PLAIN	0
 #define WIRE_BEGIN	1	/* an FPDU begins with it, or framing has ended */
 #define WIRE_INSIDE	2
@@ -53,7 +53,7 @@ struct segment {
  * struct world - a connection, and the model's knowledge of it
  * @mtu:	the MTU of lo was changed
  * @was_closed:	@s was closed
- * @spans:	the framing of what was sent; the last one is the present one
+ * @spans:	the framing of the octets sent; the last one is the current one
  * @key_reported:	the present or next key for sending cannot be read, or no longer
  * @next_known:	@next_key was read
  * @known:	MULPDU as it was last read or reported

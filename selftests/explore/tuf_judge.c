@@ -57,7 +57,7 @@ static void judge_bad(struct world *w, enum verdict verdict)
 		violated("EBADMSG, and nothing is wrong");
 }
 
-/* TCP reports how much of the buffer it has dropped. */
+/* MSG_TRUNC: TCP returns the number of octets dropped. */
 void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 {
 	if (n > 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TUF's octets: built for what the peer sends, and parsed as it receives them. */
+/* TUF's octets: built for the peer to send, and parsed when it has received them. */
 
 #include "tuf.h"
 #include "../unit/tuf_model.h"
@@ -87,7 +87,7 @@ enum verdict receive(struct world *w, const u8 *octets, u32 count)
 
 /* ---- sending ---- */
 
-/* Whole ULPDUs, and none that has to begin its own FPDU. */
+/* Check that only whole ULPDUs share an FPDU, and none that has to begin its own. */
 static void judge_packed(const struct world *w, u32 at, u32 len)
 {
 	u32 i;
@@ -99,7 +99,7 @@ static void judge_packed(const struct world *w, u32 at, u32 len)
 			violated("a ULPDU was packed, and packing is off");
 }
 
-/* One FPDU that was sent, with octets from @at. */
+/* Check an FPDU that was sent, with octets from @at on. */
 static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 		       const u8 *ulpdu, u32 len, const u8 *key)
 {
@@ -115,7 +115,7 @@ static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 		judge_packed(w, at, len);
 }
 
-/* FPDUs of octets @at to @to. Return: octets of them that have arrived. */
+/* Check the FPDUs of octets @at to @to. Return: the number of these that have arrived. */
 static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 		       u32 *got)
 {
@@ -146,14 +146,14 @@ static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 		}
 		*got = begin + from.position;
 	}
-	/* What follows begins a segment as well. */
+	/* The next octet begins a segment as well. */
 	if (at == to && span != span_now(w) && span->mode == TUF_ALIGN &&
 	    *got < w->got_len)
 		w->wire[*got] = WIRE_BEGIN;
 	return at - first;
 }
 
-/* The same for octets without a header. */
+/* As judge_fpdus(), for octets without a header. */
 static u32 judge_bare(struct world *w, const struct span *span, u32 at, u32 to,
 		      u32 *got)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a peer with TUF sends. */
+/* Octets that a peer with TUF sends. */
 
 #include "tuf.h"
 
 static u8 fpdus[70000];
 
-/* All that the peer has sent is in the socket's TCP. */
+/* Whether the socket's TCP has received all octets that the peer has sent. */
 bool all_here(const struct world *w)
 {
 	int unacked = 0;
@@ -55,7 +55,7 @@ static int op_many(struct world *w, long len)
 	return peer_many(w, 12, len, 1);
 }
 
-/* Its ULPDU contains an FPDU. */
+/* Send an FPDU whose ULPDU contains an FPDU. */
 static int op_inner(struct world *w, long len)
 {
 	u8 ulpdu[400];
@@ -68,7 +68,7 @@ static int op_inner(struct world *w, long len)
 	return peer_say(w, fpdus, n, 0);
 }
 
-/* A wrong marker, or without markers some octet in the middle. */
+/* Send an FPDU with a wrong marker, or without markers a wrong octet in the middle. */
 static int op_marker(struct world *w, long len)
 {
 	u32 at = w->wrote_len + w->rest_left - w->rx_begin;
@@ -134,7 +134,7 @@ static int op_ahead(struct world *w, long how)
 	/* TCP's buffer is full. */
 	for (i = first; err && i < w->ahead_nr; i++)
 		w->ahead[i].maybe = true;
-	/* Some also wait for order after a gap that is not tested, or no longer. */
+	/* Some records wait for order, if the octets after the gap are not tested. */
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "tuf.h"
 
-/* The buffer cannot be written from octet @good. */
+/* Receive into a buffer that cannot be written from octet @good on. */
 static int op_fault(struct world *w, long good)
 {
 	static u8 *pages;
@@ -33,7 +33,7 @@ static int op_blocked(struct world *w, long arg)
 	int mask = poll_for(w->s, POLLIN | POLLHUP | POLLERR, 0);
 
 	(void)arg;
-	/* So that it sleeps. */
+	/* Only if the call will sleep. */
 	if (mask || w->batch || w->place)
 		return -EINVAL;
 	return job_begin(w, JOB_RECV, w->s, NULL, 0);

@@ -16,7 +16,7 @@ struct tuf_info info_now(const struct world *w)
 
 /* ---- what is accepted ---- */
 
-/* A ULPDU ends after all that was accepted. */
+/* A ULPDU ends with the last accepted octet. */
 static void ulpdu_ends(struct world *w)
 {
 	const struct span *span = span_now(w);
@@ -166,7 +166,7 @@ static int op_burst(struct world *w, long nr)
 	return n < 0 ? n : give(w, 50, 0);
 }
 
-/* Octets that look like a header at every eighth place, for a full segment. */
+/* Send octets that look like a header of a full segment at every eighth place. */
 static int op_looks(struct world *w, long len)
 {
 	struct tuf_info info = info_now(w);
@@ -184,7 +184,7 @@ static int op_looks(struct world *w, long len)
 	return offer(w, len, 0);
 }
 
-/* The module decides into how many ULPDUs the octets from @at are cut. */
+/* The octets from @at on may be cut into any number of ULPDUs. */
 static void cut_anywhere(struct world *w, u32 at)
 {
 	u32 i;
@@ -216,7 +216,7 @@ static int op_segment(struct world *w, long segment)
 	return n < 0 ? -err : n;
 }
 
-/* The second half of the octets cannot be read. */
+/* Send octets, the second half of which cannot be read. */
 static int op_fault(struct world *w, long len)
 {
 	static u8 *pages;
@@ -268,7 +268,7 @@ static int op_sendfile(struct world *w, long len)
 	return n < 0 ? -err : n;
 }
 
-/* A call that waits for space. */
+/* Start a call that waits for room. */
 static int op_blocked(struct world *w, long len)
 {
 	int n = 0, tries;

@@ -137,7 +137,7 @@ static void rx_set(struct world *w, const struct setting *setting)
 	w->rx_keyed = setting->key;
 	if (setting->key)
 		memcpy(w->rx_key, setting->key, TUF_KEY_LEN);
-	/* Whether it is found depends on when the search runs. */
+	/* Whether the record is found depends on the time of the search. */
 	for (i = 0; i < w->ahead_nr; i++)
 		w->ahead[i].maybe = true;
 	if (w->rx_mode)
@@ -208,7 +208,7 @@ static int op_key(struct world *w, long room)
 	return 0;
 }
 
-/* What is returned is what was set. */
+/* Check that the option returns the value that was set. */
 static int op_get(struct world *w, long option)
 {
 	u8 is = option == TUF_TX ? span_now(w)->mode : w->rx_mode;
@@ -309,7 +309,7 @@ static int op_delay(struct world *w, long nr)
 
 static int op_mtu(struct world *w, long mtu)
 {
-	/* Forged segments need the octets before them to arrive in one go. */
+	/* With forged segments the octets before them must arrive at once. */
 	if (w->ahead_nr)
 		return -EINVAL;
 	w->mtu = true;
@@ -374,7 +374,7 @@ static int op_close(struct world *w, long arg)
 	(void)arg;
 	if (w->job)
 		return -EBUSY;
-	/* Unread data make it a reset. */
+	/* With unread data close(2) sends a reset. */
 	pass_placed(w);
 	if (w->rx_at < w->wrote_len || w->rest_left || w->ahead_nr)
 		w->ended = true;

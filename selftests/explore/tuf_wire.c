@@ -33,7 +33,7 @@ int wire_open(void)
 		.sll_ifindex = if_nametoindex("lo"),
 	};
 
-	/* It captures nothing before it has the filter. */
+	/* The socket must not capture anything before the filter is set. */
 	tap = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
 	if (tap < 0 ||
 	    setsockopt(tap, SOL_SOCKET, SO_ATTACH_FILTER, &filter,
@@ -77,7 +77,7 @@ static void packet_seen(struct world *w, u16 peer, const u8 *packet,
 	const u8 *ip = packet + ETH_HLEN, *tcp = ip + IP_LEN;
 	u32 total = be16(ip + 2), seq = be32(tcp + 4), len, n, at;
 
-	/* A segment of an earlier connection. */
+	/* Skip a segment of an earlier connection. */
 	if (ip[0] != 0x45 || be16(tcp + 2) != peer)
 		return;
 	if (tcp[13] & 2) {
@@ -121,7 +121,7 @@ void wire_read(struct world *w)
 	}
 }
 
-/* A header at the beginning of the segment has its length. */
+/* Whether the segment begins with a header that has the segment's length. */
 static bool looks_whole(const struct world *w, const struct segment *segment)
 {
 	const u8 *p = w->got + segment->at;

@@ -100,7 +100,7 @@ int job_begin(struct world *w, enum job_kind kind, int fd, const u8 *octets,
 	return 0;
 }
 
-/* Whether it has returned, in time. */
+/* Whether the call has returned, within @ms. */
 bool job_wait(struct world *w, int ms)
 {
 	int step;

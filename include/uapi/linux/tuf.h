@@ -34,7 +34,7 @@
 #define TUF_HEADER_LEN		8
 #define TUF_KEY_LEN		6
 
-/* The maximum of octets of ULPDUs in an FPDU: sent, and received. */
+/* Maximum number of octets of ULPDUs in an FPDU: sent, and received. */
 #define TUF_ULPDU_MAX		65528
 #define TUF_LENGTH_MAX		65535
 
@@ -48,7 +48,7 @@
 
 /**
  * enum tuf_mode - how a direction of the stream is framed
- * @TUF_OFF:	not at all: TCP's own
+ * @TUF_OFF:	no framing: plain TCP
  * @TUF_ALIGN:	FPDUs with a header, each in a segment of its own
  * @TUF_MARKERS: FPDUs with a header and one ULPDU, and markers (-00), not aligned
  *		 with segments
