@@ -112,7 +112,7 @@ hosts_up 1500
 server_start "$examples/echo" server 4242
 tap_run echo_sends_records_back words_come_back
 tap_run echo_sends_lines_back lines_come_back
-# Go's end with C's, both ways round
+# One end is in Go, the other one in C, and the other way round
 go_speaks_with_c() {
 	same $'hello\na second record' "$("${in_alpha[@]}" "$examples/echo-go" client \
 		$server:4242 hello "a second record" 2>&1)" || return
@@ -204,7 +204,7 @@ server_stop
 # shellcheck disable=SC2016 # for the inner shell
 few_files=(sh -c 'ulimit -n "$1"; shift; exec "$@"' sh)
 
-# Its server may have 8 files open, 3 of them connections; 6 clients stay until it
+# The server may have 8 files open, 3 of them connections; 6 clients stay until it
 # has reported that. It does not try continuously.
 others_wait_for_files() {
 	local n pids=() hold

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The Python package python/mpa: with itself, with C programs and with hand-made
+# The Python package python/mpa: with itself, with C programs and with simulated
 # peers; and the programs of its documentation.
 #
 # mpa_python.sh [NAME...]: all tests, or those whose names contain one of these

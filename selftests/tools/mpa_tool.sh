@@ -258,7 +258,7 @@ hostile_names() {
 		expect "the file outside" precious "$(<"$work/precious")" || return
 		[[ ! -e /etc/mpa ]] || return
 	done
-	# So that it is known to work with a good name.
+	# First show that it works with a good name.
 	serve --receive "$work/folder" </dev/null || return
 	{
 		file_head good 4 1
@@ -339,7 +339,7 @@ command_that_reads_nothing_ends() {
 	client 0 <"$work/open" &
 	exec 9>"$work/open"
 	echo hello >&9
-	# Though the client continues
+	# The server ends although the client continues.
 	served 0 || return
 	kill -0 $! || return
 	exec 9>&-
@@ -347,7 +347,7 @@ command_that_reads_nothing_ends() {
 	expect "what came" bye "$(<"$work/client.out")"
 }
 
-# A child that writes for ever does not keep mpa.
+# A child that writes for ever does not prevent mpa from ending.
 writer_ends_with_its_connection() {
 	serve --exec yes </dev/null || return
 	# It exits with unread records.
@@ -356,7 +356,7 @@ writer_ends_with_its_connection() {
 	served 7
 }
 
-# Nor does one that is idle, with more waiting for it than a pipe takes: the
+# An idle child does not either, with more octets waiting than a pipe takes: the
 # connection is reset while nothing is read from it.
 idler_ends_with_its_connection() {
 	serve --exec "${1:-exec sleep 1000}" </dev/null || return
@@ -374,7 +374,7 @@ s.close()" || return
 	served 7
 }
 
-# Nor does one that ignores the signal.
+# A child that ignores the signal does not either.
 stubborn_ends_with_its_connection() {
 	idler_ends_with_its_connection "trap '' TERM; while :; do sleep 1; done"
 }
@@ -454,7 +454,7 @@ fork_in_parallel() {
 	served 0
 }
 
-# A peer that does not speak MPA, or that closes at once, does not end a server.
+# A peer that does not use MPA, or that closes at once, does not end a server.
 keep_continues() {
 	serve --keep --count 3 --exec cat </dev/null || return
 	ip netns exec alpha python3 -c "
@@ -553,7 +553,7 @@ bad_ends() {
 	{ record good 4; printf '\0\0'; } | bad_end 1 "b''" --records length
 }
 
-# The result of the peer-to-peer model, and what the frames said of it
+# The result of the peer-to-peer model, and the frames' flags for it
 peer_to_peer() {
 	serve --verbose --p2p=fpdu,write --ird 2 </dev/null || return
 	client 0 --json --p2p=write --ord 1 --private-data hello </dev/null || return
@@ -630,7 +630,7 @@ addresses_have_many_forms() {
 		usage connect -p "$port" 10.5.4.2 "$port"
 }
 
-# In place of "ip netns exec": the name, and a path
+# -N replaces "ip netns exec": with a name, and with a path
 a_namespace_is_chosen() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
@@ -686,7 +686,7 @@ systemd_passes_a_socket() {
 		says "$work/server.err" 'has passed 2 sockets, one is expected'
 }
 
-# One who has ended before accept() is said and passed over.
+# A peer that has closed before accept() is reported and skipped.
 activated_outlives_a_quick_end() {
 	activated gone 1 "$mpa" listen --keep --count 1 --exec cat || return
 	client 0 <<<x || return
@@ -720,7 +720,7 @@ containers_need_no_privilege() {
 		expect "what holds outside" 4096 "$("$mpa" policy startup-max)"
 }
 
-# getaddrinfo() takes them modulo 65536.
+# getaddrinfo() takes port numbers modulo 65536; mpa must refuse them.
 ports_are_numbers() {
 	local each
 
@@ -755,7 +755,7 @@ ping_reports() {
 	stop
 }
 
-# A peer of revision 1 that refuses markers is found, with all that it refused.
+# ping finds a peer of revision 1 that refuses markers, and prints all that it refused.
 ping_tries_without() {
 	plain "
 while True:
@@ -842,7 +842,7 @@ ping_says_what_it_has_measured() {
 
 commands=(listen connect ping show monitor policy "perf server" "perf client")
 
-# options COMMAND...: those that --help lists
+# options COMMAND...: print the options that --help lists
 options() {
 	"$mpa" "$@" --help | awk '/^ +-/ {
 		for (i = 1; i <= NF && $i ~ /^-/; i++) {

@@ -35,7 +35,7 @@ sys.stdin.read()" <"$work/silent_peer" &
 
 # ---- silent peers ----
 
-# A client that connects and sends nothing has a place only until startup times out.
+# A client that connects and sends nothing is served only until startup times out.
 silent_startup() {
 	serve --fork --max 1 --count 2 --timeout 3 --exec cat </dev/null || return
 	silent_peer || return
@@ -45,7 +45,7 @@ silent_startup() {
 	served 5 && expect "the echo" "my turn" "$(<"$work/client.out")"
 }
 
-# A full server reports that once, and an idle connection gives up its place.
+# A full server reports that once; an idle connection is closed for the next one.
 full_is_reported() {
 	local open
 
@@ -65,7 +65,7 @@ full_is_reported() {
 			"$(grep -c 'all 1 places are taken, a connection waits' "$work/server.err")"
 }
 
-# Longer in total than --idle
+# Records arrive for longer than --idle, so the connection is kept
 records_keep_it() {
 	local open i
 
@@ -420,7 +420,7 @@ unknown_answer() {
 	says "$work/client.err" 'answer 9 is not known here'
 }
 
-# The last word follows another one, and nothing can be sent any longer.
+# The reply follows another message, and nothing can be sent any longer.
 answer_after_another() {
 	rm -f "$work/open"
 	mkfifo "$work/open"

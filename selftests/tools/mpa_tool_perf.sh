@@ -119,7 +119,7 @@ under_way() {
 	done
 }
 
-# not_busy: a client is served again
+# not_busy: wait until a client is served again
 not_busy() {
 	local until=$((SECONDS + 20)) rc
 
@@ -208,7 +208,7 @@ one() {
 	wait $pid && grep -q "received 1024 octets" "$dir/one.out"
 }
 
-# As somebody types it who knows iperf3
+# The options of iperf3
 letters_of_iperf3() {
 	background "$dir/iperf" "serving on" "$mpa" perf -s -1 -J -6 fd05:44::2 \
 		-p 5201 || return

@@ -68,7 +68,7 @@ made() {
 	cookie[$1.b]=${words[3]}
 }
 
-# on HOST COMMAND...: mpa there
+# on HOST COMMAND...: run mpa on that host
 on() {
 	ip netns exec "$1" timeout 150 "$tool" "${@:2}"
 }
@@ -79,7 +79,7 @@ as_nobody() {
 		timeout 150 "$work/mpa" "${@:2}"
 }
 
-# has TEXT PATTERN...: each is in it
+# has TEXT PATTERN...: the text matches each pattern
 has() {
 	local pattern
 
@@ -92,7 +92,7 @@ has() {
 	done
 }
 
-# lacks TEXT PATTERN...: none is
+# lacks TEXT PATTERN...: the text matches no pattern
 lacks() {
 	local pattern
 
@@ -152,7 +152,7 @@ watch() {
 	lines "$work/$1.err" watching
 }
 
-# unwatch NAME: stop it, and print its output
+# unwatch NAME: stop that monitor, and print its output
 unwatch() {
 	kill "${watcher[$1]}"
 	wait "${watcher[$1]}" || true
@@ -335,7 +335,7 @@ anybody_may_look() {
 		has "$(as_nobody beta policy)" "startup-max"
 }
 
-# on_terminal COMMAND...: what mpa writes to one, on beta
+# on_terminal COMMAND...: print what mpa writes to a terminal, on beta
 on_terminal() {
 	TERM=xterm script -qec "ip netns exec beta $(printf '%q ' "$tool" "$@")" /dev/null
 }
@@ -349,7 +349,7 @@ colours_are_for_terminals() {
 		lacks "$(on beta show failed)" $'\e\\['
 }
 
-# It ends as ss does, without a word.
+# mpa ends as ss does, without a message.
 a_reader_may_go() {
 	local each said status
 
@@ -407,7 +407,7 @@ counters_are_json() {
 			"'rates' not in it[0] and it[1]['rates']['MpaRxFpdus'] >= 0 and 'MpaInStartup' not in it[1]['rates']"
 }
 
-# What Prometheus reads: each counter once, with the value that the kernel has, and a type
+# The output for Prometheus: each counter once, with the kernel's value, and a type
 metrics_are_those_of_the_kernel() {
 	ip netns exec beta cat /proc/net/mpa_stat >"$work/stat"
 	on beta show --openmetrics >"$work/metrics" || return
@@ -454,7 +454,7 @@ asks_for_metrics() {
 	[[ $n -ge $2 ]]
 }
 
-# As Grafana reads it; panels do not cover each other.
+# The board is valid for Grafana; panels do not cover each other.
 board_is_whole() {
 	python3 - "$here/../../tools/monitoring/mpa-grafana.json" <<-'END2' || return
 	import json, sys
@@ -566,7 +566,7 @@ events_that_are_lost_are_reported() {
 	ends again many 40
 	kill -CONT "$(pgrep -P "${watcher[slow]}")"
 	lines "$work/slow.out" "events were lost" || return
-	# It continues.
+	# The monitor continues.
 	made after pair
 	lines "$work/slow.out" "started .*cookie ${cookie[after.b]}:" &&
 		lines "$work/slow.out" "events were lost: [0-9]+$" || return
@@ -601,7 +601,7 @@ records_are_shown() {
 		lacks "$(<"$work/tap.out")" "^    0040 "
 }
 
-# The owner of the tap is no longer reported; another process may set one.
+# The tap ends with its process; another process may set one.
 tap_ends_with_a_signal() {
 	[[ $(unwatch tap | wc -l) -gt 0 ]] || return
 	watch next beta --json --octets 3 --records port "${port[one.b]}" --count 1
@@ -621,7 +621,7 @@ bad_record_is_shown() {
 	ends read bad.b 2
 	lines "$work/bad.out" "received position 108, 100 octets, BAD: crc" &&
 		lines "$work/bad.out" "failed .*at stream position 108" || return
-	# It ends with the connection.
+	# The tap ends with the connection.
 	ends close bad.b
 	lines "$work/bad.out" "closed +responder" || return
 	wait "${watcher[bad]}"
@@ -694,7 +694,7 @@ output_that_fails_is_reported() {
 	! wait "$watcher" && has "$(<"$work/full.err")" "standard output: No space left"
 }
 
-# full_output HOST COMMAND...: mpa there, with its output on a full device
+# full_output HOST COMMAND...: run mpa on that host, with its output on a full device
 full_output() {
 	on "$@" >/dev/full
 }

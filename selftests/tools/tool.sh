@@ -61,7 +61,7 @@ served() {
 	}
 }
 
-# stop: the server, whatever it is doing
+# stop: stop the server, whatever it is doing
 stop() {
 	kill -TERM "$server"
 	wait "$server" || true

@@ -82,7 +82,7 @@ const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
 	return &model;
 }
 
-/* At each offset, not only where runs begin. */
+/* Compare the field at each offset, not only where runs begin. */
 static void compare_runs(const struct mpa_fpdu *fpdu,
 			 const struct model_octet *octets)
 {
@@ -134,7 +134,7 @@ const struct model_fpdu *compare_send(const u8 *ulpdu, u32 len)
 	return model;
 }
 
-/* What the model sent since compare_begin(). */
+/* Return: the octets that the model has sent since compare_begin(). */
 const struct model_octet *compare_stream(size_t *count)
 {
 	*count = sender.count;
@@ -142,7 +142,7 @@ const struct model_octet *compare_stream(size_t *count)
 }
 
 /**
- * compare_stream_octets() - the same, as octets on the wire
+ * compare_stream_octets() - get the model's stream as octets on the wire
  * @octets:	buffer for them
  */
 void compare_stream_octets(u8 *octets)

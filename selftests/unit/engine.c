@@ -53,7 +53,7 @@ struct copier {
 	u32 calls;
 };
 
-/* No more often than allowed, as from a user's memory that ends. */
+/* Copy, but only as often as allowed, as from a user's memory that ends. */
 static bool copy_in(void *arg, u8 *to, u32 len)
 {
 	struct copier *copier = arg;
@@ -79,7 +79,7 @@ static bool copy_out(void *arg, const u8 *from, u32 len)
 	return true;
 }
 
-/* The same FPDU built in one step. */
+/* Build the same FPDU in one step, and compare. */
 static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 			  const u8 *octets)
 {
@@ -197,7 +197,7 @@ static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 	return to - ulpdu;
 }
 
-/* A part of the ULPDU, as for a reader with a short buffer. */
+/* Check a part of the ULPDU, as for a reader with a short buffer. */
 static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
@@ -211,7 +211,7 @@ static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 		  "the %u octets at %u of the ULPDU", end - first, first);
 }
 
-/* The ULPDU of a contiguous FPDU. */
+/* Check the ULPDU of a contiguous FPDU. */
 static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
@@ -228,7 +228,7 @@ static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 	EXPECT_EQ(fpdu->ulpdu_len, done, "octets of all runs");
 }
 
-/* The same with the function that iterates over the runs. */
+/* As check_runs(), with the function that iterates over the runs. */
 static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
 			   const u8 *ulpdu)
 {
@@ -247,7 +247,7 @@ static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
 		  "a copy that fails");
 }
 
-/* What the first octets of an FPDU show, for any number of them. */
+/* Check the parser with any number of an FPDU's first octets. */
 static void check_parse(const struct mpa_fpdu *fpdu, const u8 *octets)
 {
 	bool good = fpdu->ulpdu_len;

@@ -40,7 +40,7 @@ static inline u64 fuzz_position(struct fuzz_input *in)
 	return position & ~3ULL;
 }
 
-/* The present operation, printed with an error: a format for two numbers. */
+/* Note the current operation, to print it with an error: a format for two numbers. */
 void fuzz_note(const char *what, u64 a, u64 b);
 
 #endif /* _UNIT_FUZZ_H */

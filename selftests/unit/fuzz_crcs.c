@@ -20,7 +20,7 @@ static bool good(const u8 *fpdu, u32 len)
 	return !memcmp(crc, fpdu + len - 4, 4);
 }
 
-/* Three that may overlap, at any address, of any length. */
+/* Three buffers that may overlap, at any address, of any length. */
 static void all_three(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 2) % (LEN_MAX + 1);

@@ -4,7 +4,7 @@
 #include "compare.h"
 #include "fuzz.h"
 
-/* Mostly short: the model counts every octet. */
+/* Lengths are mostly short, as the model counts every octet. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 kind = fuzz_take(in, 1), len = fuzz_take(in, 2);

@@ -3,7 +3,7 @@
 
 #include "fuzz_stream.h"
 
-/* Mostly shorter than the interval of markers. */
+/* Lengths are mostly shorter than the interval of markers. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 1);

@@ -37,7 +37,7 @@ static const char *file_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The place in the test, before the message. */
+/* Print the place in the test before the message. */
 #define FAIL(file, line, format, ...)					\
 	KUNIT_FAIL(running, "%s%s%s:%d: " format, context,		\
 		   context[0] ? ": " : "", file_name(file), line,	\
@@ -83,7 +83,7 @@ static int begin(struct kunit *test)
 {
 	/* Some kernels run tests before the module's own start. */
 	mpa_crc3_init();
-	/* As if there were a socket of TUF. */
+	/* Enable TUF's code, as its first socket does. */
 	static_branch_enable(&mpa_alt_used);
 	running = test;
 	context[0] = '\0';

@@ -136,7 +136,7 @@ void model_send(struct model_sender *sender, const u8 *ulpdu, size_t len,
 	while ((2 + len + pad) % 4 != 0)
 		write_next(&out, 0, MODEL_PAD, pad++);
 
-	/* A marker that follows the pad belongs to this FPDU's CRC. */
+	/* This FPDU's CRC covers a marker directly after the pad. */
 	write_marker_if_due(&out);
 	divide_end(out.remainder, crc);
 	for (int i = 0; i < 4; i++)
@@ -330,7 +330,7 @@ enum model_startup model_startup(const u8 *octets, size_t count,
 	frame->pd_length = octets[18] * 256 + octets[19];
 	if (frame->pd_length > 512)
 		return MODEL_STARTUP_BAD_LENGTH;
-	/* S promises four octets. A rejection is not checked that closely. */
+	/* S announces four octets. This is not checked for a rejection. */
 	if (frame->s && frame->pd_length < 4) {
 		if (!frame->r)
 			return MODEL_STARTUP_BAD_LENGTH;

@@ -30,7 +30,7 @@ static inline u32 one_from(u32 least, u32 most)
 	return least + below(most - least + 1);
 }
 
-/* The same for every seed, so that a single stream can be run again. */
+/* The pool does not depend on the seed, so that a single stream can be run again. */
 static inline void fill_pool(void)
 {
 	state = 0;

@@ -38,7 +38,7 @@ static void revision_is_one_that_both_speak(void)
 		{ MPA_ROLE_RESPONDER, 0, 2, 0, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 3, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 2, -1, 0, MPA_PEER_ENHANCED },
-		/* An enhanced frame is answered by an enhanced one, and by no other. */
+		/* The reply to an enhanced request must be enhanced. */
 		{ MPA_ROLE_INITIATOR, 2, 2, 2,
 		  MPA_START_ENHANCED, MPA_PEER_ENHANCED },
 		{ MPA_ROLE_INITIATOR, 2, 1, -1,
@@ -46,7 +46,7 @@ static void revision_is_one_that_both_speak(void)
 		{ MPA_ROLE_INITIATOR, 2, 2, -1, MPA_START_ENHANCED, 0 },
 		{ MPA_ROLE_INITIATOR, 2, 2, -1, 0, MPA_PEER_ENHANCED },
 		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, MPA_PEER_ENHANCED },
-		/* A rejection stays one whatever else it contains. */
+		/* A rejection is a rejection, whatever else it contains. */
 		{ MPA_ROLE_INITIATOR, 2, 1, 2,
 		  MPA_START_ENHANCED, MPA_PEER_REJECTED },
 		{ MPA_ROLE_INITIATOR, 1, 0, 1, 0, MPA_PEER_REJECTED },

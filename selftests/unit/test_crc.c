@@ -68,7 +68,7 @@ static void crc3_is_the_models_at_every_address(void)
 			    octets + 400 + i / 64 % 8, lens[i / 512]);
 }
 
-/* A register that continues after earlier octets, different for each buffer. */
+/* The CRC of each buffer continues a different one, of earlier octets. */
 static void crc3_continues_from_the_octets_before(void)
 {
 	const u8 *b = octets + 1000, *c = octets + 2000;
@@ -160,7 +160,7 @@ static const u32 run_lens[] = {
 	8, 12, 72, 76, 128, 512, 1444, 1448, MPA_CRC3_MAX, MPA_CRC3_MAX + 4,
 };
 
-/* The same number, of each length; what follows the last one is unchanged. */
+/* CRCs are written as one by one; octets after the last FPDU are unchanged. */
 static void crc_run_is_put_as_one_by_one(void)
 {
 	u8 crc[4], before[MPA_CRC_LEN];
@@ -216,7 +216,7 @@ static void crc_run_ends_before_the_first_bad_fpdu(void)
 	}
 }
 
-/* Two are wrong: the run ends before the first. */
+/* Two FPDUs are wrong: the run ends before the first of them. */
 static void crc_run_ends_before_the_first_of_two(void)
 {
 	const u32 len = 1448;

@@ -24,7 +24,7 @@ static void expect_fpdu(const struct mpa_fpdu *fpdu, u32 len, u32 markers,
 	EXPECT_EQ(head, fpdu->head, "offset of ULPDU_Length");
 }
 
-/* All of them point to ULPDU_Length. */
+/* All its markers point to ULPDU_Length. */
 static void longest_fpdu_has_128_markers(void)
 {
 	struct mpa_fpdu fpdu;
@@ -417,7 +417,7 @@ static int copy_one_run(void *to, const u8 *data, u32 len)
 	return 0;
 }
 
-/* As when the user's memory is not accessible. */
+/* Copying fails, as if the user's memory were not accessible. */
 static void walk_ends_where_copying_fails(void)
 {
 	static u8 ulpdu[1200], octets[1400];

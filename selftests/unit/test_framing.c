@@ -152,7 +152,7 @@ static void framing_of_mpa_checks_fpduptr(void)
 	}
 }
 
-/* With the functions of both, and with TUF's. */
+/* The functions for both framings and TUF's own have the same results. */
 static void expect_same_runs(const struct mpa_fpdu *fpdu)
 {
 	struct mpa_field_span expected, seen;

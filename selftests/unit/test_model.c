@@ -4,7 +4,7 @@
 #include "compare.h"
 #include "random.h"
 
-/* Around a multiple of the octets between two markers, or of the interval. */
+/* A length near a multiple of the octets between two markers, or of the interval. */
 static u32 near_multiple(u32 times)
 {
 	u32 step = below(2) ? 508 : 512;
@@ -51,7 +51,7 @@ static u64 random_position(void)
 		/* The position wraps within the stream or soon after. */
 		return (1ULL << 32) - 4 * one_from(1, 1024);
 	default:
-		/* Maybe after many wraps. */
+		/* The position may be after many wraps. */
 		return random64() >> 8 & ~3ULL;
 	}
 }

@@ -24,7 +24,7 @@ static const char *const names[] = { "request", "reply" };
 
 static const enum mpa_frame_kind kinds[] = { MPA_REQUEST, MPA_REPLY };
 
-/* In a buffer of exactly that size, so that reading past it is detected. */
+/* Parse in a buffer of exactly that size, so that reading past it is detected. */
 static enum mpa_frame_verdict parse_exactly(const u8 *frame, u32 len,
 					    enum mpa_frame_kind kind,
 					      struct mpa_frame *startup)
@@ -192,7 +192,7 @@ static void startup_reports_the_frame_of_its_own_role(void)
 				  "verdict on %u octets where a %s is due",
 				  len, names[k]);
 		}
-		/* It begins as our own does, but is neither. */
+		/* The key begins as that of our own frame does, but is neither. */
 		for (u32 at = differs + 1; at < MPA_KEY_LEN; at++) {
 			make_frame(frame, kinds[!k], C, 1, 0);
 			frame[at] ^= 0x20;
@@ -338,7 +338,7 @@ static void startup_ignores_reserved_bits_of_revision_2(void)
 	}
 }
 
-/* S promises enhanced data: at least four octets of private data. */
+/* S announces enhanced data: at least four octets of private data. */
 static void startup_with_s_has_four_octets_of_private_data(void)
 {
 	static const u8 revisions[] = { 0, 1, 2, 3, 255 };

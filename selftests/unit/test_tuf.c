@@ -28,7 +28,7 @@ static struct mpa_fpdu lay_out(u32 pos, u32 ulpdu_len, struct mpa_format format)
 {
 	struct mpa_fpdu fpdu;
 
-	/* Nothing of the previous content is left. */
+	/* All fields must be set. */
 	memset(&fpdu, 0xff, sizeof(fpdu));
 	mpa_alt_init(&fpdu, pos, ulpdu_len, &format);
 	EXPECT_EQ(pos, fpdu.pos, "pos");
@@ -72,7 +72,7 @@ static void expect_marker(const struct mpa_fpdu *fpdu, u32 off, u16 next)
 		  "marker at %u is good", off);
 }
 
-/* An FPDU, run by run. */
+/* Write an FPDU, run by run. */
 static void put_fpdu(const struct mpa_fpdu *fpdu, const char *ulpdu, u8 *to)
 {
 	struct mpa_field_span run;
@@ -90,7 +90,7 @@ static void put_fpdu(const struct mpa_fpdu *fpdu, const char *ulpdu, u8 *to)
 	}
 }
 
-/* Its first octets: the header and one marker. */
+/* Write an FPDU's first octets: the header and one marker. */
 static void put_fpdu_head(const struct mpa_fpdu *fpdu, u8 *head)
 {
 	struct mpa_field_span run;
@@ -333,7 +333,7 @@ static void tuf_marker_of_two_copies_that_differ_is_bad(void)
 			  "marker with bit %u flipped", bit);
 		EXPECT_EQ(127, mpa_alt_marker_fpdu(&format, 128, field),
 			  "where it leads to");
-		/* The same in both. */
+		/* Change both copies in the same way. */
 		field[bit / 8 ^ 2] ^= 1 << bit % 8;
 		EXPECT_EQ(false, mpa_alt_marker_good(&fpdu, 28, field),
 			  "marker with bit %u of both flipped", bit);
@@ -430,7 +430,7 @@ static void tuf_markers_are_a_period_apart(void)
 	}
 }
 
-/* What a peer may send, before it is found to be too long. */
+/* A peer may send any Length; the layout is computed before it is found too long. */
 static void tuf_layout_of_65535_octets_is_sound(void)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(periods); i++) {
@@ -704,7 +704,7 @@ static void tuf_emergency_lets_512_octets_pass(void)
 	EXPECT_EQ(504, mpa_tuf_limit(&aligned, 512), "with an EMSS of 512");
 	EXPECT_EQ(512, mpa_tuf_limit(&aligned, 520), "with an EMSS of 520");
 	EXPECT_EQ(1452, mpa_tuf_limit(&aligned, 1460), "with one of 1460");
-	/* It belongs to PDU alignment mode. */
+	/* Emergency mode is a part of PDU alignment mode. */
 	EXPECT_EQ(511, mpa_tuf_limit(&bare, 511), "without headers, 511");
 	EXPECT_EQ(128, mpa_tuf_limit(&bare, 100), "without headers, 100");
 }

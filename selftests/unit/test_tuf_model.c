@@ -4,7 +4,7 @@
 #include "random.h"
 #include "tuf_compare.h"
 
-/* Each period, and none; any number selects a framing. */
+/* A framing for any number: each period, and none. */
 static struct mpa_format numbered_format(u32 nth)
 {
 	struct mpa_format format = { .framing = MPA_FRAMING_KEYED };
@@ -50,7 +50,7 @@ static u64 random_position(u32 interval)
 	}
 }
 
-/* Longer ones take most of the time. */
+/* Long ULPDUs would take most of the time, so they are rare. */
 static u32 random_length(u32 interval)
 {
 	switch (below(400)) {
@@ -172,7 +172,7 @@ static void tuf_model_and_layer_0_agree_on_every_phase(void)
 	}
 }
 
-/* Also without a header: no receiver parses those. */
+/* Segments without a header, too, which no receiver parses. */
 static void tuf_model_and_layer_0_send_the_same_segments(void)
 {
 	const struct mpa_format format = { .framing = MPA_FRAMING_SEGMENTS };
@@ -232,7 +232,7 @@ static void tuf_mulpdu_is_as_the_drafts_reckon_it(void)
 	}
 }
 
-/* At each place in octets of any length, next to the first octets of the key. */
+/* The key is at each place in octets of any length, next to its own first octets. */
 static void tuf_key_is_found_at_every_place(void)
 {
 	static const char *const keys[] = {

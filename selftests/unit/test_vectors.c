@@ -199,7 +199,7 @@ static void vector_rfc5044_figure6_predecessor(void)
 	EXPECT_EQ(1, fpdu.markers, "markers in the first FPDU");
 }
 
-/* Its CRC is not printed, but everything else is. */
+/* The RFC prints the whole figure but the CRC. */
 static void vector_rfc5044_figure4(void)
 {
 	static const u8 figure[] = {

@@ -50,7 +50,7 @@ static void put_run(const struct mpa_fpdu *fpdu,
 	}
 }
 
-/* Run by run, or in pieces that begin and end anywhere. */
+/* Build an FPDU run by run, or in pieces that begin and end anywhere. */
 static void make_fpdu(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 		      bool pieces, u8 *to)
 {
@@ -99,7 +99,7 @@ static void check_marker(const struct mpa_fpdu *fpdu, u32 off)
 		  "FPDU that it leads to");
 }
 
-/* Run by run and in pieces, and each of its markers. */
+/* Check an FPDU built run by run and in pieces, and each of its markers. */
 static void check_made(const struct mpa_fpdu *fpdu, u64 position,
 		       const struct model_octet *model, const u8 *ulpdu,
 		       const u8 *octets)
