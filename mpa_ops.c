@@ -131,7 +131,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	/* The FIN must follow the octets that have been accepted. */
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
-	/* Octets are lost: do not send a FIN, as that would be a clean end; close(2) sends a RST. */
+	/* If octets are lost, send no FIN, which would be a clean end: close(2) sends a RST. */
 	if (!ctx->send_error)
 		ctx->table->base->shutdown(sk, how);
 }
