@@ -143,6 +143,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 static int mpa_op_disconnect(struct sock *sk, int flags)
 {
 	struct mpa_ctx *ctx;
+	int rc;
 
 	if (!mpa_hook_ours(sk))
 		return READ_ONCE(sk->sk_prot)->disconnect(sk, flags);
@@ -157,12 +158,16 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EBUSY;
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);
-	/* All of this state belongs to the connection, not to the socket. */
+	/* Some kernels refuse it while another thread waits in a call. */
+	rc = ctx->table->base->disconnect(sk, flags);
+	if (rc)
+		return rc;
+	/* All of this state belonged to the connection, not to the socket. */
 	WRITE_ONCE(ctx->send_error, 0);
 	WRITE_ONCE(ctx->lost, false);
 	mpa_tx_reset(ctx);
 	mpa_tcp_unwatch(sk);
-	return ctx->table->base->disconnect(sk, flags);
+	return 0;
 }
 
 /* Called in softirq context, just before the socket lock is released. */

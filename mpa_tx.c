@@ -555,7 +555,7 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 void mpa_tx_reset(struct mpa_ctx *ctx)
 {
 	mpa_tx_drop(ctx);
-	ctx->tx.ended = false;
+	WRITE_ONCE(ctx->tx.ended, false);
 	ctx->tx.seq_known = false;
 	ctx->tx.tail_emss = 0;
 }
