@@ -235,7 +235,8 @@ static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
 
 	if (rv != -EADDRINUSE && rv != -EADDRNOTAVAIL)
 		return rv;
-	sock_release(cep->sock);
+	if (cep->sock)
+		sock_release(cep->sock);
 	/* sin6_port is at the same place. */
 	((struct sockaddr_in *)&local)->sin_port = 0;
 	return siwm_connect_from(cep, id, &local);
