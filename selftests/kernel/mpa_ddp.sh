@@ -6,11 +6,11 @@
 #   netns alpha, client                netns beta, server
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# Transfers a large memory region, with losses; the octets must be equal. Without
+# Transfer a large memory region, with losses; the octets must be equal. Without
 # markers none, with markers many must have been placed before earlier ones arrived.
 # Then rping with mpa_rping, kernel against user space.
 #
-#   MPA_RDMA_OCTETS   their number, default 64 MiB, less on a debug kernel
+#   MPA_RDMA_OCTETS   size of the region, default 64 MiB, less on a debug kernel
 #   MPA_RDMA_LOSS     percentage of lost segments, default 1
 set -euo pipefail
 
@@ -79,7 +79,7 @@ placed() {
 }
 
 # With one segment of a hundred lost, and one millisecond until the next one fills
-# that gap, some must be.
+# that gap, some octets must be placed out of order.
 placed_many() {
 	memory "$1" "$2" "$3" || return
 	[[ $(placed) -gt $((octets / 100)) ]] || {

@@ -107,7 +107,7 @@ server_ended() {
 	wait "$server"
 }
 
-# Timed out, aborted, killed, a bad address, ended.
+# Whether a process has timed out, aborted, was killed, ended, or had a bad address.
 bad_end() {
 	[[ $1 =~ ^(124|134|137|139|143)$ ]]
 }
@@ -179,7 +179,7 @@ to_self() {
 		"alpha $bin/mpa_rping -c -a 10.5.4.2 -p $port -V $3"
 }
 
-# from_siw_mixed [ARGUMENTS]: the last size is the longest that rping has.
+# from_siw_mixed [ARGUMENTS]: mixed sizes; the last one is the longest of rping.
 from_siw_mixed() {
 	local sizes=(24 64 100 1000 1424 1425 1428 1429 1430 1442 1448 2884 4096 8191
 		     10000 16384 20001 32768 65000 65535) each size n=0
@@ -198,7 +198,7 @@ crc_optional() {
 	ip netns exec beta sysctl -qw net.mpa.crc_optional="$1"
 }
 
-# wire NAME: what passes until it is called again, with no name for the last time
+# wire NAME: capture packets until it is called again; without a name: stop
 wire() {
 	[[ -z ${wire_name-} ]] || {
 		tap_run "${wire_name}_is_captured" capture_stop
@@ -236,7 +236,7 @@ ordinary() {
 	crc_optional 0
 	tap_run crc_if_no_crc_is_not_allowed to_siw "crc 11" "-C 3 --no-crc"
 
-	# Siw derives from these what its reply says, shown after "peer".
+	# Siw derives its reply's values from these; they are printed after "peer".
 	tap_run ird_and_ord_as_asked to_siw "ird 1 ord 1 peer 1 1 " "-C 3"
 	tap_run ird_above_ord to_siw "ird 5 ord 3 peer 3 5 " \
 		"-C 3 --ird 5 --ord 3"
@@ -284,7 +284,7 @@ peer_to_peer() {
 	use_siw siw
 }
 
-# Siw has no markers. Its reply is a rejection without a reason.
+# Siw does not support markers. Its reply is a rejection without a reason.
 refused_once() {
 	local rc=0
 
@@ -320,7 +320,7 @@ mistake() {
 		"alpha $bin/mpa_siw_bad 10.5.4.2 $port $1"
 }
 
-# lie NAME TERMINATE: siw is made to request what this end refuses.
+# lie NAME TERMINATE: make siw send a request that this end refuses.
 lie() {
 	local fails=1
 
@@ -345,7 +345,7 @@ bad() {
 	done
 }
 
-# Only this end has markers.
+# Markers between two ends of our own, as siw has none.
 ours() {
 	local row client server crc kind mixed="-S 1-1048576 --mixed"
 

@@ -8,8 +8,8 @@
 #   siwm                                 siwm; siw; siw that asks for peer-to-peer
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# scripts/siw builds siw for 6.1 only: MPA_SIW says where. On other kernels both ends are
-# siwm. MPA_WIRE_DIR keeps the captures. MPA_SIWM_FULL: also what takes minutes, block
+# scripts/siw builds siw for 6.1 only; MPA_SIW is its path. On other kernels both ends are
+# siwm. MPA_WIRE_DIR keeps the captures. MPA_SIWM_FULL: also tests that take minutes, block
 # devices and file systems among them.
 set -euo pipefail
 
@@ -132,7 +132,7 @@ run() {
 }
 
 # Siw's responder sends its reply before it listens for FPDUs (siw_accept()), and is
-# not notified again of one that comes between, which is the RTR indication here. Once more.
+# not notified again of one that arrives in between, here the RTR indication. Run it again.
 run_again() {
 	run "$@" && return
 	echo "once more"
@@ -170,8 +170,8 @@ beta_is() {
 	ip netns exec beta rdma link add siwb type "$1" netdev vb
 }
 
-# A responder whose peer sends nothing, and has not asked for the peer-to-peer model, may
-# send nothing (RFC 5044 section 7.1.2 rule 4): it gives up, and says so.
+# A responder whose peer sends nothing, and has not requested the peer-to-peer model, must
+# send nothing (RFC 5044 section 7.1.2 rule 4): it gives up, and reports that.
 server_first_is_refused() {
 	! run ib_write_lat alpha beta || {
 		echo "expected: an error"
@@ -180,7 +180,7 @@ server_first_is_refused() {
 	dmesg | grep -q 'siwa: QP .* should ask for the peer-to-peer model'
 }
 
-# A link goes while connections are there, and programs have its device open.
+# A link is deleted while connections exist, and programs have its device open.
 link_is_deleted_under_rping() {
 	local server client
 
@@ -226,7 +226,7 @@ sys.stdin.read()')
 	return $rc
 }
 
-# answered ANSWER COMMAND...: to rping's server, which does not survive it
+# answered ANSWER COMMAND...: run COMMAND with rping's server; its output ends with ANSWER
 answered() {
 	local server said
 
@@ -259,7 +259,7 @@ mistakes() {
 	done
 }
 
-# A peer that speaks MPA by hand. "private N": with so much private data. "crc": a good
+# A simulated peer. "private N": with N octets of private data. "crc": a good
 # FPDU, then one whose CRC is 0.
 raw_is() {
 	cat >"$dir/raw" <<-'END'
@@ -307,12 +307,12 @@ raw_is() {
 	END
 }
 
-# markers BOOLEAN: what connections that begin from now on ask for
+# markers BOOLEAN: whether later connections request markers
 markers() {
 	echo "$1" >/sys/module/siw_mpa/parameters/markers
 }
 
-# Siw has none.
+# Siw does not support markers.
 markers_are_refused() {
 	local rc=0
 

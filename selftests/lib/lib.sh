@@ -3,7 +3,7 @@
 #
 # TAP, hosts and the module, for shell tests.
 
-# Where Python's part of a test finds mpa_ends.py
+# A test's Python code finds mpa_ends.py there
 PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 
@@ -115,9 +115,9 @@ hosts_up() {
 	done
 }
 
-# host_up NETNS DEVICE N: the Nth of the two has the device that is there
+# host_up NETNS DEVICE N: make the namespace the Nth of the two hosts, with this device
 host_up() {
-	# No duplicate address detection: the address is there at once.
+	# Without duplicate address detection the address can be used at once.
 	ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 \
 		"net.ipv6.conf.$2.accept_dad=0"
 	ip -n "$1" -batch - <<-END
@@ -128,7 +128,7 @@ host_up() {
 	END
 }
 
-# Before the wire goes: an unacknowledged FIN keeps a reference on the module.
+# Called before the wire is removed: an unacknowledged FIN holds the module.
 connections_end() {
 	local tries host
 
@@ -179,7 +179,7 @@ capture_start() {
 	      [[ $line = *"listening on"* ]]; do :; done
 }
 
-# Stop once all packets are in the file.
+# Stop the capture once all packets are in the file.
 capture_stop() {
 	# A datagram after the last segment: once it is in the file, everything is.
 	ip netns exec alpha bash -c 'echo end-of-capture >/dev/udp/10.5.4.2/9'

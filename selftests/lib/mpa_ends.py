@@ -103,7 +103,7 @@ def transfer(sender, receiver, *lengths):
         assert receive(receiver) == record
 
 
-# ---- the peer by hand ----
+# ---- the simulated peer ----
 
 
 def _crc_of(octet):

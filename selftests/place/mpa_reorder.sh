@@ -44,7 +44,7 @@ counter() {
 		}' /proc/net/netstat
 }
 
-# fresh_hosts LONG: LONG is whether TCP hands over several segments at a time
+# fresh_hosts LONG: LONG is whether TCP passes several segments to IP at a time
 fresh_hosts() {
 	local on=off
 
@@ -144,7 +144,7 @@ one() {
 	done
 	# The option may have been off whenever something was missing.
 	[[ $reader != *toggle* ]] || least=0
-	# And a slow reader may find nothing missing when it reads again.
+	# A slow reader may find nothing missing when it reads again.
 	[[ $reader != *slow* ]] || least=0
 	fresh_hosts $((seed % 2))
 	tc -n alpha qdisc add dev va root netem delay 10ms rate "$rate" limit 1000 \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The peer of mpa_reorder: a sender of records, or a proxy that cuts a stream anew.
+ * The peer of mpa_reorder: a sender of records, or a proxy that changes the segmentation.
  *
  *	mpa_reorder_peer kernel ADDRESS PORT SEED MILLISECONDS
  *	mpa_reorder_peer hand ADDRESS PORT SEED MILLISECONDS

@@ -3,8 +3,8 @@
 #
 # TUF between two hosts: the module and a peer in Python that was written from the
 # draft (mpa_tuf_peer.py), in every mode, on and off again, over a network that
-# loses and reorders packets, through a proxy that cuts the stream anew, and with
-# FPDUs that have to be cut. Each record arrives once, and correct; tools/wire/judge
+# loses and reorders packets, through a proxy that changes the segmentation, and with
+# FPDUs that have to be cut. Each record must arrive once, unchanged; tools/wire/judge
 # judges the captures.
 set -euo pipefail
 
@@ -187,7 +187,7 @@ done <<-END
 	everything kernel kernel 5ms loss 1% duplicate 2% reorder 90%
 END
 
-# ---- a proxy that cuts the stream anew ----
+# ---- a proxy that changes the segmentation ----
 
 for ends in "kernel kernel" "hand kernel"; do
 	read -r first second <<<"$ends"
