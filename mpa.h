@@ -106,12 +106,25 @@ struct mpa_consumer {
 	bool			lost;		/* the end of sending was reported */
 	u8			state;		/* last state reported */
 	s32			budget;		/* left in this run */
-	int			pending_error;	/* errno not reported yet */
 	u32			mulpdu;		/* last reported, as what follows */
 	u64			edge;
 	u64			acked;
 	u64			sent;
 	struct rcu_head		rcu;
+};
+
+/* What can fail */
+enum mpa_part {
+	MPA_STARTUP,
+	MPA_RX,		/* receiving: at the current record */
+	MPA_TX,		/* sending, or the TCP connection */
+	MPA_PARTS
+};
+
+/* Why a part has failed */
+struct mpa_failure {
+	s16	err;	/* poll: negative errno, or 0 */
+	u8	code;	/* enum mpa_error */
 };
 
 /* MPA's state of a socket */
@@ -124,7 +137,6 @@ struct mpa_ctx {
 	u8			state;	/* poll: see mpa_set_state() */
 	u8			role;	/* enum mpa_role */
 	u8			revision;
-	u8			code;	/* enum mpa_error for MPA_INFO */
 	bool			closing; /* the work item is not queued again */
 	bool			want_crc; /* C was set in our startup frame */
 	bool			may_send; /* poll: 7.1.2 rule 4 is met */
@@ -139,8 +151,6 @@ struct mpa_ctx {
 	bool			err_returned : 1;
 	bool			peer_valid : 1; /* @peer is valid */
 	bool			enhanced; /* IRD and ORD were negotiated */
-	/* TCP was lost while receiving continued, and that was reported. */
-	bool			lost;
 	/* Was closed by a kernel user; for later events. */
 	bool			was_kernel;
 	bool			tapped;	/* by a monitor; under mpa_taps.lock */
@@ -151,8 +161,7 @@ struct mpa_ctx {
 	 * mpa_plain_close(). Written without the lock.
 	 */
 	atomic_t		plain[2];
-	s16			send_error;	/* errno of sending or TCP, or 0 */
-	s16			startup_error; /* poll: of startup, or 0 */
+	struct mpa_failure	failure[MPA_PARTS]; /* see mpa_fail() */
 	u16			ird;	/* negotiated, as what follows */
 	u16			ord;
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
@@ -210,6 +219,19 @@ static inline bool mpa_alt(const struct mpa_ctx *ctx)
 static inline int mpa_ulpdu_max(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) ? MPA_ALT_ULPDU_MAX : MPA_ULPDU_MAX;
+}
+
+/* The errno that a part has failed with, or 0. Without the socket lock a hint. */
+static inline int mpa_failed(const struct mpa_ctx *ctx, enum mpa_part part)
+{
+	return READ_ONCE(ctx->failure[part].err);
+}
+
+/* TCP was lost while receiving continued, and that was reported. */
+static inline bool mpa_lost_receiving(const struct mpa_ctx *ctx)
+{
+	return READ_ONCE(ctx->failure[MPA_TX].code) == MPA_ERR_TCP &&
+	       !mpa_tcp_peer_ended(ctx->sk);
 }
 
 /* For poll: makes the errno and octets that led to the state visible. */
@@ -335,13 +357,6 @@ struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
 struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
 void mpa_conns_put(struct mpa_ctx *ctx);
 
-/* An error of a connection */
-struct mpa_failure {
-	int	err;	/* negative errno */
-	u8	code;	/* enum mpa_error */
-	bool	rx;	/* receiving has ended; report its position */
-};
-
 /* The cookie, as SO_COOKIE returns and ss -e shows it. */
 static inline u64 mpa_show_cookie(struct sock *sk)
 {
@@ -379,10 +394,7 @@ void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event);
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old);
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why,
 			int err);
-void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code);
-void mpa_report_sending(struct mpa_ctx *ctx, int err);
-void mpa_report_disagreed(const struct mpa_ctx *ctx, int err);
-void mpa_report_lost(struct mpa_ctx *ctx, int err);
+void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part);
 void mpa_report_mulpdu(const struct mpa_ctx *ctx);
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut);
 void mpa_report_resegmented(const struct mpa_ctx *ctx);
@@ -421,9 +433,10 @@ void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay);
 void mpa_schedule_work_of(struct sock *sk);
 void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state);
 void mpa_open_sending(struct mpa_ctx *ctx);
+int mpa_fail(struct mpa_ctx *ctx, enum mpa_part part, int err,
+	     enum mpa_error code);
 void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code);
 void mpa_fail_sending(struct mpa_ctx *ctx, int err);
-int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code);
 void mpa_wake_reader(struct mpa_ctx *ctx);
 void mpa_wake_writers(struct mpa_ctx *ctx);
 void mpa_wake_all(struct mpa_ctx *ctx);

@@ -310,16 +310,17 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
 static void mpa_upcall_lost(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
+	const struct mpa_failure *failure = &ctx->failure[MPA_TX];
 	int err = sock_error(ctx->sk);
 
 	if (user->lost)
 		return;
-	if (user->pending_error) {
+	if (failure->code == MPA_ERR_LOCAL) {
 		user->lost = true;
-		mpa_upcall_failed(ctx, user->pending_error, MPA_ERR_LOCAL);
+		mpa_upcall_failed(ctx, failure->err, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
 		   /* The state when TCP ended: this may be called later. */
-		   (ctx->send_error || !mpa_ended_cleanly(ctx))) {
+		   (mpa_failed(ctx, MPA_TX) || !mpa_ended_cleanly(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
 	}
@@ -346,10 +347,12 @@ static void mpa_upcall_end(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
 
-	if (ctx->rx.error && !user->ended) {
-		if (ctx->rx.error == user->pending_error)
+	if (mpa_failed(ctx, MPA_RX) && !user->ended) {
+		if (ctx->failure[MPA_TX].code == MPA_ERR_LOCAL &&
+		    mpa_failed(ctx, MPA_RX) == mpa_failed(ctx, MPA_TX))
 			user->lost = true;
-		mpa_upcall_failed(ctx, ctx->rx.error, ctx->code);
+		mpa_upcall_failed(ctx, mpa_failed(ctx, MPA_RX),
+				  mpa_show_code(ctx));
 	}
 	mpa_upcall_lost(ctx);
 	if (!user->ended)
@@ -407,8 +410,8 @@ static void mpa_upcall_state(struct mpa_ctx *ctx)
 		return;
 	if (user->upcalls->state)
 		user->upcalls->state(user->priv, ctx->state,
-				     READ_ONCE(ctx->startup_error));
-	if (ctx->startup_error)
+				     mpa_failed(ctx, MPA_STARTUP));
+	if (mpa_failed(ctx, MPA_STARTUP))
 		sock_error(ctx->sk);
 }
 

@@ -102,7 +102,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 		ctx->table->base->disconnect(sk, 0);
 	mpa_rx_discard(ctx);
 	/* With octets unread, or accepted octets lost, a FIN would be wrong. */
-	if (ctx->rx.cur.stash || ctx->send_error)
+	if (ctx->rx.cur.stash || mpa_failed(ctx, MPA_TX))
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
 	mpa_rx_free(ctx);

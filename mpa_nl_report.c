@@ -26,17 +26,6 @@ static void mpa_report_event(const struct mpa_ctx *ctx, u8 cmd)
 	mpa_event(ctx, &event);
 }
 
-static void mpa_report_failed(const struct mpa_ctx *ctx, int err, u8 code,
-			      bool rx)
-{
-	const struct mpa_failure failure = { .err = err, .code = code, .rx = rx };
-	const struct mpa_event event = {
-		.cmd = MPA_CMD_FAILED_NTF, .failure = &failure,
-	};
-
-	mpa_event(ctx, &event);
-}
-
 static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			     u8 code, u64 position)
 {
@@ -96,7 +85,25 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 	}
 }
 
-/* Startup has failed. @err: negative errno. */
+/* Count, trace, log and send a failure. @why: of startup, or 0 */
+static void mpa_report_failure(const struct mpa_ctx *ctx, u32 counter,
+			       const char *what, enum mpa_refusal why,
+			       const struct mpa_failure *failure)
+{
+	const struct mpa_event event = {
+		.cmd = why ? MPA_CMD_REFUSED_NTF : MPA_CMD_FAILED_NTF,
+		.attr = why ? MPA_A_CONN_REFUSAL : 0,
+		.value = why, .failure = failure,
+	};
+	u64 position = failure == &ctx->failure[MPA_RX] ? ctx->rx.cur.pos : 0;
+
+	SNMP_INC_STATS(ctx->tcp.mib, counter);
+	trace_mpa_error(ctx->sk, failure->code, failure->err, position);
+	mpa_report_debug(ctx->sk, what, failure->err, failure->code, position);
+	mpa_event(ctx, &event);
+}
+
+/* Startup has failed, or has been rejected. @err: negative errno. */
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err)
 {
 	static const char * const reasons[] = {
@@ -110,72 +117,60 @@ void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err
 		[MPA_REFUSAL_GIVEN_UP] = "startup was given up by shutdown(2)",
 		[MPA_REFUSAL_LOCAL] = "startup was given up",
 	};
-	const struct mpa_failure failure = { .err = err, .code = ctx->code };
-	const struct mpa_event event = {
-		.cmd = MPA_CMD_REFUSED_NTF, .attr = MPA_A_CONN_REFUSAL,
-		.value = why, .failure = &failure,
+	const struct mpa_failure failure = {
+		.err = err, .code = ctx->failure[MPA_STARTUP].code,
 	};
 
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_REFUSED + why - 1);
-	trace_mpa_error(ctx->sk, ctx->code, err, 0);
-	mpa_report_debug(ctx->sk, reasons[why], err, ctx->code, 0);
-	mpa_event(ctx, &event);
+	mpa_report_failure(ctx, MPA_MIB_REFUSED + why - 1, reasons[why], why,
+			   &failure);
 }
 
-/* Receiving has ended with @ctx->rx.error. */
-void mpa_report_receiving(const struct mpa_ctx *ctx, enum mpa_error code)
+static enum mpa_refusal mpa_report_refusal(const struct mpa_ctx *ctx)
 {
-	u64 position = ctx->rx.cur.pos;
+	const struct mpa_failure *failure = &ctx->failure[MPA_STARTUP];
 
+	if (failure->code == MPA_ERR_TCP)
+		return MPA_REFUSAL_LOST;
+	switch (failure->err) {
+	case -EPROTO:
+		return MPA_REFUSAL_MALFORMED;
+	case -ETIMEDOUT:
+		return MPA_REFUSAL_TIMEOUT;
+	case -EUSERS:
+		return READ_ONCE(ctx->params->admission.evicted) ?
+		       MPA_REFUSAL_OUSTED : MPA_REFUSAL_LIMIT;
+	case -ECONNABORTED:
+		return MPA_REFUSAL_GIVEN_UP;
+	default:
+		return MPA_REFUSAL_LOCAL;
+	}
+}
+
+/* A part has failed; startup maybe only to agree on what RFC 6581 adds. */
+void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
+{
+	const struct mpa_failure *failure = &ctx->failure[part];
+	u32 counter = MPA_MIB_RX_FAILED + failure->code - 1;
+	const char *what = "nothing more is received";
+
+	if (part == MPA_STARTUP && ctx->state != MPA_STATE_FULL)
+		return mpa_report_refused(ctx, mpa_report_refusal(ctx),
+					  failure->err);
 	/* The loss of the connection has cut the FPDU, and was reported already. */
-	if (ctx->lost && code == MPA_ERR_TCP)
+	if (part == MPA_RX && failure->code == MPA_ERR_TCP &&
+	    mpa_lost_receiving(ctx))
 		return;
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + code - 1);
-	trace_mpa_error(ctx->sk, code, ctx->rx.error, position);
-	mpa_report_debug(ctx->sk, "nothing more is received", ctx->rx.error,
-			 code, position);
-	mpa_report_failed(ctx, ctx->rx.error, code, true);
-}
-
-/* Sending has failed with @err, a negative errno. Context: process. */
-void mpa_report_sending(struct mpa_ctx *ctx, int err)
-{
-	if (ctx->send_error)
-		return;
-	WRITE_ONCE(ctx->send_error, err);
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TX_FAILED);
-	trace_mpa_error(ctx->sk, MPA_ERR_LOCAL, err, 0);
-	mpa_report_debug(ctx->sk, "nothing more can be sent", err,
-			 MPA_ERR_LOCAL, 0);
-	mpa_report_failed(ctx, err, MPA_ERR_LOCAL, false);
-}
-
-/*
- * Full Operation has begun without the agreement of RFC 6581 that @ctx->code
- * names. Context: process.
- */
-void mpa_report_disagreed(const struct mpa_ctx *ctx, int err)
-{
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_FAILED + ctx->code - 1);
-	trace_mpa_error(ctx->sk, ctx->code, err, 0);
-	mpa_report_debug(ctx->sk, "no agreement on IRD, ORD or RTR", err, ctx->code,
-			 0);
-	mpa_report_failed(ctx, err, ctx->code, false);
-}
-
-/* The TCP connection has failed with @err in MPA_STATE_FULL. */
-void mpa_report_lost(struct mpa_ctx *ctx, int err)
-{
-	if (ctx->send_error)
-		return;
-	WRITE_ONCE(ctx->send_error, err);
-	WRITE_ONCE(ctx->lost,
-		   !ctx->rx.error && !mpa_tcp_peer_ended(ctx->sk));
-	SNMP_INC_STATS(ctx->tcp.mib, err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
-							 MPA_MIB_LOST);
-	trace_mpa_error(ctx->sk, MPA_ERR_TCP, err, 0);
-	mpa_report_debug(ctx->sk, "the connection is lost", err, MPA_ERR_TCP, 0);
-	mpa_report_failed(ctx, err, MPA_ERR_TCP, false);
+	if (part == MPA_STARTUP) {
+		what = "no agreement on IRD, ORD or RTR";
+	} else if (part == MPA_TX && failure->code == MPA_ERR_LOCAL) {
+		counter = MPA_MIB_TX_FAILED;
+		what = "nothing more can be sent";
+	} else if (part == MPA_TX) {
+		counter = failure->err == -ETIMEDOUT ? MPA_MIB_TIMED_OUT :
+						       MPA_MIB_LOST;
+		what = "the connection is lost";
+	}
+	mpa_report_failure(ctx, counter, what, 0, failure);
 }
 
 /* MULPDU has changed, in MPA_STATE_FULL. Context: process. */

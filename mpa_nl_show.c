@@ -94,7 +94,8 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
  */
 u8 mpa_show_code(const struct mpa_ctx *ctx)
 {
-	u8 code = READ_ONCE(ctx->code);
+	u8 code = READ_ONCE(ctx->failure[MPA_STARTUP].code) ?:
+		  READ_ONCE(ctx->failure[MPA_RX].code);
 
 	if (code || mpa_poll_state(ctx) != MPA_STATE_FULL)
 		return code;
@@ -183,15 +184,13 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 static void mpa_show_failure(const struct mpa_ctx *ctx,
 			     struct mpa_failure *failure)
 {
-	int rx_error = READ_ONCE(ctx->rx.error);
-	int err = READ_ONCE(ctx->send_error);
+	int rx_error = mpa_failed(ctx, MPA_RX), err = mpa_failed(ctx, MPA_TX);
 
 	failure->code = mpa_show_code(ctx);
-	failure->rx = rx_error;
 	/* Report the loss of the connection, not the FPDU that it has cut. */
-	if (READ_ONCE(ctx->lost) && failure->code == MPA_ERR_TCP)
+	if (failure->code == MPA_ERR_TCP && mpa_lost_receiving(ctx))
 		rx_error = 0;
-	failure->err = rx_error ?: READ_ONCE(ctx->startup_error) ?: err;
+	failure->err = rx_error ?: mpa_failed(ctx, MPA_STARTUP) ?: err;
 	if (!failure->code && err)
 		failure->code = MPA_ERR_LOCAL;
 }
@@ -199,9 +198,11 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 			  const struct mpa_failure *failure)
 {
+	bool rx = failure == &ctx->failure[MPA_RX];
 	struct mpa_failure its_own;
 
 	if (!failure) {
+		rx = mpa_failed(ctx, MPA_RX);
 		mpa_show_failure(ctx, &its_own);
 		failure = &its_own;
 	}
@@ -210,7 +211,7 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 		return -EMSGSIZE;
 	if (failure->err && nla_put_u32(skb, MPA_A_CONN_ERRNO, -failure->err))
 		return -EMSGSIZE;
-	if (!failure->rx)
+	if (!rx)
 		return 0;
 	return mpa_show_u64(skb, MPA_A_CONN_ERROR_POSITION,
 			    READ_ONCE(ctx->rx.cur.pos));

@@ -132,7 +132,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
 	/* If octets are lost, send no FIN, which would be a clean end: close(2) sends a RST. */
-	if (!ctx->send_error)
+	if (!mpa_failed(ctx, MPA_TX))
 		ctx->table->base->shutdown(sk, how);
 }
 
@@ -163,8 +163,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	if (rc)
 		return rc;
 	/* All of this state belonged to the connection, not to the socket. */
-	WRITE_ONCE(ctx->send_error, 0);
-	WRITE_ONCE(ctx->lost, false);
+	memset(&ctx->failure[MPA_TX], 0, sizeof(ctx->failure[MPA_TX]));
 	mpa_tx_reset(ctx);
 	mpa_tcp_unwatch(sk);
 	return 0;
@@ -212,7 +211,7 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 /* A responder may not send yet: section 7.1.2 rule 4. */
 static bool mpa_poll_first(const struct mpa_ctx *ctx)
 {
-	return !READ_ONCE(ctx->may_send) && !READ_ONCE(ctx->rx.error) &&
+	return !READ_ONCE(ctx->may_send) && !mpa_failed(ctx, MPA_RX) &&
 	       !mpa_tcp_peer_left(ctx->sk);
 }
 
@@ -237,7 +236,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 	/* The connection is gone; the state has not been changed yet. */
 	over = mpa_tcp_gone(ctx->sk);
 	/* mpa_startup_abort() is under way: sk_err is not set yet. */
-	failing = READ_ONCE(ctx->startup_error);
+	failing = mpa_failed(ctx, MPA_STARTUP);
 	switch (state) {
 	case MPA_STATE_STARTUP:
 		if (failing)
@@ -390,7 +389,8 @@ static void mpa_check_loss(struct mpa_ctx *ctx)
 {
 	/* The socket may have an error that the connection survived. */
 	if (!mpa_ended_cleanly(ctx))
-		mpa_report_lost(ctx, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET));
+		mpa_fail(ctx, MPA_TX, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET),
+			 MPA_ERR_TCP);
 }
 
 /*

@@ -25,7 +25,7 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
 	struct mpa_rx *rx = &ctx->rx;
 
-	if (rx->error)
+	if (mpa_failed(ctx, MPA_RX))
 		return false;
 	if (likely(mpa_tcp_reads_at(ctx->sk, mpa_record_seq(rx, &rx->cur) -
 					     mpa_rx_skip(rx))))
@@ -222,7 +222,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	const struct mpa_rx *rx = &ctx->rx;
 	const struct mpa_record *cur = &rx->cur;
 
-	if (mpa_record_verified(cur) || rx->error || rx->unrequested)
+	if (mpa_record_verified(cur) || mpa_failed(ctx, MPA_RX) || rx->unrequested)
 		return false;
 	/*
 	 * An skb keeps its memory until its last octet is taken. A plain TCP
@@ -258,7 +258,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	bool complete = false;
 	u32 have;
 
-	if (rx->error && mpa_tcp_window_closed(ctx->sk))
+	if (mpa_failed(ctx, MPA_RX) && mpa_tcp_window_closed(ctx->sk))
 		mpa_schedule_work(ctx, 0);
 	if (!mpa_rx_in_place(ctx))
 		goto out;
@@ -281,7 +281,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		complete = complete && cur->fpdu.ulpdu_len;
 	}
 out:
-	WRITE_ONCE(rx->ready, complete || rx->error || rx->unrequested ||
+	WRITE_ONCE(rx->ready, complete || mpa_failed(ctx, MPA_RX) || rx->unrequested ||
 		   mpa_rx_placed(ctx) ||
 		   mpa_tcp_input_ended(ctx->sk));
 }
@@ -550,7 +550,7 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 {
 	if (ctx->state != MPA_STATE_FULL || !mpa_format_on(&ctx->rx.format))
 		return;
-	if (!ctx->rx.error) {
+	if (!mpa_failed(ctx, MPA_RX)) {
 		mpa_rx_take_skip(ctx);
 		return;
 	}

@@ -110,7 +110,6 @@ struct mpa_place {
  * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
  * @starved:	TCP had no memory for a segment of the current FPDU
  * @no_memory:	no memory for the stash either; the work item retries
- * @error:	poll: negative errno that ended this half connection, or 0
  * @seq:	TCP's sequence number of stream position 0
  * @end:	rcv_nxt at TCP's last notification
  * @cur:	the next record to read; may have been read in part
@@ -133,7 +132,6 @@ struct mpa_rx {
 	bool			rtr : 1;
 	bool			starved : 1;
 	bool			no_memory : 1;
-	int			error;
 	u32			seq;
 	u32			end;
 	struct mpa_record	cur;

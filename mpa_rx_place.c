@@ -261,7 +261,7 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = ctx->rx.place;
 
-	if (ctx->rx.error)
+	if (mpa_failed(ctx, MPA_RX))
 		return false;
 	mpa_place_trim(ctx, NULL);
 	return place->low < place->nr &&
@@ -820,7 +820,7 @@ static void mpa_search_finish(const struct mpa_search *search)
  */
 static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 {
-	return ctx->rx.place && ctx->rx.place->on && !ctx->rx.error &&
+	return ctx->rx.place && ctx->rx.place->on && !mpa_failed(ctx, MPA_RX) &&
 	       (!mpa_alt(ctx) || mpa_contain_possible(ctx)) &&
 	       ctx->state == MPA_STATE_FULL && !ctx->closing &&
 	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);

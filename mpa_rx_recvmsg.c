@@ -66,8 +66,8 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return MPA_RECV_PLACED;
 		if (err)
 			return err < 0 ? err : MPA_RECV_ORDERED;
-		if (ctx->rx.error)
-			return ctx->rx.error;
+		if (mpa_failed(ctx, MPA_RX))
+			return mpa_failed(ctx, MPA_RX);
 		if (mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
 		/* As in TCP, ignore an error after the FIN. */

@@ -542,7 +542,7 @@ int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 	}
 	lock_sock(sk);
 	err = mpa_startup_decide(ctx, params, reject);
-	if (err && err == ctx->startup_error && mpa_starting(ctx)) {
+	if (err && err == mpa_failed(ctx, MPA_STARTUP) && mpa_starting(ctx)) {
 		mpa_startup_abort(ctx, err);
 		sock_error(sk);
 	}
@@ -630,7 +630,7 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 	info->tx_segs_unaligned = ctx->tcp.watch.unaligned;
 	info->rx_placed = ctx->rx.place ? ctx->rx.place->total : 0;
 	info->rx_edge = ctx->rx.cur.pos;
-	info->error_position = ctx->rx.error ? ctx->rx.cur.pos : 0;
+	info->error_position = mpa_failed(ctx, MPA_RX) ? ctx->rx.cur.pos : 0;
 }
 
 /* The same. Context: process, socket lock not held. */

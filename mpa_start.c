@@ -63,13 +63,13 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 	if (mpa_tcp_input_ended(sk)) {
 		if (mpa_tcp_inq(sk))
 			return mpa_startup_malformed(ctx);
-		return mpa_fail_startup(ctx, -ECONNRESET, MPA_ERR_TCP);
+		return mpa_fail(ctx, MPA_STARTUP, -ECONNRESET, MPA_ERR_TCP);
 	}
 	if (READ_ONCE(ctx->params->admission.evicted))
-		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
+		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
-		return mpa_fail_startup(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
+		return mpa_fail(ctx, MPA_STARTUP, -ETIMEDOUT, MPA_ERR_STARTUP);
 	/* The work item may already be due sooner, to send our frame. */
 	mpa_startup_schedule(ctx, ctx->deadline - jiffies);
 	return 0;
@@ -94,13 +94,13 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 				   peer.ird);
 	if (params->offer.flags & MPA_START_P2P) {
 		if (ctx->control == MPA_START_P2P) {
-			ctx->code = MPA_ERR_RTR;
+			ctx->failure[MPA_STARTUP].code = MPA_ERR_RTR;
 			return -EOPNOTSUPP;
 		}
 	}
 	if (params->offer.ird != MPA_DEPTH_BY_USER &&
 	    peer.ord != MPA_DEPTH_BY_USER && peer.ord > params->offer.ird) {
-		ctx->code = MPA_ERR_IRD;
+		ctx->failure[MPA_STARTUP].code = MPA_ERR_IRD;
 		return -ENOBUFS;
 	}
 	return 0;
@@ -123,7 +123,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 	}
 	mpa_startup_full(ctx);
 	if (err)
-		mpa_report_disagreed(ctx, err);
+		mpa_report_failed(ctx, MPA_STARTUP);
 }
 
 static void mpa_startup_await_decision(struct mpa_ctx *ctx)
@@ -166,7 +166,7 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 			       is_enhanced ? &enhanced : NULL,
 			       reply->private, reply->private_len);
 	if (err)
-		return mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
+		return mpa_fail(ctx, MPA_STARTUP, err, MPA_ERR_LOCAL);
 	if (reject) {
 		mpa_startup_done(ctx, MPA_STATE_REJECTED);
 		return 0;
@@ -200,9 +200,9 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
 	if (READ_ONCE(ctx->params->admission.evicted))
-		return mpa_fail_startup(ctx, -EUSERS, MPA_ERR_LOCAL);
+		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
-		return mpa_fail_startup(ctx, -ENOMEM, MPA_ERR_LOCAL);
+		return mpa_fail(ctx, MPA_STARTUP, -ENOMEM, MPA_ERR_LOCAL);
 	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 	return 0;
 }
@@ -267,8 +267,8 @@ int mpa_startup_progress(struct mpa_ctx *ctx)
 	u32 have, len;
 	int revision;
 
-	if (ctx->startup_error)
-		return ctx->startup_error;
+	if (mpa_failed(ctx, MPA_STARTUP))
+		return mpa_failed(ctx, MPA_STARTUP);
 	if (ctx->state == MPA_STATE_REQUESTED)
 		return mpa_startup_undecided(ctx);
 
@@ -305,8 +305,8 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	kfree(ctx->peer_private);
 	ctx->peer_private = NULL;
 	ctx->peer_valid = false;
-	WRITE_ONCE(ctx->code, MPA_ERR_NONE);
-	WRITE_ONCE(ctx->startup_error, 0);
+	WRITE_ONCE(ctx->failure[MPA_STARTUP].code, MPA_ERR_NONE);
+	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, 0);
 	ctx->restarts = false;
 	ctx->err_returned = false;
 	ctx->role = params->offer.role;
@@ -407,11 +407,11 @@ static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 /* Return the error, and clear it in SO_ERROR unless a later one replaced it. */
 static int mpa_startup_result(struct mpa_ctx *ctx)
 {
-	if (ctx->startup_error) {
-		mpa_tcp_replace_error(ctx->sk, -ctx->startup_error, 0);
+	if (mpa_failed(ctx, MPA_STARTUP)) {
+		mpa_tcp_replace_error(ctx->sk, -mpa_failed(ctx, MPA_STARTUP), 0);
 		ctx->err_returned = true;
 	}
-	return ctx->startup_error;
+	return mpa_failed(ctx, MPA_STARTUP);
 }
 
 static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
@@ -568,7 +568,7 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 		err = -EUSERS;
 	if (!err)
 		return mpa_startup_arm(ctx);
-	mpa_fail_startup(ctx, err, MPA_ERR_LOCAL);
+	mpa_fail(ctx, MPA_STARTUP, err, MPA_ERR_LOCAL);
 	mpa_schedule_work(ctx, 0);
 }
 

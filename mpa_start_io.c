@@ -211,7 +211,7 @@ static u32 mpa_startup_rejection(struct mpa_ctx *ctx, struct mpa_frame *frame)
 {
 	u32 len;
 
-	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error ||
+	if (ctx->state != MPA_STATE_STARTUP || mpa_failed(ctx, MPA_STARTUP) ||
 	    ctx->role != MPA_ROLE_INITIATOR ||
 	    mpa_startup_peek_frame(ctx, frame) != MPA_FRAME_OK ||
 	    !(frame->flags & MPA_PEER_REJECTED))
@@ -225,7 +225,7 @@ static bool mpa_startup_bad(struct mpa_ctx *ctx)
 {
 	struct mpa_frame frame;
 
-	if (ctx->state != MPA_STATE_STARTUP || ctx->startup_error)
+	if (ctx->state != MPA_STATE_STARTUP || mpa_failed(ctx, MPA_STARTUP))
 		return false;
 	switch (mpa_startup_peek_frame(ctx, &frame)) {
 	case MPA_FRAME_OK:
@@ -287,13 +287,13 @@ void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 /* The peer has sent no startup frame. Return: the errno of startup. */
 int mpa_startup_malformed(struct mpa_ctx *ctx)
 {
-	return mpa_fail_startup(ctx, -EPROTO, MPA_ERR_STARTUP);
+	return mpa_fail(ctx, MPA_STARTUP, -EPROTO, MPA_ERR_STARTUP);
 }
 
 /* Keep a negative errno for SO_ERROR, or for MPA_START itself. */
 void mpa_startup_report(struct mpa_ctx *ctx, int err)
 {
-	WRITE_ONCE(ctx->startup_error, err);
+	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, err);
 	mpa_tcp_set_error(ctx->sk, -err);
 }
 
@@ -302,7 +302,7 @@ void mpa_startup_rejected(struct mpa_ctx *ctx)
 {
 	/* If the connection is gone, mpa_startup_got_reset() has set the error. */
 	if (mpa_tcp_gone(ctx->sk))
-		WRITE_ONCE(ctx->startup_error, -ECONNREFUSED);
+		WRITE_ONCE(ctx->failure[MPA_STARTUP].err, -ECONNREFUSED);
 	else
 		mpa_startup_report(ctx, -ECONNREFUSED);
 	mpa_startup_done(ctx, MPA_STATE_REJECTED);
@@ -386,7 +386,7 @@ void mpa_startup_notice_reset(struct mpa_ctx *ctx)
 	if (bad && (!err || err == -EPROTO))
 		mpa_startup_malformed(ctx);
 	else
-		mpa_fail_startup(ctx, err ?: -ECONNRESET, MPA_ERR_TCP);
+		mpa_fail(ctx, MPA_STARTUP, err ?: -ECONNRESET, MPA_ERR_TCP);
 	mpa_startup_done(ctx, MPA_STATE_FAILED);
 }
 
@@ -404,7 +404,7 @@ bool mpa_startup_shutdown(struct mpa_ctx *ctx)
 	mpa_startup_notice_reset(ctx);
 	if (!mpa_starting(ctx))
 		return false;
-	mpa_startup_abort(ctx, mpa_fail_startup(ctx, -ECONNABORTED,
+	mpa_startup_abort(ctx, mpa_fail(ctx, MPA_STARTUP, -ECONNABORTED,
 						MPA_ERR_LOCAL));
 	return true;
 }

@@ -104,6 +104,34 @@ void mpa_open_sending(struct mpa_ctx *ctx)
 /* ---- failing ---- */
 
 /**
+ * mpa_fail() - record and report that a part has failed, unless it has before
+ * @ctx:	the context
+ * @part:	enum mpa_part
+ * @err:	negative errno
+ * @code:	for MPA_INFO
+ *
+ * If startup has failed, and TCP is not gone already, the caller passes the
+ * result to mpa_startup_abort(), or returns it to a caller that does, as
+ * mpa_startup_progress() does. The state does not change before that, so sk_err
+ * is set when it changes.
+ *
+ * Context: any, socket lock held.
+ * Return: the errno of the first failure.
+ */
+int mpa_fail(struct mpa_ctx *ctx, enum mpa_part part, int err,
+	     enum mpa_error code)
+{
+	struct mpa_failure *failure = &ctx->failure[part];
+
+	if (!failure->err) {
+		WRITE_ONCE(failure->code, code);
+		WRITE_ONCE(failure->err, err);
+		mpa_report_failed(ctx, part);
+	}
+	return failure->err;
+}
+
+/**
  * mpa_fail_receiving() - end delivery on this half connection
  * @ctx:	the context, in MPA_STATE_FULL
  * @err:	negative errno for readers
@@ -115,12 +143,8 @@ void mpa_open_sending(struct mpa_ctx *ctx)
  */
 void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
-	WRITE_ONCE(ctx->rx.error, err);
+	mpa_fail(ctx, MPA_RX, err, code);
 	WRITE_ONCE(ctx->rx.ready, true);
-	/* An error of startup, if any, came first. */
-	if (!ctx->code)
-		WRITE_ONCE(ctx->code, code);
-	mpa_report_receiving(ctx, code);
 	/* See mpa_rx_discard(). */
 	mpa_schedule_work(ctx, 0);
 	/* Wake readers, and a sender that waits for the first FPDU. */
@@ -135,60 +159,14 @@ void mpa_fail_receiving(struct mpa_ctx *ctx, int err, enum mpa_error code)
 void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->tx.ended, true);
-	mpa_report_sending(ctx, -err);
+	mpa_fail(ctx, MPA_TX, -err, MPA_ERR_LOCAL);
 	mpa_tcp_fail(ctx->sk, err);
 	/* A user inside the kernel does not read errors of the socket. */
 	if (!ctx->consumer)
 		return;
-	ctx->consumer->pending_error = -err;
-	if (!ctx->rx.error)
+	if (!mpa_failed(ctx, MPA_RX))
 		mpa_fail_receiving(ctx, -err, MPA_ERR_LOCAL);
 	mpa_wake_all(ctx);
-}
-
-static enum mpa_refusal mpa_refusal(struct mpa_ctx *ctx, int err,
-				    enum mpa_error code)
-{
-	const struct mpa_params *params = ctx->params;
-
-	if (code == MPA_ERR_TCP)
-		return MPA_REFUSAL_LOST;
-	switch (err) {
-	case -EPROTO:
-		return MPA_REFUSAL_MALFORMED;
-	case -ETIMEDOUT:
-		return MPA_REFUSAL_TIMEOUT;
-	case -EUSERS:
-		return READ_ONCE(params->admission.evicted) ?
-		       MPA_REFUSAL_OUSTED : MPA_REFUSAL_LIMIT;
-	case -ECONNABORTED:
-		return MPA_REFUSAL_GIVEN_UP;
-	default:
-		return MPA_REFUSAL_LOCAL;
-	}
-}
-
-/**
- * mpa_fail_startup() - startup has failed
- * @ctx:	the context
- * @err:	negative errno
- * @code:	for MPA_INFO
- *
- * Unless TCP is gone already, the caller passes the result to mpa_startup_abort(),
- * or returns it to a caller that does, as mpa_startup_progress() does. The state
- * does not change before that, so sk_err is set when it changes.
- *
- * Context: any, socket lock held.
- * Return: the errno of the first failure of this startup.
- */
-int mpa_fail_startup(struct mpa_ctx *ctx, int err, enum mpa_error code)
-{
-	if (!ctx->startup_error) {
-		WRITE_ONCE(ctx->startup_error, err);
-		WRITE_ONCE(ctx->code, code);
-		mpa_report_refused(ctx, mpa_refusal(ctx, err, code), err);
-	}
-	return ctx->startup_error;
 }
 
 /* ---- waking the user; any context, socket lock held ---- */

@@ -11,7 +11,7 @@
 
 static bool mpa_sendmsg_may_send(const struct mpa_ctx *ctx)
 {
-	return READ_ONCE(ctx->may_send) || READ_ONCE(ctx->rx.error) ||
+	return READ_ONCE(ctx->may_send) || mpa_failed(ctx, MPA_RX) ||
 	       mpa_tcp_error(ctx->sk) || mpa_tcp_peer_left(ctx->sk) ||
 	       mpa_tcp_send_ended(ctx->sk);
 }
@@ -78,7 +78,7 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 	/* An error found here is returned to a reader. */
 	if (mpa_rx_drain(ctx) == -ENOMEM)
 		return mpa_sendmsg_wait_memory(ctx, timeo);
-	return ctx->may_send ? 0 : ctx->rx.error ?: -EPIPE;
+	return ctx->may_send ? 0 : mpa_failed(ctx, MPA_RX) ?: -EPIPE;
 }
 
 /* Wait until a ULPDU can be built. */

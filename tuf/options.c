@@ -219,7 +219,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
 	/* Accepted octets are lost: plain octets must not follow. */
-	if (ctx->send_error && !mpa_tcp_gone(ctx->sk)) {
+	if (mpa_failed(ctx, MPA_TX) && !mpa_tcp_gone(ctx->sk)) {
 		mpa_plain_open(ctx, MPA_DIR_TX);
 		return -EPIPE;
 	}
@@ -266,7 +266,7 @@ static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
 
-	if (cur->state == MPA_RECORD_NEW || ctx->rx.error ||
+	if (cur->state == MPA_RECORD_NEW || mpa_failed(ctx, MPA_RX) ||
 	    (cur->taken && !cur->stash))
 		return;
 	mpa_rx_begin_source(ctx, &at, &from);
@@ -349,8 +349,8 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 
 	if (!mpa_format_on(&rx->format))
 		return 0;
-	if (rx->error)
-		return rx->error;
+	if (mpa_failed(ctx, MPA_RX))
+		return mpa_failed(ctx, MPA_RX);
 	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx) ||
 	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_DIR_RX))
 		return -EBUSY;
@@ -482,7 +482,7 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->rx_contained = tuf->passed;
 	info->rx_wrong_key = tuf->wrong_key;
 	info->rx_edge = rx->cur.pos;
-	info->error_position = rx->error ? rx->cur.pos : 0;
+	info->error_position = mpa_failed(ctx, MPA_RX) ? rx->cur.pos : 0;
 }
 
 static int mpa_tufopt_info(struct sock *sk, char __user *val, int __user *len)
