@@ -98,7 +98,6 @@ struct mpa_consumer {
 	struct task_struct	*upcalled;
 	struct kvec		header;		/* precedes the payload */
 	u8			head[MPA_HEADER_MAX]; /* copied or generated */
-	int			resume;		/* requested; set without the lock */
 	bool			again;		/* report again after this run */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */
@@ -111,6 +110,12 @@ struct mpa_consumer {
 	u64			acked;
 	u64			sent;
 	struct rcu_head		rcu;
+};
+
+/* Bits of ctx->pending: what the work item has to do */
+enum mpa_pending {
+	MPA_PENDING_RESUME,	/* of mpa_sock_resume() */
+	MPA_PENDING_EVICTION	/* its place in startup is gone */
 };
 
 /* What can fail */
@@ -137,6 +142,8 @@ struct mpa_ctx {
 	u8			state;	/* poll: see mpa_set_state() */
 	u8			role;	/* enum mpa_role */
 	u8			revision;
+	/* enum mpa_pending; set without the lock, by mpa_set_pending() */
+	unsigned long		pending;
 	bool			closing; /* the work item is not queued again */
 	bool			want_crc; /* C was set in our startup frame */
 	bool			may_send; /* poll: 7.1.2 rule 4 is met */
@@ -430,7 +437,7 @@ void __mpa_tap_bad_length(struct mpa_ctx *ctx);
 int mpa_work_init(void);
 void mpa_work_exit(void);
 void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay);
-void mpa_schedule_work_of(struct sock *sk);
+void mpa_set_pending(struct mpa_ctx *ctx, enum mpa_pending what);
 void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state);
 void mpa_open_sending(struct mpa_ctx *ctx);
 int mpa_fail(struct mpa_ctx *ctx, enum mpa_part part, int err,

@@ -413,15 +413,6 @@ EXPORT_SYMBOL_GPL(mpa_sock_send_cut);
  */
 void mpa_sock_resume(struct socket *sock)
 {
-	struct mpa_consumer *user;
-
-	rcu_read_lock();
-	user = READ_ONCE(mpa_ctx(sock->sk)->consumer);
-	if (user) {
-		/* Before queueing: the work item reads @resume. */
-		smp_store_mb(user->resume, true);
-		mpa_schedule_work_of(sock->sk);
-	}
-	rcu_read_unlock();
+	mpa_set_pending(mpa_ctx(sock->sk), MPA_PENDING_RESUME);
 }
 EXPORT_SYMBOL_GPL(mpa_sock_resume);

@@ -169,17 +169,6 @@ EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 #define MPA_UPCALL_BUDGET	262144
 #define MPA_UPCALL_EACH		1024
 
-/* The user has deferred a ULPDU, and not called mpa_sock_resume() since. */
-static bool mpa_upcall_paused(struct mpa_ctx *ctx)
-{
-	struct mpa_consumer *user = ctx->consumer;
-
-	/* Clear @resume before ULPDUs are offered again, so that a later request is kept. */
-	if (READ_ONCE(user->resume) && xchg(&user->resume, false))
-		user->paused = false;
-	return user->paused;
-}
-
 /* The user has refused the current record. */
 static void mpa_upcall_refused(struct mpa_ctx *ctx, int err)
 {
@@ -386,12 +375,14 @@ static bool mpa_upcall_ulpdus(struct mpa_ctx *ctx)
 
 static void mpa_upcall_receive(struct mpa_ctx *ctx)
 {
+	const struct mpa_consumer *user = ctx->consumer;
+
 	/* The work item continues, as it does after mpa_sock_resume(). */
-	if (!mpa_upcall_paused(ctx) && !mpa_upcall_ulpdus(ctx))
+	if (!user->paused && !mpa_upcall_ulpdus(ctx))
 		mpa_schedule_work(ctx, 0);
 	mpa_upcall_edge(ctx);
 	/* Report the end after deferred and incomplete ULPDUs. */
-	if (!mpa_upcall_paused(ctx) && !mpa_rx_complete(ctx))
+	if (!user->paused && !mpa_rx_complete(ctx))
 		mpa_upcall_end(ctx);
 	/* Is there something to read, or left for the work item? */
 	mpa_rx_update(ctx);
@@ -478,7 +469,6 @@ void mpa_upcall(struct mpa_ctx *ctx)
 	rcu_read_lock();
 	do {
 		user->again = false;
-		mpa_upcall_paused(ctx);
 		mpa_upcall_state(ctx);
 		if (ctx->state != MPA_STATE_FULL)
 			continue;

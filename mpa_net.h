@@ -36,11 +36,11 @@ enum mpa_admitted {
  * struct mpa_admission - a connection's place among those in startup
  * @list:	with others of its kind at its port, the oldest first
  * @sk:		its socket; NULL: never admitted
- * @notify:	called after @evicted is set, with the lock of mpa_policy.c held
+ * @notify:	called when another connection gets its place, with the lock of
+ *		mpa_policy.c held
  * @since:	jiffies when @as was set
  * @as:		enum mpa_admitted
  * @bucket:	which of mpa_policy.c's buckets it counts in
- * @evicted:	another connection has its place
  *
  * Its lock is in mpa_policy.c.
  */
@@ -51,7 +51,6 @@ struct mpa_admission {
 	unsigned long		since;
 	u8			as;
 	u8			bucket;
-	bool			evicted;
 };
 
 /**

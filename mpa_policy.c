@@ -285,7 +285,6 @@ static void mpa_policy_evict(struct mpa_policy *policy)
 		return;
 	mpa_policy_leave(policy, oldest);
 	policy->evicted++;
-	WRITE_ONCE(oldest->evicted, true);
 	oldest->notify(oldest->sk);
 }
 
@@ -296,7 +295,6 @@ static bool mpa_policy_enter(struct mpa_policy *policy,
 	struct mpa_bucket *bucket;
 	unsigned int i;
 
-	admission->evicted = false;
 	if (initiator) {
 		policy->initiators++;
 		admission->as = MPA_ADMITTED_INITIATOR;

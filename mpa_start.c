@@ -11,15 +11,6 @@
 
 /* ---- states ---- */
 
-/* Queue the work item; at once if the connection has been evicted. */
-static void mpa_startup_schedule(struct mpa_ctx *ctx, unsigned long delay)
-{
-	mpa_schedule_work(ctx, delay);
-	/* mpa_schedule_work_of() may have been called just before. */
-	if (READ_ONCE(ctx->params->admission.evicted))
-		mpa_schedule_work(ctx, 0);
-}
-
 /* Enter Full Operation: both directions begin after the startup frames. */
 static void mpa_startup_full(struct mpa_ctx *ctx)
 {
@@ -65,13 +56,13 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 			return mpa_startup_malformed(ctx);
 		return mpa_fail(ctx, MPA_STARTUP, -ECONNRESET, MPA_ERR_TCP);
 	}
-	if (READ_ONCE(ctx->params->admission.evicted))
+	if (test_bit(MPA_PENDING_EVICTION, &ctx->pending))
 		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_fail(ctx, MPA_STARTUP, -ETIMEDOUT, MPA_ERR_STARTUP);
 	/* The work item may already be due sooner, to send our frame. */
-	mpa_startup_schedule(ctx, ctx->deadline - jiffies);
+	mpa_schedule_work(ctx, ctx->deadline - jiffies);
 	return 0;
 }
 
@@ -199,7 +190,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 /* No memory for the private data: try again until the deadline. */
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
-	if (READ_ONCE(ctx->params->admission.evicted))
+	if (test_bit(MPA_PENDING_EVICTION, &ctx->pending))
 		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_fail(ctx, MPA_STARTUP, -ENOMEM, MPA_ERR_LOCAL);
@@ -332,7 +323,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
 	mpa_startup_request_begun(ctx);
-	mpa_startup_schedule(ctx, timeout);
+	mpa_schedule_work(ctx, timeout);
 }
 
 /* MPA_ROLE_DIRECT: Full Operation without startup frames. */
@@ -452,6 +443,11 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	return 1;
 }
 
+static void mpa_startup_evict(struct sock *sk)
+{
+	mpa_set_pending(mpa_ctx(sk), MPA_PENDING_EVICTION);
+}
+
 /* Count the connection as in startup. Return: false if there are too many. */
 static bool mpa_startup_count(struct mpa_ctx *ctx)
 {
@@ -459,7 +455,7 @@ static bool mpa_startup_count(struct mpa_ctx *ctx)
 
 	return mpa_policy_enter_startup(&params->admission, ctx->sk,
 					params->offer.role == MPA_ROLE_INITIATOR,
-					mpa_schedule_work_of);
+					mpa_startup_evict);
 }
 
 /* MPA_START itself has failed: the socket keeps its role. */

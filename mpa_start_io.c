@@ -243,10 +243,9 @@ static bool mpa_startup_bad(struct mpa_ctx *ctx)
 /* The connection is no longer in startup. */
 void mpa_startup_uncount(struct mpa_ctx *ctx)
 {
-	struct mpa_params *params = ctx->params;
-
-	if (params)
-		mpa_policy_leave_startup(&params->admission);
+	if (ctx->params)
+		mpa_policy_leave_startup(&ctx->params->admission);
+	clear_bit(MPA_PENDING_EVICTION, &ctx->pending);
 }
 
 /* Octets have arrived during startup. Context: any, socket lock held. */

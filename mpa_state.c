@@ -21,19 +21,6 @@ void mpa_work_exit(void)
 	destroy_workqueue(mpa_wq);
 }
 
-static __always_inline void mpa_arm_work(struct mpa_ctx *ctx,
-					 unsigned long delay)
-{
-	struct delayed_work *work = &ctx->work;
-
-	if (ctx->closing)
-		return;
-	if (!delayed_work_pending(work) ||
-	    (timer_pending(&work->timer) &&
-	     time_before(jiffies + delay, work->timer.expires)))
-		mod_delayed_work(mpa_wq, work, delay);
-}
-
 /**
  * mpa_schedule_work() - queue the work item
  * @ctx:	the context
@@ -46,26 +33,34 @@ static __always_inline void mpa_arm_work(struct mpa_ctx *ctx,
  */
 void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
 {
-	const struct mpa_consumer *user = ctx->consumer;
+	struct delayed_work *work = &ctx->work;
 
-	mpa_arm_work(ctx, delay);
-	/* mpa_sock_resume() may have been called just before. */
-	if (unlikely(user) && delay && READ_ONCE(user->resume))
-		mpa_arm_work(ctx, 0);
+	if (ctx->closing)
+		return;
+	if (!delayed_work_pending(work) ||
+	    (timer_pending(&work->timer) &&
+	     time_before(jiffies + delay, work->timer.expires)))
+		mod_delayed_work(mpa_wq, work, delay);
+	/* mpa_set_pending() may have been called just before. */
+	if (delay && READ_ONCE(ctx->pending))
+		mod_delayed_work(mpa_wq, work, 0);
 }
 
 /**
- * mpa_schedule_work_of() - queue the work item of another socket
- * @sk:	the socket; it stays attached meanwhile
+ * mpa_set_pending() - queue the work item without the lock
+ * @ctx:	the context; it stays attached meanwhile
+ * @what:	what it has to do
  *
- * The lock holder of @sk may be about to move it to a later time, and has to
- * check again after that: see mpa_startup_schedule().
+ * A lock holder that moves the work item to a later time checks @ctx->pending
+ * after that.
  *
- * Context: any, without the socket's lock.
+ * Context: any.
  */
-void mpa_schedule_work_of(struct sock *sk)
+void mpa_set_pending(struct mpa_ctx *ctx, enum mpa_pending what)
 {
-	mod_delayed_work(mpa_wq, &mpa_ctx(sk)->work, 0);
+	set_bit(what, &ctx->pending);
+	smp_mb__after_atomic(); /* with mpa_schedule_work() */
+	mod_delayed_work(mpa_wq, &ctx->work, 0);
 }
 
 /* ---- state ---- */
