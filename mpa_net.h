@@ -16,75 +16,36 @@
 #include <uapi/linux/mpa.h>
 #include <uapi/linux/mpa_netlink.h>
 
-/* ---- sysctls and admission to startup: mpa_policy.c ---- */
+/* ---- policy and admission to startup: mpa_policy.c ---- */
 
-/**
- * enum mpa_admitted - what a connection in startup counts as
- * @MPA_ADMITTED_NOT: not in startup
- * @MPA_ADMITTED_INITIATOR: an initiator
- * @MPA_ADMITTED_SILENT: a responder that has received nothing
- * @MPA_ADMITTED_BEGUN: a responder that has received a part of a request
- */
-enum mpa_admitted {
-	MPA_ADMITTED_NOT,
-	MPA_ADMITTED_INITIATOR,
-	MPA_ADMITTED_SILENT,
-	MPA_ADMITTED_BEGUN
-};
+struct mpa_bucket;
 
 /**
  * struct mpa_admission - a connection's place among those in startup
- * @list:	with others of its kind at its port, the oldest first
+ * @list:	with others of its bucket, the oldest first
+ * @bucket:	which of mpa_policy.c's buckets it counts in; NULL: not in startup
  * @sk:		its socket; NULL: never admitted
  * @notify:	called when another connection gets its place, with the lock of
  *		mpa_policy.c held
- * @since:	jiffies when @as was set
- * @as:		enum mpa_admitted
- * @bucket:	which of mpa_policy.c's buckets it counts in
  *
  * Its lock is in mpa_policy.c.
  */
 struct mpa_admission {
 	struct list_head	list;
+	struct mpa_bucket	*bucket;
 	struct sock		*sk;
 	void			(*notify)(struct sock *sk);
-	unsigned long		since;
-	u8			as;
-	u8			bucket;
-};
-
-/**
- * enum mpa_policy_value - the sysctls net.mpa.*
- * @MPA_POLICY_CRC_OPTIONAL: no CRCs if both peers want none
- * @MPA_POLICY_TIMEOUT_MS: longest time that the startup phase may take
- * @MPA_POLICY_STARTUP_MAX: limit of responders in the startup phase
- * @MPA_POLICY_MARKERS: all sockets ask their peers for markers
- * @MPA_POLICY_PLACE: programs may request records out of order
- * @MPA_POLICY_VALUES: the number of values
- */
-enum mpa_policy_value {
-	MPA_POLICY_CRC_OPTIONAL,
-	MPA_POLICY_TIMEOUT_MS,
-	MPA_POLICY_STARTUP_MAX,
-	MPA_POLICY_MARKERS,
-	MPA_POLICY_PLACE,
-	MPA_POLICY_VALUES
 };
 
 #define MPA_POLICY_TIMEOUT_MS_MAX	(3600 * 1000)
 
 int mpa_policy_init(void);
 void mpa_policy_exit(void);
-u32 mpa_policy_get(const struct net *net, enum mpa_policy_value value);
-void mpa_policy_set(const struct net *net, enum mpa_policy_value value, u32 n);
-bool mpa_policy_crc_optional(const struct sock *sk);
-bool mpa_policy_markers(const struct sock *sk);
-bool mpa_policy_place(const struct sock *sk);
-unsigned long mpa_policy_timeout(const struct sock *sk);
+u32 mpa_policy_get(const struct net *net, int attr);
+void mpa_policy_set(const struct net *net, int attr, u32 n);
 bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 			      bool initiator,
 			      void (*notify)(struct sock *sk));
-void mpa_policy_request_begun(struct mpa_admission *admission);
 void mpa_policy_leave_startup(struct mpa_admission *admission);
 void mpa_policy_startups(const struct net *net, unsigned int *now,
 			 unsigned long *evicted);

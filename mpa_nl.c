@@ -101,15 +101,6 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 
 /* ---- the administrator's policy ---- */
 
-/* The attribute of each value. */
-static const u8 mpa_netlink_values[MPA_POLICY_VALUES] = {
-	[MPA_POLICY_CRC_OPTIONAL] = MPA_A_POLICY_CRC_OPTIONAL,
-	[MPA_POLICY_TIMEOUT_MS] = MPA_A_POLICY_STARTUP_TIMEOUT_MS,
-	[MPA_POLICY_STARTUP_MAX] = MPA_A_POLICY_STARTUP_MAX,
-	[MPA_POLICY_MARKERS] = MPA_A_POLICY_MARKERS,
-	[MPA_POLICY_PLACE] = MPA_A_POLICY_PLACE,
-};
-
 /* The values of a request are set together, and read together. */
 static DEFINE_MUTEX(mpa_netlink_policy_lock);
 
@@ -119,9 +110,8 @@ static int mpa_netlink_policy_put(struct sk_buff *skb, const struct net *net)
 	int err = 0;
 
 	mutex_lock(&mpa_netlink_policy_lock);
-	for (i = 0; !err && i < MPA_POLICY_VALUES; i++)
-		err = nla_put_u32(skb, mpa_netlink_values[i],
-				  mpa_policy_get(net, i));
+	for (i = 1; !err && i <= MPA_A_POLICY_MAX; i++)
+		err = nla_put_u32(skb, i, mpa_policy_get(net, i));
 	mutex_unlock(&mpa_netlink_policy_lock);
 	return err;
 }
@@ -149,8 +139,8 @@ static int mpa_netlink_policy_set(struct sk_buff *skb, struct genl_info *info)
 	unsigned int i;
 
 	mutex_lock(&mpa_netlink_policy_lock);
-	for (i = 0; i < MPA_POLICY_VALUES; i++) {
-		const struct nlattr *attr = info->attrs[mpa_netlink_values[i]];
+	for (i = 1; i <= MPA_A_POLICY_MAX; i++) {
+		const struct nlattr *attr = info->attrs[i];
 
 		if (attr)
 			mpa_policy_set(genl_info_net(info), i,

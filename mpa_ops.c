@@ -337,7 +337,6 @@ static void mpa_data_ready(struct sock *sk)
 	switch (ctx->state) {
 	case MPA_STATE_STARTUP:
 		mpa_tcp_forget_urgent(sk);
-		mpa_startup_request_begun(ctx);
 		mpa_schedule_work(ctx, 0);
 		break;
 	case MPA_STATE_REQUESTED:

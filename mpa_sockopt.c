@@ -486,7 +486,7 @@ int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 	if (!params)
 		return -ENOMEM;
 	/* Only a startup frame can ask the peer for markers. */
-	if (start->role != MPA_ROLE_DIRECT && mpa_policy_markers(sk))
+	if (start->role != MPA_ROLE_DIRECT && mpa_policy_get(sock_net(sk), MPA_A_POLICY_MARKERS))
 		params->offer.flags |= MPA_START_MARKERS;
 	mpa_delay(MPA_POINT_START);
 	lock_sock(sk);
@@ -590,7 +590,7 @@ int mpa_control_place(struct sock *sk, bool on)
 	lock_sock(sk);
 	records = ctx->state == MPA_STATE_FULL &&
 		  mpa_format_on(&ctx->rx.format);
-	if (on && !mpa_policy_place(sk))
+	if (on && !mpa_policy_get(sock_net(sk), MPA_A_POLICY_PLACE))
 		err = -EPERM;
 	else if (on && !mpa_place_possible(ctx))
 		err = -EINVAL;

@@ -308,28 +308,29 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->ord = 0;
 	/* Section 4.4: "on the explicit request of the system administrator" */
 	ctx->want_crc = !(params->offer.flags & MPA_START_NO_CRC &&
-			  mpa_policy_crc_optional(ctx->sk));
+			  mpa_policy_get(sock_net(ctx->sk),
+					 MPA_A_POLICY_CRC_OPTIONAL));
 }
 
 static void mpa_startup_arm(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
 	unsigned long timeout = params->timeout ?:
-				mpa_policy_timeout(ctx->sk);
+		msecs_to_jiffies(mpa_policy_get(sock_net(ctx->sk),
+						MPA_A_POLICY_STARTUP_TIMEOUT_MS));
 
 	/* Round up: no timeout may end early. */
 	timeout++;
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
-	mpa_startup_request_begun(ctx);
 	mpa_schedule_work(ctx, timeout);
 }
 
 /* MPA_ROLE_DIRECT: Full Operation without startup frames. */
 static void mpa_startup_direct(struct mpa_ctx *ctx)
 {
-	bool no_crc = mpa_policy_crc_optional(ctx->sk);
+	bool no_crc = mpa_policy_get(sock_net(ctx->sk), MPA_A_POLICY_CRC_OPTIONAL);
 	const struct mpa_params *params = ctx->params;
 
 	ctx->rx.format.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;

@@ -61,7 +61,6 @@ enum mpa_frame_verdict mpa_startup_peek_frame(struct mpa_ctx *ctx,
 					      struct mpa_frame *frame);
 int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame);
 void mpa_startup_uncount(struct mpa_ctx *ctx);
-void mpa_startup_request_begun(struct mpa_ctx *ctx);
 bool mpa_startup_fpdu_at(struct mpa_ctx *ctx, u32 off, u8 flags);
 
 #endif /* _MPA_START_H */

@@ -248,13 +248,6 @@ void mpa_startup_uncount(struct mpa_ctx *ctx)
 	clear_bit(MPA_PENDING_EVICTION, &ctx->pending);
 }
 
-/* Octets have arrived during startup. Context: any, socket lock held. */
-void mpa_startup_request_begun(struct mpa_ctx *ctx)
-{
-	if (mpa_tcp_inq(ctx->sk))
-		mpa_policy_request_begun(&ctx->params->admission);
-}
-
 /* ---- the end ---- */
 
 /* Keep @params, or NULL, until the next call. */

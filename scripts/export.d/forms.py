@@ -60,9 +60,9 @@ STANDALONE = {
     ],
     "mpa_ops.c": [(r" MPA_ADDR_LEN_(PARAM|ARG)\b", "")],
     "mpa_policy.c": [
-        (r"^\t/\* Older kernels look for an empty entry after the last. \*/\n", ""),
-        (r"kcalloc\(ARRAY_SIZE\(mpa_sysctls\) \+ 1, sizeof",
-         "kcalloc(ARRAY_SIZE(mpa_sysctls), sizeof"),
+        (r"their sysctls; older kernels look for an empty entry after the last",
+         "their sysctls"),
+        (r"sysctl\[MPA_A_POLICY_MAX \+ 1\]", "sysctl[MPA_A_POLICY_MAX]"),
     ],
 }
 

@@ -158,7 +158,7 @@ static bool served(int raw, int to)
 /*
  * The maximum number of silent clients in startup, and a client that sends its
  * request: it connects after them, or before them to another listener. One port
- * in 32 is counted with the port of the silent ones: so there are several other
+ * in 256 is counted with the port of the silent ones: so there are several other
  * listeners, and the client of one of them has to be served.
  */
 static int op_crowd_silent(struct world *w, long other)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * If net.mpa.startup_max connections are in startup, a new one evicts another: of the user
- * with most of them, and of that user's port with most, the one silent for longest.
+ * If net.mpa.startup_max connections of a port are in startup, a new one evicts another:
+ * the one that has waited for longest.
  */
 
 #include <pthread.h>
@@ -183,40 +183,6 @@ TEST_F(gate, failed_startups_block_nobody)
 	}
 }
 
-/* Silent connections are evicted first, so a good client has time for its request. */
-TEST_F(gate, silent_ones_go_before_those_who_have_begun)
-{
-	int i;
-
-	ASSERT_EQ(0, come(self, 0, 5, 2));
-	EXPECT_TRUE(arrived(self->child[0], 5));
-	EXPECT_TRUE(arrived(self->child[1], 5));
-	ASSERT_EQ(2, come(self, 0, 0, MOST - 2));
-	ASSERT_LE(0, come(self, 0, 0, 3));
-	for (i = 2; i < 5; i++) {
-		EXPECT_TRUE(had_to_go(self, i)) {
-			TH_LOG("number %d has said nothing", i);
-		}
-	}
-	EXPECT_TRUE(waits(self, 0));
-	EXPECT_TRUE(waits(self, 1));
-}
-
-/* Not if more requests have begun than not: sending one octet is cheap. */
-TEST_F(gate, who_is_silent_stays_where_most_have_begun)
-{
-	int i;
-
-	ASSERT_EQ(0, comes(self, 0, 0));
-	ASSERT_EQ(1, come(self, 0, 1, MOST - 1));
-	for (i = 1; i < MOST; i++)
-		ASSERT_TRUE(arrived(self->child[i], 1));
-	ASSERT_LE(0, come(self, 0, 0, 2));
-	EXPECT_TRUE(had_to_go(self, 1));
-	EXPECT_TRUE(had_to_go(self, 2));
-	EXPECT_TRUE(waits(self, 0));
-}
-
 /* Half a request does not protect a connection. */
 TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 {
@@ -231,18 +197,14 @@ TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 	EXPECT_TRUE(waits(self, MOST - 1));
 }
 
-/* A request that began long ago and stopped counts as silence, and is older. */
+/* Nor among silent ones that came later. */
 TEST_F(gate, request_that_stops_counts_as_silence)
 {
 	int i;
 
 	ASSERT_EQ(0, come(self, 0, 1, 1));
 	ASSERT_TRUE(arrived(self->child[0], 1));
-	/* Begin in a later tick than the others. */
-	usleep(20000);
 	ASSERT_EQ(1, come(self, 0, 0, MOST - 1));
-	/* The rule depends on real time: more than two seconds. */
-	EXPECT_EQ(0, poll_for(self->child[0], POLLIN, 2200));
 	i = comes(self, 0, 0);
 	ASSERT_EQ(MOST, i);
 	EXPECT_TRUE(had_to_go(self, 0));
@@ -251,7 +213,7 @@ TEST_F(gate, request_that_stops_counts_as_silence)
 }
 
 /*
- * Two silent connections at another port are not evicted. Ports are hashed: one in 32
+ * Two silent connections at another port are not evicted. Ports are hashed: one in 256
  * shares the crowd's bucket, and then its connections are evicted, too. It is rare that
  * a second port does so as well.
  */
@@ -274,7 +236,7 @@ TEST_F(gate, listener_with_most_pays)
 	}
 	for (i = self->n - 1; i >= self->n - MOST + 2; i--)
 		EXPECT_TRUE(waits(self, i));
-	EXPECT_EQ(MOST, statistic("MpaInStartup"));
+	EXPECT_EQ(MOST + 2, statistic("MpaInStartup"));
 	EXPECT_TRUE(served(self, 1));
 }
 
@@ -473,15 +435,14 @@ static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 }
 
 /*
- * A user has few connections at each of many ports, and none is silent: they are evicted
- * nevertheless. Users are hashed: one in eight shares the user's bucket. It is too rare
- * that more than six of eight others do.
+ * A user has a connection at each of many ports: those of others stay. Users and ports
+ * are hashed, to 256 buckets: none reaches the limit.
  */
 TEST_F(gate, user_at_many_ports_bars_no_other_user)
 {
 	static int other[OTHERS][2], fd[PUSHING][2];
 	u8 frame[FRAME_LEN], reply[FRAME_LEN];
-	int i, stay = 0;
+	int i;
 
 	ASSERT_EQ(0, sysctl_put("startup_max", ROOM));
 	for (i = 0; i < OTHERS; i++)
@@ -491,20 +452,14 @@ TEST_F(gate, user_at_many_ports_bars_no_other_user)
 		ASSERT_EQ(0, write_all(fd[i][0], "M", 1));
 		ASSERT_TRUE(arrived(fd[i][1], 1));
 	}
-	EXPECT_EQ(ROOM, statistic("MpaInStartup"));
-	EXPECT_EQ(OTHERS + PUSHING - ROOM, statistic("MpaStartupOusted"));
+	EXPECT_EQ(OTHERS + PUSHING, statistic("MpaInStartup"));
+	EXPECT_EQ(0, statistic("MpaStartupOusted"));
 	frame_put(frame, false, 0x40, 1, 0);
 	for (i = 0; i < OTHERS; i++) {
-		if (mpa_info(other[i][1]).state != MPA_STATE_STARTUP)
-			continue;
-		stay++;
+		EXPECT_EQ(MPA_STATE_STARTUP, mpa_info(other[i][1]).state);
 		EXPECT_EQ(0, write_all(other[i][0], frame, FRAME_LEN));
 		EXPECT_EQ(FRAME_LEN, read_all(other[i][0], reply, FRAME_LEN));
 		EXPECT_EQ(0, memcmp(reply, "MPA ID Rep Frame", 16));
-	}
-	EXPECT_LE(2, stay) {
-		TH_LOG("of %d other users' responders %d are left", OTHERS,
-		       stay);
 	}
 	for (i = 0; i < OTHERS; i++) {
 		hang_up(other[i][0]);
