@@ -14,7 +14,7 @@
  * queued	FPDUs of a batch that wait for the rest of it
  * placed	records delivered out of order: octets before them are missing
  * run		contiguous FPDUs after a gap
- * stash	pages with the first octets of an FPDU that is too long for the
+ * stash	the first octets of an FPDU that is too long for the
  *		receive buffer
  * passthrough	a call of TCP's own operation, on a socket with MPA attached but
  *		not started, or in a direction that is not framed
@@ -426,9 +426,8 @@ void mpa_tap_event(const struct net *net, struct sk_buff *skb);
 void mpa_tap_clear(struct mpa_ctx *ctx);
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position);
-void __mpa_tap_received(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
-			const struct mpa_fpdu *fpdu, u32 taken,
-			enum mpa_error verdict);
+void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
+			const struct mpa_fpdu *fpdu, enum mpa_error verdict);
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void __mpa_tap_bad_length(struct mpa_ctx *ctx);
 

@@ -57,13 +57,9 @@ static int mpa_ulpdu_show(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			  int (*show)(void *arg, const u8 *data, u32 len),
 			  void *arg)
 {
-	const struct mpa_ctx *ctx = ulpdu->ctx;
-	struct mpa_cursor at;
-	struct mpa_rx_source from = { .stash = ulpdu->stash, .at = &at };
+	struct mpa_cursor at = *ulpdu->at;
 
-	mpa_cursor_begin(&at, ctx->sk, ctx->rx.seq + (u32)ulpdu->position +
-				       ulpdu->taken);
-	return mpa_read_show(&from, ulpdu->fpdu, ulpdu->taken,
+	return mpa_read_show(&ulpdu->ctx->rx, &at, ulpdu->fpdu,
 			     ulpdu->first + off, len, show, arg);
 }
 
@@ -214,23 +210,22 @@ static bool mpa_upcall_ordered(struct mpa_ctx *ctx)
 {
 	const struct mpa_record *cur = &ctx->rx.cur;
 	struct mpa_consumer *user = ctx->consumer;
-	struct mpa_rx_source from;
 	struct mpa_ulpdu ulpdu;
 	struct mpa_cursor at;
 	int err;
 
-	mpa_rx_begin_source(ctx, &at, &from);
-	if (mpa_rx_read(ctx, &from, NULL, 0))
+	mpa_rx_cursor(ctx, &at);
+	if (mpa_rx_read(ctx, &at, NULL, 0))
 		return false;
+	mpa_rx_cursor(ctx, &at);
 	ulpdu = (struct mpa_ulpdu){
 		.position = cur->pos,
 		.order = ctx->rx.ulpdus - mpa_rx_ahead(&ctx->rx),
 		.len = cur->fpdu.ulpdu_len - cur->read,
 		.first = cur->read,
-		.taken = cur->taken,
 		.ctx = ctx,
 		.fpdu = &cur->fpdu,
-		.stash = cur->stash,
+		.at = &at,
 	};
 	err = user->upcalls->ulpdu(user->priv, &ulpdu);
 	if (err) {
@@ -248,21 +243,21 @@ static void mpa_upcall_placed(struct mpa_ctx *ctx)
 	struct mpa_consumer *user = ctx->consumer;
 	struct mpa_ulpdu ulpdu = { .ctx = ctx };
 	static const struct mpa_rx_more none;
-	struct mpa_rx_source from = {};
-	struct mpa_cursor at;
+	struct mpa_cursor at, end;
 	struct mpa_fpdu fpdu;
 	enum mpa_error code;
 
 	if (!mpa_place_first(ctx, &at, &fpdu))
 		return;
-	from.at = &at;
-	if (mpa_read_fpdu(&from, &fpdu, true, NULL, 0, &code) || code) {
+	end = at;
+	if (mpa_read_fpdu(&ctx->rx, &end, &fpdu, NULL, 0, &code) || code) {
 		mpa_place_changed(ctx);
 		return;
 	}
 	ulpdu.position = mpa_rx_position(&ctx->rx, fpdu.pos);
 	ulpdu.len = fpdu.ulpdu_len;
 	ulpdu.fpdu = &fpdu;
+	ulpdu.at = &at;
 	mpa_upcall_spend(user, fpdu.len);
 	if (!user->upcalls->place ||
 	    user->upcalls->place(user->priv, &ulpdu))

@@ -486,8 +486,7 @@ static int mpa_tap_copy(void *arg, const u8 *data, u32 len)
 }
 
 static void mpa_tap_show(struct mpa_tap_record *record,
-			 const struct mpa_rx_source *from,
-			 const struct mpa_fpdu *fpdu, u32 taken)
+			 struct mpa_cursor *at, const struct mpa_fpdu *fpdu)
 {
 	struct sk_buff *skb;
 
@@ -496,8 +495,8 @@ static void mpa_tap_show(struct mpa_tap_record *record,
 	if (!skb)
 		goto out;
 	if (!record->octets ||
-	    !mpa_read_show(from, fpdu, taken, 0, record->octets, mpa_tap_copy,
-			   record)) {
+	    !mpa_read_show(&record->ctx->rx, at, fpdu, 0, record->octets,
+			   mpa_tap_copy, record)) {
 		genlmsg_end(skb, record->head);
 		mpa_tap_send(record->tap, skb);
 		goto out;
@@ -510,23 +509,21 @@ out:
 /**
  * __mpa_tap_received() - the current record has been verified, or found bad
  * @ctx:	the context; mpa_tapped()
- * @from:	source of its octets
+ * @at:		its octets
  * @fpdu:	its layout
- * @taken:	octets of it before @from->at
  * @verdict:	MPA_ERR_NONE, or its error
  *
  * Context: any, socket lock held.
  */
-void __mpa_tap_received(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
-			const struct mpa_fpdu *fpdu, u32 taken,
-			enum mpa_error verdict)
+void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
+			const struct mpa_fpdu *fpdu, enum mpa_error verdict)
 {
 	struct mpa_tap_record record = {
 		.ctx = ctx, .direction = MPA_DIRECTION_RX, .verdict = verdict,
 		.position = ctx->rx.cur.pos, .len = fpdu->ulpdu_len,
 	};
 
-	mpa_tap_show(&record, from, fpdu, taken);
+	mpa_tap_show(&record, at, fpdu);
 }
 
 /*
@@ -541,10 +538,9 @@ void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 		.len = fpdu->ulpdu_len,
 	};
 	struct mpa_cursor at;
-	struct mpa_rx_source from = { .at = &at };
 
 	mpa_cursor_begin(&at, ctx->sk, ctx->rx.seq + fpdu->pos);
-	mpa_tap_show(&record, &from, fpdu, 0);
+	mpa_tap_show(&record, &at, fpdu);
 }
 
 /*
@@ -558,5 +554,5 @@ void __mpa_tap_bad_length(struct mpa_ctx *ctx)
 		.verdict = MPA_ERR_CRC, .position = ctx->rx.cur.pos,
 	};
 
-	mpa_tap_show(&record, NULL, NULL, 0);
+	mpa_tap_show(&record, NULL, NULL);
 }

@@ -12,6 +12,7 @@
  * could have sent the new octets in a valid FPDU.
  */
 
+#include <linux/vmalloc.h>
 #include <trace/events/mpa.h>
 
 #include "mpa.h"
@@ -59,29 +60,29 @@ static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 }
 
 /*
- * Find the current record's octets. @from is valid until the lock is dropped or
- * octets are consumed.
+ * Find the current record's octets: in the stash, then in TCP's queue. @at is
+ * valid until the lock is dropped or octets are consumed.
  */
-void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
-			 struct mpa_rx_source *from)
+void mpa_rx_cursor(struct mpa_ctx *ctx, struct mpa_cursor *at)
 {
-	struct mpa_rx *rx = &ctx->rx;
+	const struct mpa_record *cur = &ctx->rx.cur;
 
-	mpa_cursor_begin(at, ctx->sk, mpa_record_seq(rx, &rx->cur));
-	from->stash = rx->cur.stash;
-	from->at = at;
+	mpa_cursor_begin(at, ctx->sk, mpa_record_seq(&ctx->rx, cur));
+	if (unlikely(cur->stash)) {
+		at->data = cur->stash->octets;
+		at->left = cur->taken;
+		at->seq -= cur->taken;
+	}
 }
 
 static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 {
-	struct mpa_rx_source from;
 	struct mpa_cursor at;
 
 	if (!mpa_tapped(ctx))
 		return;
-	mpa_rx_begin_source(ctx, &at, &from);
-	__mpa_tap_received(ctx, &from, &ctx->rx.cur.fpdu, ctx->rx.cur.taken,
-			   verdict);
+	mpa_rx_cursor(ctx, &at);
+	__mpa_tap_received(ctx, &at, &ctx->rx.cur.fpdu, verdict);
 }
 
 /*
@@ -101,11 +102,11 @@ static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 
 /* Report an error of the FPDU itself in preference to such an overlap. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
-				   const struct mpa_rx_source *from)
+				   struct mpa_cursor *at)
 {
 	enum mpa_error code;
 
-	mpa_read_fpdu(from, &ctx->rx.cur.fpdu, ctx->rx.format.crc, NULL, 0, &code);
+	mpa_read_fpdu(&ctx->rx, at, &ctx->rx.cur.fpdu, NULL, 0, &code);
 	mpa_rx_bad(ctx, code ?: MPA_ERR_MARKER);
 	return -EBADMSG;
 }
@@ -113,8 +114,7 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 /**
  * mpa_rx_read() - verify the current record if necessary, then copy octets
  * @ctx:	the context; mpa_rx_complete() has returned true
- * @from:	from mpa_rx_begin_source(); moved to the record's end if the
- *		record was not verified before
+ * @at:		from mpa_rx_cursor(); moved
  * @to:		destination of octets of its ULPDU, or NULL
  * @n:		their number, from the first octet not delivered yet
  *
@@ -123,19 +123,20 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
  * Context: process, unless @to is NULL.
  * Return: 0, or -EBADMSG or -EFAULT with @to unchanged.
  */
-int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
-		struct iov_iter *to, u32 n)
+int mpa_rx_read(struct mpa_ctx *ctx, struct mpa_cursor *at, struct iov_iter *to,
+		u32 n)
 {
-	struct mpa_record *cur = &ctx->rx.cur;
+	struct mpa_rx *rx = &ctx->rx;
+	struct mpa_record *cur = &rx->cur;
 	enum mpa_error code;
 	int err;
 
 	if (mpa_record_verified(cur))
-		return to && n ? mpa_read_ulpdu(from, &cur->fpdu, cur->taken,
-						cur->read, to, n) : 0;
-	if (mpa_rx_disagrees(&ctx->rx))
-		return mpa_rx_fail_disagreeing(ctx, from);
-	err = mpa_read_fpdu(from, &cur->fpdu, ctx->rx.format.crc, to, n, &code);
+		return to && n ? mpa_read_ulpdu(rx, at, &cur->fpdu, cur->read,
+						to, n) : 0;
+	if (mpa_rx_disagrees(rx))
+		return mpa_rx_fail_disagreeing(ctx, at);
+	err = mpa_read_fpdu(rx, at, &cur->fpdu, to, n, &code);
 	if (err)
 		return err;
 	if (code) {
@@ -144,18 +145,19 @@ int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
 	}
 	cur->state = MPA_RECORD_VERIFIED;
 	mpa_rx_tap(ctx, MPA_ERR_NONE);
-	if (mpa_rx_opens_sending(ctx))
+	if (mpa_rx_opens_sending(ctx)) {
+		rx->rtr = false;
 		mpa_open_sending(ctx);
+	}
 	return 0;
 }
 
 static void mpa_rx_verify(struct mpa_ctx *ctx)
 {
-	struct mpa_rx_source from;
 	struct mpa_cursor at;
 
-	mpa_rx_begin_source(ctx, &at, &from);
-	mpa_rx_read(ctx, &from, NULL, 0);
+	mpa_rx_cursor(ctx, &at);
+	mpa_rx_read(ctx, &at, NULL, 0);
 }
 
 /* With TUF octets may be plain TCP's until a call requests a record. */
@@ -168,14 +170,10 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
 	struct mpa_record *cur = &rx->cur;
-	/* RFC 6581 section 9.2: only the first FPDU, if negotiated. */
-	bool may_be_empty = rx->rtr && !ctx->may_send;
-	struct mpa_rx_source from;
 	struct mpa_cursor at;
 
-	mpa_rx_begin_source(ctx, &at, &from);
-	switch (mpa_read_head(&from, cur->taken, have, cur->pos, &ctx->rx,
-			      may_be_empty, &cur->fpdu)) {
+	mpa_rx_cursor(ctx, &at);
+	switch (mpa_read_head(rx, &at, have, cur->pos, &cur->fpdu)) {
 	case MPA_HEAD_GOOD:
 		cur->state = MPA_RECORD_KNOWN;
 		break;
@@ -214,8 +212,8 @@ bool mpa_rx_complete(struct mpa_ctx *ctx)
 
 /*
  * Whether the work item has to move the current FPDU to the stash, as the
- * receive buffer is too small or TCP has no memory for it; move the rest of an
- * FPDU partly stashed; or verify it there. Memory pressure alone is no reason.
+ * receive buffer is too small or TCP has no memory for it; or to consume one
+ * without a ULPDU. Memory pressure alone is no reason.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
@@ -233,21 +231,16 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 		       (cur->state == MPA_RECORD_KNOWN &&
 			mpa_tcp_window_short(ctx->sk)) ||
 		       (rx->starved && mpa_tcp_inq(ctx->sk));
-	if (!cur->fpdu.ulpdu_len)
-		return true;
-	return cur->stash && (cur->taken < cur->fpdu.len ||
-			      mpa_rx_opens_sending(ctx));
+	return !cur->fpdu.ulpdu_len;
 }
 
 /*
- * Whether the current record can be verified and delivered: it is complete, all
- * in the queue or all in the stash. The work item consumes an FPDU without a
- * ULPDU.
+ * Whether the current record can be verified and delivered. The work item
+ * consumes an FPDU without a ULPDU.
  */
 bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 {
-	return mpa_rx_complete(ctx) && !mpa_rx_needs_work(ctx, true) &&
-	       ctx->rx.cur.fpdu.ulpdu_len;
+	return mpa_rx_complete(ctx) && ctx->rx.cur.fpdu.ulpdu_len;
 }
 
 /* Set rx.ready after octets have arrived or were read. */
@@ -269,8 +262,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		goto out;
 	complete = mpa_rx_complete_in(ctx, have);
 	/* Verify the first FPDU even if the user sends before it reads. */
-	if (complete && cur->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx) &&
-	    (!cur->stash || cur->taken == cur->fpdu.len))
+	if (complete && cur->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx))
 		mpa_rx_verify(ctx);
 
 	if (!complete && mpa_rx_unrequested(ctx) &&
@@ -327,10 +319,14 @@ void mpa_rx_begin(struct mpa_ctx *ctx)
 
 static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
 {
-	if (!ctx->rx.cur.stash)
+	struct mpa_record *cur = &ctx->rx.cur;
+
+	if (!cur->stash)
 		return;
-	mpa_stash_free(ctx->rx.cur.stash, ctx->sk);
-	ctx->rx.cur.stash = NULL;
+	mpa_tcp_uncharge_pages(ctx->sk, cur->stash->size);
+	/* Not vfree(): an upcall runs under RCU, in softirq or not. */
+	kvfree_rcu(cur->stash, rcu);
+	cur->stash = NULL;
 }
 
 /**
@@ -355,7 +351,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 		return;
 	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
 
-	if (!cur->stash) {
+	if (all || !cur->stash) {
 		mpa_rx_consume(ctx, end - cur->taken + more->len);
 		cur->taken = end;
 	}
@@ -473,28 +469,46 @@ static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 	mpa_rx_verify(ctx);
 	if (!mpa_record_verified(&ctx->rx.cur))
 		return;
-	ctx->rx.rtr = false;
 	mpa_rx_advance(ctx, 0, NULL);
 }
 
+/* The stash is charged to the socket and to its memory control group. */
+static int mpa_rx_make_stash(struct mpa_ctx *ctx)
+{
+	struct mpa_record *cur = &ctx->rx.cur;
+	u32 size = cur->state == MPA_RECORD_NEW ? MPA_ANY_FPDU_MAX :
+						  cur->fpdu.len;
+
+	size += sizeof(*cur->stash);
+	cur->stash = __vmalloc(size, ctx->sk->sk_allocation | __GFP_NOWARN);
+	if (!cur->stash)
+		return -ENOMEM;
+	cur->stash->size = size;
+	mpa_tcp_charge_pages(ctx->sk, size);
+	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_STASHED);
+	return 0;
+}
+
+/*
+ * Move the octets of an incomplete FPDU to the stash, which lets the peer
+ * continue to send.
+ */
 static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 {
 	struct mpa_record *cur = &ctx->rx.cur;
 	u32 n = mpa_tcp_inq(ctx->sk);
 	struct mpa_cursor at;
-	int err;
+	int err = cur->stash ? 0 : mpa_rx_make_stash(ctx);
 
-	/* If the length is not known, less than a header has arrived. */
-	if (cur->state != MPA_RECORD_NEW)
-		n = min(n, cur->fpdu.len - cur->taken);
-
-	if (!cur->stash)
-		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_STASHED);
+	if (err)
+		return err;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(&ctx->rx, cur));
-	err = mpa_stash_fill(&cur->stash, &at, cur->taken, n, &n);
+	err = mpa_cursor_copy(&at, cur->stash->octets + cur->taken, n);
+	if (err)
+		return err;
 	cur->taken += n;
 	mpa_rx_consume(ctx, n);
-	return err;
+	return 0;
 }
 
 /*
@@ -519,7 +533,7 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 	if (!mpa_rx_needs_work(ctx, complete) ||
 	    (!complete && mpa_rx_unrequested(ctx)))
 		return complete;
-	if (!complete || rx->cur.stash) {
+	if (!complete) {
 		err = mpa_rx_take_octets(ctx);
 		rx->no_memory = err == -ENOMEM;
 		if (err == -ENODATA) {
@@ -527,10 +541,6 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 			return -EBADMSG;
 		}
 		if (err) {
-			/*
-			 * The work item wakes the reader when there is memory.
-			 */
-			WRITE_ONCE(rx->ready, mpa_rx_placed(ctx));
 			mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 			return err;
 		}

@@ -19,14 +19,14 @@
 struct iov_iter;
 struct mpa_ctx;
 
-#define MPA_STASH_PAGES		DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE)
-
 /* Maximum number of FPDUs whose CRCs are checked together. */
 #define MPA_READ_GOOD_MAX	3
 
 /* The first octets of an FPDU that is too large for TCP's receive buffer. */
 struct mpa_stash {
-	struct page *page[MPA_STASH_PAGES];	/* FPDU octets from offset 0 on */
+	struct rcu_head	rcu;
+	u32		size;	/* of the allocation, charged to the socket */
+	u8		octets[];
 };
 
 /* What is known of a record. */
@@ -141,15 +141,6 @@ struct mpa_rx {
 	u64			markers;
 };
 
-/*
- * Where an FPDU is: first in @stash, unless that is NULL, then from @at on. To
- * verify or copy it, @stash must have all of it or nothing.
- */
-struct mpa_rx_source {
-	const struct mpa_stash	*stash;
-	struct mpa_cursor	*at;
-};
-
 /* Whole ULPDUs after the current one. */
 struct mpa_rx_more {
 	u32 ulpdus;	/* their number */
@@ -196,21 +187,17 @@ enum mpa_head {
 };
 
 /* mpa_rx_read.c */
-int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
-		   u32 len, u32 *filled);
-void mpa_stash_free(struct mpa_stash *stash, struct sock *sk);
-bool mpa_read_marker(struct mpa_cursor *at, u8 *marker);
-enum mpa_head mpa_read_head(const struct mpa_rx_source *from, u32 stashed,
-			    u32 have, u64 pos, const struct mpa_rx *rx,
-			    bool may_be_empty, struct mpa_fpdu *fpdu);
-int mpa_read_fpdu(const struct mpa_rx_source *from,
-		  const struct mpa_fpdu *fpdu, bool crc, struct iov_iter *to,
-		  u32 n, enum mpa_error *code);
-int mpa_read_ulpdu(const struct mpa_rx_source *from,
-		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
-		   struct iov_iter *to, u32 n);
-int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
-		  u32 taken, u32 first, u32 n,
+const u8 *mpa_read_peek(struct mpa_cursor *at, u8 *pieces, u32 len);
+enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
+			    u32 have, u64 pos, struct mpa_fpdu *fpdu);
+int mpa_read_fpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
+		  const struct mpa_fpdu *fpdu, struct iov_iter *to, u32 n,
+		  enum mpa_error *code);
+int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
+		   const struct mpa_fpdu *fpdu, u32 first, struct iov_iter *to,
+		   u32 n);
+int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
+		  const struct mpa_fpdu *fpdu, u32 first, u32 n,
 		  int (*show)(void *arg, const u8 *data, u32 len), void *arg);
 u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 		  struct mpa_fpdu *fpdu);
@@ -232,10 +219,9 @@ typedef enum mpa_rx_taken (*mpa_rx_take_fn)(struct mpa_ctx *ctx,
 					    const u8 *data);
 
 /* mpa_rx.c */
-void mpa_rx_begin_source(struct mpa_ctx *ctx, struct mpa_cursor *at,
-			 struct mpa_rx_source *from);
-int mpa_rx_read(struct mpa_ctx *ctx, const struct mpa_rx_source *from,
-		struct iov_iter *to, u32 n);
+void mpa_rx_cursor(struct mpa_ctx *ctx, struct mpa_cursor *at);
+int mpa_rx_read(struct mpa_ctx *ctx, struct mpa_cursor *at, struct iov_iter *to,
+		u32 n);
 bool mpa_rx_complete(struct mpa_ctx *ctx);
 bool mpa_rx_deliverable(struct mpa_ctx *ctx);
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more);

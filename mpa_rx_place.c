@@ -278,11 +278,10 @@ bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 {
 	const struct mpa_place *place = ctx->rx.place;
 	const struct mpa_run *run = place->run + place->low;
-	struct mpa_rx_source from = { .at = at };
 
 	mpa_cursor_begin(at, ctx->sk, ctx->rx.seq + run->placed);
-	if (mpa_read_head(&from, 0, run->end - run->placed, run->placed,
-			  &ctx->rx, false, fpdu) == MPA_HEAD_GOOD &&
+	if (mpa_read_head(&ctx->rx, at, run->end - run->placed, run->placed,
+			  fpdu) == MPA_HEAD_GOOD &&
 	    fpdu->len <= run->end - run->placed &&
 	    !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key))
 		return true;
@@ -551,7 +550,7 @@ static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
  * good.
  */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
-			      struct mpa_rx_source *from, u32 avail)
+			      struct mpa_cursor *at, u32 avail)
 {
 	struct mpa_place *place = search->ctx->rx.place;
 	const struct mpa_rx *rx = &search->ctx->rx;
@@ -559,7 +558,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	struct mpa_fpdu fpdu;
 	enum mpa_error code;
 
-	switch (mpa_read_head(from, 0, avail, run->end, rx, false, &fpdu)) {
+	switch (mpa_read_head(rx, at, avail, run->end, &fpdu)) {
 	case MPA_HEAD_MORE:
 		/*
 		 * This search has reached its limit: the work item continues.
@@ -586,8 +585,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	if (fpdu.len > search->octets || fpdu.len > avail)
 		return false;
 	search->octets -= fpdu.len;
-	if (mpa_read_fpdu(from, &fpdu, rx->format.crc, NULL, 0, &code) ||
-	    code) {
+	if (mpa_read_fpdu(rx, at, &fpdu, NULL, 0, &code) || code) {
 		if (code != MPA_ERR_TCP || !mpa_search_dropped(place, run))
 			mpa_place_stop(place, run->end);
 		return false;
@@ -630,7 +628,6 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	struct mpa_run *run = place->run + i;
 	struct sock *sk = search->ctx->sk;
 	struct mpa_cursor at;
-	struct mpa_rx_source from = { .at = &at };
 	u32 avail, end;
 
 	do {
@@ -641,7 +638,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 		mpa_cursor_begin(&at, sk, search->ctx->rx.seq + run->end);
 		avail = mpa_search_contiguous(search, run, &at);
 		for (end = run->end; avail; end = run->end) {
-			if (!mpa_search_verify(search, i, &from, avail))
+			if (!mpa_search_verify(search, i, &at, avail))
 				return;
 			avail -= run->end - end;
 			search->found = true;
@@ -703,8 +700,9 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
 	/* The first marker after the run. */
 	u32 first = known + (-known & (interval - 1));
-	u8 marker[MPA_MARKER_LEN];
+	u8 pieces[MPA_MARKER_LEN];
 	struct mpa_cursor at;
+	const u8 *marker;
 	u8 scanned;
 
 	pos += -pos & (interval - 1);
@@ -717,9 +715,9 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
 	for (; !mpa_pos_before(limit, pos + MPA_MARKER_LEN);
 	     pos += interval) {
-		mpa_cursor_seek(&at, rx->seq + pos);
-		if (mpa_place_stopped(place, pos) ||
-		    !mpa_read_marker(&at, marker))
+		mpa_cursor_skip(&at, rx->seq + pos - at.seq);
+		marker = mpa_read_peek(&at, pieces, MPA_MARKER_LEN);
+		if (mpa_place_stopped(place, pos) || !marker)
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {

@@ -5,118 +5,10 @@
  * it.
  */
 
-#include <linux/mm.h>
-#include <linux/slab.h>
 #include <linux/uio.h>
 
 #include "mpa.h"
 #include "mpa_pages.h"
-
-/*
- * ---- the stash: an FPDU that does not fit into TCP's receive buffer ----
- *
- * Its pages are filled as octets arrive, which lets the peer continue to send.
- * They are charged to the socket and to its memory control group.
- */
-
-struct mpa_stash_filling {
-	struct mpa_stash *stash;
-	struct sock *sk;
-	u32 off;
-};
-
-static struct page *mpa_stash_page(struct sock *sk)
-{
-	struct page *page = alloc_page(sk->sk_allocation);
-
-	if (page)
-		mpa_tcp_charge_pages(sk, PAGE_SIZE);
-	return page;
-}
-
-static int mpa_stash_octets(void *arg, const u8 *data, u32 len)
-{
-	struct mpa_stash_filling *filling = arg;
-
-	while (len) {
-		struct page **page = filling->stash->page +
-				     (filling->off >> PAGE_SHIFT);
-		u32 skip = offset_in_page(filling->off);
-		u32 n = min_t(u32, len, PAGE_SIZE - skip);
-
-		if (!*page)
-			*page = mpa_stash_page(filling->sk);
-		if (!*page)
-			return -ENOMEM;
-		memcpy(page_address(*page) + skip, data, n);
-		filling->off += n;
-		data += n;
-		len -= n;
-	}
-	return 0;
-}
-
-/**
- * mpa_stash_fill() - copy octets from TCP's receive queue without consuming
- * them
- * @stash:	allocated if it is NULL
- * @at:		where they are
- * @off:	offset of the first of them in the FPDU
- * @len:	octets to copy, all of which have arrived
- * @filled:	set to the number copied
- *
- * Context: process.
- * Return: 0 or -ENOMEM.
- */
-int mpa_stash_fill(struct mpa_stash **stash, struct mpa_cursor *at, u32 off,
-		   u32 len, u32 *filled)
-{
-	struct mpa_stash_filling filling = { .sk = at->sk, .off = off };
-	int err;
-
-	*filled = 0;
-	if (!*stash) {
-		*stash = kzalloc(sizeof(**stash), at->sk->sk_allocation);
-		if (!*stash)
-			return -ENOMEM;
-		mpa_tcp_charge_pages(at->sk, sizeof(**stash));
-	}
-	filling.stash = *stash;
-	err = mpa_cursor_walk(at, len, mpa_stash_octets, &filling);
-	*filled = filling.off - off;
-	return err;
-}
-
-/* Call @fn for octets of an FPDU, as mpa_cursor_walk() does. */
-static int mpa_stash_walk(const struct mpa_stash *stash, u32 off, u32 len,
-			  mpa_walk_fn fn, void *arg)
-{
-	while (len) {
-		u32 skip = offset_in_page(off);
-		u32 n = min_t(u32, len, PAGE_SIZE - skip);
-		int err;
-
-		err = fn(arg, page_address(stash->page[off >> PAGE_SHIFT]) +
-			 skip, n);
-		if (err)
-			return err;
-		off += n;
-		len -= n;
-	}
-	return 0;
-}
-
-void mpa_stash_free(struct mpa_stash *stash, struct sock *sk)
-{
-	u32 i;
-
-	for (i = 0; i < MPA_STASH_PAGES && stash->page[i]; i++)
-		put_page(stash->page[i]);
-	mpa_tcp_uncharge_pages(sk, sizeof(*stash) + i * PAGE_SIZE);
-	kfree(stash);
-}
-
-/* ---- reading ---- */
 
 struct mpa_read_user {
 	void __user *to;
@@ -150,46 +42,34 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 	return mpa_read_to_iter(to, data, len) ? 0 : -EFAULT;
 }
 
-/* Call @fn for octets of an FPDU from @off on; @from->at must be there. */
-static int mpa_read_walk(const struct mpa_rx_source *from, u32 off, u32 len,
-			 mpa_walk_fn fn, void *arg)
+/*
+ * Call @show for @n octets of a verified ULPDU, from @first on; @at is not after
+ * them. Nonzero from @show ends the walk. Return: 0, what @show returned, or
+ * -ENODATA if octets cannot be read.
+ */
+int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
+		  const struct mpa_fpdu *fpdu, u32 first, u32 n,
+		  int (*show)(void *arg, const u8 *data, u32 len), void *arg)
 {
-	if (from->stash)
-		return mpa_stash_walk(from->stash, off, len, fn, arg);
-	return mpa_cursor_walk(from->at, len, fn, arg);
+	struct mpa_pick pick = { .copy = show, .to = arg };
+
+	mpa_pick_begin(&pick, fpdu, first);
+	mpa_cursor_skip(at, rx->seq + fpdu->pos + pick.off - at->seq);
+	return mpa_cursor_walk(at, mpa_fpdu_offset(fpdu, first + n) - pick.off,
+			       mpa_pick_octets, &pick);
 }
 
 /*
- * Copy a ULPDU up to its octet @end, from FPDU offset @pick->off on, where
- * @from->at is.
+ * Copy octets of a verified ULPDU; arguments as for mpa_read_show(). Process
+ * context. Return: 0, or an errno with @to unchanged.
  */
-static int mpa_read_pick(const struct mpa_rx_source *from, struct mpa_pick *pick,
-			 u32 end, struct iov_iter *to)
+int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
+		   const struct mpa_fpdu *fpdu, u32 first, struct iov_iter *to,
+		   u32 n)
 {
-	u32 len = mpa_fpdu_offset(pick->fpdu, end) - pick->off;
 	size_t room = iov_iter_count(to);
-	int err;
+	int err = mpa_read_show(rx, at, fpdu, first, n, mpa_read_copy_octets, to);
 
-	pick->copy = mpa_read_copy_octets;
-	pick->to = to;
-	err = mpa_read_walk(from, pick->off, len, mpa_pick_octets, pick);
-	if (err)
-		iov_iter_revert(to, room - iov_iter_count(to));
-	return err;
-}
-
-/* TUF: skip its markers. */
-static noinline int mpa_read_copy_alt(const struct mpa_fpdu *fpdu,
-				      const u8 *data, struct iov_iter *to, u32 n)
-{
-	struct mpa_pick pick = { .copy = mpa_read_copy_octets, .to = to };
-	u32 end = mpa_fpdu_offset(fpdu, n), off;
-	size_t room = iov_iter_count(to);
-	int err;
-
-	mpa_pick_begin(&pick, fpdu, 0);
-	off = pick.off;
-	err = end > off ? mpa_pick_octets(&pick, data + off, end - off) : 0;
 	if (err)
 		iov_iter_revert(to, room - iov_iter_count(to));
 	return err;
@@ -202,8 +82,6 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 	struct mpa_read_user user = { .to = mpa_iter_user(to, n) };
 	size_t room = iov_iter_count(to);
 
-	if (mpa_alt_fpdu(fpdu))
-		return mpa_read_copy_alt(fpdu, data, to, n);
 	if (user.to) {
 		if (!mpa_fpdu_read(fpdu, data, n, mpa_read_to_user, &user))
 			return -EFAULT;
@@ -217,25 +95,21 @@ static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 }
 
 static noinline int
-mpa_read_pieces(const struct mpa_rx_source *from,
-		const struct mpa_fpdu *fpdu, bool crc, struct iov_iter *to,
-		    u32 n, enum mpa_error *code)
+mpa_read_pieces(const struct mpa_rx *rx, struct mpa_cursor *at,
+		const struct mpa_fpdu *fpdu, struct iov_iter *to, u32 n,
+		enum mpa_error *code)
 {
-	struct mpa_cursor again = *from->at;
-	struct mpa_rx_source ulpdu = { .stash = from->stash, .at = &again };
+	struct mpa_cursor again = *at;
 	struct mpa_verify verify;
-	struct mpa_pick pick;
 	int err;
 
-	mpa_verify_begin(&verify, fpdu, crc);
-	err = mpa_read_walk(from, 0, fpdu->len, mpa_verify_octets, &verify);
+	mpa_verify_begin(&verify, fpdu, rx->format.crc);
+	err = mpa_cursor_walk(at, fpdu->len, mpa_verify_octets, &verify);
 	if (!err) {
 		*code = mpa_verify_end(&verify);
 		if (*code || !to)
 			return 0;
-		mpa_pick_begin(&pick, fpdu, 0);
-		mpa_cursor_skip(&again, pick.off);
-		err = mpa_read_pick(&ulpdu, &pick, n, to);
+		err = mpa_read_ulpdu(rx, &again, fpdu, 0, to, n);
 	}
 	/* A FIN was counted as an octet, or octets are in device memory. */
 	if (err == -ENODATA) {
@@ -247,10 +121,9 @@ mpa_read_pieces(const struct mpa_rx_source *from,
 
 /**
  * mpa_read_fpdu() - verify an FPDU, then copy octets of its ULPDU
- * @from:	where the whole FPDU is; unless stashed, @from->at is moved to
- *		its end
+ * @rx:		state of the receiver
+ * @at:		where the whole FPDU is; moved to its end
  * @fpdu:	its layout
- * @crc:	CRCs are checked
  * @to:		where octets go, or NULL
  * @n:		the number to copy
  * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0
@@ -260,70 +133,54 @@ mpa_read_pieces(const struct mpa_rx_source *from,
  * Return: 0, or -EFAULT with @to unchanged. If the FPDU is not valid no octet
  * is copied.
  */
-int mpa_read_fpdu(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
-		  bool crc, struct iov_iter *to, u32 n, enum mpa_error *code)
+int mpa_read_fpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
+		  const struct mpa_fpdu *fpdu, struct iov_iter *to, u32 n,
+		  enum mpa_error *code)
 {
-	const u8 *data = from->stash ? NULL :
-				       mpa_cursor_data(from->at, fpdu->len);
+	const u8 *data = mpa_cursor_data(at, fpdu->len);
 	int err = 0;
 
-	if (!data)
-		return mpa_read_pieces(from, fpdu, crc, to, n, code);
-	*code = mpa_verify_linear(fpdu, data, crc);
+	if (!data || mpa_alt_fpdu(fpdu))
+		return mpa_read_pieces(rx, at, fpdu, to, n, code);
+	*code = mpa_verify_linear(fpdu, data, rx->format.crc);
 	if (!*code && to)
 		err = mpa_read_copy_linear(fpdu, data, to, n);
-	mpa_cursor_pass(from->at, fpdu->len);
+	mpa_cursor_skip(at, fpdu->len);
 	return err;
 }
 
-static int mpa_read_copy_head(void *arg, const u8 *data, u32 len)
+/* Copy the next octets without moving the cursor. Return: 0 or -ENODATA. */
+static noinline int mpa_read_peek_pieces(const struct mpa_cursor *at, u8 *to,
+					 u32 len)
 {
-	u8 **to = arg;
+	struct mpa_cursor here = *at;
 
-	memcpy(*to, data, len);
-	*to += len;
-	return 0;
+	return mpa_cursor_copy(&here, to, len);
 }
 
-/* Copy a header that is not contiguous. @stashed: its octets in the stash. */
-static noinline bool mpa_read_head_pieces(const struct mpa_rx_source *from,
-					  u8 *head, u32 stashed, u32 len)
+/*
+ * The next @len octets, not more than MPA_ANY_HEAD_MAX; @pieces is used if they
+ * are not contiguous. Return: NULL if they cannot be read.
+ */
+const u8 *mpa_read_peek(struct mpa_cursor *at, u8 *pieces, u32 len)
 {
-	struct mpa_cursor here = *from->at;
+	const u8 *data = mpa_cursor_data(at, len);
 
-	stashed = min(stashed, len);
-	if (stashed)
-		mpa_stash_walk(from->stash, 0, stashed, mpa_read_copy_head,
-			       &head);
-	return !mpa_cursor_walk(&here, len - stashed, mpa_read_copy_head, &head);
-}
-
-/* Read a marker. Return: whether it was read. */
-bool mpa_read_marker(struct mpa_cursor *at, u8 *marker)
-{
-	const u8 *data = mpa_cursor_data(at, MPA_MARKER_LEN);
-	struct mpa_rx_source from = { .at = at };
-
-	if (!data)
-		return mpa_read_head_pieces(&from, marker, 0, MPA_MARKER_LEN);
-	memcpy(marker, data, MPA_MARKER_LEN);
-	return true;
+	if (data)
+		return data;
+	return mpa_read_peek_pieces(at, pieces, len) ? NULL : pieces;
 }
 
 /**
  * mpa_read_head() - read an FPDU's length, and compute its layout
- * @from:	where it is
- * @stashed:	its octets in the stash; @from->at is after those
- * @have:	octets from its start on, in stash and queue
- * @pos:	its stream position
  * @rx:		state of the receiver
- * @may_be_empty: it may be RFC 6581's FPDU without a ULPDU
+ * @at:		where it is
+ * @have:	octets from there on, without a gap
+ * @pos:	its stream position
  * @fpdu:	filled in for MPA_HEAD_GOOD
  */
-enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
-			    u32 stashed, u32 have, u64 pos,
-				   const struct mpa_rx *rx, bool may_be_empty,
-				   struct mpa_fpdu *fpdu)
+enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
+			    u32 have, u64 pos, struct mpa_fpdu *fpdu)
 {
 	u32 len = mpa_framing_head_len(&rx->format, pos), ulpdu_len;
 	u8 pieces[MPA_ANY_HEAD_MAX];
@@ -331,54 +188,17 @@ enum mpa_head mpa_read_head(const struct mpa_rx_source *from,
 
 	if (have < len)
 		return MPA_HEAD_MORE;
-	head = stashed ? NULL : mpa_cursor_data(from->at, len);
-	if (!head) {
-		if (!mpa_read_head_pieces(from, pieces, stashed, len))
-			return MPA_HEAD_MORE;
-		head = pieces;
-	}
+	head = mpa_read_peek(at, pieces, len);
+	if (!head)
+		return MPA_HEAD_MORE;
 	if (mpa_alt_format(&rx->format))
 		return mpa_alt_head(rx, pos, head, fpdu);
 	ulpdu_len = mpa_ulpdu_length(head, len);
-	if (!mpa_ulpdu_len_good(ulpdu_len) && !(may_be_empty && !ulpdu_len))
+	/* RFC 6581 section 9.2: only the first FPDU may be empty, if negotiated. */
+	if (!mpa_ulpdu_len_good(ulpdu_len) && (ulpdu_len || pos || !rx->rtr))
 		return MPA_HEAD_BAD;
 	mpa_fpdu_init(fpdu, pos, ulpdu_len, rx->format.marked);
 	return MPA_HEAD_GOOD;
-}
-
-/*
- * Call @show for @n octets of a verified ULPDU, from @first on; @from->at is
- * after @taken octets of the FPDU. Nonzero from @show ends the walk. Return: 0,
- * what @show returned, or -ENODATA if octets cannot be read.
- */
-int mpa_read_show(const struct mpa_rx_source *from, const struct mpa_fpdu *fpdu,
-		  u32 taken, u32 first, u32 n,
-		  int (*show)(void *arg, const u8 *data, u32 len), void *arg)
-{
-	struct mpa_pick pick = { .copy = show, .to = arg };
-
-	mpa_pick_begin(&pick, fpdu, first);
-	if (!from->stash)
-		mpa_cursor_skip(from->at, pick.off - taken);
-	return mpa_read_walk(from, pick.off,
-			     mpa_fpdu_offset(fpdu, first + n) - pick.off,
-			     mpa_pick_octets, &pick);
-}
-
-/*
- * Copy octets of a verified ULPDU; arguments as for mpa_read_show(). Process
- * context. Return: 0, or an errno with @to unchanged.
- */
-int mpa_read_ulpdu(const struct mpa_rx_source *from,
-		   const struct mpa_fpdu *fpdu, u32 taken, u32 first,
-		   struct iov_iter *to, u32 n)
-{
-	struct mpa_pick pick;
-
-	mpa_pick_begin(&pick, fpdu, first);
-	if (!from->stash)
-		mpa_cursor_skip(from->at, pick.off - taken);
-	return mpa_read_pick(from, &pick, first + n, to);
 }
 
 /* ---- many FPDUs at a time ---- */
@@ -563,7 +383,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		nr = mpa_read_plain(&span, rx->format.crc);
 	if (!nr)
 		return 0;
-	mpa_cursor_pass(at, span.data - data);
+	mpa_cursor_skip(at, span.data - data);
 	mpa_iter_skip(to, room - span.room);
 	more->ulpdus += nr;
 	more->octets += room - span.room;

@@ -126,12 +126,12 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
  * fits.
  */
 static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
-			   const struct mpa_rx_source *from, u32 have,
-			   size_t room, struct mpa_fpdu *fpdu)
+			   struct mpa_cursor *at, u32 have, size_t room,
+			   struct mpa_fpdu *fpdu)
 {
 	u64 pos = batch->pos + batch->fpdu->len + batch->more.len;
 
-	switch (mpa_read_head(from, 0, have, pos, rx, false, fpdu)) {
+	switch (mpa_read_head(rx, at, have, pos, fpdu)) {
 	case MPA_HEAD_BAD:
 		batch->code = MPA_ERR_CRC;
 		return false;
@@ -151,28 +151,28 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
  * that cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
-			   const struct mpa_rx_source *from, u32 have,
-			   struct iov_iter *to, size_t len)
+			   struct mpa_cursor *at, u32 have, struct iov_iter *to,
+			   size_t len)
 {
 	u32 pos = batch->pos + batch->fpdu->len, nr;
 	struct mpa_rx_more *more = &batch->more;
 	const struct mpa_rx *rx = &ctx->rx;
 	struct mpa_fpdu fpdu;
 
-	mpa_cursor_seek(from->at, rx->seq + pos);
+	mpa_cursor_skip(at, rx->seq + pos - at->seq);
 	while (more->len < have) {
 		if (batch->nr == batch->room && !mpa_batch_grow(batch))
 			return;
-		nr = mpa_read_many(rx, from->at, pos + more->len,
+		nr = mpa_read_many(rx, at, pos + more->len,
 				   have - more->len, to, len - more->octets,
 				   batch->lengths + batch->nr,
 				   batch->room - batch->nr, more);
 		batch->nr += nr;
 		if (nr)
 			continue;
-		if (!mpa_batch_next(rx, batch, from, have - more->len,
+		if (!mpa_batch_next(rx, batch, at, have - more->len,
 				    len - more->octets, &fpdu) ||
-		    mpa_read_fpdu(from, &fpdu, rx->format.crc, to, fpdu.ulpdu_len,
+		    mpa_read_fpdu(rx, at, &fpdu, to, fpdu.ulpdu_len,
 				  &batch->code) || batch->code)
 			return;
 		batch->lengths[batch->nr++] = fpdu.ulpdu_len;
@@ -248,12 +248,11 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 		.lengths = &batch.first, .first = n,
 		.nr = 1, .room = 1, .max = 1,
 	};
-	struct mpa_rx_source from;
 	struct mpa_cursor at;
 	int err;
 
-	mpa_rx_begin_source(ctx, &at, &from);
-	err = mpa_rx_read(ctx, &from, to, n);
+	mpa_rx_cursor(ctx, &at);
+	err = mpa_rx_read(ctx, &at, to, n);
 	if (err)
 		return err;
 
@@ -264,7 +263,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	    !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
 		have = mpa_rx_gap(rx, cur->pos, mpa_tcp_inq(ctx->sk));
-		mpa_batch_fill(ctx, &batch, &from, have - cur->fpdu.len, to,
+		mpa_batch_fill(ctx, &batch, &at, have - cur->fpdu.len, to,
 			       len - n);
 	}
 
@@ -297,7 +296,6 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 		.nr = 1, .room = 1, .max = 1,
 	};
 	const struct mpa_rx *rx = &ctx->rx;
-	struct mpa_rx_source from = {};
 	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
 	enum mpa_error code;
@@ -312,12 +310,10 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 		mpa_place_refuse(ctx, &fpdu);
 		return 0;
 	}
-	from.at = &at;
 	batch.fpdu = &fpdu;
 	batch.pos = mpa_rx_position(rx, fpdu.pos);
 	batch.first = min_t(size_t, len, fpdu.ulpdu_len);
-	err = mpa_read_fpdu(&from, &fpdu, rx->format.crc, to, batch.first,
-			    &code);
+	err = mpa_read_fpdu(rx, &at, &fpdu, to, batch.first, &code);
 	if (err || code) {
 		if (!err)
 			mpa_place_changed(ctx);
@@ -330,7 +326,7 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len
 		batch.first = fpdu.ulpdu_len;
 	if (mpa_recvmsg_batches(ctx, flags) && whole && !mpa_tapped(ctx)) {
 		batch.max = mpa_batch_room(ctx, msg);
-		mpa_batch_fill(ctx, &batch, &from,
+		mpa_batch_fill(ctx, &batch, &at,
 			       mpa_place_deliverable(rx->place) - fpdu.len, to,
 			       len - fpdu.ulpdu_len);
 	}

@@ -100,21 +100,12 @@ int mpa_startup_request(struct mpa_ctx *ctx)
 
 /* ---- in ---- */
 
-static int mpa_startup_copy(void *arg, const u8 *data, u32 len)
-{
-	u8 **to = arg;
-
-	memcpy(*to, data, len);
-	*to += len;
-	return 0;
-}
-
 static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 {
 	struct mpa_cursor at;
 
 	mpa_cursor_begin(&at, ctx->sk, mpa_tcp_copied_seq(ctx->sk) + off);
-	return mpa_cursor_walk(&at, len, mpa_startup_copy, &to);
+	return mpa_cursor_copy(&at, to, len);
 }
 
 /**

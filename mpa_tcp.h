@@ -353,9 +353,8 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 		       const struct mpa_ctx *ctx);
 void mpa_tcp_acknowledge(struct sock *sk);
 void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq);
-void mpa_cursor_seek(struct mpa_cursor *at, u32 seq);
-void mpa_cursor_skip(struct mpa_cursor *at, u32 len);
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg);
+int mpa_cursor_copy(struct mpa_cursor *at, u8 *to, u32 len);
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len);
 u32 mpa_tcp_consume(struct sock *sk, u32 len);
 
@@ -463,12 +462,12 @@ static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 	return at->left >= len || mpa_cursor_map(at, len) ? at->data : NULL;
 }
 
-/* Advance over octets that mpa_cursor_data() has returned. */
-static inline void mpa_cursor_pass(struct mpa_cursor *at, u32 len)
+/* Move a cursor forward by @len octets. */
+static inline void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
 {
 	at->seq += len;
 	at->data += len;
-	at->left -= len;
+	at->left -= min(at->left, len);
 }
 
 #endif /* _MPA_TCP_H */

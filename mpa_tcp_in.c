@@ -374,22 +374,6 @@ void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 		mpa_cursor_enter(at, mpa_ooo_find(sk, seq));
 }
 
-/* Move a cursor forward to a sequence number. */
-void mpa_cursor_seek(struct mpa_cursor *at, u32 seq)
-{
-	if (at->seq == seq)
-		return;
-	at->seq = seq;
-	at->left = 0;
-}
-
-/* Move a cursor forward by @len octets. */
-void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
-{
-	at->seq += len;
-	at->left = 0;
-}
-
 /* Whether two fragments are contiguous: a large folio may be split into one for each 4 KiB. */
 static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 {
@@ -467,11 +451,18 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
  */
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 {
-	at->left = 0;
+	u32 n = min(at->left, len);
+	int err;
+
+	if (n) {
+		err = fn(arg, at->data, n);
+		if (err)
+			return err;
+		mpa_cursor_skip(at, n);
+		len -= n;
+	}
 	while (len && at->skb) {
 		u32 skip = at->seq - TCP_SKB_CB(at->skb)->seq;
-		int err;
-		u32 n;
 
 		/* A gap: these octets have not arrived. */
 		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
@@ -488,6 +479,21 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 		len -= n;
 	}
 	return len ? -ENODATA : 0;
+}
+
+static int mpa_cursor_copy_octets(void *arg, const u8 *data, u32 len)
+{
+	u8 **to = arg;
+
+	memcpy(*to, data, len);
+	*to += len;
+	return 0;
+}
+
+/* Copy @len octets to @to. Return: as mpa_cursor_walk(). */
+int mpa_cursor_copy(struct mpa_cursor *at, u8 *to, u32 len)
+{
+	return mpa_cursor_walk(at, len, mpa_cursor_copy_octets, &to);
 }
 
 /*

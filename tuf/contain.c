@@ -128,14 +128,13 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
 {
 	struct mpa_cursor at;
-	struct mpa_rx_source from = { .at = &at };
 	u32 left = segments->octets, i;
 	struct mpa_fpdu fpdu;
 
 	mpa_cursor_begin(&at, ctx->sk, ctx->rx.seq + pos);
 	for (i = 0; i < segments->nr; i++) {
-		if (mpa_read_head(&from, 0, left, pos, &ctx->rx, false,
-				  &fpdu) != MPA_HEAD_GOOD ||
+		if (mpa_read_head(&ctx->rx, &at, left, pos, &fpdu) !=
+		    MPA_HEAD_GOOD ||
 		    fpdu.wrong_key || fpdu.len > left)
 			return false;
 		/* All but the last one have the same length. */

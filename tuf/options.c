@@ -262,17 +262,16 @@ static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
 static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 {
 	struct mpa_record *cur = &ctx->rx.cur;
-	struct mpa_rx_source from;
 	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
 
 	if (cur->state == MPA_RECORD_NEW || mpa_failed(ctx, MPA_RX) ||
 	    (cur->taken && !cur->stash))
 		return;
-	mpa_rx_begin_source(ctx, &at, &from);
+	mpa_rx_cursor(ctx, &at);
 	/* Set only wrong_key: the length must stay, even if the sender still writes to it. */
-	if (mpa_read_head(&from, cur->taken, mpa_rx_available(ctx), cur->pos,
-			  &ctx->rx, false, &fpdu) == MPA_HEAD_GOOD)
+	if (mpa_read_head(&ctx->rx, &at, mpa_rx_available(ctx), cur->pos, &fpdu) ==
+	    MPA_HEAD_GOOD)
 		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
 

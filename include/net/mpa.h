@@ -48,6 +48,7 @@
 
 struct module;
 struct mpa_ctx;
+struct mpa_cursor;
 struct mpa_fpdu;
 
 /**
@@ -65,11 +66,10 @@ struct mpa_ulpdu {
 	u32	len;
 	/* private: */
 	u32	first;
-	u32	taken;
 	struct mpa_ctx *ctx;
 	const struct mpa_fpdu *fpdu;
 	const u8 *data;
-	const void *stash;
+	const struct mpa_cursor *at;
 };
 
 /**

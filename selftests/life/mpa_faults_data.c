@@ -290,68 +290,6 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 	EXPECT_WALKED();
 }
 
-/* Return: the number of times that recv() had no memory. */
-static unsigned int walk_edges(struct __test_metadata *_metadata,
-			       struct _test_data_faults *self, size_t len)
-{
-	u8 *record = self->buf + MPA_ULPDU_MAX;
-	unsigned int without = 0;
-
-	self->nth = 0;
-	while (next(self)) {
-		struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-		int epoll = epoll_create1(0);
-		ssize_t n;
-
-		hang_up(self->fd[0]);
-		hang_up(self->fd[1]);
-		ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
-		patience(self->fd[0], 20);
-		patience(self->fd[1], 20);
-		ASSERT_EQ(0, mpa_started_pair(self->fd, flags(self), 0));
-		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->fd[1],
-				       &event));
-		ASSERT_EQ(len, send(self->fd[0], record, len, 0));
-		for (;;) {
-			ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 20000)) {
-				TH_LOG("fault %u: no edge", self->nth);
-			}
-			fault_arm(self->nth);
-			n = recv(self->fd[1], self->buf, len, MSG_DONTWAIT);
-			self->hit = fault_disarm();
-			if (n < 0 && errno == EFAULT)
-				n = recv(self->fd[1], self->buf, len,
-					 MSG_DONTWAIT);
-			if (n > 0)
-				break;
-			ASSERT_TRUE(errno == ENOMEM || errno == EAGAIN) {
-				TH_LOG("fault %u: %m", self->nth);
-			}
-			without += errno == ENOMEM;
-		}
-		ASSERT_EQ(len, n);
-		ASSERT_TRUE(record_good(self->buf, len));
-		ASSERT_TRUE(records_go(self));
-		close(epoll);
-	}
-	EXPECT_WALKED();
-	return without;
-}
-
-/* A task in edge-triggered epoll gets an event when there is memory again. */
-TEST_F_TIMEOUT(faults, edge_comes_when_there_is_memory, 300)
-{
-	unsigned int without;
-
-	record_fill(self->buf + MPA_ULPDU_MAX, 60000);
-	/* Without priority the work item would always be faster, and take all octets. */
-	ASSERT_EQ(0, real_time(true));
-	without = walk_edges(_metadata, self, 60000);
-	ASSERT_EQ(0, real_time(false));
-	EXPECT_LT(0, without) TH_LOG("no recv has lacked memory");
-	TH_LOG("%u times without memory", without);
-}
-
 /* Shrink caches, as under memory pressure: no pages are kept for reuse. */
 static bool shrink(void)
 {
@@ -362,7 +300,10 @@ static bool shrink(void)
 	return done;
 }
 
-/* As above, for a task that waits to send; poll(2) reports no room until then. */
+/*
+ * A task in edge-triggered epoll that waits to send gets an event when there is
+ * memory again; poll(2) reports no room until then.
+ */
 static void room_reported(struct __test_metadata *_metadata,
 			  struct _test_data_faults *self, size_t len)
 {
