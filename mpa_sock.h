@@ -174,10 +174,10 @@ int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
 /* framing other than RFC 5044's */
 int mpa_alt_attach(struct sock *sk);
 void mpa_alt_mulpdu_read(struct mpa_ctx *ctx);
-bool mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
-			unsigned int len, int *err);
-bool mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
-			int __user *len, int *err);
+int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
+		       unsigned int len);
+int mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
+		       int __user *len);
 
 /* mpa_nl.c */
 int mpa_netlink_init(void);

@@ -230,10 +230,9 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	if (level != SOL_MPA)
 		return mpa_base_setsockopt(sk, level, name, val, len);
 	if (mpa_alt(ctx)) {
-		if (mpa_alt_setsockopt(sk, name, val, len, &err))
+		err = mpa_alt_setsockopt(sk, name, val, len);
+		if (err != -ENOPROTOOPT || mpa_option_startup(name))
 			return err;
-		if (mpa_option_startup(name))
-			return -ENOPROTOOPT;
 	}
 
 	switch (name) {
@@ -331,10 +330,9 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 	if (level != SOL_MPA)
 		return mpa_base_getsockopt(sk, level, name, val, len);
 	if (mpa_alt(ctx)) {
-		if (mpa_alt_getsockopt(sk, name, val, len, &err))
+		err = mpa_alt_getsockopt(sk, name, val, len);
+		if (err != -ENOPROTOOPT || mpa_option_startup(name))
 			return err;
-		if (mpa_option_startup(name))
-			return -ENOPROTOOPT;
 	}
 
 	switch (name) {

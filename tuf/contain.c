@@ -29,8 +29,8 @@
 #define MPA_CONTAIN_RTTS	16
 
 /*
- * Restart the test with @key, or without one (NULL). @seen stays valid: it does
- * not depend on the key. Context: process. Return: whether the key has changed.
+ * Restart the test with @key, or without one (NULL). @seen_segments stays valid: it
+ * does not depend on the key. Context: process. Return: whether the key has changed.
  */
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -55,7 +55,7 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
  */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 {
-	tuf->contain.seen = false;
+	tuf->contain.seen_segments.nr = 0;
 	mpa_contain_key(tuf, key);
 }
 
@@ -118,7 +118,6 @@ void mpa_contain_note(struct mpa_ctx *ctx)
 	    !mpa_tcp_ooo_segments(ctx->sk, island.start, &segments) ||
 	    !mpa_contain_lengths_known(&segments))
 		return;
-	contain->seen = true;
 	contain->seen_pos = island.start - ctx->rx.seq;
 	contain->seen_segments = segments;
 }
@@ -148,16 +147,6 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 	return !left;
 }
 
-static bool mpa_contain_failed(const struct mpa_contain *contain, u64 what)
-{
-	u32 i;
-
-	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
-		if (contain->failed[i] == what)
-			return true;
-	return false;
-}
-
 /*
  * Whether the octets after a gap, from stream position @pos on, begin with
  * FPDUs. Their first segments are tested only once, unless too many other tests
@@ -169,13 +158,14 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	struct mpa_segments segments;
 	bool passed;
 	u64 what;
+	u32 i;
 
 	/* There is no entry left to record a success. */
 	if (ctx->rx.place->full ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
 	if (!mpa_contain_lengths_known(&segments)) {
-		if (!contain->seen || contain->seen_pos != pos)
+		if (!contain->seen_segments.nr || contain->seen_pos != pos)
 			return false;
 		segments = contain->seen_segments;
 	}
@@ -184,8 +174,9 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	 * another one was merged with it.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
-	if (mpa_contain_failed(contain, what))
-		return false;
+	for (i = 0; i < MPA_CONTAIN_FAILED; i++)
+		if (contain->failed[i] == what)
+			return false;
 	passed = segments.nr <= MPA_CONTAIN_SEGMENTS &&
 		 mpa_contain_walk(ctx, pos, &segments);
 	if (!passed)

@@ -86,13 +86,22 @@ static bool mpa_guard_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
 	       !memcmp(head + TUF_LENGTH_LEN, tuf->key.key, TUF_KEY_LEN);
 }
 
-/* Note that the octets up to the end of the buffer contain the key. */
-static void mpa_guard_found(struct mpa_tuf *tuf)
+/*
+ * Search the last FPDU in the buffer, with this Length, and of its octets the last
+ * @n for the key. Context: process, socket lock held. Return: whether it is there:
+ * then the octets up to the end of the buffer contain the key.
+ */
+bool mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 {
-	const struct mpa_tx *tx = &tuf->ctx.tx;
+	struct mpa_tuf *tuf = mpa_tuf(ctx);
+	bool found = mpa_guard_search_front(tuf, length);
 
+	found |= mpa_guard_search_out(tuf, n);
+	if (likely(!found))
+		return false;
 	tuf->guard.found = true;
-	tuf->guard.found_end = tx->seq + tx->out->len;
+	tuf->guard.found_end = ctx->tx.seq + ctx->tx.out->len;
+	return true;
 }
 
 /*
@@ -119,39 +128,19 @@ static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
  */
 void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
-	struct mpa_tuf *tuf = mpa_tuf(ctx);
-	struct mpa_guard *guard = &tuf->guard;
-	bool found;
+	struct mpa_guard *guard = &mpa_tuf(ctx)->guard;
 
 	mpa_guard_idle(ctx);
 	memcpy(guard->before, guard->tail, sizeof(guard->before));
 	guard->nr_before = guard->nr_tail;
 	guard->nr_tail = 0;
-	found = mpa_guard_search_front(tuf, fpdu->ulpdu_len);
 	/* Start with the second octet of its header's key. */
-	found |= mpa_guard_search_out(tuf, fpdu->len - TUF_LENGTH_LEN - 1);
-	if (likely(!found))
-		return;
-	mpa_guard_found(tuf);
-	if (fpdu->len <= ctx->tx.slot.emss)
+	if (!mpa_guard_added(ctx, fpdu->ulpdu_len, fpdu->len - TUF_LENGTH_LEN - 1) ||
+	    fpdu->len <= ctx->tx.slot.emss)
 		return;
 	/* The buffer holds only this FPDU, which TCP would cut at any octet. */
 	ctx->tx.out->piece = mpa_guard_piece;
 	ctx->tx.out->split = 0;
-}
-
-/*
- * A ULPDU has been added to the last FPDU: the last @n octets in the buffer.
- * Context: process, socket lock held.
- */
-void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
-{
-	struct mpa_tuf *tuf = mpa_tuf(ctx);
-	bool found = mpa_guard_search_front(tuf, length);
-
-	found |= mpa_guard_search_out(tuf, n);
-	if (unlikely(found))
-		mpa_guard_found(tuf);
 }
 
 /*

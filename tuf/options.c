@@ -18,22 +18,6 @@
 #include "tuf.h"
 
 /*
- * The first TUF socket enables the static key for good: switching it for each
- * socket would slow down the whole machine.
- */
-static void mpa_tuf_use(void)
-{
-	static bool used;
-
-	/* Pairs with the release below. */
-	if (smp_load_acquire(&used))
-		return;
-	static_branch_enable(&mpa_alt_used);
-	/* Not before all branches are patched. */
-	smp_store_release(&used, true);
-}
-
-/*
  * tcp_ulp_ops.init of TUF. Not for listeners, as TUF has no startup that children
  * could inherit. Context: process, socket lock held. Return: 0, -ENOTCONN,
  * -ENOMEM, or as mpa_attach().
@@ -47,7 +31,8 @@ int mpa_alt_attach(struct sock *sk)
 	mpa_delay(MPA_POINT_INIT_BEGIN);
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
-	mpa_tuf_use();
+	/* The first TUF socket enables it for good. */
+	static_branch_enable(&mpa_alt_used);
 	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
 	if (!tuf)
 		return -ENOMEM;
@@ -154,27 +139,6 @@ static void mpa_tufopt_take_key(struct mpa_tuf *tuf,
 	mpa_tuf_set_key(&tuf->key, tuf->next_key);
 }
 
-static void mpa_tufopt_rebegin_tx(struct mpa_ctx *ctx, const struct mpa_format *format)
-{
-	struct mpa_tx *tx = &ctx->tx;
-
-	tx->format = *format;
-	tx->pos = 0;
-	tx->pos_high = 0;
-	tx->same = 0;
-	mpa_tx_begin(ctx);
-}
-
-/* End framing of sent data: plain TCP from here on. The buffer is empty. */
-static void mpa_tufopt_leave_tx(struct mpa_ctx *ctx)
-{
-	mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
-	mpa_tcp_unfit(ctx->sk, &ctx->tx.fit);
-	/* TCP must not add plain octets to the last FPDU's segment. */
-	mpa_tcp_end_segment(ctx->sk);
-	mpa_tcp_watch_plain(ctx->sk);
-}
-
 static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 			       const struct tuf_framing *framing,
 			       const struct mpa_format *format)
@@ -198,7 +162,11 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	if (format->framing != MPA_FRAMING_SEGMENTS)
 		mpa_tufopt_take_key(tuf, framing);
 	mpa_tx_reset(ctx);
-	mpa_tufopt_rebegin_tx(ctx, format);
+	tx->format = *format;
+	tx->pos = 0;
+	tx->pos_high = 0;
+	tx->same = 0;
+	mpa_tx_begin(ctx);
 	memset(&tuf->pack, 0, sizeof(tuf->pack));
 	memset(&tuf->guard, 0, sizeof(tuf->guard));
 	tuf->report_emss = framing->flags & TUF_TELL_EMSS;
@@ -224,7 +192,11 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 		return -EPIPE;
 	}
 	mpa_pack_forget(ctx);
-	mpa_tufopt_leave_tx(ctx);
+	mpa_tcp_uncork(ctx->sk, &tx->window);
+	mpa_tcp_unfit(ctx->sk, &tx->fit);
+	/* TCP must not add plain octets to the last FPDU's segment. */
+	mpa_tcp_end_segment(ctx->sk);
+	mpa_tcp_watch_plain(ctx->sk);
 	/* The next framing has another key. */
 	if (tx->format.framing != MPA_FRAMING_SEGMENTS)
 		tuf->key_known = false;
@@ -288,23 +260,6 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 	mpa_rx_update(ctx);
 }
 
-/*
- * End framing of received data: plain TCP from here on. The user has read only
- * whole records, in order.
- */
-static void mpa_tufopt_leave_rx(struct mpa_ctx *ctx)
-{
-	struct mpa_rx *rx = &ctx->rx;
-
-	mpa_place_clear(ctx);
-	memset(&rx->cur, 0, sizeof(rx->cur));
-	WRITE_ONCE(rx->ready, false);
-	rx->requested = false;
-	rx->unrequested = false;
-	rx->starved = false;
-	rx->no_memory = false;
-}
-
 static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 			       const struct tuf_framing *framing,
 			       const struct mpa_format *format)
@@ -353,7 +308,14 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx) ||
 	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_DIR_RX))
 		return -EBUSY;
-	mpa_tufopt_leave_rx(ctx);
+	/* The user has read only whole records, in order. */
+	mpa_place_clear(ctx);
+	memset(&rx->cur, 0, sizeof(rx->cur));
+	WRITE_ONCE(rx->ready, false);
+	rx->requested = false;
+	rx->unrequested = false;
+	rx->starved = false;
+	rx->no_memory = false;
 	mpa_contain_begin(mpa_tuf(ctx), NULL);
 	rx->format.framing = MPA_FRAMING_OFF;
 	mpa_plain_open(ctx, MPA_DIR_RX);
@@ -362,13 +324,28 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	return 0;
 }
 
-static int mpa_tufopt_set(struct sock *sk, u8 dir, sockptr_t val, unsigned int len)
+/**
+ * mpa_alt_setsockopt() - TUF_TX, TUF_RX
+ * @sk:		socket
+ * @name:	option
+ * @val:	its value
+ * @len:	its length
+ *
+ * Context: process, socket lock not held.
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN, -EPIPE, or the
+ * error that has ended receiving; -ENOPROTOOPT: @name is another option.
+ */
+int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
+		       unsigned int len)
 {
+	u8 dir = name == TUF_TX ? MPA_DIR_TX : MPA_DIR_RX;
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct tuf_framing framing;
 	struct mpa_format format;
 	int err;
 
+	if (name != TUF_TX && name != TUF_RX)
+		return -ENOPROTOOPT;
 	if (len < offsetof(struct tuf_framing, reserved2))
 		return -EINVAL;
 	if (len > PAGE_SIZE)
@@ -393,55 +370,38 @@ static int mpa_tufopt_set(struct sock *sk, u8 dir, sockptr_t val, unsigned int l
 }
 
 /* Get TUF_TX or TUF_RX, without the key. */
-static int mpa_tufopt_get(struct sock *sk, u8 dir, char __user *val, int __user *len)
+static void mpa_tufopt_get(struct mpa_ctx *ctx, u8 dir, struct tuf_framing *framing)
 {
-	struct mpa_ctx *ctx = mpa_ctx(sk);
 	const struct mpa_format *format = dir == MPA_DIR_TX ? &ctx->tx.format :
 							      &ctx->rx.format;
 	const struct mpa_tuf *tuf = mpa_tuf(ctx);
-	struct tuf_framing framing = {};
 
-	lock_sock(sk);
-	framing.mode = mpa_format_mode(format);
-	framing.period = mpa_tufopt_period(format);
+	framing->mode = mpa_format_mode(format);
+	framing->period = mpa_tufopt_period(format);
 	if (dir == MPA_DIR_RX && mpa_format_on(format) && tuf->contain.keyed)
-		framing.flags |= TUF_KEY_GIVEN;
+		framing->flags |= TUF_KEY_GIVEN;
 	if (dir == MPA_DIR_TX && mpa_format_on(format))
-		framing.flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
-				 (tuf->report_emss ? TUF_TELL_EMSS : 0);
-	release_sock(sk);
-	return mpa_put_value(&framing, sizeof(framing), val, len);
+		framing->flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
+				  (tuf->report_emss ? TUF_TELL_EMSS : 0);
 }
 
 /* The key can be read only once, and only if it was not set. */
 static int mpa_tufopt_key(struct sock *sk, char __user *val, int __user *len)
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
-	u8 key[TUF_KEY_LEN];
-	int room, err = 0;
+	int room, err = -ENODATA;
 
 	if (get_user(room, len))
 		return -EFAULT;
-	if (room < (int)sizeof(key))
+	if (room < TUF_KEY_LEN)
 		return -EINVAL;
 	lock_sock(sk);
 	mpa_tufopt_generate_key(tuf);
-	if (tuf->key_returned)
-		err = -ENODATA;
-	else
-		memcpy(key, tuf->next_key, sizeof(key));
-	tuf->key_returned = true;
+	if (!tuf->key_returned)
+		err = mpa_put_value(tuf->next_key, TUF_KEY_LEN, val, len);
+	if (!err)
+		tuf->key_returned = true;
 	release_sock(sk);
-	if (err)
-		return err;
-
-	err = mpa_put_value(key, sizeof(key), val, len);
-	memzero_explicit(key, sizeof(key));
-	if (err) {
-		lock_sock(sk);
-		tuf->key_returned = false;
-		release_sock(sk);
-	}
 	return err;
 }
 
@@ -484,66 +444,38 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->error_position = mpa_failed(ctx, MPA_RX) ? rx->cur.pos : 0;
 }
 
-static int mpa_tufopt_info(struct sock *sk, char __user *val, int __user *len)
-{
-	struct tuf_info info = {};
-
-	lock_sock(sk);
-	mpa_tufopt_info_fill(mpa_ctx(sk), &info);
-	release_sock(sk);
-	return mpa_put_value(&info, sizeof(info), val, len);
-}
-
-/**
- * mpa_alt_setsockopt() - TUF_TX, TUF_RX
- * @sk:		socket
- * @name:	option
- * @val:	its value
- * @len:	its length
- * @err:	set to 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN,
- *		-EPIPE, or the error that has ended receiving
- *
- * Context: process, socket lock not held.
- * Return: whether it is one of these.
- */
-bool mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
-			unsigned int len, int *err)
-{
-	if (name != TUF_TX && name != TUF_RX)
-		return false;
-	*err = mpa_tufopt_set(sk, name == TUF_TX ? MPA_DIR_TX : MPA_DIR_RX, val,
-			      len);
-	return true;
-}
-
 /**
  * mpa_alt_getsockopt() - TUF_TX, TUF_RX, TUF_TX_KEY, TUF_INFO
  * @sk:		socket
  * @name:	option
  * @val:	where its value goes
  * @len:	room there; set to what was written
- * @err:	set to 0, -EINVAL, -EFAULT or -ENODATA
  *
  * Context: process, socket lock not held.
- * Return: whether it is one of these.
+ * Return: 0, -EINVAL, -EFAULT or -ENODATA; -ENOPROTOOPT: @name is another option.
  */
-bool mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
-			int __user *len, int *err)
+int mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
+		       int __user *len)
 {
+	struct tuf_framing framing = {};
+	struct tuf_info info = {};
+
 	switch (name) {
 	case TUF_TX:
-		*err = mpa_tufopt_get(sk, MPA_DIR_TX, val, len);
-		return true;
 	case TUF_RX:
-		*err = mpa_tufopt_get(sk, MPA_DIR_RX, val, len);
-		return true;
+		lock_sock(sk);
+		mpa_tufopt_get(mpa_ctx(sk), name == TUF_TX ? MPA_DIR_TX : MPA_DIR_RX,
+			       &framing);
+		release_sock(sk);
+		return mpa_put_value(&framing, sizeof(framing), val, len);
 	case TUF_TX_KEY:
-		*err = mpa_tufopt_key(sk, val, len);
-		return true;
+		return mpa_tufopt_key(sk, val, len);
 	case TUF_INFO:
-		*err = mpa_tufopt_info(sk, val, len);
-		return true;
+		lock_sock(sk);
+		mpa_tufopt_info_fill(mpa_ctx(sk), &info);
+		release_sock(sk);
+		return mpa_put_value(&info, sizeof(info), val, len);
 	default:
-		return false;
+		return -ENOPROTOOPT;
 	}
 }

@@ -28,15 +28,14 @@ static void mpa_pack_note(struct mpa_ctx *ctx, u32 len)
 {
 	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
 	const struct mpa_txbuf *out = ctx->tx.out;
-	const struct bio_vec *frag = out->frag;
-	u32 at = out->len - len;
+	const u8 *length;
+	u32 run;
 
 	mpa_pack_forget(ctx);
-	for (; at >= frag->bv_len; frag++)
-		at -= frag->bv_len;
-	if (frag->bv_len - at < TUF_LENGTH_LEN)
+	length = mpa_txbuf_at(out, out->len - len, &run);
+	if (run < TUF_LENGTH_LEN)
 		return;
-	pack->length = page_address(frag->bv_page) + frag->bv_offset + at;
+	pack->length = (u8 *)length;
 	pack->len = len;
 }
 

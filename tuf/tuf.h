@@ -54,9 +54,9 @@ struct mpa_guard {
  * @failed:	recent failures: stream position, and in the upper half the
  *		length of the segment, if it was a single one
  * @next:	the next entry of @failed to replace, modulo their number
- * @seen:	@seen_pos and @seen_segments are valid
  * @seen_pos:	stream position of the newest island
- * @seen_segments: its segments, before TCP merged others with them
+ * @seen_segments: its segments, before TCP merged others with them; none (.nr):
+ *		not known
  * @since:	jiffies when @tests and @passes were 0
  * @tests:	segments tested since
  * @passes:	segments passed since
@@ -67,7 +67,6 @@ struct mpa_contain {
 	u8		key[TUF_KEY_LEN];
 	u64		failed[MPA_CONTAIN_FAILED];
 	u8		next;
-	bool		seen;
 	u32		seen_pos;
 	struct mpa_segments seen_segments;
 	unsigned long	since;
@@ -133,7 +132,7 @@ static inline const struct mpa_tuf *mpa_tuf_of_rx(const struct mpa_rx *rx)
 
 bool mpa_guard_idle(struct mpa_ctx *ctx);
 void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
-void mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n);
+bool mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n);
 
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key);
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key);
