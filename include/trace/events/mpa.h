@@ -69,6 +69,16 @@ static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 
 #endif
 
+/* The socket, for all events but one. */
+#define MPA_SOCK_ASSIGN						\
+	do {							\
+		__entry->sk = sk;				\
+		__entry->family = sk->sk_family;		\
+		__entry->sport = ntohs(inet_sk(sk)->inet_sport); \
+		__entry->dport = ntohs(sk->sk_dport);		\
+		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6); \
+	} while (0)
+
 /* A startup frame has been passed to TCP, or received from it. */
 TRACE_EVENT(mpa_startup_frame,
 
@@ -92,11 +102,7 @@ TRACE_EVENT(mpa_startup_frame,
 	),
 
 	TP_fast_assign(
-		__entry->sk = sk;
-		__entry->family = sk->sk_family;
-		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
-		__entry->dport = ntohs(sk->sk_dport);
-		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
+		MPA_SOCK_ASSIGN;
 		__entry->out = out;
 		__entry->reply = reply;
 		__entry->flags = flags;
@@ -136,11 +142,7 @@ TRACE_EVENT(mpa_state,
 	),
 
 	TP_fast_assign(
-		__entry->sk = sk;
-		__entry->family = sk->sk_family;
-		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
-		__entry->dport = ntohs(sk->sk_dport);
-		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
+		MPA_SOCK_ASSIGN;
 		__entry->from = from;
 		__entry->to = to;
 	),
@@ -172,11 +174,7 @@ DECLARE_EVENT_CLASS(mpa_run,
 	),
 
 	TP_fast_assign(
-		__entry->sk = sk;
-		__entry->family = sk->sk_family;
-		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
-		__entry->dport = ntohs(sk->sk_dport);
-		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
+		MPA_SOCK_ASSIGN;
 		__entry->position = position;
 		__entry->fpdus = fpdus;
 		__entry->octets = octets;
@@ -190,29 +188,23 @@ DECLARE_EVENT_CLASS(mpa_run,
 		  __entry->octets, __entry->markers)
 );
 
+#define DEFINE_RUN_EVENT(name)					\
+	DEFINE_EVENT(mpa_run, name,				\
+		TP_PROTO(const struct sock *sk, u64 position,	\
+			 u32 fpdus, u32 octets, u32 markers),	\
+		TP_ARGS(sk, position, fpdus, octets, markers))
+
 /* Contiguous FPDUs have been built; the position is that of the first. */
-DEFINE_EVENT(mpa_run, mpa_tx,
-	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
-		 u32 markers),
-	TP_ARGS(sk, position, fpdus, octets, markers)
-);
+DEFINE_RUN_EVENT(mpa_tx);
 
 /*
  * Contiguous FPDUs have been verified and read; if a ULPDU is read in pieces,
  * with its last one.
  */
-DEFINE_EVENT(mpa_run, mpa_rx,
-	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
-		 u32 markers),
-	TP_ARGS(sk, position, fpdus, octets, markers)
-);
+DEFINE_RUN_EVENT(mpa_rx);
 
 /* The same out of order: octets before them are missing. */
-DEFINE_EVENT(mpa_run, mpa_placed,
-	TP_PROTO(const struct sock *sk, u64 position, u32 fpdus, u32 octets,
-		 u32 markers),
-	TP_ARGS(sk, position, fpdus, octets, markers)
-);
+DEFINE_RUN_EVENT(mpa_placed);
 
 /*
  * Startup, receiving or sending has failed. The position is that of the FPDU
@@ -237,11 +229,7 @@ TRACE_EVENT(mpa_error,
 	),
 
 	TP_fast_assign(
-		__entry->sk = sk;
-		__entry->family = sk->sk_family;
-		__entry->sport = ntohs(inet_sk(sk)->inet_sport);
-		__entry->dport = ntohs(sk->sk_dport);
-		mpa_trace_addr(sk, __entry->saddr_v6, __entry->daddr_v6);
+		MPA_SOCK_ASSIGN;
 		__entry->code = code;
 		__entry->err = err;
 		__entry->position = position;
