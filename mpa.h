@@ -457,7 +457,8 @@ static inline void mpa_count_built(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 	tx->ulpdus += ulpdus;
 	tx->octets += octets;
 	tx->markers += markers;
-	mpa_stat_built(ctx->tcp.mib, ulpdus, octets, markers);
+	mpa_stat_fpdus(ctx->tcp.mib, MPA_MIB_TX_FPDUS, ulpdus, octets,
+		       markers);
 }
 
 /* @ulpdus: the number of ULPDUs delivered completely */
@@ -474,7 +475,8 @@ static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 				      u32 octets, u32 markers)
 {
 	mpa_count_taken(&ctx->rx, ulpdus, octets, markers);
-	mpa_stat_received(ctx->tcp.mib, ulpdus, octets, markers);
+	mpa_stat_fpdus(ctx->tcp.mib, MPA_MIB_RX_FPDUS, ulpdus, octets,
+		       markers);
 }
 
 /* Whether a record can be delivered out of order. */

@@ -141,24 +141,18 @@ static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 		SNMP_ADD_STATS(mib, MPA_MIB_TX_SEGS + cut, unaligned);
 }
 
-/* Count FPDUs to send. @octets: of their ULPDUs. */
-static inline void mpa_stat_built(struct mpa_mib __percpu *mib, u32 fpdus,
-				  u32 octets, u32 markers)
+/*
+ * Count FPDUs: to send (@first: MPA_MIB_TX_FPDUS), or verified and read completely
+ * (MPA_MIB_RX_FPDUS). @octets: of their ULPDUs.
+ */
+static __always_inline void
+mpa_stat_fpdus(struct mpa_mib __percpu *mib, enum mpa_mib_field first,
+	       u32 fpdus, u32 octets, u32 markers)
 {
-	SNMP_ADD_STATS(mib, MPA_MIB_TX_FPDUS, fpdus);
-	SNMP_ADD_STATS(mib, MPA_MIB_TX_OCTETS, octets);
+	SNMP_ADD_STATS(mib, first, fpdus);
+	SNMP_ADD_STATS(mib, first + 1, octets);
 	if (markers)
-		SNMP_ADD_STATS(mib, MPA_MIB_TX_MARKERS, markers);
-}
-
-/* Count FPDUs that have been verified and read completely. */
-static inline void mpa_stat_received(struct mpa_mib __percpu *mib, u32 fpdus,
-				     u32 octets, u32 markers)
-{
-	SNMP_ADD_STATS(mib, MPA_MIB_RX_FPDUS, fpdus);
-	SNMP_ADD_STATS(mib, MPA_MIB_RX_OCTETS, octets);
-	if (markers)
-		SNMP_ADD_STATS(mib, MPA_MIB_RX_MARKERS, markers);
+		SNMP_ADD_STATS(mib, first + 2, markers);
 }
 
 #endif /* _MPA_NET_H */

@@ -456,7 +456,8 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 		rx->starved = false;
 		rx->no_memory = false;
 		mpa_rx_consume(ctx, sum.len);
-		mpa_stat_received(ctx->tcp.mib, sum.ulpdus, sum.octets, sum.markers);
+		mpa_stat_fpdus(ctx->tcp.mib, MPA_MIB_RX_FPDUS, sum.ulpdus,
+			       sum.octets, sum.markers);
 		trace_mpa_rx(ctx->sk, position, sum.ulpdus, sum.octets,
 			     sum.markers);
 	}

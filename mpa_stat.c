@@ -6,6 +6,7 @@
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
+#include <net/ip.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
@@ -72,27 +73,21 @@ unsigned int mpa_stat_id __read_mostly;
 
 DEFINE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
 
-/* A gauge may seem to be below 0 while it changes. */
-static unsigned long mpa_stat_sum(const struct mpa_stat *stat, int field)
-{
-	long sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu_ptr(stat->mib, cpu)->mibs[field]);
-	return field < MPA_MIB_TOTAL ? max(sum, 0L) : sum;
-}
-
 static int mpa_stat_show(struct seq_file *seq, void *v)
 {
 	struct net *net = seq->private;
-	struct mpa_stat *stat = net_generic(net, mpa_stat_id);
 	unsigned int i, in_startup;
 	unsigned long evicted;
 
-	for (i = 0; i < ARRAY_SIZE(mpa_mib_list); i++)
-		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_list[i].name,
-			   mpa_stat_sum(stat, mpa_mib_list[i].entry));
+	for (i = 0; i < ARRAY_SIZE(mpa_mib_list); i++) {
+		const int field = mpa_mib_list[i].entry;
+		long sum = snmp_fold_field(mpa_stat_mib(net), field);
+
+		/* A gauge may seem to be below 0 while it changes. */
+		if (field < MPA_MIB_TOTAL)
+			sum = max(sum, 0L);
+		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_list[i].name, sum);
+	}
 	mpa_policy_startups(net, &in_startup, &evicted);
 	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup", in_startup);
 	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", evicted);

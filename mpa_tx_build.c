@@ -366,7 +366,7 @@ int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	/* Count a ULPDU, but no FPDU. */
 	tx->ulpdus++;
 	tx->octets += n;
-	mpa_stat_built(ctx->tcp.mib, 0, n, 0);
+	mpa_stat_fpdus(ctx->tcp.mib, MPA_MIB_TX_FPDUS, 0, n, 0);
 	trace_mpa_tx(ctx->sk, position, 1, n, 0);
 	return 0;
 }
