@@ -65,6 +65,7 @@
 #include <linux/sock_diag.h>
 #include <linux/uio.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <net/sock.h>
 
 #include "mpa_delay.h"
@@ -75,7 +76,6 @@
 #include "mpa_tx.h"
 
 struct genl_family;
-struct mpa_tap;
 struct mpa_upcalls;
 struct mpa_table;
 
@@ -160,7 +160,7 @@ struct mpa_ctx {
 	bool			enhanced; /* IRD and ORD were negotiated */
 	/* Was closed by a kernel user; for later events. */
 	bool			was_kernel;
-	bool			tapped;	/* by a monitor; under mpa_taps.lock */
+	bool			tapped;	/* by a monitor; under mpa_conns.lock */
 	bool			listed;	/* in mpa_nl_show.c */
 	/*
 	 * For each direction: passthrough calls in progress, and our own if the
@@ -354,15 +354,46 @@ static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
 	return rcu_dereference_raw(inet_csk(sk)->icsk_ulp_data);
 }
 
-int mpa_conns_init(void);
-void mpa_conns_exit(void);
+/**
+ * struct mpa_conns - connections of one network namespace, and who monitors them
+ * @net:	the namespace
+ * @all:	contexts, by cookie
+ * @last:	the largest cookie so far; written with the lock of @all. New cookies
+ *		are larger, except for a few thousand on each processor
+ * @lock:	for @taps, @nr_taps, @nr_joined and mpa_ctx.tapped
+ * @taps:	struct mpa_tap: of connections, and of events
+ * @nr_taps:	their number
+ * @nr_joined:	the number of those of events; read without @lock
+ * @queue:	events for the multicast group; its lock protects all following
+ *		members
+ * @number:	of the last event
+ * @closed:	the namespace or the module exits: no more events are queued
+ * @work:	sends @queue
+ */
+struct mpa_conns {
+	struct net		*net;
+	struct xarray		all;
+	unsigned long		last;
+	spinlock_t		lock; /* for the following members, up to @queue */
+	struct list_head	taps;
+	unsigned int		nr_taps;
+	unsigned int		nr_joined;
+	struct sk_buff_head	queue;
+	u32			number;
+	bool			closed;
+	struct work_struct	work;
+};
+
+extern unsigned int mpa_conns_id;
+extern const struct genl_family *mpa_conns_family;
+
+static inline struct mpa_conns *mpa_conns(const struct net *net)
+{
+	return net_generic(net, mpa_conns_id);
+}
+
 int mpa_conns_add(struct mpa_ctx *ctx);
 void mpa_conns_remove(struct mpa_ctx *ctx);
-unsigned long mpa_conns_last(const struct net *net);
-struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
-			       unsigned long last);
-struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie);
-void mpa_conns_put(struct mpa_ctx *ctx);
 
 /* The cookie, as SO_COOKIE returns and ss -e shows it. */
 static inline u64 mpa_show_cookie(struct sock *sk)
@@ -386,18 +417,10 @@ size_t mpa_show_ulp_size(const struct sock *sk);
 /* Index of the multicast group in the netlink family's .mcgrps */
 #define MPA_NLGRP_EVENTS	0
 
-/* An event for netlink */
-struct mpa_event {
-	u8	cmd;	/* MPA_CMD_*_NTF */
-	u16	attr;	/* the attribute only this event has; or 0 */
-	u32	value;	/* of @attr */
-	const struct mpa_failure *failure; /* NULL: the connection's own */
-};
+extern struct workqueue_struct *mpa_event_wq;
 
-int mpa_event_init(const struct genl_family *family);
-void mpa_event_exit(void);
-void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event);
-
+int mpa_conns_init(void);
+void mpa_conns_exit(void);
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old);
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why,
 			int err);
@@ -417,19 +440,18 @@ static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tapped);
 }
 
-int mpa_tap_init(const struct genl_family *family);
-void mpa_tap_exit(void);
-int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets);
-int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid);
-bool mpa_tap_has_events(const struct net *net);
-void mpa_tap_event(const struct net *net, struct sk_buff *skb);
+extern struct notifier_block mpa_tap_notifier;
+
+int mpa_tap_set(struct net *net, struct mpa_ctx *ctx, struct sock *reader,
+		u32 portid, u32 octets);
+void mpa_tap_event(struct mpa_conns *conns, struct sk_buff *skb);
+void mpa_tap_end_all(struct mpa_conns *conns);
 void mpa_tap_clear(struct mpa_ctx *ctx);
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position);
 void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			const struct mpa_fpdu *fpdu, enum mpa_error verdict);
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
-void __mpa_tap_bad_length(struct mpa_ctx *ctx);
 
 /* ---- mpa_state.c ---- */
 

@@ -34,17 +34,40 @@ static int mpa_netlink_put_conn(struct sk_buff *skb, u32 portid, u32 seq,
 	return 0;
 }
 
-/* Find the connection that a request names. Context: under RCU. */
+/*
+ * Take a reference to the socket of a context. The memory of a freed socket may
+ * have been reused for another socket. Context: under RCU. Return: whether the
+ * reference was taken, and the socket is still the context's.
+ */
+static bool mpa_netlink_hold(const struct mpa_ctx *ctx)
+{
+	if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
+		return false;
+	if (mpa_ctx_rcu(ctx->sk) == ctx)
+		return true;
+	sock_put(ctx->sk);
+	return false;
+}
+
+/*
+ * Find the connection that a request names. Context: under RCU. Return: its context,
+ * with a reference to the socket.
+ */
 static struct mpa_ctx *mpa_netlink_find(struct genl_info *info, int attr)
 {
 	struct mpa_ctx *ctx;
+	u64 cookie;
 
 	if (GENL_REQ_ATTR_CHECK(info, attr))
 		return ERR_PTR(-EINVAL);
-	ctx = mpa_conns_find(genl_info_net(info),
-			     nla_get_u64(info->attrs[attr]));
-	if (ctx)
-		return ctx;
+	cookie = nla_get_u64(info->attrs[attr]);
+	ctx = xa_load(&mpa_conns(genl_info_net(info))->all, cookie);
+	if (ctx && mpa_netlink_hold(ctx)) {
+		/* On 32-bit machines the upper half has not been compared. */
+		if (mpa_show_cookie(ctx->sk) == cookie)
+			return ctx;
+		sock_put(ctx->sk);
+	}
 	NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[attr],
 			    "no socket with MPA in this network namespace has this cookie");
 	return ERR_PTR(-ENOENT);
@@ -65,7 +88,7 @@ static int mpa_netlink_conn_get(struct sk_buff *skb, struct genl_info *info)
 		err = mpa_netlink_put_conn(reply, info->snd_portid,
 					   info->snd_seq, 0, ctx,
 					   sk_user_ns(NETLINK_CB(skb).sk));
-		mpa_conns_put(ctx);
+		sock_put(ctx->sk);
 	}
 	rcu_read_unlock();
 	if (!err)
@@ -78,22 +101,32 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 				 struct netlink_callback *cb)
 {
 	struct user_namespace *user_ns = sk_user_ns(NETLINK_CB(cb->skb).sk);
-	const struct net *net = sock_net(skb->sk);
+	struct mpa_conns *conns = mpa_conns(sock_net(skb->sk));
 	unsigned long cookie = cb->args[0];
 	struct mpa_ctx *ctx;
 	int err = 0;
 
 	/* Skip most connections that are added during the dump, so that it ends. */
 	if (!cookie)
-		cb->args[1] = mpa_conns_last(net);
+		cb->args[1] = READ_ONCE(conns->last);
 	rcu_read_lock();
-	while (!err && (ctx = mpa_conns_next(net, &cookie, cb->args[1]))) {
+	while (!err && (ctx = xa_find_after(&conns->all, &cookie, cb->args[1],
+					    XA_PRESENT))) {
+		if (!mpa_netlink_hold(ctx))
+			continue;
 		err = mpa_netlink_put_conn(skb, NETLINK_CB(cb->skb).portid,
 					   cb->nlh->nlmsg_seq, NLM_F_MULTI, ctx,
 					   user_ns);
-		mpa_conns_put(ctx);
+		sock_put(ctx->sk);
 		if (!err)
 			cb->args[0] = cookie;
+		/*
+		 * Not cond_resched_rcu(), which is empty if RCU is preemptible,
+		 * even if the kernel is not.
+		 */
+		rcu_read_unlock();
+		cond_resched();
+		rcu_read_lock();
 	}
 	rcu_read_unlock();
 	return skb->len ?: err;
@@ -104,28 +137,23 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 /* The values of a request are set together, and read together. */
 static DEFINE_MUTEX(mpa_netlink_policy_lock);
 
-static int mpa_netlink_policy_put(struct sk_buff *skb, const struct net *net)
-{
-	unsigned int i;
-	int err = 0;
-
-	mutex_lock(&mpa_netlink_policy_lock);
-	for (i = 1; !err && i <= MPA_A_POLICY_MAX; i++)
-		err = nla_put_u32(skb, i, mpa_policy_get(net, i));
-	mutex_unlock(&mpa_netlink_policy_lock);
-	return err;
-}
-
 static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
 {
 	struct sk_buff *reply = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	unsigned int i;
+	int err = 0;
 	void *head;
 
 	if (!reply)
 		return -ENOMEM;
 	head = genlmsg_put_reply(reply, info, &mpa_netlink_family, 0,
 				 MPA_CMD_POLICY_GET);
-	if (!head || mpa_netlink_policy_put(reply, genl_info_net(info))) {
+	mutex_lock(&mpa_netlink_policy_lock);
+	for (i = 1; head && !err && i <= MPA_A_POLICY_MAX; i++)
+		err = nla_put_u32(reply, i,
+				  mpa_policy_get(genl_info_net(info), i));
+	mutex_unlock(&mpa_netlink_policy_lock);
+	if (!head || err) {
 		nlmsg_free(reply);
 		return -EMSGSIZE;
 	}
@@ -165,9 +193,10 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
 	err = PTR_ERR_OR_ZERO(ctx);
 	if (!err) {
-		err = mpa_tap_set(ctx, NETLINK_CB(skb).sk, info->snd_portid,
+		err = mpa_tap_set(genl_info_net(info), ctx, NETLINK_CB(skb).sk,
+				  info->snd_portid,
 				  nla_get_u32(info->attrs[MPA_A_TAP_OCTETS]));
-		mpa_conns_put(ctx);
+		sock_put(ctx->sk);
 	}
 	rcu_read_unlock();
 	if (err == -EBUSY)
@@ -187,7 +216,7 @@ static int mpa_netlink_tap_clear(struct sk_buff *skb, struct genl_info *info)
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
 	if (!IS_ERR(ctx)) {
 		mpa_tap_clear(ctx);
-		mpa_conns_put(ctx);
+		sock_put(ctx->sk);
 	}
 	rcu_read_unlock();
 	return PTR_ERR_OR_ZERO(ctx);
@@ -197,8 +226,8 @@ static int mpa_netlink_tap_clear(struct sk_buff *skb, struct genl_info *info)
 
 static int mpa_netlink_event_join(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = mpa_tap_set_events(genl_info_net(info), NETLINK_CB(skb).sk,
-				     info->snd_portid);
+	int err = mpa_tap_set(genl_info_net(info), NULL, NETLINK_CB(skb).sk,
+			      info->snd_portid, 0);
 
 	if (err == -ENOSPC)
 		NL_SET_ERR_MSG(info->extack,
@@ -217,7 +246,10 @@ static struct netlink_range_validation mpa_netlink_octets = {
 	.max = MPA_ULPDU_MAX,
 };
 
-static const struct nla_policy mpa_conn_get_policy[] = {
+/* Of conn-get, and of tap-clear, where the attribute has the same number. */
+static_assert((int)MPA_A_TAP_COOKIE == MPA_A_CONN_COOKIE);
+
+static const struct nla_policy mpa_netlink_cookie_policy[] = {
 	[MPA_A_CONN_COOKIE] = { .type = NLA_U64 },
 };
 
@@ -236,17 +268,13 @@ static const struct nla_policy mpa_tap_set_policy[] = {
 		NLA_POLICY_FULL_RANGE(NLA_U32, &mpa_netlink_octets),
 };
 
-static const struct nla_policy mpa_tap_clear_policy[] = {
-	[MPA_A_TAP_COOKIE] = { .type = NLA_U64 },
-};
-
 static const struct genl_ops mpa_netlink_ops[] = {
 	{
 		.cmd		= MPA_CMD_CONN_GET,
 		.doit		= mpa_netlink_conn_get,
 		.dumpit		= mpa_netlink_conn_dump,
-		.policy		= mpa_conn_get_policy,
-		.maxattr	= ARRAY_SIZE(mpa_conn_get_policy) - 1,
+		.policy		= mpa_netlink_cookie_policy,
+		.maxattr	= ARRAY_SIZE(mpa_netlink_cookie_policy) - 1,
 	},
 	{
 		.cmd		= MPA_CMD_POLICY_GET,
@@ -270,8 +298,8 @@ static const struct genl_ops mpa_netlink_ops[] = {
 		.cmd		= MPA_CMD_TAP_CLEAR,
 		.flags		= GENL_UNS_ADMIN_PERM,
 		.doit		= mpa_netlink_tap_clear,
-		.policy		= mpa_tap_clear_policy,
-		.maxattr	= ARRAY_SIZE(mpa_tap_clear_policy) - 1,
+		.policy		= mpa_netlink_cookie_policy,
+		.maxattr	= ARRAY_SIZE(mpa_netlink_cookie_policy) - 1,
 	},
 	{
 		.cmd		= MPA_CMD_EVENT_JOIN,
@@ -299,35 +327,32 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 	.n_mcgrps	= ARRAY_SIZE(mpa_netlink_groups),
 };
 
+/* Maximum number of namespaces that send events at the same time. */
+#define MPA_EVENTS_AT_ONCE	4
+
 /* Called last at module init, as requests may arrive from here on. */
 int __init mpa_netlink_init(void)
 {
-	int err = mpa_event_init(&mpa_netlink_family);
+	int err;
 
-	if (err)
-		return err;
-	err = mpa_tap_init(&mpa_netlink_family);
-	if (err)
-		goto no_tap;
+	mpa_conns_family = &mpa_netlink_family;
+	mpa_event_wq = alloc_workqueue("mpa_events", WQ_UNBOUND,
+				       MPA_EVENTS_AT_ONCE);
+	if (!mpa_event_wq)
+		return -ENOMEM;
+	netlink_register_notifier(&mpa_tap_notifier);
 	err = genl_register_family(&mpa_netlink_family);
-	if (err)
-		goto no_family;
-	return 0;
-
-no_family:
-	mpa_tap_exit();
-no_tap:
-	mpa_event_exit();
+	if (err) {
+		netlink_unregister_notifier(&mpa_tap_notifier);
+		destroy_workqueue(mpa_event_wq);
+	}
 	return err;
 }
 
-/*
- * At module exit, with no connection left. Events go first: queued ones need the
- * family and the taps.
- */
+/* At module exit, with no connection left. Events go first: they need the family. */
 void mpa_netlink_exit(void)
 {
-	mpa_event_exit();
+	destroy_workqueue(mpa_event_wq);
 	genl_unregister_family(&mpa_netlink_family);
-	mpa_tap_exit();
+	netlink_unregister_notifier(&mpa_tap_notifier);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of connections are counted, traced, sent by netlink (second half), and
+ * Events of connections are counted, traced, sent by netlink (first half), and
  * logged if an administrator has enabled that (dynamic debug). Every function of
- * the first half is called with the socket lock held, in any context.
+ * the second half is called with the socket lock held, in any context.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -19,12 +19,187 @@
 
 #include "mpa.h"
 
-static void mpa_report_event(const struct mpa_ctx *ctx, u8 cmd)
-{
-	const struct mpa_event event = { .cmd = cmd };
+/*
+ * ---- events to netlink listeners ----
+ *
+ * An event is built where it happens, and sent from there to the few sockets that
+ * have requested the events of its namespace (mpa_nl_tap.c).
+ *
+ * A work item of the namespace sends the event to the multicast group as well:
+ * netlink walks all listeners of the machine for each event, and connections must
+ * not wait for that. A user who can create user namespaces can have a thousand
+ * listeners there, and any number of events. So only namespaces of the initial
+ * user namespace send to the group.
+ */
 
-	mpa_event(ctx, &event);
+/* Octets for some forty numbers and two addresses. */
+#define MPA_EVENT_SIZE		640
+
+/* Limit of a namespace's queue. */
+#define MPA_EVENTS_MAX		1024
+
+struct workqueue_struct *mpa_event_wq __ro_after_init;
+
+/* Its number is set later: mpa_event_queue(). */
+static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx, u8 cmd,
+				       u16 attr, u32 value,
+				       const struct mpa_failure *failure)
+{
+	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE,
+					  GFP_ATOMIC | __GFP_ACCOUNT);
+	void *head;
+
+	if (!skb)
+		return NULL;
+	head = genlmsg_put(skb, 0, 0, mpa_conns_family, 0, cmd);
+	if (WARN_ON_ONCE(!head || nla_put_u32(skb, MPA_A_CONN_EVENT, 0) ||
+			 (attr && nla_put_u32(skb, attr, value)) ||
+			 mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns,
+				       failure))) {
+		nlmsg_free(skb);
+		return NULL;
+	}
+	genlmsg_end(skb, head);
+	return skb;
 }
+
+/* Whether the group has members in any namespace: netlink does not know in which. */
+static bool mpa_event_has_group(struct net *net)
+{
+	return net->user_ns == &init_user_ns &&
+	       genl_has_listeners(mpa_conns_family, net, MPA_NLGRP_EVENTS);
+}
+
+/*
+ * Send an event to the taps, and queue it for the group, in the order of numbers.
+ * @skb: NULL if there was no memory; the event takes a number nevertheless, so
+ * that listeners see the gap. Return: false if the event is lost for the group,
+ * or for all.
+ */
+static bool mpa_event_queue(struct mpa_conns *conns, struct sk_buff *skb)
+{
+	struct sk_buff_head *queue = &conns->queue;
+	bool sent = skb;
+
+	/* Interrupts stay on, as readers' socket filters run here. */
+	spin_lock_bh(&queue->lock);
+	conns->number++;
+	if (skb) {
+		/* The first attribute. */
+		*(u32 *)nla_data(genlmsg_data(nlmsg_data(nlmsg_hdr(skb)))) = conns->number;
+		mpa_tap_event(conns, skb);
+	}
+	if (skb && mpa_event_has_group(conns->net)) {
+		sent = !conns->closed && queue->qlen < MPA_EVENTS_MAX;
+		if (sent) {
+			__skb_queue_tail(queue, skb_get(skb));
+			queue_work(mpa_event_wq, &conns->work);
+		}
+	}
+	spin_unlock_bh(&queue->lock);
+	return sent;
+}
+
+/*
+ * Send an event if anybody listens. @attr: the attribute that only this event has,
+ * with @value; or 0. @failure: NULL: the connection's own. Context: any, socket
+ * lock held.
+ */
+static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value,
+		      const struct mpa_failure *failure)
+{
+	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
+	struct mem_cgroup *old;
+	struct sk_buff *skb;
+
+	if (!READ_ONCE(conns->nr_joined) && !mpa_event_has_group(conns->net))
+		return;
+	/* Charge the event to the connection's memory cgroup while it is queued. */
+	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
+	skb = mpa_event_build(ctx, cmd, attr, value, failure);
+	set_active_memcg(old);
+	if (!mpa_event_queue(conns, skb))
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
+	nlmsg_free(skb);
+}
+
+/* Send one event and requeue: a namespace with many events must not block others. */
+static void mpa_event_work(struct work_struct *work)
+{
+	struct mpa_conns *conns = container_of(work, struct mpa_conns, work);
+	struct sk_buff *skb = skb_dequeue(&conns->queue);
+	int err;
+
+	if (!skb)
+		return;
+	err = genlmsg_multicast_netns(mpa_conns_family, conns->net, skb, 0,
+				      MPA_NLGRP_EVENTS, GFP_KERNEL);
+	/* -ESRCH: nobody has received it. */
+	if (err && err != -ESRCH)
+		SNMP_INC_STATS(mpa_stat_mib(conns->net), MPA_MIB_EVENTS_LOST);
+	queue_work(mpa_event_wq, work);
+}
+
+static int __net_init mpa_conns_net_init(struct net *net)
+{
+	struct mpa_conns *conns = mpa_conns(net);
+
+	conns->net = net;
+	xa_init_flags(&conns->all, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
+	spin_lock_init(&conns->lock);
+	INIT_LIST_HEAD(&conns->taps);
+	skb_queue_head_init(&conns->queue);
+	INIT_WORK(&conns->work, mpa_event_work);
+	return 0;
+}
+
+/*
+ * In-kernel users that were loaded before this module may close their sockets
+ * later, in their own exit: queue no more events, and let these sockets not use
+ * the namespace's counters. Events that are queued are sent.
+ */
+static void __net_exit mpa_conns_net_exit(struct net *net)
+{
+	struct mpa_conns *conns = mpa_conns(net);
+	struct mpa_ctx *ctx;
+	unsigned long id;
+
+	mpa_tap_end_all(conns);
+	spin_lock_bh(&conns->queue.lock);
+	conns->closed = true;
+	spin_unlock_bh(&conns->queue.lock);
+	while (!skb_queue_empty_lockless(&conns->queue))
+		flush_work(&conns->work);
+	cancel_work_sync(&conns->work);
+
+	if (xa_empty(&conns->all))
+		return;
+	rcu_read_lock();
+	xa_for_each(&conns->all, id, ctx)
+		WRITE_ONCE(ctx->tcp.mib, &mpa_mib_nowhere);
+	rcu_read_unlock();
+	synchronize_net();
+	xa_destroy(&conns->all);
+}
+
+static struct pernet_operations mpa_conns_ops = {
+	.init	= mpa_conns_net_init,
+	.exit	= mpa_conns_net_exit,
+	.id	= &mpa_conns_id,
+	.size	= sizeof(struct mpa_conns),
+};
+
+int __init mpa_conns_init(void)
+{
+	return register_pernet_subsys(&mpa_conns_ops);
+}
+
+void mpa_conns_exit(void)
+{
+	unregister_pernet_subsys(&mpa_conns_ops);
+}
+
+/* ---- what has happened ---- */
 
 static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			     u8 code, u64 position)
@@ -42,13 +217,6 @@ static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			    position);
 }
 
-/* Whether the peer has rejected the request, and not a local program. */
-static bool mpa_report_by_peer(const struct mpa_ctx *ctx)
-{
-	return ctx->role == MPA_ROLE_INITIATOR && ctx->peer_valid &&
-	       ctx->peer.flags & MPA_PEER_REJECTED;
-}
-
 /* Index of the counter of the role, or of TUF. */
 static u32 mpa_report_kind(const struct mpa_ctx *ctx)
 {
@@ -61,20 +229,22 @@ static u32 mpa_report_kind(const struct mpa_ctx *ctx)
  */
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 {
-	struct sock *sk = ctx->sk;
+	bool by_peer;
 
-	trace_mpa_state(sk, old, ctx->state);
+	trace_mpa_state(ctx->sk, old, ctx->state);
 	switch (ctx->state) {
 	case MPA_STATE_FULL:
 		SNMP_INC_STATS(ctx->tcp.mib,
 			       MPA_MIB_CURR + mpa_report_kind(ctx));
 		SNMP_INC_STATS(ctx->tcp.mib,
 			       MPA_MIB_TOTAL + mpa_report_kind(ctx));
-		mpa_report_event(ctx, MPA_CMD_STARTED_NTF);
+		mpa_event(ctx, MPA_CMD_STARTED_NTF, 0, 0, NULL);
 		break;
 	case MPA_STATE_REJECTED:
-		mpa_report_refused(ctx, mpa_report_by_peer(ctx) ?
-				   MPA_REFUSAL_BY_PEER : MPA_REFUSAL_BY_USER,
+		by_peer = ctx->role == MPA_ROLE_INITIATOR && ctx->peer_valid &&
+			  ctx->peer.flags & MPA_PEER_REJECTED;
+		mpa_report_refused(ctx, by_peer ? MPA_REFUSAL_BY_PEER :
+						  MPA_REFUSAL_BY_USER,
 				   -ECONNREFUSED);
 		break;
 	case MPA_STATE_IDLE:
@@ -90,17 +260,13 @@ static void mpa_report_failure(const struct mpa_ctx *ctx, u32 counter,
 			       const char *what, enum mpa_refusal why,
 			       const struct mpa_failure *failure)
 {
-	const struct mpa_event event = {
-		.cmd = why ? MPA_CMD_REFUSED_NTF : MPA_CMD_FAILED_NTF,
-		.attr = why ? MPA_A_CONN_REFUSAL : 0,
-		.value = why, .failure = failure,
-	};
 	u64 position = failure == &ctx->failure[MPA_RX] ? ctx->rx.cur.pos : 0;
 
 	SNMP_INC_STATS(ctx->tcp.mib, counter);
 	trace_mpa_error(ctx->sk, failure->code, failure->err, position);
 	mpa_report_debug(ctx->sk, what, failure->err, failure->code, position);
-	mpa_event(ctx, &event);
+	mpa_event(ctx, why ? MPA_CMD_REFUSED_NTF : MPA_CMD_FAILED_NTF,
+		  why ? MPA_A_CONN_REFUSAL : 0, why, failure);
 }
 
 /* Startup has failed, or has been rejected. @err: negative errno. */
@@ -176,18 +342,13 @@ void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 /* MULPDU has changed, in MPA_STATE_FULL. Context: process. */
 void mpa_report_mulpdu(const struct mpa_ctx *ctx)
 {
-	mpa_report_event(ctx, MPA_CMD_MULPDU_NTF);
+	mpa_event(ctx, MPA_CMD_MULPDU_NTF, 0, 0, NULL);
 }
 
 /* The connection's first segment that does not start with an FPDU was sent. */
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 {
-	const struct mpa_event event = {
-		.cmd = MPA_CMD_UNALIGNED_NTF, .attr = MPA_A_CONN_CAUSE,
-		.value = cut,
-	};
-
-	mpa_event(mpa_ctx(sk), &event);
+	mpa_event(mpa_ctx(sk), MPA_CMD_UNALIGNED_NTF, MPA_A_CONN_CAUSE, cut, NULL);
 }
 
 /* TUF only: a middlebox changes the segmentation of the stream. */
@@ -204,228 +365,5 @@ void mpa_report_closed(const struct mpa_ctx *ctx)
 		SNMP_ADD_STATS(ctx->tcp.mib,
 			       MPA_MIB_CURR + mpa_report_kind(ctx), -1);
 	if (ctx->state != MPA_STATE_IDLE)
-		mpa_report_event(ctx, MPA_CMD_CLOSED_NTF);
-}
-
-/*
- * ---- events to netlink listeners ----
- *
- * An event is built where it happens, and sent from there to the few sockets that
- * have requested the events of its namespace (mpa_nl_tap.c).
- *
- * A work item of the namespace sends the event to the multicast group as well:
- * netlink walks all listeners of the machine for each event, and connections must
- * not wait for that. A user who can create user namespaces can have a thousand
- * listeners there, and any number of events. So only namespaces of the initial
- * user namespace send to the group.
- */
-
-/* Octets for some forty numbers and two addresses. */
-#define MPA_EVENT_SIZE		640
-
-/* Limit of a namespace's queue. */
-#define MPA_EVENTS_MAX		1024
-
-/* Maximum number of namespaces that send at the same time. */
-#define MPA_EVENTS_AT_ONCE	4
-
-/**
- * struct mpa_events - events of one network namespace
- * @net:	the namespace
- * @queue:	events not yet sent; its lock protects all following members
- * @number:	of the last event
- * @closed:	the namespace or the module exits: no more are queued
- * @work:	sends them
- */
-struct mpa_events {
-	struct net		*net;
-	struct sk_buff_head	queue;
-	u32			number;
-	bool			closed;
-	struct work_struct	work;
-};
-
-static const struct genl_family *mpa_event_family __ro_after_init;
-static struct workqueue_struct *mpa_event_wq __ro_after_init;
-static unsigned int mpa_events_id __read_mostly;
-
-static struct mpa_events *mpa_events(const struct net *net)
-{
-	return net_generic(net, mpa_events_id);
-}
-
-/* @number is set to the attribute that takes the event's number. */
-static int mpa_event_fill(struct sk_buff *skb, const struct mpa_ctx *ctx,
-			  const struct mpa_event *event, struct nlattr **number)
-{
-	void *head = genlmsg_put(skb, 0, 0, mpa_event_family, 0, event->cmd);
-
-	if (!head)
-		return -EMSGSIZE;
-	*number = nla_reserve(skb, MPA_A_CONN_EVENT, sizeof(u32));
-	if (!*number ||
-	    (event->attr && nla_put_u32(skb, event->attr, event->value)) ||
-	    mpa_show_conn(skb, ctx, sock_net(ctx->sk)->user_ns, event->failure))
-		return -EMSGSIZE;
-	genlmsg_end(skb, head);
-	return 0;
-}
-
-static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx,
-				       const struct mpa_event *event,
-				       struct nlattr **number)
-{
-	struct sk_buff *skb = genlmsg_new(MPA_EVENT_SIZE,
-					  GFP_ATOMIC | __GFP_ACCOUNT);
-
-	if (skb && WARN_ON_ONCE(mpa_event_fill(skb, ctx, event, number))) {
-		nlmsg_free(skb);
-		skb = NULL;
-	}
-	return skb;
-}
-
-/* Whether the group has members in any namespace: netlink does not know in which. */
-static bool mpa_event_has_group(struct net *net)
-{
-	return net->user_ns == &init_user_ns &&
-	       genl_has_listeners(mpa_event_family, net, MPA_NLGRP_EVENTS);
-}
-
-/*
- * Send an event to the taps, and queue it for the group, in the order of numbers.
- * @skb: NULL if there was no memory; the event takes a number nevertheless, so
- * that listeners see the gap. Return: false if the event is lost for the group,
- * or for all.
- */
-static bool mpa_event_queue(struct mpa_events *events, struct sk_buff *skb,
-			    struct nlattr *number)
-{
-	struct sk_buff_head *queue = &events->queue;
-	bool sent = skb;
-
-	/* Interrupts stay on, as readers' socket filters run here. */
-	spin_lock_bh(&queue->lock);
-	events->number++;
-	if (skb) {
-		*(u32 *)nla_data(number) = events->number;
-		mpa_tap_event(events->net, skb);
-	}
-	if (skb && mpa_event_has_group(events->net)) {
-		sent = !events->closed && queue->qlen < MPA_EVENTS_MAX;
-		if (sent) {
-			__skb_queue_tail(queue, skb_get(skb));
-			queue_work(mpa_event_wq, &events->work);
-		}
-	}
-	spin_unlock_bh(&queue->lock);
-	return sent;
-}
-
-static noinline void mpa_event_send(const struct mpa_ctx *ctx,
-				    const struct mpa_event *event)
-{
-	struct mem_cgroup *old;
-	struct nlattr *number;
-	struct sk_buff *skb;
-
-	/* Charge the event to the connection's memory cgroup while it is queued. */
-	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
-	skb = mpa_event_build(ctx, event, &number);
-	set_active_memcg(old);
-	if (!mpa_event_queue(mpa_events(sock_net(ctx->sk)), skb, number))
-		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_EVENTS_LOST);
-	nlmsg_free(skb);
-}
-
-/* Send an event if anybody listens. Context: any, socket lock held. */
-void mpa_event(const struct mpa_ctx *ctx, const struct mpa_event *event)
-{
-	struct net *net = sock_net(ctx->sk);
-
-	if (mpa_tap_has_events(net) || mpa_event_has_group(net))
-		mpa_event_send(ctx, event);
-}
-
-static void mpa_event_send_next(struct mpa_events *events)
-{
-	struct sk_buff *skb;
-	int err;
-
-	spin_lock_bh(&events->queue.lock);
-	skb = __skb_dequeue(&events->queue);
-	spin_unlock_bh(&events->queue.lock);
-	if (!skb)
-		return;
-	err = genlmsg_multicast_netns(mpa_event_family, events->net, skb, 0,
-				      MPA_NLGRP_EVENTS, GFP_KERNEL);
-	/* -ESRCH: nobody has received it. */
-	if (err && err != -ESRCH)
-		SNMP_INC_STATS(mpa_stat_mib(events->net), MPA_MIB_EVENTS_LOST);
-}
-
-/* Send one event and requeue: a namespace with many events must not block others. */
-static void mpa_event_work(struct work_struct *work)
-{
-	struct mpa_events *events = container_of(work, struct mpa_events, work);
-
-	do {
-		mpa_event_send_next(events);
-		if (skb_queue_empty_lockless(&events->queue))
-			return;
-		cond_resched();
-	} while (events->closed);
-	queue_work(mpa_event_wq, work);
-}
-
-static int __net_init mpa_event_net_init(struct net *net)
-{
-	struct mpa_events *events = mpa_events(net);
-
-	events->net = net;
-	skb_queue_head_init(&events->queue);
-	INIT_WORK(&events->work, mpa_event_work);
-	return 0;
-}
-
-/* Send queued events and accept no more, as in-kernel users may close sockets later. */
-static void __net_exit mpa_event_net_exit(struct net *net)
-{
-	struct mpa_events *events = mpa_events(net);
-
-	spin_lock_bh(&events->queue.lock);
-	events->closed = true;
-	spin_unlock_bh(&events->queue.lock);
-	cancel_work_sync(&events->work);
-	mpa_event_work(&events->work);
-}
-
-static struct pernet_operations mpa_event_net_ops = {
-	.init	= mpa_event_net_init,
-	.exit	= mpa_event_net_exit,
-	.id	= &mpa_events_id,
-	.size	= sizeof(struct mpa_events),
-};
-
-/* At module init, before any connection exists. Return: 0 or a negative errno. */
-int __init mpa_event_init(const struct genl_family *family)
-{
-	int err;
-
-	mpa_event_family = family;
-	mpa_event_wq = alloc_workqueue("mpa_events", WQ_UNBOUND,
-				       MPA_EVENTS_AT_ONCE);
-	if (!mpa_event_wq)
-		return -ENOMEM;
-	err = register_pernet_subsys(&mpa_event_net_ops);
-	if (err)
-		destroy_workqueue(mpa_event_wq);
-	return err;
-}
-
-/* At module exit, with no connection left. Queued events are sent. */
-void mpa_event_exit(void)
-{
-	unregister_pernet_subsys(&mpa_event_net_ops);
-	destroy_workqueue(mpa_event_wq);
+		mpa_event(ctx, MPA_CMD_CLOSED_NTF, 0, 0, NULL);
 }

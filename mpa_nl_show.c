@@ -52,10 +52,9 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
 	struct sock *sk = ctx->sk;
 	u64 ino = sock_i_ino(sk);
 
-	if (ino && mpa_show_u64(skb, MPA_A_CONN_INODE, ino))
-		return -EMSGSIZE;
-	if ((READ_ONCE(ctx->consumer) || READ_ONCE(ctx->was_kernel)) &&
-	    nla_put_flag(skb, MPA_A_CONN_KERNEL))
+	if ((ino && mpa_show_u64(skb, MPA_A_CONN_INODE, ino)) ||
+	    ((READ_ONCE(ctx->consumer) || READ_ONCE(ctx->was_kernel)) &&
+	     nla_put_flag(skb, MPA_A_CONN_KERNEL)))
 		return -EMSGSIZE;
 	return nla_put_u32(skb, MPA_A_CONN_UID,
 			   from_kuid_munged(user_ns, READ_ONCE(sk->sk_uid)));
@@ -67,23 +66,13 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
  */
 u32 mpa_show_flags(const struct mpa_ctx *ctx)
 {
-	u32 flags = 0;
-
-	if (READ_ONCE(ctx->tx.format.crc))
-		flags |= MPA_INFO_TX_CRC;
-	if (READ_ONCE(ctx->rx.format.crc))
-		flags |= MPA_INFO_RX_CRC;
-	if (READ_ONCE(ctx->enhanced))
-		flags |= MPA_INFO_ENHANCED;
-	if (READ_ONCE(ctx->control) & MPA_START_P2P)
-		flags |= MPA_INFO_P2P;
-	if (READ_ONCE(ctx->tx.format.marked))
-		flags |= MPA_INFO_TX_MARKERS;
-	if (READ_ONCE(ctx->rx.format.marked))
-		flags |= MPA_INFO_RX_MARKERS;
-	if (READ_ONCE(ctx->may_send))
-		flags |= MPA_INFO_MAY_SEND;
-	return flags;
+	return (READ_ONCE(ctx->tx.format.crc) ? MPA_INFO_TX_CRC : 0) |
+	       (READ_ONCE(ctx->rx.format.crc) ? MPA_INFO_RX_CRC : 0) |
+	       (READ_ONCE(ctx->enhanced) ? MPA_INFO_ENHANCED : 0) |
+	       (READ_ONCE(ctx->control) & MPA_START_P2P ? MPA_INFO_P2P : 0) |
+	       (READ_ONCE(ctx->tx.format.marked) ? MPA_INFO_TX_MARKERS : 0) |
+	       (READ_ONCE(ctx->rx.format.marked) ? MPA_INFO_RX_MARKERS : 0) |
+	       (READ_ONCE(ctx->may_send) ? MPA_INFO_MAY_SEND : 0);
 }
 
 /*
@@ -104,14 +93,13 @@ u8 mpa_show_code(const struct mpa_ctx *ctx)
 
 static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
-	if (nla_put_u32(skb, MPA_A_CONN_REVISION, READ_ONCE(ctx->revision)) ||
-	    nla_put_u32(skb, MPA_A_CONN_FLAGS, mpa_show_flags(ctx)))
-		return -EMSGSIZE;
-	if (READ_ONCE(ctx->enhanced) &&
-	    (nla_put_u32(skb, MPA_A_CONN_IRD, READ_ONCE(ctx->ird)) ||
-	     nla_put_u32(skb, MPA_A_CONN_ORD, READ_ONCE(ctx->ord))))
-		return -EMSGSIZE;
-	return 0;
+	int err = nla_put_u32(skb, MPA_A_CONN_REVISION, READ_ONCE(ctx->revision)) ?:
+		  nla_put_u32(skb, MPA_A_CONN_FLAGS, mpa_show_flags(ctx));
+
+	if (err || !READ_ONCE(ctx->enhanced))
+		return err;
+	return nla_put_u32(skb, MPA_A_CONN_IRD, READ_ONCE(ctx->ird)) ?:
+	       nla_put_u32(skb, MPA_A_CONN_ORD, READ_ONCE(ctx->ord));
 }
 
 static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
@@ -121,49 +109,49 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	u8 state = mpa_poll_state(ctx);
 
 	if (nla_put_u32(skb, MPA_A_CONN_ROLE, READ_ONCE(ctx->role)) ||
-	    nla_put_u32(skb, MPA_A_CONN_STATE, state))
-		return -EMSGSIZE;
-	if (mpa_alt(ctx) ? mpa_alt_show(skb, ctx) :
-	    state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx))
-		return -EMSGSIZE;
-	if (READ_ONCE(ctx->rx.want_place) &&
-	    nla_put_flag(skb, MPA_A_CONN_PLACING))
+	    nla_put_u32(skb, MPA_A_CONN_STATE, state) ||
+	    (mpa_alt(ctx) ? mpa_alt_show(skb, ctx) :
+	     state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx)) ||
+	    (READ_ONCE(ctx->rx.want_place) &&
+	     nla_put_flag(skb, MPA_A_CONN_PLACING)))
 		return -EMSGSIZE;
 	return nla_put_u32(skb, MPA_A_CONN_EMSS, emss) ?:
 	       nla_put_u32(skb, MPA_A_CONN_MULPDU,
 			   mpa_framing_mulpdu(&ctx->tx.format, emss));
 }
 
-static int mpa_show_sent(struct sk_buff *skb, const struct mpa_ctx *ctx)
-{
-	const struct mpa_watch *watch = &ctx->tcp.watch;
+/* 64-bit counters of struct mpa_ctx. */
+static const struct {
+	u16 attr;
+	u16 at;
+} mpa_show_counters[] = {
+	{ MPA_A_CONN_TX_ULPDUS, offsetof(struct mpa_ctx, tx.ulpdus) },
+	{ MPA_A_CONN_TX_OCTETS, offsetof(struct mpa_ctx, tx.octets) },
+	{ MPA_A_CONN_TX_MARKERS, offsetof(struct mpa_ctx, tx.markers) },
+	{ MPA_A_CONN_TX_PACKETS, offsetof(struct mpa_ctx, tcp.watch.packets) },
+	{ MPA_A_CONN_TX_SEGS_ALIGNED, offsetof(struct mpa_ctx, tcp.watch.aligned) },
+	{ MPA_A_CONN_TX_SEGS_UNALIGNED, offsetof(struct mpa_ctx, tcp.watch.unaligned) },
+	{ MPA_A_CONN_RX_ULPDUS, offsetof(struct mpa_ctx, rx.ulpdus) },
+	{ MPA_A_CONN_RX_OCTETS, offsetof(struct mpa_ctx, rx.octets) },
+	{ MPA_A_CONN_RX_MARKERS, offsetof(struct mpa_ctx, rx.markers) },
+	{ MPA_A_CONN_RX_EDGE, offsetof(struct mpa_ctx, rx.cur.pos) },
+};
 
-	return mpa_show_u64(skb, MPA_A_CONN_TX_ULPDUS,
-			    READ_ONCE(ctx->tx.ulpdus)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_TX_OCTETS,
-			    READ_ONCE(ctx->tx.octets)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_TX_MARKERS,
-			    READ_ONCE(ctx->tx.markers)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_TX_PACKETS,
-			    READ_ONCE(watch->packets)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_TX_SEGS_ALIGNED,
-			    READ_ONCE(watch->aligned)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_TX_SEGS_UNALIGNED,
-			    READ_ONCE(watch->unaligned));
-}
-
-static int mpa_show_received(struct sk_buff *skb, const struct mpa_ctx *ctx)
+static int mpa_show_counts(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = READ_ONCE(ctx->rx.place);
-	u64 placed = place ? READ_ONCE(place->total) : 0;
-	const struct mpa_rx *rx = &ctx->rx;
+	unsigned int i;
+	int err;
 
-	return mpa_show_u64(skb, MPA_A_CONN_RX_ULPDUS, READ_ONCE(rx->ulpdus)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_RX_OCTETS, READ_ONCE(rx->octets)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_RX_MARKERS,
-			    READ_ONCE(rx->markers)) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_RX_PLACED, placed) ?:
-	       mpa_show_u64(skb, MPA_A_CONN_RX_EDGE, READ_ONCE(rx->cur.pos));
+	err = mpa_show_u64(skb, MPA_A_CONN_RX_PLACED,
+			   place ? READ_ONCE(place->total) : 0);
+	for (i = 0; !err && i < ARRAY_SIZE(mpa_show_counters); i++) {
+		const u64 *count = (void *)ctx + mpa_show_counters[i].at;
+
+		err = mpa_show_u64(skb, mpa_show_counters[i].attr,
+				   READ_ONCE(*count));
+	}
+	return err;
 }
 
 /* Octets kept outside TCP's queues. */
@@ -172,10 +160,8 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
 	const struct mpa_record *cur = &ctx->rx.cur;
 	u32 rx = READ_ONCE(cur->stash) ? READ_ONCE(cur->taken) : 0;
-	s32 tx = 0;
+	s32 tx = out ? READ_ONCE(out->len) : 0;
 
-	if (out)
-		tx = READ_ONCE(out->len);
 	return nla_put_u32(skb, MPA_A_CONN_RX_HELD, rx) ?:
 	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
 }
@@ -206,15 +192,15 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 		mpa_show_failure(ctx, &its_own);
 		failure = &its_own;
 	}
-	if (failure->code &&
-	    nla_put_u32(skb, MPA_A_CONN_ERROR, failure->code))
+	if ((failure->code &&
+	     nla_put_u32(skb, MPA_A_CONN_ERROR, failure->code)) ||
+	    (failure->err &&
+	     nla_put_u32(skb, MPA_A_CONN_ERRNO, -failure->err)) ||
+	    (rx &&
+	     mpa_show_u64(skb, MPA_A_CONN_ERROR_POSITION,
+			  READ_ONCE(ctx->rx.cur.pos))))
 		return -EMSGSIZE;
-	if (failure->err && nla_put_u32(skb, MPA_A_CONN_ERRNO, -failure->err))
-		return -EMSGSIZE;
-	if (!rx)
-		return 0;
-	return mpa_show_u64(skb, MPA_A_CONN_ERROR_POSITION,
-			    READ_ONCE(ctx->rx.cur.pos));
+	return 0;
 }
 
 /*
@@ -230,8 +216,7 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 	       mpa_show_addresses(skb, ctx) ?:
 	       mpa_show_owner(skb, ctx, user_ns) ?:
 	       mpa_show_parameters(skb, ctx) ?:
-	       mpa_show_sent(skb, ctx) ?:
-	       mpa_show_received(skb, ctx) ?:
+	       mpa_show_counts(skb, ctx) ?:
 	       mpa_show_held(skb, ctx) ?:
 	       mpa_show_error(skb, ctx, failure);
 }
@@ -255,8 +240,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 	ctx = mpa_ctx_rcu(sk);
 	if (ctx)
 		err = mpa_show_parameters(skb, ctx) ?:
-		      mpa_show_sent(skb, ctx) ?:
-		      mpa_show_received(skb, ctx) ?:
+		      mpa_show_counts(skb, ctx) ?:
 		      mpa_show_error(skb, ctx, NULL);
 	rcu_read_unlock();
 	if (err) {
@@ -286,22 +270,10 @@ size_t mpa_show_ulp_size(const struct sock *sk)
  * the socket lock may be changing.
  */
 
-/**
- * struct mpa_conns - connections of one network namespace
- * @all:	contexts, by cookie
- * @last:	the largest cookie so far; written with the lock of @all
- */
-struct mpa_conns {
-	struct xarray	all;
-	unsigned long	last;
-};
+unsigned int mpa_conns_id __read_mostly;
 
-static unsigned int mpa_conns_id __read_mostly;
-
-static struct mpa_conns *mpa_conns(const struct net *net)
-{
-	return net_generic(net, mpa_conns_id);
-}
+/* The netlink family. */
+const struct genl_family *mpa_conns_family __ro_after_init;
 
 /*
  * List a context. Context: process, socket lock held. Return: 0 or -ENOMEM;
@@ -335,124 +307,4 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
 	 */
 	WRITE_ONCE(ctx->listed, false);
 	mpa_tap_clear(ctx);
-}
-
-/*
- * The largest cookie so far. New cookies are larger, except for a few thousand on
- * each processor: so a walk up to this one ends, even if contexts are added.
- */
-unsigned long mpa_conns_last(const struct net *net)
-{
-	return READ_ONCE(mpa_conns(net)->last);
-}
-
-/*
- * Take a reference to the socket of a context. The memory of a freed socket may
- * have been reused for another socket. Return: whether the reference was taken,
- * and the socket is still the context's.
- */
-static bool mpa_conns_hold(const struct mpa_ctx *ctx)
-{
-	if (!refcount_inc_not_zero(&ctx->sk->sk_refcnt))
-		return false;
-	if (mpa_ctx_rcu(ctx->sk) == ctx)
-		return true;
-	sock_put(ctx->sk);
-	return false;
-}
-
-/*
- * Find the next context after @cookie, 0 at the beginning, up to @last. @cookie is
- * set to its cookie. Context: process, under RCU, which is released and taken
- * again. Return: the context, to be released with mpa_conns_put(), or NULL.
- */
-struct mpa_ctx *mpa_conns_next(const struct net *net, unsigned long *cookie,
-			       unsigned long last)
-{
-	struct xarray *all = &mpa_conns(net)->all;
-	struct mpa_ctx *ctx;
-
-	/*
-	 * Not cond_resched_rcu(), which is empty if RCU is preemptible, even if
-	 * the kernel is not.
-	 */
-	rcu_read_unlock();
-	cond_resched();
-	rcu_read_lock();
-
-	while ((ctx = xa_find_after(all, cookie, last, XA_PRESENT)))
-		if (mpa_conns_hold(ctx))
-			return ctx;
-	return NULL;
-}
-
-/*
- * Release a context that mpa_conns_next() or mpa_conns_find() has returned.
- * Context: under RCU.
- */
-void mpa_conns_put(struct mpa_ctx *ctx)
-{
-	sock_put(ctx->sk);
-}
-
-/*
- * Find a connection by cookie. Context: under RCU. Return: the context, to be
- * released with mpa_conns_put(), or NULL.
- */
-struct mpa_ctx *mpa_conns_find(const struct net *net, u64 cookie)
-{
-	struct mpa_ctx *ctx = xa_load(&mpa_conns(net)->all, cookie);
-
-	if (!ctx || !mpa_conns_hold(ctx))
-		return NULL;
-	/* On 32-bit machines the upper half has not been compared. */
-	if (mpa_show_cookie(ctx->sk) == cookie)
-		return ctx;
-	mpa_conns_put(ctx);
-	return NULL;
-}
-
-static int __net_init mpa_conns_net_init(struct net *net)
-{
-	struct mpa_conns *conns = mpa_conns(net);
-
-	xa_init_flags(&conns->all, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
-	return 0;
-}
-
-/*
- * In-kernel users that were loaded before this module may close their sockets
- * later, in their own exit. These sockets must not use the namespace's counters.
- */
-static void __net_exit mpa_conns_net_exit(struct net *net)
-{
-	struct mpa_conns *conns = mpa_conns(net);
-	struct mpa_ctx *ctx;
-	unsigned long id;
-
-	if (xa_empty(&conns->all))
-		return;
-	rcu_read_lock();
-	xa_for_each(&conns->all, id, ctx)
-		WRITE_ONCE(ctx->tcp.mib, &mpa_mib_nowhere);
-	rcu_read_unlock();
-	synchronize_net();
-	xa_destroy(&conns->all);
-}
-
-static struct pernet_operations mpa_conns_ops = {
-	.init	= mpa_conns_net_init,
-	.exit	= mpa_conns_net_exit,
-	.id	= &mpa_conns_id,
-	.size	= sizeof(struct mpa_conns),
-};
-
-int __init mpa_conns_init(void)
-{
-	return register_pernet_subsys(&mpa_conns_ops);
-}
-
-void mpa_conns_exit(void)
-{
-	unregister_pernet_subsys(&mpa_conns_ops);
 }

@@ -41,7 +41,7 @@
 
 /**
  * struct mpa_tap - records of a connection, or events, for a monitor
- * @list:	in mpa_taps.list
+ * @list:	in mpa_conns.taps
  * @ctx:	the connection's context; NULL: events of the namespace
  * @reader:	the monitor's netlink socket
  * @portid:	its port; another socket may get the same one while this socket is
@@ -65,139 +65,92 @@ struct mpa_tap {
 	struct rcu_head		rcu;
 };
 
-/**
- * struct mpa_taps - taps of one network namespace
- * @lock:	for @list, @n and mpa_ctx.tapped of the namespace's connections
- * @list:	all of them
- * @n:		at most MPA_TAPS_MAX
- * @events:	number of taps for events; read without @lock
- */
-struct mpa_taps {
-	spinlock_t		lock; /* for all following members */
-	struct list_head	list;
-	unsigned int		n;
-	unsigned int		events;
-};
-
 /* Enabled with the first tap: until then checks for taps cost nothing. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
-static const struct genl_family *mpa_tap_family __ro_after_init;
-static unsigned int mpa_taps_id __read_mostly;
-
-static struct mpa_taps *mpa_taps(const struct net *net)
-{
-	return net_generic(net, mpa_taps_id);
-}
-
-/* Context: under RCU, or mpa_taps.lock held. Return: the context's tap, or NULL. */
+/* Context: under RCU, or mpa_conns.lock held. Return: the context's tap, or NULL. */
 static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 {
-	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
+	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
 	struct mpa_tap *tap;
 
-	list_for_each_entry_rcu(tap, &taps->list, list,
-				lockdep_is_held(&taps->lock))
+	list_for_each_entry_rcu(tap, &conns->taps, list,
+				lockdep_is_held(&conns->lock))
 		if (tap->ctx == ctx)
 			return tap;
 	return NULL;
 }
 
-/* Context: mpa_taps.lock held. */
-static void mpa_tap_end(struct mpa_taps *taps, struct mpa_tap *tap)
+/* Context: mpa_conns.lock held. */
+static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
 {
 	list_del_rcu(&tap->list);
-	taps->n--;
+	conns->nr_taps--;
 	if (tap->ctx)
 		WRITE_ONCE(tap->ctx->tapped, false);
 	else
-		WRITE_ONCE(taps->events, taps->events - 1);
+		WRITE_ONCE(conns->nr_joined, conns->nr_joined - 1);
 	kfree_rcu(tap, rcu);
 }
 
 /**
- * mpa_tap_set() - send a connection's records to a netlink socket from now on
- * @ctx:	the context, found under the same RCU read lock
+ * mpa_tap_set() - send records or events to a netlink socket from now on
+ * @net:	the network namespace
+ * @ctx:	the connection's context, found under the same RCU read lock; NULL:
+ *		the events of @net
  * @reader:	the netlink socket
  * @portid:	its port
  * @octets:	maximum number of octets to copy from a record
  *
- * Context: under RCU; mpa_tap_used is on.
- * Return: 0; -EBUSY: another socket has a tap on the connection; -ENOSPC: the
- * namespace has MPA_TAPS_MAX taps; -ENOMEM; or -ENOENT: the connection has just
- * been closed.
+ * Context: any; with @ctx, under RCU, and mpa_tap_used is on.
+ * Return: 0, also if it receives them already; -EBUSY: another socket has a tap
+ * on the connection; -ENOSPC: there are MPA_TAPS_MAX taps, or MPA_TAPS_EVENTS_MAX
+ * for events; -ENOMEM; or -ENOENT: the connection has just been closed.
  */
-int mpa_tap_set(struct mpa_ctx *ctx, struct sock *reader, u32 portid, u32 octets)
+int mpa_tap_set(struct net *net, struct mpa_ctx *ctx, struct sock *reader,
+		u32 portid, u32 octets)
 {
 	struct mpa_tap *new = kzalloc(sizeof(*new), GFP_ATOMIC | __GFP_ACCOUNT);
-	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
+	struct mpa_conns *conns = mpa_conns(net);
 	struct mpa_tap *tap;
 	int err = 0;
 
 	if (!new)
 		return -ENOMEM;
-	spin_lock_bh(&taps->lock);
-	tap = mpa_tap_of(ctx);
-	if (tap && tap->reader != reader) {
-		err = -EBUSY;
-	} else if (tap) {
-		WRITE_ONCE(tap->octets, octets);
-	} else if (!READ_ONCE(ctx->listed)) {
-		err = -ENOENT;
-	} else if (taps->n >= MPA_TAPS_MAX) {
-		err = -ENOSPC;
-	} else {
-		new->ctx = ctx;
-		new->reader = reader;
-		new->portid = portid;
-		new->octets = octets;
-		list_add_rcu(&new->list, &taps->list);
-		taps->n++;
-		WRITE_ONCE(ctx->tapped, true);
-		new = NULL;
+	spin_lock_bh(&conns->lock);
+	list_for_each_entry(tap, &conns->taps, list) {
+		if (tap->ctx != ctx || (!ctx && tap->reader != reader))
+			continue;
+		if (tap->reader == reader)
+			WRITE_ONCE(tap->octets, octets);
+		else
+			err = -EBUSY;
+		goto out;
 	}
-	spin_unlock_bh(&taps->lock);
-	kfree(new);
-	return err;
-}
-
-/*
- * Send events to @reader, at @portid, from now on. Context: process. Return: 0,
- * also if it receives them already; -ENOSPC: there are MPA_TAPS_EVENTS_MAX taps
- * for events, or MPA_TAPS_MAX taps; -ENOMEM.
- */
-int mpa_tap_set_events(struct net *net, struct sock *reader, u32 portid)
-{
-	struct mpa_tap *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT), *tap;
-	struct mpa_taps *taps = mpa_taps(net);
-	int err = 0;
-
-	if (!new)
-		return -ENOMEM;
-	new->reader = reader;
-	new->portid = portid;
-	spin_lock_bh(&taps->lock);
-	list_for_each_entry(tap, &taps->list, list)
-		if (!tap->ctx && tap->reader == reader)
-			goto out;
-	if (taps->n >= MPA_TAPS_MAX || taps->events >= MPA_TAPS_EVENTS_MAX) {
+	if (ctx && !READ_ONCE(ctx->listed)) {
+		err = -ENOENT;
+		goto out;
+	}
+	if (conns->nr_taps >= MPA_TAPS_MAX ||
+	    (!ctx && conns->nr_joined >= MPA_TAPS_EVENTS_MAX)) {
 		err = -ENOSPC;
 		goto out;
 	}
-	list_add_rcu(&new->list, &taps->list);
-	taps->n++;
-	WRITE_ONCE(taps->events, taps->events + 1);
+	new->ctx = ctx;
+	new->reader = reader;
+	new->portid = portid;
+	new->octets = octets;
+	list_add_rcu(&new->list, &conns->taps);
+	conns->nr_taps++;
+	if (ctx)
+		WRITE_ONCE(ctx->tapped, true);
+	else
+		WRITE_ONCE(conns->nr_joined, conns->nr_joined + 1);
 	new = NULL;
 out:
-	spin_unlock_bh(&taps->lock);
+	spin_unlock_bh(&conns->lock);
 	kfree(new);
 	return err;
-}
-
-/* Whether there is a tap for the events of a namespace. Context: any. */
-bool mpa_tap_has_events(const struct net *net)
-{
-	return READ_ONCE(mpa_taps(net)->events);
 }
 
 /*
@@ -206,17 +159,17 @@ bool mpa_tap_has_events(const struct net *net)
  */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
-	struct mpa_taps *taps = mpa_taps(sock_net(ctx->sk));
+	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
 	struct mpa_tap *tap;
 
 	if (!static_branch_unlikely(&mpa_tap_used))
 		return;
 	/* @tapped is tested under the lock, as another task may be adding a tap. */
-	spin_lock_bh(&taps->lock);
+	spin_lock_bh(&conns->lock);
 	tap = ctx->tapped ? mpa_tap_of(ctx) : NULL;
 	if (tap)
-		mpa_tap_end(taps, tap);
-	spin_unlock_bh(&taps->lock);
+		mpa_tap_end(conns, tap);
+	spin_unlock_bh(&conns->lock);
 }
 
 /* Netlink's notifier: a netlink socket was closed, and has SOCK_DEAD. Context: process. */
@@ -225,129 +178,102 @@ static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 {
 	const struct netlink_notify *notify = arg;
 	struct mpa_tap *tap, *next;
-	struct mpa_taps *taps;
+	struct mpa_conns *conns;
 
 	if (event != NETLINK_URELEASE || notify->protocol != NETLINK_GENERIC)
 		return NOTIFY_DONE;
-	taps = mpa_taps(notify->net);
-	spin_lock_bh(&taps->lock);
-	list_for_each_entry_safe(tap, next, &taps->list, list)
+	conns = mpa_conns(notify->net);
+	spin_lock_bh(&conns->lock);
+	list_for_each_entry_safe(tap, next, &conns->taps, list)
 		if (tap->portid == notify->portid &&
 		    sock_flag(tap->reader, SOCK_DEAD))
-			mpa_tap_end(taps, tap);
-	spin_unlock_bh(&taps->lock);
+			mpa_tap_end(conns, tap);
+	spin_unlock_bh(&conns->lock);
 	return NOTIFY_DONE;
 }
 
-static struct notifier_block mpa_tap_notifier = {
+struct notifier_block mpa_tap_notifier = {
 	.notifier_call = mpa_tap_released,
 };
 
-static int __net_init mpa_tap_net_init(struct net *net)
-{
-	struct mpa_taps *taps = mpa_taps(net);
-
-	spin_lock_init(&taps->lock);
-	INIT_LIST_HEAD(&taps->list);
-	return 0;
-}
-
 /*
- * Connections with a tap hold a reference to the module, but taps for events may
- * be left at module exit.
+ * The namespace or the module exits. Connections with a tap hold a reference to the
+ * module, but taps for events may be left.
  */
-static void __net_exit mpa_tap_net_exit(struct net *net)
+void mpa_tap_end_all(struct mpa_conns *conns)
 {
-	struct mpa_taps *taps = mpa_taps(net);
 	struct mpa_tap *tap, *next;
 
-	list_for_each_entry_safe(tap, next, &taps->list, list)
-		mpa_tap_end(taps, tap);
-}
-
-static struct pernet_operations mpa_tap_net_ops = {
-	.init	= mpa_tap_net_init,
-	.exit	= mpa_tap_net_exit,
-	.id	= &mpa_taps_id,
-	.size	= sizeof(struct mpa_taps),
-};
-
-/* At module init. Return: 0 or a negative errno. */
-int __init mpa_tap_init(const struct genl_family *family)
-{
-	int err = register_pernet_subsys(&mpa_tap_net_ops);
-
-	if (err)
-		return err;
-	mpa_tap_family = family;
-	err = netlink_register_notifier(&mpa_tap_notifier);
-	if (err)
-		unregister_pernet_subsys(&mpa_tap_net_ops);
-	return err;
-}
-
-void mpa_tap_exit(void)
-{
-	netlink_unregister_notifier(&mpa_tap_notifier);
-	unregister_pernet_subsys(&mpa_tap_net_ops);
+	list_for_each_entry_safe(tap, next, &conns->taps, list)
+		mpa_tap_end(conns, tap);
 }
 
 /* ---- a record ---- */
 
 /**
  * struct mpa_tap_record - a message about one record
- * @ctx:	the connection's context
- * @tap:	its tap
- * @head:	the message's header
  * @direction:	enum mpa_direction
  * @verdict:	enum mpa_error
  * @placed:	the record is delivered out of order
  * @position:	stream position of its FPDU
  * @len:	octets of the ULPDU; 0: not known
- * @octets:	octets of the ULPDU to copy
- * @to:		destination of the next octet
  */
 struct mpa_tap_record {
-	struct mpa_ctx		*ctx;
-	struct mpa_tap		*tap;
-	void			*head;
 	enum mpa_direction	direction;
 	enum mpa_error		verdict;
 	bool			placed;
 	u64			position;
 	u32			len;
-	u32			octets;
-	u8			*to;
 };
 
-static int mpa_tap_fill(struct sk_buff *skb, struct mpa_tap_record *record)
+static int mpa_tap_put(struct sk_buff *skb, const struct mpa_ctx *ctx, u32 seq,
+		       const struct mpa_tap_record *record)
 {
-	struct mpa_ctx *ctx = record->ctx;
-	struct nlattr *data;
-
-	record->head = genlmsg_put(skb, 0, 0, mpa_tap_family, 0,
-				   MPA_CMD_RECORD_NTF);
-	if (!record->head ||
-	    nla_put_u64_64bit(skb, MPA_A_TAP_COOKIE, mpa_show_cookie(ctx->sk),
+	if (nla_put_u64_64bit(skb, MPA_A_TAP_COOKIE, mpa_show_cookie(ctx->sk),
 			      MPA_A_TAP_PAD) ||
-	    nla_put_u32(skb, MPA_A_TAP_SEQ, record->tap->seq) ||
+	    nla_put_u32(skb, MPA_A_TAP_SEQ, seq) ||
 	    nla_put_u32(skb, MPA_A_TAP_DIRECTION, record->direction) ||
 	    nla_put_u64_64bit(skb, MPA_A_TAP_POSITION, record->position,
-			      MPA_A_TAP_PAD))
+			      MPA_A_TAP_PAD) ||
+	    (record->len && nla_put_u32(skb, MPA_A_TAP_LENGTH, record->len)) ||
+	    (record->placed && nla_put_flag(skb, MPA_A_TAP_PLACED)) ||
+	    (record->direction == MPA_DIRECTION_RX &&
+	     nla_put_u32(skb, MPA_A_TAP_VERDICT, record->verdict)))
 		return -EMSGSIZE;
-	if (record->len && nla_put_u32(skb, MPA_A_TAP_LENGTH, record->len))
-		return -EMSGSIZE;
-	if (record->placed && nla_put_flag(skb, MPA_A_TAP_PLACED))
-		return -EMSGSIZE;
-	if (record->direction == MPA_DIRECTION_RX &&
-	    nla_put_u32(skb, MPA_A_TAP_VERDICT, record->verdict))
-		return -EMSGSIZE;
-	if (!record->octets)
-		return 0;
-	data = nla_reserve(skb, MPA_A_TAP_DATA, record->octets);
-	if (!data)
-		return -EMSGSIZE;
-	record->to = nla_data(data);
+	return 0;
+}
+
+/* @to: a pointer to the destination of the next octet. */
+static int mpa_tap_copy(void *to, const u8 *data, u32 len)
+{
+	u8 **at = to;
+
+	memcpy(*at, data, len);
+	*at += len;
+	return 0;
+}
+
+/*
+ * Copy the first @n octets of the ULPDU to @to: of a received record from @at, of a
+ * sent one (NULL) from the last FPDU in the buffer.
+ */
+static int mpa_tap_octets(const struct mpa_ctx *ctx, struct mpa_cursor *at,
+			  const struct mpa_fpdu *fpdu, u8 *to, u32 n)
+{
+	struct mpa_pick pick = { .copy = mpa_tap_copy, .to = &to };
+	const struct mpa_txbuf *out = ctx->tx.out;
+	u32 end = mpa_fpdu_offset(fpdu, n);
+
+	if (at)
+		return mpa_read_show(&ctx->rx, at, fpdu, 0, n, mpa_tap_copy, &to);
+	mpa_pick_begin(&pick, fpdu, 0);
+	while (pick.off < end) {
+		const u8 *data;
+		u32 len;
+
+		data = mpa_txbuf_at(out, out->len - fpdu->len + pick.off, &len);
+		mpa_pick_octets(&pick, data, min(len, end - pick.off));
+	}
 	return 0;
 }
 
@@ -370,35 +296,6 @@ static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 	sk_error_report(tap->reader);
 }
 
-/*
- * Begin a message. Context: under RCU, connection's socket lock held. Return: the
- * message, or NULL if none is to be sent.
- */
-static struct sk_buff *mpa_tap_begin(struct mpa_tap_record *record)
-{
-	struct mpa_ctx *ctx = record->ctx;
-	struct mpa_tap *tap = mpa_tap_of(ctx);
-	struct sk_buff *skb;
-
-	if (!tap)
-		return NULL;
-	record->tap = tap;
-	tap->seq++;
-	record->octets = min(record->len, READ_ONCE(tap->octets));
-	/* If the reader's buffer is full, do not copy anything. */
-	if (mpa_tap_full(tap->reader)) {
-		atomic_inc(&tap->reader->sk_drops);
-		mpa_tap_lost(tap, NULL);
-		return NULL;
-	}
-	skb = genlmsg_new(MPA_TAP_SIZE + nla_total_size(record->octets),
-			  GFP_ATOMIC | __GFP_NOWARN);
-	if (skb && !mpa_tap_fill(skb, record))
-		return skb;
-	mpa_tap_lost(tap, skb);
-	return NULL;
-}
-
 /* A reader that has just been closed is no problem: netlink purges its queue later. */
 static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 {
@@ -417,40 +314,74 @@ static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
  * Send an event to all sockets that have requested its namespace's events.
  * Context: any, lock of the queue of events held.
  */
-void mpa_tap_event(const struct net *net, struct sk_buff *skb)
+void mpa_tap_event(struct mpa_conns *conns, struct sk_buff *skb)
 {
 	struct mpa_tap *tap;
 
 	rcu_read_lock();
-	list_for_each_entry_rcu(tap, &mpa_taps(net)->list, list)
+	list_for_each_entry_rcu(tap, &conns->taps, list)
 		if (!tap->ctx)
 			mpa_tap_send(tap, skb_clone(skb, GFP_ATOMIC));
 	rcu_read_unlock();
 }
 
-/* Copy octets of the ULPDU of an FPDU in the buffer, without markers. */
-static void mpa_tap_copy_built(struct mpa_tap_record *record,
-			       const struct mpa_fpdu *fpdu)
+/*
+ * Build a message about a record. Context: under RCU, connection's socket lock
+ * held. Return: the message; NULL if there was no memory, or the octets cannot be
+ * read.
+ */
+static struct sk_buff *mpa_tap_build(const struct mpa_ctx *ctx,
+				     const struct mpa_tap *tap,
+				     const struct mpa_tap_record *record,
+				     struct mpa_cursor *at,
+				     const struct mpa_fpdu *fpdu)
 {
-	const struct mpa_txbuf *out = record->ctx->tx.out;
-	u32 at = out->len - fpdu->len, off = 0, left = record->octets;
+	u32 octets = min(record->len, READ_ONCE(tap->octets));
+	struct nlattr *data = NULL;
+	struct sk_buff *skb;
+	void *head;
 
-	while (left) {
-		struct mpa_field_span field;
-		const u8 *data;
-		u32 n;
+	skb = genlmsg_new(MPA_TAP_SIZE + nla_total_size(octets),
+			  GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	head = genlmsg_put(skb, 0, 0, mpa_conns_family, 0, MPA_CMD_RECORD_NTF);
+	if (!head || mpa_tap_put(skb, ctx, tap->seq, record))
+		goto failed;
+	if (octets)
+		data = nla_reserve(skb, MPA_A_TAP_DATA, octets);
+	if (octets && (!data || mpa_tap_octets(ctx, at, fpdu, nla_data(data),
+					       octets)))
+		goto failed;
+	genlmsg_end(skb, head);
+	return skb;
 
-		mpa_fpdu_field_at(fpdu, off, &field);
-		data = mpa_txbuf_at(out, at + off, &n);
-		n = min(n, field.len);
-		if (field.field == MPA_FIELD_ULPDU) {
-			n = min(n, left);
-			memcpy(record->to, data, n);
-			record->to += n;
-			left -= n;
+failed:
+	nlmsg_free(skb);
+	return NULL;
+}
+
+/* Send a message about a record to the connection's tap, if there is one. */
+static void mpa_tap_show(const struct mpa_ctx *ctx,
+			 const struct mpa_tap_record *record,
+			 struct mpa_cursor *at, const struct mpa_fpdu *fpdu)
+{
+	struct mpa_tap *tap;
+
+	rcu_read_lock();
+	tap = mpa_tap_of(ctx);
+	if (tap) {
+		tap->seq++;
+		/* If the reader's buffer is full, do not copy anything. */
+		if (mpa_tap_full(tap->reader)) {
+			atomic_inc(&tap->reader->sk_drops);
+			mpa_tap_lost(tap, NULL);
+		} else {
+			mpa_tap_send(tap, mpa_tap_build(ctx, tap, record, at,
+							fpdu));
 		}
-		off += n;
 	}
+	rcu_read_unlock();
 }
 
 /*
@@ -460,57 +391,19 @@ static void mpa_tap_copy_built(struct mpa_tap_record *record,
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position)
 {
-	struct mpa_tap_record record = {
-		.ctx = ctx, .direction = MPA_DIRECTION_TX,
+	const struct mpa_tap_record record = {
+		.direction = MPA_DIRECTION_TX,
 		.position = position, .len = fpdu->ulpdu_len,
 	};
-	struct sk_buff *skb;
 
-	rcu_read_lock();
-	skb = mpa_tap_begin(&record);
-	if (skb) {
-		mpa_tap_copy_built(&record, fpdu);
-		genlmsg_end(skb, record.head);
-		mpa_tap_send(record.tap, skb);
-	}
-	rcu_read_unlock();
-}
-
-static int mpa_tap_copy(void *arg, const u8 *data, u32 len)
-{
-	struct mpa_tap_record *record = arg;
-
-	memcpy(record->to, data, len);
-	record->to += len;
-	return 0;
-}
-
-static void mpa_tap_show(struct mpa_tap_record *record,
-			 struct mpa_cursor *at, const struct mpa_fpdu *fpdu)
-{
-	struct sk_buff *skb;
-
-	rcu_read_lock();
-	skb = mpa_tap_begin(record);
-	if (!skb)
-		goto out;
-	if (!record->octets ||
-	    !mpa_read_show(&record->ctx->rx, at, fpdu, 0, record->octets,
-			   mpa_tap_copy, record)) {
-		genlmsg_end(skb, record->head);
-		mpa_tap_send(record->tap, skb);
-		goto out;
-	}
-	mpa_tap_lost(record->tap, skb);
-out:
-	rcu_read_unlock();
+	mpa_tap_show(ctx, &record, NULL, fpdu);
 }
 
 /**
  * __mpa_tap_received() - the current record has been verified, or found bad
  * @ctx:	the context; mpa_tapped()
  * @at:		its octets
- * @fpdu:	its layout
+ * @fpdu:	its layout; NULL: its length is not valid
  * @verdict:	MPA_ERR_NONE, or its error
  *
  * Context: any, socket lock held.
@@ -518,12 +411,12 @@ out:
 void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			const struct mpa_fpdu *fpdu, enum mpa_error verdict)
 {
-	struct mpa_tap_record record = {
-		.ctx = ctx, .direction = MPA_DIRECTION_RX, .verdict = verdict,
-		.position = ctx->rx.cur.pos, .len = fpdu->ulpdu_len,
+	const struct mpa_tap_record record = {
+		.direction = MPA_DIRECTION_RX, .verdict = verdict,
+		.position = ctx->rx.cur.pos, .len = fpdu ? fpdu->ulpdu_len : 0,
 	};
 
-	mpa_tap_show(&record, at, fpdu);
+	mpa_tap_show(ctx, &record, at, fpdu);
 }
 
 /*
@@ -532,27 +425,13 @@ void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
  */
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
-	struct mpa_tap_record record = {
-		.ctx = ctx, .direction = MPA_DIRECTION_RX, .placed = true,
+	const struct mpa_tap_record record = {
+		.direction = MPA_DIRECTION_RX, .placed = true,
 		.position = mpa_rx_position(&ctx->rx, fpdu->pos),
 		.len = fpdu->ulpdu_len,
 	};
 	struct mpa_cursor at;
 
 	mpa_cursor_begin(&at, ctx->sk, ctx->rx.seq + fpdu->pos);
-	mpa_tap_show(&record, &at, fpdu);
-}
-
-/*
- * The current record's length is not valid. Context: any, socket lock held;
- * mpa_tapped().
- */
-void __mpa_tap_bad_length(struct mpa_ctx *ctx)
-{
-	struct mpa_tap_record record = {
-		.ctx = ctx, .direction = MPA_DIRECTION_RX,
-		.verdict = MPA_ERR_CRC, .position = ctx->rx.cur.pos,
-	};
-
-	mpa_tap_show(&record, NULL, NULL);
+	mpa_tap_show(ctx, &record, &at, fpdu);
 }

@@ -182,7 +182,7 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 		if (rx->unrequested)
 			break;
 		if (mpa_tapped(ctx))
-			__mpa_tap_bad_length(ctx);
+			__mpa_tap_received(ctx, NULL, NULL, MPA_ERR_CRC);
 		mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_CRC);
 		break;
 	case MPA_HEAD_MORE:

@@ -126,10 +126,7 @@ WITHOUT = {
             (r"^\tu64 position = mpa_tx_position_now\(tx\);\n", ""),
         ],
         "mpa_rx_place.c": [(r"^\t" + TRACE, "")],
-        "mpa_nl_report.c": [
-            (r"^\t" + TRACE, ""),
-            (r"^\tstruct sock \*sk = ctx->sk;\n\n(?=\tswitch)", ""),
-        ],
+        "mpa_nl_report.c": [(r"^\t" + TRACE, "")],
         "mpa_rx.c": [
             (r"^\t+" + TRACE, ""),
             (r"^\tu64 position;\n(?=\tu32 have;)", ""),
