@@ -112,10 +112,10 @@ struct mpa_consumer {
 	struct rcu_head		rcu;
 };
 
-/* Bits of ctx->pending: what the work item has to do */
+/* What the work item has to do: see mpa_set_pending() */
 enum mpa_pending {
-	MPA_PENDING_RESUME,	/* of mpa_sock_resume() */
-	MPA_PENDING_EVICTION	/* its place in startup is gone */
+	MPA_PENDING_RESUME = 1,	/* mpa_sock_resume() was called */
+	MPA_PENDING_EVICTION = 2 /* its place in startup is gone */
 };
 
 /* What can fail */
@@ -142,8 +142,6 @@ struct mpa_ctx {
 	u8			state;	/* poll: see mpa_set_state() */
 	u8			role;	/* enum mpa_role */
 	u8			revision;
-	/* enum mpa_pending; set without the lock, by mpa_set_pending() */
-	unsigned long		pending;
 	bool			closing; /* the work item is not queued again */
 	bool			want_crc; /* C was set in our startup frame */
 	bool			may_send; /* poll: 7.1.2 rule 4 is met */
@@ -168,6 +166,7 @@ struct mpa_ctx {
 	 * mpa_plain_close(). Written without the lock.
 	 */
 	atomic_t		plain[2];
+	atomic_t		pending; /* enum mpa_pending; written without the lock */
 	struct mpa_failure	failure[MPA_PARTS]; /* see mpa_fail() */
 	u16			ird;	/* negotiated, as what follows */
 	u16			ord;

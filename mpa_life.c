@@ -117,7 +117,8 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 	int err = 0;
 
 	/* Before ULPDUs are offered again, so that a later one is kept. */
-	if (test_and_clear_bit(MPA_PENDING_RESUME, &ctx->pending) && ctx->consumer)
+	if (atomic_fetch_andnot(MPA_PENDING_RESUME, &ctx->pending) &
+	    MPA_PENDING_RESUME && ctx->consumer)
 		ctx->consumer->paused = false;
 	mpa_startup_notice_reset(ctx);
 	if (mpa_starting(ctx))

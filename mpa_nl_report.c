@@ -303,7 +303,7 @@ static enum mpa_refusal mpa_report_refusal(const struct mpa_ctx *ctx)
 	case -ETIMEDOUT:
 		return MPA_REFUSAL_TIMEOUT;
 	case -EUSERS:
-		return test_bit(MPA_PENDING_EVICTION, &ctx->pending) ?
+		return atomic_read(&ctx->pending) & MPA_PENDING_EVICTION ?
 		       MPA_REFUSAL_OUSTED : MPA_REFUSAL_LIMIT;
 	case -ECONNABORTED:
 		return MPA_REFUSAL_GIVEN_UP;

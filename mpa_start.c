@@ -56,7 +56,7 @@ static int mpa_startup_more(struct mpa_ctx *ctx)
 			return mpa_startup_malformed(ctx);
 		return mpa_fail(ctx, MPA_STARTUP, -ECONNRESET, MPA_ERR_TCP);
 	}
-	if (test_bit(MPA_PENDING_EVICTION, &ctx->pending))
+	if (atomic_read(&ctx->pending) & MPA_PENDING_EVICTION)
 		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
 	/* Rules 8 and 10 of section 7.1.2. */
 	if (time_after_eq(jiffies, ctx->deadline))
@@ -190,7 +190,7 @@ static int mpa_startup_got_request(struct mpa_ctx *ctx)
 /* No memory for the private data: try again until the deadline. */
 static int mpa_startup_no_memory(struct mpa_ctx *ctx)
 {
-	if (test_bit(MPA_PENDING_EVICTION, &ctx->pending))
+	if (atomic_read(&ctx->pending) & MPA_PENDING_EVICTION)
 		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
 	if (time_after_eq(jiffies, ctx->deadline))
 		return mpa_fail(ctx, MPA_STARTUP, -ENOMEM, MPA_ERR_LOCAL);

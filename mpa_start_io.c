@@ -236,7 +236,7 @@ void mpa_startup_uncount(struct mpa_ctx *ctx)
 {
 	if (ctx->params)
 		mpa_policy_leave_startup(&ctx->params->admission);
-	clear_bit(MPA_PENDING_EVICTION, &ctx->pending);
+	atomic_andnot(MPA_PENDING_EVICTION, &ctx->pending);
 }
 
 /* ---- the end ---- */

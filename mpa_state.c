@@ -42,7 +42,7 @@ void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
 	     time_before(jiffies + delay, work->timer.expires)))
 		mod_delayed_work(mpa_wq, work, delay);
 	/* mpa_set_pending() may have been called just before. */
-	if (delay && READ_ONCE(ctx->pending))
+	if (delay && atomic_read(&ctx->pending))
 		mod_delayed_work(mpa_wq, work, 0);
 }
 
@@ -58,7 +58,7 @@ void mpa_schedule_work(struct mpa_ctx *ctx, unsigned long delay)
  */
 void mpa_set_pending(struct mpa_ctx *ctx, enum mpa_pending what)
 {
-	set_bit(what, &ctx->pending);
+	atomic_or(what, &ctx->pending);
 	smp_mb__after_atomic(); /* with mpa_schedule_work() */
 	mod_delayed_work(mpa_wq, &ctx->work, 0);
 }
