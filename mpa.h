@@ -267,64 +267,29 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 	}
 }
 
-/* Directions of the stream. */
-#define MPA_DIR_TX	1
-#define MPA_DIR_RX	2
-#define MPA_DIR_BOTH	(MPA_DIR_TX | MPA_DIR_RX)
-
 /**
  * mpa_framed() - whether a direction is framed, or being started
  * @ctx:	the context
- * @dirs:	MPA_DIR_*; TUF frames each separately
+ * @dir:	MPA_RX or MPA_TX; TUF frames each separately
  *
  * Context: any; without the socket lock it is a hint.
- * Return: true if one of them is.
  */
-static inline bool mpa_framed(const struct mpa_ctx *ctx, u8 dirs)
+static inline bool mpa_framed(const struct mpa_ctx *ctx, enum mpa_part dir)
 {
-	if (!mpa_started(ctx))
-		return false;
-	if (!mpa_alt(ctx))
-		return true;
-	return (dirs & MPA_DIR_TX && mpa_format_on(&ctx->tx.format)) ||
-	       (dirs & MPA_DIR_RX && mpa_format_on(&ctx->rx.format));
+	return mpa_started(ctx) &&
+	       mpa_format_on(dir == MPA_TX ? &ctx->tx.format : &ctx->rx.format);
 }
 
-static inline atomic_t *mpa_plain(struct mpa_ctx *ctx, u8 dir)
+/* Let passthrough calls begin again. Context: any, socket lock held. */
+static inline void mpa_plain_open(struct mpa_ctx *ctx, enum mpa_part dir)
 {
-	return &ctx->plain[dir == MPA_DIR_RX];
+	atomic_cmpxchg(&ctx->plain[dir == MPA_TX], -1, 0);
 }
 
-/**
- * mpa_plain_open() - let passthrough calls begin again
- * @ctx:	the context
- * @dirs:	MPA_DIR_*; no effect on one that is already open
- *
- * Context: any, socket lock held.
- */
-static inline void mpa_plain_open(struct mpa_ctx *ctx, u8 dirs)
+/* Let none begin. Return: 0, or -EBUSY while such a call is in progress. */
+static inline int mpa_plain_close(struct mpa_ctx *ctx, enum mpa_part dir)
 {
-	if (dirs & MPA_DIR_RX)
-		atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_RX), -1, 0);
-	if (dirs & MPA_DIR_TX)
-		atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_TX), -1, 0);
-}
-
-/**
- * mpa_plain_close() - let no passthrough call begin
- * @ctx:	the context
- * @dirs:	MPA_DIR_* that are about to be framed
- *
- * Return: 0, or -EBUSY while such a call is in progress.
- */
-static inline int mpa_plain_close(struct mpa_ctx *ctx, u8 dirs)
-{
-	if (dirs & MPA_DIR_TX && atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_TX), 0, -1))
-		return -EBUSY;
-	if (!(dirs & MPA_DIR_RX) || !atomic_cmpxchg(mpa_plain(ctx, MPA_DIR_RX), 0, -1))
-		return 0;
-	mpa_plain_open(ctx, dirs & MPA_DIR_TX);
-	return -EBUSY;
+	return atomic_cmpxchg(&ctx->plain[dir == MPA_TX], 0, -1) ? -EBUSY : 0;
 }
 
 /*

@@ -203,8 +203,7 @@ int mpa_sock_start(struct socket *sock, const struct mpa_start *start,
 {
 	int err = mpa_consumer_check(sock);
 
-	return err ?: mpa_control_start(sock->sk, start, MPA_PRIVATE_DATA_MAX,
-					!wait);
+	return err ?: mpa_control_start(sock->sk, start, sizeof(*start), !wait);
 }
 EXPORT_SYMBOL_GPL(mpa_sock_start);
 
@@ -220,8 +219,7 @@ int mpa_sock_accept(struct socket *sock, const struct mpa_reply *reply)
 {
 	int err = mpa_consumer_check(sock);
 
-	return err ?: mpa_control_decide(sock->sk, reply, MPA_PRIVATE_DATA_MAX,
-					 false);
+	return err ?: mpa_control_decide(sock->sk, reply, sizeof(*reply), false);
 }
 EXPORT_SYMBOL_GPL(mpa_sock_accept);
 
@@ -236,8 +234,7 @@ int mpa_sock_reject(struct socket *sock, const struct mpa_reply *reply)
 {
 	int err = mpa_consumer_check(sock);
 
-	return err ?: mpa_control_decide(sock->sk, reply, MPA_PRIVATE_DATA_MAX,
-					 true);
+	return err ?: mpa_control_decide(sock->sk, reply, sizeof(*reply), true);
 }
 EXPORT_SYMBOL_GPL(mpa_sock_reject);
 

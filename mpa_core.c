@@ -125,11 +125,8 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 
 	lock_sock(listener->sk);
 	ctx->tx.segment = listener->tx.segment;
-	ctx->tx.packing = listener->tx.packing;
-	ctx->tx.oversize = listener->tx.oversize;
-	ctx->rx.info = listener->rx.info;
-	ctx->rx.batch = listener->rx.batch;
-	ctx->rx.want_place = listener->rx.want_place;
+	ctx->tx.options = listener->tx.options;
+	ctx->rx.options = listener->rx.options;
 	theirs = listener->params;
 	/* If the listener now is a connection, the parameters are its own. */
 	if (theirs && listener->state == MPA_STATE_IDLE) {

@@ -73,65 +73,18 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock)
 
 /* ---- passthrough ---- */
 
-static bool mpa_plain_begin(struct mpa_ctx *ctx, u8 dirs)
-{
-	if (dirs & MPA_DIR_TX && !atomic_inc_unless_negative(mpa_plain(ctx, MPA_DIR_TX)))
-		return false;
-	if (!(dirs & MPA_DIR_RX) || atomic_inc_unless_negative(mpa_plain(ctx, MPA_DIR_RX)))
-		return true;
-	if (dirs & MPA_DIR_TX)
-		atomic_dec(mpa_plain(ctx, MPA_DIR_TX));
-	return false;
-}
-
-/* Slow path of mpa_passthrough_begin(), if no direction was framed just now. */
-bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
-{
-	bool passes;
-
-	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	passes = mpa_plain_begin(ctx, dirs);
-	if (!passes) {
-		/* MPA_START holds the lock, and may still fail. */
-		lock_sock(ctx->sk);
-		passes = mpa_plain_begin(ctx, dirs);
-		release_sock(ctx->sk);
-	}
-	/* TUF's counter excludes these calls only during a switch: check the direction. */
-	if (passes && mpa_alt(ctx) && mpa_framed(ctx, dirs)) {
-		mpa_passthrough_end(ctx, dirs);
-		return false;
-	}
-	return passes;
-}
-
-/**
- * mpa_alt_call_begin() - mpa_call_begin() for TUF, which switches each direction
- * separately
- * @ctx:	the context
- * @dir:	MPA_DIR_TX or MPA_DIR_RX
- *
- * Context: process, socket lock not held.
- */
-bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir)
+/* Slow path of mpa_call_begin(). TUF counts all calls: it also ends framing. */
+bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 {
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
-	/* The direction is being switched, with the lock held: wait for that. */
-	while (!mpa_plain_begin(ctx, dir)) {
+	while (!atomic_inc_unless_negative(&ctx->plain[dir == MPA_TX])) {
+		/* The direction is being switched, with the lock held: wait for that. */
 		lock_sock(ctx->sk);
 		release_sock(ctx->sk);
+		if (!mpa_alt(ctx) && mpa_started(ctx))
+			return true;
 	}
 	return mpa_framed(ctx, dir);
-}
-
-/* Undo mpa_passthrough_begin(). Context: any. */
-void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs)
-{
-	mpa_delay(MPA_POINT_PLAIN_END);
-	if (dirs & MPA_DIR_RX)
-		atomic_dec(mpa_plain(ctx, MPA_DIR_RX));
-	if (dirs & MPA_DIR_TX)
-		atomic_dec(mpa_plain(ctx, MPA_DIR_TX));
 }
 
 /* ---- callbacks ---- */

@@ -18,8 +18,7 @@ void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 	ctx->sk = sk;
 	ctx->tcp.mib = mpa_stat_mib(sock_net(sk));
 	ctx->tx.segment = MPA_SEGMENT_OFF;
-	ctx->tx.packing = true;
-	ctx->tx.oversize = true;
+	ctx->tx.options = BIT(MPA_PACKING) | BIT(MPA_OVERSIZE);
 	INIT_DELAYED_WORK(&ctx->work, mpa_work);
 }
 
@@ -69,7 +68,7 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		return 0;
 	}
 	/* A passthrough call under way would read or send octets unframed. */
-	err = mpa_plain_close(ctx, MPA_DIR_BOTH);
+	err = mpa_plain_close(ctx, MPA_TX) ?: mpa_plain_close(ctx, MPA_RX);
 	if (err)
 		goto no_start;
 	/* Softirq calls the callbacks of a listener without its lock. */
@@ -80,9 +79,11 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		err = mpa_startup_begin(ctx, params, nonblock);
 		params = NULL;
 	}
-	if (!mpa_started(ctx))
-		mpa_plain_open(ctx, MPA_DIR_BOTH);
 no_start:
+	if (!mpa_started(ctx)) {
+		mpa_plain_open(ctx, MPA_TX);
+		mpa_plain_open(ctx, MPA_RX);
+	}
 	kfree(params);
 	return err;
 }

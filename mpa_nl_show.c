@@ -112,7 +112,7 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	    nla_put_u32(skb, MPA_A_CONN_STATE, state) ||
 	    (mpa_alt(ctx) ? mpa_alt_show(skb, ctx) :
 	     state == MPA_STATE_FULL && mpa_show_agreed(skb, ctx)) ||
-	    (READ_ONCE(ctx->rx.want_place) &&
+	    (READ_ONCE(ctx->rx.options) & BIT(MPA_PLACE) &&
 	     nla_put_flag(skb, MPA_A_CONN_PLACING)))
 		return -EMSGSIZE;
 	return nla_put_u32(skb, MPA_A_CONN_EMSS, emss) ?:

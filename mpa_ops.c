@@ -17,12 +17,12 @@
 static int mpa_op_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
-	bool framed = mpa_call_begin(ctx, MPA_DIR_TX);
+	bool framed = mpa_call_begin(ctx, MPA_TX);
 	int ret;
 
 	ret = framed ? mpa_sendmsg(ctx, msg, size) :
 		       ctx->table->base->sendmsg(sk, msg, size);
-	mpa_call_end(ctx, MPA_DIR_TX, framed);
+	mpa_call_end(ctx, MPA_TX, framed);
 	return ret;
 }
 
@@ -36,11 +36,11 @@ static int mpa_op_recvmsg(struct sock *sk, struct msghdr *msg, size_t len,
 	if (flags & MSG_ERRQUEUE)
 		return ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
-	framed = mpa_call_begin(ctx, MPA_DIR_RX);
+	framed = mpa_call_begin(ctx, MPA_RX);
 	ret = framed ? mpa_recvmsg(ctx, msg, len, flags) :
 		       ctx->table->base->recvmsg(sk, msg, len,
 						 flags MPA_ADDR_LEN_ARG);
-	mpa_call_end(ctx, MPA_DIR_RX, framed);
+	mpa_call_end(ctx, MPA_RX, framed);
 	return ret;
 }
 
@@ -56,11 +56,11 @@ static int mpa_op_sendpage(struct sock *sk, struct page *page, int offset,
 	bool framed;
 	int ret;
 
-	framed = mpa_call_begin(ctx, MPA_DIR_TX);
+	framed = mpa_call_begin(ctx, MPA_TX);
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, size);
 	ret = framed ? mpa_sendmsg(ctx, &msg, size) :
 		       ctx->table->base->sendpage(sk, page, offset, size, flags);
-	mpa_call_end(ctx, MPA_DIR_TX, framed);
+	mpa_call_end(ctx, MPA_TX, framed);
 	return ret;
 }
 #endif
@@ -70,7 +70,7 @@ static void mpa_op_splice_eof(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
 
-	if (!mpa_framed(ctx, MPA_DIR_TX)) {
+	if (!mpa_framed(ctx, MPA_TX)) {
 		ctx->table->base->splice_eof(sock);
 		return;
 	}
@@ -86,7 +86,7 @@ static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	if (!mpa_framed(ctx, cmd == SIOCINQ ? MPA_DIR_RX : MPA_DIR_TX))
+	if (!mpa_framed(ctx, cmd == SIOCINQ ? MPA_RX : MPA_TX))
 		return false;
 	if (cmd == SIOCINQ) {
 		*answer = mpa_recvmsg_inq(ctx);
@@ -293,12 +293,12 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 				   unsigned int flags)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sock->sk);
+	bool framed = mpa_call_begin(ctx, MPA_RX);
 	ssize_t ret;
 
-	if (!mpa_passthrough_begin(ctx, MPA_DIR_RX))
-		return copy_splice_read(sock->file, ppos, pipe, len, flags);
-	ret = mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
-	mpa_passthrough_end(ctx, MPA_DIR_RX);
+	ret = framed ? copy_splice_read(sock->file, ppos, pipe, len, flags) :
+	      mpa_base_ops(sock)->splice_read(sock, ppos, pipe, len, flags);
+	mpa_call_end(ctx, MPA_RX, framed);
 	return ret;
 }
 
@@ -310,7 +310,7 @@ static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	if (mpa_framed(ctx, MPA_DIR_RX))
+	if (mpa_framed(ctx, MPA_RX))
 		return -EOPNOTSUPP;
 	return ctx->table->base_ops->set_rcvlowat(sk, val);
 }
@@ -320,7 +320,7 @@ static int mpa_op_set_peek_off(struct sock *sk, int val)
 {
 	const struct proto_ops *base = mpa_base_ops(sk->sk_socket);
 
-	if (!base->set_peek_off || mpa_framed(mpa_ctx(sk), MPA_DIR_RX))
+	if (!base->set_peek_off || mpa_framed(mpa_ctx(sk), MPA_RX))
 		return -EOPNOTSUPP;
 	return base->set_peek_off(sk, val);
 }

@@ -313,8 +313,8 @@ void mpa_rx_begin(struct mpa_ctx *ctx)
 	mpa_tcp_forget_urgent(ctx->sk);
 	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
 	/* If this fails all records are delivered in order. */
-	if (ctx->rx.want_place && mpa_place_set(ctx, true))
-		WRITE_ONCE(ctx->rx.want_place, false);
+	if (ctx->rx.options & BIT(MPA_PLACE) && mpa_place_set(ctx, true))
+		WRITE_ONCE(ctx->rx.options, ctx->rx.options & ~BIT(MPA_PLACE));
 }
 
 static void mpa_rx_drop_stash(struct mpa_ctx *ctx)

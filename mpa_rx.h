@@ -99,9 +99,8 @@ struct mpa_place {
 /**
  * struct mpa_rx - receive state
  * @format:	how FPDUs are framed; for MPA, with markers if we asked for them
- * @info:	MPA_RECVINFO is on
- * @batch:	MPA_RECV_BATCH is on
- * @want_place:	turn MPA_PLACE on when Full Operation begins
+ * @options:	BIT() of MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE, which will be on
+ *		once Full Operation begins
  * @ready:	poll: recvmsg will not wait
  * @requested:	a call has requested the current record
  * @unrequested:	TUF, before a call requests a record: the next octets are not
@@ -123,9 +122,7 @@ struct mpa_place {
  */
 struct mpa_rx {
 	struct mpa_format	format;
-	bool			info;
-	bool			batch;
-	bool			want_place;
+	u16			options;
 	bool			ready;
 	bool			requested;
 	bool			unrequested;

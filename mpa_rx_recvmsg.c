@@ -93,7 +93,7 @@ static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 
 	if (!msg->msg_control)
 		return 1;
-	if (ctx->rx.info)
+	if (ctx->rx.options & BIT(MPA_RECVINFO))
 		taken += CMSG_SPACE(sizeof(struct mpa_recvinfo));
 	if (msg->msg_controllen < taken + sizeof(u32))
 		return 1;
@@ -208,9 +208,9 @@ static noinline int mpa_recvmsg_put(const struct mpa_rx *rx, struct msghdr *msg,
 {
 	int err = 0;
 
-	if (rx->info)
+	if (rx->options & BIT(MPA_RECVINFO))
 		err = mpa_recvmsg_put_info(rx, msg, batch, last);
-	if (!err && rx->batch)
+	if (!err && rx->options & BIT(MPA_RECV_BATCH))
 		err = put_cmsg(msg, SOL_MPA, MPA_RECV_BATCH,
 			       batch->nr * sizeof(u32), batch->lengths);
 	return err;
@@ -221,7 +221,7 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 {
 	int err = 0;
 
-	if (rx->info || rx->batch)
+	if (rx->options & (BIT(MPA_RECVINFO) | BIT(MPA_RECV_BATCH)))
 		err = mpa_recvmsg_put(rx, msg, batch, last);
 	if (!err && last)
 		msg->msg_flags |= MSG_EOR;
@@ -231,7 +231,8 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 /* More records may be added: neither MSG_PEEK nor MSG_TRUNC is set. */
 static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 {
-	return ctx->rx.batch && !(flags & (MSG_PEEK | MSG_TRUNC));
+	return ctx->rx.options & BIT(MPA_RECV_BATCH) &&
+	       !(flags & (MSG_PEEK | MSG_TRUNC));
 }
 
 /* Copy octets of the current ULPDU, or of several. */
@@ -416,7 +417,7 @@ u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 	u32 octets = 0;
 
 	lock_sock(ctx->sk);
-	if (!mpa_framed(ctx, MPA_DIR_RX))
+	if (!mpa_framed(ctx, MPA_RX))
 		octets = mpa_tcp_inq(ctx->sk);
 	else if (ctx->state == MPA_STATE_FULL && mpa_rx_complete(ctx))
 		octets = rx->cur.fpdu.ulpdu_len - rx->cur.read;

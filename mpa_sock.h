@@ -57,44 +57,28 @@ void mpa_hook_detach(struct mpa_ctx *ctx);
 void mpa_hook_clone(struct sock *child);
 bool mpa_hook_ours(const struct sock *sk);
 const struct proto_ops *mpa_base_ops(const struct socket *sock);
-bool __mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs);
-bool mpa_alt_call_begin(struct mpa_ctx *ctx, u8 dir);
-void mpa_passthrough_end(struct mpa_ctx *ctx, u8 dirs);
-
-/**
- * mpa_passthrough_begin() - begin a call of TCP's own operation
- * @ctx:	the context
- * @dirs:	MPA_DIR_* that it uses: not framed before mpa_passthrough_end()
- *
- * Context: process, socket lock not held.
- * Return: false if one of them is framed: then the call must not be made.
- */
-static inline bool mpa_passthrough_begin(struct mpa_ctx *ctx, u8 dirs)
-{
-	return !mpa_framed(ctx, dirs) && __mpa_passthrough_begin(ctx, dirs);
-}
+bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir);
 
 /**
  * mpa_call_begin() - begin a call that sends or receives
  * @ctx:	the context
- * @dir:	MPA_DIR_*, which stays framed, or not, until mpa_call_end()
+ * @dir:	MPA_RX or MPA_TX, which stays framed, or not, until mpa_call_end()
  *
  * Context: process, socket lock not held.
  * Return: whether it is framed; if not, use TCP's own operation.
  */
-static inline bool mpa_call_begin(struct mpa_ctx *ctx, u8 dir)
+static inline bool mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 {
-	return mpa_alt(ctx) ? mpa_alt_call_begin(ctx, dir) :
-			      !mpa_passthrough_begin(ctx, MPA_DIR_BOTH);
+	return (!mpa_alt(ctx) && mpa_started(ctx)) || __mpa_call_begin(ctx, dir);
 }
 
-/* Undo mpa_call_begin(), which has returned @framed. */
-static inline void mpa_call_end(struct mpa_ctx *ctx, u8 dir, bool framed)
+/* Undo mpa_call_begin(), which has returned @framed. Context: any. */
+static inline void mpa_call_end(struct mpa_ctx *ctx, enum mpa_part dir, bool framed)
 {
-	if (mpa_alt(ctx))
-		mpa_passthrough_end(ctx, dir);
-	else if (!framed)
-		mpa_passthrough_end(ctx, MPA_DIR_BOTH);
+	if (framed && !mpa_alt(ctx))
+		return;
+	mpa_delay(MPA_POINT_PLAIN_END);
+	atomic_dec(&ctx->plain[dir == MPA_TX]);
 }
 
 /* Both ends have ended the stream, and each has received all octets. */
@@ -162,9 +146,9 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		   int __user *len);
 int mpa_control_start(struct sock *sk, const struct mpa_start *start,
-		      size_t room, bool nonblock);
+		      unsigned int len, bool nonblock);
 int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
-		       size_t room, bool reject);
+		       unsigned int len, bool reject);
 int mpa_control_place(struct sock *sk, bool on);
 void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info);
 void mpa_control_info(struct sock *sk, struct mpa_info *info);

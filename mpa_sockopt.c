@@ -10,35 +10,42 @@
 
 #include "mpa_sock.h"
 
-/* Octets of private data that a struct of @len octets has room for. */
-static size_t mpa_private_room(unsigned int len, size_t offset)
+/*
+ * Copy a struct of @size octets; the user's has @len octets, at least @min.
+ * Return: the struct, to be freed, or an ERR_PTR().
+ */
+static void *mpa_get_struct(size_t size, unsigned int min, sockptr_t val,
+			    unsigned int len)
 {
-	return len > offset ? min_t(size_t, len - offset, MPA_PRIVATE_DATA_MAX)
-			    : 0;
+	void *to;
+	int err;
+
+	if (len < min)
+		return ERR_PTR(-EINVAL);
+	if (len > PAGE_SIZE)
+		return ERR_PTR(-E2BIG);
+	to = kmalloc(size, GFP_KERNEL);
+	if (!to)
+		return ERR_PTR(-ENOMEM);
+	err = copy_struct_from_sockptr(to, size, val, len);
+	if (!err)
+		return to;
+	kfree(to);
+	return ERR_PTR(err);
 }
 
 static int mpa_set_start(struct sock *sk, sockptr_t val, unsigned int len)
 {
-	const size_t private_at = offsetof(struct mpa_start, private_data);
 	struct socket *sock = sk->sk_socket;
 	struct mpa_start *start;
-	bool nonblock;
 	int err;
 
-	if (len < offsetof(struct mpa_start, ird))
-		return -EINVAL;
-	if (len > PAGE_SIZE)
-		return -E2BIG;
-
-	start = kmalloc(sizeof(*start), GFP_KERNEL);
-	if (!start)
-		return -ENOMEM;
-	err = copy_struct_from_sockptr(start, sizeof(*start), val, len);
-	nonblock = sock && sock->file && sock->file->f_flags & O_NONBLOCK;
-	if (!err)
-		err = mpa_control_start(sk, start,
-					mpa_private_room(len, private_at),
-					nonblock);
+	start = mpa_get_struct(sizeof(*start), offsetof(struct mpa_start, ird),
+			       val, len);
+	if (IS_ERR(start))
+		return PTR_ERR(start);
+	err = mpa_control_start(sk, start, len, sock && sock->file &&
+				sock->file->f_flags & O_NONBLOCK);
 	kfree(start);
 	return err;
 }
@@ -46,84 +53,51 @@ static int mpa_set_start(struct sock *sk, sockptr_t val, unsigned int len)
 static int mpa_set_decision(struct sock *sk, sockptr_t val, unsigned int len,
 			    bool reject)
 {
-	const size_t private_at = offsetof(struct mpa_reply, private_data);
-	struct mpa_reply *reply;
+	struct mpa_reply *reply = NULL;
 	int err;
 
-	if (!len)
-		return mpa_control_decide(sk, NULL, 0, reject);
-	if (len < offsetof(struct mpa_reply, reserved2))
-		return -EINVAL;
-	if (len > PAGE_SIZE)
-		return -E2BIG;
-
-	reply = kmalloc(sizeof(*reply), GFP_KERNEL);
-	if (!reply)
-		return -ENOMEM;
-	err = copy_struct_from_sockptr(reply, sizeof(*reply), val, len);
-	if (!err)
-		err = mpa_control_decide(sk, reply,
-					 mpa_private_room(len, private_at),
-					 reject);
+	if (len)
+		reply = mpa_get_struct(sizeof(*reply),
+				       offsetof(struct mpa_reply, reserved2),
+				       val, len);
+	if (IS_ERR(reply))
+		return PTR_ERR(reply);
+	err = mpa_control_decide(sk, reply, len, reject);
 	kfree(reply);
 	return err;
 }
 
-static int mpa_set_segment(struct sock *sk, struct mpa_ctx *ctx, sockptr_t val,
-			   unsigned int len)
+/* Where BIT(@name) is the value of an option that is on or off. */
+static u16 *mpa_option_word(struct mpa_ctx *ctx, int name)
 {
+	return name == MPA_PACKING || name == MPA_OVERSIZE ? &ctx->tx.options :
+							     &ctx->rx.options;
+}
+
+static int mpa_set_value(struct sock *sk, int name, sockptr_t val,
+			 unsigned int len)
+{
+	struct mpa_ctx *ctx = mpa_ctx(sk);
+	u16 *word = mpa_option_word(ctx, name);
 	int value;
 
 	if (len < sizeof(value))
 		return -EINVAL;
 	if (copy_from_sockptr(&value, val, sizeof(value)))
 		return -EFAULT;
-	if (value < MPA_SEGMENT_OFF || value > mpa_ulpdu_max(ctx))
+	if (name == MPA_SEGMENT ?
+	    value < MPA_SEGMENT_OFF || value > mpa_ulpdu_max(ctx) : value & ~1)
 		return -EINVAL;
+	if (name == MPA_PLACE)
+		return mpa_control_place(sk, value);
 
 	lock_sock(sk);
-	WRITE_ONCE(ctx->tx.segment, value);
+	if (name == MPA_SEGMENT)
+		WRITE_ONCE(ctx->tx.segment, value);
+	else
+		WRITE_ONCE(*word, (*word & ~BIT(name)) | value << name);
 	release_sock(sk);
 	return 0;
-}
-
-static int mpa_get_value(bool *on, sockptr_t val, unsigned int len)
-{
-	int value;
-
-	if (len < sizeof(value))
-		return -EINVAL;
-	if (copy_from_sockptr(&value, val, sizeof(value)))
-		return -EFAULT;
-	if (value & ~1)
-		return -EINVAL;
-	*on = value;
-	return 0;
-}
-
-static int mpa_set_switch(struct sock *sk, bool *on, sockptr_t val,
-			  unsigned int len)
-{
-	bool value;
-	int err;
-
-	err = mpa_get_value(&value, val, len);
-	if (err)
-		return err;
-
-	lock_sock(sk);
-	WRITE_ONCE(*on, value);
-	release_sock(sk);
-	return 0;
-}
-
-static int mpa_set_place(struct sock *sk, sockptr_t val, unsigned int len)
-{
-	bool on;
-	int err;
-
-	err = mpa_get_value(&on, val, len);
-	return err ?: mpa_control_place(sk, on);
 }
 
 /* Options of the startup phase, which only MPA has. */
@@ -170,10 +144,13 @@ static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 
 	/* In repair mode TCP queues octets and does not send them. */
 	if (level == SOL_TCP && name == TCP_REPAIR) {
-		if (!mpa_passthrough_begin(ctx, MPA_DIR_BOTH))
-			return -EOPNOTSUPP;
-		err = base->setsockopt(sk, level, name, val, len);
-		mpa_passthrough_end(ctx, MPA_DIR_BOTH);
+		bool tx = mpa_call_begin(ctx, MPA_TX);
+		bool rx = mpa_call_begin(ctx, MPA_RX);
+
+		err = tx || rx ? -EOPNOTSUPP :
+		      base->setsockopt(sk, level, name, val, len);
+		mpa_call_end(ctx, MPA_RX, rx);
+		mpa_call_end(ctx, MPA_TX, tx);
 		return err;
 	}
 	if (!(mss || mpa_sockopt_borrowed(level, name)))
@@ -193,10 +170,11 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 
 	/* This option would take unverified octets out of the queue. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-		if (!mpa_passthrough_begin(ctx, MPA_DIR_RX))
-			return -EOPNOTSUPP;
-		err = base->getsockopt(sk, level, name, val, len);
-		mpa_passthrough_end(ctx, MPA_DIR_RX);
+		bool framed = mpa_call_begin(ctx, MPA_RX);
+
+		err = framed ? -EOPNOTSUPP :
+		      base->getsockopt(sk, level, name, val, len);
+		mpa_call_end(ctx, MPA_RX, framed);
 		return err;
 	}
 	if (!mpa_sockopt_borrowed(level, name))
@@ -243,17 +221,12 @@ int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 	case MPA_REJECT:
 		return mpa_set_decision(sk, val, len, true);
 	case MPA_SEGMENT:
-		return mpa_set_segment(sk, ctx, val, len);
 	case MPA_PACKING:
-		return mpa_set_switch(sk, &ctx->tx.packing, val, len);
 	case MPA_OVERSIZE:
-		return mpa_set_switch(sk, &ctx->tx.oversize, val, len);
 	case MPA_RECVINFO:
-		return mpa_set_switch(sk, &ctx->rx.info, val, len);
 	case MPA_RECV_BATCH:
-		return mpa_set_switch(sk, &ctx->rx.batch, val, len);
 	case MPA_PLACE:
-		return mpa_set_place(sk, val, len);
+		return mpa_set_value(sk, name, val, len);
 	default:
 		return -ENOPROTOOPT;
 	}
@@ -281,33 +254,16 @@ static int mpa_get_peer(struct sock *sk, char __user *val, int __user *len)
 	return err;
 }
 
-static int mpa_get_mulpdu(struct sock *sk, struct mpa_ctx *ctx,
-			  char __user *val, int __user *len)
+static int mpa_get_mulpdu(struct mpa_ctx *ctx)
 {
 	int mulpdu;
 
-	lock_sock(sk);
+	lock_sock(ctx->sk);
 	mulpdu = mpa_tx_mulpdu(ctx, NULL);
 	if (mpa_alt(ctx))
 		mpa_alt_mulpdu_read(ctx);
-	release_sock(sk);
-
-	return mpa_put_value(&mulpdu, sizeof(mulpdu), val, len);
-}
-
-static int mpa_get_segment(const struct mpa_ctx *ctx, char __user *val,
-			   int __user *len)
-{
-	int value = READ_ONCE(ctx->tx.segment);
-
-	return mpa_put_value(&value, sizeof(value), val, len);
-}
-
-static int mpa_get_switch(const bool *on, char __user *val, int __user *len)
-{
-	int value = READ_ONCE(*on);
-
-	return mpa_put_value(&value, sizeof(value), val, len);
+	release_sock(ctx->sk);
+	return mulpdu;
 }
 
 /**
@@ -325,7 +281,7 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		   int __user *len)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
-	int err;
+	int err, value;
 
 	if (level != SOL_MPA)
 		return mpa_base_getsockopt(sk, level, name, val, len);
@@ -341,22 +297,22 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 	case MPA_PEER:
 		return mpa_get_peer(sk, val, len);
 	case MPA_MULPDU:
-		return mpa_get_mulpdu(sk, ctx, val, len);
+		value = mpa_get_mulpdu(ctx);
+		break;
 	case MPA_SEGMENT:
-		return mpa_get_segment(ctx, val, len);
+		value = READ_ONCE(ctx->tx.segment);
+		break;
 	case MPA_PACKING:
-		return mpa_get_switch(&ctx->tx.packing, val, len);
 	case MPA_OVERSIZE:
-		return mpa_get_switch(&ctx->tx.oversize, val, len);
 	case MPA_RECVINFO:
-		return mpa_get_switch(&ctx->rx.info, val, len);
 	case MPA_RECV_BATCH:
-		return mpa_get_switch(&ctx->rx.batch, val, len);
 	case MPA_PLACE:
-		return mpa_get_switch(&ctx->rx.want_place, val, len);
+		value = READ_ONCE(*mpa_option_word(ctx, name)) >> name & 1;
+		break;
 	default:
 		return -ENOPROTOOPT;
 	}
+	return mpa_put_value(&value, sizeof(value), val, len);
 }
 
 /*
@@ -373,64 +329,50 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 static u32 mpa_start_flags(const struct mpa_start *start)
 {
 	u32 flags = MPA_START_MARKERS | MPA_START_NO_CRC;
-	bool enhanced = start->revision == 2;
 
-	switch (start->role) {
-	case MPA_ROLE_INITIATOR:
-		flags |= MPA_START_PERMISSIVE | MPA_START_MANUAL;
-		if (enhanced)
-			flags |= MPA_START_ENHANCED | MPA_START_P2P |
-				 MPA_START_RTR;
-		return flags;
-	case MPA_ROLE_RESPONDER:
-		flags |= MPA_START_PERMISSIVE | MPA_START_MANUAL;
-		if (enhanced)
-			flags |= MPA_START_RTR;
-		return flags;
-	default:
+	if (start->role == MPA_ROLE_DIRECT)
 		return flags | MPA_START_TX_MARKERS | MPA_START_TX_NO_CRC;
-	}
+	flags |= MPA_START_PERMISSIVE | MPA_START_MANUAL;
+	if (start->revision < 2)
+		return flags;
+	flags |= MPA_START_RTR;
+	return start->role == MPA_ROLE_RESPONDER ? flags :
+	       flags | MPA_START_ENHANCED | MPA_START_P2P;
 }
 
-static bool mpa_private_fits(u16 len, size_t room, bool enhanced)
+/* @room: octets that the user's struct has for private data, or less */
+static bool mpa_private_fits(u16 len, int room, bool enhanced)
 {
-	return len <= room &&
+	return len <= max(room, 0) &&
 	       len <= MPA_PRIVATE_DATA_MAX - (enhanced ? MPA_ENHANCED_LEN : 0);
 }
 
-static int mpa_start_check(const struct mpa_start *start, size_t private_room)
+static bool mpa_start_good(const struct mpa_start *start, unsigned int len)
 {
-	bool enhanced = start->flags & MPA_START_ENHANCED;
+	/* A responder of revision 2 may get an enhanced request. */
+	bool enhanced = start->flags & MPA_START_ENHANCED ||
+			(start->role == MPA_ROLE_RESPONDER && start->revision == 2);
+	int room = len - offsetof(struct mpa_start, private_data);
 	u32 rtr = start->flags & MPA_START_RTR;
 
 	if (start->role < MPA_ROLE_INITIATOR || start->role > MPA_ROLE_DIRECT ||
-	    start->revision > 2)
-		return -EINVAL;
-	if (memchr_inv(start->reserved, 0, sizeof(start->reserved)))
-		return -EINVAL;
-	if (start->flags & ~mpa_start_flags(start))
-		return -EINVAL;
+	    start->revision > 2 || start->flags & ~mpa_start_flags(start) ||
+	    memchr_inv(start->reserved, 0, sizeof(start->reserved)))
+		return false;
 	if (start->role == MPA_ROLE_DIRECT &&
 	    (start->private_len || start->timeout_ms))
-		return -EINVAL;
-	if (start->ird > MPA_DEPTH_MAX || start->ord > MPA_DEPTH_MAX)
-		return -EINVAL;
-	/* A responder of revision 2 may get an enhanced request. */
-	if (start->role == MPA_ROLE_RESPONDER && start->revision == 2)
-		enhanced = true;
-	/* Only enhanced frames have depths. */
-	if ((start->ird || start->ord) && !enhanced)
-		return -EINVAL;
+		return false;
 	/* RFC 6581 section 9.2: A and at least one of B, C, D, or none. */
 	if (start->role == MPA_ROLE_INITIATOR &&
 	    (start->flags & MPA_START_P2P ? !enhanced || !rtr : rtr))
-		return -EINVAL;
-	if (!mpa_private_fits(start->private_len, private_room, enhanced))
-		return -EINVAL;
-	return 0;
+		return false;
+	/* Only enhanced frames have depths. */
+	return max(start->ird, start->ord) <= (enhanced ? MPA_DEPTH_MAX : 0) &&
+	       mpa_private_fits(start->private_len, room, enhanced);
 }
 
-static struct mpa_params *mpa_params_alloc(const u8 *private, u16 private_len)
+static struct mpa_params *mpa_params_alloc(const u8 *private, u16 private_len,
+					   u16 ird, u16 ord)
 {
 	struct mpa_params *params;
 
@@ -440,24 +382,8 @@ static struct mpa_params *mpa_params_alloc(const u8 *private, u16 private_len)
 		return NULL;
 	params->private_len = private_len;
 	memcpy(params->private, private, private_len);
-	return params;
-}
-
-static struct mpa_params *mpa_start_params(const struct mpa_start *start)
-{
-	struct mpa_params *params = mpa_params_alloc(start->private_data,
-						     start->private_len);
-
-	if (!params)
-		return NULL;
-	params->offer.role = start->role;
-	params->offer.revision = start->revision;
-	params->offer.flags = start->flags;
-	params->offer.ird = start->ird;
-	params->offer.ord = start->ord;
-	if (start->timeout_ms)
-		params->timeout = msecs_to_jiffies(min(start->timeout_ms,
-						       MPA_TIMEOUT_MS_MAX));
+	params->offer.ird = ird;
+	params->offer.ord = ord;
 	return params;
 }
 
@@ -465,24 +391,29 @@ static struct mpa_params *mpa_start_params(const struct mpa_start *start)
  * mpa_control_start() - MPA_START
  * @sk:		socket
  * @start:	what is asked for
- * @room:	octets of private data that fit into the struct as passed
+ * @len:	octets of the struct as passed
  * @nonblock:	do not wait for the peer
  *
  * Context: process, socket lock not held.
  * Return: 0, -EINVAL, -ENOMEM, or as mpa_start().
  */
 int mpa_control_start(struct sock *sk, const struct mpa_start *start,
-		      size_t room, bool nonblock)
+		      unsigned int len, bool nonblock)
 {
 	struct mpa_params *params;
 	int err;
 
-	err = mpa_start_check(start, room);
-	if (err)
-		return err;
-	params = mpa_start_params(start);
+	if (!mpa_start_good(start, len))
+		return -EINVAL;
+	params = mpa_params_alloc(start->private_data, start->private_len,
+				  start->ird, start->ord);
 	if (!params)
 		return -ENOMEM;
+	params->offer.role = start->role;
+	params->offer.revision = start->revision;
+	params->offer.flags = start->flags;
+	params->timeout = msecs_to_jiffies(min(start->timeout_ms,
+					       MPA_TIMEOUT_MS_MAX));
 	/* Only a startup frame can ask the peer for markers. */
 	if (start->role != MPA_ROLE_DIRECT && mpa_policy_get(sock_net(sk), MPA_A_POLICY_MARKERS))
 		params->offer.flags |= MPA_START_MARKERS;
@@ -494,47 +425,38 @@ int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 	return err;
 }
 
-static bool mpa_reply_good(const struct mpa_reply *reply, size_t private_room)
+static bool mpa_reply_good(const struct mpa_reply *reply, unsigned int len)
 {
+	int room = len - offsetof(struct mpa_reply, private_data);
+
 	return !reply->reserved &&
 	       !memchr_inv(reply->reserved2, 0, sizeof(reply->reserved2)) &&
 	       reply->ird <= MPA_DEPTH_MAX && reply->ord <= MPA_DEPTH_MAX &&
-	       mpa_private_fits(reply->private_len, private_room, false);
-}
-
-static struct mpa_params *mpa_reply_params(const struct mpa_reply *reply)
-{
-	struct mpa_params *params = mpa_params_alloc(reply->private_data,
-						     reply->private_len);
-
-	if (!params)
-		return NULL;
-	params->offer.ird = reply->ird;
-	params->offer.ord = reply->ord;
-	return params;
+	       mpa_private_fits(reply->private_len, room, false);
 }
 
 /**
  * mpa_control_decide() - MPA_ACCEPT, MPA_REJECT
  * @sk:		socket
  * @reply:	private data and depths, or NULL for those of struct mpa_start
- * @room:	octets of private data that fit into the struct as passed
+ * @len:	octets of the struct as passed
  * @reject:	reject
  *
  * Context: process, socket lock not held.
  * Return: 0, -EINVAL, -ENOMEM, or as mpa_startup_decide().
  */
 int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
-		       size_t room, bool reject)
+		       unsigned int len, bool reject)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct mpa_params *params = NULL;
 	int err;
 
-	if (reply && !mpa_reply_good(reply, room))
-		return -EINVAL;
 	if (reply) {
-		params = mpa_reply_params(reply);
+		if (!mpa_reply_good(reply, len))
+			return -EINVAL;
+		params = mpa_params_alloc(reply->private_data, reply->private_len,
+					  reply->ird, reply->ord);
 		if (!params)
 			return -ENOMEM;
 	}
@@ -595,7 +517,8 @@ int mpa_control_place(struct sock *sk, bool on)
 	else if (records)
 		err = mpa_place_set(ctx, on);
 	if (!err)
-		WRITE_ONCE(ctx->rx.want_place, on);
+		WRITE_ONCE(ctx->rx.options, (ctx->rx.options & ~BIT(MPA_PLACE)) |
+					    on << MPA_PLACE);
 	if (!err && records)
 		mpa_rx_update(ctx);
 	release_sock(sk);

@@ -559,7 +559,8 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 	mpa_startup_reset(ctx, params);
 	mpa_tcp_any_octet_counts(ctx->sk);
 	mpa_tcp_forget_urgent(ctx->sk);
-	mpa_plain_close(ctx, MPA_DIR_BOTH);
+	mpa_plain_close(ctx, MPA_TX);
+	mpa_plain_close(ctx, MPA_RX);
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
 	if (!err && !mpa_startup_count(ctx))
 		err = -EUSERS;

@@ -84,8 +84,10 @@ void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 		ctx->consumer->state = state;
 	/* Pairs with mpa_poll_state(): a reader of the state sees all that was written before. */
 	smp_store_release(&ctx->state, state);
-	if (!mpa_started(ctx))
-		mpa_plain_open(ctx, MPA_DIR_BOTH);
+	if (!mpa_started(ctx)) {
+		mpa_plain_open(ctx, MPA_TX);
+		mpa_plain_open(ctx, MPA_RX);
+	}
 	mpa_report_state(ctx, old);
 }
 

@@ -174,7 +174,7 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 		return mpa_alt_format(&tx->format) ?
 		       mpa_pack_target(tx, call->segment, slot->emss) :
 		       call->segment;
-	if (slot->used && tx->packing && mpa_format_shares(&tx->format))
+	if (slot->used && tx->options & BIT(MPA_PACKING) && mpa_format_shares(&tx->format))
 		fill = mpa_framing_fill(&tx->format, tx->pos,
 					slot->emss - slot->used);
 	if (fill < MPA_MULPDU_MIN)
@@ -302,7 +302,7 @@ static void mpa_tx_build_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	    mpa_alt_format(&ctx->tx.format) || begin >= budget ||
 	    slot->emss % len || slot->used % len)
 		return;
-	if (slot->emss != len && (!call->segment || !ctx->tx.packing))
+	if (slot->emss != len && (!call->segment || !(ctx->tx.options & BIT(MPA_PACKING))))
 		return;
 	/* With markers, FPDUs of equal ULPDUs differ in length. */
 	if (call->segment && (ctx->tx.format.marked ||
@@ -379,7 +379,7 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	if (mpa_alt(ctx))
 		return mpa_alt_oversized(ctx, call, fpdu);
 	/* A ULPDU that fills a segment exactly may be longer than MULPDU. */
-	return !ctx->tx.oversize && call->segment != MPA_SEGMENT_FILL &&
+	return !(ctx->tx.options & BIT(MPA_OVERSIZE)) && call->segment != MPA_SEGMENT_FILL &&
 	       fpdu->ulpdu_len > mpa_tx_mulpdu(ctx, NULL);
 }
 

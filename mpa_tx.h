@@ -53,8 +53,7 @@ struct mpa_tx {
 	struct mpa_format	format;
 	u8			wait;		/* poll: enum mpa_tx_wait */
 	bool			ended;		/* poll: no more will be sent */
-	bool			packing;	/* user: FPDUs share segments */
-	bool			oversize;	/* user: ULPDUs may exceed MULPDU */
+	u16			options;	/* BIT(MPA_PACKING), BIT(MPA_OVERSIZE) */
 	bool			seq_known : 1;	/* @seq is valid */
 	bool			rtr_due : 1;	/* see mpa_tx_rtr() */
 	bool			starved;	/* poll: no memory for a call */
@@ -128,7 +127,7 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 
 	if (!slot->used || !mpa_format_aligns(&tx->format))
 		return true;
-	return tx->packing && mpa_format_shares(&tx->format) &&
+	return tx->options & BIT(MPA_PACKING) && mpa_format_shares(&tx->format) &&
 	       len <= slot->emss - slot->used;
 }
 

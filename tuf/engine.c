@@ -76,7 +76,7 @@ bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	    (call->segment > 0 &&
 	     call->segment > mpa_framing_max(format, ctx->tx.pos)))
 		return true;
-	if (!mpa_format_aligns(format) || ctx->tx.oversize ||
+	if (!mpa_format_aligns(format) || ctx->tx.options & BIT(MPA_OVERSIZE) ||
 	    call->segment == MPA_SEGMENT_FILL)
 		return false;
 	return fpdu->ulpdu_len > mpa_tuf_limit(format, emss);

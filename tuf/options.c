@@ -41,7 +41,7 @@ int mpa_alt_attach(struct sock *sk)
 	ctx->tx.format.framing = MPA_FRAMING_OFF;
 	ctx->rx.format.framing = MPA_FRAMING_OFF;
 	/* Appendix A of -01: EMSGSIZE for large ULPDUs, unless the user switches that off. */
-	ctx->tx.oversize = false;
+	ctx->tx.options &= ~BIT(MPA_OVERSIZE);
 	WRITE_ONCE(ctx->may_send, true);
 	err = mpa_attach(ctx, sk->sk_socket->ops);
 	if (err)
@@ -64,9 +64,9 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 {
 	u32 period = framing->period, flags = TUF_KEY_GIVEN;
 
-	if (dir == MPA_DIR_TX)
+	if (dir == MPA_TX)
 		flags |= TUF_TELL_EMSS;
-	if (framing->mode > (dir == MPA_DIR_TX ? TUF_SEGMENTS : TUF_MARKERS) ||
+	if (framing->mode > (dir == MPA_TX ? TUF_SEGMENTS : TUF_MARKERS) ||
 	    framing->reserved || framing->flags & ~flags ||
 	    memchr_inv(framing->reserved2, 0, sizeof(framing->reserved2)))
 		return -EINVAL;
@@ -156,7 +156,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	/* Segments of an earlier framing are still checked for its key. */
 	if (mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
 		return -EBUSY;
-	err = mpa_tufopt_may_begin(ctx, MPA_DIR_TX);
+	err = mpa_tufopt_may_begin(ctx, MPA_TX);
 	if (err)
 		return err;
 	if (format->framing != MPA_FRAMING_SEGMENTS)
@@ -172,7 +172,7 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 	tuf->report_emss = framing->flags & TUF_TELL_EMSS;
 	mpa_alt_mulpdu_read(ctx);
 	mpa_tufopt_set_state(ctx);
-	mpa_plain_open(ctx, MPA_DIR_TX);
+	mpa_plain_open(ctx, MPA_TX);
 	return 0;
 }
 
@@ -183,12 +183,12 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 
 	if (!mpa_format_on(&tx->format))
 		return 0;
-	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_DIR_TX))
+	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
 	/* Accepted octets are lost: plain octets must not follow. */
 	if (mpa_failed(ctx, MPA_TX) && !mpa_tcp_gone(ctx->sk)) {
-		mpa_plain_open(ctx, MPA_DIR_TX);
+		mpa_plain_open(ctx, MPA_TX);
 		return -EPIPE;
 	}
 	mpa_pack_forget(ctx);
@@ -201,7 +201,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (tx->format.framing != MPA_FRAMING_SEGMENTS)
 		tuf->key_known = false;
 	tx->format.framing = MPA_FRAMING_OFF;
-	mpa_plain_open(ctx, MPA_DIR_TX);
+	mpa_plain_open(ctx, MPA_TX);
 	tuf->key_given = false;
 	/* From here on tasks that wait for memory wait as in plain TCP. */
 	WRITE_ONCE(tx->starved, false);
@@ -279,7 +279,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	/* Octets that have arrived can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
 		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;
-	err = mpa_tufopt_may_begin(ctx, MPA_DIR_RX);
+	err = mpa_tufopt_may_begin(ctx, MPA_RX);
 	if (err)
 		return err;
 	if (!mpa_format_on(&ctx->tx.format))
@@ -289,7 +289,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	mpa_rx_set_start(ctx);
 	mpa_contain_begin(mpa_tuf(ctx), mpa_tufopt_given_key(framing));
 	mpa_tufopt_set_state(ctx);
-	mpa_plain_open(ctx, MPA_DIR_RX);
+	mpa_plain_open(ctx, MPA_RX);
 	mpa_rx_begin(ctx);
 	mpa_rx_update(ctx);
 	if (rx->ready)
@@ -306,7 +306,7 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	if (mpa_failed(ctx, MPA_RX))
 		return mpa_failed(ctx, MPA_RX);
 	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx) ||
-	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_DIR_RX))
+	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_RX))
 		return -EBUSY;
 	/* The user has read only whole records, in order. */
 	mpa_place_clear(ctx);
@@ -318,7 +318,7 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	rx->no_memory = false;
 	mpa_contain_begin(mpa_tuf(ctx), NULL);
 	rx->format.framing = MPA_FRAMING_OFF;
-	mpa_plain_open(ctx, MPA_DIR_RX);
+	mpa_plain_open(ctx, MPA_RX);
 	mpa_tufopt_set_state(ctx);
 	mpa_wake_reader(ctx);
 	return 0;
@@ -338,7 +338,7 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
 		       unsigned int len)
 {
-	u8 dir = name == TUF_TX ? MPA_DIR_TX : MPA_DIR_RX;
+	u8 dir = name == TUF_TX ? MPA_TX : MPA_RX;
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 	struct tuf_framing framing;
 	struct mpa_format format;
@@ -357,7 +357,7 @@ int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
 	mpa_delay(MPA_POINT_START);
 	lock_sock(sk);
 	mpa_delay(MPA_POINT_START_LOCKED);
-	if (dir == MPA_DIR_TX)
+	if (dir == MPA_TX)
 		err = framing.mode ?
 		      mpa_tufopt_begin_tx(ctx, &framing, &format) :
 		      mpa_tufopt_end_tx(ctx);
@@ -372,15 +372,15 @@ int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
 /* Get TUF_TX or TUF_RX, without the key. */
 static void mpa_tufopt_get(struct mpa_ctx *ctx, u8 dir, struct tuf_framing *framing)
 {
-	const struct mpa_format *format = dir == MPA_DIR_TX ? &ctx->tx.format :
+	const struct mpa_format *format = dir == MPA_TX ? &ctx->tx.format :
 							      &ctx->rx.format;
 	const struct mpa_tuf *tuf = mpa_tuf(ctx);
 
 	framing->mode = mpa_format_mode(format);
 	framing->period = mpa_tufopt_period(format);
-	if (dir == MPA_DIR_RX && mpa_format_on(format) && tuf->contain.keyed)
+	if (dir == MPA_RX && mpa_format_on(format) && tuf->contain.keyed)
 		framing->flags |= TUF_KEY_GIVEN;
-	if (dir == MPA_DIR_TX && mpa_format_on(format))
+	if (dir == MPA_TX && mpa_format_on(format))
 		framing->flags |= (tuf->key_given ? TUF_KEY_GIVEN : 0) |
 				  (tuf->report_emss ? TUF_TELL_EMSS : 0);
 }
@@ -464,7 +464,7 @@ int mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
 	case TUF_TX:
 	case TUF_RX:
 		lock_sock(sk);
-		mpa_tufopt_get(mpa_ctx(sk), name == TUF_TX ? MPA_DIR_TX : MPA_DIR_RX,
+		mpa_tufopt_get(mpa_ctx(sk), name == TUF_TX ? MPA_TX : MPA_RX,
 			       &framing);
 		release_sock(sk);
 		return mpa_put_value(&framing, sizeof(framing), val, len);
