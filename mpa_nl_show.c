@@ -270,11 +270,6 @@ size_t mpa_show_ulp_size(const struct sock *sk)
  * the socket lock may be changing.
  */
 
-unsigned int mpa_conns_id __read_mostly;
-
-/* The netlink family. */
-const struct genl_family *mpa_conns_family __ro_after_init;
-
 /*
  * List a context. Context: process, socket lock held. Return: 0 or -ENOMEM;
  * -EBUSY on 32-bit machines, where a cookie may recur.

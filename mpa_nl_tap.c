@@ -65,6 +65,11 @@ struct mpa_tap {
 	struct rcu_head		rcu;
 };
 
+unsigned int mpa_conns_id __read_mostly;
+
+/* The netlink family. */
+const struct genl_family *mpa_conns_family __ro_after_init;
+
 /* Enabled with the first tap: until then checks for taps cost nothing. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
