@@ -6,7 +6,6 @@
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
-#include <net/ip.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
@@ -76,13 +75,17 @@ DEFINE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
 static int mpa_stat_show(struct seq_file *seq, void *v)
 {
 	struct net *net = seq->private;
+	struct mpa_mib __percpu *mib = mpa_stat_mib(net);
 	unsigned int i, in_startup;
 	unsigned long evicted;
+	int cpu;
 
 	for (i = 0; i < ARRAY_SIZE(mpa_mib_list); i++) {
 		const int field = mpa_mib_list[i].entry;
-		long sum = snmp_fold_field(mpa_stat_mib(net), field);
+		long sum = 0;
 
+		for_each_possible_cpu(cpu)
+			sum += READ_ONCE(per_cpu_ptr(mib, cpu)->mibs[field]);
 		/* A gauge may seem to be below 0 while it changes. */
 		if (field < MPA_MIB_TOTAL)
 			sum = max(sum, 0L);
