@@ -143,18 +143,29 @@ TEST_F(pair, connection_that_ends_in_startup)
 
 TEST_F(pair, one_that_makes_room)
 {
-	int fd[2];
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd[2][2], i;
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
 
 	ASSERT_EQ(0, sysctl_put("startup_max", 1));
-	ASSERT_EQ(0, request(self, NULL, 0));
-	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
-	ASSERT_EQ(0, mpa_attach(fd[1]));
-	ASSERT_EQ(0, mpa_start(fd[1], MPA_ROLE_RESPONDER, 0));
-	ASSERT_TRUE(POLLERR & poll_for(self->fd[1], 0, 20000));
+	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&addr, len));
+	ASSERT_EQ(0, listen(listener, 2));
+	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&addr, &len));
+	for (i = 0; i < 2; i++) {
+		fd[i][0] = socket(AF_INET, SOCK_STREAM, 0);
+		ASSERT_EQ(0, connect(fd[i][0], (struct sockaddr *)&addr, len));
+		fd[i][1] = accept(listener, NULL, NULL);
+		ASSERT_EQ(0, mpa_attach(fd[i][1]));
+		ASSERT_EQ(0, mpa_start(fd[i][1], MPA_ROLE_RESPONDER, 0));
+	}
+	ASSERT_TRUE(POLLERR & poll_for(fd[0][1], 0, 20000));
 	EXPECT_COUNTS({ "MpaRefusedOusted", 1 }, { "MpaStartupOusted", 1 },
 		      { "MpaInStartup", 1 });
-	hang_up(fd[0]);
-	hang_up(fd[1]);
+	for (i = 0; i < 2; i++) {
+		hang_up(fd[i][0]);
+		hang_up(fd[i][1]);
+	}
+	close(listener);
 }
 
 TEST_F(pair, none_may_begin)
