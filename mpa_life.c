@@ -93,8 +93,6 @@ static void mpa_leave(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
 
-	/* The work item may not have noticed a reset yet. */
-	mpa_startup_notice_reset(ctx);
 	ctx->closing = true;
 	mpa_report_closed(ctx);
 	mpa_conns_remove(ctx);
@@ -115,17 +113,12 @@ static void mpa_leave(struct mpa_ctx *ctx)
 /* Do all pending work. */
 static void mpa_work_due(struct mpa_ctx *ctx)
 {
-	int err = 0;
-
 	/* Before ULPDUs are offered again, so that a later one is kept. */
 	if (atomic_fetch_andnot(MPA_PENDING_RESUME, &ctx->pending) &
 	    MPA_PENDING_RESUME && ctx->consumer)
 		ctx->consumer->paused = false;
-	mpa_startup_notice_reset(ctx);
 	if (mpa_starting(ctx))
-		err = mpa_startup_progress(ctx);
-	if (err)
-		mpa_startup_abort(ctx, err);
+		mpa_startup_progress(ctx);
 	if (ctx->state == MPA_STATE_FULL) {
 		if (ctx->tx.rtr_due)
 			mpa_tx_rtr(ctx);

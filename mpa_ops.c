@@ -126,8 +126,12 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	if (mpa_startup_shutdown(ctx))
-		return;
+	/*
+	 * In startup: without receiving no frame can arrive; without sending no FPDU
+	 * can follow, and the responder could never send one.
+	 */
+	if (mpa_starting(ctx))
+		return mpa_startup_fail(ctx, -ECONNABORTED, MPA_ERR_LOCAL);
 	/* The FIN must follow the octets that have been accepted. */
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
@@ -235,7 +239,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 
 	/* The connection is gone; the state has not been changed yet. */
 	over = mpa_tcp_gone(ctx->sk);
-	/* mpa_startup_abort() is under way: sk_err is not set yet. */
+	/* mpa_startup_fail() is under way: sk_err is not set yet. */
 	failing = mpa_failed(ctx, MPA_STARTUP);
 	switch (state) {
 	case MPA_STATE_STARTUP:
@@ -404,7 +408,7 @@ static void mpa_state_change(struct sock *sk)
 	if (!ctx)
 		return;
 	if (mpa_starting(ctx) && mpa_tcp_gone(sk))
-		mpa_startup_got_reset(ctx);
+		mpa_startup_ended(ctx);
 	if (ctx->state == MPA_STATE_FULL && mpa_tcp_gone(sk))
 		mpa_check_loss(ctx);
 	ctx->table->state_change(sk);

@@ -462,10 +462,6 @@ int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 	}
 	lock_sock(sk);
 	err = mpa_startup_decide(ctx, params, reject);
-	if (err && err == mpa_failed(ctx, MPA_STARTUP) && mpa_starting(ctx)) {
-		mpa_startup_abort(ctx, err);
-		sock_error(sk);
-	}
 	release_sock(sk);
 	kfree(params);
 	return err;
@@ -560,7 +556,6 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	lock_sock(sk);
-	mpa_startup_notice_reset(ctx);
 	mpa_control_info_fill(ctx, info);
 	release_sock(sk);
 }
@@ -604,7 +599,6 @@ int mpa_control_peer(struct sock *sk, struct mpa_peer *peer)
 	int err;
 
 	lock_sock(sk);
-	mpa_startup_notice_reset(ctx);
 	err = mpa_control_peer_fill(ctx, peer);
 	release_sock(sk);
 	return err;

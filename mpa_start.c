@@ -6,15 +6,338 @@
  */
 
 #include <linux/slab.h>
+#include <trace/events/mpa.h>
 
 #include "mpa.h"
 
-/* ---- states ---- */
+/* ---- frames ---- */
+
+/* Send a startup frame: M, C, R, S in @flags; @with: private data. */
+static int mpa_startup_send(struct mpa_ctx *ctx, u8 flags,
+			    const struct mpa_enhanced *enhanced,
+			    const struct mpa_params *with)
+{
+	bool reply = ctx->role == MPA_ROLE_RESPONDER;
+	struct mpa_frame head = {
+		.flags = flags,
+		.revision = ctx->revision,
+		.private_len = with->private_len,
+	};
+	u8 *frame, *p;
+	int err;
+
+	frame = kmalloc(MPA_FRAME_MAX, ctx->sk->sk_allocation);
+	if (!frame)
+		return -ENOMEM;
+	p = frame + MPA_FRAME_LEN;
+	if (flags & MPA_PEER_ENHANCED) {
+		mpa_enhanced_put(p, enhanced);
+		p += MPA_ENHANCED_LEN;
+		head.private_len += MPA_ENHANCED_LEN;
+	}
+	memcpy(p, with->private, with->private_len);
+	mpa_frame_put(frame, reply ? MPA_REPLY : MPA_REQUEST, &head);
+	err = mpa_tx_frame(ctx, frame, MPA_FRAME_LEN + head.private_len);
+	kfree(frame);
+	if (!err)
+		trace_mpa_startup_frame(ctx->sk, true, reply, head.flags,
+					head.revision, head.private_len);
+	return err;
+}
+
+/*
+ * M and C of the frame that we send, or have sent. The reply to a request with C
+ * has C: some initiators look only there.
+ */
+static u8 mpa_startup_flags(struct mpa_ctx *ctx)
+{
+	bool reply = ctx->role == MPA_ROLE_RESPONDER;
+	u8 flags = 0;
+
+	/* Figure 14: revision 0 always has both. */
+	if (!(reply ? ctx->revision : ctx->params->offer.revision))
+		return MPA_PEER_MARKERS | MPA_PEER_CRC;
+	if (ctx->params->offer.flags & MPA_START_MARKERS)
+		flags |= MPA_PEER_MARKERS;
+	if (ctx->want_crc)
+		flags |= MPA_PEER_CRC;
+	if (reply)
+		flags |= ctx->peer.flags & MPA_PEER_CRC;
+	return flags;
+}
+
+/* Send the request. Return: 0, or -ENOMEM, -ENOBUFS, -EPIPE and nothing was sent. */
+static int mpa_startup_request(struct mpa_ctx *ctx)
+{
+	const struct mpa_offer *offer = &ctx->params->offer;
+	u8 flags = mpa_startup_flags(ctx);
+	struct mpa_enhanced enhanced = {
+		.ird = offer->ird,
+		.ord = mpa_agree_depth(offer->ord, offer->flags),
+		.control = offer->flags & (MPA_START_P2P | MPA_START_RTR),
+	};
+
+	if (offer->flags & MPA_START_ENHANCED)
+		flags |= MPA_PEER_ENHANCED;
+	return mpa_startup_send(ctx, flags, &enhanced, ctx->params);
+}
+
+static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
+{
+	struct mpa_cursor at;
+
+	mpa_cursor_begin(&at, ctx->sk, mpa_tcp_copied_seq(ctx->sk) + off);
+	return mpa_cursor_copy(&at, to, len);
+}
+
+/*
+ * Parse the octets received of the peer's frame. Context: any, socket lock held.
+ * Return: the revision to use; -EAGAIN if it is incomplete; -EPROTO if it is not
+ * acceptable, even if its private data are missing.
+ */
+static int mpa_startup_look(struct mpa_ctx *ctx, struct mpa_frame *frame)
+{
+	u32 have = mpa_tcp_inq(ctx->sk), len = min_t(u32, have, MPA_FRAME_LEN);
+	u8 octets[MPA_FRAME_LEN];
+	int revision;
+
+	if (mpa_startup_peek(ctx, 0, octets, len))
+		return -EPROTO;
+	switch (mpa_frame_parse(octets, len,
+				ctx->role == MPA_ROLE_INITIATOR ? MPA_REPLY :
+				MPA_REQUEST, frame)) {
+	case MPA_FRAME_OK:
+		break;
+	case MPA_FRAME_MORE:
+		return -EAGAIN;
+	default:
+		return -EPROTO;
+	}
+	revision = mpa_agree_revision(&ctx->params->offer, frame);
+	if (revision < 0)
+		return -EPROTO;
+	return have < MPA_FRAME_LEN + frame->private_len ? -EAGAIN : revision;
+}
+
+/*
+ * Take the peer's frame, well-formed and complete, out of the receive queue.
+ * Return: 0; -ENOMEM; or -ENODATA if octets are missing, or cannot be read.
+ */
+static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
+{
+	u16 len = frame->private_len;
+	u8 *private = NULL;
+	int err;
+
+	if (len) {
+		private = kmalloc(len, in_softirq() ? GFP_ATOMIC | __GFP_NOWARN :
+						      mpa_gfp(ctx->sk));
+		if (!private)
+			return -ENOMEM;
+		err = mpa_startup_peek(ctx, MPA_FRAME_LEN, private, len);
+		if (err) {
+			kfree(private);
+			return err;
+		}
+	}
+	kfree(ctx->peer_private);
+	ctx->peer_private = private;
+	ctx->peer = *frame;
+	ctx->peer_valid = true;
+	trace_mpa_startup_frame(ctx->sk, false,
+				ctx->role == MPA_ROLE_INITIATOR, frame->flags,
+				frame->revision, len);
+	mpa_tcp_consume(ctx->sk, MPA_FRAME_LEN + len);
+	mpa_rx_set_start(ctx);
+	return 0;
+}
+
+/*
+ * Whether octets after the peer's frame are an error. Neither end may send an
+ * FPDU yet: the initiator has not received a reply, the responder no FPDU (rule
+ * 4). So octets after a request mean that PD_Length does not match the private
+ * data (section 7.1.1), whenever they arrive. After a reply they are accepted
+ * if they are a valid FPDU, of a responder that does not obey rule 4.
+ */
+static bool mpa_startup_too_early(struct mpa_ctx *ctx, const struct mpa_frame *frame,
+				  int revision)
+{
+	bool marked = mpa_startup_flags(ctx) & MPA_PEER_MARKERS;
+	bool crc = (mpa_startup_flags(ctx) | frame->flags) & MPA_PEER_CRC;
+	u32 off = MPA_FRAME_LEN + frame->private_len;
+	u8 head[MPA_MARKER_LEN + MPA_LENGTH_LEN];
+	u32 have = mpa_tcp_inq(ctx->sk) - off;
+	struct mpa_verify verify;
+	struct mpa_cursor at;
+	struct mpa_fpdu fpdu;
+	u32 len;
+
+	if (!have || ctx->role == MPA_ROLE_RESPONDER)
+		return have;
+	/*
+	 * After a rejection octets belong to the user's protocol.
+	 * draft-culley-iwarp-mpa-01 section 8.1 has no rule 4.
+	 */
+	if (frame->flags & MPA_PEER_REJECTED || !revision)
+		return false;
+	len = mpa_fpdu_head_len(0, marked);
+	if (have < len || mpa_startup_peek(ctx, off, head, len))
+		return true;
+	len = mpa_ulpdu_length(head, len);
+	if (!mpa_ulpdu_len_good(len))
+		return true;
+	mpa_fpdu_init(&fpdu, 0, len, marked);
+	if (fpdu.len > have)
+		return true;
+	mpa_verify_begin(&verify, &fpdu, crc);
+	mpa_cursor_begin(&at, ctx->sk, mpa_tcp_copied_seq(ctx->sk) + off);
+	return mpa_cursor_walk(&at, fpdu.len, mpa_verify_octets, &verify) ||
+	       mpa_verify_end(&verify);
+}
+
+/* ---- the end of startup ---- */
+
+/* The connection is no longer in startup. */
+void mpa_startup_uncount(struct mpa_ctx *ctx)
+{
+	if (ctx->params)
+		mpa_policy_leave_startup(&ctx->params->admission);
+	atomic_andnot(MPA_PENDING_EVICTION, &ctx->pending);
+}
+
+/* Keep @params, or NULL, until the next call. */
+void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params)
+{
+	kfree(ctx->params);
+	ctx->params = params;
+}
+
+/* Enter a state of startup, or the one after it. */
+static void mpa_startup_enter(struct mpa_ctx *ctx, u8 state)
+{
+	mpa_set_state(ctx, state);
+	mpa_wake_all(ctx);
+	sk_wake_async(ctx->sk, SOCK_WAKE_IO, POLL_OUT);
+}
+
+/* Startup is over and ends in @state: enum mpa_state. */
+static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
+{
+	mpa_startup_uncount(ctx);
+	mpa_startup_set_params(ctx, NULL);
+	/* From now on it is an ordinary TCP socket. */
+	if (state == MPA_STATE_REJECTED)
+		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
+	mpa_startup_enter(ctx, state);
+}
+
+/**
+ * mpa_startup_fail() - end a startup that has failed, and reset the connection
+ * @ctx:	the context
+ * @err:	negative errno that it has failed with
+ * @code:	for MPA_INFO
+ *
+ * Section 7.1.2: the TCP connection must be closed. sk_err is set when the state
+ * changes.
+ *
+ * Context: process, or TCP is closed already.
+ */
+void mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
+{
+	mpa_fail(ctx, MPA_STARTUP, err, code);
+	mpa_delay(MPA_POINT_ABORT);
+	mpa_tcp_abort(ctx->sk, -err);
+	mpa_startup_done(ctx, MPA_STATE_FAILED);
+}
+
+/* The peer has sent no acceptable startup frame. */
+static void mpa_startup_malformed(struct mpa_ctx *ctx)
+{
+	mpa_startup_fail(ctx, -EPROTO, MPA_ERR_STARTUP);
+}
+
+/* Keep a negative errno for SO_ERROR, or for MPA_START itself. */
+static void mpa_startup_report(struct mpa_ctx *ctx, int err)
+{
+	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, err);
+	mpa_tcp_set_error(ctx->sk, -err);
+}
+
+/* The peer's reply rejects the request. */
+static void mpa_startup_rejected(struct mpa_ctx *ctx)
+{
+	/* If the connection is gone, mpa_startup_ended() has set the error. */
+	if (mpa_tcp_gone(ctx->sk))
+		WRITE_ONCE(ctx->failure[MPA_STARTUP].err, -ECONNREFUSED);
+	else
+		mpa_startup_report(ctx, -ECONNREFUSED);
+	mpa_startup_done(ctx, MPA_STATE_REJECTED);
+	/* Octets after the reply belong to the user. */
+	mpa_wake_reader(ctx);
+}
+
+/* Replace the error of a reset, which is EPIPE if a FIN came first. */
+static void mpa_startup_replace_error(struct sock *sk, int err)
+{
+	if (mpa_tcp_replace_error(sk, ECONNRESET, err) == EPIPE)
+		mpa_tcp_replace_error(sk, EPIPE, err);
+}
+
+/**
+ * mpa_startup_ended() - the TCP connection has just ended during startup
+ * @ctx:	the context
+ *
+ * The error has not been reported yet. What the peer sent before its reset says
+ * more than the reset. If octets follow a rejecting reply, they are the
+ * program's, and the error stays as it is.
+ *
+ * Context: softirq or process, socket lock held.
+ */
+void mpa_startup_ended(struct mpa_ctx *ctx)
+{
+	bool expected = ctx->state == MPA_STATE_STARTUP;
+	struct sock *sk = ctx->sk;
+	struct mpa_frame frame;
+	int look, err;
+
+	/* mpa_startup_fail() has ended it, or the work item will call that. */
+	if (mpa_failed(ctx, MPA_STARTUP))
+		return;
+	look = expected ? mpa_startup_look(ctx, &frame) : -EAGAIN;
+	if (look >= 0 && frame.flags & MPA_PEER_REJECTED &&
+	    !mpa_startup_take(ctx, &frame)) {
+		if (!mpa_tcp_inq(sk))
+			mpa_startup_replace_error(sk, ECONNREFUSED);
+		mpa_startup_rejected(ctx);
+		return;
+	}
+	if (look == -EPROTO)
+		mpa_startup_replace_error(sk, EPROTO);
+	err = -mpa_tcp_error(sk);
+	if (look == -EPROTO && (!err || err == -EPROTO))
+		mpa_startup_malformed(ctx);
+	else
+		mpa_startup_fail(ctx, err ?: -ECONNRESET, MPA_ERR_TCP);
+}
+
+/* ---- Full Operation ---- */
+
+static void mpa_startup_run(struct mpa_ctx *ctx, bool may_send)
+{
+	WRITE_ONCE(ctx->may_send, may_send);
+	mpa_rx_begin(ctx);
+	mpa_tx_begin(ctx);
+	mpa_startup_done(ctx, MPA_STATE_FULL);
+	mpa_rx_update(ctx);
+	if (ctx->rx.ready)
+		mpa_wake_reader(ctx);
+}
 
 /* Enter Full Operation: both directions begin after the startup frames. */
 static void mpa_startup_full(struct mpa_ctx *ctx)
 {
 	u8 sent = mpa_startup_flags(ctx), got = ctx->peer.flags;
+	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 
 	/*
 	 * Section 7.1.1: the flags of a frame are valid at revision 0 as well.
@@ -26,45 +349,33 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	ctx->rx.format.marked = (ctx->revision ? sent : sent | got) & MPA_PEER_MARKERS;
 	ctx->tx.format.crc = (sent | got) & MPA_PEER_CRC;
 	ctx->rx.format.crc = ctx->tx.format.crc;
-	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
-	WRITE_ONCE(ctx->may_send, ctx->role == MPA_ROLE_INITIATOR);
 	if (ctx->control & MPA_START_RTR_FPDU) {
-		ctx->tx.rtr_due = ctx->may_send;
-		ctx->rx.rtr = !ctx->may_send;
+		ctx->tx.rtr_due = initiator;
+		ctx->rx.rtr = !initiator;
 	}
-	mpa_rx_begin(ctx);
-	mpa_tx_begin(ctx);
-	if (ctx->tx.rtr_due) {
-		WRITE_ONCE(ctx->may_send, false);
+	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
+	mpa_startup_run(ctx, initiator && !ctx->tx.rtr_due);
+	if (ctx->tx.rtr_due)
 		mpa_tx_rtr(ctx);
-	}
-	mpa_startup_done(ctx, MPA_STATE_FULL);
-	mpa_rx_update(ctx);
-	if (ctx->rx.ready)
-		mpa_wake_reader(ctx);
+}
+
+/* MPA_ROLE_DIRECT: Full Operation without startup frames. */
+static void mpa_startup_direct(struct mpa_ctx *ctx)
+{
+	bool no_crc = mpa_policy_get(sock_net(ctx->sk), MPA_A_POLICY_CRC_OPTIONAL);
+	const struct mpa_params *params = ctx->params;
+
+	ctx->rx.format.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
+	ctx->tx.format.marked = !params->offer.revision ||
+			 params->offer.flags & MPA_START_TX_MARKERS;
+	no_crc = no_crc && params->offer.revision;
+	ctx->rx.format.crc = !(no_crc && params->offer.flags & MPA_START_NO_CRC);
+	ctx->tx.format.crc = !(no_crc && params->offer.flags & MPA_START_TX_NO_CRC);
+	mpa_rx_set_start(ctx);
+	mpa_startup_run(ctx, true);
 }
 
 /* ---- the peer's frame ---- */
-
-/* The peer's frame is not complete yet. */
-static int mpa_startup_more(struct mpa_ctx *ctx)
-{
-	struct sock *sk = ctx->sk;
-
-	if (mpa_tcp_input_ended(sk)) {
-		if (mpa_tcp_inq(sk))
-			return mpa_startup_malformed(ctx);
-		return mpa_fail(ctx, MPA_STARTUP, -ECONNRESET, MPA_ERR_TCP);
-	}
-	if (atomic_read(&ctx->pending) & MPA_PENDING_EVICTION)
-		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
-	/* Rules 8 and 10 of section 7.1.2. */
-	if (time_after_eq(jiffies, ctx->deadline))
-		return mpa_fail(ctx, MPA_STARTUP, -ETIMEDOUT, MPA_ERR_STARTUP);
-	/* The work item may already be due sooner, to send our frame. */
-	mpa_schedule_work(ctx, ctx->deadline - jiffies);
-	return 0;
-}
 
 /* Apply the reply's IRD, ORD and flags. Return: 0, or the errno of a failed negotiation. */
 static int mpa_startup_enhance(struct mpa_ctx *ctx)
@@ -75,19 +386,15 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	mpa_enhanced_get(ctx->peer_private, &peer);
 	ctx->enhanced = true;
 	ctx->ird = params->offer.ird;
-	ctx->control = 0;
-
 	if (params->offer.flags & MPA_START_P2P)
 		ctx->control = MPA_START_P2P |
 			       mpa_agree_rtr(params->offer.flags, peer.control,
 					     peer.ird);
 	ctx->ord = mpa_agree_limit(mpa_agree_depth(params->offer.ord, ctx->control),
 				   peer.ird);
-	if (params->offer.flags & MPA_START_P2P) {
-		if (ctx->control == MPA_START_P2P) {
-			ctx->failure[MPA_STARTUP].code = MPA_ERR_RTR;
-			return -EOPNOTSUPP;
-		}
+	if (ctx->control == MPA_START_P2P) {
+		ctx->failure[MPA_STARTUP].code = MPA_ERR_RTR;
+		return -EOPNOTSUPP;
 	}
 	if (params->offer.ird != MPA_DEPTH_BY_USER &&
 	    peer.ord != MPA_DEPTH_BY_USER && peer.ord > params->offer.ird) {
@@ -117,32 +424,13 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 		mpa_report_failed(ctx, MPA_STARTUP);
 }
 
-static void mpa_startup_await_decision(struct mpa_ctx *ctx)
-{
-	/* There is no time limit for the program. */
-	mpa_startup_uncount(ctx);
-	mpa_startup_enter(ctx, MPA_STATE_REQUESTED);
-	mpa_wake_reader(ctx);
-}
-
-static int mpa_startup_got_reply(struct mpa_ctx *ctx)
-{
-	if (ctx->peer.flags & MPA_PEER_REJECTED)
-		mpa_startup_rejected(ctx);
-	else if (ctx->params->offer.flags & MPA_START_MANUAL)
-		mpa_startup_await_decision(ctx);
-	else
-		mpa_startup_agreed(ctx);
-	return 0;
-}
-
 /* Reply to the request, with private data, IRD and ORD of @reply. */
-static int mpa_startup_answer(struct mpa_ctx *ctx,
-			      const struct mpa_params *reply, bool reject)
+static void mpa_startup_answer(struct mpa_ctx *ctx,
+			       const struct mpa_params *reply, bool reject)
 {
 	bool is_enhanced = ctx->peer.flags & MPA_PEER_ENHANCED;
 	const struct mpa_params *params = ctx->params;
-	struct mpa_enhanced peer, enhanced = {};
+	struct mpa_enhanced peer, enhanced;
 	u8 flags = mpa_startup_flags(ctx);
 	int err;
 
@@ -150,18 +438,18 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 		mpa_enhanced_get(ctx->peer_private, &peer);
 		mpa_agree_reply(&params->offer, &reply->offer, &peer, reject,
 				&enhanced);
+		flags |= MPA_PEER_ENHANCED;
 	}
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
-	err = mpa_startup_send(ctx, MPA_REPLY, flags,
-			       is_enhanced ? &enhanced : NULL,
-			       reply->private, reply->private_len);
+	err = mpa_startup_send(ctx, flags, &enhanced, reply);
+	/* TCP may have processed a reset meanwhile: mpa_startup_ended(). */
+	if (!mpa_starting(ctx))
+		return;
 	if (err)
-		return mpa_fail(ctx, MPA_STARTUP, err, MPA_ERR_LOCAL);
-	if (reject) {
-		mpa_startup_done(ctx, MPA_STATE_REJECTED);
-		return 0;
-	}
+		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
+	if (reject)
+		return mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	if (is_enhanced) {
 		ctx->enhanced = true;
 		/* RFC 6581 section 9.1: 0x3fff leaves IRD unchanged. */
@@ -173,118 +461,79 @@ static int mpa_startup_answer(struct mpa_ctx *ctx,
 			       (peer.control | MPA_START_P2P);
 	}
 	mpa_startup_full(ctx);
-	return 0;
-}
-
-static int mpa_startup_got_request(struct mpa_ctx *ctx)
-{
-	const struct mpa_params *params = ctx->params;
-
-	if (!(params->offer.flags & MPA_START_MANUAL))
-		return mpa_startup_answer(ctx, params, false);
-
-	mpa_startup_await_decision(ctx);
-	return 0;
-}
-
-/* No memory for the private data: try again until the deadline. */
-static int mpa_startup_no_memory(struct mpa_ctx *ctx)
-{
-	if (atomic_read(&ctx->pending) & MPA_PENDING_EVICTION)
-		return mpa_fail(ctx, MPA_STARTUP, -EUSERS, MPA_ERR_LOCAL);
-	if (time_after_eq(jiffies, ctx->deadline))
-		return mpa_fail(ctx, MPA_STARTUP, -ENOMEM, MPA_ERR_LOCAL);
-	mpa_schedule_work(ctx, MPA_RETRY_DELAY);
-	return 0;
-}
-
-static int mpa_startup_got(struct mpa_ctx *ctx,
-			   const struct mpa_frame *frame, int revision)
-{
-	int err = mpa_startup_take(ctx, frame);
-
-	if (err == -ENODATA)
-		return mpa_startup_malformed(ctx);
-	if (err)
-		return mpa_startup_no_memory(ctx);
-	ctx->revision = revision;
-
-	return ctx->role == MPA_ROLE_RESPONDER ? mpa_startup_got_request(ctx) :
-						 mpa_startup_got_reply(ctx);
-}
-
-/*
- * Whether octets after the peer's frame are an error. Neither end may send an
- * FPDU yet: the initiator has not received a reply, the responder no FPDU (rule
- * 4). So octets after a request mean that PD_Length does not match the private
- * data (section 7.1.1), whenever they arrive. After a reply they are accepted
- * if they are a valid FPDU, of a responder that does not obey rule 4.
- */
-static bool mpa_startup_too_early(struct mpa_ctx *ctx, u32 off, int revision,
-				  u8 flags)
-{
-	if (ctx->role == MPA_ROLE_RESPONDER)
-		return true;
-	/* After a rejection octets belong to the user's protocol. */
-	if (flags & MPA_PEER_REJECTED)
-		return false;
-	/* draft-culley-iwarp-mpa-01 section 8.1 has no rule 4. */
-	return revision && !mpa_startup_fpdu_at(ctx, off, flags);
 }
 
 /*
  * While the program decides, octets after a request are an error, even if a
  * passthrough call has read them. Full Operation checks those after a reply.
  */
-static int mpa_startup_undecided(struct mpa_ctx *ctx)
+static bool mpa_startup_undecided(struct mpa_ctx *ctx)
 {
-	if (ctx->role == MPA_ROLE_RESPONDER &&
-	    (mpa_tcp_inq(ctx->sk) || !mpa_rx_start_unread(ctx)))
-		return mpa_startup_malformed(ctx);
-	return 0;
+	if (ctx->role != MPA_ROLE_RESPONDER ||
+	    (!mpa_tcp_inq(ctx->sk) && mpa_rx_start_unread(ctx)))
+		return true;
+	mpa_startup_malformed(ctx);
+	return false;
 }
 
-/**
- * mpa_startup_progress() - advance the startup phase as far as possible
- * @ctx:	the context, in MPA_STATE_STARTUP or MPA_STATE_REQUESTED
- *
- * Return: 0, or the negative errno that startup has failed with: the caller
- * passes it to mpa_startup_abort().
- */
-int mpa_startup_progress(struct mpa_ctx *ctx)
+/* Wait until the deadline: @err, -EAGAIN for octets, or -ENOMEM for memory. */
+static void mpa_startup_later(struct mpa_ctx *ctx, int err)
 {
+	bool more = err == -EAGAIN;
+
+	if (more && mpa_tcp_input_ended(ctx->sk)) {
+		if (mpa_tcp_inq(ctx->sk))
+			return mpa_startup_malformed(ctx);
+		return mpa_startup_fail(ctx, -ECONNRESET, MPA_ERR_TCP);
+	}
+	if (atomic_read(&ctx->pending) & MPA_PENDING_EVICTION)
+		return mpa_startup_fail(ctx, -EUSERS, MPA_ERR_LOCAL);
+	if (time_before(jiffies, ctx->deadline))
+		return mpa_schedule_work(ctx, more ? ctx->deadline - jiffies :
+						     MPA_RETRY_DELAY);
+	/* Rules 8 and 10 of section 7.1.2. */
+	if (more)
+		mpa_startup_fail(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
+	else
+		mpa_startup_fail(ctx, -ENOMEM, MPA_ERR_LOCAL);
+}
+
+/* Advance the startup phase as far as possible. */
+void mpa_startup_progress(struct mpa_ctx *ctx)
+{
+	int err = mpa_failed(ctx, MPA_STARTUP), revision;
 	const struct mpa_params *params = ctx->params;
 	struct mpa_frame frame;
-	u32 have, len;
-	int revision;
 
-	if (mpa_failed(ctx, MPA_STARTUP))
-		return mpa_failed(ctx, MPA_STARTUP);
-	if (ctx->state == MPA_STATE_REQUESTED)
-		return mpa_startup_undecided(ctx);
-
-	switch (mpa_startup_peek_frame(ctx, &frame)) {
-	case MPA_FRAME_OK:
-		break;
-	case MPA_FRAME_MORE:
-		return mpa_startup_more(ctx);
-	default:
-		return mpa_startup_malformed(ctx);
+	/* Of mpa_startup_inherit(), which has recorded it. */
+	if (err)
+		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
+	if (ctx->state == MPA_STATE_REQUESTED) {
+		mpa_startup_undecided(ctx);
+		return;
 	}
-
-	revision = mpa_agree_revision(&params->offer, &frame);
-	if (revision < 0)
+	revision = mpa_startup_look(ctx, &frame);
+	err = revision < 0 ? revision :
+	      mpa_startup_too_early(ctx, &frame, revision) ? -EPROTO :
+	      mpa_startup_take(ctx, &frame);
+	if (err == -EAGAIN || err == -ENOMEM)
+		return mpa_startup_later(ctx, err);
+	if (err)
 		return mpa_startup_malformed(ctx);
+	ctx->revision = revision;
 
-	have = mpa_tcp_inq(ctx->sk);
-	len = MPA_FRAME_LEN + frame.private_len;
-	if (have < len)
-		return mpa_startup_more(ctx);
-	if (have > len &&
-	    mpa_startup_too_early(ctx, len, revision, frame.flags))
-		return mpa_startup_malformed(ctx);
-
-	return mpa_startup_got(ctx, &frame, revision);
+	if (frame.flags & MPA_PEER_REJECTED) {
+		mpa_startup_rejected(ctx);
+	} else if (params->offer.flags & MPA_START_MANUAL) {
+		/* There is no time limit for the program. */
+		mpa_startup_uncount(ctx);
+		mpa_startup_enter(ctx, MPA_STATE_REQUESTED);
+		mpa_wake_reader(ctx);
+	} else if (ctx->role == MPA_ROLE_INITIATOR) {
+		mpa_startup_agreed(ctx);
+	} else {
+		mpa_startup_answer(ctx, params, false);
+	}
 }
 
 /* ---- begin ---- */
@@ -310,6 +559,8 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->want_crc = !(params->offer.flags & MPA_START_NO_CRC &&
 			  mpa_policy_get(sock_net(ctx->sk),
 					 MPA_A_POLICY_CRC_OPTIONAL));
+	mpa_tcp_any_octet_counts(ctx->sk);
+	mpa_tcp_forget_urgent(ctx->sk);
 }
 
 static void mpa_startup_arm(struct mpa_ctx *ctx)
@@ -319,34 +570,15 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 		msecs_to_jiffies(mpa_policy_get(sock_net(ctx->sk),
 						MPA_A_POLICY_STARTUP_TIMEOUT_MS));
 
+	/* It may have ended before accept(2), or while the request was sent. */
+	if (mpa_tcp_gone(ctx->sk))
+		return mpa_startup_ended(ctx);
 	/* Round up: no timeout may end early. */
 	timeout++;
 	ctx->deadline = jiffies + timeout;
 	if (mpa_tcp_inq(ctx->sk) || mpa_tcp_input_ended(ctx->sk))
 		timeout = 0;
 	mpa_schedule_work(ctx, timeout);
-}
-
-/* MPA_ROLE_DIRECT: Full Operation without startup frames. */
-static void mpa_startup_direct(struct mpa_ctx *ctx)
-{
-	bool no_crc = mpa_policy_get(sock_net(ctx->sk), MPA_A_POLICY_CRC_OPTIONAL);
-	const struct mpa_params *params = ctx->params;
-
-	ctx->rx.format.marked = !params->offer.revision || params->offer.flags & MPA_START_MARKERS;
-	ctx->tx.format.marked = !params->offer.revision ||
-			 params->offer.flags & MPA_START_TX_MARKERS;
-	no_crc = no_crc && params->offer.revision;
-	ctx->rx.format.crc = !(no_crc && params->offer.flags & MPA_START_NO_CRC);
-	ctx->tx.format.crc = !(no_crc && params->offer.flags & MPA_START_TX_NO_CRC);
-	WRITE_ONCE(ctx->may_send, true);
-	mpa_rx_set_start(ctx);
-	mpa_rx_begin(ctx);
-	mpa_tx_begin(ctx);
-	mpa_startup_done(ctx, MPA_STATE_FULL);
-	mpa_rx_update(ctx);
-	if (ctx->rx.ready)
-		mpa_wake_reader(ctx);
 }
 
 /**
@@ -392,8 +624,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 
 static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 {
-	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP ||
-	       mpa_tcp_gone(ctx->sk);
+	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP;
 }
 
 /* Return the error, and clear it in SO_ERROR unless a later one replaced it. */
@@ -413,10 +644,7 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 	if (err == -EAGAIN)
 		return -EINPROGRESS;
 	ctx->restarts = err == -ERESTARTSYS;
-	if (err)
-		return err;
-	mpa_startup_notice_reset(ctx);
-	return mpa_startup_result(ctx);
+	return err ?: mpa_startup_result(ctx);
 }
 
 /*
@@ -470,22 +698,6 @@ static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 	return err;
 }
 
-/* Begin the startup phase. @before: the role that the socket had */
-static int mpa_startup_exchange(struct mpa_ctx *ctx, u8 before, bool nonblock)
-{
-	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
-	int err = initiator ? mpa_startup_request(ctx) : 0;
-
-	if (err)
-		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LOCAL,
-					     err);
-	mpa_set_state(ctx, MPA_STATE_STARTUP);
-	mpa_startup_arm(ctx);
-	if (!initiator)
-		return 0;
-	return mpa_startup_wait_result(ctx, sock_sndtimeo(ctx->sk, nonblock));
-}
-
 /**
  * mpa_startup_prepare() - check whether MPA may be started
  * @ctx:	the context
@@ -503,7 +715,6 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 {
 	int err;
 
-	mpa_startup_notice_reset(ctx);
 	if (ctx->state == MPA_STATE_STARTUP && !nonblock &&
 	    ctx->role == MPA_ROLE_INITIATOR &&
 	    params->offer.role == MPA_ROLE_INITIATOR)
@@ -530,7 +741,9 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
 {
+	bool initiator = params->offer.role == MPA_ROLE_INITIATOR;
 	u8 before = ctx->role;
+	int err;
 
 	mpa_startup_set_params(ctx, params);
 	/* If this startup may not begin, the result of an earlier MPA_START stays. */
@@ -538,13 +751,19 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
 					     -EUSERS);
 	mpa_startup_reset(ctx, params);
-	mpa_tcp_any_octet_counts(ctx->sk);
-	mpa_tcp_forget_urgent(ctx->sk);
 	if (params->offer.role == MPA_ROLE_DIRECT) {
 		mpa_startup_direct(ctx);
 		return 0;
 	}
-	return mpa_startup_exchange(ctx, before, nonblock);
+	err = initiator ? mpa_startup_request(ctx) : 0;
+	if (err)
+		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LOCAL,
+					     err);
+	mpa_set_state(ctx, MPA_STATE_STARTUP);
+	mpa_startup_arm(ctx);
+	if (!initiator)
+		return 0;
+	return mpa_startup_wait_result(ctx, sock_sndtimeo(ctx->sk, nonblock));
 }
 
 /**
@@ -557,8 +776,6 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 {
 	mpa_startup_set_params(ctx, params);
 	mpa_startup_reset(ctx, params);
-	mpa_tcp_any_octet_counts(ctx->sk);
-	mpa_tcp_forget_urgent(ctx->sk);
 	mpa_plain_close(ctx, MPA_TX);
 	mpa_plain_close(ctx, MPA_RX);
 	mpa_set_state(ctx, MPA_STATE_STARTUP);
@@ -570,19 +787,6 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 	mpa_schedule_work(ctx, 0);
 }
 
-/* An initiator decides about a reply. It sends no frame for this. */
-static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
-				    const struct mpa_params *reply, bool reject)
-{
-	if (reply)
-		return -EINVAL;
-	if (reject)
-		mpa_startup_done(ctx, MPA_STATE_REJECTED);
-	else
-		mpa_startup_agreed(ctx);
-	return mpa_startup_result(ctx);
-}
-
 /**
  * mpa_startup_decide() - accept or reject a request or a reply (MPA_START_MANUAL)
  * @ctx:	the context
@@ -590,16 +794,14 @@ static int mpa_startup_decide_reply(struct mpa_ctx *ctx,
  * @reject:	reject
  *
  * Return: 0; -EAGAIN when no request is here yet; -EINVAL when there is nothing
- * to decide; or the errno that startup has failed with: the caller passes it to
- * mpa_startup_abort().
+ * to decide; or the errno that startup has failed with.
  */
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
 {
+	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 	const struct mpa_params *params = ctx->params;
-	int err;
 
-	mpa_startup_notice_reset(ctx);
 	if (ctx->state == MPA_STATE_FAILED)
 		return -ENOTCONN;
 	if (ctx->state == MPA_STATE_STARTUP &&
@@ -610,17 +812,23 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 	if (ctx->peer.flags & MPA_PEER_ENHANCED && reply &&
 	    reply->private_len > MPA_PRIVATE_DATA_MAX - MPA_ENHANCED_LEN)
 		return -EINVAL;
-	err = mpa_startup_progress(ctx);
-	if (err)
-		return err;
-	if (ctx->role == MPA_ROLE_INITIATOR)
-		return mpa_startup_decide_reply(ctx, reply, reject);
-	return mpa_startup_answer(ctx, reply ?: params, reject);
+	/* An initiator sends no frame for this. */
+	if (initiator && reply)
+		return -EINVAL;
+	if (!mpa_startup_undecided(ctx))
+		return mpa_startup_result(ctx);
+	if (!initiator)
+		mpa_startup_answer(ctx, reply ?: params, reject);
+	else if (reject)
+		mpa_startup_done(ctx, MPA_STATE_REJECTED);
+	else
+		mpa_startup_agreed(ctx);
+	return mpa_startup_result(ctx);
 }
 
 static bool mpa_startup_over(const struct mpa_ctx *ctx)
 {
-	return !mpa_starting(ctx) || mpa_tcp_gone(ctx->sk);
+	return !mpa_starting(ctx);
 }
 
 /**
@@ -638,11 +846,8 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 	int err;
 
 	err = mpa_tcp_wait(ctx->sk, timeo, mpa_startup_over, ctx);
-	if (err)
-		return err;
-	mpa_startup_notice_reset(ctx);
 	/* A call that did not have to wait leaves the error to SO_ERROR. */
-	return waits ? mpa_startup_result(ctx) : 0;
+	return err ?: waits ? mpa_startup_result(ctx) : 0;
 }
 
 /* Free what startup has allocated. Nothing else uses @ctx any longer. */

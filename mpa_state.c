@@ -107,10 +107,7 @@ void mpa_open_sending(struct mpa_ctx *ctx)
  * @err:	negative errno
  * @code:	for MPA_INFO
  *
- * If startup has failed, and TCP is not gone already, the caller passes the
- * result to mpa_startup_abort(), or returns it to a caller that does, as
- * mpa_startup_progress() does. The state does not change before that, so sk_err
- * is set when it changes.
+ * If startup has failed, mpa_startup_fail() does the rest.
  *
  * Context: any, socket lock held.
  * Return: the errno of the first failure.

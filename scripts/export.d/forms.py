@@ -132,7 +132,7 @@ WITHOUT = {
             (r"^\tu64 position;\n(?=\tu32 have;)", ""),
             (r"^\tposition = rx->cur.pos;\n(?=\tmpa_rx_take_from)", ""),
         ],
-        "mpa_start_io.c": [
+        "mpa_start.c": [
             (r"\tif \(!err\)\n\t\t" + TRACE, ""),
             (r"^\t" + TRACE, ""),
         ],
