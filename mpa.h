@@ -155,7 +155,6 @@ struct mpa_ctx {
 	/* A waiting call has returned the errno of startup. */
 	bool			err_returned : 1;
 	bool			peer_valid : 1; /* @peer is valid */
-	bool			enhanced; /* IRD and ORD were negotiated */
 	/* Was closed by a kernel user; for later events. */
 	bool			was_kernel;
 	bool			tapped;	/* by a monitor; under mpa_conns.lock */

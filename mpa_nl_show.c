@@ -68,7 +68,7 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
 {
 	return (READ_ONCE(ctx->tx.format.crc) ? MPA_INFO_TX_CRC : 0) |
 	       (READ_ONCE(ctx->rx.format.crc) ? MPA_INFO_RX_CRC : 0) |
-	       (READ_ONCE(ctx->enhanced) ? MPA_INFO_ENHANCED : 0) |
+	       (READ_ONCE(ctx->peer.flags) & MPA_PEER_ENHANCED ? MPA_INFO_ENHANCED : 0) |
 	       (READ_ONCE(ctx->control) & MPA_START_P2P ? MPA_INFO_P2P : 0) |
 	       (READ_ONCE(ctx->tx.format.marked) ? MPA_INFO_TX_MARKERS : 0) |
 	       (READ_ONCE(ctx->rx.format.marked) ? MPA_INFO_RX_MARKERS : 0) |
@@ -96,7 +96,7 @@ static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	int err = nla_put_u32(skb, MPA_A_CONN_REVISION, READ_ONCE(ctx->revision)) ?:
 		  nla_put_u32(skb, MPA_A_CONN_FLAGS, mpa_show_flags(ctx));
 
-	if (err || !READ_ONCE(ctx->enhanced))
+	if (err || !(READ_ONCE(ctx->peer.flags) & MPA_PEER_ENHANCED))
 		return err;
 	return nla_put_u32(skb, MPA_A_CONN_IRD, READ_ONCE(ctx->ird)) ?:
 	       nla_put_u32(skb, MPA_A_CONN_ORD, READ_ONCE(ctx->ord));

@@ -81,31 +81,29 @@ static void mpa_op_splice_eof(struct socket *sock)
 }
 #endif
 
-/* Whether MPA can answer an ioctl; if not, TCP does. */
-static bool mpa_op_queued(struct sock *sk, int cmd, int *answer)
+/* SIOCINQ: return octets. Others, which TCP answers: return -ENOIOCTLCMD. */
+static int mpa_op_queued(struct sock *sk, int cmd)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	if (!mpa_framed(ctx, cmd == SIOCINQ ? MPA_RX : MPA_TX))
-		return false;
-	if (cmd == SIOCINQ) {
-		*answer = mpa_recvmsg_inq(ctx);
-		return true;
-	}
+		return -ENOIOCTLCMD;
+	if (cmd == SIOCINQ)
+		return mpa_recvmsg_inq(ctx);
 
 	/* TCP's answer is right once all octets have been passed to TCP. */
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
 	release_sock(sk);
-	return false;
+	return -ENOIOCTLCMD;
 }
 
 #ifdef MPA_HAVE_IOCTL_KARG
 static int mpa_op_ioctl(struct sock *sk, int cmd, int *karg)
 {
-	int answer;
+	int answer = mpa_op_queued(sk, cmd);
 
-	if (!mpa_op_queued(sk, cmd, &answer))
+	if (answer < 0)
 		return mpa_table(sk)->base->ioctl(sk, cmd, karg);
 	*karg = answer;
 	return 0;
@@ -113,9 +111,9 @@ static int mpa_op_ioctl(struct sock *sk, int cmd, int *karg)
 #else
 static int mpa_op_ioctl(struct sock *sk, int cmd, unsigned long arg)
 {
-	int answer;
+	int answer = mpa_op_queued(sk, cmd);
 
-	if (!mpa_op_queued(sk, cmd, &answer))
+	if (answer < 0)
 		return mpa_table(sk)->base->ioctl(sk, cmd, arg);
 	return put_user(answer, (int __user *)arg);
 }
@@ -235,44 +233,33 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 {
 	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
-	bool over, failing;
+	bool over;
 
-	/* The connection is gone; the state has not been changed yet. */
+	/* Read first: mpa_startup_fail() ends TCP after startup has failed. */
 	over = mpa_tcp_gone(ctx->sk);
-	/* mpa_startup_fail() is under way: sk_err is not set yet. */
-	failing = mpa_failed(ctx, MPA_STARTUP);
-	switch (state) {
-	case MPA_STATE_STARTUP:
-		if (failing)
-			mask = 0;
-		else if (!over)
+	if (state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED) {
+		/* sk_err is not set yet. */
+		if (mpa_failed(ctx, MPA_STARTUP))
+			return 0;
+		/* If the connection is gone, the state has not been changed yet. */
+		if (!over)
 			mask &= ~(in | out);
-		break;
-	case MPA_STATE_REQUESTED:
 		/* MPA_PEER returns the frame. */
-		mask |= in;
-		if (failing)
-			mask = 0;
-		else if (!over)
-			mask &= ~out;
-		break;
-	case MPA_STATE_FULL:
-		/* The rest of an open ULPDU may be sent without room. */
-		if (mpa_tx_open(&ctx->tx))
-			mask |= out;
-		if (mpa_format_on(&ctx->rx.format))
-			mask = mpa_poll_records(ctx, mask);
-		/* A send that can only fail does not block: writable. */
-		if (READ_ONCE(ctx->tx.ended))
-			mask |= out;
-		else if (!mpa_tcp_send_ended(ctx->sk) &&
-			 (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.starved)))
-			mask &= ~out;
-		break;
-	default:
-		break;
+		return state == MPA_STATE_REQUESTED ? mask | in : mask;
 	}
-	return mask;
+	if (state != MPA_STATE_FULL)
+		return mask;
+	/* The rest of an open ULPDU may be sent without room. */
+	if (mpa_tx_open(&ctx->tx))
+		mask |= out;
+	if (mpa_format_on(&ctx->rx.format))
+		mask = mpa_poll_records(ctx, mask);
+	/* A send that can only fail does not block: writable. */
+	if (READ_ONCE(ctx->tx.ended))
+		return mask | out;
+	return !mpa_tcp_send_ended(ctx->sk) &&
+	       (mpa_poll_first(ctx) || READ_ONCE(ctx->tx.starved)) ?
+	       mask & ~out : mask;
 }
 
 static __poll_t mpa_op_poll(struct file *file, struct socket *sock,

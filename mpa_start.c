@@ -384,7 +384,6 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	struct mpa_enhanced peer;
 
 	mpa_enhanced_get(ctx->peer_private, &peer);
-	ctx->enhanced = true;
 	ctx->ird = params->offer.ird;
 	if (params->offer.flags & MPA_START_P2P)
 		ctx->control = MPA_START_P2P |
@@ -451,7 +450,6 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 	if (reject)
 		return mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	if (is_enhanced) {
-		ctx->enhanced = true;
 		/* RFC 6581 section 9.1: 0x3fff leaves IRD unchanged. */
 		ctx->ird = peer.ord == MPA_DEPTH_BY_USER ? reply->offer.ird :
 			   enhanced.ird;
@@ -545,13 +543,13 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	kfree(ctx->peer_private);
 	ctx->peer_private = NULL;
 	ctx->peer_valid = false;
+	ctx->peer.flags = 0;
 	WRITE_ONCE(ctx->failure[MPA_STARTUP].code, MPA_ERR_NONE);
 	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, 0);
 	ctx->restarts = false;
 	ctx->err_returned = false;
 	ctx->role = params->offer.role;
 	ctx->revision = params->offer.revision;
-	ctx->enhanced = false;
 	ctx->control = 0;
 	ctx->ird = 0;
 	ctx->ord = 0;
