@@ -32,24 +32,34 @@ static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 }
 
 /*
- * Take the socket lock for a user that has attached, or will. In an upcall,
+ * May a user that has attached, or will, take the socket lock? In an upcall,
  * which runs under it, this would deadlock. Inlined, so that the warning names
  * the caller.
  */
-static __always_inline int mpa_consumer_lock(struct socket *sock,
-					     struct mpa_ctx **ctx)
+static __always_inline int mpa_consumer_check(struct socket *sock)
 {
 	struct sock *sk = sock->sk;
 
 	if (!mpa_hook_ours(sk))
 		return -ENOTCONN;
-	*ctx = mpa_ctx(sk);
-	if (!in_task() || mpa_consumer_upcalled(*ctx)) {
+	if (!in_task() || mpa_consumer_upcalled(mpa_ctx(sk))) {
 		pr_warn_ratelimited("must not be called in an upcall or interrupt: caller %pS\n",
 				    __builtin_return_address(0));
 		return -EDEADLK;
 	}
-	lock_sock(sk);
+	return 0;
+}
+
+/* Take the socket lock. */
+static __always_inline int mpa_consumer_lock(struct socket *sock,
+					     struct mpa_ctx **ctx)
+{
+	int err = mpa_consumer_check(sock);
+
+	if (err)
+		return err;
+	*ctx = mpa_ctx(sock->sk);
+	lock_sock(sock->sk);
 	return 0;
 }
 
@@ -63,18 +73,6 @@ static __always_inline int mpa_consumer_lock_attached(struct socket *sock,
 		return err;
 	release_sock(sock->sk);
 	return -ENOTCONN;
-}
-
-/* The same for a function that takes the lock itself. */
-static __always_inline int mpa_consumer_check(struct socket *sock)
-{
-	struct mpa_ctx *ctx;
-	int err;
-
-	err = mpa_consumer_lock(sock, &ctx);
-	if (!err)
-		release_sock(sock->sk);
-	return err;
 }
 
 /* ---- attaching ---- */

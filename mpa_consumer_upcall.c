@@ -63,10 +63,18 @@ static int mpa_ulpdu_show(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			     ulpdu->first + off, len, show, arg);
 }
 
-static bool mpa_ulpdu_holds(const struct mpa_ulpdu *ulpdu, u32 off, u32 len)
+static __always_inline int
+mpa_ulpdu_each(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
+	       int (*show)(void *arg, const u8 *data, u32 len), void *arg)
 {
 	lockdep_assert(lockdep_sock_is_held(ulpdu->ctx->sk));
-	return off <= ulpdu->len && len <= ulpdu->len - off;
+	if (off > ulpdu->len || len > ulpdu->len - off)
+		return -EINVAL;
+	if (!len)
+		return 0;
+	return ulpdu->data ?
+	       mpa_ulpdu_show_contiguous(ulpdu, off, len, show, arg) :
+	       mpa_ulpdu_show(ulpdu, off, len, show, arg);
 }
 
 /**
@@ -85,13 +93,7 @@ static bool mpa_ulpdu_holds(const struct mpa_ulpdu *ulpdu, u32 off, u32 len)
 int mpa_ulpdu_walk(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 		   int (*show)(void *arg, const u8 *data, u32 len), void *arg)
 {
-	if (!mpa_ulpdu_holds(ulpdu, off, len))
-		return -EINVAL;
-	if (!len)
-		return 0;
-	return ulpdu->data ?
-	       mpa_ulpdu_show_contiguous(ulpdu, off, len, show, arg) :
-	       mpa_ulpdu_show(ulpdu, off, len, show, arg);
+	return mpa_ulpdu_each(ulpdu, off, len, show, arg);
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_walk);
 
@@ -116,13 +118,7 @@ static int mpa_ulpdu_to_memory(void *arg, const u8 *data, u32 len)
  */
 int mpa_ulpdu_read(const struct mpa_ulpdu *ulpdu, u32 off, void *to, u32 len)
 {
-	if (!mpa_ulpdu_holds(ulpdu, off, len))
-		return -EINVAL;
-	if (!len)
-		return 0;
-	return ulpdu->data ?
-	       mpa_ulpdu_show_contiguous(ulpdu, off, len, mpa_ulpdu_to_memory, &to) :
-	       mpa_ulpdu_show(ulpdu, off, len, mpa_ulpdu_to_memory, &to);
+	return mpa_ulpdu_each(ulpdu, off, len, mpa_ulpdu_to_memory, &to);
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_read);
 
@@ -145,13 +141,7 @@ static int mpa_ulpdu_to_iter(void *to, const u8 *data, u32 len)
 int mpa_ulpdu_copy(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 		   struct iov_iter *to)
 {
-	if (!mpa_ulpdu_holds(ulpdu, off, len))
-		return -EINVAL;
-	if (!len)
-		return 0;
-	return ulpdu->data ?
-	       mpa_ulpdu_show_contiguous(ulpdu, off, len, mpa_ulpdu_to_iter, to) :
-	       mpa_ulpdu_show(ulpdu, off, len, mpa_ulpdu_to_iter, to);
+	return mpa_ulpdu_each(ulpdu, off, len, mpa_ulpdu_to_iter, to);
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 
