@@ -96,8 +96,6 @@ struct mpa_consumer {
 	void			*priv;		/* their first argument */
 	/* The task that runs upcalls; read without the lock. */
 	struct task_struct	*upcalled;
-	struct kvec		header;		/* precedes the payload */
-	u8			head[MPA_HEADER_MAX]; /* copied or generated */
 	bool			again;		/* report again after this run */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */
@@ -474,7 +472,6 @@ static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
 
 void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		 const struct mpa_field_span *run, u8 *p, u32 n);
-void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu);
 enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,

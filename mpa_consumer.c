@@ -344,6 +344,9 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 int mpa_sock_send(struct socket *sock, const struct kvec *header,
 		  struct iov_iter *payload, unsigned int flags, u64 *end)
 {
+	struct mpa_tx_call call = {
+		.segment = MPA_SEGMENT_OFF, .more = flags & MPA_SEND_MORE,
+	};
 	struct mpa_ctx *ctx;
 	int err;
 
@@ -352,7 +355,9 @@ int mpa_sock_send(struct socket *sock, const struct kvec *header,
 	err = mpa_consumer_lock_attached(sock, &ctx);
 	if (err)
 		return err;
-	err = mpa_sendmsg_record(ctx, header, payload, flags & MPA_SEND_MORE);
+	if (header)
+		call.header = *header;
+	err = mpa_sendmsg_call(ctx, &call, payload);
 	mpa_consumer_sent(ctx, err, end);
 	release_sock(sock->sk);
 	return err;
@@ -382,6 +387,11 @@ EXPORT_SYMBOL_GPL(mpa_sock_send);
 int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 		      struct iov_iter *payload, unsigned int flags, u64 *end)
 {
+	struct mpa_tx_call call = {
+		.segment = MPA_SEGMENT_FILL, .more = flags & MPA_SEND_MORE,
+		.headers = headers,
+	};
+	u8 header[MPA_HEADER_MAX];
 	struct mpa_ctx *ctx;
 	int err;
 
@@ -390,10 +400,11 @@ int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 	err = mpa_consumer_lock_attached(sock, &ctx);
 	if (err)
 		return err;
-	err = mpa_sendmsg_cut(ctx, headers, payload, flags & MPA_SEND_MORE);
+	call.header = (struct kvec){ header, headers->len };
+	err = mpa_sendmsg_call(ctx, &call, payload);
 	mpa_consumer_sent(ctx, err, end);
 	release_sock(sock->sk);
-	return err;
+	return err ?: call.done;
 }
 EXPORT_SYMBOL_GPL(mpa_sock_send_cut);
 

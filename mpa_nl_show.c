@@ -160,10 +160,11 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
 	const struct mpa_record *cur = &ctx->rx.cur;
 	u32 rx = READ_ONCE(cur->stash) ? READ_ONCE(cur->taken) : 0;
-	s32 tx = out ? READ_ONCE(out->len) : 0;
+	u32 tx = out ? READ_ONCE(out->len) : 0;
 
+	tx += READ_ONCE(ctx->tx.ulpdu_len);
 	return nla_put_u32(skb, MPA_A_CONN_RX_HELD, rx) ?:
-	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, max(tx, 0));
+	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, tx);
 }
 
 /* Get the connection's error, if any. */

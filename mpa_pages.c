@@ -25,20 +25,18 @@
 #define MPA_PAGES_IDLE		(2 * HZ)
 
 /**
- * struct mpa_pages - pages of one processor, by the time of their last use
+ * struct mpa_pages - pages of one processor
  * @lock:	for all of it; taken in process context only. Reclaim takes it
  *		too: nothing is allocated under it
- * @page:	a ring of pages that we hold a reference to; a page is free if
- *		that is the only one
- * @first:	the least recently used one: pages become free roughly in this
- *		order
+ * @list:	pages that we hold a reference to, the least recently used one
+ *		first; a page is free if that is the only one. Pages become free
+ *		roughly in this order
  * @nr:		the number of pages
  * @used:	since mpa_pages_trim() ran last
  */
 struct mpa_pages {
 	spinlock_t lock; /* for all of it */
-	struct page *page[MPA_PAGES];
-	u32 first;
+	struct list_head list;
 	u32 nr;
 	bool used;
 };
@@ -47,101 +45,80 @@ static DEFINE_PER_CPU(struct mpa_pages, mpa_pages);
 static void mpa_pages_trim(struct work_struct *work);
 static DECLARE_DELAYED_WORK(mpa_pages_work, mpa_pages_trim);
 
-static struct page **mpa_pages_at(struct mpa_pages *pages, u32 i)
-{
-	return pages->page + (pages->first + i) % MPA_PAGES;
-}
-
-/* The caller gets the reference, and holds the lock. */
-static struct page *mpa_pages_pop(struct mpa_pages *pages)
-{
-	struct page *page = *mpa_pages_at(pages, 0);
-
-	pages->first++;
-	WRITE_ONCE(pages->nr, pages->nr - 1);
-	return page;
-}
-
-static void mpa_pages_push(struct mpa_pages *pages, struct page *page)
-{
-	*mpa_pages_at(pages, pages->nr) = page;
-	WRITE_ONCE(pages->nr, pages->nr + 1);
-	pages->used = true;
-}
-
 /* A free page with a reference for the caller, or NULL. */
 static struct page *mpa_pages_get(void)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
-	struct page *page = NULL;
+	struct page *page, *found = NULL;
 	u32 i;
 
 	spin_lock(&pages->lock);
-	for (i = 0; i < min_t(u32, MPA_PAGES_TRIES, pages->nr); i++) {
-		if (page_ref_count(*mpa_pages_at(pages, i)) > 1)
-			continue;
-		swap(*mpa_pages_at(pages, 0), *mpa_pages_at(pages, i));
-		page = mpa_pages_pop(pages);
-		mpa_pages_push(pages, page);
-		get_page(page);
-		break;
+	for (i = 0; !found && i < min_t(u32, MPA_PAGES_TRIES, pages->nr); i++) {
+		page = list_first_entry(&pages->list, struct page, lru);
+		list_move_tail(&page->lru, &pages->list);
+		if (page_ref_count(page) == 1)
+			found = page;
 	}
+	if (found)
+		get_page(found);
+	pages->used = true;
 	spin_unlock(&pages->lock);
-	return page;
+	return found;
 }
 
-/* Keep a page; in a full ring it replaces the oldest one in use. */
+/* Keep a page; if there are too many it replaces the oldest one. */
 static void mpa_pages_keep(struct page *page)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
-	struct page *old = NULL;
+	struct page *old;
 
 	get_page(page);
 	spin_lock(&pages->lock);
-	if (pages->nr == MPA_PAGES)
-		old = mpa_pages_pop(pages);
-	mpa_pages_push(pages, page);
-	spin_unlock(&pages->lock);
-	if (old)
+	list_add_tail(&page->lru, &pages->list);
+	if (pages->nr < MPA_PAGES) {
+		WRITE_ONCE(pages->nr, pages->nr + 1);
+	} else {
+		old = list_first_entry(&pages->list, struct page, lru);
+		list_del(&old->lru);
 		put_page(old);
+	}
+	spin_unlock(&pages->lock);
 	schedule_delayed_work(&mpa_pages_work, MPA_PAGES_IDLE);
 }
 
 /*
- * Release up to @max pages; those that TCP holds are freed when it releases
- * them. Return: the number freed now. @pages->lock is held.
+ * Release the pages of all processors, or of those that have used none since
+ * the last time; those that TCP holds are freed when it releases them. Return:
+ * their number.
  */
-static u32 mpa_pages_drop(struct mpa_pages *pages, u32 *max)
+static unsigned long mpa_pages_drop(bool all)
 {
-	u32 nr = 0;
+	struct page *page, *next;
+	unsigned long nr = 0;
+	int cpu;
 
-	for (; pages->nr && *max; --*max) {
-		struct page *page = mpa_pages_pop(pages);
+	for_each_possible_cpu(cpu) {
+		struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
 
-		nr += page_ref_count(page) == 1;
-		put_page(page);
+		spin_lock(&pages->lock);
+		if (all || !pages->used) {
+			list_for_each_entry_safe(page, next, &pages->list, lru) {
+				list_del(&page->lru);
+				put_page(page);
+			}
+			nr += pages->nr;
+			WRITE_ONCE(pages->nr, 0);
+		}
+		pages->used = false;
+		spin_unlock(&pages->lock);
 	}
 	return nr;
 }
 
 static void mpa_pages_trim(struct work_struct *work)
 {
-	bool left = false;
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
-		u32 max = MPA_PAGES;
-
-		spin_lock(&pages->lock);
-		if (pages->used)
-			left = true;
-		else
-			mpa_pages_drop(pages, &max);
-		pages->used = false;
-		spin_unlock(&pages->lock);
-	}
-	if (left)
+	mpa_pages_drop(false);
+	if (mpa_pages_held())
 		schedule_delayed_work(&mpa_pages_work, MPA_PAGES_IDLE);
 }
 
@@ -165,17 +142,7 @@ static unsigned long mpa_pages_count(struct shrinker *shrinker,
 static unsigned long mpa_pages_scan(struct shrinker *shrinker,
 				    struct shrink_control *sc)
 {
-	u32 max = DIV_ROUND_UP(sc->nr_to_scan, 1 << MPA_PAGES_ORDER), nr = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
-
-		spin_lock(&pages->lock);
-		nr += mpa_pages_drop(pages, &max);
-		spin_unlock(&pages->lock);
-	}
-	return nr ? nr << MPA_PAGES_ORDER : SHRINK_STOP;
+	return mpa_pages_drop(true) << MPA_PAGES_ORDER ?: SHRINK_STOP;
 }
 
 static struct shrinker *mpa_pages_shrinker;
@@ -217,9 +184,12 @@ int mpa_pages_init(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		spin_lock_init(&per_cpu_ptr(&mpa_pages, cpu)->lock);
+	for_each_possible_cpu(cpu) {
+		struct mpa_pages *pages = per_cpu_ptr(&mpa_pages, cpu);
 
+		spin_lock_init(&pages->lock);
+		INIT_LIST_HEAD(&pages->list);
+	}
 	mpa_pages_shrinker = shrinker_alloc(0, "mpa-pages");
 	if (!mpa_pages_shrinker)
 		return -ENOMEM;
@@ -232,11 +202,7 @@ int mpa_pages_init(void)
 /* At module exit, and if loading fails: nobody sends. */
 void mpa_pages_exit(void)
 {
-	u32 max = U32_MAX;
-	int cpu;
-
 	shrinker_free(mpa_pages_shrinker);
 	cancel_delayed_work_sync(&mpa_pages_work);
-	for_each_possible_cpu(cpu)
-		mpa_pages_drop(per_cpu_ptr(&mpa_pages, cpu), &max);
+	mpa_pages_drop(true);
 }

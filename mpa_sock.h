@@ -90,10 +90,8 @@ static inline bool mpa_ended_cleanly(const struct mpa_ctx *ctx)
 
 /* mpa_tx_sendmsg.c */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size);
-int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
-		       struct iov_iter *payload, bool more);
-int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
-		    struct iov_iter *payload, bool more);
+int mpa_sendmsg_call(struct mpa_ctx *ctx, struct mpa_tx_call *call,
+		     struct iov_iter *payload);
 void mpa_sendmsg_finish(struct mpa_ctx *ctx);
 
 /* mpa_rx_recvmsg.c */

@@ -61,33 +61,26 @@ static inline u32 mpa_skb_frags_max(void)
  * struct mpa_txbuf - octets to be passed to TCP
  * @frag:	the octets; each entry holds a page reference
  * @nr:		entries of @frag in use
- * @room:	capacity of @frag in octets
- * @len:	octets filled in
+ * @len:	octets
  * @sent:	octets that TCP has taken
  * @split:	offset of the octet that has to begin a segment, or
  *		MPA_SPLIT_NOT
  * @piece:	returns the length of that segment, after which another begins;
  *		or NULL
- * @cur:	entry of @frag where octet @len goes
- * @cur_off:	offset in that entry
- * @own:	the page used by an open ULPDU only, if any
+ * @open:	octets of the ULPDU that MSG_MORE has left open
+ * @open_room:	octets allocated for it
  * @charged:	octets charged to the socket
  * @rcu:	for freeing
- *
- * For MPA, @room and the length of each fragment are multiples of 4, so that no
- * marker or CRC field crosses the end of a fragment.
  */
 struct mpa_txbuf {
 	struct bio_vec	frag[MPA_TX_FRAGS];
 	u32		nr;
-	u32		room;
 	u32		len;
 	u32		sent;
 	u32		split;
 	u32		(*piece)(struct sock *sk, const struct mpa_txbuf *out);
-	u32		cur;
-	u32		cur_off;
-	struct page_frag own;
+	u8		*open;
+	u32		open_room;
 	u32		charged;
 	struct rcu_head	rcu;
 };

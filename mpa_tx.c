@@ -5,9 +5,9 @@
  *
  * An FPDU is complete before TCP gets its first octet, and the socket lock is
  * held throughout: after a fault, a signal or a failed allocation none of its
- * octets are on the wire, and records of several threads never mix. With
- * MSG_MORE an FPDU is built in several calls; the socket then keeps only this
- * open FPDU between them. For a batch it keeps only complete FPDUs.
+ * octets are on the wire, and records of several threads never mix. Between
+ * calls the socket keeps either the octets of one ULPDU that MSG_MORE has left
+ * open, or the complete FPDUs of a batch.
  */
 
 #include <linux/slab.h>
@@ -73,7 +73,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 	if (p) {
 		memcpy(p, frame, len);
 		tx->out->split = 0;
-		err = mpa_txbuf_commit(ctx, page, len) ?:
+		err = mpa_txbuf_commit(tx->out, page, len) ?:
 		      mpa_tx_hand_over(ctx, MPA_PUSH_ALL);
 		mpa_tcp_push(ctx->sk, &tx->window, false);
 	}
@@ -91,11 +91,13 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
  */
 void mpa_tx_rtr(struct mpa_ctx *ctx)
 {
+	struct msghdr msg = {};
+	struct mpa_tx_call call = { .msg = &msg };
 	struct mpa_fpdu fpdu;
 
+	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, NULL, 0, 0);
 	mpa_framing_init(&fpdu, ctx->tx.pos, 0, &ctx->tx.format);
-	if (mpa_tx_alloc_out(ctx) ||
-	    mpa_build_append(ctx, &fpdu, NULL, 0, true)) {
+	if (mpa_tx_alloc_out(ctx) || mpa_build(ctx, &call, &fpdu, 1)) {
 		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
 		return;
 	}
@@ -153,15 +155,8 @@ u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 {
 	u32 acked = ctx->tx.pos - mpa_tcp_unacked(ctx->sk);
-	const struct mpa_txbuf *out = ctx->tx.out;
 
-	/* The position does not count octets of an open ULPDU. */
-	return out && !mpa_tx_open(&ctx->tx) ? acked - out->len : acked;
-}
-
-static u32 mpa_tx_header_len(const struct mpa_tx_call *call)
-{
-	return call->headers ? call->headers->len : 0;
+	return ctx->tx.out ? acked - ctx->tx.out->len : acked;
 }
 
 /* Length of the next ULPDU of a call that sends several. */
@@ -186,8 +181,8 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 			    const struct mpa_tx_call *call, u32 emss)
 {
-	size_t left = call->size - call->done + tx->ulpdu_len +
-		      mpa_tx_header_len(call);
+	size_t left = call->size - call->done +
+		      mpa_tx_header(tx, call).iov_len;
 
 	if (call->segment > 0)
 		left = min_t(size_t, left, call->segment);
@@ -288,35 +283,27 @@ static u32 mpa_tx_frags(u32 len)
 	return len / PAGE_SIZE + 2;
 }
 
-/*
- * Fast path for FPDUs whose length divides a segment's: no decision for each.
- */
-static void mpa_tx_build_equal(struct mpa_ctx *ctx, struct mpa_tx_call *call,
-			       struct mpa_slot *slot, const struct mpa_fpdu *fpdu,
-			 u32 budget)
+/* The number of FPDUs as long as @fpdu to build at once. */
+static u32 mpa_tx_run(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+		      const struct mpa_fpdu *fpdu, u32 budget)
 {
-	struct mpa_txbuf *out = ctx->tx.out;
-	u32 len = fpdu->len, begin = out->len, n;
+	u32 len = fpdu->len, begin = ctx->tx.out->len;
+	const struct mpa_slot *slot = &ctx->tx.slot;
+	const struct mpa_tx *tx = &ctx->tx;
 
-	if (call->segment < 0 || call->done == call->size ||
-	    mpa_alt_format(&ctx->tx.format) || begin >= budget ||
-	    slot->emss % len || slot->used % len)
-		return;
-	if (slot->emss != len && (!call->segment || !(ctx->tx.options & BIT(MPA_PACKING))))
-		return;
+	if (call->segment < 0 || mpa_tx_open(tx) || mpa_alt(ctx) ||
+	    begin >= budget || slot->emss % len || slot->used % len)
+		return 1;
+	if (slot->emss != len &&
+	    (!call->segment || !(tx->options & BIT(MPA_PACKING))))
+		return 1;
 	/* With markers, FPDUs of equal ULPDUs differ in length. */
-	if (call->segment && (ctx->tx.format.marked ||
+	if (call->segment && (tx->format.marked ||
 			      call->segment != fpdu->ulpdu_len))
-		return;
-	do {
-		n = min_t(size_t, call->size - call->done, MPA_HANDOVER_MAX);
-		/* The last one may exceed the budget. */
-		n = mpa_build_equal(ctx, len, fpdu->ulpdu_len, call, n,
-				    min(budget - out->len + len - 1,
-					mpa_tcp_frag_room(out, slot->frags)));
-		call->done += n;
-	} while (n && call->done < call->size && out->len < budget);
-	slot->used = (slot->used + out->len - begin) % slot->emss;
+		return 1;
+	/* The last one may exceed the budget. */
+	return min(budget - begin + len - 1,
+		   mpa_tcp_frag_room(tx->out, slot->frags)) / len ?: 1;
 }
 
 /* Octets of the call for its next ULPDU. @ends: the last one ends the ULPDU. */
@@ -330,8 +317,8 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 	*ends = call->ends && n == left;
 	if (call->segment < 0)
 		return n;
-	target = mpa_tx_target(tx, call, slot) - mpa_tx_header_len(call);
-	target -= min(target, tx->ulpdu_len);
+	target = mpa_tx_target(tx, call, slot);
+	target -= min_t(u32, target, mpa_tx_header(tx, call).iov_len);
 	/* An FPDU of several ULPDUs contains only complete ones. */
 	if (n < target && target > call->segment && call->segment &&
 	    !call->ends && n >= call->segment)
@@ -346,17 +333,16 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
  * Choose where an FPDU goes so that segments start with one.
  * Return: false if the FPDUs built so far have to be passed to TCP first.
  */
-static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu,
-			     bool ends)
+static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu)
 {
 	struct mpa_slot *slot = &tx->slot;
 	struct mpa_txbuf *out = tx->out;
-	bool made = out->len && !mpa_tx_open(tx);
+	u32 made = out->len;
 
-	/* An open or oversized FPDU does not follow others in the buffer. */
-	if (made && (!ends || fpdu->len > slot->emss))
+	/* An oversized FPDU does not follow others in the buffer. */
+	if (made && fpdu->len > slot->emss)
 		return false;
-	if (ends && !mpa_align_fits(tx, fpdu->len)) {
+	if (!mpa_align_fits(tx, fpdu->len)) {
 		if (made)
 			return false;
 		mpa_align_break(tx);
@@ -383,66 +369,86 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	       fpdu->ulpdu_len > mpa_tx_mulpdu(ctx, NULL);
 }
 
-/*
- * Build one FPDU, or add to the last one. Sets @n to the number of octets taken
- * from the call, @ends to whether they end a ULPDU, @fpdu to the new FPDU, of
- * length 0 if there is none. Return: 1; 0 if the FPDUs built so far have to be
- * passed to TCP first; or a negative errno.
- */
-static __always_inline int
-mpa_tx_build_one(struct mpa_ctx *ctx, struct mpa_tx_call *call,
-		 struct mpa_fpdu *fpdu, size_t *n, bool *ends)
+/* Keep @n octets of a ULPDU that does not end with them. Return: as mpa_build(). */
+static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
-	struct iov_iter *from = &call->msg->msg_iter;
-	u32 head = mpa_tx_header_len(call);
+	u32 room = PAGE_ALIGN(ctx->tx.ulpdu_len + n);
+	struct mpa_txbuf *out = ctx->tx.out;
 	struct mpa_tx *tx = &ctx->tx;
-	int err;
+	int ret = n;
 
-	*n = mpa_tx_next(tx, call, &tx->slot, ends);
-	mpa_framing_init(fpdu, tx->pos, tx->ulpdu_len + head + *n, &tx->format);
-	if (*n && mpa_tx_oversized(ctx, call, fpdu))
-		return -EMSGSIZE;
-	if (mpa_alt(ctx) && *ends && mpa_pack_fits(ctx, *n)) {
-		fpdu->len = 0;
-		fpdu->ulpdu_len = 0;
-		return mpa_pack_add(ctx, from, *n) ?: 1;
+	if (room > out->open_room) {
+		u8 *open = kvmalloc(room, ctx->sk->sk_allocation | __GFP_NOWARN);
+
+		if (open && !mpa_tcp_charge(ctx->sk, out, room)) {
+			memcpy(open, out->open, tx->ulpdu_len);
+			swap(open, out->open);
+			out->open_room = room;
+		} else {
+			ret = -ENOBUFS;
+		}
+		kvfree(open);
 	}
-	if (!mpa_tx_find_slot(tx, fpdu, *ends))
-		return 0;
-	if (head)
-		mpa_build_header(ctx, call, *n);
-	err = mpa_build_append(ctx, fpdu, from, head + *n, *ends);
-	if (err)
-		return err;
-	tx->slot.used = (tx->slot.used + fpdu->len) % tx->slot.emss;
-	if (mpa_alt(ctx) && *ends)
-		mpa_pack_built(ctx, fpdu);
-	return 1;
+	if (ret > 0 && !copy_from_iter_full(out->open + tx->ulpdu_len, n, from))
+		ret = -EFAULT;
+	if (ret > 0)
+		WRITE_ONCE(tx->ulpdu_len, tx->ulpdu_len + n);
+	else if (!mpa_tx_open(tx))
+		mpa_tx_drop(ctx);
+	return ret;
 }
 
-/* Build FPDUs of about @budget octets to pass to TCP at once. */
+/*
+ * Build FPDUs of about @budget octets to pass to TCP at once. Return: 0, maybe
+ * with FPDUs that have to be passed to TCP before the next one; or a negative
+ * errno.
+ */
 static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
 {
-	struct mpa_slot *slot = &ctx->tx.slot;
-	struct mpa_txbuf *out = ctx->tx.out;
+	struct iov_iter *from = &call->msg->msg_iter;
+	struct mpa_tx *tx = &ctx->tx;
+	struct mpa_slot *slot = &tx->slot;
 	struct mpa_fpdu fpdu;
 	bool ends;
 	size_t n;
 	int ret;
 
 	do {
-		ret = mpa_tx_build_one(ctx, call, &fpdu, &n, &ends);
-		if (ret <= 0)
+		u32 begin = tx->out->len;
+
+		n = mpa_tx_next(tx, call, slot, &ends);
+		mpa_framing_init(&fpdu, tx->pos,
+				 mpa_tx_header(tx, call).iov_len + n,
+				 &tx->format);
+		if (n && mpa_tx_oversized(ctx, call, &fpdu))
+			return -EMSGSIZE;
+		if (!ends) {
+			if (begin)
+				return 0;
+			ret = mpa_tx_keep_open(ctx, from, n);
+		} else if (mpa_alt(ctx) && mpa_pack_fits(ctx, n)) {
+			fpdu.len = 0;
+			fpdu.ulpdu_len = 0;
+			ret = mpa_pack_add(ctx, from, n) ?: n;
+		} else if (mpa_tx_find_slot(tx, &fpdu)) {
+			ret = mpa_build(ctx, call, &fpdu,
+					mpa_tx_run(ctx, call, &fpdu, budget));
+			slot->used = (slot->used + tx->out->len - begin) %
+				     slot->emss;
+			if (mpa_alt(ctx) && ret >= 0)
+				mpa_pack_built(ctx, &fpdu);
+		} else {
+			return 0;
+		}
+		if (ret < 0)
 			return ret;
-		call->done += n;
+		call->done += ret;
 		/* Count the second and later ULPDUs of an FPDU. */
 		if (mpa_alt(ctx) && call->segment > 0 && n > call->segment)
-			ctx->tx.ulpdus += (n - 1) / call->segment;
-		if (ends)
-			mpa_tx_build_equal(ctx, call, slot, &fpdu, budget);
+			tx->ulpdus += (n - 1) / call->segment;
 		n = call->size - call->done;
 		/* Add a short last FPDU, even beyond the budget. */
-	} while (ends && n && (out->len < budget || n < fpdu.ulpdu_len) &&
+	} while (n && (tx->out->len < budget || n < fpdu.ulpdu_len) &&
 		 fpdu.len <= slot->emss);
 	return 0;
 }
@@ -454,7 +460,7 @@ static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 
 	/* A record is taken whole. */
 	if (call->segment == MPA_SEGMENT_OFF)
-		return left;
+		return left + call->header.iov_len;
 	return min_t(size_t, left, max_t(int, call->segment, budget));
 }
 
@@ -487,12 +493,12 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	err = mpa_tx_build(ctx, call, budget);
 	if (err)
 		mpa_tcp_unreserve(ctx->sk);
-	if (!out->len || mpa_tx_open(&ctx->tx))
+	if (!out->len)
 		return err;
 	if (!err && call->more && call->done == call->size &&
 	    out->len < budget && mpa_tx_may_queue(&ctx->tx) &&
 	    !mpa_pack_extends(ctx) &&
-	    !mpa_tcp_charge(ctx->sk, out, mpa_txbuf_memory(out))) {
+	    !mpa_tcp_charge(ctx->sk, out, out->len)) {
 		mpa_tx_queue_batch(ctx);
 		return 0;
 	}
@@ -581,8 +587,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 {
 	struct mpa_tx *tx = &ctx->tx;
 
-	mpa_tx_set_wait(tx, MPA_WAIT_NOT);
-	tx->ulpdu_len = 0;
+	WRITE_ONCE(tx->ulpdu_len, 0);
 	mpa_tx_drop_out(ctx);
 	if (mpa_alt(ctx))
 		mpa_pack_forget(ctx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Engine (layer 2): sending. mpa_tx.c divides octets into FPDUs. These are built
- * in a buffer (mpa_tx_build.c, mpa_tx_buf.c), laid out such that segments start
- * with them, and passed to TCP at once or later (mpa_tx_queue.c).
+ * in a buffer (mpa_tx_build.c), laid out such that segments start with them, and
+ * passed to TCP at once or later (mpa_tx_queue.c).
  *
  * Unless its comment has a "Context:", a function that takes a context is
  * called in process context with the socket lock held.
@@ -30,28 +30,9 @@ struct mpa_slot {
 	bool	end;	/* TCP must start a segment with the next FPDU */
 };
 
-/* Fill level of struct mpa_txbuf: its members of the same name */
-struct mpa_txbuf_mark {
-	u32	nr;
-	u32	last;	/* octets of its last fragment */
-	u32	room;
-	u32	len;
-	u32	cur;
-	u32	cur_off;
-	struct page_frag own;
-};
-
-/* What octets not yet passed to TCP wait for */
-enum mpa_tx_wait {
-	MPA_WAIT_NOT,		/* there are no such octets */
-	MPA_WAIT_ULPDU,		/* the rest of a ULPDU sent with MSG_MORE */
-	MPA_WAIT_BATCH		/* more of a batch; the work item ends this wait */
-};
-
 /* Send state; "user" marks what a socket option sets */
 struct mpa_tx {
 	struct mpa_format	format;
-	u8			wait;		/* poll: enum mpa_tx_wait */
 	bool			ended;		/* poll: no more will be sent */
 	u16			options;	/* BIT(MPA_PACKING), BIT(MPA_OVERSIZE) */
 	bool			seq_known : 1;	/* @seq is valid */
@@ -59,15 +40,18 @@ struct mpa_tx {
 	bool			starved;	/* poll: no memory for a call */
 	int			segment;	/* user: MPA_SEGMENT */
 	u32			seq;		/* after the octets passed to TCP */
-	u32			pos;		/* of the next or open FPDU */
+	u32			pos;		/* of the next FPDU */
 	u16			pos_high;	/* upper bits of the position */
 	u16			mss_reported;	/* last path MSS reported */
-	u32			ulpdu_len;	/* octets of the open ULPDU */
+	u32			ulpdu_len;	/* poll: octets of the open ULPDU, or 0 */
 	u32			largest;	/* of the FPDUs in @out */
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* consecutive FPDUs of @same_len */
 	u32			tail_used;	/* of TCP's last segment */
-	/* FPDUs not yet passed to TCP; allocated for the first one. */
+	/*
+	 * The open ULPDU, or FPDUs not yet passed to TCP, between calls those of
+	 * a batch; allocated for the first one.
+	 */
 	struct mpa_txbuf	*out;
 	struct mpa_slot		slot;		/* of those in @out */
 	struct mpa_fit		fit;
@@ -87,10 +71,9 @@ struct mpa_tx_call {
 	size_t		size;
 	size_t		done;		/* octets of @size already in FPDUs */
 	int		segment;	/* of a ULPDU, or MPA_SEGMENT_* */
-	/*
-	 * With MPA_SEGMENT_FILL: writes a header for each ULPDU, not counted in
-	 * @size and @done; or NULL.
-	 */
+	/* Octets before those of a ULPDU, not counted in @size and @done. */
+	struct kvec	header;
+	/* With MPA_SEGMENT_FILL: writes @header for each ULPDU; or NULL. */
 	const struct mpa_headers *headers;
 	bool		ends;		/* its last octet ends a ULPDU */
 	bool		more;		/* more ULPDUs follow soon */
@@ -98,20 +81,24 @@ struct mpa_tx_call {
 	long		timeo;		/* jiffies left */
 };
 
-/* MSG_MORE has left a ULPDU incomplete. */
 static inline bool mpa_tx_open(const struct mpa_tx *tx)
 {
-	return READ_ONCE(tx->wait) == MPA_WAIT_ULPDU;
+	return READ_ONCE(tx->ulpdu_len) > 0;
 }
 
+/* FPDUs wait for more of a batch; the work item ends this wait. */
 static inline bool mpa_tx_queued(const struct mpa_tx *tx)
 {
-	return READ_ONCE(tx->wait) == MPA_WAIT_BATCH;
+	return tx->out && tx->out->len;
 }
 
-static inline void mpa_tx_set_wait(struct mpa_tx *tx, enum mpa_tx_wait wait)
+/* The octets that precede those of a call in its next ULPDU. */
+static inline struct kvec mpa_tx_header(const struct mpa_tx *tx,
+					const struct mpa_tx_call *call)
 {
-	WRITE_ONCE(tx->wait, wait);
+	if (mpa_tx_open(tx))
+		return (struct kvec){ tx->out->open, tx->ulpdu_len };
+	return call->header;
 }
 
 /* FPDUs wait for more of a batch, in @out or in TCP. */
@@ -129,6 +116,18 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 		return true;
 	return tx->options & BIT(MPA_PACKING) && mpa_format_shares(&tx->format) &&
 	       len <= slot->emss - slot->used;
+}
+
+/* Find octet @at. @run: the number of contiguous octets from it on */
+static inline const u8 *
+mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
+{
+	const struct bio_vec *frag = out->frag;
+
+	for (; at >= frag->bv_len; frag++)
+		at -= frag->bv_len;
+	*run = frag->bv_len - at;
+	return page_address(frag->bv_page) + frag->bv_offset + at;
 }
 
 /* The 64-bit stream position of the next FPDU. */
@@ -159,25 +158,12 @@ void mpa_tx_drop(struct mpa_ctx *ctx);
 void mpa_tx_free(struct mpa_ctx *ctx);
 
 /* mpa_tx_build.c */
-int mpa_build_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		     struct iov_iter *from, u32 n, bool last);
-void mpa_build_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n);
-int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
-u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
-		    struct mpa_tx_call *call, u32 octets, u32 max);
-
-/* mpa_tx_buf.c */
 void mpa_txbuf_reset(struct mpa_txbuf *out);
-void mpa_txbuf_mark(const struct mpa_txbuf *out, struct mpa_txbuf_mark *mark);
-void mpa_txbuf_rewind(struct mpa_txbuf *out, const struct mpa_txbuf_mark *mark);
-int mpa_txbuf_reserve(struct mpa_ctx *ctx, u32 len);
 u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
-int mpa_txbuf_commit(struct mpa_ctx *ctx, struct page_frag *page, u32 len);
-const u8 *mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run);
-u8 *mpa_txbuf_tail(struct mpa_txbuf *out, u32 *span);
-void mpa_txbuf_advance(struct mpa_txbuf *out, u32 n);
-u32 mpa_txbuf_memory(const struct mpa_txbuf *out);
-u32 mpa_txbuf_crc(struct mpa_txbuf *out, u32 at);
+int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len);
+int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+	      struct mpa_fpdu *fpdu, u32 max);
+int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 
 /* mpa_tx_queue.c */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss);

@@ -1,48 +1,140 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Building FPDUs: each octet of a ULPDU is copied once, to its position between
- * header, markers and trailer. RFC 5044 section 4.
+ * Building FPDUs in a buffer of page fragments: each octet of a ULPDU is copied
+ * once, to its position between header, markers and trailer. RFC 5044 section 4.
  */
 
+#include <linux/mm.h>
 #include <linux/uio.h>
 #include <trace/events/mpa.h>
 
 #include "mpa.h"
 #include "mpa_pages.h"
 
+/* ---- the buffer ---- */
+
+/* Drop the octets from @len on. */
+static void mpa_txbuf_cut(struct mpa_txbuf *out, u32 len)
+{
+	while (out->len > len) {
+		struct bio_vec *last = out->frag + out->nr - 1;
+		u32 n = min(out->len - len, last->bv_len);
+
+		out->len -= n;
+		last->bv_len -= n;
+		if (last->bv_len)
+			break;
+		put_page(last->bv_page);
+		out->nr--;
+	}
+}
+
+static void mpa_txbuf_close(struct mpa_txbuf *out)
+{
+	kvfree(out->open);
+	out->open = NULL;
+	out->open_room = 0;
+}
+
+/* Drop all octets. The caller has uncharged them. */
+void mpa_txbuf_reset(struct mpa_txbuf *out)
+{
+	mpa_txbuf_cut(out, 0);
+	if (unlikely(out->open))
+		mpa_txbuf_close(out);
+	out->sent = 0;
+	out->split = MPA_SPLIT_NOT;
+	out->piece = NULL;
+}
+
 /*
- * Source of a ULPDU's octets: @header, then @user if contiguous user memory,
- * else @iter. @off: their offset in the call, if known.
+ * Align the destination of ULPDU copies (FPDUs themselves are multiples of 4
+ * octets): a ULPDU, or its part after a marker, begins at a multiple of 8, or
+ * of 4 if the page is in use already.
  */
+static __always_inline u32
+mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
+{
+	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
+	u32 unit = page->offset ? 4 : 8;
+
+	/* TUF's FPDUs have any length, and must be contiguous. */
+	if (mpa_alt_format(&tx->format))
+		return page->offset;
+	return page->offset + (want - page->offset) % unit;
+}
+
+/**
+ * mpa_txbuf_span() - find contiguous memory for octets
+ * @ctx:	the context
+ * @page:	the task's page fragment
+ * @len:	octets; mpa_txbuf_commit() adds them
+ *
+ * Return: where to write them, or NULL if that would waste memory, or without
+ * memory.
+ */
+u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
+{
+	u32 offset = mpa_txbuf_start(&ctx->tx, page);
+
+	if (!page->page || offset + len > page->size) {
+		if (len > PAGE_SIZE || !mpa_pages_refill(ctx->sk, page, len))
+			return NULL;
+		offset = mpa_txbuf_start(&ctx->tx, page);
+		if (offset + len > page->size)
+			return NULL;
+	}
+	page->offset = offset;
+	return page_address(page->page) + offset;
+}
+
+/**
+ * mpa_txbuf_commit() - add the octets written at mpa_txbuf_span()
+ * @out:	the buffer
+ * @page:	as for mpa_txbuf_span()
+ * @len:	as for mpa_txbuf_span()
+ *
+ * Context: process, socket lock held since mpa_txbuf_span().
+ * Return: 0, or -EMSGSIZE if there are too many fragments.
+ */
+int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len)
+{
+	struct bio_vec *last = out->frag + out->nr - 1;
+
+	if (out->nr && last->bv_page == page->page &&
+	    last->bv_offset + last->bv_len == page->offset) {
+		last->bv_len += len;
+	} else {
+		if (out->nr == MPA_TX_FRAGS)
+			return -EMSGSIZE;
+		get_page(page->page);
+		bvec_set_page(&out->frag[out->nr++], page->page, len,
+			      page->offset);
+	}
+	page->offset += len;
+	out->len += len;
+	return 0;
+}
+
+/* ---- where octets come from ---- */
+
+/* @header, then @user if contiguous user memory, else @iter. */
 struct mpa_build_source {
 	struct kvec header;
 	const void __user *user;
 	struct iov_iter *iter;
-	const struct mpa_tx_call *call;
-	size_t off;
 };
-
-/*
- * Skip the object size check of copy_from_iter(), a tenth of the cost of a
- * copy: mpa_txbuf_span() and mpa_txbuf_tail() return memory of known size.
- */
-static __always_inline bool
-mpa_copy_from_iter(u8 *to, u32 n, struct iov_iter *from)
-{
-	size_t copied = _copy_from_iter(to, n, from);
-
-	if (likely(copied == n))
-		return true;
-	iov_iter_revert(from, copied);
-	return false;
-}
 
 static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 {
 	struct mpa_build_source *from = arg;
 
+	/*
+	 * Skip the object size check of copy_from_iter(), a tenth of the cost
+	 * of a copy: mpa_txbuf_span() returns memory of known size.
+	 */
 	if (!from->user)
-		return mpa_copy_from_iter(to, n, from->iter);
+		return _copy_from_iter(to, n, from->iter) == n;
 	if (_copy_from_user(to, from->user, n))
 		return false;
 	from->user += n;
@@ -54,23 +146,15 @@ static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 {
 	struct mpa_build_source *from = arg;
 	struct kvec *header = &from->header;
-	u32 got;
+	u32 got = min_t(size_t, n, header->iov_len);
 
-	if (!header->iov_len)
-		return mpa_build_get(from, to, n);
-	got = min_t(size_t, n, header->iov_len);
 	memcpy(to, header->iov_base, got);
 	header->iov_base += got;
 	header->iov_len -= got;
 	return n == got || mpa_build_get(from, to + got, n - got);
 }
 
-/* Write the header of a ULPDU of @n octets of the call. */
-static void mpa_build_put_header(const struct mpa_tx_call *call, u8 *header,
-				 size_t off, u32 n)
-{
-	call->headers->write(call->headers, header, off, n, off + n == call->size);
-}
+/* ---- FPDUs in contiguous memory ---- */
 
 /* Write the CRC fields of @nr contiguous FPDUs of @len octets. */
 static void mpa_build_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
@@ -84,168 +168,141 @@ static void mpa_build_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
 		put_unaligned(0, (u32 *)(p + len) - 1);
 }
 
-/* Build a TUF FPDU in contiguous memory. */
-static noinline int
-mpa_build_alt(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-	      u8 *p, struct mpa_build_source *from)
-{
-	struct mpa_field_span run;
-	u32 off;
-
-	for (off = 0; off < fpdu->len; off += run.len) {
-		mpa_fpdu_field_at(fpdu, off, &run);
-		if (run.field != MPA_FIELD_ULPDU)
-			mpa_alt_put(ctx, fpdu, &run, p + off, run.len);
-		else if (!mpa_build_get_headed(from, p + off, run.len))
-			return -EFAULT;
-	}
-	return 0;
-}
-
-/* Build an FPDU, except for its CRC, in contiguous memory: the usual case. */
-static __always_inline int
+/* Build an FPDU, except for its CRC. */
+static __always_inline bool
 mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
 		 struct mpa_build_source *from)
 {
-	bool made = likely(!from->header.iov_len) ?
-		    mpa_fpdu_write(fpdu, p, mpa_build_get, from) :
-		    mpa_fpdu_write(fpdu, p, mpa_build_get_headed, from);
-
-	return made ? 0 : -EFAULT;
+	if (unlikely(from->header.iov_len))
+		return mpa_fpdu_write(fpdu, p, mpa_build_get_headed, from);
+	if (fpdu->markers)
+		return mpa_fpdu_write(fpdu, p, mpa_build_get, from);
+	mpa_fpdu_put_plain(p, fpdu->len, fpdu->ulpdu_len);
+	return mpa_build_get(from, p + MPA_LENGTH_LEN, fpdu->ulpdu_len);
 }
 
+/* What was built */
+struct mpa_built {
+	u32 fpdus;
+	u32 octets;	/* of the call */
+	u32 markers;
+};
+
 /*
- * Continue the FPDU that starts at octet @at of the buffer, up to its offset
- * @end.
+ * Build up to @max FPDUs of the length of @fpdu, the first, from up to @left
+ * octets of the call. CRCs are computed for a few FPDUs at a time, while these
+ * are in the L1 cache, and over the copy, as a user may write to the original
+ * meanwhile.
  */
-static int mpa_build_fill(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			  u32 at, u32 end, struct mpa_build_source *from)
+static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+			  struct mpa_fpdu *fpdu, u8 *p,
+			  struct mpa_build_source *from, size_t left, u32 max,
+			  struct mpa_built *built)
 {
-	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_txbuf *out = tx->out;
+	u32 len = fpdu->len, parallel = mpa_crc_parallel(len), open = 0, n;
+	const struct kvec header = from->header;
 
-	while (out->len - at < end) {
-		struct mpa_field_span run;
-		u32 n;
-		u8 *p;
+	do {
+		n = fpdu->ulpdu_len - header.iov_len;
+		if (n > left)
+			break;
+		if (call->headers) {
+			size_t off = call->done + built->octets;
 
-		mpa_fpdu_field_at(fpdu, out->len - at, &run);
-		p = mpa_txbuf_tail(out, &n);
-		n = min3(n, run.len, end - (out->len - at));
-
-		if (mpa_alt_fpdu(fpdu) && run.field != MPA_FIELD_ULPDU) {
-			mpa_alt_put(ctx, fpdu, &run, p, n);
-			mpa_txbuf_advance(out, n);
-			continue;
+			from->header = header;
+			call->headers->write(call->headers, header.iov_base, off,
+					     n, off + n == call->size);
 		}
-		switch (run.field) {
-		case MPA_FIELD_MARKER:
-			mpa_marker_put(p, mpa_fpdu_ptr(fpdu, run.off));
+		if (!mpa_build_linear(fpdu, p, from))
 			break;
-		case MPA_FIELD_LENGTH:
-			put_unaligned_be16(fpdu->ulpdu_len, p);
-			break;
-		case MPA_FIELD_ULPDU:
-			if (!mpa_build_get_headed(from, p, n))
-				return -EFAULT;
-			break;
-		case MPA_FIELD_PAD:
-			memset(p, 0, n);
-			break;
-		case MPA_FIELD_CRC:
-			/* Section 4.1: any value if CRCs are not enabled. */
-			if (tx->format.crc)
-				mpa_crc_put(mpa_txbuf_crc(out, at), p);
-			else
-				memset(p, 0, n);
-			break;
+		left -= n;
+		p += len;
+		built->octets += n;
+		built->markers += fpdu->markers;
+		built->fpdus++;
+		if (++open == parallel) {
+			mpa_build_seal(&ctx->tx, p - open * len, len, open);
+			open = 0;
 		}
-		mpa_txbuf_advance(out, n);
+	} while (built->fpdus < max &&
+		 (!fpdu->marked ||
+		  mpa_fpdu_init_marked(fpdu, fpdu->pos + len, len)));
+	mpa_build_seal(&ctx->tx, p - open * len, len, open);
+}
+
+/* ---- an FPDU in pieces ---- */
+
+/* Write @n octets of a field of the FPDU that starts at @at of the buffer. */
+static int mpa_build_field(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
+			   const struct mpa_field_span *run, u32 at, u8 *p,
+			   u32 n, struct mpa_build_source *from)
+{
+	const struct mpa_txbuf *out = ctx->tx.out;
+	u32 crc = MPA_CRC_INIT, len;
+
+	if (run->field == MPA_FIELD_ULPDU)
+		return mpa_build_get_headed(from, p, n) ? 0 : -EFAULT;
+	if (mpa_alt_fpdu(fpdu)) {
+		mpa_alt_put(ctx, fpdu, run, p, n);
+		return 0;
+	}
+	switch (run->field) {
+	case MPA_FIELD_MARKER:
+		mpa_marker_put(p, mpa_fpdu_ptr(fpdu, run->off));
+		break;
+	case MPA_FIELD_LENGTH:
+		put_unaligned_be16(fpdu->ulpdu_len, p);
+		break;
+	case MPA_FIELD_CRC:
+		/* Section 4.1: any value if CRCs are not enabled. */
+		for (; ctx->tx.format.crc && at < out->len; at += len) {
+			const u8 *data = mpa_txbuf_at(out, at, &len);
+
+			crc = mpa_crc_update(crc, data, len);
+		}
+		mpa_crc_put(crc, p);
+		break;
+	default:
+		memset(p, 0, n);
+		break;
 	}
 	return 0;
 }
 
-static int mpa_build_copy(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			  u32 at, struct mpa_build_source *from, bool last)
-{
-	struct mpa_tx *tx = &ctx->tx;
-	struct mpa_txbuf *out = tx->out;
-	int err;
-
-	err = mpa_txbuf_reserve(ctx, fpdu->len - (out->len - at));
-	if (err)
-		return err;
-	err = mpa_build_fill(ctx, fpdu, at,
-			     mpa_fpdu_offset(fpdu, fpdu->ulpdu_len), from);
-	if (err || !last)
-		return err;
-	if (mpa_alt_fpdu(fpdu)) {
-		if (mpa_tx_open(tx))
-			mpa_alt_finish(ctx, fpdu);
-		return 0;
-	}
-	if (mpa_tx_open(tx))
-		put_unaligned_be16(fpdu->ulpdu_len,
-				   page_address(out->frag[0].bv_page) +
-				   out->frag[0].bv_offset + fpdu->head);
-	return mpa_build_fill(ctx, fpdu, at, fpdu->len, NULL);
-}
-
+/*
+ * Build an FPDU for which there is no contiguous memory. A fragment starts with
+ * 32 octets at least, so that none but the ULPDU's octets are split.
+ */
 static noinline int
 mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		 struct mpa_build_source *from, bool last)
+		 struct page_frag *page, struct mpa_build_source *from)
 {
-	struct mpa_tx *tx = &ctx->tx;
-	u32 at = mpa_tx_open(tx) ? 0 : tx->out->len;
-	struct mpa_txbuf_mark mark;
+	struct mpa_txbuf *out = ctx->tx.out;
+	u32 at = out->len, off, n;
 	int err;
 
-	mpa_txbuf_mark(tx->out, &mark);
-	err = mpa_build_copy(ctx, fpdu, at, from, last);
-	/* Complete FPDUs are charged when passed to TCP. */
-	if (!err && !last)
-		err = mpa_tcp_charge(ctx->sk, tx->out,
-				     mpa_txbuf_memory(tx->out));
+	page->offset = mpa_txbuf_start(&ctx->tx, page);
+	for (off = 0; off < fpdu->len; off += n) {
+		struct mpa_field_span run;
+
+		err = -ENOBUFS;
+		if (!mpa_pages_refill(ctx->sk, page, 32))
+			break;
+		mpa_fpdu_field_at(fpdu, off, &run);
+		n = min(run.len, page->size - page->offset);
+		err = mpa_build_field(ctx, fpdu, &run, at,
+				      page_address(page->page) + page->offset,
+				      n, from) ?:
+		      mpa_txbuf_commit(out, page, n);
+		if (err)
+			break;
+	}
 	if (err)
-		mpa_txbuf_rewind(tx->out, &mark);
+		mpa_txbuf_cut(out, at);
 	return err;
 }
 
-static int mpa_build_octets(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-			    struct iov_iter *from, u32 n, bool last)
-{
-	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct mpa_build_source source;
-	struct mpa_tx *tx = &ctx->tx;
-	int err;
-	u8 *p;
-
-	/* Set only the fields that are read: this is a hot path. */
-	source.iter = from;
-	source.user = NULL;
-	source.header.iov_len = 0;
-	if (unlikely(ctx->consumer))
-		source.header = ctx->consumer->header;
-	p = NULL;
-	if (last && !mpa_tx_open(tx))
-		p = mpa_txbuf_span(ctx, page, fpdu->len);
-	if (!p)
-		return mpa_build_pieces(ctx, fpdu, &source, last);
-	n -= source.header.iov_len;
-	if (n)
-		source.user = mpa_iter_user(from, n);
-	err = mpa_alt_fpdu(fpdu) ?
-	      mpa_build_alt(ctx, fpdu, p, &source) :
-	      mpa_build_linear(fpdu, p, &source);
-	if (err)
-		return err;
-	if (!mpa_alt_fpdu(fpdu))
-		mpa_build_seal(tx, p, fpdu->len, 1);
-	err = mpa_txbuf_commit(ctx, page, fpdu->len);
-	if (!err && source.user)
-		mpa_iter_skip(from, n);
-	return err;
-}
+/* ---- what is called ---- */
 
 static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 {
@@ -257,83 +314,72 @@ static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 }
 
 /**
- * mpa_build_header() - generate the header of the next ULPDU
+ * mpa_build() - build FPDUs of one length
  * @ctx:	the context
- * @call:	the call, with headers
- * @n:		octets of the call in this ULPDU
+ * @call:	the octets
+ * @fpdu:	the first FPDU; changed
+ * @max:	number of FPDUs; more than one only if they start at multiples of
+ *		their length in a segment
  *
- * Call mpa_build_append() next.
+ * Return: the number of octets taken from the call, which may be 0; or -ENOBUFS
+ * or -EFAULT with nothing changed.
  */
-void mpa_build_header(struct mpa_ctx *ctx, const struct mpa_tx_call *call, u32 n)
+int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
+	      struct mpa_fpdu *fpdu, u32 max)
 {
-	struct mpa_consumer *user = ctx->consumer;
-
-	mpa_build_put_header(call, user->head, call->done, n);
-	user->header.iov_base = user->head;
-	user->header.iov_len = call->headers->len;
-}
-
-/**
- * mpa_build_append() - add octets to the ULPDU being built
- * @ctx:	the context
- * @fpdu:	its FPDU, as if these octets were the last ones
- * @from:	the octets
- * @n:		their number
- * @last:	these are the ULPDU's last octets: finish the FPDU
- *
- * The length of a ULPDU is known only with its last octet. Of the FPDU up to
- * there, only ULPDU_Length depends on it.
- *
- * Return: 0; or -ENOBUFS or -EFAULT with the buffer and @from unchanged.
- */
-int mpa_build_append(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
-		     struct iov_iter *from, u32 n, bool last)
-{
-	size_t left = from ? iov_iter_count(from) : 0;
+	struct page_frag *page = sk_page_frag(ctx->sk);
+	struct iov_iter *from = &call->msg->msg_iter;
 	struct mpa_tx *tx = &ctx->tx;
-	u64 position;
+	struct mpa_build_source source = {
+		.header = mpa_tx_header(tx, call), .iter = from,
+	};
+	u32 header = source.header.iov_len, n = fpdu->ulpdu_len - header, octets;
+	size_t span, left = iov_iter_count(from);
+	u64 position = mpa_tx_position_now(tx);
+	struct mpa_built built = {};
 	int err;
+	u8 *p;
 
-	err = mpa_build_octets(ctx, fpdu, from, n, last);
-	if (err) {
-		if (from)
-			iov_iter_revert(from, left - iov_iter_count(from));
+	/* NULL for kernel memory: then @span is all of it. */
+	source.user = mpa_iter_span(from, &span);
+	/* A monitor receives each FPDU separately. */
+	if (n > span || mpa_tapped(ctx))
+		max = 1;
+	if (n > span) {
+		source.user = NULL;
+		span = left;
+	}
+	p = mpa_alt_fpdu(fpdu) ? NULL : mpa_txbuf_span(ctx, page, fpdu->len);
+	if (p) {
+		if (max > 1)
+			max = min_t(u32, max, (page->size - page->offset) / fpdu->len);
+		mpa_build_run(ctx, call, fpdu, p, &source, span, max, &built);
+		err = built.fpdus ? mpa_txbuf_commit(tx->out, page,
+						     built.fpdus * fpdu->len) :
+				    -EFAULT;
+	} else {
+		err = mpa_build_pieces(ctx, fpdu, page, &source);
+		built = (struct mpa_built){ 1, n, fpdu->markers };
+	}
+	if (err)
+		built.octets = 0;
+	if (!source.user)
+		iov_iter_revert(from, left - built.octets - iov_iter_count(from));
+	else if (!err)
+		mpa_iter_skip(from, built.octets);
+	if (err)
 		return err;
+	if (mpa_tx_open(tx)) {
+		WRITE_ONCE(tx->ulpdu_len, 0);
+		mpa_txbuf_close(tx->out);
 	}
-	tx->ulpdu_len = fpdu->ulpdu_len;
-	if (!last) {
-		mpa_tx_set_wait(tx, MPA_WAIT_ULPDU);
-		return 0;
-	}
-	if (mpa_tx_open(tx))
-		mpa_tx_set_wait(tx, MPA_WAIT_NOT);
-
-	position = mpa_tx_position_now(tx);
-	mpa_build_count(tx, fpdu->len, 1);
-	tx->ulpdu_len = 0;
-	mpa_count_built(ctx, !!fpdu->ulpdu_len, fpdu->ulpdu_len, fpdu->markers);
-	trace_mpa_tx(ctx->sk, position, 1, fpdu->ulpdu_len, fpdu->markers);
+	mpa_build_count(tx, fpdu->len, built.fpdus);
+	octets = built.octets + built.fpdus * header;
+	mpa_count_built(ctx, octets ? built.fpdus : 0, octets, built.markers);
+	trace_mpa_tx(ctx->sk, position, built.fpdus, octets, built.markers);
 	if (mpa_tapped(ctx))
 		__mpa_tap_sent(ctx, fpdu, position);
-	return 0;
-}
-
-static int mpa_build_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
-{
-	struct mpa_txbuf *out = ctx->tx.out;
-	int err = mpa_txbuf_reserve(ctx, n);
-
-	while (!err && n) {
-		u32 run;
-		u8 *p = mpa_txbuf_tail(out, &run);
-
-		run = min(run, n);
-		if (!mpa_copy_from_iter(p, run, from))
-			return -EFAULT;
-		mpa_txbuf_advance(out, run);
-		n -= run;
-	}
-	return err;
+	return built.octets;
 }
 
 /**
@@ -348,17 +394,26 @@ static int mpa_build_more_octets(struct mpa_ctx *ctx, struct iov_iter *from, u32
  */
 int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
+	struct page_frag *page = sk_page_frag(ctx->sk);
 	struct mpa_tx *tx = &ctx->tx;
 	u64 position = mpa_tx_position_now(tx);
-	size_t left = iov_iter_count(from);
-	struct mpa_txbuf_mark mark;
-	int err;
+	size_t count = iov_iter_count(from);
+	u32 at = tx->out->len, left, run;
+	int err = 0;
 
-	mpa_txbuf_mark(tx->out, &mark);
-	err = mpa_build_more_octets(ctx, from, n);
+	for (left = n; left && !err; left -= run) {
+		if (!mpa_pages_refill(ctx->sk, page, 32)) {
+			err = -ENOBUFS;
+			break;
+		}
+		run = min(left, page->size - page->offset);
+		err = copy_from_iter_full(page_address(page->page) + page->offset,
+					  run, from) ?
+		      mpa_txbuf_commit(tx->out, page, run) : -EFAULT;
+	}
 	if (err) {
-		mpa_txbuf_rewind(tx->out, &mark);
-		iov_iter_revert(from, left - iov_iter_count(from));
+		iov_iter_revert(from, count - iov_iter_count(from));
+		mpa_txbuf_cut(tx->out, at);
 		return err;
 	}
 	tx->pos += n;
@@ -369,135 +424,4 @@ int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	mpa_stat_fpdus(ctx->tcp.mib, MPA_MIB_TX_FPDUS, 0, n, 0);
 	trace_mpa_tx(ctx->sk, position, 1, n, 0);
 	return 0;
-}
-
-/*
- * Build contiguous FPDUs without markers, each with a header of @head octets
- * and @n octets after it. CRCs are computed for a few FPDUs at a time, while
- * these are in the L1 cache, and over the copy, as a user may write to the
- * original meanwhile. Return: the number of FPDUs.
- */
-static u32 mpa_build_plain(const struct mpa_tx *tx, u8 *p, u32 len,
-			   struct mpa_build_source *from, u32 head, u32 n, u32 max)
-{
-	u32 parallel = mpa_crc_parallel(len), open = 0, nr;
-
-	for (nr = 0; nr < max; nr++) {
-		mpa_fpdu_put_plain(p, len, head + n);
-		if (head)
-			mpa_build_put_header(from->call, p + MPA_LENGTH_LEN,
-					     from->off + nr * n, n);
-		if (!mpa_build_get(from, p + MPA_LENGTH_LEN + head, n))
-			break;
-		p += len;
-		if (++open < parallel)
-			continue;
-		mpa_build_seal(tx, p - open * len, len, open);
-		open = 0;
-	}
-	mpa_build_seal(tx, p - open * len, len, open);
-	return nr;
-}
-
-/*
- * The same for FPDUs of one length with markers. Adds the number of markers to
- * @markers.
- */
-static u32 mpa_build_marked(struct mpa_ctx *ctx, u8 *p, u32 len,
-			    struct mpa_build_source *from, u32 head, u32 *octets,
-			    u32 *markers, u32 max)
-{
-	u32 parallel = mpa_crc_parallel(len), open = 0, nr;
-	struct mpa_tx *tx = &ctx->tx;
-	u32 left = *octets, pos = tx->pos, n;
-	struct mpa_fpdu fpdu;
-
-	for (nr = 0; nr < max; nr++) {
-		if (!mpa_fpdu_init_marked(&fpdu, pos, len))
-			break;
-		n = fpdu.ulpdu_len - head;
-		if (n > left)
-			break;
-		if (head) {
-			from->header.iov_base = ctx->consumer->head;
-			from->header.iov_len = head;
-			mpa_build_put_header(from->call, ctx->consumer->head,
-					     from->off + *octets - left, n);
-		}
-		if (mpa_build_linear(&fpdu, p, from))
-			break;
-		*markers += fpdu.markers;
-		left -= n;
-		pos += len;
-		p += len;
-		if (++open < parallel)
-			continue;
-		mpa_build_seal(tx, p - open * len, len, open);
-		open = 0;
-	}
-	mpa_build_seal(tx, p - open * len, len, open);
-	*octets -= left;
-	return nr;
-}
-
-/**
- * mpa_build_equal() - build FPDUs of the same length as the one before
- * @ctx:	the context; no ULPDU is open
- * @len:	octets of each FPDU
- * @ulpdu_len:	octets of each ULPDU; not used with markers
- * @call:	the call
- * @octets:	maximum number of octets to take from the call
- * @max:	maximum total length of the FPDUs, in octets
- *
- * The fast path, for contiguous octets and contiguous FPDUs only. Other cases
- * and errors are left to mpa_build_append().
- *
- * Return: octets taken from the call.
- */
-u32 mpa_build_equal(struct mpa_ctx *ctx, u32 len, u32 ulpdu_len,
-		    struct mpa_tx_call *call, u32 octets, u32 max)
-{
-	u32 head = call->headers ? call->headers->len : 0, markers = 0, nr;
-	struct page_frag *page = sk_page_frag(ctx->sk);
-	struct iov_iter *from = &call->msg->msg_iter;
-	size_t run, left = iov_iter_count(from);
-	struct mpa_build_source source = {
-		.iter = from, .call = call, .off = call->done,
-	};
-	struct mpa_tx *tx = &ctx->tx;
-	u64 position = mpa_tx_position_now(tx);
-	u8 *p;
-
-	/* A monitor receives each FPDU separately. */
-	if (mpa_tapped(ctx))
-		return 0;
-	/* NULL for kernel memory: then @run is the length of @from. */
-	source.user = mpa_iter_span(from, &run);
-	p = run ? mpa_txbuf_span(ctx, page, len) : NULL;
-	if (!p)
-		return 0;
-	octets = min_t(size_t, octets, run);
-	max = min_t(u32, max, page->size - page->offset) / len;
-
-	if (tx->format.marked) {
-		nr = mpa_build_marked(ctx, p, len, &source, head, &octets,
-				      &markers, max);
-	} else {
-		ulpdu_len -= head;
-		nr = mpa_build_plain(tx, p, len, &source, head, ulpdu_len,
-				     min(octets / ulpdu_len, max));
-		octets = nr * ulpdu_len;
-	}
-	if (!nr || mpa_txbuf_commit(ctx, page, nr * len))
-		octets = 0;
-	if (source.user)
-		mpa_iter_skip(from, octets);
-	else
-		iov_iter_revert(from, left - octets - iov_iter_count(from));
-	if (!octets)
-		return 0;
-	mpa_build_count(tx, len, nr);
-	mpa_count_built(ctx, nr, octets + nr * head, markers);
-	trace_mpa_tx(ctx->sk, position, nr, octets + nr * head, markers);
-	return octets;
 }

@@ -161,7 +161,6 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 
 	mpa_align_given(ctx);
 	tx->largest = 0;
-	mpa_tx_set_wait(tx, MPA_WAIT_NOT);
 	if (tx->slot.end)
 		tx->out->split = 0;
 	return mpa_tx_hand_over(ctx, push);
@@ -187,7 +186,6 @@ void mpa_tx_queue_batch(struct mpa_ctx *ctx)
 
 	if (tx->slot.end)
 		mpa_tcp_end_segment(ctx->sk);
-	mpa_tx_set_wait(tx, MPA_WAIT_BATCH);
 	mpa_schedule_work(ctx, MPA_QUEUE_MAX);
 }
 

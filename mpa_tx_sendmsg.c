@@ -119,19 +119,18 @@ static __always_inline bool
 mpa_sendmsg_too_long(const struct mpa_tx *tx, const struct mpa_tx_call *call)
 {
 	return call->segment == MPA_SEGMENT_OFF &&
-	       call->size > mpa_framing_max(&tx->format, tx->pos) -
-			    tx->ulpdu_len;
+	       call->size + mpa_tx_header(tx, call).iov_len >
+	       mpa_framing_max(&tx->format, tx->pos);
 }
 
-/* Inlined for speed with short records. */
-static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
-					      struct mpa_tx_call *call)
+static int mpa_sendmsg_locked(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 {
 	struct mpa_tx *tx = &ctx->tx;
 	int err;
 
 	/* A call of 0 octets may end an open ULPDU, but cannot be a ULPDU. */
-	if (!call->size && !(mpa_tx_open(tx) && call->ends))
+	if (!call->size &&
+	    !(mpa_tx_header(tx, call).iov_len && call->ends))
 		return -EMSGSIZE;
 
 	if (!mpa_tx_in_batch(tx) && !mpa_tcp_user_corks(ctx->sk, &tx->window))
@@ -142,7 +141,7 @@ static __always_inline int mpa_sendmsg_locked(struct mpa_ctx *ctx,
 			break;
 		/* Another thread may have ended the open ULPDU meanwhile. */
 		if (mpa_sendmsg_too_long(tx, call) ||
-		    (!call->size && !mpa_tx_open(tx))) {
+		    (!call->size && !mpa_tx_header(tx, call).iov_len)) {
 			err = -EMSGSIZE;
 			break;
 		}
@@ -269,105 +268,44 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	return ret;
 }
 
-static noinline int mpa_sendmsg_call(struct mpa_ctx *ctx,
-				     struct mpa_tx_call *call)
+/**
+ * mpa_sendmsg_call() - send octets of a kernel user
+ * @ctx:	the context
+ * @call:	the call, of one ULPDU or of several that fill segments
+ * @payload:	the octets, advanced past those sent; or NULL
+ *
+ * Does not wait for room.
+ *
+ * Return: 0, with @call->done octets sent. Otherwise nothing is: -EAGAIN,
+ * -EMSGSIZE, -EFAULT, -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
+ */
+int mpa_sendmsg_call(struct mpa_ctx *ctx, struct mpa_tx_call *call,
+		     struct iov_iter *payload)
 {
-	int err = mpa_sendmsg_locked(ctx, call);
+	struct msghdr msg = {};
+	int err;
 
-	ctx->consumer->header.iov_len = 0;
-	return err;
-}
-
-static int mpa_sendmsg_begun(struct mpa_ctx *ctx)
-{
 	if (!mpa_started(ctx))
 		return -ENOTCONN;
 	/* Drop an error that the connection survives. */
 	if (!mpa_tcp_gone(ctx->sk))
 		sock_error(ctx->sk);
 	/* A program that shares the socket has sent with MSG_MORE. */
-	return mpa_tx_open(&ctx->tx) ? -EBUSY : 0;
-}
-
-/**
- * mpa_sendmsg_record() - send one ULPDU of a kernel user
- * @ctx:	the context
- * @header:	its first octets, or NULL
- * @payload:	the octets after these, or NULL
- * @more:	more ULPDUs follow soon
- *
- * Does not wait for room.
- *
- * Return: 0 if all is sent; otherwise nothing is: -EAGAIN, -EMSGSIZE, -EFAULT,
- * -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
- */
-int mpa_sendmsg_record(struct mpa_ctx *ctx, const struct kvec *header,
-		       struct iov_iter *payload, bool more)
-{
-	struct msghdr msg = {};
-	struct mpa_tx_call call = {
-		.msg = &msg, .segment = MPA_SEGMENT_OFF,
-		.ends = true, .more = more,
-	};
-	int err;
-
-	err = mpa_sendmsg_begun(ctx);
-	if (err)
-		return err;
-	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, NULL, 0, 0);
+	if (mpa_tx_open(&ctx->tx))
+		return -EBUSY;
 	if (payload)
 		msg.msg_iter = *payload;
-	call.size = iov_iter_count(&msg.msg_iter);
-	if (header && header->iov_len > MPA_ULPDU_MAX)
-		return -EMSGSIZE;
-	if (header)
-		call.size += header->iov_len;
-	err = -EMSGSIZE;
-	if (call.size <= MPA_ULPDU_MAX) {
-		if (header)
-			ctx->consumer->header = *header;
-		err = mpa_sendmsg_call(ctx, &call);
-	}
-	if (err)
+	call->msg = &msg;
+	call->size = iov_iter_count(&msg.msg_iter);
+	call->ends = true;
+	err = mpa_sendmsg_too_long(&ctx->tx, call) ||
+	      (call->headers && call->size - 1 >= MPA_CUT_MAX) ?
+	      -EMSGSIZE : mpa_sendmsg_locked(ctx, call);
+	if (err || call->done < call->size)
 		mpa_tx_end_batch(ctx, false);
-	else if (payload)
+	if (payload && !err)
 		*payload = msg.msg_iter;
 	return err;
-}
-
-/**
- * mpa_sendmsg_cut() - send octets of a kernel user in ULPDUs that fill segments
- * @ctx:	the context
- * @headers:	writes the ULPDUs' headers
- * @payload:	the octets; advanced
- * @more:	more ULPDUs follow soon
- *
- * Does not wait for room.
- *
- * Return: the number of octets sent, or an errno of mpa_sendmsg_record() if 0.
- */
-int mpa_sendmsg_cut(struct mpa_ctx *ctx, const struct mpa_headers *headers,
-		    struct iov_iter *payload, bool more)
-{
-	struct msghdr msg = { .msg_iter = *payload };
-	struct mpa_tx_call call = {
-		.msg = &msg, .size = iov_iter_count(payload),
-		.segment = MPA_SEGMENT_FILL, .headers = headers,
-		.ends = true, .more = more,
-	};
-	int err;
-
-	err = mpa_sendmsg_begun(ctx);
-	if (err)
-		return err;
-	/* Limit the result, an int, and the time for which the lock is held. */
-	if (call.size > MPA_CUT_MAX)
-		return -EMSGSIZE;
-	err = mpa_sendmsg_call(ctx, &call);
-	if (err || call.done < call.size)
-		mpa_tx_end_batch(ctx, false);
-	*payload = msg.msg_iter;
-	return err ?: call.done;
 }
 
 /* ---- the end ---- */
@@ -381,10 +319,7 @@ void mpa_sendmsg_finish(struct mpa_ctx *ctx)
 	struct mpa_tx *tx = &ctx->tx;
 
 	WRITE_ONCE(tx->ended, true);
-	if (mpa_tx_open(tx)) {
-		mpa_tx_set_wait(tx, MPA_WAIT_NOT);
-		tx->ulpdu_len = 0;
-		mpa_tx_drop_out(ctx);
-	}
+	if (mpa_tx_open(tx))
+		mpa_tx_drop(ctx);
 	mpa_tx_end_batch(ctx, false);
 }

@@ -24,27 +24,6 @@ void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * The buffer contains a complete FPDU: write its length into its header and its
- * markers. Context: process.
- */
-void mpa_alt_finish(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
-{
-	struct mpa_txbuf *out = ctx->tx.out;
-	struct mpa_field_span run;
-	u32 off, n;
-
-	for (off = 0; off < fpdu->len; off += n) {
-		u8 *p;
-
-		mpa_alt_field_at(fpdu, off, &run);
-		p = (u8 *)mpa_txbuf_at(out, off, &n);
-		n = min(n, run.len);
-		if (run.field != MPA_FIELD_ULPDU)
-			mpa_alt_put(ctx, fpdu, &run, p, n);
-	}
-}
-
-/*
  * Whether this is the first call since MULPDU has changed, if the user has set
  * TUF_TELL_EMSS. SACK blocks do not change MULPDU.
  */
