@@ -81,13 +81,13 @@ static void mpa_op_splice_eof(struct socket *sock)
 }
 #endif
 
-/* SIOCINQ: return octets. Others, which TCP answers: return -ENOIOCTLCMD. */
+/* SIOCINQ: return octets. Others, which TCP answers: return -1. */
 static int mpa_op_queued(struct sock *sk, int cmd)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	if (!mpa_framed(ctx, cmd == SIOCINQ ? MPA_RX : MPA_TX))
-		return -ENOIOCTLCMD;
+		return -1;
 	if (cmd == SIOCINQ)
 		return mpa_recvmsg_inq(ctx);
 
@@ -95,7 +95,7 @@ static int mpa_op_queued(struct sock *sk, int cmd)
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
 	release_sock(sk);
-	return -ENOIOCTLCMD;
+	return -1;
 }
 
 #ifdef MPA_HAVE_IOCTL_KARG
