@@ -376,7 +376,7 @@ static inline const char *mpa_socket_strerror(int fd, int err)
 		       code == MPA_ERR_TCP ? "the peer's stream has ended inside a record" :
 		       "a record is damaged: its CRC or its length is wrong";
 	case ECONNREFUSED:
-		return "nobody listens there, or the peer has rejected the request";
+		return "nothing listens there, or the peer rejected the request";
 	case EMSGSIZE:
 		return "a record has 1 to 64768 octets, with MPA_OVERSIZE 0 at most MPA_MULPDU";
 	case ENOENT:

@@ -75,7 +75,7 @@ _CODES: Dict[int, str] = {
 
 _ERRORS: Dict[int, Tuple[Type[MpaError], str]] = {
     errno.ENOENT: (NotLoaded, "the module is not loaded: as root, modprobe mpa"),
-    errno.ECONNREFUSED: (Refused, "the peer has rejected the request"),
+    errno.ECONNREFUSED: (Refused, "the peer rejected the request"),
     errno.EPROTO: (NotMpa, "the peer does not speak MPA, or plays the same role, or "
                            "speaks another revision"),
     errno.ETIMEDOUT: (Timeout, "the peer did not answer in time"),

@@ -42,7 +42,7 @@ impl From<u8> for Code {
 pub enum Error {
     /// The kernel has no mpa.
     NotLoaded(io::Error),
-    /// Nobody listens there, or the peer has rejected the request.
+    /// Nobody listens there, or the peer rejected the request.
     Refused(io::Error),
     /// The peer does not speak MPA, or not this revision, or plays the same role.
     NotMpa(io::Error),
@@ -108,7 +108,7 @@ impl fmt::Display for Error {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
             Error::NotLoaded(_) => "the kernel has no mpa: modprobe mpa, as root",
-            Error::Refused(_) => "nobody listens there, or the peer has rejected the request",
+            Error::Refused(_) => "nothing listens there, or the peer rejected the request",
             Error::NotMpa(_) => {
                 "the peer does not speak MPA, or not this revision, or plays the same role"
             }

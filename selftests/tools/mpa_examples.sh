@@ -97,7 +97,7 @@ server_is_not_there() {
 	local said rc=0
 
 	said=$("${in_alpha[@]}" "$examples/echo" client $server 4999 x 2>&1) || rc=$?
-	same "1 echo: connecting: nobody listens there, or the peer has rejected the request" "$rc $said"
+	same "1 echo: connecting: nothing listens there, or the peer rejected the request" "$rc $said"
 }
 
 empty_line_is_reported() {

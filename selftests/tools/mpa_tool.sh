@@ -180,7 +180,7 @@ file_arrives() {
 	client 0 --send "$work/file" || return
 	served 0 || return
 	cmp "$work/file" "$work/folder/file" && left file || return
-	says "$work/client.err" "3000000 octets in .*SHA-256 $(sha256sum <"$work/file" | cut -d ' ' -f 1): arrived whole" &&
+	says "$work/client.err" "3000000 octets in .*SHA-256 $(sha256sum <"$work/file" | cut -d ' ' -f 1): complete" &&
 		says "$work/server.out" '"event":"file".*"name":".*/file".*"placed":0'
 }
 
@@ -254,7 +254,7 @@ hostile_names() {
 			file_tail 1 "$sum"
 		} | client 0 --records length || return
 		served 8 || return
-		says "$work/server.err" 'not one to be taken' && left || return
+		says "$work/server.err" 'cannot be used' && left || return
 		expect "the file outside" precious "$(<"$work/precious")" || return
 		[[ ! -e /etc/mpa ]] || return
 	done
@@ -282,18 +282,18 @@ hostile_files() {
 
 	sum=$(printf x | sha256sum | cut -d ' ' -f 1)
 	{ file_head f 1 1; record "$(be 8 0)y" 9; file_tail 1 "$sum"; } |
-		hostile_file 'SHA-256 differs' || return
+		hostile_file 'SHA-256 does not match' || return
 	{ file_head f 1 1; record "$(be 8 1)x" 9; } |
-		hostile_file "after the file's end" || return
+		hostile_file "after the end of the file" || return
 	{ file_head f 1 1; record "$(be 8 -2)x" 9; } |
-		hostile_file 'is no file' || return
+		hostile_file 'does not send a file' || return
 	{ file_head f 1 2; record "$(be 8 0)xx" 10; record "$(be 8 0)x" 9
 	  file_tail 2 "$sum"; } |
 		hostile_file '3 octets have come, 2' || return
 	{ file_head f 1 1; record "$(be 8 0)x" 9; } |
 		hostile_file 'before the file was complete' || return
 	{ file_head f 1 1; file_head f 1 1; } |
-		hostile_file 'not as it should be' || return
+		hostile_file 'is malformed' || return
 	record hello 5 | hostile_file '--send'
 }
 
@@ -399,7 +399,7 @@ fork_ends_with_its_reader() {
 	head -n 1 <"$work/pipe" >/dev/null &
 	server_out=$work/pipe serve --fork </dev/null || return
 	client 0 <<<one || return
-	served 1 && says "$work/server.err" 'who reads it has gone'
+	served 1 && says "$work/server.err" 'its reader has exited'
 }
 
 # Each connection that is reported is also reported as ended, even if it was not
@@ -490,12 +490,12 @@ s.recv(1000)" || return
 	plain "s = l.accept()[0]
 while s.recv(1000): pass" || return
 	client 5 --timeout 0.2 </dev/null || return
-	says "$work/client.err" 'has not come in time'
+	says "$work/client.err" 'did not arrive in time'
 }
 
 nobody_listens() {
 	port=1
-	client 3 </dev/null && says "$work/client.err" 'nobody listens there'
+	client 3 </dev/null && says "$work/client.err" 'nothing listens there'
 }
 
 # direct OCTETS: to a server without startup, which ends its sending to show that it
@@ -564,7 +564,7 @@ peer_to_peer() {
 		return
 	serve --verbose --p2p=read </dev/null || return
 	client 4 --verbose --p2p=write </dev/null || return
-	served 0 && says "$work/client.err" 'no RTR suits' &&
+	served 0 && says "$work/client.err" 'no common RTR' &&
 		says "$work/client.err" "peer's frame: .*A=1 B=0 C=0 D=1;" || return
 	plain "s = l.accept()[0]
 s.recv(100)
@@ -683,7 +683,7 @@ systemd_passes_a_socket() {
 	client 0 <<<one || return
 	expect "the echo" one "$(<"$work/client.out")" && served 0 || return
 	activated no 2 "$mpa" listen --exec cat && served 2 &&
-		says "$work/server.err" 'has passed 2 sockets, one is expected'
+		says "$work/server.err" 'passed 2 sockets, expected one'
 }
 
 # A peer that has closed before accept() is reported and skipped.
@@ -776,7 +776,7 @@ while True:
 
 ping_fails() {
 	port=1
-	ping 3 && says "$work/client.out" 'no TCP connection: Connection refused \(nobody listens there\)$' || return
+	ping 3 && says "$work/client.out" 'no TCP connection: Connection refused \(nothing listens there\)$' || return
 	serve --keep --reject 'not you' </dev/null || return
 	ping 4 || return
 	stop

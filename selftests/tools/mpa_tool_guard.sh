@@ -39,7 +39,7 @@ sys.stdin.read()" <"$work/silent_peer" &
 silent_startup() {
 	serve --fork --max 1 --count 2 --timeout 3 --exec cat </dev/null || return
 	silent_peer || return
-	until_says "$work/server.err" 'has not come in time' || return
+	until_says "$work/server.err" 'did not arrive in time' || return
 	client 0 <<<"my turn" || return
 	exec 9>&-
 	served 5 && expect "the echo" "my turn" "$(<"$work/client.out")"
@@ -83,7 +83,7 @@ records_keep_it() {
 	kill -0 "$server" || return
 	served 9 || return
 	exec {open}>&-
-	says "$work/server.err" 'ended, as --idle says'
+	says "$work/server.err" '\(--idle\)'
 }
 
 idle_transfers() {
@@ -96,7 +96,7 @@ idle_transfers() {
 	echo some >&9
 	served 9 || return
 	exec 9>&-
-	wait $! && left && says "$work/client.err" 'does not take it: no record' || return
+	wait $! && left && says "$work/client.err" 'rejected the file: no record' || return
 	# A receiver that does not answer
 	plain "
 import select
@@ -173,7 +173,7 @@ import socket
 s = socket.create_connection(('10.5.4.2', $port))
 s.sendall(b'GET / HTTP/1.0\r\n\r\n\r\n')
 s.recv(1)" 2>/dev/null || true
-	served 5 && says "$work/server.err" "${name}what the peer has sent is no MPA frame"
+	served 5 && says "$work/server.err" "${name}the peer's frame is malformed"
 }
 
 json_without_connection() {
@@ -249,8 +249,8 @@ hostile_names() {
 		'a\300\257b 4' 'a\355\240\200 4'; do
 		serve --receive "$work/folder" </dev/null || return
 		file_head "${name% *}" "${name##* }" 1 | client 0 --records length || return
-		served 8 && left && says "$work/server.err" 'not one to be taken' || return
-		says "$work/server.err" 'name for the file, "a\\x' || return
+		served 8 && left && says "$work/server.err" 'cannot be used' || return
+		says "$work/server.err" 'file name "a\\x' || return
 	done
 	serve --receive "$work/folder" </dev/null || return
 	cp "$work/file" "$work/Grüße 日本"
@@ -288,7 +288,7 @@ changing() {
 
 file_changes() {
 	changing 20000000 || return
-	says "$work/client.err" 'has changed while it was sent: it had 30000000 octets, and now has fewer' ||
+	says "$work/client.err" 'changed while it was sent: it had 30000000 octets, and now has fewer' ||
 		return
 	changing 40000000 || return
 	says "$work/client.err" 'and now has more'
@@ -353,7 +353,7 @@ damaged_file() {
 		server=$receiver
 		served 6 && left &&
 			says "$work/server.err" 'a record is damaged: .*position 40\)$' &&
-			says "$work/client.err" 'not what was sent; the receiver says: a record is damaged: .*\(error 2, crc, at stream position 40\)$' ||
+			says "$work/client.err" 'received file differs; the receiver says: a record is damaged: .*\(error 2, crc, at stream position 40\)$' ||
 			return
 	done
 }
@@ -406,7 +406,7 @@ lines_and_files() {
 	served 8 && says "$work/client.err" 'wants a file: send one with --send' || return
 	serve </dev/null || return
 	client 7 --send "$work/file" || return
-	served 8 && says "$work/server.err" 'sends a file: take it with --receive'
+	served 8 && says "$work/server.err" 'sends a file: receive it with --receive'
 }
 
 unknown_answer() {

@@ -96,11 +96,11 @@ tc -n alpha qdisc del dev va root
 
 # ---- text ----
 
-tap_run "text_says_what_was_measured" ends 0 "and all received" \
+tap_run "text_says_what_was_measured" ends 0 "records sent and received" \
 	client -n 64K "10.5.4.2:$port"
-tap_run "comparison_says_what_it_cannot_measure" ends 0 "Both ends are one machine" \
+tap_run "comparison_says_what_it_cannot_measure" ends 0 "Both ends ran on one machine" \
 	client --compare --rounds 1 -t 0.05 "10.5.4.2:$port"
-tap_run "what_was_not_reached_is_said" ends 0 "--time was over before" \
+tap_run "what_was_not_reached_is_said" ends 0 "--time expired before" \
 	client -n 1T -t 0.05 "10.5.4.2:$port"
 
 # ---- unknown clients, and clients that die ----
@@ -192,14 +192,14 @@ against() {
 	return $rc
 }
 
-tap_run "no_server_is_3" ends 3 "nobody listens" client "10.5.4.2:$((port + 2))"
+tap_run "no_server_is_3" ends 3 "nothing listens" client "10.5.4.2:$((port + 2))"
 tap_run "server_of_ssh_is_5" against banner 5 "SSH-2.0" -n 1K
 tap_run "server_that_closes_is_5" against closes 5 "is it an mpa perf server?" -n 1K
 tap_run "newer_server_is_5" against newer 5 "use the same mpa at both ends" -n 1K
 tap_run "octets_that_are_missing_are_8" against lies 8 "received there 65535 and" --tcp -n 64K
-tap_run "octets_that_differ_are_8" against corrupts 8 "is not what was sent" --tcp --bidir \
+tap_run "octets_that_differ_are_8" against corrupts 8 "differs from what was sent" --tcp --bidir \
 	--verify -n 64K
-tap_run "wrong_options_are_2" ends 2 "no --reverse" client --test latency --reverse x:1
+tap_run "wrong_options_are_2" ends 2 "--reverse and --bidir cannot" client --test latency --reverse x:1
 tap_run "record_that_is_too_long_is_2" ends 2 "64768" client --size 70000 --segment off x:1
 
 one() {
@@ -223,7 +223,7 @@ import json, sys
 it = json.load(open(sys.argv[1]))["parameters"]
 assert it["connections"] == 2 and it["size"] == 512 and it["seconds"] == 0.05, it
 ' "$dir/iperf.json" || return
-	ends 2 "-s or -c HOST, once" "$mpa" perf -c x -s 64 || return
+	ends 2 "give -s or -c HOST once" "$mpa" perf -c x -s 64 || return
 	ends 2 "expected 8 to" "$mpa" perf -c x --fq-rate 7 || return
 	ends 2 "the host is missing" "$mpa" perf -c
 }

@@ -25,8 +25,8 @@ _mpa_takes_value() {
 		grep -qE -- "^ +(-[^ ]+, )*$1(, -[^ =]+)*="
 }
 
-# COMMAND OPTION: its fixed values; FILE stands for names of files, a comma at the
-# beginning for a list of values
+# COMMAND OPTION: its fixed values. FILE stands for file names, a comma at the
+# beginning for a list of values.
 _mpa_values() {
 	case "$1 $2" in
 	"listen --records" | "listen -R" | "connect --records" | "connect -R")
@@ -70,7 +70,7 @@ _mpa_reply() {
 	done
 }
 
-# WORD VALUES: those that match
+# WORD VALUES: the values that match
 _mpa_offer() {
 	local word=$1 values=$2 front=
 

@@ -191,7 +191,7 @@ bool conn_is_tuf(const struct conn *conn)
 	return conn_has(conn, MPA_A_CONN_TUF_TX) || conn_has(conn, MPA_A_CONN_TUF_RX);
 }
 
-/* ---- all of them ---- */
+/* ---- all connections ---- */
 
 static void conns_begin(void *data)
 {
@@ -310,7 +310,7 @@ char *conn_attr_text(const struct conn *conn, unsigned int attr)
 	return need_memory(text);
 }
 
-/* ---- as JSON, with the values as in the specification ---- */
+/* ---- as JSON, with the specification's values ---- */
 
 static json_t *flags_json(unsigned int attr, __u64 flags)
 {
@@ -330,7 +330,7 @@ static json_t *attr_json(const struct conn *conn, unsigned int attr)
 	char address[INET6_ADDRSTRLEN], *text;
 	json_t *it;
 
-	/* The name tells IPv4 and IPv6 apart: 10.0.0.1 is ::ffff:10.0.0.1 here. */
+	/* The attribute of an IPv6 socket may have a mapped address: ::ffff:10.0.0.1. */
 	if (attr == MPA_A_CONN_LOCAL_ADDR6 || attr == MPA_A_CONN_REMOTE_ADDR6)
 		return json_string(inet_ntop(AF_INET6, attr == MPA_A_CONN_LOCAL_ADDR6 ?
 					     &conn->local : &conn->remote, address,

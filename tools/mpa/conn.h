@@ -17,9 +17,9 @@
  * struct conn - a connection
  * @has:	the attributes present, a bit for each: MPA_A_CONN_MAX is below 64
  * @value:	values of numeric attributes; 1 for a flag
- * @local:	its address; one of IPv4 is mapped into IPv6
+ * @local:	local address; an IPv4 address is mapped into IPv6
  * @remote:	its peer's
- * @listens:	according to TCP it is a listening socket
+ * @listens:	/proc/net/tcp lists it as a listening socket
  */
 struct conn {
 	__u64 has;
@@ -81,13 +81,13 @@ const char *health_errno(int err);
 /* filter.c */
 struct filter {
 	unsigned int states;		/* bits; 0: any */
-	bool listening;			/* beside these states */
+	bool listening;			/* in addition to these states */
 	unsigned int roles;
 	bool has_port;
 	uint16_t port;
 	struct filter_end {
 		struct in6_addr address;
-		unsigned int bits;	/* of the address that are compared; 0: any */
+		unsigned int bits;	/* of the address to compare; 0: any address */
 		uint16_t port;		/* 0: any */
 	} local, remote;
 	bool has_cookie;
@@ -105,11 +105,11 @@ struct filter {
 	"  role NAME[,NAME]...    initiator, responder, direct, unspec\n" \
 	"  port N                 at either end\n" \
 	"  local ADDRESS[/BITS][:PORT], remote ...\n" \
-	"  cookie N, or N alone   as show -v and SO_COOKIE have it; 0x... as ss -e\n" \
-	"  user NAME              the socket's owner, or a number\n" \
-	"  failed                 what has failed, or was refused\n" \
-	"  tuf                    sockets of TUF\n" \
-	"All of them have to hold."
+	"  cookie N, or N alone   SO_COOKIE, as in show -v; hexadecimal after 0x, as in ss -e\n" \
+	"  user NAME              the socket's owner, by name or number\n" \
+	"  failed                 connections that failed or were refused\n" \
+	"  tuf                    TUF sockets\n" \
+	"A connection is shown if it matches all filters."
 
 void filter_parse(struct filter *filter, int argc, char **argv);
 bool filter_lets(const struct filter *filter, const struct conn *conn);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa connect: connect to a host, exchange records with it. */
+/* mpa connect: connect to a host and exchange records. */
 #include "relay.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		endpoint_parse_rest(&opt->to, state);
 		break;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "where to? For example: mpa connect localhost:4242");
+		argp_error(state, "the host is missing, for example: mpa connect localhost:4242");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -38,13 +38,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-	"Connects to a host and exchanges records of MPA with it: each line of standard\n"
-	"input becomes a record, each record that comes a line of standard output.\n"
+	"Connect to a host and exchange MPA records with it. Each line of standard input is\n"
+	"sent as a record, and each received record is written as a line.\n"
 	"\vExamples:\n"
 	"  mpa connect server:4242\n"
 	"  mpa connect --send image.iso server:4242\n"
 	"  mpa connect --records length --markers [fd05:44::2]:4242 <requests >answers\n\n"
-	"mpa-connect(1) has more.";
+	"See mpa-connect(1).";
 
 int connect_main(int argc, char **argv)
 {

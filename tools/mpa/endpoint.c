@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ends of a TCP connection: their names, and connecting them. */
+/* Endpoints of a TCP connection: parse, print and connect them. */
 #include "tool.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define UNKNOWN	"?"	/* the name of an end that has none */
+#define UNKNOWN	"?"	/* printed for an endpoint that has no name */
 
 /* HOST:PORT, [HOST]:PORT or PORT */
 void endpoint_parse(struct endpoint *to, const char *text)
@@ -30,7 +30,7 @@ void endpoint_parse(struct endpoint *to, const char *text)
 		*colon = 0;
 		if (strchr(copy, ':'))
 			die(STATUS_USAGE,
-			    "%s: put an IPv6 address into brackets: [%s]:%s, or name the port apart: -p %s %s",
+			    "%s: put an IPv6 address into brackets: [%s]:%s, or use -p %s %s",
 			    text, copy, colon + 1, colon + 1, copy);
 		to->host = *copy ? copy : NULL;
 		to->port = colon + 1;
@@ -39,7 +39,7 @@ void endpoint_parse(struct endpoint *to, const char *text)
 		die(STATUS_USAGE, "%s: the port is missing", text);
 }
 
-/* An address alone, which may be in brackets */
+/* An address without a port; it may be in brackets. */
 static const char *host_of(const char *text)
 {
 	const size_t len = strlen(text);
@@ -49,12 +49,12 @@ static const char *host_of(const char *text)
 	return need_memory(strndup(text + 1, len - 2));
 }
 
-/* Parse an end from one word, or from two: HOST PORT; or from the host alone, with --port. */
+/* HOST:PORT, HOST PORT, or with --port HOST. */
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 {
 	if (to->port) {
 		if (argc > 1)
-			die(STATUS_USAGE, "%s %s: with --port only the host is expected", argv[0],
+			die(STATUS_USAGE, "%s %s: --port takes the place of the port", argv[0],
 			    argv[1]);
 		to->host = argc ? host_of(argv[0]) : NULL;
 		return;
@@ -67,7 +67,7 @@ void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 		endpoint_parse(to, argv[0]);
 }
 
-/* Parse an end from the remaining arguments of a command. */
+/* Parse an endpoint from the remaining arguments of a command. */
 void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
 {
 	int count = state->argc - state->next;
@@ -100,7 +100,7 @@ static struct addrinfo *resolve(const struct endpoint *to, int family, int flags
 	check_port(to->port);
 	err = getaddrinfo(to->host, to->port, &hints, &list);
 	if (err == EAI_SERVICE)
-		die(STATUS_USAGE, "\"%s\" is no port: expected HOST:PORT", to->port);
+		die(STATUS_USAGE, "\"%s\" is not a port: expected HOST:PORT", to->port);
 	if (err)
 		die(STATUS_USAGE, "%s port %s: %s", to->host ?: "any address", to->port,
 		    err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
@@ -108,8 +108,8 @@ static struct addrinfo *resolve(const struct endpoint *to, int family, int flags
 }
 
 /*
- * Try each address of the host. Returns a socket, which has MPA if @mpa is set,
- * or a negative errno; *began is the time of the last call of connect().
+ * Try each address of the host. Returns a socket, with the ULP "mpa" if @mpa is set,
+ * or a negative errno. *began is the time of the last call to connect().
  */
 int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespec *began)
 {
@@ -120,7 +120,7 @@ int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespe
 		fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			die(STATUS_LOCAL, "socket: %m");
-		/* Attach now: later this would fail if the peer closes at once. */
+		/* Attach before connect(): attaching fails once the peer has closed. */
 		if (mpa)
 			start_attach(fd);
 		clock_gettime(CLOCK_MONOTONIC, began);
@@ -143,22 +143,22 @@ static int connect_or_die(const struct endpoint *to, int family, bool mpa)
 		return fd;
 	die(STATUS_CONNECT, "cannot connect to %s port %s: %s%s", to->host ?: "localhost",
 	    to->port, strerror(-fd),
-	    fd == -ECONNREFUSED ? " (nobody listens there)" : "");
+	    fd == -ECONNREFUSED ? " (nothing listens there)" : "");
 }
 
-/* Plain TCP; ends the program if no address answers. */
+/* Plain TCP; exits if no address answers. */
 int endpoint_connect(const struct endpoint *to, int family)
 {
 	return connect_or_die(to, family, false);
 }
 
-/* A connection on which MPA can be started, and the peer's name. */
+/* A connection with the ULP "mpa"; *name is the peer's address. */
 int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 {
 	int fd = connect_or_die(to, family, true);
 
 	*name = endpoint_of(fd, true);
-	/* A connection that the peer has reset no longer has the peer's name. */
+	/* After a reset getpeername() fails. */
 	if (!strcmp(*name, UNKNOWN) &&
 	    asprintf(name, "%s:%s", to->host ?: "localhost", to->port) < 0)
 		need_memory(NULL);
@@ -166,7 +166,7 @@ int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 }
 
 /*
- * A bound socket, for any IPv4 and IPv6 address if no host is given; with a
+ * A bound socket, for any IPv4 and IPv6 address if no host is given. With a
  * backlog of 0 it does not listen yet.
  */
 int endpoint_listen(const struct endpoint *at, int family, int backlog)
@@ -193,7 +193,7 @@ int endpoint_listen(const struct endpoint *at, int family, int backlog)
 	}
 	if (fd < 0)
 		die(STATUS_LOCAL, "cannot listen on %s port %s: %m%s", at->host ?: "any address",
-		    at->port, errno == EADDRINUSE ? " (by which process: ss -tlnp)" : "");
+		    at->port, errno == EADDRINUSE ? " (ss -tlnp shows the process)" : "");
 	freeaddrinfo(list);
 	return fd;
 }
@@ -216,7 +216,7 @@ char *endpoint_name(const struct sockaddr_storage *address)
 	return name;
 }
 
-/* The name of one end of a connected socket. */
+/* The address of one end of a connected socket. */
 char *endpoint_of(int fd, bool peer)
 {
 	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Filters of connections: the words after the options of show and monitor. */
+/* Filters for connections: the arguments of show and monitor. */
 #include "tool.h"
 #include "conn.h"
 
@@ -27,8 +27,8 @@ static __u64 number_of(const char *text, __u64 most, const char *what)
 }
 
 /*
- * NAME[,NAME]..., as a set of bits; "listening" is what show says of sockets of which the
- * kernel says idle.
+ * NAME[,NAME]... as a bit mask. "listening" is a state of show alone: the kernel reports
+ * such sockets as idle.
  */
 static unsigned int name_set(const char *text, unsigned int attr, bool *listening)
 {
@@ -43,7 +43,7 @@ static unsigned int name_set(const char *text, unsigned int attr, bool *listenin
 			continue;
 		}
 		if (value < 0)
-			die(STATUS_USAGE, "there is no %s \"%s\", but %s%s",
+			die(STATUS_USAGE, "there is no %s \"%s\": expected %s%s",
 			    conn_attr_name(attr), each, conn_names(attr),
 			    listening ? ", listening" : "");
 		set |= 1U << value;
@@ -53,7 +53,8 @@ static unsigned int name_set(const char *text, unsigned int attr, bool *listenin
 }
 
 /*
- * Parse an address of IPv4 or IPv6. Return: where its own bits begin; -1 if it is none.
+ * Parse an IPv4 or IPv6 address. Returns the offset of its first bit in @address,
+ * MAPPED_BITS for IPv4; -1 if it is not an address.
  */
 static int address(struct in6_addr *to, const char *text)
 {
@@ -92,7 +93,7 @@ static void end_parse(struct filter_end *to, const char *text)
 	if (*host && strcmp(host, "*")) {
 		begins = address(&to->address, host);
 		if (begins < 0)
-			die(STATUS_USAGE, "%s: expected an address of IPv4 or IPv6", text);
+			die(STATUS_USAGE, "%s: expected an IPv4 or IPv6 address", text);
 		to->bits = ADDRESS_BITS;
 		if (bits)
 			to->bits = begins + number_of(bits, ADDRESS_BITS - begins, "a prefix");
@@ -114,7 +115,7 @@ static uint32_t user_of(const char *text)
 	return entry->pw_uid;
 }
 
-/* Words that are followed by another one. */
+/* Words that take a value. */
 enum word {
 	WORD_STATE,
 	WORD_ROLE,
@@ -167,7 +168,7 @@ static void with_value(struct filter *filter, enum word word, const char *value)
 	}
 }
 
-/* Ends the program on an error. */
+/* Exits on an error. */
 void filter_parse(struct filter *filter, int argc, char **argv)
 {
 	*filter = (struct filter){};
@@ -182,10 +183,10 @@ void filter_parse(struct filter *filter, int argc, char **argv)
 			with_value(filter, WORD_COOKIE, argv[i]);
 		else if (word == WORDS)
 			die(STATUS_USAGE,
-			    "%s is no filter: these are state, role, port, local, remote, cookie, user (each with a value), failed and tuf",
+			    "%s is not a filter: state, role, port, local, remote, cookie and user take a value, failed and tuf do not",
 			    argv[i]);
 		else if (++i == argc)
-			die(STATUS_USAGE, "%s: its value is missing", argv[i - 1]);
+			die(STATUS_USAGE, "%s: the value is missing", argv[i - 1]);
 		else
 			with_value(filter, word, argv[i]);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The state of a connection in words, from what the kernel reports. mpa-show(1)
- * explains each of them.
+ * Describe the state of a connection, from the attributes that the kernel reports.
+ * mpa-show(1) explains each description.
  */
 #include "tool.h"
 #include "conn.h"
@@ -16,7 +16,7 @@
 #define PERMILLE	1000
 #define TENTHS		10
 
-/* Text that grows. */
+/* A growing text. */
 struct words {
 	char *text;
 	size_t len;
@@ -34,7 +34,7 @@ static char *words_end(struct words *words)
 	return need_memory(words->text);
 }
 
-/* Append to earlier words, with a separator. */
+/* Append to the text, after a separator. */
 static FILE *also(const struct words *words)
 {
 	if (ftell(words->out))
@@ -59,20 +59,20 @@ const char *health_errno(int err)
 const char *health_refusal(unsigned int refusal)
 {
 	static const char *const why[] = {
-		[MPA_REFUSAL_BY_PEER] = "the peer has rejected the request",
-		[MPA_REFUSAL_BY_USER] = "rejected by its own program",
+		[MPA_REFUSAL_BY_PEER] = "the peer rejected the request",
+		[MPA_REFUSAL_BY_USER] = "rejected by the local program",
 		[MPA_REFUSAL_MALFORMED] = "does the peer speak MPA, the other role, this revision?",
-		[MPA_REFUSAL_TIMEOUT] = "the peer's startup frame has not come in time",
-		[MPA_REFUSAL_LOST] = "the TCP connection has ended during startup",
-		[MPA_REFUSAL_OUSTED] = "it gave up its place to another (mpa policy: startup-max)",
-		[MPA_REFUSAL_LIMIT] = "startup-max of mpa policy is 0",
-		[MPA_REFUSAL_GIVEN_UP] = "its own program has given startup up by shutdown",
-		[MPA_REFUSAL_LOCAL] = "given up here, for lack of memory or the like",
+		[MPA_REFUSAL_TIMEOUT] = "the peer's startup frame did not arrive in time",
+		[MPA_REFUSAL_LOST] = "the TCP connection ended during startup",
+		[MPA_REFUSAL_OUSTED] = "evicted (mpa policy: startup-max)",
+		[MPA_REFUSAL_LIMIT] = "mpa policy startup-max is 0",
+		[MPA_REFUSAL_GIVEN_UP] = "the local program ended startup with shutdown",
+		[MPA_REFUSAL_LOCAL] = "aborted locally: out of memory, or a send failed",
 	};
 
 	if (refusal < sizeof(why) / sizeof(*why) && why[refusal])
 		return why[refusal];
-	return "for a reason that this program does not know";
+	return "unknown reason";
 }
 
 /* enum mpa_cause */
@@ -82,15 +82,15 @@ const char *health_cause(unsigned int cause)
 	case MPA_CAUSE_OVERSIZED:
 		return "the record is longer than a segment: send records of up to MULPDU";
 	case MPA_CAUSE_WINDOW:
-		return "TCP has cut it at the edge of the peer's receive window";
+		return "TCP split it at the edge of the peer's receive window";
 	default:
-		return "segments have become shorter or longer, or TCP has cut it elsewhere";
+		return "the segment size changed, or TCP split it elsewhere";
 	}
 }
 
 /* ---- failures ---- */
 
-/* Whether the peer has closed in an orderly way: code 1 of RFC 5044 section 8 without an errno. */
+/* Whether the peer has closed orderly: RFC 5044 section 8 error 1 without an errno. */
 static bool peer_has_closed(const struct conn *conn)
 {
 	return state_of(conn) == MPA_STATE_FULL &&
@@ -105,15 +105,15 @@ bool health_has_failed(const struct conn *conn)
 	return conn_value(conn, MPA_A_CONN_ERROR) && !peer_has_closed(conn);
 }
 
-/* Why startup has failed, by its errno; conn-get reports no more. */
+/* The reasons for a startup failure, by errno: conn-get reports only that. */
 static const struct {
 	int err;
 	const char *why;
 } startups[] = {
 	{ EPROTO, "the peer's frame is malformed: does it speak MPA?" },
-	{ ETIMEDOUT, "the peer's frame has not come in time" },
-	{ EUSERS, "too many connections in startup: see startup-max of mpa policy" },
-	{ ECONNABORTED, "its own program has given it up" },
+	{ ETIMEDOUT, "the peer's frame did not arrive in time" },
+	{ EUSERS, "too many connections in startup: see mpa policy startup-max" },
+	{ ECONNABORTED, "the local program aborted it" },
 	{ ECONNRESET, "the TCP connection has ended" },
 	{ ENOMEM, "no memory" },
 	{ ENOBUFS, "no memory" },
@@ -123,7 +123,7 @@ static const struct {
 static void startup_words(FILE *out, const struct conn *conn)
 {
 	const int err = conn_value(conn, MPA_A_CONN_ERRNO);
-	const char *why = err ? strerror(err) : "it is not said why";
+	const char *why = err ? strerror(err) : "no reason reported";
 
 	for (int i = 0; startups[i].err; i++)
 		if (startups[i].err == err)
@@ -150,7 +150,7 @@ static void lost_words(FILE *out, const struct conn *conn)
 		return;
 	}
 	fprintf(out, "lost: %s (%s)", err == ETIMEDOUT ?
-		"the peer has not answered TCP for too long" : strerror(err),
+		"the peer did not answer TCP for too long" : strerror(err),
 		health_errno(err));
 	if (conn_has(conn, MPA_A_CONN_ERROR_POSITION)) {
 		fputs(", inside a record", out);
@@ -163,14 +163,14 @@ static void local_words(FILE *out, const struct conn *conn)
 	const int err = conn_value(conn, MPA_A_CONN_ERRNO);
 
 	if (err == EPROTO) {
-		fputs("sending stopped: local error (5): something else has given TCP octets",
+		fputs("sending stopped: local error (5): other octets were written to TCP",
 		      out);
 		return;
 	}
 	fputs("stopped: local error (5)", out);
 	position_words(out, conn);
 	if (err == EBADMSG)
-		fputs(": octets were read without MPA, or the kernel's user takes no more",
+		fputs(": octets were read without MPA, or the kernel consumer refused more",
 		      out);
 	else if (err)
 		fprintf(out, ": %s (%s)", strerror(err), health_errno(err));
@@ -186,7 +186,7 @@ static void full_words(FILE *out, const struct conn *conn)
 		lost_words(out, conn);
 		break;
 	case MPA_ERR_CRC:
-		fputs(conn_is_tuf(conn) ? "stopped: impossible length (2)" :
+		fputs(conn_is_tuf(conn) ? "stopped: invalid length (2)" :
 					  "stopped: CRC error (2)", out);
 		position_words(out, conn);
 		break;
@@ -198,11 +198,11 @@ static void full_words(FILE *out, const struct conn *conn)
 		local_words(out, conn);
 		break;
 	case MPA_ERR_IRD:
-		fputs("IRD and ORD do not suit (6): the responder wants more",
+		fputs("IRD and ORD do not match (6): the responder wants more",
 		      out);
 		break;
 	case MPA_ERR_RTR:
-		fputs("no RTR in common (7)", out);
+		fputs("no common RTR (7)", out);
 		break;
 	default:
 		fprintf(out, "stopped: error %u", code);
@@ -220,7 +220,7 @@ char *health_failure(const struct conn *conn)
 	words_begin(&words);
 	if (state_of(conn) == MPA_STATE_REJECTED)
 		fputs(conn_has(conn, MPA_A_CONN_ERRNO) ? "refused by the peer" :
-							 "refused by its own program",
+							 "refused by the local program",
 		      words.out);
 	else if (state_of(conn) == MPA_STATE_FULL || conn_is_tuf(conn))
 		full_words(words.out, conn);
@@ -240,7 +240,7 @@ static void say_idle(FILE *out, const struct conn *conn)
 		fputs(conn->listens ? "listens" : "attached, not connected", out);
 }
 
-/* Print what the connection waits for, or that it is in order. */
+/* Print what the connection waits for, or "good". */
 static void say_state(FILE *out, const struct conn *conn)
 {
 	const bool initiator = conn_value(conn, MPA_A_CONN_ROLE) == MPA_ROLE_INITIATOR;
@@ -253,7 +253,7 @@ static void say_state(FILE *out, const struct conn *conn)
 		fprintf(out, "waits for the peer's %s", initiator ? "reply" : "request");
 		break;
 	case MPA_STATE_REQUESTED:
-		fprintf(out, "waits for its program: accept the %s or reject it?",
+		fprintf(out, "waits for its program to accept or reject the %s",
 			initiator ? "reply" : "request");
 		break;
 	case MPA_STATE_FULL:
@@ -280,7 +280,7 @@ static void say_aligned(struct words *words, const struct conn *conn)
 		fputs("aligned 100 %", also(words));
 	if (!unaligned)
 		return;
-	/* Rounded down: 100 % means all of them. */
+	/* Rounded down: 100 % means all segments. */
 	permille = (double)aligned / ((double)aligned + unaligned) * PERMILLE;
 	fprintf(also(words), "aligned %u.%u %%", permille / TENTHS, permille % TENTHS);
 }
@@ -292,10 +292,10 @@ static void say_placing(struct words *words, const struct conn *conn)
 	if (conn_has(conn, MPA_A_CONN_PLACING))
 		fputs("placing on", also(words));
 	if (placed)
-		fprintf(also(words), "%llu record%s read behind a gap", placed,
+		fprintf(also(words), "%llu record%s read out of order", placed,
 			placed == 1 ? "" : "s");
 	if (conn_has(conn, MPA_A_CONN_RESEGMENTED))
-		fputs("resegmented on the way", also(words));
+		fputs("resegmented on the path", also(words));
 }
 
 static void say_held(struct words *words, const struct conn *conn)
@@ -304,9 +304,9 @@ static void say_held(struct words *words, const struct conn *conn)
 	const __u64 rx = conn_value(conn, MPA_A_CONN_RX_HELD);
 
 	if (tx)
-		fprintf(also(words), "sending waits: %llu octets held", tx);
+		fprintf(also(words), "%llu octets unsent", tx);
 	if (rx)
-		fprintf(also(words), "%llu octets of a long record held", rx);
+		fprintf(also(words), "%llu octets of a long record received", rx);
 }
 
 /* The state as one line; the caller frees it. */

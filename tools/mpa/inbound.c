@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records from the peer, several in a call (MPA_RECV_BATCH). */
+/* Receive records, several in a call (MPA_RECV_BATCH). */
 #include "relay.h"
 
 #include <errno.h>

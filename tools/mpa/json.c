@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* With --json: events and records, one JSON object a line, on stdout. */
+/* --json: events and records on standard output, one JSON object a line. */
 #include "relay.h"
 
 #include <errno.h>
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A line; the caller frees it. Takes @object. */
+/* A line; the caller frees it. Takes ownership of @object. */
 static char *line_of(json_t *object)
 {
 	/*
-	 * ASCII: a terminal may get this, and other characters of the peer
-	 * could control it.
+	 * ASCII only: other characters from the peer could control a
+	 * terminal.
 	 */
 	char *text = json_dumps(need_memory(object), JSON_COMPACT | JSON_ENSURE_ASCII), *line;
 
@@ -33,7 +33,7 @@ static json_t *event_object(const char *name, const char *peer)
 	return object;
 }
 
-/* A line, which the caller frees. Takes @fields, which may be NULL. */
+/* A line; the caller frees it. Takes ownership of @fields, which may be NULL. */
 char *event_line(const char *name, const char *peer, json_t *fields)
 {
 	json_t *object = event_object(name, peer);

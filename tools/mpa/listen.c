@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa listen: wait for connections, exchange records with them. */
+/* mpa listen: accept connections and exchange records with the peers. */
 #include "relay.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define BACKLOG		128
 #define MAX_DEFAULT	64	/* parallel processes */
 #define MAX_MOST	4096
-#define SHORTAGE_MS	100	/* until accept() is asked again */
+#define SHORTAGE_MS	100	/* before accept() is tried again */
 #define ACTIVATED_FD	3	/* the first one that systemd passes: sd_listen_fds(3) */
 
 enum {
@@ -30,27 +30,27 @@ struct options {
 	struct session_options session;
 	struct endpoint at;
 	const char *port_file;
-	unsigned long count;	/* connections; 0: without end */
+	unsigned long count;	/* connections; 0: no limit */
 	unsigned long max;
 	bool keep;
 	bool fork;
 };
 
 static const struct argp_option options[] = {
-	{ "keep", 'k', NULL, 0, "one connection after the other, not only one", 0 },
-	{ "fork", 'f', NULL, 0, "connections in parallel, each in a process of its own", 0 },
-	{ "max", KEY_MAX, "N", 0, "with --fork: at most N at a time (64)", 0 },
-	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: end after N", 0 },
+	{ "keep", 'k', NULL, 0, "serve one connection after another", 0 },
+	{ "fork", 'f', NULL, 0, "serve connections in parallel, each in a process of its own", 0 },
+	{ "max", KEY_MAX, "N", 0, "with --fork: at most N at a time (default 64)", 0 },
+	{ "count", KEY_COUNT, "N", 0, "with --keep or --fork: exit after N connections", 0 },
 	ENDPOINT_PORT,
-	{ "port-file", KEY_PORT_FILE, "FILE", 0, "write the port there, once it is open", 0 },
-	{ "reject", KEY_REJECT, "TEXT", 0, "refuse, with this private data", 0 },
+	{ "port-file", KEY_PORT_FILE, "FILE", 0, "write the port to FILE once it is open", 0 },
+	{ "reject", KEY_REJECT, "TEXT", 0, "reject each request, with this private data", 0 },
 	{}
 };
 
 /* The listening socket was passed by systemd. */
 static bool passed;
 
-/* Whether systemd, or a program with its protocol, has passed sockets to this process. */
+/* Whether systemd, or a program with its protocol, passed sockets to this process. */
 static bool activated(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
@@ -67,7 +67,7 @@ static unsigned long parse_number(struct argp_state *state, const char *option, 
 	errno = 0;
 	value = strtoul(text, &end, 10);
 	if (errno || *end || end == text || *text == '-' || !value || value > most)
-		argp_error(state, "%s %s: a number from 1 to %lu is expected", option, text,
+		argp_error(state, "%s %s: expected a number from 1 to %lu", option, text,
 			   most);
 	return value;
 }
@@ -81,13 +81,13 @@ static void check(struct argp_state *state, struct options *opt)
 	if (opt->count && !opt->keep && !opt->fork)
 		argp_error(state, "--count needs --keep or --fork");
 	if ((opt->keep || opt->fork) && opt->session.send && !strcmp(opt->session.send, "-"))
-		argp_error(state, "--send - is for one connection: leave out --keep and --fork");
+		argp_error(state, "--send - can be read once: --keep and --fork cannot be used");
 	if (opt->keep && opt->fork)
-		argp_error(state, "either --keep or --fork");
+		argp_error(state, "--keep and --fork cannot be combined");
 	if (start->reject && start->role && start->role != MPA_ROLE_RESPONDER)
-		argp_error(state, "only a responder can --reject");
+		argp_error(state, "--reject needs the role responder");
 	if (start->reject && strlen(start->reject) > MPA_PRIVATE_DATA_MAX - 4)
-		argp_error(state, "private data are at most %d octets long",
+		argp_error(state, "private data can have at most %d octets",
 			   MPA_PRIVATE_DATA_MAX - 4);
 	opt->max = opt->max ?: MAX_DEFAULT;
 }
@@ -127,7 +127,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		if (!opt->at.port && !activated())
 			argp_error(state,
-				   "on which port? For example: mpa listen 4242; 0: any free one");
+				   "the port is missing, for example: mpa listen 4242; 0 is any free port");
 		break;
 	case ARGP_KEY_SUCCESS:
 		check(state, opt);
@@ -156,20 +156,23 @@ static void tell_port(const struct options *opt, int fd)
 	free(name);
 }
 
-/* Accept a connection. Returns whether there is one. */
+/* Accept a connection. Returns false if there is none. */
 static bool accept_one(struct session *session, int listener)
 {
 	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
 	socklen_t len = sizeof(address);
 
 	session->fd = accept4(listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
-	/* One that listens by systemd's doing has no ULP; who has ended already is too late. */
+	/*
+	 * systemd's listening socket has no ULP. Attaching fails if the connection has
+	 * ended already.
+	 */
 	if (session->fd >= 0 && passed && !start_attached(session->fd)) {
 		close(session->fd);
 		return false;
 	}
 	if (session->fd >= 0) {
-		/* Later it would have no name if the peer has reset it. */
+		/* getpeername() would fail after a reset. */
 		session->peer = endpoint_name(&address);
 		return true;
 	}
@@ -200,7 +203,7 @@ static int run_activated(struct session *session, int fd)
 	return session_run(session, MPA_ROLE_RESPONDER);
 }
 
-/* Serve one connection after the other. Returns the last status that is not 0. */
+/* Serve one connection after another. Returns the last status that is not 0. */
 static int serve(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long count = opt->keep ? opt->count : 1, done;
@@ -224,7 +227,7 @@ static void on_child(int number)
 	(void)number;
 }
 
-/* Returns the number of processes left; those that failed have reported why. */
+/* Returns the number of processes left. A process that fails reports the reason itself. */
 static unsigned long reap(unsigned long running, int options, int *kept)
 {
 	int status;
@@ -245,7 +248,7 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 	pid_t pid = fork();
 
 	if (pid < 0)
-		complain("fork: %m; the connection is closed");
+		complain("fork: %m; closing the connection");
 	else if (pid)
 		tidy_pid(pid, true);
 	if (pid) {
@@ -261,10 +264,10 @@ static bool fork_session(struct session *session, int listener, const sigset_t *
 	exit(session_run(session, MPA_ROLE_RESPONDER));
 }
 
-/* Report once that new connections are not served before another one ends. */
+/* Report once that a new connection has to wait until another one ends. */
 static void tell_full(const struct options *opt)
 {
-	complain("all %lu places are taken, a connection waits: --max has more, --idle frees them",
+	complain("a connection waits, as %lu are being served: raise --max, or set --idle",
 		 opt->max);
 }
 
@@ -283,7 +286,7 @@ static sigset_t block_signals(void)
 	return old;
 }
 
-/* The reader's end must be noticed before a record is lost: that of records */
+/* The output whose reader may exit, which must be noticed before a record is lost. */
 static int watched_output(const struct session_options *opt)
 {
 	return opt->exec || opt->send || opt->receive ? -1 : STDOUT_FILENO;
@@ -308,7 +311,7 @@ static int serve_forked(const struct options *opt, struct session *session, int 
 
 		if (ppoll(fds, 2, NULL, &old) > 0) {
 			if (fds[1].revents)
-				die(STATUS_LOCAL, "standard output: who reads it has gone");
+				die(STATUS_LOCAL, "standard output: its reader has exited");
 			if (full) {
 				told = true;
 				tell_full(opt);
@@ -327,8 +330,8 @@ static int serve_forked(const struct options *opt, struct session *session, int 
 }
 
 /*
- * The socket that systemd has passed: one that listens (Accept=no), or a connection
- * (Accept=yes), which is the only one then, and reported by a false return.
+ * The socket that systemd passed. Returns true for a listening socket (Accept=no),
+ * false for a connection (Accept=yes).
  */
 static bool take_activated(const struct options *opt, int *fd)
 {
@@ -336,9 +339,9 @@ static bool take_activated(const struct options *opt, int *fd)
 	int listens = 0;
 
 	if (atoi(getenv("LISTEN_FDS")) != 1)
-		die(STATUS_USAGE, "systemd has passed %s sockets, one is expected",
+		die(STATUS_USAGE, "systemd passed %s sockets, expected one",
 		    getenv("LISTEN_FDS"));
-	/* Not for a command of --exec */
+	/* --exec's command must not see these. */
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
@@ -346,21 +349,20 @@ static bool take_activated(const struct options *opt, int *fd)
 	passed = true;
 	fcntl(*fd, F_SETFD, FD_CLOEXEC);
 	if (getsockopt(*fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len))
-		die(STATUS_LOCAL, "what systemd has passed is no socket: %m");
+		die(STATUS_LOCAL, "systemd did not pass a socket: %m");
 	if (!listens && (opt->keep || opt->fork))
-		die(STATUS_USAGE, "with Accept=yes there is one connection: no --keep, no --fork");
+		die(STATUS_USAGE, "--keep and --fork cannot be used with Accept=yes");
 	return listens;
 }
 
 static const char doc[] =
-	"Waits for a connection and exchanges records of MPA with it: each line of\n"
-	"standard input becomes a record, each record that comes a line of\n"
-	"standard output.\n"
+	"Wait for a connection and exchange MPA records with the peer. Each line of standard\n"
+	"input is sent as a record, and each received record is written as a line.\n"
 	"\vExamples:\n"
 	"  mpa listen 4242\n"
 	"  mpa listen --fork --exec cat 4242\n"
 	"  mpa listen --keep --receive /srv/incoming/ 10.0.0.1:4242\n\n"
-	"mpa-listen(1) has more.";
+	"See mpa-listen(1).";
 
 int listen_main(int argc, char **argv)
 {
@@ -379,7 +381,7 @@ int listen_main(int argc, char **argv)
 		run_conform("listen", argc, argv);
 	/* Parallel processes cannot share an input. */
 	session_open(&session, &opt.session, &input, opt.fork ? -1 : STDIN_FILENO);
-	/* Connections have the ULP from their first moment: a quick end is no error. */
+	/* Accepted sockets inherit the ULP, so a connection that ends at once is no error. */
 	if (!opt.at.port) {
 		if (!take_activated(&opt, &listener))
 			return run_activated(&session, listener);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which sockets listen, from TCP's /proc/net/tcp. */
+/* Find the listening sockets in /proc/net/tcp. */
 #include "tool.h"
 #include "conn.h"
 
@@ -38,7 +38,7 @@ static void listeners_read(struct conns *conns, const char *path)
 	fclose(file);
 }
 
-/* Reads the file only if one of them could be a listener. */
+/* Read the file only if a connection could be a listener. */
 void conns_listeners(struct conns *conns)
 {
 	bool any = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa: records over TCP from a shell. Finds the command. */
+/* mpa: records over TCP from a shell. Runs the command that argv names. */
 #include "tool.h"
 
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 const char *argp_program_version = "mpa " MPA_VERSION;
 
 /*
- * A program of its own, which also runs where mpa is not installed: Python,
- * from the package mpa-wire.
+ * mpa-conform is a separate Python program, in the package mpa-wire, as it also runs
+ * on machines without mpa.
  */
 void run_conform(const char *command, int argc, char **argv)
 {
@@ -30,7 +30,7 @@ void run_conform(const char *command, int argc, char **argv)
 		words[n++] = (char *)command;
 	memcpy(words + n, argv + 1, argc * sizeof(*argv));
 	execvp(words[0], words);
-	die(STATUS_LOCAL, "mpa-conform: %m; Debian's package mpa-wire has it");
+	die(STATUS_LOCAL, "mpa-conform: %m; install the Debian package mpa-wire");
 }
 
 static int conform_main(int argc, char **argv)
@@ -39,14 +39,14 @@ static int conform_main(int argc, char **argv)
 }
 
 static const struct command commands[] = {
-	{ "listen", "wait for a connection, exchange records with it", listen_main },
-	{ "connect", "connect to a host, exchange records with it", connect_main },
-	{ "ping", "whether a host speaks MPA, which kind, and how far it is", ping_main },
-	{ "perf", "measure, beside plain TCP if you like", perf_main },
-	{ "show", "the connections of this machine, and how they fare", show_main },
-	{ "monitor", "what happens to them, as it happens", monitor_main },
-	{ "conform", "play right and wrong peers against any MPA end", conform_main },
-	{ "policy", "show or set what programs may do", policy_main },
+	{ "listen", "accept connections, exchange records", listen_main },
+	{ "connect", "connect to a host, exchange records", connect_main },
+	{ "ping", "check whether a host speaks MPA, and measure the round trip", ping_main },
+	{ "perf", "measure throughput and latency, also of plain TCP", perf_main },
+	{ "show", "list connections and their health, or counters", show_main },
+	{ "monitor", "print events, or records, as they happen", monitor_main },
+	{ "conform", "test an MPA implementation against correct and faulty peers", conform_main },
+	{ "policy", "show or set the administrator's settings", policy_main },
 	{}
 };
 
@@ -55,10 +55,10 @@ static void print_usage(FILE *to)
 	fputs("usage: mpa [-N NETNS] COMMAND [OPTION]... [ARGUMENT]...\n\n", to);
 	for (const struct command *each = commands; each->name; each++)
 		fprintf(to, "  %-9s %s\n", each->name, each->what);
-	fputs("\n\"mpa COMMAND --help\" has its options, mpa(1) more.\n", to);
+	fputs("\nSee \"mpa COMMAND --help\" and mpa(1).\n", to);
 }
 
-/* If standard input was closed, open it, so that a connection does not take its place. */
+/* Open descriptors 0 to 2 if they are closed, so that no socket gets their number. */
 static void open_standard(void)
 {
 	int fd;
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	static char name[64];
 
 	open_standard();
-	/* If the reader of a pipe has exited, write(2) fails, and does not kill this process. */
+	/* If the reader of a pipe has exited, write(2) fails instead of killing this process. */
 	signal(SIGPIPE, SIG_IGN);
 	argp_err_exit_status = STATUS_USAGE;
 	if (argc >= 3 && (!strcmp(argv[1], "-N") || !strcmp(argv[1], "--netns"))) {
@@ -123,12 +123,12 @@ int main(int argc, char **argv)
 		say_command = each->name;
 		snprintf(name, sizeof(name), "mpa %s", each->name);
 		argv[1] = name;
-		/* As the last word, -h is hardly ever the argument of an option. */
+		/* -h is --help only as the last word: elsewhere it may be an argument. */
 		if (argc > 2 && !strcmp(argv[argc - 1], "-h"))
 			argv[argc - 1] = need_memory(strdup("--help"));
 		return each->main(argc - 1, argv + 1);
 	}
-	complain("there is no command \"%s\"", argv[1]);
+	complain("unknown command \"%s\"", argv[1]);
 	print_usage(stderr);
 	return STATUS_USAGE;
 }

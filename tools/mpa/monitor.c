@@ -29,7 +29,7 @@ struct monitor {
 	uint32_t octets;
 	int buffer;
 	double timeout;		/* seconds; 0: none */
-	double until;		/* of the monotonic clock */
+	double until;		/* CLOCK_MONOTONIC, in seconds */
 	unsigned int kinds;	/* MPA_CMD_*, a bit for each; 0: all */
 	int words;
 	struct filter filter;
@@ -45,20 +45,20 @@ struct monitor {
 static bool stopped;
 
 static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "a line of JSON for each", 0 },
-	{ "count", 'c', "N", 0, "end after N events, or records", 0 },
-	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "end after so long", 0 },
-	{ "timestamp", 't', NULL, 0, "before each event a line with date and time", 0 },
-	{ "tshort", 's', NULL, 0, "date and time in the line of the event; also as -ts", 0 },
+	{ "json", 'j', NULL, 0, "print each event or record as a line of JSON", 0 },
+	{ "count", 'c', "N", 0, "exit after N events or records", 0 },
+	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "exit after this time", 0 },
+	{ "timestamp", 't', NULL, 0, "print a line with date and time before each event", 0 },
+	{ "tshort", 's', NULL, 0, "print date and time in the line of the event; also -ts", 0 },
 	{ "event", 'e', "NAME[,NAME]...", 0,
-	  "only these: started, refused, failed, mulpdu, unaligned, closed", 0 },
+	  "print only these: started, refused, failed, mulpdu, unaligned, closed", 0 },
 	{ "records", 'r', NULL, 0,
-	  "the records of the connections that FILTER means; of one, by its cookie, until it is closed",
+	  "print the records of matching connections; with a cookie, exit when that one closes",
 	  0 },
-	{ "octets", KEY_OCTETS, "N", 0, "octets shown of each record; default is 64", 0 },
-	{ "hex", KEY_HEX, NULL, 0, "all octets in hexadecimal, also those of text", 0 },
+	{ "octets", KEY_OCTETS, "N", 0, "octets to print of each record (default 64)", 0 },
+	{ "hex", KEY_HEX, NULL, 0, "print all octets in hexadecimal, also text", 0 },
 	{ "buffer", KEY_BUFFER, "OCTETS", 0,
-	  "buffer for what arrives faster than it is read; default is 4194304", 0 },
+	  "size of the receive buffer (default 4194304)", 0 },
 	{}
 };
 
@@ -71,7 +71,7 @@ static unsigned long number_of(struct argp_state *state, const char *text,
 	errno = 0;
 	value = strtoul(text, &end, 0);
 	if (errno || *end || end == text || *text == '-' || value < least || value > most)
-		argp_error(state, "%s: %s takes a number from %lu to %lu", text, what, least,
+		argp_error(state, "%s: expected for %s a number from %lu to %lu", text, what, least,
 			   most);
 	return value;
 }
@@ -147,13 +147,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {
 	options, parse, "[FILTER]...",
-	"What happens to the connections of this network namespace, as it happens.\v" FILTER_DOC,
+	"Print the events of this network namespace's connections, or their records.\v" FILTER_DOC,
 	NULL, NULL, NULL,
 };
 
 /* ---- records ---- */
 
-/* A connection that may send or receive records. */
+/* Whether the connection can send or receive records. */
 static bool may_have_records(const struct conn *conn)
 {
 	const __u64 state = conn_value(conn, MPA_A_CONN_STATE);
@@ -175,7 +175,7 @@ static void tap(struct monitor *monitor, const struct conn *conn)
 		return;
 	}
 	complain("no records of the connection with cookie %llu: %s", cookie,
-		 monitor->taps.nl.error.err == ENOENT ? "it is closed already" :
+		 monitor->taps.nl.error.err == ENOENT ? "it is already closed" :
 		 nl_why(&monitor->taps.nl));
 }
 
@@ -208,10 +208,10 @@ static void begin_records(struct monitor *monitor)
 		    "there is no connection with cookie %llu: mpa show -v has them",
 		    monitor->filter.cookie);
 	if (!monitor->taps.n)
-		note("no connection is like that yet: waiting for one to start");
+		note("no connection matches yet: waiting for one to start");
 }
 
-/* An event of a connection whose records are or may be shown. */
+/* An event of a connection: start or end its tap. */
 static void records_event(struct monitor *monitor, uint8_t cmd, const struct conn *conn)
 {
 	const __u64 cookie = conn_value(conn, MPA_A_CONN_COOKIE);
@@ -226,7 +226,7 @@ static void records_event(struct monitor *monitor, uint8_t cmd, const struct con
 		return;
 	if (cmd == MPA_CMD_FAILED_NTF || cmd == MPA_CMD_CLOSED_NTF) {
 		output_event(&monitor->output, cmd, conn);
-		/* Only records are counted. */
+		/* With --records only records count. */
 		monitor->output.done--;
 	}
 	if (cmd != MPA_CMD_CLOSED_NTF)
@@ -298,7 +298,7 @@ static void stop(int signal)
 	__atomic_store_n(&stopped, true, __ATOMIC_RELAXED);
 }
 
-/* Let signals arrive only while the program waits, so that none is missed. */
+/* Unblock signals only while the program waits, so that none is missed. */
 static void catch_signals(sigset_t *before)
 {
 	struct sigaction action = { .sa_handler = stop };

@@ -14,18 +14,18 @@
 
 /* How the time is printed */
 enum stamp {
-	STAMP_CLOCK,		/* of the day */
-	STAMP_LINE,		/* a line before each */
-	STAMP_SHORT,		/* with the date */
+	STAMP_CLOCK,		/* time of day */
+	STAMP_LINE,		/* a line with date and time before each */
+	STAMP_SHORT,		/* date and time in the line */
 };
 
 /**
  * struct output - how lines are printed
  * @stamp:	the kind of time stamp, unless as JSON
  * @json:	as JSON
- * @hex:	octets of records as a hex dump, also if they are text
+ * @hex:	print records as a hex dump, even if they are text
  * @count:	number of lines to print; 0: no limit
- * @done:	number of lines printed that count
+ * @done:	number of lines printed so far, of those that count
  */
 struct output {
 	enum stamp stamp;
@@ -50,10 +50,10 @@ const char *event_name(uint8_t cmd);
 /* monitor_taps.c */
 
 /**
- * struct tap - a connection whose records are shown
+ * struct tap - a connection whose records are printed
  * @cookie:	its number
  * @seq:	of the last record
- * @begun:	directions that have had a record, a bit for each
+ * @begun:	directions in which a record was seen, a bit for each
  * @ends:	local and remote end
  */
 struct tap {
@@ -67,8 +67,8 @@ struct tap {
  * struct taps - all taps
  * @output:	where records are printed
  * @nl:		the socket that receives them
- * @octets:	largest number shown of each record
- * @lost:	the kernel has reported a loss, and no gap has shown it yet
+ * @octets:	maximum to print of each record
+ * @lost:	the kernel reported a loss, and no gap in the numbers has been seen yet
  * @list:	the connections
  * @n:		their number
  * @room:	allocated entries

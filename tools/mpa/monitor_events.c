@@ -42,7 +42,7 @@ const char *event_name(uint8_t cmd)
 	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;
 }
 
-/* Before a line; with a date as "ip monitor" has it. */
+/* Print the time before a line; the date in the format of "ip monitor". */
 void output_time(const struct output *output)
 {
 	static const char *const formats[] = { "%T", "%a %b %e %T %Y", "%FT%T" };
@@ -61,7 +61,7 @@ void output_time(const struct output *output)
 		printf("%s.%03ld ", text, now.tv_nsec / NS_IN_MS);
 }
 
-/* A line; takes @it over. */
+/* Print a line; takes ownership of @it. */
 void output_json(const char *name, json_t *it)
 {
 	json_t *line = need_memory(json_object());
@@ -77,7 +77,7 @@ void output_json(const char *name, json_t *it)
 	json_decref(it);
 }
 
-/* "events" or "records"; 0: the number is not known */
+/* @what: "events" or "records"; @n is 0 if the number is unknown. */
 void output_lost(const struct output *output, const char *what, __u64 n)
 {
 	json_t *it;
@@ -93,12 +93,12 @@ void output_lost(const struct output *output, const char *what, __u64 n)
 	if (n)
 		printf("%s were lost: %llu\n", what, n);
 	else
-		printf("%s were lost: they came faster than they were read\n", what);
+		printf("%s were lost: they arrived faster than they were read\n", what);
 }
 
 /* ---- an event ---- */
 
-/* With the names and numbers of the documents. */
+/* The names and numbers are those of the documents. */
 static void print_error(const struct conn *conn)
 {
 	const int err = conn_value(conn, MPA_A_CONN_ERRNO);

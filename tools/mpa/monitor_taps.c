@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records of connections, as the kernel's taps show them. */
+/* Print the records that the kernel's taps report. */
 #include "tool.h"
 #include "monitor.h"
 
@@ -123,18 +123,18 @@ static void print_record(const struct taps *taps, const struct tap *tap,
 	if (record_has(record, MPA_A_TAP_LENGTH))
 		printf(", %llu octets", record->value[MPA_A_TAP_LENGTH]);
 	else if (record->value[MPA_A_TAP_VERDICT])
-		fputs(", a length that cannot be", stdout);
+		fputs(", invalid length", stdout);
 	else
 		fputs(", RTR without a record", stdout);
 	if (record_has(record, MPA_A_TAP_VERDICT))
 		printf(record->value[MPA_A_TAP_VERDICT] ? ", BAD: %s" : ", %s",
 		       verdict_of(record));
 	if (record_has(record, MPA_A_TAP_PLACED))
-		fputs(", behind a gap", stdout);
+		fputs(", out of order", stdout);
 	print_octets(taps->output, record);
 }
 
-/* ---- as JSON: data are hexadecimal, as in the specification ---- */
+/* ---- as JSON, with data in hexadecimal ---- */
 
 static json_t *hex_json(const struct record *record)
 {
@@ -182,13 +182,13 @@ static void record_json(const struct record *record)
 
 /* ---- incoming records ---- */
 
-/* A tap starts later than its connection: print the octets before its first record. */
+/* A tap starts after its connection: print how many octets came before its first record. */
 static void tell_begin(const struct taps *taps, struct tap *tap, const struct record *record)
 {
 	const unsigned int direction = record->value[MPA_A_TAP_DIRECTION];
 	const __u64 position = record->value[MPA_A_TAP_POSITION];
 
-	/* Octets before a record out of order may still arrive. */
+	/* The octets before an out-of-order record may still arrive. */
 	if (tap->begun >> direction & 1 || record_has(record, MPA_A_TAP_PLACED))
 		return;
 	tap->begun |= 1U << direction;
@@ -202,7 +202,7 @@ static void tell_begin(const struct taps *taps, struct tap *tap, const struct re
 		return;
 	}
 	print_front(taps, tap, record);
-	printf("before position %llu: not shown, as the tap began later\n", position);
+	printf("before position %llu: not seen, the tap started later\n", position);
 }
 
 static int record_come(const struct nlmsghdr *nlh, void *data)
@@ -244,7 +244,7 @@ void taps_take(struct taps *taps)
 			return;
 		if (ret < 0 && errno != ENOBUFS)
 			die(STATUS_LOCAL, "cannot read records: %m");
-		/* The number of the next record shows where it was. */
+		/* A gap in the record numbers shows where. */
 		taps->lost |= ret < 0;
 	}
 }
@@ -277,7 +277,7 @@ static int taps_ask(struct taps *taps, uint8_t cmd, __u64 cookie)
 	return nl_ask(&taps->nl, nlh, record_come, taps);
 }
 
-/* False on failure: taps->nl.error has the reason. */
+/* Returns false on failure, with the reason in taps->nl.error. */
 bool taps_add(struct taps *taps, const struct conn *conn)
 {
 	char *local = conn_end(conn, false), *remote = conn_end(conn, true);
@@ -288,7 +288,7 @@ bool taps_add(struct taps *taps, const struct conn *conn)
 		taps->list = need_memory(realloc(taps->list,
 						 taps->room * sizeof(*taps->list)));
 	}
-	/* Before the request: the first records may arrive before the answer. */
+	/* Add it first: records may arrive before the answer to the request. */
 	tap = &taps->list[taps->n++];
 	*tap = (struct tap){ .cookie = conn_value(conn, MPA_A_CONN_COOKIE) };
 	if (asprintf(&tap->ends, "%s -> %s", local, remote) < 0)
@@ -302,7 +302,7 @@ bool taps_add(struct taps *taps, const struct conn *conn)
 	return false;
 }
 
-/* It has ended: the last of its records have arrived. */
+/* The connection has ended, and its last records have arrived. */
 void taps_gone(struct taps *taps, __u64 cookie)
 {
 	struct tap *tap = taps_find(taps, cookie);
@@ -316,7 +316,7 @@ void taps_gone(struct taps *taps, __u64 cookie)
 	*tap = taps->list[--taps->n];
 }
 
-/* Close all taps; records that arrive meanwhile are not printed. */
+/* Close all taps; records that still arrive are not printed. */
 void taps_close(struct taps *taps)
 {
 	if (taps->lost)
@@ -324,7 +324,7 @@ void taps_close(struct taps *taps)
 	while (taps->n) {
 		struct tap tap = taps->list[--taps->n];
 
-		/* A tap that has ended by itself need not be closed. */
+		/* A tap whose connection has ended need not be closed. */
 		taps_ask(taps, MPA_CMD_TAP_CLEAR, tap.cookie);
 		free(tap.ends);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink: the family "mpa" of the program's network namespace
+ * Generic netlink: the family "mpa" of the current network namespace
  * (Documentation/netlink/specs/mpa.yaml).
  */
 #include "tool.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dump that changes have interrupted is repeated at most this number of times. */
+/* How often a dump is repeated if changes interrupt it. */
 #define NL_TRIES	16
 
 /* ---- the kernel's error messages ---- */
@@ -107,7 +107,7 @@ static int answer_message(const struct nlmsghdr *nlh, void *data)
 	return answer->each ? answer->each(nlh, answer->data) : MNL_CB_OK;
 }
 
-/* In words: the kernel's message, or the meaning of its errno. */
+/* The kernel's message, or the text of its errno. */
 const char *nl_why(const struct nl *nl)
 {
 	if (nl->error.err == EPERM)
@@ -139,8 +139,9 @@ struct nlmsghdr *nl_request(struct nl *nl, void *buf, uint8_t cmd, uint16_t flag
 }
 
 /*
- * Send a request, and pass each message to @each until it is answered, including records
- * of a tap that arrive meanwhile. Returns 0, or -1 with errno and nl->error.
+ * Send a request and pass each message to @each until the request is answered. Records of
+ * taps that arrive before the answer are passed as well. Returns 0, or -1 with errno and
+ * nl->error.
  */
 int nl_ask(struct nl *nl, struct nlmsghdr *nlh, nl_message_t each, void *data)
 {
@@ -179,13 +180,13 @@ static void nl_connect(struct nl *nl)
 	nl->sock = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
 	if (!nl->sock || mnl_socket_bind(nl->sock, 0, MNL_SOCKET_AUTOPID))
 		die(STATUS_LOCAL, "cannot open a netlink socket: %m");
-	/* Without this option there are only errnos, no messages. */
+	/* Without this option the kernel returns errnos without messages. */
 	mnl_socket_setsockopt(nl->sock, NETLINK_EXT_ACK, &on, sizeof(on));
 }
 
 /*
- * Pass everything in a dump to @each. If the kernel reports that changes have
- * interrupted it, dump again, starting with @begin.
+ * Pass each message of a dump to @each. If changes interrupted the dump, call @begin and
+ * dump again.
  */
 int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, void *data)
 {
@@ -197,7 +198,7 @@ int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, voi
 		ret = nl_ask(nl, nl_request(nl, buf, cmd, NLM_F_DUMP), each, data);
 		if (!ret || nl->error.err != EINTR)
 			break;
-		/* The rest of the dump is closed with the socket. */
+		/* Closing the socket ends the dump. */
 		mnl_socket_close(nl->sock);
 		nl_connect(nl);
 	}
@@ -217,7 +218,7 @@ static int family_seen(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Ends the program if mpa is not loaded. */
+/* Exits if mpa is not loaded. */
 void nl_open(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];
@@ -231,7 +232,7 @@ void nl_open(struct nl *nl)
 		return;
 	if (!nl->error.err || nl->error.err == ENOENT)
 		die(STATUS_LOCAL, "mpa is not loaded: sudo modprobe mpa (or insmod mpa.ko)");
-	die(STATUS_LOCAL, "cannot ask the kernel for mpa: %s", nl_why(nl));
+	die(STATUS_LOCAL, "cannot find the netlink family mpa: %s", nl_why(nl));
 }
 
 void nl_close(struct nl *nl)
@@ -247,7 +248,7 @@ int nl_fd(const struct nl *nl)
 	return mnl_socket_get_fd(nl->sock);
 }
 
-/* Buffer for unread messages; root of the initial user namespace may exceed the limit. */
+/* Set the receive buffer; SO_RCVBUFFORCE exceeds the limit, for root of the initial userns. */
 int nl_buffer(struct nl *nl, int octets)
 {
 	if (!setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof(octets)))
@@ -255,7 +256,7 @@ int nl_buffer(struct nl *nl, int octets)
 	return setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets));
 }
 
-/* Have this socket receive events. Returns 0, or -1 with errno. */
+/* Subscribe to events. Returns 0, or -1 with errno. */
 int nl_listen(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];
@@ -264,8 +265,8 @@ int nl_listen(struct nl *nl)
 }
 
 /*
- * Take a message that was sent unasked: 1 if @each got it, 0 if there is none,
- * -1 with errno; ENOBUFS means that some are lost.
+ * Pass a notification to @each. Returns 1 if there was one, 0 if not, -1 with errno:
+ * ENOBUFS means that some were lost.
  */
 int nl_take(struct nl *nl, nl_message_t each, void *data)
 {

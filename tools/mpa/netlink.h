@@ -14,11 +14,11 @@
 #define NL_MESSAGE_SIZE		(128 * 1024)
 
 /**
- * struct nl_error - why the kernel has refused a request
+ * struct nl_error - why the kernel refused a request
  * @err:	errno, positive
  * @text:	its message; "" if none
- * @attr:	the wrong attribute; 0 if the kernel has named none
- * @has_range:	the kernel has named the allowed values
+ * @attr:	the attribute that is wrong; 0 if the kernel names none
+ * @has_range:	the kernel reported the allowed range
  * @min:	the lowest allowed value
  * @max:	the highest allowed value
  */
@@ -32,12 +32,12 @@ struct nl_error {
 };
 
 /**
- * struct nl - a socket of generic netlink
+ * struct nl - a generic netlink socket
  * @sock:	libmnl's
  * @family:	number of the family "mpa"
  * @seq:	of the last request
  * @message:	received messages, NL_MESSAGE_SIZE octets
- * @error:	of the last request that has failed
+ * @error:	of the last request that failed
  */
 struct nl {
 	struct mnl_socket *sock;
@@ -47,7 +47,7 @@ struct nl {
 	struct nl_error error;
 };
 
-/* Functions called with each message, and when a dump begins, or begins again. */
+/* Called with each message, and before a dump, each time it is tried. */
 typedef int (*nl_message_t)(const struct nlmsghdr *nlh, void *data);
 typedef void (*nl_begin_t)(void *data);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa perf: measures, also compared with plain TCP. The options. */
+/* mpa perf: measure MPA, also in comparison with plain TCP. The options. */
 #include "perf.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 enum {
 	DEFAULT_ROUNDS = 5,
 	DEFAULT_SMALL = 64,		/* octets, of a record or request */
-	DEFAULT_BATCH = 64,		/* of a stream that is cut into records */
+	DEFAULT_BATCH = 64,		/* calls of a stream with --segment */
 	ROUNDS_MAX = 1000,
 	BASE = 10,
 };
@@ -37,40 +37,40 @@ enum {
 };
 
 static const struct argp_option client_options[] = {
-	{ NULL, 0, NULL, 0, "What is measured:", 1 },
+	{ NULL, 0, NULL, 0, "What to measure:", 1 },
 	{ "test", KEY_TEST, "TEST", 0,
-	  "stream: throughput (default); rate: records a second; latency: round trips", 0 },
+	  "stream: throughput (default); rate: records per second; latency: round trips", 0 },
 	{ "reverse", 'R', NULL, 0, "the server sends", 0 },
-	{ "bidir", KEY_BIDIR, NULL, 0, "both send", 0 },
-	{ "size", 's', "OCTETS", 0, "of a record, or of a call with --segment", 0 },
+	{ "bidir", KEY_BIDIR, NULL, 0, "both ends send", 0 },
+	{ "size", 's', "OCTETS", 0, "size of a record, or with --segment of a call", 0 },
 	{ "length", 'l', NULL, OPTION_ALIAS, NULL, 0 },
 	{ "segment", KEY_SEGMENT, "N", 0,
-	  "cut calls into records: fill (as segments are long) or of N octets; off", 0 },
-	{ "batch", 'b', "N", 0, "records of a call that sends or receives", 0 },
-	{ "parallel", 'P', "N", 0, "so many connections at a time (default 1)", 0 },
+	  "split calls into records: fill (each fills a segment), N octets, or off", 0 },
+	{ "batch", 'b', "N", 0, "records per system call", 0 },
+	{ "parallel", 'P', "N", 0, "number of parallel connections (default 1)", 0 },
 	{ "connections", 'c', NULL, OPTION_ALIAS, NULL, 0 },
-	{ "time", 't', "SECONDS", 0, "how long (default 10; with --compare 2 for each run)", 0 },
-	{ "octets", 'n', "N", 0, "end after so many octets, of all connections", 0 },
-	{ "omit", 'O', "SECONDS", 0, "in front of that, not counted", 0 },
+	{ "time", 't', "SECONDS", 0, "duration (default 10; with --compare 2 for each run)", 0 },
+	{ "octets", 'n', "N", 0, "end after N octets in total", 0 },
+	{ "omit", 'O', "SECONDS", 0, "warm-up before the measurement", 0 },
 	{ "warmup", 'w', NULL, OPTION_ALIAS, NULL, 0 },
-	{ "verify", KEY_VERIFY, NULL, 0, "compare each octet with what was sent", 0 },
-	{ "no-delay", 'N', NULL, 0, "TCP_NODELAY (latency has it always)", 0 },
+	{ "verify", KEY_VERIFY, NULL, 0, "verify each received octet", 0 },
+	{ "no-delay", 'N', NULL, 0, "set TCP_NODELAY (latency always does)", 0 },
 	{ "nodelay", KEY_NODELAY, NULL, OPTION_ALIAS, NULL, 0 },
-	{ "congestion", 'C', "NAME", 0, "TCP's congestion control", 0 },
-	{ "window", KEY_WINDOW, "OCTETS", 0, "the sockets' buffers", 0 },
-	{ "fq-rate", KEY_FQ_RATE, "BITS", 0, "a second, of each connection, at most", 0 },
+	{ "congestion", 'C', "NAME", 0, "TCP congestion control", 0 },
+	{ "window", KEY_WINDOW, "OCTETS", 0, "size of the socket buffers", 0 },
+	{ "fq-rate", KEY_FQ_RATE, "BITS", 0, "limit each connection to BITS per second", 0 },
 	ENDPOINT_PORT,
-	{ "tcp", KEY_TCP, NULL, 0, "plain TCP, not MPA", 0 },
-	{ "compare", KEY_COMPARE, NULL, 0, "MPA and plain TCP, in turns", 0 },
-	{ "rounds", KEY_ROUNDS, "N", 0, "of each, with --compare (default 5)", 0 },
-	{ NULL, 0, NULL, 0, "What is shown:", 2 },
-	{ "interval", 'i', "SECONDS", 0, "a line all the time (on a terminal: 1)", 0 },
-	{ "json", 'J', NULL, 0, "everything, as JSON", 0 },
-	{ "quiet", 'q', NULL, 0, "only the figures", 0 },
+	{ "tcp", KEY_TCP, NULL, 0, "measure plain TCP instead of MPA", 0 },
+	{ "compare", KEY_COMPARE, NULL, 0, "measure MPA and plain TCP in turns", 0 },
+	{ "rounds", KEY_ROUNDS, "N", 0, "with --compare: runs of each (default 5)", 0 },
+	{ NULL, 0, NULL, 0, "What to print:", 2 },
+	{ "interval", 'i', "SECONDS", 0, "interval between progress lines (on a terminal: 1)", 0 },
+	{ "json", 'J', NULL, 0, "print all results as JSON", 0 },
+	{ "quiet", 'q', NULL, 0, "print only the results", 0 },
 	{}
 };
 
-/* Values that no option has set are negative. */
+/* Options that were not given are negative. */
 struct client_input {
 	struct perf_client client;
 	struct start_options start;
@@ -96,7 +96,7 @@ static double seconds_of(struct argp_state *state, const char *text)
 	return seconds;
 }
 
-/* A number followed by K, M or G, which are powers of @unit_is. */
+/* A number, optionally followed by K, M or G: powers of @unit_is. */
 static uint64_t number_of(struct argp_state *state, const char *text, unsigned int unit_is,
 			  uint64_t least, uint64_t most)
 {
@@ -163,11 +163,11 @@ static void finish(struct argp_state *state, struct client_input *input)
 	if (params->test == PERF_LATENCY) {
 		if (params->to_client)
 			argp_error(state,
-				   "a request goes to the server, its answer back: no --reverse, no --bidir with --test latency");
+				   "--test latency has requests and answers: --reverse and --bidir cannot be used");
 		params->to_client = 1;
 	}
 	if (input->tcp && input->client.compare)
-		argp_error(state, "--compare measures both: no --tcp");
+		argp_error(state, "--compare and --tcp cannot be combined");
 	if (input->segment == UNSAID)
 		input->segment = params->test == PERF_STREAM && input->size < 0 ?
 				 MPA_SEGMENT_FILL : MPA_SEGMENT_OFF;
@@ -246,7 +246,7 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 		break;
 	case 'C':
 		if (!*arg || strlen(arg) >= PERF_CONGESTION)
-			argp_error(state, "%s: no congestion control has such a name", arg);
+			argp_error(state, "%s: the name of a congestion control is shorter", arg);
 		strcpy(params->congestion, arg);
 		break;
 	case 'R':
@@ -280,7 +280,7 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* A word without a port is a host, or, as a number can be none, a port of this one. */
+/* A word without a colon is a host, or a port of localhost if it is a number. */
 static void server_parse(struct endpoint *to, const struct argp_state *state)
 {
 	const int count = state->argc - state->next;
@@ -311,7 +311,7 @@ static error_t parse_client(int key, char *arg, struct argp_state *state)
 		server_parse(&input->client.to, state);
 		break;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "where is the server? HOST, or HOST:PORT");
+		argp_error(state, "the server is missing: HOST or HOST:PORT");
 		break;
 	case ARGP_KEY_SUCCESS:
 		finish(state, input);
@@ -327,7 +327,7 @@ static int client_main(int argc, char **argv)
 	static const struct argp_child children[] = { { &start_argp, 0, NULL, 0 }, {} };
 	static const struct argp argp = {
 		client_options, parse_client, "HOST:PORT\nHOST PORT\nHOST",
-		"Measures between here and an \"mpa perf server\". How MPA is started holds for both ends.",
+		"Measure between this host and an \"mpa perf server\". The options for starting MPA apply to both ends.",
 		children, NULL, NULL,
 	};
 	struct client_input input = {
@@ -346,12 +346,12 @@ static int client_main(int argc, char **argv)
 }
 
 static const struct argp_option server_options[] = {
-	{ "one-off", '1', NULL, 0, "end after the tests of one client", 0 },
+	{ "one-off", '1', NULL, 0, "exit after the tests of one client", 0 },
 	{ "one", '1', NULL, OPTION_ALIAS, NULL, 0 },
 	{ "port", 'p', "PORT", 0,
 	  "default " PERF_PORT "; then the only argument is an address", 0 },
-	{ "json", 'J', NULL, 0, "a line of JSON for each run", 0 },
-	{ "quiet", 'q', NULL, 0, "only errors", 0 },
+	{ "json", 'J', NULL, 0, "print a line of JSON for each run", 0 },
+	{ "quiet", 'q', NULL, 0, "print only errors", 0 },
 	{ NULL, '4', NULL, 0, "IPv4 only", 0 },
 	{ NULL, '6', NULL, 0, "IPv6 only", 0 },
 	{}
@@ -396,7 +396,7 @@ static int server_main(int argc, char **argv)
 {
 	static const struct argp argp = {
 		server_options, parse_server, "[[ADDRESS:]PORT]",
-		"Serves tests of \"mpa perf client\", one client at a time, until it is stopped.",
+		"Serve \"mpa perf client\", one client at a time, until stopped.",
 		NULL, NULL, NULL,
 	};
 	struct perf_server server = { .family = AF_UNSPEC };
@@ -405,7 +405,7 @@ static int server_main(int argc, char **argv)
 	return perf_server(&server);
 }
 
-/* Many connections need many descriptors. */
+/* Raise the limit of descriptors: each connection needs one. */
 static void raise_limit(void)
 {
 	struct rlimit limit;
@@ -417,8 +417,8 @@ static void raise_limit(void)
 }
 
 /*
- * As iperf3: -s is the server, -c HOST the client. The word goes, and the host comes last,
- * where it is an argument. 0: neither is there.
+ * The form of iperf3: -s is the server, -c HOST the client. Remove the option, and move
+ * HOST to the end, as an argument. Returns 0 if there is neither.
  */
 static int role_of(int *argc, char **argv)
 {
@@ -434,7 +434,7 @@ static int role_of(int *argc, char **argv)
 		}
 		if (role)
 			die(STATUS_USAGE,
-			    "-s or -c HOST, once; octets of a record are -l, connections -P");
+			    "give -s or -c HOST once; -l is the size of records, -P the number of connections");
 		role = client ? 'c' : 's';
 		if (client)
 			host = argv[++i];
@@ -474,8 +474,8 @@ int perf_main(int argc, char **argv)
 		puts("usage: mpa perf server [OPTION]... [[ADDRESS:]PORT]\n"
 		     "       mpa perf client [OPTION]... HOST[:PORT]\n"
 		     "   or: mpa perf -s [OPTION]..., mpa perf -c HOST [OPTION]..., as iperf3\n\n"
-		     "\"mpa perf client --help\" has the tests, mpa-perf(1) more.");
+		     "See \"mpa perf client --help\" and mpa-perf(1).");
 		return STATUS_OK;
 	}
-	die(STATUS_USAGE, "server or client, -s or -c HOST? See mpa perf --help");
+	die(STATUS_USAGE, "expected server or client, -s or -c HOST: see mpa perf --help");
 }

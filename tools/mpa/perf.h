@@ -20,18 +20,18 @@
 
 enum {
 	PERF_VERSION = 1,		/* of the control protocol */
-	PERF_HELLO = 128,		/* octets of a hello, and of its answer */
-	PERF_TOKEN = 16,		/* digits that name a run */
-	PERF_PATIENCE_MS = 10000,	/* for a peer's next step, except in a run */
-	PERF_STUCK_S = 30,		/* after which a run without an octet ends */
+	PERF_HELLO = 128,		/* octets of a hello and of the answer */
+	PERF_TOKEN = 16,		/* digits of a run's token */
+	PERF_PATIENCE_MS = 10000,	/* timeout for the peer's next message, outside a run */
+	PERF_STUCK_S = 30,		/* timeout of a run without progress */
 	PERF_CONNECTIONS_MAX = 1000,
 	PERF_SIZE_MAX = 4 << 20,
 	PERF_WINDOW_MAX = 1 << 30,
 	PERF_CONGESTION = 16,		/* the kernel's TCP_CA_NAME_MAX */
 	PERF_SECONDS_MAX = 86400,
 	PERF_NOTHING = 64,		/* exit status of a session that ran no test */
-	PERF_CALL = 65536,		/* of a stream that is cut */
-	PERF_PATTERN = 65521,		/* octets, after which the pattern begins again */
+	PERF_CALL = 65536,		/* octets per call of a stream with --segment */
+	PERF_PATTERN = 65521,		/* octets in the pattern */
 };
 
 enum perf_test {
@@ -41,24 +41,24 @@ enum perf_test {
 };
 
 /**
- * struct perf_params - what is measured, and how
+ * struct perf_params - what to measure, and how
  * @test:	 enum perf_test
- * @mpa:	 MPA, otherwise plain TCP
+ * @mpa:	 MPA; otherwise plain TCP
  * @to_server:	 records go to the server
  * @to_client:	 records go to the client
- * @verify:	 each octet is compared with what was sent
+ * @verify:	 compare each received octet with what was sent
  * @nodelay:	 TCP_NODELAY
  * @connections: their number
- * @size:	 octets of a record, or of a call that is cut into records
+ * @size:	 octets per record, or with @segment per call
  * @segment:	 for MPA_SEGMENT
- * @batch:	 records of a call of sendmmsg(2), and of a recvmsg(2)
- * @octets:	 octets after which sending ends; 0: no limit
- * @seconds:	 seconds after which sending ends; 0: no limit
- * @warmup:	 seconds before that, which do not count
- * @congestion:	 name of the congestion control; empty: the system's
- * @window:	 octets of the socket's buffers; 0: the system's
- * @pacing:	 bits a second and connection that are sent at most; 0: no limit
- * @start:	 how the client starts MPA; the server does the corresponding
+ * @batch:	 records per sendmmsg(2) and recvmsg(2)
+ * @octets:	 octets to send; 0: no limit
+ * @seconds:	 duration; 0: no limit
+ * @warmup:	 seconds before @seconds that are not measured
+ * @congestion:	 name of the congestion control; empty: the system's default
+ * @window:	 octets of the socket's buffers; 0: the system's default
+ * @pacing:	 limit of bits per second and connection; 0: no limit
+ * @start:	 how the client starts MPA; the server derives its parameters from it
  */
 struct perf_params {
 	int test;
@@ -122,7 +122,7 @@ struct perf_count {
 	uint64_t records;
 	uint64_t measured_octets;
 	uint64_t measured_records;
-	double seconds;			/* duration of the measured ones */
+	double seconds;			/* duration of the measured octets */
 };
 
 struct perf_side {
@@ -130,11 +130,11 @@ struct perf_side {
 	struct perf_count received;
 	double cpu_user;
 	double cpu_system;
-	double cpu_seconds;		/* duration in which they were used */
+	double cpu_seconds;		/* in this duration */
 	uint64_t tcp_retransmitted;
 	uint64_t tcp_rtt_us;
 	uint64_t tcp_mss;
-	struct mpa_info mpa;		/* its counters are sums */
+	struct mpa_info mpa;		/* its counters are sums over the connections */
 	char *boot;			/* the kernel's boot_id */
 	char *system;			/* uname(2) */
 	char *congestion;
@@ -158,11 +158,11 @@ struct perf_flow {
 	uint64_t tx_octets;
 	uint64_t tx_limit;		/* may be sent now */
 	uint64_t tx_final;		/* total to send */
-	uint64_t tx_base;		/* MPA's count of records before the run */
+	uint64_t tx_base;		/* MPA's counter of records before the run */
 	uint64_t rx_octets;
 	uint64_t rx_records;
 	uint64_t rx_base;		/* stream position of the first record */
-	uint64_t rx_mixed;		/* a sum over records, in any order */
+	uint64_t rx_mixed;		/* order-independent checksum of the record numbers */
 	uint64_t asked;			/* when the request was sent */
 };
 
@@ -191,7 +191,7 @@ struct perf_run {
 	struct perf_flow *flow;
 	int control;
 	int epoll;
-	char *pattern;			/* content of what is sent and received */
+	char *pattern;			/* content of all records */
 	char *buf;
 	size_t buf_len;
 	char *cmsg;			/* buffer for control messages */
@@ -210,7 +210,7 @@ struct perf_run {
 	struct perf_sums base;
 	struct rusage usage_base;
 	struct rusage usage;
-	uint64_t progress;		/* octets when last looked */
+	uint64_t progress;		/* octets at the last check */
 	uint64_t progress_at;
 	double interval;		/* seconds; 0: none */
 	uint64_t interval_from;
@@ -276,7 +276,7 @@ void perf_report_compare(const struct perf_client *client, const struct perf_rou
 			 unsigned int n);
 char *perf_report_rate(double octets, double seconds);
 
-/* The median, least and most of the rounds with MPA, or without */
+/* Median, least and greatest metric of the rounds with MPA, or without. */
 struct perf_spread {
 	double median;
 	double least;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The client: requests runs from the server, opens their connections, compares
+ * The client: request runs from the server, open their connections, and compare
  * the counters of both ends.
  */
 #include "perf.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000 };	/* for a server's message after its connections have failed */
+enum { LAST_WORDS_MS = 1000 };	/* wait for the server's error after the connections failed */
 
 static void on_interrupt(int signal)
 {
@@ -35,7 +35,7 @@ static int failed(const struct perf_client *client, enum status status, const ch
 	return status;
 }
 
-/* The server may have reported the reason before its connections were gone. */
+/* The server may have reported the reason before it closed the connections. */
 static void add_last_words(int control, enum status *status, char **why)
 {
 	json_t *message, *error;
@@ -53,7 +53,7 @@ static void add_last_words(int control, enum status *status, char **why)
 	json_decref(message);
 }
 
-/* Wait for the server's next message, which must have @what in it. */
+/* Wait for the server's next message, which must have the member @what. */
 static enum status await(int control, const char *what, json_t **value, char **why)
 {
 	json_t *message = perf_control_receive(control, PERF_PATIENCE_MS, why), *error;
@@ -74,7 +74,7 @@ static enum status await(int control, const char *what, json_t **value, char **w
 		if (status <= STATUS_OK || status > STATUS_DIFFERS)
 			status = STATUS_LOST;
 	} else {
-		*why = perf_text("the server's message is of no use here");
+		*why = perf_text("unexpected message from the server");
 	}
 	json_decref(message);
 	return status;
@@ -88,7 +88,7 @@ static enum status open_flow(struct perf_run *run, const struct endpoint *to, co
 
 	flow->fd = endpoint_connect(to, AF_UNSPEC);
 	if (!perf_hello_send(flow->fd, "DATA %s %u", token, index)) {
-		*why = perf_text("the server has closed a connection: %s", strerror(errno));
+		*why = perf_text("the server closed a connection: %s", strerror(errno));
 		return STATUS_LOST;
 	}
 	status = perf_hello_answer(flow->fd, why);
@@ -120,7 +120,7 @@ static enum status open_flows(struct perf_run *run, const char *token, char **wh
 	return status;
 }
 
-/* The receiver's clock must run before the other end sends. */
+/* The receiver has to start its clock before the other end sends. */
 static enum status go(struct perf_run *run, char **why)
 {
 	json_t *going = NULL;
@@ -138,7 +138,7 @@ static enum status go(struct perf_run *run, char **why)
 	return status;
 }
 
-/* Records of plain TCP are only octets, divided. */
+/* Plain TCP has no records: their number is octets divided by the size. */
 static bool same(const struct perf_count *sent, const struct perf_count *received, bool mpa)
 {
 	return sent->octets == received->octets && (!mpa || sent->records == received->records);
@@ -193,7 +193,7 @@ static void tick(struct perf_run *run, double from, double to, const struct perf
 		.rx_records = now->rx_records - base->rx_records,
 	};
 
-	/* Between the last octet and the end of the run. */
+	/* After the last octet, before the end of the run. */
 	if (!sums.tx_octets && !sums.rx_octets && to - from < run->interval / 2)
 		return;
 	if (round->client_options->json)
@@ -214,13 +214,13 @@ static enum status exchange(struct perf_run *run, struct perf_round *round, char
 	if (!perf_control_send(run->control,
 			       json_pack("{s:o}", "results",
 					 perf_side_pack(&round->client, round->mpa)))) {
-		*why = perf_text("the server has gone before it sent its results");
+		*why = perf_text("the server closed the connection before it sent its results");
 		status = STATUS_LOST;
 	}
 	if (status == STATUS_OK && !results)
 		status = await(run->control, "results", &results, why);
 	if (status == STATUS_OK && !perf_side_unpack(&round->server, results)) {
-		*why = perf_text("the server's results are of no use: a number is missing");
+		*why = perf_text("invalid results from the server: a number is missing");
 		status = STATUS_STARTUP;
 	}
 	json_decref(results);
@@ -296,7 +296,7 @@ static void show(const struct perf_client *client, const char *peer,
 	}
 }
 
-/* A + B + A + B ..., so that changes over time affect both. */
+/* Alternate between MPA and TCP, so that changes over time affect both. */
 static int measure_all(const struct perf_client *client, int control, const char *peer)
 {
 	unsigned int n = client->compare ? 2 * client->rounds : 1, i;
@@ -327,7 +327,7 @@ static int measure_all(const struct perf_client *client, int control, const char
 
 int perf_client(struct perf_client *client)
 {
-	/* Only a waiting run is interrupted; a second SIGINT ends the program. */
+	/* SIGINT interrupts a run that waits; the second one kills the program. */
 	struct sigaction action = {
 		.sa_handler = on_interrupt,
 		.sa_flags = SA_RESETHAND | SA_RESTART,
@@ -344,7 +344,7 @@ int perf_client(struct perf_client *client)
 		close(fd);
 	}
 	control = endpoint_connect(&client->to, client->params.start.family);
-	why = perf_text("the peer has closed the connection: is it an mpa perf server?");
+	why = perf_text("the peer closed the connection: is it an mpa perf server?");
 	status = perf_hello_send(control, "CONTROL") ? perf_hello_answer(control, &why) :
 						       STATUS_STARTUP;
 	if (status != STATUS_OK)

@@ -4,13 +4,13 @@
  * fixed length, a line of text padded with blanks, and its answer:
  *
  *	MPA-PERF 1 CONTROL		a client begins
- *	MPA-PERF 1 DATA TOKEN INDEX	a connection of the run that the token names
+ *	MPA-PERF 1 DATA TOKEN INDEX	a connection of the run with this token
  *	MPA-PERF 1 OK
- *	MPA-PERF 1 NO why, in words
+ *	MPA-PERF 1 NO reason
  *
- * The first number is the version of all that follows. After it a control
- * connection has messages: 4 octets of length, big-endian, and a JSON object. A
- * data connection starts MPA, or stays plain TCP if that is measured.
+ * The first number is the protocol version. After the hello, messages on a control
+ * connection are a length of 4 octets, big-endian, and a JSON object. A data
+ * connection starts MPA, or stays plain TCP if that is measured.
  */
 #include "perf.h"
 
@@ -50,7 +50,7 @@ char *perf_text(const char *format, ...)
 	return text;
 }
 
-/* Waits for octets, or for space: 0, or a negative errno. */
+/* Wait until the socket is readable or writable. Returns 0 or a negative errno. */
 static int wait_for(int fd, short events, uint64_t until)
 {
 	struct pollfd poll_for = { .fd = fd, .events = events };
@@ -63,7 +63,7 @@ static int wait_for(int fd, short events, uint64_t until)
 	return 0;
 }
 
-/* All of it within the time: 0, a negative errno, -ENODATA at the end of stream. */
+/* Read @len octets within the time. Returns 0, a negative errno, -ENODATA at end of stream. */
 static int receive_all(int fd, void *to, size_t len, int timeout_ms)
 {
 	uint64_t until = perf_now() + timeout_ms * NS_PER_MS;
@@ -131,7 +131,7 @@ void perf_hello_make(char *hello, const char *format, ...)
 	va_end(args);
 }
 
-/* Whether it can be the beginning of a hello. */
+/* Whether the octets can be the beginning of a hello. */
 bool perf_hello_may_be(const char *hello, size_t have)
 {
 	return !memcmp(hello, magic, have < strlen(magic) ? have : strlen(magic));
@@ -152,7 +152,7 @@ static enum status not_perf(const char *octets, size_t len, char **why)
 {
 	char *text = printable(octets, len);
 
-	*why = perf_text("the peer is no mpa perf server: it says \"%s\"", text);
+	*why = perf_text("the peer is not an mpa perf server: it says \"%s\"", text);
 	free(text);
 	return STATUS_STARTUP;
 }
@@ -184,8 +184,8 @@ static enum status judge_answer(char *answer, char **why)
 }
 
 /*
- * The answer to a hello. A peer that speaks something else is recognized by its
- * first octets, as it may never send the full length.
+ * Read the answer to a hello. Check the first octets at once: a peer with another
+ * protocol may never send the full length.
  */
 enum status perf_hello_answer(int fd, char **why)
 {
@@ -212,10 +212,10 @@ enum status perf_hello_answer(int fd, char **why)
 	if (!err)
 		return judge_answer(answer, why);
 	if (err == -ETIMEDOUT)
-		*why = perf_text("the peer has not answered within %d s: is it an mpa perf server?",
+		*why = perf_text("the peer did not answer within %d s: is it an mpa perf server?",
 				 PERF_PATIENCE_MS / 1000);
 	else
-		*why = perf_text("the peer has closed (%s): is it an mpa perf server?",
+		*why = perf_text("the peer closed the connection (%s): is it an mpa perf server?",
 				 err == -ENODATA ? "end of the stream" : strerror(-err));
 	return STATUS_STARTUP;
 }
@@ -235,7 +235,7 @@ bool perf_control_send(int fd, json_t *message)
 	return good;
 }
 
-/* The next message, an object; or NULL, and why. */
+/* Read the next message, an object. Returns NULL on an error, and the reason in *why. */
 json_t *perf_control_receive(int fd, int timeout_ms, char **why)
 {
 	json_error_t error;
@@ -248,7 +248,7 @@ json_t *perf_control_receive(int fd, int timeout_ms, char **why)
 	err = receive_all(fd, &front, sizeof(front), timeout_ms);
 	len = ntohl(front);
 	if (!err && len > MESSAGE_MAX) {
-		*why = perf_text("the peer's message is of no use: %zu octets", len);
+		*why = perf_text("invalid message from the peer: %zu octets", len);
 		return NULL;
 	}
 	if (!err) {
@@ -258,7 +258,7 @@ json_t *perf_control_receive(int fd, int timeout_ms, char **why)
 	if (err) {
 		free(text);
 		*why = perf_text("the control connection has ended: %s",
-				 err == -ENODATA ? "the peer has closed it" : strerror(-err));
+				 err == -ENODATA ? "the peer closed it" : strerror(-err));
 		return NULL;
 	}
 	message = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
@@ -266,6 +266,6 @@ json_t *perf_control_receive(int fd, int timeout_ms, char **why)
 	if (json_is_object(message))
 		return message;
 	json_decref(message);
-	*why = perf_text("the peer's message is of no use: no object of JSON");
+	*why = perf_text("invalid message from the peer: not a JSON object");
 	return NULL;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A measured connection: how MPA is started on it, and how octets are sent and
- * received. Octet N of a direction is octet N modulo PATTERN of one pattern, so
- * that octets can be compared wherever records and calls begin.
+ * A measured connection: start MPA, send and receive. Octet N of a direction is octet
+ * N modulo PERF_PATTERN of a pattern, so that octets can be compared wherever records
+ * and calls begin.
  */
 #include "perf.h"
 
@@ -15,8 +15,8 @@
 #include <sys/time.h>
 
 enum {
-	BURST = 16,		/* calls, before other connections are served */
-	WORD = 4,		/* FPDUs are multiples of it */
+	BURST = 16,		/* calls before the next connection is served */
+	WORD = 4,		/* the length of an FPDU is a multiple of it */
 	HEADER = 2,
 	CRC = 4,
 	MARKER = 4,
@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * The initiator sends it as the first record, as the responder may not send
- * before (RFC 5044 section 7.1.2 rule 4). It is not counted.
+ * The first record, sent by the initiator, as the responder must not send before it
+ * (RFC 5044 section 7.1.2 rule 4). It is not counted.
  */
 static const char opening[] = "mpa-perf opening";
 
@@ -69,7 +69,7 @@ static bool is_available(const char *congestion)
 	return found;
 }
 
-/* What iperf3 can set as well */
+/* Options that iperf3 has as well. */
 static bool set_tcp(struct perf_flow *flow, char **why)
 {
 	const struct perf_params *params = params_of(flow);
@@ -122,7 +122,7 @@ static enum status start_framing(struct perf_flow *flow, char **why)
 	struct start_options start;
 
 	if (setsockopt(flow->fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa"))) {
-		*why = perf_text("cannot put MPA on the connection: %s%s", strerror(errno),
+		*why = perf_text("cannot attach MPA to the connection: %s%s", strerror(errno),
 				 errno == ENOENT ? " (load the module: sudo modprobe mpa)" : "");
 		return STATUS_LOCAL;
 	}
@@ -130,7 +130,7 @@ static enum status start_framing(struct perf_flow *flow, char **why)
 	return start_mpa(flow->fd, &start, role, why);
 }
 
-/* The opening record, in its direction: 0, or a negative errno. */
+/* Send or receive the opening record. Returns 0 or a negative errno. */
 static int exchange_opening(struct perf_flow *flow)
 {
 	static const struct timeval patience = { .tv_sec = PERF_PATIENCE_MS / 1000 };
@@ -155,7 +155,7 @@ static int exchange_opening(struct perf_flow *flow)
 	return memcmp(seen, opening, len) ? -EBADMSG : 0;
 }
 
-/* Turn a TCP connection, after its hello, into one for a run. */
+/* Prepare a TCP connection for a run, after its hello. */
 enum status perf_flow_start(struct perf_flow *flow, char **why)
 {
 	const struct perf_params *params = params_of(flow);
@@ -171,7 +171,7 @@ enum status perf_flow_start(struct perf_flow *flow, char **why)
 		return status;
 	err = exchange_opening(flow);
 	if (err) {
-		*why = perf_text("the opening record: %s", strerror(-err));
+		*why = perf_text("opening record: %s", strerror(-err));
 		return STATUS_LOST;
 	}
 	if (params->mpa) {
@@ -190,7 +190,7 @@ static enum status flow_lost(struct perf_flow *flow, int err, char **why)
 	return STATUS_LOST;
 }
 
-/* Octets of the stream for a record, without markers. */
+/* Octets of an FPDU, without markers. */
 static uint64_t fpdu_of(unsigned int size)
 {
 	return (HEADER + size + WORD - 1) / WORD * WORD + CRC;
@@ -201,7 +201,7 @@ static uint64_t without_markers(uint64_t position)
 	return position - (position + MARKER_EVERY - 1) / MARKER_EVERY * MARKER;
 }
 
-/* The number of the record that begins there: all have one size. UINT64_MAX: none. */
+/* The number of the record at @position, as all have one size. UINT64_MAX: none starts there. */
 static uint64_t record_at(const struct perf_flow *flow, uint64_t position)
 {
 	uint64_t octets = without_markers(position) - without_markers(flow->rx_base);
@@ -219,7 +219,7 @@ static uint64_t mixed(uint64_t value)
 	return value ^ (value >> 31);
 }
 
-/* The result of a recvmsg(). */
+/* Account for the result of a recvmsg(). */
 struct came {
 	size_t octets;
 	unsigned int records;
@@ -236,7 +236,7 @@ static enum status compare(struct perf_flow *flow, const struct came *came, char
 		record = record_at(flow, came->position);
 		if (record == UINT64_MAX ||
 		    came->octets != (uint64_t)came->records * params->size) {
-			*why = perf_text("a record of connection %d has another length",
+			*why = perf_text("a record of connection %d has the wrong length",
 					 (int)(flow - run->flow));
 			return STATUS_DIFFERS;
 		}
@@ -248,7 +248,7 @@ static enum status compare(struct perf_flow *flow, const struct came *came, char
 		return STATUS_OK;
 	for (size_t i = 0; i < came->octets; i++)
 		if (run->buf[i] != run->pattern[at % PERF_PATTERN + i]) {
-			*why = perf_text("octet %llu of connection %d is not what was sent",
+			*why = perf_text("octet %llu of connection %d differs from what was sent",
 					 (unsigned long long)(at + i), (int)(flow - run->flow));
 			break;
 		}
@@ -272,7 +272,7 @@ static void read_control(struct msghdr *msg, struct came *came)
 	}
 }
 
-/* One call: octets, 0 at the end of the stream, or a negative errno. */
+/* One recvmsg(). Returns octets, 0 at end of stream, or a negative errno. */
 static ssize_t receive(struct perf_flow *flow, struct came *came)
 {
 	struct perf_run *run = flow->run;
@@ -319,7 +319,7 @@ enum status perf_flow_receive(struct perf_flow *flow, char **why)
 	return STATUS_OK;
 }
 
-/* A call of sendmmsg() for all records that may be sent: octets, or -1. */
+/* One sendmmsg() for all records that may be sent. Returns octets, or -1. */
 static ssize_t send_batch(struct perf_flow *flow, unsigned int records)
 {
 	static struct mmsghdr msg[MPA_RECV_BATCH_MAX];
@@ -342,7 +342,7 @@ static ssize_t send_batch(struct perf_flow *flow, unsigned int records)
 	return n < 0 ? n : sent;
 }
 
-/* A call that sends; with plain TCP a rest of a record may be left. */
+/* One call that sends; plain TCP may accept a part of a record. */
 static ssize_t send_some(struct perf_flow *flow)
 {
 	const struct perf_params *params = params_of(flow);
@@ -373,7 +373,7 @@ enum status perf_flow_send(struct perf_flow *flow, char **why)
 	return STATUS_OK;
 }
 
-/* Whether each of the records received out of order arrived once. */
+/* Whether each record arrived exactly once, in any order. */
 bool perf_flow_has_all(const struct perf_flow *flow)
 {
 	uint64_t sum = 0;
@@ -385,7 +385,7 @@ bool perf_flow_has_all(const struct perf_flow *flow)
 	return sum == flow->rx_mixed;
 }
 
-/* Records sent. Plain TCP has none: the number that --size would give. */
+/* Number of records sent; for plain TCP octets divided by --size. */
 uint64_t perf_flow_sent(const struct perf_flow *flow)
 {
 	const struct perf_params *params = params_of(flow);

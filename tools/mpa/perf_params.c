@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The parameters of a test: as JSON, their validity, how each end starts. */
+/* The parameters of a test: as JSON, their validation, and how each end starts MPA. */
 #include "perf.h"
 
 #include <netinet/in.h>
 #include <string.h>
 
-/* Flags that a client may set; the others are not for this command. */
+/* The flags that a client may set. */
 enum {
 	FLAGS = MPA_START_MARKERS | MPA_START_NO_CRC | MPA_START_PERMISSIVE |
 		MPA_START_ENHANCED | MPA_START_P2P | MPA_START_RTR |
@@ -45,7 +45,7 @@ json_t *perf_params_pack(const struct perf_params *params)
 	return object;
 }
 
-/* How MPA is to be started; whether a number is out of range. */
+/* Parse how to start MPA. Returns whether all numbers are in range. */
 static bool start_unpack(struct start_options *options, json_t *from)
 {
 	struct mpa_start *start = &options->start;
@@ -69,7 +69,7 @@ static bool start_unpack(struct start_options *options, json_t *from)
 	return true;
 }
 
-/* Parse what perf_params_pack() has built: NULL, or an error, which the caller frees. */
+/* Parse the output of perf_params_pack(). Returns NULL, or an error that the caller frees. */
 char *perf_params_unpack(struct perf_params *params, json_t *from)
 {
 	json_int_t connections, size, batch, octets, window = 0, pacing = 0;
@@ -94,12 +94,12 @@ char *perf_params_unpack(struct perf_params *params, json_t *from)
 			params->test = i;
 	params->mpa = !strcmp(framing, "mpa");
 	if (params->test < 0 || (!params->mpa && strcmp(framing, "tcp")))
-		return perf_text("the parameters: a test or framing that is not known here");
+		return perf_text("the parameters have an unknown test or framing");
 	if (connections < 1 || connections > PERF_CONNECTIONS_MAX ||
 	    size < 1 || size > PERF_SIZE_MAX || batch < 1 || batch > MPA_RECV_BATCH_MAX ||
 	    octets < 0 || window < 0 || window > PERF_WINDOW_MAX || pacing < 0 ||
 	    strlen(congestion) >= PERF_CONGESTION || !start_unpack(&params->start, start))
-		return perf_text("the parameters: a number is out of bounds");
+		return perf_text("a number in the parameters is out of range");
 	params->connections = connections;
 	params->size = size;
 	params->batch = batch;
@@ -111,29 +111,29 @@ char *perf_params_unpack(struct perf_params *params, json_t *from)
 	return test ? perf_text("%s", test) : NULL;
 }
 
-/* A combination that is not possible; NULL: none. */
+/* Returns an error if parameters cannot be combined, otherwise NULL. */
 const char *perf_params_wrong(const struct perf_params *params)
 {
 	if (!params->to_server && !params->to_client)
-		return "records have to go somewhere";
+		return "neither end sends";
 	if (!(params->seconds >= 0 && params->seconds <= PERF_SECONDS_MAX) ||
 	    !(params->warmup >= 0 && params->warmup <= PERF_SECONDS_MAX))
-		return "a time is up to 86400 seconds";
+		return "a time can be at most 86400 seconds";
 	if (params->seconds <= 0 && !params->octets)
-		return "neither --time nor --octets ends the test";
+		return "the test needs a limit: --time or --octets";
 	if (params->segment < MPA_SEGMENT_OFF || params->segment > MPA_ULPDU_MAX)
-		return "--segment is fill, off or 1 to 64768";
+		return "--segment takes fill, off or 1 to 64768";
 	if (params->segment == MPA_SEGMENT_OFF && params->size > MPA_ULPDU_MAX)
-		return "a record has at most 64768 octets: larger calls have to be cut (--segment)";
+		return "a record has at most 64768 octets: larger calls need --segment";
 	if (params->test == PERF_LATENCY &&
 	    (params->segment != MPA_SEGMENT_OFF || params->batch != 1))
-		return "a request is one record: no --segment, no --batch with --test latency";
+		return "--segment and --batch cannot be used with --test latency";
 	if (params->verify && params->start.place && params->segment != MPA_SEGMENT_OFF)
-		return "--verify with --place needs records that are all of --size: no --segment";
+		return "--verify with --place needs records of one size: --segment cannot be used";
 	return NULL;
 }
 
-/* The role of an end. */
+/* The role of one end. */
 enum mpa_role perf_params_role(const struct perf_params *params, bool server)
 {
 	if (params->start.role == MPA_ROLE_DIRECT)
@@ -143,8 +143,8 @@ enum mpa_role perf_params_role(const struct perf_params *params, bool server)
 }
 
 /*
- * How an end starts. The server does the same as the client: parameters apply
- * in both directions, except flags that only one role has.
+ * How one end starts MPA. The parameters apply to both ends, except flags that only
+ * one role has.
  */
 void perf_params_start(const struct perf_params *params, bool server,
 		       struct start_options *start)
@@ -157,7 +157,7 @@ void perf_params_start(const struct perf_params *params, bool server,
 		flags |= MPA_START_TX_MARKERS;
 	*start = params->start;
 	start->role = perf_params_role(params, server);
-	/* These are set once MPA has started, where an error can be reported. */
+	/* Set these after the start of MPA, when an error can be reported. */
 	start->place = false;
 	start->segment = MPA_SEGMENT_OFF;
 	start->quick = false;

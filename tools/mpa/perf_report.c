@@ -10,9 +10,9 @@
 #define GIB		1073741824.0
 #define BITS_PER_GBIT	1e9
 #define US_PER_S	1e6
-#define SHORTEST	0.0001	/* seconds, below which a rate means nothing */
+#define SHORTEST	0.0001	/* seconds that a rate needs */
 
-/* Four digits, or all before the point. The caller frees it. */
+/* Four significant digits, or all before the point. The caller frees it. */
 static char *digits(double value)
 {
 	int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
@@ -51,15 +51,15 @@ static const char *many(double n)
 static void describe(const struct perf_params *params)
 {
 	if (params->test == PERF_LATENCY)
-		printf("requests of %u octets, answers as long", params->size);
+		printf("requests and answers of %u octets", params->size);
 	else if (!params->mpa)
 		printf("calls of %u octets", params->size);
 	else if (params->segment == MPA_SEGMENT_OFF)
 		printf("records of %u octets", params->size);
 	else if (params->segment == MPA_SEGMENT_FILL)
-		printf("calls of %u octets, cut into records that fill segments", params->size);
+		printf("calls of %u octets, split into records that fill segments", params->size);
 	else
-		printf("calls of %u octets, cut into records of %d", params->size,
+		printf("calls of %u octets, split into records of %d", params->size,
 		       params->segment);
 	if (params->batch > 1)
 		printf(", up to %u a call", params->batch);
@@ -74,7 +74,7 @@ void perf_report_begin(const struct perf_client *client, const char *peer)
 	if (say_quiet)
 		return;
 	printf("%s: %s, %s, %u connection%s, ", peer, perf_tests[params->test],
-	       params->test == PERF_LATENCY ? "there and back" : direction,
+	       params->test == PERF_LATENCY ? "round trip" : direction,
 	       params->connections, many(params->connections));
 	describe(params);
 	if (client->compare)
@@ -106,7 +106,7 @@ void perf_report_interval(const struct perf_client *client, double from, double 
 
 	printf("%7.2f to %7.2f s:", from, to);
 	if (params->test == PERF_LATENCY) {
-		printf("  %llu answers, 50 %% within %.1f us, longest %.1f us",
+		printf("  %llu answers, 50 %% within %.1f us, max %.1f us",
 		       (unsigned long long)perf_histogram_count(times),
 		       perf_histogram_at(times, 50) / NS_PER_US,
 		       perf_histogram_most(times) / NS_PER_US);
@@ -127,7 +127,7 @@ static void report_direction(const char *to, const struct perf_count *sent,
 	char *rate = perf_report_rate(received->measured_octets, received->seconds);
 	char *records = per_second(received->measured_records, received->seconds);
 
-	printf("to the %s: %llu octets (%.2f MiB), %llu records%s sent, and all received\n",
+	printf("to the %s: %llu octets (%.2f MiB), %llu records%s sent and received\n",
 	       to, (unsigned long long)sent->octets, sent->octets / MIB,
 	       (unsigned long long)sent->records, mpa ? "" : " (octets divided by the size)");
 	printf("  received: %llu octets in %.3f s: %s, %s records/s\n",
@@ -135,12 +135,12 @@ static void report_direction(const char *to, const struct perf_count *sent,
 	free(rate);
 	free(records);
 	rate = perf_report_rate(sent->measured_octets, sent->seconds);
-	printf("  sent:     %llu octets in %.3f s: %s, with what waits in buffers\n",
+	printf("  sent:     %llu octets in %.3f s: %s, including octets still in buffers\n",
 	       (unsigned long long)sent->measured_octets, sent->seconds, rate);
 	free(rate);
 }
 
-/* A percentile, if there are as many values as it needs. */
+/* Print a percentile; "-" if there are fewer than @needs values. */
 static void percentile(const struct perf_histogram *times, double percent, unsigned int needs)
 {
 	if (perf_histogram_count(times) < needs)
@@ -187,7 +187,7 @@ static void report_cpu(const char *name, const struct perf_side *side,
 		printf(", %.1f us a request", cpu * US_PER_S / side->sent.measured_records);
 	else if (octets > 0)
 		printf(", %.3g s per GiB", cpu / (octets / GIB));
-	printf("; TCP has sent %llu segment%s again (%s, MSS %llu)\n",
+	printf("; TCP retransmitted %llu segment%s (%s, MSS %llu)\n",
 	       (unsigned long long)side->tcp_retransmitted, many(side->tcp_retransmitted),
 	       side->congestion, (unsigned long long)side->tcp_mss);
 }
@@ -211,24 +211,25 @@ static void report_mpa(const struct perf_params *params, const struct perf_round
 {
 	char *agreed = start_agreed(&round->client.mpa);
 
-	printf("agreed: %s at the client, %u at the server\n", agreed, round->server.mpa.mulpdu);
+	printf("negotiated: %s at the client, %u at the server\n", agreed,
+	       round->server.mpa.mulpdu);
 	free(agreed);
 	report_segments("client", &round->client.mpa);
 	report_segments("server", &round->server.mpa);
 	if (params->start.start.flags & MPA_START_NO_CRC && round->client.mpa.flags & MPA_INFO_CRC)
-		puts("CRCs are on all the same: --no-crc needs net.mpa.crc_optional=1, both ends");
+		puts("CRCs are on: --no-crc needs net.mpa.crc_optional=1 at both ends");
 }
 
-/* What was requested and did not happen. */
+/* Report a test that ended early. */
 static void report_missing(const struct perf_params *params, const struct perf_round *round)
 {
 	uint64_t sent = params->to_server ? round->client.sent.measured_octets :
 					    round->server.sent.measured_octets;
 
 	if (round->interrupted)
-		printf("interrupted: it has ended before its time\n");
+		printf("interrupted: the test ended early\n");
 	else if (params->octets && sent < params->octets)
-		printf("--time was over before %llu octets were sent\n",
+		printf("--time expired before %llu octets were sent\n",
 		       (unsigned long long)params->octets);
 }
 
@@ -250,14 +251,14 @@ void perf_report_round(const struct perf_client *client, const struct perf_round
 	if (say_quiet)
 		return;
 	if (params->verify)
-		printf("each octet received has been compared with what was sent: no difference\n");
+		printf("all received octets were verified\n");
 	report_cpu("client", &round->client, params);
 	report_cpu("server", &round->server, params);
 	if (round->mpa)
 		report_mpa(params, round);
 }
 
-/* The compared value, in its unit. */
+/* The value to compare, with its unit. */
 static char *metric(const struct perf_params *params, double value)
 {
 	char *number, *text;
@@ -266,7 +267,7 @@ static char *metric(const struct perf_params *params, double value)
 		return perf_report_rate(value, 1);
 	number = digits(value);
 	text = perf_text(params->test == PERF_RATE ? "%s records/s" :
-			 "%s us (50 %% of round trips are not longer)", number);
+			 "%s us (median round trip)", number);
 	free(number);
 	return text;
 }
@@ -326,21 +327,21 @@ static void spread_line(const struct perf_client *client, const char *name,
 }
 
 static const char one_machine[] =
-	"Both ends are one machine: they share its processors and caches, and nothing was on\n"
-	"a wire. What is left of the ratio on two machines, with a network card's offloads\n"
-	"between them, this does not show.";
+	"Both ends ran on one machine: they shared its processors and caches, and no packet was\n"
+	"on a wire. The ratio between two machines, with the offloads of network adapters, may\n"
+	"differ.";
 
 static const char two_machines[] =
-	"Whether the network, the client or the server has set the limit this cannot tell.\n"
-	"Where the network has, the ratio is near 1 whatever MPA costs: look at the CPU time\n"
-	"of both (--json, or a run without --compare).";
+	"The network, the client or the server may have been the bottleneck. If it was the\n"
+	"network, the ratio is near 1 whatever MPA costs: compare the CPU times (--json, or a\n"
+	"run without --compare).";
 
 static const char virtual_machine[] =
-	"There is a virtual machine: its processors may be taken away at any time, and what\n"
-	"an instruction costs there, the CRC's if it is emulated, is not what it costs on\n"
-	"hardware. README's ratios are of instructions that were counted instead.";
+	"An end ran in a virtual machine: its processors may be preempted at any time, and\n"
+	"emulated instructions, such as those of the CRC, cost more than on hardware. The\n"
+	"ratios in README are of counted instructions instead.";
 
-/* What the ratio does not show in this case. */
+/* Print what the ratio does not show. */
 static void caution(const struct perf_round *round)
 {
 	const struct perf_side *client = &round->client, *server = &round->server;
@@ -348,7 +349,7 @@ static void caution(const struct perf_round *round)
 	puts(strcmp(client->boot, server->boot) ? two_machines : one_machine);
 	if (client->virtual || server->virtual)
 		puts(virtual_machine);
-	puts("The ratio is of this path, this size of records and these kernels only.");
+	puts("The ratio holds only for this path, this size of records and these kernels.");
 }
 
 void perf_report_compare(const struct perf_client *client, const struct perf_round *rounds,
@@ -360,19 +361,19 @@ void perf_report_compare(const struct perf_client *client, const struct perf_rou
 	perf_spread(&mpa, rounds, n, true);
 	perf_spread(&tcp, rounds, n, false);
 	if (!n || mpa.median <= 0 || tcp.median <= 0) {
-		printf("nothing to compare: a round of each has to end\n");
+		printf("nothing to compare: no round of both was completed\n");
 		return;
 	}
 	if (n < 2 * client->rounds)
 		printf("interrupted: %u of %u runs\n", n, 2 * client->rounds);
 	if (params->test == PERF_RATE)
-		printf("Plain TCP has no records: there they are octets divided by the size.\n");
+		printf("Plain TCP has no records: their number is octets divided by the size.\n");
 	spread_line(client, "MPA:", &mpa);
 	spread_line(client, "plain TCP:", &tcp);
-	printf("ratio of the medians, MPA to plain TCP: %.3f, by the clock (%s is better)%s\n",
+	printf("ratio of the medians, MPA to plain TCP: %.3f, wall-clock (%s is better)%s\n",
 	       mpa.median / tcp.median, params->test == PERF_LATENCY ? "less" : "more",
 	       mpa.least <= tcp.most && tcp.least <= mpa.most ?
-	       "; the rounds of both overlap, it may be chance" : "");
+	       "; the ranges overlap: it may be chance" : "");
 	if (!say_quiet)
 		caution(rounds);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A run: all connections at a time, with epoll, until each has been shut down in both
- * directions. An end that only receives shuts its direction down when it has read the end
- * of the other one, so that the sender knows that all has been read.
+ * A run: serve all connections with epoll until each has been shut down in both
+ * directions. An end that only receives calls shutdown() after it has read the end of
+ * stream, so that the sender knows that everything was read.
  */
 #include "perf.h"
 
@@ -44,7 +44,7 @@ static void fill_pattern(struct perf_run *run, size_t len)
 		run->pattern[PERF_PATTERN + i] = run->pattern[i];
 }
 
-/* Buffer of a call that receives: with plain TCP as large as a call that sends. */
+/* Size of the receive buffer: for plain TCP that of a call that sends. */
 static size_t buffer_of(const struct perf_params *params)
 {
 	size_t len = params->size;
@@ -130,7 +130,7 @@ static void take_answer(struct perf_run *run, struct perf_flow *flow)
 	}
 }
 
-/* Whether it has sent everything. */
+/* Whether the connection's sending is complete. */
 static bool has_sent(const struct perf_run *run, const struct perf_flow *flow)
 {
 	if (run->sends)
@@ -140,7 +140,7 @@ static bool has_sent(const struct perf_run *run, const struct perf_flow *flow)
 	return flow->ended && flow->tx_octets == flow->tx_limit;
 }
 
-/* Set the events for which the connection waits. */
+/* Update the events that epoll reports for the connection. */
 static enum status wait_for(struct perf_run *run, struct perf_flow *flow, char **why)
 {
 	unsigned int events = (flow->ended ? 0 : EPOLLIN) |
@@ -159,7 +159,7 @@ static enum status wait_for(struct perf_run *run, struct perf_flow *flow, char *
 	return STATUS_LOCAL;
 }
 
-/* Send what may be sent, and end the direction if that was all. */
+/* Send what may be sent, and shut the direction down if that was all. */
 static enum status advance(struct perf_run *run, struct perf_flow *flow, char **why)
 {
 	uint64_t before = flow->tx_octets;
@@ -195,7 +195,7 @@ static enum status flow_event(struct perf_run *run, struct perf_flow *flow, char
 	if (run->answers)
 		flow->tx_limit = flow->rx_octets / run->params->size * run->params->size;
 	if (flow->ended && run->asks && !flow->shut) {
-		*why = perf_text("the peer has closed a connection before its time");
+		*why = perf_text("the peer closed a connection early");
 		return STATUS_LOST;
 	}
 	return advance(run, flow, why);
@@ -242,7 +242,7 @@ static enum status control_event(struct perf_run *run, char **why)
 	} else if (json_object_get(message, "results") && !run->peer) {
 		run->peer = json_incref(json_object_get(message, "results"));
 	} else {
-		*why = perf_text("the peer's message is of no use here");
+		*why = perf_text("unexpected message from the peer");
 		status = STATUS_LOST;
 	}
 	json_decref(message);
@@ -303,7 +303,7 @@ static enum status look_for_progress(struct perf_run *run, uint64_t now, char **
 	}
 	if (now - run->progress_at < PERF_STUCK_S * NS_PER_S)
 		return STATUS_OK;
-	*why = perf_text("not an octet has come or gone for %d s", PERF_STUCK_S);
+	*why = perf_text("no progress for %d s", PERF_STUCK_S);
 	return STATUS_LOST;
 }
 
@@ -313,7 +313,7 @@ static uint64_t interval_end(const struct perf_run *run)
 	       run->interval_from + (uint64_t)(run->interval * NS_PER_S) : UINT64_MAX;
 }
 
-/* Actions that are due at this time. */
+/* Perform the actions that are due. */
 static enum status by_the_clock(struct perf_run *run, char **why)
 {
 	uint64_t now = perf_now();
@@ -386,7 +386,7 @@ static bool is_over(const struct perf_run *run)
 	return true;
 }
 
-/* Until all is sent and received; the flows are started, and the clock runs (@begun). */
+/* Run until everything is sent and received. The caller has started the flows and set @begun. */
 enum status perf_run(struct perf_run *run, char **why)
 {
 	struct epoll_event event[EVENTS];
@@ -408,14 +408,14 @@ enum status perf_run(struct perf_run *run, char **why)
 	run->over = perf_now();
 	getrusage(RUSAGE_SELF, &run->usage);
 	if (status == STATUS_OK && !run->warm) {
-		*why = perf_text("the test was over before its warm-up");
+		*why = perf_text("the test ended before its warm-up");
 		return STATUS_USAGE;
 	}
 	if (status == STATUS_OK && run->over > run->interval_from)
 		tick(run, run->over);
 	for (unsigned int i = 0; i < run->n && status == STATUS_OK; i++)
 		if (!perf_flow_has_all(&run->flow[i])) {
-			*why = perf_text("connection %u: a record came twice, another never", i);
+			*why = perf_text("connection %u: a record is missing or duplicated", i);
 			status = STATUS_DIFFERS;
 		}
 	return status;

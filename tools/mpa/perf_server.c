@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server: accepts, reads hellos, has a process for the current test.
- * Another client on the port costs a descriptor for some seconds, and is not
- * answered unless it has begun like an mpa perf.
+ * The server: accept connections, read their hellos, and fork a process for the
+ * current test. A client with another protocol occupies a descriptor for some seconds
+ * and is not answered.
  */
 #include "perf.h"
 
@@ -35,9 +35,9 @@ struct server {
 	const struct perf_server *options;
 	int listener;
 	pid_t child;		/* process of the current test; 0: none */
-	int channel;		/* channel to it */
+	int channel;		/* socket to the child */
 	char *busy_with;
-	int status;		/* of the last test */
+	int status;		/* exit status of the last test */
 	bool over;
 	unsigned int n;
 	struct newcomer newcomer[NEWCOMERS];
@@ -75,7 +75,7 @@ static void refuse(int fd, const char *why)
 	char hello[PERF_HELLO];
 
 	perf_hello_make(hello, "NO %s", why);
-	/* As much as fits: the server does not wait for any client. */
+	/* MSG_DONTWAIT: the server does not wait for a client. */
 	if (send(fd, hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 	shutdown(fd, SHUT_WR);
@@ -104,7 +104,7 @@ static void hand_over(struct server *server, struct newcomer *newcomer)
 		refuse(newcomer->fd, "no run has that token");
 }
 
-/* Close what a test's process inherits and does not need. */
+/* Close the inherited descriptors that the test's process does not need. */
 static void forget(struct server *server, int but)
 {
 	close(server->listener);
@@ -127,7 +127,7 @@ static void begin_test(struct server *server, struct newcomer *newcomer)
 		return;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		refuse(newcomer->fd, "the server has no descriptor left");
+		refuse(newcomer->fd, "the server has no file descriptor left");
 		return;
 	}
 	fflush(stdout);
@@ -175,7 +175,7 @@ static void serve(struct server *server, struct newcomer *newcomer)
 	}
 }
 
-/* Whether to keep it: its hello is not complete yet, and has begun well. */
+/* Returns true if the hello is incomplete and valid so far. */
 static bool read_hello(struct server *server, struct newcomer *newcomer)
 {
 	ssize_t n = recv(newcomer->fd, newcomer->hello + newcomer->have,
@@ -192,7 +192,7 @@ static bool read_hello(struct server *server, struct newcomer *newcomer)
 	return false;
 }
 
-/* The current test may have ended. */
+/* Check whether the current test has ended. */
 static void reap(struct server *server)
 {
 	int status;
@@ -202,7 +202,7 @@ static void reap(struct server *server)
 	close(server->channel);
 	server->child = 0;
 	if (WIFSIGNALED(status))
-		complain("the test was ended by signal %d", WTERMSIG(status));
+		complain("the test was killed by signal %d", WTERMSIG(status));
 	server->status = WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_LOCAL;
 	server->over = server->options->one && server->status != PERF_NOTHING;
 }
@@ -220,7 +220,7 @@ static void wait_for_events(struct server *server, const sigset_t *waiting)
 		};
 	if (ppoll(poll_for, n + 1, n ? &second : NULL, waiting) < 0)
 		return;
-	/* From the last one, as the last one replaces one that is removed. */
+	/* Backwards, as drop() moves the last one to the place of the dropped one. */
 	for (unsigned int i = n; i-- > 0;)
 		if (poll_for[i + 1].revents ?
 		    !read_hello(server, &server->newcomer[i]) :
@@ -230,13 +230,13 @@ static void wait_for_events(struct server *server, const sigset_t *waiting)
 		welcome(server);
 }
 
-/* Check that the kernel has MPA, before a client needs it. */
+/* Warn at the start if the kernel has no MPA. */
 static void look_for_mpa(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")) && errno == ENOENT)
-		note("there is only --tcp, as the kernel has no mpa: sudo modprobe mpa");
+		note("the kernel has no mpa, so only --tcp works: sudo modprobe mpa");
 	close(fd);
 }
 
@@ -248,7 +248,7 @@ int perf_server(const struct perf_server *options)
 
 	look_for_mpa();
 	server.listener = endpoint_listen(&options->at, options->family, BACKLOG);
-	/* A connection that is gone again must not block accept(). */
+	/* Non-blocking: the connection may have been reset before accept(). */
 	fcntl(server.listener, F_SETFL, O_NONBLOCK);
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);

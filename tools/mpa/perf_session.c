@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server's side of a test, in its own process, so that its failure ends
- * nothing else. The server's process passes the data connections.
+ * The server's side of a test, in a process of its own, so that a failure does not end
+ * the server. The server process passes the data connections.
  */
 #include "perf.h"
 
@@ -14,7 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* A connection that the server's process has accepted, and its hello. */
+/* Receive a connection that the server process accepted, and its hello. */
 static int receive_connection(int channel, char *hello)
 {
 	union {
@@ -39,8 +39,8 @@ static int receive_connection(int channel, char *hello)
 }
 
 /*
- * The run's next connection: those with another token are refused. A negative
- * value, and why, if the client has gone.
+ * Returns the run's next connection, and refuses those with another token. Returns a
+ * negative value, and the reason in *why, if the client has closed.
  */
 static int next_connection(int control, int channel, const char *token, unsigned int index,
 			   char **why)
@@ -75,7 +75,7 @@ static int next_connection(int control, int channel, const char *token, unsigned
 		perf_hello_send(fd, "NO no run has that token");
 		close(fd);
 	}
-	*why = perf_text("the client's connection %u has not come", index);
+	*why = perf_text("connection %u of the client did not arrive", index);
 	return -1;
 }
 
@@ -129,7 +129,7 @@ static void say_run(const struct perf_run *run, const struct perf_side *side, bo
 	fflush(stdout);
 }
 
-/* The client's next message, which has @what; it may have been received already. */
+/* Returns the client's next message, with the member @what; it may be received already. */
 static enum status await(struct perf_run *run, const char *what, char **why)
 {
 	json_t *message = perf_control_receive(run->control, PERF_PATIENCE_MS, why);
@@ -138,7 +138,7 @@ static enum status await(struct perf_run *run, const char *what, char **why)
 	if (!message)
 		return STATUS_LOST;
 	if (!json_object_get(message, what)) {
-		*why = perf_text("the client has given up, or says what is of no use here");
+		*why = perf_text("the client closed the connection, or sent an unexpected message");
 		status = STATUS_LOST;
 	}
 	json_decref(message);
@@ -166,7 +166,7 @@ static enum status run_it(struct perf_run *run, int channel, bool json, const ch
 	if (status == STATUS_OK)
 		status = await(run, "go", why);
 	if (status == STATUS_OK) {
-		/* The receiver's clock must run before the other end sends. */
+		/* The receiver has to start its clock before the other end sends. */
 		run->begun = perf_now();
 		if (!perf_control_send(run->control, json_pack("{s:b}", "going", 1)))
 			status = STATUS_LOST;
@@ -185,7 +185,7 @@ static enum status run_it(struct perf_run *run, int channel, bool json, const ch
 	return STATUS_OK;
 }
 
-/* Reports the error to the client, too. */
+/* Reports the error to the client as well. */
 static enum status failed(int control, enum status status, const char *peer, const char *why)
 {
 	complain("%s: %s", peer, why);
@@ -193,7 +193,7 @@ static enum status failed(int control, enum status status, const char *peer, con
 	return status;
 }
 
-/* Runs, until the client closes. */
+/* Serve runs until the client closes. */
 int perf_session(int control, int channel, bool json)
 {
 	char *peer = endpoint_of(control, true), *why = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The counters of one end: as JSON, in which form the client gets the server's. */
+/* The counters of one end, and their JSON, in which the server sends them to the client. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum kind { WHOLE, WORD, SHORT, OCTET, REAL };
 
-/* A number of struct perf_side, and where it is in JSON. */
+/* A number in struct perf_side, and its place in the JSON. */
 struct field {
 	const char *group;
 	const char *name;
@@ -94,7 +94,7 @@ static void pack_fields(json_t *object, const struct field *list, const struct p
 	}
 }
 
-/* The aligned ones among all segments sent, in percent. */
+/* The percentage of sent segments that are aligned. */
 static json_t *aligned(const struct mpa_info *mpa)
 {
 	uint64_t all = mpa->tx_segs_aligned + mpa->tx_segs_unaligned;
@@ -178,7 +178,7 @@ bool perf_side_unpack(struct perf_side *side, json_t *from)
 	return true;
 }
 
-/* Whether the file has the word, or a line beginning with @front. */
+/* Whether a line of the file that begins with @front contains the word. */
 static bool file_has(const char *path, const char *front, const char *word)
 {
 	FILE *file = fopen(path, "re");

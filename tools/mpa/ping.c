@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa ping: whether a host speaks MPA, in which variant, and its distance. What
- * it refuses is left out in the next attempt: markers, then revision 2.
+ * mpa ping: check whether a host speaks MPA, in which variant, and measure the round
+ * trip. If the host refuses, the next attempt leaves out markers, then revision 2.
  */
 #include "relay.h"
 
@@ -22,7 +22,7 @@
 #define COUNT_MOST	1000000
 #define TIMEOUT_FILE	"/proc/sys/net/mpa/startup_timeout_ms"
 #define TIMEOUT_MS	10000		/* if the policy cannot be read */
-#define AGAIN_US	100000		/* a signal that came too early is repeated */
+#define AGAIN_US	100000		/* repeat a signal that arrived before the call */
 #define INTERVAL	1.0		/* seconds */
 #define DEPTH		1		/* IRD and ORD to offer */
 #define ECHO_SIZE	64
@@ -49,15 +49,15 @@ struct options {
 };
 
 static const struct argp_option options[] = {
-	{ "count", 'c', "N", 0, "number of connections (1)", 0 },
-	{ "interval", 'i', "SECONDS", 0, "between them (1)", 0 },
-	{ "echo", KEY_ECHO, NULL, 0, "send a record and wait until it comes back", 0 },
-	{ "size", KEY_SIZE, "OCTETS", 0, "of that record (64)", 0 },
+	{ "count", 'c', "N", 0, "number of connections (default 1)", 0 },
+	{ "interval", 'i', "SECONDS", 0, "time between connections (default 1)", 0 },
+	{ "echo", KEY_ECHO, NULL, 0, "send a record and wait for its echo", 0 },
+	{ "size", KEY_SIZE, "OCTETS", 0, "size of that record (default 64)", 0 },
 	ENDPOINT_PORT,
-	{ NULL, 'W', "SECONDS", 0, "at most, as --timeout", 0 },
-	{ "json", KEY_JSON, NULL, 0, "results as JSON, one a line", 0 },
-	{ "quiet", 'q', NULL, 0, "only the exit status, and errors", 0 },
-	{ "verbose", 'v', NULL, 0, "more of what the peer has said", 0 },
+	{ NULL, 'W', "SECONDS", 0, "same as --timeout", 0 },
+	{ "json", KEY_JSON, NULL, 0, "print results as JSON, one a line", 0 },
+	{ "quiet", 'q', NULL, 0, "print only errors", 0 },
+	{ "verbose", 'v', NULL, 0, "print more of the peer's answer", 0 },
 	{}
 };
 
@@ -68,7 +68,7 @@ static double parse_number(struct argp_state *state, const char *text, double le
 
 	value = strtod(text, &end);
 	if (*end || end == text || !(value >= least && value <= most))
-		argp_error(state, "%s: a number from %g to %g is expected", text, least, most);
+		argp_error(state, "%s: expected a number from %g to %g", text, least, most);
 	return value;
 }
 
@@ -114,13 +114,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		opt->words[opt->given++] = arg;
 		break;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "whom? For example: mpa ping localhost:4242");
+		argp_error(state, "the host is missing, for example: mpa ping localhost:4242");
 		break;
 	case ARGP_KEY_SUCCESS:
 		if (opt->start.role && opt->start.role != MPA_ROLE_INITIATOR)
-			argp_error(state, "ping is the initiator: leave out --role");
+			argp_error(state, "--role cannot be used: ping is the initiator");
 		if (opt->start.start.flags & (MPA_START_TX_MARKERS | MPA_START_TX_NO_CRC))
-			argp_error(state, "--tx-markers and --tx-no-crc are for --role direct");
+			argp_error(state, "--tx-markers and --tx-no-crc cannot be used");
 		endpoint_parse_words(&opt->to, opt->given, opt->words);
 		break;
 	default:
@@ -129,7 +129,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* One connection: what was requested, and the result. */
+/* One attempt: the request and its result. */
 struct try {
 	int revision;
 	bool markers;
@@ -139,11 +139,11 @@ struct try {
 	double mpa_ms;
 	double echo_ms;		/* negative: none */
 	double rtt_ms;		/* TCP's own measurement */
-	bool has_peer;		/* a frame of the peer was received: */
+	bool has_peer;		/* the peer's startup frame was received: */
 	struct mpa_peer peer;
 };
 
-/* The attempts, one after another, as far as the options leave a choice. */
+/* The sequence of attempts that the options leave. */
 static int plan(const struct options *opt, struct try *tries)
 {
 	const struct mpa_start *start = &opt->start.start;
@@ -185,7 +185,7 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* Waiting calls end with EINTR; a second SIGINT ends the program. */
+/* Blocking calls fail with EINTR; a second SIGINT kills the program. */
 static void catch_signals(void)
 {
 	struct sigaction interrupt = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND };
@@ -205,7 +205,7 @@ static void set_alarm(unsigned int ms)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* The policy's timeout of startup. */
+/* The policy's startup timeout. */
 static unsigned int policy_timeout(void)
 {
 	FILE *file = fopen(TIMEOUT_FILE, "re");
@@ -232,7 +232,7 @@ static void fail(struct try *try, enum status status, const char *why)
 	try->why = need_memory(strdup(why));
 }
 
-/* A record, and the same one back. */
+/* Send a record and receive its echo. */
 static void echo_record(const struct options *opt, struct try *try, int fd)
 {
 	char sent[MPA_ULPDU_MAX], got[MPA_ULPDU_MAX];
@@ -248,7 +248,7 @@ static void echo_record(const struct options *opt, struct try *try, int fd)
 		return;
 	}
 	if (poll(&fds, 1, opt->start.start.timeout_ms) <= 0) {
-		fail(try, STATUS_LOST, "the record has not come back in time: does the peer echo?");
+		fail(try, STATUS_LOST, "the echo did not arrive in time: is it an echo server?");
 		return;
 	}
 	n = recv(fd, got, sizeof(got), 0);
@@ -256,9 +256,9 @@ static void echo_record(const struct options *opt, struct try *try, int fd)
 	if (n < 0)
 		try->status = start_error(fd, errno, &try->why);
 	else if (!n)
-		fail(try, STATUS_LOST, "the peer has ended instead of an echo");
+		fail(try, STATUS_LOST, "the peer closed the connection without an echo");
 	else if ((size_t)n != opt->size || memcmp(sent, got, n))
-		fail(try, STATUS_DIFFERS, "what came back is not what was sent");
+		fail(try, STATUS_DIFFERS, "the echo differs from what was sent");
 }
 
 static void read_rtt(struct try *try, int fd)
@@ -270,7 +270,7 @@ static void read_rtt(struct try *try, int fd)
 		try->rtt_ms = info.tcpi_rtt / 1000.0;
 }
 
-/* Connect within @ms: a socket, or a negative errno. */
+/* Connect within @ms. Returns a socket or a negative errno. */
 static int connect_within(const struct options *opt, unsigned int ms, struct timespec *began)
 {
 	int fd;
@@ -281,7 +281,7 @@ static int connect_within(const struct options *opt, unsigned int ms, struct tim
 	return fd == -EINTR ? -ETIMEDOUT : fd;
 }
 
-/* The parameters of this attempt, which has @ms. */
+/* The parameters of this attempt, with a timeout of @ms. */
 static void ask(const struct options *opt, const struct try *try, struct start_options *start,
 		unsigned int ms)
 {
@@ -298,8 +298,8 @@ static void ask(const struct options *opt, const struct try *try, struct start_o
 }
 
 /*
- * All of it within @ms, of which startup has a share of what TCP leaves.
- * Returns a socket if the peer has accepted, otherwise -1.
+ * One attempt, within @ms. Startup may take one of @shares of the time that TCP leaves.
+ * Returns a socket if the peer accepted, otherwise -1.
  */
 static int attempt(const struct options *opt, struct try *try, unsigned int ms, int shares)
 {
@@ -316,14 +316,14 @@ static int attempt(const struct options *opt, struct try *try, unsigned int ms, 
 	fd = connect_within(opt, ms, &began);
 	if (fd < 0) {
 		try->status = STATUS_CONNECT;
-		if (asprintf(&try->why, "there is no TCP connection: %s%s", strerror(-fd),
-			     fd == -ECONNREFUSED ? " (nobody listens there)" : "") < 0)
+		if (asprintf(&try->why, "no TCP connection: %s%s", strerror(-fd),
+			     fd == -ECONNREFUSED ? " (nothing listens there)" : "") < 0)
 			need_memory(NULL);
 		return -1;
 	}
 	try->tcp_ms = since(&began);
 	share = (ms - try->tcp_ms) / shares;
-	/* 0 would be the policy's timeout. */
+	/* 0 would mean the policy's timeout. */
 	ask(opt, try, &start, share > 1 ? share : 1);
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	try->status = start_mpa(fd, &start, MPA_ROLE_INITIATOR, &try->why);
@@ -365,7 +365,7 @@ static void tell_json(const struct options *opt, const struct try *try, int fd)
 	event("ping", NULL, object);
 }
 
-/* The negotiated parameters; without the revision if it is the requested one. */
+/* The negotiated parameters, without the revision if it is the requested one. */
 static void tell_agreed(const struct try *try, const struct mpa_info *info)
 {
 	char *text = start_agreed(info), *rest = strchr(text, ' ');
@@ -383,7 +383,7 @@ static void tell_times(const struct options *opt, const struct try *try)
 		printf(", record of %lu octets %.2f ms", opt->size, try->echo_ms);
 }
 
-/* Also of a peer that has refused */
+/* Printed even if the peer refused. */
 static void tell_frame(const struct options *opt, const struct try *try)
 {
 	char *text;
@@ -395,7 +395,7 @@ static void tell_frame(const struct options *opt, const struct try *try)
 	free(text);
 }
 
-/* What the peer has sent in startup. */
+/* The peer's startup frame. */
 static void tell_peer(const struct options *opt, const struct try *try, int fd)
 {
 	struct mpa_info info;
@@ -409,7 +409,7 @@ static void tell_peer(const struct options *opt, const struct try *try, int fd)
 	if (!opt->verbose)
 		return;
 	start_info(fd, &info);
-	printf("  round trip by TCP %.2f ms, EMSS %u", try->rtt_ms, info.emss);
+	printf("  TCP round trip %.2f ms, EMSS %u", try->rtt_ms, info.emss);
 	if (info.flags & MPA_INFO_ENHANCED)
 		printf(", IRD %u, ORD %u", info.ird, info.ord);
 	putchar('\n');
@@ -421,7 +421,7 @@ static bool tells(const struct options *opt)
 	return !opt->json && !say_quiet;
 }
 
-/* Before the attempt; @number is 0 for the first one. */
+/* Print the attempt before it is made; @number is 0 for the first one. */
 static void tell_try(const struct options *opt, const struct try *try, unsigned long number)
 {
 	if (!tells(opt))
@@ -555,8 +555,8 @@ static void summary(const struct options *opt, struct results *results)
 }
 
 /*
- * Repeat the attempt that was accepted, each within the time. Returns the last
- * failure.
+ * Repeat the attempt that was accepted, with the full timeout each time. Returns the
+ * last failure.
  */
 static enum status repeat(const struct options *opt, struct try *try, struct results *results)
 {
@@ -583,8 +583,8 @@ static enum status repeat(const struct options *opt, struct try *try, struct res
 }
 
 /*
- * One after another until one is accepted, all within the time. A refusal shows
- * more than a peer that does not speak MPA, or not that revision.
+ * Make one attempt after another until one is accepted, all within the timeout. The
+ * status of a refusal takes precedence: it shows that the peer speaks MPA.
  */
 static enum status find(const struct options *opt, struct results *results)
 {
@@ -615,7 +615,7 @@ static enum status find(const struct options *opt, struct results *results)
 	return kept;
 }
 
-/* Ends the program before any output if no attempt is possible. */
+/* Exit before any output if no attempt is possible. */
 static void check(const struct options *opt)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -650,14 +650,13 @@ static int ping(const struct options *opt)
 }
 
 static const char doc[] =
-	"Connects to a host, asks it to speak MPA, and says what it has answered and\n"
-	"how long that took. What it refuses is tried without: first markers, then\n"
-	"revision 2; --markers and --revision hold fast to one. --timeout is for all tries\n"
-	"together.\n"
+	"Connect to a host, start MPA, and print the answer and the time it took. If the host\n"
+	"refuses, try again without markers, then without revision 2, unless --markers or\n"
+	"--revision is given. --timeout is the limit for all attempts together.\n"
 	"\vExamples:\n"
 	"  mpa ping server:4242\n"
 	"  mpa ping --count 5 --echo server:4242\n\n"
-	"mpa-ping(1) has more.";
+	"See mpa-ping(1).";
 
 int ping_main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa policy": the settings of a network namespace's administrator. */
+/* "mpa policy": the administrator's settings of a network namespace. */
 #include "tool.h"
 #include "netlink.h"
 
@@ -19,34 +19,34 @@ static const struct value {
 	uint32_t max;
 	uint32_t usual;		/* default of a namespace */
 	const char *no;		/* what 0 means */
-	const char *yes;	/* what another value means */
+	const char *yes;	/* the meaning of any other value */
 } values[MPA_A_POLICY_MAX + 1] = {
 	[MPA_A_POLICY_CRC_OPTIONAL] = { "crc-optional", 0, 1, 0,
-		"all connections have CRCs, whatever programs ask for",
-		"connections do without CRCs if both ends want that" },
+		"all connections use CRCs, whatever programs request",
+		"connections have no CRCs if both ends request that" },
 	[MPA_A_POLICY_STARTUP_TIMEOUT_MS] = { "startup-timeout-ms", 1, 3600000, 10000, NULL,
-		"milliseconds that a startup may take, unless the program says another time" },
+		"startup timeout in milliseconds, unless the program sets one" },
 	[MPA_A_POLICY_STARTUP_MAX] = { "startup-max", 0, UINT32_MAX, 4096,
 		"no responder may start",
-		"responders in startup at a time; beyond that, a new one replaces another" },
+		"limit of responders in startup; a new one above it evicts another" },
 	[MPA_A_POLICY_MARKERS] = { "markers", 0, 1, 0,
-		"programs decide whether they ask their peers for markers",
-		"all ask their peers for markers, from their next start on" },
+		"programs decide whether to request markers",
+		"all programs request markers, from their next start" },
 	[MPA_A_POLICY_PLACE] = { "place", 0, 1, 1,
-		"programs may not have records out of order; those that have it keep it",
-		"programs may have records out of order (MPA_PLACE)" },
+		"programs cannot enable MPA_PLACE; where it is enabled it stays so",
+		"programs can receive records out of order (MPA_PLACE)" },
 };
 
 struct policy {
 	bool json;
 	int words;
-	uint32_t wanted;	/* those that are to be shown, a bit for each; 0: all */
+	uint32_t wanted;	/* values to print, a bit for each; 0: all */
 	uint32_t has;
 	uint32_t value[MPA_A_POLICY_MAX + 1];
 };
 
 static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "as JSON", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{}
 };
 
@@ -70,13 +70,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {
 	options, parse, "[NAME|NAME=VALUE]...",
-	"What programs may do in this network namespace; of one NAME its value alone.\vThe values are crc-optional, startup-timeout-ms, startup-max, markers and place; mpa-policy(1) says more.",
+	"Print or set what programs may do in this network namespace. A single NAME prints only its value.\vThe names are crc-optional, startup-timeout-ms, startup-max, markers and place. See mpa-policy(1).",
 	NULL, NULL, NULL,
 };
 
 /* ---- set ---- */
 
-/* The names of the specification, or those of sysctl. */
+/* Accept the specification's names and those of sysctl. */
 static unsigned int attr_named(const char *name, size_t len)
 {
 	const size_t front = strlen(SYSCTL_FRONT);
@@ -96,11 +96,11 @@ static unsigned int attr_named(const char *name, size_t len)
 			return attr;
 	}
 	die(STATUS_USAGE,
-	    "there is no \"%.*s\": it is crc-optional, startup-timeout-ms, startup-max, markers or place",
+	    "unknown name \"%.*s\": expected crc-optional, startup-timeout-ms, startup-max, markers or place",
 	    (int)len, name);
 }
 
-/* NAME, or NAME=VALUE; the kernel says whether the value is in range. */
+/* NAME or NAME=VALUE. The kernel checks the range. */
 static void word_parse(struct policy *policy, const char *word)
 {
 	const char *equals = strchr(word, '=');
@@ -116,13 +116,13 @@ static void word_parse(struct policy *policy, const char *word)
 	errno = 0;
 	value = strtoul(equals + 1, &end, 0);
 	if (errno || *end || end == equals + 1 || equals[1] == '-' || value > UINT32_MAX)
-		die(STATUS_USAGE, "%s: %s is a number from %u to %u", word,
+		die(STATUS_USAGE, "%s: %s takes a number from %u to %u", word,
 		    values[attr].name, values[attr].min, values[attr].max);
 	policy->has |= 1U << attr;
 	policy->value[attr] = value;
 }
 
-/* The kernel's message, and the values that it allows. */
+/* Print the kernel's message and the allowed range. */
 static void __attribute__((noreturn)) refused(const struct nl *nl)
 {
 	const struct nl_error *error = &nl->error;
@@ -133,7 +133,7 @@ static void __attribute__((noreturn)) refused(const struct nl *nl)
 	min = error->has_range ? error->min : values[error->attr].min;
 	max = error->has_range ? error->max : values[error->attr].max;
 	die(STATUS_USAGE,
-	    "nothing is set: %s: %s: it may be %llu to %llu",
+	    "nothing was set: %s: %s: the range is %llu to %llu",
 	    values[error->attr].name, nl_why(nl), min, max);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Processes of sockets, from /proc/PID/fd, as ss finds them. */
+/* Find the processes of sockets in /proc/PID/fd, as ss does. */
 #include "tool.h"
 #include "show.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The name of a program, without what a terminal would interpret. */
+/* The name of a program, escaped for a terminal. */
 static void name_of(int pid, char *name, size_t size)
 {
 	char path[64], octets[32], *text;
@@ -121,7 +121,7 @@ static const struct proc *next(const struct procs *procs, const struct proc *pro
 	const struct proc *other = proc + 1;
 
 	while (other < procs->list + procs->n && other->inode == proc->inode) {
-		/* A process may have it twice. */
+		/* A process may have the socket twice. */
 		if (other->pid != proc->pid)
 			return other;
 		other++;

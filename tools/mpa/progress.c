@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Progress of a transfer: a line on a terminal. */
+/* The progress line of a transfer, on a terminal. */
 #include "relay.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records that are read from a descriptor and written to one: lines, records
- * preceded by their lengths, or a stream.
+ * Read records from a descriptor and write them to one, as lines, with a length before
+ * each, or as a stream.
  */
 #include "relay.h"
 
@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SOURCE_ROOM	(4 * 65536)	/* more than the longest record needs */
+#define SOURCE_ROOM	(4 * 65536)	/* more than the longest record */
 #define LENGTH_OCTETS	4
 
-/* The input is invalid: text in *error, and no more records. */
+/* Report invalid input in *error, and read no more records. */
 static void wrong(struct source *from, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -70,14 +70,14 @@ void source_read(struct source *from)
 			return;
 		/* A terminal whose other end is gone returns EIO. */
 		if (errno != EIO)
-			wrong(from, "the input cannot be read: %m");
+			wrong(from, "cannot read the input: %m");
 		n = 0;
 	}
 	from->end += n;
 	from->eof = !n;
 }
 
-/* Returns whether there is a complete line at @at, or the input's last one. */
+/* Returns whether there is a complete line at @at, or the last one of the input. */
 static bool next_line(struct source *from, size_t at, struct record *record)
 {
 	const char *line = from->buf + at;
@@ -88,13 +88,13 @@ static bool next_line(struct source *from, size_t at, struct record *record)
 		len = end - line;
 	if (len > MPA_ULPDU_MAX) {
 		wrong(from,
-		      "line %llu of the input is longer than a record can be (%d octets): for long lines there is --records stream",
+		      "line %llu of the input is longer than a record can be (%d octets): use --records stream",
 		      from->count + 1, MPA_ULPDU_MAX);
 		return false;
 	}
 	if (!end && !(from->eof && len))
 		return false;
-	/* An empty line is a record as well, and a record has an octet. */
+	/* A record has at least one octet, so an empty line is sent with its newline. */
 	*record = (struct record){ line, len ?: 1, at + len + !!end };
 	return true;
 }
@@ -108,7 +108,7 @@ static bool next_length(struct source *from, size_t at, struct record *record)
 		len = (size_t)octets[0] << 24 | octets[1] << 16 | octets[2] << 8 | octets[3];
 		if (!len || len > MPA_ULPDU_MAX) {
 			wrong(from,
-			      "record %llu of the input has length %zu; 1 to %d octets are possible (each record is preceded by its length: 4 octets, the highest first)",
+			      "record %llu of the input has length %zu, expected 1 to %d octets (a length of 4 octets, big-endian, precedes each record)",
 			      from->count + 1, len, MPA_ULPDU_MAX);
 			return false;
 		}
@@ -130,8 +130,8 @@ static bool next_piece(struct source *from, size_t at, struct record *record)
 }
 
 /*
- * The complete records that were read and not sent, at most @n. They stay until
- * source_sent(). Records before an error come first.
+ * Returns up to @n complete records that were not sent yet. They stay until
+ * source_sent(). Records before an error are returned before it is reported.
  */
 size_t source_records(struct source *from, struct record *list, size_t most)
 {
@@ -145,7 +145,7 @@ size_t source_records(struct source *from, struct record *list, size_t most)
 
 	for (n = 0; n < most && next[from->form](from, at, &list[n]); n++) {
 		at = list[n].end;
-		/* For a message about the next one. */
+		/* The number of the next record, for an error message. */
 		from->count++;
 	}
 	from->count = count;
@@ -159,9 +159,9 @@ void source_sent(struct source *from, size_t end, size_t records)
 }
 
 /*
- * A descriptor that other processes share must not become non-blocking for
- * them. A pipe is opened again for that; if that is not possible POLLOUT
- * promises that PIPE_BUF octets do not block.
+ * O_NONBLOCK would affect other processes that share the descriptor. So a pipe is
+ * opened again. If that fails, writes are limited to PIPE_BUF octets, which do not
+ * block after POLLOUT.
  */
 void sink_open(struct sink *to, int fd, enum form form)
 {
@@ -187,7 +187,7 @@ void sink_open(struct sink *to, int fd, enum form form)
 	to->reopened = true;
 }
 
-/* Standard output, which other processes may share (mpa listen --fork). */
+/* Set up standard output, which other processes may share (mpa listen --fork). */
 void sink_output(struct sink *to, bool raw)
 {
 	struct stat st;
@@ -221,7 +221,7 @@ void sink_put(struct sink *to, const void *octets, size_t len)
 	to->end += len;
 }
 
-/* A line on a terminal, which the peer must not control. */
+/* A line for a terminal, with control characters escaped. */
 static void sink_escaped(struct sink *to, const char *octets, size_t len)
 {
 	char *text = printable_but(octets, octets[len - 1] == '\n' ? len - 1 : len, "\t\\");
@@ -231,7 +231,7 @@ static void sink_escaped(struct sink *to, const char *octets, size_t len)
 	free(text);
 }
 
-/* A record in the selected form. */
+/* Write a record in the selected form. */
 void sink_record(struct sink *to, const char *octets, size_t len)
 {
 	unsigned char length[LENGTH_OCTETS] = { len >> 24, len >> 16, len >> 8, len };
@@ -248,8 +248,8 @@ void sink_record(struct sink *to, const char *octets, size_t len)
 }
 
 /*
- * Octets for the next write(). A pipe takes up to PIPE_BUF octets as a whole:
- * lines of other processes come before or after them.
+ * Number of octets for the next write(). Writes of up to PIPE_BUF octets to a pipe are
+ * atomic, so that lines of several processes do not mix.
  */
 static size_t sink_next(const struct sink *to)
 {
@@ -264,7 +264,7 @@ static size_t sink_next(const struct sink *to)
 	return len < to->most ? len : to->most;
 }
 
-/* Writes what does not block; returns 0 or an errno. */
+/* Write as much as does not block. Returns 0 or an errno. */
 int sink_flush(struct sink *to)
 {
 	while (to->end > to->start) {
@@ -277,7 +277,7 @@ int sink_flush(struct sink *to)
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : errno;
 		to->start += n;
-		/* The next one might block: poll() decides. */
+		/* The next write might block: wait for poll(). */
 		if (to->most != SIZE_MAX)
 			break;
 	}

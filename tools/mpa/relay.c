@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Both directions of a connection at once: records from a descriptor to the
- * peer, and from the peer to another descriptor. Each direction is read only as
- * fast as it can be written.
+ * Relay records in both directions: from a descriptor to the peer, and from the peer
+ * to another descriptor. Each direction is read only as fast as it can be written.
  */
 #include "relay.h"
 
@@ -14,8 +13,8 @@
 #include <unistd.h>
 
 #define SEND_RECORDS	64		/* in a call */
-#define SINK_HIGH	(1024 * 1024)	/* octets: above this, nothing is received */
-#define LINGER		1.0		/* seconds for the peer, once a command has ended */
+#define SINK_HIGH	(1024 * 1024)	/* octets: do not receive above this */
+#define LINGER		1.0		/* seconds for the peer after the command ended */
 
 struct relay {
 	struct session *session;
@@ -26,15 +25,15 @@ struct relay {
 	struct inbound in;
 	struct child child;
 	bool has_child;
-	bool blocked;		/* the socket takes no more */
+	bool blocked;		/* the send buffer is full */
 	bool tx_done;
 	bool rx_done;
-	bool hung_up;		/* the connection has ended, and that was noticed */
+	bool hung_up;		/* POLLHUP was handled */
 	double until;		/* 0: wait for the peer without limit */
-	int status;		/* how the connection has ended */
+	int status;		/* how the connection ended */
 };
 
-/* After the records that were not written yet, which are lines as well. */
+/* Queue the error after the records that were not written yet: all are JSON lines. */
 static void tell_error(struct relay *r, enum status result, const char *why)
 {
 	json_t *fields = json_pack("{s:s, s:i}", "error", why, "status", result);
@@ -58,12 +57,12 @@ static void fail(struct relay *r, enum status result, const char *why)
 			tell_error(r, result, why);
 	}
 	r->tx_done = true;
-	/* No one reads what a command still writes: close its pipe. */
+	/* Close the pipe from the command: its output can no longer be sent. */
 	if (r->has_child && r->child.out >= 0) {
 		close(r->child.out);
 		r->child.out = -1;
 	}
-	/* What has arrived is still there, unless it is no longer needed. */
+	/* Records that arrived before a loss can still be read. */
 	if (result != STATUS_LOST)
 		r->rx_done = true;
 }
@@ -77,7 +76,7 @@ static void fail_socket(struct relay *r, int err)
 	start_info(r->fd, &info);
 	if (err == EPIPE && !(info.flags & MPA_INFO_MAY_SEND)) {
 		fail(r, STATUS_LOST,
-		     "nothing could be sent: a responder may not before the initiator's first record, and the peer has ended without one");
+		     "nothing could be sent: a responder must wait for the initiator's first record, and the peer closed without one");
 		return;
 	}
 	status = start_error(r->fd, err, &why);
@@ -158,7 +157,7 @@ static void send_some(struct relay *r)
 	}
 }
 
-/* Whether a user who types lines gets records of mpa's own protocol. */
+/* Whether a user who types lines receives records of a file transfer. */
 static bool is_transfer(struct relay *r)
 {
 	const char *why = transfer_hint(r->in.buf, r->in.length[0]);
@@ -203,7 +202,7 @@ static void receive_some(struct relay *r)
 	if (n < 0)
 		fail_socket(r, -n);
 	else if (r->opt->verbose)
-		note("%s has ended its direction", r->session->peer);
+		note("%s closed its direction", r->session->peer);
 	if (r->opt->end_with_peer && !r->tx_done)
 		end_sending(r);
 }
@@ -243,8 +242,8 @@ static bool sink_waits(const struct relay *r)
 }
 
 /*
- * A command that neither writes nor reads has ended: so does the connection,
- * soon. And so does a command whose connection has failed.
+ * Time left for the peer, in ms, after a command closed both pipes, or for the command
+ * after the connection failed; -1: no limit.
  */
 static int patience(struct relay *r)
 {
@@ -264,7 +263,7 @@ static int patience(struct relay *r)
 	return left * 1000 + 1;
 }
 
-/* The smaller of two times in ms, of which a negative one has no end */
+/* The shorter of two timeouts in ms; a negative one is infinite. */
 static int sooner(int a, int b)
 {
 	return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -278,12 +277,12 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	short events = (r->blocked && !r->tx_done ? POLLOUT : 0) |
 		       (!r->rx_done && r->to.end - r->to.start < SINK_HIGH ? POLLIN : 0);
 	bool watch = sink_waits(r) || r->has_child;
-	/* A command may be idle for ever, but not without its connection. */
+	/* Notice the end of the connection even if the command is idle. */
 	bool lookout = r->has_child && !r->status && !r->hung_up;
 	bool over = r->tx_done && r->rx_done;
 
 	/*
-	 * A descriptor that is not needed must not wake poll(): it would do so for ever.
+	 * Leave out descriptors that are not needed: poll() would return at once each time.
 	 */
 	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
 	fds[POLL_SOCKET] = (struct pollfd){ events || lookout ? r->fd : -1, events, 0 };
@@ -297,7 +296,7 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	}
 }
 
-/* The socket woke poll(), although it was not needed. */
+/* The socket woke poll() without a requested event. */
 static void hung_up(struct relay *r, short ready)
 {
 	socklen_t len = sizeof(int);
@@ -337,9 +336,9 @@ static void turn(struct relay *r)
 }
 
 /*
- * A close() alone would be an orderly end for the peer, if nothing is left to
- * be read. A lost connection needs no more; a transfer, as with STATUS_DIFFERS,
- * does not treat it as success, and then reports what to do.
+ * Reset the connection: with nothing left to read, close() alone would look to the peer
+ * like an orderly end. A lost connection needs no reset. Nor does a transfer that
+ * failed (STATUS_DIFFERS), as its protocol reports that.
  */
 static void end_badly(struct relay *r)
 {
@@ -350,16 +349,17 @@ static void end_badly(struct relay *r)
 }
 
 /*
- * A client sees no difference between a command that has finished and one that crashed.
+ * Report the status here: the peer cannot distinguish a command that finished from one
+ * that crashed.
  */
 static void tell_command(const struct session *session, int status)
 {
 	const char *name = status > SHELL_SIGNALLED ? strsignal(status - SHELL_SIGNALLED) : NULL;
 
 	if (name)
-		note("%s: the command has ended with status %d (%s)", session->peer, status, name);
+		note("%s: the command exited with status %d (%s)", session->peer, status, name);
 	else
-		note("%s: the command has ended with status %d", session->peer, status);
+		note("%s: the command exited with status %d", session->peer, status);
 }
 
 /*
@@ -388,7 +388,7 @@ int relay(struct session *session)
 	sink_open(&r.to, r.has_child ? r.child.in : STDOUT_FILENO, opt->form);
 	if (!r.has_child)
 		sink_output(&r.to, opt->raw);
-	/* The rest of the input after an earlier connection */
+	/* Input that an earlier connection did not send. */
 	send_some(&r);
 	while (!r.tx_done || !r.rx_done || sink_waits(&r))
 		turn(&r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by "mpa listen", "mpa connect" and partly "mpa ping": a session is
- * what is done with one connection, from its startup to its end.
+ * Shared by "mpa listen" and "mpa connect", in part by "mpa ping": a session handles
+ * one connection, from startup to close().
  */
 #ifndef _MPA_RELAY_H
 #define _MPA_RELAY_H
@@ -13,11 +13,11 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* The form of records where they are read and written. */
+/* The form of records in input and output. */
 enum form {
 	FORM_LINES,		/* a line is a record */
 	FORM_LENGTH,		/* 4 octets of length before each */
-	FORM_STREAM,		/* no boundaries: cut to fill segments */
+	FORM_STREAM,		/* no boundaries: split to fill segments */
 };
 
 /* session.c */
@@ -27,14 +27,14 @@ struct session_options {
 	const char *send;	/* a file to send */
 	const char *receive;	/* where to store a file */
 	const char *exec;	/* a command that gets the records */
-	unsigned int idle_ms;	/* after which a connection without a record ends; 0: never */
+	unsigned int idle_ms;	/* timeout of an idle connection; 0: none */
 	bool force;		/* overwrite */
-	bool raw;		/* a terminal gets records unchanged */
+	bool raw;		/* do not escape control characters on a terminal */
 	bool json;
 	bool verbose;
-	bool no_shutdown;	/* the end of the input is not sent */
-	bool end_with_peer;	/* end when the peer has */
-	bool fault;		/* mpa-conform has this connection, with the same options */
+	bool no_shutdown;	/* do not shut down at the end of the input */
+	bool end_with_peer;	/* end when the peer ends */
+	bool fault;		/* mpa-conform handles the connection, with the same options */
 };
 
 struct source;
@@ -47,10 +47,10 @@ struct session {
 	char *peer;		/* session_run() frees it */
 	char *local;
 	double active;		/* when the last record was sent or received */
-	bool wait_told;		/* reported that a responder waits */
+	bool wait_told;		/* the note that a responder waits was printed */
 };
 
-#define REVISION_UNSET	255	/* mpa_start.revision, until options have said */
+#define REVISION_UNSET	255	/* mpa_start.revision if no option set it */
 
 extern const struct argp session_argp;	/* its child is start_argp */
 
@@ -83,10 +83,10 @@ struct source {
 	int fd;
 	enum form form;
 	char *buf;
-	size_t start;		/* of what was not sent */
+	size_t start;		/* of the part that was not sent */
 	size_t end;
 	bool eof;
-	char *error;		/* why no more records follow */
+	char *error;		/* why no more records follow; NULL: no error */
 	unsigned long long count; /* records sent */
 };
 
@@ -104,12 +104,12 @@ struct sink {
 	size_t start;
 	size_t end;
 	size_t room;
-	size_t most;		/* octets of a write that does not block */
-	bool shared;		/* other processes write there as well: lines stay whole */
+	size_t most;		/* largest write that does not block */
+	bool shared;		/* shared with other processes: write whole lines */
 	bool escape;		/* it is a terminal: escape control characters */
 	bool is_socket;
 	bool reopened;
-	bool broken;		/* the reader has gone */
+	bool broken;		/* the reader has exited */
 };
 
 void sink_open(struct sink *to, int fd, enum form form);
@@ -144,7 +144,7 @@ void transfer_receive_check(const struct session_options *opt);
 int transfer_receive(struct session *session);
 const char *transfer_hint(const char *octets, size_t len);
 
-/* spawn.c: a command, and cleaning up when this program ends */
+/* spawn.c: the command of --exec, and cleanup at exit */
 #define SHELL_SIGNALLED	128	/* added by a shell to the number of a signal */
 
 struct child {

@@ -16,8 +16,8 @@ bool say_quiet;
 void (*say_last)(enum status status, const char *text);
 
 /*
- * One write(): several processes, as those of "mpa listen --fork", may print at
- * once. Returns the text without its prefix; the caller frees it.
+ * Use one write(), as the processes of "mpa listen --fork" may print at the same time.
+ * Returns the text without the prefix; the caller frees it.
  */
 static char *say(const char *format, va_list args)
 {
@@ -29,7 +29,7 @@ static char *say(const char *format, va_list args)
 	len = asprintf(&line, "mpa%s%s: %s\n", say_command ? " " : "", say_command ?: "", text);
 	if (len < 0)
 		abort();
-	/* A failure could not be reported */
+	/* There is nowhere to report a failure. */
 	len = write(STDERR_FILENO, line, len);
 	free(line);
 	return text;
@@ -47,7 +47,7 @@ void note(const char *format, ...)
 	va_end(args);
 }
 
-/* An error, and what to do about it. */
+/* An error that ends the program. */
 void complain(const char *format, ...)
 {
 	va_list args;
@@ -66,7 +66,7 @@ void die(enum status status, const char *format, ...)
 	va_start(args, format);
 	text = say(format, args);
 	va_end(args);
-	/* It may call this function itself. */
+	/* The callback may call die() itself. */
 	say_last = NULL;
 	if (last)
 		last(status, text);
@@ -74,8 +74,8 @@ void die(enum status status, const char *format, ...)
 }
 
 /*
- * Escape sequences for what is printed to a terminal; https://no-color.org. Decided once:
- * nothing else than a terminal's start and end changes it.
+ * Escape sequences for output to a terminal; see https://no-color.org. Checked once, as
+ * the result does not change.
  */
 const char *colour(enum colour which)
 {
@@ -90,7 +90,7 @@ const char *colour(enum colour which)
 	return wanted ? codes[which] : "";
 }
 
-/* All that was printed has to be written; to a reader that has gone, as "head", none is. */
+/* Report an error of standard output, unless its reader has exited, such as head(1). */
 void say_flush(void)
 {
 	const bool failed = fflush(stdout) || ferror(stdout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One connection: its startup, its records, messages about it. */
+/* One connection: startup, records, and messages about it. */
 #include "relay.h"
 
 #include <stdio.h>
@@ -25,26 +25,26 @@ enum {
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "Records:", 1 },
 	{ "records", 'R', "FORM", 0,
-	  "lines (default); length: 4 octets of length before each; stream: no boundaries",
+	  "lines (default); length: 4 octets of length before each record; stream: no boundaries",
 	  0 },
 	{ "exec", KEY_EXEC, "COMMAND", 0,
-	  "a shell's command has the records as its input and output", 0 },
-	{ "send", KEY_SEND, "FILE", 0, "send a file to a peer that has --receive", 0 },
+	  "run a shell command that reads and writes the records", 0 },
+	{ "send", KEY_SEND, "FILE", 0, "send a file to a peer with --receive", 0 },
 	{ "receive", KEY_RECEIVE, "FILE|DIR", 0, "receive a file; - is standard output", 0 },
-	{ "force", KEY_FORCE, NULL, 0, "overwrite a file that is there", 0 },
+	{ "force", KEY_FORCE, NULL, 0, "overwrite an existing file", 0 },
 	{ "no-shutdown", KEY_NO_SHUTDOWN, NULL, 0,
-	  "do not signal the end of the input to the peer", 0 },
+	  "do not shut down the connection at the end of the input", 0 },
 	{ "end-with-peer", KEY_END_WITH_PEER, NULL, 0,
-	  "end when the peer has, whatever is left of the input", 0 },
+	  "end when the peer ends, even if there is more input", 0 },
 	{ "idle", KEY_IDLE, "SECONDS", 0,
-	  "end a connection without a record in either direction for so long", 0 },
-	{ "raw", KEY_RAW, NULL, 0, "a terminal gets control characters as they come", 0 },
+	  "end a connection that is idle for this time", 0 },
+	{ "raw", KEY_RAW, NULL, 0, "do not escape control characters on a terminal", 0 },
 	{ "fault", KEY_FAULT, "WHAT[@N]", 0,
-	  "in user space: send an error, such as crc@3 in the third record", 0 },
-	{ NULL, 0, NULL, 0, "What is said:", 2 },
-	{ "json", KEY_JSON, NULL, 0, "on standard output: events and records, one a line", 0 },
-	{ "quiet", 'q', NULL, 0, "only errors", 0 },
-	{ "verbose", 'v', NULL, 0, "what has been agreed on, private data, counts", 0 },
+	  "inject an error (in user space), such as crc@3 in the third record", 0 },
+	{ NULL, 0, NULL, 0, "Output:", 2 },
+	{ "json", KEY_JSON, NULL, 0, "print events and records as JSON, one a line", 0 },
+	{ "quiet", 'q', NULL, 0, "print only errors", 0 },
+	{ "verbose", 'v', NULL, 0, "print negotiated parameters, private data and counts", 0 },
 	{}
 };
 
@@ -66,28 +66,28 @@ static void check(struct argp_state *state, struct session_options *opt)
 	struct mpa_start *start = &opt->start.start;
 
 	if (!!opt->send + !!opt->receive + !!opt->exec > 1)
-		argp_error(state, "only one of --send, --receive and --exec is possible");
+		argp_error(state, "--send, --receive and --exec cannot be combined");
 	if (opt->start.place && opt->form == FORM_STREAM)
 		argp_error(state,
-			   "a stream has an order, --place none: take lines, length or --receive FILE");
+			   "--place delivers out of order: use lines, length or --receive FILE");
 	if (opt->start.place && out)
 		argp_error(state,
-			   "--place writes octets where they belong: not possible with --receive -");
+			   "--place needs a file that can be written out of order, not --receive -");
 	if (opt->start.place && start->flags & MPA_START_NO_CRC)
 		argp_error(state, "--place needs CRCs: leave out --no-crc");
 	if (opt->json && out)
-		argp_error(state, "--json and --receive - both want standard output");
+		argp_error(state, "--json and --receive - cannot be combined");
 	if (opt->json && opt->form != FORM_LINES && !opt->exec)
-		argp_error(state, "--json has a form of its own for records: leave out --records");
+		argp_error(state, "--json and --records cannot be combined");
 }
 
-/* This program ends with an error. */
+/* The program ends with an error. */
 static void tell_last(enum status status, const char *text)
 {
 	event("error", NULL, json_pack("{s:s?, s:i}", "error", text, "status", status));
 }
 
-/* The switch for a key; NULL: it is another one. */
+/* The flag for a key; NULL: the key takes an argument. */
 static bool *switch_of(struct session_options *opt, int key)
 {
 	switch (key) {
@@ -162,7 +162,7 @@ void session_defaults(struct session_options *opt)
 	opt->start.start.revision = REVISION_UNSET;
 }
 
-/* What can fail before there is a connection fails here. */
+/* Check before there is a connection what can be checked. */
 void session_open(struct session *session, struct session_options *opt, struct source *input,
 		  int fd)
 {
@@ -177,15 +177,15 @@ void session_open(struct session *session, struct session_options *opt, struct s
 	*session = (struct session){ .opt = opt, .input = input };
 }
 
-/* The role: from the options, or the command's. */
+/* The role: from the options, or the command's default. */
 static enum mpa_role role_of(const struct start_options *opt, enum mpa_role role)
 {
 	return opt->role ? (enum mpa_role)opt->role : role;
 }
 
 /*
- * Without --revision a responder serves all that it can: with 2 it also accepts
- * requests of revision 1, but has less space for private data.
+ * Without --revision a responder uses 2, with which it accepts requests of revision 1
+ * as well, unless its private data are too long for revision 2.
  */
 static void default_revision(struct start_options *opt, enum mpa_role role)
 {
@@ -251,7 +251,7 @@ static void tell_end(const struct session *session, int status, bool started)
 				"placed", (json_int_t)info.rx_placed));
 }
 
-/* Report, once, that a responder has to wait (RFC 5044 section 7.1.2 rule 4). */
+/* Report once that a responder has to wait (RFC 5044 section 7.1.2 rule 4). */
 void session_waits(struct session *session)
 {
 	struct mpa_info info;
@@ -261,7 +261,7 @@ void session_waits(struct session *session)
 	start_info(session->fd, &info);
 	session->wait_told = true;
 	if (!(info.flags & MPA_INFO_MAY_SEND))
-		note("waiting for the first record of %s: a responder may not send before it",
+		note("waiting for the first record of %s: a responder must not send before it",
 		     session->peer);
 }
 
@@ -272,7 +272,7 @@ void session_active(struct session *session)
 		session->active = now();
 }
 
-/* For poll(): the time that the connection may still be without a record, in ms. */
+/* Time in ms until --idle expires, for poll(). */
 int session_left(const struct session *session)
 {
 	double left;
@@ -288,7 +288,7 @@ char *session_why_idle(const struct session *session)
 {
 	char *text;
 
-	if (asprintf(&text, "no record in either direction for %g seconds: ended, as --idle says",
+	if (asprintf(&text, "no record in either direction for %g seconds (--idle)",
 		     session->opt->idle_ms / MS) < 0)
 		need_memory(NULL);
 	return text;
@@ -324,8 +324,8 @@ static int use(struct session *session)
 }
 
 /*
- * From startup to close(); the socket has the ULP, and the peer a name. Returns
- * the exit status.
+ * Handle a connection from startup to close(). The ULP is attached and session->peer
+ * set. Returns the exit status.
  */
 int session_run(struct session *session, enum mpa_role role)
 {
@@ -342,7 +342,7 @@ int session_run(struct session *session, enum mpa_role role)
 	status = start(session, role);
 	if (!status && opt->start.reject) {
 		if (opt->verbose)
-			note("%s: refused, as --reject says", session->peer);
+			note("%s: rejected (--reject)", session->peer);
 		if (opt->json)
 			event("refused", session->peer, NULL);
 	} else if (!status) {

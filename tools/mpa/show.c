@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa show": the connections of the network namespace, and their state. */
+/* "mpa show": list the connections of the network namespace. */
 #include "tool.h"
 #include "conn.h"
 #include "show.h"
@@ -20,7 +20,7 @@ struct show {
 	bool processes;
 	bool tuf;
 	struct rounds rounds;
-	int words;		/* index in argv[] from which filters follow */
+	int words;		/* index of the first filter in argv[] */
 	struct filter filter;
 	struct nl nl;
 	struct conns now;
@@ -29,18 +29,18 @@ struct show {
 };
 
 static const struct argp_option options[] = {
-	{ "verbose", 'v', NULL, 0, "all that the kernel reports of each, one a line", 0 },
-	{ "json", 'j', NULL, 0, "as JSON, with the names of the specification", 0 },
-	{ "watch", 'w', "SECONDS", 0, "again and again, with rates per second", 0 },
-	{ "count", 'c', "N", 0, "with --watch: number of times", 0 },
-	{ "processes", 'p', NULL, 0, "which processes have the socket (sudo: those of others)",
+	{ "verbose", 'v', NULL, 0, "print all attributes of each connection, one a line", 0 },
+	{ "json", 'j', NULL, 0, "print JSON, with the names of the netlink specification", 0 },
+	{ "watch", 'w', "SECONDS", 0, "repeat at this interval, with rates per second", 0 },
+	{ "count", 'c', "N", 0, "with --watch: number of outputs", 0 },
+	{ "processes", 'p', NULL, 0, "print the processes of each socket (of other users: sudo)",
 	  0 },
-	{ "no-header", 'H', NULL, 0, "no line with the names of the columns", 0 },
-	{ "summary", 's', NULL, 0, "numbers of connections, by state and role", 0 },
-	{ "all", 'a', NULL, 0, "of stat: counters that are 0 as well", 0 },
+	{ "no-header", 'H', NULL, 0, "do not print the names of the columns", 0 },
+	{ "summary", 's', NULL, 0, "print the number of connections by state and role", 0 },
+	{ "all", 'a', NULL, 0, "with stat: print counters that are 0 as well", 0 },
 	{ "openmetrics", KEY_OPENMETRICS, NULL, 0,
-	  "counters, and how many connections there are, for Prometheus", 0 },
-	{ "tuf", KEY_TUF, NULL, 0, "only sockets of TUF", 0 },
+	  "print counters and numbers of connections for Prometheus", 0 },
+	{ "tuf", KEY_TUF, NULL, 0, "print only TUF sockets", 0 },
 	{}
 };
 
@@ -64,7 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		show->rounds.count = strtoul(arg, &end, 0);
 		if (*end || !show->rounds.count || *arg == '-')
-			argp_error(state, "%s: --count takes a number from 1 on", arg);
+			argp_error(state, "%s: --count takes a number greater than 0", arg);
 		break;
 	case 'p':
 		show->processes = true;
@@ -95,7 +95,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {
 	options, parse, "[FILTER]...\nstat",
-	"The connections of this network namespace, or \"stat\": its counters.\v" FILTER_DOC,
+	"List the connections of this network namespace; with \"stat\", its counters.\v" FILTER_DOC,
 	NULL, NULL, NULL,
 };
 
@@ -107,7 +107,7 @@ static const unsigned int rated[] = {
 
 #define RATED	(sizeof(rated) / sizeof(*rated))
 
-/* Negative if it is not known. */
+/* Negative if unknown. */
 static double rate_of(const struct show *show, const struct conn *conn, unsigned int attr)
 {
 	const struct conn *before = conn_find(&show->before,
@@ -440,10 +440,10 @@ int show_main(int argc, char **argv)
 	show.words = argc;
 	argp_parse(&argp, argc, argv, 0, NULL, &show);
 	if (show.options.openmetrics && show.rounds.every > 0)
-		die(STATUS_USAGE, "--openmetrics is for once: who collects asks again");
+		die(STATUS_USAGE, "--openmetrics cannot be combined with --watch");
 	if (show.words < argc && !strcmp(argv[show.words], "stat") && !show.options.openmetrics) {
 		if (show.words < argc - 1)
-			die(STATUS_USAGE, "%s: behind stat nothing is expected",
+			die(STATUS_USAGE, "%s: stat takes no argument",
 			    argv[show.words + 1]);
 		show_stat(&show.rounds, &show.options);
 		return STATUS_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Parts of "mpa show": a table that fits the terminal, processes, counters. */
+/* Parts of "mpa show": tables that fit the terminal, processes, counters. */
 #ifndef _MPA_TOOL_SHOW_H
 #define _MPA_TOOL_SHOW_H
 
@@ -18,9 +18,9 @@
  * @columns:	their number
  * @right:	columns that are aligned to the right, a bit for each
  * @cells:	row by row
- * @colours:	of the last column of each row
- * @rows:	how many there are
- * @room:	for so many
+ * @colours:	colour of the last cell of each row
+ * @rows:	number of rows
+ * @room:	number of rows allocated
  */
 struct table {
 	const char *heads[TABLE_COLUMNS];
@@ -51,7 +51,7 @@ struct proc {
  * @list:	by inode
  * @n:		their number
  * @room:	allocated entries
- * @hidden:	there are processes that this user may not look into
+ * @hidden:	there are processes that this user cannot inspect
  */
 struct procs {
 	struct proc *list;
@@ -67,12 +67,12 @@ json_t *procs_json(const struct procs *procs, __u64 inode);
 /* show_stat.c */
 
 /**
- * struct rounds - once, or repeatedly
+ * struct rounds - one output, or repeated outputs
  * @every:	seconds; 0: once
- * @count:	number of rounds; 0: no limit
+ * @count:	number of outputs; 0: no limit
  * @done:	rounds done
- * @before:	time of the last one, in seconds
- * @since:	seconds since; 0 in the first one
+ * @before:	time of the previous output, in seconds
+ * @since:	seconds since then; 0 in the first output
  */
 struct rounds {
 	double every;
@@ -87,11 +87,11 @@ void rounds_head(const struct rounds *rounds);
 void rounds_json(const struct rounds *rounds, json_t *it);
 
 /**
- * struct show_options - how connections and counters are shown
+ * struct show_options - how to print connections and counters
  * @json:	as JSON
  * @openmetrics: for Prometheus
- * @no_header:	no names of columns
- * @all:	also counters that are 0
+ * @no_header:	without names of columns
+ * @all:	print counters that are 0 as well
  */
 struct show_options {
 	bool json;

@@ -27,7 +27,7 @@ static double seconds_now(clockid_t clock)
 	return now.tv_sec + now.tv_nsec / NS_IN_S;
 }
 
-/* Wait for the next one; false if there is none. */
+/* Wait for the next output; false after the last one. */
 bool rounds_next(struct rounds *rounds)
 {
 	double now = seconds_now(CLOCK_MONOTONIC), wait = rounds->before + rounds->every - now;
@@ -48,7 +48,7 @@ bool rounds_next(struct rounds *rounds)
 	return true;
 }
 
-/* The time, before a table. */
+/* Print the time before a table. */
 void rounds_head(const struct rounds *rounds)
 {
 	const time_t now = time(NULL);
@@ -66,7 +66,7 @@ void rounds_head(const struct rounds *rounds)
 	printf("%s\n", text);
 }
 
-/* In a line if more follow; takes @it over. */
+/* Print on one line if more outputs follow; takes ownership of @it. */
 void rounds_json(const struct rounds *rounds, json_t *it)
 {
 	const bool more = rounds->every > 0;
@@ -83,7 +83,7 @@ void rounds_json(const struct rounds *rounds, json_t *it)
 
 /* ---- counters ---- */
 
-/* The words for each counter; gauges go up and down. */
+/* Descriptions of the counters. */
 static const struct counter_words {
 	const char *name;
 	const char *words;
@@ -92,50 +92,50 @@ static const struct counter_words {
 	{ "MpaCurrInitiators", "connections now, as initiators", true },
 	{ "MpaCurrResponders", "connections now, as responders", true },
 	{ "MpaCurrDirect", "connections now, started without startup frames", true },
-	{ "MpaCurrTuf", "connections of TUF now with a framed direction", true },
-	{ "MpaInitiators", "connections that were started as initiators", false },
-	{ "MpaResponders", "connections that were started as responders", false },
-	{ "MpaDirect", "connections that were started without startup frames", false },
-	{ "MpaTuf", "times that a connection of TUF began to have a framed direction", false },
-	{ "MpaRefusedByPeer", "startups that the peer has rejected", false },
-	{ "MpaRefusedByUser", "startups that the program here has rejected", false },
-	{ "MpaRefusedMalformed", "startups with a malformed frame of the peer", false },
-	{ "MpaRefusedTimeout", "startups whose peer has sent no frame in time", false },
-	{ "MpaRefusedLost", "startups during which TCP has ended", false },
-	{ "MpaRefusedOusted", "startups that gave up their place to another (startup-max)", false },
+	{ "MpaCurrTuf", "TUF connections with a framed direction now", true },
+	{ "MpaInitiators", "connections started as initiators", false },
+	{ "MpaResponders", "connections started as responders", false },
+	{ "MpaDirect", "connections started without startup frames", false },
+	{ "MpaTuf", "times that framing was enabled on a TUF connection", false },
+	{ "MpaRefusedByPeer", "startups rejected by the peer", false },
+	{ "MpaRefusedByUser", "startups rejected by the local program", false },
+	{ "MpaRefusedMalformed", "startups with a malformed frame from the peer", false },
+	{ "MpaRefusedTimeout", "startups whose peer sent no frame in time", false },
+	{ "MpaRefusedLost", "startups during which TCP ended", false },
+	{ "MpaRefusedOusted", "startups evicted, as startup-max was reached", false },
 	{ "MpaRefusedLimit", "startups refused, as startup-max is 0", false },
-	{ "MpaRefusedGivenUp", "startups that shutdown has ended", false },
-	{ "MpaRefusedLocal", "startups given up here: memory, or nothing could be sent", false },
+	{ "MpaRefusedGivenUp", "startups ended by shutdown(2)", false },
+	{ "MpaRefusedLocal", "startups aborted locally: out of memory, or a send failed", false },
 	{ "MpaTxFpdus", "records sent", false },
 	{ "MpaTxOctets", "octets of records sent", false },
 	{ "MpaTxMarkers", "markers sent", false },
-	{ "MpaTxFailed", "connections that cannot send: others have given TCP octets", false },
+	{ "MpaTxFailed", "connections stopped: other octets were written to TCP", false },
 	{ "MpaTxPackets", "packets with data handed to IP", false },
 	{ "MpaTxSegsAligned", "segments sent that start with a record", false },
 	{ "MpaTxSegsOversized", "segments that do not: the record is too long for one", false },
-	{ "MpaTxSegsWindow", "segments that do not: cut at the peer's receive window", false },
-	{ "MpaTxSegsOther", "segments that do not: the path or TCP has changed the size", false },
+	{ "MpaTxSegsWindow", "segments that do not: split at the peer's receive window", false },
+	{ "MpaTxSegsOther", "segments that do not: the segment size changed", false },
 	{ "MpaRxFpdus", "records received, verified and read", false },
 	{ "MpaRxOctets", "octets of records received", false },
 	{ "MpaRxMarkers", "markers received and checked", false },
 	{ "MpaRxIncomplete", "connections stopped: the stream ended inside a record", false },
 	{ "MpaRxBadCrc", "connections stopped: a CRC or a length was wrong", false },
 	{ "MpaRxBadMarker", "connections stopped: a marker was wrong", false },
-	{ "MpaRxFailedLocal", "connections stopped: read without MPA, or refused here", false },
+	{ "MpaRxFailedLocal", "connections stopped: read without MPA, or refused locally", false },
 	{ "MpaDepthRefused", "connections without an agreement on IRD and ORD", false },
 	{ "MpaRtrRefused", "connections without an agreement on RTR", false },
-	{ "MpaRxPlaced", "records read behind a gap (placing)", false },
-	{ "MpaRxPruned", "times that TCP dropped records after a gap", false },
-	{ "MpaRxStashed", "records longer than the receive buffer, taken in pieces", false },
-	{ "MpaLost", "connections that TCP has lost", false },
-	{ "MpaTimedOut", "connections whose peer has not answered TCP for too long", false },
+	{ "MpaRxPlaced", "records read out of order (placing)", false },
+	{ "MpaRxPruned", "times that TCP dropped out-of-order records", false },
+	{ "MpaRxStashed", "records longer than the receive buffer, copied in pieces", false },
+	{ "MpaLost", "connections lost by TCP", false },
+	{ "MpaTimedOut", "connections whose peer did not answer TCP for too long", false },
 	{ "MpaEventsLost", "events that could not be sent to listeners", false },
 	{ "MpaRecordsLost", "records that taps have missed", false },
-	{ "MpaTufResegmented", "connections of TUF whose stream is cut anew on the way", false },
-	{ "MpaTufTrimmed", "segments of TUF sent an octet shorter", false },
+	{ "MpaTufResegmented", "TUF connections whose stream is resegmented on the path", false },
+	{ "MpaTufTrimmed", "TUF segments sent one octet shorter", false },
 	{ "MpaInStartup", "responders in startup now", true },
-	{ "MpaStartupOusted", "responders that gave up their place to another", false },
-	{ "MpaMemKept", "octets kept to be sent from again, of the whole machine", true },
+	{ "MpaStartupOusted", "responders evicted, as startup-max was reached", false },
+	{ "MpaMemKept", "octets cached for transmission, of the whole machine", true },
 	{}
 };
 
@@ -170,7 +170,7 @@ static bool has_rate(const struct counter *counter, const struct rounds *rounds)
 	       counter->value >= counter->before;
 }
 
-/* Earlier values are found by their position, which does not change. */
+/* counter->before is found by its position: the order of the counters does not change. */
 static void counters_read(struct counters *counters)
 {
 	FILE *file = fopen(STAT_FILE, "re");
@@ -214,7 +214,7 @@ static void counters_json(const struct counters *counters, const struct rounds *
 
 /* ---- OpenMetrics ---- */
 
-/* MpaTxFpdus is mpa_tx_fpdus: an underline where a capital follows a small letter. */
+/* MpaTxFpdus becomes mpa_tx_fpdus. */
 static void metric_name(char *to, const char *from)
 {
 	for (const char *each = from; *each; each++) {
@@ -225,7 +225,7 @@ static void metric_name(char *to, const char *from)
 	*to = 0;
 }
 
-/* All counters, as they are read once. */
+/* Print all counters once. */
 void show_stat_metrics(void)
 {
 	static struct counters counters;
@@ -266,7 +266,7 @@ static void counter_row(struct table *table, const struct counter *counter,
 	*cell = need_memory(strdup(words->words ?: ""));
 }
 
-/* Those that are not zero, followed by the others if all are wanted. */
+/* The counters that are not 0, followed by the others with --all. */
 static void counters_table(const struct counters *counters, const struct rounds *rounds,
 			   const struct show_options *options)
 {
@@ -287,7 +287,7 @@ static void counters_table(const struct counters *counters, const struct rounds 
 	if (table.rows)
 		table_print(&table, !options->no_header);
 	else
-		puts("all counters are 0 (mpa show stat --all has their names)");
+		puts("all counters are 0 (mpa show stat --all prints them)");
 	table_free(&table);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A command that gets the records of a connection (--exec); and cleaning up when a signal
- * or an error ends this program: processes end, an incomplete file is removed.
+ * Run a command that reads and writes the records of a connection (--exec). Clean up when
+ * a signal or an error ends this program: end processes, remove an incomplete file.
  */
 #include "relay.h"
 
@@ -26,7 +26,7 @@ static struct {
 	bool ends_well;
 } tidy;
 
-/* Only what is safe in a signal handler. */
+/* Called from a signal handler: async-signal-safe functions only. */
 static void on_signal(int number)
 {
 	if (tidy.file)
@@ -52,7 +52,7 @@ void tidy_signals(void)
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		/* A process that was started in the background may ignore SIGINT. */
+		/* A shell ignores SIGINT in background jobs: leave it ignored. */
 		sigaction(numbers[i], NULL, &old);
 		if (old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
@@ -60,13 +60,13 @@ void tidy_signals(void)
 	atexit(on_exit_too);
 }
 
-/* A file that is removed when this program ends; NULL: none any longer. */
+/* The file to remove when this program ends; NULL: none. */
 void tidy_file(const char *path)
 {
 	tidy.file = path;
 }
 
-/* A process that gets SIGTERM when this one does. */
+/* A process that gets SIGTERM when this program ends. */
 void tidy_pid(pid_t pid, bool there)
 {
 	int i;
@@ -86,13 +86,13 @@ void tidy_pid(pid_t pid, bool there)
 		tidy.pids++;
 }
 
-/* They belong to another process. */
+/* In a child: the processes and the file are the parent's. */
 void tidy_no_pids(void)
 {
 	tidy.pids = 0;
 }
 
-/* Whether a signal is an orderly end: it interrupts nothing. */
+/* Whether a signal ends the program with status 0, as it interrupts nothing. */
 void tidy_ends_well(bool well)
 {
 	tidy.ends_well = well;
@@ -121,7 +121,7 @@ void child_start(struct child *child, const char *command, const struct session 
 	sigemptyset(&block);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		sigaddset(&block, numbers[i]);
-	/* No signal between the process and its entry. */
+	/* Block signals until the process is entered. */
 	sigprocmask(SIG_BLOCK, &block, &old);
 	child->pid = fork();
 	if (child->pid < 0)
@@ -143,8 +143,8 @@ void child_start(struct child *child, const char *command, const struct session 
 }
 
 /*
- * Wait for its end; if its connection has @failed, not for long: it gets SIGTERM after a
- * second, SIGKILL some seconds later. Returns its exit status, as a shell does.
+ * Wait for the command. If its connection has @failed, send SIGTERM after a second and
+ * SIGKILL some seconds later. Returns the exit status as a shell does.
  */
 int child_end(struct child *child, bool failed)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How MPA is started on a connection: the options that the commands share, and
- * the messages when startup fails (RFC 5044 section 7.1, RFC 6581).
+ * Start MPA on a connection: the options that the commands share, and the messages
+ * for failures (RFC 5044 section 7.1, RFC 6581).
  */
 #include "tool.h"
 
@@ -30,25 +30,25 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "How MPA is started:", 10 },
-	{ "markers", 'm', NULL, 0, "ask the peer for markers", 0 },
+	{ NULL, 0, NULL, 0, "Startup:", 10 },
+	{ "markers", 'm', NULL, 0, "request markers from the peer", 0 },
 	{ "no-crc", KEY_NO_CRC, NULL, 0,
-	  "do without CRCs, if the peer and both administrators agree", 0 },
+	  "no CRCs, if the peer and both administrators agree", 0 },
 	{ "revision", 'r', "N", 0, "0, 1 (RFC 5044) or 2 (RFC 6581)", 0 },
 	{ "role", KEY_ROLE, "ROLE", 0,
 	  "initiator, responder, or direct: without startup frames", 0 },
 	{ "private-data", 'd', "TEXT", 0,
-	  "goes to the peer with the startup frame; @FILE: what is in the file", 0 },
+	  "private data of the startup frame; @FILE: the content of the file", 0 },
 	{ "ird", KEY_IRD, "N", 0, "inbound RDMA Reads, to be negotiated (revision 2)", 0 },
 	{ "ord", KEY_ORD, "N", 0, "outbound RDMA Reads, to be negotiated (revision 2)", 0 },
 	{ "p2p", KEY_P2P, "RTR", OPTION_ARG_OPTIONAL,
 	  "peer-to-peer model (revision 2); RTR is a list of fpdu (default), write, read", 0 },
-	{ "permissive", KEY_PERMISSIVE, NULL, 0, "speak revision 0 with peers that do", 0 },
+	{ "permissive", KEY_PERMISSIVE, NULL, 0, "accept revision 0", 0 },
 	{ "tx-markers", KEY_TX_MARKERS, NULL, 0, "role direct: send markers", 0 },
 	{ "tx-no-crc", KEY_TX_NO_CRC, NULL, 0, "role direct: send no CRCs", 0 },
-	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "for startup; default is the policy's", 0 },
+	{ "timeout", KEY_TIMEOUT, "SECONDS", 0, "timeout of startup (default: the policy's)", 0 },
 	{ "place", KEY_PLACE, NULL, 0,
-	  "take records out of order (needs markers and CRCs)", 0 },
+	  "receive records out of order (needs markers and CRCs)", 0 },
 	{ NULL, '4', NULL, 0, "IPv4 only", 0 },
 	{ NULL, '6', NULL, 0, "IPv6 only", 0 },
 	{}
@@ -63,7 +63,7 @@ static unsigned long parse_number(struct argp_state *state, const char *text, un
 	errno = 0;
 	value = strtoul(text, &end, 0);
 	if (errno || *end || end == text || *text == '-' || value > most)
-		argp_error(state, "%s: %s is a number up to %lu", text, what, most);
+		argp_error(state, "%s: %s takes a number up to %lu", text, what, most);
 	return value;
 }
 
@@ -88,7 +88,7 @@ static void private_data(struct argp_state *state, struct mpa_start *start, cons
 		memcpy(start->private_data, text, len);
 	}
 	if (len > MPA_PRIVATE_DATA_MAX)
-		argp_error(state, "private data are at most %d octets long",
+		argp_error(state, "private data can have at most %d octets",
 			   MPA_PRIVATE_DATA_MAX);
 	start->private_len = len;
 }
@@ -106,7 +106,7 @@ static unsigned int rtr_flags(struct argp_state *state, const char *text)
 		else if (!strcmp(each, "read"))
 			flags |= MPA_START_RTR_READ;
 		else
-			argp_error(state, "%s: an RTR is fpdu, write or read", each);
+			argp_error(state, "%s: expected an RTR: fpdu, write or read", each);
 	free(list);
 	return flags;
 }
@@ -118,7 +118,7 @@ static int parse_role(struct argp_state *state, const char *text)
 	for (int i = 1; i < 4; i++)
 		if (!strcmp(text, names[i]))
 			return i;
-	argp_error(state, "%s: a role is initiator, responder or direct", text);
+	argp_error(state, "%s: expected a role: initiator, responder or direct", text);
 	return 0;
 }
 
@@ -130,12 +130,12 @@ unsigned int start_seconds(struct argp_state *state, const char *option, const c
 
 	seconds = strtod(text, &end);
 	if (*end || end == text || !(seconds >= 0.001 && seconds <= SECONDS_MOST))
-		argp_error(state, "%s %s: 0.001 to %d seconds are expected", option, text,
+		argp_error(state, "%s %s: expected 0.001 to %d seconds", option, text,
 			   SECONDS_MOST);
 	return seconds * 1000;
 }
 
-/* The bit in mpa_start.flags for a key without an argument; 0: none. */
+/* The bit in mpa_start.flags for a key; 0: none. */
 static unsigned int flag_of(int key)
 {
 	switch (key) {
@@ -213,7 +213,7 @@ void start_defaults(struct start_options *opt)
 	};
 }
 
-/* Put the ULP on a socket; ends the program if that fails. */
+/* Attach the ULP to a socket; exits on failure. */
 void start_attach(int fd)
 {
 	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
@@ -221,10 +221,10 @@ void start_attach(int fd)
 	if (errno == ENOENT)
 		die(STATUS_LOCAL,
 		    "the kernel has no mpa; load the module: sudo modprobe mpa, or insmod mpa.ko (at each boot: mpa(1))");
-	die(STATUS_LOCAL, "cannot put MPA on the connection: %m");
+	die(STATUS_LOCAL, "cannot attach MPA to the connection: %m");
 }
 
-/* The same for a connection that may have ended: whether it has the ULP now. */
+/* The same for a connection that may have ended. Returns whether the ULP is attached. */
 bool start_attached(int fd)
 {
 	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
@@ -235,7 +235,7 @@ bool start_attached(int fd)
 	return false;
 }
 
-/* An option of level SOL_MPA that is an int. */
+/* Set an int option of level SOL_MPA. */
 void start_set(int fd, int option, int value, const char *name)
 {
 	if (setsockopt(fd, SOL_MPA, option, &value, sizeof(value)))
@@ -281,7 +281,7 @@ const char *start_rtr(unsigned int flags)
 	return names[(flags & MPA_START_RTR) / MPA_START_RTR_FPDU];
 }
 
-/* The peer's frame without private data, in a line. The caller frees it. */
+/* The peer's frame without private data, as one line. The caller frees it. */
 char *start_frame(const struct mpa_peer *peer)
 {
 	const unsigned int flags = peer->flags, control = peer->control;
@@ -303,7 +303,7 @@ char *start_frame(const struct mpa_peer *peer)
 	return text;
 }
 
-/* The negotiated parameters, in a line. The caller frees it. */
+/* The negotiated parameters, as one line. The caller frees it. */
 char *start_agreed(const struct mpa_info *info)
 {
 	static const char *const crcs[] = { "no CRCs", "CRCs sent", "CRCs received", "CRCs" };
@@ -341,32 +341,32 @@ static char *why_refused(int fd, const struct start_options *opt)
 	return text;
 }
 
-/* errnos with which startup ends, and their messages */
+/* errnos of startup failures, and their messages */
 static const struct {
 	int err;
 	enum status status;
 	const char *why;
 } ends[] = {
 	{ EPROTO, STATUS_STARTUP,
-	  "what the peer has sent is no MPA frame that fits: does it speak MPA, this revision?" },
+	  "the peer's frame is malformed: does it speak MPA, this revision?" },
 	{ ETIMEDOUT, STATUS_STARTUP,
-	  "the peer's frame has not come in time: does it speak MPA, in the other role?" },
+	  "the peer's frame did not arrive in time: does it speak MPA, in the other role?" },
 	{ ECONNRESET, STATUS_STARTUP,
 	  "the peer closed during startup: it may not support MPA or the options" },
-	{ EPIPE, STATUS_STARTUP, "the peer has closed the connection during startup" },
-	{ ENOTCONN, STATUS_STARTUP, "the peer has closed the connection before startup" },
+	{ EPIPE, STATUS_STARTUP, "the peer closed the connection during startup" },
+	{ ENOTCONN, STATUS_STARTUP, "the peer closed the connection before startup" },
 	{ EPERM, STATUS_LOCAL,
-	  "net.mpa.place is 0 here: do without --place, or have it set (mpa policy)" },
+	  "net.mpa.place is 0 here: omit --place, or set it (mpa policy)" },
 	{ EUSERS, STATUS_LOCAL,
 	  "too many connections are in startup here: see net.mpa.startup_max (mpa policy)" },
 	{ ENOBUFS, STATUS_REFUSED,
-	  "the responder wants more inbound RDMA Reads than there are here: raise --ird" },
+	  "the responder wants a larger IRD than offered: raise --ird" },
 	{ EOPNOTSUPP, STATUS_REFUSED,
-	  "no RTR suits both ends: name others with --p2p=fpdu,write,read" },
+	  "the ends have no common RTR: name others with --p2p=fpdu,write,read" },
 	{ EBUSY, STATUS_STARTUP,
-	  "the peer has sent octets before startup: is it in the same role, or no MPA?" },
+	  "the peer sent octets before startup: does it speak MPA, in the other role?" },
 	{ EINVAL, STATUS_USAGE,
-	  "these options do not go together (private data in revision 2: at most 508 octets)" },
+	  "these options cannot be combined (private data in revision 2: at most 508 octets)" },
 	{}
 };
 
@@ -384,12 +384,12 @@ static char *why_startup(int fd, int err, const struct start_options *opt, enum 
 			*status = ends[i].status;
 			return need_memory(strdup(ends[i].why));
 		}
-	if (asprintf(&text, "startup has failed: %s", strerror(err)) < 0)
+	if (asprintf(&text, "startup failed: %s", strerror(err)) < 0)
 		need_memory(NULL);
 	return text;
 }
 
-/* A responder inspects the request, and answers it: returns 0 or an errno. */
+/* A responder reads the request and replies. Returns 0 or an errno. */
 static int answer(int fd, const struct start_options *opt)
 {
 	struct pollfd poll_for = { .fd = fd, .events = POLLIN };
@@ -413,10 +413,9 @@ static int answer(int fd, const struct start_options *opt)
 }
 
 /*
- * Start MPA in @role, unless the options name another one, on a socket that has
- * the ULP, and wait for the result. STATUS_OK is Full Operation, or a request
- * that was rejected as the options say; otherwise *why is text, freed by the
- * caller, about what has happened and what to do.
+ * Start MPA on a socket with the ULP, in @role unless the options name another one, and
+ * wait for the result. STATUS_OK is Full Operation, or a request that was rejected with
+ * --reject. Otherwise *why says what happened and what to do; the caller frees it.
  */
 enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role role, char **why)
 {
@@ -427,7 +426,7 @@ enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role rol
 	*why = NULL;
 	start.role = opt->role ? opt->role : (int)role;
 	if (start.role == MPA_ROLE_RESPONDER) {
-		/* It answers what is requested. */
+		/* A responder takes these from the request. */
 		start.flags &= ~(MPA_START_ENHANCED | MPA_START_P2P);
 		start.flags |= MPA_START_MANUAL;
 	}
@@ -435,7 +434,7 @@ enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role rol
 		start_set(fd, MPA_SEGMENT, opt->segment, "MPA_SEGMENT");
 	if (opt->quick)
 		setsockopt(fd, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
-	/* Records may arrive out of order only where markers were requested. */
+	/* Placing needs markers. */
 	if (setsockopt(fd, SOL_MPA, MPA_START, &start, sizeof(start)) ||
 	    (opt->place && setsockopt(fd, SOL_MPA, MPA_PLACE, &on, sizeof(on))))
 		err = errno;
@@ -454,8 +453,8 @@ static const char *const codes[] = {
 };
 
 /*
- * The meaning of an errno of send() or recv() in Full Operation; *why is text
- * that the caller frees.
+ * The exit status for an errno of send() or recv() in Full Operation. The caller frees
+ * *why.
  */
 enum status start_error(int fd, int err, char **why)
 {
@@ -473,7 +472,7 @@ enum status start_error(int fd, int err, char **why)
 	what = info.error == MPA_ERR_CRC ? "a record is damaged: its CRC or length is wrong" :
 	       info.error == MPA_ERR_MARKER ? "a marker points to the wrong place" :
 	       info.error == MPA_ERR_TCP ? "the stream ends inside a record" :
-	       "nothing more is received";
+	       "receiving has stopped";
 	len = asprintf(why, "%s (error %u, %s, at stream position %llu)", what, info.error,
 		       info.error < sizeof(codes) / sizeof(*codes) ? codes[info.error] : "?",
 		       info.error_position);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A table on a terminal: a column that does not fit begins a new line, and the
- * last one, if it is long, is folded between words.
+ * Print a table on a terminal: a column that does not fit starts a new line, and a long
+ * last column is folded between words.
  */
 #include "tool.h"
 #include "show.h"
@@ -23,7 +23,7 @@ void table_column(struct table *table, const char *head, bool right)
 	table->heads[table->columns++] = head;
 }
 
-/* A new row: its cells are to be filled with text that table_free() frees. */
+/* Add a row. The caller fills its cells with text that table_free() frees. */
 char **table_row(struct table *table)
 {
 	if (table->rows == table->room) {
@@ -36,7 +36,7 @@ char **table_row(struct table *table)
 	return table->cells + table->rows++ * table->columns;
 }
 
-/* Of the last column of the last row */
+/* Set the colour of the last cell of the last row. */
 void table_colour(struct table *table, int colour)
 {
 	table->colours[table->rows - 1] = colour;
@@ -89,7 +89,7 @@ static void new_line(struct layout *layout)
 	layout->blanks = INDENT;
 }
 
-/* The last cell, over as many lines as necessary. */
+/* Print the last cell, folded. */
 static void print_folded(struct layout *layout, const char *text)
 {
 	while (*text) {
@@ -160,7 +160,7 @@ void table_print(const struct table *table, bool header)
 			  table->colours[row]);
 }
 
-/* A number per second, short; the caller frees it. */
+/* A number per second, abbreviated; the caller frees it. */
 char *table_rate(double rate)
 {
 	static const char units[] = " kMGT";

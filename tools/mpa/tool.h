@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the commands of mpa(1): messages and exit statuses, ends of a TCP
- * connection, starting MPA and the messages if that fails.
+ * Shared by the commands of mpa(1): messages, exit statuses, endpoints, and the start
+ * of MPA.
  */
 #ifndef _MPA_TOOL_H
 #define _MPA_TOOL_H
@@ -19,8 +19,8 @@ enum status {
 	STATUS_OK,
 	STATUS_LOCAL,		/* a local error: a file, memory, no module */
 	STATUS_USAGE,		/* a wrong option or argument */
-	STATUS_CONNECT,		/* there is no TCP connection */
-	STATUS_REFUSED,		/* the peer speaks MPA, and has refused, or disagrees */
+	STATUS_CONNECT,		/* no TCP connection */
+	STATUS_REFUSED,		/* the peer speaks MPA, and refused or disagrees */
 	STATUS_STARTUP,		/* the peer does not speak MPA, or not in time */
 	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
 	STATUS_LOST,		/* the connection was lost in Full Operation */
@@ -28,10 +28,10 @@ enum status {
 	STATUS_IDLE,		/* no record for longer than the user allows */
 };
 
-/* A run interrupted by SIGINT, after it has printed its results */
+/* Interrupted by SIGINT, after printing the results */
 #define STATUS_INTERRUPTED	130
 
-/* A command: its name, what it does in a line, and its main(). */
+/* A command: name, description, main(). */
 struct command {
 	const char *name;
 	const char *what;
@@ -46,12 +46,12 @@ int show_main(int argc, char **argv);
 int monitor_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 
-/* main.c: the program mpa-conform, with the arguments after argv[0] */
+/* main.c: run the program mpa-conform, with the arguments after argv[0] */
 void run_conform(const char *command, int argc, char **argv) __attribute__((noreturn));
 
-/* say.c: colours, of what is printed to a terminal; "" elsewhere, or with NO_COLOR */
+/* say.c: colours on a terminal; "" elsewhere, or with NO_COLOR */
 enum colour {
-	COLOUR_NONE,		/* back to the usual one */
+	COLOUR_NONE,		/* the default colour */
 	COLOUR_BAD,
 	COLOUR_ODD,
 	COLOUR_GOOD,
@@ -61,9 +61,9 @@ enum colour {
 const char *colour(enum colour which);
 
 /* messages go to standard error, after "mpa COMMAND: ". */
-extern const char *say_command;		/* for the front of a message */
+extern const char *say_command;		/* for the prefix of messages */
 extern bool say_quiet;			/* only errors */
-/* Called with an error that ends the program, in addition to the message. */
+/* Called with an error that ends the program, after the message is printed. */
 extern void (*say_last)(enum status status, const char *text);
 
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -82,11 +82,11 @@ char *printable(const void *octets, size_t len);
 /* endpoint.c */
 struct endpoint {
 	const char *host;	/* NULL: any address */
-	const char *port;	/* what --port has said before there are words */
+	const char *port;	/* may be set by --port before the arguments are parsed */
 };
 
 #define ENDPOINT_PORT \
-	{ "port", 'p', "PORT", 0, "the port; then the only argument is the host", 0 }
+	{ "port", 'p', "PORT", 0, "port; the only argument is then the host", 0 }
 
 void endpoint_parse(struct endpoint *to, const char *text);
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv);
@@ -106,7 +106,7 @@ struct start_options {
 	int family;		/* AF_UNSPEC, or set by -4 and -6 */
 	int segment;		/* for MPA_SEGMENT */
 	bool quick;		/* TCP_NODELAY */
-	const char *reject;	/* responder: refuse, with this private data */
+	const char *reject;	/* responder: reject, with this private data */
 };
 
 /* In ms */
@@ -126,7 +126,7 @@ char *start_agreed(const struct mpa_info *info);
 char *start_frame(const struct mpa_peer *peer);
 enum status start_error(int fd, int err, char **why);
 
-/* Private data of a frame, as text if it is UTF-8, otherwise in hexadecimal. */
+/* Private data of a frame, as text if they are UTF-8, otherwise in hexadecimal. */
 char *start_private(const struct mpa_peer *peer);
 
 #endif /* _MPA_TOOL_H */

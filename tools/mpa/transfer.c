@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Shared by both ends of a file's transfer. */
+/* Shared by both ends of a file transfer. */
 #include "transfer.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 
 #define DRAIN_SECONDS	5.0
-#define LOOK_MS		10	/* between checks without an event */
+#define LOOK_MS		10	/* interval of checks that have no event to wait for */
 
 /* Whether a record has this tag and is at least as long as its struct. */
 bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
@@ -20,20 +20,20 @@ bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
 	return len >= least && !memcmp(octets, tag, TRANSFER_PLACE);
 }
 
-/* A hint for an end that expects other records. NULL: these are not a transfer's. */
+/* A hint for a command that expected other records; NULL: not a record of a transfer. */
 const char *transfer_hint(const char *octets, size_t len)
 {
 	if (transfer_is(octets, len, TRANSFER_WANT, TRANSFER_PLACE) ||
 	    transfer_is(octets, len, TRANSFER_DONE, sizeof(struct transfer_done)))
 		return "the peer wants a file: send one with --send FILE";
 	if (transfer_is(octets, len, TRANSFER_HEAD, sizeof(struct transfer_head)))
-		return "the peer sends a file: take it with --receive FILE";
+		return "the peer sends a file: receive it with --receive FILE";
 	return NULL;
 }
 
 /*
- * Wait until the socket is ready, or --idle expires. Returns poll()'s events,
- * or a negative errno: -ETIME is --idle's.
+ * Wait until the socket is ready. Returns poll()'s events or a negative errno; -ETIME
+ * if --idle expired.
  */
 int transfer_wait(struct session *session, short events)
 {
@@ -45,7 +45,7 @@ int transfer_wait(struct session *session, short events)
 	return n ? fds.revents : -ETIME;
 }
 
-/* Send a record, wait if there is no space. Returns 0 or an errno. */
+/* Send a record, and wait for space if necessary. Returns 0 or an errno. */
 int transfer_put_one(struct session *session, const void *octets, size_t len)
 {
 	int ready;
@@ -62,7 +62,7 @@ int transfer_put_one(struct session *session, const void *octets, size_t len)
 	return 0;
 }
 
-/* Wait until the peer's TCP has all that was sent: it stays there after a reset. */
+/* Wait until the peer's TCP has acknowledged everything: a reset does not discard it there. */
 static void wait_arrived(int fd, double until)
 {
 	int left = 0;
@@ -72,9 +72,8 @@ static void wait_arrived(int fd, double until)
 }
 
 /*
- * Read what the peer still sends, up to its end: a close() with unread records
- * would reset the connection, and the answer could be lost. After a damaged
- * record nothing can be read.
+ * Read until the peer closes: close() with unread records would reset the connection,
+ * and the answer could be lost. After a damaged record nothing can be read.
  */
 void transfer_drain(struct session *session)
 {
@@ -123,7 +122,7 @@ int transfer_fail(struct session *session, enum status status, const char *forma
 	return status;
 }
 
-/* The connection has failed with this errno; ETIME is --idle's. */
+/* Report that the connection failed with this errno; ETIME is that of --idle. */
 int transfer_lost(struct session *session, int err)
 {
 	enum status status = STATUS_IDLE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The records of a file's transfer (mpa-connect(1), PROTOCOL). Each begins with
- * 8 octets: in a data record the position in the file; in all others the first
- * is 0xff, which no position has. Numbers have their highest octet first.
+ * The records of a file transfer (mpa-connect(1), PROTOCOL). Each begins with 8 octets:
+ * in a data record the position in the file; in all others the first octet is 0xff,
+ * which no position has. Numbers are big-endian.
  */
 #ifndef _MPA_TRANSFER_H
 #define _MPA_TRANSFER_H
@@ -21,7 +21,7 @@
 #define TRANSFER_WANT		"\377mpawant"
 #define TRANSFER_DONE		"\377mpadone"
 
-/* From the sender, first: the name follows. */
+/* The sender's first record; the name follows. */
 struct transfer_head {
 	char tag[8];
 	uint32_t version;
@@ -29,7 +29,7 @@ struct transfer_head {
 	uint64_t size;
 } __attribute__((packed));
 
-/* From the sender, last */
+/* The sender's last record */
 struct transfer_tail {
 	char tag[8];
 	uint64_t size;
@@ -39,11 +39,11 @@ struct transfer_tail {
 enum transfer_result {
 	TRANSFER_WHOLE,
 	TRANSFER_DIFFERS,	/* something is missing or wrong */
-	TRANSFER_UNWANTED,	/* the receiver does not take this file */
+	TRANSFER_UNWANTED,	/* the receiver rejects this file */
 	TRANSFER_FAILED,	/* the receiver could not write it */
 };
 
-/* From the receiver, last: text for the user follows. */
+/* The receiver's last record; text for the user follows. */
 struct transfer_done {
 	char tag[8];
 	uint32_t result;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receive a file from records (transfer.h). Records may arrive in any order:
- * each is written to its position, in a file that gets its name at the end.
+ * Receive a file as records (transfer.h). Records may arrive in any order: each is
+ * written to its position, in a temporary file that is renamed at the end.
  */
 #include "transfer.h"
 
@@ -27,14 +27,14 @@ struct download {
 	struct progress progress;
 	struct transfer_tail tail;
 	char *folder;		/* folder for the file */
-	char *target;		/* its path; NULL: not known yet */
+	char *target;		/* path of the file; NULL: not known yet */
 	char *temporary;
 	int file;
 	bool out;		/* to standard output */
 	bool have_head;
 	bool have_tail;
 	uint64_t size;		/* the head's */
-	uint64_t top;		/* highest end of data received */
+	uint64_t top;		/* end of the received data with the highest position */
 	uint64_t received;
 	uint64_t hashed;	/* octets from the start that are in @sha */
 	uint64_t records;
@@ -43,7 +43,7 @@ struct download {
 	int status;
 };
 
-/* The transfer has failed; the text is also sent to the sender. */
+/* Fail the transfer; the text is also sent to the sender. */
 static int over(struct download *down, enum transfer_result result, enum status status,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -65,7 +65,7 @@ static int over(struct download *down, enum transfer_result result, enum status 
 	return -1;
 }
 
-/* A name from the peer must be a name in our folder, and printable on a terminal. */
+/* The peer's name must be a plain file name, and printable on a terminal. */
 static bool name_good(const char *name, size_t len)
 {
 	return len && len <= TRANSFER_NAME_MAX && *name != '.' && !memchr(name, '/', len) &&
@@ -78,7 +78,7 @@ static int check_target(struct download *down)
 
 	if (!down->session->opt->force && !lstat(down->target, &st))
 		return over(down, TRANSFER_UNWANTED, STATUS_LOCAL,
-			    "there is such a file already: --force overwrites it");
+			    "the file exists already: --force overwrites it");
 	return 0;
 }
 
@@ -92,11 +92,11 @@ static int take_head(struct download *down, const char *octets, size_t len)
 	memcpy(&head, octets, sizeof(head));
 	if (be32toh(head.version) != TRANSFER_VERSION)
 		return over(down, TRANSFER_UNWANTED, STATUS_DIFFERS,
-			    "the sender has version %u of the transfer, here is %u",
+			    "the sender has version %u of the transfer, the receiver %u",
 			    be32toh(head.version), TRANSFER_VERSION);
 	if (down->have_head || be32toh(head.name_len) != name_len)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "the first record of the file is not as it should be");
+			    "the first record of the file is malformed");
 	down->have_head = true;
 	down->size = be64toh(head.size);
 	down->progress.size = down->size == TRANSFER_SIZE_UNKNOWN ? 0 : down->size;
@@ -105,7 +105,7 @@ static int take_head(struct download *down, const char *octets, size_t len)
 	if (!name_good(name, name_len)) {
 		text = printable(name, name_len);
 		over(down, TRANSFER_UNWANTED, STATUS_DIFFERS,
-		     "the sender's name for the file, \"%s\", is not one to be taken: give one, as in --receive FILE",
+		     "the sender's file name \"%s\" cannot be used: give a name with --receive FILE",
 		     text);
 		free(text);
 		return -1;
@@ -118,13 +118,13 @@ static int take_head(struct download *down, const char *octets, size_t len)
 static int take_tail(struct download *down, const char *octets)
 {
 	if (down->have_tail)
-		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS, "the file has two ends");
+		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS, "the file has two end records");
 	memcpy(&down->tail, octets, sizeof(down->tail));
 	down->have_tail = true;
 	return 0;
 }
 
-/* Contiguous data, collected for one call. */
+/* Contiguous data, collected for one write. */
 struct run {
 	struct iovec iov[INBOUND_RECORDS];
 	int n;
@@ -168,10 +168,10 @@ static int take_data(struct download *down, struct run *run, const char *octets,
 	len -= TRANSFER_PLACE;
 	if (!len || len > limit || place > limit - len)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "there are octets after the file's end");
+			    "there are octets after the end of the file");
 	if (down->out && place != down->hashed)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "the file's octets do not come in order");
+			    "the octets of the file do not arrive in order");
 	if (place == down->hashed) {
 		sha256_update(&down->sha, len, (const uint8_t *)octets);
 		down->hashed += len;
@@ -197,7 +197,7 @@ static int take_record(struct download *down, struct run *run, const char *octet
 		return take_tail(down, octets);
 	if (len <= TRANSFER_PLACE || (unsigned char)*octets == TRANSFER_CONTROL)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "what the peer sends is no file: is it there with --send?");
+			    "the peer does not send a file: was it started with --send?");
 	return take_data(down, run, octets, len);
 }
 
@@ -208,7 +208,7 @@ static bool complete(const struct download *down)
 }
 
 /*
- * The connection failed with this errno; if the peer is still there it gets the reason.
+ * Report that the connection failed with this errno, if possible also to the peer.
  */
 static int broken(struct download *down, int err)
 {
@@ -234,7 +234,7 @@ static int take_batch(struct download *down)
 	session_active(down->session);
 	if (!n)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "the peer has ended before the file was complete");
+			    "the peer closed the connection before the file was complete");
 	for (size_t i = 0; i < down->in.records; at += down->in.length[i++])
 		if (take_record(down, &run, at, down->in.length[i]))
 			return -1;
@@ -264,7 +264,7 @@ static void receive_all(struct download *down)
 	}
 }
 
-/* What did not arrive in order is read again. */
+/* Hash the octets that arrived out of order: read them from the file. */
 static int hash_rest(struct download *down, uint64_t size)
 {
 	char *buf = need_memory(malloc(HASH_ROOM));
@@ -291,22 +291,22 @@ static int verify(struct download *down, uint8_t *digest)
 
 	if (down->size != TRANSFER_SIZE_UNKNOWN && down->size != size)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "the sender has announced %llu octets at first, %llu at the end: has its file changed?",
+			    "the sender announced %llu octets at first, %llu at the end: did its file change?",
 			    (unsigned long long)down->size, (unsigned long long)size);
 	if (down->received != size || down->top != size)
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "%llu octets have come, %llu were announced",
+			    "%llu octets arrived, %llu were announced",
 			    (unsigned long long)down->received, (unsigned long long)size);
 	if (!down->out && hash_rest(down, size))
 		return -1;
 	sha256_digest(&down->sha, SHA256_DIGEST_SIZE, digest);
 	if (memcmp(digest, down->tail.digest, SHA256_DIGEST_SIZE))
 		return over(down, TRANSFER_DIFFERS, STATUS_DIFFERS,
-			    "what has arrived is not what was sent: SHA-256 differs");
+			    "the file differs from what was sent: SHA-256 does not match");
 	return 0;
 }
 
-/* The file gets its name. */
+/* Rename the file to its final name. */
 static int finish(struct download *down)
 {
 	mode_t mask = umask(0);
@@ -364,7 +364,7 @@ static void tell(struct download *down, const uint8_t *digest)
 	struct mpa_info info;
 
 	start_info(down->session->fd, &info);
-	note("%s: %llu octets in %llu records, %s/s, SHA-256 %s, %llu placed: arrived whole", name,
+	note("%s: %llu octets in %llu records, %s/s, SHA-256 %s, %llu placed: complete", name,
 	     (unsigned long long)down->received, (unsigned long long)down->records, rate, hex,
 	     info.rx_placed);
 	if (down->session->opt->json)
@@ -378,8 +378,8 @@ static void tell(struct download *down, const uint8_t *digest)
 }
 
 /*
- * Parse the argument of --receive: a folder, and the file's path if it does not
- * have the sender's name. The caller frees both.
+ * Parse the argument of --receive: the folder, and the path unless the file gets the
+ * sender's name. The caller frees both.
  */
 static void place_of(const char *where, char **folder, char **target)
 {
@@ -410,14 +410,14 @@ void transfer_receive_check(const struct session_options *opt)
 	if (access(folder, F_OK))
 		die(STATUS_LOCAL, "the folder %s: %m", folder);
 	if (access(folder, W_OK | X_OK))
-		die(STATUS_LOCAL, "the folder %s cannot be written to: %m", folder);
+		die(STATUS_LOCAL, "cannot write to the folder %s: %m", folder);
 	if (target && !opt->force && !lstat(target, &st))
-		die(STATUS_LOCAL, "%s is there already: --force overwrites it", target);
+		die(STATUS_LOCAL, "%s exists already: --force overwrites it", target);
 	free(folder);
 	free(target);
 }
 
-/* The folder of the file, and its name until it is complete. */
+/* Create the temporary file, in the same folder. */
 static int prepare(struct download *down)
 {
 	const char *where = down->session->opt->receive;
@@ -453,7 +453,7 @@ static void release(struct download *down)
 	inbound_close(&down->in);
 }
 
-/* Returns the exit status: whether the received file is complete and correct. */
+/* Returns the exit status: 0 if the received file is complete and correct. */
 int transfer_receive(struct session *session)
 {
 	struct download down = { .session = session, .file = -1 };
@@ -465,7 +465,7 @@ int transfer_receive(struct session *session)
 	inbound_open(&down.in, session->fd, true);
 	progress_begin(&down.progress, session->opt->receive, 0);
 	start_info(session->fd, &info);
-	/* A responder may not send before it has received a record. */
+	/* A responder must not send before it has received a record. */
 	if (info.flags & MPA_INFO_MAY_SEND)
 		err = transfer_put_one(session, TRANSFER_WANT, TRANSFER_PLACE);
 	if (err)

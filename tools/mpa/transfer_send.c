@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define BATCH_RECORDS	64
-#define BATCH_OCTETS	(256 * 1024)	/* about, in a call */
+#define BATCH_OCTETS	(256 * 1024)	/* approximate size of a call */
 
 struct upload {
 	struct session *session;
@@ -25,7 +25,7 @@ struct upload {
 	const char *name;
 	int file;
 	uint64_t size;
-	bool grown;		/* the file has more than that */
+	bool grown;		/* the file has grown */
 	uint64_t sent;
 	uint64_t records;
 	uint64_t place[BATCH_RECORDS];
@@ -35,8 +35,8 @@ struct upload {
 	size_t room;		/* octets of data, allocated */
 	bool answered;
 	struct transfer_done answer;
-	char *text;		/* the receiver's text */
-	int status;		/* of this program */
+	char *text;		/* text from the receiver */
+	int status;		/* exit status */
 };
 
 static int lost(struct upload *up, int err)
@@ -52,8 +52,8 @@ static int wrong(struct upload *up, enum status result, const char *what)
 }
 
 /*
- * Read the receiver's messages: returns 1 if that is not its last one, 0 if
- * there is none now, -1 if none will follow.
+ * Read a message from the receiver. Returns 1 if more will follow, 0 if none has
+ * arrived, -1 if none will follow.
  */
 static int take(struct upload *up)
 {
@@ -66,19 +66,19 @@ static int take(struct upload *up)
 	session_active(up->session);
 	if (!n)
 		return wrong(up, STATUS_LOST,
-			     "the peer has ended without an answer: is it there with --receive?");
+			     "the peer closed the connection without an answer: was it started with --receive?");
 	if (transfer_is(up->in.buf, n, TRANSFER_WANT, TRANSFER_PLACE))
 		return 1;
 	if (!transfer_is(up->in.buf, n, TRANSFER_DONE, sizeof(up->answer)))
 		return wrong(up, STATUS_DIFFERS,
-			     "what the peer sends is no answer to a file: is it there with --receive?");
+			     "the peer does not receive a file: was it started with --receive?");
 	memcpy(&up->answer, up->in.buf, sizeof(up->answer));
 	up->text = printable(up->in.buf + sizeof(up->answer), n - sizeof(up->answer));
 	up->answered = true;
 	return -1;
 }
 
-/* The same for all that are there: 0, or -1 if none will follow. */
+/* Read all messages that have arrived. Returns 0, or -1 if none will follow. */
 static int take_all(struct upload *up)
 {
 	int more;
@@ -89,7 +89,7 @@ static int take_all(struct upload *up)
 	return more;
 }
 
-/* Send records, and read the receiver's messages meanwhile. */
+/* Send records, and read the receiver's messages while waiting. */
 static int put(struct upload *up, struct mmsghdr *msgs, int n)
 {
 	int done = 0, sent, err, ready;
@@ -111,7 +111,7 @@ static int put(struct upload *up, struct mmsghdr *msgs, int n)
 			if (!(ready & ~POLLOUT))
 				continue;
 		}
-		/* An answer says more than that nothing can be sent any longer. */
+		/* Prefer the receiver's answer to the errno. */
 		if (err != EINTR && take_all(up))
 			return -1;
 		if (err != EAGAIN && err != EINTR)
@@ -143,7 +143,7 @@ static int put_head(struct upload *up)
 	return put_one(up, octets, sizeof(head) + strlen(up->name));
 }
 
-/* Returns the number of octets read: fewer than requested only at the end. */
+/* Returns the number of octets read; fewer than requested only at the end. */
 static ssize_t fill(struct upload *up, size_t len)
 {
 	size_t done = 0;
@@ -162,7 +162,7 @@ static ssize_t fill(struct upload *up, size_t len)
 	return done;
 }
 
-/* The length of data with which a record fills a segment: it may change. */
+/* The data length that fills a segment; it may change. */
 static size_t record_room(const struct upload *up)
 {
 	socklen_t len = sizeof(int);
@@ -178,7 +178,7 @@ static int read_error(struct upload *up)
 	return -1;
 }
 
-/* All that was announced has been sent: returns 0, or -1 on an error. */
+/* Check whether the file has grown. Returns 0, or -1 on an error. */
 static int see_end(struct upload *up)
 {
 	ssize_t len = fill(up, 1);
@@ -237,13 +237,13 @@ static int put_tail(struct upload *up, uint8_t *digest)
 	return put_one(up, &tail, sizeof(tail));
 }
 
-/* Whether there was less or more data than the head has announced. */
+/* Whether the length differs from the announced one. */
 static bool has_changed(struct upload *up)
 {
 	if (up->size == TRANSFER_SIZE_UNKNOWN || (up->sent == up->size && !up->grown))
 		return false;
 	up->status = transfer_fail(up->session, STATUS_LOCAL,
-				   "%s: has changed while it was sent: it had %llu octets, and now has %s (if a file grows, use --send - <FILE)",
+				   "%s changed while it was sent: it had %llu octets, and now has %s (if a file grows, use --send - <FILE)",
 				   up->path, (unsigned long long)up->size,
 				   up->grown ? "more" : "fewer");
 	return true;
@@ -262,25 +262,25 @@ static void hear(struct upload *up)
 	}
 }
 
-/* Interpret the receiver's answer. */
+/* Report the receiver's answer. */
 static int judge(struct upload *up, const uint8_t *digest)
 {
 	uint32_t result = be32toh(up->answer.result);
 
 	if (result == TRANSFER_UNWANTED)
 		return transfer_fail(up->session, STATUS_REFUSED,
-				     "%s: the receiver does not take it: %s", up->path, up->text);
+				     "%s: the receiver rejected the file: %s", up->path, up->text);
 	if (result == TRANSFER_FAILED)
 		return transfer_fail(up->session, STATUS_DIFFERS,
 				     "%s: the receiver could not write it: %s", up->path, up->text);
 	if (result > TRANSFER_FAILED)
 		return transfer_fail(up->session, STATUS_DIFFERS,
-				     "%s: the receiver's answer %u is not known here: %s", up->path,
+				     "%s: unknown answer %u from the receiver: %s", up->path,
 				     result, up->text);
 	if (result != TRANSFER_WHOLE || be64toh(up->answer.size) != up->sent || !digest ||
 	    memcmp(up->answer.digest, digest, SHA256_DIGEST_SIZE))
 		return transfer_fail(up->session, STATUS_DIFFERS,
-				     "%s: what has arrived is not what was sent%s%s", up->path,
+				     "%s: the received file differs%s%s", up->path,
 				     *up->text ? "; the receiver says: " :
 						 ": sizes or SHA-256 differ", up->text);
 	return STATUS_OK;
@@ -291,7 +291,7 @@ static void tell(struct upload *up, const uint8_t *digest)
 	double seconds = now() - up->progress.began;
 	char *hex = transfer_hex(digest), *rate = octets_text(up->sent / seconds);
 
-	note("%s: %llu octets in %llu records, %s/s, SHA-256 %s: arrived whole", up->path,
+	note("%s: %llu octets in %llu records, %s/s, SHA-256 %s: complete", up->path,
 	     (unsigned long long)up->sent, (unsigned long long)up->records, rate, hex);
 	if (up->session->opt->json)
 		event("file", up->session->peer,
@@ -318,7 +318,7 @@ static int send_file(struct upload *up)
 	if (more >= 0) {
 		bool changed = has_changed(up);
 
-		/* The receiver also answers what ends too early. */
+		/* The receiver answers even if the file ended too early. */
 		if (changed || !put_tail(up, digest)) {
 			complete = !changed;
 			shutdown(up->session->fd, SHUT_WR);
@@ -343,11 +343,11 @@ void transfer_send_check(const struct session_options *opt)
 		die(STATUS_LOCAL, "%s: %m", opt->send);
 	if (S_ISDIR(st.st_mode))
 		die(STATUS_LOCAL,
-		    "%s is a folder: pack it, as in tar -c %s | mpa connect --send -",
+		    "%s is a folder: pack it, for example tar -c %s | mpa connect --send -",
 		    opt->send, opt->send);
 }
 
-/* Returns the exit status: whether the receiver has an identical file. */
+/* Returns the exit status: 0 if the receiver has an identical file. */
 int transfer_send(struct session *session)
 {
 	struct upload up = { .session = session, .path = session->opt->send };
@@ -360,7 +360,7 @@ int transfer_send(struct session *session)
 	up.file = input ? STDIN_FILENO : open(up.path, O_RDONLY | O_CLOEXEC);
 	if (up.file < 0 || fstat(up.file, &st))
 		return transfer_fail(session, STATUS_LOCAL, "%s: %m", up.path);
-	/* Files of /proc have a size of 0, whatever can be read. */
+	/* Files in /proc have a size of 0. */
 	up.size = S_ISREG(st.st_mode) && !input && st.st_size ? (uint64_t)st.st_size :
 								TRANSFER_SIZE_UNKNOWN;
 	sha256_init(&up.sha);

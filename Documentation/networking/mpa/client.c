@@ -53,7 +53,7 @@ static const char *why(int err)
 	case ENOENT:
 		return "the module is not loaded: modprobe mpa";
 	case ECONNREFUSED:
-		return "the peer has rejected the request";
+		return "the peer rejected the request";
 	case EPROTO:
 		return "the peer does not speak MPA";
 	case EBADMSG:
