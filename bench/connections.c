@@ -144,7 +144,7 @@ static void start(int fd, int role)
 {
 	struct mpa_start start = { .role = role, .revision = 1 };
 
-	/* No longer than necessary: its memory is counted. */
+	/* Only as long as necessary, as its memory is counted. */
 	if (setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")) ||
 	    setsockopt(fd, SOL_MPA, MPA_START, &start, 16))
 		fail("MPA_START");
@@ -257,7 +257,7 @@ static void print_memory(const char *name, const struct memory *from,
 	       (to->pages - from->pages) / sockets);
 }
 
-/* A few octets more do not matter for many connections, but do for one. */
+/* For one connection even a few octets matter. */
 static void measure_memory(struct many *many, bool last)
 {
 	uint64_t sockets = 2 * many->plan->count;
@@ -270,7 +270,7 @@ static void measure_memory(struct many *many, bool last)
 	watched = memory();
 	requests(many, many->plan->count);
 	used = memory();
-	/* Epoll's memory does not belong to them. */
+	/* Epoll's memory is not part of a connection's. */
 	used.slab -= watched.slab - idle.slab;
 	used.pages -= watched.pages - idle.pages;
 	printf("{");
@@ -296,7 +296,7 @@ void connections(const struct plan *plan)
 	many.from = listener(&many.at);
 	many.events = epoll_create1(0);
 	memory();
-	/* The first ones also allocate what all share. */
+	/* The first connections also allocate shared memory. */
 	open_all(&many);
 	watch_all(&many);
 	requests(&many, plan->count);

@@ -13,7 +13,7 @@
 #define MEASURED	64	/* of these, first and last */
 #define RECORD		1400
 
-/* A large buffer, and a window that is as open: it grows with what arrives. */
+/* A large buffer, and a window that grows with the received data. */
 static void open_wide(int fd[2])
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY), i;
@@ -38,7 +38,7 @@ static double clock_now(void)
 	return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-/* One after the other, one record each. Return: nanoseconds. */
+/* Send segments of one record each. Return: nanoseconds. */
 static double segments(struct forger *forger, const u8 *stream, const u32 *start,
 		       u32 from, u32 nr, u32 step)
 {
@@ -53,7 +53,7 @@ static double segments(struct forger *forger, const u8 *stream, const u32 *start
 	return clock_now() - began;
 }
 
-/* Return: the number of records that the receiver gets now. */
+/* Return: the number of records that can be received now. */
 static u32 received_now(int fd)
 {
 	static u8 octets[2 * RECORD];
@@ -89,7 +89,7 @@ static void measure(const struct plan *plan)
 		fail("MPA");
 	set_int(fd[1], SOL_MPA, MPA_PLACE, plan->place);
 
-	/* Records 1, 3, 5 and so on; then what follows the last of them. */
+	/* Send records 1, 3, 5 and so on; then those that follow the last one. */
 	segments(&forger, stream, start, 1, islands, 2);
 	nanosleep(&moment, NULL);
 	i = 2 * islands;

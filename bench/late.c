@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records at a steady rate over a wire that loses packets: how long each is in
- * the receiver's kernel until the receiver gets it.
+ * Send records at a steady rate over a wire that loses packets, and measure how long
+ * each is in the receiver's kernel before it is returned.
  *
  * libpcap shows when its octets arrive at the receiver's device, and stores
  * them in memory; they are evaluated at the end. A record has arrived when its
@@ -25,7 +25,7 @@
 
 #include "traffic.h"
 
-/* Sent after those that count, so that nothing delays the last octets. */
+/* Sent after the measured records, so that nothing delays their last octets. */
 #define MORE_RECORDS	16
 
 #define SNAP		128
@@ -83,7 +83,7 @@ static uint64_t real_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-/* Before there are two processes: both write to it. */
+/* Allocate before fork(): both processes write to it. */
 void late_prepare(const struct plan *plan)
 {
 	errno = EINVAL;
@@ -349,7 +349,7 @@ void late_recv(struct end *end, struct result *to)
 	tell(end, 0);
 }
 
-/* The last one's end is not known. One letter each: p placed, l lost, b both. */
+/* The end of the last record is not known. One letter each: p placed, l lost, b both. */
 void late_print(const struct plan *plan)
 {
 	uint64_t i, last = plan->count - 1, soonest = UINT64_MAX;
@@ -357,7 +357,7 @@ void late_print(const struct plan *plan)
 
 	if (!kind)
 		fail("memory");
-	/* Lost: one that was sent later has arrived earlier. */
+	/* Lost: a record that was sent later arrived earlier. */
 	for (i = last; i--;) {
 		bool lost = record[i].arrived > soonest;
 

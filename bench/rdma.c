@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * RDMA Send, RDMA Write and RDMA Read, over whatever device is at the address: siw.
- * A message must find a receive buffer, so each end counts what it may send. With
- * --send mmsg a call's work requests are handed over together.
+ * A message needs a receive buffer, so each end counts the messages that it may send.
+ * With --send mmsg all work requests of a call are posted together.
  */
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ struct rdma {
 	size_t each;
 	size_t into;			/* offset in @room for Writes */
 	uint64_t posted, completed;	/* requests to send */
-	struct ibv_send_wr list[WRITES + 1];	/* not handed over yet */
+	struct ibv_send_wr list[WRITES + 1];	/* not posted yet */
 	struct ibv_sge listed[WRITES + 1];
 	unsigned int waiting;		/* in it */
 	unsigned int credit;		/* messages that may be sent */
@@ -188,8 +188,8 @@ static void hand_over(struct rdma *rdma)
 }
 
 /*
- * At once, unless the call's requests are to be handed over together. @tell: of its
- * completion, and so of those before it.
+ * Post at once, unless the call's requests are posted together. @tell: signal the
+ * completion, and so those of earlier requests.
  */
 static void post_send(struct end *end, enum ibv_wr_opcode opcode, const void *octets,
 		      size_t len, uint64_t to, bool tell)
@@ -284,7 +284,7 @@ static bool reap(struct end *end)
 			received(end, &wc[i]);
 			continue;
 		}
-		/* siw reports a Send after a Read before that. */
+		/* siw reports a Send after an earlier Read. */
 		if (wc[i].wr_id > rdma->completed)
 			rdma->completed = wc[i].wr_id;
 		if (wc[i].opcode == IBV_WC_RDMA_READ)
@@ -359,7 +359,7 @@ static void rdma_write(struct end *end)
 	hand_over(rdma);
 }
 
-/* It may be read, by the receiver. */
+/* The receiver may read it. */
 static void rdma_offer(struct end *end)
 {
 	send_message(end, end->data, NOTICE_LEN);
@@ -385,7 +385,7 @@ static size_t rdma_recv(struct end *end)
 	size_t n;
 
 	while (!rdma->arrived) {
-		/* Two batches, so that there is always something under way */
+		/* Two batches, so that one is always in flight. */
 		while (rdma->ready && rdma->reading < 2)
 			fetch(end);
 		progress(end);

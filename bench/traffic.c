@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * traffic: send octets from host alpha to host beta in one way, and measure the
+ * traffic: send octets from host alpha to host beta with one method, and measure the
  * cost. Prints a line of JSON.
  *
- * To be run where the clock counts instructions; then a nanosecond is one
- * instruction. Nothing here polls, which would be counted.
+ * To be run in a guest whose clock counts instructions: a nanosecond is one
+ * instruction. The program does not poll, as that would be counted.
  */
 
 #include <arpa/inet.h>
@@ -71,7 +71,7 @@ void set_int(int fd, int level, int option, int value)
 		fail("setsockopt");
 }
 
-/* Received octets are a repetition of one call's. */
+/* The received octets repeat those of one call. */
 void check(struct end *end, const uint8_t *octets, size_t len)
 {
 	size_t from = end->pos % end->len;
@@ -164,7 +164,7 @@ static void begin(struct end *end, const struct plan *plan, bool sender,
 	end->buf = malloc(plan->read + 4096);
 	if (!end->data || !end->buf)
 		fail("memory");
-	/* Pages that were never written are all the same page. */
+	/* Write to the pages: unwritten ones are all the zero page. */
 	memset(end->buf, 1, plan->read);
 	for (i = 0; i < end->len; i++)
 		end->data[i] = i * 2654435761U >> 24;
@@ -281,7 +281,7 @@ static void bulk_recv(struct end *end, struct result *to)
 #define BURSTS		8
 #define WARM_BURSTS	6
 
-/* Not counted. TCP is left alone: it may wait for a delayed ACK. */
+/* Not counted. Do not disturb TCP, which may wait for a delayed ACK. */
 static bool wait_sent(const struct end *end)
 {
 	const struct timespec moment = { .tv_nsec = 100000 };
@@ -509,12 +509,12 @@ static const char usage[] =
 "usage: traffic --way tcp|ktls|sctp|library|mpa [OPTION]...\n"
 "  --mode bulk        both ends at work (default)\n"
 "         apart       bursts of --octets, sent, then received\n"
-"         stalled     nobody receives, until --octets are queued\n"
+"         stalled     the receiver does not read until --octets are queued\n"
 "         rr          --count requests and answers\n"
 "         connections --count idle ones, and round trips over them\n"
 "         islands     segments after --count islands out of order\n"
 "         late        --count records, --rate a second: how long each waits\n"
-"  --size N           octets of a sending call, or of each record of it\n"
+"  --size N           octets of a sending call, or of each record in it\n"
 "  --batch N          records of a call (sendmmsg; library: writev)\n"
 "  --mixed N          records of sendmmsg are of N to --size octets\n"
 "  --packing          MPA_PACKING\n"
@@ -526,9 +526,9 @@ static const char usage[] =
 "  --no-crc           MPA without CRC\n"
 "  --place            MPA_PLACE\n"
 "  --unordered        SCTP: messages need no order\n"
-"  --relay            through a proxy that cuts the stream anew\n"
+"  --relay            through a proxy that resegments the stream\n"
 "  --rate N           records a second\n"
-"  --octets N         to carry, default 20000000\n"
+"  --octets N         to transfer, default 20000000\n"
 "  --warm N           bulk: octets before these, default 4000000\n"
 "  --count N          default 5000\n"
 "  --repeat N         default 3\n";

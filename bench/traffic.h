@@ -41,7 +41,7 @@ enum form {
  * @no_crc:	MPA without CRCs
  * @place:	MPA_PLACE
  * @unordered:	SCTP: messages need no order
- * @relay:	through a proxy that cuts the stream anew
+ * @relay:	through a proxy that resegments the stream
  * @rate:	records a second
  * @octets:	to measure over, at least
  * @warm:	before these, so that windows and buffers have grown

@@ -6,8 +6,8 @@
  *	echo client localhost 4242 hello "a second record"
  *	echo client localhost 4242 <FILE		each line, none of them empty, is a record
  *
- * Shows mpa_socket.h: one send is one record, one receive returns one; the end of the stream;
- * what to say when it ends otherwise. The server has a process for each connection.
+ * Shows mpa_socket.h: one send is one record, and one receive returns one; the end of the
+ * stream; error messages. The server has a process for each connection.
  */
 #include <errno.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static int ask(int fd, const char *record)
 	ssize_t len;
 
 	if (!*record) {
-		fprintf(stderr, "echo: a record has at least one octet, this one is empty\n");
+		fprintf(stderr, "echo: a record must have at least one octet\n");
 		return 1;
 	}
 	if (mpa_socket_send(fd, record, strlen(record)) < 0)
@@ -71,7 +71,7 @@ static int ask(int fd, const char *record)
 	if (len < 0)
 		return failed("recv", fd);
 	if (!len) {
-		fprintf(stderr, "echo: the server has closed the connection\n");
+		fprintf(stderr, "echo: the server closed the connection\n");
 		return 1;
 	}
 	printf("%.*s\n", (int)len, answer);

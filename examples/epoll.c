@@ -6,10 +6,10 @@
  *	epoll server 4242 &
  *	epoll load localhost 4242 10000 3	connections, records on each
  *
- * Shows: a listening socket whose connections start by themselves; startup by
- * hand on non-blocking sockets (MPA_START, EINPROGRESS, EPOLLOUT, SO_ERROR); a
- * record that the socket does not accept now is kept until EPOLLOUT. An idle
- * connection needs no memory in the server but its entry in a table.
+ * Shows: a listening socket whose accepted connections start automatically; startup
+ * on non-blocking sockets (MPA_START, EINPROGRESS, EPOLLOUT, SO_ERROR); keeping a
+ * record until EPOLLOUT if the socket does not accept it. An idle connection needs
+ * only an entry in a table of the server.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ enum {
 
 static char buf[MPA_ULPDU_MAX];
 
-/* File descriptors are below the limit that it returns. */
+/* Raise the limit of file descriptors, and return it. */
 static rlim_t raise_limit(void)
 {
 	struct rlimit limit;
@@ -82,7 +82,7 @@ static void hang_up(int epoll, int fd)
 	resume(epoll);
 }
 
-/* Keep a record, and read no other before it was sent. */
+/* Keep a record, and stop reading until it is sent. */
 static void keep(int epoll, int fd, size_t len)
 {
 	struct waiting *kept = malloc(sizeof(*kept) + len);
@@ -127,7 +127,7 @@ static void send_kept(int epoll, int fd)
 	watch(epoll, EPOLL_CTL_MOD, fd, EPOLLIN);
 }
 
-/* Startup needs no calls; EPOLLIN comes with the first record, or on failure. */
+/* Startup needs no call; EPOLLIN reports the first record, or a failure. */
 static void take_all(int epoll, int listener)
 {
 	int fd;
@@ -137,7 +137,7 @@ static void take_all(int epoll, int listener)
 			close(fd);
 	if (errno != EMFILE && errno != ENFILE)
 		return;
-	perror("epoll: accept, again when a connection has ended or a second is quiet");
+	perror("epoll: accept, trying again when a connection ends, or after a second");
 	watch(epoll, EPOLL_CTL_MOD, listener, 0);
 	paused = listener;
 }
@@ -158,7 +158,7 @@ static int serve(const char *port)
 	fflush(stdout);
 	while ((n = epoll_wait(epoll, events, EVENTS, paused < 0 ? -1 : PAUSE_MS)) >= 0 ||
 	       errno == EINTR) {
-		/* Others than this server's connections may use the files. */
+		/* Files may also be freed elsewhere, so try again after a second. */
 		if (!n)
 			resume(epoll);
 		while (n-- > 0) {
@@ -195,7 +195,7 @@ static void fill(char *record, int fd, unsigned int round)
 	memset(record + strlen(record), 'x', RECORD - strlen(record));
 }
 
-/* The next record, or none if this was the last. */
+/* Send the next record, unless this was the last one. */
 static int send_next(struct load *load, int fd)
 {
 	char record[RECORD];
@@ -219,7 +219,7 @@ static int open_one(struct load *load)
 	return watch(load->epoll, EPOLL_CTL_ADD, fd, EPOLLOUT);
 }
 
-/* Startup by hand: EINPROGRESS, and EPOLLOUT when it is over. */
+/* Non-blocking startup: EINPROGRESS, then EPOLLOUT when it is complete. */
 static int start(struct load *load, int fd)
 {
 	struct mpa_start start = { .role = MPA_ROLE_INITIATOR, .revision = 1 };
@@ -270,7 +270,7 @@ static int step(struct load *load, int fd)
 	return load->stage[fd] == CONNECTING ? start(load, fd) : started(load, fd);
 }
 
-/* All are open at the end: none is closed before the last answer arrives. */
+/* No connection is closed before the last answer arrives. */
 static int run(struct load *load)
 {
 	struct epoll_event events[EVENTS];
@@ -303,7 +303,7 @@ static int client(char **argv)
 	load.stage = calloc(limit, sizeof(*load.stage));
 	load.sent = calloc(limit, sizeof(*load.sent));
 	if (!load.stage || !load.sent || getaddrinfo(argv[0], argv[1], &hints, &load.to)) {
-		fprintf(stderr, "epoll: no memory, or no address of %s\n", argv[0]);
+		fprintf(stderr, "epoll: out of memory, or unknown host %s\n", argv[0]);
 		return 1;
 	}
 	rc = run(&load);

@@ -5,7 +5,7 @@
  *	fileserver serve 4242 DIRECTORY &
  *	fileserver get localhost 4242 NAME >COPY
  *
- * Shows: sendfile() with MPA_SEGMENT 0, which cuts the file into records that
+ * Shows: sendfile() with MPA_SEGMENT 0, which splits the file into records that
  * fill TCP's segments. A request is a record with the name. The answer is a
  * record with the length, or an errno, then the octets of the file in records
  * of any length, each checked by its CRC before it is returned.
@@ -70,7 +70,7 @@ static int send_file(int fd, int directory, const char *name)
 		header.error = htobe32(errno);
 	else
 		header.length = htobe64(stat.st_size);
-	/* It is shorter than a segment, so this is one record, also with MPA_SEGMENT. */
+	/* Shorter than a segment, so one record even with MPA_SEGMENT. */
 	if (send(fd, &header, sizeof(header), MSG_NOSIGNAL) < 0) {
 		if (file >= 0)
 			close(file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Requests and answers, many outstanding at a time, which a lost segment does
- * not block: it delays only the records that it contains.
+ * Many outstanding requests and answers. A lost segment delays only the records that
+ * it contains.
  *
  *	rpc server 4242 &
  *	rpc client localhost 4242 10000
@@ -9,7 +9,7 @@
  * Shows: markers and MPA_PLACE at both ends, so that each record is returned as soon as
  * it is complete; MPA_RECVINFO, which shows the records that came early; an id in each
  * record, by which the client matches answers in any order. It prints the number of
- * requests and answers that have overtaken lost ones. To lose some:
+ * requests and answers that arrived before lost ones. To lose some:
  *
  *	tc qdisc add dev lo root netem delay 5ms loss 2%
  */
@@ -50,7 +50,7 @@ static int place(int fd)
 	return mpa_socket_set(fd, MPA_PLACE, 1) || mpa_socket_set(fd, MPA_RECVINFO, 1);
 }
 
-/* Whether the record has come early, ahead of a lost one */
+/* Whether the record arrived before an earlier one */
 static ssize_t recv_placed(int fd, struct message *message, bool *early)
 {
 	struct mpa_recvinfo info;
@@ -114,7 +114,7 @@ static int serve(const char *port)
 	return 1;
 }
 
-/* A request whose answer differs from that of its neighbours. */
+/* A request whose answer differs from those of adjacent requests. */
 static int request(int fd, unsigned int id)
 {
 	struct message message = { .id = id };
@@ -142,7 +142,7 @@ static int take_answer(int fd, bool *answered, unsigned int sent, unsigned int *
 	if (len < 0)
 		return failed("recv", fd);
 	if (!len) {
-		fprintf(stderr, "rpc: the server has closed the connection\n");
+		fprintf(stderr, "rpc: the server closed the connection\n");
 		return 1;
 	}
 	if (len != ANSWER_LEN || message.id >= sent || answered[message.id] ||

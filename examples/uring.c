@@ -5,9 +5,9 @@
  *	uring 4242 &
  *	echo client localhost 4242 hello
  *
- * Shows: one accept for all connections (multishot), and receive and send of
- * io_uring, which are recv() and send(): one record each. A receive has no
- * MSG_WAITALL, with which io_uring would join records. Needs Linux 5.19, liburing.
+ * Shows: one multishot accept for all connections; receive and send operations, each of
+ * one record. Receives do not set MSG_WAITALL, as io_uring would then join records.
+ * Needs Linux 5.19 and liburing.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -27,7 +27,7 @@ struct connection {
 	char record[MPA_ULPDU_MAX];
 };
 
-/* An entry in the queue; submits its content first if it is full. */
+/* Get a submission queue entry; submits the queue first if it is full. */
 static struct io_uring_sqe *next_entry(struct io_uring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -39,7 +39,7 @@ static struct io_uring_sqe *next_entry(struct io_uring *ring)
 	return sqe;
 }
 
-/* Its completions have no connection. */
+/* Completions of accept have no connection. */
 static void accept_all(struct io_uring *ring, int listener)
 {
 	struct io_uring_sqe *sqe = next_entry(ring);
@@ -49,9 +49,9 @@ static void accept_all(struct io_uring *ring, int listener)
 }
 
 /*
- * A multishot operation may end, and is then started again. If it has failed,
- * as without files or memory, it would fail again at once: so wait for a
- * timeout first, whose completion has no connection either.
+ * A multishot operation that has ended is started again. After a failure, such as a
+ * lack of files or memory, it would fail again at once: wait for a timeout first,
+ * whose completion has no connection either.
  */
 static void accept_again(struct io_uring *ring, int listener, int result)
 {
@@ -62,7 +62,7 @@ static void accept_again(struct io_uring *ring, int listener, int result)
 		accept_all(ring, listener);
 		return;
 	}
-	fprintf(stderr, "uring: accept: %s, again in a second\n", strerror(-result));
+	fprintf(stderr, "uring: accept: %s, trying again in a second\n", strerror(-result));
 	sqe = next_entry(ring);
 	io_uring_prep_timeout(sqe, &pause, 0, 0);
 	io_uring_sqe_set_data(sqe, NULL);
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 	}
 	rc = io_uring_queue_init(ENTRIES, &ring, 0);
 	if (rc) {
-		fprintf(stderr, "uring: no io_uring here: %s\n", strerror(-rc));
+		fprintf(stderr, "uring: cannot set up io_uring: %s\n", strerror(-rc));
 		return 4;
 	}
 	listener = mpa_socket_listen(NULL, argv[1], 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Records on TCP sockets by MPA (RFC 5044), in a few calls. All is here, static inline,
- * for C and C++: there is nothing to link. mpa(7) explains what is below.
+ * Records on TCP sockets with MPA (RFC 5044), in a few calls. All functions are static
+ * inline, for C and C++: there is no library to link. mpa(7) explains the options.
  *
  *	int fd = mpa_socket_connect("localhost", "4242", 0, 5000);
  *
@@ -10,8 +10,8 @@
  *	mpa_socket_send(fd, "hello", 5);
  *	len = mpa_socket_receive(fd, buf, sizeof(buf), NULL);
  *
- * Each call returns -1 and sets errno if it fails, as system calls do. Sockets are as
- * any others: poll(2) them, set their options, close(2) them. Threads may share one.
+ * A call that fails returns -1 and sets errno, as system calls do. poll(2), setsockopt(2)
+ * and close(2) work as for any socket. Threads may share a socket.
  */
 #ifndef MPA_SOCKET_H
 #define MPA_SOCKET_H
@@ -21,7 +21,7 @@
 #include <linux/mpa.h>
 #include <netdb.h>
 #include <netinet/in.h>
-/* It and linux/tcp.h exclude each other. */
+/* This header and linux/tcp.h exclude each other. */
 #ifndef _LINUX_TCP_H
 #include <netinet/tcp.h>
 #endif
@@ -39,7 +39,7 @@ extern "C" {
 
 #define MPA_SOCKET_BACKLOG	1024	/* of mpa_socket_listen() */
 
-/* Of this header alone, from here to the next such line. */
+/* Internal, from here to the next such line. */
 
 static inline long long mpa_socket_now_(void)
 {
@@ -60,7 +60,7 @@ static inline int mpa_socket_left_(long long until)
 	return left > 0 ? (int)left : 0;
 }
 
-/* What connect() or MPA_START has begun: its end, as SO_ERROR has it. */
+/* Wait for the end of connect() or MPA_START. Returns SO_ERROR. */
 static inline int mpa_socket_finish_(int fd, long long until)
 {
 	struct pollfd room = { fd, POLLOUT, 0 };
@@ -106,7 +106,7 @@ static inline struct addrinfo *mpa_socket_resolve_(const char *host, const char 
 /* ---- attach and start ---- */
 
 /**
- * mpa_socket_set() - set an option of MPA that is an int
+ * mpa_socket_set() - set an int option of MPA
  * @fd:		the socket
  * @option:	MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE, MPA_RECVINFO, MPA_RECV_BATCH,
  *		MPA_PLACE
@@ -120,8 +120,8 @@ static inline int mpa_socket_set(int fd, int option, int value)
 }
 
 /**
- * mpa_socket_attach() - put MPA on a TCP socket; it is plain TCP until it is started
- * @fd:		connected, or not yet
+ * mpa_socket_attach() - attach MPA to a TCP socket; it is plain TCP until MPA is started
+ * @fd:		socket, connected or not
  *
  * Return: 0, or -1 with errno; ENOENT: the kernel has no mpa.
  */
@@ -135,10 +135,10 @@ static inline int mpa_socket_attach(int fd)
  * @fd:		the socket
  * @role:	MPA_ROLE_INITIATOR or MPA_ROLE_RESPONDER
  * @flags:	MPA_START_*
- * @timeout_ms:	until the peer's frame has come; 0: what the administrator has set
+ * @timeout_ms:	timeout for the peer's frame; 0: the administrator's setting
  *
- * A socket that does not block returns EINPROGRESS: see mpa(7). What is beyond this,
- * such as private data, is struct mpa_start.
+ * For a non-blocking socket it fails with EINPROGRESS: see mpa(7). For other
+ * parameters, such as private data, use struct mpa_start.
  *
  * Return: 0, or -1 with errno.
  */
@@ -172,14 +172,14 @@ static inline int mpa_socket_connect_one_(const struct addrinfo *to, unsigned in
 	mode = fcntl(fd, F_GETFL);
 	if (mode < 0 || fcntl(fd, F_SETFL, mode | O_NONBLOCK) < 0 ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
-	    /* Afterwards it is too late if the peer ends at once. */
+	    /* Before connect(): attaching fails once the peer has closed. */
 	    mpa_socket_attach(fd))
 		return mpa_socket_close_(fd);
 	if (connect(fd, to->ai_addr, to->ai_addrlen) &&
 	    (errno != EINPROGRESS || mpa_socket_finish_(fd, until)))
 		return mpa_socket_close_(fd);
 	wait_ms = mpa_socket_left_(until);
-	/* 0 would be the administrator's time. */
+	/* 0 would mean the administrator's setting. */
 	if (mpa_socket_start(fd, MPA_ROLE_INITIATOR, flags,
 			     wait_ms < 0 ? 0 : wait_ms ? (unsigned int)wait_ms : 1) &&
 	    (errno != EINPROGRESS || mpa_socket_finish_(fd, -1)))
@@ -194,13 +194,13 @@ static inline int mpa_socket_connect_one_(const struct addrinfo *to, unsigned in
  * @host:	name or address
  * @port:	number or name
  * @flags:	MPA_START_*
- * @timeout_ms:	for TCP and MPA together, of all addresses; -1: no limit for TCP, and that
- *		of the administrator for MPA. Looking up a name is not counted
+ * @timeout_ms:	for TCP and MPA together, and all addresses; -1: no limit for TCP, and the
+ *		administrator's for MPA. The lookup of the name is not included
  *
- * Each address of the host is tried, until one answers. TCP_NODELAY is set.
+ * Tries each address of the host until one answers. Sets TCP_NODELAY.
  *
- * Return: a socket in Full Operation that blocks, or -1 with errno; EADDRNOTAVAIL: there
- * is no such host or port.
+ * Return: a blocking socket in Full Operation, or -1 with errno; EADDRNOTAVAIL: unknown
+ * host or port.
  */
 static inline int mpa_socket_connect(const char *host, const char *port, unsigned int flags,
 				     int timeout_ms)
@@ -220,9 +220,9 @@ static inline int mpa_socket_connect(const char *host, const char *port, unsigne
 }
 
 /**
- * mpa_socket_listen() - listen, for connections that start as responders by themselves
+ * mpa_socket_listen() - listen; accepted connections start as responders
  * @host:	address; NULL: all, IPv4 and IPv6
- * @port:	number or name; "0": any that is free, see getsockname(2)
+ * @port:	number or name; "0": any free port, see getsockname(2)
  * @flags:	MPA_START_*
  *
  * Return: a listening socket, or -1 with errno.
@@ -232,7 +232,7 @@ static inline int mpa_socket_listen(const char *host, const char *port, unsigned
 	struct addrinfo *all = mpa_socket_resolve_(host ? host : "::", port, AI_PASSIVE);
 	int one = 1, off = 0, fd = -1, err;
 
-	/* No IPv6 here */
+	/* The kernel has no IPv6. */
 	if (!all && !host)
 		all = mpa_socket_resolve_(NULL, port, AI_PASSIVE);
 	if (!all)
@@ -244,7 +244,7 @@ static inline int mpa_socket_listen(const char *host, const char *port, unsigned
 	}
 	if (fd >= 0 && !host && all->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	/* MPA before listen(): a quick client would come to plain TCP. */
+	/* Before listen(): otherwise an early client would get plain TCP. */
 	if (fd >= 0 &&
 	    (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
 	     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
@@ -259,7 +259,7 @@ static inline int mpa_socket_listen(const char *host, const char *port, unsigned
 }
 
 /**
- * mpa_socket_accept() - the next connection; one that is gone already is passed over
+ * mpa_socket_accept() - accept a connection; skips those that have already ended
  * @listener:	of mpa_socket_listen()
  *
  * Its first mpa_socket_receive() waits for the peer's request.
@@ -284,7 +284,7 @@ static inline int mpa_socket_accept(int listener)
  * mpa_socket_send() - send a record
  * @fd:		the socket
  * @record:	its octets
- * @len:	how many, 1 to MPA_ULPDU_MAX
+ * @len:	number of octets, 1 to MPA_ULPDU_MAX
  *
  * Return: @len, or -1 with errno. There is no SIGPIPE.
  */
@@ -297,11 +297,11 @@ static inline ssize_t mpa_socket_send(int fd, const void *record, size_t len)
  * mpa_socket_receive() - receive octets of one record, verified
  * @fd:		the socket
  * @buf:	for them
- * @size:	of @buf; what does not fit comes with the next call
- * @info:	NULL, or where the record lies and whether this was its end
+ * @size:	of @buf; the next call returns octets that do not fit
+ * @info:	NULL, or for the place of the record, and whether this is its end
  *		(MPA_RECVINFO_LAST): set MPA_RECVINFO to 1 first
  *
- * Return: how many octets; 0: the peer has ended, between two records; -1 with errno.
+ * Return: number of octets; 0: the peer closed after a complete record; -1 with errno.
  */
 static inline ssize_t mpa_socket_receive(int fd, void *buf, size_t size, struct mpa_recvinfo *info)
 {
@@ -333,14 +333,14 @@ static inline ssize_t mpa_socket_receive(int fd, void *buf, size_t size, struct 
 	return len;
 }
 
-/* ---- what has gone wrong ---- */
+/* ---- errors ---- */
 
 /**
- * mpa_socket_error() - why nothing more is received
+ * mpa_socket_error() - why receiving has stopped
  * @fd:		the socket
  *
- * Return: MPA_ERR_*; MPA_ERR_TCP after an orderly end as well; MPA_ERR_NONE if it continues,
- * or is no socket of MPA.
+ * Return: MPA_ERR_*; MPA_ERR_TCP also after an orderly end; MPA_ERR_NONE if receiving
+ * continues, or @fd has no MPA.
  */
 static inline unsigned int mpa_socket_error(int fd)
 {
@@ -356,11 +356,11 @@ static inline unsigned int mpa_socket_error(int fd)
 }
 
 /**
- * mpa_socket_strerror() - an error in words
- * @fd:		the socket, or what else is at hand: -1
- * @err:	errno of the call that has failed
+ * mpa_socket_strerror() - describe an error
+ * @fd:		the socket, or -1
+ * @err:	errno of the call that failed
  *
- * Return: a sentence that stays, or what strerror() returns.
+ * Return: a constant string, or the result of strerror().
  */
 static inline const char *mpa_socket_strerror(int fd, int err)
 {
@@ -372,15 +372,15 @@ static inline const char *mpa_socket_strerror(int fd, int err)
 	case EADDRNOTAVAIL:
 		return "no such host, address or port";
 	case EBADMSG:
-		return code == MPA_ERR_MARKER ? "a marker of the peer's stream is wrong" :
-		       code == MPA_ERR_TCP ? "the peer's stream has ended inside a record" :
+		return code == MPA_ERR_MARKER ? "a marker in the peer's stream is wrong" :
+		       code == MPA_ERR_TCP ? "the peer's stream ended inside a record" :
 		       "a record is damaged: its CRC or its length is wrong";
 	case ECONNREFUSED:
 		return "nothing listens there, or the peer rejected the request";
 	case EMSGSIZE:
 		return "a record has 1 to 64768 octets, with MPA_OVERSIZE 0 at most MPA_MULPDU";
 	case ENOENT:
-		/* A socket that is there has MPA. */
+		/* If there is a socket, MPA is loaded, and ENOENT has another reason. */
 		return fd < 0 ? "the kernel has no mpa: modprobe mpa, as root" : strerror(err);
 	case ENOBUFS:
 		return code == MPA_ERR_IRD ? "the peer wants more inbound RDMA Reads" :
@@ -389,9 +389,9 @@ static inline const char *mpa_socket_strerror(int fd, int err)
 		return code == MPA_ERR_RTR ? "no RTR that both ends support" :
 		       strerror(err);
 	case EPROTO:
-		return "the peer does not speak MPA, or not this revision, or plays the same role";
+		return "the peer does not speak MPA, or not this revision, or has the same role";
 	case ETIMEDOUT:
-		return "the peer has not answered in time";
+		return "the peer did not answer in time";
 	case EUSERS:
 		return "too many connections are in startup (net.mpa.startup_max)";
 	default:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-// Echo sends each record back, or sends records and prints what comes back: MPA by Go's
+// Echo sends each record back, or sends records and prints the echoes: MPA with Go's
 // standard library alone. "go run echo.go server 4242", "go run echo.go client
 // localhost:4242 hello".
 //
-// Go's sockets do not block: MPA_START says EINPROGRESS, and SO_ERROR has its end once the
-// socket is writable. From then on a Write is a record, and a Read with room for one
-// returns one, or io.EOF.
+// Go's sockets are non-blocking: MPA_START fails with EINPROGRESS, and SO_ERROR has the
+// result once the socket is writable. Then each Write is a record, and each Read with a
+// buffer that is large enough returns a record or io.EOF.
 package main
 
 import (
@@ -67,7 +67,7 @@ func connect(to string) (*net.TCPConn, error) {
 			if err = attach(fd); err == nil {
 				err = startAs(fd, initiator, 1)
 			}
-			// Until it is writable
+			// Wait until it is writable.
 			return !errors.Is(err, syscall.EINPROGRESS)
 		}
 		var ended int
@@ -87,11 +87,11 @@ func connect(to string) (*net.TCPConn, error) {
 	return conn.(*net.TCPConn), nil
 }
 
-// What it accepts has MPA attached.
+// Accepted sockets have MPA attached.
 func listen(port string) (net.Listener, error) {
 	config := net.ListenConfig{
-		// Before listen(): connections have MPA from their first moment, and are
-		// started when they have been accepted.
+		// Before listen(): accepted sockets inherit the ULP, and are started after
+		// accept().
 		Control: func(_, _ string, raw syscall.RawConn) error {
 			var err error
 			if control := raw.Control(func(fd uintptr) { err = attach(fd) }); control != nil {
@@ -118,7 +118,7 @@ func serve(conn net.Conn) {
 	}
 	record := make([]byte, recordMost)
 	for {
-		// The first one waits for the end of startup as well.
+		// The first read waits for the end of startup as well.
 		n, err := conn.Read(record)
 		if err == nil {
 			_, err = conn.Write(record[:n])

@@ -10,7 +10,7 @@
     with mpa.create_server(("", 4242)) as server:
         conn = server.accept()
 
-Records have 1 to 64768 octets. A damaged one never arrives: recv() raises Damaged.
+Records have 1 to 64768 octets. A damaged one is never returned: recv() raises Damaged.
 attach() and start() do the same for a socket of your own. TufConnection is for TUF.
 
 With asyncio there are streams whose items are records:
@@ -23,12 +23,12 @@ With asyncio there are streams whose items are records:
     async with await mpa.start_server(callback, "", 4242) as server:
         await server.serve_forever()
 
-Timeouts are those of sockets: settimeout(None) waits, 0 never does and raises
+Timeouts are as for sockets: settimeout(None) waits forever, 0 never waits and raises
 BlockingIOError, anything else raises Timeout after that many seconds. Every error is
 an OSError with its errno. Threads may share a connection: records stay whole.
 
 Needs Linux with the module mpa, and Python 3.9 or later.
-python.rst has programs: it is in Documentation/networking/mpa of the sources, and
+python.rst has examples: it is in Documentation/networking/mpa of the sources, and
 in /usr/share/doc/python3-mpa with the package.
 """
 from ._abi import (DEPTH_BY_USER, DIRECT, ENHANCED_PRIVATE_MAX, INITIATOR, MORE_FOLLOW,
@@ -52,7 +52,7 @@ __all__ = [
     # connections
     "Connection", "Listener", "Record", "Records", "TufConnection", "connect",
     "create_server",
-    # streams of asyncio
+    # asyncio streams
     "Callback", "RecordReader", "RecordWriter", "Server", "open_connection",
     "start_server", "streams", "TURNS", "WAITING_HIGH", "WAITING_LOW",
     # sockets of your own
@@ -60,7 +60,7 @@ __all__ = [
     # exceptions
     "Busy", "Damaged", "Disagreed", "LongRecord", "Lost", "MpaError", "NotLoaded",
     "NotMpa", "Refused", "Timeout", "TooMany",
-    # what they take and return
+    # arguments and results
     "Code", "InfoFlags", "MpaInfo", "Octets", "Peer", "PeerFlags", "Role", "Start",
     "State", "Tuf", "TufInfo", "INITIATOR", "RESPONDER", "DIRECT",
     # numbers
@@ -72,7 +72,7 @@ __all__ = [
     "TUF_TX", "TUF_TX_KEY",
 ]
 
-# In tracebacks and in help() a class is where programs find it.
+# Tracebacks and help() name the module that programs import.
 for _name in __all__:
     if isinstance(globals()[_name], type):
         globals()[_name].__module__ = __name__

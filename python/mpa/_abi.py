@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Numbers and structs of linux/mpa.h and linux/tuf.h, and what calls return."""
+"""Numbers and structs of linux/mpa.h and linux/tuf.h, and the types of results."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,12 +15,12 @@ SOL_MPA = 289
 ULPDU_MAX = 64768           # octets of a record of MPA
 TUF_ULPDU_MAX = 65528       # of TUF
 PRIVATE_DATA_MAX = 512
-ENHANCED_PRIVATE_MAX = 508  # with IRD and ORD, and for a responder of revision 2
-DEPTH_BY_USER = 0x3fff      # IRD, ORD: not to be negotiated by MPA
+ENHANCED_PRIVATE_MAX = 508  # with revision 2
+DEPTH_BY_USER = 0x3fff      # IRD, ORD: not negotiated by MPA
 RECV_BATCH_MAX = 1024       # records that one call returns
 SEGMENT_OFF = -1            # one send is one record
-SEGMENT_FILL = 0            # sends are cut into records that fill segments
-MORE_FOLLOW = socket.MSG_MORE | socket.MSG_EOR     # flags: a record ends, others come
+SEGMENT_FILL = 0            # sends are split into records that fill segments
+MORE_FOLLOW = socket.MSG_MORE | socket.MSG_EOR     # flags: end of a record, more follow
 
 (MPA_START, MPA_INFO, MPA_PEER, MPA_MULPDU, MPA_ACCEPT, MPA_REJECT, MPA_SEGMENT,
  MPA_PACKING, MPA_OVERSIZE) = range(1, 10)
@@ -30,11 +30,11 @@ TUF_KEY_LEN = 6
 
 BUFFER = 65536             # longer than any record
 BATCH_BUFFER = 4 * BUFFER
-OPTION_MAX = 1024          # getsockopt() of Python gives no more; structs may grow
+OPTION_MAX = 1024          # limit of Python's getsockopt(); structs may grow
 IOV_MAX = 1024
 U32_MAX = 0xffffffff
 
-# The structs as they are in the first release. Newer kernels may append more.
+# The structs of the first release. Newer kernels may append fields.
 START = struct.Struct("=BBHIHHI16x")
 REPLY = struct.Struct("=HHHH24x")
 PEER = struct.Struct("=BBHHHI20x")
@@ -48,7 +48,7 @@ TUF_KEY_GIVEN, TUF_TELL_EMSS = 1 << 0, 1 << 1
 
 
 class Role(enum.IntEnum):
-    """Which end of the startup a socket plays: enum mpa_role."""
+    """The role in startup: enum mpa_role."""
     UNSPEC, INITIATOR, RESPONDER, DIRECT = range(4)
 
 
@@ -56,7 +56,7 @@ INITIATOR, RESPONDER, DIRECT = Role.INITIATOR, Role.RESPONDER, Role.DIRECT
 
 
 class State(enum.IntEnum):
-    """Where a connection stands: enum mpa_state."""
+    """The state of a connection: enum mpa_state."""
     IDLE, STARTUP, FULL, REJECTED, FAILED, REQUESTED = range(6)
 
 
@@ -66,14 +66,14 @@ class Code(enum.IntEnum):
 
 
 class Start(enum.IntFlag):
-    """struct mpa_start.flags, for what start() has no argument for."""
+    """struct mpa_start.flags, for options without an argument of start()."""
     MARKERS, NO_CRC, MANUAL, PERMISSIVE, ENHANCED, P2P = (1 << n for n in range(6))
     RTR_FPDU, RTR_WRITE, RTR_READ, TX_MARKERS, TX_NO_CRC = (
         1 << n for n in range(6, 11))
 
 
 class InfoFlags(enum.IntFlag):
-    """MpaInfo.flags: what was agreed on."""
+    """MpaInfo.flags: the negotiated parameters."""
     (TX_MARKERS, RX_MARKERS, TX_CRC, RX_CRC, MAY_SEND, ENHANCED, P2P) = (
         1 << n for n in range(7))
 
@@ -88,11 +88,11 @@ class Tuf(enum.IntEnum):
     OFF, ALIGN, MARKERS, SEGMENTS = range(4)
 
 
-# ---- what calls return ----
+# ---- results ----
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """What the peer's startup frame said: struct mpa_peer."""
+    """The content of the peer's startup frame: struct mpa_peer."""
     revision: int
     flags: PeerFlags
     ird: int
@@ -103,11 +103,11 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A record and where it lies in the peer's stream: struct mpa_recvinfo."""
+    """A record and its place in the peer's stream: struct mpa_recvinfo."""
     data: bytes
     position: int           # octets of the stream before it, framing included
-    order: Optional[int]    # records before it; None: not known after a gap
-    edge: int               # everything before this position has been returned
+    order: Optional[int]    # number of earlier records; None: unknown after a gap
+    edge: int               # everything before this position was returned
     placed: bool            # octets before it are still missing
     length: int
 

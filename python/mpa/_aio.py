@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Streams of asyncio whose items are records."""
+"""asyncio streams whose items are records."""
 from __future__ import annotations
 
 import asyncio
@@ -17,13 +17,13 @@ from ._errors import Damaged, LongRecord, Lost, NotMpa, Timeout, TooMany
 from ._sockets import Connection, Listener, Records, create_server
 from ._start import attach, finish, start_nowait, start_request
 
-# Octets that wait in a writer: beyond the first drain() waits, until the second
+# Octets queued in a writer: drain() waits above the first limit, until the second
 WAITING_HIGH, WAITING_LOW = 1 << 18, 1 << 16
-TURNS = 64                         # records in a row before others have their turn
+TURNS = 64                         # records in a row before other tasks run
 
 
 class _Stream:
-    """What the reader and the writer of a connection share."""
+    """Shared by the reader and the writer of a connection."""
 
     def __init__(self, conn: Records) -> None:
         conn.settimeout(0)
@@ -34,7 +34,7 @@ class _Stream:
         self.closing = False
 
     def finish(self) -> None:
-        """Close the socket; whoever reads sees the end."""
+        """Close the socket; a reader sees the end."""
         if self.closed.done():
             return
         self.loop.remove_reader(self.conn)
@@ -44,7 +44,7 @@ class _Stream:
         self.conn.close()
 
     def wake_reader(self) -> None:
-        """Let the reader look again."""
+        """Wake the reader."""
         if self.reading and not self.reading.done():
             self.reading.set_result(None)
 
@@ -55,8 +55,8 @@ _T = TypeVar("_T")
 class RecordReader:
     """The records of a connection, for one task at a time.
 
-    Nothing is read ahead: who does not read slows the peer down, and a read() that
-    is cancelled has taken no record.
+    Nothing is read ahead: a task that does not read slows the peer down, and a read()
+    that is cancelled loses no record.
     """
 
     def __init__(self, stream: _Stream) -> None:
@@ -64,15 +64,15 @@ class RecordReader:
         self._turns = 0
 
     async def read(self) -> Optional[bytes]:
-        """The next record; None at the end, or once the writer has been closed."""
+        """The next record; None at the end, or after the writer was closed."""
         return await self._read(self._stream.conn.recv, None)
 
     async def read_info(self) -> Optional[Record]:
-        """The next record and where it lies, as recv_info()."""
+        """The next record and its place in the stream, as recv_info()."""
         return await self._read(self._stream.conn.recv_info, None)
 
     async def read_batch(self, most: int = 64) -> List[bytes]:
-        """As many records as are here, as recv_batch(); [] at the end."""
+        """All records that have arrived, as recv_batch(); [] at the end."""
         return await self._read(lambda: self._stream.conn.recv_batch(most), [])
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -110,26 +110,26 @@ class RecordReader:
 class RecordWriter:
     """Sends records on a connection: write(), then await drain().
 
-    What the connection does not take at once waits here. A responder's records wait
-    for the initiator's first one, as RFC 5044 section 7.1.2 wants it.
+    Records that the socket does not accept at once are queued here. A responder's
+    records wait for the initiator's first one (RFC 5044 section 7.1.2).
     """
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
         self._queue: Deque[memoryview] = collections.deque()
         self._octets = 0
-        self._waits = False     # for the socket to be writable
+        self._waits = False     # waits until the socket is writable
         self._eof = False
         self._error: Optional[OSError] = None
         self._drainers: Set[asyncio.Future[None]] = set()
 
     @property
     def connection(self) -> Any:
-        """The Connection below, for info(), peer() and options."""
+        """The underlying Connection, for info(), peer() and options."""
         return self._stream.conn
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of asyncio's names "peername", "sockname" and "socket"; others: default."""
+        """asyncio's "peername", "sockname" and "socket"; default for other names."""
         conn = self._stream.conn
         if name == "socket":
             return conn.sock
@@ -141,12 +141,12 @@ class RecordWriter:
         return default
 
     def is_closing(self) -> bool:
-        """Whether close() or abort() has been called, or the connection has failed."""
+        """Whether close() or abort() was called, or the connection failed."""
         return self._stream.closing or self._error is not None
 
     @property
     def waiting(self) -> int:
-        """Octets that the connection has not taken yet."""
+        """Octets that the socket has not accepted yet."""
         return self._octets
 
     def write(self, record: Octets) -> None:
@@ -154,13 +154,13 @@ class RecordWriter:
         if self._error:
             raise self._error
         if self._stream.closing or self._eof:
-            raise Lost(errno.EPIPE, "write: the writer has been closed")
+            raise Lost(errno.EPIPE, "write: the writer is closed")
         conn = self._stream.conn
         octets = memoryview(record)
         if not octets.nbytes or (octets.nbytes > conn.longest and conn.segment < 0):
             raise LongRecord(errno.EMSGSIZE, f"a record of {octets.nbytes} octets: it "
-                             f"may have 1 to {conn.longest}")
-        # What is bytes cannot change while it waits.
+                             f"can have 1 to {conn.longest}")
+        # bytes cannot change while they are queued.
         self._queue.append(octets if isinstance(record, bytes) else
                            memoryview(bytes(octets)))
         self._octets += octets.nbytes
@@ -168,7 +168,7 @@ class RecordWriter:
             self._flush()
 
     async def drain(self) -> None:
-        """Wait until there is room for more, if much is waiting."""
+        """Wait until the queue is short enough."""
         if not self._error and self._octets > WAITING_HIGH:
             done = self._stream.loop.create_future()
             self._drainers.add(done)
@@ -180,20 +180,20 @@ class RecordWriter:
             raise self._error
 
     def write_eof(self) -> None:
-        """End sending once all is sent; receiving continues."""
+        """End sending once the queue is sent; receiving continues."""
         self._eof = True
         if not self._waits:
             self._flush()
 
     def close(self) -> None:
-        """Close once all is sent. Records that are unread here are lost."""
+        """Close once the queue is sent. Unread records are lost."""
         self._stream.closing = True
         self._stream.wake_reader()
         if not self._waits:
             self._flush()
 
     def abort(self) -> None:
-        """Close at once, with a reset; what waits is dropped."""
+        """Close at once, with a reset; queued records are dropped."""
         self._stream.closing = True
         self._drop()
         if not self._stream.closed.done():
@@ -209,7 +209,7 @@ class RecordWriter:
             raise self._error
 
     def _flush(self) -> None:
-        """Give the socket what it takes."""
+        """Pass records to the socket until it accepts no more."""
         stream = self._stream
         if stream.closed.done():
             return
@@ -217,7 +217,7 @@ class RecordWriter:
         try:
             while self._queue:
                 record = self._queue[0]
-                # Those after it are a batch with it.
+                # Further records form a batch with it.
                 sent = stream.conn.send_some(
                     record, MORE_FOLLOW if len(self._queue) > 1 else 0)
                 self._octets -= sent
@@ -283,17 +283,17 @@ async def open_connection(host: Optional[str] = None, port: int = 0,
                           private: bytes = b"", *, family: int = 0,
                           sock: Optional[socket.socket] = None, nodelay: bool = True,
                           **options: Any) -> Tuple[RecordReader, RecordWriter]:
-    """Connect and start as the initiator. options are start()'s, but for manual.
+    """Connect and start as the initiator. options are those of start(), without manual.
 
-    Instead of host and port, sock is a socket that is connected; it belongs to the
-    streams then. family: addresses of this one alone, as socket.AF_INET6.
+    Instead of host and port, pass a connected socket as sock; the streams then own
+    it. family limits the addresses, as in socket.AF_INET6.
     """
     if options.get("manual"):
         raise ValueError("manual: use Connection.connect() in a thread, and streams()")
     start_request(INITIATOR, private, options)
     loop = asyncio.get_running_loop()
     if (host is None) == (sock is None):
-        raise ValueError("open_connection: host and port, or sock, one of them")
+        raise ValueError("open_connection: pass either host and port, or sock")
     if sock is None:
         assert host is not None
         sock = await _connected(host, port, family)
@@ -314,7 +314,7 @@ async def open_connection(host: Optional[str] = None, port: int = 0,
     return streams(Connection(sock))
 
 
-# What a peer or the network can do to a server: a line in the log, and no traceback.
+# Errors that a peer or the network can cause: log a line without a traceback.
 _PEERS_DOING = (Lost, NotMpa, Timeout, Damaged, TooMany)
 _log = logging.getLogger("mpa")
 
@@ -322,7 +322,7 @@ Callback = Callable[[RecordReader, RecordWriter], Awaitable[None]]
 
 
 class Server:
-    """What start_server() returns; "async with" closes it and waits for callbacks."""
+    """The result of start_server(); "async with" closes it and waits for callbacks."""
 
     def __init__(self, callback: Callback, listener: Listener) -> None:
         self._callback = callback
@@ -342,23 +342,23 @@ class Server:
 
     @property
     def address(self) -> Tuple[Any, ...]:
-        """Where it listens."""
+        """The listening address."""
         return self._listener.address
 
     @property
     def sockets(self) -> Tuple[socket.socket, ...]:
-        """The socket that listens; none once it is closed."""
+        """The listening socket; empty once it is closed."""
         return () if self._closed.done() else (self._listener.sock,)
 
     def close(self) -> None:
-        """Listen no longer; connections stay open."""
+        """Stop listening; connections stay open."""
         if not self._closed.done():
             self._loop.remove_reader(self._listener)
             self._listener.close()
             self._closed.set_result(None)
 
     def close_clients(self) -> None:
-        """Cancel what serves the connections, and so reset them."""
+        """Cancel the callbacks' tasks, which resets the connections."""
         for task in self._tasks:
             task.cancel()
 
@@ -369,7 +369,7 @@ class Server:
             await asyncio.wait(set(self._tasks))
 
     async def serve_forever(self) -> None:
-        """Serve until cancelled; open connections are reset then."""
+        """Serve until cancelled; open connections are then reset."""
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -388,9 +388,9 @@ class Server:
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as err:
-                # Out of files or memory: others have to end first.
+                # Out of files or memory: wait until connections end.
                 self._loop.call_exception_handler(
-                    {"message": "mpa: accept() fails, again in a second",
+                    {"message": "mpa: accept() failed, trying again in a second",
                      "exception": err})
                 self._loop.remove_reader(self._listener)
                 self._loop.call_later(1, self._listen)
@@ -411,7 +411,7 @@ class Server:
                          err)
         except Exception as err:  # pylint: disable=broad-except
             self._loop.call_exception_handler(
-                {"message": "mpa: a connection's callback has failed", "exception": err})
+                {"message": "mpa: a connection's callback failed", "exception": err})
         finally:
             writer.close()
 
@@ -421,10 +421,10 @@ async def start_server(callback: Callback, host: Optional[str] = None, port: int
                        **options: Any) -> Server:
     """Call callback(reader, writer) as a task for each connection.
 
-    A connection is closed when its callback has returned. If it is lost, or no MPA,
-    and the callback lets that pass, the logger "mpa" gets a line as a warning; what
-    else it raises goes to the loop's exception handler. options are those of
-    create_server(), but for manual. Instead of host and port, sock is one that is
+    A connection is closed when its callback returns. If the callback raises an error
+    that the peer or the network caused, the logger "mpa" gets a warning; other
+    exceptions go to the loop's exception handler. options are those of
+    create_server(), without manual. Instead of host and port, sock is one that is
     bound.
     """
     if options.get("manual"):

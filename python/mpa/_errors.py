@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""What MPA and TUF report, as exceptions."""
+"""Exceptions for the errors of MPA and TUF."""
 from __future__ import annotations
 
 import contextlib
@@ -13,34 +13,34 @@ from ._abi import (INFO, MPA_INFO, MPA_PEER, OPTION_MAX, PEER, SOL_MPA, Code, In
 
 
 class MpaError(OSError):
-    """Something that MPA or TUF has said; errno is the kernel's."""
-    sent = 0        # send_many(): how many records had been accepted
-    address: Any = None     # the peer's, if a connection has raised it
+    """An error of MPA or TUF; errno is the kernel's."""
+    sent = 0        # send_many(): number of records that were accepted
+    address: Any = None     # the peer's, if a connection raised the error
 
 
 class NotLoaded(MpaError):
-    """The kernel has no such ULP: an administrator has to load the module."""
+    """The kernel does not have the ULP: an administrator has to load the module."""
 
 
 class Refused(MpaError, ConnectionRefusedError):
-    """The peer has rejected the request; private is what it has sent with that."""
+    """The peer rejected the request; private is its private data."""
     private = b""
 
 
 class NotMpa(MpaError):
-    """The peer's startup frame is malformed: no MPA, the same role, the revision."""
+    """The peer's startup frame is malformed: not MPA, the same role, another revision."""
 
 
 class Timeout(MpaError, TimeoutError):
-    """Nothing came in time."""
+    """A timeout expired."""
 
 
 class Lost(MpaError, ConnectionError):
-    """The connection has failed, or has ended where it should not."""
+    """The connection failed or ended early."""
 
 
 class Busy(MpaError):
-    """Octets are unread, or another thread is in a call, so MPA cannot start."""
+    """MPA cannot start: octets are unread, or another thread is in a call."""
 
 
 class TooMany(MpaError):
@@ -48,19 +48,19 @@ class TooMany(MpaError):
 
 
 class Disagreed(MpaError):
-    """Revision 2: no agreement on IRD (ENOBUFS) or RTR (EOPNOTSUPP); code says."""
+    """Revision 2: no agreement on IRD (ENOBUFS) or RTR (EOPNOTSUPP); see code."""
     code = int(Code.NONE)
 
 
 class LongRecord(MpaError):
-    """A record that is empty, or longer than one may be."""
+    """A record is empty or too long."""
 
 
 class Damaged(MpaError):
-    """Nothing more is received: a record is not good, or the stream ends inside one.
+    """Receiving has stopped: a record is damaged, or the stream ends inside one.
 
-    code is a Code, position where in the stream it begins. What has been received
-    before is good. Sending still works, so the reason can be sent to the peer.
+    code is a Code, position the stream position of the record. All records that were
+    received before it are valid. Sending still works, so the peer can be informed.
     """
     code = int(Code.NONE)
     position = 0
@@ -68,7 +68,7 @@ class Damaged(MpaError):
 
 _CODES: Dict[int, str] = {
     Code.TCP: "the connection ended inside a record",
-    Code.CRC: "a record is damaged: its CRC does not match, or its length cannot be",
+    Code.CRC: "a record is damaged: its CRC does not match, or its length is invalid",
     Code.MARKER: "a record is damaged: a marker disagrees with it",
     Code.LOCAL: "octets were read from the socket before MPA was started",
 }
@@ -76,20 +76,20 @@ _CODES: Dict[int, str] = {
 _ERRORS: Dict[int, Tuple[Type[MpaError], str]] = {
     errno.ENOENT: (NotLoaded, "the module is not loaded: as root, modprobe mpa"),
     errno.ECONNREFUSED: (Refused, "the peer rejected the request"),
-    errno.EPROTO: (NotMpa, "the peer does not speak MPA, or plays the same role, or "
+    errno.EPROTO: (NotMpa, "the peer does not speak MPA, or has the same role, or "
                            "speaks another revision"),
     errno.ETIMEDOUT: (Timeout, "the peer did not answer in time"),
-    errno.EBUSY: (Busy, "octets of the peer are unread, or another thread is in a call; "
+    errno.EBUSY: (Busy, "octets from the peer are unread, or another thread is in a call; "
                         "read them first"),
     errno.EUSERS: (TooMany, "too many connections were in startup; try later"),
     errno.ENOBUFS: (Disagreed, "the responder wants more RDMA Reads than ird"),
     errno.EOPNOTSUPP: (Disagreed, "no RTR indication that both ends support"),
-    errno.EMSGSIZE: (LongRecord, "a record is empty, or longer than it may be"),
-    errno.EBADMSG: (Damaged, "a record is not good"),
-    errno.ECONNRESET: (Lost, "the peer has ended the connection"),
+    errno.EMSGSIZE: (LongRecord, "a record is empty or too long"),
+    errno.EBADMSG: (Damaged, "a record is damaged"),
+    errno.ECONNRESET: (Lost, "the peer closed the connection"),
     errno.ECONNABORTED: (Lost, "the connection was shut down during startup"),
     errno.EPIPE: (Lost, "sending has ended, or the connection is gone"),
-    errno.ENOTCONN: (Lost, "the connection is gone, or was never there"),
+    errno.ENOTCONN: (Lost, "the connection is gone, or was never established"),
     errno.ENOPROTOOPT: (MpaError, "this socket has no such option: attach it first"),
 }
 
@@ -113,7 +113,7 @@ def read_peer(sock: socket.socket) -> Optional[Peer]:
 
 
 def _printable(octets: bytes) -> str:
-    """Text as it is, anything else in hexadecimal digits."""
+    """Text unchanged, anything else in hexadecimal digits."""
     with contextlib.suppress(UnicodeDecodeError):
         text = octets.decode()
         if text.isprintable():
@@ -122,12 +122,12 @@ def _printable(octets: bytes) -> str:
 
 
 def explained(err: OSError, sock: socket.socket, what: str) -> OSError:
-    """The error that says what has happened in a call."""
+    """The exception that describes an error of a call."""
     if isinstance(err, (MpaError, BlockingIOError, InterruptedError)):
         return err
     if isinstance(err, socket.timeout) and err.errno is None:
         return Timeout(errno.ETIMEDOUT,
-                       f"{what}: nothing happened in {sock.gettimeout()} s")
+                       f"{what}: timed out after {sock.gettimeout()} s")
     if err.errno not in _ERRORS:
         return err
     kind, text = _ERRORS[err.errno]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Connections and listeners, in the manner of the socket module."""
+"""Connections and listeners, similar to the socket module."""
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +27,7 @@ class _Option:
 
     def __init__(self, number: int, text: str, wrong: str) -> None:
         self._number = number
-        self._wrong = wrong     # what EINVAL says of a value
+        self._wrong = wrong     # message for EINVAL
         self.__doc__ = text
 
     @overload
@@ -57,27 +57,27 @@ class _Option:
 
 
 class Records:
-    """Records over a socket; what connections with MPA and with TUF share.
+    """Records over a socket: the base of connections with MPA and with TUF.
 
-    sock is the socket. Calls of it that are not here may be used as well.
+    sock is the socket; its other methods may be used as well.
     """
     longest = ULPDU_MAX
     packing = _Option(MPA_PACKING, "packing: short records may share a segment",
                       "True or False, not {value}")
     oversize = _Option(MPA_OVERSIZE, "oversize: records may be longer than mulpdu",
                        "True or False, not {value}")
-    segment = _Option(MPA_SEGMENT, "segment: a send is cut into records of that many "
-                      "octets; SEGMENT_FILL: that fill segments; SEGMENT_OFF",
+    segment = _Option(MPA_SEGMENT, "segment: the number of octets of the records into which a "
+                      "send is split; SEGMENT_FILL: fill segments; SEGMENT_OFF",
                       "1 to {longest} octets, SEGMENT_FILL or SEGMENT_OFF, not {value}")
-    place = _Option(MPA_PLACE, "place: records may come out of order, see recv_info(); "
-                    "needs markers", "what is received has no markers, or no CRCs; ask "
-                    "for them with the startup options markers=True and crc=True")
-    # So that a wrong name, as "placed = True", is an error.
+    place = _Option(MPA_PLACE, "place: records may be returned out of order, see recv_info(); "
+                    "needs markers", "the peer sends no markers or no CRCs; request "
+                    "them with the startup options markers=True and crc=True")
+    # A misspelt name, such as "placed = True", is an error.
     __slots__ = "sock", "peer_address", "_options", "__weakref__"
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.peer_address: Any = None   # stays when the connection is gone
+        self.peer_address: Any = None   # remains after the connection has ended
         with contextlib.suppress(OSError):
             self.peer_address = sock.getpeername()
         self._options: Set[int] = set()
@@ -97,7 +97,7 @@ class Records:
 
     @property
     def mulpdu(self) -> int:
-        """Octets of the longest record that fits a segment, as it is now."""
+        """Octets of the longest record that currently fits a segment."""
         return self.sock.getsockopt(SOL_MPA, MPA_MULPDU)
 
     def fileno(self) -> int:
@@ -105,51 +105,51 @@ class Records:
         return self.sock.fileno()
 
     def getpeername(self) -> Any:
-        """The peer's address, as a socket's; peer_address stays when it is gone."""
+        """The peer's address, as for a socket; peer_address remains after the end."""
         return self.sock.getpeername()
 
     def getsockname(self) -> Any:
-        """This end's address."""
+        """The local address."""
         return self.sock.getsockname()
 
     def settimeout(self, seconds: Optional[float]) -> None:
-        """As a socket's: None waits, 0 never does."""
+        """As for a socket: None waits forever, 0 never waits."""
         self.sock.settimeout(seconds)
 
     def gettimeout(self) -> Optional[float]:
-        """What settimeout() has set."""
+        """The timeout that settimeout() set."""
         return self.sock.gettimeout()
 
     def shutdown(self, how: int = socket.SHUT_WR) -> None:
-        """End a direction, sending by default: the peer's recv() returns None."""
+        """Shut down a direction, sending by default: the peer's recv() returns None."""
         self.sock.shutdown(how)
 
     def close(self) -> None:
-        """Records that were sent still go out, unless others are unread here."""
+        """Records that were sent are still transmitted, unless received ones are unread."""
         self.sock.close()
 
     def _explained(self, err: OSError, what: str) -> OSError:
-        """The error that says what has happened in a call, and with which peer."""
+        """The exception that describes an error of a call, and names the peer."""
         made = explained(err, self.sock, what)
         if isinstance(made, MpaError):
             made.address = self.peer_address
         return made
 
     def send_some(self, octets: Octets, flags: int = 0) -> int:
-        """One call of send(): how many octets were taken, all unless segment is set."""
+        """One send(); returns the octets accepted: all, unless segment is set."""
         try:
             return self.sock.send(octets, flags)
         except OSError as err:
             if err.errno == errno.EMSGSIZE:
-                err = LongRecord(err.errno, f"a record of {len(octets)} octets: it may "
+                err = LongRecord(err.errno, f"a record of {len(octets)} octets: it can "
                                  f"have 1 to {self.longest}, or mulpdu if oversize "
                                  "is off")
             raise self._explained(err, "send") from None
 
     def send(self, record: Octets, flags: int = 0) -> None:
-        """Send a record, whole or not at all.
+        """Send a record, completely or not at all.
 
-        With segment set any number of octets is sent as many records.
+        If segment is set, any number of octets is split into records.
         """
         sent = self.send_some(record, flags)
         if sent < len(record):
@@ -158,14 +158,14 @@ class Records:
                 sent += self.send_some(rest[sent:], flags)
 
     def sendall(self, record: Octets, flags: int = 0) -> None:
-        """The same as send(), by the name that a socket has for it."""
+        """The same as send(), with the name of the socket's method."""
         self.send(record, flags)
 
     def send_many(self, records: Iterable[Octets]) -> int:
-        """Send records as a batch, which costs less; returns how many.
+        """Send records as a batch, which is faster; returns their number.
 
-        If it fails, or records raises, what came before is sent, and "sent" of the
-        exception says how many were.
+        If it fails, or the iterable raises, earlier records are sent; "sent" of the
+        exception is their number.
         """
         sent = 0
         waiting: List[memoryview] = []
@@ -179,7 +179,7 @@ class Records:
                         sent += self._send_alike(batch, MORE_FOLLOW)
                     waiting.append(octets)
             finally:
-                # Empty if it was the sending that failed.
+                # Empty if sending failed.
                 if waiting:
                     sent += self._send_alike(waiting, 0)
         except Exception as err:
@@ -188,7 +188,7 @@ class Records:
         return sent
 
     def _send_alike(self, records: List[memoryview], flags: int) -> int:
-        """Records of one length, as one call that the kernel cuts."""
+        """Records of one length, in one call that the kernel splits."""
         length = records[0].nbytes
         if len(records) == 1 or not 0 < length <= self.longest:
             self.send(records[0], flags)
@@ -205,7 +205,7 @@ class Records:
         return sent
 
     def sendfile(self, file: Any, offset: int = 0, count: Optional[int] = None) -> int:
-        """Send a file as records that fill segments, or as segment says."""
+        """Send a file as records that fill segments, or as set by segment."""
         try:
             return self.sock.sendfile(file, offset, count)
         except OSError as err:
@@ -219,10 +219,10 @@ class Records:
             raise self._explained(err, "recv") from None
 
     def recv_into(self, buffer: Union[bytearray, memoryview], nbytes: int = 0) -> int:
-        """Receive into a buffer; returns how many octets, 0 at the end of the stream.
+        """Receive into a buffer; returns the number of octets, 0 at the end of the stream.
 
-        A record that is longer than the buffer, or than nbytes, continues in the next
-        call. ULPDU_MAX octets have room for any.
+        A record longer than the buffer, or than nbytes, continues in the next call.
+        ULPDU_MAX octets suffice for any record.
         """
         try:
             return self.sock.recv_into(buffer, nbytes)
@@ -230,7 +230,7 @@ class Records:
             raise self._explained(err, "recv") from None
 
     def recv_info(self) -> Optional[Record]:
-        """The next record and where it lies in the stream; None at the end."""
+        """The next record and its place in the stream; None at the end."""
         self._want(MPA_RECVINFO)
         data, control = self._recvmsg(BUFFER, socket.CMSG_SPACE(RECVINFO.size))
         if not data:
@@ -242,12 +242,12 @@ class Records:
                 return Record(data, position,
                               order if valid & RECVINFO_VALID_ORDER else None, edge,
                               bool(flags & RECVINFO_PLACED), length)
-        raise MpaError(errno.ENOMSG, "recv_info: the option was taken back")
+        raise MpaError(errno.ENOMSG, "recv_info: MPA_RECVINFO was switched off")
 
     def recv_batch(self, most: int = 64) -> List[bytes]:
-        """As many whole records as are here, at most that many; [] at the end.
+        """Complete records that have arrived, up to a maximum; [] at the end.
 
-        Waits for the first only. All together have at most 256 KiB.
+        Waits only for the first one. The total is at most 256 KiB.
         """
         self._want(MPA_RECV_BATCH)
         most = min(most, RECV_BATCH_MAX)
@@ -279,29 +279,29 @@ class Records:
 
 
 def _pair(address: Tuple[Any, ...]) -> Tuple[str, int]:
-    """Host and port; the addresses of IPv6's sockets have more fields."""
+    """Host and port; addresses of IPv6 sockets have more fields."""
     if not isinstance(address, (tuple, list)) or len(address) < 2:
         raise TypeError(f"address is a pair (host, port), not {address!r}")
     return address[0], address[1]
 
 
 class Connection(Records):
-    """A connection with MPA, around a socket that has been attached and started."""
+    """A connection with MPA, for a socket that was attached and started."""
 
     __slots__ = ("_manual",)
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
-        self._manual: Optional[bool] = None     # of a socket of your own: not known
+        self._manual: Optional[bool] = None     # unknown for a socket of your own
 
     @classmethod
     def connect(cls, address: Tuple[str, int], private: bytes = b"", *,
                 timeout: Optional[float] = None, nodelay: bool = True,
                 source: Optional[Tuple[str, int]] = None,
                 **options: Any) -> Connection:
-        """Connect, attach and start as the initiator. options are start()'s.
+        """Connect, attach and start as the initiator. options are those of start().
 
-        timeout is the connection's, and that of startup.
+        timeout applies to the connection and to startup.
         """
         address = _pair(address)
         start_request(INITIATOR, private, {"timeout": timeout, **options})
@@ -322,13 +322,13 @@ class Connection(Records):
         return read_info(self.sock)
 
     def peer(self) -> Optional[Peer]:
-        """What the peer's startup frame said; None as long as none has come."""
+        """The content of the peer's startup frame; None until it has arrived."""
         return read_peer(self.sock)
 
     def wait_request(self) -> Peer:
-        """With manual: wait for the peer's frame, and return what it says.
+        """With manual: wait for the peer's frame, and return its content.
 
-        Without manual nothing reports the frame: peer() has it once it has come.
+        Without manual nothing reports the frame: peer() returns it once it has arrived.
         """
         check(self._manual is not False, "wait_request: only with the startup option "
                "manual=True; without it use peer() after the first recv()")
@@ -336,7 +336,7 @@ class Connection(Records):
         peer = self.peer()
         if not peer:
             if timeout == 0:
-                raise BlockingIOError(errno.EAGAIN, "no request has come yet")
+                raise BlockingIOError(errno.EAGAIN, "no request has arrived yet")
             try:
                 wait(self.sock, select.POLLIN, timeout, "waiting for a request")
                 finish(self.sock)
@@ -344,12 +344,12 @@ class Connection(Records):
                 raise self._explained(err, "waiting for a request") from None
             peer = self.peer()
         if not peer:
-            raise Lost(errno.ENOTCONN, "startup has failed before a request came")
+            raise Lost(errno.ENOTCONN, "startup failed before a request arrived")
         return peer
 
     def accept_request(self, private: Optional[bytes] = None, *, ird: int = 0,
                        ord: int = 0) -> None:  # pylint: disable=redefined-builtin
-        """With manual: accept what wait_request() has returned.
+        """With manual: accept the request that wait_request() returned.
 
         private, ird and ord replace those of start(); an initiator passes none.
         """
@@ -357,7 +357,7 @@ class Connection(Records):
 
     def reject_request(self, private: Optional[bytes] = None, *, ird: int = 0,
                        ord: int = 0) -> None:  # pylint: disable=redefined-builtin
-        """Reject it. Both ends are ordinary TCP sockets afterwards."""
+        """Reject the request. Both ends are then plain TCP sockets."""
         self._decide(MPA_REJECT, private, ird, ord)
 
     def _decide(self, how: int, private: Optional[bytes], ird: int, depth: int) -> None:
@@ -375,7 +375,7 @@ connect = Connection.connect
 
 
 class Listener:
-    """A listening socket whose connections start by themselves when accepted."""
+    """A listening socket whose connections start automatically when accepted."""
 
     def __init__(self, sock: socket.socket, nodelay: bool = True,
                  manual: Optional[bool] = None) -> None:
@@ -400,23 +400,23 @@ class Listener:
         return self.sock.fileno()
 
     def settimeout(self, seconds: Optional[float]) -> None:
-        """Of accept(); connections have none until it is set."""
+        """The timeout of accept(); connections have none until it is set."""
         self.sock.settimeout(seconds)
 
     def accept(self) -> Connection:
-        """The next connection. Its startup is over when its first recv() returns."""
+        """The next connection. Its startup is complete when its first recv() returns."""
         try:
             sock, address = self.sock.accept()
         except OSError as err:
             raise explained(err, self.sock, "accept") from None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, self._nodelay)
         conn = Connection(sock)
-        conn.peer_address = address     # which a reset connection no longer has
+        conn.peer_address = address     # unavailable after a reset
         conn._manual = self._manual     # pylint: disable=protected-access
         return conn
 
     def close(self) -> None:
-        """Listen no longer; connections stay open."""
+        """Stop listening; connections stay open."""
         self.sock.close()
 
 
@@ -444,14 +444,14 @@ def create_server(address: Optional[Tuple[str, int]] = None, private: bytes = b"
                   family: int = 0, backlog: int = 128, reuse_port: bool = False,
                   nodelay: bool = True, revision: int = 2,
                   sock: Optional[socket.socket] = None, **options: Any) -> Listener:
-    """Listen as the responder. options are start()'s.
+    """Listen as the responder. options are those of start().
 
-    The host "" is all addresses, of IPv6 and IPv4, or of one family, as
-    socket.AF_INET. Revision 2 serves 1 as well. Instead of an address, sock is a
-    socket that is bound and does not listen yet; it belongs to the Listener then.
+    The host "" means all addresses, of IPv6 and IPv4, or of one family, such as
+    socket.AF_INET. Revision 2 serves 1 as well. Instead of an address, pass a bound
+    socket that does not listen yet as sock; the Listener then owns it.
     """
     if (address is None) == (sock is None):
-        raise ValueError("create_server: an address or sock, one of them")
+        raise ValueError("create_server: pass either an address or sock")
     where = None if address is None else _pair(address)
     options["revision"] = revision
     start_request(RESPONDER, private, options)
@@ -459,7 +459,7 @@ def create_server(address: Optional[Tuple[str, int]] = None, private: bytes = b"
         assert where is not None
         sock = _bound(*where, family, reuse_port)
     try:
-        # Before listen(), or a quick client would come to plain TCP.
+        # Before listen(): otherwise an early client would get plain TCP.
         attach(sock)
         start(sock, RESPONDER, private, **options)
         sock.listen(backlog)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Startup, on sockets of your own."""
+"""Startup on your own sockets."""
 from __future__ import annotations
 
 import errno
@@ -15,9 +15,9 @@ from ._errors import MpaError, Timeout, explained
 
 
 def attach(sock: socket.socket, ulp: bytes = b"mpa") -> None:
-    """Put MPA on a socket: connected, or not connected yet, or before listen().
+    """Attach MPA to a socket: connected, not connected yet, or before listen().
 
-    Until start() it stays an ordinary TCP socket.
+    Until start() it remains a plain TCP socket.
     """
     try:
         sock.setsockopt(socket.IPPROTO_TCP, TCP_ULP, ulp)
@@ -26,7 +26,7 @@ def attach(sock: socket.socket, ulp: bytes = b"mpa") -> None:
 
 
 def check(good: bool, text: str) -> None:
-    """Of what a caller has given."""
+    """Check an argument."""
     if not good:
         raise MpaError(errno.EINVAL, text)
 
@@ -61,7 +61,7 @@ def _pack_start(role: int, private: bytes, *, markers: bool = False, crc: bool =
 
 
 def start_request(role: int, private: bytes, options: Dict[str, Any]) -> bytes:
-    """What MPA_START takes. Invalid options are refused here, without a socket."""
+    """The argument of MPA_START. Raises an error for invalid options."""
     known = _pack_start.__kwdefaults__
     for name in options:
         if name not in known:
@@ -71,13 +71,13 @@ def start_request(role: int, private: bytes, options: Dict[str, Any]) -> bytes:
 
 
 def is_manual(options: Dict[str, Any]) -> bool:
-    """Whether options of start() leave it to the program to decide."""
+    """Whether the options of start() let the program accept or reject."""
     return bool(options.get("manual") or options.get("flags", 0) & Start.MANUAL)
 
 
 def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
                  **options: Any) -> bool:
-    """Begin with startup, as start() with its options; returns whether that is all.
+    """Begin startup, with the options of start(); returns whether it is complete.
 
     If not, poll for POLLOUT (POLLIN as well with manual), then call finish(sock).
     """
@@ -91,7 +91,7 @@ def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"
         return False
     except OSError as err:
         if err.errno == errno.EINVAL:
-            raise MpaError(err.errno, "MPA_START: role, p2p or flags cannot be so; "
+            raise MpaError(err.errno, "MPA_START: role, p2p or flags cannot be combined; "
                            "DIRECT has neither private nor timeout") from None
         raise explained(err, sock, "MPA_START") from None
     finally:
@@ -100,7 +100,7 @@ def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"
 
 
 def finish(sock: socket.socket) -> None:
-    """Raise what startup has failed with, if it has."""
+    """Raise the error of startup, if it failed."""
     err = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if err:
         raise explained(OSError(err, os.strerror(err)), sock, "startup")
@@ -110,22 +110,22 @@ def start(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
           **options: Any) -> None:
     """Start MPA on an attached socket.
 
-    As INITIATOR it returns when the peer has answered, and waits as long as the
-    socket's timeout says; other threads run meanwhile. As RESPONDER it returns at
-    once: the first recv() waits for the request. With DIRECT there is no startup.
+    As INITIATOR it waits for the peer's reply, up to the socket's timeout; other
+    threads run meanwhile. As RESPONDER it returns at once: the first recv() waits for
+    the request. With DIRECT there is no startup.
 
-    private: up to 512 octets for the peer, which finds them with peer(); 508 with
+    private: up to 512 octets for the peer, which gets them with peer(); 508 with
         revision 2.
-    markers: the peer shall send markers, which "place" needs.
-    crc: False: this end can do without, if the peer and both administrators can.
+    markers: request markers from the peer, which "place" needs.
+    crc: False: no CRCs, if the peer and both administrators agree.
     revision: 1 (RFC 5044), 2 (RFC 6581), 0 (RDMA Consortium).
-    ird, ord: revision 2: depths of RDMA Reads, to be negotiated.
-    p2p: revision 2: the Start.RTR_... that may open the connection, which either
-        end may then do.
-    manual: accept_request() or reject_request() decide.
-    permissive: speak revision 0 with a peer that does.
-    flags: more of Start.
-    timeout: seconds for startup; None: what the administrator has set.
+    ird, ord: revision 2: depths of RDMA Reads to negotiate.
+    p2p: revision 2: the Start.RTR_... indications to offer; either end may then send
+        first.
+    manual: the program calls accept_request() or reject_request().
+    permissive: accept revision 0.
+    flags: further flags of Start.
+    timeout: seconds for startup; None: the administrator's setting.
     """
     if start_nowait(sock, role, private, **options):
         return
@@ -142,4 +142,4 @@ def wait(sock: socket.socket, events: int, timeout: Optional[float], what: str) 
     poll = select.poll()
     poll.register(sock, events)
     if not poll.poll(None if timeout is None else timeout * 1000):
-        raise Timeout(errno.ETIMEDOUT, f"{what}: nothing happened in {timeout} s")
+        raise Timeout(errno.ETIMEDOUT, f"{what}: timed out after {timeout} s")

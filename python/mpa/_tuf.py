@@ -15,9 +15,9 @@ from ._start import attach
 
 
 class TufConnection(Records):
-    """A connected socket with TUF: each direction is framed when the program says.
+    """A connected socket with TUF: the program enables framing for each direction.
 
-    Until then, and after TUF is off again, "sock" sends and receives plain TCP.
+    Before that, and after Tuf.OFF, "sock" sends and receives plain TCP.
     """
     longest = TUF_ULPDU_MAX
     __slots__ = ()
@@ -27,20 +27,20 @@ class TufConnection(Records):
         attach(sock, b"tuf")
 
     def key(self) -> bytes:
-        """The key that this end will send, for the peer; it can be read once."""
+        """The key of this end's stream, to send to the peer; it can be read once."""
         return self.sock.getsockopt(SOL_MPA, TUF_TX_KEY, TUF_KEY_LEN)
 
     def frame_tx(self, mode: int = Tuf.ALIGN, key: Optional[bytes] = None, *,
                  period: int = 0, tell_emss: bool = False) -> None:
-        """From here on each send() is framed; Tuf.OFF: no longer.
+        """Frame each send() from now on; Tuf.OFF ends framing.
 
-        Without a key it is the one that key() has returned.
+        Without a key the one that key() returned is used.
         """
         self._frame(TUF_TX, mode, key, period, TUF_TELL_EMSS * tell_emss)
 
     def frame_rx(self, mode: int = Tuf.ALIGN, key: Optional[bytes] = None, *,
                  period: int = 0) -> None:
-        """What has not been read yet is framed; key is the peer's. Tuf.OFF: no longer."""
+        """Octets not read yet are framed; key is the peer's. Tuf.OFF ends framing."""
         self._frame(TUF_RX, mode, key, period, 0)
 
     def _frame(self, option: int, mode: int, key: Optional[bytes], period: int,
@@ -56,9 +56,9 @@ class TufConnection(Records):
                                   "TUF_RX") from None
 
     def exchange_keys(self) -> None:
-        """Frame both directions, if the peer does the same at this place.
+        """Frame both directions; the peer has to do the same at this position.
 
-        Each end sends its key in plain TCP; after it everything is framed.
+        Each end sends its key in plain TCP; everything after it is framed.
         """
         self.sock.sendall(self.key())
         self.frame_tx()
@@ -66,7 +66,7 @@ class TufConnection(Records):
         while len(key) < TUF_KEY_LEN:
             more = self.sock.recv(TUF_KEY_LEN - len(key))
             if not more:
-                raise Lost(errno.ECONNRESET, "the peer has ended before its key")
+                raise Lost(errno.ECONNRESET, "the peer closed before it sent its key")
             key += more
         self.frame_rx(Tuf.ALIGN, key)
 

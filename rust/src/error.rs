@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What can go wrong, in words.
+//! Errors.
 
 use crate::sys;
 use std::{fmt, io, result};
 
 pub type Result<T> = result::Result<T, Error>;
 
-/// Why MPA has stopped: the codes of RFC 5044 section 8 and RFC 6581 section 8.
+/// Why MPA stopped: the codes of RFC 5044 section 8 and RFC 6581 section 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     None,
@@ -17,7 +17,7 @@ pub enum Code {
     Local,
     Ird,
     Rtr,
-    /// Of a newer module
+    /// A code of a newer module
     Other(u8),
 }
 
@@ -37,22 +37,22 @@ impl From<u8> for Code {
     }
 }
 
-/// Each has the error of the system call, so that nothing is lost.
+/// Each variant contains the error of the system call.
 #[derive(Debug)]
 pub enum Error {
     /// The kernel has no mpa.
     NotLoaded(io::Error),
-    /// Nobody listens there, or the peer rejected the request.
+    /// Nothing listens there, or the peer rejected the request.
     Refused(io::Error),
-    /// The peer does not speak MPA, or not this revision, or plays the same role.
+    /// The peer does not speak MPA, or not this revision, or has the same role.
     NotMpa(io::Error),
     /// The ends do not agree on IRD, ORD or RTR.
     Disagreed(io::Error),
-    /// It took too long.
+    /// A timeout expired.
     Timeout(io::Error),
-    /// A record is damaged, or the stream has ended inside one.
+    /// A record is damaged, or the stream ended inside one.
     Damaged(io::Error, Code),
-    /// A record has 1 to 64768 octets, and no more than MULPDU where that is asked for.
+    /// A record must have 1 to 64768 octets, or at most MULPDU without set_oversize().
     LongRecord(io::Error),
     /// The connection was lost.
     Lost(io::Error),
@@ -110,14 +110,14 @@ impl fmt::Display for Error {
             Error::NotLoaded(_) => "the kernel has no mpa: modprobe mpa, as root",
             Error::Refused(_) => "nothing listens there, or the peer rejected the request",
             Error::NotMpa(_) => {
-                "the peer does not speak MPA, or not this revision, or plays the same role"
+                "the peer does not speak MPA, or not this revision, or has the same role"
             }
             Error::Disagreed(_) => "the ends do not agree on IRD, ORD or RTR",
-            Error::Timeout(_) => "it took too long",
-            Error::Damaged(_, Code::Marker) => "a marker of the peer's stream is wrong",
-            Error::Damaged(_, Code::Tcp) => "the peer's stream has ended inside a record",
+            Error::Timeout(_) => "timed out",
+            Error::Damaged(_, Code::Marker) => "a marker in the peer's stream is wrong",
+            Error::Damaged(_, Code::Tcp) => "the peer's stream ended inside a record",
             Error::Damaged(..) => "a record is damaged: its CRC or its length is wrong",
-            Error::LongRecord(_) => "a record has 1 to 64768 octets, or is longer than MULPDU",
+            Error::LongRecord(_) => "a record is empty, or longer than 64768 octets or MULPDU",
             Error::Lost(_) => "the connection was lost",
             Error::Io(error) => return error.fmt(to),
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Records on TCP: Linux's MPA (RFC 5044), over the sockets of std, and nothing else.
+//! Records on TCP: Linux's MPA (RFC 5044), on std alone.
 //!
 //! ```no_run
 //! # fn main() -> mpa::Result<()> {
@@ -16,9 +16,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Records have 1 to 64768 octets. A damaged one never arrives: `recv` fails with
+//! Records have 1 to 64768 octets. A damaged one is never returned: `recv` fails with
 //! [`Error::Damaged`]. Private data, markers and depths of RDMA Reads are in [`Start`].
-//! Connections may be shared by threads: records stay whole. Needs the module mpa.
+//! Threads may share a connection: records stay whole. The kernel module mpa is needed.
 
 mod error;
 mod sys;
@@ -29,16 +29,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::io::{AsRawFd, FromRawFd, RawFd};
 use std::time::Duration;
 
-/// Octets of a record, at most.
+/// Maximum length of a record.
 pub const ULPDU_MAX: usize = 64768;
-/// Octets of private data, at most.
+/// Maximum length of private data.
 pub const PRIVATE_DATA_MAX: usize = 512;
-/// [`Connection::set_segment`]: a send is a record.
+/// For [`Connection::set_segment`]: one send is one record.
 pub const SEGMENT_OFF: i32 = -1;
-/// [`Connection::set_segment`]: a send is cut into records that fill segments.
+/// For [`Connection::set_segment`]: a send is split into records that fill segments.
 pub const SEGMENT_FILL: i32 = 0;
 
-/// Which end of the startup a socket plays.
+/// The role of a socket in startup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Initiator = 1,
@@ -47,20 +47,20 @@ pub enum Role {
     Direct = 3,
 }
 
-/// How MPA is started; `Start::default()` is what most programs want.
+/// How to start MPA; `Start::default()` suits most programs.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// 1: RFC 5044, 2: RFC 6581; none: what suits the role
+    /// 1: RFC 5044, 2: RFC 6581; None: the default of the role
     pub revision: Option<u8>,
-    /// The peer shall send markers, as [`Connection::set_place`] needs them.
+    /// Request markers from the peer; [`Connection::set_place`] needs them.
     pub markers: bool,
-    /// This end can do without CRCs.
+    /// This end does not need CRCs.
     pub no_crc: bool,
-    /// For the peer's program
+    /// Private data for the peer's program
     pub private_data: Vec<u8>,
-    /// IRD and ORD, to be negotiated (revision 2)
+    /// IRD and ORD to negotiate (revision 2)
     pub depths: Option<(u16, u16)>,
-    /// For the whole startup; none: what the administrator has set
+    /// Timeout of startup; None: the administrator's setting
     pub timeout: Option<Duration>,
 }
 
@@ -91,7 +91,7 @@ impl Start {
                 ),
             ird,
             ord,
-            // 0 would be the administrator's.
+            // 0 would mean the administrator's setting.
             timeout_ms: self
                 .timeout
                 .map_or(0, |t| t.as_millis().clamp(1, 3_600_000) as u32),
@@ -103,7 +103,7 @@ impl Start {
     }
 }
 
-/// What a connection is like: MPA_INFO.
+/// State and parameters of a connection: MPA_INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
     pub revision: u8,
@@ -121,7 +121,7 @@ pub struct Info {
     pub octets_received: u64,
 }
 
-/// What the peer's startup frame has said.
+/// The content of the peer's startup frame.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub revision: u8,
@@ -132,18 +132,18 @@ pub struct Peer {
     pub private_data: Vec<u8>,
 }
 
-/// A record, and where it lies in the peer's stream.
+/// A record and its place in the peer's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub octets: Vec<u8>,
     pub position: u64,
-    /// The number of those before it; none if octets there are missing
+    /// The number of earlier records; None if octets before it are missing
     pub order: Option<u64>,
     /// Octets before it have not arrived: see [`Connection::set_place`].
     pub placed: bool,
 }
 
-/// Puts MPA on a TCP connection of your own, and starts it.
+/// Attaches MPA to your own TCP connection, and starts it.
 pub fn start(stream: TcpStream, role: Role, how: &Start) -> Result<Connection> {
     let raw = how.raw(role)?;
     sys::attach(stream.as_raw_fd())?;
@@ -156,7 +156,7 @@ pub fn connect<A: ToSocketAddrs>(address: A) -> Result<Connection> {
     connect_with(address, &Start::default())
 }
 
-/// The same; with a timeout it holds for TCP too, of each address.
+/// The same; a timeout applies to TCP as well, for each address.
 pub fn connect_with<A: ToSocketAddrs>(address: A, how: &Start) -> Result<Connection> {
     let stream = match how.timeout {
         None => TcpStream::connect(address)?,
@@ -178,7 +178,7 @@ pub fn connect_with<A: ToSocketAddrs>(address: A, how: &Start) -> Result<Connect
     start(stream, Role::Initiator, how)
 }
 
-/// A connection in Full Operation; of a listener, one whose startup may not be over.
+/// A connection; an accepted one may still be in startup.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
@@ -188,19 +188,19 @@ impl Connection {
     /// Sends a record.
     pub fn send(&self, record: &[u8]) -> Result<()> {
         let sent = self.told(sys::send(self.stream.as_raw_fd(), record))?;
-        // With set_segment() a stream is sent, which may be cut short.
+        // With set_segment() a send may be partial.
         if sent < record.len() {
             return self.send(&record[sent..]);
         }
         Ok(())
     }
 
-    /// The next record; None: the peer has ended, in good order.
+    /// The next record; None: the peer closed orderly.
     pub fn recv(&self) -> Result<Option<Vec<u8>>> {
         Ok(self.recv_record()?.map(|record| record.octets))
     }
 
-    /// The same, with where it lies.
+    /// The next record and its place in the stream.
     pub fn recv_record(&self) -> Result<Option<Record>> {
         let fd = self.stream.as_raw_fd();
         let on: i32 = self.told(sys::get(fd, sys::MPA_RECVINFO))?;
@@ -219,7 +219,7 @@ impl Connection {
         }))
     }
 
-    /// How a send is cut into records: SEGMENT_OFF, SEGMENT_FILL, or octets of each.
+    /// How to split a send into records: SEGMENT_OFF, SEGMENT_FILL, or octets of each.
     pub fn set_segment(&self, octets: i32) -> Result<()> {
         self.set(sys::MPA_SEGMENT, octets)
     }
@@ -234,17 +234,17 @@ impl Connection {
         self.set(sys::MPA_OVERSIZE, i32::from(on))
     }
 
-    /// Whether records are received before which others are missing.
+    /// Whether records are received out of order.
     pub fn set_place(&self, on: bool) -> Result<()> {
         self.set(sys::MPA_PLACE, i32::from(on))
     }
 
-    /// How long recv() waits; None: for ever.
+    /// Timeout of recv(); None: no limit.
     pub fn set_recv_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         Ok(self.stream.set_read_timeout(timeout)?)
     }
 
-    /// How long send() waits; None: for ever.
+    /// Timeout of send(); None: no limit.
     pub fn set_send_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         Ok(self.stream.set_write_timeout(timeout)?)
     }
@@ -289,7 +289,7 @@ impl Connection {
         self.told(sys::set(self.stream.as_raw_fd(), option, &value))
     }
 
-    /// An errno means more with the code that MPA has.
+    /// Combine an errno with MPA's error code.
     fn told<T>(&self, result: io::Result<T>) -> Result<T> {
         result.map_err(|error| {
             let code = match sys::get::<sys::Info>(self.stream.as_raw_fd(), sys::MPA_INFO) {
@@ -307,7 +307,7 @@ impl AsRawFd for Connection {
     }
 }
 
-/// Listens; what it accepts starts as a responder by itself.
+/// A listening socket; accepted connections start as responders.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -318,13 +318,13 @@ impl Listener {
         Listener::bind_with(address, &Start::default())
     }
 
-    /// On the first of the addresses that is available
+    /// Listens on the first available address.
     pub fn bind_with<A: ToSocketAddrs>(address: A, how: &Start) -> Result<Listener> {
         let raw = how.raw(Role::Responder)?;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for each in address.to_socket_addrs()? {
             match sys::listen(&each, &raw) {
-                // Safe: it is a socket that nobody else has.
+                // Safe: the socket has no other owner.
                 Ok(fd) => {
                     return Ok(Listener {
                         listener: unsafe { TcpListener::from_raw_fd(fd) },

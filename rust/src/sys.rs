@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! System calls: what std has no function for. Numbers and structs are those of
+//! System calls that std does not have. Numbers and structs are those of
 //! linux/mpa.h; a test compares them with the header.
 
 use std::io;
@@ -36,7 +36,7 @@ pub const PEER_CRC: u8 = 0x40;
 pub const PLACED: u32 = 1 << 1;
 pub const VALID_ORDER: u32 = 1;
 
-// Of the generic ABI, which x86, arm64, s390x and riscv have.
+// The numbers of the generic ABI: x86, arm64, s390x, riscv.
 pub const ENOENT: i32 = 2;
 pub const EAGAIN: i32 = 11;
 pub const EINVAL: i32 = 22;
@@ -125,7 +125,7 @@ pub struct RecvInfo {
 const _: () = assert!(size_of::<Start>() == 544 && size_of::<Peer>() == 544);
 const _: () = assert!(size_of::<Info>() == 120 && size_of::<RecvInfo>() == 40);
 
-/// Plain numbers, of which all bits are valid.
+/// Types for which all bit patterns are valid.
 pub trait Plain {}
 impl Plain for Info {}
 impl Plain for Peer {}
@@ -137,7 +137,7 @@ struct IoVec {
     len: usize,
 }
 
-// As glibc and musl have it on 64 bits; on 32 bits size_t is as long as what they pad.
+// The layout of glibc and musl: they pad 32-bit fields to 64 bits, which usize replaces.
 #[repr(C)]
 struct MsgHdr {
     name: *mut c_void,
@@ -149,7 +149,7 @@ struct MsgHdr {
     flags: c_int,
 }
 
-/// A control message with the only one that is asked for
+/// The only control message that is requested
 #[repr(C, align(8))]
 struct Control {
     len: usize,
@@ -175,7 +175,7 @@ struct SockAddrIn6 {
     scope_id: u32,
 }
 
-// Of the C library that std links.
+// From the C library that std links.
 extern "C" {
     fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn bind(fd: c_int, address: *const c_void, len: c_uint) -> c_int;
@@ -204,7 +204,7 @@ fn good(result: c_int) -> io::Result<()> {
 }
 
 fn set_at<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    // Safe: the kernel reads as many octets as there are.
+    // Safe: the length is that of the slice.
     good(unsafe {
         setsockopt(
             fd,
@@ -227,7 +227,7 @@ pub fn set<T>(fd: RawFd, option: c_int, value: &T) -> io::Result<()> {
 pub fn get<T: Plain>(fd: RawFd, option: c_int) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as c_uint;
-    // Safe: the kernel writes no more than len, and any octets are a T.
+    // Safe: the kernel writes at most len octets, and any octets are a valid T.
     unsafe {
         good(getsockopt(
             fd,
@@ -241,7 +241,7 @@ pub fn get<T: Plain>(fd: RawFd, option: c_int) -> io::Result<T> {
 }
 
 pub fn send(fd: RawFd, record: &[u8]) -> io::Result<usize> {
-    // Safe: the kernel reads what is in the slice.
+    // Safe: the length is that of the slice.
     let sent = unsafe { c_send(fd, record.as_ptr().cast(), record.len(), MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -266,7 +266,7 @@ pub fn receive(fd: RawFd, octets: &mut [u8], info: &mut RecvInfo) -> io::Result<
         controllen: size_of::<Control>(),
         flags: 0,
     };
-    // Safe: all that is pointed to outlives the call, with the lengths that are given.
+    // Safe: all pointers outlive the call, and the lengths are theirs.
     let len = unsafe { recvmsg(fd, &mut msg, 0) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     if msg.controllen > 0 && control.level == SOL_MPA && control.kind == MPA_RECVINFO {
@@ -301,11 +301,11 @@ fn bound(fd: RawFd, address: &SocketAddr) -> io::Result<()> {
     }
 }
 
-/// MPA is there before it listens, for which std has no way: a quick client would come to
+/// Attach MPA before listen(), which std cannot do: otherwise an early client would get
 /// plain TCP.
 pub fn listen(address: &SocketAddr, start: &Start) -> io::Result<RawFd> {
     let family = if address.is_ipv4() { AF_INET } else { AF_INET6 };
-    // Safe: it is closed, or the caller's.
+    // Safe: it is closed here, or passed to the caller.
     let fd = unsafe { socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
     good(fd)?;
     set_at(fd, SOL_SOCKET, SO_REUSEADDR, &1i32)
@@ -325,7 +325,7 @@ pub fn listen(address: &SocketAddr, start: &Start) -> io::Result<RawFd> {
 mod tests {
     use super::*;
 
-    /// Of a line "#define NAME VALUE"
+    /// The value in a line "#define NAME VALUE"
     fn in_header(name: &str) -> u64 {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../include/uapi/linux/mpa.h");
         let header = std::fs::read_to_string(path).unwrap();

@@ -116,7 +116,7 @@ fn waiting_ends() {
         .unwrap();
     let error = client.recv().unwrap_err();
     assert!(matches!(error, Error::Timeout(_)), "{error:?}");
-    assert_eq!(error.to_string(), "it took too long");
+    assert_eq!(error.to_string(), "timed out");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_silent_peer_takes_as_long_as_the_caller_says() {
     assert!(matches!(error, Error::Timeout(_)), "{error:?}");
 }
 
-/// A peer that sends the given octets, after a good reply
+/// A peer that sends the given octets after a valid reply
 fn peer(octets: &'static [u8]) -> Connection {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -165,7 +165,7 @@ fn damage_is_reported() {
     let error = peer(b"\x00\x02a").recv().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the peer's stream has ended inside a record"
+        "the peer's stream ended inside a record"
     );
 }
 

@@ -6,7 +6,7 @@
  *	ddp_mr.c	regions: memory that has an STag
  *	ddp_rx.c	upcalls of mpa: check a segment, place its octets
  *	ddp_read.c	the same for responses to RDMA Reads
- *	ddp_tx.c	a work item: cut messages into segments, and send them
+ *	ddp_tx.c	a work item: split messages into segments, and send them
  *
  * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (held in
  * upcalls, taken by mpa_sock_*()), ddp_end.lock.
@@ -34,19 +34,19 @@
  * @list:	in ddp_end.regions
  * @end:	the end whose stream may use it
  * @rcu:	frees it
- * @users:	present users, and one for the registration
- * @unused:	completed when there are none
+ * @users:	number of users, and one for the registration
+ * @unused:	completed when @users is 0
  * @base:	tagged offset of its first octet
  * @length:	octets
  * @first:	offset in its first page
  * @stag:	its name
  * @access:	DDP_REMOTE_*
- * @invalid:	the peer has invalidated it, by a Send with Invalidate
+ * @invalid:	invalidated by the peer's Send with Invalidate
  * @nr:		pages
  * @pinned:	number of @pages pinned so far
  * @pages:	the pinned pages
  * @vec:	the same pages, for iterators
- * @account:	what is charged to the user that registered it
+ * @account:	pages charged to the user that registered it
  */
 struct ddp_mr {
 	struct list_head list;
@@ -68,7 +68,7 @@ struct ddp_mr {
 };
 
 /**
- * struct ddp_range - octets of an RDMA Read's response
+ * struct ddp_range - a range of octets of an RDMA Read's response
  * @from:	the first one
  * @to:		after the last one
  */
@@ -77,20 +77,20 @@ struct ddp_range {
 	u32 to;
 };
 
-/* The most ranges of a response, each after missing octets. */
+/* Maximum number of ranges of a response, each after missing octets. */
 #define DDP_RANGES	8
 
 /**
- * struct ddp_item - something that was posted; later, its result
+ * struct ddp_item - a posted operation; later, its result
  * @list:	in struct ddp_end's @posts, @receives or @done
  * @todo:	in struct ddp_end's @unsent or @reads
  * @post:	what was posted
  * @done:	the report
- * @finished:	one of @posts that waits until earlier ones are reported
+ * @finished:	done, but earlier @posts must be reported first
  * @silent:	there is no report
- * @ends:	of an RDMA Read: its last segment was received, out of order
- * @nr:		of an RDMA Read: number of @ranges
- * @next:	of an RDMA Read: all octets before this one were received, this was not
+ * @ends:	RDMA Read only: its last segment was received, out of order
+ * @nr:		RDMA Read only: number of @ranges
+ * @next:	RDMA Read only: the first octet that was not received
  * @end_at:	stream position of that last segment
  * @ranges:	octets received after @next; no two ranges adjoin
  */
@@ -113,7 +113,7 @@ struct ddp_item {
  * @msn:	number of the next message, or of the one being received
  * @mo:		octets received of it
  * @opcode:	its opcode, once it has begun
- * @begun:	it has begun: segments were received, the last one was not
+ * @begun:	some segments were received, but not the last one
  */
 struct ddp_arrival {
 	u32 msn;
@@ -125,16 +125,16 @@ struct ddp_arrival {
 /**
  * struct ddp_message - a message that is being sent
  * @opcode:	enum rdmap_opcode
- * @active:	there is one
- * @answered:	a response whose last segment is being sent, or was
+ * @active:	a message is being sent
+ * @answered:	the last segment of a response was passed to mpa, or is being passed
  * @length:	octets
- * @sent:	octets of it that were sent
- * @stag:	their region, if not in @octets
- * @to:		tagged offset there
+ * @sent:	number of octets sent
+ * @stag:	source region, if not @octets
+ * @to:		tagged offset in it
  * @remote_stag: as in struct ddp_post
  * @remote_to:	as in struct ddp_post
- * @octets:	where they are; or NULL
- * @item:	done when it has been sent; or NULL
+ * @octets:	source buffer; or NULL
+ * @item:	item to complete when it has been sent; or NULL
  * @request:	@octets of an RDMA Read Request
  */
 struct ddp_message {
@@ -187,35 +187,35 @@ enum ddp_event {
 };
 
 /**
- * struct ddp_end - one end of a stream: an open file, and until @free is done
- * @dead:	the file was closed: nothing more is done
+ * struct ddp_end - one end of a stream: an open file; exists until @free has run
+ * @dead:	the file was closed
  * @leave:	work item in @queue: leaves @sock
- * @free:	work item after it, in another queue than @queue: frees everything
- * @call:	one ioctl at a time
+ * @free:	work item, queued by @leave in another queue than @queue: frees the end
+ * @call:	serializes ioctls
  * @sock:	the program's socket, attached; or NULL
  * @regions:	protected by @call
  * @nr_regions:	their number, protected by @call
  *
- * @lock:	protects the next ones
+ * @lock:	protects the following members
  * @wait:	for @done
- * @posts:	posted and not reported, in this order, without @receives
- * @unsent:	those of @posts, and @rtr, still to be sent, in this order
- * @reads:	those that are RDMA Reads and have no response yet, oldest first
+ * @posts:	posts that were not reported, in order, without @receives
+ * @unsent:	@posts and @rtr that were not sent, in order
+ * @reads:	RDMA Reads that have no response yet, oldest first
  * @receives:	buffers for Sends, in this order
  * @done:	reports to be read
  * @items:	number in all of them, without @event
- * @requests:	RDMA Reads of the peer's: a ring
+ * @requests:	the peer's RDMA Read Requests: a ring
  * @asked:	number received so far
- * @answered:	number of those whose response's last segment was handed to mpa
+ * @answered:	number of them whose response's last segment was passed to mpa
  * @started:	Full Operation
  * @over:	nothing more is received, and only @terminate is sent
  * @status:	reason of @over
  * @terminate_len: octets of @terminate to send; 0: none
  * @event:	items for reports that occur once
- * @rtr:	an item for the RDMA Read that opens a stream (RFC 6581 section 9)
+ * @rtr:	item for the RDMA Read that opens a stream (RFC 6581 section 9)
  * @info:	counters
  *
- * @queue:	for @tx, @late and @leave, one at a time
+ * @queue:	ordered queue for @tx, @late and @leave
  * @tx:		work item: sends, and at the end cancels what was posted
  * @late:	work item: gives up sending a Terminate
  * @msg:	@tx alone

@@ -28,7 +28,7 @@ void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
 
 	item->done.status = status;
 	list_add_tail(&item->list, &end->done);
-	/* A reader waits only if there is nothing. Waking many takes long. */
+	/* Readers wait only if the list is empty: wake them only then. */
 	if (first)
 		wake_up_interruptible(&end->wait);
 }
@@ -39,7 +39,7 @@ void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
  * @item:	the item, neither in @end->unsent nor in @end->reads
  * @status:	0 or a negative errno
  *
- * They are reported in the order in which they were posted (RFC 5040 section
+ * Posts are reported in the order in which they were posted (RFC 5040 section
  * 5.5, 15): a Send that was sent waits for the response to an earlier RDMA
  * Read.
  *
@@ -176,7 +176,7 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 	sock = sockfd_lookup(fd, &err);
 	if (!sock)
 		return err;
-	/* Upcalls use it. */
+	/* Upcalls use @end. */
 	end->sock = sock;
 	err = mpa_sock_attach(sock, &ddp_upcalls, end, GFP_KERNEL_ACCOUNT);
 	if (err) {
@@ -235,7 +235,7 @@ static int ddp_deregister(struct ddp_end *end, u32 __user *arg)
 	return ddp_mr_deregister(end, stag);
 }
 
-/* Whether it is in a region of this end, which is checked again when it is executed. */
+/* Whether the octets are in a region of this end; checked again on execution. */
 static bool ddp_post_holds(struct ddp_end *end, const struct ddp_post *post)
 {
 	struct ddp_mr *mr;
@@ -378,7 +378,7 @@ static void ddp_free(struct work_struct *work)
 {
 	struct ddp_end *end = container_of(work, struct ddp_end, free);
 
-	/* There are no upcalls any longer. */
+	/* There are no more upcalls. */
 	ddp_tx_close(end);
 	ddp_mr_deregister_all(end);
 	ddp_free_items(end, &end->posts);
@@ -400,7 +400,7 @@ static void ddp_leave(struct work_struct *work)
 
 	if (end->sock) {
 		mpa_sock_detach(end->sock);
-		/* They are not used any longer; closing may take long. */
+		/* The regions are no longer used; closing may take long. */
 		ddp_mr_deregister_all(end);
 		__fput_sync(end->sock->file);
 	}

@@ -20,12 +20,12 @@
 /* Pages pinned in one call: other tasks need the processor, too. */
 #define DDP_MR_BATCH		512
 
-/* For all streams, as an STag may belong to another stream. */
+/* One array for all streams: an STag may belong to another stream, which is an error. */
 static DEFINE_XARRAY_FLAGS(ddp_regions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 
 /*
- * Charge the pages from @i. A huge page stays as a whole while any part of it
- * is pinned, so it is charged as a whole.
+ * Charge the pages from @i. A pin keeps a huge page as a whole, so it is charged
+ * as a whole.
  */
 static int ddp_mr_account(struct ddp_mr *mr, u32 i)
 {

@@ -49,7 +49,7 @@ static int ddp_check_version(const struct ddp_segment *segment)
 
 /* ---- reporting an error to the peer ---- */
 
-/* The headers to send with it: RFC 5040 section 4.8, figure 10. */
+/* The headers that a Terminate contains: RFC 5040 section 4.8, figure 10. */
 static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 {
 	u8 headers = RDMAP_TERM_LENGTH | RDMAP_TERM_DDP;
@@ -221,7 +221,7 @@ struct ddp_room {
 	struct ddp_item *buffer;
 };
 
-/* For the Send that begins. It stays the first one until the Send is complete. */
+/* Use the first buffer for the Send that begins; it stays in the list until the end. */
 static void ddp_choose_buffer(struct ddp_end *end)
 {
 	spin_lock_bh(&end->lock);
@@ -404,7 +404,7 @@ static int ddp_take_untagged(struct ddp_end *end,
 	if (error)
 		return error;
 	in = &end->in[queue];
-	/* The same in all segments of a message. */
+	/* All segments of a message must have the same opcode. */
 	if (rdmap_queue_of(opcode) != queue || (in->begun && opcode != in->opcode))
 		return RDMAP_ERR_OPCODE;
 	error = ddp_place_untagged(end, segment, &room, in->mo);
@@ -436,7 +436,7 @@ static int ddp_on_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 	struct ddp_end *end = priv;
 	int error;
 
-	/* It is for the next user that attaches. */
+	/* The segment is left for the next consumer that attaches. */
 	if (READ_ONCE(end->dead))
 		return -EAGAIN;
 	if (end->over)

@@ -14,7 +14,7 @@
 /* Octets sent in one call: no other task gets the socket meanwhile. */
 #define DDP_TX_CALL	65536
 
-/* A Terminate that finds no space for this time is given up. */
+/* A Terminate is dropped if there is no space for this time. */
 #define DDP_TX_PATIENCE	(5 * HZ)
 
 /* ---- the next message ---- */
@@ -238,7 +238,7 @@ static void ddp_tx_answered(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* The message was sent, or was aborted: @status. */
+/* The message was sent, or aborted with @status. */
 static void ddp_tx_end(struct ddp_end *end, int status)
 {
 	const struct rdmap_terminate *terminate = (void *)end->terminate;
@@ -302,7 +302,7 @@ static void ddp_tx_write_header(const struct mpa_headers *headers, void *to,
 }
 
 /*
- * Send octets of a region, in segments that mpa cuts to the length of TCP's (RFC 5041
+ * Send octets of a region; mpa splits them to fill TCP's segments (RFC 5041
  * section 5.2). Return: their number, or an error of mpa_sock_send_cut().
  */
 static int ddp_tx_region(struct ddp_end *end, u32 left)
@@ -331,7 +331,7 @@ static int ddp_tx_region(struct ddp_end *end, u32 left)
 	return sent;
 }
 
-/* A message that is short, or only a header. Return: as ddp_tx_region(). */
+/* Send a short message, or only a header. Return: as ddp_tx_region(). */
 static int ddp_tx_short(struct ddp_end *end)
 {
 	struct ddp_message *msg = &end->msg;

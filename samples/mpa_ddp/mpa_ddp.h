@@ -25,7 +25,7 @@
 
 #define DDP_REGION_MAX		0x40000000	/* octets of a region */
 #define DDP_REGIONS_MAX		1024		/* of an end */
-#define DDP_POSTS_MAX		1024		/* posted, and the result not read */
+#define DDP_POSTS_MAX		1024		/* posts whose results were not read */
 #define DDP_READS_MAX		64		/* IRD and ORD */
 
 /*
@@ -58,12 +58,12 @@ struct ddp_region {
 
 /**
  * struct ddp_post - a request
- * @id:		the program's; comes back in struct ddp_done
+ * @id:		chosen by the program; returned in struct ddp_done
  * @opcode:	RDMAP_SEND and its kinds, RDMAP_WRITE, RDMAP_READ_REQUEST or DDP_RECEIVE
  * @length:	octets
  * @stag:	region of this end as source or destination; ignored if @length
  *		is 0
- * @to:		tagged offset of the first one there
+ * @to:		tagged offset of the first octet in it
  * @remote_stag: region of the peer's; for a Send with Invalidate, the one to
  *		invalidate; ignored for other Sends
  * @remote_to:	tagged offset there
@@ -83,14 +83,14 @@ struct ddp_post {
  * @DDP_STARTED:	startup is over: @status
  * @DDP_POSTED:		a post is done, or cannot be: @id, @opcode, @status. In the
  *			order of the posts: a post waits for earlier RDMA Reads
- * @DDP_RECEIVED:	a buffer has a Send, or never will: @id, @opcode, @length,
- *			@stag, @status. Buffers have an order of their own
- * @DDP_TERMINATE_SENT:	the peer has made a mistake, and gets a Terminate: @error. Not
- *			reported if the peer reads so little that there is no space
+ * @DDP_RECEIVED:	a buffer received a Send, or was cancelled: @id, @opcode, @length,
+ *			@stag, @status. Buffers are reported in their own order
+ * @DDP_TERMINATE_SENT:	a Terminate was sent because of a peer's error: @error. Not
+ *			reported if there is no space for it, as the peer does not read
  * @DDP_TERMINATE_RECEIVED: a Terminate from the peer: @error
  * @DDP_ENDED:		the stream has ended: @status; the last report. 0: the peer
- *			has closed it, and everything was done; -ECONNRESET: the peer
- *			has closed it in the middle of a message, or with incomplete
+ *			closed it, and everything was done; -ECONNRESET: the peer
+ *			closed it in the middle of a message, or with incomplete
  *			posts of this end or RDMA Reads of its own
  */
 enum ddp_what {

@@ -104,7 +104,7 @@ empty_line_is_reported() {
 	local said rc=0
 
 	said=$("${in_alpha[@]}" "$examples/echo" client $server 4242 <<<"" 2>&1) || rc=$?
-	same "1 echo: a record has at least one octet, this one is empty" "$rc $said"
+	same "1 echo: a record must have at least one octet" "$rc $said"
 }
 
 hosts_down

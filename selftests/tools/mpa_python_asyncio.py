@@ -397,7 +397,7 @@ class Asyncio(Case):
                     writer.abort()
                     while not log.records:
                         await asyncio.sleep(0.01)
-                self.told_in_a_line(log, where, "the peer has ended the connection")
+                self.told_in_a_line(log, where, "the peer closed the connection")
         self.run_async(main)
 
     def told_in_a_line(self, log, address, text):
