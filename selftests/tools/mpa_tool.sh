@@ -289,7 +289,7 @@ hostile_files() {
 		hostile_file 'does not send a file' || return
 	{ file_head f 1 2; record "$(be 8 0)xx" 10; record "$(be 8 0)x" 9
 	  file_tail 2 "$sum"; } |
-		hostile_file '3 octets have come, 2' || return
+		hostile_file '3 octets arrived, 2' || return
 	{ file_head f 1 1; record "$(be 8 0)x" 9; } |
 		hostile_file 'before the file was complete' || return
 	{ file_head f 1 1; file_head f 1 1; } |
@@ -327,7 +327,7 @@ command_status_is_kept() {
 	serve --exec 'echo "$MPA_PEER $MPA_LOCAL"; exit 42' </dev/null || return
 	client 0 <<<hello || return
 	served 42 || return
-	says "$work/server.err" "^mpa listen: 10\\.5\\.4\\.1:[0-9]+: .* ended with status 42\$" || return
+	says "$work/server.err" "^mpa listen: 10\\.5\\.4\\.1:[0-9]+: .* exited with status 42\$" || return
 	says "$work/client.out" "^10\\.5\\.4\\.1:[0-9]+ 10\\.5\\.4\\.2:$port\$"
 }
 

@@ -62,7 +62,7 @@ full_is_reported() {
 	served 9 || return
 	says "$work/server.err" '10\.5\.4\.1:[0-9]+: no record in either direction for 8 seconds' &&
 		expect "how often it is reported" 1 \
-			"$(grep -c 'all 1 places are taken, a connection waits' "$work/server.err")"
+			"$(grep -c 'a connection waits, as 1 are being served' "$work/server.err")"
 }
 
 # Records arrive for longer than --idle, so the connection is kept

@@ -5,13 +5,13 @@
  *	placing receive ADDRESS PORT FILE [place]
  *	placing send ADDRESS PORT COUNT INTERVAL_US LOSE
  *
- * The sender sends a record each INTERVAL_US, with the time in it. The packet
+ * The sender sends a record every INTERVAL_US, with the time in it. The packet
  * of one record in LOSE has a TOS of LOST_TOS, so that the path can drop it;
  * TCP retransmits it with another TOS.
  *
- * The receiver writes a line to FILE for each: its number, when it was sent, in
- * milliseconds since the first one, the time it took in milliseconds, and whether it
- * arrived out of order. Both read the same clock, so they run on the same kernel.
+ * The receiver writes a line to FILE for each record: its number, the time when it was
+ * sent, in milliseconds since the first one, its delay in milliseconds, and whether it
+ * arrived out of order. Both ends must run on the same kernel, as they use its clock.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -34,7 +34,7 @@
 #define NSEC_PER_USEC	1000
 #define NSEC_PER_MSEC	1e6
 
-/* A record is one of these, followed by zeros. */
+/* A record is this struct, followed by zeros. */
 struct stamp {
 	uint64_t number;
 	int64_t sent;
@@ -111,7 +111,7 @@ static int answer(const char *address, const char *port)
 	return fd;
 }
 
-/* The receiver requests markers: without them nothing is found after a gap. */
+/* The receiver requests markers, which are needed to find records after a gap. */
 static void start(int fd, enum mpa_role role)
 {
 	struct mpa_start how = {
@@ -149,9 +149,9 @@ static void send_records(int fd, uint64_t count, int64_t interval, uint64_t lose
 			    strerror(errno));
 		set_tos(fd, 0);
 	}
-	/* Until the receiver has everything. */
+	/* Wait until the receiver has everything. */
 	if (shutdown(fd, SHUT_WR) || recv(fd, record, sizeof(record), 0))
-		die("the receiver has not ended as it should");
+		die("the receiver did not close the connection orderly");
 }
 
 static int out_of_order(struct msghdr *msg)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""placing.py IN-ORDER PLACED: what the two measurements say, in sentences."""
+"""placing.py IN-ORDER PLACED: summarize the two measurements."""
 import sys
 
 # A record is late if it takes this much longer than the fastest.
@@ -7,14 +7,14 @@ LATE_MS = 2
 
 
 def read(path):
-    """[(number, milliseconds, whether it came out of order)]"""
+    """[(number, milliseconds, whether it arrived out of order)]"""
     with open(path, encoding="ascii") as file:
         rows = [line.split() for line in file]
     return [(int(row[0]), float(row[2]), row[3] == "1") for row in rows]
 
 
 def rank(values, share):
-    """The value that this share of all does not exceed."""
+    """The quantile of this share."""
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Startup frames and first FPDUs of a capture, octet by octet, in the manner
-of RFC 5044's figures 5 and 6."""
+"""Print startup frames and first FPDUs of a capture octet by octet, like figures 5
+and 6 of RFC 5044."""
 import argparse
 import os
 import sys
@@ -150,7 +150,7 @@ def show_field(out, fpdu, octets, field, wrong, segments):
 
 
 def show(path, count, colour):
-    """False if the capture has no MPA connection."""
+    """Returns False if the capture has no MPA connection."""
     out = output.Printer(colour)
     found = [c for c in map(judge.find, capture.read(path)) if c]
     options = argparse.Namespace(cut_ok=True, any_pad=None)
@@ -212,7 +212,7 @@ def main():
         print(f"annotate: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The pager was closed: Python must not complain again at exit.
+        # The pager was closed: prevent Python's message at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

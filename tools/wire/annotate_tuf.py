@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""First FPDUs of TUF, octet by octet, in the manner of annotate.py."""
+"""Print the first FPDUs of TUF octet by octet, as annotate.py does for MPA."""
 import capture
 import expect
 import judge_tuf
@@ -29,7 +29,7 @@ def fields(fpdu):
 
 
 class Shown:
-    """One FPDU on its way to the printer."""
+    """An FPDU to print."""
 
     def __init__(self, out, part, fpdu, segments):
         self.out, self.part, self.fpdu = out, part, fpdu
@@ -132,7 +132,7 @@ class Shown:
 
 
 def show(path, framings, count, colour):
-    """False if the capture has nothing of what --tuf speaks of."""
+    """Returns False if no stream in the capture matches --tuf."""
     out = output.Printer(colour)
     found = expect.parts(capture.read(path), framings)
     for half, framing in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Captures into TCP streams: packets, connections, reassembly."""
+"""Read TCP streams from captures: packets, connections, reassembly."""
 import math
 import struct
 import subprocess
@@ -7,8 +7,8 @@ import tempfile
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
-# Octets of link header before the EtherType, by link type of pcap. None: there is
-# no EtherType, IP follows at once.
+# Octets of the link header before the EtherType, by link type of pcap. None: IP
+# follows without an EtherType.
 LINKS = {1: 12, 113: 14, 276: 0, 12: None, 14: None, 101: None,
          228: None, 229: None}
 LINK_LEN = {1: 14, 113: 16, 276: 20, 12: 0, 14: 0, 101: 0, 228: 0, 229: 0}
@@ -16,7 +16,7 @@ VLAN = (0x8100, 0x88A8, 0x9100)
 
 
 class CaptureError(Exception):
-    """The file cannot be read; the text says what to do."""
+    """The file cannot be read; the text suggests a remedy."""
 
 
 def _packets(path):
@@ -69,7 +69,7 @@ class Segment:
         self.number, self.src, self.dst = number, src, dst
         self.seq, self.flags, self.payload = seq, flags, payload
         self.cut = cut      # octets that the capture does not contain
-        self.off = None     # position in the stream, once that is known
+        self.off = None     # position in the stream, once known
 
 
 def _segment(number, link, packet, cut):
@@ -162,7 +162,7 @@ class Half:
             for segment in data:
                 segment.off -= first
         out = bytearray()
-        end = 0         # of what has been seen, holes included
+        end = 0         # of the octets seen, including holes
         for segment in sorted(data, key=lambda s: s.off):
             off, payload = segment.off, segment.payload
             stop = off + len(payload)
@@ -191,7 +191,7 @@ class Half:
 
 
 class Connection:
-    """Two halves; the first is the one that was seen first."""
+    """Both directions, the first one seen first."""
 
     def __init__(self, segment):
         self.halves = (Half(segment.src, segment.dst),
@@ -208,7 +208,7 @@ class Connection:
 
 
 def read(path):
-    """The TCP connections in a capture, in the order of their beginning."""
+    """The TCP connections in a capture, in the order in which they begin."""
     connections, current = [], {}
     for number, (link, packet, cut) in enumerate(_packets(path), 1):
         segment = _segment(number, link, packet, cut)
@@ -230,7 +230,7 @@ def read(path):
 
 
 def name(endpoint):
-    """ADDRESS:PORT for people."""
+    """ADDRESS:PORT for output."""
     addr, port = endpoint
     if len(addr) == 4:
         return ".".join(map(str, addr)) + f":{port}"

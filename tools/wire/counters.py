@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a sender has counted, beside what was on the wire."""
+"""Compare a sender's counters with the wire."""
 import json
 
-# What is compared: its name, its key in a direction's report, and the sender's
-# counters whose sum must be equal.
+# Compared values: name, key in a direction's report, and the sender's counters whose
+# sum must be equal.
 SEGMENTS = (
     ("aligned segments", "segments_begin_fpdu", ("tx_segs_aligned",)),
     ("data segments", "segments", ("tx_segs_aligned", "tx_segs_unaligned")))
@@ -12,7 +12,7 @@ TUF_MARKERS = (("FPDUs", "fpdus", ("tx_fpdus",)),
                ("markers", "markers", ("tx_markers",)))
 TUF_ALIGN = TUF_MARKERS + SEGMENTS + (
     ("contained segments", "segments_contained", ("tx_segs_contained",)),)
-# By the mode in a direction's report; MPA's has none.
+# By the mode in a direction's report; MPA has none.
 ROWS = {None: MPA, "markers": TUF_MARKERS, "align": TUF_ALIGN}
 
 
@@ -33,7 +33,7 @@ def differences(way, said):
 
 
 def compare(ways, path):
-    """Where a sender's own counters and the wire disagree."""
+    """Yields the differences between a sender's counters and the wire."""
     try:
         with open(path, encoding="ascii") as file:
             said = json.load(file)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The description of a direction with --tuf. No octet of TUF shows that it is TUF:
-whoever made the capture has to know."""
+"""The description of a direction with --tuf, as a capture does not show where TUF
+framing is in use."""
 import argparse
 import ipaddress
 import re
@@ -24,13 +24,13 @@ Framing of one direction of TUF, as often as there are such:
   end       where framing ends, counted in the same way (default: it does not)
   period    of markers, in octets (default: 2048)
 
-A direction whose framing starts several times has a --tuf for each time. What no
---tuf describes is taken for plain TCP.
+A direction whose framing starts several times needs a --tuf for each time. Octets
+without a --tuf are plain TCP.
 """
 
 
 class ExpectError(Exception):
-    """What several --tuf say does not fit together."""
+    """Several --tuf contradict each other."""
 
 
 class Framing:
@@ -137,7 +137,7 @@ def framing(text):
 
 
 def parts(connections, framings):
-    """[(half, framing)] of all that is framed, in the streams' order."""
+    """[(half, framing)] of all framed parts, in the streams' order."""
     found = []
     for connection in connections:
         for half in connection.halves:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verdict on captures of MPA connections: see README."""
+"""Judge captures of MPA connections: see README."""
 import argparse
 import bisect
 import json
@@ -98,7 +98,7 @@ class Direction:
         }
 
     def compare(self):
-        """Where tshark and the own parse must say the same."""
+        """Compare tshark's results with the parser's."""
         saw = self.tshark
         self.problems += saw.differs
         pairs = [("FPDUs", saw.fpdus + saw.left_out, len(self.fpdus))]
@@ -181,7 +181,7 @@ class Connection:
                                  "without a ULPDU (RFC 6581 section 9.2)")
 
     def check_startup(self):
-        """Section 7.1.2: a reply answers a request, FPDUs come after the reply."""
+        """Section 7.1.2: a reply follows a request, FPDUs follow the reply."""
         ours, theirs = self.halves
         if ours.holes or theirs.holes:
             return
@@ -234,7 +234,7 @@ class Connection:
                     "revision": str(frame.revision),
                     "private": str(frame.private_len)}
             for key, value in want.items():
-                # Lengths are followed by their unit.
+                # Lengths have units.
                 got = seen.seen.get(key, "nothing").split()[0]
                 if got != value:
                     self.problems.append(f"{frame.kind} Frame: tshark sees "
@@ -281,10 +281,10 @@ def find(tcp):
 
 
 def unjudged(tcp):
-    """What is said of a TCP connection without startup frames."""
+    """The text about a TCP connection without startup frames."""
     sent = [half for half in tcp.halves if any(
         s.payload for s in half.segments)]
-    # The octets before the first ones may have been a startup frame.
+    # Octets before the capture may have been a startup frame.
     begun = all(half.isn is not None and half.stream for half in sent)
     return {"from": capture.name(tcp.halves[0].src),
             "to": capture.name(tcp.halves[0].dst),
@@ -294,7 +294,7 @@ def unjudged(tcp):
 
 
 def demands(way, options):
-    """Yields what a direction's segments are not, though that is asked."""
+    """Yields the requested properties that a direction's segments lack."""
     lost = way["segments"] - way["segments_begin_fpdu"]
     if options.aligned and lost:
         yield (f"{lost} of {way['segments']} segments do not begin with an "
@@ -439,7 +439,7 @@ def show(report, options):
 
 
 def summary(report):
-    """One line for all of a file."""
+    """The summary line of a file."""
     total = dict.fromkeys(("fpdus", "crc_good", "crc_bad", "markers",
                            "markers_wrong", "octets_unexplained"), 0)
     problems = len(report["problems"])

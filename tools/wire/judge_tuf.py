@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verdict on captures of TUF: see README. There is no second judge."""
+"""Judge captures of TUF: see README. There is no second parser."""
 import bisect
 
 import capture
@@ -14,7 +14,7 @@ SUMS = ("fpdus", "markers", "markers_wrong", "segments_accidental",
 
 
 class Framed:
-    """What one --tuf speaks of: our own parse of it."""
+    """A direction that a --tuf describes, parsed."""
 
     def __init__(self, half, framing):
         self.half, self.framing = half, framing
@@ -25,8 +25,8 @@ class Framed:
         self.found = tuf.parse(self.octets, framing.period)
         if self.key is None and self.found.fpdus:
             self.key = self.found.fpdus[0].key
-        # Length of each FPDU by its position in the stream. Of one that is cut off
-        # only the position matters: no segment can contain all of it.
+        # Length of each FPDU by its position in the stream. For an FPDU that is cut off
+        # only the position matters: no segment can contain it.
         self.lens = {self.start + f.pos: f.len for f in self.found.fpdus}
         self.edge = self.stop - self.found.left
         if self.found.cut_off and not self.wrong_key(self.found.tail):
@@ -49,7 +49,7 @@ class Framed:
         return bool(self.key) and fpdu.key != self.key[:len(fpdu.key)]
 
     def wrong(self, fpdu):
-        """Yields what is wrong with one FPDU."""
+        """Yields the errors of an FPDU."""
         if self.wrong_key(fpdu):
             yield f"Key {fpdu.key.hex()}, must be {self.key.hex()}" + (
                 ", or the Length before it is wrong" if fpdu.pos else "")
@@ -61,10 +61,10 @@ class Framed:
                    f"{tuf.FPDU_MAX} are the most")
 
     def judge_end(self, cut_ok):
-        """Framing ends after a whole FPDU, where --tuf has its end."""
+        """Checks that framing ends after a complete FPDU, at the end that --tuf gives."""
         end = self.framing.end
         short = end is not None and self.stop < end
-        # Where framing was switched off no process was killed.
+        # An end that --tuf gives is not that of a killed process.
         excused = cut_ok and (end is None or short)
         if self.found.left and not (excused and self.found.cut_off):
             self.problems.append(
@@ -94,21 +94,21 @@ class Framed:
             self.lens[segment.off] == len(segment.payload)
 
     def misleads(self, segment):
-        """Would a receiver take it for an FPDU that it is not? With markers
-        nobody tests."""
+        """Whether a receiver would mistake it for an FPDU. With markers there is no
+        such test."""
         return not self.framing.period and self.passes(segment) and \
             not self.is_fpdu(segment)
 
     def segments(self):
-        """Figures of the segments. Receivers test those that are sent again as
-        well, so all of them count here."""
+        """Numbers of segments. Receivers test retransmitted segments as well, so all of
+        them count here."""
         starts = sorted(self.lens)
         names = ("segments", "segments_begin_fpdu", "segments_contained")
         figures = dict.fromkeys(
             names + tuple(n.replace("segments", "segments_again")
                           for n in names)
             + ("segments_accidental", "fpdus_inside_segments"), 0)
-        pieces = set()      # FPDUs of which a segment has only a part
+        pieces = set()      # FPDUs that a segment contains only in part
         edge = 0
         for s in self.captured():
             end = s.off + len(s.payload)
@@ -135,7 +135,7 @@ class Framed:
         return figures
 
     def cut_by(self, starts, at):
-        """The FPDU that a boundary of segments lies inside of, or none."""
+        """The FPDU that a segment boundary splits, or None."""
         n = bisect.bisect_right(starts, at) - 1
         if n < 0 or starts[n] == at:
             return []
@@ -167,7 +167,7 @@ class Framed:
 
 
 def demands(way, options):
-    """Yields what an aligned direction is not, though that is asked."""
+    """Yields the requested properties that an aligned direction lacks."""
     if way["mode"] != "align":
         return
     for asked, key, text in (

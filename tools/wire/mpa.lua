@@ -3,9 +3,8 @@
 -- MPA (RFC 5044, RFC 6581) and TUF for Wireshark and tshark, from 4.0 on:
 -- startup frames, FPDUs, markers, CRCs. See README, "Wireshark and tshark".
 --
--- A postdissector: it sees every TCP segment, whatever protocol Wireshark has
--- chosen for it, and reassembles each direction of the stream itself, by sequence
--- numbers.
+-- A postdissector: it sees every TCP segment, whatever protocol Wireshark selected
+-- for it, and reassembles each direction of the stream itself.
 
 local REQUEST, REPLY = "MPA ID Req Frame", "MPA ID Rep Frame"
 local KEY_LEN, STARTUP_LEN, PRIVATE_MAX = 16, 20, 512
@@ -14,7 +13,7 @@ local MPA_PERIOD, MARKER_LEN, CRC_LEN = 512, 4, 4
 local ULPDU_MAX = 64768
 local ANY = 0x3FFF	-- IRD, ORD: left to the programs
 local TUF_HEADER, TUF_PERIOD = 8, 2048
--- After this number of octets the wait for the other end's startup frame ends.
+-- The number of octets after which it no longer waits for the other startup frame.
 local WAIT_MAX = 1024 * 1024
 
 -- ---- CRC32c ----
@@ -303,10 +302,10 @@ local function framings_of(src, sport, dst, dport)
 	return own
 end
 
--- ---- where octets and markers of an FPDU are ----
+-- ---- positions of octets and markers ----
 
--- Octets that "plain" octets and the markers among them take, from position pos. A
--- marker before the first octet is counted, one after the last is not.
+-- The length of "plain" octets with the markers among them, from position pos. A
+-- marker before the first octet is counted, one after the last octet is not.
 local function with_markers(pos, plain, period)
 	if not period then
 		return plain
@@ -563,7 +562,7 @@ local function feed(way, data, source, rec, at)
 	end
 end
 
--- Segments that came early, as far as they are in order now.
+-- Process early segments that are in order now.
 local function feed_early(way, rec)
 	while way.early[1] and way.early[1].offset <= way.offset do
 		local seg = table.remove(way.early, 1)
@@ -583,7 +582,7 @@ local function keep_early(way, offset, data, rec)
 	rec.early = true
 end
 
--- What the other end has acknowledged and the capture does not have will not
+-- Octets that the other end acknowledged and that are not in the capture will not
 -- follow.
 local function skip_missing(way, rec)
 	local first = way.early[1]
@@ -615,7 +614,8 @@ local function inside(way, rec, off, len)
 	return way.at and way.at + off >= 0 and way.at + off + len <= rec.len
 end
 
--- RFC 6581: may the initiator's first FPDU be without ULPDU, as an RTR? And must it?
+-- RFC 6581: whether the initiator's first FPDU may be empty, as an RTR, and whether it
+-- must be.
 local function empty_first(request, reply)
 	local mine, theirs = request.enhanced, reply.enhanced
 	local may = mine and theirs and mine.a and theirs.a and theirs.b
@@ -626,8 +626,8 @@ local function asked_for(frame)
 	return frame.rev >= 2 and is_set(frame.flags, S)
 end
 
--- What RFC 6581 forbids in a frame, and in a reply to that request. The judge
--- (rfc6581.py) says the same, in the same words.
+-- The errors of a frame, and of a reply to that request, by RFC 6581. The judge
+-- (rfc6581.py) has the same texts.
 local function enhanced_problems(request, reply, rejected)
 	local found = {}
 	local function add(text, section, ...)
@@ -675,7 +675,7 @@ local function enhanced_problems(request, reply, rejected)
 	return found
 end
 
--- Both frames are there, the later one in this segment.
+-- Both frames are complete, the later one with this segment.
 local function judge_startup(conn, rec, last)
 	local request, reply = conn.request, conn.reply
 	for _, text in ipairs(enhanced_problems(request, reply, conn.rejected)) do
@@ -721,7 +721,7 @@ local function decide(conn, rec, last)
 end
 
 local function startup_frame(way, rec, text, at)
-	-- Without octets in front it is known in which segment the frame began.
+	-- Without earlier octets it is known in which segment the frame began.
 	local begun = way.offset == way.have and way.first_frame or rec.frame
 	local frame = { way = way, frame = rec.frame, begun = begun, flags = text:byte(17),
 			rev = text:byte(18), pd_length = number(text, 19) }
@@ -853,7 +853,7 @@ local function crc_of(text, first, size)
 	return computed == a + b * 256 + c * 65536 + d * 16777216, computed
 end
 
--- "g" good, "b" bad, "o" off, "u" not checked, "n" there is none
+-- "g" good, "b" bad, "o" off, "u" not checked, "n" none
 local function verdict(mode, text, off, size)
 	if mode.kind == "tuf" then
 		return "n"
@@ -931,8 +931,8 @@ local function end_parts(way, rec)
 	way.parts = {}
 end
 
--- A run is contiguous FPDUs that are displayed with a segment. Those inside its
--- payload are found there again, of others the octets are kept.
+-- A run is contiguous FPDUs that are displayed with a segment. The octets of FPDUs
+-- that are not in its payload are stored.
 local function close_run(way, text, run, off)
 	if not run then
 		return
@@ -1425,8 +1425,8 @@ local function show_columns(pinfo, kind, text)
 	end
 end
 
--- Whether a filter or a column uses a field. That takes long to find out, and stays
--- so until the packets are read again from the first one.
+-- Whether a filter or a column uses a field. The result is cached until the packets
+-- are read again from the first one.
 local asked, asked_at = false, math.huge
 
 local function fields_asked(number_now, root)

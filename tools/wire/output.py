@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the commands show in the same way."""
+"""Output shared by the commands."""
 import sys
 import time
 
@@ -12,7 +12,7 @@ COLOURS = {"marker": "33", "length": "36", "crc": "32", "key": "32",
 
 
 class Progress:
-    """Says on a terminal, now and then, how far long work has come."""
+    """Prints the progress of long work on a terminal."""
 
     def __init__(self):
         self.last = time.monotonic()
@@ -53,14 +53,14 @@ class Printer:
 
 
 class Segments:
-    """Which TCP segment an octet of the stream first came in."""
+    """The TCP segment that first carried an octet of the stream."""
 
     def __init__(self, half):
         data = [s for s in half.segments if s.off is not None]
         self.begins = {}
         end = -1
         for segment in sorted(data, key=lambda s: (s.off, s.number)):
-            # What only repeats octets, or part of them, starts nothing new.
+            # Skip segments that only repeat octets.
             if segment.off + len(segment.payload) > end:
                 self.begins[segment.off] = segment
                 end = segment.off + len(segment.payload)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""MPA as RFC 5044 tells it, read off a direction's octets. Nothing here is
-shared with the kernel module: the two are meant to check each other."""
+"""A parser of MPA (RFC 5044) for the octets of a direction. It shares no code with
+the kernel module, so that the two check each other."""
 import struct
 
 import crc32c
@@ -44,13 +44,13 @@ class Startup:
 
 
 def find_startup(stream, key):
-    """The startup frame with that key; None if the stream has none."""
+    """The startup frame with this key; None if the stream has none."""
     at = stream.find(key)
     return Startup(stream, at) if at >= 0 and at + 20 <= len(stream) else None
 
 
 class Fpdu:
-    """Where an FPDU lies in a stream, and what is wrong with it."""
+    """The place of an FPDU in a stream, and its errors."""
     __slots__ = ("at", "pos", "head", "ulpdu_len", "len", "markers", "pad",
                  "wrong_markers", "wrong_pad", "crc_good")
 
@@ -78,7 +78,7 @@ def lay_out(pos, head, ulpdu_len, marked):
 
 
 def verify(fpdu, stream):
-    """Markers, pad and CRC of an FPDU that has been laid out."""
+    """Check markers, pad and CRC of an FPDU."""
     at = fpdu.at
     fpdu.wrong_markers = []
     for off in fpdu.markers:
@@ -93,8 +93,8 @@ def verify(fpdu, stream):
 
 
 def fpdus(stream, start, marked, empty):
-    """Yields the FPDUs of a stream from SeqStart at offset start on. Returns
-    (octets left over, why). empty: the first ULPDU may have no octets."""
+    """Yields the FPDUs of a stream, with SeqStart at offset start. Returns (octets
+    left over, reason). empty: the first ULPDU may be empty."""
     at = start
     size = len(stream)
     while at < size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What RFC 6581 adds to the startup frames of RFC 5044, read off their octets."""
+"""A parser of the fields that RFC 6581 adds to the startup frames of RFC 5044."""
 import struct
 
 S = 0x10
@@ -7,7 +7,7 @@ ANY = 0x3FFF        # for IRD, ORD: not negotiated here (9.1)
 
 
 def asked(frame):
-    """Does a frame say that it is enhanced?"""
+    """Whether a frame is enhanced."""
     return frame.revision >= 2 and bool(frame.flags & S)
 
 
@@ -28,7 +28,7 @@ def data(frame):
 
 
 def problems(request, reply, rejected):
-    """What is wrong with the frames, and with the reply as one to that request."""
+    """Yields the errors of the frames, and of the reply to the request."""
     found = []
     for frame in request, reply:
         mine = data(frame)
@@ -37,7 +37,7 @@ def problems(request, reply, rejected):
                          "private data (RFC 6581 section 6)")
         if mine and not mine.a and mine.rtr():
             found.append(f"{frame.kind} Frame: B, C or D without A (RFC 6581 section 9.2)")
-    # A rejection's own values are another offer.
+    # The values of a rejection are a new offer.
     if rejected:
         return found
     if asked(request) != asked(reply):
@@ -64,13 +64,13 @@ def problems(request, reply, rejected):
 
 
 def empty_is_the_rtr(request, reply):
-    """Is an empty FPDU the one RTR that both ends name?"""
+    """Whether an empty FPDU is the only RTR that both ends name."""
     theirs, mine = data(request), data(reply)
     return empty_first(request, reply) and theirs.b and \
         not (theirs.c and mine.c or theirs.d and mine.d)
 
 
 def empty_first(request, reply):
-    """May the initiator's first FPDU be empty, as an RTR?"""
+    """Whether the initiator's first FPDU may be empty, as an RTR."""
     theirs, mine = data(request), data(reply)
     return bool(theirs and mine and theirs.a and mine.a and mine.b)

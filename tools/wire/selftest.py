@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shows that the judge finds what is wrong and nothing else. Prints TAP."""
+"""Test that the judge reports all errors and no others. Prints TAP."""
 import argparse
 import contextlib
 import io
@@ -385,7 +385,7 @@ for _what, _ulpdus in (("the_responders_first", ((0, b""), (1, b""))),
 case("empty_fpdu_that_was_not_agreed", "cannot be")(
     lambda pcap: enhanced(pcap, b"\xc0\1\0\1", b"\x80\1\x40\1", ((0, b""),)))
 
-# The smallest first: each breaks one rule of RFC 6581 that the others keep.
+# Each breaks one rule of RFC 6581.
 for _what, _finds, _request, _reply in (
         ("s_with_less_than_4_octets", "S is set, with less than 4", b"x", b"\0\1\0\1"),
         ("s_with_less_than_4_octets_in_the_reply", "S is set, with less than 4",
@@ -636,7 +636,7 @@ def command(*arguments, **environment):
 
 
 def lying_tshark(folder, sed):
-    """A PATH on which tshark says something else than it saw."""
+    """A PATH with a tshark that reports wrong values."""
     real = subprocess.run(["which", "tshark"], text=True, check=True,
                           stdout=subprocess.PIPE).stdout.strip()
     path = os.path.join(folder, "tshark")
@@ -647,7 +647,7 @@ def lying_tshark(folder, sed):
 
 
 def counters(tap, folder):
-    """What a sender has counted, beside what it has sent."""
+    """A sender's counters compared with what it sent."""
     path, file = (os.path.join(folder, name) for name in ("sent", "counters"))
     pcap = Pcap()
     tcp = Connection(pcap)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shows that mpa.lua reads what rfc5044.py and tuf.py read: the captures of the
-other tests, each with addresses of its own, in one file for tshark."""
+"""Test that mpa.lua agrees with rfc5044.py and tuf.py: the captures of the other
+tests, each with its own addresses, in one file for tshark."""
 import argparse
 import os
 import re
@@ -80,7 +80,7 @@ def tshark(path, *options):
 
 
 class Read:
-    """What mpa.lua has read of one direction, frame by frame."""
+    """The fields of mpa.lua for one direction, frame by frame."""
 
     def __init__(self):
         self.frames = []
@@ -133,7 +133,7 @@ def content(stream, at, fpdu, head):
 
 
 def compare_mpa(read, way):
-    """mpa.lua's fields of a direction beside judge.Direction's."""
+    """Compares mpa.lua's fields of a direction with judge.Direction's."""
     fpdus = way.fpdus
     status = ["off" if not way.crc else "good" if f.crc_good else "bad"
               for f in fpdus]
@@ -168,7 +168,7 @@ def compare_mpa(read, way):
 
 
 def compare_starts(read, way):
-    """Which segments start with an FPDU, of those that are sent once."""
+    """The segments that start with an FPDU, without retransmissions."""
     begins = {f.at for f in way.fpdus}
     want = {s.number: s.off in begins for s in way.half.segments
             if s.payload and s.off is not None and s.off >= way.start}
@@ -214,7 +214,7 @@ def find_way(ways, half, stream):
 
 
 def compare_connection(ways, stream, tcp):
-    """All that is not the same in one TCP connection."""
+    """All differences in one TCP connection."""
     found = judge.find(tcp)
     if not found:
         for half in tcp.halves:
@@ -239,8 +239,8 @@ def compare_connection(ways, stream, tcp):
 
 
 def verdicts(texts):
-    """Those about startup, which the judge and mpa.lua have in the same words but for
-    rule 4, where each names what it knows. A frame that is cut short is none to mpa.lua."""
+    """The errors of startup. The judge and mpa.lua use the same words except for rule 4.
+    mpa.lua ignores a frame that is cut off."""
     return sorted({re.sub(".*rule 4", "rule 4", text) for text in texts
                    if re.search(r"RFC 6581|RFC 5044 section 7", text) and
                    "cut short" not in text})
@@ -278,7 +278,7 @@ def compare_tuf(read, half, told):
                f"must be {len(wrong)}")
 
 
-# ---- its own captures ----
+# ---- captures of this test ----
 
 own = []
 
@@ -387,7 +387,7 @@ def check_direct(tap, folder):
 
 
 def check_filters(tap, folder):
-    """Filters that README names find what they should."""
+    """The filters in README find what they should."""
     path = os.path.join(folder, "filters.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -412,7 +412,7 @@ def check_filters(tap, folder):
 
 
 def check_between(tap, folder):
-    """An FPDU before the reply: mpa.lua cannot read it, but says that it is too early."""
+    """An FPDU before the reply: mpa.lua cannot read it, but reports that it is early."""
     path = os.path.join(folder, "between.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)

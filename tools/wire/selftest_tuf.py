@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shows that the judge finds what is wrong with TUF and nothing else."""
+"""Test that the judge reports all errors of TUF and no others."""
 import argparse
 import contextlib
 import io

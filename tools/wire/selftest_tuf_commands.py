@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands judge and annotate, tried with TUF."""
+"""Test the commands judge and annotate with TUF."""
 import json
 import os
 
@@ -75,7 +75,7 @@ def judged(tap, command, path):
 
 
 def counted(tap, command, path):
-    """What a sender has counted, beside what it has sent."""
+    """A sender's counters compared with what it sent."""
     pcap = Pcap()
     fpdus = many(3)
     tcp, seqs = talk(pcap, fpdus)

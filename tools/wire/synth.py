@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Synthetic captures of MPA connections, written straight from RFC 5044.
+"""Synthetic captures of MPA connections, written from RFC 5044.
 
-Shares no code with the judge: what one of the two gets wrong, the other shows.
+It shares no code with the judge, so that each shows errors of the other.
 """
 import struct
 
@@ -41,7 +41,7 @@ class Sender:
         self.pos = 0        # octets since SeqStart
 
     def fpdu(self, ulpdu, wrong=()):
-        """wrong names faults: what the judge must find."""
+        """wrong: the faults that the judge must find."""
         pad = -(2 + len(ulpdu)) % 4
         todo = struct.pack(">H", len(ulpdu)) + ulpdu
         todo += (b"\1" if "pad" in wrong else b"\0") * pad
@@ -107,7 +107,7 @@ class Connection:
             self.segment(0, b"")
 
     def segment(self, end, payload, flags=ACK, seq=None):
-        """One TCP segment; with seq it is one sent before, or ahead of time."""
+        """One TCP segment; with seq a retransmission, or one ahead of its order."""
         new = seq is None
         if new:
             seq = self.seq[end]

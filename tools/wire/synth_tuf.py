@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Synthetic TUF, written straight from the drafts.
+"""Synthetic TUF, written from the drafts.
 
-Shares no code with the judge: what one of the two gets wrong, the other shows.
+It shares no code with the judge, so that each shows errors of the other.
 """
 import struct
 
 
 def fpdu(key, ulpdus, length=None):
-    """An FPDU without markers; with length it says a wrong one."""
+    """An FPDU without markers; length sets a wrong Length."""
     if length is None:
         length = len(ulpdus)
     return struct.pack(">H", length) + key + ulpdus
 
 
 def with_markers(fpdus, period, wrong=None):
-    """The octets of FPDUs with markers between them. Places come first, then
-    what each marker says: how far it is to the next header.
+    """The octets of FPDUs with markers between them. First determine the places of the
+    markers, then their values, the distances to the next header.
 
     wrong: {number of a marker: fault}, what the judge must find."""
     out, places, heads = bytearray(), [], []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TUF (draft-ietf-tsvwg-tcp-ulp-frame-01, and the marker mode of -00), read
-off a direction's octets. Nothing here is shared with the kernel module: the two
-are meant to check each other."""
+"""A parser of TUF (draft-ietf-tsvwg-tcp-ulp-frame-01, and the marker mode of -00) for
+the octets of a direction. It shares no code with the kernel module, so that the two
+check each other."""
 
 HEADER_LEN = 8
 KEY_LEN = 6
@@ -12,7 +12,7 @@ PERIOD_MIN, PERIOD_MAX, PERIOD_DEFAULT = 128, 32768, 2048
 
 
 class Fpdu:
-    """Where an FPDU lies among the framed octets, and what it says."""
+    """The place of an FPDU among the framed octets, and its fields."""
     __slots__ = ("pos", "head", "ulpdu_len", "key", "len", "markers",
                  "wrong_markers")
 
@@ -27,7 +27,7 @@ class Fpdu:
 
 
 class Reader:
-    """Takes octets of FPDUs, and steps over the markers between them."""
+    """Reads octets of FPDUs, and skips the markers between them."""
 
     def __init__(self, octets, period):
         self.octets, self.period = octets, period
@@ -45,7 +45,7 @@ class Reader:
         self.at += len(marker)
 
     def take(self, count):
-        """The next count octets without markers; fewer where all ends."""
+        """The next count octets without markers; fewer at the end."""
         got = bytearray()
         while len(got) < count and self.at < len(self.octets):
             if self.marker_is_due():
@@ -60,18 +60,18 @@ class Reader:
 
 
 class Parse:
-    """What framed octets are made of."""
+    """The parts of framed octets."""
 
     def __init__(self):
         self.fpdus = []
         self.left = 0           # octets after the last whole FPDU
-        self.why = ""           # why they are not FPDUs
+        self.why = ""           # the reason why they are not FPDUs
         self.tail = None        # what should have been an FPDU
         self.cut_off = False    # it could be the beginning of one
 
 
 def _judge_markers(fpdu, reader):
-    """A marker says how far it is from its end to the next FPDU's header."""
+    """A marker: its value is the distance from its end to the next FPDU's header."""
     following = reader.at
     if reader.marker_is_due():
         following += MARKER_LEN
@@ -84,7 +84,7 @@ def _judge_markers(fpdu, reader):
 
 
 def _next(reader):
-    """(FPDU, why it is none); why is empty if it is whole."""
+    """(FPDU, error); error is empty if it is complete."""
     fpdu = Fpdu(reader.at)
     reader.markers = fpdu.markers
     if reader.marker_is_due():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Wireshark's dissector as a judge.
+"""Judge with Wireshark's dissector.
 
 The dissector of Wireshark 4.0 (packet-iwarp-mpa.c) checks every CRC and shows
-the markers, but only sees straight where an FPDU with markers has a segment of
-its own; README has the list of its limits. So tshark gets each direction's
-stream cut anew, one FPDU a segment. Octets and their places stay as captured.
+the markers, but only works if each FPDU with markers is a segment of its own;
+README lists its limits. So tshark gets each direction's stream resegmented, with
+one FPDU a segment. Octets and their stream positions stay as captured.
 """
 import os
 import struct
@@ -16,7 +16,7 @@ PORTS = (61, 62)    # not assigned to another protocol
 
 
 class WiresharkError(Exception):
-    """tshark does not do its part; the text says what to do."""
+    """tshark failed; the text suggests a remedy."""
 
 
 class Writer:
@@ -61,7 +61,7 @@ def clear_m(frame):
 
 
 class Direction:
-    """What tshark said about one direction."""
+    """tshark's results for one direction."""
 
     def __init__(self):
         self.fpdus = self.crc_good = self.crc_bad = self.crc_unchecked = 0
@@ -98,7 +98,7 @@ def write(writer, direction, end, request, reply, stream, fpdus, marked):
         number = writer.conversation()
         writer.startup(number, request, reply)
         if chosen[0].pos:
-            # It only shows where the stream begins; any small FPDU does that.
+            # Any small FPDU shows where the stream begins.
             writer.segment(number, end, BASE, struct.pack(">IHHI", 0, 1, 0, 0))
         for fpdu in chosen:
             writer.segment(number, end, BASE - shift + fpdu.pos,
@@ -107,7 +107,7 @@ def write(writer, direction, end, request, reply, stream, fpdus, marked):
 
 
 class Startup:
-    """What tshark said about a startup frame."""
+    """tshark's results for a startup frame."""
 
     def __init__(self, frame):
         self.frame = frame
@@ -148,7 +148,7 @@ def _count(what, seen):
 
 
 def run(path, frames, progress):
-    """Has tshark dissect a capture and counts into frames' directions."""
+    """Runs tshark on a capture, and counts its results by direction."""
     with tempfile.TemporaryDirectory() as home:
         # A user's preferences must not change the verdict.
         env = dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, LC_ALL="C")
