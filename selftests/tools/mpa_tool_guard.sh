@@ -417,7 +417,7 @@ unknown_answer() {
 	}" </dev/null || return
 	client 8 --send "$work/file" || return
 	wait "$server" || true
-	says "$work/client.err" 'answer 9 is not known here'
+	says "$work/client.err" 'unknown answer 9 from the receiver'
 }
 
 # The reply follows another message, and nothing can be sent any longer.

@@ -264,7 +264,7 @@ filters() {
 }
 
 bad_filters_are_refused() {
-	ends_with 2 "but idle, startup, full" on beta show state open &&
+	ends_with 2 "expected idle, startup, full" on beta show state open &&
 		ends_with 2 "a port is a number" on beta show port http &&
 		ends_with 2 "value is missing" on beta show state &&
 		ends_with 2 "is not a filter" on beta show thing &&
