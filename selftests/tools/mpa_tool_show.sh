@@ -765,7 +765,7 @@ completed_words_are_good() {
 policy_out_of_range_is_refused() {
 	ends_with 2 "crc-optional: .*out of range.*0 to 1$" on beta policy markers=1 crc-optional=2 &&
 		ends_with 2 "startup-timeout-ms: .*1 to 3600000$" on beta policy startup-timeout-ms=0 &&
-		ends_with 2 "is a number from 0 to 1$" on beta policy place=yes &&
+		ends_with 2 "takes a number from 0 to 1$" on beta policy place=yes &&
 		ends_with 2 "unknown name \"colour\"" on beta policy colour=1 &&
 		json "$(on beta policy --json)" "it['markers'] == 0"
 }
