@@ -294,7 +294,7 @@ static inline int mpa_plain_close(struct mpa_ctx *ctx, enum mpa_part dir)
  */
 static inline u32 mpa_rx_available(const struct mpa_ctx *ctx)
 {
-	u32 skip = mpa_rx_skip(&ctx->rx), inq = mpa_tcp_inq(ctx->sk);
+	u32 skip = mpa_rx_skip(&ctx->rx, ctx->sk), inq = mpa_tcp_inq(ctx->sk);
 
 	if (unlikely(skip))
 		inq -= min(inq, skip);

@@ -134,17 +134,15 @@ static const struct {
 	{ MPA_A_CONN_RX_ULPDUS, offsetof(struct mpa_ctx, rx.ulpdus) },
 	{ MPA_A_CONN_RX_OCTETS, offsetof(struct mpa_ctx, rx.octets) },
 	{ MPA_A_CONN_RX_MARKERS, offsetof(struct mpa_ctx, rx.markers) },
+	{ MPA_A_CONN_RX_PLACED, offsetof(struct mpa_ctx, rx.placed) },
 	{ MPA_A_CONN_RX_EDGE, offsetof(struct mpa_ctx, rx.cur.pos) },
 };
 
 static int mpa_show_counts(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
-	const struct mpa_place *place = READ_ONCE(ctx->rx.place);
 	unsigned int i;
-	int err;
+	int err = 0;
 
-	err = mpa_show_u64(skb, MPA_A_CONN_RX_PLACED,
-			   place ? READ_ONCE(place->total) : 0);
 	for (i = 0; !err && i < ARRAY_SIZE(mpa_show_counters); i++) {
 		const u64 *count = (void *)ctx + mpa_show_counters[i].at;
 

@@ -363,8 +363,8 @@ static void mpa_write_space(struct sock *sk)
 
 	if (!ctx)
 		return;
-	if (ctx->rx.place && mpa_search_newest(ctx))
-		mpa_rx_update(ctx);
+	if (ctx->rx.place)
+		mpa_search_newest(ctx);
 	mpa_tcp_write_space(sk, mpa_tx_open(&ctx->tx) ? ctx->tx.out : NULL,
 			    ctx->wake->write_space);
 	if (ctx->rx.place)

@@ -28,8 +28,8 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 
 	if (mpa_failed(ctx, MPA_RX))
 		return false;
-	if (likely(mpa_tcp_reads_at(ctx->sk, mpa_record_seq(rx, &rx->cur) -
-					     mpa_rx_skip(rx))))
+	if (likely(mpa_tcp_reads_at(ctx->sk, mpa_record_seq(rx, &rx->cur))) ||
+	    mpa_rx_skip(rx, ctx->sk))
 		return true;
 	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_LOCAL);
 	return false;
@@ -44,13 +44,10 @@ static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 /* Consume what the user has received out of order. */
 static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 {
-	u32 n;
+	u32 n = mpa_rx_skip(&ctx->rx, ctx->sk);
 
-	if (likely(!mpa_rx_skip(&ctx->rx)))
-		return;
-	n = min(ctx->rx.place->skip, mpa_tcp_inq(ctx->sk));
-	ctx->rx.place->skip -= n;
-	mpa_rx_consume(ctx, n);
+	if (unlikely(n))
+		mpa_rx_consume(ctx, min(n, mpa_tcp_inq(ctx->sk)));
 }
 
 /* A valid first FPDU lets a responder send; an initiator waits for its RTR. */
@@ -255,7 +252,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 		mpa_schedule_work(ctx, 0);
 	if (!mpa_rx_in_place(ctx))
 		goto out;
-	if (mpa_rx_skip(rx) && mpa_tcp_inq(ctx->sk))
+	if (mpa_rx_skip(rx, ctx->sk) && mpa_tcp_inq(ctx->sk))
 		mpa_schedule_work(ctx, 0);
 	have = mpa_rx_available(ctx);
 	if (!have)
@@ -289,9 +286,9 @@ void mpa_rx_arrived(struct mpa_ctx *ctx)
 	u32 end = mpa_tcp_rcv_nxt(ctx->sk);
 	struct mpa_rx *rx = &ctx->rx;
 
-	if (end == rx->end && !urgent && mpa_tcp_inq(ctx->sk))
+	if (end == rx->cur.arrived && !urgent && mpa_tcp_inq(ctx->sk))
 		rx->starved = true;
-	rx->end = end;
+	rx->cur.arrived = end;
 	mpa_rx_update(ctx);
 }
 
@@ -311,7 +308,7 @@ bool mpa_rx_start_unread(const struct mpa_ctx *ctx)
 void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
-	ctx->rx.end = mpa_tcp_rcv_nxt(ctx->sk);
+	ctx->rx.cur.arrived = mpa_tcp_rcv_nxt(ctx->sk);
 	/* If this fails all records are delivered in order. */
 	if (ctx->rx.options & BIT(MPA_PLACE) && mpa_place_set(ctx, true))
 		WRITE_ONCE(ctx->rx.options, ctx->rx.options & ~BIT(MPA_PLACE));
@@ -608,7 +605,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 		if (!peer_ended)
 			return -ENOTCONN;
 		/* Octets before a record delivered out of order are missing. */
-		if (!mpa_rx_skip(&ctx->rx) && !mpa_rx_ahead(&ctx->rx))
+		if (!mpa_rx_skip(&ctx->rx, ctx->sk) && !mpa_rx_ahead(&ctx->rx))
 			return 0;
 	}
 	mpa_fail_receiving(ctx, -EBADMSG, MPA_ERR_TCP);

@@ -43,6 +43,7 @@ struct mpa_record {
 	enum mpa_record_state	state;
 	u32			taken;	/* its octets that were removed from TCP's queue */
 	u32			read;	/* octets of its ULPDU that were delivered */
+	u32			arrived; /* rcv_nxt when TCP last reported octets */
 	struct mpa_stash	*stash;	/* if not NULL, its first @taken octets */
 };
 
@@ -59,48 +60,32 @@ struct mpa_run {
 
 /**
  * struct mpa_place - FPDUs out of order: RFC 5044 section 6
- * @on:		MPA_PLACE is on
  * @again:	some of the octets have not been searched
- * @full:	FPDUs were left out, as @run was full
  * @stops:	@stop is valid
  * @stop:	stream position of an error: nothing from there on is delivered
  *		out of order
- * @skip:	octets in TCP's receive queue before the current record, already
- *		received by the user
  * @ahead:	records after the current one already received by the user
- * @tail:	end of TCP's out-of-order queue at the last search, a FIN
- *		included: if the octet before it is gone, TCP has pruned the
- *		queue
  * @nr:		entries of @run in use, sorted by position
  * @low:	the first entry that may have a record for the user
- * @total:	counter for MPA_INFO
- * @rcu:	for freeing
  * @run:	the runs
  *
  * This holds stream positions only: octets are looked up in TCP's queue each
  * time, and verified again on delivery, as TCP may have replaced them.
  */
 struct mpa_place {
-	bool		on;
 	bool		again;
-	bool		full;
 	bool		stops;
 	u32		stop;
-	u32		skip;
 	u32		ahead;
-	u32		tail;
 	u32		nr;
 	u32		low;
-	u64		total;
-	struct rcu_head	rcu;
 	struct mpa_run	run[MPA_PLACE_MAX];
 };
 
 /**
  * struct mpa_rx - receive state
  * @format:	how FPDUs are framed; for MPA, with markers if we asked for them
- * @options:	BIT() of MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE, which will be on
- *		once Full Operation begins
+ * @options:	BIT() of MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE
  * @ready:	poll: recvmsg will not wait
  * @requested:	a call has requested the current record
  * @unrequested:	TUF, before a call requests a record: the next octets are not
@@ -110,15 +95,16 @@ struct mpa_place {
  * @starved:	TCP had no memory for a segment of the current FPDU
  * @no_memory:	no memory for the stash either; the work item retries
  * @seq:	TCP's sequence number of stream position 0
- * @end:	rcv_nxt at TCP's last notification
  * @cur:	the next record to read; may have been read in part
  * @place:	records after a gap; NULL if MPA_PLACE has never been on
  * @ulpdus:	counter for MPA_INFO; also the order of @cur
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
+ * @placed:	counter for MPA_INFO
  *
- * TCP's copied_seq is always @seq + @cur.pos + @cur.taken - @place->skip. If
- * not, a reader has bypassed MPA, and the half connection ends.
+ * TCP's copied_seq is always @seq + @cur.pos + @cur.taken, or before that while
+ * records that the user has received out of order are in TCP's queue. If not, a
+ * reader has bypassed MPA, and the half connection ends.
  */
 struct mpa_rx {
 	struct mpa_format	format;
@@ -130,12 +116,12 @@ struct mpa_rx {
 	bool			starved : 1;
 	bool			no_memory : 1;
 	u32			seq;
-	u32			end;
 	struct mpa_record	cur;
 	struct mpa_place	*place;
 	u64			ulpdus;
 	u64			octets;
 	u64			markers;
+	u64			placed;
 };
 
 /* Whole ULPDUs after the current one. */
@@ -165,9 +151,12 @@ static inline u64 mpa_rx_position(const struct mpa_rx *rx, u32 pos)
 }
 
 /* Octets in TCP's receive queue that the user has received out of order. */
-static inline u32 mpa_rx_skip(const struct mpa_rx *rx)
+static inline u32 mpa_rx_skip(const struct mpa_rx *rx, const struct sock *sk)
 {
-	return unlikely(rx->place) ? rx->place->skip : 0;
+	u32 skip = mpa_record_seq(rx, &rx->cur) - mpa_tcp_copied_seq(sk);
+
+	/* Below 0: another reader, or the FIN. */
+	return likely((s32)skip <= 0) ? 0 : skip;
 }
 
 /* Records after the current one that the user has received. */
@@ -236,22 +225,33 @@ void mpa_rx_free(struct mpa_ctx *ctx);
 
 /* mpa_rx_place.c */
 void mpa_search_arrived(struct sock *sk);
-bool mpa_search_newest(struct mpa_ctx *ctx);
+void mpa_search_newest(struct mpa_ctx *ctx);
 void mpa_search_walk(struct mpa_ctx *ctx);
 int mpa_place_set(struct mpa_ctx *ctx, bool on);
 void mpa_place_search_again(struct mpa_ctx *ctx, bool forget);
 void mpa_place_clear(struct mpa_ctx *ctx);
 void mpa_place_free(struct mpa_ctx *ctx);
 bool mpa_place_ready(struct mpa_ctx *ctx);
-bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
-		     struct mpa_fpdu *fpdu);
+u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
+		    struct mpa_fpdu *fpdu);
 void mpa_place_changed(struct mpa_ctx *ctx);
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu);
 void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		       const struct mpa_rx_more *more);
-u32 mpa_place_deliverable(const struct mpa_place *place);
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
 void mpa_place_pass(struct mpa_ctx *ctx);
+
+/* MPA_PLACE is on, in Full Operation. */
+static inline bool mpa_rx_places(const struct mpa_rx *rx)
+{
+	return rx->place && rx->options & BIT(MPA_PLACE);
+}
+
+/* No more runs can be added. */
+static inline bool mpa_place_full(const struct mpa_place *place)
+{
+	return place->nr == MPA_PLACE_MAX;
+}
 
 /*
  * Of @len octets from @pos on, how many precede the first one already

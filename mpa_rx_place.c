@@ -28,19 +28,17 @@ static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
 	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
 }
 
-/* Return: the number of runs that begin at or before a stream position. */
+/*
+ * Return: the number of runs that begin at or before a stream position, mostly
+ * the newest.
+ */
 static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
 {
-	u32 low = 0, high = place->nr, mid;
+	u32 i = place->nr;
 
-	while (low < high) {
-		mid = (low + high) / 2;
-		if (mpa_pos_before(pos, place->run[mid].start))
-			high = mid;
-		else
-			low = mid + 1;
-	}
-	return low;
+	while (i && mpa_pos_before(pos, place->run[i - 1].start))
+		i--;
+	return i;
 }
 
 static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
@@ -48,8 +46,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 	struct mpa_run *run = place->run + i;
 
 	/* There is room now for FPDUs left out before. */
-	place->again |= place->full;
-	place->full = false;
+	place->again |= mpa_place_full(place);
 	place->nr -= nr;
 	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
 	if (place->low > i)
@@ -61,10 +58,8 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scann
 {
 	struct mpa_run *run = place->run + i;
 
-	if (place->nr == MPA_PLACE_MAX) {
-		place->full = true;
+	if (mpa_place_full(place))
 		return false;
-	}
 	memmove(run + 1, run, (place->nr - i) * sizeof(*run));
 	*run = (struct mpa_run){
 		.start = start, .placed = start, .end = start, .scanned = scanned,
@@ -110,10 +105,10 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* End a run at @end, and forget what was found after it. */
-static void mpa_place_cut(struct mpa_run *run, u32 end)
+/* Forget what was found after the records that the user has received. */
+static void mpa_place_cut(struct mpa_run *run)
 {
-	run->end = end;
+	run->end = run->placed;
 	run->held = 0;
 	run->scanned = 0;
 }
@@ -127,95 +122,44 @@ static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 
 /* ---- changes in TCP's queues ---- */
 
-/* Whether the run has records that are neither delivered nor in order. */
-static bool mpa_place_unread(const struct mpa_run *run, u32 ordered)
+/*
+ * The user's next record out of order is gone, or has changed since it was
+ * verified.
+ */
+void mpa_place_changed(struct mpa_ctx *ctx)
 {
-	return run->placed != run->end && mpa_pos_before(ordered, run->placed);
-}
+	struct mpa_place *place = ctx->rx.place;
 
-static void mpa_place_pruned(const struct mpa_ctx *ctx, struct mpa_run *run)
-{
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_PRUNED);
-	mpa_place_cut(run, run->placed);
+	mpa_place_cut(place->run + place->low);
+	place->again = true;
+	mpa_schedule_work(ctx, 0);
 }
 
 /*
- * Forget records that TCP has pruned before they were delivered; they are found
- * again if they arrive again. TCP prunes from the end: if an octet is still
- * queued, so are those before it. So this inspects one octet, and one more for
- * each pruned run. Return: whether there were any.
+ * Find the first run with a record for the user. Forget those that are in order
+ * now, or that TCP has pruned: they are found again if they arrive again. TCP
+ * prunes from the end, so if a run's last octet is queued, usually all are: this
+ * inspects one octet a run, and mpa_place_first() looks at the others.
  */
-static bool mpa_place_lost(struct mpa_ctx *ctx, const struct mpa_island *island)
+static void mpa_place_trim(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
-	u32 ordered = mpa_place_ordered(ctx), i = place->nr;
-	bool lost = false;
-
-	while (i-- > place->low) {
-		struct mpa_run *run = place->run + i;
-		u32 start = ctx->rx.seq + run->placed;
-		u32 end = ctx->rx.seq + run->end;
-
-		if (!mpa_place_unread(run, ordered))
-			continue;
-		if (island && end - island->start - 1 <
-			      island->end - island->start) {
-			if (!mpa_pos_before(start, island->start))
-				continue;
-			end = island->start;
-		}
-		if (mpa_ooo_holds(ctx->sk, end - 1))
-			break;
-		mpa_place_pruned(ctx, run);
-		lost = true;
-	}
-	if (lost) {
-		place->again = true;
-		mpa_schedule_work(ctx, 0);
-	}
-	return lost;
-}
-
-/*
- * As mpa_place_lost(), if octets may have arrived since: look up all octets of
- * undelivered records.
- */
-static void mpa_place_check(struct mpa_ctx *ctx)
-{
-	struct mpa_place *place = ctx->rx.place;
-	u32 ordered = mpa_place_ordered(ctx), i;
-
-	for (i = place->low; i < place->nr; i++) {
-		struct mpa_run *run = place->run + i;
-		u32 n = run->end - run->placed, all = U32_MAX;
-
-		if (mpa_place_unread(run, ordered) &&
-		    mpa_tcp_ooo_contiguous(ctx->sk, ctx->rx.seq + run->placed, n,
-					   &all) < n)
-			mpa_place_pruned(ctx, run);
-	}
-}
-
-/* Drop records that are in order now. Return: whether others were pruned. */
-static bool mpa_place_trim(struct mpa_ctx *ctx, const struct mpa_island *island)
-{
-	struct mpa_place *place = ctx->rx.place;
-	u32 last = ctx->rx.seq + place->tail - 1;
 	u32 ordered = mpa_place_ordered(ctx);
-	bool lost = false;
 
-	if (place->low < place->nr && !mpa_ooo_holds(ctx->sk, last))
-		lost = mpa_place_lost(ctx, island);
 	for (; place->low < place->nr; place->low++) {
 		struct mpa_run *run = place->run + place->low;
 
-		if (mpa_place_unread(run, ordered))
-			break;
-		if (run->end != run->placed)
-			mpa_place_cut(run, run->placed);
+		if (run->placed == run->end)
+			continue;
+		if (mpa_pos_before(ordered, run->placed)) {
+			if (mpa_ooo_holds(ctx->sk, ctx->rx.seq + run->end - 1))
+				return;
+			SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_PRUNED);
+			mpa_place_changed(ctx);
+		} else {
+			mpa_place_cut(run);
+		}
 	}
-	place->tail = mpa_tcp_ooo_end(ctx->sk) - ctx->rx.seq;
-	return lost;
 }
 
 /* ---- the gap is filled ---- */
@@ -226,7 +170,7 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 	struct mpa_place *place = ctx->rx.place;
 	struct mpa_record *cur = &ctx->rx.cur;
 	const struct mpa_run *run;
-	u32 nr, octets;
+	u32 nr;
 
 	for (nr = 0; nr < place->nr; nr++) {
 		run = place->run + nr;
@@ -237,9 +181,7 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 		/* The run's first FPDU is the current one. */
 		if (run->placed == run->start)
 			break;
-		octets = run->placed - run->start;
-		cur->pos += octets;
-		place->skip += octets;
+		cur->pos += run->placed - run->start;
 		place->ahead -= run->records;
 	}
 	if (nr)
@@ -263,41 +205,30 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 
 	if (mpa_failed(ctx, MPA_RX))
 		return false;
-	mpa_place_trim(ctx, NULL);
+	mpa_place_trim(ctx);
 	return place->low < place->nr &&
 	       !mpa_place_stopped(place, place->run[place->low].placed);
 }
 
 /*
  * Get the first undelivered record out of order, after mpa_place_ready() has
- * returned true. Return: false if TCP no longer has it; this calls
- * mpa_place_changed().
+ * returned true. Return: octets of contiguous records there; 0 if TCP no longer
+ * has it.
  */
-bool mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
+u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		     struct mpa_fpdu *fpdu)
 {
 	const struct mpa_place *place = ctx->rx.place;
 	const struct mpa_run *run = place->run + place->low;
+	u32 have = run->end - run->placed;
 
 	mpa_cursor_begin(at, ctx->sk, ctx->rx.seq + run->placed);
-	if (mpa_read_head(&ctx->rx, at, run->end - run->placed, run->placed,
-			  fpdu) == MPA_HEAD_GOOD &&
-	    fpdu->len <= run->end - run->placed &&
+	if (mpa_read_head(&ctx->rx, at, have, run->placed, fpdu) ==
+	    MPA_HEAD_GOOD && fpdu->len <= have &&
 	    !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key))
-		return true;
+		return have;
 	mpa_place_changed(ctx);
-	return false;
-}
-
-/* The octets at mpa_place_first() have changed since they were verified. */
-void mpa_place_changed(struct mpa_ctx *ctx)
-{
-	struct mpa_place *place = ctx->rx.place;
-	struct mpa_run *run = place->run + place->low;
-
-	mpa_place_cut(run, run->placed);
-	place->again = true;
-	mpa_schedule_work(ctx, 0);
+	return 0;
 }
 
 /*
@@ -311,7 +242,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	u32 next = run->placed + fpdu->len;
 	struct mpa_run all = *run;
 
-	mpa_place_cut(run, run->placed);
+	mpa_place_cut(run);
 	run->waits = true;
 	/* The next run may begin at @next. */
 	if (place->low + 1 < place->nr && run[1].start == next)
@@ -340,7 +271,7 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	run->placed += fpdu->len + more->len;
 	run->records += nr;
 	place->ahead += nr;
-	place->total += nr;
+	ctx->rx.placed += nr;
 	SNMP_ADD_STATS(ctx->tcp.mib, MPA_MIB_RX_PLACED, nr);
 	mpa_count_received(ctx, nr, fpdu->ulpdu_len + more->octets,
 			   fpdu->markers + more->markers);
@@ -351,14 +282,6 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		mpa_place_pass(ctx);
 	else if (place->again)
 		mpa_schedule_work(ctx, 0);
-}
-
-/* Octets of contiguous records that can be delivered, if mpa_place_ready(). */
-u32 mpa_place_deliverable(const struct mpa_place *place)
-{
-	const struct mpa_run *run = place->run + place->low;
-
-	return run->end - run->placed;
 }
 
 /* Of @len octets from @pos on, how many precede the first delivered record. */
@@ -388,7 +311,7 @@ static void mpa_place_end(struct mpa_place *place)
 	while (i < place->nr) {
 		struct mpa_run *run = place->run + i;
 
-		mpa_place_cut(run, run->placed);
+		mpa_place_cut(run);
 		run->waits = false;
 		if (run->placed == run->start)
 			mpa_place_remove(place, i, 1);
@@ -397,7 +320,6 @@ static void mpa_place_end(struct mpa_place *place)
 	}
 	place->low = place->nr;
 	place->again = false;
-	place->full = false;
 	place->stops = false;
 }
 
@@ -419,10 +341,8 @@ static bool mpa_place_supported(const struct mpa_format *format)
  */
 void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 {
-	if (forget) {
+	if (forget)
 		mpa_place_end(ctx->rx.place);
-		ctx->rx.place->tail = mpa_place_ordered(ctx);
-	}
 	ctx->rx.place->again = true;
 	mpa_schedule_work(ctx, 0);
 }
@@ -442,24 +362,12 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 
 	if (on && !mpa_place_supported(&rx->format))
 		return -EINVAL;
-	if (on && !rx->place) {
-		struct mpa_place *place;
-
-		place = sock_kmalloc(ctx->sk, sizeof(*place),
-				     mpa_gfp(ctx->sk) | __GFP_ZERO);
-		if (!place)
-			return -ENOBUFS;
-		place->tail = mpa_place_ordered(ctx);
-		/* mpa_show_conn() reads it without the lock. */
-		smp_store_release(&rx->place, place);
-	}
-	if (!rx->place || rx->place->on == on)
-		return 0;
-	rx->place->on = on;
-	if (on)
-		rx->place->tail = mpa_place_ordered(ctx);
-	else
-		mpa_place_end(rx->place);
+	if (on && !rx->place)
+		rx->place = sock_kmalloc(ctx->sk, sizeof(*rx->place),
+					 mpa_gfp(ctx->sk) | __GFP_ZERO);
+	if (!rx->place)
+		return on ? -ENOBUFS : 0;
+	mpa_place_end(rx->place);
 	mpa_tcp_ooo_track(ctx->sk, on && mpa_tcp_has_sack(ctx->sk));
 	if (on)
 		mpa_place_search_again(ctx, false);
@@ -490,10 +398,8 @@ void mpa_place_free(struct mpa_ctx *ctx)
 	if (!place)
 		return;
 	mpa_tcp_ooo_track(ctx->sk, false);
-	/* Like sock_kfree_s(), but mpa_show_conn() may be reading it. */
-	WRITE_ONCE(ctx->rx.place, NULL);
-	atomic_sub(sizeof(*place), &ctx->sk->sk_omem_alloc);
-	kfree_rcu(place, rcu);
+	ctx->rx.place = NULL;
+	sock_kfree_s(ctx->sk, place, sizeof(*place));
 }
 
 /*
@@ -603,23 +509,19 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 }
 
 /*
- * Return: the number of contiguous octets after a run, where the cursor is.
+ * Return: the number of contiguous octets after a run.
  * Octets counted at the last search are not inspected again: otherwise each
  * segment of a peer that sends single octets would cost a walk of all.
  */
-static u32 mpa_search_contiguous(struct mpa_search *search, struct mpa_run *run,
-				 const struct mpa_cursor *at)
+static u32 mpa_search_contiguous(struct mpa_search *search, struct mpa_run *run)
 {
-	u32 held = min_t(u32, run->held, search->octets), avail;
+	u32 held = min_t(u32, run->held, search->octets);
 
-	if (!held)
-		avail = mpa_tcp_ooo_contiguous_at(at, search->octets, &search->skbs);
-	else
-		avail = held + mpa_tcp_ooo_contiguous(search->ctx->sk, at->seq + held,
-						      search->octets - held,
-						      &search->skbs);
-	run->held = clamp_t(u32, avail, run->held, U16_MAX);
-	return avail;
+	held += mpa_tcp_ooo_contiguous(search->ctx->sk,
+				       search->ctx->rx.seq + run->end + held,
+				       search->octets - held, &search->skbs);
+	run->held = clamp_t(u32, held, run->held, U16_MAX);
+	return held;
 }
 
 static void mpa_search_extend(struct mpa_search *search, u32 i)
@@ -636,7 +538,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 		    !mpa_pos_before(mpa_place_ordered(search->ctx), run->end))
 			return;
 		mpa_cursor_begin(&at, sk, search->ctx->rx.seq + run->end);
-		avail = mpa_search_contiguous(search, run, &at);
+		avail = mpa_search_contiguous(search, run);
 		for (end = run->end; avail; end = run->end) {
 			if (!mpa_search_verify(search, i, &at, avail))
 				return;
@@ -698,18 +600,17 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	const struct mpa_rx *rx = &search->ctx->rx;
 	const u32 interval = mpa_format_interval(&rx->format);
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
-	/* The first marker after the run. */
+	/* The first marker after the run that has not been read. */
 	u32 first = known + (-known & (interval - 1));
 	u8 pieces[MPA_MARKER_LEN];
 	struct mpa_cursor at;
 	const u8 *marker;
-	u8 scanned;
 
+	if (run)
+		first += run->scanned * interval;
 	pos += -pos & (interval - 1);
 	if (mpa_pos_before(pos, first))
 		pos = first;
-	if (run && (pos - first) / interval < run->scanned)
-		pos = first + run->scanned * interval;
 	if (mpa_pos_before(limit, pos + MPA_MARKER_LEN))
 		return limit;
 	mpa_cursor_begin(&at, search->ctx->sk, rx->seq + pos);
@@ -725,17 +626,18 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			if (start != known)
 				return limit;
 			if (run)
-				run->scanned = min_t(u32, U8_MAX,
-						     (pos - first) / interval + 1);
+				run->scanned += min_t(u32, U8_MAX - run->scanned,
+						      (pos - first) / interval + 1);
+			first = pos + interval;
 			continue;
 		}
 		if (mpa_search_disagrees(search, before, pos, known, start)) {
 			mpa_place_stop(place, pos);
 			return limit;
 		}
-		scanned = mpa_format_forward(&rx->format) ? 0 :
-			  (pos - start) / interval + 1;
-		if (!mpa_place_insert(place, before, start, scanned))
+		if (!mpa_place_insert(place, before, start,
+				      mpa_format_forward(&rx->format) ?
+				      0 : (pos - start) / interval + 1))
 			return limit;
 		/* The run may begin after all octets searched. */
 		mpa_search_extend(search, before);
@@ -806,10 +708,9 @@ static void mpa_search_finish(const struct mpa_search *search)
 		ctx->rx.place->again = true;
 	if (ctx->rx.place->again)
 		mpa_schedule_work(ctx, 0);
-	if (!search->found || !mpa_place_ready(ctx))
-		return;
-	WRITE_ONCE(ctx->rx.ready, true);
-	mpa_wake_reader(ctx);
+	mpa_rx_update(ctx);
+	if (search->found && mpa_place_ready(ctx))
+		mpa_wake_reader(ctx);
 }
 
 /*
@@ -818,48 +719,30 @@ static void mpa_search_finish(const struct mpa_search *search)
  */
 static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 {
-	return ctx->rx.place && ctx->rx.place->on && !mpa_failed(ctx, MPA_RX) &&
+	return mpa_rx_places(&ctx->rx) && !mpa_failed(ctx, MPA_RX) &&
 	       (!mpa_alt(ctx) || mpa_contain_possible(ctx)) &&
 	       ctx->state == MPA_STATE_FULL && !ctx->closing &&
 	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
 }
 
-/*
- * Search octets that have just arrived out of order. Return: whether to call
- * mpa_rx_update(): records found before can no longer be delivered, as TCP has
- * pruned them or an error precedes them.
- */
-bool mpa_search_newest(struct mpa_ctx *ctx)
+/* Search octets that have just arrived out of order. */
+void mpa_search_newest(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
 		.ctx = ctx, .octets = MPA_PLACE_OCTETS_SOFTIRQ,
 		.skbs = MPA_PLACE_SKBS_SOFTIRQ,
 	};
-	bool known, lost, stopped;
 	struct mpa_island island;
-	u32 stop;
 
 	if (!mpa_search_enabled(ctx) || !mpa_tcp_ooo_new(ctx->sk))
-		return false;
-	stopped = ctx->rx.place->stops;
-	stop = ctx->rx.place->stop;
+		return;
+	mpa_place_trim(ctx);
 	/* A marker may be split between two SACK blocks. */
-	known = mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island);
-	lost = mpa_place_trim(ctx, known ? &island : NULL);
-	if (known) {
-		/*
-		 * To queue it, TCP may have pruned others; the last octet may
-		 * have arrived again.
-		 */
-		if (island.alone && mpa_place_lost(ctx, &island))
-			lost = true;
+	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island))
 		mpa_search_scan(&search, &island);
-	} else {
+	else
 		ctx->rx.place->again = true;
-	}
 	mpa_search_finish(&search);
-	return lost || ctx->rx.place->stops != stopped ||
-	       ctx->rx.place->stop != stop;
 }
 
 /* Search what mpa_search_newest() has left. Process context. */
@@ -878,8 +761,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 	if (!mpa_search_enabled(ctx))
 		return;
 	mpa_tcp_ooo_new(ctx->sk);
-	mpa_place_trim(ctx, NULL);
-	mpa_place_check(ctx);
+	mpa_place_trim(ctx);
 	ctx->rx.place->again = false;
 	for (seq = mpa_tcp_rcv_nxt(ctx->sk);
 	     !ctx->rx.place->again && mpa_tcp_ooo_next(ctx->sk, seq, &island);
@@ -896,8 +778,7 @@ void mpa_search_arrived(struct sock *sk)
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
 	/* Even if the key is not known yet. */
-	if (ctx->rx.place && ctx->rx.place->on &&
-	    mpa_format_contained(&ctx->rx.format))
+	if (mpa_rx_places(&ctx->rx) && mpa_format_contained(&ctx->rx.format))
 		mpa_contain_note(ctx);
 	if (!mpa_search_enabled(ctx))
 		return;

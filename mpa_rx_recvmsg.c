@@ -25,6 +25,7 @@ struct mpa_batch {
 	u64 pos;			/* its stream position */
 	u32 read;			/* octets of its ULPDU delivered before */
 	bool placed;			/* it is out of order */
+	u32 have;			/* octets from its start on; 0: no others */
 	u32 *lengths;			/* of ULPDUs: &@first, or allocated */
 	u32 first;			/* octets returned of the first ULPDU */
 	u32 nr;				/* the number of ULPDUs */
@@ -235,106 +236,99 @@ static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 	       !(flags & (MSG_PEEK | MSG_TRUNC));
 }
 
-/* Copy octets of the current ULPDU, or of several. */
-static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
-			       int flags)
+/*
+ * Find the first record out of order, and copy up to @len octets of it. Return: 0,
+ * or -EAGAIN if there is none any longer.
+ */
+static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct mpa_batch *batch,
+			     struct mpa_cursor *at, struct mpa_fpdu *fpdu,
+			     struct iov_iter *to, size_t len, int flags)
 {
-	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
-	struct mpa_rx *rx = &ctx->rx;
-	const struct mpa_record *cur = &rx->cur;
-	u32 left = cur->fpdu.ulpdu_len - cur->read, have;
-	u32 n = min_t(size_t, len, left);
-	struct mpa_batch batch = {
-		.fpdu = &cur->fpdu, .pos = cur->pos, .read = cur->read,
-		.lengths = &batch.first, .first = n,
-		.nr = 1, .room = 1, .max = 1,
-	};
-	struct mpa_cursor at;
+	enum mpa_error code;
 	int err;
 
-	mpa_rx_cursor(ctx, &at);
-	err = mpa_rx_read(ctx, &at, to, n);
-	if (err)
-		return err;
-
-	if (flags & MSG_PEEK && flags & MSG_TRUNC)
-		batch.first = left;
-	/* No batch if octets of this ULPDU were read before, or are in the stash (@taken). */
-	if (mpa_recvmsg_batches(ctx, flags) && n == left && !cur->taken &&
-	    !mpa_tapped(ctx)) {
-		batch.max = mpa_batch_room(ctx, msg);
-		have = mpa_rx_gap(rx, cur->pos, mpa_tcp_inq(ctx->sk));
-		mpa_batch_fill(ctx, &batch, &at, have - cur->fpdu.len, to,
-			       len - n);
+	batch->have = mpa_place_first(ctx, at, fpdu);
+	if (!batch->have)
+		return -EAGAIN;
+	if (len && len < fpdu->ulpdu_len && !(flags & MSG_PEEK)) {
+		mpa_place_refuse(ctx, fpdu);
+		return -EAGAIN;
 	}
+	batch->fpdu = fpdu;
+	batch->pos = mpa_rx_position(&ctx->rx, fpdu->pos);
+	batch->first = min_t(size_t, len, fpdu->ulpdu_len);
+	err = mpa_read_fpdu(&ctx->rx, at, fpdu, to, batch->first, &code);
+	if (err || !code)
+		return err;
+	mpa_place_changed(ctx);
+	return -EAGAIN;
+}
 
-	/* Write control messages first: if this fails, nothing is consumed. */
-	err = mpa_recvmsg_control(rx, msg, &batch, n == left);
-	if (!err && !(flags & MSG_PEEK))
-		mpa_rx_advance(ctx, n, &batch.more);
-	/*
-	 * If that failed, the next call reads all again, the bad FPDU included.
-	 * With TUF it may be octets without framing: no error until a call
-	 * requests them as a record.
-	 */
-	if (!err && batch.code && !mpa_alt(ctx))
-		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
-	if (batch.lengths != &batch.first)
-		kfree(batch.lengths);
-	return err ?: batch.first + batch.more.octets;
+/* Copy up to @len octets of the current ULPDU. */
+static int mpa_recvmsg_order(struct mpa_ctx *ctx, struct mpa_batch *batch,
+			     struct mpa_cursor *at, struct iov_iter *to, size_t len)
+{
+	const struct mpa_record *cur = &ctx->rx.cur;
+
+	batch->fpdu = &cur->fpdu;
+	batch->pos = cur->pos;
+	batch->read = cur->read;
+	batch->first = min_t(size_t, len, cur->fpdu.ulpdu_len - cur->read);
+	/* No batch if octets of it were read before, or are in the stash. */
+	batch->have = cur->taken ? 0 : mpa_tcp_inq(ctx->sk);
+	batch->have = mpa_rx_gap(&ctx->rx, cur->pos, batch->have);
+	mpa_rx_cursor(ctx, at);
+	return mpa_rx_read(ctx, at, to, batch->first);
 }
 
 /*
- * Copy ULPDUs that follow a gap. Return: octets, or a negative errno. @again is
- * set if none was copied, and the caller must retry.
+ * Copy octets of the next ULPDU, or of several. Return: octets, or a negative
+ * errno; -EAGAIN: wait again.
  */
-static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
-			     int flags, bool *again)
+static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
+			       int flags, bool placed)
 {
 	struct iov_iter *to = flags & MSG_TRUNC ? NULL : &msg->msg_iter;
 	struct mpa_batch batch = {
-		.placed = true, .lengths = &batch.first,
+		.placed = placed, .lengths = &batch.first,
 		.nr = 1, .room = 1, .max = 1,
 	};
-	const struct mpa_rx *rx = &ctx->rx;
 	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
-	enum mpa_error code;
-	bool whole;
+	bool last;
+	u32 n;
 	int err;
 
-	*again = true;
-	if (!mpa_place_first(ctx, &at, &fpdu))
-		return 0;
-	whole = len >= fpdu.ulpdu_len;
-	if (!whole && len && !(flags & MSG_PEEK)) {
-		mpa_place_refuse(ctx, &fpdu);
-		return 0;
-	}
-	batch.fpdu = &fpdu;
-	batch.pos = mpa_rx_position(rx, fpdu.pos);
-	batch.first = min_t(size_t, len, fpdu.ulpdu_len);
-	err = mpa_read_fpdu(rx, &at, &fpdu, to, batch.first, &code);
-	if (err || code) {
-		if (!err)
-			mpa_place_changed(ctx);
-		*again = !err;
+	err = placed ? mpa_recvmsg_place(ctx, &batch, &at, &fpdu, to, len, flags) :
+		       mpa_recvmsg_order(ctx, &batch, &at, to, len);
+	if (err)
 		return err;
+	n = batch.first;
+	last = batch.read + n == batch.fpdu->ulpdu_len;
+	if (flags & MSG_PEEK && flags & MSG_TRUNC)
+		batch.first = batch.fpdu->ulpdu_len - batch.read;
+	if (mpa_recvmsg_batches(ctx, flags) && last && batch.have &&
+	    !mpa_tapped(ctx)) {
+		batch.max = mpa_batch_room(ctx, msg);
+		mpa_batch_fill(ctx, &batch, &at, batch.have - batch.fpdu->len,
+			       to, len - n);
 	}
 
-	*again = false;
-	if (flags & MSG_PEEK && flags & MSG_TRUNC)
-		batch.first = fpdu.ulpdu_len;
-	if (mpa_recvmsg_batches(ctx, flags) && whole && !mpa_tapped(ctx)) {
-		batch.max = mpa_batch_room(ctx, msg);
-		mpa_batch_fill(ctx, &batch, &at,
-			       mpa_place_deliverable(rx->place) - fpdu.len, to,
-			       len - fpdu.ulpdu_len);
+	/* Write control messages first: if this fails, nothing is consumed. */
+	err = mpa_recvmsg_control(&ctx->rx, msg, &batch, last);
+	if (!err && !(flags & MSG_PEEK)) {
+		if (!placed)
+			mpa_rx_advance(ctx, n, &batch.more);
+		else if (last)
+			mpa_place_advance(ctx, &fpdu, &batch.more);
 	}
-	/* A bad FPDU after them is found again by the next call. */
-	err = mpa_recvmsg_control(rx, msg, &batch, whole);
-	if (!err && whole && !(flags & MSG_PEEK))
-		mpa_place_advance(ctx, &fpdu, &batch.more);
+	/*
+	 * If that failed, the next call reads all again, the bad FPDU included;
+	 * so does the one after records out of order. With TUF it may be octets
+	 * without framing: no error until a call requests them as a record.
+	 */
+	if (!err && batch.code && !placed && !mpa_alt(ctx))
+		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
 	if (batch.lengths != &batch.first)
 		kfree(batch.lengths);
 	return err ?: batch.first + batch.more.octets;
@@ -344,19 +338,15 @@ static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t le
 			      int flags)
 {
 	long timeo = sock_rcvtimeo(ctx->sk, flags & MSG_DONTWAIT);
-	bool again;
 	int ret;
 
 	do {
-		again = false;
 		ret = mpa_recvmsg_wait(ctx, &timeo);
-		if (ret == MPA_RECV_ORDERED)
-			ret = mpa_recvmsg_deliver(ctx, msg, len, flags);
-		else if (ret == MPA_RECV_PLACED)
-			ret = mpa_recvmsg_place(ctx, msg, len, flags, &again);
-		else
+		if (ret != MPA_RECV_ORDERED && ret != MPA_RECV_PLACED)
 			return ret;
-	} while (again);
+		ret = mpa_recvmsg_deliver(ctx, msg, len, flags,
+					  ret == MPA_RECV_PLACED);
+	} while (ret == -EAGAIN);
 	mpa_rx_update(ctx);
 	return ret;
 }

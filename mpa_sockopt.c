@@ -545,7 +545,7 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 	info->tx_packets = ctx->tcp.watch.packets;
 	info->tx_segs_aligned = ctx->tcp.watch.aligned;
 	info->tx_segs_unaligned = ctx->tcp.watch.unaligned;
-	info->rx_placed = ctx->rx.place ? ctx->rx.place->total : 0;
+	info->rx_placed = ctx->rx.placed;
 	info->rx_edge = ctx->rx.cur.pos;
 	info->error_position = mpa_failed(ctx, MPA_RX) ? ctx->rx.cur.pos : 0;
 }

@@ -134,7 +134,6 @@ struct mpa_watch {
 struct mpa_island {
 	u32	start;
 	u32	end;	/* after the last */
-	bool	alone;	/* TCP has recorded no other block */
 };
 
 /* The segments in one skb. */
@@ -381,11 +380,9 @@ void mpa_tcp_ooo_acked(struct sock *sk);
 bool mpa_tcp_ooo_new(struct sock *sk);
 bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 			  struct mpa_segments *segments);
-u32 mpa_tcp_ooo_end(const struct sock *sk);
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island);
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island);
 u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max);
-u32 mpa_tcp_ooo_contiguous_at(const struct mpa_cursor *at, u32 enough, u32 *max);
 
 /* mpa_tcp_mem.c */
 void mpa_tcp_force(struct sock *sk, int size);

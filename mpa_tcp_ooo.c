@@ -95,19 +95,6 @@ static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
 }
 
 /*
- * The end of the out-of-order queue, or mpa_tcp_rcv_nxt(). TCP prunes the queue
- * from there. Until then mpa_ooo_holds() is true for the sequence number
- * before, an octet's or a FIN's.
- */
-u32 mpa_tcp_ooo_end(const struct sock *sk)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	return mpa_ooo_empty(sk) ? tp->rcv_nxt :
-				   TCP_SKB_CB(tp->ooo_last_skb)->end_seq;
-}
-
-/*
  * Get the segments of the out-of-order skb that begins at @seq, as they are
  * after trimming by TCP and merging by the driver (GRO). Return: false if no
  * segment is known to begin at @seq.
@@ -175,7 +162,6 @@ bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 		return false;
 	island->start = tp->selective_acks[0].start_seq;
 	island->end = tp->selective_acks[0].end_seq;
-	island->alone = tp->rx_opt.num_sacks == 1;
 	island->start -= mpa_ooo_before(sk, island->start, edge);
 	island->end += min(edge,
 			   mpa_tcp_ooo_contiguous(sk, island->end, edge, &max));
@@ -209,7 +195,6 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 	island->start = TCP_SKB_CB(skb)->seq;
 	island->end = mpa_ooo_follow(skb, island->start,
 				     island->start + S32_MAX, &all);
-	island->alone = false;
 	return true;
 }
 
@@ -225,11 +210,4 @@ u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {
 	return mpa_ooo_follow(mpa_ooo_find(sk, seq), seq, seq + enough, max) -
 	       seq;
-}
-
-/* mpa_tcp_ooo_contiguous() from an out-of-order cursor on. */
-u32 mpa_tcp_ooo_contiguous_at(const struct mpa_cursor *at, u32 enough, u32 *max)
-{
-	return mpa_ooo_follow(at->skb, at->seq, at->seq + enough, max) -
-	       at->seq;
 }

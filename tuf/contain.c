@@ -161,7 +161,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	u32 i;
 
 	/* There is no entry left to record a success. */
-	if (ctx->rx.place->full ||
+	if (mpa_place_full(ctx->rx.place) ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
 	if (!mpa_contain_lengths_known(&segments)) {

@@ -255,7 +255,7 @@ static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 
 	if (changed)
 		mpa_tufopt_compare_key(ctx);
-	if (ctx->rx.place && ctx->rx.place->on)
+	if (mpa_rx_places(&ctx->rx))
 		mpa_place_search_again(ctx, changed);
 	mpa_rx_update(ctx);
 }
@@ -305,7 +305,7 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 		return 0;
 	if (mpa_failed(ctx, MPA_RX))
 		return mpa_failed(ctx, MPA_RX);
-	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx) ||
+	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx, ctx->sk) ||
 	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_RX))
 		return -EBUSY;
 	/* The user has read only whole records, in order. */
@@ -436,7 +436,7 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->tx_segs_unaligned = watch->unaligned;
 	info->tx_segs_contained = tuf->contained;
 	info->tx_trimmed = tuf->trimmed;
-	info->rx_placed = rx->place ? rx->place->total : 0;
+	info->rx_placed = rx->placed;
 	info->rx_tested = tuf->tested;
 	info->rx_contained = tuf->passed;
 	info->rx_wrong_key = tuf->wrong_key;
