@@ -147,22 +147,22 @@ class Connection:
         self.request, self.reply = request, reply
         self.seen = [wireshark.Startup(f) for f in (request, reply) if f]
         self.directions = []
-        self.problems = request.problems()
-        if reply:
-            self.problems += reply.problems()
+        self.problems = [text for frame in (request, reply) if frame
+                         for text in frame.problems() + rfc6581.frame_problems(frame)]
         self.rejected = bool(reply and reply.flags & rfc5044.R)
 
     def parse(self, options, progress):
         if not self.reply:
             self.problems.append("there is no Reply Frame")
             return
+        if not (self.request.whole and self.reply.whole):
+            return
         if self.reply.revision != self.request.revision:
             self.problems.append(
                 f"Rev {self.request.revision} in the Request Frame, "
                 f"{self.reply.revision} in the Reply Frame (RFC 5044 section 7.1.1)")
-        if not (self.request.whole and self.reply.whole):
-            return
-        self.problems += rfc6581.problems(self.request, self.reply, self.rejected)
+        if not self.rejected:
+            self.problems += rfc6581.problems(self.request, self.reply)
         self.check_startup()
         if self.rejected:
             return

@@ -626,24 +626,12 @@ local function asked_for(frame)
 	return frame.rev >= 2 and is_set(frame.flags, S)
 end
 
--- The errors of a frame, and of a reply to that request, by RFC 6581. The judge
--- (rfc6581.py) has the same texts.
-local function enhanced_problems(request, reply, rejected)
+-- What RFC 6581 forbids in a reply to that request. The judge (rfc6581.py) says the same,
+-- in the same words.
+local function enhanced_problems(request, reply)
 	local found = {}
 	local function add(text, section, ...)
 		found[#found + 1] = (text .. " (RFC 6581 section " .. section .. ")"):format(...)
-	end
-	for _, frame in ipairs({ request, reply }) do
-		local e = frame.enhanced
-		if asked_for(frame) and not e then
-			add("%s Frame: S is set, with less than 4 octets of private data", "6",
-			    frame.name)
-		elseif e and not e.a and (e.b or e.c or e.d) then
-			add("%s Frame: B, C or D without A", "9.2", frame.name)
-		end
-	end
-	if rejected then
-		return found
 	end
 	if asked_for(request) ~= asked_for(reply) then
 		add("%s reply to a request that is not", "10",
@@ -678,7 +666,7 @@ end
 -- Both frames are complete, the later one with this segment.
 local function judge_startup(conn, rec, last)
 	local request, reply = conn.request, conn.reply
-	for _, text in ipairs(enhanced_problems(request, reply, conn.rejected)) do
+	for _, text in ipairs(conn.rejected and {} or enhanced_problems(request, reply)) do
 		fail(rec, "startup", text)
 	end
 	if reply.rev ~= request.rev then
@@ -1151,21 +1139,28 @@ end
 
 local function startup_problems(frame)
 	local found = {}
+	local function add(text, section)
+		found[#found + 1] = ("%s Frame: %s (RFC %s)"):format(frame.name, text,
+			section or "5044 section 7.1.1")
+	end
 	local reserved = frame.flags % (frame.rev < 2 and 0x20 or 0x10)
 	if reserved ~= 0 then
-		found[#found + 1] = ("reserved bits 0x%02x set"):format(reserved)
+		add(("reserved bits 0x%02x set"):format(reserved))
 	end
 	if frame.name == "Request" and is_set(frame.flags, R) then
-		found[#found + 1] = "R set in a Request Frame"
+		add("R set in a Request Frame")
 	end
 	if frame.pd_length > PRIVATE_MAX then
-		found[#found + 1] = ("PD_Length %d is over 512"):format(frame.pd_length)
+		add(("PD_Length %d is over 512"):format(frame.pd_length))
 	end
 	if frame.rev > 2 then
-		found[#found + 1] = ("Rev %d is none that exists"):format(frame.rev)
+		add(("Rev %d is none that exists"):format(frame.rev))
 	end
-	for n, text in ipairs(found) do
-		found[n] = ("%s Frame: %s (RFC 5044 section 7.1.1)"):format(frame.name, text)
+	local e = frame.enhanced
+	if asked_for(frame) and not e then
+		add("S is set, with less than 4 octets of private data", "6581 section 6")
+	elseif e and not e.a and (e.b or e.c or e.d) then
+		add("B, C or D without A", "6581 section 9.2")
 	end
 	return found
 end

@@ -27,19 +27,21 @@ def data(frame):
     return Data(frame) if asked(frame) and len(frame.private) >= 4 else None
 
 
-def problems(request, reply, rejected):
-    """Yields the errors of the frames, and of the reply to the request."""
+def frame_problems(frame):
+    """What is wrong with a frame by itself."""
+    mine = data(frame)
+    if asked(frame) and frame.private_len < 4:
+        return [f"{frame.kind} Frame: S is set, with less than 4 octets of private data "
+                "(RFC 6581 section 6)"]
+    if mine and not mine.a and mine.rtr():
+        return [f"{frame.kind} Frame: B, C or D without A (RFC 6581 section 9.2)"]
+    return []
+
+
+def problems(request, reply):
+    """What is wrong with the reply as one to that request. A rejection's own values are
+    another offer."""
     found = []
-    for frame in request, reply:
-        mine = data(frame)
-        if asked(frame) and not mine:
-            found.append(f"{frame.kind} Frame: S is set, with less than 4 octets of "
-                         "private data (RFC 6581 section 6)")
-        if mine and not mine.a and mine.rtr():
-            found.append(f"{frame.kind} Frame: B, C or D without A (RFC 6581 section 9.2)")
-    # The values of a rejection are a new offer.
-    if rejected:
-        return found
     if asked(request) != asked(reply):
         kind = "a plain" if asked(request) else "an enhanced"
         found.append(f"{kind} reply to a request that is not (RFC 6581 section 10)")

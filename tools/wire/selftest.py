@@ -415,6 +415,9 @@ case("plain_reply_to_an_enhanced_request", "a plain reply")(
     lambda pcap: enhanced(pcap, reply=b"", flags=(M | C | S, M | C)))
 case("enhanced_reply_to_a_plain_request", "an enhanced reply")(
     lambda pcap: enhanced(pcap, b"", flags=(M | C, M | C | S)))
+case("enhanced_request_of_three_octets_without_a_reply",
+     "Request Frame: S is set, with less than 4 octets", startup=True)(
+    lambda pcap: Connection(pcap).send(0, startup(REQUEST, M | C | S, bytes(3), 2)))
 
 
 @case("reply_before_the_request", "before the Request Frame")
