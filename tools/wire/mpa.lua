@@ -695,7 +695,8 @@ local function decide(conn, rec, last)
 	judge_startup(conn, rec, last)
 	for n, frame in ipairs({ request, reply }) do
 		local way, other = frame.way, n == 1 and reply or request
-		way.pos, way.parts = 0, {}
+		-- One end may have waited, with octets that are FPDUs.
+		way.pos, way.parts, way.need = 0, {}, 1
 		way.mode = { kind = "mpa", empty = n == 1 and empty_first(request, reply) and "first",
 			     period = is_set(other.flags, M) and MPA_PERIOD or nil,
 			     crc = is_set(request.flags, C) or is_set(reply.flags, C) }
@@ -785,6 +786,7 @@ function steps.plain(way, rec)
 	rec.part_startup = nil
 	if decided then
 		way.pos, way.peer.pos = 0, 0
+		way.peer.at = nil	-- its octets are not in this segment
 		parse(way.peer, rec)
 	end
 	return true

@@ -412,18 +412,21 @@ def check_filters(tap, folder):
 
 
 def check_between(tap, folder):
-    """An FPDU before the reply: mpa.lua cannot read it, but reports that it is early."""
+    """An FPDU before the reply: mpa.lua shows it with the reply, and says that it is too
+    early, but not that the responder's is."""
     path = os.path.join(folder, "between.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
     tcp.segment(0, startup(REQUEST, M | C))
     tcp.segment(0, Sender(True).fpdu(b"data"))
     tcp.segment(1, startup(REPLY, M | C))
+    tcp.segment(1, Sender(True).fpdu(b"answer"))
     pcap.write(path)
     frames, errors = tshark(path, "-Y", "mpax.expert.turn")
     said = [text for frame in frames for text in frame["_ws.expert.message"]]
-    tap.result(not errors and said == ["the initiator's FPDUs begin before the Reply Frame "
-                                       "has ended (RFC 5044 section 7.1.2)"],
+    tap.result(not errors and frames[0]["mpax.fpdu.length"] == ["4"] and
+               said == ["the initiator's FPDUs begin before the Reply Frame "
+                        "has ended (RFC 5044 section 7.1.2)"],
                "mpa.lua: fpdu_between_request_and_reply", f"{said} {errors}")
 
 
