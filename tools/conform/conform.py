@@ -13,6 +13,7 @@ sys.path.append(os.path.join(HERE, os.pardir, "wire"))
 
 # pylint: disable=wrong-import-position
 import catalogue
+import pcapng
 import peer
 import report
 # In the order in which they run
@@ -113,6 +114,9 @@ def play(case, world):
         result.status = "fail"
         result.seen += f"; the tested end was ended by {signal.Signals(died).name}"
     result.seconds = time.monotonic() - began
+    if world.options.pcap:
+        result.capture = os.path.join(world.options.pcap, f"{case.name}.pcapng")
+        pcapng.write(result.capture, result)
     return result
 
 
@@ -172,6 +176,7 @@ def arguments():
     add("--tap", action="store_true", help="print TAP")
     for name in ("junit", "json", "html"):
         add(f"--{name}", metavar="FILE", help=f"write a report as {name.upper()}")
+    add("--pcap", metavar="DIR", help="write DIR/CASE.pcapng, a capture of each case")
     return parser
 
 
@@ -200,6 +205,8 @@ def main():
             (report.explain if options.explain else report.row)(case)
         return 0
     try:
+        if options.pcap:
+            os.makedirs(options.pcap, exist_ok=True)
         world = World(options)
     except OSError as error:
         print(f"mpa conform: {error}", file=sys.stderr)

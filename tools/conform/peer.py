@@ -62,7 +62,13 @@ class Peer:
         self.sock, self.role, self.options = sock, role, options
         self.rnd = random.Random(seed)
         self.got, self.sent = bytearray(), bytearray()
-        self.log = []           # (who, octets or what happened)
+        self.log = []           # (when, who, octets or what happened)
+        self.began = time.monotonic()
+        self.calls, ours = role == RESPONDER, sock.getsockname()
+        try:
+            self.names = ours, sock.getpeername()
+        except OSError:     # it has been reset already
+            self.names = ours, (ours[0], 0)
         self.at = 0
         self.end = None         # how the tested end's direction ended
         self.sent_fin = False
@@ -75,11 +81,14 @@ class Peer:
         self.ddp = False        # the case sends DDP segments
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def note(self, who, what):
+        self.log.append((time.monotonic(), who, what))
+
     # ---- octets ----
 
     def send(self, octets, flags=0):
         if octets:
-            self.log.append(("sent", bytes(octets)))
+            self.note("sent", bytes(octets))
         try:
             self.sock.settimeout(self.options.timeout)
             self.sock.sendall(octets, flags)
@@ -87,7 +96,7 @@ class Peer:
         except socket.timeout:
             raise Fail("takes no octets from TCP: its window stays closed") from None
         except OSError as error:
-            self.log.append(("sent", f"not: {error.strerror}"))
+            self.note("sent", f"not: {error.strerror}")
             self.ended("reset")
 
     def send_single(self, octets):
@@ -103,7 +112,7 @@ class Peer:
         return b"".join(octets)
 
     def fin(self):
-        self.log.append(("sent", "FIN"))
+        self.note("sent", "FIN")
         self.sent_fin = True
         try:
             self.sock.shutdown(socket.SHUT_WR)
@@ -111,7 +120,7 @@ class Peer:
             self.ended("reset")
 
     def reset(self):
-        self.log.append(("sent", "RST"))
+        self.note("sent", "RST")
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                              struct.pack("ii", 1, 0))
         self.sock.close()
@@ -119,7 +128,7 @@ class Peer:
     def ended(self, how):
         if not self.end:
             self.end = how
-            self.log.append(("came", how))
+            self.note("came", how)
 
     def read(self):
         """Whatever is there."""
@@ -131,7 +140,7 @@ class Peer:
         if not octets:
             return self.ended("FIN")
         self.got += octets
-        self.log.append(("came", octets))
+        self.note("came", octets)
         return None
 
     def wait(self, count, seconds):

@@ -28,6 +28,7 @@ class Result:
         self.case, self.peers = case, peers
         self.status, self.seen, self.seconds = "fail", "", 0.0
         self.met_nobody = False
+        self.capture = None     # the file
 
     def fail(self, why):
         self.status = {catalogue.MUST: "fail", catalogue.SHOULD: "warn",
@@ -109,7 +110,7 @@ def facts(result):
     return {"case": case.name, "title": case.title, "reference": case.reference,
             "level": case.level, "procedure": case.procedure, "expected": case.expected,
             "status": result.status, "seen": result.seen,
-            "seconds": round(result.seconds, 3)}
+            "seconds": round(result.seconds, 3), "capture": result.capture}
 
 
 def json(file, results, world):
@@ -120,7 +121,7 @@ def json(file, results, world):
                        [{"from": "tested end" if who == "came" else "conform",
                          "octets": what.hex()} if isinstance(what, bytes) else
                         {"from": "tested end" if who == "came" else "conform",
-                         "event": what} for who, what in each.log]
+                         "event": what} for _, who, what in each.log]
                        for each in result.peers]) for result in results]},
                   file, indent=1)
 
@@ -177,7 +178,7 @@ def annotated(each):
             print(f"==== {who} -> {to}: {len(octets)} octets")
             direction(octets, each, who, to)
         events = [f"{'tested end' if who == 'came' else 'conform'}: {what}"
-                  for who, what in each.log if isinstance(what, str)]
+                  for _, who, what in each.log if isinstance(what, str)]
         print("\n".join(events))
     return text.getvalue()
 
@@ -229,6 +230,10 @@ def html(file, results, world):
                             ("Procedure", case.procedure), ("Expected", case.expected),
                             ("Seen", result.seen)):
             file.write(f'<dt>{title}</dt><dd>{escape(text)}</dd>\n')
+        if result.capture:
+            link = os.path.relpath(result.capture, os.path.dirname(file.name) or ".")
+            file.write(f'<dt>Capture</dt><dd><a href="{escape(link)}">{escape(link)}</a>, '
+                       'for Wireshark</dd>\n')
         file.write('</dl>\n')
         for each in result.peers[-1:]:
             file.write(f'<pre>{escape(annotated(each))}</pre>\n')

@@ -5,6 +5,7 @@ and nothing else. Prints TAP; "selftest NAME..." are only these switches.
 Nothing here waits for a time to pass: the end is in this process, and says when it has
 read all that was sent and waits for more."""
 import fcntl
+import functools
 import json
 import os
 import select
@@ -19,6 +20,7 @@ import xml.dom.minidom
 import conform
 import catalogue
 import peer
+import selftest_pcap
 from end import CHOICES, INITIATOR, RESPONDER, SWITCHES, Connection, End
 
 HANGS = 120     # seconds, after which a test has failed
@@ -51,8 +53,8 @@ def idle(each):
         return False    # it has just been closed
 
 
-def first_found(role, broken=(), mode=()):
-    """(the first case that fails, or SHOULD not be, what it saw, number of cases run)"""
+def first_found(folder, role, broken=(), mode=()):
+    """(the first case that fails, or SHOULD not be; what it saw; captures, its own last)"""
     kind = {word: True for word in mode if word not in ("sink", "source", "ddp")}
     kind["ulpdus"] = ([word for word in mode if word not in kind] + ["echo"])[0]
     words = ["--peer", kind["ulpdus"]]
@@ -65,26 +67,43 @@ def first_found(role, broken=(), mode=()):
         listening = [f"127.0.0.1:{ends[-1].at[1]}"]
     options = conform.checked(conform.arguments(), words + listening)
     options.timeout = HANGS
+    options.pcap = tempfile.mkdtemp(dir=folder)
     world = conform.World(options)
     if role == INITIATOR:
         ends.append(End(role, world.listener.getsockname(), broken,
                         **kind))
     ends[-1].start()
-    count = 0
+    captures = []
     try:
         for case in catalogue.chosen(options.only):
             if not conform.applies(case, world):
                 continue
             result = conform.play(case, world)
-            count += result.status != "skip"
+            captures += [result.capture] if result.status != "skip" else []
             if result.status in ("fail", "warn"):
-                return case.name, result.seen, count
-        return None, "", count
+                return case.name, result.seen, captures
+        return None, "", captures
     finally:
         ends[-1].stopped = True
         for each in (world.listener, getattr(ends[-1], "listener", None)):
             if each:
                 each.close()
+
+
+def ends_as(want, role, broken, mode):
+    """The case found is the wanted one, or none; the captures show the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        found, seen, captures = first_found(folder, role, broken, mode)
+        assert found == want, f"expected {want}, seen {found}: {seen}"
+        if want:
+            says = list(selftest_pcap.judged(captures[-1], role))
+            assert bool(says) == (broken[0] in selftest_pcap.JUDGED), f"the judge says {says}"
+        elif not broken and mode in ((), ("markers",), ("enhanced",)):
+            says = [f"{os.path.basename(file)}: {text}" for file in captures
+                    for text in selftest_pcap.judged(file, role)]
+            assert not says, f"the judge says {says}"
+            says = list(selftest_pcap.shown(captures))
+            assert not says, f"mpa.lua says {says}"
 
 
 # ---- the command ----
@@ -141,7 +160,7 @@ def crash():
 def reports():
     end = End(RESPONDER, ("127.0.0.1", 0), ("crc-unchecked",)).start()
     with tempfile.TemporaryDirectory() as folder:
-        files = {kind: os.path.join(folder, kind) for kind in ("junit", "json", "html")}
+        files = {kind: os.path.join(folder, kind) for kind in ("junit", "json", "html", "pcap")}
         status, said = conform_says(
             f"127.0.0.1:{end.at[1]}", "--tap", *PATIENT, "--only", "crc.1", "--only", "crc.2",
             "--only", "crc.20", *(word for kind, file in files.items()
@@ -158,8 +177,12 @@ def reports():
         with open(files["html"], encoding="utf-8") as file:
             page = file.read()
         for text in ('class="fail">FAIL</span> crc.2', "ULPDU Length = 13", "CRC32c: wrong",
-                     "Key: &quot;MPA ID Rep Frame&quot;"):
+                     "Key: &quot;MPA ID Rep Frame&quot;", 'href="pcap/crc.2.pcapng"'):
             assert text in page, f"expected {text} in the page"
+        said = subprocess.check_output(
+            ["capinfos", "-k", os.path.join(files["pcap"], "crc.2.pcapng")], text=True)
+        for text in ("crc.2 FAIL: wrong is a bit", "Seen: the ULPDU f4 68", "Made up are"):
+            assert text in said, f"expected {text}, seen {said}"
 
 
 def patience():
@@ -196,23 +219,15 @@ def main():
     commands = COMMANDS if not sys.argv[1:] else ()
     failed = 0
     print(f"1..{len(tests) + len(commands)}")
-    for number, (text, want, how) in enumerate(tests, 1):
-        found, seen, count = first_found(*how)
-        good = found == want
-        failed += not good
-        print(f"{'ok' if good else 'not ok'} {number} {text}")
-        if good and not want:
-            print(f"# {count} cases")
-        if not good:
-            print(f"# expected {want}, seen {found}: {seen}")
-        sys.stdout.flush()
-    for number, (text, run) in enumerate(commands, len(tests) + 1):
+    for number, (text, run) in enumerate(
+            [(text, functools.partial(ends_as, want, *how)) for text, want, how in tests] +
+            list(commands), 1):
         try:
             run()
-            print(f"ok {number} {text}")
+            print(f"ok {number} {text}", flush=True)
         except AssertionError as why:
             failed += 1
-            print(f"not ok {number} {text}\n# " + str(why).replace("\n", "\n# "))
+            print(f"not ok {number} {text}\n# " + str(why).replace("\n", "\n# "), flush=True)
     return int(bool(failed))
 
 

@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "mpa.lua")
 
 # The fields requested of tshark for each frame; "|" separates several values.
-FIELDS = ["frame.number", "ip.src", "ipv6.src", "tcp.srcport", "tcp.stream",
+FIELDS = ["frame.number", "frame.comment", "ip.src", "ipv6.src", "tcp.srcport", "tcp.stream",
           "mpax.fpdu.position", "mpax.fpdu.size", "mpax.fpdu.length",
           "mpax.crc.status", "mpax.crc.good",
           "mpax.crc.bad", "mpax.marker.position", "mpax.marker.expected",

@@ -98,8 +98,11 @@ class Connection:
     """TCP between two ends, 0 (calls) and 1 (answers), into a Pcap."""
 
     def __init__(self, pcap, ports=(40000, 4242), ipv6=False, isn=(1000, 5000),
-                 mss=1448, syn=True):
-        self.pcap, self.ports, self.ipv6, self.mss = pcap, ports, ipv6, mss
+                 mss=1448, syn=True, addresses=None):
+        self.pcap, self.ports, self.mss = pcap, ports, mss
+        self.addresses = addresses or [
+            bytes.fromhex("fd00") + bytes(13) + bytes([n]) if ipv6 else bytes([10, 0, 0, n])
+            for n in (1, 2)]
         self.seq = list(isn)
         if syn:
             self.segment(0, b"", SYN)
@@ -116,15 +119,12 @@ class Connection:
                           seq % 2**32, ack % 2**32, 5 << 4,
                           flags | (PSH if payload else 0), 65535, 0, 0)
         tcp += payload
-        if self.ipv6:
-            addr = [bytes.fromhex("fd00") + bytes(13) + bytes([n + 1])
-                    for n in (end, 1 - end)]
-            ip = struct.pack(">IHBB", 6 << 28, len(tcp), 6, 64) + b"".join(addr)
+        pair = self.addresses[end] + self.addresses[1 - end]
+        if len(pair) == 32:
+            ip = struct.pack(">IHBB", 6 << 28, len(tcp), 6, 64) + pair
             kind = 0x86DD
         else:
-            addr = [bytes([10, 0, 0, n + 1]) for n in (end, 1 - end)]
-            ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6,
-                             0) + b"".join(addr)
+            ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + pair
             kind = 0x0800
         macs = bytes([2, 0, 0, 0, 0, 2 - end, 2, 0, 0, 0, 0, 1 + end])
         frame = macs + struct.pack(">H", kind) + ip + tcp
