@@ -72,6 +72,12 @@ ddp_responder() {
 		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -s -a 127.0.0.1 -p $*"
 }
 
+# ddp_initiator PORT OPTION...: its client, two rounds
+ddp_initiator() {
+	judged --peer ddp --only ddp --listen "127.0.0.1:$1" \
+		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -c -C 2 -a 127.0.0.1 -p $*"
+}
+
 # run NAME COMMAND...
 run() {
 	local rc=0
@@ -92,4 +98,6 @@ run enhanced_initiator_conforms initiator 4303 --revision 2 --ird 4 --ord 4 --p2
 options=("${options[@]:0:4}" "$@")
 run ddp_responder_conforms ddp_responder 4304
 run ddp_responder_with_markers_conforms ddp_responder 4305 --markers
+run ddp_initiator_conforms ddp_initiator 4306
+run ddp_initiator_with_markers_conforms ddp_initiator 4307 --markers
 tap_end

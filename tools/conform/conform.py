@@ -160,7 +160,7 @@ def arguments():
     add("--listen", type=place, metavar="[HOST:]PORT",
         help="where the tested end connects to, once for each case: an initiator")
     add("--peer", choices=("echo", "sink", "source", "ddp"), default="echo",
-        help="what the tested end does with ULPDUs (echo); ddp: it serves rping")
+        help="what the tested end does with ULPDUs (echo); ddp: it is rping")
     add("--command", metavar="COMMAND", help="start the tested end by this, for each case")
     add("--only", action="append", metavar="GROUP", help="only these; or cases by name")
     add("--first", action="store_true", help="end with the first failure")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """DDP and RDMAP (RFC 5041, RFC 5040) as far as MPA carries them: --peer ddp. The tested end
-serves rping: a Send names a buffer of ours, which it reads, and then one that it writes to."""
+is rping's server: a Send names a buffer of ours, which it reads, and then one that it writes
+to. Or it is rping's client: its Sends name its buffers, and ours tell it to go on."""
 import struct
 
 import peer
 import rfc5044
-from catalogue import INFO, MUST, RESPONDER, SHOULD, group
+from catalogue import EITHER, INFO, INITIATOR, MUST, RESPONDER, SHOULD, group
 from peer import C, M, S, Fail, depths, shown
 
 WRITE, READ, RESPONSE, SEND, TERMINATE = 0, 1, 2, 3, 7      # RFC 5040, figure 4
@@ -19,9 +20,18 @@ REMOTE_READ = struct.Struct(">IQIIQ")       # a Read Request after its DDP heade
 in_group = group("ddp")
 
 
-def case(title, reference, level=MUST, text=None):
-    """All cases are for a responder."""
-    return in_group(title, reference, RESPONDER, level, text)
+def case(title, reference, level=MUST, text=None, roles=EITHER):
+    return in_group(title, reference, roles, level, text)
+
+
+def server_case(title, reference):
+    """Of one that reads and writes."""
+    return case(title, reference, roles=RESPONDER)
+
+
+def client_case(title, reference):
+    """Of one that has its buffers read and written."""
+    return case(title, reference, roles=INITIATOR)
 
 
 # ---- segments ----
@@ -59,15 +69,27 @@ class Segment:
 
 
 def begin(p):
-    """Full Operation, with one RDMA Read each way: siw serves none without RFC 6581. A
-    responder may not speak before the first FPDU."""
-    p.start(C | S, depths(1, 1), 2)
-    p.still_there("no FPDU was sent")
+    """Full Operation. A responder gets one RDMA Read each way, as siw serves none without
+    RFC 6581, and may not speak before the first FPDU. Returns an initiator's first Send."""
+    if p.role == RESPONDER:
+        p.start(C | S, depths(1, 1), 2)
+        p.still_there("no FPDU was sent")
+        return None
+    p.start(first=False)
+    segment = Segment(p.ulpdu() or p.ulpdu())
+    if p.empty and segment.opcode in (WRITE, READ):     # the RTR
+        if segment.opcode == READ:
+            p.put(tagged(RESPONSE, *REMOTE_READ.unpack(segment.payload)[:2]))
+        segment = Segment(p.ulpdu())
+    return only(segment, SEND, "a Send")
 
 
 def take(p, opcode, what):
     """The next segment, which must be of that kind."""
-    segment = Segment(p.ulpdu())
+    return only(Segment(p.ulpdu()), opcode, what)
+
+
+def only(segment, opcode, what):
     if segment.opcode == TERMINATE and not segment.tagged and opcode != TERMINATE:
         raise Fail(f"{what} was due, and a Terminate came: {reason(segment)}")
     if segment.opcode != opcode:
@@ -84,6 +106,29 @@ def is_asked(p, stag=SOURCE):
         raise Fail(f"an RDMA Read Request with {len(segment.payload)} octets after the DDP "
                    f"header, expected {REMOTE_READ.size}")
     return segment, REMOTE_READ.unpack(segment.payload)
+
+
+def goes_on(p):
+    """What comes after a first good Send of ours."""
+    if p.role == RESPONDER:
+        return take(p, READ, "an RDMA Read Request")
+    return take(p, SEND, "a second Send")
+
+
+def speaks(p):
+    """Full Operation in which the tested end may send a Terminate."""
+    return is_asked(p) if p.role == RESPONDER else begin(p)
+
+
+def named(segment):
+    """Offset, STag and size of the buffer that rping's client names in a Send."""
+    if len(segment.payload) != 16:
+        raise Fail(f"a Send of {len(segment.payload)} octets, expected rping's 16")
+    return struct.unpack(">QII", segment.payload)
+
+
+def read_from(p, stag, to, size):
+    p.put(untagged(READ, REMOTE_READ.pack(SINK, BASE, size, stag, to)))
 
 
 def until_written(p):
@@ -157,7 +202,7 @@ def wrong(title, reference, expected, make, *others):
 
 # ---- the good ----
 
-@case("a Send is taken, and a Read Request follows", "RFC 5041, 4.3; RFC 5040, 4.1; 5.2.1")
+@server_case("a Send is taken, and a Read Request follows", "RFC 5041, 4.3; RFC 5040, 4.1; 5.2.1")
 def _(p):
     """Start, and send an RDMAP Send as rping does, with address, key and length of a buffer.
     Expected: an RDMA Read Request: T 0, L 1, DV 1, RV 1, reserved bits 0, queue 1, MSN 1, MO 0,
@@ -166,7 +211,7 @@ def _(p):
     untagged_header(segment, READ, 1)
 
 
-@case("the RDMA Read Request names the buffer", "RFC 5040, 4.4")
+@server_case("the RDMA Read Request names the buffer", "RFC 5040, 4.4")
 def _(p):
     """The same.
     Expected: source STag and offset are those that were sent, the size is not larger."""
@@ -177,7 +222,7 @@ def _(p):
     return f"{size} octets"
 
 
-@case("nothing follows before the RDMA Read Response", "RFC 5040, 5.2.2; 5.5")
+@server_case("nothing follows before the RDMA Read Response", "RFC 5040, 5.2.2; 5.5")
 def _(p):
     """The same, without an answer to the Read.
     Expected: no segment, and the connection stays."""
@@ -185,7 +230,7 @@ def _(p):
     p.still_there("the RDMA Read was not answered")
 
 
-@case("a Read Response completes the Read", "RFC 5040, 5.2.2; RFC 5041, 5.3")
+@server_case("a Read Response completes the Read", "RFC 5040, 5.2.2; RFC 5041, 5.3")
 def _(p):
     """Answer the Read.
     Expected: a Send, the first one on queue 0: MSN 1."""
@@ -194,7 +239,7 @@ def _(p):
     untagged_header(take(p, SEND, "a Send after the RDMA Read"), SEND, 1)
 
 
-@case("a Read Response in three segments", "RFC 5041, 5.2; RFC 5040, 5.2.2")
+@server_case("a Read Response in three segments", "RFC 5041, 5.2; RFC 5040, 5.2.2")
 def _(p):
     """Answer the Read in three segments of which the last has L.
     Expected: no Send before the last one, then a Send."""
@@ -206,7 +251,7 @@ def _(p):
     take(p, SEND, "a Send after the RDMA Read")
 
 
-@case("RDMA Writes fill the buffer", "RFC 5041, 4.2; 5.2; RFC 5040, 5.1")
+@server_case("RDMA Writes fill the buffer", "RFC 5041, 4.2; 5.2; RFC 5040, 5.1")
 def _(p):
     """Answer the Read, and send a second Send, which names a sink.
     Expected: RDMA Writes to that STag, one after the other from its offset on, within it, with
@@ -227,14 +272,14 @@ def _(p):
     return f"{len(octets)} octets in {len(writes)} segments"
 
 
-@case("its second Send has the next MSN", "RFC 5041, 4.3")
+@server_case("its second Send has the next MSN", "RFC 5041, 4.3")
 def _(p):
     """The same.
     Expected: MSN 2 on queue 0."""
     untagged_header(until_written(p)[-1], SEND, 2)
 
 
-@case("its second Read Request has the next MSN", "RFC 5041, 4.3")
+@server_case("its second Read Request has the next MSN", "RFC 5041, 4.3")
 def _(p):
     """The same, and a third Send for the next round.
     Expected: an RDMA Read Request, MSN 2 on queue 1."""
@@ -246,31 +291,31 @@ def _(p):
 @case("a Send in two segments", "RFC 5041, 4.3; 5.2; 5.4")
 def _(p):
     """Send 7 octets of the first Send, without L; then the rest, MO 7.
-    Expected: no segment before the second one, then an RDMA Read Request."""
+    Expected: no segment before the second one, then what follows it."""
     begin(p)
     p.put(untagged(SEND, advert()[:7], ddp=DV))
     p.still_there("a part of a Send was sent")
     p.put(untagged(SEND, advert()[7:], mo=7))
-    take(p, READ, "an RDMA Read Request")
+    goes_on(p)
 
 
 @case("reserved bits are not checked", "RFC 5041, 4.1; RFC 5040, 4.1")
 def _(p):
     """Send the first Send with all reserved bits of the DDP and RDMAP control octets, and with
     an Invalidate STag, which a Send does not have.
-    Expected: an RDMA Read Request."""
+    Expected: what follows it."""
     begin(p)
     p.put(untagged(SEND, advert(), ddp=LAST | DV | 0x3C, rdmap=RV | 0x30, stag=NO_STAG))
-    take(p, READ, "an RDMA Read Request")
+    goes_on(p)
 
 
 @case("an empty RDMA Write to any STag", "RFC 5041, 5.2")
 def _(p):
     """Send an RDMA Write without octets to an STag that does not exist, then the Send.
-    Expected: an RDMA Read Request: STag and offset are not checked."""
+    Expected: what follows it: STag and offset are not checked."""
     begin(p)
     p.put(tagged(WRITE, NO_STAG, BASE), untagged(SEND, advert()))
-    take(p, READ, "an RDMA Read Request")
+    goes_on(p)
 
 
 @case("an empty RDMA Read of any STag", "RFC 5040, 5.2.1")
@@ -342,7 +387,7 @@ for _what, _want, _act in (
     @case(f"a Read Response {_what}", "RFC 5041, 7.1; 7.2; RFC 5040, 7.1",
           text=f"""Answer the Read Request with a Read Response {_what}. Expected: a Terminate
           of layer {_want[0]}, error type {_want[1]}, error code {_want[2]}; or for TO wrap, 1, 1, 3, where its
-          buffer begins at 0; or of RDMAP.""")
+          buffer begins at 0; or of RDMAP.""", roles=RESPONDER)
     def _(p, want=_want, act=_act):
         _, (sink, to, size, _, _) = is_asked(p)
         p.put(act(sink, to, size))
@@ -353,12 +398,12 @@ for _what, _want, _act in (
 
 @case("a wrong CRC is in the Terminate", "RFC 5044, 8 code 2; RFC 5040, 4.8; 7.1")
 def _(p):
-    """Have the tested end send its Read Request; then send an FPDU with a wrong CRC.
+    """Have the tested end send its first FPDU; then send one with a wrong CRC.
     Expected: a Terminate of layer 2, error type 0, error code 2."""
-    _, (sink, to, size, _, _) = is_asked(p)
+    speaks(p)
     if not p.crc:
         raise peer.Skip("there are no CRCs")
-    p.send(p.fpdu(tagged(RESPONSE, sink, to, DATA[:size]), "crc"))
+    p.send(p.fpdu(untagged(SEND, advert()), "crc"))
     return reason(terminated(p, (2, 0, 2)))
 
 
@@ -366,7 +411,7 @@ def _(p):
 def _(p):
     """The same, with wrong FPDUPTRs in a long FPDU, if the tested end wants markers.
     Expected: a Terminate of layer 2, error type 0, error code 3."""
-    is_asked(p)
+    speaks(p)
     if not p.frame.flags & M:
         raise peer.Skip("its frame has M = 0: it gets no markers")
     p.send(p.fpdu(untagged(SEND, bytes(rfc5044.INTERVAL)), "marker"))
@@ -418,9 +463,9 @@ def _(p):
 
 @case("a Terminate ends the stream", "RFC 5040, 5.4; 6.2.1")
 def _(p):
-    """Have the tested end send its Read Request; send a Terminate.
+    """Have the tested end send its first FPDU; send a Terminate.
     Expected: the connection ends, and no Terminate comes."""
-    is_asked(p)
+    speaks(p)
     p.put(untagged(TERMINATE, struct.pack(">I", 0x0207 << 16)))
     return p.closed("a Terminate was sent")
 
@@ -436,8 +481,107 @@ def _(p):
     return p.end or "the connection stays open"
 
 
-@case("it serves the next connection", "none")
+@server_case("it serves the next connection", "none")
 def _(p):
     """After all these, a round of rping.
     Expected: the tested end reads, writes and sends."""
     until_written(p)
+
+
+# ---- rping's client ----
+
+@client_case("a client's first Send", "RFC 5041, 4.3; RFC 5040, 4.1")
+def _(p):
+    """Start.
+    Expected: a Send with address, key and length of a buffer: T 0, L 1, DV 1, RV 1, reserved
+    bits 0, queue 0, MSN 1, MO 0, Invalidate STag 0."""
+    segment = begin(p)
+    untagged_header(segment, SEND, 1)
+    named(segment)
+
+
+@client_case("its buffer is read", "RFC 5040, 4.4; 5.2.2; RFC 5041, 4.2; 5.2")
+def _(p):
+    """Request the buffer that its first Send names.
+    Expected: RDMA Read Response segments to the STag requested, one after the other from the
+    offset requested on, of that size together, L in the last one alone."""
+    to, stag, size = named(begin(p))
+    read_from(p, stag, to, size)
+    count = 0
+    while count < size:
+        segment = take(p, RESPONSE, "an RDMA Read Response")
+        octets = len(segment.payload)
+        equal((("octet 0, T L Rsvd DV", segment.ddp & ~LAST, TAGGED | DV),
+               ("octet 1, RV Rsv Opcode", segment.rdmap, RV | RESPONSE),
+               ("STag", segment.stag, SINK), ("Tagged Offset", segment.to, BASE + count),
+               ("L", segment.last, count + octets >= size)))
+        count += octets
+        if not octets:
+            raise Fail(f"{count} of {size} octets, then a segment without any")
+    equal((("octets", count, size),))
+    return f"{size} octets"
+
+
+@client_case("a client's second Send has the next MSN", "RFC 5041, 4.3")
+def _(p):
+    """Send a Send.
+    Expected: a Send that names the second buffer, MSN 2 on queue 0."""
+    begin(p)
+    p.put(untagged(SEND, advert()))
+    segment = goes_on(p)
+    untagged_header(segment, SEND, 2)
+    named(segment)
+
+
+def second_buffer(p):
+    begin(p)
+    p.put(untagged(SEND, advert()))
+    return named(goes_on(p))
+
+
+@client_case("its second buffer is written", "RFC 5041, 5.2; RFC 5040, 5.1")
+def _(p):
+    """Write the buffer that its second Send names, in two segments, and send a Send.
+    Expected: the Send of the next round, or the end of the connection; no Terminate."""
+    to, stag, size = second_buffer(p)
+    p.put(tagged(WRITE, stag, to, bytes(1), TAGGED | DV),
+          tagged(WRITE, stag, to + 1, bytes(size - 1)), untagged(SEND, advert(), 2))
+    if p.wait(1, p.options.timeout):
+        untagged_header(take(p, SEND, "a Send"), SEND, 3)
+    return p.end or "the next round"
+
+
+for _what, _reference, _first, _want, _others in (
+        ("beyond its buffer", "RFC 5040, 5.2.1; 7.2", lambda to, size: to + size,
+         (0, 1, 1), ()),
+        ("below its buffer", "RFC 5040, 5.2.1; 7.2", lambda to, size: to - 1, (0, 1, 1), ()),
+        ("whose end is over 2^64", "RFC 5040, 5.2.1; 7.2", lambda to, size: 2**64 - 1,
+         (0, 1, 4), ((0, 1, 1),))):
+    @case(f"an RDMA Read {_what}", _reference, roles=INITIATOR,
+          text=f"""Request two octets of the buffer that its first Send names, from an offset
+          {_what}. Expected: a Terminate with layer 0, error type 1, error code {_want[2]}
+          {" or 1" if _others else ""}.""")
+    def _(p, first=_first, want=_want, others=_others):
+        to, stag, size = named(begin(p))
+        read_from(p, stag, first(to, size), 2)
+        return reason(terminated(p, want, *others))
+
+
+for _what, _first in (("beyond its buffer", lambda to, size: to + size),
+                      ("below its buffer", lambda to, size: to - 1)):
+    @case(f"an RDMA Write {_what}", "RFC 5041, 7.1; 7.2; RFC 5040, 7.1", roles=INITIATOR,
+          text=f"""Write an octet {_what} that its second Send names. Expected: a Terminate of
+          layer 1, error type 1, error code 1; or of RDMAP.""")
+    def _(p, first=_first):
+        to, stag, size = second_buffer(p)
+        p.put(tagged(WRITE, stag, first(to, size), b"x"))
+        return reason(terminated(p, (1, 1, 1), (0, None, None)))
+
+
+@client_case("MSN 2 in the first RDMA Read Request", "RFC 5041, 4.3; 7.1; 7.2")
+def _(p):
+    """Request the buffer that its first Send names, with MSN 2 on queue 1.
+    Expected: a Terminate with layer 1, error type 2, error code 3."""
+    to, stag, size = named(begin(p))
+    p.put(untagged(READ, REMOTE_READ.pack(SINK, BASE, size, stag, to), 2))
+    return reason(terminated(p, (1, 2, 3)))

@@ -176,6 +176,18 @@ switches(INITIATOR, """
     b-without-a-asked enhanced.40 enhanced
     no-rtr-sent enhanced.41 enhanced
     s-in-reply-without-octets enhanced.43 enhanced
+    names-nothing ddp.46 ddp
+    responses-elsewhere ddp.47 ddp
+    responses-without-last ddp.47 ddp
+    responses-of-half ddp.47 ddp
+    client-msn-stays ddp.48 ddp
+    refuses-writes ddp.49 ddp
+    reads-beyond ddp.50 ddp
+    reads-below ddp.51 ddp
+    reads-wrap ddp.52 ddp
+    writes-beyond ddp.53 ddp
+    writes-below ddp.54 ddp
+    msn-of-reads-unchecked ddp.55 ddp
     """)
 
 
@@ -395,6 +407,9 @@ class Connection:
         if private[:1] >= b"\xc0" and answer[:1] >= b"\xc0" and \
                 not self.has("no-rtr-sent"):
             self.send(self.make(b""))
+        self.first()
+
+    def first(self):
         if self.ulpdus != "sink":
             self.send(self.make(b"first"))
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An end that serves rping over DDP and RDMAP, with switches: what --peer ddp is tried with.
-It shares nothing with ddp.py but the RFCs."""
+"""An end that is rping over DDP and RDMAP, with switches: what --peer ddp is tried with. It
+shares nothing with ddp.py but the RFCs. A responder is rping's server, an initiator its
+client."""
 import struct
 
-from end import Connection, Ended
+from end import INITIATOR, Connection, Ended
 
 ROOM, SIZE = 16, 64         # of a Send, and of the buffer that is read into
 SINK, SINK_AT = 0x77000100, 0x2000
+# Of a client
+READABLE, WRITABLE, BUFFER_AT = 0x77000200, 0x77000300, 0x7fff12345001
 SENDS, READS, TERMINATES = range(3)
 QUEUES = {3: SENDS, 4: SENDS, 5: SENDS, 6: SENDS, 1: READS, 7: TERMINATES}
 RDMAP, DDP, MPA = range(3)
@@ -19,15 +22,27 @@ class Refused(Exception):
 class DdpConnection(Connection):
     """One stream. step: what the next Send is."""
 
-    def begin(self):
+    def __init__(self, *args):
+        super().__init__(*args)
         self.msn_in, self.msn_out = [1, 1, 1], [1, 1, 1]
         self.partly = b""       # of a Send
         self.reading = None     # octets that a Read still waits for
         self.buffer = b""
         self.step, self.source = "source", None
 
+    def first(self):
+        self.name(READABLE)
+
+    def name(self, stag):
+        self.untagged(SENDS, 3, b"" if self.has("names-nothing") else
+                      struct.pack(">QII", BUFFER_AT, stag, SIZE))
+
+    def within(self, to, size, *switches):
+        """Switches: what is not looked at, below and beyond a buffer."""
+        below, beyond = map(self.has, switches)
+        return (BUFFER_AT <= to or below) and (to + size <= BUFFER_AT + SIZE or beyond)
+
     def operate(self):
-        self.begin()
         segment = b""
         try:
             while True:
@@ -48,7 +63,7 @@ class DdpConnection(Connection):
         count = sum(self.msn_out) - 2 if self.has("one-msn-for-all") else self.msn_out[queue]
         if self.has("msn-from-zero"):
             count -= 1
-        if not (self.has("sends-msn-stays") and queue == SENDS or
+        if not (self.has("sends-msn-stays", "client-msn-stays") and queue == SENDS or
                 self.has("reads-msn-stays") and queue == READS):
             self.msn_out[queue] += 1
         self.send(self.make(struct.pack(
@@ -100,6 +115,11 @@ class DdpConnection(Connection):
             self.untagged_in(opcode, *struct.unpack(">III", octets[6:18]), octets[18:], last)
 
     def tagged_in(self, opcode, stag, to, octets, last):
+        if opcode == 0 and stag == WRITABLE and self.role == INITIATOR and \
+                not self.has("refuses-writes"):
+            if not self.within(to, len(octets), "writes-below", "writes-beyond"):
+                raise Refused(DDP, 1, 1)
+            return
         if opcode == 0:
             if (octets or self.has("checks-stag-of-empty")) and not self.has("write-anywhere"):
                 raise Refused(DDP, 1, 0)
@@ -125,7 +145,8 @@ class DdpConnection(Connection):
             if not has("queue-unchecked"):
                 raise Refused(DDP, 2, 1)
             queue = 0
-        if msn != self.msn_in[queue] and not has("msn-unchecked"):
+        if msn != self.msn_in[queue] and not has("msn-unchecked") and not (
+                has("msn-of-reads-unchecked") and queue == READS):
             raise Refused(DDP, 2, 3)
         if QUEUES.get(opcode) != queue and not (
                 has("any-opcode") and opcode not in QUEUES or
@@ -149,13 +170,33 @@ class DdpConnection(Connection):
         else:
             self.told(octets[:ROOM].ljust(ROOM, b"\0"))
 
-    def requested(self, sink, sink_to, size, _stag, _to):
+    def requested(self, sink, sink_to, size, stag, to):
+        if size and stag == READABLE and self.role == INITIATOR:
+            self.read(sink, sink_to, size, to)
+            return
         if (size or self.has("checks-empty-reads")) and not self.has("reads-anything"):
             raise Refused(RDMAP, 1, 0)
         self.tagged(2, sink, sink_to, bytes(size))
 
+    def read(self, sink, sink_to, size, to):
+        has = self.has
+        if to + size > 1 << 64 and not has("reads-wrap"):
+            raise Refused(RDMAP, 1, 4)
+        if not self.within(to, size, "reads-below", "reads-beyond") and not (
+                has("reads-wrap") and to + size > 1 << 64):
+            raise Refused(RDMAP, 1, 1)
+        half = size // 2
+        self.tagged(2, sink, sink_to, bytes(half), has("responses-of-half"))
+        if not has("responses-of-half"):
+            self.tagged(2, sink, sink_to + half + has("responses-elsewhere"),
+                        bytes(size - half), not has("responses-without-last"))
+
     def told(self, octets):
-        """A Send of rping's client: where to read, or where to write."""
+        """A Send of rping's client: where to read, or where to write. Of its server: go on."""
+        if self.role == INITIATOR:
+            self.name(WRITABLE if self.step == "source" else READABLE)
+            self.step = "sink" if self.step == "source" else "source"
+            return
         to, stag, size = struct.unpack(">QII", octets)
         if self.step == "source":
             self.reading, self.buffer, names = SIZE, b"", (SINK, SINK_AT, min(size, SIZE), stag,

@@ -207,13 +207,15 @@ def main():
               None, (role, (), mode))
              for role in (RESPONDER, INITIATOR)
              for mode in ((), ("markers",), ("enhanced",), ("sink",), ("source",), ("ddp",),
-                          ("ddp", "markers"))
-             if role == INITIATOR or "enhanced" not in mode
-             if role == RESPONDER or "ddp" not in mode]
+                          ("ddp", "markers"), ("ddp", "enhanced"))
+             if role == INITIATOR or "enhanced" not in mode]
     tests += [(f"{name}: nothing is found", None, (role, (name,), mode))
               for name, (role, mode) in CHOICES.items()]
-    tests += [(f"{name}: found by {case}", case, (role, (name,), mode))
-              for name, (role, case, mode) in SWITCHES.items()]
+    both = {case.name for case in catalogue.cases
+            if case.group == "ddp" and case.roles == catalogue.EITHER}
+    tests += [(f"{name}, {each}: found by {case}", case, (each, (name,), mode))
+              for name, (role, case, mode) in SWITCHES.items()
+              for each in ([role, INITIATOR] if case in both else [role])]
     tests = [test for test in tests
              if not sys.argv[1:] or set(sys.argv[1:]) & set(test[2][1])]
     commands = COMMANDS if not sys.argv[1:] else ()
