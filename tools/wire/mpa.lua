@@ -614,12 +614,17 @@ local function inside(way, rec, off, len)
 	return way.at and way.at + off >= 0 and way.at + off + len <= rec.len
 end
 
--- RFC 6581: whether the initiator's first FPDU may be empty, as an RTR, and whether it
--- must be.
+-- RFC 6581: is the responder's ORD over the initiator's IRD? Then that may terminate.
+local function over(mine, theirs)
+	return mine.ird ~= ANY and theirs.ord ~= ANY and theirs.ord > mine.ird
+end
+
+-- May the initiator's first FPDU be without ULPDU, as an RTR? And must it?
 local function empty_first(request, reply)
 	local mine, theirs = request.enhanced, reply.enhanced
 	local may = mine and theirs and mine.a and theirs.a and theirs.b
-	return may, may and mine.b and not (mine.c and theirs.c or mine.d and theirs.d)
+	return may, may and mine.b and not (mine.c and theirs.c or mine.d and theirs.d or
+					    over(mine, theirs))
 end
 
 local function asked_for(frame)
@@ -656,7 +661,7 @@ local function enhanced_problems(request, reply)
 		add("the responder's IRD is %#x where the initiator's ORD is 0x3fff", "9.1",
 		    theirs.ird)
 	end
-	if mine.ird ~= ANY and theirs.ord ~= ANY and theirs.ord > mine.ird then
+	if over(mine, theirs) then
 		add("the responder's ORD %d is over the initiator's IRD %d", "9.1", theirs.ord,
 		    mine.ird)
 	end

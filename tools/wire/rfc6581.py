@@ -38,6 +38,11 @@ def frame_problems(frame):
     return []
 
 
+def over(theirs, mine):
+    """Is the responder's ORD over the initiator's IRD? Then that may terminate."""
+    return ANY not in (theirs.ird, mine.ord) and mine.ord > theirs.ird
+
+
 def problems(request, reply):
     """What is wrong with the reply as one to that request. A rejection's own values are
     another offer."""
@@ -59,17 +64,17 @@ def problems(request, reply):
     if theirs.ord == ANY and mine.ird != ANY:
         found.append(f"the responder's IRD is {mine.ird:#x} where the initiator's ORD "
                      "is 0x3fff (RFC 6581 section 9.1)")
-    if ANY not in (theirs.ird, mine.ord) and mine.ord > theirs.ird:
+    if over(theirs, mine):
         found.append(f"the responder's ORD {mine.ord} is over the initiator's IRD "
                      f"{theirs.ird} (RFC 6581 section 9.1)")
     return found
 
 
 def empty_is_the_rtr(request, reply):
-    """Whether an empty FPDU is the only RTR that both ends name."""
+    """Is an empty FPDU the one RTR that both ends name, and no Terminate may be sent?"""
     theirs, mine = data(request), data(reply)
     return empty_first(request, reply) and theirs.b and \
-        not (theirs.c and mine.c or theirs.d and mine.d)
+        not (theirs.c and mine.c or theirs.d and mine.d or over(theirs, mine))
 
 
 def empty_first(request, reply):
