@@ -99,5 +99,5 @@ options=("${options[@]:0:4}" "$@")
 run ddp_responder_conforms ddp_responder 4304
 run ddp_responder_with_markers_conforms ddp_responder 4305 --markers
 run ddp_initiator_conforms ddp_initiator 4306
-run ddp_initiator_with_markers_conforms ddp_initiator 4307 --markers
+run ddp_initiator_with_markers_and_rtr_conforms ddp_initiator 4307 --markers --rtr write
 tap_end

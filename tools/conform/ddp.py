@@ -6,6 +6,7 @@ import struct
 
 import peer
 import rfc5044
+import rfc6581
 from catalogue import EITHER, INFO, INITIATOR, MUST, RESPONDER, SHOULD, group
 from peer import C, M, S, Fail, depths, shown
 
@@ -176,10 +177,13 @@ def reason(segment):
 
 def terminated(p, *allowed):
     """A Terminate comes with one of these (layer, type, code); None: any."""
+    return with_code(take(p, TERMINATE, "a Terminate"), *allowed)
+
+
+def with_code(segment, *allowed):
     def fits(seen):
         return any(all(a is None or a == b for a, b in zip(want, seen)) for want in allowed)
 
-    segment = take(p, TERMINATE, "a Terminate")
     layer, kind, code = seen = control(segment)[:3]
     if not fits(seen):
         raise Fail(reason(segment) + "; layer and type are in each other's place"
@@ -585,3 +589,52 @@ def _(p):
     to, stag, size = named(begin(p))
     p.put(untagged(READ, REMOTE_READ.pack(SINK, BASE, size, stag, to), 2))
     return reason(terminated(p, (1, 2, 3)))
+
+
+# ---- replies that an enhanced initiator cannot accept ----
+
+def answered(p, ird, ord_, bits):
+    """The first segment after that reply; None: an FPDU without ULPDU."""
+    p.reply(C | S, depths(ird, ord_, bits), 2)
+    p.operate(C)
+    p.empty = True
+    ulpdu = p.ulpdu()
+    return Segment(ulpdu) if ulpdu else None
+
+
+def asks(p):
+    theirs = rfc6581.data(p.take_frame())
+    if not theirs:
+        raise peer.Skip("its request is not enhanced")
+    return theirs
+
+
+@client_case("ORD above its IRD", "RFC 6581, 8 code 6; 9.1; RFC 5040, 4.8")
+def _(p):
+    """Reply to an enhanced request with ORD 16382.
+    Expected: the initiator raises its IRD, and sends a Send; or a Terminate with layer 2, error
+    type 0, error code 6."""
+    theirs = asks(p)
+    if theirs.ird >= 16382:
+        raise peer.Skip(f"its IRD is {theirs.ird}")
+    segment = answered(p, theirs.ord, 16382, "".join(
+        bit for bit in "ABCD" if getattr(theirs, bit.lower())))
+    if segment and segment.opcode == TERMINATE:
+        return reason(with_code(segment, (2, 0, 6)))
+    return "it goes on"
+
+
+@client_case("an RTR that it has not named", "RFC 6581, 8 code 7; 9.2; RFC 5040, 4.8")
+def _(p):
+    """Reply to an enhanced request with A and an RTR that it does not name.
+    Expected: this RTR; or a Terminate with layer 2, error type 0, error code 7."""
+    theirs = asks(p)
+    others = [bit for bit in "BCD" if not getattr(theirs, bit.lower())]
+    if not theirs.a or not others:
+        raise peer.Skip("it asks for no RTR" if not theirs.a else "it names each RTR")
+    segment = answered(p, theirs.ord, theirs.ird, "A" + others[-1])
+    if (segment.opcode if segment else None) == {"B": None, "C": WRITE, "D": READ}[others[-1]]:
+        return f"it sends {others[-1]}"
+    if not segment:
+        raise Fail("an FPDU without ULPDU came, which the reply does not name")
+    return reason(with_code(only(segment, TERMINATE, "a Terminate"), (2, 0, 7)))

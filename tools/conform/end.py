@@ -188,6 +188,10 @@ switches(INITIATOR, """
     writes-beyond ddp.53 ddp
     writes-below ddp.54 ddp
     msn-of-reads-unchecked ddp.55 ddp
+    closes-for-ird ddp.56 ddp enhanced
+    says-rtr-for-ird ddp.56 ddp enhanced
+    closes-for-rtr ddp.57 ddp enhanced
+    rtr-not-named ddp.57 ddp enhanced
     """)
 
 
@@ -404,10 +408,14 @@ class Connection:
                 not self.has("s-in-reply-without-octets"):
             raise Ended("short")
         self.agree(flags, theirs)
-        if private[:1] >= b"\xc0" and answer[:1] >= b"\xc0" and \
-                not self.has("no-rtr-sent"):
+        self.accept(private, answer)
+        if private[:1] >= b"\xc0" and not self.has("no-rtr-sent") and (
+                answer[:1] >= b"\xc0" or self.has("rtr-not-named")):
             self.send(self.make(b""))
         self.first()
+
+    def accept(self, ours, theirs):
+        """DDP may end the connection."""
 
     def first(self):
         if self.ulpdus != "sink":

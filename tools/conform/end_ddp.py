@@ -33,6 +33,18 @@ class DdpConnection(Connection):
     def first(self):
         self.name(READABLE)
 
+    def accept(self, ours, theirs):
+        if len(ours) < 4 or len(theirs) < 4:
+            return
+        if int.from_bytes(theirs[2:4], "big") & 0x3FFF > ours[1]:
+            if self.has("closes-for-ird"):
+                raise Ended("depth")
+            self.terminate(b"", MPA, 0, 7 if self.has("says-rtr-for-ird") else 6)
+        if ours[0] >= 0xC0 and not theirs[0] & 0x40 and not self.has("rtr-not-named"):
+            if self.has("closes-for-rtr"):
+                raise Ended("rtr")
+            self.terminate(b"", MPA, 0, 7)
+
     def name(self, stag):
         self.untagged(SENDS, 3, b"" if self.has("names-nothing") else
                       struct.pack(">QII", BUFFER_AT, stag, SIZE))
@@ -84,7 +96,7 @@ class DdpConnection(Connection):
                              (0xC000 if headers else 0) | has("terminate-reserved"))
         if headers:
             octets += struct.pack(">H", len(segment)) + head
-        if code != 7 or has("answers-a-terminate"):
+        if layer != RDMAP or code != 7 or has("answers-a-terminate"):
             self.untagged(SENDS if has("terminate-on-queue-0") else TERMINATES, 7, octets)
         if has("goes-on-after-a-terminate"):
             self.more()

@@ -19,7 +19,7 @@ JUDGED = set("""
     no-marker-before-crc s-of-revision-1 s-for-the-plain s-left-out revision-1-to-2
     octets-left-out ord-too-large ord-not-left ird-not-left a-always rtr-always-b
     b-without-a a-dropped no-rtr rtr-delivered r-in-request res-in-request
-    request-of-revision-3 no-rtr-sent s-asked-without-octets b-without-a-asked
+    request-of-revision-3 no-rtr-sent rtr-not-named s-asked-without-octets b-without-a-asked
     """.split())
 OPTIONS = argparse.Namespace(port=None, tshark=False, startup=True, cut_ok=True, any_pad="",
                              aligned=False, packed=None, single=False, counters=None)
