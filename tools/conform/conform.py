@@ -56,8 +56,9 @@ class World:
         except ProcessLookupError:
             pass
         process.wait()
-        # The second one is a shell's status for its command.
-        return -status if status < 0 else status - 128 if status > 128 else None
+        # The second one is a shell's status for its command; programs exit with 255, too.
+        died = -status if status < 0 else status - 128
+        return died if died in signal.valid_signals() else None
 
     def open(self):
         if self.listener:

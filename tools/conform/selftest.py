@@ -157,6 +157,12 @@ def crash():
     assert said.count("ended by SIGABRT") == 2, said
 
 
+def exit_status():
+    status, said = conform_says(f"127.0.0.1:{free_port()}", "--only", "fpdu.2", "--timeout",
+                                "0.2", "--command", "exit 255")
+    assert status == 2 and "ended by" not in said, f"status {status}: {said}"
+
+
 def reports():
     end = End(RESPONDER, ("127.0.0.1", 0), ("crc-unchecked",)).start()
     with tempfile.TemporaryDirectory() as folder:
@@ -198,7 +204,8 @@ def patience():
 
 COMMANDS = (("an end that loses patience, and one that does not", patience),
             ("an end that is not there", nobody_there), ("a silent end", silence),
-            ("an end that crashes", crash), ("TAP, JUnit, JSON and HTML", reports))
+            ("an end that crashes", crash), ("an end that exits with 255", exit_status),
+            ("TAP, JUnit, JSON and HTML", reports))
 
 
 def main():
