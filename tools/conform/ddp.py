@@ -563,8 +563,8 @@ for _what, _reference, _first, _want, _others in (
          (0, 1, 4), ((0, 1, 1),))):
     @case(f"an RDMA Read {_what}", _reference, roles=INITIATOR,
           text=f"""Request two octets of the buffer that its first Send names, from an offset
-          {_what}. Expected: a Terminate with layer 0, error type 1, error code {_want[2]}
-          {" or 1" if _others else ""}.""")
+          {_what}. Expected: a Terminate with layer 0, error type 1, error code
+          {_want[2]}{" or 1" * bool(_others)}.""")
     def _(p, first=_first, want=_want, others=_others):
         to, stag, size = named(begin(p))
         read_from(p, stag, first(to, size), 2)
