@@ -125,8 +125,8 @@ def applies(case, world):
     return world.role in case.roles and (case.group != "ddp" or world.options.peer == "ddp")
 
 
-def run(cases, world, tell):
-    """Run all cases; calls tell(result) after each."""
+def run(cases, world, done):
+    """Run all cases; calls done(result) after each."""
     results, mute = [], 0
     for case in cases:
         if mute >= GIVEN_UP:
@@ -137,7 +137,7 @@ def run(cases, world, tell):
             result = play(case, world)
             mute = mute + 1 if result.met_nobody else 0
         results.append(result)
-        tell(result)
+        done(result)
         if world.options.first and result.status == "fail":
             break
     return results

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """DDP and RDMAP (RFC 5041, RFC 5040) as far as MPA carries them: --peer ddp. The tested end
 is rping's server: a Send names a buffer of ours, which it reads, and then one that it writes
-to. Or it is rping's client: its Sends name its buffers, and ours tell it to go on."""
+to. Or it is rping's client: its Sends name its buffers, and ours let it continue."""
 import struct
 
 import peer
@@ -621,7 +621,7 @@ def _(p):
         bit for bit in "ABCD" if getattr(theirs, bit.lower())))
     if segment and segment.opcode == TERMINATE:
         return reason(with_code(segment, (2, 0, 6)))
-    return "it goes on"
+    return "it continues"
 
 
 @client_case("an RTR that it has not named", "RFC 6581, 8 code 7; 9.2; RFC 5040, 4.8")

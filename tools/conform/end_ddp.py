@@ -204,7 +204,7 @@ class DdpConnection(Connection):
                         bytes(size - half), not has("responses-without-last"))
 
     def told(self, octets):
-        """A Send of rping's client: where to read, or where to write. Of its server: go on."""
+        """A Send of rping's client: where to read, or where to write. Of its server: continue."""
         if self.role == INITIATOR:
             self.name(WRITABLE if self.step == "source" else READABLE)
             self.step = "sink" if self.step == "source" else "source"

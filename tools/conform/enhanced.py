@@ -35,7 +35,7 @@ def told(p, *args, **more):
 
 # ---- revisions ----
 
-@case("revision 1 goes on", "RFC 6581, 6 Rev", RESPONDER)
+@case("revision 1 continues", "RFC 6581, 6 Rev", RESPONDER)
 def _(p):
     """Send a request of revision 1.
     Expected: a reply of revision 1, with S = 0."""
@@ -308,7 +308,7 @@ def _(p):
     asked(p)
     p.reply()
     if p.wait(8, p.options.quiet):
-        return "it goes on, and sends an FPDU"
+        return "it continues, and sends an FPDU"
     return p.end or "the connection stays open"
 
 
@@ -329,5 +329,5 @@ def _(p):
         raise Skip("its request is of revision 2")
     p.reply(C | S, depths(4, 4), 2)
     if p.wait(8, p.options.quiet):
-        return "it goes on, and sends an FPDU"
+        return "it continues, and sends an FPDU"
     return p.end or "the connection stays open"

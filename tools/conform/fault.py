@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """mpa connect --fault, mpa listen --fault: an end over plain TCP that makes an error at
-the record that it is told. See mpa-connect.rst."""
+the record that its option names. See mpa-connect.rst."""
 import argparse
 import os
 import socket

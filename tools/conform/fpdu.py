@@ -135,7 +135,7 @@ for _what, _octets in (("zeros", bytes(64)), ("ones", b"\xff" * 64),
         p.start().echo(octets, FIRST)
 
 
-@case("an FPDU right behind the reply", "RFC 5044, 7.1.2 rule 4", INITIATOR, INFO)
+@case("an FPDU directly after the reply", "RFC 5044, 7.1.2 rule 4", INITIATOR, INFO)
 def _(p):
     """Send the reply and an FPDU at once, before the initiator's first: against rule 4.
     Expected: delivered, or the connection is closed."""

@@ -111,7 +111,7 @@ def _(p):
     p.answered()
 
 
-@case("octets behind the request", "RFC 5044, 7.1.2 rule 3; 7.1.1 PD_Length", RESPONDER,
+@case("octets after the request", "RFC 5044, 7.1.2 rule 3; 7.1.1 PD_Length", RESPONDER,
       INFO)
 def _(p):
     """Send a request and an FPDU at once: an initiator may not, before the reply.
