@@ -120,76 +120,71 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	return true;
 }
 
+/* Advance to the FPDU that begins at @seq or later. Return: whether one begins there. */
+static bool mpa_watch_reach(struct mpa_watch *watch, struct mpa_payload *payload,
+			    u32 seq)
+{
+	while (before(watch->fpdu, seq))
+		if (!mpa_watch_pass(watch, payload))
+			return false;
+	return watch->fpdu == seq;
+}
+
 /* Find out why a packet ends within an FPDU. */
 static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 					   const struct mpa_watch *watch,
 					   u32 end)
 {
-	const struct inet_connection_sock *icsk = inet_csk(sk);
-
 	/* While its length is not known, assume that the FPDU fits. */
 	if (watch->cut == MPA_CUT_OVERSIZED ||
 	    (after(watch->fpdu, end) && watch->len > mpa_tcp_emss_now(sk)))
 		return MPA_CUT_OVERSIZED;
-	if (end == tcp_wnd_end(tcp_sk(sk)) || icsk->icsk_probes_out ||
-	    READ_ONCE(icsk->icsk_pending) == ICSK_TIME_PROBE0)
+	if (end == tcp_wnd_end(tcp_sk(sk)))
 		return MPA_CUT_WINDOW;
 	return watch->cut ?: MPA_CUT_OTHER;
 }
 
 static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
-			     const struct sk_buff *skb, u32 seq, u32 len)
+			     struct mpa_payload *payload, u32 seg)
 {
-	struct mpa_payload payload = {
-		.skb = skb, .seq = seq, .end = seq + len,
-		.to = len - skb->data_len,
-	};
-	u32 seg = skb_shinfo(skb)->gso_size ?: len;
-	u32 start = seq, aligned = 0, all;
+	u32 start = payload->seq, aligned = 0, unaligned = 0;
 	enum mpa_cut cut = watch->cut;
 
-	payload.piece = skb->data + skb_headlen(skb) - payload.to;
 	/*
 	 * IP may have dropped the packet before, and TCP has added octets to
 	 * it.
 	 */
 	while (before(start, watch->seq))
 		start += seg;
-	all = before(start, payload.end) ?
-	      DIV_ROUND_UP(payload.end - start, seg) : 0;
-	while (before(watch->fpdu, payload.end)) {
-		while (before(start, watch->fpdu))
-			start += seg;
-		if (start == watch->fpdu) {
+	for (; before(start, payload->end); start += seg) {
+		if (mpa_watch_reach(watch, payload, start))
 			aligned++;
-			start += seg;
-		}
-		if (!mpa_watch_pass(watch, &payload))
-			break;
+		else
+			unaligned++;
 	}
-	watch->seq = payload.end;
-	watch->cut = watch->fpdu == payload.end ? MPA_CUT_NOT :
-		     mpa_watch_why(sk, watch, payload.end);
-	if (aligned < all && !cut)
+	watch->seq = payload->end;
+	watch->cut = mpa_watch_reach(watch, payload, payload->end) ?
+		     MPA_CUT_NOT : mpa_watch_why(sk, watch, payload->end);
+	if (unaligned && !cut)
 		cut = watch->cut ?: watch->len > seg ? MPA_CUT_OVERSIZED :
 						       MPA_CUT_OTHER;
-	if (aligned < all || watch->cut)
-		trace_mpa_unaligned(sk, seq, len, seg, all - aligned,
-				    watch->fpdu - payload.end,
+	if (unaligned || watch->cut)
+		trace_mpa_unaligned(sk, payload->seq, payload->end - payload->seq,
+				    seg, unaligned, watch->fpdu - payload->end,
 				    cut ?: watch->cut);
 
 	/*
 	 * Send the rest of that FPDU as a segment, so that the next is aligned.
 	 */
-	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload.end))
-		mpa_tcp_split(sk, payload.end, watch->fpdu - payload.end);
+	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload->end))
+		mpa_tcp_split(sk, payload->end, watch->fpdu - payload->end);
 
-	if (unlikely(aligned < all && !watch->unaligned))
+	if (unlikely(unaligned && !watch->unaligned))
 		mpa_watch_report(sk, cut);
 	watch->packets++;
 	watch->aligned += aligned;
-	watch->unaligned += all - aligned;
-	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, all - aligned, cut);
+	watch->unaligned += unaligned;
+	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, unaligned, cut);
 }
 
 /* Segments should start with FPDUs, and these have a length field. */
@@ -211,10 +206,8 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 	/* The segment's first octet was sent before, or is not framed. */
 	if (!mpa_watch_counts(at) || before(start, at->seq))
 		return MPA_BEGINS_UNKNOWN;
-	while (before(at->fpdu, start))
-		if (!mpa_watch_pass(at, payload))
-			return MPA_BEGINS_ELSEWHERE;
-	return at->fpdu == start ? MPA_BEGINS_FPDU : MPA_BEGINS_ELSEWHERE;
+	return mpa_watch_reach(at, payload, start) ? MPA_BEGINS_FPDU :
+						     MPA_BEGINS_ELSEWHERE;
 }
 
 /* RFC 5925; the kernel has a name for it since 6.7. */
@@ -243,13 +236,11 @@ static bool mpa_watch_signed(const struct tcphdr *th)
  */
 static noinline u32
 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
-		   const struct sk_buff *skb, u32 seq, u32 len)
+		   const struct mpa_payload *payload, u32 seg)
 {
-	u32 seg = skb_shinfo(skb)->gso_size ?: len, off, i;
-	struct mpa_payload heads = {
-		.skb = skb, .seq = seq, .end = seq + len,
-		.to = len - skb->data_len,
-	}, lengths;
+	struct mpa_payload heads = *payload, lengths = *payload;
+	u32 len = payload->end - payload->seq, off, i;
+	const struct sk_buff *skb = payload->skb;
 	struct mpa_watch at = *watch;
 	u8 head[MPA_ANY_HEAD_LEN];
 	enum mpa_begins begins;
@@ -261,15 +252,13 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	/* If it is signed, or its checksum was computed already, it cannot be shortened. */
 	fixed = skb->ip_summed != CHECKSUM_PARTIAL ||
 		mpa_watch_signed((const struct tcphdr *)skb->data);
-	heads.piece = skb->data + skb_headlen(skb) - heads.to;
-	lengths = heads;
 	for (off = 0; off + MPA_ANY_HEAD_LEN <= len; off += seg) {
-		u32 n = min(seg, len - off);
+		u32 n = min(seg, len - off), start = payload->seq + off;
 
-		begins = mpa_watch_begins(&at, &lengths, seq + off);
+		begins = mpa_watch_begins(&at, &lengths, start);
 		for (i = 0; i < MPA_ANY_HEAD_LEN; i++)
 			head[i] = mpa_payload_octet(&heads, off + i);
-		if (mpa_watch_guard(sk, head, seq + off, n, begins, fixed))
+		if (mpa_watch_guard(sk, head, start, n, begins, fixed))
 			return off + n - 1;
 	}
 	return len;
@@ -301,15 +290,6 @@ static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 	return true;
 }
 
-static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
-			      const struct tcphdr *th)
-{
-	u32 options = mpa_tcp_other_options(sk, th);
-
-	watch->options = min_t(u32, options, watch->options_seen);
-	watch->options_seen = options;
-}
-
 /*
  * Inspect a packet to be sent. Return: false if it must not be sent. Context:
  * socket lock held, maybe in softirq.
@@ -317,20 +297,29 @@ static void mpa_watch_options(const struct sock *sk, struct mpa_watch *watch,
 static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
 {
 	const struct tcphdr *th = (const struct tcphdr *)skb->data;
-	u32 len = skb->len - __tcp_hdrlen(th), seq = ntohl(th->seq);
-	struct mpa_tcp *tcp = mpa_tcp(sk);
-	struct mpa_watch *watch = &tcp->watch;
-	u32 leaves = len;
+	u32 len = skb->len - __tcp_hdrlen(th), leaves = len;
+	struct mpa_watch *watch = &mpa_tcp(sk)->watch;
+	u32 seg = skb_shinfo(skb)->gso_size ?: len;
+	struct mpa_payload payload = {
+		.skb = skb, .seq = ntohl(th->seq), .end = ntohl(th->seq) + len,
+		.piece = (const u8 *)th + __tcp_hdrlen(th),
+		.to = len - skb->data_len,
+	};
 
-	if (len && (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len ||
-		    watch->options_seen))
-		mpa_watch_options(sk, watch, th);
-	if (mpa_alt_exists() && len && watch->guarded)
-		leaves = mpa_watch_segments(sk, watch, skb, seq, len);
+	if (!len)
+		return true;
+	if (__tcp_hdrlen(th) != tcp_sk(sk)->tcp_header_len || watch->options_seen) {
+		u32 options = mpa_tcp_other_options(sk, th);
+
+		watch->options = min_t(u32, options, watch->options_seen);
+		watch->options_seen = options;
+	}
+	if (mpa_alt_exists() && watch->guarded)
+		leaves = mpa_watch_segments(sk, watch, &payload, seg);
 	/* Retransmissions have been inspected before. */
-	if (len && !after(seq, watch->seq) && after(seq + len, watch->seq) &&
+	if (!after(payload.seq, watch->seq) && after(payload.end, watch->seq) &&
 	    mpa_watch_counts(watch))
-		mpa_watch_packet(sk, watch, skb, seq, len);
+		mpa_watch_packet(sk, watch, &payload, seg);
 	return likely(leaves == len) || mpa_watch_trim(skb, leaves);
 }
 
@@ -351,10 +340,14 @@ bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb)
 	return !tcp || !tcp->watched || mpa_watch_xmit(sk, skb);
 }
 
-/* Start to inspect packets. Process context. */
-static void mpa_watch_hook(struct sock *sk)
+/*
+ * Start to inspect packets. @framed: TCP must not cut a segment at the window's
+ * edge. Process context.
+ */
+static void mpa_watch_hook(struct sock *sk, bool framed)
 {
 	mpa_tcp(sk)->watched = true;
+	tcp_set_mss_unit(sk, framed);
 }
 
 /* Undo mpa_tcp_watch(). Process context. */
@@ -385,7 +378,7 @@ out:
 }
 
 /* Install our queue_xmit in a socket. Process context. */
-static void mpa_watch_hook(struct sock *sk)
+static void mpa_watch_hook(struct sock *sk, bool framed)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_xmit *xmit;
@@ -442,8 +435,7 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 	watch->marked = format->marked;
 	watch->framing = format->framing;
 	watch->guarded |= mpa_format_contained(format);
-	mpa_watch_hook(sk);
-	mpa_tcp_keep_whole(sk, true);
+	mpa_watch_hook(sk, true);
 }
 
 /*
@@ -457,6 +449,5 @@ void mpa_tcp_watch_plain(struct sock *sk)
 	if (watch->framing == MPA_FRAMING_KEYED)
 		watch->end = tcp_sk(sk)->write_seq;
 	watch->framing = MPA_FRAMING_OFF;
-	mpa_watch_hook(sk);
-	mpa_tcp_keep_whole(sk, false);
+	mpa_watch_hook(sk, false);
 }
