@@ -433,7 +433,7 @@ static void mpa_upcall_writable(struct mpa_ctx *ctx)
 	struct mpa_consumer *user = ctx->consumer;
 
 	if (!user->wants_room ||
-	    !(mpa_tcp_writable_now(ctx->sk) || mpa_upcall_may_not_send(ctx)))
+	    !(sk_stream_is_writeable(ctx->sk) || mpa_upcall_may_not_send(ctx)))
 		return;
 	user->wants_room = false;
 	if (user->upcalls->writable)

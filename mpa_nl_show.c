@@ -104,8 +104,7 @@ static int mpa_show_agreed(struct sk_buff *skb, const struct mpa_ctx *ctx)
 
 static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
-	u32 emss = mpa_tcp_emss_of(ctx->sk, &ctx->tcp) +
-		   READ_ONCE(ctx->tx.fit.less);
+	u32 emss = mpa_tcp_emss_full(ctx->sk, &ctx->tcp);
 	u8 state = mpa_poll_state(ctx);
 
 	if (nla_put_u32(skb, MPA_A_CONN_ROLE, READ_ONCE(ctx->role)) ||

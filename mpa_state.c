@@ -154,7 +154,8 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->tx.ended, true);
 	mpa_fail(ctx, MPA_TX, -err, MPA_ERR_LOCAL);
-	mpa_tcp_fail(ctx->sk, err);
+	mpa_tcp_set_error(ctx->sk, err);
+	sk_error_report(ctx->sk);
 	/* A user inside the kernel does not read errors of the socket. */
 	if (!ctx->consumer)
 		return;

@@ -101,13 +101,6 @@ int mpa_tcp_replace_error(struct sock *sk, int old, int err)
 	return cmpxchg(&sk->sk_err, old, err);
 }
 
-/* Set a pending (positive) error, and wake the user. Process context. */
-void mpa_tcp_fail(struct sock *sk, int err)
-{
-	mpa_tcp_set_error(sk, err);
-	sk_error_report(sk);
-}
-
 /* Make close(2) send a RST, as with unread data. Process context. */
 void mpa_tcp_reset_on_close(struct sock *sk)
 {

@@ -85,13 +85,6 @@ struct mpa_txbuf {
 	struct rcu_head	rcu;
 };
 
-/* The last skb of TCP's send queue. If not @open, the rest is not valid. */
-struct mpa_tail {
-	bool	open;	/* it is unsent, and the next octets are appended to it */
-	u32	len;	/* octets */
-	u32	frags;	/* fragments */
-};
-
 /**
  * struct mpa_watch - which segments start with an FPDU
  * @seq:	sequence number of the next octet to be sent for the first time
@@ -154,11 +147,12 @@ struct mpa_tcp {
 	u32			ooo_seen;	/* rcv_ooopack when last read */
 	bool			ooo_tracked;	/* track segments out of order */
 	bool			worker;		/* the work item has the lock */
+	u16			less;		/* by which mpa_tcp_fit() lowers the MSS */
 #ifdef MPA_HAVE_ULP_HOOKS
 	bool			watched;	/* inspect packets that are sent */
 	u32			ooo_gap;	/* rcv_nxt when the last one arrived */
-	struct mpa_fit		*fit;		/* of mpa_tcp_fit() */
 #else
+	u16			ext_hdr_len;	/* icsk_ext_hdr_len as mpa_tcp_fit() left it */
 	__be16			kept_port;	/* see mpa_tcp_disconnect() */
 #endif
 };
@@ -171,17 +165,6 @@ static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 {
 	return (__force struct mpa_tcp *)inet_csk(sk)->icsk_ulp_data;
 }
-
-/* An MSS rounded down to a multiple of the FPDUs' length. */
-struct mpa_fit {
-	u32	unit;		/* the FPDUs' length, in octets */
-	u32	emss;		/* the resulting EMSS */
-	u32	end;		/* end of the octets that a new MSS would cut differently */
-	u16	less;		/* octets by which we have lowered the MSS */
-#ifndef MPA_HAVE_ULP_HOOKS
-	u16	ext_hdr_len;	/* icsk_ext_hdr_len as we left it */
-#endif
-};
 
 /* What TCP does with octets passed to it. */
 enum mpa_push {
@@ -319,7 +302,6 @@ bool mpa_tcp_peer_ended(const struct sock *sk);
 bool mpa_tcp_peer_left(const struct sock *sk);
 void mpa_tcp_set_error(struct sock *sk, int err);
 int mpa_tcp_replace_error(struct sock *sk, int old, int err);
-void mpa_tcp_fail(struct sock *sk, int err);
 void mpa_tcp_reset_on_close(struct sock *sk);
 void mpa_tcp_abort(struct sock *sk, int err);
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk);
@@ -397,24 +379,24 @@ void mpa_tcp_uncharge_pages(struct sock *sk, u32 size);
 
 /* mpa_tcp_out.c */
 u32 mpa_tcp_emss(struct sock *sk);
-void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit);
-u32 mpa_tcp_path_mss(const struct sock *sk);
+u32 mpa_tcp_fit(struct sock *sk, u32 unit);
+u32 mpa_tcp_path_mss(const struct sock *sk, const struct mpa_tcp *tcp);
 u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp);
-u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp);
 u32 mpa_tcp_emss_now(const struct sock *sk);
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th);
 u32 mpa_tcp_unsent(const struct sock *sk);
 u32 mpa_tcp_unacked(const struct sock *sk);
-void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail);
+const struct sk_buff *mpa_tcp_tail(const struct sock *sk);
 bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len);
-void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit);
+void mpa_tcp_unfit(struct sock *sk);
+void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit);
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window);
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more);
 void mpa_tcp_end_segment(struct sock *sk);
+void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len);
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len);
 u32 mpa_tcp_packet_max(struct sock *sk);
 bool mpa_tcp_writable(struct sock *sk);
-bool mpa_tcp_writable_now(const struct sock *sk);
 bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window);
 bool mpa_tcp_want_writable(struct sock *sk);
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
@@ -435,12 +417,6 @@ bool mpa_tcp_xmit(struct sock *sk, struct sk_buff *skb);
 
 /* mpa_tcp_hooks.c */
 void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq);
-void mpa_tcp_keep_whole(struct sock *sk, bool on);
-#else
-/* mpa_tcp_send() does this. */
-static inline void mpa_tcp_keep_whole(struct sock *sk, bool on)
-{
-}
 #endif
 
 /*

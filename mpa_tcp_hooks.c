@@ -106,99 +106,37 @@ void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq)
 /* ---- EMSS ---- */
 
 /* EMSS, the effective maximum segment size. Hint. */
-u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
+u32 mpa_tcp_emss_now(const struct sock *sk)
 {
-	u32 emss = mpa_tcp_emss_full(sk, tcp), unit = tcp_sk(sk)->mss_unit;
+	u32 emss = mpa_tcp_emss_full(sk, mpa_tcp(sk));
+	u32 unit = tcp_sk(sk)->mss_unit;
 
 	return unit && emss > unit ? emss - emss % unit : emss;
 }
 
-u32 mpa_tcp_emss_now(const struct sock *sk)
-{
-	struct mpa_tcp *tcp = mpa_tcp(sk);
-	u32 emss = mpa_tcp_emss_of(sk, tcp);
-
-	if (tcp->fit)
-		WRITE_ONCE(tcp->fit->less, mpa_tcp_emss_full(sk, tcp) - emss);
-	return emss;
-}
-
-/* EMSS without SACK blocks. */
-u32 mpa_tcp_path_mss(const struct sock *sk)
-{
-	const struct mpa_tcp *tcp = mpa_tcp(sk);
-
-	return tcp_sk(sk)->mss_cache - tcp->watch.options -
-	       (tcp->fit ? tcp->fit->less : 0);
-}
-
-/* Set whether TCP must not cut a segment at the window's edge. Process context. */
-void mpa_tcp_keep_whole(struct sock *sk, bool on)
-{
-	tcp_set_mss_unit(sk, on);
-}
-
 /* Undo mpa_tcp_fit(). Process context. */
-void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
+void mpa_tcp_unfit(struct sock *sk)
 {
-	if (fit->unit)
+	if (tcp_sk(sk)->mss_unit)
 		tcp_set_mss_unit(sk, 1);
-	fit->unit = 0;
-	fit->less = 0;
 }
 
-/**
- * mpa_tcp_fit() - round the MSS down to a multiple of the FPDUs' length
- * @sk:		socket; TCP must have no octets that it would then cut
- *		differently
- * @fit:	how far the MSS has been lowered
- * @unit:	the FPDUs' length; 4 if they differ in length
- *
- * TCP cuts an skb at multiples of the MSS. FPDUs of one length can share an
- * skb, and so use TSO, only if the MSS is a multiple of that length. The number
- * of segments stays the same, as no FPDU is cut.
- *
- * Context: process, socket lock held.
- */
-void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
+/* Round the MSS down to a multiple of @unit. @emss: EMSS so far */
+void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit)
 {
-	mpa_tcp(sk)->fit = fit;
-	tcp_set_mss_unit(sk, 1);
-	fit->unit = unit;
-	tcp_set_mss_unit(sk, unit <= mpa_tcp_emss(sk) ? unit : 4);
-	fit->emss = mpa_tcp_emss(sk);
+	tcp_set_mss_unit(sk, unit);
 }
 
 /* ---- segments ---- */
 
-/* Make the next octets start an skb, and with it a segment. */
-void mpa_tcp_end_segment(struct sock *sk)
-{
-	tcp_write_collapse_fence(sk);
-}
-
 /*
- * Make a segment start @len octets after @seq, the end of the first unsent skb,
- * which is just being sent. No effect without memory.
+ * Split an skb in the send queue: octets from @len on move to a new one. No
+ * effect without memory.
  */
-void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
+void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
-	struct sk_buff *skb = tcp_send_head(sk);
-
-	if (!skb || TCP_SKB_CB(skb)->end_seq != seq || tcp_skb_is_last(sk, skb))
-		return;
-	skb = skb_queue_next(&sk->sk_write_queue, skb);
-	if (TCP_SKB_CB(skb)->seq != seq || skb->len < len)
-		return;
-	if (skb->len == len ||
-	    !tcp_fragment(sk, TCP_FRAG_IN_WRITE_QUEUE, skb, len,
-			  mpa_tcp_emss_now(sk), GFP_ATOMIC | __GFP_NOWARN))
-		TCP_SKB_CB(skb)->eor = 1;
-}
-
-/* No effect: nothing is corked. */
-void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
-{
+	tcp_fragment(sk, TCP_FRAG_IN_WRITE_QUEUE, skb, len, mpa_tcp_emss_now(sk),
+		     GFP_ATOMIC | __GFP_NOWARN);
 }
 
 /**

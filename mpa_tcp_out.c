@@ -20,29 +20,26 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
-/* EMSS, before TCP rounds it down to a multiple of a unit. Hint. */
+/* EMSS without SACK blocks, if the MSS were not rounded down. */
+u32 mpa_tcp_path_mss(const struct sock *sk, const struct mpa_tcp *tcp)
+{
+	return READ_ONCE(tcp_sk(sk)->mss_cache) + READ_ONCE(tcp->less) -
+	       READ_ONCE(tcp->watch.options);
+}
+
+/* EMSS, if the MSS were not rounded down. Hint. */
 u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp)
 {
-	return READ_ONCE(tcp_sk(sk)->mss_cache) -
-	       mpa_tcp_sack_len(tcp_sk(sk)) - READ_ONCE(tcp->watch.options);
+	return mpa_tcp_path_mss(sk, tcp) - mpa_tcp_sack_len(tcp_sk(sk));
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* EMSS without SACK blocks. */
-u32 mpa_tcp_path_mss(const struct sock *sk)
-{
-	return tcp_sk(sk)->mss_cache - mpa_tcp(sk)->watch.options;
-}
-
 /* EMSS, the effective maximum segment size. Hint. */
-u32 mpa_tcp_emss_of(const struct sock *sk, const struct mpa_tcp *tcp)
-{
-	return mpa_tcp_emss_full(sk, tcp);
-}
-
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
-	return mpa_tcp_emss_of(sk, mpa_tcp(sk));
+	const struct mpa_tcp *tcp = mpa_tcp(sk);
+
+	return mpa_tcp_emss_full(sk, tcp) - tcp->less;
 }
 #endif
 
@@ -72,32 +69,42 @@ u32 mpa_tcp_emss(struct sock *sk)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-static void mpa_tcp_lower_mss(struct sock *sk, struct mpa_fit *fit, u32 less)
+static void mpa_tcp_lower_mss(struct sock *sk, u32 less)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct mpa_tcp *tcp = mpa_tcp(sk);
 
+	if (less == tcp->less)
+		return;
 	/* Skip this if setting IPv6 options has overwritten our part. */
-	if (fit->less && icsk->icsk_ext_hdr_len == fit->ext_hdr_len)
-		icsk->icsk_ext_hdr_len -= fit->less;
+	if (icsk->icsk_ext_hdr_len == tcp->ext_hdr_len)
+		icsk->icsk_ext_hdr_len -= tcp->less;
 	icsk->icsk_ext_hdr_len += less;
-	fit->less = less;
-	fit->ext_hdr_len = icsk->icsk_ext_hdr_len;
+	WRITE_ONCE(tcp->less, less);
+	tcp->ext_hdr_len = icsk->icsk_ext_hdr_len;
 	icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
 /* Undo mpa_tcp_fit(). Process context. */
-void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
+void mpa_tcp_unfit(struct sock *sk)
 {
-	if (fit->less)
-		mpa_tcp_lower_mss(sk, fit, 0);
-	fit->unit = 0;
+	mpa_tcp_lower_mss(sk, 0);
 }
+
+/* Round the MSS down to a multiple of @unit. @emss: EMSS so far */
+void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit)
+{
+	mpa_tcp_lower_mss(sk, emss % unit);
+	/* Another limit applies to the MSS, such as half a small window. */
+	if (mpa_tcp_emss(sk) != emss - emss % unit)
+		mpa_tcp_unfit(sk);
+}
+#endif
 
 /**
  * mpa_tcp_fit() - round the MSS down to a multiple of the FPDUs' length
  * @sk:		socket; TCP must have no octets that it would then cut
  *		differently
- * @fit:	how far the MSS has been lowered
  * @unit:	the FPDUs' length; 4 if they differ in length
  *
  * TCP cuts an skb at multiples of the MSS. FPDUs of one length can share an
@@ -105,27 +112,17 @@ void mpa_tcp_unfit(struct sock *sk, struct mpa_fit *fit)
  * of segments stays the same, as no FPDU is cut.
  *
  * Context: process, socket lock held.
+ * Return: the resulting EMSS.
  */
-void mpa_tcp_fit(struct sock *sk, struct mpa_fit *fit, u32 unit)
+u32 mpa_tcp_fit(struct sock *sk, u32 unit)
 {
-	u32 emss, less;
+	u32 emss;
 
-	mpa_tcp_unfit(sk, fit);
-	fit->unit = unit;
+	mpa_tcp_unfit(sk);
 	emss = mpa_tcp_emss(sk);
-	less = emss % (unit <= emss ? unit : 4);
-	if (less) {
-		mpa_tcp_lower_mss(sk, fit, less);
-		/*
-		 * Another limit applies to the MSS, such as half a small
-		 * window.
-		 */
-		if (mpa_tcp_emss(sk) != emss - less)
-			mpa_tcp_lower_mss(sk, fit, 0);
-	}
-	fit->emss = mpa_tcp_emss(sk);
+	mpa_tcp_round_mss(sk, emss, unit <= emss ? unit : 4);
+	return mpa_tcp_emss(sk);
 }
-#endif
 
 /* Octets that TCP has not sent. */
 u32 mpa_tcp_unsent(const struct sock *sk)
@@ -139,16 +136,12 @@ u32 mpa_tcp_unacked(const struct sock *sk)
 	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_una;
 }
 
-/* Get the state of the send queue's last skb. */
-void mpa_tcp_tail(const struct sock *sk, struct mpa_tail *tail)
+/* TCP's last skb, if it is unsent and the next octets are appended to it. */
+const struct sk_buff *mpa_tcp_tail(const struct sock *sk)
 {
 	const struct sk_buff *skb = tcp_write_queue_tail(sk);
 
-	tail->open = skb && tcp_skb_can_collapse_to(skb);
-	if (tail->open) {
-		tail->len = skb->len;
-		tail->frags = skb_shinfo(skb)->nr_frags;
-	}
+	return skb && tcp_skb_can_collapse_to(skb) ? skb : NULL;
 }
 
 /*
@@ -174,7 +167,6 @@ bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 	return false;
 }
 
-#ifndef MPA_HAVE_ULP_HOOKS
 /* Make the next octets start an skb, and with it a segment. */
 void mpa_tcp_end_segment(struct sock *sk)
 {
@@ -184,63 +176,9 @@ void mpa_tcp_end_segment(struct sock *sk)
 		TCP_SKB_CB(skb)->eor = 1;
 }
 
-/* A timestamp is requested for an octet: keep the request with its skb. */
-static void mpa_tcp_split_tstamp(struct sk_buff *skb, struct sk_buff *rest)
-{
-	struct skb_shared_info *from = skb_shinfo(skb), *to = skb_shinfo(rest);
-
-	if ((!TCP_SKB_CB(skb)->txstamp_ack &&
-	     !(from->tx_flags & SKBTX_ANY_TSTAMP)) ||
-	    before(from->tskey, TCP_SKB_CB(rest)->seq))
-		return;
-	to->tx_flags |= from->tx_flags & SKBTX_ANY_TSTAMP;
-	from->tx_flags &= ~SKBTX_ANY_TSTAMP;
-	swap(to->tskey, from->tskey);
-	TCP_SKB_CB(rest)->txstamp_ack = TCP_SKB_CB(skb)->txstamp_ack;
-	TCP_SKB_CB(skb)->txstamp_ack = 0;
-}
-
-/* Split an skb in the send queue: octets from @len on move to a new one. */
-static void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
-{
-	struct sk_buff *rest = alloc_skb_fclone(MAX_TCP_HEADER,
-						GFP_ATOMIC | __GFP_NOWARN);
-	u32 octets = skb->len - len;
-
-	if (!rest)
-		return;
-	rest->truesize = SKB_TRUESIZE(skb_end_offset(rest));
-	if (!sk_wmem_schedule(sk, rest->truesize)) {
-		__kfree_skb(rest);
-		return;
-	}
-	skb_reserve(rest, MAX_TCP_HEADER);
-	rest->ip_summed = CHECKSUM_PARTIAL;
-	INIT_LIST_HEAD(&rest->tcp_tsorted_anchor);
-	sk_wmem_queued_add(sk, rest->truesize);
-	sk_mem_charge(sk, rest->truesize);
-	rest->truesize += octets;
-	skb->truesize -= octets;
-
-	TCP_SKB_CB(rest)->seq = TCP_SKB_CB(skb)->seq + len;
-	TCP_SKB_CB(rest)->end_seq = TCP_SKB_CB(skb)->end_seq;
-	TCP_SKB_CB(rest)->tcp_flags = TCP_SKB_CB(skb)->tcp_flags;
-	TCP_SKB_CB(rest)->eor = TCP_SKB_CB(skb)->eor;
-	TCP_SKB_CB(skb)->end_seq = TCP_SKB_CB(rest)->seq;
-	TCP_SKB_CB(skb)->tcp_flags &= ~(TCPHDR_FIN | TCPHDR_PSH);
-	skb_split(skb, rest, len);
-	mpa_tcp_split_tstamp(skb, rest);
-	/* TCP counts their segments when it sends them. */
-	tcp_skb_pcount_set(skb, 0);
-	tcp_skb_pcount_set(rest, 0);
-	__skb_header_release(rest);
-	__skb_queue_after(&sk->sk_write_queue, skb, rest);
-}
-
 /*
  * Make a segment start @len octets after @seq, the end of the first unsent skb,
- * which is just being sent. This does what tso_fragment() does, for the skb
- * after it. No effect without memory, or if that skb does not fit.
+ * which is just being sent.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -256,34 +194,6 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 	TCP_SKB_CB(skb)->eor = 1;
 }
 
-/*
- * TCP also cuts at the edge of the peer's window. Under TCP_CORK it cuts there
- * only at multiples of the MSS; the "push" flag makes it send a last short skb,
- * which corking would hold. Cork only as long as needed: a corked queue costs a
- * segment for each short end. Without "push", corking holds a segment that is
- * not full; MSG_MORE alone is forgotten with the next ACK.
- *
- * If the user has corked the socket, TCP does the same.
- */
-static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	bool beyond = after(tp->write_seq, tcp_wnd_end(tp));
-
-	if (!beyond && !(window->more && tcp_send_head(sk))) {
-		mpa_tcp_uncork(sk, window);
-		return;
-	}
-	if (window->borrowed || (!window->corked && tp->nonagle & TCP_NAGLE_CORK))
-		return;
-	window->corked = true;
-	tp->nonagle |= TCP_NAGLE_CORK;
-	if (window->more)
-		tp->nonagle &= ~TCP_NAGLE_PUSH;
-	else
-		tp->nonagle |= TCP_NAGLE_PUSH;
-}
-
 /* Restore the user's TCP_CORK and TCP_NODELAY. */
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 {
@@ -294,6 +204,69 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 	window->corked = false;
 	tp->nonagle &= ~TCP_NAGLE_CORK;
 	if (!(tp->nonagle & TCP_NAGLE_OFF))
+		tp->nonagle &= ~TCP_NAGLE_PUSH;
+}
+
+#ifndef MPA_HAVE_ULP_HOOKS
+/*
+ * Split an skb in the send queue, as tso_fragment() does: octets from @len on
+ * move to a new one. No effect without memory, or if a timestamp is requested
+ * for one of its octets.
+ */
+void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
+{
+	struct tcp_skb_cb *cb = TCP_SKB_CB(skb);
+	struct sk_buff *rest;
+
+	if (cb->txstamp_ack || skb_shinfo(skb)->tx_flags & SKBTX_ANY_TSTAMP)
+		return;
+	rest = alloc_skb_fclone(MAX_TCP_HEADER, GFP_ATOMIC | __GFP_NOWARN);
+	if (!rest)
+		return;
+	skb_reserve(rest, MAX_TCP_HEADER);
+	rest->ip_summed = CHECKSUM_PARTIAL;
+	INIT_LIST_HEAD(&rest->tcp_tsorted_anchor);
+	mpa_tcp_force(sk, rest->truesize);
+	sk_wmem_queued_add(sk, rest->truesize);
+	sk_mem_charge(sk, rest->truesize);
+	rest->truesize += skb->len - len;
+	skb->truesize -= skb->len - len;
+
+	/* TCP counts their segments when it sends them. */
+	tcp_skb_pcount_set(skb, 0);
+	*TCP_SKB_CB(rest) = *cb;
+	TCP_SKB_CB(rest)->seq += len;
+	cb->end_seq = TCP_SKB_CB(rest)->seq;
+	cb->tcp_flags &= ~(TCPHDR_FIN | TCPHDR_PSH);
+	skb_split(skb, rest, len);
+	__skb_header_release(rest);
+	__skb_queue_after(&sk->sk_write_queue, skb, rest);
+}
+
+/* Whether TCP's queue and @more octets extend beyond the peer's window. */
+static bool mpa_tcp_beyond(const struct sock *sk, u32 more)
+{
+	return after(tcp_sk(sk)->write_seq + more, tcp_wnd_end(tcp_sk(sk)));
+}
+
+/*
+ * TCP also cuts at the edge of the peer's window. Under TCP_CORK it cuts there
+ * only at multiples of the MSS; the "push" flag makes it send a last short skb,
+ * which corking would hold. Cork only as long as needed: a corked queue costs a
+ * segment for each short end. If @hold, without "push", corking holds a segment
+ * that is not full; MSG_MORE alone is forgotten with the next ACK.
+ *
+ * If the user has corked the socket, TCP does the same.
+ */
+static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window, bool hold)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (window->borrowed || (!window->corked && tp->nonagle & TCP_NAGLE_CORK))
+		return;
+	window->corked = true;
+	tp->nonagle |= TCP_NAGLE_CORK | TCP_NAGLE_PUSH;
+	if (hold)
 		tp->nonagle &= ~TCP_NAGLE_PUSH;
 }
 
@@ -325,7 +298,10 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		window->pushed = false;
 		return;
 	}
-	mpa_tcp_cork(sk, window);
+	if (window->more || mpa_tcp_beyond(sk, 0))
+		mpa_tcp_cork(sk, window, window->more);
+	else
+		mpa_tcp_uncork(sk, window);
 	/*
 	 * TCP has not been called to send, so nothing else arms the window
 	 * probe.
@@ -348,9 +324,8 @@ bool mpa_tcp_writable(struct sock *sk)
 
 	if (sk_stream_memory_free(sk))
 		return true;
-	skb = tcp_write_queue_tail(sk);
-	return skb && tcp_skb_can_collapse_to(skb) &&
-	       sk->sk_wmem_queued - (int)skb->truesize < sk->sk_sndbuf &&
+	skb = mpa_tcp_tail(sk);
+	return skb && sk->sk_wmem_queued - (int)skb->truesize < sk->sk_sndbuf &&
 	       (s64)mpa_tcp_unsent(sk) - skb->len <
 	       tcp_notsent_lowat(tcp_sk(sk)) &&
 	       skb->len < mpa_tcp_packet_max(sk);
@@ -361,12 +336,6 @@ bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 {
 	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK && !window->corked &&
 	       tcp_send_head(sk);
-}
-
-/* Whether much of the send buffer is free: writers may be woken. */
-bool mpa_tcp_writable_now(const struct sock *sk)
-{
-	return sk_stream_is_writeable(sk);
 }
 
 /*
@@ -411,10 +380,10 @@ u32 mpa_tcp_packet_max(struct sock *sk)
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
-	struct sk_buff *skb = tcp_write_queue_tail(sk);
+	const struct sk_buff *skb = mpa_tcp_tail(sk);
 	u32 goal = mpa_tcp_packet_max(sk);
 
-	if (!skb || !tcp_skb_can_collapse_to(skb))
+	if (!skb)
 		return goal;
 	if (skb->len < goal)
 		return goal - skb->len;
@@ -523,7 +492,7 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 		if (out->split > out->sent)
 			n = min(n, out->split - out->sent);
 #ifndef MPA_HAVE_ULP_HOOKS
-		if (after(tcp_sk(sk)->write_seq + n, tcp_wnd_end(tcp_sk(sk))))
+		if (mpa_tcp_beyond(sk, n))
 			n = min(n, mpa_tcp_call_max(sk));
 #endif
 		ret = mpa_tcp_send_some(sk, out, n,
@@ -638,37 +607,23 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 	return err;
 }
 
-/*
- * Beyond the window's edge, cork TCP until mpa_tcp_push(): what it sends
- * meanwhile on ACKs must not be cut at that edge.
- */
-static enum mpa_push mpa_tcp_cork_at_window(struct sock *sk,
-					    const struct mpa_txbuf *out,
-					    struct mpa_window *window,
-					    enum mpa_push push)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-
-	if (after(tp->write_seq + out->len - out->sent, tcp_wnd_end(tp))) {
-		if (push == MPA_PUSH_ALL)
-			push = MPA_PUSH_FULL;
-		if (!window->borrowed && !(tp->nonagle & TCP_NAGLE_CORK)) {
-			tp->nonagle |= TCP_NAGLE_CORK;
-			window->corked = true;
-		}
-	}
-	if (push == MPA_PUSH_ALL)
-		mpa_tcp_uncork(sk, window);
-	return push;
-}
-
 static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 				 struct mpa_window *window,
 				 enum mpa_push *push)
 {
 	int saved, shut, err;
 
-	*push = mpa_tcp_cork_at_window(sk, out, window, *push);
+	/*
+	 * Hold them until mpa_tcp_push(): what TCP sends meanwhile on ACKs must
+	 * not be cut at the window's edge.
+	 */
+	if (mpa_tcp_beyond(sk, out->len - out->sent)) {
+		mpa_tcp_cork(sk, window, true);
+		if (*push == MPA_PUSH_ALL)
+			*push = MPA_PUSH_FULL;
+	} else if (*push == MPA_PUSH_ALL) {
+		mpa_tcp_uncork(sk, window);
+	}
 	saved = mpa_tcp_save_error(sk);
 	/*
 	 * shutdown(2) has set it before calling this: TCP would accept no

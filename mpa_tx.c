@@ -129,8 +129,10 @@ static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
  */
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 {
-	u32 full = mpa_tcp_emss(ctx->sk) + ctx->tx.fit.less;
+	u32 full;
 
+	mpa_tcp_emss(ctx->sk);
+	full = mpa_tcp_emss_full(ctx->sk, &ctx->tcp);
 	if (emss)
 		*emss = full;
 	return mpa_framing_mulpdu(&ctx->tx.format, full);
@@ -143,7 +145,7 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 {
 	return mpa_framing_mulpdu(&ctx->tx.format,
-				  mpa_tcp_emss_now(ctx->sk) + ctx->tx.fit.less);
+				  mpa_tcp_emss_full(ctx->sk, &ctx->tcp));
 }
 
 /**
@@ -194,10 +196,10 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 
 /* Return: the unit to which the MSS should be rounded for this call's FPDUs. */
 static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
-		       u32 emss)
+		       u32 emss, u32 full)
 {
 	const struct mpa_tx *tx = &ctx->tx;
-	u32 full = emss + tx->fit.less, len;
+	u32 len;
 
 	if (mpa_alt_format(&tx->format))
 		return 1;
@@ -218,7 +220,7 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	if (tx->same >= MPA_SAME_MIN && tx->same_len == len &&
 	    mpa_tcp_unsent(ctx->sk))
 		return len;
-	return len <= emss && tx->fit.unit ? tx->fit.unit : 4;
+	return len <= emss && tx->fit_unit ? tx->fit_unit : 4;
 }
 
 /*
@@ -230,27 +232,28 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 *emss)
 {
-	u32 unit = mpa_tx_unit(ctx, call, *emss), unsent, full;
+	u32 full = mpa_tcp_emss_full(ctx->sk, &ctx->tcp), unsent;
+	u32 unit = mpa_tx_unit(ctx, call, *emss, full);
 	struct mpa_tx *tx = &ctx->tx;
 
-	full = *emss + tx->fit.less;
 	if (*emss == full - full % unit ||
-	    (unit == tx->fit.unit && *emss == tx->fit.emss)) {
-		tx->fit.unit = unit;
+	    (unit == tx->fit_unit && *emss == tx->fit_emss)) {
+		tx->fit_unit = unit;
 		return;
 	}
 	unsent = mpa_tcp_unsent(ctx->sk);
-	if (unsent > tx->seq - tx->fit.end ||
+	if (unsent > tx->seq - tx->fit_end ||
 	    unsent > (u64)tx->same * tx->same_len)
 		return;
-	mpa_tcp_fit(ctx->sk, &tx->fit, unit);
-	*emss = tx->fit.emss;
+	*emss = mpa_tcp_fit(ctx->sk, unit);
+	tx->fit_unit = unit;
+	tx->fit_emss = *emss;
 }
 
 /* Report a MULPDU that changed with the path; SACK blocks do not count. */
 static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
-	u16 mss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
+	u16 mss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
 
 	if (likely(ctx->tx.mss_reported == mss))
 		return;
@@ -534,7 +537,7 @@ void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss)
 	mpa_tcp_uncork(ctx->sk, &tx->window);
 	tx->window.borrowed++;
 	if (mss)
-		mpa_tcp_unfit(ctx->sk, &tx->fit);
+		mpa_tcp_unfit(ctx->sk);
 	release_sock(ctx->sk);
 }
 
@@ -571,7 +574,7 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
 {
 	ctx->tx.seq = mpa_tcp_write_seq(ctx->sk);
 	ctx->tx.seq_known = true;
-	ctx->tx.fit.end = ctx->tx.seq;
+	ctx->tx.fit_end = ctx->tx.seq;
 	mpa_tcp_watch(ctx->sk, &ctx->tx.format);
 }
 

@@ -54,7 +54,9 @@ struct mpa_tx {
 	 */
 	struct mpa_txbuf	*out;
 	struct mpa_slot		slot;		/* of those in @out */
-	struct mpa_fit		fit;
+	u32			fit_unit;	/* of mpa_tcp_fit() */
+	u32			fit_emss;	/* its result */
+	u32			fit_end;	/* of what a new MSS would cut differently */
 	struct mpa_window	window;
 	/*
 	 * EMSS for which TCP's queue is laid out; 0: its last FPDU is larger.

@@ -10,23 +10,15 @@
 
 #include "mpa.h"
 
-static void mpa_align_read_tail(struct mpa_ctx *ctx)
+/* End the last segment of TCP's queue: the next FPDU starts another. */
+void mpa_align_break(struct mpa_tx *tx)
 {
-	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_slot *slot = &tx->slot;
-	struct mpa_tail tail;
 
-	mpa_tcp_tail(ctx->sk, &tail);
+	slot->end = true;
+	slot->begun = 0;
 	slot->used = 0;
 	slot->frags = 0;
-	slot->end = tail.open;
-	/* The tail differs from our layout: start a new skb. */
-	if (!tail.open || tx->tail_emss != slot->emss ||
-	    tail.len % slot->emss != tx->tail_used)
-		return;
-	slot->used = tx->tail_used;
-	slot->frags = tail.frags;
-	slot->end = false;
 }
 
 /**
@@ -39,22 +31,20 @@ static void mpa_align_read_tail(struct mpa_ctx *ctx)
  */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 {
-	struct mpa_slot *slot = &ctx->tx.slot;
-
-	slot->emss = emss;
-	mpa_align_read_tail(ctx);
-	slot->begun = slot->used;
-}
-
-/* End the last segment of TCP's queue: the next FPDU starts another. */
-void mpa_align_break(struct mpa_tx *tx)
-{
+	const struct sk_buff *tail = mpa_tcp_tail(ctx->sk);
+	struct mpa_tx *tx = &ctx->tx;
 	struct mpa_slot *slot = &tx->slot;
 
-	slot->end = true;
-	slot->begun = 0;
-	slot->used = 0;
-	slot->frags = 0;
+	mpa_align_break(tx);
+	slot->emss = emss;
+	/* The tail differs from our layout: start a new skb. */
+	slot->end = tail && (tx->tail_emss != emss ||
+			     tail->len % emss != tx->tail_used);
+	if (!tail || slot->end)
+		return;
+	slot->begun = tx->tail_used;
+	slot->used = tx->tail_used;
+	slot->frags = skb_shinfo(tail)->nr_frags;
 }
 
 /* Record the layout of the octets passed to TCP now. */
@@ -69,9 +59,9 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 	tx->tail_emss = oversize ? 0 : slot->emss;
 	tx->tail_used = slot->used;
 	if (oversize)
-		tx->fit.end = tx->seq + len;
+		tx->fit_end = tx->seq + len;
 	else if (slot->begun + len > slot->emss)
-		tx->fit.end = tx->seq + len - slot->used;
+		tx->fit_end = tx->seq + len - slot->used;
 }
 
 /* ---- passing octets to TCP ---- */
@@ -95,26 +85,6 @@ void mpa_tx_drop_out(struct mpa_ctx *ctx)
 	mpa_txbuf_reset(out);
 }
 
-static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
-{
-	struct mpa_tx *tx = &ctx->tx;
-	struct sock *sk = ctx->sk;
-	int err;
-
-	/*
-	 * A task bypassing MPA has written to TCP since. The peer reads these
-	 * octets as FPDUs, and nothing sent later can fix that.
-	 */
-	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
-		mpa_fail_sending(ctx, EPROTO);
-		return -EPIPE;
-	}
-	err = mpa_tcp_send(sk, tx->out, &tx->window, push);
-	tx->seq = mpa_tcp_write_seq(sk);
-	tx->seq_known = true;
-	return err;
-}
-
 /**
  * mpa_tx_hand_over() - pass octets to TCP
  * @ctx:	the context
@@ -127,13 +97,25 @@ static int mpa_tx_to_tcp(struct mpa_ctx *ctx, enum mpa_push push)
  */
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
-	bool accepted = ctx->tx.seq_known;
+	struct mpa_tx *tx = &ctx->tx;
+	struct sock *sk = ctx->sk;
 	int err;
 
-	err = mpa_tx_to_tcp(ctx, push);
-	if (err == -ENOBUFS && (accepted || ctx->tx.out->sent)) {
-		mpa_fail_sending(ctx, ENOBUFS);
+	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
+		/*
+		 * A task bypassing MPA has written to TCP since. The peer reads
+		 * these octets as FPDUs, and nothing sent later can fix that.
+		 */
+		mpa_fail_sending(ctx, EPROTO);
 		err = -EPIPE;
+	} else {
+		err = mpa_tcp_send(sk, tx->out, &tx->window, push);
+		if (err == -ENOBUFS && (tx->seq_known || tx->out->sent)) {
+			mpa_fail_sending(ctx, ENOBUFS);
+			err = -EPIPE;
+		}
+		tx->seq = mpa_tcp_write_seq(sk);
+		tx->seq_known = true;
 	}
 	mpa_tx_drop_out(ctx);
 	return err;

@@ -48,7 +48,7 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu)
 {
-	u32 emss = mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less;
+	u32 emss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
 	const struct mpa_format *format = &ctx->tx.format;
 
 	if (mpa_tuf_changed(ctx, call, emss) ||

@@ -193,7 +193,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	}
 	mpa_pack_forget(ctx);
 	mpa_tcp_uncork(ctx->sk, &tx->window);
-	mpa_tcp_unfit(ctx->sk, &tx->fit);
+	mpa_tcp_unfit(ctx->sk);
 	/* TCP must not add plain octets to the last FPDU's segment. */
 	mpa_tcp_end_segment(ctx->sk);
 	mpa_tcp_watch_plain(ctx->sk);
@@ -217,7 +217,7 @@ void mpa_alt_mulpdu_read(struct mpa_ctx *ctx)
 	mpa_tcp_emss(ctx->sk);
 	mpa_tuf(ctx)->mulpdu =
 		mpa_framing_mulpdu(&ctx->tx.format,
-				   mpa_tcp_path_mss(ctx->sk) + ctx->tx.fit.less);
+				   mpa_tcp_path_mss(ctx->sk, &ctx->tcp));
 }
 
 /* ---- receiving ---- */
