@@ -175,10 +175,7 @@ mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
 {
 	if (unlikely(from->header.iov_len))
 		return mpa_fpdu_write(fpdu, p, mpa_build_get_headed, from);
-	if (fpdu->markers)
-		return mpa_fpdu_write(fpdu, p, mpa_build_get, from);
-	mpa_fpdu_put_plain(p, fpdu->len, fpdu->ulpdu_len);
-	return mpa_build_get(from, p + MPA_LENGTH_LEN, fpdu->ulpdu_len);
+	return mpa_fpdu_write(fpdu, p, mpa_build_get, from);
 }
 
 /* What was built */
@@ -200,14 +197,23 @@ static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			  struct mpa_built *built)
 {
 	u32 len = fpdu->len, parallel = mpa_crc_parallel(len), open = 0, n;
+	u32 ulpdu_len = fpdu->ulpdu_len, nr = 0, octets = 0, markers = 0;
 	const struct kvec header = from->header;
+	/* In registers: a copy may change any memory. */
+	bool plain = !header.iov_len && !fpdu->marked;
 
-	do {
-		n = fpdu->ulpdu_len - header.iov_len;
+	for (;;) {
+		n = ulpdu_len - header.iov_len;
 		if (n > left)
 			break;
+		if (plain) {
+			mpa_fpdu_put_plain(p, len, ulpdu_len);
+			if (!mpa_build_get(from, p + MPA_LENGTH_LEN, n))
+				break;
+			goto built;
+		}
 		if (call->headers) {
-			size_t off = call->done + built->octets;
+			size_t off = call->done + octets;
 
 			from->header = header;
 			call->headers->write(call->headers, header.iov_base, off,
@@ -215,19 +221,25 @@ static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		}
 		if (!mpa_build_linear(fpdu, p, from))
 			break;
+		markers += fpdu->markers;
+built:
 		left -= n;
 		p += len;
-		built->octets += n;
-		built->markers += fpdu->markers;
-		built->fpdus++;
+		octets += n;
 		if (++open == parallel) {
 			mpa_build_seal(&ctx->tx, p - open * len, len, open);
 			open = 0;
 		}
-	} while (built->fpdus < max &&
-		 (!fpdu->marked ||
-		  mpa_fpdu_init_marked(fpdu, fpdu->pos + len, len)));
+		if (++nr == max)
+			break;
+		if (fpdu->marked) {
+			if (!mpa_fpdu_init_marked(fpdu, fpdu->pos + len, len))
+				break;
+			ulpdu_len = fpdu->ulpdu_len;
+		}
+	}
 	mpa_build_seal(&ctx->tx, p - open * len, len, open);
+	*built = (struct mpa_built){ nr, octets, markers };
 }
 
 /* ---- an FPDU in pieces ---- */
