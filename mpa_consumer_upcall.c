@@ -283,8 +283,8 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
  */
 static void mpa_upcall_lost(struct mpa_ctx *ctx)
 {
-	struct mpa_consumer *user = ctx->consumer;
 	const struct mpa_failure *failure = &ctx->failure[MPA_TX];
+	struct mpa_consumer *user = ctx->consumer;
 	int err = sock_error(ctx->sk);
 
 	if (user->lost)

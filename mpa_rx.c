@@ -496,8 +496,10 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 	struct mpa_record *cur = &ctx->rx.cur;
 	u32 n = mpa_tcp_inq(ctx->sk);
 	struct mpa_cursor at;
-	int err = cur->stash ? 0 : mpa_rx_make_stash(ctx);
+	int err = 0;
 
+	if (!cur->stash)
+		err = mpa_rx_make_stash(ctx);
 	if (err)
 		return err;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(&ctx->rx, cur));

@@ -216,7 +216,7 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
  * has it.
  */
 u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
-		     struct mpa_fpdu *fpdu)
+		    struct mpa_fpdu *fpdu)
 {
 	const struct mpa_place *place = ctx->rx.place;
 	const struct mpa_run *run = place->run + place->low;

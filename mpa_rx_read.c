@@ -68,8 +68,9 @@ int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 		   u32 n)
 {
 	size_t room = iov_iter_count(to);
-	int err = mpa_read_show(rx, at, fpdu, first, n, mpa_read_copy_octets, to);
+	int err;
 
+	err = mpa_read_show(rx, at, fpdu, first, n, mpa_read_copy_octets, to);
 	if (err)
 		iov_iter_revert(to, room - iov_iter_count(to));
 	return err;

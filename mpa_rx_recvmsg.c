@@ -296,8 +296,8 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
 	bool last;
-	u32 n;
 	int err;
+	u32 n;
 
 	err = placed ? mpa_recvmsg_place(ctx, &batch, &at, &fpdu, to, len, flags) :
 		       mpa_recvmsg_order(ctx, &batch, &at, to, len);

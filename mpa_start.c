@@ -162,8 +162,8 @@ static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 static bool mpa_startup_too_early(struct mpa_ctx *ctx, const struct mpa_frame *frame,
 				  int revision)
 {
-	bool marked = mpa_startup_flags(ctx) & MPA_PEER_MARKERS;
 	bool crc = (mpa_startup_flags(ctx) | frame->flags) & MPA_PEER_CRC;
+	bool marked = mpa_startup_flags(ctx) & MPA_PEER_MARKERS;
 	u32 off = MPA_FRAME_LEN + frame->private_len;
 	u8 head[MPA_MARKER_LEN + MPA_LENGTH_LEN];
 	u32 have = mpa_tcp_inq(ctx->sk) - off;

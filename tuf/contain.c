@@ -126,8 +126,8 @@ void mpa_contain_note(struct mpa_ctx *ctx)
 static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
 {
-	struct mpa_cursor at;
 	u32 left = segments->octets, i;
+	struct mpa_cursor at;
 	struct mpa_fpdu fpdu;
 
 	mpa_cursor_begin(&at, ctx->sk, ctx->rx.seq + pos);

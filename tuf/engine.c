@@ -48,8 +48,8 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu)
 {
-	u32 emss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
 	const struct mpa_format *format = &ctx->tx.format;
+	u32 emss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
 
 	if (mpa_tuf_changed(ctx, call, emss) ||
 	    (call->segment > 0 &&

@@ -68,7 +68,8 @@ u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 {
 	u32 room;
 
-	if (!mpa_format_contained(&tx->format) || !(tx->options & BIT(MPA_PACKING)) || tx->ulpdu_len)
+	if (!mpa_format_contained(&tx->format) ||
+	    !(tx->options & BIT(MPA_PACKING)) || tx->ulpdu_len)
 		return ulpdu_len;
 	/* The last FPDU may have room for some: mpa_pack_fits(). */
 	room = tx->slot.used ? emss - tx->slot.used : 0;
@@ -83,7 +84,8 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 	const struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
 	const struct mpa_tx *tx = &ctx->tx;
 
-	return pack->length && tx->options & BIT(MPA_PACKING) && !mpa_tx_open(tx) && !mpa_tapped(ctx) &&
+	return pack->length && tx->options & BIT(MPA_PACKING) &&
+	       !mpa_tx_open(tx) && !mpa_tapped(ctx) &&
 	       tx->slot.used == pack->len && mpa_pack_unsent(ctx) &&
 	       n <= min_t(u32, tx->slot.emss, MPA_TUF_FPDU_MAX) - pack->len &&
 	       mpa_tcp_frags(tx->out) + tx->slot.frags + n / PAGE_SIZE + 2 <=
