@@ -48,6 +48,7 @@ struct mpa_tx {
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* consecutive FPDUs of @same_len */
 	u32			tail_used;	/* of TCP's last segment */
+	u32			tail_emss;	/* of its layout; 0: its last FPDU is larger */
 	/*
 	 * The open ULPDU, or FPDUs not yet passed to TCP, between calls those of
 	 * a batch; allocated for the first one.
@@ -58,10 +59,6 @@ struct mpa_tx {
 	u32			fit_emss;	/* its result */
 	u32			fit_end;	/* of what a new MSS would cut differently */
 	struct mpa_window	window;
-	/*
-	 * EMSS for which TCP's queue is laid out; 0: its last FPDU is larger.
-	 */
-	u32			tail_emss;
 	u64			ulpdus;		/* counters for MPA_INFO */
 	u64			octets;
 	u64			markers;
