@@ -386,7 +386,7 @@ class Sending(Case):
                 ("segment", 70000, "^segment: 1 to 64768 octets, SEGMENT_FILL or "
                  "SEGMENT_OFF, not 70000"),
                 ("packing", 7, "^packing: True or False, not 7"),
-                ("place", True, "^place: what is received has no markers")):
+                ("place", True, "^place: the peer sends no markers")):
             with self.assertRaises(mpa.MpaError) as seen:
                 setattr(first, name, value)
             self.assertEqual(errno.EINVAL, seen.exception.errno)

@@ -151,7 +151,7 @@ TEST(nobody_listens)
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(-1, mpa_socket_connect("127.0.0.1", "4242", 0, 20000));
 	ASSERT_EQ(ECONNREFUSED, errno);
-	EXPECT_NE(NULL, strstr(mpa_socket_strerror(-1, errno), "nobody listens"));
+	EXPECT_NE(NULL, strstr(mpa_socket_strerror(-1, errno), "nothing listens"));
 }
 
 TEST(a_host_that_is_none)
@@ -177,7 +177,7 @@ TEST(a_silent_peer_takes_as_long_as_the_caller_says)
 	ASSERT_EQ(-1, mpa_socket_connect("127.0.0.1", port, 0, 300));
 	ASSERT_EQ(ETIMEDOUT, errno);
 	EXPECT_LE(300 - 1, now_ms() - began);
-	EXPECT_NE(NULL, strstr(mpa_socket_strerror(-1, ETIMEDOUT), "not answered in time"));
+	EXPECT_NE(NULL, strstr(mpa_socket_strerror(-1, ETIMEDOUT), "did not answer in time"));
 	close(fd);
 }
 
