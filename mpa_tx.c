@@ -196,7 +196,7 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 
 /* Return: the unit to which the MSS should be rounded for this call's FPDUs. */
 static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
-		       u32 emss, u32 full)
+		       u32 full)
 {
 	const struct mpa_tx *tx = &ctx->tx;
 	u32 len;
@@ -220,7 +220,8 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	if (tx->same >= MPA_SAME_MIN && tx->same_len == len &&
 	    mpa_tcp_unsent(ctx->sk))
 		return len;
-	return len <= emss && tx->fit_unit ? tx->fit_unit : 4;
+	/* The MSS may have been restored since. */
+	return tx->fit_unit && len <= full - full % tx->fit_unit ? tx->fit_unit : 4;
 }
 
 /*
@@ -233,7 +234,7 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 *emss)
 {
 	u32 full = mpa_tcp_emss_full(ctx->sk, &ctx->tcp), unsent;
-	u32 unit = mpa_tx_unit(ctx, call, *emss, full);
+	u32 unit = mpa_tx_unit(ctx, call, full);
 	struct mpa_tx *tx = &ctx->tx;
 
 	if (*emss == full - full % unit ||
@@ -375,7 +376,7 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 /* Keep @n octets of a ULPDU that does not end with them. Return: as mpa_build(). */
 static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
-	u32 room = PAGE_ALIGN(ctx->tx.ulpdu_len + n);
+	u32 room = roundup_pow_of_two(PAGE_ALIGN(ctx->tx.ulpdu_len + n));
 	struct mpa_txbuf *out = ctx->tx.out;
 	struct mpa_tx *tx = &ctx->tx;
 	int ret = n;
@@ -423,7 +424,7 @@ static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budge
 		mpa_framing_init(&fpdu, tx->pos,
 				 mpa_tx_header(tx, call).iov_len + n,
 				 &tx->format);
-		if (n && mpa_tx_oversized(ctx, call, &fpdu))
+		if ((n || call->header.iov_len) && mpa_tx_oversized(ctx, call, &fpdu))
 			return -EMSGSIZE;
 		if (!ends) {
 			if (begin)

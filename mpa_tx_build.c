@@ -212,7 +212,7 @@ static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 				break;
 			goto built;
 		}
-		if (call->headers) {
+		if (call->headers && header.iov_len) {
 			size_t off = call->done + octets;
 
 			from->header = header;
@@ -348,6 +348,7 @@ int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	u32 header = source.header.iov_len, n = fpdu->ulpdu_len - header, octets;
 	size_t span, left = iov_iter_count(from);
 	u64 position = mpa_tx_position_now(tx);
+	bool tapped = mpa_tapped(ctx);
 	struct mpa_built built = {};
 	int err;
 	u8 *p;
@@ -355,7 +356,7 @@ int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	/* NULL for kernel memory: then @span is all of it. */
 	source.user = mpa_iter_span(from, &span);
 	/* A monitor receives each FPDU separately. */
-	if (n > span || mpa_tapped(ctx))
+	if (n > span || tapped)
 		max = 1;
 	if (n > span) {
 		source.user = NULL;
@@ -370,6 +371,9 @@ int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 						     built.fpdus * fpdu->len) :
 				    -EFAULT;
 	} else {
+		if (call->headers && header)
+			call->headers->write(call->headers, source.header.iov_base, call->done,
+					     n, call->done + n == call->size);
 		err = mpa_build_pieces(ctx, fpdu, page, &source);
 		built = (struct mpa_built){ 1, n, fpdu->markers };
 	}
@@ -389,7 +393,7 @@ int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	octets = built.octets + built.fpdus * header;
 	mpa_count_built(ctx, octets ? built.fpdus : 0, octets, built.markers);
 	trace_mpa_tx(ctx->sk, position, built.fpdus, octets, built.markers);
-	if (mpa_tapped(ctx))
+	if (tapped)
 		__mpa_tap_sent(ctx, fpdu, position);
 	return built.octets;
 }

@@ -135,6 +135,37 @@ TEST_F(consumer, cuts_any_length)
 	}
 }
 
+/* ULPDUs longer than a page, and than what is left of the memory for FPDUs. */
+static void cut_long(struct __test_metadata *_metadata,
+		     struct _test_data_consumer *self, u32 flags, int mtu)
+{
+	u32 sent, at, n, i;
+	bool last;
+
+	ASSERT_EQ(0, begin(self, flags, mtu));
+	for (i = 0; i < 6; i++) {
+		ASSERT_EQ(0, cut(self->user, 0, 65536, HEADER, 0, &sent, NULL));
+		ASSERT_EQ(65536, sent);
+		for (at = 0; at < sent; at += n) {
+			n = next_cut(self, 0, at, HEADER, &last);
+			ASSERT_NE(0, n) {
+				TH_LOG("call %u, at %u", i, at);
+			}
+			ASSERT_EQ(at + n == sent, last);
+		}
+	}
+}
+
+TEST_F(consumer, cuts_for_a_mtu_of_9000)
+{
+	cut_long(_metadata, self, variant->flags, 9000);
+}
+
+TEST_F(consumer, cuts_for_a_mtu_of_65536)
+{
+	cut_long(_metadata, self, variant->flags, 65536);
+}
+
 /* A full buffer takes a part, in whole ULPDUs; the next call continues there. */
 TEST_F(consumer, full_buffer_takes_a_part)
 {
