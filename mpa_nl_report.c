@@ -35,8 +35,9 @@
 /* Octets for some forty numbers and two addresses. */
 #define MPA_EVENT_SIZE		640
 
-/* Limit of a namespace's queue. */
+/* Limit of a namespace's queue, and the number sent before others' events. */
 #define MPA_EVENTS_MAX		1024
+#define MPA_EVENT_RUN		128
 
 struct workqueue_struct *mpa_event_wq __ro_after_init;
 
@@ -123,20 +124,25 @@ static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value,
 	nlmsg_free(skb);
 }
 
-/* Send one event and requeue: a namespace with many events must not block others. */
+/* Send some events and requeue: a namespace with many must not block others. */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_conns *conns = container_of(work, struct mpa_conns, work);
-	struct sk_buff *skb = skb_dequeue(&conns->queue);
-	int err;
+	struct sk_buff *skb;
+	int left, err;
 
-	if (!skb)
-		return;
-	err = genlmsg_multicast_netns(mpa_conns_family, conns->net, skb, 0,
-				      MPA_NLGRP_EVENTS, GFP_KERNEL);
-	/* -ESRCH: nobody has received it. */
-	if (err && err != -ESRCH)
-		SNMP_INC_STATS(mpa_stat_mib(conns->net), MPA_MIB_EVENTS_LOST);
+	for (left = MPA_EVENT_RUN; left; left--) {
+		spin_lock_bh(&conns->queue.lock);
+		skb = __skb_dequeue(&conns->queue);
+		spin_unlock_bh(&conns->queue.lock);
+		if (!skb)
+			return;
+		err = genlmsg_multicast_netns(mpa_conns_family, conns->net, skb, 0,
+					      MPA_NLGRP_EVENTS, GFP_KERNEL);
+		/* -ESRCH: nobody has received it. */
+		if (err && err != -ESRCH)
+			SNMP_INC_STATS(mpa_stat_mib(conns->net), MPA_MIB_EVENTS_LOST);
+	}
 	queue_work(mpa_event_wq, work);
 }
 

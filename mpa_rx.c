@@ -321,8 +321,11 @@ static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
 	if (!cur->stash)
 		return;
 	mpa_tcp_uncharge_pages(ctx->sk, cur->stash->size);
-	/* Not vfree(): an upcall runs under RCU, in softirq or not. */
-	kvfree_rcu(cur->stash, rcu);
+	/* An upcall runs under RCU, in softirq or not, and must not sleep. */
+	if (ctx->consumer)
+		kvfree_rcu(cur->stash, rcu);
+	else
+		kvfree(cur->stash);
 	cur->stash = NULL;
 }
 
@@ -470,20 +473,33 @@ static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 	mpa_rx_advance(ctx, 0, NULL);
 }
 
-/* The stash is charged to the socket and to its memory control group. */
-static int mpa_rx_make_stash(struct mpa_ctx *ctx)
+/*
+ * Make room for @n more octets in the stash: its size follows what has arrived. It
+ * is charged to the socket and to its memory control group.
+ */
+static int mpa_rx_grow_stash(struct mpa_ctx *ctx, u32 n)
 {
+	u32 size = roundup_pow_of_two(sizeof(struct mpa_stash) + ctx->rx.cur.taken + n);
+	gfp_t gfp = ctx->sk->sk_allocation | __GFP_NOWARN;
 	struct mpa_record *cur = &ctx->rx.cur;
-	u32 size = cur->state == MPA_RECORD_NEW ? MPA_ANY_FPDU_MAX :
-						  cur->fpdu.len;
+	struct mpa_stash *stash;
 
-	size += sizeof(*cur->stash);
-	cur->stash = __vmalloc(size, ctx->sk->sk_allocation | __GFP_NOWARN);
-	if (!cur->stash)
+	size = min_t(u32, size, sizeof(*stash) + MPA_ANY_FPDU_MAX);
+	if (cur->stash && size <= cur->stash->size)
+		return 0;
+	/* kvmalloc() would round more than a page up. */
+	stash = size > PAGE_SIZE ? __vmalloc(size, gfp) : kmalloc(size, gfp);
+	if (!stash)
 		return -ENOMEM;
-	cur->stash->size = size;
+	if (cur->stash) {
+		memcpy(stash->octets, cur->stash->octets, cur->taken);
+		mpa_rx_drop_stash(ctx);
+	} else {
+		SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_STASHED);
+	}
+	cur->stash = stash;
+	stash->size = size;
 	mpa_tcp_charge_pages(ctx->sk, size);
-	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_STASHED);
 	return 0;
 }
 
@@ -496,10 +512,9 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 	struct mpa_record *cur = &ctx->rx.cur;
 	u32 n = mpa_tcp_inq(ctx->sk);
 	struct mpa_cursor at;
-	int err = 0;
+	int err;
 
-	if (!cur->stash)
-		err = mpa_rx_make_stash(ctx);
+	err = mpa_rx_grow_stash(ctx, n);
 	if (err)
 		return err;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(&ctx->rx, cur));

@@ -138,8 +138,8 @@ void mpa_place_changed(struct mpa_ctx *ctx)
 /*
  * Find the first run with a record for the user. Forget those that are in order
  * now, or that TCP has pruned: they are found again if they arrive again. TCP
- * prunes from the end, so if a run's last octet is queued, usually all are: this
- * inspects one octet a run, and mpa_place_first() looks at the others.
+ * prunes from the end, so if the last octet is queued, usually all are: this
+ * inspects the first and the last one, and mpa_place_first() the others.
  */
 static void mpa_place_trim(struct mpa_ctx *ctx)
 {
@@ -152,7 +152,8 @@ static void mpa_place_trim(struct mpa_ctx *ctx)
 		if (run->placed == run->end)
 			continue;
 		if (mpa_pos_before(ordered, run->placed)) {
-			if (mpa_ooo_holds(ctx->sk, ctx->rx.seq + run->end - 1))
+			if (mpa_ooo_holds(ctx->sk, ctx->rx.seq + run->placed) &&
+			    mpa_ooo_holds(ctx->sk, ctx->rx.seq + run->end - 1))
 				return;
 			SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_RX_PRUNED);
 			mpa_place_changed(ctx);

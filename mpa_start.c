@@ -130,8 +130,9 @@ static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 	int err;
 
 	if (len) {
-		private = kmalloc(len, in_softirq() ? GFP_ATOMIC | __GFP_NOWARN :
-						      mpa_gfp(ctx->sk));
+		/* TCP has ended: called from its state_change, maybe in softirq. */
+		private = kmalloc(len, mpa_tcp_gone(ctx->sk) ?
+				       GFP_ATOMIC | __GFP_NOWARN : mpa_gfp(ctx->sk));
 		if (!private)
 			return -ENOMEM;
 		err = mpa_startup_peek(ctx, MPA_FRAME_LEN, private, len);
@@ -327,6 +328,8 @@ static void mpa_startup_run(struct mpa_ctx *ctx, bool may_send)
 	WRITE_ONCE(ctx->may_send, may_send);
 	mpa_rx_begin(ctx);
 	mpa_tx_begin(ctx);
+	if (ctx->tx.rtr_due)
+		mpa_tx_rtr(ctx);
 	mpa_startup_done(ctx, MPA_STATE_FULL);
 	mpa_rx_update(ctx);
 	if (ctx->rx.ready)
@@ -355,8 +358,6 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	}
 	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
 	mpa_startup_run(ctx, initiator && !ctx->tx.rtr_due);
-	if (ctx->tx.rtr_due)
-		mpa_tx_rtr(ctx);
 }
 
 /* MPA_ROLE_DIRECT: Full Operation without startup frames. */

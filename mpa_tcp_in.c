@@ -330,7 +330,10 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 	return found ?: skb_rb_next(begun);
 }
 
-/* Whether an octet, or a FIN, is in the out-of-order queue. */
+/*
+ * Whether an octet, or a FIN, is in the out-of-order queue. True as well if
+ * looking for it would take too long.
+ */
 bool mpa_ooo_holds(struct sock *sk, u32 seq)
 {
 	struct sk_buff *skb = mpa_ooo_begun(sk, seq);
@@ -341,7 +344,7 @@ bool mpa_ooo_holds(struct sock *sk, u32 seq)
 			return true;
 		skb = skb_rb_prev(skb);
 	}
-	return false;
+	return skb;
 }
 
 static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)
@@ -410,6 +413,9 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 	const skb_frag_t *frag;
 	u32 off;
 
+	/* Octets in the stash may be in the queue once more, and differ. */
+	if (unlikely(at->ordered && before(at->seq, tcp_sk(at->sk)->copied_seq)))
+		return false;
 	for (; at->skb; mpa_cursor_enter(at, mpa_cursor_next_skb(at))) {
 		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
 			return false;
