@@ -212,6 +212,29 @@ TEST_F(place, segments_that_another_one_covers)
 	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
 }
 
+/* The marker before them leads to the record, whose end they hide. */
+TEST_F(place, record_that_ends_over_many_covered_segments)
+{
+	u32 i = 0, n, at;
+
+	stream_add_many(self, 600, 8);
+	do {
+		at = self->start[++i];
+	} while (at % 512 < 270 || at % 512 > 500);
+	for (n = 0; n < 30; n++)
+		ASSERT_EQ(0, come(self, at + 300 + 4 * n, at + 302 + 4 * n));
+	ASSERT_EQ(0, come(self, at, at + 250));
+	ASSERT_EQ(0, come(self, at + 250, self->start[i + 1]));
+	PLACED(i);
+	COME(0, i);
+	for (n = 0; n < i; n++)
+		ORDERED(n);
+	COME(i + 1, self->records);
+	for (n = i + 1; n < self->records; n++)
+		ORDERED(n);
+	NOTHING();
+}
+
 /*
  * A piece of the record itself is covered: the last skb that begins before the
  * record's octets has only some of them.
