@@ -301,7 +301,7 @@ mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		if (!mpa_pages_refill(ctx->sk, page, 32))
 			break;
 		mpa_fpdu_field_at(fpdu, off, &run);
-		n = min(run.len, page->size - page->offset);
+		n = min_t(u32, run.len, page->size - page->offset);
 		err = mpa_build_field(ctx, fpdu, &run, at,
 				      page_address(page->page) + page->offset,
 				      n, from) ?:
@@ -422,7 +422,7 @@ int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 			err = -ENOBUFS;
 			break;
 		}
-		run = min(left, page->size - page->offset);
+		run = min_t(u32, left, page->size - page->offset);
 		err = copy_from_iter_full(page_address(page->page) + page->offset,
 					  run, from) ?
 		      mpa_txbuf_commit(tx->out, page, run) : -EFAULT;
