@@ -83,6 +83,17 @@ def silent(timeout_ms=0):
     return responder, peer
 
 
+def two_at_one_port():
+    """Two responders in startup; the second one replaces the first."""
+    socks = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(2):
+            peer = socket.create_connection(listener.getsockname())
+            socks += listener.accept()[0], peer
+            ends.start(socks[-2], ends.RESPONDER)
+    return socks
+
+
 def malformed():
     responder, peer = silent()
     peer.sendall(b"GET / HTTP/1.0\r\n\r\n\r\n")
@@ -135,10 +146,7 @@ def refusal_for_want_of_room_is_reported():
         sysctl("startup-max", 0)
         refusal("limit", limited)
         sysctl("startup-max", 1)
-        held = []
-        # The second one replaces the first.
-        expect(errno.EUSERS, refusal("ousted", lambda: held.extend(
-            [silent(), silent()]) or held[0]).get("errno"))
+        expect(errno.EUSERS, refusal("ousted", two_at_one_port).get("errno"))
     finally:
         sysctl("startup-max", before)
 
