@@ -137,7 +137,7 @@ WITHOUT = {
             (r"^\t" + TRACE, ""),
         ],
         "mpa_tcp_watch.c": [
-            (r"\tif \(aligned < all \|\| watch->cut\)\n\t\t" + TRACE, ""),
+            (r"\tif \(unaligned \|\| watch->cut\)\n\t\t" + TRACE, ""),
         ],
     },
 }
