@@ -12,6 +12,7 @@
 
 #include <linux/slab.h>
 #include <linux/uio.h>
+#include <linux/vmalloc.h>
 
 #include "mpa.h"
 
@@ -376,13 +377,15 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 /* Keep @n octets of a ULPDU that does not end with them. Return: as mpa_build(). */
 static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
-	u32 room = roundup_pow_of_two(PAGE_ALIGN(ctx->tx.ulpdu_len + n));
+	gfp_t gfp = ctx->sk->sk_allocation | __GFP_NOWARN;
+	u32 room = PAGE_ALIGN(ctx->tx.ulpdu_len + n);
 	struct mpa_txbuf *out = ctx->tx.out;
 	struct mpa_tx *tx = &ctx->tx;
 	int ret = n;
 
 	if (room > out->open_room) {
-		u8 *open = kvmalloc(room, ctx->sk->sk_allocation | __GFP_NOWARN);
+		/* kvmalloc() would round more than a page up. */
+		u8 *open = room > PAGE_SIZE ? __vmalloc(room, gfp) : kmalloc(room, gfp);
 
 		if (open && !mpa_tcp_charge(ctx->sk, out, room)) {
 			memcpy(open, out->open, tx->ulpdu_len);
