@@ -165,7 +165,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	if (rc)
 		return rc;
 	/* All of this state belonged to the connection, not to the socket. */
-	memset(&ctx->failure[MPA_TX], 0, sizeof(ctx->failure[MPA_TX]));
+	WRITE_ONCE(ctx->failure[MPA_TX], (struct mpa_failure){});
 	mpa_tx_reset(ctx);
 	mpa_tcp_unwatch(sk);
 	return 0;

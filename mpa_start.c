@@ -393,12 +393,12 @@ static int mpa_startup_enhance(struct mpa_ctx *ctx)
 	ctx->ord = mpa_agree_limit(mpa_agree_depth(params->offer.ord, ctx->control),
 				   peer.ird);
 	if (ctx->control == MPA_START_P2P) {
-		ctx->failure[MPA_STARTUP].code = MPA_ERR_RTR;
+		WRITE_ONCE(ctx->failure[MPA_STARTUP].code, MPA_ERR_RTR);
 		return -EOPNOTSUPP;
 	}
 	if (params->offer.ird != MPA_DEPTH_BY_USER &&
 	    peer.ord != MPA_DEPTH_BY_USER && peer.ord > params->offer.ird) {
-		ctx->failure[MPA_STARTUP].code = MPA_ERR_IRD;
+		WRITE_ONCE(ctx->failure[MPA_STARTUP].code, MPA_ERR_IRD);
 		return -ENOBUFS;
 	}
 	return 0;
