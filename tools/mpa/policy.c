@@ -28,7 +28,7 @@ static const struct value {
 		"startup timeout in milliseconds, unless the program sets one" },
 	[MPA_A_POLICY_STARTUP_MAX] = { "startup-max", 0, UINT32_MAX, 4096,
 		"no responder may start",
-		"limit of responders in startup; a new one above it evicts another" },
+		"responders of a port in startup; a new one above it evicts another" },
 	[MPA_A_POLICY_MARKERS] = { "markers", 0, 1, 0,
 		"programs decide whether to request markers",
 		"all programs request markers, from their next start" },
