@@ -84,8 +84,8 @@ all="one two three four "
 both crc@3 6 "one two " "error 2, crc"
 both marker@1 6 "" "error 3, marker" --markers
 both split@1+ 0 "$all" ""
-both key 5 "" "is no MPA frame that fits"
-both silent 5 "" "has not come in time" --timeout 1
+both key 5 "" "frame is malformed"
+both silent 5 "" "did not arrive in time" --timeout 1
 both drip@0.01 0 "$all" ""
 roles=connect
 both length@2 6 "one " "error 2, crc"
@@ -93,9 +93,9 @@ both oversize@2 6 "one " "error 2, crc"
 both pad@1+ 0 "$all" ""
 both cut@2 6 "one " "error 1, tcp"
 both reset@2 7 "one " "connection is lost"
-both revision 5 "" "is no MPA frame that fits"
+both revision 5 "" "frame is malformed"
 roles=listen
 both reserved@1 0 "$all" "" --markers
-both pd-length 5 "" "is no MPA frame that fits"
-both late@2 5 "" "has not come in time" --timeout 1
+both pd-length 5 "" "frame is malformed"
+both late@2 5 "" "did not arrive in time" --timeout 1
 tap_end
