@@ -190,8 +190,8 @@ static bool mpa_tuf_registered __ro_after_init;
 
 static void __init mpa_begin_crc(void)
 {
-	if (mpa_crc_lockstep && !mpa_crc3_init())
-		pr_warn("CRCs of three FPDUs at a time are not the kernel's: its own is used\n");
+	if (mpa_crc_lockstep)
+		mpa_crc3_init();
 	mpa_crc_lockstep = mpa_crc3_on;
 }
 

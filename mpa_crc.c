@@ -117,12 +117,6 @@ static __always_inline u64 mpa_crc3_32(u64 crc, const u8 *p)
 	return crc;
 }
 
-static __always_inline u64 mpa_crc3_8(u64 crc, const u8 *p)
-{
-	asm("crc32b %1, %k0" : "+r" (crc) : "m" (*p));
-	return crc;
-}
-
 static __always_inline void
 mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
 {
@@ -132,8 +126,9 @@ mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
 }
 
 /*
- * crc32c() of three buffers of @len octets each. mpa_crc3_init() has checked that
- * the processor has the instruction.
+ * crc32c() of three buffers of @len octets each, a multiple of 4 as of each FPDU
+ * without its CRC. mpa_crc3_init() has checked that the processor has the
+ * instruction.
  */
 void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 		  size_t len)
@@ -153,16 +148,10 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 	}
 	for (; len - at >= 8; at += 8)
 		mpa_crc3_quads(sum, a + at, b + at, c + at);
-	if (len - at >= 4) {
+	if (len > at) {
 		sum[0] = mpa_crc3_32(sum[0], a + at);
 		sum[1] = mpa_crc3_32(sum[1], b + at);
 		sum[2] = mpa_crc3_32(sum[2], c + at);
-		at += 4;
-	}
-	for (; at < len; at++) {
-		sum[0] = mpa_crc3_8(sum[0], a + at);
-		sum[1] = mpa_crc3_8(sum[1], b + at);
-		sum[2] = mpa_crc3_8(sum[2], c + at);
 	}
 	crc[0] = sum[0];
 	crc[1] = sum[1];
@@ -180,49 +169,6 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 }
 
 #endif /* __x86_64__ */
-
-/* Lengths to check: all up to MPA_CRC3_LENGTHS, some up to MPA_CRC3_LONGEST. */
-#define MPA_CRC3_LENGTHS	200
-#define MPA_CRC3_LONGEST	1496
-
-/* Three buffers of @len octets, each at a different address modulo 8. */
-static bool mpa_crc3_same(mpa_crc3_fn fn, const u8 *octets, u32 len,
-			  u32 phase)
-{
-	const u8 *c = octets + 16 + (phase + 6) % 8;
-	u32 crc[3] = { MPA_CRC_INIT, len, ~phase };
-	u32 one[3] = { MPA_CRC_INIT, len, ~phase };
-	const u8 *b = octets + 8 + (phase + 3) % 8;
-	const u8 *a = octets + phase;
-
-	fn(crc, a, b, c, len);
-	return crc[0] == crc32c(one[0], a, len) &&
-	       crc[1] == crc32c(one[1], b, len) &&
-	       crc[2] == crc32c(one[2], c, len);
-}
-
-/*
- * Whether @fn, mpa_crc32c_3() or a test's replacement, computes the same as
- * crc32c(): at lengths from 0 to that of an FPDU in an Ethernet frame, at each
- * address modulo 8.
- */
-bool mpa_crc3_agrees(mpa_crc3_fn fn)
-{
-	static u8 octets[MPA_CRC3_LONGEST + 24];
-	u32 state = 5044, len, phase;
-
-	for (len = 0; len < sizeof(octets); len++) {
-		state = state * 1664525 + 1013904223;
-		octets[len] = state >> 24;
-	}
-	for (len = 0; len <= MPA_CRC3_LONGEST;
-	     len += len < MPA_CRC3_LENGTHS ? 1 : 81) {
-		for (phase = 0; phase < 8; phase++)
-			if (!mpa_crc3_same(fn, octets, len, phase))
-				return false;
-	}
-	return true;
-}
 
 /*
  * Whether the processor has a CRC32c instruction and crc32c() uses nothing faster:
@@ -246,12 +192,8 @@ bool mpa_has_crc32(void)
 #endif
 }
 
-/*
- * At module load or in a test: decide whether to compute three CRCs at a time.
- * Return: false if the results differ from crc32c(), which then stays in use.
- */
-bool mpa_crc3_init(void)
+/* At module load or in a test: decide whether to compute three CRCs at a time. */
+void mpa_crc3_init(void)
 {
-	mpa_crc3_on = mpa_has_crc32() && mpa_crc3_agrees(mpa_crc32c_3);
-	return mpa_crc3_on || !mpa_has_crc32();
+	mpa_crc3_on = mpa_has_crc32();
 }

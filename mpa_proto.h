@@ -59,17 +59,13 @@ u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
  */
 #define MPA_CRC3_MAX		4096
 
-typedef void (*mpa_crc3_fn)(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
-			    size_t len);
-
 /* CRCs are computed three at a time: mpa_crc3_init(). */
 extern bool mpa_crc3_on;
 
 bool mpa_has_crc32(void);
 void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 		  size_t len);
-bool mpa_crc3_agrees(mpa_crc3_fn fn);
-bool mpa_crc3_init(void);
+void mpa_crc3_init(void);
 
 /*
  * The best number of FPDUs of @len octets to pass at once to mpa_crc_put_many()

@@ -20,10 +20,10 @@ static bool good(const u8 *fpdu, u32 len)
 	return !memcmp(crc, fpdu + len - 4, 4);
 }
 
-/* Three buffers that may overlap, at any address, of any length. */
+/* Three buffers that may overlap, at any address. */
 static void all_three(struct fuzz_input *in)
 {
-	u32 len = fuzz_take(in, 2) % (LEN_MAX + 1);
+	u32 len = fuzz_take(in, 2) % (LEN_MAX + 1) & ~3;
 	u32 crc[3], before[3];
 	const u8 *from[3];
 
@@ -40,7 +40,7 @@ static void all_three(struct fuzz_input *in)
 
 static void run(struct fuzz_input *in)
 {
-	u32 len = 8 + fuzz_take(in, 1) * 4 % (LEN_MAX - 7);
+	u32 len = 8 + (fuzz_take(in, 1) * 4 % (LEN_MAX - 7) & ~3);
 	u32 expected = 0, nr;
 	u8 *fpdus;
 
