@@ -5,6 +5,7 @@
 #include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/random.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/sysctl.h>
 #include <net/net_namespace.h>
@@ -14,15 +15,21 @@
 #include "compat.h"
 #include "mpa_net.h"
 
-/* Users' ports share these by hash. */
-#define MPA_BUCKETS		256
+/* Lists of users' ports, by hash. */
+#define MPA_BUCKETS		512
 
 /**
- * struct mpa_bucket - connections in startup that share a user and a port, by hash
- * @list:	the oldest first
+ * struct mpa_bucket - connections in startup of a user's port
+ * @node:	in a list of struct mpa_policy
+ * @uid:	the user
+ * @port:	the port
+ * @list:	the connections, the oldest first
  * @n:		their number
  */
 struct mpa_bucket {
+	struct hlist_node node;
+	kuid_t uid;
+	u16 port;
 	struct list_head list;
 	unsigned int n;
 };
@@ -48,13 +55,13 @@ static_assert(ARRAY_SIZE(mpa_policy_values) == MPA_A_POLICY_MAX + 1);
  * @value:	the values, by netlink attribute
  * @sysctl:	their sysctls; older kernels look for an empty entry after the last
  * @header:	of the sysctls
- * @seed:	makes it unpredictable who shares a bucket
+ * @seed:	makes it unpredictable which ports share a list
  * @lock:	for all following members and each struct mpa_admission; taken with
  *		socket locks held, and no socket lock is taken with it held
  * @starting:	connections in startup
  * @evicted:	responders evicted so far
- * @initiators:	those in startup; not limited
- * @responders:	those in startup
+ * @unlimited:	initiators in startup
+ * @ports:	users' ports with responders in startup
  */
 struct mpa_policy {
 	unsigned int value[MPA_A_POLICY_MAX + 1];
@@ -64,8 +71,8 @@ struct mpa_policy {
 	spinlock_t lock; /* for all following members */
 	unsigned int starting;
 	unsigned long evicted;
-	struct mpa_bucket initiators;
-	struct mpa_bucket responders[MPA_BUCKETS];
+	struct mpa_bucket unlimited;
+	struct hlist_head ports[MPA_BUCKETS];
 };
 
 static unsigned int mpa_policy_id __read_mostly;
@@ -82,9 +89,7 @@ static int __net_init mpa_policy_net_init(struct net *net)
 
 	policy->seed = get_random_u32();
 	spin_lock_init(&policy->lock);
-	INIT_LIST_HEAD(&policy->initiators.list);
-	for (i = 0; i < MPA_BUCKETS; i++)
-		INIT_LIST_HEAD(&policy->responders[i].list);
+	INIT_LIST_HEAD(&policy->unlimited.list);
 
 	for (i = 1; i <= MPA_A_POLICY_MAX; i++) {
 		policy->value[i] = mpa_policy_values[i].initial;
@@ -138,22 +143,43 @@ void mpa_policy_set(const struct net *net, int attr, u32 n)
 
 /* ---- admission to startup ---- */
 
-static struct mpa_bucket *mpa_bucket(struct mpa_policy *policy, const struct sock *sk)
+/* Find or allocate the bucket of a responder. Without memory there is no limit. */
+static struct mpa_bucket *mpa_bucket(struct mpa_policy *policy, struct sock *sk)
 {
-	uid_t uid = __kuid_val(READ_ONCE(sk->sk_uid));
+	kuid_t uid = READ_ONCE(sk->sk_uid);
+	u16 port = sk->sk_num;
+	struct hlist_head *list;
+	struct mpa_bucket *bucket;
 
-	return &policy->responders[jhash_2words(uid, sk->sk_num, policy->seed) % MPA_BUCKETS];
+	list = &policy->ports[jhash_2words(__kuid_val(uid), port, policy->seed) %
+			      MPA_BUCKETS];
+	hlist_for_each_entry(bucket, list, node)
+		if (uid_eq(bucket->uid, uid) && bucket->port == port)
+			return bucket;
+	bucket = kzalloc(sizeof(*bucket), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
+	if (!bucket)
+		return &policy->unlimited;
+	bucket->uid = uid;
+	bucket->port = port;
+	INIT_LIST_HEAD(&bucket->list);
+	hlist_add_head(&bucket->node, list);
+	return bucket;
 }
 
 static void mpa_policy_leave(struct mpa_policy *policy,
 			     struct mpa_admission *admission)
 {
-	if (!admission->bucket)
+	struct mpa_bucket *bucket = admission->bucket;
+
+	if (!bucket)
 		return;
 	list_del(&admission->list);
-	admission->bucket->n--;
 	admission->bucket = NULL;
 	policy->starting--;
+	if (--bucket->n || bucket == &policy->unlimited)
+		return;
+	hlist_del(&bucket->node);
+	kfree(bucket);
 }
 
 /*
@@ -194,26 +220,23 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 {
 	unsigned int most = mpa_policy_get(sock_net(sk), MPA_A_POLICY_STARTUP_MAX);
 	struct mpa_policy *policy = mpa_policy(sock_net(sk));
-	struct mpa_bucket *bucket = mpa_bucket(policy, sk);
+	struct mpa_bucket *bucket;
 	int i;
 
-	if (initiator) {
-		bucket = &policy->initiators;
-		most = UINT_MAX;
-	}
-	if (!most)
+	if (!initiator && !most)
 		return false;
 	admission->sk = sk;
 	admission->notify = notify;
 	spin_lock_bh(&policy->lock);
-	/* Evict two for one until a lowered limit is met. */
-	for (i = 0; i < 2 && bucket->n >= most; i++)
-		mpa_policy_evict(policy, bucket);
+	bucket = initiator ? &policy->unlimited : mpa_bucket(policy, sk);
 	/* Kept, as TCP may clear the port before the connection leaves. */
 	admission->bucket = bucket;
 	list_add_tail(&admission->list, &bucket->list);
 	bucket->n++;
 	policy->starting++;
+	/* Evict two for one until a lowered limit is met; never the new one. */
+	for (i = 0; i < 2 && bucket != &policy->unlimited && bucket->n > most; i++)
+		mpa_policy_evict(policy, bucket);
 	spin_unlock_bh(&policy->lock);
 	return true;
 }
