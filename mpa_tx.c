@@ -317,13 +317,16 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 {
 	size_t left = call->size - call->done;
 	size_t n = min_t(size_t, left, mpa_framing_max(&tx->format, tx->pos));
-	u32 target;
+	u32 target, open;
 
 	*ends = call->ends && n == left;
 	if (call->segment < 0)
 		return n;
 	target = mpa_tx_target(tx, call, slot);
-	target -= min_t(u32, target, mpa_tx_header(tx, call).iov_len);
+	/* A longer open ULPDU ends with an octet of this call: the call may yet fail. */
+	open = mpa_tx_header(tx, call).iov_len;
+	target = target > open ? target - open :
+				 open < mpa_framing_max(&tx->format, tx->pos);
 	/* An FPDU of several ULPDUs contains only complete ones. */
 	if (n < target && target > call->segment && call->segment &&
 	    !call->ends && n >= call->segment)

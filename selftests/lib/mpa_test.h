@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
@@ -202,6 +203,12 @@ static inline void hang_up(int fd)
 
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	close(fd);
+}
+
+/* Memory that a system call accepts as an argument, but cannot read or write. */
+static inline void *unreadable(size_t len)
+{
+	return mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 static inline long now_ms(void)

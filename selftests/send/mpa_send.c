@@ -411,6 +411,25 @@ TEST_F(send, open_record_outlives_a_change_of_segment)
 	EXPECT_NO_MORE();
 }
 
+/* A call that fails does not end the open record, whatever MPA_SEGMENT is now. */
+TEST_F(send, failing_call_leaves_the_open_record)
+{
+	static const int sizes[] = { 100, 600, MPA_SEGMENT_FILL };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		ASSERT_EQ(0, segment(self, MPA_SEGMENT_OFF));
+		ASSERT_EQ(2000, put(self, 2000, MSG_MORE));
+		ASSERT_EQ(0, segment(self, sizes[i]));
+		EXPECT_EQ(-1, send(self->fd[0], unreadable(50), 50, 0));
+		EXPECT_EQ(EFAULT, errno);
+		ASSERT_EQ(0, segment(self, MPA_SEGMENT_OFF));
+		ASSERT_EQ(30, put(self, 30, 0));
+		EXPECT_RECORDS(2030);
+	}
+	EXPECT_NO_MORE();
+}
+
 /* ---- segments: which records share one ---- */
 
 #define SMALL	64
