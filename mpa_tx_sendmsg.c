@@ -32,6 +32,9 @@ static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 {
 	mpa_tx_flush_queued(ctx, MPA_PUSH_FULL);
+	/* As in TCP, a batch continues in the packet that it has begun. */
+	if (mpa_tcp_writable(ctx->sk))
+		return 0;
 	mpa_tcp_push(ctx->sk, &ctx->tx.window, false);
 	return mpa_tcp_wait(ctx->sk, timeo, mpa_sendmsg_room, ctx);
 }

@@ -430,6 +430,40 @@ TEST_F(send, failing_call_leaves_the_open_record)
 	EXPECT_NO_MORE();
 }
 
+/* ---- a batch in a small send buffer ---- */
+
+/* Whether all records of a batch are accepted before TCP sends any of it. */
+static bool batch_accepted(void)
+{
+	int fd[2], size = 4096, i;
+
+	if (tcp_pair(AF_INET, fd) || mpa_started_pair(fd, 0, 0) ||
+	    setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)))
+		return false;
+	for (i = 0; i < 9; i++)
+		if (send(fd[0], record_of(1450), 1450,
+			 MSG_MORE | MSG_EOR | MSG_DONTWAIT) != 1450)
+			break;
+	hang_up(fd[0]);
+	hang_up(fd[1]);
+	return i == 9;
+}
+
+/*
+ * As in TCP, a batch larger than SO_SNDBUF may fill the packet that it has begun.
+ * After 10 ms the rest of a batch is no longer waited for, so one try may be too slow.
+ */
+TEST_F(send, batch_fills_a_packet_beyond_the_send_buffer)
+{
+	bool accepted = false;
+	int i;
+
+	ASSERT_EQ(0, lo_mtu(65536));
+	for (i = 0; i < 20 && !accepted; i++)
+		accepted = batch_accepted();
+	EXPECT_TRUE(accepted);
+}
+
 /* ---- segments: which records share one ---- */
 
 #define SMALL	64
