@@ -96,6 +96,8 @@ void mpa_open_sending(struct mpa_ctx *ctx)
 {
 	WRITE_ONCE(ctx->may_send, true);
 	mpa_wake_writers(ctx);
+	/* For O_ASYNC: TCP sends this signal only to those that wait for room. */
+	sk_wake_async(ctx->sk, SOCK_WAKE_IO, POLL_OUT);
 }
 
 /* ---- failing ---- */

@@ -523,6 +523,21 @@ TEST_F(rx, signal_comes_with_room_to_send)
 	EXPECT_NE(0, POLLOUT & told);
 }
 
+/* The first record allows a responder to send: RFC 5044 section 7.1.2 rule 4 */
+TEST_F(first, signal_comes_with_the_permission_to_send)
+{
+	long told;
+
+	ASSERT_EQ(0, reports_by_signal(self->fd));
+	ASSERT_EQ(-1, send(self->fd, "x", 1, MSG_NOSIGNAL));
+	ASSERT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
+	do {
+		told = reported_by_signal(self->fd, 20000);
+	} while (told && !(told & POLLOUT));
+	EXPECT_NE(0, POLLOUT & told);
+}
+
 /* ---- code 1 of RFC 5044 section 8: "RST received, or FIN received" ---- */
 
 TEST_F(rx, info_reports_the_fin_before_it_is_read)
