@@ -169,12 +169,16 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 			     struct mpa_failure *failure)
 {
 	int rx_error = mpa_failed(ctx, MPA_RX), err = mpa_failed(ctx, MPA_TX);
+	int startup = mpa_failed(ctx, MPA_STARTUP);
 
 	failure->code = mpa_show_code(ctx);
 	/* Report the loss of the connection, not the FPDU that it has cut. */
 	if (failure->code == MPA_ERR_TCP && mpa_lost_receiving(ctx))
 		rx_error = 0;
-	failure->err = rx_error ?: mpa_failed(ctx, MPA_STARTUP) ?: err;
+	/* After disconnecting it is kept for calls that wait for the result. */
+	if (mpa_poll_state(ctx) == MPA_STATE_IDLE)
+		startup = 0;
+	failure->err = rx_error ?: startup ?: err;
 	if (!failure->code && err)
 		failure->code = MPA_ERR_LOCAL;
 }

@@ -166,6 +166,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return rc;
 	/* All of this state belonged to the connection, not to the socket. */
 	WRITE_ONCE(ctx->failure[MPA_TX], (struct mpa_failure){});
+	mpa_startup_forget_peer(ctx);
 	mpa_tx_reset(ctx);
 	mpa_tcp_unwatch(sk);
 	return 0;

@@ -537,14 +537,20 @@ void mpa_startup_progress(struct mpa_ctx *ctx)
 
 /* ---- begin ---- */
 
+/* Forget the startup frame of an earlier connection's peer. */
+void mpa_startup_forget_peer(struct mpa_ctx *ctx)
+{
+	kfree(ctx->peer_private);
+	ctx->peer_private = NULL;
+	ctx->peer_valid = false;
+	WRITE_ONCE(ctx->peer.flags, 0);
+}
+
 static void mpa_startup_reset(struct mpa_ctx *ctx,
 			      const struct mpa_params *params)
 {
 	mpa_tx_reset(ctx);
-	kfree(ctx->peer_private);
-	ctx->peer_private = NULL;
-	ctx->peer_valid = false;
-	ctx->peer.flags = 0;
+	mpa_startup_forget_peer(ctx);
 	WRITE_ONCE(ctx->failure[MPA_STARTUP].code, MPA_ERR_NONE);
 	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, 0);
 	ctx->restarts = false;

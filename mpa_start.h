@@ -36,6 +36,7 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject);
 void mpa_startup_progress(struct mpa_ctx *ctx);
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo);
+void mpa_startup_forget_peer(struct mpa_ctx *ctx);
 void mpa_startup_free(struct mpa_ctx *ctx);
 void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params);
 void mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code);

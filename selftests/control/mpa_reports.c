@@ -669,4 +669,27 @@ TEST_F(pair, refused_start_leaves_a_rejection)
 	EXPECT_TRUE(peer.flags & MPA_PEER_REJECTED);
 }
 
+/* What belongs to a connection is not reported of the next one. */
+TEST_F(pair, disconnected_socket_forgets_a_rejection)
+{
+	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	struct nl_reported told;
+	struct mpa_peer peer;
+	socklen_t len = sizeof(peer);
+	u8 reply[FRAME_LEN];
+	struct nl nl;
+
+	ASSERT_EQ(0, nl_open(&nl));
+	ASSERT_LT(0, ask(self));
+	frame_put(reply, true, 0x60, 1, 0);
+	ASSERT_EQ(ECONNREFUSED, answer(self, reply, FRAME_LEN));
+	ASSERT_EQ(0, connect(self->fd[0], &nowhere, sizeof(nowhere)));
+	EXPECT_EQ(-1, getsockopt(self->fd[0], SOL_MPA, MPA_PEER, &peer, &len));
+	EXPECT_EQ(ENODATA, errno);
+	ASSERT_EQ(0, nl_conn_get(&nl, self->fd[0], &told));
+	EXPECT_EQ(MPA_STATE_IDLE, told.value[MPA_A_CONN_STATE]);
+	EXPECT_FALSE(nl_has(&told, MPA_A_CONN_ERRNO));
+	nl_close(&nl);
+}
+
 TEST_HARNESS_MAIN
