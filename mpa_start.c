@@ -5,6 +5,7 @@
  * Operation.
  */
 
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <trace/events/mpa.h>
 
@@ -126,13 +127,17 @@ static int mpa_startup_look(struct mpa_ctx *ctx, struct mpa_frame *frame)
 static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 {
 	u16 len = frame->private_len;
+	struct mem_cgroup *old;
 	u8 *private = NULL;
 	int err;
 
 	if (len) {
 		/* TCP has ended: called from its state_change, maybe in softirq. */
+		old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 		private = kmalloc(len, mpa_tcp_gone(ctx->sk) ?
-				       GFP_ATOMIC | __GFP_NOWARN : mpa_gfp(ctx->sk));
+				       GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT :
+				       mpa_gfp(ctx->sk));
+		set_active_memcg(old);
 		if (!private)
 			return -ENOMEM;
 		err = mpa_startup_peek(ctx, MPA_FRAME_LEN, private, len);

@@ -134,7 +134,7 @@ TEST_F(pair, open_record_counts_for_the_send_buffer)
 TEST_F(pair, failed_send_reserves_nothing)
 {
 	ASSERT_EQ(0, negotiate(self));
-	ASSERT_EQ(-1, send(self->fd[0], (void *)-1L, 60000, 0));
+	ASSERT_EQ(-1, send(self->fd[0], unreadable(60000), 60000, 0));
 	ASSERT_EQ(EFAULT, errno);
 	EXPECT_GT(sysconf(_SC_PAGESIZE),
 		  meminfo(self->fd[0], SK_MEMINFO_FWD_ALLOC));
@@ -454,6 +454,64 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 	EXPECT_LE(plain + CONTEXTS * CONTEXT_LEAST, mpa)
 		TH_LOG("%d children: plain %ld octets, MPA %ld", CONTEXTS,
 		       plain, mpa);
+}
+
+#define REJECTED	1000
+#define REASON_LEN		512
+
+/* The number of objects of 512 octets that are charged to control groups, or -1. */
+static long charged_objects(void)
+{
+	FILE *file = fopen("/proc/slabinfo", "r");
+	char line[256];
+	long nr = -1;
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "kmalloc-cg-512 %ld", &nr);
+	if (file)
+		fclose(file);
+	return nr;
+}
+
+/* The reset, and the rejection before it, are processed in softirq. */
+TEST_F_TIMEOUT(pair, private_data_of_a_rejection_count_for_the_group, 120)
+{
+	const struct rlimit files = { 3 * REJECTED, 3 * REJECTED };
+	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	const struct mpa_start initiator = {
+		.role = MPA_ROLE_INITIATOR, .revision = 1,
+	};
+	u8 frame[FRAME_LEN + REASON_LEN] = {}, request[FRAME_LEN];
+	static int fd[REJECTED][2];
+	long before, after;
+	int i;
+
+	before = charged_objects();
+	if (before < 0 || !group_enter())
+		SKIP(return, "no control groups for memory");
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	frame_put(frame, true, 0x60, 1, REASON_LEN);
+	for (i = 0; i < REJECTED; i++) {
+		ASSERT_EQ(0, tcp_pair(AF_INET, fd[i]));
+		ASSERT_EQ(0, mpa_attach(fd[i][0]));
+		set_nonblock(fd[i][0]);
+		ASSERT_EQ(-1, mpa_start_as(fd[i][0], &initiator));
+		ASSERT_EQ(FRAME_LEN, read_all(fd[i][1], request, FRAME_LEN));
+	}
+	before = charged_objects();
+	for (i = 0; i < REJECTED; i++) {
+		ASSERT_EQ(0, write_all(fd[i][1], frame, sizeof(frame)));
+		ASSERT_EQ(0, connect(fd[i][1], &nowhere, sizeof(nowhere)));
+		ASSERT_NE(0, poll_for(fd[i][0], POLLHUP, 20000));
+		ASSERT_EQ(REASON_LEN, mpa_peer(fd[i][0]).private_len);
+	}
+	after = charged_objects();
+	EXPECT_LE(before + REJECTED * 9 / 10, after)
+		TH_LOG("%ld objects before, %ld after", before, after);
+	for (i = 0; i < REJECTED; i++) {
+		hang_up(fd[i][1]);
+		hang_up(fd[i][0]);
+	}
 }
 
 /* ---- a group at its limit does not affect others ---- */
