@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP's internals: a connection's state, errors, end and lock; waiting. */
+/* TCP glue: state and errors of a connection, abort, lock, waiting. */
 
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
 #include "mpa_tcp.h"
 
-/* ---- state ---- */
-
-/*
- * Octets can be read and written; with TCP_FASTOPEN even before the handshake
- * ends.
- */
+/* With TCP_FASTOPEN, octets can be exchanged before the handshake completes. */
 bool mpa_tcp_connected(const struct sock *sk)
 {
 	return sk->sk_state == TCP_ESTABLISHED || tcp_passive_fastopen(sk);
 }
 
 /*
- * Sequence numbers of both directions are known. The connection may be closing
- * or closed.
+ * Whether the sequence numbers of both directions are known. The connection may
+ * be closing or closed.
  */
 bool mpa_tcp_synchronized(const struct sock *sk)
 {
@@ -33,7 +28,7 @@ bool mpa_tcp_listening(const struct sock *sk)
 	return sk->sk_state == TCP_LISTEN;
 }
 
-/* Whether the socket is bound and has never been connected. Process context. */
+/* Whether the socket is bound and not connected. Process context. */
 bool mpa_tcp_may_listen(const struct sock *sk)
 {
 	return sk->sk_state == TCP_CLOSE && inet_sk(sk)->inet_num &&
@@ -41,9 +36,10 @@ bool mpa_tcp_may_listen(const struct sock *sk)
 }
 
 /*
- * MPA can be started, now or once the socket listens or is connected. MPA
- * cannot be attached to a listening socket: handshakes create children without
- * its lock, while TCP installs the ULP's operations only after attaching it.
+ * Whether MPA can be attached: to start now, or once the socket listens or is
+ * connected. A listening socket is refused. Handshakes create its children
+ * without its lock, and TCP installs the ULP's operations only after attaching
+ * the ULP.
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
@@ -51,57 +47,56 @@ bool mpa_tcp_may_attach(const struct sock *sk)
 }
 
 /*
- * Handshakes may still be creating children of a socket that no longer listens,
- * in softirq and without its lock. Every listener gets and keeps the flag; its
- * children do not have it. Process context.
+ * Whether a handshake may still be creating a child of a socket that no longer
+ * listens, in softirq and without the socket's lock. Each listener has
+ * SOCK_RCU_FREE and keeps this flag; its children do not have it. Process
+ * context.
  */
 bool mpa_tcp_has_listened(const struct sock *sk)
 {
 	return sk->sk_state != TCP_LISTEN && sock_flag(sk, SOCK_RCU_FREE);
 }
 
-/* Whether TCP_REPAIR is on: octets passed to TCP are not sent. */
+/* With TCP_REPAIR on, TCP does not send octets passed to it. */
 bool mpa_tcp_repaired(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;
 }
 
-/* Whether a plain TCP call waits to send more, counted by MPA or not. */
+/* Whether a plain TCP call waits to send more. */
 bool mpa_tcp_sending(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_write_pending);
 }
 
-/* Whether the peer has closed its half; a local shutdown(2) does not count. Hint. */
+/* Whether the peer has closed its half. Lockless. */
 bool mpa_tcp_peer_ended(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_DONE);
 }
 
-/* Whether the peer has closed its half, or the connection is gone. Hint. */
+/* Lockless. */
 bool mpa_tcp_peer_left(const struct sock *sk)
 {
 	return mpa_tcp_peer_ended(sk) || mpa_tcp_gone(sk);
 }
 
-/* ---- errors and the end ---- */
-
-/* Set a pending (positive) error; the caller wakes the user. */
+/* Set the pending error @err (positive). The caller wakes the user. */
 void mpa_tcp_set_error(struct sock *sk, int err)
 {
 	WRITE_ONCE(sk->sk_err, err);
 }
 
 /*
- * Replace the pending error @old (positive) by @err, unless the user has
- * fetched it. Return: the error before.
+ * Replace the pending error @old by @err (both positive), unless the user has
+ * fetched it. Return the previous pending error.
  */
 int mpa_tcp_replace_error(struct sock *sk, int old, int err)
 {
 	return cmpxchg(&sk->sk_err, old, err);
 }
 
-/* Make close(2) send a RST, as with unread data. Process context. */
+/* Make close(2) send a RST even if all data was read. Process context. */
 void mpa_tcp_reset_on_close(struct sock *sk)
 {
 	WRITE_ONCE(sk->sk_lingertime, 0);
@@ -110,12 +105,13 @@ void mpa_tcp_reset_on_close(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * TCP's disconnect(), but both addresses stay, as after a reset by the peer:
- * accept(2) may be about to read the peer's, and would fail with ECONNABORTED
- * without its port; and reports still identify the connection. disconnect()
- * clears the peer's port, which mpa_tcp_peer_port() returns meanwhile. It does
- * not clear a bound local address: the socket is hashed by it, so it must not
- * change even for a moment. Return: as disconnect().
+ * Call TCP's disconnect(), but keep both addresses, as after a reset by the
+ * peer. Without the peer's port accept(2) would fail with ECONNABORTED, and
+ * reports could not identify the connection.
+ *
+ * disconnect() clears the peer's port; mpa_tcp_peer_port() uses @kept_port
+ * meanwhile. The local address must not change, as the socket is hashed by it:
+ * SOCK_BINDADDR_LOCK makes disconnect() keep it.
  */
 static int mpa_tcp_disconnect(struct sock *sk, int flags)
 {
@@ -124,7 +120,7 @@ static int mpa_tcp_disconnect(struct sock *sk, int flags)
 	int err;
 
 	WRITE_ONCE(mpa_tcp(sk)->kept_port, port);
-	smp_wmb(); /* with mpa_tcp_peer_port() */
+	smp_wmb(); /* pairs with mpa_tcp_peer_port() */
 	sk->sk_userlocks |= SOCK_BINDADDR_LOCK;
 	err = mpa_tcp(sk)->base->disconnect(sk, flags);
 	if (!bound)
@@ -134,9 +130,8 @@ static int mpa_tcp_disconnect(struct sock *sk, int flags)
 }
 
 /*
- * Reset the connection at once. tcp_abort() would take the lock, and so might
- * wait for a user's page fault. Both addresses stay: see mpa_tcp_disconnect().
- * Process context.
+ * Reset the connection at once, but keep its addresses. tcp_abort() would take
+ * the lock, and so might wait for a user's page fault. Process context.
  */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
@@ -147,8 +142,8 @@ void mpa_tcp_abort(struct sock *sk, int err)
 	mpa_tcp_disconnect(sk, 0);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*
-	 * disconnect() sets ECONNRESET if it sends a reset. An error that the
-	 * user has fetched is not reported again.
+	 * disconnect() sets ECONNRESET if it sends a RST. Do not report an
+	 * error again that the user has fetched.
 	 */
 	old = (1 << state) & (TCPF_CLOSING | TCPF_LAST_ACK) ? sk->sk_err :
 							      ECONNRESET;
@@ -157,25 +152,22 @@ void mpa_tcp_abort(struct sock *sk, int err)
 }
 
 /*
- * The peer's port, or 0; valid even during mpa_tcp_disconnect(). Any context.
+ * Return the peer's port, or 0, even during mpa_tcp_disconnect(). Any context.
  */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);
 
-	smp_rmb(); /* with mpa_tcp_disconnect() */
+	smp_rmb(); /* pairs with mpa_tcp_disconnect() */
 	return port ?: READ_ONCE(tcp->kept_port);
 }
 #endif
 
-/* ---- the lock, and waiting ---- */
-
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Take the socket lock for the work item, unless a user holds it, maybe until a
- * page fault is served. In that case set @deferred: release_cb queues the work
- * item. Process context. Return: whether the lock was taken; mpa_tcp_unlock()
- * releases it.
+ * Take the socket lock for the work item, unless a user holds it: a user may
+ * hold it until a page fault is served. If so, return false and set @deferred,
+ * so that release_cb queues the work item. Process context.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
@@ -199,7 +191,6 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 }
 #endif
 
-/* Release the lock that mpa_tcp_try_lock() has taken. Process context. */
 void mpa_tcp_unlock(struct sock *sk)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -212,9 +203,9 @@ void mpa_tcp_unlock(struct sock *sk)
 }
 
 /*
- * Wake writers: sending is possible again. sk_write_space() wakes only if much
- * of the send buffer is free. A task that polled for another reason has to poll
- * again: only then does TCP know that it waits for room.
+ * Wake writers because sending is possible again. sk_write_space() wakes them
+ * only if much of the send buffer is free. Other writers then poll again, and
+ * so make TCP call sk_write_space() once there is room.
  */
 void mpa_tcp_wake_writers(struct sock *sk)
 {
@@ -232,17 +223,14 @@ void mpa_tcp_wake_writers(struct sock *sk)
 	rcu_read_unlock();
 }
 
-/**
- * mpa_tcp_wait() - sleep until a condition holds
- * @sk:		socket
- * @timeo:	jiffies left; updated
- * @done:	the condition; must read only what may be read without the lock,
- *		and must be true if the connection has an error
- * @ctx:	for @done
+/*
+ * Sleep until @done returns true. @done must be safe without the socket lock,
+ * and return true if the connection has an error. @timeo: jiffies left;
+ * updated.
  *
- * Context: process, socket lock held; it is dropped meanwhile, so the
- * connection may have changed.
- * Return: 0, -EAGAIN on a timeout, -EINTR or -ERESTARTSYS on a signal.
+ * Context: process. The socket lock is dropped meanwhile, so the connection may
+ * have changed. Return: 0, -EAGAIN on a timeout, -EINTR or -ERESTARTSYS on a
+ * signal.
  */
 int mpa_tcp_wait(struct sock *sk, long *timeo,
 		 bool (*done)(const struct mpa_ctx *ctx),
@@ -262,7 +250,10 @@ int mpa_tcp_wait(struct sock *sk, long *timeo,
 			ret = sock_intr_errno(*timeo);
 			break;
 		}
-		/* If mpa_tcp_abort() ends the wait, done() is true as well. */
+		/*
+		 * No need to check for a disconnect: done() is true after
+		 * mpa_tcp_abort().
+		 */
 		sk_wait_event(sk, timeo, done(ctx), &wait);
 	}
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TCP glue (layer 1): the interface of mpa_tcp*.c, for the layers above. No other file
- * reads or writes the TCP state of a connection. (mpa_hook.c and mpa_core.c
- * write the pointers to operations and to the ULP.)
+ * TCP glue (layer 1): the interface of mpa_tcp*.c. The layers above do not
+ * access TCP's state of a connection, except that mpa_hook.c and mpa_core.c set
+ * the pointers to operations and to the ULP.
  *
- * All functions are called with the socket lock held, in process context or in
- * softirq, unless they say otherwise. "Hint": may be called without the lock,
- * but the result may then be out of date.
+ * Call these functions with the socket lock held, in process context or in
+ * softirq, unless a comment says otherwise. "Lockless": the lock is not needed,
+ * but without it the result may be out of date.
  */
 #ifndef _MPA_TCP_H
 #define _MPA_TCP_H
@@ -28,9 +28,8 @@
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * There are two implementations. A stock kernel has no hooks for what mpa
- * needs, so mpa writes TCP's fields. On a kernel with the hooks of
- * scripts/export.d/hooks, mpa_tcp_hooks.c uses these instead.
+ * On a kernel with the hooks of scripts/export.d/hooks, mpa_tcp_hooks.c
+ * replaces the code for stock kernels, which writes TCP's fields.
  */
 #endif
 
@@ -38,8 +37,8 @@ struct mpa_ctx;
 struct tcphdr;
 
 /*
- * For the longest FPDU: pages without their last octets, and three short
- * fragments.
+ * Enough for the longest FPDU: of each page at least PAGE_SIZE - 64 octets are
+ * used, except in three short fragments.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 
@@ -52,73 +51,42 @@ static inline u32 mpa_skb_frags_max(void)
 #endif
 }
 
-/* Maximum number of fragments passed to TCP together, to share an skb. */
+/* Maximum number of fragments to pass to TCP for one skb. */
 #define MPA_SKB_FRAGS		min_t(u32, mpa_skb_frags_max(), MPA_TX_FRAGS)
 
 #define MPA_SPLIT_NOT		U32_MAX
 
-/**
- * struct mpa_txbuf - octets to be passed to TCP
- * @frag:	the octets; each entry holds a page reference
- * @nr:		entries of @frag in use
- * @len:	octets
- * @sent:	octets that TCP has taken
- * @split:	offset of the octet that has to begin a segment, or
- *		MPA_SPLIT_NOT
- * @piece:	returns the length of that segment, after which another begins;
- *		or NULL
- * @open:	octets of the ULPDU that MSG_MORE has left open
- * @open_room:	octets allocated for it
- * @charged:	octets charged to the socket
- * @rcu:	for freeing
- */
+/* Octets to be passed to TCP. */
 struct mpa_txbuf {
-	struct bio_vec	frag[MPA_TX_FRAGS];
-	u32		nr;
-	u32		len;
-	u32		sent;
-	u32		split;
+	struct bio_vec	frag[MPA_TX_FRAGS];	/* each holds a page reference */
+	u32		nr;		/* used entries of @frag */
+	u32		len;		/* octets in @frag */
+	u32		sent;		/* octets that TCP has taken */
+	u32		split;		/* where a segment must begin, or MPA_SPLIT_NOT */
+	/* May be NULL. Returns the length of that segment; another one follows. */
 	u32		(*piece)(struct sock *sk, const struct mpa_txbuf *out);
-	u8		*open;
-	u32		open_room;
-	u32		charged;
+	u8		*open;		/* octets of the ULPDU that MSG_MORE has left open */
+	u32		open_room;	/* octets allocated at @open */
+	u32		charged;	/* octets charged to the socket */
 	struct rcu_head	rcu;
 };
 
-/**
- * struct mpa_watch - which segments start with an FPDU
- * @seq:	sequence number of the next octet to be sent for the first time
- * @fpdu:	sequence number of the first FPDU that begins at @seq or later,
- *		or whose length is not known yet
- * @end:	sequence number after the last FPDU, once framing is off
- * @pos:	stream position of @fpdu
- * @len:	octets of the FPDU before @fpdu
- * @options:	octets of occasional TCP options other than SACK in the last two
- *		packets: AccECN, BPF
- * @options_seen: the same of the last packet; a DSACK included
- * @high:	first octet of ULPDU_Length, if a packet ended after it
- * @framing:	enum mpa_framing
- * @cut:	enum mpa_cut: why @seq is not the first octet of an FPDU
- * @marked:	MPA only: FPDUs carry markers
- * @guarded:	FPDUs with a key have been sent: see mpa_tcp_watch_init()
- * @packets:	counter for MPA_INFO
- * @aligned:	counter for MPA_INFO
- * @unaligned:	counter for MPA_INFO
- */
+/* Which segments start with an FPDU. */
 struct mpa_watch {
-	u32	seq;
-	u32	fpdu;
-	u32	end;
-	u32	pos;
-	u32	len;
-	u8	options;
-	u8	options_seen;
-	u8	high;
-	u8	framing : 3;
-	u8	cut : 3;
-	bool	marked : 1;
-	bool	guarded : 1;
-	u64	packets;
+	u32	seq;		/* next octet to be sent for the first time */
+	u32	fpdu;		/* first FPDU at or after @seq, or an FPDU of unknown length */
+	u32	end;		/* after the last FPDU, once framing is off */
+	u32	pos;		/* stream position of @fpdu */
+	u32	len;		/* octets of the FPDU before @fpdu */
+	/* Octets of occasional TCP options other than SACK (AccECN, BPF): */
+	u8	options;	/* in the last two packets, the smaller number */
+	u8	options_seen;	/* in the last packet, including a DSACK */
+	u8	high;		/* first octet of ULPDU_Length, if a packet ended after it */
+	u8	framing : 3;	/* enum mpa_framing */
+	u8	cut : 3;	/* enum mpa_cut: why no FPDU begins at @seq */
+	bool	marked : 1;	/* MPA only: FPDUs carry markers */
+	bool	guarded : 1;	/* FPDUs with a key were sent: see mpa_tcp_watch_init() */
+	u64	packets;	/* counters for MPA_INFO */
 	u64	aligned;
 	u64	unaligned;
 };
@@ -126,31 +94,30 @@ struct mpa_watch {
 /* Contiguous out-of-order octets, as sequence numbers. */
 struct mpa_island {
 	u32	start;
-	u32	end;	/* after the last */
+	u32	end;
 };
 
-/* The segments in one skb. */
 struct mpa_segments {
-	u32	nr;	/* their number, 0: not known */
-	u32	octets;	/* their octets */
-	u32	each;	/* octets of each except the last, 0: not known */
+	u32	nr;	/* 0: not known */
+	u32	octets;
+	u32	each;	/* octets of each except the last; 0: not known */
 };
 
 /*
- * This layer's state of a socket. It is the first member of struct mpa_ctx, so
- * that mpa_tcp() finds it.
+ * This layer's state of a socket: the first member of struct mpa_ctx, see
+ * mpa_tcp().
  */
 struct mpa_tcp {
 	struct proto		*base;		/* TCP's own operations */
-	struct mpa_mib __percpu	*mib;		/* counters of its namespace */
-	struct mpa_watch	watch;		/* see struct mpa_watch */
+	struct mpa_mib __percpu	*mib;		/* counters of the network namespace */
+	struct mpa_watch	watch;
 	u32			ooo_seen;	/* rcv_ooopack when last read */
-	bool			ooo_tracked;	/* track segments out of order */
+	bool			ooo_tracked;
 	bool			worker;		/* the work item has the lock */
-	u16			less;		/* by which mpa_tcp_fit() lowers the MSS */
+	u16			less;		/* octets by which mpa_tcp_fit() lowers the MSS */
 #ifdef MPA_HAVE_ULP_HOOKS
 	bool			watched;	/* inspect packets that are sent */
-	u32			ooo_gap;	/* rcv_nxt when the last one arrived */
+	u32			ooo_gap;	/* rcv_nxt at the last out-of-order segment */
 #else
 	u16			ext_hdr_len;	/* icsk_ext_hdr_len as mpa_tcp_fit() left it */
 	__be16			kept_port;	/* see mpa_tcp_disconnect() */
@@ -158,8 +125,8 @@ struct mpa_tcp {
 };
 
 /*
- * Return: NULL if MPA is not, or no longer, attached. Context: also without the
- * lock, inside a system call on the socket.
+ * Return NULL if MPA is not attached. A system call on the socket needs no
+ * lock.
  */
 static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 {
@@ -168,24 +135,28 @@ static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 
 /* What TCP does with octets passed to it. */
 enum mpa_push {
-	MPA_PUSH_NOT,	/* it holds them if it can; mpa_tcp_push() follows */
-	MPA_PUSH_FULL,	/* it sends full segments */
-	MPA_PUSH_ALL	/* it sends all it has */
-};
-
-/* The edge of the peer's window. */
-struct mpa_window {
-	bool	corked;	/* TCP is corked because of the window or @more */
-	bool	more;	/* the user has announced more */
-	bool	pushed;	/* TCP must send all it has */
-	u32	since;	/* sequence number where the call or the batch begins */
-	u32	borrowed;	/* tasks in TCP's option calls, which see the user's cork */
+	MPA_PUSH_NOT,	/* hold them if possible; mpa_tcp_push() follows */
+	MPA_PUSH_FULL,	/* send full segments */
+	MPA_PUSH_ALL	/* send all octets */
 };
 
 /*
- * Whether this runs in mpa's work item, not in a kernel user's. If so, there is
- * no caller to return -ENOMEM to, nor to kill for it. One workqueue serves all
- * sockets: it must not sleep because a control group is at its limit.
+ * Whether and why TCP is corked. TCP must not cut an FPDU at the edge of the
+ * peer's window.
+ */
+struct mpa_window {
+	bool	corked;	/* MPA has corked TCP, for the window or for @more */
+	bool	more;	/* the user has announced more */
+	bool	pushed;	/* the last mpa_tcp_send() made TCP send all octets */
+	u32	since;	/* sequence number at which the call or the batch begins */
+	u32	borrowed;	/* tasks in TCP's option calls: the user's cork applies */
+};
+
+/*
+ * Whether MPA's own work item holds the lock. It has no caller that could
+ * receive -ENOMEM, or be killed to free memory. One workqueue serves all
+ * sockets, so the work item must not sleep when a control group is at its
+ * limit.
  */
 static inline bool mpa_in_work_item(const struct sock *sk)
 {
@@ -195,9 +166,9 @@ static inline bool mpa_in_work_item(const struct sock *sk)
 }
 
 /*
- * Flags to allocate memory that is charged to a socket's control group. The
- * work item allocates as softirq does: it neither sleeps nor reclaims, and the
- * group may exceed its limit.
+ * Flags for allocations that are charged to the socket's control group. The
+ * work item allocates as softirq does: it does not sleep or reclaim, and may
+ * exceed the group's limit.
  */
 static inline gfp_t mpa_gfp(const struct sock *sk)
 {
@@ -207,18 +178,17 @@ static inline gfp_t mpa_gfp(const struct sock *sk)
 	return gfp | __GFP_ACCOUNT;
 }
 
-/* How a segment begins. */
 enum mpa_begins {
-	MPA_BEGINS_FPDU,	/* with an FPDU */
-	MPA_BEGINS_ELSEWHERE,	/* within one */
-	MPA_BEGINS_UNKNOWN	/* not known, as it is a retransmission */
+	MPA_BEGINS_FPDU,
+	MPA_BEGINS_ELSEWHERE,	/* within an FPDU */
+	MPA_BEGINS_UNKNOWN	/* not known: sent before, or not framed */
 };
 
 /*
  * TUF with keys: called for each segment to be sent. @head: its first
- * MPA_ANY_HEAD_LEN octets. @fixed: it cannot be shortened.
- * Return: whether to send it without its last octet, as a receiver could
- * mistake it for an FPDU.
+ * MPA_ANY_HEAD_LEN octets. @fixed: the segment cannot be shortened. Return:
+ * whether to send the segment without its last octet, because a receiver could
+ * mistake the segment for an FPDU.
  */
 typedef bool (*mpa_guard_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 			     enum mpa_begins begins, bool fixed);
@@ -226,64 +196,60 @@ typedef bool (*mpa_guard_fn)(struct sock *sk, const u8 *head, u32 seq, u32 len,
 typedef int (*mpa_walk_fn)(void *arg, const u8 *data, u32 len);
 
 /*
- * A position in TCP's receive queue or out-of-order queue. It makes many short
- * walks over a queue cost no more than a single one.
+ * A position in TCP's receive queue or out-of-order queue. Many short walks
+ * from one cursor cost no more than one long walk.
  */
 struct mpa_cursor {
 	struct sock	*sk;
-	bool		ordered;	/* receive queue, not out-of-order queue */
-	struct sk_buff	*skb;		/* of the last lookup; never after @seq */
-	struct sk_buff	*part;		/* @skb, or one of its fragment list */
+	bool		ordered;	/* in the receive queue, not the out-of-order queue */
+	struct sk_buff	*skb;		/* found by the last lookup */
+	struct sk_buff	*part;		/* @skb, or an skb of its fragment list */
 	u32		seq;		/* of the next octet */
 	u32		start;		/* octets of @skb before the piece */
 	int		piece;		/* 0: linear part of @part, n: fragment n - 1 */
-	u32		left;		/* contiguous at @data; 0: not looked up */
-	const u8	*data;		/* the next octets */
+	u32		left;		/* contiguous octets at @data; 0: not looked up */
+	const u8	*data;
 };
 
-/* The connection has been reset, or has timed out. Hint. */
+/* Lockless. */
 static inline bool mpa_tcp_gone(const struct sock *sk)
 {
 	return inet_sk_state_load(sk) == TCP_CLOSE;
 }
 
-/* The peer has closed its half, or the connection is gone. Hint. */
+/* Whether no more octets arrive: FIN, shutdown(2) or reset. Lockless. */
 static inline bool mpa_tcp_input_ended(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
 }
 
-/* The pending socket error: positive errno, or 0. Hint. */
+/* Return a positive errno, or 0. Lockless. */
 static inline int mpa_tcp_error(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_err);
 }
 
-/* shutdown(2) has closed our half. Hint. */
+/* Lockless. */
 static inline bool mpa_tcp_send_ended(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN;
 }
 
-/* Sequence number of the next octet to be read. */
 static inline u32 mpa_tcp_copied_seq(const struct sock *sk)
 {
 	return tcp_sk(sk)->copied_seq;
 }
 
-/* Sequence number after the last octet received in order. */
 static inline u32 mpa_tcp_rcv_nxt(const struct sock *sk)
 {
 	return tcp_sk(sk)->rcv_nxt;
 }
 
-/* SACK is in use: TCP records blocks of out-of-order octets (RFC 2018). */
 static inline bool mpa_tcp_has_sack(const struct sock *sk)
 {
 	return tcp_is_sack(tcp_sk(sk));
 }
 
-/* Sequence number of the next octet passed to TCP. */
 static inline u32 mpa_tcp_write_seq(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq;
@@ -335,7 +301,7 @@ u32 mpa_tcp_consume(struct sock *sk, u32 len);
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq);
 bool mpa_ooo_holds(struct sock *sk, u32 seq);
 
-/* Unread octets in order. Urgent ones count: they are part of MPA's stream. */
+/* Return the number of unread octets in order, including urgent ones. */
 static inline u32 mpa_tcp_inq(const struct sock *sk)
 {
 	u32 octets = tcp_sk(sk)->rcv_nxt - tcp_sk(sk)->copied_seq;
@@ -343,7 +309,9 @@ static inline u32 mpa_tcp_inq(const struct sock *sk)
 	return octets && sock_flag(sk, SOCK_DONE) ? mpa_tcp_inq_done(sk) : octets;
 }
 
-/* Whether only MPA has read, up to @seq, or to the FIN directly after it. */
+/*
+ * Whether MPA alone has read: copied_seq is @seq, or follows the FIN at @seq.
+ */
 static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 {
 	u32 at = mpa_tcp_copied_seq(sk);
@@ -420,15 +388,14 @@ void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq);
 #endif
 
 /*
- * The next @len octets, or NULL if they are not contiguous, or not in memory
- * that is always mapped: then use mpa_cursor_walk().
+ * Return the next @len octets; or NULL if they are not contiguous, or not in
+ * memory that is always mapped: use mpa_cursor_walk() then.
  */
 static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 {
 	return at->left >= len || mpa_cursor_map(at, len) ? at->data : NULL;
 }
 
-/* Move a cursor forward by @len octets. */
 static inline void mpa_cursor_skip(struct mpa_cursor *at, u32 len)
 {
 	at->seq += len;

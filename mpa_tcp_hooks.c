@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * TCP's hooks for an upper-layer protocol: the end of a connection, memory,
- * segments out of order, the MSS, where segments end, and when they are sent.
- */
+/* TCP glue with TCP's hooks for upper-layer protocols. */
 
 #include "mpa_tcp.h"
 
@@ -13,8 +10,6 @@
 #include <net/sock.h>
 #include <net/tcp.h>
 
-/* ---- the end, and the lock ---- */
-
 /* Reset the connection at once, and drop unread octets. Process context. */
 void mpa_tcp_abort(struct sock *sk, int err)
 {
@@ -24,17 +19,16 @@ void mpa_tcp_abort(struct sock *sk, int err)
 	mpa_tcp_consume(sk, mpa_tcp_inq(sk));
 }
 
-/* The peer's port, or 0. Any context. */
+/* Any context. */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	return READ_ONCE(inet_sk(sk)->inet_dport);
 }
 
 /*
- * Take the socket lock for the work item, unless a user holds it, maybe until a
- * page fault is served. In that case set @deferred: release_cb queues the work
- * item. Process context. Return: whether the lock was taken; mpa_tcp_unlock()
- * releases it.
+ * Take the socket lock for the work item, unless a user holds it: a user may
+ * hold it until a page fault is served. If so, return false and set @deferred,
+ * so that release_cb queues the work item. Process context.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
@@ -42,10 +36,7 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 
 	if (!trylock_sock(sk)) {
 		*deferred = true;
-		/*
-		 * The user may have released the lock before it could read
-		 * @deferred.
-		 */
+		/* The user may have released the lock just before. */
 		if (!trylock_sock(sk))
 			return false;
 		*deferred = false;
@@ -56,9 +47,6 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 	return true;
 }
 
-/* ---- memory ---- */
-
-/* Reserve memory for accepted octets. @size: their truesize. */
 void mpa_tcp_force(struct sock *sk, int size)
 {
 	local_bh_disable();
@@ -66,9 +54,7 @@ void mpa_tcp_force(struct sock *sk, int size)
 	local_bh_enable();
 }
 
-/* ---- out of order ---- */
-
-/* Track new out-of-order segments if @on, not those queued. Process context. */
+/* If @on, track out-of-order segments from now on. Process context. */
 void mpa_tcp_ooo_track(struct sock *sk, bool on)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -103,9 +89,7 @@ void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq)
 	}
 }
 
-/* ---- EMSS ---- */
-
-/* EMSS, the effective maximum segment size. Hint. */
+/* Lockless. */
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
 	u32 emss = mpa_tcp_emss_full(sk, mpa_tcp(sk));
@@ -114,39 +98,26 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 	return unit && emss > unit ? emss - emss % unit : emss;
 }
 
-/* Undo mpa_tcp_fit(). Process context. */
 void mpa_tcp_unfit(struct sock *sk)
 {
 	if (tcp_sk(sk)->mss_unit)
 		tcp_set_mss_unit(sk, 1);
 }
 
-/* Round the MSS down to a multiple of @unit. @emss: EMSS so far */
 void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit)
 {
 	tcp_set_mss_unit(sk, unit);
 }
 
-/* ---- segments ---- */
-
-/*
- * Split an skb in the send queue: octets from @len on move to a new one. No
- * effect without memory.
- */
 void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
 	tcp_fragment(sk, TCP_FRAG_IN_WRITE_QUEUE, skb, len, mpa_tcp_emss_now(sk),
 		     GFP_ATOMIC | __GFP_NOWARN);
 }
 
-/**
- * mpa_tcp_push() - let TCP send
- * @sk:		socket
- * @window:	the peer's window
- * @more:	more follows soon: hold a segment that is not full, as with
- *		MSG_MORE
- *
- * Context: process.
+/*
+ * Let TCP send. @more: more octets follow soon, so hold a segment that is not
+ * full. Process context.
  */
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 {
