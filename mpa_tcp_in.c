@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * TCP's internals, the receiving half: walking over TCP's queues, consuming
- * octets.
- */
+/* TCP glue, receiving: walking over TCP's queues, consuming octets. */
 
 #include <linux/highmem.h>
 #include <linux/tcp.h>
@@ -11,11 +8,9 @@
 
 #include "mpa_tcp.h"
 
-/* ---- received octets ---- */
-
 /*
- * mpa_tcp_inq() once a FIN has arrived. FINs take sequence numbers; an skb may
- * contain several FINs.
+ * mpa_tcp_inq() once a FIN has arrived. Each FIN takes a sequence number, and
+ * an skb may contain several FINs.
  */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
@@ -30,22 +25,22 @@ u32 mpa_tcp_inq_done(const struct sock *sk)
 	return (s32)octets > 0 ? octets : 0;
 }
 
-/* Maximum length of received segments. Also without the lock. */
+/* Lockless. */
 u32 mpa_tcp_advmss(const struct sock *sk)
 {
 	return tcp_sk(sk)->advmss;
 }
 
-/* Smoothed round-trip time, in jiffies. */
+/* In jiffies. */
 unsigned long mpa_tcp_rtt(const struct sock *sk)
 {
 	return usecs_to_jiffies(tcp_sk(sk)->srtt_us >> 3);
 }
 
 /*
- * Whether the receive buffer is full: the peer cannot send until octets are consumed.
- * Like tcp_epollin_ready(), but without its test for memory pressure; and a FIN
- * does not count as an octet.
+ * Whether the receive buffer is full: the peer cannot send until octets are
+ * consumed. Unlike tcp_epollin_ready(), ignore memory pressure, and do not
+ * count a FIN as an octet.
  */
 bool mpa_tcp_window_closed(const struct sock *sk)
 {
@@ -57,17 +52,15 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 		inet_csk(sk)->icsk_ack.rcv_mss);
 }
 
-/* Whether the receive queue has used up half of the receive window. */
+/* Whether the rest of the receive window is not larger than the unread octets. */
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
 }
 
-/* ---- urgent data, ACKs ---- */
-
 /*
- * Undo SO_RCVLOWAT: any octet may complete a record. Also without the lock, if
- * no one else can reach the socket.
+ * Undo SO_RCVLOWAT, as any octet may complete a record. The lock is not needed
+ * if nothing else can reach the socket.
  */
 void mpa_tcp_any_octet_counts(struct sock *sk)
 {
@@ -75,10 +68,10 @@ void mpa_tcp_any_octet_counts(struct sock *sk)
 }
 
 /*
- * Treat urgent octets like all others. Otherwise TCP reports POLLPRI, does not
- * use its fast path, and skips an unread urgent octet at copied_seq when
- * another one arrives: tcp_check_urg(). TCP calls sk_data_ready before that can
- * happen. Return: whether there were any.
+ * Treat urgent octets like all others. Otherwise TCP reports POLLPRI, leaves
+ * its fast path, and skips an unread urgent octet at copied_seq when another
+ * one arrives: tcp_check_urg(). TCP calls sk_data_ready before it can skip one.
+ * Return whether there were urgent octets.
  */
 bool mpa_tcp_forget_urgent(struct sock *sk)
 {
@@ -93,15 +86,14 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
 
 /*
  * Set SO_OOBINLINE for a child that is not yet accepted and still has TCP's
- * callbacks. No user sees this: accept(2) calls mpa_tcp_skip_urgent() before it
- * returns. In softirq; no one else can reach the socket.
+ * callbacks. Users never see the flag: accept(2) calls mpa_tcp_skip_urgent()
+ * first. In softirq; nothing else can reach the socket.
  */
 void mpa_tcp_keep_urgent(struct sock *sk)
 {
 	sock_set_flag(sk, SOCK_URGINLINE);
 }
 
-/* Undo mpa_tcp_keep_urgent(). Process context. */
 void mpa_tcp_skip_urgent(struct sock *sk)
 {
 	sock_reset_flag(sk, SOCK_URGINLINE);
@@ -139,9 +131,9 @@ static noinline void mpa_busy_poll(struct sock *sk, bool nonblock,
 #endif
 
 /*
- * Poll the device's queue before sleeping (SO_BUSY_POLL), only once if
- * @nonblock, until @done or, as in TCP, until octets have arrived in order.
- * Process context, socket lock not held.
+ * Busy-poll before sleeping (SO_BUSY_POLL), until @done or, as in TCP, until
+ * octets have arrived in order. If @nonblock, poll once. Process context,
+ * socket lock not held.
  */
 void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 		       bool (*done)(const struct mpa_ctx *ctx),
@@ -155,8 +147,8 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 
 /*
  * Acknowledge octets that have arrived but cannot be read yet. TCP relies on
- * reads to send ACKs: an FPDU longer than the peer's congestion window would
- * wait for the delayed-ACK timer.
+ * reads to send ACKs. If an FPDU is longer than the peer's congestion window,
+ * each ACK would wait for the delayed-ACK timer.
  */
 void mpa_tcp_acknowledge(struct sock *sk)
 {
@@ -168,13 +160,11 @@ void mpa_tcp_acknowledge(struct sock *sk)
 		__tcp_send_ack(sk, tp->rcv_nxt, 0);
 }
 
-/* ---- the octets in a queue ---- */
-
 /*
- * An skb's octets are in several pieces: its linear part, its fragments, then
- * the same for each skb in its fragment list. If an skb in that list has a
- * fragment list itself (reassembled IP fragments may), it counts as one piece,
- * and is walked from its start each time.
+ * An skb's octets are in pieces: its linear part, its fragments, then the same
+ * for each skb in its fragment list. If an skb in that list has a fragment list
+ * itself (reassembled IP fragments), count it as one piece, and walk it from
+ * its start each time.
  */
 static inline bool mpa_piece_nests(const struct mpa_cursor *at)
 {
@@ -243,7 +233,7 @@ static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
 	return 0;
 }
 
-/* Call @fn for @len octets of at->skb from @off on; @off must not be before the cursor. */
+/* Call @fn for @len octets of at->skb from @off, which is not before @at. */
 static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 			       mpa_walk_fn fn, void *arg)
 {
@@ -277,10 +267,10 @@ static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 	return 0;
 }
 
-/* Maximum number of skbs to inspect, as some may be covered by others. */
+/* Maximum number of skbs to inspect: a peer can make many overlap. */
 #define MPA_OOO_COVERED	8
 
-/* The last out-of-order skb that begins at or before @seq, or NULL. */
+/* Return the last out-of-order skb that begins at or before @seq, or NULL. */
 static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 {
 	struct rb_node *node = tcp_sk(sk)->out_of_order_queue.rb_node;
@@ -298,18 +288,14 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
 	return found;
 }
 
-/**
- * mpa_ooo_find() - of the out-of-order skbs with an octet find the one that ends
- * last, or the next skb
- * @sk:		socket
- * @seq:	sequence number of the octet
+/*
+ * Return the out-of-order skb that contains @seq and ends last; or else the
+ * first one that begins after @seq, or NULL.
  *
- * The queue is sorted by the start of skbs, but not by their end: when TCP has
- * coalesced a segment with an skb, it keeps the skbs that this one now covers.
- * A peer can make their number large, so only MPA_OOO_COVERED are inspected.
- * The skb found and those after it have all queued octets from @seq on.
- *
- * Return: the skb; NULL if there is none, nor one that begins after @seq.
+ * The queue is sorted by the start of skbs, but not by their end: when TCP
+ * coalesces a segment with an skb, it keeps the skbs that the merged skb
+ * covers. A peer can make their number large, so only MPA_OOO_COVERED are
+ * inspected, and one that ends later may be missed.
  */
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
@@ -331,8 +317,8 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 }
 
 /*
- * Whether an octet, or a FIN, is in the out-of-order queue. True as well if
- * looking for it would take too long.
+ * Whether an octet, or a FIN, is in the out-of-order queue. Also true if the
+ * search would take too long.
  */
 bool mpa_ooo_holds(struct sock *sk, u32 seq)
 {
@@ -354,17 +340,11 @@ static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)
 	return skb_rb_next(at->skb);
 }
 
-/**
- * mpa_cursor_begin() - set a cursor in the receive or out-of-order queue
- * @at:		filled in; valid until the lock is dropped, or octets are
- *		consumed
- * @sk:		socket
- * @seq:	sequence number of the cursor's octet, which must be unread: in
- *		the receive queue if it is before mpa_tcp_rcv_nxt(), else out of
- *		order
- *
- * This does not walk the receive queue: looking up octets does. In the
- * out-of-order queue @seq is found in the tree.
+/*
+ * Set a cursor to @seq, which must be unread: in the receive queue up to
+ * mpa_tcp_rcv_nxt(), else in the out-of-order queue. The cursor is valid until
+ * the lock is dropped or octets are consumed. Only a lookup of octets walks the
+ * receive queue; the out-of-order queue is searched here.
  */
 void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 {
@@ -377,7 +357,7 @@ void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 		mpa_cursor_enter(at, mpa_ooo_find(sk, seq));
 }
 
-/* Whether two fragments are contiguous: a large folio may be split into one for each 4 KiB. */
+/* Whether fragments are contiguous: a large folio may become several. */
 static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 {
 	return skb_frag_address(next) ==
@@ -386,9 +366,7 @@ static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 	       page_folio(skb_frag_page(frag));
 }
 
-/*
- * Count the contiguous octets from @off of the piece on, until there are @len.
- */
+/* Count contiguous octets, from @off in the piece, until there are @len. */
 static u32 mpa_piece_contiguous(const struct mpa_cursor *at, u32 off, u32 len)
 {
 	const struct skb_shared_info *info = skb_shinfo(at->part);
@@ -404,8 +382,8 @@ static u32 mpa_piece_contiguous(const struct mpa_cursor *at, u32 off, u32 len)
 }
 
 /*
- * Look up the contiguous octets at a cursor, for mpa_cursor_data(). Usually
- * these are many FPDUs, as TCP coalesces fragments of one page. Return: whether
+ * Look up the contiguous octets at a cursor, for mpa_cursor_data(). These are
+ * usually many FPDUs, as TCP coalesces fragments of a page. Return whether
  * there are @len octets.
  */
 bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
@@ -413,7 +391,7 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 	const skb_frag_t *frag;
 	u32 off;
 
-	/* Octets in the stash may be in the queue once more, and differ. */
+	/* The queue may have other copies of octets in the stash. */
 	if (unlikely(at->ordered && before(at->seq, tcp_sk(at->sk)->copied_seq)))
 		return false;
 	for (; at->skb; mpa_cursor_enter(at, mpa_cursor_next_skb(at))) {
@@ -442,17 +420,13 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 	return at->left >= len;
 }
 
-/**
- * mpa_cursor_walk() - call a function for octets of a queue
- * @at:		where they start; moved to their end
- * @len:	number of octets, all of which have arrived
- * @fn:		called for each contiguous piece, in order; it may sleep if the
- *		caller may, but must not drop the lock; nonzero ends the walk
- * @arg:	for @fn
+/*
+ * Call @fn for each contiguous piece of the next @len octets, all of which have
+ * arrived. @fn may sleep if the caller may, but must not drop the lock. Nonzero
+ * from @fn ends the walk. Skbs in the queue may overlap, so positions are
+ * sequence numbers.
  *
- * Skbs in the queue may overlap, so positions are sequence numbers.
- *
- * Return: 0, what @fn returned, or -ENODATA if octets are missing or cannot be
+ * Return 0, what @fn returned, or -ENODATA if octets are missing or cannot be
  * read. After an error @at is not valid.
  */
 int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
@@ -470,7 +444,7 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 	while (len && at->skb) {
 		u32 skip = at->seq - TCP_SKB_CB(at->skb)->seq;
 
-		/* A gap: these octets have not arrived. */
+		/* These octets have not arrived. */
 		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
 			break;
 		if (skip >= at->skb->len) {
@@ -496,16 +470,14 @@ static int mpa_cursor_copy_octets(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Copy @len octets to @to. Return: as mpa_cursor_walk(). */
 int mpa_cursor_copy(struct mpa_cursor *at, u8 *to, u32 len)
 {
 	return mpa_cursor_walk(at, len, mpa_cursor_copy_octets, &to);
 }
 
 /*
- * Remove octets, at most mpa_tcp_inq(), from the receive queue, and open the
- * window. Return: the number of sequence numbers consumed, one more with the
- * FIN.
+ * Consume @len octets, at most mpa_tcp_inq(), and open the window. Return the
+ * number of sequence numbers consumed, including the FIN's.
  */
 u32 mpa_tcp_consume(struct sock *sk, u32 len)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory accounting: octets that MPA holds are charged to the socket's buffers,
- * to the memory of all TCP sockets, and to the socket's memory control group.
- * All functions need process context unless they say otherwise.
+ * TCP glue: memory accounting. Octets that MPA holds are charged to the
+ * socket's buffers, to the memory of all TCP sockets, and to the socket's
+ * memory control group. Process context unless a comment says otherwise.
  */
 
 #include <linux/gfp.h>
@@ -16,9 +16,8 @@
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Reserve memory for accepted octets even beyond any limit, as
- * __sk_mem_schedule() does for full buffers. @size: their truesize. As in
- * softirq, a control group at its limit neither makes this sleep nor calls the
- * OOM killer.
+ * __sk_mem_schedule() does for full buffers. At a control group's limit do not
+ * sleep or call the OOM killer, as in softirq. @size: truesize.
  */
 void mpa_tcp_force(struct sock *sk, int size)
 {
@@ -38,9 +37,9 @@ void mpa_tcp_force(struct sock *sk, int size)
 
 /*
  * Reserve memory for @octets more of a call. At TCP's or the control group's
- * limit this succeeds only if TCP's queues are empty, as no ACK would free
- * memory for the socket. TCP does the same. It also lets a socket fill its send
- * buffer beyond the limit, which here would be a whole record.
+ * limit, succeed only if TCP's queues are empty, as no ACK would free memory
+ * for the socket. TCP does the same. TCP also lets a socket fill its send
+ * buffer beyond the limit: not done here, as a whole record would count.
  */
 bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 {
@@ -50,15 +49,15 @@ bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 	return sk_wmem_schedule(sk, octets) || sk->sk_wmem_queued == out->charged;
 }
 
-/* Return memory that mpa_tcp_reserve() has reserved and that is not charged. */
+/* Return memory that was reserved and not charged. */
 void mpa_tcp_unreserve(struct sock *sk)
 {
 	sk_mem_reclaim(sk);
 }
 
 /*
- * Raise the charge of the buffer to @octets, as TCP charges its own. Return: 0;
- * or -ENOBUFS without memory, with the charge unchanged.
+ * Raise the charge of the buffer to @octets, as TCP charges its own. Return 0;
+ * or -ENOBUFS, with the charge unchanged.
  */
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 {
@@ -76,7 +75,7 @@ int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
 	return 0;
 }
 
-/* Uncharge octets. Socket lock held, or no one else can reach the socket. */
+/* Socket lock held, or nothing else can reach the socket. */
 void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 {
 	if (!out->charged)
@@ -87,8 +86,8 @@ void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 }
 
 /*
- * Turn the charge into a reservation, before TCP gets the octets and charges
- * them itself.
+ * Turn the charge into a reservation: TCP charges the octets again when it gets
+ * them.
  */
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 {
@@ -98,8 +97,8 @@ void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 }
 
 /*
- * Reserve memory for arriving octets, as softirq does: at a control group's
- * limit, do not wait. @size: their truesize.
+ * Reserve memory for arriving octets. As in softirq, do not wait at a control
+ * group's limit. @size: truesize.
  */
 void mpa_tcp_reserve_rx(struct sock *sk, int size)
 {
@@ -113,9 +112,9 @@ void mpa_tcp_reserve_rx(struct sock *sk, int size)
 }
 
 /*
- * Charge memory for octets moved out of the receive queue, which then uncharges
- * its own. So exceed TCP's limit, as TCP does for a segment if its queue is
- * empty: sk_forward_alloc then drops below zero, and the next segment's charge
+ * Charge memory for octets moved out of the receive queue, whose own charge is
+ * then undone. Exceed TCP's limit, as TCP does for a segment if its queue is
+ * empty: sk_forward_alloc drops below zero, and the next segment's charge
  * compensates for that.
  */
 void mpa_tcp_charge_pages(struct sock *sk, u32 size)
@@ -124,7 +123,7 @@ void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 	sk_mem_charge(sk, size);
 }
 
-/* Undo mpa_tcp_charge_pages(). Also in softirq. */
+/* Process context or softirq. */
 void mpa_tcp_uncharge_pages(struct sock *sk, u32 size)
 {
 	sk_mem_uncharge(sk, size);

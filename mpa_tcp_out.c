@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP's internals, the sending half: EMSS, passing octets to TCP, segments. */
+/* TCP glue, sending: EMSS, passing octets to TCP, segments. */
 
 #include <linux/tcp.h>
 #include <net/tcp.h>
 
 #include "mpa_tcp.h"
 
-/* Octets of each segment that the SACK blocks due to the peer occupy. */
+/* Return the octets that SACK blocks for the peer take from each segment. */
 static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 {
 	u32 room = MAX_TCP_OPTION_SPACE + sizeof(struct tcphdr) -
@@ -20,21 +20,21 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
-/* EMSS without SACK blocks, if the MSS were not rounded down. */
+/* Return the EMSS before rounding, without SACK blocks. Lockless. */
 u32 mpa_tcp_path_mss(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	return READ_ONCE(tcp_sk(sk)->mss_cache) + READ_ONCE(tcp->less) -
 	       READ_ONCE(tcp->watch.options);
 }
 
-/* EMSS, if the MSS were not rounded down. Hint. */
+/* Return the EMSS before rounding. Lockless. */
 u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	return mpa_tcp_path_mss(sk, tcp) - mpa_tcp_sack_len(tcp_sk(sk));
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* EMSS, the effective maximum segment size. Hint. */
+/* Return the effective maximum segment size. Lockless. */
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
 	const struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -43,14 +43,14 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 }
 #endif
 
-/* Octets of a data packet's options other than SACK and the usual ones. */
+/* Return the octets of options beyond tcp_header_len and SACK. */
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 {
 	return max_t(int, __tcp_hdrlen(th) - tcp_sk(sk)->tcp_header_len -
 			  mpa_tcp_sack_len(tcp_sk(sk)), 0);
 }
 
-/* EMSS, after checking for a changed path MTU. Process context. */
+/* Check for a changed path MTU. Return the EMSS. Process context. */
 u32 mpa_tcp_emss(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -76,7 +76,7 @@ static void mpa_tcp_lower_mss(struct sock *sk, u32 less)
 
 	if (less == tcp->less)
 		return;
-	/* Skip this if setting IPv6 options has overwritten our part. */
+	/* If IPv6 options were set since, our part of the value is gone. */
 	if (icsk->icsk_ext_hdr_len == tcp->ext_hdr_len)
 		icsk->icsk_ext_hdr_len -= tcp->less;
 	icsk->icsk_ext_hdr_len += less;
@@ -85,34 +85,29 @@ static void mpa_tcp_lower_mss(struct sock *sk, u32 less)
 	icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
-/* Undo mpa_tcp_fit(). Process context. */
 void mpa_tcp_unfit(struct sock *sk)
 {
 	mpa_tcp_lower_mss(sk, 0);
 }
 
-/* Round the MSS down to a multiple of @unit. @emss: EMSS so far */
+/* Round the MSS down to a multiple of @unit. @emss: EMSS before rounding. */
 void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit)
 {
 	mpa_tcp_lower_mss(sk, emss % unit);
-	/* Another limit applies to the MSS, such as half a small window. */
+	/* Another limit applies as well, such as half a small window. */
 	if (mpa_tcp_emss(sk) != emss - emss % unit)
 		mpa_tcp_unfit(sk);
 }
 #endif
 
-/**
- * mpa_tcp_fit() - round the MSS down to a multiple of the FPDUs' length
- * @sk:		socket; TCP must have no octets that it would then cut
- *		differently
- * @unit:	the FPDUs' length; 4 if they differ in length
+/*
+ * Round the MSS down to a multiple of @unit: the FPDUs' length, or 4 if they
+ * differ in length. TCP cuts an skb at multiples of the MSS, so FPDUs of one
+ * length can share an skb, and use TSO, only if the MSS is a multiple of that
+ * length. This costs no segments, as no FPDU would be cut anyway.
  *
- * TCP cuts an skb at multiples of the MSS. FPDUs of one length can share an
- * skb, and so use TSO, only if the MSS is a multiple of that length. The number
- * of segments stays the same, as no FPDU is cut.
- *
- * Context: process, socket lock held.
- * Return: the resulting EMSS.
+ * Context: process, socket lock held. The new MSS must not cut FPDUs that are
+ * already in TCP's queue. Return: the resulting EMSS.
  */
 u32 mpa_tcp_fit(struct sock *sk, u32 unit)
 {
@@ -124,19 +119,17 @@ u32 mpa_tcp_fit(struct sock *sk, u32 unit)
 	return mpa_tcp_emss(sk);
 }
 
-/* Octets that TCP has not sent. */
 u32 mpa_tcp_unsent(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_nxt;
 }
 
-/* Octets that the peer has not acknowledged. */
 u32 mpa_tcp_unacked(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_una;
 }
 
-/* TCP's last skb, if it is unsent and the next octets are appended to it. */
+/* Return TCP's last skb if TCP may append the next octets to it, else NULL. */
 const struct sk_buff *mpa_tcp_tail(const struct sock *sk)
 {
 	const struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -145,8 +138,8 @@ const struct sk_buff *mpa_tcp_tail(const struct sock *sk)
 }
 
 /*
- * Whether the last @len octets in TCP's queue are in our memory, at @data. For
- * a device without fragment support TCP has copied them.
+ * Whether the last @len octets in TCP's queue are in our memory, at @data. TCP
+ * has copied them if the device does not support fragments.
  */
 bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 {
@@ -167,7 +160,7 @@ bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 	return false;
 }
 
-/* Make the next octets start an skb, and with it a segment. */
+/* Make the next octets start an skb, and so a segment. */
 void mpa_tcp_end_segment(struct sock *sk)
 {
 	struct sk_buff *skb = tcp_write_queue_tail(sk);
@@ -177,8 +170,8 @@ void mpa_tcp_end_segment(struct sock *sk)
 }
 
 /*
- * Make a segment start @len octets after @seq, the end of the first unsent skb,
- * which is just being sent.
+ * Make a segment start @len octets after @seq, the end of the skb that TCP is
+ * sending.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -194,7 +187,6 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 	TCP_SKB_CB(skb)->eor = 1;
 }
 
-/* Restore the user's TCP_CORK and TCP_NODELAY. */
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -210,8 +202,8 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Split an skb in the send queue, as tso_fragment() does: octets from @len on
- * move to a new one. No effect without memory, or if a timestamp is requested
- * for one of its octets.
+ * move to a new one. Do nothing without memory, or if the skb has a timestamp
+ * request.
  */
 void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
@@ -232,7 +224,7 @@ void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 	rest->truesize += skb->len - len;
 	skb->truesize -= skb->len - len;
 
-	/* TCP counts their segments when it sends them. */
+	/* TCP counts the segments when it sends the skbs. */
 	tcp_skb_pcount_set(skb, 0);
 	*TCP_SKB_CB(rest) = *cb;
 	TCP_SKB_CB(rest)->seq += len;
@@ -250,13 +242,13 @@ static bool mpa_tcp_beyond(const struct sock *sk, u32 more)
 }
 
 /*
- * TCP also cuts at the edge of the peer's window. Under TCP_CORK it cuts there
- * only at multiples of the MSS; the "push" flag makes it send a last short skb,
- * which corking would hold. Cork only as long as needed: a corked queue costs a
- * segment for each short end. If @hold, without "push", corking holds a segment
- * that is not full; MSG_MORE alone is forgotten with the next ACK.
+ * Cork the socket, unless the user has. TCP also cuts segments at the edge of
+ * the peer's window; corked, it cuts there only at multiples of the MSS.
+ * Corking holds a last short skb; the "push" flag makes TCP send it. Cork only
+ * as long as needed: while corked, each short last skb costs a segment.
  *
- * If the user has corked the socket, TCP does the same.
+ * With @hold, do not set "push": TCP holds a segment that is not full. MSG_MORE
+ * alone would do so only until the next ACK.
  */
 static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window, bool hold)
 {
@@ -270,13 +262,9 @@ static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window, bool hold)
 		tp->nonagle &= ~TCP_NAGLE_PUSH;
 }
 
-/**
- * mpa_tcp_push() - let TCP send when the lock is released
- * @sk:		socket
- * @window:	the peer's window
- * @more:	more follows soon: hold a segment that is not full
- *
- * Context: process.
+/*
+ * Let TCP send when the lock is released. @more: more octets follow soon, so
+ * hold a segment that is not full. Process context.
  */
 void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 {
@@ -304,7 +292,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		mpa_tcp_uncork(sk, window);
 	/*
 	 * TCP has not been called to send, so nothing else arms the window
-	 * probe.
+	 * probe timer.
 	 */
 	if (tcp_send_head(sk))
 		tcp_check_probe_timer(sk);
@@ -317,7 +305,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 }
 #endif
 
-/* Whether there is room in the send buffer, or in TCP's last packet. */
+/* Whether the send buffer or TCP's last packet has room. */
 bool mpa_tcp_writable(struct sock *sk)
 {
 	const struct sk_buff *skb;
@@ -339,8 +327,8 @@ bool mpa_tcp_user_corks(const struct sock *sk, const struct mpa_window *window)
 }
 
 /*
- * Whether there is room; if not, sk_write_space will be called. Process
- * context. Hint.
+ * Whether the send buffer has room. If not, TCP will call sk_write_space.
+ * Lockless, process context.
  */
 bool mpa_tcp_want_writable(struct sock *sk)
 {
@@ -351,7 +339,8 @@ bool mpa_tcp_want_writable(struct sock *sk)
 }
 
 /*
- * Call TCP's sk_write_space without counting the octets of @open (may be NULL).
+ * Call TCP's sk_write_space, not counting the octets of @open (may be NULL) as
+ * queued.
  */
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk))
@@ -363,7 +352,7 @@ void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 	sk_wmem_queued_add(sk, charged);
 }
 
-/* Octets of full segments that TCP sends as one packet (TSO). */
+/* Return the octets of full segments that TCP sends as one packet (TSO). */
 u32 mpa_tcp_packet_max(struct sock *sk)
 {
 	u32 emss = mpa_tcp_emss_now(sk);
@@ -375,8 +364,9 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Maximum number of octets to pass to TCP in one call. A call that fills an skb and
- * continues sends it even if corked, and so would cut it at the window's edge.
+ * Maximum number of octets to pass to TCP in one call. If a call continues
+ * after a full skb, TCP sends that skb even if corked, and cuts it at the
+ * window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
@@ -387,14 +377,14 @@ static u32 mpa_tcp_call_max(struct sock *sk)
 		return goal;
 	if (skb->len < goal)
 		return goal - skb->len;
-	/* The skb is full: make sure that TCP does not add to it. */
+	/* The skb is full: do not let TCP add to it. */
 	if (skb->len % mpa_tcp_emss_now(sk) == 0)
 		mpa_tcp_end_segment(sk);
 	return goal;
 }
 #endif
 
-/* Fragments that an skb may need: some kernels use one for each page. */
+/* Count the fragments of an skb: some kernels use one for each page. */
 u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 {
 #if defined(MPA_HAVE_SENDPAGE) || defined(MPA_HAVE_ULP_HOOKS)
@@ -409,7 +399,7 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 #endif
 }
 
-/* Contiguous octets that fit after @out into an skb with @frags fragments. */
+/* Return the contiguous octets that fit after @out into an skb with @frags. */
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 {
 	u32 max = MPA_SKB_FRAGS;
@@ -425,11 +415,11 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* mpa_tcp_send_accepted() does not need it. */
+/* Without the hooks, mpa_tcp_send_accepted() overrides TCP's checks. */
 #define MSG_COMMITTED	0
 #endif
 
-/* The pages no longer change: no copy is needed for a checksum. */
+/* The pages no longer change, so TCP needs no copy for a checksum. */
 #define MPA_SEND_FLAGS	(MSG_COMMITTED | MSG_DONTWAIT | \
 			 MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
@@ -448,7 +438,6 @@ static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 	while (skip >= frag->bv_len)
 		skip -= frag++->bv_len;
 	left = frag->bv_len - skip;
-	/* Send whole packets, so that each wakes the peer's reader once. */
 	if (left > tcp_sk(sk)->mss_cache)
 		left = min(left, mpa_tcp_call_max(sk));
 	if (left < n || push != MPA_PUSH_ALL)
@@ -505,14 +494,13 @@ static int mpa_tcp_send_all(struct sock *sk, struct mpa_txbuf *out,
 	return 0;
 }
 
-/* The connection still accepts octets. */
 static bool mpa_tcp_can_send(const struct sock *sk)
 {
 	return (1 << sk->sk_state) &
 	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
 }
 
-/* Upper bound of the truesize of the octets' skbs. */
+/* Return an upper bound. */
 static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
@@ -540,9 +528,9 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 }
 #else
 /*
- * TCP refuses octets while an error is pending, and clears it. These octets
- * were accepted before: an error that does not end the connection (IP_RECVERR)
- * must neither block them nor be lost.
+ * TCP refuses octets while an error is pending, and clears the error. These
+ * octets were accepted before: an error that does not end the connection
+ * (IP_RECVERR) must not block them, and must not be lost.
  */
 static int mpa_tcp_save_error(struct sock *sk)
 {
@@ -550,7 +538,7 @@ static int mpa_tcp_save_error(struct sock *sk)
 }
 
 /*
- * Restore the pending error. Return: -EPIPE instead of an error that TCP has
+ * Restore the pending error. Return -EPIPE instead of an error that TCP has
  * cleared.
  */
 static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
@@ -565,9 +553,7 @@ static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 	return err;
 }
 
-/*
- * Whether the octets may not fit: one FPDU may be longer than the send buffer.
- */
+/* Whether the octets might not fit: an FPDU can exceed the send buffer. */
 static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 {
 	return sk->sk_sndbuf - sk->sk_wmem_queued <=
@@ -576,8 +562,8 @@ static bool mpa_tcp_fills(struct sock *sk, const struct mpa_txbuf *out)
 }
 
 /*
- * Pass all octets to TCP. They were accepted before: exceed the send buffer and
- * the limits of memory if necessary.
+ * Pass all octets to TCP. They were accepted before, so exceed the send buffer
+ * and the limits of memory if necessary.
  */
 static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 				  enum mpa_push push)
@@ -601,7 +587,7 @@ static int mpa_tcp_send_unbounded(struct sock *sk, struct mpa_txbuf *out,
 		err = mpa_tcp_send_all(sk, out, push);
 	} while (err == -EAGAIN && out->sent != sent);
 	WRITE_ONCE(tp->notsent_lowat, lowat);
-	/* Keep a smaller value: TCP lowers it under memory pressure. */
+	/* Keep a smaller value: TCP lowers sk_sndbuf under memory pressure. */
 	if (sk->sk_sndbuf > sndbuf)
 		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
 	return err;
@@ -614,8 +600,8 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 	int saved, shut, err;
 
 	/*
-	 * Hold them until mpa_tcp_push(): what TCP sends meanwhile on ACKs must
-	 * not be cut at the window's edge.
+	 * Hold the octets until mpa_tcp_push(), so that TCP does not cut them
+	 * at the window's edge when ACKs arrive.
 	 */
 	if (mpa_tcp_beyond(sk, out->len - out->sent)) {
 		mpa_tcp_cork(sk, window, true);
@@ -626,7 +612,7 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 	}
 	saved = mpa_tcp_save_error(sk);
 	/*
-	 * shutdown(2) has set it before calling this: TCP would accept no
+	 * shutdown(2) has set SEND_SHUTDOWN already, and TCP would accept no
 	 * octets.
 	 */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
@@ -639,22 +625,15 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 }
 #endif
 
-/**
- * mpa_tcp_send() - pass octets to TCP, without waiting
- * @sk:		socket
- * @out:	the octets; @out->sent counts those that TCP has taken and
- *		charged
- * @window:	the peer's window
- * @push:	what TCP does with them
- *
- * If they might not fit, this call ignores the send buffer's size and the
- * limits of memory: the caller checks both before it starts an FPDU. A pending
- * error of the connection is kept for its user.
+/*
+ * Pass octets to TCP, without waiting; @out->sent counts those that TCP has
+ * taken and charged. If they might not fit, ignore the send buffer's size and
+ * the limits of memory: the caller checks both before it starts an FPDU. Keep a
+ * pending error of the connection for the user.
  *
  * Context: process, socket lock held. TCP may process the backlog meanwhile, so
- * the receive queue can change.
- * Return: 0 if TCP has taken all octets, -EPIPE if the connection accepts no
- * more, or -ENOBUFS without memory for an skb.
+ * the receive queue can change. Return: 0 if TCP has taken all octets, -EPIPE
+ * if the connection accepts no more, or -ENOBUFS without memory for an skb.
  */
 int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		 struct mpa_window *window, enum mpa_push push)
@@ -669,7 +648,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out) + PAGE_SIZE);
 	err = mpa_tcp_send_accepted(sk, out, window, &push);
 	window->pushed = push == MPA_PUSH_ALL && !err;
-	/* Release the excess, which would admit the next call. */
+	/* Release the excess, or the next call would use it. */
 	if (tcp_under_memory_pressure(sk))
 		mpa_tcp_unreserve(sk);
 	return err == -EAGAIN ? -ENOBUFS : err;
