@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's internals: the out-of-order queue; how new segments are noticed and
- * found.
+ * TCP glue: the out-of-order queue; how new segments are noticed and found.
  *
  * TCP calls no hook when it queues a segment out of order. Two other calls
- * notice each one soon, with the socket lock held:
+ * notice each segment soon, with the socket lock held:
  *
- * - mpa_tcp_ooo_acked(), when TCP passes the ACK for the first one to IP, at
- *   once. It interrupts other work, so it only queues the work item and sets
+ * - mpa_tcp_ooo_acked(), when TCP passes the ACK for the first one to IP. It
+ *   interrupts other work, so it only queues the work item and sets
  *   SOCK_NOSPACE.
  * - sk_write_space, which TCP calls after each out-of-order segment while
- *   SOCK_NOSPACE is set. It is kept set as long as the queue is not empty. So
- *   an EPOLLET waiter for EPOLLOUT is woken by each such segment, if there is
+ *   SOCK_NOSPACE is set. The flag is kept set as long as the queue is not empty.
+ *   So each such segment also wakes an EPOLLET waiter for EPOLLOUT, if there is
  *   room.
  *
- * Without memory for that ACK, TCP sends it TCP_DELACK_MAX later, and the first
- * segment is noticed then, or when another one arrives.
- *
- * While a user holds the socket lock, segments wait in the backlog until it is
- * released.
+ * Without memory TCP sends the ACK only after TCP_DELACK_MAX. The first segment
+ * is noticed then, or when another one arrives. While a user holds the socket
+ * lock, segments wait in the backlog.
  */
 
 #include <linux/tcp.h>
@@ -29,9 +26,9 @@
 void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
 /*
- * Set the function to call when octets arrive out of order on a socket that
- * mpa_tcp_ooo_track() tracks. It is called with the socket lock held, maybe in
- * softirq, and may only queue work. At module init.
+ * At module init: set the function to call when octets arrive out of order on a
+ * tracked socket. It is called with the socket lock held, maybe in softirq, and
+ * may only queue work.
  */
 void __init mpa_tcp_ooo_init(void (*arrived)(struct sock *sk))
 {
@@ -44,7 +41,7 @@ static bool mpa_ooo_empty(const struct sock *sk)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* Track new out-of-order segments if @on, not those queued. Process context. */
+/* If @on, track out-of-order segments from now on. Process context. */
 void mpa_tcp_ooo_track(struct sock *sk, bool on)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -55,8 +52,9 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 }
 
 /*
- * Make TCP call sk_write_space after the next out-of-order segment; that calls
- * this again. Return: whether this set SOCK_NOSPACE.
+ * Make TCP call sk_write_space after the next out-of-order segment;
+ * sk_write_space calls this function again. Return whether SOCK_NOSPACE was not
+ * yet set.
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
@@ -65,8 +63,8 @@ bool mpa_tcp_ooo_ask(struct sock *sk)
 }
 
 /*
- * Called for each packet passed to IP, to notice new segments. TCP may call it
- * while it queues a segment: it sends an ACK if all SACK blocks are in use.
+ * Notice new segments, for each packet passed to IP. TCP may be queueing a
+ * segment: it sends an ACK if all SACK blocks are in use.
  */
 void mpa_tcp_ooo_acked(struct sock *sk)
 {
@@ -76,7 +74,7 @@ void mpa_tcp_ooo_acked(struct sock *sk)
 }
 #endif
 
-/* Whether segments have arrived out of order since the last call, and some are queued. */
+/* Whether new segments have arrived out of order, and the queue is not empty. */
 bool mpa_tcp_ooo_new(struct sock *sk)
 {
 	u32 arrived = tcp_sk(sk)->rcv_ooopack;
@@ -88,16 +86,15 @@ bool mpa_tcp_ooo_new(struct sock *sk)
 	return !mpa_ooo_empty(sk);
 }
 
-/* The end of an skb's octets. Unlike end_seq, it does not count a FIN. */
+/* Unlike end_seq, do not count a FIN. */
 static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
 {
 	return TCP_SKB_CB(skb)->seq + skb->len;
 }
 
 /*
- * Get the segments of the out-of-order skb that begins at @seq, as they are
- * after trimming by TCP and merging by the driver (GRO). Return: false if no
- * segment is known to begin at @seq.
+ * Get the segments of the out-of-order skb that begins at @seq, after trimming
+ * by TCP and merging by GRO. Return false if no skb begins at @seq.
  */
 bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 			  struct mpa_segments *segments)
@@ -108,9 +105,7 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	if (!skb || TCP_SKB_CB(skb)->seq != seq)
 		return false;
 	shinfo = skb_shinfo(skb);
-	/*
-	 * No headroom: it is from tcp_collapse(), and its segments are unknown.
-	 */
+	/* No headroom: tcp_collapse() has built the skb of unknown segments. */
 	segments->nr = skb_headroom(skb) ? max_t(u32, shinfo->gso_segs, 1) : 0;
 	segments->octets = skb->len;
 	segments->each = 0;
@@ -119,7 +114,7 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	/* From virtio, gso_segs may not be set (SKB_GSO_DODGY). */
 	if (!shinfo->gso_segs)
 		segments->nr = DIV_ROUND_UP(skb->len, shinfo->gso_size);
-	/* After coalescing these rarely agree. */
+	/* After coalescing, the two rarely agree. */
 	if (DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
 		segments->each = shinfo->gso_size;
 	return true;
@@ -140,18 +135,12 @@ static u32 mpa_ooo_before(struct sock *sk, u32 seq, u32 enough)
 	return n;
 }
 
-/**
- * mpa_tcp_ooo_newest() - find the contiguous out-of-order octets that include
- * the newest
- * @sk:		socket
- * @edge:	number of octets to include on either side of these, if present
- * @island:	filled in
- *
- * This is the first SACK block, RFC 2018 section 4. Octets of forgotten blocks
- * may adjoin it, as TCP remembers four. Pruning makes TCP forget all other
- * blocks. The cost does not grow with the queue.
- *
- * Return: false if TCP has forgotten all blocks.
+/*
+ * Find the contiguous out-of-order octets that include the newest: the first
+ * SACK block (RFC 2018 section 4). TCP remembers four blocks, so octets of
+ * forgotten blocks may adjoin it: include up to @edge of them on either side.
+ * Pruning makes TCP forget all other blocks. The cost does not grow with the
+ * queue. Return false if TCP has forgotten all blocks.
  */
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 {
@@ -169,8 +158,8 @@ bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 }
 
 /*
- * The end of the contiguous octets from @seq on, in @skb and those after it; or
- * @seq. Stops at @far or after @max skbs; each one inspected decrements @max.
+ * Return the end of the contiguous octets from @seq, in @skb and later ones; or
+ * @seq. Stop at @far, or after @max skbs; decrement @max for each.
  */
 static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 {
@@ -181,10 +170,7 @@ static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 	return seq;
 }
 
-/*
- * Find the first out-of-order island, in full, that ends after @seq. Return:
- * false if there are none.
- */
+/* Find the first out-of-order island that ends after @seq, or return false. */
 bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 {
 	struct sk_buff *skb = mpa_ooo_find(sk, seq);
@@ -198,13 +184,9 @@ bool mpa_tcp_ooo_next(struct sock *sk, u32 seq, struct mpa_island *island)
 	return true;
 }
 
-/**
- * mpa_tcp_ooo_contiguous() - count contiguous octets out of order
- * @sk:		socket
- * @seq:	sequence number of the first octet
- * @enough:	stop at this number of octets
- * @max:	maximum number of skbs to inspect, as each may have only one octet;
- *		decremented for each
+/*
+ * Count the contiguous out-of-order octets from @seq, up to @enough. Inspect at
+ * most @max skbs, as each may have only one octet; decrement @max for each.
  */
 u32 mpa_tcp_ooo_contiguous(struct sock *sk, u32 seq, u32 enough, u32 *max)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP's internals: which segments start with an FPDU. Each packet is inspected
- * when TCP passes it to IP for the first time. FPDU lengths are read from its
- * octets, so that the counters reflect what is sent.
+ * TCP glue: which segments start with an FPDU. Each packet is inspected when
+ * TCP passes it to IP for the first time. FPDU lengths are read from the
+ * packet, so the counters show what is sent.
  */
 
 #include <linux/mutex.h>
@@ -16,7 +16,7 @@
 #ifndef MPA_HAVE_ULP_HOOKS
 /* icsk_af_ops with a queue_xmit that inspects packets. */
 struct mpa_xmit {
-	const struct inet_connection_sock_af_ops *base;	/* TCP's own operations */
+	const struct inet_connection_sock_af_ops *base;	/* TCP's own */
 	struct inet_connection_sock_af_ops ops;		/* a copy with our queue_xmit */
 };
 
@@ -31,8 +31,8 @@ static mpa_guard_fn mpa_watch_guard __ro_after_init;
 
 /*
  * Set the callbacks, at module init. Both are called with the socket lock held,
- * maybe in softirq: @unaligned for the first segment of a connection that is
- * not aligned, @guard for each segment once FPDUs with a key were sent.
+ * maybe in softirq: @unaligned for a connection's first segment that is not
+ * aligned, @guard for each segment once FPDUs with a key were sent.
  */
 void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 						 enum mpa_cut cut),
@@ -45,11 +45,11 @@ void __init mpa_tcp_watch_init(void (*unaligned)(struct sock *sk,
 /* The payload of a packet, read from its start. */
 struct mpa_payload {
 	const struct sk_buff *skb;
-	u32 seq;		/* sequence number of its first octet */
-	u32 end;		/* sequence number after its last one */
+	u32 seq;		/* of the first octet */
+	u32 end;		/* after the last octet */
 	const u8 *piece;	/* current contiguous octets */
-	u32 from;		/* offset of the first of them in the payload */
-	u32 to;			/* offset after the last one */
+	u32 from;		/* their offset in the payload */
+	u32 to;			/* offset after them */
 	u32 frag;		/* next fragment of @skb */
 };
 
@@ -67,8 +67,8 @@ static u8 mpa_payload_octet(struct mpa_payload *payload, u32 off)
 }
 
 /*
- * Read ULPDU_Length at @off. Return: false if it is cut; its first octet is
- * stored.
+ * Read ULPDU_Length at @off. If the packet has only its first octet, store the
+ * octet and return false.
  */
 static bool mpa_watch_length(struct mpa_watch *watch,
 			     struct mpa_payload *payload, s32 off, u32 *len)
@@ -84,14 +84,14 @@ static bool mpa_watch_length(struct mpa_watch *watch,
 }
 
 /*
- * Advance over an FPDU. Return: false if the packet ends before its length is
+ * Advance over an FPDU. Return false if the packet ends before its length is
  * complete.
  */
 static __always_inline bool
 mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 {
 	const bool marked = watch->marked;
-	/* Negative if the previous packet has ended within the length. */
+	/* Negative if the previous packet ended within the length. */
 	s32 off = watch->fpdu - payload->seq;
 	struct mpa_fpdu fpdu;
 	u32 len;
@@ -101,7 +101,6 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 		if (off >= (s32)(payload->end - payload->seq))
 			return false;
 	}
-	/* Nearly always both octets are in the current piece. */
 	if (off >= (s32)payload->from && off + 1 < (s32)payload->to)
 		len = get_unaligned_be16(payload->piece + off - payload->from);
 	else if (!mpa_watch_length(watch, payload, off, &len))
@@ -120,7 +119,7 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	return true;
 }
 
-/* Advance to the FPDU that begins at @seq or later. Return: whether one begins there. */
+/* Advance to the next FPDU from @seq. Return whether an FPDU begins at @seq. */
 static bool mpa_watch_reach(struct mpa_watch *watch, struct mpa_payload *payload,
 			    u32 seq)
 {
@@ -130,12 +129,12 @@ static bool mpa_watch_reach(struct mpa_watch *watch, struct mpa_payload *payload
 	return watch->fpdu == seq;
 }
 
-/* Find out why a packet ends within an FPDU. */
+/* Return why a packet ends within an FPDU. */
 static noinline enum mpa_cut mpa_watch_why(const struct sock *sk,
 					   const struct mpa_watch *watch,
 					   u32 end)
 {
-	/* While its length is not known, assume that the FPDU fits. */
+	/* While the length is not known, assume that the FPDU fits. */
 	if (watch->cut == MPA_CUT_OVERSIZED ||
 	    (after(watch->fpdu, end) && watch->len > mpa_tcp_emss_now(sk)))
 		return MPA_CUT_OVERSIZED;
@@ -173,9 +172,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 				    seg, unaligned, watch->fpdu - payload->end,
 				    cut ?: watch->cut);
 
-	/*
-	 * Send the rest of that FPDU as a segment, so that the next is aligned.
-	 */
+	/* Send the cut FPDU's rest as a segment, so the next is aligned. */
 	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload->end))
 		mpa_tcp_split(sk, payload->end, watch->fpdu - payload->end);
 
@@ -187,7 +184,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, unaligned, cut);
 }
 
-/* Segments should start with FPDUs, and these have a length field. */
+/* Whether segments should start with FPDUs that have a length field. */
 static bool mpa_watch_counts(const struct mpa_watch *watch)
 {
 	return !mpa_alt_exists() || watch->framing == MPA_FRAMING_MPA ||
@@ -195,25 +192,20 @@ static bool mpa_watch_counts(const struct mpa_watch *watch)
 	       before(watch->seq, watch->end);
 }
 
-/*
- * ---- TUF with a key: segments that a receiver could mistake for an FPDU ----
- */
-
-/* How a segment begins. @at: a copy of the watch. */
+/* @at: a copy of the watch. */
 static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 					struct mpa_payload *payload, u32 start)
 {
-	/* The segment's first octet was sent before, or is not framed. */
 	if (!mpa_watch_counts(at) || before(start, at->seq))
 		return MPA_BEGINS_UNKNOWN;
 	return mpa_watch_reach(at, payload, start) ? MPA_BEGINS_FPDU :
 						     MPA_BEGINS_ELSEWHERE;
 }
 
-/* RFC 5925; the kernel has a name for it since 6.7. */
+/* RFC 5925; the kernel has TCPOPT_AO since 6.7. */
 #define MPA_TCPOPT_AO	29
 
-/* A signature covers all octets, and cannot be recomputed here. */
+/* Whether a signature covers the packet: it cannot be recomputed here. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
 	const u8 *end = (const u8 *)th + __tcp_hdrlen(th);
@@ -231,9 +223,7 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 	return false;
 }
 
-/*
- * Inspect the segments of a packet. Return: the number of its octets to send.
- */
+/* Guard the segments of a packet. Return the number of its octets to send. */
 static noinline u32
 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		   const struct mpa_payload *payload, u32 seg)
@@ -249,7 +239,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 	/* Device memory cannot be read, but contains no FPDUs. */
 	if (!skb_frags_readable(skb))
 		return len;
-	/* If it is signed, or its checksum was computed already, it cannot be shortened. */
+	/* A packet with a signature or a full checksum cannot be shortened. */
 	fixed = skb->ip_summed != CHECKSUM_PARTIAL ||
 		mpa_watch_signed((const struct tcphdr *)skb->data);
 	for (off = 0; off + MPA_ANY_HEAD_LEN <= len; off += seg) {
@@ -266,7 +256,7 @@ mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 
 /*
  * Trim a packet to its first @len octets. TCP handles the rest, even a FIN, as
- * lost on the path. Return: false without memory: do not send it.
+ * lost on the path. Return false without memory: do not send the packet.
  */
 static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 {
@@ -278,7 +268,7 @@ static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 		return false;
 	th = (struct tcphdr *)skb->data;
 	th->fin = 0;
-	/* @check has only the checksum of the pseudo header. */
+	/* @check covers only the pseudo header. */
 	inet_proto_csum_replace4(&th->check, skb, htonl(old_len), htonl(new_len),
 				 true);
 	shinfo = skb_shinfo(skb);
@@ -291,7 +281,7 @@ static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 }
 
 /*
- * Inspect a packet to be sent. Return: false if it must not be sent. Context:
+ * Inspect a packet to be sent. Return false if it must not be sent. Context:
  * socket lock held, maybe in softirq.
  */
 static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
@@ -323,7 +313,7 @@ static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
 	return likely(leaves == len) || mpa_watch_trim(skb, leaves);
 }
 
-/* Nothing that was framed is sent again. */
+/* Framed octets will not be sent again. */
 static void mpa_watch_forget(struct mpa_watch *watch)
 {
 	watch->guarded = false;
@@ -350,7 +340,6 @@ static void mpa_watch_hook(struct sock *sk, bool framed)
 	tcp_set_mss_unit(sk, framed);
 }
 
-/* Undo mpa_tcp_watch(). Process context. */
 void mpa_tcp_unwatch(struct sock *sk)
 {
 	mpa_tcp(sk)->watched = false;
@@ -383,7 +372,7 @@ static void mpa_watch_hook(struct sock *sk, bool framed)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_xmit *xmit;
 
-	/* It is installed already if framing was on before. */
+	/* Already installed if framing was on before. */
 	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
 		return;
 	mutex_lock(&mpa_xmits_lock);
@@ -405,7 +394,6 @@ static void mpa_watch_hook(struct sock *sk, bool framed)
 		pr_warn_once("sockets of a kind whose segments are not counted\n");
 }
 
-/* Undo mpa_tcp_watch(). Process context. */
 void mpa_tcp_unwatch(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -439,8 +427,8 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 }
 
 /*
- * Octets passed to TCP from now on are not framed. Framed octets are still
- * inspected when sent, even again, and ACKs are noticed. Process context.
+ * Octets passed to TCP from now on are not framed. Still inspect framed octets
+ * when TCP sends them, even again, and notice ACKs. Process context.
  */
 void mpa_tcp_watch_plain(struct sock *sk)
 {
