@@ -105,7 +105,7 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	if (!skb || TCP_SKB_CB(skb)->seq != seq)
 		return false;
 	shinfo = skb_shinfo(skb);
-	/* No headroom: tcp_collapse() has built the skb of unknown segments. */
+	/* No headroom: tcp_collapse() has built the skb from unknown segments. */
 	segments->nr = skb_headroom(skb) ? max_t(u32, shinfo->gso_segs, 1) : 0;
 	segments->octets = skb->len;
 	segments->each = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How the octets of a call are divided into FPDUs, and which of these TCP gets
- * at once. mpa_tx_sendmsg.c waits for room and memory.
+ * Divide the octets of a call into FPDUs, and pass these to TCP.
+ * mpa_tx_sendmsg.c waits for room and memory.
  *
  * An FPDU is complete before TCP gets its first octet, and the socket lock is
- * held throughout: after a fault, a signal or a failed allocation none of its
+ * held meanwhile. So after a fault, a signal or a failed allocation none of its
  * octets are on the wire, and records of several threads never mix. Between
  * calls the socket keeps either the octets of one ULPDU that MSG_MORE has left
  * open, or the complete FPDUs of a batch.
@@ -22,9 +22,7 @@
 /* Number of FPDUs of one length after which more are expected. */
 #define MPA_SAME_MIN		16
 
-/* ---- startup, and before the first record ---- */
-
-/* Allocate the buffer if there is none. Return: 0, or -ENOBUFS. */
+/* Return 0, or -ENOBUFS. */
 int mpa_tx_alloc_out(struct mpa_ctx *ctx)
 {
 	struct mpa_txbuf *out;
@@ -35,7 +33,7 @@ int mpa_tx_alloc_out(struct mpa_ctx *ctx)
 	if (!out)
 		return -ENOBUFS;
 	out->split = MPA_SPLIT_NOT;
-	/* For mpa_show_conn(). */
+	/* mpa_show_conn() reads @out without the lock. */
 	smp_store_release(&ctx->tx.out, out);
 	return 0;
 }
@@ -44,20 +42,13 @@ static void mpa_tx_free_out(struct mpa_tx *tx)
 {
 	struct mpa_txbuf *out = tx->out;
 
-	/* mpa_show_conn() may be reading it. */
+	/* mpa_show_conn() may be reading the buffer. */
 	WRITE_ONCE(tx->out, NULL);
 	if (out)
 		kfree_rcu(out, rcu);
 }
 
-/**
- * mpa_tx_frame() - send a startup frame
- * @ctx:	the context
- * @frame:	its octets
- * @len:	how many
- *
- * Return: 0, or a negative errno if none of it was sent.
- */
+/* Send a startup frame. Return 0, or a negative errno if no octet was sent. */
 int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 {
 	struct page_frag *page = sk_page_frag(ctx->sk);
@@ -67,9 +58,7 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 
 	if (mpa_tx_alloc_out(ctx))
 		return err;
-	/*
-	 * Contiguous and in a separate skb, so TCP takes all of it or nothing.
-	 */
+	/* Contiguous and in a separate skb: TCP takes all of it or nothing. */
 	p = mpa_txbuf_span(ctx, page, len);
 	if (p) {
 		memcpy(p, frame, len);
@@ -83,12 +72,10 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 	return err;
 }
 
-/**
- * mpa_tx_rtr() - send the zero-length FPDU of RFC 6581 section 9.2
- * @ctx:	the context, with @ctx->tx.rtr_due set
- *
- * It has to be the first FPDU: the user may send only after it. Without memory
- * the work item retries.
+/*
+ * Send the zero-length FPDU of RFC 6581 section 9.2. It has to be the first
+ * FPDU, so the user may send only afterwards. Without memory the work item
+ * retries.
  */
 void mpa_tx_rtr(struct mpa_ctx *ctx)
 {
@@ -111,8 +98,6 @@ void mpa_tx_rtr(struct mpa_ctx *ctx)
 	mpa_open_sending(ctx);
 }
 
-/* ---- dividing octets into FPDUs ---- */
-
 static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
 {
 	struct mpa_fpdu fpdu;
@@ -121,12 +106,9 @@ static u32 mpa_tx_fpdu_len(const struct mpa_tx *tx, u32 ulpdu_len)
 	return fpdu.len;
 }
 
-/**
- * mpa_tx_mulpdu() - the current maximum ULPDU (section 4.5)
- * @ctx:	the context
- * @emss:	set to EMSS if not NULL
- *
- * Both values apply once the peer has acknowledged all that TCP has sent.
+/*
+ * Return MULPDU (section 4.5), and set @emss to EMSS if not NULL. Both apply
+ * once the peer has acknowledged all that TCP has sent.
  */
 u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 {
@@ -149,11 +131,9 @@ u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 				  mpa_tcp_emss_full(ctx->sk, &ctx->tcp));
 }
 
-/**
- * mpa_tx_acked() - the stream position that the peer has acknowledged
- * @ctx:	the context
- *
- * Context: any, socket lock held.
+/*
+ * Return the stream position that the peer has acknowledged. Context: any,
+ * socket lock held.
  */
 u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 {
@@ -162,7 +142,7 @@ u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 	return ctx->tx.out ? acked - ctx->tx.out->len : acked;
 }
 
-/* Length of the next ULPDU of a call that sends several. */
+/* Return the length of the next ULPDU of a call that sends several. */
 static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			 const struct mpa_slot *slot)
 {
@@ -180,7 +160,7 @@ static u32 mpa_tx_target(const struct mpa_tx *tx, const struct mpa_tx_call *call
 	return max_t(u32, fill, MPA_MULPDU_MIN);
 }
 
-/* The length of the longest of this call's FPDUs. */
+/* Return the length of the longest of this call's FPDUs. */
 static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 			    const struct mpa_tx_call *call, u32 emss)
 {
@@ -195,7 +175,7 @@ static u32 mpa_tx_usual_len(const struct mpa_tx *tx,
 	return mpa_tx_fpdu_len(tx, min_t(size_t, left, MPA_ULPDU_MAX));
 }
 
-/* Return: the unit to which the MSS should be rounded for this call's FPDUs. */
+/* Return the unit of which the MSS should be a multiple for this call. */
 static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 full)
 {
@@ -211,10 +191,7 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 		return 4;
 	if (full > MPA_FPDU_MAX)
 		return len;
-	/*
-	 * There are many FPDUs of one length, in this call or unsent in TCP's
-	 * queue.
-	 */
+	/* Many FPDUs have this length, in this call or in TCP's queue. */
 	if (call->segment > 0 &&
 	    call->size - call->done >= 2 * (size_t)call->segment)
 		return len;
@@ -226,10 +203,10 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 }
 
 /*
- * Round the MSS to the length of the FPDUs, unless TCP has unsent octets that
- * it would then cut differently: packets of several segments, or segments
- * longer than the new MSS. In that case a later call retries. Until then each
- * segment is a separate skb, and an FPDU longer than the MSS is cut.
+ * Round the MSS to the length of the FPDUs, unless the new MSS would cut TCP's
+ * unsent octets differently: packets of several segments, or longer segments.
+ * In that case a later call retries. Until then each segment is a separate skb,
+ * and an FPDU longer than the MSS is cut.
  */
 static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       u32 *emss)
@@ -252,7 +229,7 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	tx->fit_emss = *emss;
 }
 
-/* Report a MULPDU that changed with the path; SACK blocks do not count. */
+/* Report a MULPDU that changed with the path, not with SACK blocks. */
 static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
 	u16 mss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
@@ -264,7 +241,7 @@ static void mpa_tx_note_path(struct mpa_ctx *ctx)
 	ctx->tx.mss_reported = mss;
 }
 
-/* Find the place of the next FPDU: after queued ones, or after TCP's last. */
+/* Find the place of the next FPDU: after queued ones, or after TCP's octets. */
 static void mpa_tx_begin_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call)
 {
 	u32 emss;
@@ -282,13 +259,12 @@ static void mpa_tx_begin_build(struct mpa_ctx *ctx, const struct mpa_tx_call *ca
 		ctx->tx.slot.packet = mpa_tcp_packet_max(ctx->sk);
 }
 
-/* The maximum number of fragments that an FPDU needs. */
 static u32 mpa_tx_frags(u32 len)
 {
 	return len / PAGE_SIZE + 2;
 }
 
-/* The number of FPDUs as long as @fpdu to build at once. */
+/* Return the number of FPDUs of @fpdu's length to build at once. */
 static u32 mpa_tx_run(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		      const struct mpa_fpdu *fpdu, u32 budget)
 {
@@ -302,16 +278,16 @@ static u32 mpa_tx_run(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	if (slot->emss != len &&
 	    (!call->segment || !(tx->options & BIT(MPA_PACKING))))
 		return 1;
-	/* With markers, FPDUs of equal ULPDUs differ in length. */
+	/* With markers, the FPDUs of equal ULPDUs differ in length. */
 	if (call->segment && (tx->format.marked ||
 			      call->segment != fpdu->ulpdu_len))
 		return 1;
-	/* The last one may exceed the budget. */
+	/* The last FPDU may exceed the budget. */
 	return min(budget - begin + len - 1,
 		   mpa_tcp_frag_room(tx->out, slot->frags)) / len ?: 1;
 }
 
-/* Octets of the call for its next ULPDU. @ends: the last one ends the ULPDU. */
+/* Count the call's octets for the next ULPDU. @ends: the last one ends it. */
 static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			  const struct mpa_slot *slot, bool *ends)
 {
@@ -338,8 +314,8 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 }
 
 /*
- * Choose where an FPDU goes so that segments start with one.
- * Return: false if the FPDUs built so far have to be passed to TCP first.
+ * Choose where an FPDU goes so that segments start with one. Return false if
+ * TCP first has to get the FPDUs built so far.
  */
 static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu)
 {
@@ -366,7 +342,7 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu)
 	return true;
 }
 
-/* Whether the FPDU is longer than a segment, and the user has not allowed that. */
+/* Whether an FPDU is longer than a segment, and MPA_OVERSIZE is off. */
 static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			     const struct mpa_fpdu *fpdu)
 {
@@ -377,7 +353,7 @@ static bool mpa_tx_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	       fpdu->ulpdu_len > mpa_tx_mulpdu(ctx, NULL);
 }
 
-/* Keep @n octets of a ULPDU that does not end with them. Return: as mpa_build(). */
+/* Keep @n octets of a ULPDU that continues later. Return: as mpa_build(). */
 static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
 	gfp_t gfp = ctx->sk->sk_allocation | __GFP_NOWARN;
@@ -387,7 +363,7 @@ static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	int ret = n;
 
 	if (room > out->open_room) {
-		/* kvmalloc() would round more than a page up. */
+		/* Above a page, kvmalloc() would round up. */
 		u8 *open = room > PAGE_SIZE ? __vmalloc(room, gfp) : kmalloc(room, gfp);
 
 		if (open && !mpa_tcp_charge(ctx->sk, out, room)) {
@@ -409,9 +385,8 @@ static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 }
 
 /*
- * Build FPDUs of about @budget octets to pass to TCP at once. Return: 0, maybe
- * with FPDUs that have to be passed to TCP before the next one; or a negative
- * errno.
+ * Build FPDUs of about @budget octets. Return 0, or a negative errno. In
+ * either case the caller passes the FPDUs built so far to TCP.
  */
 static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budget)
 {
@@ -463,7 +438,7 @@ static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budge
 	return 0;
 }
 
-/* Octets of the call that are taken next, about @budget. */
+/* Return the octets of the call to take next, about @budget. */
 static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 {
 	size_t left = call->size - call->done;
@@ -474,16 +449,11 @@ static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 	return min_t(size_t, left, max_t(int, call->segment, budget));
 }
 
-/**
- * mpa_tx_build_and_send() - build FPDUs and pass them to TCP
- * @ctx:	the context, with a buffer
- * @call:	what to send; @call->done is updated
- *
- * Segments start with an FPDU, except within one longer than a segment. FPDUs
- * of a batch may be queued until more of it follow.
- *
- * Return: 0 if the call has made progress, -ENOBUFS, -EMSGSIZE, -EFAULT, or the
- * error of the connection.
+/*
+ * Build FPDUs and pass them to TCP; update @call->done. Segments start with an
+ * FPDU, except within an FPDU longer than a segment. FPDUs of a batch may be
+ * queued until more of it follow. Return 0 if the call has made progress,
+ * -ENOBUFS, -EMSGSIZE, -EFAULT or -EPIPE.
  */
 int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 {
@@ -493,10 +463,7 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	int err;
 
 	mpa_tx_begin_build(ctx, call);
-	/*
-	 * Limit a call to one packet, as a second would be short. As in TCP,
-	 * exceed sk_sndbuf.
-	 */
+	/* One packet: a second would be short. As in TCP, exceed sk_sndbuf. */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
 	if (!mpa_tcp_reserve(ctx->sk, out, mpa_tx_need(call, budget)))
 		return -ENOBUFS;
@@ -512,10 +479,7 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		mpa_tx_queue_batch(ctx);
 		return 0;
 	}
-	/*
-	 * Send complete FPDUs even after an error, which the next call returns
-	 * again.
-	 */
+	/* Send complete FPDUs; the next call returns an error again. */
 	if (call->done == call->size && !call->more)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
@@ -526,14 +490,9 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	return err;
 }
 
-/* ---- the user's options ---- */
-
-/**
- * mpa_tx_restore_options() - restore TCP's options to the user's values
- * @ctx:	the context
- * @mss:	restore the MSS, too
- *
- * Context: process, socket lock not held.
+/*
+ * Restore the user's values of TCP's options, and with @mss the MSS. Context:
+ * process, socket lock not held.
  */
 void mpa_tx_restore_options(struct mpa_ctx *ctx, bool mss)
 {
@@ -558,15 +517,10 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 	release_sock(ctx->sk);
 }
 
-/* ---- begin and end ---- */
-
-/**
- * mpa_tx_reset() - drop all state of an earlier startup or connection
- * @ctx:	the context
- *
- * The socket may have been disconnected and connected again since.
- *
- * Context: process, socket lock held; or no one else can reach @ctx.
+/*
+ * Drop all state of an earlier startup or connection: the socket may have been
+ * connected again. Context: process, socket lock held; or nothing else can
+ * reach @ctx.
  */
 void mpa_tx_reset(struct mpa_ctx *ctx)
 {
@@ -585,13 +539,10 @@ void mpa_tx_begin(struct mpa_ctx *ctx)
 	mpa_tcp_watch(ctx->sk, &ctx->tx.format);
 }
 
-/**
- * mpa_tx_drop() - drop octets not yet passed to TCP
- * @ctx:	the context
- *
- * They are charged to the socket: call this before TCP destroys it.
- *
- * Context: process, socket lock held; or no one else can reach @ctx.
+/*
+ * Drop octets not yet passed to TCP. They are charged to the socket: call this
+ * before TCP destroys the socket. Context: process, socket lock held; or
+ * nothing else can reach @ctx.
  */
 void mpa_tx_drop(struct mpa_ctx *ctx)
 {
@@ -603,7 +554,7 @@ void mpa_tx_drop(struct mpa_ctx *ctx)
 		mpa_pack_forget(ctx);
 }
 
-/* Free the send state's memory. No one else can reach @ctx. */
+/* Nothing else can reach @ctx. */
 void mpa_tx_free(struct mpa_ctx *ctx)
 {
 	if (ctx->tx.out)

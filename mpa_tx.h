@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Engine (layer 2): sending. mpa_tx.c divides octets into FPDUs. These are built
- * in a buffer (mpa_tx_build.c), laid out such that segments start with them, and
- * passed to TCP at once or later (mpa_tx_queue.c).
+ * Engine (layer 2): sending. mpa_tx.c divides octets into FPDUs, and
+ * mpa_tx_build.c builds these in a buffer. mpa_tx_queue.c makes segments start
+ * with an FPDU, and passes FPDUs to TCP at once or later.
  *
  * Unless its comment has a "Context:", a function that takes a context is
  * called in process context with the socket lock held.
@@ -22,61 +22,59 @@ struct msghdr;
 
 /* Where the next FPDU goes. Lengths are in octets. */
 struct mpa_slot {
-	u32	emss;	/* of a segment */
+	u32	emss;	/* of a full segment */
 	u32	packet;	/* of full segments that TCP sends as one packet */
-	u32	begun;	/* initially in the last segment of TCP's queue */
-	u32	used;	/* in the last FPDU's segment; 0: start one */
+	u32	begun;	/* in TCP's last segment, before the FPDUs in the buffer */
+	u32	used;	/* in the last FPDU's segment; 0: start a segment */
 	u32	frags;	/* fragments of that segment's skb */
 	bool	end;	/* TCP must start a segment with the next FPDU */
 };
 
-/* Send state; "user" marks what a socket option sets */
 struct mpa_tx {
 	struct mpa_format	format;
-	bool			ended;		/* poll: no more will be sent */
+	bool			ended;		/* for poll(2): no more will be sent */
 	u16			options;	/* BIT(MPA_PACKING), BIT(MPA_OVERSIZE) */
 	bool			seq_known : 1;	/* @seq is valid */
 	bool			rtr_due : 1;	/* see mpa_tx_rtr() */
-	bool			starved;	/* poll: no memory for a call */
-	int			segment;	/* user: MPA_SEGMENT */
-	u32			seq;		/* after the octets passed to TCP */
-	u32			pos;		/* of the next FPDU */
-	u16			pos_high;	/* upper bits of the position */
+	bool			starved;	/* for poll(2): no memory for a call */
+	int			segment;	/* the user's MPA_SEGMENT */
+	u32			seq;		/* sequence number after the octets passed to TCP */
+	u32			pos;		/* stream position of the next FPDU */
+	u16			pos_high;	/* upper bits of @pos */
 	u16			mss_reported;	/* last path MSS reported */
-	u32			ulpdu_len;	/* poll: octets of the open ULPDU, or 0 */
-	u32			largest;	/* of the FPDUs in @out */
+	u32			ulpdu_len;	/* for poll(2): octets of the open ULPDU, or 0 */
+	u32			largest;	/* octets of the longest FPDU in @out */
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* consecutive FPDUs of @same_len */
-	u32			tail_used;	/* of TCP's last segment */
-	u32			tail_emss;	/* of its layout; 0: its last FPDU is larger */
+	u32			tail_used;	/* octets in TCP's last segment */
+	u32			tail_emss;	/* EMSS of its layout; 0: an oversized FPDU is last */
 	/*
-	 * The open ULPDU, or FPDUs not yet passed to TCP, between calls those of
-	 * a batch; allocated for the first one.
+	 * The open ULPDU, or FPDUs not yet passed to TCP: between calls, those
+	 * of a batch. Allocated for the first ULPDU.
 	 */
 	struct mpa_txbuf	*out;
-	struct mpa_slot		slot;		/* of those in @out */
-	u32			fit_unit;	/* of mpa_tcp_fit() */
+	struct mpa_slot		slot;		/* for the FPDUs in @out */
+	u32			fit_unit;	/* @unit of the last mpa_tcp_fit() */
 	u32			fit_emss;	/* its result */
-	u32			fit_end;	/* of what a new MSS would cut differently */
+	u32			fit_end;	/* end of what a new MSS would cut differently */
 	struct mpa_window	window;
 	u64			ulpdus;		/* counters for MPA_INFO */
 	u64			octets;
 	u64			markers;
 };
 
-/* The state of one send call */
 struct mpa_tx_call {
 	struct msghdr	*msg;
 	size_t		size;
 	size_t		done;		/* octets of @size already in FPDUs */
-	int		segment;	/* of a ULPDU, or MPA_SEGMENT_* */
-	/* Octets before those of a ULPDU, not counted in @size and @done. */
+	int		segment;	/* octets of a ULPDU, or MPA_SEGMENT_* */
+	/* Octets before a ULPDU's own, not counted in @size and @done. */
 	struct kvec	header;
 	/* With MPA_SEGMENT_FILL: writes @header for each ULPDU; or NULL. */
 	const struct mpa_headers *headers;
-	bool		ends;		/* its last octet ends a ULPDU */
+	bool		ends;		/* the last octet ends a ULPDU */
 	bool		more;		/* more ULPDUs follow soon */
-	bool		keep;		/* TCP may hold the octets until these follow */
+	bool		keep;		/* TCP may hold the octets until more follow */
 	long		timeo;		/* jiffies left */
 };
 
@@ -85,13 +83,13 @@ static inline bool mpa_tx_open(const struct mpa_tx *tx)
 	return READ_ONCE(tx->ulpdu_len) > 0;
 }
 
-/* FPDUs wait for more of a batch; the work item ends this wait. */
+/* Whether FPDUs wait in @out for more of a batch: the work item ends this. */
 static inline bool mpa_tx_queued(const struct mpa_tx *tx)
 {
 	return tx->out && tx->out->len;
 }
 
-/* The octets that precede those of a call in its next ULPDU. */
+/* Return the octets that precede those of the call in its next ULPDU. */
 static inline struct kvec mpa_tx_header(const struct mpa_tx *tx,
 					const struct mpa_tx_call *call)
 {
@@ -100,13 +98,13 @@ static inline struct kvec mpa_tx_header(const struct mpa_tx *tx,
 	return call->header;
 }
 
-/* FPDUs wait for more of a batch, in @out or in TCP. */
+/* Whether FPDUs wait for more of a batch, in @out or in TCP. */
 static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
 {
 	return tx->window.more || mpa_tx_queued(tx);
 }
 
-/* Whether an FPDU of @len octets fits into the segment, or starts one. */
+/* Whether an FPDU of @len octets fits into the segment, or starts a new one. */
 static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 {
 	const struct mpa_slot *slot = &tx->slot;
@@ -117,7 +115,7 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	       len <= slot->emss - slot->used;
 }
 
-/* Find octet @at. @run: the number of contiguous octets from it on */
+/* Find octet @at. @run: the number of contiguous octets from there */
 static inline const u8 *
 mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 {
@@ -129,13 +127,13 @@ mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 	return page_address(frag->bv_page) + frag->bv_offset + at;
 }
 
-/* The 64-bit stream position of the next FPDU. */
+/* Return the 64-bit stream position of the next FPDU. */
 static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
 {
 	return (u64)tx->pos_high << 32 | tx->pos;
 }
 
-/* The same, given a position @near less than 2^32 octets before it. */
+/* As above, given a position @near less than 2^32 octets before. */
 static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 {
 	return near + (u32)(tx->pos - (u32)near);
