@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Building FPDUs in a buffer of page fragments: each octet of a ULPDU is copied
- * once, to its position between header, markers and trailer. RFC 5044 section 4.
+ * Build FPDUs in a buffer of page fragments: RFC 5044 section 4. Each octet of
+ * a ULPDU is copied once, to its place between header, markers and trailer.
  */
 
 #include <linux/mm.h>
@@ -10,8 +10,6 @@
 
 #include "mpa.h"
 #include "mpa_pages.h"
-
-/* ---- the buffer ---- */
 
 /* Drop the octets from @len on. */
 static void mpa_txbuf_cut(struct mpa_txbuf *out, u32 len)
@@ -48,9 +46,9 @@ void mpa_txbuf_reset(struct mpa_txbuf *out)
 }
 
 /*
- * Align the destination of ULPDU copies (FPDUs themselves are multiples of 4
- * octets): a ULPDU, or its part after a marker, begins at a multiple of 8, or
- * of 4 if the page is in use already.
+ * Return the next FPDU's offset in the page, which aligns the copies of ULPDUs:
+ * a ULPDU, or its part after a marker, begins at a multiple of 8, or of 4 if
+ * the page is in use already.
  */
 static __always_inline u32
 mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
@@ -64,14 +62,9 @@ mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 	return page->offset + (want - page->offset) % unit;
 }
 
-/**
- * mpa_txbuf_span() - find contiguous memory for octets
- * @ctx:	the context
- * @page:	the task's page fragment
- * @len:	octets; mpa_txbuf_commit() adds them
- *
- * Return: where to write them, or NULL if that would waste memory, or without
- * memory.
+/*
+ * Find memory for @len contiguous octets; mpa_txbuf_commit() adds them. Return
+ * NULL without memory, or if the rest of a page would be wasted.
  */
 u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 {
@@ -88,14 +81,10 @@ u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 	return page_address(page->page) + offset;
 }
 
-/**
- * mpa_txbuf_commit() - add the octets written at mpa_txbuf_span()
- * @out:	the buffer
- * @page:	as for mpa_txbuf_span()
- * @len:	as for mpa_txbuf_span()
- *
- * Context: process, socket lock held since mpa_txbuf_span().
- * Return: 0, or -EMSGSIZE if there are too many fragments.
+/*
+ * Add the @len octets written at mpa_txbuf_span(). Return -EMSGSIZE if there
+ * are too many fragments. Context: process, socket lock held since
+ * mpa_txbuf_span().
  */
 int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len)
 {
@@ -116,9 +105,7 @@ int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len)
 	return 0;
 }
 
-/* ---- where octets come from ---- */
-
-/* @header, then @user if contiguous user memory, else @iter. */
+/* Octets of @header, then of @user if not NULL, else of @iter. */
 struct mpa_build_source {
 	struct kvec header;
 	const void __user *user;
@@ -141,7 +128,7 @@ static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 	return true;
 }
 
-/* mpa_build_get(), preceded by what is left of the header. */
+/* As mpa_build_get(), after the octets left in the header. */
 static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 {
 	struct mpa_build_source *from = arg;
@@ -153,8 +140,6 @@ static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 	header->iov_len -= got;
 	return n == got || mpa_build_get(from, to + got, n - got);
 }
-
-/* ---- FPDUs in contiguous memory ---- */
 
 /* Write the CRC fields of @nr contiguous FPDUs of @len octets. */
 static void mpa_build_seal(const struct mpa_tx *tx, u8 *p, u32 len, u32 nr)
@@ -178,7 +163,6 @@ mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
 	return mpa_fpdu_write(fpdu, p, mpa_build_get, from);
 }
 
-/* What was built */
 struct mpa_built {
 	u32 fpdus;
 	u32 octets;	/* of the call */
@@ -186,9 +170,9 @@ struct mpa_built {
 };
 
 /*
- * Build up to @max FPDUs of the length of @fpdu, the first, from up to @left
- * octets of the call. CRCs are computed for a few FPDUs at a time, while these
- * are in the L1 cache, and over the copy, as a user may write to the original
+ * Build up to @max FPDUs of the length of the first, @fpdu, from up to @left
+ * octets of the call. Compute CRCs for a few FPDUs at a time, while these are
+ * in the L1 cache; and over the copy, as a user may write to the original
  * meanwhile.
  */
 static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
@@ -199,7 +183,7 @@ static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	u32 len = fpdu->len, parallel = mpa_crc_parallel(len), open = 0, n;
 	u32 ulpdu_len = fpdu->ulpdu_len, nr = 0, octets = 0, markers = 0;
 	const struct kvec header = from->header;
-	/* In registers: a copy may change any memory. */
+	/* In a register: for the compiler, a copy may change any memory. */
 	bool plain = !header.iov_len && !fpdu->marked;
 
 	for (;;) {
@@ -242,8 +226,6 @@ built:
 	*built = (struct mpa_built){ nr, octets, markers };
 }
 
-/* ---- an FPDU in pieces ---- */
-
 /* Write @n octets of a field of the FPDU that starts at @at of the buffer. */
 static int mpa_build_field(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   const struct mpa_field_span *run, u32 at, u8 *p,
@@ -283,7 +265,7 @@ static int mpa_build_field(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 
 /*
  * Build an FPDU for which there is no contiguous memory. A fragment starts with
- * 32 octets at least, so that none but the ULPDU's octets are split.
+ * room for 32 octets, so that no field but the ULPDU is split.
  */
 static noinline int
 mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
@@ -314,8 +296,6 @@ mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	return err;
 }
 
-/* ---- what is called ---- */
-
 static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 {
 	tx->pos += nr * len;
@@ -325,16 +305,11 @@ static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 	tx->same_len = len;
 }
 
-/**
- * mpa_build() - build FPDUs of one length
- * @ctx:	the context
- * @call:	the octets
- * @fpdu:	the first FPDU; changed
- * @max:	number of FPDUs; more than one only if they start at multiples of
- *		their length in a segment
- *
- * Return: the number of octets taken from the call, which may be 0; or -ENOBUFS
- * or -EFAULT with nothing changed.
+/*
+ * Build FPDUs of one length, starting with @fpdu, which is changed. @max is
+ * more than one only if the FPDUs start at multiples of their length in a
+ * segment. Return the number of octets taken from the call, which may be 0; or
+ * -ENOBUFS or -EFAULT with nothing changed.
  */
 int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	      struct mpa_fpdu *fpdu, u32 max)
@@ -353,7 +328,7 @@ int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	int err;
 	u8 *p;
 
-	/* NULL for kernel memory: then @span is all of it. */
+	/* For kernel memory @user is NULL, and @span is all of the octets. */
 	source.user = mpa_iter_span(from, &span);
 	/* A monitor receives each FPDU separately. */
 	if (n > span || tapped)
@@ -398,15 +373,10 @@ int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	return built.octets;
 }
 
-/**
- * mpa_build_more() - add a whole ULPDU's octets to the last FPDU (only for TUF)
- * @ctx:	the context; no ULPDU is open
- * @from:	the octets
- * @n:		their number
- *
- * The caller writes the FPDU's Length.
- *
- * Return: 0; or -ENOBUFS or -EFAULT with the buffer and @from unchanged.
+/*
+ * TUF only: add a whole ULPDU of @n octets to the last FPDU; the caller writes
+ * its Length. No ULPDU is open. Return 0; or -ENOBUFS or -EFAULT with the
+ * buffer and @from unchanged.
  */
 int mpa_build_more(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {

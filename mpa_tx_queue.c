@@ -10,7 +10,7 @@
 
 #include "mpa.h"
 
-/* End the last segment of TCP's queue: the next FPDU starts another. */
+/* End the last segment of TCP's queue: the next FPDU starts another segment. */
 void mpa_align_break(struct mpa_tx *tx)
 {
 	struct mpa_slot *slot = &tx->slot;
@@ -21,13 +21,9 @@ void mpa_align_break(struct mpa_tx *tx)
 	slot->frags = 0;
 }
 
-/**
- * mpa_align_begin() - find out how TCP will cut the next octets
- * @ctx:	the context
- * @emss:	from mpa_tcp_emss()
- *
- * The result is valid until the socket lock is dropped or octets are passed to
- * TCP.
+/*
+ * Find out how TCP will cut the next octets. Valid until the socket lock is
+ * dropped or octets are passed to TCP. @emss: from mpa_tcp_emss().
  */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 {
@@ -37,7 +33,7 @@ void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 
 	mpa_align_break(tx);
 	slot->emss = emss;
-	/* The tail differs from our layout: start a new skb. */
+	/* If the tail differs from our layout, start a new skb. */
 	slot->end = tail && (tx->tail_emss != emss ||
 			     tail->len % emss != tx->tail_used);
 	if (!tail || slot->end)
@@ -64,16 +60,12 @@ static void mpa_align_given(struct mpa_ctx *ctx)
 		tx->fit_end = tx->seq + len - slot->used;
 }
 
-/* ---- passing octets to TCP ---- */
-
-/* Jiffies for which FPDUs of a batch wait for the rest of it. */
+/* Jiffies that FPDUs wait for the rest of a batch. */
 #define MPA_QUEUE_MAX		(HZ / 200 + 1)
 
-/**
- * mpa_tx_drop_out() - drop the buffer's octets, not yet passed to TCP
- * @ctx:	the context
- *
- * Context: process, socket lock held; or no one else can reach @ctx.
+/*
+ * Drop the octets in the buffer. Context: process, socket lock held; or nothing
+ * else can reach @ctx.
  */
 void mpa_tx_drop_out(struct mpa_ctx *ctx)
 {
@@ -85,15 +77,10 @@ void mpa_tx_drop_out(struct mpa_ctx *ctx)
 	mpa_txbuf_reset(out);
 }
 
-/**
- * mpa_tx_hand_over() - pass octets to TCP
- * @ctx:	the context
- * @push:	what TCP does with them
- *
- * An error of the connection is left pending for the user.
- *
- * Return: 0; -EPIPE when the connection is gone or fails; or -ENOBUFS if none
- * of a startup frame was sent.
+/*
+ * Pass octets to TCP. An error of the connection stays pending for the user.
+ * Return 0; -EPIPE when the connection is gone or fails; or -ENOBUFS if no
+ * octet of a startup frame was sent.
  */
 int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 {
@@ -103,8 +90,8 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 
 	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
 		/*
-		 * A task bypassing MPA has written to TCP since. The peer reads
-		 * these octets as FPDUs, and nothing sent later can fix that.
+		 * A task bypassing MPA has written to TCP. The peer reads these
+		 * octets as FPDUs, and nothing sent later can fix that.
 		 */
 		mpa_fail_sending(ctx, EPROTO);
 		err = -EPIPE;
@@ -121,7 +108,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	return err;
 }
 
-/* Wake writers that failed without memory: there may be free memory. */
+/* Wake writers that failed without memory: memory may be free now. */
 void mpa_tx_retry(struct mpa_ctx *ctx)
 {
 	if (!ctx->tx.starved)
@@ -130,13 +117,7 @@ void mpa_tx_retry(struct mpa_ctx *ctx)
 	mpa_wake_writers(ctx);
 }
 
-/**
- * mpa_tx_flush() - pass complete FPDUs to TCP
- * @ctx:	the context
- * @push:	what TCP does with them
- *
- * Return: 0, or -EPIPE when the connection is gone.
- */
+/* Pass complete FPDUs to TCP. Return -EPIPE if the connection is gone. */
 int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 {
 	struct mpa_tx *tx = &ctx->tx;
@@ -148,13 +129,10 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 	return mpa_tx_hand_over(ctx, push);
 }
 
-/**
- * mpa_tx_may_queue() - whether the FPDUs built so far can wait for more
- * @tx:	send state
- *
- * TCP sends full segments at once, on each call. So FPDUs of a batch are
- * collected first, if they start a segment: they stay aligned whatever TCP
- * sends meanwhile.
+/*
+ * Whether the FPDUs built so far can wait for more of a batch. Each call makes
+ * TCP send full segments at once, so collect FPDUs first, if they start a
+ * segment: they stay aligned whatever TCP sends meanwhile.
  */
 bool mpa_tx_may_queue(const struct mpa_tx *tx)
 {
@@ -177,11 +155,9 @@ int mpa_tx_flush_queued(struct mpa_ctx *ctx, enum mpa_push push)
 	return mpa_tx_queued(&ctx->tx) ? mpa_tx_flush(ctx, push) : 0;
 }
 
-/**
- * mpa_tx_end_call() - let TCP send what it has
- * @ctx:	the context
- * @more:	TCP holds a last segment that is not full until more octets
- *		follow
+/*
+ * Let TCP send. With @more, TCP holds a last segment that is not full until
+ * more octets follow.
  */
 void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 {
@@ -190,11 +166,7 @@ void mpa_tx_end_call(struct mpa_ctx *ctx, bool more)
 		mpa_schedule_work(ctx, MPA_QUEUE_MAX);
 }
 
-/**
- * mpa_tx_end_batch() - no longer wait for the rest of a batch
- * @ctx:	the context
- * @more:	as for mpa_tx_end_call()
- */
+/* Stop waiting for the rest of a batch. @more: as for mpa_tx_end_call(). */
 void mpa_tx_end_batch(struct mpa_ctx *ctx, bool more)
 {
 	if (!mpa_tx_in_batch(&ctx->tx))

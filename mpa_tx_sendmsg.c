@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sendmsg: flags and control messages, waiting, and the end of sending */
+/* sendmsg: flags and control messages, waiting, and the end of sending. */
 
 #include <linux/sched/signal.h>
 #include <linux/socket.h>
 #include <linux/uio.h>
 
 #include "mpa_sock.h"
-
-/* ---- waiting ---- */
 
 static bool mpa_sendmsg_may_send(const struct mpa_ctx *ctx)
 {
@@ -22,7 +20,7 @@ static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
-/* A ULPDU begun with MSG_MORE, even by another thread, may continue in a full send buffer. */
+/* An open ULPDU, even of another thread, needs no room in the send buffer. */
 static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_want_writable(ctx->sk) || mpa_tx_open(&ctx->tx) ||
@@ -40,9 +38,9 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 }
 
 /*
- * Wait a short time for memory. Nothing reports free memory: the send buffer
- * may be full of octets not yet passed to TCP, so that no ACK frees it. Return:
- * 0 to retry, or an errno.
+ * Wait a short time for memory. Nothing reports free memory: octets not yet
+ * passed to TCP may fill the send buffer, so that no ACK frees it. Return 0 to
+ * retry, or a negative errno.
  */
 static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 {
@@ -50,7 +48,7 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 	int err;
 
 	if (!wait) {
-		/* The work item, or TCP after it, wakes poll(2). */
+		/* The work item, or later TCP, wakes poll(2). */
 		WRITE_ONCE(ctx->tx.starved, true);
 		mpa_tcp_want_writable(ctx->sk);
 		mpa_schedule_work(ctx, MPA_RETRY_DELAY);
@@ -69,8 +67,8 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 
 /*
  * Section 7.1.2 rule 4: a responder sends nothing before it has received an
- * FPDU. The FPDU may be in TCP's queue, even with a FIN after it, but not
- * verified yet.
+ * FPDU. TCP's queue may have an FPDU that is not verified yet, even with a FIN
+ * after it.
  */
 static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 {
@@ -78,13 +76,12 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 
 	if (err || ctx->may_send)
 		return err;
-	/* An error found here is returned to a reader. */
+	/* A reader gets an error found here. */
 	if (mpa_rx_drain(ctx) == -ENOMEM)
 		return mpa_sendmsg_wait_memory(ctx, timeo);
 	return ctx->may_send ? 0 : mpa_failed(ctx, MPA_RX) ?: -EPIPE;
 }
 
-/* Wait until a ULPDU can be built. */
 static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 {
 	struct sock *sk = ctx->sk;
@@ -102,7 +99,6 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 		} else if (!ctx->may_send) {
 			err = mpa_sendmsg_wait_first(ctx, timeo);
 		} else if (mpa_tx_open(&ctx->tx)) {
-			/* The rest of an open ULPDU needs no room. */
 			return 0;
 		} else if (!mpa_tcp_writable(sk)) {
 			err = mpa_sendmsg_wait_room(ctx, timeo);
@@ -115,8 +111,6 @@ static __always_inline int mpa_sendmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			return err;
 	}
 }
-
-/* ---- sendmsg ---- */
 
 static __always_inline bool
 mpa_sendmsg_too_long(const struct mpa_tx *tx, const struct mpa_tx_call *call)
@@ -216,7 +210,7 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 	if (splice && call->segment == MPA_SEGMENT_OFF)
 		call->segment = MPA_SEGMENT_FILL;
 	call->ends = !(msg->msg_flags & MSG_MORE) || msg->msg_flags & MSG_EOR;
-	/* splice sets MSG_MORE even before the end of a file. */
+	/* splice(2) sets MSG_MORE even before the end of a file. */
 	if (splice)
 		call->ends = true;
 #ifdef MPA_HAVE_SENDPAGE
@@ -234,20 +228,16 @@ static int mpa_sendmsg_parse(struct mpa_ctx *ctx, struct msghdr *msg, size_t siz
 	return err;
 }
 
-/**
- * mpa_sendmsg() - send one ULPDU, or with MPA_SEGMENT several
- * @ctx:	the context
- * @msg:	the octets; MSG_MORE: more octets of the last ULPDU follow, or,
- *		with MSG_EOR, more ULPDUs
- * @size:	their number
+/*
+ * Send one ULPDU, or with MPA_SEGMENT several. MSG_MORE: more octets of the
+ * last ULPDU follow, or, with MSG_EOR, more ULPDUs.
  *
- * Context: process, socket lock not held.
- * Return: @size; with MPA_SEGMENT, the number of octets accepted; -EMSGSIZE for
- * a ULPDU of 0 or more than 64768 octets, or more than MULPDU if MPA_OVERSIZE
- * is off; -EAGAIN, -EINTR, -ERESTARTSYS, -EPIPE, -EFAULT, -EINVAL for a control
- * message that is not valid, -EOPNOTSUPP for an unsupported flag, or the error
- * of the connection. After an error other than the connection's no octet of
- * @msg is or will be sent.
+ * Context: process, socket lock not held. Return: @size; with MPA_SEGMENT, the
+ * number of octets accepted; -EMSGSIZE for a ULPDU of 0 or more than 64768
+ * octets, or more than MULPDU if MPA_OVERSIZE is off; -EINVAL for an invalid
+ * control message; -EOPNOTSUPP for an unsupported flag; -EAGAIN, -EINTR,
+ * -ERESTARTSYS, -EPIPE, -EFAULT, or the error of the connection. After an error
+ * other than the connection's no octet of @msg is or will be sent.
  */
 int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 {
@@ -271,16 +261,11 @@ int mpa_sendmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t size)
 	return ret;
 }
 
-/**
- * mpa_sendmsg_call() - send octets of a kernel user
- * @ctx:	the context
- * @call:	the call, of one ULPDU or of several that fill segments
- * @payload:	the octets, advanced past those sent; or NULL
- *
- * Does not wait for room.
- *
- * Return: 0, with @call->done octets sent. Otherwise nothing is: -EAGAIN,
- * -EMSGSIZE, -EFAULT, -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
+/*
+ * Send one ULPDU of a kernel user, or several that fill segments. Do not wait
+ * for room. Advance @payload (may be NULL) past the octets sent. Return 0, with
+ * @call->done octets sent. Otherwise nothing is sent: -EAGAIN, -EMSGSIZE,
+ * -EFAULT, -EPIPE, -EBUSY, or -ENOTCONN before MPA is started.
  */
 int mpa_sendmsg_call(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 		     struct iov_iter *payload)
@@ -311,11 +296,9 @@ int mpa_sendmsg_call(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 	return err;
 }
 
-/* ---- the end ---- */
-
 /*
- * End sending: pass all complete FPDUs to TCP. A ULPDU that MSG_MORE has left
- * open is dropped. Process context, socket lock held.
+ * Pass all complete FPDUs to TCP. Drop a ULPDU that MSG_MORE has left open.
+ * Process context, socket lock held.
  */
 void mpa_sendmsg_finish(struct mpa_ctx *ctx)
 {
