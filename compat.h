@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What older kernels lack. The code is written for the newest kernel:
- * differences between versions are here. A statement that only older kernels
- * need stands in its place between #ifdef MPA_HAVE_*, which "make export"
- * strips. Kbuild probes the headers and defines MPA_HAVE_*: Debian backports
- * into stable series, so version numbers say little.
+ * What older kernels lack: the code is written for the newest kernel. A
+ * statement for older kernels only stands in its place in #ifdef MPA_HAVE_*,
+ * which "make export" strips. Kbuild probes the headers and defines MPA_HAVE_*:
+ * version numbers say little, as Debian backports into stable series.
  */
 #ifndef _MPA_COMPAT_H
 #define _MPA_COMPAT_H
@@ -33,8 +32,8 @@
 #include <net/tcp.h>
 
 /*
- * 6.1 does not have it, and 6.12's never checks the tail of a longer struct:
- * hence another name.
+ * 6.1 has no copy_struct_from_sockptr(). That of 6.12 does not check the tail
+ * of a longer struct: hence the other name.
  */
 #ifndef MPA_HAVE_COPY_STRUCT
 static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
@@ -55,7 +54,7 @@ static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
 #define copy_struct_from_sockptr mpa_copy_struct
 #endif
 
-/* From here on a kernel socket holds a reference to its network namespace. */
+/* Make a kernel socket hold a reference to its network namespace. */
 #ifndef MPA_HAVE_NET_REFCNT_UPGRADE
 static inline void sk_net_refcnt_upgrade(struct sock *sk)
 {
@@ -96,7 +95,6 @@ static inline struct mem_cgroup *mem_cgroup_from_sk(const struct sock *sk)
 	register_net_sysctl(net, path, table)
 #endif
 
-/* Shrinkers have to be allocated. */
 #ifndef MPA_HAVE_SHRINKER_ALLOC
 static inline struct shrinker *shrinker_alloc(unsigned int flags,
 					      const char *name)
@@ -110,7 +108,7 @@ static inline struct shrinker *shrinker_alloc(unsigned int flags,
 	return shrinker;
 }
 
-/* It can fail only for lack of memory. */
+/* Fails only without memory. */
 static inline void shrinker_register(struct shrinker *shrinker)
 {
 	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
@@ -135,8 +133,8 @@ static inline void shrinker_free(struct shrinker *shrinker)
 #endif
 
 /*
- * With each call crc32c() of older kernels sets up a descriptor for any kind of
- * hash, which takes as many instructions as the CRC of 500 octets.
+ * On each call, crc32c() of older kernels sets up a descriptor for any kind of
+ * hash. This takes as many instructions as the CRC of 500 octets.
  */
 #ifdef MPA_HAVE_CRC32C_LIB
 static inline int mpa_compat_init(void)
@@ -166,7 +164,7 @@ void mpa_compat_exit(void);
 #endif
 #endif
 
-/* proto.recvmsg has lost its last parameter. */
+/* Newer kernels have no addr_len in proto.recvmsg. */
 #ifdef MPA_HAVE_RECVMSG_ADDR_LEN
 #define MPA_ADDR_LEN_PARAM	, int *addr_len
 #define MPA_ADDR_LEN_ARG	, addr_len

@@ -8,7 +8,7 @@
 
 #include <crypto/hash.h>
 
-/* The most state that a CRC32c implementation has, in octets. */
+/* Maximum state of a CRC32c implementation, in octets. */
 #define MPA_CRC_STATE	16
 
 static struct crypto_shash *mpa_crc_hash __ro_after_init;

@@ -4,9 +4,9 @@
  *
  *	echo close.left 20 >/sys/module/mpa/parameters/delay
  *
- * makes the next task that passes that point wait 20 ms there, or 20 us where
- * sleeping is not allowed. "off" clears all. Reading the parameter lists the
- * points that have been passed since.
+ * makes the next task that passes the point wait 20 ms there, or 20 us where
+ * sleeping is not allowed. "off" clears everything. Reading the parameter lists
+ * the points passed since the last "off".
  */
 
 #include <linux/delay.h>
@@ -28,7 +28,7 @@ static const char * const mpa_point_names[] = {
 static unsigned int mpa_delays[MPA_POINT_NR];
 static bool mpa_passed[MPA_POINT_NR];
 
-/* Wait if the parameter says so for @point. Context: any. */
+/* Any context. */
 void mpa_delay(enum mpa_point point)
 {
 	unsigned int ms;

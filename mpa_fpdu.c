@@ -4,7 +4,7 @@
 #include "compat.h"
 #include "mpa_framing.h"
 
-/* Markers in the first @off octets of a marked FPDU, a partial one included. */
+/* Count the markers in the first @off octets, including a partial one. */
 static u32 mpa_fpdu_markers_before(const struct mpa_fpdu *fpdu, u32 off)
 {
 	u32 first = mpa_marker_distance(fpdu->pos);
@@ -62,9 +62,8 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 }
 
 /*
- * The offset in the FPDU of octet @ulpdu_off of its ULPDU, past a marker directly
- * before it. If @ulpdu_off is the ULPDU's length: the offset of its end, not past
- * a marker there.
+ * Return the offset in the FPDU of octet @ulpdu_off of the ULPDU. For the end
+ * of the ULPDU (@ulpdu_off is its length), do not skip a marker there.
  */
 u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 {
@@ -80,7 +79,7 @@ u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	return before + markers * MPA_MARKER_LEN;
 }
 
-/* Section 4.5 has both formulas for the MULPDU, section 3 the bounds. */
+/* Section 4.5 has both formulas for MULPDU, section 3 has the bounds. */
 u32 mpa_mulpdu(u32 emss, bool marked)
 {
 	u32 overhead = MPA_FPDU_OVERHEAD + emss % 4;
@@ -94,10 +93,10 @@ u32 mpa_mulpdu(u32 emss, bool marked)
 }
 
 /*
- * The largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does.
- * Section 4.5 leaves the exact size to an implementation. This one counts the
- * markers at their real places, and leaves at most 3 octets unused, or 7 if a
- * marker falls on the last four: it belongs to the next FPDU.
+ * Return the largest ULPDU whose FPDU fits @room octets at @pos, or 0. Section
+ * 4.5 leaves the exact size to an implementation. Count the markers at their
+ * real places: at most 3 octets stay unused, or 7 if a marker falls on the last
+ * four and so belongs to the next FPDU.
  */
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 {
@@ -116,8 +115,8 @@ u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked)
 
 /*
  * Lay out a marked FPDU of exactly @len octets, a multiple of 4 up to
- * MPA_FPDU_MAX: mpa_fpdu_fill() and mpa_fpdu_init() in one step. Return: false
- * if no FPDU has that length there.
+ * MPA_FPDU_MAX: mpa_fpdu_fill() and mpa_fpdu_init() in one step. Return false
+ * if no FPDU at @pos has this length.
  */
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 {
@@ -125,7 +124,7 @@ bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 	u32 first = mpa_marker_distance(pos);
 
 	if (len > first) {
-		/* A marker would be its last four octets, after the CRC. */
+		/* The last four octets would be a marker, after the CRC. */
 		if ((len - first) % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
 			return false;
 		markers = DIV_ROUND_UP(len - first, MPA_MARKER_INTERVAL);
@@ -146,13 +145,11 @@ bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len)
 }
 
 /*
- * ---- checking ----
- *
- * The octets of an FPDU arrive in pieces of any size. The first walk checks the
- * CRC and the markers; if they are good, a second one delivers the ULPDU.
+ * The octets of an FPDU arrive in pieces of any size. A first walk checks the
+ * CRC and the markers. If both are good, a second walk delivers the ULPDU.
  */
 
-/* Begin the first walk. @crc: CRCs are checked. */
+/* Begin the first walk. @crc: check the CRC. */
 void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
 		      bool crc)
 {
@@ -172,8 +169,8 @@ static void mpa_verify_marker(struct mpa_verify *verify,
 }
 
 /*
- * Verify the next octets of the FPDU; all pieces together are not longer than
- * it. A callback for walks over octets: @arg is a struct mpa_verify. Return: 0.
+ * Verify the next octets of the FPDU; the pieces must not exceed the FPDU. An
+ * mpa_walk_fn: @arg is a struct mpa_verify. Return 0.
  */
 int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 {
@@ -210,20 +207,17 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/*
- * All octets have been verified. Return: MPA_ERR_NONE, MPA_ERR_CRC or
- * MPA_ERR_MARKER.
- */
+/* End the first walk. Return MPA_ERR_NONE, MPA_ERR_CRC or MPA_ERR_MARKER. */
 enum mpa_error mpa_verify_end(const struct mpa_verify *verify)
 {
-	/* The CRC field is last: its octets are what "field" holds. */
+	/* The CRC field is last, so verify->field has its octets. */
 	if (verify->crc_end && !mpa_crc_match(verify->crc, verify->field))
 		return MPA_ERR_CRC;
 	/* Section 8 code 3: "In the event that the CRC is valid". */
 	return verify->bad_marker ? MPA_ERR_MARKER : MPA_ERR_NONE;
 }
 
-/* Begin the second walk with octet @first of the ULPDU, at @pick->off. */
+/* Begin the second walk at octet @first of the ULPDU, at offset @pick->off. */
 void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 		    u32 first)
 {
@@ -232,9 +226,8 @@ void mpa_pick_begin(struct mpa_pick *pick, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * Pass those of the next octets that belong to the ULPDU to @copy. A callback
- * for walks over octets: @arg is a struct mpa_pick. Return: 0, or what @copy
- * returned.
+ * Pass to @copy the octets of @data that belong to the ULPDU. An mpa_walk_fn:
+ * @arg is a struct mpa_pick. Return 0, or what @copy returned.
  */
 int mpa_pick_octets(void *arg, const u8 *data, u32 len)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layer 0: the framing of a direction: lengths, layout, header, check. RFC
- * 5044's is inlined. The engine can carry another framing, chosen when framing
- * begins: mpa_alt_format() and mpa_alt_fpdu() say whether a direction or an
- * FPDU has it, the other mpa_alt_ functions implement it. There is one, in
- * tuf/. Branches to it are patched in when its first socket is attached.
+ * Common (layer 0): the framing of a direction: lengths, layout, header, check.
+ * RFC 5044's framing is inlined. The engine can also carry the framing of tuf/,
+ * chosen when framing begins. mpa_alt_format() and mpa_alt_fpdu() say whether a
+ * direction or an FPDU has that framing; the other mpa_alt_ functions implement
+ * it. Attaching the first TUF socket patches in the branches to them.
  */
 #ifndef _MPA_FRAMING_H
 #define _MPA_FRAMING_H
@@ -16,7 +16,7 @@
 
 DECLARE_STATIC_KEY_FALSE(mpa_alt_used);
 
-/* A socket of another framing has existed. */
+/* Whether a TUF socket was ever attached. */
 #define mpa_alt_exists()	static_branch_unlikely(&mpa_alt_used)
 #else
 #define mpa_alt_exists()	true
@@ -35,7 +35,7 @@ u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos);
 u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field);
 
-/* Another framing than RFC 5044's, or none. */
+/* Whether the framing is TUF's, or is off. */
 static inline bool mpa_alt_format(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing != MPA_FRAMING_MPA;
@@ -51,20 +51,20 @@ static inline bool mpa_format_on(const struct mpa_format *format)
 	return !mpa_alt_exists() || format->framing != MPA_FRAMING_OFF;
 }
 
-/* Segments start with an FPDU. */
+/* Whether segments start with an FPDU. */
 static inline bool mpa_format_aligns(const struct mpa_format *format)
 {
 	return !mpa_alt_exists() || format->framing != MPA_FRAMING_POINTERS;
 }
 
-/* Several FPDUs may share a segment. */
+/* Whether several FPDUs may share a segment. */
 static inline bool mpa_format_shares(const struct mpa_format *format)
 {
 	return !mpa_alt_format(format) ||
 	       format->framing == MPA_FRAMING_POINTERS;
 }
 
-/* FPDU and segment coincide where possible, and a key identifies the FPDU. */
+/* Whether FPDU and segment coincide if possible, and the FPDU has a key. */
 static inline bool mpa_format_contained(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing == MPA_FRAMING_KEYED;
@@ -80,14 +80,14 @@ static inline bool mpa_format_markers(const struct mpa_format *format)
 	return format->marked || mpa_format_forward(format);
 }
 
-/* Octets from one marker to the next. */
+/* Return the octets from one marker to the next. */
 static inline u32 mpa_format_interval(const struct mpa_format *format)
 {
 	return mpa_alt_format(format) ? 1U << format->period :
 					MPA_MARKER_INTERVAL;
 }
 
-/* Lay out an FPDU. @ulpdu_len is at most 65535. */
+/* @ulpdu_len is at most 65535. */
 static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
 				    u32 ulpdu_len,
 				    const struct mpa_format *format)
@@ -98,14 +98,14 @@ static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
 		mpa_fpdu_init(fpdu, pos, ulpdu_len, format->marked);
 }
 
-/* Largest ULPDU that fits a segment. */
+/* Return the largest ULPDU that fits a segment. */
 static inline u32 mpa_framing_mulpdu(const struct mpa_format *format, u32 emss)
 {
 	return mpa_alt_format(format) ? mpa_alt_mulpdu(format, emss) :
 					mpa_mulpdu(emss, format->marked);
 }
 
-/* Largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does. */
+/* Return the largest ULPDU whose FPDU fits @room octets at @pos, or 0. */
 static inline u32 mpa_framing_fill(const struct mpa_format *format, u32 pos,
 				   u32 room)
 {
@@ -113,14 +113,14 @@ static inline u32 mpa_framing_fill(const struct mpa_format *format, u32 pos,
 					mpa_fpdu_fill(pos, room, format->marked);
 }
 
-/* The longest ULPDU whose FPDU may start at @pos. */
+/* Return the longest ULPDU whose FPDU may start at @pos. */
 static inline u32 mpa_framing_max(const struct mpa_format *format, u32 pos)
 {
 	return mpa_alt_format(format) ?
 	       mpa_alt_room(format, pos, MPA_ANY_FPDU_MAX) : MPA_ULPDU_MAX;
 }
 
-/* The number of octets that determine the length of the FPDU at @pos. */
+/* Return the number of octets that determine the length of the FPDU at @pos. */
 static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 {
 	return mpa_alt_format(format) ? mpa_alt_head_len(format, pos) :
@@ -136,7 +136,7 @@ static inline bool mpa_framing_marker_good(const struct mpa_fpdu *fpdu, u32 off,
 	       mpa_marker_get(field) == mpa_fpdu_ptr(fpdu, off);
 }
 
-/* Whether all markers do. @data: the FPDU, contiguous. */
+/* Whether all markers point where they should. @data: the FPDU, contiguous. */
 static inline bool mpa_framing_markers_good(const struct mpa_fpdu *fpdu,
 					    const u8 *data)
 {

@@ -5,8 +5,8 @@
 #include "mpa_proto.h"
 
 /*
- * The number of markers in an FPDU with @len other octets. One right after the
- * last octet belongs to the next FPDU (section 4.3).
+ * Return the number of markers in an FPDU with @len other octets. A marker
+ * right after the last octet belongs to the next FPDU (section 4.3).
  */
 u32 mpa_marker_count(u32 pos, u32 len)
 {
@@ -18,9 +18,9 @@ u32 mpa_marker_count(u32 pos, u32 len)
 }
 
 /*
- * The stream position of the FPDU that the marker at @pos belongs to. FPDUPTR
- * points to ULPDU_Length; a marker right before that is the FPDU's first octet
- * (section 4.3).
+ * Return the stream position of the FPDU to which the marker at @pos belongs.
+ * FPDUPTR points to ULPDU_Length. If a marker is right before ULPDU_Length, the
+ * FPDU begins with this marker (section 4.3).
  */
 u32 mpa_marker_fpdu(u32 pos, u16 fpduptr)
 {

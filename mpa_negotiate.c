@@ -23,13 +23,12 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 }
 
 /*
- * Parse the fixed part of a startup frame, of which @len octets have been
- * received. @startup is filled in with MPA_FRAME_OK.
+ * Parse the first @len octets of a startup frame. Fill in @startup with
+ * MPA_FRAME_OK.
  *
- * A wrong key is detected at its first wrong octet. Reserved bits are not
- * checked, nor is R in a request, where it reads as zero, nor S before revision
- * 2, where it is reserved. The caller checks the revision. A rejection without
- * the depths that S announces is still a rejection: S is cleared.
+ * Detect a wrong key at its first wrong octet. Ignore reserved bits, R in a
+ * request and S before revision 2. The caller checks the revision. A rejection
+ * without the depths that S announces is still a rejection: clear S.
  */
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
@@ -67,7 +66,7 @@ mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
 #define MPA_CONTROL_HIGH	0x8000	/* A, C */
 #define MPA_CONTROL_LOW		0x4000	/* B, D */
 
-/* Write enhanced connection establishment data, four octets. */
+/* Write the four octets of enhanced connection establishment data. */
 void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced)
 {
 	u16 ird = enhanced->ird & MPA_DEPTH_MAX;
@@ -85,7 +84,7 @@ void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced)
 	put_unaligned_be16(ord, field + 2);
 }
 
-/* Read it. Without A, the flags B to D are ignored (RFC 6581 section 9.2). */
+/* Without A, ignore the flags B to D (RFC 6581 section 9.2). */
 void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced)
 {
 	u16 ord = get_unaligned_be16(field + 2);
@@ -105,13 +104,10 @@ void mpa_enhanced_get(const u8 *field, struct mpa_enhanced *enhanced)
 		enhanced->control |= MPA_START_RTR_READ;
 }
 
-/* ---- what the two ends agree on ---- */
-
 /*
- * The revision to use, or -1. Appendix C: the Rev fields of request and reply
- * may differ, if one peer follows the RDMA Consortium's specification and the
- * other is permissive. RFC 6581 section 6: an implementation of 2 supports 1 as
- * well.
+ * Return the revision to use, or -1. Appendix C: the Rev fields of request and
+ * reply may differ if one peer follows the RDMA Consortium's specification and
+ * the other is permissive. RFC 6581 section 6: revision 2 includes revision 1.
  */
 static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 {
@@ -127,11 +123,11 @@ static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 	return theirs <= offer->revision ? theirs : -1;
 }
 
-/* The revision to use after the peer's frame, or -1. */
+/* Return the revision to use after the peer's frame, or -1. */
 int mpa_agree_revision(const struct mpa_offer *offer,
 		       const struct mpa_frame *frame)
 {
-	/* Rule 3 of section 7.1.2: a rejection counts whatever else it says. */
+	/* Section 7.1.2 rule 3: a rejection counts whatever else it says. */
 	if (frame->flags & MPA_PEER_REJECTED)
 		return offer->revision;
 	/* RFC 6581 section 10: the reply is enhanced if the request is. */
@@ -146,13 +142,13 @@ int mpa_agree_revision(const struct mpa_offer *offer,
 }
 
 /*
- * The RTR indication that the initiator generates, or 0. @ird: RDMA Reads that
- * the reply has room for.
+ * Return the RTR indication that the initiator generates, or 0: "at the
+ * initiator's sole discretion" (RFC 6581 section 1.1). @ird: RDMA Reads that
+ * the reply has room for. Even a zero-length Read takes a place in the peer's
+ * queue.
  *
- * RFC 6581 section 9.2, "at the initiator's sole discretion" (section 1.1). B
- * is a zero-length Send there, but RFC 5044 section 3 has no empty ULPDU, and a
- * peer may expect a DDP header: B is the last choice. A Read takes a place in
- * the peer's queue, even one of zero length.
+ * B is the last choice. In RFC 6581 section 9.2 it is a zero-length Send, but
+ * RFC 5044 section 3 has no empty ULPDU, and a peer may expect a DDP header.
  */
 u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
 {
@@ -168,13 +164,14 @@ u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
 }
 
 /*
- * The RTR indications that the responder's reply names, at least one.
+ * Return the RTR indications that the responder's reply names, at least one.
  *
- * If the program names none, the layer above handles what arrives: Write and
- * Read then do as well as any record; B only for a peer that names nothing
- * else. Of those that both name, all: RFC 6581 section 9.2 lets a reply name
- * more, but some initiators then choose one that they have not requested, and
- * some give up if Read is named without a place for one.
+ * If the program names none, name Write and Read, as the layer above handles
+ * what arrives; or B if the peer names nothing else. Of these, name those that
+ * the peer names too, if any. RFC 6581 section 9.2 lets a reply name more, but
+ * some initiators then choose an indication that they have not requested.
+ * Without a place for a Read, do not name Read along with others: some
+ * initiators give up.
  */
 static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 {
@@ -192,28 +189,24 @@ static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 }
 
 /*
- * RFC 6581 section 9.1: the depth to use, ours limited by the peer's. 0x3fff of
- * the peer leaves ours as it is; a peer that answers our 0x3fff with a number
- * has that.
+ * Return the depth to use: ours, limited by the peer's (RFC 6581 section 9.1).
+ * 0x3fff from the peer leaves ours as it is. If ours is 0x3fff, use the peer's.
  */
 u16 mpa_agree_limit(u16 ours, u16 theirs)
 {
 	return theirs == MPA_DEPTH_BY_USER ? ours : min(ours, theirs);
 }
 
-/*
- * @depth, with a place for the RTR indication: a Read takes one, even one of
- * zero length.
- */
+/* Return @depth, at least 1 for an RTR that is a Read (even of zero length). */
 u16 mpa_agree_depth(u16 depth, u32 control)
 {
 	return control & MPA_START_RTR_READ && !depth ? 1 : depth;
 }
 
 /*
- * Build an enhanced reply, by RFC 6581 sections 9.1 and 9.2: A as in the
- * request, our ORD at most the peer's IRD. @offer: how we were started; @ours:
- * the depths to reply with; @theirs: the request.
+ * Build an enhanced reply (RFC 6581 sections 9.1 and 9.2): A as in the request,
+ * our ORD at most the peer's IRD. @offer: how we were started; @ours: the
+ * depths to reply with; @theirs: the request.
  */
 void mpa_agree_reply(const struct mpa_offer *offer,
 		     const struct mpa_offer *ours,

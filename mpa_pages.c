@@ -4,8 +4,8 @@
  * octets.
  *
  * Allocating a page costs about as much as the CRC of its octets, as the kernel
- * may clear it. Each processor keeps a few, and frees them when it has used
- * none for a while, or when memory is short.
+ * may clear it. Each processor keeps a few pages. They are freed when the
+ * processor has used none for a while, or when memory is short.
  */
 
 #include <linux/mm.h>
@@ -24,28 +24,23 @@
 #define MPA_PAGES_TRIES		4
 #define MPA_PAGES_IDLE		(2 * HZ)
 
-/**
- * struct mpa_pages - pages of one processor
- * @lock:	for all of it; taken in process context only. Reclaim takes it
- *		too: nothing is allocated under it
- * @list:	pages that we hold a reference to, the least recently used one
- *		first; a page is free if that is the only one. Pages become free
- *		roughly in this order
- * @nr:		the number of pages
- * @used:	since mpa_pages_trim() ran last
+/*
+ * The pages of one processor. @list has a reference to each, and the least
+ * recently used page is first; pages become free roughly in this order. A page
+ * is free if there is no other reference.
  */
 struct mpa_pages {
-	spinlock_t lock; /* for all of it */
+	spinlock_t lock; /* Process context only. Reclaim takes it: allocate nothing under it. */
 	struct list_head list;
 	u32 nr;
-	bool used;
+	bool used;	/* since mpa_pages_trim() ran last */
 };
 
 static DEFINE_PER_CPU(struct mpa_pages, mpa_pages);
 static void mpa_pages_trim(struct work_struct *work);
 static DECLARE_DELAYED_WORK(mpa_pages_work, mpa_pages_trim);
 
-/* A free page with a reference for the caller, or NULL. */
+/* Return a free page with a reference for the caller, or NULL. */
 static struct page *mpa_pages_get(void)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
@@ -66,7 +61,7 @@ static struct page *mpa_pages_get(void)
 	return found;
 }
 
-/* Keep a page; if there are too many it replaces the oldest one. */
+/* Keep a page. If there are too many, replace the oldest one. */
 static void mpa_pages_keep(struct page *page)
 {
 	struct mpa_pages *pages = raw_cpu_ptr(&mpa_pages);
@@ -88,8 +83,8 @@ static void mpa_pages_keep(struct page *page)
 
 /*
  * Release the pages of all processors, or of those that have used none since
- * the last time; those that TCP holds are freed when it releases them. Return:
- * their number.
+ * the last call. Pages that TCP holds are freed when TCP releases them. Return
+ * the number of released pages.
  */
 static unsigned long mpa_pages_drop(bool all)
 {
@@ -122,7 +117,7 @@ static void mpa_pages_trim(struct work_struct *work)
 		schedule_delayed_work(&mpa_pages_work, MPA_PAGES_IDLE);
 }
 
-/* Octets of memory kept for future FPDUs, of all processors. */
+/* Return the octets of memory kept for future FPDUs. */
 unsigned long mpa_pages_held(void)
 {
 	unsigned long nr = 0;
@@ -147,14 +142,9 @@ static unsigned long mpa_pages_scan(struct shrinker *shrinker,
 
 static struct shrinker *mpa_pages_shrinker;
 
-/**
- * mpa_pages_refill() - get room for octets in a page fragment
- * @sk:		socket
- * @frag:	the task's
- * @len:	contiguous octets wanted, up to a page
- *
- * Context: process.
- * Return: false without memory.
+/*
+ * Get room for @len contiguous octets, up to a page, in the task's page
+ * fragment. Process context. Return false without memory.
  */
 bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len)
 {
@@ -199,7 +189,7 @@ int mpa_pages_init(void)
 	return 0;
 }
 
-/* At module exit, and if loading fails: nobody sends. */
+/* At module exit, and if loading fails. No socket is sending. */
 void mpa_pages_exit(void)
 {
 	shrinker_free(mpa_pages_shrinker);

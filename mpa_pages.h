@@ -11,22 +11,20 @@
 struct page_frag;
 struct sock;
 
-/* ---- pages: mpa_pages.c ---- */
+/* mpa_pages.c */
 
 bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len);
 unsigned long mpa_pages_held(void);
 int mpa_pages_init(void);
 void mpa_pages_exit(void);
 
-/* ---- buffers of programs ---- */
-
 /*
- * copy_to_user() without the check of hardened usercopy that the octets stay
- * within one object: once for each piece of each FPDU it costs more than the
- * copy. Most octets lie in pages, of which that check knows only the size. The
- * lengths of skbs and fragments, which mpa_tcp_in.c observes, and of pages in
- * mpa_rx_read.c, guarantee that the octets belong to the skb. Context: process.
- * Return: the number of octets that were not copied.
+ * copy_to_user() without hardened usercopy's check that the octets stay within
+ * one object. Done for each piece of each FPDU, the check costs more than the
+ * copy; for most octets it knows only the size of their page. The lengths of
+ * skbs and fragments (mpa_tcp_in.c) and of pages (mpa_rx_read.c) guarantee that
+ * the octets belong to the skb. Process context. Return the number of octets
+ * not copied.
  */
 static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 					     unsigned long n)
@@ -35,10 +33,10 @@ static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 }
 
 /*
- * The next @n contiguous octets of a program's buffer, for mpa_copy_to_user()
- * and _copy_from_user(): copy_to_iter() for each FPDU would take a tenth of all
- * instructions. NULL if they are in kernel memory, or if there are none: after
- * the last octet there may be no iovec.
+ * Return the next @n contiguous octets of a program's buffer, for
+ * mpa_copy_to_user() and _copy_from_user(): copy_to_iter() for each FPDU would
+ * take a tenth of all instructions. Return NULL for kernel memory, or if no
+ * octets are left: there may be no iovec then.
  */
 static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 {
@@ -56,7 +54,7 @@ static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 	return iov->iov_base + iter->iov_offset;
 }
 
-/* As mpa_iter_span() if the next @n octets are contiguous, else NULL. */
+/* As mpa_iter_span() if the next @n octets are contiguous, else return NULL. */
 static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
 {
 	size_t span;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Protocol (layer 0): pure functions on octets and offsets. No sockets, no
- * locks, no allocation: any context. The same files build in user space.
+ * Protocol (layer 0): pure functions on octets and offsets, for any context.
+ * They also build in user space.
  *
  * A stream position counts octets of one direction of the TCP stream from
  * SeqStart, where its first FPDU (with its leading marker) begins: RFC 5044
- * section 4.3. Positions are u32 and wrap as sequence numbers do; as 512
- * divides 2^32, marker arithmetic works across the wrap.
+ * section 4.3. Positions are u32 and wrap as sequence numbers do. Marker
+ * arithmetic works across the wrap, as 512 divides 2^32.
  */
 #ifndef _MPA_PROTO_H
 #define _MPA_PROTO_H
@@ -53,10 +53,7 @@ bool mpa_crc_match(u32 crc, const u8 *field);
 void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr);
 u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
 
-/*
- * For longer FPDUs crc32c() of a single one is as fast, and three do not fit in
- * a first-level cache.
- */
+/* For longer FPDUs crc32c() is as fast, and three do not fit in an L1 cache. */
 #define MPA_CRC3_MAX		4096
 
 /* CRCs are computed three at a time: mpa_crc3_init(). */
@@ -68,8 +65,8 @@ void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 void mpa_crc3_init(void);
 
 /*
- * The best number of FPDUs of @len octets to pass at once to mpa_crc_put_many()
- * and mpa_crc_match_many(), which accept any number.
+ * Return the best number of FPDUs of @len octets for mpa_crc_put_many() and
+ * mpa_crc_match_many(), which accept any number.
  */
 static inline u32 mpa_crc_parallel(u32 len)
 {
@@ -81,87 +78,58 @@ static inline u32 mpa_crc_parallel(u32 len)
 u32 mpa_marker_count(u32 pos, u32 len);
 u32 mpa_marker_fpdu(u32 pos, u16 fpduptr);
 
-/* Octets from @pos to the next marker: 0 to 511, 0 when one starts at @pos. */
+/* Return the octets from @pos to the next marker: 0 if one starts at @pos. */
 static inline u32 mpa_marker_distance(u32 pos)
 {
 	return -pos % MPA_MARKER_INTERVAL;
 }
 
-/* @fpduptr: octets from ULPDU_Length to @field, 0 for a marker before it. */
+/* @fpduptr: octets from ULPDU_Length to @field; 0 for a leading marker. */
 static inline void mpa_marker_put(u8 *field, u16 fpduptr)
 {
 	put_unaligned_be32(fpduptr, field);
 }
 
 /*
- * The FPDUPTR of a received marker. Section 4.2: ignore the reserved half, and
- * treat the two low bits as zero.
+ * Return the FPDUPTR of a received marker. Section 4.2: ignore the reserved
+ * half, and treat the two low bits as zero.
  */
 static inline u16 mpa_marker_get(const u8 *field)
 {
 	return get_unaligned_be16(field + 2) & ~3;
 }
 
-/* ---- how a direction is framed ---- */
-
-/**
- * enum mpa_framing - how FPDUs are delimited
- * @MPA_FRAMING_MPA: RFC 5044
- * @MPA_FRAMING_OFF: not framed: plain TCP on a TUF socket
- * @MPA_FRAMING_KEYED: TUF: a header with a key, one FPDU a segment
- * @MPA_FRAMING_POINTERS: TUF: the same header, and markers that point forward
- * @MPA_FRAMING_SEGMENTS: TUF: no header, one FPDU a segment
- */
 enum mpa_framing {
-	MPA_FRAMING_MPA,
-	MPA_FRAMING_OFF,
-	MPA_FRAMING_KEYED,
-	MPA_FRAMING_POINTERS,
-	MPA_FRAMING_SEGMENTS
+	MPA_FRAMING_MPA,	/* RFC 5044 */
+	MPA_FRAMING_OFF,	/* plain TCP on a TUF socket */
+	MPA_FRAMING_KEYED,	/* TUF: a header with a key, one FPDU per segment */
+	MPA_FRAMING_POINTERS,	/* TUF: that header, and markers that point forward */
+	MPA_FRAMING_SEGMENTS	/* TUF: no header, one FPDU per segment */
 };
 
-/**
- * struct mpa_format - how a direction is framed, once framing begins
- * @framing:	enum mpa_framing
- * @period:	not MPA: log2 of the octets from one marker to the next
- * @marked:	MPA only: markers are in use
- * @crc:	MPA only: CRCs are generated or checked
- */
 struct mpa_format {
-	u8	framing : 4;
-	u8	period : 4;
-	bool	marked;
-	bool	crc;
+	u8	framing : 4;	/* enum mpa_framing */
+	u8	period : 4;	/* TUF only: log2 of the octets from one marker to the next */
+	bool	marked;		/* MPA only: markers are in use */
+	bool	crc;		/* MPA only: CRCs are generated or checked */
 };
 
 /* ---- FPDUs: mpa_fpdu.c, RFC 5044 sections 4.1 and 4.5 ---- */
 
-/**
- * struct mpa_fpdu - position and layout of one FPDU
- * @pos:	stream position of its first octet: a leading marker, or
- *		ULPDU_Length
- * @ulpdu_len:	octets of ULPDU
- * @head:	offset of ULPDU_Length from @pos: 4 after a leading marker, or 0
- * @len:	octets of the whole FPDU, markers and CRC included
- * @markers:	the number of its markers
- * @marked:	MPA only: this direction of the stream carries markers
- * @framing:	enum mpa_framing
- * @period:	as in struct mpa_format
- * @wrong_key:	its key is not the direction's
- *
- * Offsets ("off" below) count octets from @pos. The CRC covers all octets
- * except the last four, the CRC field.
+/*
+ * Position and layout of an FPDU. Offsets ("off" below) count octets from @pos.
+ * The CRC covers all octets except the last four, the CRC field.
  */
 struct mpa_fpdu {
-	u32 pos;
-	u32 ulpdu_len;
-	u32 head;
-	u32 len;
-	u32 markers;
-	bool marked;
-	u8 framing : 4;
-	u8 period : 4;
-	bool wrong_key;
+	u32 pos;		/* stream position of its leading marker, or else ULPDU_Length */
+	u32 ulpdu_len;		/* octets of ULPDU */
+	u32 head;		/* offset of ULPDU_Length: 4 after a leading marker, or 0 */
+	u32 len;		/* octets, including markers and CRC */
+	u32 markers;		/* number of markers */
+	bool marked;		/* MPA only: this direction carries markers */
+	u8 framing : 4;		/* enum mpa_framing */
+	u8 period : 4;		/* see struct mpa_format */
+	bool wrong_key;		/* its key is not the direction's */
 };
 
 enum mpa_field {
@@ -172,18 +140,12 @@ enum mpa_field {
 	MPA_FIELD_CRC,
 };
 
-/**
- * struct mpa_field_span - contiguous octets of one field of an FPDU
- * @field:	the field
- * @off:	offset of the first octet from the start of the FPDU
- * @len:	the number of octets until another field begins
- * @skip:	octets of the field before @off; of a ULPDU, without markers
- */
+/* Contiguous octets of one field of an FPDU. */
 struct mpa_field_span {
 	enum mpa_field field;
-	u32 off;
-	u32 len;
-	u32 skip;
+	u32 off;	/* offset of the first octet in the FPDU */
+	u32 len;	/* octets until another field begins */
+	u32 skip;	/* octets of the field before @off; of a ULPDU, without markers */
 };
 
 void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run);
@@ -193,34 +155,31 @@ u32 mpa_mulpdu(u32 emss, bool marked);
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked);
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len);
 
-/* FPDUPTR at @off: octets back to ULPDU_Length, 0 for a marker before it. */
+/* Return the FPDUPTR of a marker at @off: octets back to ULPDU_Length, or 0. */
 static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
 {
 	return off < fpdu->head ? 0 : off - fpdu->head;
 }
 
-/* The number of octets that determine the length of the FPDU at @pos. */
+/* Return the number of octets that determine the length of the FPDU at @pos. */
 static inline u32 mpa_fpdu_head_len(u32 pos, bool marked)
 {
 	return marked && !(pos % MPA_MARKER_INTERVAL) ? MPA_FPDU_HEAD_MAX :
 							MPA_LENGTH_LEN;
 }
 
-/* Read ULPDU_Length. @head_len: mpa_fpdu_head_len() of the FPDU. */
+/* @head_len: mpa_fpdu_head_len() of the FPDU. */
 static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
 {
 	return get_unaligned_be16(head + head_len - MPA_LENGTH_LEN);
 }
 
-/* Octets of an FPDU without markers. */
 static inline u32 mpa_fpdu_plain_len(u32 ulpdu_len)
 {
 	return round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
 }
 
-/*
- * Compute an FPDU's layout. @pos is a multiple of 4, @ulpdu_len at most 65535.
- */
+/* @pos is a multiple of 4, @ulpdu_len at most 65535. */
 static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 				 bool marked)
 {
@@ -244,8 +203,8 @@ static inline bool mpa_ulpdu_len_good(u32 ulpdu_len)
 }
 
 /*
- * Write the header and pad of an FPDU of @len octets without markers. Its ULPDU
- * and CRC have to be written afterwards.
+ * Write the header and pad of an FPDU of @len octets without markers. Write the
+ * ULPDU and the CRC afterwards.
  */
 static inline void mpa_fpdu_put_plain(u8 *fpdu, u32 len, u32 ulpdu_len)
 {
@@ -255,8 +214,8 @@ static inline void mpa_fpdu_put_plain(u8 *fpdu, u32 len, u32 ulpdu_len)
 }
 
 /*
- * Return: the offset of the ULPDU. @span is set to the number of its octets
- * before the first marker. MPA_MARKER_GAP octets follow each marker.
+ * Return the offset of the ULPDU. Set @span to the number of its octets before
+ * the first marker. MPA_MARKER_GAP octets follow each marker.
  */
 static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 {
@@ -270,8 +229,8 @@ static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 
 /*
  * Write a contiguous FPDU except for its CRC. @copy writes the next @len octets
- * of the ULPDU to @to; if it returns false, so does this function, at once.
- * Inlined to avoid indirect calls of @copy.
+ * of the ULPDU to @to; if @copy returns false, return false at once. Inlined to
+ * avoid indirect calls of @copy.
  */
 static __always_inline bool
 mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
@@ -305,8 +264,8 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 }
 
 /*
- * Read the first @n octets of a contiguous FPDU's ULPDU. @copy takes the next
- * @len of them; if it returns false, so does this function, at once. Inlined as
+ * Read the first @n octets of a contiguous FPDU's ULPDU. @copy takes @len
+ * octets; if it returns false, return false at once. Inlined as
  * mpa_fpdu_write().
  */
 static __always_inline bool
@@ -327,7 +286,7 @@ mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
 
 /*
  * Compute the layout of the FPDU at @pos. @data: @have octets from @pos on.
- * Return: false if it is incomplete, or its length is not valid.
+ * Return false if the FPDU is incomplete, or its length is invalid.
  */
 static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
 				  size_t have, u32 pos, bool marked)
@@ -343,36 +302,22 @@ static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
 	return fpdu->len <= have;
 }
 
-/**
- * struct mpa_verify - state of verifying an FPDU piece by piece
- * @fpdu:	the FPDU
- * @off:	offset of the next octet in it
- * @crc_end:	number of octets that the CRC covers, 0 if it is not checked
- * @crc:	CRC so far
- * @bad_marker:	a marker does not point to the FPDU's start
- * @field:	a marker or CRC field, which may be split between pieces
- */
+/* State of verifying an FPDU piece by piece. */
 struct mpa_verify {
 	const struct mpa_fpdu *fpdu;
-	u32 off;
-	u32 crc_end;
-	u32 crc;
-	bool bad_marker;
-	u8 field[MPA_CRC_LEN];
+	u32 off;		/* offset of the next octet in the FPDU */
+	u32 crc_end;		/* octets that the CRC covers; 0: not checked */
+	u32 crc;		/* CRC so far */
+	bool bad_marker;	/* a marker does not point to the FPDU's start */
+	u8 field[MPA_CRC_LEN];	/* a marker or the CRC, which may arrive in pieces */
 };
 
-/**
- * struct mpa_pick - state of reading the ULPDU of an FPDU piece by piece
- * @fpdu:	the FPDU
- * @off:	offset of the next octet in it
- * @copy:	called for each span of the ULPDU; nonzero ends the walk
- * @to:		for @copy
- */
+/* State of reading the ULPDU of an FPDU piece by piece. */
 struct mpa_pick {
 	const struct mpa_fpdu *fpdu;
-	u32 off;
-	int (*copy)(void *to, const u8 *data, u32 len);
-	void *to;
+	u32 off;	/* offset of the next octet in the FPDU */
+	int (*copy)(void *to, const u8 *data, u32 len);	/* nonzero ends the walk */
+	void *to;	/* for @copy */
 };
 
 void mpa_verify_begin(struct mpa_verify *verify, const struct mpa_fpdu *fpdu,
@@ -396,48 +341,29 @@ enum mpa_frame_kind {
 	MPA_REPLY,
 };
 
-/**
- * struct mpa_frame - a startup frame without its private data
- * @flags:	M, C, R and S, as MPA_PEER_*
- * @revision:	Rev
- * @private_len: PD_Length
- */
+/* A startup frame without its private data. */
 struct mpa_frame {
-	u8 flags;
-	u8 revision;
-	u16 private_len;
+	u8 flags;		/* M, C, R and S, as MPA_PEER_* */
+	u8 revision;		/* Rev */
+	u16 private_len;	/* PD_Length */
 };
 
-/**
- * enum mpa_frame_verdict - what mpa_frame_parse() found
- * @MPA_FRAME_MORE: incomplete, well-formed so far
- * @MPA_FRAME_OK: the fixed part is complete and well-formed
- * @MPA_FRAME_BAD_KEY: not an MPA peer
- * @MPA_FRAME_SAME_KEY: both ends play the same role (section 7.1.2 rule 8)
- * @MPA_FRAME_BAD_LEN: PD_Length over 512, or too short for the data that S
- *		announces
- */
 enum mpa_frame_verdict {
-	MPA_FRAME_MORE,
-	MPA_FRAME_OK,
-	MPA_FRAME_BAD_KEY,
-	MPA_FRAME_SAME_KEY,
-	MPA_FRAME_BAD_LEN,
+	MPA_FRAME_MORE,		/* incomplete, well-formed so far */
+	MPA_FRAME_OK,		/* the fixed part is complete and well-formed */
+	MPA_FRAME_BAD_KEY,	/* not an MPA peer */
+	MPA_FRAME_SAME_KEY,	/* both ends play the same role (section 7.1.2 rule 8) */
+	MPA_FRAME_BAD_LEN,	/* PD_Length over 512, or too short for the data of S */
 };
 
 #define MPA_ENHANCED_LEN	4
 #define MPA_DEPTH_MAX		0x3fff
 
-/**
- * struct mpa_enhanced - RFC 6581: first octets of the private data if S is set
- * @ird:	inbound RDMA Read queue depth
- * @ord:	outbound RDMA Read queue depth
- * @control:	control flags A to D, as MPA_START_P2P and MPA_START_RTR_*
- */
+/* The first octets of the private data if S is set (RFC 6581). */
 struct mpa_enhanced {
-	u16 ird;
-	u16 ord;
-	u32 control;
+	u16 ird;	/* inbound RDMA Read queue depth */
+	u16 ord;	/* outbound RDMA Read queue depth */
+	u32 control;	/* flags A to D, as MPA_START_P2P and MPA_START_RTR_* */
 };
 
 void mpa_enhanced_put(u8 *field, const struct mpa_enhanced *enhanced);
@@ -448,20 +374,13 @@ enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
 		struct mpa_frame *startup);
 
-/**
- * struct mpa_offer - what one end proposes in the startup phase
- * @role:	enum mpa_role
- * @revision:	of MPA
- * @flags:	MPA_START_*
- * @ird:	inbound RDMA Read queue depth
- * @ord:	outbound RDMA Read queue depth
- */
+/* What one end proposes in the startup phase. */
 struct mpa_offer {
-	u8 role;
-	u8 revision;
-	u16 ird;
+	u8 role;	/* enum mpa_role */
+	u8 revision;	/* of MPA */
+	u16 ird;	/* see struct mpa_enhanced */
 	u16 ord;
-	u32 flags;
+	u32 flags;	/* MPA_START_* */
 };
 
 int mpa_agree_revision(const struct mpa_offer *offer,
