@@ -37,9 +37,8 @@ bool mpa_tcp_may_listen(const struct sock *sk)
 
 /*
  * Whether MPA can be attached: to start now, or once the socket listens or is
- * connected. A listening socket is refused. Handshakes create its children
- * without its lock, and TCP installs the ULP's operations only after attaching
- * the ULP.
+ * connected. A listening socket is refused: handshakes create its children
+ * without its lock, and TCP installs the ULP's operations only after attaching.
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
@@ -47,10 +46,9 @@ bool mpa_tcp_may_attach(const struct sock *sk)
 }
 
 /*
- * Whether a handshake may still be creating a child of a socket that no longer
- * listens, in softirq and without the socket's lock. Each listener has
- * SOCK_RCU_FREE and keeps this flag; its children do not have it. Process
- * context.
+ * Whether a handshake may still be creating a child of this former listener, in
+ * softirq and without the listener's lock. Each listener has SOCK_RCU_FREE and
+ * keeps the flag; its children do not have it. Process context.
  */
 bool mpa_tcp_has_listened(const struct sock *sk)
 {
@@ -151,9 +149,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
 		sk_error_report(sk);
 }
 
-/*
- * Return the peer's port, or 0, even during mpa_tcp_disconnect(). Any context.
- */
+/* Return the peer's port or 0, even in mpa_tcp_disconnect(). Any context. */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);
@@ -204,8 +200,8 @@ void mpa_tcp_unlock(struct sock *sk)
 
 /*
  * Wake writers because sending is possible again. sk_write_space() wakes them
- * only if much of the send buffer is free. Other writers then poll again, and
- * so make TCP call sk_write_space() once there is room.
+ * only if much of the send buffer is free. Otherwise wake them here: they poll
+ * again, and so TCP notices that they wait for room.
  */
 void mpa_tcp_wake_writers(struct sock *sk)
 {
@@ -224,9 +220,8 @@ void mpa_tcp_wake_writers(struct sock *sk)
 }
 
 /*
- * Sleep until @done returns true. @done must be safe without the socket lock,
- * and return true if the connection has an error. @timeo: jiffies left;
- * updated.
+ * Sleep until done() is true. done() must be safe without the socket lock, and
+ * true if the connection has an error. @timeo: jiffies left; updated.
  *
  * Context: process. The socket lock is dropped meanwhile, so the connection may
  * have changed. Return: 0, -EAGAIN on a timeout, -EINTR or -ERESTARTSYS on a
@@ -250,10 +245,7 @@ int mpa_tcp_wait(struct sock *sk, long *timeo,
 			ret = sock_intr_errno(*timeo);
 			break;
 		}
-		/*
-		 * No need to check for a disconnect: done() is true after
-		 * mpa_tcp_abort().
-		 */
+		/* Ignore the result: after mpa_tcp_abort() done() is true. */
 		sk_wait_event(sk, timeo, done(ctx), &wait);
 	}
 	sk_clear_bit(SOCKWQ_ASYNC_WAITDATA, sk);

@@ -37,8 +37,8 @@ struct mpa_ctx;
 struct tcphdr;
 
 /*
- * Enough for the longest FPDU: of each page at least PAGE_SIZE - 64 octets are
- * used, except in three short fragments.
+ * Enough for the longest FPDU: fragments of at least PAGE_SIZE - 64 octets, and
+ * three shorter fragments.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 
@@ -63,7 +63,7 @@ struct mpa_txbuf {
 	u32		len;		/* octets in @frag */
 	u32		sent;		/* octets that TCP has taken */
 	u32		split;		/* where a segment must begin, or MPA_SPLIT_NOT */
-	/* May be NULL. Returns the length of that segment; another one follows. */
+	/* Returns the length of the segment at @split; may be NULL. */
 	u32		(*piece)(struct sock *sk, const struct mpa_txbuf *out);
 	u8		*open;		/* octets of the ULPDU that MSG_MORE has left open */
 	u32		open_room;	/* octets allocated at @open */
@@ -79,8 +79,8 @@ struct mpa_watch {
 	u32	pos;		/* stream position of @fpdu */
 	u32	len;		/* octets of the FPDU before @fpdu */
 	/* Octets of occasional TCP options other than SACK (AccECN, BPF): */
-	u8	options;	/* in the last two packets, the smaller number */
-	u8	options_seen;	/* in the last packet, including a DSACK */
+	u8	options;	/* the minimum of the last two packets */
+	u8	options_seen;	/* of the last packet, including a DSACK */
 	u8	high;		/* first octet of ULPDU_Length, if a packet ended after it */
 	u8	framing : 3;	/* enum mpa_framing */
 	u8	cut : 3;	/* enum mpa_cut: why no FPDU begins at @seq */
@@ -103,10 +103,7 @@ struct mpa_segments {
 	u32	each;	/* octets of each except the last; 0: not known */
 };
 
-/*
- * This layer's state of a socket: the first member of struct mpa_ctx, see
- * mpa_tcp().
- */
+/* This layer's state: the first member of struct mpa_ctx, see mpa_tcp(). */
 struct mpa_tcp {
 	struct proto		*base;		/* TCP's own operations */
 	struct mpa_mib __percpu	*mib;		/* counters of the network namespace */
@@ -124,10 +121,7 @@ struct mpa_tcp {
 #endif
 };
 
-/*
- * Return NULL if MPA is not attached. A system call on the socket needs no
- * lock.
- */
+/* Return NULL if MPA is not attached. Lockless within a system call. */
 static inline struct mpa_tcp *mpa_tcp(const struct sock *sk)
 {
 	return (__force struct mpa_tcp *)inet_csk(sk)->icsk_ulp_data;
@@ -140,23 +134,19 @@ enum mpa_push {
 	MPA_PUSH_ALL	/* send all octets */
 };
 
-/*
- * Whether and why TCP is corked. TCP must not cut an FPDU at the edge of the
- * peer's window.
- */
+/* Corking state: TCP must not cut an FPDU at the edge of the peer's window. */
 struct mpa_window {
 	bool	corked;	/* MPA has corked TCP, for the window or for @more */
 	bool	more;	/* the user has announced more */
 	bool	pushed;	/* the last mpa_tcp_send() made TCP send all octets */
 	u32	since;	/* sequence number at which the call or the batch begins */
-	u32	borrowed;	/* tasks in TCP's option calls: the user's cork applies */
+	u32	borrowed;	/* tasks in TCP's option calls: do not cork */
 };
 
 /*
- * Whether MPA's own work item holds the lock. It has no caller that could
- * receive -ENOMEM, or be killed to free memory. One workqueue serves all
- * sockets, so the work item must not sleep when a control group is at its
- * limit.
+ * Whether MPA's own work item holds the lock. The work item has no caller that
+ * could receive -ENOMEM, or be killed to free memory. It must not sleep when a
+ * control group is at its limit, as one workqueue serves all sockets.
  */
 static inline bool mpa_in_work_item(const struct sock *sk)
 {
@@ -309,9 +299,7 @@ static inline u32 mpa_tcp_inq(const struct sock *sk)
 	return octets && sock_flag(sk, SOCK_DONE) ? mpa_tcp_inq_done(sk) : octets;
 }
 
-/*
- * Whether MPA alone has read: copied_seq is @seq, or follows the FIN at @seq.
- */
+/* Whether MPA alone has read: copied_seq is @seq, or after a FIN at @seq. */
 static inline bool mpa_tcp_reads_at(const struct sock *sk, u32 seq)
 {
 	u32 at = mpa_tcp_copied_seq(sk);

@@ -9,8 +9,8 @@
 #include "mpa_tcp.h"
 
 /*
- * mpa_tcp_inq() once a FIN has arrived. Each FIN takes a sequence number, and
- * an skb may contain several FINs.
+ * For mpa_tcp_inq(), once a FIN has arrived. Each FIN takes a sequence number,
+ * and an skb may contain several FINs.
  */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
@@ -52,7 +52,7 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 		inet_csk(sk)->icsk_ack.rcv_mss);
 }
 
-/* Whether the rest of the receive window is not larger than the unread octets. */
+/* Whether the unread octets take half of the receive window or more. */
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));

@@ -38,8 +38,8 @@ void mpa_tcp_force(struct sock *sk, int size)
 /*
  * Reserve memory for @octets more of a call. At TCP's or the control group's
  * limit, succeed only if TCP's queues are empty, as no ACK would free memory
- * for the socket. TCP does the same. TCP also lets a socket fill its send
- * buffer beyond the limit: not done here, as a whole record would count.
+ * for the socket. TCP does the same. TCP also exceeds the limit for octets that
+ * fill a send buffer. Not here: these would be a whole record.
  */
 bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 {
@@ -85,10 +85,7 @@ void mpa_tcp_uncharge(struct sock *sk, struct mpa_txbuf *out)
 	out->charged = 0;
 }
 
-/*
- * Turn the charge into a reservation: TCP charges the octets again when it gets
- * them.
- */
+/* Turn the charge into a reservation: TCP will charge the octets itself. */
 void mpa_tcp_pass_charge(struct sock *sk, struct mpa_txbuf *out)
 {
 	sk_wmem_queued_add(sk, -(int)out->charged);

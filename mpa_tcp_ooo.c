@@ -52,9 +52,8 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 }
 
 /*
- * Make TCP call sk_write_space after the next out-of-order segment;
- * sk_write_space calls this function again. Return whether SOCK_NOSPACE was not
- * yet set.
+ * Make TCP call sk_write_space, and so this function, after the next
+ * out-of-order segment. Return whether SOCK_NOSPACE was not yet set.
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
@@ -63,8 +62,8 @@ bool mpa_tcp_ooo_ask(struct sock *sk)
 }
 
 /*
- * Notice new segments, for each packet passed to IP. TCP may be queueing a
- * segment: it sends an ACK if all SACK blocks are in use.
+ * Notice new segments; called for each packet passed to IP. TCP may call it
+ * while it queues a segment: TCP sends an ACK if all SACK blocks are in use.
  */
 void mpa_tcp_ooo_acked(struct sock *sk)
 {

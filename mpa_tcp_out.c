@@ -20,7 +20,7 @@ static u32 mpa_tcp_sack_len(const struct tcp_sock *tp)
 	return TCPOLEN_SACK_BASE_ALIGNED + blocks * TCPOLEN_SACK_PERBLOCK;
 }
 
-/* Return the EMSS before rounding, without SACK blocks. Lockless. */
+/* Return the EMSS before rounding, as if no SACK blocks were sent. Lockless. */
 u32 mpa_tcp_path_mss(const struct sock *sk, const struct mpa_tcp *tcp)
 {
 	return READ_ONCE(tcp_sk(sk)->mss_cache) + READ_ONCE(tcp->less) -
@@ -34,7 +34,7 @@ u32 mpa_tcp_emss_full(const struct sock *sk, const struct mpa_tcp *tcp)
 }
 
 #ifndef MPA_HAVE_ULP_HOOKS
-/* Return the effective maximum segment size. Lockless. */
+/* Return the effective maximum segment size (EMSS). Lockless. */
 u32 mpa_tcp_emss_now(const struct sock *sk)
 {
 	const struct mpa_tcp *tcp = mpa_tcp(sk);
@@ -170,8 +170,8 @@ void mpa_tcp_end_segment(struct sock *sk)
 }
 
 /*
- * Make a segment start @len octets after @seq, the end of the skb that TCP is
- * sending.
+ * Make a segment start @len octets after the end (@seq) of the send head, which
+ * TCP is sending.
  */
 void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 {
@@ -202,8 +202,7 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Split an skb in the send queue, as tso_fragment() does: octets from @len on
- * move to a new one. Do nothing without memory, or if the skb has a timestamp
- * request.
+ * move to a new one. Do nothing without memory, or to an skb with a timestamp.
  */
 void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
@@ -290,10 +289,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 		mpa_tcp_cork(sk, window, window->more);
 	else
 		mpa_tcp_uncork(sk, window);
-	/*
-	 * TCP has not been called to send, so nothing else arms the window
-	 * probe timer.
-	 */
+	/* Nothing else arms the probe timer: TCP has not tried to send. */
 	if (tcp_send_head(sk))
 		tcp_check_probe_timer(sk);
 	if (!skb || more)
@@ -338,10 +334,7 @@ bool mpa_tcp_want_writable(struct sock *sk)
 	return sk_stream_memory_free(sk);
 }
 
-/*
- * Call TCP's sk_write_space, not counting the octets of @open (may be NULL) as
- * queued.
- */
+/* Call TCP's sk_write_space, without counting the octets of @open (or NULL). */
 void mpa_tcp_write_space(struct sock *sk, const struct mpa_txbuf *open,
 			 void (*write_space)(struct sock *sk))
 {
@@ -364,8 +357,8 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Maximum number of octets to pass to TCP in one call. If a call continues
- * after a full skb, TCP sends that skb even if corked, and cuts it at the
+ * Return the maximum number of octets for a call of TCP. If a call continues
+ * after a full skb, TCP sends the skb even if corked, and cuts it at the
  * window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
@@ -423,10 +416,7 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 #define MPA_SEND_FLAGS	(MSG_COMMITTED | MSG_DONTWAIT | \
 			 MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
-/*
- * Pass pages to TCP by reference. @push applies if these @n octets are the
- * last.
- */
+/* Pass pages to TCP by reference. @push applies if the octets are the last. */
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
@@ -537,10 +527,7 @@ static int mpa_tcp_save_error(struct sock *sk)
 	return sk->sk_err ? xchg(&sk->sk_err, 0) : 0;
 }
 
-/*
- * Restore the pending error. Return -EPIPE instead of an error that TCP has
- * cleared.
- */
+/* Restore the pending error. For an error that TCP cleared return -EPIPE. */
 static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 {
 	if (err && err != -EAGAIN && mpa_tcp_gone(sk)) {
@@ -611,10 +598,7 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 		mpa_tcp_uncork(sk, window);
 	}
 	saved = mpa_tcp_save_error(sk);
-	/*
-	 * shutdown(2) has set SEND_SHUTDOWN already, and TCP would accept no
-	 * octets.
-	 */
+	/* shutdown(2) has set SEND_SHUTDOWN: TCP would accept no octets. */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);

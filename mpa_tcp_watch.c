@@ -83,10 +83,7 @@ static bool mpa_watch_length(struct mpa_watch *watch,
 	return true;
 }
 
-/*
- * Advance over an FPDU. Return false if the packet ends before its length is
- * complete.
- */
+/* Advance over an FPDU. Return false if its length is not yet complete. */
 static __always_inline bool
 mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 {
@@ -119,7 +116,7 @@ mpa_watch_pass(struct mpa_watch *watch, struct mpa_payload *payload)
 	return true;
 }
 
-/* Advance to the next FPDU from @seq. Return whether an FPDU begins at @seq. */
+/* Advance to the first FPDU at @seq or later. Return whether it is at @seq. */
 static bool mpa_watch_reach(struct mpa_watch *watch, struct mpa_payload *payload,
 			    u32 seq)
 {
@@ -149,10 +146,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	u32 start = payload->seq, aligned = 0, unaligned = 0;
 	enum mpa_cut cut = watch->cut;
 
-	/*
-	 * IP may have dropped the packet before, and TCP has added octets to
-	 * it.
-	 */
+	/* TCP may have added octets to a packet that IP has dropped. */
 	while (before(start, watch->seq))
 		start += seg;
 	for (; before(start, payload->end); start += seg) {

@@ -73,9 +73,8 @@ int mpa_tx_frame(struct mpa_ctx *ctx, const u8 *frame, u32 len)
 }
 
 /*
- * Send the zero-length FPDU of RFC 6581 section 9.2. It has to be the first
- * FPDU, so the user may send only afterwards. Without memory the work item
- * retries.
+ * Send the zero-length FPDU of RFC 6581 section 9.2, before any FPDU of the
+ * user. Without memory the work item retries.
  */
 void mpa_tx_rtr(struct mpa_ctx *ctx)
 {
@@ -121,20 +120,14 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 	return mpa_framing_mulpdu(&ctx->tx.format, full);
 }
 
-/*
- * As mpa_tx_mulpdu(), without checking for a new path. Context: any, socket
- * lock held.
- */
+/* As mpa_tx_mulpdu(), for the known path. Context: any, socket lock held. */
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 {
 	return mpa_framing_mulpdu(&ctx->tx.format,
 				  mpa_tcp_emss_full(ctx->sk, &ctx->tcp));
 }
 
-/*
- * Return the stream position that the peer has acknowledged. Context: any,
- * socket lock held.
- */
+/* Context: any, socket lock held. */
 u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 {
 	u32 acked = ctx->tx.pos - mpa_tcp_unacked(ctx->sk);
@@ -479,7 +472,7 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		mpa_tx_queue_batch(ctx);
 		return 0;
 	}
-	/* Send complete FPDUs; the next call returns an error again. */
+	/* On an error send complete FPDUs: the next call returns it again. */
 	if (call->done == call->size && !call->more)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
@@ -518,9 +511,8 @@ void mpa_tx_reapply_options(struct mpa_ctx *ctx)
 }
 
 /*
- * Drop all state of an earlier startup or connection: the socket may have been
- * connected again. Context: process, socket lock held; or nothing else can
- * reach @ctx.
+ * Drop all state of an earlier startup or connection of the socket. Context:
+ * process, socket lock held; or nothing else can reach @ctx.
  */
 void mpa_tx_reset(struct mpa_ctx *ctx)
 {

@@ -47,7 +47,7 @@ struct mpa_tx {
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* consecutive FPDUs of @same_len */
 	u32			tail_used;	/* octets in TCP's last segment */
-	u32			tail_emss;	/* EMSS of its layout; 0: an oversized FPDU is last */
+	u32			tail_emss;	/* EMSS of its layout; 0: ends with a larger FPDU */
 	/*
 	 * The open ULPDU, or FPDUs not yet passed to TCP: between calls, those
 	 * of a batch. Allocated for the first ULPDU.
@@ -83,7 +83,7 @@ static inline bool mpa_tx_open(const struct mpa_tx *tx)
 	return READ_ONCE(tx->ulpdu_len) > 0;
 }
 
-/* Whether FPDUs wait in @out for more of a batch: the work item ends this. */
+/* Whether FPDUs wait in @out for more of a batch, until the work item runs. */
 static inline bool mpa_tx_queued(const struct mpa_tx *tx)
 {
 	return tx->out && tx->out->len;
@@ -115,7 +115,7 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	       len <= slot->emss - slot->used;
 }
 
-/* Find octet @at. @run: the number of contiguous octets from there */
+/* Find octet @at. @run: the number of contiguous octets from there. */
 static inline const u8 *
 mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 {
@@ -133,7 +133,7 @@ static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
 	return (u64)tx->pos_high << 32 | tx->pos;
 }
 
-/* As above, given a position @near less than 2^32 octets before. */
+/* Extend tx->pos to 64 bits; @near is less than 2^32 octets before it. */
 static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 {
 	return near + (u32)(tx->pos - (u32)near);

@@ -82,9 +82,8 @@ u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 }
 
 /*
- * Add the @len octets written at mpa_txbuf_span(). Return -EMSGSIZE if there
- * are too many fragments. Context: process, socket lock held since
- * mpa_txbuf_span().
+ * Add the @len octets written at mpa_txbuf_span(), with the socket lock held
+ * since. Return 0, or -EMSGSIZE if there are too many fragments.
  */
 int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len)
 {
@@ -128,7 +127,7 @@ static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 	return true;
 }
 
-/* As mpa_build_get(), after the octets left in the header. */
+/* Copy the rest of the header, then do mpa_build_get(). */
 static bool mpa_build_get_headed(void *arg, u8 *to, u32 n)
 {
 	struct mpa_build_source *from = arg;
@@ -171,9 +170,8 @@ struct mpa_built {
 
 /*
  * Build up to @max FPDUs of the length of the first, @fpdu, from up to @left
- * octets of the call. Compute CRCs for a few FPDUs at a time, while these are
- * in the L1 cache; and over the copy, as a user may write to the original
- * meanwhile.
+ * octets of the call. Compute CRCs over the copy, as a user may write to the
+ * original; and for a few FPDUs at a time, while these are in the L1 cache.
  */
 static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			  struct mpa_fpdu *fpdu, u8 *p,
@@ -226,7 +224,7 @@ built:
 	*built = (struct mpa_built){ nr, octets, markers };
 }
 
-/* Write @n octets of a field of the FPDU that starts at @at of the buffer. */
+/* Write @n octets of a field. The FPDU starts at @at of the buffer. */
 static int mpa_build_field(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   const struct mpa_field_span *run, u32 at, u8 *p,
 			   u32 n, struct mpa_build_source *from)

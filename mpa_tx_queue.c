@@ -91,7 +91,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	if (tx->seq_known && tx->seq != mpa_tcp_write_seq(sk)) {
 		/*
 		 * A task bypassing MPA has written to TCP. The peer reads these
-		 * octets as FPDUs, and nothing sent later can fix that.
+		 * octets as FPDUs, and nothing sent later can fix the stream.
 		 */
 		mpa_fail_sending(ctx, EPROTO);
 		err = -EPIPE;

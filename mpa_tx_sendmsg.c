@@ -67,8 +67,7 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 
 /*
  * Section 7.1.2 rule 4: a responder sends nothing before it has received an
- * FPDU. TCP's queue may have an FPDU that is not verified yet, even with a FIN
- * after it.
+ * FPDU. The FPDU may be in TCP's queue, not yet verified, even before a FIN.
  */
 static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 {
