@@ -187,6 +187,7 @@ bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 }
 #endif
 
+/* Process context. */
 void mpa_tcp_unlock(struct sock *sk)
 {
 	struct mpa_tcp *tcp = mpa_tcp(sk);

@@ -98,6 +98,7 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 	return unit && emss > unit ? emss - emss % unit : emss;
 }
 
+/* Process context. */
 void mpa_tcp_unfit(struct sock *sk)
 {
 	if (tcp_sk(sk)->mss_unit)

@@ -94,6 +94,7 @@ void mpa_tcp_keep_urgent(struct sock *sk)
 	sock_set_flag(sk, SOCK_URGINLINE);
 }
 
+/* Process context. */
 void mpa_tcp_skip_urgent(struct sock *sk)
 {
 	sock_reset_flag(sk, SOCK_URGINLINE);

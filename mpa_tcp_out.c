@@ -85,6 +85,7 @@ static void mpa_tcp_lower_mss(struct sock *sk, u32 less)
 	icsk->icsk_sync_mss(sk, icsk->icsk_pmtu_cookie);
 }
 
+/* Process context. */
 void mpa_tcp_unfit(struct sock *sk)
 {
 	mpa_tcp_lower_mss(sk, 0);
@@ -187,6 +188,7 @@ void mpa_tcp_split(struct sock *sk, u32 seq, u32 len)
 	TCP_SKB_CB(skb)->eor = 1;
 }
 
+/* Restore the user's TCP_CORK and TCP_NODELAY. */
 void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -334,6 +334,7 @@ static void mpa_watch_hook(struct sock *sk, bool framed)
 	tcp_set_mss_unit(sk, framed);
 }
 
+/* Process context. */
 void mpa_tcp_unwatch(struct sock *sk)
 {
 	mpa_tcp(sk)->watched = false;
@@ -388,6 +389,7 @@ static void mpa_watch_hook(struct sock *sk, bool framed)
 		pr_warn_once("sockets of a kind whose segments are not counted\n");
 }
 
+/* Process context. */
 void mpa_tcp_unwatch(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
