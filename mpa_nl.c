@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The generic netlink family "mpa": Documentation/netlink/specs/mpa.yaml. Its
- * uapi header is generated from mpa.yaml; a test compares the policies here with
- * mpa.yaml.
+ * The generic netlink family "mpa" (Documentation/netlink/specs/mpa.yaml). A test compares the
+ * policies here with mpa.yaml.
  *
- * This file takes no socket's lock, and does not delay others that take it.
+ * Nothing here takes a socket lock, or delays a task that holds one.
  */
 
 #include <linux/mutex.h>
@@ -35,9 +34,9 @@ static int mpa_netlink_put_conn(struct sk_buff *skb, u32 portid, u32 seq,
 }
 
 /*
- * Take a reference to the socket of a context. The memory of a freed socket may
- * have been reused for another socket. Context: under RCU. Return: whether the
- * reference was taken, and the socket is still the context's.
+ * Take a reference to the socket of @ctx. Fails if the socket was freed. A freed socket's
+ * memory may have been reused: also fail if the socket no longer belongs to @ctx. Context:
+ * under RCU.
  */
 static bool mpa_netlink_hold(const struct mpa_ctx *ctx)
 {
@@ -49,10 +48,7 @@ static bool mpa_netlink_hold(const struct mpa_ctx *ctx)
 	return false;
 }
 
-/*
- * Find the connection that a request names. Context: under RCU. Return: its context,
- * with a reference to the socket.
- */
+/* Return the context that a request names, and hold its socket. Context: under RCU. */
 static struct mpa_ctx *mpa_netlink_find(struct genl_info *info, int attr)
 {
 	struct mpa_ctx *ctx;
@@ -63,7 +59,7 @@ static struct mpa_ctx *mpa_netlink_find(struct genl_info *info, int attr)
 	cookie = nla_get_u64(info->attrs[attr]);
 	ctx = xa_load(&mpa_conns(genl_info_net(info))->all, cookie);
 	if (ctx && mpa_netlink_hold(ctx)) {
-		/* On 32-bit machines the upper half has not been compared. */
+		/* On 32-bit machines the lookup ignores the upper half of the cookie. */
 		if (mpa_show_cookie(ctx->sk) == cookie)
 			return ctx;
 		sock_put(ctx->sk);
@@ -106,7 +102,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 	struct mpa_ctx *ctx;
 	int err = 0;
 
-	/* Skip most connections that are added during the dump, so that it ends. */
+	/* Skip most connections added during the dump, so that the dump ends. */
 	if (!cookie)
 		cb->args[1] = READ_ONCE(conns->last);
 	rcu_read_lock();
@@ -120,10 +116,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 		sock_put(ctx->sk);
 		if (!err)
 			cb->args[0] = cookie;
-		/*
-		 * Not cond_resched_rcu(), which is empty if RCU is preemptible,
-		 * even if the kernel is not.
-		 */
+		/* cond_resched_rcu() is empty if RCU is preemptible, even if the kernel is not. */
 		rcu_read_unlock();
 		cond_resched();
 		rcu_read_lock();
@@ -134,7 +127,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 
 /* ---- the administrator's policy ---- */
 
-/* The values of a request are set together, and read together. */
+/* All values of a request are set, or read, together. */
 static DEFINE_MUTEX(mpa_netlink_policy_lock);
 
 static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
@@ -187,7 +180,7 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 
 	if (GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
 		return -EINVAL;
-	/* Not under RCU, as this may sleep. */
+	/* May sleep, so not under RCU. */
 	static_branch_enable(&mpa_tap_used);
 	rcu_read_lock();
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);
@@ -246,7 +239,7 @@ static struct netlink_range_validation mpa_netlink_octets = {
 	.max = MPA_ULPDU_MAX,
 };
 
-/* Of conn-get, and of tap-clear, where the attribute has the same number. */
+/* conn-get and tap-clear share the policy: the attribute has the same number in both. */
 static_assert((int)MPA_A_TAP_COOKIE == MPA_A_CONN_COOKIE);
 
 static const struct nla_policy mpa_netlink_cookie_policy[] = {
@@ -327,10 +320,10 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 	.n_mcgrps	= ARRAY_SIZE(mpa_netlink_groups),
 };
 
-/* Maximum number of namespaces that send events at the same time. */
+/* Maximum number of namespaces that send to the group at the same time. */
 #define MPA_EVENTS_AT_ONCE	4
 
-/* Called last at module init, as requests may arrive from here on. */
+/* Called last at module init: requests may arrive from here on. */
 int __init mpa_netlink_init(void)
 {
 	int err;
@@ -349,7 +342,7 @@ int __init mpa_netlink_init(void)
 	return err;
 }
 
-/* At module exit, with no connection left. Events go first: they need the family. */
+/* No connection is left. Destroy the workqueue first: its work items use the family. */
 void mpa_netlink_exit(void)
 {
 	destroy_workqueue(mpa_event_wq);

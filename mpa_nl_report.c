@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of connections are counted, traced, sent by netlink (first half), and
- * logged if an administrator has enabled that (dynamic debug). Every function of
- * the second half is called with the socket lock held, in any context.
+ * Events of connections are counted, traced, logged (dynamic debug) and sent by netlink. The
+ * functions of the second half are called with the socket lock held, in any context.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -22,26 +21,25 @@
 /*
  * ---- events to netlink listeners ----
  *
- * An event is built where it happens, and sent from there to the few sockets that
- * have requested the events of its namespace (mpa_nl_tap.c).
+ * mpa_event() builds an event, and sends it at once to the few sockets that have requested the
+ * events of its namespace (mpa_nl_tap.c).
  *
- * A work item of the namespace sends the event to the multicast group as well:
- * netlink walks all listeners of the machine for each event, and connections must
- * not wait for that. A user who can create user namespaces can have a thousand
- * listeners there, and any number of events. So only namespaces of the initial
- * user namespace send to the group.
+ * A work item of the namespace also sends the event to the multicast group. For each event
+ * netlink walks all listeners of the machine, and connections must not wait for this walk. A
+ * user who can create user namespaces can open a thousand listeners there, and cause any number
+ * of events. So only namespaces of the initial user namespace send to the group.
  */
 
-/* Octets for some forty numbers and two addresses. */
+/* Room for some forty numbers and two addresses. */
 #define MPA_EVENT_SIZE		640
 
-/* Limit of a namespace's queue, and the number sent before others' events. */
+/* Limit of a namespace's queue, and of the events that its work item sends in one run. */
 #define MPA_EVENTS_MAX		1024
 #define MPA_EVENT_RUN		128
 
 struct workqueue_struct *mpa_event_wq __ro_after_init;
 
-/* Its number is set later: mpa_event_queue(). */
+/* mpa_event_queue() sets the event's number. */
 static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx, u8 cmd,
 				       u16 attr, u32 value,
 				       const struct mpa_failure *failure)
@@ -64,7 +62,7 @@ static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx, u8 cmd,
 	return skb;
 }
 
-/* Whether the group has members in any namespace: netlink does not know in which. */
+/* Whether to send to the group. Netlink does not know in which namespaces its members are. */
 static bool mpa_event_has_group(struct net *net)
 {
 	return net->user_ns == &init_user_ns &&
@@ -72,21 +70,20 @@ static bool mpa_event_has_group(struct net *net)
 }
 
 /*
- * Send an event to the taps, and queue it for the group, in the order of numbers.
- * @skb: NULL if there was no memory; the event takes a number nevertheless, so
- * that listeners see the gap. Return: false if the event is lost for the group,
- * or for all.
+ * Send an event to the taps, then queue it for the group, in the order of numbers. @skb is NULL
+ * if there was no memory: the event takes a number nevertheless, so that listeners see the gap.
+ * Return false if the event is lost, for the group or for all listeners.
  */
 static bool mpa_event_queue(struct mpa_conns *conns, struct sk_buff *skb)
 {
 	struct sk_buff_head *queue = &conns->queue;
 	bool sent = skb;
 
-	/* Interrupts stay on, as readers' socket filters run here. */
+	/* Readers' socket filters run here, so do not disable interrupts. */
 	spin_lock_bh(&queue->lock);
 	conns->number++;
 	if (skb) {
-		/* The first attribute. */
+		/* The number is the first attribute. */
 		*(u32 *)nla_data(genlmsg_data(nlmsg_data(nlmsg_hdr(skb)))) = conns->number;
 		mpa_tap_event(conns, skb);
 	}
@@ -102,9 +99,8 @@ static bool mpa_event_queue(struct mpa_conns *conns, struct sk_buff *skb)
 }
 
 /*
- * Send an event if anybody listens. @attr: the attribute that only this event has,
- * with @value; or 0. @failure: NULL: the connection's own. Context: any, socket
- * lock held.
+ * Send an event if there is a listener. @attr, with @value, is an attribute that only this
+ * event has; 0: none. If @failure is NULL, the event has the connection's current error.
  */
 static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value,
 		      const struct mpa_failure *failure)
@@ -115,7 +111,7 @@ static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value,
 
 	if (!READ_ONCE(conns->nr_joined) && !mpa_event_has_group(conns->net))
 		return;
-	/* Charge the event to the connection's memory cgroup while it is queued. */
+	/* Charge the queued event to the connection's memory cgroup. */
 	old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 	skb = mpa_event_build(ctx, cmd, attr, value, failure);
 	set_active_memcg(old);
@@ -124,7 +120,7 @@ static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value,
 	nlmsg_free(skb);
 }
 
-/* Send some events and requeue: a namespace with many must not block others. */
+/* Send some events and requeue: a namespace with many events must not block others. */
 static void mpa_event_work(struct work_struct *work)
 {
 	struct mpa_conns *conns = container_of(work, struct mpa_conns, work);
@@ -139,7 +135,7 @@ static void mpa_event_work(struct work_struct *work)
 			return;
 		err = genlmsg_multicast_netns(mpa_conns_family, conns->net, skb, 0,
 					      MPA_NLGRP_EVENTS, GFP_KERNEL);
-		/* -ESRCH: nobody has received it. */
+		/* -ESRCH: there was no receiver. */
 		if (err && err != -ESRCH)
 			SNMP_INC_STATS(mpa_stat_mib(conns->net), MPA_MIB_EVENTS_LOST);
 	}
@@ -160,9 +156,9 @@ static int __net_init mpa_conns_net_init(struct net *net)
 }
 
 /*
- * In-kernel users that were loaded before this module may close their sockets
- * later, in their own exit: queue no more events, and let these sockets not use
- * the namespace's counters. Events that are queued are sent.
+ * Kernel users that were loaded before this module may close their sockets later, in their own
+ * exit. Then their sockets must not queue events or use the namespace's counters. Queued events
+ * are still sent.
  */
 static void __net_exit mpa_conns_net_exit(struct net *net)
 {
@@ -223,16 +219,12 @@ static void mpa_report_debug(const struct sock *sk, const char *what, int err,
 			    position);
 }
 
-/* Index of the counter of the role, or of TUF. */
 static u32 mpa_report_kind(const struct mpa_ctx *ctx)
 {
 	return (mpa_alt(ctx) ? MPA_MIB_KINDS : ctx->role) - 1;
 }
 
-/*
- * The state has changed from @old. The socket lock is held, or @ctx is not yet
- * published.
- */
+/* Report a change of state from @old. The socket lock is held, or @ctx is not yet published. */
 void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 {
 	bool by_peer;
@@ -261,7 +253,7 @@ void mpa_report_state(const struct mpa_ctx *ctx, u8 old)
 	}
 }
 
-/* Count, trace, log and send a failure. @why: of startup, or 0 */
+/* Count, trace, log and send a failure. @why: the reason if startup has failed, or 0. */
 static void mpa_report_failure(const struct mpa_ctx *ctx, u32 counter,
 			       const char *what, enum mpa_refusal why,
 			       const struct mpa_failure *failure)
@@ -275,7 +267,7 @@ static void mpa_report_failure(const struct mpa_ctx *ctx, u32 counter,
 		  why ? MPA_A_CONN_REFUSAL : 0, why, failure);
 }
 
-/* Startup has failed, or has been rejected. @err: negative errno. */
+/* Report that startup has failed or was rejected. @err: negative errno. */
 void mpa_report_refused(const struct mpa_ctx *ctx, enum mpa_refusal why, int err)
 {
 	static const char * const reasons[] = {
@@ -318,7 +310,7 @@ static enum mpa_refusal mpa_report_refusal(const struct mpa_ctx *ctx)
 	}
 }
 
-/* A part has failed; startup maybe only to agree on what RFC 6581 adds. */
+/* Report a failure. In Full Operation, MPA_STARTUP is a failure to agree on what RFC 6581 adds. */
 void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 {
 	const struct mpa_failure *failure = &ctx->failure[part];
@@ -328,7 +320,7 @@ void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 	if (part == MPA_STARTUP && ctx->state != MPA_STATE_FULL)
 		return mpa_report_refused(ctx, mpa_report_refusal(ctx),
 					  failure->err);
-	/* The loss of the connection has cut the FPDU, and was reported already. */
+	/* The FPDU was cut when the connection was lost. The loss was reported already. */
 	if (part == MPA_RX && failure->code == MPA_ERR_TCP &&
 	    mpa_lost_receiving(ctx))
 		return;
@@ -345,19 +337,19 @@ void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 	mpa_report_failure(ctx, counter, what, 0, failure);
 }
 
-/* MULPDU has changed, in MPA_STATE_FULL. Context: process. */
+/* Report a new MULPDU, in MPA_STATE_FULL. Context: process. */
 void mpa_report_mulpdu(const struct mpa_ctx *ctx)
 {
 	mpa_event(ctx, MPA_CMD_MULPDU_NTF, 0, 0, NULL);
 }
 
-/* The connection's first segment that does not start with an FPDU was sent. */
+/* Report the connection's first segment that does not start with an FPDU. */
 void mpa_report_unaligned(struct sock *sk, enum mpa_cut cut)
 {
 	mpa_event(mpa_ctx(sk), MPA_CMD_UNALIGNED_NTF, MPA_A_CONN_CAUSE, cut, NULL);
 }
 
-/* TUF only: a middlebox changes the segmentation of the stream. */
+/* TUF only: report that a middlebox changes the segmentation of the stream. */
 void mpa_report_resegmented(const struct mpa_ctx *ctx)
 {
 	SNMP_INC_STATS(ctx->tcp.mib, MPA_MIB_TUF_RESEGMENTED);

@@ -3,8 +3,8 @@
  * A connection as netlink attributes, for the family "mpa"
  * (Documentation/netlink/specs/mpa.yaml) and for inet_diag, which ss uses.
  *
- * This file does not take the socket lock, which a user may hold for long:
- * numbers are read one by one, and may change meanwhile.
+ * Nothing here takes the socket lock, which a user may hold for a long time. Values are read
+ * one by one, and may change meanwhile.
  */
 
 #include <linux/cred.h>
@@ -60,10 +60,7 @@ static int mpa_show_owner(struct sk_buff *skb, const struct mpa_ctx *ctx,
 			   from_kuid_munged(user_ns, READ_ONCE(sk->sk_uid)));
 }
 
-/*
- * Return: MPA_INFO_* flags, also before Full Operation. Context: under RCU, or
- * socket lock held.
- */
+/* Return MPA_INFO_* flags, also before Full Operation. */
 u32 mpa_show_flags(const struct mpa_ctx *ctx)
 {
 	return (READ_ONCE(ctx->tx.format.crc) ? MPA_INFO_TX_CRC : 0) |
@@ -76,10 +73,9 @@ u32 mpa_show_flags(const struct mpa_ctx *ctx)
 }
 
 /*
- * The error code for MPA_INFO. RFC 5044 section 8 code 1 is "TCP connection
- * closed, terminated, or lost. This includes lost by timeout, too many retries,
- * RST received, or FIN received". It is reported from then on, unless there is
- * another code. Context: under RCU, or socket lock held.
+ * Return the error code for MPA_INFO. Once the peer has closed or TCP has ended, this is code
+ * 1, unless there is another code. RFC 5044 section 8: "TCP connection closed, terminated, or
+ * lost. This includes lost by timeout, too many retries, RST received, or FIN received".
  */
 u8 mpa_show_code(const struct mpa_ctx *ctx)
 {
@@ -119,7 +115,6 @@ static int mpa_show_parameters(struct sk_buff *skb, const struct mpa_ctx *ctx)
 			   mpa_framing_mulpdu(&ctx->tx.format, emss));
 }
 
-/* 64-bit counters of struct mpa_ctx. */
 static const struct {
 	u16 attr;
 	u16 at;
@@ -151,7 +146,7 @@ static int mpa_show_counts(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	return err;
 }
 
-/* Octets kept outside TCP's queues. */
+/* Put the numbers of octets that MPA holds outside TCP's queues. */
 static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	const struct mpa_txbuf *out = READ_ONCE(ctx->tx.out);
@@ -164,7 +159,6 @@ static int mpa_show_held(struct sk_buff *skb, const struct mpa_ctx *ctx)
 	       nla_put_u32(skb, MPA_A_CONN_TX_HELD, tx);
 }
 
-/* Get the connection's error, if any. */
 static void mpa_show_failure(const struct mpa_ctx *ctx,
 			     struct mpa_failure *failure)
 {
@@ -172,7 +166,7 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 	int startup = mpa_failed(ctx, MPA_STARTUP);
 
 	failure->code = mpa_show_code(ctx);
-	/* Report the loss of the connection, not the FPDU that it has cut. */
+	/* Report the loss of the connection, not the FPDU that the loss has cut. */
 	if (failure->code == MPA_ERR_TCP && mpa_lost_receiving(ctx))
 		rx_error = 0;
 	/* After disconnecting it is kept for calls that wait for the result. */
@@ -206,9 +200,8 @@ static int mpa_show_error(struct sk_buff *skb, const struct mpa_ctx *ctx,
 }
 
 /*
- * Put the attributes of a connection, for a reader in @user_ns. @failure: the
- * error to report; NULL: the connection's current one. Context: under RCU, or
- * socket lock held. Return: 0 or -EMSGSIZE.
+ * Put the attributes of a connection, for a reader in @user_ns. If @failure is NULL, report the
+ * connection's current error. Context: under RCU, or socket lock held.
  */
 int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 		  struct user_namespace *user_ns,
@@ -225,10 +218,7 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 /* ---- inet_diag ---- */
 
-/*
- * tcp_ulp_ops.get_info: put MPA_INET_ULP_INFO. Context: any, socket lock not
- * held. Return: 0 or -EMSGSIZE.
- */
+/* tcp_ulp_ops.get_info, without the socket lock. */
 int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 {
 	const struct mpa_ctx *ctx;
@@ -253,7 +243,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* tcp_ulp_ops.get_info_size: the maximum that mpa_show_ulp() needs. */
+/* tcp_ulp_ops.get_info_size: the maximum. */
 size_t mpa_show_ulp_size(const struct sock *sk)
 {
 	/* The nest, two flags, at most ten numbers of 32 bits and twelve of 64. */
@@ -264,17 +254,16 @@ size_t mpa_show_ulp_size(const struct sock *sk)
 /*
  * ---- the connections of a network namespace ----
  *
- * All contexts are in an xarray, by their sockets' cookies, so that a walk can
- * continue while contexts are added and removed.
+ * All contexts are in an xarray, by their sockets' cookies, so that a walk can continue while
+ * contexts are added and removed.
  *
- * A context is listed from before it is attached until it is detached, or its
- * socket is destroyed. Only RCU protects it and its socket; values read without
- * the socket lock may be changing.
+ * A context is listed from before it is attached until it is detached, or its socket is
+ * destroyed. Only RCU protects a listed context and its socket.
  */
 
 /*
- * List a context. Context: process, socket lock held. Return: 0 or -ENOMEM;
- * -EBUSY on 32-bit machines, where a cookie may recur.
+ * Context: process, socket lock held. Return: 0, -ENOMEM, or -EBUSY on 32-bit machines, where a
+ * cookie may recur.
  */
 int mpa_conns_add(struct mpa_ctx *ctx)
 {
@@ -291,7 +280,7 @@ int mpa_conns_add(struct mpa_ctx *ctx)
 	return err;
 }
 
-/* Remove a context; it is freed after a grace period at the earliest. */
+/* The caller frees @ctx after a grace period at the earliest. */
 void mpa_conns_remove(struct mpa_ctx *ctx)
 {
 	if (!ctx->listed)
@@ -299,8 +288,8 @@ void mpa_conns_remove(struct mpa_ctx *ctx)
 	xa_erase_bh(&mpa_conns(sock_net(ctx->sk))->all,
 		    mpa_show_cookie(ctx->sk));
 	/*
-	 * From here on no tap can be set: mpa_tap_set() checks @listed under the
-	 * lock that mpa_tap_clear() takes.
+	 * From here on no tap can be set: mpa_tap_set() checks @listed under the lock that
+	 * mpa_tap_clear() takes.
 	 */
 	WRITE_ONCE(ctx->listed, false);
 	mpa_tap_clear(ctx);

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taps: a netlink socket requests the events of its network namespace, or the
- * records of a connection with their first octets.
+ * Taps: a netlink socket requests the events of its network namespace, or the records of a
+ * connection with their first octets.
  *
- * Taps on records are for debugging: each record is then processed alone, on the
- * slow path. A message is sent for a sent record when its FPDU has been built,
- * for a received record when it has been verified or found bad, and for a record
- * out of order when it is delivered to the user.
+ * Taps on records are for debugging: each record is then processed alone, on the slow path. A
+ * message is sent for a sent record when its FPDU has been built, for a received record when it
+ * has been verified or found bad, and for a record out of order when it is delivered to the
+ * user.
  *
- * Not a multicast group: any user may join the number of a group that does not
- * exist yet, and is still a member when the module is loaded. Not
- * netlink_unicast() to the reader's port: netlink may give the port to another
- * socket before its notifier reports that the reader is closed.
+ * A multicast group would be unsafe: a user may join a group's number before the module is
+ * loaded, and is still a member afterwards. netlink_unicast() to the reader's port would be
+ * unsafe, too: netlink may give the port to another socket before its notifier reports that the
+ * reader is closed.
  *
- * A tap is in a list of its namespace until its connection or netlink socket is
- * closed. That removes the tap, under the list's lock. It is freed after a grace
- * period, as is the netlink socket, after netlink's notifier: so taps found under
- * RCU are valid. The list has a limit, as it is searched for each record, and for
- * each netlink socket that is closed in the namespace. Taps of events have a lower
- * limit, as the connection waits while an event is sent to each of them.
+ * A tap is in a list of its namespace until its connection or its reader is closed. Both remove
+ * the tap under the list's lock. The tap is freed after a grace period. The reader is freed
+ * after netlink's notifier and a grace period. So a tap found under RCU is valid, and so is its
+ * reader.
+ *
+ * The number of taps is limited: the list is searched for each record, and for each netlink
+ * socket that is closed in the namespace. Taps for events have a lower limit, as the connection
+ * waits while the event is sent to each of them.
  */
 
 #include <linux/netlink.h>
@@ -32,48 +34,33 @@
 
 #include "mpa.h"
 
-/* Attributes of a record without its octets. */
+/* Room for a record's attributes other than its octets. */
 #define MPA_TAP_SIZE		128
 
-/* Limits of taps in a network namespace: of all, and of those for events. */
+/* Limits of all taps in a network namespace, and of those for events. */
 #define MPA_TAPS_MAX		256
 #define MPA_TAPS_EVENTS_MAX	16
 
-/**
- * struct mpa_tap - records of a connection, or events, for a monitor
- * @list:	in mpa_conns.taps
- * @ctx:	the connection's context; NULL: events of the namespace
- * @reader:	the monitor's netlink socket
- * @portid:	its port; another socket may get the same one while this socket is
- *		being closed
- * @octets:	maximum number of octets copied from a record; written without the
- *		socket lock
- * @seq:	records so far; protected by the connection's socket lock, as is
- *		@lost
- * @lost:	the last message was lost, and the reader notified; for events
- *		protected by the lock of the queue of events
- * @rcu:	for freeing
- */
+/* Sends records of a connection, or events of the namespace, to a netlink socket */
 struct mpa_tap {
-	struct list_head	list;
-	struct mpa_ctx		*ctx;
+	struct list_head	list;	/* in mpa_conns.taps */
+	struct mpa_ctx		*ctx;	/* NULL: events of the namespace */
 	struct sock		*reader;
-	u32			portid;
-	u32			octets;
-	u32			seq;
-	bool			lost;
+	u32			portid;	/* another socket may get it while @reader is being closed */
+	u32			octets;	/* maximum copied from a record; written without socket lock */
+	u32			seq;	/* records so far; protected by the connection's socket lock */
+	bool			lost;	/* last message lost; as @seq, or by the event queue's lock */
 	struct rcu_head		rcu;
 };
 
 unsigned int mpa_conns_id __read_mostly;
 
-/* The netlink family. */
 const struct genl_family *mpa_conns_family __ro_after_init;
 
-/* Enabled with the first tap: until then checks for taps cost nothing. */
+/* Enabled by the first tap, for good: until then checks for taps cost nothing. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
-/* Context: under RCU, or mpa_conns.lock held. Return: the context's tap, or NULL. */
+/* Context: under RCU, or mpa_conns.lock held. */
 static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 {
 	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
@@ -98,19 +85,14 @@ static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
 	kfree_rcu(tap, rcu);
 }
 
-/**
- * mpa_tap_set() - send records or events to a netlink socket from now on
- * @net:	the network namespace
- * @ctx:	the connection's context, found under the same RCU read lock; NULL:
- *		the events of @net
- * @reader:	the netlink socket
- * @portid:	its port
- * @octets:	maximum number of octets to copy from a record
+/*
+ * Send records or events to @reader from now on. @ctx is NULL for events. Calling it
+ * again for the same reader changes @octets.
  *
- * Context: any; with @ctx, under RCU, and mpa_tap_used is on.
- * Return: 0, also if it receives them already; -EBUSY: another socket has a tap
- * on the connection; -ENOSPC: there are MPA_TAPS_MAX taps, or MPA_TAPS_EVENTS_MAX
- * for events; -ENOMEM; or -ENOENT: the connection has just been closed.
+ * Context: any. With @ctx: under the RCU read lock under which @ctx was found, and
+ * mpa_tap_used is enabled. Return: 0; -EBUSY: another socket has a tap on the
+ * connection; -ENOSPC: MPA_TAPS_MAX or MPA_TAPS_EVENTS_MAX is reached; -ENOMEM;
+ * -ENOENT: the connection has just been closed.
  */
 int mpa_tap_set(struct net *net, struct mpa_ctx *ctx, struct sock *reader,
 		u32 portid, u32 octets)
@@ -158,10 +140,7 @@ out:
 	return err;
 }
 
-/*
- * End the tap of a connection. Context: any. The caller holds RCU, or has removed
- * the context from the list of connections.
- */
+/* The caller holds RCU, or has removed @ctx from the list of connections. */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
 	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
@@ -169,7 +148,7 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 
 	if (!static_branch_unlikely(&mpa_tap_used))
 		return;
-	/* @tapped is tested under the lock, as another task may be adding a tap. */
+	/* Test @tapped under the lock: another task may be adding a tap. */
 	spin_lock_bh(&conns->lock);
 	tap = ctx->tapped ? mpa_tap_of(ctx) : NULL;
 	if (tap)
@@ -177,7 +156,10 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 	spin_unlock_bh(&conns->lock);
 }
 
-/* Netlink's notifier: a netlink socket was closed, and has SOCK_DEAD. Context: process. */
+/*
+ * netlink's notifier: end the taps of a closed socket, which has SOCK_DEAD. Another socket may
+ * already have its port. Context: process.
+ */
 static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 			    void *arg)
 {
@@ -202,8 +184,8 @@ struct notifier_block mpa_tap_notifier = {
 };
 
 /*
- * The namespace or the module exits. Connections with a tap hold a reference to the
- * module, but taps for events may be left.
+ * End the taps that are left when the namespace or the module exits. They are for events: a
+ * connection with a tap holds a reference to the module.
  */
 void mpa_tap_end_all(struct mpa_conns *conns)
 {
@@ -215,20 +197,12 @@ void mpa_tap_end_all(struct mpa_conns *conns)
 
 /* ---- a record ---- */
 
-/**
- * struct mpa_tap_record - a message about one record
- * @direction:	enum mpa_direction
- * @verdict:	enum mpa_error
- * @placed:	the record is delivered out of order
- * @position:	stream position of its FPDU
- * @len:	octets of the ULPDU; 0: not known
- */
 struct mpa_tap_record {
 	enum mpa_direction	direction;
 	enum mpa_error		verdict;
-	bool			placed;
-	u64			position;
-	u32			len;
+	bool			placed;		/* delivered out of order */
+	u64			position;	/* stream position of the FPDU */
+	u32			len;		/* octets of the ULPDU; 0: not known */
 };
 
 static int mpa_tap_put(struct sk_buff *skb, const struct mpa_ctx *ctx, u32 seq,
@@ -248,7 +222,7 @@ static int mpa_tap_put(struct sk_buff *skb, const struct mpa_ctx *ctx, u32 seq,
 	return 0;
 }
 
-/* @to: a pointer to the destination of the next octet. */
+/* Copy to *@to, and advance *@to. */
 static int mpa_tap_copy(void *to, const u8 *data, u32 len)
 {
 	u8 **at = to;
@@ -259,8 +233,8 @@ static int mpa_tap_copy(void *to, const u8 *data, u32 len)
 }
 
 /*
- * Copy the first @n octets of the ULPDU to @to: of a received record from @at, of a
- * sent one (NULL) from the last FPDU in the buffer.
+ * Copy the first @n octets of the ULPDU to @to. A received record is read from @at. If @at is
+ * NULL, the record is the last FPDU in the send buffer.
  */
 static int mpa_tap_octets(const struct mpa_ctx *ctx, struct mpa_cursor *at,
 			  const struct mpa_fpdu *fpdu, u8 *to, u32 n)
@@ -288,7 +262,7 @@ static bool mpa_tap_full(const struct sock *reader)
 	       READ_ONCE(reader->sk_rcvbuf);
 }
 
-/* The reader loses a message. The first loss in a row is reported as ENOBUFS. */
+/* Count a lost message, and report the first loss in a row to the reader as ENOBUFS. */
 static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 {
 	nlmsg_free(skb);
@@ -315,10 +289,7 @@ static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 		mpa_tap_lost(tap, skb);
 }
 
-/*
- * Send an event to all sockets that have requested its namespace's events.
- * Context: any, lock of the queue of events held.
- */
+/* Send an event to the namespace's taps for events. The lock of the queue of events is held. */
 void mpa_tap_event(struct mpa_conns *conns, struct sk_buff *skb)
 {
 	struct mpa_tap *tap;
@@ -331,9 +302,8 @@ void mpa_tap_event(struct mpa_conns *conns, struct sk_buff *skb)
 }
 
 /*
- * Build a message about a record. Context: under RCU, connection's socket lock
- * held. Return: the message; NULL if there was no memory, or the octets cannot be
- * read.
+ * Context: under RCU, socket lock held. Return: the message; NULL if there is no memory, or the
+ * octets cannot be read.
  */
 static struct sk_buff *mpa_tap_build(const struct mpa_ctx *ctx,
 				     const struct mpa_tap *tap,
@@ -377,7 +347,7 @@ static void mpa_tap_show(const struct mpa_ctx *ctx,
 	tap = mpa_tap_of(ctx);
 	if (tap) {
 		tap->seq++;
-		/* If the reader's buffer is full, do not copy anything. */
+		/* Copy nothing if the reader's buffer is full. */
 		if (mpa_tap_full(tap->reader)) {
 			atomic_inc(&tap->reader->sk_drops);
 			mpa_tap_lost(tap, NULL);
@@ -390,8 +360,8 @@ static void mpa_tap_show(const struct mpa_ctx *ctx,
 }
 
 /*
- * The last FPDU in the buffer has just been built. Context: process, socket
- * lock held; mpa_tapped().
+ * Show the record of the FPDU just built, the last one in the buffer. Call this if
+ * mpa_tapped(), in process context with the socket lock held.
  */
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position)
@@ -404,14 +374,10 @@ void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 	mpa_tap_show(ctx, &record, NULL, fpdu);
 }
 
-/**
- * __mpa_tap_received() - the current record has been verified, or found bad
- * @ctx:	the context; mpa_tapped()
- * @at:		its octets
- * @fpdu:	its layout; NULL: its length is not valid
- * @verdict:	MPA_ERR_NONE, or its error
- *
- * Context: any, socket lock held.
+/*
+ * Show the current record, whose octets begin at @at. If its length is not valid, @fpdu is
+ * NULL. @verdict: MPA_ERR_NONE if it is verified, or its error. Call this if mpa_tapped(), with
+ * the socket lock held.
  */
 void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			const struct mpa_fpdu *fpdu, enum mpa_error verdict)
@@ -425,8 +391,8 @@ void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * A record is delivered out of order. Context: any, socket lock held;
- * mpa_tapped().
+ * Show a record that is delivered out of order. Call this if mpa_tapped(), with the socket lock
+ * held.
  */
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
