@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The containment test (draft-ietf-tsvwg-tcp-ulp-frame-01): a segment that
- * consists of a length, the key and that number of octets is an FPDU, even if
- * octets before it are missing. Only the beginning of a segment is tested. All
- * functions are called with the socket lock held.
+ * The containment test (draft-ietf-tsvwg-tcp-ulp-frame-01): a segment that consists of a
+ * Length, the key and Length octets is an FPDU, even if octets before the segment are missing.
+ * Only the start of a segment is tested. The socket lock is held in all functions.
  *
- * TCP and GRO merge segments. Afterwards only this is known: where contiguous
- * octets begin, the number of segments that the first of them arrived in, and,
- * if GRO merged them, their length. If TCP merged them, the length is known only
- * if mpa_contain_note() was called before.
+ * TCP and GRO merge segments. Of contiguous octets only this remains known: where they begin,
+ * the number of segments in which the first of them arrived, and the length of these segments
+ * if GRO has merged them. If TCP has merged them, the length is known only if
+ * mpa_contain_note() was called before.
  *
- * If almost no segment passes, a middlebox changes the segmentation of the
- * stream. Then no further segments are tested.
+ * If almost no segment passes, a middlebox changes the segmentation of the stream. Then no
+ * further segments are tested.
  */
 
 #include "tuf.h"
 
-/* A larger number of merged segments fails the test: they are delivered in order. */
+/* More merged segments than this fail the test, and are delivered in order. */
 #define MPA_CONTAIN_SEGMENTS	128
 
 /*
- * The test is given up if, of at least this many segments, fewer than one in
- * MPA_CONTAIN_RARE pass for longer than MPA_CONTAIN_RTTS round-trip times, and
- * longer than a second.
+ * Give up the test if fewer than one in MPA_CONTAIN_RARE segments pass, of at least
+ * MPA_CONTAIN_TESTS, for longer than MPA_CONTAIN_RTTS round-trip times, and longer than a
+ * second.
  */
 #define MPA_CONTAIN_TESTS	64
 #define MPA_CONTAIN_RARE	16
 #define MPA_CONTAIN_RTTS	16
 
 /*
- * Restart the test with @key, or without one (NULL). @seen_segments stays valid: it
- * does not depend on the key. Context: process. Return: whether the key has changed.
+ * Restart the test with @key; NULL: there is no key. @seen_segments stays valid, as it does not
+ * depend on the key. Context: process. Return: whether the key has changed.
  */
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -49,10 +48,7 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 	return changed;
 }
 
-/*
- * Framing of received data begins or ends. @key: the peer's, or NULL. Context:
- * process.
- */
+/* Framing of received data begins or ends. @key: the peer's, or NULL. Context: process. */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 {
 	tuf->contain.seen_segments.nr = 0;
@@ -60,9 +56,8 @@ void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 }
 
 /*
- * Whether records can be found out of order. With markers: always. With the
- * test: if there is a key, the test is not given up, and segments are large
- * enough for most FPDUs.
+ * Whether records can be found out of order. With markers: always. With the test: if there is a
+ * key, the test is not given up, and segments are large enough for most FPDUs.
  */
 bool mpa_contain_possible(const struct mpa_ctx *ctx)
 {
@@ -74,7 +69,6 @@ bool mpa_contain_possible(const struct mpa_ctx *ctx)
 	       mpa_tcp_advmss(ctx->sk) >= MPA_MULPDU_MIN + TUF_HEADER_LEN;
 }
 
-/* Count the result, and decide whether to give the test up. */
 static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 {
 	unsigned long least = mpa_tcp_rtt(ctx->sk) * MPA_CONTAIN_RTTS;
@@ -97,16 +91,14 @@ static void mpa_contain_count(struct mpa_ctx *ctx, u32 segments, bool passed)
 	}
 }
 
-/* Whether the length of each segment is known. */
 static bool mpa_contain_lengths_known(const struct mpa_segments *segments)
 {
 	return segments->nr == 1 || segments->each;
 }
 
 /*
- * Octets have arrived out of order: record their segments before TCP merges
- * later ones with them. Context: any, within TCP's receive path, so nothing of
- * TCP's is changed.
+ * Record the segments of octets that have arrived out of order, before TCP merges later
+ * segments with them. Context: any, in TCP's receive path, so change nothing of TCP's.
  */
 void mpa_contain_note(struct mpa_ctx *ctx)
 {
@@ -122,7 +114,7 @@ void mpa_contain_note(struct mpa_ctx *ctx)
 	contain->seen_segments = segments;
 }
 
-/* Whether each of the first segments of an island is an FPDU. */
+/* Whether each of the first segments of an island is an FPDU */
 static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
 {
@@ -136,7 +128,7 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 		    MPA_HEAD_GOOD ||
 		    fpdu.wrong_key || fpdu.len > left)
 			return false;
-		/* All but the last one have the same length. */
+		/* All segments but the last have the same length. */
 		if (segments->each && i + 1 < segments->nr &&
 		    fpdu.len != segments->each)
 			return false;
@@ -148,9 +140,9 @@ static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 }
 
 /*
- * Whether the octets after a gap, from stream position @pos on, begin with
- * FPDUs. Their first segments are tested only once, unless too many other tests
- * have failed since. Context: any; mpa_contain_possible() is true.
+ * Whether the octets after a gap, from stream position @pos, begin with FPDUs. A failed test is
+ * not repeated, unless too many other tests have failed since. Context: any;
+ * mpa_contain_possible() is true.
  */
 bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 {
@@ -160,7 +152,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	u64 what;
 	u32 i;
 
-	/* There is no entry left to record a success. */
+	/* No entry is left to record a success. */
 	if (mpa_place_full(ctx->rx.place) ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
@@ -170,8 +162,9 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 		segments = contain->seen_segments;
 	}
 	/*
-	 * Test again if a longer segment has replaced a single one, but not if
-	 * another one was merged with it.
+	 * A failure is remembered by its stream position and, in the upper half, the length
+	 * of a single segment. So a longer segment that has replaced a single one is tested
+	 * again, but not a single one that another was merged with.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The functions that MPA's engine calls to build and read TUF's FPDUs. The
- * socket lock is held, except for mpa_alt_show().
+ * Functions that MPA's engine calls to build and read TUF's FPDUs. The socket lock is held,
+ * except for mpa_alt_show().
  */
 
 #include <net/netlink.h>
@@ -9,10 +9,7 @@
 
 #include "tuf.h"
 
-/*
- * Write @n octets of a field other than the ULPDU: the header or a marker.
- * Context: process.
- */
+/* Write @n octets of the header or of a marker. Context: process. */
 void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		 const struct mpa_field_span *run, u8 *p, u32 n)
 {
@@ -24,8 +21,8 @@ void mpa_alt_put(const struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * Whether this is the first call since MULPDU has changed, if the user has set
- * TUF_TELL_EMSS. SACK blocks do not change MULPDU.
+ * Whether MULPDU has changed since it was last reported, if the user has set TUF_TELL_EMSS.
+ * SACK blocks do not change MULPDU.
  */
 static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			    u32 emss)
@@ -41,9 +38,10 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 }
 
 /*
- * Whether to refuse a ULPDU with EMSGSIZE: it does not fit a segment, and the
- * user has not allowed that, or it fits no FPDU; or MULPDU has changed, and the
- * user has asked for this report. Context: process.
+ * Whether to refuse a ULPDU with EMSGSIZE. Context: process. The reasons are:
+ * - MULPDU has changed, and the user has asked for this report;
+ * - no FPDU can hold ULPDUs of the length that the user has set (MPA_SEGMENT);
+ * - the ULPDU does not fit a segment, and the user has not allowed this.
  */
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu)
@@ -62,9 +60,9 @@ bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 }
 
 /*
- * Read a header of mpa_alt_head_len() octets, and compute the FPDU's layout. A
- * wrong key is no error for FPDUs received in order: their position is certain.
- * Return: MPA_HEAD_GOOD or MPA_HEAD_BAD.
+ * Read a header of mpa_alt_head_len() octets, and compute the FPDU's layout. A wrong key is no
+ * error here: the position of an FPDU received in order is certain. Return: MPA_HEAD_GOOD or
+ * MPA_HEAD_BAD.
  */
 enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 			   struct mpa_fpdu *fpdu)
@@ -78,22 +76,19 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 	mpa_alt_init(fpdu, pos, len, &rx->format);
 	fpdu->wrong_key = contain->keyed &&
 			memcmp(key, contain->key, TUF_KEY_LEN);
-	/* With markers FPDUs are limited: a marker must be able to point to the next one. */
+	/* A marker must be able to point to the next FPDU, so FPDUs with markers are limited. */
 	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
 		return MPA_HEAD_BAD;
 	return MPA_HEAD_GOOD;
 }
 
-/* The user has received the record: count a wrong key. Context: process. */
+/* The user has received the record: count a wrong key. */
 void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->wrong_key += fpdu->wrong_key;
 }
 
-/*
- * Put the modes as netlink attributes. Context: any, without the socket lock.
- * Return: 0 or -EMSGSIZE.
- */
+/* Put the modes as netlink attributes. The socket lock is not held. */
 int mpa_alt_show(struct sk_buff *skb, const struct mpa_ctx *ctx)
 {
 	if (nla_put_u32(skb, MPA_A_CONN_TUF_TX,

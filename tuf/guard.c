@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A piece of an FPDU that TCP has cut must not pass the containment test of a
- * receiver (draft-ietf-tsvwg-tcp-ulp-frame-01).
+ * Receivers must not mistake a piece of an FPDU that TCP has cut for an FPDU (containment test,
+ * draft-ietf-tsvwg-tcp-ulp-frame-01).
  *
- * A piece would pass if it began with its own length and the key. An FPDU that
- * is larger than a segment and contains the key is handed to TCP in pieces, none
- * of which begins so. TCP may cut other FPDUs at the edge of a window or when the
- * path MTU decreases, so each segment is checked when it is sent. On first
- * transmission mpa_tcp_watch.c knows whether it begins with an FPDU. On
- * retransmission it does not, and @found decides: whether an FPDU contained the
- * key when it was built. After close(2) nothing is checked.
+ * A piece passes the test if it begins with its own length and the key. An FPDU that is larger
+ * than a segment and contains the key is handed to TCP in pieces that do not pass. TCP may cut
+ * other FPDUs at the edge of a window or when the path MTU decreases, so each segment is
+ * checked when it is sent. On first transmission mpa_tcp_watch.c knows whether the segment
+ * begins with an FPDU. On retransmission @found decides: whether an FPDU contained the key when
+ * it was built. After close(2) nothing is checked.
  */
 
 #include "tuf.h"
 
 /*
- * Search octets for the key, also across the boundary to the previous ones, whose
- * last octets @guard keeps.
+ * Search octets for the key, also across the boundary to the octets before them, whose end is
+ * in @guard->tail.
  */
 static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *key,
 			     const u8 *data, u32 len)
@@ -49,8 +48,8 @@ static bool mpa_guard_search_out(struct mpa_tuf *tuf, u32 len)
 }
 
 /*
- * Search across the start of an FPDU: the octets before it, and its header
- * without the last octet, as the whole header contains the key.
+ * Search across the start of an FPDU: the octets before it, and its header. Leave out the
+ * header's last octet, as the whole header contains the key.
  */
 static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 {
@@ -65,10 +64,7 @@ static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 			     guard->nr_before + TUF_HEADER_LEN - 1);
 }
 
-/*
- * Whether TCP can no longer send, or send again, octets that contain the key.
- * Context: process, socket lock held.
- */
+/* Whether TCP can no longer send or retransmit octets that contain the key. Context: process. */
 bool mpa_guard_idle(struct mpa_ctx *ctx)
 {
 	struct mpa_guard *guard = &mpa_tuf(ctx)->guard;
@@ -87,9 +83,9 @@ static bool mpa_guard_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
 }
 
 /*
- * Search the last FPDU in the buffer, with this Length, and of its octets the last
- * @n for the key. Context: process, socket lock held. Return: whether it is there:
- * then the octets up to the end of the buffer contain the key.
+ * Search the last FPDU in the buffer for the key: around its start, with this Length, and in
+ * its last @n octets. Context: process. Return: whether the key was found. Then the octets up
+ * to the end of the buffer count as containing the key.
  */
 bool mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 {
@@ -104,10 +100,7 @@ bool mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 	return true;
 }
 
-/*
- * mpa_txbuf.piece: the length of the next piece of an FPDU that is larger than a
- * segment.
- */
+/* mpa_txbuf.piece: return the length of the next piece of an FPDU that is larger than a segment. */
 static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
 {
 	const struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
@@ -122,10 +115,7 @@ static u32 mpa_guard_piece(struct sock *sk, const struct mpa_txbuf *out)
 	return mpa_guard_passes(tuf, head, n) ? n - 1 : n;
 }
 
-/*
- * An FPDU has been built, the last one in the buffer. Context: process, socket
- * lock held.
- */
+/* Check the FPDU that has just been built, the last one in the buffer. Context: process. */
 void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	struct mpa_guard *guard = &mpa_tuf(ctx)->guard;
@@ -134,7 +124,7 @@ void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	memcpy(guard->before, guard->tail, sizeof(guard->before));
 	guard->nr_before = guard->nr_tail;
 	guard->nr_tail = 0;
-	/* Start with the second octet of its header's key. */
+	/* Start with the second octet of the key in the FPDU's own header. */
 	if (!mpa_guard_added(ctx, fpdu->ulpdu_len, fpdu->len - TUF_LENGTH_LEN - 1) ||
 	    fpdu->len <= ctx->tx.slot.emss)
 		return;
@@ -144,10 +134,9 @@ void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * Whether to send a segment without its last octet, as a receiver would mistake
- * it for an FPDU; never if @fixed. @head: its first TUF_HEADER_LEN octets;
- * @begins: how it begins, as far as known. Context: socket lock held, maybe in
- * softirq.
+ * Whether to send a segment without its last octet, as a receiver would mistake the segment for
+ * an FPDU. @head: the segment's first TUF_HEADER_LEN octets. @begins: how it begins, as far as
+ * known. @fixed: its length cannot be changed. Context: socket lock held, maybe in softirq.
  */
 bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		       enum mpa_begins begins, bool fixed)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The layout of TUF's FPDUs: draft-ietf-tsvwg-tcp-ulp-frame-01, and the markers
- * of -00. An FPDU is a header and the octets after it, without pad and CRC. Its
- * length need not be a multiple of 4, so a marker may begin at any of its octets.
+ * The layout of TUF's FPDUs: draft-ietf-tsvwg-tcp-ulp-frame-01, and the markers of -00. An FPDU
+ * is a header and the octets after it, without pad and CRC. Its length need not be a multiple
+ * of 4, so a marker may begin at any of its octets.
  */
 
 #include "../compat.h"
@@ -12,25 +12,24 @@
 DEFINE_STATIC_KEY_FALSE(mpa_alt_used);
 #endif
 
-/* TUF_SEGMENTS has no header. */
 static u32 mpa_tuf_header_len(const struct mpa_fpdu *fpdu)
 {
 	return fpdu->framing == MPA_FRAMING_SEGMENTS ? 0 : TUF_HEADER_LEN;
 }
 
-/* Octets from one marker to the next; 0: there are none. */
+/* Return the distance from one marker to the next; 0: there are no markers. */
 static u32 mpa_tuf_period(u8 framing, u8 shift)
 {
 	return framing == MPA_FRAMING_POINTERS ? 1U << shift : 0;
 }
 
-/* Octets from a position to the next marker; 0 if one starts there. */
+/* Return the distance from @pos to the next marker; 0 if a marker starts at @pos. */
 u32 mpa_tuf_distance(u32 pos, u32 period)
 {
 	return -pos & (period - 1);
 }
 
-/* Markers before the octet at offset @at; @at does not count octets of markers. */
+/* Return the number of markers before the octet at offset @at. @at does not count markers. */
 static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), first;
@@ -107,7 +106,7 @@ u32 mpa_alt_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	return before + MPA_MARKER_LEN * mpa_tuf_markers_before(fpdu, before);
 }
 
-/* Write @n octets of the header, after the first @skip. */
+/* Write @n octets of the header, from its octet @skip. */
 void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 			u8 *to, u32 n)
 {
@@ -119,8 +118,9 @@ void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 }
 
 /*
- * The pointer in the marker at @off: octets from the marker's end to the next
- * FPDU, or to the end of a marker that the next FPDU begins with.
+ * Return the pointer in the marker at @off: the octets from the end of the marker to the next
+ * header. If the FPDU or the next FPDU begins with a marker, this is the header after that
+ * marker.
  */
 static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 {
@@ -134,10 +134,7 @@ static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 	return next - off - MPA_MARKER_LEN;
 }
 
-/*
- * Write @n octets, after the first @skip, of the marker at @off. The FPDU's
- * length must be final.
- */
+/* Write @n octets of the marker at @off, from its octet @skip. The FPDU's length must be final. */
 void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 			u32 n)
 {
@@ -150,9 +147,9 @@ void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 }
 
 /*
- * Whether both copies of the pointer in the marker at @off are right. If the next
- * FPDU begins with a marker, the pointer may also be to that marker's start: -00
- * can be read either way.
+ * Whether both copies of the pointer in the marker at @off are right. If the next FPDU begins
+ * with a marker, the pointer may also be to the start of that marker: -00 can be read either
+ * way.
  */
 bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 {
@@ -175,7 +172,7 @@ bool mpa_alt_markers_good(const struct mpa_fpdu *fpdu, const u8 *data)
 	return true;
 }
 
-/* The largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does. */
+/* Return the largest ULPDU whose FPDU fits @room octets at @pos; 0 if none does. */
 u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
@@ -195,7 +192,10 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 	return room <= header ? 0 : min_t(u32, room - header, TUF_ULPDU_MAX);
 }
 
-/* Return: MULPDU. With markers FPDUs need not fit a segment: the maximum at any position. */
+/*
+ * Return MULPDU. With markers FPDUs need not fit a segment: return what fits an FPDU at any
+ * position.
+ */
 u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 {
 	if (format->framing == MPA_FRAMING_POINTERS)
@@ -204,7 +204,7 @@ u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 }
 
 /*
- * The largest ULPDU that is accepted: 512 octets with a small EMSS (-00,
+ * Return the largest ULPDU that is accepted. With a small EMSS this is 512 octets (-00,
  * emergency mode).
  */
 u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
@@ -216,7 +216,7 @@ u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 	return emss < TUF_EMERGENCY ? max_t(u32, mulpdu, TUF_EMERGENCY) : mulpdu;
 }
 
-/* The number of octets to read for a header, with a marker in it if there is one. */
+/* Return the number of octets to read for a header, including a marker within it. */
 u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos)
 {
 	u32 period = mpa_tuf_period(format->framing, format->period);
@@ -225,10 +225,7 @@ u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos)
 	       MPA_TUF_HEAD_MAX : TUF_HEADER_LEN;
 }
 
-/*
- * Read a header of mpa_alt_head_len() octets. @key is set to its key. Return:
- * its Length.
- */
+/* Read a header of mpa_alt_head_len() octets. Set @key to its key, and return its Length. */
 u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 		       u8 *key)
 {
@@ -247,9 +244,9 @@ u32 mpa_tuf_get_header(const struct mpa_format *format, u32 pos, const u8 *head,
 }
 
 /*
- * The stream position of the FPDU that the marker at @pos points to, or @pos - 1
- * if the marker's two copies differ. If the FPDU begins with a marker, a peer may
- * point to the start or the end of that marker.
+ * Return the stream position of the FPDU that the marker at @pos points to, or @pos - 1 if the
+ * two copies of the pointer differ. If the FPDU begins with a marker, a peer may point to the
+ * start or the end of that marker.
  */
 u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field)
@@ -265,8 +262,8 @@ u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 }
 
 /*
- * Whether octets contain the key: Horspool's search. If not, no piece of them can
- * be mistaken for an FPDU.
+ * Search for the key (Horspool's search). No piece of octets without the key can be mistaken
+ * for an FPDU.
  */
 bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
 {
@@ -283,7 +280,6 @@ bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
 	return false;
 }
 
-/* Prepare mpa_tuf_finds(). */
 void mpa_tuf_set_key(struct mpa_tuf_key *key, const u8 *octets)
 {
 	u32 i;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Protocol (layer 0): TUF's header and the search for its key, in addition to
- * mpa_framing.h.
- */
+/* Protocol (layer 0), in addition to mpa_framing.h: TUF's header, and the search for its key. */
 #ifndef _MPA_TUF_LAYOUT_H
 #define _MPA_TUF_LAYOUT_H
 
@@ -10,22 +7,18 @@
 
 #include <uapi/linux/tuf.h>
 
-/* Lengths: of the Length field, the longest FPDU, and a header that contains a marker. */
+/* Lengths of the Length field, of the longest FPDU, and of a header that contains a marker */
 #define TUF_LENGTH_LEN		2
 #define MPA_TUF_FPDU_MAX	65536
 #define MPA_TUF_HEAD_MAX	(TUF_HEADER_LEN + MPA_MARKER_LEN)
 
-/**
- * struct mpa_tuf_key - a key to search for
- * @key:	the key
- * @skip:	for each octet value: how far the search advances
- */
+/* A key to search for */
 struct mpa_tuf_key {
 	u8 key[TUF_KEY_LEN];
-	u8 skip[256];
+	u8 skip[256];	/* for each octet value: how far the search advances */
 };
 
-/* Return: the mode as an enum tuf_mode of user space. */
+/* Return the mode as user space's enum tuf_mode. */
 static inline u8 mpa_format_mode(const struct mpa_format *format)
 {
 	BUILD_BUG_ON(TUF_HEADER_LEN != MPA_ANY_HEAD_LEN);

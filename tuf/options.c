@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF's options: framing on and off for each direction, keys, and TUF_INFO. The
- * programs have to agree on the options, and on where in the stream framing
- * begins: the drafts do not define that.
+ * TUF's options: framing on and off for each direction, keys, and TUF_INFO. The drafts do not
+ * define how programs agree on the options, or on where in the stream framing begins.
  *
- * A direction without framing is plain TCP. All calls that send or receive are
- * counted, with or without framing (mpa_call_begin()): a direction is not
- * switched while one of them may sleep.
+ * A direction without framing is plain TCP. Calls that send or receive are counted, with or
+ * without framing (mpa_call_begin()): a direction is not switched while such a call may sleep.
  */
 
 #include <linux/log2.h>
@@ -18,9 +16,9 @@
 #include "tuf.h"
 
 /*
- * tcp_ulp_ops.init of TUF. Not for listeners, as TUF has no startup that children
- * could inherit. Context: process, socket lock held. Return: 0, -ENOTCONN,
- * -ENOMEM, or as mpa_attach().
+ * tcp_ulp_ops.init of TUF. Fails for listeners, as TUF has no startup that children could
+ * inherit. Context: process, socket lock held. Return: 0, -ENOTCONN, -ENOMEM, or as
+ * mpa_attach().
  */
 int mpa_alt_attach(struct sock *sk)
 {
@@ -31,7 +29,7 @@ int mpa_alt_attach(struct sock *sk)
 	mpa_delay(MPA_POINT_INIT_BEGIN);
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
-	/* The first TUF socket enables it for good. */
+	/* Once enabled, the key stays enabled. */
 	static_branch_enable(&mpa_alt_used);
 	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
 	if (!tuf)
@@ -40,7 +38,7 @@ int mpa_alt_attach(struct sock *sk)
 	mpa_ctx_setup(ctx, sk);
 	ctx->tx.format.framing = MPA_FRAMING_OFF;
 	ctx->rx.format.framing = MPA_FRAMING_OFF;
-	/* Appendix A of -01: EMSGSIZE for large ULPDUs, unless the user switches that off. */
+	/* Appendix A of -01: EMSGSIZE for large ULPDUs, unless the user switches this off */
 	ctx->tx.options &= ~BIT(MPA_OVERSIZE);
 	WRITE_ONCE(ctx->may_send, true);
 	err = mpa_attach(ctx, sk->sk_socket->ops);
@@ -88,7 +86,7 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 	return 0;
 }
 
-/* Set the state for the other layers: Full Operation while a direction is framed. */
+/* For the other layers: Full Operation while a direction is framed */
 static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 {
 	bool on = mpa_format_on(&ctx->tx.format) ||
@@ -116,7 +114,7 @@ static int mpa_tufopt_may_begin(struct mpa_ctx *ctx, u8 dir)
 
 /* ---- sending ---- */
 
-/* Generate the key of the next framing, unless it exists already. */
+/* Generate the key of the next framing, unless the key exists already. */
 static void mpa_tufopt_generate_key(struct mpa_tuf *tuf)
 {
 	if (tuf->key_known)
@@ -210,7 +208,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/* MULPDU is reported to the user: remember it. Context: process, socket lock held. */
+/* Remember the MULPDU that is reported to the user. Context: process, socket lock held. */
 void mpa_alt_mulpdu_read(struct mpa_ctx *ctx)
 {
 	/* TCP may not have noticed a new path MTU yet. */
@@ -228,8 +226,8 @@ static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
 }
 
 /*
- * Compare the current record's key with the new one. If the user has read a part
- * of the record, its header is gone: keep the result for the old key.
+ * Compare the current record's key with the new one. If the user has read a part of the record,
+ * its header is gone: keep the result for the old key.
  */
 static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 {
@@ -247,7 +245,7 @@ static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 		cur->fpdu.wrong_key = fpdu.wrong_key;
 }
 
-/* Set the key, even if it is the same: this restarts the containment test. */
+/* Set the key. Even the same key restarts the containment test. */
 static void mpa_tufopt_change_key(struct mpa_ctx *ctx,
 				  const struct tuf_framing *framing)
 {
@@ -324,16 +322,10 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	return 0;
 }
 
-/**
- * mpa_alt_setsockopt() - TUF_TX, TUF_RX
- * @sk:		socket
- * @name:	option
- * @val:	its value
- * @len:	its length
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EBUSY, -EISCONN, -ENOTCONN, -EPIPE, or the
- * error that has ended receiving; -ENOPROTOOPT: @name is another option.
+/*
+ * Set TUF_TX or TUF_RX. Context: process, socket lock not held. Return: 0, -EINVAL, -E2BIG,
+ * -EFAULT, -EBUSY, -EISCONN, -ENOTCONN, -EPIPE, or the error that has ended receiving;
+ * -ENOPROTOOPT: @name is another option.
  */
 int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
 		       unsigned int len)
@@ -369,7 +361,6 @@ int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,
 	return err;
 }
 
-/* Get TUF_TX or TUF_RX, without the key. */
 static void mpa_tufopt_get(struct mpa_ctx *ctx, u8 dir, struct tuf_framing *framing)
 {
 	const struct mpa_format *format = dir == MPA_TX ? &ctx->tx.format :
@@ -385,7 +376,7 @@ static void mpa_tufopt_get(struct mpa_ctx *ctx, u8 dir, struct tuf_framing *fram
 				  (tuf->report_emss ? TUF_TELL_EMSS : 0);
 }
 
-/* The key can be read only once, and only if it was not set. */
+/* The key can be read only once, and only if the user has not set it. */
 static int mpa_tufopt_key(struct sock *sk, char __user *val, int __user *len)
 {
 	struct mpa_tuf *tuf = mpa_tuf(mpa_ctx(sk));
@@ -444,15 +435,10 @@ static void mpa_tufopt_info_fill(struct mpa_ctx *ctx, struct tuf_info *info)
 	info->error_position = mpa_failed(ctx, MPA_RX) ? rx->cur.pos : 0;
 }
 
-/**
- * mpa_alt_getsockopt() - TUF_TX, TUF_RX, TUF_TX_KEY, TUF_INFO
- * @sk:		socket
- * @name:	option
- * @val:	where its value goes
- * @len:	room there; set to what was written
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -EFAULT or -ENODATA; -ENOPROTOOPT: @name is another option.
+/*
+ * Get TUF_TX, TUF_RX, TUF_TX_KEY or TUF_INFO. @len: the room at @val; set to the length
+ * written. Context: process, socket lock not held. Return: 0, -EINVAL, -EFAULT or -ENODATA;
+ * -ENOPROTOOPT: @name is another option.
  */
 int mpa_alt_getsockopt(struct sock *sk, int name, char __user *val,
 		       int __user *len)

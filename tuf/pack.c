@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packing several ULPDUs into an FPDU. All functions are called in process
- * context with the socket lock held.
+ * Packing several ULPDUs into an FPDU. All functions are called in process context with the
+ * socket lock held.
  *
- * ULPDUs can be added to an FPDU as long as TCP has not sent it and they fit its
- * segment. The FPDU may be in the buffer, or the last one in TCP's queue: its
- * Length field is in one of our pages, and is rewritten. If TCP has the FPDU, the
- * new octets are passed to TCP before the socket lock is released, as TCP may
- * then send the FPDU. If TCP has no memory for them, it may send the FPDU with
- * its new Length, and the rest in a later segment.
+ * ULPDUs can be added to an FPDU as long as TCP has not sent it and they fit its segment. The
+ * FPDU is in the buffer, or is the last one in TCP's queue. Its Length field is in one of our
+ * pages, and is rewritten. If TCP has the FPDU, the new octets must be passed to TCP before the
+ * socket lock is released, as TCP may then send the FPDU. If TCP has no memory for them, TCP
+ * may send the FPDU with its new Length, and the rest in a later segment.
  */
 
 #include <linux/uio.h>
 
 #include "tuf.h"
 
-/* Add no more ULPDUs to the last FPDU. @ctx need not be published yet. */
 void mpa_pack_forget(struct mpa_ctx *ctx)
 {
 	struct mpa_pack *pack = &mpa_tuf(ctx)->pack;
@@ -39,7 +37,6 @@ static void mpa_pack_note(struct mpa_ctx *ctx, u32 len)
 	pack->len = len;
 }
 
-/* An FPDU has been built, the last one in the buffer. */
 void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->tx_fpdus++;
@@ -50,9 +47,8 @@ void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * Whether the last FPDU is in the buffer, or TCP has neither sent nor copied it.
- * If TCP has passed it to IP, even if IP has refused it, its Length may have been
- * seen.
+ * Whether the last FPDU is in the buffer, or TCP has neither sent nor copied it. Once TCP has
+ * passed the FPDU to IP, even if IP has refused it, its Length may have been seen.
  */
 static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 {
@@ -63,7 +59,7 @@ static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 		mpa_tcp_tail_holds(ctx->sk, pack->length, pack->len));
 }
 
-/* The total length of the ULPDUs, of @ulpdu_len octets each, that share an FPDU. */
+/* Return the total length of the ULPDUs, of @ulpdu_len octets each, that share an FPDU. */
 u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 {
 	u32 room;
@@ -71,7 +67,7 @@ u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 	if (!mpa_format_contained(&tx->format) ||
 	    !(tx->options & BIT(MPA_PACKING)) || tx->ulpdu_len)
 		return ulpdu_len;
-	/* The last FPDU may have room for some: mpa_pack_fits(). */
+	/* The last FPDU may have room for some ULPDUs: mpa_pack_fits(). */
 	room = tx->slot.used ? emss - tx->slot.used : 0;
 	if (room < ulpdu_len)
 		room = mpa_framing_fill(&tx->format, tx->pos, emss);
@@ -92,16 +88,10 @@ bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n)
 	       MPA_SKB_FRAGS;
 }
 
-/**
- * mpa_pack_add() - add a ULPDU to the last FPDU
- * @ctx:	the context; mpa_pack_fits() is true
- * @from:	its octets
- * @n:		their number
- *
- * If TCP has that FPDU, these octets must be passed to TCP before the socket lock
- * is released.
- *
- * Return: 0; -ENOBUFS or -EFAULT, with nothing changed.
+/*
+ * Add a ULPDU of @n octets to the last FPDU. mpa_pack_fits() is true. If TCP has the FPDU, the
+ * new octets must be passed to TCP before the socket lock is released. Return: 0; -ENOBUFS or
+ * -EFAULT, with nothing changed.
  */
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 {
@@ -129,13 +119,13 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	return 0;
 }
 
-/* All of the buffer was passed to TCP, or that has failed. */
+/* The whole buffer was passed to TCP, or this has failed. */
 void mpa_pack_given(struct mpa_ctx *ctx)
 {
 	mpa_tuf(ctx)->pack.extends = false;
 }
 
-/* Whether octets in the buffer must be passed to TCP before the lock is released. */
+/* Whether octets in the buffer must be passed to TCP before the socket lock is released */
 bool mpa_pack_extends(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && mpa_tuf_const(ctx)->pack.extends;

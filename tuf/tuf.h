@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Engine (layer 2): the context of a TUF socket, which uses MPA's engine. The
- * engine calls TUF by the functions in mpa_framing.h and at the end of mpa.h.
- * pack.c packs ULPDUs into FPDUs; guard.c prevents receivers from mistaking a
- * piece of an FPDU for one; contain.c has the containment test; engine.c has the
- * rest. options.c is part of the socket interface (layer 3).
+ * Engine (layer 2): the context of a TUF socket, which uses MPA's engine. The engine calls TUF
+ * by the functions in mpa_framing.h and at the end of mpa.h.
+ *
+ * pack.c packs ULPDUs into FPDUs. guard.c keeps receivers from mistaking a piece of an FPDU for
+ * a whole FPDU. contain.c has the containment test, and engine.c the rest. options.c is part of
+ * the socket interface (layer 3).
  */
 #ifndef _MPA_TUF_H
 #define _MPA_TUF_H
@@ -12,78 +13,52 @@
 #include "../mpa.h"
 #include "layout.h"
 
-/**
- * struct mpa_pack - the last FPDU that was built
- * @length:	its Length field: in a page held by the buffer, or by TCP while
- *		TCP has the FPDU; NULL: no more ULPDUs can be added
- * @len:	its length, in octets
- * @extends:	octets in the buffer belong to an FPDU that TCP has
- */
+/* The last FPDU that was built */
 struct mpa_pack {
-	u8		*length;
+	/* Its Length field, in a page held by the buffer or by TCP */
+	u8		*length;	/* NULL: no more ULPDUs can be added */
 	u32		len;
-	bool		extends;
+	bool		extends;	/* the buffer has new octets of an FPDU that TCP has */
 };
 
-/**
- * struct mpa_guard - whether FPDUs that were built contain the key
- * @before:	the last octets before the last FPDU
- * @nr_before:	their number
- * @tail:	the last octets of the last FPDU
- * @nr_tail:	their number
- * @found:	an FPDU that TCP may still send contains the key
- * @found_end:	sequence number after the last such FPDU
- */
+/* Whether FPDUs that were built contain the key */
 struct mpa_guard {
-	u8		before[TUF_KEY_LEN - 1];
+	u8		before[TUF_KEY_LEN - 1];	/* last octets before the last FPDU */
 	u8		nr_before;
-	u8		tail[TUF_KEY_LEN - 1];
+	u8		tail[TUF_KEY_LEN - 1];	/* last octets of the last FPDU */
 	u8		nr_tail;
-	bool		found;
-	u32		found_end;
+	bool		found;	/* TCP may still send an FPDU with the key */
+	u32		found_end;	/* sequence number after the last such FPDU */
 };
 
-/* The number of failed tests that are remembered, so as not to repeat them. */
+/* The number of failed tests to remember, so as not to repeat them */
 #define MPA_CONTAIN_FAILED	16
 
-/**
- * struct mpa_contain - the containment test
- * @keyed:	@key is valid
- * @given_up:	almost no segment has passed for some time
- * @key:	the peer's key
- * @failed:	recent failures: stream position, and in the upper half the
- *		length of the segment, if it was a single one
- * @next:	the next entry of @failed to replace, modulo their number
- * @seen_pos:	stream position of the newest island
- * @seen_segments: its segments, before TCP merged others with them; none (.nr):
- *		not known
- * @since:	jiffies when @tests and @passes were 0
- * @tests:	segments tested since
- * @passes:	segments passed since
- */
+/* The containment test */
 struct mpa_contain {
-	bool		keyed;
-	bool		given_up;
-	u8		key[TUF_KEY_LEN];
-	u64		failed[MPA_CONTAIN_FAILED];
-	u8		next;
-	u32		seen_pos;
+	bool		keyed;	/* @key is valid */
+	bool		given_up;	/* almost no segment has passed for some time */
+	u8		key[TUF_KEY_LEN];	/* the peer's key */
+	u64		failed[MPA_CONTAIN_FAILED];	/* recent failures: mpa_contain_test() */
+	u8		next;	/* entry of @failed to replace, modulo their number */
+	u32		seen_pos;	/* stream position of the newest island */
+	/* Its segments before TCP merged others with them; .nr is 0: not known */
 	struct mpa_segments seen_segments;
-	unsigned long	since;
-	u32		tests;
-	u32		passes;
+	unsigned long	since;	/* jiffies when @tests and @passes were 0 */
+	u32		tests;	/* segments tested since @since */
+	u32		passes;	/* segments passed since @since */
 };
 
 /**
  * struct mpa_tuf - context of a TUF socket
  * @ctx:	the part for MPA's engine
- * @key_known:	@next_key is the key of the next framing, or of this one
- * @key_returned:	the user has read or set it
- * @key_given:	the user has set it
- * @report_emss:	a send fails once when MULPDU has changed
+ * @key_known:	@next_key is valid
+ * @key_returned: the user has read or set @next_key
+ * @key_given:	the user has set @next_key
+ * @report_emss: a send fails once when MULPDU has changed
  * @mulpdu:	MULPDU as last reported to the user
- * @next_key:	key of the next framing to be sent, or of this one
- * @key:	key of the framing that is sent, or was
+ * @next_key:	key of the present or next framing of sent data
+ * @key:	key of the present or previous framing of sent data
  * @pack:	sending
  * @guard:	sending
  * @contain:	receiving
@@ -111,10 +86,10 @@ struct mpa_tuf {
 	u64			wrong_key;
 };
 
-/* mpa_ctx_free() frees it by the address of @ctx. */
+/* mpa_ctx_free() frees the struct by the address of @ctx. */
 static_assert(!offsetof(struct mpa_tuf, ctx));
 
-/* @ctx must be a TUF socket's: mpa_alt(). */
+/* Only if mpa_alt(@ctx): a TUF socket. */
 static inline struct mpa_tuf *mpa_tuf(struct mpa_ctx *ctx)
 {
 	return container_of(ctx, struct mpa_tuf, ctx);
