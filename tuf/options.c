@@ -29,7 +29,7 @@ int mpa_alt_attach(struct sock *sk)
 	mpa_delay(MPA_POINT_INIT_BEGIN);
 	if (!mpa_tcp_connected(sk))
 		return -ENOTCONN;
-	/* Once enabled, the key stays enabled. */
+	/* This static key is never disabled again. */
 	static_branch_enable(&mpa_alt_used);
 	tuf = kzalloc(sizeof(*tuf), GFP_KERNEL_ACCOUNT);
 	if (!tuf)

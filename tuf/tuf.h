@@ -27,8 +27,8 @@ struct mpa_guard {
 	u8		nr_before;
 	u8		tail[TUF_KEY_LEN - 1];	/* last octets of the last FPDU */
 	u8		nr_tail;
-	bool		found;	/* TCP may still send an FPDU with the key */
-	u32		found_end;	/* sequence number after the last such FPDU */
+	bool		found;			/* TCP may still send an FPDU with the key */
+	u32		found_end;		/* sequence number after the last such FPDU */
 };
 
 /* The number of failed tests to remember, so as not to repeat them */
@@ -36,17 +36,17 @@ struct mpa_guard {
 
 /* The containment test */
 struct mpa_contain {
-	bool		keyed;	/* @key is valid */
+	bool		keyed;		/* @key is valid */
 	bool		given_up;	/* almost no segment has passed for some time */
 	u8		key[TUF_KEY_LEN];	/* the peer's key */
 	u64		failed[MPA_CONTAIN_FAILED];	/* recent failures: mpa_contain_test() */
-	u8		next;	/* entry of @failed to replace, modulo their number */
+	u8		next;		/* entry of @failed to replace, modulo their number */
 	u32		seen_pos;	/* stream position of the newest island */
 	/* Its segments before TCP merged others with them; .nr is 0: not known */
 	struct mpa_segments seen_segments;
-	unsigned long	since;	/* jiffies when @tests and @passes were 0 */
-	u32		tests;	/* segments tested since @since */
-	u32		passes;	/* segments passed since @since */
+	unsigned long	since;		/* jiffies when @tests and @passes were 0 */
+	u32		tests;		/* segments tested since @since */
+	u32		passes;		/* segments passed since @since */
 };
 
 /**

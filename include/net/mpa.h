@@ -18,8 +18,8 @@
  * Functions take the socket lock and may sleep: call them in process context, without
  * the lock. In an upcall of the same socket, or in softirq, they warn and fail with
  * -EDEADLK. Do not call them in an upcall of another socket either: they would sleep
- * under its lock, which is not checked. Do not release or shut down a socket in an
- * upcall. Exceptions: mpa_sock_resume() may be called in any context; mpa_sock_info()
+ * under that socket's lock. This is not checked. Do not release or shut down a socket in
+ * an upcall. Exceptions: mpa_sock_resume() may be called in any context; mpa_sock_info()
  * and mpa_sock_peer() also in upcalls; mpa_ulpdu_*() only in upcalls.
  *
  * The upcalls of a socket are serialized. They run with its lock held, often in
@@ -74,41 +74,41 @@ struct mpa_ulpdu {
 
 /**
  * struct mpa_upcalls - upcalls to a kernel user
- * @owner:	their module, referenced while they can run. NULL if the module's exit
- *		function detaches from all sockets: a reference would keep the module
- *		from being unloaded
- * @ulpdu:	the next ULPDU in order. Return 0: taken. -EAGAIN: deferred; it is
- *		delivered again after mpa_sock_resume(), and no other before it; TCP's
+ * @owner:	the upcalls' module, referenced while they can run. NULL if the module's
+ *		exit function detaches from all sockets: with a reference the module
+ *		could not be unloaded
+ * @ulpdu:	the next ULPDU in order. Return 0: taken. -EAGAIN: deferred; after
+ *		mpa_sock_resume() it is delivered again, before any other ULPDU; TCP's
  *		window closes meanwhile. Another negative errno: the ULPDU is invalid
  *		for the user; receiving ends, and @failed reports the errno
  * @place:	a ULPDU out of order: octets before it are missing. Return 0: taken, it
  *		is not delivered again; -EAGAIN: deliver it in order. Called only after
  *		mpa_sock_place(). May be NULL
  * @edge:	everything before this stream position has been taken. Called after one
- *		or more calls of @ulpdu; counts ULPDUs after them that @place has taken.
- *		May be NULL
+ *		or more calls of @ulpdu. If @place has taken the ULPDUs that follow, the
+ *		position is after them. May be NULL
  * @acked:	the peer has acknowledged everything sent before this stream
  *		position: mpa_sock_send() returns a ULPDU's end. May be called before
  *		mpa_sock_send() returns, but not after the sending half has been shut
  *		down. May be NULL
- * @writable:	retry mpa_sock_send() or mpa_sock_send_cut() that has returned -EAGAIN.
- *		May be NULL
+ * @writable:	mpa_sock_send() or mpa_sock_send_cut() has returned -EAGAIN: retry it. May
+ *		be NULL
  * @mulpdu:	MULPDU has changed. Called when a segment arrives, or after a send. May
  *		be NULL
  * @state:	startup has reached MPA_STATE_REQUESTED, MPA_STATE_FULL,
  *		MPA_STATE_REJECTED or MPA_STATE_FAILED, with 0 or startup's errno. An
  *		errno with MPA_STATE_FULL is an error of RFC 6581 section 9: the user
  *		sends a Terminate message and closes. May be NULL
- * @failed:	receiving has ended (RFC 5044 section 8). After -EBADMSG with
- *		MPA_ERR_CRC or MPA_ERR_MARKER, or an errno that @ulpdu returned,
- *		@position is that of the bad FPDU, and the user can still send, to
- *		report it to the peer; except a responder whose first FPDU was bad.
- *		Called once, instead of @closed. Called once more, after either, if
- *		sending ends: with MPA_ERR_TCP and the connection's errno when the
- *		connection is lost (-ENOTCONN if a program has fetched that errno); with
- *		MPA_ERR_LOCAL and -EPROTO if a task has sent on the socket bypassing
- *		MPA, or -ENOBUFS without memory. Not called while a ULPDU is deferred.
- *		May be NULL
+ * @failed:	receiving has ended with an error (RFC 5044 section 8). Called once,
+ *		instead of @closed. After -EBADMSG with MPA_ERR_CRC or MPA_ERR_MARKER,
+ *		or an errno that @ulpdu returned, @position is that of the bad FPDU, and
+ *		the user can still send, to report the FPDU to the peer; except a
+ *		responder whose first FPDU was bad. After @failed or @closed, @failed is
+ *		called once more if sending ends: with MPA_ERR_TCP and the connection's
+ *		errno when the connection is lost (-ENOTCONN if a program has fetched
+ *		that errno); with MPA_ERR_LOCAL and -EPROTO if a task has sent on the
+ *		socket bypassing MPA, or -ENOBUFS without memory. Not called while a
+ *		ULPDU is deferred. May be NULL
  * @closed:	the peer has ended the stream after a complete FPDU; the user can still
  *		send. Called once, but not after @failed. Not called while a ULPDU is
  *		deferred. May be NULL
@@ -141,8 +141,8 @@ struct mpa_upcalls {
  * struct mpa_headers - headers of the ULPDUs that mpa_sock_send_cut() builds
  * @len:	octets of each, up to MPA_HEADER_MAX
  * @write:	writes the header of one ULPDU to @to, which may have any alignment. The
- *		ULPDU's payload is the next @len octets, at least one, at offset @off of
- *		the call's payload; @last: it is the call's last ULPDU
+ *		ULPDU's payload is @len octets, at least one, at offset @off of the call's
+ *		payload. @last: the ULPDU is the last of the call
  *
  * Context: @write runs in the call with the socket lock held, and must not sleep. It
  * may be called again for the same @off, with another @len.

@@ -50,10 +50,7 @@ TRACE_DEFINE_ENUM(MPA_ERR_RTR);
 #ifndef _TRACE_MPA_ADDR
 #define _TRACE_MPA_ADDR
 
-/*
- * Both addresses, IPv4 mapped into IPv6. By pointers, so that they can be
- * written word by word.
- */
+/* Store both addresses, IPv4 mapped into IPv6. @saddr and @daddr are aligned to words. */
 static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -69,7 +66,7 @@ static inline void mpa_trace_addr(const struct sock *sk, u8 *saddr, u8 *daddr)
 
 #endif
 
-/* The socket, for all events but one. */
+/* Fields of the socket, for all events but mpa_unaligned */
 #define MPA_SOCK_ASSIGN						\
 	do {							\
 		__entry->sk = sk;				\
@@ -123,7 +120,7 @@ TRACE_EVENT(mpa_startup_frame,
 		  __entry->revision, __entry->private_len)
 );
 
-/* A connection changes its state, an enum mpa_state. */
+/* A connection has changed its state, an enum mpa_state. */
 TRACE_EVENT(mpa_state,
 
 	TP_PROTO(const struct sock *sk, u8 from, u8 to),
@@ -198,17 +195,17 @@ DECLARE_EVENT_CLASS(mpa_run,
 DEFINE_RUN_EVENT(mpa_tx);
 
 /*
- * Contiguous FPDUs have been verified and read; if a ULPDU is read in pieces,
- * with its last one.
+ * Contiguous FPDUs have been verified and read. A ULPDU that is read in pieces is counted with
+ * its last piece.
  */
 DEFINE_RUN_EVENT(mpa_rx);
 
-/* The same out of order: octets before them are missing. */
+/* FPDUs have been verified and read out of order: octets before them are missing. */
 DEFINE_RUN_EVENT(mpa_placed);
 
 /*
- * Startup, receiving or sending has failed. The position is that of the FPDU
- * that could not be received, or 0.
+ * Startup, receiving or sending has failed. The position is that of the FPDU that could not be
+ * received, or 0.
  */
 TRACE_EVENT(mpa_error,
 
@@ -242,10 +239,7 @@ TRACE_EVENT(mpa_error,
 		  __entry->position)
 );
 
-/*
- * A packet with segments that do not start with an FPDU, or the last of which
- * ends within one.
- */
+/* A packet has segments that do not start with an FPDU, or its last segment ends within an FPDU. */
 TRACE_EVENT(mpa_unaligned,
 
 	TP_PROTO(const struct sock *sk, u32 seq, u32 len, u32 seg,

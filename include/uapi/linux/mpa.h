@@ -30,7 +30,7 @@
 /* Private data of a startup frame (RFC 5044 section 7.1.1), in octets. */
 #define MPA_PRIVATE_DATA_MAX	512
 
-/* IRD or ORD: MPA does not negotiate it (RFC 6581 section 9.1). */
+/* IRD or ORD that MPA does not negotiate (RFC 6581 section 9.1) */
 #define MPA_DEPTH_BY_USER	0x3fff
 
 /* Socket options at level SOL_MPA. */
@@ -49,7 +49,7 @@
 #define MPA_PLACE		13	/* set, get: int */
 
 /*
- * MPA_SEGMENT: a send is cut into ULPDUs of this length; the last one may be
+ * MPA_SEGMENT cuts a send into ULPDUs of this length; the last one may be
  * shorter. As a control message (an int or a __u16) it applies to one sendmsg.
  */
 #define MPA_SEGMENT_OFF		(-1)	/* one send is one ULPDU */
@@ -89,11 +89,11 @@ enum mpa_role {
 				 MPA_START_RTR_READ)
 
 /**
- * struct mpa_start - start MPA on a connected socket, or for the sockets that
- *		      a listening one accepts
+ * struct mpa_start - start MPA on a connected socket, or on the sockets that
+ *		      a listening socket accepts
  * @role:	 enum mpa_role
- * @revision:	 revision of MPA: 1 is RFC 5044; 2 is RFC 6581, and a responder
- *		 accepts 1 as well; 0 is the RDMA Consortium's
+ * @revision:	 revision of MPA: 0 is the RDMA Consortium's; 1 is RFC 5044; 2 is
+ *		 RFC 6581, and a responder accepts 1 as well
  * @private_len: octets of @private_data in the startup frame; at most
  *		 MPA_PRIVATE_DATA_MAX, four less with @ird and @ord
  * @flags:	 MPA_START_*
@@ -121,10 +121,10 @@ struct mpa_start {
 
 /**
  * struct mpa_reply - the answer of a responder with MPA_START_MANUAL; an
- *		      initiator that accepts or rejects a reply passes none
+ *		      initiator that accepts or rejects a reply passes no struct
  * @private_len: octets of @private_data in the MPA Reply Frame
- * @ird:	 for an enhanced reply: as in struct mpa_start
- * @ord:	 for an enhanced reply: as in struct mpa_start
+ * @ird:	 in an enhanced reply: as in struct mpa_start
+ * @ord:	 in an enhanced reply: as in struct mpa_start
  * @reserved:	 zero
  * @reserved2:	 zero
  * @private_data: for the initiator's program
@@ -147,11 +147,11 @@ struct mpa_reply {
  * @MPA_STATE_IDLE:	attached, not started: an ordinary TCP socket
  * @MPA_STATE_STARTUP:	startup frames are being exchanged
  * @MPA_STATE_FULL:	Full Operation: octets on the wire are FPDUs
- * @MPA_STATE_REJECTED:	the request was rejected, or the reply: an ordinary TCP
- *			socket again
+ * @MPA_STATE_REJECTED:	the request or the reply was rejected: an ordinary TCP socket
+ *			again
  * @MPA_STATE_FAILED:	startup has failed, TCP has been reset
- * @MPA_STATE_REQUESTED: MPA_START_MANUAL: a request, or a reply, waits for the
- *			program's decision
+ * @MPA_STATE_REQUESTED: a request or a reply waits for the program's decision
+ *			(MPA_START_MANUAL)
  */
 enum mpa_state {
 	MPA_STATE_IDLE,
@@ -166,8 +166,8 @@ enum mpa_state {
  * enum mpa_error - error codes of RFC 5044 section 8 and RFC 6581 section 8
  * @MPA_ERR_NONE:	no error
  * @MPA_ERR_TCP:	TCP connection closed, terminated or lost
- * @MPA_ERR_CRC:	an FPDU is invalid: its CRC does not match, or its
- *			ULPDU_Length is one that no FPDU can have
+ * @MPA_ERR_CRC:	an FPDU is invalid: its CRC does not match, or no FPDU can have
+ *			its ULPDU_Length
  * @MPA_ERR_MARKER:	a marker and the ULPDU_Length fields do not agree
  * @MPA_ERR_STARTUP:	invalid MPA Request or Reply Frame
  * @MPA_ERR_LOCAL:	local catastrophic error: startup was abandoned, sending
@@ -196,13 +196,13 @@ enum mpa_error {
 #define MPA_INFO_P2P		(1U << 6) /* peer-to-peer model */
 
 /*
- * INET_DIAG_ULP_INFO has an attribute of this type beside INET_ULP_INFO_NAME, with
- * some of the attributes MPA_A_CONN_* (linux/mpa_netlink.h) nested in it. The number
- * is outside the kernel's own range (INET_ULP_INFO_*).
+ * The type of an attribute in INET_DIAG_ULP_INFO, in addition to INET_ULP_INFO_NAME.
+ * It contains some of the attributes MPA_A_CONN_* (linux/mpa_netlink.h). The number is
+ * outside the kernel's own range (INET_ULP_INFO_*).
  */
 #define MPA_INET_ULP_INFO	289
 
-/* Both directions, as agreed on by startup frames. */
+/* CRCs in both directions, as agreed on by startup frames */
 #define MPA_INFO_CRC		(MPA_INFO_TX_CRC | MPA_INFO_RX_CRC)
 
 /**
@@ -218,25 +218,25 @@ enum mpa_error {
  * @ird:	inbound RDMA Read queue depth agreed on (RFC 6581 section 9.1)
  * @ord:	outbound RDMA Read queue depth agreed on
  * @rtr:	MPA_START_RTR_*: the RTR indication that opens the connection; at
- *		the responder, those that may. The layer above sends it, unless it
- *		is MPA_START_RTR_FPDU
+ *		the responder, all that may open it. The layer above sends the
+ *		indication, unless it is MPA_START_RTR_FPDU
  * @tx_ulpdus:	ULPDUs accepted for sending
- * @tx_octets:	their octets
+ * @tx_octets:	octets of these ULPDUs
  * @tx_markers:	markers sent
  * @rx_ulpdus:	ULPDUs that the program has read to the end
  * @rx_octets:	octets of ULPDUs that the program has read
  * @rx_markers:	markers received and checked
  * @tx_packets:	data packets handed to IP, of one or more segments (TSO);
- *		retransmissions are not counted, here and in the next two
- * @tx_segs_aligned: their segments that start with an FPDU
- * @tx_segs_unaligned: all others; /proc/net/mpa_stat counts them by cause
- * @rx_placed:	of @rx_ulpdus, those delivered out of order (MPA_PLACE)
+ *		here and in @tx_segs_* retransmissions are not counted
+ * @tx_segs_aligned: segments of these packets that start with an FPDU
+ * @tx_segs_unaligned: all other segments; /proc/net/mpa_stat counts them by cause
+ * @rx_placed:	ULPDUs in @rx_ulpdus that were delivered out of order (MPA_PLACE)
  * @rx_edge:	stream position up to which the program has read everything
  * @error_position: stream position of the invalid or incomplete FPDU that has ended
  *		receiving, or 0
  *
- * The struct grows at its end. getsockopt copies as much as fits the program's
- * buffer, and returns that length.
+ * The struct grows at its end. getsockopt copies what fits the program's
+ * buffer, and returns its length.
  */
 struct mpa_info {
 	__u8	state;
@@ -295,46 +295,42 @@ struct mpa_peer {
 
 /*
  * MPA_RECV_BATCH: one recvmsg returns several complete ULPDUs, up to this number.
- * The control message MPA_RECV_BATCH is an array of __u32: the length of each, in
- * order.
+ * The control message MPA_RECV_BATCH is an array of __u32: their lengths, in order.
  */
 #define MPA_RECV_BATCH_MAX	1024
 
 /*
  * MPA_PLACE: recvmsg returns a ULPDU as soon as it is complete and verified, even if
- * octets of the stream before it are missing; MPA_RECVINFO has its position. No
- * ULPDU is returned twice. One that does not fit the program's buffer is returned
- * in order. The direction must have markers and CRCs (RFC 5044 section 6).
+ * octets of the stream before it are missing; MPA_RECVINFO has its position. Each ULPDU
+ * is returned only once. A ULPDU that does not fit the program's buffer is returned in
+ * order. The direction must have markers and CRCs (RFC 5044 section 6).
  *
- * The maximum number of runs of contiguous ULPDUs after a gap, returned or ready.
- * Beyond that, ULPDUs are returned in order.
+ * MPA_PLACE_MAX is the maximum number of runs of contiguous ULPDUs after a gap, returned
+ * or ready. Beyond this limit ULPDUs are returned in order.
  */
 #define MPA_PLACE_MAX		400
 
 /* mpa_recvinfo.flags */
 #define MPA_RECVINFO_LAST	(1U << 0) /* with the last octet of the ULPDU */
-#define MPA_RECVINFO_PLACED	(1U << 1) /* out of order: octets of the stream
-					   * before it are missing
-					   */
+#define MPA_RECVINFO_PLACED	(1U << 1) /* out of order: octets before it are missing */
 
 /* mpa_recvinfo.valid */
-#define MPA_RECVINFO_VALID_ORDER (1U << 0) /* order: unknown after a gap */
+#define MPA_RECVINFO_VALID_ORDER (1U << 0) /* @order, which is unknown after a gap */
 
 /**
  * struct mpa_recvinfo - position of the octets that recvmsg returns
  * @position:	stream position of the ULPDU's FPDU: octets from the start of
  *		the peer's first FPDU, framing included
- * @order:	the number of ULPDUs before this one; only with
- *		MPA_RECVINFO_VALID_ORDER
+ * @order:	the number of ULPDUs before this one, if MPA_RECVINFO_VALID_ORDER is set
  * @edge:	everything before this stream position has been delivered
  * @length:	octets of the ULPDU
- * @offset:	octets of it before those returned
+ * @offset:	octets of the ULPDU before those returned
  * @flags:	MPA_RECVINFO_LAST, MPA_RECVINFO_PLACED
- * @valid:	MPA_RECVINFO_VALID_*: fields that may be unknown, and are not
+ * @valid:	MPA_RECVINFO_VALID_*: which fields are known, of those that may not be
  *
- * Control message MPA_RECVINFO, if the option MPA_RECVINFO is 1. In a batch it
- * describes the first ULPDU; the others are contiguous with it in the stream.
- * The struct grows at its end.
+ * The control message MPA_RECVINFO, if the option MPA_RECVINFO is 1. In a batch it
+ * describes the first ULPDU; the others follow contiguously in the stream. The struct
+ * grows at its end.
  */
 struct mpa_recvinfo {
 	__u64	position;

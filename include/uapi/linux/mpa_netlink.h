@@ -13,15 +13,15 @@
  * enum mpa_refusal - Why the startup phase has not led to Full Operation.
  * @MPA_REFUSAL_BY_PEER: The peer has rejected the request.
  * @MPA_REFUSAL_BY_USER: The program has rejected the request, or the reply.
- * @MPA_REFUSAL_MALFORMED: The peer's frame is none, or not one that can be
- *   answered.
- * @MPA_REFUSAL_TIMEOUT: The peer's frame has not come in time.
+ * @MPA_REFUSAL_MALFORMED: The peer's frame is invalid, or cannot be answered.
+ * @MPA_REFUSAL_TIMEOUT: The peer's frame has not arrived in time.
  * @MPA_REFUSAL_LOST: The TCP connection has ended.
- * @MPA_REFUSAL_OUSTED: It had to make room for another connection in startup.
+ * @MPA_REFUSAL_OUSTED: The connection was evicted, as too many were in
+ *   startup.
  * @MPA_REFUSAL_LIMIT: No responder may be in startup (net.mpa.startup_max is
  *   0).
- * @MPA_REFUSAL_GIVEN_UP: shutdown(2) has ended it.
- * @MPA_REFUSAL_LOCAL: It had to be given up here, for lack of memory or the
+ * @MPA_REFUSAL_GIVEN_UP: shutdown(2) has ended startup.
+ * @MPA_REFUSAL_LOCAL: Startup has failed locally, for lack of memory or the
  *   like.
  */
 enum mpa_refusal {

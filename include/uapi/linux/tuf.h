@@ -5,15 +5,15 @@
  *
  *	setsockopt(fd, SOL_TCP, TCP_ULP, "tuf", sizeof("tuf"));
  *	getsockopt(fd, SOL_MPA, TUF_TX_KEY, key, &len);
- *		send the peer the key, and wait until it is ready: plain TCP
+ *		send the key by plain TCP, and wait until the peer is ready
  *	setsockopt(fd, SOL_MPA, TUF_TX, &framing, sizeof(framing));
  *	send(fd, record, len, 0);		one ULPDU out
  *
  * There is no CRC: only TCP's checksum protects the octets.
  *
- * Options are at MPA's level. These of MPA's (linux/mpa.h) apply as well: MPA_MULPDU,
- * MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE (0 at first), MPA_RECVINFO, MPA_RECV_BATCH,
- * MPA_PLACE, MPA_INFO.
+ * Options are at MPA's level. Of MPA's options (linux/mpa.h) these apply as well:
+ * MPA_MULPDU, MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE (0 at first), MPA_RECVINFO,
+ * MPA_RECV_BATCH, MPA_PLACE, MPA_INFO.
  */
 #ifndef _UAPI_LINUX_TUF_H
 #define _UAPI_LINUX_TUF_H
@@ -34,7 +34,7 @@
 #define TUF_HEADER_LEN		8
 #define TUF_KEY_LEN		6
 
-/* Maximum number of octets of ULPDUs in an FPDU: sent, and received. */
+/* Maximum number of octets of ULPDUs in an FPDU that is sent, or received */
 #define TUF_ULPDU_MAX		65528
 #define TUF_LENGTH_MAX		65535
 
@@ -64,26 +64,24 @@ enum tuf_mode {
 
 /* tuf_framing.flags */
 #define TUF_KEY_GIVEN		(1U << 0) /* the key is valid */
-#define TUF_TELL_EMSS		(1U << 1) /* sending: a send fails once with
-					   * EMSGSIZE when MULPDU has changed since
-					   * it was read
-					   */
+#define TUF_TELL_EMSS		(1U << 1) /* sending: report a change of MULPDU */
 
 /**
  * struct tuf_framing - start or stop framing in one direction
  * @mode:	enum tuf_mode
- * @key:	with TUF_KEY_GIVEN: the key of the direction. Without it, the kernel
- *		generates one for sending, see TUF_TX_KEY; received FPDUs are not
- *		tested, and none is placed out of order in TUF_ALIGN
+ * @key:	with TUF_KEY_GIVEN: the key of the direction. Without this flag the
+ *		kernel generates a key for sending (TUF_TX_KEY); received FPDUs are not
+ *		tested, and in TUF_ALIGN none is placed out of order
  * @reserved:	zero
  * @period:	TUF_MARKERS: octets from one marker to the next; 0 is
  *		TUF_PERIOD_DEFAULT
- * @flags:	TUF_KEY_GIVEN, TUF_TELL_EMSS
+ * @flags:	TUF_KEY_GIVEN; TUF_TELL_EMSS: a send fails once with EMSGSIZE when
+ *		MULPDU has changed since it was read
  * @reserved2:	zero
  *
  * Framing begins with the next octet that is sent, or that the program has not
- * read. It can be switched off after a complete ULPDU. For receiving, the same mode
- * again sets another key.
+ * read. It can be switched off after a complete ULPDU. To set another key for
+ * receiving, set the same mode again.
  *
  * Errors:
  * EBUSY	another call is sending or reading on the direction; a ULPDU has been
@@ -91,7 +89,8 @@ enum tuf_mode {
  *		them are missing; octets of an earlier framing that contain its key
  *		are not acknowledged; TCP_REPAIR is on; something else has hooked the
  *		socket
- * EISCONN	the direction is on; for receiving, in another mode
+ * EISCONN	the direction is already framed; for receiving: with another mode or
+ *		period
  * ENOTCONN	the socket is not connected
  * EPIPE	the direction has ended; TUF_OFF: accepted records could not be sent
  * EBADMSG	TUF_OFF after receiving has ended with this errno
@@ -100,7 +99,7 @@ enum tuf_mode {
  * A program may pass a shorter struct that includes @flags; a longer one is accepted
  * if the unknown rest is zero, else E2BIG.
  *
- * getsockopt() returns mode, period and flags; everything else is zero, the key too.
+ * getsockopt() returns mode, period and flags; all other fields are zero, also the key.
  */
 struct tuf_framing {
 	__u8	mode;
@@ -112,16 +111,14 @@ struct tuf_framing {
 };
 
 /*
- * TUF_TX_KEY: the key that the kernel has generated for sending, or generates now
- * for later. Each can be read once; after that, or if the program has set the key:
- * ENODATA. A getsockopt() that fails does not count as read.
+ * TUF_TX_KEY: the key that the kernel has generated for sending, or generates now for
+ * the next framing. Each key can be read once. ENODATA: it was already read, or the
+ * program has set it. A getsockopt() that fails does not count as read.
  */
 
 /* tuf_info.flags */
 #define TUF_INFO_RX_KEY		(1U << 0) /* received FPDUs can be tested */
-#define TUF_INFO_RESEGMENTED	(1U << 1) /* almost no segment held an FPDU: the
-					   * test is no longer used
-					   */
+#define TUF_INFO_RESEGMENTED	(1U << 1) /* almost no segment held an FPDU: testing has ended */
 #define TUF_INFO_EMERGENCY	(1U << 2) /* EMSS is below TUF_EMERGENCY */
 
 /**
@@ -137,21 +134,21 @@ struct tuf_framing {
  * @rx_period:	TUF_MARKERS: octets from one marker to the next
  * @tx_ulpdus:	ULPDUs accepted for sending
  * @tx_fpdus:	FPDUs that they were packed into
- * @tx_octets:	their octets
+ * @tx_octets:	octets of these ULPDUs
  * @tx_markers:	markers sent
  * @rx_fpdus:	FPDUs that the program has read to the end
  * @rx_octets:	octets of ULPDUs that the program has read
  * @rx_markers:	markers received and checked
  * @tx_packets:	TUF_ALIGN: data packets handed to IP, of one or more segments (TSO);
- *		retransmissions are not counted, here and in the next three
- * @tx_segs_aligned: their segments that start with an FPDU
- * @tx_segs_unaligned: all others
- * @tx_segs_contained: their segments that are exactly one FPDU
+ *		here and in @tx_segs_* retransmissions are not counted
+ * @tx_segs_aligned: segments of these packets that start with an FPDU
+ * @tx_segs_unaligned: all other segments
+ * @tx_segs_contained: segments of these packets that are exactly one FPDU
  * @tx_trimmed:	segments sent an octet shorter, as they would have passed the
  *		containment test without being an FPDU; retransmissions are counted
- * @rx_placed:	of @rx_fpdus, those delivered out of order (MPA_PLACE)
+ * @rx_placed:	FPDUs in @rx_fpdus that were delivered out of order (MPA_PLACE)
  * @rx_tested:	segments after a gap that were tested
- * @rx_contained: of those, the number that were FPDUs
+ * @rx_contained: segments in @rx_tested that were FPDUs
  * @rx_wrong_key: FPDUs read in order with a key other than that of TUF_RX
  * @rx_edge:	stream position up to which the program has read everything
  * @error_position: stream position of the invalid or incomplete FPDU that has ended
@@ -159,8 +156,7 @@ struct tuf_framing {
  *
  * Stream positions are octets since framing began. When framing is switched off and
  * on, counters continue, and flags and positions start anew. The struct grows at its
- * end. getsockopt copies as much as fits the program's buffer, and returns that
- * length.
+ * end. getsockopt copies what fits the program's buffer, and returns its length.
  */
 struct tuf_info {
 	__u8	tx_mode;
