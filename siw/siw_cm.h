@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Connections of siwm. This file replaces siw's header of the same name, which siw's other
- * files include.
+ * Connections of siwm. This file replaces siw's header of the same name, which siw's files
+ * include.
  */
 #ifndef _SIW_CM_H
 #define _SIW_CM_H
@@ -19,7 +19,7 @@ struct siw_qp;
 
 /**
  * enum siwm_state - state of an endpoint
- * @SIWM_NEW:		not in use yet, or being closed without an event for iw_cm
+ * @SIWM_NEW:		not in use yet, or being closed without an event to iw_cm
  * @SIWM_LISTENING:	a listening socket
  * @SIWM_AWAIT_REQUEST:	responder: accepted by TCP, no MPA Request Frame yet
  * @SIWM_REQUESTED:	the request was reported to iw_cm, which has to decide
@@ -37,7 +37,7 @@ enum siwm_state {
 	SIWM_CLOSED,
 };
 
-/* Maximum private data in struct iw_cm_event */
+/* Maximum length of private data in struct iw_cm_event */
 #define SIWM_PRIVATE_MAX	U8_MAX
 
 /* Bits of siw_cep.events, which the work item handles */
@@ -46,61 +46,41 @@ enum siwm_event {
 	SIWM_EV_REQUEST,	/* an MPA Request Frame has arrived */
 	SIWM_EV_FULL,		/* Full Operation, with startup_err */
 	SIWM_EV_FIRST,		/* a responder has received the first ULPDU */
-	SIWM_EV_RESUME,		/* a ULPDU was put off, as the state lock was held */
-	SIWM_EV_SILENT,		/* no decision or first ULPDU in time */
+	SIWM_EV_RESUME,		/* a ULPDU was deferred: the state lock was held */
+	SIWM_EV_SILENT,		/* timeout: no decision, or no first ULPDU */
 	SIWM_EV_CLOSED,		/* the peer has ended the stream */
-	SIWM_EV_DROP,		/* startup or the connection is over, or has to be */
+	SIWM_EV_DROP,		/* startup or the connection has ended, or must end */
 };
 
-/* Bits of siw_cep.flags: set once */
+/* Bits of siw_cep.flags, which are never cleared */
 enum siwm_flag {
 	SIWM_RESPONDER,
-	SIWM_GOT_FIRST,		/* a ULPDU has arrived */
-	SIWM_DROPPED,		/* siwm_cm_drop_all() has dropped the endpoint */
+	SIWM_GOT_FIRST,	/* a ULPDU has arrived */
+	SIWM_DROPPED,	/* siwm_cm_drop_all() has dropped the endpoint */
 };
 
-/**
- * struct siw_cep - an endpoint; siwm_cep.c lists references and locks
- * @ref:	references
- * @sdev:	the device
- * @devq:	in @sdev->cep_list
- * @lock:	protects the following members, up to @listener
- * @state:	enum siwm_state
- * @cm_id:	iw_cm's, with a reference
- * @sock:	the socket
- * @qp:		the queue pair, with a reference; upcalls read it
- * @listener:	a responder's listening endpoint, with a reference
- * @ird:	inbound RDMA Read queue depth, of the peer while SIWM_REQUESTED
- * @ord:	outbound
- * @enhanced:	the request has IRD and ORD
- * @work:	siwm_cep_work(): all that is done outside of iw_cm's calls
- * @events:	enum siwm_event
- * @flags:	enum siwm_flag
- * @silent:	timer; raises SIWM_EV_SILENT
- * @request:	a responder's number in iw_cm's calls, or 0
- * @startup_err: as the state upcall has reported it
- */
+/* An endpoint; siwm_cep.c lists references and locks */
 struct siw_cep {
 	struct kref ref;
 	struct siw_device *sdev;
-	struct list_head devq;
+	struct list_head devq;		/* in @sdev->cep_list */
 
-	struct mutex lock;		/* up to listener */
+	struct mutex lock;		/* for all up to @listener */
 	enum siwm_state state;
-	struct iw_cm_id *cm_id;
+	struct iw_cm_id *cm_id;		/* with a reference */
 	struct socket *sock;
-	struct siw_qp *qp;
-	struct siw_cep *listener;
-	u16 ird;
+	struct siw_qp *qp;		/* with a reference; upcalls read it */
+	struct siw_cep *listener;	/* of a responder, with a reference */
+	u16 ird;			/* the peer's while SIWM_REQUESTED */
 	u16 ord;
-	bool enhanced;
+	bool enhanced;			/* the request has IRD and ORD */
 
-	struct work_struct work;
-	unsigned long events;
-	unsigned long flags;
-	struct timer_list silent;
-	u32 request;
-	int startup_err;
+	struct work_struct work;	/* all that is done outside of iw_cm's calls */
+	unsigned long events;		/* enum siwm_event */
+	unsigned long flags;		/* enum siwm_flag */
+	struct timer_list silent;	/* raises SIWM_EV_SILENT */
+	u32 request;			/* number of a responder in iw_cm's calls, or 0 */
+	int startup_err;		/* as reported by the state upcall */
 };
 
 int siw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
@@ -133,7 +113,7 @@ void siwm_cep_unwatch(struct siw_cep *cep);
 int siwm_cep_number(struct siw_cep *cep);
 struct siw_cep *siwm_cep_numbered(const struct iw_cm_id *id);
 
-/* How long a responder waits for the initiator's first FPDU, and for iw_cm */
+/* How long a responder waits for the initiator's first FPDU, and for iw_cm's decision */
 #define SIWM_SILENT		(10 * HZ)
 #define SIWM_UNDECIDED		(60 * HZ)
 

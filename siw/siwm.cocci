@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Changes to siw's files when siwm is built: siw/build. Rules without a match are for
+// Changes to siw's files when siwm is built (siw/build). Rules without a match are for
 // other kernels.
 
 // ---- headers: replace what siw's framing needed ----
@@ -16,7 +16,7 @@
  	...
  };
 
-// Bool instead of adjacent bitfields, as they are written under different locks.
+// bool, as adjacent bitfields must not be written under different locks
 @@ @@
  struct siw_rx_stream {
  	...
@@ -95,7 +95,7 @@ expression e;
 
 // ---- the end of a connection ----
 
-// The connection may end while it is being set up, too.
+// The connection may also end during setup.
 @@ @@
  siw_qp_nextstate_from_idle(...)
  {
@@ -108,8 +108,8 @@ expression e;
  ...>
  }
 
-// If pristine siw is loaded too, it finds the same devices by their driver's number, but
-// no queue pairs in them.
+// If the original siw is also loaded, it finds siwm's devices by the driver's number, but no
+// queue pairs in them.
 @@ @@
 -list_add_tail(&qp->devq, &sdev->qp_list);
 
@@ -148,7 +148,7 @@ declarer name MODULE_ALIAS_RDMA_LINK;
 +	.disassociate_ucontext = siwm_disassociate_ucontext,
  };
 
-// Leave alone another module's device with the same number
+// Ignore another module's device with the same number.
 @@ @@
  siw_netdev_event(...)
  {

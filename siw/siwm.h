@@ -27,19 +27,14 @@ struct siw_rx_stream;
 struct siw_umem;
 struct siw_wqe;
 
-/* Maximum number of pieces of memory for a mpa_sock_send_cut(): at least 64 KiB in pages. */
+/* Maximum number of pieces of memory for mpa_sock_send_cut(): at least 64 KiB in pages */
 #define SIWM_PIECES		32
 
-/**
- * struct siwm_sq - state for sending, in addition to struct siw_iwarp_tx
- * @lock:	for the current work request; taken with the state lock held for reading
- * @work:	siwm_sq_work()
- * @vec:	memory to send, for mpa
- */
+/* State for sending, in addition to struct siw_iwarp_tx */
 struct siwm_sq {
-	struct mutex lock;		/* the current work request */
+	struct mutex lock;		/* for the current work request: siwm_tx.c */
 	struct work_struct work;
-	struct bio_vec vec[SIWM_PIECES];
+	struct bio_vec vec[SIWM_PIECES]; /* memory to send */
 };
 
 /* siwm_tx.c */
@@ -60,7 +55,7 @@ int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len);
 int siw_rx_pbl(struct siw_rx_stream *srx, int *pbl_idx, struct siw_mem *mem,
 	       u64 addr, int len);
 
-/* siw's functions, static in siw */
+/* siw's functions, which are static in siw */
 int siw_check_sgl_tx(struct ib_pd *pd, struct siw_wqe *wqe,
 		     enum ib_access_flags perms);
 int siw_rdmap_complete(struct siw_qp *qp, int error);

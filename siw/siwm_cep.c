@@ -2,63 +2,63 @@
 /*
  * Endpoints: their lifetime, the upcalls, and the events for iw_cm.
  *
- * Who holds what
- * --------------
+ * References
+ * ----------
  * An endpoint, struct siw_cep, has one socket. References to it are held by:
  *
- *	the open endpoint	from siwm_cep_new() to siwm_cep_end(); only the latter
+ *	the open endpoint	from siwm_cep_new() to siwm_cep_end(); only siwm_cep_end()
  *				releases the socket
- *	qp->cep			under qp->state_lock; siw_qp_llp_close(),
- *				siw_destroy_qp() and the change to the error state
- *				put it
+ *	qp->cep			under qp->state_lock; siw_qp_llp_close(), siw_destroy_qp() and
+ *				the change to the error state put the reference
  *	each queued work item
  *	each running timer
  *	each child, to its listening endpoint
  *
- * iw_cm has no reference, as it may drop IW_CM_EVENT_CONNECT_REQUEST: it knows a
- * responder by a number, which siwm_cep_end() invalidates.
+ * iw_cm has no reference, as it may drop IW_CM_EVENT_CONNECT_REQUEST. It knows a responder by a
+ * number, which siwm_cep_end() invalidates.
  *
- * The endpoint has references to its queue pair and to iw_cm's cm_id, and so to its
- * device: siwm_cm_close_all() waits for the last endpoint before the device is freed.
+ * The endpoint has references to its queue pair and to iw_cm's cm_id, and so to its device:
+ * siwm_cm_close_all() waits for the last endpoint before the device is freed.
  *
- * Locks, the outer ones first:
- *
+ * Locks, the outer ones first
+ * ---------------------------
  *	cep->lock		for iw_cm's calls and the work item. A child's, then its
- *				listener's; siwm_cep_new() takes a new child's under
- *				its listener's
- *	qp->state_lock		for writing to change the state and to flush the queues,
- *				for reading to send and to receive
+ *				listener's; siwm_cep_new() takes a new child's under its
+ *				listener's
+ *	qp->state_lock		for writing to change the state and to flush the queues, for
+ *				reading to send and to receive
  *	qp->sq.lock		see siwm_tx.c
  *	the socket lock		for mpa's calls; held in upcalls, mostly in softirq
  *	queue locks		siw's spinlocks
  *
- * So an upcall must not wait for any of the first three. It tries the state lock; if it
- * does not get the lock, it puts the ULPDU off, and the work item, which can wait for
- * the lock, resumes. An upcall leaves all else to the work item, as an event.
- * siw_qp_cm_drop() does so too, in any context: cep->lock is never taken under the
- * state lock.
+ * So an upcall must not wait for any of the first three. It tries the state lock. If the lock is
+ * held, the upcall defers the ULPDU; the work item can wait for the lock, and then resumes. The
+ * upcall leaves all else to the work item, as an event. siw_qp_cm_drop() also queues an event,
+ * in any context: cep->lock is never taken under the state lock.
  *
- * The end, always in siwm_cep_end(), in the work item or in a call of iw_cm's:
+ * The end
+ * -------
+ * siwm_cep_end() always does this, in the work item or in a call from iw_cm:
  *
- *	state lock held for writing: send the Terminate, if there is one, and set
- *	rx_suspend and tx_suspend, so that nothing is sent or received afterwards
- *	report the end to iw_cm
- *	mpa_sock_detach(): no upcall is running any longer, and none will run; sends
- *	that are about to begin get -ENOTCONN
- *	siw_qp_llp_close() waits for the state lock, so that no send is running; it
- *	clears the queue pair's socket and flushes its queues
- *	sock_release(): TCP sends a FIN after the Terminate and all other data
- *	put cm_id and queue pair
+ * 1. With the state lock held for writing: send the Terminate, if there is one, and set
+ *    rx_suspend and tx_suspend, so that nothing is sent or received afterwards.
+ * 2. Report the end to iw_cm.
+ * 3. mpa_sock_detach(): no upcall is running, and none will run; sends that are about to begin
+ *    get -ENOTCONN.
+ * 4. siw_qp_llp_close() waits for the state lock, so that no send is running. It clears the
+ *    queue pair's socket and flushes its queues.
+ * 5. sock_release(): TCP sends a FIN after the Terminate and all other data.
+ * 6. Put cm_id and queue pair.
  *
- * - A queue pair is destroyed while octets arrive: siw_destroy_qp() changes the state,
- *   which drops the connection, and then waits, without the lock, for the endpoint to
- *   put its reference, as above.
- * - The peer closes: the "closed" upcall follows the last ULPDU, then comes the end. If
- *   both ends close at once, the first event causes the end, the second one finds
- *   SIWM_CLOSED.
- * - A link is deleted while connections exist: programs lose their contexts
- *   (disassociate_ucontext), which destroys their queue pairs; siwm_cm_close_all()
- *   ends endpoints that have no queue pair yet.
+ * If a queue pair is destroyed while octets arrive, siw_destroy_qp() changes the state, which
+ * drops the connection. Then it waits, without the lock, for the endpoint to put its reference.
+ *
+ * If the peer closes, the "closed" upcall follows the last ULPDU, and then the endpoint ends. If
+ * both ends close at once, the first event ends the endpoint, and the second finds SIWM_CLOSED.
+ *
+ * If a link is deleted while connections exist, programs lose their contexts
+ * (disassociate_ucontext), which destroys their queue pairs. siwm_cm_close_all() ends endpoints
+ * that have no queue pair yet.
  */
 
 #include <linux/net.h>
@@ -70,7 +70,7 @@
 #include "siw_cm.h"
 
 static struct workqueue_struct *siwm_cm_wq;
-/* siwm_cm_close_all() waits here until all endpoints are freed. */
+/* siwm_cm_close_all() waits for the last endpoint. */
 static DECLARE_WAIT_QUEUE_HEAD(siwm_gone);
 /* Responders' endpoints by number */
 static DEFINE_XARRAY_ALLOC1(siwm_requests);
@@ -80,7 +80,7 @@ static DEFINE_XARRAY_ALLOC1(siwm_requests);
 static void siwm_cep_work(struct work_struct *work);
 static void siwm_silent(struct timer_list *timer);
 
-/* Return: a new endpoint, locked, or NULL. */
+/* Return a new endpoint, locked, or NULL. */
 struct siw_cep *siwm_cep_new(struct siw_device *sdev)
 {
 	struct siw_cep *cep = kzalloc(sizeof(*cep), GFP_KERNEL);
@@ -90,7 +90,7 @@ struct siw_cep *siwm_cep_new(struct siw_device *sdev)
 	kref_init(&cep->ref);
 	mutex_init(&cep->lock);
 	/*
-	 * Locked, as siwm_cm_drop_all() may find it. A child is allocated under its
+	 * siwm_cm_drop_all() may find the endpoint, so lock it. A child is allocated under its
 	 * listener's lock.
 	 */
 	mutex_lock_nested(&cep->lock, SINGLE_DEPTH_NESTING);
@@ -111,9 +111,9 @@ static void siwm_cep_free(struct kref *ref)
 	spin_lock_bh(&sdev->lock);
 	list_del(&cep->devq);
 	/*
-	 * With the lock held: siwm_none_left() takes it, so the device is freed only after
-	 * this unlock. The next owner of a spinlock may free it, also with PREEMPT_RT: the
-	 * unlock does not touch it once the next owner has it.
+	 * Wake up with the lock held: siwm_none_left() takes it, so the device is freed only after
+	 * this unlock. An unlock does not touch a spinlock that its next owner has, also with
+	 * PREEMPT_RT, so the next owner may free it.
 	 */
 	wake_up_all(&siwm_gone);
 	spin_unlock_bh(&sdev->lock);
@@ -130,13 +130,7 @@ void siw_cep_put(struct siw_cep *cep)
 	kref_put(&cep->ref, siwm_cep_free);
 }
 
-/**
- * siwm_cep_tell() - queue an event for the work item
- * @cep:	the endpoint
- * @event:	the event
- *
- * Context: any.
- */
+/* Queue an event for the work item. Context: any. */
 void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event)
 {
 	set_bit(event, &cep->events);
@@ -146,8 +140,8 @@ void siwm_cep_tell(struct siw_cep *cep, enum siwm_event event)
 }
 
 /*
- * Give a responder a number for iw_cm. Numbers are not reused soon: a late decision must
- * not apply to another request. Return: 0 or a negative errno.
+ * Give a responder a number for iw_cm. Numbers are not reused soon, so that a late decision
+ * does not apply to another request.
  */
 int siwm_cep_number(struct siw_cep *cep)
 {
@@ -158,7 +152,7 @@ int siwm_cep_number(struct siw_cep *cep)
 	return min(rv, 0);
 }
 
-/* Return: the endpoint with the number in @id, with a reference, or NULL. */
+/* Return the endpoint with the number in @id, with a reference, or NULL. */
 struct siw_cep *siwm_cep_numbered(const struct iw_cm_id *id)
 {
 	struct siw_cep *cep;
@@ -179,7 +173,10 @@ static void siwm_silent(struct timer_list *timer)
 	siw_cep_put(cep);
 }
 
-/* Raise SIWM_EV_SILENT after @delay jiffies. Hold cep->lock, or the state lock for reading. */
+/*
+ * Raise SIWM_EV_SILENT after @delay jiffies. Context: cep->lock held, or state lock held for
+ * reading.
+ */
 void siwm_cep_watch(struct siw_cep *cep, unsigned long delay)
 {
 	siw_cep_get(cep);
@@ -187,7 +184,7 @@ void siwm_cep_watch(struct siw_cep *cep, unsigned long delay)
 		siw_cep_put(cep);
 }
 
-/* Cancel SIWM_EV_SILENT. cep->lock is held. */
+/* Cancel SIWM_EV_SILENT. Context: cep->lock held. */
 void siwm_cep_unwatch(struct siw_cep *cep)
 {
 	if (timer_delete_sync(&cep->silent))
@@ -195,22 +192,18 @@ void siwm_cep_unwatch(struct siw_cep *cep)
 	clear_bit(SIWM_EV_SILENT, &cep->events);
 }
 
-/**
- * siwm_cep_cannot_send() - a send has returned -EAGAIN
- * @cep:	the endpoint
- *
- * A responder must not send an FPDU before it has received one (RFC 5044 section 7.1.2
- * rule 4). If the server is to send first, and the peer has not asked for the
- * peer-to-peer model, both ends would wait for ever.
- *
- * Context: process, state lock held for reading.
+/*
+ * A send has returned -EAGAIN. A responder must not send an FPDU before it has received one
+ * (RFC 5044 section 7.1.2 rule 4). If the server is to send first, and the peer has not asked
+ * for the peer-to-peer model, both ends would wait for ever. Context: process, state lock held
+ * for reading.
  */
 void siwm_cep_cannot_send(struct siw_cep *cep)
 {
 	if (!test_bit(SIWM_RESPONDER, &cep->flags) ||
 	    test_bit(SIWM_GOT_FIRST, &cep->flags))
 		return;
-	/* Time runs from the first attempt: the writable upcall may cause more attempts. */
+	/* The time runs from the first attempt; the writable upcall may cause more attempts. */
 	if (!timer_pending(&cep->silent))
 		siwm_cep_watch(cep, SIWM_SILENT);
 }
@@ -234,7 +227,7 @@ void siwm_tell(struct siw_cep *cep, enum iw_cm_event_type type, int status)
 	siwm_event(cep->cm_id, &event);
 }
 
-/* As siwm_tell(), with addresses and the private data of @peer. */
+/* As siwm_tell(), with addresses and the private data of @peer */
 int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 		    enum iw_cm_event_type type, int status, struct mpa_peer *peer)
 {
@@ -242,7 +235,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 	if (type == IW_CM_EVENT_CONNECT_REQUEST) {
 		event.provider_data = (void *)(unsigned long)cep->request;
-		/* The peer's IRD and ORD: its IRD is our ORD. */
+		/* The peer's IRD and ORD: its IRD limits our ORD. */
 		event.ird = cep->ord;
 		event.ord = cep->ird;
 	} else {
@@ -261,7 +254,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 /* ---- the end ---- */
 
-/* Report what iw_cm expects in its state: it has a BUG() for any other event. */
+/* Report only the event that iw_cm expects in its state: it has a BUG() for any other event. */
 static void siwm_tell_end(struct siw_cep *cep, enum siwm_state was, int status)
 {
 	switch (was) {
@@ -285,7 +278,7 @@ static void siwm_terminate(struct siw_cep *cep)
 	down_write(&qp->state_lock);
 	qp->rx_stream.rx_suspend = true;
 	qp->tx_ctx.tx_suspend = true;
-	/* qp->cep is NULL if the program has destroyed the queue pair on seeing the error. */
+	/* qp->cep is NULL if the program saw the error and has destroyed the queue pair. */
 	if (!qp->cep || qp->cep == cep)
 		siwm_send_terminate(qp, cep->sock);
 	up_write(&qp->state_lock);
@@ -323,15 +316,12 @@ void siwm_cep_end(struct siw_cep *cep, int status)
 	if (cep->listener)
 		siw_cep_put(cep->listener);
 	cep->listener = NULL;
-	/* The open endpoint's reference. The caller holds another one. */
+	/* Put the open endpoint's reference. The caller holds another one. */
 	siw_cep_put(cep);
 }
 
-/**
- * siw_qp_cm_drop() - end the connection
- * @qp:		the queue pair
- * @schedule:	an argument of siw's, ignored: the work item always does it
- *
+/*
+ * End the connection, always in the work item: @schedule, an argument of siw's, is ignored.
  * Context: any, state lock held for reading or writing.
  */
 void siw_qp_cm_drop(struct siw_qp *qp, int schedule)
@@ -342,12 +332,7 @@ void siw_qp_cm_drop(struct siw_qp *qp, int schedule)
 		siwm_cep_tell(qp->cep, SIWM_EV_DROP);
 }
 
-/**
- * siwm_cm_drop_all() - have the work items end all connections of a device
- * @sdev:	the device
- *
- * Context: any but hard interrupt.
- */
+/* Queue the end of all connections of a device. Context: any but hard interrupt. */
 void siwm_cm_drop_all(struct siw_device *sdev)
 {
 	struct siw_cep *cep, *found;
@@ -381,10 +366,8 @@ static bool siwm_none_left(struct siw_device *sdev)
 	return none;
 }
 
-/**
- * siwm_cm_close_all() - end all connections of a device that is about to be removed
- * @sdev:	the device, without listening endpoints
- *
+/*
+ * End all connections of a device that is about to be removed and has no listening endpoints.
  * Context: process.
  */
 void siwm_cm_close_all(struct siw_device *sdev)
@@ -401,7 +384,7 @@ static int siwm_ulpdu(void *priv, const struct mpa_ulpdu *ulpdu)
 	struct siw_qp *qp = READ_ONCE(cep->qp);
 	int rv = 0;
 
-	/* The work item has not set cep->qp yet: it resumes later. */
+	/* The work item has not set cep->qp yet, and resumes later. */
 	if (!qp)
 		return -EAGAIN;
 	if (!down_read_trylock(&qp->state_lock)) {
@@ -512,7 +495,6 @@ static void siwm_was_silent(struct siw_cep *cep)
 	siwm_cep_end(cep, -ETIMEDOUT);
 }
 
-/* Startup or the connection is over. */
 static void siwm_dropped(struct siw_cep *cep)
 {
 	/* iw_cm owns a listening endpoint: only siw_destroy_listen() ends it. */
@@ -557,12 +539,10 @@ static void siwm_cep_work(struct work_struct *work)
 	siw_cep_put(cep);
 }
 
-/**
- * siwm_disassociate_ucontext() - a device is about to be removed from a program
- * @ctx:	the program's context
- *
- * Does nothing: the program has mapped only pages of queues, which its mappings keep.
- * The callback must exist, so that the link can be deleted while the program has it open.
+/*
+ * Does nothing, when a device is about to be removed from a program: the program has mapped
+ * only pages of queues, which its mappings keep. The callback must exist, so that the link can
+ * be deleted while the program has it open.
  */
 void siwm_disassociate_ucontext(struct ib_ucontext *ctx)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections: the functions that iw_cm calls, on sockets with MPA (RFC 5044 section 7,
- * RFC 6581). For references and locks see siwm_cep.c.
+ * Connections: the functions that iw_cm calls, on sockets with MPA (RFC 5044 section 7, RFC
+ * 6581). For references and locks see siwm_cep.c.
  */
 
 #include <linux/in.h>
@@ -32,7 +32,7 @@ MODULE_PARM_DESC(markers, "ask for markers in what is received");
 
 /* ---- both ends ---- */
 
-/* Join queue pair and endpoint. The caller's reference to @qp is passed on or put. */
+/* Join queue pair and endpoint. Takes over the caller's reference to @qp. */
 static int siwm_join(struct siw_cep *cep, struct siw_qp *qp)
 {
 	int rv = 0;
@@ -76,8 +76,8 @@ static int siwm_to_rts(struct siw_cep *cep)
 /* ---- the initiator ---- */
 
 /*
- * RFC 6581 section 9: if negotiation has failed, the initiator sends a Terminate, in
- * Full Operation.
+ * RFC 6581 section 9: if negotiation has failed, the initiator sends a Terminate, in Full
+ * Operation.
  */
 static void siwm_no_agreement(struct siw_cep *cep)
 {
@@ -88,7 +88,6 @@ static void siwm_no_agreement(struct siw_cep *cep)
 	siwm_cep_end(cep, -EINVAL);
 }
 
-/* The initiator has received the reply, and is in Full Operation. */
 void siwm_replied(struct siw_cep *cep)
 {
 	enum mpa_v2_ctrl rtr = MPA_V2_RDMA_NO_RTR;
@@ -129,7 +128,7 @@ void siwm_replied(struct siw_cep *cep)
 		goto end;
 	cep->state = SIWM_RDMA;
 	kfree(peer);
-	/* siwm_ulpdu() may have put ULPDUs off before RTS. */
+	/* siwm_ulpdu() may have deferred ULPDUs before RTS. */
 	mpa_sock_resume(cep->sock);
 	return;
 
@@ -138,14 +137,14 @@ end:
 	siwm_cep_end(cep, rv);
 }
 
-/* The reply was a rejection: pass its private data to the program. */
+/* Pass the private data of a rejection to the program. */
 void siwm_rejected(struct siw_cep *cep)
 {
 	struct mpa_peer *peer = kzalloc(sizeof(*peer), GFP_KERNEL);
 
 	if (peer && mpa_sock_peer(cep->sock, peer))
 		peer->private_len = 0;
-	/* If there is no memory for the private data, report the rejection without it. */
+	/* Without memory for the private data, report the rejection alone. */
 	if (siwm_tell_frame(cep, cep->cm_id, IW_CM_EVENT_CONNECT_REPLY,
 			    -ECONNREFUSED, peer))
 		siwm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, -ECONNREFUSED);
@@ -188,7 +187,10 @@ static size_t siwm_addr_len(const struct sockaddr_storage *addr)
 					    sizeof(struct sockaddr_in6);
 }
 
-/* Create a socket in the caller's network namespace; the socket keeps a reference to it. */
+/*
+ * Create a socket in the caller's network namespace. The socket keeps a reference to the
+ * namespace.
+ */
 static int siwm_socket(struct iw_cm_id *id, struct socket **sock)
 {
 	int family = id->local_addr.ss_family;
@@ -200,7 +202,6 @@ static int siwm_socket(struct iw_cm_id *id, struct socket **sock)
 	if (rv)
 		return rv;
 	sock_set_reuseaddr((*sock)->sk);
-	/* Nagle's algorithm would delay requests and responses. */
 	tcp_sock_set_nodelay((*sock)->sk);
 	if (id->afonly && family == AF_INET6)
 		rv = ip6_sock_set_v6only((*sock)->sk);
@@ -225,8 +226,8 @@ static int siwm_connect_from(struct siw_cep *cep, struct iw_cm_id *id,
 }
 
 /*
- * Connect, as siw does, in the caller's context. rdma_cm has chosen the local port
- * without asking TCP: if a socket of TCP has it, any other port does.
+ * Connect, as siw does, in the caller's context. rdma_cm has chosen the local port without
+ * asking TCP: if a TCP socket has this port, use any other.
  */
 static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
 {
@@ -237,17 +238,14 @@ static int siwm_connect(struct siw_cep *cep, struct iw_cm_id *id)
 		return rv;
 	if (cep->sock)
 		sock_release(cep->sock);
-	/* sin6_port is at the same place. */
+	/* sin6_port has the same offset. */
 	((struct sockaddr_in *)&local)->sin_port = 0;
 	return siwm_connect_from(cep, id, &local);
 }
 
-/**
- * siw_connect() - connect, and send the MPA Request Frame
- * @id:		iw_cm's
- * @params:	queue pair, private data, IRD and ORD
- *
- * Return: 0: IW_CM_EVENT_CONNECT_REPLY follows; or a negative errno
+/*
+ * Connect, and send the MPA Request Frame. Return: 0: IW_CM_EVENT_CONNECT_REPLY follows; or a
+ * negative errno.
  */
 int siw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 {
@@ -296,8 +294,8 @@ end:
 /* ---- the responder ---- */
 
 /*
- * The peer's IRD limits our ORD, and the other way round. The value for "do not
- * negotiate" (RFC 6581 section 9.1) exceeds any device's maximum.
+ * The peer's IRD limits our ORD, and its ORD our IRD. The value for "do not negotiate" (RFC
+ * 6581 section 9.1) exceeds any device's maximum.
  */
 static void siwm_peer_depths(struct siw_cep *cep, const struct mpa_peer *peer)
 {
@@ -319,7 +317,6 @@ void siwm_requested(struct siw_cep *cep)
 	rv = mpa_sock_peer(cep->sock, peer);
 	if (rv)
 		goto end;
-	/* Too long for iw_cm. */
 	if (peer->private_len > SIWM_PRIVATE_MAX) {
 		rv = mpa_sock_reject(cep->sock, NULL) ?: -EMSGSIZE;
 		goto end;
@@ -342,7 +339,10 @@ end:
 		siwm_cep_end(cep, rv);
 }
 
-/* IRD and ORD of the reply. If the peer asks for more Reads than the program, it gets them. */
+/*
+ * Set IRD and ORD of the reply. If the peer asks for more Reads than the program, the peer gets
+ * them.
+ */
 static int siwm_depths(struct siw_cep *cep, const struct iw_cm_conn_param *params)
 {
 	if (params->ord > cep->sdev->attrs.max_ord ||
@@ -400,16 +400,13 @@ static int siwm_do_accept(struct siw_cep *cep, struct iw_cm_id *id,
 			       mpa_sock_accept);
 }
 
-/**
- * siw_accept() - accept a request
- * @id:		iw_cm's; its provider_data is the endpoint's number
- * @params:	queue pair, private data, IRD and ORD
+/*
+ * Accept the request whose number is in @id->provider_data. Return: 0 once
+ * IW_CM_EVENT_ESTABLISHED was reported, or a negative errno.
  *
  * iw_cm must not wait for a peer's RTR indication (RFC 6581 section 9): before
- * IW_CM_EVENT_ESTABLISHED the program can neither destroy @id nor decide again
- * without harm to iw_cm. MPA sends nothing before the indication has arrived.
- *
- * Return: 0 once IW_CM_EVENT_ESTABLISHED was reported, or a negative errno
+ * IW_CM_EVENT_ESTABLISHED the program can neither destroy @id nor decide again without harm to
+ * iw_cm. MPA sends nothing before the indication has arrived.
  */
 int siw_accept(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 {
@@ -437,12 +434,7 @@ out:
 	return rv;
 }
 
-/**
- * siw_reject() - reject a request
- * @id:		iw_cm's; its provider_data is the endpoint's number
- * @data:	private data
- * @len:	its length
- */
+/* Reject the request whose number is in @id->provider_data. */
 int siw_reject(struct iw_cm_id *id, const void *data, u8 len)
 {
 	struct siw_cep *cep = siwm_cep_numbered(id);
@@ -452,7 +444,7 @@ int siw_reject(struct iw_cm_id *id, const void *data, u8 len)
 		return rv;
 	mutex_lock(&cep->lock);
 	if (cep->state == SIWM_REQUESTED) {
-		/* IRD and ORD are of no use to a rejected peer. */
+		/* A rejected peer has no use for IRD and ORD. */
 		cep->ird = 0;
 		cep->ord = 0;
 		rv = siwm_send_reply(cep, data, len, mpa_sock_reject);
@@ -478,8 +470,8 @@ static void siwm_incoming(struct sock *sk)
 }
 
 /*
- * sk_user_data is for siwm_incoming(), and not inherited by children. The original
- * callback is not called: no program waits for this socket.
+ * sk_user_data is for siwm_incoming(), and children do not inherit it. siwm_incoming() does not
+ * call the original callback: no program waits for this socket.
  */
 static void siwm_hook(struct sock *sk, struct siw_cep *cep)
 {
@@ -550,8 +542,8 @@ static int siwm_start_responders(struct siw_cep *cep)
 }
 
 /*
- * For the wildcard address rdma_cm calls siw_create_listen() for each device: bind the
- * socket to it. Fail for devices of other network namespaces: the socket is not in theirs.
+ * For the wildcard address rdma_cm calls siw_create_listen() for each device, so bind the
+ * socket to the device. Fail for a device of another network namespace than the socket's.
  */
 static int siwm_bind_device(struct siw_cep *cep)
 {
@@ -575,7 +567,6 @@ static bool siwm_is_any(const struct sockaddr_storage *addr)
 	return ipv6_addr_any(&((struct sockaddr_in6 *)addr)->sin6_addr);
 }
 
-/* Bind and listen; each child will have MPA. */
 static int siwm_listen(struct siw_cep *cep, struct iw_cm_id *id, int backlog)
 {
 	int rv = siwm_socket(id, &cep->sock);
@@ -596,26 +587,21 @@ static int siwm_listen(struct siw_cep *cep, struct iw_cm_id *id, int backlog)
 	     siwm_start_responders(cep);
 	if (rv)
 		return rv;
-	/* After mpa_sock_start(), which refuses sockets with sk_user_data. */
+	/* After mpa_sock_start(), which refuses sockets with sk_user_data */
 	siwm_hook(cep->sock->sk, cep);
 	return kernel_listen(cep->sock, backlog);
 }
 
-/* End a listening endpoint: no child is reported any longer. */
 static void siwm_unlisten(struct siw_cep *cep)
 {
 	if (cep->sock)
 		siwm_hook(cep->sock->sk, NULL);
-	/* A state without an event for iw_cm */
+	/* In this state iw_cm gets no event. */
 	cep->state = SIWM_NEW;
 	siwm_cep_end(cep, 0);
 }
 
-/**
- * siw_create_listen() - listen
- * @id:		iw_cm's, with the address; its provider_data becomes the endpoint
- * @backlog:	as for listen(2)
- */
+/* Listen on the address in @id. Sets @id->provider_data to the endpoint. */
 int siw_create_listen(struct iw_cm_id *id, int backlog)
 {
 	struct siw_cep *cep = siwm_cep_new(to_siw_dev(id->device));
@@ -637,12 +623,7 @@ int siw_create_listen(struct iw_cm_id *id, int backlog)
 	return rv;
 }
 
-/**
- * siw_destroy_listen() - stop listening
- * @id:		iw_cm's
- *
- * Connections whose requests arrive later are ended.
- */
+/* Stop listening. Connections whose requests arrive later are ended. */
 int siw_destroy_listen(struct iw_cm_id *id)
 {
 	struct siw_cep *cep = id->provider_data;

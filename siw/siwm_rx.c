@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receiving: a ULPDU is a DDP segment (RFC 5041 section 4), whole and verified. This file
- * reads and checks its header. siw's functions for each RDMAP message compare the header
- * with what is expected, and call back to copy the payload.
+ * Receiving: a ULPDU is a DDP segment (RFC 5041 section 4), whole and verified. This file reads
+ * and checks its header. Then siw's functions for the RDMAP message compare the header with
+ * what they expect, and call back to copy the payload.
  *
- * All of it runs in the ulpdu upcall, often in softirq: socket lock held, state lock held
- * for reading.
+ * Everything runs in the ulpdu upcall, often in softirq: socket lock held, state lock held for
+ * reading.
  */
 
 #include <linux/highmem.h>
@@ -17,13 +17,9 @@
 
 /* ---- copying to memory ---- */
 
-/**
- * siw_rx_kva() - copy payload to kernel memory
- * @srx:	the stream
- * @kva:	the destination
- * @len:	octets to copy
- *
- * Return: @len, or a negative errno; likewise for the next two functions.
+/*
+ * Copy payload to kernel memory. Return: @len, or a negative errno; likewise for the next two
+ * functions.
  */
 int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len)
 {
@@ -37,14 +33,9 @@ int siw_rx_kva(struct siw_rx_stream *srx, void *kva, int len)
 	return len;
 }
 
-/**
- * siw_rx_umem() - copy payload to a program's registered memory
- * @srx:	the stream
- * @umem:	the memory
- * @addr:	the destination in the program's address space
- * @len:	octets to copy
- *
- * Copy page by page: an iterator over all pages costs twice as much as it saves.
+/*
+ * Copy payload to a program's registered memory, at @addr in its address space. Copy page by
+ * page: an iterator over all pages costs twice as much as it saves.
  */
 int siw_rx_umem(struct siw_rx_stream *srx, struct siw_umem *umem, u64 addr,
 		int len)
@@ -67,13 +58,9 @@ int siw_rx_umem(struct siw_rx_stream *srx, struct siw_umem *umem, u64 addr,
 	return len;
 }
 
-/**
- * siw_rx_pbl() - copy payload to a kernel user's registered memory
- * @srx:	the stream
- * @pbl_idx:	index of the last buffer used
- * @mem:	the memory
- * @addr:	the destination
- * @len:	octets to copy
+/*
+ * Copy payload to a kernel user's registered memory, at @addr. @pbl_idx: index of the last
+ * buffer used.
  */
 int siw_rx_pbl(struct siw_rx_stream *srx, int *pbl_idx, struct siw_mem *mem,
 	       u64 addr, int len)
@@ -112,8 +99,8 @@ static int siwm_rx_bad_version(struct siw_qp *qp, const struct iwarp_ctrl *ctrl)
 }
 
 /*
- * siw does not check that a Read Request is one segment with the right queue number (RFC
- * 5040 section 4.4). It checks Sends, in siw_send_check_ntoh().
+ * siw checks only Sends (siw_send_check_ntoh()): a Read Request must be one segment with the
+ * right queue number (RFC 5040 section 4.4).
  */
 static int siwm_rx_check_read(struct siw_qp *qp)
 {
@@ -138,7 +125,7 @@ static int siwm_rx_header(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 	u32 len;
 	int rv;
 
-	/* Read enough for the longest header; this may include payload. */
+	/* Read enough for the longest header. This may include payload. */
 	len = min_t(u32, ulpdu->len, sizeof(srx->hdr) - MPA_HDR_SIZE);
 	rv = mpa_ulpdu_read(ulpdu, 0, (u8 *)&srx->hdr + MPA_HDR_SIZE, len);
 	if (rv)
@@ -168,8 +155,8 @@ static int siwm_rx_header(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 }
 
 /*
- * Find the message of a segment: one tagged and one untagged message may be incomplete at
- * a time.
+ * Find the message of a segment. One tagged and one untagged message may be incomplete at a
+ * time.
  */
 static int siwm_rx_message(struct siw_qp *qp)
 {
@@ -195,12 +182,7 @@ static int siwm_rx_message(struct siw_qp *qp)
 	return 0;
 }
 
-/**
- * siw_proc_terminate() - handle a Terminate: the peer has found an error
- * @qp:		the queue pair
- *
- * Return: -ECONNRESET
- */
+/* Log the Terminate of the peer, which has found an error. */
 int siw_proc_terminate(struct siw_qp *qp)
 {
 	const struct iwarp_terminate *term = &qp->rx_stream.hdr.terminate;
@@ -214,12 +196,8 @@ int siw_proc_terminate(struct siw_qp *qp)
 	return -ECONNRESET;
 }
 
-/**
- * siwm_rx_ulpdu() - receive a ULPDU
- * @qp:		the queue pair, in RTS
- * @ulpdu:	the ULPDU
- *
- * Context: upcall, state lock held for reading.
+/*
+ * Receive a ULPDU for a queue pair in RTS. Context: upcall, state lock held for reading.
  * Return: 0, or a negative errno, which ends the stream; never -EAGAIN.
  */
 int siwm_rx_ulpdu(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
@@ -258,7 +236,6 @@ int siwm_rx_ulpdu(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 	goto drop;
 
 bad:
-	/* The current message has failed. */
 	if (qp->rx_fpdu &&
 	    (srx->state != SIW_GET_HDR || qp->rx_fpdu->more_ddp_segs))
 		siw_rdmap_complete(qp, rv);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending: the DDP segments of a work request (RFC 5040 section 4, RFC 5041 section
- * 4), and the Terminate.
+ * Sending: the DDP segments of a work request (RFC 5040 section 4, RFC 5041 section 4), and the
+ * Terminate.
  *
- * siw_post_send() of a program sends in the caller's context. A work item of the queue
- * pair sends all else: after the writable upcall, Read Responses, and for kernel users.
- * Both may run at once, so siwm_sq.lock protects the current work request; whoever gets
- * the lock second finds it done, or continues with the next one. The lock is taken with
- * the queue pair's state lock held for reading, so that the socket and the queues stay;
- * the socket lock is taken last. A work request completes as soon as mpa has copied its
- * last octet.
+ * A program's siw_post_send() sends in the caller's context. The queue pair's work item sends
+ * all else: Read Responses, what kernel users post, and what has waited for the writable
+ * upcall. Both may run at once, so siwm_sq.lock protects the current work request. The task
+ * that gets the lock second finds the work request done, or continues with the next one. The
+ * lock is taken with the queue pair's state lock held for reading, so that the socket and the
+ * queues stay; the socket lock is taken last. A work request completes as soon as mpa has
+ * copied its last octet.
  */
 
 #include <linux/highmem.h>
@@ -21,12 +21,12 @@
 #include "siw_mem.h"
 #include "siw_verbs.h"
 
-/* Calls of mpa for one queue pair in a row, before other queue pairs get their turn. */
+/* Maximum number of calls of mpa for a queue pair before other queue pairs get their turn */
 #define SIWM_BURST		64
 
 /*
- * A ULPDU of this length fits a segment on any path (RFC 5044 section 4.5), so a simpler
- * call of mpa is sufficient.
+ * A ULPDU of this length fits a segment on any path (RFC 5044 section 4.5): mpa_sock_send() is
+ * sufficient, and need not cut it.
  */
 #define SIWM_SHORT		128
 
@@ -34,7 +34,7 @@ static struct workqueue_struct *siwm_tx_wq;
 
 /* ---- headers ---- */
 
-/* Return: the RDMAP opcode of a work request, or a negative errno. */
+/* Return the RDMAP opcode of a work request, or a negative errno. */
 static int siwm_tx_opcode(const struct siw_wqe *wqe)
 {
 	bool solicited = wqe->sqe.flags & SIW_WQE_SOLICITED;
@@ -57,8 +57,8 @@ static int siwm_tx_opcode(const struct siw_wqe *wqe)
 }
 
 /*
- * Fill in the header of a message, as if it were a single segment. The ULPDU length, at
- * its start, is not sent.
+ * Fill in the header of a message, as if the message were one segment. Its ULPDU length field
+ * is not sent.
  */
 static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
 {
@@ -96,18 +96,12 @@ static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
 	return 0;
 }
 
-/**
- * struct siwm_headers - headers for mpa_sock_send_cut()
- * @headers:	mpa's part
- * @tx:		has the message's header
- * @done:	octets of the message sent by earlier calls
- * @whole:	this call has the message's last octet
- */
+/* Headers for mpa_sock_send_cut() */
 struct siwm_headers {
 	struct mpa_headers headers;
-	const struct siw_iwarp_tx *tx;
-	u32 done;
-	bool whole;
+	const struct siw_iwarp_tx *tx;	/* has the message's header */
+	u32 done;	/* octets of the message sent by earlier calls */
+	bool whole;	/* this call has the message's last octet */
 };
 
 static void siwm_write_header(const struct mpa_headers *headers, void *to, u32 off,
@@ -129,10 +123,7 @@ static void siwm_write_header(const struct mpa_headers *headers, void *to, u32 o
 
 /* ---- memory ---- */
 
-/*
- * Set @vec to the memory at @addr of @mem, at most @len octets. Return: its length, or
- * -EFAULT.
- */
+/* Set @vec to the memory at @addr of @mem, at most @len octets. Return: its length, or -EFAULT. */
 static int siwm_tx_piece(struct bio_vec *vec, struct siw_mem *mem, u64 addr,
 			 u32 len)
 {
@@ -163,8 +154,8 @@ static int siwm_tx_piece(struct bio_vec *vec, struct siw_mem *mem, u64 addr,
 }
 
 /*
- * Set @to to the next octets of the message, up to SIWM_PIECES pieces. Return:
- * their number, or -EFAULT.
+ * Set @to to the message's next octets, in up to SIWM_PIECES pieces. Return: the number of
+ * octets, or -EFAULT.
  */
 static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,
 			  struct iov_iter *to)
@@ -195,7 +186,6 @@ static int siwm_tx_gather(struct siw_qp *qp, struct siw_wqe *wqe,
 
 /* ---- a work request ---- */
 
-/* Whether a Read Response is to be sent. */
 static bool siwm_tx_response_waits(const struct siw_qp *qp)
 {
 	u32 size = qp->attrs.irq_size;
@@ -204,8 +194,8 @@ static bool siwm_tx_response_waits(const struct siw_qp *qp)
 }
 
 /*
- * Whether a work request follows at once, so that both can share a segment. False if the
- * next one may have to wait: for Reads that it is fenced by, or for an entry of the ORQ.
+ * Whether a work request follows at once, so that both can share a segment. False if the next
+ * one may have to wait: for earlier Reads (a fence), or for a free ORQ entry.
  */
 static bool siwm_tx_more(struct siw_qp *qp)
 {
@@ -230,7 +220,7 @@ static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
 {
 	int rv = 0;
 
-	/* The peer's Read Request has selected the memory: one piece. */
+	/* The peer's Read Request names one piece of memory. */
 	if (tx_type(wqe) == SIW_OP_READ_RESPONSE)
 		wqe->sqe.num_sge = 1;
 	if (tx_type(wqe) == SIW_OP_READ || tx_type(wqe) == SIW_OP_READ_LOCAL_INV) {
@@ -259,8 +249,8 @@ static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
 }
 
 /*
- * Call mpa once. Return: 0: the whole message has been sent; -EINPROGRESS: a part of it;
- * or another negative errno.
+ * Call mpa once. Return: 0: the whole message has been sent; -EINPROGRESS: a part of it; or
+ * another negative errno.
  */
 static int siwm_tx_some(struct siw_qp *qp, struct siw_wqe *wqe)
 {
@@ -295,7 +285,7 @@ static int siwm_tx_some(struct siw_qp *qp, struct siw_wqe *wqe)
 	return wqe->processed == wqe->bytes ? 0 : -EINPROGRESS;
 }
 
-/* RFC 5040 section 4.8: prepare the Terminate if a work request has failed. */
+/* RFC 5040 section 4.8: prepare a Terminate if a work request has failed. */
 static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
 {
 	/* @err is from siw_check_sgl_tx(): a negative enum siw_access_state. */
@@ -309,14 +299,11 @@ static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
 				   RDMAP_ECODE_UNSPECIFIED, 1);
 }
 
-/**
- * siw_qp_sq_proc_tx() - send the current work request, or the rest of it
- * @qp:		the queue pair
- * @wqe:	its tx_wqe()
- *
- * Context: process, state lock held for reading, siwm_sq.lock held.
- * Return: 0: all of it has been copied; -EAGAIN: wait for the writable upcall;
- * -EINPROGRESS: give way to other queue pairs; another errno: it has failed.
+/*
+ * Send the current work request, @wqe, or the rest of it. Context: process, state lock held for
+ * reading, siwm_sq.lock held. Return: 0: all of it has been copied; -EAGAIN: wait for the
+ * writable upcall; -EINPROGRESS: let other queue pairs send first; another errno: it has
+ * failed.
  */
 int siw_qp_sq_proc_tx(struct siw_qp *qp, struct siw_wqe *wqe)
 {
@@ -348,17 +335,12 @@ int siw_qp_sq_proc_tx(struct siw_qp *qp, struct siw_wqe *wqe)
 
 /* ---- the send queue ---- */
 
-/**
- * siwm_sq_process() - work on the send queue, if it is not empty
- * @qp:		the queue pair, in RTS
- *
- * Context: process, state lock held for reading.
- */
+/* Work on the send queue of a queue pair in RTS. Context: process, state lock held for reading. */
 void siwm_sq_process(struct siw_qp *qp)
 {
 	mutex_lock(&qp->sq.lock);
 	qp->tx_ctx.burst = SIWM_BURST;
-	/* A fenced work request is started once the Reads before it are complete. */
+	/* Start a fenced work request only after the Reads before it are complete. */
 	if (tx_wqe(qp)->wr_status != SIW_WR_IDLE &&
 	    !READ_ONCE(qp->tx_ctx.orq_fence) &&
 	    siw_qp_sq_process(qp) < 0 && !qp->tx_ctx.tx_suspend)
@@ -383,13 +365,6 @@ void siwm_sq_init(struct siw_qp *qp)
 	INIT_WORK(&qp->sq.work, siwm_sq_work);
 }
 
-/**
- * siw_sq_start() - have the work item work on the send queue
- * @qp:		the queue pair
- *
- * Context: any.
- * Return: 0
- */
 int siw_sq_start(struct siw_qp *qp)
 {
 	siw_qp_get(qp);
@@ -404,7 +379,7 @@ int siw_sq_start(struct siw_qp *qp)
 struct siwm_terminate {
 	struct iwarp_ctrl_untagged hdr;
 	__be32 control;
-	/* The DDP Segment Length takes the place of the ULPDU length in siw's headers. */
+	/* The DDP Segment Length is where siw's headers have the ULPDU length. */
 	union iwarp_hdr about;
 } __packed;
 
@@ -412,7 +387,6 @@ struct siwm_terminate {
 #define SIWM_TERM_DDP		BIT(14)
 #define SIWM_TERM_READ		BIT(13)
 
-/* Rebuild the Read Request whose response has failed. */
 static void siwm_terminated_read(const struct siw_wqe *wqe,
 				 struct iwarp_rdma_rreq *rreq)
 {
@@ -420,7 +394,7 @@ static void siwm_terminated_read(const struct siw_wqe *wqe,
 
 	rreq->ctrl = iwarp_pktinfo[RDMAP_RDMA_READ_REQ].ctrl;
 	rreq->ddp_qn = cpu_to_be32(RDMAP_UNTAGGED_QN_RDMA_READ);
-	/* siw_init_rresp() has stored the MSN there. */
+	/* siw_init_rresp() has stored the MSN in sge[1]. */
 	rreq->ddp_msn = cpu_to_be32(sge[1].length);
 	rreq->sink_stag = cpu_to_be32(wqe->sqe.rkey);
 	rreq->sink_to = cpu_to_be64(wqe->sqe.raddr);
@@ -429,7 +403,7 @@ static void siwm_terminated_read(const struct siw_wqe *wqe,
 	rreq->source_to = cpu_to_be64(sge->laddr);
 }
 
-/* Add the headers of figure 10. Return: the number of octets used of @term->about. */
+/* Add the headers of figure 10. Return: the number of octets of @term->about in use. */
 static int siwm_terminate_about(struct siw_qp *qp, struct siwm_terminate *term,
 				u32 *control)
 {
@@ -458,15 +432,11 @@ static int siwm_terminate_about(struct siw_qp *qp, struct siwm_terminate *term,
 	return len;
 }
 
-/**
- * siwm_send_terminate() - send the Terminate of siw_init_terminate(), if there is one
- * @qp:		the queue pair; nothing else is sent from here on
- * @sock:	its socket
- *
- * The Terminate follows any FPDU, even within a message. If the send buffer is full, it is
- * dropped: the peer does not read.
- *
- * Context: process, state lock held for writing, so that nothing is sent or received.
+/*
+ * Send the Terminate of siw_init_terminate(), if there is one. Nothing else is sent afterwards.
+ * The Terminate may interrupt a message, but no FPDU. The Terminate is dropped if the send
+ * buffer is full: the peer does not read. Context: process, state lock held for writing, so
+ * that nothing is sent or received.
  */
 void siwm_send_terminate(struct siw_qp *qp, struct socket *sock)
 {
