@@ -5,7 +5,7 @@
  *	ddp_dev.c	the device for programs
  *	ddp_mr.c	regions: memory that has an STag
  *	ddp_rx.c	upcalls of mpa: check a segment, place its octets
- *	ddp_read.c	the same for responses to RDMA Reads
+ *	ddp_read.c	the same for responses to this end's RDMA Reads
  *	ddp_tx.c	a work item: split messages into segments, and send them
  *
  * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (held in
@@ -29,139 +29,76 @@
 #include "mpa_ddp.h"
 #include "wire.h"
 
-/**
- * struct ddp_mr - a region
- * @list:	in ddp_end.regions
- * @end:	the end whose stream may use it
- * @rcu:	frees it
- * @users:	number of users, and one for the registration
- * @unused:	completed when @users is 0
- * @base:	tagged offset of its first octet
- * @length:	octets
- * @first:	offset in its first page
- * @stag:	its name
- * @access:	DDP_REMOTE_*
- * @invalid:	invalidated by the peer's Send with Invalidate
- * @nr:		pages
- * @pinned:	number of @pages pinned so far
- * @pages:	the pinned pages
- * @vec:	the same pages, for iterators
- * @account:	pages charged to the user that registered it
- */
+/* A region */
 struct ddp_mr {
-	struct list_head list;
-	struct ddp_end *end;
+	struct list_head list;		/* in ddp_end.regions */
+	struct ddp_end *end;		/* the end whose stream may use the region */
 	struct rcu_head rcu;
-	refcount_t users;
-	struct completion unused;
-	u64 base;
-	u32 length;
-	u32 first;
+	refcount_t users;		/* including one for the registration */
+	struct completion unused;	/* completed when @users is 0 */
+	u64 base;			/* tagged offset of the first octet */
+	u32 length;			/* in octets */
+	u32 first;			/* offset in the first page */
 	u32 stag;
-	u32 access;
-	bool invalid;
-	u32 nr;
-	u32 pinned;
+	u32 access;			/* DDP_REMOTE_* */
+	bool invalid;			/* by the peer's Send with Invalidate */
+	u32 nr;				/* pages */
+	u32 pinned;			/* number of @pages pinned so far */
 	struct page **pages;
-	struct bio_vec *vec;
-	struct mmpin account;
+	struct bio_vec *vec;		/* @pages, for iterators */
+	struct mmpin account;		/* pages charged to the user that registered the region */
 };
 
-/**
- * struct ddp_range - a range of octets of an RDMA Read's response
- * @from:	the first one
- * @to:		after the last one
- */
+/* A range of octets of an RDMA Read's response */
 struct ddp_range {
 	u32 from;
-	u32 to;
+	u32 to;				/* after the last octet */
 };
 
-/* Maximum number of ranges of a response, each after missing octets. */
+/* Maximum number of ranges of a response, each after missing octets */
 #define DDP_RANGES	8
 
-/**
- * struct ddp_item - a posted operation; later, its result
- * @list:	in struct ddp_end's @posts, @receives or @done
- * @todo:	in struct ddp_end's @unsent or @reads
- * @post:	what was posted
- * @done:	the report
- * @finished:	done, but earlier @posts must be reported first
- * @silent:	there is no report
- * @ends:	RDMA Read only: its last segment was received, out of order
- * @nr:		RDMA Read only: number of @ranges
- * @next:	RDMA Read only: the first octet that was not received
- * @end_at:	stream position of that last segment
- * @ranges:	octets received after @next; no two ranges adjoin
- */
+/* A posted operation; later, its result */
 struct ddp_item {
-	struct list_head list;
-	struct list_head todo;
+	struct list_head list;		/* in ddp_end.posts, .receives or .done */
+	struct list_head todo;		/* in ddp_end.unsent or .reads */
 	struct ddp_post post;
 	struct ddp_done done;
-	bool finished;
-	bool silent;
-	bool ends;
-	u8 nr;
-	u32 next;
-	u64 end_at;
-	struct ddp_range ranges[DDP_RANGES];
+	bool finished;			/* done, but earlier posts must be reported first */
+	bool silent;			/* there is no report */
+	/* RDMA Reads only */
+	bool ends;			/* the last segment was received, out of order */
+	u8 nr;				/* number of @ranges */
+	u32 next;			/* the first octet that was not received */
+	u64 end_at;			/* stream position of that last segment */
+	struct ddp_range ranges[DDP_RANGES]; /* received after @next; no two adjoin */
 };
 
-/**
- * struct ddp_arrival - progress of a queue's messages
- * @msn:	number of the next message, or of the one being received
- * @mo:		octets received of it
- * @opcode:	its opcode, once it has begun
- * @begun:	some segments were received, but not the last one
- */
+/* Progress of a queue's messages */
 struct ddp_arrival {
-	u32 msn;
-	u32 mo;
-	u8 opcode;
-	bool begun;
+	u32 msn;			/* of the next message, or of the one being received */
+	u32 mo;				/* octets received of the message */
+	u8 opcode;			/* of the message, once it has begun */
+	bool begun;			/* segments were received, but not the last one */
 };
 
-/**
- * struct ddp_message - a message that is being sent
- * @opcode:	enum rdmap_opcode
- * @active:	a message is being sent
- * @answered:	the last segment of a response was passed to mpa, or is being passed
- * @length:	octets
- * @sent:	number of octets sent
- * @stag:	source region, if not @octets
- * @to:		tagged offset in it
- * @remote_stag: as in struct ddp_post
- * @remote_to:	as in struct ddp_post
- * @octets:	source buffer; or NULL
- * @item:	item to complete when it has been sent; or NULL
- * @request:	@octets of an RDMA Read Request
- */
+/* A message that is being sent */
 struct ddp_message {
-	u8 opcode;
-	bool active;
-	bool answered;
-	u32 length;
-	u32 sent;
-	u32 stag;
-	u32 remote_stag;
-	u64 to;
-	u64 remote_to;
-	const void *octets;
-	struct ddp_item *item;
-	struct rdmap_read_request request;
+	u8 opcode;			/* enum rdmap_opcode */
+	bool active;			/* a message is being sent */
+	bool answered;			/* passing a response's last segment to mpa has begun */
+	u32 length;			/* in octets */
+	u32 sent;			/* number of octets sent */
+	u32 stag;			/* source region, if @octets is NULL */
+	u32 remote_stag;		/* as in struct ddp_post */
+	u64 to;				/* tagged offset in the source region */
+	u64 remote_to;			/* as in struct ddp_post */
+	const void *octets;		/* source buffer; or NULL */
+	struct ddp_item *item;		/* item to complete after sending; or NULL */
+	struct rdmap_read_request request; /* @octets of an RDMA Read Request */
 };
 
-/**
- * struct ddp_segment - a received segment
- * @ulpdu:	its ULPDU
- * @control:	the first two octets
- * @tagged:	the header, if it is a tagged one
- * @untagged:	the header, if it is not
- * @header_len:	length of the header
- * @length:	octets after it
- * @ordered:	nothing before it is missing
- */
+/* A received segment */
 struct ddp_segment {
 	const struct mpa_ulpdu *ulpdu;
 	union {
@@ -170,8 +107,8 @@ struct ddp_segment {
 		struct ddp_untagged untagged;
 	};
 	u32 header_len;
-	u32 length;
-	bool ordered;
+	u32 length;			/* octets after the header */
+	bool ordered;			/* nothing before the segment is missing */
 };
 
 static inline bool ddp_is_last(const struct ddp_segment *segment)
@@ -186,99 +123,57 @@ enum ddp_event {
 	DDP_EVENTS,
 };
 
-/**
- * struct ddp_end - one end of a stream: an open file; exists until @free has run
- * @dead:	the file was closed
- * @leave:	work item in @queue: leaves @sock
- * @free:	work item, queued by @leave in another queue than @queue: frees the end
- * @call:	serializes ioctls
- * @sock:	the program's socket, attached; or NULL
- * @regions:	protected by @call
- * @nr_regions:	their number, protected by @call
- *
- * @lock:	protects the following members
- * @wait:	for @done
- * @posts:	posts that were not reported, in order, without @receives
- * @unsent:	@posts and @rtr that were not sent, in order
- * @reads:	RDMA Reads that have no response yet, oldest first
- * @receives:	buffers for Sends, in this order
- * @done:	reports to be read
- * @items:	number in all of them, without @event
- * @requests:	the peer's RDMA Read Requests: a ring
- * @asked:	number received so far
- * @answered:	number of them whose response's last segment was passed to mpa
- * @started:	Full Operation
- * @over:	nothing more is received, and only @terminate is sent
- * @status:	reason of @over
- * @terminate_len: octets of @terminate to send; 0: none
- * @event:	items for reports that occur once
- * @rtr:	item for the RDMA Read that opens a stream (RFC 6581 section 9)
- * @info:	counters
- *
- * @queue:	ordered queue for @tx, @late and @leave
- * @tx:		work item: sends, and at the end cancels what was posted
- * @late:	work item: gives up sending a Terminate
- * @msg:	@tx alone
- * @msn:	of the next message, by queue: @tx alone
- * @responded:	the message before the next one is a response: @tx alone
- * @cancelled:	@tx alone: what was posted was cancelled
- * @finished:	@tx alone: nothing more is sent, and that was reported
- *
- * @in:		by queue: socket lock
- * @write_at:	stream position of the last segment of an RDMA Write: socket lock
- * @writing:	that segment does not end the RDMA Write: socket lock
- * @buffer:	the first of @receives, in which a Send is reassembled: socket lock
- * @ended:	number of @reads with @ends: socket lock
- * @request:	buffer to reassemble a Read Request: socket lock
- * @terminated:	buffer to reassemble a Terminate: socket lock
- * @terminate:	written once, under @lock
- */
+/* An end of a stream: an open file; exists until @free has run */
 struct ddp_end {
-	bool dead;
-	struct work_struct leave;
-	struct work_struct free;
+	bool dead;			/* the file was closed */
+	struct work_struct leave;	/* in @queue: leaves @sock */
+	struct work_struct free;	/* in ddp_frees, queued by @leave: frees the end */
 
-	struct mutex call;		/* one ioctl at a time */
-	struct socket *sock;
+	struct mutex call;		/* one ioctl at a time; protects @regions, @nr_regions */
+	struct socket *sock;		/* the program's, attached; or NULL */
 	struct list_head regions;
 	u32 nr_regions;
 
-	spinlock_t lock;		/* protects the next ones */
-	wait_queue_head_t wait;
-	struct list_head posts;
-	struct list_head unsent;
-	struct list_head reads;
-	struct list_head receives;
-	struct list_head done;
-	u32 items;
-	struct rdmap_read_request requests[DDP_READS_MAX];
-	u32 asked;
-	u32 answered;
-	bool started;
-	bool over;
-	int status;
-	u32 terminate_len;
-	struct ddp_item event[DDP_EVENTS];
-	struct ddp_item rtr;
+	/* Protects the members up to @info, and setting @terminate */
+	spinlock_t lock;
+	wait_queue_head_t wait;		/* for @done */
+	struct list_head posts;		/* not reported yet, in order; without @receives */
+	struct list_head unsent;	/* @posts and @rtr that were not sent, in order */
+	struct list_head reads;		/* RDMA Reads without a response yet, oldest first */
+	struct list_head receives;	/* buffers for Sends, in this order */
+	struct list_head done;		/* reports to be read */
+	u32 items;			/* number in these lists, without @event */
+	struct rdmap_read_request requests[DDP_READS_MAX]; /* the peer's, a ring */
+	u32 asked;			/* number of @requests received so far */
+	u32 answered;			/* of @asked, those whose last segment was passed to mpa */
+	bool started;			/* Full Operation */
+	bool over;			/* receiving has ended, and only @terminate is sent */
+	int status;			/* reason of @over */
+	u32 terminate_len;		/* octets of @terminate to send; 0: none */
+	struct ddp_item event[DDP_EVENTS]; /* items of reports that occur once */
+	struct ddp_item rtr;		/* RTR indication that this end sends (RFC 6581) */
 	struct ddp_info info;
 
-	struct workqueue_struct *queue;
-	struct work_struct tx;
-	struct delayed_work late;
-	struct ddp_message msg;
-	u32 msn[RDMAP_QUEUES];
-	bool responded;
-	bool cancelled;
-	bool finished;
+	struct workqueue_struct *queue;	/* ordered, for @tx, @late and @leave */
+	struct work_struct tx;		/* sends, and at the end cancels what was posted */
+	struct delayed_work late;	/* gives up sending a Terminate */
 
+	/* Only @tx uses these. */
+	struct ddp_message msg;
+	u32 msn[RDMAP_QUEUES];		/* of the next message, by queue */
+	bool responded;			/* the last message was a response */
+	bool cancelled;			/* what was posted was cancelled */
+	bool finished;			/* sending has ended, and was reported */
+
+	/* Protected by the socket lock */
 	struct ddp_arrival in[RDMAP_QUEUES];
-	u64 write_at;
-	bool writing;
-	struct ddp_item *buffer;
-	u32 ended;
-	u8 request[sizeof(struct rdmap_read_request)];
-	u8 terminated[RDMAP_TERM_MAX];
-	u8 terminate[RDMAP_TERM_MAX];
+	u64 write_at;			/* stream position of an RDMA Write's last segment */
+	bool writing;			/* that segment does not end the RDMA Write */
+	struct ddp_item *buffer;	/* first of @receives, in which a Send is reassembled */
+	u32 ended;			/* number of @reads with @ends */
+	u8 request[sizeof(struct rdmap_read_request)];	/* to reassemble a Read Request */
+	u8 terminated[RDMAP_TERM_MAX];	/* to reassemble a Terminate */
+	u8 terminate[RDMAP_TERM_MAX];	/* set once */
 };
 
 /* ddp_mr.c */

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The device: see mpa_ddp.h. */
 
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -14,36 +13,22 @@
 
 /* ---- reports ---- */
 
-/**
- * ddp_done() - queue an item for the program
- * @end:	the end
- * @item:	the item, in no list
- * @status:	0 or a negative errno
- *
- * Context: any, @end->lock held.
- */
+/* Queue an item, which is in no list, for the program. Context: any, @end->lock held. */
 void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
 {
 	bool first = list_empty(&end->done);
 
 	item->done.status = status;
 	list_add_tail(&item->list, &end->done);
-	/* Readers wait only if the list is empty: wake them only then. */
+	/* Readers wait only if the list is empty, so wake them only then. */
 	if (first)
 		wake_up_interruptible(&end->wait);
 }
 
-/**
- * ddp_post_done() - one of @end->posts is done
- * @end:	the end
- * @item:	the item, neither in @end->unsent nor in @end->reads
- * @status:	0 or a negative errno
- *
- * Posts are reported in the order in which they were posted (RFC 5040 section
- * 5.5, 15): a Send that was sent waits for the response to an earlier RDMA
- * Read.
- *
- * Context: any, @end->lock held.
+/*
+ * Finish one of @end->posts, which is neither in @end->unsent nor in @end->reads. Posts are
+ * reported in the order in which they were posted (RFC 5040 section 5.5, 15): a Send that was
+ * sent waits for the response to an earlier RDMA Read. Context: any, @end->lock held.
  */
 void ddp_post_done(struct ddp_end *end, struct ddp_item *item, int status)
 {
@@ -60,16 +45,7 @@ void ddp_post_done(struct ddp_end *end, struct ddp_item *item, int status)
 	}
 }
 
-/**
- * ddp_happened() - report something that happens once
- * @end:	the end
- * @event:	its index in @end->event
- * @what:	the report's kind
- * @error:	enum rdmap_error, or 0
- * @status:	0 or a negative errno
- *
- * Context: any, @end->lock held.
- */
+/* Report something that happens once. Context: any, @end->lock held. */
 void ddp_happened(struct ddp_end *end, enum ddp_event event, enum ddp_what what,
 		  u32 error, int status)
 {
@@ -87,7 +63,6 @@ static bool ddp_is_event(const struct ddp_end *end, const struct ddp_item *item)
 	return item >= end->event && item < end->event + DDP_EVENTS;
 }
 
-/* Take the first report off the list. Return: it, or NULL. */
 static struct ddp_item *ddp_next_done(struct ddp_end *end)
 {
 	struct ddp_item *item;
@@ -100,7 +75,7 @@ static struct ddp_item *ddp_next_done(struct ddp_end *end)
 	return item;
 }
 
-/* The program has read it. */
+/* Free an item that the program has read. */
 static void ddp_reported(struct ddp_end *end, struct ddp_item *item)
 {
 	if (ddp_is_event(end, item))
@@ -111,7 +86,7 @@ static void ddp_reported(struct ddp_end *end, struct ddp_item *item)
 	kfree(item);
 }
 
-/* The program could not read it: put it back as the first one. */
+/* Put an item that the program could not read back, as the first one. */
 static void ddp_unreported(struct ddp_end *end, struct ddp_item *item)
 {
 	spin_lock_bh(&end->lock);
@@ -176,7 +151,6 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 	sock = sockfd_lookup(fd, &err);
 	if (!sock)
 		return err;
-	/* Upcalls use @end. */
 	end->sock = sock;
 	err = mpa_sock_attach(sock, &ddp_upcalls, end, GFP_KERNEL_ACCOUNT);
 	if (err) {
@@ -186,7 +160,7 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 	return err;
 }
 
-/* The result of both roles is reported by DDP_STARTED. */
+/* For both roles DDP_STARTED reports the result. */
 static int ddp_start(struct ddp_end *end, void __user *arg)
 {
 	struct mpa_start *start;
@@ -235,7 +209,7 @@ static int ddp_deregister(struct ddp_end *end, u32 __user *arg)
 	return ddp_mr_deregister(end, stag);
 }
 
-/* Whether the octets are in a region of this end; checked again on execution. */
+/* Whether the octets are in a region of this end. This is checked again on execution. */
 static bool ddp_post_holds(struct ddp_end *end, const struct ddp_post *post)
 {
 	struct ddp_mr *mr;
@@ -270,10 +244,6 @@ static int ddp_queue(struct ddp_end *end, struct ddp_item *item)
 	return err;
 }
 
-/*
- * -EPIPE: the stream has ended. -EAGAIN: there are DDP_POSTS_MAX already: read
- * first. -EFAULT: not in a region.
- */
 static int ddp_post(struct ddp_end *end, void __user *arg)
 {
 	struct ddp_item *item;
@@ -288,7 +258,7 @@ static int ddp_post(struct ddp_end *end, void __user *arg)
 	switch (item->post.opcode) {
 	case RDMAP_SEND:
 	case RDMAP_SEND_SE:
-		/* Otherwise the peer would receive it: RFC 5040 section 4.1. */
+		/* Otherwise the peer would receive the value: RFC 5040 section 4.1. */
 		item->post.remote_stag = 0;
 		fallthrough;
 	case RDMAP_SEND_INVALIDATE:
@@ -362,7 +332,6 @@ static long ddp_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 /* ---- opening and freeing ---- */
 
-/* The queue of ddp_end.free. */
 static struct workqueue_struct *ddp_frees;
 
 static void ddp_free_items(const struct ddp_end *end, struct list_head *list)
@@ -385,14 +354,14 @@ static void ddp_free(struct work_struct *work)
 	ddp_free_items(end, &end->receives);
 	ddp_free_items(end, &end->done);
 	kfree(end);
-	/* ddp_exit() waits for this to return. */
+	/* ddp_exit() waits until this function returns. */
 	module_put(THIS_MODULE);
 }
 
 /*
- * Takes the lock of the socket, which its owner may hold for long; closing the
- * socket may take as long as SO_LINGER says, and fput() would block the
- * kernel's only work item for that time.
+ * mpa_sock_detach() takes the socket lock, which its owner may hold for a long time. Closing
+ * the socket may take as long as SO_LINGER says; fput() would block the kernel's only work item
+ * for that time.
  */
 static void ddp_leave(struct work_struct *work)
 {
@@ -400,7 +369,9 @@ static void ddp_leave(struct work_struct *work)
 
 	if (end->sock) {
 		mpa_sock_detach(end->sock);
-		/* The regions are no longer used; closing may take long. */
+		/*
+		 * The regions are no longer used. Release them before closing, which may take long.
+		 */
 		ddp_mr_deregister_all(end);
 		__fput_sync(end->sock->file);
 	}
@@ -438,8 +409,8 @@ static int ddp_open(struct inode *inode, struct file *file)
 }
 
 /*
- * The file may have been passed on: its last user, another program or the
- * kernel, must not wait for the socket of the program that attached it.
+ * The file may have been passed on. Its last user, another program or the kernel, must not wait
+ * for the socket of the program that attached it.
  */
 static int ddp_release(struct inode *inode, struct file *file)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Regions. An STag is an index in the upper 24 bits and a random key in the
- * lower 8 (RFC 5042 section 7.3: a guessed one should not be valid).
+ * Regions. An STag is an index in the upper 24 bits and a random key in the lower 8: a guessed
+ * STag should not be valid (RFC 5042 section 7.3).
  *
- * A region is looked up for each segment and released after it, so that
- * deregistering has to wait for no more than that.
+ * A region is looked up for each segment and released after the segment, so deregistering waits
+ * for one segment at most.
  */
 
 #include <linux/mm.h>
@@ -20,13 +20,10 @@
 /* Pages pinned in one call: other tasks need the processor, too. */
 #define DDP_MR_BATCH		512
 
-/* One array for all streams: an STag may belong to another stream, which is an error. */
+/* One array for all streams: an STag of another stream has its own error code. */
 static DEFINE_XARRAY_FLAGS(ddp_regions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 
-/*
- * Charge the pages from @i. A pin keeps a huge page as a whole, so it is charged
- * as a whole.
- */
+/* Charge the pages from @i. A pin holds a huge page as a whole, so charge all of it. */
 static int ddp_mr_account(struct ddp_mr *mr, u32 i)
 {
 	struct page *last = i ? compound_head(mr->pages[i - 1]) : NULL;
@@ -42,7 +39,6 @@ static int ddp_mr_account(struct ddp_mr *mr, u32 i)
 	return mm_account_pinned_pages(&mr->account, octets) ? -ENOMEM : 0;
 }
 
-/* Pin the program's pages, and build the vector for iterators. */
 static int ddp_mr_pin(struct ddp_mr *mr, unsigned long addr)
 {
 	int n, err;
@@ -107,7 +103,7 @@ static int ddp_mr_name(struct ddp_mr *mr)
 	return 0;
 }
 
-/* Return: a region without pages and STag; NULL if there is no memory. */
+/* Return a region without pages and STag; NULL if there is no memory. */
 static struct ddp_mr *ddp_mr_new(struct ddp_end *end,
 				 const struct ddp_region *region)
 {
@@ -141,13 +137,9 @@ static bool ddp_mr_valid(const struct ddp_region *region)
 	       region->addr == (unsigned long)region->addr;
 }
 
-/**
- * ddp_mr_register() - register memory of the calling program
- * @end:	the end whose stream may use it
- * @region:	the memory; @region->stag is set
- *
- * Context: process, @end->call held.
- * Return: 0, or a negative errno, see DDP_REGISTER in mpa_ddp.h.
+/*
+ * Register memory of the calling program, and set @region->stag. Context: process, @end->call
+ * held. Return: 0, or a negative errno: DDP_REGISTER in mpa_ddp.h.
  */
 int ddp_mr_register(struct ddp_end *end, struct ddp_region *region)
 {
@@ -182,13 +174,9 @@ static void ddp_mr_end(struct ddp_mr *mr)
 	ddp_mr_free(mr);
 }
 
-/**
- * ddp_mr_deregister() - deregister memory
- * @end:	the owner of the region
- * @stag:	its STag
- *
- * Context: process, @end->call held; waits for present users.
- * Return: 0: the memory is no longer accessed; -ENOENT.
+/*
+ * Context: process, @end->call held; waits for present users. Return: 0: the memory is no
+ * longer accessed; -ENOENT.
  */
 int ddp_mr_deregister(struct ddp_end *end, u32 stag)
 {
@@ -203,12 +191,6 @@ int ddp_mr_deregister(struct ddp_end *end, u32 stag)
 	return -ENOENT;
 }
 
-/**
- * ddp_mr_deregister_all() - the same for all regions
- * @end:	their owner
- *
- * Context: process.
- */
 void ddp_mr_deregister_all(struct ddp_end *end)
 {
 	struct ddp_mr *mr, *next;
@@ -217,13 +199,7 @@ void ddp_mr_deregister_all(struct ddp_end *end)
 		ddp_mr_end(mr);
 }
 
-/**
- * ddp_mr_get() - find the region of an STag
- * @stag:	the STag
- *
- * Context: any.
- * Return: the region, for ddp_mr_put(); NULL if there is none.
- */
+/* Return the region of an STag, for ddp_mr_put(), or NULL. Context: any. */
 struct ddp_mr *ddp_mr_get(u32 stag)
 {
 	struct ddp_mr *mr;
@@ -237,37 +213,22 @@ struct ddp_mr *ddp_mr_get(u32 stag)
 	return mr;
 }
 
-/**
- * ddp_mr_put() - release a region
- * @mr:		region; or NULL
- */
 void ddp_mr_put(struct ddp_mr *mr)
 {
 	if (mr && refcount_dec_and_test(&mr->users))
 		complete(&mr->unused);
 }
 
-/**
- * ddp_mr_holds() - whether octets are within a region
- * @mr:		region
- * @to:		tagged offset of the first one
- * @length:	their number
- */
+/* Whether the @length octets from tagged offset @to are within a region. */
 bool ddp_mr_holds(const struct ddp_mr *mr, u64 to, u64 length)
 {
 	return to >= mr->base && to - mr->base <= mr->length &&
 	       length <= mr->length - (to - mr->base);
 }
 
-/**
- * ddp_mr_get_own() - find a region of this end that contains octets
- * @end:	this end
- * @stag:	its STag
- * @to:		tagged offset of the first one
- * @length:	their number
- *
- * Context: any.
- * Return: the region, for ddp_mr_put(); NULL if they are not in one.
+/*
+ * Return the region of this end that contains the octets, for ddp_mr_put(), or NULL. Context:
+ * any.
  */
 struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length)
 {
@@ -280,13 +241,9 @@ struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length)
 	return mr;
 }
 
-/**
- * ddp_mr_iter() - an iterator over octets of a region
- * @mr:		region that contains them
- * @direction:	ITER_SOURCE or ITER_DEST
- * @to:		tagged offset of the first one
- * @length:	their number
- * @iter:	the iterator, initialized here
+/*
+ * Initialize an iterator over @length octets from tagged offset @to of a region. @direction:
+ * ITER_SOURCE or ITER_DEST.
  */
 void ddp_mr_iter(const struct ddp_mr *mr, unsigned int direction, u64 to,
 		 u32 length, struct iov_iter *iter)

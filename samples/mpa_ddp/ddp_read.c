@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Responses to the RDMA Reads of this end: which Read a segment answers, and
- * when all of a response was received.
+ * Responses to the RDMA Reads of this end: which Read a segment answers, and when a whole
+ * response was received.
  */
 
 #include "ddp.h"
@@ -14,7 +14,7 @@ static struct ddp_range ddp_range_of(const struct ddp_item *read,
 	return (struct ddp_range){ .from = from, .to = from + segment->length };
 }
 
-/* Return: whether none of these octets was received. */
+/* Whether none of these octets was received */
 static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
 {
 	u32 i;
@@ -26,7 +26,7 @@ static bool ddp_read_lacks(const struct ddp_item *read, struct ddp_range octets)
 	return octets.from >= read->next;
 }
 
-/* Return: whether there is space to record that these octets were received. */
+/* Whether there is space to record that these octets were received */
 static bool ddp_read_remembers(const struct ddp_item *read,
 			       struct ddp_range octets)
 {
@@ -41,7 +41,7 @@ static bool ddp_read_remembers(const struct ddp_item *read,
 	return false;
 }
 
-/* Record that these octets were received. There is space for it. */
+/* Record that these octets were received. There is space for the record. */
 static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
 {
 	struct ddp_range *range;
@@ -66,9 +66,9 @@ static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
 }
 
 /*
- * The octets of a segment must be some of an RDMA Read's response that were not
- * received: in order the next of them, as responses arrive in the order of
- * their octets. Return: 0, or the error.
+ * Check that a segment has only octets of the RDMA Read's response that were not received yet.
+ * In order these are the next octets: responses arrive in the order of their octets. Return: 0,
+ * or the error.
  */
 static int ddp_check_response(const struct ddp_item *read,
 			      const struct ddp_segment *segment)
@@ -96,8 +96,8 @@ static int ddp_check_response(const struct ddp_item *read,
 }
 
 /*
- * The RDMA Read that a segment out of order answers: the only one that lacks
- * these octets. An empty segment could answer any of them.
+ * Find the RDMA Read that a segment out of order answers: the only Read that lacks these
+ * octets. An empty segment could answer any Read.
  */
 static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 					    const struct ddp_segment *segment)
@@ -108,7 +108,7 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 	if (!segment->length)
 		return NULL;
 	list_for_each_entry(read, &end->reads, todo) {
-		/* It and the ones before it have ended earlier in the stream. */
+		/* The responses to this Read and to earlier Reads end before the segment. */
 		if (read->ends && position > read->end_at) {
 			found = NULL;
 			continue;
@@ -118,7 +118,7 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 				return NULL;
 			found = read;
 		}
-		/* Later ones begin after that. */
+		/* The responses to later Reads begin after the segment. */
 		if (read->ends)
 			break;
 	}
@@ -127,7 +127,6 @@ static struct ddp_item *ddp_find_read_early(struct ddp_end *end,
 	return found;
 }
 
-/* The response is complete. Context: @end->lock held. */
 static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
 {
 	list_del(&read->todo);
@@ -135,16 +134,10 @@ static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
 	ddp_tx_soon(end);
 }
 
-/**
- * ddp_take_response() - place a segment of a response (RFC 5040 section 5.2.2)
- * @end:	the end
- * @segment:	the segment; its region is checked
- * @mr:		that region; NULL if there are no octets
- *
- * A Read that is added between finding, placing and counting could be taken for
- * the one that was found, so all of it is done under one lock.
- *
- * Context: socket lock held.
+/*
+ * Place a segment of a response (RFC 5040 section 5.2.2). Its region, @mr, is checked; NULL if
+ * there are no octets. Finding the Read, placing and counting are done under one lock: a Read
+ * that is added meanwhile could be mistaken for the one found. Context: socket lock held.
  * Return: 0, or the error.
  */
 int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
@@ -154,7 +147,6 @@ int ddp_take_response(struct ddp_end *end, const struct ddp_segment *segment,
 	int error;
 
 	spin_lock_bh(&end->lock);
-	/* A segment in order belongs to the oldest Read. */
 	read = segment->ordered ?
 	       list_first_entry_or_null(&end->reads, struct ddp_item, todo) :
 	       ddp_find_read_early(end, segment);
@@ -178,15 +170,9 @@ unlock:
 	return error;
 }
 
-/**
- * ddp_pass() - everything before a stream position was received
- * @end:	the end
- * @position:	the position
- *
- * That completes RDMA Reads whose last segment was out of order.
- *
- * Context: socket lock held.
- * Return: 0, or the error.
+/*
+ * Everything before a stream position was received: complete the RDMA Reads whose last segment
+ * was out of order. Context: socket lock held. Return: 0, or the error.
  */
 int ddp_pass(struct ddp_end *end, u64 position)
 {

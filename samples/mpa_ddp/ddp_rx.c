@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Upcalls from mpa, above all for received segments: first DDP's checks (RFC 5041 section
- * 7.1), then RDMAP's (RFC 5040 section 7.2), then the octets are placed.
+ * Upcalls from mpa, above all for received segments: first DDP's checks (RFC 5041 section 7.1),
+ * then RDMAP's (RFC 5040 section 7.2), then the octets are placed.
  *
- * A tagged segment is placed as soon as it is received, if mpa allows placing
- * out of order (RFC 5041 section 5.3); one with any error is deferred, and
- * reported when it arrives in order. Untagged ones are all deferred: only in
- * order can a queue's next message be known.
+ * A tagged segment is placed as soon as it is received, if mpa allows placing out of order (RFC
+ * 5041 section 5.3). A tagged segment with any error is deferred, and the error is reported
+ * when the segment arrives in order. All untagged segments are deferred: only in order can a
+ * queue's next message be known.
  */
 
 #include <linux/module.h>
@@ -25,7 +25,7 @@ static int ddp_read_header(struct ddp_segment *segment)
 	const struct mpa_ulpdu *ulpdu = segment->ulpdu;
 	u32 len;
 
-	/* One read, as for the longer header: most of the cost is the call. */
+	/* Read once, the longer header: most of the cost is the call. */
 	if (ulpdu->len < sizeof(segment->control) ||
 	    mpa_ulpdu_read(ulpdu, 0, &segment->untagged,
 			   min_t(u32, ulpdu->len, sizeof(segment->untagged))))
@@ -49,7 +49,7 @@ static int ddp_check_version(const struct ddp_segment *segment)
 
 /* ---- reporting an error to the peer ---- */
 
-/* The headers that a Terminate contains: RFC 5040 section 4.8, figure 10. */
+/* Return the headers that a Terminate contains: RFC 5040 section 4.8, figure 10. */
 static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 {
 	u8 headers = RDMAP_TERM_LENGTH | RDMAP_TERM_DDP;
@@ -63,8 +63,8 @@ static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 }
 
 /*
- * The stream ends; report the reason to the peer. @segment: the one with the
- * error, or NULL. Context: socket lock held.
+ * End the stream, and report the reason to the peer. @segment: the one with the error, or NULL.
+ * Context: socket lock held.
  */
 static void ddp_terminate(struct ddp_end *end, int error,
 			  const struct ddp_segment *segment)
@@ -99,7 +99,7 @@ static void ddp_terminate(struct ddp_end *end, int error,
 	ddp_tx_soon(end);
 }
 
-/* The stream ends, and nothing is reported to the peer. */
+/* End the stream, without a report to the peer. */
 static void ddp_over(struct ddp_end *end, int status)
 {
 	spin_lock_bh(&end->lock);
@@ -114,8 +114,8 @@ static void ddp_over(struct ddp_end *end, int status)
 /* ---- placing tagged segments ---- */
 
 /*
- * Find the region of a tagged segment that is not empty (RFC 5041 section 7.1).
- * Return: 0, or the error.
+ * Find the region of a tagged segment that is not empty (RFC 5041 section 7.1). Return: 0, or
+ * the error.
  */
 static int ddp_check_tagged(struct ddp_end *end,
 			    const struct ddp_segment *segment,
@@ -129,7 +129,7 @@ static int ddp_check_tagged(struct ddp_end *end,
 		return DDP_ERR_STAG;
 	if ((*mr)->end != end)
 		return DDP_ERR_STREAM;
-	/* There is no code for access: the STag is invalid for this. */
+	/* DDP has no error code for access: report an invalid STag. */
 	if (opcode == RDMAP_WRITE && !((*mr)->access & DDP_REMOTE_WRITE))
 		return DDP_ERR_STAG;
 	if (to + segment->length < to)
@@ -137,14 +137,9 @@ static int ddp_check_tagged(struct ddp_end *end,
 	return ddp_mr_holds(*mr, to, segment->length) ? 0 : DDP_ERR_BOUNDS;
 }
 
-/**
- * ddp_place_tagged() - write the octets of a tagged segment to memory
- * @end:	the end
- * @segment:	the segment; checked
- * @mr:		the region; NULL if there are no octets
- *
- * Context: socket lock held.
- * Return: 0, or the error.
+/*
+ * Write the octets of a checked tagged segment to its region; @mr is NULL if there are no
+ * octets. Context: socket lock held. Return: 0, or the error.
  */
 int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
 		     const struct ddp_mr *mr)
@@ -166,7 +161,7 @@ int ddp_place_tagged(struct ddp_end *end, const struct ddp_segment *segment,
 
 /* ---- tagged segments ---- */
 
-/* It was placed, in order or not. */
+/* Count a segment of an RDMA Write that was placed, in order or not. */
 static void ddp_count_write(struct ddp_end *end,
 			    const struct ddp_segment *segment)
 {
@@ -184,7 +179,7 @@ static int ddp_take_tagged(struct ddp_end *end,
 	struct ddp_mr *mr = NULL;
 	int error = 0;
 
-	/* If it is empty, STag and TO are ignored (section 5.2). */
+	/* The STag and TO of an empty segment are ignored (section 5.2). */
 	if (segment->length)
 		error = ddp_check_tagged(end, segment, &mr);
 	error = error ?: ddp_check_version(segment);
@@ -209,19 +204,17 @@ put:
 
 /* ---- untagged segments ---- */
 
-/**
- * struct ddp_room - the buffer in which a queue's message is reassembled
- * @length:	its size
- * @octets:	its memory, unless it is a buffer that was posted
- * @buffer:	that buffer
- */
+/* The buffer in which a queue's message is reassembled */
 struct ddp_room {
-	u32 length;
-	u8 *octets;
+	u32 length;	/* in octets */
+	u8 *octets;	/* NULL if @buffer was posted for the message */
 	struct ddp_item *buffer;
 };
 
-/* Use the first buffer for the Send that begins; it stays in the list until the end. */
+/*
+ * Use the first buffer for the Send that begins. The buffer stays in the list until the Send
+ * ends.
+ */
 static void ddp_choose_buffer(struct ddp_end *end)
 {
 	spin_lock_bh(&end->lock);
@@ -230,7 +223,7 @@ static void ddp_choose_buffer(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* Return: whether there is one. */
+/* Find the buffer for a message of the queue. Return: whether there is a buffer. */
 static bool ddp_find_room(struct ddp_end *end, u32 queue, struct ddp_room *room)
 {
 	switch (queue) {
@@ -298,7 +291,7 @@ static int ddp_place_untagged(struct ddp_end *end,
 	return err ? DDP_ERR_LOCAL : 0;
 }
 
-/* Check the source of an RDMA Read Request (RFC 5040 section 7.2), unless it is empty. */
+/* Check the source of an RDMA Read Request (RFC 5040 section 7.2). The source is not empty. */
 static int ddp_check_source(struct ddp_end *end,
 			    const struct rdmap_read_request *request)
 {
@@ -366,8 +359,8 @@ static int ddp_take_send(struct ddp_end *end, const struct ddp_segment *segment,
 	u32 stag = 0;
 
 	/*
-	 * The STag ends with the message (RFC 5040 section 5.3): it must be one that the
-	 * peer may use. A region for local use is not associated with the stream.
+	 * The message invalidates the STag (RFC 5040 section 5.3), which must be one that the peer
+	 * may use. A region for local use is not associated with the stream.
 	 */
 	if (opcode == RDMAP_SEND_INVALIDATE ||
 	    opcode == RDMAP_SEND_SE_INVALIDATE) {
@@ -479,7 +472,7 @@ static void ddp_on_writable(void *priv)
 	ddp_tx_soon(priv);
 }
 
-/* The initiator opens the stream with the indication that startup has negotiated. */
+/* The initiator opens the stream with the RTR indication that startup has negotiated. */
 static bool ddp_opens_with_read(const struct mpa_info *info)
 {
 	return info->flags & MPA_INFO_P2P &&
@@ -533,7 +526,7 @@ static void ddp_on_state(void *priv, enum mpa_state state, int err)
 	spin_lock_bh(&end->lock);
 	ddp_happened(end, DDP_EVENT_STARTED, DDP_STARTED, 0, err);
 	spin_unlock_bh(&end->lock);
-	/* RFC 6581 section 8: these two leave the stream able to send a Terminate. */
+	/* RFC 6581 section 8: after these two errors a Terminate can be sent. */
 	if (state != MPA_STATE_FULL)
 		ddp_over(end, err ?: -ECONNREFUSED);
 	else if (err)
@@ -547,7 +540,7 @@ static void ddp_on_failed(void *priv, int err, enum mpa_error code, u64 position
 {
 	struct ddp_end *end = priv;
 
-	/* RFC 5044 section 8: the upper layer reports it to the peer. */
+	/* RFC 5044 section 8: the upper layer reports the error to the peer. */
 	if (code == MPA_ERR_CRC || code == MPA_ERR_MARKER)
 		ddp_terminate(end, RDMAP_ERROR(2, 0, code), NULL);
 	else

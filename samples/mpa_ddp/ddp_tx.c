@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending. mpa_sock_send() may sleep and must not be called in upcalls, so each end has a
- * work item that sends: what was posted, responses to the peer's RDMA Reads, a Terminate.
- * It returns when there is no space; the upcall @writable queues it again.
+ * Sending. mpa_sock_send() may sleep and must not be called in upcalls, so each end has a work
+ * item that sends: what was posted, responses to the peer's RDMA Reads, a Terminate. The work
+ * item returns when there is no space; the upcall @writable queues it again.
  */
 
 #include <linux/net.h>
@@ -11,10 +11,10 @@
 
 #include "ddp.h"
 
-/* Octets sent in one call: no other task gets the socket meanwhile. */
+/* Maximum number of octets sent in one call, during which the socket is locked. */
 #define DDP_TX_CALL	65536
 
-/* A Terminate is dropped if there is no space for this time. */
+/* Drop a Terminate after this long without space. */
 #define DDP_TX_PATIENCE	(5 * HZ)
 
 /* ---- the next message ---- */
@@ -32,10 +32,7 @@ static void ddp_tx_begin_terminate(struct ddp_end *end)
 	end->msg.octets = end->terminate;
 }
 
-/*
- * Begin the peer's next request. Return: false if there is none. Context:
- * @end->lock held.
- */
+/* Begin the next response. Return: false if all are answered. Context: @end->lock held. */
 static bool ddp_tx_begin_response(struct ddp_end *end)
 {
 	const struct rdmap_read_request *request;
@@ -68,8 +65,8 @@ static void ddp_tx_begin_request(struct ddp_end *end,
 }
 
 /*
- * Whether this end has as many outstanding RDMA Reads as the peer allows. The
- * one that opens the stream counts: the peer counts it, too.
+ * Whether this end has as many outstanding RDMA Reads as the peer allows. A Read that is the
+ * RTR indication counts: the peer counts it, too.
  */
 static bool ddp_tx_reads_full(const struct ddp_end *end)
 {
@@ -82,8 +79,8 @@ static bool ddp_tx_reads_full(const struct ddp_end *end)
 }
 
 /*
- * The first one to be sent, or NULL. Where the peer allows no RDMA Reads, those
- * before it can never be sent. Context: @end->lock held.
+ * Return the first item to send, or NULL. If the peer allows no RDMA Reads, the Reads before
+ * this item fail here. Context: @end->lock held.
  */
 static struct ddp_item *ddp_tx_first_unsent(struct ddp_end *end)
 {
@@ -101,8 +98,8 @@ static struct ddp_item *ddp_tx_first_unsent(struct ddp_end *end)
 }
 
 /*
- * Begin the program's next request. Return: false if there is none, or if it
- * has to wait for a response. Context: @end->lock held.
+ * Begin the program's next request. Return: false if there is no request, or if it has to wait
+ * for a response. Context: @end->lock held.
  */
 static bool ddp_tx_begin_post(struct ddp_end *end)
 {
@@ -138,8 +135,8 @@ static void ddp_tx_cancel_message(struct ddp_end *end)
 }
 
 /*
- * Alternate: a peer that always has an outstanding RDMA Read must not keep the
- * program from sending. Return: whether there is anything to send. Context:
+ * Alternate between responses and posts: a peer that always has an outstanding RDMA Read must
+ * not keep the program from sending. Return: whether there is anything to send. Context:
  * @end->lock held.
  */
 static bool ddp_tx_begin_next(struct ddp_end *end)
@@ -155,9 +152,9 @@ static bool ddp_tx_begin_next(struct ddp_end *end)
 }
 
 /*
- * Choose the next message, unless there is a present one. Return: whether there
- * is one. @over: only a Terminate may follow. What is set right after this
- * queues the work item again.
+ * Choose a message, unless one is being sent. Return: whether there is a message to send. @over
+ * is set to whether only a Terminate may follow. A later change of either queues the work item
+ * again.
  */
 static bool ddp_tx_choose(struct ddp_end *end, bool *over)
 {
@@ -192,7 +189,7 @@ static bool ddp_tx_tagged(const struct ddp_message *msg)
 	return rdmap_queue_of(msg->opcode) == RDMAP_QUEUES;
 }
 
-/* The header of the next @len octets after the @off octets already sent. */
+/* Write the header of the segment that begins @off octets into the message. */
 static void ddp_tx_header(const struct ddp_end *end, u32 off, bool last,
 			  union ddp_header *header)
 {
@@ -223,8 +220,8 @@ static u32 ddp_tx_header_len(const struct ddp_message *msg)
 }
 
 /*
- * The last segment of a response is being sent. The peer may request more as
- * soon as it has that, which may be before the call that sends it returns.
+ * The last segment of a response is being sent. The peer may answer it with a new request
+ * before the call that sends it returns.
  */
 static void ddp_tx_answered(struct ddp_end *end)
 {
@@ -260,7 +257,7 @@ static void ddp_tx_end(struct ddp_end *end, int status)
 	memset(msg, 0, sizeof(*msg));
 }
 
-/* The region was deregistered while a message was sent from it: the stream ends. */
+/* End the stream: the region was deregistered while a message was sent from it. */
 static void ddp_tx_broken(struct ddp_end *end)
 {
 	struct rdmap_terminate *terminate = (void *)end->terminate;
@@ -277,16 +274,11 @@ static void ddp_tx_broken(struct ddp_end *end)
 	ddp_tx_end(end, -EFAULT);
 }
 
-/**
- * struct ddp_headers - headers of the segments into which a region's octets are cut
- * @headers:	for mpa
- * @end:	the end that sends the message
- * @last:	the call has the last octets of the message
- */
+/* Headers of the segments into which a region's octets are cut */
 struct ddp_headers {
 	struct mpa_headers headers;
 	struct ddp_end *end;
-	bool last;
+	bool last;	/* the call has the last octets of the message */
 };
 
 static void ddp_tx_write_header(const struct mpa_headers *headers, void *to,
@@ -302,8 +294,8 @@ static void ddp_tx_write_header(const struct mpa_headers *headers, void *to,
 }
 
 /*
- * Send octets of a region; mpa splits them to fill TCP's segments (RFC 5041
- * section 5.2). Return: their number, or an error of mpa_sock_send_cut().
+ * Send octets of a region. mpa splits them to fill TCP's segments (RFC 5041 section 5.2).
+ * Return: the number of octets sent, or an error of mpa_sock_send_cut().
  */
 static int ddp_tx_region(struct ddp_end *end, u32 left)
 {
@@ -331,7 +323,7 @@ static int ddp_tx_region(struct ddp_end *end, u32 left)
 	return sent;
 }
 
-/* Send a short message, or only a header. Return: as ddp_tx_region(). */
+/* Send a short message, or a header without octets. Return: as ddp_tx_region(). */
 static int ddp_tx_short(struct ddp_end *end)
 {
 	struct ddp_message *msg = &end->msg;
@@ -394,9 +386,8 @@ static void ddp_tx_cancel_receives(struct ddp_end *end)
 }
 
 /*
- * The peer has closed the stream while something was incomplete, of its own or
- * of this end (RFC 5040 section 2.4: graceful termination). Buffers that
- * received no Send do not count. Context: @end->lock held, no upcalls.
+ * Whether an operation of either peer is incomplete: no graceful termination (RFC 5040 section
+ * 2.4). Buffers that received no Send do not count. Context: @end->lock held, upcalls are over.
  */
 static bool ddp_tx_breaks_off(const struct ddp_end *end)
 {
@@ -409,16 +400,15 @@ static bool ddp_tx_breaks_off(const struct ddp_end *end)
 	       !list_empty(&end->posts);
 }
 
-/* The stream has ended: nothing that is still posted will be done. */
+/* The stream has ended: cancel everything that is still posted. */
 static void ddp_tx_cancel_all(struct ddp_end *end)
 {
 	if (end->cancelled)
 		return;
 	end->cancelled = true;
 	/*
-	 * An upcall may be placing a Send in one of @receives, under the socket
-	 * lock and not @end->lock. @over is set: upcalls that begin now do
-	 * nothing. This waits for one that began before.
+	 * An upcall that began before @over was set may be placing a Send in one of @receives,
+	 * under the socket lock and not @end->lock. Wait for this upcall. Later upcalls do nothing.
 	 */
 	lock_sock(end->sock->sk);
 	release_sock(end->sock->sk);
@@ -431,14 +421,14 @@ static void ddp_tx_cancel_all(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* There is no space for the Terminate. Only the peer has to wait for it. */
+/* There is no space for the Terminate. Posts do not wait for it. */
 static void ddp_tx_await(struct ddp_end *end)
 {
 	ddp_tx_cancel_all(end);
 	queue_delayed_work(end->queue, &end->late, DDP_TX_PATIENCE);
 }
 
-/* Nothing more is sent. */
+/* Sending has ended. */
 static void ddp_tx_finish(struct ddp_end *end)
 {
 	if (end->finished)
@@ -452,7 +442,7 @@ static void ddp_tx_finish(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* Sending has failed. An earlier reason for the end has precedence. */
+/* Sending has failed. An earlier @status has precedence. */
 static void ddp_tx_fail(struct ddp_end *end, int err)
 {
 	spin_lock_bh(&end->lock);
@@ -490,7 +480,7 @@ static void ddp_tx_work(struct work_struct *work)
 		ddp_tx_finish(end);
 }
 
-/* The peer does not read, and gets no Terminate. */
+/* The peer does not read: drop the Terminate. */
 static void ddp_tx_late(struct work_struct *work)
 {
 	struct ddp_end *end = container_of(to_delayed_work(work),
@@ -500,19 +490,13 @@ static void ddp_tx_late(struct work_struct *work)
 	ddp_tx_work(&end->tx);
 }
 
-/**
- * ddp_tx_open() - set up a new end for sending
- * @end:	the end
- *
- * Context: process.
- * Return: 0 or -ENOMEM.
- */
+/* Context: process. Return: 0 or -ENOMEM. */
 int ddp_tx_open(struct ddp_end *end)
 {
 	/*
-	 * One for each end: the work item takes the socket lock, which the
-	 * socket's owner may hold for long. Not WQ_MEM_RECLAIM, which would
-	 * reserve a thread for each end; the work item itself allocates memory.
+	 * One queue for each end: the work item takes the socket lock, which its owner may hold for
+	 * a long time. Not WQ_MEM_RECLAIM, which would reserve a thread for each end; the work item
+	 * itself allocates memory.
 	 */
 	end->queue = alloc_ordered_workqueue("mpa_ddp", 0);
 	if (!end->queue)
@@ -522,12 +506,7 @@ int ddp_tx_open(struct ddp_end *end)
 	return 0;
 }
 
-/**
- * ddp_tx_close() - no upcall queues work for the end any longer
- * @end:	the end
- *
- * Context: process.
- */
+/* Undo ddp_tx_open(), after the last upcall. Context: process. */
 void ddp_tx_close(struct ddp_end *end)
 {
 	cancel_work_sync(&end->tx);
@@ -535,12 +514,7 @@ void ddp_tx_close(struct ddp_end *end)
 	destroy_workqueue(end->queue);
 }
 
-/**
- * ddp_tx_soon() - there may be something to send
- * @end:	the end
- *
- * Context: any.
- */
+/* Queue the work item: there may be something to send. Context: any. */
 void ddp_tx_soon(struct ddp_end *end)
 {
 	queue_work(end->queue, &end->tx);
