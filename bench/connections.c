@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many connections, all ends in one process: the memory of an idle one, and the
- * cost of a request and its answer with this number of connections.
+ * Many connections, all ends in one process: the memory of an idle connection, and the cost of
+ * a request and its answer with this number of connections.
  */
 
 #include <arpa/inet.h>
@@ -24,17 +24,13 @@
 #define REQUEST		64
 #define ROUND_TRIPS	4000
 
-/**
- * struct memory - memory that the kernel uses, in octets
- * @slab:	objects in its caches
- * @pages:	all pages that are not free
- */
+/* Memory that the kernel uses, in octets */
 struct memory {
-	double slab;
-	double pages;
+	double slab;	/* objects in its caches */
+	double pages;	/* all pages that are not free */
 };
 
-/* Files are opened once: memory for opening them would be counted. */
+/* Files are opened only once: memory for opening them would be counted. */
 static int slabinfo = -1;
 static int shrink[1024];
 static size_t nr_shrink;
@@ -73,7 +69,7 @@ static void open_slabs(void)
 	}
 }
 
-/* A cache counts objects freed on a processor as used, until it shrinks. */
+/* Shrink caches first: a cache counts objects that were freed on a processor as used. */
 static double slab_octets(void)
 {
 	unsigned long objects, size;
@@ -111,7 +107,7 @@ static double free_octets(void)
 
 static struct memory memory(void)
 {
-	/* What RCU frees is collected for seconds. */
+	/* RCU frees memory seconds later. */
 	const struct timespec while_freed = { .tv_sec = 15 };
 	struct memory memory;
 
@@ -144,7 +140,7 @@ static void start(int fd, int role)
 {
 	struct mpa_start start = { .role = role, .revision = 1 };
 
-	/* Only as long as necessary, as its memory is counted. */
+	/* Pass as few octets as possible: the memory for them is counted. */
 	if (setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")) ||
 	    setsockopt(fd, SOL_MPA, MPA_START, &start, 16))
 		fail("MPA_START");
@@ -191,20 +187,13 @@ static double now(void)
 	return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-/**
- * struct many - connections
- * @plan:	the measurement
- * @fd:		their ends
- * @from:	the listening socket
- * @at:		its address
- * @events:	epoll on the accepted ends
- */
+/* Connections */
 struct many {
 	const struct plan *plan;
-	int (*fd)[2];
-	int from;
-	struct sockaddr_in at;
-	int events;
+	int (*fd)[2];			/* the ends of each */
+	int from;			/* the listening socket */
+	struct sockaddr_in at;		/* its address */
+	int events;			/* epoll on the accepted ends */
 };
 
 static void open_all(struct many *many)
@@ -257,7 +246,6 @@ static void print_memory(const char *name, const struct memory *from,
 	       (to->pages - from->pages) / sockets);
 }
 
-/* For one connection even a few octets matter. */
 static void measure_memory(struct many *many, bool last)
 {
 	uint64_t sockets = 2 * many->plan->count;
@@ -270,7 +258,7 @@ static void measure_memory(struct many *many, bool last)
 	watched = memory();
 	requests(many, many->plan->count);
 	used = memory();
-	/* Epoll's memory is not part of a connection's. */
+	/* Epoll's memory does not belong to the connections. */
 	used.slab -= watched.slab - idle.slab;
 	used.pages -= watched.pages - idle.pages;
 	printf("{");
@@ -296,7 +284,7 @@ void connections(const struct plan *plan)
 	many.from = listener(&many.at);
 	many.events = epoll_create1(0);
 	memory();
-	/* The first connections also allocate shared memory. */
+	/* The first connections also allocate memory that later ones share. */
 	open_all(&many);
 	watch_all(&many);
 	requests(&many, plan->count);

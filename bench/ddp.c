@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send and RDMA Write over mpa, with samples/mpa_ddp: the same as rdma.c over siw.
+ * RDMA Send and RDMA Write over mpa, with samples/mpa_ddp. rdma.c does the same over siw.
  */
 
 #include <errno.h>
@@ -19,11 +19,11 @@
 #include "traffic.h"
 
 #define WINDOW		128	/* messages that may be outstanding */
-#define GRANT		32	/* received before they are granted again */
+#define GRANT		32	/* messages received before a new grant of this number */
 #define QUEUE		256
-#define WRITES		16	/* that one notice reports */
+#define WRITES		16	/* reported by one notice */
 
-/* The meaning of a message of this length. */
+/* Messages with a special meaning have this length. */
 #define GRANT_LEN	1
 #define NOTICE_LEN	2
 
@@ -198,7 +198,7 @@ static bool reap(struct end *end)
 	return true;
 }
 
-/* Sleep until something has happened, and handle it. */
+/* Sleep until there are completions, and handle them. */
 static void progress(struct end *end)
 {
 	if (reap(end))
@@ -207,7 +207,7 @@ static void progress(struct end *end)
 	reap(end);
 }
 
-/* The rest of the queue is for grants. */
+/* Wait for space in the queue; the last entries are for grants. */
 static void wait_queue(struct end *end)
 {
 	struct ddp *ddp = end->priv;
@@ -264,7 +264,7 @@ const struct way way_ddp_send = {
 	.recv = ddp_recv,
 };
 
-/* To be used with a batch of WRITES. */
+/* Use it with a batch of WRITES. */
 const struct way way_ddp_write = {
 	.name = "ddp-write",
 	.start = ddp_start,

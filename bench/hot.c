@@ -3,10 +3,9 @@
  * hot.so: a plugin of QEMU that counts where the guest executes instructions.
  * -plugin hot.so,out=FILE,none=ADDR,both=ADDR,send=ADDR,recv=ADDR
  *
- * Each block of translated code counts its executions. When the guest executes
- * one of the addresses, which are empty functions of traffic, the counts since
- * the last one go to that one's account; at the end, lines "account address
- * octets instructions" are written.
+ * The addresses are those of empty functions of traffic. When the guest executes one, its account
+ * begins: instructions up to the next address are added to this account. At the end FILE gets
+ * lines "account address octets instructions", one for each block of translated code.
  *
  * Debian does not ship QEMU's header; the prototypes are those of its version 1.
  */
@@ -49,24 +48,14 @@ void qemu_plugin_register_atexit_cb(plugin_id id,
 static const char *const names[ACCOUNTS] = { "none", "both", "send", "recv" };
 static uint64_t address[ACCOUNTS];
 
-/**
- * struct block - consecutive instructions
- * @at:		address of the first
- * @insns:	their number
- * @octets:	length of the code
- * @count:	instructions executed since @seen was written
- * @seen:	@count at the last mark
- * @total:	for each account
- *
- * A block that QEMU translates again, as it does at will, is found again.
- */
+/* Consecutive instructions. A block that QEMU translates again is found again. */
 struct block {
-	uint64_t at;
-	uint64_t insns;
-	uint64_t octets;
-	uint64_t count;
-	uint64_t seen;
-	uint64_t total[ACCOUNTS];
+	uint64_t at;			/* address of the first instruction */
+	uint64_t insns;			/* number of instructions */
+	uint64_t octets;		/* length of the code */
+	uint64_t count;			/* instructions executed */
+	uint64_t seen;			/* @count when the account began */
+	uint64_t total[ACCOUNTS];	/* instructions executed, by account */
 };
 
 static struct block *blocks;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of a segment out of order, by the number of islands in TCP's queue:
- * forged segments over loopback, where sending one includes receiving it.
+ * The cost of a segment out of order, by the number of islands in TCP's queue. Segments are
+ * forged over loopback, where the time to send a segment includes receiving it.
  */
 
 #include "../selftests/lib/mpa_test.h"
@@ -10,10 +10,10 @@
 #include "traffic.h"
 
 #define SEGMENTS	512	/* after the last island */
-#define MEASURED	64	/* of these, first and last */
+#define MEASURED	64	/* the first of these, and the last */
 #define RECORD		1400
 
-/* A large buffer, and a window that grows with the received data. */
+/* Open a connection with a large buffer, and let the window grow by receiving data. */
 static void open_wide(int fd[2])
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY), i;
@@ -38,7 +38,7 @@ static double clock_now(void)
 	return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-/* Send segments of one record each. Return: nanoseconds. */
+/* Send segments of one record each. Return: the time in nanoseconds. */
 static double segments(struct forger *forger, const u8 *stream, const u32 *start,
 		       u32 from, u32 nr, u32 step)
 {
@@ -53,7 +53,6 @@ static double segments(struct forger *forger, const u8 *stream, const u32 *start
 	return clock_now() - began;
 }
 
-/* Return: the number of records that can be received now. */
 static u32 received_now(int fd)
 {
 	static u8 octets[2 * RECORD];
@@ -89,7 +88,7 @@ static void measure(const struct plan *plan)
 		fail("MPA");
 	set_int(fd[1], SOL_MPA, MPA_PLACE, plan->place);
 
-	/* Send records 1, 3, 5 and so on; then those that follow the last one. */
+	/* Send records 1, 3, 5 and so on; then the records that follow the last of these. */
 	segments(&forger, stream, start, 1, islands, 2);
 	nanosleep(&moment, NULL);
 	i = 2 * islands;

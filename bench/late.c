@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Send records at a steady rate over a wire that loses packets, and measure how long
- * each is in the receiver's kernel before it is returned.
+ * Send records at a steady rate over a wire that loses packets, and measure how long each record
+ * is in the receiver's kernel before it is returned.
  *
- * libpcap shows when its octets arrive at the receiver's device, and stores
- * them in memory; they are evaluated at the end. A record has arrived when its
- * last octet arrives for the first time. Both clocks are the kernel's
- * CLOCK_REALTIME, which is not adjusted here.
+ * libpcap shows when octets arrive at the receiver's device, and keeps the packets in memory
+ * until the end. A record has arrived when all of its octets have arrived at least once. Both
+ * clocks are the kernel's CLOCK_REALTIME, which is not adjusted here.
  */
 
 #include <arpa/inet.h>
@@ -25,52 +24,34 @@
 
 #include "traffic.h"
 
-/* Sent after the measured records, so that nothing delays their last octets. */
+/* Records sent after the measured ones, so that nothing delays the last octets of those */
 #define MORE_RECORDS	16
 
 #define SNAP		128
 #define ETHERNET	14
 
-/**
- * struct record - a record that counts
- * @due:	when it was to be sent, in nanoseconds
- * @arrived:	when the last of its octets arrived
- * @handed:	when the receiver got it
- * @pos:	of its FPDU in the stream
- * @placed:	out of order, as MPA_RECVINFO says
- */
+/* A measured record; times are in nanoseconds */
 struct record {
-	uint64_t due;
-	uint64_t arrived;
-	uint64_t handed;
-	uint32_t pos;
-	bool placed;
+	uint64_t due;		/* when it was to be sent */
+	uint64_t arrived;	/* when the last of its octets arrived */
+	uint64_t handed;	/* when the receiver got it */
+	uint32_t pos;		/* stream position of its FPDU */
+	bool placed;		/* MPA_RECVINFO: out of order */
 };
 
-/**
- * struct packet - a packet received by the device
- * @at:		when
- * @seq:	of the first octet; of SCTP, the record's number
- * @len:	octets of the stream
- */
+/* A packet received by the device */
 struct packet {
-	uint64_t at;
-	uint32_t seq;
-	uint32_t len;
+	uint64_t at;		/* when it was received */
+	uint32_t seq;		/* of the first octet; SCTP: number of the record */
+	uint32_t len;		/* octets of the stream */
 };
 
-/**
- * struct capture - all packets received by the device
- * @pcap:	libpcap's handle
- * @packet:	the packets
- * @nr:		their number
- * @room:	allocated entries in @packet
- */
+/* All packets received by the device */
 struct capture {
 	pcap_t *pcap;
 	struct packet *packet;
 	size_t nr;
-	size_t room;
+	size_t room;		/* allocated entries in @packet */
 };
 
 static struct record *record;
@@ -83,7 +64,7 @@ static uint64_t real_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-/* Allocate before fork(): both processes write to it. */
+/* Allocate before fork(): both processes write to the records. */
 void late_prepare(const struct plan *plan)
 {
 	errno = EINVAL;
@@ -234,7 +215,7 @@ static void arrived_sctp(const struct capture *capture, uint64_t count)
 	}
 }
 
-/* For each octet, the first packet that contained it. */
+/* Return for each octet the number, from 1, of the first packet with it; 0: none. */
 static uint32_t *first_packets(const struct capture *capture, uint32_t *len)
 {
 	uint32_t base = capture->nr ? capture->packet[0].seq : 0, *first, i, n;
@@ -316,7 +297,7 @@ void late_recv(struct end *end, struct result *to)
 	if (!plan->way->protocol)
 		set_int(end->fd, SOL_MPA, MPA_RECVINFO, 1);
 	capture_begin(&capture);
-	/* No page is read from a file of the host during the measurement. */
+	/* Read no page from a file of the host during the measurement. */
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	tell(end, 0);
 	for (left = plan->count; left;) {
@@ -349,7 +330,7 @@ void late_recv(struct end *end, struct result *to)
 	tell(end, 0);
 }
 
-/* The end of the last record is not known. One letter each: p placed, l lost, b both. */
+/* Leave out the last record, whose end is not known. Kinds: p placed, l lost, b both. */
 void late_print(const struct plan *plan)
 {
 	uint64_t i, last = plan->count - 1, soonest = UINT64_MAX;
@@ -357,7 +338,7 @@ void late_print(const struct plan *plan)
 
 	if (!kind)
 		fail("memory");
-	/* Lost: a record that was sent later arrived earlier. */
+	/* A record was lost if a record that was sent later has arrived earlier. */
 	for (i = last; i--;) {
 		bool lost = record[i].arrived > soonest;
 

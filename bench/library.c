@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records with a CRC over TCP as a library in user space would implement them:
- * a length of two octets, the octets, their CRC32c. The processor's instruction
- * for CRC32c, one writev for all records of a call, reads into a large buffer,
- * and records are used where they are in it.
+ * Records with a CRC over TCP, as a library in user space would implement them: a length of two
+ * octets, the octets, their CRC32c. The library uses the processor's instruction for CRC32c, one
+ * writev for all records of a call, and reads into a large buffer, where the records are used.
  */
 
 #include <errno.h>
@@ -26,7 +25,7 @@ struct record {
 	uint8_t tail[TAIL];
 };
 
-/* Received data: octets from @first to @last of @octets are not used yet. */
+/* @octets from @first to @last were received, and not used yet. */
 struct library {
 	struct record record[BATCH_MAX];
 	struct iovec iov[3 * BATCH_MAX];
@@ -123,7 +122,7 @@ static void library_send(struct end *end)
 	writev_whole(end->fd, lib->iov, 3 * nr);
 }
 
-/* The first record, if it is complete: its length, or 0. */
+/* Return the length of the first record, or 0 if the record is incomplete. */
 static size_t library_next(struct library *lib, const uint8_t **octets)
 {
 	const uint8_t *head = lib->octets + lib->first;
@@ -157,7 +156,7 @@ static size_t library_recv(struct end *end)
 			lib->first = 0;
 			lib->last = 0;
 		}
-		/* There must be space for the rest of a record that has begun. */
+		/* Make space for the rest of a record. */
 		if (lib->first && ROOM - lib->first < HEAD + 65535 + TAIL) {
 			memmove(lib->octets, lib->octets + lib->first,
 				lib->last - lib->first);

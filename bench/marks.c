@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Places that hot.so sees the guest pass. In a separate file, so that they are
- * called and are not part of their callers; and each differs from the others,
- * as the compiler would otherwise merge them.
+ * Functions whose calls hot.so sees. They are in a separate file, so that the compiler does not
+ * inline them. Each differs from the others, so that the compiler does not merge them.
  */
 
 #include "traffic.h"

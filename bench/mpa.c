@@ -43,7 +43,7 @@ static void mpa_begin(struct end *end)
 		fail("MPA_START");
 }
 
-/* Check that this is what was requested. */
+/* Check that MPA has the requested parameters. */
 static void mpa_verify(struct end *end)
 {
 	const struct plan *plan = end->plan;
@@ -90,7 +90,7 @@ static void mpa_start(struct end *end)
 		set_int(end->fd, SOL_MPA, MPA_PLACE, 1);
 	if (end->sender || plan->recv != FORM_BATCH)
 		return;
-	/* Not available: use the next best, and report it. */
+	/* If batches are not available, receive in the next best form, and report it. */
 	if (setsockopt(end->fd, SOL_MPA, MPA_RECV_BATCH, &one, sizeof(one)))
 		end->form = "call";
 	if (!end->form)
@@ -101,7 +101,7 @@ static size_t recv_messages(struct end *end)
 {
 	static struct mmsghdr msg[BATCH_MAX];
 	static struct iovec iov[BATCH_MAX];
-	/* Records may have any length up to a call's. */
+	/* 64 records share the buffer. */
 	size_t each = end->plan->read / 64, n = 0;
 	int got, i;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of building and verifying FPDUs on this processor, compared with
- * memcpy, in GB/s of the records in them: the protocol layer in user space, in
- * the loops of mpa_tx_build.c and mpa_rx.c. Here there are caches, and a CRC
- * instruction waits for the one before, which a count of instructions does not
- * show. "One" is a single chain: crc32c() has three as well, or AVX-512, from
- * 512 octets, at the price of an entry to the FPU.
+ * The cost of building and verifying FPDUs on this processor, compared with memcpy, in GB/s of
+ * the records in them. It runs the protocol layer in user space, in the loops of mpa_tx_build.c
+ * and mpa_rx.c. A count of instructions shows neither the effect of caches, nor that a CRC
+ * instruction waits for the previous one. "One" is a single chain of CRC instructions. From 512
+ * octets the kernel's crc32c() also uses three chains, or AVX-512, but has to enter the FPU.
  *
  *	native [OCTETS OF AN FPDU...]
  */
@@ -19,7 +18,7 @@
 
 #include "mpa_proto.h"
 
-/* Octets of FPDUs for a call, and the time measured at once. */
+/* Octets of FPDUs for a call, seconds of a measurement, number of measurements */
 #define CALL		65536
 #define TIME		0.002
 #define TIMES		100
@@ -28,7 +27,7 @@ static u8 user[CALL] __aligned(4096);
 static u8 wire[CALL + 64] __aligned(4096);
 static u8 *const fpdus = wire + 6;	/* ULPDUs begin at a multiple of 8 */
 static u32 len, nr, octets;
-/* Where each begins: consecutive positions, but where no FPDU fills its place. */
+/* Stream positions of the FPDUs: contiguous, unless no FPDU of this length fits. */
 static u32 pos[CALL / 8 + 1];
 
 #ifdef __x86_64__
@@ -40,7 +39,7 @@ static u64 eight(u64 crc, const u8 *p)
 	return __builtin_ia32_crc32di(crc, v);
 }
 
-/* One chain of the processor's instruction, as for one short buffer. */
+/* A single chain of the processor's instruction, as for one short buffer */
 u32 crc32c(u32 crc, const void *address, unsigned int length)
 {
 	const u8 *p = address;
@@ -208,7 +207,7 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* The best of many: other load only slows it down. */
+/* Return the best of many measurements: other load only makes them slower. */
 static double measure(void (*what)(void))
 {
 	double best = 0;
@@ -228,7 +227,7 @@ static double measure(void (*what)(void))
 	return best;
 }
 
-/* @first prepares what @what needs. */
+/* Print a row for @what. @first prepares its data. */
 static void row(const char *name, void (*first)(void), void (*what)(void))
 {
 	double one, three;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send, RDMA Write and RDMA Read, over whatever device is at the address: siw.
- * A message needs a receive buffer, so each end counts the messages that it may send.
- * With --send mmsg all work requests of a call are posted together.
+ * RDMA Send, RDMA Write and RDMA Read, over the device that has the address, such as siw. A
+ * message needs a receive buffer, so each end counts the messages that it may send. With --send
+ * mmsg all work requests of a call are posted together.
  */
 
 #include <arpa/inet.h>
@@ -17,12 +17,12 @@
 #include "traffic.h"
 
 #define WINDOW		128	/* messages that may be outstanding */
-#define GRANT		32	/* received before they are granted again */
+#define GRANT		32	/* messages received before a new grant of this number */
 #define QUEUE		256
-#define WRITES		16	/* or Reads, that one notice reports */
-#define READS		16	/* that may be under way */
+#define WRITES		16	/* or Reads, reported by one notice */
+#define READS		16	/* Reads that may be outstanding */
 
-/* The meaning of a message of this length. */
+/* Messages with a special meaning have this length. */
 #define GRANT_LEN	1
 #define NOTICE_LEN	2
 
@@ -37,14 +37,14 @@ struct rdma {
 	uint64_t posted, completed;	/* requests to send */
 	struct ibv_send_wr list[WRITES + 1];	/* not posted yet */
 	struct ibv_sge listed[WRITES + 1];
-	unsigned int waiting;		/* in it */
+	unsigned int waiting;		/* in @list */
 	unsigned int credit;		/* messages that may be sent */
 	unsigned int owed;		/* messages to grant */
 	uint64_t arrived;		/* octets */
 	uint64_t peer;			/* where Writes go, Reads come from */
 	uint32_t peer_key;
-	unsigned int ready;		/* notices of what can be read */
-	unsigned int reading;		/* batches of Reads under way */
+	unsigned int ready;		/* notices of batches that can be read */
+	unsigned int reading;		/* batches of outstanding Reads */
 	bool writes, reads;
 };
 
@@ -188,8 +188,8 @@ static void hand_over(struct rdma *rdma)
 }
 
 /*
- * Post at once, unless the call's requests are posted together. @tell: signal the
- * completion, and so those of earlier requests.
+ * Post at once, unless the call's requests are posted together. @tell: signal the completion
+ * of this request, and so of earlier requests.
  */
 static void post_send(struct end *end, enum ibv_wr_opcode opcode, const void *octets,
 		      size_t len, uint64_t to, bool tell)
@@ -257,7 +257,7 @@ static void received(struct end *end, const struct ibv_wc *wc)
 	grant(end);
 }
 
-/* The last of a batch */
+/* The last Read of a batch has completed. */
 static void has_read(struct end *end)
 {
 	struct rdma *rdma = end->priv;
@@ -284,7 +284,7 @@ static bool reap(struct end *end)
 			received(end, &wc[i]);
 			continue;
 		}
-		/* siw reports a Send after an earlier Read. */
+		/* A Send may be reported before an earlier Read. */
 		if (wc[i].wr_id > rdma->completed)
 			rdma->completed = wc[i].wr_id;
 		if (wc[i].opcode == IBV_WC_RDMA_READ)
@@ -293,7 +293,7 @@ static bool reap(struct end *end)
 	return n > 0;
 }
 
-/* Sleep until something has happened, and handle it. */
+/* Sleep until there are completions, and handle them. */
 static void progress(struct end *end)
 {
 	struct rdma *rdma = end->priv;
@@ -312,7 +312,7 @@ static void progress(struct end *end)
 	reap(end);
 }
 
-/* The rest of the queue is for grants. */
+/* Wait for space in the queue; the last entries are for grants. */
 static void wait_queue(struct end *end)
 {
 	struct rdma *rdma = end->priv;
@@ -359,7 +359,7 @@ static void rdma_write(struct end *end)
 	hand_over(rdma);
 }
 
-/* The receiver may read it. */
+/* Notify the receiver that it may read the octets. */
 static void rdma_offer(struct end *end)
 {
 	send_message(end, end->data, NOTICE_LEN);
@@ -385,7 +385,7 @@ static size_t rdma_recv(struct end *end)
 	size_t n;
 
 	while (!rdma->arrived) {
-		/* Two batches, so that one is always in flight. */
+		/* Read two batches at a time, so that one is always in flight. */
 		while (rdma->ready && rdma->reading < 2)
 			fetch(end);
 		progress(end);
@@ -402,7 +402,7 @@ const struct way way_rdma_send = {
 	.recv = rdma_recv,
 };
 
-/* To be used with a batch of WRITES. */
+/* Use it with a batch of WRITES. */
 const struct way way_rdma_write = {
 	.name = "rdma-write",
 	.open = rdma_open,
@@ -410,7 +410,7 @@ const struct way way_rdma_write = {
 	.recv = rdma_recv,
 };
 
-/* To be used with a batch of WRITES. */
+/* Use it with a batch of WRITES. */
 const struct way way_rdma_read = {
 	.name = "rdma-read",
 	.open = rdma_open,

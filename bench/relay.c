@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A proxy for the sender, which resegments the stream: it holds some octets back until
- * more arrive, so that no segment begins where one of the sender's did.
+ * A proxy for the sender, which resegments the stream. It holds some octets back until more
+ * arrive, so that its segments do not begin where the sender's segments began.
  */
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static void give(int fd, const uint8_t *octets, size_t len)
 	}
 }
 
-/* Short data, such as startup frames, is forwarded at once. */
+/* Forward short data, such as startup frames, at once. */
 static void pass_on(int from, int to)
 {
 	struct pollfd ready[] = { { from, POLLIN, 0 }, { to, POLLIN, 0 } };

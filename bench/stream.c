@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP, the kernel's TLS, SCTP: octets as the socket takes and returns them. */
+/* Ways that use plain socket calls: TCP, the kernel's TLS, SCTP */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -67,7 +67,7 @@ static void send_messages(struct end *end)
 	}
 }
 
-/* A header of 16 octets, and a body. */
+/* Send a header of 16 octets, and a body. */
 static void send_more(struct end *end)
 {
 	send_whole(end->fd, end->data, 16, MSG_MORE);
@@ -104,7 +104,7 @@ static void tcp_start(struct end *end)
 	set_int(end->fd, SOL_TCP, TCP_NODELAY, 1);
 }
 
-/* Keys that both ends know; one for each direction. */
+/* Set a key that both ends know; each direction has its own. */
 static void ktls_keys(int fd, int direction, uint8_t key)
 {
 	struct tls12_crypto_info_aes_gcm_128 keys = {

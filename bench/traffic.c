@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * traffic: send octets from host alpha to host beta with one method, and measure the
- * cost. Prints a line of JSON.
+ * traffic: send octets from host alpha to host beta in one way, measure the cost, and print a
+ * line of JSON.
  *
- * To be run in a guest whose clock counts instructions: a nanosecond is one
- * instruction. The program does not poll, as that would be counted.
+ * Run it in a guest whose clock counts instructions: a nanosecond is one instruction. The
+ * program does not poll, as polling would be counted.
  */
 
 #include <arpa/inet.h>
@@ -71,7 +71,7 @@ void set_int(int fd, int level, int option, int value)
 		fail("setsockopt");
 }
 
-/* The received octets repeat those of one call. */
+/* Compare received octets with those of the sending call, which repeat. */
 void check(struct end *end, const uint8_t *octets, size_t len)
 {
 	size_t from = end->pos % end->len;
@@ -111,7 +111,7 @@ static struct sockaddr_in address(bool sender, int port)
 	};
 }
 
-/* To the port that the receiver reports. */
+/* Connect to the port that the receiver reports. */
 int dial(const struct end *end, int fd)
 {
 	struct sockaddr_in to = address(false, hear(end));
@@ -164,7 +164,7 @@ static void begin(struct end *end, const struct plan *plan, bool sender,
 	end->buf = malloc(plan->read + 4096);
 	if (!end->data || !end->buf)
 		fail("memory");
-	/* Write to the pages: unwritten ones are all the zero page. */
+	/* Write to the pages: all unwritten pages are the zero page. */
 	memset(end->buf, 1, plan->read);
 	for (i = 0; i < end->len; i++)
 		end->data[i] = i * 2654435761U >> 24;
@@ -210,7 +210,6 @@ static uint64_t send_octets(struct end *end, uint64_t octets)
 	return calls;
 }
 
-/* Until @octets more have arrived. */
 static void recv_octets(struct end *end, uint64_t octets)
 {
 	uint64_t until = end->pos + octets;
@@ -223,7 +222,7 @@ static void recv_octets(struct end *end, uint64_t octets)
 	}
 }
 
-/* Rounded to whole calls. */
+/* Round up to whole calls. */
 static uint64_t rounded(const struct end *end, uint64_t octets)
 {
 	return (octets + end->len - 1) / end->len * end->len;
@@ -281,7 +280,7 @@ static void bulk_recv(struct end *end, struct result *to)
 #define BURSTS		8
 #define WARM_BURSTS	6
 
-/* Not counted. Do not disturb TCP, which may wait for a delayed ACK. */
+/* Not counted. Sleep: TCP may wait for a delayed ACK, and must not be disturbed. */
 static bool wait_sent(const struct end *end)
 {
 	const struct timespec moment = { .tv_nsec = 100000 };
@@ -349,7 +348,7 @@ static void stalled_send(struct end *end, struct result *to)
 	hear(end);
 	start = now();
 	for (i = 0; i < calls; i++) {
-		/* The last tenth is measured; if they are few, the last half. */
+		/* Measure the last tenth of the calls; if there are few calls, the last half. */
 		if (i == calls - tenth)
 			start = now();
 		end->plan->way->send(end);

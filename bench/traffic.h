@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the parts of the measuring program: the measurement, the two ends
- * of a connection, and the ways to send octets between them.
+ * Shared by the parts of the measuring program: the measurement, the two ends of a connection,
+ * and the ways to send octets between them.
  */
 #ifndef _BENCH_TRAFFIC_H
 #define _BENCH_TRAFFIC_H
@@ -25,127 +25,73 @@ enum form {
 	FORM_BATCH,	/* MPA_RECV_BATCH */
 };
 
-/**
- * struct plan - a measurement
- * @way:	the way octets are sent
- * @mode:	see usage
- * @send:	how the sender sends
- * @recv:	how the receiver receives
- * @size:	octets of a sending call, or of one record of it
- * @batch:	records of a sending call, with FORM_MMSG
- * @least:	not 0: their lengths are from this to @size
- * @packing:	MPA_PACKING
- * @read:	octets of the receiver's buffer
- * @segment:	MPA_SEGMENT
- * @markers:	0: none, 1: towards the receiver, 2: both ways
- * @no_crc:	MPA without CRCs
- * @place:	MPA_PLACE
- * @unordered:	SCTP: messages need no order
- * @relay:	through a proxy that resegments the stream
- * @rate:	records a second
- * @octets:	to measure over, at least
- * @warm:	before these, so that windows and buffers have grown
- * @count:	round trips or connections to measure over
- * @repeat:	measurements
- */
+/* A measurement */
 struct plan {
 	const struct way *way;
-	const char *mode;
+	const char *mode;	/* see usage */
 	enum form send;
 	enum form recv;
-	size_t size;
-	size_t batch;
-	size_t least;
-	bool packing;
-	size_t read;
-	int segment;
-	int markers;
-	bool no_crc;
-	bool place;
-	bool unordered;
-	bool relay;
-	uint64_t rate;
-	uint64_t octets;
-	uint64_t warm;
-	uint64_t count;
-	int repeat;
+	size_t size;		/* octets of a sending call, or of each record in it */
+	size_t batch;		/* records of a sending call, with FORM_MMSG */
+	size_t least;		/* if not 0, records have from @least to @size octets */
+	bool packing;		/* MPA_PACKING */
+	size_t read;		/* octets of the receiver's buffer */
+	int segment;		/* MPA_SEGMENT */
+	int markers;		/* 0: none, 1: towards the receiver, 2: both ways */
+	bool no_crc;		/* MPA without CRCs */
+	bool place;		/* MPA_PLACE */
+	bool unordered;		/* SCTP: messages need no order */
+	bool relay;		/* through a proxy that resegments the stream */
+	uint64_t rate;		/* records a second */
+	uint64_t octets;	/* to measure over, at least */
+	uint64_t warm;		/* octets before these, to let windows and buffers grow */
+	uint64_t count;		/* round trips or connections to measure over */
+	int repeat;		/* measurements */
 };
 
-/**
- * struct end - an end of a connection
- * @plan:	the measurement
- * @sender:	this one sends in bulk, or sends requests
- * @fd:		its socket
- * @file:	file for sendfile()
- * @data:	octets of a sending call
- * @len:	their number
- * @buf:	receive buffer
- * @pos:	octets received
- * @records:	records received; 0 for plain octets
- * @checking:	compare received octets
- * @form:	how it receives, if not as requested
- * @priv:	private data of the way
- */
+/* An end of a connection */
 struct end {
 	const struct plan *plan;
-	bool sender;
+	bool sender;		/* sends in bulk, or sends requests */
 	int fd;
-	int file;
-	uint8_t *data;
-	size_t len;
-	uint8_t *buf;
-	uint64_t pos;
-	uint64_t records;
-	bool checking;
-	const char *form;
-	void *priv;
+	int file;		/* for sendfile() */
+	uint8_t *data;		/* octets of a sending call */
+	size_t len;		/* their number */
+	uint8_t *buf;		/* receive buffer */
+	uint64_t pos;		/* octets received */
+	uint64_t records;	/* records received; 0 for plain octets */
+	bool checking;		/* compare received octets */
+	const char *form;	/* how the end receives, if not as requested */
+	void *priv;		/* private data of the way */
 };
 
-/**
- * struct result - the result of one measurement
- * @ns:		duration
- * @tx_ns:	the sender's part, or its processor time
- * @rx_ns:	the receiver's
- * @octets:	octets sent
- * @tx_calls:	sending calls
- * @records:	received, or receiving calls
- * @waited:	times that the sender had to wait until all was sent
- * @form:	how they were received, if not as requested
- */
+/* The result of one measurement */
 struct result {
-	uint64_t ns;
-	uint64_t tx_ns;
-	uint64_t rx_ns;
-	uint64_t octets;
-	uint64_t tx_calls;
-	uint64_t records;
-	uint64_t waited;
-	char form[16];
+	uint64_t ns;		/* duration */
+	uint64_t tx_ns;		/* the sender's part, or its processor time */
+	uint64_t rx_ns;		/* the receiver's */
+	uint64_t octets;	/* octets sent */
+	uint64_t tx_calls;	/* sending calls */
+	uint64_t records;	/* records received, or receiving calls */
+	uint64_t waited;	/* times that the sender had to wait until all was sent */
+	char form[16];		/* how octets were received, if not as requested */
 };
 
-/**
- * struct way - a way to send octets from one end to the other
- * @name:	its name
- * @protocol:	of the socket, 0 for TCP
- * @open:	instead of connecting a socket
- * @start:	set up a connection for this way
- * @send:	send the octets of one call; never less
- * @recv:	receive at least one octet; returns their number, 0 at the end
- */
+/* A way to send octets from one end to the other */
 struct way {
 	const char *name;
-	int protocol;
-	void (*open)(struct end *end);
-	void (*start)(struct end *end);
-	void (*send)(struct end *end);
-	size_t (*recv)(struct end *end);
+	int protocol;		/* of the socket, 0 for TCP */
+	void (*open)(struct end *end);	/* instead of connecting a socket */
+	void (*start)(struct end *end);	/* set up a connection for this way */
+	void (*send)(struct end *end);	/* send all octets of one call */
+	size_t (*recv)(struct end *end);	/* return the octets received; 0: the end */
 };
 
 extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
 extern const struct way way_ddp_send, way_ddp_write;
 extern const struct way way_rdma_send, way_rdma_write, way_rdma_read;
 
-/* Octets of record @i of a sending call: varying, but always the same. */
+/* Return the octets of record @i of a sending call: varying, but always the same. */
 static inline size_t record_len(const struct plan *plan, size_t i)
 {
 	uint32_t any = (i + 1) * 2654435761U;
@@ -163,7 +109,7 @@ void enter(bool sender);
 int dial(const struct end *end, int fd);
 void set_int(int fd, int level, int option, int value);
 
-/* marks.c: the beginning and end of profiles */
+/* marks.c: where profiles begin and end */
 void mark_none(void);
 void mark_both(void);
 void mark_send(void);

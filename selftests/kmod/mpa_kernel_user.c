@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Actions of a user inside the kernel on sockets of the process that loads this
- * module. They are done while it is loaded, and it does not stay: loading fails
- * with ECANCELED when all went well.
+ * Actions of a kernel user on sockets of the process that loads this module. They are done
+ * during loading, and the module does not stay: loading fails with ECANCELED if all went well.
  *
- *   how=accept fd=N		kernel_accept() on a listening socket, and close
- *				its result
+ *   how=accept fd=N		kernel_accept() on a listening socket, and close the result
  *   how=callbacks fd=N		check that a socket has TCP's callbacks
- *   how=save fd=N other=M	give a socket TCP's callbacks, and keep its
- *				previous ones in another, unused one
- *   how=take fd=N		give it callbacks that no other code uses
+ *   how=save fd=N other=M	give a socket TCP's callbacks, and keep its previous callbacks
+ *				in another, unused socket
+ *   how=take fd=N		give a socket a callback that no other code uses
  *   how=restore fd=N other=M	restore what how=save has kept
- *   how=hold fd=N count=C ms=M	hold the locks of C sockets for M ms, as a
- *				system call does whose page fault waits
- *   how=own fd=N		check that it has pages to send, and that TCP
- *				knows of each that only it writes to it
+ *   how=hold fd=N count=C ms=M	hold the locks of C sockets for M ms, as a system call does
+ *				that waits in a page fault
+ *   how=own fd=N		check that a socket has page fragments to send, and that TCP
+ *				does not take any of them for shared
  */
 
 #include <linux/delay.h>
@@ -52,7 +50,7 @@ static int __init accept_one(struct socket *listener)
 	return err;
 }
 
-/* Compare them with those of a new socket. */
+/* Compare the callbacks with those of a new socket. */
 static int __init see_callbacks(const struct sock *sk)
 {
 	struct socket *fresh;
@@ -80,7 +78,7 @@ static void __init copy_callbacks(struct sock *to, const struct sock *from)
 	release_sock(to);
 }
 
-/* The first socket's move to the second, and a new one's to the first. */
+/* Move the callbacks of @from to @to, and give @from those of a new socket. */
 static int __init move_callbacks(struct sock *from, struct sock *to)
 {
 	struct socket *fresh;
@@ -110,7 +108,7 @@ static int __init save_callbacks(struct sock *sk, bool restore)
 	return err;
 }
 
-/* A function in the kernel itself, as this module does not stay. */
+/* Use a function of the kernel itself, as this module does not stay. */
 static int __init take_callbacks(struct sock *sk)
 {
 	lock_sock(sk);
@@ -121,7 +119,7 @@ static int __init take_callbacks(struct sock *sk)
 	return 0;
 }
 
-/* Without lockdep, which supports no task that holds hundreds of locks. */
+/* Bypass lockdep, which does not support a task that holds hundreds of locks. */
 static void __init hold_begin(struct sock *sk)
 {
 	lock_sock(sk);
@@ -137,7 +135,7 @@ static void __init hold_end(struct sock *sk)
 	sk->sk_lock.owned = 0;
 	spin_unlock_bh(&sk->sk_lock.slock);
 	wake_up(&sk->sk_lock.wq);
-	/* The rest of release_sock(). */
+	/* The rest of release_sock() */
 	lock_sock(sk);
 	release_sock(sk);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Takes processors away: each for @ms milliseconds at a time, on average every
- * @every milliseconds, at random. Interrupts are off meanwhile, so that nothing
- * runs there, neither softirqs nor timers. A host does the same to a virtual
- * processor when it is busy.
+ * Takes each processor away for @ms milliseconds at random times, on average every @every
+ * milliseconds. Interrupts are off meanwhile, so that neither softirqs nor timers run on the
+ * processor. A busy host does the same to a virtual processor.
  */
 
 #include <linux/cpumask.h>

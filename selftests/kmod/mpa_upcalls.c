@@ -20,44 +20,27 @@
 
 #include "mpa_upcalls.h"
 
-/* Octets of unread events, after which ULPDUs are deferred. */
+/* If more octets of events are unread, ULPDUs are deferred. */
 #define ROOM		SZ_1M
 #define SPARE		65536		/* for events that cannot be deferred */
 
-/**
- * struct consumer - an open file
- * @call:	one call at a time
- * @sock:	the socket, or NULL
- * @file:	its file, if it is a program's
- * @listener:	the kernel's own listening socket, or NULL
- * @watched:	file of a listening socket whose sk_data_ready is this module's
- * @data_ready:	its previous value
- * @how:	what upcalls do
- * @ulpdus:	number received, including deferred ones
- * @put_off:	the last one was deferred
- * @full:	one did not fit the ring
- * @lock:	protects the fields below
- * @wait:	for events
- * @ring:	ROOM octets of events
- * @head:	where they begin in @ring
- * @used:	their length
- */
+/* An open file */
 struct consumer {
-	struct mutex call;		/* one at a time */
-	struct socket *sock;
-	struct file *file;
-	struct socket *listener;
-	struct file *watched;
-	void (*data_ready)(struct sock *sk);
-	struct upcall_how how;
-	u32 ulpdus;
-	bool put_off;
-	bool full;
-	spinlock_t lock;		/* of the ring; taken in upcalls */
+	struct mutex call;		/* one call at a time */
+	struct socket *sock;		/* or NULL */
+	struct file *file;		/* of @sock, if it is a program's */
+	struct socket *listener;	/* the kernel's own listening socket, or NULL */
+	struct file *watched;		/* listening socket whose sk_data_ready is this module's */
+	void (*data_ready)(struct sock *sk);	/* its previous sk_data_ready */
+	struct upcall_how how;		/* what upcalls do */
+	u32 ulpdus;			/* number received, including deferred ones */
+	bool put_off;			/* the last ULPDU was deferred for @how */
+	bool full;			/* an event did not fit @ring */
+	spinlock_t lock;		/* for the members below; taken in upcalls */
 	wait_queue_head_t wait;
-	u8 *ring;
-	u32 head;
-	u32 used;
+	u8 *ring;			/* ROOM octets of events */
+	u32 head;			/* where the events begin in @ring */
+	u32 used;			/* their length */
 };
 
 /* ---- events ---- */
@@ -78,7 +61,7 @@ static int put(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Return: false if it does not fit. */
+/* Return: false if the event does not fit. */
 static bool tell(struct consumer *user, const struct upcall_event *event,
 		 const struct mpa_ulpdu *ulpdu)
 {
@@ -136,7 +119,7 @@ static ssize_t upcalls_read(struct file *file, char __user *to, size_t len,
 	full = user->full;
 	user->full = false;
 	spin_unlock_bh(&user->lock);
-	/* Not while another thread releases the socket. */
+	/* Another thread must not release the socket meanwhile. */
 	mutex_lock(&user->call);
 	if (full && user->sock)
 		mpa_sock_resume(user->sock);
@@ -391,7 +374,10 @@ static int listens(struct consumer *user)
 		return err;
 	}
 	sk = user->listener->sk;
-	/* The socket itself has no reference, and a program may be killed. */
+	/*
+	 * A kernel socket has no reference to the namespace, which the program may leave or outlive
+	 * it.
+	 */
 	get_net(sock_net(sk));
 	err = begin_listening(user);
 	if (err) {
@@ -620,7 +606,7 @@ static int do_cut(struct consumer *user, void __user *arg)
 	return copy_to_user(arg, &send, sizeof(send)) ? -EFAULT : 0;
 }
 
-/* Another user gives TCP an octet. */
+/* Send an octet as another user would, bypassing mpa. */
 static int do_stranger(struct consumer *user)
 {
 	struct kvec octet = { .iov_base = "x", .iov_len = 1 };
@@ -686,7 +672,7 @@ static int with_socket(struct consumer *user, unsigned int cmd, void __user *arg
 			let_go(user);
 		return err;
 	case UPCALLS_RELEASE:
-		/* A program has the socket, too. */
+		/* The program's file keeps the socket, so detach first. */
 		if (user->file)
 			mpa_sock_detach(user->sock);
 		let_go(user);

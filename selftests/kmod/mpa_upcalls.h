@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * /dev/mpa_upcalls: a user inside the kernel that follows a program's commands,
- * and reports its upcalls to it. An open file is one user, of one socket.
+ * /dev/mpa_upcalls: a kernel user that follows a program's commands, and reports its upcalls to
+ * the program. An open file is one user, of one socket.
  */
 #ifndef _MPA_UPCALLS_H
 #define _MPA_UPCALLS_H
@@ -24,31 +24,31 @@ enum upcall {
 	UPCALL_STATE,
 	UPCALL_FAILED,
 	UPCALL_CLOSED,
-	UPCALL_RESULT,		/* of a call from an upcall: see struct upcall_how */
-	UPCALL_CONNECTION,	/* a watched socket has one */
+	UPCALL_RESULT,		/* of a call in an upcall: struct upcall_how */
+	UPCALL_CONNECTION,	/* a watched socket has a connection to accept */
 };
 
-/* read(2) returns one of these, and the octets after it. */
+/* read(2) returns this struct, and @len octets after it. */
 struct upcall_event {
 	__u32 upcall;		/* enum upcall */
-	__s32 err;		/* of failed and state; result */
-	__u64 position;		/* position, edge */
+	__s32 err;		/* errno of failed and state; result of a call */
+	__u64 position;		/* position, or edge */
 	__u64 order;
 	__u32 value;		/* state, code, MULPDU */
 	__u32 len;
 };
 
-/* What the upcalls do besides reporting. */
+/* What the upcalls do in addition to reporting */
 struct upcall_how {
-	__u32 put_off;		/* -EAGAIN, once, for every ULPDU whose number it divides */
+	__u32 put_off;		/* defer every @put_off-th ULPDU once: -EAGAIN */
 	__u32 fail_at;		/* number of the ULPDU that gets -EPROTO; 0: none */
-	__u32 refuse;		/* ULPDUs out of order */
-	__u32 resume_early;	/* mpa_sock_resume() in the upcall */
-	__u32 call_back;	/* mpa_sock_send(), mpa_sock_detach() in it */
-	__u32 sleeps;		/* milliseconds; upcalls must not */
+	__u32 refuse;		/* refuse ULPDUs out of order */
+	__u32 resume_early;	/* call mpa_sock_resume() when deferring */
+	__u32 call_back;	/* call mpa_sock_send() and mpa_sock_detach() */
+	__u32 sleeps;		/* sleep for milliseconds, which is forbidden */
 };
 
-/* The beginning of headers in UPCALLS_CUT; the rest is 0x5a. */
+/* Start of the headers in UPCALLS_CUT; the rest is 0x5a. */
 struct upcall_header {
 	__u32 off;
 	__u32 len;
@@ -73,7 +73,7 @@ struct upcall_send {
 
 #define UPCALLS_ATTACH	_IOW('m', 1, int)	/* a file descriptor */
 #define UPCALLS_CONNECT	_IOW('m', 2, __u16)	/* a port on loopback */
-/* A listening socket; -1: its own; -2: its own, without waiting. */
+/* Accept from a listening socket; -1: from the user's own; -2: the same, without waiting */
 #define UPCALLS_ACCEPT	_IOW('m', 3, int)
 #define UPCALLS_DETACH	_IO('m', 4)
 #define UPCALLS_START	_IOW('m', 5, struct mpa_start)
@@ -86,14 +86,12 @@ struct upcall_send {
 #define UPCALLS_SEND	_IOWR('m', 12, struct upcall_send)
 #define UPCALLS_RESUME	_IO('m', 13)
 #define UPCALLS_HOW	_IOW('m', 14, struct upcall_how)
-#define UPCALLS_RELEASE	_IO('m', 15)		/* the socket, attached */
-#define UPCALLS_SHUT	_IO('m', 16)		/* the socket, for sending */
+#define UPCALLS_RELEASE	_IO('m', 15)		/* release the socket while attached */
+#define UPCALLS_SHUT	_IO('m', 16)		/* shut the socket down for sending */
 #define UPCALLS_WATCH	_IOW('m', 17, int)	/* a listening socket */
-/*
- * mpa_sock_send_cut(): header_len is that of the headers, len is set to the octets sent
- */
+/* mpa_sock_send_cut(): header_len is the length of each header, len is set to the octets sent. */
 #define UPCALLS_CUT	_IOWR('m', 18, struct upcall_send)
-#define UPCALLS_STRANGER _IO('m', 19)		/* an octet that bypasses mpa */
-#define UPCALLS_LISTEN	_IOR('m', 20, __u16)	/* its own listening socket's port */
+#define UPCALLS_STRANGER _IO('m', 19)		/* send an octet that bypasses mpa */
+#define UPCALLS_LISTEN	_IOR('m', 20, __u16)	/* listen, and return the port */
 
 #endif /* _MPA_UPCALLS_H */
