@@ -34,9 +34,8 @@ static int mpa_netlink_put_conn(struct sk_buff *skb, u32 portid, u32 seq,
 }
 
 /*
- * Take a reference to the socket of @ctx. Fails if the socket was freed. A freed socket's
- * memory may have been reused: also fail if the socket no longer belongs to @ctx. Context:
- * under RCU.
+ * Take a reference to the socket of @ctx, under RCU. Return false if the socket was freed, even
+ * if its memory was reused for another socket.
  */
 static bool mpa_netlink_hold(const struct mpa_ctx *ctx)
 {
@@ -127,7 +126,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 
 /* ---- the administrator's policy ---- */
 
-/* All values of a request are set, or read, together. */
+/* Serializes requests, so that a request reads or sets all values together. */
 static DEFINE_MUTEX(mpa_netlink_policy_lock);
 
 static int mpa_netlink_policy_get(struct sk_buff *skb, struct genl_info *info)
@@ -180,7 +179,7 @@ static int mpa_netlink_tap_set(struct sk_buff *skb, struct genl_info *info)
 
 	if (GENL_REQ_ATTR_CHECK(info, MPA_A_TAP_OCTETS))
 		return -EINVAL;
-	/* May sleep, so not under RCU. */
+	/* static_branch_enable() may sleep, so it is not called under RCU. */
 	static_branch_enable(&mpa_tap_used);
 	rcu_read_lock();
 	ctx = mpa_netlink_find(info, MPA_A_TAP_COOKIE);

@@ -13,10 +13,10 @@
  * unsafe, too: netlink may give the port to another socket before its notifier reports that the
  * reader is closed.
  *
- * A tap is in a list of its namespace until its connection or its reader is closed. Both remove
- * the tap under the list's lock. The tap is freed after a grace period. The reader is freed
- * after netlink's notifier and a grace period. So a tap found under RCU is valid, and so is its
- * reader.
+ * A tap is in a list of its namespace until its connection or its reader is closed. Closing
+ * either removes the tap, under the list's lock. The tap is freed after a grace period. The
+ * reader is freed after netlink's notifier and a grace period. So a tap found under RCU is
+ * valid, and so is its reader.
  *
  * The number of taps is limited: the list is searched for each record, and for each netlink
  * socket that is closed in the namespace. Taps for events have a lower limit, as the connection
@@ -46,10 +46,11 @@ struct mpa_tap {
 	struct list_head	list;	/* in mpa_conns.taps */
 	struct mpa_ctx		*ctx;	/* NULL: events of the namespace */
 	struct sock		*reader;
-	u32			portid;	/* another socket may get it while @reader is being closed */
-	u32			octets;	/* maximum copied from a record; written without socket lock */
-	u32			seq;	/* records so far; protected by the connection's socket lock */
-	bool			lost;	/* last message lost; as @seq, or by the event queue's lock */
+	u32			portid;	/* may be reused while @reader is being closed */
+	u32			octets;	/* maximum per record; written without the socket lock */
+	u32			seq;	/* records so far; protected by @ctx's socket lock */
+	/* The last message was lost. Protected as @seq; for events by the event queue's lock */
+	bool			lost;
 	struct rcu_head		rcu;
 };
 
@@ -86,8 +87,7 @@ static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
 }
 
 /*
- * Send records or events to @reader from now on. @ctx is NULL for events. Calling it
- * again for the same reader changes @octets.
+ * Send records or events to @reader from now on. @ctx is NULL for events. Another call for the same reader changes @octets.
  *
  * Context: any. With @ctx: under the RCU read lock under which @ctx was found, and
  * mpa_tap_used is enabled. Return: 0; -EBUSY: another socket has a tap on the
@@ -157,8 +157,8 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 }
 
 /*
- * netlink's notifier: end the taps of a closed socket, which has SOCK_DEAD. Another socket may
- * already have its port. Context: process.
+ * End the taps of a closed socket (netlink's notifier). Another socket may already have its
+ * port, so check SOCK_DEAD. Context: process.
  */
 static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 			    void *arg)

@@ -71,7 +71,7 @@ struct siw_cep {
 	struct socket *sock;
 	struct siw_qp *qp;		/* with a reference; upcalls read it */
 	struct siw_cep *listener;	/* of a responder, with a reference */
-	u16 ird;			/* the peer's while SIWM_REQUESTED */
+	u16 ird;			/* while SIWM_REQUESTED limited by the peer's request */
 	u16 ord;
 	bool enhanced;			/* the request has IRD and ORD */
 

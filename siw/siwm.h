@@ -7,8 +7,8 @@
  * siwm_tx.c	from a work request to DDP segments; Terminate
  * siwm_rx.c	from a ULPDU to memory
  *
- * The rest are siw's own files, of the kernel that siwm is built for, changed by
- * siwm.cocci during the build: verbs, memory, queues, the checks of DDP and RDMAP.
+ * The other files are siw's own, of the kernel that siwm is built for: verbs, memory, queues, the
+ * checks of DDP and RDMAP. siwm.cocci changes them during the build.
  */
 #ifndef _SIWM_H
 #define _SIWM_H

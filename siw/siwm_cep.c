@@ -4,7 +4,7 @@
  *
  * References
  * ----------
- * An endpoint, struct siw_cep, has one socket. References to it are held by:
+ * An endpoint, struct siw_cep, has one socket. References to the endpoint are held by:
  *
  *	the open endpoint	from siwm_cep_new() to siwm_cep_end(); only siwm_cep_end()
  *				releases the socket
@@ -111,9 +111,9 @@ static void siwm_cep_free(struct kref *ref)
 	spin_lock_bh(&sdev->lock);
 	list_del(&cep->devq);
 	/*
-	 * Wake up with the lock held: siwm_none_left() takes it, so the device is freed only after
-	 * this unlock. An unlock does not touch a spinlock that its next owner has, also with
-	 * PREEMPT_RT, so the next owner may free it.
+	 * Wake up with the lock held. siwm_none_left() takes the lock, so the device is freed only
+	 * after this unlock. The next owner of a spinlock may free it, also with PREEMPT_RT: once
+	 * the next owner has the lock, this unlock does not touch it.
 	 */
 	wake_up_all(&siwm_gone);
 	spin_unlock_bh(&sdev->lock);
@@ -235,7 +235,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 	if (type == IW_CM_EVENT_CONNECT_REQUEST) {
 		event.provider_data = (void *)(unsigned long)cep->request;
-		/* The peer's IRD and ORD: its IRD limits our ORD. */
+		/* Report the peer's IRD and ORD: its IRD limits our ORD. */
 		event.ird = cep->ord;
 		event.ord = cep->ird;
 	} else {
@@ -254,7 +254,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 /* ---- the end ---- */
 
-/* Report only the event that iw_cm expects in its state: it has a BUG() for any other event. */
+/* Report only what iw_cm expects in its state: iw_cm has a BUG() for any other event. */
 static void siwm_tell_end(struct siw_cep *cep, enum siwm_state was, int status)
 {
 	switch (was) {
@@ -540,9 +540,9 @@ static void siwm_cep_work(struct work_struct *work)
 }
 
 /*
- * Does nothing, when a device is about to be removed from a program: the program has mapped
- * only pages of queues, which its mappings keep. The callback must exist, so that the link can
- * be deleted while the program has it open.
+ * Does nothing when a device is removed from a program: the program has mapped only pages of
+ * queues, which its mappings keep. The callback must exist, so that the link can be deleted
+ * while the program has it open.
  */
 void siwm_disassociate_ucontext(struct ib_ucontext *ctx)
 {

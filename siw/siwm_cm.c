@@ -304,7 +304,7 @@ static void siwm_peer_depths(struct siw_cep *cep, const struct mpa_peer *peer)
 	cep->ird = min_t(u32, peer->ord, cep->sdev->attrs.max_ird);
 }
 
-/* The request has arrived: iw_cm has to decide, if there is still a listener. */
+/* Report the request to iw_cm, which has to decide, if there is still a listener. */
 void siwm_requested(struct siw_cep *cep)
 {
 	struct siw_cep *listener = cep->listener;
@@ -326,7 +326,7 @@ void siwm_requested(struct siw_cep *cep)
 		goto end;
 	siwm_peer_depths(cep, peer);
 	cep->state = SIWM_REQUESTED;
-	/* iw_cm drops the event if the listener is destroyed before it handles the event. */
+	/* iw_cm drops the event if the listener is destroyed before iw_cm handles the event. */
 	siwm_cep_watch(cep, SIWM_UNDECIDED);
 	mutex_lock_nested(&listener->lock, SINGLE_DEPTH_NESTING);
 	rv = !listener->cm_id ? -ECONNREFUSED :

@@ -99,8 +99,8 @@ static int siwm_rx_bad_version(struct siw_qp *qp, const struct iwarp_ctrl *ctrl)
 }
 
 /*
- * siw checks only Sends (siw_send_check_ntoh()): a Read Request must be one segment with the
- * right queue number (RFC 5040 section 4.4).
+ * A Read Request must be one segment with the right queue number (RFC 5040 section 4.4). siw
+ * checks this only for Sends, in siw_send_check_ntoh().
  */
 static int siwm_rx_check_read(struct siw_qp *qp)
 {

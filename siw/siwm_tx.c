@@ -25,8 +25,8 @@
 #define SIWM_BURST		64
 
 /*
- * A ULPDU of this length fits a segment on any path (RFC 5044 section 4.5): mpa_sock_send() is
- * sufficient, and need not cut it.
+ * A ULPDU of this length fits a segment on any path (RFC 5044 section 4.5), so mpa_sock_send()
+ * is sufficient.
  */
 #define SIWM_SHORT		128
 

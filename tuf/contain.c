@@ -4,9 +4,9 @@
  * Length, the key and Length octets is an FPDU, even if octets before the segment are missing.
  * Only the start of a segment is tested. The socket lock is held in all functions.
  *
- * TCP and GRO merge segments. Of contiguous octets only this remains known: where they begin,
- * the number of segments in which the first of them arrived, and the length of these segments
- * if GRO has merged them. If TCP has merged them, the length is known only if
+ * TCP and GRO merge segments. Afterwards only the following is known of contiguous octets:
+ * where they begin, the number of segments in which the first of them arrived, and the length
+ * of these segments if GRO has merged them. If TCP has merged them, the length is known only if
  * mpa_contain_note() was called before.
  *
  * If almost no segment passes, a middlebox changes the segmentation of the stream. Then no
@@ -19,9 +19,8 @@
 #define MPA_CONTAIN_SEGMENTS	128
 
 /*
- * Give up the test if fewer than one in MPA_CONTAIN_RARE segments pass, of at least
- * MPA_CONTAIN_TESTS, for longer than MPA_CONTAIN_RTTS round-trip times, and longer than a
- * second.
+ * Give up the test after MPA_CONTAIN_TESTS segments, MPA_CONTAIN_RTTS round-trip times and a
+ * second, if fewer than one in MPA_CONTAIN_RARE of the segments has passed.
  */
 #define MPA_CONTAIN_TESTS	64
 #define MPA_CONTAIN_RARE	16
@@ -48,7 +47,10 @@ bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 	return changed;
 }
 
-/* Framing of received data begins or ends. @key: the peer's, or NULL. Context: process. */
+/*
+ * Reset the test when framing of received data begins or ends. @key: the peer's, or NULL.
+ * Context: process.
+ */
 void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 {
 	tuf->contain.seen_segments.nr = 0;
@@ -98,7 +100,7 @@ static bool mpa_contain_lengths_known(const struct mpa_segments *segments)
 
 /*
  * Record the segments of octets that have arrived out of order, before TCP merges later
- * segments with them. Context: any, in TCP's receive path, so change nothing of TCP's.
+ * segments with them. Context: any, in TCP's receive path: must not change TCP's state.
  */
 void mpa_contain_note(struct mpa_ctx *ctx)
 {
@@ -162,9 +164,10 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 		segments = contain->seen_segments;
 	}
 	/*
-	 * A failure is remembered by its stream position and, in the upper half, the length
-	 * of a single segment. So a longer segment that has replaced a single one is tested
-	 * again, but not a single one that another was merged with.
+	 * A failure is remembered by its stream position and, in the upper half, the length of a
+	 * single segment. So a longer segment that has replaced a single one is tested again. A
+	 * single segment that TCP has merged with another is not: its @seen_segments has not
+	 * changed.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)

@@ -82,7 +82,7 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 	return MPA_HEAD_GOOD;
 }
 
-/* The user has received the record: count a wrong key. */
+/* Count a wrong key when the user has received the record. Context: process. */
 void mpa_alt_received(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
 	mpa_tuf(ctx)->wrong_key += fpdu->wrong_key;

@@ -14,8 +14,8 @@
 #include "tuf.h"
 
 /*
- * Search octets for the key, also across the boundary to the octets before them, whose end is
- * in @guard->tail.
+ * Search octets for the key, also across the boundary to the previous octets. @guard->tail has
+ * the last of the previous octets.
  */
 static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *key,
 			     const u8 *data, u32 len)

@@ -118,9 +118,8 @@ void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 }
 
 /*
- * Return the pointer in the marker at @off: the octets from the end of the marker to the next
- * header. If the FPDU or the next FPDU begins with a marker, this is the header after that
- * marker.
+ * Return the pointer in the marker at @off: the distance from the end of the marker to the next
+ * header. If an FPDU begins with a marker, its header follows this marker.
  */
 static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 {
@@ -204,8 +203,8 @@ u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 }
 
 /*
- * Return the largest ULPDU that is accepted. With a small EMSS this is 512 octets (-00,
- * emergency mode).
+ * Return the largest ULPDU that is accepted. With a small EMSS a ULPDU of 512 octets is
+ * accepted (-00, emergency mode).
  */
 u32 mpa_tuf_limit(const struct mpa_format *format, u32 emss)
 {

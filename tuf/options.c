@@ -184,7 +184,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	if (mpa_tx_open(tx) || mpa_plain_close(ctx, MPA_TX))
 		return -EBUSY;
 	mpa_tx_end_batch(ctx, false);
-	/* Accepted octets are lost: plain octets must not follow. */
+	/* Accepted octets were lost: plain octets must not follow them. */
 	if (mpa_failed(ctx, MPA_TX) && !mpa_tcp_gone(ctx->sk)) {
 		mpa_plain_open(ctx, MPA_TX);
 		return -EPIPE;

@@ -145,7 +145,7 @@ struct ddp_end {
 	u32 items;			/* number in these lists, without @event */
 	struct rdmap_read_request requests[DDP_READS_MAX]; /* the peer's, a ring */
 	u32 asked;			/* number of @requests received so far */
-	u32 answered;			/* of @asked, those whose last segment was passed to mpa */
+	u32 answered;			/* number of @requests whose response was passed to mpa */
 	bool started;			/* Full Operation */
 	bool over;			/* receiving has ended, and only @terminate is sent */
 	int status;			/* reason of @over */

@@ -160,7 +160,7 @@ static int ddp_attach(struct ddp_end *end, int __user *arg)
 	return err;
 }
 
-/* For both roles DDP_STARTED reports the result. */
+/* DDP_STARTED reports the result, for both roles. */
 static int ddp_start(struct ddp_end *end, void __user *arg)
 {
 	struct mpa_start *start;

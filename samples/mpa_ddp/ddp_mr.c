@@ -139,7 +139,7 @@ static bool ddp_mr_valid(const struct ddp_region *region)
 
 /*
  * Register memory of the calling program, and set @region->stag. Context: process, @end->call
- * held. Return: 0, or a negative errno: DDP_REGISTER in mpa_ddp.h.
+ * held. Return: 0, or a negative errno, see DDP_REGISTER in mpa_ddp.h.
  */
 int ddp_mr_register(struct ddp_end *end, struct ddp_region *region)
 {

@@ -135,7 +135,7 @@ static void ddp_read_done(struct ddp_end *end, struct ddp_item *read)
 }
 
 /*
- * Place a segment of a response (RFC 5040 section 5.2.2). Its region, @mr, is checked; NULL if
+ * Place a segment of a response (RFC 5040 section 5.2.2). @mr is its checked region; NULL if
  * there are no octets. Finding the Read, placing and counting are done under one lock: a Read
  * that is added meanwhile could be mistaken for the one found. Context: socket lock held.
  * Return: 0, or the error.

@@ -25,7 +25,7 @@ static int ddp_read_header(struct ddp_segment *segment)
 	const struct mpa_ulpdu *ulpdu = segment->ulpdu;
 	u32 len;
 
-	/* Read once, the longer header: most of the cost is the call. */
+	/* Read the longer header in a single call: the call is most of the cost. */
 	if (ulpdu->len < sizeof(segment->control) ||
 	    mpa_ulpdu_read(ulpdu, 0, &segment->untagged,
 			   min_t(u32, ulpdu->len, sizeof(segment->untagged))))

@@ -153,8 +153,8 @@ static bool ddp_tx_begin_next(struct ddp_end *end)
 
 /*
  * Choose a message, unless one is being sent. Return: whether there is a message to send. @over
- * is set to whether only a Terminate may follow. A later change of either queues the work item
- * again.
+ * is set to whether only a Terminate may follow. A task that changes the state afterwards
+ * queues the work item again.
  */
 static bool ddp_tx_choose(struct ddp_end *end, bool *over)
 {
@@ -220,8 +220,8 @@ static u32 ddp_tx_header_len(const struct ddp_message *msg)
 }
 
 /*
- * The last segment of a response is being sent. The peer may answer it with a new request
- * before the call that sends it returns.
+ * The last segment of a response is being sent. The peer may receive it, and send a new
+ * request, before the call that sends it returns.
  */
 static void ddp_tx_answered(struct ddp_end *end)
 {
