@@ -326,7 +326,7 @@ struct mpa_peer {
  * @length:	octets of the ULPDU
  * @offset:	octets of the ULPDU before those returned
  * @flags:	MPA_RECVINFO_LAST, MPA_RECVINFO_PLACED
- * @valid:	MPA_RECVINFO_VALID_*: which fields are known, of those that may not be
+ * @valid:	MPA_RECVINFO_VALID_*; fields without such a flag are always valid
  *
  * The control message MPA_RECVINFO, if the option MPA_RECVINFO is 1. In a batch it
  * describes the first ULPDU; the others follow contiguously in the stream. The struct

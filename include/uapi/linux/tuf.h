@@ -84,7 +84,7 @@ enum tuf_mode {
  * receiving, set the same mode again.
  *
  * Errors:
- * EBUSY	another call is sending or reading on the direction; a ULPDU has been
+ * EBUSY	another call is sending or receiving in this direction; a ULPDU has been
  *		sent or read in part; records were read out of order, and some before
  *		them are missing; octets of an earlier framing that contain its key
  *		are not acknowledged; TCP_REPAIR is on; something else has hooked the
@@ -133,7 +133,7 @@ struct tuf_framing {
  * @tx_period:	TUF_MARKERS: octets from one marker to the next
  * @rx_period:	TUF_MARKERS: octets from one marker to the next
  * @tx_ulpdus:	ULPDUs accepted for sending
- * @tx_fpdus:	FPDUs that they were packed into
+ * @tx_fpdus:	FPDUs that contain these ULPDUs
  * @tx_octets:	octets of these ULPDUs
  * @tx_markers:	markers sent
  * @rx_fpdus:	FPDUs that the program has read to the end
