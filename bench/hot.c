@@ -5,7 +5,7 @@
  *
  * The addresses are those of empty functions of traffic. When the guest executes one, its account
  * begins: instructions up to the next address are added to this account. At the end FILE gets
- * lines "account address octets instructions", one for each block of translated code.
+ * lines "account address octets instructions", one for each account and block of translated code.
  *
  * Debian does not ship QEMU's header; the prototypes are those of its version 1.
  */

@@ -24,7 +24,7 @@
 
 #include "traffic.h"
 
-/* Records sent after the measured ones, so that nothing delays the last octets of those */
+/* More records than are measured, so that nothing delays the last measured octets. */
 #define MORE_RECORDS	16
 
 #define SNAP		128

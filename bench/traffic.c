@@ -280,7 +280,7 @@ static void bulk_recv(struct end *end, struct result *to)
 #define BURSTS		8
 #define WARM_BURSTS	6
 
-/* Not counted. Sleep: TCP may wait for a delayed ACK, and must not be disturbed. */
+/* Wait for ACKs of all octets, which is not counted. Sleep, so as not to disturb TCP. */
 static bool wait_sent(const struct end *end)
 {
 	const struct timespec moment = { .tv_nsec = 100000 };

@@ -20,7 +20,7 @@
 
 #include "mpa_upcalls.h"
 
-/* If more octets of events are unread, ULPDUs are deferred. */
+/* Room for unread events, in octets. ULPDUs that do not fit are deferred. */
 #define ROOM		SZ_1M
 #define SPARE		65536		/* for events that cannot be deferred */
 
@@ -375,8 +375,7 @@ static int listens(struct consumer *user)
 	}
 	sk = user->listener->sk;
 	/*
-	 * A kernel socket has no reference to the namespace, which the program may leave or outlive
-	 * it.
+	 * A kernel socket has no reference to its namespace, which must not end before the socket.
 	 */
 	get_net(sock_net(sk));
 	err = begin_listening(user);
