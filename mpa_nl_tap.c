@@ -87,12 +87,13 @@ static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
 }
 
 /*
- * Send records or events to @reader from now on. @ctx is NULL for events. Another call for the same reader changes @octets.
+ * Send records or events to @reader from now on. @ctx is NULL for events. Another call for the
+ * same reader changes @octets.
  *
- * Context: any. With @ctx: under the RCU read lock under which @ctx was found, and
- * mpa_tap_used is enabled. Return: 0; -EBUSY: another socket has a tap on the
- * connection; -ENOSPC: MPA_TAPS_MAX or MPA_TAPS_EVENTS_MAX is reached; -ENOMEM;
- * -ENOENT: the connection has just been closed.
+ * Context: any. With @ctx: under the RCU read lock under which @ctx was found, and mpa_tap_used
+ * is enabled. Return: 0; -EBUSY: another socket has a tap on the connection; -ENOSPC:
+ * MPA_TAPS_MAX or MPA_TAPS_EVENTS_MAX is reached; -ENOMEM; -ENOENT: the connection has just
+ * been closed.
  */
 int mpa_tap_set(struct net *net, struct mpa_ctx *ctx, struct sock *reader,
 		u32 portid, u32 octets)
