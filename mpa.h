@@ -12,49 +12,49 @@
  * slot		the place of the next FPDU in a segment
  * batch	FPDUs of several calls that are sent together
  * queued	FPDUs of a batch that wait for the rest of it
- * placed	records delivered out of order: octets before them are missing
+ * placed	records delivered out of order, while earlier octets are missing
  * run		contiguous FPDUs after a gap
  * stash	the first octets of an FPDU that is too long for the
  *		receive buffer
- * passthrough	a call of TCP's own operation, on a socket with MPA attached but
- *		not started, or in a direction that is not framed
+ * passthrough	a call of TCP's own operation: MPA has not been started, or the
+ *		direction is not framed
  *
  * Locks
  * -----
- * The socket lock protects struct mpa_ctx: process context takes it with
- * lock_sock(); TCP's softirq side and the backlog call sk_data_ready with it
- * held. Fields marked "poll" are written under the lock with WRITE_ONCE(), and
- * may be read without it. In layer 2, a function whose comment has no
- * "Context:" and that changes a context is called in process context with the
- * socket lock held.
+ * The socket lock protects struct mpa_ctx. Process context takes it with
+ * lock_sock(). TCP's softirq side and the backlog hold it when they call
+ * sk_data_ready. Fields marked "poll" are written under the lock with
+ * WRITE_ONCE(), and may be read without it. In layer 2, a function that changes
+ * a context is called in process context with the socket lock held, unless its
+ * comment has a "Context:".
  *
  * Pointers into a TCP queue are not valid after the lock was dropped. Waiting
- * drops it, and so does passing data to TCP, which may process the backlog.
- * Keep stream positions and lengths instead.
+ * drops it, and so may passing data to TCP, which processes the backlog. Keep
+ * stream positions and lengths instead.
  *
  * Lifetime
  * --------
- * mpa_init() allocates the context under the socket lock and publishes it in
- * icsk_ulp_data together with the replaced operations. Callbacks are replaced
- * when MPA starts. A listening socket keeps its own, as TCP calls them without
- * its lock. mpa_close() restores all of them under the lock; then, without the
- * lock, it stops the work item and calls TCP's own close. Afterwards the
- * context is freed, after a grace period. A system call holds a reference to
- * the file, and close runs when the last reference is dropped, so close never
- * races with system calls. It can run concurrently with the work item (stopped
- * with cancel_delayed_work_sync(); @closing keeps it from being queued again)
- * and with softirqs (they see either our sk_data_ready and the context, or
- * TCP's sk_data_ready and none: both change under the lock that softirqs hold).
+ * mpa_init() allocates the context under the socket lock, and publishes it in
+ * icsk_ulp_data together with our operations. Our callbacks are installed when
+ * MPA starts. A listening socket keeps TCP's callbacks, as TCP calls them
+ * without the socket lock.
  *
- * The work item takes the socket lock only if it is free, as one workqueue
- * serves all sockets, and a page fault in a user's call may hold the lock for
- * any time. If the lock is taken, mpa_op_release_cb() queues the work item
- * again on release.
+ * mpa_close() restores TCP's operations and callbacks under the lock. Then,
+ * without the lock, it cancels the work item, calls TCP's close, and frees the
+ * context after a grace period. System calls hold a reference to the file, so
+ * close never races with them. It races with
+ * - the work item, until cancel_delayed_work_sync(); @closing keeps the work
+ *   item from being queued again;
+ * - softirqs: they hold the lock, under which the callbacks and the context
+ *   change, so they see either our callbacks and the context, or neither.
  *
- * A socket is attached before it listens. Its children are plain TCP sockets
- * (mpa_clone() ensures that) until accept(2) returns one from a listener that
- * has MPA: mpa_accept() attaches it, and startup begins with the listener's
- * parameters.
+ * The work item takes the socket lock only if it is free: one workqueue serves
+ * all sockets, and a page fault in a user's call may hold the lock for any time.
+ * If the lock is taken, mpa_op_release_cb() queues the work item again.
+ *
+ * A socket is attached before it listens. mpa_clone() makes its children plain
+ * TCP sockets. When a listener that has MPA accepts a child, mpa_accept()
+ * attaches it, and startup begins with the listener's parameters.
  *
  * mpa_hook.c describes the references to the module.
  */
@@ -82,9 +82,6 @@ struct mpa_table;
 /* Jiffies between a failed allocation and the next try. */
 #define MPA_RETRY_DELAY		(HZ / 20 + 1)
 
-/*
- * How to wake a user: for data, an end or an error to read; for room to send.
- */
 struct mpa_wake {
 	void (*data_ready)(struct sock *sk);
 	void (*write_space)(struct sock *sk);
@@ -93,9 +90,8 @@ struct mpa_wake {
 /* A kernel user. Protected by the socket lock. */
 struct mpa_consumer {
 	const struct mpa_upcalls *upcalls;
-	void			*priv;		/* their first argument */
-	/* The task that runs upcalls; read without the lock. */
-	struct task_struct	*upcalled;
+	void			*priv;		/* of upcalls */
+	struct task_struct	*upcalled; /* runs upcalls; read without the lock */
 	bool			again;		/* report again after this run */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */
@@ -103,20 +99,18 @@ struct mpa_consumer {
 	bool			lost;		/* the end of sending was reported */
 	u8			state;		/* last state reported */
 	s32			budget;		/* left in this run */
-	u32			mulpdu;		/* last reported, as what follows */
+	u32			mulpdu;		/* last reported, like the next three */
 	u64			edge;
 	u64			acked;
 	u64			sent;
 	struct rcu_head		rcu;
 };
 
-/* What the work item has to do: see mpa_set_pending() */
 enum mpa_pending {
 	MPA_PENDING_RESUME = 1,	/* mpa_sock_resume() was called */
-	MPA_PENDING_EVICTION = 2 /* its place in startup is gone */
+	MPA_PENDING_EVICTION = 2 /* evicted from startup */
 };
 
-/* What can fail */
 enum mpa_part {
 	MPA_STARTUP,
 	MPA_RX,		/* receiving: at the current record */
@@ -130,58 +124,46 @@ struct mpa_failure {
 	u8	code;	/* enum mpa_error */
 };
 
-/* MPA's state of a socket */
 struct mpa_ctx {
 	struct mpa_tcp		tcp;	/* must be first: see mpa_tcp() */
 	struct sock		*sk;
-	struct mpa_table	*table;	/* operations, TCP's and ours */
+	struct mpa_table	*table;	/* TCP's operations and ours */
 	const struct mpa_wake	*wake;	/* @table's or @consumer's */
 
 	u8			state;	/* poll: see mpa_set_state() */
 	u8			role;	/* enum mpa_role */
 	u8			revision;
 	bool			closing; /* the work item is not queued again */
-	bool			want_crc; /* C was set in our startup frame */
+	bool			want_crc; /* our startup frame has C set */
 	bool			may_send; /* poll: 7.1.2 rule 4 is met */
 	/*
-	 * The work item found the lock taken: release_cb queues it again.
+	 * Set by the work item if the lock is taken: release_cb queues it again.
 	 * Written with sk_lock.slock held.
 	 */
 	bool			work_deferred;
-	/* A signal interrupted MPA_START before it had a result. */
-	bool			restarts : 1;
-	/* A waiting call has returned the errno of startup. */
-	bool			err_returned : 1;
+	bool			restarts : 1; /* a signal interrupted MPA_START */
+	bool			err_returned : 1; /* a waiting call has returned startup's errno */
 	bool			peer_valid : 1; /* @peer is valid */
-	/* Was closed by a kernel user; for later events. */
-	bool			was_kernel;
+	bool			was_kernel; /* a kernel user has closed it */
 	bool			tapped;	/* by a monitor; under mpa_conns.lock */
 	bool			listed;	/* in mpa_nl_show.c */
 	/*
-	 * For each direction: passthrough calls in progress, and our own if the
-	 * direction can be switched off; -1: none may begin, see
-	 * mpa_plain_close(). Written without the lock.
+	 * Calls in progress in each direction: passthrough calls, and with TUF all
+	 * calls. -1: no passthrough call may begin. Written without the lock.
 	 */
 	atomic_t		plain[2];
 	atomic_t		pending; /* enum mpa_pending; written without the lock */
 	struct mpa_failure	failure[MPA_PARTS]; /* see mpa_fail() */
-	u16			ird;	/* negotiated, as what follows */
+	u16			ird;	/* both are negotiated */
 	u16			ord;
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
 	struct mpa_frame	peer;	/* the peer's startup frame */
-	/* Startup's deadline in jiffies. */
-	unsigned long		deadline;
-	/*
-	 * Freed when startup is over, but a listener's are kept for its
-	 * children.
-	 */
+	unsigned long		deadline; /* of startup, in jiffies */
+	/* Freed when startup is over. A listener keeps them for its children. */
 	struct mpa_params	*params;
 	u8			*peer_private; /* enhanced data included */
 
-	/*
-	 * NULL without a kernel user. Written under the lock, also read under
-	 * RCU.
-	 */
+	/* Or NULL. Written under the lock, also read under RCU. */
 	struct mpa_consumer	*consumer;
 
 	struct mpa_tx		tx;
@@ -195,56 +177,48 @@ struct mpa_ctx {
 
 static_assert(!offsetof(struct mpa_ctx, tcp));
 
-/**
- * mpa_ctx() - the context of a socket
- * @sk:	socket
- *
+/*
+ * Return the context of a socket, or NULL if MPA is not, or no longer, attached.
  * Context: socket lock held, or inside a system call on the socket.
- * Return: NULL if MPA is not, or no longer, attached.
  */
 static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 {
-	/*
-	 * The operation that called us was read without the lock: see
-	 * mpa_hook_attach().
-	 */
+	/* Pairs with mpa_hook_attach(): the operation that called us was read without the lock. */
 	smp_rmb();
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
 
-/* Whether the socket's framing is not RFC 5044's, but TUF's. */
+/* Whether the socket uses TUF's framing, not RFC 5044's. */
 static inline bool mpa_alt(const struct mpa_ctx *ctx)
 {
 	return mpa_alt_format(&ctx->tx.format);
 }
 
-/* The longest ULPDU at any stream position. */
 static inline int mpa_ulpdu_max(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) ? MPA_ALT_ULPDU_MAX : MPA_ULPDU_MAX;
 }
 
-/* The errno that a part has failed with, or 0. Without the socket lock a hint. */
+/* Return the errno that a part has failed with, or 0. A hint without the socket lock. */
 static inline int mpa_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 {
 	return READ_ONCE(ctx->failure[part].err);
 }
 
-/* TCP was lost while receiving continued, and that was reported. */
+/* Whether TCP was lost without a FIN, and the loss was recorded. */
 static inline bool mpa_lost_receiving(const struct mpa_ctx *ctx)
 {
 	return READ_ONCE(ctx->failure[MPA_TX].code) == MPA_ERR_TCP &&
 	       !mpa_tcp_peer_ended(ctx->sk);
 }
 
-/* For poll: makes the errno and octets that led to the state visible. */
+/* Read the state for poll, before the errno and the octets that led to it. */
 static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
 {
 	/* Pairs with mpa_set_state(). */
 	return smp_load_acquire(&ctx->state);
 }
 
-/* Whether the connection is in the startup phase: there are no records yet. */
 static inline bool mpa_starting(const struct mpa_ctx *ctx)
 {
 	u8 state = READ_ONCE(ctx->state);
@@ -264,12 +238,9 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 	}
 }
 
-/**
- * mpa_framed() - whether a direction is framed, or being started
- * @ctx:	the context
- * @dir:	MPA_RX or MPA_TX; TUF frames each separately
- *
- * Context: any; without the socket lock it is a hint.
+/*
+ * Whether a direction is framed, or being started. TUF frames each separately. Context:
+ * any; a hint without the socket lock.
  */
 static inline bool mpa_framed(const struct mpa_ctx *ctx, enum mpa_part dir)
 {
@@ -283,15 +254,13 @@ static inline void mpa_plain_open(struct mpa_ctx *ctx, enum mpa_part dir)
 	atomic_cmpxchg(&ctx->plain[dir == MPA_TX], -1, 0);
 }
 
-/* Let none begin. Return: 0, or -EBUSY while such a call is in progress. */
+/* Let no passthrough call begin. Return 0, or -EBUSY while one is in progress. */
 static inline int mpa_plain_close(struct mpa_ctx *ctx, enum mpa_part dir)
 {
 	return atomic_cmpxchg(&ctx->plain[dir == MPA_TX], 0, -1) ? -EBUSY : 0;
 }
 
-/*
- * Octets received from the start of the current FPDU on, those taken included.
- */
+/* Return the number of octets received from the start of the current FPDU on, @taken included. */
 static inline u32 mpa_rx_available(const struct mpa_ctx *ctx)
 {
 	u32 skip = mpa_rx_skip(&ctx->rx, ctx->sk), inq = mpa_tcp_inq(ctx->sk);
@@ -303,39 +272,32 @@ static inline u32 mpa_rx_available(const struct mpa_ctx *ctx)
 
 /* ---- mpa_nl_show.c ---- */
 
-/**
- * mpa_ctx_rcu() - the context of a socket whose lock is not held
- * @sk:	socket on which MPA is or was attached
- *
- * Context: under RCU.
- * Return: NULL if MPA is no longer attached.
- */
+/* Return the context of a socket that MPA is or was attached to, or NULL. Context: RCU. */
 static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
 {
 	return rcu_dereference_raw(inet_csk(sk)->icsk_ulp_data);
 }
 
 /**
- * struct mpa_conns - connections of one network namespace, and who monitors them
+ * struct mpa_conns - connections of one network namespace, and their monitors
  * @net:	the namespace
  * @all:	contexts, by cookie
- * @last:	the largest cookie so far; written with the lock of @all. New cookies
- *		are larger, except for a few thousand on each processor
+ * @last:	the largest cookie so far; written with the lock of @all. New
+ *		ones are larger, unless a processor takes them from an older batch
  * @lock:	for @taps, @nr_taps, @nr_joined and mpa_ctx.tapped
  * @taps:	struct mpa_tap: of connections, and of events
- * @nr_taps:	their number
- * @nr_joined:	the number of those of events; read without @lock
- * @queue:	events for the multicast group; its lock protects all following
- *		members
- * @number:	of the last event
- * @closed:	the namespace or the module exits: no more events are queued
+ * @nr_taps:	number of @taps
+ * @nr_joined:	number of @taps of events; read without @lock
+ * @queue:	events for the multicast group; its lock protects the members below
+ * @number:	number of the last event
+ * @closed:	the namespace or the module exits: queue no more events
  * @work:	sends @queue
  */
 struct mpa_conns {
 	struct net		*net;
 	struct xarray		all;
 	unsigned long		last;
-	spinlock_t		lock; /* for the following members, up to @queue */
+	spinlock_t		lock; /* see above */
 	struct list_head	taps;
 	unsigned int		nr_taps;
 	unsigned int		nr_joined;
@@ -356,7 +318,7 @@ static inline struct mpa_conns *mpa_conns(const struct net *net)
 int mpa_conns_add(struct mpa_ctx *ctx);
 void mpa_conns_remove(struct mpa_ctx *ctx);
 
-/* The cookie, as SO_COOKIE returns and ss -e shows it. */
+/* Return the cookie that SO_COOKIE returns and ss -e shows. */
 static inline u64 mpa_show_cookie(struct sock *sk)
 {
 	u32 cookie[2];
@@ -395,7 +357,7 @@ void mpa_report_closed(const struct mpa_ctx *ctx);
 
 DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 
-/* A monitor receives each record of the connection: do not use a fast path. */
+/* Whether a monitor receives each record of the connection, which excludes fast paths. */
 static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 {
 	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tapped);
@@ -444,7 +406,6 @@ static inline void mpa_count_built(struct mpa_ctx *ctx, u32 ulpdus, u32 octets,
 		       markers);
 }
 
-/* @ulpdus: the number of ULPDUs delivered completely */
 static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 				   u32 markers)
 {
@@ -453,7 +414,6 @@ static inline void mpa_count_taken(struct mpa_rx *rx, u32 ulpdus, u32 octets,
 	rx->markers += markers;
 }
 
-/* As mpa_count_taken(), also for the namespace. */
 static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 				      u32 octets, u32 markers)
 {
@@ -462,7 +422,6 @@ static inline void mpa_count_received(struct mpa_ctx *ctx, u32 ulpdus,
 		       markers);
 }
 
-/* Whether a record can be delivered out of order. */
 static inline bool mpa_rx_placed(struct mpa_ctx *ctx)
 {
 	return unlikely(ctx->rx.place) && mpa_place_ready(ctx);
@@ -488,7 +447,7 @@ bool mpa_pack_extends(const struct mpa_ctx *ctx);
 bool mpa_pack_fits(struct mpa_ctx *ctx, u32 n);
 int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n);
 
-/* Segments to be sent, and segments received out of order */
+/* Segments that are sent, and segments received out of order */
 bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		       enum mpa_begins begins, bool fixed);
 void mpa_contain_note(struct mpa_ctx *ctx);

@@ -13,9 +13,9 @@ struct msghdr;
 struct mpa_upcalls;
 
 /*
- * Operations of attached sockets, one table for each kind of socket met (IPv4,
- * IPv6). @base, @base_ops and the callbacks are TCP's own; @proto and @ops are
- * copies of them with ours put in.
+ * Operations of attached sockets, one table for each kind of socket (IPv4, IPv6).
+ * @base, @base_ops and the callbacks are TCP's own; @proto and @ops are copies with our
+ * operations.
  */
 struct mpa_table {
 	struct list_head	list;
@@ -27,7 +27,7 @@ struct mpa_table {
 	struct proto_ops	ops;
 };
 
-/* What replaces TCP's own in a socket. @close identifies our operations. */
+/* Our operations and callbacks. @close identifies our operations. */
 struct mpa_overrides {
 	void (*close)(struct sock *sk, long timeout);
 	void (*fill)(struct proto *proto, struct proto_ops *ops);
@@ -36,13 +36,12 @@ struct mpa_overrides {
 	void (*state_change)(struct sock *sk);
 };
 
-/* The operations of a socket that has ours: mpa_hook_ours() */
+/* Return the table of a socket that has our operations: mpa_hook_ours(). */
 static inline struct mpa_table *mpa_table(const struct sock *sk)
 {
 	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
 }
 
-/* See mpa_accept(). */
 typedef int (*mpa_accept_t)(struct mpa_ctx *listener, struct sock *sk,
 			    const struct proto_ops *ops);
 
@@ -59,13 +58,10 @@ bool mpa_hook_ours(const struct sock *sk);
 const struct proto_ops *mpa_base_ops(const struct socket *sock);
 bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir);
 
-/**
- * mpa_call_begin() - begin a call that sends or receives
- * @ctx:	the context
- * @dir:	MPA_RX or MPA_TX, which stays framed, or not, until mpa_call_end()
- *
- * Context: process, socket lock not held.
- * Return: whether it is framed; if not, use TCP's own operation.
+/*
+ * Begin a call that sends or receives. The direction stays framed, or not, until
+ * mpa_call_end(). Context: process, socket lock not held. Return: whether the direction
+ * is framed; if not, use TCP's own operation.
  */
 static inline bool mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 {
@@ -81,7 +77,7 @@ static inline void mpa_call_end(struct mpa_ctx *ctx, enum mpa_part dir, bool fra
 	atomic_dec(&ctx->plain[dir == MPA_TX]);
 }
 
-/* Both ends have ended the stream, and each has received all octets. */
+/* Whether both ends have ended the stream, and each has received all octets. */
 static inline bool mpa_ended_cleanly(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_peer_ended(ctx->sk) && !mpa_tcp_unacked(ctx->sk) &&
@@ -113,15 +109,9 @@ void mpa_upcall(struct mpa_ctx *ctx);
 void mpa_upcall_leave(struct mpa_ctx *ctx);
 extern const struct mpa_wake mpa_upcall_wake;
 
-/**
- * mpa_put_value() - copy as much of an option's value as fits
- * @from:	the value
- * @size:	octets of it
- * @val:	where it goes
- * @len:	room there; set to what was written
- *
- * Context: process.
- * Return: 0, -EFAULT or -EINVAL.
+/*
+ * Copy as much of an option's value as fits to @val, and set @len to the number of
+ * octets copied.
  */
 static inline int mpa_put_value(const void *from, size_t size, char __user *val,
 				int __user *len)
