@@ -2,14 +2,13 @@
 /*
  * Receiving in order: RFC 5044 sections 5.2 and 6.
  *
- * FPDUs stay in TCP's receive queue until they are read. When octets arrive,
- * only the length of the current FPDU is read, to know whether it is complete;
- * the reader (mpa_rx_recvmsg.c) verifies it and then copies its ULPDU.
+ * FPDUs stay in TCP's receive queue until they are read. When octets arrive, only the
+ * length of the current FPDU is read, to know whether the FPDU is complete. The reader
+ * (mpa_rx_recvmsg.c) verifies the FPDU, and then copies its ULPDU.
  *
- * Over loopback octets may change between these two passes: they may be in the
- * sender's pages (sendfile(2), vmsplice(2)) and be written to. This is
- * harmless: the length is read once and bounds both passes, and the sender
- * could have sent the new octets in a valid FPDU.
+ * Over loopback octets may change between these two passes: the sender may write to its
+ * pages after sendfile(2) or vmsplice(2). This is harmless: the length is read once and
+ * bounds both passes, and the sender could have sent the new octets in a valid FPDU.
  */
 
 #include <linux/vmalloc.h>
@@ -18,9 +17,9 @@
 #include "mpa.h"
 
 /*
- * Check that only MPA has read from the receive queue. A plain TCP call that
- * began before MPA was attached may take octets when it is woken; then the rest
- * is not a stream of FPDUs.
+ * Check that only MPA has read from the receive queue. A plain TCP call that began
+ * before MPA was attached may take octets when it is woken. Then the rest is not a
+ * stream of FPDUs.
  */
 static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
@@ -35,13 +34,12 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 	return false;
 }
 
-/* With the last octets also consume the FIN's sequence number in TCP. */
+/* Consume octets. With the last one TCP also consumes the FIN's sequence number. */
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
 }
 
-/* Consume what the user has received out of order. */
 static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 {
 	u32 n = mpa_rx_skip(&ctx->rx, ctx->sk);
@@ -50,15 +48,15 @@ static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 		mpa_rx_consume(ctx, min(n, mpa_tcp_inq(ctx->sk)));
 }
 
-/* A valid first FPDU lets a responder send; an initiator waits for its RTR. */
+/* The first valid FPDU opens sending, unless our RTR is still due. */
 static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 {
 	return !ctx->may_send && !ctx->tx.rtr_due;
 }
 
 /*
- * Find the current record's octets: in the stash, then in TCP's queue. @at is
- * valid until the lock is dropped or octets are consumed.
+ * Point @at to the current record: to the stash, then to TCP's queue. @at is valid
+ * until the lock is dropped or octets are consumed.
  */
 void mpa_rx_cursor(struct mpa_ctx *ctx, struct mpa_cursor *at)
 {
@@ -82,9 +80,7 @@ static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 	__mpa_tap_received(ctx, &at, &ctx->rx.cur.fpdu, verdict);
 }
 
-/*
- * The current record overlaps one already delivered, which a marker pointed to.
- */
+/* Whether the current record overlaps one that was found by a marker and delivered. */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
 	return mpa_rx_gap(rx, rx->cur.pos, rx->cur.fpdu.len) <
@@ -97,7 +93,7 @@ static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 	mpa_fail_receiving(ctx, -EBADMSG, code);
 }
 
-/* Report an error of the FPDU itself in preference to such an overlap. */
+/* Fail at such an overlap, but prefer to report an error of the FPDU itself. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   struct mpa_cursor *at)
 {
@@ -108,17 +104,11 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 	return -EBADMSG;
 }
 
-/**
- * mpa_rx_read() - verify the current record if necessary, then copy octets
- * @ctx:	the context; mpa_rx_complete() has returned true
- * @at:		from mpa_rx_cursor(); moved
- * @to:		destination of octets of its ULPDU, or NULL
- * @n:		their number, from the first octet not delivered yet
- *
- * If the FPDU is not valid, the half connection ends (RFC 5044 section 8).
- *
- * Context: process, unless @to is NULL.
- * Return: 0, or -EBADMSG or -EFAULT with @to unchanged.
+/*
+ * Verify the current record, unless this was done. Then copy @n octets that were not
+ * delivered yet to @to, which may be NULL. A bad FPDU ends the half connection (RFC
+ * 5044 section 8). Context: process, unless @to is NULL. Return: 0, or -EBADMSG or
+ * -EFAULT with @to unchanged.
  */
 int mpa_rx_read(struct mpa_ctx *ctx, struct mpa_cursor *at, struct iov_iter *to,
 		u32 n)
@@ -157,7 +147,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 	mpa_rx_read(ctx, &at, NULL, 0);
 }
 
-/* With TUF octets may be plain TCP's until a call requests a record. */
+/* TUF: octets may be plain TCP's until a call requests a record. */
 static inline bool mpa_rx_unrequested(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && !ctx->rx.requested;
@@ -187,7 +177,6 @@ static void mpa_rx_read_head(struct mpa_ctx *ctx, u32 have)
 	}
 }
 
-/* mpa_rx_complete(), with @have octets in the stash and in TCP's queue. */
 static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 {
 	struct mpa_rx *rx = &ctx->rx;
@@ -201,16 +190,15 @@ static bool mpa_rx_complete_in(struct mpa_ctx *ctx, u32 have)
 	return cur->state != MPA_RECORD_NEW && have >= cur->fpdu.len;
 }
 
-/* Whether all octets of the current FPDU are in the queue or the stash. */
 bool mpa_rx_complete(struct mpa_ctx *ctx)
 {
 	return mpa_rx_in_place(ctx) && mpa_rx_complete_in(ctx, mpa_rx_available(ctx));
 }
 
 /*
- * Whether the work item has to move the current FPDU to the stash, as the
- * receive buffer is too small or TCP has no memory for it; or to consume one
- * without a ULPDU. Memory pressure alone is no reason.
+ * Whether the work item has to move an incomplete FPDU to the stash, as the receive
+ * buffer is too small or TCP has no memory; or has to consume an FPDU without a ULPDU.
+ * Memory pressure alone is no reason.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
@@ -220,8 +208,8 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	if (mpa_record_verified(cur) || mpa_failed(ctx, MPA_RX) || rx->unrequested)
 		return false;
 	/*
-	 * An skb keeps its memory until its last octet is taken. A plain TCP
-	 * reader would not wait for more octets either.
+	 * Octets of an incomplete FPDU also keep the memory of delivered octets in the
+	 * same skb. A plain TCP reader would take them at once.
 	 */
 	if (!complete)
 		return mpa_tcp_window_closed(ctx->sk) ||
@@ -231,10 +219,7 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	return !cur->fpdu.ulpdu_len;
 }
 
-/*
- * Whether the current record can be verified and delivered. The work item
- * consumes an FPDU without a ULPDU.
- */
+/* Whether the current record can be delivered. An FPDU without a ULPDU cannot. */
 bool mpa_rx_deliverable(struct mpa_ctx *ctx)
 {
 	return mpa_rx_complete(ctx) && ctx->rx.cur.fpdu.ulpdu_len;
@@ -276,9 +261,8 @@ out:
 }
 
 /*
- * TCP reports new octets, or that it had no memory for a segment. Without
- * memory it accepts a segment only if its queue is empty: move the current FPDU
- * to the stash.
+ * TCP reports new octets, or that it had no memory for a segment. Without memory TCP
+ * accepts a segment only if its queue is empty: move the current FPDU to the stash.
  */
 void mpa_rx_arrived(struct mpa_ctx *ctx)
 {
@@ -292,24 +276,23 @@ void mpa_rx_arrived(struct mpa_ctx *ctx)
 	mpa_rx_update(ctx);
 }
 
-/* The stream of FPDUs begins with the next octet. Process context. */
+/* Process context. */
 void mpa_rx_set_start(struct mpa_ctx *ctx)
 {
 	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
 }
 
-/* No octet has been read since mpa_rx_set_start(). Process context. */
 bool mpa_rx_start_unread(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_reads_at(ctx->sk, ctx->rx.seq);
 }
 
-/* Full Operation begins, at mpa_rx_set_start()'s octet. Process context. */
+/* Begin Full Operation. Process context. */
 void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
 	ctx->rx.cur.arrived = mpa_tcp_rcv_nxt(ctx->sk);
-	/* If this fails all records are delivered in order. */
+	/* If MPA_PLACE cannot be set, all records are delivered in order. */
 	if (ctx->rx.options & BIT(MPA_PLACE) && mpa_place_set(ctx, true))
 		WRITE_ONCE(ctx->rx.options, ctx->rx.options & ~BIT(MPA_PLACE));
 }
@@ -329,12 +312,7 @@ static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
 	cur->stash = NULL;
 }
 
-/**
- * mpa_rx_advance() - consume octets that were delivered
- * @ctx:	the context
- * @n:		octets of the current ULPDU
- * @more:	ULPDUs after it, or NULL
- */
+/* Consume @n delivered octets of the current ULPDU, and @more ULPDUs after it. */
 void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 {
 	static const struct mpa_rx_more none;
@@ -346,7 +324,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	more = more ?: &none;
 	cur->read += n;
 	all = cur->read == cur->fpdu.ulpdu_len;
-	/* A read of 0 octets does not consume the FPDU's header. */
+	/* A read of 0 octets does not consume the header of the FPDU. */
 	if (!n && !all)
 		return;
 	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
@@ -380,10 +358,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 }
 
-/*
- * Offer contiguous FPDUs from @data on. @sum is set to the totals of those
- * taken.
- */
+/* Offer contiguous FPDUs from @data on. Set @sum to the totals of those taken. */
 static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 			     mpa_rx_take_fn take, enum mpa_rx_taken *last,
 			     struct mpa_rx_more *sum)
@@ -415,17 +390,11 @@ static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 	sum->len = taken;
 }
 
-/**
- * mpa_rx_take_contiguous() - verify and offer the next records in contiguous
- * memory
- * @ctx:	the context, in MPA_STATE_FULL
- * @take:	called for each
- *
- * Several are verified together. All other records, bad ones included, are left
- * to mpa_rx_deliverable() and mpa_rx_read(). Octets are consumed at the end:
- * TCP's queue does not change while @take is called.
- *
- * Return: the last value of @take.
+/*
+ * Verify the next records in contiguous memory, several at a time, and offer them to
+ * @take. All other records, bad ones included, are left to mpa_rx_deliverable() and
+ * mpa_rx_read(). TCP's queue does not change while @take is called: octets are consumed
+ * at the end. Return: the last value of @take.
  */
 enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 {
@@ -437,7 +406,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	u64 position;
 	u32 have;
 
-	/* If its length was read on arrival, it is read again. */
+	/* A length that was read on arrival is read again. */
 	if (mpa_record_verified(&rx->cur) || rx->cur.stash || rx->place ||
 	    mpa_alt_format(&rx->format) || mpa_tapped(ctx) ||
 	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
@@ -464,7 +433,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	return last;
 }
 
-/* RFC 6581 section 9.2: consume the FPDU without a ULPDU. */
+/* RFC 6581 section 9.2: verify and consume the FPDU without a ULPDU. */
 static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 {
 	mpa_rx_verify(ctx);
@@ -474,7 +443,7 @@ static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 }
 
 /*
- * Make room for @n more octets in the stash: its size follows what has arrived. It
+ * Make room for @n more octets. The stash grows with the octets that have arrived. It
  * is charged to the socket and to its memory control group.
  */
 static int mpa_rx_grow_stash(struct mpa_ctx *ctx, u32 n)
@@ -487,7 +456,7 @@ static int mpa_rx_grow_stash(struct mpa_ctx *ctx, u32 n)
 	size = min_t(u32, size, sizeof(*stash) + MPA_ANY_FPDU_MAX);
 	if (cur->stash && size <= cur->stash->size)
 		return 0;
-	/* kvmalloc() would round more than a page up. */
+	/* Above a page, kvmalloc() would round up. */
 	stash = size > PAGE_SIZE ? __vmalloc(size, gfp) : kmalloc(size, gfp);
 	if (!stash)
 		return -ENOMEM;
@@ -503,10 +472,7 @@ static int mpa_rx_grow_stash(struct mpa_ctx *ctx, u32 n)
 	return 0;
 }
 
-/*
- * Move the octets of an incomplete FPDU to the stash, which lets the peer
- * continue to send.
- */
+/* Move octets of an incomplete FPDU to the stash, so that the peer can send more. */
 static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 {
 	struct mpa_record *cur = &ctx->rx.cur;
@@ -527,9 +493,8 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 }
 
 /*
- * Move the current FPDU to the stash if it cannot become complete in the
- * receive buffer. Process context. Return: as mpa_rx_complete(); -ENOMEM, the
- * work item retries; or -EBADMSG.
+ * Move the current FPDU to the stash if the receive buffer is too small for it. Process
+ * context. Return: as mpa_rx_complete(); -ENOMEM: the work item retries; -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
 {
@@ -566,10 +531,10 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 }
 
 /*
- * Drop octets after an error, or already delivered. Left in a full queue, they
- * would keep the peer's FIN out, and make TCP reset the connection on close(2).
- * That would drop unsent octets, such as the last message about the error that
- * section 8 allows. Process context.
+ * Drop octets that follow an error or were delivered. In a full queue they would keep
+ * the peer's FIN out, and TCP would reset the connection on close(2). The reset would
+ * drop unsent octets, such as the last message about the error that section 8 allows.
+ * Process context.
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
@@ -583,17 +548,14 @@ void mpa_rx_discard(struct mpa_ctx *ctx)
 	mpa_rx_consume(ctx, mpa_tcp_inq(ctx->sk));
 }
 
-/*
- * Do what mpa_rx_update() has left to the work item. Process context. Return: 0
- * or an errno.
- */
+/* Do what mpa_rx_update() has left to the work item. Process context. Return: 0 or an errno. */
 int mpa_rx_drain(struct mpa_ctx *ctx)
 {
 	bool was_ready = ctx->rx.ready;
 	int err;
 
 	err = mpa_rx_make_room(ctx);
-	/* Not earlier: a plain TCP call may still read the octets. */
+	/* While the window is open, a plain TCP call may still read the octets. */
 	if (mpa_tcp_window_closed(ctx->sk))
 		mpa_rx_discard(ctx);
 	if (err < 0)
@@ -605,9 +567,9 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 }
 
 /*
- * Check whether the stream has ended between two FPDUs. Return: 0 if so;
- * -EBADMSG (RFC 5044 section 8 code 1) if not; or -ENOTCONN if there was no FIN
- * and another call has returned the connection's error.
+ * Check whether the stream has ended between two FPDUs. Return: 0 if so; -EBADMSG (RFC
+ * 5044 section 8 code 1) if not; -ENOTCONN if there was no FIN and another call has
+ * returned the connection's error.
  */
 int mpa_rx_end(struct mpa_ctx *ctx)
 {
@@ -615,13 +577,13 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	bool gone = mpa_tcp_gone(ctx->sk);
 
 	mpa_rx_take_skip(ctx);
-	/* The local user has shut down receiving: an orderly end. */
+	/* A local shutdown(2) of receiving is an orderly end. */
 	if (!peer_ended && !gone)
 		return 0;
 	if (!mpa_rx_available(ctx)) {
 		if (!peer_ended)
 			return -ENOTCONN;
-		/* Octets before a record delivered out of order are missing. */
+		/* Octets are missing before a record that was delivered out of order. */
 		if (!mpa_rx_skip(&ctx->rx, ctx->sk) && !mpa_rx_ahead(&ctx->rx))
 			return 0;
 	}
@@ -629,10 +591,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	return -EBADMSG;
 }
 
-/*
- * Free the receive state's memory before TCP uncharges the socket. Socket lock
- * held, or no one else can reach the socket.
- */
+/* Call before TCP uncharges the socket. Socket lock held, or nobody else can reach the socket. */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {
 	mpa_rx_drop_stash(ctx);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Engine (layer 2): receiving. mpa_rx_read.c reads and verifies FPDUs in TCP's
- * queue, and stores an FPDU that does not fit into the receive buffer. mpa_rx.c
- * tracks the current FPDU, and ends the half connection at a bad one.
- * mpa_rx_place.c finds and delivers FPDUs out of order.
+ * Engine (layer 2): receiving. mpa_rx_read.c reads and verifies FPDUs in TCP's queue.
+ * mpa_rx.c tracks the current FPDU, stores an FPDU that does not fit into the receive
+ * buffer, and ends the half connection at a bad FPDU. mpa_rx_place.c finds FPDUs out of
+ * order and tracks their delivery.
  *
- * All functions are called with the socket lock held, in process context or in
- * softirq, unless they say otherwise.
+ * All functions are called with the socket lock held, in process context or in softirq,
+ * unless they say otherwise.
  */
 #ifndef _MPA_RX_H
 #define _MPA_RX_H
@@ -19,32 +19,30 @@
 struct iov_iter;
 struct mpa_ctx;
 
-/* Maximum number of FPDUs whose CRCs are checked together. */
+/* Maximum number of FPDUs whose CRCs are checked in parallel. */
 #define MPA_READ_GOOD_MAX	3
 
 /* The first octets of an FPDU that is too large for TCP's receive buffer. */
 struct mpa_stash {
 	struct rcu_head	rcu;
-	u32		size;	/* of the allocation, charged to the socket */
+	u32		size;	/* octets allocated and charged to the socket */
 	u8		octets[];
 };
 
-/* What is known of a record. */
 enum mpa_record_state {
-	MPA_RECORD_NEW,		/* only its start is known */
-	MPA_RECORD_KNOWN,	/* its ULPDU_Length is known, and so its end */
-	MPA_RECORD_VERIFIED	/* its CRC and its markers are good */
+	MPA_RECORD_NEW,		/* only the start is known */
+	MPA_RECORD_KNOWN,	/* the layout is known */
+	MPA_RECORD_VERIFIED	/* CRC and markers are good */
 };
 
-/* The FPDU that is being received. */
 struct mpa_record {
 	u64			pos;	/* stream position of its first octet */
-	struct mpa_fpdu		fpdu;	/* its layout, from MPA_RECORD_KNOWN on */
+	struct mpa_fpdu		fpdu;	/* valid from MPA_RECORD_KNOWN on */
 	enum mpa_record_state	state;
-	u32			taken;	/* its octets that were removed from TCP's queue */
-	u32			read;	/* octets of its ULPDU that were delivered */
+	u32			taken;	/* octets removed from TCP's queue */
+	u32			read;	/* octets of the ULPDU that were delivered */
 	u32			arrived; /* rcv_nxt when TCP last reported octets */
-	struct mpa_stash	*stash;	/* if not NULL, its first @taken octets */
+	struct mpa_stash	*stash;	/* the first @taken octets, or NULL */
 };
 
 /* Contiguous FPDUs after a gap, as stream positions. */
@@ -52,25 +50,25 @@ struct mpa_run {
 	u32	start;		/* of the first FPDU */
 	u32	placed;		/* end of the FPDUs that the user has received */
 	u32	end;		/* end of the verified FPDUs; the next one begins here */
-	u32	records : 31;	/* number received by the user */
+	u32	records : 31;	/* number of FPDUs that the user has received */
 	u32	waits : 1;	/* the FPDU at @end is delivered in order only */
 	u16	held;		/* at least this many octets follow @end without a gap */
-	u8	scanned;	/* number of markers after @end already read */
+	u8	scanned;	/* number of markers after @end that were read */
 };
 
 /**
  * struct mpa_place - FPDUs out of order: RFC 5044 section 6
  * @again:	some of the octets have not been searched
  * @stops:	@stop is valid
- * @stop:	stream position of an error: nothing from there on is delivered
- *		out of order
- * @ahead:	records after the current one already received by the user
+ * @stop:	stream position of an error: octets from there on are delivered in
+ *		order only
+ * @ahead:	number of records after the current one that the user has received
  * @nr:		entries of @run in use, sorted by position
  * @low:	the first entry that may have a record for the user
  * @run:	the runs
  *
- * This holds stream positions only: octets are looked up in TCP's queue each
- * time, and verified again on delivery, as TCP may have replaced them.
+ * This struct has no pointers to octets. Each use looks octets up in TCP's queue,
+ * and delivery verifies them again, as TCP may have replaced them.
  */
 struct mpa_place {
 	bool		again;
@@ -88,16 +86,16 @@ struct mpa_place {
  * @options:	BIT() of MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE
  * @ready:	poll: recvmsg will not wait
  * @requested:	a call has requested the current record
- * @unrequested:	TUF, before a call requests a record: the next octets are not
- *			an FPDU, and may be without framing; or they are one that
- *			must be removed from TCP's queue before it is complete
- * @rtr:	the first FPDU may be one without a ULPDU (RFC 6581)
+ * @unrequested:	TUF: no call has requested the current record. The next
+ *		octets have no valid header, so they may be without framing; or
+ *		they need the stash
+ * @rtr:	the first FPDU may have no ULPDU (RFC 6581)
  * @starved:	TCP had no memory for a segment of the current FPDU
  * @no_memory:	no memory for the stash either; the work item retries
  * @seq:	TCP's sequence number of stream position 0
  * @cur:	the next record to read; may have been read in part
  * @place:	records after a gap; NULL if MPA_PLACE has never been on
- * @ulpdus:	counter for MPA_INFO; also the order of @cur
+ * @ulpdus:	counter for MPA_INFO; less @place->ahead, the ordinal number of @cur
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  * @placed:	counter for MPA_INFO
@@ -124,12 +122,12 @@ struct mpa_rx {
 	u64			placed;
 };
 
-/* Whole ULPDUs after the current one. */
+/* Totals of whole ULPDUs after the current one. */
 struct mpa_rx_more {
-	u32 ulpdus;	/* their number */
-	u32 octets;	/* their octets */
-	u32 markers;	/* markers of their FPDUs */
-	u32 len;	/* octets of their FPDUs */
+	u32 ulpdus;
+	u32 octets;
+	u32 markers;
+	u32 len;	/* of their FPDUs, in octets */
 };
 
 static inline bool mpa_record_verified(const struct mpa_record *record)
@@ -137,35 +135,36 @@ static inline bool mpa_record_verified(const struct mpa_record *record)
 	return record->state == MPA_RECORD_VERIFIED;
 }
 
-/* Sequence number of the record's first octet in TCP's queue. */
+/* Return the sequence number of the record's first octet that is still in TCP's queue. */
 static inline u32 mpa_record_seq(const struct mpa_rx *rx,
 				 const struct mpa_record *record)
 {
 	return rx->seq + (u32)record->pos + record->taken;
 }
 
-/* Extend a stream position, not before the current record, to 64 bits. */
+/* Extend a stream position at or after the current record to 64 bits. */
 static inline u64 mpa_rx_position(const struct mpa_rx *rx, u32 pos)
 {
 	return rx->cur.pos + (u32)(pos - (u32)rx->cur.pos);
 }
 
-/* Octets in TCP's receive queue that the user has received out of order. */
+/*
+ * Return the number of octets at the head of TCP's queue that the user has received out
+ * of order.
+ */
 static inline u32 mpa_rx_skip(const struct mpa_rx *rx, const struct sock *sk)
 {
 	u32 skip = mpa_record_seq(rx, &rx->cur) - mpa_tcp_copied_seq(sk);
 
-	/* Below 0: another reader, or the FIN. */
+	/* Below 0 if TCP has consumed more: another reader, or the FIN. */
 	return likely((s32)skip <= 0) ? 0 : skip;
 }
 
-/* Records after the current one that the user has received. */
 static inline u32 mpa_rx_ahead(const struct mpa_rx *rx)
 {
 	return unlikely(rx->place) ? rx->place->ahead : 0;
 }
 
-/* Result of reading an FPDU's header. */
 enum mpa_head {
 	MPA_HEAD_MORE,	/* its ULPDU_Length has not arrived */
 	MPA_HEAD_GOOD,	/* its ULPDU_Length is valid */
@@ -191,15 +190,14 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 have, struct iov_iter *to, size_t octets, u32 *lengths,
 		  u32 max, struct mpa_rx_more *more);
 
-/* What happened to a record that was offered. */
 enum mpa_rx_taken {
-	MPA_RX_NONE,		/* there was none */
-	MPA_RX_MORE,		/* it was taken; offer the next */
-	MPA_RX_ENOUGH,		/* it was taken; offer no more now */
-	MPA_RX_NOT_TAKEN	/* it is still the current record */
+	MPA_RX_NONE,		/* there was no record */
+	MPA_RX_MORE,		/* the record was taken; offer the next one */
+	MPA_RX_ENOUGH,		/* the record was taken; offer no more now */
+	MPA_RX_NOT_TAKEN	/* the record is still the current one */
 };
 
-/* Takes the current record, which is verified. @data: the FPDU, contiguous. */
+/* A consumer of the current record, which is verified. @data: the FPDU, contiguous. */
 typedef enum mpa_rx_taken (*mpa_rx_take_fn)(struct mpa_ctx *ctx,
 					    const struct mpa_fpdu *fpdu,
 					    const u8 *data);
@@ -241,22 +239,17 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len);
 void mpa_place_pass(struct mpa_ctx *ctx);
 
-/* MPA_PLACE is on, in Full Operation. */
 static inline bool mpa_rx_places(const struct mpa_rx *rx)
 {
 	return rx->place && rx->options & BIT(MPA_PLACE);
 }
 
-/* No more runs can be added. */
 static inline bool mpa_place_full(const struct mpa_place *place)
 {
 	return place->nr == MPA_PLACE_MAX;
 }
 
-/*
- * Of @len octets from @pos on, how many precede the first one already
- * delivered.
- */
+/* Return how many of @len octets from @pos on precede the first record that was delivered. */
 static inline u32 mpa_rx_gap(const struct mpa_rx *rx, u32 pos, u32 len)
 {
 	return unlikely(rx->place) ? mpa_place_gap(rx->place, pos, len) : len;
