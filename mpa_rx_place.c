@@ -2,16 +2,16 @@
 /*
  * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
  *
- * While octets are missing, those after the gap are in TCP's out-of-order
- * queue, in contiguous islands. The FPDUs found there are recorded as sorted
- * runs of stream positions (struct mpa_run).
+ * While octets are missing, those after the gap are in TCP's out-of-order queue, in
+ * contiguous islands. The FPDUs found there are recorded as sorted runs of stream
+ * positions (struct mpa_run).
  *
- * Records in order are delivered first. When the gap before a run is filled,
- * its delivered octets are consumed without being read, and the record after
- * them becomes the current one.
+ * Records in order are delivered first. When the gap before a run is filled, the run's
+ * delivered octets are consumed without being read, and the record after them becomes
+ * the current one.
  *
- * Section 8 applies to octets in order only: a bad FPDU here does not end the
- * half connection. It and all octets after it are delivered in order only.
+ * Section 8 applies to octets in order only: a bad FPDU here does not end the half
+ * connection. The bad FPDU and all octets after it are delivered in order only.
  */
 
 #include <trace/events/mpa.h>
@@ -22,16 +22,13 @@ static_assert(sizeof(struct mpa_place) <= 2 * 4096);
 
 /* ---- runs ---- */
 
-/* Return: the stream position before which all octets have arrived. */
+/* Return the stream position before which all octets have arrived. */
 static u32 mpa_place_ordered(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_rcv_nxt(ctx->sk) - ctx->rx.seq;
 }
 
-/*
- * Return: the number of runs that begin at or before a stream position, mostly
- * the newest.
- */
+/* Return the number of runs that begin at or before a stream position. */
 static u32 mpa_place_find(const struct mpa_place *place, u32 pos)
 {
 	u32 i = place->nr;
@@ -45,7 +42,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 {
 	struct mpa_run *run = place->run + i;
 
-	/* There is room now for FPDUs left out before. */
+	/* FPDUs that found no room may be added now. */
 	place->again |= mpa_place_full(place);
 	place->nr -= nr;
 	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
@@ -53,7 +50,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 		place->low -= min(nr, place->low - i);
 }
 
-/* Add a run without an FPDU. Return: false if there is no room. */
+/* Insert an empty run before run @i. Return: false if there is no room. */
 static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scanned)
 {
 	struct mpa_run *run = place->run + i;
@@ -70,7 +67,7 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scann
 	return true;
 }
 
-/* Join adjacent runs, if all delivered records are then at the start. */
+/* Join runs @i and @i + 1 if they touch and all delivered records are at the start then. */
 static bool mpa_place_merge(struct mpa_place *place, u32 i)
 {
 	struct mpa_run *run = place->run + i, *next = run + 1;
@@ -105,7 +102,7 @@ static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* Forget what was found after the records that the user has received. */
+/* Forget records that were found, but not delivered. */
 static void mpa_place_cut(struct mpa_run *run)
 {
 	run->end = run->placed;
@@ -122,10 +119,7 @@ static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 
 /* ---- changes in TCP's queues ---- */
 
-/*
- * The user's next record out of order is gone, or has changed since it was
- * verified.
- */
+/* Search again: the user's next record out of order has gone or changed. */
 void mpa_place_changed(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -136,10 +130,10 @@ void mpa_place_changed(struct mpa_ctx *ctx)
 }
 
 /*
- * Find the first run with a record for the user. Forget those that are in order
- * now, or that TCP has pruned: they are found again if they arrive again. TCP
- * prunes from the end, so if the last octet is queued, usually all are: this
- * inspects the first and the last one, and mpa_place_first() the others.
+ * Find the first run with a record for the user. Forget undelivered records that are in
+ * order now, or that TCP has pruned: the search finds those again if they arrive again.
+ * TCP prunes from the end, so if the last octet is queued, usually all are. This
+ * function inspects the first and the last octet only, mpa_place_first() the others.
  */
 static void mpa_place_trim(struct mpa_ctx *ctx)
 {
@@ -197,9 +191,7 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 
 /* ---- delivery ---- */
 
-/*
- * Whether a record can be delivered out of order. MPA_PLACE must have been on.
- */
+/* Whether a record can be delivered out of order. @ctx->rx.place is not NULL. */
 bool mpa_place_ready(struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = ctx->rx.place;
@@ -212,9 +204,8 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 }
 
 /*
- * Get the first undelivered record out of order, after mpa_place_ready() has
- * returned true. Return: octets of contiguous records there; 0 if TCP no longer
- * has it.
+ * Get the first undelivered record out of order, after mpa_place_ready(). Return:
+ * octets of contiguous records there, or 0 if TCP no longer has the record.
  */
 u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		    struct mpa_fpdu *fpdu)
@@ -233,8 +224,8 @@ u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * The user's buffer is too short for a record: deliver it in order, but not
- * those after it.
+ * Deliver a record in order, as the user's buffer is too short or the user has refused
+ * it. Records after it are still delivered out of order.
  */
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -245,10 +236,9 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 
 	mpa_place_cut(run);
 	run->waits = true;
-	/* The next run may begin at @next. */
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	/* If all entries are in use, a marker will find it later. */
+	/* If all entries are in use, a marker leads a later search to @next. */
 	if (mpa_place_insert(place, place->low + 1, next, all.scanned)) {
 		run[1].end = all.end;
 		run[1].held = all.held;
@@ -256,7 +246,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	}
 }
 
-/* Records were delivered out of order: @fpdu, and @more after it. */
+/* Record that @fpdu and @more after it were delivered out of order. */
 void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		       const struct mpa_rx_more *more)
 {
@@ -278,14 +268,14 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
-	/* The octets before the run were pruned, and have arrived again. */
+	/* True if octets before the run were pruned, and have arrived again. */
 	if (place->run->start == (u32)ctx->rx.cur.pos)
 		mpa_place_pass(ctx);
 	else if (place->again)
 		mpa_schedule_work(ctx, 0);
 }
 
-/* Of @len octets from @pos on, how many precede the first delivered record. */
+/* Return how many of @len octets from @pos on precede the first delivered record. */
 u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 {
 	const struct mpa_run *run;
@@ -302,8 +292,8 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 /* ---- the option ---- */
 
 /*
- * Deliver no more records out of order, but remember the delivered ones, so as not to
- * deliver them twice.
+ * Deliver no more records out of order, but remember the delivered ones, so that they
+ * are not delivered twice.
  */
 static void mpa_place_end(struct mpa_place *place)
 {
@@ -325,8 +315,8 @@ static void mpa_place_end(struct mpa_place *place)
 }
 
 /*
- * RFC 5044 section 6 requires markers and CRCs. TUF with keys has the
- * containment test instead; the key may be set later.
+ * RFC 5044 section 6 requires markers and CRCs. TUF with keys has the containment test
+ * instead; the key may be set later.
  */
 static bool mpa_place_supported(const struct mpa_format *format)
 {
@@ -337,8 +327,8 @@ static bool mpa_place_supported(const struct mpa_format *format)
 }
 
 /*
- * Search the whole out-of-order queue. @forget: undelivered records found
- * before may not be valid. Process context.
+ * Search the whole out-of-order queue. @forget: records that were found, but not
+ * delivered, may not be valid. Process context.
  */
 void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 {
@@ -348,14 +338,10 @@ void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 	mpa_schedule_work(ctx, 0);
 }
 
-/**
- * mpa_place_set() - turn MPA_PLACE on or off
- * @ctx:	the context, in MPA_STATE_FULL
- * @on:		whether to deliver records out of order from now on
- *
- * Context: process.
- * Return: 0; -EINVAL without markers or CRCs; -ENOBUFS without memory, or if
- * net.core.optmem_max is reached.
+/*
+ * Turn delivery out of order on or off, in MPA_STATE_FULL. Context: process. Return: 0;
+ * -EINVAL without markers or CRCs; -ENOBUFS without memory, or if net.core.optmem_max
+ * is reached.
  */
 int mpa_place_set(struct mpa_ctx *ctx, bool on)
 {
@@ -376,9 +362,9 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 }
 
 /*
- * Stream positions restart at 0; all records delivered out of order are in
- * order now. Keep the memory: the user may switch framing on and off often.
- * Process context.
+ * Forget all runs, as stream positions restart at 0: all records that were delivered
+ * out of order are in order now. Keep the memory, as the user may often switch framing
+ * on and off. Process context.
  */
 void mpa_place_clear(struct mpa_ctx *ctx)
 {
@@ -406,27 +392,25 @@ void mpa_place_free(struct mpa_ctx *ctx)
 /*
  * ---- finding ----
  *
- * After a gap an FPDU is found in one of two ways (section 6): by a marker,
- * whose position in the stream is known and which points to the FPDU's start;
- * or by the ULPDU_Length of the FPDU before it, if that FPDU's CRC is good. No
- * other way is safe: the first octets after a gap may be within a ULPDU and
- * look like an FPDU.
+ * An FPDU after a gap is found in one of two ways (section 6):
+ * - by a marker, whose stream position is known, and which points to the start of
+ *   the FPDU;
+ * - by the ULPDU_Length of the preceding FPDU, if the CRC of that FPDU is good.
+ * No other way is safe: the first octets after a gap may be within a ULPDU and look
+ * like an FPDU.
  *
- * After a segment arrives, only octets contiguous with it are searched, and
- * only those not searched before: from the end of the run before it, then the
+ * After a segment arrives, only octets contiguous with it are searched, and only
+ * those not searched before: from the end of the run before the segment, then the
  * markers after that run.
  */
 
-/* Maximum number of octets to verify at a time, in softirq and in the work item. */
+/* Maximum number of octets to verify in one search. */
 #define MPA_PLACE_OCTETS_SOFTIRQ	(2 * MPA_FPDU_MAX)
 #define MPA_PLACE_OCTETS_WORK		(16 * MPA_FPDU_MAX)
 
-/*
- * Maximum number of skbs to inspect in softirq. A peer can make them one octet long.
- */
+/* Maximum number of skbs to inspect in softirq. A peer can send skbs of one octet. */
 #define MPA_PLACE_SKBS_SOFTIRQ		128
 
-/* One search for FPDUs out of order. */
 struct mpa_search {
 	struct mpa_ctx *ctx;
 	u32 octets;	/* that may still be verified */
@@ -434,7 +418,7 @@ struct mpa_search {
 	bool found;	/* records to deliver were found */
 };
 
-/* Whether the FPDU after a run ends at or before the start of the next run. */
+/* Whether the FPDU after run @i ends at or before the start of the next run. */
 static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 {
 	const struct mpa_run *run = place->run + i;
@@ -442,7 +426,7 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 	return i + 1 == place->nr || len <= run[1].start - run->end;
 }
 
-/* Octets are missing or not readable. Return: whether run->held was wrong. */
+/* Handle octets that are missing or not readable. Return: whether run->held was wrong. */
 static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 {
 	if (!run->held)
@@ -452,10 +436,7 @@ static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 	return true;
 }
 
-/*
- * Verify a run's next FPDU, in @avail contiguous octets. Return: whether it is
- * good.
- */
+/* Verify the next FPDU of run @i, in @avail contiguous octets. Return: whether it is good. */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
 			      struct mpa_cursor *at, u32 avail)
 {
@@ -467,9 +448,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 
 	switch (mpa_read_head(rx, at, avail, run->end, &fpdu)) {
 	case MPA_HEAD_MORE:
-		/*
-		 * This search has reached its limit: the work item continues.
-		 */
+		/* The search's limit is reached: the work item continues. */
 		if (avail >= search->octets)
 			place->again = true;
 		else if (avail >= MPA_FPDU_HEAD_MAX)
@@ -486,7 +465,6 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 		mpa_place_stop(place, run->end);
 		return false;
 	}
-	/* Leave the FPDU to the work item. */
 	if (fpdu.len > search->octets)
 		place->again = true;
 	if (fpdu.len > search->octets || fpdu.len > avail)
@@ -501,7 +479,7 @@ static bool mpa_search_verify(struct mpa_search *search, u32 i,
 	return true;
 }
 
-/* Whether the next run begins where this one ends: they cannot be joined yet. */
+/* Whether the next run begins where run @i ends, but the two cannot be joined yet. */
 static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 {
 	const struct mpa_run *run = place->run + i;
@@ -510,9 +488,9 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 }
 
 /*
- * Return: the number of contiguous octets after a run.
- * Octets counted at the last search are not inspected again: otherwise each
- * segment of a peer that sends single octets would cost a walk of all.
+ * Return the number of contiguous octets after a run. Octets counted at the last search
+ * are not inspected again: otherwise each segment of a peer that sends single octets
+ * would cost a walk of all.
  */
 static u32 mpa_search_contiguous(struct mpa_search *search, struct mpa_run *run)
 {
@@ -567,9 +545,7 @@ static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 		mpa_pos_before(place->run[before].start, start));
 }
 
-/*
- * Whether an FPDU is known to start at @start. TUF's markers may point to the next run.
- */
+/* Whether an FPDU is known to start at @start. TUF's markers may point to the next run. */
 static bool mpa_search_known(const struct mpa_search *search, u32 before,
 			     u32 known, u32 start)
 {
@@ -590,8 +566,8 @@ static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
 }
 
 /*
- * Read the markers from @pos to @limit, after @before runs. One that points to
- * an unknown FPDU starts a run. Return: where to continue.
+ * Read the markers from @pos to @limit, after @before runs. A marker that points to an
+ * unknown FPDU starts a run. Return: where to continue.
  */
 static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			      u32 limit)
@@ -623,7 +599,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {
-			/* All later markers point to the next run as well. */
+			/* All later markers before the next run point to that run, too. */
 			if (start != known)
 				return limit;
 			if (run)
@@ -648,7 +624,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * TUF with a key: some of these contiguous octets are new. They begin with a
+ * TUF with a key: search contiguous octets, some of which are new. They begin with a
  * segment, which may be a whole FPDU, or may follow one.
  */
 static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
@@ -660,8 +636,8 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 		mpa_search_extend(search, i - 1);
 	i = mpa_place_find(place, pos);
 	/*
-	 * Test only if no run reaches @pos. Octets before the current record
-	 * were delivered, pruned and received again.
+	 * Test only if no run reaches @pos. Octets before the current record were
+	 * delivered, and were then pruned and received again.
 	 */
 	if (!mpa_pos_before(pos, search->ctx->rx.cur.pos) &&
 	    (!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
@@ -669,13 +645,12 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 	    mpa_contain_test(search->ctx, pos) &&
 	    mpa_place_insert(place, i, pos, 0))
 		i++;
-	/* Extend runs of islands that were separate before. */
+	/* Extend also the runs of islands that the new octets have joined. */
 	for (i -= !!i; i < place->nr &&
 	     mpa_pos_before(place->run[i].start, end); i++)
 		mpa_search_extend(search, i);
 }
 
-/* Search contiguous octets, some of which are new. */
 static void mpa_search_scan(struct mpa_search *search,
 			    const struct mpa_island *island)
 {
@@ -704,7 +679,6 @@ static void mpa_search_finish(const struct mpa_search *search)
 {
 	struct mpa_ctx *ctx = search->ctx;
 
-	/* The limit is reached: the work item continues. */
 	if (!search->octets || !search->skbs)
 		ctx->rx.place->again = true;
 	if (ctx->rx.place->again)
@@ -714,10 +688,7 @@ static void mpa_search_finish(const struct mpa_search *search)
 		mpa_wake_reader(ctx);
 }
 
-/*
- * SACK is required: without it each segment would cost a walk of the whole
- * queue.
- */
+/* Without SACK each segment would cost a walk of the whole queue. */
 static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 {
 	return mpa_rx_places(&ctx->rx) && !mpa_failed(ctx, MPA_RX) &&
@@ -726,7 +697,7 @@ static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 	       mpa_tcp_has_sack(ctx->sk) && !mpa_tcp_gone(ctx->sk);
 }
 
-/* Search octets that have just arrived out of order. */
+/* Search octets that have just arrived out of order. Maybe in softirq. */
 void mpa_search_newest(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
@@ -746,7 +717,7 @@ void mpa_search_newest(struct mpa_ctx *ctx)
 	mpa_search_finish(&search);
 }
 
-/* Search what mpa_search_newest() has left. Process context. */
+/* Search octets that mpa_search_newest() has left. Process context. */
 void mpa_search_walk(struct mpa_ctx *ctx)
 {
 	struct mpa_search search = {
@@ -757,7 +728,6 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 
 	if (!ctx->rx.place || !ctx->rx.place->again)
 		return;
-	/* Clear it even if the search is off. */
 	ctx->rx.place->again = false;
 	if (!mpa_search_enabled(ctx))
 		return;
@@ -773,7 +743,7 @@ void mpa_search_walk(struct mpa_ctx *ctx)
 	mpa_search_finish(&search);
 }
 
-/* Octets have arrived out of order. */
+/* Queue a search when octets have arrived out of order. */
 void mpa_search_arrived(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);

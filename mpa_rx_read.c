@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reading FPDUs in TCP's queue, RFC 5044 section 6: headers, CRCs, markers,
- * ULPDUs. These functions return what is wrong with an FPDU; the callers handle
- * it.
+ * Reading FPDUs in TCP's queue, RFC 5044 section 6: headers, CRCs, markers, ULPDUs.
+ * These functions return errors of an FPDU; the callers handle them.
  */
 
 #include <linux/uio.h>
@@ -43,9 +42,9 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 }
 
 /*
- * Call @show for @n octets of a verified ULPDU, from @first on; @at is not after
- * them. Nonzero from @show ends the walk. Return: 0, what @show returned, or
- * -ENODATA if octets cannot be read.
+ * Call @show for @n octets of a verified ULPDU, from @first on, until @show returns
+ * nonzero. @at is at or before the octets. Return: 0, what @show returned, or -ENODATA
+ * if octets cannot be read.
  */
 int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
 		  const struct mpa_fpdu *fpdu, u32 first, u32 n,
@@ -60,8 +59,8 @@ int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
 }
 
 /*
- * Copy octets of a verified ULPDU; arguments as for mpa_read_show(). Process
- * context. Return: 0, or an errno with @to unchanged.
+ * Copy octets of a verified ULPDU, as mpa_read_show(). Process context. Return: 0, or
+ * an errno with @to unchanged.
  */
 int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 		   const struct mpa_fpdu *fpdu, u32 first, struct iov_iter *to,
@@ -76,7 +75,6 @@ int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 	return err;
 }
 
-/* Copy the first @n octets of a contiguous FPDU's ULPDU. */
 static int mpa_read_copy_linear(const struct mpa_fpdu *fpdu, const u8 *data,
 				struct iov_iter *to, u32 n)
 {
@@ -127,12 +125,11 @@ mpa_read_pieces(const struct mpa_rx *rx, struct mpa_cursor *at,
  * @fpdu:	its layout
  * @to:		where octets go, or NULL
  * @n:		the number to copy
- * @code:	set to what is wrong with the FPDU, or MPA_ERR_NONE; valid if 0
- *		is returned
+ * @code:	the error of the FPDU, or MPA_ERR_NONE; set if 0 is returned
  *
  * Context: process, unless @to is NULL.
- * Return: 0, or -EFAULT with @to unchanged. If the FPDU is not valid no octet
- * is copied.
+ * Return: 0, or -EFAULT with @to unchanged. If the FPDU is not valid, no octet is
+ * copied.
  */
 int mpa_read_fpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 		  const struct mpa_fpdu *fpdu, struct iov_iter *to, u32 n,
@@ -150,7 +147,6 @@ int mpa_read_fpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 	return err;
 }
 
-/* Copy the next octets without moving the cursor. Return: 0 or -ENODATA. */
 static noinline int mpa_read_peek_pieces(const struct mpa_cursor *at, u8 *to,
 					 u32 len)
 {
@@ -160,8 +156,8 @@ static noinline int mpa_read_peek_pieces(const struct mpa_cursor *at, u8 *to,
 }
 
 /*
- * The next @len octets, not more than MPA_ANY_HEAD_MAX; @pieces is used if they
- * are not contiguous. Return: NULL if they cannot be read.
+ * Return the next @len octets, not more than MPA_ANY_HEAD_MAX, without moving the
+ * cursor; NULL if they cannot be read. @pieces is used if they are not contiguous.
  */
 const u8 *mpa_read_peek(struct mpa_cursor *at, u8 *pieces, u32 len)
 {
@@ -172,13 +168,9 @@ const u8 *mpa_read_peek(struct mpa_cursor *at, u8 *pieces, u32 len)
 	return mpa_read_peek_pieces(at, pieces, len) ? NULL : pieces;
 }
 
-/**
- * mpa_read_head() - read an FPDU's length, and compute its layout
- * @rx:		state of the receiver
- * @at:		where it is
- * @have:	octets from there on, without a gap
- * @pos:	its stream position
- * @fpdu:	filled in for MPA_HEAD_GOOD
+/*
+ * Read an FPDU's length, and compute @fpdu, its layout, for MPA_HEAD_GOOD. The FPDU is
+ * at @at and at stream position @pos; @have octets follow there without a gap.
  */
 enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
 			    u32 have, u64 pos, struct mpa_fpdu *fpdu)
@@ -204,17 +196,17 @@ enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
 
 /* ---- many FPDUs at a time ---- */
 
-/* Contiguous FPDUs, and where their ULPDUs go. */
+/* Contiguous FPDUs, and the destination of their ULPDUs. */
 struct mpa_read_span {
 	const u8	*data;		/* the first FPDU */
 	const u8	*end;		/* of the contiguous octets; the last FPDU may be cut */
-	void __user	*to;		/* destination of its ULPDU */
+	void __user	*to;		/* destination of the first ULPDU */
 	size_t		room;		/* octets that fit there */
-	u32		*lengths;	/* destination of its ULPDU's length */
+	u32		*lengths;	/* destination of the ULPDUs' lengths */
 	u32		max;		/* maximum number of FPDUs */
 };
 
-/* Parse the first FPDU, and those of equal length to verify with it. */
+/* Parse the first FPDU, and the following ones of equal length, to verify them together. */
 static __always_inline u32
 mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked,
 		 struct mpa_fpdu *fpdu)
@@ -235,13 +227,9 @@ mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked
 	return nr;
 }
 
-/**
- * mpa_read_good() - count the next good FPDUs in contiguous memory
- * @rx:		state of the receiver
- * @data:	the first of them, at stream position @pos
- * @have:	contiguous octets there
- * @pos:	stream position
- * @fpdu:	set to the layout of up to MPA_READ_GOOD_MAX of them
+/*
+ * Count the next good FPDUs in @have contiguous octets; the first one is at stream
+ * position @pos. Set @fpdu to the layouts of up to MPA_READ_GOOD_MAX of them.
  */
 u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 		  struct mpa_fpdu *fpdu)
@@ -258,7 +246,6 @@ u32 mpa_read_good(const struct mpa_rx *rx, const u8 *data, u32 have, u32 pos,
 	return i;
 }
 
-/* Read FPDUs with markers, from @pos on. Return: their number. */
 static u32 mpa_read_marked(struct mpa_read_span *span, u32 pos, bool crc,
 			   u32 *markers)
 {
@@ -290,7 +277,6 @@ static u32 mpa_read_marked(struct mpa_read_span *span, u32 pos, bool crc,
 	return nr;
 }
 
-/* Count FPDUs of equal length, without markers, to verify together. */
 static __always_inline u32
 mpa_read_count_equal(const struct mpa_read_span *span, u32 ulpdu_len, u32 len, u32 max)
 {
@@ -308,11 +294,10 @@ mpa_read_count_equal(const struct mpa_read_span *span, u32 ulpdu_len, u32 len, u
 	return nr;
 }
 
-/* As mpa_read_marked(), for FPDUs without markers. */
 static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
 {
 	u32 nr = 0, ulpdu_len, len, n, good, i;
-	/* A copy that the compiler can keep in registers. */
+	/* The compiler can keep a copy in registers. */
 	struct mpa_read_span at = *span;
 
 	do {
@@ -344,9 +329,9 @@ static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
  * mpa_read_many() - verify FPDUs in contiguous memory, and copy their ULPDUs to
  * a contiguous buffer
  * @rx:		state of the receiver
- * @at:		start of the first FPDU; moved to the end of the last
- * @pos:	its stream position
- * @have:	octets in TCP's queue from there on, without a gap
+ * @at:		start of the first FPDU; moved to the end of the last one
+ * @pos:	stream position of @at
+ * @have:	octets in TCP's queue from @at on, without a gap
  * @to:		destination of the ULPDUs
  * @octets:	room there
  * @lengths:	set to the length of each ULPDU

@@ -12,27 +12,25 @@
 /* Growth factor of @lengths: 1 entry, then 64, then @max. */
 #define MPA_BATCH_GROWTH	64
 
-/* Which record is read next. */
 enum mpa_recv {
-	MPA_RECV_END,		/* none: the stream has ended */
-	MPA_RECV_ORDERED,	/* the current one */
-	MPA_RECV_PLACED		/* one out of order */
+	MPA_RECV_END,		/* the stream has ended */
+	MPA_RECV_ORDERED,	/* the current record */
+	MPA_RECV_PLACED		/* a record out of order */
 };
 
-/* What one recvmsg returns. */
 struct mpa_batch {
 	const struct mpa_fpdu *fpdu;	/* the first FPDU */
-	u64 pos;			/* its stream position */
+	u64 pos;			/* stream position of @fpdu */
 	u32 read;			/* octets of its ULPDU delivered before */
-	bool placed;			/* it is out of order */
-	u32 have;			/* octets from its start on; 0: no others */
-	u32 *lengths;			/* of ULPDUs: &@first, or allocated */
+	bool placed;			/* @fpdu is out of order */
+	u32 have;			/* octets from @fpdu's start on; 0: read @fpdu only */
+	u32 *lengths;			/* of the ULPDUs: &@first, or allocated */
 	u32 first;			/* octets returned of the first ULPDU */
 	u32 nr;				/* the number of ULPDUs */
 	u32 room;			/* entries of @lengths */
 	u32 max;			/* number of lengths that fit in the control buffer */
-	struct mpa_rx_more more;	/* those after the first */
-	enum mpa_error code;		/* of a bad FPDU after them */
+	struct mpa_rx_more more;	/* totals of the ULPDUs after the first */
+	enum mpa_error code;		/* error of the FPDU after @nr good ones */
 };
 
 static bool mpa_recvmsg_may_read(const struct mpa_ctx *ctx)
@@ -54,7 +52,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
-		/* In each round: another call may have taken a record, which clears it. */
+		/* Set this in each round: another call may read a record, which clears it. */
 		ctx->rx.requested = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
@@ -87,7 +85,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 
 /* ---- several records at a time ---- */
 
-/* Return: the number of lengths that fit in the control buffer. */
+/* Return the number of lengths that fit in the control buffer. */
 static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 {
 	size_t taken = CMSG_LEN(0);
@@ -102,7 +100,7 @@ static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 		     MPA_RECV_BATCH_MAX);
 }
 
-/* Allocate more lengths. If this fails the next call reads the rest. */
+/* Allocate more lengths. Without memory the next call reads the rest. */
 static bool mpa_batch_grow(struct mpa_batch *batch)
 {
 	u32 room = min(batch->max, batch->room * MPA_BATCH_GROWTH);
@@ -122,10 +120,7 @@ static bool mpa_batch_grow(struct mpa_batch *batch)
 	return true;
 }
 
-/*
- * Read the header of the batch's next FPDU. Return: whether it is complete and
- * fits.
- */
+/* Read the header of the batch's next FPDU. Return: whether the FPDU is complete and fits. */
 static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 			   struct mpa_cursor *at, u32 have, size_t room,
 			   struct mpa_fpdu *fpdu)
@@ -147,9 +142,9 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 }
 
 /*
- * Add complete FPDUs after the first one, in @have octets, while their ULPDUs
- * fit into the @len octets left in @to. Stop before one that is not valid, or
- * that cannot be copied.
+ * Add complete FPDUs after the first one, in @have octets, while their ULPDUs fit into
+ * the @len octets left in @to. Stop before an FPDU that is not valid, or that cannot be
+ * copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   struct mpa_cursor *at, u32 have, struct iov_iter *to,
@@ -229,7 +224,6 @@ static int mpa_recvmsg_control(const struct mpa_rx *rx, struct msghdr *msg,
 	return err;
 }
 
-/* More records may be added: neither MSG_PEEK nor MSG_TRUNC is set. */
 static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 {
 	return ctx->rx.options & BIT(MPA_RECV_BATCH) &&
@@ -237,8 +231,8 @@ static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 }
 
 /*
- * Find the first record out of order, and copy up to @len octets of it. Return: 0,
- * or -EAGAIN if there is none any longer.
+ * Copy up to @len octets of the first record out of order. Return: 0; -EFAULT; -EAGAIN
+ * to look for another record.
  */
 static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			     struct mpa_cursor *at, struct mpa_fpdu *fpdu,
@@ -264,7 +258,6 @@ static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct mpa_batch *batch,
 	return -EAGAIN;
 }
 
-/* Copy up to @len octets of the current ULPDU. */
 static int mpa_recvmsg_order(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			     struct mpa_cursor *at, struct iov_iter *to, size_t len)
 {
@@ -274,7 +267,7 @@ static int mpa_recvmsg_order(struct mpa_ctx *ctx, struct mpa_batch *batch,
 	batch->pos = cur->pos;
 	batch->read = cur->read;
 	batch->first = min_t(size_t, len, cur->fpdu.ulpdu_len - cur->read);
-	/* No batch if octets of it were read before, or are in the stash. */
+	/* No batch if the record was read in part, or is in the stash. */
 	batch->have = cur->taken ? 0 : mpa_tcp_inq(ctx->sk);
 	batch->have = mpa_rx_gap(&ctx->rx, cur->pos, batch->have);
 	mpa_rx_cursor(ctx, at);
@@ -282,7 +275,7 @@ static int mpa_recvmsg_order(struct mpa_ctx *ctx, struct mpa_batch *batch,
 }
 
 /*
- * Copy octets of the next ULPDU, or of several. Return: octets, or a negative
+ * Copy octets of the next ULPDU, or of several. Return: their number or a negative
  * errno; -EAGAIN: wait again.
  */
 static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
@@ -314,7 +307,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 			       to, len - n);
 	}
 
-	/* Write control messages first: if this fails, nothing is consumed. */
+	/* Write control messages first: if writing fails, nothing is consumed. */
 	err = mpa_recvmsg_control(&ctx->rx, msg, &batch, last);
 	if (!err && !(flags & MSG_PEEK)) {
 		if (!placed)
@@ -323,9 +316,9 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 			mpa_place_advance(ctx, &fpdu, &batch.more);
 	}
 	/*
-	 * If that failed, the next call reads all again, the bad FPDU included;
-	 * so does the one after records out of order. With TUF it may be octets
-	 * without framing: no error until a call requests them as a record.
+	 * Ignore a bad FPDU if writing failed, or after records out of order: the next
+	 * call reads it again. With TUF the octets may be without framing, which is no
+	 * error until a call requests them as a record.
 	 */
 	if (!err && batch.code && !placed && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
@@ -353,22 +346,21 @@ static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t le
 
 /**
  * mpa_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
- *		whole ones
+ * whole ones
  * @ctx:	the context
  * @msg:	where they go; MSG_EOR is set with a ULPDU's last octet
- * @len:	octets wanted; the rest of a ULPDU stays for the next call. A
- *		ULPDU out of order (MPA_PLACE) that does not fit is delivered in
- *		order
- * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: drop octets instead of
- *		copying them, or with MSG_PEEK, return the number left of the
- *		ULPDU. MSG_WAITALL has no effect, as a ULPDU is always complete
+ * @len:	octets wanted; the rest of a ULPDU stays for the next call. A ULPDU
+ *		out of order (MPA_PLACE) that does not fit is delivered in order
+ * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: drop octets instead of copying
+ *		them, or with MSG_PEEK, return the number left of the ULPDU.
+ *		MSG_WAITALL has no effect, as a ULPDU is always complete
  *
  * Context: process, socket lock not held.
- * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is
- * not valid or not complete (MPA_INFO has the code), -EAGAIN, -EINTR,
- * -ERESTARTSYS, -EFAULT, -ENOMEM, -ENOTCONN (also when the connection is gone
- * without a FIN and another call has returned its error), -EOPNOTSUPP for
- * MSG_OOB, or the error of the connection.
+ * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is not
+ * valid or not complete (MPA_INFO has the code); -EAGAIN, -EINTR, -ERESTARTSYS,
+ * -EFAULT, -ENOMEM; -ENOTCONN (also when the connection is gone without a FIN and
+ * another call has returned its error); -EOPNOTSUPP for MSG_OOB; or the error of
+ * the connection.
  */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		int flags)
@@ -391,13 +383,10 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 	return ret;
 }
 
-/**
- * mpa_recvmsg_inq() - the result of SIOCINQ
- * @ctx:	the context
- *
- * Context: process, socket lock not held.
- * Return: octets left of the ULPDU that the next recvmsg reads, 0 if it is
- * incomplete; on an unframed direction, TCP's.
+/*
+ * Return the answer to SIOCINQ: the number of octets left of the ULPDU that the next
+ * recvmsg reads, or 0 if that ULPDU is incomplete. If the direction is unframed, return
+ * TCP's answer. Context: process, socket lock not held.
  */
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 {
