@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The startup phase: RFC 5044 section 7.1 and appendix C, RFC 6581. The
- * initiator sends a request, the responder answers it, both enter Full
- * Operation.
- */
+/* The startup phase: RFC 5044 section 7.1 and appendix C, RFC 6581. */
 
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -13,7 +9,7 @@
 
 /* ---- frames ---- */
 
-/* Send a startup frame: M, C, R, S in @flags; @with: private data. */
+/* Send a startup frame with the private data of @with. @flags: M, C, R, S. */
 static int mpa_startup_send(struct mpa_ctx *ctx, u8 flags,
 			    const struct mpa_enhanced *enhanced,
 			    const struct mpa_params *with)
@@ -46,10 +42,7 @@ static int mpa_startup_send(struct mpa_ctx *ctx, u8 flags,
 	return err;
 }
 
-/*
- * M and C of the frame that we send, or have sent. The reply to a request with C
- * has C: some initiators look only there.
- */
+/* Return M and C of our frame. A reply repeats the request's C: some initiators look only there. */
 static u8 mpa_startup_flags(struct mpa_ctx *ctx)
 {
 	bool reply = ctx->role == MPA_ROLE_RESPONDER;
@@ -67,7 +60,7 @@ static u8 mpa_startup_flags(struct mpa_ctx *ctx)
 	return flags;
 }
 
-/* Send the request. Return: 0, or -ENOMEM, -ENOBUFS, -EPIPE and nothing was sent. */
+/* Send the request. Return: 0; or -ENOMEM, -ENOBUFS, -EPIPE, and nothing was sent. */
 static int mpa_startup_request(struct mpa_ctx *ctx)
 {
 	const struct mpa_offer *offer = &ctx->params->offer;
@@ -92,8 +85,8 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 }
 
 /*
- * Parse the octets received of the peer's frame. Context: any, socket lock held.
- * Return: the revision to use; -EAGAIN if it is incomplete; -EPROTO if it is not
+ * Parse the received part of the peer's frame. Context: any, socket lock held. Return:
+ * the revision to use; -EAGAIN if the frame is incomplete; -EPROTO if it is not
  * acceptable, even if its private data are missing.
  */
 static int mpa_startup_look(struct mpa_ctx *ctx, struct mpa_frame *frame)
@@ -120,10 +113,7 @@ static int mpa_startup_look(struct mpa_ctx *ctx, struct mpa_frame *frame)
 	return have < MPA_FRAME_LEN + frame->private_len ? -EAGAIN : revision;
 }
 
-/*
- * Take the peer's frame, well-formed and complete, out of the receive queue.
- * Return: 0; -ENOMEM; or -ENODATA if octets are missing, or cannot be read.
- */
+/* Take the peer's complete frame out of the receive queue. Return: 0, -ENOMEM or -ENODATA. */
 static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 {
 	u16 len = frame->private_len;
@@ -132,7 +122,7 @@ static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 	int err;
 
 	if (len) {
-		/* TCP has ended: called from its state_change, maybe in softirq. */
+		/* If TCP has ended, its state_change has called this, maybe in softirq. */
 		old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 		private = kmalloc(len, mpa_tcp_gone(ctx->sk) ?
 				       GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT :
@@ -159,11 +149,11 @@ static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 }
 
 /*
- * Whether octets after the peer's frame are an error. Neither end may send an
- * FPDU yet: the initiator has not received a reply, the responder no FPDU (rule
- * 4). So octets after a request mean that PD_Length does not match the private
- * data (section 7.1.1), whenever they arrive. After a reply they are accepted
- * if they are a valid FPDU, of a responder that does not obey rule 4.
+ * Whether octets after the peer's frame are an error. Neither end may send an FPDU yet:
+ * the initiator has not received a reply, and the responder has not received an FPDU
+ * (section 7.1.2 rule 4). So octets after a request, whenever they arrive, mean that
+ * PD_Length does not match the private data (section 7.1.1). Octets after a reply are
+ * accepted if they are a valid FPDU, as some responders do not obey rule 4.
  */
 static bool mpa_startup_too_early(struct mpa_ctx *ctx, const struct mpa_frame *frame,
 				  int revision)
@@ -181,8 +171,8 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, const struct mpa_frame *f
 	if (!have || ctx->role == MPA_ROLE_RESPONDER)
 		return have;
 	/*
-	 * After a rejection octets belong to the user's protocol.
-	 * draft-culley-iwarp-mpa-01 section 8.1 has no rule 4.
+	 * After a rejection octets belong to the user's protocol. Revision 0
+	 * (draft-culley-iwarp-mpa-01 section 8.1) has no rule 4.
 	 */
 	if (frame->flags & MPA_PEER_REJECTED || !revision)
 		return false;
@@ -203,7 +193,6 @@ static bool mpa_startup_too_early(struct mpa_ctx *ctx, const struct mpa_frame *f
 
 /* ---- the end of startup ---- */
 
-/* The connection is no longer in startup. */
 void mpa_startup_uncount(struct mpa_ctx *ctx)
 {
 	if (ctx->params)
@@ -211,14 +200,12 @@ void mpa_startup_uncount(struct mpa_ctx *ctx)
 	atomic_andnot(MPA_PENDING_EVICTION, &ctx->pending);
 }
 
-/* Keep @params, or NULL, until the next call. */
 void mpa_startup_set_params(struct mpa_ctx *ctx, struct mpa_params *params)
 {
 	kfree(ctx->params);
 	ctx->params = params;
 }
 
-/* Enter a state of startup, or the one after it. */
 static void mpa_startup_enter(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_set_state(ctx, state);
@@ -226,27 +213,19 @@ static void mpa_startup_enter(struct mpa_ctx *ctx, u8 state)
 	sk_wake_async(ctx->sk, SOCK_WAKE_IO, POLL_OUT);
 }
 
-/* Startup is over and ends in @state: enum mpa_state. */
 static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 {
 	mpa_startup_uncount(ctx);
 	mpa_startup_set_params(ctx, NULL);
-	/* From now on it is an ordinary TCP socket. */
+	/* The socket is an ordinary TCP socket from now on. */
 	if (state == MPA_STATE_REJECTED)
 		mpa_tcp_uncork(ctx->sk, &ctx->tx.window);
 	mpa_startup_enter(ctx, state);
 }
 
-/**
- * mpa_startup_fail() - end a startup that has failed, and reset the connection
- * @ctx:	the context
- * @err:	negative errno that it has failed with
- * @code:	for MPA_INFO
- *
- * Section 7.1.2: the TCP connection must be closed. sk_err is set when the state
- * changes.
- *
- * Context: process, or TCP is closed already.
+/*
+ * Section 7.1.2: reset the connection. sk_err is set when the state changes. Context:
+ * process, or TCP is closed already.
  */
 void mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
@@ -256,20 +235,18 @@ void mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 	mpa_startup_done(ctx, MPA_STATE_FAILED);
 }
 
-/* The peer has sent no acceptable startup frame. */
 static void mpa_startup_malformed(struct mpa_ctx *ctx)
 {
 	mpa_startup_fail(ctx, -EPROTO, MPA_ERR_STARTUP);
 }
 
-/* Keep a negative errno for SO_ERROR, or for MPA_START itself. */
+/* Record a negative errno for SO_ERROR, or for MPA_START itself. */
 static void mpa_startup_report(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, err);
 	mpa_tcp_set_error(ctx->sk, -err);
 }
 
-/* The peer's reply rejects the request. */
 static void mpa_startup_rejected(struct mpa_ctx *ctx)
 {
 	/* If the connection is gone, mpa_startup_ended() has set the error. */
@@ -282,21 +259,17 @@ static void mpa_startup_rejected(struct mpa_ctx *ctx)
 	mpa_wake_reader(ctx);
 }
 
-/* Replace the error of a reset, which is EPIPE if a FIN came first. */
+/* Replace the error of a reset. TCP sets EPIPE if a FIN came first. */
 static void mpa_startup_replace_error(struct sock *sk, int err)
 {
 	if (mpa_tcp_replace_error(sk, ECONNRESET, err) == EPIPE)
 		mpa_tcp_replace_error(sk, EPIPE, err);
 }
 
-/**
- * mpa_startup_ended() - the TCP connection has just ended during startup
- * @ctx:	the context
- *
- * The error has not been reported yet. What the peer sent before its reset says
- * more than the reset. If octets follow a rejecting reply, they are the
- * program's, and the error stays as it is.
- *
+/*
+ * Handle the end of the TCP connection during startup, before its error has been
+ * reported. What the peer sent before its reset says more than the reset. If octets
+ * follow a rejecting reply, they belong to the program, and the error stays as it is.
  * Context: softirq or process, socket lock held.
  */
 void mpa_startup_ended(struct mpa_ctx *ctx)
@@ -306,7 +279,7 @@ void mpa_startup_ended(struct mpa_ctx *ctx)
 	struct mpa_frame frame;
 	int look, err;
 
-	/* mpa_startup_fail() has ended it, or the work item will call that. */
+	/* mpa_startup_fail() has ended TCP, or the work item will call mpa_startup_fail(). */
 	if (mpa_failed(ctx, MPA_STARTUP))
 		return;
 	look = expected ? mpa_startup_look(ctx, &frame) : -EAGAIN;
@@ -341,16 +314,15 @@ static void mpa_startup_run(struct mpa_ctx *ctx, bool may_send)
 		mpa_wake_reader(ctx);
 }
 
-/* Enter Full Operation: both directions begin after the startup frames. */
 static void mpa_startup_full(struct mpa_ctx *ctx)
 {
 	u8 sent = mpa_startup_flags(ctx), got = ctx->peer.flags;
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 
 	/*
-	 * Section 7.1.1: the flags of a frame are valid at revision 0 as well.
-	 * Figure 16: a request of a later revision gets markers after a reply of
-	 * revision 0, without having asked for them.
+	 * Section 7.1.1: the flags of a frame are valid at revision 0 as well. Figure
+	 * 16: a responder of revision 0 sends markers to an initiator of a later
+	 * revision, even if the request does not ask for them.
 	 */
 	ctx->tx.format.marked = got & MPA_PEER_MARKERS ||
 			 (!ctx->revision && ctx->peer.revision);
@@ -361,11 +333,10 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 		ctx->tx.rtr_due = initiator;
 		ctx->rx.rtr = !initiator;
 	}
-	/* Section 7.1.2 rule 4: the responder waits for the first FPDU. */
+	/* Section 7.1.2 rule 4: the responder waits for the first FPDU before it sends. */
 	mpa_startup_run(ctx, initiator && !ctx->tx.rtr_due);
 }
 
-/* MPA_ROLE_DIRECT: Full Operation without startup frames. */
 static void mpa_startup_direct(struct mpa_ctx *ctx)
 {
 	bool no_crc = mpa_policy_get(sock_net(ctx->sk), MPA_A_POLICY_CRC_OPTIONAL);
@@ -415,10 +386,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 
 	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
 		err = mpa_startup_enhance(ctx);
-		/*
-		 * RFC 6581 section 9: the layer above sends its Terminate
-		 * message with the code, and closes.
-		 */
+		/* RFC 6581 section 9: the upper layer sends a Terminate, and closes. */
 		if (err) {
 			ctx->control = 0;
 			mpa_startup_report(ctx, err);
@@ -429,7 +397,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 		mpa_report_failed(ctx, MPA_STARTUP);
 }
 
-/* Reply to the request, with private data, IRD and ORD of @reply. */
+/* Reply to the request with the private data, IRD and ORD of @reply. */
 static void mpa_startup_answer(struct mpa_ctx *ctx,
 			       const struct mpa_params *reply, bool reject)
 {
@@ -448,7 +416,7 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
 	err = mpa_startup_send(ctx, flags, &enhanced, reply);
-	/* TCP may have processed a reset meanwhile: mpa_startup_ended(). */
+	/* TCP may have processed a reset meanwhile, in mpa_startup_ended(). */
 	if (!mpa_starting(ctx))
 		return;
 	if (err)
@@ -468,8 +436,8 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 }
 
 /*
- * While the program decides, octets after a request are an error, even if a
- * passthrough call has read them. Full Operation checks those after a reply.
+ * Whether the program may still decide. Octets after a request are an error, even if a
+ * passthrough call has read them. Full Operation checks octets after a reply.
  */
 static bool mpa_startup_undecided(struct mpa_ctx *ctx)
 {
@@ -480,7 +448,7 @@ static bool mpa_startup_undecided(struct mpa_ctx *ctx)
 	return false;
 }
 
-/* Wait until the deadline: @err, -EAGAIN for octets, or -ENOMEM for memory. */
+/* Wait until the deadline: for octets if @err is -EAGAIN, for memory if -ENOMEM. */
 static void mpa_startup_later(struct mpa_ctx *ctx, int err)
 {
 	bool more = err == -EAGAIN;
@@ -502,14 +470,13 @@ static void mpa_startup_later(struct mpa_ctx *ctx, int err)
 		mpa_startup_fail(ctx, -ENOMEM, MPA_ERR_LOCAL);
 }
 
-/* Advance the startup phase as far as possible. */
 void mpa_startup_progress(struct mpa_ctx *ctx)
 {
 	int err = mpa_failed(ctx, MPA_STARTUP), revision;
 	const struct mpa_params *params = ctx->params;
 	struct mpa_frame frame;
 
-	/* Of mpa_startup_inherit(), which has recorded it. */
+	/* The failure that mpa_startup_inherit() has recorded. */
 	if (err)
 		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
 	if (ctx->state == MPA_STATE_REQUESTED) {
@@ -580,7 +547,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 		msecs_to_jiffies(mpa_policy_get(sock_net(ctx->sk),
 						MPA_A_POLICY_STARTUP_TIMEOUT_MS));
 
-	/* It may have ended before accept(2), or while the request was sent. */
+	/* TCP may have ended before accept(2), or while the request was sent. */
 	if (mpa_tcp_gone(ctx->sk))
 		return mpa_startup_ended(ctx);
 	/* Round up: no timeout may end early. */
@@ -591,12 +558,7 @@ static void mpa_startup_arm(struct mpa_ctx *ctx)
 	mpa_schedule_work(ctx, timeout);
 }
 
-/**
- * mpa_startup_for_children() - whether the accepted sockets are to start, not @sk
- * itself
- * @sk:		socket
- * @params:	what the user asked for
- */
+/* Whether @params are for the sockets that @sk accepts: @sk listens, or may listen later. */
 bool mpa_startup_for_children(const struct sock *sk,
 			      const struct mpa_params *params)
 {
@@ -626,7 +588,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
-	/* Unread octets that arrived before any request are not MPA's. */
+	/* Unread octets that arrived before the request are not MPA's. */
 	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
 	return 0;
@@ -637,7 +599,7 @@ static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP;
 }
 
-/* Return the error, and clear it in SO_ERROR unless a later one replaced it. */
+/* Return startup's error. Clear it in SO_ERROR unless a later error has replaced it. */
 static int mpa_startup_result(struct mpa_ctx *ctx)
 {
 	if (mpa_failed(ctx, MPA_STARTUP)) {
@@ -658,9 +620,9 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 }
 
 /*
- * As in connect(2), a call restarted after a signal returns the result that has
- * arrived meanwhile, and a new call first returns the result of an earlier one.
- * Return: 1 if there is none, or the result: 0 or a negative errno.
+ * As in connect(2), a call restarted after a signal returns the result that has arrived
+ * meanwhile, and a new call first returns the result of an earlier one. Return: 1 if
+ * there is no such result; else the result, 0 or a negative errno.
  */
 static int mpa_startup_no_result(struct mpa_ctx *ctx,
 				 const struct mpa_params *params)
@@ -672,7 +634,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
-	/* Another waiting thread has returned the errno: return it here, too. */
+	/* If another waiting thread has returned the errno, return it here, too. */
 	if (restarted && ctx->err_returned)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
@@ -687,7 +649,6 @@ static void mpa_startup_evict(struct sock *sk)
 	mpa_set_pending(mpa_ctx(sk), MPA_PENDING_EVICTION);
 }
 
-/* Count the connection as in startup. Return: false if there are too many. */
 static bool mpa_startup_count(struct mpa_ctx *ctx)
 {
 	struct mpa_params *params = ctx->params;
@@ -697,7 +658,7 @@ static bool mpa_startup_count(struct mpa_ctx *ctx)
 					mpa_startup_evict);
 }
 
-/* MPA_START itself has failed: the socket keeps its role. */
+/* Undo MPA_START, which has failed: the socket keeps its previous role. */
 static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 				 enum mpa_refusal why, int err)
 {
@@ -708,17 +669,12 @@ static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 	return err;
 }
 
-/**
- * mpa_startup_prepare() - check whether MPA may be started
- * @ctx:	the context
- * @params:	what the user asked for, its fields have been checked
- * @nonblock:	do not wait for the result of a request that is under way
- *
- * Context: process, socket lock held; waiting drops it.
- * Return: 1 if it may: call mpa_startup_begin(), or mpa_startup_set_params() for
- * a listener, even a future one. Otherwise the result of an earlier
- * MPA_START, as connect(2) returns it after a signal; or -EISCONN, -EALREADY,
- * -ENOTCONN, -EBUSY, -EINVAL.
+/*
+ * Check whether MPA may be started with @params, whose fields have been checked.
+ * Context: process, socket lock held; waiting drops it. Return: 1 if so: call
+ * mpa_startup_begin(), or for a listener, even a future one, mpa_startup_set_params().
+ * Otherwise the result of an earlier MPA_START, as connect(2) returns it after a
+ * signal; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
  */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock)
@@ -736,17 +692,12 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 	return mpa_startup_may_begin(ctx, params) ?: 1;
 }
 
-/**
- * mpa_startup_begin() - start MPA
- * @ctx:	the context, with our callbacks
- * @params:	what the user asked for; taken over
- * @nonblock:	do not wait for the reply
- *
- * Context: process, socket lock held; waiting drops it.
- * Return: 0; -EINPROGRESS; -EUSERS when no more may be in startup;
- * -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
- * RFC 6581's negotiation failed, in Full Operation; the errno that the
- * connection failed with; -EINTR or -ERESTARTSYS while startup continues.
+/*
+ * Start MPA on a socket with our callbacks. Take over @params. Context: process, socket
+ * lock held; waiting drops it. Return: 0; -EINPROGRESS; -EUSERS when no more may be in
+ * startup; -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
+ * RFC 6581's negotiation failed, in Full Operation; the errno that the connection
+ * failed with; -EINTR or -ERESTARTSYS while startup continues.
  */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
@@ -776,11 +727,9 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	return mpa_startup_wait_result(ctx, sock_sndtimeo(ctx->sk, nonblock));
 }
 
-/**
- * mpa_startup_inherit() - begin startup on a connection that was just accepted
- * @ctx:	the context, with our callbacks
- * @params:	a copy of the listener's; taken over
- * @err:	0, or a negative errno that startup fails with
+/*
+ * Begin startup on a connection that was just accepted. Take over @params, a copy of
+ * the listener's. If @err, a negative errno, is not 0, startup fails with it.
  */
 void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err)
 {
@@ -797,14 +746,11 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 	mpa_schedule_work(ctx, 0);
 }
 
-/**
- * mpa_startup_decide() - accept or reject a request or a reply (MPA_START_MANUAL)
- * @ctx:	the context
- * @reply:	private data and depths, or NULL for those of MPA_START
- * @reject:	reject
- *
- * Return: 0; -EAGAIN when no request is here yet; -EINVAL when there is nothing
- * to decide; or the errno that startup has failed with.
+/*
+ * Accept or reject a request or a reply (MPA_START_MANUAL). @reply: NULL for the
+ * parameters of MPA_START. Return: 0; -EAGAIN if no request has arrived; -EINVAL if
+ * there is nothing to decide, or @reply is not valid here; or the errno that startup
+ * has failed with.
  */
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
@@ -822,7 +768,7 @@ int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 	if (ctx->peer.flags & MPA_PEER_ENHANCED && reply &&
 	    reply->private_len > MPA_PRIVATE_DATA_MAX - MPA_ENHANCED_LEN)
 		return -EINVAL;
-	/* An initiator sends no frame for this. */
+	/* An initiator decides without sending a frame. */
 	if (initiator && reply)
 		return -EINVAL;
 	if (!mpa_startup_undecided(ctx))
@@ -841,14 +787,9 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
 	return !mpa_starting(ctx);
 }
 
-/**
- * mpa_startup_wait() - wait until the startup phase is over
- * @ctx:	the context
- * @timeo:	jiffies to wait; updated
- *
- * Context: process, socket lock held; waiting drops it.
- * Return: 0; -EAGAIN, -EINTR, -ERESTARTSYS; or the errno of startup, to each
- * call that waits.
+/*
+ * Context: process, socket lock held; waiting drops it. Return: 0; -EAGAIN, -EINTR,
+ * -ERESTARTSYS; or the errno of startup, which each waiting call returns.
  */
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
@@ -856,11 +797,10 @@ int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 	int err;
 
 	err = mpa_tcp_wait(ctx->sk, timeo, mpa_startup_over, ctx);
-	/* A call that did not have to wait leaves the error to SO_ERROR. */
+	/* A call that has not waited leaves the error to SO_ERROR. */
 	return err ?: waits ? mpa_startup_result(ctx) : 0;
 }
 
-/* Free what startup has allocated. Nothing else uses @ctx any longer. */
 void mpa_startup_free(struct mpa_ctx *ctx)
 {
 	kfree(ctx->params);

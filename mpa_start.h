@@ -16,12 +16,12 @@
 
 struct mpa_ctx;
 
-/* How to start: struct mpa_start, checked */
+/* Parameters of startup: struct mpa_start, after its check. */
 struct mpa_params {
 	struct mpa_offer	offer;
-	u16			private_len;	/* octets of @private */
+	u16			private_len;	/* length of @private */
 	unsigned long		timeout;	/* jiffies; 0: default */
-	struct mpa_admission	admission;	/* while it is in startup */
+	struct mpa_admission	admission;	/* used while in startup */
 	u8			private[] __counted_by(private_len);
 };
 
