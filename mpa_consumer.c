@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The calls of an in-kernel user: see include/net/mpa.h. Its upcalls are in
+ * Calls of kernel users: see include/net/mpa.h. The upcalls are in
  * mpa_consumer_upcall.c.
  *
- * All mpa_sock_ functions are called in process context without the socket
- * lock, unless their comment says otherwise, and return -EDEADLK in an upcall.
+ * All mpa_sock_ functions are called in process context without the socket lock, unless
+ * their comment says otherwise, and return -EDEADLK in an upcall.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -18,7 +18,7 @@
 
 #include "mpa_sock.h"
 
-/* In an upcall of this socket, which runs under the socket lock. */
+/* Whether the current task is in an upcall of this socket. */
 static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 {
 	const struct mpa_consumer *user;
@@ -32,9 +32,8 @@ static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 }
 
 /*
- * May a user that has attached, or will, take the socket lock? In an upcall,
- * which runs under it, this would deadlock. Inlined, so that the warning names
- * the caller.
+ * Check that the caller may take the socket lock. An upcall runs with the lock held, so
+ * taking it there would deadlock. Inlined, so that the warning names the caller.
  */
 static __always_inline int mpa_consumer_check(struct socket *sock)
 {
@@ -50,7 +49,6 @@ static __always_inline int mpa_consumer_check(struct socket *sock)
 	return 0;
 }
 
-/* Take the socket lock. */
 static __always_inline int mpa_consumer_lock(struct socket *sock,
 					     struct mpa_ctx **ctx)
 {
@@ -63,7 +61,6 @@ static __always_inline int mpa_consumer_lock(struct socket *sock,
 	return 0;
 }
 
-/* As mpa_consumer_lock(), for a user that has attached. */
 static __always_inline int mpa_consumer_lock_attached(struct socket *sock,
 						      struct mpa_ctx **ctx)
 {
@@ -80,7 +77,7 @@ static __always_inline int mpa_consumer_lock_attached(struct socket *sock,
 static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
 {
 	user->edge = ctx->rx.cur.pos;
-	/* If octets of the startup frame are unacknowledged, @acked is below 0: it wraps. */
+	/* @acked is below 0, and wraps, while octets of the startup frame are unacknowledged. */
 	user->acked = (u64)ctx->tx.pos - (u32)(ctx->tx.pos - mpa_tx_acked(ctx));
 	user->sent = ctx->tx.pos;
 	WRITE_ONCE(ctx->consumer, user);
@@ -91,20 +88,20 @@ static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
 
 /**
  * mpa_sock_attach() - use MPA on a socket, with upcalls
- * @sock:	a connected TCP socket; or one that will listen, whose accepted
- *		children use MPA, and are each attached to
+ * @sock:	a connected TCP socket; or a socket that will listen: its accepted
+ *		children use MPA, and the user attaches to each of them
  * @upcalls:	valid until the user has detached
- * @priv:	their first argument
- * @gfp:	for what the user needs; what MPA needs for the socket is
- *		allocated with GFP_KERNEL
+ * @priv:	first argument of the upcalls
+ * @gfp:	for what the user needs; what MPA needs for the socket is allocated
+ *		with GFP_KERNEL
  *
- * If startup has begun or finished, as on a socket that a listening one has
- * accepted, an upcall reports it soon.
+ * If startup has begun or finished, as on a child that a listening socket has
+ * accepted, an upcall reports the state soon.
  *
  * Return: 0; -EINVAL without @upcalls->ulpdu, or if the socket listens already;
- * -EOPNOTSUPP if it is not TCP's; -ENOTCONN, -EEXIST if it has another
- * upper-layer protocol, -EBUSY if it has a user, or others have replaced its
- * operations, -ENODEV if the module of @upcalls is being unloaded, -ENOMEM.
+ * -EOPNOTSUPP if the socket is not TCP's; -ENOTCONN; -EEXIST if the socket has
+ * another upper-layer protocol; -EBUSY if it has a user, or others have replaced
+ * its operations; -ENODEV if the module of @upcalls is being unloaded; -ENOMEM.
  */
 int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 		    void *priv, gfp_t gfp)
@@ -120,7 +117,7 @@ int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 	if (!mpa_hook_ours(sock->sk)) {
 		err = sock->ops->setsockopt(sock, SOL_TCP, TCP_ULP,
 					    KERNEL_SOCKPTR("mpa"), 3);
-		/* Another task may have done so just now. */
+		/* Another task may have attached MPA just now. */
 		if (err && !(err == -EEXIST && mpa_hook_ours(sock->sk)))
 			return err;
 	}
@@ -155,11 +152,9 @@ EXPORT_SYMBOL_GPL(mpa_sock_attach);
  * mpa_sock_detach() - end the upcalls
  * @sock:	the socket
  *
- * It remains a socket with MPA, to be attached to again, or released. Records
- * that the user has not taken remain for the next reader; a program that waits
- * for them is woken.
- *
- * Waits for upcalls on other processors.
+ * Waits for upcalls on other processors. The socket keeps MPA: the user may attach
+ * again or release it. Records that the user has not taken remain for the next
+ * reader; a program that waits for them is woken.
  *
  * Return: 0: no upcall is running, and none follows; -ENOTCONN if the user had
  * not attached.
@@ -206,7 +201,7 @@ int mpa_sock_start(struct socket *sock, const struct mpa_start *start,
 EXPORT_SYMBOL_GPL(mpa_sock_start);
 
 /**
- * mpa_sock_accept() - with MPA_START_MANUAL: accept the peer's request or reply
+ * mpa_sock_accept() - accept the peer's request or reply, with MPA_START_MANUAL
  * @sock:	the socket, in MPA_STATE_REQUESTED
  * @reply:	private data, IRD and ORD of a responder; NULL: those of
  *		mpa_sock_start()
@@ -222,7 +217,7 @@ int mpa_sock_accept(struct socket *sock, const struct mpa_reply *reply)
 EXPORT_SYMBOL_GPL(mpa_sock_accept);
 
 /**
- * mpa_sock_reject() - with MPA_START_MANUAL: reject it
+ * mpa_sock_reject() - reject the peer's request or reply, with MPA_START_MANUAL
  * @sock:	the socket, in MPA_STATE_REQUESTED
  * @reply:	as mpa_sock_accept()
  *
@@ -236,7 +231,7 @@ int mpa_sock_reject(struct socket *sock, const struct mpa_reply *reply)
 }
 EXPORT_SYMBOL_GPL(mpa_sock_reject);
 
-/* The context of a user that is in an upcall, or NULL. */
+/* Return the context if the current task is in an upcall of the socket, or NULL. */
 static struct mpa_ctx *mpa_consumer_inside(struct socket *sock)
 {
 	struct mpa_ctx *ctx = mpa_hook_ours(sock->sk) ? mpa_ctx(sock->sk) : NULL;
@@ -270,7 +265,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_peer);
  * @info:	filled in
  *
  * Context: may be called in an upcall.
- * Return: 0; -ENOTCONN without MPA, -ENOMEM.
+ * Return: 0; -ENOTCONN without MPA.
  */
 int mpa_sock_info(struct socket *sock, struct mpa_info *info)
 {
@@ -289,11 +284,12 @@ int mpa_sock_info(struct socket *sock, struct mpa_info *info)
 EXPORT_SYMBOL_GPL(mpa_sock_info);
 
 /**
- * mpa_sock_place() - receive ULPDUs out of order, or no longer: MPA_PLACE
+ * mpa_sock_place() - turn delivery of ULPDUs out of order on or off: MPA_PLACE
  * @sock:	the socket
- * @on:		whether
+ * @on:		the new value
  *
- * Return: 0; -EINVAL without markers and CRCs in this direction; -ENOBUFS.
+ * Return: 0; -EPERM if the administrator does not allow it; -EINVAL without markers
+ * and CRCs in this direction; -ENOBUFS.
  */
 int mpa_sock_place(struct socket *sock, bool on)
 {
@@ -305,7 +301,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_place);
 
 /* ---- sending and receiving ---- */
 
-/* After a call that sends: @err is what it returns. */
+/* Update the user's state after a call that sends and returns @err. */
 static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -315,7 +311,7 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 		*end = user->sent;
 	if (err == -EAGAIN)
 		user->wants_room = true;
-	/* sk_write_space reports ACKs as well as room. */
+	/* TCP calls sk_write_space for ACKs as well as for room. */
 	if (user->wants_room || user->upcalls->acked)
 		mpa_tcp_want_writable(ctx->sk);
 	if (mpa_tx_mulpdu_now(ctx) != user->mulpdu)
@@ -325,21 +321,22 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 /**
  * mpa_sock_send() - send a ULPDU, all of it or nothing
  * @sock:	the socket
- * @header:	its first octets; or NULL
+ * @header:	first octets of the ULPDU; or NULL
  * @payload:	the octets after them, in kernel or user memory; or NULL. When
- *		this returns 0 they have been copied, and @payload is at its end
+ *		this returns 0, the octets have been copied, and @payload is at
+ *		its end
  * @flags:	MPA_SEND_MORE
- * @end:	set to the stream position after it, which @acked of struct
+ * @end:	set to the stream position after the ULPDU, which @acked of struct
  *		mpa_upcalls will reach; or NULL
  *
  * Context: may wait for memory as sk_allocation allows, and as TCP does at the
  * limit of a memory control group, but not for room.
- * Return: 0; -EAGAIN: there is no room, or a responder has not received the
- * first FPDU: @writable of struct mpa_upcalls says when to retry; -EMSGSIZE
- * for 0 or more than 64768 octets; -EFAULT; -EINVAL for an unknown flag;
- * -EPIPE: sending has ended, which @failed reports; -EBADMSG: a responder may
- * not send, as the first FPDU was bad; -EBUSY: a program has begun a ULPDU with
- * MSG_MORE; -ENOTCONN if MPA has not been started.
+ * Return: 0; -EAGAIN if there is no room, or a responder has not received the
+ * first FPDU: retry in @writable of struct mpa_upcalls; -EMSGSIZE for 0 or more
+ * than 64768 octets; -EFAULT; -EINVAL for an unknown flag; -EPIPE if sending has
+ * ended, which @failed reports; -EBADMSG if a responder may not send, as the first
+ * FPDU was bad; -EBUSY if a program has begun a ULPDU with MSG_MORE; -ENOTCONN if
+ * MPA has not been started.
  */
 int mpa_sock_send(struct socket *sock, const struct kvec *header,
 		  struct iov_iter *payload, unsigned int flags, u64 *end)
@@ -374,15 +371,15 @@ EXPORT_SYMBOL_GPL(mpa_sock_send);
  * @flags:	MPA_SEND_MORE
  * @end:	set to the stream position after the last ULPDU; or NULL
  *
- * For messages longer than MULPDU, with less work than mpa_sock_send() for each
- * ULPDU. A ULPDU may be longer than MULPDU, which assumes the most markers in a
- * segment.
+ * For messages longer than MULPDU: costs less than mpa_sock_send() for each ULPDU.
+ * A ULPDU may be longer than MULPDU, which assumes the most markers in a segment.
  *
  * Context: as mpa_sock_send().
- * Return: the number of octets of @payload that were sent, in whole ULPDUs.
- * The next call, for the rest, returns the errno, mostly -EAGAIN; so does this
- * call if nothing was sent. -EMSGSIZE for 0 octets or more than MPA_CUT_MAX; -EINVAL for a
- * header longer than MPA_HEADER_MAX, or an unknown flag; or as mpa_sock_send().
+ * Return: the number of octets of @payload that were sent, in whole ULPDUs. If
+ * octets are left, the next call returns the errno, mostly -EAGAIN. If nothing was
+ * sent, this call returns the errno. -EMSGSIZE for 0 octets or more than
+ * MPA_CUT_MAX; -EINVAL for a header longer than MPA_HEADER_MAX, or an unknown flag;
+ * or as mpa_sock_send().
  */
 int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 		      struct iov_iter *payload, unsigned int flags, u64 *end)
@@ -409,11 +406,11 @@ int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 EXPORT_SYMBOL_GPL(mpa_sock_send_cut);
 
 /**
- * mpa_sock_resume() - deliver the ULPDU that was put off, and those after it
+ * mpa_sock_resume() - deliver the deferred ULPDU, and those after it
  * @sock:	the socket, attached to
  *
- * Upcalls continue soon, from a work item. It may be called as early as in the
- * upcall, before that returns -EAGAIN.
+ * A work item continues the upcalls soon. The upcall may call this even before it
+ * returns -EAGAIN.
  *
  * Context: any. The socket is not released meanwhile.
  */

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The upcalls of an in-kernel user, and how it reads a ULPDU: see
- * include/net/mpa.h.
+ * Upcalls of kernel users, and how they read a ULPDU: see include/net/mpa.h.
  *
- * The engines wake the user as they wake a program, by struct mpa_wake in
- * ctx->wake: when there is something to read, room, an end, an error or a new
- * state. Here this becomes upcalls. An upcall that would begin within another
- * (a bad FPDU is found while ULPDUs are delivered) is made after it.
+ * The engines wake a kernel user as they wake a program: by struct mpa_wake in
+ * ctx->wake. Upcalls do not nest: an upcall that becomes due in another upcall follows
+ * it.
  */
 
 #include <linux/export.h>
@@ -19,10 +17,7 @@
 
 /* ---- ULPDUs ---- */
 
-/*
- * Octets of a ULPDU whose FPDU is contiguous. Inlined, so that calling @show
- * costs nothing.
- */
+/* Inlined, so that calling @show costs nothing. */
 static __always_inline int
 mpa_ulpdu_show_contiguous(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			  int (*show)(void *arg, const u8 *data, u32 len), void *arg)
@@ -52,7 +47,6 @@ mpa_ulpdu_show_contiguous(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 	return show(arg, ulpdu->data + at, len);
 }
 
-/* As above, for any FPDU. */
 static int mpa_ulpdu_show(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			  int (*show)(void *arg, const u8 *data, u32 len),
 			  void *arg)
@@ -82,8 +76,7 @@ mpa_ulpdu_each(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
  * @ulpdu:	of the upcall
  * @off:	the first octet
  * @len:	their number
- * @show:	called with one piece after the other, in order; nonzero ends
- *		the walk
+ * @show:	called for each piece in order, until it returns nonzero
  * @arg:	for @show
  *
  * Context: in the upcall. @show does not sleep.
@@ -122,7 +115,7 @@ int mpa_ulpdu_read(const struct mpa_ulpdu *ulpdu, u32 off, void *to, u32 len)
 }
 EXPORT_SYMBOL_GPL(mpa_ulpdu_read);
 
-/* As mpa_copy_to_user(): copy_to_iter()'s checks cost more than the copy. */
+/* Skip copy_to_iter()'s checks, which cost more than the copy. */
 static int mpa_ulpdu_to_iter(void *to, const u8 *data, u32 len)
 {
 	return _copy_to_iter(data, len, to) == len ? 0 : -EFAULT;
@@ -148,14 +141,14 @@ EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 /* ---- receiving ---- */
 
 /*
- * The number of octets delivered at a time, with an extra charge for each
- * ULPDU: the peer chooses how many there are, and this is mostly softirq, with
- * the socket lock held.
+ * Maximum number of octets to deliver in one run, with an extra charge for each ULPDU:
+ * the peer chooses the number of ULPDUs, and most runs are in softirq with the socket
+ * lock held.
  */
 #define MPA_UPCALL_BUDGET	262144
 #define MPA_UPCALL_EACH		1024
 
-/* The user has refused the current record. */
+/* Handle an error that the user's ->ulpdu has returned. */
 static void mpa_upcall_refused(struct mpa_ctx *ctx, int err)
 {
 	if (err == -EAGAIN)
@@ -164,14 +157,13 @@ static void mpa_upcall_refused(struct mpa_ctx *ctx, int err)
 		mpa_fail_receiving(ctx, err, MPA_ERR_LOCAL);
 }
 
-/* Charge a ULPDU. Return: whether there may be more. */
+/* Charge a ULPDU. Return: whether the budget allows another one. */
 static bool mpa_upcall_spend(struct mpa_consumer *user, u32 len)
 {
 	user->budget -= len + MPA_UPCALL_EACH;
 	return user->budget > 0;
 }
 
-/* Deliver a contiguous record. */
 static enum mpa_rx_taken
 mpa_upcall_take(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu, const u8 *data)
 {
@@ -195,7 +187,7 @@ mpa_upcall_take(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu, const u8 *data
 	return MPA_RX_NOT_TAKEN;
 }
 
-/* Deliver the current record. Return: whether it was taken. */
+/* Deliver the current record. Return: whether the user has taken it. */
 static bool mpa_upcall_ordered(struct mpa_ctx *ctx)
 {
 	const struct mpa_record *cur = &ctx->rx.cur;
@@ -227,7 +219,6 @@ static bool mpa_upcall_ordered(struct mpa_ctx *ctx)
 	return true;
 }
 
-/* Deliver a record out of order. */
 static void mpa_upcall_placed(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -277,9 +268,9 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
 }
 
 /*
- * Sending has ended: the connection is lost, even if a program has read its
- * error, or sending has failed. An error that the connection survives, such as
- * an ICMP error with IP_RECVERR, is not reported.
+ * Report the end of sending: sending has failed, or the connection is lost, even if a
+ * program has read its error. An error that the connection survives, such as an ICMP
+ * error with IP_RECVERR, is not reported.
  */
 static void mpa_upcall_lost(struct mpa_ctx *ctx)
 {
@@ -293,22 +284,21 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 		user->lost = true;
 		mpa_upcall_failed(ctx, failure->err, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
-		   /* The state when TCP ended: this may be called later. */
+		   /* Judge by the state when TCP ended: this function may run later. */
 		   (mpa_failed(ctx, MPA_TX) || !mpa_ended_cleanly(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
 	}
 }
 
-/* The peer has ended the stream. */
 static void mpa_upcall_input_ended(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
 
-	/* Not a local shutdown(2): octets may still arrive. */
+	/* After a local shutdown(2) octets may still arrive. */
 	if (!mpa_tcp_peer_ended(ctx->sk))
 		return;
-	/* An incomplete FPDU fails receiving, which is reported. */
+	/* mpa_rx_end() fails receiving at an incomplete FPDU, which is reported. */
 	if (mpa_rx_end(ctx))
 		return;
 	user->ended = true;
@@ -316,7 +306,7 @@ static void mpa_upcall_input_ended(struct mpa_ctx *ctx)
 		user->upcalls->closed(user->priv);
 }
 
-/* Everything has been delivered: report an end or an error. */
+/* Report an end or an error, after all records have been delivered. */
 static void mpa_upcall_end(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -333,7 +323,7 @@ static void mpa_upcall_end(struct mpa_ctx *ctx)
 		mpa_upcall_input_ended(ctx);
 }
 
-/* Return: false if the budget ended first, and there may be more. */
+/* Deliver ULPDUs. Return: false if the budget ended first, and there may be more. */
 static bool mpa_upcall_ulpdus(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -362,14 +352,12 @@ static void mpa_upcall_receive(struct mpa_ctx *ctx)
 {
 	const struct mpa_consumer *user = ctx->consumer;
 
-	/* The work item continues, as it does after mpa_sock_resume(). */
 	if (!user->paused && !mpa_upcall_ulpdus(ctx))
 		mpa_schedule_work(ctx, 0);
 	mpa_upcall_edge(ctx);
 	/* Report the end after deferred and incomplete ULPDUs. */
 	if (!user->paused && !mpa_rx_complete(ctx))
 		mpa_upcall_end(ctx);
-	/* Is there something to read, or left for the work item? */
 	mpa_rx_update(ctx);
 }
 
@@ -412,7 +400,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 	u32 mulpdu = mpa_tx_mulpdu_now(ctx);
 
 	mpa_upcall_acked(ctx);
-	/* The next ACK calls sk_write_space as well. */
+	/* Let the next ACK call sk_write_space, too. */
 	if (user->upcalls->acked && mpa_tcp_unacked(ctx->sk))
 		mpa_tcp_want_writable(ctx->sk);
 	if (mulpdu == user->mulpdu)
@@ -422,7 +410,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 		user->upcalls->mulpdu(user->priv, mulpdu);
 }
 
-/* Whether a send would fail: the retry then returns the reason. */
+/* Whether a send would fail. Then ->writable makes the user retry, and learn the errno. */
 static bool mpa_upcall_may_not_send(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.ended;
@@ -465,10 +453,7 @@ void mpa_upcall(struct mpa_ctx *ctx)
 	WRITE_ONCE(user->upcalled, NULL);
 }
 
-/*
- * Detach the user, if there is one. Context: process, socket lock held: no
- * upcall is running.
- */
+/* Context: process, socket lock held, so no upcall is running. */
 void mpa_upcall_leave(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -481,13 +466,11 @@ void mpa_upcall_leave(struct mpa_ctx *ctx)
 	kfree_rcu(user, rcu);
 }
 
-/* In place of sk_data_ready. Context: any, socket lock held. */
 static void mpa_upcall_data_ready(struct sock *sk)
 {
 	mpa_upcall(mpa_ctx(sk));
 }
 
-/* In place of sk_write_space. Context: any, socket lock held. */
 static void mpa_upcall_write_space(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
