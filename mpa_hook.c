@@ -2,19 +2,19 @@
 /*
  * Replacing the operations and callbacks of a socket, and restoring them.
  *
- * The module's text and the tables must stay as long as anything points to
- * them. Each such pointer holds a reference to the module, which is dropped
- * - for icsk_ulp_ops by TCP, when it destroys the connection
+ * The module must stay as long as a pointer to its text or to the tables exists. Each
+ * such pointer holds a reference to the module:
+ * - icsk_ulp_ops: TCP drops the reference when it destroys the connection
  *   (tcp_cleanup_ulp());
- * - for sock->ops, as proto_ops.owner, by __sock_release(), after mpa_close()
- *   and so all of our text has returned;
- * - for sk_prot_creator of a listener's child, as proto.owner, by
- *   mpa_hook_clone(), which points it to TCP's own. A queued packet may hold a
- *   sock for seconds after TCP has destroyed it, and a TIME_WAIT socket has a
+ * - sock->ops, as proto_ops.owner: __sock_release() drops the reference after
+ *   mpa_close(), and so all of our text, has returned;
+ * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone() drops the
+ *   reference, and points sk_prot_creator to TCP's own proto. A queued packet may hold
+ *   a sock for seconds after TCP has destroyed it, and a TIME_WAIT socket has a
  *   pointer of its own.
- * A child in a listener's queue has nothing of ours, wherever it moves. A
- * request sock points to sk_prot of its listener and holds no reference: so the
- * tables outlive the module, see mpa_hook_exit().
+ * A child in a listener's queue has no such pointer, even if it migrates to another
+ * listener. A request sock points to its listener's sk_prot without a reference, so
+ * the tables outlive the module: see mpa_hook_exit().
  */
 
 #include <linux/kmemleak.h>
@@ -35,13 +35,6 @@ static const struct mpa_overrides *mpa_overrides __ro_after_init;
 
 mpa_accept_t mpa_hook_accept __ro_after_init;
 
-/**
- * mpa_hook_init() - set what replaces TCP's own in sockets
- * @overrides:	the operations and callbacks
- * @accept:	attaches MPA to an accepted connection
- *
- * Context: module init.
- */
 void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept)
 {
 	mpa_overrides = overrides;
@@ -49,22 +42,21 @@ void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept)
 }
 
 /*
- * TCP also calls the operations of one socket for another one, which may not
- * have ours: inet_child_forget() calls a listener's for a child, and with
- * net.ipv4.tcp_migrate_req a child may come from another listener.
+ * TCP also calls the operations of one socket for another socket, which may not have
+ * ours: inet_child_forget() calls a listener's for a child, and with
+ * net.ipv4.tcp_migrate_req the child may come from another listener.
  */
 static bool mpa_proto_ours(const struct proto *proto)
 {
 	return proto->close == mpa_overrides->close;
 }
 
-/* Whether the socket has our operations. */
 bool mpa_hook_ours(const struct sock *sk)
 {
 	return mpa_proto_ours(READ_ONCE(sk->sk_prot));
 }
 
-/* TCP's own operations of a struct socket that has ours */
+/* Return TCP's own operations of a struct socket that has ours. */
 const struct proto_ops *mpa_base_ops(const struct socket *sock)
 {
 	return container_of(READ_ONCE(sock->ops), struct mpa_table,
@@ -73,12 +65,15 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock)
 
 /* ---- passthrough ---- */
 
-/* Slow path of mpa_call_begin(). TUF counts all calls: it also ends framing. */
+/*
+ * Slow path of mpa_call_begin(). With TUF all calls are counted, as framing may also be
+ * switched off.
+ */
 bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 {
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	while (!atomic_inc_unless_negative(&ctx->plain[dir == MPA_TX])) {
-		/* The direction is being switched, with the lock held: wait for that. */
+		/* The lock holder is switching the direction: wait for the lock. */
 		lock_sock(ctx->sk);
 		release_sock(ctx->sk);
 		if (!mpa_alt(ctx) && mpa_started(ctx))
@@ -90,10 +85,10 @@ bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 /* ---- callbacks ---- */
 
 /*
- * sk_user_data belongs to whatever has hooked the socket, or may hook it. On a
- * kernel socket this is the user that starts MPA, with two exceptions: a psock
- * takes octets out of the receive queue, and SMC gives the program a file of its
- * TCP socket when it falls back.
+ * Whether sk_user_data belongs to another user, who has hooked the socket or may hook
+ * it. On a kernel socket sk_user_data belongs to the user that starts MPA, with two
+ * exceptions: a psock takes octets out of the receive queue, and SMC gives the program
+ * a file of its TCP socket when it falls back.
  */
 static bool mpa_hook_user_data_used(const struct sock *sk)
 {
@@ -115,13 +110,9 @@ static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
 		mpa_hook_put_own(sk, table);
 }
 
-/**
- * mpa_hook_restore_callbacks() - undo mpa_hook_callbacks()
- * @ctx:	the context
- *
- * Context: process, socket lock held.
- * Return: 0, or -EBUSY if something else has replaced the callbacks since: it
- * may restore ours.
+/*
+ * Restore TCP's callbacks. Context: process, socket lock held. Return: 0, or -EBUSY if
+ * others have replaced the callbacks since, who may restore ours later.
  */
 int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 {
@@ -135,17 +126,11 @@ int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 	return err;
 }
 
-/**
- * mpa_hook_callbacks() - replace the callbacks of a socket
- * @ctx:	its context
- *
- * Only if MPA starts: our callbacks rely on the socket lock, which TCP holds for
- * connections, but not for listening sockets. They stay until mpa_hook_detach(),
- * or until the socket is disconnected.
- *
- * Context: process, socket lock held.
- * Return: 0, or -EBUSY when something else has hooked the socket since it was
- * attached.
+/*
+ * Replace the callbacks of a socket on which MPA starts. They rely on the socket lock,
+ * which TCP holds for connections, but not for listening sockets. They stay until
+ * mpa_hook_detach(), or until the socket is disconnected. Context: process, socket lock
+ * held. Return: 0, or -EBUSY if others have hooked the socket since it was attached.
  */
 int mpa_hook_callbacks(struct mpa_ctx *ctx)
 {
@@ -199,7 +184,7 @@ static struct mpa_table *mpa_table_build(struct sock *sk,
 	return table;
 }
 
-/* The list is short: TCP has one pair of tables per address family. */
+/* Find or build a table. The list is short: TCP has one pair of tables per address family. */
 static struct mpa_table *mpa_table_get(struct sock *sk,
 				       const struct proto_ops *base_ops)
 {
@@ -220,17 +205,12 @@ found:
 	return table;
 }
 
-/**
- * mpa_hook_attach() - replace the operations of a socket
- * @ctx:	its context, complete but for what is set here
- * @ops:	TCP's own operations of its struct socket
- *
- * The socket's system calls call us from now on. A struct socket that is being
- * accepted has the listener's operations, which are ours, and a reference to our
- * module; or kernel_accept() is about to set both.
- *
- * Context: process, socket lock held.
- * Return: 0, -ENOMEM, or -EBUSY when something else has hooked the socket.
+/*
+ * Replace the operations of a socket, so that its system calls call us from now on.
+ * @ops: TCP's own operations of the struct socket. During accept(2) the struct socket
+ * has the listener's operations, which are ours, and a reference to our module, or
+ * kernel_accept() will set both. Context: process, socket lock held. Return: 0,
+ * -ENOMEM, or -EBUSY if others have hooked the socket.
  */
 int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 {
@@ -259,7 +239,7 @@ int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 		module_put(ops->owner);
 	}
 	if (sock->ops) {
-		/* Pairs with mpa_ctx() as well. */
+		/* Pairs with mpa_ctx(). */
 		smp_store_release(&sock->ops, &ctx->table->ops);
 	}
 out:
@@ -267,13 +247,10 @@ out:
 	return err;
 }
 
-/**
- * mpa_hook_detach() - restore the operations of a socket
- * @ctx:	its context
- *
- * The operations of its struct socket stay: it is being released.
- *
- * Context: process, socket lock held, no system call but close(2) under way.
+/*
+ * Restore the operations of a socket. The operations of its struct socket stay, as
+ * close(2) is releasing it. Context: process, socket lock held, no other system call in
+ * progress.
  */
 void mpa_hook_detach(struct mpa_ctx *ctx)
 {
@@ -289,20 +266,17 @@ void mpa_hook_detach(struct mpa_ctx *ctx)
 
 /* ---- children of listening sockets ---- */
 
-/**
- * mpa_hook_clone() - restore TCP's own operations in a child
- * @child:	a fresh copy of its listener
- *
- * If the listener is closing, it may have TCP's operations back already.
- *
- * Context: softirq, the child is locked and nobody else knows it.
+/*
+ * Restore TCP's own operations in a child, a fresh copy of its listener. If the
+ * listener is closing, the child may have TCP's operations already. Context: softirq,
+ * the child is locked and nobody else knows it.
  */
 void mpa_hook_clone(struct sock *child)
 {
 	struct mpa_table *table;
 
 	if (mpa_proto_ours(child->sk_prot_creator)) {
-		/* The reference that sk_prot_alloc() would have taken. */
+		/* Take the reference that sk_prot_alloc() would have taken. */
 		table = container_of(child->sk_prot_creator, struct mpa_table,
 				     proto);
 		__module_get(table->base->owner);
@@ -317,14 +291,11 @@ void mpa_hook_clone(struct sock *child)
 	WRITE_ONCE(child->sk_prot, table->base);
 }
 
-/**
- * mpa_hook_exit() - remove all pointers to the module from the tables
- *
- * The tables themselves stay, a few KiB each time. A handshake under way when
- * its listener was closed points to the listener's sk_prot, without a
- * reference, until TCP drops the request: up to TCP_RTO_MAX later.
- *
- * Context: module exit: no socket uses them.
+/*
+ * Remove all pointers to the module from the tables, at module exit: no socket uses
+ * them. The tables themselves stay, a few KiB per load of the module. If a listener is
+ * closed during a handshake, the request sock points to the listener's sk_prot, without
+ * a reference, until TCP drops the request: up to TCP_RTO_MAX later.
  */
 void mpa_hook_exit(void)
 {
@@ -335,6 +306,6 @@ void mpa_hook_exit(void)
 		table->ops = *table->base_ops;
 		kmemleak_ignore(table);
 	}
-	/* Wait for RCU readers that have one of our pointers. */
+	/* Wait for RCU readers that have read such a pointer. */
 	synchronize_net();
 }

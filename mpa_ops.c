@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The operations and callbacks of an attached socket: they call TCP's own, until
- * MPA is started on it.
- */
+/* Operations and callbacks of an attached socket: TCP's own until MPA is started. */
 
 #include <linux/module.h>
 #include <linux/poll.h>
@@ -74,14 +71,14 @@ static void mpa_op_splice_eof(struct socket *sock)
 		ctx->table->base->splice_eof(sock);
 		return;
 	}
-	/* sendfile(2) announced more octets, which will not follow. */
+	/* sendfile(2) has announced more octets, which will not follow. */
 	lock_sock(sock->sk);
 	mpa_tx_end_batch(ctx, false);
 	release_sock(sock->sk);
 }
 #endif
 
-/* SIOCINQ: return octets. Others, which TCP answers: return -1. */
+/* Answer SIOCINQ on a framed direction. Return: -1 if TCP has the answer. */
 static int mpa_op_queued(struct sock *sk, int cmd)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -119,29 +116,22 @@ static int mpa_op_ioctl(struct sock *sk, int cmd, unsigned long arg)
 }
 #endif
 
-/* Called with the socket lock held. */
 static void mpa_op_shutdown(struct sock *sk, int how)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	/*
-	 * In startup: without receiving no frame can arrive; without sending no FPDU
-	 * can follow, and the responder could never send one.
-	 */
+	/* Startup would fail: no frame can arrive, or no FPDU can follow (section 7.1.2 rule 4). */
 	if (mpa_starting(ctx))
 		return mpa_startup_fail(ctx, -ECONNABORTED, MPA_ERR_LOCAL);
 	/* The FIN must follow the octets that have been accepted. */
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
-	/* If octets are lost, send no FIN, which would be a clean end: close(2) sends a RST. */
+	/* If octets are lost, a FIN would look like a clean end. close(2) sends a RST. */
 	if (!mpa_failed(ctx, MPA_TX))
 		ctx->table->base->shutdown(sk, how);
 }
 
-/*
- * Called with the socket lock held: by connect(2), or for children in the queue
- * of a listener that is shut down, which are plain TCP sockets.
- */
+/* @sk may be a child in the queue of a listener that is shut down: a plain TCP socket. */
 static int mpa_op_disconnect(struct sock *sk, int flags)
 {
 	struct mpa_ctx *ctx;
@@ -154,17 +144,17 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 		return -EOPNOTSUPP;
 	/*
 	 * The socket may listen next, and then needs TCP's own callbacks. A listening
-	 * socket never has ours, but may have those of a user inside the kernel.
+	 * socket never has our callbacks, but may have those of a kernel user.
 	 */
 	if (!mpa_tcp_listening(sk) && mpa_hook_restore_callbacks(ctx))
 		return -EBUSY;
 	mpa_report_closed(ctx);
 	mpa_set_state(ctx, MPA_STATE_IDLE);
-	/* Some kernels refuse it while another thread waits in a call. */
+	/* Some kernels refuse to disconnect while another thread waits in a call. */
 	rc = ctx->table->base->disconnect(sk, flags);
 	if (rc)
 		return rc;
-	/* All of this state belonged to the connection, not to the socket. */
+	/* This state belonged to the connection, not to the socket. */
 	WRITE_ONCE(ctx->failure[MPA_TX], (struct mpa_failure){});
 	mpa_startup_forget_peer(ctx);
 	mpa_tx_reset(ctx);
@@ -172,7 +162,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	return 0;
 }
 
-/* Called in softirq context, just before the socket lock is released. */
+/* Context: softirqs disabled, sk_lock.slock held, just before the lock is released. */
 static void mpa_op_release_cb(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -211,7 +201,7 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 	return err;
 }
 
-/* A responder may not send yet: section 7.1.2 rule 4. */
+/* Whether a responder may not send yet: section 7.1.2 rule 4. */
 static bool mpa_poll_first(const struct mpa_ctx *ctx)
 {
 	return !READ_ONCE(ctx->may_send) && !mpa_failed(ctx, MPA_RX) &&
@@ -222,30 +212,30 @@ static __poll_t mpa_poll_records(const struct mpa_ctx *ctx, __poll_t mask)
 {
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 
-	/* MPA treats urgent data like all other, but TCP may not know yet. */
+	/* MPA treats urgent data like all other data, but TCP may not know yet. */
 	mask &= ~EPOLLPRI;
 	if (READ_ONCE(ctx->rx.ready))
 		return mask | in;
 	return mpa_tcp_input_ended(ctx->sk) ? mask : mask & ~in;
 }
 
-/* Adapt TCP's @mask to @state. Leaving this state later wakes pollers. */
+/* Adapt TCP's @mask to @state. A later change of state wakes pollers. */
 static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask)
 {
 	const __poll_t out = EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 	bool over;
 
-	/* Read first: mpa_startup_fail() ends TCP after startup has failed. */
+	/* Read this first: mpa_startup_fail() records the failure before it ends TCP. */
 	over = mpa_tcp_gone(ctx->sk);
 	if (state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED) {
 		/* sk_err is not set yet. */
 		if (mpa_failed(ctx, MPA_STARTUP))
 			return 0;
-		/* If the connection is gone, the state has not been changed yet. */
+		/* After the end of the connection TCP's mask is right. */
 		if (!over)
 			mask &= ~(in | out);
-		/* MPA_PEER returns the frame. */
+		/* Readable: MPA_PEER returns the frame. */
 		return state == MPA_STATE_REQUESTED ? mask | in : mask;
 	}
 	if (state != MPA_STATE_FULL)
@@ -255,7 +245,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 		mask |= out;
 	if (mpa_format_on(&ctx->rx.format))
 		mask = mpa_poll_records(ctx, mask);
-	/* A send that can only fail does not block: writable. */
+	/* Writable: a send that fails does not block. */
 	if (READ_ONCE(ctx->tx.ended))
 		return mask | out;
 	return !mpa_tcp_send_ended(ctx->sk) &&
@@ -274,7 +264,6 @@ static __poll_t mpa_op_poll(struct file *file, struct socket *sock,
 	mpa_delay(MPA_POINT_POLL);
 	mask = mpa_base_ops(sock)->poll(file, sock, wait);
 	state = mpa_poll_state(ctx);
-	/* The state has changed meanwhile: ask TCP again. */
 	if (state != before)
 		mask = mpa_base_ops(sock)->poll(file, sock, NULL);
 	return mpa_poll_mask(ctx, state, mask);
@@ -294,10 +283,7 @@ static ssize_t mpa_op_splice_read(struct socket *sock, loff_t *ppos,
 	return ret;
 }
 
-/*
- * A number of octets says nothing about records, and with a mark above one
- * octet TCP would not call sk_data_ready.
- */
+/* Refuse SO_RCVLOWAT if framed: TCP would not call sk_data_ready below the mark. */
 static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -307,7 +293,7 @@ static int mpa_op_set_rcvlowat(struct sock *sk, int val)
 	return ctx->table->base_ops->set_rcvlowat(sk, val);
 }
 
-/* MSG_PEEK always starts at the beginning of a record. */
+/* Refuse SO_PEEK_OFF if framed: MSG_PEEK always starts at the first unread octet. */
 static int mpa_op_set_peek_off(struct sock *sk, int val)
 {
 	const struct proto_ops *base = mpa_base_ops(sk->sk_socket);
@@ -319,7 +305,7 @@ static int mpa_op_set_peek_off(struct sock *sk, int val)
 
 /* ---- callbacks ---- */
 
-/* In-order octets or a FIN have arrived. Called with the lock held. */
+/* In-order octets or a FIN have arrived. Context: any, socket lock held. */
 static void mpa_data_ready(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -354,9 +340,8 @@ static void mpa_data_ready(struct sock *sk)
 }
 
 /*
- * Octets have left the send buffer, or a segment has arrived out of order.
- * Called with the lock held, maybe in softirq. An open ULPDU does not count: it
- * may be continued even if it fills the buffer.
+ * Context: any, socket lock held. An open ULPDU does not count against the send buffer:
+ * the user may continue it even if it fills the buffer.
  */
 static void mpa_write_space(struct sock *sk)
 {
@@ -372,22 +357,18 @@ static void mpa_write_space(struct sock *sk)
 		mpa_tcp_ooo_ask(sk);
 }
 
-/*
- * The TCP connection has ended in Full Operation. It is lost even if another
- * thread's SO_ERROR has cleared the error already.
- */
+/* Record a loss of the connection, even if another thread's SO_ERROR has cleared the error. */
 static void mpa_check_loss(struct mpa_ctx *ctx)
 {
-	/* The socket may have an error that the connection survived. */
+	/* A clean end may come with an error that the connection survived. */
 	if (!mpa_ended_cleanly(ctx))
 		mpa_fail(ctx, MPA_TX, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET),
 			 MPA_ERR_TCP);
 }
 
 /*
- * Called with the lock held. A reset during startup is handled at once: nothing
- * else would report it before the deadline, and the connection would be counted
- * as one in startup until then.
+ * Context: any, socket lock held. Handle a reset during startup at once: nothing else
+ * would report the reset before the deadline.
  */
 static void mpa_state_change(struct sock *sk)
 {
@@ -427,7 +408,7 @@ static void mpa_ops_fill(struct proto *proto, struct proto_ops *ops)
 	ops->splice_read = mpa_op_splice_read;
 	ops->set_rcvlowat = mpa_op_set_rcvlowat;
 	ops->set_peek_off = mpa_op_set_peek_off;
-	/* Do not let octets be read or mapped unverified. */
+	/* These operations would let a program read or map octets that were not verified. */
 	ops->mmap = sock_no_mmap;
 	ops->read_sock = NULL;
 	ops->read_skb = NULL;

@@ -11,8 +11,8 @@
 #include "mpa_sock.h"
 
 /*
- * Copy a struct of @size octets; the user's has @len octets, at least @min.
- * Return: the struct, to be freed, or an ERR_PTR().
+ * Copy a struct of @size octets from the user, who passes @len octets, at least @min.
+ * Return: the struct, which the caller frees, or an ERR_PTR().
  */
 static void *mpa_get_struct(size_t size, unsigned int min, sockptr_t val,
 			    unsigned int len)
@@ -67,7 +67,7 @@ static int mpa_set_decision(struct sock *sk, sockptr_t val, unsigned int len,
 	return err;
 }
 
-/* Where BIT(@name) is the value of an option that is on or off. */
+/* Return the word in which BIT(@name) is the value of an on/off option. */
 static u16 *mpa_option_word(struct mpa_ctx *ctx, int name)
 {
 	return name == MPA_PACKING || name == MPA_OVERSIZE ? &ctx->tx.options :
@@ -100,7 +100,7 @@ static int mpa_set_value(struct sock *sk, int name, sockptr_t val,
 	return 0;
 }
 
-/* Options of the startup phase, which only MPA has. */
+/* Whether an option is of the startup phase, which TUF does not have. */
 static bool mpa_option_startup(int name)
 {
 	return name == MPA_START || name == MPA_ACCEPT || name == MPA_REJECT ||
@@ -109,13 +109,13 @@ static bool mpa_option_startup(int name)
 
 /* ---- options of TCP and IP ---- */
 
-/* An option of TCP that MPA sets for its own purposes. */
+/* Whether MPA sets an option of TCP for its own purposes. */
 static bool mpa_sockopt_borrowed(int level, int name)
 {
 	return level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY);
 }
 
-/* An option that changes the length of headers, and so the MSS. */
+/* Whether an option changes the length of headers, and so the MSS. */
 static bool mpa_sockopt_mss(int level, int name)
 {
 	if (level == SOL_IP)
@@ -187,18 +187,6 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 
 /* ---- all of them ---- */
 
-/**
- * mpa_setsockopt() - proto.setsockopt
- * @sk:		socket
- * @level:	SOL_MPA, or TCP's and IP's
- * @name:	option
- * @val:	its value
- * @len:	octets of it
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -E2BIG, -EFAULT, -ENOPROTOOPT for an unknown option, or
- * the errno of the option.
- */
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		   unsigned int len)
 {
@@ -266,17 +254,6 @@ static int mpa_get_mulpdu(struct mpa_ctx *ctx)
 	return mulpdu;
 }
 
-/**
- * mpa_getsockopt() - proto.getsockopt
- * @sk:		socket
- * @level:	SOL_MPA, or TCP's and IP's
- * @name:	option
- * @val:	where its value goes
- * @len:	room there; set to what was written
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -EFAULT, -ENODATA, or -ENOPROTOOPT for an unknown option.
- */
 int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 		   int __user *len)
 {
@@ -315,17 +292,12 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 	return mpa_put_value(&value, sizeof(value), val, len);
 }
 
-/*
- * ---- MPA_START, MPA_ACCEPT and MPA_REJECT, reporting ----
- *
- * For socket options and for users inside the kernel, whose structs are in
- * kernel memory.
- */
+/* ---- MPA_START, MPA_ACCEPT, MPA_REJECT, reporting: also for kernel users ---- */
 
-/* An upper bound, to keep far from the wrap of jiffies. */
+/* Keeps jiffies far from their wrap. */
 #define MPA_TIMEOUT_MS_MAX	3600000U
 
-/* Flags that are valid for a role and revision. */
+/* Return the flags that are valid for a role and revision. */
 static u32 mpa_start_flags(const struct mpa_start *start)
 {
 	u32 flags = MPA_START_MARKERS | MPA_START_NO_CRC;
@@ -340,7 +312,6 @@ static u32 mpa_start_flags(const struct mpa_start *start)
 	       flags | MPA_START_ENHANCED | MPA_START_P2P;
 }
 
-/* @room: octets that the user's struct has for private data, or less */
 static bool mpa_private_fits(u16 len, int room, bool enhanced)
 {
 	return len <= max(room, 0) &&
@@ -349,7 +320,7 @@ static bool mpa_private_fits(u16 len, int room, bool enhanced)
 
 static bool mpa_start_good(const struct mpa_start *start, unsigned int len)
 {
-	/* A responder of revision 2 may get an enhanced request. */
+	/* A responder of revision 2 may receive an enhanced request. */
 	bool enhanced = start->flags & MPA_START_ENHANCED ||
 			(start->role == MPA_ROLE_RESPONDER && start->revision == 2);
 	int room = len - offsetof(struct mpa_start, private_data);
@@ -387,16 +358,7 @@ static struct mpa_params *mpa_params_alloc(const u8 *private, u16 private_len,
 	return params;
 }
 
-/**
- * mpa_control_start() - MPA_START
- * @sk:		socket
- * @start:	what is asked for
- * @len:	octets of the struct as passed
- * @nonblock:	do not wait for the peer
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -ENOMEM, or as mpa_start().
- */
+/* MPA_START. @len: octets of @start as the user passed it. Return: as mpa_start(). */
 int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 		      unsigned int len, bool nonblock)
 {
@@ -435,15 +397,9 @@ static bool mpa_reply_good(const struct mpa_reply *reply, unsigned int len)
 	       mpa_private_fits(reply->private_len, room, false);
 }
 
-/**
- * mpa_control_decide() - MPA_ACCEPT, MPA_REJECT
- * @sk:		socket
- * @reply:	private data and depths, or NULL for those of struct mpa_start
- * @len:	octets of the struct as passed
- * @reject:	reject
- *
- * Context: process, socket lock not held.
- * Return: 0, -EINVAL, -ENOMEM, or as mpa_startup_decide().
+/*
+ * MPA_ACCEPT, MPA_REJECT. @len: octets of @reply as the user passed it; @reply may be
+ * NULL. Return: as mpa_startup_decide().
  */
 int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 		       unsigned int len, bool reject)
@@ -467,7 +423,7 @@ int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 	return err;
 }
 
-/* Whether MPA_PLACE is possible: it needs markers and CRCs, now or once started. */
+/* Whether MPA_PLACE is possible, now or once started: it requires markers and CRCs. */
 static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
@@ -488,15 +444,7 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 	}
 }
 
-/**
- * mpa_control_place() - MPA_PLACE
- * @sk:		socket
- * @on:		new value
- *
- * Context: process, socket lock not held.
- * Return: 0; -EPERM if the administrator does not allow it; or as
- * mpa_place_set().
- */
+/* MPA_PLACE. Return: -EPERM if the administrator does not allow it, or as mpa_place_set(). */
 int mpa_control_place(struct sock *sk, bool on)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -550,7 +498,6 @@ void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 	info->error_position = mpa_failed(ctx, MPA_RX) ? ctx->rx.cur.pos : 0;
 }
 
-/* The same. Context: process, socket lock not held. */
 void mpa_control_info(struct sock *sk, struct mpa_info *info)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -560,14 +507,7 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info)
 	release_sock(sk);
 }
 
-/**
- * mpa_control_peer_fill() - MPA_PEER, with the lock held
- * @ctx:	the context
- * @peer:	filled in
- *
- * Context: any, socket lock held.
- * Return: 0, or -ENODATA if there is no startup frame of the peer.
- */
+/* MPA_PEER. Context: any, socket lock held. Return: -ENODATA without a frame of the peer. */
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer)
 {
 	const u8 *private = ctx->peer_private;
@@ -592,7 +532,6 @@ int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer)
 	return 0;
 }
 
-/* The same. Context: process, socket lock not held. */
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
