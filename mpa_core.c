@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Marker PDU Aligned framing (RFC 5044) as an upper-layer protocol of TCP: the
- * module, and how a socket gets a context.
- */
+/* Marker PDU Aligned framing (RFC 5044) as an upper-layer protocol of TCP. */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -15,7 +12,7 @@
 #include "mpa_net.h"
 #include "mpa_pages.h"
 
-/* Also reads as N if the processor lacks the instruction, or a check fails. */
+/* Reads as N, too, if the processor lacks the instruction, or a self-test fails. */
 static bool mpa_crc_lockstep __ro_after_init = true;
 module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
 MODULE_PARM_DESC(crc_lockstep,
@@ -54,10 +51,10 @@ static int mpa_init(struct sock *sk)
 }
 
 /*
- * TCP has created a child of a listening socket, a copy with all that is ours.
- * It becomes a plain TCP socket until it is accepted: the listener may be
- * closing, and the child may move to a listener without MPA. Module exit waits
- * for this function to return: mpa_hook_exit().
+ * TCP has created a child of a listening socket, a copy with all that is ours. Make it
+ * a plain TCP socket until it is accepted: the listener may be closing, and the child
+ * may migrate to a listener without MPA. Module exit waits for this function to return:
+ * mpa_hook_exit().
  */
 static void mpa_clone(const struct request_sock *req, struct sock *child,
 		      const gfp_t priority)
@@ -116,7 +113,7 @@ static struct tcp_ulp_ops mpa_tuf_ulp_ops __read_mostly = {
 #endif
 };
 
-/* A child inherits its listener's options and startup parameters. */
+/* Copy a listener's options and startup parameters for its child. */
 static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 		       struct mpa_params **params)
 {
@@ -128,7 +125,7 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	ctx->tx.options = listener->tx.options;
 	ctx->rx.options = listener->rx.options;
 	theirs = listener->params;
-	/* If the listener now is a connection, the parameters are its own. */
+	/* If the listener has become a connection, the parameters are its own. */
 	if (theirs && listener->state == MPA_STATE_IDLE) {
 		*params = kmemdup(theirs, struct_size(theirs, private,
 						      theirs->private_len),
@@ -140,15 +137,11 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	return err;
 }
 
-/**
- * mpa_accept() - attach MPA to a connection that a socket with MPA has accepted
- * @listener:	the listening socket's context
- * @sk:		the connection; nobody else knows it
- * @ops:	the listening struct socket's operations
- *
- * Context: process, no socket lock held.
- * Return: 0; -ENOMEM; -EEXIST if it has another upper-layer protocol, which it
- * may have from an earlier listener; -EBUSY if something else has hooked it.
+/*
+ * Attach MPA to @sk, which a socket with MPA has accepted, and which nobody else knows.
+ * @ops: the listening struct socket's operations. No socket lock held. Return: 0;
+ * -ENOMEM; -EEXIST if @sk has another upper-layer protocol, perhaps of an earlier
+ * listener; -EBUSY if others have hooked it.
  */
 static int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
 		      const struct proto_ops *ops)
@@ -236,7 +229,7 @@ static int __init mpa_module_init(void)
 	if (err)
 		goto no_ulp;
 
-	/* Nothing may fail now: sockets may have been attached. */
+	/* Nothing may fail from here on: sockets may have been attached. */
 	mpa_tuf_registered = !tcp_register_ulp(&mpa_tuf_ulp_ops);
 	if (!mpa_tuf_registered)
 		pr_warn("another upper-layer protocol is called \"tuf\"\n");
@@ -265,8 +258,8 @@ static void __exit mpa_module_exit(void)
 		tcp_unregister_ulp(&mpa_tuf_ulp_ops);
 	tcp_unregister_ulp(&mpa_ulp_ops);
 	/*
-	 * inet_diag calls get_info without the socket lock and without a reference
-	 * to the module: wait until no task is there.
+	 * inet_diag calls get_info without the socket lock and without a reference to
+	 * the module: wait until no task is in get_info.
 	 */
 	synchronize_rcu_tasks();
 	mpa_netlink_exit();
@@ -277,7 +270,7 @@ static void __exit mpa_module_exit(void)
 	mpa_hook_exit();
 	mpa_pages_exit();
 	mpa_compat_exit();
-	/* Contexts in kfree_rcu() need none of the module's text. */
+	/* kfree_rcu() frees contexts without the module's text. */
 }
 
 module_init(mpa_module_init);

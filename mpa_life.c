@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * A context from its attachment on: MPA_START, the work item, close(2). mpa.h
- * describes its lifetime.
- */
+/* A context's life: attachment, MPA_START, the work item, close(2). See mpa.h. */
 
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -12,7 +9,7 @@
 
 /* ---- attaching ---- */
 
-/* Fill in a new context for @sk; it is all zero so far. */
+/* Initialize a context, which is all zero. */
 void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 {
 	ctx->sk = sk;
@@ -22,13 +19,9 @@ void mpa_ctx_setup(struct mpa_ctx *ctx, struct sock *sk)
 	INIT_DELAYED_WORK(&ctx->work, mpa_work);
 }
 
-/**
- * mpa_attach() - attach a context to its socket
- * @ctx:	the context
- * @ops:	operations that the struct socket has, or will have
- *
- * Context: process, socket lock held.
- * Return: 0, -ENOMEM, or -EBUSY if something else has hooked the socket.
+/*
+ * Attach a context to its socket. @ops: operations that the struct socket has, or will
+ * have. Return: 0, -ENOMEM, or -EBUSY if others have hooked the socket.
  */
 int mpa_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 {
@@ -48,14 +41,10 @@ static void mpa_ctx_free(struct mpa_ctx *ctx)
 	kfree_rcu(ctx, rcu);
 }
 
-/**
- * mpa_start() - begin startup, or keep the parameters for accepted sockets
- * @ctx:	the context
- * @params:	parameters of MPA_START; taken over
- * @nonblock:	do not wait for the peer
- *
- * Context: process, socket lock held; it is dropped while waiting.
- * Return: 0, or as mpa_startup_prepare() or mpa_startup_begin().
+/*
+ * Take over @params. Begin startup, or keep @params for accepted sockets. Context:
+ * process, socket lock held; waiting drops it. Return: 0, or as mpa_startup_prepare()
+ * or mpa_startup_begin().
  */
 int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 {
@@ -67,7 +56,7 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		mpa_startup_set_params(ctx, params);
 		return 0;
 	}
-	/* A passthrough call under way would read or send octets unframed. */
+	/* A passthrough call in progress would read or send octets unframed. */
 	err = mpa_plain_close(ctx, MPA_TX) ?: mpa_plain_close(ctx, MPA_RX);
 	if (err)
 		goto no_start;
@@ -88,7 +77,7 @@ no_start:
 	return err;
 }
 
-/* Release all that is ours; the caller calls TCP's own close next. */
+/* Release all that is ours, before TCP's own close. */
 static void mpa_leave(struct mpa_ctx *ctx)
 {
 	struct sock *sk = ctx->sk;
@@ -96,11 +85,11 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	ctx->closing = true;
 	mpa_report_closed(ctx);
 	mpa_conns_remove(ctx);
-	/* The queued children move to another listener, or end. */
+	/* TCP moves the queued children to another listener, or ends them. */
 	if (mpa_tcp_listening(sk))
 		ctx->table->base->disconnect(sk, 0);
 	mpa_rx_discard(ctx);
-	/* With octets unread, or accepted octets lost, a FIN would be wrong. */
+	/* A FIN would be wrong if octets are unread, or if accepted octets are lost. */
 	if (ctx->rx.cur.stash || mpa_failed(ctx, MPA_TX))
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
@@ -110,10 +99,9 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	mpa_hook_detach(ctx);
 }
 
-/* Do all pending work. */
 static void mpa_work_due(struct mpa_ctx *ctx)
 {
-	/* Before ULPDUs are offered again, so that a later one is kept. */
+	/* Clear this before ULPDUs are offered again, so that a later resume is not lost. */
 	if (atomic_fetch_andnot(MPA_PENDING_RESUME, &ctx->pending) &
 	    MPA_PENDING_RESUME && ctx->consumer)
 		ctx->consumer->paused = false;
@@ -132,12 +120,7 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 		mpa_upcall(ctx);
 }
 
-/**
- * mpa_work() - the work item: all that must not be done in softirq
- * @work:	of struct mpa_ctx
- *
- * Context: process (workqueue).
- */
+/* The work item: does what must not be done in softirq. */
 void mpa_work(struct work_struct *work)
 {
 	struct mpa_ctx *ctx = container_of(to_delayed_work(work),
@@ -146,7 +129,7 @@ void mpa_work(struct work_struct *work)
 	struct mem_cgroup *old;
 
 	mpa_delay(MPA_POINT_WORK_BEGIN);
-	/* A user may hold the lock for long, and one workqueue serves all sockets. */
+	/* Do not wait: a user may hold the lock for long, and one workqueue serves all sockets. */
 	if (!mpa_tcp_try_lock(sk, &ctx->work_deferred))
 		return;
 	mpa_delay(MPA_POINT_WORK_LOCKED);
@@ -161,11 +144,10 @@ void mpa_work(struct work_struct *work)
 }
 
 /*
- * A kernel socket (sock_create_kern()) holds no reference to its network
- * namespace, so TCP stops its timers on close: a lost segment or FIN would
- * never be sent again, and the socket and this module would stay for ever. So
- * take a reference, as other sockets have; if the namespace is being destroyed,
- * the socket ends with it.
+ * Take a reference to the network namespace of a kernel socket (sock_create_kern()), as
+ * other sockets have. Without the reference TCP stops its timers on close: a lost
+ * segment or FIN would never be sent again, and the socket and this module would stay
+ * forever. If the namespace is being destroyed, the socket ends with it.
  */
 static void mpa_life_keep_net(struct sock *sk)
 {
@@ -177,13 +159,7 @@ static void mpa_life_keep_net(struct sock *sk)
 	put_net(net);
 }
 
-/**
- * mpa_close() - the last reference to the socket's file is gone
- * @sk:		socket
- * @timeout:	jiffies to linger
- *
- * Context: process, socket lock not held.
- */
+/* Called when the last reference to the socket's file is gone. */
 void mpa_close(struct sock *sk, long timeout)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
