@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Common (layer 0): state of a network namespace: sysctls, the connections in
- * startup and counters.
- */
+/* Common (layer 0): a network namespace's sysctls, connections in startup and counters. */
 #ifndef _MPA_NET_H
 #define _MPA_NET_H
 
@@ -23,12 +20,10 @@ struct mpa_bucket;
 /**
  * struct mpa_admission - a connection's place among those in startup
  * @list:	with others of its bucket, the oldest first
- * @bucket:	which of mpa_policy.c's buckets it counts in; NULL: not in startup
+ * @bucket:	bucket of mpa_policy.c that counts it; NULL: not in startup
  * @sk:		its socket; NULL: never admitted
- * @notify:	called when another connection gets its place, with the lock of
- *		mpa_policy.c held
- *
- * Its lock is in mpa_policy.c.
+ * @notify:	called when the connection is evicted, under the lock of
+ *		mpa_policy.c, which also protects this struct
  */
 struct mpa_admission {
 	struct list_head	list;
@@ -54,10 +49,10 @@ void mpa_policy_startups(const struct net *net, unsigned int *now,
 
 /**
  * enum mpa_cut - why a segment does not start with an FPDU
- * @MPA_CUT_NOT: it does
- * @MPA_CUT_OVERSIZED: its FPDU is larger than EMSS
- * @MPA_CUT_WINDOW: TCP cut an FPDU at the edge of the window, or to probe it
- * @MPA_CUT_OTHER: EMSS has changed, or another reason
+ * @MPA_CUT_NOT:	it starts with an FPDU
+ * @MPA_CUT_OVERSIZED:	its FPDU is larger than EMSS
+ * @MPA_CUT_WINDOW:	TCP cut an FPDU at the edge of the window, or to probe it
+ * @MPA_CUT_OTHER:	EMSS has changed, or another reason
  * @MPA_CUTS:	the number of values
  */
 enum mpa_cut {
@@ -68,17 +63,17 @@ enum mpa_cut {
 	MPA_CUTS
 };
 
-/*
- * Counters of a network namespace in /proc/net/mpa_stat, described in
- * Documentation/networking/mpa/administration.rst.
- */
+/* Counters in /proc/net/mpa_stat: Documentation/networking/mpa/administration.rst. */
 #define MPA_MIB_KINDS	(MPA_ROLE_DIRECT + 1)
 
 enum mpa_mib_field {
-	/* Now in Full Operation, and in total: by enum mpa_role, and TUF. */
+	/*
+	 * Connections in Full Operation, and in total: one counter for each enum
+	 * mpa_role, then one for TUF.
+	 */
 	MPA_MIB_CURR,
 	MPA_MIB_TOTAL = MPA_MIB_CURR + MPA_MIB_KINDS,
-	/* Failed startups: by enum mpa_refusal. */
+	/* Failed startups, by enum mpa_refusal. */
 	MPA_MIB_REFUSED = MPA_MIB_TOTAL + MPA_MIB_KINDS,
 	MPA_MIB_TX_FPDUS = MPA_MIB_REFUSED + MPA_REFUSAL_LOCAL,
 	MPA_MIB_TX_OCTETS,
@@ -89,12 +84,11 @@ enum mpa_mib_field {
 	MPA_MIB_RX_FPDUS = MPA_MIB_TX_SEGS + MPA_CUTS,
 	MPA_MIB_RX_OCTETS,
 	MPA_MIB_RX_MARKERS,
-	/* Why receiving has ended: by enum mpa_error. */
+	/* Failures of receiving, by enum mpa_error. */
 	MPA_MIB_RX_FAILED,
 	MPA_MIB_RX_PLACED = MPA_MIB_RX_FAILED + MPA_ERR_RTR,
 	MPA_MIB_RX_PRUNED,
 	MPA_MIB_RX_STASHED,
-	/* Connections in Full Operation that TCP has lost. */
 	MPA_MIB_LOST,
 	MPA_MIB_TIMED_OUT,
 	MPA_MIB_EVENTS_LOST,
@@ -114,15 +108,15 @@ struct mpa_stat {
 
 extern unsigned int mpa_stat_id;
 
-/* Counters of connections whose namespace is gone. */
+/* Counters for connections whose namespace is gone. */
 DECLARE_PER_CPU(struct mpa_mib, mpa_mib_nowhere);
 
 int mpa_stat_init(void);
 void mpa_stat_exit(void);
 
 /*
- * The counters of a namespace. A connection keeps the pointer: looking it up
- * costs more than counting.
+ * Return a namespace's counters. A connection keeps the pointer: a look-up costs more
+ * than counting.
  */
 static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 {
@@ -131,7 +125,7 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 	return stat->mib;
 }
 
-/* Count segments of a packet passed to IP. @cut: why some are unaligned. */
+/* Count the segments of a packet passed to IP. @cut: why some are unaligned. */
 static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 				 u32 unaligned, enum mpa_cut cut)
 {
@@ -142,8 +136,8 @@ static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 }
 
 /*
- * Count FPDUs: to send (@first: MPA_MIB_TX_FPDUS), or verified and read completely
- * (MPA_MIB_RX_FPDUS). @octets: of their ULPDUs.
+ * Count FPDUs to send (@first: MPA_MIB_TX_FPDUS), or FPDUs that were verified and read
+ * completely (MPA_MIB_RX_FPDUS). @octets: of their ULPDUs.
  */
 static __always_inline void
 mpa_stat_fpdus(struct mpa_mib __percpu *mib, enum mpa_mib_field first,

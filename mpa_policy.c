@@ -34,7 +34,7 @@ struct mpa_bucket {
 	unsigned int n;
 };
 
-/* The values, by netlink attribute: sysctl and netlink use the same ones. */
+/* Indexed by netlink attribute. sysctl and netlink use the same values. */
 static const struct {
 	const char *name;
 	unsigned int least, most, initial;
@@ -53,13 +53,13 @@ static_assert(ARRAY_SIZE(mpa_policy_values) == MPA_A_POLICY_MAX + 1);
 /**
  * struct mpa_policy - policy of one network namespace
  * @value:	the values, by netlink attribute
- * @sysctl:	their sysctls; older kernels look for an empty entry after the last
+ * @sysctl:	their sysctls; older kernels need an empty entry after the last
  * @header:	of the sysctls
  * @seed:	makes it unpredictable which ports share a list
- * @lock:	for all following members and each struct mpa_admission; taken with
- *		socket locks held, and no socket lock is taken with it held
- * @starting:	connections in startup
- * @evicted:	responders evicted so far
+ * @lock:	for the members below and each struct mpa_admission; taken with
+ *		socket locks held, so do not take a socket lock under it
+ * @starting:	number of connections in startup
+ * @evicted:	number of responders evicted so far
  * @unlimited:	initiators in startup
  * @ports:	users' ports with responders in startup
  */
@@ -183,9 +183,8 @@ static void mpa_policy_leave(struct mpa_policy *policy,
 }
 
 /*
- * Evict the connection that has waited for longest. Its work item does the rest.
- * There is nothing to wait for: a context calls mpa_policy_leave_startup() before
- * it ends.
+ * Evict the connection that has waited longest. Its work item does the rest. No
+ * reference is needed: a context calls mpa_policy_leave_startup() before it ends.
  */
 static void mpa_policy_evict(struct mpa_policy *policy, struct mpa_bucket *bucket)
 {
@@ -197,23 +196,18 @@ static void mpa_policy_evict(struct mpa_policy *policy, struct mpa_bucket *bucke
 	oldest->notify(oldest->sk);
 }
 
-/**
- * mpa_policy_enter_startup() - admit a connection to startup
- * @admission:	its place, until mpa_policy_leave_startup(); all zero
- * @sk:		its socket
- * @initiator:	it is an initiator, not a responder
- * @notify:	called when it is evicted, under a spinlock: must not sleep, nor
- *		take a socket lock. Never called after
- *		mpa_policy_leave_startup()
+/*
+ * Admit a connection to startup. @admission is all zero at first. @notify is called when
+ * the connection is evicted, under a spinlock: it must not sleep, nor take a socket lock.
+ * It is never called after mpa_policy_leave_startup().
  *
- * Initiators are not limited: their program has opened them, and what it may
- * open bounds them, as it does those in connect(2). Responders wait for
- * unauthenticated peers: at the limit of a port the one that has waited for
- * longest is evicted. It is most likely a silent one: a request fits a segment,
- * so a peer has sent all of it, or nothing.
+ * Initiators are not limited here: their program's own limits apply, as in connect(2).
+ * Responders wait for unauthenticated peers: at the limit of a port the responder that
+ * has waited longest is evicted. Most likely its peer is silent: a request fits a
+ * segment, so a peer has usually sent all of it, or nothing.
  *
- * Context: any, socket lock held.
- * Return: false if it may not begin; then it is not counted.
+ * Context: any, socket lock held. Return: false if the connection may not begin startup;
+ * then it is not counted.
  */
 bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 			      bool initiator, void (*notify)(struct sock *sk))
@@ -229,12 +223,12 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 	admission->notify = notify;
 	spin_lock_bh(&policy->lock);
 	bucket = initiator ? &policy->unlimited : mpa_bucket(policy, sk);
-	/* Kept, as TCP may clear the port before the connection leaves. */
+	/* Keep the bucket: TCP may clear the port before the connection leaves. */
 	admission->bucket = bucket;
 	list_add_tail(&admission->list, &bucket->list);
 	bucket->n++;
 	policy->starting++;
-	/* Evict two for one until a lowered limit is met; never the new one. */
+	/* Evict up to two, as the limit may have been lowered; never the new one. */
 	for (i = 0; i < 2 && bucket != &policy->unlimited && bucket->n > most; i++)
 		mpa_policy_evict(policy, bucket);
 	spin_unlock_bh(&policy->lock);
@@ -242,9 +236,8 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 }
 
 /*
- * Undo mpa_policy_enter_startup(), if it was called. Then nothing here touches
- * the context, or queues its work item, until it enters again. Context: any,
- * socket lock held.
+ * Undo mpa_policy_enter_startup(), if it was called. From then on @admission->notify is
+ * not called. Context: any, socket lock held.
  */
 void mpa_policy_leave_startup(struct mpa_admission *admission)
 {
@@ -259,8 +252,8 @@ void mpa_policy_leave_startup(struct mpa_admission *admission)
 }
 
 /*
- * Count connections in startup, and evicted ones so far. Both numbers are of
- * one moment: a connection that is evicted is in one of them. Context: process.
+ * Count connections in startup, and evicted ones so far. Both are read under the lock:
+ * an evicted connection is counted in exactly one. Context: process.
  */
 void mpa_policy_startups(const struct net *net, unsigned int *now,
 			 unsigned long *evicted)

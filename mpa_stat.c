@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * /proc/net/mpa_stat: counters of a network namespace. Defines the tracepoints.
- */
+/* /proc/net/mpa_stat: counters of a network namespace. Defines the tracepoints. */
 
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
