@@ -407,7 +407,7 @@ def _(p):
     speaks(p)
     if not p.crc:
         raise peer.Skip("there are no CRCs")
-    p.send(p.fpdu(untagged(SEND, advert()), "crc"))
+    p.send(p.fpdu(untagged(SEND, advert(), 2 if p.role == RESPONDER else 1), "crc"))
     return reason(terminated(p, (2, 0, 2)))
 
 
@@ -638,3 +638,15 @@ def _(p):
     if not segment:
         raise Fail("an FPDU without ULPDU came, which the reply does not name")
     return reason(with_code(only(segment, TERMINATE, "a Terminate"), (2, 0, 7)))
+
+
+@case("a wrong CRC of a segment of DDP version 2", "RFC 5044, 6; 8 code 2; RFC 5040, 7.1")
+def _(p):
+    """Have the tested end send its first FPDU; then send a segment of DDP version 2 in an FPDU
+    with a wrong CRC.
+    Expected: a Terminate of layer 2, error type 0, error code 2: DDP does not get the ULPDU."""
+    speaks(p)
+    if not p.crc:
+        raise peer.Skip("there are no CRCs")
+    p.send(p.fpdu(untagged(SEND, advert(), ddp=LAST | 2), "crc"))
+    return reason(terminated(p, (2, 0, 2)))

@@ -21,6 +21,7 @@ RESPONDER, INITIATOR = "responder", "initiator"
 SWITCHES = {}
 # What an end may do: no case finds a defect.
 CHOICES = {"revision-1-only": (RESPONDER, ()), "revision-0-closes": (RESPONDER, ()),
+           "revision-0-rejects": (RESPONDER, ()), "frame-before-key": (RESPONDER, ()),
            "complains": (RESPONDER, ()), "never-peer-to-peer": (INITIATOR, ("enhanced",))}
 
 
@@ -122,6 +123,7 @@ switches(RESPONDER, """
     no-rtr enhanced.24
     one-rtr enhanced.31
     rtr-delivered enhanced.32
+    dies-without-rtr enhanced.46
     revision-0-without-m rdmac.2
     sends-ddp-version-2 ddp.1 ddp
     msn-from-zero ddp.1 ddp
@@ -152,6 +154,7 @@ switches(RESPONDER, """
     response-anywhere ddp.33 ddp
     response-to-any-stag ddp.36 ddp
     no-terminate-for-mpa ddp.37 ddp
+    header-before-crc ddp.58 ddp
     terminate-on-queue-0 ddp.39 ddp
     terminate-reserved ddp.40 ddp
     terminate-without-header ddp.41 ddp
@@ -176,6 +179,7 @@ switches(INITIATOR, """
     b-without-a-asked enhanced.40 enhanced
     no-rtr-sent enhanced.41 enhanced
     s-in-reply-without-octets enhanced.43 enhanced
+    s-in-reply-alone enhanced.45 enhanced
     names-nothing ddp.46 ddp
     responses-elsewhere ddp.47 ddp
     responses-without-last ddp.47 ddp
@@ -209,7 +213,7 @@ class Connection:
         self.enhanced, self.ulpdus = enhanced, ulpdus
         self.ahead = b""
         self.consumed, self.waiting, self.eof = 0, False, False
-        self.rx_marked = self.tx_marked = self.empty = False
+        self.rx_marked = self.tx_marked = self.empty = self.peer_to_peer = False
         self.crc = self.sends_crc = True
         self.rx_pos = self.tx_pos = 0
         self.reads = 0
@@ -275,6 +279,8 @@ class Connection:
                         raise Ended("end")
                     self.ahead += b"\0"
                 self.ahead += octets
+        if self.has("frame-before-key"):
+            self.ahead = self.need(20) + self.ahead
         seen = self.need(16)
         if not self.key_good(seen, key):
             raise Ended("key")
@@ -318,7 +324,7 @@ class Connection:
             ours = C if self.has("revision-0-without-m") else M | C
         if self.has("res-set"):
             ours |= 1
-        if self.has("rejects"):
+        if self.has("rejects") or self.has("revision-0-rejects") and not revision:
             ours |= R
         answer, mine = b"", b""
         asked = flags & S and revision >= (1 if self.has("s-of-revision-1") else 2)
@@ -374,7 +380,7 @@ class Connection:
             b = c = d = 0
         if self.has("one-rtr") and b and c:
             c = d = 0
-        self.empty = bool(a and b)
+        self.empty, self.peer_to_peer = bool(a and b), bool(a)
         return struct.pack(">HH", a | b | mine_ird, c | d | mine_ord)
 
     def initiate(self):
@@ -405,7 +411,8 @@ class Connection:
                 version > 2 and not self.has("reply-of-any-revision"):
             raise Ended("frame")
         if theirs & S and version > 1 and len(answer) < 4 and \
-                not self.has("s-in-reply-without-octets"):
+                not self.has("s-in-reply-without-octets") and \
+                (answer or not self.has("s-in-reply-alone")):
             raise Ended("short")
         self.agree(flags, theirs)
         self.accept(private, answer)
@@ -596,7 +603,8 @@ class Connection:
         except Ended as why:
             self.over(str(why))
         except OSError:
-            if self.has("dies-of-a-reset") and self.ahead and self.tx_pos:
+            if self.has("dies-of-a-reset") and self.ahead and self.tx_pos or \
+                    self.has("dies-without-rtr") and self.peer_to_peer and not self.rx_pos:
                 raise
         finally:
             self.waiting = False
@@ -656,7 +664,7 @@ class End:
                 connection = self.known(self.listener.accept()[0])
             except OSError:     # it has been reset already, or the listener is gone
                 continue
-            if connection.has("dies-of-a-reset"):
+            if connection.has("dies-of-a-reset", "dies-without-rtr"):
                 try:
                     connection.run()
                 except OSError:

@@ -69,6 +69,14 @@ class DdpConnection(Connection):
                 self.terminate(b"", MPA, 0, 2 if str(why) == "crc" else 3)
             raise
 
+    def check(self, raw, body, length, good):
+        if self.has("header-before-crc") and body[2] < 0x80:
+            if body[2] & 3 != 1:
+                raise Refused(DDP, 2, 6)
+            if int.from_bytes(body[12:16], "big") != self.msn_in[body[11] % 3]:
+                raise Refused(DDP, 2, 3)
+        super().check(raw, body, length, good)
+
     # ---- out ----
 
     def untagged(self, queue, opcode, octets):

@@ -211,6 +211,8 @@ def _(p):
         data = told(p, depths(4, 4, "A" + bit))
         if getattr(data, bit.lower()):
             alone.add(bit)
+        p.fin()
+        p.sock.close()
         p = p.again()
     data = told(p, depths(4, 4, "ABCD"))
     named = {bit for bit in "BCD" if getattr(data, bit.lower())}
@@ -331,3 +333,21 @@ def _(p):
     if p.wait(8, p.options.quiet):
         return "it continues, and sends an FPDU"
     return p.end or "the connection stays open"
+
+
+@case("a reply with S and no private data", "RFC 6581, 6 Private Data", INITIATOR)
+def _(p):
+    """Reply to an enhanced request with S = 1 and PD_Length 0.
+    Expected: malformed: the connection is closed."""
+    asked(p)
+    p.reply(C | S, b"", 2)
+    return p.closed("S without private data")
+
+
+@case("a reset instead of the RTR", "RFC 6581, 9.2", RESPONDER)
+def _(p):
+    """Agree on an RTR, and reset the connection before it is sent.
+    Expected: the next enhanced request is answered."""
+    told(p, depths(4, 4, "ABCD"))
+    p.reset()
+    told(p.again())

@@ -2,7 +2,7 @@
 """Peers of revision 0 (draft-culley-iwarp-mpa-01, RFC 5044 appendix C), and peers that
 speak something else (draft-elzur-iwarp-mpa-tcp-analysis-00 section 8)."""
 from catalogue import INFO, INITIATOR, RESPONDER, group
-from peer import C, FIRST, M, REQUEST, Fail, Skip
+from peer import C, FIRST, M, R, REQUEST, Fail, Skip
 
 case = group("rdmac")
 
@@ -12,6 +12,8 @@ def permissive(p, flags=M | C):
     if not p.wait(1, p.options.timeout) and p.end:
         raise Skip(f"not permissive: closed ({p.end}), as it may")
     frame = p.take_frame()
+    if frame.flags & R:
+        raise Skip("not permissive: it rejects, as it may")
     if frame.revision:
         p.wait(1, p.options.timeout)
         p.closed(f"a reply of revision {frame.revision} to one of 0 (C.2.1)")
@@ -66,10 +68,11 @@ TLS = bytes.fromhex("160301002f0100002b0303") + bytes(range(32)) + \
 ISCSI = bytes.fromhex("4387000000000000") + bytes(40)
 NFS = bytes.fromhex("80000028 00000001 00000000 00000002 000186a3 00000003 00000000") + \
     bytes(16)
+# Of 20 octets at least: an end may look at a whole frame first.
 CALLERS = (("HTTP", b"GET / HTTP/1.1\r\nHost: mpa\r\n\r\n"), ("TLS", TLS),
-           ("SSH", b"SSH-2.0-OpenSSH_9.2p1\r\n"), ("SMTP", b"EHLO example.org\r\n"),
+           ("SSH", b"SSH-2.0-OpenSSH_9.2p1\r\n"), ("SMTP", b"EHLO mail.example.org\r\n"),
            ("iSCSI", ISCSI), ("NFS", NFS), ("a marker and an FPDU at once",
-                                            bytes(4) + b"\0\4data\0\0\0\0\0\0"),
+                                            bytes(4) + b"\0\x0eis not checked\0\0\0\0"),
            ("zeros", bytes(65536)), ("ones", b"\xff" * 65536),
            ("text", b"Hello?\r\n" * 3))
 SERVERS = (("SSH", b"SSH-2.0-OpenSSH_9.2p1\r\n"),
