@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 PAGE = os.path.join(HERE, "networking/mpa/conform.rst")
 KEYWORD = re.compile(r"\b(MUST|SHALL|REQUIRED|SHOULD|RECOMMENDED)\b")
 # Instead of cases; the page explains them.
-REASONS = ("local", "segments", "program", "SCTP", "IPsec")
+REASONS = ("local", "program", "SCTP", "IPsec")
 
 
 def sentences(path):

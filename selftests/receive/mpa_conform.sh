@@ -40,19 +40,20 @@ judged() {
 	return 1
 }
 
-# responder OPTION...: mpa listen, which echoes
+# responder OPTION...: mpa listen, which echoes. With $segments the peer's segments are
+# made by mpa conform.
 responder() {
 	local rc=0
 
 	rm -f "$dir/port"
 	mpa listen --quiet --fork --records length --exec cat --timeout 2 \
-		--port-file "$dir/port" "$@" 127.0.0.1 0 >/dev/null 2>&1 &
+		--port-file "$dir/port" "$@" 0.0.0.0 0 >/dev/null 2>&1 &
 	server=$!
 	until [[ -s $dir/port ]]; do
 		kill -0 "$server" || return
 		read -r -t 0.05 <> <(:) || true
 	done
-	judged "127.0.0.1:$(<"$dir/port")" || rc=$?
+	judged ${segments:+--segments} "127.0.0.1:$(<"$dir/port")" || rc=$?
 	kill "$server"
 	wait "$server" || true
 	server=
@@ -62,8 +63,11 @@ responder() {
 # initiator PORT OPTION...: mpa connect, started for each case, which sends one
 # record first, and then echoes
 initiator() {
-	judged --listen "127.0.0.1:$1" --command "mpa connect --quiet --records length \
-		--timeout 2 ${*:2} --exec \"printf '\\0\\0\\0\\5first'; exec cat\" 127.0.0.1 $1"
+	local at=${segments:-127.0.0.1}
+
+	judged ${segments:+--segments} --listen "$1" --command "mpa connect --quiet \
+		--records length --timeout 2 ${*:2} \
+		--exec \"printf '\\0\\0\\0\\5first'; exec cat\" $at $1"
 }
 
 # ddp_responder PORT OPTION...: mpa_rping's server, started for each case
@@ -87,6 +91,7 @@ run() {
 	tap_ok $rc "$1" "$(grep -v '^# ' "$dir/run")"
 }
 
+segments=
 run responder_conforms responder
 run initiator_conforms initiator 4301
 options+=(--only startup --only fpdu --only crc --only markers)
@@ -100,4 +105,11 @@ run ddp_responder_conforms ddp_responder 4304
 run ddp_responder_with_markers_conforms ddp_responder 4305 --markers
 run ddp_initiator_conforms ddp_initiator 4306
 run ddp_initiator_with_markers_and_rtr_conforms ddp_initiator 4307 --markers --rtr write
+options=("${options[@]:0:4}" "$@")
+modprobe -q tun || true
+segments=198.18.44.2
+run responder_conforms_by_segments responder
+run responder_with_markers_conforms_by_segments responder --markers
+run initiator_conforms_by_segments initiator 4308
+run initiator_with_markers_conforms_by_segments initiator 4309 --markers
 tap_end

@@ -18,6 +18,7 @@ class Case:
         self.group, self.title, self.reference = group, title, reference
         self.roles = (roles,) if isinstance(roles, str) else roles
         self.level, self.run, self.checks = level, run, checks
+        self.tcp = {}           # of the group "segments": what tcp.Tcp is made with
         do, _, expected = " ".join(text.split()).partition(" Expected: ")
         assert expected, title
         self.procedure, self.expected = do, expected
@@ -30,7 +31,7 @@ def group(name, checks=("pad", "crc", "markers")):
         def add(run):
             cases.append(Case(name, title, reference, roles, level,
                               text or run.__doc__, run, checks))
-            return run
+            return cases[-1]
         return add
     return case
 

@@ -16,9 +16,10 @@ import catalogue
 import pcapng
 import peer
 import report
+import tcp
 # In the order in which they run
 import startup, fpdu, markers, closing, enhanced  # noqa # pylint: disable=C0410,W0611
-import strangers, ddp, ask  # noqa # pylint: disable=C0410,W0611
+import strangers, ddp, ask, segments  # noqa # pylint: disable=C0410,W0611
 
 GIVEN_UP = 3        # cases in a row without an octet or a connection
 
@@ -29,8 +30,14 @@ class World:
     def __init__(self, options):
         self.options = options
         self.role = peer.INITIATOR if options.listen else peer.RESPONDER
-        self.listener = self.process = None
-        if options.listen:
+        self.listener = self.process = self.network = None
+        if options.segments is not None:
+            self.network = tcp.Network(options.segments, options.host, options.port,
+                                       bool(options.listen))
+            if options.listen:
+                print(f"listening on {self.network.address} port {self.network.port}",
+                      file=sys.stderr)
+        elif options.listen:
             self.listener = listen(options.host, options.port)
 
     def begin(self):
@@ -60,9 +67,12 @@ class World:
         died = -status if status < 0 else status - 128
         return died if died in signal.valid_signals() else None
 
-    def open(self):
-        if self.listener:
-            self.listener.settimeout(max(self.options.timeout, 10))
+    def open(self, tcp_options):
+        if self.options.listen:
+            patience = max(self.options.timeout, 10)
+            if self.network:
+                return self.network.accept(patience, **tcp_options)
+            self.listener.settimeout(patience)
             try:
                 return self.listener.accept()[0]
             except OSError:
@@ -70,6 +80,8 @@ class World:
         until = time.monotonic() + self.options.timeout
         while True:
             try:
+                if self.network:
+                    return self.network.connect(self.options.timeout, **tcp_options)
                 return socket.create_connection(
                     (self.options.host, self.options.port), self.options.timeout)
             except OSError as error:
@@ -91,7 +103,7 @@ def play(case, world):
     peers = []
 
     def again():
-        peers.append(peer.Peer(world.open(), world.role, world.options,
+        peers.append(peer.Peer(world.open(case.tcp), world.role, world.options,
                                f"{world.options.seed} {case.name}"))
         peers[-1].again, peers[-1].checks = again, case.checks
         peers[-1].ddp = case.group == "ddp"
@@ -99,6 +111,8 @@ def play(case, world):
 
     began = time.monotonic()
     result = report.Result(case, peers)
+    if world.network:
+        result.packets = world.network.packets = []
     world.begin()
     try:
         result.seen = case.run(again()) or "as expected"
@@ -122,7 +136,8 @@ def play(case, world):
 
 
 def applies(case, world):
-    return world.role in case.roles and (case.group != "ddp" or world.options.peer == "ddp")
+    return world.role in case.roles and (case.group != "ddp" or world.options.peer == "ddp") \
+        and (case.group == "segments") == bool(world.network)
 
 
 def run(cases, world, done):
@@ -160,6 +175,9 @@ def arguments():
         help="where the tested end listens: a responder")
     add("--listen", type=place, metavar="[HOST:]PORT",
         help="where the tested end connects to, once for each case: an initiator")
+    add("--segments", nargs="?", const="", metavar="ADDRESS",
+        help="the cases of group \"segments\" alone, by a TCP of our own with this address "
+        "(root; default: one on this machine)")
     add("--peer", choices=("echo", "sink", "source", "ddp"), default="echo",
         help="what the tested end does with ULPDUs (echo); ddp: it is rping")
     add("--command", metavar="COMMAND", help="start the tested end by this, for each case")
@@ -189,6 +207,11 @@ def checked(parser, words=None):
         if word not in known:
             parser.error(f"there is no group or case \"{word}\"; --list has all")
     if not options.list and not options.explain:
+        if options.segments and not options.at and not options.listen:
+            try:
+                options.at, options.segments = place(options.segments), ""
+            except argparse.ArgumentTypeError as why:
+                parser.error(str(why))
         if bool(options.at) == bool(options.listen):
             parser.error("either HOST:PORT or --listen PORT")
         options.host, options.port = options.at or options.listen
@@ -213,6 +236,10 @@ def main():
         print(f"mpa conform: {error}", file=sys.stderr)
         return 2
     cases = [case for case in catalogue.chosen(options.only) if applies(case, world)]
+    if not cases:
+        print("mpa conform: none of these cases applies; those of the group \"segments\" need "
+              "--segments, and that has no others", file=sys.stderr)
+        return 2
     told = report.Tap(len(cases)) if options.tap else report.Terminal()
     results = run(cases, world, told.tell)
     told.end(results)

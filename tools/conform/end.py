@@ -17,7 +17,7 @@ from synth import REPLY, REQUEST, C, M, R, S, crc32c, startup
 
 RESPONDER, INITIATOR = "responder", "initiator"
 # The switches: name; the case of the catalogue that finds it first; "markers" or
-# "enhanced", if the end has to request that.
+# "enhanced", if the end has to request that; "ddp"; "segments", with --segments.
 SWITCHES = {}
 # What an end may do: no case finds a defect.
 CHOICES = {"revision-1-only": (RESPONDER, ()), "revision-0-closes": (RESPONDER, ()),
@@ -160,6 +160,10 @@ switches(RESPONDER, """
     terminate-without-header ddp.41 ddp
     goes-on-after-a-terminate ddp.42 ddp
     answers-a-terminate ddp.43 ddp
+    cuts-fpdus segments.29 segments
+    cuts-small-fpdus segments.35 segments
+    marker-in-one-read segments.7 segments markers
+    markers-unchecked segments.22 segments markers
     """)
 switches(INITIATOR, """
     key-of-request startup.4
@@ -250,6 +254,9 @@ class Connection:
         return octets
 
     def send(self, octets):
+        if self.has("cuts-fpdus") or self.has("cuts-small-fpdus") and len(octets) < 400:
+            self.sock.sendall(octets[:1])
+            octets = octets[1:]
         self.sock.sendall(octets)
 
     # ---- startup ----
@@ -445,6 +452,8 @@ class Connection:
 
     def marker_good(self, marker, ptr):
         reserved, seen = struct.unpack(">HH", marker)
+        if self.has("markers-unchecked"):
+            return True
         if self.has("checks-reserved") and reserved:
             return False
         if self.has("checks-low-bits"):
@@ -458,6 +467,8 @@ class Connection:
         good = True
         while left is None or left:
             if self.rx_marked and (self.rx_pos + len(raw)) % 512 == 0:
+                if self.has("marker-in-one-read") and 0 < len(self.ahead) < 4:
+                    raise Ended("cut")
                 marker = self.need(4)
                 if not raw:
                     head = 4
@@ -641,21 +652,35 @@ class End:
             import end_ddp  # pylint: disable=import-outside-toplevel,cyclic-import
             self.connection = end_ddp.DdpConnection
         self.connections = {}       # by both addresses
-        self.role, self.stopped = role, False
+        self.role, self.stopped, self.thread = role, False, None
         if role == RESPONDER:
-            self.listener = socket.create_server(at)
+            self.listener = socket.create_server(at, family=socket.AF_INET6 if ":" in at[0]
+                                                 else socket.AF_INET)
             self.at = self.listener.getsockname()[:2]
         else:
             self.at = at
 
     def start(self):
-        threading.Thread(target=self.serve if self.role == RESPONDER else self.call,
-                         daemon=True).start()
+        self.thread = threading.Thread(daemon=True, target=self.serve
+                                       if self.role == RESPONDER else self.call)
+        self.thread.start()
         return self
+
+    def stop(self):
+        self.stopped = True
+        if self.role == RESPONDER:
+            # The next listener may get this file descriptor, but not our thread.
+            try:
+                self.listener.shutdown(socket.SHUT_RDWR)
+            except OSError:     # closed by itself
+                pass
+            self.thread.join()
+            self.listener.close()
 
     def known(self, sock):
         connection = self.connection(sock, *self.kind)
-        self.connections[frozenset((sock.getsockname(), sock.getpeername()))] = connection
+        self.connections[frozenset((sock.getsockname()[:2],
+                                    sock.getpeername()[:2]))] = connection
         return connection
 
     def serve(self):
@@ -694,7 +719,7 @@ def main():
                         help="a rule not to keep: " + ", ".join(SWITCHES))
     parser.add_argument("port", type=int)
     options = parser.parse_args()
-    end = End(INITIATOR if options.connect else RESPONDER, ("127.0.0.1", options.port),
+    end = End(INITIATOR if options.connect else RESPONDER, ("", options.port),
               options.broken, options.markers, options.enhanced, options.peer)
     if options.connect:
         end.call()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """A case's connections as a capture. Any user can make it, as it is made of what the sockets
-of mpa conform have sent and received."""
+of mpa conform have sent and received; with --segments it has the real packets."""
 import socket
 import struct
 import time
 
 import synth
+from packets import IPv4, IPv6
 
 MADE_UP = (
     "No network interface was captured. Octets, their order, times, addresses and ports are those "
@@ -15,6 +16,7 @@ MADE_UP = (
 LARGEST = 65000     # octets of a packet, as IP has room for
 RST, FIN, ACK = 4, synth.FIN, synth.ACK
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
+ETHERNET, RAW = 1, 101
 COMMENT, APPLICATION = 1, 4
 
 
@@ -32,10 +34,10 @@ def block(kind, body, *options):
 class Capture:
     """What synth.Connection needs of synth.Pcap. comment: of the next packet."""
 
-    def __init__(self, comment):
+    def __init__(self, comment, link=ETHERNET):
         self.out = [block(SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1),
                           (COMMENT, comment), (APPLICATION, "mpa conform")),
-                    block(INTERFACE, struct.pack("<HHI", 1, 0, 0))]
+                    block(INTERFACE, struct.pack("<HHI", link, 0, 0))]
         self.when, self.comment = 0, None
 
     def frame(self, octets):
@@ -72,12 +74,36 @@ class Conversation:
             self.tcp.segment(end, b"", ACK | (FIN if what == "FIN" else RST))
 
 
+def ends_of(packet):
+    """Both ends of a TCP segment, or None."""
+    protocol, *ends, octets = (IPv6 if packet[0] >> 4 == 6 else IPv4).parsed(packet)
+    return frozenset((each, octets[at:at + 2]) for each, at in zip(ends, (0, 2))) \
+        if protocol == socket.IPPROTO_TCP else None
+
+
+def write_real(path, packets, capture, title):
+    """Those of the TUN device of --segments."""
+    met = set()
+    for capture.when, packet in packets:
+        ends = ends_of(packet)
+        if ends and ends not in met:
+            met.add(ends)
+            capture.comment = title
+        capture.frame(packet)
+    with open(path, "wb") as file:
+        file.write(b"".join(capture.out))
+
+
 def write(path, result):
     """A file with the connections of a case."""
     case = result.case
     title = f"mpa conform: {case.name} {result.status.upper()}: {case.title}"
-    capture = Capture(f"{title}\n{case.reference} ({case.level})\n{case.procedure}\n"
-                      f"Expected: {case.expected}\nSeen: {result.seen}\n\n{MADE_UP}")
+    text = f"{title}\n{case.reference} ({case.level})\n{case.procedure}\n" \
+        f"Expected: {case.expected}\nSeen: {result.seen}"
+    if result.packets is not None:
+        write_real(path, result.packets, Capture(text, RAW), title)
+        return
+    capture = Capture(f"{text}\n\n{MADE_UP}")
     to_date = time.time() - time.monotonic()
     events = sorted(((when, each, who, what) for each in result.peers
                      for when, who, what in [(each.began, None, None), *each.log]),

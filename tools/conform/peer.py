@@ -51,6 +51,8 @@ def shown(octets):
 
 def readable(peer, seconds):
     """Is there something to read? The selftest has another one, without a clock."""
+    if not isinstance(peer.sock, socket.socket):
+        return peer.sock.readable(seconds)
     return bool(select.select([peer.sock], [], [], max(seconds, 0))[0])
 
 

@@ -29,6 +29,7 @@ class Result:
         self.status, self.seen, self.seconds = "fail", "", 0.0
         self.met_nobody = False
         self.capture = None     # the file
+        self.packets = None     # with --segments: (time, packet)
 
     def fail(self, why):
         self.status = {catalogue.MUST: "fail", catalogue.SHOULD: "warn",

@@ -21,31 +21,42 @@ import conform
 import catalogue
 import peer
 import selftest_pcap
+import selftest_segments
+import tcp
 from end import CHOICES, INITIATOR, RESPONDER, SWITCHES, Connection, End
 
 HANGS = 120     # seconds, after which a test has failed
 ends = []
 
 
+# What peer.readable was
+there_is = peer.readable
+
+
 def readable(each, seconds):
     """Something to read, or nothing because the end waits itself."""
     until = time.monotonic() + HANGS
-    while not select.select([each.sock], [], [], 0.001)[0]:
-        assert time.monotonic() < until, "neither octets nor an idle end"
+    while not there_is(each, 0.001):
+        assert time.monotonic() < until, f"neither octets nor an idle end after {each.log[-1:]}"
         if idle(each):
-            return bool(select.select([each.sock], [], [], 0)[0])
+            return there_is(each, 0)
     return True
 
 
 def idle(each):
     try:
-        key = frozenset((each.sock.getsockname(), each.sock.getpeername()))
+        key = frozenset((each.sock.getsockname()[:2], each.sock.getpeername()[:2]))
     except OSError:
         return False    # it has been reset, which has to be read
     there = ends[-1].connections.get(key)
-    if not there or not there.waiting or there.consumed != len(each.sent) or \
+    by_segments = isinstance(each.sock, tcp.Tcp)
+    sent = each.sock.reach() - each.sent_fin if by_segments else len(each.sent)
+    # It may consume what a network has repeated.
+    if not there or not there.waiting or there.consumed < sent or \
             each.sent_fin and not there.eof:
         return False
+    if by_segments and each.sock.window < tcp.WINDOW:
+        return True     # what it has sent waits for our window
     try:
         # Whether all that it has sent has arrived
         return not struct.unpack("i", fcntl.ioctl(there.sock, termios.TIOCOUTQ, bytes(4)))[0]
@@ -53,25 +64,28 @@ def idle(each):
         return False    # it has just been closed
 
 
-def first_found(folder, role, broken=(), mode=()):
+def first_found(folder, role, broken=(), mode=(), only=None):
     """(the first case that fails, or SHOULD not be; what it saw; captures, its own last)"""
-    kind = {word: True for word in mode if word not in ("sink", "source", "ddp")}
-    kind["ulpdus"] = ([word for word in mode if word not in kind] + ["echo"])[0]
+    kind = {word: True for word in mode if word in ("markers", "enhanced")}
+    kind["ulpdus"] = ([word for word in mode if word in ("sink", "source", "ddp")] + ["echo"])[0]
     words = ["--peer", kind["ulpdus"]]
     # Without those that wait for a timeout
-    for group in dict.fromkeys(case.group for case in catalogue.cases):
+    for group in [only] if only else dict.fromkeys(case.group for case in catalogue.cases):
         words += ["--only", group] if group != "time" else []
-    listening = ["--listen", "127.0.0.1:0"]
+    words += ["--segments"] if "segments" in mode else []
+    listening = ["--listen", "[::1]:0" if "IPv6" in mode else "127.0.0.1:0"]
     if role == RESPONDER:
-        ends.append(End(role, ("127.0.0.1", 0), broken, **kind))
-        listening = [f"127.0.0.1:{ends[-1].at[1]}"]
+        host = ("::" if "IPv6" in mode else "") if "segments" in mode else "127.0.0.1"
+        ends.append(End(role, (host, 0), broken, **kind))
+        listening = [f"{'[::1]' if 'IPv6' in mode else '127.0.0.1'}:{ends[-1].at[1]}"]
     options = conform.checked(conform.arguments(), words + listening)
     options.timeout = HANGS
     options.pcap = tempfile.mkdtemp(dir=folder)
     world = conform.World(options)
     if role == INITIATOR:
-        ends.append(End(role, world.listener.getsockname(), broken,
-                        **kind))
+        at = (world.network.address, world.network.port) if world.network else \
+            world.listener.getsockname()
+        ends.append(End(role, at, broken, **kind))
     ends[-1].start()
     captures = []
     try:
@@ -82,10 +96,10 @@ def first_found(folder, role, broken=(), mode=()):
             captures += [result.capture] if result.status != "skip" else []
             if result.status in ("fail", "warn"):
                 return case.name, result.seen, captures
-        return None, "", captures
+        return None, f"{result.status}: {result.seen}", captures
     finally:
-        ends[-1].stopped = True
-        for each in (world.listener, getattr(ends[-1], "listener", None)):
+        ends[-1].stop()
+        for each in (world.listener, world.network):
             if each:
                 each.close()
 
@@ -95,15 +109,37 @@ def ends_as(want, role, broken, mode):
     with tempfile.TemporaryDirectory() as folder:
         found, seen, captures = first_found(folder, role, broken, mode)
         assert found == want, f"expected {want}, seen {found}: {seen}"
-        if want:
+        if want and "segments" not in mode:
             says = list(selftest_pcap.judged(captures[-1], role))
             assert bool(says) == (broken[0] in selftest_pcap.JUDGED), f"the judge says {says}"
-        elif not broken and mode in ((), ("markers",), ("enhanced",), ("ddp", "enhanced")):
+        elif not broken and mode in ((), ("markers",), ("enhanced",), ("ddp", "enhanced"),
+                                     ("segments",), ("segments", "markers")):
             says = [f"{os.path.basename(file)}: {text}" for file in captures
                     for text in selftest_pcap.judged(file, role)]
             assert not says, f"the judge says {says}"
-            says = list(selftest_pcap.shown(captures))
+            # Made-up packets are in order, which tshark needs.
+            says = list(selftest_pcap.shown(captures)) if "segments" not in mode else []
             assert not says, f"mpa.lua says {says}"
+
+
+def found_alone(network, broken, name):
+    """By this case, if it is the only one."""
+    good, tcp.Network = tcp.Network, network
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            found, seen, _ = first_found(folder, RESPONDER, broken, ("segments",), name)
+            assert found == name, f"expected a failure, seen {seen}"
+    finally:
+        tcp.Network = good
+
+
+def no_tun():
+    """Why --segments cannot be tried here, or nothing."""
+    try:
+        tcp.Network("", "", 0, True).close()
+    except OSError as error:
+        return f" # SKIP {error}"
+    return ""
 
 
 # ---- the command ----
@@ -163,6 +199,13 @@ def exit_status():
     assert status == 2 and "ended by" not in said, f"status {status}: {said}"
 
 
+def no_privilege():
+    done = subprocess.run(("unshare", "-U") + CONFORM + ("--segments", "127.0.0.1:4242"),
+                          stderr=subprocess.PIPE, text=True, check=False, timeout=HANGS)
+    assert done.returncode == 2, f"expected status 2, seen {done.returncode}"
+    assert "--segments needs root" in done.stderr, done.stderr
+
+
 def reports():
     end = End(RESPONDER, ("127.0.0.1", 0), ("crc-unchecked",)).start()
     with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +248,7 @@ def patience():
 COMMANDS = (("an end that loses patience, and one that does not", patience),
             ("an end that is not there", nobody_there), ("a silent end", silence),
             ("an end that crashes", crash), ("an end that exits with 255", exit_status),
-            ("TAP, JUnit, JSON and HTML", reports))
+            ("TAP, JUnit, JSON and HTML", reports), ("segments without privilege", no_privilege))
 
 
 def main():
@@ -216,6 +259,9 @@ def main():
              for mode in ((), ("markers",), ("enhanced",), ("sink",), ("source",), ("ddp",),
                           ("ddp", "markers"), ("ddp", "enhanced"))
              if role == INITIATOR or "enhanced" not in mode]
+    tests += [(f"a good {role}, {', '.join(mode)}: nothing is found", None, (role, (), mode))
+              for role in (RESPONDER, INITIATOR)
+              for mode in (("segments",), ("segments", "markers"), ("segments", "IPv6"))]
     tests += [(f"{name}: nothing is found", None, (role, (name,), mode))
               for name, (role, mode) in CHOICES.items()]
     both = {case.name for case in catalogue.cases
@@ -223,14 +269,24 @@ def main():
     tests += [(f"{name}, {each}: found by {case}", case, (each, (name,), mode))
               for name, (role, case, mode) in SWITCHES.items()
               for each in ([role, INITIATOR] if case in both else [role])]
+    tests += [(f"{name}, {role}: found by {case}", case, (role, (name,), ["segments", *mode]))
+              for name, role, case, *mode in
+              map(str.split, selftest_segments.SWITCHES.strip().split("\n"))]
     tests = [test for test in tests
-             if not sys.argv[1:] or set(sys.argv[1:]) & set(test[2][1])]
+             if not sys.argv[1:] or set(sys.argv[1:]) & {*test[2][1], *test[2][2]}]
     commands = COMMANDS if not sys.argv[1:] else ()
-    failed = 0
-    print(f"1..{len(tests) + len(commands)}")
+    wrong = [(f"{switch or network.__doc__}: segments.{number} alone finds it",
+              functools.partial(found_alone, network, (switch,), f"segments.{number}"))
+             for network, switch, numbers in selftest_segments.WRONG for number in numbers
+             if not sys.argv[1:] or "segments" in sys.argv[1:]]
+    failed, lacks = 0, no_tun()
+    print(f"1..{len(tests) + len(commands) + len(wrong)}")
     for number, (text, run) in enumerate(
             [(text, functools.partial(ends_as, want, *how)) for text, want, how in tests] +
-            list(commands), 1):
+            wrong + list(commands), 1):
+        if lacks and ("segments" in text):
+            print(f"ok {number} {text}{lacks}")
+            continue
         try:
             run()
             print(f"ok {number} {text}", flush=True)
