@@ -105,8 +105,8 @@ def signed(number):
 def options_of(octets):
     """{kind: its octets}"""
     found = {}
-    while octets and octets[0]:
-        length = 1 if octets[0] == NOP else octets[1]
+    while len(octets) > 1 and octets[0]:
+        length = 1 if octets[0] == NOP else max(octets[1], 2)
         found[octets[0]] = octets[2:length]
         octets = octets[length:]
     return found

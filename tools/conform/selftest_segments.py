@@ -21,12 +21,12 @@ SWITCHES = """
 
 
 class Wrong(tcp.Network):
-    """Packets are changed on their way."""
-    last = b""
+    """Packets are changed on their way. By ports, as connections of earlier tests may still
+    send: the end of what the tested end has got, or sent; its last packet with octets."""
 
     def __init__(self, *options):
         super().__init__(*options)
-        self.ends = {}      # by ports, of what the tested end has got, or sent
+        self.ends, self.last = {}, {}
 
     def changed(self, packet, change):
         """The packet, with another TCP header or other octets."""
@@ -94,15 +94,17 @@ class Undead(Wrong):
 
     def read(self):
         packet = super().read()
-        if data(self.version.parsed(packet)[3]):
-            self.last = packet
+        octets = self.version.parsed(packet)[3]
+        if data(octets):
+            self.last[octets[:4]] = packet
         return packet
 
     def write(self, packet):
         super().write(packet)
-        if self.version.parsed(packet)[3][13] & RST and self.last:
-            self.last, packet = b"", self.last
-            self.arrived(packet)
+        octets = self.version.parsed(packet)[3]
+        ports = octets[2:4] + octets[:2]
+        if octets[13] & RST and ports in self.last:
+            self.arrived(self.last.pop(ports))
 
 
 class NoWindow(Wrong):

@@ -105,11 +105,11 @@ class Network(packets.Device):
                 if segment:
                     each.take(segment)
                     return
-        except packets.WrongChecksum:
-            return
+        except (packets.WrongChecksum, struct.error):
+            return      # TCP drops it, too
         protocol, source, to, octets = self.version.parsed(packet)
-        if protocol != socket.IPPROTO_TCP or to != socket.inet_pton(self.version.family,
-                                                                    self.address):
+        if protocol != socket.IPPROTO_TCP or len(octets) < 20 or \
+                to != socket.inet_pton(self.version.family, self.address):
             return
         theirs, ours, _, ack = struct.unpack(">HHII", octets[:12])
         call = packets.Connection(self, self.version, (
@@ -229,7 +229,7 @@ class Tcp(packets.Connection):
         self.theirs = self.theirs + syn.seq + 1 & 0xFFFFFFFF
         self.stamps = self.stamps and TIMESTAMPS in syn.options
         self.largest = int.from_bytes(syn.options.get(MSS, b"\2\x18"), "big")
-        self.largest = min(self.largest, MTU - self.ip.headers) - 12 * self.stamps
+        self.largest = max(min(self.largest, MTU - self.ip.headers) - 12 * self.stamps, 48)
 
     @property
     def emss(self):
