@@ -40,8 +40,10 @@ judged() {
 	return 1
 }
 
-# responder OPTION...: mpa listen, which echoes. With $segments the peer's segments are
-# made by mpa conform.
+# With --segments the peer has an address of its own, and the end another one for it.
+segments=() group=ddp end=127.0.0.1 peer=127.0.0.1
+
+# responder OPTION...: mpa listen, which echoes
 responder() {
 	local rc=0
 
@@ -53,7 +55,7 @@ responder() {
 		kill -0 "$server" || return
 		read -r -t 0.05 <> <(:) || true
 	done
-	judged ${segments:+--segments} "127.0.0.1:$(<"$dir/port")" || rc=$?
+	judged "${segments[@]}" "$end:$(<"$dir/port")" || rc=$?
 	kill "$server"
 	wait "$server" || true
 	server=
@@ -63,23 +65,21 @@ responder() {
 # initiator PORT OPTION...: mpa connect, started for each case, which sends one
 # record first, and then echoes
 initiator() {
-	local at=${segments:-127.0.0.1}
-
-	judged ${segments:+--segments} --listen "$1" --command "mpa connect --quiet \
+	judged "${segments[@]}" --listen "$peer:$1" --command "mpa connect --quiet \
 		--records length --timeout 2 ${*:2} \
-		--exec \"printf '\\0\\0\\0\\5first'; exec cat\" $at $1"
+		--exec \"printf '\\0\\0\\0\\5first'; exec cat\" $peer $1"
 }
 
 # ddp_responder PORT OPTION...: mpa_rping's server, started for each case
 ddp_responder() {
-	judged --peer ddp --only ddp "127.0.0.1:$1" \
-		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -s -a 127.0.0.1 -p $*"
+	judged "${segments[@]}" --peer ddp --only $group "$end:$1" \
+		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -s -a $end -p $*"
 }
 
 # ddp_initiator PORT OPTION...: its client, two rounds
 ddp_initiator() {
-	judged --peer ddp --only ddp --listen "127.0.0.1:$1" \
-		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -c -C 2 -a 127.0.0.1 -p $*"
+	judged "${segments[@]}" --peer ddp --only $group --listen "$peer:$1" \
+		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -c -C 2 -a $peer -p $*"
 }
 
 # run NAME COMMAND...
@@ -91,7 +91,6 @@ run() {
 	tap_ok $rc "$1" "$(grep -v '^# ' "$dir/run")"
 }
 
-segments=
 run responder_conforms responder
 run initiator_conforms initiator 4301
 options+=(--only startup --only fpdu --only crc --only markers)
@@ -107,9 +106,11 @@ run ddp_initiator_conforms ddp_initiator 4306
 run ddp_initiator_with_markers_and_rtr_conforms ddp_initiator 4307 --markers --rtr write
 options=("${options[@]:0:4}" "$@")
 modprobe -q tun || true
-segments=198.18.44.2
+segments=(--segments) group=segments end=198.18.44.1 peer=198.18.44.2
 run responder_conforms_by_segments responder
 run responder_with_markers_conforms_by_segments responder --markers
 run initiator_conforms_by_segments initiator 4308
 run initiator_with_markers_conforms_by_segments initiator 4309 --markers
+run ddp_responder_conforms_by_segments ddp_responder 4310 --markers
+run ddp_initiator_conforms_by_segments ddp_initiator 4311
 tap_end

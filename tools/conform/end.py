@@ -701,9 +701,15 @@ class End:
     def call(self):
         while not self.stopped:
             try:
-                self.known(socket.create_connection(self.at)).run()
+                sock = socket.create_connection(self.at)
+            except ConnectionResetError:
+                continue
             except OSError:
                 return
+            try:
+                self.known(sock).run()
+            except OSError:     # it has been reset already
+                sock.close()
 
 
 def main():

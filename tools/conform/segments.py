@@ -2,6 +2,7 @@
 """TCP segments: their cuts, order, loss and repetition, which RFC 5044 leaves to TCP (7.1.5)
 and which MPA must not depend on (5.1, 5.2, A.4); and how the tested end cuts its stream. With
 --segments: a connection's socket is a tcp.Tcp."""
+import ddp
 import rfc5044
 from catalogue import INFO, INITIATOR, RESPONDER, SHOULD, group
 from packets import FIN
@@ -92,11 +93,11 @@ def works(p):
         p.echo(FIRST)
 
 
-for _what, _parts in (("in single octets, a segment each", lambda octets: every(octets, 1)),
-                      ("in segments in reverse order",
-                       lambda octets: every(octets, 7)[::-1]),
-                      ("of which each segment comes twice",
-                       lambda octets: 2 * every(octets, 9))):
+WAYS = (("in single octets, a segment each", lambda octets: every(octets, 1)),
+        ("in segments in reverse order", lambda octets: every(octets, 7)[::-1]),
+        ("of which each segment comes twice", lambda octets: 2 * every(octets, 9)))
+
+for _what, _parts in WAYS:
     @case(f"a startup frame {_what}", f"{TCP}; 7.1.2 rules 2 and 3",
           text=f"""Send a startup frame {_what}; then a ULPDU. Expected: it is accepted, and
           the ULPDU comes back.""")
@@ -576,7 +577,7 @@ def _(p):
     return "the same" if {each[:2] for each in again} <= first else "others"
 
 
-# The last one: its TCP remembers the MTU of the path to our address.
+# The last one with an echo: its TCP remembers the MTU of the path to our address.
 @case("a smaller MTU of the path", "RFC 5044, 4.5; 5.1; RFC 1191; RFC 8201", level=SHOULD)
 def _(p):
     """Have a segment of the whole EMSS come, do not acknowledge it, and send ICMP's Packet Too
@@ -606,3 +607,26 @@ def _(p):
 
 def longest(p, since):
     return max(length for at, length, _ in p.sock.arrived if at >= since)
+
+
+# ---- all that is sent ----
+
+for _what, _parts in WAYS:
+    @case(f"a conversation {_what}", f"{TCP}; 5.2; A.4",
+          text=f"""Start, and send three ULPDUs. With --peer ddp, send rping's server a Send, an
+          RDMA Read Response and another Send; its client a Send. All that is sent comes {_what}.
+          Expected: the ULPDUs come back; rping's server reads and writes the buffers that were
+          named, and its client sends a second Send.""")
+    def _(p, parts=_parts):
+        def sendall(octets, _flags):
+            at = p.sock.written
+            p.sock.written += len(octets)
+            emit(p, at, octets, *parts(octets))
+        p.sock.sendall = sendall
+        p.ddp = p.options.peer == "ddp"
+        if not p.ddp:
+            p.start().echo(*(p.octets(size) for size in (5, 300, 40)))
+        elif p.role == RESPONDER:
+            ddp.until_written(p)
+        else:
+            ddp.second_buffer(p)

@@ -261,7 +261,8 @@ def main():
              if role == INITIATOR or "enhanced" not in mode]
     tests += [(f"a good {role}, {', '.join(mode)}: nothing is found", None, (role, (), mode))
               for role in (RESPONDER, INITIATOR)
-              for mode in (("segments",), ("segments", "markers"), ("segments", "IPv6"))]
+              for mode in (("segments",), ("segments", "markers"), ("segments", "IPv6"),
+                           ("segments", "ddp"))]
     tests += [(f"{name}: nothing is found", None, (role, (name,), mode))
               for name, (role, mode) in CHOICES.items()]
     both = {case.name for case in catalogue.cases

@@ -34,9 +34,9 @@ class Network(packets.Device):
             self.here = None if address else HERE[self.version]
             self.at = None if listens else (self.reachable(host), port)
             super().__init__("conform%d")
-            width = "/32" if self.version == IPv4 else "/128"
+            width, *nodad = ["/32"] if self.version == IPv4 else ["/128", "nodad"]
             if self.here:
-                self.ip("address", "add", self.here + width, "dev", self.name)
+                self.ip("address", "add", self.here + width, "dev", self.name, *nodad)
             self.ip("route", "add", self.address + width, "dev", self.name)
         except (PermissionError, FileNotFoundError) as error:
             raise OSError("--segments needs root, /dev/net/tun (modprobe tun) and the command "
@@ -58,7 +58,7 @@ class Network(packets.Device):
         """A device has no way to 127.0.0.1; over it this machine has another address."""
         if not self.here:
             return host
-        if ipaddress.ip_address(host).is_loopback:
+        if ipaddress.ip_address(host).is_loopback or host == self.here:
             return self.here
         with socket.socket(self.version.family) as sock:
             try:
