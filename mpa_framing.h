@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Common (layer 0): the framing of a direction: lengths, layout, header, check.
- * RFC 5044's framing is inlined. The engine can also carry the framing of tuf/,
- * chosen when framing begins. mpa_alt_format() and mpa_alt_fpdu() say whether a
- * direction or an FPDU has that framing; the other mpa_alt_ functions implement
- * it. Attaching the first TUF socket patches in the branches to them.
+ * Common (layer 0): lengths, layout, header and check of one direction's
+ * framing. RFC 5044's framing is inlined. A direction can have the framing of
+ * tuf/ instead, chosen when framing begins. mpa_alt_format() and mpa_alt_fpdu()
+ * return whether a direction or an FPDU has TUF's framing; the other mpa_alt_
+ * functions implement this framing. They are behind a static branch, which the
+ * first TUF socket enables.
  */
 #ifndef _MPA_FRAMING_H
 #define _MPA_FRAMING_H
@@ -35,7 +36,7 @@ u32 mpa_alt_head_len(const struct mpa_format *format, u32 pos);
 u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 			const u8 *field);
 
-/* Whether the framing is TUF's, or is off. */
+/* Whether the direction is a TUF socket's, framed or not. */
 static inline bool mpa_alt_format(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing != MPA_FRAMING_MPA;
@@ -51,7 +52,7 @@ static inline bool mpa_format_on(const struct mpa_format *format)
 	return !mpa_alt_exists() || format->framing != MPA_FRAMING_OFF;
 }
 
-/* Whether segments start with an FPDU. */
+/* Whether segments should start with an FPDU. */
 static inline bool mpa_format_aligns(const struct mpa_format *format)
 {
 	return !mpa_alt_exists() || format->framing != MPA_FRAMING_POINTERS;
@@ -64,7 +65,7 @@ static inline bool mpa_format_shares(const struct mpa_format *format)
 	       format->framing == MPA_FRAMING_POINTERS;
 }
 
-/* Whether FPDU and segment coincide if possible, and the FPDU has a key. */
+/* Whether FPDUs have a key, and each its own segment if possible. */
 static inline bool mpa_format_contained(const struct mpa_format *format)
 {
 	return mpa_alt_exists() && format->framing == MPA_FRAMING_KEYED;
@@ -120,7 +121,7 @@ static inline u32 mpa_framing_max(const struct mpa_format *format, u32 pos)
 	       mpa_alt_room(format, pos, MPA_ANY_FPDU_MAX) : MPA_ULPDU_MAX;
 }
 
-/* Return the number of octets that determine the length of the FPDU at @pos. */
+/* Return how many octets of the FPDU at @pos are needed to know its length. */
 static inline u32 mpa_framing_head_len(const struct mpa_format *format, u32 pos)
 {
 	return mpa_alt_format(format) ? mpa_alt_head_len(format, pos) :

@@ -31,7 +31,7 @@
 #define MPA_FPDU_MAX		(MPA_LENGTH_LEN + MPA_ULPDU_MAX + 2 + \
 				 MPA_CRC_LEN + 128 * MPA_MARKER_LEN)
 
-/* The limits of all framings (mpa_framing.h) that the engine supports. */
+/* Maximum lengths over all framings (mpa_framing.h). */
 #define MPA_ANY_HEAD_LEN	8
 #define MPA_ANY_HEAD_MAX	(MPA_ANY_HEAD_LEN + MPA_MARKER_LEN)
 #define MPA_ANY_FPDU_MAX	(MPA_ANY_HEAD_LEN + 65535)
@@ -56,7 +56,7 @@ u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr);
 /* For longer FPDUs crc32c() is as fast, and three do not fit in an L1 cache. */
 #define MPA_CRC3_MAX		4096
 
-/* CRCs are computed three at a time: mpa_crc3_init(). */
+/* Whether three CRCs are computed at a time: see mpa_crc3_init(). */
 extern bool mpa_crc3_on;
 
 bool mpa_has_crc32(void);
@@ -78,7 +78,7 @@ static inline u32 mpa_crc_parallel(u32 len)
 u32 mpa_marker_count(u32 pos, u32 len);
 u32 mpa_marker_fpdu(u32 pos, u16 fpduptr);
 
-/* Return the octets from @pos to the next marker: 0 if one starts at @pos. */
+/* Return the octets from @pos to the next marker; 0: a marker starts at @pos. */
 static inline u32 mpa_marker_distance(u32 pos)
 {
 	return -pos % MPA_MARKER_INTERVAL;
@@ -103,7 +103,7 @@ enum mpa_framing {
 	MPA_FRAMING_MPA,	/* RFC 5044 */
 	MPA_FRAMING_OFF,	/* plain TCP on a TUF socket */
 	MPA_FRAMING_KEYED,	/* TUF: a header with a key, one FPDU per segment */
-	MPA_FRAMING_POINTERS,	/* TUF: that header, and markers that point forward */
+	MPA_FRAMING_POINTERS,	/* TUF: the same header, and markers that point forward */
 	MPA_FRAMING_SEGMENTS	/* TUF: no header, one FPDU per segment */
 };
 
@@ -144,8 +144,8 @@ enum mpa_field {
 struct mpa_field_span {
 	enum mpa_field field;
 	u32 off;	/* offset of the first octet in the FPDU */
-	u32 len;	/* octets until another field begins */
-	u32 skip;	/* octets of the field before @off; of a ULPDU, without markers */
+	u32 len;	/* octets from @off until another field begins */
+	u32 skip;	/* octets of the field before @off, not counting markers */
 };
 
 void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_span *run);
@@ -155,13 +155,13 @@ u32 mpa_mulpdu(u32 emss, bool marked);
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked);
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len);
 
-/* Return the FPDUPTR of a marker at @off: octets back to ULPDU_Length, or 0. */
+/* Return the FPDUPTR of a marker at @off: octets since ULPDU_Length, or 0. */
 static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
 {
 	return off < fpdu->head ? 0 : off - fpdu->head;
 }
 
-/* Return the number of octets that determine the length of the FPDU at @pos. */
+/* Return how many octets of the FPDU at @pos are needed to know its length. */
 static inline u32 mpa_fpdu_head_len(u32 pos, bool marked)
 {
 	return marked && !(pos % MPA_MARKER_INTERVAL) ? MPA_FPDU_HEAD_MAX :
@@ -203,19 +203,19 @@ static inline bool mpa_ulpdu_len_good(u32 ulpdu_len)
 }
 
 /*
- * Write the header and pad of an FPDU of @len octets without markers. Write the
- * ULPDU and the CRC afterwards.
+ * Write the header and pad of an FPDU of @len octets without markers. The
+ * caller writes the ULPDU and the CRC afterwards.
  */
 static inline void mpa_fpdu_put_plain(u8 *fpdu, u32 len, u32 ulpdu_len)
 {
-	/* The pad, and octets that the ULPDU or the CRC overwrites. */
+	/* Zero the pad. The ULPDU and the CRC overwrite the other octets. */
 	put_unaligned_le32(0, fpdu + len - 2 * MPA_CRC_LEN);
 	put_unaligned_be16(ulpdu_len, fpdu);
 }
 
 /*
- * Return the offset of the ULPDU. Set @span to the number of its octets before
- * the first marker. MPA_MARKER_GAP octets follow each marker.
+ * Return the offset of the ULPDU. Set @span to the number of ULPDU octets
+ * before the first marker. MPA_MARKER_GAP octets follow each marker.
  */
 static inline u32 mpa_fpdu_first_span(const struct mpa_fpdu *fpdu, u32 *span)
 {
@@ -254,7 +254,7 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 	if (left && !copy(from, data + off, left))
 		return false;
 
-	/* The pad, and a marker after it. */
+	/* Write the pad, and the marker after it, if any. */
 	off += left;
 	while (off % 4)
 		data[off++] = 0;
@@ -265,8 +265,8 @@ mpa_fpdu_write(const struct mpa_fpdu *fpdu, u8 *data,
 
 /*
  * Read the first @n octets of a contiguous FPDU's ULPDU. @copy takes @len
- * octets; if it returns false, return false at once. Inlined as
- * mpa_fpdu_write().
+ * octets; if @copy returns false, return false at once. Inlined for the same
+ * reason as mpa_fpdu_write().
  */
 static __always_inline bool
 mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
@@ -285,7 +285,7 @@ mpa_fpdu_read(const struct mpa_fpdu *fpdu, const u8 *data, u32 n,
 }
 
 /*
- * Compute the layout of the FPDU at @pos. @data: @have octets from @pos on.
+ * Compute the layout of the FPDU at @pos. @data has @have octets, from @pos on.
  * Return false if the FPDU is incomplete, or its length is invalid.
  */
 static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
@@ -306,7 +306,7 @@ static inline bool mpa_fpdu_parse(struct mpa_fpdu *fpdu, const u8 *data,
 struct mpa_verify {
 	const struct mpa_fpdu *fpdu;
 	u32 off;		/* offset of the next octet in the FPDU */
-	u32 crc_end;		/* octets that the CRC covers; 0: not checked */
+	u32 crc_end;		/* octets that the CRC covers; 0: do not check the CRC */
 	u32 crc;		/* CRC so far */
 	bool bad_marker;	/* a marker does not point to the FPDU's start */
 	u8 field[MPA_CRC_LEN];	/* a marker or the CRC, which may arrive in pieces */
@@ -316,7 +316,7 @@ struct mpa_verify {
 struct mpa_pick {
 	const struct mpa_fpdu *fpdu;
 	u32 off;	/* offset of the next octet in the FPDU */
-	int (*copy)(void *to, const u8 *data, u32 len);	/* nonzero ends the walk */
+	int (*copy)(void *to, const u8 *data, u32 len);	/* a nonzero result ends the walk */
 	void *to;	/* for @copy */
 };
 
@@ -353,7 +353,7 @@ enum mpa_frame_verdict {
 	MPA_FRAME_OK,		/* the fixed part is complete and well-formed */
 	MPA_FRAME_BAD_KEY,	/* not an MPA peer */
 	MPA_FRAME_SAME_KEY,	/* both ends play the same role (section 7.1.2 rule 8) */
-	MPA_FRAME_BAD_LEN,	/* PD_Length over 512, or too short for the data of S */
+	MPA_FRAME_BAD_LEN,	/* PD_Length is over 512, or too small for what S announces */
 };
 
 #define MPA_ENHANCED_LEN	4
