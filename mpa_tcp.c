@@ -36,9 +36,9 @@ bool mpa_tcp_may_listen(const struct sock *sk)
 }
 
 /*
- * Whether MPA can be attached: to start now, or once the socket listens or is
- * connected. A listening socket is refused: handshakes create its children
- * without its lock, and TCP installs the ULP's operations only after attaching.
+ * Whether MPA can be attached, maybe before the socket listens or connects.
+ * Refuse a listening socket: a handshake could create a child, without the
+ * listener's lock, before TCP has installed the ULP's operations.
  */
 bool mpa_tcp_may_attach(const struct sock *sk)
 {
@@ -47,8 +47,8 @@ bool mpa_tcp_may_attach(const struct sock *sk)
 
 /*
  * Whether a handshake may still be creating a child of this former listener, in
- * softirq and without the listener's lock. Each listener has SOCK_RCU_FREE and
- * keeps the flag; its children do not have it. Process context.
+ * softirq and without the listener's lock. A former listener still has
+ * SOCK_RCU_FREE; its children do not. Process context.
  */
 bool mpa_tcp_has_listened(const struct sock *sk)
 {
@@ -107,9 +107,9 @@ void mpa_tcp_reset_on_close(struct sock *sk)
  * peer. Without the peer's port accept(2) would fail with ECONNABORTED, and
  * reports could not identify the connection.
  *
- * disconnect() clears the peer's port; mpa_tcp_peer_port() uses @kept_port
- * meanwhile. The local address must not change, as the socket is hashed by it:
- * SOCK_BINDADDR_LOCK makes disconnect() keep it.
+ * While disconnect() has cleared the peer's port, mpa_tcp_peer_port() returns
+ * @kept_port. SOCK_BINDADDR_LOCK makes disconnect() keep the local address, by
+ * which the socket is hashed.
  */
 static int mpa_tcp_disconnect(struct sock *sk, int flags)
 {
@@ -140,8 +140,8 @@ void mpa_tcp_abort(struct sock *sk, int err)
 	mpa_tcp_disconnect(sk, 0);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	/*
-	 * disconnect() sets ECONNRESET if it sends a RST. Do not report an
-	 * error again that the user has fetched.
+	 * disconnect() sets ECONNRESET if it sends a RST. If the user has
+	 * already fetched this error, report no other.
 	 */
 	old = (1 << state) & (TCPF_CLOSING | TCPF_LAST_ACK) ? sk->sk_err :
 							      ECONNRESET;
@@ -149,7 +149,7 @@ void mpa_tcp_abort(struct sock *sk, int err)
 		sk_error_report(sk);
 }
 
-/* Return the peer's port or 0, even in mpa_tcp_disconnect(). Any context. */
+/* Return the peer's port, even in mpa_tcp_disconnect(); or 0. Any context. */
 __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 {
 	__be16 port = READ_ONCE(inet_sk(sk)->inet_dport);
@@ -161,9 +161,9 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Take the socket lock for the work item, unless a user holds it: a user may
- * hold it until a page fault is served. If so, return false and set @deferred,
- * so that release_cb queues the work item. Process context.
+ * Take the socket lock for the work item, without waiting: a user may hold the
+ * lock until a page fault is served. If a user holds it, return false and set
+ * @deferred, so that release_cb queues the work item. Process context.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {

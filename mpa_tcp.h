@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TCP glue (layer 1): the interface of mpa_tcp*.c. The layers above do not
- * access TCP's state of a connection, except that mpa_hook.c and mpa_core.c set
- * the pointers to operations and to the ULP.
+ * TCP glue (layer 1): the interface of mpa_tcp*.c. The layers above access
+ * TCP's state of a connection only by these functions, except that mpa_hook.c
+ * and mpa_core.c set the pointers to operations and to the ULP.
  *
  * Call these functions with the socket lock held, in process context or in
  * softirq, unless a comment says otherwise. "Lockless": the lock is not needed,
@@ -37,8 +37,8 @@ struct mpa_ctx;
 struct tcphdr;
 
 /*
- * Enough for the longest FPDU: fragments of at least PAGE_SIZE - 64 octets, and
- * three shorter fragments.
+ * Maximum number of fragments of the longest FPDU: all but three have at least
+ * PAGE_SIZE - 64 octets.
  */
 #define MPA_TX_FRAGS		(DIV_ROUND_UP(MPA_ANY_FPDU_MAX, PAGE_SIZE - 64) + 3)
 
@@ -62,7 +62,7 @@ struct mpa_txbuf {
 	u32		nr;		/* used entries of @frag */
 	u32		len;		/* octets in @frag */
 	u32		sent;		/* octets that TCP has taken */
-	u32		split;		/* where a segment must begin, or MPA_SPLIT_NOT */
+	u32		split;		/* offset where a segment must begin, or MPA_SPLIT_NOT */
 	/* Returns the length of the segment at @split; may be NULL. */
 	u32		(*piece)(struct sock *sk, const struct mpa_txbuf *out);
 	u8		*open;		/* octets of the ULPDU that MSG_MORE has left open */
@@ -71,17 +71,17 @@ struct mpa_txbuf {
 	struct rcu_head	rcu;
 };
 
-/* Which segments start with an FPDU. */
+/* State for counting the segments that start with an FPDU. */
 struct mpa_watch {
 	u32	seq;		/* next octet to be sent for the first time */
-	u32	fpdu;		/* first FPDU at or after @seq, or an FPDU of unknown length */
+	u32	fpdu;		/* next FPDU from @seq on, or an earlier one of unknown length */
 	u32	end;		/* after the last FPDU, once framing is off */
 	u32	pos;		/* stream position of @fpdu */
 	u32	len;		/* octets of the FPDU before @fpdu */
 	/* Octets of occasional TCP options other than SACK (AccECN, BPF): */
 	u8	options;	/* the minimum of the last two packets */
 	u8	options_seen;	/* of the last packet, including a DSACK */
-	u8	high;		/* first octet of ULPDU_Length, if a packet ended after it */
+	u8	high;		/* first octet of ULPDU_Length, if the last packet ended with it */
 	u8	framing : 3;	/* enum mpa_framing */
 	u8	cut : 3;	/* enum mpa_cut: why no FPDU begins at @seq */
 	bool	marked : 1;	/* MPA only: FPDUs carry markers */
@@ -98,9 +98,9 @@ struct mpa_island {
 };
 
 struct mpa_segments {
-	u32	nr;	/* 0: not known */
+	u32	nr;	/* number of segments; 0: not known */
 	u32	octets;
-	u32	each;	/* octets of each except the last; 0: not known */
+	u32	each;	/* octets of each segment except the last; 0: not known */
 };
 
 /* This layer's state: the first member of struct mpa_ctx, see mpa_tcp(). */
@@ -134,13 +134,13 @@ enum mpa_push {
 	MPA_PUSH_ALL	/* send all octets */
 };
 
-/* Corking state: TCP must not cut an FPDU at the edge of the peer's window. */
+/* State of corking: TCP must not cut an FPDU at the edge of the peer's window. */
 struct mpa_window {
 	bool	corked;	/* MPA has corked TCP, for the window or for @more */
 	bool	more;	/* the user has announced more */
 	bool	pushed;	/* the last mpa_tcp_send() made TCP send all octets */
 	u32	since;	/* sequence number at which the call or the batch begins */
-	u32	borrowed;	/* tasks in TCP's option calls: do not cork */
+	u32	borrowed;	/* number of tasks in TCP's option calls: do not cork meanwhile */
 };
 
 /*
@@ -171,7 +171,7 @@ static inline gfp_t mpa_gfp(const struct sock *sk)
 enum mpa_begins {
 	MPA_BEGINS_FPDU,
 	MPA_BEGINS_ELSEWHERE,	/* within an FPDU */
-	MPA_BEGINS_UNKNOWN	/* not known: sent before, or not framed */
+	MPA_BEGINS_UNKNOWN	/* not known: the segment was sent before, or is not framed */
 };
 
 /*
@@ -213,7 +213,7 @@ static inline bool mpa_tcp_input_ended(const struct sock *sk)
 	return READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN || mpa_tcp_gone(sk);
 }
 
-/* Return a positive errno, or 0. Lockless. */
+/* Return the pending error (positive), or 0. Lockless. */
 static inline int mpa_tcp_error(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_err);
@@ -376,8 +376,8 @@ void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq);
 #endif
 
 /*
- * Return the next @len octets; or NULL if they are not contiguous, or not in
- * memory that is always mapped: use mpa_cursor_walk() then.
+ * Return the next @len octets. If they are not contiguous, or not in memory
+ * that is always mapped, return NULL: use mpa_cursor_walk() instead.
  */
 static inline const u8 *mpa_cursor_data(struct mpa_cursor *at, u32 len)
 {

@@ -26,9 +26,9 @@ __be16 mpa_tcp_peer_port(const struct mpa_tcp *tcp, const struct sock *sk)
 }
 
 /*
- * Take the socket lock for the work item, unless a user holds it: a user may
- * hold it until a page fault is served. If so, return false and set @deferred,
- * so that release_cb queues the work item. Process context.
+ * Take the socket lock for the work item, without waiting: a user may hold the
+ * lock until a page fault is served. If a user holds it, return false and set
+ * @deferred, so that release_cb queues the work item. Process context.
  */
 bool mpa_tcp_try_lock(struct sock *sk, bool *deferred)
 {
@@ -64,15 +64,16 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 	tcp->ooo_gap = tcp_sk(sk)->rcv_nxt - 1;
 }
 
-/* Not needed: TCP reports each segment. */
+/* There is nothing to ask for: TCP calls mpa_tcp_ofo() for each segment. */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
 	return false;
 }
 
 /*
- * For tcp_ulp_ops.ofo. The work item searches the first segment after a new
- * gap; the socket's sk_write_space searches each further one at once.
+ * tcp_ulp_ops.ofo: a segment has arrived out of order. The work item searches
+ * the first segment after a new gap; sk_write_space searches each later segment
+ * at once.
  */
 void mpa_tcp_ofo(struct sock *sk, u32 seq, u32 end_seq)
 {
