@@ -36,10 +36,10 @@ void mpa_tcp_force(struct sock *sk, int size)
 #endif
 
 /*
- * Reserve memory for @octets more of a call. At TCP's or the control group's
- * limit, succeed only if TCP's queues are empty, as no ACK would free memory
- * for the socket. TCP does the same. TCP also exceeds the limit for octets that
- * fill a send buffer. Not here: these would be a whole record.
+ * Reserve memory for @octets more of a call. Beyond the limit of TCP or of the
+ * control group, succeed only if TCP's write queue is empty, as TCP does: no
+ * ACK would free memory for this socket. TCP also exceeds the limit to fill a
+ * send buffer, but here a whole record might exceed it.
  */
 bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 {
@@ -49,14 +49,14 @@ bool mpa_tcp_reserve(struct sock *sk, const struct mpa_txbuf *out, u32 octets)
 	return sk_wmem_schedule(sk, octets) || sk->sk_wmem_queued == out->charged;
 }
 
-/* Return memory that was reserved and not charged. */
+/* Release memory that was reserved, but not charged. */
 void mpa_tcp_unreserve(struct sock *sk)
 {
 	sk_mem_reclaim(sk);
 }
 
 /*
- * Raise the charge of the buffer to @octets, as TCP charges its own. Return 0;
+ * Charge @octets in all for the buffer, as TCP charges its own skbs. Return 0;
  * or -ENOBUFS, with the charge unchanged.
  */
 int mpa_tcp_charge(struct sock *sk, struct mpa_txbuf *out, u32 octets)
@@ -109,10 +109,10 @@ void mpa_tcp_reserve_rx(struct sock *sk, int size)
 }
 
 /*
- * Charge memory for octets moved out of the receive queue, whose own charge is
- * then undone. Exceed TCP's limit, as TCP does for a segment if its queue is
- * empty: sk_forward_alloc drops below zero, and the next segment's charge
- * compensates for that.
+ * Charge memory for octets that move out of the receive queue; the charge of
+ * their skbs is undone afterwards. Exceed TCP's limit, as TCP does for a
+ * segment if its queue is empty: sk_forward_alloc is below zero until the next
+ * segment is charged.
  */
 void mpa_tcp_charge_pages(struct sock *sk, u32 size)
 {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP glue: the out-of-order queue; how new segments are noticed and found.
+ * TCP glue: notice and find new segments in the out-of-order queue.
  *
- * TCP calls no hook when it queues a segment out of order. Two other calls
- * notice each segment soon, with the socket lock held:
+ * TCP calls no hook when it queues a segment out of order. MPA notices the
+ * segment soon afterwards, in two other calls with the socket lock held:
  *
- * - mpa_tcp_ooo_acked(), when TCP passes the ACK for the first one to IP. It
- *   interrupts other work, so it only queues the work item and sets
- *   SOCK_NOSPACE.
+ * - mpa_tcp_ooo_acked(), when TCP passes the ACK for the first segment to IP.
+ *   TCP may not have finished with the segment, so this call only queues the
+ *   work item and sets SOCK_NOSPACE.
  * - sk_write_space, which TCP calls after each out-of-order segment while
- *   SOCK_NOSPACE is set. The flag is kept set as long as the queue is not empty.
- *   So each such segment also wakes an EPOLLET waiter for EPOLLOUT, if there is
- *   room.
+ *   SOCK_NOSPACE is set. The flag is kept set as long as the queue is not
+ *   empty. A side effect: each segment wakes an EPOLLET waiter for EPOLLOUT, if
+ *   the send buffer has room.
  *
- * Without memory TCP sends the ACK only after TCP_DELACK_MAX. The first segment
- * is noticed then, or when another one arrives. While a user holds the socket
- * lock, segments wait in the backlog.
+ * Without memory TCP sends the ACK only after TCP_DELACK_MAX. Until then the
+ * first segment is noticed only if another one arrives. While a user holds the
+ * socket lock, segments wait in the backlog.
  */
 
 #include <linux/tcp.h>
@@ -27,8 +27,8 @@ void (*mpa_ooo_arrived)(struct sock *sk) __ro_after_init;
 
 /*
  * At module init: set the function to call when octets arrive out of order on a
- * tracked socket. It is called with the socket lock held, maybe in softirq, and
- * may only queue work.
+ * tracked socket. The function is called with the socket lock held, maybe in
+ * softirq, and may only queue work.
  */
 void __init mpa_tcp_ooo_init(void (*arrived)(struct sock *sk))
 {
@@ -53,7 +53,7 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 
 /*
  * Make TCP call sk_write_space, and so this function, after the next
- * out-of-order segment. Return whether SOCK_NOSPACE was not yet set.
+ * out-of-order segment. Return whether this has set SOCK_NOSPACE.
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
@@ -62,8 +62,8 @@ bool mpa_tcp_ooo_ask(struct sock *sk)
 }
 
 /*
- * Notice new segments; called for each packet passed to IP. TCP may call it
- * while it queues a segment: TCP sends an ACK if all SACK blocks are in use.
+ * Notice new segments; called for each packet that TCP passes to IP. TCP may be
+ * queueing a segment: it sends an ACK at once if all SACK blocks are in use.
  */
 void mpa_tcp_ooo_acked(struct sock *sk)
 {
@@ -85,15 +85,15 @@ bool mpa_tcp_ooo_new(struct sock *sk)
 	return !mpa_ooo_empty(sk);
 }
 
-/* Unlike end_seq, do not count a FIN. */
+/* Return the end of the skb's octets. Unlike end_seq, do not count a FIN. */
 static u32 mpa_ooo_octets_end(const struct sk_buff *skb)
 {
 	return TCP_SKB_CB(skb)->seq + skb->len;
 }
 
 /*
- * Get the segments of the out-of-order skb that begins at @seq, after trimming
- * by TCP and merging by GRO. Return false if no skb begins at @seq.
+ * Get the number and the length of the segments that were merged in the
+ * out-of-order skb at @seq. Return false if no skb begins at @seq.
  */
 bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 			  struct mpa_segments *segments)
@@ -110,16 +110,16 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	segments->each = 0;
 	if (!shinfo->gso_size || !segments->nr)
 		return true;
-	/* From virtio, gso_segs may not be set (SKB_GSO_DODGY). */
+	/* virtio may leave gso_segs unset (SKB_GSO_DODGY). */
 	if (!shinfo->gso_segs)
 		segments->nr = DIV_ROUND_UP(skb->len, shinfo->gso_size);
-	/* After coalescing, the two rarely agree. */
+	/* gso_size is the segments' length only if their number agrees. */
 	if (DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
 		segments->each = shinfo->gso_size;
 	return true;
 }
 
-/* Count contiguous octets directly before @seq, up to @enough. */
+/* Count the contiguous out-of-order octets right before @seq, up to @enough. */
 static u32 mpa_ooo_before(struct sock *sk, u32 seq, u32 enough)
 {
 	const struct sk_buff *skb;
@@ -136,10 +136,10 @@ static u32 mpa_ooo_before(struct sock *sk, u32 seq, u32 enough)
 
 /*
  * Find the contiguous out-of-order octets that include the newest: the first
- * SACK block (RFC 2018 section 4). TCP remembers four blocks, so octets of
- * forgotten blocks may adjoin it: include up to @edge of them on either side.
- * Pruning makes TCP forget all other blocks. The cost does not grow with the
- * queue. Return false if TCP has forgotten all blocks.
+ * SACK block (RFC 2018 section 4). TCP remembers at most four blocks, so octets
+ * of forgotten blocks may adjoin this block: include up to @edge octets on
+ * either side. The cost does not grow with the queue. Return false if TCP has
+ * forgotten all blocks.
  */
 bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 {
@@ -157,8 +157,9 @@ bool mpa_tcp_ooo_newest(struct sock *sk, u32 edge, struct mpa_island *island)
 }
 
 /*
- * Return the end of the contiguous octets from @seq, in @skb and later ones; or
- * @seq. Stop at @far, or after @max skbs; decrement @max for each.
+ * Return where the contiguous octets from @seq end, in @skb and later skbs; or
+ * @seq if there are none. Stop at @far, or after @max skbs; decrement @max for
+ * each.
  */
 static u32 mpa_ooo_follow(struct sk_buff *skb, u32 seq, u32 far, u32 *max)
 {
