@@ -17,7 +17,7 @@
 
 #include "mpa_pages.h"
 
-/* What skb_page_frag_refill() allocates if it can: 32 KiB, or one page. */
+/* What skb_page_frag_refill() allocates if it can: 32 KiB, or one larger page. */
 #define MPA_PAGES_ORDER		get_order(32768)
 #define MPA_PAGES_SIZE		(PAGE_SIZE << MPA_PAGES_ORDER)
 #define MPA_PAGES		128
@@ -33,7 +33,7 @@ struct mpa_pages {
 	spinlock_t lock; /* Process context only. Reclaim takes it: allocate nothing under it. */
 	struct list_head list;
 	u32 nr;
-	bool used;	/* since mpa_pages_trim() ran last */
+	bool used;	/* a page was requested since mpa_pages_trim() ran last */
 };
 
 static DEFINE_PER_CPU(struct mpa_pages, mpa_pages);
@@ -82,9 +82,9 @@ static void mpa_pages_keep(struct page *page)
 }
 
 /*
- * Release the pages of all processors, or of those that have used none since
- * the last call. Pages that TCP holds are freed when TCP releases them. Return
- * the number of released pages.
+ * Release the pages of processors that have used none since the last call, or
+ * of @all. Pages that TCP holds are freed when TCP releases them. Return the
+ * number of released pages.
  */
 static unsigned long mpa_pages_drop(bool all)
 {
@@ -162,7 +162,7 @@ bool mpa_pages_refill(struct sock *sk, struct page_frag *frag, u32 len)
 		return true;
 	}
 	if (!skb_page_frag_refill(len, frag, sk->sk_allocation))
-		/* Enters memory pressure, and limits the send buffer. */
+		/* This enters memory pressure, and limits the send buffer. */
 		return sk_page_frag_refill(sk, frag);
 	if (frag->page != old && frag->size == MPA_PAGES_SIZE &&
 	    !page_is_pfmemalloc(frag->page))

@@ -33,10 +33,10 @@ static inline unsigned long mpa_copy_to_user(void __user *to, const void *from,
 }
 
 /*
- * Return the next @n contiguous octets of a program's buffer, for
- * mpa_copy_to_user() and _copy_from_user(): copy_to_iter() for each FPDU would
- * take a tenth of all instructions. Return NULL for kernel memory, or if no
- * octets are left: there may be no iovec then.
+ * Return the next contiguous octets of a program's buffer, and set @n to their
+ * number. mpa_copy_to_user() and _copy_from_user() use them directly:
+ * copy_to_iter() for each FPDU would take a tenth of all instructions. Return
+ * NULL for kernel memory, or if no octets are left, as there may be no iovec.
  */
 static inline void __user *mpa_iter_span(const struct iov_iter *iter, size_t *n)
 {
@@ -63,7 +63,7 @@ static inline void __user *mpa_iter_user(const struct iov_iter *iter, size_t n)
 	return n <= span ? user : NULL;
 }
 
-/* Advance past octets that mpa_iter_span() has found. */
+/* Advance past @n octets that mpa_iter_span() has returned. */
 static inline void mpa_iter_skip(struct iov_iter *iter, size_t n)
 {
 	if (iter_is_ubuf(iter) || n == iter->count ||

@@ -9,8 +9,8 @@
 #include "mpa_tcp.h"
 
 /*
- * For mpa_tcp_inq(), once a FIN has arrived. Each FIN takes a sequence number,
- * and an skb may contain several FINs.
+ * Do mpa_tcp_inq() once a FIN has arrived: rcv_nxt counts FINs, too, and an skb
+ * may contain several.
  */
 u32 mpa_tcp_inq_done(const struct sock *sk)
 {
@@ -31,7 +31,7 @@ u32 mpa_tcp_advmss(const struct sock *sk)
 	return tcp_sk(sk)->advmss;
 }
 
-/* In jiffies. */
+/* Return the round-trip time in jiffies. */
 unsigned long mpa_tcp_rtt(const struct sock *sk)
 {
 	return usecs_to_jiffies(tcp_sk(sk)->srtt_us >> 3);
@@ -52,7 +52,7 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 		inet_csk(sk)->icsk_ack.rcv_mss);
 }
 
-/* Whether the unread octets take half of the receive window or more. */
+/* Whether unread octets use half of the receive window: at least what is left of it. */
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
@@ -70,8 +70,8 @@ void mpa_tcp_any_octet_counts(struct sock *sk)
 /*
  * Treat urgent octets like all others. Otherwise TCP reports POLLPRI, leaves
  * its fast path, and skips an unread urgent octet at copied_seq when another
- * one arrives: tcp_check_urg(). TCP calls sk_data_ready before it can skip one.
- * Return whether there were urgent octets.
+ * one arrives: tcp_check_urg(). This runs in sk_data_ready, before TCP can skip
+ * an octet. Return whether there were urgent octets.
  */
 bool mpa_tcp_forget_urgent(struct sock *sk)
 {
@@ -85,9 +85,9 @@ bool mpa_tcp_forget_urgent(struct sock *sk)
 }
 
 /*
- * Set SO_OOBINLINE for a child that is not yet accepted and still has TCP's
- * callbacks. Users never see the flag: accept(2) calls mpa_tcp_skip_urgent()
- * first. In softirq; nothing else can reach the socket.
+ * Set SO_OOBINLINE for a child that has TCP's callbacks until it is accepted,
+ * so that TCP skips no urgent octet. Users never see the flag: accept(2) calls
+ * mpa_tcp_skip_urgent() first. In softirq; nothing else can reach the socket.
  */
 void mpa_tcp_keep_urgent(struct sock *sk)
 {
@@ -147,9 +147,9 @@ void mpa_tcp_busy_poll(struct sock *sk, bool nonblock,
 }
 
 /*
- * Acknowledge octets that have arrived but cannot be read yet. TCP relies on
- * reads to send ACKs. If an FPDU is longer than the peer's congestion window,
- * each ACK would wait for the delayed-ACK timer.
+ * Acknowledge octets that have arrived but cannot be read yet. TCP sends most
+ * ACKs when octets are read. If an FPDU is longer than the peer's congestion
+ * window, each ACK would wait for the delayed-ACK timer.
  */
 void mpa_tcp_acknowledge(struct sock *sk)
 {
@@ -163,9 +163,9 @@ void mpa_tcp_acknowledge(struct sock *sk)
 
 /*
  * An skb's octets are in pieces: its linear part, its fragments, then the same
- * for each skb in its fragment list. If an skb in that list has a fragment list
- * itself (reassembled IP fragments), count it as one piece, and walk it from
- * its start each time.
+ * for each skb in its fragment list. An skb in that list that has a fragment
+ * list itself (reassembled IP fragments) counts as one piece, which is walked
+ * from its start each time.
  */
 static inline bool mpa_piece_nests(const struct mpa_cursor *at)
 {
@@ -234,7 +234,7 @@ static int mpa_frag_walk(const skb_frag_t *frag, u32 off, u32 len,
 	return 0;
 }
 
-/* Call @fn for @len octets of at->skb from @off, which is not before @at. */
+/* Call @fn for @len octets of at->skb from @off, which must not precede the piece. */
 static int mpa_cursor_walk_skb(struct mpa_cursor *at, u32 off, u32 len,
 			       mpa_walk_fn fn, void *arg)
 {
@@ -295,8 +295,8 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
  *
  * The queue is sorted by the start of skbs, but not by their end: when TCP
  * coalesces a segment with an skb, it keeps the skbs that the merged skb
- * covers. A peer can make their number large, so only MPA_OOO_COVERED are
- * inspected, and one that ends later may be missed.
+ * covers. A peer can make many skbs overlap, so only MPA_OOO_COVERED are
+ * inspected, and an skb that ends later may be missed.
  */
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 {
@@ -318,8 +318,8 @@ struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)
 }
 
 /*
- * Whether an octet, or a FIN, is in the out-of-order queue. Also true if the
- * search would take too long.
+ * Whether the octet or the FIN at @seq is in the out-of-order queue. Also true
+ * if the search would take too long.
  */
 bool mpa_ooo_holds(struct sock *sk, u32 seq)
 {
@@ -344,8 +344,8 @@ static struct sk_buff *mpa_cursor_next_skb(const struct mpa_cursor *at)
 /*
  * Set a cursor to @seq, which must be unread: in the receive queue up to
  * mpa_tcp_rcv_nxt(), else in the out-of-order queue. The cursor is valid until
- * the lock is dropped or octets are consumed. Only a lookup of octets walks the
- * receive queue; the out-of-order queue is searched here.
+ * the lock is dropped or octets are consumed. The out-of-order queue is
+ * searched here, the receive queue only when octets are looked up.
  */
 void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 {
@@ -358,7 +358,7 @@ void mpa_cursor_begin(struct mpa_cursor *at, struct sock *sk, u32 seq)
 		mpa_cursor_enter(at, mpa_ooo_find(sk, seq));
 }
 
-/* Whether fragments are contiguous: a large folio may become several. */
+/* Whether two fragments adjoin: a large folio may be in several fragments. */
 static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 {
 	return skb_frag_address(next) ==
@@ -367,7 +367,7 @@ static bool mpa_frag_follows(const skb_frag_t *next, const skb_frag_t *frag)
 	       page_folio(skb_frag_page(frag));
 }
 
-/* Count contiguous octets, from @off in the piece, until there are @len. */
+/* Count the contiguous octets from @off in the piece; stop once there are @len. */
 static u32 mpa_piece_contiguous(const struct mpa_cursor *at, u32 off, u32 len)
 {
 	const struct skb_shared_info *info = skb_shinfo(at->part);
@@ -392,7 +392,10 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 	const skb_frag_t *frag;
 	u32 off;
 
-	/* The queue may have other copies of octets in the stash. */
+	/*
+	 * Octets before copied_seq are in the stash: the queue may have
+	 * different copies.
+	 */
 	if (unlikely(at->ordered && before(at->seq, tcp_sk(at->sk)->copied_seq)))
 		return false;
 	for (; at->skb; mpa_cursor_enter(at, mpa_cursor_next_skb(at))) {
@@ -422,10 +425,10 @@ bool mpa_cursor_map(struct mpa_cursor *at, u32 len)
 }
 
 /*
- * Call @fn for each contiguous piece of the next @len octets, all of which have
- * arrived. @fn may sleep if the caller may, but must not drop the lock. Nonzero
- * from @fn ends the walk. Skbs in the queue may overlap, so positions are
- * sequence numbers.
+ * Call @fn for each contiguous piece of the next @len octets. @fn may sleep if
+ * the caller may, but must not drop the lock. A nonzero result of @fn ends the
+ * walk. Skbs in the queue may overlap, so the cursor's position is a sequence
+ * number.
  *
  * Return 0, what @fn returned, or -ENODATA if octets are missing or cannot be
  * read. After an error @at is not valid.
@@ -445,7 +448,7 @@ int mpa_cursor_walk(struct mpa_cursor *at, u32 len, mpa_walk_fn fn, void *arg)
 	while (len && at->skb) {
 		u32 skip = at->seq - TCP_SKB_CB(at->skb)->seq;
 
-		/* These octets have not arrived. */
+		/* The octets at at->seq have not arrived. */
 		if (unlikely(before(at->seq, TCP_SKB_CB(at->skb)->seq)))
 			break;
 		if (skip >= at->skb->len) {
