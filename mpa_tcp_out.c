@@ -43,7 +43,7 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 }
 #endif
 
-/* Return the octets of options beyond tcp_header_len and SACK. */
+/* Return the octets of a packet's options that are not in tcp_header_len, nor SACK. */
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 {
 	return max_t(int, __tcp_hdrlen(th) - tcp_sk(sk)->tcp_header_len -
@@ -95,7 +95,7 @@ void mpa_tcp_unfit(struct sock *sk)
 void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit)
 {
 	mpa_tcp_lower_mss(sk, emss % unit);
-	/* Another limit applies as well, such as half a small window. */
+	/* Do not round if another limit applies, such as half a small window. */
 	if (mpa_tcp_emss(sk) != emss - emss % unit)
 		mpa_tcp_unfit(sk);
 }
@@ -105,7 +105,8 @@ void mpa_tcp_round_mss(struct sock *sk, u32 emss, u32 unit)
  * Round the MSS down to a multiple of @unit: the FPDUs' length, or 4 if they
  * differ in length. TCP cuts an skb at multiples of the MSS, so FPDUs of one
  * length can share an skb, and use TSO, only if the MSS is a multiple of that
- * length. This costs no segments, as no FPDU would be cut anyway.
+ * length. This costs no segments, as a segment never ends with a part of an
+ * FPDU anyway.
  *
  * Context: process, socket lock held. The new MSS must not cut FPDUs that are
  * already in TCP's queue. Return: the resulting EMSS.
@@ -140,7 +141,7 @@ const struct sk_buff *mpa_tcp_tail(const struct sock *sk)
 
 /*
  * Whether the last @len octets in TCP's queue are in our memory, at @data. TCP
- * has copied them if the device does not support fragments.
+ * has copied the octets if the device does not support fragments.
  */
 bool mpa_tcp_tail_holds(const struct sock *sk, const u8 *data, u32 len)
 {
@@ -204,7 +205,8 @@ void mpa_tcp_uncork(struct sock *sk, struct mpa_window *window)
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
  * Split an skb in the send queue, as tso_fragment() does: octets from @len on
- * move to a new one. Do nothing without memory, or to an skb with a timestamp.
+ * move to a new skb. Do nothing without memory, or if a timestamp is requested
+ * for the skb.
  */
 void mpa_tcp_split_skb(struct sock *sk, struct sk_buff *skb, u32 len)
 {
@@ -243,13 +245,14 @@ static bool mpa_tcp_beyond(const struct sock *sk, u32 more)
 }
 
 /*
- * Cork the socket, unless the user has. TCP also cuts segments at the edge of
- * the peer's window; corked, it cuts there only at multiples of the MSS.
- * Corking holds a last short skb; the "push" flag makes TCP send it. Cork only
- * as long as needed: while corked, each short last skb costs a segment.
+ * Cork the socket, unless the user has corked it. Otherwise TCP cuts a segment
+ * at the edge of the peer's window; corked, TCP cuts only at multiples of the
+ * MSS. Corking holds a short last skb, but with the "push" flag TCP sends it.
+ * Cork only as long as needed: while corked, each short last skb costs a
+ * segment.
  *
  * With @hold, do not set "push": TCP holds a segment that is not full. MSG_MORE
- * alone would do so only until the next ACK.
+ * alone would hold it only until the next ACK.
  */
 static void mpa_tcp_cork(struct sock *sk, struct mpa_window *window, bool hold)
 {
@@ -276,7 +279,7 @@ void mpa_tcp_push(struct sock *sk, struct mpa_window *window, bool more)
 	/*
 	 * Nagle's algorithm applies to small calls only: do not delay the last
 	 * octets of a longer call, or of a batch, until the segments before
-	 * them are acknowledged. TCP clears the flag with the next skb.
+	 * them are acknowledged. TCP clears TCP_NAGLE_PUSH with the next skb.
 	 */
 	if (skb && !more && !tp->nonagle &&
 	    before(window->since, TCP_SKB_CB(skb)->seq)) {
@@ -359,9 +362,9 @@ u32 mpa_tcp_packet_max(struct sock *sk)
 
 #ifndef MPA_HAVE_ULP_HOOKS
 /*
- * Return the maximum number of octets for a call of TCP. If a call continues
- * after a full skb, TCP sends the skb even if corked, and cuts it at the
- * window's edge.
+ * Return how many octets to pass to TCP in one call, so that the call ends with
+ * a full skb. If the call continued, TCP would send the skb even if corked, and
+ * cut it at the window's edge.
  */
 static u32 mpa_tcp_call_max(struct sock *sk)
 {
@@ -394,7 +397,7 @@ u32 mpa_tcp_frags(const struct mpa_txbuf *out)
 #endif
 }
 
-/* Return the contiguous octets that fit after @out into an skb with @frags. */
+/* Return how many contiguous octets fit into an skb after @frags fragments and @out. */
 u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 {
 	u32 max = MPA_SKB_FRAGS;
@@ -418,7 +421,10 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 #define MPA_SEND_FLAGS	(MSG_COMMITTED | MSG_DONTWAIT | \
 			 MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
-/* Pass pages to TCP by reference. @push applies if the octets are the last. */
+/*
+ * Pass up to @n octets to TCP, by reference to their pages. @push is for the
+ * last one.
+ */
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
 			     enum mpa_push push)
@@ -492,7 +498,7 @@ static bool mpa_tcp_can_send(const struct sock *sk)
 	       (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT | TCPF_SYN_RECV);
 }
 
-/* Return an upper bound. */
+/* Return an upper bound of the truesize of the skbs for @out. */
 static u32 mpa_tcp_truesize(struct sock *sk, const struct mpa_txbuf *out)
 {
 	u32 skbs = out->len / mpa_tcp_packet_max(sk) +
@@ -520,16 +526,19 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 }
 #else
 /*
- * TCP refuses octets while an error is pending, and clears the error. These
- * octets were accepted before: an error that does not end the connection
- * (IP_RECVERR) must not block them, and must not be lost.
+ * Clear the pending error while octets are passed to TCP, as TCP would refuse
+ * the octets and drop the error. An error that does not end the connection
+ * (IP_RECVERR) must not block accepted octets, and must not be lost.
  */
 static int mpa_tcp_save_error(struct sock *sk)
 {
 	return sk->sk_err ? xchg(&sk->sk_err, 0) : 0;
 }
 
-/* Restore the pending error. For an error that TCP cleared return -EPIPE. */
+/*
+ * Restore the pending error. If @err has ended the connection, make it pending
+ * instead, and return -EPIPE.
+ */
 static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 {
 	if (err && err != -EAGAIN && mpa_tcp_gone(sk)) {
@@ -600,7 +609,10 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 		mpa_tcp_uncork(sk, window);
 	}
 	saved = mpa_tcp_save_error(sk);
-	/* shutdown(2) has set SEND_SHUTDOWN: TCP would accept no octets. */
+	/*
+	 * With SEND_SHUTDOWN, which shutdown(2) sets first, TCP would accept no
+	 * octets.
+	 */
 	shut = sk->sk_shutdown & SEND_SHUTDOWN;
 	if (shut)
 		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
@@ -612,9 +624,9 @@ static int mpa_tcp_send_accepted(struct sock *sk, struct mpa_txbuf *out,
 #endif
 
 /*
- * Pass octets to TCP, without waiting; @out->sent counts those that TCP has
- * taken and charged. If they might not fit, ignore the send buffer's size and
- * the limits of memory: the caller checks both before it starts an FPDU. Keep a
+ * Pass the octets in @out to TCP, without waiting; @out->sent counts the octets
+ * that TCP has taken and charged. Exceed the send buffer and the limits of
+ * memory if necessary: the caller checks both before it starts an FPDU. Keep a
  * pending error of the connection for the user.
  *
  * Context: process, socket lock held. TCP may process the backlog meanwhile, so
@@ -634,7 +646,7 @@ int mpa_tcp_send(struct sock *sk, struct mpa_txbuf *out,
 		mpa_tcp_force(sk, mpa_tcp_truesize(sk, out) + PAGE_SIZE);
 	err = mpa_tcp_send_accepted(sk, out, window, &push);
 	window->pushed = push == MPA_PUSH_ALL && !err;
-	/* Release the excess, or the next call would use it. */
+	/* Release the excess reservation, or the next call would use it. */
 	if (tcp_under_memory_pressure(sk))
 		mpa_tcp_unreserve(sk);
 	return err == -EAGAIN ? -ENOBUFS : err;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP glue: which segments start with an FPDU. Each packet is inspected when
- * TCP passes it to IP for the first time. FPDU lengths are read from the
- * packet, so the counters show what is sent.
+ * TCP glue: count the segments that start with an FPDU. Each packet is
+ * inspected when TCP passes it to IP for the first time. FPDU lengths are read
+ * from the packet, so the counters show what was really sent.
  */
 
 #include <linux/mutex.h>
@@ -146,7 +146,10 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	u32 start = payload->seq, aligned = 0, unaligned = 0;
 	enum mpa_cut cut = watch->cut;
 
-	/* TCP may have added octets to a packet that IP has dropped. */
+	/*
+	 * Skip segments inspected before: TCP may have added octets to a packet
+	 * that IP has dropped.
+	 */
 	while (before(start, watch->seq))
 		start += seg;
 	for (; before(start, payload->end); start += seg) {
@@ -166,7 +169,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 				    seg, unaligned, watch->fpdu - payload->end,
 				    cut ?: watch->cut);
 
-	/* Send the cut FPDU's rest as a segment, so the next is aligned. */
+	/* Send the cut FPDU's rest as a segment, so that the next FPDU is aligned. */
 	if (watch->cut > MPA_CUT_OVERSIZED && after(watch->fpdu, payload->end))
 		mpa_tcp_split(sk, payload->end, watch->fpdu - payload->end);
 
@@ -178,7 +181,7 @@ static void mpa_watch_packet(struct sock *sk, struct mpa_watch *watch,
 	mpa_stat_sent(mpa_tcp(sk)->mib, aligned, unaligned, cut);
 }
 
-/* Whether segments should start with FPDUs that have a length field. */
+/* Whether to count segments: they should start with FPDUs that have a length field. */
 static bool mpa_watch_counts(const struct mpa_watch *watch)
 {
 	return !mpa_alt_exists() || watch->framing == MPA_FRAMING_MPA ||
@@ -186,7 +189,7 @@ static bool mpa_watch_counts(const struct mpa_watch *watch)
 	       before(watch->seq, watch->end);
 }
 
-/* @at: a copy of the watch. */
+/* Return how the segment at @start begins. @at: a copy of the watch. */
 static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 					struct mpa_payload *payload, u32 start)
 {
@@ -199,7 +202,7 @@ static enum mpa_begins mpa_watch_begins(struct mpa_watch *at,
 /* RFC 5925; the kernel has TCPOPT_AO since 6.7. */
 #define MPA_TCPOPT_AO	29
 
-/* Whether a signature covers the packet: it cannot be recomputed here. */
+/* Whether the packet has a signature, which cannot be recomputed here. */
 static bool mpa_watch_signed(const struct tcphdr *th)
 {
 	const u8 *end = (const u8 *)th + __tcp_hdrlen(th);
@@ -217,7 +220,7 @@ static bool mpa_watch_signed(const struct tcphdr *th)
 	return false;
 }
 
-/* Guard the segments of a packet. Return the number of its octets to send. */
+/* Call the guard for each segment of a packet. Return how many octets of it to send. */
 static noinline u32
 mpa_watch_segments(struct sock *sk, const struct mpa_watch *watch,
 		   const struct mpa_payload *payload, u32 seg)
@@ -262,7 +265,7 @@ static noinline bool mpa_watch_trim(struct sk_buff *skb, u32 len)
 		return false;
 	th = (struct tcphdr *)skb->data;
 	th->fin = 0;
-	/* @check covers only the pseudo header. */
+	/* The checksum so far covers only the pseudo header. */
 	inet_proto_csum_replace4(&th->check, skb, htonl(old_len), htonl(new_len),
 				 true);
 	shinfo = skb_shinfo(skb);
@@ -307,7 +310,7 @@ static bool mpa_watch_xmit(struct sock *sk, struct sk_buff *skb)
 	return likely(leaves == len) || mpa_watch_trim(skb, leaves);
 }
 
-/* Framed octets will not be sent again. */
+/* Forget what only framed octets need: they will not be sent again. */
 static void mpa_watch_forget(struct mpa_watch *watch)
 {
 	watch->guarded = false;
@@ -403,8 +406,8 @@ void mpa_tcp_unwatch(struct sock *sk)
 #endif
 
 /*
- * Inspect segments when they are sent. The next octet passed to TCP starts an
- * FPDU. Process context.
+ * Start to inspect packets. The next octet passed to TCP starts an FPDU.
+ * Process context.
  */
 void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 {
@@ -423,8 +426,9 @@ void mpa_tcp_watch(struct sock *sk, const struct mpa_format *format)
 }
 
 /*
- * Octets passed to TCP from now on are not framed. Still inspect framed octets
- * when TCP sends them, even again, and notice ACKs. Process context.
+ * Octets passed to TCP from now on are not framed. Still inspect packets: TCP
+ * may send framed octets, even again, and ACKs report out-of-order segments.
+ * Process context.
  */
 void mpa_tcp_watch_plain(struct sock *sk)
 {
