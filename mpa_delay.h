@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Points where a test build (MPA_DELAYS=1) can wait, so that other events on a
- * socket happen meanwhile: see selftests/explore. Empty in any other build.
+ * socket happen meanwhile: see selftests/explore. mpa_delay() is empty in any
+ * other build.
  */
 #ifndef _MPA_DELAY_H
 #define _MPA_DELAY_H

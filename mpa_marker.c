@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Where markers fall and what they say: RFC 5044 sections 4.2 and 4.3. */
+/* Positions and contents of markers: RFC 5044 sections 4.2 and 4.3. */
 
 #include "compat.h"
 #include "mpa_proto.h"

@@ -23,12 +23,12 @@ void mpa_frame_put(u8 *frame, enum mpa_frame_kind kind,
 }
 
 /*
- * Parse the first @len octets of a startup frame. Fill in @startup with
- * MPA_FRAME_OK.
+ * Parse the first @len octets of a startup frame. On MPA_FRAME_OK fill in
+ * @startup.
  *
- * Detect a wrong key at its first wrong octet. Ignore reserved bits, R in a
+ * Report a wrong key at its first wrong octet. Ignore reserved bits, R in a
  * request and S before revision 2. The caller checks the revision. A rejection
- * without the depths that S announces is still a rejection: clear S.
+ * too short for the depths that S announces is still a rejection: clear S.
  */
 enum mpa_frame_verdict
 mpa_frame_parse(const u8 *frame, u32 len, enum mpa_frame_kind expected,
@@ -115,7 +115,7 @@ static int mpa_agree_rev(const struct mpa_offer *offer, u8 theirs)
 
 	if (!offer->revision)
 		return !theirs || (!initiator && theirs <= 2) ? 0 : -1;
-	/* An initiator that asks for enhanced setup accepts nothing else. */
+	/* An initiator that asks for enhanced setup accepts only its own revision. */
 	if (initiator && offer->flags & MPA_START_ENHANCED)
 		return theirs == offer->revision ? theirs : -1;
 	if (!theirs)
@@ -142,12 +142,11 @@ int mpa_agree_revision(const struct mpa_offer *offer,
 }
 
 /*
- * Return the RTR indication that the initiator generates, or 0: "at the
- * initiator's sole discretion" (RFC 6581 section 1.1). @ird: RDMA Reads that
- * the reply has room for. Even a zero-length Read takes a place in the peer's
- * queue.
+ * Return the RTR indication to generate, "at the initiator's sole discretion"
+ * (RFC 6581 section 1.1), or 0 for none. @ird: the IRD in the reply. Even a
+ * zero-length Read takes a place in the peer's queue.
  *
- * B is the last choice. In RFC 6581 section 9.2 it is a zero-length Send, but
+ * B is the last choice: RFC 6581 section 9.2 calls it a zero-length Send, but
  * RFC 5044 section 3 has no empty ULPDU, and a peer may expect a DDP header.
  */
 u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
@@ -166,12 +165,11 @@ u32 mpa_agree_rtr(u32 ours, u32 theirs, u16 ird)
 /*
  * Return the RTR indications that the responder's reply names, at least one.
  *
- * If the program names none, name Write and Read, as the layer above handles
- * what arrives; or B if the peer names nothing else. Of these, name those that
- * the peer names too, if any. RFC 6581 section 9.2 lets a reply name more, but
- * some initiators then choose an indication that they have not requested.
- * Without a place for a Read, do not name Read along with others: some
- * initiators give up.
+ * If the program names none, take Write and Read, as the layer above handles
+ * either, or B if the peer names only B. If the peer names some of ours, name
+ * only these. RFC 6581 section 9.2 lets a reply name more, but some initiators
+ * then choose an indication that they have not requested. If the IRD is 0, do
+ * not name Read along with others: some initiators give up.
  */
 static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 {
@@ -190,7 +188,7 @@ static u32 mpa_agree_offer(u32 ours, u32 theirs, u16 ird)
 
 /*
  * Return the depth to use: ours, limited by the peer's (RFC 6581 section 9.1).
- * 0x3fff from the peer leaves ours as it is. If ours is 0x3fff, use the peer's.
+ * If the peer's is 0x3fff, use ours; if ours is 0x3fff, use the peer's.
  */
 u16 mpa_agree_limit(u16 ours, u16 theirs)
 {
@@ -204,8 +202,8 @@ u16 mpa_agree_depth(u16 depth, u32 control)
 }
 
 /*
- * Build an enhanced reply (RFC 6581 sections 9.1 and 9.2): A as in the request,
- * our ORD at most the peer's IRD. @offer: how we were started; @ours: the
+ * Build an enhanced reply (RFC 6581 section 9): A as in the request, our ORD at
+ * most the peer's IRD unless @reject. @offer: how we were started; @ours: the
  * depths to reply with; @theirs: the request.
  */
 void mpa_agree_reply(const struct mpa_offer *offer,
