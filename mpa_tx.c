@@ -4,10 +4,10 @@
  * mpa_tx_sendmsg.c waits for room and memory.
  *
  * An FPDU is complete before TCP gets its first octet, and the socket lock is
- * held meanwhile. So after a fault, a signal or a failed allocation none of its
- * octets are on the wire, and records of several threads never mix. Between
- * calls the socket keeps either the octets of one ULPDU that MSG_MORE has left
- * open, or the complete FPDUs of a batch.
+ * held meanwhile. So after a fault, a signal or a failed allocation no part of
+ * it is on the wire, and records of several threads never mix. Between calls
+ * the socket keeps either the octets of one ULPDU that MSG_MORE has left open,
+ * or the complete FPDUs of a batch.
  */
 
 #include <linux/slab.h>
@@ -120,7 +120,7 @@ u32 mpa_tx_mulpdu(struct mpa_ctx *ctx, u32 *emss)
 	return mpa_framing_mulpdu(&ctx->tx.format, full);
 }
 
-/* As mpa_tx_mulpdu(), for the known path. Context: any, socket lock held. */
+/* As mpa_tx_mulpdu(), without a route lookup. Context: any, socket lock held. */
 u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 {
 	return mpa_framing_mulpdu(&ctx->tx.format,
@@ -191,13 +191,16 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 	if (tx->same >= MPA_SAME_MIN && tx->same_len == len &&
 	    mpa_tcp_unsent(ctx->sk))
 		return len;
-	/* The MSS may have been restored since. */
+	/*
+	 * Keep the last unit if the FPDU fits, even if the MSS was restored
+	 * meanwhile.
+	 */
 	return tx->fit_unit && len <= full - full % tx->fit_unit ? tx->fit_unit : 4;
 }
 
 /*
- * Round the MSS to the length of the FPDUs, unless the new MSS would cut TCP's
- * unsent octets differently: packets of several segments, or longer segments.
+ * Round the MSS to the FPDUs' length, unless that would cut unsent packets
+ * differently: those of several segments, or segments longer than the new MSS.
  * In that case a later call retries. Until then each segment is a separate skb,
  * and an FPDU longer than the MSS is cut.
  */
@@ -222,7 +225,7 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	tx->fit_emss = *emss;
 }
 
-/* Report a MULPDU that changed with the path, not with SACK blocks. */
+/* Report MULPDU if it has changed with the path, but not if with SACK blocks. */
 static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
 	u16 mss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
@@ -234,7 +237,7 @@ static void mpa_tx_note_path(struct mpa_ctx *ctx)
 	ctx->tx.mss_reported = mss;
 }
 
-/* Find the place of the next FPDU: after queued ones, or after TCP's octets. */
+/* Determine where the next FPDU goes: after FPDUs in @out, or after TCP's octets. */
 static void mpa_tx_begin_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call)
 {
 	u32 emss;
@@ -280,7 +283,10 @@ static u32 mpa_tx_run(const struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		   mpa_tcp_frag_room(tx->out, slot->frags)) / len ?: 1;
 }
 
-/* Count the call's octets for the next ULPDU. @ends: the last one ends it. */
+/*
+ * Return how many of the call's octets the next ULPDU gets. @ends: they end the
+ * ULPDU.
+ */
 static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *call,
 			  const struct mpa_slot *slot, bool *ends)
 {
@@ -292,11 +298,14 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 	if (call->segment < 0)
 		return n;
 	target = mpa_tx_target(tx, call, slot);
-	/* A longer open ULPDU ends with an octet of this call: the call may yet fail. */
+	/*
+	 * End a longer open ULPDU with one octet of this call: if the call
+	 * fails, the ULPDU stays open.
+	 */
 	open = mpa_tx_header(tx, call).iov_len;
 	target = target > open ? target - open :
 				 open < mpa_framing_max(&tx->format, tx->pos);
-	/* An FPDU of several ULPDUs contains only complete ones. */
+	/* An FPDU of several ULPDUs contains only complete ULPDUs. */
 	if (n < target && target > call->segment && call->segment &&
 	    !call->ends && n >= call->segment)
 		target = n - n % call->segment;
@@ -307,8 +316,8 @@ static size_t mpa_tx_next(const struct mpa_tx *tx, const struct mpa_tx_call *cal
 }
 
 /*
- * Choose where an FPDU goes so that segments start with one. Return false if
- * TCP first has to get the FPDUs built so far.
+ * Choose where an FPDU goes, so that segments start with an FPDU. Return false
+ * if the FPDUs built so far must be passed to TCP first.
  */
 static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu)
 {
@@ -324,7 +333,10 @@ static bool mpa_tx_find_slot(struct mpa_tx *tx, const struct mpa_fpdu *fpdu)
 			return false;
 		mpa_align_break(tx);
 	}
-	/* An skb without a free fragment ends, aligned or not. */
+	/*
+	 * If an skb has too few free fragments, start another, even within a
+	 * segment.
+	 */
 	if (mpa_tcp_frags(out) + slot->frags + mpa_tx_frags(fpdu->len) >
 	    MPA_SKB_FRAGS) {
 		if (made)
@@ -356,7 +368,7 @@ static int mpa_tx_keep_open(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	int ret = n;
 
 	if (room > out->open_room) {
-		/* Above a page, kvmalloc() would round up. */
+		/* Above a page, kvmalloc() would round up to a power of two. */
 		u8 *open = room > PAGE_SIZE ? __vmalloc(room, gfp) : kmalloc(room, gfp);
 
 		if (open && !mpa_tcp_charge(ctx->sk, out, room)) {
@@ -444,8 +456,8 @@ static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 
 /*
  * Build FPDUs and pass them to TCP; update @call->done. Segments start with an
- * FPDU, except within an FPDU longer than a segment. FPDUs of a batch may be
- * queued until more of it follow. Return 0 if the call has made progress,
+ * FPDU, except within an FPDU longer than a segment. FPDUs of a batch may stay
+ * queued until the rest follows. Return 0 if the call has made progress,
  * -ENOBUFS, -EMSGSIZE, -EFAULT or -EPIPE.
  */
 int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
@@ -456,7 +468,10 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 	int err;
 
 	mpa_tx_begin_build(ctx, call);
-	/* One packet: a second would be short. As in TCP, exceed sk_sndbuf. */
+	/*
+	 * One packet, as a second would be short. As in TCP, sk_sndbuf may be
+	 * exceeded.
+	 */
 	budget = min_t(u32, ctx->tx.slot.packet, MPA_HANDOVER_MAX);
 	if (!mpa_tcp_reserve(ctx->sk, out, mpa_tx_need(call, budget)))
 		return -ENOBUFS;
@@ -472,7 +487,7 @@ int mpa_tx_build_and_send(struct mpa_ctx *ctx, struct mpa_tx_call *call)
 		mpa_tx_queue_batch(ctx);
 		return 0;
 	}
-	/* On an error send complete FPDUs: the next call returns it again. */
+	/* On an error send complete FPDUs: the next call returns the error. */
 	if (call->done == call->size && !call->more)
 		push = MPA_PUSH_ALL;
 	else if (call->keep)
@@ -522,7 +537,7 @@ void mpa_tx_reset(struct mpa_ctx *ctx)
 	ctx->tx.tail_emss = 0;
 }
 
-/* Full Operation begins. */
+/* Prepare for sending FPDUs, when Full Operation begins. */
 void mpa_tx_begin(struct mpa_ctx *ctx)
 {
 	ctx->tx.seq = mpa_tcp_write_seq(ctx->sk);

@@ -4,8 +4,8 @@
  * mpa_tx_build.c builds these in a buffer. mpa_tx_queue.c makes segments start
  * with an FPDU, and passes FPDUs to TCP at once or later.
  *
- * Unless its comment has a "Context:", a function that takes a context is
- * called in process context with the socket lock held.
+ * Functions that take a struct mpa_ctx are called in process context with the
+ * socket lock held, unless their comment has a "Context:".
  */
 #ifndef _MPA_TX_H
 #define _MPA_TX_H
@@ -22,11 +22,11 @@ struct msghdr;
 
 /* Where the next FPDU goes. Lengths are in octets. */
 struct mpa_slot {
-	u32	emss;	/* of a full segment */
-	u32	packet;	/* of full segments that TCP sends as one packet */
-	u32	begun;	/* in TCP's last segment, before the FPDUs in the buffer */
-	u32	used;	/* in the last FPDU's segment; 0: start a segment */
-	u32	frags;	/* fragments of that segment's skb */
+	u32	emss;	/* length of a full segment */
+	u32	packet;	/* length of the full segments that TCP sends as one packet */
+	u32	begun;	/* used in TCP's last segment, before the FPDUs in the buffer */
+	u32	used;	/* used in the last FPDU's segment; 0: the next FPDU starts a segment */
+	u32	frags;	/* number of fragments of that segment's skb */
 	bool	end;	/* TCP must start a segment with the next FPDU */
 };
 
@@ -47,16 +47,16 @@ struct mpa_tx {
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* consecutive FPDUs of @same_len */
 	u32			tail_used;	/* octets in TCP's last segment */
-	u32			tail_emss;	/* EMSS of its layout; 0: ends with a larger FPDU */
+	u32			tail_emss;	/* EMSS for its layout; 0: its FPDU is larger */
 	/*
-	 * The open ULPDU, or FPDUs not yet passed to TCP: between calls, those
-	 * of a batch. Allocated for the first ULPDU.
+	 * The open ULPDU, or FPDUs not yet passed to TCP: between calls, only
+	 * FPDUs of a batch. Allocated for the first ULPDU.
 	 */
 	struct mpa_txbuf	*out;
 	struct mpa_slot		slot;		/* for the FPDUs in @out */
 	u32			fit_unit;	/* @unit of the last mpa_tcp_fit() */
 	u32			fit_emss;	/* its result */
-	u32			fit_end;	/* end of what a new MSS would cut differently */
+	u32			fit_end;	/* octets before this must keep their MSS */
 	struct mpa_window	window;
 	u64			ulpdus;		/* counters for MPA_INFO */
 	u64			octets;
@@ -68,7 +68,7 @@ struct mpa_tx_call {
 	size_t		size;
 	size_t		done;		/* octets of @size already in FPDUs */
 	int		segment;	/* octets of a ULPDU, or MPA_SEGMENT_* */
-	/* Octets before a ULPDU's own, not counted in @size and @done. */
+	/* Octets that precede the call's in a ULPDU, not counted in @size and @done. */
 	struct kvec	header;
 	/* With MPA_SEGMENT_FILL: writes @header for each ULPDU; or NULL. */
 	const struct mpa_headers *headers;
@@ -89,7 +89,7 @@ static inline bool mpa_tx_queued(const struct mpa_tx *tx)
 	return tx->out && tx->out->len;
 }
 
-/* Return the octets that precede those of the call in its next ULPDU. */
+/* Return the octets that precede the call's octets in its next ULPDU. */
 static inline struct kvec mpa_tx_header(const struct mpa_tx *tx,
 					const struct mpa_tx_call *call)
 {
@@ -104,7 +104,7 @@ static inline bool mpa_tx_in_batch(const struct mpa_tx *tx)
 	return tx->window.more || mpa_tx_queued(tx);
 }
 
-/* Whether an FPDU of @len octets fits into the segment, or starts a new one. */
+/* Whether an FPDU of @len octets fits into the last segment, or starts another. */
 static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 {
 	const struct mpa_slot *slot = &tx->slot;
@@ -115,7 +115,7 @@ static inline bool mpa_align_fits(const struct mpa_tx *tx, u32 len)
 	       len <= slot->emss - slot->used;
 }
 
-/* Find octet @at. @run: the number of contiguous octets from there. */
+/* Return the address of octet @at. @run: the number of contiguous octets there. */
 static inline const u8 *
 mpa_txbuf_at(const struct mpa_txbuf *out, u32 at, u32 *run)
 {
@@ -133,7 +133,7 @@ static inline u64 mpa_tx_position_now(const struct mpa_tx *tx)
 	return (u64)tx->pos_high << 32 | tx->pos;
 }
 
-/* Extend tx->pos to 64 bits; @near is less than 2^32 octets before it. */
+/* Extend tx->pos to 64 bits; @near is less than 2^32 octets before tx->pos. */
 static inline u64 mpa_tx_position(const struct mpa_tx *tx, u64 near)
 {
 	return near + (u32)(tx->pos - (u32)near);
