@@ -46,9 +46,9 @@ void mpa_txbuf_reset(struct mpa_txbuf *out)
 }
 
 /*
- * Return the next FPDU's offset in the page, which aligns the copies of ULPDUs:
- * a ULPDU, or its part after a marker, begins at a multiple of 8, or of 4 if
- * the page is in use already.
+ * Return the next FPDU's offset in the page. Aligned copies are faster: a
+ * ULPDU, or its part after a marker, begins at a multiple of 8, or of 4 if the
+ * page is in use already.
  */
 static __always_inline u32
 mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
@@ -56,7 +56,7 @@ mpa_txbuf_start(const struct mpa_tx *tx, const struct page_frag *page)
 	u32 want = tx->format.marked ? tx->pos - MPA_MARKER_LEN : -MPA_LENGTH_LEN;
 	u32 unit = page->offset ? 4 : 8;
 
-	/* TUF's FPDUs have any length, and must be contiguous. */
+	/* TUF's FPDUs have any length, and there must be no gap between them. */
 	if (mpa_alt_format(&tx->format))
 		return page->offset;
 	return page->offset + (want - page->offset) % unit;
@@ -82,7 +82,7 @@ u8 *mpa_txbuf_span(struct mpa_ctx *ctx, struct page_frag *page, u32 len)
 }
 
 /*
- * Add the @len octets written at mpa_txbuf_span(), with the socket lock held
+ * Add the @len octets written at mpa_txbuf_span(). The socket lock was held
  * since. Return 0, or -EMSGSIZE if there are too many fragments.
  */
 int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len)
@@ -116,7 +116,7 @@ static __always_inline bool mpa_build_get(void *arg, u8 *to, u32 n)
 	struct mpa_build_source *from = arg;
 
 	/*
-	 * Skip the object size check of copy_from_iter(), a tenth of the cost
+	 * Skip the object size check of copy_from_iter(), which costs a tenth
 	 * of a copy: mpa_txbuf_span() returns memory of known size.
 	 */
 	if (!from->user)
@@ -164,14 +164,14 @@ mpa_build_linear(const struct mpa_fpdu *fpdu, u8 *p,
 
 struct mpa_built {
 	u32 fpdus;
-	u32 octets;	/* of the call */
+	u32 octets;	/* octets taken from the call */
 	u32 markers;
 };
 
 /*
- * Build up to @max FPDUs of the length of the first, @fpdu, from up to @left
- * octets of the call. Compute CRCs over the copy, as a user may write to the
- * original; and for a few FPDUs at a time, while these are in the L1 cache.
+ * Build up to @max FPDUs, as long as @fpdu, from up to @left octets of the
+ * call. Compute CRCs over the copy, as a user may write to the original. Do so
+ * for a few FPDUs at a time, while they are in the L1 cache.
  */
 static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 			  struct mpa_fpdu *fpdu, u8 *p,
@@ -181,7 +181,10 @@ static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	u32 len = fpdu->len, parallel = mpa_crc_parallel(len), open = 0, n;
 	u32 ulpdu_len = fpdu->ulpdu_len, nr = 0, octets = 0, markers = 0;
 	const struct kvec header = from->header;
-	/* In a register: for the compiler, a copy may change any memory. */
+	/*
+	 * A local variable, in a register: for the compiler, a copy may change
+	 * any memory.
+	 */
 	bool plain = !header.iov_len && !fpdu->marked;
 
 	for (;;) {
@@ -224,7 +227,7 @@ built:
 	*built = (struct mpa_built){ nr, octets, markers };
 }
 
-/* Write @n octets of a field. The FPDU starts at @at of the buffer. */
+/* Write @n octets of a field. The FPDU starts at offset @at of the buffer. */
 static int mpa_build_field(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   const struct mpa_field_span *run, u32 at, u8 *p,
 			   u32 n, struct mpa_build_source *from)
@@ -262,8 +265,8 @@ static int mpa_build_field(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * Build an FPDU for which there is no contiguous memory. A fragment starts with
- * room for 32 octets, so that no field but the ULPDU is split.
+ * Build an FPDU for which there is no contiguous memory. Each field starts with
+ * room for 32 octets, so that only the ULPDU is split.
  */
 static noinline int
 mpa_build_pieces(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
@@ -304,10 +307,10 @@ static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 }
 
 /*
- * Build FPDUs of one length, starting with @fpdu, which is changed. @max is
- * more than one only if the FPDUs start at multiples of their length in a
- * segment. Return the number of octets taken from the call, which may be 0; or
- * -ENOBUFS or -EFAULT with nothing changed.
+ * Build up to @max FPDUs, as long as @fpdu, which is changed. @max is more than
+ * one only if the FPDUs start at multiples of their length in a segment. Return
+ * the number of octets taken from the call, which may be 0; or -ENOBUFS or
+ * -EFAULT with nothing changed.
  */
 int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	      struct mpa_fpdu *fpdu, u32 max)

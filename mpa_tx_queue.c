@@ -4,8 +4,8 @@
  * to 5.1.
  *
  * TCP cuts its queue into segments of EMSS octets, counted from the start of an
- * skb. So only the layout of the queue's tail matters: an FPDU that fits there
- * is appended, any other starts a new skb.
+ * skb. So only the layout of the last skb matters: an FPDU that fits its last
+ * segment is appended, any other starts a new skb.
  */
 
 #include "mpa.h"
@@ -22,8 +22,9 @@ void mpa_align_break(struct mpa_tx *tx)
 }
 
 /*
- * Find out how TCP will cut the next octets. Valid until the socket lock is
- * dropped or octets are passed to TCP. @emss: from mpa_tcp_emss().
+ * Find out how TCP will cut the next octets. The result is valid until the
+ * socket lock is dropped or octets are passed to TCP. @emss: from
+ * mpa_tcp_emss().
  */
 void mpa_align_begin(struct mpa_ctx *ctx, u32 emss)
 {
@@ -108,7 +109,7 @@ int mpa_tx_hand_over(struct mpa_ctx *ctx, enum mpa_push push)
 	return err;
 }
 
-/* Wake writers that failed without memory: memory may be free now. */
+/* Wake writers whose call had no memory: memory may be free now. */
 void mpa_tx_retry(struct mpa_ctx *ctx)
 {
 	if (!ctx->tx.starved)
@@ -130,9 +131,9 @@ int mpa_tx_flush(struct mpa_ctx *ctx, enum mpa_push push)
 }
 
 /*
- * Whether the FPDUs built so far can wait for more of a batch. Each call makes
- * TCP send full segments at once, so collect FPDUs first, if they start a
- * segment: they stay aligned whatever TCP sends meanwhile.
+ * Whether the FPDUs built so far can wait for more of a batch. TCP sends full
+ * segments at the end of each call, so collect FPDUs first. They must start a
+ * segment: then they stay aligned whatever TCP sends meanwhile.
  */
 bool mpa_tx_may_queue(const struct mpa_tx *tx)
 {

@@ -20,7 +20,7 @@ static bool mpa_sendmsg_over(const struct mpa_ctx *ctx)
 	       mpa_tcp_send_ended(ctx->sk);
 }
 
-/* An open ULPDU, even of another thread, needs no room in the send buffer. */
+/* Whether there is room. An open ULPDU, even of another thread, needs none. */
 static bool mpa_sendmsg_room(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_want_writable(ctx->sk) || mpa_tx_open(&ctx->tx) ||
@@ -38,9 +38,9 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 }
 
 /*
- * Wait a short time for memory. Nothing reports free memory: octets not yet
- * passed to TCP may fill the send buffer, so that no ACK frees it. Return 0 to
- * retry, or a negative errno.
+ * Wait a short time for memory, as nothing reports free memory. If octets not
+ * yet passed to TCP fill the send buffer, no ACK does. Return 0 to retry, or a
+ * negative errno.
  */
 static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 {
@@ -67,7 +67,8 @@ static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
 
 /*
  * Section 7.1.2 rule 4: a responder sends nothing before it has received an
- * FPDU. The FPDU may be in TCP's queue, not yet verified, even before a FIN.
+ * FPDU. The FPDU may be in TCP's queue, not yet verified, maybe followed by a
+ * FIN.
  */
 static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 {
@@ -75,7 +76,7 @@ static int mpa_sendmsg_wait_first(struct mpa_ctx *ctx, long *timeo)
 
 	if (err || ctx->may_send)
 		return err;
-	/* A reader gets an error found here. */
+	/* A reader gets the error of an invalid FPDU found here. */
 	if (mpa_rx_drain(ctx) == -ENOMEM)
 		return mpa_sendmsg_wait_memory(ctx, timeo);
 	return ctx->may_send ? 0 : mpa_failed(ctx, MPA_RX) ?: -EPIPE;
@@ -160,7 +161,7 @@ static int mpa_sendmsg_control(struct sock *sk, struct msghdr *msg, int *segment
 
 	if (!msg->msg_controllen)
 		return 0;
-	/* Messages of SOL_SOCKET are checked as in TCP, then ignored. */
+	/* Control messages of SOL_SOCKET are checked as in TCP, then ignored. */
 	sockcm_init(&cookie, sk);
 	if (sock_cmsg_send(sk, msg, &cookie))
 		return -EINVAL;
@@ -274,7 +275,7 @@ int mpa_sendmsg_call(struct mpa_ctx *ctx, struct mpa_tx_call *call,
 
 	if (!mpa_started(ctx))
 		return -ENOTCONN;
-	/* Drop an error that the connection survives. */
+	/* Clear a pending error that the connection survives. */
 	if (!mpa_tcp_gone(ctx->sk))
 		sock_error(ctx->sk);
 	/* A program that shares the socket has sent with MSG_MORE. */
