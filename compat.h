@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What older kernels lack: the code is written for the newest kernel. A
- * statement for older kernels only stands in its place in #ifdef MPA_HAVE_*,
- * which "make export" strips. Kbuild probes the headers and defines MPA_HAVE_*:
+ * What older kernels lack, as the code is written for the newest kernel. Other
+ * files have some statements for older kernels, in #ifdef MPA_HAVE_*, which
+ * "make export" strips. Kbuild probes the headers and defines MPA_HAVE_*:
  * version numbers say little, as Debian backports into stable series.
  */
 #ifndef _MPA_COMPAT_H
@@ -32,8 +32,8 @@
 #include <net/tcp.h>
 
 /*
- * 6.1 has no copy_struct_from_sockptr(). That of 6.12 does not check the tail
- * of a longer struct: hence the other name.
+ * 6.1 has no copy_struct_from_sockptr(), and the function of 6.12 does not
+ * check the tail of a longer struct: mpa_copy_struct() replaces it.
  */
 #ifndef MPA_HAVE_COPY_STRUCT
 static inline int mpa_copy_struct(void *dst, size_t ksize, sockptr_t src,
@@ -108,7 +108,7 @@ static inline struct shrinker *shrinker_alloc(unsigned int flags,
 	return shrinker;
 }
 
-/* Fails only without memory. */
+/* register_shrinker() fails only without memory. */
 static inline void shrinker_register(struct shrinker *shrinker)
 {
 	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
@@ -153,9 +153,9 @@ void mpa_compat_exit(void);
 #endif
 
 /*
- * 6.12 declares these functions on every architecture, but lacks them on those
- * that inline copies of user space (UML, arm). Later kernels have these lines,
- * earlier ones functions of these names.
+ * 6.12 declares these functions on every architecture, but does not define them
+ * where copies to and from user space are inline (UML, arm). Later kernels have
+ * the lines below; earlier kernels define the functions.
  */
 #ifdef MPA_HAVE_INLINE_COPY
 #ifdef INLINE_COPY_FROM_USER

@@ -20,13 +20,13 @@ void mpa_crc_put(u32 crc, u8 *field)
 	put_unaligned_le32(~crc, field);
 }
 
-/* Compare with a CRC field as received. */
+/* Whether a CRC matches a received CRC field. */
 bool mpa_crc_match(u32 crc, const u8 *field)
 {
 	return get_unaligned_le32(field) == (u32)~crc;
 }
 
-/* CRCs of three FPDUs of at most MPA_CRC3_MAX octets. */
+/* Compute the CRCs of three FPDUs of @len octets, at most MPA_CRC3_MAX. */
 static __always_inline void mpa_crc_three(u32 crc[3], const u8 *fpdus, u32 len)
 {
 	crc[0] = MPA_CRC_INIT;
@@ -55,8 +55,8 @@ void mpa_crc_put_many(u8 *fpdus, u32 len, u32 nr)
 }
 
 /*
- * Check the CRC fields of @nr contiguous FPDUs of @len octets each. Return: the
- * number of good ones before the first bad one.
+ * Check the CRC fields of @nr contiguous FPDUs of @len octets each. Return how
+ * many FPDUs precede the first bad CRC.
  */
 u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 {
@@ -83,11 +83,11 @@ u32 mpa_crc_match_many(const u8 *fpdus, u32 len, u32 nr)
 /*
  * ---- three buffers at a time ----
  *
- * The crc32 instruction has a latency of three cycles and a throughput of one:
- * a single chain uses a third of it. crc32c() therefore splits a long buffer in
- * three and joins the results with carry-less multiplications, which need the
- * FPU, and runs through shorter ones in one chain. Three buffers need only
- * general registers.
+ * One crc32 instruction can start in each cycle, but its result takes three
+ * cycles: a single chain of them uses a third of the unit. So crc32c() splits a
+ * long buffer in three parts, and joins their CRCs with carry-less
+ * multiplications, which need the FPU. For a short buffer it uses one chain.
+ * The CRCs of three buffers need only general registers.
  */
 
 bool mpa_crc3_on __read_mostly;
@@ -126,9 +126,9 @@ mpa_crc3_quads(u64 *crc, const u8 *a, const u8 *b, const u8 *c)
 }
 
 /*
- * crc32c() of three buffers of @len octets each, a multiple of 4 as of each FPDU
- * without its CRC. mpa_crc3_init() has checked that the processor has the
- * instruction.
+ * Compute crc32c() of three buffers of @len octets each. @len is a multiple of
+ * 4, as the length of an FPDU without its CRC is. mpa_crc3_init() has checked
+ * that the processor has the instruction.
  */
 void mpa_crc32c_3(u32 crc[3], const u8 *a, const u8 *b, const u8 *c,
 		  size_t len)

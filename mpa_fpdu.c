@@ -62,8 +62,8 @@ void mpa_fpdu_field_at(const struct mpa_fpdu *fpdu, u32 off, struct mpa_field_sp
 }
 
 /*
- * Return the offset in the FPDU of octet @ulpdu_off of the ULPDU. For the end
- * of the ULPDU (@ulpdu_off is its length), do not skip a marker there.
+ * Return the offset in the FPDU of octet @ulpdu_off of the ULPDU. If @ulpdu_off
+ * is the end of the ULPDU, do not skip a marker there.
  */
 u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 {
@@ -79,7 +79,7 @@ u32 mpa_fpdu_offset(const struct mpa_fpdu *fpdu, u32 ulpdu_off)
 	return before + markers * MPA_MARKER_LEN;
 }
 
-/* Section 4.5 has both formulas for MULPDU, section 3 has the bounds. */
+/* Return MULPDU. Section 4.5 has both formulas, section 3 has the bounds. */
 u32 mpa_mulpdu(u32 emss, bool marked)
 {
 	u32 overhead = MPA_FPDU_OVERHEAD + emss % 4;
@@ -176,7 +176,10 @@ int mpa_verify_octets(void *arg, const u8 *data, u32 len)
 {
 	struct mpa_verify *verify = arg;
 
-	/* All octets at once: a call for each field would double the cost. */
+	/*
+	 * Update the CRC for all octets at once: a call for each field would
+	 * double the cost.
+	 */
 	if (verify->off < verify->crc_end)
 		verify->crc = mpa_crc_update(verify->crc, data,
 					     min(len, verify->crc_end -
