@@ -4,9 +4,9 @@
  * Length, the key and Length octets is an FPDU, even if octets before the segment are missing.
  * Only the start of a segment is tested. The socket lock is held in all functions.
  *
- * TCP and GRO merge segments. Afterwards only the following is known of contiguous octets:
- * where they begin, the number of segments in which the first of them arrived, and the length
- * of these segments if GRO has merged them. If TCP has merged them, the length is known only if
+ * TCP and GRO merge segments. Afterwards the first skb of contiguous octets shows only
+ * where the octets begin, and the number of its segments; their length only if GRO
+ * alone has merged them. If TCP has merged segments, the length is known only if
  * mpa_contain_note() was called before.
  *
  * If almost no segment passes, a middlebox changes the segmentation of the stream. Then no
@@ -15,7 +15,10 @@
 
 #include "tuf.h"
 
-/* More merged segments than this fail the test, and are delivered in order. */
+/*
+ * If more segments than this are merged, the test fails: their records are delivered in
+ * order.
+ */
 #define MPA_CONTAIN_SEGMENTS	128
 
 /*
@@ -27,8 +30,8 @@
 #define MPA_CONTAIN_RTTS	16
 
 /*
- * Restart the test with @key; NULL: there is no key. @seen_segments stays valid, as it does not
- * depend on the key. Context: process. Return: whether the key has changed.
+ * Restart the test with @key, or without a key if NULL. @seen_segments stays valid, as
+ * it does not depend on the key. Context: process. Return: whether the key has changed.
  */
 bool mpa_contain_key(struct mpa_tuf *tuf, const u8 *key)
 {
@@ -58,8 +61,9 @@ void mpa_contain_begin(struct mpa_tuf *tuf, const u8 *key)
 }
 
 /*
- * Whether records can be found out of order. With markers: always. With the test: if there is a
- * key, the test is not given up, and segments are large enough for most FPDUs.
+ * Whether records can be found out of order. With markers they can. With the
+ * containment test they can if there is a key, the test is not given up, and segments
+ * are large enough for most FPDUs.
  */
 bool mpa_contain_possible(const struct mpa_ctx *ctx)
 {
@@ -100,7 +104,8 @@ static bool mpa_contain_lengths_known(const struct mpa_segments *segments)
 
 /*
  * Record the segments of octets that have arrived out of order, before TCP merges later
- * segments with them. Context: any, in TCP's receive path: must not change TCP's state.
+ * segments with them. Context: any, in TCP's receive path, so do not change TCP's
+ * state.
  */
 void mpa_contain_note(struct mpa_ctx *ctx)
 {
@@ -116,7 +121,7 @@ void mpa_contain_note(struct mpa_ctx *ctx)
 	contain->seen_segments = segments;
 }
 
-/* Whether each of the first segments of an island is an FPDU */
+/* Whether each of @segments, the first segments of an island, is an FPDU */
 static bool mpa_contain_walk(struct mpa_ctx *ctx, u32 pos,
 			     const struct mpa_segments *segments)
 {
@@ -154,7 +159,7 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	u64 what;
 	u32 i;
 
-	/* No entry is left to record a success. */
+	/* If the list of places is full, a success could not be recorded. */
 	if (mpa_place_full(ctx->rx.place) ||
 	    !mpa_tcp_ooo_segments(ctx->sk, ctx->rx.seq + pos, &segments))
 		return false;
@@ -164,10 +169,10 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 		segments = contain->seen_segments;
 	}
 	/*
-	 * A failure is remembered by its stream position and, in the upper half, the length of a
-	 * single segment. So a longer segment that has replaced a single one is tested again. A
-	 * single segment that TCP has merged with another is not: its @seen_segments has not
-	 * changed.
+	 * A failure is remembered by its stream position and, in the upper half, the
+	 * length of a single segment. So if a longer segment replaces a single one, the
+	 * test is repeated. If TCP merges another segment with a single one, it is not:
+	 * @seen_segments is the same.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions that MPA's engine calls to build and read TUF's FPDUs. The socket lock is held,
- * except for mpa_alt_show().
+ * Functions that MPA's engine calls to build and read TUF's FPDUs. The socket lock is
+ * held, except in mpa_alt_show().
  */
 
 #include <net/netlink.h>
@@ -38,10 +38,10 @@ static bool mpa_tuf_changed(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 }
 
 /*
- * Whether to refuse a ULPDU with EMSGSIZE. Context: process. The reasons are:
- * - MULPDU has changed, and the user has asked for this report;
+ * Whether to refuse a ULPDU with EMSGSIZE, for one of these reasons (context: process):
+ * - MULPDU has changed, and the user has set TUF_TELL_EMSS;
  * - no FPDU can hold ULPDUs of the length that the user has set (MPA_SEGMENT);
- * - the ULPDU does not fit a segment, and the user has not allowed this.
+ * - the ULPDU does not fit a segment, and MPA_OVERSIZE is off.
  */
 bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 		       const struct mpa_fpdu *fpdu)
@@ -60,9 +60,9 @@ bool mpa_alt_oversized(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 }
 
 /*
- * Read a header of mpa_alt_head_len() octets, and compute the FPDU's layout. A wrong key is no
- * error here: the position of an FPDU received in order is certain. Return: MPA_HEAD_GOOD or
- * MPA_HEAD_BAD.
+ * Read a header of mpa_alt_head_len() octets, and compute the FPDU's layout. A wrong
+ * key is no error here: it is certain where an FPDU received in order begins. Return:
+ * MPA_HEAD_GOOD or MPA_HEAD_BAD.
  */
 enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 			   struct mpa_fpdu *fpdu)
@@ -76,7 +76,7 @@ enum mpa_head mpa_alt_head(const struct mpa_rx *rx, u64 pos, const u8 *head,
 	mpa_alt_init(fpdu, pos, len, &rx->format);
 	fpdu->wrong_key = contain->keyed &&
 			memcmp(key, contain->key, TUF_KEY_LEN);
-	/* A marker must be able to point to the next FPDU, so FPDUs with markers are limited. */
+	/* The pointer in a marker has 16 bits, which limits FPDUs with markers. */
 	if (mpa_format_markers(&rx->format) && fpdu->len > MPA_TUF_FPDU_MAX)
 		return MPA_HEAD_BAD;
 	return MPA_HEAD_GOOD;

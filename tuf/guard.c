@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Receivers must not mistake a piece of an FPDU that TCP has cut for an FPDU (containment test,
+ * If TCP cuts an FPDU, no receiver must mistake a piece for an FPDU (containment test,
  * draft-ietf-tsvwg-tcp-ulp-frame-01).
  *
- * A piece passes the test if it begins with its own length and the key. An FPDU that is larger
- * than a segment and contains the key is handed to TCP in pieces that do not pass. TCP may cut
- * other FPDUs at the edge of a window or when the path MTU decreases, so each segment is
- * checked when it is sent. On first transmission mpa_tcp_watch.c knows whether the segment
- * begins with an FPDU. On retransmission @found decides: whether an FPDU contained the key when
- * it was built. After close(2) nothing is checked.
+ * A piece passes the test if it begins with its own length and the key. If an FPDU is
+ * larger than a segment and contains the key, TCP gets it in pieces that do not pass.
+ * TCP may cut other FPDUs at the edge of a window or when the path MTU decreases, so
+ * each segment is checked when it is sent. On first transmission mpa_tcp_watch.c knows
+ * whether the segment begins with an FPDU. On retransmission this is not known: check
+ * only if an unacknowledged FPDU contains the key (@found). After close(2) nothing is
+ * checked.
  */
 
 #include "tuf.h"
 
 /*
- * Search octets for the key, also across the boundary to the previous octets. @guard->tail has
- * the last of the previous octets.
+ * Search octets for the key, also across the boundary to the previous octets, the last
+ * of which are in @guard->tail.
  */
 static bool mpa_guard_search(struct mpa_guard *guard, const struct mpa_tuf_key *key,
 			     const u8 *data, u32 len)
@@ -48,8 +49,8 @@ static bool mpa_guard_search_out(struct mpa_tuf *tuf, u32 len)
 }
 
 /*
- * Search across the start of an FPDU: the octets before it, and its header. Leave out the
- * header's last octet, as the whole header contains the key.
+ * Search across the start of an FPDU: the octets before the FPDU, and its header. Leave
+ * out the header's last octet, as the whole header contains the key.
  */
 static bool mpa_guard_search_front(const struct mpa_tuf *tuf, u16 length)
 {
@@ -83,9 +84,9 @@ static bool mpa_guard_passes(const struct mpa_tuf *tuf, const u8 *head, u32 len)
 }
 
 /*
- * Search the last FPDU in the buffer for the key: around its start, with this Length, and in
- * its last @n octets. Context: process. Return: whether the key was found. Then the octets up
- * to the end of the buffer count as containing the key.
+ * Search the last FPDU in the buffer for the key: around its start, with this Length,
+ * and in its last @n octets. Context: process. Return: whether the key was found. If
+ * so, all octets up to the end of the buffer count as containing the key.
  */
 bool mpa_guard_added(struct mpa_ctx *ctx, u16 length, u32 n)
 {
@@ -124,19 +125,26 @@ void mpa_guard_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	memcpy(guard->before, guard->tail, sizeof(guard->before));
 	guard->nr_before = guard->nr_tail;
 	guard->nr_tail = 0;
-	/* Start with the second octet of the key in the FPDU's own header. */
+	/*
+	 * Start after the first octet of the key in the FPDU's own header, so as not to
+	 * find that key.
+	 */
 	if (!mpa_guard_added(ctx, fpdu->ulpdu_len, fpdu->len - TUF_LENGTH_LEN - 1) ||
 	    fpdu->len <= ctx->tx.slot.emss)
 		return;
-	/* The buffer holds only this FPDU, which TCP would cut at any octet. */
+	/*
+	 * The buffer contains only this FPDU. Choose where to cut it, as TCP might cut
+	 * it at any octet.
+	 */
 	ctx->tx.out->piece = mpa_guard_piece;
 	ctx->tx.out->split = 0;
 }
 
 /*
- * Whether to send a segment without its last octet, as a receiver would mistake the segment for
- * an FPDU. @head: the segment's first TUF_HEADER_LEN octets. @begins: how it begins, as far as
- * known. @fixed: its length cannot be changed. Context: socket lock held, maybe in softirq.
+ * Whether to send a segment without its last octet, as a receiver would mistake the
+ * segment for an FPDU. @head: the segment's first TUF_HEADER_LEN octets. @begins:
+ * whether it begins with an FPDU, if known. @fixed: its length cannot be changed.
+ * Context: socket lock held, maybe in softirq.
  */
 bool mpa_guard_segment(struct sock *sk, const u8 *head, u32 seq, u32 len,
 		       enum mpa_begins begins, bool fixed)

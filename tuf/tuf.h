@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Engine (layer 2): the context of a TUF socket, which uses MPA's engine. The engine calls TUF
- * by the functions in mpa_framing.h and at the end of mpa.h.
+ * Engine (layer 2): the context of a TUF socket, which uses MPA's engine. The engine
+ * calls TUF through functions declared in mpa_framing.h and at the end of mpa.h.
  *
- * pack.c packs ULPDUs into FPDUs. guard.c keeps receivers from mistaking a piece of an FPDU for
- * a whole FPDU. contain.c has the containment test, and engine.c the rest. options.c is part of
- * the socket interface (layer 3).
+ * pack.c packs ULPDUs into FPDUs. guard.c makes sure that no piece of an FPDU looks
+ * like a whole FPDU. contain.c has the receiver's containment test, and engine.c the
+ * rest. options.c is part of the socket interface (layer 3).
  */
 #ifndef _MPA_TUF_H
 #define _MPA_TUF_H
@@ -21,7 +21,7 @@ struct mpa_pack {
 	bool		extends;	/* the buffer has new octets of an FPDU that TCP has */
 };
 
-/* Whether FPDUs that were built contain the key */
+/* State of the search for the key in FPDUs that are built */
 struct mpa_guard {
 	u8		before[TUF_KEY_LEN - 1];	/* last octets before the last FPDU */
 	u8		nr_before;
@@ -31,7 +31,7 @@ struct mpa_guard {
 	u32		found_end;		/* sequence number after the last such FPDU */
 };
 
-/* The number of failed tests to remember, so as not to repeat them */
+/* Number of failed tests that are remembered, so as not to be repeated */
 #define MPA_CONTAIN_FAILED	16
 
 /* The containment test */
@@ -40,9 +40,11 @@ struct mpa_contain {
 	bool		given_up;	/* almost no segment has passed for some time */
 	u8		key[TUF_KEY_LEN];	/* the peer's key */
 	u64		failed[MPA_CONTAIN_FAILED];	/* recent failures: mpa_contain_test() */
-	u8		next;		/* entry of @failed to replace, modulo their number */
+	u8		next;		/* entry of @failed to replace, modulo MPA_CONTAIN_FAILED */
 	u32		seen_pos;	/* stream position of the newest island */
-	/* Its segments before TCP merged others with them; .nr is 0: not known */
+	/*
+	 * The island's segments before TCP merged others with them; .nr is 0: not known
+	 */
 	struct mpa_segments seen_segments;
 	unsigned long	since;		/* jiffies when @tests and @passes were 0 */
 	u32		tests;		/* segments tested since @since */
@@ -55,13 +57,13 @@ struct mpa_contain {
  * @key_known:	@next_key is valid
  * @key_returned: the user has read or set @next_key
  * @key_given:	the user has set @next_key
- * @report_emss: a send fails once when MULPDU has changed
+ * @report_emss: one send fails when MULPDU has changed
  * @mulpdu:	MULPDU as last reported to the user
  * @next_key:	key of the present or next framing of sent data
  * @key:	key of the present or previous framing of sent data
- * @pack:	sending
- * @guard:	sending
- * @contain:	receiving
+ * @pack:	sending: the last FPDU, to which ULPDUs may be added
+ * @guard:	sending: whether FPDUs contain the key
+ * @contain:	receiving: the containment test
  *
  * Protected by the socket lock.
  */
@@ -89,7 +91,7 @@ struct mpa_tuf {
 /* mpa_ctx_free() frees the struct by the address of @ctx. */
 static_assert(!offsetof(struct mpa_tuf, ctx));
 
-/* Only if mpa_alt(@ctx): a TUF socket. */
+/* Call this only if mpa_alt(@ctx): for a TUF socket. */
 static inline struct mpa_tuf *mpa_tuf(struct mpa_ctx *ctx)
 {
 	return container_of(ctx, struct mpa_tuf, ctx);
