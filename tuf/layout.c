@@ -29,7 +29,9 @@ u32 mpa_tuf_distance(u32 pos, u32 period)
 	return -pos & (period - 1);
 }
 
-/* Return the number of markers before the octet at offset @at. @at does not count markers. */
+/*
+ * Return the number of markers before an octet. Its offset @at does not count markers.
+ */
 static u32 mpa_tuf_markers_before(const struct mpa_fpdu *fpdu, u32 at)
 {
 	u32 period = mpa_tuf_period(fpdu->framing, fpdu->period), first;
@@ -118,8 +120,9 @@ void mpa_tuf_put_header(const struct mpa_fpdu *fpdu, const u8 *key, u32 skip,
 }
 
 /*
- * Return the pointer in the marker at @off: the distance from the end of the marker to the next
- * header. If an FPDU begins with a marker, its header follows this marker.
+ * Return the pointer in the marker at @off: the distance from the end of the marker to
+ * the next FPDU's header. If that FPDU begins with a marker, its header follows the
+ * marker.
  */
 static u16 mpa_tuf_next(const struct mpa_fpdu *fpdu, u32 off)
 {
@@ -146,9 +149,9 @@ void mpa_tuf_marker_put(const struct mpa_fpdu *fpdu, u32 off, u32 skip, u8 *to,
 }
 
 /*
- * Whether both copies of the pointer in the marker at @off are right. If the next FPDU begins
- * with a marker, the pointer may also be to the start of that marker: -00 can be read either
- * way.
+ * Whether both copies of the pointer in the marker at @off are right. If the next FPDU
+ * begins with a marker, a peer may point to the start or the end of that marker: -00
+ * can be read either way.
  */
 bool mpa_alt_marker_good(const struct mpa_fpdu *fpdu, u32 off, const u8 *field)
 {
@@ -192,8 +195,8 @@ u32 mpa_alt_room(const struct mpa_format *format, u32 pos, u32 room)
 }
 
 /*
- * Return MULPDU. With markers FPDUs need not fit a segment: return what fits an FPDU at any
- * position.
+ * Return MULPDU. With markers FPDUs need not fit a segment: return the largest ULPDU of
+ * an FPDU at any position.
  */
 u32 mpa_alt_mulpdu(const struct mpa_format *format, u32 emss)
 {
@@ -261,8 +264,8 @@ u32 mpa_alt_marker_fpdu(const struct mpa_format *format, u32 pos,
 }
 
 /*
- * Search for the key (Horspool's search). No piece of octets without the key can be mistaken
- * for an FPDU.
+ * Whether the octets contain the key, without which no piece of them looks like an FPDU
+ * (Horspool's search).
  */
 bool mpa_tuf_finds(const struct mpa_tuf_key *key, const u8 *data, u32 len)
 {

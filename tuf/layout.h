@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Protocol (layer 0), in addition to mpa_framing.h: TUF's header, and the search for its key. */
+/*
+ * Protocol (layer 0), in addition to mpa_framing.h: TUF's header, search for TUF's key
+ */
 #ifndef _MPA_TUF_LAYOUT_H
 #define _MPA_TUF_LAYOUT_H
 
@@ -15,7 +17,7 @@
 /* A key to search for */
 struct mpa_tuf_key {
 	u8 key[TUF_KEY_LEN];
-	u8 skip[256];	/* for each octet value: how far the search advances */
+	u8 skip[256];	/* how far the search advances at an octet of this value */
 };
 
 /* Return the mode as user space's enum tuf_mode. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF's options: framing on and off for each direction, keys, and TUF_INFO. The drafts do not
- * define how programs agree on the options, or on where in the stream framing begins.
+ * TUF's options: framing on and off for each direction, keys, and TUF_INFO. The drafts
+ * do not define how programs agree on the options, or on where in the stream framing
+ * begins.
  *
- * A direction without framing is plain TCP. Calls that send or receive are counted, with or
- * without framing (mpa_call_begin()): a direction is not switched while such a call may sleep.
+ * A direction without framing is plain TCP. A direction is not switched during a call
+ * that sends or receives, with or without framing: mpa_call_begin() counts these calls.
  */
 
 #include <linux/log2.h>
@@ -86,7 +87,7 @@ static int mpa_tufopt_format(u8 dir, const struct tuf_framing *framing,
 	return 0;
 }
 
-/* For the other layers: Full Operation while a direction is framed */
+/* For the code that MPA and TUF share: Full Operation while a direction is framed */
 static void mpa_tufopt_set_state(struct mpa_ctx *ctx)
 {
 	bool on = mpa_format_on(&ctx->tx.format) ||
@@ -151,7 +152,10 @@ static int mpa_tufopt_begin_tx(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_send_ended(ctx->sk))
 		return -EPIPE;
-	/* Segments of an earlier framing are still checked for its key. */
+	/*
+	 * TCP may still send segments of an earlier framing, which are checked for its
+	 * key.
+	 */
 	if (mpa_tcp_sending(ctx->sk) || !mpa_guard_idle(ctx))
 		return -EBUSY;
 	err = mpa_tufopt_may_begin(ctx, MPA_TX);
@@ -201,7 +205,7 @@ static int mpa_tufopt_end_tx(struct mpa_ctx *ctx)
 	tx->format.framing = MPA_FRAMING_OFF;
 	mpa_plain_open(ctx, MPA_TX);
 	tuf->key_given = false;
-	/* From here on tasks that wait for memory wait as in plain TCP. */
+	/* From here on tasks wait for memory as in plain TCP. */
 	WRITE_ONCE(tx->starved, false);
 	mpa_tufopt_set_state(ctx);
 	mpa_wake_writers(ctx);
@@ -226,8 +230,8 @@ static const u8 *mpa_tufopt_given_key(const struct tuf_framing *framing)
 }
 
 /*
- * Compare the current record's key with the new one. If the user has read a part of the record,
- * its header is gone: keep the result for the old key.
+ * Compare the current record's key with the new key. If the user has read a part of the
+ * record, its header is gone: keep the result for the old key.
  */
 static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 {
@@ -239,7 +243,10 @@ static void mpa_tufopt_compare_key(struct mpa_ctx *ctx)
 	    (cur->taken && !cur->stash))
 		return;
 	mpa_rx_cursor(ctx, &at);
-	/* Set only wrong_key: the length must stay, even if the sender still writes to it. */
+	/*
+	 * Set only wrong_key: over loopback the sender may have changed the length
+	 * since.
+	 */
 	if (mpa_read_head(&ctx->rx, &at, mpa_rx_available(ctx), cur->pos, &fpdu) ==
 	    MPA_HEAD_GOOD)
 		cur->fpdu.wrong_key = fpdu.wrong_key;
@@ -274,7 +281,7 @@ static int mpa_tufopt_begin_rx(struct mpa_ctx *ctx,
 	}
 	if (!mpa_tcp_synchronized(ctx->sk))
 		return -ENOTCONN;
-	/* Octets that have arrived can still be read. */
+	/* After a FIN or a reset, octets that have arrived can still be read. */
 	if (mpa_tcp_input_ended(ctx->sk) && !mpa_tcp_inq(ctx->sk))
 		return mpa_tcp_gone(ctx->sk) ? -ENOTCONN : -EPIPE;
 	err = mpa_tufopt_may_begin(ctx, MPA_RX);
@@ -306,7 +313,7 @@ static int mpa_tufopt_end_rx(struct mpa_ctx *ctx)
 	if (rx->cur.taken || rx->cur.read || mpa_rx_skip(rx, ctx->sk) ||
 	    mpa_rx_ahead(rx) || mpa_plain_close(ctx, MPA_RX))
 		return -EBUSY;
-	/* The user has read only whole records, in order. */
+	/* So far the user has read only whole records, in order. */
 	mpa_place_clear(ctx);
 	memset(&rx->cur, 0, sizeof(rx->cur));
 	WRITE_ONCE(rx->ready, false);

@@ -3,11 +3,12 @@
  * Packing several ULPDUs into an FPDU. All functions are called in process context with the
  * socket lock held.
  *
- * ULPDUs can be added to an FPDU as long as TCP has not sent it and they fit its segment. The
- * FPDU is in the buffer, or is the last one in TCP's queue. Its Length field is in one of our
- * pages, and is rewritten. If TCP has the FPDU, the new octets must be passed to TCP before the
- * socket lock is released, as TCP may then send the FPDU. If TCP has no memory for them, TCP
- * may send the FPDU with its new Length, and the rest in a later segment.
+ * ULPDUs can be added to an FPDU as long as TCP has not sent it and they fit its
+ * segment. The FPDU is in the buffer, or is the last one in TCP's queue. Its Length
+ * field, in one of our pages, is rewritten. If TCP has the FPDU, the new octets must be
+ * passed to TCP before the socket lock is released, as TCP may then send the FPDU. If
+ * TCP has no memory for the new octets, it may send the FPDU with the new Length, and
+ * these octets in a later segment.
  */
 
 #include <linux/uio.h>
@@ -47,8 +48,8 @@ void mpa_pack_built(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 }
 
 /*
- * Whether the last FPDU is in the buffer, or TCP has neither sent nor copied it. Once TCP has
- * passed the FPDU to IP, even if IP has refused it, its Length may have been seen.
+ * Whether the last FPDU is in the buffer, or TCP has neither sent nor copied it. An
+ * FPDU that IP has refused counts as sent: its Length may have been seen.
  */
 static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 {
@@ -59,7 +60,10 @@ static bool mpa_pack_unsent(const struct mpa_ctx *ctx)
 		mpa_tcp_tail_holds(ctx->sk, pack->length, pack->len));
 }
 
-/* Return the total length of the ULPDUs, of @ulpdu_len octets each, that share an FPDU. */
+/*
+ * Return the total length of the ULPDUs, each of @ulpdu_len octets, that are to share
+ * an FPDU.
+ */
 u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 {
 	u32 room;
@@ -67,7 +71,7 @@ u32 mpa_pack_target(const struct mpa_tx *tx, u32 ulpdu_len, u32 emss)
 	if (!mpa_format_contained(&tx->format) ||
 	    !(tx->options & BIT(MPA_PACKING)) || tx->ulpdu_len)
 		return ulpdu_len;
-	/* The last FPDU may have room for some ULPDUs: mpa_pack_fits(). */
+	/* First fill the last FPDU, if it has room: see mpa_pack_fits(). */
 	room = tx->slot.used ? emss - tx->slot.used : 0;
 	if (room < ulpdu_len)
 		room = mpa_framing_fill(&tx->format, tx->pos, emss);
@@ -119,7 +123,7 @@ int mpa_pack_add(struct mpa_ctx *ctx, struct iov_iter *from, u32 n)
 	return 0;
 }
 
-/* The whole buffer was passed to TCP, or this has failed. */
+/* Call this when the buffer was passed to TCP, or when that has failed. */
 void mpa_pack_given(struct mpa_ctx *ctx)
 {
 	mpa_tuf(ctx)->pack.extends = false;
