@@ -8,7 +8,7 @@
 #include "siw.h"
 
 #ifndef SIWM_HAVE_GET_NETDEV
-/* Not exported; siw stores the net_device. */
+/* Older kernels do not export ib_device_get_netdev(); siw stores the net_device. */
 #define ib_device_get_netdev(dev, port) siwm_get_netdev(to_siw_dev(dev))
 static inline struct net_device *siwm_get_netdev(struct siw_device *sdev)
 {

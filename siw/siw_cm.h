@@ -59,13 +59,13 @@ enum siwm_flag {
 	SIWM_DROPPED,	/* siwm_cm_drop_all() has dropped the endpoint */
 };
 
-/* An endpoint; siwm_cep.c lists references and locks */
+/* An endpoint; siwm_cep.c describes references and locks */
 struct siw_cep {
 	struct kref ref;
 	struct siw_device *sdev;
 	struct list_head devq;		/* in @sdev->cep_list */
 
-	struct mutex lock;		/* for all up to @listener */
+	struct mutex lock;		/* protects the members up to @listener */
 	enum siwm_state state;
 	struct iw_cm_id *cm_id;		/* with a reference */
 	struct socket *sock;
@@ -75,11 +75,11 @@ struct siw_cep {
 	u16 ord;
 	bool enhanced;			/* the request has IRD and ORD */
 
-	struct work_struct work;	/* all that is done outside of iw_cm's calls */
+	struct work_struct work;	/* runs all that is not done in iw_cm's calls */
 	unsigned long events;		/* enum siwm_event */
 	unsigned long flags;		/* enum siwm_flag */
 	struct timer_list silent;	/* raises SIWM_EV_SILENT */
-	u32 request;			/* number of a responder in iw_cm's calls, or 0 */
+	u32 request;			/* number by which iw_cm knows a responder, or 0 */
 	int startup_err;		/* as reported by the state upcall */
 };
 

@@ -27,7 +27,7 @@ struct siw_rx_stream;
 struct siw_umem;
 struct siw_wqe;
 
-/* Maximum number of pieces of memory for mpa_sock_send_cut(): at least 64 KiB in pages */
+/* Maximum number of pieces of memory for mpa_sock_send_cut(): enough for 64 KiB */
 #define SIWM_PIECES		32
 
 /* State for sending, in addition to struct siw_iwarp_tx */

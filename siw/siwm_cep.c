@@ -14,27 +14,28 @@
  *	each running timer
  *	each child, to its listening endpoint
  *
- * iw_cm has no reference, as it may drop IW_CM_EVENT_CONNECT_REQUEST. It knows a responder by a
- * number, which siwm_cep_end() invalidates.
+ * iw_cm has no reference, as it may drop IW_CM_EVENT_CONNECT_REQUEST. iw_cm knows a
+ * responder by a number, which siwm_cep_end() invalidates.
  *
  * The endpoint has references to its queue pair and to iw_cm's cm_id, and so to its device:
  * siwm_cm_close_all() waits for the last endpoint before the device is freed.
  *
  * Locks, the outer ones first
  * ---------------------------
- *	cep->lock		for iw_cm's calls and the work item. A child's, then its
- *				listener's; siwm_cep_new() takes a new child's under its
- *				listener's
+ *	cep->lock		for iw_cm's calls and the work item. First a child's
+ *				lock, then its listener's; but siwm_cep_new() takes a
+ *				new child's lock under its listener's
  *	qp->state_lock		for writing to change the state and to flush the queues, for
  *				reading to send and to receive
  *	qp->sq.lock		see siwm_tx.c
  *	the socket lock		for mpa's calls; held in upcalls, mostly in softirq
  *	queue locks		siw's spinlocks
  *
- * So an upcall must not wait for any of the first three. It tries the state lock. If the lock is
- * held, the upcall defers the ULPDU; the work item can wait for the lock, and then resumes. The
- * upcall leaves all else to the work item, as an event. siw_qp_cm_drop() also queues an event,
- * in any context: cep->lock is never taken under the state lock.
+ * So an upcall must not wait for any of the first three. It tries the state lock. If
+ * the lock is held, the upcall defers the ULPDU; the work item can wait for the lock,
+ * and then resumes receiving. The upcall leaves all else to the work item, as an event.
+ * siw_qp_cm_drop() also queues an event, as its callers hold the state lock: cep->lock
+ * must be taken first.
  *
  * The end
  * -------
@@ -50,8 +51,9 @@
  * 5. sock_release(): TCP sends a FIN after the Terminate and all other data.
  * 6. Put cm_id and queue pair.
  *
- * If a queue pair is destroyed while octets arrive, siw_destroy_qp() changes the state, which
- * drops the connection. Then it waits, without the lock, for the endpoint to put its reference.
+ * If a queue pair is destroyed while octets arrive, siw_destroy_qp() changes the state,
+ * which drops the connection. Then siw_destroy_qp() waits, without the lock, for the
+ * endpoint to put its reference.
  *
  * If the peer closes, the "closed" upcall follows the last ULPDU, and then the endpoint ends. If
  * both ends close at once, the first event ends the endpoint, and the second finds SIWM_CLOSED.
@@ -90,8 +92,8 @@ struct siw_cep *siwm_cep_new(struct siw_device *sdev)
 	kref_init(&cep->ref);
 	mutex_init(&cep->lock);
 	/*
-	 * siwm_cm_drop_all() may find the endpoint, so lock it. A child is allocated under its
-	 * listener's lock.
+	 * Lock the endpoint, as siwm_cm_drop_all() may find it. The lock is nested if a
+	 * child is allocated, under its listener's lock.
 	 */
 	mutex_lock_nested(&cep->lock, SINGLE_DEPTH_NESTING);
 	INIT_WORK(&cep->work, siwm_cep_work);
@@ -111,9 +113,9 @@ static void siwm_cep_free(struct kref *ref)
 	spin_lock_bh(&sdev->lock);
 	list_del(&cep->devq);
 	/*
-	 * Wake up with the lock held. siwm_none_left() takes the lock, so the device is freed only
-	 * after this unlock. The next owner of a spinlock may free it, also with PREEMPT_RT: once
-	 * the next owner has the lock, this unlock does not touch it.
+	 * Wake up with the lock held. siwm_none_left() takes the lock, so the device is
+	 * freed only after this unlock. The next owner of the lock may free it, even
+	 * with PREEMPT_RT, as this unlock does not touch it once the next owner has it.
 	 */
 	wake_up_all(&siwm_gone);
 	spin_unlock_bh(&sdev->lock);
@@ -193,17 +195,20 @@ void siwm_cep_unwatch(struct siw_cep *cep)
 }
 
 /*
- * A send has returned -EAGAIN. A responder must not send an FPDU before it has received one
- * (RFC 5044 section 7.1.2 rule 4). If the server is to send first, and the peer has not asked
- * for the peer-to-peer model, both ends would wait for ever. Context: process, state lock held
- * for reading.
+ * A send has returned -EAGAIN. A responder must not send an FPDU before it has received
+ * one (RFC 5044 section 7.1.2 rule 4). If the responder's program is to send first, and
+ * the peer has not asked for the peer-to-peer model, both ends would wait for ever:
+ * limit the time. Context: process, state lock held for reading.
  */
 void siwm_cep_cannot_send(struct siw_cep *cep)
 {
 	if (!test_bit(SIWM_RESPONDER, &cep->flags) ||
 	    test_bit(SIWM_GOT_FIRST, &cep->flags))
 		return;
-	/* The time runs from the first attempt; the writable upcall may cause more attempts. */
+	/*
+	 * The time runs from the first failed attempt; the writable upcall may cause
+	 * more.
+	 */
 	if (!timer_pending(&cep->silent))
 		siwm_cep_watch(cep, SIWM_SILENT);
 }
@@ -235,7 +240,7 @@ int siwm_tell_frame(struct siw_cep *cep, struct iw_cm_id *id,
 
 	if (type == IW_CM_EVENT_CONNECT_REQUEST) {
 		event.provider_data = (void *)(unsigned long)cep->request;
-		/* Report the peer's IRD and ORD: its IRD limits our ORD. */
+		/* iw_cm expects the peer's IRD and ORD, which limit our ORD and IRD. */
 		event.ird = cep->ord;
 		event.ord = cep->ird;
 	} else {
@@ -278,7 +283,10 @@ static void siwm_terminate(struct siw_cep *cep)
 	down_write(&qp->state_lock);
 	qp->rx_stream.rx_suspend = true;
 	qp->tx_ctx.tx_suspend = true;
-	/* qp->cep is NULL if the program saw the error and has destroyed the queue pair. */
+	/*
+	 * Send it even if, on the error, the program has destroyed the queue pair:
+	 * qp->cep is NULL.
+	 */
 	if (!qp->cep || qp->cep == cep)
 		siwm_send_terminate(qp, cep->sock);
 	up_write(&qp->state_lock);
@@ -474,7 +482,7 @@ static void siwm_resume(struct siw_cep *cep)
 {
 	if (!cep->qp || cep->state == SIWM_CLOSED)
 		return;
-	/* Wait for the writer that siwm_ulpdu() met. */
+	/* Wait for the writer that held the lock in siwm_ulpdu(). */
 	down_read(&cep->qp->state_lock);
 	up_read(&cep->qp->state_lock);
 	mpa_sock_resume(cep->sock);
@@ -522,7 +530,7 @@ static void siwm_cep_events(struct siw_cep *cep)
 		siwm_resume(cep);
 	if (test_and_clear_bit(SIWM_EV_SILENT, &cep->events))
 		siwm_was_silent(cep);
-	/* Not cleared: siwm_tell_end() tests it. */
+	/* SIWM_EV_CLOSED is not cleared: siwm_tell_end() tests it. */
 	if (test_bit(SIWM_EV_CLOSED, &cep->events))
 		siwm_cep_end(cep, -ECONNRESET);
 	if (test_and_clear_bit(SIWM_EV_DROP, &cep->events))
@@ -540,9 +548,9 @@ static void siwm_cep_work(struct work_struct *work)
 }
 
 /*
- * Does nothing when a device is removed from a program: the program has mapped only pages of
- * queues, which its mappings keep. The callback must exist, so that the link can be deleted
- * while the program has it open.
+ * Do nothing when a program loses its device: the program has mapped only pages of
+ * queues, which its mappings keep. The callback must exist, so that the link can be
+ * deleted while the program has it open.
  */
 void siwm_disassociate_ucontext(struct ib_ucontext *ctx)
 {

@@ -149,7 +149,7 @@ void siwm_rejected(struct siw_cep *cep)
 			    -ECONNREFUSED, peer))
 		siwm_tell(cep, IW_CM_EVENT_CONNECT_REPLY, -ECONNREFUSED);
 	kfree(peer);
-	/* iw_cm expects no other event. */
+	/* iw_cm expects no further event: in state SIWM_NEW it gets none. */
 	cep->state = SIWM_NEW;
 	siwm_cep_end(cep, 0);
 }
@@ -265,7 +265,7 @@ int siw_connect(struct iw_cm_id *id, struct iw_cm_conn_param *params)
 	siw_cep_get(cep);
 	cep->ird = params->ird;
 	cep->ord = params->ord;
-	/* The RTR indication may be a Read. */
+	/* The RTR indication may be a Read, for which the ORD must be at least 1. */
 	if (siwm_peer_to_peer && !cep->ord)
 		cep->ord = 1;
 	rv = siwm_connect(cep, id);
@@ -294,8 +294,8 @@ end:
 /* ---- the responder ---- */
 
 /*
- * The peer's IRD limits our ORD, and its ORD our IRD. The value for "do not negotiate" (RFC
- * 6581 section 9.1) exceeds any device's maximum.
+ * The peer's IRD limits our ORD, and its ORD our IRD. The value for "do not negotiate"
+ * (RFC 6581 section 9.1) exceeds any device's maximum, and so does not limit ours.
  */
 static void siwm_peer_depths(struct siw_cep *cep, const struct mpa_peer *peer)
 {
@@ -304,7 +304,7 @@ static void siwm_peer_depths(struct siw_cep *cep, const struct mpa_peer *peer)
 	cep->ird = min_t(u32, peer->ord, cep->sdev->attrs.max_ird);
 }
 
-/* Report the request to iw_cm, which has to decide, if there is still a listener. */
+/* If there is still a listener, report the request to iw_cm, which has to decide. */
 void siwm_requested(struct siw_cep *cep)
 {
 	struct siw_cep *listener = cep->listener;
@@ -326,7 +326,7 @@ void siwm_requested(struct siw_cep *cep)
 		goto end;
 	siwm_peer_depths(cep, peer);
 	cep->state = SIWM_REQUESTED;
-	/* iw_cm drops the event if the listener is destroyed before iw_cm handles the event. */
+	/* Limit the time: iw_cm drops the event if the listener is destroyed first. */
 	siwm_cep_watch(cep, SIWM_UNDECIDED);
 	mutex_lock_nested(&listener->lock, SINGLE_DEPTH_NESTING);
 	rv = !listener->cm_id ? -ECONNREFUSED :
@@ -340,8 +340,8 @@ end:
 }
 
 /*
- * Set IRD and ORD of the reply. If the peer asks for more Reads than the program, the peer gets
- * them.
+ * Set IRD and ORD of the reply. If the peer asks for more Reads than the program
+ * allows, it may have them, up to the device's maximum.
  */
 static int siwm_depths(struct siw_cep *cep, const struct iw_cm_conn_param *params)
 {
@@ -587,7 +587,7 @@ static int siwm_listen(struct siw_cep *cep, struct iw_cm_id *id, int backlog)
 	     siwm_start_responders(cep);
 	if (rv)
 		return rv;
-	/* After mpa_sock_start(), which refuses sockets with sk_user_data */
+	/* Set sk_user_data only now: mpa_sock_start() refuses sockets that have it. */
 	siwm_hook(cep->sock->sk, cep);
 	return kernel_listen(cep->sock, backlog);
 }
@@ -596,7 +596,7 @@ static void siwm_unlisten(struct siw_cep *cep)
 {
 	if (cep->sock)
 		siwm_hook(cep->sock->sk, NULL);
-	/* In this state iw_cm gets no event. */
+	/* In state SIWM_NEW iw_cm gets no event. */
 	cep->state = SIWM_NEW;
 	siwm_cep_end(cep, 0);
 }

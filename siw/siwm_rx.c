@@ -171,7 +171,10 @@ static int siwm_rx_message(struct siw_qp *qp)
 	if (frx->first_ddp_seg) {
 		frx->prev_rdmap_op = opcode;
 	} else if (frx->prev_rdmap_op != opcode) {
-		/* siw_rdmap_complete() has to end the incomplete message. */
+		/*
+		 * Restore the incomplete message, which siw_rdmap_complete() has to
+		 * end.
+		 */
 		set_rx_fpdu_context(qp, frx->prev_rdmap_op);
 		__rdmap_set_opcode(ctrl, frx->prev_rdmap_op);
 		return siwm_rx_bad(qp, TERM_ERROR_LAYER_RDMAP,

@@ -57,8 +57,8 @@ static int siwm_tx_opcode(const struct siw_wqe *wqe)
 }
 
 /*
- * Fill in the header of a message, as if the message were one segment. Its ULPDU length field
- * is not sent.
+ * Fill in the header of a message, as if the message were one segment. The header's
+ * ULPDU length field is not sent.
  */
 static int siwm_tx_header(struct siw_iwarp_tx *tx, const struct siw_wqe *wqe)
 {
@@ -300,10 +300,10 @@ static void siwm_tx_error(struct siw_qp *qp, const struct siw_wqe *wqe, int err)
 }
 
 /*
- * Send the current work request, @wqe, or the rest of it. Context: process, state lock held for
- * reading, siwm_sq.lock held. Return: 0: all of it has been copied; -EAGAIN: wait for the
- * writable upcall; -EINPROGRESS: let other queue pairs send first; another errno: it has
- * failed.
+ * Send the current work request, @wqe, or the rest of it. Context: process, state lock
+ * held for reading, siwm_sq.lock held. Return: 0: mpa has copied all of it; -EAGAIN:
+ * wait for the writable upcall; -EINPROGRESS: let other queue pairs send first; another
+ * errno: the work request has failed.
  */
 int siw_qp_sq_proc_tx(struct siw_qp *qp, struct siw_wqe *wqe)
 {
