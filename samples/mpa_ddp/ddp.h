@@ -5,7 +5,7 @@
  *	ddp_dev.c	the device for programs
  *	ddp_mr.c	regions: memory that has an STag
  *	ddp_rx.c	upcalls of mpa: check a segment, place its octets
- *	ddp_read.c	the same for responses to this end's RDMA Reads
+ *	ddp_read.c	check and place responses to this end's RDMA Reads
  *	ddp_tx.c	a work item: split messages into segments, and send them
  *
  * Locks, outer ones first: ddp_end.call (ioctl), the socket lock (held in
@@ -34,7 +34,7 @@ struct ddp_mr {
 	struct list_head list;		/* in ddp_end.regions */
 	struct ddp_end *end;		/* the end whose stream may use the region */
 	struct rcu_head rcu;
-	refcount_t users;		/* including one for the registration */
+	refcount_t users;		/* number of users, including the registration */
 	struct completion unused;	/* completed when @users is 0 */
 	u64 base;			/* tagged offset of the first octet */
 	u32 length;			/* in octets */
@@ -137,12 +137,12 @@ struct ddp_end {
 	/* Protects the members up to @info, and setting @terminate */
 	spinlock_t lock;
 	wait_queue_head_t wait;		/* for @done */
-	struct list_head posts;		/* not reported yet, in order; without @receives */
+	struct list_head posts;		/* posts not reported yet, in order; without @receives */
 	struct list_head unsent;	/* @posts and @rtr that were not sent, in order */
 	struct list_head reads;		/* RDMA Reads without a response yet, oldest first */
 	struct list_head receives;	/* buffers for Sends, in this order */
 	struct list_head done;		/* reports to be read */
-	u32 items;			/* number in these lists, without @event */
+	u32 items;			/* number of items in these lists, without @event */
 	struct rdmap_read_request requests[DDP_READS_MAX]; /* the peer's, a ring */
 	u32 asked;			/* number of @requests received so far */
 	u32 answered;			/* number of @requests whose response was passed to mpa */
@@ -173,7 +173,7 @@ struct ddp_end {
 	u32 ended;			/* number of @reads with @ends */
 	u8 request[sizeof(struct rdmap_read_request)];	/* to reassemble a Read Request */
 	u8 terminated[RDMAP_TERM_MAX];	/* to reassemble a Terminate */
-	u8 terminate[RDMAP_TERM_MAX];	/* set once */
+	u8 terminate[RDMAP_TERM_MAX];	/* the Terminate to send; set once */
 };
 
 /* ddp_mr.c */

@@ -26,9 +26,10 @@ void ddp_done(struct ddp_end *end, struct ddp_item *item, int status)
 }
 
 /*
- * Finish one of @end->posts, which is neither in @end->unsent nor in @end->reads. Posts are
- * reported in the order in which they were posted (RFC 5040 section 5.5, 15): a Send that was
- * sent waits for the response to an earlier RDMA Read. Context: any, @end->lock held.
+ * Finish a post, which is in @end->posts, but in neither @end->unsent nor @end->reads.
+ * Posts are reported in the order in which they were posted (RFC 5040 section 5.5, 15):
+ * a Send that was sent waits for the response to an earlier RDMA Read. Context: any,
+ * @end->lock held.
  */
 void ddp_post_done(struct ddp_end *end, struct ddp_item *item, int status)
 {
@@ -86,7 +87,7 @@ static void ddp_reported(struct ddp_end *end, struct ddp_item *item)
 	kfree(item);
 }
 
-/* Put an item that the program could not read back, as the first one. */
+/* Put back an item that the program could not read, as the first one. */
 static void ddp_unreported(struct ddp_end *end, struct ddp_item *item)
 {
 	spin_lock_bh(&end->lock);
@@ -209,7 +210,10 @@ static int ddp_deregister(struct ddp_end *end, u32 __user *arg)
 	return ddp_mr_deregister(end, stag);
 }
 
-/* Whether the octets are in a region of this end. This is checked again on execution. */
+/*
+ * Whether the octets are in a region of this end. This is checked again when the post
+ * is executed.
+ */
 static bool ddp_post_holds(struct ddp_end *end, const struct ddp_post *post)
 {
 	struct ddp_mr *mr;
@@ -258,7 +262,10 @@ static int ddp_post(struct ddp_end *end, void __user *arg)
 	switch (item->post.opcode) {
 	case RDMAP_SEND:
 	case RDMAP_SEND_SE:
-		/* Otherwise the peer would receive the value: RFC 5040 section 4.1. */
+		/*
+		 * Clear the program's value, or it would be sent (RFC 5040 section
+		 * 4.1).
+		 */
 		item->post.remote_stag = 0;
 		fallthrough;
 	case RDMAP_SEND_INVALIDATE:
@@ -354,14 +361,15 @@ static void ddp_free(struct work_struct *work)
 	ddp_free_items(end, &end->receives);
 	ddp_free_items(end, &end->done);
 	kfree(end);
-	/* ddp_exit() waits until this function returns. */
+	/* The code stays: ddp_exit() waits until this function returns. */
 	module_put(THIS_MODULE);
 }
 
 /*
- * mpa_sock_detach() takes the socket lock, which its owner may hold for a long time. Closing
- * the socket may take as long as SO_LINGER says; fput() would block the kernel's only work item
- * for that time.
+ * Detach from the socket and close it, in a work item of this end. mpa_sock_detach()
+ * waits for the socket lock, which its owner may hold for a long time. Closing may take
+ * as long as SO_LINGER says; fput() would block the kernel's only work item for that
+ * time.
  */
 static void ddp_leave(struct work_struct *work)
 {
@@ -409,8 +417,8 @@ static int ddp_open(struct inode *inode, struct file *file)
 }
 
 /*
- * The file may have been passed on. Its last user, another program or the kernel, must not wait
- * for the socket of the program that attached it.
+ * Leave the rest to a work item. The last user of the file may be another program or
+ * the kernel, and must not wait for the socket of the program that attached it.
  */
 static int ddp_release(struct inode *inode, struct file *file)
 {

@@ -17,13 +17,18 @@
 
 #define DDP_STAG_KEY_BITS	8
 
-/* Pages pinned in one call: other tasks need the processor, too. */
+/*
+ * Maximum number of pages pinned in one call, as other tasks need the processor, too.
+ */
 #define DDP_MR_BATCH		512
 
-/* One array for all streams: an STag of another stream has its own error code. */
+/* One array for all streams, as an STag of another stream has its own error code. */
 static DEFINE_XARRAY_FLAGS(ddp_regions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 
-/* Charge the pages from @i. A pin holds a huge page as a whole, so charge all of it. */
+/*
+ * Charge the pages from index @i on. A pin holds a huge page as a whole, so charge all
+ * of it.
+ */
 static int ddp_mr_account(struct ddp_mr *mr, u32 i)
 {
 	struct page *last = i ? compound_head(mr->pages[i - 1]) : NULL;
@@ -175,8 +180,8 @@ static void ddp_mr_end(struct ddp_mr *mr)
 }
 
 /*
- * Context: process, @end->call held; waits for present users. Return: 0: the memory is no
- * longer accessed; -ENOENT.
+ * Deregister a region, and wait for its present users. Context: process, @end->call
+ * held. Return: 0: the memory is no longer accessed; or -ENOENT.
  */
 int ddp_mr_deregister(struct ddp_end *end, u32 stag)
 {
@@ -199,7 +204,10 @@ void ddp_mr_deregister_all(struct ddp_end *end)
 		ddp_mr_end(mr);
 }
 
-/* Return the region of an STag, for ddp_mr_put(), or NULL. Context: any. */
+/*
+ * Return the region of an STag, with a reference for ddp_mr_put(), or NULL. Context:
+ * any.
+ */
 struct ddp_mr *ddp_mr_get(u32 stag)
 {
 	struct ddp_mr *mr;
@@ -227,8 +235,8 @@ bool ddp_mr_holds(const struct ddp_mr *mr, u64 to, u64 length)
 }
 
 /*
- * Return the region of this end that contains the octets, for ddp_mr_put(), or NULL. Context:
- * any.
+ * Return the region of this end that contains the octets, with a reference for
+ * ddp_mr_put(), or NULL. Context: any.
  */
 struct ddp_mr *ddp_mr_get_own(struct ddp_end *end, u32 stag, u64 to, u32 length)
 {

@@ -66,9 +66,9 @@ static void ddp_read_add(struct ddp_item *read, struct ddp_range octets)
 }
 
 /*
- * Check that a segment has only octets of the RDMA Read's response that were not received yet.
- * In order these are the next octets: responses arrive in the order of their octets. Return: 0,
- * or the error.
+ * Check that a segment has only octets of the RDMA Read's response that were not
+ * received yet. A segment in order must have the next octets, as responses arrive in
+ * the order of their octets. Return: 0, or the error.
  */
 static int ddp_check_response(const struct ddp_item *read,
 			      const struct ddp_segment *segment)
@@ -171,8 +171,9 @@ unlock:
 }
 
 /*
- * Everything before a stream position was received: complete the RDMA Reads whose last segment
- * was out of order. Context: socket lock held. Return: 0, or the error.
+ * All octets before @position were received: complete the RDMA Reads whose last
+ * segment, received out of order, begins before it. Context: socket lock held. Return:
+ * 0, or the error.
  */
 int ddp_pass(struct ddp_end *end, u64 position)
 {

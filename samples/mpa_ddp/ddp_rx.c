@@ -63,8 +63,8 @@ static u8 ddp_terminate_headers(int error, const struct ddp_segment *segment)
 }
 
 /*
- * End the stream, and report the reason to the peer. @segment: the one with the error, or NULL.
- * Context: socket lock held.
+ * End the stream, and report the reason to the peer. @segment: the segment with the
+ * error, or NULL. Context: socket lock held.
  */
 static void ddp_terminate(struct ddp_end *end, int error,
 			  const struct ddp_segment *segment)
@@ -526,7 +526,10 @@ static void ddp_on_state(void *priv, enum mpa_state state, int err)
 	spin_lock_bh(&end->lock);
 	ddp_happened(end, DDP_EVENT_STARTED, DDP_STARTED, 0, err);
 	spin_unlock_bh(&end->lock);
-	/* RFC 6581 section 8: after these two errors a Terminate can be sent. */
+	/*
+	 * In Full Operation, @err is one of two errors that a Terminate reports (RFC
+	 * 6581 section 8).
+	 */
 	if (state != MPA_STATE_FULL)
 		ddp_over(end, err ?: -ECONNREFUSED);
 	else if (err)

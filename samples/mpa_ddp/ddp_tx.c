@@ -32,7 +32,10 @@ static void ddp_tx_begin_terminate(struct ddp_end *end)
 	end->msg.octets = end->terminate;
 }
 
-/* Begin the next response. Return: false if all are answered. Context: @end->lock held. */
+/*
+ * Begin the next response. Return: false if all requests are answered. Context:
+ * @end->lock held.
+ */
 static bool ddp_tx_begin_response(struct ddp_end *end)
 {
 	const struct rdmap_read_request *request;
@@ -220,8 +223,8 @@ static u32 ddp_tx_header_len(const struct ddp_message *msg)
 }
 
 /*
- * The last segment of a response is being sent. The peer may receive it, and send a new
- * request, before the call that sends it returns.
+ * Count a response whose last segment is being sent. The peer may receive this segment,
+ * and send a new request, before the call that sends the segment returns.
  */
 static void ddp_tx_answered(struct ddp_end *end)
 {
@@ -235,7 +238,7 @@ static void ddp_tx_answered(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* The message was sent, or aborted with @status. */
+/* Finish the message, which was sent, or aborted with @status. */
 static void ddp_tx_end(struct ddp_end *end, int status)
 {
 	const struct rdmap_terminate *terminate = (void *)end->terminate;
@@ -421,14 +424,17 @@ static void ddp_tx_cancel_all(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* There is no space for the Terminate. Posts do not wait for it. */
+/*
+ * There is no space for the Terminate: cancel the posts, and wait at most
+ * DDP_TX_PATIENCE.
+ */
 static void ddp_tx_await(struct ddp_end *end)
 {
 	ddp_tx_cancel_all(end);
 	queue_delayed_work(end->queue, &end->late, DDP_TX_PATIENCE);
 }
 
-/* Sending has ended. */
+/* End sending, and report the end of the stream. */
 static void ddp_tx_finish(struct ddp_end *end)
 {
 	if (end->finished)
@@ -442,7 +448,7 @@ static void ddp_tx_finish(struct ddp_end *end)
 	spin_unlock_bh(&end->lock);
 }
 
-/* Sending has failed. An earlier @status has precedence. */
+/* Note that sending has failed. An earlier @end->status has precedence. */
 static void ddp_tx_fail(struct ddp_end *end, int err)
 {
 	spin_lock_bh(&end->lock);
@@ -494,9 +500,9 @@ static void ddp_tx_late(struct work_struct *work)
 int ddp_tx_open(struct ddp_end *end)
 {
 	/*
-	 * One queue for each end: the work item takes the socket lock, which its owner may hold for
-	 * a long time. Not WQ_MEM_RECLAIM, which would reserve a thread for each end; the work item
-	 * itself allocates memory.
+	 * One queue for each end: the work item takes the socket lock, which its owner
+	 * may hold for a long time. WQ_MEM_RECLAIM would reserve a thread for each end,
+	 * and is of no use, as the work item itself allocates memory.
 	 */
 	end->queue = alloc_ordered_workqueue("mpa_ddp", 0);
 	if (!end->queue)

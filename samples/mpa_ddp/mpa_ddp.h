@@ -8,9 +8,9 @@
  * keeps its file descriptor of the socket: shutdown(2) on it ends the stream in an
  * orderly way.
  *
- * close(2) does not wait: an RDMA Write may still write to memory afterwards, and regions
- * stay charged until the socket has been detached, which waits while the program holds
- * the socket lock. DDP_DEREGISTER waits.
+ * close(2) does not wait: an RDMA Write may still write to memory afterwards, and
+ * regions stay charged until the socket is detached. Detaching waits while the program
+ * holds the socket lock. DDP_DEREGISTER waits.
  */
 #ifndef _MPA_DDP_H
 #define _MPA_DDP_H

@@ -165,8 +165,8 @@ static inline __u32 ddp_header_len(const struct ddp_control *control)
 }
 
 /*
- * Return an enum rdmap_queue, or RDMAP_QUEUES if the message is tagged or reserved (RFC 5040
- * section 4.1, figure 4).
+ * Return an enum rdmap_queue, or RDMAP_QUEUES for a tagged message or a reserved opcode
+ * (RFC 5040 section 4.1, figure 4).
  */
 static inline __u32 rdmap_queue_of(__u8 opcode)
 {
