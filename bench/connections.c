@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many connections, all ends in one process: the memory of an idle connection, and the cost of
- * a request and its answer with this number of connections.
+ * Many connections, all ends in one process: the memory of an idle connection, and the
+ * cost of a request and its answer.
  */
 
 #include <arpa/inet.h>
@@ -69,7 +69,10 @@ static void open_slabs(void)
 	}
 }
 
-/* Shrink caches first: a cache counts objects that were freed on a processor as used. */
+/*
+ * Return the octets of objects in use. Shrink the caches first, which count as used the
+ * free objects that processors keep.
+ */
 static double slab_octets(void)
 {
 	unsigned long objects, size;
@@ -140,7 +143,7 @@ static void start(int fd, int role)
 {
 	struct mpa_start start = { .role = role, .revision = 1 };
 
-	/* Pass as few octets as possible: the memory for them is counted. */
+	/* Pass only 16 octets of @start: the memory for them is counted. */
 	if (setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")) ||
 	    setsockopt(fd, SOL_MPA, MPA_START, &start, 16))
 		fail("MPA_START");
@@ -284,7 +287,7 @@ void connections(const struct plan *plan)
 	many.from = listener(&many.at);
 	many.events = epoll_create1(0);
 	memory();
-	/* The first connections also allocate memory that later ones share. */
+	/* The first connections also allocate memory that later connections share. */
 	open_all(&many);
 	watch_all(&many);
 	requests(&many, plan->count);

@@ -19,11 +19,14 @@
 #include "traffic.h"
 
 #define WINDOW		128	/* messages that may be outstanding */
-#define GRANT		32	/* messages received before a new grant of this number */
+#define GRANT		32	/* messages received before the same number is granted */
 #define QUEUE		256
-#define WRITES		16	/* reported by one notice */
+#define WRITES		16	/* RDMA Writes reported by one notice */
 
-/* Messages with a special meaning have this length. */
+/*
+ * Two kinds of messages have a length of their own: grants of messages, and notices of
+ * Writes.
+ */
 #define GRANT_LEN	1
 #define NOTICE_LEN	2
 
@@ -264,7 +267,7 @@ const struct way way_ddp_send = {
 	.recv = ddp_recv,
 };
 
-/* Use it with a batch of WRITES. */
+/* Use this way with a batch of WRITES records. */
 const struct way way_ddp_write = {
 	.name = "ddp-write",
 	.start = ddp_start,

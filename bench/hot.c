@@ -3,11 +3,13 @@
  * hot.so: a plugin of QEMU that counts where the guest executes instructions.
  * -plugin hot.so,out=FILE,none=ADDR,both=ADDR,send=ADDR,recv=ADDR
  *
- * The addresses are those of empty functions of traffic. When the guest executes one, its account
- * begins: instructions up to the next address are added to this account. At the end FILE gets
- * lines "account address octets instructions", one for each account and block of translated code.
+ * The addresses are those of empty functions of traffic. When the guest executes one of
+ * them, the account of that name begins: it counts the instructions until the next of
+ * these addresses. At the end FILE gets lines "account address octets instructions",
+ * one for each account and block of translated code.
  *
- * Debian does not ship QEMU's header; the prototypes are those of its version 1.
+ * Debian does not ship QEMU's header; the prototypes are those of version 1 of the
+ * interface.
  */
 
 #include <stdint.h>
@@ -48,7 +50,7 @@ void qemu_plugin_register_atexit_cb(plugin_id id,
 static const char *const names[ACCOUNTS] = { "none", "both", "send", "recv" };
 static uint64_t address[ACCOUNTS];
 
-/* Consecutive instructions. A block that QEMU translates again is found again. */
+/* Consecutive instructions. If QEMU translates a block again, block_of() finds it. */
 struct block {
 	uint64_t at;			/* address of the first instruction */
 	uint64_t insns;			/* number of instructions */

@@ -9,8 +9,8 @@
 
 #include "traffic.h"
 
-#define SEGMENTS	512	/* after the last island */
-#define MEASURED	64	/* the first of these, and the last */
+#define SEGMENTS	512	/* segments sent after the last island */
+#define MEASURED	64	/* this number of the first segments, and of the last */
 #define RECORD		1400
 
 /* Open a connection with a large buffer, and let the window grow by receiving data. */
@@ -88,7 +88,10 @@ static void measure(const struct plan *plan)
 		fail("MPA");
 	set_int(fd[1], SOL_MPA, MPA_PLACE, plan->place);
 
-	/* Send records 1, 3, 5 and so on; then the records that follow the last of these. */
+	/*
+	 * Send records 1, 3, 5 and so on, the islands; then all records after the last
+	 * island.
+	 */
 	segments(&forger, stream, start, 1, islands, 2);
 	nanosleep(&moment, NULL);
 	i = 2 * islands;

@@ -24,7 +24,10 @@
 
 #include "traffic.h"
 
-/* More records than are measured, so that nothing delays the last measured octets. */
+/*
+ * Records sent after the measured ones, so that TCP notices losses of these without a
+ * timeout.
+ */
 #define MORE_RECORDS	16
 
 #define SNAP		128
@@ -215,7 +218,10 @@ static void arrived_sctp(const struct capture *capture, uint64_t count)
 	}
 }
 
-/* Return for each octet the number, from 1, of the first packet with it; 0: none. */
+/*
+ * Return, for each octet of the stream, the number of the first packet that has it,
+ * counted from 1; 0: none.
+ */
 static uint32_t *first_packets(const struct capture *capture, uint32_t *len)
 {
 	uint32_t base = capture->nr ? capture->packet[0].seq : 0, *first, i, n;
@@ -297,7 +303,9 @@ void late_recv(struct end *end, struct result *to)
 	if (!plan->way->protocol)
 		set_int(end->fd, SOL_MPA, MPA_RECVINFO, 1);
 	capture_begin(&capture);
-	/* Read no page from a file of the host during the measurement. */
+	/*
+	 * Lock the memory, so that no page is read from a file during the measurement.
+	 */
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	tell(end, 0);
 	for (left = plan->count; left;) {
@@ -330,7 +338,10 @@ void late_recv(struct end *end, struct result *to)
 	tell(end, 0);
 }
 
-/* Leave out the last record, whose end is not known. Kinds: p placed, l lost, b both. */
+/*
+ * Leave out the last record: only the position of the next record would show where it
+ * ends. Kinds: p placed, l lost, b both.
+ */
 void late_print(const struct plan *plan)
 {
 	uint64_t i, last = plan->count - 1, soonest = UINT64_MAX;

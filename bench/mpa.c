@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA by this module, with each form of sending and receiving. */
+/* Transport: MPA by this module, with each form of sending and receiving. */
 
 #include <errno.h>
 #include <fcntl.h>

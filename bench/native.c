@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of building and verifying FPDUs on this processor, compared with memcpy, in GB/s of
- * the records in them. It runs the protocol layer in user space, in the loops of mpa_tx_build.c
- * and mpa_rx.c. A count of instructions shows neither the effect of caches, nor that a CRC
- * instruction waits for the previous one. "One" is a single chain of CRC instructions. From 512
- * octets the kernel's crc32c() also uses three chains, or AVX-512, but has to enter the FPU.
+ * The cost of building and verifying FPDUs on this processor, compared with memcpy, in
+ * GB/s of records. The program runs the protocol layer in user space, with the loops of
+ * mpa_tx_build.c and mpa_rx_read.c. The other benchmarks count instructions, which
+ * shows neither the effect of caches, nor that a CRC instruction waits for the previous
+ * one. Column "one": a single chain of CRC instructions; "three": three chains. From
+ * 512 octets the kernel's crc32c() also uses three chains, or AVX-512, but has to enter
+ * the FPU.
  *
  *	native [OCTETS OF AN FPDU...]
  */
@@ -27,7 +29,10 @@ static u8 user[CALL] __aligned(4096);
 static u8 wire[CALL + 64] __aligned(4096);
 static u8 *const fpdus = wire + 6;	/* ULPDUs begin at a multiple of 8 */
 static u32 len, nr, octets;
-/* Stream positions of the FPDUs: contiguous, unless no FPDU of this length fits. */
+/*
+ * Stream positions of the FPDUs: contiguous, unless no FPDU of this length can be
+ * there.
+ */
 static u32 pos[CALL / 8 + 1];
 
 #ifdef __x86_64__
@@ -39,7 +44,9 @@ static u64 eight(u64 crc, const u8 *p)
 	return __builtin_ia32_crc32di(crc, v);
 }
 
-/* A single chain of the processor's instruction, as for one short buffer */
+/*
+ * A single chain of the processor's instruction, as the kernel uses for a short buffer
+ */
 u32 crc32c(u32 crc, const void *address, unsigned int length)
 {
 	const u8 *p = address;
@@ -76,7 +83,7 @@ static void crcs(void)
 		abort();
 }
 
-/* As mpa_build_plain(). */
+/* As mpa_build_run() without markers. */
 static void make(void)
 {
 	u32 together = mpa_crc_parallel(len), open = 0, i;
@@ -140,7 +147,7 @@ static void put_marked(const struct mpa_fpdu *fpdu, u8 *p, const u8 **from)
 		mpa_marker_put(p + off, mpa_fpdu_ptr(fpdu, off));
 }
 
-/* As mpa_build_marked(). */
+/* As mpa_build_run() with markers. */
 static void make_marked(void)
 {
 	u32 together = mpa_crc_parallel(len), open = 0, i;

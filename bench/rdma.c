@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Send, RDMA Write and RDMA Read, over the device that has the address, such as siw. A
- * message needs a receive buffer, so each end counts the messages that it may send. With --send
- * mmsg all work requests of a call are posted together.
+ * RDMA Send, RDMA Write and RDMA Read, over the RDMA device of the hosts' addresses,
+ * such as siw. A message needs a receive buffer, so each end counts the messages that
+ * it may send. With --send mmsg all work requests of a call are posted together.
  */
 
 #include <arpa/inet.h>
@@ -17,12 +17,15 @@
 #include "traffic.h"
 
 #define WINDOW		128	/* messages that may be outstanding */
-#define GRANT		32	/* messages received before a new grant of this number */
+#define GRANT		32	/* messages received before the same number is granted */
 #define QUEUE		256
-#define WRITES		16	/* or Reads, reported by one notice */
+#define WRITES		16	/* RDMA Writes or Reads, reported by one notice */
 #define READS		16	/* Reads that may be outstanding */
 
-/* Messages with a special meaning have this length. */
+/*
+ * Two kinds of messages have a length of their own: grants of messages, and notices of
+ * Writes or Reads.
+ */
 #define GRANT_LEN	1
 #define NOTICE_LEN	2
 
@@ -41,7 +44,7 @@ struct rdma {
 	unsigned int credit;		/* messages that may be sent */
 	unsigned int owed;		/* messages to grant */
 	uint64_t arrived;		/* octets */
-	uint64_t peer;			/* where Writes go, Reads come from */
+	uint64_t peer;			/* address that Writes go to, or Reads come from */
 	uint32_t peer_key;
 	unsigned int ready;		/* notices of batches that can be read */
 	unsigned int reading;		/* batches of outstanding Reads */
@@ -143,7 +146,7 @@ static void rdma_open(struct end *end)
 	struct rdma *rdma = calloc(1, sizeof(*rdma));
 	struct rdma_cm_id *id;
 
-	/* Buffers are pinned. */
+	/* Buffers are pinned, so raise the limit. */
 	if (setrlimit(RLIMIT_MEMLOCK, &all))
 		fail("RLIMIT_MEMLOCK");
 	if (!events || !rdma || rdma_create_id(events, &id, NULL, RDMA_PS_TCP))
@@ -188,8 +191,8 @@ static void hand_over(struct rdma *rdma)
 }
 
 /*
- * Post at once, unless the call's requests are posted together. @tell: signal the completion
- * of this request, and so of earlier requests.
+ * Post a request at once, unless the call's requests are posted together. @tell: signal
+ * the completion of this request, and so of earlier requests.
  */
 static void post_send(struct end *end, enum ibv_wr_opcode opcode, const void *octets,
 		      size_t len, uint64_t to, bool tell)
@@ -257,7 +260,7 @@ static void received(struct end *end, const struct ibv_wc *wc)
 	grant(end);
 }
 
-/* The last Read of a batch has completed. */
+/* Count a batch whose last Read has completed. */
 static void has_read(struct end *end)
 {
 	struct rdma *rdma = end->priv;

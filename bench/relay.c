@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A proxy for the sender, which resegments the stream. It holds some octets back until more
- * arrive, so that its segments do not begin where the sender's segments began.
+ * A proxy for the sender, which resegments the stream. The proxy holds some octets back
+ * until more arrive, so that its segments do not begin where the sender's segments
+ * began.
  */
 
 #include <errno.h>
@@ -29,7 +30,10 @@ static void give(int fd, const uint8_t *octets, size_t len)
 	}
 }
 
-/* Forward short data, such as startup frames, at once. */
+/*
+ * Forward octets both ways, but hold back the last KEPT octets of long data. Short
+ * data, such as startup frames, is forwarded at once.
+ */
 static void pass_on(int from, int to)
 {
 	struct pollfd ready[] = { { from, POLLIN, 0 }, { to, POLLIN, 0 } };

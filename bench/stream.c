@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ways that use plain socket calls: TCP, the kernel's TLS, SCTP */
+/* Transports with plain socket calls: TCP, the kernel's TLS, SCTP */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -126,7 +126,10 @@ static void ktls_start(struct end *end)
 		fail("TCP_ULP tls");
 	ktls_keys(end->fd, TLS_TX, end->sender ? 10 : 20);
 	ktls_keys(end->fd, TLS_RX, end->sender ? 20 : 10);
-	/* Encrypted octets must not be sent to an end without keys. */
+	/*
+	 * Wait for the other end, as encrypted octets must not arrive before it has
+	 * keys.
+	 */
 	tell(end, 0);
 	hear(end);
 }

@@ -71,7 +71,7 @@ void set_int(int fd, int level, int option, int value)
 		fail("setsockopt");
 }
 
-/* Compare received octets with those of the sending call, which repeat. */
+/* Compare received octets with the octets that each sending call repeats. */
 void check(struct end *end, const uint8_t *octets, size_t len)
 {
 	size_t from = end->pos % end->len;
@@ -164,7 +164,7 @@ static void begin(struct end *end, const struct plan *plan, bool sender,
 	end->buf = malloc(plan->read + 4096);
 	if (!end->data || !end->buf)
 		fail("memory");
-	/* Write to the pages: all unwritten pages are the zero page. */
+	/* Write to the pages, or they would all be the zero page. */
 	memset(end->buf, 1, plan->read);
 	for (i = 0; i < end->len; i++)
 		end->data[i] = i * 2654435761U >> 24;

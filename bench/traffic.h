@@ -91,7 +91,10 @@ extern const struct way way_tcp, way_ktls, way_sctp, way_library, way_mpa;
 extern const struct way way_ddp_send, way_ddp_write;
 extern const struct way way_rdma_send, way_rdma_write, way_rdma_read;
 
-/* Return the octets of record @i of a sending call: varying, but always the same. */
+/*
+ * Return the length of record @i of a sending call: it varies with @i, but is the same
+ * in each call.
+ */
 static inline size_t record_len(const struct plan *plan, size_t i)
 {
 	uint32_t any = (i + 1) * 2654435761U;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of the kernel's best CRC32c. Once the module is loaded, the parameter "ns" has the
- * nanoseconds that crc32c() takes for 1000 pieces of "size" octets, which are contiguous in 64
- * KiB.
+ * The cost of the kernel's best CRC32c. Once the module is loaded, the parameter "ns"
+ * has the nanoseconds that crc32c() has taken for 1000 pieces of "size" octets, one
+ * after the other in 64 KiB of memory.
  */
 
 #include <linux/crc32c.h>

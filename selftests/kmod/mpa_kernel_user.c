@@ -108,7 +108,9 @@ static int __init save_callbacks(struct sock *sk, bool restore)
 	return err;
 }
 
-/* Use a function of the kernel itself, as this module does not stay. */
+/*
+ * Set a callback that is a function of the kernel itself, as this module does not stay.
+ */
 static int __init take_callbacks(struct sock *sk)
 {
 	lock_sock(sk);
@@ -119,7 +121,10 @@ static int __init take_callbacks(struct sock *sk)
 	return 0;
 }
 
-/* Bypass lockdep, which does not support a task that holds hundreds of locks. */
+/*
+ * Lock a socket without lockdep, which does not support a task that holds hundreds of
+ * locks.
+ */
 static void __init hold_begin(struct sock *sk)
 {
 	lock_sock(sk);
@@ -135,7 +140,7 @@ static void __init hold_end(struct sock *sk)
 	sk->sk_lock.owned = 0;
 	spin_unlock_bh(&sk->sk_lock.slock);
 	wake_up(&sk->sk_lock.wq);
-	/* The rest of release_sock() */
+	/* Do the rest of release_sock(): process the backlog. */
 	lock_sock(sk);
 	release_sock(sk);
 }

@@ -61,7 +61,7 @@ static int put(void *arg, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Return: false if the event does not fit. */
+/* Queue an event for the program. Return: false if the event does not fit. */
 static bool tell(struct consumer *user, const struct upcall_event *event,
 		 const struct mpa_ulpdu *ulpdu)
 {
