@@ -8,7 +8,7 @@
 #include "compat.h"
 #include "mpa_proto.h"
 
-/* @crc: MPA_CRC_INIT, or the CRC of the octets before. */
+/* Extend a CRC by @len octets. @crc: MPA_CRC_INIT, or the CRC of the octets before. */
 u32 mpa_crc_update(u32 crc, const void *data, size_t len)
 {
 	return crc32c(crc, data, len);

@@ -88,7 +88,7 @@ static inline u32 mpa_format_interval(const struct mpa_format *format)
 					MPA_MARKER_INTERVAL;
 }
 
-/* @ulpdu_len is at most 65535. */
+/* Lay out an FPDU. @ulpdu_len is at most 65535. */
 static inline void mpa_framing_init(struct mpa_fpdu *fpdu, u32 pos,
 				    u32 ulpdu_len,
 				    const struct mpa_format *format)

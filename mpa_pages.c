@@ -82,9 +82,9 @@ static void mpa_pages_keep(struct page *page)
 }
 
 /*
- * Release the pages of processors that have used none since the last call, or
- * of @all. Pages that TCP holds are freed when TCP releases them. Return the
- * number of released pages.
+ * With @all release the pages of all processors, else of those that have used
+ * none since the last call. Pages that TCP holds are freed when TCP releases
+ * them. Return the number of released pages.
  */
 static unsigned long mpa_pages_drop(bool all)
 {

@@ -18,7 +18,7 @@
 
 #define MPA_MARKER_INTERVAL	512
 #define MPA_MARKER_LEN		4
-/* Octets from the end of a marker to the next one. */
+/* Octets from the end of a marker to the next marker. */
 #define MPA_MARKER_GAP		(MPA_MARKER_INTERVAL - MPA_MARKER_LEN)
 #define MPA_LENGTH_LEN		2	/* the ULPDU_Length field */
 #define MPA_CRC_LEN		4
@@ -84,7 +84,7 @@ static inline u32 mpa_marker_distance(u32 pos)
 	return -pos % MPA_MARKER_INTERVAL;
 }
 
-/* @fpduptr: octets from ULPDU_Length to @field; 0 for a leading marker. */
+/* Write a marker. @fpduptr: octets from ULPDU_Length to @field; 0: a leading marker. */
 static inline void mpa_marker_put(u8 *field, u16 fpduptr)
 {
 	put_unaligned_be32(fpduptr, field);
@@ -121,7 +121,7 @@ struct mpa_format {
  * The CRC covers all octets except the last four, the CRC field.
  */
 struct mpa_fpdu {
-	u32 pos;		/* stream position of its leading marker, or else ULPDU_Length */
+	u32 pos;		/* stream position of its leading marker, or else of ULPDU_Length */
 	u32 ulpdu_len;		/* octets of ULPDU */
 	u32 head;		/* offset of ULPDU_Length: 4 after a leading marker, or 0 */
 	u32 len;		/* octets, including markers and CRC */
@@ -155,7 +155,7 @@ u32 mpa_mulpdu(u32 emss, bool marked);
 u32 mpa_fpdu_fill(u32 pos, u32 room, bool marked);
 bool mpa_fpdu_init_marked(struct mpa_fpdu *fpdu, u32 pos, u32 len);
 
-/* Return the FPDUPTR of a marker at @off: octets since ULPDU_Length, or 0. */
+/* Return the FPDUPTR of the marker at @off: octets since ULPDU_Length, or 0. */
 static inline u16 mpa_fpdu_ptr(const struct mpa_fpdu *fpdu, u32 off)
 {
 	return off < fpdu->head ? 0 : off - fpdu->head;
@@ -168,7 +168,7 @@ static inline u32 mpa_fpdu_head_len(u32 pos, bool marked)
 							MPA_LENGTH_LEN;
 }
 
-/* @head_len: mpa_fpdu_head_len() of the FPDU. */
+/* Return the length of the ULPDU. @head_len: mpa_fpdu_head_len() of the FPDU. */
 static inline u32 mpa_ulpdu_length(const u8 *head, u32 head_len)
 {
 	return get_unaligned_be16(head + head_len - MPA_LENGTH_LEN);
@@ -179,7 +179,7 @@ static inline u32 mpa_fpdu_plain_len(u32 ulpdu_len)
 	return round_up(MPA_LENGTH_LEN + ulpdu_len, 4) + MPA_CRC_LEN;
 }
 
-/* @pos is a multiple of 4, @ulpdu_len at most 65535. */
+/* Lay out an FPDU. @pos is a multiple of 4, @ulpdu_len at most 65535. */
 static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 				 bool marked)
 {
@@ -196,7 +196,7 @@ static inline void mpa_fpdu_init(struct mpa_fpdu *fpdu, u32 pos, u32 ulpdu_len,
 	fpdu->len = len + fpdu->markers * MPA_MARKER_LEN;
 }
 
-/* Section 3: "any size between one and 64768 octets". */
+/* Whether a ULPDU has a valid length: "between one and 64768 octets" (section 3). */
 static inline bool mpa_ulpdu_len_good(u32 ulpdu_len)
 {
 	return ulpdu_len - 1 < MPA_ULPDU_MAX;
