@@ -6,7 +6,7 @@
 
 #include "mpa_tcp.h"
 
-/* With TCP_FASTOPEN, octets can be exchanged before the handshake completes. */
+/* Whether octets can be exchanged: with TCP_FASTOPEN even during the handshake. */
 bool mpa_tcp_connected(const struct sock *sk)
 {
 	return sk->sk_state == TCP_ESTABLISHED || tcp_passive_fastopen(sk);
@@ -55,7 +55,7 @@ bool mpa_tcp_has_listened(const struct sock *sk)
 	return sk->sk_state != TCP_LISTEN && sock_flag(sk, SOCK_RCU_FREE);
 }
 
-/* With TCP_REPAIR on, TCP does not send octets passed to it. */
+/* Whether TCP_REPAIR is on, so that TCP does not send octets passed to it. */
 bool mpa_tcp_repaired(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;

@@ -52,7 +52,7 @@ bool mpa_tcp_window_closed(const struct sock *sk)
 		inet_csk(sk)->icsk_ack.rcv_mss);
 }
 
-/* Whether unread octets use half of the receive window: at least what is left of it. */
+/* Whether unread octets take half of the receive window: no less than what is left. */
 bool mpa_tcp_window_short(const struct sock *sk)
 {
 	return mpa_tcp_inq(sk) >= tcp_receive_window(tcp_sk(sk));
@@ -94,7 +94,7 @@ void mpa_tcp_keep_urgent(struct sock *sk)
 	sock_set_flag(sk, SOCK_URGINLINE);
 }
 
-/* Process context. */
+/* Undo mpa_tcp_keep_urgent(). Process context. */
 void mpa_tcp_skip_urgent(struct sock *sk)
 {
 	sock_reset_flag(sk, SOCK_URGINLINE);
@@ -295,7 +295,7 @@ static struct sk_buff *mpa_ooo_begun(struct sock *sk, u32 seq)
  *
  * The queue is sorted by the start of skbs, but not by their end: when TCP
  * coalesces a segment with an skb, it keeps the skbs that the merged skb
- * covers. A peer can make many skbs overlap, so only MPA_OOO_COVERED are
+ * covers. A peer can make many skbs overlap, so only MPA_OOO_COVERED skbs are
  * inspected, and an skb that ends later may be missed.
  */
 struct sk_buff *mpa_ooo_find(struct sock *sk, u32 seq)

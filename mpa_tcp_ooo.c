@@ -53,7 +53,7 @@ void mpa_tcp_ooo_track(struct sock *sk, bool on)
 
 /*
  * Make TCP call sk_write_space, and so this function, after the next
- * out-of-order segment. Return whether this has set SOCK_NOSPACE.
+ * out-of-order segment. Return whether this call has set SOCK_NOSPACE.
  */
 bool mpa_tcp_ooo_ask(struct sock *sk)
 {
@@ -113,7 +113,7 @@ bool mpa_tcp_ooo_segments(struct sock *sk, u32 seq,
 	/* virtio may leave gso_segs unset (SKB_GSO_DODGY). */
 	if (!shinfo->gso_segs)
 		segments->nr = DIV_ROUND_UP(skb->len, shinfo->gso_size);
-	/* gso_size is the segments' length only if their number agrees. */
+	/* gso_size is the length of the segments only if it fits their number. */
 	if (DIV_ROUND_UP(skb->len, shinfo->gso_size) == segments->nr)
 		segments->each = shinfo->gso_size;
 	return true;

@@ -43,7 +43,7 @@ u32 mpa_tcp_emss_now(const struct sock *sk)
 }
 #endif
 
-/* Return the octets of a packet's options that are not in tcp_header_len, nor SACK. */
+/* Return the octets of a packet's options beyond tcp_header_len and SACK blocks. */
 u32 mpa_tcp_other_options(const struct sock *sk, const struct tcphdr *th)
 {
 	return max_t(int, __tcp_hdrlen(th) - tcp_sk(sk)->tcp_header_len -
@@ -245,11 +245,11 @@ static bool mpa_tcp_beyond(const struct sock *sk, u32 more)
 }
 
 /*
- * Cork the socket, unless the user has corked it. Otherwise TCP cuts a segment
- * at the edge of the peer's window; corked, TCP cuts only at multiples of the
- * MSS. Corking holds a short last skb, but with the "push" flag TCP sends it.
- * Cork only as long as needed: while corked, each short last skb costs a
- * segment.
+ * Cork the socket, unless the user has corked it. Without corking TCP cuts a
+ * segment at the edge of the peer's window; corked, TCP cuts only at multiples
+ * of the MSS. Corking holds a short last skb, but with the "push" flag TCP
+ * sends it. Cork only as long as needed: while corked, each short last skb
+ * costs a segment.
  *
  * With @hold, do not set "push": TCP holds a segment that is not full. MSG_MORE
  * alone would hold it only until the next ACK.
@@ -422,8 +422,8 @@ u32 mpa_tcp_frag_room(const struct mpa_txbuf *out, u32 frags)
 			 MSG_NOSIGNAL | MSG_NO_SHARED_FRAGS)
 
 /*
- * Pass up to @n octets to TCP, by reference to their pages. @push is for the
- * last one.
+ * Pass up to @n octets to TCP, by reference to their pages. @push applies to
+ * the last octet.
  */
 #ifdef MPA_HAVE_SENDPAGE
 static int mpa_tcp_send_some(struct sock *sk, struct mpa_txbuf *out, u32 n,
@@ -536,8 +536,8 @@ static int mpa_tcp_save_error(struct sock *sk)
 }
 
 /*
- * Restore the pending error. If @err has ended the connection, make it pending
- * instead, and return -EPIPE.
+ * Restore the pending error. If @err has ended the connection, make @err
+ * pending instead, and return -EPIPE.
  */
 static int mpa_tcp_restore_error(struct sock *sk, int saved, int err)
 {

@@ -370,7 +370,7 @@ static void mpa_watch_hook(struct sock *sk, bool framed)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mpa_xmit *xmit;
 
-	/* Already installed if framing was on before. */
+	/* Our queue_xmit is still installed if framing was on before. */
 	if (icsk->icsk_af_ops->queue_xmit == mpa_tcp_queue_xmit)
 		return;
 	mutex_lock(&mpa_xmits_lock);
