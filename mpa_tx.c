@@ -127,7 +127,7 @@ u32 mpa_tx_mulpdu_now(const struct mpa_ctx *ctx)
 				  mpa_tcp_emss_full(ctx->sk, &ctx->tcp));
 }
 
-/* Context: any, socket lock held. */
+/* Return the acknowledged stream position. Context: any, socket lock held. */
 u32 mpa_tx_acked(const struct mpa_ctx *ctx)
 {
 	u32 acked = ctx->tx.pos - mpa_tcp_unacked(ctx->sk);
@@ -184,7 +184,7 @@ static u32 mpa_tx_unit(const struct mpa_ctx *ctx, const struct mpa_tx_call *call
 		return 4;
 	if (full > MPA_FPDU_MAX)
 		return len;
-	/* Many FPDUs have this length, in this call or in TCP's queue. */
+	/* Use @len if many FPDUs have this length, in this call or in TCP's queue. */
 	if (call->segment > 0 &&
 	    call->size - call->done >= 2 * (size_t)call->segment)
 		return len;
@@ -225,7 +225,7 @@ static void mpa_tx_fit(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	tx->fit_emss = *emss;
 }
 
-/* Report MULPDU if it has changed with the path, but not if with SACK blocks. */
+/* Report MULPDU if the path has changed it; SACK blocks do not count. */
 static void mpa_tx_note_path(struct mpa_ctx *ctx)
 {
 	u16 mss = mpa_tcp_path_mss(ctx->sk, &ctx->tcp);
@@ -443,7 +443,7 @@ static int mpa_tx_build(struct mpa_ctx *ctx, struct mpa_tx_call *call, u32 budge
 	return 0;
 }
 
-/* Return the octets of the call to take next, about @budget. */
+/* Return how many octets of the call to take next, about @budget. */
 static u32 mpa_tx_need(const struct mpa_tx_call *call, u32 budget)
 {
 	size_t left = call->size - call->done;

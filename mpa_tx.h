@@ -32,17 +32,17 @@ struct mpa_slot {
 
 struct mpa_tx {
 	struct mpa_format	format;
-	bool			ended;		/* for poll(2): no more will be sent */
+	bool			ended;		/* no more will be sent; read by poll(2) */
 	u16			options;	/* BIT(MPA_PACKING), BIT(MPA_OVERSIZE) */
 	bool			seq_known : 1;	/* @seq is valid */
 	bool			rtr_due : 1;	/* see mpa_tx_rtr() */
-	bool			starved;	/* for poll(2): no memory for a call */
+	bool			starved;	/* a call had no memory; read by poll(2) */
 	int			segment;	/* the user's MPA_SEGMENT */
 	u32			seq;		/* sequence number after the octets passed to TCP */
 	u32			pos;		/* stream position of the next FPDU */
 	u16			pos_high;	/* upper bits of @pos */
 	u16			mss_reported;	/* last path MSS reported */
-	u32			ulpdu_len;	/* for poll(2): octets of the open ULPDU, or 0 */
+	u32			ulpdu_len;	/* octets of the open ULPDU; read by poll(2) */
 	u32			largest;	/* octets of the longest FPDU in @out */
 	u32			same_len;	/* octets of the last FPDU */
 	u32			same;		/* consecutive FPDUs of @same_len */

@@ -104,7 +104,7 @@ int mpa_txbuf_commit(struct mpa_txbuf *out, struct page_frag *page, u32 len)
 	return 0;
 }
 
-/* Octets of @header, then of @user if not NULL, else of @iter. */
+/* Where octets come from: @header, then @user if not NULL, else @iter. */
 struct mpa_build_source {
 	struct kvec header;
 	const void __user *user;
@@ -169,7 +169,7 @@ struct mpa_built {
 };
 
 /*
- * Build up to @max FPDUs, as long as @fpdu, from up to @left octets of the
+ * Build up to @max FPDUs of the length of @fpdu, from up to @left octets of the
  * call. Compute CRCs over the copy, as a user may write to the original. Do so
  * for a few FPDUs at a time, while they are in the L1 cache.
  */
@@ -181,10 +181,7 @@ static void mpa_build_run(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	u32 len = fpdu->len, parallel = mpa_crc_parallel(len), open = 0, n;
 	u32 ulpdu_len = fpdu->ulpdu_len, nr = 0, octets = 0, markers = 0;
 	const struct kvec header = from->header;
-	/*
-	 * A local variable, in a register: for the compiler, a copy may change
-	 * any memory.
-	 */
+	/* Kept in a register: to the compiler, each copy may change any memory. */
 	bool plain = !header.iov_len && !fpdu->marked;
 
 	for (;;) {
@@ -307,10 +304,10 @@ static void mpa_build_count(struct mpa_tx *tx, u32 len, u32 nr)
 }
 
 /*
- * Build up to @max FPDUs, as long as @fpdu, which is changed. @max is more than
- * one only if the FPDUs start at multiples of their length in a segment. Return
- * the number of octets taken from the call, which may be 0; or -ENOBUFS or
- * -EFAULT with nothing changed.
+ * Build up to @max FPDUs of the length of @fpdu, which is changed. @max is more
+ * than one only if the FPDUs start at multiples of their length in a segment.
+ * Return the number of octets taken from the call, which may be 0; or -ENOBUFS
+ * or -EFAULT with nothing changed.
  */
 int mpa_build(struct mpa_ctx *ctx, const struct mpa_tx_call *call,
 	      struct mpa_fpdu *fpdu, u32 max)

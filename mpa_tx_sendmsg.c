@@ -38,8 +38,8 @@ static int mpa_sendmsg_wait_room(struct mpa_ctx *ctx, long *timeo)
 }
 
 /*
- * Wait a short time for memory, as nothing reports free memory. If octets not
- * yet passed to TCP fill the send buffer, no ACK does. Return 0 to retry, or a
+ * Wait a short time for memory. Nothing reports free memory, not even an ACK if
+ * octets not yet passed to TCP fill the send buffer. Return 0 to retry, or a
  * negative errno.
  */
 static int mpa_sendmsg_wait_memory(struct mpa_ctx *ctx, long *timeo)
