@@ -10,7 +10,7 @@
 #include "traffic.h"
 
 #define SEGMENTS	512	/* segments sent after the last island */
-#define MEASURED	64	/* this number of the first segments, and of the last */
+#define MEASURED	64	/* segments measured at the beginning, and at the end */
 #define RECORD		1400
 
 /* Open a connection with a large buffer, and let the window grow by receiving data. */

@@ -25,8 +25,8 @@
 #include "traffic.h"
 
 /*
- * Records sent after the measured ones, so that TCP notices losses of these without a
- * timeout.
+ * Number of records after the measured ones: TCP notices losses of measured records
+ * without a timeout.
  */
 #define MORE_RECORDS	16
 
@@ -339,8 +339,8 @@ void late_recv(struct end *end, struct result *to)
 }
 
 /*
- * Leave out the last record: only the position of the next record would show where it
- * ends. Kinds: p placed, l lost, b both.
+ * Leave out the last record: without a next record its end is not known. Kinds: p
+ * placed, l lost, b both.
  */
 void late_print(const struct plan *plan)
 {

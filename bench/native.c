@@ -29,10 +29,7 @@ static u8 user[CALL] __aligned(4096);
 static u8 wire[CALL + 64] __aligned(4096);
 static u8 *const fpdus = wire + 6;	/* ULPDUs begin at a multiple of 8 */
 static u32 len, nr, octets;
-/*
- * Stream positions of the FPDUs: contiguous, unless no FPDU of this length can be
- * there.
- */
+/* Stream positions of the FPDUs: contiguous, where FPDUs of this length are possible */
 static u32 pos[CALL / 8 + 1];
 
 #ifdef __x86_64__

@@ -405,7 +405,7 @@ const struct way way_rdma_send = {
 	.recv = rdma_recv,
 };
 
-/* Use it with a batch of WRITES. */
+/* Use this way with a batch of WRITES records. */
 const struct way way_rdma_write = {
 	.name = "rdma-write",
 	.open = rdma_open,
@@ -413,7 +413,7 @@ const struct way way_rdma_write = {
 	.recv = rdma_recv,
 };
 
-/* Use it with a batch of WRITES. */
+/* Use this way with a batch of WRITES records. */
 const struct way way_rdma_read = {
 	.name = "rdma-read",
 	.open = rdma_open,

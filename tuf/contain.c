@@ -171,8 +171,8 @@ bool mpa_contain_test(struct mpa_ctx *ctx, u32 pos)
 	/*
 	 * A failure is remembered by its stream position and, in the upper half, the
 	 * length of a single segment. So if a longer segment replaces a single one, the
-	 * test is repeated. If TCP merges another segment with a single one, it is not:
-	 * @seen_segments is the same.
+	 * test is repeated. If TCP merges another segment with a single one, the test
+	 * is not repeated, as @seen_segments is the same.
 	 */
 	what = (u64)(segments.nr == 1 ? segments.octets : 0) << 32 | pos;
 	for (i = 0; i < MPA_CONTAIN_FAILED; i++)

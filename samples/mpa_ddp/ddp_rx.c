@@ -3,10 +3,10 @@
  * Upcalls from mpa, above all for received segments: first DDP's checks (RFC 5041 section 7.1),
  * then RDMAP's (RFC 5040 section 7.2), then the octets are placed.
  *
- * A tagged segment is placed as soon as it is received, if mpa allows placing out of order (RFC
- * 5041 section 5.3). A tagged segment with any error is deferred, and the error is reported
- * when the segment arrives in order. All untagged segments are deferred: only in order can a
- * queue's next message be known.
+ * A tagged segment is placed as soon as it is received, if mpa allows placing out of
+ * order (RFC 5041 section 5.3). A tagged segment with any error is deferred, and the
+ * error is reported when the segment arrives in order. All untagged segments are
+ * deferred, as a queue's next message is known only in order.
  */
 
 #include <linux/module.h>
@@ -19,7 +19,7 @@ static bool ddp_is_tagged(const struct ddp_segment *segment)
 	return segment->control.ddp & DDP_TAGGED;
 }
 
-/* Return: 0, or the error to report to the peer. */
+/* Read the header of a segment. Return: 0, or the error to report to the peer. */
 static int ddp_read_header(struct ddp_segment *segment)
 {
 	const struct mpa_ulpdu *ulpdu = segment->ulpdu;
@@ -245,7 +245,10 @@ static bool ddp_find_room(struct ddp_end *end, u32 queue, struct ddp_room *room)
 	}
 }
 
-/* RFC 5041 section 7.1. Return: 0, or the error. */
+/*
+ * Check an untagged segment, and find its buffer (RFC 5041 section 7.1). Return: 0, or
+ * the error.
+ */
 static int ddp_check_untagged(struct ddp_end *end,
 			      const struct ddp_segment *segment, u32 queue,
 			      struct ddp_room *room)
@@ -359,8 +362,8 @@ static int ddp_take_send(struct ddp_end *end, const struct ddp_segment *segment,
 	u32 stag = 0;
 
 	/*
-	 * The message invalidates the STag (RFC 5040 section 5.3), which must be one that the peer
-	 * may use. A region for local use is not associated with the stream.
+	 * Invalidate the STag (RFC 5040 section 5.3). The peer must have access to the
+	 * region: a region for local use is not associated with the stream.
 	 */
 	if (opcode == RDMAP_SEND_INVALIDATE ||
 	    opcode == RDMAP_SEND_SE_INVALIDATE) {

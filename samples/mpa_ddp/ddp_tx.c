@@ -155,9 +155,9 @@ static bool ddp_tx_begin_next(struct ddp_end *end)
 }
 
 /*
- * Choose a message, unless one is being sent. Return: whether there is a message to send. @over
- * is set to whether only a Terminate may follow. A task that changes the state afterwards
- * queues the work item again.
+ * Choose a message, unless one is being sent. Return: whether there is a message to
+ * send. Set @over to whether only a Terminate may be sent. A task that changes the
+ * state afterwards queues the work item again.
  */
 static bool ddp_tx_choose(struct ddp_end *end, bool *over)
 {
@@ -345,7 +345,7 @@ static int ddp_tx_short(struct ddp_end *end)
 	return mpa_sock_send(end->sock, &head, &iter, 0, NULL) ?: msg->length;
 }
 
-/* Return: 0, or an error of mpa_sock_send(). */
+/* Send the message, or a part of it. Return: 0, or an error of mpa_sock_send(). */
 static int ddp_tx_next(struct ddp_end *end)
 {
 	struct ddp_message *msg = &end->msg;
@@ -496,7 +496,7 @@ static void ddp_tx_late(struct work_struct *work)
 	ddp_tx_work(&end->tx);
 }
 
-/* Context: process. Return: 0 or -ENOMEM. */
+/* Create the work items and their queue. Context: process. Return: 0 or -ENOMEM. */
 int ddp_tx_open(struct ddp_end *end)
 {
 	/*

@@ -33,7 +33,7 @@ struct consumer {
 	struct file *watched;		/* listening socket whose sk_data_ready is this module's */
 	void (*data_ready)(struct sock *sk);	/* its previous sk_data_ready */
 	struct upcall_how how;		/* what upcalls do */
-	u32 ulpdus;			/* number received, including deferred ones */
+	u32 ulpdus;			/* number reported, each once */
 	bool put_off;			/* the last ULPDU was deferred for @how */
 	bool full;			/* an event did not fit @ring */
 	spinlock_t lock;		/* for the members below; taken in upcalls */
