@@ -179,7 +179,7 @@ static int ddp_take_tagged(struct ddp_end *end,
 	struct ddp_mr *mr = NULL;
 	int error = 0;
 
-	/* The STag and TO of an empty segment are ignored (section 5.2). */
+	/* The STag and TO of an empty segment are ignored (RFC 5041 section 5.2). */
 	if (segment->length)
 		error = ddp_check_tagged(end, segment, &mr);
 	error = error ?: ddp_check_version(segment);
@@ -523,7 +523,7 @@ static void ddp_on_state(void *priv, enum mpa_state state, int err)
 
 	if (state == MPA_STATE_REQUESTED)
 		return;
-	/* With an error only a Terminate may be sent. */
+	/* Begin only without an error: after an error only a Terminate may be sent. */
 	if (state == MPA_STATE_FULL && !err)
 		ddp_on_full(end);
 	spin_lock_bh(&end->lock);
