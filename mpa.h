@@ -16,8 +16,8 @@
  * run		contiguous FPDUs after a gap
  * stash	the first octets of an FPDU that is too long for the
  *		receive buffer
- * passthrough	a call of TCP's own operation: MPA has not been started, or the
- *		direction is not framed
+ * passthrough	a call that uses TCP's own operation, as MPA has not been
+ *		started or the direction is not framed
  *
  * Locks
  * -----
@@ -29,8 +29,8 @@
  * comment has a "Context:".
  *
  * Pointers into a TCP queue are not valid after the lock was dropped. Waiting
- * drops it, and so may passing data to TCP, which processes the backlog. Keep
- * stream positions and lengths instead.
+ * drops the lock. Passing data to TCP may process the backlog, with the same
+ * effect. Keep stream positions and lengths instead of pointers.
  *
  * Lifetime
  * --------
@@ -42,14 +42,14 @@
  * mpa_close() restores TCP's operations and callbacks under the lock. Then,
  * without the lock, it cancels the work item, calls TCP's close, and frees the
  * context after a grace period. System calls hold a reference to the file, so
- * close never races with them. It races with
+ * close never races with them. Close races with
  * - the work item, until cancel_delayed_work_sync(); @closing keeps the work
  *   item from being queued again;
- * - softirqs: they hold the lock, under which the callbacks and the context
- *   change, so they see either our callbacks and the context, or neither.
+ * - softirqs, which hold the lock. The callbacks and the context change under
+ *   the lock, so a softirq sees both or neither.
  *
  * The work item takes the socket lock only if it is free: one workqueue serves
- * all sockets, and a page fault in a user's call may hold the lock for any time.
+ * all sockets, and a page fault in a user's call may hold the lock for long.
  * If the lock is taken, mpa_op_release_cb() queues the work item again.
  *
  * A socket is attached before it listens. mpa_clone() makes its children plain
@@ -90,16 +90,16 @@ struct mpa_wake {
 /* A kernel user. Protected by the socket lock. */
 struct mpa_consumer {
 	const struct mpa_upcalls *upcalls;
-	void			*priv;		/* of upcalls */
-	struct task_struct	*upcalled; /* runs upcalls; read without the lock */
+	void			*priv;		/* argument of upcalls */
+	struct task_struct	*upcalled; /* task in an upcall; read without the lock */
 	bool			again;		/* report again after this run */
 	bool			paused;		/* ->ulpdu deferred a ULPDU */
 	bool			wants_room;	/* a send failed with -EAGAIN */
 	bool			ended;		/* ->failed or ->closed was called */
 	bool			lost;		/* the end of sending was reported */
 	u8			state;		/* last state reported */
-	s32			budget;		/* left in this run */
-	u32			mulpdu;		/* last reported, like the next three */
+	s32			budget;		/* octets left in this run */
+	u32			mulpdu;		/* last value reported, like the next three */
 	u64			edge;
 	u64			acked;
 	u64			sent;
@@ -135,35 +135,36 @@ struct mpa_ctx {
 	u8			revision;
 	bool			closing; /* the work item is not queued again */
 	bool			want_crc; /* our startup frame has C set */
-	bool			may_send; /* poll: 7.1.2 rule 4 is met */
+	bool			may_send; /* poll: section 7.1.2 rule 4 is met */
 	/*
-	 * Set by the work item if the lock is taken: release_cb queues it again.
+	 * The work item found the lock taken: release_cb queues the item again.
 	 * Written with sk_lock.slock held.
 	 */
 	bool			work_deferred;
 	bool			restarts : 1; /* a signal interrupted MPA_START */
 	bool			err_returned : 1; /* a waiting call has returned startup's errno */
 	bool			peer_valid : 1; /* @peer is valid */
-	bool			was_kernel; /* a kernel user has closed it */
-	bool			tapped;	/* by a monitor; under mpa_conns.lock */
-	bool			listed;	/* in mpa_nl_show.c */
+	bool			was_kernel; /* a kernel user has closed the socket */
+	bool			tapped;	/* a monitor gets records; under mpa_conns.lock */
+	bool			listed;	/* in mpa_conns.all */
 	/*
-	 * Calls in progress in each direction: passthrough calls, and with TUF all
-	 * calls. -1: no passthrough call may begin. Written without the lock.
+	 * Number of calls in progress in each direction: with TUF all calls, else
+	 * passthrough calls. -1: no passthrough call may begin. Written without the
+	 * lock.
 	 */
 	atomic_t		plain[2];
 	atomic_t		pending; /* enum mpa_pending; written without the lock */
 	struct mpa_failure	failure[MPA_PARTS]; /* see mpa_fail() */
-	u16			ird;	/* both are negotiated */
+	u16			ird;	/* negotiated, like @ord */
 	u16			ord;
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
 	struct mpa_frame	peer;	/* the peer's startup frame */
 	unsigned long		deadline; /* of startup, in jiffies */
-	/* Freed when startup is over. A listener keeps them for its children. */
+	/* Startup frees them at its end. A listener keeps them for its children. */
 	struct mpa_params	*params;
 	u8			*peer_private; /* enhanced data included */
 
-	/* Or NULL. Written under the lock, also read under RCU. */
+	/* NULL: no kernel user. Written under the lock, also read under RCU. */
 	struct mpa_consumer	*consumer;
 
 	struct mpa_tx		tx;
@@ -178,12 +179,12 @@ struct mpa_ctx {
 static_assert(!offsetof(struct mpa_ctx, tcp));
 
 /*
- * Return the context of a socket, or NULL if MPA is not, or no longer, attached.
+ * Return the context of a socket, or NULL if MPA is not attached.
  * Context: socket lock held, or inside a system call on the socket.
  */
 static inline struct mpa_ctx *mpa_ctx(const struct sock *sk)
 {
-	/* Pairs with mpa_hook_attach(): the operation that called us was read without the lock. */
+	/* Pairs with mpa_hook_attach(): the system call read our operation without the lock. */
 	smp_rmb();
 	return (__force struct mpa_ctx *)inet_csk(sk)->icsk_ulp_data;
 }
@@ -212,7 +213,7 @@ static inline bool mpa_lost_receiving(const struct mpa_ctx *ctx)
 	       !mpa_tcp_peer_ended(ctx->sk);
 }
 
-/* Read the state for poll, before the errno and the octets that led to it. */
+/* Read the state for poll. Call this before reading the errno or octets that led to it. */
 static inline u8 mpa_poll_state(const struct mpa_ctx *ctx)
 {
 	/* Pairs with mpa_set_state(). */
@@ -239,8 +240,8 @@ static inline bool mpa_started(const struct mpa_ctx *ctx)
 }
 
 /*
- * Whether a direction is framed, or being started. TUF frames each separately. Context:
- * any; a hint without the socket lock.
+ * Whether a direction is framed, or being started. TUF frames each direction
+ * separately. Context: any; a hint without the socket lock.
  */
 static inline bool mpa_framed(const struct mpa_ctx *ctx, enum mpa_part dir)
 {
@@ -283,11 +284,11 @@ static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
  * @net:	the namespace
  * @all:	contexts, by cookie
  * @last:	the largest cookie so far; written with the lock of @all. New
- *		ones are larger, unless a processor takes them from an older batch
+ *		cookies are larger, except from a processor's older batch
  * @lock:	for @taps, @nr_taps, @nr_joined and mpa_ctx.tapped
- * @taps:	struct mpa_tap: of connections, and of events
+ * @taps:	list of struct mpa_tap, for connections and for events
  * @nr_taps:	number of @taps
- * @nr_joined:	number of @taps of events; read without @lock
+ * @nr_joined:	number of @taps for events; read without @lock
  * @queue:	events for the multicast group; its lock protects the members below
  * @number:	number of the last event
  * @closed:	the namespace or the module exits: queue no more events
@@ -357,7 +358,7 @@ void mpa_report_closed(const struct mpa_ctx *ctx);
 
 DECLARE_STATIC_KEY_FALSE(mpa_tap_used);
 
-/* Whether a monitor receives each record of the connection, which excludes fast paths. */
+/* Whether a monitor gets each record of the connection. If so, use no fast path. */
 static inline bool mpa_tapped(const struct mpa_ctx *ctx)
 {
 	return static_branch_unlikely(&mpa_tap_used) && READ_ONCE(ctx->tapped);

@@ -19,9 +19,9 @@ struct mpa_bucket;
 
 /**
  * struct mpa_admission - a connection's place among those in startup
- * @list:	with others of its bucket, the oldest first
- * @bucket:	bucket of mpa_policy.c that counts it; NULL: not in startup
- * @sk:		its socket; NULL: never admitted
+ * @list:	entry in the bucket's list, which has the oldest first
+ * @bucket:	counts the connection; NULL: not in startup
+ * @sk:		the connection's socket; NULL: never admitted
  * @notify:	called when the connection is evicted, under the lock of
  *		mpa_policy.c, which also protects this struct
  */
@@ -73,18 +73,18 @@ enum mpa_mib_field {
 	 */
 	MPA_MIB_CURR,
 	MPA_MIB_TOTAL = MPA_MIB_CURR + MPA_MIB_KINDS,
-	/* Failed startups, by enum mpa_refusal. */
+	/* Failed startups, one counter for each enum mpa_refusal. */
 	MPA_MIB_REFUSED = MPA_MIB_TOTAL + MPA_MIB_KINDS,
 	MPA_MIB_TX_FPDUS = MPA_MIB_REFUSED + MPA_REFUSAL_LOCAL,
 	MPA_MIB_TX_OCTETS,
 	MPA_MIB_TX_MARKERS,
 	MPA_MIB_TX_FAILED,
 	MPA_MIB_TX_PACKETS,
-	MPA_MIB_TX_SEGS,		/* and following, by enum mpa_cut */
+	MPA_MIB_TX_SEGS,		/* one for each enum mpa_cut */
 	MPA_MIB_RX_FPDUS = MPA_MIB_TX_SEGS + MPA_CUTS,
 	MPA_MIB_RX_OCTETS,
 	MPA_MIB_RX_MARKERS,
-	/* Failures of receiving, by enum mpa_error. */
+	/* Failures of receiving, one counter for each enum mpa_error. */
 	MPA_MIB_RX_FAILED,
 	MPA_MIB_RX_PLACED = MPA_MIB_RX_FAILED + MPA_ERR_RTR,
 	MPA_MIB_RX_PRUNED,
@@ -125,7 +125,7 @@ static inline struct mpa_mib __percpu *mpa_stat_mib(const struct net *net)
 	return stat->mib;
 }
 
-/* Count the segments of a packet passed to IP. @cut: why some are unaligned. */
+/* Count the segments of a packet passed to IP. @cut: why @unaligned is not 0. */
 static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 				 u32 unaligned, enum mpa_cut cut)
 {
@@ -137,7 +137,7 @@ static inline void mpa_stat_sent(struct mpa_mib __percpu *mib, u32 aligned,
 
 /*
  * Count FPDUs to send (@first: MPA_MIB_TX_FPDUS), or FPDUs that were verified and read
- * completely (MPA_MIB_RX_FPDUS). @octets: of their ULPDUs.
+ * completely (MPA_MIB_RX_FPDUS). @octets: total length of their ULPDUs.
  */
 static __always_inline void
 mpa_stat_fpdus(struct mpa_mib __percpu *mib, enum mpa_mib_field first,

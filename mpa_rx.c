@@ -2,13 +2,13 @@
 /*
  * Receiving in order: RFC 5044 sections 5.2 and 6.
  *
- * FPDUs stay in TCP's receive queue until they are read. When octets arrive, only the
- * length of the current FPDU is read, to know whether the FPDU is complete. The reader
- * (mpa_rx_recvmsg.c) verifies the FPDU, and then copies its ULPDU.
+ * FPDUs stay in TCP's receive queue until they are read. When octets arrive, this file
+ * reads only the length of the current FPDU, to know whether the FPDU is complete. The
+ * reader (mpa_rx_recvmsg.c) verifies the FPDU, and then copies its ULPDU.
  *
- * Over loopback octets may change between these two passes: the sender may write to its
- * pages after sendfile(2) or vmsplice(2). This is harmless: the length is read once and
- * bounds both passes, and the sender could have sent the new octets in a valid FPDU.
+ * Over loopback octets may change between verifying and copying: the sender may write to
+ * its pages after sendfile(2) or vmsplice(2). This is harmless: the length is read only
+ * once, and the sender could have sent the new octets in a valid FPDU.
  */
 
 #include <linux/vmalloc.h>
@@ -18,8 +18,8 @@
 
 /*
  * Check that only MPA has read from the receive queue. A plain TCP call that began
- * before MPA was attached may take octets when it is woken. Then the rest is not a
- * stream of FPDUs.
+ * before MPA was attached may take octets when it is woken. The octets left are then not
+ * a stream of FPDUs.
  */
 static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
@@ -48,15 +48,15 @@ static inline void mpa_rx_take_skip(struct mpa_ctx *ctx)
 		mpa_rx_consume(ctx, min(n, mpa_tcp_inq(ctx->sk)));
 }
 
-/* The first valid FPDU opens sending, unless our RTR is still due. */
+/* Whether a valid FPDU opens sending. While our RTR is due, it does not. */
 static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 {
 	return !ctx->may_send && !ctx->tx.rtr_due;
 }
 
 /*
- * Point @at to the current record: to the stash, then to TCP's queue. @at is valid
- * until the lock is dropped or octets are consumed.
+ * Point @at to the current record, which is in the stash (if there is one) and continues
+ * in TCP's queue. @at is valid until the lock is dropped or octets are consumed.
  */
 void mpa_rx_cursor(struct mpa_ctx *ctx, struct mpa_cursor *at)
 {
@@ -80,7 +80,7 @@ static inline void mpa_rx_tap(struct mpa_ctx *ctx, enum mpa_error verdict)
 	__mpa_tap_received(ctx, &at, &ctx->rx.cur.fpdu, verdict);
 }
 
-/* Whether the current record overlaps one that was found by a marker and delivered. */
+/* Whether the current record overlaps a record that was delivered out of order. */
 static bool mpa_rx_disagrees(const struct mpa_rx *rx)
 {
 	return mpa_rx_gap(rx, rx->cur.pos, rx->cur.fpdu.len) <
@@ -93,7 +93,7 @@ static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 	mpa_fail_receiving(ctx, -EBADMSG, code);
 }
 
-/* Fail at such an overlap, but prefer to report an error of the FPDU itself. */
+/* Fail, as mpa_rx_disagrees(). Report the current FPDU's own error if it has one. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   struct mpa_cursor *at)
 {
@@ -105,8 +105,8 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 }
 
 /*
- * Verify the current record, unless this was done. Then copy @n octets that were not
- * delivered yet to @to, which may be NULL. A bad FPDU ends the half connection (RFC
+ * Verify the current record if it is not yet verified. Then copy its next @n undelivered
+ * octets to @to, which may be NULL. A bad FPDU ends the half connection (RFC
  * 5044 section 8). Context: process, unless @to is NULL. Return: 0, or -EBADMSG or
  * -EFAULT with @to unchanged.
  */
@@ -147,7 +147,7 @@ static void mpa_rx_verify(struct mpa_ctx *ctx)
 	mpa_rx_read(ctx, &at, NULL, 0);
 }
 
-/* TUF: octets may be plain TCP's until a call requests a record. */
+/* TUF: until a call requests a record, octets may belong to plain TCP. */
 static inline bool mpa_rx_unrequested(const struct mpa_ctx *ctx)
 {
 	return mpa_alt(ctx) && !ctx->rx.requested;
@@ -196,9 +196,9 @@ bool mpa_rx_complete(struct mpa_ctx *ctx)
 }
 
 /*
- * Whether the work item has to move an incomplete FPDU to the stash, as the receive
- * buffer is too small or TCP has no memory; or has to consume an FPDU without a ULPDU.
- * Memory pressure alone is no reason.
+ * Whether the work item has to act: to consume an FPDU without a ULPDU, or to move an
+ * incomplete FPDU to the stash, as the receive buffer is too small or TCP had no memory
+ * for a segment. Memory pressure alone is no reason.
  */
 static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 {
@@ -208,8 +208,8 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	if (mpa_record_verified(cur) || mpa_failed(ctx, MPA_RX) || rx->unrequested)
 		return false;
 	/*
-	 * Octets of an incomplete FPDU also keep the memory of delivered octets in the
-	 * same skb. A plain TCP reader would take them at once.
+	 * While octets of an incomplete FPDU are in an skb, the memory of delivered
+	 * octets in the same skb is not freed. A plain TCP reader would free it at once.
 	 */
 	if (!complete)
 		return mpa_tcp_window_closed(ctx->sk) ||
@@ -243,7 +243,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	if (!have)
 		goto out;
 	complete = mpa_rx_complete_in(ctx, have);
-	/* Verify the first FPDU even if the user sends before it reads. */
+	/* Verify the first FPDU at once: a user that sends before it reads needs this. */
 	if (complete && cur->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx))
 		mpa_rx_verify(ctx);
 
@@ -261,8 +261,9 @@ out:
 }
 
 /*
- * TCP reports new octets, or that it had no memory for a segment. Without memory TCP
- * accepts a segment only if its queue is empty: move the current FPDU to the stash.
+ * Called by sk_data_ready: TCP has new octets, or had no memory for a segment. Without
+ * memory TCP accepts a segment only into an empty queue: @starved lets the work item
+ * move the current FPDU to the stash.
  */
 void mpa_rx_arrived(struct mpa_ctx *ctx)
 {
@@ -292,7 +293,7 @@ void mpa_rx_begin(struct mpa_ctx *ctx)
 {
 	mpa_tcp_forget_urgent(ctx->sk);
 	ctx->rx.cur.arrived = mpa_tcp_rcv_nxt(ctx->sk);
-	/* If MPA_PLACE cannot be set, all records are delivered in order. */
+	/* If MPA_PLACE is not possible, deliver all records in order. */
 	if (ctx->rx.options & BIT(MPA_PLACE) && mpa_place_set(ctx, true))
 		WRITE_ONCE(ctx->rx.options, ctx->rx.options & ~BIT(MPA_PLACE));
 }
@@ -304,7 +305,7 @@ static void mpa_rx_drop_stash(struct mpa_ctx *ctx)
 	if (!cur->stash)
 		return;
 	mpa_tcp_uncharge_pages(ctx->sk, cur->stash->size);
-	/* An upcall runs under RCU, in softirq or not, and must not sleep. */
+	/* An upcall, which runs under RCU and must not sleep, may call this. */
 	if (ctx->consumer)
 		kvfree_rcu(cur->stash, rcu);
 	else
@@ -324,7 +325,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	more = more ?: &none;
 	cur->read += n;
 	all = cur->read == cur->fpdu.ulpdu_len;
-	/* A read of 0 octets does not consume the header of the FPDU. */
+	/* A read of 0 octets consumes nothing, not even the FPDU's header. */
 	if (!n && !all)
 		return;
 	end = all ? cur->fpdu.len : mpa_fpdu_offset(&cur->fpdu, cur->read);
@@ -358,7 +359,7 @@ void mpa_rx_advance(struct mpa_ctx *ctx, u32 n, const struct mpa_rx_more *more)
 	}
 }
 
-/* Offer contiguous FPDUs from @data on. Set @sum to the totals of those taken. */
+/* Offer contiguous FPDUs from @data on to @take. Set @sum to the totals of taken ones. */
 static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 			     mpa_rx_take_fn take, enum mpa_rx_taken *last,
 			     struct mpa_rx_more *sum)
@@ -393,8 +394,8 @@ static void mpa_rx_take_from(struct mpa_ctx *ctx, const u8 *data, u32 have,
 /*
  * Verify the next records in contiguous memory, several at a time, and offer them to
  * @take. All other records, bad ones included, are left to mpa_rx_deliverable() and
- * mpa_rx_read(). TCP's queue does not change while @take is called: octets are consumed
- * at the end. Return: the last value of @take.
+ * mpa_rx_read(). Octets are consumed after the last call of @take, so that TCP's queue
+ * does not change before. Return: the last value that @take returned, or MPA_RX_NONE.
  */
 enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn take)
 {
@@ -406,7 +407,6 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	u64 position;
 	u32 have;
 
-	/* A length that was read on arrival is read again. */
 	if (mpa_record_verified(&rx->cur) || rx->cur.stash || rx->place ||
 	    mpa_alt_format(&rx->format) || mpa_tapped(ctx) ||
 	    mpa_rx_opens_sending(ctx) || !mpa_rx_in_place(ctx))
@@ -415,7 +415,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	if (!have)
 		return MPA_RX_NONE;
 	mpa_cursor_begin(&at, ctx->sk, mpa_record_seq(rx, &rx->cur));
-	/* All octets if they are contiguous, otherwise only the first piece. */
+	/* Offer all octets if they are contiguous, otherwise only the first piece. */
 	data = mpa_cursor_data(&at, have) ?: mpa_cursor_data(&at, 1);
 	if (!data)
 		return MPA_RX_NONE;
@@ -433,7 +433,7 @@ enum mpa_rx_taken mpa_rx_take_contiguous(struct mpa_ctx *ctx, mpa_rx_take_fn tak
 	return last;
 }
 
-/* RFC 6581 section 9.2: verify and consume the FPDU without a ULPDU. */
+/* Verify and consume the RTR, an FPDU without a ULPDU (RFC 6581 section 9.2). */
 static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 {
 	mpa_rx_verify(ctx);
@@ -456,7 +456,7 @@ static int mpa_rx_grow_stash(struct mpa_ctx *ctx, u32 n)
 	size = min_t(u32, size, sizeof(*stash) + MPA_ANY_FPDU_MAX);
 	if (cur->stash && size <= cur->stash->size)
 		return 0;
-	/* Above a page, kvmalloc() would round up. */
+	/* For more than a page kvmalloc() might round @size up. */
 	stash = size > PAGE_SIZE ? __vmalloc(size, gfp) : kmalloc(size, gfp);
 	if (!stash)
 		return -ENOMEM;
@@ -493,7 +493,7 @@ static int mpa_rx_take_octets(struct mpa_ctx *ctx)
 }
 
 /*
- * Move the current FPDU to the stash if the receive buffer is too small for it. Process
+ * Move the current FPDU to the stash, or consume it, if mpa_rx_needs_work(). Process
  * context. Return: as mpa_rx_complete(); -ENOMEM: the work item retries; -EBADMSG.
  */
 int mpa_rx_make_room(struct mpa_ctx *ctx)
@@ -531,10 +531,10 @@ int mpa_rx_make_room(struct mpa_ctx *ctx)
 }
 
 /*
- * Drop octets that follow an error or were delivered. In a full queue they would keep
- * the peer's FIN out, and TCP would reset the connection on close(2). The reset would
- * drop unsent octets, such as the last message about the error that section 8 allows.
- * Process context.
+ * Drop octets that follow an error or were delivered. They would cause two faults: a
+ * full queue keeps the peer's FIN out, and on close(2) TCP resets the connection if
+ * octets are unread. The reset would drop unsent octets, such as the last message about
+ * the error that section 8 allows. Process context.
  */
 void mpa_rx_discard(struct mpa_ctx *ctx)
 {
@@ -555,7 +555,7 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 	int err;
 
 	err = mpa_rx_make_room(ctx);
-	/* While the window is open, a plain TCP call may still read the octets. */
+	/* Not before the window closes: a plain TCP call may still read the octets. */
 	if (mpa_tcp_window_closed(ctx->sk))
 		mpa_rx_discard(ctx);
 	if (err < 0)
@@ -567,9 +567,9 @@ int mpa_rx_drain(struct mpa_ctx *ctx)
 }
 
 /*
- * Check whether the stream has ended between two FPDUs. Return: 0 if so; -EBADMSG (RFC
- * 5044 section 8 code 1) if not; -ENOTCONN if there was no FIN and another call has
- * returned the connection's error.
+ * Check where the stream has ended. Return: 0 if it was between two FPDUs; -EBADMSG if
+ * it was within an FPDU (RFC 5044 section 8 code 1); -ENOTCONN if there was no FIN, and
+ * another call has returned the connection's error.
  */
 int mpa_rx_end(struct mpa_ctx *ctx)
 {
@@ -591,7 +591,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	return -EBADMSG;
 }
 
-/* Call before TCP uncharges the socket. Socket lock held, or nobody else can reach the socket. */
+/* Call before TCP uncharges the socket. Lock held, or nobody else can reach the socket. */
 void mpa_rx_free(struct mpa_ctx *ctx)
 {
 	mpa_rx_drop_stash(ctx);

@@ -6,7 +6,7 @@
  * order and tracks their delivery.
  *
  * All functions are called with the socket lock held, in process context or in softirq,
- * unless they say otherwise.
+ * unless their comments say otherwise.
  */
 #ifndef _MPA_RX_H
 #define _MPA_RX_H
@@ -58,7 +58,7 @@ struct mpa_run {
 
 /**
  * struct mpa_place - FPDUs out of order: RFC 5044 section 6
- * @again:	some of the octets have not been searched
+ * @again:	some octets have not been searched yet
  * @stops:	@stop is valid
  * @stop:	stream position of an error: octets from there on are delivered in
  *		order only
@@ -86,23 +86,24 @@ struct mpa_place {
  * @options:	BIT() of MPA_RECVINFO, MPA_RECV_BATCH, MPA_PLACE
  * @ready:	poll: recvmsg will not wait
  * @requested:	a call has requested the current record
- * @unrequested:	TUF: no call has requested the current record. The next
- *		octets have no valid header, so they may be without framing; or
- *		they need the stash
+ * @unrequested:	TUF, not @requested: wake the reader without a complete record.
+ *		The next octets need the stash, or have no valid header and may
+ *		be without framing
  * @rtr:	the first FPDU may have no ULPDU (RFC 6581)
  * @starved:	TCP had no memory for a segment of the current FPDU
  * @no_memory:	no memory for the stash either; the work item retries
  * @seq:	TCP's sequence number of stream position 0
  * @cur:	the next record to read; may have been read in part
  * @place:	records after a gap; NULL if MPA_PLACE has never been on
- * @ulpdus:	counter for MPA_INFO; less @place->ahead, the ordinal number of @cur
+ * @ulpdus:	counter for MPA_INFO. Minus @place->ahead it is the number of
+ *		ULPDUs before @cur
  * @octets:	counter for MPA_INFO
  * @markers:	counter for MPA_INFO
  * @placed:	counter for MPA_INFO
  *
- * TCP's copied_seq is always @seq + @cur.pos + @cur.taken, or before that while
- * records that the user has received out of order are in TCP's queue. If not, a
- * reader has bypassed MPA, and the half connection ends.
+ * TCP's copied_seq is @seq + @cur.pos + @cur.taken. It may be less while TCP's
+ * queue has records that the user has received out of order. Otherwise a reader
+ * has bypassed MPA, and the half connection ends.
  */
 struct mpa_rx {
 	struct mpa_format	format;
@@ -156,7 +157,7 @@ static inline u32 mpa_rx_skip(const struct mpa_rx *rx, const struct sock *sk)
 {
 	u32 skip = mpa_record_seq(rx, &rx->cur) - mpa_tcp_copied_seq(sk);
 
-	/* Below 0 if TCP has consumed more: another reader, or the FIN. */
+	/* Negative if another reader has consumed octets, or TCP the FIN. */
 	return likely((s32)skip <= 0) ? 0 : skip;
 }
 
@@ -191,13 +192,13 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 		  u32 max, struct mpa_rx_more *more);
 
 enum mpa_rx_taken {
-	MPA_RX_NONE,		/* there was no record */
+	MPA_RX_NONE,		/* no record was offered */
 	MPA_RX_MORE,		/* the record was taken; offer the next one */
 	MPA_RX_ENOUGH,		/* the record was taken; offer no more now */
 	MPA_RX_NOT_TAKEN	/* the record is still the current one */
 };
 
-/* A consumer of the current record, which is verified. @data: the FPDU, contiguous. */
+/* Called with the current record, verified. @data: the FPDU, contiguous. */
 typedef enum mpa_rx_taken (*mpa_rx_take_fn)(struct mpa_ctx *ctx,
 					    const struct mpa_fpdu *fpdu,
 					    const u8 *data);
@@ -249,7 +250,7 @@ static inline bool mpa_place_full(const struct mpa_place *place)
 	return place->nr == MPA_PLACE_MAX;
 }
 
-/* Return how many of @len octets from @pos on precede the first record that was delivered. */
+/* Return how many of @len octets from @pos on precede the first delivered record. */
 static inline u32 mpa_rx_gap(const struct mpa_rx *rx, u32 pos, u32 len)
 {
 	return unlikely(rx->place) ? mpa_place_gap(rx->place, pos, len) : len;

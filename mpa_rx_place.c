@@ -2,13 +2,12 @@
 /*
  * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
  *
- * While octets are missing, those after the gap are in TCP's out-of-order queue, in
- * contiguous islands. The FPDUs found there are recorded as sorted runs of stream
- * positions (struct mpa_run).
+ * While octets are missing, the octets after the gap are in TCP's out-of-order queue, in
+ * contiguous islands. FPDUs found there are recorded as runs (struct mpa_run), sorted by
+ * stream position.
  *
  * Records in order are delivered first. When the gap before a run is filled, the run's
- * delivered octets are consumed without being read, and the record after them becomes
- * the current one.
+ * delivered octets are skipped, and the record after them becomes the current one.
  *
  * Section 8 applies to octets in order only: a bad FPDU here does not end the half
  * connection. The bad FPDU and all octets after it are delivered in order only.
@@ -42,7 +41,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 {
 	struct mpa_run *run = place->run + i;
 
-	/* FPDUs that found no room may be added now. */
+	/* If all entries were in use, FPDUs found before may be added now. */
 	place->again |= mpa_place_full(place);
 	place->nr -= nr;
 	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
@@ -50,7 +49,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 		place->low -= min(nr, place->low - i);
 }
 
-/* Insert an empty run before run @i. Return: false if there is no room. */
+/* Insert an empty run before run @i. Return: false if all entries are in use. */
 static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scanned)
 {
 	struct mpa_run *run = place->run + i;
@@ -67,7 +66,7 @@ static bool mpa_place_insert(struct mpa_place *place, u32 i, u32 start, u8 scann
 	return true;
 }
 
-/* Join runs @i and @i + 1 if they touch and all delivered records are at the start then. */
+/* Join runs @i and @i + 1 if they touch and the delivered records stay contiguous. */
 static bool mpa_place_merge(struct mpa_place *place, u32 i)
 {
 	struct mpa_run *run = place->run + i, *next = run + 1;
@@ -96,13 +95,13 @@ static void mpa_place_stop(struct mpa_place *place, u32 pos)
 	place->stops = true;
 }
 
-/* Whether there is an error at or before a stream position. */
+/* Whether there is an error at or before @pos, so that octets there are delivered in order. */
 static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 {
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* Forget records that were found, but not delivered. */
+/* Forget the run's records that were found, but not delivered. */
 static void mpa_place_cut(struct mpa_run *run)
 {
 	run->end = run->placed;
@@ -119,7 +118,7 @@ static void mpa_place_grow(struct mpa_run *run, const struct mpa_fpdu *fpdu)
 
 /* ---- changes in TCP's queues ---- */
 
-/* Search again: the user's next record out of order has gone or changed. */
+/* Search again: the next record to deliver was pruned, or has changed. */
 void mpa_place_changed(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -130,10 +129,10 @@ void mpa_place_changed(struct mpa_ctx *ctx)
 }
 
 /*
- * Find the first run with a record for the user. Forget undelivered records that are in
- * order now, or that TCP has pruned: the search finds those again if they arrive again.
- * TCP prunes from the end, so if the last octet is queued, usually all are. This
- * function inspects the first and the last octet only, mpa_place_first() the others.
+ * Set place->low to the first run with an undelivered record. Forget undelivered records that
+ * are in order now, or that TCP has pruned. TCP prunes from the end, so if a run's last
+ * octet is queued, usually all are. This function checks only the first and the last
+ * octet, as mpa_place_first() checks the record that is delivered.
  */
 static void mpa_place_trim(struct mpa_ctx *ctx)
 {
@@ -159,7 +158,7 @@ static void mpa_place_trim(struct mpa_ctx *ctx)
 
 /* ---- the gap is filled ---- */
 
-/* The current record has changed: advance over records already delivered. */
+/* Remove runs that are in order now, and skip their delivered records. */
 void mpa_place_pass(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -191,7 +190,7 @@ void mpa_place_pass(struct mpa_ctx *ctx)
 
 /* ---- delivery ---- */
 
-/* Whether a record can be delivered out of order. @ctx->rx.place is not NULL. */
+/* Whether a record can be delivered out of order. Call only with @ctx->rx.place. */
 bool mpa_place_ready(struct mpa_ctx *ctx)
 {
 	const struct mpa_place *place = ctx->rx.place;
@@ -204,8 +203,9 @@ bool mpa_place_ready(struct mpa_ctx *ctx)
 }
 
 /*
- * Get the first undelivered record out of order, after mpa_place_ready(). Return:
- * octets of contiguous records there, or 0 if TCP no longer has the record.
+ * Get the first undelivered record out of order, after mpa_place_ready(). Return: the
+ * number of octets of this record and the contiguous ones after it, or 0 if TCP no
+ * longer has the record.
  */
 u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 		    struct mpa_fpdu *fpdu)
@@ -224,8 +224,8 @@ u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * Deliver a record in order, as the user's buffer is too short or the user has refused
- * it. Records after it are still delivered out of order.
+ * Let a record be delivered in order, as the user's buffer is too short or a kernel user
+ * has refused the record. Records after it are still delivered out of order.
  */
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -238,7 +238,7 @@ void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 	run->waits = true;
 	if (place->low + 1 < place->nr && run[1].start == next)
 		return;
-	/* If all entries are in use, a marker leads a later search to @next. */
+	/* If all entries are in use, a later search finds @next by a marker. */
 	if (mpa_place_insert(place, place->low + 1, next, all.scanned)) {
 		run[1].end = all.end;
 		run[1].held = all.held;
@@ -268,7 +268,7 @@ void mpa_place_advance(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 			   fpdu->markers + more->markers);
 	if (run->placed == run->end)
 		mpa_place_merge(place, place->low);
-	/* True if octets before the run were pruned, and have arrived again. */
+	/* This happens if octets before the run were pruned, and have arrived again. */
 	if (place->run->start == (u32)ctx->rx.cur.pos)
 		mpa_place_pass(ctx);
 	else if (place->again)
@@ -292,8 +292,8 @@ u32 mpa_place_gap(const struct mpa_place *place, u32 pos, u32 len)
 /* ---- the option ---- */
 
 /*
- * Deliver no more records out of order, but remember the delivered ones, so that they
- * are not delivered twice.
+ * Deliver no more records out of order. Keep the runs of delivered records, so that no
+ * record is delivered twice.
  */
 static void mpa_place_end(struct mpa_place *place)
 {
@@ -315,8 +315,8 @@ static void mpa_place_end(struct mpa_place *place)
 }
 
 /*
- * RFC 5044 section 6 requires markers and CRCs. TUF with keys has the containment test
- * instead; the key may be set later.
+ * Whether FPDUs can be found after a gap. RFC 5044 section 6 requires markers and CRCs.
+ * TUF with a key has the containment test instead; the key may be set later.
  */
 static bool mpa_place_supported(const struct mpa_format *format)
 {
@@ -327,8 +327,8 @@ static bool mpa_place_supported(const struct mpa_format *format)
 }
 
 /*
- * Search the whole out-of-order queue. @forget: records that were found, but not
- * delivered, may not be valid. Process context.
+ * Search the whole out-of-order queue. @forget: forget undelivered records first, as
+ * they may not be valid. Process context.
  */
 void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 {
@@ -362,7 +362,7 @@ int mpa_place_set(struct mpa_ctx *ctx, bool on)
 }
 
 /*
- * Forget all runs, as stream positions restart at 0: all records that were delivered
+ * Forget all runs before stream positions restart at 0. All records that were delivered
  * out of order are in order now. Keep the memory, as the user may often switch framing
  * on and off. Process context.
  */
@@ -399,9 +399,9 @@ void mpa_place_free(struct mpa_ctx *ctx)
  * No other way is safe: the first octets after a gap may be within a ULPDU and look
  * like an FPDU.
  *
- * After a segment arrives, only octets contiguous with it are searched, and only
- * those not searched before: from the end of the run before the segment, then the
- * markers after that run.
+ * After a segment arrives, only octets contiguous with it are searched, and of these
+ * only octets not searched before. The search first extends the run before the segment,
+ * then reads the markers after that run.
  */
 
 /* Maximum number of octets to verify in one search. */
@@ -413,8 +413,8 @@ void mpa_place_free(struct mpa_ctx *ctx)
 
 struct mpa_search {
 	struct mpa_ctx *ctx;
-	u32 octets;	/* that may still be verified */
-	u32 skbs;	/* that may still be inspected */
+	u32 octets;	/* limit: octets to verify */
+	u32 skbs;	/* limit: skbs to inspect */
 	bool found;	/* records to deliver were found */
 };
 
@@ -426,7 +426,7 @@ static bool mpa_search_fits(const struct mpa_place *place, u32 i, u32 len)
 	return i + 1 == place->nr || len <= run[1].start - run->end;
 }
 
-/* Handle octets that are missing or not readable. Return: whether run->held was wrong. */
+/* Handle missing or unreadable octets after @run. Return: whether run->held was wrong. */
 static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 {
 	if (!run->held)
@@ -436,7 +436,7 @@ static bool mpa_search_dropped(struct mpa_place *place, struct mpa_run *run)
 	return true;
 }
 
-/* Verify the next FPDU of run @i, in @avail contiguous octets. Return: whether it is good. */
+/* Verify the FPDU after run @i, in @avail contiguous octets. Return: whether it is good. */
 static bool mpa_search_verify(struct mpa_search *search, u32 i,
 			      struct mpa_cursor *at, u32 avail)
 {
@@ -488,9 +488,9 @@ static bool mpa_search_touches(const struct mpa_place *place, u32 i)
 }
 
 /*
- * Return the number of contiguous octets after a run. Octets counted at the last search
- * are not inspected again: otherwise each segment of a peer that sends single octets
- * would cost a walk of all.
+ * Return the number of contiguous octets after a run. Octets counted before (run->held)
+ * are not inspected again: if a peer sends single octets, each would cost a walk of all
+ * octets before it.
  */
 static u32 mpa_search_contiguous(struct mpa_search *search, struct mpa_run *run)
 {
@@ -532,7 +532,7 @@ static void mpa_search_extend(struct mpa_search *search, u32 i)
 	} while (avail);
 }
 
-/* Whether the marker at @pos, after @before runs, points to where no FPDU can start. */
+/* Whether the marker at @pos, after @before runs, points to @start, where no FPDU can start. */
 static bool mpa_search_disagrees(const struct mpa_search *search, u32 before,
 				 u32 pos, u32 known, u32 start)
 {
@@ -566,8 +566,8 @@ static u32 mpa_search_points_to(const struct mpa_rx *rx, u32 pos,
 }
 
 /*
- * Read the markers from @pos to @limit, after @before runs. A marker that points to an
- * unknown FPDU starts a run. Return: where to continue.
+ * Read the markers from @pos to @limit, after @before runs. Start a run where a marker
+ * points to an unknown FPDU. Return: the stream position at which to continue.
  */
 static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			      u32 limit)
@@ -599,7 +599,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {
-			/* All later markers before the next run point to that run, too. */
+			/* It is the next run: all markers up to there point to its start. */
 			if (start != known)
 				return limit;
 			if (run)
@@ -616,7 +616,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 				      mpa_format_forward(&rx->format) ?
 				      0 : (pos - start) / interval + 1))
 			return limit;
-		/* The run may begin after all octets searched. */
+		/* Continue here: TUF's run may begin after @limit. */
 		mpa_search_extend(search, before);
 		return pos + MPA_MARKER_LEN;
 	}
@@ -624,8 +624,8 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 }
 
 /*
- * TUF with a key: search contiguous octets, some of which are new. They begin with a
- * segment, which may be a whole FPDU, or may follow one.
+ * TUF with a key: search contiguous octets, some of which are new. A segment begins at
+ * @pos. It may be one FPDU, or follow a run.
  */
 static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 {
@@ -636,8 +636,8 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 		mpa_search_extend(search, i - 1);
 	i = mpa_place_find(place, pos);
 	/*
-	 * Test only if no run reaches @pos. Octets before the current record were
-	 * delivered, and were then pruned and received again.
+	 * Test only if no run reaches @pos. If @pos is before the current record, the
+	 * octets were delivered, pruned, and received again.
 	 */
 	if (!mpa_pos_before(pos, search->ctx->rx.cur.pos) &&
 	    (!i || mpa_pos_before(place->run[i - 1].end, pos)) &&
@@ -645,7 +645,7 @@ static void mpa_search_contained(struct mpa_search *search, u32 pos, u32 end)
 	    mpa_contain_test(search->ctx, pos) &&
 	    mpa_place_insert(place, i, pos, 0))
 		i++;
-	/* Extend also the runs of islands that the new octets have joined. */
+	/* Extend also later runs up to @end, as the new octets may join islands. */
 	for (i -= !!i; i < place->nr &&
 	     mpa_pos_before(place->run[i].start, end); i++)
 		mpa_search_extend(search, i);
@@ -688,7 +688,7 @@ static void mpa_search_finish(const struct mpa_search *search)
 		mpa_wake_reader(ctx);
 }
 
-/* Without SACK each segment would cost a walk of the whole queue. */
+/* Whether to search. Without SACK each segment would cost a walk of the whole queue. */
 static bool mpa_search_enabled(const struct mpa_ctx *ctx)
 {
 	return mpa_rx_places(&ctx->rx) && !mpa_failed(ctx, MPA_RX) &&
@@ -709,7 +709,7 @@ void mpa_search_newest(struct mpa_ctx *ctx)
 	if (!mpa_search_enabled(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return;
 	mpa_place_trim(ctx);
-	/* A marker may be split between two SACK blocks. */
+	/* The first octets of a marker may have arrived before. */
 	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island))
 		mpa_search_scan(&search, &island);
 	else
@@ -748,7 +748,7 @@ void mpa_search_arrived(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	/* Even if the key is not known yet. */
+	/* Note segments even if the key is not known yet. */
 	if (mpa_rx_places(&ctx->rx) && mpa_format_contained(&ctx->rx.format))
 		mpa_contain_note(ctx);
 	if (!mpa_search_enabled(ctx))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reading FPDUs in TCP's queue, RFC 5044 section 6: headers, CRCs, markers, ULPDUs.
- * These functions return errors of an FPDU; the callers handle them.
+ * Reading FPDUs in TCP's queue (RFC 5044 section 6): headers, CRCs, markers, ULPDUs.
+ * These functions return the error of a bad FPDU. The caller acts on it.
  */
 
 #include <linux/uio.h>
@@ -43,7 +43,7 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 
 /*
  * Call @show for @n octets of a verified ULPDU, from @first on, until @show returns
- * nonzero. @at is at or before the octets. Return: 0, what @show returned, or -ENODATA
+ * nonzero. @at is at or before octet @first. Return: 0, what @show returned, or -ENODATA
  * if octets cannot be read.
  */
 int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
@@ -59,8 +59,8 @@ int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
 }
 
 /*
- * Copy octets of a verified ULPDU, as mpa_read_show(). Process context. Return: 0, or
- * an errno with @to unchanged.
+ * Copy octets of a verified ULPDU to @to; other arguments as in mpa_read_show(). Process
+ * context. Return: 0, or an errno with @to unchanged.
  */
 int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 		   const struct mpa_fpdu *fpdu, u32 first, struct iov_iter *to,
@@ -110,7 +110,7 @@ mpa_read_pieces(const struct mpa_rx *rx, struct mpa_cursor *at,
 			return 0;
 		err = mpa_read_ulpdu(rx, &again, fpdu, 0, to, n);
 	}
-	/* A FIN was counted as an octet, or octets are in device memory. */
+	/* TCP counted the FIN as an octet, or octets are in device memory. */
 	if (err == -ENODATA) {
 		*code = MPA_ERR_TCP;
 		err = 0;
@@ -121,11 +121,11 @@ mpa_read_pieces(const struct mpa_rx *rx, struct mpa_cursor *at,
 /**
  * mpa_read_fpdu() - verify an FPDU, then copy octets of its ULPDU
  * @rx:		state of the receiver
- * @at:		where the whole FPDU is; moved to its end
- * @fpdu:	its layout
- * @to:		where octets go, or NULL
- * @n:		the number to copy
- * @code:	the error of the FPDU, or MPA_ERR_NONE; set if 0 is returned
+ * @at:		start of the FPDU, which has arrived completely; moved to its end
+ * @fpdu:	layout of the FPDU
+ * @to:		destination of the octets, or NULL
+ * @n:		number of octets to copy
+ * @code:	set to the FPDU's error or MPA_ERR_NONE, if 0 is returned
  *
  * Context: process, unless @to is NULL.
  * Return: 0, or -EFAULT with @to unchanged. If the FPDU is not valid, no octet is
@@ -156,8 +156,9 @@ static noinline int mpa_read_peek_pieces(const struct mpa_cursor *at, u8 *to,
 }
 
 /*
- * Return the next @len octets, not more than MPA_ANY_HEAD_MAX, without moving the
- * cursor; NULL if they cannot be read. @pieces is used if they are not contiguous.
+ * Return the next @len octets, at most MPA_ANY_HEAD_MAX, without moving the cursor.
+ * Return NULL if they cannot be read. Octets that are not contiguous are copied to
+ * @pieces.
  */
 const u8 *mpa_read_peek(struct mpa_cursor *at, u8 *pieces, u32 len)
 {
@@ -169,8 +170,8 @@ const u8 *mpa_read_peek(struct mpa_cursor *at, u8 *pieces, u32 len)
 }
 
 /*
- * Read an FPDU's length, and compute @fpdu, its layout, for MPA_HEAD_GOOD. The FPDU is
- * at @at and at stream position @pos; @have octets follow there without a gap.
+ * Read an FPDU's length. For MPA_HEAD_GOOD set @fpdu to the FPDU's layout. The FPDU
+ * begins at @at, at stream position @pos; @have octets are there without a gap.
  */
 enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
 			    u32 have, u64 pos, struct mpa_fpdu *fpdu)
@@ -187,7 +188,7 @@ enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
 	if (mpa_alt_format(&rx->format))
 		return mpa_alt_head(rx, pos, head, fpdu);
 	ulpdu_len = mpa_ulpdu_length(head, len);
-	/* RFC 6581 section 9.2: only the first FPDU may be empty, if negotiated. */
+	/* RFC 6581 section 9.2: only the first FPDU may have no ULPDU, if negotiated. */
 	if (!mpa_ulpdu_len_good(ulpdu_len) && (ulpdu_len || pos || !rx->rtr))
 		return MPA_HEAD_BAD;
 	mpa_fpdu_init(fpdu, pos, ulpdu_len, rx->format.marked);
@@ -199,7 +200,7 @@ enum mpa_head mpa_read_head(const struct mpa_rx *rx, struct mpa_cursor *at,
 /* Contiguous FPDUs, and the destination of their ULPDUs. */
 struct mpa_read_span {
 	const u8	*data;		/* the first FPDU */
-	const u8	*end;		/* of the contiguous octets; the last FPDU may be cut */
+	const u8	*end;		/* end of the octets, maybe within an FPDU */
 	void __user	*to;		/* destination of the first ULPDU */
 	size_t		room;		/* octets that fit there */
 	u32		*lengths;	/* destination of the ULPDUs' lengths */
@@ -297,7 +298,7 @@ mpa_read_count_equal(const struct mpa_read_span *span, u32 ulpdu_len, u32 len, u
 static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
 {
 	u32 nr = 0, ulpdu_len, len, n, good, i;
-	/* The compiler can keep a copy in registers. */
+	/* A local copy, which the compiler can keep in registers. */
 	struct mpa_read_span at = *span;
 
 	do {
@@ -331,14 +332,14 @@ static u32 mpa_read_plain(struct mpa_read_span *span, bool crc)
  * @rx:		state of the receiver
  * @at:		start of the first FPDU; moved to the end of the last one
  * @pos:	stream position of @at
- * @have:	octets in TCP's queue from @at on, without a gap
+ * @have:	number of octets in TCP's queue from @at on, without a gap
  * @to:		destination of the ULPDUs
- * @octets:	room there
+ * @octets:	maximum number of octets of ULPDUs
  * @lengths:	set to the length of each ULPDU
  * @max:	maximum number of FPDUs
- * @more:	incremented by their totals
+ * @more:	add the totals of these FPDUs here
  *
- * Stops at a bad FPDU and does not read TUF: mpa_read_fpdu() handles both.
+ * Stops at a bad FPDU, and reads none of TUF: mpa_read_fpdu() handles both.
  * Context: process.
  * Return: the number of FPDUs read.
  */
@@ -353,7 +354,7 @@ u32 mpa_read_many(const struct mpa_rx *rx, struct mpa_cursor *at, u32 pos,
 
 	if (mpa_alt_format(&rx->format))
 		return 0;
-	/* All octets if they are contiguous, otherwise only the first piece. */
+	/* Read all octets if they are contiguous, otherwise only the first piece. */
 	data = mpa_cursor_data(at, have) ?: mpa_cursor_data(at, 1);
 	span.to = mpa_iter_span(to, &room);
 	if (!data || !span.to)

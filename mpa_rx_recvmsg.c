@@ -9,7 +9,7 @@
 
 #include "mpa_sock.h"
 
-/* Growth factor of @lengths: 1 entry, then 64, then @max. */
+/* Growth factor of mpa_batch.lengths: 1 entry, then 64, then @max. */
 #define MPA_BATCH_GROWTH	64
 
 enum mpa_recv {
@@ -21,13 +21,13 @@ enum mpa_recv {
 struct mpa_batch {
 	const struct mpa_fpdu *fpdu;	/* the first FPDU */
 	u64 pos;			/* stream position of @fpdu */
-	u32 read;			/* octets of its ULPDU delivered before */
+	u32 read;			/* octets of its ULPDU that earlier calls returned */
 	bool placed;			/* @fpdu is out of order */
-	u32 have;			/* octets from @fpdu's start on; 0: read @fpdu only */
-	u32 *lengths;			/* of the ULPDUs: &@first, or allocated */
+	u32 have;			/* octets available from @fpdu's start on; 0: no batch */
+	u32 *lengths;			/* of each ULPDU: &@first, or allocated */
 	u32 first;			/* octets returned of the first ULPDU */
-	u32 nr;				/* the number of ULPDUs */
-	u32 room;			/* entries of @lengths */
+	u32 nr;				/* number of ULPDUs */
+	u32 room;			/* number of entries of @lengths */
 	u32 max;			/* number of lengths that fit in the control buffer */
 	struct mpa_rx_more more;	/* totals of the ULPDUs after the first */
 	enum mpa_error code;		/* error of the FPDU after @nr good ones */
@@ -52,7 +52,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 				return err;
 			continue;
 		}
-		/* Set this in each round: another call may read a record, which clears it. */
+		/* Set @requested in each round, as another call's read clears it. */
 		ctx->rx.requested = true;
 		if (ctx->state != MPA_STATE_FULL)
 			return sock_error(sk) ?:
@@ -60,7 +60,7 @@ static int mpa_recvmsg_wait(struct mpa_ctx *ctx, long *timeo)
 			       !mpa_tcp_gone(sk) ? -ECONNREFUSED : -ENOTCONN;
 
 		err = mpa_rx_make_room(ctx);
-		/* A record out of order needs no memory. */
+		/* Without memory for the stash a record out of order can still be read. */
 		if (err == -ENOMEM && mpa_rx_placed(ctx))
 			return MPA_RECV_PLACED;
 		if (err)
@@ -100,7 +100,7 @@ static u32 mpa_batch_room(const struct mpa_ctx *ctx, const struct msghdr *msg)
 		     MPA_RECV_BATCH_MAX);
 }
 
-/* Allocate more lengths. Without memory the next call reads the rest. */
+/* Enlarge @lengths. Without memory the batch ends, and the next call reads the rest. */
 static bool mpa_batch_grow(struct mpa_batch *batch)
 {
 	u32 room = min(batch->max, batch->room * MPA_BATCH_GROWTH);
@@ -136,15 +136,14 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 	case MPA_HEAD_GOOD:
 		break;
 	}
-	/* With a wrong TUF key these may be octets without framing. */
+	/* TUF: octets with a wrong key may be without framing. */
 	return fpdu->len <= have && fpdu->ulpdu_len <= room &&
 	       !(mpa_alt_fpdu(fpdu) && fpdu->wrong_key);
 }
 
 /*
- * Add complete FPDUs after the first one, in @have octets, while their ULPDUs fit into
- * the @len octets left in @to. Stop before an FPDU that is not valid, or that cannot be
- * copied.
+ * Add complete FPDUs after the first one while their ULPDUs fit into @len octets of @to.
+ * The FPDUs have @have octets. Stop before an FPDU that is bad or cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   struct mpa_cursor *at, u32 have, struct iov_iter *to,
@@ -232,7 +231,7 @@ static bool mpa_recvmsg_batches(const struct mpa_ctx *ctx, int flags)
 
 /*
  * Copy up to @len octets of the first record out of order. Return: 0; -EFAULT; -EAGAIN
- * to look for another record.
+ * if the caller has to look for another record.
  */
 static int mpa_recvmsg_place(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			     struct mpa_cursor *at, struct mpa_fpdu *fpdu,
@@ -275,8 +274,8 @@ static int mpa_recvmsg_order(struct mpa_ctx *ctx, struct mpa_batch *batch,
 }
 
 /*
- * Copy octets of the next ULPDU, or of several. Return: their number or a negative
- * errno; -EAGAIN: wait again.
+ * Copy octets of the next ULPDU, or a batch of ULPDUs. Return: the number of octets, or a
+ * negative errno. On -EAGAIN the caller waits again.
  */
 static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			       int flags, bool placed)
@@ -307,7 +306,7 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 			       to, len - n);
 	}
 
-	/* Write control messages first: if writing fails, nothing is consumed. */
+	/* Write control messages first: on an error nothing is consumed. */
 	err = mpa_recvmsg_control(&ctx->rx, msg, &batch, last);
 	if (!err && !(flags & MSG_PEEK)) {
 		if (!placed)
@@ -316,9 +315,9 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 			mpa_place_advance(ctx, &fpdu, &batch.more);
 	}
 	/*
-	 * Ignore a bad FPDU if writing failed, or after records out of order: the next
-	 * call reads it again. With TUF the octets may be without framing, which is no
-	 * error until a call requests them as a record.
+	 * A bad FPDU after the batch ends receiving. Not if writing failed, or after
+	 * records out of order: the next call reads the FPDU again. Nor with TUF: the
+	 * octets may be without framing, unless a call requests them as a record.
 	 */
 	if (!err && batch.code && !placed && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);
@@ -345,22 +344,22 @@ static int mpa_recvmsg_locked(struct mpa_ctx *ctx, struct msghdr *msg, size_t le
 }
 
 /**
- * mpa_recvmsg() - read octets of one ULPDU, or with MPA_RECV_BATCH several
- * whole ones
+ * mpa_recvmsg() - read octets of one ULPDU, or a batch of ULPDUs
+ * (MPA_RECV_BATCH)
  * @ctx:	the context
- * @msg:	where they go; MSG_EOR is set with a ULPDU's last octet
- * @len:	octets wanted; the rest of a ULPDU stays for the next call. A ULPDU
- *		out of order (MPA_PLACE) that does not fit is delivered in order
+ * @msg:	destination; MSG_EOR is set with a ULPDU's last octet
+ * @len:	room in @msg, in octets. The next call reads the rest of a ULPDU that
+ *		does not fit; but a ULPDU out of order (MPA_PLACE) that does not fit
+ *		waits until it is in order
  * @flags:	MSG_DONTWAIT; MSG_PEEK; MSG_TRUNC: drop octets instead of copying
- *		them, or with MSG_PEEK, return the number left of the ULPDU.
- *		MSG_WAITALL has no effect, as a ULPDU is always complete
+ *		them; MSG_PEEK | MSG_TRUNC: return the number of octets left of the
+ *		ULPDU. MSG_WAITALL has no effect, as a ULPDU is always complete
  *
  * Context: process, socket lock not held.
- * Return: octets; 0 at the end of the stream; -EBADMSG after an FPDU that is not
- * valid or not complete (MPA_INFO has the code); -EAGAIN, -EINTR, -ERESTARTSYS,
- * -EFAULT, -ENOMEM; -ENOTCONN (also when the connection is gone without a FIN and
- * another call has returned its error); -EOPNOTSUPP for MSG_OOB; or the error of
- * the connection.
+ * Return: the number of octets; 0 at the end of the stream; -EBADMSG at a bad or
+ * incomplete FPDU (MPA_INFO has the code); -EAGAIN, -EINTR, -ERESTARTSYS, -EFAULT,
+ * -ENOMEM; -ENOTCONN (also if the connection ended without a FIN, and another call has
+ * returned its error); -EOPNOTSUPP for MSG_OOB; or the error of the connection.
  */
 int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 		int flags)
@@ -384,9 +383,9 @@ int mpa_recvmsg(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 }
 
 /*
- * Return the answer to SIOCINQ: the number of octets left of the ULPDU that the next
- * recvmsg reads, or 0 if that ULPDU is incomplete. If the direction is unframed, return
- * TCP's answer. Context: process, socket lock not held.
+ * Return SIOCINQ's value: the number of octets left of the ULPDU that the next recvmsg
+ * reads, or 0 if that ULPDU is incomplete. If receiving is not framed, return TCP's
+ * value. Context: process, socket lock not held.
  */
 u32 mpa_recvmsg_inq(struct mpa_ctx *ctx)
 {

@@ -27,7 +27,7 @@ struct mpa_table {
 	struct proto_ops	ops;
 };
 
-/* Our operations and callbacks. @close identifies our operations. */
+/* Our operations and callbacks. A proto with this @close is ours. */
 struct mpa_overrides {
 	void (*close)(struct sock *sk, long timeout);
 	void (*fill)(struct proto *proto, struct proto_ops *ops);
@@ -36,7 +36,7 @@ struct mpa_overrides {
 	void (*state_change)(struct sock *sk);
 };
 
-/* Return the table of a socket that has our operations: mpa_hook_ours(). */
+/* Return the table of a socket for which mpa_hook_ours() is true. */
 static inline struct mpa_table *mpa_table(const struct sock *sk)
 {
 	return container_of(READ_ONCE(sk->sk_prot), struct mpa_table, proto);
@@ -59,9 +59,9 @@ const struct proto_ops *mpa_base_ops(const struct socket *sock);
 bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir);
 
 /*
- * Begin a call that sends or receives. The direction stays framed, or not, until
- * mpa_call_end(). Context: process, socket lock not held. Return: whether the direction
- * is framed; if not, use TCP's own operation.
+ * Begin a call that sends or receives. Until mpa_call_end() framing is neither switched
+ * on nor off. Context: process, socket lock not held. Return: whether the direction is
+ * framed; if not, use TCP's own operation.
  */
 static inline bool mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 {
@@ -143,7 +143,7 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info);
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer);
 int mpa_control_peer(struct sock *sk, struct mpa_peer *peer);
 
-/* framing other than RFC 5044's */
+/* TUF */
 int mpa_alt_attach(struct sock *sk);
 void mpa_alt_mulpdu_read(struct mpa_ctx *ctx);
 int mpa_alt_setsockopt(struct sock *sk, int name, sockptr_t val,

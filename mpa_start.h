@@ -16,7 +16,7 @@
 
 struct mpa_ctx;
 
-/* Parameters of startup: struct mpa_start, after its check. */
+/* Parameters of startup, from a valid struct mpa_start. */
 struct mpa_params {
 	struct mpa_offer	offer;
 	u16			private_len;	/* length of @private */
