@@ -3,8 +3,8 @@
  * Calls of kernel users: see include/net/mpa.h. The upcalls are in
  * mpa_consumer_upcall.c.
  *
- * All mpa_sock_ functions are called in process context without the socket lock, unless
- * their comment says otherwise, and return -EDEADLK in an upcall.
+ * Unless its comment says otherwise, an mpa_sock_ function is called in process context
+ * without the socket lock, and returns -EDEADLK in an upcall.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -33,7 +33,8 @@ static bool mpa_consumer_upcalled(const struct mpa_ctx *ctx)
 
 /*
  * Check that the caller may take the socket lock. An upcall runs with the lock held, so
- * taking it there would deadlock. Inlined, so that the warning names the caller.
+ * taking the lock there would deadlock. This is inlined so that the warning names the
+ * caller.
  */
 static __always_inline int mpa_consumer_check(struct socket *sock)
 {
@@ -77,7 +78,7 @@ static __always_inline int mpa_consumer_lock_attached(struct socket *sock,
 static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
 {
 	user->edge = ctx->rx.cur.pos;
-	/* @acked is below 0, and wraps, while octets of the startup frame are unacknowledged. */
+	/* Negative (wrapped) while octets of the startup frame are unacknowledged. */
 	user->acked = (u64)ctx->tx.pos - (u32)(ctx->tx.pos - mpa_tx_acked(ctx));
 	user->sent = ctx->tx.pos;
 	WRITE_ONCE(ctx->consumer, user);
@@ -88,20 +89,20 @@ static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
 
 /**
  * mpa_sock_attach() - use MPA on a socket, with upcalls
- * @sock:	a connected TCP socket; or a socket that will listen: its accepted
- *		children use MPA, and the user attaches to each of them
- * @upcalls:	valid until the user has detached
+ * @sock:	a connected TCP socket; or a socket that will listen. Its accepted
+ *		children use MPA; the user attaches to each of them
+ * @upcalls:	the user's upcalls, which stay valid until the user detaches
  * @priv:	first argument of the upcalls
- * @gfp:	for what the user needs; what MPA needs for the socket is allocated
+ * @gfp:	to allocate the user's state; MPA's state of the socket is allocated
  *		with GFP_KERNEL
  *
- * If startup has begun or finished, as on a child that a listening socket has
- * accepted, an upcall reports the state soon.
+ * If startup has begun or finished, as on an accepted child, an upcall reports
+ * the state soon.
  *
  * Return: 0; -EINVAL without @upcalls->ulpdu, or if the socket listens already;
  * -EOPNOTSUPP if the socket is not TCP's; -ENOTCONN; -EEXIST if the socket has
- * another upper-layer protocol; -EBUSY if it has a user, or others have replaced
- * its operations; -ENODEV if the module of @upcalls is being unloaded; -ENOMEM.
+ * another upper-layer protocol; -EBUSY if it has a kernel user, or others have
+ * replaced its operations; -ENODEV if the module of @upcalls is being unloaded; -ENOMEM.
  */
 int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 		    void *priv, gfp_t gfp)
@@ -153,7 +154,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_attach);
  * @sock:	the socket
  *
  * Waits for upcalls on other processors. The socket keeps MPA: the user may attach
- * again or release it. Records that the user has not taken remain for the next
+ * again or release the socket. Records that the user has not taken remain for the next
  * reader; a program that waits for them is woken.
  *
  * Return: 0: no upcall is running, and none follows; -ENOTCONN if the user had
@@ -183,11 +184,11 @@ EXPORT_SYMBOL_GPL(mpa_sock_detach);
  * mpa_sock_start() - start MPA, as the socket option MPA_START
  * @sock:	the socket
  * @start:	the parameters
- * @wait:	an initiator waits for the reply, for at most SO_SNDTIMEO;
- *		otherwise @state of struct mpa_upcalls reports the result
+ * @wait:	true: an initiator waits for the reply, for at most SO_SNDTIMEO.
+ *		Otherwise @state of struct mpa_upcalls reports the result
  *
- * With MPA_ROLE_DIRECT startup has been done elsewhere: Full Operation begins
- * with the next octet.
+ * With MPA_ROLE_DIRECT there are no startup frames: Full Operation begins with
+ * the next octet.
  *
  * Return: 0; -EINPROGRESS without @wait; or as MPA_START.
  */
@@ -203,7 +204,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_start);
 /**
  * mpa_sock_accept() - accept the peer's request or reply, with MPA_START_MANUAL
  * @sock:	the socket, in MPA_STATE_REQUESTED
- * @reply:	private data, IRD and ORD of a responder; NULL: those of
+ * @reply:	a responder's private data, IRD and ORD; NULL: those passed to
  *		mpa_sock_start()
  *
  * Return: as MPA_ACCEPT.
@@ -242,10 +243,10 @@ static struct mpa_ctx *mpa_consumer_inside(struct socket *sock)
 /**
  * mpa_sock_peer() - read the peer's startup frame
  * @sock:	the socket
- * @peer:	filled in
+ * @peer:	set to the frame
  *
  * Context: may be called in an upcall.
- * Return: 0; -ENODATA if none has been received.
+ * Return: 0; -ENODATA if no frame has been received.
  */
 int mpa_sock_peer(struct socket *sock, struct mpa_peer *peer)
 {
@@ -284,12 +285,12 @@ int mpa_sock_info(struct socket *sock, struct mpa_info *info)
 EXPORT_SYMBOL_GPL(mpa_sock_info);
 
 /**
- * mpa_sock_place() - turn delivery of ULPDUs out of order on or off: MPA_PLACE
+ * mpa_sock_place() - turn MPA_PLACE (delivery out of order) on or off
  * @sock:	the socket
  * @on:		the new value
  *
- * Return: 0; -EPERM if the administrator does not allow it; -EINVAL without markers
- * and CRCs in this direction; -ENOBUFS.
+ * Return: 0; -EPERM if the administrator does not allow it; -EINVAL if received
+ * FPDUs have no markers or no CRCs; -ENOBUFS.
  */
 int mpa_sock_place(struct socket *sock, bool on)
 {
@@ -301,7 +302,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_place);
 
 /* ---- sending and receiving ---- */
 
-/* Update the user's state after a call that sends and returns @err. */
+/* Update the user's state after a send that returned @err. */
 static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -311,7 +312,7 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
 		*end = user->sent;
 	if (err == -EAGAIN)
 		user->wants_room = true;
-	/* TCP calls sk_write_space for ACKs as well as for room. */
+	/* Let TCP call sk_write_space: on an ACK, or when there is room. */
 	if (user->wants_room || user->upcalls->acked)
 		mpa_tcp_want_writable(ctx->sk);
 	if (mpa_tx_mulpdu_now(ctx) != user->mulpdu)
@@ -322,20 +323,20 @@ static void mpa_consumer_sent(struct mpa_ctx *ctx, int err, u64 *end)
  * mpa_sock_send() - send a ULPDU, all of it or nothing
  * @sock:	the socket
  * @header:	first octets of the ULPDU; or NULL
- * @payload:	the octets after them, in kernel or user memory; or NULL. When
- *		this returns 0, the octets have been copied, and @payload is at
- *		its end
+ * @payload:	the octets after @header, in kernel or user memory; or NULL. When
+ *		this function returns 0, the octets have been copied, and
+ *		@payload is at its end
  * @flags:	MPA_SEND_MORE
- * @end:	set to the stream position after the ULPDU, which @acked of struct
- *		mpa_upcalls will reach; or NULL
+ * @end:	set to the stream position after the ULPDU, for @acked of struct
+ *		mpa_upcalls; or NULL
  *
  * Context: may wait for memory as sk_allocation allows, and as TCP does at the
- * limit of a memory control group, but not for room.
+ * limit of a memory control group. Does not wait for room in the send buffer.
  * Return: 0; -EAGAIN if there is no room, or a responder has not received the
  * first FPDU: retry in @writable of struct mpa_upcalls; -EMSGSIZE for 0 or more
  * than 64768 octets; -EFAULT; -EINVAL for an unknown flag; -EPIPE if sending has
- * ended, which @failed reports; -EBADMSG if a responder may not send, as the first
- * FPDU was bad; -EBUSY if a program has begun a ULPDU with MSG_MORE; -ENOTCONN if
+ * ended, which @failed reports; -EBADMSG at a responder whose first received FPDU
+ * was bad; -EBUSY if a program has begun a ULPDU with MSG_MORE; -ENOTCONN if
  * MPA has not been started.
  */
 int mpa_sock_send(struct socket *sock, const struct kvec *header,
@@ -362,17 +363,18 @@ int mpa_sock_send(struct socket *sock, const struct kvec *header,
 EXPORT_SYMBOL_GPL(mpa_sock_send);
 
 /**
- * mpa_sock_send_cut() - send octets in ULPDUs that fill segments, each with a
- *                       header
+ * mpa_sock_send_cut() - send octets in ULPDUs that fill segments, each with its
+ *                       own header
  * @sock:	the socket
  * @headers:	the headers
- * @payload:	the octets: 1 to MPA_CUT_MAX, as for mpa_sock_send(); advanced
- *		past those that were sent
+ * @payload:	1 to MPA_CUT_MAX octets, as for mpa_sock_send(); advanced past the
+ *		octets that were sent
  * @flags:	MPA_SEND_MORE
  * @end:	set to the stream position after the last ULPDU; or NULL
  *
- * For messages longer than MULPDU: costs less than mpa_sock_send() for each ULPDU.
- * A ULPDU may be longer than MULPDU, which assumes the most markers in a segment.
+ * For a message longer than MULPDU this costs less than many calls of
+ * mpa_sock_send(). A ULPDU may be longer than MULPDU, which assumes the most markers
+ * in a segment.
  *
  * Context: as mpa_sock_send().
  * Return: the number of octets of @payload that were sent, in whole ULPDUs. If
@@ -406,13 +408,13 @@ int mpa_sock_send_cut(struct socket *sock, const struct mpa_headers *headers,
 EXPORT_SYMBOL_GPL(mpa_sock_send_cut);
 
 /**
- * mpa_sock_resume() - deliver the deferred ULPDU, and those after it
- * @sock:	the socket, attached to
+ * mpa_sock_resume() - deliver the deferred ULPDU, and the ULPDUs after it
+ * @sock:	the socket, to which the user is attached
  *
  * A work item continues the upcalls soon. The upcall may call this even before it
  * returns -EAGAIN.
  *
- * Context: any. The socket is not released meanwhile.
+ * Context: any. The caller keeps the socket from being released meanwhile.
  */
 void mpa_sock_resume(struct socket *sock)
 {

@@ -2,9 +2,8 @@
 /*
  * Upcalls of kernel users, and how they read a ULPDU: see include/net/mpa.h.
  *
- * The engines wake a kernel user as they wake a program: by struct mpa_wake in
- * ctx->wake. Upcalls do not nest: an upcall that becomes due in another upcall follows
- * it.
+ * Layer 2 wakes a kernel user as it wakes a program: by ctx->wake (struct mpa_wake).
+ * Upcalls do not nest: if one becomes due during another upcall, it is called afterwards.
  */
 
 #include <linux/export.h>
@@ -17,7 +16,7 @@
 
 /* ---- ULPDUs ---- */
 
-/* Inlined, so that calling @show costs nothing. */
+/* Inlined, so that the compiler can inline @show, too. */
 static __always_inline int
 mpa_ulpdu_show_contiguous(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 			  int (*show)(void *arg, const u8 *data, u32 len), void *arg)
@@ -28,7 +27,7 @@ mpa_ulpdu_show_contiguous(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 
 	if (!fpdu->markers)
 		return show(arg, ulpdu->data + MPA_LENGTH_LEN + off, len);
-	/* Before the first marker nothing has to be computed. */
+	/* Octets before the first marker need no mpa_fpdu_offset(), which costs more. */
 	at = mpa_fpdu_first_span(fpdu, &span);
 	if (off < span) {
 		at += off;
@@ -73,15 +72,15 @@ mpa_ulpdu_each(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 
 /**
  * mpa_ulpdu_walk() - pass octets of a ULPDU to a function
- * @ulpdu:	of the upcall
- * @off:	the first octet
- * @len:	their number
+ * @ulpdu:	argument of the upcall
+ * @off:	offset of the first octet in the ULPDU
+ * @len:	number of octets
  * @show:	called for each piece in order, until it returns nonzero
- * @arg:	for @show
+ * @arg:	first argument of @show
  *
  * Context: in the upcall. @show does not sleep.
  * Return: 0, what @show has returned, -EINVAL if @ulpdu has fewer octets, or
- * -ENODATA if they cannot be read.
+ * -ENODATA if the octets cannot be read.
  */
 int mpa_ulpdu_walk(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 		   int (*show)(void *arg, const u8 *data, u32 len), void *arg)
@@ -101,10 +100,10 @@ static int mpa_ulpdu_to_memory(void *arg, const u8 *data, u32 len)
 
 /**
  * mpa_ulpdu_read() - copy octets of a ULPDU to memory: a header, for example
- * @ulpdu:	of the upcall
- * @off:	the first octet
- * @to:		where they go
- * @len:	their number
+ * @ulpdu:	argument of the upcall
+ * @off:	offset of the first octet in the ULPDU
+ * @to:		destination
+ * @len:	number of octets
  *
  * Context: in the upcall.
  * Return: 0, or as mpa_ulpdu_walk().
@@ -123,13 +122,13 @@ static int mpa_ulpdu_to_iter(void *to, const u8 *data, u32 len)
 
 /**
  * mpa_ulpdu_copy() - copy octets of a ULPDU to an iterator
- * @ulpdu:	of the upcall
- * @off:	the first octet
- * @len:	their number
- * @to:		of kernel memory: kvec or bvec; advanced
+ * @ulpdu:	argument of the upcall
+ * @off:	offset of the first octet in the ULPDU
+ * @len:	number of octets
+ * @to:		iterator over kernel memory (kvec or bvec); advanced
  *
  * Context: in the upcall.
- * Return: 0, -EFAULT if @to has no room for them, or as mpa_ulpdu_walk().
+ * Return: 0, -EFAULT if @to has no room, or as mpa_ulpdu_walk().
  */
 int mpa_ulpdu_copy(const struct mpa_ulpdu *ulpdu, u32 off, u32 len,
 		   struct iov_iter *to)
@@ -141,9 +140,9 @@ EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 /* ---- receiving ---- */
 
 /*
- * Maximum number of octets to deliver in one run, with an extra charge for each ULPDU:
- * the peer chooses the number of ULPDUs, and most runs are in softirq with the socket
- * lock held.
+ * Maximum number of octets to deliver in one run. A ULPDU counts as its FPDU's octets and
+ * MPA_UPCALL_EACH more, as short ULPDUs cost time, too: most runs are in softirq with the
+ * socket lock held.
  */
 #define MPA_UPCALL_BUDGET	262144
 #define MPA_UPCALL_EACH		1024
@@ -157,7 +156,7 @@ static void mpa_upcall_refused(struct mpa_ctx *ctx, int err)
 		mpa_fail_receiving(ctx, err, MPA_ERR_LOCAL);
 }
 
-/* Charge a ULPDU. Return: whether the budget allows another one. */
+/* Charge a ULPDU's FPDU of @len octets. Return: whether budget is left. */
 static bool mpa_upcall_spend(struct mpa_consumer *user, u32 len)
 {
 	user->budget -= len + MPA_UPCALL_EACH;
@@ -268,8 +267,8 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
 }
 
 /*
- * Report the end of sending: sending has failed, or the connection is lost, even if a
- * program has read its error. An error that the connection survives, such as an ICMP
+ * Report the end of sending once: sending has failed, or the connection is lost (even if
+ * a program has read SO_ERROR). An error that the connection survives, such as an ICMP
  * error with IP_RECVERR, is not reported.
  */
 static void mpa_upcall_lost(struct mpa_ctx *ctx)
@@ -284,7 +283,7 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 		user->lost = true;
 		mpa_upcall_failed(ctx, failure->err, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
-		   /* Judge by the state when TCP ended: this function may run later. */
+		   /* mpa_check_loss() has judged when TCP ended, maybe long ago. */
 		   (mpa_failed(ctx, MPA_TX) || !mpa_ended_cleanly(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);
@@ -298,7 +297,7 @@ static void mpa_upcall_input_ended(struct mpa_ctx *ctx)
 	/* After a local shutdown(2) octets may still arrive. */
 	if (!mpa_tcp_peer_ended(ctx->sk))
 		return;
-	/* mpa_rx_end() fails receiving at an incomplete FPDU, which is reported. */
+	/* At an incomplete FPDU mpa_rx_end() records a failure: the next round reports it. */
 	if (mpa_rx_end(ctx))
 		return;
 	user->ended = true;
@@ -323,7 +322,7 @@ static void mpa_upcall_end(struct mpa_ctx *ctx)
 		mpa_upcall_input_ended(ctx);
 }
 
-/* Deliver ULPDUs. Return: false if the budget ended first, and there may be more. */
+/* Deliver ULPDUs. Return: false if the budget is spent, and ULPDUs may be left. */
 static bool mpa_upcall_ulpdus(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -355,7 +354,7 @@ static void mpa_upcall_receive(struct mpa_ctx *ctx)
 	if (!user->paused && !mpa_upcall_ulpdus(ctx))
 		mpa_schedule_work(ctx, 0);
 	mpa_upcall_edge(ctx);
-	/* Report the end after deferred and incomplete ULPDUs. */
+	/* Report the end once no complete ULPDU is left. */
 	if (!user->paused && !mpa_rx_complete(ctx))
 		mpa_upcall_end(ctx);
 	mpa_rx_update(ctx);
@@ -400,7 +399,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 	u32 mulpdu = mpa_tx_mulpdu_now(ctx);
 
 	mpa_upcall_acked(ctx);
-	/* Let the next ACK call sk_write_space, too. */
+	/* Let the next ACK call sk_write_space. */
 	if (user->upcalls->acked && mpa_tcp_unacked(ctx->sk))
 		mpa_tcp_want_writable(ctx->sk);
 	if (mulpdu == user->mulpdu)
@@ -410,7 +409,7 @@ static void mpa_upcall_sent(struct mpa_ctx *ctx)
 		user->upcalls->mulpdu(user->priv, mulpdu);
 }
 
-/* Whether a send would fail. Then ->writable makes the user retry, and learn the errno. */
+/* Whether a send would fail. If so, call ->writable: the user retries, and gets the errno. */
 static bool mpa_upcall_may_not_send(const struct mpa_ctx *ctx)
 {
 	return mpa_tcp_send_ended(ctx->sk) || ctx->tx.ended;
@@ -428,7 +427,7 @@ static void mpa_upcall_writable(struct mpa_ctx *ctx)
 		user->upcalls->writable(user->priv);
 }
 
-/* Make all upcalls that are due. Context: any, socket lock held. */
+/* Call all upcalls that are due. Context: any, socket lock held. */
 void mpa_upcall(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;
@@ -453,7 +452,7 @@ void mpa_upcall(struct mpa_ctx *ctx)
 	WRITE_ONCE(user->upcalled, NULL);
 }
 
-/* Context: process, socket lock held, so no upcall is running. */
+/* End the upcalls. Context: process, socket lock held, so no upcall is running. */
 void mpa_upcall_leave(struct mpa_ctx *ctx)
 {
 	struct mpa_consumer *user = ctx->consumer;

@@ -42,13 +42,13 @@ static int mpa_startup_send(struct mpa_ctx *ctx, u8 flags,
 	return err;
 }
 
-/* Return M and C of our frame. A reply repeats the request's C: some initiators look only there. */
+/* Return our frame's M and C. Some initiators read C only in the reply: repeat it there. */
 static u8 mpa_startup_flags(struct mpa_ctx *ctx)
 {
 	bool reply = ctx->role == MPA_ROLE_RESPONDER;
 	u8 flags = 0;
 
-	/* Figure 14: revision 0 always has both. */
+	/* Figure 14: revision 0 always sets both flags. */
 	if (!(reply ? ctx->revision : ctx->params->offer.revision))
 		return MPA_PEER_MARKERS | MPA_PEER_CRC;
 	if (ctx->params->offer.flags & MPA_START_MARKERS)
@@ -60,7 +60,7 @@ static u8 mpa_startup_flags(struct mpa_ctx *ctx)
 	return flags;
 }
 
-/* Send the request. Return: 0; or -ENOMEM, -ENOBUFS, -EPIPE, and nothing was sent. */
+/* Send the request. Return: 0; -ENOMEM, -ENOBUFS or -EPIPE if nothing was sent. */
 static int mpa_startup_request(struct mpa_ctx *ctx)
 {
 	const struct mpa_offer *offer = &ctx->params->offer;
@@ -87,7 +87,7 @@ static int mpa_startup_peek(struct mpa_ctx *ctx, u32 off, u8 *to, u32 len)
 /*
  * Parse the received part of the peer's frame. Context: any, socket lock held. Return:
  * the revision to use; -EAGAIN if the frame is incomplete; -EPROTO if it is not
- * acceptable, even if its private data are missing.
+ * acceptable, even before its private data have arrived.
  */
 static int mpa_startup_look(struct mpa_ctx *ctx, struct mpa_frame *frame)
 {
@@ -122,7 +122,7 @@ static int mpa_startup_take(struct mpa_ctx *ctx, const struct mpa_frame *frame)
 	int err;
 
 	if (len) {
-		/* If TCP has ended, its state_change has called this, maybe in softirq. */
+		/* If TCP has ended, mpa_state_change() may have called this in softirq. */
 		old = set_active_memcg(mem_cgroup_from_sk(ctx->sk));
 		private = kmalloc(len, mpa_tcp_gone(ctx->sk) ?
 				       GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT :
@@ -224,8 +224,8 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 }
 
 /*
- * Section 7.1.2: reset the connection. sk_err is set when the state changes. Context:
- * process, or TCP is closed already.
+ * Fail startup and reset the connection (section 7.1.2). The state changes last: a reader
+ * of MPA_STATE_FAILED finds sk_err set. Context: process, or TCP is closed already.
  */
 void mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
@@ -240,7 +240,7 @@ static void mpa_startup_malformed(struct mpa_ctx *ctx)
 	mpa_startup_fail(ctx, -EPROTO, MPA_ERR_STARTUP);
 }
 
-/* Record a negative errno for SO_ERROR, or for MPA_START itself. */
+/* Record a negative errno for SO_ERROR, or for a waiting MPA_START. */
 static void mpa_startup_report(struct mpa_ctx *ctx, int err)
 {
 	WRITE_ONCE(ctx->failure[MPA_STARTUP].err, err);
@@ -259,7 +259,7 @@ static void mpa_startup_rejected(struct mpa_ctx *ctx)
 	mpa_wake_reader(ctx);
 }
 
-/* Replace the error of a reset. TCP sets EPIPE if a FIN came first. */
+/* Replace the error of a reset: ECONNRESET, or EPIPE if a FIN came first. */
 static void mpa_startup_replace_error(struct sock *sk, int err)
 {
 	if (mpa_tcp_replace_error(sk, ECONNRESET, err) == EPIPE)
@@ -267,10 +267,10 @@ static void mpa_startup_replace_error(struct sock *sk, int err)
 }
 
 /*
- * Handle the end of the TCP connection during startup, before its error has been
- * reported. What the peer sent before its reset says more than the reset. If octets
- * follow a rejecting reply, they belong to the program, and the error stays as it is.
- * Context: softirq or process, socket lock held.
+ * Handle the end of the TCP connection during startup, before TCP's error is reported. A
+ * frame that arrived before a reset says more than the reset, and replaces TCP's error.
+ * But octets after a rejecting reply belong to the program: TCP's error stays. Context:
+ * softirq or process, socket lock held.
  */
 void mpa_startup_ended(struct mpa_ctx *ctx)
 {
@@ -320,9 +320,9 @@ static void mpa_startup_full(struct mpa_ctx *ctx)
 	bool initiator = ctx->role == MPA_ROLE_INITIATOR;
 
 	/*
-	 * Section 7.1.1: the flags of a frame are valid at revision 0 as well. Figure
-	 * 16: a responder of revision 0 sends markers to an initiator of a later
-	 * revision, even if the request does not ask for them.
+	 * Section 7.1.1: a frame's flags are valid also at revision 0. Figure 16: a
+	 * responder of revision 0 sends markers to an initiator of a later revision,
+	 * even if the request does not ask for them.
 	 */
 	ctx->tx.format.marked = got & MPA_PEER_MARKERS ||
 			 (!ctx->revision && ctx->peer.revision);
@@ -386,7 +386,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 
 	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
 		err = mpa_startup_enhance(ctx);
-		/* RFC 6581 section 9: the upper layer sends a Terminate, and closes. */
+		/* RFC 6581 section 9: the upper layer may send a Terminate in Full Operation. */
 		if (err) {
 			ctx->control = 0;
 			mpa_startup_report(ctx, err);
@@ -416,7 +416,7 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 	if (reject)
 		flags |= MPA_PEER_REJECTED;
 	err = mpa_startup_send(ctx, flags, &enhanced, reply);
-	/* TCP may have processed a reset meanwhile, in mpa_startup_ended(). */
+	/* A reset may have ended startup meanwhile (mpa_startup_ended()). */
 	if (!mpa_starting(ctx))
 		return;
 	if (err)
@@ -424,7 +424,7 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 	if (reject)
 		return mpa_startup_done(ctx, MPA_STATE_REJECTED);
 	if (is_enhanced) {
-		/* RFC 6581 section 9.1: 0x3fff leaves IRD unchanged. */
+		/* RFC 6581 section 9.1: an ORD of 0x3fff does not limit our IRD. */
 		ctx->ird = peer.ord == MPA_DEPTH_BY_USER ? reply->offer.ird :
 			   enhanced.ird;
 		ctx->ord = mpa_agree_limit(reply->offer.ord, peer.ird);
@@ -436,8 +436,9 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 }
 
 /*
- * Whether the program may still decide. Octets after a request are an error, even if a
- * passthrough call has read them. Full Operation checks octets after a reply.
+ * Whether the program may still decide. If not, fail startup: octets after a request are
+ * an error, even if a passthrough call has read them. Octets after a reply are checked in
+ * Full Operation.
  */
 static bool mpa_startup_undecided(struct mpa_ctx *ctx)
 {
@@ -463,7 +464,7 @@ static void mpa_startup_later(struct mpa_ctx *ctx, int err)
 	if (time_before(jiffies, ctx->deadline))
 		return mpa_schedule_work(ctx, more ? ctx->deadline - jiffies :
 						     MPA_RETRY_DELAY);
-	/* Rules 8 and 10 of section 7.1.2. */
+	/* Section 7.1.2 rules 8 and 10: the peer's frame must arrive in time. */
 	if (more)
 		mpa_startup_fail(ctx, -ETIMEDOUT, MPA_ERR_STARTUP);
 	else
@@ -476,7 +477,7 @@ void mpa_startup_progress(struct mpa_ctx *ctx)
 	const struct mpa_params *params = ctx->params;
 	struct mpa_frame frame;
 
-	/* The failure that mpa_startup_inherit() has recorded. */
+	/* mpa_startup_inherit() has recorded a failure. */
 	if (err)
 		return mpa_startup_fail(ctx, err, MPA_ERR_LOCAL);
 	if (ctx->state == MPA_STATE_REQUESTED) {
@@ -496,7 +497,7 @@ void mpa_startup_progress(struct mpa_ctx *ctx)
 	if (frame.flags & MPA_PEER_REJECTED) {
 		mpa_startup_rejected(ctx);
 	} else if (params->offer.flags & MPA_START_MANUAL) {
-		/* There is no time limit for the program. */
+		/* The program may take any time to decide. */
 		mpa_startup_uncount(ctx);
 		mpa_startup_enter(ctx, MPA_STATE_REQUESTED);
 		mpa_wake_reader(ctx);
@@ -532,7 +533,7 @@ static void mpa_startup_reset(struct mpa_ctx *ctx,
 	ctx->control = 0;
 	ctx->ird = 0;
 	ctx->ord = 0;
-	/* Section 4.4: "on the explicit request of the system administrator" */
+	/* Section 4.4: no CRC only "on the explicit request of the system administrator" */
 	ctx->want_crc = !(params->offer.flags & MPA_START_NO_CRC &&
 			  mpa_policy_get(sock_net(ctx->sk),
 					 MPA_A_POLICY_CRC_OPTIONAL));
@@ -588,7 +589,7 @@ static int mpa_startup_may_begin(struct mpa_ctx *ctx,
 		return -ENOTCONN;
 	if (mpa_tcp_sending(sk) || mpa_tcp_repaired(sk))
 		return -EBUSY;
-	/* Unread octets that arrived before the request are not MPA's. */
+	/* Unread octets from before the request are not MPA's. */
 	if (params->offer.role == MPA_ROLE_INITIATOR && mpa_tcp_inq(sk))
 		return -EBUSY;
 	return 0;
@@ -599,7 +600,7 @@ static bool mpa_startup_answered(const struct mpa_ctx *ctx)
 	return READ_ONCE(ctx->state) != MPA_STATE_STARTUP;
 }
 
-/* Return startup's error. Clear it in SO_ERROR unless a later error has replaced it. */
+/* Return startup's errno. Clear SO_ERROR if it still has this errno. */
 static int mpa_startup_result(struct mpa_ctx *ctx)
 {
 	if (mpa_failed(ctx, MPA_STARTUP)) {
@@ -621,8 +622,8 @@ static int mpa_startup_wait_result(struct mpa_ctx *ctx, long timeo)
 
 /*
  * As in connect(2), a call restarted after a signal returns the result that has arrived
- * meanwhile, and a new call first returns the result of an earlier one. Return: 1 if
- * there is no such result; else the result, 0 or a negative errno.
+ * meanwhile, and a new call first returns the unreported result of an earlier call.
+ * Return: 1 if there is no such result; else the result, 0 or a negative errno.
  */
 static int mpa_startup_no_result(struct mpa_ctx *ctx,
 				 const struct mpa_params *params)
@@ -634,7 +635,7 @@ static int mpa_startup_no_result(struct mpa_ctx *ctx,
 	if (ctx->state == MPA_STATE_STARTUP || !(restarted || rejected))
 		return 1;
 	ctx->restarts = false;
-	/* If another waiting thread has returned the errno, return it here, too. */
+	/* Each waiting thread returns the errno, even if another has returned it. */
 	if (restarted && ctx->err_returned)
 		return mpa_startup_result(ctx);
 	err = sock_error(ctx->sk);
@@ -671,10 +672,10 @@ static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
 
 /*
  * Check whether MPA may be started with @params, whose fields have been checked.
- * Context: process, socket lock held; waiting drops it. Return: 1 if so: call
- * mpa_startup_begin(), or for a listener, even a future one, mpa_startup_set_params().
- * Otherwise the result of an earlier MPA_START, as connect(2) returns it after a
- * signal; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
+ * Context: process, socket lock held; waiting drops it. Return: 1 if it may: the caller
+ * calls mpa_startup_begin(), or mpa_startup_set_params() if mpa_startup_for_children().
+ * Otherwise the result of an earlier MPA_START, as connect(2) returns it after a signal;
+ * or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
  */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock)
@@ -693,7 +694,7 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 }
 
 /*
- * Start MPA on a socket with our callbacks. Take over @params. Context: process, socket
+ * Start MPA on a socket that has our callbacks. Take over @params. Context: process, socket
  * lock held; waiting drops it. Return: 0; -EINPROGRESS; -EUSERS when no more may be in
  * startup; -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
  * RFC 6581's negotiation failed, in Full Operation; the errno that the connection
@@ -729,7 +730,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 
 /*
  * Begin startup on a connection that was just accepted. Take over @params, a copy of
- * the listener's. If @err, a negative errno, is not 0, startup fails with it.
+ * the listener's. If @err is a negative errno, startup fails with it.
  */
 void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err)
 {
@@ -747,10 +748,10 @@ void mpa_startup_inherit(struct mpa_ctx *ctx, struct mpa_params *params, int err
 }
 
 /*
- * Accept or reject a request or a reply (MPA_START_MANUAL). @reply: NULL for the
- * parameters of MPA_START. Return: 0; -EAGAIN if no request has arrived; -EINVAL if
- * there is nothing to decide, or @reply is not valid here; or the errno that startup
- * has failed with.
+ * Accept or reject a request or a reply (MPA_START_MANUAL). @reply: our parameters, or
+ * NULL for those of MPA_START. Return: 0; -EAGAIN if the peer's frame has not arrived;
+ * -EINVAL if there is nothing to decide, or @reply is not valid here; -ENOTCONN if
+ * startup failed earlier; or the errno with which startup fails now.
  */
 int mpa_startup_decide(struct mpa_ctx *ctx, struct mpa_params *reply,
 		       bool reject)
@@ -788,8 +789,9 @@ static bool mpa_startup_over(const struct mpa_ctx *ctx)
 }
 
 /*
- * Context: process, socket lock held; waiting drops it. Return: 0; -EAGAIN, -EINTR,
- * -ERESTARTSYS; or the errno of startup, which each waiting call returns.
+ * Wait until startup is over. Context: process, socket lock held; waiting drops it.
+ * Return: 0; -EAGAIN, -EINTR, -ERESTARTSYS; or the errno of startup, which each waiting
+ * call returns.
  */
 int mpa_startup_wait(struct mpa_ctx *ctx, long *timeo)
 {
