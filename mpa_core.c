@@ -12,7 +12,7 @@
 #include "mpa_net.h"
 #include "mpa_pages.h"
 
-/* Reads as N, too, if the processor lacks the instruction, or a self-test fails. */
+/* Also N if the processor has no CRC instruction, or a self-test fails. */
 static bool mpa_crc_lockstep __ro_after_init = true;
 module_param_named(crc_lockstep, mpa_crc_lockstep, bool, 0444);
 MODULE_PARM_DESC(crc_lockstep,
@@ -51,10 +51,9 @@ static int mpa_init(struct sock *sk)
 }
 
 /*
- * TCP has created a child of a listening socket, a copy with all that is ours. Make it
- * a plain TCP socket until it is accepted: the listener may be closing, and the child
- * may migrate to a listener without MPA. Module exit waits for this function to return:
- * mpa_hook_exit().
+ * TCP has created a child as a copy of a listening socket, with our operations. Make the
+ * child a plain TCP socket until it is accepted: the listener may be closing, and the
+ * child may migrate to a listener without MPA. mpa_hook_exit() waits for this function.
  */
 static void mpa_clone(const struct request_sock *req, struct sock *child,
 		      const gfp_t priority)
@@ -125,7 +124,7 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 	ctx->tx.options = listener->tx.options;
 	ctx->rx.options = listener->rx.options;
 	theirs = listener->params;
-	/* If the listener has become a connection, the parameters are its own. */
+	/* If the listener has become a connection, do not copy its own parameters. */
 	if (theirs && listener->state == MPA_STATE_IDLE) {
 		*params = kmemdup(theirs, struct_size(theirs, private,
 						      theirs->private_len),
@@ -138,7 +137,7 @@ static int mpa_inherit(struct mpa_ctx *ctx, struct mpa_ctx *listener,
 }
 
 /*
- * Attach MPA to @sk, which a socket with MPA has accepted, and which nobody else knows.
+ * Attach MPA to @sk, which @listener has just accepted and nobody else can reach yet.
  * @ops: the listening struct socket's operations. No socket lock held. Return: 0;
  * -ENOMEM; -EEXIST if @sk has another upper-layer protocol, perhaps of an earlier
  * listener; -EBUSY if others have hooked it.
@@ -161,7 +160,7 @@ static int mpa_accept(struct mpa_ctx *listener, struct sock *sk,
 		err = icsk->icsk_ulp_ops ? -EEXIST : mpa_attach(ctx, ops);
 	if (err)
 		goto out;
-	/* As tcp_set_ulp() does; the listener holds the module. */
+	/* Take a reference, as tcp_set_ulp() does. The listener holds one, too. */
 	__module_get(THIS_MODULE);
 	icsk->icsk_ulp_ops = &mpa_ulp_ops;
 	clear_bit(SOCK_SUPPORT_ZC, &sk->sk_socket->flags);
@@ -270,7 +269,7 @@ static void __exit mpa_module_exit(void)
 	mpa_hook_exit();
 	mpa_pages_exit();
 	mpa_compat_exit();
-	/* kfree_rcu() frees contexts without the module's text. */
+	/* kfree_rcu() may free contexts later: it needs no code of this module. */
 }
 
 module_init(mpa_module_init);

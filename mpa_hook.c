@@ -9,9 +9,9 @@
  * - sock->ops, as proto_ops.owner: __sock_release() drops the reference after
  *   mpa_close(), and so all of our text, has returned;
  * - sk_prot_creator of a listener's child, as proto.owner: mpa_hook_clone() drops the
- *   reference, and points sk_prot_creator to TCP's own proto. A queued packet may hold
- *   a sock for seconds after TCP has destroyed it, and a TIME_WAIT socket has a
- *   pointer of its own.
+ *   reference, and points sk_prot_creator to TCP's own proto. Otherwise the module
+ *   could not be unloaded for seconds: a queued packet may hold the sock after TCP has
+ *   destroyed it, and a TIME_WAIT socket copies the pointer, with a reference.
  * A child in a listener's queue has no such pointer, even if it migrates to another
  * listener. A request sock points to its listener's sk_prot without a reference, so
  * the tables outlive the module: see mpa_hook_exit().
@@ -42,9 +42,9 @@ void mpa_hook_init(const struct mpa_overrides *overrides, mpa_accept_t accept)
 }
 
 /*
- * TCP also calls the operations of one socket for another socket, which may not have
- * ours: inet_child_forget() calls a listener's for a child, and with
- * net.ipv4.tcp_migrate_req the child may come from another listener.
+ * Whether @proto is ours. TCP also calls an operation of one socket for another socket,
+ * whose proto may not be ours: inet_child_forget() calls a listener's operation for a
+ * child, and with net.ipv4.tcp_migrate_req the child may come from another listener.
  */
 static bool mpa_proto_ours(const struct proto *proto)
 {
@@ -73,7 +73,7 @@ bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 {
 	mpa_delay(MPA_POINT_PLAIN_BEGIN);
 	while (!atomic_inc_unless_negative(&ctx->plain[dir == MPA_TX])) {
-		/* The lock holder is switching the direction: wait for the lock. */
+		/* The lock holder is switching framing on or off: wait for the lock. */
 		lock_sock(ctx->sk);
 		release_sock(ctx->sk);
 		if (!mpa_alt(ctx) && mpa_started(ctx))
@@ -87,8 +87,8 @@ bool __mpa_call_begin(struct mpa_ctx *ctx, enum mpa_part dir)
 /*
  * Whether sk_user_data belongs to another user, who has hooked the socket or may hook
  * it. On a kernel socket sk_user_data belongs to the user that starts MPA, with two
- * exceptions: a psock takes octets out of the receive queue, and SMC gives the program
- * a file of its TCP socket when it falls back.
+ * exceptions: a psock takes octets out of the receive queue; and when SMC falls back to
+ * TCP, the program gets a file of SMC's TCP socket.
  */
 static bool mpa_hook_user_data_used(const struct sock *sk)
 {
@@ -112,7 +112,7 @@ static void mpa_hook_put_back(struct sock *sk, const struct mpa_table *table)
 
 /*
  * Restore TCP's callbacks. Context: process, socket lock held. Return: 0, or -EBUSY if
- * others have replaced the callbacks since, who may restore ours later.
+ * others have replaced our callbacks: they may restore ours later.
  */
 int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 {
@@ -127,10 +127,10 @@ int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 }
 
 /*
- * Replace the callbacks of a socket on which MPA starts. They rely on the socket lock,
- * which TCP holds for connections, but not for listening sockets. They stay until
- * mpa_hook_detach(), or until the socket is disconnected. Context: process, socket lock
- * held. Return: 0, or -EBUSY if others have hooked the socket since it was attached.
+ * Replace the callbacks of a socket on which MPA starts. Our callbacks rely on the socket
+ * lock, which TCP holds for connections, but not for listening sockets. Our callbacks
+ * stay until the socket is detached or disconnected. Context: process, socket lock held.
+ * Return: 0, or -EBUSY if others have hooked the socket since it was attached.
  */
 int mpa_hook_callbacks(struct mpa_ctx *ctx)
 {
@@ -170,7 +170,7 @@ static struct mpa_table *mpa_table_build(struct sock *sk,
 	table->wake.data_ready = sk->sk_data_ready;
 	table->wake.write_space = sk->sk_write_space;
 	table->state_change = sk->sk_state_change;
-	/* Never put: the table is never freed. Sockets hold our module. */
+	/* Never put these references, as the table is never freed. */
 	__module_get(table->base->owner);
 	__module_get(table->base_ops->owner);
 
@@ -184,7 +184,7 @@ static struct mpa_table *mpa_table_build(struct sock *sk,
 	return table;
 }
 
-/* Find or build a table. The list is short: TCP has one pair of tables per address family. */
+/* Find or build a table. The list is short: it has about one table per address family. */
 static struct mpa_table *mpa_table_get(struct sock *sk,
 				       const struct proto_ops *base_ops)
 {
@@ -208,8 +208,8 @@ found:
 /*
  * Replace the operations of a socket, so that its system calls call us from now on.
  * @ops: TCP's own operations of the struct socket. During accept(2) the struct socket
- * has the listener's operations, which are ours, and a reference to our module, or
- * kernel_accept() will set both. Context: process, socket lock held. Return: 0,
+ * has the listener's operations (ours) and a reference to our module; or kernel_accept()
+ * sets both later. Context: process, socket lock held. Return: 0,
  * -ENOMEM, or -EBUSY if others have hooked the socket.
  */
 int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
@@ -232,7 +232,7 @@ int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
 		goto out;
 	}
 	rcu_assign_pointer(icsk->icsk_ulp_data, ctx);
-	/* A call that sees our operations sees the context: see mpa_ctx(). */
+	/* A call that sees our operations also sees the context: see mpa_ctx(). */
 	smp_store_release(&sk->sk_prot, &ctx->table->proto);
 	if (sock->ops == ops) {
 		__module_get(THIS_MODULE);
@@ -248,8 +248,8 @@ out:
 }
 
 /*
- * Restore the operations of a socket. The operations of its struct socket stay, as
- * close(2) is releasing it. Context: process, socket lock held, no other system call in
+ * Restore the operations of a socket. The struct socket keeps our operations, as close(2)
+ * is releasing it. Context: process, socket lock held, no other system call in
  * progress.
  */
 void mpa_hook_detach(struct mpa_ctx *ctx)
@@ -269,7 +269,7 @@ void mpa_hook_detach(struct mpa_ctx *ctx)
 /*
  * Restore TCP's own operations in a child, a fresh copy of its listener. If the
  * listener is closing, the child may have TCP's operations already. Context: softirq,
- * the child is locked and nobody else knows it.
+ * the child is locked and nobody else can reach it.
  */
 void mpa_hook_clone(struct sock *child)
 {
@@ -286,14 +286,14 @@ void mpa_hook_clone(struct sock *child)
 	if (!mpa_hook_ours(child))
 		return;
 	table = mpa_table(child);
-	/* The listener's user may have replaced the callbacks. */
+	/* Restore the callbacks, too: the listener's user may have replaced them. */
 	mpa_hook_put_own(child, table);
 	WRITE_ONCE(child->sk_prot, table->base);
 }
 
 /*
- * Remove all pointers to the module from the tables, at module exit: no socket uses
- * them. The tables themselves stay, a few KiB per load of the module. If a listener is
+ * Remove all pointers to the module from the tables at module exit, when no socket uses
+ * the tables. The tables themselves stay, a few KiB per load of the module. If a listener is
  * closed during a handshake, the request sock points to the listener's sk_prot, without
  * a reference, until TCP drops the request: up to TCP_RTO_MAX later.
  */
@@ -306,6 +306,6 @@ void mpa_hook_exit(void)
 		table->ops = *table->base_ops;
 		kmemleak_ignore(table);
 	}
-	/* Wait for RCU readers that have read such a pointer. */
+	/* Wait for RCU readers that have read a pointer to the module. */
 	synchronize_net();
 }

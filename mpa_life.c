@@ -56,11 +56,11 @@ int mpa_start(struct mpa_ctx *ctx, struct mpa_params *params, bool nonblock)
 		mpa_startup_set_params(ctx, params);
 		return 0;
 	}
-	/* A passthrough call in progress would read or send octets unframed. */
+	/* Fail during a passthrough call: it would read or send octets unframed. */
 	err = mpa_plain_close(ctx, MPA_TX) ?: mpa_plain_close(ctx, MPA_RX);
 	if (err)
 		goto no_start;
-	/* Softirq calls the callbacks of a listener without its lock. */
+	/* Wait for softirqs that call a listener's callbacks without its lock. */
 	if (mpa_tcp_has_listened(ctx->sk))
 		synchronize_net();
 	err = mpa_hook_callbacks(ctx);
@@ -85,11 +85,11 @@ static void mpa_leave(struct mpa_ctx *ctx)
 	ctx->closing = true;
 	mpa_report_closed(ctx);
 	mpa_conns_remove(ctx);
-	/* TCP moves the queued children to another listener, or ends them. */
+	/* Let TCP move the queued children to another listener, or end them. */
 	if (mpa_tcp_listening(sk))
 		ctx->table->base->disconnect(sk, 0);
 	mpa_rx_discard(ctx);
-	/* A FIN would be wrong if octets are unread, or if accepted octets are lost. */
+	/* Send a RST, not a FIN, if octets are unread, or if accepted octets are lost. */
 	if (ctx->rx.cur.stash || mpa_failed(ctx, MPA_TX))
 		mpa_tcp_reset_on_close(sk);
 	mpa_tx_drop(ctx);
@@ -101,7 +101,7 @@ static void mpa_leave(struct mpa_ctx *ctx)
 
 static void mpa_work_due(struct mpa_ctx *ctx)
 {
-	/* Clear this before ULPDUs are offered again, so that a later resume is not lost. */
+	/* Clear RESUME before ULPDUs are offered again, so that a later one is not lost. */
 	if (atomic_fetch_andnot(MPA_PENDING_RESUME, &ctx->pending) &
 	    MPA_PENDING_RESUME && ctx->consumer)
 		ctx->consumer->paused = false;
@@ -120,7 +120,7 @@ static void mpa_work_due(struct mpa_ctx *ctx)
 		mpa_upcall(ctx);
 }
 
-/* The work item: does what must not be done in softirq. */
+/* The work item. It does what must not be done in softirq. */
 void mpa_work(struct work_struct *work)
 {
 	struct mpa_ctx *ctx = container_of(to_delayed_work(work),
@@ -144,8 +144,8 @@ void mpa_work(struct work_struct *work)
 }
 
 /*
- * Take a reference to the network namespace of a kernel socket (sock_create_kern()), as
- * other sockets have. Without the reference TCP stops its timers on close: a lost
+ * Let a kernel socket (sock_create_kern()) hold a reference to its network namespace, as
+ * other sockets do. Without the reference TCP stops its timers on close: a lost
  * segment or FIN would never be sent again, and the socket and this module would stay
  * forever. If the namespace is being destroyed, the socket ends with it.
  */
@@ -159,7 +159,7 @@ static void mpa_life_keep_net(struct sock *sk)
 	put_net(net);
 }
 
-/* Called when the last reference to the socket's file is gone. */
+/* Close the socket: the last reference to its file is gone. */
 void mpa_close(struct sock *sk, long timeout)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -176,7 +176,7 @@ void mpa_close(struct sock *sk, long timeout)
 	mpa_leave(ctx);
 	mpa_delay(MPA_POINT_CLOSE_LEFT);
 	release_sock(sk);
-	/* sk_clone_lock() may be copying this socket, and needs its ULP. */
+	/* Wait for sk_clone_lock(), which may be copying this socket, and needs its ULP. */
 	if (mpa_tcp_has_listened(sk))
 		synchronize_net();
 	mpa_delay(MPA_POINT_CLOSE_UNLOCKED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Operations and callbacks of an attached socket: TCP's own until MPA is started. */
+/* Operations of an attached socket, which call TCP's own until MPA is started; callbacks. */
 
 #include <linux/module.h>
 #include <linux/poll.h>
@@ -71,14 +71,14 @@ static void mpa_op_splice_eof(struct socket *sock)
 		ctx->table->base->splice_eof(sock);
 		return;
 	}
-	/* sendfile(2) has announced more octets, which will not follow. */
+	/* sendfile(2) has announced more octets, but none will follow: end the batch. */
 	lock_sock(sock->sk);
 	mpa_tx_end_batch(ctx, false);
 	release_sock(sock->sk);
 }
 #endif
 
-/* Answer SIOCINQ on a framed direction. Return: -1 if TCP has the answer. */
+/* Return SIOCINQ's value if receiving is framed; else -1: the caller calls TCP's ioctl. */
 static int mpa_op_queued(struct sock *sk, int cmd)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -88,7 +88,7 @@ static int mpa_op_queued(struct sock *sk, int cmd)
 	if (cmd == SIOCINQ)
 		return mpa_recvmsg_inq(ctx);
 
-	/* TCP's answer is right once all octets have been passed to TCP. */
+	/* Pass all queued octets to TCP, so that TCP counts them. */
 	lock_sock(sk);
 	mpa_tx_end_batch(ctx, true);
 	release_sock(sk);
@@ -120,13 +120,13 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	/* Startup would fail: no frame can arrive, or no FPDU can follow (section 7.1.2 rule 4). */
+	/* Startup cannot succeed: no frame can arrive, or no FPDU follow (section 7.1.2 rule 4). */
 	if (mpa_starting(ctx))
 		return mpa_startup_fail(ctx, -ECONNABORTED, MPA_ERR_LOCAL);
-	/* The FIN must follow the octets that have been accepted. */
+	/* Pass all accepted octets to TCP before the FIN. */
 	if (how & SEND_SHUTDOWN && mpa_started(ctx))
 		mpa_sendmsg_finish(ctx);
-	/* If octets are lost, a FIN would look like a clean end. close(2) sends a RST. */
+	/* If octets are lost, send no FIN: it would look like a clean end. close(2) sends a RST. */
 	if (!mpa_failed(ctx, MPA_TX))
 		ctx->table->base->shutdown(sk, how);
 }
@@ -162,7 +162,10 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	return 0;
 }
 
-/* Context: softirqs disabled, sk_lock.slock held, just before the lock is released. */
+/*
+ * Queue the work item again if it found the lock taken. Context: softirqs disabled,
+ * sk_lock.slock held, just before the lock is released.
+ */
 static void mpa_op_release_cb(struct sock *sk)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -193,7 +196,7 @@ static int mpa_op_accept(struct socket *sock, struct socket *newsock,
 	mpa_delay(MPA_POINT_ACCEPTED);
 	if (!err)
 		err = mpa_hook_accept(mpa_ctx(sock->sk), newsock->sk, base);
-	/* kernel_accept() has not set ->ops yet; sock_release() needs it. */
+	/* kernel_accept() has not set ->ops yet, but sock_release() needs it. */
 	if (err && newsock->sk && !newsock->ops) {
 		__module_get(base->owner);
 		newsock->ops = base;
@@ -212,7 +215,7 @@ static __poll_t mpa_poll_records(const struct mpa_ctx *ctx, __poll_t mask)
 {
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 
-	/* MPA treats urgent data like all other data, but TCP may not know yet. */
+	/* MPA treats urgent data like other data, but TCP may still report EPOLLPRI. */
 	mask &= ~EPOLLPRI;
 	if (READ_ONCE(ctx->rx.ready))
 		return mask | in;
@@ -229,7 +232,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 	/* Read this first: mpa_startup_fail() records the failure before it ends TCP. */
 	over = mpa_tcp_gone(ctx->sk);
 	if (state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED) {
-		/* sk_err is not set yet. */
+		/* sk_err may not be set yet: report nothing until the state changes. */
 		if (mpa_failed(ctx, MPA_STARTUP))
 			return 0;
 		/* After the end of the connection TCP's mask is right. */
@@ -240,7 +243,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 	}
 	if (state != MPA_STATE_FULL)
 		return mask;
-	/* The rest of an open ULPDU may be sent without room. */
+	/* A call may continue an open ULPDU even without room in the send buffer. */
 	if (mpa_tx_open(&ctx->tx))
 		mask |= out;
 	if (mpa_format_on(&ctx->rx.format))
@@ -319,7 +322,7 @@ static void mpa_data_ready(struct sock *sk)
 		break;
 	case MPA_STATE_REQUESTED:
 		mpa_tcp_forget_urgent(sk);
-		/* Octets may be an error in this state: the work item checks. */
+		/* The work item checks whether octets are an error in this state. */
 		mpa_schedule_work(ctx, 0);
 		mpa_wake_reader(ctx);
 		break;
@@ -340,8 +343,9 @@ static void mpa_data_ready(struct sock *sk)
 }
 
 /*
- * Context: any, socket lock held. An open ULPDU does not count against the send buffer:
- * the user may continue it even if it fills the buffer.
+ * TCP has freed room, or reports an ACK. An open ULPDU does not count against the send
+ * buffer: the user may continue a ULPDU that fills the buffer. Context: any, socket lock
+ * held.
  */
 static void mpa_write_space(struct sock *sk)
 {
@@ -360,15 +364,15 @@ static void mpa_write_space(struct sock *sk)
 /* Record a loss of the connection, even if another thread's SO_ERROR has cleared the error. */
 static void mpa_check_loss(struct mpa_ctx *ctx)
 {
-	/* A clean end may come with an error that the connection survived. */
+	/* After a clean end sk_err may have an error that the connection survived. */
 	if (!mpa_ended_cleanly(ctx))
 		mpa_fail(ctx, MPA_TX, -(mpa_tcp_error(ctx->sk) ?: ECONNRESET),
 			 MPA_ERR_TCP);
 }
 
 /*
- * Context: any, socket lock held. Handle a reset during startup at once: nothing else
- * would report the reset before the deadline.
+ * TCP's state has changed. Handle a reset during startup at once: nothing else would
+ * report the reset before the deadline. Context: any, socket lock held.
  */
 static void mpa_state_change(struct sock *sk)
 {

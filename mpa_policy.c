@@ -15,16 +15,16 @@
 #include "compat.h"
 #include "mpa_net.h"
 
-/* Lists of users' ports, by hash. */
+/* Number of hash lists of buckets. */
 #define MPA_BUCKETS		512
 
 /**
- * struct mpa_bucket - connections in startup of a user's port
- * @node:	in a list of struct mpa_policy
+ * struct mpa_bucket - connections of one user and port that are in startup
+ * @node:	entry in a list of mpa_policy.ports
  * @uid:	the user
  * @port:	the port
  * @list:	the connections, the oldest first
- * @n:		their number
+ * @n:		number of connections
  */
 struct mpa_bucket {
 	struct hlist_node node;
@@ -53,15 +53,16 @@ static_assert(ARRAY_SIZE(mpa_policy_values) == MPA_A_POLICY_MAX + 1);
 /**
  * struct mpa_policy - policy of one network namespace
  * @value:	the values, by netlink attribute
- * @sysctl:	their sysctls; older kernels need an empty entry after the last
- * @header:	of the sysctls
+ * @sysctl:	a sysctl for each value; older kernels need an empty last entry
+ * @header:	registration of the sysctls
  * @seed:	makes it unpredictable which ports share a list
  * @lock:	for the members below and each struct mpa_admission; taken with
  *		socket locks held, so do not take a socket lock under it
  * @starting:	number of connections in startup
  * @evicted:	number of responders evicted so far
- * @unlimited:	initiators in startup
- * @ports:	users' ports with responders in startup
+ * @unlimited:	initiators in startup; also responders if their bucket cannot be
+ *		allocated
+ * @ports:	buckets of responders in startup, by hash of user and port
  */
 struct mpa_policy {
 	unsigned int value[MPA_A_POLICY_MAX + 1];
@@ -143,7 +144,7 @@ void mpa_policy_set(const struct net *net, int attr, u32 n)
 
 /* ---- admission to startup ---- */
 
-/* Find or allocate the bucket of a responder. Without memory there is no limit. */
+/* Find or allocate the bucket of a responder. Without memory use @unlimited. */
 static struct mpa_bucket *mpa_bucket(struct mpa_policy *policy, struct sock *sk)
 {
 	kuid_t uid = READ_ONCE(sk->sk_uid);
@@ -184,7 +185,7 @@ static void mpa_policy_leave(struct mpa_policy *policy,
 
 /*
  * Evict the connection that has waited longest. Its work item does the rest. No
- * reference is needed: a context calls mpa_policy_leave_startup() before it ends.
+ * reference to the socket is needed: it stays until mpa_policy_leave_startup() returns.
  */
 static void mpa_policy_evict(struct mpa_policy *policy, struct mpa_bucket *bucket)
 {
@@ -199,15 +200,15 @@ static void mpa_policy_evict(struct mpa_policy *policy, struct mpa_bucket *bucke
 /*
  * Admit a connection to startup. @admission is all zero at first. @notify is called when
  * the connection is evicted, under a spinlock: it must not sleep, nor take a socket lock.
- * It is never called after mpa_policy_leave_startup().
+ * @notify is never called after mpa_policy_leave_startup().
  *
  * Initiators are not limited here: their program's own limits apply, as in connect(2).
  * Responders wait for unauthenticated peers: at the limit of a port the responder that
  * has waited longest is evicted. Most likely its peer is silent: a request fits a
  * segment, so a peer has usually sent all of it, or nothing.
  *
- * Context: any, socket lock held. Return: false if the connection may not begin startup;
- * then it is not counted.
+ * Context: any, socket lock held. Return: whether the connection may begin startup. If
+ * not, it is not counted.
  */
 bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 			      bool initiator, void (*notify)(struct sock *sk))
@@ -228,7 +229,7 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 	list_add_tail(&admission->list, &bucket->list);
 	bucket->n++;
 	policy->starting++;
-	/* Evict up to two, as the limit may have been lowered; never the new one. */
+	/* Evict up to two, as the limit may have been lowered; never the new connection. */
 	for (i = 0; i < 2 && bucket != &policy->unlimited && bucket->n > most; i++)
 		mpa_policy_evict(policy, bucket);
 	spin_unlock_bh(&policy->lock);
@@ -252,8 +253,8 @@ void mpa_policy_leave_startup(struct mpa_admission *admission)
 }
 
 /*
- * Count connections in startup, and evicted ones so far. Both are read under the lock:
- * an evicted connection is counted in exactly one. Context: process.
+ * Count connections in startup, and connections evicted so far. Both are read under the
+ * lock, so that a connection is counted in exactly one of them. Context: process.
  */
 void mpa_policy_startups(const struct net *net, unsigned int *now,
 			 unsigned long *evicted)

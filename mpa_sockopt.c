@@ -142,7 +142,7 @@ static int mpa_base_setsockopt(struct sock *sk, int level, int name,
 	struct proto *base = ctx->table->base;
 	int err;
 
-	/* In repair mode TCP queues octets and does not send them. */
+	/* Refuse repair mode if framed: TCP would queue octets and not send them. */
 	if (level == SOL_TCP && name == TCP_REPAIR) {
 		bool tx = mpa_call_begin(ctx, MPA_TX);
 		bool rx = mpa_call_begin(ctx, MPA_RX);
@@ -168,7 +168,7 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 	struct proto *base = ctx->table->base;
 	int err;
 
-	/* This option would take unverified octets out of the queue. */
+	/* Refuse this if framed: it would take unverified octets out of the queue. */
 	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE) {
 		bool framed = mpa_call_begin(ctx, MPA_RX);
 
@@ -185,7 +185,7 @@ static int mpa_base_getsockopt(struct sock *sk, int level, int name,
 	return err;
 }
 
-/* ---- all of them ---- */
+/* ---- all options ---- */
 
 int mpa_setsockopt(struct sock *sk, int level, int name, sockptr_t val,
 		   unsigned int len)
@@ -294,10 +294,10 @@ int mpa_getsockopt(struct sock *sk, int level, int name, char __user *val,
 
 /* ---- MPA_START, MPA_ACCEPT, MPA_REJECT, reporting: also for kernel users ---- */
 
-/* Keeps jiffies far from their wrap. */
+/* A longer timeout is reduced to this, so that jiffies do not wrap. */
 #define MPA_TIMEOUT_MS_MAX	3600000U
 
-/* Return the flags that are valid for a role and revision. */
+/* Return the MPA_START_* flags that are valid for a role and revision. */
 static u32 mpa_start_flags(const struct mpa_start *start)
 {
 	u32 flags = MPA_START_MARKERS | MPA_START_NO_CRC;
@@ -333,11 +333,11 @@ static bool mpa_start_good(const struct mpa_start *start, unsigned int len)
 	if (start->role == MPA_ROLE_DIRECT &&
 	    (start->private_len || start->timeout_ms))
 		return false;
-	/* RFC 6581 section 9.2: A and at least one of B, C, D, or none. */
+	/* RFC 6581 section 9.2: A requires one of B, C, D, and each of these requires A. */
 	if (start->role == MPA_ROLE_INITIATOR &&
 	    (start->flags & MPA_START_P2P ? !enhanced || !rtr : rtr))
 		return false;
-	/* Only enhanced frames have depths. */
+	/* Only enhanced frames have IRD and ORD. */
 	return max(start->ird, start->ord) <= (enhanced ? MPA_DEPTH_MAX : 0) &&
 	       mpa_private_fits(start->private_len, room, enhanced);
 }
@@ -358,7 +358,7 @@ static struct mpa_params *mpa_params_alloc(const u8 *private, u16 private_len,
 	return params;
 }
 
-/* MPA_START. @len: octets of @start as the user passed it. Return: as mpa_start(). */
+/* Handle MPA_START. @len: octets of @start that the user passed. Return: as mpa_start(). */
 int mpa_control_start(struct sock *sk, const struct mpa_start *start,
 		      unsigned int len, bool nonblock)
 {
@@ -398,8 +398,8 @@ static bool mpa_reply_good(const struct mpa_reply *reply, unsigned int len)
 }
 
 /*
- * MPA_ACCEPT, MPA_REJECT. @len: octets of @reply as the user passed it; @reply may be
- * NULL. Return: as mpa_startup_decide().
+ * Handle MPA_ACCEPT or MPA_REJECT. @len: octets of @reply that the user passed. @reply
+ * may be NULL. Return: as mpa_startup_decide().
  */
 int mpa_control_decide(struct sock *sk, const struct mpa_reply *reply,
 		       unsigned int len, bool reject)
@@ -428,7 +428,7 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 {
 	const struct mpa_params *params = ctx->params;
 
-	/* A key may be set later. */
+	/* TUF: a key may be set later. */
 	if (mpa_alt(ctx))
 		return true;
 	switch (ctx->state) {
@@ -444,7 +444,7 @@ static bool mpa_place_possible(struct mpa_ctx *ctx)
 	}
 }
 
-/* MPA_PLACE. Return: -EPERM if the administrator does not allow it, or as mpa_place_set(). */
+/* Handle MPA_PLACE. Return: -EPERM if net.mpa.place forbids it, or as mpa_place_set(). */
 int mpa_control_place(struct sock *sk, bool on)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
@@ -469,7 +469,7 @@ int mpa_control_place(struct sock *sk, bool on)
 	return err;
 }
 
-/* MPA_INFO. Context: any, socket lock held. */
+/* Fill in MPA_INFO. Context: any, socket lock held. */
 void mpa_control_info_fill(struct mpa_ctx *ctx, struct mpa_info *info)
 {
 	memset(info, 0, sizeof(*info));
@@ -507,7 +507,7 @@ void mpa_control_info(struct sock *sk, struct mpa_info *info)
 	release_sock(sk);
 }
 
-/* MPA_PEER. Context: any, socket lock held. Return: -ENODATA without a frame of the peer. */
+/* Fill in MPA_PEER. Context: any, socket lock held. Return: 0; -ENODATA before the frame. */
 int mpa_control_peer_fill(const struct mpa_ctx *ctx, struct mpa_peer *peer)
 {
 	const u8 *private = ctx->peer_private;

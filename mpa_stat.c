@@ -84,7 +84,7 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 
 		for_each_possible_cpu(cpu)
 			sum += READ_ONCE(per_cpu_ptr(mib, cpu)->mibs[field]);
-		/* A gauge may seem to be below 0 while it changes. */
+		/* The sum may be below 0 while processors change a gauge. */
 		if (field < MPA_MIB_TOTAL)
 			sum = max(sum, 0L);
 		seq_printf(seq, "%-32s\t%lu\n", mpa_mib_list[i].name, sum);
@@ -92,7 +92,7 @@ static int mpa_stat_show(struct seq_file *seq, void *v)
 	mpa_policy_startups(net, &in_startup, &evicted);
 	seq_printf(seq, "%-32s\t%u\n", "MpaInStartup", in_startup);
 	seq_printf(seq, "%-32s\t%lu\n", "MpaStartupOusted", evicted);
-	/* For the whole system, as TCP's "mem" in /proc/net/sockstat. */
+	/* MpaMemKept is of the whole system, like TCP's "mem" in /proc/net/sockstat. */
 	seq_printf(seq, "%-32s\t%lu\n", "MpaMemKept", mpa_pages_held());
 	return 0;
 }

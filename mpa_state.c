@@ -57,13 +57,13 @@ void mpa_set_pending(struct mpa_ctx *ctx, enum mpa_pending what)
 
 /*
  * Change the state. If poll(2) reports more in the new state, the caller wakes the user
- * afterwards. Context: any, socket lock held; or nobody else knows @ctx.
+ * afterwards. Context: any, socket lock held; or nobody else can reach @ctx.
  */
 void mpa_set_state(struct mpa_ctx *ctx, enum mpa_state state)
 {
 	u8 old = ctx->state;
 
-	/* Report the result of a new startup even if it is the state reported last. */
+	/* Let the upcall report the new startup's result even if it equals the last one. */
 	if (ctx->consumer && state == MPA_STATE_STARTUP)
 		ctx->consumer->state = state;
 	/* Pairs with mpa_poll_state(): a reader of the state sees all earlier writes. */
@@ -80,7 +80,7 @@ void mpa_open_sending(struct mpa_ctx *ctx)
 {
 	WRITE_ONCE(ctx->may_send, true);
 	mpa_wake_writers(ctx);
-	/* For O_ASYNC: TCP sends this signal only to those that wait for room. */
+	/* Send O_ASYNC's signal: TCP does so only after a send has found no room. */
 	sk_wake_async(ctx->sk, SOCK_WAKE_IO, POLL_OUT);
 }
 
@@ -128,7 +128,7 @@ void mpa_fail_sending(struct mpa_ctx *ctx, int err)
 	mpa_fail(ctx, MPA_TX, -err, MPA_ERR_LOCAL);
 	mpa_tcp_set_error(ctx->sk, err);
 	sk_error_report(ctx->sk);
-	/* A kernel user does not read errors of the socket. */
+	/* A kernel user does not read sk_err: upcalls report the failure. */
 	if (!ctx->consumer)
 		return;
 	if (!mpa_failed(ctx, MPA_RX))
@@ -148,7 +148,7 @@ void mpa_wake_writers(struct mpa_ctx *ctx)
 	mpa_tcp_wake_writers(ctx->sk);
 }
 
-/* Wake all, as at the end of connect(2). */
+/* Wake readers and writers, as at the end of connect(2). */
 void mpa_wake_all(struct mpa_ctx *ctx)
 {
 	ctx->sk->sk_state_change(ctx->sk);
