@@ -47,7 +47,10 @@ static bool mpa_netlink_hold(const struct mpa_ctx *ctx)
 	return false;
 }
 
-/* Return the context that a request names, and hold its socket. Context: under RCU. */
+/*
+ * Find the context that has the request's cookie (attribute @attr), and hold its socket.
+ * Context: under RCU. Return: the context, or an ERR_PTR().
+ */
 static struct mpa_ctx *mpa_netlink_find(struct genl_info *info, int attr)
 {
 	struct mpa_ctx *ctx;
@@ -115,7 +118,7 @@ static int mpa_netlink_conn_dump(struct sk_buff *skb,
 		sock_put(ctx->sk);
 		if (!err)
 			cb->args[0] = cookie;
-		/* cond_resched_rcu() is empty if RCU is preemptible, even if the kernel is not. */
+		/* Not cond_resched_rcu(): with preemptible RCU it does nothing. */
 		rcu_read_unlock();
 		cond_resched();
 		rcu_read_lock();
@@ -322,7 +325,7 @@ static struct genl_family mpa_netlink_family __ro_after_init = {
 /* Maximum number of namespaces that send to the group at the same time. */
 #define MPA_EVENTS_AT_ONCE	4
 
-/* Called last at module init: requests may arrive from here on. */
+/* Call this last at module init, as requests may arrive from then on. */
 int __init mpa_netlink_init(void)
 {
 	int err;
@@ -341,7 +344,7 @@ int __init mpa_netlink_init(void)
 	return err;
 }
 
-/* No connection is left. Destroy the workqueue first: its work items use the family. */
+/* Called when no connection is left. The workqueue's items use the family: end them first. */
 void mpa_netlink_exit(void)
 {
 	destroy_workqueue(mpa_event_wq);

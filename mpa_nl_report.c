@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of connections are counted, traced, logged (dynamic debug) and sent by netlink. The
- * functions of the second half are called with the socket lock held, in any context.
+ * Events of connections are counted, traced, logged (dynamic debug) and sent by netlink.
+ * Unless its comment says otherwise, mpa_report_...() is called with the socket lock held, in
+ * any context.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -25,21 +26,21 @@
  * events of its namespace (mpa_nl_tap.c).
  *
  * A work item of the namespace also sends the event to the multicast group. For each event
- * netlink walks all listeners of the machine, and connections must not wait for this walk. A
- * user who can create user namespaces can open a thousand listeners there, and cause any number
- * of events. So only namespaces of the initial user namespace send to the group.
+ * netlink walks all listeners of the machine, and connections must not wait for this walk. In a
+ * user namespace any user can open a thousand listeners, and cause any number of events. So
+ * only namespaces of the initial user namespace send to the group.
  */
 
-/* Room for some forty numbers and two addresses. */
+/* Octets allocated for an event: some forty numbers and two addresses. */
 #define MPA_EVENT_SIZE		640
 
-/* Limit of a namespace's queue, and of the events that its work item sends in one run. */
+/* Maximum number of events in a namespace's queue, and in one run of its work item. */
 #define MPA_EVENTS_MAX		1024
 #define MPA_EVENT_RUN		128
 
 struct workqueue_struct *mpa_event_wq __ro_after_init;
 
-/* mpa_event_queue() sets the event's number. */
+/* Build an event. mpa_event_queue() sets its number later. */
 static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx, u8 cmd,
 				       u16 attr, u32 value,
 				       const struct mpa_failure *failure)
@@ -62,7 +63,7 @@ static struct sk_buff *mpa_event_build(const struct mpa_ctx *ctx, u8 cmd,
 	return skb;
 }
 
-/* Whether to send to the group. Netlink does not know in which namespaces its members are. */
+/* Whether to send to the group. Netlink knows only whether any namespace has members. */
 static bool mpa_event_has_group(struct net *net)
 {
 	return net->user_ns == &init_user_ns &&
@@ -70,9 +71,10 @@ static bool mpa_event_has_group(struct net *net)
 }
 
 /*
- * Send an event to the taps, then queue it for the group, in the order of numbers. @skb is NULL
- * if there was no memory: the event takes a number nevertheless, so that listeners see the gap.
- * Return false if the event is lost, for the group or for all listeners.
+ * Number an event, send it to the namespace's taps for events, and queue it for the group. The
+ * lock keeps events in the order of their numbers. If @skb is NULL, there was no memory for the
+ * event, but it takes a number, so that listeners notice the loss. Return false if the event is
+ * lost for the group or for all listeners.
  */
 static bool mpa_event_queue(struct mpa_conns *conns, struct sk_buff *skb)
 {
@@ -99,8 +101,8 @@ static bool mpa_event_queue(struct mpa_conns *conns, struct sk_buff *skb)
 }
 
 /*
- * Send an event if there is a listener. @attr, with @value, is an attribute that only this
- * event has; 0: none. If @failure is NULL, the event has the connection's current error.
+ * Send an event if there is a listener. @attr: an attribute that only this event has, with
+ * @value; 0: none. @failure: the error to report; NULL: the connection's current error.
  */
 static void mpa_event(const struct mpa_ctx *ctx, u8 cmd, u16 attr, u32 value,
 		      const struct mpa_failure *failure)
@@ -156,9 +158,9 @@ static int __net_init mpa_conns_net_init(struct net *net)
 }
 
 /*
- * Kernel users that were loaded before this module may close their sockets later, in their own
- * exit. Then their sockets must not queue events or use the namespace's counters. Queued events
- * are still sent.
+ * A kernel user that was loaded before this module runs its pernet exit after this one, and may
+ * close sockets there: these must not queue events or use the namespace's counters. Events
+ * queued so far are sent.
  */
 static void __net_exit mpa_conns_net_exit(struct net *net)
 {
@@ -310,7 +312,7 @@ static enum mpa_refusal mpa_report_refusal(const struct mpa_ctx *ctx)
 	}
 }
 
-/* Report a failure. In Full Operation, MPA_STARTUP is a failure to agree on what RFC 6581 adds. */
+/* Report a failure. In Full Operation MPA_STARTUP means: no agreement on IRD, ORD or RTR. */
 void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 {
 	const struct mpa_failure *failure = &ctx->failure[part];
@@ -320,7 +322,7 @@ void mpa_report_failed(const struct mpa_ctx *ctx, enum mpa_part part)
 	if (part == MPA_STARTUP && ctx->state != MPA_STATE_FULL)
 		return mpa_report_refused(ctx, mpa_report_refusal(ctx),
 					  failure->err);
-	/* The FPDU was cut when the connection was lost. The loss was reported already. */
+	/* The loss of the connection, which cut the FPDU, was reported already. */
 	if (part == MPA_RX && failure->code == MPA_ERR_TCP &&
 	    mpa_lost_receiving(ctx))
 		return;

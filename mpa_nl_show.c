@@ -169,7 +169,7 @@ static void mpa_show_failure(const struct mpa_ctx *ctx,
 	/* Report the loss of the connection, not the FPDU that the loss has cut. */
 	if (failure->code == MPA_ERR_TCP && mpa_lost_receiving(ctx))
 		rx_error = 0;
-	/* After disconnecting it is kept for calls that wait for the result. */
+	/* After disconnect startup's errno is kept only for calls that wait for it. */
 	if (mpa_poll_state(ctx) == MPA_STATE_IDLE)
 		startup = 0;
 	failure->err = rx_error ?: startup ?: err;
@@ -218,7 +218,7 @@ int mpa_show_conn(struct sk_buff *skb, const struct mpa_ctx *ctx,
 
 /* ---- inet_diag ---- */
 
-/* tcp_ulp_ops.get_info, without the socket lock. */
+/* Put MPA's attributes for tcp_ulp_ops.get_info, without the socket lock. */
 int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 {
 	const struct mpa_ctx *ctx;
@@ -243,7 +243,7 @@ int mpa_show_ulp(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* tcp_ulp_ops.get_info_size: the maximum. */
+/* Return the maximum number of octets that mpa_show_ulp() puts. */
 size_t mpa_show_ulp_size(const struct sock *sk)
 {
 	/* The nest, two flags, at most ten numbers of 32 bits and twelve of 64. */
@@ -257,13 +257,13 @@ size_t mpa_show_ulp_size(const struct sock *sk)
  * All contexts are in an xarray, by their sockets' cookies, so that a walk can continue while
  * contexts are added and removed.
  *
- * A context is listed from before it is attached until it is detached, or its socket is
- * destroyed. Only RCU protects a listed context and its socket.
+ * A context is added before it is attached, and removed before it is detached. Only RCU
+ * protects a listed context and its socket.
  */
 
 /*
- * Context: process, socket lock held. Return: 0, -ENOMEM, or -EBUSY on 32-bit machines, where a
- * cookie may recur.
+ * List a context. Context: process, socket lock held. Return: 0, -ENOMEM, or -EBUSY on 32-bit
+ * machines, where two cookies may have the same lower half.
  */
 int mpa_conns_add(struct mpa_ctx *ctx)
 {
@@ -280,7 +280,7 @@ int mpa_conns_add(struct mpa_ctx *ctx)
 	return err;
 }
 
-/* The caller frees @ctx after a grace period at the earliest. */
+/* Unlist a context. The caller frees it after a grace period at the earliest. */
 void mpa_conns_remove(struct mpa_ctx *ctx)
 {
 	if (!ctx->listed)

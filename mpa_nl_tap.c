@@ -19,8 +19,8 @@
  * valid, and so is its reader.
  *
  * The number of taps is limited: the list is searched for each record, and for each netlink
- * socket that is closed in the namespace. Taps for events have a lower limit, as the connection
- * waits while the event is sent to each of them.
+ * socket that is closed in the namespace. Taps for events have a lower limit, as a connection
+ * waits while its event is sent to each of these taps.
  */
 
 #include <linux/netlink.h>
@@ -34,10 +34,10 @@
 
 #include "mpa.h"
 
-/* Room for a record's attributes other than its octets. */
+/* Octets allocated for a record's attributes other than MPA_A_TAP_DATA. */
 #define MPA_TAP_SIZE		128
 
-/* Limits of all taps in a network namespace, and of those for events. */
+/* Maximum number of taps in a network namespace, and of taps for events among them. */
 #define MPA_TAPS_MAX		256
 #define MPA_TAPS_EVENTS_MAX	16
 
@@ -47,9 +47,9 @@ struct mpa_tap {
 	struct mpa_ctx		*ctx;	/* NULL: events of the namespace */
 	struct sock		*reader;
 	u32			portid;	/* may be reused while @reader is being closed */
-	u32			octets;	/* maximum per record; written without the socket lock */
+	u32			octets;	/* limit per record; written without the socket lock */
 	u32			seq;	/* records so far; protected by @ctx's socket lock */
-	/* The last message was lost. Protected as @seq; for events by the event queue's lock */
+	/* The last message was lost. Protected like @seq; for events by mpa_conns.queue.lock */
 	bool			lost;
 	struct rcu_head		rcu;
 };
@@ -58,10 +58,10 @@ unsigned int mpa_conns_id __read_mostly;
 
 const struct genl_family *mpa_conns_family __ro_after_init;
 
-/* Enabled by the first tap, for good: until then checks for taps cost nothing. */
+/* Enabled by the first tap, never disabled. Until then checks for taps cost nothing. */
 DEFINE_STATIC_KEY_FALSE(mpa_tap_used);
 
-/* Context: under RCU, or mpa_conns.lock held. */
+/* Find a connection's tap. Context: under RCU, or mpa_conns.lock held. */
 static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 {
 	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
@@ -74,7 +74,7 @@ static struct mpa_tap *mpa_tap_of(const struct mpa_ctx *ctx)
 	return NULL;
 }
 
-/* Context: mpa_conns.lock held. */
+/* Remove a tap, and free it after a grace period. Context: mpa_conns.lock held. */
 static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
 {
 	list_del_rcu(&tap->list);
@@ -90,8 +90,8 @@ static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
  * Send records or events to @reader from now on. @ctx is NULL for events. Another call for the
  * same reader changes @octets.
  *
- * Context: any. With @ctx: under the RCU read lock under which @ctx was found, and mpa_tap_used
- * is enabled. Return: 0; -EBUSY: another socket has a tap on the connection; -ENOSPC:
+ * Context: any. With @ctx, mpa_tap_used is enabled, and the caller holds the RCU read lock under
+ * which it found @ctx. Return: 0; -EBUSY: another socket has a tap on the connection; -ENOSPC:
  * MPA_TAPS_MAX or MPA_TAPS_EVENTS_MAX is reached; -ENOMEM; -ENOENT: the connection has just
  * been closed.
  */
@@ -141,7 +141,7 @@ out:
 	return err;
 }
 
-/* The caller holds RCU, or has removed @ctx from the list of connections. */
+/* End the connection's tap, if any. Context: under RCU, or @ctx is no longer listed. */
 void mpa_tap_clear(struct mpa_ctx *ctx)
 {
 	struct mpa_conns *conns = mpa_conns(sock_net(ctx->sk));
@@ -158,8 +158,8 @@ void mpa_tap_clear(struct mpa_ctx *ctx)
 }
 
 /*
- * End the taps of a closed socket (netlink's notifier). Another socket may already have its
- * port, so check SOCK_DEAD. Context: process.
+ * End the taps of a closed netlink socket. Called by netlink's notifier. Another socket may
+ * already have the port, so check SOCK_DEAD. Context: process.
  */
 static int mpa_tap_released(struct notifier_block *block, unsigned long event,
 			    void *arg)
@@ -185,8 +185,8 @@ struct notifier_block mpa_tap_notifier = {
 };
 
 /*
- * End the taps that are left when the namespace or the module exits. They are for events: a
- * connection with a tap holds a reference to the module.
+ * End the taps that are left at module exit. These are taps for events, as a connection with a
+ * tap holds a reference to the module.
  */
 void mpa_tap_end_all(struct mpa_conns *conns)
 {
@@ -234,8 +234,8 @@ static int mpa_tap_copy(void *to, const u8 *data, u32 len)
 }
 
 /*
- * Copy the first @n octets of the ULPDU to @to. A received record is read from @at. If @at is
- * NULL, the record is the last FPDU in the send buffer.
+ * Copy the first @n octets of the ULPDU to @to. Read a received record from @at. If @at is NULL,
+ * the record is the last FPDU in ctx->tx.out.
  */
 static int mpa_tap_octets(const struct mpa_ctx *ctx, struct mpa_cursor *at,
 			  const struct mpa_fpdu *fpdu, u8 *to, u32 n)
@@ -276,7 +276,7 @@ static void mpa_tap_lost(struct mpa_tap *tap, struct sk_buff *skb)
 	sk_error_report(tap->reader);
 }
 
-/* A reader that has just been closed is no problem: netlink purges its queue later. */
+/* Send @skb to the tap's reader. If the reader is being closed, netlink frees @skb later. */
 static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 {
 	int err = skb ? sock_queue_rcv_skb(tap->reader, skb) : -ENOMEM;
@@ -290,7 +290,7 @@ static void mpa_tap_send(struct mpa_tap *tap, struct sk_buff *skb)
 		mpa_tap_lost(tap, skb);
 }
 
-/* Send an event to the namespace's taps for events. The lock of the queue of events is held. */
+/* Send an event to the namespace's taps for events. Context: conns->queue.lock held. */
 void mpa_tap_event(struct mpa_conns *conns, struct sk_buff *skb)
 {
 	struct mpa_tap *tap;
@@ -303,8 +303,8 @@ void mpa_tap_event(struct mpa_conns *conns, struct sk_buff *skb)
 }
 
 /*
- * Context: under RCU, socket lock held. Return: the message; NULL if there is no memory, or the
- * octets cannot be read.
+ * Build the message about a record. Context: under RCU, socket lock held. Return: the message;
+ * NULL if there is no memory, or the octets cannot be read.
  */
 static struct sk_buff *mpa_tap_build(const struct mpa_ctx *ctx,
 				     const struct mpa_tap *tap,
@@ -361,8 +361,8 @@ static void mpa_tap_show(const struct mpa_ctx *ctx,
 }
 
 /*
- * Show the record of the FPDU just built, the last one in the buffer. Call this if
- * mpa_tapped(), in process context with the socket lock held.
+ * Report a sent record to the tap. Its FPDU was just built, and is the last one in ctx->tx.out.
+ * Call this if mpa_tapped(), in process context with the socket lock held.
  */
 void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 		    u64 position)
@@ -376,9 +376,9 @@ void __mpa_tap_sent(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu,
 }
 
 /*
- * Show the current record, whose octets begin at @at. If its length is not valid, @fpdu is
- * NULL. @verdict: MPA_ERR_NONE if it is verified, or its error. Call this if mpa_tapped(), with
- * the socket lock held.
+ * Report the current record, which begins at @at, to the tap. @fpdu is NULL if the record's
+ * length is not valid. @verdict: MPA_ERR_NONE if the record is verified, or its error. Call this
+ * if mpa_tapped(), with the socket lock held.
  */
 void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 			const struct mpa_fpdu *fpdu, enum mpa_error verdict)
@@ -392,8 +392,8 @@ void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * Show a record that is delivered out of order. Call this if mpa_tapped(), with the socket lock
- * held.
+ * Report a record that is delivered out of order to the tap. Call this if mpa_tapped(), with
+ * the socket lock held.
  */
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {

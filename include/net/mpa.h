@@ -54,8 +54,9 @@ struct mpa_fpdu;
 /**
  * struct mpa_ulpdu - a received ULPDU, verified
  * @position:	stream position of its FPDU
- * @order:	the number of ULPDUs before it; not valid out of order
- * @len:	its length in octets
+ * @order:	number of ULPDUs before this one; not valid in @place of struct
+ *		mpa_upcalls
+ * @len:	number of octets
  *
  * The octets stay in TCP's receive queue, between markers, in any number of pieces. The
  * struct is valid until the upcall returns.
@@ -77,22 +78,21 @@ struct mpa_ulpdu {
  * @owner:	the upcalls' module, referenced while they can run. NULL if the module's
  *		exit function detaches from all sockets: with a reference the module
  *		could not be unloaded
- * @ulpdu:	the next ULPDU in order. Return 0: taken. -EAGAIN: deferred; after
- *		mpa_sock_resume() it is delivered again, before any other ULPDU; TCP's
- *		window closes meanwhile. Another negative errno: the ULPDU is invalid
- *		for the user; receiving ends, and @failed reports the errno
- * @place:	a ULPDU out of order: octets before it are missing. Return 0: taken, it
- *		is not delivered again; -EAGAIN: deliver it in order. Called only after
+ * @ulpdu:	the next ULPDU in order. Return 0: taken. Return -EAGAIN: deferred.
+ *		After mpa_sock_resume() the ULPDU is delivered again, before any other;
+ *		until then TCP's window may close. Return another negative errno: the
+ *		user finds the ULPDU invalid; receiving ends, and @failed reports the
+ *		errno
+ * @place:	a ULPDU out of order: octets before it are missing. Return 0: taken, and
+ *		not delivered again; -EAGAIN: deliver it in order. Called only after
  *		mpa_sock_place(). May be NULL
- * @edge:	everything before this stream position has been taken. Called after one
- *		or more calls of @ulpdu. If @place has taken the ULPDUs that follow, the
- *		position is after them. May be NULL
+ * @edge:	all ULPDUs before this stream position have been taken, by @ulpdu or by
+ *		@place. Called after one or more calls of @ulpdu. May be NULL
  * @acked:	the peer has acknowledged everything sent before this stream
- *		position: mpa_sock_send() returns a ULPDU's end. May be called before
+ *		position (compare @end of mpa_sock_send()). May be called before
  *		mpa_sock_send() returns, but not after the sending half has been shut
  *		down. May be NULL
- * @writable:	mpa_sock_send() or mpa_sock_send_cut() has returned -EAGAIN: retry it. May
- *		be NULL
+ * @writable:	a send that has returned -EAGAIN may be retried. May be NULL
  * @mulpdu:	MULPDU has changed. Called when a segment arrives, or after a send. May
  *		be NULL
  * @state:	startup has reached MPA_STATE_REQUESTED, MPA_STATE_FULL,
@@ -102,13 +102,13 @@ struct mpa_ulpdu {
  * @failed:	receiving has ended with an error (RFC 5044 section 8). Called once,
  *		instead of @closed. After -EBADMSG with MPA_ERR_CRC or MPA_ERR_MARKER,
  *		or an errno that @ulpdu returned, @position is that of the bad FPDU, and
- *		the user can still send, to report the FPDU to the peer; except a
- *		responder whose first FPDU was bad. After @failed or @closed, @failed is
- *		called once more if sending ends: with MPA_ERR_TCP and the connection's
- *		errno when the connection is lost (-ENOTCONN if a program has fetched
- *		that errno); with MPA_ERR_LOCAL and -EPROTO if a task has sent on the
- *		socket bypassing MPA, or -ENOBUFS without memory. Not called while a
- *		ULPDU is deferred. May be NULL
+ *		the user can still send, to report the FPDU to the peer. But a responder
+ *		whose first received FPDU was bad cannot send. When sending ends later,
+ *		@failed is called once more. MPA_ERR_TCP: the connection is lost; the
+ *		errno is the connection's, or -ENOTCONN if a program has fetched it.
+ *		MPA_ERR_LOCAL: -EPROTO if a task has sent on the socket bypassing MPA;
+ *		-ENOBUFS without memory. Not called while a ULPDU is deferred. May be
+ *		NULL
  * @closed:	the peer has ended the stream after a complete FPDU; the user can still
  *		send. Called once, but not after @failed. Not called while a ULPDU is
  *		deferred. May be NULL
@@ -139,7 +139,7 @@ struct mpa_upcalls {
 
 /**
  * struct mpa_headers - headers of the ULPDUs that mpa_sock_send_cut() builds
- * @len:	octets of each, up to MPA_HEADER_MAX
+ * @len:	length of each header in octets, up to MPA_HEADER_MAX
  * @write:	writes the header of one ULPDU to @to, which may have any alignment. The
  *		ULPDU's payload is @len octets, at least one, at offset @off of the call's
  *		payload. @last: the ULPDU is the last of the call

@@ -191,7 +191,7 @@ DECLARE_EVENT_CLASS(mpa_run,
 			 u32 fpdus, u32 octets, u32 markers),	\
 		TP_ARGS(sk, position, fpdus, octets, markers))
 
-/* Contiguous FPDUs have been built; the position is that of the first. */
+/* Contiguous FPDUs have been built. The position is that of the first FPDU. */
 DEFINE_RUN_EVENT(mpa_tx);
 
 /*

@@ -49,7 +49,7 @@
 #define MPA_PLACE		13	/* set, get: int */
 
 /*
- * MPA_SEGMENT cuts a send into ULPDUs of this length; the last one may be
+ * MPA_SEGMENT cuts a send into ULPDUs of this length; the last ULPDU may be
  * shorter. As a control message (an int or a __u16) it applies to one sendmsg.
  */
 #define MPA_SEGMENT_OFF		(-1)	/* one send is one ULPDU */
@@ -95,17 +95,17 @@ enum mpa_role {
  * @revision:	 revision of MPA: 0 is the RDMA Consortium's; 1 is RFC 5044; 2 is
  *		 RFC 6581, and a responder accepts 1 as well
  * @private_len: octets of @private_data in the startup frame; at most
- *		 MPA_PRIVATE_DATA_MAX, four less with @ird and @ord
+ *		 MPA_PRIVATE_DATA_MAX, four less if the frame may have IRD and ORD
  * @flags:	 MPA_START_*
  * @ird:	 revision 2: inbound RDMA Read queue depth, up to 0x3fff
  * @ord:	 revision 2: outbound RDMA Read queue depth, up to 0x3fff
- * @timeout_ms:	 for the startup phase; 0: net.mpa.startup_timeout_ms
+ * @timeout_ms:	 limit of the startup phase; 0: net.mpa.startup_timeout_ms
  * @reserved:	 zero
  * @private_data: for the peer's program
  *
  * A program may pass a shorter struct, which must include the fields before
- * @ird: the rest is taken as zero. A longer one from a newer program is accepted
- * if the unknown rest is zero.
+ * @ird: the rest is taken as zero. A longer struct from a newer program is
+ * accepted if the unknown rest is zero.
  */
 struct mpa_start {
 	__u8	role;
@@ -218,8 +218,8 @@ enum mpa_error {
  * @ird:	inbound RDMA Read queue depth agreed on (RFC 6581 section 9.1)
  * @ord:	outbound RDMA Read queue depth agreed on
  * @rtr:	MPA_START_RTR_*: the RTR indication that opens the connection; at
- *		the responder, all that may open it. The layer above sends the
- *		indication, unless it is MPA_START_RTR_FPDU
+ *		the responder, all indications that may open it. The layer above
+ *		sends the indication, unless it is MPA_START_RTR_FPDU
  * @tx_ulpdus:	ULPDUs accepted for sending
  * @tx_octets:	octets of these ULPDUs
  * @tx_markers:	markers sent
@@ -295,7 +295,7 @@ struct mpa_peer {
 
 /*
  * MPA_RECV_BATCH: one recvmsg returns several complete ULPDUs, up to this number.
- * The control message MPA_RECV_BATCH is an array of __u32: their lengths, in order.
+ * The control message MPA_RECV_BATCH is an array of __u32: the ULPDUs' lengths, in order.
  */
 #define MPA_RECV_BATCH_MAX	1024
 
@@ -321,15 +321,15 @@ struct mpa_peer {
  * struct mpa_recvinfo - position of the octets that recvmsg returns
  * @position:	stream position of the ULPDU's FPDU: octets from the start of
  *		the peer's first FPDU, framing included
- * @order:	the number of ULPDUs before this one, if MPA_RECVINFO_VALID_ORDER is set
+ * @order:	number of ULPDUs before this one, if MPA_RECVINFO_VALID_ORDER is set
  * @edge:	everything before this stream position has been delivered
  * @length:	octets of the ULPDU
- * @offset:	octets of the ULPDU before those returned
+ * @offset:	octets of the ULPDU that earlier calls have read
  * @flags:	MPA_RECVINFO_LAST, MPA_RECVINFO_PLACED
  * @valid:	MPA_RECVINFO_VALID_*; fields without such a flag are always valid
  *
- * The control message MPA_RECVINFO, if the option MPA_RECVINFO is 1. In a batch it
- * describes the first ULPDU; the others follow contiguously in the stream. The struct
+ * recvmsg returns this as control message MPA_RECVINFO if the option MPA_RECVINFO is 1.
+ * In a batch it describes the first ULPDU; the others follow contiguously in the stream. The struct
  * grows at its end.
  */
 struct mpa_recvinfo {

@@ -11,7 +11,7 @@
  *
  * There is no CRC: only TCP's checksum protects the octets.
  *
- * Options are at MPA's level. Of MPA's options (linux/mpa.h) these apply as well:
+ * TUF's options are at level SOL_MPA. These of MPA's options (linux/mpa.h) apply, too:
  * MPA_MULPDU, MPA_SEGMENT, MPA_PACKING, MPA_OVERSIZE (0 at first), MPA_RECVINFO,
  * MPA_RECV_BATCH, MPA_PLACE, MPA_INFO.
  */
@@ -30,11 +30,11 @@
 #define TUF_TX_KEY		34	/* get: TUF_KEY_LEN octets */
 #define TUF_INFO		35	/* get: struct tuf_info */
 
-/* Octets of the header: Length and Key. */
+/* Octets of the header (Length and Key), and of the key. */
 #define TUF_HEADER_LEN		8
 #define TUF_KEY_LEN		6
 
-/* Maximum number of octets of ULPDUs in an FPDU that is sent, or received */
+/* Maximum number of octets of ULPDUs in a sent FPDU, and in a received FPDU. */
 #define TUF_ULPDU_MAX		65528
 #define TUF_LENGTH_MAX		65535
 
@@ -85,19 +85,19 @@ enum tuf_mode {
  *
  * Errors:
  * EBUSY	another call is sending or receiving in this direction; a ULPDU has been
- *		sent or read in part; records were read out of order, and some before
- *		them are missing; octets of an earlier framing that contain its key
- *		are not acknowledged; TCP_REPAIR is on; something else has hooked the
+ *		sent or read in part; records were read out of order, and earlier
+ *		records are missing; unacknowledged octets of an earlier framing
+ *		contain its key; TCP_REPAIR is on; something else has hooked the
  *		socket
- * EISCONN	the direction is already framed; for receiving: with another mode or
- *		period
+ * EISCONN	the direction is already framed; for receiving only if the mode or
+ *		period differs
  * ENOTCONN	the socket is not connected
  * EPIPE	the direction has ended; TUF_OFF: accepted records could not be sent
  * EBADMSG	TUF_OFF after receiving has ended with this errno
  * EINVAL	an unknown value
  *
- * A program may pass a shorter struct that includes @flags; a longer one is accepted
- * if the unknown rest is zero, else E2BIG.
+ * A program may pass a shorter struct that includes @flags. A longer struct is accepted
+ * if the unknown rest is zero; otherwise the call fails with E2BIG.
  *
  * getsockopt() returns mode, period and flags; all other fields are zero, also the key.
  */
@@ -118,7 +118,7 @@ struct tuf_framing {
 
 /* tuf_info.flags */
 #define TUF_INFO_RX_KEY		(1U << 0) /* received FPDUs can be tested */
-#define TUF_INFO_RESEGMENTED	(1U << 1) /* almost no segment held an FPDU: testing has ended */
+#define TUF_INFO_RESEGMENTED	(1U << 1) /* almost no segment was one FPDU: testing has ended */
 #define TUF_INFO_EMERGENCY	(1U << 2) /* EMSS is below TUF_EMERGENCY */
 
 /**
