@@ -113,7 +113,7 @@ enum mpa_pending {
 
 enum mpa_part {
 	MPA_STARTUP,
-	MPA_RX,		/* receiving: at the current record */
+	MPA_RX,		/* receiving, from the current record on */
 	MPA_TX,		/* sending, or the TCP connection */
 	MPA_PARTS
 };
@@ -133,7 +133,7 @@ struct mpa_ctx {
 	u8			state;	/* poll: see mpa_set_state() */
 	u8			role;	/* enum mpa_role */
 	u8			revision;
-	bool			closing; /* the work item is not queued again */
+	bool			closing; /* do not queue the work item again */
 	bool			want_crc; /* our startup frame has C set */
 	bool			may_send; /* poll: section 7.1.2 rule 4 is met */
 	/*
@@ -160,7 +160,7 @@ struct mpa_ctx {
 	u32			control; /* MPA_START_P2P and MPA_START_RTR_* */
 	struct mpa_frame	peer;	/* the peer's startup frame */
 	unsigned long		deadline; /* of startup, in jiffies */
-	/* Startup frees them at its end. A listener keeps them for its children. */
+	/* Freed at the end of startup. A listener keeps them for its children. */
 	struct mpa_params	*params;
 	u8			*peer_private; /* enhanced data included */
 
@@ -172,7 +172,7 @@ struct mpa_ctx {
 
 	union {
 		struct delayed_work	work;	/* does what softirq cannot do */
-		struct rcu_head		rcu;	/* once @work has ended */
+		struct rcu_head		rcu;	/* used once @work has ended */
 	};
 };
 
@@ -284,7 +284,7 @@ static inline struct mpa_ctx *mpa_ctx_rcu(const struct sock *sk)
  * @net:	the namespace
  * @all:	contexts, by cookie
  * @last:	the largest cookie so far; written with the lock of @all. New
- *		cookies are larger, except from a processor's older batch
+ *		cookies are larger, except those of a processor's older batch
  * @lock:	for @taps, @nr_taps, @nr_joined and mpa_ctx.tapped
  * @taps:	list of struct mpa_tap, for connections and for events
  * @nr_taps:	number of @taps

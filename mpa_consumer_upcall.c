@@ -3,7 +3,8 @@
  * Upcalls of kernel users, and how they read a ULPDU: see include/net/mpa.h.
  *
  * Layer 2 wakes a kernel user as it wakes a program: by ctx->wake (struct mpa_wake).
- * Upcalls do not nest: if one becomes due during another upcall, it is called afterwards.
+ * Upcalls do not nest: if one becomes due during another upcall, it is called
+ * afterwards.
  */
 
 #include <linux/export.h>
@@ -140,9 +141,9 @@ EXPORT_SYMBOL_GPL(mpa_ulpdu_copy);
 /* ---- receiving ---- */
 
 /*
- * Maximum number of octets to deliver in one run. A ULPDU counts as its FPDU's octets and
- * MPA_UPCALL_EACH more, as short ULPDUs cost time, too: most runs are in softirq with the
- * socket lock held.
+ * Maximum number of octets to deliver in one run. A ULPDU counts as its FPDU's octets
+ * and MPA_UPCALL_EACH more, as short ULPDUs cost time, too: most runs are in softirq
+ * with the socket lock held.
  */
 #define MPA_UPCALL_BUDGET	262144
 #define MPA_UPCALL_EACH		1024
@@ -267,9 +268,9 @@ static void mpa_upcall_failed(struct mpa_ctx *ctx, int err, enum mpa_error code)
 }
 
 /*
- * Report the end of sending once: sending has failed, or the connection is lost (even if
- * a program has read SO_ERROR). An error that the connection survives, such as an ICMP
- * error with IP_RECVERR, is not reported.
+ * Report the end of sending once: sending has failed, or the connection is lost (even
+ * if a program has read SO_ERROR). An error that the connection survives, such as an
+ * ICMP error with IP_RECVERR, is not reported.
  */
 static void mpa_upcall_lost(struct mpa_ctx *ctx)
 {
@@ -283,7 +284,7 @@ static void mpa_upcall_lost(struct mpa_ctx *ctx)
 		user->lost = true;
 		mpa_upcall_failed(ctx, failure->err, MPA_ERR_LOCAL);
 	} else if (mpa_tcp_gone(ctx->sk) &&
-		   /* mpa_check_loss() has judged when TCP ended, maybe long ago. */
+		   /* MPA_TX failed when TCP ended; mpa_ended_cleanly() may have changed. */
 		   (mpa_failed(ctx, MPA_TX) || !mpa_ended_cleanly(ctx))) {
 		user->lost = true;
 		mpa_upcall_failed(ctx, err ?: -ENOTCONN, MPA_ERR_TCP);

@@ -51,9 +51,10 @@ static int mpa_init(struct sock *sk)
 }
 
 /*
- * TCP has created a child as a copy of a listening socket, with our operations. Make the
- * child a plain TCP socket until it is accepted: the listener may be closing, and the
- * child may migrate to a listener without MPA. mpa_hook_exit() waits for this function.
+ * TCP has created a child as a copy of a listening socket, with our operations. Make
+ * the child a plain TCP socket until it is accepted: the listener may be closing, and
+ * the child may migrate to a listener without MPA. mpa_hook_exit() waits for this
+ * function.
  */
 static void mpa_clone(const struct request_sock *req, struct sock *child,
 		      const gfp_t priority)

@@ -127,10 +127,11 @@ int mpa_hook_restore_callbacks(struct mpa_ctx *ctx)
 }
 
 /*
- * Replace the callbacks of a socket on which MPA starts. Our callbacks rely on the socket
- * lock, which TCP holds for connections, but not for listening sockets. Our callbacks
- * stay until the socket is detached or disconnected. Context: process, socket lock held.
- * Return: 0, or -EBUSY if others have hooked the socket since it was attached.
+ * Replace the callbacks of a socket on which MPA starts. Our callbacks rely on the
+ * socket lock, which TCP holds for connections, but not for listening sockets. Our
+ * callbacks stay until the socket is detached or disconnected. Context: process, socket
+ * lock held. Return: 0, or -EBUSY if others have hooked the socket since it was
+ * attached.
  */
 int mpa_hook_callbacks(struct mpa_ctx *ctx)
 {
@@ -208,8 +209,8 @@ found:
 /*
  * Replace the operations of a socket, so that its system calls call us from now on.
  * @ops: TCP's own operations of the struct socket. During accept(2) the struct socket
- * has the listener's operations (ours) and a reference to our module; or kernel_accept()
- * sets both later. Context: process, socket lock held. Return: 0,
+ * has the listener's operations (ours) and a reference to our module; or
+ * kernel_accept() sets both later. Context: process, socket lock held. Return: 0,
  * -ENOMEM, or -EBUSY if others have hooked the socket.
  */
 int mpa_hook_attach(struct mpa_ctx *ctx, const struct proto_ops *ops)
@@ -248,8 +249,8 @@ out:
 }
 
 /*
- * Restore the operations of a socket. The struct socket keeps our operations, as close(2)
- * is releasing it. Context: process, socket lock held, no other system call in
+ * Restore the operations of a socket. The struct socket keeps our operations, as
+ * close(2) is releasing it. Context: process, socket lock held, no other system call in
  * progress.
  */
 void mpa_hook_detach(struct mpa_ctx *ctx)
@@ -293,9 +294,9 @@ void mpa_hook_clone(struct sock *child)
 
 /*
  * Remove all pointers to the module from the tables at module exit, when no socket uses
- * the tables. The tables themselves stay, a few KiB per load of the module. If a listener is
- * closed during a handshake, the request sock points to the listener's sk_prot, without
- * a reference, until TCP drops the request: up to TCP_RTO_MAX later.
+ * the tables. The tables themselves stay, a few KiB per load of the module. If a
+ * listener is closed during a handshake, the request sock points to the listener's
+ * sk_prot, without a reference, until TCP drops the request: up to TCP_RTO_MAX later.
  */
 void mpa_hook_exit(void)
 {

@@ -144,8 +144,8 @@ void mpa_work(struct work_struct *work)
 }
 
 /*
- * Let a kernel socket (sock_create_kern()) hold a reference to its network namespace, as
- * other sockets do. Without the reference TCP stops its timers on close: a lost
+ * Let a kernel socket (sock_create_kern()) hold a reference to its network namespace,
+ * as other sockets do. Without the reference TCP stops its timers on close: a lost
  * segment or FIN would never be sent again, and the socket and this module would stay
  * forever. If the namespace is being destroyed, the socket ends with it.
  */

@@ -19,7 +19,7 @@ struct mpa_bucket;
 
 /**
  * struct mpa_admission - a connection's place among those in startup
- * @list:	entry in the bucket's list, which has the oldest first
+ * @list:	entry in the list of @bucket, the oldest first
  * @bucket:	counts the connection; NULL: not in startup
  * @sk:		the connection's socket; NULL: never admitted
  * @notify:	called when the connection is evicted, under the lock of

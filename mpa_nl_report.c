@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of connections are counted, traced, logged (dynamic debug) and sent by netlink.
- * Unless its comment says otherwise, mpa_report_...() is called with the socket lock held, in
- * any context.
+ * Events of connections are counted, traced, logged (dynamic debug) and sent by netlink. Unless
+ * its comment says otherwise, mpa_report_...() is called with the socket lock held, in any
+ * context.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -159,8 +159,8 @@ static int __net_init mpa_conns_net_init(struct net *net)
 
 /*
  * A kernel user that was loaded before this module runs its pernet exit after this one, and may
- * close sockets there: these must not queue events or use the namespace's counters. Events
- * queued so far are sent.
+ * close sockets there. Such sockets must not queue events or use the namespace's counters.
+ * Events queued so far are sent.
  */
 static void __net_exit mpa_conns_net_exit(struct net *net)
 {

@@ -92,8 +92,8 @@ static void mpa_tap_end(struct mpa_conns *conns, struct mpa_tap *tap)
  *
  * Context: any. With @ctx, mpa_tap_used is enabled, and the caller holds the RCU read lock under
  * which it found @ctx. Return: 0; -EBUSY: another socket has a tap on the connection; -ENOSPC:
- * MPA_TAPS_MAX or MPA_TAPS_EVENTS_MAX is reached; -ENOMEM; -ENOENT: the connection has just
- * been closed.
+ * MPA_TAPS_MAX or MPA_TAPS_EVENTS_MAX is reached; -ENOMEM; -ENOENT: the connection has just been
+ * closed.
  */
 int mpa_tap_set(struct net *net, struct mpa_ctx *ctx, struct sock *reader,
 		u32 portid, u32 octets)
@@ -392,8 +392,8 @@ void __mpa_tap_received(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * Report a record that is delivered out of order to the tap. Call this if mpa_tapped(), with
- * the socket lock held.
+ * Report a record that is delivered out of order to the tap. Call this if mpa_tapped(), with the
+ * socket lock held.
  */
 void __mpa_tap_placed(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {

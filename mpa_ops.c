@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Operations of an attached socket, which call TCP's own until MPA is started; callbacks. */
+/* Callbacks, and operations of an attached socket: these call TCP's until MPA is started. */
 
 #include <linux/module.h>
 #include <linux/poll.h>
@@ -120,7 +120,7 @@ static void mpa_op_shutdown(struct sock *sk, int how)
 {
 	struct mpa_ctx *ctx = mpa_ctx(sk);
 
-	/* Startup cannot succeed: no frame can arrive, or no FPDU follow (section 7.1.2 rule 4). */
+	/* Startup needs both directions (section 7.1.2 rule 4), so it cannot succeed. */
 	if (mpa_starting(ctx))
 		return mpa_startup_fail(ctx, -ECONNABORTED, MPA_ERR_LOCAL);
 	/* Pass all accepted octets to TCP before the FIN. */
@@ -143,8 +143,8 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	if (mpa_started(ctx))
 		return -EOPNOTSUPP;
 	/*
-	 * The socket may listen next, and then needs TCP's own callbacks. A listening
-	 * socket never has our callbacks, but may have those of a kernel user.
+	 * The socket may listen next: restore TCP's own callbacks. A listening socket
+	 * never has our callbacks, but may have those of a kernel user.
 	 */
 	if (!mpa_tcp_listening(sk) && mpa_hook_restore_callbacks(ctx))
 		return -EBUSY;
@@ -154,7 +154,7 @@ static int mpa_op_disconnect(struct sock *sk, int flags)
 	rc = ctx->table->base->disconnect(sk, flags);
 	if (rc)
 		return rc;
-	/* This state belonged to the connection, not to the socket. */
+	/* Forget the state of the connection, but not the socket's options. */
 	WRITE_ONCE(ctx->failure[MPA_TX], (struct mpa_failure){});
 	mpa_startup_forget_peer(ctx);
 	mpa_tx_reset(ctx);
@@ -229,7 +229,7 @@ static __poll_t mpa_poll_mask(const struct mpa_ctx *ctx, u8 state, __poll_t mask
 	const __poll_t in = EPOLLIN | EPOLLRDNORM;
 	bool over;
 
-	/* Read this first: mpa_startup_fail() records the failure before it ends TCP. */
+	/* Read @over first: mpa_startup_fail() records the failure before it ends TCP. */
 	over = mpa_tcp_gone(ctx->sk);
 	if (state == MPA_STATE_STARTUP || state == MPA_STATE_REQUESTED) {
 		/* sk_err may not be set yet: report nothing until the state changes. */
@@ -344,8 +344,8 @@ static void mpa_data_ready(struct sock *sk)
 
 /*
  * TCP has freed room, or reports an ACK. An open ULPDU does not count against the send
- * buffer: the user may continue a ULPDU that fills the buffer. Context: any, socket lock
- * held.
+ * buffer: the user may continue a ULPDU that fills the buffer. Context: any, socket
+ * lock held.
  */
 static void mpa_write_space(struct sock *sk)
 {

@@ -198,9 +198,9 @@ static void mpa_policy_evict(struct mpa_policy *policy, struct mpa_bucket *bucke
 }
 
 /*
- * Admit a connection to startup. @admission is all zero at first. @notify is called when
- * the connection is evicted, under a spinlock: it must not sleep, nor take a socket lock.
- * @notify is never called after mpa_policy_leave_startup().
+ * Admit a connection to startup. @admission is all zero at first. @notify is called
+ * when the connection is evicted, under a spinlock: it must not sleep, nor take a
+ * socket lock. @notify is never called after mpa_policy_leave_startup().
  *
  * Initiators are not limited here: their program's own limits apply, as in connect(2).
  * Responders wait for unauthenticated peers: at the limit of a port the responder that
@@ -224,7 +224,7 @@ bool mpa_policy_enter_startup(struct mpa_admission *admission, struct sock *sk,
 	admission->notify = notify;
 	spin_lock_bh(&policy->lock);
 	bucket = initiator ? &policy->unlimited : mpa_bucket(policy, sk);
-	/* Keep the bucket: TCP may clear the port before the connection leaves. */
+	/* Remember the bucket: TCP may clear the port before the connection leaves. */
 	admission->bucket = bucket;
 	list_add_tail(&admission->list, &bucket->list);
 	bucket->n++;

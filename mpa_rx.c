@@ -6,9 +6,9 @@
  * reads only the length of the current FPDU, to know whether the FPDU is complete. The
  * reader (mpa_rx_recvmsg.c) verifies the FPDU, and then copies its ULPDU.
  *
- * Over loopback octets may change between verifying and copying: the sender may write to
- * its pages after sendfile(2) or vmsplice(2). This is harmless: the length is read only
- * once, and the sender could have sent the new octets in a valid FPDU.
+ * Over loopback octets may change between verifying and copying: the sender may write
+ * to its pages after sendfile(2) or vmsplice(2). This is harmless: the length is read
+ * only once, and the sender could have sent the new octets in a valid FPDU.
  */
 
 #include <linux/vmalloc.h>
@@ -18,8 +18,8 @@
 
 /*
  * Check that only MPA has read from the receive queue. A plain TCP call that began
- * before MPA was attached may take octets when it is woken. The octets left are then not
- * a stream of FPDUs.
+ * before MPA was attached may take octets when it is woken. The octets left are then
+ * not a stream of FPDUs.
  */
 static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 {
@@ -34,7 +34,7 @@ static inline bool mpa_rx_in_place(struct mpa_ctx *ctx)
 	return false;
 }
 
-/* Consume octets. With the last one TCP also consumes the FIN's sequence number. */
+/* Consume octets. With the last octet TCP also consumes the FIN's sequence number. */
 static void mpa_rx_consume(struct mpa_ctx *ctx, u32 len)
 {
 	ctx->rx.seq += mpa_tcp_consume(ctx->sk, len) - len;
@@ -55,8 +55,9 @@ static bool mpa_rx_opens_sending(const struct mpa_ctx *ctx)
 }
 
 /*
- * Point @at to the current record, which is in the stash (if there is one) and continues
- * in TCP's queue. @at is valid until the lock is dropped or octets are consumed.
+ * Point @at to the current record, which is in the stash (if there is one) and
+ * continues in TCP's queue. @at is valid until the lock is dropped or octets are
+ * consumed.
  */
 void mpa_rx_cursor(struct mpa_ctx *ctx, struct mpa_cursor *at)
 {
@@ -93,7 +94,7 @@ static void mpa_rx_bad(struct mpa_ctx *ctx, enum mpa_error code)
 	mpa_fail_receiving(ctx, -EBADMSG, code);
 }
 
-/* Fail, as mpa_rx_disagrees(). Report the current FPDU's own error if it has one. */
+/* Fail receiving after mpa_rx_disagrees(). If the FPDU itself is bad, report its error. */
 static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 				   struct mpa_cursor *at)
 {
@@ -105,9 +106,9 @@ static int mpa_rx_fail_disagreeing(struct mpa_ctx *ctx,
 }
 
 /*
- * Verify the current record if it is not yet verified. Then copy its next @n undelivered
- * octets to @to, which may be NULL. A bad FPDU ends the half connection (RFC
- * 5044 section 8). Context: process, unless @to is NULL. Return: 0, or -EBADMSG or
+ * Verify the current record if it is not yet verified. Then copy its next @n
+ * undelivered octets to @to, which may be NULL. A bad FPDU ends the half connection
+ * (RFC 5044 section 8). Context: process, unless @to is NULL. Return: 0, or -EBADMSG or
  * -EFAULT with @to unchanged.
  */
 int mpa_rx_read(struct mpa_ctx *ctx, struct mpa_cursor *at, struct iov_iter *to,
@@ -208,8 +209,8 @@ static bool mpa_rx_needs_work(struct mpa_ctx *ctx, bool complete)
 	if (mpa_record_verified(cur) || mpa_failed(ctx, MPA_RX) || rx->unrequested)
 		return false;
 	/*
-	 * While octets of an incomplete FPDU are in an skb, the memory of delivered
-	 * octets in the same skb is not freed. A plain TCP reader would free it at once.
+	 * Moving octets to the stash also frees the memory of delivered octets in the
+	 * same skb. A plain TCP reader would have freed it at once.
 	 */
 	if (!complete)
 		return mpa_tcp_window_closed(ctx->sk) ||
@@ -243,7 +244,7 @@ void mpa_rx_update(struct mpa_ctx *ctx)
 	if (!have)
 		goto out;
 	complete = mpa_rx_complete_in(ctx, have);
-	/* Verify the first FPDU at once: a user that sends before it reads needs this. */
+	/* Verify the first FPDU at once: it opens sending, and the user may send before reading. */
 	if (complete && cur->fpdu.ulpdu_len && mpa_rx_opens_sending(ctx))
 		mpa_rx_verify(ctx);
 
@@ -277,7 +278,7 @@ void mpa_rx_arrived(struct mpa_ctx *ctx)
 	mpa_rx_update(ctx);
 }
 
-/* Process context. */
+/* Let stream position 0 be the next unread octet. Process context. */
 void mpa_rx_set_start(struct mpa_ctx *ctx)
 {
 	ctx->rx.seq = mpa_tcp_copied_seq(ctx->sk);
@@ -443,8 +444,8 @@ static void mpa_rx_take_rtr(struct mpa_ctx *ctx)
 }
 
 /*
- * Make room for @n more octets. The stash grows with the octets that have arrived. It
- * is charged to the socket and to its memory control group.
+ * Make room in the stash for @n more octets. The stash grows with the octets that have
+ * arrived. It is charged to the socket and to its memory control group.
  */
 static int mpa_rx_grow_stash(struct mpa_ctx *ctx, u32 n)
 {
@@ -583,7 +584,7 @@ int mpa_rx_end(struct mpa_ctx *ctx)
 	if (!mpa_rx_available(ctx)) {
 		if (!peer_ended)
 			return -ENOTCONN;
-		/* Octets are missing before a record that was delivered out of order. */
+		/* If a record was delivered out of order, octets before it are missing. */
 		if (!mpa_rx_skip(&ctx->rx, ctx->sk) && !mpa_rx_ahead(&ctx->rx))
 			return 0;
 	}

@@ -128,7 +128,7 @@ struct mpa_rx_more {
 	u32 ulpdus;
 	u32 octets;
 	u32 markers;
-	u32 len;	/* of their FPDUs, in octets */
+	u32 len;	/* octets of their FPDUs */
 };
 
 static inline bool mpa_record_verified(const struct mpa_record *record)

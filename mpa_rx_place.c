@@ -2,9 +2,9 @@
 /*
  * FPDUs out of order: RFC 5044 section 6 and appendix A.3.
  *
- * While octets are missing, the octets after the gap are in TCP's out-of-order queue, in
- * contiguous islands. FPDUs found there are recorded as runs (struct mpa_run), sorted by
- * stream position.
+ * While octets are missing, the octets after the gap are in TCP's out-of-order queue,
+ * in contiguous islands. FPDUs found there are recorded as runs (struct mpa_run),
+ * sorted by stream position.
  *
  * Records in order are delivered first. When the gap before a run is filled, the run's
  * delivered octets are skipped, and the record after them becomes the current one.
@@ -41,7 +41,7 @@ static void mpa_place_remove(struct mpa_place *place, u32 i, u32 nr)
 {
 	struct mpa_run *run = place->run + i;
 
-	/* If all entries were in use, FPDUs found before may be added now. */
+	/* If all entries were in use, search again for FPDUs that had no entry. */
 	place->again |= mpa_place_full(place);
 	place->nr -= nr;
 	memmove(run, run + nr, (place->nr - i) * sizeof(*run));
@@ -95,13 +95,13 @@ static void mpa_place_stop(struct mpa_place *place, u32 pos)
 	place->stops = true;
 }
 
-/* Whether there is an error at or before @pos, so that octets there are delivered in order. */
+/* Whether an error at or before @pos prevents delivery out of order there. */
 static bool mpa_place_stopped(const struct mpa_place *place, u32 pos)
 {
 	return place->stops && !mpa_pos_before(pos, place->stop);
 }
 
-/* Forget the run's records that were found, but not delivered. */
+/* Forget the run's undelivered records. */
 static void mpa_place_cut(struct mpa_run *run)
 {
 	run->end = run->placed;
@@ -129,10 +129,10 @@ void mpa_place_changed(struct mpa_ctx *ctx)
 }
 
 /*
- * Set place->low to the first run with an undelivered record. Forget undelivered records that
- * are in order now, or that TCP has pruned. TCP prunes from the end, so if a run's last
- * octet is queued, usually all are. This function checks only the first and the last
- * octet, as mpa_place_first() checks the record that is delivered.
+ * Set place->low to the first run with an undelivered record. Forget undelivered
+ * records that are in order now, or that TCP has pruned. It is enough to check for
+ * their first and last octet: TCP prunes from the end, and mpa_place_first() checks the
+ * next record.
  */
 static void mpa_place_trim(struct mpa_ctx *ctx)
 {
@@ -224,8 +224,8 @@ u32 mpa_place_first(struct mpa_ctx *ctx, struct mpa_cursor *at,
 }
 
 /*
- * Let a record be delivered in order, as the user's buffer is too short or a kernel user
- * has refused the record. Records after it are still delivered out of order.
+ * Let a record be delivered in order, as the user's buffer is too short or a kernel
+ * user has refused the record. Records after it are still delivered out of order.
  */
 void mpa_place_refuse(struct mpa_ctx *ctx, const struct mpa_fpdu *fpdu)
 {
@@ -339,9 +339,9 @@ void mpa_place_search_again(struct mpa_ctx *ctx, bool forget)
 }
 
 /*
- * Turn delivery out of order on or off, in MPA_STATE_FULL. Context: process. Return: 0;
- * -EINVAL without markers or CRCs; -ENOBUFS without memory, or if net.core.optmem_max
- * is reached.
+ * Turn delivery out of order on or off. Call only in MPA_STATE_FULL. Context: process.
+ * Return: 0; -EINVAL without markers or CRCs; -ENOBUFS without memory, or if
+ * net.core.optmem_max is reached.
  */
 int mpa_place_set(struct mpa_ctx *ctx, bool on)
 {
@@ -377,7 +377,7 @@ void mpa_place_clear(struct mpa_ctx *ctx)
 	place->low = 0;
 }
 
-/* Socket lock held, or no one else can reach the socket. */
+/* Context: socket lock held, or nobody else can reach the socket. */
 void mpa_place_free(struct mpa_ctx *ctx)
 {
 	struct mpa_place *place = ctx->rx.place;
@@ -396,8 +396,8 @@ void mpa_place_free(struct mpa_ctx *ctx)
  * - by a marker, whose stream position is known, and which points to the start of
  *   the FPDU;
  * - by the ULPDU_Length of the preceding FPDU, if the CRC of that FPDU is good.
- * No other way is safe: the first octets after a gap may be within a ULPDU and look
- * like an FPDU.
+ * Without TUF's key no other way is safe: the first octets after a gap may be within a
+ * ULPDU and look like an FPDU.
  *
  * After a segment arrives, only octets contiguous with it are searched, and of these
  * only octets not searched before. The search first extends the run before the segment,
@@ -413,8 +413,8 @@ void mpa_place_free(struct mpa_ctx *ctx)
 
 struct mpa_search {
 	struct mpa_ctx *ctx;
-	u32 octets;	/* limit: octets to verify */
-	u32 skbs;	/* limit: skbs to inspect */
+	u32 octets;	/* number of octets that may still be verified */
+	u32 skbs;	/* number of skbs that may still be inspected */
 	bool found;	/* records to deliver were found */
 };
 
@@ -577,7 +577,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 	const struct mpa_rx *rx = &search->ctx->rx;
 	const u32 interval = mpa_format_interval(&rx->format);
 	u32 known = run ? run->end : (u32)rx->cur.pos, start;
-	/* The first marker after the run that has not been read. */
+	/* Position of the first unread marker after the run. */
 	u32 first = known + (-known & (interval - 1));
 	u8 pieces[MPA_MARKER_LEN];
 	struct mpa_cursor at;
@@ -599,7 +599,7 @@ static u32 mpa_search_markers(struct mpa_search *search, u32 before, u32 pos,
 			return limit;
 		start = mpa_search_points_to(rx, pos, marker);
 		if (mpa_search_known(search, before, known, start)) {
-			/* It is the next run: all markers up to there point to its start. */
+			/* The next run begins at @start: all markers up to there point to it. */
 			if (start != known)
 				return limit;
 			if (run)
@@ -709,7 +709,7 @@ void mpa_search_newest(struct mpa_ctx *ctx)
 	if (!mpa_search_enabled(ctx) || !mpa_tcp_ooo_new(ctx->sk))
 		return;
 	mpa_place_trim(ctx);
-	/* The first octets of a marker may have arrived before. */
+	/* A marker may have arrived in two pieces: include octets next to the newest. */
 	if (mpa_tcp_ooo_newest(ctx->sk, MPA_MARKER_LEN - 1, &island))
 		mpa_search_scan(&search, &island);
 	else

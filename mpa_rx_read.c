@@ -42,9 +42,9 @@ static int mpa_read_copy_octets(void *to, const u8 *data, u32 len)
 }
 
 /*
- * Call @show for @n octets of a verified ULPDU, from @first on, until @show returns
- * nonzero. @at is at or before octet @first. Return: 0, what @show returned, or -ENODATA
- * if octets cannot be read.
+ * Call @show for @n octets of a verified ULPDU, from octet @first on, until @show
+ * returns nonzero. @at is at or before octet @first. Return: 0, what @show returned, or
+ * -ENODATA if octets cannot be read.
  */
 int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
 		  const struct mpa_fpdu *fpdu, u32 first, u32 n,
@@ -59,8 +59,8 @@ int mpa_read_show(const struct mpa_rx *rx, struct mpa_cursor *at,
 }
 
 /*
- * Copy octets of a verified ULPDU to @to; other arguments as in mpa_read_show(). Process
- * context. Return: 0, or an errno with @to unchanged.
+ * Copy octets of a verified ULPDU to @to; other arguments as in mpa_read_show().
+ * Process context. Return: 0, or an errno with @to unchanged.
  */
 int mpa_read_ulpdu(const struct mpa_rx *rx, struct mpa_cursor *at,
 		   const struct mpa_fpdu *fpdu, u32 first, struct iov_iter *to,
@@ -207,7 +207,7 @@ struct mpa_read_span {
 	u32		max;		/* maximum number of FPDUs */
 };
 
-/* Parse the first FPDU, and the following ones of equal length, to verify them together. */
+/* Parse the first FPDU and the next FPDUs of equal length, to be verified together. */
 static __always_inline u32
 mpa_read_lay_out(const struct mpa_read_span *span, u32 max, u32 pos, bool marked,
 		 struct mpa_fpdu *fpdu)

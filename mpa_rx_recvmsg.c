@@ -142,8 +142,8 @@ static bool mpa_batch_next(const struct mpa_rx *rx, struct mpa_batch *batch,
 }
 
 /*
- * Add complete FPDUs after the first one while their ULPDUs fit into @len octets of @to.
- * The FPDUs have @have octets. Stop before an FPDU that is bad or cannot be copied.
+ * Add complete FPDUs while their ULPDUs fit into @len octets of @to. @have octets
+ * follow the first FPDU. Stop before an FPDU that is bad or cannot be copied.
  */
 static void mpa_batch_fill(struct mpa_ctx *ctx, struct mpa_batch *batch,
 			   struct mpa_cursor *at, u32 have, struct iov_iter *to,
@@ -274,8 +274,8 @@ static int mpa_recvmsg_order(struct mpa_ctx *ctx, struct mpa_batch *batch,
 }
 
 /*
- * Copy octets of the next ULPDU, or a batch of ULPDUs. Return: the number of octets, or a
- * negative errno. On -EAGAIN the caller waits again.
+ * Copy octets of the next ULPDU, or a batch of ULPDUs. Return: the number of octets, or
+ * a negative errno. On -EAGAIN the caller waits again.
  */
 static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t len,
 			       int flags, bool placed)
@@ -315,9 +315,9 @@ static int mpa_recvmsg_deliver(struct mpa_ctx *ctx, struct msghdr *msg, size_t l
 			mpa_place_advance(ctx, &fpdu, &batch.more);
 	}
 	/*
-	 * A bad FPDU after the batch ends receiving. Not if writing failed, or after
-	 * records out of order: the next call reads the FPDU again. Nor with TUF: the
-	 * octets may be without framing, unless a call requests them as a record.
+	 * A bad FPDU after the batch ends receiving, with three exceptions. If writing
+	 * failed, or after records out of order, the next call reads the FPDU again.
+	 * With TUF octets may be without framing until a call requests a record.
 	 */
 	if (!err && batch.code && !placed && !mpa_alt(ctx))
 		mpa_fail_receiving(ctx, -EBADMSG, batch.code);

@@ -224,8 +224,9 @@ static void mpa_startup_done(struct mpa_ctx *ctx, u8 state)
 }
 
 /*
- * Fail startup and reset the connection (section 7.1.2). The state changes last: a reader
- * of MPA_STATE_FAILED finds sk_err set. Context: process, or TCP is closed already.
+ * Fail startup and reset the connection (section 7.1.2). The state changes last: a
+ * reader of MPA_STATE_FAILED finds sk_err set. Context: process, or TCP is closed
+ * already.
  */
 void mpa_startup_fail(struct mpa_ctx *ctx, int err, enum mpa_error code)
 {
@@ -267,10 +268,10 @@ static void mpa_startup_replace_error(struct sock *sk, int err)
 }
 
 /*
- * Handle the end of the TCP connection during startup, before TCP's error is reported. A
- * frame that arrived before a reset says more than the reset, and replaces TCP's error.
- * But octets after a rejecting reply belong to the program: TCP's error stays. Context:
- * softirq or process, socket lock held.
+ * Handle the end of the TCP connection during startup, before TCP's error is reported.
+ * A frame that arrived before a reset says more than the reset, and replaces TCP's
+ * error. But octets after a rejecting reply belong to the program: TCP's error stays.
+ * Context: softirq or process, socket lock held.
  */
 void mpa_startup_ended(struct mpa_ctx *ctx)
 {
@@ -386,7 +387,7 @@ static void mpa_startup_agreed(struct mpa_ctx *ctx)
 
 	if (ctx->peer.flags & MPA_PEER_ENHANCED) {
 		err = mpa_startup_enhance(ctx);
-		/* RFC 6581 section 9: the upper layer may send a Terminate in Full Operation. */
+		/* Begin Full Operation: the layer above sends a Terminate (RFC 6581 section 9). */
 		if (err) {
 			ctx->control = 0;
 			mpa_startup_report(ctx, err);
@@ -436,9 +437,9 @@ static void mpa_startup_answer(struct mpa_ctx *ctx,
 }
 
 /*
- * Whether the program may still decide. If not, fail startup: octets after a request are
- * an error, even if a passthrough call has read them. Octets after a reply are checked in
- * Full Operation.
+ * Whether the program may still decide. If not, fail startup: octets after a request
+ * are an error, even if a passthrough call has read them. Octets after a reply are
+ * checked in Full Operation.
  */
 static bool mpa_startup_undecided(struct mpa_ctx *ctx)
 {
@@ -674,8 +675,8 @@ static int mpa_startup_not_begun(struct mpa_ctx *ctx, u8 role,
  * Check whether MPA may be started with @params, whose fields have been checked.
  * Context: process, socket lock held; waiting drops it. Return: 1 if it may: the caller
  * calls mpa_startup_begin(), or mpa_startup_set_params() if mpa_startup_for_children().
- * Otherwise the result of an earlier MPA_START, as connect(2) returns it after a signal;
- * or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
+ * Otherwise the result of an earlier MPA_START, as connect(2) returns it after a
+ * signal; or -EISCONN, -EALREADY, -ENOTCONN, -EBUSY, -EINVAL.
  */
 int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 			bool nonblock)
@@ -694,11 +695,11 @@ int mpa_startup_prepare(struct mpa_ctx *ctx, const struct mpa_params *params,
 }
 
 /*
- * Start MPA on a socket that has our callbacks. Take over @params. Context: process, socket
- * lock held; waiting drops it. Return: 0; -EINPROGRESS; -EUSERS when no more may be in
- * startup; -ECONNREFUSED when the peer rejected the request; -ENOBUFS, -EOPNOTSUPP when
- * RFC 6581's negotiation failed, in Full Operation; the errno that the connection
- * failed with; -EINTR or -ERESTARTSYS while startup continues.
+ * Start MPA on a socket that has our callbacks. Take over @params. Context: process,
+ * socket lock held; waiting drops it. Return: 0; -EINPROGRESS; -EUSERS when no more may
+ * be in startup; -ECONNREFUSED when the peer rejected the request; -ENOBUFS,
+ * -EOPNOTSUPP when RFC 6581's negotiation failed, in Full Operation; the errno that the
+ * connection failed with; -EINTR or -ERESTARTSYS while startup continues.
  */
 int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 		      bool nonblock)
@@ -708,7 +709,7 @@ int mpa_startup_begin(struct mpa_ctx *ctx, struct mpa_params *params,
 	int err;
 
 	mpa_startup_set_params(ctx, params);
-	/* If this startup may not begin, the result of an earlier MPA_START stays. */
+	/* Count first: if this fails, the result of an earlier MPA_START stays. */
 	if (params->offer.role != MPA_ROLE_DIRECT && !mpa_startup_count(ctx))
 		return mpa_startup_not_begun(ctx, before, MPA_REFUSAL_LIMIT,
 					     -EUSERS);
