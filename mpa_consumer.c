@@ -102,7 +102,8 @@ static void mpa_consumer_join(struct mpa_ctx *ctx, struct mpa_consumer *user)
  * Return: 0; -EINVAL without @upcalls->ulpdu, or if the socket listens already;
  * -EOPNOTSUPP if the socket is not TCP's; -ENOTCONN; -EEXIST if the socket has
  * another upper-layer protocol; -EBUSY if it has a kernel user, or others have
- * replaced its operations; -ENODEV if the module of @upcalls is being unloaded; -ENOMEM.
+ * replaced its operations; -ENODEV if the module of @upcalls is being unloaded;
+ * -ENOMEM.
  */
 int mpa_sock_attach(struct socket *sock, const struct mpa_upcalls *upcalls,
 		    void *priv, gfp_t gfp)
@@ -184,7 +185,7 @@ EXPORT_SYMBOL_GPL(mpa_sock_detach);
  * mpa_sock_start() - start MPA, as the socket option MPA_START
  * @sock:	the socket
  * @start:	the parameters
- * @wait:	true: an initiator waits for the reply, for at most SO_SNDTIMEO.
+ * @wait:	whether an initiator waits for the reply, for at most SO_SNDTIMEO.
  *		Otherwise @state of struct mpa_upcalls reports the result
  *
  * With MPA_ROLE_DIRECT there are no startup frames: Full Operation begins with
