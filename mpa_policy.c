@@ -148,9 +148,9 @@ void mpa_policy_set(const struct net *net, int attr, u32 n)
 static struct mpa_bucket *mpa_bucket(struct mpa_policy *policy, struct sock *sk)
 {
 	kuid_t uid = READ_ONCE(sk->sk_uid);
-	u16 port = sk->sk_num;
-	struct hlist_head *list;
 	struct mpa_bucket *bucket;
+	struct hlist_head *list;
+	u16 port = sk->sk_num;
 
 	list = &policy->ports[jhash_2words(__kuid_val(uid), port, policy->seed) %
 			      MPA_BUCKETS];
