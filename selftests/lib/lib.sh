@@ -3,7 +3,7 @@
 #
 # TAP, hosts and the module, for shell tests.
 
-# A test's Python code finds mpa_ends.py there
+# mpa_ends.py, for tests' Python code
 PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 
@@ -36,9 +36,9 @@ tap_end() {
 	[[ $tap_failed -eq 0 ]]
 }
 
-# tap_judge STATUS FILE: the status of a program that ended with STATUS and printed
-# FILE. If it claims success, or that it was skipped, FILE must have a result for
-# each planned test.
+# tap_judge STATUS FILE: return the status of a program that ended with STATUS and
+# printed FILE. If STATUS means success or skipped, FILE must have a result for each
+# planned test.
 tap_judge() {
 	[[ $1 -eq 0 || $1 -eq 4 ]] || return "$1"
 	awk -v status="$1" '
@@ -58,7 +58,6 @@ tap_judge() {
 		}' "$2"
 }
 
-# kselftest's status for a test that cannot run here
 skip_all() {
 	echo "1..0 # SKIP $*"
 	exit 4
@@ -68,7 +67,7 @@ mpa_loaded() {
 	[[ -d /sys/module/mpa ]]
 }
 
-# mpa_unused SECONDS [MODULE]: wait until nothing uses the module; mpa by default
+# mpa_unused SECONDS [MODULE]: wait until nothing uses the module, mpa by default
 mpa_unused() {
 	local until=$((SECONDS + $1))
 
@@ -82,7 +81,7 @@ mpa_unused() {
 mpa_load() {
 	mpa_loaded && return
 	if [[ -n ${MPA_KO:-} ]]; then
-		# insmod does not load what a module depends on.
+		# insmod does not load dependencies.
 		modprobe -q libcrc32c || true
 		insmod "$MPA_KO"
 	else
@@ -101,14 +100,14 @@ hosts_up() {
 	modprobe -q veth || true
 	ip netns add alpha
 	ip netns add beta
-	# RDMA listens on a wildcard address by the index of a device, in any
-	# namespace.
+	# RDMA finds a listener on a wildcard address by its device's index, in any
+	# namespace. Make the indices differ.
 	ip link add va index 11 netns alpha mtu "$1" type veth peer name vb \
 		index 12 netns beta mtu "$1"
 	for host in "alpha va 1" "beta vb 2"; do
 		# shellcheck disable=SC2086 # three words
 		set -- $host
-		# Capture what a wire would carry, not what TCP hands to the device.
+		# Capture packets as on the wire, not before segmentation or after GRO.
 		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
 			>/dev/null
 		host_up "$@"
@@ -117,7 +116,7 @@ hosts_up() {
 
 # host_up NETNS DEVICE N: make the namespace the Nth of the two hosts, with this device
 host_up() {
-	# Without duplicate address detection the address can be used at once.
+	# No duplicate address detection, so that an address is usable at once
 	ip netns exec "$1" sysctl -qw net.ipv6.conf.all.accept_dad=0 \
 		"net.ipv6.conf.$2.accept_dad=0"
 	ip -n "$1" -batch - <<-END
@@ -128,7 +127,7 @@ host_up() {
 	END
 }
 
-# Called before the wire is removed: an unacknowledged FIN holds the module.
+# Call this before the wire is removed: an unacknowledged FIN holds the module.
 connections_end() {
 	local tries host
 
@@ -145,7 +144,6 @@ hosts_down() {
 	ip netns del beta 2>/dev/null || true
 }
 
-# End this shell's background jobs
 jobs_end() {
 	local pids
 
@@ -154,22 +152,23 @@ jobs_end() {
 	[[ -z $pids ]] || kill $pids 2>/dev/null || true
 }
 
-# For "trap cleanup EXIT": ends the background jobs, removes the hosts and the
-# folder $dir, if set
+# For "trap cleanup EXIT": end the background jobs, and remove the hosts and the folder
+# $dir, if set
 cleanup() {
 	jobs_end
 	hosts_down
 	[[ -z ${dir-} ]] || rm -rf "$dir"
 }
 
-# capture_start NETNS DEVICE PCAP FILTER: capture all packets from its return on
+# capture_start NETNS DEVICE PCAP FILTER: start a capture; wait until it runs
 capture_start() {
 	local said line
 
 	capture_file=$3
 	said=$(mktemp -u)
 	mkfifo "$said"
-	# Debian's tcpdump would switch to a user that may not write here.
+	# -Z root: Debian's tcpdump otherwise switches to a user that may not write
+	# here.
 	ip netns exec "$1" tcpdump -Z root -i "$2" -U --immediate-mode \
 		-B 65536 -w "$3" "($4) or udp port 9" 2>"$said" &
 	capture_pid=$!
@@ -181,7 +180,7 @@ capture_start() {
 
 # Stop the capture once all packets are in the file.
 capture_stop() {
-	# A datagram after the last segment: once it is in the file, everything is.
+	# Send a datagram last: once it is in the file, all earlier packets are, too.
 	ip netns exec alpha bash -c 'echo end-of-capture >/dev/udp/10.5.4.2/9'
 	LC_ALL=C grep -aqF -m 1 end-of-capture \
 		< <(exec tail --pid "$capture_pid" -c 65536 -f "$capture_file")

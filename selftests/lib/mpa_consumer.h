@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An in-kernel consumer (kmod/mpa_upcalls.c), here called the user, which follows a
- * test's commands, and a connection between it and a program.
+ * An in-kernel consumer (kmod/mpa_upcalls.c) that executes a test's commands, called
+ * the user, and a connection between it and a program.
  */
 #ifndef _MPA_CONSUMER_H
 #define _MPA_CONSUMER_H
@@ -15,7 +15,7 @@
 
 /* ---- the user ---- */
 
-/* One upcall, as the user reports it. */
+/* An upcall, as reported by the user. */
 struct told {
 	struct upcall_event is;
 	u8 octets[MPA_ULPDU_MAX];
@@ -33,14 +33,14 @@ static inline int user_open(void)
 	return load_upcalls() ? -1 : open("/dev/mpa_upcalls", O_RDWR);
 }
 
-/* The next upcall, within @ms milliseconds. */
+/* Read the next upcall, within @ms milliseconds. */
 static inline bool next_upcall(int user, struct told *told, int ms)
 {
 	return poll_for(user, POLLIN, ms) == POLLIN &&
 	       read(user, told, sizeof(*told)) >= (ssize_t)sizeof(told->is);
 }
 
-/* Read the next upcall of that kind, and skip others. */
+/* Read the next upcall of this kind, and skip others. */
 static inline bool upcall_of(int user, enum upcall kind, struct told *told)
 {
 	while (next_upcall(user, told, 20000))
@@ -49,7 +49,7 @@ static inline bool upcall_of(int user, enum upcall kind, struct told *told)
 	return false;
 }
 
-/* Whether there is no upcall of that kind for 300 ms. */
+/* Whether no upcall of this kind comes within 300 ms. */
 static inline bool no_upcall(int user, enum upcall kind)
 {
 	static struct told told;
@@ -105,8 +105,8 @@ static inline int user_send(int user, size_t len, size_t header, int memory, u64
 FIXTURE(consumer)
 {
 	int user;
-	int fd[2];		/* the program's; the user's */
-	struct peer peer;	/* if the program uses plain TCP */
+	int fd[2];		/* program, user */
+	struct peer peer;	/* used if the program has plain TCP */
 	struct told *told;
 	u8 *buf;
 };
@@ -141,7 +141,7 @@ FIXTURE_TEARDOWN(consumer)
 	free(self->told);
 }
 
-/* The next ULPDU that the user receives is a self-checking record. */
+/* Whether the next ULPDU that the user receives is this self-checking record. */
 static inline bool user_gets(struct _test_data_consumer *self, size_t len)
 {
 	return upcall_of(self->user, UPCALL_ULPDU, self->told) &&
@@ -178,7 +178,7 @@ static inline int both_direct(struct _test_data_consumer *self, unsigned int fla
 	       user_start(self->user, MPA_ROLE_DIRECT, flags) ? -1 : 0;
 }
 
-/* Have the user connect to the program, with a socket that the kernel has created. */
+/* Have the user connect to the program with a socket created by the kernel. */
 static inline int user_connects(struct _test_data_consumer *self)
 {
 	struct sockaddr_in addr = {

@@ -34,7 +34,7 @@ static inline int faults_set_up(const char *dir)
 	       debugfs_put(dir, "ignore-gfp-wait", "N");
 }
 
-/* Have an allocation of any task or softirq fail, after @space octets. */
+/* Have one allocation, of any task or softirq, fail after @space octets. */
 static inline void slab_fault_arm(unsigned int space, bool atomic)
 {
 	char text[16];
@@ -75,7 +75,7 @@ static inline void fault_arm(unsigned int nth)
 		abort();
 }
 
-/* Whether the fault has happened. This read copies to the user, so it can fail as well. */
+/* Whether the fault has happened. This read copies to user space, so it can fail, too. */
 static inline bool fault_disarm(void)
 {
 	char text[16] = "";

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sockets with MPA for tests in Python: both ends of a connection, or one whose
-peer is a TCP socket that is fed by hand."""
+"""Sockets with MPA for tests in Python: a connection with MPA at both ends, or with a
+TCP socket as the peer, to which the test writes the octets."""
 
 import os
 import select
@@ -17,7 +17,7 @@ MARKERS, MANUAL = 1 << 0, 1 << 2
 FULL = 2
 
 START = struct.Struct("=BBHIHHI16x")
-# struct mpa_info, by the names of the netlink specification; "rtr" has none.
+# struct mpa_info, with the netlink specification's names; "rtr" has none.
 INFO = struct.Struct("=BBBBIIIHHI11Q")
 INFO_NAMES = """state role revision error flags emss mulpdu ird ord rtr tx-ulpdus
     tx-octets tx-markers rx-ulpdus rx-octets rx-markers tx-packets tx-segs-aligned
@@ -25,7 +25,7 @@ INFO_NAMES = """state role revision error flags emss mulpdu ird ord rtr tx-ulpdu
 
 
 def wait_for(condition, seconds=30):
-    """Its first result that is true."""
+    """Call it until its result is true; return the result."""
     until = time.monotonic() + seconds
     while True:
         seen = condition()
@@ -37,7 +37,7 @@ def wait_for(condition, seconds=30):
 
 
 def tcp_pair(family=socket.AF_INET):
-    """Two ends of a connection over the loopback device."""
+    """Open a TCP connection over the loopback device; return both ends."""
     host = "127.0.0.1" if family == socket.AF_INET else "::1"
     with socket.socket(family) as listener:
         listener.bind((host, 0))
@@ -54,7 +54,7 @@ def attach(sock):
 
 
 def start(sock, role, flags=0, timeout_ms=0):
-    """Begin with the startup phase; sockets do not block from then on."""
+    """Start in the startup phase, and set the socket to nonblocking."""
     attach(sock)
     sock.setblocking(False)
     try:
@@ -65,7 +65,7 @@ def start(sock, role, flags=0, timeout_ms=0):
 
 
 def pair(family=socket.AF_INET, initiator=0, responder=0):
-    """Two ends in Full Operation, started with these flags."""
+    """Return two ends in Full Operation, started with these flags."""
     ends = tcp_pair(family)
     start(ends[0], INITIATOR, initiator)
     start(ends[1], RESPONDER, responder)
@@ -75,7 +75,7 @@ def pair(family=socket.AF_INET, initiator=0, responder=0):
 
 
 def info(sock):
-    """MPA_INFO, as a dictionary."""
+    """Return MPA_INFO as a dictionary."""
     return dict(zip(INFO_NAMES,
                     INFO.unpack(sock.getsockopt(SOL_MPA, MPA_INFO, INFO.size))))
 
@@ -89,14 +89,14 @@ def inode(sock):
 
 
 def receive(sock, seconds=30):
-    """A record, or what ends the stream."""
+    """Receive a record; b"" at the end of the stream."""
     if not select.select([sock], [], [], seconds)[0]:
         raise AssertionError(f"expected a record, none in {seconds} s")
     return sock.recv(65536)
 
 
 def transfer(sender, receiver, *lengths):
-    """Records from one end to the other; each arrives before the next is sent."""
+    """Send records to the other end, and wait for each before the next."""
     for n in lengths:
         record = bytes(i * n % 251 for i in range(n))
         assert sender.send(record) == n
@@ -123,13 +123,13 @@ def crc32c(octets):
 
 
 def frame(reply, flags=0x40):
-    """A startup frame without private data; 0x40: CRCs, 0x20: rejected."""
+    """Return a startup frame without private data; 0x40: CRCs, 0x20: rejected."""
     key = b"MPA ID Rep Frame" if reply else b"MPA ID Req Frame"
     return key + struct.pack(">BBH", flags, 1, 0)
 
 
 def fpdu_length(ulpdu):
-    """Octets of an FPDU without markers."""
+    """Return the length of an FPDU without markers."""
     return (2 + ulpdu + 3 & ~3) + 4
 
 
@@ -140,7 +140,7 @@ def fpdu(record, good=True):
 
 
 def take(sock, n):
-    """That many octets of a TCP socket."""
+    """Read this number of octets from a TCP socket."""
     octets = b""
     while len(octets) < n:
         more = receive(sock)
@@ -150,7 +150,7 @@ def take(sock, n):
 
 
 def by_hand(flags=0, timeout_ms=0):
-    """A responder in Full Operation, and its peer, a TCP socket."""
+    """Return a responder in Full Operation, and its peer, a TCP socket."""
     peer, responder = tcp_pair()
     peer.sendall(frame(False))
     start(responder, RESPONDER, flags, timeout_ms)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Forged segments that seem to come from a peer on loopback. Include it after
- * mpa_test.h; needs a network namespace of the test's own.
+ * mpa_test.h; the test needs a network namespace of its own.
  */
 #ifndef _MPA_FORGE_H
 #define _MPA_FORGE_H
@@ -26,7 +26,7 @@ struct tcp_head {
 };
 
 /**
- * struct forger - sends segments in the name of a peer on loopback
+ * struct forger - sends forged segments of a peer on loopback
  * @raw:	raw socket
  * @to:		our address, without a port
  * @to_len:	its length
@@ -68,7 +68,7 @@ static inline u32 sum_words(u32 sum, const u8 *octets, size_t len)
 	return sum;
 }
 
-/* Get both ports, and the address, which is the same for both ends. */
+/* Get both ports, and the address, which both ends share. */
 static inline int forger_address(struct forger *forger, int peer_fd, int fd)
 {
 	struct sockaddr_in6 *to6 = (struct sockaddr_in6 *)&forger->to;
@@ -81,7 +81,6 @@ static inline int forger_address(struct forger *forger, int peer_fd, int fd)
 	forger->to_len = sizeof(forger->to);
 	if (getsockname(fd, (struct sockaddr *)to, &forger->to_len))
 		return -1;
-	/* The port is at the same offset in both families. */
 	forger->dest = to->sin_port;
 	to->sin_port = 0;
 	if (to->sin_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&to6->sin6_addr)) {
@@ -97,7 +96,10 @@ static inline int forger_address(struct forger *forger, int peer_fd, int fd)
 
 static inline int forger_open(struct forger *forger, int peer_fd, int fd)
 {
-	/* Receive nothing: TCP does not coalesce segments that a raw socket shares. */
+	/*
+	 * Drop all received packets: TCP does not coalesce segments that a raw socket
+	 * shares.
+	 */
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog deaf = { .len = 1, .filter = &drop };
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
@@ -117,7 +119,7 @@ static inline int forger_open(struct forger *forger, int peer_fd, int fd)
 	return setsockopt(peer_fd, SOL_TCP, TCP_REPAIR, &off, sizeof(off));
 }
 
-/* Send octets of the stream from @off on. @flags: in addition to ACK. */
+/* Send stream octets from @off on. @flags are added to ACK. */
 static inline int forge(struct forger *forger, u32 off, const u8 *octets,
 			size_t len, u8 flags, u16 urg_ptr)
 {

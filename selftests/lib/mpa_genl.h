@@ -10,7 +10,6 @@
 #include <linux/genetlink.h>
 #include <linux/mpa_netlink.h>
 
-/* The cookie of a socket. */
 static inline u64 cookie_of(int fd)
 {
 	socklen_t len = sizeof(u64);
@@ -90,7 +89,7 @@ static inline struct nlmsghdr *genl_request(void *buf, u16 type, u8 cmd,
 	return nlh;
 }
 
-/* Find the family in the test's network namespace. Return: zeros if there is none. */
+/* Find the family in the test's network namespace. Return: zeros if it is not there. */
 static inline struct family mpa_family(void)
 {
 	struct mnl_socket *nl = netlink_open(NETLINK_GENERIC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* kselftest_harness.h, for machines that do other work at the same time. */
+/* kselftest_harness.h with a longer timeout, for busy machines. */
 #ifndef _MPA_HARNESS_H
 #define _MPA_HARNESS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Ends a connection as "ss -K" does. Include it after mpa_test.h. */
+/* End a connection as "ss -K" does. Include it after mpa_test.h. */
 #ifndef _MPA_KILL_H
 #define _MPA_KILL_H
 
@@ -7,7 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 
-/* Destroy the other end of a connection, as "ss -K" does. Return: 0 or a negative errno. */
+/* Destroy the other end of a connection. Return: 0 or a negative errno. */
 static inline int kill_other_end(int fd)
 {
 	struct {

@@ -10,7 +10,7 @@
 
 /*
  * Run a shell command. $MODULES is the folder of this kernel's modules, next to this
- * program's folder. Return: as system(3); -1 if the kernel is not known.
+ * program's folder. Return: as system(3); -1 if the kernel is unknown.
  */
 static inline int kmod_do(const char *line)
 {

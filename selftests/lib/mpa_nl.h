@@ -146,7 +146,7 @@ static inline int nl_conn_get(struct nl *nl, int fd, struct nl_reported *told)
 /**
  * struct nl_search - search for a connection in a dump
  * @cookie:	its cookie
- * @found:	number of times that the dump has it
+ * @found:	how often the dump has it
  * @told:	its attributes
  */
 struct nl_search {
@@ -168,7 +168,7 @@ static inline int nl_search_msg(const struct nlmsghdr *nlh, void *data)
 	return ret;
 }
 
-/* Read a socket's attributes from a dump. Return: 0, or -1 if it is not there just once. */
+/* Read a socket's attributes from a dump. Return: 0, or -1 unless it is there exactly once. */
 static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_reported *told)
 {
 	struct nl_search search = { .cookie = cookie_of(fd), .told = told };
@@ -181,7 +181,7 @@ static inline int nl_conn_dump(struct nl *nl, int fd, struct nl_reported *told)
 	return search.found == 1 ? 0 : -1;
 }
 
-/* Deliver a connection's records to this socket. */
+/* Have this socket receive a connection's records. */
 static inline int nl_tap(struct nl *nl, int fd, u32 octets)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -193,7 +193,7 @@ static inline int nl_tap(struct nl *nl, int fd, u32 octets)
 	return nl_ask(nl->sock, nlh, NULL, NULL);
 }
 
-/* Deliver the namespace's events to this socket. */
+/* Have this socket receive the namespace's events. */
 static inline int nl_join(struct nl *nl)
 {
 	u8 buf[MNL_SOCKET_BUFFER_SIZE];
@@ -203,7 +203,7 @@ static inline int nl_join(struct nl *nl)
 		      NULL, NULL);
 }
 
-/* Join a multicast group. The socket must not send requests afterwards. */
+/* Join a multicast group. Do not send requests on this socket afterwards. */
 static inline int nl_listen(struct nl *nl, int group)
 {
 	return mnl_socket_setsockopt(nl->sock, NETLINK_ADD_MEMBERSHIP, &group,
@@ -211,8 +211,8 @@ static inline int nl_listen(struct nl *nl, int group)
 }
 
 /*
- * Read the next message, within @ms milliseconds. Return: 0, or -1 with errno;
- * ENOBUFS: messages were lost, ETIMEDOUT: there was none.
+ * Read the next message, within @ms milliseconds. Return: 0, or -1 with errno; ENOBUFS:
+ * messages were lost, ETIMEDOUT: no message.
  */
 static inline int nl_next(struct nl *nl, struct nl_reported *told, int ms)
 {
@@ -229,7 +229,7 @@ static inline int nl_next(struct nl *nl, struct nl_reported *told, int ms)
 	return mnl_cb_run(buf, n, 0, 0, nl_reported_msg, told) < 0 ? -1 : 0;
 }
 
-/* Read a socket's next event @cmd, and skip others. Return: 0 or -1. */
+/* Read a socket's next event @cmd, and skip other events. Return: 0 or -1. */
 static inline int nl_event(struct nl *nl, u64 cookie, u8 cmd,
 			   struct nl_reported *told)
 {
@@ -295,7 +295,7 @@ static inline int diag_get(int fd, struct nl_reported *told)
 	struct nlmsghdr *nlh;
 	int family = 0, err;
 
-	/* The guest does not load modules on demand. */
+	/* The guest loads no modules on demand. */
 	if (system("modprobe -q tcp_diag") < 0)
 		return -1;
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
@@ -375,8 +375,8 @@ static inline int trace_clear(const struct trace *trace)
 }
 
 /*
- * Count a socket's trace events of that name. @says: the text of the first one after the
- * local port. Return: their number.
+ * Return the number of a socket's trace events of this name. @says: set to the first
+ * one's text after the local port.
  */
 static inline int trace_find(const struct trace *trace, const char *event,
 			     int fd, char *says, size_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection with one or both ends started by mpa; the test itself can write and
- * read the other end's frames. Include it after mpa_harness.h.
+ * A connection with one or both ends started by mpa. The test can write and read frames
+ * in place of the other end. Include it after mpa_harness.h.
  */
 #ifndef _MPA_PAIR_H
 #define _MPA_PAIR_H
@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(pair)
 	hang_up(self->fd[1]);
 }
 
-/* Open a new connection; @first and @second: attach MPA to this end. */
+/* Open a new connection. @first, @second: attach MPA to fd[0], fd[1]. */
 static inline int fresh(struct _test_data_pair *self, bool first, bool second)
 {
 	hang_up(self->fd[0]);
@@ -75,7 +75,7 @@ static inline ssize_t ask(struct _test_data_pair *self)
 	return read_all(self->fd[1], self->buf, len);
 }
 
-/* As ask(), with IRD 8 and ORD 4. */
+/* As ask(), for an enhanced request with IRD 8 and ORD 4. */
 static inline ssize_t ask_enhanced(struct _test_data_pair *self)
 {
 	self->start[0].revision = 2;
@@ -96,7 +96,7 @@ static inline int answer(struct _test_data_pair *self, const u8 *frame,
 	return so_error(self->fd[0]);
 }
 
-/* Start fd[1] as responder; fd[0] sends it the request. */
+/* Start fd[1] as responder; fd[0] sends the request to it. */
 static inline int request(struct _test_data_pair *self, const u8 *frame,
 			  size_t len)
 {
@@ -124,7 +124,7 @@ static inline size_t enhanced_frame(u8 *frame, bool reply, u8 flags,
 	return FRAME_LEN + enhanced_put(frame + FRAME_LEN, control, ird, ord);
 }
 
-/* Exchange records; the initiator sends first. */
+/* Send a record in each direction, the initiator's first. */
 static inline bool records_go(struct _test_data_pair *self)
 {
 	return record_goes(self->fd[0], self->fd[1], 1000) &&

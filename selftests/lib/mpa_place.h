@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A receiver with MPA_PLACE, and a stream of records whose segments a test sends in
- * any order. Include it after mpa_harness.h. A test that defines PLACE_CONNECTS before
- * this has its own FIXTURE_SETUP; one that defines PLACE_FPDU builds the FPDUs itself.
+ * A receiver with MPA_PLACE, and a stream of records whose segments a test sends in any
+ * order. Include it after mpa_harness.h. If PLACE_CONNECTS is defined, the test has its
+ * own FIXTURE_SETUP; if PLACE_FPDU is defined, the test builds FPDUs.
  */
 #ifndef _MPA_PLACE_H
 #define _MPA_PLACE_H
@@ -11,9 +11,9 @@
 #include "mpa_forge.h"
 
 #define RECORDS_MAX	2000
-#define WINDOW_OPENED	(40 * 60000)	/* octets, by open_window() */
+#define WINDOW_OPENED	(40 * 60000)	/* octets, after open_window() */
 
-/* Build the stream's next FPDU, with these octets as ULPDU. */
+/* Build the stream's next FPDU, with this ULPDU. */
 #ifndef PLACE_FPDU
 #define PLACE_FPDU(self, octets, len, to) \
 	peer_fpdu(&(self)->peer, octets, len, to)
@@ -32,7 +32,7 @@ FIXTURE(place)
 	u8 *buf;
 };
 
-/* Set the receive buffer of later connections: room for all that a test sends. */
+/* Let later connections have a receive buffer with space for all that a test sends. */
 static inline int allow_room(void)
 {
 	int rmem = open("/proc/sys/net/ipv4/tcp_rmem", O_WRONLY);
@@ -41,7 +41,7 @@ static inline int allow_room(void)
 	return write(rmem, room, strlen(room)) < 0 || close(rmem) ? -1 : 0;
 }
 
-/* Open the window to WINDOW_OPENED octets: it grows with the octets received. */
+/* Open the window to WINDOW_OPENED octets: it grows as octets are received. */
 static inline int open_window(const int fd[2], u8 *buf)
 {
 	u32 i;
@@ -53,7 +53,7 @@ static inline int open_window(const int fd[2], u8 *buf)
 	return 0;
 }
 
-/* Called before the connection is opened. */
+/* Call this before the connection is opened. */
 static inline int place_prepare(struct _test_data_place *self)
 {
 	self->records = 0;
@@ -64,7 +64,7 @@ static inline int place_prepare(struct _test_data_place *self)
 	return own_netns() || one_processor() || allow_room() ? -1 : 0;
 }
 
-/* Called when the receiver is in Full Operation. */
+/* Call this once the receiver is in Full Operation. */
 static inline int place_begin(struct _test_data_place *self)
 {
 	patience(self->fd, 20);
@@ -100,7 +100,7 @@ FIXTURE_TEARDOWN(place)
 	free(self->stream);
 }
 
-/* Append a record with these octets to the stream. */
+/* Append this record to the stream. */
 static inline void stream_add_octets(struct _test_data_place *self,
 				     const u8 *octets, u32 len)
 {
@@ -111,7 +111,7 @@ static inline void stream_add_octets(struct _test_data_place *self,
 	self->start[++self->records] = at;
 }
 
-/* Append a self-checking record. */
+/* Append a self-checking record to the stream. */
 static inline void stream_add(struct _test_data_place *self, u32 len)
 {
 	stream_add_octets(self, record_of(len), len);
@@ -148,11 +148,11 @@ static inline int come(struct _test_data_place *self, u32 from, u32 to)
 	return come_cut(self, from, to, 16000);
 }
 
-/* Send the FPDUs from @first up to, but not including, @end. */
+/* Send the FPDUs from @first up to, but without, @end. */
 #define COME(first, end) \
 	ASSERT_EQ(0, come(self, self->start[first], self->start[end]))
 
-/* Whether recvmsg has returned that record, with these octets. */
+/* Whether recvmsg has returned this record, with these octets. */
 static inline bool is_record(const struct _test_data_place *self, ssize_t n,
 			     unsigned int record, const u8 *octets, bool placed)
 {
@@ -175,7 +175,7 @@ static inline bool is_record(const struct _test_data_place *self, ssize_t n,
 			 info->order == record);
 }
 
-/* Whether the next recvmsg returns that record, out of order (@placed) or in order. */
+/* Whether the next recvmsg returns this record, out of order (@placed) or in order. */
 static inline bool gives_octets(struct _test_data_place *self,
 				unsigned int record, const u8 *octets,
 				bool placed)
@@ -197,7 +197,10 @@ static inline bool gives(struct _test_data_place *self, unsigned int record,
 #define PLACED(record)	ASSERT_TRUE(gives(self, record, true))
 #define ORDERED(record)	ASSERT_TRUE(gives(self, record, false))
 
-/* No record is ready: poll and recv agree. Poll waits for the work item. */
+/*
+ * Check that no record is ready: poll(2) and recv(2) must agree. poll(2) waits for the
+ * work item.
+ */
 #define NOTHING() do {							\
 	EXPECT_FALSE(poll_for(self->fd, POLLIN, 30));			\
 	EXPECT_EQ(0, inq(self->fd));					\

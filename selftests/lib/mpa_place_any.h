@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA_PLACE, at random: segments of a stream are cut anywhere, overlap, and arrive in any
- * order and repeatedly; the reader uses every way to read. Each record must be received
- * once, whole and with its position, and poll(2) must be right. Include it after mpa_place.h.
+ * MPA_PLACE with random segments: they are cut anywhere, overlap, repeat, and arrive in
+ * any order; the reader uses every way to read. Each record must be received once,
+ * whole and with its position, and poll(2) must be right. Include it after mpa_place.h.
  *
  * MPA_PLACE_SEEDS is the number of runs.
  */
@@ -11,7 +11,7 @@
 
 #include <poll.h>
 
-/* Whether many segments are to consist of one whole FPDU. */
+/* Whether many segments consist of one whole FPDU. */
 #ifndef PLACE_WHOLE
 #define PLACE_WHOLE	false
 #endif
@@ -25,7 +25,7 @@
  * @base:	first record of this run
  * @before:	stream position of the previous run
  * @got:	records received
- * @part:	octets received of the next record in order
+ * @part:	octets received so far of the next in-order record
  * @placed:	number of records received out of order
  * @failed:	what was wrong
  */
@@ -65,7 +65,7 @@ static inline bool any_fails(struct any *any, const char *what)
 	return false;
 }
 
-/* Check and note the records received; the control message describes the first one. */
+/* Check and note received records; the control message describes the first. */
 static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int flags)
 {
 	const struct _test_data_place *self = any->self;
@@ -116,7 +116,7 @@ static inline bool any_came(struct any *any, const u8 *octets, ssize_t n, int fl
 	return true;
 }
 
-/* Call recvmsg once. Return: false if nothing was there, or something was wrong. */
+/* Call recvmsg once. Return: false if there was nothing, or an error. */
 static inline bool any_read(struct any *any)
 {
 	u32 len = any_up_to(any, 3) ? BUF : 1 + any_up_to(any, 3000);
@@ -130,8 +130,8 @@ static inline bool any_read(struct any *any)
 	if (n < 0 && errno != EAGAIN)
 		return any_fails(any, "error");
 	/*
-	 * A record that does not fit @len stays unread. And TCP may have dropped
-	 * data that the work item has found.
+	 * A record that does not fit @len stays unread. TCP may also have dropped data
+	 * that the work item has found.
 	 */
 	if (n < 0 && in && len == BUF && poll_for(self->fd, POLLIN, 0) &&
 	    recv(self->fd, self->buf, len, MSG_PEEK | MSG_DONTWAIT) < 0)
@@ -170,7 +170,7 @@ static inline int any_segment(struct any *any, u32 from, u32 to)
 	u32 n = 1 + any_up_to(any, max);
 	unsigned int i = any->base;
 
-	/* Begin mostly at the start of an FPDU, as segments of an MPA sender do. */
+	/* Usually begin at the start of an FPDU, as an MPA sender's segments do. */
 	if (any_up_to(any, 3)) {
 		while (any->self->start[i + 1] <= at)
 			i++;
@@ -213,8 +213,8 @@ static inline bool any_run(struct any *any)
 		any_option(any);
 	}
 	/*
-	 * Send the rest in order, with the previous run: TCP may have dropped octets
-	 * of it that arrived out of order.
+	 * Send the rest in order. Include the previous run: TCP may have dropped some
+	 * of its octets that arrived out of order.
 	 */
 	for (rounds = 0; rounds < 100 && !any_all(any); rounds++) {
 		for (at = any->before; at < to; at += n) {

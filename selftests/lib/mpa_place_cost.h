@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The cost of a segment that arrives out of order. Include it after mpa_place.h.
- * It compares times, so do not use it in a guest on a busy host.
+ * The time that a segment out of order takes. Include it after mpa_place.h. It compares
+ * times: do not use it in a guest on a busy host.
  */
 #ifndef _MPA_PLACE_COST_H
 #define _MPA_PLACE_COST_H
@@ -17,7 +17,7 @@ static inline double now_us(void)
 	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
 }
 
-/* Bind the work item to this processor, so that it does not run in parallel to the test. */
+/* Bind the work item to this processor, so that it and the test do not run in parallel. */
 static inline int one_workqueue(void)
 {
 	int fd = open("/sys/devices/virtual/workqueue/cpumask", O_WRONLY);
@@ -28,8 +28,9 @@ static inline int one_workqueue(void)
 }
 
 /*
- * Return: microseconds for a segment of one octet and its work item, for which the
- * test sleeps @rest us; the minimum of several, as other tasks use the processor too.
+ * Return: the time, in microseconds, for a segment of one octet and its work item,
+ * while the test sleeps @rest us. It is the minimum of several tries, as other tasks
+ * use the processor, too.
  */
 static inline double segment_us(struct _test_data_place *self, u32 off, u32 step,
 				unsigned int rest)
@@ -49,7 +50,7 @@ static inline double segment_us(struct _test_data_place *self, u32 off, u32 step
 				usleep(rest);
 			else
 				sched_yield();
-			/* If the work item runs, this waits for its lock. */
+			/* This waits for the socket lock, if the work item holds it. */
 			if (set_int(self->fd, MPA_RECVINFO, 1))
 				return -1;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Reads /proc: TCP's counters, and memory. */
+/* Read /proc: TCP's counters, and free memory. */
 #ifndef _MPA_PROC_H
 #define _MPA_PROC_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A counter of TCP in /proc/net/netstat, of this network namespace; or -1. */
+/* Return: a counter of TCP in /proc/net/netstat of this network namespace, or -1. */
 static inline long tcp_counter(const char *name)
 {
 	FILE *file = fopen("/proc/net/netstat", "r");

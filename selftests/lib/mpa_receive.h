@@ -59,7 +59,7 @@ static inline void got_control(struct got *got, struct msghdr *msg)
 	}
 }
 
-/* recvmsg with @room octets for control messages. */
+/* Call recvmsg with @room octets for control messages. */
 static inline ssize_t receive_with(int fd, void *buf, size_t len, int flags,
 				   struct got *got, size_t room)
 {
@@ -100,8 +100,8 @@ static inline int get_int(int fd, int option)
 }
 
 /*
- * Start Full Operation without startup frames: @fd receives according to @flags,
- * and the simulated peer sends accordingly.
+ * Start Full Operation without startup frames. @flags apply to @fd, and the simulated
+ * peer sends accordingly.
  */
 static inline int receive_directly(int fd, struct peer *peer, int peer_fd,
 				   unsigned int flags)
@@ -183,7 +183,7 @@ FIXTURE_TEARDOWN(rx)
 #define RECEIVE(len, flags) \
 	receive(self->fd, self->buf, len, flags, self->got)
 
-/* The last call has returned a batch of these records, and nothing else. */
+/* Whether the last call has returned a batch of exactly these records. */
 #define EXPECT_BATCH(...) do {						\
 	const size_t lens_[] = { __VA_ARGS__ };				\
 	unsigned int i_;						\

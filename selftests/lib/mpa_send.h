@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection in Full Operation over loopback with MTU 1500, in a network
- * namespace of its own, which carries a long sequence of octets, cut into records
- * of any length. Include it after mpa_harness.h.
+ * A connection in Full Operation over loopback with MTU 1500, in a network namespace of
+ * its own. It carries a long sequence of octets, cut into records of any length.
+ * Include it after mpa_harness.h.
  */
 #ifndef _MPA_SEND_H
 #define _MPA_SEND_H
@@ -50,7 +50,7 @@ static inline int option_put(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
 }
 
-/* Return: the option's value, or -12345, which no option has, if that fails. */
+/* Return: the option's value; -12345, which no option has, if getsockopt fails. */
 static inline int option_get(int fd, int level, int name)
 {
 	socklen_t len = sizeof(int);
@@ -69,7 +69,7 @@ static inline int segment(struct _test_data_send *self, int n)
 struct connecting {
 	int maxseg;		/* TCP_MAXSEG of the sender */
 	int sndbuf;
-	int rcvbuf;		/* of the other end */
+	int rcvbuf;		/* of the receiver */
 };
 
 /* Open a TCP connection over loopback, with these options. Return: 0 or -1. */
@@ -108,7 +108,7 @@ static inline int tcp_pair_how(int family, int fd[2],
 	return 0;
 }
 
-/* Open a new connection in Full Operation; octets are counted from 0 again. */
+/* Open a new connection in Full Operation, and count octets from 0. */
 static inline int reconnect(struct _test_data_send *self, int family,
 			    bool marked, const struct connecting *how)
 {
@@ -147,7 +147,7 @@ FIXTURE_TEARDOWN(send)
 	hang_up(self->fd[1]);
 }
 
-/* Send the next octets of the sequence. Return: as send(). */
+/* Send the sequence's next octets. Return: as send(). */
 static inline ssize_t put(struct _test_data_send *self, size_t len, int flags)
 {
 	ssize_t n = send(self->fd[0], stream_at(self->sent), len,
@@ -158,7 +158,7 @@ static inline ssize_t put(struct _test_data_send *self, size_t len, int flags)
 	return n;
 }
 
-/* send() with a control message. */
+/* Call send() with a control message. */
 static inline ssize_t send_with(int fd, const void *octets, size_t len, int level,
 				int type, const void *value, size_t value_len)
 {
@@ -211,7 +211,7 @@ static inline u32 fpdu_len(u64 pos, u32 ulpdu_len, bool marked)
 	return off;
 }
 
-/* The length of the longest ULPDU whose FPDU, at @pos, has at most @emss octets. */
+/* Return: the length of the longest ULPDU whose FPDU, at @pos, has at most @emss octets. */
 static inline u32 ulpdu_filling(u64 pos, u32 emss, bool marked)
 {
 	u32 n = emss - 6;
@@ -221,7 +221,7 @@ static inline u32 ulpdu_filling(u64 pos, u32 emss, bool marked)
 	return n;
 }
 
-/* Receive a record, the next octets of the sequence. Return: its length, or -1. */
+/* Receive a record, and check that it has the next octets. Return: its length, or -1. */
 static inline ssize_t take(struct _test_data_send *self, int flags)
 {
 	ssize_t n = recv(self->fd[1], self->buf, sizeof(self->buf), flags);
@@ -239,7 +239,7 @@ static inline ssize_t take(struct _test_data_send *self, int flags)
 	return n;
 }
 
-/* Whether records of these lengths arrive, and nothing is missing. */
+/* Whether the next records have these lengths. */
 static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
 {
 	int i;
@@ -262,7 +262,7 @@ static inline bool taken(struct _test_data_send *self, const u32 *want, int n)
 	EXPECT_TRUE(taken(self, want, ARRAY_SIZE(want)));		\
 } while (0)
 
-/* Whether a send of @len octets arrives as ULPDUs of @n octets and a rest. */
+/* Whether a send of @len octets arrives as ULPDUs of @n octets and a remainder. */
 static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
 {
 	for (; len; len -= n) {
@@ -275,8 +275,8 @@ static inline bool taken_cut(struct _test_data_send *self, size_t len, u32 n)
 }
 
 /*
- * Whether a send of @len octets arrives as ULPDUs that fill segments, and a rest.
- * The first one may fill the rest of an unsent segment that had room for 128 octets.
+ * Whether a send of @len octets arrives as ULPDUs that fill segments, and a remainder.
+ * The first one may fill an unsent segment that had room for 128 octets or more.
  */
 static inline bool taken_filling(struct _test_data_send *self, size_t len)
 {
@@ -298,7 +298,7 @@ static inline bool taken_filling(struct _test_data_send *self, size_t len)
 	return true;
 }
 
-/* No record is left, and only what send() accepted has arrived. */
+/* Check that no record is left, and that exactly the accepted octets have arrived. */
 #define EXPECT_NO_MORE() do {						\
 	EXPECT_EQ(self->sent, self->seen);				\
 	EXPECT_EQ(-1, take(self, MSG_DONTWAIT));			\
@@ -322,7 +322,7 @@ static inline u32 retransmissions(int fd)
 	return info.tcpi_total_retrans;
 }
 
-/* The number of data segments sent, once everything is acknowledged. */
+/* Return: the number of data segments sent, once all are acknowledged. */
 static inline u64 segments(struct _test_data_send *self)
 {
 	struct mpa_info info;
@@ -351,7 +351,7 @@ static inline bool all_aligned(struct _test_data_send *self)
 struct reader {
 	pthread_t thread;
 	int fd;
-	u64 seen;		/* octets received, in order and right */
+	u64 seen;		/* octets received in order, and correct */
 	u32 records;
 	u32 shortest;
 	u32 longest;
@@ -390,7 +390,7 @@ static inline int reader_start(struct reader *r, int fd)
 	return pthread_create(&r->thread, NULL, reader_run, r);
 }
 
-/* Shut the sender down: all accepted octets arrive, then the end of stream. */
+/* Shut the sender down. All accepted octets must arrive, then the end of stream. */
 #define EXPECT_READER_HAS(r, octets) do {				\
 	shutdown(self->fd[0], SHUT_WR);					\
 	pthread_join((r)->thread, NULL);				\

@@ -4,8 +4,8 @@
 #define _MPA_STREAM_H
 
 /*
- * Octet n of the stream does not depend on how the stream is cut. The period is a
- * prime, so it is not a multiple of a record's length.
+ * Octet n of the stream does not depend on the cuts. The period is a prime, so it is
+ * not a multiple of a record's length.
  */
 #define STREAM_PERIOD	524287
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Common parts of the tests: connections, and a simulated peer. That is a plain TCP
- * socket to which a test writes MPA's octets. They are from the model (unit/model.c),
- * not from the code under test.
+ * Common parts of the tests: connections, and a simulated peer: a plain TCP socket to
+ * which a test writes MPA's octets. They come from the model (unit/model.c), not from
+ * the code under test.
  */
 #ifndef _MPA_TEST_H
 #define _MPA_TEST_H
@@ -35,15 +35,15 @@
 #define SOL_TCP		6
 #endif
 
-#define FRAME_LEN	20	/* a startup frame without private data */
+#define FRAME_LEN	20	/* length of a startup frame without private data */
 
 /*
- * Self-checking records: a record of LEN octets is a piece of one long random
- * sequence, from an offset that depends on LEN. So a wrong length or octet is found.
+ * Self-checking records: a record of LEN octets is a part of one long random sequence,
+ * at an offset that depends on LEN. So a wrong length or octet is found.
  */
 static u8 record_row[1 << 20];
 
-/* Filled before main(), as several threads read it. */
+/* Fill it before main(), as several threads read it. */
 static void __attribute__((constructor)) record_row_fill(void)
 {
 	u32 x = 1;
@@ -87,7 +87,7 @@ static inline int tcp_pair_buf(int family, int fd[2], int rcvbuf)
 	fd[0] = socket(family, SOCK_STREAM, 0);
 	if (listener < 0 || fd[0] < 0)
 		return -1;
-	/* The accepted socket inherits this. */
+	/* The accepted socket inherits the buffer size. */
 	if (rcvbuf)
 		setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &rcvbuf,
 			   sizeof(rcvbuf));
@@ -140,7 +140,7 @@ static inline int mpa_start_as(int fd, const struct mpa_start *start)
 	return setsockopt(fd, SOL_MPA, MPA_START, start, sizeof(*start));
 }
 
-/* Return: the contents of the peer's startup frame; all ones if there was none. */
+/* Return: the contents of the peer's startup frame; all ones if it has not arrived. */
 static inline struct mpa_peer mpa_peer(int fd)
 {
 	struct mpa_peer peer = {};
@@ -170,7 +170,6 @@ static inline int so_error(int fd)
 	return err;
 }
 
-/* Poll for at most @ms milliseconds. Return: the events, or -1. */
 static inline int poll_for(int fd, int events, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -188,7 +187,7 @@ static inline void set_block(int fd)
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
-/* Set a receive timeout, so that a failing test does not hang. */
+/* Set a receive timeout, so that no test hangs. */
 static inline void patience(int fd, int seconds)
 {
 	struct timeval time = { .tv_sec = seconds };
@@ -196,7 +195,7 @@ static inline void patience(int fd, int seconds)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
 }
 
-/* Close with RST, or at least without TIME_WAIT. */
+/* Close with RST, or at least avoid TIME_WAIT. */
 static inline void hang_up(int fd)
 {
 	struct linger reset = { .l_onoff = 1 };
@@ -205,7 +204,7 @@ static inline void hang_up(int fd)
 	close(fd);
 }
 
-/* Memory that a system call accepts as an argument, but cannot read or write. */
+/* Return: memory that is a valid argument, but cannot be read or written. */
 static inline void *unreadable(size_t len)
 {
 	return mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -221,7 +220,7 @@ static inline long now_ms(void)
 
 /* ---- a network namespace, and so sysctls, of the test's own ---- */
 
-/* Set the loopback device of the network namespace that the socket is in. */
+/* Set the loopback device of the socket's network namespace up or down. */
 static inline int lo_set_of(int fd, bool up)
 {
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = up ? IFF_UP : 0 };
@@ -243,7 +242,7 @@ static inline int own_netns(void)
 	return unshare(CLONE_NEWNET) ? -1 : lo_set(true);
 }
 
-/* Stay on this processor, so that packets of this process stay in order. */
+/* Stay on this processor, so that this process's packets stay in order. */
 static inline int one_processor(void)
 {
 	cpu_set_t one;
@@ -254,8 +253,8 @@ static inline int one_processor(void)
 }
 
 /*
- * Wait until TCP has received all segments that this process has sent over loopback.
- * On one processor packets stay in order: wait for a datagram sent after them.
+ * Wait until TCP has received all segments that this process has sent over loopback. On
+ * one processor packets stay in order, so a datagram is sent last and awaited.
  */
 static inline bool lo_delivered(void)
 {
@@ -277,7 +276,7 @@ static inline bool lo_delivered(void)
 	return came;
 }
 
-/* The number in net.mpa.@name, or -1. */
+/* Return: the sysctl net.mpa.@name, or -1. */
 static inline long sysctl_get(const char *name)
 {
 	char path[64], text[16] = "";
@@ -309,8 +308,8 @@ static inline int sysctl_put(const char *name, long value)
 }
 
 /*
- * "MpaTxSkbs<blank>123" in /proc/net/mpa_stat, of this network namespace; or -1.
- * With a second name, the sum of both as they were at one time.
+ * Return: a counter in /proc/net/mpa_stat of this network namespace, or -1. With a
+ * second name, the sum of both, read at the same time.
  */
 static inline long long statistics(const char *name, const char *also)
 {
@@ -341,7 +340,7 @@ static inline u64 received(int fd)
 	return info.tcpi_bytes_received;
 }
 
-/* Whether TCP has received @octets octets, within 20 s. */
+/* Whether TCP receives @octets octets within 20 s. */
 static inline bool arrived(int fd, u32 octets)
 {
 	const long until = now_ms() + 20000;
@@ -352,8 +351,8 @@ static inline bool arrived(int fd, u32 octets)
 }
 
 /*
- * Whether a thread sleeps, within 20 s. The thread stores its number in *@tid and
- * then makes the only call in which it can sleep.
+ * Whether a thread sleeps within 20 s. The thread stores its number in *@tid, and then
+ * makes the only call in which it can sleep.
  */
 static inline bool asleep(const pid_t *tid)
 {
@@ -383,7 +382,7 @@ static inline int inq(int fd)
 	return octets;
 }
 
-/* Read @len octets, or up to the end of stream; -1 on error. */
+/* Read @len octets, or up to the end of stream. Return: the number of octets, or -1. */
 static inline ssize_t read_all(int fd, void *buf, size_t len)
 {
 	size_t done = 0;
@@ -405,7 +404,7 @@ static inline int write_all(int fd, const void *buf, size_t len)
 	return send(fd, buf, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
 }
 
-/* Whether a record arrives as it was sent. */
+/* Whether a record sent by @from arrives unchanged at @to. */
 static inline bool record_goes(int from, int to, size_t len)
 {
 	u8 record[4096], seen[4096];
@@ -416,7 +415,7 @@ static inline bool record_goes(int from, int to, size_t len)
 	       record_good(seen, len);
 }
 
-/* Whether octets arrive between sockets with plain TCP. */
+/* Whether plain TCP sockets transfer octets. */
 static inline bool text_goes(int from, int to)
 {
 	char buf[8];
@@ -425,7 +424,7 @@ static inline bool text_goes(int from, int to)
 	       recv(to, buf, sizeof(buf), 0) == 5 && !memcmp(buf, "plain", 5);
 }
 
-/* MPA_ACCEPT or MPA_REJECT: 0, or errno. */
+/* Call MPA_ACCEPT or MPA_REJECT. Return: 0, or errno. */
 static inline int decide(int fd, int option)
 {
 	return setsockopt(fd, SOL_MPA, option, NULL, 0) ? errno : 0;
@@ -456,7 +455,7 @@ struct peer {
 	u64 tx_position;
 };
 
-/* Build the next FPDU of this peer. Return: its length. */
+/* Build this peer's next FPDU. Return: its length. */
 static inline size_t peer_fpdu(struct peer *peer, const u8 *ulpdu,
 			       size_t len, u8 *fpdu)
 {
@@ -534,7 +533,7 @@ static inline int peer_responds(struct peer *peer, int fd, bool want_markers,
 	return poll_for(fd, POLLOUT, 20000) == POLLOUT && !so_error(fd) ? 0 : -1;
 }
 
-/* Whether everything has been acknowledged, within 20 s. */
+/* Whether all octets are acknowledged within 20 s. */
 static inline bool acked(int fd)
 {
 	long end = now_ms() + 20000;
@@ -557,7 +556,10 @@ static inline long module_refs(void)
 	return refs;
 }
 
-/* Sockets close asynchronously; one that lingers takes at most a minute. */
+/*
+ * Wait until nothing uses the module: sockets close asynchronously, and a lingering one
+ * takes up to a minute.
+ */
 static inline bool module_unused(void)
 {
 	const long until = now_ms() + 90000;
@@ -567,7 +569,10 @@ static inline bool module_unused(void)
 	return !module_refs();
 }
 
-/* Run with real-time priority: on one processor, kworkers then run only when the test sleeps. */
+/*
+ * Run with real-time priority: on one processor, kworkers then run only while the test
+ * sleeps.
+ */
 static inline int real_time(bool on)
 {
 	const struct sched_param param = { .sched_priority = on ? 50 : 0 };
@@ -600,7 +605,7 @@ static inline u8 tcp_state(int fd)
 	return info.tcpi_state;
 }
 
-/* Whether TCP's state is CLOSE, within 20 s. */
+/* Whether TCP's state becomes CLOSE within 20 s. */
 static inline bool tcp_closed(int fd)
 {
 	const long until = now_ms() + 20000;

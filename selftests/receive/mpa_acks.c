@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Acknowledgments while a record is too long to be read yet: RFC 1122 section
- * 4.2.3.2, "an ACK for at least every second segment".
+ * Acknowledgments while a long record is incomplete: RFC 1122 section 4.2.3.2, "an ACK
+ * for at least every second segment".
  */
 
 #include "mpa_test.h"
@@ -12,8 +12,8 @@
 #define CONNECTIONS	10
 
 /*
- * The record is longer than the first congestion window: without an ACK the sender
- * could not send the rest until the receiver's timer for delayed ACKs expires.
+ * The record is longer than the initial congestion window: without ACKs the sender
+ * would wait for the receiver's delayed-ACK timer.
  */
 TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 {
@@ -28,7 +28,7 @@ TEST_F(send, long_record_does_not_wait_for_a_delayed_ack)
 		ASSERT_EQ(MPA_ULPDU_MAX, put(self, MPA_ULPDU_MAX, 0));
 		EXPECT_RECORDS(MPA_ULPDU_MAX);
 	}
-	/* On a busy machine a timer may expire nevertheless. */
+	/* On a busy machine that timer may expire nevertheless. */
 	EXPECT_GT(CONNECTIONS / 2, tcp_counter("DelayedACKs") - before);
 }
 

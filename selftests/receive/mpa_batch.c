@@ -161,7 +161,6 @@ TEST_F(rx, batch_is_what_is_here)
 	EXPECT_EQ(6619, mpa_info(self->fd).rx_octets);
 }
 
-/* The call does not wait for the next record, which is incomplete. */
 TEST_F(rx, batch_ends_before_what_is_not_whole)
 {
 	size_t n;
@@ -180,7 +179,7 @@ TEST_F(rx, batch_ends_before_what_is_not_whole)
 	EXPECT_BATCH(900);
 }
 
-/* Every length of the buffer: complete records, or a part of the first. */
+/* For every buffer length: complete records, or a part of the first one. */
 TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 {
 	static const size_t lens[] = { 5, 1, 30, 2, 8 };
@@ -218,7 +217,7 @@ TEST_F_TIMEOUT(rx, batch_fits_the_buffer, 120)
 				for (k = 0; k < self->got->n; k++)
 					ASSERT_EQ(lens[i++],
 						  self->got->length[k]);
-				/* No more octets of it were delivered. */
+				/* The rest of its octets were not delivered. */
 				if (i < 5)
 					ASSERT_GT(n + lens[i], size);
 				ASSERT_EQ(MSG_EOR, self->got->msg_flags);
@@ -248,7 +247,7 @@ TEST_F(rx, batch_has_a_length_for_each_record)
 		EXPECT_EQ(MSG_EOR, self->got->msg_flags);
 		left -= room;
 	}
-	/* Without space for a control message, no record is joined to another. */
+	/* Without space for a control message a call returns one record. */
 	EXPECT_EQ(10, recv(self->fd, self->buf, BUF, 0));
 	EXPECT_EQ(10, read(self->fd, self->buf, BUF));
 	EXPECT_EQ(10, receive_with(self->fd, self->buf, BUF, 0, self->got,
@@ -304,7 +303,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	n = next_fpdu(&self->peer, 300, self->fpdu);
 	if (crc)
 		self->fpdu[n - 10] ^= 1;
-	else	/* Without a CRC only an impossible length is detected. */
+	else	/* Without CRCs only an impossible length is detected. */
 		memset(self->fpdu, 0, 8);
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
 	SEND(400);
@@ -313,7 +312,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_BATCH(100, 200);
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 	EXPECT_EQ(300, mpa_info(self->fd).rx_octets);
-	/* The error after the records is reported at once. */
+	/* The error that follows the records is reported at once. */
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 	EXPECT_EQ(0, inq(self->fd));
 	EXPECT_EQ(POLLIN, poll_for(self->fd, POLLIN, 0));
@@ -325,7 +324,7 @@ TEST_F(rx, batch_ends_before_a_bad_record)
 	EXPECT_EQ(2, mpa_info(self->fd).rx_ulpdus);
 }
 
-/* Section 8: a last message may report what was wrong. */
+/* Section 8: a last message may report the error. */
 TEST_F(rx, close_after_a_batch_before_a_bad_record_loses_nothing)
 {
 	const bool crc = !(variant->flags & MPA_START_NO_CRC);
@@ -339,7 +338,6 @@ TEST_F(rx, close_after_a_batch_before_a_bad_record_loses_nothing)
 	else
 		memset(self->fpdu, 0, 8);
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
-	/* All octets have arrived. */
 	ASSERT_EQ(true, acked(self->peer.fd));
 	EXPECT_EQ(300, RECEIVE(BUF, 0));
 	EXPECT_EQ(3, send(self->fd, "bye", 3, 0));
@@ -363,8 +361,8 @@ TEST_F(rx, close_after_a_batch_before_a_bad_record_loses_nothing)
 #define ALIKE_LEN	300
 
 /*
- * Send ALIKE such records on a new connection. FPDU @bad, and with @next the FPDU after
- * it, has a bad CRC, or a bad marker with a good CRC.
+ * Send ALIKE such records on a new connection. FPDU @bad has a bad CRC, or a bad marker
+ * with a good CRC. With @next, the FPDU after it does, too.
  */
 static int send_alike(struct _test_data_rx *self, unsigned int flags, int bad,
 		      bool next, bool marker)
@@ -463,7 +461,7 @@ TEST_F(rx, batch_of_equal_records_ends_before_a_bad_marker)
 	EXPECT_LE(ALIKE / 2, seen);
 }
 
-/* A record that the buffer has no room for stays queued, and so do all later ones. */
+/* A record that does not fit the buffer stays queued, and so do all later ones. */
 TEST_F(rx, batch_of_equal_records_ends_with_the_room)
 {
 	int room, i;
@@ -484,7 +482,7 @@ TEST_F(rx, batch_of_equal_records_ends_with_the_room)
 	}
 }
 
-/* As above, at the end of the program's mapped memory. */
+/* As above, but the program's mapped memory ends. */
 TEST_F(rx, batch_of_equal_records_ends_with_the_memory)
 {
 	int room;
@@ -524,7 +522,7 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));
 	SEND(100, 200, 300);
 
-	/* A fault on the lengths: no record is lost. */
+	/* A fault occurs when the lengths are copied: no record is lost. */
 	iov[0].iov_len = 1000;
 	msg.msg_iovlen = 1;
 	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ));
@@ -533,7 +531,7 @@ TEST_F(rx, batch_that_cannot_be_written_stays)
 	EXPECT_EQ(0, mpa_info(self->fd).rx_ulpdus);
 	ASSERT_EQ(0, mprotect(control, 4096, PROT_READ | PROT_WRITE));
 
-	/* A fault on the second record: the first is delivered, then the error. */
+	/* A fault occurs at the second record: the first is delivered, then the error. */
 	iov[0].iov_len = 150;
 	msg.msg_iovlen = 2;
 	EXPECT_EQ(100, recvmsg(self->fd, &msg, 0));
@@ -594,7 +592,7 @@ static int file_put(const char *path, const char *text)
 	return err;
 }
 
-/* Whether a fault has happened since the last call; then have the nth next operation fail. */
+/* Whether the fault that was armed last has happened. */
 static bool failed(int fail_nth)
 {
 	char left[16] = "";
@@ -603,8 +601,8 @@ static bool failed(int fail_nth)
 }
 
 /*
- * On a kernel with fault injection: the allocation of the lengths fails, and each
- * copy from and to the program. No octet is ever lost.
+ * On a kernel with fault injection: the allocation of the lengths fails, and each copy
+ * to and from the program. No octet is lost.
  */
 TEST_F(rx, batch_under_faults)
 {
@@ -651,14 +649,14 @@ TEST_F(rx, batch_under_faults)
 		while (write(fail_nth, "0", 1) < 0)
 			;
 	}
-	/* This happens at least without memory for the lengths. */
+	/* This happens at least if there is no memory for the lengths. */
 	EXPECT_LE(1, alone);
 	close(fail_nth);
 }
 
 /*
- * Divide octets into segments, and segments into packets, in any way. The octets that
- * a task sends are contiguous in memory, unless it sends on @between, too.
+ * Try many divisions of octets into segments, and of segments into packets. Octets that
+ * a task sends are contiguous in memory, unless the task also sends on @between.
  */
 static void batch_in_steps(struct __test_metadata *_metadata, struct _test_data_rx *self,
 			   size_t step, const int *between)

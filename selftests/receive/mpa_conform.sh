@@ -25,11 +25,11 @@ cleanup() {
 	rm -rf "$dir"
 }
 trap cleanup EXIT
-# As it is installed
+# The command, as it is installed
 ln -s "$here/../../tools/conform/conform" "$dir/mpa-conform"
 PATH=$dir:$PATH
 
-# judged ARGUMENT...: a run in which no case fails; the log has its cases
+# judged ARGUMENT...: a run in which no case may fail; the log lists the cases
 judged() {
 	local rc=0
 
@@ -43,7 +43,7 @@ judged() {
 # With --segments the peer has an address of its own, and the end another one for it.
 segments=() group=ddp end=127.0.0.1 peer=127.0.0.1
 
-# responder OPTION...: mpa listen, which echoes
+# responder OPTION...: an "mpa listen" that echoes
 responder() {
 	local rc=0
 
@@ -62,21 +62,21 @@ responder() {
 	return $rc
 }
 
-# initiator PORT OPTION...: mpa connect, started for each case, which sends one
-# record first, and then echoes
+# initiator PORT OPTION...: an "mpa connect" for each case; it sends one record first,
+# and then echoes
 initiator() {
 	judged "${segments[@]}" --listen "$peer:$1" --command "mpa connect --quiet \
 		--records length --timeout 2 ${*:2} \
 		--exec \"printf '\\0\\0\\0\\5first'; exec cat\" $peer $1"
 }
 
-# ddp_responder PORT OPTION...: mpa_rping's server, started for each case
+# ddp_responder PORT OPTION...: an mpa_rping server for each case
 ddp_responder() {
 	judged "${segments[@]}" --peer ddp --only $group "$end:$1" \
 		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -s -a $end -p $*"
 }
 
-# ddp_initiator PORT OPTION...: its client, two rounds
+# ddp_initiator PORT OPTION...: an mpa_rping client for each case, two rounds
 ddp_initiator() {
 	judged "${segments[@]}" --peer ddp --only $group --listen "$peer:$1" \
 		--command "exec ${MPA_BIN:-$here/..}/mpa_rping -c -C 2 -a $peer -p $*"

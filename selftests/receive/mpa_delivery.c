@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa_delivery [--long]: streams of FPDUs from network namespace alpha to beta,
- * over any path between them, read in every way: the same records must arrive.
- * mpa_delivery.sh sets up the path.
+ * mpa_delivery [--long]: streams of FPDUs from network namespace alpha to beta, over
+ * any path, read in every way: the same records must arrive. mpa_delivery.sh sets up
+ * the path.
  *
- * mpa_delivery --changed: the path changes octets, unseen by TCP's checksum.
+ * mpa_delivery --changed: the path changes octets, undetected by TCP's checksum.
  *
- * mpa_delivery --autotune: a connection's receive buffer grows as that of a
- * plain TCP connection.
+ * mpa_delivery --autotune: a connection's receive buffer grows like plain TCP's.
  */
 
 #include <pthread.h>
@@ -111,7 +110,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* MPA at both ends, but a plain TCP socket writes the sender's octets. */
+/* Both ends use MPA, but a plain TCP socket writes the sender's octets. */
 static int start(struct peer *peer, int fd, const struct delivery *d)
 {
 	unsigned int flags = d->markers[0] ? MPA_START_MARKERS : 0;
@@ -137,13 +136,13 @@ static ssize_t wait_and_read(int fd, int epfd, const struct delivery *d,
 		n = recvmsg(fd, msg, 0);
 		if (d->reader != EPOLL_EDGE || n >= 0 || errno != EAGAIN)
 			return n;
-		/* There must be an event for each record that arrives now. */
+		/* Each record that arrives now must cause an event. */
 		if (epoll_wait(epfd, &event, 1, 120000) != 1)
 			return -1;
 	}
 }
 
-/* Add a part of a record, maybe the last. Return: whether it is correct. */
+/* Add a part of a record, maybe the last part. Return: whether it is correct. */
 static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 		 const size_t *len)
 {
@@ -157,7 +156,7 @@ static bool take(u8 *record, size_t *at, const u8 *octets, size_t n, bool last,
 	return record_good(record, *len);
 }
 
-/* Read @count records, and the end of stream. Return: an error message, or NULL. */
+/* Read @count records and the end of stream. Return: an error message, or NULL. */
 static const char *read_records(int fd, const struct delivery *d,
 				const size_t *lens, size_t count)
 {
@@ -246,7 +245,7 @@ static int deliver(const struct delivery *d)
 	return wrong ? 1 : 0;
 }
 
-/* Test all combinations, or each segment size with each reader and buffer once. */
+/* Test all combinations (@every), or each segment size with each reader and buffer once. */
 static int deliver_all(bool every)
 {
 	static const size_t buffers[] = { 1, 1000, 65536, 1 << 20 };
@@ -314,7 +313,7 @@ static int changed(void)
 
 /* ---- the receive buffer grows as TCP's does ---- */
 
-/* Sender for TCP and MPA: without markers all FPDUs of equal records have the same length. */
+/* Send with TCP or MPA. Without markers all FPDUs of equal records have the same length. */
 static void *send_bulk(void *arg)
 {
 	struct sender *s = arg;
@@ -341,7 +340,7 @@ static struct tcp_info grown(bool mpa, int *rcvbuf)
 	peer.fd = fd[0];
 	s.fd = fd[0];
 	s.len = peer_fpdu(&peer, record, sizeof(record), fpdu);
-	/* Without CRC, which would be the bottleneck on an emulated processor. */
+	/* No CRCs: they would be the bottleneck on an emulated processor. */
 	if (mpa && (mpa_attach(fd[1]) ||
 		    mpa_start(fd[1], MPA_ROLE_DIRECT, MPA_START_NO_CRC)))
 		die("start");
@@ -362,7 +361,7 @@ static int autotune(void)
 	struct tcp_info plain, mpa;
 	int rcvbuf[2], tries;
 
-	/* The octets of the last round trip depend on timing, with TCP and MPA. */
+	/* The octets of the last round trip depend on timing, with TCP and with MPA. */
 	for (tries = 0; tries < 5; tries++) {
 		plain = grown(false, &rcvbuf[0]);
 		mpa = grown(true, &rcvbuf[1]);

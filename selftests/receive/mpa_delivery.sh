@@ -55,8 +55,8 @@ else
 	echo "ok $((++tap_n)) # SKIP no netem"
 fi
 
-# If a packet has no checksum yet, netem computes it before it changes a bit: TCP
-# notices, and retransmits.
+# If a packet has no checksum yet, netem computes it before the change: TCP detects the
+# change, and retransmits.
 if path corrupt 3%; then
 	tap_run "corrupted_and_sent_again_by_tcp" "$bin/mpa_delivery" "${long[@]}"
 else
@@ -64,7 +64,8 @@ else
 fi
 path
 
-# pedit does not. The receiving host accepts such packets: only MPA's CRC notices.
+# pedit does not compute it. The receiving host accepts such packets: only MPA's CRC
+# detects the change.
 modprobe -q act_pedit cls_u32 sch_ingress || true
 if ip netns exec alpha tc qdisc add dev va clsact &&
    ip netns exec alpha tc filter add dev va egress protocol ip u32 \

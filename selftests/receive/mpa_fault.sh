@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Errors that "mpa connect --fault" and "mpa listen --fault" make, and what mpa.ko as the
-# peer says of each: the records before it, the error code, mpa's exit status. No time
-# limits.
+# Errors that "mpa connect --fault" and "mpa listen --fault" make, and the report of
+# mpa.ko as the peer: the records before the error, the error code, mpa's exit status.
+# No time limits.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,12 +22,12 @@ cleanup() {
 	rm -rf "$dir"
 }
 trap cleanup EXIT
-# As it is installed
+# The command, as it is installed
 ln -s "$here/../../tools/conform/conform" "$dir/mpa-conform"
 PATH=$dir:$PATH
 printf '%s\n' one two three four >"$dir/sent"
 
-# serve OPTION...: mpa listen
+# serve OPTION...: start an mpa listen
 serve() {
 	rm -f port
 	mpa listen --timeout 100 --port-file port "$@" 127.0.0.1 0 </dev/null \
@@ -39,14 +39,14 @@ serve() {
 	done
 }
 
-# call OPTION...: mpa connect, which sends the records
+# call OPTION...: start an mpa connect that sends the records
 call() {
 	mpa connect --timeout 100 "$@" 127.0.0.1 "$(<port)" <sent \
 		>connect.records 2>connect.said
 }
 
-# fault ROLE FAULT STATUS RECORDS SAID [OPTION...]: an end of that role makes the fault;
-# its peer, which has the options, must get these records, end so and print that
+# fault ROLE FAULT STATUS RECORDS SAID [OPTION...]: an end in ROLE makes FAULT. Its
+# peer, which gets OPTION, must receive RECORDS, print SAID and end with STATUS.
 fault() {
 	local role=$1 peer=listen seen
 	local -A status=([connect]=0 [listen]=0)
@@ -70,7 +70,7 @@ fault() {
 	return 1
 }
 
-# both FAULT STATUS RECORDS SAID [OPTION...]
+# both FAULT STATUS RECORDS SAID [OPTION...]: the same in both roles
 both() {
 	local role
 

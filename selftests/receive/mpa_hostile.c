@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs from a simulated peer, octet by octet as in RFC 5044, and with every kind of error.
+ * FPDUs from a simulated peer: correct ones, octet by octet as in RFC 5044, and every
+ * kind of error.
  */
 
 #include <sys/wait.h>
@@ -66,7 +67,7 @@ static size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 	return peer_fpdu(peer, record, len, fpdu);
 }
 
-/* Only the receiving half has ended, with this code. */
+/* Check that only the receiving half has ended, with this code. */
 #define EXPECT_ENDED(code) do {						\
 	EXPECT_EQ(-1, recv(self->fd, self->buf, BUF, 0));		\
 	EXPECT_EQ(EBADMSG, errno);					\
@@ -77,7 +78,7 @@ static size_t next_fpdu(struct peer *peer, size_t len, u8 *fpdu)
 	EXPECT_EQ(EBADMSG, errno);					\
 } while (0)
 
-/* Section 8: "Once MPA delivers an error" nothing more, but TCP stays open. */
+/* Check that sending still works: section 8 allows it after an error. */
 #define EXPECT_STILL_SENDS() do {					\
 	EXPECT_EQ(4, send(self->fd, "last", 4, MSG_NOSIGNAL));		\
 	EXPECT_LT(0, recv(self->peer.fd, self->buf, BUF, 0));		\
@@ -115,7 +116,6 @@ TEST_F(peer, fpdus_sent_are_the_models)
 	}
 }
 
-/* Figures 5 and 6, as octets on the wire. */
 TEST_F(peer, rfc_5044_example_fpdus_arrive)
 {
 	u8 ulpdu[42] = { 0x41, 0x43 };
@@ -125,7 +125,7 @@ TEST_F(peer, rfc_5044_example_fpdus_arrive)
 	ulpdu[13] = 1;
 	n = peer_fpdu(&self->peer, ulpdu, sizeof(ulpdu), self->fpdu);
 	if (variant->to_us) {
-		/* Figure 5 starts with the marker. */
+		/* Figure 5 begins with the marker. */
 		ASSERT_EQ(52, n);
 		EXPECT_EQ(0, memcmp(self->fpdu + 48, "\x52\x23\x99\x83", 4));
 	}
@@ -175,15 +175,15 @@ TEST_F_TIMEOUT(peer, octet_by_octet, 120)
 }
 
 /*
- * Section 4.4: an FPDU with one wrong bit is not delivered. (If the bit is in the
- * length, the peer's next octets are used as the rest of the FPDU.)
+ * Section 4.4: an FPDU with one wrong bit is not delivered. If the bit is in the
+ * length, the peer's next octets are taken as the rest of the FPDU.
  */
 TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 {
 	const size_t record = 40;
 	unsigned int bit;
 
-	/* The responder's end is the same: it tests some of the bits. */
+	/* The responder uses the same code: test only some of the bits. */
 	for (bit = 0; ; bit += variant->initiates ? 1 : 7) {
 		struct peer peer = {};
 		int fd[2];
@@ -200,7 +200,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			memset(self->fpdu + n, 0x5a, 66000);
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, n));
-			/* These octets are used as the rest of the FPDU. */
+			/* These octets are taken as the rest of the FPDU. */
 			shutdown(peer.fd, SHUT_WR);
 			EXPECT_EQ(21, recv(fd[0], self->buf, BUF, 0));
 			EXPECT_EQ(-1, recv(fd[0], self->buf, BUF, 0)) {
@@ -217,7 +217,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_ends_the_half_connection, 120)
 	}
 }
 
-/* As above, in two segments, with a first segment of any length. */
+/* As above, in two segments, cut at any octet. */
 TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 {
 	const unsigned int flags = variant->to_us ? MPA_START_MARKERS : 0;
@@ -226,7 +226,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 	int aside[2];
 
 	ASSERT_EQ(0, tcp_pair(AF_INET, aside));
-	/* Each of two variants tests half of the bits. */
+	/* Each of two variants tests every other bit. */
 	for (; bit < 8 * n; bit += 2) {
 		for (cut = 1; cut < n || n == 1; cut++) {
 			struct peer peer = { .tx_markers = variant->to_us };
@@ -240,7 +240,7 @@ TEST_F_TIMEOUT(peer, any_bit_wrong_in_every_segmentation, 240)
 			self->fpdu[bit / 8] ^= 0x80 >> bit % 8;
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu, cut));
 			ASSERT_TRUE(arrived(fd[0], cut));
-			/* Without this both parts would be contiguous in memory. */
+			/* Without this write both parts would be contiguous in memory. */
 			ASSERT_EQ(1, write(aside[0], "", 1));
 			ASSERT_EQ(0, write_all(peer.fd, self->fpdu + cut,
 					       n - cut));
@@ -303,7 +303,7 @@ TEST_F(peer, bad_first_fpdu_does_not_count)
 	EXPECT_ENDED(MPA_ERR_CRC);
 }
 
-/* Section 4.1: only the CRC depends on the content of the pad. */
+/* Section 4.1: only the CRC depends on the pad's content. */
 TEST_F(peer, pad_of_any_octets)
 {
 	size_t n = next_fpdu(&self->peer, 5, self->fpdu);
@@ -320,7 +320,7 @@ static void recrc(u8 *fpdu, size_t n)
 	model_crc(fpdu, n - 4, fpdu + n - 4);
 }
 
-/* Section 8 code 3: the CRC is good, the marker points elsewhere. */
+/* Section 8 code 3: the CRC is good, but the marker is wrong. */
 TEST_F(peer, marker_that_disagrees)
 {
 	size_t n;
@@ -329,7 +329,7 @@ TEST_F(peer, marker_that_disagrees)
 		return;
 	ASSERT_EQ(0, peer_send_record(&self->peer, 100));
 	n = next_fpdu(&self->peer, 900, self->fpdu);
-	/* The marker at stream position 512. */
+	/* This is the marker at stream position 512. */
 	self->fpdu[n - (self->peer.tx_position - 512) + 3] ^= 4;
 	recrc(self->fpdu, n);
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu, n));
@@ -338,7 +338,7 @@ TEST_F(peer, marker_that_disagrees)
 	EXPECT_STILL_SENDS();
 }
 
-/* Section 4.2: reserved half ignored, low bits treated as zero. */
+/* Section 4.2: the reserved half is ignored, and the two low bits count as zero. */
 TEST_F(peer, marker_bits_that_mean_nothing)
 {
 	size_t n, at;
@@ -373,7 +373,7 @@ TEST_F(peer, markers_missing)
 	EXPECT_EQ(EBADMSG, errno);
 }
 
-/* Start with MPA_ROLE_DIRECT; fd[0] receives from the peer. */
+/* Start with MPA_ROLE_DIRECT; fd[0] receives. */
 static int direct_pair(int fd[2], struct peer *peer, unsigned int flags)
 {
 	*peer = (struct peer){ .tx_markers = flags & MPA_START_MARKERS };
@@ -421,7 +421,7 @@ TEST_F(peer, marker_that_points_anywhere)
 	}
 }
 
-/* A marker in a wrong place, four octets or one too early or too late. */
+/* The marker is one or four octets too early or too late. */
 TEST_F(peer, marker_early_or_late)
 {
 	static const int shifts[] = { -4, -1, 1, 4 };
@@ -473,7 +473,7 @@ TEST_F(peer, markers_not_asked_for)
 	close(fd[1]);
 }
 
-/* Section 4.4: without CRC, only lengths and markers are checked. */
+/* Section 4.4: without CRCs, only lengths and markers are checked. */
 TEST_F(peer, wrong_octets_without_crc)
 {
 	struct peer peer;
@@ -606,7 +606,7 @@ TEST_F_TIMEOUT(peer, random_octets, 120)
 		srand(seed);
 		for (i = 0; i < 3000; i++)
 			self->buf[i] = rand() >> 8;
-		/* A short length, so that there is something to check. */
+		/* Use a short length, so that there is something to check. */
 		if (seed & 1)
 			self->buf[variant->to_us ? 4 : 0] = 0;
 		ASSERT_EQ(0, write_all(peer.fd, self->buf, 3000));
@@ -621,7 +621,7 @@ TEST_F_TIMEOUT(peer, random_octets, 120)
 	}
 }
 
-/* Change a bit, insert or remove an octet, or cut the stream. */
+/* Change a bit, insert or remove an octet, cut the stream, or change nothing. */
 static size_t mutate(u8 *stream, size_t len)
 {
 	size_t at = rand() % len;
@@ -647,8 +647,8 @@ static size_t mutate(u8 *stream, size_t len)
 }
 
 /*
- * Of a damaged stream only records as sent are read, from the first one on. 100 000
- * streams with MPA_LONG in the environment.
+ * From a damaged stream only a prefix of the sent records is read. 100 000 streams with
+ * MPA_LONG in the environment.
  */
 TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 {
@@ -687,7 +687,7 @@ TEST_F_TIMEOUT(peer, mutated_streams, 3600)
 		}
 		ASSERT_EQ(0, at);
 		ASSERT_EQ(n ? EBADMSG : 0, n ? errno : 0);
-		/* An orderly end of stream has a code, too. */
+		/* A regular end of stream has a code, too. */
 		ASSERT_NE(MPA_ERR_NONE, mpa_info(fd[0]).error);
 		ASSERT_TRUE(n || mpa_info(fd[0]).error == MPA_ERR_TCP);
 		ASSERT_EQ(k, mpa_info(fd[0]).rx_ulpdus);

@@ -30,7 +30,7 @@ trap cleanup EXIT
 fresh_hosts() {
 	hosts_down
 	hosts_up 1500
-	# Segments as TCP builds them: long ones, too.
+	# Send long segments, too.
 	ip netns exec alpha ethtool -K va tso on gso on gro on >/dev/null
 	ip netns exec beta ethtool -K vb tso on gso on gro on >/dev/null
 }
@@ -54,7 +54,7 @@ transfer() {
 	[[ $rc -eq 0 && $said -eq 0 ]]
 }
 
-# netem NAME WHAT...: in both directions, without and with markers
+# netem NAME WHAT...: transfer in both directions, without and with markers
 netem() {
 	local name=$1 host dev markers
 
@@ -77,8 +77,8 @@ connected() {
 		grep -q .
 }
 
-# Once there is a connection: connect(2) would fail, which is not MPA's. Over a wire
-# so slow that the transfer still runs then.
+# Begin once there is a connection: connect(2) could fail, which is not MPA's fault. Use
+# a wire so slow that the transfer still runs then.
 away_and_back() {
 	local pid rc=0 times=0
 
@@ -92,7 +92,7 @@ away_and_back() {
 			read -r host dev <<<"$dev"
 			ip -n "$host" link set "$dev" down
 			ip -n "$host" link set "$dev" up
-			# Pause, so that packets get through.
+			# Pause, so that some packets get through.
 			sleep 0.2
 		done
 		times=$((times + 1))
@@ -110,7 +110,7 @@ swallow_long_packets() {
 	ip -n beta route change 10.5.4.0/24 dev vb src 10.5.4.2 advmss 2900
 	ip netns exec alpha ethtool -K va tso off gso off >/dev/null
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=1
-	# After a queue: TCP takes what is dropped at once for local congestion.
+	# Add a queue: TCP takes an immediate drop for local congestion.
 	tc -n alpha qdisc add dev va root netem delay 1ms
 }
 

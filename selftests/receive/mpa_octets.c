@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Other readers take octets, or there are urgent ones: only MPA may read the stream.
- * And all tasks that wait are notified of ends and errors.
+ * Octets that other readers take, and urgent octets: only MPA may read the stream. All
+ * waiting tasks are notified of ends and errors.
  */
 
 #include <pthread.h>
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(older)
 	hang_up(self->fd[1]);
 }
 
-/* Nothing more is delivered, even if octets have arrived; sending still works. */
+/* Check that nothing more is delivered, though octets have arrived, and that sending works. */
 #define EXPECT_RECEIVING_IS_OVER() do {					\
 	int i_;								\
 									\
@@ -97,7 +97,7 @@ TEST_F(older, record_without_its_first_octets_is_not_delivered)
 	EXPECT_RECEIVING_IS_OVER();
 }
 
-/* The record was verified before another reader took octets of it. */
+/* Another reader took octets of the record after it was verified. */
 TEST_F(older, verified_record_is_not_delivered_either)
 {
 	ssize_t n;
@@ -126,7 +126,7 @@ TEST_F(older, record_half_read_is_not_carried_on)
 	EXPECT_RECEIVING_IS_OVER();
 }
 
-/* The FIN has a sequence number as well, but is no octet. */
+/* The FIN has a sequence number, too, but is no octet. */
 TEST_F(older, end_of_the_stream_may_be_read_by_both)
 {
 	shutdown(self->fd[1], SHUT_WR);
@@ -146,7 +146,7 @@ TEST_F(older, octet_before_the_end_is_missed)
 {
 	ASSERT_EQ(0, write_all(self->fd[1], "\0", 1));
 	ASSERT_TRUE(arrived(self->fd[0], 1));
-	/* Nothing else wakes the reader: half a length is no record. */
+	/* Nothing else wakes the reader: half a length field is no record. */
 	signal(SIGUSR1, nothing);
 	pthread_kill(self->thread, SIGUSR1);
 	pthread_join(self->thread, NULL);
@@ -175,7 +175,7 @@ static void *take_an_fpdu(void *arg)
 
 /*
  * FPDUs may arrive before the program has accepted the reply. The stream begins at the
- * end of the frame, even if another reader has read beyond it.
+ * end of the frame, even if another reader has read further.
  */
 TEST(record_read_by_another_before_the_decision_is_missed)
 {
@@ -201,7 +201,7 @@ TEST(record_read_by_another_before_the_decision_is_missed)
 	ASSERT_EQ(EINPROGRESS, errno);
 	ASSERT_EQ(FRAME_LEN, read_all(answered[1], octets, FRAME_LEN));
 	n = frame_put(octets, true, 0xc0, 0, 0);
-	/* FPDUs of 20 octets each, the first with a marker. */
+	/* Use FPDUs of 20 octets each, the first with a marker. */
 	n += peer_fpdu(&peer, (const u8 *)"first one", 9, octets + n);
 	ASSERT_EQ(FRAME_LEN + 20, n);
 	for (i = 0; i < 3; i++)
@@ -246,7 +246,7 @@ TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 	size_t at = first + (self->peer.tx_markers ? 6 : 2);
 	size_t n = next_fpdu(&self->peer, len, self->fpdu);
 
-	/* The urgent octet is the next one to be read. */
+	/* The urgent octet is the next to be read. */
 	ASSERT_TRUE(send_urgent(self->peer.fd, self->fpdu, at + 1));
 	ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at + 1,
 			       n - at - 1));
@@ -262,7 +262,7 @@ TEST_F(rx, urgent_pointer_does_not_shift_a_record_half_read)
 	EXPECT_TRUE(record_good(self->buf, 77));
 }
 
-/* An urgent octet may precede the first FPDU, or MPA itself. */
+/* An urgent octet may precede the first FPDU, or the start of MPA. */
 TEST_F(rx, urgent_mark_of_before_is_gone)
 {
 	struct peer peer;
@@ -438,7 +438,7 @@ TEST_F(first, edge_for_sending_comes)
 
 /* ---- O_ASYNC: the same as poll ---- */
 
-/* Have a signal report events of @fd from now on. */
+/* Have a signal report events of @fd. */
 static int reports_by_signal(int fd)
 {
 	sigset_t set;
@@ -450,7 +450,7 @@ static int reports_by_signal(int fd)
 	       fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) ? -1 : 0;
 }
 
-/* The next signal within @ms: its events, or 0. */
+/* Wait @ms for the next signal. Return: its events, or 0. */
 static long reported_by_signal(int fd, unsigned int ms)
 {
 	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
@@ -509,7 +509,7 @@ TEST_F(rx, signal_comes_with_room_to_send)
 	ASSERT_EQ(0, peer_send_record(&self->peer, 1));
 	ASSERT_EQ(1, recv(self->fd, self->buf, BUF, 0));
 	ASSERT_EQ(0, reports_by_signal(self->fd));
-	/* The peer's buffer takes some octets: then there is room again. */
+	/* Once the peer's buffer takes some octets, there is space again. */
 	do {
 		while (send(self->fd, self->buf, 60000, MSG_NOSIGNAL) == 60000)
 			;
@@ -571,7 +571,7 @@ static int send_bad_length(const struct peer *peer)
 	return write_all(peer->fd, "\0\0\0\0\xff\xff" + 6 - len, len);
 }
 
-/* The code of a bad FPDU is kept: it says more than the later end of stream. */
+/* The code of a bad FPDU is kept: it is more specific than the later end of stream. */
 TEST_F(rx, info_keeps_the_code_of_a_bad_fpdu)
 {
 	ASSERT_EQ(0, send_bad_length(&self->peer));
@@ -603,7 +603,7 @@ static size_t fill_send_buffer(int fd)
 	return sent;
 }
 
-/* Octets that can no longer be read must not make TCP reset the connection on close(2). */
+/* Octets that can no longer be read must not make close(2) send a RST. */
 TEST_F(rx, close_after_a_bad_fpdu_loses_nothing_that_was_sent)
 {
 	const int sndbuf = 30000;
@@ -631,9 +631,7 @@ TEST_F(rx, close_after_a_bad_fpdu_loses_nothing_that_was_sent)
 		EXPECT_EQ(EBADMSG, errno);
 		if (!before)
 			ASSERT_EQ(0, write_all(fd[0], record_row, 5000));
-		/*
-		 * What arrives after close() is lost with TCP, too, and causes a reset.
-		 */
+		/* Octets that arrive after close() are lost and cause a RST, as with TCP. */
 		ASSERT_TRUE(arrived(fd[1], BAD_LENGTH_LEN(&peer) + 5000));
 		sent = fill_send_buffer(fd[1]);
 		EXPECT_LT(0, sent);
@@ -651,7 +649,7 @@ TEST_F(rx, close_after_a_bad_fpdu_loses_nothing_that_was_sent)
 	}
 }
 
-/* The octets exceed the buffer, so they must be dropped for the FIN to arrive. */
+/* The octets exceed the buffer: they must be dropped, so that the FIN can arrive. */
 TEST_F(rx, end_of_the_stream_follows_a_bad_fpdu)
 {
 	struct timeval time = { .tv_sec = 20 };
@@ -673,7 +671,7 @@ TEST_F(rx, end_of_the_stream_follows_a_bad_fpdu)
 	EXPECT_EQ(12, recv(self->peer.fd, self->buf, BUF, 0));
 }
 
-/* The peer may not know yet that MPA has started: see rule 4. */
+/* Rule 4: the peer may not know yet that MPA has started. */
 TEST(responder_that_does_not_read_waits_for_the_first_fpdu)
 {
 	struct peer peer = {};
@@ -699,7 +697,7 @@ TEST(responder_that_does_not_read_waits_for_the_first_fpdu)
 	hang_up(fd[1]);
 }
 
-/* The first FPDU has arrived, though nothing has read up to its end: see rule 4. */
+/* Rule 4: the first FPDU has arrived, though nothing has read up to its end. */
 TEST(responder_may_send_though_the_stream_has_ended)
 {
 	const size_t len = 30000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Receiving: every call that reads, wakeups, small buffers, end of stream, errors. */
+/* Receiving: all calls that read, wakeups, small buffers, end of stream, errors. */
 
 #include <ctype.h>
 #include <dirent.h>
@@ -88,7 +88,6 @@ TEST_F(rx, splice_to_a_file)
 	close(pipefd[1]);
 }
 
-/* A pipe receives no octet of a bad record. */
 TEST_F(rx, splice_of_a_bad_record)
 {
 	size_t n = next_fpdu(&self->peer, 3000, self->fpdu);
@@ -196,7 +195,7 @@ TEST_F(rx, io_uring_reads_records)
 	got_control(self->got, &msg);
 	EXPECT_BATCH(300, 400, 500);
 
-	/* An operation that has to wait. */
+	/* This operation has to wait. */
 	sqe.opcode = IORING_OP_RECV;
 	sqe.addr = (uintptr_t)self->buf;
 	sqe.len = BUF;
@@ -228,7 +227,6 @@ TEST_F(rx, waitall_and_lowat_do_not_join_records)
 
 /* ---- poll and wakeups ---- */
 
-/* Reading until EAGAIN at each event reads every record. */
 TEST_F_TIMEOUT(rx, epoll_edge_triggered_misses_no_record, 120)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -296,7 +294,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/* A reader sleeps until the record is complete, however many segments it takes. */
+/* A reader sleeps until the record is complete, whatever the number of segments. */
 TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 {
 	struct reader r = { .fd = self->fd, .records = 3, .len = 900 };
@@ -312,7 +310,7 @@ TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 		for (at = 0; at < n; at++) {
 			ASSERT_EQ(0, write_all(self->peer.fd, self->fpdu + at,
 					       1));
-			/* A task that was woken may run. */
+			/* Wait: a task that was woken may run. */
 			ASSERT_TRUE(arrived(self->fd, start + at + 1));
 			if (at % 8 == 0)
 				usleep(1);
@@ -321,8 +319,8 @@ TEST_F_TIMEOUT(rx, reader_is_woken_once_a_record, 120)
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(r.good);
 	/*
-	 * The reader may also wait for the socket lock, or for memory. With a wakeup for
-	 * each segment it would switch 112 to 900 times a record.
+	 * The reader may also wait for the socket lock, or for memory. With one wakeup
+	 * per segment it would switch 112 to 900 times a record.
 	 */
 	EXPECT_GE(20 * r.records, r.switches);
 }
@@ -346,21 +344,21 @@ TEST_F_TIMEOUT(rx, small_receive_buffer_wakes_the_reader_as_seldom, 120)
 		ASSERT_EQ(0, peer_send_record(&peer, MPA_ULPDU_MAX));
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(r.good);
-	/* The buffer takes some 1000 octets: it has to be emptied 60 times. */
+	/* The buffer takes some 1000 octets: it is emptied 60 times. */
 	EXPECT_GE(8 * r.records, r.switches);
-	/* It did not wait for TCP's window probes, of 200 ms each: that would take 48 s. */
+	/* It did not wait for TCP's window probes, 200 ms each: that would take 48 s. */
 	EXPECT_GE(24000, now_ms() - start);
 	hang_up(fd[0]);
 	hang_up(fd[1]);
 }
 
 /*
- * An FPDU without a ULPDU (RFC 6581 section 9.2) is followed by a record larger than
- * the buffer, while no task is in recv().
+ * An FPDU without a ULPDU (RFC 6581 section 9.2) precedes a record larger than the
+ * buffer, while no task is in recv().
  */
 TEST_F(rx, large_record_after_an_rtr_becomes_readable)
 {
-	static const u8 depths[4] = { 0xc0, 1, 0, 1 };	/* A, B */
+	static const u8 depths[4] = { 0xc0, 1, 0, 1 };	/* flags A and B */
 	struct mpa_start start = {
 		.role = MPA_ROLE_RESPONDER, .revision = 2,
 		.flags = MPA_START_RTR_FPDU |
@@ -424,7 +422,7 @@ TEST_F_TIMEOUT(rx, window_that_ends_in_a_length_opens_again, 120)
 	}
 }
 
-/* The time that kernel threads for work on any processor have run, in 1/100 s. */
+/* Return: the time that unbound kworkers have run, in 1/100 s. */
 static long worker_ticks(void)
 {
 	DIR *proc = opendir("/proc");
@@ -454,7 +452,7 @@ static long worker_ticks(void)
 
 /*
  * A FIN follows a part of an FPDU, and the window stays closed: the work item must not
- * run again and again. One period without its running is sufficient.
+ * run repeatedly. One period without a run is sufficient.
  */
 TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 {
@@ -467,7 +465,7 @@ TEST_F(rx, end_inside_an_fpdu_in_a_small_buffer_is_left_in_peace)
 	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], variant->flags));
 	/* Without an ACK the octets and the FIN stay in separate skbs. */
 	setsockopt(fd[1], SOL_TCP, TCP_QUICKACK, &off, sizeof(off));
-	/* More than half of the window is used. */
+	/* More than half of the window is in use. */
 	n = next_fpdu(&peer, 1500, self->fpdu);
 	next_fpdu(&peer, 20000, self->fpdu + n);
 	ASSERT_EQ(0, write_all(fd[0], self->fpdu, n + 1000));
@@ -524,7 +522,7 @@ TEST_F(rx, batch_at_the_end_of_the_stream)
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);
 }
 
-/* Records before the connection's error are delivered first. */
+/* Records that precede the connection's error are delivered first. */
 TEST_F(rx, error_is_not_swallowed_by_records)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_RECV_BATCH, 1));

@@ -197,7 +197,7 @@ TEST_F(mpa, fault_leaks_nothing)
 	EXPECT_TRUE(record_good(self->buf, 600));
 }
 
-/* Pieces of a record, each after a call that fails half-way. */
+/* Send pieces of a record, each after a call that fails half-way. */
 TEST_F(mpa, faults_use_up_no_room)
 {
 	static const size_t lost[] = { 900, 5000 };
@@ -240,7 +240,7 @@ TEST_F(mpa, msg_more_carries_a_record_on)
 						 self->record + done, steps[i],
 						 MSG_MORE));
 		EXPECT_EQ(-1, recv(self->fd[1], self->buf, BUF, MSG_DONTWAIT));
-		/* The last call has octets, or none. */
+		/* The last call has octets, or has none. */
 		if (i % 2) {
 			ASSERT_EQ(len - done, send(self->fd[0],
 						   self->record + done,
@@ -269,7 +269,7 @@ TEST_F(mpa, open_record_that_grows_too_long_is_kept)
 	EXPECT_TRUE(record_good(self->buf, MPA_ULPDU_MAX));
 }
 
-/* Half a record is never sent, and not counted. */
+/* Half a record is never sent, nor counted. */
 TEST_F(mpa, open_record_is_dropped_at_the_end)
 {
 	ASSERT_EQ(0, send_record(self->fd[0], self->record, 7));
@@ -305,7 +305,6 @@ TEST_F(mpa, responder_waits_for_the_first_fpdu)
 	waitpid(pid, NULL, 0);
 }
 
-/* poll(2) does not wait if a send would fail. */
 TEST_F(mpa, poll_says_that_a_send_fails_after_shutdown)
 {
 	unsigned int end;
@@ -346,7 +345,7 @@ TEST_F(mpa, end_of_stream_between_records_is_0)
 	EXPECT_EQ(12, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
-	/* The other half still works. */
+	/* The other half connection still works. */
 	ASSERT_EQ(0, send_record(self->fd[1], self->record, 13));
 	EXPECT_EQ(13, recv(self->fd[0], self->buf, BUF, 0));
 }
@@ -364,7 +363,7 @@ TEST_F(mpa, close_sends_what_was_accepted)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 }
 
-/* The batch is still in MPA's buffer; shutdown(2) must pass it to TCP, before the timer. */
+/* The batch is still in MPA's buffer: shutdown(2) must pass it to TCP at once. */
 TEST_F(mpa, shutdown_sends_a_batch_that_waits)
 {
 	size_t len;
@@ -391,7 +390,7 @@ TEST_F_TIMEOUT(mpa, timeouts_are_kept, 120)
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDTIMEO, &tv,
 				sizeof(tv)));
 	setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
-	/* Repeat until all buffers are full, the receiver's too, and everything is acknowledged. */
+	/* Repeat until all buffers are full, the receiver's, too, and all is acknowledged. */
 	do {
 		while (!send_record(self->fd[0], self->record, 5000))
 			sent++;
@@ -489,7 +488,7 @@ TEST_F_TIMEOUT(mpa, records_of_threads_do_not_mix, 120)
 	}
 }
 
-/* A file is cut into ULPDUs; splice reads one ULPDU at a time. */
+/* sendfile cuts a file into ULPDUs; splice reads one ULPDU at a time. */
 TEST_F_TIMEOUT(mpa, sendfile_and_splice, 120)
 {
 	char name[] = "/tmp/mpa-XXXXXX";
@@ -556,7 +555,7 @@ TEST_F_TIMEOUT(mpa, small_buffers_make_progress, 120)
 		_exit(0);
 	}
 	for (i = 0; i < 4; i++) {
-		/* Read after poll(2), or with a blocking call. */
+		/* Read after poll(2), or in a blocking call. */
 		if (i % 2)
 			ASSERT_EQ(POLLIN, poll_for(fd[1], POLLIN, 20000));
 		ASSERT_EQ(MPA_ULPDU_MAX - i, recv(fd[1], self->buf, BUF, 0));
@@ -639,7 +638,7 @@ TEST_F(mpa, batches)
 	}
 }
 
-/* No tool of the kernel counts page references, but a leak of 200 MB would be visible. */
+/* The kernel has no tool that counts page references, but a leak of 200 MB is visible. */
 TEST_F_TIMEOUT(mpa, pages_come_back, 120)
 {
 	long before;

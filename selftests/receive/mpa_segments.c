@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Forged segments, as no sender of this kernel sends them: those in the
- * receive queue overlap, end anywhere, and come in any order.
+ * Forged segments that no sender of this kernel sends: they overlap, end anywhere, and
+ * arrive in any order.
  */
 
 #include <linux/ip.h>
@@ -43,8 +43,8 @@ static bool stream_comes(int fd, u8 *buf)
 #define STEPS_AT_ONCE	100
 
 /*
- * TCP uses the first of two copies of an octet in its queue: here the second copy is
- * always wrong.
+ * Of two copies of an octet in its queue TCP uses the first: the second copy is always
+ * wrong here.
  */
 TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 {
@@ -60,7 +60,7 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 
 		len = stream_make(&self->peer, self->fpdu);
 		for (at = 0; at < len; at += step) {
-			/* Begin up to 100 octets earlier, with wrong content. */
+			/* Begin up to 100 octets too early, with wrong content. */
 			size_t n = len - at < step ? len - at : step;
 			size_t back = at < 100 ? at : 100;
 
@@ -79,7 +79,7 @@ TEST_F_TIMEOUT(rx, segments_that_overlap, 120)
 	close(forger.raw);
 }
 
-/* Overlapping segments read as a batch: mpa_cursor passes over them. */
+/* A batch of overlapping segments: mpa_cursor skips what repeats. */
 TEST_F(rx, batch_over_segments_that_overlap)
 {
 	struct forger forger;
@@ -96,7 +96,7 @@ TEST_F(rx, batch_over_segments_that_overlap)
 	close(forger.raw);
 }
 
-/* The stream is split at every octet; the second part arrives first. */
+/* Split the stream at every octet; the second part arrives first. */
 TEST_F_TIMEOUT(rx, segments_in_reverse_order, 120)
 {
 	struct forger forger;
@@ -140,11 +140,11 @@ TEST_F_TIMEOUT(rx, urgent_pointer_anywhere, 120)
 
 /* ---- two FINs ---- */
 
-#define END_LEN		5	/* so few that TCP appends them to others */
+#define END_LEN		5	/* short, so that TCP appends them to other segments */
 
 /*
- * Two segments that end with a FIN wait for the octets before @begin, and TCP
- * joins them: the first FIN then counts as an octet, the one before the last
+ * Send two segments that end with a FIN. They wait for the octets before @begin, and
+ * TCP merges them: the first FIN then counts as an octet, the one before the last
  * END_LEN, which never arrives. Return: 0, or -1 if they cannot be sent.
  */
 static int forge_two_fins(struct forger *forger, const u8 *octets, size_t begin,
@@ -167,7 +167,7 @@ static int forge_two_fins(struct forger *forger, const u8 *octets, size_t begin,
 	EXPECT_EQ(MPA_ERR_TCP, mpa_info(self->fd).error);		\
 } while (0)
 
-/* A FIN is no octet of a record: that record is cut short, in every call. */
+/* A FIN is no octet of a record: every call reports a truncated record. */
 TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
 {
 	struct forger forger;
@@ -185,7 +185,6 @@ TEST_F(rx, fin_before_another_is_no_octet_of_a_record)
 	close(forger.raw);
 }
 
-/* The records before it are read. */
 TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
 {
 	struct forger forger;
@@ -207,8 +206,8 @@ TEST_F(rx, records_before_two_fins_are_read_in_a_batch)
 }
 
 /*
- * The frame announces private data, but TCP counts FINs in place of their octets. The
- * previous content of the memory must not be shown.
+ * The frame announces private data, but TCP counts FINs as these octets. The memory's
+ * previous content must not be shown.
  */
 TEST_F(rx, fins_are_no_private_data)
 {
@@ -242,7 +241,7 @@ TEST_F(rx, fins_are_no_private_data)
 	hang_up(fd[1]);
 }
 
-/* A record larger than the receive buffer is moved to the stash before. */
+/* A record larger than the receive buffer is moved to the stash first. */
 TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
 {
 	struct forger forger;
@@ -258,7 +257,7 @@ TEST_F(rx, fin_before_another_is_no_octet_of_a_large_record)
 	patience(self->fd, 20);
 	ASSERT_EQ(0, forger_open(&forger, fd[0], fd[1]));
 	next_fpdu(&peer, 30000, self->fpdu);
-	/* Then the window is smaller than a segment: the buffer counts as full. */
+	/* The window is then smaller than a segment: the buffer counts as full. */
 	ASSERT_EQ(0, forge_two_fins(&forger, self->fpdu, 2500, 2600));
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
 	if (received(self->fd) <= 2600)

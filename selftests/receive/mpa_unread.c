@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Received data that was not read is verified before it is copied, copied as far as
- * there is room, and charged to the socket until then.
+ * Received data is verified before it is copied, is copied as far as there is space,
+ * and is charged to the socket until it is read.
  */
 
 #include <linux/sock_diag.h>
@@ -26,7 +26,7 @@ static size_t touched(const u8 *buf, size_t len)
 	return n;
 }
 
-/* Send pieces that are not contiguous in memory: the task also sends on another socket. */
+/* Send pieces that are not contiguous in memory: the task also sends on @other. */
 static int send_in_pieces(int fd, const u8 *octets, size_t len, int other)
 {
 	size_t at, n;
@@ -105,7 +105,7 @@ TEST_F(rx, octets_of_a_large_bad_record_are_not_shown)
 	hang_up(fd[1]);
 }
 
-/* Good records that are in pieces are read part by part, without the markers. */
+/* Good records in several pieces are read part by part, without the markers. */
 TEST_F(rx, record_in_pieces_is_read_part_by_part)
 {
 	size_t n = next_fpdu(&self->peer, 5000, self->fpdu), at;
@@ -128,7 +128,7 @@ TEST_F(rx, record_in_pieces_is_read_part_by_part)
 
 /* ---- where octets go ---- */
 
-/* One recvmsg into these buffers. */
+/* Call recvmsg once with these buffers. */
 static ssize_t receive_iov(struct _test_data_rx *self, struct iovec *iov,
 			   int n)
 {
@@ -148,7 +148,7 @@ static ssize_t receive_iov(struct _test_data_rx *self, struct iovec *iov,
 
 /*
  * A record in two skbs fills the last buffer, and more records follow: the call does
- * not inspect those.
+ * not inspect them.
  */
 TEST_F(rx, batch_fills_the_last_buffer_exactly)
 {
@@ -195,7 +195,7 @@ TEST_F(rx, no_buffer_at_all_takes_nothing)
 
 /* ---- SO_BUSY_POLL ---- */
 
-/* In a network namespace of its own, at 192.0.2.2: accepts a connection. */
+/* Accept a connection at 192.0.2.2, in a network namespace of its own. */
 static int peer_over_veth(int to_parent, int from_parent)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = 1 };
@@ -214,7 +214,7 @@ static int peer_over_veth(int to_parent, int from_parent)
 	return accept(listener, NULL, NULL);
 }
 
-/* Sends nothing, and exits when the connection ends. */
+/* Send nothing, and exit when the connection ends. */
 static void silent_peer(int to_parent, int from_parent)
 {
 	int fd = peer_over_veth(to_parent, from_parent);
@@ -223,7 +223,7 @@ static void silent_peer(int to_parent, int from_parent)
 	_exit(recv(fd, &octet, 1, 0) ? 3 : 0);
 }
 
-/* The second of three records is lost, and not retransmitted before an ACK. */
+/* Send three records; the second is lost, and not retransmitted before an ACK. */
 static void losing_peer(int to_parent, int from_parent)
 {
 	int fd = peer_over_veth(to_parent, from_parent), on = 1;
@@ -281,7 +281,7 @@ failed:
 	return -1;
 }
 
-/* recv() waits for a second, and polls the device's queue for a part of it. */
+/* recv() waits for a second, and polls the device's queue for part of it. */
 TEST(busy_poll_is_heeded)
 {
 	int to[2], from[2], fd, usec = 400000;
@@ -290,7 +290,7 @@ TEST(busy_poll_is_heeded)
 	char octet;
 	pid_t pid;
 
-	/* PREEMPT_RT does not have it. */
+	/* PREEMPT_RT has no busy polling. */
 	if (access("/proc/sys/net/core/busy_poll", F_OK))
 		SKIP(return, "no busy polling");
 	ASSERT_EQ(0, own_netns());
@@ -323,7 +323,6 @@ TEST(busy_poll_is_heeded)
 	EXPECT_LE(plain / 3, busy);
 }
 
-/* A record out of order ends polling. */
 TEST(busy_poll_ends_with_a_placed_record)
 {
 	int to[2], from[2], fd, usec = 2000000;
@@ -332,7 +331,7 @@ TEST(busy_poll_ends_with_a_placed_record)
 	struct got got;
 	pid_t pid;
 
-	/* PREEMPT_RT does not have it. */
+	/* PREEMPT_RT has no busy polling. */
 	if (access("/proc/sys/net/core/busy_poll", F_OK))
 		SKIP(return, "no busy polling");
 	ASSERT_EQ(0, own_netns());
@@ -367,7 +366,7 @@ TEST(busy_poll_ends_with_a_placed_record)
 #define TCP_MEM		"/proc/sys/net/ipv4/tcp_mem"
 #define HOLDERS		128
 
-/* Pages charged to TCP, in all network namespaces. */
+/* Return: pages charged to TCP, in all network namespaces. */
 static long tcp_pages(void)
 {
 	FILE *file = fopen("/proc/net/sockstat", "r");
@@ -449,7 +448,7 @@ static int one_more(struct _test_data_account *self, int rcvbuf,
 	return receive_directly(fd[1], peer, fd[0], 0);
 }
 
-/* Raise TCP's coarse memory count above any limit. */
+/* Raise TCP's memory count, which is coarse, above any limit. */
 static int hog_memory(struct _test_data_account *self)
 {
 	int large = 1 << 22;
@@ -465,8 +464,9 @@ static int hog_memory(struct _test_data_account *self)
 }
 
 /*
- * On each socket 60000 octets of a record have arrived, more than the receive buffer takes:
- * sockstat must show 15 pages for each, give or take some 256 pages per processor.
+ * On each socket 60000 octets of a record have arrived, more than the receive buffer
+ * takes: sockstat must show 15 pages for each, with a tolerance of 256 pages per
+ * processor.
  */
 TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 {
@@ -483,7 +483,7 @@ TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 		ASSERT_TRUE(arrived(self->fd[i][1], 60000));
 	held = tcp_pages();
 	EXPECT_LE(HOLDERS * 15 - 800, held - before);
-	/* Some records are read, some sockets are closed with unread ones. */
+	/* Read some records, and close some sockets with unread records. */
 	for (i = 0; i < HOLDERS / 2; i++) {
 		ASSERT_EQ(0, write_all(self->fd[i][0], self->fpdu + 60000,
 				       MPA_ULPDU_MAX + 8 - 60000));
@@ -500,7 +500,7 @@ TEST_F(account, what_the_buffer_has_no_room_for_is_on_the_socket)
 	EXPECT_GE(800, after - before);
 }
 
-/* TCP drops nothing yet, and the buffer has room: no stash is needed. */
+/* TCP drops nothing yet, and the buffer has space: no stash is needed. */
 TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 {
 	struct peer peer;
@@ -510,7 +510,7 @@ TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 	ASSERT_EQ(0, hog_memory(self));
 	ASSERT_EQ(0, one_more(self, 0, &peer));
 	ASSERT_EQ(0, tcp_mem("1 1 1000000"));
-	/* TCP notices memory pressure only when another socket needs memory. */
+	/* TCP detects memory pressure only when another socket needs memory. */
 	ASSERT_EQ(0, write_all(self->hog[1], record_row, 65536));
 	n = next_fpdu(&peer, 20000, self->fpdu);
 	ASSERT_EQ(0, write_all(self->fd[0][0], self->fpdu, 1000));
@@ -528,8 +528,8 @@ TEST_F(account, octets_stay_with_tcp_while_others_are_short_of_memory)
 }
 
 /*
- * At its limit TCP accepts a segment only while its queue is empty: a record
- * must become complete nevertheless.
+ * At its limit TCP accepts a segment only if its queue is empty: a record must become
+ * complete nevertheless.
  */
 TEST_F(account, record_becomes_whole_at_the_limit_of_memory)
 {

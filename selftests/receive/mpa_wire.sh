@@ -22,7 +22,7 @@ command -v tcpdump ethtool ip >/dev/null ||
 	skip_all "needs tcpdump, ethtool and iproute2"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
-# A guest's memory stores packets far faster than the host's disk.
+# A guest stores packets far faster in memory than on the host's disk.
 dir=$(mktemp -d)
 
 trap cleanup EXIT
